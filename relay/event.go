@@ -1,0 +1,87 @@
+package relay
+
+import "time"
+
+// MessageType says what a message mainly is. A gateway turns any other word into text.
+type MessageType string
+
+// The message types a gateway knows. An image is TypePhoto, never "image"; TypeVoice is
+// transcribed by the gateway, TypeAudio is not.
+const (
+	TypeText     MessageType = "text"
+	TypeLocation MessageType = "location"
+	TypePhoto    MessageType = "photo"
+	TypeVideo    MessageType = "video"
+	TypeAudio    MessageType = "audio"
+	TypeVoice    MessageType = "voice"
+	TypeDocument MessageType = "document"
+	TypeSticker  MessageType = "sticker"
+	TypeCommand  MessageType = "command"
+)
+
+// Event is one thing a person did, normalised. It never carries a credential.
+type Event struct {
+	// ID is stable over redelivery by the platform and unique for the bot.
+	ID  EventID   `json:"id"`
+	Bot Bot       `json:"bot"`
+	At  time.Time `json:"at"` // when it happened, by the platform's clock
+
+	Source Source      `json:"src"`
+	Type   MessageType `json:"mt"`
+	Text   string      `json:"text,omitempty"`
+	// MessageID is always set and stable: reply anchor, reaction target and, for newer
+	// gateways, the replay dedupe key.
+	MessageID        MessageID       `json:"mid"`
+	ReplyToMessageID MessageID       `json:"replyID,omitempty"`
+	ReplyTo          *Quote          `json:"reply,omitempty"`
+	Context          []ContextLine   `json:"ctx,omitempty"` // oldest first
+	ContextError     bool            `json:"ctxErr,omitempty"`
+	Prompt           *PromptResponse `json:"prompt,omitempty"`
+	Media            []Media         `json:"media,omitempty"`
+
+	// Traits are facts for the gate. They stay off the wire.
+	Traits Traits `json:"traits,omitzero"`
+}
+
+// Traits are what the platform observed about an event that only the gate needs.
+type Traits struct {
+	AuthorIsBot bool `json:"bot,omitempty"`
+	// Own marks the bot's own message.
+	Own bool `json:"own,omitempty"`
+	// Addressed: the bot is mentioned, replied to, or a command names or implies it.
+	Addressed bool `json:"addr,omitempty"`
+	// OtherCommand: a command addressed to another bot.
+	OtherCommand bool `json:"other,omitempty"`
+}
+
+// Quote is the message an event answers.
+type Quote struct {
+	Text   string `json:"text,omitempty"`
+	Author string `json:"author,omitempty"`
+	IsOwn  bool   `json:"own,omitempty"` // the quoted message is the bot's
+}
+
+// ContextLine is one line of read-only chatter that preceded the event.
+type ContextLine struct {
+	UserID   UserID `json:"user,omitempty"`
+	UserName string `json:"name,omitempty"`
+	Text     string `json:"text"`
+}
+
+// PromptResponse is an answer to a prompt's button.
+type PromptResponse struct {
+	PromptID        string    `json:"prompt"`
+	OptionID        string    `json:"option"`
+	Label           string    `json:"label,omitempty"`
+	PromptMessageID MessageID `json:"msg,omitempty"`
+}
+
+// Media is one attachment by reference.
+type Media struct {
+	URL      string `json:"url"`
+	Mime     string `json:"mime,omitempty"`
+	Kind     string `json:"kind,omitempty"`
+	Size     int64  `json:"size,omitempty"` // bytes; 0 means unknown
+	Filename string `json:"name,omitempty"`
+	Caption  string `json:"caption,omitempty"`
+}

@@ -1,0 +1,40 @@
+package relay
+
+import (
+	"fmt"
+	"io"
+)
+
+// Redacted is what a Secret prints as.
+const Redacted = "[secret]"
+
+// Secret is a value that cannot be printed: not by fmt in any verb, not by slog, not by
+// encoding/json, not from inside another struct. It holds its bytes in a closure, because fmt
+// prints the bytes of unexported fields without calling any method.
+type Secret struct{ reveal func() []byte }
+
+// NewSecret wraps a copy of b.
+func NewSecret(b []byte) Secret {
+	c := append([]byte(nil), b...)
+	return Secret{reveal: func() []byte { return c }}
+}
+
+// Reveal is the one way out. Every call site is worth a look in review.
+func (s Secret) Reveal() []byte {
+	if s.reveal == nil {
+		return nil
+	}
+	return append([]byte(nil), s.reveal()...)
+}
+
+// RevealString is Reveal as text.
+func (s Secret) RevealString() string { return string(s.Reveal()) }
+
+// IsZero reports whether the secret is empty.
+func (s Secret) IsZero() bool { return s.reveal == nil || len(s.reveal()) == 0 }
+
+// Format prints Redacted for every verb.
+func (Secret) Format(w fmt.State, _ rune) { _, _ = io.WriteString(w, Redacted) }
+
+// MarshalText renders Redacted, for slog and encoding/json.
+func (Secret) MarshalText() ([]byte, error) { return []byte(Redacted), nil }

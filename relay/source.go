@@ -1,0 +1,46 @@
+package relay
+
+// ChatType says what sort of place a chat is. It goes into the gateway's session key verbatim.
+type ChatType string
+
+// The chat types a gateway knows. Discord guild channels and all Telegram groups, forums
+// included, are ChatGroup: that is what the gateway's own adapters say, and they are the oracle.
+const (
+	ChatDM      ChatType = "dm"
+	ChatGroup   ChatType = "group"
+	ChatChannel ChatType = "channel"
+	ChatThread  ChatType = "thread"
+)
+
+// Source says who did something, and where. Its discriminators (platform, chat, chat type,
+// user, thread) keep sessions apart on the gateway.
+type Source struct {
+	Platform PlatformID `json:"platform"`
+	ChatID   ChatID     `json:"chat"`
+	ChatType ChatType   `json:"type"`
+	ChatName string     `json:"chatName,omitempty"`
+	// ChatTopic is the channel's topic or description, or a Telegram topic's name.
+	ChatTopic string `json:"topic,omitempty"`
+	UserID    UserID `json:"user,omitempty"`
+	// UserName is the display name: June gateways read only this one.
+	UserName        string   `json:"userName,omitempty"`
+	UserDisplayName string   `json:"display,omitempty"`
+	UserHandle      string   `json:"handle,omitempty"`
+	ThreadID        ThreadID `json:"thread,omitempty"`
+	// UserIDAlt wins over UserID in the session key (Signal UUIDs and the like).
+	UserIDAlt UserID `json:"userAlt,omitempty"`
+	ChatIDAlt ChatID `json:"chatAlt,omitempty"`
+	// Scope goes out as guild_id and as scope_id, for gateways of every age.
+	Scope        ScopeID   `json:"scope,omitempty"`
+	ParentChatID ChatID    `json:"parent,omitempty"`
+	MessageID    MessageID `json:"msg,omitempty"`
+	Profile      string    `json:"profile,omitempty"`
+	// AutoThreadCreated and AutoThreadInitialName describe a thread the connector made for this event.
+	AutoThreadCreated     bool   `json:"autoThread,omitempty"`
+	AutoThreadInitialName string `json:"autoThreadName,omitempty"`
+}
+
+// Place is where the source's chat stands, for grants.
+func (s Source) Place() Place {
+	return Place{Platform: s.Platform, Scope: s.Scope, Chat: s.ChatID, Parent: s.ParentChatID}
+}

@@ -1,0 +1,164 @@
+package wire
+
+import (
+	"encoding/json"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+)
+
+// decodeAction reads the action of an outbound frame; o is nil when there is none. What cannot
+// be used comes back as a relay.UnknownAction that says why.
+func decodeAction(o object) relay.Action {
+	unknown := relay.UnknownAction{Name: relay.Op(o.id("op")), Chat: relay.ChatID(o.id("chat_id"))}
+	switch {
+	case o == nil:
+		unknown.Reason = "action is missing or not an object"
+		return unknown
+	case unknown.Name == "":
+		unknown.Reason = "op is missing or not text"
+		return unknown
+	}
+	f := &form{object: o}
+	a := f.action(unknown.Name)
+	if a == nil || f.fault != "" {
+		unknown.Reason = f.fault
+		return unknown
+	}
+	return a
+}
+
+// action returns nil for an op this connector has never heard of.
+func (f *form) action(op relay.Op) relay.Action {
+	meta := decodeMetadata(f.sub("metadata"))
+	chat := func() relay.ChatID { return relay.ChatID(f.need("chat_id")) }
+	message := func() relay.MessageID { return relay.MessageID(f.need("message_id")) }
+	replyTo := relay.MessageID(f.id("reply_to"))
+	switch op {
+	case relay.OpSend:
+		return relay.Send{Chat: chat(), Content: f.prose("content"), ReplyTo: replyTo, Meta: meta}
+	case relay.OpEdit:
+		return relay.Edit{Chat: chat(), Message: message(), Content: f.prose("content"), Meta: meta}
+	case relay.OpTyping:
+		a := relay.Typing{Chat: chat(), Meta: meta}
+		if s, ok := f.text("content"); ok {
+			a.Phrase = &s
+		}
+		return a
+	case relay.OpReact:
+		return relay.React{
+			Chat: chat(), Message: message(), Emoji: f.title("emoji"), Remove: f.choice("remove"), Meta: meta,
+		}
+	case relay.OpDelete:
+		return relay.Delete{Chat: chat(), Message: message(), Meta: meta}
+	case relay.OpGetChatInfo:
+		return relay.GetChatInfo{Chat: chat(), Meta: meta}
+	case relay.OpFollowUp:
+		return relay.FollowUp{
+			Session: relay.SessionKey(f.need("session_key")), Kind: f.need("kind"),
+			Content: f.prose("content"), Meta: meta,
+		}
+	case relay.OpSendMedia:
+		return relay.SendMedia{
+			Chat: chat(), Kind: f.words("media_kind"), SourceURL: f.title("source_url"),
+			Caption: f.words("content"), Filename: f.words("filename"), ReplyTo: replyTo, Meta: meta,
+		}
+	case relay.OpPrompt:
+		return relay.Prompt{
+			Chat: chat(), Content: f.prose("content"), Kind: f.words("prompt_kind"),
+			PromptID: f.need("prompt_id"), Options: f.options(), ReplyTo: replyTo,
+			TimeoutS: f.seconds("timeout_s"), Meta: meta,
+		}
+	case relay.OpThreadCreate:
+		return relay.ThreadCreate{
+			Chat: chat(), Name: f.title("thread_name"), Anchor: relay.MessageID(f.id("message_id")),
+			SeedText: f.words("seed_text"), Meta: meta,
+		}
+	case relay.OpThreadRename:
+		created := f.choice("only_if_connector_created")
+		return relay.ThreadRename{
+			Chat: chat(), Thread: relay.ThreadID(message()), Name: f.title("thread_name"),
+			OnlyIfConnectorCreated: created, OnlyIfCurrentName: f.currentName(created), Meta: meta,
+		}
+	case relay.OpDraft:
+		return relay.Draft{
+			Chat: chat(), DraftID: f.count("draft_id"), Content: f.prose("content"),
+			Final: f.choice("final"), Meta: meta,
+		}
+	case relay.OpTaskCard:
+		return relay.TaskCard{Chat: chat(), CardID: f.need("card_id"), Chunks: f.chunks(), Meta: meta}
+	case relay.OpTaskCardStop:
+		return relay.TaskCardStop{Chat: chat(), CardID: f.need("card_id"), Meta: meta}
+	default:
+		return nil
+	}
+}
+
+// encodeAction writes an action as the newest gateways do. A nil action has no members.
+func encodeAction(a relay.Action) members {
+	if a == nil {
+		return members{}
+	}
+	m := members{"op": a.Op()}
+	set(m, "chat_id", a.Target())
+	switch a := a.(type) {
+	case relay.Send:
+		m["content"], m["reply_to"], m["metadata"] = a.Content, orNull(a.ReplyTo), encodeMetadata(a.Meta)
+	case relay.Edit:
+		m["message_id"], m["content"], m["metadata"] = a.Message, a.Content, encodeMetadata(a.Meta)
+	case relay.Typing:
+		m["metadata"] = encodeMetadata(a.Meta)
+		set(m, "content", a.Phrase)
+	case relay.React:
+		m["message_id"], m["emoji"], m["remove"] = a.Message, a.Emoji, a.Remove
+		m["metadata"] = encodeMetadata(a.Meta)
+	case relay.Delete:
+		m["message_id"], m["metadata"] = a.Message, encodeMetadata(a.Meta)
+	case relay.GetChatInfo:
+		m["metadata"] = encodeMetadata(a.Meta)
+	case relay.FollowUp:
+		m["session_key"], m["kind"], m["content"] = a.Session, a.Kind, a.Content
+		m["metadata"] = encodeMetadata(a.Meta)
+	case relay.SendMedia:
+		m["media_kind"], m["source_url"], m["content"] = a.Kind, a.SourceURL, a.Caption
+		m["reply_to"], m["metadata"] = orNull(a.ReplyTo), encodeMetadata(a.Meta)
+		set(m, "filename", a.Filename)
+	case relay.Prompt:
+		m["content"], m["prompt_kind"], m["prompt_id"] = a.Content, a.Kind, a.PromptID
+		m["options"], m["reply_to"], m["metadata"] = encodeOptions(a.Options), orNull(a.ReplyTo), encodeMetadata(a.Meta)
+		set(m, "timeout_s", a.TimeoutS)
+	case relay.ThreadCreate:
+		m["thread_name"], m["metadata"] = a.Name, encodeMetadata(a.Meta)
+		set(m, "message_id", a.Anchor)
+		set(m, "seed_text", a.SeedText)
+	case relay.ThreadRename:
+		m["message_id"], m["thread_name"], m["metadata"] = a.Thread, a.Name, encodeMetadata(a.Meta)
+		set(m, "only_if_connector_created", a.OnlyIfConnectorCreated)
+		set(m, "only_if_current_name", a.OnlyIfCurrentName)
+	case relay.Draft:
+		m["draft_id"], m["content"], m["final"] = a.DraftID, a.Content, a.Final
+		m["metadata"] = encodeMetadata(a.Meta)
+	case relay.TaskCard:
+		m["card_id"], m["chunks"], m["metadata"] = a.CardID, encodeChunks(a.Chunks), encodeMetadata(a.Meta)
+	case relay.TaskCardStop:
+		m["card_id"], m["metadata"] = a.CardID, encodeMetadata(a.Meta)
+	}
+	return m
+}
+
+func encodeOptions(options []relay.PromptOption) []members {
+	out := []members{}
+	for _, o := range options {
+		m := members{"id": o.ID, "label": o.Label}
+		set(m, "style", o.Style)
+		out = append(out, m)
+	}
+	return out
+}
+
+func encodeChunks(chunks [][]byte) []json.RawMessage {
+	out := []json.RawMessage{}
+	for _, c := range chunks {
+		out = append(out, c)
+	}
+	return out
+}

@@ -1,0 +1,114 @@
+package wire
+
+import (
+	"bytes"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+)
+
+// form reads an action's fields and remembers the first that does not fit.
+type form struct {
+	object
+	fault string // for the gateway's eyes: names a key, never a value
+}
+
+func (f *form) miss(key, want string) {
+	if f.fault == "" {
+		f.fault = key + " is missing or not " + want
+	}
+}
+
+// need is an id without which the action means nothing.
+func (f *form) need(key string) string {
+	id := f.id(key)
+	if id == "" {
+		f.miss(key, "an id")
+	}
+	return id
+}
+
+// prose is text that must be there, though it may be empty.
+func (f *form) prose(key string) string {
+	s, ok := f.text(key)
+	if !ok {
+		f.miss(key, "text")
+	}
+	return s
+}
+
+// title is text that must be there and say something.
+func (f *form) title(key string) string {
+	s := f.prose(key)
+	if s == "" {
+		f.miss(key, "text")
+	}
+	return s
+}
+
+// choice is a flag that may be absent but not of another type: a guess would turn a removal
+// into an addition, or a guarded change into an unguarded one.
+func (f *form) choice(key string) bool {
+	v, ok := f.flag(key)
+	if !ok {
+		f.miss(key, "true or false")
+	}
+	return v
+}
+
+// count is a whole number that must be there.
+func (f *form) count(key string) int64 {
+	n, ok := f.integer(key)
+	if !ok {
+		f.miss(key, "a whole number")
+	}
+	return n
+}
+
+// currentName is the second guard of a thread_rename. The first one wins over it.
+func (f *form) currentName(connectorCreated bool) *string {
+	const key = "only_if_current_name"
+	if connectorCreated || !f.has(key) {
+		return nil
+	}
+	s := f.prose(key)
+	return &s
+}
+
+// options are a prompt's buttons: at least one, each with an id, since the id is the answer.
+func (f *form) options() []relay.PromptOption {
+	const key = "options"
+	var out []relay.PromptOption
+	for _, raw := range f.list(key) {
+		o, _ := parseObject(raw)
+		opt := relay.PromptOption{ID: o.id("id"), Label: o.words("label"), Style: o.words("style")}
+		if opt.ID == "" {
+			f.miss(key, "a list of objects with ids")
+			return nil
+		}
+		if opt.Label == "" {
+			opt.Label = opt.ID // a button has to say something
+		}
+		out = append(out, opt)
+	}
+	if out == nil {
+		f.miss(key, "a list of objects with ids")
+	}
+	return out
+}
+
+// chunks are a task card's parts, each an object this connector does not look into.
+func (f *form) chunks() [][]byte {
+	const key = "chunks"
+	if !bytes.HasPrefix(f.object[key], []byte("[")) {
+		f.miss(key, "a list of objects")
+	}
+	var out [][]byte
+	for _, raw := range f.list(key) {
+		if raw = compact(raw); raw[0] != '{' {
+			f.miss(key, "a list of objects")
+			return nil
+		}
+		out = append(out, raw)
+	}
+	return out
+}

@@ -1,0 +1,39 @@
+package wire
+
+import (
+	"encoding/json"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+)
+
+// Hello names one identity a gateway fronts. A gateway sends one for each, the default first.
+type Hello struct {
+	// Platform is relay.RelayPlatform when the gateway was never told one.
+	Platform relay.PlatformID
+	BotID    relay.BotID // empty when the gateway was never told one
+	// Manifest is the gateway's slash commands in the shape of Discord's application commands,
+	// each a compact JSON object; only gateways since August send it, and only for Discord.
+	Manifest []json.RawMessage
+}
+
+func decodeHello(o object) Hello {
+	h := Hello{Platform: relay.PlatformID(o.id("platform")), BotID: relay.BotID(o.id("botId"))}
+	if h.Platform == "" {
+		h.Platform = relay.RelayPlatform
+	}
+	for _, raw := range o.list("command_manifest") {
+		if raw = compact(raw); raw[0] == '{' {
+			h.Manifest = append(h.Manifest, raw)
+		}
+	}
+	return h
+}
+
+func encodeHello(h Hello) any {
+	return struct {
+		Type     string            `json:"type"`
+		Platform relay.PlatformID  `json:"platform"`
+		BotID    relay.BotID       `json:"botId"`
+		Manifest []json.RawMessage `json:"command_manifest,omitempty"`
+	}{typeHello, h.Platform, h.BotID, h.Manifest}
+}

@@ -1,0 +1,20 @@
+package wire
+
+// GoingIdle is a gateway about to sleep or stop: deliver nothing live from here on.
+type GoingIdle struct{}
+
+// GoingIdleAck grants GoingIdle. It follows the last live frame on the same socket.
+type GoingIdleAck struct{}
+
+// InboundAck says that the gateway took over the inbound frame with that buffer id.
+type InboundAck struct {
+	// Buffer is the id as it came back; empty or foreign ones are the receiver's to ignore.
+	Buffer string
+}
+
+func encodeInboundAck(a InboundAck) any {
+	return struct {
+		Type   string `json:"type"`
+		Buffer string `json:"bufferId"`
+	}{typeInboundAck, a.Buffer}
+}

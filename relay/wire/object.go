@@ -1,0 +1,169 @@
+package wire
+
+import (
+	"bytes"
+	"encoding/json"
+	"math"
+	"strconv"
+	"time"
+)
+
+// blanks is what JSON calls whitespace.
+const blanks = " \t\r\n"
+
+// maxID bounds what is read as an id, in bytes. No network's ids come near it; ids end up in
+// database keys and are repeated in answers, so a longer one counts as absent.
+const maxID = 1024
+
+// maxWait bounds the durations a peer may name. A longer one counts as absent.
+const maxWait = 7 * 24 * time.Hour
+
+// object is a JSON object whose members are looked at one by one, so that one of the wrong type
+// spoils nothing else. Keys match exactly; of a repeated key the last counts, as in Python.
+// A nil object has no members.
+type object map[string]json.RawMessage
+
+// parseObject reports false for anything but an object.
+func parseObject(raw []byte) (object, bool) {
+	var o object
+	err := json.Unmarshal(raw, &o)
+	return o, err == nil && o != nil
+}
+
+// has reports whether the member is there and not null.
+func (o object) has(key string) bool {
+	raw, ok := o[key]
+	return ok && string(raw) != "null"
+}
+
+// text returns a string member.
+func (o object) text(key string) (string, bool) { return textOf(o[key]) }
+
+func textOf(raw json.RawMessage) (string, bool) {
+	if len(raw) == 0 || raw[0] != '"' {
+		return "", false
+	}
+	var s string
+	err := json.Unmarshal(raw, &s)
+	return s, err == nil
+}
+
+// words is text for a hint: of the wrong type it is empty.
+func (o object) words(key string) string {
+	s, _ := o.text(key)
+	return s
+}
+
+// id returns a member that names something: a string, or a number as its decimal text. Anything
+// else, and anything longer than maxID, is empty.
+func (o object) id(key string) string { return idOf(o[key]) }
+
+func idOf(raw json.RawMessage) string {
+	s, ok := textOf(raw)
+	if !ok {
+		s, _ = decimal(raw)
+	}
+	if len(s) > maxID {
+		return ""
+	}
+	return s
+}
+
+// flag returns a boolean member; ok is false if it is there and no boolean.
+func (o object) flag(key string) (v, ok bool) {
+	switch string(o[key]) {
+	case "true":
+		return true, true
+	case "false", "null", "":
+		return false, true
+	default:
+		return false, false
+	}
+}
+
+// hint is flag for what may be ignored.
+func (o object) hint(key string) bool {
+	v, _ := o.flag(key)
+	return v
+}
+
+// tristate returns nil for a flag that was not given.
+func (o object) tristate(key string) *bool {
+	if v, ok := o.flag(key); ok && o.has(key) {
+		return &v
+	}
+	return nil
+}
+
+// integer returns a whole number, also one written as a string, as 5.0 or as 5e3.
+func (o object) integer(key string) (int64, bool) {
+	n, err := strconv.ParseInt(o.id(key), 10, 64)
+	return n, err == nil
+}
+
+// seconds returns a positive number of seconds, at most maxWait; else 0.
+func (o object) seconds(key string) float64 {
+	f, err := strconv.ParseFloat(string(o[key]), 64)
+	if err != nil || !(f > 0 && f <= maxWait.Seconds()) {
+		return 0
+	}
+	return f
+}
+
+// sub returns an object member; nil if there is none.
+func (o object) sub(key string) object {
+	s, _ := parseObject(o[key])
+	return s
+}
+
+// list returns an array's elements; nil if there is none.
+func (o object) list(key string) []json.RawMessage {
+	var l []json.RawMessage
+	if json.Unmarshal(o[key], &l) != nil {
+		return nil
+	}
+	return l
+}
+
+// ids returns an array's usable ids.
+func ids[T ~string](o object, key string) []T {
+	var out []T
+	for _, raw := range o.list(key) {
+		if id := idOf(raw); id != "" {
+			out = append(out, T(id))
+		}
+	}
+	return out
+}
+
+// compact copies raw, an element of a parsed list, without its insignificant blanks, so that
+// equal values have equal bytes.
+func compact(raw json.RawMessage) json.RawMessage {
+	var buf bytes.Buffer
+	_ = json.Compact(&buf, raw) // fails only on what would not have parsed
+	return buf.Bytes()
+}
+
+// decimal turns a JSON number into the text of the integer it is. Digits are copied, never
+// computed with, so an id above 2^53 stays exact and "1e999999999" costs nothing.
+func decimal(raw json.RawMessage) (string, bool) {
+	if len(raw) == 0 || len(raw) > maxID || (raw[0] != '-' && (raw[0] < '0' || raw[0] > '9')) {
+		return "", false
+	}
+	if !bytes.ContainsAny(raw, ".eE") {
+		return string(raw), true
+	}
+	f, err := strconv.ParseFloat(string(raw), 64)
+	if err != nil || f != math.Trunc(f) || math.Abs(f) >= 1<<53 {
+		return "", false
+	}
+	return strconv.FormatInt(int64(f), 10), true
+}
+
+// orNull renders an empty value as null: the key is always there, the value is not.
+func orNull[T ~string](s T) *T {
+	if s == "" {
+		return nil
+	}
+	return &s
+}

@@ -1,0 +1,34 @@
+package wire
+
+import (
+	"fmt"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+)
+
+// Outbound is an action a gateway asks for. It is answered by one OutboundResult with the same
+// request id, whatever the action is.
+type Outbound struct{ relay.Request }
+
+// decodeOutbound refuses only a frame nobody could answer. An action that is missing, unknown
+// or does not fit becomes a relay.UnknownAction.
+func decodeOutbound(o object) (Frame, error) {
+	id := relay.RequestID(o.id("requestId"))
+	if id == "" {
+		return nil, fmt.Errorf("outbound without requestId: %w", ErrUnusable)
+	}
+	return Outbound{relay.Request{
+		ID: id, Platform: relay.PlatformID(o.id("platform")), Bot: relay.BotID(o.id("botId")),
+		Action: decodeAction(o.sub("action")),
+	}}, nil
+}
+
+func encodeOutbound(f Outbound) any {
+	return struct {
+		Type     string           `json:"type"`
+		ID       relay.RequestID  `json:"requestId"`
+		Action   members          `json:"action"`
+		Platform relay.PlatformID `json:"platform,omitempty"`
+		Bot      relay.BotID      `json:"botId,omitempty"`
+	}{typeOutbound, f.ID, encodeAction(f.Action), f.Platform, f.Bot}
+}

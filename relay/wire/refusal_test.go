@@ -1,0 +1,209 @@
+package wire_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/wire"
+)
+
+func TestLinesThatAreNoFrames(t *testing.T) {
+	deep := func(open, end string) string { return strings.Repeat(open, 100_000) + strings.Repeat(end, 100_000) }
+	for name, tc := range map[string]struct {
+		line string
+		want error
+	}{
+		"nothing":                  {"", wire.ErrNotJSON},
+		"blanks":                   {" \t\r\n", wire.ErrNotJSON},
+		"prose":                    {"hello", wire.ErrNotJSON},
+		"half an object":           {`{"type":"hello"`, wire.ErrNotJSON},
+		"two objects":              {`{"type":"hello"}{"type":"hello"}`, wire.ErrNotJSON},
+		"python's NaN":             {`{"type":"hello","x":NaN}`, wire.ErrNotJSON},
+		"a byte order mark":        {"\ufeff{}", wire.ErrNotJSON},
+		"an array":                 {`[{"type":"hello"}]`, wire.ErrNotObject},
+		"a string":                 {`"hello"`, wire.ErrNotObject},
+		"null":                     {"null", wire.ErrNotObject},
+		"a number beyond bounds":   {"1e999999999", wire.ErrNotObject},
+		"a bottomless array":       {deep("[", "]"), wire.ErrNotJSON},
+		"a bottomless object":      {deep(`{"a":`, "}"), wire.ErrNotJSON},
+		"a bottomless member":      {`{"type":"hello","command_manifest":` + deep("[", "]") + `}`, wire.ErrNotJSON},
+		"a bottomless action":      {`{"type":"outbound","requestId":"1","action":` + deep("[", "]") + `}`, wire.ErrNotJSON},
+		"outbound without an id":   {`{"type":"outbound","action":{"op":"send"}}`, wire.ErrUnusable},
+		"outbound with an odd id":  {`{"type":"outbound","requestId":{},"action":{"op":"send"}}`, wire.ErrUnusable},
+		"outbound with a vast id":  {`{"type":"outbound","requestId":"` + strings.Repeat("x", 1025) + `"}`, wire.ErrUnusable},
+		"outbound with a vast int": {`{"type":"outbound","requestId":` + strings.Repeat("9", 1025) + `}`, wire.ErrUnusable},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f, err := wire.DecodeFromGateway([]byte(tc.line))
+			if f != nil || !errors.Is(err, tc.want) {
+				t.Errorf("DecodeFromGateway = %+v, %v; want no frame and %v", f, err, tc.want)
+			}
+		})
+	}
+	for name, tc := range map[string]struct {
+		line string
+		want error
+	}{
+		"a descriptor of nothing":     {`{"type":"descriptor"}`, wire.ErrUnusable},
+		"a result without an id":      {`{"type":"outbound_result","result":{"success":true}}`, wire.ErrUnusable},
+		"a forward that is no base64": {`{"type":"passthrough_forward","forward":{"bodyB64":"%"}}`, wire.ErrUnusable},
+		"prose":                       {"hello", wire.ErrNotJSON},
+		"an array":                    {"[]", wire.ErrNotObject},
+	} {
+		t.Run("from the connector: "+name, func(t *testing.T) {
+			f, err := wire.DecodeFromConnector([]byte(tc.line))
+			if f != nil || !errors.Is(err, tc.want) {
+				t.Errorf("DecodeFromConnector = %+v, %v; want no frame and %v", f, err, tc.want)
+			}
+		})
+	}
+}
+
+// A gateway raises over a descriptor that lacks one of these, and its connection is dead.
+func TestDescriptorNeedsItsNineFields(t *testing.T) {
+	line := string(readLines(t, "connector.descriptor.jsonl")[1])
+	for _, key := range []string{
+		"contract_version", "platform", "label", "max_message_length", "supports_draft_streaming",
+		"supports_edit", "supports_threads", "markdown_dialect", "len_unit",
+	} {
+		without := strings.Replace(line, fmt.Sprintf("%q:", key), `"x":`, 1)
+		if without == line {
+			t.Errorf("%s is not written", key)
+		}
+		if _, err := wire.DecodeFromConnector([]byte(without)); !errors.Is(err, wire.ErrUnusable) {
+			t.Errorf("without %s: %v, want %v", key, err, wire.ErrUnusable)
+		}
+	}
+}
+
+// Invariant 5: an action nobody can carry out still has someone to answer.
+func TestUnusableActionsCanBeAnswered(t *testing.T) {
+	const noID, noText, noBool = " is missing or not an id", " is missing or not text", " is missing or not true or false"
+	for name, tc := range map[string]struct {
+		action string // the JSON of the action member; empty: there is none
+		want   relay.UnknownAction
+	}{
+		"no action":          {"", relay.UnknownAction{Reason: "action is missing or not an object"}},
+		"null":               {"null", relay.UnknownAction{Reason: "action is missing or not an object"}},
+		"a string":           {`"send"`, relay.UnknownAction{Reason: "action is missing or not an object"}},
+		"no op":              {`{"chat_id":"1"}`, relay.UnknownAction{Chat: "1", Reason: "op is missing or not text"}},
+		"an odd op":          {`{"op":["send"],"chat_id":"1"}`, relay.UnknownAction{Chat: "1", Reason: "op is missing or not text"}},
+		"an unknown op":      {`{"op":"pin","chat_id":"1"}`, relay.UnknownAction{Name: "pin", Chat: "1"}},
+		"another case":       {`{"op":"Send","chat_id":"1","content":""}`, relay.UnknownAction{Name: "Send", Chat: "1"}},
+		"another key's case": {`{"op":"send","Chat_ID":"1","content":""}`, relay.UnknownAction{Name: "send", Reason: "chat_id" + noID}},
+		"no chat":            {`{"op":"typing"}`, relay.UnknownAction{Name: "typing", Reason: "chat_id" + noID}},
+		"an empty chat":      {`{"op":"typing","chat_id":""}`, relay.UnknownAction{Name: "typing", Reason: "chat_id" + noID}},
+		"a fractional chat":  {`{"op":"typing","chat_id":1.5}`, relay.UnknownAction{Name: "typing", Reason: "chat_id" + noID}},
+		"a vast chat":        {`{"op":"typing","chat_id":1e400}`, relay.UnknownAction{Name: "typing", Reason: "chat_id" + noID}},
+		"send: no content":   {`{"op":"send","chat_id":"1"}`, relay.UnknownAction{Name: "send", Chat: "1", Reason: "content" + noText}},
+		"send: odd content":  {`{"op":"send","chat_id":"1","content":5}`, relay.UnknownAction{Name: "send", Chat: "1", Reason: "content" + noText}},
+		"edit: no message":   {`{"op":"edit","chat_id":"1","content":""}`, relay.UnknownAction{Name: "edit", Chat: "1", Reason: "message_id" + noID}},
+		"delete: no message": {`{"op":"delete","chat_id":"1"}`, relay.UnknownAction{Name: "delete", Chat: "1", Reason: "message_id" + noID}},
+		"react: no emoji":    {`{"op":"react","chat_id":"1","message_id":"2","emoji":""}`, relay.UnknownAction{Name: "react", Chat: "1", Reason: "emoji" + noText}},
+		"react: odd remove":  {`{"op":"react","chat_id":"1","message_id":"2","emoji":"x","remove":"no"}`, relay.UnknownAction{Name: "react", Chat: "1", Reason: "remove" + noBool}},
+		"follow_up: no session": {
+			`{"op":"follow_up","kind":"k","content":""}`,
+			relay.UnknownAction{Name: "follow_up", Reason: "session_key" + noID},
+		},
+		"send_media: no source": {
+			`{"op":"send_media","chat_id":"1","media_kind":"image"}`,
+			relay.UnknownAction{Name: "send_media", Chat: "1", Reason: "source_url" + noText},
+		},
+		"prompt: no options": {
+			`{"op":"prompt","chat_id":"1","content":"","prompt_id":"p","options":[]}`,
+			relay.UnknownAction{Name: "prompt", Chat: "1", Reason: "options is missing or not a list of objects with ids"},
+		},
+		"prompt: an option without an id": {
+			`{"op":"prompt","chat_id":"1","content":"","prompt_id":"p","options":[{"id":"a"},{"label":"b"}]}`,
+			relay.UnknownAction{Name: "prompt", Chat: "1", Reason: "options is missing or not a list of objects with ids"},
+		},
+		"thread_rename: an odd guard must not vanish": {
+			`{"op":"thread_rename","chat_id":"1","message_id":"2","thread_name":"n","only_if_connector_created":"true"}`,
+			relay.UnknownAction{Name: "thread_rename", Chat: "1", Reason: "only_if_connector_created" + noBool},
+		},
+		"thread_rename: the other odd guard": {
+			`{"op":"thread_rename","chat_id":"1","message_id":"2","thread_name":"n","only_if_current_name":5}`,
+			relay.UnknownAction{Name: "thread_rename", Chat: "1", Reason: "only_if_current_name" + noText},
+		},
+		"draft: no number": {
+			`{"op":"draft","chat_id":"1","content":""}`,
+			relay.UnknownAction{Name: "draft", Chat: "1", Reason: "draft_id is missing or not a whole number"},
+		},
+		"task_card: chunks that are no objects": {
+			`{"op":"task_card","chat_id":"1","card_id":"c","chunks":[{},5]}`,
+			relay.UnknownAction{Name: "task_card", Chat: "1", Reason: "chunks is missing or not a list of objects"},
+		},
+		"task_card: no chunks": {
+			`{"op":"task_card","chat_id":"1","card_id":"c"}`,
+			relay.UnknownAction{Name: "task_card", Chat: "1", Reason: "chunks is missing or not a list of objects"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			line := `{"type":"outbound","requestId":"r1"`
+			if tc.action != "" {
+				line += `,"action":` + tc.action
+			}
+			got, err := wire.DecodeFromGateway([]byte(line + "}"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := wire.Outbound{Request: relay.Request{ID: "r1", Action: tc.want}}
+			if diff := cmp.Diff(wire.Frame(want), got); diff != "" {
+				t.Errorf("frame (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestHintsOfWrongTypesAreNotSaid(t *testing.T) {
+	line := `{"type":"outbound","requestId":7,"platform":[],"botId":true,"action":{"op":"send","chat_id":-100123,"content":"x","reply_to":{},` +
+		`"metadata":{"scope_id":null,"guild_id":12.0,"user_id":9007199254740993,"profile":false,"thread_id":1e2,"notify":"yes",` +
+		`"expect_edits":1,"unfurl_links":0,"unfurl_media":null,"format_hints":true,"message_id":12345678901234567890123}}}`
+	got, err := wire.DecodeFromGateway([]byte(line))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := wire.Outbound{Request: relay.Request{ID: "7", Action: relay.Send{
+		Chat: "-100123", Content: "x",
+		Meta: relay.Metadata{
+			Scope: "12", UserID: "9007199254740993", ThreadID: "100", MessageID: "12345678901234567890123",
+		},
+	}}}
+	if diff := cmp.Diff(wire.Frame(want), got); diff != "" {
+		t.Errorf("frame (-want +got):\n%s", diff)
+	}
+
+	prompt := `{"type":"outbound","requestId":"r","action":{"op":"prompt","chat_id":"1","content":"","prompt_id":"p","options":[{"id":"a"}],"timeout_s":%s}}`
+	for text, want := range map[string]float64{"60": 60, "0.5": 0.5, "-1": 0, `"60"`: 0, "1e300": 0, "1e999999": 0, "null": 0} {
+		f, err := wire.DecodeFromGateway(fmt.Appendf(nil, prompt, text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		a, ok := f.(wire.Outbound).Action.(relay.Prompt)
+		if !ok || a.TimeoutS != want {
+			t.Errorf("timeout_s %s: %+v, want %v seconds", text, f, want)
+		}
+	}
+}
+
+func TestEncodeRefusesWhatIsNoJSON(t *testing.T) {
+	for name, f := range map[string]wire.Frame{
+		"nothing":          nil,
+		"a chunk":          wire.Outbound{Request: relay.Request{ID: "r", Action: relay.TaskCard{Chat: "1", CardID: "c", Chunks: [][]byte{[]byte("{")}}}},
+		"a manifest entry": wire.Hello{Manifest: []json.RawMessage{json.RawMessage("x")}},
+		"a number":         wire.Outbound{Request: relay.Request{ID: "r", Action: relay.Prompt{TimeoutS: math.NaN()}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if line, err := wire.Encode(f); err == nil || line != nil {
+				t.Errorf("Encode = %q, %v; want no line and an error", line, err)
+			}
+		})
+	}
+}

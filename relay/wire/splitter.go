@@ -1,0 +1,79 @@
+package wire
+
+import "bytes"
+
+// Splitter cuts a stream of WebSocket messages into lines. The zero value is ready. It holds
+// at most one unfinished line, which is never longer than MaxFrame. Not safe for concurrent use.
+type Splitter struct {
+	tail  []byte // the unfinished line
+	depth braces // what tail leaves open
+}
+
+// Feed takes the next message and returns the lines it completes, without their newlines and
+// without blank ones. A message may hold several frames, a frame may span several messages,
+// and an object that closes at a message's end is complete even without its newline. Lines may
+// share memory with message, which therefore belongs to them from now on.
+//
+// The error is ErrTooLarge; the stream cannot be followed any further then.
+func (s *Splitter) Feed(message []byte) ([][]byte, error) {
+	var lines [][]byte
+	for {
+		part, rest, found := bytes.Cut(message, []byte("\n"))
+		if len(s.tail)+len(part) > MaxFrame {
+			*s = Splitter{}
+			return nil, ErrTooLarge
+		}
+		if !found {
+			s.depth.read(part)
+			s.tail = append(s.tail, part...)
+			if s.depth.closed {
+				lines = s.finish(lines, s.tail)
+			}
+			return lines, nil
+		}
+		if len(s.tail) > 0 {
+			part = append(s.tail, part...)
+		}
+		lines, message = s.finish(lines, part), rest
+	}
+}
+
+// finish adds line unless it is blank, and begins the next one.
+func (s *Splitter) finish(lines [][]byte, line []byte) [][]byte {
+	*s = Splitter{}
+	if line = bytes.Trim(line, blanks); len(line) > 0 {
+		lines = append(lines, line[:len(line):len(line)])
+	}
+	return lines
+}
+
+// braces follows a JSON object byte by byte, so that a line that grows by many small messages
+// costs one look at each byte. It counts; it does not judge: a decoder does.
+type braces struct {
+	open     int
+	inString bool
+	escaped  bool
+	closed   bool // an object was opened and closed, and only blanks followed
+}
+
+func (b *braces) read(part []byte) {
+	for _, c := range part {
+		switch {
+		case b.escaped:
+			b.escaped = false
+		case b.inString:
+			b.escaped = c == '\\'
+			b.inString = c != '"'
+		case c == '"':
+			b.inString, b.closed = true, false
+		case c == '{':
+			b.open++
+			b.closed = false
+		case c == '}':
+			b.open--
+			b.closed = b.open == 0
+		case bytes.IndexByte([]byte(blanks), c) < 0:
+			b.closed = false
+		}
+	}
+}

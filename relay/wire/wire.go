@@ -1,0 +1,212 @@
+// Package wire spells frames: what a gateway and the connector say to each other over one
+// WebSocket, as bytes. It is the only package that knows how a key is spelled. It speaks both
+// sides of the conversation, because the demo's gateway and the tests' stub gateway are the
+// other half of it. It is not the session: it opens nothing, waits for nothing, and keeps no
+// state but a Splitter's unfinished line.
+//
+// Gateways of three ages are served at once, so what goes out carries the keys of every age,
+// and what comes in is read leniently: a key nobody knows is ignored, a hint of the wrong type
+// counts as absent, and an id written as a number is its decimal text.
+//
+// Invariants:
+//
+//  1. Every id this package writes is a JSON string.
+//  2. An encoded frame is one line: valid UTF-8, no newline but the final one.
+//  3. A decoder returns a frame or an error, never both, whatever the bytes.
+//  4. What decodes can be encoded, and that decodes to the same frame.
+//  5. An outbound frame that has a request id always decodes, so that it can be answered.
+//  6. Traits, the event's own id, its bot and its time never leave.
+//  7. An id that was read is at most 1 KiB, so an answer that repeats it fits in a frame.
+package wire
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"unicode/utf8"
+)
+
+// MaxFrame is the largest frame either side accepts, in bytes. The gateway's WebSocket library
+// closes the connection over a larger message and dials again, in every age.
+const MaxFrame = 1 << 20
+
+// Why a line did not become a frame. All of them are found with errors.Is.
+var (
+	// ErrNotJSON: the line is not JSON. Count it and go on, as the gateway does.
+	ErrNotJSON = errors.New("not JSON")
+	// ErrNotObject: the line is JSON but no object. The peer is not speaking this protocol;
+	// the session ends.
+	ErrNotObject = errors.New("not a JSON object")
+	// ErrUnusable: the frame lacks something without which nothing can be done about it, not
+	// even answer it. Count it and go on.
+	ErrUnusable = errors.New("frame is unusable")
+	// ErrTooLarge: a line is longer than MaxFrame. The session ends.
+	ErrTooLarge = errors.New("frame is too large")
+)
+
+// Frame is one message of the protocol: one of this package's structs, by value.
+type Frame interface{ frame() }
+
+// The values of a frame's "type", first what a gateway says, then what the connector says.
+const (
+	typeHello      = "hello"
+	typeOutbound   = "outbound"
+	typeInterrupt  = "interrupt"
+	typeGoingIdle  = "going_idle"
+	typeInboundAck = "inbound_ack"
+
+	typeDescriptor       = "descriptor"
+	typeInbound          = "inbound"
+	typeOutboundResult   = "outbound_result"
+	typeInterruptInbound = "interrupt_inbound"
+	typePassthrough      = "passthrough_forward"
+	typeGoingIdleAck     = "going_idle_ack"
+)
+
+// Unknown is a frame of a type its receiver does not know, or of no type at all. It is skipped,
+// never an error: the protocol grows that way.
+type Unknown struct {
+	// Type is the sender's word, at most 1 KiB: not for a log line or a metric's label.
+	Type string
+}
+
+// DecodeFromGateway reads one line a gateway wrote. The error is ErrNotJSON, ErrNotObject or
+// ErrUnusable. Bytes that are not UTF-8 are replaced, not refused.
+func DecodeFromGateway(line []byte) (Frame, error) {
+	o, err := parseLine(line)
+	if err != nil {
+		return nil, err
+	}
+	switch t := o.id("type"); t {
+	case typeHello:
+		return decodeHello(o), nil
+	case typeOutbound:
+		return decodeOutbound(o)
+	case typeInterrupt:
+		return decodeInterrupt(o), nil
+	case typeGoingIdle:
+		return GoingIdle{}, nil
+	case typeInboundAck:
+		return InboundAck{Buffer: o.id("bufferId")}, nil
+	default:
+		return Unknown{Type: t}, nil
+	}
+}
+
+// DecodeFromConnector reads one line a connector wrote, as a gateway does. The error is
+// ErrNotJSON, ErrNotObject or ErrUnusable.
+func DecodeFromConnector(line []byte) (Frame, error) {
+	o, err := parseLine(line)
+	if err != nil {
+		return nil, err
+	}
+	switch t := o.id("type"); t {
+	case typeDescriptor:
+		return decodeDescriptor(o)
+	case typeInbound:
+		return decodeInbound(o), nil
+	case typeOutboundResult:
+		return decodeOutboundResult(o)
+	case typeInterruptInbound:
+		return decodeInterruptInbound(o), nil
+	case typePassthrough:
+		return decodePassthrough(o)
+	case typeGoingIdleAck:
+		return GoingIdleAck{}, nil
+	default:
+		return Unknown{Type: t}, nil
+	}
+}
+
+// parseLine tells the three kinds of line apart: an object, other JSON, and no JSON.
+func parseLine(line []byte) (object, error) {
+	line = bytes.Trim(line, blanks)
+	if !utf8.Valid(line) {
+		line = bytes.ToValidUTF8(line, []byte(string(utf8.RuneError)))
+	}
+	if len(line) == 0 || line[0] != '{' {
+		if json.Valid(line) {
+			return nil, ErrNotObject
+		}
+		return nil, ErrNotJSON
+	}
+	o, ok := parseObject(line)
+	if !ok {
+		return nil, ErrNotJSON
+	}
+	return o, nil
+}
+
+// Encode renders f as one line with its final newline. An error means that f holds raw JSON
+// (a manifest entry, a task card's chunk) that is none, or a number JSON cannot hold.
+func Encode(f Frame) ([]byte, error) {
+	var v any
+	switch f := f.(type) {
+	case Hello:
+		v = encodeHello(f)
+	case Outbound:
+		v = encodeOutbound(f)
+	case Interrupt:
+		v = encodeInterrupt(f)
+	case GoingIdle:
+		v = bare{typeGoingIdle}
+	case InboundAck:
+		v = encodeInboundAck(f)
+	case Descriptor:
+		v = encodeDescriptor(f)
+	case Inbound:
+		v = encodeInbound(f)
+	case OutboundResult:
+		v = encodeOutboundResult(f)
+	case InterruptInbound:
+		v = encodeInterruptInbound(f)
+	case PassthroughForward:
+		v = encodePassthrough(f)
+	case GoingIdleAck:
+		v = bare{typeGoingIdleAck}
+	case Unknown:
+		v = bare{f.Type}
+	default:
+		return nil, fmt.Errorf("encode %T: not a frame", f)
+	}
+	line, err := marshalLine(v)
+	if err != nil {
+		return nil, fmt.Errorf("encode %T: %w", f, err)
+	}
+	return line, nil
+}
+
+// bare is a frame that is nothing but its type.
+type bare struct {
+	Type string `json:"type"`
+}
+
+// marshalLine is json.Marshal without HTML escaping (which would triple the size of markup for
+// nobody's benefit) and with the final newline.
+func marshalLine(v any) ([]byte, error) {
+	var buf bytes.Buffer
+	enc := json.NewEncoder(&buf)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return nil, err
+	}
+	if utf8.Valid(buf.Bytes()) {
+		return buf.Bytes(), nil
+	}
+	// Strings were repaired by the encoder; raw JSON was not.
+	return bytes.ToValidUTF8(buf.Bytes(), []byte(string(utf8.RuneError))), nil
+}
+
+func (Hello) frame()              {}
+func (Outbound) frame()           {}
+func (Interrupt) frame()          {}
+func (GoingIdle) frame()          {}
+func (InboundAck) frame()         {}
+func (Descriptor) frame()         {}
+func (Inbound) frame()            {}
+func (OutboundResult) frame()     {}
+func (InterruptInbound) frame()   {}
+func (PassthroughForward) frame() {}
+func (GoingIdleAck) frame()       {}
+func (Unknown) frame()            {}
