@@ -1,0 +1,46 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	bolt "go.etcd.io/bbolt"
+)
+
+// Blob is the value stored under name; ok is false when there is none. The vault keeps its
+// wrapped key here.
+func (db *DB) Blob(ctx context.Context, name string) (value []byte, ok bool, err error) {
+	value, ok, err = db.bytesAt(ctx, bucketBlobs, key(name))
+	if err != nil {
+		return nil, false, fmt.Errorf("blob %s: %w", name, err)
+	}
+	return value, ok, nil
+}
+
+// PutBlob stores value under name, in place of what was there.
+func (db *DB) PutBlob(ctx context.Context, name string, value []byte) error {
+	k := key(name)
+	sealed := seal(k, value)
+	if err := db.write(ctx, func(t *tx) error { return t.putSealed(bucketBlobs, k, sealed) }); err != nil {
+		return fmt.Errorf("blob %s: %w", name, err)
+	}
+	return nil
+}
+
+// bytesAt copies a payload that is no JSON.
+func (db *DB) bytesAt(ctx context.Context, b bucket, k []byte) (out []byte, ok bool, err error) {
+	err = db.w.read(ctx, func(t *bolt.Tx) error {
+		value := t.Bucket([]byte(b)).Get(k)
+		if value == nil {
+			return nil
+		}
+		payload, err := unseal(k, value)
+		if err != nil {
+			return damaged(b, k, err)
+		}
+		out, ok = slices.Clone(payload), true
+		return nil
+	})
+	return out, ok, err
+}

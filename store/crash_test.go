@@ -1,0 +1,138 @@
+package store
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+	bolt "go.etcd.io/bbolt"
+)
+
+// openCopy opens what a machine that stopped here would find.
+func openCopy(t *testing.T, content []byte) *DB {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "copy.db")
+	if err := os.WriteFile(path, content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return reopen(t, path, Options{})
+}
+
+func TestAcknowledgedWritesSurviveACrash(t *testing.T) { // invariant 1
+	path := filepath.Join(t.TempDir(), "test.db")
+	db := reopen(t, path, Options{})
+	const producers = 8
+	var insts []relay.InstanceID
+	for p := range producers {
+		insts = append(insts, relay.InstanceID(fmt.Sprintf("i%d", p)))
+	}
+	enroll(t, db, insts...)
+	acked := make(map[relay.InstanceID]string)
+	for round := range 5 {
+		var wg sync.WaitGroup
+		for _, i := range insts {
+			wg.Go(func() { // each drops its oldest every other time
+				for n := range 6 {
+					out, err := db.Accept(ctxOf(t), acceptFor(event(fmt.Sprintf("%s-%d-%d", i, round, n), 700), i))
+					if err == nil && n%2 == 1 {
+						err = db.DropDelivery(ctxOf(t), i, out.Items[0].Buffers[0])
+					}
+					if err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		wg.Wait()
+		for _, i := range insts {
+			acked[i] = laneOf(t, db, i)
+		}
+		// One more that is on its way, but not acknowledged.
+		pending := fmt.Sprintf("pending %d", round)
+		begun, end, done := make(chan struct{}), make(chan struct{}), make(chan error)
+		go func() {
+			done <- db.write(ctxOf(t), func(x *tx) error {
+				err := putBlob(pending)(x)
+				close(begun)
+				<-end
+				return err
+			})
+		}()
+		<-begun
+		copied := openCopy(t, read(t, path))
+		for _, i := range insts {
+			if got := laneOf(t, copied, i); got != acked[i] {
+				t.Errorf("round %d, lane %s: %s, acknowledged were %s", round, i, got, acked[i])
+			}
+		}
+		if slices.Contains(blobNames(t, copied), pending) {
+			t.Error("what was not committed is there")
+		}
+		close(end)
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestTornCommitIsAsIfItNeverWas(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "test.db")
+	db := reopen(t, path, Options{})
+	enroll(t, db, "i1")
+	for n := range 20 {
+		acceptOne(t, db, event(fmt.Sprintf("e%d", n), 700), "i1")
+	}
+	before, old := read(t, path), laneOf(t, db, "i1")
+	acceptOne(t, db, event("last", 700), "i1")
+	after, updated := read(t, path), laneOf(t, db, "i1")
+
+	const metas = 2 * 4096
+	newest := 0 // which of the two meta pages the last commit wrote
+	if bytes.Equal(before[:4096], after[:4096]) {
+		newest = 4096
+	}
+	grown := append(slices.Clone(before), make([]byte, max(0, len(after)-len(before)))...)
+	torn := slices.Clone(after)
+	clear(torn[newest+40 : newest+80])
+	half := slices.Clone(after)
+	copy(half[metas:], grown[metas:(metas+len(grown))/2])
+	copy(half[:metas], grown[:metas])
+	for name, tc := range map[string]struct {
+		content []byte
+		want    string
+	}{
+		"complete":                       {after, updated},
+		"data pages only":                {append(slices.Clone(before[:metas]), after[metas:]...), old},
+		"half of the data pages":         {half, old},
+		"the meta page was half written": {torn, old},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := laneOf(t, openCopy(t, tc.content), "i1"); got != tc.want {
+				t.Errorf("got %s, want %s", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestStoppedFirstStart(t *testing.T) {
+	// The database gets its name when it is whole, so a stop before that leaves only a leftover.
+	dir := t.TempDir()
+	temp := filepath.Join(dir, "test.db.new-1")
+	b, err := bolt.Open(temp, 0o600, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Close(); err != nil {
+		t.Fatal(err)
+	}
+	db := reopen(t, filepath.Join(dir, "test.db"), Options{})
+	enroll(t, db, "i1")
+	if exists(temp) {
+		t.Error("the leftover is still there")
+	}
+}

@@ -1,0 +1,138 @@
+package store
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+)
+
+// spoil flips a bit in the stored record under k.
+func spoil(t *testing.T, db *DB, b bucket, k []byte) {
+	t.Helper()
+	err := db.write(ctxOf(t), func(x *tx) error {
+		v := append([]byte(nil), x.Bucket([]byte(b)).Get(k)...)
+		if len(v) == 0 {
+			return errors.New("there is no such record")
+		}
+		v[len(v)/2] ^= 4
+		return x.putSealed(b, k, v)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestDamagedRecordIsNamed(t *testing.T) { // invariant 8
+	db := openTest(t, Options{})
+	ctx := ctxOf(t)
+	enroll(t, db, "i1")
+	for _, err := range []error{
+		db.Bind(ctx, Binding{Platform: "loop", User: "u1", Instance: "i1"}),
+		db.Claim(ctx, Grant{Platform: "loop", Chat: "c1", Instance: "i1"}),
+		db.PutLinkCode(ctx, []byte("mac"), LinkCode{Instance: "i1", ExpiresAt: time.Now().Add(time.Hour)}),
+		db.PutEnrollmentToken(ctx, []byte("mac"), EnrollmentToken{}),
+		db.PutBlob(ctx, "blob", []byte("value")),
+		second(db.Accept(ctx, Accept{Bot: bot, Cursor: []byte("9")})),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	acceptOne(t, db, event("e1", 300), "i1")
+	chat := relay.Chat{Bot: bot, ID: "c1"}
+	for _, tc := range []struct {
+		b    bucket
+		k    []byte
+		read func() error
+	}{
+		{bucketCursors, botKey(bot), func() error { return second(db.Cursor(ctx, bot)) }},
+		{bucketBlobs, key("blob"), func() error { _, _, err := db.Blob(ctx, "blob"); return err }},
+		{bucketTokens, []byte("mac"), func() error { return second(db.EnrollmentToken(ctx, []byte("mac"))) }},
+		{bucketCodes, []byte("mac"), func() error {
+			return second(db.RedeemLinkCode(ctx, []byte("mac"), Person{"loop", "u1"}, ""))
+		}},
+		{bucketConversations, conversationKey(Conversation{Instance: "i1", Bot: bot, Chat: "c1"}), func() error {
+			_, _, err := db.Conversation(ctx, "i1", chat)
+			return err
+		}},
+		{bucketGrants, grantKey("loop", "", "c1"), func() error {
+			_, _, err := db.GrantCovering(ctx, relay.Place{Platform: "loop", Chat: "c1"})
+			return err
+		}},
+		{bucketBindingsTo, bindingToKey("loop", "u1", "i1"), func() error { return second(db.BindingsTo(ctx, "i1")) }},
+		{bucketBindings, bindingKey("loop", "u1", "i1"), func() error { return second(db.BindingsOf(ctx, "loop", "u1")) }},
+		{bucketTenants, key("home"), func() error { return second(db.Tenants(ctx)) }},
+		{bucketGateways, key("i1"), func() error { return second(db.Gateway(ctx, "i1")) }},
+		{bucketInstances, key("i1"), func() error { return second(db.Instance(ctx, "i1")) }},
+		{bucketLanes, key("i1"), func() error { _, _, err := db.NextDelivery(ctx, "i1", 0); return err }},
+	} {
+		if err := tc.read(); err != nil && tc.b != bucketTokens {
+			t.Errorf("%s: %v before it was damaged", tc.b, err)
+		}
+		spoil(t, db, tc.b, tc.k)
+		err := tc.read()
+		if !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), string(tc.b)) {
+			t.Errorf("%s: %v, want ErrDamaged with its name", tc.b, err)
+		}
+	}
+	if db.Err() != nil {
+		t.Errorf("a damaged record ended the database: %v", db.Err())
+	}
+}
+
+func TestDamagedEntryIsSetAside(t *testing.T) { // invariants 5 and 8
+	for name, touch := range map[string]func(db *DB, b relay.BufferID) error{
+		"by the pump": func(db *DB, _ relay.BufferID) error {
+			e, ok, err := db.NextDelivery(t.Context(), "i1", 0)
+			if ok && e.Event.ID != "e2" {
+				return errors.New("next is " + string(e.Event.ID) + ", want e2")
+			}
+			return err
+		},
+		"by a death": func(db *DB, b relay.BufferID) error { return second(db.RecordDeath(t.Context(), "i1", b)) },
+		"by burial":  func(db *DB, b relay.BufferID) error { return db.Bury(t.Context(), "i1", b, DeadPoison) },
+		"by overflow": func(db *DB, _ relay.BufferID) error {
+			return second(db.Accept(t.Context(), acceptFor(event("e3", 300), "i1")))
+		},
+		"by revocation": func(db *DB, _ relay.BufferID) error { return second(db.Revoke(t.Context(), "i1")) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			db := openTest(t, Options{Limits: Limits{MaxEntries: 2}})
+			enroll(t, db, "i1")
+			b := acceptOne(t, db, event("e1", 300), "i1").Buffers[0]
+			acceptOne(t, db, event("e2", 300), "i1")
+			spoil(t, db, bucketEntries, entryKey("i1", b.Seq))
+			if err := touch(db, b); err != nil {
+				t.Fatal(err)
+			}
+			q, err := db.Quarantine(ctxOf(t))
+			if err != nil || len(q) != 1 || !strings.Contains(q[0].Err, b.String()) || !strings.Contains(q[0].Err, "i1") || len(q[0].Raw) < 300 {
+				t.Errorf("%d in quarantine, %v; want the damaged entry, named", len(q), err)
+			}
+			if strings.Contains(deadOf(t, db, "i1"), "e1") {
+				t.Error("it is a dead letter too")
+			}
+		})
+	}
+}
+
+func TestSweepGoesOnPastDamage(t *testing.T) {
+	c := newClock()
+	db := openTest(t, Options{Now: c.now})
+	ctx := ctxOf(t)
+	enroll(t, db, "i1")
+	for _, mac := range []string{"a", "b", "c"} {
+		if err := db.PutLinkCode(ctx, []byte(mac), LinkCode{Instance: "i1", ExpiresAt: c.now()}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	spoil(t, db, bucketCodes, []byte("b"))
+	c.add(2 * day)
+	got, err := db.Sweep(ctx)
+	if got.Codes != 2 || !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), `"b"`) {
+		t.Errorf("swept %+v, %v; want two codes, and b named", got, err)
+	}
+}

@@ -1,0 +1,158 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+	bolt "go.etcd.io/bbolt"
+)
+
+// DeadLetters lists i's dead letters, in the order they died. Damaged ones are left out.
+func (db *DB) DeadLetters(ctx context.Context, i relay.InstanceID) ([]DeadLetter, error) {
+	var out []DeadLetter
+	err := db.w.read(ctx, func(t *bolt.Tx) error {
+		for k, v := range under(t, bucketDead, prefix(i)) {
+			d, e, err := decodeDead(k, v)
+			id, ok := tailID(k)
+			if err != nil || !ok {
+				continue
+			}
+			out = append(out, DeadLetter{Entry: e.entry(id, d.Size), Reason: d.Reason, DiedAt: d.DiedAt})
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("dead letters of %s: %w", i, err)
+	}
+	return out, nil
+}
+
+func decodeDead(k, v []byte) (d deadRecord, e entryRecord, err error) {
+	if d, err = decode[deadRecord](k, v); err != nil {
+		return d, e, err
+	}
+	if json.Unmarshal(d.Entry, &e) != nil {
+		return d, e, errors.New("the letter holds no entry")
+	}
+	return d, e, nil
+}
+
+// Replay moves dead letters back to the end of the lane, under new ids and with no deaths on
+// them; none given: all. It returns how many. ErrNotFound: one of the ids is no dead letter of
+// i, or i was revoked; then nothing is moved. What no longer fits the lane's limits pushes the
+// oldest entries out, as any append does.
+func (db *DB) Replay(ctx context.Context, i relay.InstanceID, ids ...relay.BufferID) (int, error) {
+	now := db.now()
+	n := 0
+	err := db.write(ctx, func(t *tx) error {
+		n = 0
+		l, err := t.live(i)
+		if err != nil {
+			return err
+		}
+		keys, err := t.deadKeys(i, ids)
+		if err != nil {
+			return err
+		}
+		for _, k := range keys {
+			if err := t.replay(i, l, k, now); err != nil {
+				return err
+			}
+			n++
+		}
+		_, err = t.trim(i, l, db.limits, now)
+		return err
+	})
+	if err != nil {
+		return 0, fmt.Errorf("replay for %s: %w", i, err)
+	}
+	return n, nil
+}
+
+// deadKeys are the keys of the letters with these ids; of all when there are none.
+func (t *tx) deadKeys(i relay.InstanceID, ids []relay.BufferID) ([][]byte, error) {
+	all := keysUnder(t.Tx, bucketDead, prefix(i))
+	if len(ids) == 0 {
+		return all, nil
+	}
+	byID := make(map[relay.BufferID][]byte, len(all))
+	for _, k := range all {
+		if id, ok := tailID(k); ok {
+			byID[id] = k
+		}
+	}
+	keys := make([][]byte, 0, len(ids))
+	for _, id := range ids {
+		k, ok := byID[id]
+		if !ok {
+			return nil, fmt.Errorf("%s: %w", id, ErrNotFound)
+		}
+		delete(byID, id) // named twice: the second finds nothing
+		keys = append(keys, k)
+	}
+	return keys, nil
+}
+
+func (t *tx) replay(i relay.InstanceID, l *lane, k []byte, now time.Time) error {
+	d, ok, err := load[deadRecord](t.Tx, bucketDead, k)
+	if err != nil || !ok {
+		return err
+	}
+	var e rawEntry
+	if json.Unmarshal(d.Entry, &e) != nil {
+		return damaged(bucketDead, k, errors.New("the letter holds no entry"))
+	}
+	e.At, e.Deaths = now, 0 // as if accepted now, or its age would bring it straight back
+	payload, err := encode(e)
+	if err != nil {
+		return err
+	}
+	if err := t.dropDead(i, l, k); err != nil {
+		return err
+	}
+	_, err = t.append(i, l, payload)
+	return err
+}
+
+// DropBuffered deletes ids from the lane or the dead letters; none given: all dead letters, and
+// nothing of the lane. It returns how many. ErrNotFound: one of the ids is in neither; then
+// nothing is deleted.
+func (db *DB) DropBuffered(ctx context.Context, i relay.InstanceID, ids ...relay.BufferID) (int, error) {
+	n := 0
+	err := db.write(ctx, func(t *tx) error {
+		n = 0
+		l, err := t.lane(i)
+		if err != nil {
+			return err
+		}
+		if len(ids) == 0 {
+			keys := keysUnder(t.Tx, bucketDead, prefix(i))
+			for _, k := range keys {
+				if err := t.dropDead(i, l, k); err != nil {
+					return err
+				}
+			}
+			n = len(keys)
+			return nil
+		}
+		for _, id := range ids {
+			there, err := t.drop(i, id)
+			if err != nil {
+				return err
+			}
+			if !there {
+				return fmt.Errorf("%s: %w", id, ErrNotFound)
+			}
+			n++
+		}
+		return nil
+	})
+	if err != nil {
+		return 0, fmt.Errorf("drop buffered of %s: %w", i, err)
+	}
+	return n, nil
+}

@@ -1,0 +1,26 @@
+package store
+
+import "errors"
+
+// What callers test for. Everything else a method returns is trouble of the disk, of the
+// context, or of the caller's own arguments.
+var (
+	// ErrNotFound: there is no such record.
+	ErrNotFound = errors.New("not found")
+	// ErrExists: the name or key is taken.
+	ErrExists = errors.New("already exists")
+	// ErrHeld: another instance holds the chat, or the scope it lies in. It names nothing about the holder.
+	ErrHeld = errors.New("another instance holds it")
+	// ErrExpired: the code's time is over.
+	ErrExpired = errors.New("expired")
+	// ErrUsed: someone else has used the code.
+	ErrUsed = errors.New("already used")
+	// ErrFull: the file may not grow any more. What only deletes or rewrites still works.
+	ErrFull = errors.New("the database has reached its maximum size")
+	// ErrFailed wraps the first commit error; nothing is accepted after it.
+	ErrFailed = errors.New("the database failed; the process must end")
+	// ErrLocked: another process has the file open.
+	ErrLocked = errors.New("another hermes-connector holds the database")
+	// ErrDamaged: a file or a record is not what was once written.
+	ErrDamaged = errors.New("the database is damaged")
+)

@@ -1,0 +1,152 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+	bolt "go.etcd.io/bbolt"
+)
+
+// Claim stores a grant; its tenant is the instance's, its time is now unless g has one. The same
+// instance again: nil, and nothing changes. ErrHeld: another instance holds the chat, or the
+// whole scope it lies in, or (when g is a whole scope) any chat in it. ErrNotFound: no such
+// instance, or it was revoked. A grant must name a scope, a chat, or both.
+func (db *DB) Claim(ctx context.Context, g Grant) error {
+	if g.Scope == "" && g.Chat == "" {
+		return errors.New("claim: neither a scope nor a chat is named")
+	}
+	if g.GrantedAt.IsZero() {
+		g.GrantedAt = db.now()
+	}
+	err := db.write(ctx, func(t *tx) error {
+		inst, err := t.liveInstance(g.Instance)
+		if err != nil {
+			return err
+		}
+		mine, err := claimable(t.Tx, g)
+		if err != nil || mine {
+			return err
+		}
+		g := g // the op may run again
+		g.Tenant = inst.Tenant
+		return t.put(bucketGrants, grantKey(g.Platform, g.Scope, g.Chat), g)
+	})
+	if err != nil {
+		return fmt.Errorf("claim: %w", err)
+	}
+	return nil
+}
+
+// claimable is nil when nobody else's grant stands in g's way. mine: g's instance has it already.
+func claimable(t *bolt.Tx, g Grant) (mine bool, err error) {
+	old, mine, err := load[Grant](t, bucketGrants, grantKey(g.Platform, g.Scope, g.Chat))
+	if err != nil {
+		return false, err
+	}
+	rivals := []Grant{old}
+	if g.Scope != "" {
+		whole, ok, err := load[Grant](t, bucketGrants, grantKey(g.Platform, g.Scope, ""))
+		if err != nil {
+			return false, err
+		}
+		if ok {
+			rivals = append(rivals, whole)
+		}
+		if g.Chat == "" {
+			inside, err := list[Grant](t, bucketGrants, prefix(g.Platform, string(g.Scope)))
+			if err != nil {
+				return false, err
+			}
+			rivals = append(rivals, inside...)
+		}
+	}
+	if !mine {
+		rivals = rivals[1:]
+	}
+	for _, r := range rivals {
+		if r.Instance != g.Instance {
+			return false, ErrHeld
+		}
+	}
+	return mine, nil
+}
+
+// Release removes a grant. ErrNotFound: i holds no such grant.
+func (db *DB) Release(ctx context.Context, i relay.InstanceID, p relay.PlatformID, s relay.ScopeID, c relay.ChatID) error {
+	k := grantKey(p, s, c)
+	err := db.write(ctx, func(t *tx) error {
+		g, ok, err := load[Grant](t.Tx, bucketGrants, k)
+		if err != nil {
+			return err
+		}
+		if !ok || g.Instance != i {
+			return ErrNotFound
+		}
+		return t.del(bucketGrants, k)
+	})
+	if err != nil {
+		return fmt.Errorf("release: %w", err)
+	}
+	return nil
+}
+
+// GrantCovering is the grant on place's chat, else on the chat it is a thread of, else on its
+// whole scope. ok is false when nobody holds it.
+func (db *DB) GrantCovering(ctx context.Context, place relay.Place) (g Grant, ok bool, err error) {
+	var keys [][]byte
+	if place.Chat != "" {
+		keys = append(keys, grantKey(place.Platform, place.Scope, place.Chat))
+	}
+	if place.Parent != "" {
+		keys = append(keys, grantKey(place.Platform, place.Scope, place.Parent))
+	}
+	if place.Scope != "" {
+		keys = append(keys, grantKey(place.Platform, place.Scope, ""))
+	}
+	err = db.w.read(ctx, func(t *bolt.Tx) error {
+		for _, k := range keys {
+			if g, ok, err = load[Grant](t, bucketGrants, k); ok || err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return Grant{}, false, fmt.Errorf("grant covering a chat: %w", err)
+	}
+	return g, ok, nil
+}
+
+// GrantsOn lists the grants that name this chat in any scope, for callers that know no scope.
+func (db *DB) GrantsOn(ctx context.Context, p relay.PlatformID, c relay.ChatID) ([]Grant, error) {
+	return db.grants(ctx, prefix(p), func(g Grant) bool { return g.Chat == c })
+}
+
+// Grants lists all grants, by platform, scope and chat.
+func (db *DB) Grants(ctx context.Context) ([]Grant, error) {
+	return db.grants(ctx, nil, func(Grant) bool { return true })
+}
+
+// GrantsTo lists the grants of one instance, by platform, scope and chat.
+func (db *DB) GrantsTo(ctx context.Context, i relay.InstanceID) ([]Grant, error) {
+	return db.grants(ctx, nil, func(g Grant) bool { return g.Instance == i })
+}
+
+func (db *DB) grants(ctx context.Context, pre []byte, keep func(Grant) bool) ([]Grant, error) {
+	var out []Grant
+	err := db.w.read(ctx, func(t *bolt.Tx) error {
+		all, err := list[Grant](t, bucketGrants, pre)
+		for _, g := range all {
+			if keep(g) {
+				out = append(out, g)
+			}
+		}
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("grants: %w", err)
+	}
+	return out, nil
+}

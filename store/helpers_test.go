@@ -1,0 +1,159 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+	bolt "go.etcd.io/bbolt"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var bot = relay.Bot{Platform: "loop", ID: "bot"}
+
+// clock is a time tests move by hand.
+type clock struct {
+	mu sync.Mutex
+	at time.Time
+}
+
+func newClock() *clock {
+	return &clock{at: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)}
+}
+
+func (c *clock) now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.at
+}
+
+func (c *clock) add(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.at = c.at.Add(d)
+}
+
+// openTest opens a new database and, when the test ends, closes it and has bbolt check it.
+func openTest(t testing.TB, o Options) *DB {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "test.db")
+	db := reopen(t, path, o)
+	return db
+}
+
+// reopen opens path and checks it when the test ends.
+func reopen(t testing.TB, path string, o Options) *DB {
+	t.Helper()
+	db, err := Open(path, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { closeChecked(t, db) })
+	return db
+}
+
+// closeChecked closes db after bbolt's own check and ours of the lane counts. Closed before: nothing.
+func closeChecked(t testing.TB, db *DB) {
+	t.Helper()
+	err := db.w.read(ctxOf(t), func(tx *bolt.Tx) error {
+		for err := range tx.Check() {
+			t.Errorf("bbolt check: %v", err)
+		}
+		checkLanes(t, tx)
+		return nil
+	})
+	if errors.Is(err, os.ErrClosed) {
+		return
+	}
+	if err != nil {
+		t.Error(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// checkLanes compares the counts in the lane records with what is there.
+func checkLanes(t testing.TB, tx *bolt.Tx) {
+	t.Helper()
+	err := tx.Bucket([]byte(bucketLanes)).ForEach(func(k, v []byte) error {
+		l, err := decode[lane](k, v)
+		if err != nil {
+			return nil // a test damaged it
+		}
+		var entries, dead int
+		var bytes int64
+		for _, v := range under(tx, bucketEntries, append(k[:len(k):len(k)], 0)) {
+			entries++
+			bytes += int64(len(v))
+		}
+		for range under(tx, bucketDead, append(k[:len(k):len(k)], 0)) {
+			dead++
+		}
+		if entries != l.Entries || bytes != l.Bytes || dead != l.Dead {
+			t.Errorf("lane %s says %d entries, %d bytes, %d dead; there are %d, %d, %d",
+				k, l.Entries, l.Bytes, l.Dead, entries, bytes, dead)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+func enroll(t testing.TB, db *DB, names ...relay.InstanceID) {
+	t.Helper()
+	for _, n := range names {
+		g := Gateway{ID: relay.GatewayID(n), Secrets: []GatewaySecret{{ID: "s1", Sealed: []byte("sealed")}}, DeliveryKey: []byte("key")}
+		if err := db.Enroll(ctxOf(t), g, Instance{ID: n, Tenant: relay.DefaultTenant}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// event is an event of about size bytes when stored.
+func event(id string, size int) relay.Event {
+	return relay.Event{
+		ID: relay.EventID(id), Bot: bot, At: time.Date(2026, 11, 21, 11, 59, 0, 0, time.UTC),
+		Source: relay.Source{Platform: bot.Platform, ChatID: "c1", ChatType: relay.ChatDM, UserID: "u1", UserName: "Ann"},
+		Type:   relay.TypeText, Text: strings.Repeat("x", max(0, size-220)), MessageID: relay.MessageID(id),
+	}
+}
+
+// acceptOne stores one event for the instances.
+func acceptOne(t testing.TB, db *DB, e relay.Event, to ...relay.InstanceID) ItemOutcome {
+	t.Helper()
+	out, err := db.Accept(ctxOf(t), acceptFor(e, to...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out.Items[0]
+}
+
+func acceptFor(e relay.Event, to ...relay.InstanceID) Accept {
+	item := AcceptItem{Event: e}
+	for _, i := range to {
+		item.Deliveries = append(item.Deliveries, Delivery{Instance: i, Conversation: Conversation{By: e.Source.UserID}})
+	}
+	return Accept{Bot: bot, Items: []AcceptItem{item}}
+}
+
+func ids[T any](list []T, id func(T) relay.EventID) string {
+	var out []string
+	for _, x := range list {
+		out = append(out, string(id(x)))
+	}
+	return fmt.Sprint(out)
+}
+
+// ctxOf outlives the test's own context, which is over when its clean-up runs.
+func ctxOf(t testing.TB) context.Context { return context.WithoutCancel(t.Context()) }

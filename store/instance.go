@@ -1,0 +1,86 @@
+package store
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+	bolt "go.etcd.io/bbolt"
+)
+
+// Instance is the record of i, also after its revocation. ErrNotFound: it was never enrolled.
+func (db *DB) Instance(ctx context.Context, id relay.InstanceID) (i Instance, err error) {
+	err = db.w.read(ctx, func(t *bolt.Tx) error {
+		i, err = must[Instance](t, bucketInstances, key(id), "instance "+string(id))
+		return err
+	})
+	return i, err
+}
+
+// Instances lists all instances by id, the revoked ones too.
+func (db *DB) Instances(ctx context.Context) (out []Instance, err error) {
+	err = db.w.read(ctx, func(t *bolt.Tx) error {
+		out, err = list[Instance](t, bucketInstances, nil)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("instances: %w", err)
+	}
+	return out, nil
+}
+
+// UpdateInstance runs change on the stored record inside the write transaction and stores the
+// result, if it differs. change may run more than once, must not call the database, and prevents
+// the update by returning an error, which comes back wrapped. The id and the tenant stay what
+// they are. ErrNotFound: no such instance.
+func (db *DB) UpdateInstance(ctx context.Context, id relay.InstanceID, change func(*Instance) error) error {
+	err := db.write(ctx, func(t *tx) error {
+		i, err := must[Instance](t.Tx, bucketInstances, key(id), "instance "+string(id))
+		if err != nil {
+			return err
+		}
+		tenant := i.Tenant
+		if err := change(&i); err != nil {
+			return err
+		}
+		i.ID, i.Tenant = id, tenant
+		return t.putChanged(bucketInstances, key(id), i)
+	})
+	if err != nil {
+		return fmt.Errorf("update instance: %w", err)
+	}
+	return nil
+}
+
+// Tenants lists all tenants by id.
+func (db *DB) Tenants(ctx context.Context) (out []Tenant, err error) {
+	err = db.w.read(ctx, func(t *bolt.Tx) error {
+		out, err = list[Tenant](t, bucketTenants, nil)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("tenants: %w", err)
+	}
+	return out, nil
+}
+
+// live is the lane of an instance that is enrolled and not revoked; otherwise ErrNotFound.
+// Nothing is given to any other.
+func (t *tx) live(i relay.InstanceID) (*lane, error) {
+	if !has(t.Tx, bucketInstances, key(i)) {
+		return nil, fmt.Errorf("instance %s: %w", i, ErrNotFound)
+	}
+	l, err := t.lane(i)
+	if err == nil && l.Closed {
+		err = fmt.Errorf("instance %s: revoked: %w", i, ErrNotFound)
+	}
+	return l, err
+}
+
+// liveInstance is the record of an instance that is enrolled and not revoked; otherwise ErrNotFound.
+func (t *tx) liveInstance(i relay.InstanceID) (Instance, error) {
+	if _, err := t.live(i); err != nil {
+		return Instance{}, err
+	}
+	return must[Instance](t.Tx, bucketInstances, key(i), "instance "+string(i))
+}

@@ -1,0 +1,152 @@
+package store
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"fmt"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+	bolt "go.etcd.io/bbolt"
+)
+
+// lane is the stored state of an instance's buffer. The counts agree with what is in the
+// buckets after every commit.
+type lane struct {
+	// Epoch is random, and new when the instance is enrolled again; zero until the first entry.
+	Epoch uint64 `json:"epoch"`
+	// Last is the sequence number given last. It only ever grows, across epochs too.
+	Last    uint64 `json:"last"`
+	Entries int    `json:"n"`
+	Bytes   int64  `json:"bytes"` // of the entries' stored records
+	Dead    int    `json:"dead"`
+	Deaths  uint64 `json:"deaths"` // running number of the newest dead letter
+	// Closed: the instance was revoked; nothing is appended until it is enrolled again.
+	Closed bool `json:"closed,omitempty"`
+}
+
+// lane is the state of i's lane, to be changed in place by someone who calls touch.
+func (t *tx) lane(i relay.InstanceID) (*lane, error) {
+	if l, ok := t.lanes[i]; ok {
+		return l, nil
+	}
+	l, _, err := load[lane](t.Tx, bucketLanes, key(i))
+	if err != nil {
+		return nil, err
+	}
+	return &l, nil
+}
+
+// touch notes that l is to be written with the transaction.
+func (t *tx) touch(i relay.InstanceID, l *lane) {
+	if t.lanes == nil {
+		t.lanes = make(map[relay.InstanceID]*lane)
+	}
+	t.lanes[i] = l
+	t.writes++
+}
+
+// flush writes the lane states touched. Nothing may be changed after it.
+func (t *tx) flush() error {
+	for i, l := range t.lanes {
+		if err := t.put(bucketLanes, key(i), l); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// newEpoch draws an epoch. It is never zero.
+func newEpoch() uint64 {
+	var b [8]byte
+	for {
+		_, _ = rand.Read(b[:]) // never fails
+		if e := binary.BigEndian.Uint64(b[:]); e != 0 {
+			return e
+		}
+	}
+}
+
+// next gives out the next buffer id of the lane.
+func (l *lane) next() relay.BufferID {
+	if l.Epoch == 0 {
+		l.Epoch = newEpoch()
+	}
+	l.Last++
+	return relay.BufferID{Epoch: l.Epoch, Seq: l.Last}
+}
+
+// append puts an encoded entryRecord at the end of the lane.
+func (t *tx) append(i relay.InstanceID, l *lane, payload []byte) (relay.BufferID, error) {
+	id := l.next()
+	l.Entries++
+	l.Bytes += envelopeSize + int64(len(payload))
+	t.touch(i, l)
+	k := entryKey(i, id.Seq)
+	t.appending(bucketEntries)
+	return id, t.putSealed(bucketEntries, k, seal(k, payload))
+}
+
+// remove deletes the entry under k, whose stored record has size bytes.
+func (t *tx) remove(i relay.InstanceID, l *lane, k []byte, size int) error {
+	l.Entries--
+	l.Bytes -= int64(size)
+	t.touch(i, l)
+	return t.del(bucketEntries, k)
+}
+
+// find is the stored record of an entry that is in the lane; nil when it is not.
+func (t *tx) find(i relay.InstanceID, l *lane, b relay.BufferID) (k, value []byte) {
+	if b.Epoch != l.Epoch {
+		return nil, nil
+	}
+	k = entryKey(i, b.Seq)
+	return k, t.Bucket([]byte(bucketEntries)).Get(k)
+}
+
+// trim moves the oldest entries to the dead letters until the lane is within its limits, and
+// returns how many.
+func (t *tx) trim(i relay.InstanceID, l *lane, m Limits, now time.Time) (moved int, err error) {
+	for l.Entries > m.MaxEntries || l.Bytes > m.MaxBytes {
+		k, value := t.oldest(i)
+		if k == nil {
+			return moved, fmt.Errorf("%w: the lane of %s counts %d entries that are not there", ErrDamaged, i, l.Entries)
+		}
+		if err := t.bury(i, l, k, value, DeadOverflow, now); err != nil {
+			return moved, err
+		}
+		moved++
+	}
+	return moved, nil
+}
+
+// oldest is the first entry of the lane; nil when it is empty.
+func (t *tx) oldest(i relay.InstanceID) (k, value []byte) {
+	for k, v := range under(t.Tx, bucketEntries, prefix(i)) {
+		return k, v
+	}
+	return nil, nil
+}
+
+// Lane is the state of i's buffer; the zero Lane when it was never used.
+func (db *DB) Lane(ctx context.Context, i relay.InstanceID) (out Lane, err error) {
+	err = db.w.read(ctx, func(t *bolt.Tx) error {
+		l, ok, err := load[lane](t, bucketLanes, key(i))
+		if err != nil || !ok {
+			return err
+		}
+		out = Lane{Epoch: l.Epoch, NextSeq: l.Last + 1, Entries: l.Entries, Bytes: l.Bytes, Dead: l.Dead}
+		for k, v := range under(t, bucketEntries, prefix(i)) {
+			if e, err := decode[rawEntry](k, v); err == nil { // a damaged one is NextDelivery's to handle
+				out.OldestAt = e.At
+				break
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return Lane{}, fmt.Errorf("lane of %s: %w", i, err)
+	}
+	return out, nil
+}

@@ -1,0 +1,134 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+)
+
+// Move says that a chat's id changed from From to To for good.
+type Move struct {
+	Platform relay.PlatformID
+	From, To relay.ChatID
+}
+
+// MoveChat rewrites grants, conversations, free-response scopes and the direct-message chats of
+// bindings from one chat id to another, in one transaction. Where the new id is granted already,
+// that grant stays and the old one is dropped. Entries in the lanes are left as they are.
+func (db *DB) MoveChat(ctx context.Context, m Move) error {
+	if err := db.write(ctx, func(t *tx) error { return t.move(m) }); err != nil {
+		return fmt.Errorf("move chat on %s: %w", m.Platform, err)
+	}
+	return nil
+}
+
+func (t *tx) move(m Move) error {
+	if m.From == m.To || m.From == "" || m.To == "" {
+		return nil
+	}
+	for _, step := range []func(Move) error{t.moveGrants, t.moveConversations, t.moveBindings, t.moveScopes} {
+		if err := step(m); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t *tx) moveGrants(m Move) error {
+	grants, err := list[Grant](t.Tx, bucketGrants, prefix(m.Platform))
+	if err != nil {
+		return err
+	}
+	for _, g := range grants {
+		if g.Chat != m.From {
+			continue
+		}
+		if err := t.del(bucketGrants, grantKey(g.Platform, g.Scope, g.Chat)); err != nil {
+			return err
+		}
+		g.Chat = m.To
+		k := grantKey(g.Platform, g.Scope, g.Chat)
+		if has(t.Tx, bucketGrants, k) {
+			continue
+		}
+		if err := t.put(bucketGrants, k, g); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t *tx) moveConversations(m Move) error {
+	all, err := list[Conversation](t.Tx, bucketConversations, nil)
+	if err != nil {
+		return err
+	}
+	for _, c := range all {
+		if c.Bot.Platform != m.Platform || c.Chat != m.From && c.Parent != m.From {
+			continue
+		}
+		if err := t.del(bucketConversations, conversationKey(c)); err != nil {
+			return err
+		}
+		if c.Parent == m.From {
+			c.Parent = m.To
+		}
+		if c.Chat == m.From {
+			c.Chat = m.To
+		}
+		old, ok, err := load[Conversation](t.Tx, bucketConversations, conversationKey(c))
+		if err != nil {
+			return err
+		}
+		if ok && old.LastAt.After(c.LastAt) {
+			continue
+		}
+		if err := t.put(bucketConversations, conversationKey(c), c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t *tx) moveBindings(m Move) error {
+	all, err := list[Binding](t.Tx, bucketBindings, prefix(m.Platform))
+	if err != nil {
+		return err
+	}
+	for _, b := range all {
+		if b.DMChat != m.From {
+			continue
+		}
+		b.DMChat = m.To
+		if err := t.put(bucketBindings, bindingKey(b.Platform, b.User, b.Instance), b); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t *tx) moveScopes(m Move) error {
+	all, err := list[Instance](t.Tx, bucketInstances, nil)
+	if err != nil {
+		return err
+	}
+	for _, i := range all {
+		r, ok := i.Relevance[m.Platform]
+		at := slices.Index(r.FreeResponseScopes, m.From)
+		if !ok || at < 0 {
+			continue
+		}
+		if slices.Contains(r.FreeResponseScopes, m.To) {
+			r.FreeResponseScopes = slices.Delete(r.FreeResponseScopes, at, at+1)
+		} else {
+			r.FreeResponseScopes[at] = m.To
+		}
+		i.Relevance[m.Platform] = r
+		if err := t.put(bucketInstances, key(i.ID), i); err != nil {
+			return err
+		}
+	}
+	return nil
+}

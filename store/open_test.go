@@ -1,0 +1,335 @@
+package store
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	bolt "go.etcd.io/bbolt"
+)
+
+// sound is the content of a database with a record of every kind, and a copy of where it came from.
+func sound(t testing.TB) []byte {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "sound.db")
+	db := reopen(t, path, Options{Limits: Limits{MaxEntries: 20}})
+	enroll(t, db, "i1", "i2")
+	for n := range 30 {
+		acceptOne(t, db, event(fmt.Sprintf("e%02d", n), 1000), "i1")
+	}
+	for _, err := range []error{
+		db.Bind(ctxOf(t), Binding{Platform: "loop", User: "u1", Instance: "i1"}),
+		db.Claim(ctxOf(t), Grant{Platform: "loop", Chat: "c9", Instance: "i1"}),
+		db.PutLinkCode(ctxOf(t), []byte("mac"), LinkCode{Instance: "i1", ExpiresAt: time.Now().Add(time.Hour)}),
+		db.PutEnrollmentToken(ctxOf(t), []byte("mac"), EnrollmentToken{Tenant: "home"}),
+		db.PutBlob(ctxOf(t), "key", []byte("value")),
+		second(db.Accept(ctxOf(t), Accept{Bot: bot, Cursor: []byte("9"), Quarantine: []Quarantined{{Bot: bot, Err: "odd", Raw: []byte("?")}}})),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	closeChecked(t, db)
+	return read(t, path)
+}
+
+func TestCreation(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "test.db")
+	leftover := path + ".new-123"
+	if err := os.WriteFile(leftover, []byte("half a database"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	db := reopen(t, path, Options{})
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info.Mode() != 0o600 {
+		t.Errorf("mode %v, want 0600", info.Mode())
+	}
+	names, err := os.ReadDir(dir)
+	if err != nil || len(names) != 1 {
+		t.Errorf("the folder holds %v, %v; want the database alone", names, err)
+	}
+	if got := db.bolt.Info().PageSize; got != 4096 {
+		t.Errorf("page size %d, want 4096", got)
+	}
+}
+
+func TestCreationInAFolderThatIsNotThere(t *testing.T) {
+	if _, err := Open(filepath.Join(t.TempDir(), "no", "test.db"), Options{}); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("got %v, want not exist", err)
+	}
+}
+
+func TestSecondProcessIsRefused(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "test.db")
+	db := reopen(t, path, Options{})
+	_, err := Open(path, Options{LockTimeout: time.Millisecond})
+	if !errors.Is(err, ErrLocked) || !strings.Contains(err.Error(), path) {
+		t.Errorf("got %v, want ErrLocked with the path", err)
+	}
+	closeChecked(t, db)
+	reopen(t, path, Options{})
+}
+
+func TestTwoFirstStartsMakeOneDatabase(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "test.db")
+	var wg sync.WaitGroup
+	opened := make(chan *DB, 4)
+	for range cap(opened) {
+		wg.Go(func() {
+			db, err := Open(path, Options{LockTimeout: time.Millisecond})
+			if err == nil {
+				opened <- db
+			} else if !errors.Is(err, ErrLocked) {
+				t.Errorf("got %v, want ErrLocked", err)
+			}
+		})
+	}
+	wg.Wait()
+	if len(opened) != 1 {
+		t.Errorf("%d of them hold the database, want 1", len(opened))
+	}
+	close(opened)
+	for db := range opened {
+		if err := db.PutBlob(ctxOf(t), "x", nil); err != nil {
+			t.Error(err)
+		}
+		closeChecked(t, db)
+	}
+	if names := blobNames(t, reopen(t, path, Options{})); len(names) != 1 {
+		t.Errorf("reopened: %v, want x", names)
+	}
+}
+
+func TestDamagedFilesAreRefused(t *testing.T) { // invariant 8
+	good := sound(t)
+	used := usedBytes(t, good)
+	foreign := filepath.Join(t.TempDir(), "foreign.db")
+	b, err := bolt.Open(foreign, 0o600, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Close(); err != nil {
+		t.Fatal(err)
+	}
+	zeroed := func(from, to int) []byte {
+		c := slices.Clone(good)
+		clear(c[from:to])
+		return c
+	}
+	for name, content := range map[string][]byte{
+		"empty":                       {},
+		"one byte":                    {1},
+		"cut within the first page":   good[:100],
+		"cut within the second page":  good[:5000],
+		"cut in half":                 good[:used/2],
+		"cut by one byte":             good[:used-1],
+		"short text":                  []byte("hello"),
+		"long text":                   bytes.Repeat([]byte("hello world\n"), 10_000),
+		"all zero":                    make([]byte, len(good)),
+		"both meta pages zeroed":      zeroed(0, 8192),
+		"everything but meta is zero": zeroed(8192, used),
+		"another program's bbolt":     read(t, foreign),
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			path := filepath.Join(dir, "test.db")
+			if err := os.WriteFile(path, content, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			db, err := Open(path, Options{})
+			if err == nil {
+				closeChecked(t, db)
+			}
+			if !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), "restore a backup") {
+				t.Errorf("got %v, want ErrDamaged with what to do", err)
+			}
+			if !bytes.Equal(read(t, path), content) {
+				t.Error("the file was touched")
+			}
+			if names, _ := os.ReadDir(dir); len(names) != 1 {
+				t.Errorf("the folder holds %v", names)
+			}
+		})
+	}
+}
+
+// usedBytes is how much of a file its page tree may use.
+func usedBytes(t testing.TB, file []byte) int {
+	t.Helper()
+	m, _, err := newestMeta(bytes.NewReader(file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return int(m.pages) * int(m.pageSize)
+}
+
+// tryFile opens content as a database and reads everything in it. Whatever it is, the outcome
+// must be ErrDamaged or an answer.
+func tryFile(t *testing.T, path string, content []byte) {
+	t.Helper()
+	if err := os.WriteFile(path, content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	db, err := Open(path, Options{})
+	if err != nil {
+		if !errors.Is(err, ErrDamaged) && !strings.Contains(err.Error(), "newer hermes-connector") {
+			t.Errorf("open: %v, want ErrDamaged", err)
+		}
+		return
+	}
+	defer db.Close()
+	ctx := ctxOf(t)
+	for what, err := range map[string]error{
+		"instances":     second(db.Instances(ctx)),
+		"gateways":      second(db.Gateways(ctx)),
+		"tenants":       second(db.Tenants(ctx)),
+		"bindings of":   second(db.BindingsOf(ctx, "loop", "u1")),
+		"bindings to":   second(db.BindingsTo(ctx, "i1")),
+		"grants":        second(db.Grants(ctx)),
+		"conversations": second(db.ConversationsOf(ctx, "i1")),
+		"lane":          second(db.Lane(ctx, "i1")),
+		"entries":       second(db.Entries(ctx, "i1", 0)),
+		"dead":          second(db.DeadLetters(ctx, "i1")),
+		"quarantine":    second(db.Quarantine(ctx)),
+		"cursor":        second(db.Cursor(ctx, bot)),
+		"sweep":         second(db.Sweep(ctx)),
+	} {
+		if err != nil && !errors.Is(err, ErrDamaged) {
+			t.Errorf("%s: %v, want nil or ErrDamaged", what, err)
+		}
+	}
+	for after := uint64(0); ; {
+		e, ok, err := db.NextDelivery(ctx, "i1", after)
+		if err != nil && !errors.Is(err, ErrDamaged) {
+			t.Errorf("next delivery: %v", err)
+		}
+		if !ok {
+			break
+		}
+		if want := event(string(e.Event.ID), 1000); e.Event.Text != want.Text {
+			t.Errorf("entry %s has a text nobody wrote", e.Buffer)
+		}
+		after = e.Buffer.Seq
+	}
+}
+
+func TestFlippedBytes(t *testing.T) { // invariant 8
+	good := sound(t)
+	used := usedBytes(t, good)
+	path := filepath.Join(t.TempDir(), "test.db")
+	for at := 0; at < used; at += 499 {
+		c := slices.Clone(good)
+		c[at] ^= 1 << (at % 8)
+		tryFile(t, path, c)
+		if t.Failed() {
+			t.Fatalf("with a bit flipped at byte %d", at)
+		}
+	}
+}
+
+func FuzzOpen(f *testing.F) {
+	good := sound(f)
+	used := usedBytes(f, good)
+	f.Add(0, uint64(1))
+	f.Add(8192, uint64(0xff))
+	f.Add(used-100, ^uint64(0))
+	f.Add(16+40, uint64(1)<<40)
+	f.Fuzz(func(t *testing.T, at int, bits uint64) {
+		if at < 0 || at > used-8 {
+			t.Skip()
+		}
+		c := slices.Clone(good)
+		for n := range 8 {
+			c[at+n] ^= byte(bits >> (8 * n))
+		}
+		tryFile(t, filepath.Join(t.TempDir(), "test.db"), c)
+	})
+}
+
+func TestNewerSchemaIsRefused(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "test.db")
+	db := reopen(t, path, Options{})
+	err := db.write(ctxOf(t), func(x *tx) error { return x.put(bucketMeta, []byte(schemaKey), 99) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	closeChecked(t, db)
+	before := read(t, path)
+	if _, err := Open(path, Options{}); err == nil || errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), "newer hermes-connector") {
+		t.Errorf("got %v, want that a newer version wrote it", err)
+	}
+	if !bytes.Equal(read(t, path), before) {
+		t.Error("the file was touched")
+	}
+}
+
+func TestMigrations(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "test.db")
+	closeChecked(t, reopen(t, path, Options{})) // version 1
+	b, err := openBolt(path, Options{}.withDefaults())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	var ran []string
+	note := func(name string) migration {
+		return func(x *bolt.Tx) error {
+			ran = append(ran, name)
+			return x.Bucket([]byte(bucketBlobs)).Put([]byte(name), seal([]byte(name), nil))
+		}
+	}
+	broken := errors.New("broken")
+	err = migrate(b, []migration{note("two"), func(x *bolt.Tx) error {
+		if err := note("three")(x); err != nil {
+			return err
+		}
+		return broken
+	}})
+	if !errors.Is(err, broken) {
+		t.Fatalf("got %v, want the step's error", err)
+	}
+	if v, err := version(b); v != 2 || err != nil {
+		t.Errorf("version %d, %v after the second step failed; want 2", v, err)
+	}
+	ran = nil
+	if err := migrate(b, []migration{note("two"), note("three"), note("four")}); err != nil {
+		t.Fatal(err)
+	}
+	if v, err := version(b); v != 4 || err != nil {
+		t.Errorf("version %d, %v; want 4", v, err)
+	}
+	if !slices.Equal(ran, []string{"three", "four"}) {
+		t.Errorf("ran %v, want what was missing", ran)
+	}
+	if err := migrate(b, nil); err == nil {
+		t.Error("a newer database was accepted")
+	}
+}
+
+func TestMissingBucketIsDamage(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "test.db")
+	closeChecked(t, reopen(t, path, Options{}))
+	b, err := openBolt(path, Options{}.withDefaults())
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = errors.Join(b.Update(func(x *bolt.Tx) error { return x.DeleteBucket([]byte(bucketDead)) }), b.Close())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(path, Options{}); !errors.Is(err, ErrDamaged) {
+		t.Errorf("got %v, want ErrDamaged", err)
+	}
+}

@@ -1,0 +1,100 @@
+package store
+
+import (
+	"io/fs"
+	"log/slog"
+	"os"
+	"strconv"
+	"time"
+)
+
+// Options of a database. The zero value is the default.
+type Options struct {
+	// MaxSize bounds the file, in bytes; 0 means 8 GiB on 64-bit hosts and 448 MiB on 32-bit
+	// ones, where it is never more than 1 GiB: past 2 GiB such a host could not open the file
+	// again. Accept is refused with ErrFull from four fifths of it on, so that what deletes
+	// still finds room.
+	MaxSize int64
+	// LockTimeout is how long Open waits for another process to let go of the file; 0 means 2 s.
+	LockTimeout time.Duration
+	Limits      Limits
+	Now         func() time.Time // nil means time.Now
+	Log         *slog.Logger     // nil means discard
+	// OpenFile opens the database file; nil means os.OpenFile. Tests make the disk fail with it.
+	OpenFile func(path string, flag int, mode fs.FileMode) (*os.File, error)
+}
+
+// Limits of one instance's buffer. The zero value is the default.
+type Limits struct {
+	MaxEntries int           // 0 means 10,000
+	MaxBytes   int64         // of stored records; 0 means 64 MiB
+	MaxAge     time.Duration // since an entry was accepted; 0 means 14 days
+	MaxDeaths  int           // sockets that may die with one entry in flight; 0 means 5
+}
+
+const (
+	maxDead        = 1000 // dead letters kept per instance
+	maxQuarantined = 1000 // payloads kept in quarantine
+	day            = 24 * time.Hour
+	seenDays       = 3 // whole days a seen mark outlives its own
+	keepDead       = 14 * day
+	keepSilent     = 30 * day // a conversation without an event
+	keepCode       = day      // past its expiry, so that a late try reads "expired"
+	refreshAfter   = time.Hour
+)
+
+// withDefaults fills in what the zero values stand for.
+func (o Options) withDefaults() Options {
+	if o.MaxSize <= 0 {
+		o.MaxSize = defaultMaxSize()
+	}
+	if strconv.IntSize == 32 {
+		o.MaxSize = min(o.MaxSize, 1<<30)
+	}
+	if o.LockTimeout <= 0 {
+		o.LockTimeout = 2 * time.Second
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.OpenFile == nil {
+		o.OpenFile = os.OpenFile
+	}
+	if o.Limits.MaxEntries <= 0 {
+		o.Limits.MaxEntries = 10_000
+	}
+	if o.Limits.MaxBytes <= 0 {
+		o.Limits.MaxBytes = 64 << 20
+	}
+	if o.Limits.MaxAge <= 0 {
+		o.Limits.MaxAge = 14 * day
+	}
+	if o.Limits.MaxDeaths <= 0 {
+		o.Limits.MaxDeaths = 5
+	}
+	return o
+}
+
+func defaultMaxSize() int64 {
+	if strconv.IntSize == 32 {
+		return 448 << 20
+	}
+	return 8 << 30
+}
+
+// initialMap is how much address space the file is mapped into at once. Growing past it makes
+// every reader and the writer wait for each other, so it is generous; it costs no memory.
+func initialMap() int {
+	if strconv.IntSize == 32 {
+		return 256 << 20
+	}
+	return 1 << 30
+}
+
+// growStep is how much the file grows by. Each step costs one more sync.
+func (o Options) growStep() int {
+	return int(min(max(o.MaxSize/64, 64<<10), 4<<20))
+}

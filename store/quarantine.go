@@ -1,0 +1,37 @@
+package store
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+
+	bolt "go.etcd.io/bbolt"
+)
+
+// Quarantine lists the payloads that could not be decoded, oldest first; at most the newest
+// 1,000 are kept.
+func (db *DB) Quarantine(ctx context.Context) (out []Quarantined, err error) {
+	err = db.w.read(ctx, func(t *bolt.Tx) error {
+		out, err = list[Quarantined](t, bucketQuarantine, nil)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("quarantine: %w", err)
+	}
+	return out, nil
+}
+
+func (t *tx) quarantine(q Quarantined) error {
+	b := t.Bucket([]byte(bucketQuarantine))
+	n, err := b.NextSequence()
+	if err != nil {
+		return fmt.Errorf("quarantine: %w", err)
+	}
+	if err := t.put(bucketQuarantine, binary.BigEndian.AppendUint64(nil, n), q); err != nil {
+		return err
+	}
+	if n <= maxQuarantined {
+		return nil
+	}
+	return t.del(bucketQuarantine, binary.BigEndian.AppendUint64(nil, n-maxQuarantined))
+}

@@ -1,0 +1,171 @@
+package store
+
+import (
+	"context"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	batchOps   = 256
+	batchBytes = 1 << 20
+	// A disk that takes longer than slowCommit for one commit is worth waiting lingerFor more
+	// ops for; on a quick one any wait costs more than it brings.
+	slowCommit = 3 * time.Millisecond
+	lingerFor  = 300 * time.Microsecond
+)
+
+// op is one change that waits for the writer.
+type op struct {
+	// fn runs on the writer's goroutine inside a transaction it shares with other ops. It may
+	// run more than once, each time on a fresh transaction, so whatever it sets outside itself
+	// it must set anew each time. When it returns an error nothing it wrote stays.
+	fn    func(*tx) error
+	size  int  // bytes it will write, about
+	grows bool // refused with ErrFull when the file is nearly full
+
+	state atomic.Int32 // opQueued, then opBegun or opWithdrawn
+	err   error        // what fn said in the attempt under way; the writer's
+	done  chan error   // capacity 1: the writer answers each begun op once and never waits
+}
+
+const (
+	opQueued int32 = iota
+	opBegun
+	opWithdrawn
+)
+
+// queue is where ops wait for the writer, in the order they came. It is as long as there are
+// callers, each of whom waits for his own op.
+type queue struct {
+	wake chan struct{} // capacity 1: full means "look again"
+
+	mu     sync.Mutex // guards the fields below
+	ops    []*op
+	closed error // why nothing more is accepted; nil while open
+}
+
+// do runs o and waits for its outcome. When ctx ends before o has begun, o never will; once it
+// has begun its outcome is waited for, because it may be on disk.
+func (q *queue) do(ctx context.Context, o *op) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	o.done = make(chan error, 1)
+	if err := q.push(o); err != nil {
+		return err
+	}
+	select {
+	case err := <-o.done:
+		return err
+	case <-ctx.Done():
+		if o.state.CompareAndSwap(opQueued, opWithdrawn) {
+			return ctx.Err()
+		}
+		return <-o.done
+	}
+}
+
+func (q *queue) push(o *op) error {
+	q.mu.Lock()
+	if q.closed != nil {
+		defer q.mu.Unlock()
+		return q.closed
+	}
+	q.ops = append(q.ops, o)
+	q.mu.Unlock()
+	q.signal()
+	return nil
+}
+
+func (q *queue) signal() {
+	select {
+	case q.wake <- struct{}{}:
+	default: // it will look anyway
+	}
+}
+
+// close makes the queue refuse everything from now on with why. The first reason stays.
+func (q *queue) close(why error) {
+	q.mu.Lock()
+	if q.closed == nil {
+		q.closed = why
+	}
+	q.mu.Unlock()
+	q.signal()
+}
+
+// take blocks until there are ops and returns the next batch, begun. It returns nil when the
+// queue is closed and empty. lastOps and lastTook are what the previous commit carried and took.
+func (q *queue) take(lastOps int, lastTook time.Duration) []*op {
+	for {
+		q.mu.Lock()
+		empty, closed := len(q.ops) == 0, q.closed != nil
+		q.mu.Unlock()
+		if !empty || closed {
+			break
+		}
+		<-q.wake
+	}
+	if lastOps > 1 {
+		q.gather(lastOps, lastTook)
+	}
+	for {
+		q.mu.Lock()
+		batch := q.drainLocked()
+		closed, left := q.closed != nil, len(q.ops)
+		q.mu.Unlock()
+		if len(batch) > 0 || closed && left == 0 {
+			return batch
+		}
+		if left == 0 { // all were withdrawn
+			<-q.wake
+		}
+	}
+}
+
+// gather gives those whose ops were answered together the time to come back together, or they
+// would be split over two commits from then on.
+func (q *queue) gather(lastOps int, lastTook time.Duration) {
+	if lastTook > slowCommit {
+		t := time.NewTimer(lingerFor)
+		defer t.Stop()
+		<-t.C
+		return
+	}
+	// On a quick disk: as long as it costs no more than letting those run who are ready to.
+	for have := 0; ; {
+		runtime.Gosched()
+		q.mu.Lock()
+		n := len(q.ops)
+		q.mu.Unlock()
+		if n <= have || n >= batchOps {
+			return
+		}
+		have = n
+	}
+}
+
+// drainLocked takes the next batch off the queue, without what was withdrawn. q.mu must be held.
+func (q *queue) drainLocked() []*op {
+	var batch []*op
+	n, bytes := 0, 0
+	for _, o := range q.ops {
+		if len(batch) == batchOps || len(batch) > 0 && bytes+o.size > batchBytes {
+			break
+		}
+		n++
+		if o.state.CompareAndSwap(opQueued, opBegun) {
+			batch = append(batch, o)
+			bytes += o.size
+		}
+	}
+	clear(q.ops[:n])
+	q.ops = q.ops[n:]
+	if len(q.ops) == 0 {
+		q.ops = nil
+	}
+	return batch
+}

@@ -1,0 +1,187 @@
+package store
+
+import (
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+)
+
+// Tenant is an isolation domain.
+type Tenant struct {
+	ID        relay.TenantID `json:"id"`
+	CreatedAt time.Time      `json:"created"`
+}
+
+// Instance is one agent and everything it declared or was given, except bindings and grants.
+type Instance struct {
+	ID        relay.InstanceID `json:"id"`
+	Tenant    relay.TenantID   `json:"tenant"`
+	WakeURL   string           `json:"wake,omitempty"`
+	Principal Principal        `json:"principal,omitzero"`
+	// Relevance is what was declared, per platform. No row: bots off, address required.
+	Relevance map[relay.PlatformID]Relevance `json:"relevance,omitempty"`
+	// Asleep: the instance said going_idle and has not said hello since.
+	Asleep     bool      `json:"asleep,omitempty"`
+	CreatedAt  time.Time `json:"created"`
+	LastSeenAt time.Time `json:"seen,omitzero"` // last hello or last disconnect
+}
+
+// PrincipalPolicy says who may speak inside an instance's granted chats.
+type PrincipalPolicy string
+
+// The principal policies. The zero value counts as OwnerOnly.
+const (
+	OwnerOnly PrincipalPolicy = "owner-only"
+	AllowList PrincipalPolicy = "allow-list"
+	AnyOne    PrincipalPolicy = "any"
+)
+
+// Principal is a principal policy with its list.
+type Principal struct {
+	Policy PrincipalPolicy `json:"policy,omitempty"`
+	Allow  []Person        `json:"allow,omitempty"` // for AllowList
+}
+
+// Person is a user on a platform.
+type Person struct {
+	Platform relay.PlatformID `json:"platform"`
+	User     relay.UserID     `json:"userId"`
+}
+
+// Relevance says when to bother the agent, on one platform.
+type Relevance struct {
+	RequireAddress     bool           `json:"requireAddress"`
+	FreeResponseScopes []relay.ChatID `json:"freeResponseScopes,omitempty"`
+	AllowOtherBots     bool           `json:"allowOtherBots"`
+	// OwnerMustAddress is ours: the owner's messages in shared chats follow RequireAddress too.
+	OwnerMustAddress bool `json:"ownerMustAddress,omitempty"`
+}
+
+// Gateway is a credential that serves an instance.
+type Gateway struct {
+	ID          relay.GatewayID  `json:"id"`
+	Instance    relay.InstanceID `json:"instance"`
+	Tenant      relay.TenantID   `json:"tenant"`
+	Secrets     []GatewaySecret  `json:"secrets"`
+	DeliveryKey []byte           `json:"deliveryKey"` // sealed
+	CreatedAt   time.Time        `json:"created"`
+	LastSeenAt  time.Time        `json:"seen,omitzero"`
+	Revoked     bool             `json:"revoked,omitempty"`
+}
+
+// GatewaySecret is one live secret of a gateway.
+type GatewaySecret struct {
+	ID        string    `json:"id"` // random; part of the seal's AAD
+	Sealed    []byte    `json:"sealed"`
+	CreatedAt time.Time `json:"created"`
+	// ExpiresAt is when a rotated-out secret dies even if the new one was never used; zero: does not expire.
+	ExpiresAt time.Time `json:"expires,omitzero"`
+}
+
+// Binding says: this person's messages go to that instance.
+type Binding struct {
+	Tenant   relay.TenantID   `json:"tenant"`
+	Platform relay.PlatformID `json:"platform"`
+	User     relay.UserID     `json:"user"`
+	Instance relay.InstanceID `json:"instance"`
+	BoundAt  time.Time        `json:"bound"`
+	// DMDefault: of several instances of one person, this one gets the direct messages.
+	DMDefault bool `json:"dmDefault,omitempty"`
+	// DMChat is the direct-message chat the person linked in, where the platform cannot derive it.
+	DMChat relay.ChatID `json:"dmChat,omitempty"`
+}
+
+// Grant says: this chat belongs to that instance. At most one instance holds a (platform, scope,
+// chat); an empty Chat is the whole scope.
+type Grant struct {
+	Platform  relay.PlatformID `json:"platform"`
+	Scope     relay.ScopeID    `json:"scope,omitempty"`
+	Chat      relay.ChatID     `json:"chat,omitempty"`
+	Instance  relay.InstanceID `json:"instance"`
+	Tenant    relay.TenantID   `json:"tenant"`
+	GrantedAt time.Time        `json:"granted"`
+}
+
+// Conversation says that an event of a chat was delivered to an instance, and why it was allowed.
+// It lets the instance act on the chat as long as that reason stands.
+type Conversation struct {
+	Instance relay.InstanceID `json:"instance"`
+	Bot      relay.Bot        `json:"bot"`
+	Chat     relay.ChatID     `json:"chat"`
+	Scope    relay.ScopeID    `json:"scope,omitempty"`
+	Parent   relay.ChatID     `json:"parent,omitempty"`
+	Type     relay.ChatType   `json:"type,omitempty"`
+	// By is the bound user whose event justified it; empty when a grant did.
+	By relay.UserID `json:"by,omitempty"`
+	// ByGrant: the instance held the grant covering the chat.
+	ByGrant bool      `json:"byGrant,omitempty"`
+	LastAt  time.Time `json:"last"`
+}
+
+// Entry is one event in an instance's delivery buffer.
+type Entry struct {
+	Buffer relay.BufferID
+	At     time.Time // when it was accepted
+	Deaths int       // sockets that died while it was in flight
+	Bytes  int       // size of the stored record
+	Event  relay.Event
+}
+
+// DeadReason says why an entry left the buffer without being acknowledged.
+type DeadReason string
+
+// The reasons of dead letters.
+const (
+	DeadDeaths   DeadReason = "deaths"   // its socket died too often while it was in flight
+	DeadOverflow DeadReason = "overflow" // past the lane's limit of entries, bytes or age
+	DeadOversize DeadReason = "oversize" // does not fit a frame
+	DeadPoison   DeadReason = "poison"   // could not be encoded
+	DeadRemoved  DeadReason = "removed"  // its instance was revoked or deprovisioned
+)
+
+// DeadLetter is an entry that left the buffer without being acknowledged.
+type DeadLetter struct {
+	Entry
+	Reason DeadReason
+	DiedAt time.Time
+}
+
+// Lane is the state of an instance's buffer.
+type Lane struct {
+	Epoch    uint64
+	NextSeq  uint64
+	Entries  int
+	Bytes    int64
+	Dead     int
+	OldestAt time.Time // zero when empty
+}
+
+// LinkCode is a code that binds whoever sends it to the bot.
+type LinkCode struct {
+	Instance  relay.InstanceID `json:"instance"`
+	Tenant    relay.TenantID   `json:"tenant"`
+	Platform  relay.PlatformID `json:"platform,omitempty"` // empty: any
+	ExpiresAt time.Time        `json:"expires"`
+	// RedeemedBy makes a second try of the same person succeed again, so that a crash between the
+	// binding and the answer does not read as a wrong code.
+	RedeemedBy *Person `json:"redeemedBy,omitempty"`
+}
+
+// EnrollmentToken lets a gateway enroll itself once.
+type EnrollmentToken struct {
+	Tenant    relay.TenantID   `json:"tenant"`
+	Gateway   relay.GatewayID  `json:"gateway,omitempty"` // empty: any
+	Instance  relay.InstanceID `json:"instance,omitempty"`
+	WakeURL   string           `json:"wake,omitempty"`
+	CreatedAt time.Time        `json:"created"`
+	ExpiresAt time.Time        `json:"expires"`
+	Used      bool             `json:"used,omitempty"`
+}
+
+// Quarantined is a payload that could not be decoded.
+type Quarantined struct {
+	Bot relay.Bot `json:"bot"`
+	At  time.Time `json:"at"`
+	Err string    `json:"err"`
+	Raw []byte    `json:"raw"`
+}

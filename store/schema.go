@@ -1,0 +1,93 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+
+	bolt "go.etcd.io/bbolt"
+)
+
+const schemaKey = "schema"
+
+// remedy is what to do about a file that cannot be used.
+const remedy = "restore a backup, or move the file away to start empty " +
+	"(gateways must then be enrolled again, and messages waiting in it are lost)"
+
+// migration changes a database of one version into one of the next.
+type migration func(*bolt.Tx) error
+
+// migrations lists them in order: the first makes a database of version 2 of one of version 1.
+// The current version is one more than their number.
+func migrations() []migration { return nil }
+
+// initialise makes an empty file a database of the current version.
+func initialise(b *bolt.DB) error {
+	return b.Update(func(t *bolt.Tx) error {
+		for _, name := range buckets() {
+			if _, err := t.CreateBucket([]byte(name)); err != nil {
+				return fmt.Errorf("bucket %s: %w", name, err)
+			}
+		}
+		return setVersion(t, 1+len(migrations()))
+	})
+}
+
+// migrate brings b to the version that steps end in, one transaction per step: after a crash it
+// goes on where it was. A database that is not ours or from a later version is refused.
+func migrate(b *bolt.DB, steps []migration) error {
+	have, err := version(b)
+	if err != nil {
+		return err
+	}
+	want := 1 + len(steps)
+	if have > want {
+		return fmt.Errorf("a newer hermes-connector wrote it (schema %d, this one knows %d): "+
+			"run that version, or restore a backup made with this one", have, want)
+	}
+	for v := have; v < want; v++ {
+		err := b.Update(func(t *bolt.Tx) error {
+			if err := steps[v-1](t); err != nil {
+				return err
+			}
+			return setVersion(t, v+1)
+		})
+		if err != nil {
+			return fmt.Errorf("migration from schema %d: %w", v, err)
+		}
+	}
+	return b.View(func(t *bolt.Tx) error {
+		for _, name := range buckets() {
+			if t.Bucket([]byte(name)) == nil {
+				return fmt.Errorf("%w: bucket %s is missing; %s", ErrDamaged, name, remedy)
+			}
+		}
+		return nil
+	})
+}
+
+func setVersion(t *bolt.Tx, v int) error {
+	payload, err := encode(v)
+	if err != nil {
+		return err
+	}
+	k := []byte(schemaKey)
+	return t.Bucket([]byte(bucketMeta)).Put(k, seal(k, payload))
+}
+
+func version(b *bolt.DB) (v int, err error) {
+	err = b.View(func(t *bolt.Tx) error {
+		if t.Bucket([]byte(bucketMeta)) == nil {
+			return errors.New("it has no schema version")
+		}
+		stored, ok, err := load[int](t, bucketMeta, []byte(schemaKey))
+		if err != nil || !ok || stored < 1 {
+			return errors.Join(errors.New("it has no readable schema version"), err)
+		}
+		v = stored
+		return nil
+	})
+	if err != nil {
+		return 0, fmt.Errorf("%w: it is no hermes-connector database: %w; %s", ErrDamaged, err, remedy)
+	}
+	return v, nil
+}

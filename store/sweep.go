@@ -1,0 +1,187 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+)
+
+// Swept counts what a Sweep dropped or moved.
+type Swept struct {
+	SeenDays      int // buckets of seen marks
+	Expired       int // entries past Limits.MaxAge, moved to the dead letters
+	DeadDropped   int // dead letters older than 14 days
+	Conversations int // silent for 30 days
+	Codes         int // link codes and enrollment tokens, a day after they expired
+}
+
+// Sweep drops what is past its time: also the rotated-out secrets of gateways. It writes only
+// when there is something to drop. Damaged records are left where they are and do not stop it;
+// they come back as an error that names them, together with what was swept.
+func (db *DB) Sweep(ctx context.Context) (Swept, error) {
+	s := sweep{now: db.now(), maxAge: db.limits.MaxAge}
+	err := db.write(ctx, func(t *tx) error {
+		s.Swept, s.damaged = Swept{}, nil
+		for _, step := range []func(*tx) error{
+			s.seen, s.lanes, s.conversations, s.codes, s.tokens, s.secrets,
+		} {
+			if err := step(t); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return Swept{}, fmt.Errorf("sweep: %w", err)
+	}
+	if err := errors.Join(s.damaged...); err != nil {
+		return s.Swept, fmt.Errorf("sweep: %w", err)
+	}
+	return s.Swept, nil
+}
+
+type sweep struct {
+	Swept
+	now     time.Time
+	maxAge  time.Duration
+	damaged []error
+}
+
+func (s *sweep) seen(t *tx) error {
+	oldest := seenBucket(s.now.Add(-seenDays * day))
+	for _, d := range days(t.Tx) {
+		if d >= oldest {
+			continue
+		}
+		t.writes++
+		if err := t.DeleteBucket([]byte(d)); err != nil {
+			return fmt.Errorf("bucket %s: %w", d, err)
+		}
+		s.SeenDays++
+	}
+	return nil
+}
+
+func (s *sweep) lanes(t *tx) error {
+	for _, k := range keysUnder(t.Tx, bucketInstances, nil) {
+		i, ok, err := load[Instance](t.Tx, bucketInstances, k)
+		if err != nil {
+			s.damaged = append(s.damaged, err)
+			continue
+		}
+		if !ok {
+			continue
+		}
+		l, err := t.lane(i.ID)
+		if err != nil {
+			s.damaged = append(s.damaged, err)
+			continue
+		}
+		if err := errors.Join(s.entries(t, i.ID, l), s.dead(t, i.ID, l)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// entries moves what is too old. Entries are in the order they were accepted, so it ends at the
+// first that is young enough.
+func (s *sweep) entries(t *tx, i relay.InstanceID, l *lane) error {
+	for {
+		k, v := t.oldest(i)
+		if k == nil {
+			return nil
+		}
+		if r, err := decode[rawEntry](k, v); err == nil && s.now.Sub(r.At) <= s.maxAge {
+			return nil
+		}
+		if err := t.bury(i, l, k, v, DeadOverflow, s.now); err != nil {
+			return err
+		}
+		s.Expired++
+	}
+}
+
+func (s *sweep) dead(t *tx, i relay.InstanceID, l *lane) error {
+	return s.drop(t, bucketDead, prefix(i), func(k []byte) (bool, error) {
+		d, _, err := load[deadRecord](t.Tx, bucketDead, k)
+		return s.now.Sub(d.DiedAt) > keepDead, err
+	}, func(k []byte) error {
+		s.DeadDropped++
+		return t.dropDead(i, l, k)
+	})
+}
+
+func (s *sweep) conversations(t *tx) error {
+	return s.drop(t, bucketConversations, nil, func(k []byte) (bool, error) {
+		c, _, err := load[Conversation](t.Tx, bucketConversations, k)
+		return s.now.Sub(c.LastAt) > keepSilent, err
+	}, func(k []byte) error {
+		s.Conversations++
+		return t.del(bucketConversations, k)
+	})
+}
+
+func (s *sweep) codes(t *tx) error {
+	return s.drop(t, bucketCodes, nil, func(k []byte) (bool, error) {
+		c, _, err := load[LinkCode](t.Tx, bucketCodes, k)
+		return s.now.Sub(c.ExpiresAt) > keepCode, err
+	}, func(k []byte) error {
+		s.Codes++
+		return t.del(bucketCodes, k)
+	})
+}
+
+func (s *sweep) tokens(t *tx) error {
+	return s.drop(t, bucketTokens, nil, func(k []byte) (bool, error) {
+		e, _, err := load[EnrollmentToken](t.Tx, bucketTokens, k)
+		return s.now.Sub(e.ExpiresAt) > keepCode, err
+	}, func(k []byte) error {
+		s.Codes++
+		return t.del(bucketTokens, k)
+	})
+}
+
+// drop calls del for every key under pre that is past its time. A damaged record stays.
+func (s *sweep) drop(t *tx, b bucket, pre []byte, past func(k []byte) (bool, error), del func(k []byte) error) error {
+	for _, k := range keysUnder(t.Tx, b, pre) {
+		over, err := past(k)
+		if err != nil {
+			s.damaged = append(s.damaged, err)
+			continue
+		}
+		if !over {
+			continue
+		}
+		if err := del(k); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// secrets drops the secrets that were rotated out and were not replaced in time.
+func (s *sweep) secrets(t *tx) error {
+	for _, k := range keysUnder(t.Tx, bucketGateways, nil) {
+		g, _, err := load[Gateway](t.Tx, bucketGateways, k)
+		if err != nil {
+			s.damaged = append(s.damaged, err)
+			continue
+		}
+		n := len(g.Secrets)
+		g.Secrets = slices.DeleteFunc(g.Secrets, func(x GatewaySecret) bool {
+			return !x.ExpiresAt.IsZero() && s.now.After(x.ExpiresAt)
+		})
+		if len(g.Secrets) == n {
+			continue
+		}
+		if err := t.put(bucketGateways, k, g); err != nil {
+			return err
+		}
+	}
+	return nil
+}

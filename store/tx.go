@@ -1,0 +1,131 @@
+package store
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+	bolt "go.etcd.io/bbolt"
+)
+
+// tx is a write transaction as the ops of one batch see it.
+type tx struct {
+	*bolt.Tx
+	// writes counts the changes so far: the writer learns from it which op has changed something.
+	writes int
+	// lanes are the lane states touched so far. They are written once, before the commit,
+	// however many entries a batch moves.
+	lanes       map[relay.InstanceID]*lane
+	deadDropped uint64 // dead letters dropped to make room
+}
+
+// put stores v under k as JSON in an envelope.
+func (t *tx) put(b bucket, k []byte, v any) error {
+	payload, err := encode(v)
+	if err != nil {
+		return fmt.Errorf("encode for bucket %s: %w", b, err)
+	}
+	return t.putSealed(b, k, seal(k, payload))
+}
+
+// putSealed stores an envelope.
+func (t *tx) putSealed(b bucket, k, value []byte) error {
+	t.writes++
+	if err := t.Bucket([]byte(b)).Put(k, value); err != nil {
+		return fmt.Errorf("put in bucket %s: %w", b, err)
+	}
+	return nil
+}
+
+// putChanged is put, unless the record stands there already word for word.
+func (t *tx) putChanged(b bucket, k []byte, v any) error {
+	payload, err := encode(v)
+	if err != nil {
+		return fmt.Errorf("encode for bucket %s: %w", b, err)
+	}
+	value := seal(k, payload)
+	if bytes.Equal(t.Bucket([]byte(b)).Get(k), value) {
+		return nil
+	}
+	return t.putSealed(b, k, value)
+}
+
+func (t *tx) del(b bucket, k []byte) error {
+	t.writes++
+	if err := t.Bucket([]byte(b)).Delete(k); err != nil {
+		return fmt.Errorf("delete in bucket %s: %w", b, err)
+	}
+	return nil
+}
+
+// appending is bucket b for writes in key order: its pages are filled to the brim.
+func (t *tx) appending(b bucket) *bolt.Bucket {
+	bk := t.Bucket([]byte(b))
+	if bk != nil {
+		bk.FillPercent = 1
+	}
+	return bk
+}
+
+// load reads the record under k. A damaged one is an error that names it.
+func load[T any](t *bolt.Tx, b bucket, k []byte) (v T, ok bool, err error) {
+	value := t.Bucket([]byte(b)).Get(k)
+	if value == nil {
+		return v, false, nil
+	}
+	if v, err = decode[T](k, value); err != nil {
+		return v, false, damaged(b, k, err)
+	}
+	return v, true, nil
+}
+
+// must is load for a record that has to be there: ErrNotFound, with what in front, when it is not.
+func must[T any](t *bolt.Tx, b bucket, k []byte, what string) (T, error) {
+	v, ok, err := load[T](t, b, k)
+	if err == nil && !ok {
+		err = fmt.Errorf("%s: %w", what, ErrNotFound)
+	}
+	return v, err
+}
+
+// has reports whether there is something under k.
+func has(t *bolt.Tx, b bucket, k []byte) bool {
+	found, _ := t.Bucket([]byte(b)).Cursor().Seek(k)
+	return bytes.Equal(found, k)
+}
+
+// list decodes every record whose key begins with pre, in key order. An empty pre means all.
+func list[T any](t *bolt.Tx, b bucket, pre []byte) ([]T, error) {
+	var out []T
+	for k, value := range under(t, b, pre) {
+		v, err := decode[T](k, value)
+		if err != nil {
+			return nil, damaged(b, k, err)
+		}
+		out = append(out, v)
+	}
+	return out, nil
+}
+
+// under ranges over what begins with pre. Keys and values die with the transaction, and the
+// bucket must not be changed meanwhile.
+func under(t *bolt.Tx, b bucket, pre []byte) func(yield func(k, v []byte) bool) {
+	return func(yield func(k, v []byte) bool) {
+		c := t.Bucket([]byte(b)).Cursor()
+		for k, v := c.Seek(pre); bytes.HasPrefix(k, pre) && k != nil; k, v = c.Next() {
+			if !yield(k, v) {
+				return
+			}
+		}
+	}
+}
+
+// keysUnder copies the keys that begin with pre, for loops that change the bucket.
+func keysUnder(t *bolt.Tx, b bucket, pre []byte) [][]byte {
+	var out [][]byte
+	for k := range under(t, b, pre) {
+		out = append(out, slices.Clone(k))
+	}
+	return out
+}

@@ -1,0 +1,211 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	bolt "go.etcd.io/bbolt"
+	berrors "go.etcd.io/bbolt/errors"
+)
+
+// writer is the one goroutine that changes the file. It takes what waits in the queue, up to a
+// batch, runs it in one transaction and answers after the sync: the slower the disk, the more
+// callers share a commit.
+type writer struct {
+	queue queue
+
+	// Set once, by startWriter.
+	bolt   *bolt.DB
+	soft   int64         // size in bytes from which growing ops are refused
+	failed chan struct{} // closed after the first commit error
+	ended  chan struct{} // closed when the goroutine has returned
+
+	// Written by the goroutine, read by any.
+	synced      atomic.Int64 // id of the newest transaction known to be on disk
+	commits     atomic.Uint64
+	ops         atomic.Uint64
+	deadDropped atomic.Uint64
+	cause       atomic.Pointer[error] // set before failed is closed
+
+	// The goroutine's own.
+	lastOps  int
+	lastTook time.Duration
+}
+
+// startWriter starts the goroutine; stop waits for it. Everything in b must be synced.
+func startWriter(b *bolt.DB, maxSize int64) (*writer, error) {
+	w := &writer{
+		queue: queue{wake: make(chan struct{}, 1)}, bolt: b, soft: maxSize / 5 * 4,
+		failed: make(chan struct{}), ended: make(chan struct{}),
+	}
+	err := b.View(func(t *bolt.Tx) error {
+		w.synced.Store(int64(t.ID()))
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	go w.run()
+	return w, nil
+}
+
+// stop finishes what is queued, refuses everything else with why, and returns when the
+// goroutine has.
+func (w *writer) stop(why error) {
+	w.queue.close(why)
+	<-w.ended
+}
+
+func (w *writer) run() {
+	defer close(w.ended)
+	for {
+		batch := w.queue.take(w.lastOps, w.lastTook)
+		if batch == nil {
+			return
+		}
+		w.commit(batch)
+	}
+}
+
+// err is why the writer failed, or nil.
+func (w *writer) err() error {
+	if p := w.cause.Load(); p != nil {
+		return *p
+	}
+	return nil
+}
+
+// commit carries batch out and answers every op in it.
+func (w *writer) commit(batch []*op) {
+	for len(batch) > 0 {
+		if err := w.err(); err != nil {
+			answer(batch, err)
+			return
+		}
+		began := time.Now()
+		bad, err := w.attempt(batch)
+		switch {
+		case bad >= 0: // one op failed half done: the others go again without it
+			batch[bad].done <- err
+			batch = slices.Delete(batch, bad, bad+1)
+			continue
+		case errors.Is(err, berrors.ErrMaxSizeReached) && len(batch) > 1: // some of them may fit
+			for _, o := range batch {
+				w.commit([]*op{o})
+			}
+		case errors.Is(err, berrors.ErrMaxSizeReached):
+			answer(batch, ErrFull)
+		case err != nil:
+			w.fail(err)
+			answer(batch, w.err())
+		default:
+			w.lastOps, w.lastTook = len(batch), time.Since(began)
+			w.ops.Add(uint64(len(batch)))
+			for _, o := range batch {
+				o.done <- o.err
+			}
+		}
+		return
+	}
+}
+
+func answer(batch []*op, err error) {
+	for _, o := range batch {
+		o.done <- err
+	}
+}
+
+// attempt runs batch in one transaction and commits it. bad is the op that failed after it had
+// written something, with its error in err; then, as on any error, nothing of batch is stored.
+// With bad < 0 a nil error means that batch is on disk, except for the ops that failed before
+// they wrote anything: theirs stands in op.err.
+func (w *writer) attempt(batch []*op) (bad int, err error) {
+	b, err := w.bolt.Begin(true)
+	if err != nil {
+		return -1, err
+	}
+	defer b.Rollback() // does nothing after a commit
+	t := &tx{Tx: b}
+	full := w.full(b)
+	for i, o := range batch {
+		if o.err = nil; o.grows && full {
+			o.err = ErrFull
+			continue
+		}
+		before := t.writes
+		if o.err = o.fn(t); o.err != nil && t.writes != before {
+			return i, o.err
+		}
+	}
+	if t.writes == 0 {
+		return -1, nil
+	}
+	if err := t.flush(); err != nil {
+		return -1, err
+	}
+	id := b.ID()
+	if err := b.Commit(); err != nil {
+		return -1, err
+	}
+	w.synced.Store(int64(id))
+	w.commits.Add(1)
+	w.deadDropped.Add(t.deadDropped)
+	return -1, nil
+}
+
+// full reports whether growing ops are to be refused.
+func (w *writer) full(b *bolt.Tx) bool {
+	if b.Size() < w.soft {
+		return false
+	}
+	s := w.bolt.Stats()
+	free := int64(s.FreePageN+s.PendingPageN) * int64(w.bolt.Info().PageSize)
+	return b.Size()-free >= w.soft
+}
+
+// fail ends the writer's work for good. A sync that failed may have lost pages that a second
+// try would not write again, so there is none.
+func (w *writer) fail(cause error) {
+	err := fmt.Errorf("%w: %w", ErrFailed, cause)
+	w.cause.Store(&err)
+	w.queue.close(err)
+	close(w.failed)
+}
+
+// read runs fn in a read transaction of its own. fn must copy what it keeps. What fn sees is
+// on disk: bbolt shows readers a commit while its last sync is still under way, and an answer
+// drawn from that could outlive the data it rests on.
+func (w *writer) read(ctx context.Context, fn func(*bolt.Tx) error) error {
+	for {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		synced, err := w.tryRead(fn)
+		if synced || err != nil {
+			return err
+		}
+		// Once the writer answers anything, the commit we saw is through.
+		if err := w.queue.do(ctx, &op{fn: func(*tx) error { return nil }}); err != nil {
+			return err
+		}
+	}
+}
+
+func (w *writer) tryRead(fn func(*bolt.Tx) error) (synced bool, err error) {
+	t, err := w.bolt.Begin(false)
+	if errors.Is(err, berrors.ErrDatabaseNotOpen) {
+		return false, errClosed
+	}
+	if err != nil {
+		return false, err
+	}
+	defer t.Rollback()
+	if int64(t.ID()) > w.synced.Load() {
+		return false, nil
+	}
+	return true, fn(t)
+}

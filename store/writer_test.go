@@ -1,0 +1,424 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"testing"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+	bolt "go.etcd.io/bbolt"
+)
+
+// hold occupies the writer with an op of its own until release is called.
+func hold(t *testing.T, db *DB) (release func()) {
+	t.Helper()
+	begun, end := make(chan struct{}), make(chan struct{})
+	o := &op{done: make(chan error, 1), fn: func(*tx) error {
+		close(begun)
+		<-end
+		return nil
+	}}
+	if err := db.w.queue.push(o); err != nil {
+		t.Fatal(err)
+	}
+	<-begun
+	return func() {
+		close(end)
+		if err := <-o.done; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// line queues ops in this order and returns where their outcomes arrive.
+func line(t *testing.T, db *DB, fns ...func(*tx) error) []*op {
+	t.Helper()
+	var out []*op
+	for _, fn := range fns {
+		o := &op{fn: fn, done: make(chan error, 1)}
+		if err := db.w.queue.push(o); err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, o)
+	}
+	return out
+}
+
+// waiting returns once n ops are queued.
+func waiting(db *DB, n int) {
+	for {
+		db.w.queue.mu.Lock()
+		have := len(db.w.queue.ops)
+		db.w.queue.mu.Unlock()
+		if have >= n {
+			return
+		}
+		runtime.Gosched()
+	}
+}
+
+func putBlob(name string) func(*tx) error {
+	return func(t *tx) error { return t.putSealed(bucketBlobs, key(name), seal(key(name), []byte(name))) }
+}
+
+func blobNames(t *testing.T, db *DB) []string {
+	t.Helper()
+	var out []string
+	err := db.w.read(ctxOf(t), func(tx *bolt.Tx) error {
+		for k := range under(tx, bucketBlobs, nil) {
+			out = append(out, string(k))
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func TestFailingOpsDoNotDisturbTheirBatch(t *testing.T) { // invariant 3
+	db := openTest(t, Options{})
+	release := hold(t, db)
+	before := db.Stats().Commits
+	bad := errors.New("bad")
+	runs := 0
+	ops := line(t, db,
+		putBlob("a"),
+		func(x *tx) error { // fails half done: its write must not stay
+			if err := putBlob("half")(x); err != nil {
+				return err
+			}
+			return bad
+		},
+		func(x *tx) error { runs++; return putBlob("b")(x) },
+		func(*tx) error { return bad }, // fails before it writes: nobody has to run again for it
+		func(x *tx) error { // sees what came before it in the batch
+			if !has(x.Tx, bucketBlobs, key("a")) || has(x.Tx, bucketBlobs, key("half")) {
+				return errors.New("sees something else")
+			}
+			return putBlob("c")(x)
+		},
+	)
+	release()
+	var got []error
+	for _, o := range ops {
+		got = append(got, <-o.done)
+	}
+	if want := []error{nil, bad, nil, bad, nil}; !slices.Equal(got, want) {
+		t.Errorf("outcomes %v, want %v", got, want)
+	}
+	if names := blobNames(t, db); !slices.Equal(names, []string{"a", "b", "c"}) {
+		t.Errorf("stored %v, want a b c", names)
+	}
+	if n := db.Stats().Commits - before; n != 1 {
+		t.Errorf("%d commits, want 1", n)
+	}
+	if runs != 1 {
+		t.Errorf("the op behind the failed one took part in %d attempts, want 1: the failed attempt ended before it", runs)
+	}
+}
+
+func TestOpsRunInTheOrderTheyWereQueued(t *testing.T) {
+	db := openTest(t, Options{})
+	release := hold(t, db)
+	before := db.Stats().Commits
+	var order []int
+	var fns []func(*tx) error
+	const n = batchOps + 50
+	for i := range n {
+		fns = append(fns, func(x *tx) error { order = append(order, i); return putBlob(fmt.Sprint(i))(x) })
+	}
+	ops := line(t, db, fns...)
+	release()
+	for _, o := range ops {
+		if err := <-o.done; err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !slices.IsSorted(order) || len(order) != n {
+		t.Errorf("ran in order %v", order)
+	}
+	if got := db.Stats().Commits - before; got != 2 {
+		t.Errorf("%d ops took %d commits, want 2", n, got)
+	}
+}
+
+func TestBatchIsBoundedInBytes(t *testing.T) {
+	q := queue{wake: make(chan struct{}, 1)}
+	for _, size := range []int{batchBytes / 2, batchBytes / 2, 1, 2 * batchBytes, 1} {
+		if err := q.push(&op{size: size}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var got []int
+	for len(q.ops) > 0 {
+		got = append(got, len(q.drainLocked()))
+	}
+	if want := []int{2, 1, 1, 1}; !slices.Equal(got, want) {
+		t.Errorf("batches of %v ops, want %v", got, want)
+	}
+}
+
+func TestContextEndsWhileWaiting(t *testing.T) {
+	db := openTest(t, Options{})
+	release := hold(t, db)
+	ctx, cancel := context.WithCancel(ctxOf(t))
+	outcome := make(chan error)
+	go func() { outcome <- db.PutBlob(ctx, "x", nil) }()
+	waiting(db, 1)
+	cancel()
+	if err := <-outcome; !errors.Is(err, context.Canceled) { // while the writer is still held
+		t.Errorf("got %v, want context canceled", err)
+	}
+	release()
+	if err := db.PutBlob(ctxOf(t), "y", nil); err != nil {
+		t.Fatal(err)
+	}
+	if names := blobNames(t, db); !slices.Equal(names, []string{"y"}) {
+		t.Errorf("stored %v, want only y", names)
+	}
+}
+
+func TestContextEndsAfterTheOpHasBegun(t *testing.T) {
+	db := openTest(t, Options{})
+	ctx, cancel := context.WithCancel(ctxOf(t))
+	err := db.write(ctx, func(x *tx) error {
+		cancel()
+		return putBlob("x")(x)
+	})
+	if err != nil {
+		t.Errorf("got %v, want nil: it is on disk", err)
+	}
+	if names := blobNames(t, db); !slices.Equal(names, []string{"x"}) {
+		t.Errorf("stored %v, want x", names)
+	}
+	if err := db.PutBlob(ctx, "y", nil); !errors.Is(err, context.Canceled) {
+		t.Errorf("with an ended context: %v", err)
+	}
+}
+
+// breakable opens path through a file the test can close under bbolt's feet.
+func breakable(t *testing.T, path string) (*DB, *os.File) {
+	t.Helper()
+	var file *os.File
+	db, err := Open(path, Options{OpenFile: func(p string, flag int, mode fs.FileMode) (*os.File, error) {
+		f, err := os.OpenFile(p, flag, mode)
+		file = f
+		return f, err
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return db, file
+}
+
+func TestFailedCommit(t *testing.T) { // invariant 2
+	path := filepath.Join(t.TempDir(), "test.db")
+	db, file := breakable(t, path)
+	enroll(t, db, "i1")
+	acceptOne(t, db, event("e1", 300), "i1")
+	select {
+	case <-db.Failed():
+		t.Fatal("failed before anything broke")
+	default:
+	}
+	release := hold(t, db)
+	var waiters []*op
+	waiters = append(waiters, line(t, db, putBlob("a"), func(*tx) error { return errors.New("own error") }, putBlob("b"))...)
+	if err := file.Close(); err != nil {
+		t.Fatal(err)
+	}
+	release()
+	for _, o := range waiters {
+		if err := <-o.done; !errors.Is(err, ErrFailed) || !errors.Is(err, os.ErrClosed) {
+			t.Errorf("a waiter got %v, want ErrFailed with its cause", err)
+		}
+	}
+	<-db.Failed()
+	if !errors.Is(db.Err(), ErrFailed) || !errors.Is(db.Probe(), ErrFailed) {
+		t.Errorf("Err %v, Probe %v; want ErrFailed", db.Err(), db.Probe())
+	}
+	if _, err := db.Accept(ctxOf(t), acceptFor(event("e2", 300), "i1")); !errors.Is(err, ErrFailed) {
+		t.Errorf("a later write got %v, want ErrFailed", err)
+	}
+	if seen, err := db.Seen(ctxOf(t), bot, "e1"); err != nil || !seen {
+		t.Errorf("a read after the failure: %v, %v; want true", seen, err)
+	}
+	_ = db.Close() // the file is gone already
+
+	db = reopen(t, path, Options{})
+	if names := blobNames(t, db); len(names) != 0 {
+		t.Errorf("stored %v although the commit failed", names)
+	}
+	if es, err := db.Entries(ctxOf(t), "i1", 0); err != nil || len(es) != 1 {
+		t.Errorf("entries %v, %v; want the one that was acknowledged", es, err)
+	}
+}
+
+func TestFullDatabase(t *testing.T) {
+	db := openTest(t, Options{MaxSize: 4 << 20, Limits: Limits{MaxEntries: 1 << 20}})
+	enroll(t, db, "i1")
+	var err error
+	n := 0
+	for ; err == nil && n < 10_000; n++ {
+		_, err = db.Accept(ctxOf(t), acceptFor(event(fmt.Sprintf("e%05d", n), 4000), "i1"))
+	}
+	if !errors.Is(err, ErrFull) {
+		t.Fatalf("after %d events: %v, want ErrFull", n, err)
+	}
+	if !errors.Is(db.Probe(), ErrFull) || db.Err() != nil {
+		t.Errorf("Probe %v, Err %v; want ErrFull and nil", db.Probe(), db.Err())
+	}
+	// Now to the very end, with something that is not refused early.
+	for n := 0; err == nil || n == 0; n++ {
+		err = db.PutBlob(ctxOf(t), fmt.Sprintf("b%d", n), make([]byte, 100_000))
+	}
+	if !errors.Is(err, ErrFull) {
+		t.Fatalf("got %v, want ErrFull", err)
+	}
+	// In one batch: what does not fit must not take what deletes with it.
+	e, _, err := db.NextDelivery(ctxOf(t), "i1", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	release := hold(t, db)
+	ops := line(t, db,
+		func(x *tx) error { return x.put(bucketBlobs, key("huge"), make([]byte, 300_000)) },
+		func(x *tx) error { _, err := x.drop("i1", e.Buffer); return err },
+	)
+	release()
+	if err1, err2 := <-ops[0].done, <-ops[1].done; !errors.Is(err1, ErrFull) || err2 != nil {
+		t.Errorf("got %v and %v, want ErrFull and nil", err1, err2)
+	}
+	es, err := db.Entries(ctxOf(t), "i1", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range es {
+		if err := db.DropDelivery(ctxOf(t), "i1", e.Buffer); err != nil {
+			t.Fatalf("drop: %v", err)
+		}
+	}
+	if err := db.Probe(); err != nil {
+		t.Errorf("Probe after everything was dropped: %v", err)
+	}
+	acceptOne(t, db, event("again", 4000), "i1")
+}
+
+func TestCloseAnswersEveryone(t *testing.T) { // invariant 2
+	path := filepath.Join(t.TempDir(), "test.db")
+	db, err := Open(path, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	release := hold(t, db)
+	ops := line(t, db, putBlob("a"), putBlob("b"))
+	closed := make(chan error)
+	go func() { closed <- db.Close() }()
+	for { // until it refuses
+		if err := db.w.queue.push(&op{fn: putBlob("late"), done: make(chan error, 1)}); err != nil {
+			break
+		}
+		runtime.Gosched()
+	}
+	release()
+	for _, o := range ops {
+		if err := <-o.done; err != nil {
+			t.Errorf("queued before Close: %v", err)
+		}
+	}
+	if err := <-closed; err != nil {
+		t.Error(err)
+	}
+	if err := db.PutBlob(ctxOf(t), "x", nil); !errors.Is(err, os.ErrClosed) {
+		t.Errorf("a write after Close: %v", err)
+	}
+	if _, err := db.Instances(ctxOf(t)); !errors.Is(err, os.ErrClosed) {
+		t.Errorf("a read after Close: %v", err)
+	}
+	db = reopen(t, path, Options{})
+	if names := blobNames(t, db); !slices.Contains(names, "a") || !slices.Contains(names, "b") {
+		t.Errorf("stored %v, want a and b", names)
+	}
+}
+
+func TestReadsWaitForTheSync(t *testing.T) { // invariant 1
+	db := openTest(t, Options{})
+	if err := db.PutBlob(ctxOf(t), "x", []byte("1")); err != nil {
+		t.Fatal(err)
+	}
+	db.w.synced.Add(-1) // as while the last sync of that commit is under way
+	if synced, err := db.w.tryRead(func(*bolt.Tx) error { t.Error("reads what is not synced"); return nil }); synced || err != nil {
+		t.Errorf("tryRead: %v, %v", synced, err)
+	}
+	ctx, cancel := context.WithCancel(ctxOf(t))
+	cancel()
+	if _, _, err := db.Blob(ctx, "x"); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v, want context canceled", err)
+	}
+	read := make(chan error)
+	go func() {
+		_, ok, err := db.Blob(ctxOf(t), "x")
+		if !ok {
+			err = errors.Join(err, errors.New("not there"))
+		}
+		read <- err
+	}()
+	if err := db.PutBlob(ctxOf(t), "y", nil); err != nil { // the next commit is through
+		t.Fatal(err)
+	}
+	if err := <-read; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestIdleWritesNothing(t *testing.T) { // invariant 9
+	path := filepath.Join(t.TempDir(), "test.db")
+	db := reopen(t, path, Options{})
+	enroll(t, db, "i1")
+	a := acceptFor(event("e1", 300), "i1")
+	a.Cursor = []byte("7")
+	if _, err := db.Accept(ctxOf(t), a); err != nil {
+		t.Fatal(err)
+	}
+	before := read(t, path)
+	commits := db.Stats().Commits
+	for name, err := range map[string]error{
+		"same batch": second(db.Accept(ctxOf(t), a)),
+		"sweep":      second(db.Sweep(ctxOf(t))),
+		"probe":      db.Probe(),
+		"update":     db.UpdateInstance(ctxOf(t), "i1", func(*Instance) error { return nil }),
+		"drop":       db.DropDelivery(ctxOf(t), "i1", relay.BufferID{Epoch: 1, Seq: 1}),
+		"burn":       db.BurnLinkCode(ctxOf(t), []byte("nothing")),
+		"move":       db.MoveChat(ctxOf(t), Move{Platform: "loop", From: "zz", To: "yy"}),
+	} {
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if got := db.Stats().Commits; got != commits {
+		t.Errorf("%d commits for nothing", got-commits)
+	}
+	closeChecked(t, db)
+	closeChecked(t, reopen(t, path, Options{}))
+	if !slices.Equal(before, read(t, path)) {
+		t.Error("the file changed")
+	}
+}
+
+func second[T any](_ T, err error) error { return err }
+
+func read(t testing.TB, path string) []byte {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}

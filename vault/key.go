@@ -1,0 +1,97 @@
+package vault
+
+import (
+	"bytes"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+)
+
+// Key is where the wrapping key comes from: FileKey, CredentialKey or PassphraseKey.
+type Key interface {
+	origin() origin
+	// name is the key in a message to the operator.
+	name() string
+	// create is the wrapping key for a vault that is about to be made, and what must be stored
+	// to get it again.
+	create() (relay.Secret, *kdf, error)
+	// open is the wrapping key of a vault that exists. It makes nothing.
+	open(stored *kdf) (relay.Secret, error)
+}
+
+// keyText is what a key file or credential holds: the key in hexadecimal and a newline. Text, so
+// that it can be printed and typed in again, and so that a file which a power cut filled with
+// zeros is not taken for a key.
+const keyText = 2*keySize + 1
+
+// CredentialKey is the key in a systemd credential: the file name in dir, which is
+// $CREDENTIALS_DIRECTORY. It holds 64 hexadecimal digits and is never made by this program.
+func CredentialKey(dir, name string) Key { return credentialKey{dir, name} }
+
+type credentialKey struct{ dir, file string }
+
+func (credentialKey) origin() origin { return originKey }
+func (k credentialKey) name() string { return "credential " + k.file }
+
+func (k credentialKey) create() (relay.Secret, *kdf, error) {
+	s, err := k.open(nil)
+	return s, nil, err
+}
+
+func (k credentialKey) open(*kdf) (relay.Secret, error) {
+	switch {
+	case k.dir == "":
+		return relay.Secret{}, fmt.Errorf("%w: CREDENTIALS_DIRECTORY is not set, so there is no credential %s; "+
+			"name it in the unit with LoadCredential= or LoadCredentialEncrypted=", ErrKeyLost, k.file)
+	case !filepath.IsLocal(k.file) || filepath.Base(k.file) != k.file:
+		return relay.Secret{}, fmt.Errorf("%w: credential name %q is no plain file name", ErrKeyRefused, k.file)
+	}
+	// No look at the permissions: systemd guards the folder, and grants by ACL, which shows up
+	// as group bits.
+	f, err := os.Open(filepath.Join(k.dir, k.file))
+	if errors.Is(err, fs.ErrNotExist) {
+		return relay.Secret{}, fmt.Errorf("%w: there is no credential %s in CREDENTIALS_DIRECTORY; "+
+			"name it in the unit with LoadCredential= or LoadCredentialEncrypted= (make one with: openssl rand -hex 32)", ErrKeyLost, k.file)
+	}
+	if err != nil {
+		return relay.Secret{}, fmt.Errorf("%s: %w", k.name(), err)
+	}
+	defer f.Close()
+	return readKey(f, k.name())
+}
+
+// readKey reads keyText. Its errors do not contain what was read.
+func readKey(r io.Reader, name string) (relay.Secret, error) {
+	text, err := io.ReadAll(io.LimitReader(r, keyText+1))
+	if err != nil {
+		return relay.Secret{}, fmt.Errorf("%s: %w", name, err)
+	}
+	refuse := func(what string) (relay.Secret, error) {
+		return relay.Secret{}, fmt.Errorf("%w: %s is damaged: %s, want %d hexadecimal digits. Put it back from a backup; %s",
+			ErrKeyRefused, name, what, 2*keySize, ifGone)
+	}
+	digits := bytes.TrimSuffix(text, []byte("\n"))
+	switch {
+	case len(digits) == 0:
+		return refuse("it is empty")
+	case len(text) > keyText, len(digits) > 2*keySize:
+		return refuse("it is too long")
+	case len(digits) < 2*keySize:
+		return refuse(fmt.Sprintf("it has %d bytes", len(digits)))
+	}
+	key := make([]byte, keySize)
+	if _, err := hex.Decode(key, digits); err != nil {
+		return refuse("it contains other characters")
+	}
+	return relay.NewSecret(key), nil
+}
+
+func formatKey(key relay.Secret) []byte {
+	return append(hex.AppendEncode(nil, key.Reveal()), '\n')
+}

@@ -1,0 +1,113 @@
+package vault
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+)
+
+// FileKey is the key in the file at path: 64 hexadecimal digits and a newline, mode 0600. It is
+// made when a vault is made and there is no file yet; a file that exists is never replaced. It is
+// refused when others can read or write it, when it is no regular file (a symbolic link, say),
+// and when it does not hold a key.
+func FileKey(path string) Key { return fileKey{path} }
+
+type fileKey struct{ path string }
+
+func (fileKey) origin() origin { return originKey }
+func (k fileKey) name() string { return "key file " + k.path }
+
+func (k fileKey) open(*kdf) (relay.Secret, error) {
+	s, err := k.read()
+	if errors.Is(err, fs.ErrNotExist) {
+		return relay.Secret{}, fmt.Errorf("%w: %s is not there, and what this database has sealed opens with no other. Put it back from a backup; %s",
+			ErrKeyLost, k.path, ifGone)
+	}
+	return s, err
+}
+
+func (k fileKey) create() (relay.Secret, *kdf, error) {
+	s, err := k.read()
+	if !errors.Is(err, fs.ErrNotExist) {
+		return s, nil, err // also one that a crash left without a vault
+	}
+	if err := k.write(randomKey()); err != nil {
+		return relay.Secret{}, nil, fmt.Errorf("new %s: %w", k.name(), err)
+	}
+	// Read back: this is what the next start will do, so it should fail now if ever (a file
+	// system without permissions), and if another process was faster it is that one's key.
+	s, err = k.read()
+	return s, nil, err
+}
+
+// read returns an error that is fs.ErrNotExist only if nothing at all is at the path.
+func (k fileKey) read() (relay.Secret, error) {
+	refuse := func(what string) (relay.Secret, error) {
+		return relay.Secret{}, fmt.Errorf("%w: %s %s", ErrKeyRefused, k.name(), what)
+	}
+	seen, err := os.Lstat(k.path)
+	if err != nil {
+		return relay.Secret{}, fmt.Errorf("%s: %w", k.name(), err)
+	}
+	if !seen.Mode().IsRegular() { // before opening, which could block on a pipe
+		return refuse("is no regular file; put the file itself in this place")
+	}
+	f, err := os.Open(k.path)
+	if err != nil {
+		return relay.Secret{}, fmt.Errorf("%s: %w", k.name(), err)
+	}
+	defer f.Close()
+	opened, err := f.Stat()
+	if err != nil {
+		return relay.Secret{}, fmt.Errorf("%s: %w", k.name(), err)
+	}
+	if !os.SameFile(seen, opened) {
+		return refuse("was exchanged while it was being opened")
+	}
+	if mode := opened.Mode().Perm(); mode&0o077 != 0 {
+		return refuse(fmt.Sprintf("can be used by others (mode %04o); run: chmod 600 %s", mode, k.path))
+	}
+	return readKey(f, k.name())
+}
+
+// write puts the key on disk so that the path holds all of it or nothing, also after a power
+// cut. If the path has come to exist meanwhile, it stays as it is and that is no error.
+func (k fileKey) write(key relay.Secret) (err error) {
+	dir := filepath.Dir(k.path)
+	tmp, err := os.CreateTemp(dir, filepath.Base(k.path)+".new-*") // O_EXCL, mode 0600
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if rm := os.Remove(tmp.Name()); err == nil {
+			err = rm
+		}
+		if err == nil {
+			err = syncDir(dir)
+		}
+	}()
+	_, err = tmp.Write(formatKey(key))
+	if err == nil {
+		err = tmp.Sync()
+	}
+	if err := errors.Join(err, tmp.Close()); err != nil {
+		return err
+	}
+	// A link, not a rename: a rename would replace what is there.
+	if err := os.Link(tmp.Name(), k.path); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return nil
+}
+
+func syncDir(path string) error {
+	d, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}

@@ -1,0 +1,82 @@
+package vault
+
+import (
+	"bytes"
+	"crypto/rand"
+	"fmt"
+	"os"
+	"runtime/debug"
+	"strconv"
+
+	"golang.org/x/crypto/argon2"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+)
+
+// kdf are the argon2id parameters a passphrase was stretched with. They are chosen once, when the
+// vault is made; after that the stored ones count, on whatever machine.
+type kdf struct {
+	Time    uint32 `json:"t"`
+	Memory  uint32 `json:"m"` // KiB
+	Threads uint8  `json:"p"`
+	Salt    []byte `json:"salt"`
+}
+
+const (
+	saltSize = 16 // bytes
+	// smallHost is the memory below which a host gets the parameters that spare it, in KiB.
+	smallHost = 1 << 20
+	// The most this program will spend on stored parameters; more is damage.
+	maxTime, maxMemory = 64, 1 << 20
+)
+
+// PassphraseKey is a key stretched from a passphrase with argon2id. It must not be empty.
+func PassphraseKey(passphrase relay.Secret) Key {
+	return passphraseKey{passphrase, "/proc/meminfo"}
+}
+
+type passphraseKey struct {
+	passphrase relay.Secret
+	meminfo    string // path; absent means a host with enough memory
+}
+
+func (passphraseKey) origin() origin { return originPassphrase }
+func (passphraseKey) name() string   { return "the passphrase" }
+
+func (k passphraseKey) create() (relay.Secret, *kdf, error) {
+	p := &kdf{Time: 3, Memory: 64 << 10, Threads: 4, Salt: make([]byte, saltSize)}
+	if total, ok := memTotal(k.meminfo); ok && total < smallHost {
+		p.Time, p.Memory, p.Threads = 4, 19<<10, 1
+	}
+	_, _ = rand.Read(p.Salt) // never fails: it ends the process instead
+	s, err := k.open(p)
+	return s, p, err
+}
+
+func (k passphraseKey) open(p *kdf) (relay.Secret, error) {
+	if k.passphrase.IsZero() {
+		return relay.Secret{}, fmt.Errorf("%w: the passphrase is empty", ErrKeyRefused)
+	}
+	if p == nil || p.Time < 1 || p.Time > maxTime || p.Threads < 1 || p.Memory > maxMemory || len(p.Salt) < saltSize {
+		return relay.Secret{}, fmt.Errorf("%w: its argon2 parameters make no sense; restore the database from a backup", ErrDamaged)
+	}
+	key := argon2.IDKey(k.passphrase.Reveal(), p.Salt, p.Time, p.Memory, p.Threads, keySize)
+	debug.FreeOSMemory() // what argon2 used would otherwise stay with an idle process
+	return relay.NewSecret(key), nil
+}
+
+// memTotal is the host's memory in KiB, by Linux's meminfo.
+func memTotal(path string) (uint64, bool) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return 0, false
+	}
+	for line := range bytes.Lines(text) {
+		f := bytes.Fields(line)
+		if len(f) >= 2 && string(f[0]) == "MemTotal:" {
+			n, err := strconv.ParseUint(string(f[1]), 10, 64)
+			return n, err == nil
+		}
+	}
+	return 0, false
+}
