@@ -1,0 +1,17 @@
+// Package gate decides who may see an event and who may act on a chat. Its functions are pure:
+// facts in, verdict out. The facts are gathered by relay/hub before; nothing here can ask for
+// another one, because this package imports nothing that could.
+//
+// It is not where policies are stored (store) nor where visibility is found out (a platform's
+// Roster, asked by the hub).
+//
+// Invariants:
+//
+//  1. An event is delivered to an instance exactly when it is authorised, visible and relevant there.
+//  2. What is not known counts as no: taking away a fact that speaks for a delivery, or adding
+//     one that speaks against it, never turns a drop into a delivery. The same holds for acting.
+//  3. Of an author's own instances, at most one receives an event.
+//  4. An owner's own message is authorised and visible for the instance that receives it, whatever
+//     the policies say.
+//  5. Every verdict has exactly one reason of the enumeration.
+package gate

@@ -1,0 +1,35 @@
+package gate
+
+// Reason says what became of an event, for one instance or as a whole. It is also the name of a
+// counter, so the set is closed.
+type Reason string
+
+// The reasons. Decide returns those from Delivered to OtherBot; the others are found out before
+// or after it.
+const (
+	// Delivered: appended to the instance's buffer.
+	Delivered Reason = "delivered"
+	// NoBinding: the author is bound to nobody here, and no grant covers the chat.
+	NoBinding Reason = "no_binding"
+	// NotPrincipal: the instance holds the chat, but its principal policy does not admit the author.
+	NotPrincipal Reason = "not_principal"
+	// NotVisible: no owner of the instance is known to see the chat now.
+	NotVisible Reason = "not_visible"
+	// NotAddressed: the relevance policy wants the bot addressed, and it was not.
+	NotAddressed Reason = "not_addressed"
+	// OtherBot: the author is a bot, and the relevance policy keeps bots out.
+	OtherBot Reason = "other_bot"
+
+	// Duplicate: the event has a seen mark.
+	Duplicate Reason = "duplicate"
+	// Control: a /link command, consumed here.
+	Control Reason = "control"
+	// OwnMessage: written by the hosted bot itself.
+	OwnMessage Reason = "own_message"
+	// OtherCommand: a command addressed to another bot.
+	OtherCommand Reason = "other_command"
+	// Oversize: does not fit a frame even without its context; it became a dead letter.
+	Oversize Reason = "oversize"
+	// StoreError: the database could not be asked or written; the platform hands the event in again.
+	StoreError Reason = "store_error"
+)

@@ -1,0 +1,94 @@
+package gate
+
+// Principal says who may speak inside the chats an instance holds.
+type Principal string
+
+// The principal policies. Anything else, the empty value included, counts as OwnerOnly.
+const (
+	OwnerOnly Principal = "owner-only"
+	AllowList Principal = "allow-list"
+	AnyOne    Principal = "any"
+)
+
+// Facts are what decides whether one candidate instance receives one event.
+type Facts struct {
+	// Direct: the event's chat is a direct message (Source.ChatType is relay.ChatDM).
+	Direct bool
+	// AuthorBound: the author is bound to the instance, and of all instances he is bound to
+	// this is the one OwnInstance chose.
+	AuthorBound bool
+	// HoldsGrant: the instance holds the grant on the chat, its parent, or the whole scope.
+	HoldsGrant bool
+	// Visible: a bound owner of the instance is known to see the chat now, by the platform's
+	// word. Not looked at for a direct message, nor when AuthorBound: who writes in a chat sees it.
+	Visible bool
+
+	// Principal is the instance's principal policy.
+	Principal Principal
+	// AuthorListed: the author stands on the instance's allow list. Counts under AllowList only.
+	AuthorListed bool
+
+	// AuthorIsBot and Addressed are the event's Traits of that name.
+	AuthorIsBot bool
+	Addressed   bool
+
+	// The instance's relevance policy for the platform. Where none is declared, RequireAddress is
+	// true and the others false.
+	RequireAddress bool
+	// FreeResponse: the chat or its parent stands among the policy's free-response scopes.
+	FreeResponse   bool
+	AllowOtherBots bool
+	// OwnerMustAddress: RequireAddress holds for the owner's own messages in shared chats too.
+	OwnerMustAddress bool
+}
+
+// Decide says whether the instance receives the event: Delivered, or the first reason why not, in
+// the order authorised, visible, relevant.
+func Decide(f Facts) Reason {
+	if !f.authorised() {
+		if f.HoldsGrant {
+			return NotPrincipal
+		}
+		return NoBinding
+	}
+	if !f.visible() {
+		return NotVisible
+	}
+	return f.relevant()
+}
+
+func (f Facts) authorised() bool {
+	if f.AuthorBound { // the owner floor
+		return true
+	}
+	if !f.HoldsGrant {
+		return false
+	}
+	switch f.Principal {
+	case AnyOne:
+		return true
+	case AllowList:
+		return f.AuthorListed
+	default: // OwnerOnly, and the author is not bound
+		return false
+	}
+}
+
+func (f Facts) visible() bool {
+	return f.Direct || f.AuthorBound || f.Visible
+}
+
+// relevant is Delivered or the reason why the agent is not to be bothered.
+func (f Facts) relevant() Reason {
+	switch {
+	case f.Direct:
+		return Delivered
+	case f.AuthorBound && !f.OwnerMustAddress:
+		return Delivered
+	case !f.AuthorBound && f.AuthorIsBot && !f.AllowOtherBots:
+		return OtherBot
+	case f.RequireAddress && !f.Addressed && !f.FreeResponse:
+		return NotAddressed
+	}
+	return Delivered
+}

@@ -1,0 +1,87 @@
+package link
+
+import (
+	"crypto/rand"
+	"strings"
+	"unicode"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+)
+
+const (
+	// alphabet has 32 symbols, so that five random bits pick one without bias. It lacks I, L, O
+	// and U: three look like digits, one makes words.
+	alphabet = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+	// codeLen is in symbols of five bits: 40 bits, with five tries in ten minutes.
+	codeLen = 8
+)
+
+// newCode is a random code without its dash.
+func newCode() string {
+	b := make([]byte, codeLen)
+	_, _ = rand.Read(b) // never fails: it ends the process instead
+	for i := range b {
+		b[i] = alphabet[b[i]%byte(len(alphabet))] // 256 is a multiple of 32
+	}
+	return string(b)
+}
+
+// display is how people are shown a code.
+func display(code string) string { return code[:codeLen/2] + "-" + code[codeLen/2:] }
+
+// parseCode reads a code as people type it: in any case, with blanks and dashes of any kind
+// anywhere, and with letters for the digits they look like. The result has no dash.
+func parseCode(typed string) (code string, ok bool) {
+	var b strings.Builder
+	for _, r := range typed {
+		switch {
+		case unicode.IsSpace(r), unicode.In(r, unicode.Pd, unicode.Cf), r == '\u2212': // minus sign
+			continue
+		case 'a' <= r && r <= 'z':
+			r += 'A' - 'a'
+		}
+		switch r {
+		case 'O':
+			r = '0'
+		case 'I', 'L':
+			r = '1'
+		}
+		if b.Len() == codeLen || !strings.ContainsRune(alphabet, r) {
+			return "", false
+		}
+		b.WriteRune(r)
+	}
+	return b.String(), b.Len() == codeLen
+}
+
+// Command reports whether ev is a control message, which reaches no agent, and what was typed
+// after the command: possibly nothing, and not necessarily a code.
+//
+// In a direct message that is every "/link", and on Telegram "/start" with a code, which is what
+// a deep link sends; a "/start" without one is what Telegram sends when a person opens the bot,
+// and an ordinary message. Elsewhere it is "/link" with a code, which must not be seen by more
+// people than it has been. A command addressed to another bot is never one.
+func Command(ev relay.Event) (typed string, ok bool) {
+	text := strings.TrimSpace(ev.Text)
+	if !strings.HasPrefix(text, "/") || ev.Traits.OtherCommand {
+		return "", false
+	}
+	name, arg := text, ""
+	if i := strings.IndexFunc(text, unicode.IsSpace); i >= 0 {
+		name, arg = text[:i], strings.TrimSpace(text[i:])
+	}
+	name, _, _ = strings.Cut(name, "@") // "/link@bot"; another bot's is OtherCommand
+	direct := ev.Source.ChatType == relay.ChatDM
+	_, shaped := parseCode(arg)
+	switch {
+	case strings.EqualFold(name, "/link"):
+		ok = direct || shaped
+	case strings.EqualFold(name, "/start"):
+		// A deep link's payload is one word; more words are somebody talking.
+		ok = direct && shaped && !strings.ContainsFunc(arg, unicode.IsSpace) && ev.Source.Platform == "telegram"
+	}
+	if !ok {
+		return "", false
+	}
+	return arg, true
+}

@@ -1,0 +1,139 @@
+// Package link makes a person and an agent acquainted: the operator gets a short code, the person
+// sends it to the bot in a direct message, and from then on the person's messages go to that
+// agent.
+//
+// It does not send: it says what to answer. It does not decide who may see what; relay/gate does.
+//
+// Invariants:
+//
+//  1. A code is stored only as its MAC, is good for ten minutes and for one person.
+//  2. A code that others could read is worthless from then on.
+//  3. Who sends five messages in ten minutes that link nobody gets no further answer and no
+//     further try.
+//  4. No answer and no error contains a code, and none tells why a code does not work.
+package link
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/store"
+)
+
+// lifetime is how long a code can be redeemed.
+const lifetime = 10 * time.Minute
+
+// purpose names the key of the codes' MACs.
+const purpose = "link"
+
+// MACer authenticates values that are only ever compared. *vault.Vault satisfies it.
+type MACer interface {
+	MAC(purpose string, token relay.Secret) []byte
+}
+
+// Desk gives out link codes and takes them back. Its methods may be called from any goroutine.
+type Desk struct {
+	// Set once, by NewDesk.
+	db  *store.DB
+	mac MACer
+	now func() time.Time
+
+	tries tries
+}
+
+// NewDesk makes a desk over db. now is the clock, of the codes and of the tries.
+func NewDesk(db *store.DB, mac MACer, now func() time.Time) *Desk {
+	return &Desk{db: db, mac: mac, now: now}
+}
+
+// Mint makes a code that binds whoever sends it to instance inst, in the form people are shown
+// ("7KQ2-9F4M"), and says until when. An empty p means any platform. store.ErrNotFound: no such
+// instance.
+func (d *Desk) Mint(ctx context.Context, inst relay.InstanceID, p relay.PlatformID) (code string, expires time.Time, err error) {
+	i, err := d.db.Instance(ctx, inst)
+	if err != nil {
+		return "", time.Time{}, fmt.Errorf("link code for %s: %w", inst, err)
+	}
+	code, expires = newCode(), d.now().Add(lifetime)
+	err = d.db.PutLinkCode(ctx, d.key(code), store.LinkCode{
+		Instance: i.ID, Tenant: i.Tenant, Platform: p, ExpiresAt: expires,
+	})
+	if err != nil {
+		return "", time.Time{}, fmt.Errorf("link code for %s: %w", inst, err)
+	}
+	return display(code), expires, nil
+}
+
+// The answers. They go out as CommonMark.
+const (
+	answerHow = "To link this chat to an agent, send `/link` followed by the code you were given. " +
+		"Whoever runs the connector gets a code with `hermes-connector link NAME`."
+	answerWrong = "That code does not work: it is mistyped, used up, or older than ten minutes. " +
+		"Please ask for a new one."
+	answerBurnt = "Others can read that code here, so it is no longer valid. " +
+		"Please ask for a new one, and send it to me in a direct message."
+	answerLinked = "Done: you are linked to `%s`. Just write to me here."
+)
+
+// Redeem carries out the control message ev, where typed is what Command returned, and says what
+// to answer in ev's chat; "" means silence. In a direct message it binds the author, and keeps
+// the chat as the one to reach the author in; anywhere else it makes the code worthless.
+//
+// An error means trouble with the store: nothing was decided, and the caller hands the same event
+// in again. That is harmless after a success too, and has the same result.
+func (d *Desk) Redeem(ctx context.Context, ev relay.Event, typed string) (answer string, err error) {
+	code, shaped := parseCode(typed)
+	if ev.Source.ChatType != relay.ChatDM {
+		if !shaped {
+			return "", nil
+		}
+		return d.burn(ctx, ev, code)
+	}
+	// A bot would answer the answer, and without an author there is nobody to bind.
+	if ev.Traits.AuthorIsBot || ev.Source.UserID == "" {
+		return "", nil
+	}
+	who := trierOf(ev.Source)
+	if !d.tries.take(who, d.now()) {
+		return "", nil
+	}
+	if !shaped {
+		if typed == "" {
+			return answerHow, nil
+		}
+		return answerWrong, nil
+	}
+	by := store.Person{Platform: ev.Source.Platform, User: ev.Source.UserID}
+	linked, err := d.db.RedeemLinkCode(ctx, d.key(code), by, ev.Source.ChatID)
+	switch {
+	case err == nil:
+		d.tries.refund(who)
+		return fmt.Sprintf(answerLinked, strings.ReplaceAll(string(linked.Instance), "`", "'")), nil
+	case errors.Is(err, store.ErrNotFound), errors.Is(err, store.ErrExpired), errors.Is(err, store.ErrUsed):
+		return answerWrong, nil
+	default:
+		d.tries.refund(who)
+		return "", fmt.Errorf("redeem link code: %w", err)
+	}
+}
+
+// burn makes a code worthless that was typed where others read it. It does so for anyone and at
+// any number of tries: only the answer is rationed.
+func (d *Desk) burn(ctx context.Context, ev relay.Event, code string) (answer string, err error) {
+	if err := d.db.BurnLinkCode(ctx, d.key(code)); err != nil {
+		return "", fmt.Errorf("burn link code: %w", err)
+	}
+	if ev.Traits.AuthorIsBot || !d.tries.take(trierOf(ev.Source), d.now()) {
+		return "", nil
+	}
+	return answerBurnt, nil
+}
+
+// key is what a code is stored under.
+func (d *Desk) key(code string) []byte {
+	return d.mac.MAC(purpose, relay.NewSecret([]byte(code)))
+}

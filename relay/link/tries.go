@@ -1,0 +1,75 @@
+package link
+
+import (
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+)
+
+const (
+	// maxTries is how many messages that link nobody one person may send within tryWindow.
+	maxTries  = 5
+	tryWindow = 10 * time.Minute
+	// maxTriers bounds how many people are remembered. When that many are at it at once, all are
+	// forgotten: the bits of a code hold without this, which only makes it tedious.
+	maxTriers = 4096
+)
+
+// trier is who tries: a person, or, where a message has no author, the chat.
+type trier struct {
+	platform relay.PlatformID
+	user     relay.UserID
+	chat     relay.ChatID // empty when user is not
+}
+
+func trierOf(src relay.Source) trier {
+	if src.UserID == "" {
+		return trier{platform: src.Platform, chat: src.ChatID}
+	}
+	return trier{platform: src.Platform, user: src.UserID}
+}
+
+// tries counts, in memory only: a restart forgives.
+type tries struct {
+	mu sync.Mutex            // guards at
+	at map[trier][]time.Time // oldest first, never an empty list
+}
+
+// take uses up one try of who's and reports whether there was one left.
+func (t *tries) take(who trier, now time.Time) bool {
+	old := func(at time.Time) bool { return now.Sub(at) >= tryWindow }
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	recent := slices.DeleteFunc(t.at[who], old)
+	if len(recent) >= maxTries {
+		t.at[who] = recent
+		return false
+	}
+	if _, known := t.at[who]; !known && len(t.at) >= maxTriers {
+		maps.DeleteFunc(t.at, func(_ trier, at []time.Time) bool { return old(at[len(at)-1]) })
+		if len(t.at) >= maxTriers {
+			clear(t.at)
+		}
+	}
+	if t.at == nil {
+		t.at = make(map[trier][]time.Time)
+	}
+	t.at[who] = append(recent, now)
+	return true
+}
+
+// refund gives who's newest try back: it was none.
+func (t *tries) refund(who trier) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	switch at := t.at[who]; len(at) {
+	case 0:
+	case 1:
+		delete(t.at, who)
+	default:
+		t.at[who] = at[:len(at)-1]
+	}
+}

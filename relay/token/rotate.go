@@ -1,0 +1,118 @@
+package token
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/store"
+)
+
+// overlap is how long a rotated-out secret lives if nobody ever dials with the new one.
+const overlap = 24 * time.Hour
+
+// ErrRevoked: the gateway is revoked, so it cannot get a new secret; it has to be enrolled again.
+var ErrRevoked = errors.New("gateway is revoked")
+
+// Credentials are what a gateway must be told once. Both are 64 hexadecimal digits.
+type Credentials struct {
+	Secret      relay.Secret
+	DeliveryKey relay.Secret
+}
+
+// Issue makes the credentials of a new gateway, and its record with them sealed in it. It stores
+// nothing: the caller completes the record (Instance, Tenant) and hands it to store.DB.Enroll.
+func (a *Authority) Issue(g relay.GatewayID) (Credentials, store.Gateway, error) {
+	c := Credentials{Secret: randomSecret(), DeliveryKey: randomSecret()}
+	now := a.now()
+	sealed, err := a.sealSecret(g, c.Secret, now)
+	if err != nil {
+		return Credentials{}, store.Gateway{}, fmt.Errorf("issue for %s: %w", g, err)
+	}
+	delivery, err := a.seal.Seal(bucket, deliveryKey(g), c.DeliveryKey)
+	if err != nil {
+		return Credentials{}, store.Gateway{}, fmt.Errorf("issue for %s: %w", g, err)
+	}
+	rec := store.Gateway{ID: g, Secrets: []store.GatewaySecret{sealed}, DeliveryKey: delivery, CreatedAt: now}
+	return c, rec, nil
+}
+
+// Rotate gives gateway g a new secret. The old one lives until Used was told of the new one, or
+// for 24 hours. Rotating again before that replaces the secret that nobody used, and the 24 hours
+// of the one in use begin anew: whoever rotates twice has lost the first result, and the gateway
+// is still running with the old secret. Errors: store.ErrNotFound, ErrRevoked, or the store's.
+func (a *Authority) Rotate(ctx context.Context, g relay.GatewayID) (relay.Secret, error) {
+	secret, now := randomSecret(), a.now()
+	sealed, err := a.sealSecret(g, secret, now)
+	if err != nil {
+		return relay.Secret{}, fmt.Errorf("rotate %s: %w", g, err)
+	}
+	err = a.db.UpdateGateway(ctx, g, func(rec *store.Gateway) error {
+		if rec.Revoked {
+			return ErrRevoked
+		}
+		// With two live secrets the newer was never used, for Used would have dropped the older.
+		keep := liveSecrets(*rec, now)
+		keep = keep[:min(len(keep), maxLive-1)]
+		for i := range keep {
+			keep[i].ExpiresAt = now.Add(overlap)
+		}
+		rec.Secrets = append(keep, sealed)
+		return nil
+	})
+	if err != nil {
+		return relay.Secret{}, fmt.Errorf("rotate %s: %w", g, err)
+	}
+	return secret, nil
+}
+
+// Used records that p's gateway dialled with p's secret: the older ones are dropped. It writes
+// only when there are any. Age is the position in the record, where Rotate appends: a host
+// without a battery clock may give a newer secret an earlier time.
+func (a *Authority) Used(ctx context.Context, p Peer) error {
+	g, err := a.db.Gateway(ctx, p.Gateway)
+	if err != nil {
+		return fmt.Errorf("secret used by %s: %w", p.Gateway, err)
+	}
+	if position(g, p.SecretID) <= 0 {
+		return nil
+	}
+	err = a.db.UpdateGateway(ctx, p.Gateway, func(rec *store.Gateway) error {
+		if i := position(*rec, p.SecretID); i > 0 {
+			rec.Secrets = slices.Delete(rec.Secrets, 0, i)
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("secret used by %s: %w", p.Gateway, err)
+	}
+	return nil
+}
+
+// DeliveryKey is the delivery key of gateway g. Errors: store.ErrNotFound, or trouble with the
+// store or the vault.
+func (a *Authority) DeliveryKey(ctx context.Context, g relay.GatewayID) (relay.Secret, error) {
+	rec, err := a.db.Gateway(ctx, g)
+	if err != nil {
+		return relay.Secret{}, fmt.Errorf("delivery key of %s: %w", g, err)
+	}
+	key, err := a.seal.Unseal(bucket, deliveryKey(g), rec.DeliveryKey)
+	if err != nil {
+		return relay.Secret{}, fmt.Errorf("delivery key of %s: %w", g, err)
+	}
+	return key, nil
+}
+
+func (a *Authority) sealSecret(g relay.GatewayID, secret relay.Secret, now time.Time) (store.GatewaySecret, error) {
+	id := randomHex(8)
+	sealed, err := a.seal.Seal(bucket, secretKey(g, id), secret)
+	return store.GatewaySecret{ID: id, Sealed: sealed, CreatedAt: now}, err
+}
+
+// position is where the secret stands in the record, oldest first; -1 when it is gone.
+func position(g store.Gateway, id string) int {
+	return slices.IndexFunc(g.Secrets, func(s store.GatewaySecret) bool { return s.ID == id })
+}

@@ -1,0 +1,147 @@
+package token
+
+import (
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/store"
+)
+
+func TestIssue(t *testing.T) {
+	b := newBench(t)
+	c := b.enroll(t, "gw")
+	for name, got := range map[string]string{"secret": c.Secret.RevealString(), "delivery key": c.DeliveryKey.RevealString()} {
+		if raw, err := hex.DecodeString(got); err != nil || len(raw) != 32 || strings.ToLower(got) != got {
+			t.Errorf("%s has %d characters, want 64 hexadecimal digits", name, len(got))
+		}
+	}
+	if c.Secret.RevealString() == c.DeliveryKey.RevealString() {
+		t.Error("secret and delivery key are the same")
+	}
+	key, err := b.DeliveryKey(t.Context(), "gw")
+	if err != nil || key.RevealString() != c.DeliveryKey.RevealString() {
+		t.Errorf("DeliveryKey is another than was issued: %v", err)
+	}
+	if _, err := b.DeliveryKey(t.Context(), "nobody"); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("DeliveryKey of nobody: %v, want %v", err, store.ErrNotFound)
+	}
+	if printed := fmt.Sprintf("%v %+v %#v", c, c, c); strings.Contains(printed, c.Secret.RevealString()) {
+		t.Error("credentials print the secret")
+	}
+}
+
+func TestOldSecretLivesUntilTheNewOneIsUsed(t *testing.T) {
+	b := newBench(t)
+	old := b.enroll(t, "gw").Secret
+	fresh := b.rotate(t, "gw")
+	if fresh.RevealString() == old.RevealString() || len(fresh.RevealString()) != 64 {
+		t.Fatal("Rotate gave no new secret of 64 digits")
+	}
+	p := b.check(t, "old one before the new one was used", "gw", old, Valid)
+	b.used(t, p)
+	b.check(t, "new one after the old one was used again", "gw", fresh, Valid)
+	b.check(t, "old one after it was used again", "gw", old, Valid)
+
+	p = b.check(t, "new one", "gw", fresh, Valid)
+	b.used(t, p)
+	b.check(t, "old one after the new one was used", "gw", old, Unauthorized)
+	b.check(t, "new one after it was used", "gw", fresh, Valid)
+
+	b.now = start.Add(1000 * time.Hour)
+	b.check(t, "new one, much later", "gw", fresh, Valid)
+}
+
+func TestOldSecretDiesAfterADay(t *testing.T) {
+	b := newBench(t)
+	old := b.enroll(t, "gw").Secret
+	fresh := b.rotate(t, "gw")
+	b.now = start.Add(24*time.Hour - time.Second)
+	b.check(t, "old one, a second before", "gw", old, Valid)
+	b.now = start.Add(24 * time.Hour)
+	b.check(t, "old one, after a day", "gw", old, Unauthorized)
+	_, v, err := b.Verify(t.Context(), Mint("gw", old, start))
+	if err != nil || v != Unauthorized {
+		t.Errorf("expired bearer of a dead secret: %v, %v; want %v", v, err, Unauthorized)
+	}
+	b.check(t, "new one, after a day", "gw", fresh, Valid)
+}
+
+// Invariant 4.
+func TestRotatingTwiceKeepsTheSecretInUse(t *testing.T) {
+	b := newBench(t)
+	inUse := b.enroll(t, "gw").Secret
+	lost := b.rotate(t, "gw")
+	b.now = start.Add(20 * time.Hour)
+	fresh := b.rotate(t, "gw")
+	b.check(t, "the one in use", "gw", inUse, Valid)
+	b.check(t, "the one nobody used", "gw", lost, Unauthorized)
+	b.check(t, "the newest", "gw", fresh, Valid)
+
+	b.now = start.Add(43 * time.Hour)
+	b.check(t, "the one in use, 23 hours after the second rotation", "gw", inUse, Valid)
+	b.now = start.Add(44 * time.Hour)
+	b.check(t, "the one in use, 24 hours after the second rotation", "gw", inUse, Unauthorized)
+
+	again := b.rotate(t, "gw")
+	b.check(t, "the one before, which is now the one in use", "gw", fresh, Valid)
+	b.check(t, "the newest of all", "gw", again, Valid)
+	rec, err := b.db.Gateway(t.Context(), "gw")
+	if err != nil || len(rec.Secrets) != maxLive {
+		t.Errorf("%d secrets stored, %v; want %d", len(rec.Secrets), err, maxLive)
+	}
+}
+
+func TestClockThatGoesBackDoesNotMakeTheNewSecretTheOlder(t *testing.T) {
+	b := newBench(t)
+	old := b.enroll(t, "gw").Secret
+	b.now = start.Add(-time.Hour)
+	fresh := b.rotate(t, "gw")
+	b.used(t, b.check(t, "old one", "gw", old, Valid))
+	b.used(t, b.check(t, "new one", "gw", fresh, Valid))
+	b.check(t, "old one after the new one was used", "gw", old, Unauthorized)
+	b.check(t, "new one after it was used", "gw", fresh, Valid)
+}
+
+func TestUsedWritesOnlyWhenThereIsSomethingToDrop(t *testing.T) {
+	b := newBench(t)
+	old := b.enroll(t, "gw").Secret
+	p, _ := b.verdict(t, "gw", old)
+	before := b.db.Stats().Ops
+	b.used(t, p)
+	if got := b.db.Stats().Ops - before; got != 0 {
+		t.Errorf("%d writes with one secret, want none", got)
+	}
+	fresh := b.rotate(t, "gw")
+	before = b.db.Stats().Ops
+	b.used(t, p)
+	if got := b.db.Stats().Ops - before; got != 0 {
+		t.Errorf("%d writes for the older of two, want none", got)
+	}
+	p, _ = b.verdict(t, "gw", fresh)
+	b.used(t, p)
+	b.used(t, p)
+	if got := b.db.Stats().Ops - before; got != 1 {
+		t.Errorf("%d writes for the newer of two, used twice; want 1", got)
+	}
+	b.used(t, Peer{Gateway: "gw", SecretID: "gone"})
+	b.check(t, "after a secret was used that is gone", "gw", fresh, Valid)
+}
+
+func TestRotateRefuses(t *testing.T) {
+	b := newBench(t)
+	b.enroll(t, "gw")
+	if _, err := b.Rotate(t.Context(), "nobody"); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("Rotate of nobody: %v, want %v", err, store.ErrNotFound)
+	}
+	if _, err := b.db.Revoke(t.Context(), "gw"); err != nil {
+		t.Fatal(err)
+	}
+	s, err := b.Rotate(t.Context(), "gw")
+	if !errors.Is(err, ErrRevoked) || !s.IsZero() {
+		t.Errorf("Rotate of a revoked gateway: %v, want %v and no secret", err, ErrRevoked)
+	}
+}

@@ -1,0 +1,185 @@
+// Package token knows the gateways' bearer tokens: it checks them, and gives out, rotates and
+// retires the secrets behind them.
+//
+// It does not answer requests (relay/server and relay/session do), and it does not store: the
+// secrets are in the gateways' records, sealed.
+//
+// Invariants:
+//
+//  1. A verdict takes the same work whether or not the gateway exists, and whichever secret fits.
+//  2. Expired is said only to someone who proved to hold a live secret.
+//  3. Trouble of ours (a store, a seal) is an error, never the verdict Unauthorized.
+//  4. A gateway has at most two live secrets, and rotating never takes away the one in use.
+package token
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/store"
+)
+
+const (
+	// skew is how far a gateway's clock may be behind before its bearers count as expired.
+	skew = 60 * time.Second
+	// maxLive is how many secrets of one gateway can be live.
+	maxLive = 2
+	// bucket is where the sealed secrets belong, for the seal.
+	bucket = "gateways"
+)
+
+// Sealer seals secrets for the place they are stored at. *vault.Vault satisfies it.
+type Sealer interface {
+	Seal(bucket, key string, plain relay.Secret) ([]byte, error)
+	Unseal(bucket, key string, sealed []byte) (relay.Secret, error)
+}
+
+// Peer is who a bearer belongs to, from the stored record.
+type Peer struct {
+	Gateway  relay.GatewayID
+	Instance relay.InstanceID
+	Tenant   relay.TenantID
+	// SecretID is the stored secret that fits; see Authority.Used.
+	SecretID string
+}
+
+// Verdict is what a bearer is worth.
+type Verdict int
+
+const (
+	// Unauthorized is the zero value: missing, malformed, unknown, wrong or revoked. Over a socket
+	// it is close code 4401, which switches gateways off for good.
+	Unauthorized Verdict = iota
+	// Expired is a bearer by a live secret whose time is over: a clock that goes wrong, mostly.
+	// Never answer it with 4401.
+	Expired
+	// Valid is a bearer to act upon.
+	Valid
+)
+
+// String names the verdict, for logs and counters.
+func (v Verdict) String() string {
+	switch v {
+	case Expired:
+		return "expired"
+	case Valid:
+		return "valid"
+	default:
+		return "unauthorized"
+	}
+}
+
+// Authority checks bearers and manages the secrets behind them. Its methods may be called from
+// any goroutine.
+type Authority struct {
+	db   *store.DB
+	seal Sealer
+	now  func() time.Time
+	// decoy is a sealed secret nobody knows, checked where a gateway has fewer than maxLive.
+	decoy func() ([]byte, error)
+}
+
+// decoyKey is the decoy's place for the seal. No gateway's id is empty.
+const decoyKey = "/decoy"
+
+// NewAuthority makes an authority over the gateways in db. now is the clock.
+func NewAuthority(db *store.DB, s Sealer, now func() time.Time) *Authority {
+	return &Authority{db: db, seal: s, now: now, decoy: sync.OnceValues(func() ([]byte, error) {
+		return s.Seal(bucket, decoyKey, randomSecret())
+	})}
+}
+
+// Verify says what bearer is worth: the text after "Bearer " in the Authorization header, or "".
+// Peer is set with Valid, and with Expired so that a log can name who has a wrong clock. An error
+// means trouble with the store or the vault, and says nothing about the bearer.
+//
+// The contract has no verdict between right and wrong for a clock that is behind, and older
+// gateways give up on 4401; hence the skew (wire.md 2.3).
+func (a *Authority) Verify(ctx context.Context, bearer string) (Peer, Verdict, error) {
+	c, ok := parse(bearer)
+	if !ok {
+		return Peer{}, Unauthorized, nil
+	}
+	g, err := a.db.Gateway(ctx, c.gateway)
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		return Peer{}, Unauthorized, fmt.Errorf("verify gateway: %w", err)
+	}
+	now := a.now()
+	id, ok, err := a.match(g, c, now) // of a gateway that is not there: without secrets
+	switch {
+	case err != nil:
+		return Peer{}, Unauthorized, fmt.Errorf("verify gateway: %w", err)
+	case !ok:
+		return Peer{}, Unauthorized, nil
+	}
+	p := Peer{Gateway: g.ID, Instance: g.Instance, Tenant: g.Tenant, SecretID: id}
+	if c.exp != 0 && now.Add(-skew).Unix() > c.exp {
+		return p, Expired, nil
+	}
+	return p, Valid, nil
+}
+
+// match finds the live secret of g that made c. It looks at all of them, and at no fewer than
+// maxLive, so that its time tells neither how many there are nor which one fits. A secret that
+// does not unseal is an error only if no other fits.
+func (a *Authority) match(g store.Gateway, c claim, now time.Time) (id string, ok bool, err error) {
+	decoy, err := a.decoy()
+	if err != nil {
+		return "", false, err
+	}
+	secrets := liveSecrets(g, now)
+	var damaged error
+	for i := range max(len(secrets), maxLive) {
+		key, sealed := decoyKey, decoy
+		if i < len(secrets) {
+			key, sealed = secretKey(g.ID, secrets[i].ID), secrets[i].Sealed
+		}
+		secret, err := a.seal.Unseal(bucket, key, sealed)
+		if err != nil {
+			damaged = err
+			continue
+		}
+		if c.signedWith(secret) && i < len(secrets) {
+			id, ok = secrets[i].ID, true
+		}
+	}
+	if ok {
+		return id, true, nil
+	}
+	return "", false, damaged
+}
+
+// liveSecrets are the secrets of g that count now, oldest first.
+func liveSecrets(g store.Gateway, now time.Time) []store.GatewaySecret {
+	if g.Revoked {
+		return nil
+	}
+	var live []store.GatewaySecret
+	for _, s := range g.Secrets {
+		if s.ExpiresAt.IsZero() || now.Before(s.ExpiresAt) {
+			live = append(live, s)
+		}
+	}
+	return live
+}
+
+// secretKey and deliveryKey are the places of a gateway's sealed values. A gateway id contains no
+// '/', and a secret's id is hexadecimal, so no two places are the same.
+func secretKey(g relay.GatewayID, id string) string { return string(g) + "/secret/" + id }
+func deliveryKey(g relay.GatewayID) string          { return string(g) + "/delivery" }
+
+// randomSecret is 256 random bits as 64 hexadecimal digits, which is the form the contract's
+// secrets have.
+func randomSecret() relay.Secret { return relay.NewSecret([]byte(randomHex(32))) }
+
+func randomHex(n int) string {
+	b := make([]byte, n)
+	_, _ = rand.Read(b) // never fails: it ends the process instead
+	return hex.EncodeToString(b)
+}
