@@ -1,0 +1,183 @@
+package platforms
+
+import (
+	"context"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+)
+
+// An ability is an optional interface; what a gateway is told is derived from it (Ops), so a
+// platform can neither claim an operation it lacks nor forget one it has. All of them follow
+// the rules of Platform.Send.
+type (
+	// Editor changes a message's text. Text over the limit edits the first part and sends the
+	// rest; the result names the last part. "Not modified" is success.
+	Editor interface {
+		Edit(ctx context.Context, a relay.Edit) (relay.Result, error)
+	}
+	// Typer shows that the bot is at work. A typing that cannot leave at once is dropped and
+	// answered as success.
+	Typer interface {
+		Typing(ctx context.Context, a relay.Typing) (relay.Result, error)
+	}
+	// Reacter sets or removes the bot's reaction. Inside a penalty it is dropped and answered
+	// as not sent, "rate limited".
+	Reacter interface {
+		React(ctx context.Context, a relay.React) (relay.Result, error)
+	}
+	// Deleter removes a message.
+	Deleter interface {
+		Delete(ctx context.Context, a relay.Delete) (relay.Result, error)
+	}
+	// ChatInformer looks a chat up.
+	ChatInformer interface {
+		ChatInfo(ctx context.Context, a relay.GetChatInfo) (relay.Result, error)
+	}
+	// MediaSender posts an attachment.
+	MediaSender interface {
+		SendMedia(ctx context.Context, a relay.SendMedia) (relay.Result, error)
+	}
+	// Prompter posts a question with buttons.
+	Prompter interface {
+		Prompt(ctx context.Context, a relay.Prompt) (relay.Result, error)
+	}
+	// ThreadCreator opens threads.
+	ThreadCreator interface {
+		CreateThread(ctx context.Context, a relay.ThreadCreate) (relay.Result, error)
+	}
+	// ThreadRenamer renames threads.
+	ThreadRenamer interface {
+		RenameThread(ctx context.Context, a relay.ThreadRename) (relay.Result, error)
+	}
+	// Drafter shows text in the making.
+	Drafter interface {
+		Draft(ctx context.Context, a relay.Draft) (relay.Result, error)
+	}
+	// TaskCarder shows plans.
+	TaskCarder interface {
+		TaskCard(ctx context.Context, a relay.TaskCard) (relay.Result, error)
+		StopTaskCard(ctx context.Context, a relay.TaskCardStop) (relay.Result, error)
+	}
+
+	// Roster knows who can see a chat now, by the network's own word. An error means not known,
+	// which is no. The caller caches; the platform reports changes through Batch.Roster.
+	Roster interface {
+		CanSee(ctx context.Context, place relay.Place, user relay.UserID) (bool, error)
+	}
+	// DirectChats tells whose direct-message chat with the bot an id names, from the id alone.
+	DirectChats interface {
+		DirectUser(chat relay.ChatID) (relay.UserID, bool)
+	}
+	// DeepLinker makes a link that opens the bot and sends it a link code. ok is false until
+	// the bot's name is known.
+	DeepLinker interface {
+		DeepLink(code string) (url string, ok bool)
+	}
+	// Gatekeeper tells when a chat is not closed by a rate limit. The caller waits for it before it
+	// picks the next action of that chat, so that newer edits can replace waiting ones.
+	Gatekeeper interface {
+		// WaitOpen returns nil when an action on the chat could leave now, or an
+		// *relay.ActionError (not sent, with RetryAfter) when ctx's deadline comes first.
+		WaitOpen(ctx context.Context, chat relay.ChatID) error
+	}
+)
+
+// Do carries out a on p. An action p has no ability for is refused as unsupported.
+func Do(ctx context.Context, p Platform, a relay.Action) (relay.Result, error) {
+	switch a := a.(type) {
+	case relay.Send:
+		return p.Send(ctx, a)
+	case relay.Edit:
+		if p, ok := p.(Editor); ok {
+			return p.Edit(ctx, a)
+		}
+	case relay.Typing:
+		if p, ok := p.(Typer); ok {
+			return p.Typing(ctx, a)
+		}
+	case relay.React:
+		if p, ok := p.(Reacter); ok {
+			return p.React(ctx, a)
+		}
+	case relay.Delete:
+		if p, ok := p.(Deleter); ok {
+			return p.Delete(ctx, a)
+		}
+	case relay.GetChatInfo:
+		if p, ok := p.(ChatInformer); ok {
+			return p.ChatInfo(ctx, a)
+		}
+	case relay.SendMedia:
+		if p, ok := p.(MediaSender); ok {
+			return p.SendMedia(ctx, a)
+		}
+	case relay.Prompt:
+		if p, ok := p.(Prompter); ok {
+			return p.Prompt(ctx, a)
+		}
+	case relay.ThreadCreate:
+		if p, ok := p.(ThreadCreator); ok {
+			return p.CreateThread(ctx, a)
+		}
+	case relay.ThreadRename:
+		if p, ok := p.(ThreadRenamer); ok {
+			return p.RenameThread(ctx, a)
+		}
+	case relay.Draft:
+		if p, ok := p.(Drafter); ok {
+			return p.Draft(ctx, a)
+		}
+	case relay.TaskCard:
+		if p, ok := p.(TaskCarder); ok {
+			return p.TaskCard(ctx, a)
+		}
+	case relay.TaskCardStop:
+		if p, ok := p.(TaskCarder); ok {
+			return p.StopTaskCard(ctx, a)
+		}
+	}
+	return relay.Result{}, relay.Unsupported(a.Op())
+}
+
+// Ops lists what p can do, in a fixed order.
+func Ops(p Platform) []relay.Op {
+	ops := []relay.Op{relay.OpSend}
+	add := func(ok bool, more ...relay.Op) {
+		if ok {
+			ops = append(ops, more...)
+		}
+	}
+	_, edit := p.(Editor)
+	_, typing := p.(Typer)
+	_, react := p.(Reacter)
+	_, del := p.(Deleter)
+	_, info := p.(ChatInformer)
+	_, media := p.(MediaSender)
+	_, prompt := p.(Prompter)
+	_, create := p.(ThreadCreator)
+	_, rename := p.(ThreadRenamer)
+	_, draft := p.(Drafter)
+	_, card := p.(TaskCarder)
+	add(edit, relay.OpEdit)
+	add(typing, relay.OpTyping)
+	add(react, relay.OpReact)
+	add(del, relay.OpDelete)
+	add(info, relay.OpGetChatInfo)
+	add(media, relay.OpSendMedia)
+	add(prompt, relay.OpPrompt)
+	add(create, relay.OpThreadCreate)
+	add(rename, relay.OpThreadRename)
+	add(draft, relay.OpDraft)
+	add(card, relay.OpTaskCard, relay.OpTaskCardStop)
+	return ops
+}
+
+// Describe is p's descriptor with everything that follows from its abilities filled in.
+func Describe(p Platform) relay.Descriptor {
+	d := p.Descriptor()
+	d.SupportedOps = Ops(p)
+	_, d.SupportsEdit = p.(Editor)
+	_, drafts := p.(Drafter)
+	d.SupportsDraftStreaming = d.SupportsDraftStreaming && drafts
+	return d
+}

@@ -1,0 +1,122 @@
+package loopback
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+)
+
+// Send posts a message, split at MaxLength code points.
+func (p *Platform) Send(ctx context.Context, a relay.Send) (relay.Result, error) {
+	return p.do(ctx, Act{Op: relay.OpSend, Chat: a.Chat, Thread: a.Meta.ThreadID, ReplyTo: a.ReplyTo, Text: a.Content})
+}
+
+// Edit replaces a message's text. Text beyond MaxLength goes out as further messages.
+func (p *Platform) Edit(ctx context.Context, a relay.Edit) (relay.Result, error) {
+	return p.do(ctx, Act{Op: relay.OpEdit, Chat: a.Chat, Thread: a.Meta.ThreadID, Message: a.Message, Text: a.Content})
+}
+
+// Typing shows that the bot is at work.
+func (p *Platform) Typing(ctx context.Context, a relay.Typing) (relay.Result, error) {
+	return p.do(ctx, Act{Op: relay.OpTyping, Chat: a.Chat, Thread: a.Meta.ThreadID})
+}
+
+// React sets or removes a reaction.
+func (p *Platform) React(ctx context.Context, a relay.React) (relay.Result, error) {
+	return p.do(ctx, Act{Op: relay.OpReact, Chat: a.Chat, Message: a.Message, Text: a.Emoji, Remove: a.Remove})
+}
+
+// Delete removes a message of the bot's.
+func (p *Platform) Delete(ctx context.Context, a relay.Delete) (relay.Result, error) {
+	return p.do(ctx, Act{Op: relay.OpDelete, Chat: a.Chat, Message: a.Message})
+}
+
+// ChatInfo tells a chat's name and type.
+func (p *Platform) ChatInfo(ctx context.Context, a relay.GetChatInfo) (relay.Result, error) {
+	res, err := p.do(ctx, Act{Op: relay.OpGetChatInfo, Chat: a.Chat})
+	if err != nil {
+		return relay.Result{}, err
+	}
+	res.ChatInfo = &relay.ChatInfo{Name: string(a.Chat), Type: relay.ChatGroup}
+	if user, direct := directUser(a.Chat); direct {
+		res.ChatInfo = &relay.ChatInfo{Name: string(user), Type: relay.ChatDM}
+	}
+	return res, nil
+}
+
+// do carries a out, or fails the way FailNext, Revoke or ctx want it.
+func (p *Platform) do(ctx context.Context, a Act) (relay.Result, error) {
+	n := p.net
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	refuse := func(public string, err error) (relay.Result, error) {
+		return relay.Result{}, &relay.ActionError{Outcome: relay.NotSent, Public: public, Err: err}
+	}
+	if err := ctx.Err(); err != nil {
+		return refuse("network: not sent in time", err)
+	}
+	if n.revoked {
+		return refuse("unauthorized", relay.ErrBadCredentials)
+	}
+	if a.Chat == "" {
+		return refuse("chat not found", nil)
+	}
+	if _, ours := n.texts[a.Message]; !ours && (a.Op == relay.OpEdit || a.Op == relay.OpDelete) {
+		return refuse("message not found", nil)
+	}
+	var fail error
+	if len(n.fails) > 0 {
+		fail, n.fails = n.fails[0], n.fails[1:]
+	}
+	if fail != nil && relay.Explain(fail).Outcome == relay.NotSent {
+		return relay.Result{}, fail
+	}
+	res := n.actLocked(a)
+	if fail != nil {
+		return relay.Result{}, fail
+	}
+	return res, nil
+}
+
+// actLocked writes a down, a long text as several acts. n.mu must be held.
+func (n *Network) actLocked(a Act) relay.Result {
+	var res relay.Result
+	for i, part := range split(a.Text) {
+		if i > 0 {
+			a.Op = relay.OpSend
+		}
+		if a.Op == relay.OpSend {
+			n.minted++
+			a.Message = relay.MessageID(fmt.Sprintf("m%d", n.minted))
+		}
+		a.Text = part
+		switch a.Op {
+		case relay.OpSend, relay.OpEdit:
+			n.texts[a.Message] = part
+		case relay.OpDelete:
+			delete(n.texts, a.Message)
+		}
+		n.acts = append(n.acts, a)
+		res.MessageID = a.Message
+		res.MessageIDs = append(res.MessageIDs, a.Message)
+	}
+	if len(res.MessageIDs) == 1 {
+		res.MessageIDs = nil
+	}
+	n.changedLocked()
+	return res
+}
+
+// split cuts text into parts of at most MaxLength code points; at least one.
+func split(text string) []string {
+	var parts []string
+	for part := range slices.Chunk([]rune(text), MaxLength) {
+		parts = append(parts, string(part))
+	}
+	if len(parts) == 0 {
+		return []string{""}
+	}
+	return parts
+}

@@ -1,0 +1,193 @@
+package loopback
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+	"unicode"
+
+	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/relay"
+)
+
+const (
+	sayFile    = "say"
+	postedFile = "posted"
+	keyDir     = "dir"
+	// look is the pause between two looks at the file.
+	look = 100 * time.Millisecond
+	// maxLine bounds one line of the file, in bytes.
+	maxLine = 1 << 20
+)
+
+// Kind lets a configuration have a loopback bot, for trying things out from a shell. It needs no
+// token. With
+//
+//	[[bots]]
+//	platform = "loopback"
+//	dir      = "/tmp/loop"
+//
+// every line appended to /tmp/loop/say is said once, also over restarts, and what the bot does is
+// appended to /tmp/loop/posted as one JSON object per line:
+//
+//	echo 'ann hello' >>/tmp/loop/say                    # directly to the bot
+//	echo 'ann@garden hello all' >>/tmp/loop/say         # in the shared chat "garden"
+//	echo 'ann@park/garden#roses hello' >>/tmp/loop/say  # in thread "roses" of "garden", in scope "park"
+var Kind = platforms.Kind{
+	Name:  ID,
+	Label: "Loopback",
+	Keys: []platforms.Key{{
+		Name: keyDir,
+		Help: `folder: lines appended to its file "say" (PERSON[@CHAT[#THREAD]] TEXT) are said, what the bot does is appended to "posted"`,
+	}},
+	Open: func(o platforms.Options) (platforms.Platform, error) {
+		p := New(NewNetwork(), o.Log)
+		if dir := o.Values[keyDir]; dir != "" {
+			p.file = &follower{dir: dir}
+		}
+		return p, nil
+	},
+}
+
+// follower says what is appended to a file and writes down what the bot does. Its cursor is the
+// offset behind the last line that was accepted.
+type follower struct{ dir string }
+
+// run follows until ctx ends. A file that is not there is waited for.
+func (f *follower) run(ctx context.Context, n *Network, in platforms.Inbox, log *slog.Logger) {
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	wg.Go(func() { f.write(ctx, n, log) })
+	offset, known := int64(0), false
+	tick := time.NewTicker(look)
+	defer tick.Stop()
+	for {
+		var err error
+		if !known {
+			offset, err = cursor(ctx, in)
+			known = err == nil
+		}
+		if known {
+			offset, err = f.read(ctx, n, offset)
+		}
+		if err != nil && ctx.Err() == nil && !errors.Is(err, fs.ErrNotExist) {
+			log.Warn("reading what is said failed; trying again", "in", look, "err", err)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+func cursor(ctx context.Context, in platforms.Inbox) (int64, error) {
+	c, err := in.Cursor(ctx)
+	if err != nil || len(c) == 0 {
+		return 0, err
+	}
+	return strconv.ParseInt(string(c), 10, 64)
+}
+
+// read says every complete line from offset on, each after the one before was accepted, and
+// returns the offset behind the last one.
+func (f *follower) read(ctx context.Context, n *Network, offset int64) (int64, error) {
+	file, err := os.Open(filepath.Join(f.dir, sayFile))
+	if err != nil {
+		return offset, err
+	}
+	defer file.Close()
+	if _, err := file.Seek(offset, io.SeekStart); err != nil {
+		return offset, err
+	}
+	lines := bufio.NewScanner(file)
+	lines.Buffer(nil, maxLine)
+	lines.Split(completeLines)
+	for lines.Scan() {
+		line := lines.Text()
+		end := offset + int64(len(line)) + 1
+		select {
+		case <-n.line(line, offset, end):
+			offset = end
+		case <-ctx.Done():
+			return offset, ctx.Err()
+		}
+	}
+	return offset, lines.Err()
+}
+
+// completeLines is bufio.ScanLines without the last line of a file that does not end yet.
+func completeLines(data []byte, _ bool) (advance int, token []byte, err error) {
+	if i := bytes.IndexByte(data, '\n'); i >= 0 {
+		return i + 1, data[:i], nil
+	}
+	return 0, nil, nil
+}
+
+// line says one line of the file. Its ids come from where it stands, so they are the same when it
+// is read again after a restart.
+func (n *Network) line(line string, offset, end int64) (accepted <-chan struct{}) {
+	m, err := parseLine(line)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	p := &pending{cursor: strconv.AppendInt(nil, end, 10), garbled: err}
+	if err != nil {
+		p.event.Text = line
+	} else {
+		p.event = n.eventLocked(m, fmt.Sprintf("line%d", offset), time.Now())
+	}
+	return n.enqueueLocked(p)
+}
+
+// parseLine reads PERSON[@CHAT[#THREAD]] TEXT.
+func parseLine(line string) (Message, error) {
+	line = strings.TrimSpace(line)
+	space := strings.IndexFunc(line, unicode.IsSpace)
+	who, text := line[:max(space, 0)], line[max(space, 0):]
+	user, where, _ := strings.Cut(who, "@")
+	chat, thread, _ := strings.Cut(where, "#")
+	if user == "" || strings.HasPrefix(chat, directPrefix) {
+		return Message{}, errors.New("line is not PERSON[@CHAT[#THREAD]] TEXT")
+	}
+	return Message{
+		User: relay.UserID(user), Chat: relay.ChatID(chat), Thread: relay.ThreadID(thread), Text: strings.TrimSpace(text),
+	}, nil
+}
+
+// write appends what the bot does to the file, until ctx ends.
+func (f *follower) write(ctx context.Context, n *Network, log *slog.Logger) {
+	for i := 0; ; i++ {
+		a, err := n.Act(ctx, i)
+		if err != nil {
+			return
+		}
+		if err := f.append(a); err != nil {
+			log.Warn("writing down what the bot did failed; it is not in the file", "op", a.Op, "err", err)
+		}
+	}
+}
+
+func (f *follower) append(a Act) error {
+	line, err := json.Marshal(a)
+	if err != nil {
+		return err
+	}
+	file, err := os.OpenFile(filepath.Join(f.dir, postedFile), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(append(line, '\n'))
+	return errors.Join(err, file.Close())
+}

@@ -1,0 +1,201 @@
+package loopback
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/relay"
+)
+
+func TestParseLine(t *testing.T) {
+	for line, want := range map[string]Message{
+		"ann hello there":               {User: "ann", Text: "hello there"},
+		"ann@garden hello":              {User: "ann", Chat: "garden", Text: "hello"},
+		"ann@park/garden#roses hello ":  {User: "ann", Chat: "park/garden", Thread: "roses", Text: "hello"},
+		"ann /link 7KQ2-9F4M":           {User: "ann", Text: "/link 7KQ2-9F4M"},
+		"ann\t@bob is here":             {User: "ann", Text: "@bob is here"},
+		"ann":                           {},
+		"":                              {},
+		" ":                             {},
+		"@garden hello":                 {},
+		"ann@@bob in his direct chat":   {},
+		"ann@garden@shed the second at": {User: "ann", Chat: "garden@shed", Text: "the second at"},
+	} {
+		got, err := parseLine(line)
+		if got != want || (err == nil) != (want != Message{}) {
+			t.Errorf("parseLine(%q) = %+v, %v; want %+v", line, got, err, want)
+		}
+	}
+}
+
+func FuzzParseLine(f *testing.F) {
+	f.Add("ann@park/garden#roses hello")
+	f.Add("ann@")
+	f.Add("@ ")
+	f.Fuzz(func(t *testing.T, line string) {
+		m, err := parseLine(line)
+		if err != nil {
+			if m != (Message{}) {
+				t.Errorf("parseLine(%q) gives %+v and %v", line, m, err)
+			}
+			return
+		}
+		if m.User == "" || strings.ContainsAny(string(m.User), "@ ") {
+			t.Errorf("parseLine(%q) has the person %q", line, m.User)
+		}
+	})
+}
+
+// open makes a bot that follows dir, as a configuration would.
+func open(t *testing.T, dir string) *Platform {
+	t.Helper()
+	p, err := Kind.Open(platforms.Options{Values: map[string]string{keyDir: dir}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p.(*Platform)
+}
+
+// write appends to the file of what is said.
+func write(t *testing.T, dir, text string) {
+	t.Helper()
+	f, err := os.OpenFile(filepath.Join(dir, sayFile), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.WriteString(text); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// settle lets the follower take a look and everything come to rest.
+func settle() {
+	<-time.After(look + time.Millisecond) // by the clock of the synctest bubble
+	synctest.Wait()
+}
+
+func TestFile(t *testing.T) {
+	dir := t.TempDir()
+	in := &inbox{refuse: 1}
+	synctest.Test(t, func(t *testing.T) {
+		p := open(t, dir)
+		stop := start(t, p, in)
+		settle() // no file yet
+		write(t, dir, "ann hello\nnonsense\nann@garden unfini")
+		settle()
+		settle() // the first was refused once
+		if got := say(in); !slices.Equal(got, []string{"ann@@ann: hello", "?nonsense"}) {
+			t.Errorf("accepted %q", got)
+		}
+		write(t, dir, "shed\n")
+		settle()
+
+		if _, err := p.Send(t.Context(), relay.Send{Chat: "@ann", Content: "answer"}); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		stop()
+
+		// What is said while nobody listens is read after the restart, and nothing twice.
+		write(t, dir, "bob later\n")
+		start(t, open(t, dir), in)
+		settle()
+	})
+	want := []string{"ann@@ann: hello", "?nonsense", "ann@garden: unfinished", "bob@@bob: later"}
+	if got := say(in); !slices.Equal(got, want) {
+		t.Errorf("accepted %q, want %q", got, want)
+	}
+	seen := make(map[relay.EventID]bool)
+	for _, ev := range in.events() {
+		if seen[ev.ID] {
+			t.Errorf("the event id %q stands for two lines", ev.ID)
+		}
+		seen[ev.ID] = true
+	}
+	posted, err := os.ReadFile(filepath.Join(dir, postedFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(`{"op":"send","chat":"@ann","messageId":"m1","text":"answer"}`+"\n", string(posted)); d != "" {
+		t.Errorf("posted (-want +got):\n%s", d)
+	}
+}
+
+// say renders what was accepted; a line that made no sense begins with "?".
+func say(in *inbox) []string {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	var out []string
+	for _, b := range in.batches {
+		for _, ev := range b.Events {
+			out = append(out, string(ev.Source.UserID)+"@"+string(ev.Source.ChatID)+": "+ev.Text)
+		}
+		for _, u := range b.Undecodable {
+			out = append(out, "?"+string(u.Raw))
+		}
+	}
+	return out
+}
+
+// TestFileIsReadAgainAfterACrash: lines whose batch was not accepted have the same ids next time.
+func TestFileIsReadAgainAfterACrash(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir, "ann one\nann two\n")
+	var ids [2][]relay.EventID
+	for i := range ids {
+		in := &inbox{} // a database without the cursor
+		synctest.Test(t, func(t *testing.T) {
+			start(t, open(t, dir), in)
+			settle()
+		})
+		for _, ev := range in.events() {
+			ids[i] = append(ids[i], ev.ID)
+		}
+	}
+	if len(ids[0]) != 2 || !slices.Equal(ids[0], ids[1]) {
+		t.Errorf("ids are %q, then %q; want the same two", ids[0], ids[1])
+	}
+}
+
+func TestFileFaultsAreLogged(t *testing.T) {
+	var log strings.Builder
+	synctest.Test(t, func(t *testing.T) {
+		dir := filepath.Join(t.TempDir(), "missing")
+		p := open(t, dir)
+		p.log = newTextLog(&log)
+		stop := start(t, p, brokenCursor{&inbox{}})
+		settle()
+		if _, err := p.Send(t.Context(), relay.Send{Chat: "@ann", Content: "answer"}); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		stop()
+	})
+	for _, want := range []string{"reading what is said failed", "writing down what the bot did failed"} {
+		if !strings.Contains(log.String(), want) {
+			t.Errorf("the log lacks %q:\n%s", want, log.String())
+		}
+	}
+	if strings.Contains(log.String(), "answer") {
+		t.Errorf("what was written stands in the log:\n%s", log.String())
+	}
+}
+
+type brokenCursor struct{ *inbox }
+
+func (brokenCursor) Cursor(context.Context) ([]byte, error) { return nil, os.ErrInvalid }
+
+func newTextLog(w *strings.Builder) *slog.Logger { return slog.New(slog.NewTextHandler(w, nil)) }

@@ -1,0 +1,196 @@
+// Package loopback is a platform in memory: a Network of people and chats, and a Platform, the
+// bot on it. Tests and `hermes-connector demo` talk through it; as a configured bot it is driven
+// by lines in a file (see Kind).
+//
+// It is not a model of any real network's quirks, and it keeps nothing over a restart of the
+// process except, with a file, how far it has read.
+//
+// A chat's id says what it is: "@ann" are Ann's direct messages with the bot, "garden" is a shared
+// chat, "park/garden" one inside the scope "park".
+//
+// Invariants, beside those of package platforms:
+//
+//  1. What was said stays in the network, in order, until the Inbox accepted it, also over a new
+//     Platform on the same Network.
+//  2. What the bot did stands in the network before its method returned.
+package loopback
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/relay"
+)
+
+const (
+	// ID is the platform's name.
+	ID relay.PlatformID = "loopback"
+	// Handle is the bot's id and its name on the network: "@loopback" addresses it.
+	Handle = "loopback"
+	// MaxLength is the longest message, in code points.
+	MaxLength = 4096
+
+	directPrefix = "@"
+	// retry is the pause after a refused batch.
+	retry = 50 * time.Millisecond
+)
+
+// Platform is the bot.
+type Platform struct {
+	// Set once, by New and Kind.Open.
+	net  *Network
+	log  *slog.Logger
+	file *follower // nil: driven through the Network only
+
+	mu     sync.Mutex // guards status
+	status platforms.Status
+}
+
+var (
+	_ platforms.Platform     = (*Platform)(nil)
+	_ platforms.Editor       = (*Platform)(nil)
+	_ platforms.Typer        = (*Platform)(nil)
+	_ platforms.Reacter      = (*Platform)(nil)
+	_ platforms.Deleter      = (*Platform)(nil)
+	_ platforms.ChatInformer = (*Platform)(nil)
+	_ platforms.Roster       = (*Platform)(nil)
+	_ platforms.DirectChats  = (*Platform)(nil)
+)
+
+// New makes the bot of net. A nil log discards.
+func New(net *Network, log *slog.Logger) *Platform {
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	return &Platform{net: net, log: log, status: platforms.Status{State: platforms.Starting, Name: Handle}}
+}
+
+// Bot is always loopback:loopback.
+func (p *Platform) Bot() relay.Bot { return relay.Bot{Platform: ID, ID: Handle} }
+
+// Descriptor is what the network can do.
+func (p *Platform) Descriptor() relay.Descriptor {
+	return relay.Descriptor{
+		Platform: ID, Label: Kind.Label, MaxMessageLength: MaxLength, LenUnit: relay.LenChars,
+		MarkdownDialect: "markdown",
+	}
+}
+
+// Status is the state of the connection.
+func (p *Platform) Status() platforms.Status {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.status
+}
+
+func (p *Platform) setState(s platforms.State, reason string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.status.State, p.status.Reason = s, reason
+}
+
+// Run hands in what is said until ctx ends or the network revokes the bot. It owns the goroutine
+// that follows the file, when there is one.
+func (p *Platform) Run(ctx context.Context, in platforms.Inbox) error {
+	ctx, cancel := context.WithCancel(ctx)
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer cancel()
+	if p.file != nil {
+		wg.Go(func() { p.file.run(ctx, p.net, in, p.log) })
+	}
+	for drops := -1; ; {
+		n := p.net
+		n.mu.Lock()
+		changed := n.changed // taken before looking, so a change while looking is not missed
+		dropped, revoked := drops != n.drops, n.revoked
+		drops = n.drops
+		var next *pending
+		if len(n.queue) > 0 {
+			next = n.queue[0]
+		}
+		n.mu.Unlock()
+
+		var wait <-chan time.Time
+		switch {
+		case ctx.Err() != nil:
+			p.setState(platforms.Stopped, "shut down")
+			return nil
+		case revoked:
+			p.setState(platforms.BadCredentials, "the network revoked the bot")
+			return fmt.Errorf("loopback: %w", relay.ErrBadCredentials)
+		case dropped:
+			p.setState(platforms.Connecting, "connecting")
+			p.log.Debug("connected", "drops", drops)
+			p.setState(platforms.Connected, "")
+			continue
+		case next != nil:
+			if p.handIn(ctx, in, next) {
+				continue
+			}
+			wait = time.After(retry)
+			changed = nil // what is said meanwhile does not shorten the pause
+		}
+		select {
+		case <-ctx.Done():
+		case <-changed:
+		case <-wait:
+		}
+	}
+}
+
+// handIn offers the oldest event and takes it off the queue when it was accepted.
+func (p *Platform) handIn(ctx context.Context, in platforms.Inbox, next *pending) (accepted bool) {
+	b := platforms.Batch{Cursor: next.cursor}
+	if next.garbled != nil {
+		b.Undecodable = []platforms.Undecodable{{Raw: []byte(next.event.Text), Err: next.garbled}}
+	} else {
+		next.event.Bot = p.Bot()
+		b.Events = []relay.Event{next.event}
+	}
+	p.mu.Lock()
+	p.status.LastEventAt = time.Now()
+	p.mu.Unlock()
+	if err := in.Accept(ctx, b); err != nil {
+		if ctx.Err() == nil {
+			p.log.Warn("event not accepted; handing it in again", "event", next.event.ID, "in", retry, "err", err)
+		}
+		return false
+	}
+	p.net.mu.Lock()
+	p.net.queue = p.net.queue[1:]
+	p.net.mu.Unlock()
+	close(next.accepted)
+	return true
+}
+
+// CanSee reports whether user is a member of the chat, or the person of a direct one.
+func (p *Platform) CanSee(_ context.Context, place relay.Place, user relay.UserID) (bool, error) {
+	if who, direct := directUser(place.Chat); direct {
+		return who == user, nil
+	}
+	p.net.mu.Lock()
+	defer p.net.mu.Unlock()
+	return p.net.members[place.Chat][user], nil
+}
+
+// DirectUser tells whose direct messages chat is.
+func (p *Platform) DirectUser(chat relay.ChatID) (relay.UserID, bool) { return directUser(chat) }
+
+func directUser(chat relay.ChatID) (relay.UserID, bool) {
+	user, ok := strings.CutPrefix(string(chat), directPrefix)
+	return relay.UserID(user), ok && user != ""
+}
+
+func scopeOf(chat relay.ChatID) (relay.ScopeID, bool) {
+	scope, _, ok := strings.Cut(string(chat), "/")
+	if !ok {
+		return "", false
+	}
+	return relay.ScopeID(scope), true
+}

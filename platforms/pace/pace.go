@@ -1,0 +1,364 @@
+// Package pace is the one gate of a bot through which everything it does to a chat must pass.
+// It keeps the order within a chat, keeps to the rates a network is known to bear, and keeps
+// silent for as long as the network asked to be left alone.
+//
+// It is not a queue of actions: what waits are the callers. It performs no I/O, starts no
+// goroutine, and knows no network.
+//
+// Invariants:
+//
+//  1. At most one action of a chat is inside the gate; the waiting ones enter in the order in
+//     which they came.
+//  2. In any window of length w at most Burst + w/Every messages pass a Rate.
+//  3. During a penalty nothing enters.
+//  4. Who cannot enter before his deadline is told so at once, and takes nothing.
+//  5. A chat that is idle, unpunished and fully recovered is forgotten.
+package pace
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"sync"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+)
+
+// Limits are the rates of one bot. The zero value only orders and obeys penalties.
+type Limits struct {
+	Bot  Rate // everything the bot does, in all chats together
+	Chat Rate // the messages of each chat
+	// Crowd is the stricter rate, beside Chat, of the chats for which IsCrowd is true.
+	Crowd   Rate
+	IsCrowd func(relay.ChatID) bool // nil means none
+}
+
+// Kind says what an action costs.
+type Kind int
+
+const (
+	// Message counts against the rates of its chat and of the bot: sends and edits.
+	Message Kind = iota
+	// Signal counts against the rate of the bot only: typing, reactions, deletions, look-ups.
+	Signal
+)
+
+// Forever is a patience that only the context ends.
+const Forever time.Duration = math.MaxInt64
+
+// sweepEvery is how often chats that need no memory are dropped.
+const sweepEvery = time.Minute
+
+// Gate is the gate of one bot. Its methods may be called from any goroutine.
+type Gate struct {
+	// Set once, by New.
+	limits Limits
+
+	mu     sync.Mutex // guards the fields below and every chat
+	chats  map[relay.ChatID]*chat
+	bot    meter
+	closed time.Time     // end of the penalty on the whole bot
+	moved  chan struct{} // closed and replaced when closed grows
+	signs  map[sign]time.Time
+	swept  time.Time
+}
+
+// sign is a signal worth repeating only now and then.
+type sign struct {
+	chat relay.ChatID
+	what string
+}
+
+// chat is what the gate remembers about one chat. Guarded by Gate.mu.
+type chat struct {
+	held    bool
+	queue   []*waiter // in the order of arrival
+	rate    meter
+	crowd   meter
+	closed  time.Time     // end of the chat's penalty
+	changed chan struct{} // closed and replaced when any of the above changed
+}
+
+type waiter struct{ kind Kind }
+
+// New makes an open gate.
+func New(limits Limits) *Gate {
+	if limits.IsCrowd == nil {
+		limits.IsCrowd = func(relay.ChatID) bool { return false }
+	}
+	return &Gate{
+		limits: limits,
+		chats:  make(map[relay.ChatID]*chat),
+		bot:    meter{rate: limits.Bot},
+		moved:  make(chan struct{}),
+		signs:  make(map[sign]time.Time),
+	}
+}
+
+// Acquire waits for the turn of an action on the chat, at most for patience and never past
+// ctx's deadline, and takes it. The caller calls release once the action is over. A patience of
+// 0 or less takes the turn now or not at all.
+//
+// The error is an *relay.ActionError, not sent, worth retrying, with RetryAfter when the time
+// the gate opens is known. It comes at once when that time lies behind the deadline.
+func (g *Gate) Acquire(ctx context.Context, id relay.ChatID, kind Kind, patience time.Duration) (release func(), err error) {
+	c, err := g.enter(ctx, id, kind, patience, true)
+	if err != nil {
+		return nil, err
+	}
+	return sync.OnceFunc(func() { g.leave(c) }), nil
+}
+
+// WaitOpen returns nil when a message to the chat could leave now. It waits its turn as Acquire
+// does, with the same errors, and takes nothing.
+func (g *Gate) WaitOpen(ctx context.Context, id relay.ChatID, patience time.Duration) error {
+	_, err := g.enter(ctx, id, Message, patience, false)
+	return err
+}
+
+// Next waits until the holder of the chat's turn may do one more thing of the given kind, as
+// the parts of a long message are. Errors are those of Acquire; the turn stays with the holder.
+func (g *Gate) Next(ctx context.Context, id relay.ChatID, kind Kind, patience time.Duration) error {
+	return g.wait(ctx, id, patience, func(c *chat, now time.Time) (at time.Time, ready bool) {
+		return g.opensLocked(c, kind, 0, now), true
+	}, func(c *chat, now time.Time) { g.takeLocked(c, kind, now) }, func(*chat) {})
+}
+
+// Closed reports whether a penalty lies on the chat or on the whole bot.
+func (g *Gate) Closed(id relay.ChatID) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	now := time.Now()
+	c := g.chats[id]
+	return g.closed.After(now) || c != nil && c.closed.After(now)
+}
+
+// Penalise closes the chat for d, as the network demanded in answer to an action on it.
+//
+// Networks that count per chat and per bot with one and the same answer (Telegram's 429 does
+// not say which it was) are read like this: one punished chat is that chat's affair; a second
+// one punished while the first still is means the bot, and then all chats are closed until the
+// earlier of the two penalties ends. If it was the bot, both end at about the same time; if it
+// was two busy chats, the others lose no more than the shorter of the two.
+func (g *Gate) Penalise(id relay.ChatID, d time.Duration) {
+	if d <= 0 {
+		return
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	now := time.Now()
+	c := g.chatLocked(id, now)
+	until := now.Add(d)
+	if until.After(c.closed) {
+		c.closed = until
+		c.wakeLocked()
+	}
+	for other, o := range g.chats {
+		if other == id || !o.closed.After(now) {
+			continue
+		}
+		if both := earlier(o.closed, until); both.After(g.closed) {
+			g.closed = both
+			close(g.moved)
+			g.moved = make(chan struct{})
+		}
+	}
+}
+
+// Due reports whether the signal what may be given in the chat again, and counts it as given
+// until every has passed: of a row of typings one in a while does. every is at most a minute.
+func (g *Gate) Due(id relay.ChatID, what string, every time.Duration) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	now := time.Now()
+	g.sweepLocked(now, id)
+	key := sign{id, what}
+	if given, ok := g.signs[key]; ok && now.Sub(given) < every {
+		return false
+	}
+	g.signs[key] = now
+	return true
+}
+
+// enter queues for the chat's turn and, when take is set, takes it.
+func (g *Gate) enter(ctx context.Context, id relay.ChatID, kind Kind, patience time.Duration, take bool) (entered *chat, err error) {
+	w := &waiter{kind: kind}
+	queued := false
+	err = g.wait(ctx, id, patience, func(c *chat, now time.Time) (time.Time, bool) {
+		if !queued {
+			c.queue = append(c.queue, w)
+			queued = true
+		}
+		ahead := 0 // messages that go first; a lower bound for our own opening
+		for _, o := range c.queue {
+			if o == w {
+				break
+			}
+			if o.kind == Message {
+				ahead++
+			}
+		}
+		return g.opensLocked(c, kind, ahead, now), !c.held && c.queue[0] == w
+	}, func(c *chat, now time.Time) {
+		if take {
+			g.takeLocked(c, kind, now)
+			c.held = true
+		}
+		entered = c
+		c.removeLocked(w)
+	}, func(c *chat) { c.removeLocked(w) })
+	return entered, err
+}
+
+// wait blocks until look says ready and the opening time has come, and then calls take; or
+// until that is known not to happen in time, and then calls giveUp. All three are called with
+// g.mu held.
+func (g *Gate) wait(
+	ctx context.Context, id relay.ChatID, patience time.Duration,
+	look func(c *chat, now time.Time) (opens time.Time, ready bool),
+	take func(c *chat, now time.Time), giveUp func(c *chat),
+) error {
+	if err := ctx.Err(); err != nil {
+		return refusal(0, err)
+	}
+	start := time.Now()
+	deadline, limited := ctx.Deadline()
+	if patience < Forever {
+		if own := start.Add(max(patience, 0)); !limited || own.Before(deadline) {
+			deadline, limited = own, true
+		}
+	}
+	g.mu.Lock()
+	c := g.chatLocked(id, start)
+	for {
+		now := time.Now()
+		at, ready := look(c, now)
+		if ready && !at.After(now) && ctx.Err() == nil {
+			take(c, now)
+			g.mu.Unlock()
+			return nil
+		}
+		stop := ctx.Err()
+		if stop == nil && limited && (at.After(deadline) || !now.Before(deadline)) {
+			stop = context.DeadlineExceeded
+		}
+		if stop != nil {
+			giveUp(c)
+			g.mu.Unlock()
+			return refusal(at.Sub(now), stop)
+		}
+		changed, moved := c.changed, g.moved // taken under the lock that guards what was looked at
+		g.mu.Unlock()
+
+		wake := deadline
+		if ready && (!limited || at.Before(wake)) {
+			wake = at
+		}
+		var timeUp <-chan time.Time
+		if ready || limited {
+			timeUp = time.After(wake.Sub(now))
+		}
+		select {
+		case <-timeUp:
+		case <-changed:
+		case <-moved:
+		case <-ctx.Done():
+		}
+		g.mu.Lock()
+	}
+}
+
+// leave ends the holder's turn.
+func (g *Gate) leave(c *chat) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	c.held = false
+	c.wakeLocked()
+}
+
+// opensLocked is when an action could enter after ahead messages have. g.mu must be held.
+func (g *Gate) opensLocked(c *chat, kind Kind, ahead int, now time.Time) time.Time {
+	at := later(later(now, g.closed), c.closed)
+	at = later(at, g.bot.opens(0, now))
+	if kind == Message {
+		at = later(at, c.rate.opens(ahead, now))
+		at = later(at, c.crowd.opens(ahead, now))
+	}
+	return at
+}
+
+// takeLocked charges one action. g.mu must be held.
+func (g *Gate) takeLocked(c *chat, kind Kind, now time.Time) {
+	g.bot.take(now)
+	if kind == Message {
+		c.rate.take(now)
+		c.crowd.take(now)
+	}
+}
+
+// sweepLocked now and then drops what is not needed, save what is known of the chat id. g.mu must
+// be held.
+func (g *Gate) sweepLocked(now time.Time, id relay.ChatID) {
+	if now.Sub(g.swept) < sweepEvery {
+		return
+	}
+	g.swept = now
+	for other, c := range g.chats {
+		if other != id && c.idleLocked(now) {
+			delete(g.chats, other)
+		}
+	}
+	for s, given := range g.signs {
+		if now.Sub(given) >= sweepEvery {
+			delete(g.signs, s)
+		}
+	}
+}
+
+// chatLocked finds or makes the memory of a chat. g.mu must be held.
+func (g *Gate) chatLocked(id relay.ChatID, now time.Time) *chat {
+	g.sweepLocked(now, id)
+	c := g.chats[id]
+	if c == nil {
+		c = &chat{rate: meter{rate: g.limits.Chat}, changed: make(chan struct{})}
+		if g.limits.IsCrowd(id) {
+			c.crowd.rate = g.limits.Crowd
+		}
+		g.chats[id] = c
+	}
+	return c
+}
+
+// idleLocked reports whether the chat can be forgotten without anyone noticing.
+func (c *chat) idleLocked(now time.Time) bool {
+	return !c.held && len(c.queue) == 0 && !c.closed.After(now) &&
+		!c.rate.full.After(now) && !c.crowd.full.After(now)
+}
+
+func (c *chat) removeLocked(w *waiter) {
+	for i, o := range c.queue {
+		if o == w {
+			c.queue = append(c.queue[:i], c.queue[i+1:]...)
+			break
+		}
+	}
+	c.wakeLocked()
+}
+
+func (c *chat) wakeLocked() {
+	close(c.changed)
+	c.changed = make(chan struct{})
+}
+
+// refusal is the answer to who cannot enter. "network" makes gateways of every age try again.
+func refusal(d time.Duration, err error) *relay.ActionError {
+	if d <= 0 {
+		return &relay.ActionError{Outcome: relay.NotSent, Public: "network: not sent before the deadline", Err: err}
+	}
+	seconds := int64(math.Ceil(d.Seconds()))
+	return &relay.ActionError{
+		Outcome: relay.NotSent, RetryAfter: d, Err: err,
+		Public: fmt.Sprintf("network: rate limited, retry after %d", seconds),
+	}
+}

@@ -1,0 +1,353 @@
+package pace_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/platforms/pace"
+	"github.com/hermes-connector/hermes-connector/relay"
+)
+
+const chat relay.ChatID = "1"
+
+var limits = pace.Limits{
+	Bot:     pace.Rate{Every: 100 * time.Millisecond, Burst: 5},
+	Chat:    pace.Rate{Every: time.Second, Burst: 2},
+	Crowd:   pace.Rate{Every: 4 * time.Second, Burst: 3},
+	IsCrowd: func(id relay.ChatID) bool { return strings.HasPrefix(string(id), "-") },
+}
+
+// pass goes through the gate and reports how long that took.
+func pass(t *testing.T, g *pace.Gate, ctx context.Context, id relay.ChatID, kind pace.Kind) time.Duration {
+	t.Helper()
+	start := time.Now()
+	release, err := g.Acquire(ctx, id, kind, pace.Forever)
+	if err != nil {
+		t.Fatalf("Acquire: %v", err)
+	}
+	release()
+	return time.Since(start)
+}
+
+func refused(t *testing.T, err error) *relay.ActionError {
+	t.Helper()
+	var ae *relay.ActionError
+	if !errors.As(err, &ae) {
+		t.Fatalf("error is %v, want an ActionError", err)
+	}
+	if ae.Outcome != relay.NotSent || !strings.Contains(ae.Public, "network") {
+		t.Errorf("refusal is %+v, want NotSent and the word network", ae)
+	}
+	return ae
+}
+
+func TestRates(t *testing.T) {
+	for name, tc := range map[string]struct {
+		chat relay.ChatID
+		kind pace.Kind
+		want []time.Duration // how long each of a row of actions waits
+	}{
+		"messages of a chat wait after the burst":    {"1", pace.Message, []time.Duration{0, 0, time.Second, time.Second}},
+		"messages of a crowd obey the stricter rate": {"-1", pace.Message, []time.Duration{0, 0, time.Second, 3 * time.Second, 4 * time.Second}},
+		"signals count for the bot only": {
+			"-1", pace.Signal, []time.Duration{0, 0, 0, 0, 0, 100 * time.Millisecond, 100 * time.Millisecond},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				g := pace.New(limits)
+				var got []time.Duration
+				for range tc.want {
+					got = append(got, pass(t, g, t.Context(), tc.chat, tc.kind))
+				}
+				if !slices.Equal(got, tc.want) {
+					t.Errorf("waits are %v, want %v", got, tc.want)
+				}
+			})
+		})
+	}
+}
+
+func TestZeroLimitsOnlyOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := pace.New(pace.Limits{})
+		for range 1000 {
+			if d := pass(t, g, t.Context(), chat, pace.Message); d != 0 {
+				t.Fatalf("waited %v, want nothing", d)
+			}
+		}
+	})
+}
+
+func TestOneActionPerChatInOrderOfArrival(t *testing.T) { // invariant 1
+	synctest.Test(t, func(t *testing.T) {
+		g := pace.New(pace.Limits{})
+		var order []int
+		inside := 0
+		var mu sync.Mutex
+		var wg sync.WaitGroup
+		for i := range 10 {
+			wg.Go(func() {
+				release, err := g.Acquire(t.Context(), chat, pace.Message, pace.Forever)
+				if err != nil {
+					t.Errorf("Acquire: %v", err)
+					return
+				}
+				defer release()
+				mu.Lock()
+				order = append(order, i)
+				inside++
+				if inside > 1 {
+					t.Errorf("%d actions are inside at once", inside)
+				}
+				mu.Unlock()
+				<-time.After(time.Second) // the network takes its time
+				mu.Lock()
+				inside--
+				mu.Unlock()
+			})
+			synctest.Wait() // the next one comes later
+		}
+		if d := pass(t, g, t.Context(), "2", pace.Message); d != 0 {
+			t.Errorf("another chat waited %v", d)
+		}
+		wg.Wait()
+		if !slices.IsSorted(order) || len(order) != 10 {
+			t.Errorf("entered in order %v", order)
+		}
+	})
+}
+
+func TestPenalty(t *testing.T) { // invariant 3
+	synctest.Test(t, func(t *testing.T) {
+		g := pace.New(limits)
+		g.Penalise(chat, 7*time.Second)
+		if !g.Closed(chat) {
+			t.Error("the punished chat is open")
+		}
+		if g.Closed("2") {
+			t.Error("another chat is closed")
+		}
+		g.Penalise(chat, time.Second) // does not shorten the first
+		if d := pass(t, g, t.Context(), chat, pace.Signal); d != 7*time.Second {
+			t.Errorf("a signal waited %v, want 7s", d)
+		}
+		if g.Closed(chat) {
+			t.Error("the chat is closed after its penalty")
+		}
+	})
+}
+
+func TestPenaltyReachesWhoAlreadyWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := pace.New(limits)
+		pass(t, g, t.Context(), chat, pace.Message)
+		pass(t, g, t.Context(), chat, pace.Message)
+		ctx, cancel := context.WithTimeout(t.Context(), 25*time.Second)
+		defer cancel()
+		failed := make(chan error, 1)
+		go func() {
+			_, err := g.Acquire(ctx, chat, pace.Message, pace.Forever)
+			failed <- err
+		}()
+		synctest.Wait()
+		start := time.Now()
+		g.Penalise(chat, time.Minute)
+		ae := refused(t, <-failed)
+		if d := time.Since(start); d != 0 {
+			t.Errorf("the answer took %v, want it at once", d)
+		}
+		if ae.RetryAfter != time.Minute {
+			t.Errorf("retry after %v, want 1m", ae.RetryAfter)
+		}
+	})
+}
+
+func TestTwoPunishedChatsMeanTheBot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := pace.New(limits)
+		g.Penalise("1", 10*time.Second)
+		g.Penalise("2", 30*time.Second)
+		if d := pass(t, g, t.Context(), "3", pace.Message); d != 10*time.Second {
+			t.Errorf("a third chat waited %v, want the shorter penalty, 10s", d)
+		}
+		if d := pass(t, g, t.Context(), "2", pace.Message); d != 20*time.Second {
+			t.Errorf("the second chat waited %v more, want 20s", d)
+		}
+	})
+}
+
+func TestRefusedAtOnceWhenItCannotOpenInTime(t *testing.T) { // invariant 4
+	for name, tc := range map[string]struct {
+		patience time.Duration
+		deadline time.Duration
+		penalty  time.Duration
+	}{
+		"behind the deadline":      {pace.Forever, 25 * time.Second, 60 * time.Second},
+		"behind the patience":      {2 * time.Second, 25 * time.Second, 10 * time.Second},
+		"no patience at all":       {0, 25 * time.Second, time.Second},
+		"patience below zero":      {-time.Second, 25 * time.Second, time.Second},
+		"just behind the patience": {2 * time.Second, 25 * time.Second, 2*time.Second + 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				g := pace.New(limits)
+				g.Penalise(chat, tc.penalty)
+				ctx, cancel := context.WithTimeout(t.Context(), tc.deadline)
+				defer cancel()
+				start := time.Now()
+				_, err := g.Acquire(ctx, chat, pace.Message, tc.patience)
+				ae := refused(t, err)
+				if d := time.Since(start); d != 0 {
+					t.Errorf("the answer took %v, want it at once", d)
+				}
+				if ae.RetryAfter != tc.penalty {
+					t.Errorf("retry after %v, want %v", ae.RetryAfter, tc.penalty)
+				}
+				if err := g.WaitOpen(ctx, chat, tc.patience); err == nil {
+					t.Error("WaitOpen says open during a penalty")
+				}
+			})
+		})
+	}
+}
+
+func TestRefusedForTheQueueAhead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := pace.New(limits)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		var wg sync.WaitGroup
+		for range 6 { // two at once, then one a second
+			wg.Go(func() { pass(t, g, ctx, chat, pace.Message) })
+			synctest.Wait()
+		}
+		start := time.Now()
+		_, err := g.Acquire(ctx, chat, pace.Message, 3*time.Second)
+		if ae := refused(t, err); ae.RetryAfter != 5*time.Second {
+			t.Errorf("retry after %v, want 5s: four wait ahead", ae.RetryAfter)
+		}
+		if d := time.Since(start); d != 0 {
+			t.Errorf("the answer took %v, want it at once", d)
+		}
+		wg.Wait()
+	})
+}
+
+func TestCancelledWaiterTakesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := pace.New(limits)
+		pass(t, g, t.Context(), chat, pace.Message)
+		pass(t, g, t.Context(), chat, pace.Message)
+		ctx, cancel := context.WithCancel(t.Context())
+		failed := make(chan error, 1)
+		go func() {
+			_, err := g.Acquire(ctx, chat, pace.Message, pace.Forever)
+			failed <- err
+		}()
+		synctest.Wait()
+		cancel()
+		err := <-failed
+		refused(t, err)
+		if !errors.Is(err, context.Canceled) {
+			t.Errorf("error is %v, want it to say canceled", err)
+		}
+		if d := pass(t, g, t.Context(), chat, pace.Message); d != time.Second {
+			t.Errorf("the next waited %v, want 1s: the cancelled one took nothing", d)
+		}
+		if _, err := g.Acquire(ctx, "2", pace.Message, pace.Forever); err == nil {
+			t.Error("a cancelled context got through an open gate")
+		}
+	})
+}
+
+func TestWaitOpenTakesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := pace.New(limits)
+		for range 5 {
+			if err := g.WaitOpen(t.Context(), chat, 0); err != nil {
+				t.Fatalf("WaitOpen: %v", err)
+			}
+		}
+		g.Penalise(chat, 3*time.Second)
+		start := time.Now()
+		if err := g.WaitOpen(t.Context(), chat, pace.Forever); err != nil {
+			t.Fatalf("WaitOpen: %v", err)
+		}
+		if d := time.Since(start); d != 3*time.Second {
+			t.Errorf("opened after %v, want 3s", d)
+		}
+		release, err := g.Acquire(t.Context(), chat, pace.Message, 0)
+		if err != nil {
+			t.Fatalf("Acquire: %v", err)
+		}
+		if err := g.WaitOpen(t.Context(), chat, time.Second); err == nil {
+			t.Error("WaitOpen says open while an action is inside")
+		}
+		release()
+		release() // a second time does nothing
+	})
+}
+
+func TestNextKeepsTheTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := pace.New(limits)
+		release, err := g.Acquire(t.Context(), chat, pace.Message, 0)
+		if err != nil {
+			t.Fatalf("Acquire: %v", err)
+		}
+		entered := make(chan time.Duration, 1)
+		start := time.Now()
+		go func() {
+			pass(t, g, t.Context(), chat, pace.Message)
+			entered <- time.Since(start)
+		}()
+		synctest.Wait()
+		for range 3 { // the burst's second, then one a second
+			if err := g.Next(t.Context(), chat, pace.Message, pace.Forever); err != nil {
+				t.Fatalf("Next: %v", err)
+			}
+		}
+		if d := time.Since(start); d != 2*time.Second {
+			t.Errorf("three more parts took %v, want 2s", d)
+		}
+		g.Penalise(chat, time.Minute)
+		refused(t, g.Next(t.Context(), chat, pace.Message, time.Second))
+		release()
+		if d := <-entered; d != 62*time.Second {
+			t.Errorf("the next action entered after %v, want 62s", d)
+		}
+	})
+}
+
+func TestDue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := pace.New(limits)
+		const every = 4 * time.Second
+		steps := []struct {
+			after time.Duration
+			chat  relay.ChatID
+			what  string
+			want  bool
+		}{
+			{0, "1", "typing", true},
+			{2 * time.Second, "1", "typing", false},
+			{0, "1", "other", true},
+			{0, "2", "typing", true},
+			{2 * time.Second, "1", "typing", true},
+			{3 * time.Minute, "1", "typing", true},
+		}
+		for i, s := range steps {
+			<-time.After(s.after)
+			if got := g.Due(s.chat, s.what, every); got != s.want {
+				t.Errorf("step %d: Due is %v, want %v", i, got, s.want)
+			}
+		}
+	})
+}

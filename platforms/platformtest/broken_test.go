@@ -1,0 +1,473 @@
+package platformtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/platforms/loopback"
+	"github.com/hermes-connector/hermes-connector/relay"
+)
+
+// broken is loopback with one thing wrong: every func that is not nil replaces what it is named for.
+type broken struct {
+	*loopback.Platform
+	run   func(ctx context.Context, in platforms.Inbox) error
+	send  func(ctx context.Context, a relay.Send) (relay.Result, error)
+	edit  func(ctx context.Context, a relay.Edit) (relay.Result, error)
+	react func(ctx context.Context, a relay.React) (relay.Result, error)
+	see   func(place relay.Place) (bool, error)
+	whose func(chat relay.ChatID) (relay.UserID, bool)
+	desc  func(d relay.Descriptor) relay.Descriptor
+	stat  func(s platforms.Status) platforms.Status
+}
+
+func (b *broken) Run(ctx context.Context, in platforms.Inbox) error {
+	if b.run != nil {
+		return b.run(ctx, in)
+	}
+	return b.Platform.Run(ctx, in)
+}
+
+func (b *broken) Send(ctx context.Context, a relay.Send) (relay.Result, error) {
+	if b.send != nil {
+		return b.send(ctx, a)
+	}
+	return b.Platform.Send(ctx, a)
+}
+
+func (b *broken) Edit(ctx context.Context, a relay.Edit) (relay.Result, error) {
+	if b.edit != nil {
+		return b.edit(ctx, a)
+	}
+	return b.Platform.Edit(ctx, a)
+}
+
+func (b *broken) React(ctx context.Context, a relay.React) (relay.Result, error) {
+	if b.react != nil {
+		return b.react(ctx, a)
+	}
+	return b.Platform.React(ctx, a)
+}
+
+func (b *broken) CanSee(ctx context.Context, place relay.Place, user relay.UserID) (bool, error) {
+	if b.see != nil {
+		return b.see(place)
+	}
+	return b.Platform.CanSee(ctx, place, user)
+}
+
+func (b *broken) DirectUser(chat relay.ChatID) (relay.UserID, bool) {
+	if b.whose != nil {
+		return b.whose(chat)
+	}
+	return b.Platform.DirectUser(chat)
+}
+
+func (b *broken) Descriptor() relay.Descriptor {
+	if b.desc != nil {
+		return b.desc(b.Platform.Descriptor())
+	}
+	return b.Platform.Descriptor()
+}
+
+func (b *broken) Status() platforms.Status {
+	if b.stat != nil {
+		return b.stat(b.Platform.Status())
+	}
+	return b.Platform.Status()
+}
+
+// door is an Inbox between a platform and the suite's.
+type door struct {
+	platforms.Inbox
+	accept func(ctx context.Context, b platforms.Batch) error
+}
+
+func (d door) Accept(ctx context.Context, b platforms.Batch) error { return d.accept(ctx, b) }
+
+// through runs the platform against an inbox that accept stands in front of.
+func through(b *broken, accept func(ctx context.Context, in platforms.Inbox, batch platforms.Batch) error) {
+	b.run = func(ctx context.Context, in platforms.Inbox) error {
+		return b.Platform.Run(ctx, door{in, func(ctx context.Context, batch platforms.Batch) error {
+			return accept(ctx, in, batch)
+		}})
+	}
+}
+
+// rewrite changes every event on its way.
+func rewrite(b *broken, change func(ev *relay.Event)) {
+	through(b, func(ctx context.Context, in platforms.Inbox, batch platforms.Batch) error {
+		for i := range batch.Events {
+			change(&batch.Events[i])
+		}
+		return in.Accept(ctx, batch)
+	})
+}
+
+// breakages are the broken platforms: what is wrong, which check finds it, and what it then says.
+var breakages = map[string]struct {
+	check string
+	says  string
+	hangs bool // found out only when the time is up
+	do    func(h *loop, b *broken)
+}{
+	"run leaves a goroutine": {"01", "unexpected goroutines", false, func(h *loop, b *broken) {
+		b.run = func(ctx context.Context, in platforms.Inbox) error {
+			go func() { <-h.over }() // ends with the test, not with Run
+			return b.Platform.Run(ctx, in)
+		}
+	}},
+	"run returns the context's error": {"01", "context canceled", false, func(_ *loop, b *broken) {
+		b.run = func(ctx context.Context, in platforms.Inbox) error {
+			return errors.Join(b.Platform.Run(ctx, in), ctx.Err())
+		}
+	}},
+	"run does not return": {"01", "has not returned", true, func(h *loop, b *broken) {
+		b.run = func(ctx context.Context, in platforms.Inbox) error {
+			err := b.Platform.Run(ctx, in)
+			<-h.over
+			return err
+		}
+	}},
+	"run fails when the context had ended before": {"01", "too late", false, func(_ *loop, b *broken) {
+		b.run = func(ctx context.Context, in platforms.Inbox) error {
+			if ctx.Err() != nil {
+				return errors.New("too late")
+			}
+			return b.Platform.Run(ctx, in)
+		}
+	}},
+	"confirms before Accept answered": {"02", "another one", false, func(_ *loop, b *broken) {
+		through(b, func(ctx context.Context, in platforms.Inbox, batch platforms.Batch) error {
+			go in.Accept(ctx, batch)
+			return nil
+		})
+	}},
+	"takes a refusal by a dying process for an acceptance": {"02", `want ["first" "second"]`, false, func(_ *loop, b *broken) {
+		through(b, func(ctx context.Context, in platforms.Inbox, batch platforms.Batch) error {
+			if err := in.Accept(ctx, batch); !errors.Is(err, context.Canceled) {
+				return err
+			}
+			return nil
+		})
+	}},
+	"takes a refusal for an acceptance": {"03", `accepted the events ["three"]`, false, func(_ *loop, b *broken) {
+		through(b, func(ctx context.Context, in platforms.Inbox, batch platforms.Batch) error {
+			_ = in.Accept(ctx, batch)
+			return nil
+		})
+	}},
+	"hands in a refused event later": {"03", `accepted the events ["t`, false, func(_ *loop, b *broken) {
+		var late []relay.Event
+		through(b, func(ctx context.Context, in platforms.Inbox, batch platforms.Batch) error {
+			if in.Accept(ctx, batch) != nil {
+				late = append(late, batch.Events...)
+				return nil
+			}
+			batch.Events, late = late, nil
+			return in.Accept(ctx, batch)
+		})
+	}},
+	"gives a refused event a new id": {"03", "want the same again", false, func(_ *loop, b *broken) {
+		n := 0
+		rewrite(b, func(ev *relay.Event) { n++; ev.ID = relay.EventID(fmt.Sprint(n)) })
+	}},
+	"hands in an accepted event twice": {"03", "once", false, func(_ *loop, b *broken) {
+		through(b, func(ctx context.Context, in platforms.Inbox, batch platforms.Batch) error {
+			if err := in.Accept(ctx, batch); err != nil {
+				return err
+			}
+			return in.Accept(ctx, batch)
+		})
+	}},
+	"swaps two events": {"04", "accepted the events", false, func(_ *loop, b *broken) {
+		var held []relay.Event
+		through(b, func(ctx context.Context, in platforms.Inbox, batch platforms.Batch) error {
+			if strings.HasSuffix(batch.Events[0].Text, " 5") {
+				held = batch.Events
+				return nil
+			}
+			batch.Events = append(batch.Events, held...)
+			held = nil
+			return in.Accept(ctx, batch)
+		})
+	}},
+	"loses an event in a reconnect": {"04", "accepted the events", false, func(_ *loop, b *broken) {
+		through(b, func(ctx context.Context, in platforms.Inbox, batch platforms.Batch) error {
+			if strings.HasSuffix(batch.Events[0].Text, " 9") {
+				return nil
+			}
+			return in.Accept(ctx, batch)
+		})
+	}},
+	"leaves the scope out of chat ids": {"05", "could not tell them apart", false, func(_ *loop, b *broken) {
+		rewrite(b, func(ev *relay.Event) {
+			ev.Source.ChatID = relay.ChatID(strings.TrimPrefix(string(ev.Source.ChatID), string(ev.Source.Scope)+"/"))
+		})
+	}},
+	"leaves the thread out": {"05", "no thread id", false, func(_ *loop, b *broken) {
+		rewrite(b, func(ev *relay.Event) { ev.Source.ThreadID = "" })
+	}},
+	"names a thread everywhere": {"05", "same source as its parent", false, func(_ *loop, b *broken) {
+		rewrite(b, func(ev *relay.Event) { ev.Source.ThreadID = "roses" })
+	}},
+	"gives a thread a chat id but no parent": {"05", "parent of a thread", false, func(_ *loop, b *broken) {
+		rewrite(b, func(ev *relay.Event) { ev.Source.ChatID += relay.ChatID(ev.Source.ThreadID) })
+	}},
+	"takes a group for a direct message": {"05", "chat type", false, func(_ *loop, b *broken) {
+		rewrite(b, func(ev *relay.Event) { ev.Source.ChatType = relay.ChatDM })
+	}},
+	"puts all direct messages into one chat": {"05", "direct messages of two people", false, func(_ *loop, b *broken) {
+		rewrite(b, func(ev *relay.Event) {
+			if ev.Source.ChatType == relay.ChatDM {
+				ev.Source.ChatID = "@"
+			}
+		})
+	}},
+	"names everybody alike": {"05", "same user id", false, func(_ *loop, b *broken) {
+		rewrite(b, func(ev *relay.Event) { ev.Source.UserID = "somebody" })
+	}},
+	"names a person by the chat": {"05", "one person has the user ids", false, func(_ *loop, b *broken) {
+		rewrite(b, func(ev *relay.Event) { ev.Source.UserID += relay.UserID(ev.Source.ChatID) })
+	}},
+	"hands in its own messages": {"06", "came back as an event", false, func(_ *loop, b *broken) {
+		rewrite(b, func(ev *relay.Event) { ev.Traits.Own = false })
+	}},
+	"gives up on a dropped connection": {"07", "after the drop", true, func(h *loop, b *broken) {
+		through(b, func(ctx context.Context, in platforms.Inbox, batch platforms.Batch) error {
+			if batch.Events[0].Text == "after the drop" {
+				<-ctx.Done()
+				return ctx.Err()
+			}
+			return in.Accept(ctx, batch)
+		})
+	}},
+	"never says that it is connected": {"07", "want connected", true, func(_ *loop, b *broken) {
+		b.stat = func(s platforms.Status) platforms.Status { s.State = platforms.Connecting; return s }
+	}},
+	"ends quietly when the credential is revoked": {"07", "want an error that wraps", false, func(_ *loop, b *broken) {
+		b.run = func(ctx context.Context, in platforms.Inbox) error {
+			_ = b.Platform.Run(ctx, in)
+			return nil
+		}
+	}},
+	"goes on trying with a revoked credential": {"07", "has not returned", true, func(_ *loop, b *broken) {
+		b.run = func(ctx context.Context, in platforms.Inbox) error {
+			_ = b.Platform.Run(ctx, in)
+			<-ctx.Done()
+			return nil
+		}
+	}},
+	"does not say that the credential is revoked": {"07", "the status is", false, func(_ *loop, b *broken) {
+		b.stat = func(s platforms.Status) platforms.Status { s.State = platforms.Connected; return s }
+	}},
+	"sends on a cancelled context": {"08", "no error", false, func(_ *loop, b *broken) {
+		b.send = func(ctx context.Context, a relay.Send) (relay.Result, error) {
+			return b.Platform.Send(context.WithoutCancel(ctx), a)
+		}
+	}},
+	"sends on a cancelled context, and denies it": {"08", "carried out", false, func(_ *loop, b *broken) {
+		b.send = func(ctx context.Context, a relay.Send) (relay.Result, error) {
+			res, err := b.Platform.Send(context.WithoutCancel(ctx), a)
+			if ctx.Err() != nil {
+				return relay.Result{}, &relay.ActionError{Outcome: relay.NotSent, Public: "network: cancelled"}
+			}
+			return res, err
+		}
+	}},
+	"does not classify a cancelled context": {"08", "not classified", false, func(_ *loop, b *broken) {
+		b.send = func(ctx context.Context, a relay.Send) (relay.Result, error) {
+			if err := ctx.Err(); err != nil {
+				return relay.Result{}, err
+			}
+			return b.Platform.Send(ctx, a)
+		}
+	}},
+	"takes a broken connection for not sent": {"09", "counts as not sent", false, func(_ *loop, b *broken) {
+		b.send = func(ctx context.Context, a relay.Send) (relay.Result, error) {
+			res, err := b.Platform.Send(ctx, a)
+			if err != nil {
+				err = &relay.ActionError{Outcome: relay.NotSent, Public: "network: broken"}
+			}
+			return res, err
+		}
+	}},
+	"invites the gateway to send again": {"09", "public words", false, func(_ *loop, b *broken) {
+		b.send = func(ctx context.Context, a relay.Send) (relay.Result, error) {
+			res, err := b.Platform.Send(ctx, a)
+			if err != nil {
+				err = &relay.ActionError{Public: "network: broken"}
+			}
+			return res, err
+		}
+	}},
+	"sends again after a broken connection, hoping": {"09", "no error", false, func(_ *loop, b *broken) {
+		b.send = func(ctx context.Context, a relay.Send) (relay.Result, error) {
+			res, err := b.Platform.Send(ctx, a)
+			if err != nil {
+				return b.Platform.Send(ctx, a)
+			}
+			return res, err
+		}
+	}},
+	"sends again after a broken connection, quietly": {"09", "carried out", false, func(_ *loop, b *broken) {
+		b.send = func(ctx context.Context, a relay.Send) (relay.Result, error) {
+			res, err := b.Platform.Send(ctx, a)
+			if err != nil {
+				_, _ = b.Platform.Send(ctx, a)
+			}
+			return res, err
+		}
+	}},
+	"has an ability that does not work": {"10", "edit is among the bot's ops", false, func(_ *loop, b *broken) {
+		b.edit = func(_ context.Context, a relay.Edit) (relay.Result, error) {
+			return relay.Result{}, relay.Unsupported(a.Op())
+		}
+	}},
+	"has an ability that does nothing": {"10", "react succeeded, but", false, func(_ *loop, b *broken) {
+		b.react = func(context.Context, relay.React) (relay.Result, error) { return relay.Result{}, nil }
+	}},
+	"does not name what it sent": {"10", "without naming a message", false, func(_ *loop, b *broken) {
+		b.edit = func(ctx context.Context, a relay.Edit) (relay.Result, error) {
+			_, err := b.Platform.Edit(ctx, a)
+			return relay.Result{}, err
+		}
+	}},
+	"acts in another chat": {"10", "in chat park/garden the network saw only", false, func(_ *loop, b *broken) {
+		b.react = func(ctx context.Context, a relay.React) (relay.Result, error) {
+			a.Chat = "@ann"
+			return b.Platform.React(ctx, a)
+		}
+	}},
+	"describes another platform": {"10", "the descriptor is for", false, func(_ *loop, b *broken) {
+		b.desc = func(d relay.Descriptor) relay.Descriptor { d.Platform = "telegram"; return d }
+	}},
+	"advertises no length": {"10", "lacks a length", false, func(_ *loop, b *broken) {
+		b.desc = func(d relay.Descriptor) relay.Descriptor { d.MaxMessageLength = 0; return d }
+	}},
+	"lets everybody see everything": {"10", "no member can see", false, func(_ *loop, b *broken) {
+		b.see = func(relay.Place) (bool, error) { return true, nil }
+	}},
+	"lets nobody see anything": {"10", "a member cannot see", false, func(_ *loop, b *broken) {
+		b.see = func(relay.Place) (bool, error) { return false, nil }
+	}},
+	"does not know whose direct chat it is": {"10", "the direct chat", false, func(_ *loop, b *broken) {
+		b.whose = func(relay.ChatID) (relay.UserID, bool) { return "", false }
+	}},
+	"takes every chat for a direct one": {"10", "is taken for the direct chat", false, func(_ *loop, b *broken) {
+		b.whose = func(chat relay.ChatID) (relay.UserID, bool) {
+			return relay.UserID(strings.TrimPrefix(string(chat), "@")), true
+		}
+	}},
+	"advertises less than it takes": {"11", "was taken whole", false, func(_ *loop, b *broken) {
+		b.desc = func(d relay.Descriptor) relay.Descriptor { d.MaxMessageLength--; return d }
+	}},
+	"advertises more than it takes": {"11", "arrived as 2 messages", false, func(_ *loop, b *broken) {
+		b.desc = func(d relay.Descriptor) relay.Descriptor { d.MaxMessageLength++; return d }
+	}},
+	"advertises another unit than it counts": {"11", "was taken whole", false, func(_ *loop, b *broken) {
+		b.desc = func(d relay.Descriptor) relay.Descriptor { d.LenUnit = relay.LenUTF16; return d }
+	}},
+	"cuts off what is too long": {"11", "lost something", false, func(_ *loop, b *broken) {
+		b.send = func(ctx context.Context, a relay.Send) (relay.Result, error) {
+			if r := []rune(a.Content); len(r) > loopback.MaxLength {
+				a.Content = string(r[:loopback.MaxLength])
+			}
+			return b.Platform.Send(ctx, a)
+		}
+	}},
+	"refuses what is too long": {"11", "is to be split", false, func(_ *loop, b *broken) {
+		b.send = func(ctx context.Context, a relay.Send) (relay.Result, error) {
+			if len([]rune(a.Content)) > loopback.MaxLength {
+				return relay.Result{}, &relay.ActionError{Outcome: relay.NotSent, Public: "message is too long"}
+			}
+			return b.Platform.Send(ctx, a)
+		}
+	}},
+	"logs the credential": {"12", "the credential stands in log", false, func(h *loop, b *broken) {
+		h.log.Logger().Debug("dialling", "url", "https://host/bot"+h.Credential())
+	}},
+	"puts the credential into an inner error": {"12", "the credential stands in", false, func(h *loop, b *broken) {
+		b.send = func(ctx context.Context, a relay.Send) (relay.Result, error) {
+			res, err := b.Platform.Send(ctx, a)
+			if err != nil {
+				err = &relay.ActionError{Outcome: relay.Explain(err).Outcome, Public: "timed out", Err: errors.New(h.Credential())}
+			}
+			return res, err
+		}
+	}},
+	"puts the escaped credential into the status": {"12", "the credential stands in status", false, func(h *loop, b *broken) {
+		b.stat = func(s platforms.Status) platforms.Status {
+			s.Reason = "dial https://host/?token=" + spellings(h.Credential())[1]
+			return s
+		}
+	}},
+	"puts the credential into the error Run returns": {"12", "the credential stands in run", false, func(h *loop, b *broken) {
+		b.run = func(ctx context.Context, in platforms.Inbox) error {
+			if err := b.Platform.Run(ctx, in); err != nil {
+				return fmt.Errorf("%s: %w", h.Credential(), err)
+			}
+			return nil
+		}
+	}},
+	"puts the credential into an event": {"12", "the credential stands in event", false, func(h *loop, b *broken) {
+		rewrite(b, func(ev *relay.Event) { ev.Media = []relay.Media{{URL: "https://host/" + h.Credential()}} })
+	}},
+	"logs what people write": {"12", "what people wrote stands in the log", false, func(h *loop, b *broken) {
+		rewrite(b, func(ev *relay.Event) { h.log.Logger().Info("event", "text", ev.Text) })
+	}},
+	"logs what the agent answers": {"12", "what people wrote stands in the log", false, func(h *loop, b *broken) {
+		b.send = func(ctx context.Context, a relay.Send) (relay.Result, error) {
+			h.log.Logger().Info("send", "text", a.Content)
+			return b.Platform.Send(ctx, a)
+		}
+	}},
+	"hands in an event without an author": {"05", "lacks an author", false, func(_ *loop, b *broken) {
+		rewrite(b, func(ev *relay.Event) { ev.Source.UserID = "" })
+	}},
+	"hands in an event of another bot": {"05", "lacks the bot", false, func(_ *loop, b *broken) {
+		rewrite(b, func(ev *relay.Event) { ev.Bot.ID = "other" })
+	}},
+}
+
+func TestBrokenPlatformsAreFound(t *testing.T) {
+	proved := make(map[string]bool)
+	for name, tc := range breakages {
+		proved[tc.check] = true
+		t.Run(name, func(t *testing.T) {
+			if tc.check != "01" { // which counts goroutines
+				t.Parallel()
+			}
+			h := newLoop(func(h *loop, p *loopback.Platform) platforms.Platform {
+				b := &broken{Platform: p}
+				tc.do(h, b)
+				return b
+			})
+			t.Cleanup(func() { close(h.over) })
+			patience := limit
+			if tc.hangs {
+				patience = 2 * time.Second
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			defer cancel()
+			for _, c := range checks() {
+				if !strings.HasPrefix(c.name, tc.check) {
+					continue
+				}
+				if err := c.run(ctx, h); err == nil || !strings.Contains(err.Error(), tc.says) {
+					t.Errorf("check %s says %v, want something with %q", c.name, err, tc.says)
+				}
+			}
+		})
+	}
+	for _, c := range checks() {
+		if number, _, _ := strings.Cut(c.name, " "); !proved[number] {
+			t.Errorf("no broken platform proves check %s", c.name)
+		}
+	}
+}

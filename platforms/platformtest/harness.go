@@ -1,0 +1,112 @@
+package platformtest
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"sync"
+
+	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/relay"
+)
+
+// Person is somebody on the harness's network.
+type Person int
+
+// The people. Ann can see every room. Bob is a member of none of the shared rooms; he has his own
+// direct-message chat with the bot.
+const (
+	Ann Person = iota
+	Bob
+)
+
+// Room is a place on the harness's network.
+type Room int
+
+// The rooms. Direct and Group must exist. For a network without threads, Say in Thread returns an
+// error that wraps errors.ErrUnsupported; the suite then leaves that part out.
+const (
+	// Direct is the person's own direct-message chat with the bot.
+	Direct Room = iota
+	// Group is a shared chat.
+	Group
+	// Twin is the shared chat most easily confused with Group: in another scope, and otherwise
+	// with the same numbers and names as far as the network allows. Without scopes: another
+	// group of the same name.
+	Twin
+	// Thread is a thread or topic of Group.
+	Thread
+)
+
+// Received is one request of the bot's that the network carried out.
+type Received struct {
+	Op relay.Op
+	// Chat is where, in the platform's own form.
+	Chat relay.ChatID
+	// Text is the text of a send or edit as a person would read it; otherwise empty.
+	Text string
+}
+
+// Harness is one network with one bot on it, fresh for every check. The suite calls its methods
+// from one goroutine at a time, while the bot's Run is running on another. Every method returns
+// once the network has done what was asked, without waiting for the bot to take notice. An error
+// from a method means that the harness itself broke, and fails the check.
+type Harness interface {
+	// Open makes the bot as its Kind would, with Credential and with a log that Logged shows.
+	// It is called again after the Run of the previous one returned: a restart.
+	Open() (platforms.Platform, error)
+
+	// Say makes a person write a text message (plain words, no command, no mention) in a room.
+	Say(ctx context.Context, who Person, where Room, text string) error
+
+	// Echo shows the bot a message of its own in a room, as if it came back from the network:
+	// networks do that for channels, for other sessions of one account, or always.
+	Echo(ctx context.Context, where Room, text string) error
+
+	// Drop breaks the bot's connection, the one events come on. The next attempt to connect
+	// works. What is said afterwards must not get lost in the network.
+	Drop(ctx context.Context) error
+
+	// Revoke makes the network reject the credential from now on, and ends connections made
+	// with it.
+	Revoke(ctx context.Context) error
+
+	// BreakNextSend lets the network carry out the bot's next text message and then break the
+	// connection without an answer.
+	BreakNextSend(ctx context.Context) error
+
+	// Received lists what the network carried out for the bot so far, oldest first. Polling and
+	// connecting are not part of it.
+	Received() []Received
+
+	// Credential is the bot's credential in the clear, for the suite to search for.
+	Credential() string
+
+	// Logged is everything the bots logged so far, at every level.
+	Logged() string
+}
+
+// Log collects what a platform logs, at every level. The zero value is ready.
+type Log struct {
+	mu  sync.Mutex // guards buf
+	buf bytes.Buffer
+}
+
+// Logger writes into l, one line of text per record.
+func (l *Log) Logger() *slog.Logger {
+	return slog.New(slog.NewTextHandler(l, &slog.HandlerOptions{Level: slog.LevelDebug - 4}))
+}
+
+// Write appends p. It never fails.
+func (l *Log) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.Write(p)
+}
+
+// String is everything logged so far.
+func (l *Log) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.String()
+}
