@@ -1,0 +1,106 @@
+package telegram
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// cut returns the part of text an entity marks, and false when it marks nothing in it.
+// Entities count UTF-16 code units.
+func (e messageEntity) cut(units []uint16) (string, bool) {
+	if e.Offset < 0 || e.Length <= 0 || e.Offset > len(units) || e.Length > len(units)-e.Offset {
+		return "", false
+	}
+	return string(utf16.Decode(units[e.Offset : e.Offset+e.Length])), true
+}
+
+// address says to whom a text is spoken.
+type address struct {
+	me           bool // the bot is mentioned, or a command is for it
+	command      bool // the text begins with a command
+	otherCommand bool // the text begins with a command for another bot
+}
+
+// addressed reads the entities of a text. A command without "@" is for every bot that reads it
+// when the text begins with it, and in a direct message wherever it stands.
+func addressed(text string, entities []messageEntity, me identity, direct bool) address {
+	var a address
+	if len(entities) == 0 {
+		return a
+	}
+	units := utf16.Encode([]rune(text))
+	for _, e := range entities {
+		switch e.Type {
+		case "mention":
+			name, ok := e.cut(units)
+			a.me = a.me || ok && me.called(strings.TrimPrefix(name, "@"))
+		case "text_mention":
+			a.me = a.me || e.User != nil && e.User.ID == me.id
+		case "bot_command":
+			command, ok := e.cut(units)
+			if !ok {
+				continue
+			}
+			_, name, named := strings.Cut(command, "@")
+			mine := named && me.called(name) || !named && (direct || e.Offset == 0)
+			a.me = a.me || mine
+			if e.Offset == 0 {
+				a.command = true
+				a.otherCommand = named && !mine
+			}
+		}
+	}
+	return a
+}
+
+// withoutMention removes every mention of the bot from text, with the punctuation and blanks
+// that follow it. When nothing is left the text stays as it was. The "@bot" of a command stays:
+// the gateway cuts it off itself.
+func withoutMention(text string, me identity) string {
+	if me.name == "" {
+		return text
+	}
+	var out strings.Builder
+	rest, last := text, rune(0)
+	found := false
+	for rest != "" {
+		if after, ok := me.cutMention(rest); ok && !joinsMention(last) {
+			found = true
+			after = strings.TrimLeft(after, ",:-")
+			rest = strings.TrimLeftFunc(after, unicode.IsSpace)
+			last = ' '
+			continue
+		}
+		r, size := utf8.DecodeRuneInString(rest)
+		out.WriteString(rest[:size])
+		rest, last = rest[size:], r
+	}
+	if !found {
+		return text
+	}
+	if cleaned := strings.TrimSpace(out.String()); cleaned != "" {
+		return cleaned
+	}
+	return text
+}
+
+// cutMention removes "@name" from the front of s, unless the name goes on after it.
+func (me identity) cutMention(s string) (rest string, ok bool) {
+	n := 1 + len(me.name)
+	if len(s) < n || s[0] != '@' || !me.called(s[1:n]) {
+		return s, false
+	}
+	next, _ := utf8.DecodeRuneInString(s[n:])
+	if s[n:] != "" && isWord(next) {
+		return s, false
+	}
+	return s[n:], true
+}
+
+// joinsMention reports whether an "@" after r belongs to something else: an e-mail address, a
+// path, a command.
+func joinsMention(r rune) bool { return isWord(r) || r == '/' || r == '@' || r == '.' }
+
+func isWord(r rune) bool { return r == '_' || unicode.IsLetter(r) || unicode.IsDigit(r) }

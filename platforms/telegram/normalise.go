@@ -1,0 +1,260 @@
+package telegram
+
+import (
+	"errors"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/relay"
+)
+
+// identity is who the bot is, as getMe tells.
+type identity struct {
+	id   int64
+	name string // without "@"
+}
+
+// called reports whether name is the bot's. Telegram's names know no case.
+func (me identity) called(name string) bool { return me.name != "" && strings.EqualFold(name, me.name) }
+
+// topicKey is a topic of a forum or of a direct-message chat.
+type topicKey struct{ chat, thread int64 }
+
+// reading is what one update comes to. The zero value: nothing we care about.
+type reading struct {
+	event  *relay.Event
+	moves  []platforms.Move
+	roster []platforms.RosterChange
+	topic  topicKey // whose name topicNamed became known; zero: none's
+	named  string
+}
+
+// normaliser turns updates into events. Its method is a pure function of its fields and the update.
+type normaliser struct {
+	bot    relay.Bot
+	me     identity
+	edits  bool                // edits of old messages are events of their own
+	topics map[topicKey]string // names known so far; only read
+}
+
+var (
+	errWithoutChat = errors.New("a message without a chat")
+	errWithoutID   = errors.New("a message without an id")
+)
+
+// normalise returns what u comes to, or why it makes no sense.
+func (n normaliser) normalise(u *update) (reading, error) {
+	switch {
+	case u.Message != nil:
+		return n.message(u.Message, false)
+	case u.ChannelPost != nil:
+		return n.message(u.ChannelPost, false)
+	case u.EditedMessage != nil:
+		return n.message(u.EditedMessage, true)
+	case u.EditedChannelPost != nil:
+		return n.message(u.EditedChannelPost, true)
+	case u.MyChatMember != nil: // the bot's own standing changed: what it knew of the chat is void
+		return reading{roster: []platforms.RosterChange{{Chat: chatID(u.MyChatMember.Chat.ID)}}}, nil
+	case u.ChatMember != nil:
+		return reading{roster: []platforms.RosterChange{n.rosterChange(u.ChatMember.Chat.ID, u.ChatMember.New.User)}}, nil
+	}
+	return reading{}, nil
+}
+
+func (n normaliser) message(m *message, edited bool) (reading, error) {
+	switch {
+	case m.Chat.ID == 0:
+		return reading{}, errWithoutChat
+	case m.ID == 0:
+		return reading{}, errWithoutID
+	case edited && (!n.edits || m.Location != nil): // a live location is edited every few seconds
+		return reading{}, nil
+	}
+	o := n.service(m)
+	kind, text, ok := content(m)
+	if !ok {
+		return o, nil
+	}
+
+	ev := relay.Event{
+		Bot:       n.bot,
+		At:        time.Unix(m.Date, 0).UTC(),
+		Source:    n.source(m, o),
+		Type:      kind,
+		MessageID: messageID(m.ID),
+		Traits:    relay.Traits{Own: n.own(m), AuthorIsBot: m.From != nil && m.From.IsBot && m.SenderChat == nil},
+	}
+	if edited {
+		ev.At = time.Unix(m.EditDate, 0).UTC()
+		ev.MessageID += relay.MessageID(editMark + strconv.FormatInt(m.EditDate, 10))
+	}
+	ev.ID = relay.EventID(string(ev.Source.ChatID) + ":" + string(ev.MessageID))
+	ev.Source.MessageID = ev.MessageID
+
+	entities := m.Entities
+	if m.Text == "" {
+		entities = m.CaptionEntities
+	}
+	a := addressed(m.body(), entities, n.me, ev.Source.ChatType == relay.ChatDM)
+	ev.Text = withoutMention(text, n.me)
+	if kind == relay.TypeText && (a.command || strings.HasPrefix(ev.Text, "/")) {
+		ev.Type = relay.TypeCommand
+	}
+	n.reply(m, &ev)
+	ev.Traits.OtherCommand = a.otherCommand
+	ev.Traits.Addressed = a.me || ev.ReplyTo != nil && ev.ReplyTo.IsOwn
+	o.event = &ev
+	return o, nil
+}
+
+// own reports whether the bot itself wrote m, or somebody let it write through inline mode.
+func (n normaliser) own(m *message) bool {
+	return m.From != nil && m.From.ID == n.me.id || m.ViaBot != nil && m.ViaBot.ID == n.me.id
+}
+
+// service reads what a message says beside what a person wrote.
+func (n normaliser) service(m *message) reading {
+	var o reading
+	switch {
+	case m.MigrateTo != 0:
+		o.moves = []platforms.Move{{From: chatID(m.Chat.ID), To: chatID(m.MigrateTo)}}
+	case m.MigrateFrom != 0:
+		o.moves = []platforms.Move{{From: chatID(m.MigrateFrom), To: chatID(m.Chat.ID)}}
+	}
+	for _, u := range m.NewMembers {
+		o.roster = append(o.roster, n.rosterChange(m.Chat.ID, u))
+	}
+	if m.LeftMember != nil {
+		o.roster = append(o.roster, n.rosterChange(m.Chat.ID, *m.LeftMember))
+	}
+
+	key := topicKey{m.Chat.ID, m.ThreadID}
+	switch {
+	case m.TopicCreated != nil && m.TopicCreated.Name != "":
+		o.topic, o.named = key, m.TopicCreated.Name
+	case m.TopicEdited != nil && m.TopicEdited.Name != "":
+		o.topic, o.named = key, m.TopicEdited.Name
+	case m.implicitReply() && m.ReplyTo.TopicCreated.Name != "" && n.topics[key] == "":
+		// The root keeps its first name for ever; one learned otherwise is newer.
+		o.topic, o.named = key, m.ReplyTo.TopicCreated.Name
+	}
+	if o.topic.thread == 0 {
+		o.topic, o.named = topicKey{}, ""
+	}
+	return o
+}
+
+// rosterChange is a change about one user. The bot's own arrival or departure concerns everybody.
+func (n normaliser) rosterChange(chat int64, u user) platforms.RosterChange {
+	c := platforms.RosterChange{Chat: chatID(chat), User: userID(u.ID)}
+	if u.ID == n.me.id || u.ID == 0 {
+		c.User = ""
+	}
+	return c
+}
+
+// source says who wrote m, and where. The chat types and thread rules are those of the gateway's
+// own adapter, because the session key is made of them.
+func (n normaliser) source(m *message, o reading) relay.Source {
+	s := relay.Source{
+		Platform: n.bot.Platform,
+		ChatID:   chatID(m.Chat.ID),
+		ChatType: m.Chat.kind(),
+		ChatName: m.Chat.name(),
+	}
+	switch {
+	case m.From != nil:
+		s.UserID, s.UserName, s.UserHandle = userID(m.From.ID), m.From.name(), m.From.Username
+	case m.SenderChat != nil:
+		s.UserID, s.UserName, s.UserHandle = userID(m.SenderChat.ID), m.SenderChat.name(), m.SenderChat.Username
+	default:
+		s.UserID, s.UserName, s.UserHandle = userID(m.Chat.ID), m.Chat.name(), m.Chat.Username
+	}
+	s.UserDisplayName = s.UserName
+
+	topic := m.IsTopic && s.ChatType != relay.ChatChannel || m.Chat.IsForum && s.ChatType == relay.ChatGroup
+	switch {
+	case topic && m.ThreadID != 0:
+		s.ThreadID = relay.ThreadID(strconv.FormatInt(m.ThreadID, 10))
+		s.ChatTopic = n.topics[topicKey{m.Chat.ID, m.ThreadID}]
+		if s.ChatTopic == "" {
+			s.ChatTopic = o.named
+		}
+	case topic && m.Chat.IsForum:
+		s.ThreadID = generalTopic
+	}
+	return s
+}
+
+// reply fills in what m answers.
+func (n normaliser) reply(m *message, ev *relay.Event) {
+	switch r := m.ReplyTo; {
+	case m.implicitReply():
+	case r != nil:
+		q := &relay.Quote{Text: r.body()}
+		switch {
+		case r.From != nil:
+			q.Author = r.From.name()
+			q.IsOwn = r.From.ID == n.me.id
+		case r.SenderChat != nil:
+			q.Author = r.SenderChat.name()
+		}
+		ev.ReplyToMessageID, ev.ReplyTo = messageID(r.ID), q
+	case m.ExternalReply != nil:
+		q := &relay.Quote{Author: m.ExternalReply.Origin.SenderUserName}
+		switch o := m.ExternalReply.Origin; {
+		case o.SenderUser != nil:
+			q.Author = o.SenderUser.name()
+			q.IsOwn = o.SenderUser.ID == n.me.id
+		case o.SenderChat != nil:
+			q.Author = o.SenderChat.name()
+		case o.Chat != nil:
+			q.Author = o.Chat.name()
+		}
+		ev.ReplyTo = q
+	}
+	if ev.ReplyTo != nil && m.Quote != nil && m.Quote.Text != "" {
+		ev.ReplyTo.Text = m.Quote.Text // what the person picked out of it
+	}
+}
+
+// implicitReply reports whether m answers only the message that founded its topic: Telegram
+// says so of everything in a topic that answers nothing.
+func (m *message) implicitReply() bool { return m.ReplyTo != nil && m.ReplyTo.TopicCreated != nil }
+
+// body is what a person wrote: the text, or the caption of a file.
+func (m *message) body() string {
+	if m.Text != "" {
+		return m.Text
+	}
+	return m.Caption
+}
+
+func (c chat) kind() relay.ChatType {
+	switch c.Type {
+	case "group", "supergroup":
+		return relay.ChatGroup
+	case "channel":
+		return relay.ChatChannel
+	}
+	return relay.ChatDM
+}
+
+func (c chat) name() string {
+	if c.Title != "" {
+		return c.Title
+	}
+	return fullName(c.FirstName, c.LastName, c.Username)
+}
+
+func (u user) name() string { return fullName(u.FirstName, u.LastName, u.Username) }
+
+// fullName is a person's name as Telegram shows it; a deleted account may have neither.
+func fullName(first, last, handle string) string {
+	if name := strings.TrimSpace(first + " " + last); name != "" {
+		return name
+	}
+	return handle
+}

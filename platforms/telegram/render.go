@@ -1,0 +1,341 @@
+package telegram
+
+import (
+	"fmt"
+	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
+
+	"github.com/yuin/goldmark"
+	"github.com/yuin/goldmark/ast"
+	"github.com/yuin/goldmark/extension"
+	extast "github.com/yuin/goldmark/extension/ast"
+	"github.com/yuin/goldmark/text"
+	"github.com/yuin/goldmark/util"
+)
+
+// commonMark parses what models write: CommonMark with GitHub's tables, strikethrough, bare
+// links and task lists. It is never changed and may be used from any goroutine.
+var commonMark = goldmark.New(goldmark.WithExtensions(
+	extension.Table, extension.Strikethrough, extension.Linkify, extension.TaskList, spoilers{},
+)).Parser()
+
+// clean makes any string something that can be parsed and sent: valid UTF-8, one sort of line end.
+func clean(markdown string) string {
+	markdown = strings.ToValidUTF8(markdown, "\uFFFD")
+	return strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(markdown)
+}
+
+// render turns markdown into text and entities. Nothing that was said is lost: what is no
+// markdown stands in the text as it is, and markup that would come to nothing is shown
+// literally. The argument must be clean.
+func render(markdown string) rich {
+	if len(markdown) > maxMarkdown || nesting(markdown) > maxNesting {
+		return plain(markdown)
+	}
+	src := []byte(markdown + "\n") // the parser loses the last character of some lines without an end
+	doc := commonMark.Parse(text.NewReader(src))
+	r := renderer{src: src, open: make(map[string]int), used: usedReferences(doc)}
+	r.blocks(doc)
+	out := r.out.String()
+	if strings.TrimSpace(out) == "" {
+		return plain(markdown)
+	}
+	return rich{text: out, entities: tidy(utf16.Encode([]rune(out)), r.entities), marks: r.marks}
+}
+
+// plain is markdown as it stands.
+func plain(markdown string) rich {
+	return rich{text: markdown, marks: []mark{{end: len(markdown)}}}
+}
+
+// renderer walks one document.
+type renderer struct {
+	// Set once.
+	src  []byte
+	used map[string]bool // references that links were made of
+
+	out      strings.Builder
+	at       int // length of out in UTF-16 units
+	prefix   string
+	pending  bool // prefix is due before the next thing on this line
+	flat     bool // no formats here: the cells of a table
+	open     map[string]int
+	entities []style // in tree order; tidied at the end
+	marks    []mark
+}
+
+// write appends s; lines after the first get the prefix.
+func (r *renderer) write(s string) {
+	for {
+		line, rest, more := strings.Cut(s, "\n")
+		if line != "" {
+			r.flush()
+			r.append(line)
+		}
+		if !more {
+			return
+		}
+		r.append("\n")
+		r.pending = true
+		s = rest
+	}
+}
+
+// flush writes the prefix that is due.
+func (r *renderer) flush() {
+	if r.pending {
+		r.pending = false
+		r.append(r.prefix)
+	}
+}
+
+func (r *renderer) append(s string) {
+	r.out.WriteString(s)
+	r.at += units16(s)
+}
+
+// copy appends source bytes as they are, and remembers where they came from.
+func (r *renderer) copy(start, end int) {
+	if start >= end {
+		return
+	}
+	if r.src[start] != '\n' {
+		r.flush()
+	}
+	r.marks = append(r.marks, mark{at: r.at, start: start, end: end})
+	r.write(string(r.src[start:end]))
+}
+
+// format lays e over what body writes, unless a format around it forbids that.
+func (r *renderer) format(e style, body func()) {
+	inside := r.open[e.Type] > 0 || e.Type == entityCode && r.open[entityLink] > 0
+	if r.flat || inside {
+		body()
+		return
+	}
+	r.flush()
+	i := len(r.entities)
+	e.Offset = r.at
+	r.entities = append(r.entities, e)
+	r.open[e.Type]++
+	body()
+	r.open[e.Type]--
+	r.entities[i].Length = r.at - r.entities[i].Offset
+}
+
+// blocks writes the children of n, with the author's own blank lines between them.
+func (r *renderer) blocks(n ast.Node) {
+	first := true
+	for c := n.FirstChild(); c != nil; c = c.NextSibling() {
+		if def, ok := c.(*ast.LinkReferenceDefinition); ok && r.spent(def) {
+			continue
+		}
+		if !first {
+			r.write("\n")
+			blank := c.HasBlankPreviousLines()
+			if c.Kind() == extast.KindTable || c.PreviousSibling().Kind() == ast.KindFencedCodeBlock { // the parser is wrong there
+				blank = r.blankBefore(c.Pos())
+			}
+			if blank {
+				r.write("\n")
+			}
+		}
+		first = false
+		r.block(c)
+	}
+}
+
+func (r *renderer) block(n ast.Node) {
+	switch n := n.(type) {
+	case *ast.Heading:
+		r.format(style{Type: entityBold}, func() { r.inlines(n) })
+	case *ast.List:
+		r.list(n)
+	case *ast.Blockquote:
+		if r.open[entityQuote] == 0 {
+			r.format(style{Type: entityQuote}, func() { r.blocks(n) })
+			return
+		}
+		r.indented("> ", "> ", func() { r.blocks(n) }) // Telegram has no quotation inside another
+	case *ast.FencedCodeBlock:
+		info := ""
+		if n.Info != nil {
+			info = strings.TrimSpace(string(n.Info.Segment.Value(r.src)))
+		}
+		r.pre(info, n.Lines())
+	case *ast.CodeBlock:
+		r.pre("", n.Lines())
+	case *ast.HTMLBlock:
+		lines := text.NewSegments()
+		lines.AppendAll(n.Lines().Sliced(0, n.Lines().Len()))
+		if n.HasClosure() {
+			lines.Append(n.ClosureLine)
+		}
+		r.lines(lines)
+	case *ast.ThematicBreak:
+		r.write("———")
+	case *ast.LinkReferenceDefinition:
+		r.write("[" + string(n.Label) + "]: " + string(n.Destination))
+		if len(n.Title) > 0 {
+			r.write(" \"" + string(n.Title) + "\"")
+		}
+	case *extast.Table:
+		r.table(n)
+	default: // paragraphs and the bare text of list items
+		r.inlines(n)
+	}
+}
+
+// indented writes marker, then body with prefix on its further lines.
+func (r *renderer) indented(marker, prefix string, body func()) {
+	r.write(marker)
+	outer := r.prefix
+	r.prefix += prefix
+	body()
+	r.prefix = outer
+}
+
+func (r *renderer) list(n *ast.List) {
+	number := n.Start
+	for item := n.FirstChild(); item != nil; item = item.NextSibling() {
+		if item != n.FirstChild() {
+			r.write("\n")
+			if item.HasBlankPreviousLines() {
+				r.write("\n")
+			}
+		}
+		marker := "• "
+		if n.IsOrdered() {
+			marker = fmt.Sprintf("%d%c ", number, n.Marker)
+			number++
+		}
+		r.indented(marker, strings.Repeat(" ", utf8.RuneCountInString(marker)), func() { r.blocks(item) })
+	}
+}
+
+// lines writes raw source lines as they are.
+func (r *renderer) lines(segs *text.Segments) {
+	for i := range segs.Len() {
+		seg := segs.At(i)
+		r.write(strings.Repeat(" ", seg.Padding))
+		if i == segs.Len()-1 {
+			seg = seg.TrimRightSpace(r.src)
+		}
+		r.copy(seg.Start, seg.Stop)
+	}
+}
+
+// pre writes a code block. Its lines get no prefix: Telegram draws the block as a box. An info
+// string that cannot be a language, or has no code beneath it, is text that would be lost, and
+// becomes the first line.
+func (r *renderer) pre(info string, segs *text.Segments) {
+	for segs.Len() > 0 {
+		first := segs.At(0)
+		if !util.IsBlank(first.Value(r.src)) {
+			break
+		}
+		segs = segmentsOf(segs.Sliced(1, segs.Len()))
+	}
+	language := info
+	if segs.Len() == 0 || strings.ContainsFunc(info, notInLanguage) {
+		language = ""
+	} else {
+		info = ""
+	}
+	if info == "" && segs.Len() == 0 {
+		return
+	}
+	r.verbatim(language, func() {
+		r.write(info)
+		if info != "" && segs.Len() > 0 {
+			r.write("\n")
+		}
+		r.lines(segs)
+	})
+}
+
+// verbatim lays a pre over what body writes, from the beginning of a line and without prefixes.
+func (r *renderer) verbatim(language string, body func()) {
+	if r.out.Len() > 0 && !strings.HasSuffix(r.out.String(), "\n") {
+		r.write("\n")
+	}
+	outer := r.prefix
+	r.prefix, r.pending = "", false
+	r.format(style{Type: entityPre, Language: language}, body)
+	r.prefix = outer
+}
+
+func segmentsOf(list []text.Segment) *text.Segments {
+	segs := text.NewSegments()
+	segs.AppendAll(list)
+	return segs
+}
+
+func notInLanguage(c rune) bool {
+	return c > 0x7e || !util.IsAlphaNumeric(byte(c)) && !strings.ContainsRune("+-#._", c)
+}
+
+// usedReferences are the labels of the definitions that links or images were made of.
+func usedReferences(doc ast.Node) map[string]bool {
+	used := make(map[string]bool)
+	_ = ast.Walk(doc, func(n ast.Node, entering bool) (ast.WalkStatus, error) {
+		var ref *ast.ReferenceLink
+		switch n := n.(type) {
+		case *ast.Link:
+			ref = n.Reference
+		case *ast.Image:
+			ref = n.Reference
+		}
+		if entering && ref != nil {
+			used[util.ToLinkReference(ref.Value)] = true
+		}
+		return ast.WalkContinue, nil
+	})
+	return used
+}
+
+// spent reports whether everything def says is already in a link. Only the first definition of
+// a label counts.
+func (r *renderer) spent(def *ast.LinkReferenceDefinition) bool {
+	label := util.ToLinkReference(def.Label)
+	spent := r.used[label]
+	delete(r.used, label)
+	return spent
+}
+
+// blankBefore reports whether the line before the one with byte pos is blank.
+func (r *renderer) blankBefore(pos int) bool {
+	if pos < 0 || pos > len(r.src) {
+		return false
+	}
+	before := string(r.src[:pos])
+	before = before[:max(strings.LastIndexByte(before, '\n'), 0)]
+	return strings.TrimSpace(before[strings.LastIndexByte(before, '\n')+1:]) == ""
+}
+
+// maxMarkdown is the longest text, in bytes, that is parsed: some sixteen messages. The parser takes
+// quadratic time on text made to trouble it, a second for this much and a minute for a frame full.
+const maxMarkdown = 64 << 10
+
+// maxNesting is how deep lists and quotations of one line may nest. People stop at five; the
+// parser takes quadratic time beyond.
+const maxNesting = 100
+
+// nesting is the greatest number of container markers any line of s begins with.
+func nesting(s string) int {
+	most := 0
+	for line := range strings.Lines(s) {
+		n := 0
+		for _, c := range line {
+			if !strings.ContainsRune(" \t>-+*0123456789.)", c) {
+				break
+			}
+			if strings.ContainsRune(">-+*.)", c) {
+				n++
+			}
+		}
+		most = max(most, n)
+	}
+	return most
+}

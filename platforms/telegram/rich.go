@@ -1,0 +1,156 @@
+package telegram
+
+import (
+	"cmp"
+	"slices"
+	"unicode"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// The style types we write. Telegram knows more; those it finds by itself.
+const (
+	entityBold    = "bold"
+	entityItalic  = "italic"
+	entityStrike  = "strikethrough"
+	entitySpoiler = "spoiler"
+	entityCode    = "code"
+	entityPre     = "pre"
+	entityLink    = "text_link"
+	entityQuote   = "blockquote"
+)
+
+// style is Telegram's MessageEntity: a format laid over a range of UTF-16 units.
+type style struct {
+	Type     string `json:"type"`
+	Offset   int    `json:"offset"`
+	Length   int    `json:"length"`
+	URL      string `json:"url,omitempty"`
+	Language string `json:"language,omitempty"`
+}
+
+func (e style) end() int { return e.Offset + e.Length }
+
+// verbatim reports whether no other format may overlap e, save a quotation around it.
+func (e style) verbatim() bool { return e.Type == entityCode || e.Type == entityPre }
+
+// rich is text with its formats, and where each piece of it stood in the markdown.
+//
+// Its entities are legal for Telegram: inside the text, not empty, sorted by offset and then
+// outermost first, each two apart or one inside the other, none with blanks at its ends (save
+// pre, whose blanks are content), nothing inside code or pre, no quotation inside another.
+type rich struct {
+	text     string
+	entities []style
+	marks    []mark // sorted by at
+}
+
+// mark says that the text from UTF-16 unit at on is the source's bytes from start to end.
+type mark struct{ at, start, end int }
+
+// tidy makes raw entities legal. They must come from a tree: each two apart or one inside the
+// other, the outer one first.
+func tidy(text []uint16, raw []style) []style {
+	var verbatim []style
+	for _, e := range raw {
+		if e.verbatim() && e.Length > 0 {
+			verbatim = append(verbatim, e)
+		}
+	}
+	slices.SortFunc(verbatim, func(a, b style) int { return cmp.Compare(a.Offset, b.Offset) })
+	var out []style
+	keep := func(e style) {
+		if e = trimmed(text, e, verbatim); e.Length > 0 {
+			out = append(out, e)
+		}
+	}
+	for _, e := range raw {
+		if e.verbatim() || e.Type == entityQuote || e.Type == entityLink {
+			keep(e)
+			continue
+		}
+		// Bold and the like stop before code and go on behind it.
+		i, _ := slices.BinarySearchFunc(verbatim, e.Offset, func(v style, at int) int { return cmp.Compare(v.end(), at+1) })
+		for ; i < len(verbatim) && verbatim[i].Offset < e.end(); i++ {
+			v, head := verbatim[i], e
+			head.Length = v.Offset - e.Offset
+			keep(head)
+			e.Offset, e.Length = v.end(), e.end()-v.end()
+		}
+		keep(e)
+	}
+	slices.SortStableFunc(out, func(a, b style) int {
+		return cmp.Or(cmp.Compare(a.Offset, b.Offset), cmp.Compare(b.Length, a.Length))
+	})
+	return out
+}
+
+// trimmed takes blanks off both ends of e, as Telegram would. Blanks inside pre are content.
+func trimmed(text []uint16, e style, verbatim []style) style {
+	start, end := max(e.Offset, 0), min(e.end(), len(text))
+	if e.Type == entityPre {
+		if blank(text[start:max(start, end)]) {
+			end = start
+		}
+	} else {
+		first, last := end, start // a quotation keeps the whole of a pre at its ends
+		for _, v := range verbatim {
+			if v.Type == entityPre && v.Offset >= start && v.end() <= end && !blank(text[v.Offset:v.end()]) {
+				first, last = min(first, v.Offset), max(last, v.end())
+			}
+		}
+		for start < first && start < end && isSpace(text[start]) {
+			start++
+		}
+		for end > last && end > start && isSpace(text[end-1]) {
+			end--
+		}
+	}
+	e.Offset, e.Length = start, end-start
+	return e
+}
+
+func isSpace(unit uint16) bool { return unicode.IsSpace(rune(unit)) }
+
+func blank(text []uint16) bool {
+	return !slices.ContainsFunc(text, func(u uint16) bool { return !isSpace(u) })
+}
+
+// units16 is the length of s in UTF-16 units.
+func units16(s string) int {
+	n := 0
+	for _, r := range s {
+		n += utf16.RuneLen(r)
+	}
+	return n
+}
+
+// sourceAt is the byte of source from which on everything after unit at was made. When at
+// begins what a line of the source says, the line's markup is included.
+func (r rich) sourceAt(source string, at int) int {
+	i, found := slices.BinarySearchFunc(r.marks, at, func(m mark, at int) int { return cmp.Compare(m.at, at) })
+	if !found {
+		i--
+	}
+	if i < 0 {
+		return 0
+	}
+	m := r.marks[i]
+	pos := m.start
+	for n := m.at; n < at && pos < m.end; {
+		c, size := utf8.DecodeRuneInString(source[pos:])
+		n += utf16.RuneLen(c)
+		pos += size
+	}
+	if pos != m.start {
+		return pos
+	}
+	line := pos
+	for line > 0 && source[line-1] != '\n' {
+		line--
+	}
+	if i > 0 && r.marks[i-1].end > line {
+		return pos
+	}
+	return line
+}

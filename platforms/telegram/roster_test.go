@@ -1,0 +1,100 @@
+package telegram
+
+import (
+	"net/url"
+	"testing"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+)
+
+func TestCanSee(t *testing.T) {
+	for name, tc := range map[string]struct {
+		chat    relay.ChatID
+		user    relay.UserID
+		member  any // answer of getChatMember
+		want    bool
+		wantErr bool
+		asked   int
+	}{
+		"creator":         {chat: "-1", user: "5", member: obj{"status": "creator"}, want: true, asked: 1},
+		"administrator":   {chat: "-1", user: "5", member: obj{"status": "administrator"}, want: true, asked: 1},
+		"member":          {chat: "-1", user: "5", member: obj{"status": "member"}, want: true, asked: 1},
+		"restricted in":   {chat: "-1", user: "5", member: obj{"status": "restricted", "is_member": true}, want: true, asked: 1},
+		"restricted out":  {chat: "-1", user: "5", member: obj{"status": "restricted", "is_member": false}, asked: 1},
+		"left":            {chat: "-1", user: "5", member: obj{"status": "left"}, asked: 1},
+		"kicked":          {chat: "-1", user: "5", member: obj{"status": "kicked"}, asked: 1},
+		"something new":   {chat: "-1", user: "5", member: obj{"status": "ghost"}, wantErr: true, asked: 1},
+		"not known":       {chat: "-1", user: "5", member: fault{code: 400, description: "Bad Request: user not found"}, wantErr: true, asked: 1},
+		"server fault":    {chat: "-1", user: "5", member: fault{code: 500, description: "x"}, wantErr: true, asked: 1},
+		"own dm":          {chat: "5", user: "5", want: true},
+		"another's dm":    {chat: "6", user: "5"},
+		"a channel":       {chat: "-1", user: "-1"},
+		"chat no number":  {chat: "x", user: "5", wantErr: true},
+		"user no number":  {chat: "-1", user: "ann", wantErr: true},
+		"user not a name": {chat: "-1", user: "", wantErr: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFake()
+			f.answer("getChatMember", func(url.Values) any { return tc.member })
+			p := openFake(t, f)
+			got, err := p.CanSee(t.Context(), relay.Place{Platform: Name, Chat: tc.chat}, tc.user)
+			if got != tc.want || (err != nil) != tc.wantErr {
+				t.Errorf("CanSee = %t, %v; want %t, error %t", got, err, tc.want, tc.wantErr)
+			}
+			calls := f.callsTo("getChatMember")
+			if len(calls) != tc.asked {
+				t.Fatalf("calls = %d, want %d", len(calls), tc.asked)
+			}
+			if tc.asked > 0 && (calls[0].Get("chat_id") != "-1" || calls[0].Get("user_id") != "5") {
+				t.Errorf("parameters = %v", calls[0])
+			}
+		})
+	}
+}
+
+func TestCanSeeKeepsSilentInAPenalty(t *testing.T) {
+	f := newFake()
+	f.fail("getChatMember", fault{code: 429, description: "Too Many Requests", retryAfter: 60})
+	p := openFake(t, f)
+	for range 3 {
+		if ok, err := p.CanSee(t.Context(), relay.Place{Platform: Name, Chat: "-1"}, "5"); ok || err == nil {
+			t.Errorf("CanSee = %t, %v; want not known", ok, err)
+		}
+	}
+	if n := len(f.callsTo("getChatMember")); n != 1 {
+		t.Errorf("calls = %d, want 1", n)
+	}
+	if !p.gate.Closed("-1") {
+		t.Error("the chat's gate is open in the penalty")
+	}
+}
+
+func TestDirectUser(t *testing.T) {
+	p := openFake(t, newFake())
+	for chat, want := range map[relay.ChatID]relay.UserID{"4001": "4001", "-1001": "", "0": "", "x": "", "": ""} {
+		if got, ok := p.DirectUser(chat); got != want || ok != (want != "") {
+			t.Errorf("DirectUser(%q) = %q, %t; want %q", chat, got, ok, want)
+		}
+	}
+}
+
+func TestDeepLink(t *testing.T) {
+	f := newFake()
+	p := openFake(t, f)
+	if got, ok := p.DeepLink("7KQ2-9F4M"); ok {
+		t.Errorf("before the name is known: %s", got)
+	}
+	in := newInbox()
+	running(t, p, in)
+	f.push(said(annChat(), 1, "hi"))
+	if err := in.waitEvents(t.Context(), 1); err != nil {
+		t.Fatal(err)
+	}
+	if got, ok := p.DeepLink("7KQ2-9F4M"); !ok || got != "https://t.me/pi_bot?start=7KQ2-9F4M" {
+		t.Errorf("DeepLink = %q, %t", got, ok)
+	}
+	if at := p.Status().LastEventAt; time.Since(at) > time.Hour {
+		t.Errorf("last event at %s", at)
+	}
+}

@@ -1,0 +1,242 @@
+package telegram
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	tgbotapi "github.com/go-telegram-bot-api/telegram-bot-api/v5"
+
+	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/relay"
+)
+
+const (
+	// probeTimeout is how long a poll must stand after a conflict before we believe that nobody
+	// else polls: another poller ends ours as soon as it comes back.
+	probeTimeout = 5 * time.Second
+	// batchSize is the most updates one answer may carry; the API's own limit.
+	batchSize = 100
+)
+
+// poller is one Run: the loop and what only it touches.
+type poller struct {
+	*Platform
+	in     platforms.Inbox
+	reader *reader
+	cursor position
+	wait   backoff
+	up     bool // the newest getUpdates was answered
+	ever   bool // one was
+	probe  bool // the newest getUpdates met another poller
+}
+
+// Run implements platforms.Platform. It starts no goroutine; what net/http starts for its
+// connections ends with them.
+func (p *Platform) Run(ctx context.Context, in platforms.Inbox) error {
+	defer p.client.closeIdle()
+	l := &poller{
+		Platform: p,
+		in:       in,
+		wait:     backoff{first: p.opts.retryWait, max: p.opts.retryMax},
+	}
+	err := l.run(ctx)
+	if errors.Is(err, relay.ErrBadCredentials) {
+		p.board.is(platforms.BadCredentials, "Telegram does not accept the token; check the token file, "+
+			"or ask BotFather for a new one")
+		return err
+	}
+	p.board.is(platforms.Stopped, "")
+	return nil
+}
+
+// run returns ErrBadCredentials, or nil when ctx ended.
+func (l *poller) run(ctx context.Context) error {
+	l.board.is(platforms.Connecting, "")
+	l.recall(ctx)
+	if err := l.introduce(ctx); err != nil {
+		return err
+	}
+	for ctx.Err() == nil {
+		hold, asked := l.hold(), time.Now()
+		raws, err := l.fetch(ctx, hold)
+		if err != nil {
+			if err := l.trouble(ctx, err); err != nil {
+				return err
+			}
+			continue
+		}
+		l.answered(len(raws))
+		if len(raws) == 0 {
+			if time.Since(asked) < hold/2 { // the server knows no long polls; do not spin
+				pause(ctx, l.opts.retryWait)
+			}
+			continue
+		}
+		l.board.heard(time.Now())
+		batch, next := l.reader.batch(raws), l.cursor.past(raws, time.Now())
+		batch.Cursor = next.encode()
+		if !l.deliver(ctx, batch) {
+			break
+		}
+		if next.Next == l.cursor.Next { // the server repeats itself; do not spin
+			pause(ctx, l.opts.retryWait)
+		}
+		l.cursor = next
+	}
+	return nil
+}
+
+// recall loads the cursor. A store that does not answer is waited for; a cursor that makes no
+// sense is forgotten, because Telegram itself remembers what was not confirmed.
+func (l *poller) recall(ctx context.Context) {
+	for ctx.Err() == nil {
+		raw, err := l.in.Cursor(ctx)
+		if err == nil {
+			l.cursor, err = readCursor(raw, l.base)
+			if err != nil {
+				l.log.Warn("telegram cursor makes no sense; starting with what Telegram still holds", "err", err)
+			}
+			break
+		}
+		l.board.is(platforms.Connecting, "the stored position cannot be read")
+		delay := l.wait.next()
+		l.log.Warn("telegram position not read; trying again", "in", delay, "err", err)
+		pause(ctx, delay)
+	}
+	l.wait.reset()
+}
+
+// introduce asks Telegram who the bot is, until it knows.
+func (l *poller) introduce(ctx context.Context) error {
+	for ctx.Err() == nil {
+		var me user
+		err := l.client.call(ctx, "getMe", nil, &me)
+		if err != nil {
+			if err := l.trouble(ctx, err); err != nil {
+				return err
+			}
+			continue
+		}
+		l.board.named(me.Username)
+		l.reader = newReader(l.bot, identity{id: me.ID, name: me.Username}, l.opts.edits, l.log)
+		l.log.Info("telegram bot known", "name", me.Username)
+		if !me.ReadsAll {
+			l.log.Info("telegram privacy mode is on: in groups the bot sees only commands, mentions and replies to it; " +
+				"to change that, tell BotFather /setprivacy, then remove the bot from the group and add it again")
+		}
+		return nil
+	}
+	return nil
+}
+
+// hold is how long Telegram may hold the next question open. The first one after a start or a
+// failure is a short one, so that the state becomes known soon.
+func (l *poller) hold() time.Duration {
+	switch {
+	case l.probe:
+		return min(l.opts.pollTimeout, probeTimeout)
+	case !l.up:
+		return 0
+	}
+	return l.opts.pollTimeout
+}
+
+// fetch asks for updates.
+func (l *poller) fetch(ctx context.Context, hold time.Duration) ([]json.RawMessage, error) {
+	params := tgbotapi.Params{
+		"limit":           strconv.Itoa(batchSize),
+		"timeout":         strconv.Itoa(int(hold / time.Second)),
+		"allowed_updates": updateKinds,
+	}
+	if next, ok := l.cursor.offset(time.Now()); ok {
+		params["offset"] = strconv.FormatInt(next, 10)
+	}
+	ctx, cancel := context.WithTimeout(ctx, hold+l.opts.answerTimeout)
+	defer cancel()
+	var raws []json.RawMessage
+	err := l.client.poll(ctx, "getUpdates", params, &raws)
+	return raws, err
+}
+
+// answered notes that updates flow; waiting is how many came.
+func (l *poller) answered(waiting int) {
+	l.wait.reset()
+	l.probe = false
+	if !l.up {
+		l.up, l.ever = true, true
+		l.log.Info("telegram connected", "waiting", waiting)
+	}
+	l.board.is(platforms.Connected, "")
+}
+
+// deliver hands in b until it is taken, and returns true; false when ctx ended first.
+func (l *poller) deliver(ctx context.Context, b platforms.Batch) bool {
+	retry := backoff{first: l.opts.retryWait, max: l.opts.retryMax}
+	for {
+		err := l.in.Accept(ctx, b)
+		if err == nil {
+			l.board.is(platforms.Connected, "")
+			return true
+		}
+		if ctx.Err() != nil {
+			return false
+		}
+		l.board.is(platforms.Degraded, "what Telegram sent cannot be stored; Telegram keeps it meanwhile")
+		delay := retry.next()
+		l.log.Warn("telegram updates not stored; trying again", "events", len(b.Events), "in", delay, "err", err)
+		if !pause(ctx, delay) {
+			return false
+		}
+	}
+}
+
+// trouble says in the status and the log why a call failed, and pauses. It returns an error
+// only when trying again cannot help.
+func (l *poller) trouble(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return nil
+	}
+	var ae *apiError
+	if !errors.As(err, &ae) {
+		ae = &apiError{Description: err.Error()}
+	}
+	state := platforms.Connecting
+	if l.ever {
+		state = platforms.Degraded
+	}
+	l.up = false
+
+	var reason string
+	delay := l.wait.next()
+	switch {
+	case ae.Sent == sentRefused && (ae.Code == http.StatusUnauthorized || ae.Code == http.StatusNotFound):
+		return fmt.Errorf("%w: %w", relay.ErrBadCredentials, err)
+	case ae.Sent == sentRefused && ae.Code == http.StatusConflict:
+		state, delay = platforms.Degraded, l.opts.conflictWait+shortened(l.opts.conflictWait/4)
+		if strings.Contains(ae.Description, "webhook") {
+			reason = "a web hook is set for this bot, so Telegram hands its updates to that address; " +
+				"remove it with the Bot API's deleteWebhook method if it is no longer wanted"
+		} else {
+			l.probe = true
+			reason = "another program polls this bot; stop it, or give it a bot of its own"
+		}
+	case ae.RetryAfter > 0:
+		state, delay = platforms.Degraded, ae.RetryAfter
+		reason = "Telegram asked to be left alone for " + ae.RetryAfter.String()
+	case ae.Code != 0:
+		state = platforms.Degraded
+		reason = "Telegram answers with a fault: " + ae.Error()
+	default:
+		reason = "Telegram cannot be reached: " + ae.Error()
+	}
+	l.board.is(state, reason)
+	l.log.Warn("telegram call failed; trying again", "method", ae.Method, "code", ae.Code, "in", delay, "err", err)
+	pause(ctx, delay)
+	return nil
+}

@@ -1,0 +1,194 @@
+package telegram
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+
+	tgbotapi "github.com/go-telegram-bot-api/telegram-bot-api/v5"
+
+	"github.com/hermes-connector/hermes-connector/platforms/pace"
+	"github.com/hermes-connector/hermes-connector/relay"
+)
+
+// generalTopic is a forum's first topic. It has an id, but a send that names it is refused.
+const generalTopic = "1"
+
+// Send implements platforms.Platform. Content is rendered, split and sent in order; the first
+// part is the reply. A reply target or a topic that is gone does not fail it: the message then
+// goes into the chat itself. If Telegram does not take the formats, the rest of the original
+// text goes out plain.
+func (p *Platform) Send(ctx context.Context, a relay.Send) (relay.Result, error) {
+	l, err := newLetter(a.Content)
+	if err != nil {
+		return relay.Result{}, err
+	}
+	t, err := p.enter(ctx, a.Chat, pace.Message, patience(ctx))
+	if err != nil {
+		return relay.Result{}, err
+	}
+	defer t.leave()
+	ids, err := t.post(ctx, l, placeOf(a))
+	if err != nil {
+		return relay.Result{}, l.broken(ids, err)
+	}
+	return outcome(ids, t), nil
+}
+
+// letter is a text on its way, in parts.
+type letter struct {
+	source string // as the gateway wrote it
+	whole  rich
+	parts  []part // not sent yet
+	begun  bool   // parts were sent
+	plain  bool   // the formats were refused
+}
+
+func newLetter(content string) (*letter, error) {
+	l := &letter{source: clean(content)}
+	l.whole = render(l.source)
+	l.parts = split(l.whole, maxText)
+	if len(l.parts) == 0 {
+		return nil, errEmpty
+	}
+	return l, nil
+}
+
+// next goes on to the part after the one that was sent.
+func (l *letter) next() { l.parts, l.begun = l.parts[1:], true }
+
+// unformat turns what was not sent yet into the original text. It reports false if there is
+// nothing that could be the fault of formats.
+func (l *letter) unformat() bool {
+	if l.plain || len(l.parts[0].entities) == 0 {
+		return false
+	}
+	l.plain = true
+	from := 0
+	if l.begun {
+		from = l.whole.sourceAt(l.source, l.parts[0].at)
+	}
+	if again := split(plain(l.source[from:]), maxText); len(again) > 0 {
+		l.parts = again
+		return true
+	}
+	return false
+}
+
+// broken is err as a gateway may read it, given the parts that were sent before it. A text of
+// which a part stands must not be sent again: the words say "timed out", whatever the reason.
+func (l *letter) broken(ids []relay.MessageID, err error) error {
+	if len(ids) == 0 {
+		return explained(err)
+	}
+	out := &relay.ActionError{
+		Outcome: relay.MaybeSent, MessageIDs: ids, Err: err,
+		Public: fmt.Sprintf("timed out: only the first %d of %d parts are delivered for certain", len(ids), len(ids)+len(l.parts)),
+	}
+	var ae *relay.ActionError
+	if errors.As(explained(err), &ae) {
+		out.RetryAfter = ae.RetryAfter
+	}
+	return out
+}
+
+// place says where in a chat a message goes and how loud.
+type place struct {
+	thread   string
+	reply    string // message number
+	fallback string // to reply to when the thread cannot be addressed
+	silent   bool
+}
+
+// placeOf reads the gateway's hints. Silent is only what a gateway marks as chatter about its
+// own state: the "notify" flag is missing from cron messages of older gateways too, and those
+// are meant to be heard.
+func placeOf(a relay.Send) place {
+	m := a.Meta
+	pl := place{thread: threadOf(m), silent: m.NonConversational && !m.Notify}
+	if pl.thread == generalTopic {
+		pl.thread = ""
+	}
+	first := func(ids ...relay.MessageID) string {
+		for _, id := range ids {
+			if n, ok := messageNumber(id); ok {
+				return n
+			}
+		}
+		return ""
+	}
+	pl.reply = first(a.ReplyTo)
+	if pl.reply == "" && m.DMTopicReplyFallback {
+		pl.reply = first(m.TelegramReplyTo)
+	}
+	pl.fallback = first(a.ReplyTo, m.TelegramReplyTo, m.ReplyToMessageID)
+	return pl
+}
+
+// threadOf is the topic a gateway named, "" for none. A topic of a private chat is addressed
+// like any other; its id may come as a hint only.
+func threadOf(m relay.Metadata) string {
+	for _, id := range []relay.ThreadID{m.ThreadID, m.DMTopicID} {
+		if n, err := strconv.ParseInt(string(id), 10, 64); err == nil && n > 0 {
+			return string(id)
+		}
+	}
+	return ""
+}
+
+// post sends the letter's parts in order and returns the ids of those that stand.
+func (t *turn) post(ctx context.Context, l *letter, pl place) (ids []relay.MessageID, err error) {
+	for len(l.parts) > 0 {
+		params := l.parts[0].params()
+		params.AddNonEmpty("message_thread_id", pl.thread)
+		params.AddBool("disable_notification", pl.silent)
+		if pl.reply != "" {
+			params["reply_parameters"] = `{"message_id":` + pl.reply + `,"allow_sending_without_reply":true}`
+		}
+		var m message
+		err := t.call(ctx, "sendMessage", params, &m)
+		switch {
+		case err == nil:
+			if m.ID != 0 {
+				ids = append(ids, messageID(m.ID))
+			}
+			pl.reply, pl.fallback = "", ""
+			l.next()
+		case pl.thread != "" && refusedThread(err):
+			pl.thread, pl.reply = "", pl.fallback
+		case pl.reply != "" && refusedReply(err):
+			pl.reply = ""
+		case refusedFormat(err) && l.unformat():
+		case len(ids) > 0 && refusedEmpty(err): // nothing anybody could see
+			l.next()
+		default:
+			return ids, err
+		}
+	}
+	return ids, nil
+}
+
+// params are the parameters of a message with the part's text.
+func (p part) params() tgbotapi.Params {
+	params := tgbotapi.Params{"text": p.text}
+	if len(p.entities) > 0 {
+		if list, err := json.Marshal(p.entities); err == nil { // strings and numbers: cannot fail
+			params["entities"] = string(list)
+		}
+	}
+	return params
+}
+
+// outcome is the result of a send whose parts have the given ids.
+func outcome(ids []relay.MessageID, t *turn) relay.Result {
+	res := relay.Result{MovedTo: t.movedTo()}
+	if len(ids) > 0 {
+		res.MessageID = ids[len(ids)-1]
+	}
+	if len(ids) > 1 {
+		res.MessageIDs = ids
+	}
+	return res
+}

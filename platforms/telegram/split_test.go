@@ -1,0 +1,180 @@
+package telegram
+
+import (
+	"maps"
+	"strings"
+	"testing"
+	"unicode"
+	"unicode/utf16"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+)
+
+// dense is s without blanks.
+func dense(s string) string {
+	return strings.Map(func(c rune) rune {
+		if unicode.IsSpace(c) {
+			return -1
+		}
+		return c
+	}, s)
+}
+
+// checkParts splits r and fails the test unless every part is one Telegram takes, nothing but
+// blanks is lost, and every visible unit keeps its formats.
+func checkParts(t interface {
+	Helper()
+	Fatalf(string, ...any)
+}, r rich, limit int) {
+	t.Helper()
+	parts := split(r, limit)
+	whole := utf16.Encode([]rune(r.text))
+	var all strings.Builder
+	covered := func(list []style, from, at int) map[style]bool {
+		out := make(map[style]bool)
+		for _, e := range list {
+			if e.Offset <= at-from && at-from < e.end() {
+				e.Offset, e.Length = 0, 0
+				out[e] = true
+			}
+		}
+		return out
+	}
+	for i, p := range parts {
+		units := utf16.Encode([]rune(p.text))
+		switch {
+		case len(units) > limit:
+			t.Fatalf("part %d has %d units, limit is %d: %q", i, len(units), limit, p.text)
+		case len(p.entities) > maxEntities:
+			t.Fatalf("part %d has %d entities", i, len(p.entities))
+		case strings.TrimSpace(p.text) == "":
+			t.Fatalf("part %d is blank", i)
+		}
+		checkLegal(t, p.text, p.entities)
+		for j, u := range units {
+			if whole[p.at+j] != u {
+				t.Fatalf("part %d does not stand at %d", i, p.at)
+			}
+			if isSpace(u) {
+				continue
+			}
+			if got, want := covered(p.entities, p.at, p.at+j), covered(r.entities, 0, p.at+j); !maps.Equal(got, want) {
+				t.Fatalf("formats of unit %d of part %d of %q are %v, want %v", j, i, r.text, got, want)
+			}
+		}
+		all.WriteString(p.text)
+	}
+	if got, want := dense(all.String()), dense(r.text); got != want {
+		t.Fatalf("split to %q, want %q", got, want)
+	}
+}
+
+func texts(parts []part) []string {
+	var out []string
+	for _, p := range parts {
+		out = append(out, p.text)
+	}
+	return out
+}
+
+func TestSplit(t *testing.T) {
+	for name, tc := range map[string]struct {
+		in   string // markdown
+		want []string
+	}{
+		"nothing":                         {"", nil},
+		"blanks":                          {" \n \n", nil},
+		"exactly the limit":               {"aaaa bbbb cccc dddd ", []string{"aaaa bbbb cccc dddd"}},
+		"between words":                   {"aaaa bbbb cccc dddd eeee", []string{"aaaa bbbb cccc dddd", "eeee"}},
+		"at the limit":                    {"aaaa bbbb cccc dddde ffff", []string{"aaaa bbbb cccc dddde", "ffff"}},
+		"lines before words":              {"aaaa bbbb cc\ndd eeee ffff gggg", []string{"aaaa bbbb cc", "dd eeee ffff gggg"}},
+		"paragraphs before lines":         {"aaaa bbbb ccc\n\ndd\nee ffff gggg", []string{"aaaa bbbb ccc", "dd\nee ffff gggg"}},
+		"no very short part":              {"aa\n\nbbbb cccc dddd eeee ffff", []string{"aa\n\nbbbb cccc dddd", "eeee ffff"}},
+		"a word too long":                 {strings.Repeat("x", 45), []string{strings.Repeat("x", 20), strings.Repeat("x", 20), "xxxxx"}},
+		"no pair of surrogates":           {"x" + strings.Repeat("😀", 12), []string{"x" + strings.Repeat("😀", 9), "😀😀😀"}},
+		"no letter loses its accent":      {strings.Repeat("x", 19) + "e\u0301\u0301xx", []string{strings.Repeat("x", 19), "e\u0301\u0301xx"}},
+		"no family is parted":             {"xxxxxxxxxxxxxx👩\u200d👩\u200d👧\u200d👦", []string{"xxxxxxxxxxxxxx", "👩\u200d👩\u200d👧\u200d👦"}},
+		"nor in a row of flags":           {"🇩🇪🇩🇪🇩🇪🇩🇪🇩🇪🇩🇪", []string{"🇩🇪🇩🇪🇩🇪🇩🇪🇩🇪", "🇩🇪"}},
+		"no flag is torn":                 {"xxxxxxxxxxxxxxxxxx🇩🇪x", []string{"xxxxxxxxxxxxxxxxxx", "🇩🇪x"}},
+		"code is kept whole if it can be": {"aaaa bbbb cc\n```\nd\n\ne\nf\ng\nh\n```", []string{"aaaa bbbb cc", "d\n\ne\nf\ng\nh"}},
+		"code is cut between lines":       {"```\n  aaaaaaaa\n  bbbbbbbb\n  cc\n```", []string{"  aaaaaaaa", "  bbbbbbbb\n  cc"}},
+		"blank lines at a cut":            {"aaaa bbbb cccc\n\n\n\n- dddd eeee", []string{"aaaa bbbb cccc", "• dddd eeee"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := render(tc.in)
+			if tc.in != "" {
+				checkParts(t, r, 20)
+			}
+			if diff := cmp.Diff(tc.want, texts(split(r, 20))); diff != "" {
+				t.Errorf("parts (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestSplitClosesAndReopensFormats(t *testing.T) {
+	parts := split(render("**aaaa *bbbb cccc dddd* eeee**\n```go\nffff\ngggg\nhhhh\niiii\n```"), 20)
+	var got [][]string
+	for _, p := range parts {
+		got = append(got, marked(p.text, p.entities))
+	}
+	want := [][]string{
+		{"bold:aaaa bbbb cccc dddd", "italic:bbbb cccc dddd"},
+		{"bold:eeee", "pre:ffff\ngggg\nhhhh@go"},
+		{"pre:iiii@go"},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("formats (-want +got):\n%s", diff)
+	}
+	got = nil
+	for _, p := range split(render("```go\nffff\ngggg\nhhhh\niiii\njjjj\n```"), 12) {
+		got = append(got, marked(p.text, p.entities))
+	}
+	want = [][]string{{"pre:ffff\ngggg@go"}, {"pre:hhhh\niiii@go"}, {"pre:jjjj@go"}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("code blocks (-want +got):\n%s", diff)
+	}
+}
+
+func TestSplitCountsEntities(t *testing.T) {
+	r := render(strings.Repeat("**b** `c` ", 125)) // 250 formats in 500 units
+	checkParts(t, r, maxText)
+	parts := split(r, maxText)
+	var counts []int
+	for _, p := range parts {
+		counts = append(counts, len(p.entities))
+	}
+	if diff := cmp.Diff([]int{100, 100, 50}, counts); diff != "" {
+		t.Errorf("entities per part (-want +got):\n%s", diff)
+	}
+}
+
+func TestSplitConserves(t *testing.T) {
+	pieces := []string{
+		"word", "longer-word", " ", "  ", "\n", "\n\n", "**bold**", "*it*", "`code`", "😀", "e\u0301", "👩\u200d👧", "🇩🇪",
+		"\n```go\n", "\n> ", "\n- ", "한국어", "\n# h\n", "[l](https://e.org)", "\u00a0", strings.Repeat("x", 30),
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		source := strings.Join(rapid.SliceOfN(rapid.SampledFrom(pieces), 1, 60).Draw(t, "pieces"), "")
+		limit := rapid.IntRange(8, 80).Draw(t, "limit")
+		checkParts(t, render(source), limit)
+		checkParts(t, plain(source), limit)
+	})
+}
+
+func FuzzSplit(f *testing.F) {
+	f.Add("aaaa bbbb\n\ncccc **dddd** `e`", 10)
+	f.Add("```go\na\nb\n```", 3)
+	f.Add("😀😀\u200d😀e\u0301 ", 2)
+	f.Add("\u2000😀", 2)
+	f.Add(" 🇩🇪🇩🇪", 8)
+	f.Fuzz(func(t *testing.T, source string, limit int) {
+		if len(source) > 1<<10 || limit < 2 || limit > maxText {
+			return
+		}
+		source = clean(source)
+		checkParts(t, plain(source), limit)
+		checkParts(t, render(source), limit)
+	})
+}

@@ -1,0 +1,234 @@
+// Package telegram is one Telegram bot behind platforms.Platform: it polls the Bot API for
+// updates, turns them into events, and carries actions out. telegram-bot-api is its transport;
+// the objects and the poll loop are its own, because the library's know neither topics nor a
+// cursor that waits for the disk.
+//
+// It does not decide who may see or do what, keeps nothing on disk itself, fetches no files,
+// and never touches a web hook somebody has set.
+//
+// Invariants, besides those of package platforms:
+//
+//  1. An update is confirmed to Telegram (by the next offset) only after Inbox.Accept returned
+//     nil for its whole batch. Pending updates are never thrown away.
+//  2. An update that makes no sense goes raw into quarantine, and the others of its batch go on.
+//  3. The state is Connected only while the newest getUpdates was answered.
+//  4. Every error of the API passes one place that removes the token (client.explain).
+//  5. A call whose request may have left is never repeated.
+package telegram
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/platforms/pace"
+	"github.com/hermes-connector/hermes-connector/relay"
+)
+
+// Name is the platform's name in the configuration and on the wire.
+const Name relay.PlatformID = "telegram"
+
+// The settings of a Telegram bot.
+const (
+	keyEdits         = "edits"
+	keyPollTimeout   = "poll_timeout"
+	keyAnswerTimeout = "answer_timeout"
+	keyRetryWait     = "retry_wait"
+	keyRetryMax      = "retry_max"
+	keyConflictWait  = "conflict_wait"
+)
+
+// Kind is Telegram, for the list of networks in the binary.
+var Kind = platforms.Kind{
+	Name:       Name,
+	Label:      "Telegram",
+	Keys:       keys(),
+	CheckToken: checkToken,
+	Open:       func(o platforms.Options) (platforms.Platform, error) { return open(o) },
+}
+
+func keys() []platforms.Key {
+	return []platforms.Key{
+		{
+			Name: keyEdits, Default: "drop", Check: checkEdits,
+			Help: `a person's edit of an old message: "drop" it, or hand it in "as_new" message`,
+		},
+		{
+			Name: keyPollTimeout, Default: "50s", Check: checkPollTimeout,
+			Help: "how long Telegram may hold a request for updates open: whole seconds, 1s to 50s",
+		},
+		{
+			Name: keyAnswerTimeout, Default: "15s", Check: checkDuration,
+			Help: "how long beyond poll_timeout an answer may take before the connection counts as dead",
+		},
+		{
+			Name: keyRetryWait, Default: "1s", Check: checkDuration,
+			Help: "the first pause after a failed request for updates; doubles with each further failure",
+		},
+		{
+			Name: keyRetryMax, Default: "1m", Check: checkDuration,
+			Help: "the longest pause after a failed request for updates",
+		},
+		{
+			Name: keyConflictWait, Default: "30s", Check: checkDuration,
+			Help: "the pause while another program polls this bot, or a web hook is set for it",
+		},
+	}
+}
+
+// What a Telegram bot can do.
+var (
+	_ platforms.Platform     = (*Platform)(nil)
+	_ platforms.Editor       = (*Platform)(nil)
+	_ platforms.Typer        = (*Platform)(nil)
+	_ platforms.Reacter      = (*Platform)(nil)
+	_ platforms.Deleter      = (*Platform)(nil)
+	_ platforms.ChatInformer = (*Platform)(nil)
+	_ platforms.Gatekeeper   = (*Platform)(nil)
+	_ platforms.Roster       = (*Platform)(nil)
+	_ platforms.DirectChats  = (*Platform)(nil)
+	_ platforms.DeepLinker   = (*Platform)(nil)
+)
+
+// Platform is one Telegram bot.
+type Platform struct {
+	// Set once, by open.
+	bot    relay.Bot
+	base   string // of the API, as configured
+	opts   settings
+	log    *slog.Logger
+	client *client
+	gate   *pace.Gate
+	board  *board
+}
+
+// settings are the decoded values of Kind.Keys.
+type settings struct {
+	edits         bool
+	pollTimeout   time.Duration
+	answerTimeout time.Duration
+	retryWait     time.Duration
+	retryMax      time.Duration
+	conflictWait  time.Duration
+}
+
+func open(o platforms.Options) (*Platform, error) {
+	if err := checkToken(o.Token); err != nil {
+		return nil, err
+	}
+	if err := checkBase(o.APIBase); err != nil {
+		return nil, err
+	}
+	opts, err := readSettings(o.Values)
+	if err != nil {
+		return nil, err
+	}
+	id, _, _ := strings.Cut(o.Token.RevealString(), ":")
+	return &Platform{
+		bot:    relay.Bot{Platform: Name, ID: relay.BotID(id)},
+		base:   o.APIBase,
+		opts:   opts,
+		log:    o.Log,
+		client: newClient(o.Token, o.APIBase, o.Transport),
+		gate:   pace.New(rates()),
+		board:  newBoard(),
+	}, nil
+}
+
+// Bot implements platforms.Platform. The token begins with the bot's id.
+func (p *Platform) Bot() relay.Bot { return p.bot }
+
+// Status implements platforms.Platform.
+func (p *Platform) Status() platforms.Status { return p.board.read() }
+
+func readSettings(values map[string]string) (settings, error) {
+	value := make(map[string]string, len(keys()))
+	for _, k := range keys() {
+		value[k.Name] = k.Default
+		if v, ok := values[k.Name]; ok {
+			value[k.Name] = v
+		}
+		if err := k.Check(value[k.Name]); err != nil {
+			return settings{}, fmt.Errorf("%s: %w", k.Name, err)
+		}
+	}
+	duration := func(key string) time.Duration {
+		d, _ := time.ParseDuration(value[key]) // checked above
+		return d
+	}
+	return settings{
+		edits:         value[keyEdits] == "as_new",
+		pollTimeout:   duration(keyPollTimeout),
+		answerTimeout: duration(keyAnswerTimeout),
+		retryWait:     duration(keyRetryWait),
+		retryMax:      duration(keyRetryMax),
+		conflictWait:  duration(keyConflictWait),
+	}, nil
+}
+
+func checkEdits(v string) error {
+	if v != "drop" && v != "as_new" {
+		return fmt.Errorf("%s: want drop or as_new", strconv.Quote(v))
+	}
+	return nil
+}
+
+func checkDuration(v string) error {
+	d, err := time.ParseDuration(v)
+	if err != nil || d <= 0 {
+		return fmt.Errorf("%s: want a duration above zero, like 30s", strconv.Quote(v))
+	}
+	return nil
+}
+
+// checkPollTimeout: the API takes whole seconds, and holds no request longer than 50.
+func checkPollTimeout(v string) error {
+	d, err := time.ParseDuration(v)
+	if err != nil || d < time.Second || d > 50*time.Second || d%time.Second != 0 {
+		return fmt.Errorf("%s: want whole seconds from 1s to 50s", strconv.Quote(v))
+	}
+	return nil
+}
+
+// checkToken accepts "<digits>:<letters, digits, _ and ->" of any length: test servers hand out
+// toy tokens.
+func checkToken(token relay.Secret) error {
+	const (
+		form = "a token looks like 123456789:AA…, a number, a colon and 35 letters and digits, " +
+			"and is the one line of BotFather's message that begins with digits"
+		digits  = "0123456789"
+		letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_-"
+	)
+	s := token.RevealString()
+	id, secret, colon := strings.Cut(s, ":")
+	switch {
+	case s == "":
+		return errors.New("the Telegram token is empty; " + form)
+	case strings.ContainsAny(s, " \t\r\n"):
+		return errors.New("the Telegram token contains blanks or line breaks, as if BotFather's whole message was pasted; " + form)
+	case !colon:
+		return errors.New("the Telegram token has no colon; " + form)
+	case id == "" || strings.Trim(id, digits) != "":
+		return errors.New("the Telegram token does not begin with a number and a colon; " + form)
+	case secret == "" || strings.Trim(secret, digits+letters) != "":
+		return errors.New("the Telegram token has characters after the colon that no token has; " + form)
+	}
+	return nil
+}
+
+// checkBase accepts an empty base, or the URL of a Bot API server with or without a path.
+func checkBase(base string) error {
+	if base == "" {
+		return nil
+	}
+	u, err := url.Parse(base)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+		return errors.New("api_base: want the URL of a Bot API server, like http://127.0.0.1:8081")
+	}
+	return nil
+}

@@ -1,0 +1,128 @@
+package telegram
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+
+	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/platforms/pace"
+	"github.com/hermes-connector/hermes-connector/platforms/platformtest"
+	"github.com/hermes-connector/hermes-connector/relay"
+)
+
+func TestConformance(t *testing.T) {
+	platformtest.Run(t, func(t *testing.T) platformtest.Harness {
+		f := newFake()
+		return &harness{fake: f, base: f.serve(t)}
+	})
+}
+
+// harness steers the fake for the conformance suite.
+type harness struct {
+	// Set once.
+	fake *fakeAPI
+	base string
+
+	log     platformtest.Log
+	message atomic.Int64 // newest message id
+}
+
+// Open implements platformtest.Harness. The bot keeps to no rates: the suite writes more than
+// Telegram would bear, and package pace proves them without the waiting.
+func (h *harness) Open() (platforms.Platform, error) {
+	p, err := open(platforms.Options{
+		Token: relay.NewSecret([]byte(testToken)), APIBase: h.base,
+		Values: fastWaits, Log: h.log.Logger(),
+	})
+	if err != nil {
+		return nil, err
+	}
+	p.gate = pace.New(pace.Limits{})
+	return p, nil
+}
+
+// room is the chat a person writes in, and the topic's id there or 0.
+func (h *harness) room(who platformtest.Person, where platformtest.Room) (chat obj, topic int64) {
+	switch where {
+	case platformtest.Direct:
+		if who == platformtest.Bob {
+			return obj{"id": int64(4002), "type": "private", "first_name": "Bob"}, 0
+		}
+		return annChat(), 0
+	case platformtest.Twin:
+		twin := groupChat()
+		twin["id"] = int64(-1009002)
+		return twin, 0
+	case platformtest.Thread:
+		return groupChat(), 77
+	}
+	return groupChat(), 0
+}
+
+func (h *harness) write(from, chat obj, topic int64, text string) {
+	m := obj{
+		"message_id": h.message.Add(1), "date": int64(1_790_000_000), "chat": chat, "from": from, "text": text,
+	}
+	if topic != 0 {
+		m["message_thread_id"], m["is_topic_message"] = topic, true
+	}
+	h.fake.push(obj{"message": m})
+}
+
+// Say implements platformtest.Harness.
+func (h *harness) Say(_ context.Context, who platformtest.Person, where platformtest.Room, text string) error {
+	from := obj{"id": int64(4001), "is_bot": false, "first_name": "Ann", "last_name": "Example", "username": "ann_x"}
+	if who == platformtest.Bob {
+		from = obj{"id": int64(4002), "is_bot": false, "first_name": "Bob"}
+	}
+	chat, topic := h.room(who, where)
+	h.write(from, chat, topic, text)
+	return nil
+}
+
+// Echo implements platformtest.Harness.
+func (h *harness) Echo(_ context.Context, where platformtest.Room, text string) error {
+	chat, topic := h.room(platformtest.Ann, where)
+	h.write(obj{"id": testMe.id, "is_bot": true, "first_name": "Pi", "username": testMe.name}, chat, topic, text)
+	return nil
+}
+
+// Drop implements platformtest.Harness.
+func (h *harness) Drop(context.Context) error {
+	h.fake.drop()
+	return nil
+}
+
+// Revoke implements platformtest.Harness.
+func (h *harness) Revoke(context.Context) error {
+	h.fake.revoke()
+	return nil
+}
+
+// BreakNextSend implements platformtest.Harness.
+func (h *harness) BreakNextSend(context.Context) error {
+	h.fake.fail("sendMessage", fault{cut: true})
+	return nil
+}
+
+// Received implements platformtest.Harness.
+func (h *harness) Received() []platformtest.Received {
+	ops := map[string]relay.Op{
+		"sendMessage": relay.OpSend, "editMessageText": relay.OpEdit, "sendChatAction": relay.OpTyping,
+		"setMessageReaction": relay.OpReact, "deleteMessage": relay.OpDelete, "getChat": relay.OpGetChatInfo,
+	}
+	var out []platformtest.Received
+	for _, c := range h.fake.carriedOut() {
+		if op, ok := ops[c.method]; ok {
+			out = append(out, platformtest.Received{Op: op, Chat: relay.ChatID(c.params.Get("chat_id")), Text: c.params.Get("text")})
+		}
+	}
+	return out
+}
+
+// Credential implements platformtest.Harness.
+func (h *harness) Credential() string { return testToken }
+
+// Logged implements platformtest.Harness.
+func (h *harness) Logged() string { return h.log.String() }
