@@ -1,0 +1,145 @@
+package delivery
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/store"
+)
+
+// shelf is a Buffer the simulation can fill, look into and break.
+type shelf interface {
+	Buffer
+	append(text string) relay.BufferID
+	buffered() []store.Entry                        // oldest first
+	reason(relay.BufferID) (store.DeadReason, bool) // why it is a dead letter
+	fail(fault)                                     // the next such call fails
+	heal()                                          // no call fails any more
+}
+
+var loopback = relay.Bot{Platform: "loopback", ID: "bot"}
+
+// disk is the real store, with faults in front of it.
+type disk struct {
+	*store.DB
+	t    testing.TB
+	inst relay.InstanceID
+
+	mu     sync.Mutex
+	faults []fault
+	events int
+}
+
+func openStore(t testing.TB) *store.DB {
+	t.Helper()
+	db, err := store.Open(filepath.Join(t.TempDir(), "test.db"), store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return db
+}
+
+// newDisk is a buffer of an instance of its own.
+func newDisk(t testing.TB, db *store.DB, inst relay.InstanceID) *disk {
+	t.Helper()
+	err := db.Enroll(t.Context(),
+		store.Gateway{ID: relay.GatewayID(inst), Instance: inst, Tenant: relay.DefaultTenant},
+		store.Instance{ID: inst, Tenant: relay.DefaultTenant})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &disk{DB: db, t: t, inst: inst}
+}
+
+func (d *disk) append(text string) relay.BufferID {
+	d.events++
+	id := relay.EventID(fmt.Sprintf("%s:%d", d.inst, d.events))
+	out, err := d.Accept(d.t.Context(), store.Accept{Bot: loopback, Items: []store.AcceptItem{{
+		Event:      relay.Event{ID: id, Bot: loopback, Text: text, MessageID: relay.MessageID(id)},
+		Deliveries: []store.Delivery{{Instance: d.inst}},
+	}}})
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	return out.Items[0].Buffers[0]
+}
+
+func (d *disk) buffered() []store.Entry {
+	es, err := d.Entries(d.t.Context(), d.inst, 0)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	return es
+}
+
+func (d *disk) reason(id relay.BufferID) (store.DeadReason, bool) {
+	dead, err := d.DeadLetters(d.t.Context(), d.inst)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	for _, l := range dead {
+		if l.Buffer == id {
+			return l.Reason, true
+		}
+	}
+	return "", false
+}
+
+func (d *disk) fail(f fault) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.faults = append(d.faults, f)
+}
+
+func (d *disk) heal() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.faults = nil
+}
+
+// do makes one call, unless a fault waits for it.
+func (d *disk) do(call string, work func() error) error {
+	d.mu.Lock()
+	i := slices.IndexFunc(d.faults, func(f fault) bool { return f.call == call })
+	if i < 0 {
+		d.mu.Unlock()
+		return work()
+	}
+	f := d.faults[i]
+	d.faults = slices.Delete(d.faults, i, i+1)
+	d.mu.Unlock()
+	if f.effect {
+		return errors.Join(errDisk, work())
+	}
+	return errDisk
+}
+
+func (d *disk) NextDelivery(ctx context.Context, i relay.InstanceID, after uint64) (e store.Entry, ok bool, err error) {
+	err = d.do("next", func() (err error) {
+		e, ok, err = d.DB.NextDelivery(ctx, i, after)
+		return err
+	})
+	return e, ok, err
+}
+
+func (d *disk) DropDelivery(ctx context.Context, i relay.InstanceID, b relay.BufferID) error {
+	return d.do("drop", func() error { return d.DB.DropDelivery(ctx, i, b) })
+}
+
+func (d *disk) RecordDeath(ctx context.Context, i relay.InstanceID, b relay.BufferID) (dead bool, err error) {
+	err = d.do("death", func() (err error) {
+		dead, err = d.DB.RecordDeath(ctx, i, b)
+		return err
+	})
+	return dead, err
+}
+
+func (d *disk) Bury(ctx context.Context, i relay.InstanceID, b relay.BufferID, why store.DeadReason) error {
+	return d.do("bury", func() error { return d.DB.Bury(ctx, i, b, why) })
+}

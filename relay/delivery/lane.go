@@ -1,0 +1,110 @@
+// Package delivery empties an instance's buffer into its gateway: one Lane per instance, one
+// Pump per session. "Live" is a short buffer, "away" is a buffer without a pump, and a crash, a
+// reconnect and a sleep are the same case.
+//
+// It does not append (the hub does, for all instances of a batch at once), does not know how a
+// frame is spelled, and starts no goroutine.
+//
+// Invariants:
+//
+//  1. An entry leaves the buffer only when its gateway acknowledged it, or as a dead letter.
+//  2. At most one pump of a lane pushes at a time: a new one waits until the previous returned.
+//  3. Within one pump, entries are pushed in the order of their sequence, each once.
+//  4. An acknowledgement counts only for an entry in flight on the lane's newest pump.
+//  5. Nothing is pushed again on a timer: only a new pump makes an unacknowledged entry due.
+//  6. At most Options.Window entries are in flight, and an acknowledged one stays in flight until
+//     its deletion is committed.
+//  7. After Flip returned, nothing is pushed until Resume.
+//  8. An entry that cannot be pushed is buried; it never stops the ones behind it.
+package delivery
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/store"
+)
+
+// Buffer is the part of the store a lane needs; *store.DB has it. All methods may be called from
+// several goroutines, return after the commit, and may return any error: the pump ends with it.
+type Buffer interface {
+	NextDelivery(ctx context.Context, i relay.InstanceID, after uint64) (store.Entry, bool, error)
+	DropDelivery(ctx context.Context, i relay.InstanceID, b relay.BufferID) error
+	RecordDeath(ctx context.Context, i relay.InstanceID, b relay.BufferID) (dead bool, err error)
+	Bury(ctx context.Context, i relay.InstanceID, b relay.BufferID, why store.DeadReason) error
+}
+
+var _ Buffer = (*store.DB)(nil)
+
+// Options of a lane. The zero value is the default.
+type Options struct {
+	// Window is how many entries may be pushed and not yet acknowledged; 0 means 1.
+	Window int
+	Log    *slog.Logger // nil means discard
+}
+
+// Lane is one instance's way out of the buffer. All methods: any goroutine.
+type Lane struct {
+	// Set once, by NewLane.
+	inst   relay.InstanceID
+	buf    Buffer
+	window int
+	log    *slog.Logger
+
+	turn chan struct{} // capacity 1: full while a pump runs, so the next one waits
+
+	mu      sync.Mutex    // guards the fields below, and those of every pump
+	changed chan struct{} // closed and replaced whenever a waiting pump or Flip should look again
+	waiters int           // how many wait in until
+	newest  *Pump         // the pump that had its turn last; nil before the first
+}
+
+// NewLane makes the lane of inst over buf.
+func NewLane(inst relay.InstanceID, buf Buffer, o Options) *Lane {
+	if o.Window <= 0 {
+		o.Window = 1
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	return &Lane{
+		inst: inst, buf: buf, window: o.Window, log: o.Log.With("instance", inst),
+		turn: make(chan struct{}, 1), changed: make(chan struct{}),
+	}
+}
+
+// Grown says that entries were appended. It never blocks.
+func (l *Lane) Grown() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.changedLocked()
+}
+
+// changedLocked wakes everyone who waits for the lane to change. l.mu must be held.
+func (l *Lane) changedLocked() {
+	close(l.changed)
+	l.changed = make(chan struct{})
+}
+
+// until waits for cond, which is asked with l.mu held, or for the end of ctx, whose error it returns.
+func (l *Lane) until(ctx context.Context, cond func() bool) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for !cond() {
+		changed := l.changed
+		l.waiters++
+		l.mu.Unlock()
+		select {
+		case <-ctx.Done():
+		case <-changed:
+		}
+		l.mu.Lock()
+		l.waiters--
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,478 @@
+package delivery
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/store"
+)
+
+// socket is what stands behind a pump in a test: the list of what was pushed, and an outbox that
+// can be full.
+type socket struct {
+	pump *Pump
+	end  context.CancelCauseFunc
+	run  chan error // holds Run's result once it returned
+
+	mu     sync.Mutex
+	pushed []relay.BufferID
+	full   chan struct{} // not nil: no room until it is closed
+}
+
+// connect starts a pump of l. The test ends it with end.
+func connect(t testing.TB, l *Lane) *socket {
+	t.Helper()
+	s := &socket{run: make(chan error, 1)}
+	s.pump = l.NewPump(s.push)
+	ctx, end := context.WithCancelCause(t.Context())
+	s.end = end
+	go func() { s.run <- s.pump.Run(ctx) }() // synctest waits for it
+	return s
+}
+
+func (s *socket) push(ctx context.Context, e store.Entry) error {
+	s.mu.Lock()
+	full := s.full
+	s.mu.Unlock()
+	if full != nil {
+		select {
+		case <-full:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	switch e.Event.Text {
+	case "poison":
+		return fmt.Errorf("no JSON for it: %w", ErrPoison)
+	case "panic":
+		panic(e.Event.Text)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.pushed = append(s.pushed, e.Buffer)
+	return nil
+}
+
+func (s *socket) block() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.full == nil {
+		s.full = make(chan struct{})
+	}
+}
+
+func (s *socket) unblock() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.full != nil {
+		close(s.full)
+		s.full = nil
+	}
+}
+
+func (s *socket) seen() []relay.BufferID {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append([]relay.BufferID{}, s.pushed...)
+}
+
+func ids(seqs ...uint64) []relay.BufferID {
+	out := make([]relay.BufferID, 0, len(seqs))
+	for _, n := range seqs {
+		out = append(out, relay.BufferID{Epoch: testEpoch, Seq: n})
+	}
+	return out
+}
+
+// wantPushed checks what a socket was given so far, once nothing moves any more.
+func wantPushed(t *testing.T, s *socket, want ...uint64) {
+	t.Helper()
+	synctest.Wait()
+	if diff := cmp.Diff(ids(want...), s.seen()); diff != "" {
+		t.Errorf("pushed (-want +got):\n%s", diff)
+	}
+}
+
+func mustAck(t *testing.T, s *socket, seq uint64, want bool) {
+	t.Helper()
+	got, err := s.pump.Ack(t.Context(), relay.BufferID{Epoch: testEpoch, Seq: seq})
+	if err != nil || got != want {
+		t.Errorf("Ack(%d) = %v, %v, want %v, nil", seq, got, err, want)
+	}
+}
+
+// bubble runs f with a lane over a buffer of n entries, in virtual time.
+func bubble(t *testing.T, n int, o Options, f func(t *testing.T, m *memory, l *Lane)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		for range n {
+			m.append("hello")
+		}
+		f(t, m, NewLane("i1", m, o))
+	})
+}
+
+func TestEntryLeavesBufferOnlyWhenAcknowledged(t *testing.T) { // invariant 1
+	bubble(t, 2, Options{}, func(t *testing.T, m *memory, l *Lane) {
+		s := connect(t, l)
+		wantPushed(t, s, 1)
+		if got := len(idsOf(m.buffered())); got != 2 {
+			t.Errorf("entries after the push = %d, want 2", got)
+		}
+		mustAck(t, s, 1, true)
+		if diff := cmp.Diff(ids(2), idsOf(m.buffered())); diff != "" {
+			t.Errorf("entries after the ack (-want +got):\n%s", diff)
+		}
+		s.end(nil)
+	})
+}
+
+func TestNewPumpWaitsForThePreviousOne(t *testing.T) { // invariant 2
+	bubble(t, 1, Options{}, func(t *testing.T, m *memory, l *Lane) {
+		old := connect(t, l)
+		wantPushed(t, old, 1)
+		next := connect(t, l)
+		wantPushed(t, next)
+		old.end(nil)
+		wantPushed(t, next, 1)
+		next.end(nil)
+	})
+}
+
+func TestPumpThatNeverGotItsTurnEnds(t *testing.T) { // invariant 2
+	bubble(t, 1, Options{}, func(t *testing.T, m *memory, l *Lane) {
+		first := connect(t, l)
+		wantPushed(t, first, 1)
+		second := connect(t, l)
+		synctest.Wait()
+		second.end(nil)
+		if err := <-second.run; err != nil {
+			t.Errorf("Run of the waiting pump = %v, want nil", err)
+		}
+		mustAck(t, first, 1, true)
+		first.end(nil)
+	})
+}
+
+func TestOrderAndGrowth(t *testing.T) { // invariant 3
+	bubble(t, 1, Options{}, func(t *testing.T, m *memory, l *Lane) {
+		s := connect(t, l)
+		wantPushed(t, s, 1)
+		m.append("later")
+		l.Grown()
+		wantPushed(t, s, 1)
+		mustAck(t, s, 1, true)
+		wantPushed(t, s, 1, 2)
+		mustAck(t, s, 2, true)
+		for range 3 {
+			m.append("more")
+		}
+		l.Grown()
+		wantPushed(t, s, 1, 2, 3)
+		s.end(nil)
+	})
+}
+
+func TestAckOfUnpushedEntryIsRefused(t *testing.T) { // invariant 4
+	bubble(t, 3, Options{}, func(t *testing.T, m *memory, l *Lane) {
+		s := connect(t, l)
+		wantPushed(t, s, 1)
+		mustAck(t, s, 2, false)
+		if got, err := s.pump.Ack(t.Context(), relay.BufferID{Epoch: 8, Seq: 1}); got || err != nil {
+			t.Errorf("Ack of another epoch = %v, %v, want false, nil", got, err)
+		}
+		mustAck(t, s, 1, true)
+		mustAck(t, s, 1, false)
+		wantPushed(t, s, 1, 2)
+		s.end(nil)
+	})
+}
+
+func TestAckOnReplacedPumpIsRefused(t *testing.T) { // invariant 4
+	bubble(t, 1, Options{}, func(t *testing.T, m *memory, l *Lane) {
+		old := connect(t, l)
+		wantPushed(t, old, 1)
+		old.end(nil)
+		next := connect(t, l)
+		wantPushed(t, next, 1)
+		mustAck(t, old, 1, false)
+		mustAck(t, next, 1, true)
+		next.end(nil)
+	})
+}
+
+func TestAckAfterShutdownStillCounts(t *testing.T) {
+	bubble(t, 1, Options{}, func(t *testing.T, m *memory, l *Lane) {
+		s := connect(t, l)
+		wantPushed(t, s, 1)
+		s.end(fmt.Errorf("serve: %w", ErrShutdown))
+		<-s.run
+		mustAck(t, s, 1, true)
+		if got := idsOf(m.buffered()); len(got) != 0 {
+			t.Errorf("entries = %v, want none", got)
+		}
+	})
+}
+
+func TestNothingIsSentAgainOnATimer(t *testing.T) { // invariant 5
+	bubble(t, 2, Options{}, func(t *testing.T, m *memory, l *Lane) {
+		s := connect(t, l)
+		wantPushed(t, s, 1)
+		time.Sleep(72 * time.Hour) // virtual
+		wantPushed(t, s, 1)
+		s.end(nil)
+	})
+}
+
+func TestIdlePumpDoesNotRead(t *testing.T) {
+	bubble(t, 0, Options{}, func(t *testing.T, m *memory, l *Lane) {
+		s := connect(t, l)
+		synctest.Wait()
+		before := m.reads
+		time.Sleep(72 * time.Hour) // virtual
+		if m.reads != before {
+			t.Errorf("reads while idle = %d, want 0", m.reads-before)
+		}
+		s.end(nil)
+	})
+}
+
+// slowDrop holds every deletion until it is let through.
+type slowDrop struct {
+	*memory
+	through chan struct{}
+}
+
+func (b *slowDrop) DropDelivery(ctx context.Context, i relay.InstanceID, id relay.BufferID) error {
+	<-b.through
+	return b.memory.DropDelivery(ctx, i, id)
+}
+
+func TestNextEntryWaitsForTheDeletion(t *testing.T) { // invariant 6
+	synctest.Test(t, func(t *testing.T) {
+		b := &slowDrop{newMemory(), make(chan struct{})}
+		b.append("one")
+		b.append("two")
+		l := NewLane("i1", b, Options{})
+		s := connect(t, l)
+		wantPushed(t, s, 1)
+		acked := make(chan bool, 1)
+		go func() {
+			counted, _ := s.pump.Ack(t.Context(), ids(1)[0])
+			acked <- counted
+		}()
+		wantPushed(t, s, 1)
+		mustAck(t, s, 1, false) // the same again, while the first is under way
+
+		// A takeover now must not see the entry whose deletion is on its way to the disk.
+		s.end(nil)
+		<-s.run
+		next := connect(t, l)
+		wantPushed(t, next)
+		b.through <- struct{}{}
+		if !<-acked {
+			t.Error("the acknowledgement did not count")
+		}
+		wantPushed(t, next, 2)
+		if got, _ := deathsOf(b.buffered(), ids(2)[0]); got != 0 {
+			t.Errorf("deaths = %d, want 0", got)
+		}
+		next.end(nil)
+	})
+}
+
+func TestWindow(t *testing.T) { // invariant 6
+	bubble(t, 6, Options{Window: 3}, func(t *testing.T, m *memory, l *Lane) {
+		s := connect(t, l)
+		wantPushed(t, s, 1, 2, 3)
+		mustAck(t, s, 2, true)
+		wantPushed(t, s, 1, 2, 3, 4)
+		mustAck(t, s, 5, false)
+		mustAck(t, s, 4, true)
+		mustAck(t, s, 1, true)
+		wantPushed(t, s, 1, 2, 3, 4, 5, 6)
+		s.end(errors.New("lost"))
+		<-s.run
+		for id, want := range map[uint64]int{3: 1, 5: 0, 6: 0} {
+			if got, _ := deathsOf(m.buffered(), ids(id)[0]); got != want {
+				t.Errorf("deaths of %d = %d, want %d", id, got, want)
+			}
+		}
+	})
+}
+
+func TestFlipWaitsForThePushInProgress(t *testing.T) { // invariant 7
+	bubble(t, 2, Options{Window: 2}, func(t *testing.T, m *memory, l *Lane) {
+		s := connect(t, l)
+		s.block()
+		synctest.Wait()
+		flipped := make(chan error, 1)
+		go func() { flipped <- s.pump.Flip(t.Context()) }()
+		synctest.Wait()
+		select {
+		case err := <-flipped:
+			t.Fatalf("Flip returned %v before the push did", err)
+		default:
+		}
+		s.unblock()
+		if err := <-flipped; err != nil {
+			t.Fatalf("Flip = %v, want nil", err)
+		}
+		before := s.seen()
+		m.append("asleep")
+		l.Grown()
+		time.Sleep(time.Hour) // virtual
+		if diff := cmp.Diff(before, s.seen()); diff != "" {
+			t.Errorf("pushed while flipped (-want +got):\n%s", diff)
+		}
+		mustAck(t, s, 1, true) // an ack for an entry in flight counts after the flip
+		s.pump.Resume()
+		wantPushed(t, s, 1, 2, 3)
+		s.end(nil)
+	})
+}
+
+func TestFlipEndsWithItsContext(t *testing.T) {
+	bubble(t, 1, Options{}, func(t *testing.T, m *memory, l *Lane) {
+		s := connect(t, l)
+		s.block()
+		m.append("second")
+		synctest.Wait()
+		s.unblock()
+		wantPushed(t, s, 1)
+		s.block()
+		mustAck(t, s, 1, true)
+		synctest.Wait() // the second entry is being pushed
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := s.pump.Flip(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("Flip = %v, want the deadline", err)
+		}
+		s.end(nil)
+	})
+}
+
+func TestPoisonIsBuried(t *testing.T) { // invariant 8
+	for _, text := range []string{"poison", "panic"} {
+		t.Run(text, func(t *testing.T) {
+			bubble(t, 0, Options{}, func(t *testing.T, m *memory, l *Lane) {
+				bad := m.append(text)
+				m.append("good")
+				s := connect(t, l)
+				wantPushed(t, s, 2)
+				if got := m.dead[bad]; got != store.DeadPoison {
+					t.Errorf("dead reason = %q, want %q", got, store.DeadPoison)
+				}
+				mustAck(t, s, 1, false)
+				s.end(nil)
+			})
+		})
+	}
+}
+
+func TestWhatCountsAsADeath(t *testing.T) {
+	for name, tc := range map[string]struct {
+		before func(t *testing.T, s *socket)
+		cause  error
+		want   int
+	}{
+		"the socket is lost":            {cause: errors.New("connection lost"), want: 1},
+		"a takeover":                    {cause: errors.New("closed 4000 replaced"), want: 1},
+		"the connector stops":           {cause: fmt.Errorf("serve: %w", ErrShutdown), want: 0},
+		"after going idle":              {before: func(t *testing.T, s *socket) { _ = s.pump.Flip(t.Context()) }, want: 0},
+		"after coming back from idle":   {before: func(t *testing.T, s *socket) { _ = s.pump.Flip(t.Context()); s.pump.Resume() }, want: 1},
+		"after an acknowledgement":      {before: func(t *testing.T, s *socket) { mustAck(t, s, 1, true) }, want: 0},
+		"the store refused a deletion":  {before: failedAck, want: 0},
+		"an acknowledgement of another": {before: func(t *testing.T, s *socket) { mustAck(t, s, 9, false) }, want: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, 1, Options{}, func(t *testing.T, m *memory, l *Lane) {
+				s := connect(t, l)
+				wantPushed(t, s, 1)
+				if tc.before != nil {
+					tc.before(t, s)
+				}
+				s.end(tc.cause)
+				if err := <-s.run; err != nil {
+					t.Errorf("Run = %v, want nil", err)
+				}
+				if got, _ := deathsOf(m.buffered(), ids(1)[0]); got != tc.want {
+					t.Errorf("deaths = %d, want %d", got, tc.want)
+				}
+			})
+		})
+	}
+}
+
+func failedAck(t *testing.T, s *socket) {
+	s.pump.lane.buf.(*memory).fail(fault{call: "drop"})
+	if counted, err := s.pump.Ack(t.Context(), ids(1)[0]); counted || !errors.Is(err, errDisk) {
+		t.Errorf("Ack = %v, %v, want false, %v", counted, err, errDisk)
+	}
+}
+
+func TestFiveDeathsBuryAnEntry(t *testing.T) {
+	bubble(t, 2, Options{}, func(t *testing.T, m *memory, l *Lane) {
+		for range maxDeaths {
+			s := connect(t, l)
+			wantPushed(t, s, 1)
+			s.end(errors.New("lost"))
+			<-s.run
+		}
+		if got := m.dead[ids(1)[0]]; got != store.DeadDeaths {
+			t.Errorf("dead reason = %q, want %q", got, store.DeadDeaths)
+		}
+		s := connect(t, l)
+		wantPushed(t, s, 2)
+		s.end(nil)
+	})
+}
+
+func TestStoreTroubleEndsThePump(t *testing.T) {
+	for name, tc := range map[string]struct {
+		text string
+		f    fault
+	}{
+		"reading":  {"good", fault{call: "next"}},
+		"burying":  {"poison", fault{call: "bury"}},
+		"counting": {"good", fault{call: "death"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, 0, Options{}, func(t *testing.T, m *memory, l *Lane) {
+				m.append(tc.text)
+				m.fail(tc.f)
+				s := connect(t, l)
+				synctest.Wait()
+				s.end(errors.New("lost")) // only "counting" is still running
+				if err := <-s.run; !errors.Is(err, errDisk) {
+					t.Errorf("Run = %v, want %v", err, errDisk)
+				}
+			})
+		})
+	}
+}
+
+func TestPushErrorEndsThePumpAndKeepsTheEntry(t *testing.T) {
+	bubble(t, 1, Options{}, func(t *testing.T, m *memory, l *Lane) {
+		full := errors.New("the outbox is gone")
+		p := l.NewPump(func(context.Context, store.Entry) error { return full })
+		if err := p.Run(t.Context()); !errors.Is(err, full) {
+			t.Errorf("Run = %v, want %v", err, full)
+		}
+		if got := idsOf(m.buffered()); len(got) != 1 {
+			t.Errorf("entries = %v, want one", got)
+		}
+		s := connect(t, l)
+		wantPushed(t, s, 1)
+		s.end(nil)
+	})
+}

@@ -1,0 +1,337 @@
+package delivery
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+
+	"pgregory.net/rapid"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/store"
+)
+
+var errLost = errors.New("connection lost")
+
+// world is the simulation: a lane over a buffer, the sockets that came and went, and a model of
+// what ought to be, which is little more than a slice.
+type world struct {
+	t      *testing.T
+	rt     *rapid.T
+	mem    shelf
+	l      *Lane
+	window int
+
+	newest  relay.BufferID
+	waiting []relay.BufferID // appended and neither deleted nor dead, oldest first
+	text    map[relay.BufferID]string
+	acked   map[relay.BufferID]bool // an acknowledgement was tried, and counted or failed
+	deaths  map[relay.BufferID]int
+
+	live     *socket          // nil while nobody is connected
+	gone     []*socket        // ended, in order
+	inFlight []relay.BufferID // pushed on live and not deleted, oldest first
+	looked   int              // how many of live's pushes are in inFlight or were
+	flipped  bool
+	full     bool
+	failed   bool // an Ack on live failed: its end is nobody's death
+}
+
+// TestSimulation drives a lane with random appends, acknowledgements, losses, takeovers, flips
+// and store errors, and compares it with the model after every step.
+func TestSimulation(t *testing.T) { // invariants 1 to 8
+	synctest.Test(t, func(t *testing.T) {
+		simulate(t, func() shelf { return newMemory() })
+	})
+}
+
+// TestSimulationOnDisk is the same over the real store.
+func TestSimulationOnDisk(t *testing.T) { // invariants 1 to 8
+	synctest.Test(t, func(t *testing.T) {
+		db := openStore(t)
+		n := 0
+		simulate(t, func() shelf {
+			n++
+			return newDisk(t, db, relay.InstanceID(fmt.Sprint("i", n)))
+		})
+		if err := db.Close(); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	})
+}
+
+func simulate(t *testing.T, fresh func() shelf) {
+	// The struct hides the *testing.T from rapid, which would ask for its deadline; there is none
+	// to be had in a bubble.
+	rapid.Check(struct{ testing.TB }{t}, func(rt *rapid.T) {
+		w := &world{
+			t: t, rt: rt, mem: fresh(),
+			window: rapid.SampledFrom([]int{1, 1, 1, 2, 5}).Draw(rt, "window"),
+			text:   make(map[relay.BufferID]string), acked: make(map[relay.BufferID]bool),
+			deaths: make(map[relay.BufferID]int),
+		}
+		inst := relay.InstanceID("i1")
+		if d, ok := w.mem.(*disk); ok {
+			inst = d.inst
+		}
+		w.l = NewLane(inst, w.mem, Options{Window: w.window})
+		defer func() {
+			if w.live != nil {
+				w.live.end(ErrShutdown)
+				<-w.live.run
+			}
+		}()
+		rt.Repeat(w.steps())
+		w.drain()
+	})
+}
+
+func (w *world) steps() map[string]func(*rapid.T) {
+	return map[string]func(*rapid.T){
+		"append":   w.append,
+		"ack":      w.ack,
+		"wrongAck": w.wrongAck,
+		"connect": func(*rapid.T) {
+			if w.live == nil {
+				w.connect()
+			}
+		},
+		"lose":     func(*rapid.T) { w.disconnect(errLost) },
+		"shutdown": func(*rapid.T) { w.disconnect(fmt.Errorf("serve: %w", ErrShutdown)) },
+		"takeover": w.takeover,
+		"flip":     w.flip,
+		"resume":   w.resume,
+		"full":     w.block,
+		"room":     w.unblock,
+		"fault":    w.fault,
+		"":         func(*rapid.T) { w.check() },
+	}
+}
+
+func (w *world) append(rt *rapid.T) {
+	for range rapid.IntRange(1, 3).Draw(rt, "entries") {
+		text := rapid.SampledFrom([]string{"hi", "hi", "hi", "hi", "poison", "panic"}).Draw(rt, "text")
+		id := w.mem.append(text)
+		w.text[id] = text
+		w.newest = id
+		w.waiting = append(w.waiting, id)
+	}
+	w.l.Grown()
+}
+
+func (w *world) connect() {
+	w.live = connect(w.t, w.l)
+	w.inFlight, w.looked = nil, 0
+	w.flipped, w.full, w.failed = false, false, false
+}
+
+// disconnect ends the live socket, and charges a death where one is due.
+func (w *world) disconnect(cause error) {
+	if w.live == nil {
+		return
+	}
+	w.look()
+	if w.live == nil {
+		return // store trouble was quicker
+	}
+	w.live.end(cause)
+	err := <-w.live.run
+	if err != nil && !errors.Is(err, errDisk) {
+		w.rt.Fatalf("Run = %v, want nil or %v", err, errDisk)
+	}
+	if errors.Is(cause, errLost) && !w.flipped && !w.failed && len(w.inFlight) > 0 {
+		id := w.inFlight[0]
+		w.deaths[id]++
+		if n, ok := deathsOf(w.mem.buffered(), id); ok && err != nil { // it may have reached the disk
+			w.deaths[id] = max(n, w.deaths[id]-1)
+		}
+	}
+	w.leave()
+}
+
+func (w *world) leave() {
+	w.gone = append(w.gone, w.live)
+	w.live, w.inFlight = nil, nil
+}
+
+// takeover starts a new socket while the old one lives; the old one ends afterwards.
+func (w *world) takeover(*rapid.T) {
+	if w.live == nil {
+		return
+	}
+	next := connect(w.t, w.l)
+	synctest.Wait()
+	if got := next.seen(); len(got) > 0 && !w.broken() {
+		w.rt.Fatalf("the new pump pushed %v while the old one runs", got)
+	}
+	w.disconnect(errLost)
+	w.live = next
+	w.inFlight, w.looked = nil, 0
+	w.flipped, w.full, w.failed = false, false, false
+}
+
+func (w *world) ack(rt *rapid.T) {
+	if w.live == nil || len(w.inFlight) == 0 {
+		return
+	}
+	id := rapid.SampledFrom(w.inFlight).Draw(rt, "id")
+	counted, err := w.live.pump.Ack(w.t.Context(), id)
+	if counted == (err != nil) || err != nil && !errors.Is(err, errDisk) {
+		rt.Fatalf("Ack(%s) of an entry in flight = %v, %v", id, counted, err)
+	}
+	w.acked[id] = true
+	if err != nil {
+		w.failed = true // the session would end now; the simulation may go on
+		return
+	}
+	w.inFlight = slices.DeleteFunc(w.inFlight, func(x relay.BufferID) bool { return x == id })
+	if again, err := w.live.pump.Ack(w.t.Context(), id); again || err != nil {
+		rt.Fatalf("Ack(%s) a second time = %v, %v, want false, nil", id, again, err)
+	}
+}
+
+// wrongAck acknowledges what is not in flight, on the live socket or an earlier one.
+func (w *world) wrongAck(rt *rapid.T) {
+	id := relay.BufferID{
+		Epoch: w.newest.Epoch + rapid.Uint64Range(0, 1).Draw(rt, "epoch"),
+		Seq:   rapid.Uint64Range(0, w.newest.Seq+2).Draw(rt, "seq"),
+	}
+	on := w.live
+	if len(w.gone) > 0 && (on == nil || rapid.Bool().Draw(rt, "late")) {
+		on = w.gone[len(w.gone)-1]
+	}
+	switch {
+	case on == nil, w.full: // a full outbox makes Ack wait to see whether the id gets out
+		return
+	case on == w.live && slices.Contains(w.inFlight, id):
+		return
+	case on != w.live && w.live == nil:
+		return // no other pump took over: an earlier acknowledgement may still count
+	}
+	if counted, err := on.pump.Ack(w.t.Context(), id); counted || err != nil {
+		rt.Fatalf("Ack(%s) of an entry not in flight = %v, %v, want false, nil", id, counted, err)
+	}
+}
+
+func (w *world) flip(*rapid.T) {
+	if w.live == nil || w.full {
+		return
+	}
+	if err := w.live.pump.Flip(w.t.Context()); err != nil {
+		w.rt.Fatalf("Flip = %v", err)
+	}
+	w.look()
+	w.flipped = true
+}
+
+func (w *world) resume(*rapid.T) {
+	if w.live != nil {
+		w.live.pump.Resume()
+		w.flipped = false
+	}
+}
+
+func (w *world) block(*rapid.T) {
+	if w.live != nil {
+		w.live.block()
+		w.full = true
+	}
+}
+
+func (w *world) unblock(*rapid.T) {
+	if w.live != nil {
+		w.live.unblock()
+		w.full = false
+	}
+}
+
+func (w *world) fault(rt *rapid.T) {
+	w.mem.fail(fault{
+		call:   rapid.SampledFrom([]string{"next", "drop", "death", "bury"}).Draw(rt, "call"),
+		effect: rapid.Bool().Draw(rt, "effect"),
+	})
+}
+
+// broken reports whether store trouble has ended the live pump.
+func (w *world) broken() bool { return w.live != nil && len(w.live.run) > 0 }
+
+// look waits until nothing moves and checks what the live socket was given since the last look.
+func (w *world) look() {
+	synctest.Wait()
+	if w.live == nil {
+		return
+	}
+	pushed := w.live.seen()
+	for i, id := range pushed[w.looked:] {
+		if at := w.looked + i; at > 0 && id.Seq <= pushed[at-1].Seq {
+			w.rt.Fatalf("pushed %s after %s", id, pushed[at-1])
+		}
+		if !slices.Contains(w.waiting, id) {
+			w.rt.Fatalf("pushed %s, which had left the buffer", id)
+		}
+		if w.flipped {
+			w.rt.Fatalf("pushed %s while flipped", id)
+		}
+		w.inFlight = append(w.inFlight, id)
+	}
+	w.looked = len(pushed)
+	if len(w.inFlight) > w.window {
+		w.rt.Fatalf("%d in flight, want at most %d", len(w.inFlight), w.window)
+	}
+	if w.broken() {
+		if err := <-w.live.run; !errors.Is(err, errDisk) {
+			w.rt.Fatalf("Run ended by itself with %v", err)
+		}
+		w.leave()
+	}
+}
+
+// check compares buffer and model, and asks that nothing is kept waiting without a reason.
+func (w *world) check() {
+	w.look()
+	now := w.mem.buffered()
+	for _, id := range w.waiting {
+		if n, ok := deathsOf(now, id); ok {
+			if n != w.deaths[id] {
+				w.rt.Fatalf("%s has %d deaths, want %d", id, n, w.deaths[id])
+			}
+			continue
+		}
+		why, dead := w.mem.reason(id)
+		switch {
+		case w.acked[id] && !dead:
+		case why == store.DeadPoison && w.text[id] != "hi":
+		case why == store.DeadDeaths && w.deaths[id] >= maxDeaths:
+		default:
+			w.rt.Fatalf("%s (%q, %d deaths) left the buffer without an acknowledgement: %q", id, w.text[id], w.deaths[id], why)
+		}
+	}
+	w.waiting = idsOf(now)
+	if w.live == nil || w.flipped || w.full || len(w.inFlight) >= w.window {
+		return
+	}
+	for _, id := range w.waiting {
+		if !slices.Contains(w.inFlight, id) && !w.failed {
+			w.rt.Fatalf("%s waits although %d of %d are in flight", id, len(w.inFlight), w.window)
+		}
+	}
+}
+
+// drain lets a healthy gateway take everything: nothing may be left, nothing may come twice.
+func (w *world) drain() {
+	w.mem.heal()
+	w.disconnect(ErrShutdown)
+	w.connect()
+	for w.check(); len(w.inFlight) > 0; w.check() {
+		if counted, err := w.live.pump.Ack(w.t.Context(), w.inFlight[0]); !counted || err != nil {
+			w.rt.Fatalf("Ack(%s) = %v, %v, want true, nil", w.inFlight[0], counted, err)
+		}
+		w.acked[w.inFlight[0]] = true
+		w.inFlight = w.inFlight[1:]
+	}
+	if len(w.waiting) > 0 {
+		w.rt.Fatalf("left behind: %v", w.waiting)
+	}
+}

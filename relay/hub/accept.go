@@ -1,0 +1,107 @@
+package hub
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/bus"
+	"github.com/hermes-connector/hermes-connector/relay/gate"
+	"github.com/hermes-connector/hermes-connector/relay/sessionkey"
+	"github.com/hermes-connector/hermes-connector/store"
+)
+
+// inbox is the door of one bot.
+type inbox struct {
+	hub *Hub
+	bot relay.Bot
+}
+
+var _ platforms.Inbox = (*inbox)(nil)
+
+func (in *inbox) Cursor(ctx context.Context) ([]byte, error) {
+	return in.hub.db.Cursor(ctx, in.bot)
+}
+
+// Accept judges every event of b, stores what is admitted in one transaction, and only then wakes
+// the lanes and answers control messages.
+func (in *inbox) Accept(ctx context.Context, b platforms.Batch) error {
+	h := in.hub
+	h.visible.forget(in.bot, b.Roster)
+	for _, m := range b.Moves {
+		if err := h.db.MoveChat(ctx, store.Move{Platform: in.bot.Platform, From: m.From, To: m.To}); err != nil {
+			return fmt.Errorf("move chat: %w", err)
+		}
+	}
+
+	a := store.Accept{Bot: in.bot, Cursor: b.Cursor}
+	for _, u := range b.Undecodable {
+		a.Quarantine = append(a.Quarantine, store.Quarantined{Bot: in.bot, At: time.Now(), Err: u.Err.Error(), Raw: u.Raw})
+	}
+	judged := make([]judgement, 0, len(b.Events))
+	for _, ev := range b.Events {
+		j, err := h.judge(ctx, ev)
+		if err != nil {
+			h.decide(ev, verdict{Reason: gate.StoreError})
+			return fmt.Errorf("judge event: %w", err)
+		}
+		judged = append(judged, j)
+		if j.consumed {
+			a.Items = append(a.Items, store.AcceptItem{Event: j.event, Deliveries: j.deliveries})
+		}
+	}
+	out, err := h.db.Accept(ctx, a)
+	if err != nil {
+		for _, item := range a.Items {
+			h.decide(item.Event, verdict{Reason: gate.StoreError})
+		}
+		return fmt.Errorf("store batch: %w", err)
+	}
+	h.counters.add("quarantined", uint64(len(b.Undecodable)))
+	for inst, n := range out.Overflowed {
+		h.counters.add("overflowed", uint64(n))
+		h.log.Warn("buffer full; the oldest entries became dead letters", keyInstance, inst, "entries", n)
+	}
+	h.announce(judged, out.Items)
+	return nil
+}
+
+// announce records the verdicts of a stored batch, wakes the lanes that grew, and sends the
+// answers to control messages on their way. stored has one outcome per consumed judgement.
+func (h *Hub) announce(judged []judgement, stored []store.ItemOutcome) {
+	for _, j := range judged {
+		if j.consumed {
+			outcome := stored[0]
+			stored = stored[1:]
+			if outcome.Duplicate {
+				h.decide(j.event, verdict{Reason: gate.Duplicate})
+				continue
+			}
+		}
+		h.decide(j.event, j.verdicts...)
+		if j.answer != "" {
+			h.answer(j.event, j.answer)
+		}
+		key := sessionkey.Build(j.event.Source, sessionkey.Options{})
+		for _, v := range j.verdicts {
+			if v.Reason == gate.Delivered {
+				h.turns.remember(turnKey{v.Tenant, key}, turn{v.Instance, j.event.Source.ChatID})
+				h.bus.Publish(bus.LaneGrew{Instance: v.Instance})
+			}
+		}
+	}
+}
+
+// decide counts and remembers verdicts about ev.
+func (h *Hub) decide(ev relay.Event, verdicts ...verdict) {
+	for _, v := range verdicts {
+		h.counters.add("event_"+string(v.Reason), 1)
+		h.decisions.add(gate.Decision{
+			At: time.Now(), Bot: ev.Bot, Event: ev.ID, Chat: ev.Source.ChatID, User: ev.Source.UserID,
+			Instance: v.Instance, Reason: v.Reason,
+		})
+		h.log.Debug("event judged", keyBot, ev.Bot.String(), keyEvent, ev.ID, keyInstance, v.Instance, keyReason, v.Reason)
+	}
+}

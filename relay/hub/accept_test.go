@@ -1,0 +1,302 @@
+package hub
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/platforms/loopback"
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/gate"
+	"github.com/hermes-connector/hermes-connector/store"
+)
+
+func TestWhoReceives(t *testing.T) {
+	for name, tc := range map[string]struct {
+		set  func(r *rig)
+		say  loopback.Message
+		want map[relay.InstanceID]gate.Reason
+	}{
+		"a stranger reaches nobody": {
+			say:  loopback.Message{User: "eve", Text: "hi"},
+			want: map[relay.InstanceID]gate.Reason{"": gate.NoBinding},
+		},
+		"a bound person reaches his instance": {
+			say:  loopback.Message{User: "ann", Text: "hi"},
+			want: map[relay.InstanceID]gate.Reason{"home": gate.Delivered},
+		},
+		"the bot does not hear itself": {
+			say:  loopback.Message{User: "ann", Text: "hi", Own: true},
+			want: map[relay.InstanceID]gate.Reason{"": gate.OwnMessage},
+		},
+		"a command for another bot is not ours": {
+			say:  loopback.Message{User: "ann", Text: "/new@other"},
+			want: map[relay.InstanceID]gate.Reason{"": gate.OtherCommand},
+		},
+		"a wrong link code is consumed": {
+			say:  loopback.Message{User: "eve", Text: "/link AAAA-BBBB"},
+			want: map[relay.InstanceID]gate.Reason{"": gate.Control},
+		},
+		"a bound person's own message in a shared chat needs no address": {
+			say:  loopback.Message{User: "ann", Chat: "garden", Text: "hi"},
+			want: map[relay.InstanceID]gate.Reason{"home": gate.Delivered},
+		},
+		"unless he turned that off": {
+			set: func(r *rig) {
+				r.update("home", func(i *store.Instance) {
+					i.Relevance = map[relay.PlatformID]store.Relevance{loopback.ID: {RequireAddress: true, OwnerMustAddress: true}}
+				})
+			},
+			say:  loopback.Message{User: "ann", Chat: "garden", Text: "hi"},
+			want: map[relay.InstanceID]gate.Reason{"home": gate.NotAddressed},
+		},
+		"a guest in a granted chat is no principal by default": {
+			set:  func(r *rig) { r.claim("home", "garden"); r.net.Join("garden", "ann") },
+			say:  loopback.Message{User: "eve", Chat: "garden", Text: "@loopback hi"},
+			want: map[relay.InstanceID]gate.Reason{"home": gate.NotPrincipal},
+		},
+		"a guest may speak where anyone may": {
+			set: func(r *rig) {
+				r.claim("home", "garden")
+				r.net.Join("garden", "ann")
+				r.update("home", func(i *store.Instance) { i.Principal.Policy = store.AnyOne })
+			},
+			say:  loopback.Message{User: "eve", Chat: "garden", Text: "@loopback hi"},
+			want: map[relay.InstanceID]gate.Reason{"home": gate.Delivered},
+		},
+		"a guest who does not address the bot is chatter": {
+			set: func(r *rig) {
+				r.claim("home", "garden")
+				r.net.Join("garden", "ann")
+				r.update("home", func(i *store.Instance) { i.Principal.Policy = store.AnyOne })
+			},
+			say:  loopback.Message{User: "eve", Chat: "garden", Text: "hi"},
+			want: map[relay.InstanceID]gate.Reason{"home": gate.NotAddressed},
+		},
+		"in a free-response chat nobody needs to": {
+			set: func(r *rig) {
+				r.claim("home", "garden")
+				r.net.Join("garden", "ann")
+				r.update("home", func(i *store.Instance) {
+					i.Principal.Policy = store.AnyOne
+					i.Relevance = map[relay.PlatformID]store.Relevance{
+						loopback.ID: {RequireAddress: true, FreeResponseScopes: []relay.ChatID{"garden"}},
+					}
+				})
+			},
+			say:  loopback.Message{User: "eve", Chat: "garden", Text: "hi"},
+			want: map[relay.InstanceID]gate.Reason{"home": gate.Delivered},
+		},
+		"nothing from a chat the owner cannot see": {
+			set: func(r *rig) {
+				r.claim("home", "garden")
+				r.update("home", func(i *store.Instance) { i.Principal.Policy = store.AnyOne })
+			},
+			say:  loopback.Message{User: "eve", Chat: "garden", Text: "@loopback hi"},
+			want: map[relay.InstanceID]gate.Reason{"home": gate.NotVisible},
+		},
+		"an instance without an owner sees nothing": {
+			set: func(r *rig) {
+				r.enroll("empty")
+				r.claim("empty", "garden")
+				r.update("empty", func(i *store.Instance) { i.Principal.Policy = store.AnyOne })
+			},
+			say:  loopback.Message{User: "eve", Chat: "garden", Text: "@loopback hi"},
+			want: map[relay.InstanceID]gate.Reason{"empty": gate.NotVisible},
+		},
+		"a listed guest may speak": {
+			set: func(r *rig) {
+				r.claim("home", "garden")
+				r.net.Join("garden", "ann")
+				r.update("home", func(i *store.Instance) {
+					i.Principal = store.Principal{Policy: store.AllowList, Allow: []store.Person{{Platform: loopback.ID, User: "eve"}}}
+				})
+			},
+			say:  loopback.Message{User: "eve", Chat: "garden", Text: "@loopback hi"},
+			want: map[relay.InstanceID]gate.Reason{"home": gate.Delivered},
+		},
+		"an owner's instance and a foreign holder may both receive": {
+			set: func(r *rig) {
+				r.enroll("kids", "bob")
+				r.claim("kids", "garden")
+				r.net.Join("garden", "bob")
+				r.update("kids", func(i *store.Instance) { i.Principal.Policy = store.AnyOne })
+			},
+			say:  loopback.Message{User: "ann", Chat: "garden", Text: "@loopback hi"},
+			want: map[relay.InstanceID]gate.Reason{"home": gate.Delivered, "kids": gate.Delivered},
+		},
+		"of two own instances the holder of the chat receives": {
+			set: func(r *rig) {
+				r.enroll("kids", "ann")
+				r.claim("kids", "garden")
+			},
+			say:  loopback.Message{User: "ann", Chat: "garden", Text: "hi"},
+			want: map[relay.InstanceID]gate.Reason{"kids": gate.Delivered},
+		},
+		"of two own instances the default receives direct messages": {
+			set: func(r *rig) {
+				r.enroll("kids", "ann")
+				if err := r.db.SetDMDefault(r.t.Context(), "kids", loopback.ID, "ann"); err != nil {
+					r.t.Fatal(err)
+				}
+			},
+			say:  loopback.Message{User: "ann", Text: "hi"},
+			want: map[relay.InstanceID]gate.Reason{"kids": gate.Delivered},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t)
+			r.enroll("home", "ann")
+			if tc.set != nil {
+				tc.set(r)
+			}
+			r.say(tc.say)
+			if diff := cmp.Diff(tc.want, r.reasons()); diff != "" {
+				t.Errorf("verdicts (-want +got):\n%s", diff)
+			}
+			for _, name := range []string{"home", "kids", "empty"} {
+				got := len(r.texts(name))
+				if want := tc.want[relay.InstanceID(name)] == gate.Delivered; (got == 1) != want {
+					t.Errorf("%s has %d entries, delivered is %v", name, got, want)
+				}
+			}
+		})
+	}
+}
+
+func TestADroppedEventWritesNothing(t *testing.T) {
+	r := newRig(t)
+	r.enroll("home", "ann")
+	before := r.db.Stats().Commits
+	r.say(loopback.Message{User: "eve", Text: "hi"})
+	if after := r.db.Stats().Commits; after != before {
+		t.Errorf("%d commits for an event nobody may see, want none", after-before)
+	}
+}
+
+func TestARepeatedEventEndsAtTheSeenMark(t *testing.T) {
+	r := newRig(t)
+	r.enroll("home", "ann")
+	in := &inbox{hub: r.hub, bot: r.bot}
+	ev := relay.Event{
+		ID: "e1", Bot: r.bot, MessageID: "1", Type: relay.TypeText, Text: "hi", At: time.Now(),
+		Source: relay.Source{Platform: loopback.ID, ChatID: "@ann", ChatType: relay.ChatDM, UserID: "ann"},
+	}
+	for range 2 {
+		if err := in.Accept(t.Context(), platforms.Batch{Events: []relay.Event{ev, ev}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := r.texts("home"); len(got) != 1 {
+		t.Errorf("buffer = %q, want the event once", got)
+	}
+	if got := r.hub.Counters()["event_duplicate"]; got != 3 {
+		t.Errorf("duplicates counted = %d, want 3", got)
+	}
+}
+
+func TestCursorAndQuarantineAreStoredWithTheBatch(t *testing.T) {
+	r := newRig(t)
+	in := &inbox{hub: r.hub, bot: r.bot}
+	b := platforms.Batch{
+		Undecodable: []platforms.Undecodable{{Raw: []byte(`{"x":`), Err: errors.New("unexpected end")}},
+		Cursor:      []byte("42"),
+	}
+	if err := in.Accept(t.Context(), b); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := in.Cursor(t.Context()); err != nil || string(got) != "42" {
+		t.Errorf("cursor = %q, %v, want 42", got, err)
+	}
+	q, err := r.db.Quarantine(t.Context())
+	if err != nil || len(q) != 1 || string(q[0].Raw) != `{"x":` || q[0].Bot != r.bot {
+		t.Errorf("quarantine = %+v, %v, want the payload", q, err)
+	}
+}
+
+func TestAnOversizedEventLosesContextFirstAndIsBuriedThen(t *testing.T) {
+	r := newRig(t)
+	r.enroll("home", "ann")
+	in := &inbox{hub: r.hub, bot: r.bot}
+	ev := relay.Event{
+		ID: "e1", Bot: r.bot, MessageID: "1", Type: relay.TypeText, Text: "hi", At: time.Now(),
+		Source:  relay.Source{Platform: loopback.ID, ChatID: "@ann", ChatType: relay.ChatDM, UserID: "ann"},
+		Context: []relay.ContextLine{{UserName: "old", Text: strings.Repeat("a", 800<<10)}, {UserName: "new", Text: strings.Repeat("b", 800<<10)}},
+	}
+	huge := ev
+	huge.ID, huge.MessageID, huge.Context, huge.Text = "e2", "2", nil, strings.Repeat("c", 1100<<10)
+	if err := in.Accept(t.Context(), platforms.Batch{Events: []relay.Event{ev, huge}}); err != nil {
+		t.Fatal(err)
+	}
+	es, err := r.db.Entries(t.Context(), "home", 0)
+	if err != nil || len(es) != 1 || len(es[0].Event.Context) != 1 || es[0].Event.Context[0].UserName != "new" {
+		t.Fatalf("entries = %d, %v, want one with the newest line of its context", len(es), err)
+	}
+	dead, err := r.db.DeadLetters(t.Context(), "home")
+	if err != nil || len(dead) != 1 || dead[0].Reason != store.DeadOversize || dead[0].Event.ID != "e2" {
+		t.Errorf("dead letters = %+v, %v, want the huge one, oversize", len(dead), err)
+	}
+	if got := r.reasons(); got["home"] != gate.Oversize {
+		t.Errorf("verdict = %v, want oversize", got)
+	}
+}
+
+func TestLinkCodeInADirectMessageBindsAndIsAnswered(t *testing.T) {
+	r := newRig(t)
+	r.enroll("home")
+	code, _, err := r.desk.Mint(t.Context(), "home", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.say(loopback.Message{User: "ann", Text: "/link " + code})
+	act, err := r.net.Act(t.Context(), 0)
+	if err != nil || act.Chat != "@ann" || !strings.Contains(act.Text, "home") {
+		t.Fatalf("answer = %+v, %v, want one that names the instance", act, err)
+	}
+	r.say(loopback.Message{User: "ann", Text: "hi"})
+	if got := r.texts("home"); !slices.Equal(got, []string{"hi"}) {
+		t.Errorf("buffer = %q, want only the message behind the code", got)
+	}
+}
+
+func TestAMovedChatTakesItsGrantAlong(t *testing.T) {
+	r := newRig(t)
+	r.enroll("home", "ann")
+	r.claim("home", "old")
+	in := &inbox{hub: r.hub, bot: r.bot}
+	if err := in.Accept(t.Context(), platforms.Batch{Moves: []platforms.Move{{From: "old", To: "new"}}}); err != nil {
+		t.Fatal(err)
+	}
+	g, ok, err := r.db.GrantCovering(t.Context(), relay.Place{Platform: loopback.ID, Chat: "new"})
+	if err != nil || !ok || g.Instance != "home" {
+		t.Errorf("grant on the new id = %+v, %v, %v, want home's", g, ok, err)
+	}
+}
+
+func TestVisibilityIsForgottenWhenThePlatformSaysSo(t *testing.T) {
+	r := newRig(t)
+	r.enroll("home", "ann")
+	r.claim("home", "garden")
+	r.net.Join("garden", "ann")
+	r.update("home", func(i *store.Instance) { i.Principal.Policy = store.AnyOne })
+	say := func(want gate.Reason) {
+		t.Helper()
+		r.say(loopback.Message{User: "eve", Chat: "garden", Text: "@loopback hi"})
+		if got := r.reasons()["home"]; got != want {
+			t.Errorf("verdict = %s, want %s", got, want)
+		}
+	}
+	say(gate.Delivered)
+	r.net.Leave("garden", "ann")
+	say(gate.Delivered) // believed for a minute
+	in := &inbox{hub: r.hub, bot: r.bot}
+	if err := in.Accept(t.Context(), platforms.Batch{Roster: []platforms.RosterChange{{Chat: "garden"}}}); err != nil {
+		t.Fatal(err)
+	}
+	say(gate.NotVisible)
+}

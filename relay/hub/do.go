@@ -1,0 +1,113 @@
+package hub
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/gate"
+	"github.com/hermes-connector/hermes-connector/relay/session"
+	"github.com/hermes-connector/hermes-connector/store"
+)
+
+// recordWithin bounds what must still be stored after an action's own time ran out.
+const recordWithin = 5 * time.Second
+
+// Do carries one action of a gateway out. ctx carries the action's deadline; the session keeps
+// the order within a chat. The error is what the gateway is told, as an *relay.ActionError.
+func (h *Hub) Do(ctx context.Context, s *session.Session, r relay.Request) (relay.Result, error) {
+	res, err := h.do(ctx, h.seatOf(s), r)
+	if err == nil {
+		h.counters.add("action_ok", 1)
+		return res, nil
+	}
+	ae := relay.Explain(err)
+	switch {
+	case ae.Code == relay.CodeEgressDeclined:
+		h.counters.add("action_declined", 1)
+	case ae.Outcome == relay.NotSent:
+		h.counters.add("action_not_sent", 1)
+	default:
+		h.counters.add("action_maybe_sent", 1)
+	}
+	h.log.Debug("action failed", keyOp, r.Action.Op(), keyChat, r.Action.Target(), keyErr, err)
+	return relay.Result{}, ae
+}
+
+func (h *Hub) do(ctx context.Context, s *seat, r relay.Request) (relay.Result, error) {
+	if _, ok := r.Action.(relay.FollowUp); ok {
+		return relay.Result{}, noCapability()
+	}
+	p, err := h.allowed(ctx, s, r)
+	if err != nil {
+		return relay.Result{}, err
+	}
+	res, err := platforms.Do(ctx, p, r.Action)
+	if err != nil {
+		return relay.Result{}, err
+	}
+	if res.MovedTo != "" {
+		// The platform carried the action out; what is stored must follow even if the gateway hung up.
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordWithin)
+		defer cancel()
+		move := store.Move{Platform: p.Bot().Platform, From: r.Action.Target(), To: res.MovedTo}
+		if err := h.db.MoveChat(ctx, move); err != nil {
+			h.log.Warn("chat moved, but grants and conversations did not follow; the next event tries again", keyErr, err)
+		}
+	}
+	return res, nil
+}
+
+// allowed finds the bot for r and asks the gate.
+func (h *Hub) allowed(ctx context.Context, s *seat, r relay.Request) (platforms.Platform, error) {
+	p, err := h.route(ctx, s, r)
+	if err != nil {
+		return nil, internal(err)
+	}
+	f, err := h.actFacts(ctx, s.peer.Instance, p, r.Action.Target())
+	if err != nil {
+		return nil, internal(err)
+	}
+	if !gate.MayAct(f) {
+		return nil, relay.Declined(p.Bot().Platform)
+	}
+	return p, nil
+}
+
+// internal is what a gateway reads when the database could not be asked: certainly not sent,
+// worth trying again.
+func internal(err error) error {
+	var ae *relay.ActionError
+	if errors.As(err, &ae) {
+		return err
+	}
+	return &relay.ActionError{Outcome: relay.NotSent, Public: "network: the connector's database is not available", Err: err}
+}
+
+// noCapability is the answer to a follow_up with nothing to wield: absent, expired and foreign
+// read alike. No platform in this binary hands a capability in, so there is never one.
+func noCapability() error {
+	return &relay.ActionError{
+		Outcome: relay.NotSent, Public: "follow_up declined: no capability for this session",
+	}
+}
+
+// WaitOpen waits until the chat's rate limit lets an action leave; see session.Handler.
+func (h *Hub) WaitOpen(ctx context.Context, s *session.Session, r relay.Request) error {
+	switch r.Action.(type) {
+	case relay.FollowUp: // names no chat
+		return nil
+	case relay.Typing, relay.React: // dropped, not queued, when the gate is closed
+		return nil
+	}
+	p, err := h.allowed(ctx, h.seatOf(s), r)
+	if err != nil {
+		return nil // Do says so
+	}
+	if g, ok := p.(platforms.Gatekeeper); ok {
+		return g.WaitOpen(ctx, r.Action.Target())
+	}
+	return nil
+}

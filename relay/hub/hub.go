@@ -1,0 +1,216 @@
+// Package hub is where both sides meet: Accept takes events from the platforms to the instances
+// that may see them, Do takes actions from the gateways to the bots they may act with. It owns
+// the lanes, knows which session serves which instance, and runs the platforms.
+//
+// It does not speak a network's API (platforms/<name> does), does not spell frames
+// (relay/wire does), and does not listen (relay/server does).
+//
+// Invariants:
+//
+//  1. Accept returns nil only after everything admitted is on disk.
+//  2. Who asks comes from the credential a session was opened with, never from a frame.
+//  3. An action reaches a platform only after gate.MayAct said yes for that instance and chat.
+//  4. One session serves an instance; a newer one replaces it.
+//  5. What cannot be learned (a fact, a visibility) counts as no.
+package hub
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/bus"
+	"github.com/hermes-connector/hermes-connector/relay/delivery"
+	"github.com/hermes-connector/hermes-connector/relay/gate"
+	"github.com/hermes-connector/hermes-connector/relay/link"
+	"github.com/hermes-connector/hermes-connector/relay/session"
+	"github.com/hermes-connector/hermes-connector/store"
+)
+
+// Keys of the log attributes this package writes.
+const (
+	keyBot      = "bot"
+	keyChat     = "chat"
+	keyEvent    = "event"
+	keyGateway  = "gateway"
+	keyInstance = "instance"
+	keyOp       = "op"
+	keyReason   = "reason"
+	keyErr      = "err"
+)
+
+// sweepEvery is the pause between two looks for what is past its time.
+const sweepEvery = time.Hour
+
+// Options are the hub's settings; the zero value means the defaults.
+type Options struct {
+	Delivery delivery.Options
+	Session  session.Options // Count and Log are set by the hub
+	Log      *slog.Logger    // nil means discard
+}
+
+// Hub joins the platforms and the gateways. Its methods may be called from any goroutine.
+type Hub struct {
+	// Set once, by New.
+	db   *store.DB
+	desk *link.Desk
+	bus  *bus.Bus
+	log  *slog.Logger
+	opts Options
+	bots []platforms.Platform // in the order of the configuration
+
+	counters  counters
+	decisions decisions
+	visible   visibility
+	turns     turns
+	replies   chan reply // answers to control messages; when full, the answer is dropped and counted
+
+	mu       sync.Mutex // guards the fields below
+	lanes    map[relay.InstanceID]*delivery.Lane
+	sessions map[*session.Session]*seat // every live session, also before its first hello
+	seats    map[relay.InstanceID]*seat // the session that serves the instance
+	takeover map[relay.InstanceID]*takeovers
+}
+
+// New makes a hub for bots. Nothing runs before Run.
+func New(db *store.DB, desk *link.Desk, b *bus.Bus, bots []platforms.Platform, o Options) *Hub {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	h := &Hub{
+		db: db, desk: desk, bus: b, log: o.Log, opts: o, bots: bots,
+		replies:  make(chan reply, 64),
+		lanes:    make(map[relay.InstanceID]*delivery.Lane),
+		sessions: make(map[*session.Session]*seat),
+		seats:    make(map[relay.InstanceID]*seat),
+		takeover: make(map[relay.InstanceID]*takeovers),
+	}
+	h.opts.Session.Log = o.Log
+	h.opts.Session.Count = func(name string) { h.counters.add(name, 1) }
+	return h
+}
+
+// Run runs the platforms and the housekeeping until ctx ends, and returns nil then. A platform
+// that gives up (a dead credential) ends alone; its status says why. A failed database ends Run
+// with its error.
+func (h *Hub) Run(ctx context.Context) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	unsubscribe := h.bus.Subscribe(h.note)
+	defer unsubscribe()
+
+	var wg sync.WaitGroup
+	for _, p := range h.bots {
+		wg.Go(func() { h.runPlatform(ctx, p) })
+	}
+	for range answerers {
+		wg.Go(func() { h.answerLoop(ctx) })
+	}
+	wg.Go(func() { h.sweepLoop(ctx) })
+
+	var failed error
+	select {
+	case <-ctx.Done():
+	case <-h.db.Failed():
+		failed = fmt.Errorf("database: %w", h.db.Err())
+		cancel(failed)
+	}
+	wg.Wait()
+	return failed
+}
+
+func (h *Hub) runPlatform(ctx context.Context, p platforms.Platform) {
+	log := h.log.With(keyBot, p.Bot().String())
+	log.Info("bot started")
+	err := p.Run(ctx, &inbox{hub: h, bot: p.Bot()})
+	switch {
+	case err == nil:
+		log.Info("bot stopped")
+	case errors.Is(err, relay.ErrBadCredentials):
+		log.Error("bot stopped: put a valid token in place and restart", keyErr, err)
+	default:
+		log.Error("bot stopped", keyErr, err)
+	}
+}
+
+func (h *Hub) sweepLoop(ctx context.Context) {
+	tick := time.NewTicker(sweepEvery)
+	defer tick.Stop()
+	for {
+		swept, err := h.db.Sweep(ctx)
+		switch {
+		case err != nil && ctx.Err() == nil:
+			h.log.Warn("housekeeping failed; trying again later", "in", sweepEvery, keyErr, err)
+		case err == nil:
+			h.counters.add("swept_expired_entries", uint64(swept.Expired))
+			h.counters.add("swept_dead_letters", uint64(swept.DeadDropped))
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// note handles what the bus carries. It must not block.
+func (h *Hub) note(n bus.Note) {
+	switch n := n.(type) {
+	case bus.LaneGrew:
+		h.lane(n.Instance).Grown()
+	case bus.Interrupt:
+		h.interruptLocal(n)
+	case bus.Revoked:
+		h.endGateway(n.Gateway)
+	}
+}
+
+// lane is the instance's lane, made at first use. A lane without entries or session is a few
+// words of memory; instances are few and never forgotten while the process runs.
+func (h *Hub) lane(i relay.InstanceID) *delivery.Lane {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	l, ok := h.lanes[i]
+	if !ok {
+		l = delivery.NewLane(i, h.db, h.opts.Delivery)
+		h.lanes[i] = l
+	}
+	return l
+}
+
+// Bots are the hosted bots in the order of the configuration.
+func (h *Hub) Bots() []platforms.Platform { return h.bots }
+
+// platform is the hosted bot, or nil.
+func (h *Hub) platform(b relay.Bot) platforms.Platform {
+	for _, p := range h.bots {
+		if p.Bot() == b {
+			return p
+		}
+	}
+	return nil
+}
+
+// Counters are totals since the start, by name.
+func (h *Hub) Counters() map[string]uint64 { return h.counters.snapshot() }
+
+// Decisions are the newest verdicts, oldest first: at most maxDecisions.
+func (h *Hub) Decisions() []gate.Decision { return h.decisions.list() }
+
+// Ready reports whether the store is writable and every bot's updates flow.
+func (h *Hub) Ready() bool {
+	if h.db.Probe() != nil {
+		return false
+	}
+	for _, p := range h.bots {
+		if p.Status().State != platforms.Connected {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,208 @@
+package hub
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/gate"
+	"github.com/hermes-connector/hermes-connector/relay/link"
+	"github.com/hermes-connector/hermes-connector/relay/wire"
+	"github.com/hermes-connector/hermes-connector/store"
+)
+
+// judgement is what is to happen with one event.
+type judgement struct {
+	event    relay.Event
+	verdicts []verdict // at least one
+	// consumed: the event is stored (its seen mark at least). A dropped event writes nothing.
+	consumed   bool
+	deliveries []store.Delivery
+	answer     string // to a control message; empty: silence
+}
+
+// verdict is one instance's, or with an empty instance the event's.
+type verdict struct {
+	Instance relay.InstanceID
+	Tenant   relay.TenantID
+	Reason   gate.Reason
+}
+
+func dropped(ev relay.Event, why gate.Reason) judgement {
+	return judgement{event: ev, verdicts: []verdict{{Reason: why}}}
+}
+
+// judge decides about one event, in the order: own message, duplicate, control, another bot's
+// command, then the candidates. An error is store trouble: the platform hands the event in again.
+func (h *Hub) judge(ctx context.Context, ev relay.Event) (judgement, error) {
+	if ev.Traits.Own {
+		return dropped(ev, gate.OwnMessage), nil
+	}
+	seen, err := h.db.Seen(ctx, ev.Bot, ev.ID)
+	if err != nil {
+		return judgement{}, err
+	}
+	if seen {
+		return dropped(ev, gate.Duplicate), nil
+	}
+	if code, ok := link.Command(ev); ok {
+		answer, err := h.desk.Redeem(ctx, ev, code)
+		if err != nil {
+			return judgement{}, err
+		}
+		j := dropped(ev, gate.Control)
+		j.consumed, j.answer = true, answer
+		return j, nil
+	}
+	if ev.Traits.OtherCommand {
+		return dropped(ev, gate.OtherCommand), nil
+	}
+	return h.judgeCandidates(ctx, ev)
+}
+
+// judgeCandidates puts the gate's question for every instance that could receive ev.
+func (h *Hub) judgeCandidates(ctx context.Context, ev relay.Event) (judgement, error) {
+	cs, err := h.candidates(ctx, ev)
+	if err != nil {
+		return judgement{}, err
+	}
+	if len(cs) == 0 {
+		return dropped(ev, gate.NoBinding), nil
+	}
+	j := judgement{event: ev}
+	var fits, fitted bool
+	for _, c := range cs {
+		v := verdict{Instance: c.instance.ID, Tenant: c.instance.Tenant, Reason: h.decideFor(ctx, ev, c)}
+		if v.Reason == gate.Delivered {
+			if !fitted { // once for all: every instance gets the same frame
+				var trimmed relay.Event
+				if trimmed, fits = wire.FitInbound(ev); fits {
+					j.event = trimmed
+				}
+				fitted = true
+			}
+			d := store.Delivery{Instance: c.instance.ID, Conversation: c.conversation(ev), Oversize: !fits}
+			if !fits {
+				v.Reason = gate.Oversize
+			}
+			j.deliveries = append(j.deliveries, d)
+			j.consumed = true
+		}
+		j.verdicts = append(j.verdicts, v)
+	}
+	return j, nil
+}
+
+// candidate is an instance that could receive an event, with what is stored about it.
+type candidate struct {
+	instance store.Instance
+	owners   []store.Binding // everyone bound to it on the event's platform
+	bound    bool            // the author is bound to it, and it is the one of his that gets the event
+	grant    bool            // it holds the grant covering the chat
+}
+
+// candidates are the instance of the author's own that gets the event, and the holder of the
+// grant covering the chat.
+func (h *Hub) candidates(ctx context.Context, ev relay.Event) ([]candidate, error) {
+	src := ev.Source
+	var own relay.InstanceID
+	grant, granted, err := h.db.GrantCovering(ctx, src.Place())
+	if err != nil {
+		return nil, err
+	}
+	if src.UserID != "" {
+		bindings, err := h.db.BindingsOf(ctx, src.Platform, src.UserID)
+		if err != nil {
+			return nil, err
+		}
+		owned := make([]gate.Owned, 0, len(bindings))
+		for _, b := range bindings {
+			owned = append(owned, gate.Owned{Instance: b.Instance, DMDefault: b.DMDefault})
+		}
+		own, _ = gate.OwnInstance(owned, grant.Instance, src.ChatType == relay.ChatDM)
+	}
+	var out []candidate
+	if own != "" {
+		out = append(out, candidate{instance: store.Instance{ID: own}, bound: true, grant: granted && grant.Instance == own})
+	}
+	if granted && grant.Instance != own {
+		out = append(out, candidate{instance: store.Instance{ID: grant.Instance}, grant: true})
+	}
+	for i := 0; i < len(out); i++ {
+		c := &out[i]
+		if c.instance, err = h.db.Instance(ctx, c.instance.ID); errors.Is(err, store.ErrNotFound) {
+			out = slices.Delete(out, i, i+1)
+			i--
+			continue
+		} else if err != nil {
+			return nil, err
+		}
+		all, err := h.db.BindingsTo(ctx, c.instance.ID)
+		if err != nil {
+			return nil, err
+		}
+		c.owners = slices.DeleteFunc(all, func(b store.Binding) bool { return b.Platform != src.Platform })
+	}
+	return out, nil
+}
+
+// decideFor asks the gate about one candidate. The visibility, which may cost a question to the
+// platform, is asked for only where everything else says yes.
+func (h *Hub) decideFor(ctx context.Context, ev relay.Event, c candidate) gate.Reason {
+	f := c.facts(ev)
+	f.Visible = true
+	if why := gate.Decide(f); why != gate.Delivered || f.Direct {
+		return why
+	}
+	f.Visible = h.ownerSees(ctx, ev, c)
+	return gate.Decide(f)
+}
+
+func (c candidate) facts(ev relay.Event) gate.Facts {
+	src := ev.Source
+	policy, declared := c.instance.Relevance[src.Platform]
+	if !declared {
+		policy.RequireAddress = true // what newer gateways assume, and the safe one
+	}
+	return gate.Facts{
+		Direct:      src.ChatType == relay.ChatDM,
+		AuthorBound: c.bound,
+		HoldsGrant:  c.grant,
+		Principal:   gate.Principal(c.instance.Principal.Policy),
+		AuthorListed: slices.Contains(c.instance.Principal.Allow, store.Person{
+			Platform: src.Platform, User: src.UserID,
+		}),
+		AuthorIsBot:      ev.Traits.AuthorIsBot,
+		Addressed:        ev.Traits.Addressed,
+		RequireAddress:   policy.RequireAddress,
+		FreeResponse:     slices.Contains(policy.FreeResponseScopes, src.ChatID) || src.ParentChatID != "" && slices.Contains(policy.FreeResponseScopes, src.ParentChatID),
+		AllowOtherBots:   policy.AllowOtherBots,
+		OwnerMustAddress: policy.OwnerMustAddress,
+	}
+}
+
+// ownerSees reports whether a bound owner of the candidate can see the event's chat now. An
+// owner's own message in it is proof.
+func (h *Hub) ownerSees(ctx context.Context, ev relay.Event, c candidate) bool {
+	for _, o := range c.owners {
+		if o.User == ev.Source.UserID {
+			return true
+		}
+	}
+	p := h.platform(ev.Bot)
+	return slices.ContainsFunc(c.owners, func(o store.Binding) bool {
+		return h.visible.canSee(ctx, p, ev.Source.Place(), o.User)
+	})
+}
+
+// conversation records why the candidate may act on the event's chat from now on.
+func (c candidate) conversation(ev relay.Event) store.Conversation {
+	conv := store.Conversation{
+		Scope: ev.Source.Scope, Parent: ev.Source.ParentChatID, Type: ev.Source.ChatType, ByGrant: c.grant,
+	}
+	if c.bound {
+		conv.By = ev.Source.UserID
+	}
+	return conv
+}

@@ -1,0 +1,286 @@
+package hub
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/platforms/loopback"
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/bus"
+	"github.com/hermes-connector/hermes-connector/relay/delivery"
+	"github.com/hermes-connector/hermes-connector/relay/gate"
+	"github.com/hermes-connector/hermes-connector/relay/link"
+	"github.com/hermes-connector/hermes-connector/relay/session"
+	"github.com/hermes-connector/hermes-connector/relay/wire"
+	"github.com/hermes-connector/hermes-connector/store"
+)
+
+// rig is a hub over a real database and the loopback network, with a door without credentials.
+type rig struct {
+	t    *testing.T
+	db   *store.DB
+	net  *loopback.Network
+	bot  relay.Bot
+	hub  *Hub
+	bus  *bus.Bus
+	desk *link.Desk
+	door *httptest.Server
+}
+
+// plainMAC stands in for the vault: link codes need a MAC, and which one does not matter here.
+type plainMAC struct{}
+
+func (plainMAC) MAC(purpose string, token relay.Secret) []byte {
+	return append([]byte(purpose+"/"), token.Reveal()...)
+}
+
+func newRig(t *testing.T) *rig {
+	t.Helper()
+	db, err := store.Open(filepath.Join(t.TempDir(), "connector.db"), store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	r := &rig{t: t, db: db, net: loopback.NewNetwork(), bus: &bus.Bus{}}
+	p := loopback.New(r.net, nil)
+	r.bot = p.Bot()
+	r.desk = link.NewDesk(db, plainMAC{}, time.Now)
+	r.hub = New(db, r.desk, r.bus, []platforms.Platform{p}, Options{Log: slog.New(slog.DiscardHandler)})
+
+	ctx, cancel := context.WithCancel(t.Context())
+	sessions, end := context.WithCancelCause(ctx)
+	var wg, open sync.WaitGroup
+	wg.Go(func() {
+		if err := r.hub.Run(ctx); err != nil {
+			t.Errorf("Run: %v", err)
+		}
+	})
+	r.door = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		open.Add(1)
+		defer open.Done()
+		conn, err := websocket.Accept(w, req, nil)
+		if err != nil {
+			return
+		}
+		name := req.URL.Query().Get("as")
+		from, err := netip.ParseAddr(req.URL.Query().Get("from"))
+		if err != nil {
+			from = netip.MustParseAddr("127.0.0.1")
+		}
+		_ = r.hub.Serve(sessions, sessions, conn, session.Peer{
+			Gateway: relay.GatewayID(name), Instance: relay.InstanceID(name), Tenant: relay.DefaultTenant, Addr: from,
+		})
+		_ = conn.CloseNow()
+	}))
+	t.Cleanup(func() {
+		end(delivery.ErrShutdown)
+		open.Wait()
+		r.door.Close()
+		cancel()
+		wg.Wait()
+	})
+	return r
+}
+
+// enroll makes an instance with its gateway, and binds people of the loopback network to it.
+func (r *rig) enroll(name string, people ...relay.UserID) relay.InstanceID {
+	r.t.Helper()
+	i := store.Instance{ID: relay.InstanceID(name), Tenant: relay.DefaultTenant, CreatedAt: time.Now()}
+	g := store.Gateway{ID: relay.GatewayID(name), Instance: i.ID, Tenant: i.Tenant, CreatedAt: i.CreatedAt}
+	if err := r.db.Enroll(r.t.Context(), g, i); err != nil {
+		r.t.Fatal(err)
+	}
+	for _, u := range people {
+		if err := r.db.Bind(r.t.Context(), store.Binding{Platform: loopback.ID, User: u, Instance: i.ID, BoundAt: time.Now()}); err != nil {
+			r.t.Fatal(err)
+		}
+	}
+	return i.ID
+}
+
+func (r *rig) claim(name string, chat relay.ChatID) {
+	r.t.Helper()
+	g := store.Grant{Platform: loopback.ID, Chat: chat, Instance: relay.InstanceID(name), Tenant: relay.DefaultTenant, GrantedAt: time.Now()}
+	if err := r.db.Claim(r.t.Context(), g); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+func (r *rig) update(name string, change func(*store.Instance)) {
+	r.t.Helper()
+	if err := r.db.UpdateInstance(r.t.Context(), relay.InstanceID(name), func(i *store.Instance) error {
+		change(i)
+		return nil
+	}); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// say speaks on the network and waits until the hub accepted it.
+func (r *rig) say(m loopback.Message) {
+	r.t.Helper()
+	ctx, cancel := context.WithTimeout(r.t.Context(), 10*time.Second)
+	defer cancel()
+	if err := r.net.Say(ctx, m); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// reasons are the verdicts about the newest event, by instance.
+func (r *rig) reasons() map[relay.InstanceID]gate.Reason {
+	all := r.hub.Decisions()
+	out := make(map[relay.InstanceID]gate.Reason)
+	if len(all) == 0 {
+		return out
+	}
+	newest := all[len(all)-1].Event
+	for _, d := range all {
+		if d.Event == newest {
+			out[d.Instance] = d.Reason
+		}
+	}
+	return out
+}
+
+// texts are what waits in an instance's buffer, oldest first.
+func (r *rig) texts(name string) []string {
+	r.t.Helper()
+	es, err := r.db.Entries(r.t.Context(), relay.InstanceID(name), 0)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	var out []string
+	for _, e := range es {
+		out = append(out, e.Event.Text)
+	}
+	return out
+}
+
+// gateway is the far side of one session, frame by frame.
+type gateway struct {
+	t    *testing.T
+	conn *websocket.Conn
+	in   wire.Splitter
+	next []wire.Frame
+}
+
+// dial opens a session as the named gateway and says hello for the loopback bot.
+func (r *rig) dial(name string, query ...string) *gateway {
+	r.t.Helper()
+	g := r.dialOnly(name, query...)
+	g.send(wire.Hello{Platform: r.bot.Platform, BotID: r.bot.ID})
+	if d, ok := g.read().(wire.Descriptor); !ok || d.Platform != loopback.ID {
+		r.t.Fatalf("answer to the hello = %+v, want the loopback descriptor", d)
+	}
+	return g
+}
+
+func (r *rig) dialOnly(name string, query ...string) *gateway {
+	r.t.Helper()
+	url := strings.Replace(r.door.URL, "http", "ws", 1) + "/?as=" + name
+	for _, q := range query {
+		url += "&" + q
+	}
+	conn, _, err := websocket.Dial(r.t.Context(), url, nil)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.t.Cleanup(func() { _ = conn.CloseNow() })
+	return &gateway{t: r.t, conn: conn}
+}
+
+func (g *gateway) send(f wire.Frame) {
+	g.t.Helper()
+	line, err := wire.Encode(f)
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	if err := g.conn.Write(g.t.Context(), websocket.MessageText, line); err != nil {
+		g.t.Fatal(err)
+	}
+}
+
+// tryRead is the next frame, or why there is none.
+func (g *gateway) tryRead() (wire.Frame, error) {
+	ctx, cancel := context.WithTimeout(g.t.Context(), 10*time.Second)
+	defer cancel()
+	for len(g.next) == 0 {
+		_, message, err := g.conn.Read(ctx)
+		if err != nil {
+			return nil, err
+		}
+		lines, err := g.in.Feed(message)
+		if err != nil {
+			return nil, err
+		}
+		for _, line := range lines {
+			f, err := wire.DecodeFromConnector(line)
+			if err != nil {
+				return nil, err
+			}
+			g.next = append(g.next, f)
+		}
+	}
+	f := g.next[0]
+	g.next = g.next[1:]
+	return f, nil
+}
+
+func (g *gateway) read() wire.Frame {
+	g.t.Helper()
+	f, err := g.tryRead()
+	if err != nil {
+		g.t.Fatalf("next frame: %v", err)
+	}
+	return f
+}
+
+func (g *gateway) inbound() wire.Inbound {
+	g.t.Helper()
+	f := g.read()
+	in, ok := f.(wire.Inbound)
+	if !ok {
+		g.t.Fatalf("frame = %T, want inbound", f)
+	}
+	return in
+}
+
+// do sends one action and returns its result.
+func (g *gateway) do(r relay.Request) wire.OutboundResult {
+	g.t.Helper()
+	if r.ID == "" {
+		r.ID = "r1"
+	}
+	g.send(wire.Outbound{Request: r})
+	f := g.read()
+	res, ok := f.(wire.OutboundResult)
+	if !ok || res.ID != r.ID {
+		g.t.Fatalf("frame = %+v, want the result of %s", f, r.ID)
+	}
+	return res
+}
+
+// closed reads to the end of the session and returns the close code.
+func (g *gateway) closed() websocket.StatusCode {
+	g.t.Helper()
+	for {
+		if _, err := g.tryRead(); err != nil {
+			return websocket.CloseStatus(err)
+		}
+	}
+}

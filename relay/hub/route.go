@@ -1,0 +1,145 @@
+package hub
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/gate"
+	"github.com/hermes-connector/hermes-connector/store"
+)
+
+// route finds the bot a request is for. The frame's platform and bot id must be one of the
+// session's identities; a frame that names neither is for the first identity, unless the chat is
+// known to the instance on exactly one other. A foreign identity is declined like a foreign chat.
+func (h *Hub) route(ctx context.Context, s *seat, r relay.Request) (platforms.Platform, error) {
+	mine := h.fronted(s.identityList())
+	if r.Platform != "" || r.Bot != "" {
+		for _, p := range mine {
+			b := p.Bot()
+			if (r.Platform == "" || r.Platform == b.Platform) && (r.Bot == "" || r.Bot == b.ID) {
+				return p, nil
+			}
+		}
+		if s.said(r.Platform) && len(h.fronted([]relay.Bot{{Platform: r.Platform}})) == 0 {
+			return nil, unhosted(r)
+		}
+		return nil, relay.Declined(r.Platform)
+	}
+	if len(mine) == 0 {
+		return nil, unhosted(r)
+	}
+	var known []platforms.Platform
+	for _, p := range mine {
+		f, err := h.actFacts(ctx, s.peer.Instance, p, r.Action.Target())
+		if err != nil {
+			return nil, err
+		}
+		if gate.MayAct(f) {
+			known = append(known, p)
+		}
+	}
+	if len(known) == 1 {
+		return known[0], nil
+	}
+	return mine[0], nil
+}
+
+// unhosted is the answer to an action on a platform the gateway fronts but this connector does
+// not host.
+func unhosted(r relay.Request) error {
+	name := r.Platform
+	if name == "" {
+		name = relay.RelayPlatform
+	}
+	err := relay.Unsupported(r.Action.Op())
+	err.Public += ": no bot of platform " + string(name) + " is hosted here"
+	return err
+}
+
+// fronted are the hosted bots behind the identities of a session's hellos, in that order. An
+// identity without a bot id stands for every bot of its platform, "relay" for every bot.
+func (h *Hub) fronted(ids []relay.Bot) []platforms.Platform {
+	var out []platforms.Platform
+	for _, id := range ids {
+		for _, p := range h.bots {
+			b := p.Bot()
+			if id.Platform != relay.RelayPlatform {
+				if b.Platform != id.Platform || id.ID != "" && b.ID != id.ID {
+					continue
+				}
+			}
+			if !slices.Contains(out, p) {
+				out = append(out, p)
+			}
+		}
+	}
+	return out
+}
+
+// actFacts gathers what decides whether instance may act on chat with p.
+func (h *Hub) actFacts(ctx context.Context, instance relay.InstanceID, p platforms.Platform, chat relay.ChatID) (gate.ActFacts, error) {
+	f := gate.ActFacts{Now: time.Now()}
+	if chat == "" {
+		return f, nil
+	}
+	bot := p.Bot()
+	bindings, err := h.db.BindingsTo(ctx, instance)
+	if err != nil {
+		return f, err
+	}
+	f.DirectWithBound = directWith(p, bindings, chat)
+
+	place := relay.Place{Platform: bot.Platform, Chat: chat}
+	c, known, err := h.db.Conversation(ctx, instance, relay.Chat{Bot: bot, ID: chat})
+	if err != nil {
+		return f, err
+	}
+	if known {
+		place.Scope, place.Parent = c.Scope, c.Parent
+	}
+	if f.HoldsGrant, err = h.holds(ctx, instance, place); err != nil {
+		return f, err
+	}
+	if known {
+		f.Conversation = true
+		f.ConversationAt = c.LastAt
+		f.JustificationStands = c.ByGrant && f.HoldsGrant || c.By != "" && slices.ContainsFunc(bindings, func(b store.Binding) bool {
+			return b.Platform == bot.Platform && b.User == c.By
+		})
+	}
+	return f, nil
+}
+
+// holds reports whether instance holds the grant covering place. A caller that does not know the
+// chat's scope leaves it empty; then a grant that names the chat in any scope counts.
+func (h *Hub) holds(ctx context.Context, instance relay.InstanceID, place relay.Place) (bool, error) {
+	g, ok, err := h.db.GrantCovering(ctx, place)
+	if err != nil {
+		return false, err
+	}
+	if ok {
+		return g.Instance == instance, nil
+	}
+	if place.Scope != "" {
+		return false, nil
+	}
+	gs, err := h.db.GrantsOn(ctx, place.Platform, place.Chat)
+	if err != nil {
+		return false, err
+	}
+	return slices.ContainsFunc(gs, func(g store.Grant) bool { return g.Instance == instance }), nil
+}
+
+// directWith reports whether chat is a direct message with one of the people in bindings.
+func directWith(p platforms.Platform, bindings []store.Binding, chat relay.ChatID) bool {
+	var user relay.UserID
+	if d, ok := p.(platforms.DirectChats); ok {
+		user, _ = d.DirectUser(chat)
+	}
+	return slices.ContainsFunc(bindings, func(b store.Binding) bool {
+		return b.Platform == p.Bot().Platform && (user != "" && b.User == user || b.DMChat != "" && b.DMChat == chat)
+	})
+}

@@ -1,0 +1,292 @@
+package hub
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/bus"
+	"github.com/hermes-connector/hermes-connector/relay/delivery"
+	"github.com/hermes-connector/hermes-connector/relay/session"
+	"github.com/hermes-connector/hermes-connector/relay/wire"
+	"github.com/hermes-connector/hermes-connector/store"
+)
+
+// Refused is why Serve did not take a connection, in words the gateway may read. Its close code
+// is 1013: trying again later is right.
+type Refused struct{ Reason string }
+
+func (e *Refused) Error() string { return "refused: " + e.Reason }
+
+// seat is one live session and what the hub knows about it.
+type seat struct {
+	// Set once, by Serve.
+	session *session.Session
+	peer    session.Peer
+	pump    *delivery.Pump
+
+	mu         sync.Mutex  // guards the fields below
+	identities []relay.Bot // said in hellos, in order
+}
+
+// say notes an identity and reports whether it is the first.
+func (s *seat) say(b relay.Bot) (first bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	first = len(s.identities) == 0
+	if !slices.Contains(s.identities, b) {
+		s.identities = append(s.identities, b)
+	}
+	return first
+}
+
+func (s *seat) identityList() []relay.Bot {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.identities)
+}
+
+// said reports whether a hello named the platform.
+func (s *seat) said(p relay.PlatformID) bool {
+	return slices.ContainsFunc(s.identityList(), func(b relay.Bot) bool { return b.Platform == p })
+}
+
+// Serve runs the session of an authenticated connection until it ends, and returns why. When ctx
+// ends (with cause delivery.ErrShutdown), running actions finish first, unless hurry ends too. A
+// *Refused means that the connection was not taken; the caller closes conn then.
+func (h *Hub) Serve(ctx, hurry context.Context, conn *websocket.Conn, peer session.Peer) error {
+	s := &seat{peer: peer}
+	s.session = session.New(conn, peer, h, h.opts.Session)
+	s.pump = h.lane(peer.Instance).NewPump(func(ctx context.Context, e store.Entry) error {
+		err := s.session.Push(ctx, wire.Inbound{Event: e.Event, Buffer: e.Buffer.String()})
+		if errors.Is(err, session.ErrUnencodable) {
+			return fmt.Errorf("%w: %w", delivery.ErrPoison, err)
+		}
+		return err
+	})
+	if err := h.enter(s); err != nil {
+		return err
+	}
+	defer h.leave(s)
+	// Registered first, looked second: a revocation either finds the session or is found here.
+	g, err := h.db.Gateway(ctx, peer.Gateway)
+	if err != nil {
+		return &Refused{"unavailable"}
+	}
+	if g.Revoked {
+		s.session.End(session.CodeUnauthorized, "unauthorized")
+	}
+	return s.session.Run(ctx, hurry)
+}
+
+// enter registers a session. It takes the instance's seat only with its first hello.
+func (h *Hub) enter(s *seat) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if t := h.takeover[s.peer.Instance]; t != nil && t.copied(time.Now()) && h.seats[s.peer.Instance] != nil {
+		return &Refused{"copied credential"}
+	}
+	h.sessions[s.session] = s
+	return nil
+}
+
+// leave forgets a session that ended.
+func (h *Hub) leave(s *seat) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.sessions, s.session)
+}
+
+// sit makes s the session of its instance, and ends the one it replaces.
+func (h *Hub) sit(s *seat) {
+	h.mu.Lock()
+	old := h.seats[s.peer.Instance]
+	h.seats[s.peer.Instance] = s
+	copied := false
+	if old != nil {
+		t := h.takeover[s.peer.Instance]
+		if t == nil {
+			t = new(takeovers)
+			h.takeover[s.peer.Instance] = t
+		}
+		copied = t.add(time.Now(), s.peer.Addr)
+	}
+	h.mu.Unlock()
+	if old == nil {
+		return
+	}
+	h.counters.add("takeover", 1)
+	if copied {
+		h.log.Error("credential used from two places at once; rotate it", keyGateway, s.peer.Gateway, keyInstance, s.peer.Instance)
+	}
+	old.session.End(session.CodeReplaced, "replaced")
+}
+
+// Hello answers with the descriptor of the identity, takes the instance's seat with the first
+// one, and ends a flip.
+func (h *Hub) Hello(ctx context.Context, ss *session.Session, f wire.Hello) (relay.Descriptor, error) {
+	s := h.seatOf(ss)
+	first := s.say(relay.Bot{Platform: f.Platform, ID: f.BotID})
+	if first {
+		h.sit(s)
+	}
+	if err := h.db.UpdateInstance(ctx, s.peer.Instance, func(i *store.Instance) error {
+		i.Asleep = false
+		if first {
+			i.LastSeenAt = time.Now()
+		}
+		return nil
+	}); err != nil {
+		return relay.Descriptor{}, fmt.Errorf("wake %s: %w", s.peer.Instance, err)
+	}
+	s.pump.Resume()
+	h.log.Info("gateway connected", keyGateway, s.peer.Gateway, keyInstance, s.peer.Instance, "platform", f.Platform)
+	return h.describe(f), nil
+}
+
+// describe is the descriptor for one hello.
+func (h *Hub) describe(f wire.Hello) relay.Descriptor {
+	if f.Platform == relay.RelayPlatform {
+		var ds []relay.Descriptor
+		for _, p := range h.bots {
+			ds = append(ds, platforms.Describe(p))
+		}
+		return relay.LeastCommon(ds)
+	}
+	if ps := h.fronted([]relay.Bot{{Platform: f.Platform, ID: f.BotID}}); len(ps) > 0 {
+		return platforms.Describe(ps[0])
+	}
+	return relay.Bare(f.Platform)
+}
+
+// Pump empties the instance's lane into the session. It ends the moment the session begins to
+// end, and the seat is free then, even while the session's last actions run on.
+func (h *Hub) Pump(ctx context.Context, ss *session.Session) error {
+	s := h.seatOf(ss)
+	defer h.rise(ctx, s)
+	return s.pump.Run(ctx)
+}
+
+// rise frees the instance's seat, if s still holds it.
+func (h *Hub) rise(ctx context.Context, s *seat) {
+	h.mu.Lock()
+	held := h.seats[s.peer.Instance] == s
+	if held {
+		delete(h.seats, s.peer.Instance)
+	}
+	h.mu.Unlock()
+	if !held {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordWithin)
+	defer cancel()
+	if err := h.db.UpdateInstance(ctx, s.peer.Instance, func(i *store.Instance) error {
+		i.LastSeenAt = time.Now()
+		return nil
+	}); err != nil && !errors.Is(err, store.ErrNotFound) {
+		h.log.Warn("last-seen time not recorded", keyInstance, s.peer.Instance, keyErr, err)
+	}
+}
+
+// Ack takes an acknowledged entry out of the lane.
+func (h *Hub) Ack(ctx context.Context, ss *session.Session, id relay.BufferID) error {
+	counted, err := h.seatOf(ss).pump.Ack(ctx, id)
+	if err != nil {
+		return err
+	}
+	if counted {
+		h.counters.add("ack", 1)
+	} else {
+		h.counters.add("ack_ignored", 1)
+	}
+	return nil
+}
+
+// GoingIdle flips the instance to buffered-only: pushing stops first, then the flip is stored.
+func (h *Hub) GoingIdle(ctx context.Context, ss *session.Session) error {
+	s := h.seatOf(ss)
+	if err := s.pump.Flip(ctx); err != nil {
+		return err
+	}
+	if !h.seated(s) {
+		return nil // a newer session serves the instance; it is not asleep
+	}
+	if err := h.db.UpdateInstance(ctx, s.peer.Instance, func(i *store.Instance) error {
+		i.Asleep = true
+		return nil
+	}); err != nil {
+		return fmt.Errorf("flip %s: %w", s.peer.Instance, err)
+	}
+	h.counters.add("going_idle", 1)
+	return nil
+}
+
+// Interrupt loops a gateway's request to stop a turn back to the session of the instance that
+// runs it, within the tenant.
+func (h *Hub) Interrupt(_ context.Context, ss *session.Session, key relay.SessionKey, _ *string) {
+	peer := h.seatOf(ss).peer
+	t, ok := h.turns.find(turnKey{peer.Tenant, key})
+	if !ok {
+		h.counters.add("interrupt_unknown", 1)
+		return
+	}
+	h.bus.Publish(bus.Interrupt{Instance: t.instance, Session: key, Chat: t.chat})
+}
+
+// interruptLocal hands an interrupt to the session that serves the instance, if it is here.
+func (h *Hub) interruptLocal(n bus.Interrupt) {
+	h.mu.Lock()
+	s := h.seats[n.Instance]
+	h.mu.Unlock()
+	if s != nil {
+		s.session.Tell(wire.InterruptInbound{Session: n.Session, Chat: n.Chat})
+	}
+}
+
+// endGateway closes every session opened with the gateway's credential.
+func (h *Hub) endGateway(g relay.GatewayID) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for ss, s := range h.sessions {
+		if s.peer.Gateway == g {
+			ss.End(session.CodeUnauthorized, "unauthorized") // returns at once
+		}
+	}
+}
+
+// seatOf is the seat of a session that Serve runs.
+func (h *Hub) seatOf(ss *session.Session) *seat {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.sessions[ss]
+}
+
+func (h *Hub) seated(s *seat) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.seats[s.peer.Instance] == s
+}
+
+// Connected reports whether a session serves the instance now.
+func (h *Hub) Connected(i relay.InstanceID) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.seats[i] != nil
+}
+
+// Warning is what an operator should know about an instance; empty: nothing.
+func (h *Hub) Warning(i relay.InstanceID) string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if t := h.takeover[i]; t != nil && t.copied(time.Now()) {
+		return "copied_credential"
+	}
+	return ""
+}

@@ -1,0 +1,312 @@
+package hub
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"github.com/hermes-connector/hermes-connector/platforms/loopback"
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/bus"
+	"github.com/hermes-connector/hermes-connector/relay/session"
+	"github.com/hermes-connector/hermes-connector/relay/wire"
+	"github.com/hermes-connector/hermes-connector/store"
+)
+
+func send(chat relay.ChatID, text string) relay.Request {
+	return relay.Request{Action: relay.Send{Chat: chat, Content: text}}
+}
+
+// eventually waits until cond holds. It is for what another goroutine does after a frame was read
+// here, and has no event of its own to wait for.
+func eventually(t *testing.T, what string, cond func() bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for !cond() {
+		select {
+		case <-ctx.Done():
+			t.Fatalf("%s did not happen", what)
+		case <-tick.C:
+		}
+	}
+}
+
+func TestAMessageReachesTheGatewayAndTheAnswerThePerson(t *testing.T) {
+	r := newRig(t)
+	r.enroll("home", "ann")
+	g := r.dial("home")
+	r.say(loopback.Message{User: "ann", Text: "hello"})
+	in := g.inbound()
+	if in.Event.Text != "hello" || in.Event.Source.ChatID != "@ann" || in.Buffer == "" {
+		t.Fatalf("inbound = %+v, want ann's hello with a buffer id", in)
+	}
+	res := g.do(send("@ann", "hi ann"))
+	act, err := r.net.Act(t.Context(), 0)
+	if err != nil || act.Text != "hi ann" {
+		t.Fatalf("act = %+v, %v, want the answer", act, err)
+	}
+	if res.Err != nil || res.Result.MessageID != act.Message {
+		t.Errorf("result = %+v, want message %s", res, act.Message)
+	}
+	g.send(wire.InboundAck{Buffer: in.Buffer})
+	eventually(t, "the deletion of the acknowledged entry", func() bool { return len(r.texts("home")) == 0 })
+}
+
+func TestABacklogIsDrainedInOrderOneByOne(t *testing.T) {
+	r := newRig(t)
+	r.enroll("home", "ann")
+	for i := range 20 {
+		r.say(loopback.Message{User: "ann", Text: fmt.Sprint(i)})
+	}
+	g := r.dial("home")
+	for i := range 20 {
+		in := g.inbound()
+		if in.Event.Text != fmt.Sprint(i) {
+			t.Fatalf("delivery %d = %q", i, in.Event.Text)
+		}
+		if i == 10 { // an acknowledgement for something not in flight changes nothing
+			g.send(wire.InboundAck{Buffer: relay.BufferID{Epoch: 1, Seq: 12}.String()})
+		}
+		g.send(wire.InboundAck{Buffer: in.Buffer})
+	}
+	eventually(t, "the last deletion", func() bool { return len(r.texts("home")) == 0 })
+	if got := r.hub.Counters()["ack_ignored"]; got != 1 {
+		t.Errorf("ignored acknowledgements = %d, want 1", got)
+	}
+}
+
+func TestTheUnacknowledgedEntryComesAgain(t *testing.T) {
+	r := newRig(t)
+	r.enroll("home", "ann")
+	r.say(loopback.Message{User: "ann", Text: "one"})
+	g := r.dial("home")
+	first := g.inbound()
+	_ = g.conn.CloseNow()
+	again := r.dial("home").inbound()
+	if again.Buffer != first.Buffer || again.Event.Text != "one" {
+		t.Errorf("after the socket died: %+v, want %s again", again, first.Buffer)
+	}
+}
+
+func TestAnEntryThatKillsItsGatewaysBecomesADeadLetter(t *testing.T) {
+	r := newRig(t)
+	r.enroll("home", "ann")
+	r.say(loopback.Message{User: "ann", Text: "poison"})
+	r.say(loopback.Message{User: "ann", Text: "fine"})
+	for range 5 {
+		g := r.dial("home")
+		if in := g.inbound(); in.Event.Text != "poison" {
+			t.Fatalf("inbound = %q, want the oldest entry", in.Event.Text)
+		}
+		_ = g.conn.CloseNow()
+		eventually(t, "the end of the session", func() bool { return !r.hub.Connected("home") })
+	}
+	if in := r.dial("home").inbound(); in.Event.Text != "fine" {
+		t.Errorf("inbound = %q, want the one behind the dead letter", in.Event.Text)
+	}
+	dead, err := r.db.DeadLetters(t.Context(), "home")
+	if err != nil || len(dead) != 1 || dead[0].Reason != store.DeadDeaths {
+		t.Errorf("dead letters = %+v, %v, want one", dead, err)
+	}
+}
+
+func TestEgress(t *testing.T) {
+	const declined = "loopback egress declined: target is not an approved destination for this connection"
+	for name, tc := range map[string]struct {
+		set  func(r *rig)
+		req  relay.Request
+		want string // the error; empty: done
+	}{
+		"a direct message with someone bound":     {req: send("@ann", "x")},
+		"a direct message with a stranger":        {req: send("@eve", "x"), want: declined},
+		"a chat never heard of":                   {req: send("nowhere", "x"), want: declined},
+		"a granted chat":                          {set: func(r *rig) { r.claim("home", "garden") }, req: send("garden", "x")},
+		"a chat granted to another":               {set: func(r *rig) { r.enroll("kids"); r.claim("kids", "garden") }, req: send("garden", "x"), want: declined},
+		"a chat an event was delivered from":      {set: func(r *rig) { r.say(loopback.Message{User: "ann", Chat: "garden", Text: "x"}) }, req: send("garden", "x")},
+		"once the binding behind it is gone":      {set: heardThenUnbound, req: send("garden", "x"), want: declined},
+		"an unknown operation":                    {req: relay.Request{Action: relay.UnknownAction{Name: "dance", Chat: "@ann"}}, want: "unsupported op dance"},
+		"an operation the bot cannot do":          {req: relay.Request{Action: relay.Prompt{Chat: "@ann", PromptID: "p", Content: "?", Kind: "choice", Options: []relay.PromptOption{{ID: "a", Label: "a"}}}}, want: "unsupported op prompt"},
+		"a platform that is not an identity":      {req: relay.Request{Platform: "telegram", Action: relay.Send{Chat: "@ann", Content: "x"}}, want: "telegram egress declined: target is not an approved destination for this connection"},
+		"a bot that is not an identity":           {req: relay.Request{Platform: loopback.ID, Bot: "other", Action: relay.Send{Chat: "@ann", Content: "x"}}, want: declined},
+		"the identity by name":                    {req: relay.Request{Platform: loopback.ID, Bot: loopback.Handle, Action: relay.Send{Chat: "@ann", Content: "x"}}},
+		"chat info of a stranger is the same no":  {req: relay.Request{Action: relay.GetChatInfo{Chat: "@eve"}}, want: declined},
+		"a follow-up with nothing to wield":       {req: relay.Request{Action: relay.FollowUp{Session: "agent:main:loopback:dm:@ann", Kind: "discord.interaction_token", Content: "x"}}, want: "follow_up declined: no capability for this session"},
+		"a send without a chat":                   {req: relay.Request{Action: relay.UnknownAction{Name: relay.OpSend, Reason: "chat_id"}}, want: "unsupported op send"},
+		"edit of a message in an approved chat":   {req: relay.Request{Action: relay.Edit{Chat: "@ann", Message: "none", Content: "x"}}, want: "message"},
+		"a grant that was released is none":       {set: grantedThenReleased, req: send("garden", "x"), want: declined},
+		"a grant on the chat of an instance only": {set: func(r *rig) { r.claim("home", "garden"); r.enroll("kids") }, req: send("garden", "x")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t)
+			r.enroll("home", "ann")
+			if tc.set != nil {
+				tc.set(r)
+			}
+			before := len(r.net.Acts())
+			g := r.dial("home")
+			if in := len(r.texts("home")); in > 0 {
+				g.inbound()
+			}
+			res := g.do(tc.req)
+			switch {
+			case tc.want == "" && res.Err != nil:
+				t.Errorf("error = %q, want success", res.Err.Public)
+			case tc.want == "" && len(r.net.Acts()) != before+1:
+				t.Errorf("the bot did %d things, want one", len(r.net.Acts())-before)
+			case tc.want != "" && (res.Err == nil || !strings.Contains(res.Err.Public, tc.want)):
+				t.Errorf("result = %+v, want an error with %q", res, tc.want)
+			case tc.want == declined && res.Err.Code != relay.CodeEgressDeclined:
+				t.Errorf("code = %q, want %q", res.Err.Code, relay.CodeEgressDeclined)
+			case tc.want != "" && len(r.net.Acts()) != before:
+				t.Error("a refused action reached the platform")
+			}
+		})
+	}
+}
+
+func heardThenUnbound(r *rig) {
+	r.say(loopback.Message{User: "ann", Chat: "garden", Text: "x"})
+	if err := r.db.Unbind(r.t.Context(), "home", loopback.ID, "ann"); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+func grantedThenReleased(r *rig) {
+	r.claim("home", "garden")
+	if err := r.db.Release(r.t.Context(), "home", loopback.ID, "", "garden"); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+func TestHello(t *testing.T) {
+	for name, tc := range map[string]struct {
+		hello wire.Hello
+		want  relay.PlatformID
+		ops   bool
+	}{
+		"a hosted bot":                {wire.Hello{Platform: loopback.ID, BotID: loopback.Handle}, loopback.ID, true},
+		"a platform without a bot id": {wire.Hello{Platform: loopback.ID}, loopback.ID, true},
+		"relay has the least common":  {wire.Hello{Platform: relay.RelayPlatform}, relay.RelayPlatform, true},
+		"a platform nobody hosts":     {wire.Hello{Platform: "irc", BotID: "7"}, "irc", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t)
+			r.enroll("home", "ann")
+			g := r.dialOnly("home")
+			g.send(tc.hello)
+			d, ok := g.read().(wire.Descriptor)
+			if !ok || d.Platform != tc.want || (len(d.SupportedOps) > 0) != tc.ops || d.MaxMessageLength <= 0 {
+				t.Fatalf("descriptor = %+v, want platform %s", d, tc.want)
+			}
+			res := g.do(send("@ann", "x"))
+			if (res.Err == nil) != tc.ops {
+				t.Errorf("send = %+v, want success %v", res, tc.ops)
+			}
+		})
+	}
+}
+
+func TestANewerSessionTakesOver(t *testing.T) {
+	r := newRig(t)
+	r.enroll("home", "ann")
+	r.say(loopback.Message{User: "ann", Text: "one"})
+	old := r.dial("home")
+	old.inbound()
+	newer := r.dial("home")
+	if code := old.closed(); code != session.CodeReplaced {
+		t.Errorf("the older session closed with %d, want %d", code, session.CodeReplaced)
+	}
+	if in := newer.inbound(); in.Event.Text != "one" {
+		t.Errorf("the newer session got %q, want the entry in flight", in.Event.Text)
+	}
+	old2 := r.dialOnly("home") // says nothing, so it replaces nobody
+	newer.send(wire.InboundAck{Buffer: "x"})
+	if res := newer.do(send("@ann", "still here")); res.Err != nil {
+		t.Errorf("send after a silent dial = %+v", res)
+	}
+	_ = old2.conn.CloseNow()
+}
+
+func TestACopiedCredentialIsRefusedAndTold(t *testing.T) {
+	r := newRig(t)
+	r.enroll("home", "ann")
+	var last *gateway
+	for i := range maxTakeovers + 2 {
+		last = r.dial("home", fmt.Sprintf("from=127.0.0.%d", 1+i%2))
+	}
+	if got := r.hub.Warning("home"); got != "copied_credential" {
+		t.Errorf("warning = %q, want copied_credential", got)
+	}
+	late := r.dialOnly("home", "from=127.0.0.9")
+	if code := late.closed(); code == session.CodeUnauthorized || code == session.CodeReplaced {
+		t.Errorf("the next dial closed with %d, want a refusal that is no verdict", code)
+	}
+	if res := last.do(send("@ann", "x")); res.Err != nil {
+		t.Errorf("the newest session does not stay: %+v", res)
+	}
+}
+
+func TestRevocationClosesTheSocketAtOnce(t *testing.T) {
+	r := newRig(t)
+	r.enroll("home", "ann")
+	g := r.dial("home")
+	if _, err := r.db.Revoke(t.Context(), "home"); err != nil {
+		t.Fatal(err)
+	}
+	r.bus.Publish(bus.Revoked{Gateway: "home"})
+	if code := g.closed(); code != session.CodeUnauthorized {
+		t.Errorf("closed with %d, want 4401", code)
+	}
+	if code := r.dialOnly("home").closed(); code != session.CodeUnauthorized {
+		t.Errorf("a dial that slipped through closed with %d, want 4401", code)
+	}
+}
+
+func TestGoingIdle(t *testing.T) {
+	r := newRig(t)
+	r.enroll("home", "ann")
+	g := r.dial("home")
+	g.send(wire.GoingIdle{})
+	if f := g.read(); f != (wire.GoingIdleAck{}) {
+		t.Fatalf("frame = %T, want going_idle_ack", f)
+	}
+	r.say(loopback.Message{User: "ann", Text: "while asleep"})
+	i, err := r.db.Instance(t.Context(), "home")
+	if err != nil || !i.Asleep {
+		t.Fatalf("instance = %+v, %v, want asleep", i, err)
+	}
+	if res := g.do(send("@ann", "still on the same socket")); res.Err != nil {
+		t.Fatalf("send = %+v", res) // and no inbound frame came before it
+	}
+	_ = g.conn.Close(websocket.StatusNormalClosure, "")
+	again := r.dial("home")
+	if in := again.inbound(); in.Event.Text != "while asleep" {
+		t.Errorf("inbound = %q, want what waited", in.Event.Text)
+	}
+	if i, err = r.db.Instance(t.Context(), "home"); err != nil || i.Asleep {
+		t.Errorf("instance = %+v, %v, want awake after the hello", i, err)
+	}
+}
+
+func TestInterruptComesBackToTheInstanceThatRunsTheTurn(t *testing.T) {
+	r := newRig(t)
+	r.enroll("home", "ann")
+	r.enroll("kids", "bob")
+	home, kids := r.dial("home"), r.dial("kids")
+	r.say(loopback.Message{User: "ann", Text: "work"})
+	home.inbound()
+	key := relay.SessionKey("agent:main:loopback:dm:@ann")
+	kids.send(wire.Interrupt{Session: "agent:main:loopback:dm:@nobody"}) // a no-op
+	kids.send(wire.Interrupt{Session: key})
+	f, ok := home.read().(wire.InterruptInbound)
+	if !ok || f.Session != key || f.Chat != "@ann" {
+		t.Errorf("frame = %+v, want the interrupt of %s", f, key)
+	}
+}

@@ -1,0 +1,172 @@
+// Package server is the connector's front door: the listener, its routes, the upgrade of a
+// gateway's socket, health, and the order in which everything starts and stops. It decides
+// who is let in, and nothing about what is said afterwards (relay/session and relay/hub do).
+//
+// Invariants:
+//
+//  1. 4401 says "this credential is dead" and is sent for nothing else: June and August gateways
+//     switch their relay off for good when they read it.
+//  2. No session is taken before its credential was verified.
+//  3. Nothing is accepted after the stop began, and Run returns only after everything it started
+//     has ended.
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/relay/delivery"
+	"github.com/hermes-connector/hermes-connector/relay/hub"
+	"github.com/hermes-connector/hermes-connector/relay/token"
+)
+
+// plainRequests bounds how long a stop waits for requests that are no sessions.
+const plainRequests = 2 * time.Second
+
+// Options are the server's settings; the zero value means the defaults.
+type Options struct {
+	Log *slog.Logger // nil means discard
+	// TrustedProxies are the peers whose X-Forwarded-For counts.
+	TrustedProxies []netip.Prefix
+}
+
+// Server is the front door. Make one with New, run it once.
+type Server struct {
+	// Set once, by New.
+	hub     *hub.Hub
+	auth    *token.Authority
+	log     *slog.Logger
+	proxies []netip.Prefix
+
+	failed failures
+
+	mu       sync.Mutex     // guards stopping, and sessions.Add against it
+	stopping bool           // no upgrade is begun any more
+	sessions sync.WaitGroup // upgrades under way and the sessions they became
+}
+
+// New makes a server. Nothing listens before Run.
+func New(h *hub.Hub, auth *token.Authority, o Options) *Server {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	return &Server{hub: h, auth: auth, log: o.Log, proxies: o.TrustedProxies}
+}
+
+// Run serves on l, and runs the hub, until ctx ends; then it stops in order and returns nil.
+// When hurry ends, the stop no longer waits for running actions. A failed database or listener
+// ends Run with its error. l is closed when Run returns.
+func (s *Server) Run(ctx, hurry context.Context, l net.Listener) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	// Sessions and hub outlive ctx: the stop is in order, not at once.
+	hubCtx, stopHub := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopHub()
+	sessions, endSessions := context.WithCancelCause(hubCtx)
+	defer endSessions(nil)
+
+	srv := &http.Server{
+		Handler:           s.routes(sessions, hurry),
+		ReadHeaderTimeout: 10 * time.Second,
+		ReadTimeout:       60 * time.Second,
+		IdleTimeout:       2 * time.Minute,
+		MaxHeaderBytes:    32 << 10,
+		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
+	}
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		if err := srv.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+			cancel(fmt.Errorf("serve: %w", err))
+		}
+	})
+	wg.Go(func() {
+		if err := s.hub.Run(hubCtx); err != nil {
+			cancel(err)
+		}
+	})
+
+	<-ctx.Done()
+	cause := context.Cause(ctx)
+	// No new sessions; running actions finish and sessions close; platforms stop.
+	s.refuse()
+	endSessions(delivery.ErrShutdown)
+	plain, giveUp := context.WithTimeout(context.WithoutCancel(ctx), plainRequests)
+	defer giveUp()
+	_ = srv.Shutdown(plain) // closes the listener first; does not know of sessions
+	s.sessions.Wait()
+	_ = srv.Close()
+	stopHub()
+	wg.Wait()
+	if errors.Is(cause, context.Canceled) {
+		return nil
+	}
+	return cause
+}
+
+// refuse turns upgrades away from now on.
+func (s *Server) refuse() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.stopping = true
+}
+
+// enter counts an upgrade in, unless the stop has come so far that nobody waits for it.
+func (s *Server) enter() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.stopping {
+		s.sessions.Add(1)
+	}
+	return !s.stopping
+}
+
+// routes are matched exactly, without the cleaning and redirecting of http.ServeMux: the
+// gateway's client turns a redirected POST into a GET.
+func (s *Server) routes(ctx, hurry context.Context) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/relay":
+			only(w, r, http.MethodGet, func() { s.upgrade(ctx, hurry, w, r) })
+		case "/healthz":
+			only(w, r, http.MethodGet, func() { answer(w, http.StatusOK, map[string]bool{"ok": true}) })
+		case "/readyz":
+			only(w, r, http.MethodGet, func() { s.ready(w) })
+		default:
+			answer(w, http.StatusNotFound, map[string]string{"error": "not found"})
+		}
+	})
+}
+
+func (s *Server) ready(w http.ResponseWriter) {
+	ready := s.hub.Ready()
+	status := http.StatusOK
+	if !ready {
+		status = http.StatusServiceUnavailable
+	}
+	answer(w, status, map[string]bool{"ready": ready})
+}
+
+// only calls do for requests of the given method (and HEAD where GET is meant).
+func only(w http.ResponseWriter, r *http.Request, method string, do func()) {
+	if r.Method != method && !(method == http.MethodGet && r.Method == http.MethodHead) {
+		w.Header().Set("Allow", method)
+		answer(w, http.StatusMethodNotAllowed, map[string]string{"error": "method not allowed"})
+		return
+	}
+	do()
+}
+
+func answer(w http.ResponseWriter, status int, body any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(body) // the peer may be gone; there is nobody else to tell
+}

@@ -1,0 +1,329 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/wire"
+)
+
+const (
+	// actionTime is how long after it was read an action is answered at the latest. The gateway
+	// waits for 30 s.
+	actionTime = 25 * time.Second
+	// answerTime of it is kept back from the handler, whose own account of a deadline says more
+	// than ours.
+	answerTime = 250 * time.Millisecond
+
+	maxParallel = 16  // chats acted on at once
+	maxWaiting  = 256 // actions waiting in all chats
+)
+
+var (
+	errUnidentified = &relay.ActionError{Outcome: relay.NotSent, Public: "network: no hello on this connection yet"}
+	errStopping     = &relay.ActionError{Outcome: relay.NotSent, Public: "network: the connector is stopping"}
+	errWaited       = &relay.ActionError{Outcome: relay.NotSent, Public: "network: not sent in time"}
+	errTimedOut     = &relay.ActionError{Outcome: relay.MaybeSent, Public: "timed out"}
+)
+
+// outbound takes in one action, read at at. It never blocks.
+func (s *Session) outbound(work context.Context, r relay.Request, at time.Time) {
+	if !s.greeted {
+		s.result(r, relay.Result{}, errUnidentified)
+		return
+	}
+	if a, ok := r.Action.(relay.UnknownAction); ok {
+		s.result(r, relay.Result{}, unknown(a))
+		return
+	}
+	s.acts.take(work, r, at)
+}
+
+// unknown is the answer to an operation nobody here has heard of, or whose fields do not fit.
+func unknown(a relay.UnknownAction) error {
+	e := relay.Unsupported(a.Name)
+	if a.Reason != "" {
+		e.Public += ": " + a.Reason
+	}
+	return e
+}
+
+// result queues the answer to r. It never blocks.
+func (s *Session) result(r relay.Request, res relay.Result, err error) {
+	s.Tell(wire.OutboundResult{ID: r.ID, Op: r.Action.Op(), Result: res, Err: relay.Explain(err)})
+}
+
+// actions is a session's queue: one line per chat, each with a worker while there is something
+// in it.
+type actions struct {
+	// Set once, by newActions.
+	s     *Session
+	slots chan struct{} // capacity maxParallel: full while as many actions run, the next waits
+	done  chan struct{} // closed once nothing more is taken and everything is answered
+
+	running sync.WaitGroup // workers and the timers of actions
+
+	mu      sync.Mutex // guards the fields below, and those of every action
+	lines   map[chatKey]*line
+	waiting int // in all lines
+	owed    int // actions not answered yet
+	refused bool
+}
+
+// chatKey names a chat as the gateway did. A follow-up names a session instead.
+type chatKey struct {
+	platform relay.PlatformID
+	bot      relay.BotID
+	chat     relay.ChatID
+	session  relay.SessionKey
+}
+
+// line is one chat's waiting actions, oldest first.
+type line struct{ waiting []*action }
+
+// action is one request on its way.
+type action struct {
+	// Set once.
+	relay.Request
+	deadline time.Time   // for the handler
+	timer    *time.Timer // answers the action if nobody else has
+
+	// Guarded by actions.mu.
+	picked   bool
+	answered bool
+}
+
+func newActions(s *Session) *actions {
+	return &actions{
+		s: s, slots: make(chan struct{}, maxParallel), done: make(chan struct{}),
+		lines: make(map[chatKey]*line),
+	}
+}
+
+// take queues r, or answers it at once. It never blocks; only the reader calls it.
+func (q *actions) take(work context.Context, r relay.Request, at time.Time) {
+	a := &action{Request: r, deadline: at.Add(actionTime - answerTime)}
+	old, err := q.enqueue(work, a, at)
+	switch {
+	case err != nil:
+		q.s.result(r, relay.Result{}, err)
+	case old != nil:
+		q.s.o.Count(CountReplaced)
+		q.answer(old, replacedResult(old.Action), nil)
+	}
+}
+
+// enqueue puts a into its chat's line, in the place of the waiting action it makes pointless, if
+// there is one.
+func (q *actions) enqueue(work context.Context, a *action, at time.Time) (old *action, err error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.refused {
+		return nil, errStopping
+	}
+	key := keyOf(a.Request)
+	l := q.lines[key]
+	i := -1
+	if l != nil {
+		i = slices.IndexFunc(l.waiting, func(old *action) bool { return replaces(a.Action, old.Action) })
+	}
+	if i < 0 && q.waiting >= maxWaiting {
+		q.s.o.Count(CountBusy)
+		return nil, relay.Busy()
+	}
+	q.owed++
+	q.running.Add(1)
+	a.timer = time.AfterFunc(time.Until(at.Add(actionTime)), func() {
+		defer q.running.Done()
+		q.expire(key, a)
+	})
+	if i >= 0 {
+		old, l.waiting[i] = l.waiting[i], a
+		return old, nil
+	}
+	q.waiting++
+	if l != nil {
+		l.waiting = append(l.waiting, a)
+		return nil, nil
+	}
+	l = &line{waiting: []*action{a}}
+	q.lines[key] = l
+	q.running.Go(func() { q.work(work, key, l) })
+	return nil, nil
+}
+
+// refuse takes nothing more in.
+func (q *actions) refuse() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.refused = true
+	q.settledLocked()
+}
+
+// settledLocked closes done when it is time. q.mu must be held.
+func (q *actions) settledLocked() {
+	if q.refused && q.owed == 0 {
+		select {
+		case <-q.done:
+		default:
+			close(q.done)
+		}
+	}
+}
+
+// wait returns when every worker has. Nothing may be taken in any more.
+func (q *actions) wait() { q.running.Wait() }
+
+// answer sends a's result, and reports false if it has one already. It never blocks.
+func (q *actions) answer(a *action, res relay.Result, err error) bool {
+	q.mu.Lock()
+	first := !a.answered
+	a.answered = true
+	q.mu.Unlock()
+	if !first {
+		return false
+	}
+	if a.timer.Stop() {
+		q.running.Done()
+	}
+	q.s.result(a.Request, res, err)
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.owed--
+	q.settledLocked()
+	return true
+}
+
+// expire answers an action whose time is up. A picked one may still come to something: its
+// worker goes on, and the chat's next action waits for it.
+func (q *actions) expire(key chatKey, a *action) {
+	q.mu.Lock()
+	picked := a.picked
+	if !picked {
+		q.removeLocked(q.lines[key], a)
+	}
+	q.mu.Unlock()
+	err := errWaited
+	if picked {
+		err = errTimedOut
+	}
+	if q.answer(a, relay.Result{}, err) {
+		q.s.o.Count(CountLate)
+	}
+}
+
+// removeLocked takes a out of its line, if it waits there. q.mu must be held.
+func (q *actions) removeLocked(l *line, a *action) {
+	if l == nil {
+		return
+	}
+	if i := slices.Index(l.waiting, a); i >= 0 {
+		l.waiting = slices.Delete(l.waiting, i, i+1)
+		q.waiting--
+	}
+}
+
+// work is one chat's worker. It ends when its line is empty, or answers what is left when ctx ends.
+func (q *actions) work(ctx context.Context, key chatKey, l *line) {
+	for {
+		head := q.head(key, l)
+		if head == nil {
+			return
+		}
+		if err := q.open(ctx, head); err != nil {
+			if q.withdraw(l, head) {
+				q.answer(head, relay.Result{}, err)
+			}
+			continue
+		}
+		select {
+		case q.slots <- struct{}{}:
+		case <-ctx.Done():
+			continue // open says so to each of them
+		}
+		if a := q.pick(l); a != nil {
+			res, err := q.do(ctx, a)
+			q.answer(a, res, err)
+		}
+		<-q.slots
+	}
+}
+
+// head is the action next in line; without one the line is gone, and so must the worker be.
+func (q *actions) head(key chatKey, l *line) *action {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(l.waiting) == 0 {
+		delete(q.lines, key)
+		return nil
+	}
+	return l.waiting[0]
+}
+
+// withdraw takes a out of line; false when it has been replaced, expired or answered.
+func (q *actions) withdraw(l *line, a *action) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	before := q.waiting
+	q.removeLocked(l, a)
+	return q.waiting < before
+}
+
+// pick takes the next action out of line, to be carried out. It may be another one than the gate
+// was opened for: a newer edit, or the one behind if time ran out.
+func (q *actions) pick(l *line) *action {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(l.waiting) == 0 {
+		return nil
+	}
+	a := l.waiting[0]
+	l.waiting = slices.Delete(l.waiting, 0, 1)
+	q.waiting--
+	a.picked = true
+	return a
+}
+
+// open waits until a could leave. An error is its answer, always one that says it was not sent.
+func (q *actions) open(ctx context.Context, a *action) (err error) {
+	if ctx.Err() != nil {
+		return errStopping
+	}
+	switch a.Action.(type) {
+	case relay.Typing, relay.React:
+		return nil // dropped by the platform rather than kept for later
+	}
+	ctx, cancel := context.WithDeadline(ctx, a.deadline)
+	defer cancel()
+	defer func() {
+		if v := recover(); v != nil {
+			q.s.panicked("gate", v)
+			err = errWaited
+		}
+	}()
+	err = q.s.h.WaitOpen(ctx, q.s, a.Request)
+	var ae *relay.ActionError
+	switch {
+	case err == nil || errors.As(err, &ae):
+		return err
+	default:
+		return errWaited
+	}
+}
+
+// do has the handler carry a out.
+func (q *actions) do(ctx context.Context, a *action) (res relay.Result, err error) {
+	ctx, cancel := context.WithDeadline(ctx, a.deadline)
+	defer cancel()
+	defer func() {
+		if v := recover(); v != nil {
+			q.s.panicked("action", v)
+			res, err = relay.Result{}, errTimedOut
+		}
+	}()
+	return q.s.h.Do(ctx, q.s, a.Request)
+}

@@ -1,0 +1,49 @@
+package session
+
+import (
+	"context"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/wire"
+)
+
+// Handler is what a session needs from its owner. One handler serves all sessions; s tells
+// which. A panic in any method but Pump is caught, counted, and costs that one frame or action.
+//
+// An error from Hello, Pump, Ack or GoingIdle ends the session: with the code and reason of a
+// *Closed if it is one, else with 1013 "try again later".
+type Handler interface {
+	// Hello is called by the reader for every hello, one at a time, in order, and never while
+	// GoingIdle runs. It may wait for a commit and for nothing else. The descriptor it returns is
+	// queued before anything a later frame causes; Pump is called after the first one is queued.
+	// A hello ends the flip of a going_idle on the same socket.
+	Hello(ctx context.Context, s *Session, h wire.Hello) (relay.Descriptor, error)
+
+	// Pump is called once, on its own goroutine, after the first descriptor was queued. It
+	// pushes deliveries with s.Push until ctx ends, which happens the moment the session begins
+	// to end; context.Cause tells why. It returns nil then.
+	Pump(ctx context.Context, s *Session) error
+
+	// Ack is called by the reader. It may wait for a commit. It is also called while the
+	// connector stops and Pump has returned.
+	Ack(ctx context.Context, s *Session, id relay.BufferID) error
+
+	// GoingIdle is called on its own goroutine, one at a time, and may block. It returns nil once
+	// nothing more will be pushed until the next hello; the acknowledgement is queued then. ctx
+	// ends with the socket.
+	GoingIdle(ctx context.Context, s *Session) error
+
+	// Interrupt is called by the reader. It must not block. reason is nil when none was given.
+	Interrupt(ctx context.Context, s *Session, key relay.SessionKey, reason *string)
+
+	// WaitOpen is called by a chat's worker before it picks the chat's next action, which is r
+	// unless a newer one replaces it meanwhile. It blocks until the chat's rate limit lets an
+	// action leave. An error is r's answer. Not called for typing and reactions, which are
+	// dropped rather than queued. ctx ends shortly before r must be answered.
+	WaitOpen(ctx context.Context, s *Session, r relay.Request) error
+
+	// Do carries out r, on its chat's worker. ctx ends shortly before r must be answered,
+	// 25 s after its frame was read, and does not end with the socket. Its error is reduced by
+	// relay.Explain; the handler logs what is worth it.
+	Do(ctx context.Context, s *Session, r relay.Request) (relay.Result, error)
+}

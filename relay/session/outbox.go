@@ -1,0 +1,143 @@
+package session
+
+import (
+	"context"
+	"sync"
+)
+
+const (
+	// outboxRoom is how many frames may wait before push does.
+	outboxRoom = 64
+	// outboxMax is how many frames may wait at all. More answers than that are owed only to a
+	// gateway that asks and does not read.
+	outboxMax = 1024
+)
+
+// outbox is the queue of encoded frames in front of the writer. push waits for room (the pump,
+// which has time); put never does (answers, which have none). Both keep one order. There is a
+// writer while there is something to write: an idle session has none.
+type outbox struct {
+	mu     sync.Mutex // guards the fields below
+	frames [][]byte
+	room   chan struct{} // closed and replaced when room was made; nil while nobody waits
+	closed bool
+	write  func()        // starts a writer; nil before open
+	busy   chan struct{} // closed when the writer ends; nil while there is none
+}
+
+type putOutcome int
+
+const (
+	putQueued putOutcome = iota
+	putDropped
+	putOverflow
+)
+
+// open lets writers start. write must start one that calls next until that returns false.
+func (o *outbox) open(write func()) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.write = write
+	o.startLocked()
+}
+
+// push queues frame once fewer than outboxRoom wait. It returns ctx's error or ErrEnded instead.
+func (o *outbox) push(ctx context.Context, frame []byte) error {
+	for {
+		o.mu.Lock()
+		if o.closed {
+			o.mu.Unlock()
+			return ErrEnded
+		}
+		if err := ctx.Err(); err != nil {
+			o.mu.Unlock()
+			return err
+		}
+		if len(o.frames) < outboxRoom {
+			o.addLocked(frame)
+			o.mu.Unlock()
+			return nil
+		}
+		if o.room == nil {
+			o.room = make(chan struct{})
+		}
+		room := o.room
+		o.mu.Unlock()
+		select {
+		case <-ctx.Done():
+		case <-room:
+		}
+	}
+}
+
+// put queues frame at once, or says why not.
+func (o *outbox) put(frame []byte) putOutcome {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	switch {
+	case o.closed:
+		return putDropped
+	case len(o.frames) >= outboxMax:
+		return putOverflow
+	}
+	o.addLocked(frame)
+	return putQueued
+}
+
+// addLocked appends frame. o.mu must be held.
+func (o *outbox) addLocked(frame []byte) {
+	o.frames = append(o.frames, frame)
+	o.startLocked()
+}
+
+// startLocked starts a writer if there is none and one is needed. o.mu must be held.
+func (o *outbox) startLocked() {
+	if o.write != nil && o.busy == nil && len(o.frames) > 0 {
+		o.busy = make(chan struct{})
+		o.write()
+	}
+}
+
+// next is the oldest frame; without one the writer must end. Only the writer calls it.
+func (o *outbox) next() (frame []byte, ok bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if len(o.frames) == 0 {
+		o.frames = nil // an idle session keeps nothing
+		close(o.busy)
+		o.busy = nil
+		return nil, false
+	}
+	frame, o.frames[0] = o.frames[0], nil
+	o.frames = o.frames[1:]
+	if len(o.frames) < outboxRoom {
+		o.wakePushersLocked()
+	}
+	return frame, true
+}
+
+// wakePushersLocked lets waiting pushes look again. o.mu must be held.
+func (o *outbox) wakePushersLocked() {
+	if o.room != nil {
+		close(o.room)
+		o.room = nil
+	}
+}
+
+// close refuses frames from now on; those that wait are still written with flush, and dropped
+// without. The channel is closed when the writer has ended.
+func (o *outbox) close(flush bool) <-chan struct{} {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.closed = true
+	if !flush {
+		o.frames = nil
+	}
+	o.wakePushersLocked()
+	if o.busy == nil {
+		none := make(chan struct{})
+		close(none)
+		return none
+	}
+	return o.busy
+}

@@ -1,0 +1,342 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/wire"
+)
+
+// hub is a Handler made of functions. What is not given does nothing, successfully.
+type hub struct {
+	hello     func(*Session, wire.Hello) (relay.Descriptor, error)
+	pump      func(context.Context, *Session) error
+	ack       func(relay.BufferID) error
+	goingIdle func(context.Context, *Session) error
+	interrupt func(relay.SessionKey, *string)
+	waitOpen  func(context.Context, relay.Request) error
+	do        func(context.Context, relay.Request) (relay.Result, error)
+}
+
+func (h *hub) Hello(_ context.Context, s *Session, f wire.Hello) (relay.Descriptor, error) {
+	if h.hello != nil {
+		return h.hello(s, f)
+	}
+	return relay.Bare(f.Platform), nil
+}
+
+func (h *hub) Pump(ctx context.Context, s *Session) error {
+	if h.pump != nil {
+		return h.pump(ctx, s)
+	}
+	<-ctx.Done()
+	return nil
+}
+
+func (h *hub) Ack(_ context.Context, _ *Session, id relay.BufferID) error {
+	if h.ack != nil {
+		return h.ack(id)
+	}
+	return nil
+}
+
+func (h *hub) GoingIdle(ctx context.Context, s *Session) error {
+	if h.goingIdle != nil {
+		return h.goingIdle(ctx, s)
+	}
+	return nil
+}
+
+func (h *hub) Interrupt(_ context.Context, _ *Session, key relay.SessionKey, reason *string) {
+	if h.interrupt != nil {
+		h.interrupt(key, reason)
+	}
+}
+
+func (h *hub) WaitOpen(ctx context.Context, _ *Session, r relay.Request) error {
+	if h.waitOpen != nil {
+		return h.waitOpen(ctx, r)
+	}
+	return nil
+}
+
+func (h *hub) Do(ctx context.Context, _ *Session, r relay.Request) (relay.Result, error) {
+	if h.do != nil {
+		return h.do(ctx, r)
+	}
+	return relay.Result{}, nil
+}
+
+// counts is an Options.Count that can be read.
+type counts struct {
+	mu sync.Mutex
+	n  map[string]int
+}
+
+func (c *counts) add(name string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.n == nil {
+		c.n = make(map[string]int)
+	}
+	c.n[name]++
+}
+
+func (c *counts) get(name string) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.n[name]
+}
+
+// oneConn is a listener that has one connection to give.
+type oneConn struct {
+	conn   chan net.Conn
+	closed chan struct{}
+}
+
+func (l *oneConn) Accept() (net.Conn, error) {
+	select {
+	case c := <-l.conn:
+		return c, nil
+	case <-l.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (l *oneConn) Close() error   { close(l.closed); return nil }
+func (l *oneConn) Addr() net.Addr { return &net.UnixAddr{Name: "pipe"} }
+
+// rig is a session and its gateway, joined by a pipe without any buffer: what the gateway does
+// not read blocks the session at once.
+type rig struct {
+	t      *testing.T
+	s      *Session
+	counts *counts
+	end    context.CancelCauseFunc // ends Run's context
+	hurry  context.CancelFunc
+	run    chan error // Run's result
+
+	gw     *websocket.Conn // the gateway's side
+	wire   net.Conn        // below it
+	frames chan wire.Frame // what the gateway read, if it listens
+	closed chan error      // why the gateway's reading ended
+
+	helpers sync.WaitGroup
+}
+
+// inBubble runs f in virtual time with a session that serves h. The gateway does not read until
+// the test calls listen, and has not said hello.
+func inBubble(t *testing.T, h *hub, o Options, f func(t *testing.T, r *rig)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		r := &rig{
+			t: t, counts: &counts{}, run: make(chan error, 1),
+			frames: make(chan wire.Frame, 4096), closed: make(chan error, 1),
+		}
+		o.Count = r.counts.add
+		ctx, end := context.WithCancelCause(t.Context())
+		r.end = end
+		hurry, cut := context.WithCancel(t.Context())
+		r.hurry = cut
+		made := make(chan *Session)
+		l := &oneConn{conn: make(chan net.Conn, 1), closed: make(chan struct{})}
+		srv := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+			conn, err := websocket.Accept(w, req, nil)
+			if err != nil {
+				t.Errorf("accept: %v", err)
+				return
+			}
+			peer := Peer{Gateway: "g1", Instance: "i1", Tenant: "home", Addr: netip.MustParseAddr("192.0.2.1")}
+			s := New(conn, peer, h, o)
+			made <- s
+			r.run <- s.Run(ctx, hurry)
+		})}
+		served := make(chan struct{})
+		go func() { defer close(served); _ = srv.Serve(l) }()
+
+		near, far := net.Pipe()
+		l.conn <- near
+		r.wire = far
+		dialled := make(chan struct{})
+		go func() {
+			defer close(dialled)
+			client := &http.Client{Transport: &http.Transport{
+				DialContext: func(context.Context, string, string) (net.Conn, error) { return far, nil },
+			}}
+			var err error
+			r.gw, _, err = websocket.Dial(t.Context(), "ws://connector/relay", &websocket.DialOptions{HTTPClient: client})
+			if err != nil {
+				t.Errorf("dial: %v", err)
+			}
+		}()
+		r.s = <-made
+		<-dialled
+		r.gw.SetReadLimit(-1)
+
+		f(t, r)
+
+		end(errors.New("test is over"))
+		cut()
+		_ = r.gw.CloseNow()
+		_ = far.Close()
+		_ = srv.Close()
+		<-served
+		r.helpers.Wait()
+	})
+}
+
+// listen reads what the session sends, and so answers its pings, until the connection ends.
+func (r *rig) listen() {
+	r.helpers.Go(func() {
+		var split wire.Splitter
+		for {
+			_, message, err := r.gw.Read(context.WithoutCancel(r.t.Context()))
+			if err != nil {
+				r.closed <- err
+				return
+			}
+			lines, err := split.Feed(message)
+			if err != nil {
+				r.t.Errorf("split: %v", err)
+			}
+			for _, line := range lines {
+				f, err := wire.DecodeFromConnector(line)
+				if err != nil {
+					r.t.Errorf("decode: %v", err)
+				}
+				r.frames <- f
+			}
+		}
+	})
+}
+
+// swallow reads the connection below the gateway, which therefore answers neither pings nor a
+// close.
+func (r *rig) swallow() {
+	r.helpers.Go(func() { _, _ = io.Copy(io.Discard, r.wire) })
+}
+
+// babble writes acknowledgements until the connection is gone.
+func (r *rig) babble() {
+	r.helpers.Go(func() {
+		message := []byte(`{"type":"inbound_ack","bufferId":"1-1"}` + "\n")
+		for r.gw.Write(context.WithoutCancel(r.t.Context()), websocket.MessageText, message) == nil {
+			time.Sleep(10 * time.Millisecond)
+		}
+	})
+}
+
+// greet says hello and takes the descriptor.
+func (r *rig) greet() {
+	r.t.Helper()
+	r.listen()
+	r.send(wire.Hello{Platform: "telegram", BotID: "42"})
+	if _, ok := r.next().(wire.Descriptor); !ok {
+		r.t.Fatalf("the answer to the hello is no descriptor")
+	}
+}
+
+func (r *rig) send(f wire.Frame) {
+	r.t.Helper()
+	line, err := wire.Encode(f)
+	if err != nil {
+		r.t.Fatalf("encode: %v", err)
+	}
+	r.write(line)
+}
+
+func (r *rig) write(message []byte) {
+	r.t.Helper()
+	if err := r.gw.Write(context.WithoutCancel(r.t.Context()), websocket.MessageText, message); err != nil {
+		r.t.Errorf("write: %v", err)
+	}
+}
+
+// ask sends an action of the chat "c" unless it names another.
+func (r *rig) ask(id relay.RequestID, a relay.Action) {
+	r.t.Helper()
+	r.send(wire.Outbound{Request: relay.Request{ID: id, Action: a}})
+}
+
+// next is the next frame the gateway reads. It waits an hour of virtual time at most.
+func (r *rig) next() wire.Frame {
+	r.t.Helper()
+	select {
+	case f := <-r.frames:
+		return f
+	case <-time.After(time.Hour):
+		r.t.Fatal("no frame came")
+		return nil
+	}
+}
+
+// nothing checks that no frame has come, once nothing moves any more.
+func (r *rig) nothing() {
+	r.t.Helper()
+	synctest.Wait()
+	select {
+	case f := <-r.frames:
+		r.t.Errorf("got a frame %#v, want none", f)
+	default:
+	}
+}
+
+// result is the next frame, which must be the answer to id.
+func (r *rig) result(id relay.RequestID) wire.OutboundResult {
+	r.t.Helper()
+	f := r.next()
+	res, ok := f.(wire.OutboundResult)
+	if !ok || res.ID != id {
+		r.t.Fatalf("got %#v, want the result of %s", f, id)
+	}
+	return res
+}
+
+func (r *rig) succeeded(id relay.RequestID, want relay.MessageID) {
+	r.t.Helper()
+	if res := r.result(id); res.Err != nil || res.Result.MessageID != want {
+		r.t.Errorf("result of %s = %+v, %v, want message %q", id, res.Result, res.Err, want)
+	}
+}
+
+// refused checks that the next frame says that id failed with words that steer the gateway.
+func (r *rig) refused(id relay.RequestID, outcome relay.Outcome, words string) *relay.ActionError {
+	r.t.Helper()
+	res := r.result(id)
+	if res.Err == nil || res.Err.Outcome != outcome || !strings.Contains(res.Err.Public, words) {
+		r.t.Fatalf("result of %s = %+v, want outcome %v and %q", id, res.Err, outcome, words)
+	}
+	return res.Err
+}
+
+// wantClose waits for the end of both sides and checks the code the gateway was told.
+func (r *rig) wantClose(code websocket.StatusCode, reason string) error {
+	r.t.Helper()
+	var ce websocket.CloseError
+	if err := <-r.closed; !errors.As(err, &ce) || ce.Code != code || ce.Reason != reason {
+		r.t.Errorf("the gateway was told %v, want %d %s", err, code, reason)
+	}
+	return <-r.run
+}
+
+func (r *rig) wantCount(name string, want int) {
+	r.t.Helper()
+	synctest.Wait()
+	if got := r.counts.get(name); got != want {
+		r.t.Errorf("%s = %d, want %d", name, got, want)
+	}
+}
+
+func say(text string) relay.Send { return relay.Send{Chat: "c", Content: text} }

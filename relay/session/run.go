@@ -1,0 +1,103 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/coder/websocket"
+)
+
+// closeTime bounds the close handshake, and before it the flush at a shutdown.
+const closeTime = 2 * time.Second
+
+// Run serves the session until the gateway is gone, the owner ends it, or ctx ends, and returns
+// why: nil when ctx ended it, else a *Closed, or an error that wraps ErrHungUp or ErrLost. It owns
+// a reader, a writer, the handler's Pump and GoingIdle, and the workers of actions; none of them
+// outlives it.
+//
+// When ctx ends, no new action is taken, those that were are finished, each within its own
+// deadline, their results are flushed, and the gateway is told 1001. When the socket ends
+// otherwise, actions that were read are still carried out; their results go nowhere. Once hurry
+// ends, actions are cut short.
+func (s *Session) Run(ctx, hurry context.Context) error {
+	// live ends when the session begins to end: the pump's. socket ends after the drain: the
+	// reader's. work ends when actions are out of time: theirs.
+	live, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	socket, gone := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer gone(nil)
+	work, stopWork := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer stopWork(nil)
+	defer context.AfterFunc(hurry, func() { stopWork(context.Cause(hurry)) })()
+	s.start(end)
+
+	s.unheard = time.AfterFunc(s.o.Hello, s.noHello)
+	defer s.unheard.Stop()
+	var cause error
+	s.owned.Go(func() {
+		s.ping(live)
+		cause = s.conclude(socket, gone)
+	})
+	s.out.open(func() { s.owned.Go(func() { s.write(context.WithoutCancel(ctx)) }) })
+	s.read(contexts{live, socket, work})
+	s.owned.Wait()
+	s.acts.wait()
+	return cause
+}
+
+// conclude takes a session that begins to end to the end of its socket, which gone announces, and
+// returns what Run does.
+func (s *Session) conclude(socket context.Context, gone context.CancelCauseFunc) error {
+	s.acts.refuse()
+	cause := s.why()
+	if cause == nil { // Run's context ended
+		select {
+		case <-s.acts.done:
+		case <-s.ended: // the socket did not last
+		}
+		flush := time.NewTimer(closeTime)
+		defer flush.Stop()
+		select {
+		case <-s.out.close(true):
+		case <-s.ended:
+		case <-flush.C:
+		}
+	}
+	gone(cause)
+	s.out.close(false)
+	s.hangUp(socket, cause)
+	return cause
+}
+
+// start lets endWith end the session through end, also if it was called before Run.
+func (s *Session) start(end context.CancelCauseFunc) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.end = end
+	if s.cause != nil {
+		end(s.cause)
+	}
+}
+
+// why is the cause the session ended with; nil means that Run's context ended it.
+func (s *Session) why() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.cause
+}
+
+// hangUp closes the connection, after telling the gateway why if this side ended the session. It
+// returns within closeTime. over is a context that has ended.
+func (s *Session) hangUp(over context.Context, cause error) {
+	told := &Closed{Code: websocket.StatusGoingAway, Reason: "going away"}
+	if cause != nil && !errors.As(cause, &told) {
+		_ = s.conn.CloseNow() // nobody is there to be told
+		return
+	}
+	// The library's handshake may take 10 s, and CloseNow would only wait for it. CloseRead with
+	// a context that has ended gives up at once, and takes the socket with it.
+	late := time.AfterFunc(closeTime, func() { s.conn.CloseRead(over) })
+	defer late.Stop()
+	_ = s.conn.Close(told.Code, told.Reason)
+}

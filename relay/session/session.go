@@ -1,0 +1,227 @@
+// Package session speaks with one gateway over one WebSocket, from upgrade to close: it reads
+// and writes frames, keeps the connection alive, queues actions per chat, and answers each of
+// them once and in time.
+//
+// It decides nothing: who the gateway is was settled before New, and everything a frame asks for
+// goes to the Handler. It does not know how a frame is spelled (relay/wire does).
+//
+// Invariants:
+//
+//  1. Nothing the session started outlives Run.
+//  2. Every outbound frame that was read is answered exactly once, within 25 s, whatever the
+//     handler does; unless the socket is gone, then the answer is dropped.
+//  3. Actions of one chat are carried out one at a time, in the order they were read.
+//  4. The reader never waits for a platform or for the peer; at most for a commit.
+//  5. Frames leave in the order they were queued; a going_idle_ack leaves behind every frame
+//     pushed before the flip.
+//  6. A panic costs the one frame or the one action that caused it.
+//  7. Close code 4401 is sent only when the owner says so.
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/wire"
+)
+
+// Close codes that RFC 6455 does not define.
+const (
+	// CodeUnauthorized says that the credential is dead. Gateways take it as final.
+	CodeUnauthorized websocket.StatusCode = 4401
+	// CodeReplaced says that a newer session of the instance took over.
+	CodeReplaced websocket.StatusCode = 4000
+)
+
+// The causes for which a session ends, besides *Closed and the end of Run's context.
+var (
+	// ErrLost: the connection broke, or stopped answering.
+	ErrLost = errors.New("connection lost")
+	// ErrHungUp: the gateway closed the connection. The text names its code.
+	ErrHungUp = errors.New("gateway closed the connection")
+	// ErrEnded is what Push returns once the session is ending.
+	ErrEnded = errors.New("session ended")
+	// ErrUnencodable is what Push returns for a frame that can never be sent: it has no JSON
+	// form, or is larger than wire.MaxFrame.
+	ErrUnencodable = errors.New("frame cannot be encoded")
+)
+
+// Closed is the cause of a session that this side ended: what the gateway was told. A handler
+// that returns one from Hello, Pump, GoingIdle or Ack chooses how the session ends.
+type Closed struct {
+	Code   websocket.StatusCode
+	Reason string // goes to the gateway; at most 123 bytes, no secrets
+	Err    error  // goes to the log; may be nil
+}
+
+func (e *Closed) Error() string {
+	if e.Err != nil {
+		return fmt.Sprintf("closed %d %s: %v", int(e.Code), e.Reason, e.Err)
+	}
+	return fmt.Sprintf("closed %d %s", int(e.Code), e.Reason)
+}
+
+func (e *Closed) Unwrap() error { return e.Err }
+
+// Peer is who the socket was opened by, from the credential; nothing in a frame changes it.
+type Peer struct {
+	Gateway  relay.GatewayID
+	Instance relay.InstanceID
+	Tenant   relay.TenantID
+	SecretID string     // which of the gateway's secrets was used
+	Addr     netip.Addr // where it dialled from; tells a copied credential from a reconnect
+}
+
+// Options are a session's settings. The zero value means the defaults.
+type Options struct {
+	Hello time.Duration // how long a socket may live without a hello; 0 means 30 s
+	Log   *slog.Logger  // nil means discard
+	// Count adds one to a counter; nil means nobody counts. Any goroutine; must not block.
+	Count func(name string)
+}
+
+// What is counted through Options.Count.
+const (
+	CountBadFrame     = "session_bad_frame"     // a line that is no frame; skipped
+	CountUnknownFrame = "session_unknown_frame" // a frame type of another age; skipped
+	CountBadAck       = "session_bad_ack"       // an acknowledgement of an id we never mint
+	CountPanic        = "session_panic"         // a frame or an action whose handling panicked
+	CountBusy         = "session_busy"          // an action refused because too many wait
+	CountLate         = "session_late"          // an action answered because its time was up
+	CountReplaced     = "session_replaced"      // a waiting edit or typing replaced by a newer one
+	CountSlow         = "session_slow_closed"   // closed because the gateway did not read
+	CountNoPong       = "session_no_pong"       // closed because the gateway did not answer pings
+	CountNoHello      = "session_no_hello"      // closed because no hello came
+)
+
+// Session is one gateway's WebSocket. Make it with New and call Run once; the other methods may
+// be called from any goroutine at any time.
+type Session struct {
+	// Set once, by New.
+	conn *websocket.Conn
+	peer Peer
+	h    Handler
+	o    Options
+	log  *slog.Logger
+	out  *outbox
+	acts *actions
+	// ended is closed once cause is set.
+	ended chan struct{}
+
+	// Set once, by Run, before it reads.
+	unheard *time.Timer // ends the session if no hello comes
+
+	owned sync.WaitGroup // what Run waits for, besides the actions
+	idle  idler
+
+	mu    sync.Mutex // guards the fields below
+	cause error      // why the session ends; nil while it does not, and when Run's context ended it
+	end   context.CancelCauseFunc
+
+	// Touched by the reader only.
+	split   wire.Splitter
+	greeted bool // a hello was answered
+}
+
+// New makes the session of an accepted connection. Nothing happens on conn before Run, which
+// closes it.
+func New(conn *websocket.Conn, peer Peer, h Handler, o Options) *Session {
+	if o.Hello == 0 {
+		o.Hello = helloTime
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Count == nil {
+		o.Count = func(string) {}
+	}
+	s := &Session{
+		conn: conn, peer: peer, h: h, o: o,
+		log:   o.Log.With("gateway", peer.Gateway, "instance", peer.Instance),
+		out:   &outbox{},
+		ended: make(chan struct{}),
+	}
+	s.acts = newActions(s)
+	return s
+}
+
+// Peer is who the session speaks with.
+func (s *Session) Peer() Peer { return s.peer }
+
+// Push queues a frame behind everything queued before. It blocks while 64 frames wait, until
+// there is room, ctx ends (its error) or the session ends (ErrEnded). ErrUnencodable: the frame
+// can never be sent.
+func (s *Session) Push(ctx context.Context, f wire.Frame) error {
+	line, err := encode(f)
+	if err != nil {
+		return err
+	}
+	return s.out.push(ctx, line)
+}
+
+func encode(f wire.Frame) ([]byte, error) {
+	line, err := wire.Encode(f)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("%w: %w", ErrUnencodable, err)
+	case len(line) > wire.MaxFrame:
+		return nil, fmt.Errorf("%w: %d bytes", ErrUnencodable, len(line))
+	}
+	return line, nil
+}
+
+// Tell queues a frame like Push, but without waiting for room: answers and interrupts have no
+// time. A gateway that asks without ever reading the answers is cut off before they fill the
+// memory; a frame of a session that is over is dropped.
+func (s *Session) Tell(f wire.Frame) {
+	line, err := encode(f)
+	if err != nil {
+		s.endWith(&Closed{Code: websocket.StatusInternalError, Reason: "internal error", Err: err})
+		return
+	}
+	switch s.out.put(line) {
+	case putDropped:
+		s.log.Debug("frame dropped: the session is over", "frame", fmt.Sprintf("%T", f))
+	case putOverflow:
+		s.tooSlow()
+	case putQueued:
+	}
+}
+
+// End closes the session with a code and a reason. It returns at once; Run ends within seconds,
+// or when the running actions have. The first cause wins.
+func (s *Session) End(code websocket.StatusCode, reason string) {
+	s.endWith(&Closed{Code: code, Reason: reason})
+}
+
+// endWith begins the end. It returns false if that has happened before.
+func (s *Session) endWith(cause error) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.cause != nil {
+		return false
+	}
+	s.cause = cause
+	close(s.ended)
+	if s.end != nil {
+		s.end(cause)
+	}
+	return true
+}
+
+// endBy is endWith for an error a handler returned.
+func (s *Session) endBy(err error) {
+	var c *Closed
+	if !errors.As(err, &c) {
+		c = &Closed{Code: websocket.StatusTryAgainLater, Reason: "try again later", Err: err}
+	}
+	s.endWith(c)
+}

@@ -1,0 +1,41 @@
+package session
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/coder/websocket"
+)
+
+// writeTime bounds the writing of one frame. A gateway's reader may be deaf for 30 s while its
+// socket still takes data; one whose socket takes nothing for that long is too slow.
+const writeTime = 30 * time.Second
+
+var errTooSlow = &Closed{Code: websocket.StatusTryAgainLater, Reason: "too slow"}
+
+// write sends what is in the outbox, one frame per message, until that is empty. ctx must not
+// end: the library would close the socket without a word.
+func (s *Session) write(ctx context.Context) {
+	for {
+		frame, ok := s.out.next()
+		if !ok {
+			return
+		}
+		slow := time.AfterFunc(writeTime, s.tooSlow)
+		err := s.conn.Write(ctx, websocket.MessageText, frame)
+		slow.Stop()
+		if err != nil {
+			s.endWith(fmt.Errorf("%w: %w", ErrLost, err))
+			s.out.close(false) // next ends the loop
+		}
+	}
+}
+
+// tooSlow ends a session whose gateway does not read. Run closes the socket, and with it the
+// write in progress.
+func (s *Session) tooSlow() {
+	if s.endWith(errTooSlow) {
+		s.o.Count(CountSlow)
+	}
+}
