@@ -148,6 +148,15 @@ func TestWhoReceives(t *testing.T) {
 			say:  loopback.Message{User: "ann", Text: "hi"},
 			want: map[relay.InstanceID]gate.Reason{"kids": gate.Delivered},
 		},
+		"only one of an author's own instances receives, whoever holds the chat": {
+			set: func(r *rig) {
+				r.enroll("kids", "ann")
+				r.claim("kids", "@ann")
+				r.update("kids", func(i *store.Instance) { i.Principal.Policy = store.AnyOne })
+			},
+			say:  loopback.Message{User: "ann", Text: "hi"},
+			want: map[relay.InstanceID]gate.Reason{"home": gate.Delivered},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t)

@@ -111,6 +111,7 @@ func (h *Hub) candidates(ctx context.Context, ev relay.Event) ([]candidate, erro
 	if err != nil {
 		return nil, err
 	}
+	foreign := granted // the holder is none of the author's own
 	if src.UserID != "" {
 		bindings, err := h.db.BindingsOf(ctx, src.Platform, src.UserID)
 		if err != nil {
@@ -119,6 +120,7 @@ func (h *Hub) candidates(ctx context.Context, ev relay.Event) ([]candidate, erro
 		owned := make([]gate.Owned, 0, len(bindings))
 		for _, b := range bindings {
 			owned = append(owned, gate.Owned{Instance: b.Instance, DMDefault: b.DMDefault})
+			foreign = foreign && b.Instance != grant.Instance
 		}
 		own, _ = gate.OwnInstance(owned, grant.Instance, src.ChatType == relay.ChatDM)
 	}
@@ -126,7 +128,7 @@ func (h *Hub) candidates(ctx context.Context, ev relay.Event) ([]candidate, erro
 	if own != "" {
 		out = append(out, candidate{instance: store.Instance{ID: own}, bound: true, grant: granted && grant.Instance == own})
 	}
-	if granted && grant.Instance != own {
+	if foreign {
 		out = append(out, candidate{instance: store.Instance{ID: grant.Instance}, grant: true})
 	}
 	for i := 0; i < len(out); i++ {

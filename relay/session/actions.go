@@ -110,6 +110,9 @@ func (q *actions) take(work context.Context, r relay.Request, at time.Time) {
 	old, err := q.enqueue(work, a, at)
 	switch {
 	case err != nil:
+		if !errors.Is(err, errStopping) {
+			q.s.o.Count(CountBusy)
+		}
 		q.s.result(r, relay.Result{}, err)
 	case old != nil:
 		q.s.o.Count(CountReplaced)
@@ -118,7 +121,7 @@ func (q *actions) take(work context.Context, r relay.Request, at time.Time) {
 }
 
 // enqueue puts a into its chat's line, in the place of the waiting action it makes pointless, if
-// there is one.
+// there is one. The error is errStopping or relay.Busy.
 func (q *actions) enqueue(work context.Context, a *action, at time.Time) (old *action, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -132,7 +135,6 @@ func (q *actions) enqueue(work context.Context, a *action, at time.Time) (old *a
 		i = slices.IndexFunc(l.waiting, func(old *action) bool { return replaces(a.Action, old.Action) })
 	}
 	if i < 0 && q.waiting >= maxWaiting {
-		q.s.o.Count(CountBusy)
 		return nil, relay.Busy()
 	}
 	q.owed++

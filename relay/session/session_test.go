@@ -51,10 +51,11 @@ func TestDeadPeerIsClosed(t *testing.T) {
 }
 
 func TestDeafPeerSurvives(t *testing.T) {
-	inBubble(t, &hub{}, Options{}, func(t *testing.T, r *rig) {
+	inBubble(t, &hub{}, Options{Hello: time.Hour}, func(t *testing.T, r *rig) {
+		time.Sleep(pingEvery - 5*time.Second)
 		r.send(wire.Hello{Platform: "telegram"})
-		synctest.Wait() // the descriptor is half written: nobody reads
-		time.Sleep(29 * time.Second)
+		synctest.Wait() // the descriptor is half written: nobody reads, and the next ping gets stuck
+		time.Sleep(writeTime - time.Second)
 		r.listen()
 		if _, ok := r.next().(wire.Descriptor); !ok {
 			t.Fatal("no descriptor after the silence")

@@ -166,7 +166,7 @@ func Encode(f Frame) ([]byte, error) {
 	case GoingIdleAck:
 		v = bare{typeGoingIdleAck}
 	case Unknown:
-		v = bare{f.Type}
+		v = bare(f)
 	default:
 		return nil, fmt.Errorf("encode %T: not a frame", f)
 	}

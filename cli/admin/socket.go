@@ -1,0 +1,97 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"syscall"
+)
+
+// ErrNoServer: no server listens on the socket, or the socket does not exist.
+var ErrNoServer = errors.New("no server is running")
+
+// maxPath is what fits the kernel's socket address (108 bytes on Linux, 104 elsewhere) with its
+// final zero.
+const maxPath = 103
+
+// short is another name of path that fits a socket address: through an open descriptor of its
+// folder, which release closes. Only Linux knows such names.
+func short(path string) (usable string, release func(), err error) {
+	if len(path) <= maxPath {
+		return path, func() {}, nil
+	}
+	dir, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return "", nil, err
+	}
+	usable = filepath.Join("/proc/self/fd", strconv.Itoa(int(dir.Fd())), filepath.Base(path))
+	if _, err := os.Stat(filepath.Dir(usable)); err != nil {
+		_ = dir.Close()
+		return "", nil, fmt.Errorf("%s is longer than the %d bytes a socket's address holds: choose a shorter data_dir", path, maxPath)
+	}
+	return usable, func() { _ = dir.Close() }, nil
+}
+
+// Listen makes the admin socket. The caller holds the database, so a socket that is already
+// there belongs to a process that died, and is replaced. Closing the listener removes it.
+func Listen(ctx context.Context, path string) (net.Listener, error) {
+	st, err := os.Lstat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		return nil, fmt.Errorf("admin socket: %w", err)
+	case st.Mode().Type() != fs.ModeSocket:
+		return nil, fmt.Errorf("admin socket: %s exists and is no socket: move it away", path)
+	default:
+		if err := os.Remove(path); err != nil {
+			return nil, fmt.Errorf("admin socket: %w", err)
+		}
+	}
+	usable, release, err := short(path)
+	if err != nil {
+		return nil, fmt.Errorf("admin socket: %w", err)
+	}
+	lc := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error {
+		// Before the bind: the file is born with this mode (Linux), not changed after others
+		// could have connected. Where it means nothing it fails, and the mode set below counts.
+		return c.Control(func(fd uintptr) { _ = syscall.Fchmod(int(fd), 0o600) })
+	}}
+	l, err := lc.Listen(ctx, "unix", usable)
+	if err != nil {
+		release()
+		return nil, fmt.Errorf("admin socket: %w", err)
+	}
+	if err := os.Chmod(path, 0o600); err != nil {
+		release()
+		return nil, errors.Join(fmt.Errorf("admin socket: %w", err), l.Close())
+	}
+	return &listener{Listener: l, release: release}, nil
+}
+
+// listener gives the folder's descriptor back after the socket was removed.
+type listener struct {
+	net.Listener
+	release func()
+}
+
+func (l *listener) Close() error {
+	err := l.Listener.Close()
+	l.release()
+	return err
+}
+
+// dialError sorts why a socket could not be reached.
+func dialError(path string, err error) error {
+	switch {
+	case errors.Is(err, syscall.ENOENT), errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, syscall.ENOTDIR):
+		return ErrNoServer
+	case errors.Is(err, syscall.EACCES), errors.Is(err, syscall.EPERM):
+		return fmt.Errorf("admin socket %s belongs to another user: run this as the user the server runs as", path)
+	}
+	return fmt.Errorf("admin socket: %w", err)
+}

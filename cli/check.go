@@ -1,0 +1,68 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hermes-connector/hermes-connector/cli/config"
+)
+
+// checked is the JSON form of a judged configuration.
+type checked struct {
+	File   string  `json:"file"` // empty: there is none
+	Faults []fault `json:"faults"`
+}
+
+type fault struct {
+	File string `json:"file"`
+	Line int    `json:"line,omitempty"`
+	Path string `json:"path,omitempty"`
+	What string `json:"what"`
+}
+
+func newCheckCmd(a *app) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "check",
+		Short: "Judge the configuration as a whole",
+		Long: "Judges the configuration as a whole and lists everything wrong with it. Exits with 2 when there is\n" +
+			"anything.\n\n" + config.Reference(kinds()),
+		Args: cobra.NoArgs,
+	}
+	asJSON := jsonFlag(c)
+	c.RunE = func(*cobra.Command, []string) error {
+		cfg, err := a.config()
+		faults, ok := errors.AsType[config.Faults](err)
+		if err != nil && !ok {
+			return err
+		}
+		out := checked{Faults: []fault{}}
+		for _, f := range faults {
+			out.Faults = append(out.Faults, fault{f.File, f.Line, f.Path, f.What})
+		}
+		if err != nil {
+			if *asJSON {
+				return errors.Join(a.print(true, out, nil), err)
+			}
+			return err
+		}
+		out.File = cfg.File
+		return a.print(*asJSON, out, func(w io.Writer) {
+			name := cfg.File
+			if name == "" {
+				name = "no configuration file: the defaults hold"
+			}
+			_, _ = fmt.Fprintf(w, "✓ %s\n", name)
+			_, _ = fmt.Fprintf(w, "  data in %s, listening on %s\n", cfg.DataDir, cfg.Listen)
+			for _, b := range cfg.Bots {
+				_, _ = fmt.Fprintf(w, "  a %s bot\n", b.Kind.Name)
+			}
+			if len(cfg.Bots) == 0 {
+				_, _ = fmt.Fprintln(w, "  no bot yet: hermes-connector check --help shows what to write")
+			}
+		})
+	}
+	return c
+}

@@ -1,0 +1,85 @@
+// Package config reads connector.toml and its environment twins, strictly: the whole
+// configuration is judged before anything opens, and everything wrong with it is reported
+// together, each fault with its file and line.
+//
+// It opens no database, no socket and no bot; it reads files and nothing else.
+//
+// Invariants:
+//
+//  1. Load returns a complete Config or Faults, never both.
+//  2. A key that does nothing is a fault: every accepted key stands in schema.go or in the Keys
+//     of a platforms.Kind.
+//  3. No fault repeats what could be a token pasted into the wrong place.
+//  4. A credential enters through a file that only its owner can read, or through the
+//     environment; never through the configuration file itself.
+package config
+
+import (
+	"net"
+	"net/netip"
+	"path/filepath"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/relay"
+)
+
+// Config is a configuration without a fault. All paths are absolute.
+type Config struct {
+	File      string // the file it was read from; empty when there was none
+	DataDir   string // folder of the database, the vault key and the admin socket
+	Listen    string // host:port of the HTTP listener; port 0 means any
+	PublicURL string // what gateways dial, without a trailing slash; empty: see URL
+	Insecure  bool   // plain http beyond localhost is wanted
+	// TrustedProxies are the peers whose forwarded addresses count.
+	TrustedProxies []netip.Prefix
+	Bots           []Bot
+	Delivery       Delivery
+	Vault          Vault
+}
+
+// Bot is one bot to host. Options lack Log and Transport, which the caller adds before Kind.Open.
+type Bot struct {
+	Kind    platforms.Kind
+	Options platforms.Options
+}
+
+// Delivery are the limits of every instance's buffer.
+type Delivery struct {
+	Window     int           // entries in flight per gateway, at least 1
+	MaxEntries int           // at least 1
+	MaxBytes   int64         // of stored records, at least 1 MiB
+	MaxAge     time.Duration // at least 1 s
+}
+
+// Vault says which key seals what is stored. Exactly one source is set: Passphrase,
+// Credential, or else KeyFile.
+type Vault struct {
+	KeyFile       string // made at the first start when it is missing
+	Passphrase    relay.Secret
+	CredentialDir string // systemd's $CREDENTIALS_DIRECTORY
+	Credential    string // a name in CredentialDir
+}
+
+// Database is the path of the bbolt file.
+func (c *Config) Database() string { return filepath.Join(c.DataDir, "connector.db") }
+
+// Socket is the path of the admin socket.
+func (c *Config) Socket() string { return filepath.Join(c.DataDir, "admin.sock") }
+
+// URL is what a gateway is told to dial when the server listens on addr (host:port): the public
+// URL, else plain http on that address. An address that means "every interface" is not
+// dialable, so the loopback stands for it: another machine needs public_url.
+func (c *Config) URL(addr string) string {
+	if c.PublicURL != "" {
+		return c.PublicURL
+	}
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return "http://" + addr
+	}
+	if ip, err := netip.ParseAddr(host); host == "" || err == nil && ip.IsUnspecified() {
+		host = "127.0.0.1"
+	}
+	return "http://" + net.JoinHostPort(host, port)
+}

@@ -1,0 +1,245 @@
+package config
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/relay"
+)
+
+// goodToken is a token of the made-up platform "pigeon": a number, a colon, letters.
+const goodToken = "4242:coo"
+
+// bird is a bot that only knows who it is.
+type bird struct{ bot relay.Bot }
+
+func (b bird) Bot() relay.Bot                           { return b.bot }
+func (bird) Descriptor() relay.Descriptor               { return relay.Bare("pigeon") }
+func (bird) Status() platforms.Status                   { return platforms.Status{State: platforms.Stopped} }
+func (bird) Run(context.Context, platforms.Inbox) error { return nil }
+func (bird) Send(context.Context, relay.Send) (relay.Result, error) {
+	return relay.Result{}, relay.Unsupported(relay.OpSend)
+}
+
+func kind(name relay.PlatformID) platforms.Kind {
+	return platforms.Kind{
+		Name: name,
+		Keys: []platforms.Key{{Name: "edits", Default: "drop", Check: func(v string) error {
+			if v != "drop" && v != "as_new" {
+				return fmt.Errorf(`%s: want "drop" or "as_new"`, v)
+			}
+			return nil
+		}}, {Name: "public_key"}},
+		CheckToken: func(s relay.Secret) error {
+			if id, coo, ok := strings.Cut(s.RevealString(), ":"); !ok || id == "" || coo == "" {
+				return errors.New("is no pigeon token: want <number>:<letters>")
+			}
+			return nil
+		},
+		Open: func(o platforms.Options) (platforms.Platform, error) {
+			id, _, _ := strings.Cut(o.Token.RevealString(), ":")
+			return bird{relay.Bot{Platform: name, ID: relay.BotID(id)}}, nil
+		},
+	}
+}
+
+// home is an empty working folder with an environment that points nowhere else.
+func home(t *testing.T) (dir string, env []string) {
+	t.Helper()
+	dir = t.TempDir()
+	t.Chdir(dir)
+	return dir, []string{"HOME=" + dir}
+}
+
+func write(t *testing.T, path, content string, mode os.FileMode) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(content), mode); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(path, mode); err != nil { // whatever the umask
+		t.Fatal(err)
+	}
+}
+
+func load(path string, env []string) (*Config, error) {
+	echo := kind("echo")
+	echo.CheckToken = nil
+	return Load(Source{Path: path, Env: env, Kinds: []platforms.Kind{kind("pigeon"), kind("raven"), echo}})
+}
+
+func TestNothingConfiguredIsAValidConfiguration(t *testing.T) {
+	dir, env := home(t)
+	got, err := load("", env)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := &Config{
+		DataDir:  filepath.Join(dir, ".local/share/hermes-connector"),
+		Listen:   "127.0.0.1:8787",
+		Delivery: Delivery{Window: 1, MaxEntries: 10_000, MaxBytes: 64 << 20, MaxAge: 14 * 24 * time.Hour},
+		Vault:    Vault{KeyFile: filepath.Join(dir, ".local/share/hermes-connector/vault.key")},
+	}
+	if diff := cmp.Diff(want, got, comparers); diff != "" {
+		t.Errorf("Load() (-want +got):\n%s", diff)
+	}
+}
+
+// comparers show what a Config holds without printing a secret.
+var comparers = cmp.Options{
+	cmp.Comparer(func(a, b relay.Secret) bool { return a.RevealString() == b.RevealString() }),
+	cmp.Comparer(func(a, b platforms.Kind) bool { return a.Name == b.Name }),
+	cmp.Comparer(func(a, b netip.Prefix) bool { return a == b }),
+}
+
+func TestEverySettingIsRead(t *testing.T) {
+	dir, env := home(t)
+	conf := filepath.Join(dir, "etc")
+	write(t, filepath.Join(conf, "pigeon.token"), goodToken+"\n", 0o600)
+	write(t, filepath.Join(conf, "pass"), "open sesame\n", 0o400)
+	write(t, filepath.Join(conf, fileName), `
+data_dir = "data"
+listen = "[::1]:0"
+public_url = "https://relay.example.net/x/relay/"
+trusted_proxies = ["10.0.0.7", "fd00::1/8"]
+
+[[bots]]
+platform = "pigeon"
+token_file = "pigeon.token"
+api_base = "http://127.0.0.1:8081/"
+edits = "as_new"
+
+[[bots]]
+platform = "raven"
+token_env = "HERMES_CONNECTOR_MY_RAVEN"
+
+[delivery]
+window = 4
+max_entries = 1_000
+max_bytes = "1MiB"
+max_age = "36h"
+
+[vault]
+passphrase_file = "pass"
+`, 0o644)
+	env = append(env, "HERMES_CONNECTOR_MY_RAVEN=77:kraa")
+	got, err := load(filepath.Join(conf, fileName), env)
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret := func(s string) relay.Secret { return relay.NewSecret([]byte(s)) }
+	want := &Config{
+		File: filepath.Join(conf, fileName), DataDir: filepath.Join(conf, "data"), Listen: "[::1]:0",
+		PublicURL:      "https://relay.example.net/x",
+		TrustedProxies: []netip.Prefix{netip.MustParsePrefix("10.0.0.7/32"), netip.MustParsePrefix("fd00::/8")},
+		Bots: []Bot{
+			{Kind: kind("pigeon"), Options: platforms.Options{
+				Token: secret(goodToken), APIBase: "http://127.0.0.1:8081", Values: map[string]string{"edits": "as_new", "public_key": ""},
+			}},
+			{Kind: kind("raven"), Options: platforms.Options{
+				Token: secret("77:kraa"), Values: map[string]string{"edits": "drop", "public_key": ""},
+			}},
+		},
+		Delivery: Delivery{Window: 4, MaxEntries: 1000, MaxBytes: 1 << 20, MaxAge: 36 * time.Hour},
+		Vault:    Vault{Passphrase: secret("open sesame")},
+	}
+	if diff := cmp.Diff(want, got, comparers); diff != "" {
+		t.Errorf("Load() (-want +got):\n%s", diff)
+	}
+}
+
+func TestInlineTablesAndDottedKeysMeanTheSame(t *testing.T) {
+	dir, env := home(t)
+	write(t, filepath.Join(dir, "t"), goodToken, 0o600)
+	write(t, fileName, `
+delivery.window = 3
+bots = [{platform = "pigeon", token_file = "t"}, {platform = "raven", token_file = "t"}]
+vault = {key_file = "k"}
+`, 0o644)
+	got, err := load("", env)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.Delivery.Window != 3 || len(got.Bots) != 2 || got.Vault.KeyFile != filepath.Join(dir, "k") {
+		t.Errorf("window %d, %d bots, key file %s; want 3, 2, %s", got.Delivery.Window, len(got.Bots), got.Vault.KeyFile, filepath.Join(dir, "k"))
+	}
+}
+
+func TestFileIsSearchedInOrder(t *testing.T) {
+	dir, env := home(t)
+	env = append(env, "XDG_CONFIG_HOME="+filepath.Join(dir, "xdg"))
+	for _, path := range []string{filepath.Join(dir, "xdg/hermes-connector/connector.toml"), fileName, "given.toml"} {
+		given := ""
+		if path == "given.toml" {
+			given = path
+		}
+		write(t, path, "", 0o644)
+		got, err := load(given, env)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got.File != path {
+			t.Errorf("File = %q, want %q", got.File, path)
+		}
+	}
+	if _, err := load("missing.toml", env); err == nil || err.Error() != "missing.toml: no such file or directory" {
+		t.Errorf("a file that was asked for and is not there: %v", err)
+	}
+}
+
+func TestDataFolder(t *testing.T) {
+	dir, env := home(t)
+	for name, tc := range map[string]struct {
+		env  []string
+		file string
+		want string
+	}{
+		"systemd's state folder":      {env: []string{"STATE_DIRECTORY=/var/lib/a:/var/lib/b"}, want: "/var/lib/a"},
+		"XDG_DATA_HOME":               {env: []string{"XDG_DATA_HOME=/xdg"}, want: "/xdg/hermes-connector"},
+		"the file":                    {env: []string{"STATE_DIRECTORY=/s"}, file: `data_dir = "~/d"`, want: filepath.Join(dir, "d")},
+		"a variable beats the file":   {env: []string{"HERMES_CONNECTOR_DATA_DIR=e"}, file: `data_dir = "d"`, want: filepath.Join(dir, "e")},
+		"an empty variable is absent": {env: []string{"HERMES_CONNECTOR_DATA_DIR="}, file: `data_dir = "/d"`, want: "/d"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			write(t, fileName, tc.file, 0o644)
+			got, err := load("", append(tc.env, env...))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got.DataDir != tc.want {
+				t.Errorf("DataDir = %q, want %q", got.DataDir, tc.want)
+			}
+		})
+	}
+}
+
+func TestURL(t *testing.T) {
+	for name, tc := range map[string]struct{ public, addr, want string }{
+		"the public address":   {"https://r.example.net", "127.0.0.1:1", "https://r.example.net"},
+		"the listener":         {"", "127.0.0.1:8787", "http://127.0.0.1:8787"},
+		"every IPv4 interface": {"", "0.0.0.0:8787", "http://127.0.0.1:8787"},
+		"every interface":      {"", ":8787", "http://127.0.0.1:8787"},
+		"every IPv6 interface": {"", "[::]:8787", "http://127.0.0.1:8787"},
+		"an IPv6 address":      {"", "[::1]:8787", "http://[::1]:8787"},
+		"a name":               {"", "pi.local:80", "http://pi.local:80"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := Config{PublicURL: tc.public}
+			if got := c.URL(tc.addr); got != tc.want {
+				t.Errorf("URL(%q) = %q, want %q", tc.addr, got, tc.want)
+			}
+		})
+	}
+}

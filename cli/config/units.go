@@ -1,0 +1,38 @@
+package config
+
+import (
+	"errors"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// parseSize reads a number of bytes: "64MiB", "512KiB", "1GiB", "1000B".
+func parseSize(s string) (int64, error) {
+	bad := errors.New(`want a size such as "64MiB" (units B, KiB, MiB, GiB)`)
+	digits := strings.TrimRight(s, "BKMGi")
+	shift, ok := map[string]int{"B": 0, "KiB": 10, "MiB": 20, "GiB": 30}[s[len(digits):]]
+	n, err := strconv.ParseUint(digits, 10, 63)
+	if !ok || err != nil || n > math.MaxInt64>>shift {
+		return 0, bad
+	}
+	return int64(n) << shift, nil
+}
+
+// parseAge reads a span of time: "14d", or anything Go's durations accept ("60s", "1h30m").
+func parseAge(s string) (time.Duration, error) {
+	bad := errors.New(`want a span of time such as "14d", "12h" or "60s"`)
+	if days, ok := strings.CutSuffix(s, "d"); ok {
+		n, err := strconv.ParseUint(days, 10, 16) // 65535 days fit a Duration
+		if err != nil {
+			return 0, bad
+		}
+		return time.Duration(n) * 24 * time.Hour, nil
+	}
+	d, err := time.ParseDuration(s)
+	if err != nil || d < 0 {
+		return 0, bad
+	}
+	return d, nil
+}

@@ -1,0 +1,261 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hermes-connector/hermes-connector/cli/config"
+	"github.com/hermes-connector/hermes-connector/cli/echo"
+	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/platforms/loopback"
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/manage"
+	"github.com/hermes-connector/hermes-connector/relay/wire"
+)
+
+const (
+	// demoPerson is who speaks in the demo, and demoName the agent she is bound to.
+	demoPerson relay.UserID = "ann"
+	demoName   string       = "demo"
+	// demoWithin bounds `demo --once`.
+	demoWithin = 30 * time.Second
+)
+
+func newDemoCmd(a *app) *cobra.Command {
+	var once bool
+	cmd := &cobra.Command{
+		Use:   "demo",
+		Short: "Show the whole path in one process, without a bot and without a network",
+		Long: `Runs the real connector over a chat network in memory, and a small gateway that dials its door
+with a real token and answers every message with itself. What you type is said by ann; every hop
+is printed with its time. Nothing is kept: the data folder is a temporary one.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx, hurry, release := interrupts(cmd.Context())
+			defer release()
+			return demo(ctx, hurry, once, a.stdin, &hops{w: a.stdout})
+		},
+	}
+	cmd.Flags().BoolVar(&once, "once", false, "say one message, print each hop, and end when the answer is back")
+	return cmd
+}
+
+// hops prints what happens, one line each, from several goroutines.
+type hops struct {
+	mu sync.Mutex // guards w
+	w  io.Writer
+}
+
+func (h *hops) print(who, format string, args ...any) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	// A terminal that went away ends the demo by its input, not here.
+	_, _ = fmt.Fprintf(h.w, "%s  %-9s  %s\n", time.Now().Format("15:04:05.000"), who, fmt.Sprintf(format, args...))
+}
+
+// demo wires the connector in a temporary folder and runs both sides of it. It owns the server,
+// the gateway, the watcher of the chat and the reader of the input; all but the last, which may
+// be blocked in a read from the terminal, have ended when it returns.
+func demo(ctx, hurry context.Context, once bool, stdin io.Reader, out *hops) (err error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	dir, err := os.MkdirTemp("", "hermes-connector-demo-")
+	if err != nil {
+		return fmt.Errorf("temporary folder: %w", err)
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+
+	quiet := slog.New(slog.DiscardHandler)
+	cfg := &config.Config{DataDir: dir, Delivery: config.Delivery{Window: 1}, Vault: config.Vault{KeyFile: filepath.Join(dir, "vault.key")}}
+	db, v, err := openStore(ctx, cfg, quiet)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return fmt.Errorf("listen: %w", err)
+	}
+	network := loopback.NewNetwork()
+	bots := []platforms.Platform{loopback.New(network, quiet)}
+	core := newCore(cfg, db, v, bots, quiet)
+
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer cancel(nil) // before the wait
+	wg.Go(func() {
+		if err := core.server.Run(ctx, hurry, l); err != nil {
+			cancel(err)
+		}
+	})
+	svc := core.service(cfg, l.Addr().String(), bots)
+	cred, err := svc.Enroll(ctx, manage.Enroll{Name: demoName})
+	if err != nil {
+		return errors.Join(err, l.Close())
+	}
+	if _, err := svc.Bind(ctx, manage.Bind{Name: demoName, Platform: loopback.ID, User: demoPerson}); err != nil {
+		return errors.Join(err, l.Close())
+	}
+	out.print("connector", "listening on http://%s, data in a temporary folder", l.Addr())
+
+	connected := make(chan struct{})
+	gw := &echo.Gateway{
+		URL: "ws://" + l.Addr().String() + "/relay", ID: cred.Gateway, Secret: relay.NewSecret([]byte(cred.Secret)),
+		Identities: []relay.Bot{bots[0].Bot()},
+		Observe: func(sent bool, f wire.Frame) {
+			out.gateway(sent, f)
+			if _, ok := f.(wire.Descriptor); ok {
+				close(connected)
+			}
+		},
+	}
+	wg.Go(func() {
+		if err := gw.Run(ctx); err != nil && ctx.Err() == nil {
+			cancel(fmt.Errorf("gateway: %w", err))
+		}
+	})
+	answered := make(chan struct{}, 1)
+	wg.Go(func() { watch(ctx, network, out, answered) })
+
+	select {
+	case <-connected:
+	case <-ctx.Done():
+		return ended(ctx)
+	}
+	if once {
+		return demoOnce(ctx, network, out, answered)
+	}
+	out.print("demo", "type a message and press return; end with ctrl-d")
+	return demoTalk(ctx, network, out, stdin, answered)
+}
+
+// demoTalk says every line of stdin, until it ends and everything said is answered.
+func demoTalk(ctx context.Context, network *loopback.Network, out *hops, stdin io.Reader, answered <-chan struct{}) error {
+	lines, ends := readLines(stdin)
+	for open := 0; lines != nil || open > 0; {
+		select {
+		case <-ctx.Done():
+			return ended(ctx)
+		case <-answered:
+			open--
+		case line, ok := <-lines:
+			if !ok {
+				lines = nil
+				continue
+			}
+			if strings.TrimSpace(line) == "" {
+				continue
+			}
+			if err := say(ctx, network, out, line); err != nil {
+				return err
+			}
+			open++
+		}
+	}
+	return <-ends
+}
+
+// ended is why ctx ended: nil for an interrupt.
+func ended(ctx context.Context) error {
+	if cause := context.Cause(ctx); !errors.Is(cause, context.Canceled) {
+		return cause
+	}
+	return nil
+}
+
+func demoOnce(ctx context.Context, network *loopback.Network, out *hops, answered <-chan struct{}) error {
+	ctx, cancel := context.WithTimeout(ctx, demoWithin)
+	defer cancel()
+	began := time.Now()
+	if err := say(ctx, network, out, "hello"); err != nil {
+		return err
+	}
+	select {
+	case <-answered:
+		out.print("demo", "there and back in %s", time.Since(began).Round(10*time.Microsecond))
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("the answer did not come back: %w", context.Cause(ctx))
+	}
+}
+
+// say speaks as the person and reports when the connector has the message on disk.
+func say(ctx context.Context, network *loopback.Network, out *hops, text string) error {
+	out.print(string(demoPerson), "says %q", text)
+	if err := network.Say(ctx, loopback.Message{User: demoPerson, Text: text}); err != nil {
+		return err
+	}
+	out.print("connector", "accepted it: it is on disk")
+	return nil
+}
+
+// watch prints what the bot does in the chat, and tells answered about messages.
+func watch(ctx context.Context, network *loopback.Network, out *hops, answered chan<- struct{}) {
+	for i := 0; ; i++ {
+		act, err := network.Act(ctx, i)
+		if err != nil {
+			return // ctx ended
+		}
+		out.print(string(demoPerson), "sees the bot's %s: %q", act.Op, act.Text)
+		select {
+		case answered <- struct{}{}:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// gateway prints a frame as the gateway sent or received it.
+func (h *hops) gateway(sent bool, f wire.Frame) {
+	verb := "receives"
+	if sent {
+		verb = "sends"
+	}
+	switch f := f.(type) {
+	case wire.Hello:
+		h.print("gateway", "%s hello for %s", verb, f.Platform)
+	case wire.Descriptor:
+		h.print("gateway", "%s descriptor: %s, %d characters a message", verb, f.Label, f.MaxMessageLength)
+	case wire.Inbound:
+		h.print("gateway", "%s inbound %s: %s wrote %q", verb, f.Buffer, f.Event.Source.UserName, f.Event.Text)
+	case wire.InboundAck:
+		h.print("gateway", "%s inbound_ack %s: the connector deletes it", verb, f.Buffer)
+	case wire.Outbound:
+		if a, ok := f.Action.(relay.Send); ok {
+			h.print("gateway", "%s outbound %s: %s %q", verb, f.ID, a.Op(), a.Content)
+		}
+	case wire.OutboundResult:
+		if f.Err != nil {
+			h.print("gateway", "%s outbound_result %s: %s", verb, f.ID, f.Err.Public)
+			return
+		}
+		h.print("gateway", "%s outbound_result %s: message %s stands in the chat", verb, f.ID, f.Result.MessageID)
+	}
+}
+
+// readLines reads in the background, because a read from a terminal cannot be interrupted. ends
+// yields the reader's error, nil at the end of the input.
+func readLines(r io.Reader) (lines <-chan string, ends <-chan error) {
+	out, end := make(chan string), make(chan error, 1)
+	go func() { // ends with the input; nobody can wait for a terminal
+		defer close(out)
+		s := bufio.NewScanner(r)
+		for s.Scan() {
+			out <- s.Text()
+		}
+		end <- s.Err()
+	}()
+	return out, end
+}

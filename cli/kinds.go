@@ -1,0 +1,24 @@
+package cli
+
+import (
+	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/platforms/loopback"
+	"github.com/hermes-connector/hermes-connector/platforms/telegram"
+	"github.com/hermes-connector/hermes-connector/relay"
+)
+
+// kinds are the platforms in this binary, one line each.
+func kinds() []platforms.Kind {
+	return []platforms.Kind{
+		telegram.Kind,
+		loopback.Kind,
+	}
+}
+
+func kindNames() []relay.PlatformID {
+	var names []relay.PlatformID
+	for _, k := range kinds() {
+		names = append(names, k.Name)
+	}
+	return names
+}

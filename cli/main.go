@@ -1,0 +1,129 @@
+// Package cli is the command line: flags, the wiring of all other packages, and what people
+// read. It is the only package that imports both the platforms and the engine.
+//
+// Invariants:
+//
+//  1. Exit codes: 0 done; 1 a finding or a failure; 2 the command or the configuration is wrong.
+//  2. Data goes to stdout, everything said about it to stderr, so that output can be piped.
+//  3. A command that touches the database does the same whether or not a server runs.
+//  4. A context begins here and nowhere else.
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hermes-connector/hermes-connector/cli/config"
+	"github.com/hermes-connector/hermes-connector/relay/manage"
+)
+
+// The exit codes.
+const (
+	exitOK      = 0
+	exitFailure = 1
+	exitUsage   = 2
+)
+
+// Main runs the program with the process's arguments and returns its exit code.
+func Main() int {
+	a := &app{env: os.Environ(), stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr}
+	return a.run(context.Background(), os.Args[1:])
+}
+
+// app is one run of the program.
+type app struct {
+	env            []string // as from os.Environ
+	stdin          io.Reader
+	stdout, stderr io.Writer
+	configPath     string // --config; empty: search
+	began          bool   // a command was found and its arguments make sense
+}
+
+func (a *app) run(ctx context.Context, args []string) int {
+	root := newRoot(a)
+	root.SetArgs(keepIDs(root, args))
+	root.SetIn(a.stdin)
+	root.SetOut(a.stdout)
+	root.SetErr(a.stderr)
+	cmd, err := root.ExecuteContextC(ctx)
+	if err == nil {
+		return exitOK
+	}
+	if faults, ok := errors.AsType[config.Faults](err); ok {
+		_, _ = fmt.Fprintln(a.stderr, faults)
+		return exitUsage
+	}
+	code := exitCode(err, a.began)
+	if text := err.Error(); text != "" {
+		_, _ = fmt.Fprintf(a.stderr, "hermes-connector: %s\n", text)
+	}
+	if !a.began {
+		_, _ = fmt.Fprintf(a.stderr, "Try: %s --help\n", cmd.CommandPath())
+	}
+	return code
+}
+
+func exitCode(err error, began bool) int {
+	if refused, ok := errors.AsType[*manage.Error](err); ok && refused.Kind == manage.Usage || !began {
+		return exitUsage
+	}
+	if _, ok := errors.AsType[usageError](err); ok {
+		return exitUsage
+	}
+	return exitFailure
+}
+
+// usageError is an argument that makes no sense, found after cobra was content.
+type usageError struct{ error }
+
+// errFinding makes a command exit with 1 after it has said everything there is to say.
+var errFinding = errors.New("")
+
+func newRoot(a *app) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "hermes-connector",
+		Short: "Holds your chat bots, so that your Hermes gateways do not have to",
+		Example: strings.TrimPrefix(`
+  hermes-connector demo                 see the whole path work, without a bot and without a network
+  hermes-connector serve                run
+  hermes-connector enroll home          credentials for a gateway, as .env lines
+  hermes-connector link home            a code that binds you to it
+  hermes-connector status               what works and what waits`, "\n"),
+		SilenceErrors: true, SilenceUsage: true,
+		PersistentPreRun: func(*cobra.Command, []string) { a.began = true },
+	}
+	root.PersistentFlags().StringVar(&a.configPath, "config", "", "configuration `file` (default connector.toml here, in ~/.config/hermes-connector or in /etc/hermes-connector)")
+	root.AddCommand(
+		newServeCmd(a), newDemoCmd(a),
+		newEnrollCmd(a), newGatewayCmd(a),
+		newLinkCmd(a), newBindCmd(a), newUnbindCmd(a), newScopeCmd(a), newPrincipalCmd(a), newPolicyCmd(a),
+		newCheckCmd(a), newStatusCmd(a), newExplainCmd(a), newBufferCmd(a), newVersionCmd(a),
+	)
+	return root
+}
+
+// group is a command that only holds others.
+func group(use, short string, subs ...*cobra.Command) *cobra.Command {
+	c := &cobra.Command{
+		Use: use, Short: short, Args: cobra.ArbitraryArgs,
+		RunE: func(c *cobra.Command, args []string) error {
+			names := make([]string, len(subs))
+			for i, s := range subs {
+				names[i] = s.Name()
+			}
+			choice := strings.Join(names, ", ")
+			if len(args) == 0 {
+				return usageError{fmt.Errorf("%s what? One of: %s", c.CommandPath(), choice)}
+			}
+			return usageError{fmt.Errorf("unknown command %q for %q; it has: %s", args[0], c.CommandPath(), choice)}
+		},
+	}
+	c.AddCommand(subs...)
+	return c
+}

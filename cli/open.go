@@ -1,0 +1,136 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hermes-connector/hermes-connector/cli/admin"
+	"github.com/hermes-connector/hermes-connector/cli/config"
+	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/relay/bus"
+	"github.com/hermes-connector/hermes-connector/relay/link"
+	"github.com/hermes-connector/hermes-connector/relay/manage"
+	"github.com/hermes-connector/hermes-connector/relay/token"
+	"github.com/hermes-connector/hermes-connector/store"
+	"github.com/hermes-connector/hermes-connector/vault"
+)
+
+func (a *app) config() (*config.Config, error) {
+	return config.Load(config.Source{Path: a.configPath, Env: a.env, Kinds: kinds()})
+}
+
+// openStore opens the database and the vault in it, and makes them at the first start. The
+// caller closes the database.
+func openStore(ctx context.Context, cfg *config.Config, log *slog.Logger) (*store.DB, *vault.Vault, error) {
+	if err := os.MkdirAll(cfg.DataDir, 0o700); err != nil {
+		return nil, nil, fmt.Errorf("data folder: %w", err)
+	}
+	db, err := store.Open(cfg.Database(), store.Options{
+		Limits: store.Limits{
+			MaxEntries: cfg.Delivery.MaxEntries, MaxBytes: cfg.Delivery.MaxBytes, MaxAge: cfg.Delivery.MaxAge,
+		},
+		Log: log,
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	v, err := vault.Open(ctx, db, vaultKey(cfg.Vault))
+	if err != nil {
+		return nil, nil, errors.Join(err, db.Close())
+	}
+	return db, v, nil
+}
+
+func vaultKey(v config.Vault) vault.Key {
+	switch {
+	case !v.Passphrase.IsZero():
+		return vault.PassphraseKey(v.Passphrase)
+	case v.Credential != "":
+		return vault.CredentialKey(v.CredentialDir, v.Credential)
+	}
+	return vault.FileKey(v.KeyFile)
+}
+
+// openBots makes the configured bots. They do nothing until they are run.
+func openBots(cfg *config.Config, log *slog.Logger) ([]platforms.Platform, error) {
+	var bots []platforms.Platform
+	for _, b := range cfg.Bots {
+		o := b.Options
+		o.Log = log
+		p, err := b.Kind.Open(o)
+		if err != nil {
+			return nil, fmt.Errorf("%s bot: %w", b.Kind.Name, err)
+		}
+		bots = append(bots, p)
+	}
+	return bots, nil
+}
+
+// settings are what a Service is told of the configuration when the server listens, or would
+// listen, on addr.
+func settings(cfg *config.Config, addr string, bots []platforms.Platform) manage.Settings {
+	return manage.Settings{Version: version(), URL: cfg.URL(addr), Bots: bots, Platforms: kindNames()}
+}
+
+// withClient calls do with a client of the running server or, when none runs, of the database
+// opened for this one command.
+func (a *app) withClient(ctx context.Context, do func(*admin.Client) error) (err error) {
+	cfg, err := a.config()
+	if err != nil {
+		return err
+	}
+	client, err := admin.Dial(ctx, cfg.Socket())
+	if err == nil {
+		return do(client)
+	}
+	if !errors.Is(err, admin.ErrNoServer) {
+		return err
+	}
+	quiet := slog.New(slog.DiscardHandler)
+	bots, err := openBots(cfg, quiet)
+	if err != nil {
+		return err
+	}
+	db, v, err := openStore(ctx, cfg, quiet)
+	if errors.Is(err, store.ErrLocked) {
+		return fmt.Errorf("%w %s and does not answer on its admin socket: it is starting, stopping or stuck; try again in a moment",
+			store.ErrLocked, cfg.Database())
+	}
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	return do(admin.Local(manage.New(
+		db, token.NewAuthority(db, v, time.Now), link.NewDesk(db, v, time.Now), v, &bus.Bus{}, nil,
+		settings(cfg, cfg.Listen, bots),
+	)))
+}
+
+// completeGateways offers the gateways' names for the first argument. It makes no database.
+func (a *app) completeGateways(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	cfg, err := a.config()
+	if err != nil || len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	if _, err := os.Stat(cfg.Database()); err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	var names []string
+	err = a.withClient(cmd.Context(), func(c *admin.Client) error {
+		all, err := c.Gateways(cmd.Context())
+		for _, g := range all {
+			names = append(names, string(g.ID))
+		}
+		return err
+	})
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
+}

@@ -1,0 +1,254 @@
+package cli_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/hermes-connector/hermes-connector/cli/echo"
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/wire"
+)
+
+// patience bounds everything a script waits for.
+const patience = 30 * time.Second
+
+// running is the server of one script. Its output is in the files serve.out and serve.err.
+type running struct {
+	cmd *exec.Cmd
+	url string // of the door, ws://host:port/relay
+}
+
+func server(ts *testscript.TestScript) *running { return ts.Value("server").(*running) }
+
+// stop ends the server, if it runs, and reports how.
+func (r *running) stop(sig os.Signal) error {
+	if r.cmd == nil {
+		return nil
+	}
+	cmd := r.cmd
+	r.cmd = nil
+	if err := cmd.Process.Signal(sig); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return err
+	}
+	return cmd.Wait()
+}
+
+// serve starts the binary and waits until it listens. Arguments go behind "serve".
+func serve(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || server(ts).cmd != nil {
+		ts.Fatalf("usage: serve [ARG]..., one at a time")
+	}
+	out, err := os.Create(ts.MkAbs("serve.out"))
+	ts.Check(err)
+	errs, err := os.OpenFile(ts.MkAbs("serve.err"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	ts.Check(err)
+	cmd := exec.Command("hermes-connector", append([]string{"serve"}, args...)...)
+	cmd.Dir, cmd.Stdout, cmd.Stderr = ts.MkAbs("."), out, errs
+	cmd.Env = environ(ts)
+	ts.Check(cmd.Start())
+	ts.Check(errors.Join(out.Close(), errs.Close())) // the child has its own
+	r := server(ts)
+	r.cmd = cmd
+	ts.Defer(func() { _ = r.stop(os.Kill) })
+	line := awaitFile(ts, "serve.out", regexp.MustCompile(`(?m)^listening on http://(\S+)$`))
+	r.url = "ws://" + line[1] + "/relay"
+	ts.Setenv("SERVER", "http://"+line[1])
+}
+
+// environ is the script's environment for a child that the script's own exec does not start.
+func environ(ts *testscript.TestScript) []string {
+	env := []string{}
+	for _, name := range []string{"HOME", "PATH", "TMPDIR", "WORK", "GOCOVERDIR"} {
+		if v := ts.Getenv(name); v != "" {
+			env = append(env, name+"="+v)
+		}
+	}
+	for _, kv := range os.Environ() {
+		if name, _, _ := strings.Cut(kv, "="); strings.HasPrefix(name, "TESTSCRIPT") {
+			env = append(env, kv)
+		}
+	}
+	return env
+}
+
+// stop [-KILL] ends the server; without -KILL it must exit with 0.
+func stop(ts *testscript.TestScript, neg bool, args []string) {
+	if slices.Equal(args, []string{"-KILL"}) {
+		if err := server(ts).stop(os.Kill); err == nil {
+			ts.Fatalf("a killed server exited with 0")
+		}
+		return
+	}
+	if neg || len(args) > 0 {
+		ts.Fatalf("usage: stop [-KILL]")
+	}
+	ts.Check(server(ts).stop(syscall.SIGTERM))
+}
+
+// await FILE REGEXP waits until the file matches.
+func await(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: await FILE REGEXP")
+	}
+	awaitFile(ts, args[0], regexp.MustCompile(`(?m)`+args[1]))
+}
+
+func awaitFile(ts *testscript.TestScript, file string, re *regexp.Regexp) []string {
+	var last []byte
+	var match []string
+	within(ts, func() bool {
+		last, _ = os.ReadFile(ts.MkAbs(file)) // not there yet is empty
+		match = re.FindStringSubmatch(string(last))
+		return match != nil
+	}, func() { ts.Fatalf("%s does not match %s:\n%s", file, re, last) })
+	return match
+}
+
+// within looks every few milliseconds until cond holds, and calls otherwise when it never does.
+func within(ts *testscript.TestScript, cond func() bool, otherwise func()) {
+	end := time.NewTimer(patience)
+	defer end.Stop()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for !cond() {
+		select {
+		case <-end.C:
+			otherwise()
+		case <-tick.C:
+		}
+	}
+}
+
+// say LINE appends a line to what the loopback bot's folder "loop" says.
+func say(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: say 'PERSON[@CHAT] TEXT'")
+	}
+	f, err := os.OpenFile(ts.MkAbs("loop/say"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	ts.Check(err)
+	_, err = f.WriteString(args[0] + "\n")
+	ts.Check(errors.Join(err, f.Close()))
+}
+
+// backlog NAME N waits until that many entries wait for the instance, by `status --json`.
+func backlog(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: backlog NAME N")
+	}
+	want, err := strconv.Atoi(args[1])
+	ts.Check(err)
+	var got string
+	within(ts, func() bool {
+		cmd := exec.Command("hermes-connector", "status", "--json")
+		cmd.Dir, cmd.Env = ts.MkAbs("."), environ(ts)
+		out, _ := cmd.Output() // exits with 1 while a bot connects
+		got = string(out)
+		var st struct {
+			Instances []struct {
+				InstanceID string
+				Backlog    int
+			}
+		}
+		if json.Unmarshal(out, &st) != nil {
+			return false
+		}
+		for _, i := range st.Instances {
+			if i.InstanceID == args[0] {
+				return i.Backlog == want
+			}
+		}
+		return false
+	}, func() { ts.Fatalf("the backlog of %s is not %d:\n%s", args[0], want, got) })
+}
+
+// gateway CREDENTIALS N [SEEN] runs the echo gateway with the credentials in a file that
+// `enroll --json` wrote, until it acknowledged N messages and saw as many results; what it
+// received goes to the file SEEN, one text a line. "! gateway CREDENTIALS" must be refused with 4401.
+func gateway(ts *testscript.TestScript, neg bool, args []string) {
+	if len(args) < 1 || !neg && len(args) < 2 {
+		ts.Fatalf("usage: gateway CREDENTIALS N [SEEN] | ! gateway CREDENTIALS")
+	}
+	var cred struct {
+		GatewayID, Secret string
+		Env               map[string]string
+	}
+	ts.Check(json.Unmarshal([]byte(ts.ReadFile(args[0])), &cred))
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	var seen bytes.Buffer
+	acks, results := 0, 0
+	want := 0
+	if !neg {
+		n, err := strconv.Atoi(args[1])
+		ts.Check(err)
+		want = n
+	}
+	g := &echo.Gateway{
+		URL: server(ts).url, ID: relay.GatewayID(cred.GatewayID), Secret: relay.NewSecret([]byte(cred.Secret)),
+		Identities: []relay.Bot{{
+			Platform: relay.PlatformID(cred.Env["GATEWAY_RELAY_PLATFORM"]), ID: relay.BotID(cred.Env["GATEWAY_RELAY_BOT_ID"]),
+		}},
+		Observe: func(sent bool, f wire.Frame) {
+			switch f := f.(type) {
+			case wire.Inbound:
+				seen.WriteString(f.Event.Text + "\n")
+			case wire.InboundAck:
+				acks++
+			case wire.OutboundResult:
+				results++
+			}
+			if !neg && acks >= want && results >= want {
+				cancel()
+			}
+		},
+	}
+	err := g.Run(ctx)
+	switch {
+	case neg && !errors.Is(err, echo.ErrRefused):
+		ts.Fatalf("the gateway was not refused: %v", err)
+	case !neg && err != nil:
+		ts.Fatalf("gateway: %v; seen so far:\n%s", err, seen.Bytes())
+	case !neg && (acks < want || results < want):
+		ts.Fatalf("%d acknowledged and %d answered of %d; seen:\n%s", acks, results, want, seen.Bytes())
+	}
+	if len(args) > 2 {
+		ts.Check(os.WriteFile(ts.MkAbs(args[2]), seen.Bytes(), 0o600))
+	}
+}
+
+// freeport NAME puts the number of a free port into the variable.
+func freeport(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: freeport NAME")
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	ts.Check(err)
+	_, port, err := net.SplitHostPort(l.Addr().String())
+	ts.Check(errors.Join(err, l.Close()))
+	ts.Setenv(args[0], port)
+}
+
+// telegramTestAPI names the variable with the folder of the npm module telegram-test-api, a Bot
+// API server that others wrote. Scripts that need it are skipped where it is not set.
+const telegramTestAPI = "HERMES_CONNECTOR_TELEGRAM_TEST_API"
+
+func condition(name string) (bool, error) {
+	if name == "telegram-test-api" {
+		return os.Getenv(telegramTestAPI) != "", nil
+	}
+	return false, fmt.Errorf("unknown condition %q", name)
+}

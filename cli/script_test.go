@@ -1,0 +1,60 @@
+package cli_test
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/hermes-connector/hermes-connector/cli"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){
+		"hermes-connector": func() { os.Exit(cli.Main()) },
+	})
+}
+
+// TestScripts runs the binary as people do. HOME is an empty folder, and nothing is configured.
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir: filepath.Join("..", "testdata", "script"),
+		Setup: func(e *testscript.Env) error {
+			e.Setenv("HOME", filepath.Join(e.WorkDir, "home"))
+			e.Setenv("TELEGRAM_TEST_API", os.Getenv(telegramTestAPI))
+			e.Values["server"] = &running{}
+			return os.Mkdir(e.Getenv("HOME"), 0o700)
+		},
+		Condition: condition,
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"exits": exits, "serve": serve, "stop": stop, "await": await,
+			"say": say, "backlog": backlog, "gateway": gateway, "freeport": freeport,
+		},
+	})
+}
+
+// exits CODE COMMAND [ARG]... runs a command that must exit with that code.
+func exits(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: exits CODE COMMAND [ARG]...")
+	}
+	want, err := strconv.Atoi(args[0])
+	if err != nil {
+		ts.Fatalf("exits %s: %v", args[0], err)
+	}
+	got := 0
+	if err := ts.Exec(args[1], args[2:]...); err != nil {
+		exit, ok := errors.AsType[*exec.ExitError](err)
+		if !ok {
+			ts.Fatalf("%s: %v", args[1], err)
+		}
+		got = exit.ExitCode()
+	}
+	if got != want {
+		ts.Fatalf("%s exits with %d, want %d", args[1], got, want)
+	}
+}

@@ -1,0 +1,123 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hermes-connector/hermes-connector/cli/admin"
+	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/manage"
+)
+
+func newStatusCmd(a *app) *cobra.Command {
+	c := &cobra.Command{
+		Use: "status", Short: "Show bots, gateways and what waits", Args: cobra.NoArgs,
+		Long: "Shows bots, gateways and what waits for them. Exits with 1 when the server does not run or is not ready.",
+	}
+	asJSON := jsonFlag(c)
+	c.RunE = func(cmd *cobra.Command, _ []string) error {
+		var st manage.Status
+		err := a.withClient(cmd.Context(), func(client *admin.Client) (err error) {
+			st, err = client.Status(cmd.Context())
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		if err := a.print(*asJSON, st, func(w io.Writer) { statusTable(w, st, time.Now()) }); err != nil {
+			return err
+		}
+		if !st.Ready {
+			return errFinding
+		}
+		return nil
+	}
+	return c
+}
+
+func statusTable(w io.Writer, st manage.Status, now time.Time) {
+	head := "✓ ready"
+	switch {
+	case !st.Running:
+		head = "✗ not running: hermes-connector serve"
+	case !st.Ready:
+		head = "✗ not ready"
+	}
+	_, _ = fmt.Fprintf(w, "hermes-connector %s  %s\n\n", st.Version, head)
+	if len(st.Bots) == 0 {
+		_, _ = fmt.Fprintln(w, "No bot is configured. Next: a [[bots]] table in connector.toml, see hermes-connector check --help")
+	} else {
+		rows := [][]string{{"", "BOT", "NAME", "STATE", "LAST EVENT"}}
+		for _, b := range st.Bots {
+			glyph, state := "✗", string(b.State)
+			if b.State == platforms.Connected {
+				glyph = "✓"
+			}
+			if b.Reason != "" {
+				state += ": " + b.Reason
+			}
+			rows = append(rows, []string{glyph, string(b.Platform) + ":" + string(b.ID), dash(b.Name), state, ago(b.LastEventAt, now)})
+		}
+		table(w, rows)
+	}
+	_, _ = fmt.Fprintln(w)
+	if len(st.Instances) == 0 {
+		_, _ = fmt.Fprintln(w, "No gateway is enrolled. Next: hermes-connector enroll NAME")
+		return
+	}
+	rows := [][]string{{"", "INSTANCE", "TENANT", "STATE", "WAITING", "OLDEST", "DEAD", "LAST SEEN"}}
+	for _, i := range st.Instances {
+		glyph, state := "✓", string(i.State)
+		if i.State == manage.Away || i.Warning != "" || i.Dead > 0 {
+			glyph = "!"
+		}
+		if i.Warning != "" {
+			state += " (" + i.Warning + ")"
+		}
+		rows = append(rows, []string{
+			glyph, string(i.ID), string(i.Tenant), state, strconv.Itoa(i.Backlog), ago(i.OldestAt, now),
+			strconv.Itoa(i.Dead), ago(i.LastSeenAt, now),
+		})
+	}
+	table(w, rows)
+}
+
+func newExplainCmd(a *app) *cobra.Command {
+	c := withIDs(&cobra.Command{
+		Use: "explain [EVENT]", Short: "Show why messages went where they went", Args: cobra.MaximumNArgs(1),
+		Long: "Shows what the running server decided about the newest events, or about one: who got it, or why nobody did.",
+	})
+	asJSON := jsonFlag(c)
+	c.RunE = func(cmd *cobra.Command, args []string) error {
+		var e manage.Explain
+		if len(args) > 0 {
+			e.Event = relay.EventID(args[0])
+		}
+		return a.withClient(cmd.Context(), func(client *admin.Client) error {
+			all, err := client.Explain(cmd.Context(), e)
+			if err != nil {
+				return err
+			}
+			return a.print(*asJSON, all, func(w io.Writer) {
+				if len(all) == 0 {
+					a.say("No event since the server started.")
+					return
+				}
+				rows := [][]string{{"AT", "BOT", "EVENT", "CHAT", "USER", "INSTANCE", "REASON"}}
+				for _, d := range all {
+					rows = append(rows, []string{
+						d.At.Local().Format(time.TimeOnly), d.Bot.String(), string(d.Event), string(d.Chat), dash(d.User),
+						dash(d.Instance), string(d.Reason),
+					})
+				}
+				table(w, rows)
+			})
+		})
+	}
+	return c
+}

@@ -1,0 +1,94 @@
+package platforms_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/relay"
+)
+
+// plain has no ability but Send.
+type plain struct{ platforms.Platform }
+
+func (plain) Descriptor() relay.Descriptor {
+	return relay.Descriptor{Platform: "plain", SupportsEdit: true, SupportsDraftStreaming: true, SupportedOps: []relay.Op{"lie"}}
+}
+
+func (plain) Send(_ context.Context, a relay.Send) (relay.Result, error) {
+	return relay.Result{MessageID: relay.MessageID(a.Content)}, nil
+}
+
+// able has every ability; each answers with its own name.
+type able struct{ plain }
+
+func did(op relay.Op) (relay.Result, error) { return relay.Result{MessageID: relay.MessageID(op)}, nil }
+
+func (able) Edit(context.Context, relay.Edit) (relay.Result, error)     { return did(relay.OpEdit) }
+func (able) Typing(context.Context, relay.Typing) (relay.Result, error) { return did(relay.OpTyping) }
+func (able) React(context.Context, relay.React) (relay.Result, error)   { return did(relay.OpReact) }
+func (able) Delete(context.Context, relay.Delete) (relay.Result, error) { return did(relay.OpDelete) }
+func (able) Prompt(context.Context, relay.Prompt) (relay.Result, error) { return did(relay.OpPrompt) }
+func (able) Draft(context.Context, relay.Draft) (relay.Result, error)   { return did(relay.OpDraft) }
+func (able) TaskCard(context.Context, relay.TaskCard) (relay.Result, error) {
+	return did(relay.OpTaskCard)
+}
+func (able) ChatInfo(context.Context, relay.GetChatInfo) (relay.Result, error) {
+	return did(relay.OpGetChatInfo)
+}
+func (able) SendMedia(context.Context, relay.SendMedia) (relay.Result, error) {
+	return did(relay.OpSendMedia)
+}
+func (able) CreateThread(context.Context, relay.ThreadCreate) (relay.Result, error) {
+	return did(relay.OpThreadCreate)
+}
+func (able) RenameThread(context.Context, relay.ThreadRename) (relay.Result, error) {
+	return did(relay.OpThreadRename)
+}
+func (able) StopTaskCard(context.Context, relay.TaskCardStop) (relay.Result, error) {
+	return did(relay.OpTaskCardStop)
+}
+
+// actions are one of each, in the order of Ops.
+var actions = []relay.Action{
+	relay.Send{Content: "send"}, relay.Edit{}, relay.Typing{}, relay.React{}, relay.Delete{}, relay.GetChatInfo{},
+	relay.SendMedia{}, relay.Prompt{}, relay.ThreadCreate{}, relay.ThreadRename{}, relay.Draft{}, relay.TaskCard{}, relay.TaskCardStop{},
+}
+
+func TestAnAbilityIsAdvertisedExactlyWhenItWorks(t *testing.T) {
+	var all []relay.Op
+	for _, a := range actions {
+		all = append(all, a.Op())
+		res, err := platforms.Do(t.Context(), able{}, a)
+		if err != nil || res.MessageID != relay.MessageID(a.Op()) {
+			t.Errorf("%s went to %q, %v", a.Op(), res.MessageID, err)
+		}
+	}
+	if diff := cmp.Diff(all, platforms.Ops(able{})); diff != "" {
+		t.Errorf("ops of a platform with every ability (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]relay.Op{relay.OpSend}, platforms.Ops(plain{})); diff != "" {
+		t.Errorf("ops of a platform with none (-want +got):\n%s", diff)
+	}
+	for _, a := range append(actions[1:], relay.FollowUp{}, relay.UnknownAction{Name: "dance"}) {
+		_, err := platforms.Do(t.Context(), plain{}, a)
+		ae, ok := errors.AsType[*relay.ActionError](err)
+		if !ok || ae.Outcome != relay.NotSent || ae.Public != "unsupported op "+string(a.Op()) {
+			t.Errorf("%s without the ability = %v, want unsupported, not sent", a.Op(), err)
+		}
+	}
+}
+
+func TestDescribeBelievesAbilitiesAndNothingElse(t *testing.T) {
+	d := platforms.Describe(plain{})
+	if d.SupportsEdit || d.SupportsDraftStreaming || len(d.SupportedOps) != 1 {
+		t.Errorf("Describe(plain) = %+v: it claims what it lacks", d)
+	}
+	d = platforms.Describe(able{})
+	if !d.SupportsEdit || !d.SupportsDraftStreaming || len(d.SupportedOps) != len(actions) {
+		t.Errorf("Describe(able) = %+v: it hides what it has", d)
+	}
+}

@@ -1,0 +1,123 @@
+package manage
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/bus"
+	"github.com/hermes-connector/hermes-connector/store"
+)
+
+// Entry is one message that waits for its gateway. It shows where it came from, not what it says.
+type Entry struct {
+	Buffer   string           `json:"bufferId"`
+	At       time.Time        `json:"at"` // when it was accepted
+	Platform relay.PlatformID `json:"platform"`
+	Chat     relay.ChatID     `json:"chatId"`
+	Event    relay.EventID    `json:"eventId"`
+	Bytes    int              `json:"bytes"`  // of the stored record
+	Deaths   int              `json:"deaths"` // sockets that died while it was in flight
+}
+
+// DeadEntry is a message that left the buffer without being acknowledged.
+type DeadEntry struct {
+	Entry
+	Reason store.DeadReason `json:"reason"`
+	DiedAt time.Time        `json:"diedAt,omitzero"`
+}
+
+// Entries lists an instance's buffer, oldest first. Refused with NotFound.
+func (s *Service) Entries(ctx context.Context, n Named) ([]Entry, error) {
+	i, err := s.instance(ctx, n.Name)
+	if err != nil {
+		return nil, err
+	}
+	all, err := s.db.Entries(ctx, i.ID, 0)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]Entry, 0, len(all))
+	for _, e := range all {
+		out = append(out, entry(e))
+	}
+	return out, nil
+}
+
+// Dead lists an instance's dead letters, oldest first. Refused with NotFound.
+func (s *Service) Dead(ctx context.Context, n Named) ([]DeadEntry, error) {
+	i, err := s.instance(ctx, n.Name)
+	if err != nil {
+		return nil, err
+	}
+	all, err := s.db.DeadLetters(ctx, i.ID)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]DeadEntry, 0, len(all))
+	for _, d := range all {
+		out = append(out, DeadEntry{Entry: entry(d.Entry), Reason: d.Reason, DiedAt: utc(d.DiedAt)})
+	}
+	return out, nil
+}
+
+func entry(e store.Entry) Entry {
+	return Entry{
+		Buffer: e.Buffer.String(), At: e.At.UTC(), Platform: e.Event.Source.Platform,
+		Chat: e.Event.Source.ChatID, Event: e.Event.ID, Bytes: e.Bytes, Deaths: e.Deaths,
+	}
+}
+
+// Letters names dead letters of an instance; none means all.
+type Letters struct {
+	Name    string   `json:"name"`
+	Buffers []string `json:"bufferIds,omitempty"`
+}
+
+// Moved says how many entries an operation moved or deleted.
+type Moved struct {
+	Instance relay.InstanceID `json:"instanceId"`
+	Count    int              `json:"count"`
+}
+
+// Replay puts dead letters back at the end of the buffer. Refused with NotFound or Usage.
+func (s *Service) Replay(ctx context.Context, l Letters) (Moved, error) {
+	i, err := s.served(ctx, l.Name)
+	if err != nil {
+		return Moved{}, err
+	}
+	out, err := s.move(ctx, i.ID, l, s.db.Replay)
+	if out.Count > 0 {
+		s.bus.Publish(bus.LaneGrew{Instance: i.ID})
+	}
+	return out, err
+}
+
+// Drop deletes dead letters, or waiting entries that are named; with none named all dead letters
+// and nothing that waits. Refused with NotFound or Usage.
+func (s *Service) Drop(ctx context.Context, l Letters) (Moved, error) {
+	i, err := s.instance(ctx, l.Name)
+	if err != nil {
+		return Moved{}, err
+	}
+	return s.move(ctx, i.ID, l, s.db.DropBuffered)
+}
+
+func (s *Service) move(ctx context.Context, i relay.InstanceID, l Letters,
+	do func(context.Context, relay.InstanceID, ...relay.BufferID) (int, error),
+) (Moved, error) {
+	ids := make([]relay.BufferID, len(l.Buffers))
+	for n, raw := range l.Buffers {
+		id, err := relay.ParseBufferID(raw)
+		if err != nil {
+			return Moved{}, refuse(Usage, err, "%v", err)
+		}
+		ids[n] = id
+	}
+	n, err := do(ctx, i, ids...)
+	if errors.Is(err, store.ErrNotFound) {
+		return Moved{}, refuse(NotFound, err, "%q has no such entry: hermes-connector buffer dead %s lists the dead letters", l.Name, l.Name)
+	}
+	return Moved{Instance: i, Count: n}, err
+}

@@ -1,0 +1,92 @@
+package manage
+
+import (
+	"encoding/json"
+	"strings"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+)
+
+// The variables a gateway reads. Older gateways know PLATFORM and BOT_ID only, newer ones read
+// PLATFORMS and BOT_IDS only (wire.md 1.9), so a gateway of unknown age gets both.
+const (
+	envURL         = "GATEWAY_RELAY_URL"
+	envID          = "GATEWAY_RELAY_ID"
+	envSecret      = "GATEWAY_RELAY_SECRET"
+	envDeliveryKey = "GATEWAY_RELAY_DELIVERY_KEY"
+	envPlatform    = "GATEWAY_RELAY_PLATFORM"
+	envBotID       = "GATEWAY_RELAY_BOT_ID"
+	envPlatforms   = "GATEWAY_RELAY_PLATFORMS"
+	envBotIDs      = "GATEWAY_RELAY_BOT_IDS"
+	envWakeURL     = "GATEWAY_RELAY_WAKE_URL"
+	envAllowAll    = "GATEWAY_ALLOW_ALL_USERS"
+)
+
+// env is what the gateway's .env must say. With several bots of one platform the gateway can
+// name one: the first.
+func (s *Service) env(e Enrolled, wakeURL string) map[string]string {
+	env := map[string]string{
+		envURL: e.URL, envID: string(e.Gateway), envSecret: e.Secret, envDeliveryKey: e.DeliveryKey,
+		// June gateways check users themselves and know nobody who comes over the relay. Newer
+		// ones trust the relay and do not look.
+		envAllowAll: "true",
+	}
+	if wakeURL != "" {
+		env[envWakeURL] = wakeURL
+	}
+	type named struct {
+		BotID relay.BotID `json:"botId"`
+	}
+	ids := make(map[relay.PlatformID]named)
+	var platforms []string
+	for _, p := range s.bots() {
+		bot := p.Bot()
+		if _, ok := ids[bot.Platform]; ok {
+			continue
+		}
+		if len(ids) == 0 {
+			env[envPlatform], env[envBotID] = string(bot.Platform), string(bot.ID)
+		}
+		ids[bot.Platform] = named{bot.ID}
+		platforms = append(platforms, string(bot.Platform))
+	}
+	if len(ids) > 0 {
+		raw, _ := json.Marshal(ids) // strings only: cannot fail
+		env[envPlatforms], env[envBotIDs] = strings.Join(platforms, ","), string(raw)
+	}
+	return env
+}
+
+// EnvLines renders e.Env as the lines of a .env file, in a fixed order and with comments.
+func (e Enrolled) EnvLines() []string {
+	var lines []string
+	add := func(names ...string) {
+		for _, name := range names {
+			if v, ok := e.Env[name]; ok {
+				lines = append(lines, name+"="+quoteEnv(v))
+			}
+		}
+	}
+	add(envURL, envID, envSecret, envDeliveryKey, envWakeURL)
+	if _, ok := e.Env[envPlatforms]; ok {
+		lines = append(lines, "# read by gateways of June 2026")
+		add(envPlatform, envBotID)
+		lines = append(lines, "# read by newer gateways")
+		add(envPlatforms, envBotIDs)
+	}
+	lines = append(lines,
+		"# Gateways of June 2026 check users themselves and would refuse everybody. It is safe here: the",
+		"# connector passes on only whom you bound or admitted. Leave it out on a gateway that also runs",
+		"# bots of its own, and list your users there instead.")
+	add(envAllowAll)
+	return lines
+}
+
+// quoteEnv quotes only what readers of .env files would change. JSON stands bare: they take it as
+// it is, and those that know no quotes (docker --env-file) would take the quotes too.
+func quoteEnv(v string) string {
+	if strings.ContainsAny(v, "$\\") || strings.HasPrefix(v, `"`) {
+		return "'" + v + "'"
+	}
+	return v
+}

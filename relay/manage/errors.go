@@ -1,0 +1,66 @@
+package manage
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+)
+
+// Kind sorts refusals, for exit codes and HTTP status codes.
+type Kind string
+
+// The kinds of refusals.
+const (
+	NotFound Kind = "not_found" // what was named does not exist
+	Exists   Kind = "exists"    // the name is taken
+	Held     Kind = "held"      // another instance has it
+	Usage    Kind = "usage"     // an argument makes no sense
+	Offline  Kind = "offline"   // only a running server knows
+)
+
+// Error is a refusal.
+type Error struct {
+	Kind Kind
+	// Message says what was refused, why, and what to do. It contains no credential.
+	Message string
+	Err     error // may be nil
+}
+
+func (e *Error) Error() string { return e.Message }
+
+// Unwrap is the cause, or nil.
+func (e *Error) Unwrap() error { return e.Err }
+
+func refuse(kind Kind, err error, format string, args ...any) *Error {
+	return &Error{Kind: kind, Message: fmt.Sprintf(format, args...), Err: err}
+}
+
+// platform refuses a network this program does not speak: nothing would ever come of it.
+func (s *Service) platform(p relay.PlatformID) error {
+	if slices.Contains(s.set.Platforms, p) {
+		return nil
+	}
+	names := make([]string, len(s.set.Platforms))
+	for i, known := range s.set.Platforms {
+		names[i] = string(known)
+	}
+	return refuse(Usage, nil, "unknown platform %q: this program speaks %s", p, strings.Join(names, ", "))
+}
+
+// person refuses what cannot be a user.
+func (s *Service) person(p relay.PlatformID, user relay.UserID) error {
+	if err := s.platform(p); err != nil {
+		return err
+	}
+	return checkID("user", string(user))
+}
+
+// checkID refuses what cannot be an id on any platform.
+func checkID(what, id string) error {
+	if id == "" || len(id) > relay.MaxName || strings.ContainsFunc(id, func(r rune) bool { return r <= ' ' || r == 0x7f }) {
+		return refuse(Usage, nil, "%q is no %s id", id, what)
+	}
+	return nil
+}

@@ -1,0 +1,159 @@
+package manage
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/bus"
+	"github.com/hermes-connector/hermes-connector/relay/token"
+	"github.com/hermes-connector/hermes-connector/store"
+)
+
+// State is how an instance, or the gateway that serves it, is.
+type State string
+
+// The states of instances and gateways.
+const (
+	Connected State = "connected" // a session serves it
+	Asleep    State = "asleep"    // it said that it goes idle: healthy
+	Away      State = "away"      // it vanished, or never came
+	Revoked   State = "revoked"   // gateways only: its credentials are dead
+)
+
+func (s *Service) state(i store.Instance) State {
+	switch {
+	case s.live != nil && s.live.Connected(i.ID):
+		return Connected
+	case i.Asleep:
+		return Asleep
+	}
+	return Away
+}
+
+// Gateway is a gateway as an operator sees it.
+type Gateway struct {
+	ID         relay.GatewayID  `json:"gatewayId"`
+	Instance   relay.InstanceID `json:"instanceId"`
+	Tenant     relay.TenantID   `json:"tenant"`
+	State      State            `json:"state"`
+	CreatedAt  time.Time        `json:"createdAt"`
+	LastSeenAt time.Time        `json:"lastSeenAt,omitzero"`
+	Secrets    int              `json:"secrets"` // how many are valid: two while a rotation is under way
+}
+
+// Gateways lists all gateways by name, revoked ones included.
+func (s *Service) Gateways(ctx context.Context, _ struct{}) ([]Gateway, error) {
+	all, err := s.db.Gateways(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]Gateway, 0, len(all))
+	for _, g := range all {
+		shown, err := s.show(ctx, g)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, shown)
+	}
+	return out, nil
+}
+
+// Gateway is one of Gateways. Refused with NotFound.
+func (s *Service) Gateway(ctx context.Context, n Named) (Gateway, error) {
+	g, err := s.gateway(ctx, n.Name)
+	if err != nil {
+		return Gateway{}, err
+	}
+	return s.show(ctx, g)
+}
+
+func (s *Service) gateway(ctx context.Context, name string) (store.Gateway, error) {
+	g, err := s.db.Gateway(ctx, relay.GatewayID(name))
+	if errors.Is(err, store.ErrNotFound) {
+		return g, noGateway(name, err)
+	}
+	return g, err
+}
+
+func noGateway(name string, err error) error {
+	return refuse(NotFound, err, "no gateway is called %q: hermes-connector gateway list shows what there is", name)
+}
+
+func (s *Service) show(ctx context.Context, g store.Gateway) (Gateway, error) {
+	i, err := s.db.Instance(ctx, g.Instance)
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		return Gateway{}, err
+	}
+	out := Gateway{
+		ID: g.ID, Instance: g.Instance, Tenant: g.Tenant, State: s.state(i),
+		CreatedAt: g.CreatedAt.UTC(), LastSeenAt: utc(g.LastSeenAt),
+	}
+	if g.Revoked {
+		out.State = Revoked
+		return out, nil
+	}
+	now := s.set.Now()
+	for _, sec := range g.Secrets {
+		if sec.ExpiresAt.IsZero() || sec.ExpiresAt.After(now) {
+			out.Secrets++
+		}
+	}
+	return out, nil
+}
+
+// utc keeps the zero time zero.
+func utc(t time.Time) time.Time {
+	if t.IsZero() {
+		return t
+	}
+	return t.UTC()
+}
+
+// Rotate gives a gateway a new secret. The old one works until the gateway has come with the new
+// one, or for a day. Refused with NotFound.
+func (s *Service) Rotate(ctx context.Context, n Named) (Enrolled, error) {
+	g, err := s.gateway(ctx, n.Name)
+	if err != nil {
+		return Enrolled{}, err
+	}
+	if g.Revoked {
+		return Enrolled{}, revoked(n.Name)
+	}
+	secret, err := s.auth.Rotate(ctx, g.ID)
+	if errors.Is(err, token.ErrRevoked) { // meanwhile
+		return Enrolled{}, revoked(n.Name)
+	}
+	if err != nil {
+		return Enrolled{}, err
+	}
+	key, err := s.auth.DeliveryKey(ctx, g.ID)
+	if err != nil {
+		return Enrolled{}, err
+	}
+	i, err := s.db.Instance(ctx, g.Instance)
+	if err != nil {
+		return Enrolled{}, err
+	}
+	return s.enrolled(g, i.WakeURL, secret, key), nil
+}
+
+func revoked(name string) error {
+	return refuse(NotFound, nil, "the credentials of %q are revoked: hermes-connector enroll %s makes new ones", name, name)
+}
+
+// Revoke kills a gateway's credentials; its session is closed at once. With the last gateway of
+// an instance go its bindings and grants, and its buffer becomes dead letters. Refused with NotFound.
+func (s *Service) Revoke(ctx context.Context, n Named) (Gateway, error) {
+	g, err := s.gateway(ctx, n.Name)
+	if err != nil {
+		return Gateway{}, err
+	}
+	if _, err := s.db.Revoke(ctx, g.ID); err != nil {
+		return Gateway{}, err
+	}
+	s.bus.Publish(bus.Revoked{Gateway: g.ID})
+	g.Revoked = true
+	return s.show(ctx, g)
+}

@@ -1,0 +1,155 @@
+package manage_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/bus"
+	"github.com/hermes-connector/hermes-connector/relay/gate"
+	"github.com/hermes-connector/hermes-connector/relay/link"
+	"github.com/hermes-connector/hermes-connector/relay/manage"
+	"github.com/hermes-connector/hermes-connector/relay/token"
+	"github.com/hermes-connector/hermes-connector/store"
+	"github.com/hermes-connector/hermes-connector/vault"
+)
+
+var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+
+// world is a Service over a real database and vault, with what it publishes.
+type world struct {
+	*manage.Service
+	db    *store.DB
+	path  string
+	auth  *token.Authority
+	vault *vault.Vault
+	notes []bus.Note
+}
+
+func newWorld(t *testing.T, live manage.Live, bots ...platforms.Platform) *world {
+	t.Helper()
+	dir := t.TempDir()
+	w := &world{path: filepath.Join(dir, "connector.db")}
+	now := func() time.Time { return noon }
+	var err error
+	if w.db, err = store.Open(w.path, store.Options{Now: now}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := w.db.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	if w.vault, err = vault.Open(t.Context(), w.db, vault.FileKey(filepath.Join(dir, "vault.key"))); err != nil {
+		t.Fatal(err)
+	}
+	w.auth = token.NewAuthority(w.db, w.vault, now)
+	b := &bus.Bus{}
+	t.Cleanup(b.Subscribe(func(n bus.Note) { w.notes = append(w.notes, n) }))
+	w.Service = manage.New(w.db, w.auth, link.NewDesk(w.db, w.vault, now), w.vault, b, live, manage.Settings{
+		Version: "v1", URL: "https://relay.example.net", Bots: bots, Platforms: []relay.PlatformID{"pigeon", "raven"}, Now: now,
+	})
+	return w
+}
+
+// enroll makes gateways that the test takes for granted.
+func (w *world) enroll(t *testing.T, names ...string) {
+	t.Helper()
+	for _, name := range names {
+		if _, err := w.Enroll(t.Context(), manage.Enroll{Name: name}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// put delivers events to an instance's buffer.
+func (w *world) put(t *testing.T, i relay.InstanceID, ids ...relay.EventID) []relay.BufferID {
+	t.Helper()
+	a := store.Accept{Bot: relay.Bot{Platform: "pigeon", ID: "1"}}
+	for _, id := range ids {
+		a.Items = append(a.Items, store.AcceptItem{
+			Event: relay.Event{
+				ID: id, Bot: a.Bot, Type: relay.TypeText, Text: "coo", MessageID: "m",
+				Source: relay.Source{Platform: "pigeon", ChatID: "loft", ChatType: relay.ChatDM, UserID: "ann"},
+			},
+			Deliveries: []store.Delivery{{Instance: i}},
+		})
+	}
+	out, err := w.db.Accept(t.Context(), a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var buffers []relay.BufferID
+	for _, item := range out.Items {
+		buffers = append(buffers, item.Buffers...)
+	}
+	return buffers
+}
+
+// wantRefusal fails unless err is a refusal of that kind.
+func wantRefusal(t *testing.T, err error, kind manage.Kind) {
+	t.Helper()
+	refused, ok := errors.AsType[*manage.Error](err)
+	if !ok || refused.Kind != kind {
+		t.Errorf("error %v; want a refusal of kind %s", err, kind)
+	}
+}
+
+// inDatabase reports whether the file holds s.
+func (w *world) inDatabase(t *testing.T, s string) bool {
+	t.Helper()
+	raw, err := os.ReadFile(w.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return bytes.Contains(raw, []byte(s))
+}
+
+// bird is a bot with a deep link once it has a name.
+type bird struct {
+	bot    relay.Bot
+	status platforms.Status
+}
+
+func newBird(p relay.PlatformID, id relay.BotID) *bird {
+	return &bird{relay.Bot{Platform: p, ID: id}, platforms.Status{
+		State: platforms.Degraded, Reason: "another poller", Name: "coo", LastEventAt: noon.Add(-time.Hour),
+	}}
+}
+
+func (b *bird) Bot() relay.Bot                             { return b.bot }
+func (b *bird) Descriptor() relay.Descriptor               { return relay.Bare(b.bot.Platform) }
+func (b *bird) Status() platforms.Status                   { return b.status }
+func (b *bird) Run(context.Context, platforms.Inbox) error { return nil }
+func (b *bird) Send(context.Context, relay.Send) (relay.Result, error) {
+	return relay.Result{}, relay.Unsupported(relay.OpSend)
+}
+
+func (b *bird) DeepLink(code string) (string, bool) {
+	return "https://" + b.status.Name + ".example/" + code, b.status.Name != ""
+}
+
+// server is a running server of which the test says how it is.
+type server struct {
+	bots      []platforms.Platform
+	connected relay.InstanceID
+	decisions []gate.Decision
+}
+
+func (s *server) Bots() []platforms.Platform        { return s.bots }
+func (s *server) Connected(i relay.InstanceID) bool { return i == s.connected }
+func (s *server) Counters() map[string]uint64       { return map[string]uint64{"delivered": 7} }
+func (s *server) Decisions() []gate.Decision        { return s.decisions }
+func (s *server) Ready() bool                       { return true }
+func (s *server) Warning(i relay.InstanceID) string {
+	if i == s.connected {
+		return "copied_credential"
+	}
+	return ""
+}

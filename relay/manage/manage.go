@@ -1,0 +1,143 @@
+// Package manage is what an operator can ask of the connector: enroll and revoke gateways, link
+// and bind people, grant chats, set policies, look at the state, and handle buffers. The command
+// line calls it, in the server's process or in its own; the HTTP routes will.
+//
+// It does not ask who is calling: whoever reaches a Service is the operator. It does not deliver
+// and it does not listen.
+//
+// Invariants:
+//
+//  1. A credential is returned once, by the call that made it, and is nowhere else in the clear.
+//  2. What a running server must learn at once (a revocation, a lane that grew) is published on
+//     the bus after it is in the store.
+//  3. A refusal is an *Error whose message says what to do next.
+//  4. The JSON shapes of this package are relied upon by scripts: fields may be added, never
+//     renamed or removed.
+package manage
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/bus"
+	"github.com/hermes-connector/hermes-connector/relay/gate"
+	"github.com/hermes-connector/hermes-connector/relay/link"
+	"github.com/hermes-connector/hermes-connector/relay/token"
+	"github.com/hermes-connector/hermes-connector/store"
+)
+
+// Live is the running server. Its methods are called from any goroutine and do not block.
+type Live interface {
+	// Bots are the hosted bots, in the order of the configuration.
+	Bots() []platforms.Platform
+	// Connected reports whether a session serves the instance now.
+	Connected(relay.InstanceID) bool
+	// Warning is a word about the instance that the operator should act on, or empty.
+	Warning(relay.InstanceID) string
+	// Counters are totals since the start.
+	Counters() map[string]uint64
+	// Decisions are the newest verdicts of the gate, newest last.
+	Decisions() []gate.Decision
+	// Ready reports whether the store is writable and every bot's updates flow.
+	Ready() bool
+}
+
+// MACer turns a token into what may be stored of it. *vault.Vault satisfies it.
+type MACer interface {
+	MAC(purpose string, token relay.Secret) []byte
+}
+
+// Settings are what a Service knows of the configuration.
+type Settings struct {
+	Version string // of this program
+	URL     string // what gateways dial: http or https, without a trailing slash
+	// Bots are the configured bots, opened but not run, in the order of the configuration. They
+	// are looked at only without a Live.
+	Bots []platforms.Platform
+	// Platforms are the networks this program speaks.
+	Platforms []relay.PlatformID
+	Now       func() time.Time // nil means time.Now
+}
+
+// Service carries out the operator's wishes. Its methods may be called from any goroutine.
+type Service struct {
+	db   *store.DB
+	auth *token.Authority
+	desk *link.Desk
+	mac  MACer
+	bus  *bus.Bus
+	live Live // nil: the database was opened without a server
+	set  Settings
+}
+
+// New makes a Service. live is nil when no server runs in this process.
+func New(db *store.DB, auth *token.Authority, desk *link.Desk, mac MACer, b *bus.Bus, live Live, s Settings) *Service {
+	if s.Now == nil {
+		s.Now = time.Now
+	}
+	return &Service{db: db, auth: auth, desk: desk, mac: mac, bus: b, live: live, set: s}
+}
+
+// bots are the hosted bots, running or not.
+func (s *Service) bots() []platforms.Platform {
+	if s.live != nil {
+		return s.live.Bots()
+	}
+	return s.set.Bots
+}
+
+// Named names a gateway or an instance; by default one name stands for both.
+type Named struct {
+	Name string `json:"name"`
+}
+
+// instance finds the instance a name stands for: its own, or that of the gateway of that name.
+func (s *Service) instance(ctx context.Context, name string) (store.Instance, error) {
+	inst, err := s.db.Instance(ctx, relay.InstanceID(name))
+	if !errors.Is(err, store.ErrNotFound) {
+		return inst, err
+	}
+	g, err := s.db.Gateway(ctx, relay.GatewayID(name))
+	if errors.Is(err, store.ErrNotFound) {
+		return store.Instance{}, noGateway(name, err)
+	}
+	if err != nil {
+		return store.Instance{}, err
+	}
+	return s.db.Instance(ctx, g.Instance)
+}
+
+// served is instance, refused when no gateway can serve it any more: nothing may be granted to
+// what was revoked.
+func (s *Service) served(ctx context.Context, name string) (store.Instance, error) {
+	inst, err := s.instance(ctx, name)
+	if err != nil {
+		return store.Instance{}, err
+	}
+	live, err := s.liveGateways(ctx)
+	if err != nil {
+		return store.Instance{}, err
+	}
+	if !live[inst.ID] {
+		return store.Instance{}, revoked(name)
+	}
+	return inst, nil
+}
+
+// liveGateways are the instances that a gateway can serve.
+func (s *Service) liveGateways(ctx context.Context) (map[relay.InstanceID]bool, error) {
+	all, err := s.db.Gateways(ctx)
+	if err != nil {
+		return nil, err
+	}
+	live := make(map[relay.InstanceID]bool)
+	for _, g := range all {
+		if !g.Revoked {
+			live[g.Instance] = true
+		}
+	}
+	return live, nil
+}

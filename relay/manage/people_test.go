@@ -1,0 +1,178 @@
+package manage_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/manage"
+	"github.com/hermes-connector/hermes-connector/store"
+)
+
+func TestLinkOffersADeepLinkPerPlatform(t *testing.T) {
+	nameless := newBird("raven", "3")
+	nameless.status.Name = ""
+	w := newWorld(t, nil, newBird("pigeon", "1"), newBird("pigeon", "2"), nameless)
+	w.enroll(t, "home")
+	l, err := w.Link(t.Context(), manage.Named{Name: "home"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[relay.PlatformID]string{"pigeon": "https://coo.example/" + l.Code}
+	if diff := cmp.Diff(want, l.DeepLinks); diff != "" || l.Code == "" {
+		t.Errorf("code %q, deep links (-want +got):\n%s", l.Code, diff)
+	}
+	if got := l.ExpiresAt.Sub(noon); got != 10*time.Minute {
+		t.Errorf("good for %s, want 10m", got)
+	}
+}
+
+func TestBindAndUnbind(t *testing.T) {
+	w := newWorld(t, nil)
+	w.enroll(t, "home")
+	ann := manage.Bind{Name: "home", Platform: "pigeon", User: "ann"}
+	for range 2 {
+		if _, err := w.Bind(t.Context(), ann); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := w.db.BindingsOf(t.Context(), "pigeon", "ann")
+	if err != nil || len(got) != 1 || got[0].Instance != "home" || got[0].Tenant != "home" {
+		t.Errorf("bindings %+v, %v", got, err)
+	}
+	for name, tc := range map[string]struct {
+		bind manage.Bind
+		want manage.Kind
+	}{
+		"an unknown gateway":  {manage.Bind{Name: "nobody", Platform: "pigeon", User: "ann"}, manage.NotFound},
+		"an unknown platform": {manage.Bind{Name: "home", Platform: "pidgeon", User: "ann"}, manage.Usage},
+		"no user":             {manage.Bind{Name: "home", Platform: "pigeon"}, manage.Usage},
+		"a user with a blank": {manage.Bind{Name: "home", Platform: "pigeon", User: "a b"}, manage.Usage},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := w.Bind(t.Context(), tc.bind)
+			wantRefusal(t, err, tc.want)
+		})
+	}
+	if _, err := w.Unbind(t.Context(), ann); err != nil {
+		t.Error(err)
+	}
+	_, err = w.Unbind(t.Context(), ann)
+	wantRefusal(t, err, manage.NotFound)
+}
+
+func TestPrincipal(t *testing.T) {
+	bea := store.Person{Platform: "raven", User: "bea"}
+	for name, tc := range map[string]struct {
+		set  manage.SetPrincipal
+		want manage.Kind // empty: accepted
+	}{
+		"owner only":                {manage.SetPrincipal{Policy: store.OwnerOnly}, ""},
+		"anyone":                    {manage.SetPrincipal{Policy: store.AnyOne}, ""},
+		"a list":                    {manage.SetPrincipal{Policy: store.AllowList, Allow: []store.Person{bea}}, ""},
+		"an empty list":             {manage.SetPrincipal{Policy: store.AllowList}, manage.Usage},
+		"a list that says nothing":  {manage.SetPrincipal{Policy: store.AnyOne, Allow: []store.Person{bea}}, manage.Usage},
+		"an unknown policy":         {manage.SetPrincipal{Policy: "everyone"}, manage.Usage},
+		"a list of another network": {manage.SetPrincipal{Policy: store.AllowList, Allow: []store.Person{{Platform: "x", User: "y"}}}, manage.Usage},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, nil)
+			w.enroll(t, "home")
+			tc.set.Name = "home"
+			_, err := w.SetPrincipal(t.Context(), tc.set)
+			if tc.want != "" {
+				wantRefusal(t, err, tc.want)
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			i, err := w.db.Instance(t.Context(), "home")
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := store.Principal{Policy: tc.set.Policy, Allow: tc.set.Allow}
+			if diff := cmp.Diff(want, i.Principal); diff != "" {
+				t.Errorf("stored (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestRelevanceChangesOnlyWhatIsGiven(t *testing.T) {
+	w := newWorld(t, nil)
+	w.enroll(t, "home")
+	no, yes := false, true
+	free := []relay.ChatID{"-100"}
+	want := manage.Relevance{Instance: "home", Platform: "pigeon", RequireAddress: true, Free: []relay.ChatID{}}
+	for _, step := range []struct {
+		name string
+		set  manage.SetRelevance
+		then func()
+	}{
+		{"a look", manage.SetRelevance{}, func() {}},
+		{"address", manage.SetRelevance{RequireAddress: &no}, func() { want.RequireAddress = false }},
+		{"free", manage.SetRelevance{Free: &free}, func() { want.Free = free }},
+		{"bots and owner", manage.SetRelevance{AllowBots: &yes, OwnerMustAddress: &yes}, func() { want.AllowBots, want.OwnerMustAddress = true, true }},
+		{"no free chats", manage.SetRelevance{Free: &[]relay.ChatID{}}, func() { want.Free = []relay.ChatID{} }},
+	} {
+		step.then()
+		step.set.Name, step.set.Platform = "home", "pigeon"
+		if _, err := w.SetRelevance(t.Context(), step.set); err != nil {
+			t.Fatal(err)
+		}
+		got, err := w.SetRelevance(t.Context(), manage.SetRelevance{Name: "home", Platform: "pigeon"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("after %s (-want +got):\n%s", step.name, diff)
+		}
+	}
+	i, err := w.db.Instance(t.Context(), "home")
+	if err != nil || len(i.Relevance) != 1 {
+		t.Errorf("stored %+v, %v; want the one platform", i.Relevance, err)
+	}
+}
+
+func TestScopes(t *testing.T) {
+	w := newWorld(t, nil)
+	w.enroll(t, "home", "attic")
+	loft := manage.Scope{Name: "home", Platform: "pigeon", Chat: "-100"}
+	if _, err := w.Claim(t.Context(), loft); err != nil {
+		t.Fatal(err)
+	}
+	other := loft
+	other.Name = "attic"
+	_, err := w.Claim(t.Context(), other)
+	wantRefusal(t, err, manage.Held)
+	_, err = w.Release(t.Context(), other)
+	wantRefusal(t, err, manage.NotFound)
+	_, err = w.Claim(t.Context(), manage.Scope{Name: "home", Platform: "pigeon"})
+	wantRefusal(t, err, manage.Usage)
+	if _, err := w.Claim(t.Context(), manage.Scope{Name: "attic", Platform: "raven", Scope: "tower"}); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string][]manage.Grant{
+		"home": {{Platform: "pigeon", Chat: "-100", Instance: "home", Tenant: "home", GrantedAt: noon}},
+		"": {
+			{Platform: "pigeon", Chat: "-100", Instance: "home", Tenant: "home", GrantedAt: noon},
+			{Platform: "raven", Scope: "tower", Instance: "attic", Tenant: "home", GrantedAt: noon},
+		},
+	} {
+		got, err := w.Scopes(t.Context(), manage.Named{Name: name})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("scopes of %q (-want +got):\n%s", name, diff)
+		}
+	}
+	if _, err := w.Release(t.Context(), loft); err != nil {
+		t.Error(err)
+	}
+	_, err = w.Scopes(t.Context(), manage.Named{Name: "nobody"})
+	wantRefusal(t, err, manage.NotFound)
+}

@@ -1,0 +1,113 @@
+package manage
+
+import (
+	"context"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/gate"
+)
+
+// Status is the connector at one moment.
+type Status struct {
+	Version   string            `json:"version"`
+	Ready     bool              `json:"ready"`
+	Running   bool              `json:"running"` // a server answered
+	Bots      []BotStatus       `json:"bots"`
+	Instances []InstanceStatus  `json:"instances"`
+	Counters  map[string]uint64 `json:"counters"`
+}
+
+// BotStatus is one bot's connection.
+type BotStatus struct {
+	Platform    relay.PlatformID `json:"platform"`
+	ID          relay.BotID      `json:"botId"`
+	Name        string           `json:"name"` // empty until known
+	State       platforms.State  `json:"state"`
+	Reason      string           `json:"reason,omitempty"`
+	LastEventAt time.Time        `json:"lastEventAt,omitzero"`
+}
+
+// InstanceStatus is one agent's connection and buffer.
+type InstanceStatus struct {
+	ID         relay.InstanceID `json:"instanceId"`
+	Tenant     relay.TenantID   `json:"tenant"`
+	State      State            `json:"state"`
+	Backlog    int              `json:"backlog"` // entries not acknowledged
+	OldestAt   time.Time        `json:"oldestAt,omitzero"`
+	Dead       int              `json:"dead"` // dead letters
+	LastSeenAt time.Time        `json:"lastSeenAt,omitzero"`
+	Warning    string           `json:"warning,omitempty"` // "copied_credential"
+}
+
+// Status looks at bots and instances. Instances whose gateways are all revoked appear only while
+// their buffers hold something.
+func (s *Service) Status(ctx context.Context, _ struct{}) (Status, error) {
+	out := Status{
+		Version: s.set.Version, Running: s.live != nil,
+		Bots: []BotStatus{}, Instances: []InstanceStatus{}, Counters: map[string]uint64{},
+	}
+	for _, p := range s.bots() {
+		bot := p.Bot()
+		b := BotStatus{Platform: bot.Platform, ID: bot.ID, State: platforms.Stopped}
+		if s.live != nil {
+			st := p.Status()
+			b.Name, b.State, b.Reason, b.LastEventAt = st.Name, st.State, st.Reason, utc(st.LastEventAt)
+		}
+		out.Bots = append(out.Bots, b)
+	}
+	live, err := s.liveGateways(ctx)
+	if err != nil {
+		return Status{}, err
+	}
+	all, err := s.db.Instances(ctx)
+	if err != nil {
+		return Status{}, err
+	}
+	for _, i := range all {
+		lane, err := s.db.Lane(ctx, i.ID)
+		if err != nil {
+			return Status{}, err
+		}
+		if !live[i.ID] && lane.Entries == 0 && lane.Dead == 0 {
+			continue
+		}
+		st := InstanceStatus{
+			ID: i.ID, Tenant: i.Tenant, State: s.state(i), Backlog: lane.Entries,
+			OldestAt: utc(lane.OldestAt), Dead: lane.Dead, LastSeenAt: utc(i.LastSeenAt),
+		}
+		if s.live != nil {
+			st.Warning = s.live.Warning(i.ID)
+		}
+		out.Instances = append(out.Instances, st)
+	}
+	if s.live != nil {
+		out.Ready = s.live.Ready()
+		out.Counters = s.live.Counters()
+	}
+	return out, nil
+}
+
+// Explain asks why an event went where it went.
+type Explain struct {
+	Event relay.EventID `json:"eventId,omitempty"` // empty: all that is remembered
+}
+
+// Explain lists the verdicts the server remembers, newest last. Refused with Offline when no
+// server runs (they are kept in its memory only), with NotFound when the event is not among them.
+func (s *Service) Explain(_ context.Context, e Explain) ([]gate.Decision, error) {
+	if s.live == nil {
+		return nil, refuse(Offline, nil, "no server is running: what it decided is kept in its memory only; start it with hermes-connector serve")
+	}
+	out := []gate.Decision{}
+	for _, d := range s.live.Decisions() {
+		if e.Event == "" || d.Event == e.Event {
+			out = append(out, d)
+		}
+	}
+	if e.Event != "" && len(out) == 0 {
+		return nil, refuse(NotFound, nil, "nothing is remembered about event %q: hermes-connector explain lists what is", e.Event)
+	}
+	return out, nil
+}

@@ -1,0 +1,271 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/platforms/loopback"
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/bus"
+	"github.com/hermes-connector/hermes-connector/relay/hub"
+	"github.com/hermes-connector/hermes-connector/relay/link"
+	"github.com/hermes-connector/hermes-connector/relay/session"
+	"github.com/hermes-connector/hermes-connector/relay/token"
+	"github.com/hermes-connector/hermes-connector/relay/wire"
+	"github.com/hermes-connector/hermes-connector/store"
+	"github.com/hermes-connector/hermes-connector/vault"
+)
+
+// rig is a whole connector over the loopback network, on a loopback port.
+type rig struct {
+	t      *testing.T
+	db     *store.DB
+	auth   *token.Authority
+	net    *loopback.Network
+	addr   string
+	secret relay.Secret
+	stop   func() error // ends Run and waits for it
+}
+
+func newRig(t *testing.T) *rig {
+	t.Helper()
+	dir := t.TempDir()
+	db, err := store.Open(filepath.Join(dir, "connector.db"), store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	v, err := vault.Open(t.Context(), db, vault.FileKey(filepath.Join(dir, "vault.key")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &rig{t: t, db: db, net: loopback.NewNetwork(), auth: token.NewAuthority(db, v, time.Now)}
+	cred, g, err := r.auth.Issue("home")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.secret = cred.Secret
+	g.Instance, g.Tenant = "home", relay.DefaultTenant
+	if err := db.Enroll(t.Context(), g, store.Instance{ID: "home", Tenant: g.Tenant, CreatedAt: g.CreatedAt}); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Bind(t.Context(), store.Binding{Platform: loopback.ID, User: "ann", Instance: "home", BoundAt: time.Now()}); err != nil {
+		t.Fatal(err)
+	}
+	h := hub.New(db, link.NewDesk(db, v, time.Now), &bus.Bus{}, []platforms.Platform{loopback.New(r.net, nil)}, hub.Options{})
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.addr = l.Addr().String()
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- New(h, r.auth, Options{}).Run(ctx, t.Context(), l) }()
+	r.stop = sync.OnceValue(func() error { cancel(); return <-done })
+	t.Cleanup(func() {
+		if err := r.stop(); err != nil {
+			t.Errorf("Run: %v", err)
+		}
+	})
+	return r
+}
+
+func (r *rig) bearer(exp time.Time) string { return "Bearer " + token.Mint("home", r.secret, exp) }
+
+// dial upgrades with the given headers. resp is what a refused upgrade was answered.
+func (r *rig) dial(header http.Header) (*websocket.Conn, *http.Response, error) {
+	r.t.Helper()
+	ctx, cancel := context.WithTimeout(r.t.Context(), 10*time.Second)
+	defer cancel()
+	conn, resp, err := websocket.Dial(ctx, "ws://"+r.addr+"/relay", &websocket.DialOptions{HTTPHeader: header})
+	if err == nil {
+		r.t.Cleanup(func() { _ = conn.CloseNow() })
+	}
+	return conn, resp, err
+}
+
+// closes reads until the connection ends and returns code and reason.
+func closes(t *testing.T, conn *websocket.Conn) (websocket.StatusCode, string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	for {
+		if _, _, err := conn.Read(ctx); err != nil {
+			ce, ok := errors.AsType[websocket.CloseError](err)
+			if !ok {
+				t.Fatalf("connection ended without a close: %v", err)
+			}
+			return ce.Code, ce.Reason
+		}
+	}
+}
+
+func TestUpgradeVerdicts(t *testing.T) {
+	r := newRig(t)
+	now := time.Now()
+	for name, tc := range map[string]struct {
+		auth   string
+		code   websocket.StatusCode
+		reason string
+	}{
+		"no credential":         {"", session.CodeUnauthorized, "unauthorized"},
+		"garbage":               {"Bearer garbage", session.CodeUnauthorized, "unauthorized"},
+		"another scheme":        {"Basic aG9tZTp4", session.CodeUnauthorized, "unauthorized"},
+		"an unknown gateway":    {"Bearer " + token.Mint("nobody", r.secret, now.Add(time.Minute)), session.CodeUnauthorized, "unauthorized"},
+		"a wrong secret":        {"Bearer " + token.Mint("home", relay.NewSecret([]byte("wrong")), now.Add(time.Minute)), session.CodeUnauthorized, "unauthorized"},
+		"expired beyond skew":   {r.bearer(now.Add(-2 * time.Minute)), websocket.StatusTryAgainLater, "expired"},
+		"a wrong secret, dated": {"Bearer " + token.Mint("home", relay.NewSecret([]byte("wrong")), now.Add(-time.Hour)), session.CodeUnauthorized, "unauthorized"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			header := http.Header{}
+			if tc.auth != "" {
+				header.Set("Authorization", tc.auth)
+			}
+			conn, _, err := r.dial(header)
+			if err != nil {
+				t.Fatalf("the upgrade itself was refused: %v", err)
+			}
+			if code, reason := closes(t, conn); code != tc.code || reason != tc.reason {
+				t.Errorf("closed %d %q, want %d %q", code, reason, tc.code, tc.reason)
+			}
+		})
+	}
+	for name, exp := range map[string]time.Time{
+		"a fresh token": now.Add(5 * time.Minute), "one that never expires": {}, "expired within the skew": now.Add(-30 * time.Second),
+	} {
+		t.Run(name, func(t *testing.T) {
+			conn, _, err := r.dial(http.Header{"Authorization": {r.bearer(exp)}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			hello(t, conn)
+		})
+	}
+}
+
+// hello introduces the loopback bot's gateway and reads the descriptor.
+func hello(t *testing.T, conn *websocket.Conn) {
+	t.Helper()
+	line, err := wire.Encode(wire.Hello{Platform: loopback.ID, BotID: loopback.Handle})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	if err := conn.Write(ctx, websocket.MessageText, line); err != nil {
+		t.Fatal(err)
+	}
+	_, answer, err := conn.Read(ctx)
+	if err != nil {
+		t.Fatalf("no descriptor: %v", err)
+	}
+	if f, err := wire.DecodeFromConnector(bytes.TrimSpace(answer)); err != nil {
+		t.Fatalf("descriptor = %s, %v", answer, err)
+	} else if _, ok := f.(wire.Descriptor); !ok {
+		t.Fatalf("first frame = %T, want the descriptor", f)
+	}
+}
+
+func TestABrowserIsRefused(t *testing.T) {
+	r := newRig(t)
+	_, resp, err := r.dial(http.Header{"Authorization": {r.bearer(time.Time{})}, "Origin": {"http://" + r.addr}})
+	if err == nil || resp == nil || resp.StatusCode != http.StatusForbidden {
+		t.Errorf("upgrade with an Origin: %v, %v, want 403", resp, err)
+	}
+}
+
+func TestTooManyFailuresAreRefusedButNeverAGoodCredential(t *testing.T) {
+	r := newRig(t)
+	for i := range maxFails {
+		if _, _, err := r.dial(nil); err != nil {
+			t.Fatalf("failure %d: the upgrade was refused: %v", i+1, err)
+		}
+	}
+	_, resp, err := r.dial(nil)
+	if err == nil || resp == nil || resp.StatusCode != http.StatusTooManyRequests || resp.Header.Get("Retry-After") == "" {
+		t.Fatalf("one failure too many: %v, %v, want 429 with Retry-After", resp, err)
+	}
+	conn, _, err := r.dial(http.Header{"Authorization": {r.bearer(time.Time{})}})
+	if err != nil {
+		t.Fatalf("a good credential beside a bad neighbour: %v", err)
+	}
+	hello(t, conn)
+}
+
+func TestRoutes(t *testing.T) {
+	r := newRig(t)
+	for name, tc := range map[string]struct {
+		method, path string
+		status       int
+		body         string
+	}{
+		"health":                    {http.MethodGet, "/healthz", 200, `{"ok":true}`},
+		"ready":                     {http.MethodGet, "/readyz", 200, `{"ready":true}`},
+		"nothing at the root":       {http.MethodGet, "/", 404, `{"error":"not found"}`},
+		"no cleaning of paths":      {http.MethodGet, "//healthz", 404, `{"error":"not found"}`},
+		"no trailing slash":         {http.MethodGet, "/relay/", 404, `{"error":"not found"}`},
+		"no redirect":               {http.MethodGet, "/x/../healthz", 404, `{"error":"not found"}`},
+		"wrong method":              {http.MethodPost, "/relay", 405, `{"error":"method not allowed"}`},
+		"a plain GET of the socket": {http.MethodGet, "/relay", 426, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if tc.path == "/readyz" { // the bot connects in the background
+				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+				defer cancel()
+				if err := r.net.Say(ctx, loopback.Message{User: "eve", Text: "x"}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			req, err := http.NewRequestWithContext(t.Context(), tc.method, "http://"+r.addr, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			req.URL.Path = tc.path
+			resp, err := http.DefaultTransport.RoundTrip(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = resp.Body.Close() }()
+			body, err := io.ReadAll(resp.Body)
+			if err != nil || resp.StatusCode != tc.status || tc.body != "" && strings.TrimSpace(string(body)) != tc.body {
+				t.Errorf("%d %s, %v; want %d %s", resp.StatusCode, body, err, tc.status, tc.body)
+			}
+		})
+	}
+}
+
+func TestStopTellsTheGatewaysAndEnds(t *testing.T) {
+	r := newRig(t)
+	conn, _, err := r.dial(http.Header{"Authorization": {r.bearer(time.Time{})}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	hello(t, conn)
+	stopped := make(chan error, 1)
+	go func() { stopped <- r.stop() }()
+	if code, _ := closes(t, conn); code != websocket.StatusGoingAway {
+		t.Errorf("closed with %d at the stop, want 1001", code)
+	}
+	if err := <-stopped; err != nil {
+		t.Errorf("Run = %v, want nil", err)
+	}
+	if _, _, err := r.dial(nil); err == nil {
+		t.Error("a connection was accepted after the stop")
+	}
+}
