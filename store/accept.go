@@ -15,7 +15,6 @@ type Accept struct {
 	Bot        relay.Bot
 	Items      []AcceptItem
 	Quarantine []Quarantined
-	Moves      []Move
 	Cursor     []byte // nil: unchanged; equal to the stored one: not written
 }
 
@@ -54,8 +53,8 @@ type prepared struct {
 	payload []byte // entryRecord; nil when there are no deliveries
 }
 
-// Accept stores one batch in one transaction: moves, then quarantine, then per item the seen
-// mark and its deliveries, then the cursor. An item whose event was seen before, be it in the
+// Accept stores one batch in one transaction: the quarantine, then per item the seen mark
+// and its deliveries, then the cursor. An item whose event was seen before, be it in the
 // same batch, stores nothing. A delivery to an instance that is not enrolled, or revoked, is
 // skipped. A lane past its limits loses its oldest entries to the dead letters in the same
 // transaction. A batch with nothing to write does not write. ErrFull: nothing is stored until
@@ -100,11 +99,6 @@ func prepareItems(a Accept, now time.Time) (out []prepared, size int, err error)
 
 func (t *tx) accept(a Accept, items []prepared, m Limits, now time.Time) (AcceptOutcome, error) {
 	out := AcceptOutcome{Items: make([]ItemOutcome, len(items))}
-	for _, mv := range a.Moves {
-		if err := t.move(mv); err != nil {
-			return out, err
-		}
-	}
 	for _, q := range a.Quarantine {
 		if err := t.quarantine(q); err != nil {
 			return out, err

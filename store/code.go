@@ -27,9 +27,9 @@ func (db *DB) PutLinkCode(ctx context.Context, mac []byte, c LinkCode) error {
 }
 
 // RedeemLinkCode binds the person to the code's instance and marks the code, in one transaction.
-// dm is the chat it was sent in. The same person again: the same answer, and nothing changes.
-// ErrNotFound: unknown, for another platform, or its instance is gone. ErrUsed: someone else was
-// quicker. ErrExpired: its time is over.
+// dm is the chat it was sent in. The same person again, while the binding stands: the same answer,
+// and nothing changes. ErrNotFound: unknown, for another platform, or its instance is gone.
+// ErrUsed: someone redeemed it before. ErrExpired: its time is over.
 func (db *DB) RedeemLinkCode(ctx context.Context, mac []byte, by Person, dm relay.ChatID) (LinkCode, error) {
 	now := db.now()
 	var out LinkCode
@@ -41,7 +41,7 @@ func (db *DB) RedeemLinkCode(ctx context.Context, mac []byte, by Person, dm rela
 		switch {
 		case !ok, c.Platform != "" && c.Platform != by.Platform:
 			return ErrNotFound
-		case c.RedeemedBy != nil && *c.RedeemedBy == by:
+		case c.RedeemedBy != nil && *c.RedeemedBy == by && has(t.Tx, bucketBindings, bindingKey(by.Platform, by.User, c.Instance)):
 			out = c
 			return nil
 		case c.RedeemedBy != nil:

@@ -21,20 +21,11 @@ func (db *DB) Conversation(ctx context.Context, i relay.InstanceID, c relay.Chat
 	return out, ok, nil
 }
 
-// ConversationsOn lists the conversations of i with a chat id on any bot, for routing an action
-// that names nothing else.
-func (db *DB) ConversationsOn(ctx context.Context, i relay.InstanceID, c relay.ChatID) ([]Conversation, error) {
-	return db.conversations(ctx, prefix(i, string(c)))
-}
-
 // ConversationsOf lists all conversations of i, by chat.
 func (db *DB) ConversationsOf(ctx context.Context, i relay.InstanceID) ([]Conversation, error) {
-	return db.conversations(ctx, prefix(i))
-}
-
-func (db *DB) conversations(ctx context.Context, pre []byte) (out []Conversation, err error) {
-	err = db.w.read(ctx, func(t *bolt.Tx) error {
-		out, err = list[Conversation](t, bucketConversations, pre)
+	var out []Conversation
+	err := db.w.read(ctx, func(t *bolt.Tx) (err error) {
+		out, err = list[Conversation](t, bucketConversations, prefix(i))
 		return err
 	})
 	if err != nil {
@@ -43,14 +34,19 @@ func (db *DB) conversations(ctx context.Context, pre []byte) (out []Conversation
 	return out, nil
 }
 
-// converse notes that an event was delivered. A record that says the same and is younger than
-// an hour is left alone: it would cost a page for every message.
+// converse notes that an event was delivered, beside what justified earlier ones: a guest's
+// message through a grant does not take away what the owner's own message allows. A record that
+// says the same and is younger than an hour is left alone: it would cost a page for every message.
 func (t *tx) converse(c Conversation) error {
 	k := conversationKey(c)
 	old, ok, err := load[Conversation](t.Tx, bucketConversations, k)
 	if err != nil {
 		return err
 	}
+	if c.By == "" {
+		c.By = old.By
+	}
+	c.ByGrant = c.ByGrant || old.ByGrant
 	if ok && c.LastAt.Sub(old.LastAt) < refreshAfter {
 		if old.LastAt = c.LastAt; old == c {
 			return nil

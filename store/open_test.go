@@ -16,7 +16,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// sound is the content of a database with a record of every kind, and a copy of where it came from.
+// sound is the content of a database with a record of every kind.
 func sound(t testing.TB) []byte {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "sound.db")
@@ -109,6 +109,22 @@ func TestTwoFirstStartsMakeOneDatabase(t *testing.T) {
 	}
 	if names := blobNames(t, reopen(t, path, Options{})); len(names) != 1 {
 		t.Errorf("reopened: %v, want x", names)
+	}
+}
+
+func TestCreationNeverReplaces(t *testing.T) {
+	// Another process, that has found no database either, comes second.
+	path := filepath.Join(t.TempDir(), "test.db")
+	db := reopen(t, path, Options{})
+	if err := db.PutBlob(ctxOf(t), "x", nil); err != nil {
+		t.Fatal(err)
+	}
+	before := read(t, path)
+	if err := create(path, Options{}.withDefaults()); err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(read(t, path), before) {
+		t.Error("the other one's database was replaced")
 	}
 }
 

@@ -111,7 +111,7 @@ type Conversation struct {
 	Scope    relay.ScopeID    `json:"scope,omitempty"`
 	Parent   relay.ChatID     `json:"parent,omitempty"`
 	Type     relay.ChatType   `json:"type,omitempty"`
-	// By is the bound user whose event justified it; empty when a grant did.
+	// By is the bound user whose event justified it last; empty when only a grant ever did.
 	By relay.UserID `json:"by,omitempty"`
 	// ByGrant: the instance held the grant covering the chat.
 	ByGrant bool      `json:"byGrant,omitempty"`

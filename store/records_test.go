@@ -186,6 +186,9 @@ func TestRevokeTakesEverythingAway(t *testing.T) {
 	if id.Epoch == before.Epoch || id.Epoch == 0 || id.Seq != 2 {
 		t.Errorf("buffer id %v after %x-1: want a new epoch and the next number", id, before.Epoch)
 	}
+	if _, err := db.RedeemLinkCode(ctx, []byte("mac i1"), Person{"loop", "u5"}, "c"); !errors.Is(err, ErrNotFound) {
+		t.Errorf("a code from before the revocation: %v, want ErrNotFound", err)
+	}
 	if err := db.Enroll(ctx, Gateway{ID: "i9"}, Instance{ID: "i1", Tenant: "away"}); !errors.Is(err, ErrExists) {
 		t.Errorf("another tenant takes the name: %v", err)
 	}

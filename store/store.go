@@ -29,7 +29,6 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"time"
 
 	bolt "go.etcd.io/bbolt"
@@ -188,7 +187,7 @@ type Stats struct {
 // Stats is how the database does, for status and metrics.
 func (db *DB) Stats() Stats {
 	s := Stats{Commits: db.w.commits.Load(), Ops: db.w.ops.Load(), DeadDropped: db.w.deadDropped.Load()}
-	if info, err := os.Stat(filepath.Clean(db.path)); err == nil {
+	if info, err := os.Stat(db.path); err == nil {
 		s.FileBytes = info.Size()
 	}
 	return s

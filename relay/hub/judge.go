@@ -16,7 +16,7 @@ import (
 type judgement struct {
 	event    relay.Event
 	verdicts []verdict // at least one
-	// consumed: the event is stored (its seen mark at least). A dropped event writes nothing.
+	// consumed: the event gets a seen mark at least. A dropped event writes nothing.
 	consumed   bool
 	deliveries []store.Delivery
 	answer     string // to a control message; empty: silence
@@ -52,7 +52,8 @@ func (h *Hub) judge(ctx context.Context, ev relay.Event) (judgement, error) {
 			return judgement{}, err
 		}
 		j := dropped(ev, gate.Control)
-		j.consumed, j.answer = true, answer
+		// What changed nothing and gets no answer writes nothing either, however often it is sent.
+		j.consumed, j.answer = answer != "", answer
 		return j, nil
 	}
 	if ev.Traits.OtherCommand {

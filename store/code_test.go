@@ -1,0 +1,105 @@
+package store
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestLinkCodes(t *testing.T) {
+	c := newClock()
+	ann, bob := Person{"loop", "ann"}, Person{"loop", "bob"}
+	mac := []byte{0, 1, 2}
+	for name, tc := range map[string]struct {
+		code   LinkCode
+		before []Person // who redeemed it before
+		wait   time.Duration
+		by     Person
+		want   error
+	}{
+		"good":                           {LinkCode{}, nil, 0, ann, nil},
+		"good on its platform":           {LinkCode{Platform: "loop"}, nil, 0, ann, nil},
+		"the same person again":          {LinkCode{}, []Person{ann}, 0, ann, nil},
+		"the same person, much later":    {LinkCode{}, []Person{ann}, time.Hour, ann, nil},
+		"someone else":                   {LinkCode{}, []Person{ann}, 0, bob, ErrUsed},
+		"same id on another platform":    {LinkCode{}, []Person{ann}, 0, Person{"other", "ann"}, ErrUsed},
+		"for another platform":           {LinkCode{Platform: "other"}, nil, 0, ann, ErrNotFound},
+		"just expired":                   {LinkCode{}, nil, 10 * time.Minute, ann, ErrExpired},
+		"a moment before":                {LinkCode{}, nil, 10*time.Minute - 1, ann, nil},
+		"someone else, after its expiry": {LinkCode{}, []Person{ann}, time.Hour, bob, ErrUsed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			db := openTest(t, Options{Now: c.now})
+			ctx := ctxOf(t)
+			enroll(t, db, "i1")
+			tc.code.Instance, tc.code.ExpiresAt = "i1", c.now().Add(10*time.Minute)
+			if err := db.PutLinkCode(ctx, mac, tc.code); err != nil {
+				t.Fatal(err)
+			}
+			for _, p := range tc.before {
+				if _, err := db.RedeemLinkCode(ctx, mac, p, "dm"); err != nil {
+					t.Fatal(err)
+				}
+			}
+			c.add(tc.wait)
+			got, err := db.RedeemLinkCode(ctx, mac, tc.by, "dm")
+			if !errors.Is(err, tc.want) || tc.want == nil && err != nil {
+				t.Fatalf("got %v, want %v", err, tc.want)
+			}
+			bs, err := db.BindingsOf(ctx, tc.by.Platform, tc.by.User)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if tc.want != nil {
+				if len(bs) != 0 {
+					t.Errorf("refused, and bound: %v", bs)
+				}
+				return
+			}
+			if got.Instance != "i1" || len(bs) != 1 || bs[0].DMChat != "dm" || bs[0].Instance != "i1" {
+				t.Errorf("answer %+v, bindings %+v", got, bs)
+			}
+		})
+	}
+}
+
+func TestLinkCodesAreNotOverwrittenAndBurn(t *testing.T) {
+	db := openTest(t, Options{})
+	ctx := ctxOf(t)
+	enroll(t, db, "i1")
+	c := LinkCode{Instance: "i1", ExpiresAt: time.Now().Add(time.Hour)}
+	if err := db.PutLinkCode(ctx, []byte("m"), c); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.PutLinkCode(ctx, []byte("m"), c); !errors.Is(err, ErrExists) {
+		t.Errorf("the same code twice: %v", err)
+	}
+	for range 2 {
+		if err := db.BurnLinkCode(ctx, []byte("m")); err != nil {
+			t.Error(err)
+		}
+	}
+	if _, err := db.RedeemLinkCode(ctx, []byte("m"), Person{"loop", "u"}, ""); !errors.Is(err, ErrNotFound) {
+		t.Errorf("a burnt code: %v", err)
+	}
+}
+
+func TestEnrollmentTokens(t *testing.T) {
+	db := openTest(t, Options{})
+	ctx := ctxOf(t)
+	want := EnrollmentToken{Tenant: "home", Gateway: "g", WakeURL: "https://a.example", ExpiresAt: time.Now().UTC()}
+	if err := db.PutEnrollmentToken(ctx, []byte("m"), want); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.PutEnrollmentToken(ctx, []byte("m"), want); !errors.Is(err, ErrExists) {
+		t.Errorf("twice: %v", err)
+	}
+	if got, err := db.EnrollmentToken(ctx, []byte("m")); err != nil || !cmp.Equal(got, want) {
+		t.Errorf("%v %s", err, cmp.Diff(want, got))
+	}
+	if _, err := db.EnrollmentToken(ctx, []byte("other")); !errors.Is(err, ErrNotFound) {
+		t.Errorf("unknown: %v", err)
+	}
+}

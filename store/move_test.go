@@ -1,0 +1,123 @@
+package store
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/hermes-connector/hermes-connector/relay"
+)
+
+func TestMoveChat(t *testing.T) {
+	c := newClock()
+	db := openTest(t, Options{Now: c.now})
+	ctx := ctxOf(t)
+	enroll(t, db, "i1", "i2")
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	must(db.Claim(ctx, Grant{Platform: "loop", Chat: "old", Instance: "i1"}))
+	must(db.Claim(ctx, Grant{Platform: "loop", Scope: "s", Chat: "old", Instance: "i1"}))
+	must(db.Claim(ctx, Grant{Platform: "loop", Scope: "s", Chat: "new", Instance: "i2"})) // theirs stays
+	must(db.Claim(ctx, Grant{Platform: "away", Chat: "old", Instance: "i1"}))
+	must(db.Bind(ctx, Binding{Platform: "loop", User: "u1", Instance: "i1", DMChat: "old"}))
+	must(db.Bind(ctx, Binding{Platform: "loop", User: "u2", Instance: "i1", DMChat: "else"}))
+	scopes := func(ids ...relay.ChatID) map[relay.PlatformID]Relevance {
+		return map[relay.PlatformID]Relevance{"loop": {FreeResponseScopes: ids}, "away": {FreeResponseScopes: []relay.ChatID{"old"}}}
+	}
+	must(db.UpdateInstance(ctx, "i1", func(i *Instance) error { i.Relevance = scopes("a", "old"); return nil }))
+	must(db.UpdateInstance(ctx, "i2", func(i *Instance) error { i.Relevance = scopes("new", "old"); return nil }))
+	in := func(id string, chat, parent relay.ChatID) relay.Event {
+		e := event(id, 300)
+		e.Source.ChatID, e.Source.ParentChatID = chat, parent
+		return e
+	}
+	acceptOne(t, db, in("e1", "old", ""), "i1")
+	thread := acceptFor(in("e2", "thread", "old"), "i1")
+	thread.Items[0].Deliveries[0].Conversation.Parent = "old"
+	_, err := db.Accept(ctx, thread)
+	must(err)
+	acceptOne(t, db, in("e3", "old", ""), "i2")
+	c.add(2 * time.Hour)
+	acceptOne(t, db, in("e4", "new", ""), "i2") // newer than what moves onto it
+
+	must(db.MoveChat(ctx, Move{Platform: "loop", From: "old", To: "new"}))
+	for range 2 { // and once more, which changes nothing
+		gs, err := db.Grants(ctx)
+		must(err)
+		var got []string
+		for _, g := range gs {
+			got = append(got, fmt.Sprintf("%s/%s/%s=%s", g.Platform, g.Scope, g.Chat, g.Instance))
+		}
+		if want := []string{"away//old=i1", "loop//new=i1", "loop/s/new=i2"}; !cmp.Equal(got, want) {
+			t.Errorf("grants: %s", cmp.Diff(want, got))
+		}
+		bs, err := db.BindingsTo(ctx, "i1")
+		must(err)
+		if bs[0].DMChat != "new" || bs[1].DMChat != "else" {
+			t.Errorf("bindings: %+v", bs)
+		}
+		cs, err := db.ConversationsOf(ctx, "i1")
+		must(err)
+		if len(cs) != 2 || cs[0].Chat != "new" || cs[1].Chat != "thread" || cs[1].Parent != "new" {
+			t.Errorf("conversations of i1: %+v", cs)
+		}
+		cs, err = db.ConversationsOf(ctx, "i2")
+		must(err)
+		if len(cs) != 1 || !cs[0].LastAt.Equal(c.now()) {
+			t.Errorf("conversations of i2: %+v, want the newer one", cs)
+		}
+		i1, err := db.Instance(ctx, "i1")
+		must(err)
+		i2, err := db.Instance(ctx, "i2")
+		must(err)
+		if !cmp.Equal(i1.Relevance, scopes("a", "new")) || !cmp.Equal(i2.Relevance, scopes("new")) {
+			t.Errorf("scopes: %v, %v", i1.Relevance, i2.Relevance)
+		}
+		es, err := db.Entries(ctx, "i1", 0)
+		must(err)
+		if es[0].Event.Source.ChatID != "old" {
+			t.Error("an entry in the lane was changed")
+		}
+		must(db.MoveChat(ctx, Move{Platform: "loop", From: "old", To: "new"}))
+	}
+}
+
+func TestConversationIsRefreshedSeldom(t *testing.T) {
+	c := newClock()
+	start := c.now()
+	for name, tc := range map[string]struct {
+		wait   time.Duration
+		change func(*Conversation)
+		want   time.Duration // of LastAt, after the start
+	}{
+		"soon":                      {time.Minute, func(*Conversation) {}, 0},
+		"after an hour":             {time.Hour, func(*Conversation) {}, time.Hour},
+		"soon, another reason":      {time.Minute, func(c *Conversation) { c.ByGrant = true }, time.Minute},
+		"soon, another user":        {time.Minute, func(c *Conversation) { c.By = "u2" }, time.Minute},
+		"soon, the same said again": {time.Minute, func(c *Conversation) { c.By = "u1" }, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c.mu.Lock()
+			c.at = start
+			c.mu.Unlock()
+			db := openTest(t, Options{Now: c.now})
+			enroll(t, db, "i1")
+			acceptOne(t, db, event("e1", 300), "i1")
+			c.add(tc.wait)
+			a := acceptFor(event("e2", 300), "i1")
+			tc.change(&a.Items[0].Deliveries[0].Conversation)
+			if _, err := db.Accept(ctxOf(t), a); err != nil {
+				t.Fatal(err)
+			}
+			got, ok, err := db.Conversation(ctxOf(t), "i1", relay.Chat{Bot: bot, ID: "c1"})
+			if err != nil || !ok || got.LastAt.Sub(start) != tc.want {
+				t.Errorf("%+v %v %v; want it dated %v after the start", got, ok, err, tc.want)
+			}
+		})
+	}
+}
