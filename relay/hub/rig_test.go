@@ -28,7 +28,7 @@ import (
 
 // rig is a hub over a real database and the loopback network, with a door without credentials.
 type rig struct {
-	t    *testing.T
+	t    testing.TB
 	db   *store.DB
 	net  *loopback.Network
 	bot  relay.Bot
@@ -45,7 +45,7 @@ func (plainMAC) MAC(purpose string, token relay.Secret) []byte {
 	return append([]byte(purpose+"/"), token.Reveal()...)
 }
 
-func newRig(t *testing.T) *rig {
+func newRig(t testing.TB) *rig {
 	t.Helper()
 	db, err := store.Open(filepath.Join(t.TempDir(), "connector.db"), store.Options{})
 	if err != nil {
@@ -173,7 +173,7 @@ func (r *rig) texts(name string) []string {
 
 // gateway is the far side of one session, frame by frame.
 type gateway struct {
-	t    *testing.T
+	t    testing.TB
 	conn *websocket.Conn
 	in   wire.Splitter
 	next []wire.Frame

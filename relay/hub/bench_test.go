@@ -1,0 +1,74 @@
+package hub
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/platforms/loopback"
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/wire"
+)
+
+func benchEvent(r *rig, n int) relay.Event {
+	id := fmt.Sprint("e", n)
+	return relay.Event{
+		ID: relay.EventID(id), Bot: r.bot, MessageID: relay.MessageID(id), Type: relay.TypeText, At: time.Now(),
+		Text:   strings.Repeat("x", 1<<10),
+		Source: relay.Source{Platform: loopback.ID, ChatID: "@ann", ChatType: relay.ChatDM, UserID: "ann", UserName: "Ann"},
+	}
+}
+
+// BenchmarkAcceptToFrame is the time from the platform's hand-in to the frame read from the
+// socket by the gateway, durable first, at 100 events a second.
+func BenchmarkAcceptToFrame(b *testing.B) {
+	r := newRig(b)
+	r.enroll("home", "ann")
+	g := r.dial("home")
+	in := &inbox{hub: r.hub, bot: r.bot}
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	var took []time.Duration
+	for n := 0; b.Loop(); n++ {
+		<-tick.C
+		began := time.Now()
+		if err := in.Accept(b.Context(), platforms.Batch{Events: []relay.Event{benchEvent(r, n)}}); err != nil {
+			b.Fatal(err)
+		}
+		f := g.inbound()
+		took = append(took, time.Since(began))
+		g.send(wire.InboundAck{Buffer: f.Buffer})
+	}
+	slices.Sort(took)
+	b.ReportMetric(float64(took[len(took)/2].Microseconds()), "p50-µs")
+	b.ReportMetric(float64(took[len(took)*99/100].Microseconds()), "p99-µs")
+}
+
+// BenchmarkDrain10k is the time until a backlog of 10,000 messages of 1 KiB was delivered and
+// acknowledged one by one over a socket.
+func BenchmarkDrain10k(b *testing.B) {
+	const backlog = 10_000
+	for b.Loop() {
+		b.StopTimer()
+		r := newRig(b)
+		r.enroll("home", "ann")
+		in := &inbox{hub: r.hub, bot: r.bot}
+		for n := 0; n < backlog; n += 100 {
+			var batch platforms.Batch
+			for i := range 100 {
+				batch.Events = append(batch.Events, benchEvent(r, n+i))
+			}
+			if err := in.Accept(b.Context(), batch); err != nil {
+				b.Fatal(err)
+			}
+		}
+		b.StartTimer()
+		g := r.dial("home")
+		for range backlog {
+			g.send(wire.InboundAck{Buffer: g.inbound().Buffer})
+		}
+	}
+}
