@@ -26,7 +26,7 @@ type address struct {
 // addressed reads the entities of a text. A command without "@" is for every bot that reads it
 // when the text begins with it, and in a direct message wherever it stands.
 func addressed(text string, entities []messageEntity, me identity, direct bool) address {
-	var a address
+	a := address{otherCommand: forAnother(text, me)}
 	if len(entities) == 0 {
 		return a
 	}
@@ -53,6 +53,22 @@ func addressed(text string, entities []messageEntity, me identity, direct bool) 
 		}
 	}
 	return a
+}
+
+// forAnother reports whether text begins with what a gateway takes for a command, and with the
+// name of another bot behind it. Telegram marks only well-formed commands; a gateway runs
+// whatever follows the slash, up to the "@", and does not look at the name.
+func forAnother(text string, me identity) bool {
+	word, isCommand := strings.CutPrefix(strings.TrimLeftFunc(text, unicode.IsSpace), "/")
+	if !isCommand {
+		return false
+	}
+	if i := strings.IndexFunc(word, unicode.IsSpace); i >= 0 {
+		word = word[:i]
+	}
+	_, name, named := strings.Cut(word, "@")
+	isName := name != "" && strings.IndexFunc(name, func(r rune) bool { return !isWord(r) }) < 0
+	return named && isName && !strings.Contains(word, "/") && !me.called(name)
 }
 
 // withoutMention removes every mention of the bot from text, with the punctuation and blanks
