@@ -2,6 +2,7 @@ package store
 
 import (
 	"encoding/binary"
+	"strings"
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay"
@@ -43,6 +44,13 @@ func buckets() []bucket {
 		bucketBindingsTo, bucketGrants, bucketConversations, bucketCodes, bucketTokens, bucketDead,
 		bucketQuarantine, bucketCursors, bucketLanes, bucketEntries,
 	}
+}
+
+// isSeenBucket reports whether b is the seen marks' of some day.
+func isSeenBucket(b bucket) bool {
+	day, ok := strings.CutPrefix(string(b), seenPrefix)
+	_, err := time.Parse(time.DateOnly, day)
+	return ok && err == nil
 }
 
 func seenBucket(at time.Time) bucket {

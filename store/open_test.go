@@ -262,6 +262,8 @@ func FuzzOpen(f *testing.F) {
 	f.Add(8192, uint64(0xff))
 	f.Add(used-100, ^uint64(0))
 	f.Add(16+40, uint64(1)<<40)
+	f.Add(8216, uint64(484)) // once made bbolt free a page twice
+	f.Add(8216, uint64(412))
 	f.Fuzz(func(t *testing.T, at int, bits uint64) {
 		if at < 0 || at > used-8 {
 			t.Skip()

@@ -3,6 +3,7 @@ package store
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	bolt "go.etcd.io/bbolt"
 )
@@ -61,7 +62,12 @@ func migrate(b *bolt.DB, steps []migration) error {
 				return fmt.Errorf("%w: bucket %s is missing; %s", ErrDamaged, name, remedy)
 			}
 		}
-		return nil
+		return t.ForEach(func(name []byte, _ *bolt.Bucket) error {
+			if b := bucket(name); !slices.Contains(buckets(), b) && !isSeenBucket(b) {
+				return fmt.Errorf("%w: it has a bucket nobody made; %s", ErrDamaged, remedy)
+			}
+			return nil
+		})
 	})
 }
 

@@ -142,6 +142,10 @@ func boltError(err error) error {
 // Close finishes the writes that wait, refuses new ones, and lets go of the file.
 func (db *DB) Close() error {
 	db.w.stop(errClosed)
+	if db.w.broken.Load() {
+		// Closing would wait for a transaction that nobody can end. The file's lock goes with the process.
+		return nil
+	}
 	if err := db.bolt.Close(); err != nil {
 		return fmt.Errorf("close database %s: %w", db.path, err)
 	}

@@ -188,10 +188,26 @@ func (p *pages) elements(id uint64, page, low, high []byte) error {
 		}
 		return el[pos : pos+size], el[pos+size:], nil
 	}
+	// bbolt writes keys and values behind the elements, in their order and without a gap. A size
+	// that was not written shows as a gap or an overlap, or else in the checksum of a record.
+	end := uint64(pageHeader + count*elementSize)
+	adjacent := func(i int) bool {
+		el, start := at(i), uint64(pageHeader+i*elementSize)
+		if branch {
+			start, end = start+uint64(e.Uint32(el)), end+uint64(e.Uint32(el[4:]))
+			return start+uint64(e.Uint32(el[4:])) == end
+		}
+		size := uint64(e.Uint32(el[8:])) + uint64(e.Uint32(el[12:]))
+		start, end = start+uint64(e.Uint32(el[4:])), end+size
+		return start+size == end
+	}
 	for i := range count {
 		k, rest, err := keyOf(i)
 		if err != nil {
 			return err
+		}
+		if !adjacent(i) {
+			return fmt.Errorf("page %d: element %d overlaps another", id, i)
 		}
 		if c := bytes.Compare(low, k); low != nil && (c > 0 || c == 0 && i > 0) || high != nil && bytes.Compare(k, high) >= 0 {
 			return fmt.Errorf("page %d: element %d is out of order", id, i)
@@ -228,6 +244,9 @@ func (p *pages) value(id uint64, flags uint32, size uint64, rest []byte) error {
 		return errors.New("it is neither a value nor a bucket")
 	}
 	if root := binary.NativeEndian.Uint64(rest); root != 0 {
+		if size != bucketHeader {
+			return errors.New("the bucket in it is neither small nor large")
+		}
 		return p.walk(root, nil, nil)
 	}
 	inner := rest[bucketHeader:size]

@@ -30,6 +30,7 @@ type writer struct {
 	ops         atomic.Uint64
 	deadDropped atomic.Uint64
 	cause       atomic.Pointer[error] // set before failed is closed
+	broken      atomic.Bool           // a commit panicked
 
 	// The goroutine's own.
 	lastOps  int
@@ -87,7 +88,7 @@ func (w *writer) commit(batch []*op) {
 			return
 		}
 		began := time.Now()
-		bad, err := w.attempt(batch)
+		bad, err := w.guarded(batch)
 		switch {
 		case bad >= 0: // one op failed half done: the others go again without it
 			batch[bad].done <- err
@@ -117,6 +118,18 @@ func answer(batch []*op, err error) {
 	for _, o := range batch {
 		o.done <- err
 	}
+}
+
+// guarded is attempt with a panic turned into an error: bbolt panics when it meets a page whose
+// damage verify could not see. The transaction is in an unknown state then, and stays open.
+func (w *writer) guarded(batch []*op) (bad int, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			w.broken.Store(true)
+			bad, err = -1, fmt.Errorf("%w: %v; %s", ErrDamaged, p, remedy)
+		}
+	}()
+	return w.attempt(batch)
 }
 
 // attempt runs batch in one transaction and commits it. bad is the op that failed after it had

@@ -422,3 +422,20 @@ func read(t testing.TB, path string) []byte {
 	}
 	return b
 }
+
+// TestPanicInACommit: bbolt panics on damage that shows only when it writes. The process must be
+// able to say so and end.
+func TestPanicInACommit(t *testing.T) { // invariant 2
+	db := reopen(t, filepath.Join(t.TempDir(), "test.db"), Options{})
+	err := db.write(ctxOf(t), func(*tx) error { panic("page 2 already freed") })
+	if !errors.Is(err, ErrFailed) || !errors.Is(err, ErrDamaged) {
+		t.Errorf("got %v, want ErrFailed for ErrDamaged", err)
+	}
+	<-db.Failed()
+	if err := db.PutBlob(ctxOf(t), "x", nil); !errors.Is(err, ErrFailed) {
+		t.Errorf("a later write: %v, want ErrFailed", err)
+	}
+	if err := db.Close(); err != nil {
+		t.Errorf("close: %v", err)
+	}
+}
