@@ -71,7 +71,7 @@ func (h *Hub) allowed(ctx context.Context, s *seat, r relay.Request) (platforms.
 		return nil, internal(err)
 	}
 	if !gate.MayAct(f) {
-		return nil, relay.Declined(p.Bot().Platform)
+		return nil, relay.Declined(s.speaksOf(r))
 	}
 	return p, nil
 }

@@ -58,6 +58,15 @@ func (s *seat) said(p relay.PlatformID) bool {
 	return slices.ContainsFunc(s.identityList(), func(b relay.Bot) bool { return b.Platform == p })
 }
 
+// speaksOf is the platform a request is about, as far as the gateway knows: what the frame names,
+// else its first identity's.
+func (s *seat) speaksOf(r relay.Request) relay.PlatformID {
+	if ids := s.identityList(); r.Platform == "" && len(ids) > 0 {
+		return ids[0].Platform
+	}
+	return r.Platform
+}
+
 // Serve runs the session of an authenticated connection until it ends, and returns why. When ctx
 // ends (with cause delivery.ErrShutdown), running actions finish first, unless hurry ends too. A
 // *Refused means that the connection was not taken; the caller closes conn then.

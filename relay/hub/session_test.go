@@ -171,6 +171,17 @@ func TestEgress(t *testing.T) {
 	}
 }
 
+func TestADeclineToldWithoutAPlatformSaysRelay(t *testing.T) {
+	r := newRig(t)
+	r.enroll("home", "ann")
+	g := r.dialOnly("home")
+	g.send(wire.Hello{Platform: relay.RelayPlatform})
+	g.read()
+	if res := g.do(send("@eve", "x")); res.Err == nil || !strings.HasPrefix(res.Err.Public, "relay egress declined:") {
+		t.Errorf("result = %+v, want a decline of relay", res)
+	}
+}
+
 func heardThenUnbound(r *rig) {
 	r.say(loopback.Message{User: "ann", Chat: "garden", Text: "x"})
 	if err := r.db.Unbind(r.t.Context(), "home", loopback.ID, "ann"); err != nil {
