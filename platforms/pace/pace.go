@@ -29,9 +29,6 @@ import (
 type Limits struct {
 	Bot  Rate // everything the bot does, in all chats together
 	Chat Rate // the messages of each chat
-	// Crowd is the stricter rate, beside Chat, of the chats for which IsCrowd is true.
-	Crowd   Rate
-	IsCrowd func(relay.ChatID) bool // nil means none
 }
 
 // Kind says what an action costs.
@@ -75,7 +72,6 @@ type chat struct {
 	held    bool
 	queue   []*waiter // in the order of arrival
 	rate    meter
-	crowd   meter
 	closed  time.Time     // end of the chat's penalty
 	changed chan struct{} // closed and replaced when any of the above changed
 }
@@ -84,9 +80,6 @@ type waiter struct{ kind Kind }
 
 // New makes an open gate.
 func New(limits Limits) *Gate {
-	if limits.IsCrowd == nil {
-		limits.IsCrowd = func(relay.ChatID) bool { return false }
-	}
 	return &Gate{
 		limits: limits,
 		chats:  make(map[relay.ChatID]*chat),
@@ -283,7 +276,6 @@ func (g *Gate) opensLocked(c *chat, kind Kind, ahead int, now time.Time) time.Ti
 	at = later(at, g.bot.opens(0, now))
 	if kind == Message {
 		at = later(at, c.rate.opens(ahead, now))
-		at = later(at, c.crowd.opens(ahead, now))
 	}
 	return at
 }
@@ -293,7 +285,6 @@ func (g *Gate) takeLocked(c *chat, kind Kind, now time.Time) {
 	g.bot.take(now)
 	if kind == Message {
 		c.rate.take(now)
-		c.crowd.take(now)
 	}
 }
 
@@ -322,9 +313,6 @@ func (g *Gate) chatLocked(id relay.ChatID, now time.Time) *chat {
 	c := g.chats[id]
 	if c == nil {
 		c = &chat{rate: meter{rate: g.limits.Chat}, changed: make(chan struct{})}
-		if g.limits.IsCrowd(id) {
-			c.crowd.rate = g.limits.Crowd
-		}
 		g.chats[id] = c
 	}
 	return c
@@ -332,8 +320,7 @@ func (g *Gate) chatLocked(id relay.ChatID, now time.Time) *chat {
 
 // idleLocked reports whether the chat can be forgotten without anyone noticing.
 func (c *chat) idleLocked(now time.Time) bool {
-	return !c.held && len(c.queue) == 0 && !c.closed.After(now) &&
-		!c.rate.full.After(now) && !c.crowd.full.After(now)
+	return !c.held && len(c.queue) == 0 && !c.closed.After(now) && !c.rate.full.After(now)
 }
 
 func (c *chat) removeLocked(w *waiter) {

@@ -17,10 +17,8 @@ import (
 const chat relay.ChatID = "1"
 
 var limits = pace.Limits{
-	Bot:     pace.Rate{Every: 100 * time.Millisecond, Burst: 5},
-	Chat:    pace.Rate{Every: time.Second, Burst: 2},
-	Crowd:   pace.Rate{Every: 4 * time.Second, Burst: 3},
-	IsCrowd: func(id relay.ChatID) bool { return strings.HasPrefix(string(id), "-") },
+	Bot:  pace.Rate{Every: 100 * time.Millisecond, Burst: 5},
+	Chat: pace.Rate{Every: time.Second, Burst: 2},
 }
 
 // pass goes through the gate and reports how long that took.
@@ -53,8 +51,7 @@ func TestRates(t *testing.T) {
 		kind pace.Kind
 		want []time.Duration // how long each of a row of actions waits
 	}{
-		"messages of a chat wait after the burst":    {"1", pace.Message, []time.Duration{0, 0, time.Second, time.Second}},
-		"messages of a crowd obey the stricter rate": {"-1", pace.Message, []time.Duration{0, 0, time.Second, 3 * time.Second, 4 * time.Second}},
+		"messages of a chat wait after the burst": {"1", pace.Message, []time.Duration{0, 0, time.Second, time.Second}},
 		"signals count for the bot only": {
 			"-1", pace.Signal, []time.Duration{0, 0, 0, 0, 0, 100 * time.Millisecond, 100 * time.Millisecond},
 		},

@@ -23,10 +23,8 @@ type passage struct {
 // checks invariants 1 to 5 on what came through.
 func TestSimulation(t *testing.T) {
 	limits := Limits{
-		Bot:     Rate{Every: 50 * time.Millisecond, Burst: 4},
-		Chat:    Rate{Every: time.Second, Burst: 3},
-		Crowd:   Rate{Every: 4 * time.Second, Burst: 2},
-		IsCrowd: func(id relay.ChatID) bool { return id[0] == '-' },
+		Bot:  Rate{Every: 50 * time.Millisecond, Burst: 4},
+		Chat: Rate{Every: time.Second, Burst: 3},
 	}
 	for seed := range uint64(20) {
 		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
@@ -131,9 +129,6 @@ func simulate(t *testing.T, limits Limits, seed uint64) {
 	for _, chat := range chats {
 		own := func(p passage) bool { return p.chat == chat && p.kind == Message }
 		obeys("chat "+string(chat), limits.Chat, own)
-		if limits.IsCrowd(chat) {
-			obeys("crowd "+string(chat), limits.Crowd, own)
-		}
 	}
 	<-time.After(time.Hour)
 	g.Due("sweeper", "", time.Second)

@@ -1,7 +1,6 @@
 package telegram
 
 import (
-	"strings"
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
@@ -32,15 +31,13 @@ func (p *Platform) Descriptor() relay.Descriptor {
 	}
 }
 
-// rates is what Telegram is known to bear: about 30 messages a second for a bot and, once a burst
-// is used up, one a second in a chat and 20 a minute in a group or channel. The true limits are
-// not published, and Telegram's own "retry after" counts in any case; so the bursts are wide
-// enough for a long reply in many parts, and what comes after them is paced.
+// rates is what Telegram is known to bear from a bot: about 30 messages a second. What it bears in
+// one chat is not published, differs from chat to chat and allows bursts; there its own "retry
+// after" is the measure, and a tighter guess of ours would refuse what Telegram accepts. Ten a
+// second only keeps a gateway that has run wild from using up the bot for all others.
 func rates() pace.Limits {
 	return pace.Limits{
-		Bot:     pace.Rate{Every: 40 * time.Millisecond, Burst: 5}, // at most 30 in a second
-		Chat:    pace.Rate{Every: time.Second, Burst: 20},
-		Crowd:   pace.Rate{Every: 3 * time.Second, Burst: 20},
-		IsCrowd: func(chat relay.ChatID) bool { return strings.HasPrefix(string(chat), "-") },
+		Bot:  pace.Rate{Every: 40 * time.Millisecond, Burst: 5}, // at most 30 in a second
+		Chat: pace.Rate{Every: 100 * time.Millisecond, Burst: 60},
 	}
 }
