@@ -41,8 +41,9 @@ func (in *inbox) Accept(ctx context.Context, b platforms.Batch) error {
 		a.Quarantine = append(a.Quarantine, store.Quarantined{Bot: in.bot, At: time.Now(), Err: u.Err.Error(), Raw: u.Raw})
 	}
 	judged := make([]judgement, 0, len(b.Events))
+	look := h.visible.batch()
 	for _, ev := range b.Events {
-		j, err := h.judge(ctx, ev)
+		j, err := h.judge(ctx, ev, look)
 		if err != nil {
 			h.decide(ev, verdict{Reason: gate.StoreError})
 			return fmt.Errorf("judge event: %w", err)

@@ -35,7 +35,7 @@ func dropped(ev relay.Event, why gate.Reason) judgement {
 
 // judge decides about one event, in the order: own message, duplicate, control, another bot's
 // command, then the candidates. An error is store trouble: the platform hands the event in again.
-func (h *Hub) judge(ctx context.Context, ev relay.Event) (judgement, error) {
+func (h *Hub) judge(ctx context.Context, ev relay.Event, look batch) (judgement, error) {
 	if ev.Traits.Own {
 		return dropped(ev, gate.OwnMessage), nil
 	}
@@ -59,11 +59,11 @@ func (h *Hub) judge(ctx context.Context, ev relay.Event) (judgement, error) {
 	if ev.Traits.OtherCommand {
 		return dropped(ev, gate.OtherCommand), nil
 	}
-	return h.judgeCandidates(ctx, ev)
+	return h.judgeCandidates(ctx, ev, look)
 }
 
 // judgeCandidates puts the gate's question for every instance that could receive ev.
-func (h *Hub) judgeCandidates(ctx context.Context, ev relay.Event) (judgement, error) {
+func (h *Hub) judgeCandidates(ctx context.Context, ev relay.Event, look batch) (judgement, error) {
 	cs, err := h.candidates(ctx, ev)
 	if err != nil {
 		return judgement{}, err
@@ -74,7 +74,7 @@ func (h *Hub) judgeCandidates(ctx context.Context, ev relay.Event) (judgement, e
 	j := judgement{event: ev}
 	var fits, fitted bool
 	for _, c := range cs {
-		v := verdict{Instance: c.instance.ID, Tenant: c.instance.Tenant, Reason: h.decideFor(ctx, ev, c)}
+		v := verdict{Instance: c.instance.ID, Tenant: c.instance.Tenant, Reason: h.decideFor(ctx, ev, c, look)}
 		if v.Reason == gate.Delivered {
 			if !fitted { // once for all: every instance gets the same frame
 				var trimmed relay.Event
@@ -152,13 +152,13 @@ func (h *Hub) candidates(ctx context.Context, ev relay.Event) ([]candidate, erro
 
 // decideFor asks the gate about one candidate. The visibility, which may cost a question to the
 // platform, is asked for only where everything else says yes.
-func (h *Hub) decideFor(ctx context.Context, ev relay.Event, c candidate) gate.Reason {
+func (h *Hub) decideFor(ctx context.Context, ev relay.Event, c candidate, look batch) gate.Reason {
 	f := c.facts(ev)
 	f.Visible = true
 	if why := gate.Decide(f); why != gate.Delivered || f.Direct {
 		return why
 	}
-	f.Visible = h.ownerSees(ctx, ev, c)
+	f.Visible = h.ownerSees(ctx, ev, c, look)
 	return gate.Decide(f)
 }
 
@@ -187,7 +187,7 @@ func (c candidate) facts(ev relay.Event) gate.Facts {
 
 // ownerSees reports whether a bound owner of the candidate can see the event's chat now. An
 // owner's own message in it is proof.
-func (h *Hub) ownerSees(ctx context.Context, ev relay.Event, c candidate) bool {
+func (h *Hub) ownerSees(ctx context.Context, ev relay.Event, c candidate, look batch) bool {
 	for _, o := range c.owners {
 		if o.User == ev.Source.UserID {
 			return true
@@ -195,7 +195,7 @@ func (h *Hub) ownerSees(ctx context.Context, ev relay.Event, c candidate) bool {
 	}
 	p := h.platform(ev.Bot)
 	return slices.ContainsFunc(c.owners, func(o store.Binding) bool {
-		return h.visible.canSee(ctx, p, ev.Source.Place(), o.User)
+		return look.canSee(ctx, p, ev.Source.Place(), o.User)
 	})
 }
 

@@ -41,31 +41,51 @@ type seenAt struct {
 	at   time.Time
 }
 
+// batch answers for the events of one batch: a question that had no answer for one of them is not
+// put again for the next, so that a platform in trouble does not hold up a whole batch for
+// visibleWithin each.
+type batch struct {
+	*visibility
+	unknown map[sight]bool
+}
+
+func (v *visibility) batch() batch { return batch{v, make(map[sight]bool)} }
+
 // canSee asks p, or the cache. It blocks for at most visibleWithin.
-func (v *visibility) canSee(ctx context.Context, p platforms.Platform, place relay.Place, user relay.UserID) bool {
-	roster, ok := p.(platforms.Roster)
-	if !ok {
+func (b batch) canSee(ctx context.Context, p platforms.Platform, place relay.Place, user relay.UserID) bool {
+	key := sight{p.Bot(), place, user}
+	if b.unknown[key] {
 		return false
 	}
-	key := sight{p.Bot(), place, user}
+	sees, known := b.ask(ctx, p, key)
+	b.unknown[key] = !known
+	return sees
+}
+
+// ask is canSee, and whether there was an answer.
+func (v *visibility) ask(ctx context.Context, p platforms.Platform, key sight) (sees, known bool) {
+	roster, ok := p.(platforms.Roster)
+	if !ok {
+		return false, false
+	}
 	v.mu.Lock()
 	k, hit := v.known[key]
 	epoch := v.epoch
 	v.mu.Unlock()
 	if hit && time.Since(k.at) < visibleFor {
-		return k.sees
+		return k.sees, true
 	}
 	ctx, cancel := context.WithTimeout(ctx, visibleWithin)
 	defer cancel()
 	for {
-		sees, err := roster.CanSee(ctx, place, user)
+		sees, err := roster.CanSee(ctx, key.place, key.user)
 		if err == nil {
 			v.remember(key, sees, epoch)
-			return sees
+			return sees, true
 		}
 		select {
 		case <-ctx.Done():
-			return false
+			return false, false
 		case <-time.After(visibleRetry):
 		}
 	}
