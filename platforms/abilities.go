@@ -2,9 +2,14 @@ package platforms
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 
 	"github.com/hermes-connector/hermes-connector/relay"
 )
+
+// ErrCapabilityGone: the network no longer honours a capability.
+var ErrCapabilityGone = errors.New("the capability is gone")
 
 // An ability is an optional interface; what a gateway is told is derived from it (Ops), so a
 // platform can neither claim an operation it lacks nor forget one it has. All of them follow
@@ -72,6 +77,27 @@ type (
 	// the bot's name is known.
 	DeepLinker interface {
 		DeepLink(code string) (url string, ok bool)
+	}
+	// Locator places a chat the hub knows only by its id: its scope, and its parent if it is a
+	// thread. An error means not known.
+	Locator interface {
+		Locate(ctx context.Context, chat relay.ChatID) (relay.Place, error)
+	}
+	// Responder answers through a capability. Errors are those of Send; one that wraps
+	// ErrCapabilityGone means that the network no longer honours it: the caller forgets it.
+	Responder interface {
+		// Respond answers with a. first is true when the answer replaces c's placeholder.
+		Respond(ctx context.Context, c Capability, a relay.Send, first bool) (relay.Result, error)
+		// Discard takes c's placeholder away: nobody will answer.
+		Discard(ctx context.Context, c Capability) error
+		// Settle is called once a gateway has taken the event that c came in.
+		Settle(ctx context.Context, c Capability) error
+	}
+	// CommandRegistrar shows the gateways' commands to people. The platform compares, debounces and
+	// paces; the call does not block. manifest is the union over all gateways, each command as the
+	// gateway wrote it, in order of name.
+	CommandRegistrar interface {
+		SetCommands(manifest []json.RawMessage)
 	}
 	// Gatekeeper tells when a chat is not closed by a rate limit. The caller waits for it before it
 	// picks the next action of that chat, so that newer edits can replace waiting ones.

@@ -69,8 +69,28 @@ type Batch struct {
 	Moves []Move
 	// Roster are hints that who can see what has changed. They take effect before Events.
 	Roster []RosterChange
+	// Capabilities came inside Events. They are kept only for the instances that receive the event.
+	Capabilities []Capability
 	// Cursor, when not nil, is stored with the batch and handed back by Inbox.Cursor.
 	Cursor []byte
+}
+
+// Capability is a credential that acts on the shared bot and came inside an event. It never
+// reaches a gateway: the hub wields it through the platform's Responder.
+type Capability struct {
+	Event relay.EventID // the event it came in
+	Kind  string        // "discord.interaction_token"
+	ID    string        // what a Send's ReplyTo names to mean this one
+	// Placeholder: the person sees one that the first answer replaces, and that Discard takes away.
+	Placeholder bool
+	Token       relay.Secret
+	ExpiresAt   time.Time
+}
+
+// Directory is an Inbox that knows which chats matter: those with a grant or a conversation. A
+// platform that must ask the network for what it missed asks about these.
+type Directory interface {
+	Chats(ctx context.Context) ([]relay.Place, error)
 }
 
 // Undecodable is a payload that could not be turned into an event.

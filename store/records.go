@@ -1,6 +1,7 @@
 package store
 
 import (
+	"encoding/json"
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay"
@@ -20,6 +21,8 @@ type Instance struct {
 	Principal Principal        `json:"principal,omitzero"`
 	// Relevance is what was declared, per platform. No row: bots off, address required.
 	Relevance map[relay.PlatformID]Relevance `json:"relevance,omitempty"`
+	// Commands are the manifest its gateway declared in its last hello, per platform.
+	Commands map[relay.PlatformID][]json.RawMessage `json:"commands,omitempty"`
 	// Asleep: the instance said going_idle and has not said hello since.
 	Asleep     bool      `json:"asleep,omitempty"`
 	CreatedAt  time.Time `json:"created"`

@@ -29,6 +29,9 @@ import (
 type Limits struct {
 	Bot  Rate // everything the bot does, in all chats together
 	Chat Rate // the messages of each chat
+	// Told: the network itself says when the whole bot is meant. Penalise then closes its chat and
+	// nothing else; PenaliseBot closes the bot.
+	Told bool
 }
 
 // Kind says what an action costs.
@@ -147,15 +150,29 @@ func (g *Gate) Penalise(id relay.ChatID, d time.Duration) {
 		c.closed = until
 		c.wakeLocked()
 	}
+	if g.limits.Told {
+		return
+	}
 	for other, o := range g.chats {
-		if other == id || !o.closed.After(now) {
-			continue
+		if other != id && o.closed.After(now) {
+			g.closeLocked(earlier(o.closed, until))
 		}
-		if both := earlier(o.closed, until); both.After(g.closed) {
-			g.closed = both
-			close(g.moved)
-			g.moved = make(chan struct{})
-		}
+	}
+}
+
+// PenaliseBot closes all chats for d, as the network demanded.
+func (g *Gate) PenaliseBot(d time.Duration) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.closeLocked(time.Now().Add(d))
+}
+
+// closeLocked closes all chats until the given time, if they are not closed longer. g.mu must be held.
+func (g *Gate) closeLocked(until time.Time) {
+	if until.After(g.closed) {
+		g.closed = until
+		close(g.moved)
+		g.moved = make(chan struct{})
 	}
 }
 

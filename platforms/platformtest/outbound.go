@@ -134,6 +134,13 @@ func try(ctx context.Context, b *bench, chat relay.ChatID, a relay.Action, can b
 		case relay.Delete:
 			x.Message = m.MessageID
 			a = x
+		case relay.ThreadRename:
+			made, err := platforms.Do(ctx, b.p, relay.ThreadCreate{Chat: chat, Name: "for " + string(a.Op())})
+			if err != nil {
+				return fmt.Errorf("thread to rename: %w", err)
+			}
+			x.Thread = made.ThreadID
+			a = x
 		}
 	}
 	before := len(b.h.Received())

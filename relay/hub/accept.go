@@ -3,6 +3,7 @@ package hub
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
@@ -65,13 +66,13 @@ func (in *inbox) Accept(ctx context.Context, b platforms.Batch) error {
 		h.counters.add("overflowed", uint64(n))
 		h.log.Warn("buffer full; the oldest entries became dead letters", keyInstance, inst, "entries", n)
 	}
-	h.announce(judged, out.Items)
+	h.announce(ctx, judged, out.Items, b.Capabilities)
 	return nil
 }
 
 // announce records the verdicts of a stored batch, wakes the lanes that grew, and sends the
 // answers to control messages on their way. stored has one outcome per consumed judgement.
-func (h *Hub) announce(judged []judgement, stored []store.ItemOutcome) {
+func (h *Hub) announce(ctx context.Context, judged []judgement, stored []store.ItemOutcome, caps []platforms.Capability) {
 	for _, j := range judged {
 		if j.consumed {
 			outcome := stored[0]
@@ -82,10 +83,15 @@ func (h *Hub) announce(judged []judgement, stored []store.ItemOutcome) {
 			}
 		}
 		h.decide(j.event, j.verdicts...)
-		if j.answer != "" {
-			h.answer(j.event, j.answer)
-		}
 		key := sessionkey.Build(j.event.Source, sessionkey.Options{})
+		var came *platforms.Capability
+		if i := slices.IndexFunc(caps, func(c platforms.Capability) bool { return c.Event == j.event.ID }); i >= 0 {
+			came = &caps[i]
+			h.keep(ctx, j, *came, key) // before the lane grows: the answer may come at once
+		}
+		if j.answer != "" {
+			h.answer(j.event, j.answer, came)
+		}
 		for _, v := range j.verdicts {
 			if v.Reason == gate.Delivered {
 				h.turns.remember(turnKey{v.Tenant, key}, turn{v.Instance, j.event.Source.ChatID})

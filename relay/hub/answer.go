@@ -4,53 +4,68 @@ import (
 	"context"
 	"time"
 
+	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
 const (
-	// answerWithin bounds one answer to a control message.
-	answerWithin = 25 * time.Second
-	// answerers is how many answers are on their way at once, so that one chat's rate limit does
-	// not hold up the others.
-	answerers = 4
+	// errandWithin bounds one errand.
+	errandWithin = 25 * time.Second
+	// runners is how many errands are under way at once, so that one chat's rate limit does not
+	// hold up the others.
+	runners = 4
 )
 
-// reply is an answer to a control message, on its way into the chat it came from.
-type reply struct {
-	bot  relay.Bot
-	send relay.Send
-}
+// errand is something small to say or do on a platform that nobody waits for: an answer to a
+// control message, a placeholder to take away.
+type errand func(context.Context) error
 
-// answer puts text on its way into the chat of ev. It does not block: Accept must not wait for a
-// platform. A person whose answer is lost in a flood or a crash types the command again.
-func (h *Hub) answer(ev relay.Event, text string) {
-	r := reply{ev.Bot, relay.Send{
-		Chat: ev.Source.ChatID, Content: text, ReplyTo: ev.MessageID,
-		Meta: relay.Metadata{ThreadID: ev.Source.ThreadID, Notify: true},
-	}}
+// later puts an errand on its way. It does not block: Accept and the sessions' readers must not
+// wait for a platform. When too many wait it is dropped and counted under the name; a person whose
+// answer is lost in a flood or a crash types the command again.
+func (h *Hub) later(dropped string, do errand) {
 	select {
-	case h.replies <- r:
+	case h.errands <- do:
 	default:
-		h.counters.add("answer_dropped", 1)
+		h.counters.add(dropped, 1)
 	}
 }
 
-func (h *Hub) answerLoop(ctx context.Context) {
+func (h *Hub) errandLoop(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case r := <-h.replies:
-			h.say(ctx, r)
+		case do := <-h.errands:
+			h.run(ctx, do)
 		}
 	}
 }
 
-func (h *Hub) say(ctx context.Context, r reply) {
-	p := h.platform(r.bot)
-	ctx, cancel := context.WithTimeout(ctx, answerWithin)
+func (h *Hub) run(ctx context.Context, do errand) {
+	ctx, cancel := context.WithTimeout(ctx, errandWithin)
 	defer cancel()
-	if _, err := p.Send(ctx, r.send); err != nil {
-		h.log.Warn("answer to a control message did not go out", keyBot, r.bot.String(), keyErr, err)
+	if err := do(ctx); err != nil {
+		h.log.Warn("an answer of the connector's own did not go out", keyErr, err)
 	}
+}
+
+// answer puts the answer to the control message ev on its way, through the capability the message
+// came with if it has one.
+func (h *Hub) answer(ev relay.Event, text string, c *platforms.Capability) {
+	send := relay.Send{
+		Chat: ev.Source.ChatID, Content: text, ReplyTo: ev.MessageID,
+		Meta: relay.Metadata{ThreadID: ev.Source.ThreadID, Notify: true},
+	}
+	p := h.platform(ev.Bot)
+	h.later("answer_dropped", func(ctx context.Context) error {
+		r, ok := p.(platforms.Responder)
+		if c != nil && ok {
+			if _, err := r.Respond(ctx, *c, send, c.Placeholder); err == nil {
+				return nil
+			}
+		}
+		_, err := p.Send(ctx, send)
+		return err
+	})
 }

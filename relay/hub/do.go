@@ -37,12 +37,17 @@ func (h *Hub) Do(ctx context.Context, s *session.Session, r relay.Request) (rela
 }
 
 func (h *Hub) do(ctx context.Context, s *seat, r relay.Request) (relay.Result, error) {
-	if _, ok := r.Action.(relay.FollowUp); ok {
-		return relay.Result{}, noCapability()
+	if a, ok := r.Action.(relay.FollowUp); ok {
+		return h.followUp(ctx, s, a)
 	}
 	p, err := h.allowed(ctx, s, r)
 	if err != nil {
 		return relay.Result{}, err
+	}
+	if a, ok := r.Action.(relay.Send); ok {
+		if res, done, err := h.respond(ctx, s, p, a); done || err != nil {
+			return res, err
+		}
 	}
 	res, err := platforms.Do(ctx, p, r.Action)
 	if err != nil {
@@ -84,14 +89,6 @@ func internal(err error) error {
 		return err
 	}
 	return &relay.ActionError{Outcome: relay.NotSent, Public: "network: the connector's database is not available", Err: err}
-}
-
-// noCapability is the answer to a follow_up with nothing to wield: absent, expired and foreign
-// read alike. No platform in this binary hands a capability in, so there is never one.
-func noCapability() error {
-	return &relay.ActionError{
-		Outcome: relay.NotSent, Public: "follow_up declined: no capability for this session",
-	}
 }
 
 // WaitOpen waits until the chat's rate limit lets an action leave; see session.Handler.

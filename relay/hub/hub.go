@@ -68,7 +68,8 @@ type Hub struct {
 	decisions decisions
 	visible   visibility
 	turns     turns
-	replies   chan reply // answers to control messages; when full, the answer is dropped and counted
+	keeper    Keeper
+	errands   chan errand // when full, one is dropped and counted
 
 	mu       sync.Mutex // guards the fields below
 	lanes    map[relay.InstanceID]*delivery.Lane
@@ -84,7 +85,8 @@ func New(db *store.DB, desk *link.Desk, b *bus.Bus, bots []platforms.Platform, o
 	}
 	h := &Hub{
 		db: db, desk: desk, bus: b, log: o.Log, opts: o, bots: bots,
-		replies:  make(chan reply, 64),
+		keeper:   newMemoryKeeper(),
+		errands:  make(chan errand, 64),
 		lanes:    make(map[relay.InstanceID]*delivery.Lane),
 		sessions: make(map[*session.Session]*seat),
 		seats:    make(map[relay.InstanceID]*seat),
@@ -104,12 +106,17 @@ func (h *Hub) Run(ctx context.Context) error {
 	unsubscribe := h.bus.Subscribe(h.note)
 	defer unsubscribe()
 
+	for _, p := range h.bots {
+		if err := h.showCommands(ctx, p.Bot().Platform); err != nil {
+			h.log.Warn("commands not shown; the next hello tries again", keyBot, p.Bot().String(), keyErr, err)
+		}
+	}
 	var wg sync.WaitGroup
 	for _, p := range h.bots {
 		wg.Go(func() { h.runPlatform(ctx, p) })
 	}
-	for range answerers {
-		wg.Go(func() { h.answerLoop(ctx) })
+	for range runners {
+		wg.Go(func() { h.errandLoop(ctx) })
 	}
 	wg.Go(func() { h.sweepLoop(ctx) })
 

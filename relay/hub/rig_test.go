@@ -47,6 +47,12 @@ func (plainMAC) MAC(purpose string, token relay.Secret) []byte {
 
 func newRig(t testing.TB) *rig {
 	t.Helper()
+	return newRigWith(t, func(p *loopback.Platform) platforms.Platform { return p })
+}
+
+// newRigWith is newRig with the loopback bot wrapped.
+func newRigWith(t testing.TB, wrap func(*loopback.Platform) platforms.Platform) *rig {
+	t.Helper()
 	db, err := store.Open(filepath.Join(t.TempDir(), "connector.db"), store.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -60,7 +66,7 @@ func newRig(t testing.TB) *rig {
 	p := loopback.New(r.net, nil)
 	r.bot = p.Bot()
 	r.desk = link.NewDesk(db, plainMAC{}, time.Now)
-	r.hub = New(db, r.desk, r.bus, []platforms.Platform{p}, Options{Log: slog.New(slog.DiscardHandler)})
+	r.hub = New(db, r.desk, r.bus, []platforms.Platform{wrap(p)}, Options{Log: slog.New(slog.DiscardHandler)})
 
 	ctx, cancel := context.WithCancel(t.Context())
 	sessions, end := context.WithCancelCause(ctx)

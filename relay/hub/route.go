@@ -99,6 +99,8 @@ func (h *Hub) actFacts(ctx context.Context, instance relay.InstanceID, p platfor
 	}
 	if known {
 		place.Scope, place.Parent = c.Scope, c.Parent
+	} else if place, err = h.locate(ctx, instance, p, place); err != nil {
+		return f, err
 	}
 	if f.HoldsGrant, err = h.holds(ctx, instance, place); err != nil {
 		return f, err
@@ -111,6 +113,31 @@ func (h *Hub) actFacts(ctx context.Context, instance relay.InstanceID, p platfor
 		})
 	}
 	return f, nil
+}
+
+// locateWithin bounds the question where a chat stands.
+const locateWithin = 5 * time.Second
+
+// locate completes a place that is known by its chat only. The platform is asked only for an
+// instance that holds a grant there, which a place could fall under: others cannot make it ask.
+func (h *Hub) locate(ctx context.Context, instance relay.InstanceID, p platforms.Platform, place relay.Place) (relay.Place, error) {
+	l, ok := p.(platforms.Locator)
+	if !ok {
+		return place, nil
+	}
+	gs, err := h.db.GrantsTo(ctx, instance)
+	if err != nil {
+		return place, err
+	}
+	if !slices.ContainsFunc(gs, func(g store.Grant) bool { return g.Platform == place.Platform }) {
+		return place, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, locateWithin)
+	defer cancel()
+	if found, err := l.Locate(ctx, place.Chat); err == nil {
+		return found, nil
+	}
+	return place, nil // not known counts as outside of every scope
 }
 
 // holds reports whether instance holds the grant covering place. A caller that does not know the

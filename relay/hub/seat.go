@@ -32,8 +32,30 @@ type seat struct {
 	peer    session.Peer
 	pump    *delivery.Pump
 
-	mu         sync.Mutex  // guards the fields below
-	identities []relay.Bot // said in hellos, in order
+	mu         sync.Mutex                // guards the fields below
+	identities []relay.Bot               // said in hellos, in order
+	flying     map[relay.BufferID]flight // pushed and not acknowledged
+}
+
+// flight is the event an entry in flight carries.
+type flight struct {
+	bot   relay.Bot
+	event relay.EventID
+}
+
+// land forgets an entry in flight and returns what it carried.
+func (s *seat) land(id relay.BufferID) (flight, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f, ok := s.flying[id]
+	delete(s.flying, id)
+	return f, ok
+}
+
+func (s *seat) launch(e store.Entry) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.flying[e.Buffer] = flight{e.Event.Bot, e.Event.ID}
 }
 
 // say notes an identity and reports whether it is the first.
@@ -71,9 +93,10 @@ func (s *seat) speaksOf(r relay.Request) relay.PlatformID {
 // ends (with cause delivery.ErrShutdown), running actions finish first, unless hurry ends too. A
 // *Refused means that the connection was not taken; the caller closes conn then.
 func (h *Hub) Serve(ctx, hurry context.Context, conn *websocket.Conn, peer session.Peer) error {
-	s := &seat{peer: peer}
+	s := &seat{peer: peer, flying: make(map[relay.BufferID]flight)}
 	s.session = session.New(conn, peer, h, h.opts.Session)
 	s.pump = h.lane(peer.Instance).NewPump(func(ctx context.Context, e store.Entry) error {
+		s.launch(e)
 		err := s.session.Push(ctx, wire.Inbound{Event: e.Event, Buffer: e.Buffer.String()})
 		if errors.Is(err, session.ErrUnencodable) {
 			return fmt.Errorf("%w: %w", delivery.ErrPoison, err)
@@ -156,6 +179,9 @@ func (h *Hub) Hello(ctx context.Context, ss *session.Session, f wire.Hello) (rel
 		return relay.Descriptor{}, fmt.Errorf("wake %s: %w", s.peer.Instance, err)
 	}
 	s.pump.Resume()
+	if err := h.learnCommands(ctx, s.peer.Instance, f); err != nil {
+		return relay.Descriptor{}, err
+	}
 	h.log.Info("gateway connected", keyGateway, s.peer.Gateway, keyInstance, s.peer.Instance, "platform", f.Platform)
 	return h.describe(f), nil
 }
@@ -206,14 +232,18 @@ func (h *Hub) rise(ctx context.Context, s *seat) {
 
 // Ack takes an acknowledged entry out of the lane.
 func (h *Hub) Ack(ctx context.Context, ss *session.Session, id relay.BufferID) error {
-	counted, err := h.seatOf(ss).pump.Ack(ctx, id)
+	s := h.seatOf(ss)
+	counted, err := s.pump.Ack(ctx, id)
 	if err != nil {
 		return err
 	}
-	if counted {
-		h.counters.add("ack", 1)
-	} else {
+	if !counted {
 		h.counters.add("ack_ignored", 1)
+		return nil
+	}
+	h.counters.add("ack", 1)
+	if f, ok := s.land(id); ok {
+		h.settle(ctx, s, f.bot, f.event)
 	}
 	return nil
 }

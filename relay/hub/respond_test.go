@@ -1,0 +1,293 @@
+package hub
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/platforms/loopback"
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/wire"
+	"github.com/hermes-connector/hermes-connector/store"
+)
+
+// responder is the loopback bot with capabilities, commands and places.
+type responder struct {
+	*loopback.Platform
+
+	mu       sync.Mutex // guards the fields below
+	did      []string
+	gone     bool
+	commands []json.RawMessage
+	located  []relay.ChatID
+}
+
+func (p *responder) note(format string, args ...any) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.did = append(p.did, fmt.Sprintf(format, args...))
+}
+
+func (p *responder) log() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.did)
+}
+
+func (p *responder) Respond(_ context.Context, c platforms.Capability, a relay.Send, first bool) (relay.Result, error) {
+	p.mu.Lock()
+	gone := p.gone
+	p.mu.Unlock()
+	if gone {
+		return relay.Result{}, &relay.ActionError{Outcome: relay.NotSent, Public: "gone", Err: platforms.ErrCapabilityGone}
+	}
+	p.note("respond %s first=%v: %s", c.Token.RevealString(), first, a.Content)
+	return relay.Result{MessageID: "r1"}, nil
+}
+
+func (p *responder) Discard(_ context.Context, c platforms.Capability) error {
+	p.note("discard %s", c.Token.RevealString())
+	return nil
+}
+
+func (p *responder) Settle(_ context.Context, c platforms.Capability) error {
+	p.note("settle %s", c.Token.RevealString())
+	return nil
+}
+
+func (p *responder) SetCommands(m []json.RawMessage) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.commands = m
+}
+
+func (p *responder) Locate(_ context.Context, chat relay.ChatID) (relay.Place, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.located = append(p.located, chat)
+	return relay.Place{Platform: loopback.ID, Scope: "park", Chat: chat, Parent: "park/lawn"}, nil
+}
+
+// command hands in a slash command of user in his direct messages, with a capability of that token.
+func (r *rig) command(user relay.UserID, id, text, token string, placeholder bool) {
+	r.t.Helper()
+	in := &inbox{hub: r.hub, bot: r.bot}
+	ev := relay.Event{
+		ID: relay.EventID(id), Bot: r.bot, MessageID: relay.MessageID(id), Type: relay.TypeCommand, Text: text, At: time.Now(),
+		Source: relay.Source{Platform: loopback.ID, ChatID: "@" + relay.ChatID(user), ChatType: relay.ChatDM, UserID: user},
+		Traits: relay.Traits{Addressed: true},
+	}
+	c := platforms.Capability{
+		Event: ev.ID, Kind: "discord.interaction_token", ID: id, Token: relay.NewSecret([]byte(token)),
+		Placeholder: placeholder, ExpiresAt: time.Now().Add(15 * time.Minute),
+	}
+	if err := in.Accept(r.t.Context(), platforms.Batch{Events: []relay.Event{ev}, Capabilities: []platforms.Capability{c}}); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+func newResponderRig(t *testing.T) (*rig, *responder) {
+	t.Helper()
+	p := &responder{}
+	r := newRigWith(t, func(l *loopback.Platform) platforms.Platform { p.Platform = l; return p })
+	return r, p
+}
+
+func TestTheFirstSendAnswersThroughTheCapability(t *testing.T) {
+	r, p := newResponderRig(t)
+	r.enroll("home", "ann")
+	g := r.dial("home")
+	r.command("ann", "i1", "/status", "tok1", true)
+	r.command("ann", "i2", "/help", "tok2", true)
+	in := g.inbound()
+	if in.Event.MessageID != "i1" {
+		t.Fatalf("inbound = %+v", in)
+	}
+	g.send(wire.InboundAck{Buffer: in.Buffer})
+	g.inbound()
+	for n, s := range []relay.Send{
+		{Chat: "@ann", Content: "by name", ReplyTo: "i2"},
+		{Chat: "@ann", Content: "oldest unanswered"},
+		{Chat: "@ann", Content: "follow-up", ReplyTo: "i2"},
+		{Chat: "@ann", Content: "ordinary"},
+	} {
+		if res := g.do(relay.Request{ID: relay.RequestID(fmt.Sprint(n)), Action: s}); res.Err != nil {
+			t.Fatalf("send %d = %+v", n, res.Err)
+		}
+	}
+	key := relay.SessionKey("agent:main:loopback:dm:@ann")
+	if res := g.do(relay.Request{Action: relay.FollowUp{Session: key, Kind: "discord.interaction_token", Content: "named"}}); res.Err != nil {
+		t.Fatalf("follow_up = %+v", res.Err)
+	}
+	eventually(t, "the settling", func() bool { return slices.Contains(p.log(), "settle tok1") })
+	got := slices.DeleteFunc(p.log(), func(s string) bool { return s == "settle tok1" })
+	want := []string{
+		"respond tok2 first=true: by name", "respond tok1 first=true: oldest unanswered",
+		"respond tok2 first=false: follow-up", "respond tok2 first=false: named",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("what the platform did (-want +got):\n%s", diff)
+	}
+	if acts := r.net.Acts(); len(acts) != 1 || acts[0].Text != "ordinary" {
+		t.Errorf("ordinary messages = %+v, want the last send only", acts)
+	}
+}
+
+func TestACapabilityTheNetworkForgotIsForgottenHere(t *testing.T) {
+	r, p := newResponderRig(t)
+	r.enroll("home", "ann")
+	g := r.dial("home")
+	r.command("ann", "i1", "/status", "tok1", true)
+	g.inbound()
+	p.mu.Lock()
+	p.gone = true
+	p.mu.Unlock()
+	if res := g.do(send("@ann", "anyway")); res.Err != nil {
+		t.Fatalf("send = %+v", res.Err)
+	}
+	if acts := r.net.Acts(); len(acts) != 1 || acts[0].Text != "anyway" {
+		t.Errorf("acts = %+v, want an ordinary message", acts)
+	}
+	if _, ok, _ := r.hub.keeper.OfEvent(t.Context(), "home", r.bot, "i1"); ok {
+		t.Error("the capability is still kept")
+	}
+}
+
+func TestNobodysCommandLosesItsPlaceholder(t *testing.T) {
+	r, p := newResponderRig(t)
+	r.enroll("home", "ann")
+	r.command("eve", "i1", "/status", "tok1", true)
+	eventually(t, "the discarding", func() bool { return slices.Contains(p.log(), "discard tok1") })
+	r.command("eve", "i2", "/other", "tok2", false)
+	r.command("ann", "i3", "/status", "tok3", true)
+	if got := p.log(); len(got) != 1 {
+		t.Errorf("what the platform did = %q, want the first discarded and nothing else", got)
+	}
+}
+
+func TestAForeignCapabilityIsNone(t *testing.T) {
+	r, p := newResponderRig(t)
+	r.enroll("home", "ann")
+	r.enroll("kids", "bob")
+	r.command("ann", "i1", "/status", "tok1", true)
+	g := r.dial("kids")
+	res := g.do(relay.Request{Action: relay.FollowUp{Session: "agent:main:loopback:dm:@ann", Kind: "discord.interaction_token", Content: "x"}})
+	if res.Err == nil || res.Err.Public != "follow_up declined: no capability for this session" {
+		t.Errorf("follow_up of another's = %+v", res)
+	}
+	if len(p.log()) != 0 {
+		t.Errorf("the platform did %q", p.log())
+	}
+}
+
+func TestALinkCodeByCommandIsAnsweredInPlace(t *testing.T) {
+	r, p := newResponderRig(t)
+	r.enroll("home")
+	code, _, err := r.desk.Mint(t.Context(), "home", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.command("ann", "i1", "/link "+code, "tok1", true)
+	eventually(t, "the answer", func() bool { return len(p.log()) == 1 })
+	if got := p.log()[0]; got[:len("respond tok1 first=true: ")] != "respond tok1 first=true: " {
+		t.Errorf("the platform did %q", got)
+	}
+}
+
+func TestCapabilitiesExpireAndAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newMemoryKeeper()
+		for n := range maxHeld + 10 {
+			_ = k.Keep(t.Context(), Held{Capability: platforms.Capability{
+				Event: relay.EventID(fmt.Sprint(n)), ExpiresAt: time.Now().Add(15 * time.Minute),
+			}, Instance: "home", Chat: "c"})
+		}
+		if n := len(k.by["home"]); n != maxHeld {
+			t.Errorf("%d kept, want %d", n, maxHeld)
+		}
+		h, ok, _ := k.Reply(t.Context(), "home", relay.Chat{ID: "c"}, "")
+		if !ok || h.Event != "10" {
+			t.Errorf("the oldest kept is %q", h.Event)
+		}
+		time.Sleep(15 * time.Minute)
+		if _, ok, _ := k.Reply(t.Context(), "home", relay.Chat{ID: "c"}, ""); ok {
+			t.Error("an expired capability was handed out")
+		}
+		if len(k.by) != 0 {
+			t.Error("expired capabilities stay in memory")
+		}
+	})
+}
+
+func TestCommandsAreUnitedByName(t *testing.T) {
+	r, p := newResponderRig(t)
+	r.enroll("home", "ann")
+	r.enroll("kids", "bob")
+	hello := func(name string, manifest ...string) {
+		t.Helper()
+		g := r.dialOnly(name)
+		f := wire.Hello{Platform: loopback.ID, BotID: loopback.Handle}
+		for _, m := range manifest {
+			f.Manifest = append(f.Manifest, json.RawMessage(m))
+		}
+		g.send(f)
+		g.read()
+	}
+	hello("kids", `{"name":"new","description":"theirs"}`, `{"name":"b"}`, `{"nameless":1}`)
+	hello("home", `{"name":"new","description":"ours"}`, `{"name":"a"}`)
+	want := []string{`{"name":"a"}`, `{"name":"b"}`, `{"name":"new","description":"ours"}`}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var got []string
+	for _, c := range p.commands {
+		got = append(got, string(c))
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("commands (-want +got):\n%s", diff)
+	}
+}
+
+func TestAThreadIsPlacedForItsGrant(t *testing.T) {
+	r, p := newResponderRig(t)
+	r.enroll("home", "ann")
+	r.enroll("kids", "bob")
+	if err := r.db.Claim(t.Context(), store.Grant{Platform: loopback.ID, Scope: "park", Chat: "park/lawn", Instance: "home"}); err != nil {
+		t.Fatal(err)
+	}
+	if res := r.dial("home").do(send("thread7", "x")); res.Err != nil {
+		t.Errorf("send to a thread of a granted chat = %+v", res.Err)
+	}
+	if res := r.dial("kids").do(send("thread7", "x")); res.Err == nil {
+		t.Error("another instance may write there")
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.located) == 0 || slices.Contains(p.located, "@ann") {
+		t.Errorf("located %q", p.located)
+	}
+}
+
+func TestChatsOfTheDirectory(t *testing.T) {
+	r := newRig(t)
+	r.enroll("home", "ann")
+	r.claim("home", "garden")
+	r.say(loopback.Message{User: "ann", Text: "hi"})
+	r.say(loopback.Message{User: "ann", Chat: "garden", Text: "hi"})
+	in := &inbox{hub: r.hub, bot: r.bot}
+	got, err := in.Chats(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []relay.Place{{Platform: loopback.ID, Chat: "garden"}, {Platform: loopback.ID, Chat: "@ann"}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("chats (-want +got):\n%s", diff)
+	}
+}
