@@ -1,0 +1,165 @@
+package discord
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/coder/websocket"
+	"pgregory.net/rapid"
+
+	"github.com/hermes-connector/hermes-connector/platforms"
+)
+
+// TestBadDays: invariant 5, against everything that can make a bot begin sessions, for three days.
+func TestBadDays(t *testing.T) {
+	greet := func(ctx context.Context, c *websocket.Conn) {
+		_ = write(ctx, c, obj{"op": 10, "d": obj{"heartbeat_interval": 41250}})
+		_, _, _ = c.Read(ctx)
+	}
+	for name, tc := range map[string]struct {
+		fault   func(ctx context.Context, f *fakeDiscord, c *websocket.Conn)
+		restart time.Duration // the process is restarted this often; 0: never
+	}{
+		"4002 to every identify": {fault: func(ctx context.Context, _ *fakeDiscord, c *websocket.Conn) {
+			greet(ctx, c)
+			_ = c.Close(4002, "")
+		}},
+		"op 9 to every identify": {fault: func(ctx context.Context, _ *fakeDiscord, c *websocket.Conn) {
+			greet(ctx, c)
+			_ = write(ctx, c, obj{"op": 9, "d": false})
+			_, _, _ = c.Read(ctx)
+		}},
+		"4014 to every identify": {fault: func(ctx context.Context, _ *fakeDiscord, c *websocket.Conn) {
+			greet(ctx, c)
+			_ = c.Close(4014, "")
+		}},
+		"READY, and then 4009": {fault: func(ctx context.Context, f *fakeDiscord, c *websocket.Conn) {
+			greet(ctx, c)
+			_ = write(ctx, c, obj{"op": 0, "s": 1, "t": "READY", "d": obj{"session_id": "x", "resume_gateway_url": f.socketURL()}})
+			_ = c.Close(4009, "")
+		}},
+		"READY, and then 4007 two minutes later": {fault: func(ctx context.Context, f *fakeDiscord, c *websocket.Conn) {
+			greet(ctx, c)
+			_ = write(ctx, c, obj{"op": 0, "s": 1, "t": "READY", "d": obj{"session_id": "x", "resume_gateway_url": f.socketURL()}})
+			for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); {
+				if _, _, err := c.Read(ctx); err != nil { // a heartbeat
+					return
+				}
+				_ = write(ctx, c, obj{"op": 11})
+			}
+			_ = c.Close(4007, "")
+		}},
+		"a process that dies every minute": {restart: time.Minute, fault: func(ctx context.Context, f *fakeDiscord, c *websocket.Conn) {
+			greet(ctx, c)
+			_ = write(ctx, c, obj{"op": 0, "s": 1, "t": "READY", "d": obj{"session_id": "x", "resume_gateway_url": f.socketURL()}})
+			pause(ctx, 10*time.Second)
+			_ = c.Close(4009, "")
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			simulated(t, func(t *testing.T, f *fakeDiscord, open func() *Platform) {
+				var identifies []time.Time
+				f.hostile = func(ctx context.Context, _ int, c *websocket.Conn) bool {
+					tc.fault(ctx, f, c)
+					return true
+				}
+				in := newTestInbox()
+				for end := time.Now().Add(3 * day); time.Now().Before(end); {
+					r := run(t, open(), in)
+					if tc.restart == 0 {
+						time.Sleep(3 * day)
+					} else {
+						time.Sleep(tc.restart)
+					}
+					r.end(t)
+				}
+				synctest.Wait()
+				for _, ms := range stateOf(t, in).Budget.Spent {
+					identifies = append(identifies, time.UnixMilli(ms))
+				}
+				if n := len(identifies); n > maxIdentifies || n < 10 {
+					t.Errorf("%d identifies in the last day, want some, and at most %d", n, maxIdentifies)
+				}
+				if n := f.counts().conns; n > 3*24*60*2 {
+					t.Errorf("%d connections in three days", n)
+				}
+			})
+		})
+	}
+}
+
+// TestBudgetUsedUp: the bot says until when it waits, and does not ask for a session before.
+func TestBudgetUsedUp(t *testing.T) {
+	simulated(t, func(t *testing.T, f *fakeDiscord, open func() *Platform) {
+		f.remaining = 0
+		r := run(t, open(), newTestInbox())
+		time.Sleep(30 * time.Minute)
+		if s := r.p.Status(); s.State != platforms.Degraded || !strings.Contains(s.Reason, "resets at 2026-11-01 13:00:00 UTC") {
+			t.Errorf("status %+v", s)
+		}
+		if n := f.identifies(); n != 0 {
+			t.Errorf("%d identifies without a budget", n)
+		}
+		f.mu.Lock()
+		f.remaining = 5
+		f.mu.Unlock()
+		time.Sleep(45 * time.Minute)
+		if s := r.p.Status(); s.State != platforms.Connected {
+			t.Errorf("status %+v", s)
+		}
+		r.end(t)
+	})
+}
+
+// TestBudgetHolds: however the attempts come, no day sees more than maxIdentifies.
+func TestBudgetHolds(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		now := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
+		var b budget
+		var all []time.Time
+		least := time.Duration(rapid.Int64Range(1, int64(time.Minute)).Draw(t, "least"))
+		for range rapid.IntRange(1, 600).Draw(t, "attempts") {
+			at, reason := b.due(now, least)
+			if at.After(now) != (reason != "") {
+				t.Fatalf("due %s after %s with the reason %q", at, now, reason)
+			}
+			now = at.Add(time.Duration(rapid.Int64Range(0, int64(time.Minute)).Draw(t, "later")))
+			if rapid.Bool().Draw(t, "restart") {
+				s, err := readState(state{Budget: b}.encode(), "")
+				if err != nil {
+					t.Fatal(err)
+				}
+				b = s.Budget
+			}
+			b.spend(now)
+			all = append(all, now)
+			in := 0
+			for _, u := range all {
+				if now.Sub(u) < day {
+					in++
+				}
+			}
+			if in > maxIdentifies {
+				t.Fatalf("%d identifies in a day", in)
+			}
+			if len(b.Spent) > maxIdentifies {
+				t.Fatalf("%d remembered", len(b.Spent))
+			}
+		}
+	})
+}
+
+// TestClockSetBack: identifies that lie in the future do not lock the bot out.
+func TestClockSetBack(t *testing.T) {
+	now := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
+	var b budget
+	for range 50 {
+		b.spend(now.Add(30 * day))
+	}
+	if at, _ := b.due(now, time.Second); at.After(now) {
+		t.Errorf("due %s, want now", at)
+	}
+}

@@ -1,0 +1,246 @@
+package discord
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/relay"
+)
+
+var errWithoutGuild = errors.New("an event about a guild that does not say which")
+
+// apply learns from a dispatch and returns whose view of what may have changed. Kinds it does not
+// know are nothing. A payload that makes no sense could have hidden a channel from somebody: then
+// everything is forgotten, and the change returned beside the error is about everything.
+func (c *cache) apply(kind string, data []byte) ([]platforms.RosterChange, error) {
+	changes, err := c.learn(kind, data)
+	if err != nil {
+		c.forgetAll()
+		return []platforms.RosterChange{{}}, fmt.Errorf("%s: %w", kind, err)
+	}
+	return changes, nil
+}
+
+func (c *cache) learn(kind string, data []byte) ([]platforms.RosterChange, error) {
+	switch kind {
+	case "READY":
+		c.forgetAll()
+		return []platforms.RosterChange{{}}, nil
+	case "GUILD_CREATE", "GUILD_UPDATE", "GUILD_DELETE":
+		return c.learnGuild(kind, data)
+	case "GUILD_ROLE_CREATE", "GUILD_ROLE_UPDATE", "GUILD_ROLE_DELETE":
+		return c.learnRole(data)
+	case "CHANNEL_CREATE", "CHANNEL_UPDATE", "CHANNEL_DELETE", "THREAD_CREATE", "THREAD_UPDATE", "THREAD_DELETE":
+		return c.learnChannel(kind, data)
+	case "THREAD_LIST_SYNC":
+		return c.learnThreads(data)
+	case "THREAD_MEMBERS_UPDATE":
+		return threadMembers(data)
+	case "GUILD_MEMBER_ADD", "GUILD_MEMBER_UPDATE", "GUILD_MEMBER_REMOVE":
+		return guildMember(data)
+	}
+	return nil, nil
+}
+
+func (c *cache) forgetAll() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.version++
+	clear(c.guilds)
+	clear(c.channels)
+}
+
+func (c *cache) learnGuild(kind string, data []byte) ([]platforms.RosterChange, error) {
+	var d guildData
+	if err := decode(data, &d); err != nil {
+		return nil, err
+	}
+	if d.ID == 0 {
+		return nil, errWithoutGuild
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.version++
+	if kind == "GUILD_UPDATE" {
+		c.guilds[d.ID] = c.guildOf(d)
+		return inScope(d.ID), nil
+	}
+	delete(c.guilds, d.ID)
+	c.dropLocked(func(ch channel) bool { return ch.guild == d.ID })
+	if kind == "GUILD_CREATE" && !d.Unavailable {
+		c.guilds[d.ID] = c.guildOf(d)
+		for _, ch := range d.Channels {
+			c.putLocked(ch, d.ID)
+		}
+		for _, th := range d.Threads {
+			c.putLocked(th, d.ID)
+		}
+	}
+	return inScope(d.ID), nil
+}
+
+func (c *cache) learnRole(data []byte) ([]platforms.RosterChange, error) {
+	var d struct {
+		GuildID snowflake `json:"guild_id"`
+		Role    *roleData `json:"role"`    // made or changed
+		RoleID  snowflake `json:"role_id"` // deleted
+	}
+	if err := decode(data, &d); err != nil {
+		return nil, err
+	}
+	if d.GuildID == 0 {
+		return nil, errWithoutGuild
+	}
+	id := d.RoleID
+	if d.Role != nil {
+		id = d.Role.ID
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.version++
+	g, known := c.guilds[d.GuildID]
+	if !known {
+		return inScope(d.GuildID), nil
+	}
+	g.roles = slices.DeleteFunc(slices.Clone(g.roles), func(r role) bool { return r.id == id })
+	if g.own == id {
+		g.own = 0
+	}
+	if d.Role != nil {
+		g.roles = append(g.roles, role{id, int64(d.Role.Permissions)})
+		if d.Role.Tags.BotID != 0 && d.Role.Tags.BotID == c.me {
+			g.own = id
+		}
+	}
+	c.guilds[d.GuildID] = g
+	return inScope(d.GuildID), nil
+}
+
+func (c *cache) learnChannel(kind string, data []byte) ([]platforms.RosterChange, error) {
+	var d channelData
+	if err := decode(data, &d); err != nil {
+		return nil, err
+	}
+	if d.ID == 0 {
+		return nil, errWithoutChannel
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.version++
+	switch kind {
+	case "CHANNEL_DELETE", "THREAD_DELETE":
+		c.dropLocked(func(ch channel) bool { return ch.id == d.ID || ch.parent == d.ID })
+	default:
+		c.putLocked(d, 0)
+	}
+	return []platforms.RosterChange{{Scope: relay.ScopeID(d.GuildID.String()), Chat: relay.ChatID(d.ID.String())}}, nil
+}
+
+// learnThreads takes the threads of channels the bot has begun to see; what was known of others
+// there no longer holds.
+func (c *cache) learnThreads(data []byte) ([]platforms.RosterChange, error) {
+	var d struct {
+		GuildID  snowflake     `json:"guild_id"`
+		Channels []snowflake   `json:"channel_ids"` // absent: all of the guild
+		Threads  []channelData `json:"threads"`
+	}
+	if err := decode(data, &d); err != nil {
+		return nil, err
+	}
+	if d.GuildID == 0 {
+		return nil, errWithoutGuild
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.version++
+	c.dropLocked(func(ch channel) bool {
+		return ch.guild == d.GuildID && ch.isThread() && (d.Channels == nil || slices.Contains(d.Channels, ch.parent))
+	})
+	for _, th := range d.Threads {
+		c.putLocked(th, d.GuildID)
+	}
+	return inScope(d.GuildID), nil
+}
+
+// putLocked keeps a channel. Archived threads go: Discord tells of them again when they come back.
+// Categories hold no messages. c.mu must be held.
+func (c *cache) putLocked(d channelData, within snowflake) {
+	switch {
+	case d.ID == 0 || d.Type == channelCategory:
+	case d.Thread.Archived:
+		delete(c.channels, d.ID)
+	default:
+		c.channels[d.ID] = channelOf(d, within)
+	}
+}
+
+// dropLocked forgets channels. c.mu must be held.
+func (c *cache) dropLocked(which func(channel) bool) {
+	for id, ch := range c.channels {
+		if which(ch) {
+			delete(c.channels, id)
+		}
+	}
+}
+
+// threadMembers reports who came to or left a thread. Without the members' intent Discord tells
+// only about the bot itself.
+func threadMembers(data []byte) ([]platforms.RosterChange, error) {
+	var d struct {
+		ID      snowflake `json:"id"`
+		GuildID snowflake `json:"guild_id"`
+		Added   []struct {
+			UserID snowflake `json:"user_id"`
+		} `json:"added_members"`
+		Removed []snowflake `json:"removed_member_ids"`
+	}
+	if err := decode(data, &d); err != nil {
+		return nil, err
+	}
+	if d.ID == 0 {
+		return nil, errWithoutChannel
+	}
+	for _, m := range d.Added {
+		d.Removed = append(d.Removed, m.UserID)
+	}
+	var changes []platforms.RosterChange
+	for _, user := range d.Removed {
+		changes = append(changes, platforms.RosterChange{
+			Scope: relay.ScopeID(d.GuildID.String()), Chat: relay.ChatID(d.ID.String()), User: relay.UserID(user.String()),
+		})
+	}
+	return changes, nil
+}
+
+// guildMember reports whose standing in a guild changed. Without the members' intent Discord tells
+// only about the bot itself.
+func guildMember(data []byte) ([]platforms.RosterChange, error) {
+	var d struct {
+		GuildID snowflake `json:"guild_id"`
+		User    userData  `json:"user"`
+	}
+	if err := decode(data, &d); err != nil {
+		return nil, err
+	}
+	if d.GuildID == 0 {
+		return nil, errWithoutGuild
+	}
+	return []platforms.RosterChange{{Scope: relay.ScopeID(d.GuildID.String()), User: relay.UserID(d.User.ID.String())}}, nil
+}
+
+// inScope is a change of everything in a guild.
+func inScope(guild snowflake) []platforms.RosterChange {
+	return []platforms.RosterChange{{Scope: relay.ScopeID(guild.String())}}
+}
+
+// decode reads a payload. The error has no value of the payload in it.
+func decode(data []byte, out any) error {
+	err := json.Unmarshal(data, out)
+	if err == nil || errors.Is(err, errNoSnowflake) || errors.Is(err, errNoBits) {
+		return err
+	}
+	return errors.New(decodeFault(err))
+}

@@ -1,0 +1,290 @@
+package discord
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/relay"
+)
+
+const (
+	// maxMissed is how many messages of one chat are fetched after an interruption, and maxMissedAge
+	// how old the oldest may be.
+	maxMissed    = 500
+	maxMissedAge = 24 * time.Hour
+	// missedPage is the most Discord hands out at once.
+	missedPage = 100
+	// clockSlack is how far messages of different channels may overtake each other, and our clock
+	// be off. What comes twice for that is recognised by its event id.
+	clockSlack = time.Minute
+	// maxCatchups is how often an interrupted catch-up is begun again.
+	maxCatchups = 20
+	// maxDirect bounds the direct-message channels remembered.
+	maxDirect = 1000
+)
+
+// catchup is what is known about the messages missed while there was no session to resume.
+type catchup struct {
+	due    time.Time // when to try next; zero: nothing is missing
+	tries  int
+	direct map[relay.ChatID]struct{} // direct-message channels in which somebody wrote
+	// recent are the messages of the last moments that were fetched: the new session brings them, too.
+	recent map[snowflake]struct{}
+}
+
+// plan makes a catch-up due.
+func (c *catchup) plan(at time.Time) { c.due, c.tries = at, 0 }
+
+func (c *catchup) isDue(now time.Time) bool { return !c.due.IsZero() && !now.Before(c.due) }
+
+// timer fires when a catch-up is due.
+func (c *catchup) timer(now time.Time) *time.Timer {
+	if c.due.IsZero() {
+		return time.NewTimer(day) // as good as never: whoever wakes for nothing looks again
+	}
+	return time.NewTimer(c.due.Sub(now))
+}
+
+// brought reports whether the message was just fetched. The hub would recognise it, but with a write.
+func (c *catchup) brought(id snowflake) bool {
+	_, ok := c.recent[id]
+	return ok
+}
+
+// met remembers the direct-message channel of an event.
+func (c *catchup) met(src relay.Source) {
+	if src.ChatType != relay.ChatDM || len(c.direct) >= maxDirect {
+		return
+	}
+	if c.direct == nil {
+		c.direct = make(map[relay.ChatID]struct{})
+	}
+	c.direct[src.ChatID] = struct{}{}
+}
+
+// catchUp fetches what was missed in every chat that matters and hands it in, the oldest first. Live
+// events wait meanwhile. A chat the bot may not read is left out; anything else that goes wrong ends
+// the attempt, and a later one begins it anew.
+func (f *feeder) catchUp(ctx context.Context) {
+	from := f.memory.read().Gap.back(clockSlack)
+	from = max(from, snowflakeAt(time.Now().Add(-maxMissedAge)))
+	streams, err := f.missed(ctx, from)
+	n, began := 0, snowflakeAt(time.Now().Add(-clockSlack))
+	f.catchup.recent = make(map[snowflake]struct{})
+	for err == nil && ctx.Err() == nil {
+		var batch platforms.Batch
+		batch, err = f.nextMissed(ctx, streams, began)
+		events := len(batch.Events) + len(batch.Undecodable)
+		if events == 0 {
+			break
+		}
+		n += events
+		if !f.hand(ctx, batch, false, func(*state) {}) { // also what came before an error
+			return
+		}
+	}
+	if ctx.Err() != nil {
+		return
+	}
+	f.catchup.tries++
+	if err != nil && f.catchup.tries < maxCatchups {
+		wait := backoff{first: f.opts.retryWait, max: 10 * f.opts.retryMax, failures: f.catchup.tries}
+		delay := wait.next()
+		f.catchup.due = time.Now().Add(delay)
+		f.log.Warn("discord messages missed meanwhile not fetched; trying again", "in", delay, "err", err)
+		return
+	}
+	if err != nil {
+		f.log.Error("discord messages missed meanwhile not fetched; giving up", "err", err)
+	} else {
+		f.log.Info("discord caught up", "chats", len(streams), "events", n)
+	}
+	f.catchup.due = time.Time{}
+	f.memory.change(true, func(s *state) { s.Gap = 0 })
+}
+
+// stream is what was missed in one chat, as far as it is fetched.
+type stream struct {
+	chat  relay.ChatID
+	scope relay.ScopeID
+	after snowflake
+	page  []missedMessage // oldest first
+	count int             // fetched so far
+	ended bool            // nothing is left to fetch
+}
+
+type missedMessage struct {
+	id  snowflake
+	raw json.RawMessage
+}
+
+// missed finds the chats that matter and have something new, and opens a stream for each.
+func (f *feeder) missed(ctx context.Context, from snowflake) ([]*stream, error) {
+	chats := make(map[relay.ChatID]relay.ScopeID)
+	for chat := range f.catchup.direct {
+		chats[chat] = ""
+	}
+	whole := make(map[relay.ScopeID]bool) // whether all of the guild counts
+	if dir, ok := f.in.(platforms.Directory); ok {
+		places, err := dir.Chats(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("known chats: %w", err)
+		}
+		for _, p := range places {
+			if p.Platform != Name {
+				continue
+			}
+			if p.Scope != "" {
+				whole[p.Scope] = whole[p.Scope] || p.Chat == ""
+			}
+			if p.Chat != "" {
+				chats[p.Chat] = p.Scope
+			}
+		}
+	}
+	for scope, all := range whole {
+		if err := f.survey(ctx, scope, all, from, chats); err != nil {
+			return nil, err
+		}
+	}
+	var streams []*stream
+	for _, chat := range slices.Sorted(maps.Keys(chats)) {
+		streams = append(streams, &stream{chat: chat, scope: chats[chat], after: from})
+	}
+	return streams, nil
+}
+
+// listed is a channel or thread in a listing.
+type listed struct {
+	ID     snowflake `json:"id"`
+	Type   int       `json:"type"`
+	Parent snowflake `json:"parent_id"`
+	Last   snowflake `json:"last_message_id"`
+}
+
+// survey looks at the channels and threads of a guild: it adds threads of known chats, or everything
+// if all of the guild counts, and takes out chats in which nothing new was written.
+func (f *feeder) survey(ctx context.Context, scope relay.ScopeID, all bool, from snowflake, chats map[relay.ChatID]relay.ScopeID) error {
+	guild := "/guilds/" + string(scope)
+	var channels []listed
+	if err := f.fetch(ctx, guild+"/channels", guild+"/channels", &channels); err != nil {
+		return fmt.Errorf("channels of a guild: %w", err)
+	}
+	var active struct {
+		Threads []listed `json:"threads"`
+	}
+	if err := f.fetch(ctx, guild+"/threads/active", guild+"/threads/active", &active); err != nil {
+		return fmt.Errorf("threads of a guild: %w", err)
+	}
+	known := maps.Clone(chats)
+	for _, c := range append(channels, active.Threads...) {
+		id := relay.ChatID(c.ID.String())
+		_, counts := known[id]
+		if !counts && c.Parent != 0 {
+			_, counts = known[relay.ChatID(c.Parent.String())]
+		}
+		switch c.Type {
+		case channelCategory, channelForum, channelMedia:
+			delete(chats, id) // they hold no messages themselves
+			continue
+		}
+		switch {
+		case c.Last <= from: // nothing new; 0: nothing at all
+			delete(chats, id)
+		case counts || all:
+			chats[id] = scope
+		}
+	}
+	return nil
+}
+
+// nextMissed is the next batch over all streams, the oldest messages first; it is empty at the end.
+// Messages newer than recent are remembered.
+func (f *feeder) nextMissed(ctx context.Context, streams []*stream, recent snowflake) (platforms.Batch, error) {
+	var b platforms.Batch
+	for len(b.Events)+len(b.Undecodable) < maxBatch {
+		var oldest *stream
+		for _, s := range streams {
+			if err := f.refill(ctx, s); err != nil {
+				return b, err
+			}
+			if len(s.page) > 0 && (oldest == nil || s.page[0].id < oldest.page[0].id) {
+				oldest = s
+			}
+		}
+		if oldest == nil {
+			break
+		}
+		next := oldest.page[0]
+		oldest.page = oldest.page[1:]
+		if !f.add(ctx, &b, item{kind: kindMessage, data: within(next.raw, oldest.scope)}) {
+			return b, ctx.Err()
+		}
+		if next.id > recent {
+			f.catchup.recent[next.id] = struct{}{}
+		}
+	}
+	return b, nil
+}
+
+// refill fetches a stream's next page when it has none.
+func (f *feeder) refill(ctx context.Context, s *stream) error {
+	if len(s.page) > 0 || s.ended {
+		return nil
+	}
+	limit := min(missedPage, maxMissed-s.count)
+	route := "/channels/" + string(s.chat) + "/messages"
+	path := route + "?limit=" + strconv.Itoa(limit) + "&after=" + s.after.String()
+	var raws []json.RawMessage
+	if err := f.fetch(ctx, route, path, &raws); err != nil {
+		return fmt.Errorf("messages of a channel: %w", err)
+	}
+	for _, raw := range raws {
+		if id := snowflakeOf(raw); id > s.after {
+			s.page = append(s.page, missedMessage{id, raw})
+		}
+	}
+	// Discord hands out the ones that follow, but the newest of them first.
+	slices.SortFunc(s.page, func(a, b missedMessage) int { return cmp.Compare(a.id, b.id) })
+	s.count += len(s.page)
+	s.ended = len(s.page) < limit || s.count >= maxMissed
+	if n := len(s.page); n > 0 {
+		s.after = s.page[n-1].id
+	}
+	if s.count >= maxMissed {
+		f.log.Warn("discord chat with more missed messages than are fetched", "chat", s.chat, "fetched", s.count)
+	}
+	return nil
+}
+
+// fetch is a GET. What the bot may not see, or is no longer there, is an answer without content.
+func (f *feeder) fetch(ctx context.Context, route, path string, out any) error {
+	err := f.rest.do(ctx, http.MethodGet, "GET "+route, path, nil, out)
+	var ae *apiError
+	if errors.As(err, &ae) && ae.Sent == sentRefused &&
+		(ae.Status == http.StatusForbidden || ae.Status == http.StatusNotFound || ae.Status == http.StatusBadRequest) {
+		return nil
+	}
+	return err
+}
+
+// within puts the guild into a message as REST answers it; dispatches have it by themselves.
+func within(raw json.RawMessage, scope relay.ScopeID) []byte {
+	if scope == "" || len(raw) < 2 || raw[0] != '{' {
+		return raw
+	}
+	head := `{"guild_id":` + strconv.Quote(string(scope))
+	if rest := raw[1:]; rest[0] != '}' {
+		return append([]byte(head+","), rest...)
+	}
+	return []byte(head + "}")
+}

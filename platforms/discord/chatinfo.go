@@ -1,0 +1,46 @@
+package discord
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/hermes-connector/hermes-connector/platforms/pace"
+	"github.com/hermes-connector/hermes-connector/relay"
+)
+
+// ChatInfo implements platforms.ChatInformer. A guild's channel is a "channel" here, though it is a
+// group in events: so says the gateway's own adapter.
+func (p *Platform) ChatInfo(ctx context.Context, a relay.GetChatInfo) (relay.Result, error) {
+	t, err := p.enter(ctx, a.Chat, pace.Signal, timeFor(ctx))
+	if err != nil {
+		return relay.Result{}, err
+	}
+	defer t.leave()
+	d, err := t.channel(ctx, a.Chat)
+	if err != nil {
+		return relay.Result{}, explained(err)
+	}
+	info := relay.ChatInfo{Name: d.Name, Type: relay.ChatChannel}
+	switch ch := channelOf(d, 0); {
+	case ch.kind == channelDM:
+		info.Type = relay.ChatDM
+		for _, other := range d.Recipients {
+			info.Name = other.Username
+		}
+	case ch.kind == channelGroupDM:
+		info.Type = relay.ChatGroup
+	case ch.isThread():
+		info.Type = relay.ChatThread
+	}
+	if info.Name == "" {
+		info.Name = string(a.Chat)
+	}
+	return relay.Result{ChatInfo: &info}, nil
+}
+
+// channel asks for a channel as it is now.
+func (t *turn) channel(ctx context.Context, id relay.ChatID) (channelData, error) {
+	var d channelData
+	err := t.call(ctx, request{method: http.MethodGet, path: channelPath(id), again: true}, &d)
+	return d, err
+}

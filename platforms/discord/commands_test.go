@@ -1,0 +1,288 @@
+package discord
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+)
+
+var (
+	listCommands = "GET /applications/" + testBotID + "/commands"
+	putCommands  = "PUT /applications/" + testBotID + "/commands"
+)
+
+func manifest(commands ...string) (out []json.RawMessage) {
+	for _, c := range commands {
+		out = append(out, json.RawMessage(c))
+	}
+	return out
+}
+
+// registering runs the loop of p with what Discord has at first.
+func registering(t *testing.T, ctx context.Context, f *fakeREST, p *Platform, has ...string) {
+	t.Helper()
+	f.answer(listCommands, func(restCall) (int, any) { return http.StatusOK, manifest(has...) })
+	f.answer(putCommands, func(c restCall) (int, any) { return http.StatusOK, c.Body["list"] })
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		p.runCommands(ctx)
+	}()
+	t.Cleanup(func() { // in the bubble: it waits
+		cancel()
+		<-done
+	})
+}
+
+// put is the names of the commands of each PUT so far.
+func (f *fakeREST) put() (out [][]string) {
+	for _, c := range f.callsTo("PUT", "/commands") {
+		var names []string
+		for _, one := range c.Body["list"].([]any) {
+			names = append(names, one.(obj)["name"].(string))
+		}
+		out = append(out, names)
+	}
+	return out
+}
+
+const (
+	linkAsRegistered = `{"id":"1","application_id":"9","version":"3","type":1,"name":"link","nsfw":false,"dm_permission":true,
+		"name_localizations":null,"description":"Link your account to your agent, with the code its operator gave you",
+		"default_member_permissions":null,"contexts":null,"integration_types":[0],
+		"options":[{"type":3,"name":"code","description":"The link code, like 7KQ2-9F4M","required":true}]}`
+	modelInManifest   = `{"name":"model","description":"Choose a model","options":[{"type":3,"name":"name","description":"Which"}]}`
+	modelAsRegistered = `{"id":"2","type":1,"name":"model","description":"Choose a model","options":[{"type":3,"name":"name","description":"Which","required":false}]}`
+)
+
+func TestCommandsAreRegistered(t *testing.T) {
+	for name, tc := range map[string]struct {
+		has  []string
+		want [][]string
+	}{
+		"none yet":        {nil, [][]string{{"link", "model"}}},
+		"the same":        {[]string{modelAsRegistered, linkAsRegistered}, nil},
+		"one more":        {[]string{modelAsRegistered, linkAsRegistered, `{"id":"3","type":1,"name":"old","description":"x"}`}, [][]string{{"link", "model"}}},
+		"another text":    {[]string{strings.Replace(modelAsRegistered, "Choose", "Pick", 1), linkAsRegistered}, [][]string{{"link", "model"}}},
+		"of other types":  {[]string{`{"id":"4","type":3,"name":"Ask about this"}`}, [][]string{{"Ask about this", "link", "model"}}},
+		"only these left": {[]string{`{"id":"4","type":3,"name":"Ask"}`, modelAsRegistered, linkAsRegistered}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Platform) {
+				registering(t, ctx, f, p, tc.has...)
+				p.SetCommands(manifest(modelInManifest))
+				<-time.After(20 * time.Second)
+				if diff := cmp.Diff(tc.want, f.put()); diff != "" {
+					t.Errorf("registered (-want +got):\n%s", diff)
+				}
+				if p.commandFingerprint() == "" {
+					t.Error("no fingerprint is kept")
+				}
+				before := len(f.paths())
+				p.SetCommands(manifest(modelInManifest)) // a restart, or one more hello
+				<-time.After(20 * time.Second)
+				if got := f.paths()[before:]; len(got) != 0 {
+					t.Errorf("the same commands again: %q", got)
+				}
+			})
+		})
+	}
+}
+
+func TestCommandsWaitForEachOther(t *testing.T) {
+	onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Platform) {
+		registering(t, ctx, f, p)
+		for i := range 10 { // hellos every 4 s, for 40 s
+			p.SetCommands(manifest(`{"name":"c` + strconv.Itoa(i) + `","description":"x"}`))
+			<-time.After(4 * time.Second)
+		}
+		synctest.Wait()
+		if diff := cmp.Diff([][]string{{"c7", "link"}}, f.put()); diff != "" {
+			t.Errorf("registered during the hellos (-want +got):\n%s", diff)
+		}
+		<-time.After(30 * time.Second)
+		if got := f.put(); len(got) != 2 || got[1][0] != "c9" {
+			t.Errorf("registered %q, want the last within 30 s", got)
+		}
+	})
+}
+
+func TestCommandsAreTriedAgain(t *testing.T) {
+	for name, tc := range map[string]struct {
+		fault restFault
+		after time.Duration // of the second try, at least
+		puts  int
+	}{
+		"a limit":            {restFault{status: 429, after: 300, scope: "user"}, 5 * time.Minute, 2},
+		"an internal error":  {restFault{status: 500}, 2 * time.Second, 2},
+		"no connection":      {restFault{never: true}, 2 * time.Second, 1},
+		"an unclear one":     {restFault{cut: true}, 2 * time.Second, 2},
+		"refused is refused": {restFault{status: 400, code: 50035, words: "Invalid Form Body"}, time.Second, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Platform) {
+				registering(t, ctx, f, p)
+				f.fail(putCommands, tc.fault)
+				p.SetCommands(manifest(modelInManifest))
+				<-time.After(15*time.Second + tc.after - time.Millisecond)
+				synctest.Wait()
+				if n := len(f.callsTo("GET", "/commands")); n != 1 {
+					t.Errorf("%d tries before %v are over", n, tc.after)
+				}
+				<-time.After(20 * time.Minute)
+				if n := len(f.put()); n != tc.puts {
+					t.Errorf("%d writes, want %d", n, tc.puts)
+				}
+				if kept := p.commandFingerprint() != ""; kept == (tc.fault.status == 400) {
+					t.Errorf("a fingerprint is kept: %t", kept)
+				}
+			})
+		})
+	}
+}
+
+func TestNewCommandsEndAWait(t *testing.T) {
+	onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Platform) {
+		registering(t, ctx, f, p)
+		f.fail(putCommands, restFault{status: 429, after: 3600, scope: "user"})
+		p.SetCommands(manifest(modelInManifest))
+		<-time.After(time.Minute)
+		p.SetCommands(manifest())
+		<-time.After(2 * time.Hour)
+		want := [][]string{{"link", "model"}, {"link"}}
+		if diff := cmp.Diff(want, f.put()); diff != "" {
+			t.Errorf("registered (-want +got):\n%s", diff)
+		}
+	})
+}
+
+func TestCommandsOf(t *testing.T) {
+	long := strings.Repeat("ü", 150)
+	option := func(o string) string { return `{"name":"x","description":"d","options":[` + o + `]}` }
+	for name, tc := range map[string]struct {
+		in      string
+		want    string // of the command beside link; "" if it is left out
+		dropped int
+	}{
+		"plain":          {`{"name":"x","description":"d"}`, `{"name":"x","type":1,"description":"d"}`, 0},
+		"upper case":     {`{"name":" New ","description":" d "}`, `{"name":"new","type":1,"description":"d"}`, 0},
+		"no description": {`{"name":"x"}`, `{"name":"x","type":1,"description":"x"}`, 0},
+		"a long one":     {`{"name":"x","description":"` + long + `"}`, `{"name":"x","type":1,"description":"` + strings.Repeat("ü", 99) + `…"}`, 0},
+		"localised": {
+			`{"name":"x","description":"d","name_localizations":{"de":"ix","fr":"NOT!"},"description_localizations":{"de":"D","fr":""}}`,
+			`{"name":"x","name_localizations":{"de":"ix"},"type":1,"description":"d","description_localizations":{"de":"D"}}`, 0,
+		},
+		"ours":       {`{"name":"link","description":"theirs"}`, "", 0},
+		"a bad name": {`{"name":"two words","description":"d"}`, "", 1},
+		"too long":   {`{"name":"` + strings.Repeat("x", 33) + `","description":"d"}`, "", 1},
+		"no object":  {`"x"`, "", 1},
+		"a menu":     {`{"name":"x","type":3}`, "", 1},
+		"required options first": {
+			option(`{"type":3,"name":"a","description":"A"},{"type":4,"name":"b","description":"B","required":true,"min_value":1}`),
+			option(`{"type":4,"name":"b","description":"B","required":true,"min_value":1},{"type":3,"name":"a","description":"A"}`), 0,
+		},
+		"unknown and repeated options": {
+			option(`{"type":99,"name":"a","description":"A"},{"type":3,"name":"B","description":"B"},{"type":3,"name":"b","description":"C"}`),
+			option(`{"type":3,"name":"b","description":"B"}`), 0,
+		},
+		"sub-commands stand alone": {
+			option(`{"type":3,"name":"a","description":"A"},{"type":1,"name":"b","description":"B","required":true,"options":[{"type":3,"name":"c"}]}`),
+			option(`{"type":1,"name":"b","description":"B","options":[{"type":3,"name":"c","description":"c"}]}`), 0,
+		},
+		"choices": {
+			option(`{"type":3,"name":"a","description":"A","autocomplete":true,"choices":[{"name":"one","value":"1"},{"name":"two","value":2.5},{"name":"","value":"3"},{"name":"x","value":{}}]}`),
+			option(`{"type":3,"name":"a","description":"A","choices":[{"name":"one","value":"1"},{"name":"two","value":2.5}]}`), 0,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			list, dropped := commandsOf(manifest(tc.in))
+			got := ""
+			for _, c := range list {
+				if c.Name != "link" {
+					got = string(c.encode())
+				}
+			}
+			want := strings.Replace(tc.want, `"x","description":"d","options"`, `"x","type":1,"description":"d","options"`, 1)
+			if got != want || dropped != tc.dropped {
+				t.Errorf("command is %s, %d dropped; want %s, %d", got, dropped, want, tc.dropped)
+			}
+		})
+	}
+}
+
+func TestAtMostAHundredCommands(t *testing.T) {
+	var in []json.RawMessage
+	for i := range 120 {
+		in = append(in, json.RawMessage(`{"name":"c`+strconv.Itoa(i)+`","description":"x"}`))
+	}
+	list, dropped := commandsOf(in)
+	if len(list) != maxCommands || dropped != 21 {
+		t.Errorf("%d commands, %d dropped", len(list), dropped)
+	}
+	if !json.Valid(list[99].encode()) || fingerprintOf("a", list) == fingerprintOf("b", list) {
+		t.Error("the fingerprint does not know the application")
+	}
+}
+
+// TestWhatIsRegisteredComesBackTheSame: else every restart would write.
+func TestWhatIsRegisteredComesBackTheSame(t *testing.T) {
+	text := rapid.StringOfN(rapid.RuneFrom([]rune("aB -_ü'日1\n")), 0, 120, -1)
+	rapid.Check(t, func(t *rapid.T) {
+		var options func(depth int) []any
+		options = func(depth int) (out []any) {
+			for range rapid.IntRange(0, 4).Draw(t, "options") {
+				o := obj{
+					"type": rapid.IntRange(0, 12).Draw(t, "type"), "name": text.Draw(t, "name"), "description": text.Draw(t, "description"),
+					"required": rapid.Bool().Draw(t, "required"), "channel_types": []int{5, 0},
+					"choices": []obj{{"name": text.Draw(t, "choice"), "value": rapid.SampledFrom([]any{"x", 1, 2.5, nil}).Draw(t, "value")}},
+				}
+				if depth < 4 {
+					o["options"] = options(depth + 1)
+				}
+				out = append(out, o)
+			}
+			return out
+		}
+		raw, err := json.Marshal(obj{
+			"name": text.Draw(t, "command"), "description": text.Draw(t, "text"), "options": options(1),
+			"description_localizations": map[string]string{"de": text.Draw(t, "german")},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		list, _ := commandsOf(manifest(string(raw)))
+		var answer []json.RawMessage
+		for i := range list {
+			answer = append(answer, list[len(list)-1-i].encode())
+		}
+		if current, others := registered(answer); !sameCommands(current, list) || len(others) > 0 {
+			t.Fatalf("%s came back as %v", raw, current)
+		}
+	})
+}
+
+func FuzzCommandsOf(f *testing.F) {
+	f.Add([]byte(modelInManifest))
+	f.Add([]byte(linkAsRegistered))
+	f.Add([]byte(`{"name":"x","options":[{"type":2,"name":"a","options":[{"type":1,"name":"b","options":[{"type":1,"name":"c"}]}]}]}`))
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		list, dropped := commandsOf([]json.RawMessage{raw})
+		if len(list)+dropped > 2 {
+			t.Fatalf("%d commands and %d dropped of one", len(list), dropped)
+		}
+		for _, c := range list {
+			if !validName(c.Name) || c.Description == "" || len([]rune(c.Description)) > maxDescription || len(c.Options) > maxOptions {
+				t.Fatalf("command is %s", c.encode())
+			}
+		}
+	})
+}

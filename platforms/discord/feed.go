@@ -1,0 +1,251 @@
+package discord
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/relay"
+)
+
+const (
+	// maxBatch is how many dispatches are handed in at once.
+	maxBatch = 100
+	// maxLookups is how often the facts an event needs are asked for before it goes into quarantine.
+	maxLookups = 30
+	// lastWrite bounds the write of the state at the end.
+	lastWrite = 5 * time.Second
+)
+
+// feeder takes items from the queue to the inbox, in order. It is the only one who calls Accept,
+// and the only one who stores the state.
+type feeder struct {
+	*Platform
+	in      platforms.Inbox
+	queue   *queue
+	catchup catchup
+}
+
+// run ends when ctx does. What was not accepted by then is still Discord's.
+func (f *feeder) run(ctx context.Context) {
+	if f.memory.read().Gap != 0 { // the last process was interrupted while it caught up
+		f.catchup.plan(time.Now())
+	}
+	whole := true // nothing that was taken out of the queue is open
+	for whole && ctx.Err() == nil {
+		n, _, changed := f.queue.look()
+		switch {
+		case f.memory.wanting():
+			f.hand(ctx, platforms.Batch{}, true, func(*state) {})
+		case f.catchup.isDue(time.Now()):
+			f.catchUp(ctx)
+		case n > 0:
+			whole = f.feed(ctx, f.queue.take(maxBatch))
+		default:
+			timer := f.catchup.timer(time.Now())
+			select {
+			case <-changed:
+			case <-f.memory.changed:
+			case <-timer.C:
+			case <-ctx.Done():
+			}
+			timer.Stop()
+		}
+	}
+	if whole {
+		f.skip()
+	}
+	f.keepLast(ctx)
+}
+
+// feed hands in one run of items. It returns false when ctx ended before they were taken.
+func (f *feeder) feed(ctx context.Context, items []item) bool {
+	if begun := items[0].begun; begun != nil {
+		f.begin(*begun)
+		return f.hand(ctx, platforms.Batch{Roster: items[0].roster}, false, func(*state) {})
+	}
+	var b platforms.Batch
+	seen := snowflake(0)
+	for _, i := range items {
+		if i.kind == kindMessage && f.catchup.brought(snowflakeOf(i.data)) {
+			continue
+		}
+		if !f.add(ctx, &b, i) {
+			return false
+		}
+		if i.kind != "" {
+			seen = max(seen, snowflakeOf(i.data))
+		}
+	}
+	last := items[len(items)-1].seq
+	advance := func(s *state) {
+		s.Session.Seq = max(s.Session.Seq, last)
+		s.Seen = max(s.Seen, seen)
+	}
+	if len(b.Events)+len(b.Undecodable)+len(b.Roster) == 0 {
+		f.memory.change(false, advance) // nothing to store; it goes with the next batch that is
+		return true
+	}
+	return f.hand(ctx, b, worthStoring(b), advance)
+}
+
+// worthStoring reports whether b is a reason to write. Who sees what does not outlive the process
+// anyway, and the bot's own messages may come again.
+func worthStoring(b platforms.Batch) bool {
+	return len(b.Undecodable) > 0 || slices.ContainsFunc(b.Events, func(ev relay.Event) bool { return !ev.Traits.Own })
+}
+
+// begin makes a new session the current one. What came between the old one and it must be asked for.
+func (f *feeder) begin(s session) {
+	f.memory.change(true, func(st *state) {
+		st.Session = s
+		switch {
+		case st.Seen == 0: // the first session ever: what was before is not ours
+			st.Seen = snowflakeAt(time.Now().Add(-clockSlack))
+		case st.Gap == 0:
+			st.Gap = st.Seen
+		}
+		if st.Gap != 0 {
+			f.catchup.plan(time.Now())
+		}
+	})
+}
+
+// add puts what i brings into b. It returns false when ctx ended first.
+func (f *feeder) add(ctx context.Context, b *platforms.Batch, i item) bool {
+	b.Roster = append(b.Roster, i.roster...)
+	if i.err != nil {
+		f.quarantine(b, i.data, i.err)
+		return true
+	}
+	if i.kind == "" {
+		return true
+	}
+	wait := backoff{first: f.opts.retryWait, max: f.opts.retryMax}
+	for range maxLookups {
+		ev, capability, err := f.normalise(ctx, i)
+		if err == nil || !errors.Is(err, errUnknownYet) {
+			f.board.blocked("")
+		}
+		switch {
+		case ctx.Err() != nil:
+			return false
+		case err == nil:
+			if ev != nil {
+				b.Events = append(b.Events, *ev)
+				f.catchup.met(ev.Source)
+			}
+			if capability != nil {
+				b.Capabilities = append(b.Capabilities, *capability)
+			}
+			return true
+		case !errors.Is(err, errUnknownYet):
+			f.quarantine(b, i.data, err)
+			return true
+		}
+		delay := wait.next()
+		f.board.blocked("the channel of a message cannot be looked up: " + err.Error())
+		f.log.Warn("discord channel not looked up; trying again", "in", delay, "err", err)
+		if !pause(ctx, delay) {
+			return false
+		}
+	}
+	f.board.blocked("")
+	f.quarantine(b, i.data, errUnknownYet)
+	return true
+}
+
+// normalise reads one dispatch; a panic counts as its error.
+func (f *feeder) normalise(ctx context.Context, i item) (ev *relay.Event, capability *platforms.Capability, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			ev, capability, err = nil, nil, panicked(v)
+		}
+	}()
+	if i.press != nil {
+		return f.normaliseInteraction(ctx, i.press)
+	}
+	ev, err = f.normaliseMessage(ctx, i.data)
+	return ev, nil, err
+}
+
+// panicked describes a recovered value without what people wrote: only the runtime's own words
+// are sure to be free of it.
+func panicked(v any) error {
+	if err, ok := v.(runtime.Error); ok {
+		return fmt.Errorf("panic: %w", err)
+	}
+	return fmt.Errorf("panic: a %T", v)
+}
+
+func (f *feeder) quarantine(b *platforms.Batch, raw []byte, err error) {
+	b.Undecodable = append(b.Undecodable, platforms.Undecodable{Raw: raw, Err: err})
+	f.log.Warn("discord event makes no sense; kept in quarantine", "err", err)
+}
+
+// hand hands in b until it is taken, and then makes advance true. With store, the state goes with
+// it. It returns false when ctx ended first; then nothing is taken.
+func (f *feeder) hand(ctx context.Context, b platforms.Batch, store bool, advance func(*state)) bool {
+	wait := backoff{first: f.opts.retryWait, max: f.opts.retryMax}
+	for ctx.Err() == nil {
+		raw, urgent := f.memory.draft(advance)
+		if store {
+			b.Cursor = raw
+		}
+		err := f.in.Accept(ctx, b)
+		if err == nil {
+			f.board.blocked("")
+			if store {
+				f.memory.keep(raw, urgent, advance)
+			} else {
+				f.memory.change(false, advance)
+			}
+			return true
+		}
+		if ctx.Err() != nil {
+			break
+		}
+		delay := wait.next()
+		f.board.blocked("what Discord sent cannot be stored; it is kept in memory, and by Discord")
+		f.log.Warn("discord events not stored; trying again", "events", len(b.Events), "in", delay, "err", err)
+		pause(ctx, delay)
+	}
+	return false
+}
+
+// skip moves the state past what waits and needs no inbox.
+func (f *feeder) skip() {
+	for {
+		items := f.queue.take(maxQueued)
+		for _, i := range items {
+			switch {
+			case i.begun != nil:
+				f.begin(*i.begun)
+			case i.kind != "" || i.err != nil:
+				return // Discord must send it again
+			default:
+				f.memory.change(false, func(s *state) { s.Session.Seq = max(s.Session.Seq, i.seq) })
+			}
+		}
+		if len(items) == 0 {
+			return
+		}
+	}
+}
+
+// keepLast stores what moved without a write of its own, so that a restart resumes where we are.
+func (f *feeder) keepLast(ctx context.Context) {
+	raw := f.memory.unsaved()
+	if raw == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWrite)
+	defer cancel()
+	if err := f.in.Accept(ctx, platforms.Batch{Cursor: raw}); err != nil {
+		f.log.Warn("discord state not stored at the end; what Discord repeats is recognised", "err", err)
+	}
+}

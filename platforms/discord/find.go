@@ -1,0 +1,130 @@
+package discord
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+)
+
+// askWithin bounds one question to Discord, repetitions included.
+const askWithin = 5 * time.Second
+
+// askAgain is the first pause before a question that failed is put again.
+const askAgain = 250 * time.Millisecond
+
+var (
+	// errNoPlace: Discord says that there is no such guild, channel or member, or that the bot
+	// may not know.
+	errNoPlace = errors.New("not there, or not for the bot to see")
+	// errUnknownYet: what must be known could not be looked up now; later it may.
+	errUnknownYet = errors.New("could not be looked up")
+)
+
+// api is the part of the REST client the lookups need.
+type api interface {
+	do(ctx context.Context, method, route, path string, body, out any) error
+}
+
+// finder knows guilds and channels: from the cache, or else from Discord. A process that resumes its
+// predecessor's session starts with an empty cache, and archived threads are never in it. It
+// remembers no failure. Methods may be called from any goroutine.
+type finder struct {
+	cache *cache
+	api   api
+}
+
+// guild finds a guild. The error wraps errNoPlace when Discord's answer is no.
+func (f finder) guild(ctx context.Context, id snowflake) (guild, error) {
+	if g, ok := f.cache.guild(id); ok {
+		return g, nil
+	}
+	since := f.cache.now()
+	var d guildData
+	if err := f.ask(ctx, "/guilds/"+id.String(), "/guilds/"+id.String(), &d); err != nil {
+		return guild{}, fmt.Errorf("look up guild: %w", err)
+	}
+	if d.ID != id {
+		return guild{}, fmt.Errorf("look up guild: another one came: %w", errNoPlace)
+	}
+	g := f.cache.guildOf(d)
+	f.cache.keepGuild(g, since)
+	return g, nil
+}
+
+// channel finds a channel, thread or direct-message channel. The error wraps errNoPlace when
+// Discord's answer is no.
+func (f finder) channel(ctx context.Context, id snowflake) (channel, error) {
+	if ch, ok := f.cache.channel(id); ok {
+		return ch, nil
+	}
+	if id == 0 {
+		return channel{}, errNoPlace
+	}
+	since := f.cache.now()
+	var d channelData
+	if err := f.ask(ctx, "/channels/"+id.String(), "/channels/"+id.String(), &d); err != nil {
+		return channel{}, fmt.Errorf("look up channel: %w", err)
+	}
+	if d.ID != id {
+		return channel{}, fmt.Errorf("look up channel: another one came: %w", errNoPlace)
+	}
+	ch := channelOf(d, 0)
+	f.cache.keepChannel(ch, since)
+	return ch, nil
+}
+
+// member asks what a guild knows of a user. The error wraps errNoPlace when he is no member.
+func (f finder) member(ctx context.Context, guild, user snowflake) (person, error) {
+	route := "/guilds/" + guild.String() + "/members/"
+	var d memberData
+	if err := f.ask(ctx, route+"{user}", route+user.String(), &d); err != nil {
+		return person{}, fmt.Errorf("look up member: %w", err)
+	}
+	return person{id: user, roles: d.Roles, mutedUntil: d.MutedUntil}, nil
+}
+
+// inThread asks whether a user was added to a thread.
+func (f finder) inThread(ctx context.Context, thread, user snowflake) (bool, error) {
+	route := "/channels/" + thread.String() + "/thread-members/"
+	err := f.ask(ctx, route+"{user}", route+user.String(), nil)
+	switch {
+	case errors.Is(err, errNoPlace):
+		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("look up member of thread: %w", err)
+	}
+	return true, nil
+}
+
+// ask is a GET, put again for up to askWithin while Discord is busy, broken or out of reach. The
+// error wraps errNoPlace when the answer is 403 or 404; what cannot be known now is errUnknownYet.
+func (f finder) ask(ctx context.Context, route, path string, out any) error {
+	ctx, cancel := context.WithTimeout(ctx, askWithin)
+	defer cancel()
+	again := backoff{first: askAgain, max: askWithin}
+	for {
+		err := f.api.do(ctx, http.MethodGet, "GET "+route, path, nil, out)
+		var ae *apiError
+		switch {
+		case err == nil:
+			return nil
+		case !errors.As(err, &ae):
+			return err
+		case ae.Status == http.StatusForbidden || ae.Status == http.StatusNotFound:
+			return fmt.Errorf("%w: %w", errNoPlace, err)
+		case ae.Sent == sentRefused && ae.Status != http.StatusTooManyRequests:
+			return err
+		}
+		if wait := max(ae.RetryAfter, again.next()); !fits(ctx, wait) || !pause(ctx, wait) {
+			return fmt.Errorf("%w: %w", errUnknownYet, err)
+		}
+	}
+}
+
+// fits reports whether d passes before ctx's deadline.
+func fits(ctx context.Context, d time.Duration) bool {
+	end, bounded := ctx.Deadline()
+	return !bounded || time.Until(end) > d
+}

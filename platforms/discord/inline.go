@@ -1,0 +1,332 @@
+package discord
+
+import (
+	"cmp"
+	"html"
+	"net/url"
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/yuin/goldmark/ast"
+	extast "github.com/yuin/goldmark/extension/ast"
+	"github.com/yuin/goldmark/parser"
+	"github.com/yuin/goldmark/text"
+	"github.com/yuin/goldmark/util"
+)
+
+// edit replaces the source from from to to.
+type edit struct {
+	from, to int
+	with     string
+}
+
+// inlines is what the lines of n say: the source, save for what Discord would show otherwise.
+func (r *renderer) inlines(n ast.Node) string {
+	e := editor{src: r.src}
+	e.children(n)
+	slices.SortStableFunc(e.edits, func(a, b edit) int { return cmp.Compare(a.from, b.from) })
+	var out strings.Builder
+	at, edits := 0, e.edits
+	for i := range n.Lines().Len() {
+		seg := n.Lines().At(i)
+		at = max(at, seg.Start)
+		for len(edits) > 0 && edits[0].from < seg.Stop {
+			out.Write(r.src[at:max(edits[0].from, at)])
+			out.WriteString(edits[0].with)
+			at = max(edits[0].to, at)
+			edits = edits[1:]
+		}
+		if at < seg.Stop {
+			out.Write(r.src[at:seg.Stop])
+			at = seg.Stop
+		}
+	}
+	for _, left := range edits { // at the very end
+		out.WriteString(left.with)
+	}
+	return strings.TrimRightFunc(out.String(), unicode.IsSpace)
+}
+
+// editor collects the edits of one block. They do not overlap.
+type editor struct {
+	src   []byte
+	edits []edit
+	// label is set inside a link's label, where no other link can be: the addresses of links and
+	// images there are collected in more.
+	label bool
+	more  []string
+}
+
+func (e *editor) replace(from, to int, with string) {
+	e.edits = append(e.edits, edit{from, to, with})
+}
+
+func (e *editor) children(n ast.Node) {
+	for c := n.FirstChild(); c != nil; c = c.NextSibling() {
+		e.node(c)
+	}
+}
+
+func (e *editor) node(n ast.Node) {
+	switch n := n.(type) {
+	case *ast.Text:
+		if n.IsRaw() {
+			return
+		}
+		e.text(n.Segment.Start, n.Segment.Stop)
+		if at := n.Segment.Stop; n.HardLineBreak() && at+1 < len(e.src) && e.src[at] == '\\' {
+			e.replace(at, at+1, "")
+		}
+	case *ast.Link:
+		e.link(n, n.Destination, n.Title, n.Reference != nil, 1)
+	case *ast.Image:
+		e.link(n, n.Destination, n.Title, n.Reference != nil, 2)
+	case *extast.TaskCheckBox:
+		box := "☐"
+		if n.IsChecked {
+			box = "☑"
+		}
+		e.replace(n.Pos(), n.Pos()+len("[ ]"), box)
+	case *ast.CodeSpan, *ast.RawHTML, *ast.AutoLink:
+	default:
+		e.children(n)
+	}
+}
+
+// link rewrites a link or an image (open is the length of its opening bracket): an image becomes a
+// link, a reference gets its address, and where Discord makes no link the address stands behind the
+// label in parentheses.
+func (e *editor) link(n ast.Node, destination, title []byte, reference bool, open int) {
+	begin := n.Pos()
+	label, end := placeOfLink(n)
+	target, address := addressOf(destination)
+	switch {
+	case !visible(n, e.src) && !e.label:
+		words := strings.Trim(address, "<>")
+		for _, inner := range imagesIn(n) {
+			words += " (" + inner + ")"
+		}
+		e.replace(begin, end, words)
+	case e.label:
+		e.more = append(e.more, address)
+		e.replace(begin, begin+open, "")
+		e.replace(label, end, "")
+		e.children(n)
+	case !linkable(target):
+		e.replace(begin, begin+open, "")
+		shown := strings.TrimPrefix(address, "mailto:")
+		if shown == "" || shown == string(e.src[begin+open:label]) {
+			e.replace(label, end, "")
+		} else {
+			e.replace(label, end, " ("+shown+")")
+		}
+		e.children(n)
+	default:
+		e.replace(begin, begin+open, "[")
+		if reference {
+			e.replace(label, end, "]("+strings.NewReplacer("(", "%28", ")", "%29").Replace(target)+titleOf(title)+")")
+		}
+		e.label = true
+		e.children(n)
+		e.label = false
+		for _, address := range e.more {
+			e.replace(end, end, " ("+address+")")
+		}
+		e.more = nil
+	}
+}
+
+// addressOf is a destination as a link's target, and as people read it: in the brackets that keep
+// Discord from showing what is there, if it would.
+func addressOf(destination []byte) (target, shown string) {
+	target = string(util.URLEscape(destination, true))
+	if linkable(target) {
+		return target, "<" + target + ">"
+	}
+	return target, unescaped(string(destination))
+}
+
+// imagesIn are the addresses of the images within n, as people read them.
+func imagesIn(n ast.Node) (shown []string) {
+	for c := n.FirstChild(); c != nil; c = c.NextSibling() {
+		if image, ok := c.(*ast.Image); ok {
+			_, address := addressOf(image.Destination)
+			shown = append(shown, address)
+		}
+		shown = append(shown, imagesIn(c)...)
+	}
+	return shown
+}
+
+func titleOf(title []byte) string {
+	if len(title) == 0 {
+		return ""
+	}
+	return ` "` + strings.NewReplacer(`"`, "'", "\n", " ").Replace(string(title)) + `"`
+}
+
+// visible reports whether anything within n can be seen.
+func visible(n ast.Node, src []byte) bool {
+	for c := n.FirstChild(); c != nil; c = c.NextSibling() {
+		switch c := c.(type) {
+		case *ast.Text:
+			if !util.IsBlank(c.Segment.Value(src)) {
+				return true
+			}
+		case *ast.RawHTML, *ast.AutoLink:
+			return true
+		default:
+			if visible(c, src) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// linkable reports whether Discord makes a link of target.
+func linkable(target string) bool {
+	u, err := url.Parse(target)
+	if err != nil || u.Host == "" {
+		return false
+	}
+	switch strings.ToLower(u.Scheme) {
+	case "http", "https", "discord":
+		return true
+	}
+	return false
+}
+
+// text edits plain text: character references become what they mean, and what Discord would take
+// for a fence or a spoiler, and CommonMark does not, is escaped.
+func (e *editor) text(start, end int) {
+	for i := start; i < end; {
+		s := e.src[i:end]
+		switch {
+		case s[0] == '\\' && len(s) > 1:
+			i += 2
+		case s[0] == '&':
+			plain, size := reference(s)
+			if size > 0 {
+				e.replace(i, i+size, escaped(plain))
+			}
+			i += max(size, 1)
+		case s[0] == '`':
+			n := len(s) - len(strings.TrimLeft(string(s), "`"))
+			if n >= 3 {
+				e.replace(i, i+n, strings.Repeat("\\`", n))
+			}
+			i += n
+		case s[0] == '|' && len(s) > 1 && s[1] == '|':
+			n := len(s) - len(strings.TrimLeft(string(s), "|"))
+			blankBefore := i == 0 || unicode.IsSpace(rune(e.src[i-1]))
+			blankBehind := i+n >= len(e.src) || unicode.IsSpace(rune(e.src[i+n]))
+			if blankBefore && blankBehind {
+				e.replace(i, i+n, strings.Repeat(`\|`, n))
+			}
+			i += n
+		default:
+			i++
+		}
+	}
+}
+
+// escaped is s, which is no markup, so that Discord does not take it for any.
+func escaped(s string) string {
+	if len(s) == 1 && util.IsPunct(s[0]) {
+		return `\` + s
+	}
+	return s
+}
+
+// reference reads the character reference s begins with; size 0 means none.
+func reference(s []byte) (plain string, size int) {
+	end := 1
+	for end < len(s) && end < 40 && (util.IsAlphaNumeric(s[end]) || s[end] == '#' && end == 1) {
+		end++
+	}
+	if end == len(s) || s[end] != ';' {
+		return "", 0
+	}
+	ref := string(s[:end+1])
+	plain = html.UnescapeString(ref)
+	if strings.HasSuffix(plain, ";") && plain != ";" { // unknown, or known only in its first letters
+		return "", 0
+	}
+	return strings.ReplaceAll(plain, "\x00", "\uFFFD"), end + 1
+}
+
+// unescaped is s with backslash escapes and character references resolved.
+func unescaped(s string) string {
+	var out strings.Builder
+	for i := 0; i < len(s); {
+		if s[i] == '\\' && i+1 < len(s) && util.IsPunct(s[i+1]) {
+			out.WriteByte(s[i+1])
+			i += 2
+			continue
+		}
+		if s[i] == '&' {
+			if plain, size := reference([]byte(s[i:])); size > 0 {
+				out.WriteString(plain)
+				i += size
+				continue
+			}
+		}
+		out.WriteByte(s[i])
+		i++
+	}
+	return out.String()
+}
+
+// inlineParsers are CommonMark's, with one that remembers where links end.
+func inlineParsers() []util.PrioritizedValue {
+	list := parser.DefaultInlineParsers()
+	for i, p := range list {
+		if links, ok := p.Value.(parser.InlineParser); ok && p.Priority == linkPriority {
+			list[i] = util.Prioritized(linkParser{links}, p.Priority)
+		}
+	}
+	return list
+}
+
+// linkPriority is the place of CommonMark's link parser among its inline parsers.
+const linkPriority = 200
+
+// linkParser is CommonMark's link parser. It notes where a link's label and the link itself end,
+// which the tree does not tell.
+type linkParser struct{ parser.InlineParser }
+
+// The attributes under which a link's ends are kept.
+const (
+	attrLabel = "label-end"
+	attrEnd   = "end"
+)
+
+// Parse implements parser.InlineParser.
+func (p linkParser) Parse(parent ast.Node, block text.Reader, pc parser.Context) ast.Node {
+	_, before := block.Position()
+	n := p.InlineParser.Parse(parent, block, pc)
+	if n != nil && (n.Kind() == ast.KindLink || n.Kind() == ast.KindImage) {
+		_, behind := block.Position()
+		n.SetAttributeString(attrLabel, before.Start)
+		n.SetAttributeString(attrEnd, behind.Start)
+	}
+	return n
+}
+
+// CloseBlock implements parser.CloseBlocker.
+func (p linkParser) CloseBlock(parent ast.Node, block text.Reader, pc parser.Context) {
+	if c, ok := p.InlineParser.(parser.CloseBlocker); ok {
+		c.CloseBlock(parent, block, pc)
+	}
+}
+
+// placeOfLink is where a link's label ends, and the link itself.
+func placeOfLink(n ast.Node) (label, end int) {
+	l, _ := n.AttributeString(attrLabel)
+	e, _ := n.AttributeString(attrEnd)
+	label, _ = l.(int)
+	end, _ = e.(int)
+	return label, end
+}

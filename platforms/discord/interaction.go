@@ -1,0 +1,252 @@
+package discord
+
+import (
+	"encoding/json"
+	"errors"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/relay"
+)
+
+const (
+	capabilityKind = "discord.interaction_token"
+	// capabilityFor is how long Discord takes answers through an interaction's token
+	// (https://docs.discord.com/developers/interactions/receiving-and-responding).
+	capabilityFor = 15 * time.Minute
+)
+
+var (
+	errWithoutToken = errors.New("an interaction without a token")
+	errWithoutName  = errors.New("a command without a name")
+)
+
+// interaction is somebody's slash command, button press, choice, or submitted form.
+type interaction struct {
+	id          snowflake
+	application snowflake
+	kind        int // interactionCommand, …; others are possible
+	token       relay.Secret
+	guild       snowflake // 0: direct messages
+	channel     snowflake
+	place       *channelData // the channel as Discord described it
+	user        userData
+	nick        string
+	message     *messageData // what a pressed button hangs on
+	private     bool         // in a chat of other people, where the bot is not
+	data        json.RawMessage
+}
+
+// decodeInteraction reads an INTERACTION_CREATE. It is quick: Discord waits three seconds for the
+// acknowledgement. An error has nothing of the payload in it.
+func decodeInteraction(data []byte) (*interaction, error) {
+	var d interactionData
+	if err := decode(data, &d); err != nil {
+		return nil, err
+	}
+	i := &interaction{
+		id: d.ID, application: d.ApplicationID, kind: d.Type, token: relay.NewSecret([]byte(d.Token)),
+		guild: d.GuildID, channel: d.ChannelID, place: d.Channel, message: d.Message,
+		private: d.Context != nil && *d.Context == contextPrivate, data: d.Data,
+	}
+	if i.channel == 0 && d.Channel != nil {
+		i.channel = d.Channel.ID
+	}
+	switch {
+	case d.Member != nil && d.Member.User != nil:
+		i.user, i.nick = *d.Member.User, d.Member.Nick
+	case d.User != nil:
+		i.user = *d.User
+	}
+	switch {
+	case i.id == 0:
+		return nil, errWithoutID
+	case d.Token == "":
+		return nil, errWithoutToken
+	case i.wanted() && i.channel == 0:
+		return nil, errWithoutChannel
+	case i.wanted() && i.user.ID == 0:
+		return nil, errWithoutAuthor
+	}
+	return i, nil
+}
+
+// wanted reports whether the interaction is an event for somebody: it is not while a command is
+// still being typed, nor in chats the bot is no part of.
+func (i *interaction) wanted() bool {
+	if i.private || i.place != nil && i.place.Type == channelGroupDM {
+		return false
+	}
+	return i.kind == interactionCommand || i.kind == interactionComponent || i.kind == interactionModal
+}
+
+// placeholder reports whether the acknowledgement is a message that says the bot is thinking. A
+// press or a choice changes nothing anybody sees.
+func (i *interaction) placeholder() bool { return i.kind != interactionComponent }
+
+// fromInteraction is the event in a wanted interaction at the spot, keyed like a message there, and
+// what answers it.
+func (n normaliser) fromInteraction(i *interaction, at spot) (*relay.Event, *platforms.Capability, error) {
+	ev := n.event(i.id, at, author{user: i.user, nick: i.nick})
+	ev.Traits.Addressed = true
+	var err error
+	switch i.kind {
+	case interactionCommand:
+		err = n.command(i, &ev)
+	case interactionComponent:
+		err = press(i, &ev)
+	case interactionModal:
+		err = form(i, &ev)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	if strings.TrimSpace(ev.Text) == "" {
+		ev.Text = noText
+	}
+	return &ev, &platforms.Capability{
+		Event: ev.ID, Kind: capabilityKind, ID: i.id.String(), Placeholder: i.placeholder(),
+		Token: i.token, ExpiresAt: ev.At.Add(capabilityFor),
+	}, nil
+}
+
+// command says "/name arg …". The target of a context-menu command is its argument, or the message
+// replied to.
+func (n normaliser) command(i *interaction, ev *relay.Event) error {
+	var d commandData
+	if err := decode(i.data, &d); err != nil {
+		return err
+	}
+	if d.Name == "" {
+		return errWithoutName
+	}
+	words := append([]string{"/" + d.Name}, arguments(nil, d.Options)...)
+	switch d.Type {
+	case commandUser:
+		words = append(words, d.TargetID.String())
+	case commandMessage:
+		ev.ReplyToMessageID = relay.MessageID(d.TargetID.String())
+		if m, ok := d.Resolved.Messages[d.TargetID]; ok {
+			ev.ReplyTo = n.quote(&m)
+		}
+	}
+	ev.Type, ev.Text = relay.TypeCommand, strings.Join(words, " ")
+	return nil
+}
+
+// arguments appends the names of sub-commands and the values of options, in order.
+func arguments(words []string, options []optionData) []string {
+	for _, o := range options {
+		if o.Type == optionSubCommand || o.Type == optionSubCommandGroup {
+			words = arguments(append(words, o.Name), o.Options)
+			continue
+		}
+		if v := scalar(o.Value); v != "" {
+			words = append(words, v)
+		}
+	}
+	return words
+}
+
+// prompt is the custom id of a prompt's button: hp1:<prompt>:<option>.
+var prompt = regexp.MustCompile(`^hp1:([A-Za-z0-9_.-]{1,32}):([A-Za-z0-9_.-]{1,32})$`)
+
+// press answers a prompt, or says what was chosen, or which button was pressed.
+func press(i *interaction, ev *relay.Event) error {
+	var d componentData
+	if err := decode(i.data, &d); err != nil {
+		return err
+	}
+	ev.Type, ev.Text = relay.TypeText, strings.Join(d.Values, ", ")
+	if len(d.Values) == 0 {
+		ev.Text = d.CustomID
+	}
+	ids := prompt.FindStringSubmatch(d.CustomID)
+	if ids == nil {
+		return nil
+	}
+	ev.Type, ev.Text = relay.TypeCommand, "/"+ids[2]
+	ev.Prompt = &relay.PromptResponse{PromptID: ids[1], OptionID: ids[2]}
+	if i.message != nil {
+		ev.Prompt.PromptMessageID = relay.MessageID(i.message.ID.String())
+		ev.Prompt.Label = labelOf(i.message.Components, d.CustomID)
+	}
+	return nil
+}
+
+// labelOf is what stands on the button with the custom id.
+func labelOf(components []componentData, id string) string {
+	for _, c := range components {
+		if c.CustomID == id {
+			return c.Label
+		}
+		if label := labelOf(c.Components, id); label != "" {
+			return label
+		}
+	}
+	return ""
+}
+
+// form says "id=value" for every field of a submitted modal, a line each.
+func form(i *interaction, ev *relay.Event) error {
+	var d componentData
+	if err := decode(i.data, &d); err != nil {
+		return err
+	}
+	ev.Type, ev.Text = relay.TypeText, strings.Join(fields(nil, d.Components), "\n")
+	return nil
+}
+
+func fields(lines []string, components []componentData) []string {
+	for _, c := range components {
+		switch {
+		case c.Component != nil:
+			lines = fields(lines, []componentData{*c.Component})
+		case len(c.Components) > 0:
+			lines = fields(lines, c.Components)
+		case c.CustomID != "" && c.Values != nil:
+			lines = append(lines, c.CustomID+"="+strings.Join(c.Values, ", "))
+		case c.CustomID != "":
+			lines = append(lines, c.CustomID+"="+scalar(c.Value))
+		}
+	}
+	return lines
+}
+
+// scalar is a JSON string, number or boolean as text; empty for anything else.
+func scalar(raw json.RawMessage) string {
+	if len(raw) == 0 {
+		return ""
+	}
+	switch raw[0] {
+	case '"':
+		var s string
+		_ = json.Unmarshal(raw, &s) // cannot fail: the payload around it was decoded
+		return s
+	case 'n', '{', '[':
+		return ""
+	}
+	return string(raw)
+}
+
+// withoutToken is an interaction's payload as it may be kept: without the credential in it. What is
+// no object is not kept at all.
+func withoutToken(data []byte) []byte {
+	var o map[string]json.RawMessage
+	if json.Unmarshal(data, &o) != nil {
+		return nil
+	}
+	for key := range o {
+		// The decoder takes keys in any case, and so may hide one from us.
+		if strings.EqualFold(key, "token") {
+			delete(o, key)
+		}
+	}
+	out, err := json.Marshal(o)
+	if err != nil {
+		return nil
+	}
+	return out
+}

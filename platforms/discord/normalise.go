@@ -1,0 +1,181 @@
+package discord
+
+import (
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+)
+
+var (
+	errWithoutChannel = errors.New("something without a channel's id")
+	errWithoutID      = errors.New("something without an id")
+	errWithoutAuthor  = errors.New("something without a user's id")
+)
+
+// normaliser turns what Discord says into events. Its methods are pure functions of its fields and
+// their arguments.
+type normaliser struct {
+	bot relay.Bot
+	me  snowflake
+}
+
+// spot is where something happened, as far as that is known: channel always, parent of a thread
+// and guild perhaps.
+type spot struct {
+	guild   guild
+	channel channel
+	parent  channel
+}
+
+// author is who did something.
+type author struct {
+	user userData
+	nick string
+}
+
+// name is what others see.
+func (a author) name() string {
+	switch {
+	case a.nick != "":
+		return a.nick
+	case a.user.GlobalName != "":
+		return a.user.GlobalName
+	}
+	return a.user.Username
+}
+
+// written reports whether a person, a bot or a web hook wrote m. Everything else (a join, a pin, the
+// first line of a thread, which repeats a message of its parent) nobody did. Answers to
+// interactions have types of their own; of these only the bot's own matter.
+func (n normaliser) written(m *messageData) (bool, error) {
+	switch {
+	case m.ChannelID == 0:
+		return false, errWithoutChannel
+	case m.ID == 0:
+		return false, errWithoutID
+	}
+	switch m.Type {
+	case messageDefault, messageReply:
+	case messageSlash, messageContextMenu:
+		if m.Author == nil || m.Author.ID != n.me {
+			return false, nil
+		}
+	default:
+		return false, nil
+	}
+	if m.Author == nil || m.Author.ID == 0 {
+		return false, errWithoutAuthor
+	}
+	return true, nil
+}
+
+// fromMessage is the event in m, which somebody wrote at the spot; nil when it is none.
+func (n normaliser) fromMessage(m *messageData, at spot) *relay.Event {
+	if at.channel.kind == channelGroupDM || at.echo(m.ID) {
+		return nil
+	}
+	ev := n.event(m.ID, at, author{user: *m.Author, nick: m.Member.Nick})
+	ev.Traits.Own = m.Author.ID == n.me
+	ev.Traits.AuthorIsBot = m.Author.Bot || m.WebhookID != 0
+	if m.Type == messageReply && m.Reference != nil && m.Reference.Type != referenceForward {
+		ev.ReplyToMessageID = relay.MessageID(m.Reference.MessageID.String())
+		ev.ReplyTo = n.quote(m.Referenced)
+	}
+	mentioned := slices.ContainsFunc(m.Mentions, func(u userData) bool { return u.ID == n.me && n.me != 0 })
+	ev.Traits.Addressed = mentioned || ev.ReplyTo != nil && ev.ReplyTo.IsOwn ||
+		at.guild.own != 0 && slices.Contains(m.MentionRoles, at.guild.own)
+
+	text := m.text()
+	if mentioned {
+		text = n.withoutMention(text)
+	}
+	ev.Type, ev.Text = content(m, text)
+	return &ev
+}
+
+// event is an event at the spot, without what was said.
+func (n normaliser) event(id snowflake, at spot, who author) relay.Event {
+	message := relay.MessageID(id.String())
+	ev := relay.Event{
+		ID:        relay.EventID(at.channel.id.String() + ":" + id.String()),
+		Bot:       n.bot,
+		At:        id.time(),
+		MessageID: message,
+		Source: relay.Source{
+			Platform:  n.bot.Platform,
+			ChatID:    relay.ChatID(at.channel.id.String()),
+			ChatType:  relay.ChatGroup, // every channel of a guild: the session key says so
+			ChatName:  at.name(),
+			ChatTopic: at.channel.topic,
+			UserID:    relay.UserID(who.user.ID.String()),
+			UserName:  who.name(),
+			Scope:     relay.ScopeID(at.channel.guild.String()),
+			MessageID: message,
+		},
+	}
+	s := &ev.Source
+	s.UserDisplayName, s.UserHandle = s.UserName, who.user.Username
+	switch {
+	case at.channel.isThread():
+		s.ChatType = relay.ChatThread
+		s.ThreadID = relay.ThreadID(s.ChatID)
+		s.ParentChatID = relay.ChatID(at.channel.parent.String())
+		if s.ChatTopic == "" && at.parent.holdsPosts() {
+			s.ChatTopic = at.parent.topic
+		}
+	case at.channel.kind == channelDM:
+		s.ChatType = relay.ChatDM
+		s.ChatName = who.user.Username
+	}
+	return ev
+}
+
+// echo reports whether a message repeats the one its thread grew out of: then it has the thread's
+// id. A post's first message has it too, and is said nowhere else. Without word of the parent it
+// counts as said: twice is better than never.
+func (at spot) echo(message snowflake) bool {
+	return at.channel.isThread() && message == at.channel.id && at.parent.id != 0 && !at.parent.holdsPosts()
+}
+
+// name is what the place is called, in the words of the gateway's own adapter.
+func (at spot) name() string {
+	name := at.channel.name
+	if name == "" {
+		name = at.channel.id.String()
+	}
+	guild, parent := at.guild.name, at.parent.name
+	switch {
+	case !at.channel.isThread():
+		if guild != "" {
+			return guild + " / #" + name
+		}
+	case parent != "" && guild == "":
+		return parent + " / " + name
+	case parent != "" && at.parent.holdsPosts():
+		return guild + " / " + parent + " / " + name
+	case parent != "":
+		return guild + " / #" + parent + " / " + name
+	}
+	return name
+}
+
+// quote is the message replied to; nil when it is gone.
+func (n normaliser) quote(m *messageData) *relay.Quote {
+	if m == nil {
+		return nil
+	}
+	q := &relay.Quote{Text: m.text()}
+	if m.Author != nil {
+		q.Author = author{user: *m.Author}.name()
+		q.IsOwn = m.Author.ID == n.me && n.me != 0
+	}
+	return q
+}
+
+// withoutMention removes the bot's mentions from text.
+func (n normaliser) withoutMention(text string) string {
+	id := n.me.String()
+	return strings.TrimSpace(strings.NewReplacer("<@"+id+">", "", "<@!"+id+">", "").Replace(text))
+}

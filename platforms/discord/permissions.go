@@ -1,0 +1,82 @@
+package discord
+
+import (
+	"slices"
+	"time"
+
+	"github.com/bwmarrin/discordgo"
+)
+
+// The permissions that decide what somebody sees. They do not fit into an int everywhere.
+const (
+	mayAdminister    = int64(discordgo.PermissionAdministrator)
+	mayView          = int64(discordgo.PermissionViewChannel)
+	mayReadHistory   = int64(discordgo.PermissionReadMessageHistory)
+	mayConnect       = int64(discordgo.PermissionVoiceConnect)
+	mayManageThreads = int64(discordgo.PermissionManageThreads)
+	mayDoAll         = ^int64(0)
+)
+
+// person is what a guild knows of one of its members.
+type person struct {
+	id         snowflake
+	roles      []snowflake // without @everyone
+	mutedUntil time.Time   // end of a timeout; may be past
+}
+
+// permissionsIn is what p may do in channel c of guild g at now. The order is Discord's:
+// https://docs.discord.com/developers/topics/permissions. A thread has no permissions of its own: c
+// is its parent then. Who cannot view a channel may do nothing in it.
+func permissionsIn(g guild, c channel, p person, now time.Time) int64 {
+	may := basePermissions(g, p)
+	if may&mayAdminister != 0 {
+		return mayDoAll
+	}
+	var allow, deny int64 // of the roles, together: their order does not matter
+	var own overwrite
+	for _, o := range c.overwrites {
+		switch {
+		case o.member && o.id == p.id:
+			own = o
+		case o.member:
+		case o.id == g.id: // @everyone, which comes before all others
+			may = may&^o.deny | o.allow
+		case slices.Contains(p.roles, o.id):
+			allow |= o.allow
+			deny |= o.deny
+		}
+	}
+	may = may&^deny | allow
+	may = may&^own.deny | own.allow
+	if now.Before(p.mutedUntil) {
+		may &= mayView | mayReadHistory
+	}
+	if may&mayView == 0 {
+		return 0
+	}
+	return may
+}
+
+// basePermissions is what p may do in guild g before any channel has its say.
+func basePermissions(g guild, p person) int64 {
+	if p.id == g.owner {
+		return mayDoAll
+	}
+	var may int64
+	for _, r := range g.roles {
+		if r.id == g.id || slices.Contains(p.roles, r.id) {
+			may |= r.permissions
+		}
+	}
+	return may
+}
+
+// seesChannel reports whether p can read c, which is no thread. What is written in a voice channel
+// is read only by those who may enter it.
+func seesChannel(g guild, c channel, p person, now time.Time) bool {
+	need := mayView
+	if c.kind == channelVoice || c.kind == channelStage {
+		need |= mayConnect
+	}
+	return permissionsIn(g, c, p, now)&need == need
+}

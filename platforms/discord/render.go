@@ -1,0 +1,346 @@
+package discord
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/yuin/goldmark"
+	"github.com/yuin/goldmark/ast"
+	"github.com/yuin/goldmark/extension"
+	extast "github.com/yuin/goldmark/extension/ast"
+	"github.com/yuin/goldmark/parser"
+	"github.com/yuin/goldmark/text"
+	"github.com/yuin/goldmark/util"
+)
+
+const (
+	// quoteMark begins a quoted line. Discord insists on the blank.
+	quoteMark = "> "
+	// rule stands for a thematic break, which Discord does not know.
+	rule = "———"
+	// maxLanguage is the longest name of a language behind a fence, in bytes.
+	maxLanguage = 40
+	// maxMarkdown is the longest text, in bytes, that is parsed: some thirty messages. The parser
+	// takes quadratic time on text made to trouble it.
+	maxMarkdown = 64 << 10
+	// maxNesting is how deep lists and quotations of one line may nest. People stop at five; the
+	// parser takes quadratic time beyond.
+	maxNesting = 100
+)
+
+// commonMark parses what models write: CommonMark with GitHub's tables, strikethrough and task
+// lists. It is never changed and may be used from any goroutine.
+var commonMark = goldmark.New(
+	goldmark.WithParser(parser.NewParser(
+		parser.WithBlockParsers(parser.DefaultBlockParsers()...),
+		parser.WithInlineParsers(inlineParsers()...),
+		parser.WithParagraphTransformers(parser.DefaultParagraphTransformers()...),
+	)),
+	goldmark.WithExtensions(extension.Table, extension.Strikethrough, extension.TaskList),
+).Parser()
+
+// clean makes any string something that can be parsed and sent: valid UTF-8, one sort of line end,
+// no NUL.
+func clean(markdown string) string {
+	markdown = strings.ToValidUTF8(markdown, "\uFFFD")
+	return strings.NewReplacer("\r\n", "\n", "\r", "\n", "\x00", "\uFFFD").Replace(markdown)
+}
+
+// render turns CommonMark into the dialect of Discord, which is close: what Discord shows as meant
+// stays to the letter, mentions and Discord's own markup included. Rewritten is what it would show
+// as bare markup (tables, images, reference links, deep headings, rules, task lists, indented code)
+// or would understand otherwise (fences, quotations, character references). Nothing that was said
+// is lost. The argument must be clean.
+func render(markdown string) string {
+	if len(markdown) > maxMarkdown || nesting(markdown) > maxNesting {
+		return markdown
+	}
+	src := []byte(markdown + "\n") // the parser loses the last character of some lines without an end
+	doc := commonMark.Parse(text.NewReader(src))
+	r := renderer{src: src, used: usedReferences(doc), pending: true}
+	r.blocks(doc)
+	if out := r.out.String(); strings.TrimSpace(out) != "" {
+		return out
+	}
+	return markdown
+}
+
+// renderer walks one document.
+type renderer struct {
+	// Set once.
+	src  []byte
+	used map[string]bool // references that links were made of
+
+	out     strings.Builder
+	prefix  string // of every line: marks of quotations, indentation of lists
+	pending bool   // prefix is due before the next thing on this line
+}
+
+// write appends s; lines after the first get the prefix, blank ones only as much of it as keeps a
+// quotation together.
+func (r *renderer) write(s string) {
+	for {
+		line, rest, more := strings.Cut(s, "\n")
+		if line != "" {
+			r.flush(r.prefix)
+			r.out.WriteString(line)
+		}
+		if !more {
+			return
+		}
+		r.flush(r.quotation())
+		r.out.WriteString("\n")
+		r.pending = true
+		s = rest
+	}
+}
+
+// quotation is the prefix up to its last quotation mark.
+func (r *renderer) quotation() string {
+	if i := strings.LastIndex(r.prefix, quoteMark); i >= 0 {
+		return r.prefix[:i+len(quoteMark)]
+	}
+	return ""
+}
+
+// flush writes the prefix that is due.
+func (r *renderer) flush(prefix string) {
+	if r.pending {
+		r.pending = false
+		r.out.WriteString(prefix)
+	}
+}
+
+// blocks writes the children of n, with the author's own blank lines between them.
+func (r *renderer) blocks(n ast.Node) {
+	first := true
+	for c := n.FirstChild(); c != nil; c = c.NextSibling() {
+		if def, ok := c.(*ast.LinkReferenceDefinition); ok && r.spent(def) {
+			continue
+		}
+		if !first {
+			r.write("\n")
+			blank := c.HasBlankPreviousLines()
+			if c.Kind() == extast.KindTable || c.PreviousSibling().Kind() == ast.KindFencedCodeBlock { // the parser is wrong there
+				blank = r.blankBefore(c.Pos())
+			}
+			if blank {
+				r.write("\n")
+			}
+		}
+		first = false
+		r.block(c)
+	}
+}
+
+func (r *renderer) block(n ast.Node) {
+	switch n := n.(type) {
+	case *ast.Heading:
+		r.heading(n)
+	case *ast.List:
+		r.list(n)
+	case *ast.Blockquote:
+		if r.pending {
+			r.indented("", quoteMark, func() { r.blocks(n) })
+		} else {
+			r.indented(quoteMark, quoteMark, func() { r.blocks(n) })
+		}
+	case *ast.FencedCodeBlock:
+		info := ""
+		if n.Info != nil {
+			info = strings.TrimSpace(string(n.Info.Segment.Value(r.src)))
+		}
+		r.pre(info, r.lines(n.Lines()))
+	case *ast.CodeBlock:
+		r.pre("", r.lines(n.Lines()))
+	case *ast.HTMLBlock:
+		html := r.lines(n.Lines())
+		if n.HasClosure() {
+			html += string(n.ClosureLine.Value(r.src))
+		}
+		r.write(withoutFences(strings.TrimRight(html, " \t\n"), `\`))
+	case *ast.ThematicBreak:
+		r.write(rule)
+	case *ast.LinkReferenceDefinition:
+		r.write("[" + string(n.Label) + "]: " + string(n.Destination))
+		if len(n.Title) > 0 {
+			r.write(" \"" + string(n.Title) + "\"")
+		}
+	case *extast.Table:
+		r.table(n)
+	default: // paragraphs and the bare text of list items
+		r.write(r.inlines(n))
+	}
+}
+
+// heading writes a heading. Discord has three levels; the others are bold, or underlined where
+// something within them is bold already.
+func (r *renderer) heading(n *ast.Heading) {
+	words := strings.TrimSpace(strings.ReplaceAll(r.inlines(n), "\n", " "))
+	switch {
+	case words == "" || n.Level <= 3:
+		r.write(strings.TrimSpace(strings.Repeat("#", n.Level) + " " + words))
+	case !strings.Contains(words, "**") && !strings.HasSuffix(words, `\`) && !strings.HasPrefix(words, "*") && !strings.HasSuffix(words, "*"):
+		r.write("**" + words + "**")
+	case strings.HasPrefix(words, "**") && strings.HasSuffix(words, "**") || strings.Contains(words, "_") || strings.HasSuffix(words, `\`):
+		r.write(words)
+	default:
+		r.write("__" + words + "__")
+	}
+}
+
+// indented writes marker, then body with prefix on its lines.
+func (r *renderer) indented(marker, prefix string, body func()) {
+	r.write(marker)
+	outer := r.prefix
+	r.prefix += prefix
+	body()
+	r.prefix = outer
+}
+
+// list writes a list with the marks Discord knows.
+func (r *renderer) list(n *ast.List) {
+	number := n.Start
+	for item := n.FirstChild(); item != nil; item = item.NextSibling() {
+		if item != n.FirstChild() {
+			r.write("\n")
+			if item.HasBlankPreviousLines() {
+				r.write("\n")
+			}
+		}
+		marker := "- "
+		if n.IsOrdered() {
+			marker = fmt.Sprintf("%d. ", number)
+			number++
+		}
+		r.indented(marker, strings.Repeat(" ", len(marker)), func() { r.blocks(item) })
+	}
+}
+
+// lines are raw source lines as they are.
+func (r *renderer) lines(segs *text.Segments) string {
+	var out strings.Builder
+	for i := range segs.Len() {
+		seg := segs.At(i)
+		out.Write(seg.Value(r.src))
+	}
+	return out.String()
+}
+
+// pre writes a code block. An info string that cannot be a language, or has no code beneath it, is
+// text that would be lost, and becomes the first line.
+func (r *renderer) pre(info, code string) {
+	for {
+		line, rest, more := strings.Cut(code, "\n")
+		if !more || strings.TrimSpace(line) != "" {
+			break
+		}
+		code = rest
+	}
+	code = strings.TrimRight(code, " \t\n")
+	language := info
+	if code == "" || len(info) > maxLanguage || strings.ContainsFunc(info, notInLanguage) {
+		language, code = "", strings.TrimRight(info+"\n"+code, "\n")
+		if info == "" {
+			code = strings.TrimPrefix(code, "\n")
+		}
+	}
+	if code != "" {
+		r.verbatim(language, code)
+	}
+}
+
+// verbatim writes code between fences, at the beginning of a line: in lists without indentation,
+// which Discord would show, and in quotations with one mark, because it knows only one level.
+func (r *renderer) verbatim(language, code string) {
+	if !r.pending {
+		r.write("\n")
+	}
+	outer := r.prefix
+	r.prefix = ""
+	if strings.Contains(outer, quoteMark) {
+		r.prefix = quoteMark
+	}
+	r.write("```" + language + "\n" + withoutFences(code, "") + "\n```")
+	r.prefix = outer
+}
+
+// longTicks are the runs of backticks that Discord takes for a fence, wherever they stand.
+var longTicks = regexp.MustCompile("`{3,}")
+
+// withoutFences is s without anything Discord could take for a fence: each backtick of a long run
+// is escaped with mark or, where escapes do not count, an invisible blank stands in every run.
+func withoutFences(s, mark string) string {
+	return longTicks.ReplaceAllStringFunc(s, func(run string) string {
+		var out strings.Builder
+		for i := range run {
+			out.WriteString(mark)
+			if mark == "" && i > 0 && i%2 == 0 {
+				out.WriteString("\u200B")
+			}
+			out.WriteByte('`')
+		}
+		return out.String()
+	})
+}
+
+func notInLanguage(c rune) bool {
+	return c > 0x7e || !util.IsAlphaNumeric(byte(c)) && !strings.ContainsRune("+-#._", c)
+}
+
+// usedReferences are the labels of the definitions that links or images were made of.
+func usedReferences(doc ast.Node) map[string]bool {
+	used := make(map[string]bool)
+	_ = ast.Walk(doc, func(n ast.Node, entering bool) (ast.WalkStatus, error) {
+		var ref *ast.ReferenceLink
+		switch n := n.(type) {
+		case *ast.Link:
+			ref = n.Reference
+		case *ast.Image:
+			ref = n.Reference
+		}
+		if entering && ref != nil {
+			used[util.ToLinkReference(ref.Value)] = true
+		}
+		return ast.WalkContinue, nil
+	})
+	return used
+}
+
+// spent reports whether everything def says is already in a link. Only the first definition of a
+// label counts.
+func (r *renderer) spent(def *ast.LinkReferenceDefinition) bool {
+	label := util.ToLinkReference(def.Label)
+	spent := r.used[label]
+	delete(r.used, label)
+	return spent
+}
+
+// blankBefore reports whether the line before the one with byte pos is blank.
+func (r *renderer) blankBefore(pos int) bool {
+	if pos < 0 || pos > len(r.src) {
+		return false
+	}
+	before := string(r.src[:pos])
+	before = before[:max(strings.LastIndexByte(before, '\n'), 0)]
+	return strings.TrimSpace(before[strings.LastIndexByte(before, '\n')+1:]) == ""
+}
+
+// nesting is the greatest number of container markers any line of s begins with.
+func nesting(s string) int {
+	most := 0
+	for line := range strings.Lines(s) {
+		n := 0
+		for _, c := range line {
+			if !strings.ContainsRune(" \t>-+*0123456789.)", c) {
+				break
+			}
+			if strings.ContainsRune(">-+*.)", c) {
+				n++
+			}
+		}
+		most = max(most, n)
+	}
+	return most
+}

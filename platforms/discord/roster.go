@@ -1,0 +1,117 @@
+package discord
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+)
+
+// CanSee implements platforms.Roster. Of what the gateway told everything is at hand; what a member
+// is and which private threads he is in, Discord is asked. Where it says that there is nothing, or
+// nothing for the bot to know, the answer is no; where it does not answer, the error says so.
+func (f finder) CanSee(ctx context.Context, place relay.Place, user relay.UserID) (bool, error) {
+	who, err := parseSnowflake(string(user))
+	if err != nil {
+		return false, fmt.Errorf("user id: %w", err)
+	}
+	where, err := parseSnowflake(string(place.Chat))
+	if err != nil {
+		return false, fmt.Errorf("chat id: %w", err)
+	}
+	sees, err := f.sees(ctx, where, place.Scope, who)
+	if errors.Is(err, errNoPlace) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("visibility of a chat: %w", err)
+	}
+	return sees, nil
+}
+
+// sees reports whether a user can read a channel. scope, when not empty, is the guild it has to be in.
+func (f finder) sees(ctx context.Context, where snowflake, scope relay.ScopeID, who snowflake) (bool, error) {
+	ch, err := f.channel(ctx, where)
+	if err != nil {
+		return false, err
+	}
+	switch {
+	case scope != "" && string(scope) != ch.guild.String():
+		return false, nil
+	case ch.guild == 0:
+		return ch.recipient != 0 && ch.recipient == who, nil
+	}
+	g, err := f.guild(ctx, ch.guild)
+	if err != nil {
+		return false, err
+	}
+	base := ch
+	if ch.isThread() {
+		if base, err = f.channel(ctx, ch.parent); err != nil {
+			return false, err
+		}
+		if base.guild != ch.guild || base.isThread() {
+			return false, nil
+		}
+	}
+	p := person{id: who}
+	if who != g.owner {
+		if p, err = f.member(ctx, ch.guild, who); err != nil {
+			return false, err
+		}
+	}
+	now := time.Now()
+	switch {
+	case !seesChannel(g, base, p, now):
+		return false, nil
+	case ch.kind != channelPrivateThread || permissionsIn(g, base, p, now)&mayManageThreads != 0:
+		return true, nil
+	}
+	return f.inThread(ctx, where, who)
+}
+
+// Locate implements platforms.Locator.
+func (f finder) Locate(ctx context.Context, chat relay.ChatID) (relay.Place, error) {
+	id, err := parseSnowflake(string(chat))
+	if err != nil {
+		return relay.Place{}, fmt.Errorf("chat id: %w", err)
+	}
+	ch, err := f.channel(ctx, id)
+	if err != nil {
+		return relay.Place{}, err
+	}
+	return relay.Place{
+		Platform: Name, Scope: relay.ScopeID(ch.guild.String()), Chat: chat, Parent: relay.ChatID(ch.parent.String()),
+	}, nil
+}
+
+// DirectUser implements platforms.DirectChats, for the chats something was said in since the start
+// or that were looked up.
+func (f finder) DirectUser(chat relay.ChatID) (relay.UserID, bool) {
+	id, err := parseSnowflake(string(chat))
+	if err != nil {
+		return "", false
+	}
+	ch, ok := f.cache.channel(id)
+	if !ok || ch.recipient == 0 {
+		return "", false
+	}
+	return relay.UserID(ch.recipient.String()), true
+}
+
+// CanSee implements platforms.Roster; see finder.CanSee.
+func (p *Platform) CanSee(ctx context.Context, place relay.Place, user relay.UserID) (bool, error) {
+	return p.reader.CanSee(ctx, place, user)
+}
+
+// Locate implements platforms.Locator: from what the gateway told, or by asking.
+func (p *Platform) Locate(ctx context.Context, chat relay.ChatID) (relay.Place, error) {
+	return p.reader.Locate(ctx, chat)
+}
+
+// DirectUser implements platforms.DirectChats; see finder.DirectUser.
+func (p *Platform) DirectUser(chat relay.ChatID) (relay.UserID, bool) {
+	return p.reader.DirectUser(chat)
+}

@@ -1,0 +1,286 @@
+package discord
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// maxText is how many code points Discord takes in one message.
+const maxText = 2000
+
+// split cuts text, in Discord's dialect, into parts of at most limit code points. It cuts where
+// people would: between paragraphs, else lines, else words, and code blocks only when it must. A
+// code block that is cut ends with its part and begins again with the next; so does a quotation.
+// Only blanks at the cuts are lost.
+func split(text string, limit int) []string {
+	s := newSplitter(text, limit)
+	var parts []string
+	for start := 0; ; {
+		start = s.skip(start)
+		if start == len(s.text) {
+			return parts
+		}
+		end := s.cut(start)
+		parts = append(parts, s.part(start, end))
+		start = end
+	}
+}
+
+type splitter struct {
+	text   []rune
+	limit  int
+	blocks []fenced
+	words  []span // what should not be torn
+}
+
+// fenced is a code block, in runes: its first fence begins at begin, its code is from from to to,
+// and end is behind its last fence.
+type fenced struct {
+	begin, from, to, end int
+	open                 string // the first fence and its line end
+	close                string // the last fence with the line end before it
+}
+
+// span is a range of runes.
+type span struct{ from, to int }
+
+// inline finds what stands within a line and means something only as a whole.
+var inline = regexp.MustCompile("\\[[^\\]\n]*\\]\\([^)\n]*\\)|`[^`\n]+`|\\*\\*[^*\n]+\\*\\*|\\*[^*\\s][^*\n]*\\*|" +
+	"__[^_\n]+__|~~[^~\n]+~~|\\|\\|[^|\n]+\\|\\||<[^>\\s]{1,100}>")
+
+func newSplitter(text string, limit int) *splitter {
+	blocks, unclosed := fences(text)
+	s := &splitter{text: []rune(text + unclosed), limit: limit, blocks: blocks}
+	for _, b := range blocks {
+		if utf8.RuneCountInString(b.open)+len(b.close)+len(quoteMark) > limit/2 { // no room for code
+			s.blocks = nil
+			break
+		}
+	}
+	at, runes := 0, 0
+	for _, m := range inline.FindAllStringIndex(text, -1) {
+		from := runes + utf8.RuneCountInString(text[at:m[0]])
+		to := from + utf8.RuneCountInString(text[m[0]:m[1]])
+		if to-from <= limit/2 {
+			s.words = append(s.words, span{from, to})
+		}
+		at, runes = m[1], to
+	}
+	return s
+}
+
+// fences finds the code blocks of text. unclosed is what must be added if the last one has no end.
+func fences(text string) (blocks []fenced, unclosed string) {
+	at := 0
+	var b *fenced
+	for line := range strings.Lines(text) {
+		next := at + utf8.RuneCountInString(line)
+		bare := strings.TrimRightFunc(line, unicode.IsSpace)
+		quote := ""
+		if strings.HasPrefix(line, quoteMark) {
+			quote = quoteMark
+		}
+		switch {
+		case b == nil && opensFence(bare):
+			b = &fenced{begin: at, from: next, open: strings.TrimSuffix(line, "\n") + "\n", close: "\n" + quote + "```"}
+		case b != nil && bare == b.close[1:]:
+			b.to, b.end = at-1, at+len(bare)
+			blocks, b = append(blocks, *b), nil
+		}
+		at = next
+	}
+	if b == nil {
+		return blocks, ""
+	}
+	unclosed = b.close
+	b.to, b.end = at, at+len(unclosed)
+	return append(blocks, *b), unclosed
+}
+
+// opensFence reports whether a line without blanks at its end begins a code block.
+func opensFence(line string) bool {
+	info, ok := strings.CutPrefix(strings.TrimPrefix(line, quoteMark), "```")
+	return ok && len(info) <= maxLanguage && !strings.ContainsFunc(info, notInLanguage)
+}
+
+// blockAt is the code block i is inside of, its fences included; nil if there is none.
+func (s *splitter) blockAt(i int) *fenced {
+	k, _ := slices.BinarySearchFunc(s.blocks, i, func(b fenced, i int) int {
+		if b.end <= i {
+			return -1
+		}
+		return 1
+	})
+	if k < len(s.blocks) && s.blocks[k].begin < i {
+		return &s.blocks[k]
+	}
+	return nil
+}
+
+// codeAt is the code block between whose lines, or within one of whose lines, i is.
+func (s *splitter) codeAt(i int) *fenced {
+	if b := s.blockAt(i); b != nil && b.from < i && i < b.to {
+		return b
+	}
+	return nil
+}
+
+// skip is where the part that would begin at start begins: blank lines, and the blank of a cut
+// between words, are left out. The indentation of a line stays, and in code everything but the
+// line end at the cut.
+func (s *splitter) skip(start int) int {
+	if b := s.codeAt(start); b != nil {
+		if s.text[start] == '\n' {
+			start++
+		}
+		if start < b.to {
+			return start
+		}
+		start = b.end
+	}
+	begin := start
+	for i := start; i < len(s.text); i++ {
+		switch {
+		case s.text[i] == '\n':
+			begin = i + 1
+		case unicode.IsSpace(s.text[i]):
+		case begin == start && start > 0 || i-begin >= s.limit/2:
+			return i
+		default:
+			return begin
+		}
+	}
+	return len(s.text)
+}
+
+// lead is what the part that begins at start needs before its text.
+func (s *splitter) lead(start int) string {
+	lead := ""
+	if b := s.codeAt(start); b != nil {
+		lead = b.open
+	}
+	line := start
+	for line > 0 && s.text[line-1] != '\n' {
+		line--
+	}
+	if begin := line + len(quoteMark); begin <= start && string(s.text[line:begin]) == quoteMark {
+		lead += quoteMark
+	}
+	return lead
+}
+
+// part is the text from start to end.
+func (s *splitter) part(start, end int) string {
+	text := s.lead(start) + string(s.text[start:end])
+	if b := s.codeAt(end); b != nil {
+		return text + b.close
+	}
+	text = strings.TrimRightFunc(text, unicode.IsSpace)
+	for strings.HasSuffix(text, "\n>") { // a blank line of a quotation, now without its blank
+		text = strings.TrimRightFunc(strings.TrimSuffix(text, ">"), unicode.IsSpace)
+	}
+	return text
+}
+
+// cut is where the part that begins at start ends.
+func (s *splitter) cut(start int) int {
+	end := start + s.limit - utf8.RuneCountInString(s.lead(start))
+	if end >= len(s.text) {
+		return len(s.text)
+	}
+	// The better the border, the shorter the part that is accepted for its sake.
+	paragraph, line, codeLine, word := -1, -1, -1, -1
+	first := start
+	for first < end && unicode.IsSpace(s.text[first]) {
+		first++
+	}
+	for i := first + 1; i <= end; i++ {
+		if !unicode.IsSpace(s.text[i]) {
+			continue
+		}
+		b, code := s.blockAt(i), s.codeAt(i)
+		switch {
+		case b != nil && code == nil || code != nil && i+len(code.close) > end: // in a fence, or no room for one
+		case s.text[i] != '\n':
+			if code == nil && !s.tears(i) {
+				word = i
+			}
+		case code != nil:
+			codeLine = i
+		case i+1 < len(s.text) && s.text[i+1] == '\n':
+			paragraph, line = i, i
+		default:
+			line = i
+		}
+	}
+	half, quarter := start+(end-start)/2, start+(end-start)/4
+	switch {
+	case paragraph >= half:
+		return paragraph
+	case line >= half:
+		return line
+	case codeLine >= half:
+		return codeLine
+	case max(line, codeLine) >= quarter:
+		return max(line, codeLine)
+	case word > start:
+		return max(word, line, codeLine)
+	case max(line, codeLine) > start:
+		return max(line, codeLine)
+	}
+	return s.hard(first, end)
+}
+
+// tears reports whether a cut at i would tear what belongs together.
+func (s *splitter) tears(i int) bool {
+	k, _ := slices.BinarySearchFunc(s.words, i, func(w span, i int) int {
+		if w.to <= i {
+			return -1
+		}
+		return 1
+	})
+	return k < len(s.words) && s.words[k].from < i
+}
+
+// hard cuts a word of more than a whole part: between two characters as people see them, or, if
+// there is none for a while, between two code points. What stands before first is blank.
+func (s *splitter) hard(first, end int) int {
+	if b := s.blockAt(end); b != nil {
+		if end <= b.from && b.begin > first {
+			return b.begin
+		}
+		first = max(first, b.from)
+		end = max(min(end-len(b.close), b.to-1), first+1)
+	}
+	for i := end; i > first && i > end-64; i-- {
+		if !joined(s.text, i) {
+			return i
+		}
+	}
+	return end
+}
+
+// joined reports whether the code points before and after i show as one character, by the most
+// common of Unicode's rules: marks, joiners, modifiers, flags, Hangul. Where it is in doubt it
+// says yes.
+func joined(text []rune, i int) bool {
+	next, last := text[i], text[i-1]
+	const joiner = 0x200D
+	jamo := func(c rune) bool {
+		return c >= 0x1100 && c <= 0x11FF || c >= 0xA960 && c <= 0xA97F || c >= 0xD7B0 && c <= 0xD7FF
+	}
+	hangul := func(c rune) bool { return jamo(c) || c >= 0xAC00 && c <= 0xD7A3 }
+	flags := 0
+	for k := i - 1; k >= 0 && flagLetter(text[k]); k-- {
+		flags++
+	}
+	return last == joiner || next == joiner || unicode.In(next, unicode.M) ||
+		next >= 0x1F3FB && next <= 0x1F3FF || next >= 0xE0020 && next <= 0xE007F ||
+		flagLetter(next) && flags%2 == 1 || hangul(last) && jamo(next)
+}
+
+// flagLetter: two of these letters make one.
+func flagLetter(c rune) bool { return c >= 0x1F1E6 && c <= 0x1F1FF }

@@ -1,0 +1,209 @@
+package discord
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+)
+
+// session is a session on Discord's side, and how far its dispatches are dealt with.
+type session struct {
+	ID  string `json:"id"`
+	URL string `json:"url,omitempty"` // where to resume; empty means the general address
+	Seq int64  `json:"seq"`
+}
+
+// state is everything a restart needs to go on as if nothing had happened. It is one blob, stored
+// as the cursor of the batch it belongs to.
+type state struct {
+	Base    string  `json:"base,omitempty"` // the API all of this is true of
+	Session session `json:"session,omitzero"`
+	// Seen is the newest message dealt with; 0: none ever. Gap, when not 0, is the newest one before
+	// an interruption that has not been caught up with.
+	Seen   snowflake `json:"seen,omitempty"`
+	Gap    snowflake `json:"gap,omitempty"`
+	Budget budget    `json:"budget,omitzero"`
+	// What READY told: a resumed session never repeats it.
+	Application string `json:"app,omitempty"`
+	Name        string `json:"name,omitempty"`
+	// Commands is the fingerprint of the slash commands as last registered.
+	Commands string `json:"commands,omitempty"`
+	// Threads are those the connector made, the oldest first: at most maxThreads.
+	Threads []madeThread `json:"threads,omitempty"`
+}
+
+// maxThreads bounds the threads remembered: the blob is written with every batch.
+const maxThreads = 100
+
+// madeThread is a thread the connector made, and the name it gave it last.
+type madeThread struct {
+	ID   string `json:"id"`
+	Name string `json:"name"`
+}
+
+// readState decodes what an inbox kept. A state of another API than base counts for nothing.
+func readState(raw []byte, base string) (state, error) {
+	none := state{Base: base}
+	if len(raw) == 0 {
+		return none, nil
+	}
+	var s state
+	if err := json.Unmarshal(raw, &s); err != nil {
+		return none, fmt.Errorf("stored state: %s", decodeFault(err))
+	}
+	if s.Base != base {
+		return none, nil
+	}
+	s.Session.Seq = max(s.Session.Seq, 0)
+	if s.Session.ID == "" {
+		s.Session = session{}
+	}
+	return s, nil
+}
+
+func (s state) encode() []byte {
+	raw, _ := json.Marshal(s) // strings, numbers and times cannot fail
+	return raw
+}
+
+// memory holds the state while the program runs. The feeder is the only one who stores it.
+type memory struct {
+	changed chan struct{} // capacity 1: one wake-up stands for any number of changes
+
+	mu     sync.Mutex // guards the fields below
+	state  state
+	stored string // the blob as stored
+	known  bool   // what was stored has been read
+	// urgent counts changes worth a write of their own; kept is how many of them are stored.
+	urgent, kept int
+}
+
+func newMemory() *memory { return &memory{changed: make(chan struct{}, 1)} }
+
+// recall replaces everything with what was stored.
+func (m *memory) recall(s state, raw []byte) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.state, m.stored, m.known = s, string(raw), true
+	if len(raw) == 0 {
+		m.stored = string(s.encode()) // as good as stored
+	}
+}
+
+func (m *memory) read() state {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.state
+}
+
+// change alters the state. An urgent change is stored soon, any other one with whatever is stored next.
+func (m *memory) change(urgent bool, f func(*state)) {
+	m.mu.Lock()
+	f(&m.state)
+	if urgent {
+		m.urgent++
+	}
+	m.mu.Unlock()
+	if urgent {
+		select {
+		case m.changed <- struct{}{}:
+		default: // a wake-up waits already
+		}
+	}
+}
+
+// draft is the blob to store once f holds, and what stored then has to be told.
+func (m *memory) draft(f func(*state)) (raw []byte, urgent int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s := m.state
+	f(&s)
+	return s.encode(), m.urgent
+}
+
+// keep notes that raw, drafted with f, is stored. f becomes true; what others changed meanwhile stays.
+func (m *memory) keep(raw []byte, urgent int, f func(*state)) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	f(&m.state)
+	m.stored, m.kept = string(raw), urgent
+}
+
+// wanting reports whether there is an urgent change that is not stored.
+func (m *memory) wanting() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.urgent != m.kept
+}
+
+// unsaved is the blob when it differs from the stored one, else nil. What was never read is not
+// written over.
+func (m *memory) unsaved() []byte {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if raw := m.state.encode(); m.known && string(raw) != m.stored {
+		return raw
+	}
+	return nil
+}
+
+// application is the id of the application the bot belongs to, for interactions and commands. It
+// is kept over restarts; until the first READY it is the bot's own id, which it nearly always equals.
+func (p *Platform) application() string {
+	if id := p.memory.read().Application; id != "" {
+		return id
+	}
+	return string(p.bot.ID)
+}
+
+// commandFingerprint is what rememberCommands kept last; empty if nothing.
+func (p *Platform) commandFingerprint() string { return p.memory.read().Commands }
+
+// rememberCommands keeps a fingerprint of the registered commands over restarts.
+func (p *Platform) rememberCommands(fingerprint string) {
+	p.memory.change(true, func(s *state) { s.Commands = fingerprint })
+}
+
+// createdThread reports whether the connector made a thread, and the name it gave it last.
+func (p *Platform) createdThread(id string) (name string, ok bool) {
+	for _, t := range p.memory.read().Threads {
+		if t.ID == id {
+			return t.Name, true
+		}
+	}
+	return "", false
+}
+
+// rememberThread keeps over restarts that the connector made a thread, and its name.
+func (p *Platform) rememberThread(id, name string) {
+	p.memory.change(true, func(s *state) {
+		others := slices.DeleteFunc(slices.Clone(s.Threads), func(t madeThread) bool { return t.ID == id })
+		s.Threads = append(others, madeThread{id, name})
+		s.Threads = s.Threads[max(0, len(s.Threads)-maxThreads):]
+	})
+}
+
+// snowflakeAt is the least id of a moment; 0 for moments before there were ids.
+func snowflakeAt(t time.Time) snowflake {
+	ms := t.UnixMilli() - discordEpoch
+	if ms <= 0 {
+		return 0
+	}
+	return snowflake(ms) << 22
+}
+
+// snowflakeOf is the "id" of an object; 0 when it has none.
+func snowflakeOf(data []byte) snowflake {
+	var o struct {
+		ID snowflake `json:"id"`
+	}
+	if json.Unmarshal(data, &o) != nil {
+		return 0
+	}
+	return o.ID
+}
+
+// back is the least id of a moment d earlier.
+func (id snowflake) back(d time.Duration) snowflake { return snowflakeAt(id.time().Add(-d)) }
