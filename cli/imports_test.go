@@ -21,10 +21,12 @@ var mayImport = map[string]string{
 	"relay/bus":              "relay",
 	"platforms":              "relay",
 	"platforms/pace":         "relay",
+	"platforms/backoff":      "",
+	"platforms/markdown":     "",
 	"store":                  "relay",
 	"vault":                  "relay",
 	"platforms/platformtest": "relay platforms",
-	"platforms/*":            "relay platforms platforms/pace", // never the store, the hub or one another
+	"platforms/*":            "relay platforms platforms/pace platforms/backoff platforms/markdown", // never the store, the hub or one another
 	"relay/link":             "relay store",
 	"relay/token":            "relay store",
 	"relay/delivery":         "relay store",

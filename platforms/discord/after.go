@@ -11,6 +11,7 @@ import (
 	"github.com/coder/websocket"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/platforms/backoff"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
@@ -28,9 +29,9 @@ const (
 func (r *runner) after(ctx context.Context, err error) error {
 	var ae *apiError
 	var invalid errInvalid
-	delay, reason := r.wait.next(), "the connection to Discord was lost: "+r.rest.scrub(errText(err))
+	delay, reason := r.wait.Next(), "the connection to Discord was lost: "+r.rest.scrub(errText(err))
 	state := platforms.Connecting
-	if r.wait.failures > patientFailures && r.ever {
+	if r.wait.Failures > patientFailures && r.ever {
 		state = platforms.Degraded
 	}
 	code := websocket.CloseStatus(err)
@@ -49,7 +50,7 @@ func (r *runner) after(ctx context.Context, err error) error {
 		}
 	case errors.Is(err, errReconnect):
 		reason = "Discord asked to connect again"
-		if r.wait.failures == 1 { // not one of many
+		if r.wait.Failures == 1 { // not one of many
 			delay = 0
 		}
 	case errors.As(err, &invalid):
@@ -79,7 +80,7 @@ func (r *runner) after(ctx context.Context, err error) error {
 	}
 	r.board.is(state, reason)
 	r.log.Warn("discord connection ended; trying again", "reason", reason, "in", delay, "resume", r.live.ID != "")
-	pause(ctx, delay)
+	backoff.Pause(ctx, delay)
 	return nil
 }
 

@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/platforms/backoff"
 )
 
 // TestBadDays: invariant 5, against everything that can make a bot begin sessions, for three days.
@@ -55,7 +56,7 @@ func TestBadDays(t *testing.T) {
 		"a process that dies every minute": {restart: time.Minute, fault: func(ctx context.Context, f *fakeDiscord, c *websocket.Conn) {
 			greet(ctx, c)
 			_ = write(ctx, c, obj{"op": 0, "s": 1, "t": "READY", "d": obj{"session_id": "x", "resume_gateway_url": f.socketURL()}})
-			pause(ctx, 10*time.Second)
+			backoff.Pause(ctx, 10*time.Second)
 			_ = c.Close(4009, "")
 		}},
 	} {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/platforms/backoff"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
@@ -97,8 +98,8 @@ func (f *feeder) catchUp(ctx context.Context) {
 	}
 	f.catchup.tries++
 	if err != nil && f.catchup.tries < maxCatchups {
-		wait := backoff{first: f.opts.retryWait, max: 10 * f.opts.retryMax, failures: f.catchup.tries}
-		delay := wait.next()
+		wait := backoff.Backoff{First: f.opts.retryWait, Max: 10 * f.opts.retryMax, Failures: f.catchup.tries}
+		delay := wait.Next()
 		f.catchup.due = time.Now().Add(delay)
 		f.log.Warn("discord messages missed meanwhile not fetched; trying again", "in", delay, "err", err)
 		return

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/platforms/backoff"
 )
 
 // keyCommandWait is the setting that says how long commands wait for more of them.
@@ -91,7 +92,7 @@ func (p *Platform) gatherCommands(ctx context.Context) bool {
 // keepRegistering registers the commands until that succeeds, makes no sense, or they change again.
 // It returns false when ctx ended.
 func (p *Platform) keepRegistering(ctx context.Context) bool {
-	again := backoff{first: 5 * time.Second, max: 10 * time.Minute}
+	again := backoff.Backoff{First: 5 * time.Second, Max: 10 * time.Minute}
 	for {
 		err := p.register(ctx)
 		if err == nil {
@@ -106,7 +107,7 @@ func (p *Platform) keepRegistering(ctx context.Context) bool {
 			p.log.Warn("discord refused the slash commands; waiting until a gateway changes them", "err", err)
 			return true
 		}
-		d := again.next()
+		d := again.Next()
 		if isAPI {
 			d = max(d, ae.RetryAfter)
 		}

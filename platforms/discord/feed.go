@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/platforms/backoff"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
@@ -125,7 +126,7 @@ func (f *feeder) add(ctx context.Context, b *platforms.Batch, i item) bool {
 	if i.kind == "" {
 		return true
 	}
-	wait := backoff{first: f.opts.retryWait, max: f.opts.retryMax}
+	wait := backoff.Backoff{First: f.opts.retryWait, Max: f.opts.retryMax}
 	for range maxLookups {
 		ev, capability, err := f.normalise(ctx, i)
 		if err == nil || !errors.Is(err, errUnknownYet) {
@@ -147,10 +148,10 @@ func (f *feeder) add(ctx context.Context, b *platforms.Batch, i item) bool {
 			f.quarantine(b, i.data, err)
 			return true
 		}
-		delay := wait.next()
+		delay := wait.Next()
 		f.board.blocked("the channel of a message cannot be looked up: " + err.Error())
 		f.log.Warn("discord channel not looked up; trying again", "in", delay, "err", err)
-		if !pause(ctx, delay) {
+		if !backoff.Pause(ctx, delay) {
 			return false
 		}
 	}
@@ -190,7 +191,7 @@ func (f *feeder) quarantine(b *platforms.Batch, raw []byte, err error) {
 // hand hands in b until it is taken, and then makes advance true. With store, the state goes with
 // it. It returns false when ctx ended first; then nothing is taken.
 func (f *feeder) hand(ctx context.Context, b platforms.Batch, store bool, advance func(*state)) bool {
-	wait := backoff{first: f.opts.retryWait, max: f.opts.retryMax}
+	wait := backoff.Backoff{First: f.opts.retryWait, Max: f.opts.retryMax}
 	for ctx.Err() == nil {
 		raw, urgent := f.memory.draft(advance)
 		if store {
@@ -209,10 +210,10 @@ func (f *feeder) hand(ctx context.Context, b platforms.Batch, store bool, advanc
 		if ctx.Err() != nil {
 			break
 		}
-		delay := wait.next()
+		delay := wait.Next()
 		f.board.blocked("what Discord sent cannot be stored; it is kept in memory, and by Discord")
 		f.log.Warn("discord events not stored; trying again", "events", len(b.Events), "in", delay, "err", err)
-		pause(ctx, delay)
+		backoff.Pause(ctx, delay)
 	}
 	return false
 }

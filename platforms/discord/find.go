@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net/http"
 	"time"
+
+	"github.com/hermes-connector/hermes-connector/platforms/backoff"
 )
 
 // askWithin bounds one question to Discord, repetitions included.
@@ -103,7 +105,7 @@ func (f finder) inThread(ctx context.Context, thread, user snowflake) (bool, err
 func (f finder) ask(ctx context.Context, route, path string, out any) error {
 	ctx, cancel := context.WithTimeout(ctx, askWithin)
 	defer cancel()
-	again := backoff{first: askAgain, max: askWithin}
+	again := backoff.Backoff{First: askAgain, Max: askWithin}
 	for {
 		err := f.api.do(ctx, http.MethodGet, "GET "+route, path, nil, out)
 		var ae *apiError
@@ -117,7 +119,7 @@ func (f finder) ask(ctx context.Context, route, path string, out any) error {
 		case ae.Sent == sentRefused && ae.Status != http.StatusTooManyRequests:
 			return err
 		}
-		if wait := max(ae.RetryAfter, again.next()); !fits(ctx, wait) || !pause(ctx, wait) {
+		if wait := max(ae.RetryAfter, again.Next()); !fits(ctx, wait) || !backoff.Pause(ctx, wait) {
 			return fmt.Errorf("%w: %w", errUnknownYet, err)
 		}
 	}

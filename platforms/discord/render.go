@@ -12,6 +12,8 @@ import (
 	"github.com/yuin/goldmark/parser"
 	"github.com/yuin/goldmark/text"
 	"github.com/yuin/goldmark/util"
+
+	"github.com/hermes-connector/hermes-connector/platforms/markdown"
 )
 
 const (
@@ -21,12 +23,6 @@ const (
 	rule = "———"
 	// maxLanguage is the longest name of a language behind a fence, in bytes.
 	maxLanguage = 40
-	// maxMarkdown is the longest text, in bytes, that is parsed: some thirty messages. The parser
-	// takes quadratic time on text made to trouble it.
-	maxMarkdown = 64 << 10
-	// maxNesting is how deep lists and quotations of one line may nest. People stop at five; the
-	// parser takes quadratic time beyond.
-	maxNesting = 100
 )
 
 // commonMark parses what models write: CommonMark with GitHub's tables, strikethrough and task
@@ -42,9 +38,9 @@ var commonMark = goldmark.New(
 
 // clean makes any string something that can be parsed and sent: valid UTF-8, one sort of line end,
 // no NUL.
-func clean(markdown string) string {
-	markdown = strings.ToValidUTF8(markdown, "\uFFFD")
-	return strings.NewReplacer("\r\n", "\n", "\r", "\n", "\x00", "\uFFFD").Replace(markdown)
+func clean(source string) string {
+	source = strings.ToValidUTF8(source, "\uFFFD")
+	return strings.NewReplacer("\r\n", "\n", "\r", "\n", "\x00", "\uFFFD").Replace(source)
 }
 
 // render turns CommonMark into the dialect of Discord, which is close: what Discord shows as meant
@@ -52,18 +48,18 @@ func clean(markdown string) string {
 // as bare markup (tables, images, reference links, deep headings, rules, task lists, indented code)
 // or would understand otherwise (fences, quotations, character references). Nothing that was said
 // is lost. The argument must be clean.
-func render(markdown string) string {
-	if len(markdown) > maxMarkdown || nesting(markdown) > maxNesting {
-		return markdown
+func render(source string) string {
+	if !markdown.Fit(source) {
+		return source
 	}
-	src := []byte(markdown + "\n") // the parser loses the last character of some lines without an end
+	src := []byte(source + "\n") // the parser loses the last character of some lines without an end
 	doc := commonMark.Parse(text.NewReader(src))
-	r := renderer{src: src, used: usedReferences(doc), pending: true}
+	r := renderer{src: src, used: markdown.UsedReferences(doc), pending: true}
 	r.blocks(doc)
 	if out := r.out.String(); strings.TrimSpace(out) != "" {
 		return out
 	}
-	return markdown
+	return source
 }
 
 // renderer walks one document.
@@ -123,7 +119,7 @@ func (r *renderer) blocks(n ast.Node) {
 			r.write("\n")
 			blank := c.HasBlankPreviousLines()
 			if c.Kind() == extast.KindTable || c.PreviousSibling().Kind() == ast.KindFencedCodeBlock { // the parser is wrong there
-				blank = r.blankBefore(c.Pos())
+				blank = markdown.BlankBefore(r.src, c.Pos())
 			}
 			if blank {
 				r.write("\n")
@@ -240,7 +236,7 @@ func (r *renderer) pre(info, code string) {
 	}
 	code = strings.TrimRight(code, " \t\n")
 	language := info
-	if code == "" || len(info) > maxLanguage || strings.ContainsFunc(info, notInLanguage) {
+	if code == "" || len(info) > maxLanguage || strings.ContainsFunc(info, markdown.NotInLanguage) {
 		language, code = "", strings.TrimRight(info+"\n"+code, "\n")
 		if info == "" {
 			code = strings.TrimPrefix(code, "\n")
@@ -285,29 +281,6 @@ func withoutFences(s, mark string) string {
 	})
 }
 
-func notInLanguage(c rune) bool {
-	return c > 0x7e || !util.IsAlphaNumeric(byte(c)) && !strings.ContainsRune("+-#._", c)
-}
-
-// usedReferences are the labels of the definitions that links or images were made of.
-func usedReferences(doc ast.Node) map[string]bool {
-	used := make(map[string]bool)
-	_ = ast.Walk(doc, func(n ast.Node, entering bool) (ast.WalkStatus, error) {
-		var ref *ast.ReferenceLink
-		switch n := n.(type) {
-		case *ast.Link:
-			ref = n.Reference
-		case *ast.Image:
-			ref = n.Reference
-		}
-		if entering && ref != nil {
-			used[util.ToLinkReference(ref.Value)] = true
-		}
-		return ast.WalkContinue, nil
-	})
-	return used
-}
-
 // spent reports whether everything def says is already in a link. Only the first definition of a
 // label counts.
 func (r *renderer) spent(def *ast.LinkReferenceDefinition) bool {
@@ -315,32 +288,4 @@ func (r *renderer) spent(def *ast.LinkReferenceDefinition) bool {
 	spent := r.used[label]
 	delete(r.used, label)
 	return spent
-}
-
-// blankBefore reports whether the line before the one with byte pos is blank.
-func (r *renderer) blankBefore(pos int) bool {
-	if pos < 0 || pos > len(r.src) {
-		return false
-	}
-	before := string(r.src[:pos])
-	before = before[:max(strings.LastIndexByte(before, '\n'), 0)]
-	return strings.TrimSpace(before[strings.LastIndexByte(before, '\n')+1:]) == ""
-}
-
-// nesting is the greatest number of container markers any line of s begins with.
-func nesting(s string) int {
-	most := 0
-	for line := range strings.Lines(s) {
-		n := 0
-		for _, c := range line {
-			if !strings.ContainsRune(" \t>-+*0123456789.)", c) {
-				break
-			}
-			if strings.ContainsRune(">-+*.)", c) {
-				n++
-			}
-		}
-		most = max(most, n)
-	}
-	return most
 }

@@ -10,6 +10,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"github.com/hermes-connector/hermes-connector/platforms/markdown"
 )
 
 func TestRender(t *testing.T) {
@@ -94,8 +96,8 @@ func TestRender(t *testing.T) {
 
 func TestHugeOrDeepMarkdownGoesPlain(t *testing.T) {
 	for name, in := range map[string]string{
-		"huge": strings.Repeat("![a](b) ", maxMarkdown),
-		"deep": strings.Repeat("> ", maxNesting+1) + "![a](b)",
+		"huge": strings.Repeat("![a](b) ", markdown.MaxSource),
+		"deep": strings.Repeat("> ", markdown.MaxNesting+1) + "![a](b)",
 	} {
 		t.Run(name, func(t *testing.T) {
 			if render(in) != in {

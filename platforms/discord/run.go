@@ -14,6 +14,7 @@ import (
 	"github.com/coder/websocket"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/platforms/backoff"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
@@ -40,7 +41,7 @@ type runner struct {
 	wg    *sync.WaitGroup
 
 	live    session // where a resume would go on; ID is empty when there is nothing to resume
-	wait    backoff
+	wait    backoff.Backoff
 	resumes int  // in a row that failed
 	detours int  // dials of the resume address in a row that failed
 	ever    bool // a connection was greeted
@@ -67,7 +68,7 @@ func (p *Platform) Run(ctx context.Context, in platforms.Inbox) error {
 		slots:    make(chan struct{}, maxAcks),
 		wg:       &wg,
 		live:     p.memory.read().Session,
-		wait:     backoff{first: p.opts.retryWait, max: p.opts.retryMax},
+		wait:     backoff.Backoff{First: p.opts.retryWait, Max: p.opts.retryMax},
 	}
 	f := &feeder{Platform: p, in: in, queue: r.queue}
 	// The feeder ends after the socket, so that nothing is put behind its back.
@@ -98,7 +99,7 @@ func (p *Platform) closeIdle() {
 // recall loads the state. A store that does not answer is waited for; a state that makes no sense is
 // forgotten.
 func (p *Platform) recall(ctx context.Context, in platforms.Inbox) {
-	wait := backoff{first: p.opts.retryWait, max: p.opts.retryMax}
+	wait := backoff.Backoff{First: p.opts.retryWait, Max: p.opts.retryMax}
 	for ctx.Err() == nil {
 		raw, err := in.Cursor(ctx)
 		if err == nil {
@@ -111,9 +112,9 @@ func (p *Platform) recall(ctx context.Context, in platforms.Inbox) {
 			return
 		}
 		p.board.is(platforms.Connecting, "the stored position cannot be read")
-		delay := wait.next()
+		delay := wait.Next()
 		p.log.Warn("discord position not read; trying again", "in", delay, "err", err)
-		pause(ctx, delay)
+		backoff.Pause(ctx, delay)
 	}
 }
 
@@ -150,7 +151,7 @@ func (r *runner) once(ctx context.Context) error {
 	case r.sock.greeted.Load():
 		r.resumes = 0
 		if time.Since(began) >= steady {
-			r.wait.reset()
+			r.wait.Reset()
 		}
 	case r.resuming && r.sock.interval != 0:
 		r.resumes++
@@ -180,7 +181,7 @@ func (r *runner) address(ctx context.Context) (string, error) {
 			r.board.is(platforms.Degraded, reason)
 			r.log.Warn("discord session not begun yet", "reason", reason)
 		}
-		if !pause(ctx, at.Sub(now)+rand.N(time.Second+at.Sub(now)/20)) {
+		if !backoff.Pause(ctx, at.Sub(now)+rand.N(time.Second+at.Sub(now)/20)) {
 			return "", ctx.Err()
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/platforms/backoff"
 	"github.com/hermes-connector/hermes-connector/platforms/platformtest"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
@@ -74,7 +75,7 @@ func TestSessionIsKeptAtOnce(t *testing.T) {
 	simulated(t, func(t *testing.T, f *fakeDiscord, open func() *Platform) {
 		in := newTestInbox()
 		in.judge = func(ctx context.Context, b platforms.Batch) error { // a disk that is slow to begin with
-			pause(ctx, 3*time.Second)
+			backoff.Pause(ctx, 3*time.Second)
 			return ctx.Err()
 		}
 		r := run(t, open(), in)
@@ -136,7 +137,7 @@ func TestIdleWritesNothing(t *testing.T) {
 		f.dispatch("TYPING_START", obj{})
 	}
 	f.write("500", obj{"id": testBotID, "username": "pi", "bot": true}, "my own")
-	for r.p.memory.read().Session.Seq < 1003 && pause(t.Context(), time.Millisecond) {
+	for r.p.memory.read().Session.Seq < 1003 && backoff.Pause(t.Context(), time.Millisecond) {
 	}
 	r.end(t)
 	in.mu.Lock()
@@ -158,7 +159,7 @@ func TestInteractionsAreAcknowledgedAtOnce(t *testing.T) {
 	var stalls atomic.Int32
 	in.judge = func(ctx context.Context, b platforms.Batch) error {
 		stalls.Add(1)
-		if pause(ctx, stall) {
+		if backoff.Pause(ctx, stall) {
 			return nil
 		}
 		return errStall
@@ -173,7 +174,7 @@ func TestInteractionsAreAcknowledgedAtOnce(t *testing.T) {
 		mu.Lock()
 		sent[id] = at
 		mu.Unlock()
-		pause(t.Context(), 2*time.Millisecond)
+		backoff.Pause(t.Context(), 2*time.Millisecond)
 	}
 	var took []time.Duration
 	for range presses {
@@ -264,7 +265,7 @@ func awaitState(t testing.TB, p *Platform, want platforms.State, reason string) 
 		if s.State == want && strings.Contains(s.Reason, reason) {
 			return
 		}
-		if time.Now().After(end) || !pause(t.Context(), time.Millisecond) {
+		if time.Now().After(end) || !backoff.Pause(t.Context(), time.Millisecond) {
 			t.Fatalf("status %+v, want %s with %q", s, want, reason)
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/coder/websocket"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/platforms/backoff"
 )
 
 // simulated runs body in a bubble with a fake without sockets.
@@ -143,7 +144,7 @@ func TestSlowLoris(t *testing.T) {
 				{0x01, 1, ' ', 0x00, 1, ' '}, // a text that goes on
 			}[n]
 			_, _ = c.Write(start)
-			for pause(ctx, time.Second) {
+			for backoff.Pause(ctx, time.Second) {
 				drip := []byte{' '}
 				if n == 2 {
 					drip = []byte{0x00, 1, ' '}
@@ -336,7 +337,7 @@ func TestHeartbeatsDoNotWaitForTheDisk(t *testing.T) {
 		in := newTestInbox()
 		in.judge = func(ctx context.Context, b platforms.Batch) error {
 			if len(b.Events) > 0 {
-				pause(ctx, time.Hour)
+				backoff.Pause(ctx, time.Hour)
 			}
 			return ctx.Err()
 		}

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/hermes-connector/hermes-connector/platforms/markdown"
 )
 
 // maxText is how many code points Discord takes in one message.
@@ -103,7 +105,7 @@ func fences(text string) (blocks []fenced, unclosed string) {
 // opensFence reports whether a line without blanks at its end begins a code block.
 func opensFence(line string) bool {
 	info, ok := strings.CutPrefix(strings.TrimPrefix(line, quoteMark), "```")
-	return ok && len(info) <= maxLanguage && !strings.ContainsFunc(info, notInLanguage)
+	return ok && len(info) <= maxLanguage && !strings.ContainsFunc(info, markdown.NotInLanguage)
 }
 
 // blockAt is the code block i is inside of, its fences included; nil if there is none.

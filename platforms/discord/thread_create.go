@@ -9,6 +9,7 @@ import (
 
 	"github.com/bwmarrin/discordgo"
 
+	"github.com/hermes-connector/hermes-connector/platforms/backoff"
 	"github.com/hermes-connector/hermes-connector/platforms/pace"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
@@ -98,7 +99,7 @@ func (t *turn) create(ctx context.Context, r request, parent channelData, name s
 		if err == nil || !errors.As(err, &ae) || ae.Sent != sentMaybe {
 			return made.ID, err
 		}
-		if !pause(ctx, shortened(time.Second)) { // what is under way may still arrive
+		if !backoff.Pause(ctx, backoff.Shortened(time.Second)) { // what is under way may still arrive
 			return "", err
 		}
 		id, known := t.findThread(ctx, parent, name, since)

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/hermes-connector/hermes-connector/platforms/backoff"
 	"github.com/hermes-connector/hermes-connector/platforms/pace"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
@@ -87,7 +88,7 @@ func (t *turn) leave() { t.release() }
 // call carries out one request. What certainly was not carried out, and what may be carried out
 // twice, it tries again as long as ctx's deadline allows; the silences Discord demands it heeds.
 func (t *turn) call(ctx context.Context, r request, out any) error {
-	again := backoff{first: 500 * time.Millisecond, max: 4 * time.Second}
+	again := backoff.Backoff{First: 500 * time.Millisecond, Max: 4 * time.Second}
 	var last, unclear error // why it was tried before; likewise with an unknown outcome
 	for tries := 1; ; tries++ {
 		if err := t.next(ctx); err != nil {
@@ -112,8 +113,8 @@ func (t *turn) call(ctx context.Context, r request, out any) error {
 		case ae.Sent == sentNever && ae.RetryAfter > 0: // by the limits: not before the deadline
 			return worst(unclear, err)
 		case (ae.Sent == sentNever || ae.Sent == sentMaybe && r.again) && !once:
-			d := again.next()
-			if ctx.Err() != nil || d > timeFor(ctx) || !pause(ctx, d) {
+			d := again.Next()
+			if ctx.Err() != nil || d > timeFor(ctx) || !backoff.Pause(ctx, d) {
 				return worst(unclear, err)
 			}
 		case ae.Sent == sentRefused && r.method != http.MethodPost: // it is as if it had never been asked for

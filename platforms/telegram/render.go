@@ -12,6 +12,8 @@ import (
 	extast "github.com/yuin/goldmark/extension/ast"
 	"github.com/yuin/goldmark/text"
 	"github.com/yuin/goldmark/util"
+
+	"github.com/hermes-connector/hermes-connector/platforms/markdown"
 )
 
 // commonMark parses what models write: CommonMark with GitHub's tables, strikethrough, bare
@@ -21,25 +23,25 @@ var commonMark = goldmark.New(goldmark.WithExtensions(
 )).Parser()
 
 // clean makes any string something that can be parsed and sent: valid UTF-8, one sort of line end.
-func clean(markdown string) string {
-	markdown = strings.ToValidUTF8(markdown, "\uFFFD")
-	return strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(markdown)
+func clean(source string) string {
+	source = strings.ToValidUTF8(source, "\uFFFD")
+	return strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(source)
 }
 
 // render turns markdown into text and entities. Nothing that was said is lost: what is no
 // markdown stands in the text as it is, and markup that would come to nothing is shown
 // literally. The argument must be clean.
-func render(markdown string) rich {
-	if len(markdown) > maxMarkdown || nesting(markdown) > maxNesting {
-		return plain(markdown)
+func render(source string) rich {
+	if !markdown.Fit(source) {
+		return plain(source)
 	}
-	src := []byte(markdown + "\n") // the parser loses the last character of some lines without an end
+	src := []byte(source + "\n") // the parser loses the last character of some lines without an end
 	doc := commonMark.Parse(text.NewReader(src))
-	r := renderer{src: src, open: make(map[string]int), used: usedReferences(doc)}
+	r := renderer{src: src, open: make(map[string]int), used: markdown.UsedReferences(doc)}
 	r.blocks(doc)
 	out := r.out.String()
 	if strings.TrimSpace(out) == "" {
-		return plain(markdown)
+		return plain(source)
 	}
 	return rich{text: out, entities: tidy(utf16.Encode([]rune(out)), r.entities), marks: r.marks}
 }
@@ -135,7 +137,7 @@ func (r *renderer) blocks(n ast.Node) {
 			r.write("\n")
 			blank := c.HasBlankPreviousLines()
 			if c.Kind() == extast.KindTable || c.PreviousSibling().Kind() == ast.KindFencedCodeBlock { // the parser is wrong there
-				blank = r.blankBefore(c.Pos())
+				blank = markdown.BlankBefore(r.src, c.Pos())
 			}
 			if blank {
 				r.write("\n")
@@ -238,7 +240,7 @@ func (r *renderer) pre(info string, segs *text.Segments) {
 		segs = segmentsOf(segs.Sliced(1, segs.Len()))
 	}
 	language := info
-	if segs.Len() == 0 || strings.ContainsFunc(info, notInLanguage) {
+	if segs.Len() == 0 || strings.ContainsFunc(info, markdown.NotInLanguage) {
 		language = ""
 	} else {
 		info = ""
@@ -272,29 +274,6 @@ func segmentsOf(list []text.Segment) *text.Segments {
 	return segs
 }
 
-func notInLanguage(c rune) bool {
-	return c > 0x7e || !util.IsAlphaNumeric(byte(c)) && !strings.ContainsRune("+-#._", c)
-}
-
-// usedReferences are the labels of the definitions that links or images were made of.
-func usedReferences(doc ast.Node) map[string]bool {
-	used := make(map[string]bool)
-	_ = ast.Walk(doc, func(n ast.Node, entering bool) (ast.WalkStatus, error) {
-		var ref *ast.ReferenceLink
-		switch n := n.(type) {
-		case *ast.Link:
-			ref = n.Reference
-		case *ast.Image:
-			ref = n.Reference
-		}
-		if entering && ref != nil {
-			used[util.ToLinkReference(ref.Value)] = true
-		}
-		return ast.WalkContinue, nil
-	})
-	return used
-}
-
 // spent reports whether everything def says is already in a link. Only the first definition of
 // a label counts.
 func (r *renderer) spent(def *ast.LinkReferenceDefinition) bool {
@@ -302,40 +281,4 @@ func (r *renderer) spent(def *ast.LinkReferenceDefinition) bool {
 	spent := r.used[label]
 	delete(r.used, label)
 	return spent
-}
-
-// blankBefore reports whether the line before the one with byte pos is blank.
-func (r *renderer) blankBefore(pos int) bool {
-	if pos < 0 || pos > len(r.src) {
-		return false
-	}
-	before := string(r.src[:pos])
-	before = before[:max(strings.LastIndexByte(before, '\n'), 0)]
-	return strings.TrimSpace(before[strings.LastIndexByte(before, '\n')+1:]) == ""
-}
-
-// maxMarkdown is the longest text, in bytes, that is parsed: some sixteen messages. The parser takes
-// quadratic time on text made to trouble it, a second for this much and a minute for a frame full.
-const maxMarkdown = 64 << 10
-
-// maxNesting is how deep lists and quotations of one line may nest. People stop at five; the
-// parser takes quadratic time beyond.
-const maxNesting = 100
-
-// nesting is the greatest number of container markers any line of s begins with.
-func nesting(s string) int {
-	most := 0
-	for line := range strings.Lines(s) {
-		n := 0
-		for _, c := range line {
-			if !strings.ContainsRune(" \t>-+*0123456789.)", c) {
-				break
-			}
-			if strings.ContainsRune(">-+*.)", c) {
-				n++
-			}
-		}
-		most = max(most, n)
-	}
-	return most
 }

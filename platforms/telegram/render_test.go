@@ -11,6 +11,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"github.com/hermes-connector/hermes-connector/platforms/markdown"
 )
 
 // marked lists a text's formats as "type:covered text", with address or language behind "@".
@@ -311,8 +313,8 @@ func TestWordsSurviveRendering(t *testing.T) {
 
 func TestHugeOrDeepMarkdownGoesPlain(t *testing.T) {
 	for name, in := range map[string]string{
-		"huge": strings.Repeat("**a** ", maxMarkdown),
-		"deep": strings.Repeat("> ", maxNesting+1) + "**a**",
+		"huge": strings.Repeat("**a** ", markdown.MaxSource),
+		"deep": strings.Repeat("> ", markdown.MaxNesting+1) + "**a**",
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := render(in); got.text != in || got.entities != nil {

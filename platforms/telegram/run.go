@@ -13,6 +13,7 @@ import (
 	tgbotapi "github.com/go-telegram-bot-api/telegram-bot-api/v5"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/platforms/backoff"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
@@ -30,7 +31,7 @@ type poller struct {
 	in     platforms.Inbox
 	reader *reader
 	cursor position
-	wait   backoff
+	wait   backoff.Backoff
 	up     bool // the newest getUpdates was answered
 	ever   bool // one was
 	probe  bool // the newest getUpdates met another poller
@@ -43,7 +44,7 @@ func (p *Platform) Run(ctx context.Context, in platforms.Inbox) error {
 	l := &poller{
 		Platform: p,
 		in:       in,
-		wait:     backoff{first: p.opts.retryWait, max: p.opts.retryMax},
+		wait:     backoff.Backoff{First: p.opts.retryWait, Max: p.opts.retryMax},
 	}
 	err := l.run(ctx)
 	if errors.Is(err, relay.ErrBadCredentials) {
@@ -74,7 +75,7 @@ func (l *poller) run(ctx context.Context) error {
 		l.answered(len(raws))
 		if len(raws) == 0 {
 			if time.Since(asked) < hold/2 { // the server knows no long polls; do not spin
-				pause(ctx, l.opts.retryWait)
+				backoff.Pause(ctx, l.opts.retryWait)
 			}
 			continue
 		}
@@ -85,7 +86,7 @@ func (l *poller) run(ctx context.Context) error {
 			break
 		}
 		if next.Next == l.cursor.Next { // the server repeats itself; do not spin
-			pause(ctx, l.opts.retryWait)
+			backoff.Pause(ctx, l.opts.retryWait)
 		}
 		l.cursor = next
 	}
@@ -105,11 +106,11 @@ func (l *poller) recall(ctx context.Context) {
 			break
 		}
 		l.board.is(platforms.Connecting, "the stored position cannot be read")
-		delay := l.wait.next()
+		delay := l.wait.Next()
 		l.log.Warn("telegram position not read; trying again", "in", delay, "err", err)
-		pause(ctx, delay)
+		backoff.Pause(ctx, delay)
 	}
-	l.wait.reset()
+	l.wait.Reset()
 }
 
 // introduce asks Telegram who the bot is, until it knows.
@@ -166,7 +167,7 @@ func (l *poller) fetch(ctx context.Context, hold time.Duration) ([]json.RawMessa
 
 // answered notes that updates flow; waiting is how many came.
 func (l *poller) answered(waiting int) {
-	l.wait.reset()
+	l.wait.Reset()
 	l.probe = false
 	if !l.up {
 		l.up, l.ever = true, true
@@ -177,7 +178,7 @@ func (l *poller) answered(waiting int) {
 
 // deliver hands in b until it is taken, and returns true; false when ctx ended first.
 func (l *poller) deliver(ctx context.Context, b platforms.Batch) bool {
-	retry := backoff{first: l.opts.retryWait, max: l.opts.retryMax}
+	retry := backoff.Backoff{First: l.opts.retryWait, Max: l.opts.retryMax}
 	for {
 		err := l.in.Accept(ctx, b)
 		if err == nil {
@@ -188,9 +189,9 @@ func (l *poller) deliver(ctx context.Context, b platforms.Batch) bool {
 			return false
 		}
 		l.board.is(platforms.Degraded, "what Telegram sent cannot be stored; Telegram keeps it meanwhile")
-		delay := retry.next()
+		delay := retry.Next()
 		l.log.Warn("telegram updates not stored; trying again", "events", len(b.Events), "in", delay, "err", err)
-		if !pause(ctx, delay) {
+		if !backoff.Pause(ctx, delay) {
 			return false
 		}
 	}
@@ -213,12 +214,12 @@ func (l *poller) trouble(ctx context.Context, err error) error {
 	l.up = false
 
 	var reason string
-	delay := l.wait.next()
+	delay := l.wait.Next()
 	switch {
 	case ae.Sent == sentRefused && (ae.Code == http.StatusUnauthorized || ae.Code == http.StatusNotFound):
 		return fmt.Errorf("%w: %w", relay.ErrBadCredentials, err)
 	case ae.Sent == sentRefused && ae.Code == http.StatusConflict:
-		state, delay = platforms.Degraded, l.opts.conflictWait+shortened(l.opts.conflictWait/4)
+		state, delay = platforms.Degraded, l.opts.conflictWait+backoff.Shortened(l.opts.conflictWait/4)
 		if strings.Contains(ae.Description, "webhook") {
 			reason = "a web hook is set for this bot, so Telegram hands its updates to that address; " +
 				"remove it with the Bot API's deleteWebhook method if it is no longer wanted"
@@ -237,6 +238,6 @@ func (l *poller) trouble(ctx context.Context, err error) error {
 	}
 	l.board.is(state, reason)
 	l.log.Warn("telegram call failed; trying again", "method", ae.Method, "code", ae.Code, "in", delay, "err", err)
-	pause(ctx, delay)
+	backoff.Pause(ctx, delay)
 	return nil
 }

@@ -435,20 +435,6 @@ func (in *forgetfulInbox) Cursor(ctx context.Context) ([]byte, error) {
 	return in.inbox.Cursor(ctx)
 }
 
-func TestBackoff(t *testing.T) {
-	b := backoff{first: time.Second, max: time.Minute}
-	for i, top := range []time.Duration{1, 2, 4, 8, 16, 32, 60, 60, 60} {
-		top *= time.Second
-		if d := b.next(); d > top || d < top/2 {
-			t.Errorf("pause %d = %s, want %s to %s", i, d, top/2, top)
-		}
-	}
-	b.reset()
-	if d := b.next(); d > time.Second {
-		t.Errorf("pause after reset = %s", d)
-	}
-}
-
 func TestOpenFaults(t *testing.T) {
 	for name, tc := range map[string]struct {
 		token, base string

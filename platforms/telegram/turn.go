@@ -9,6 +9,7 @@ import (
 
 	tgbotapi "github.com/go-telegram-bot-api/telegram-bot-api/v5"
 
+	"github.com/hermes-connector/hermes-connector/platforms/backoff"
 	"github.com/hermes-connector/hermes-connector/platforms/pace"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
@@ -70,7 +71,7 @@ func (t *turn) leave() { t.release() }
 // long as ctx's deadline allows, and what the API says about the chat it heeds: a demand for
 // silence, a new id. Nothing with an unknown outcome is repeated.
 func (t *turn) call(ctx context.Context, method string, params tgbotapi.Params, out any) error {
-	again := backoff{first: 500 * time.Millisecond, max: 4 * time.Second}
+	again := backoff.Backoff{First: 500 * time.Millisecond, Max: 4 * time.Second}
 	var last error
 	for tries := 1; ; tries++ {
 		if !t.paid {
@@ -101,8 +102,8 @@ func (t *turn) call(ctx context.Context, method string, params tgbotapi.Params, 
 				return err
 			}
 		case ae.Sent == sentNever && !once:
-			d := again.next()
-			if ctx.Err() != nil || d > patience(ctx) || !pause(ctx, d) {
+			d := again.Next()
+			if ctx.Err() != nil || d > patience(ctx) || !backoff.Pause(ctx, d) {
 				return err
 			}
 		default:

@@ -1,0 +1,52 @@
+// Package backoff says how long to pause before something that failed is tried again.
+package backoff
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+)
+
+// Backoff is how long to pause after failures in a row: First, then twice as long each time, at
+// most Max; each pause shortened at random by up to half, so that bots do not march in step. It
+// is not safe for use from several goroutines.
+type Backoff struct {
+	First, Max time.Duration
+	Failures   int // so far, in a row
+}
+
+// Next is the pause after one more failure.
+func (b *Backoff) Next() time.Duration {
+	d := b.First
+	for range b.Failures {
+		if d >= b.Max {
+			break
+		}
+		d *= 2
+	}
+	b.Failures++
+	return Shortened(min(d, b.Max))
+}
+
+// Reset forgets the failures.
+func (b *Backoff) Reset() { b.Failures = 0 }
+
+// Shortened takes up to half off d, at random.
+func Shortened(d time.Duration) time.Duration {
+	if d < 2 {
+		return d
+	}
+	return d - rand.N(d/2)
+}
+
+// Pause waits for d. It returns false when ctx ended first.
+func Pause(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

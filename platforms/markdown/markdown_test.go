@@ -1,0 +1,85 @@
+package markdown
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/yuin/goldmark"
+	"github.com/yuin/goldmark/ast"
+	"github.com/yuin/goldmark/extension"
+	extast "github.com/yuin/goldmark/extension/ast"
+	"github.com/yuin/goldmark/text"
+)
+
+func parse(source string) (ast.Node, []byte) {
+	src := []byte(source)
+	return goldmark.New(goldmark.WithExtensions(extension.Table)).Parser().Parse(text.NewReader(src)), src
+}
+
+func TestTable(t *testing.T) {
+	for name, tc := range map[string]struct {
+		source string
+		want   []string
+	}{
+		"aligned": {
+			"| a | bb | c |\n|:--|--:|:-:|\n| one | 2 | x |\n",
+			[]string{"a   | bb | c", "----+----+--", "one |  2 | x"},
+		},
+		"wide runes": {"| 木 | b |\n|--|--|\n| a | c |\n", []string{"木 | b", "---+--", "a  | c"}},
+		"surplus cells stay": {
+			"| a | b |\n|--|--|\n| 1 | 2 | 3 |\n",
+			[]string{"a | b", "--+---+--", "1 | 2 | 3"},
+		},
+		"too wide to align": {
+			"| a | b |\n|--|--|\n| " + strings.Repeat("x", 150) + " | 2 |\n",
+			[]string{"a | b", "--+--", strings.Repeat("x", 150) + " | 2"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			doc, src := parse(tc.source)
+			n, ok := doc.FirstChild().(*extast.Table)
+			if !ok {
+				t.Fatalf("%q is no table", tc.source)
+			}
+			got := Table(src, n, func(cell ast.Node) string { return string(cell.Lines().Value(src)) })
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("lines (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestFit(t *testing.T) {
+	for name, tc := range map[string]struct {
+		source string
+		want   bool
+	}{
+		"prose":                {"1. one\n> - two\n", true},
+		"as long as may be":    {strings.Repeat("a", MaxSource), true},
+		"longer":               {strings.Repeat("a", MaxSource+1), false},
+		"as deep as may be":    {strings.Repeat("> ", MaxNesting), true},
+		"deeper":               {"x\n" + strings.Repeat("> ", MaxNesting+1), false},
+		"a rule is not nested": {"x " + strings.Repeat("*", 500), true},
+	} {
+		if got := Fit(tc.source); got != tc.want {
+			t.Errorf("%s: Fit = %v, want %v", name, got, tc.want)
+		}
+	}
+}
+
+func TestUsedReferences(t *testing.T) {
+	doc, _ := parse("[a][One] ![b][two]\n\n[one]: http://x\n[two]: http://y\n[three]: http://z\n")
+	if diff := cmp.Diff(map[string]bool{"one": true, "two": true}, UsedReferences(doc)); diff != "" {
+		t.Errorf("used (-want +got):\n%s", diff)
+	}
+}
+
+func TestBlankBefore(t *testing.T) {
+	src := []byte("a\n\nb\nc")
+	for pos, want := range map[int]bool{0: true, 2: false, 3: true, 5: false, 99: false, -1: false} {
+		if got := BlankBefore(src, pos); got != want {
+			t.Errorf("BlankBefore(%d) = %v, want %v", pos, got, want)
+		}
+	}
+}

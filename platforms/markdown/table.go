@@ -1,0 +1,115 @@
+package markdown
+
+import (
+	"strings"
+	"unicode"
+
+	"github.com/yuin/goldmark/ast"
+	extast "github.com/yuin/goldmark/extension/ast"
+	"github.com/yuin/goldmark/util"
+)
+
+// maxTableWidth is the widest table, in columns, whose cells are padded. No screen shows a wider
+// one in columns, and padding would let a small table grow without bound.
+const maxTableWidth = 120
+
+// Table is n as lines of aligned text, for platforms that show a table as preformatted text only.
+// flat renders a cell without markup.
+func Table(source []byte, n *extast.Table, flat func(cell ast.Node) string) []string {
+	var rows [][]string
+	for row := n.FirstChild(); row != nil; row = row.NextSibling() {
+		rows = append(rows, cells(source, row, len(n.Alignments), flat))
+	}
+	widths := widthsOf(rows)
+	var out []string
+	for i, row := range rows {
+		var line strings.Builder
+		for j, cell := range row {
+			if j > 0 {
+				line.WriteString(" | ")
+			}
+			align := extast.AlignNone
+			if j < len(n.Alignments) {
+				align = n.Alignments[j]
+			}
+			line.WriteString(padded(cell, widths[j], align))
+		}
+		out = append(out, strings.TrimRight(line.String(), " "))
+		if i == 0 {
+			rule := make([]string, len(widths))
+			for j, w := range widths {
+				rule[j] = strings.Repeat("-", max(w, 1))
+			}
+			out = append(out, strings.Join(rule, "-+-"))
+		}
+	}
+	return out
+}
+
+// widthsOf are the columns' widths, or zeros when the table is too wide to be aligned.
+func widthsOf(rows [][]string) []int {
+	var widths []int
+	for _, row := range rows {
+		for i, cell := range row {
+			if i == len(widths) {
+				widths = append(widths, 0)
+			}
+			widths[i] = max(widths[i], columns(cell))
+		}
+	}
+	width := 0
+	for _, w := range widths {
+		width += w + len(" | ")
+	}
+	if width > maxTableWidth {
+		clear(widths)
+	}
+	return widths
+}
+
+// cells are the texts of a row. What stands beyond the last column, which CommonMark's tables
+// drop, becomes one more cell.
+func cells(source []byte, row ast.Node, width int, flat func(ast.Node) string) []string {
+	var out []string
+	end := -1
+	for cell := row.FirstChild(); cell != nil; cell = cell.NextSibling() {
+		out = append(out, strings.Join(strings.Fields(flat(cell)), " "))
+		if lines := cell.Lines(); lines.Len() > 0 {
+			end = lines.At(lines.Len() - 1).Stop
+		}
+	}
+	if len(out) == width && end >= 0 {
+		rest, _, _ := strings.Cut(string(source[end:]), "\n")
+		if rest = strings.Trim(rest, " \t|"); rest != "" {
+			out = append(out, rest)
+		}
+	}
+	return out
+}
+
+func padded(cell string, width int, align extast.Alignment) string {
+	gap := max(width-columns(cell), 0)
+	left := 0
+	switch align {
+	case extast.AlignRight:
+		left = gap
+	case extast.AlignCenter:
+		left = gap / 2
+	}
+	return strings.Repeat(" ", left) + cell + strings.Repeat(" ", gap-left)
+}
+
+// columns is how wide s stands in a fixed-width font.
+func columns(s string) int {
+	n := 0
+	for _, c := range s {
+		switch {
+		case unicode.In(c, unicode.Mn, unicode.Me, unicode.Cf):
+		case util.IsEastAsianWideRune(c) || c >= 0x1F300 && c <= 0x1FAFF:
+			n += 2
+		default:
+			n++
+		}
+	}
+	return n
+}
