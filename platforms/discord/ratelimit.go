@@ -243,10 +243,11 @@ func (l *limits) bucketLocked(route, name string) *bucket {
 	return b
 }
 
-// countLocked counts what Discord counts as an invalid request. l.mu must be held.
+// countLocked counts what Discord counts as an invalid request, and what looks like a loop that
+// does not learn: asking again and again for what is not there. l.mu must be held.
 func (l *limits) countLocked(status int, now time.Time) {
 	switch status {
-	case http.StatusUnauthorized, http.StatusForbidden, http.StatusTooManyRequests:
+	case http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusTooManyRequests:
 	default:
 		return
 	}
