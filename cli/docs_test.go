@@ -72,6 +72,30 @@ func TestReadmeCommands(t *testing.T) {
 	}
 }
 
+// TestArchitectureReveals: every file that takes a secret out of its wrapping is named.
+func TestArchitectureReveals(t *testing.T) {
+	text := readme(t, "ARCHITECTURE.md")
+	reveals := regexp.MustCompile(`\.Reveal(String)?\(\)`)
+	found := 0
+	err := filepath.WalkDir("..", func(path string, _ fs.DirEntry, err error) error {
+		name := filepath.ToSlash(strings.TrimPrefix(path, ".."+string(filepath.Separator)))
+		if err != nil || !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") || strings.HasPrefix(name, "vault/") || name == "relay/secret.go" {
+			return err
+		}
+		b, err := os.ReadFile(path)
+		if err == nil && reveals.Match(b) {
+			found++
+			if !strings.Contains(text, "`"+name+"`") {
+				t.Errorf("%s reveals a secret, and ARCHITECTURE.md does not name it", name)
+			}
+		}
+		return err
+	})
+	if err != nil || found < 5 {
+		t.Fatalf("%d files found, %v: the test does not see the code", found, err)
+	}
+}
+
 // testNames are the names of all tests of the module.
 func testNames(t *testing.T) map[string]bool {
 	t.Helper()

@@ -295,11 +295,15 @@ func (r *runner) dispatch(ctx context.Context, p packet) error {
 	return r.enqueue(i)
 }
 
-// skipped implements listener.
+// skipped implements listener. Only a message's beginning is kept: what other payloads begin with
+// may be an interaction's token, which cannot be cut out of half an object.
 func (r *runner) skipped(head packet, raw []byte) error {
 	r.log.Warn("discord payload skipped: too large", "kind", head.Kind, "seq", head.Seq)
 	if head.Op != opDispatch {
 		return nil
+	}
+	if head.Kind != kindMessage {
+		raw = nil
 	}
 	return r.enqueue(item{seq: head.Seq, data: raw, err: fmt.Errorf("a %q of more than %d bytes", head.Kind, maxPayload)})
 }

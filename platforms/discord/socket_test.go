@@ -266,6 +266,7 @@ func TestReplayAndDisorder(t *testing.T) {
 }
 
 // TestHugePayload: one that is too large to look at is passed over, once, and what follows is read.
+// An interaction's token is not kept with its beginning.
 func TestHugePayload(t *testing.T) {
 	f, in := newFakeDiscord(), newTestInbox()
 	f.serve(t)
@@ -273,6 +274,7 @@ func TestHugePayload(t *testing.T) {
 	defer r.end(t)
 	f.await(t, "an identify", func() bool { return f.current != nil })
 	f.dispatch("GUILD_CREATE", obj{"id": "77", "name": strings.Repeat("x", maxPayload)})
+	f.dispatch(kindInteraction, obj{"id": "78", "token": "tok-canary", "zz": strings.Repeat("x", maxPayload)})
 	f.say("500", "after")
 	in.await(t, "after")
 	in.mu.Lock()
@@ -284,10 +286,13 @@ func TestHugePayload(t *testing.T) {
 			if len(u.Raw) > headBytes {
 				t.Errorf("%d bytes in quarantine", len(u.Raw))
 			}
+			if strings.Contains(string(u.Raw), "tok-canary") {
+				t.Error("an interaction's token is in quarantine")
+			}
 		}
 	}
-	if conns := f.counts().conns; kept != 1 || conns != 1 {
-		t.Errorf("%d in quarantine, %d connections; want 1 and 1", kept, conns)
+	if conns := f.counts().conns; kept != 2 || conns != 1 {
+		t.Errorf("%d in quarantine, %d connections; want 2 and 1", kept, conns)
 	}
 }
 
