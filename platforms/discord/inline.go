@@ -104,7 +104,7 @@ func (e *editor) link(n ast.Node, destination, title []byte, reference bool, ope
 	switch {
 	case !visible(n, e.src) && !e.label:
 		words := strings.Trim(address, "<>")
-		for _, inner := range imagesIn(n) {
+		for _, inner := range addressesIn(n) {
 			words += " (" + inner + ")"
 		}
 		e.replace(begin, end, words)
@@ -147,14 +147,18 @@ func addressOf(destination []byte) (target, shown string) {
 	return target, unescaped(string(destination))
 }
 
-// imagesIn are the addresses of the images within n, as people read them.
-func imagesIn(n ast.Node) (shown []string) {
+// addressesIn are the addresses of the links and images within n, as people read them.
+func addressesIn(n ast.Node) (shown []string) {
 	for c := n.FirstChild(); c != nil; c = c.NextSibling() {
-		if image, ok := c.(*ast.Image); ok {
-			_, address := addressOf(image.Destination)
+		switch c := c.(type) {
+		case *ast.Image:
+			_, address := addressOf(c.Destination)
+			shown = append(shown, address)
+		case *ast.Link:
+			_, address := addressOf(c.Destination)
 			shown = append(shown, address)
 		}
-		shown = append(shown, imagesIn(c)...)
+		shown = append(shown, addressesIn(c)...)
 	}
 	return shown
 }

@@ -50,7 +50,7 @@ type fenced struct {
 type span struct{ from, to int }
 
 // inline finds what stands within a line and means something only as a whole.
-var inline = regexp.MustCompile("\\[[^\\]\n]*\\]\\([^)\n]*\\)|`[^`\n]+`|\\*\\*[^*\n]+\\*\\*|\\*[^*\\s][^*\n]*\\*|" +
+var inline = regexp.MustCompile("\\[[^\\]\n]*\\]\\([^)\n]*\\)|`{3,}[^`\n]+`{3,}|`[^`\n]+`|\\*\\*[^*\n]+\\*\\*|\\*[^*\\s][^*\n]*\\*|" +
 	"__[^_\n]+__|~~[^~\n]+~~|\\|\\|[^|\n]+\\|\\||<[^>\\s]{1,100}>")
 
 func newSplitter(text string, limit int) *splitter {
@@ -164,14 +164,19 @@ func (s *splitter) lead(start int) string {
 	if b := s.codeAt(start); b != nil {
 		lead = b.open
 	}
-	line := start
-	for line > 0 && s.text[line-1] != '\n' {
-		line--
-	}
+	line := s.lineOf(start)
 	if begin := line + len(quoteMark); begin <= start && string(s.text[line:begin]) == quoteMark {
 		lead += quoteMark
 	}
 	return lead
+}
+
+// lineOf is where the line of i begins.
+func (s *splitter) lineOf(i int) int {
+	for i > 0 && s.text[i-1] != '\n' {
+		i--
+	}
+	return i
 }
 
 // part is the text from start to end.
@@ -194,22 +199,18 @@ func (s *splitter) cut(start int) int {
 		return len(s.text)
 	}
 	// The better the border, the shorter the part that is accepted for its sake.
-	paragraph, line, codeLine, word := -1, -1, -1, -1
+	paragraph, line, codeLine := -1, -1, -1
 	first := start
 	for first < end && unicode.IsSpace(s.text[first]) {
 		first++
 	}
 	for i := first + 1; i <= end; i++ {
-		if !unicode.IsSpace(s.text[i]) {
+		if s.text[i] != '\n' {
 			continue
 		}
 		b, code := s.blockAt(i), s.codeAt(i)
 		switch {
 		case b != nil && code == nil || code != nil && i+len(code.close) > end: // in a fence, or no room for one
-		case s.text[i] != '\n':
-			if code == nil && !s.tears(i) {
-				word = i
-			}
 		case code != nil:
 			codeLine = i
 		case i+1 < len(s.text) && s.text[i+1] == '\n':
@@ -228,12 +229,34 @@ func (s *splitter) cut(start int) int {
 		return codeLine
 	case max(line, codeLine) >= quarter:
 		return max(line, codeLine)
-	case word > start:
-		return max(word, line, codeLine)
-	case max(line, codeLine) > start:
-		return max(line, codeLine)
 	}
-	return s.hard(first, end)
+	if i := max(s.lastWord(start, first, end), line, codeLine); i > start {
+		return i
+	}
+	return s.hard(start, first, end)
+}
+
+// lastWord is the last blank behind first, outside of code, where the part that begins at start can
+// end; -1 if there is none.
+func (s *splitter) lastWord(start, first, end int) int {
+	for i := end; i > first; i-- {
+		if s.text[i] != '\n' && unicode.IsSpace(s.text[i]) && s.blockAt(i) == nil && !s.tears(i) && !s.fakesFence(start, i) {
+			return i
+		}
+	}
+	return -1
+}
+
+// fakesFence reports whether a cut at i, within a line, leaves a piece of that line that alone is a
+// fence: at the end of the part that begins at start, or at the beginning of the next one.
+func (s *splitter) fakesFence(start, i int) bool {
+	next := s.skip(i)
+	end := next
+	for end < len(s.text) && s.text[end] != '\n' {
+		end++
+	}
+	head, tail := string(s.text[max(s.lineOf(i), start):i]), string(s.text[next:end])
+	return opensFence(strings.TrimRightFunc(head, unicode.IsSpace)) || opensFence(strings.TrimRightFunc(tail, unicode.IsSpace))
 }
 
 // tears reports whether a cut at i would tear what belongs together.
@@ -248,8 +271,8 @@ func (s *splitter) tears(i int) bool {
 }
 
 // hard cuts a word of more than a whole part: between two characters as people see them, or, if
-// there is none for a while, between two code points. What stands before first is blank.
-func (s *splitter) hard(first, end int) int {
+// there is none for a while, between two code points. What stands from start to first is blank.
+func (s *splitter) hard(start, first, end int) int {
 	if b := s.blockAt(end); b != nil {
 		if end <= b.from && b.begin > first {
 			return b.begin
@@ -258,7 +281,7 @@ func (s *splitter) hard(first, end int) int {
 		end = max(min(end-len(b.close), b.to-1), first+1)
 	}
 	for i := end; i > first && i > end-64; i-- {
-		if !joined(s.text, i) {
+		if !joined(s.text, i) && !s.fakesFence(start, i) {
 			return i
 		}
 	}

@@ -79,24 +79,26 @@ func TestSplit(t *testing.T) {
 		in   string
 		want []string
 	}{
-		"nothing":                         {"", nil},
-		"blanks":                          {" \n \n", nil},
-		"exactly the limit":               {"aaaa bbbb cccc dddd ", []string{"aaaa bbbb cccc dddd"}},
-		"between words":                   {"aaaa bbbb cccc dddd eeee", []string{"aaaa bbbb cccc dddd", "eeee"}},
-		"at the limit":                    {"aaaa bbbb cccc dddde ffff", []string{"aaaa bbbb cccc dddde", "ffff"}},
-		"lines before words":              {"aaaa bbbb cc\ndd eeee ffff gggg", []string{"aaaa bbbb cc", "dd eeee ffff gggg"}},
-		"paragraphs before lines":         {"aaaa bbbb ccc\n\ndd\nee ffff gggg", []string{"aaaa bbbb ccc", "dd\nee ffff gggg"}},
-		"no very short part":              {"aa\n\nbbbb cccc dddd eeee ffff", []string{"aa\n\nbbbb cccc dddd", "eeee ffff"}},
-		"a word too long":                 {strings.Repeat("x", 45), []string{strings.Repeat("x", 20), strings.Repeat("x", 20), "xxxxx"}},
-		"code points, not bytes or units": {strings.Repeat("😀", 21), []string{strings.Repeat("😀", 20), "😀"}},
-		"no letter loses its accent":      {strings.Repeat("x", 19) + "e\u0301\u0301xx", []string{strings.Repeat("x", 19), "e\u0301\u0301xx"}},
-		"no family is parted":             {"xxxxxxxxxxxxxx👩\u200d👩\u200d👧\u200d👦", []string{"xxxxxxxxxxxxxx", "👩\u200d👩\u200d👧\u200d👦"}},
-		"no flag is torn":                 {"xxxxxxxxxxxxxxxxxxx🇩🇪x", []string{"xxxxxxxxxxxxxxxxxxx", "🇩🇪x"}},
-		"no bold is torn":                 {"aaaa bbbb cccc **d e** f", []string{"aaaa bbbb cccc", "**d e** f"}},
-		"a long bold has to be":           {"**aaaa bbbb cccc dddd eeee**", []string{"**aaaa bbbb cccc", "dddd eeee**"}},
-		"a quotation goes on":             {"> aaaa bbbb cccc dddd eeee", []string{"> aaaa bbbb cccc", "> dddd eeee"}},
-		"lines of a quotation":            {"> aaaa bbbb\n> \n> cccc dddd", []string{"> aaaa bbbb", "> cccc dddd"}},
-		"indentation stays":               {"- aaaa bbbb cccc\n  - dddd eeee", []string{"- aaaa bbbb cccc", "  - dddd eeee"}},
+		"nothing":                             {"", nil},
+		"blanks":                              {" \n \n", nil},
+		"exactly the limit":                   {"aaaa bbbb cccc dddd ", []string{"aaaa bbbb cccc dddd"}},
+		"between words":                       {"aaaa bbbb cccc dddd eeee", []string{"aaaa bbbb cccc dddd", "eeee"}},
+		"at the limit":                        {"aaaa bbbb cccc dddde ffff", []string{"aaaa bbbb cccc dddde", "ffff"}},
+		"lines before words":                  {"aaaa bbbb cc\ndd eeee ffff gggg", []string{"aaaa bbbb cc", "dd eeee ffff gggg"}},
+		"paragraphs before lines":             {"aaaa bbbb ccc\n\ndd\nee ffff gggg", []string{"aaaa bbbb ccc", "dd\nee ffff gggg"}},
+		"no very short part":                  {"aa\n\nbbbb cccc dddd eeee ffff", []string{"aa\n\nbbbb cccc dddd", "eeee ffff"}},
+		"a word too long":                     {strings.Repeat("x", 45), []string{strings.Repeat("x", 20), strings.Repeat("x", 20), "xxxxx"}},
+		"code points, not bytes or units":     {strings.Repeat("😀", 21), []string{strings.Repeat("😀", 20), "😀"}},
+		"no letter loses its accent":          {strings.Repeat("x", 19) + "e\u0301\u0301xx", []string{strings.Repeat("x", 19), "e\u0301\u0301xx"}},
+		"no family is parted":                 {"xxxxxxxxxxxxxx👩\u200d👩\u200d👧\u200d👦", []string{"xxxxxxxxxxxxxx", "👩\u200d👩\u200d👧\u200d👦"}},
+		"no flag is torn":                     {"xxxxxxxxxxxxxxxxxxx🇩🇪x", []string{"xxxxxxxxxxxxxxxxxxx", "🇩🇪x"}},
+		"no bold is torn":                     {"aaaa bbbb cccc **d e** f", []string{"aaaa bbbb cccc", "**d e** f"}},
+		"a long bold has to be":               {"**aaaa bbbb cccc dddd eeee**", []string{"**aaaa bbbb cccc", "dddd eeee**"}},
+		"a quotation goes on":                 {"> aaaa bbbb cccc dddd eeee", []string{"> aaaa bbbb cccc", "> dddd eeee"}},
+		"lines of a quotation":                {"> aaaa bbbb\n> \n> cccc dddd", []string{"> aaaa bbbb", "> cccc dddd"}},
+		"no fence made of an end of a line":   {"aaaa bbbb cccc dddd ```", []string{"aaaa bbbb cccc", "dddd ```"}},
+		"no fence made of a line's beginning": {"```aaaa bbbbbb cc dddddd", []string{"```aaaa bbbbbb cc", "dddddd"}},
+		"indentation stays":                   {"- aaaa bbbb cccc\n  - dddd eeee", []string{"- aaaa bbbb cccc", "  - dddd eeee"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if diff := cmp.Diff(tc.want, split(tc.in, 20)); diff != "" {
@@ -169,6 +171,10 @@ func FuzzSplit(f *testing.F) {
 	f.Add("```go\na\nb\n```", 100)
 	f.Add("> ```\n> a\n```\n> ```", 100)
 	f.Add(" 🇩🇪🇩🇪\u2000e\u0301", 100)
+	f.Add(strings.Repeat("x", 90)+"$```   ```\n\uFFFD", 100)
+	f.Add(strings.Repeat("x ", 47)+"```go now```", 100)
+	f.Add("```go "+strings.Repeat("x", 95), 100)
+	f.Add(strings.Repeat("x", 98)+"`````", 100)
 	f.Fuzz(func(t *testing.T, source string, limit int) {
 		if len(source) > 1<<10 || limit < 100 || limit > maxText {
 			return
