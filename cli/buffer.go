@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -12,12 +13,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hermes-connector/hermes-connector/cli/admin"
+	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
 )
 
 func newBufferCmd(a *app) *cobra.Command {
 	return group("buffer", "Look at what waits for a gateway, and at what could not be delivered",
-		a.bufferList(), a.bufferDead(), a.bufferReplay(), a.bufferDrop())
+		a.bufferList(), a.bufferDead(), a.bufferReplay(), a.bufferDrop(), a.bufferQuarantine())
 }
 
 func (a *app) bufferList() *cobra.Command {
@@ -118,6 +120,25 @@ func (a *app) bufferDrop() *cobra.Command {
 		})
 	}
 	return c
+}
+
+func (a *app) bufferQuarantine() *cobra.Command {
+	return listing(a, &cobra.Command{
+		Use: "quarantine", Short: "List what could not be read and was put aside, without showing it", Args: cobra.NoArgs,
+	}, list[manage.Quarantined]{
+		fetch: func(ctx context.Context, client *admin.Client, _ []string) ([]manage.Quarantined, error) {
+			return client.Quarantine(ctx)
+		},
+		none: "Nothing was put aside.",
+		head: []string{"AT", "BOT", "BYTES", "REASON"},
+		row: func(q manage.Quarantined) []string {
+			bot := "-" // a record of ours
+			if q.Platform != "" {
+				bot = relay.Bot{Platform: q.Platform, ID: q.Bot}.String()
+			}
+			return []string{q.At.Local().Format(time.DateTime), bot, strconv.Itoa(q.Bytes), q.Reason}
+		},
+	})
 }
 
 // confirmed asks a question on stderr; anything but a yes on stdin is a no.

@@ -79,7 +79,7 @@ func demo(ctx, hurry context.Context, once bool, stdin io.Reader, out *hops) (er
 
 	quiet := slog.New(slog.DiscardHandler)
 	cfg := &config.Config{DataDir: dir, Delivery: config.Delivery{Window: 1}, Vault: config.Vault{KeyFile: filepath.Join(dir, "vault.key")}}
-	db, v, err := openStore(ctx, cfg, quiet)
+	db, v, err := openStore(ctx, cfg, true, quiet)
 	if err != nil {
 		return err
 	}
@@ -90,17 +90,20 @@ func demo(ctx, hurry context.Context, once bool, stdin io.Reader, out *hops) (er
 	}
 	network := loopback.NewNetwork()
 	bots := []platforms.Platform{loopback.New(network, quiet)}
-	core := newCore(cfg, db, v, bots, quiet)
+	core, err := newCore(cfg, db, v, bots, l.Addr(), quiet)
+	if err != nil {
+		return errors.Join(err, l.Close())
+	}
 
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	defer cancel(nil) // before the wait
 	wg.Go(func() {
-		if err := core.server.Run(ctx, hurry, l); err != nil {
+		if err := core.run(ctx, hurry, l); err != nil {
 			cancel(err)
 		}
 	})
-	svc := core.service(cfg, l.Addr().String(), bots)
+	svc := core.service
 	cred, err := svc.Enroll(ctx, manage.Enroll{Name: demoName})
 	if err != nil {
 		return errors.Join(err, l.Close())

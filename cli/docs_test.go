@@ -63,7 +63,7 @@ func TestReadmePlatforms(t *testing.T) {
 // TestReadmeCommands: every command the README names exists.
 func TestReadmeCommands(t *testing.T) {
 	root := newRoot(&app{})
-	for _, m := range regexp.MustCompile("hermes-connector ([a-z]+)").FindAllStringSubmatch(readme(t, "README.md"), -1) {
+	for _, m := range regexp.MustCompile("hermes-connector ([a-z][a-z-]*)").FindAllStringSubmatch(readme(t, "README.md"), -1) {
 		word := m[1]
 		cmd, _, err := root.Find([]string{word})
 		if prose := []string{"holds", "database"}; err != nil && !slices.Contains(prose, word) || cmd == nil {

@@ -1,6 +1,9 @@
 package cli
 
 import (
+	"cmp"
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/url"
@@ -20,28 +23,41 @@ func newEnrollCmd(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "enroll NAME",
 		Short: "Make credentials for a new gateway",
-		Long: "Makes a gateway and prints its credentials as the lines of its .env file. They are shown this\n" +
-			"once. With --token it prints a single-use token with which the gateway enrolls itself.",
+		Long: `Makes a gateway and prints its credentials as the lines of its .env file. They are shown this
+once, and gateways of every age take them.
+
+With --token it makes no gateway yet, and prints a single-use token. A gateway of August 2026 or
+newer turns it into credentials by itself:
+
+  hermes gateway enroll --token TOKEN
+
+For that it must know where to prove who it is: GATEWAY_RELAY_URL and GATEWAY_RELAY_IDP_TOKEN_URL,
+which are printed too unless [identity] in the configuration names somebody else. With these two
+alone such a gateway needs no token: it gets fresh credentials at every start. Without NAME the
+token is for whatever gateway comes with it, and what is printed beside expires with it.`,
 		Example: "  hermes-connector enroll home >> ~/.hermes/.env\n" +
-			"  hermes-connector enroll kids --tenant family --wake-url https://kids.example.net/wake",
-		Args: cobra.ExactArgs(1),
+			"  hermes-connector enroll kids --tenant family --wake-url https://kids.example.net/wake\n" +
+			"  hermes-connector enroll attic --token",
+		Args: cobra.MaximumNArgs(1),
 	}
 	c.Flags().StringVar(&args.Tenant, "tenant", "", "isolation domain (default home)")
 	c.Flags().StringVar(&args.WakeURL, "wake-url", "", "`URL` to GET when messages wait and the gateway is away")
 	tokenOnly := c.Flags().Bool("token", false, "print a single-use enrollment token")
 	asJSON := jsonFlag(c)
 	c.RunE = func(cmd *cobra.Command, pos []string) error {
-		args.Name = pos[0]
+		switch {
+		case len(pos) > 0:
+			args.Name = pos[0]
+		case !*tokenOnly:
+			return usageError{errors.New("a gateway needs a name: hermes-connector enroll NAME")}
+		}
 		return a.withClient(cmd.Context(), func(client *admin.Client) error {
 			if *tokenOnly {
 				t, err := client.EnrollToken(cmd.Context(), args)
 				if err != nil {
 					return err
 				}
-				return a.print(*asJSON, t, func(w io.Writer) {
-					a.say("✓ an enrollment token for %s (tenant %s); good once, until %s", t.Gateway, t.Tenant, clock(t.ExpiresAt))
-					_, _ = fmt.Fprintln(w, t.Token)
-				})
+				return a.print(*asJSON, t, func(w io.Writer) { a.printToken(w, t) })
 			}
 			e, err := client.Enroll(cmd.Context(), args)
 			if err != nil {
@@ -51,6 +67,43 @@ func newEnrollCmd(a *app) *cobra.Command {
 		})
 	}
 	return c
+}
+
+// printToken prints the token and the .env lines on stdout and everything else on stderr.
+func (a *app) printToken(w io.Writer, t manage.EnrollmentToken) {
+	whom := cmp.Or(string(t.Gateway), "any new gateway")
+	a.say("✓ an enrollment token for %s (tenant %s); good once, until %s:", whom, t.Tenant, clock(t.ExpiresAt))
+	a.say("")
+	_, _ = fmt.Fprintln(w, t.Token)
+	a.say("")
+	if t.IdentityURL == "" {
+		a.say("On the gateway's machine: hermes gateway enroll --token TOKEN --connector-url URL")
+		a.say("It must be able to prove who it is as [identity] in the configuration demands.")
+		return
+	}
+	a.say("Put these lines into ~/.hermes/.env on the gateway's machine:")
+	a.say("")
+	for _, line := range t.EnvLines() {
+		_, _ = fmt.Fprintln(w, line)
+	}
+	a.say("")
+	if t.Gateway == "" {
+		a.say("Then run there: hermes gateway enroll --token TOKEN")
+		a.say("The second line expires with the token; without it the gateway goes on.")
+	} else {
+		a.say("Then restart it, and it gets its credentials by itself at every start; the token is not needed.")
+		a.say("Or run there, to get them once and for all: hermes gateway enroll --token TOKEN")
+		a.say("The second line is a secret; hermes-connector gateway identity %s --revoke ends it.", t.Gateway)
+	}
+	a.say("Gateways older than August 2026 can do neither: they take the lines that hermes-connector enroll NAME prints.")
+	a.warnLocal(t.Env["GATEWAY_RELAY_URL"])
+}
+
+// warnLocal says so when other machines cannot reach what a gateway is told to dial.
+func (a *app) warnLocal(dialed string) {
+	if u, err := url.Parse(dialed); err == nil && slices.Contains([]string{"127.0.0.1", "::1", "localhost"}, u.Hostname()) {
+		a.say("! %s can be reached from this machine only. For a gateway on another one, set listen and public_url.", dialed)
+	}
 }
 
 func clock(t time.Time) string { return t.Local().Format("15:04:05") }
@@ -68,48 +121,34 @@ func (a *app) printCredentials(asJSON bool, e manage.Enrolled, done string) erro
 		if _, named := e.Env["GATEWAY_RELAY_PLATFORMS"]; !named {
 			a.say("! No bot is configured, so the lines name none. With one, hermes-connector gateway rotate %s prints them anew.", e.Gateway)
 		}
-		if u, err := url.Parse(e.URL); err == nil && slices.Contains([]string{"127.0.0.1", "::1", "localhost"}, u.Hostname()) {
-			a.say("! %s can be reached from this machine only. For a gateway on another one, set listen and public_url.", e.URL)
-		}
+		a.warnLocal(e.URL)
 	})
 }
 
 func newGatewayCmd(a *app) *cobra.Command {
-	return group("gateway", "List, show, rotate or revoke gateways",
-		a.gatewayList(), a.gatewayShow(), a.gatewayRotate(), a.gatewayRevoke())
+	return group("gateway", "List, show, rotate, revoke or identify gateways",
+		a.gatewayList(), a.gatewayShow(), a.gatewayRotate(), a.gatewayRevoke(), a.gatewayIdentity())
 }
 
 func (a *app) gatewayList() *cobra.Command {
-	c := &cobra.Command{Use: "list", Short: "List all gateways", Args: cobra.NoArgs}
-	asJSON := jsonFlag(c)
-	c.RunE = func(cmd *cobra.Command, _ []string) error {
-		return a.withClient(cmd.Context(), func(client *admin.Client) error {
-			all, err := client.Gateways(cmd.Context())
-			if err != nil {
-				return err
-			}
-			return a.print(*asJSON, all, func(w io.Writer) {
-				if len(all) == 0 {
-					a.say("No gateway yet. Next: hermes-connector enroll NAME")
-					return
-				}
-				gatewayTable(w, all)
-			})
-		})
-	}
-	return c
+	return listing(a, &cobra.Command{Use: "list", Short: "List all gateways", Args: cobra.NoArgs}, list[manage.Gateway]{
+		fetch: func(ctx context.Context, client *admin.Client, _ []string) ([]manage.Gateway, error) {
+			return client.Gateways(ctx)
+		},
+		none: "No gateway yet. Next: hermes-connector enroll NAME",
+		head: gatewayHead(), row: gatewayRow,
+	})
 }
 
-func gatewayTable(w io.Writer, all []manage.Gateway) {
-	rows := [][]string{{"GATEWAY", "INSTANCE", "TENANT", "STATE", "CREATED", "LAST SEEN", "SECRETS"}}
-	now := time.Now()
-	for _, g := range all {
-		rows = append(rows, []string{
-			string(g.ID), string(g.Instance), string(g.Tenant), string(g.State),
-			g.CreatedAt.Local().Format(time.DateOnly), ago(g.LastSeenAt, now), strconv.Itoa(g.Secrets),
-		})
+func gatewayHead() []string {
+	return []string{"GATEWAY", "INSTANCE", "TENANT", "STATE", "CREATED", "LAST SEEN", "SECRETS"}
+}
+
+func gatewayRow(g manage.Gateway) []string {
+	return []string{
+		string(g.ID), string(g.Instance), string(g.Tenant), string(g.State),
+		g.CreatedAt.Local().Format(time.DateOnly), ago(g.LastSeenAt, time.Now()), strconv.Itoa(g.Secrets),
 	}
-	table(w, rows)
 }
 
 // named is a command with one gateway's name as its argument.
@@ -130,7 +169,7 @@ func (a *app) gatewayShow() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return a.print(asJSON, g, func(w io.Writer) { gatewayTable(w, []manage.Gateway{g}) })
+		return a.print(asJSON, g, func(w io.Writer) { table(w, [][]string{gatewayHead(), gatewayRow(g)}) })
 	})
 }
 
@@ -156,6 +195,33 @@ func (a *app) gatewayRevoke() *cobra.Command {
 				_, _ = fmt.Fprintf(w, "✓ gateway %s is revoked\n", g.ID)
 			})
 		})
+}
+
+func (a *app) gatewayIdentity() *cobra.Command {
+	var revoke bool
+	c := a.named("identity", "Make a new identity URL, with which a gateway gets credentials at every start; the former one dies",
+		func(c *cobra.Command, client *admin.Client, asJSON bool, n manage.Named) error {
+			if revoke {
+				moved, err := client.DropIdentity(c.Context(), n)
+				if err != nil {
+					return err
+				}
+				return a.print(asJSON, moved, func(w io.Writer) {
+					_, _ = fmt.Fprintf(w, "✓ the identity URL of %s is revoked; the credentials its gateway has stay good\n", moved.Instance)
+				})
+			}
+			u, err := client.Identity(c.Context(), n)
+			if err != nil {
+				return err
+			}
+			return a.print(asJSON, u, func(w io.Writer) {
+				a.say("✓ a new identity URL for %s (tenant %s). Put this line into ~/.hermes/.env on its machine:", u.Instance, u.Tenant)
+				_, _ = fmt.Fprintln(w, u.EnvLine())
+				a.say("It is a secret, and not shown again. Gateways older than August 2026 do not know it.")
+			})
+		})
+	c.Flags().BoolVar(&revoke, "revoke", false, "make none, and end the one there is")
+	return c
 }
 
 // cut splits "platform:user".

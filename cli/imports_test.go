@@ -33,12 +33,19 @@ var mayImport = map[string]string{
 	"relay/session":          "relay relay/wire",
 	"relay/hub": "relay relay/wire relay/gate relay/bus relay/delivery relay/link relay/session relay/sessionkey" +
 		" platforms store vault",
-	"relay/manage": "relay relay/token relay/link relay/gate relay/bus platforms store",
-	"relay/server": "relay relay/* platforms store",
-	"cli/config":   "relay platforms",
-	"cli":          "relay relay/* platforms platforms/* store vault cli/*",
-	"cli/*":        "relay relay/* platforms platforms/* store vault cli/*",
-	".":            "cli",
+	"relay/limit":    "",
+	"relay/guard":    "",
+	"relay/wake":     "relay relay/guard store",
+	"relay/identity": "relay store",
+	"relay/manage":   "relay relay/token relay/link relay/gate relay/bus relay/identity platforms store",
+	"relay/api":      "relay relay/token relay/identity relay/limit relay/manage store",
+	"relay/metrics":  "relay relay/manage platforms store",
+	"store/backup":   "store",
+	"relay/server":   "relay relay/* platforms store",
+	"cli/config":     "relay platforms",
+	"cli":            "relay relay/* platforms platforms/* store store/* vault cli/*",
+	"cli/*":          "relay relay/* platforms platforms/* store store/* vault cli/*",
+	".":              "cli",
 }
 
 func TestImportDirection(t *testing.T) {

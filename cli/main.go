@@ -102,8 +102,9 @@ func newRoot(a *app) *cobra.Command {
 	root.AddCommand(
 		newServeCmd(a), newDemoCmd(a),
 		newEnrollCmd(a), newGatewayCmd(a),
-		newLinkCmd(a), newBindCmd(a), newUnbindCmd(a), newScopeCmd(a), newPrincipalCmd(a), newPolicyCmd(a),
-		newCheckCmd(a), newStatusCmd(a), newExplainCmd(a), newBufferCmd(a), newVersionCmd(a),
+		newLinkCmd(a), newBindCmd(a), newUnbindCmd(a), newDMDefaultCmd(a),
+		newScopeCmd(a), newRouteCmd(a), newPrincipalCmd(a), newPolicyCmd(a), newAuditCmd(a),
+		newBackupCmd(a), newRestoreCmd(a), newCheckCmd(a), newStatusCmd(a), newExplainCmd(a), newBufferCmd(a), newVersionCmd(a),
 	)
 	return root
 }

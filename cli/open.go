@@ -14,6 +14,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/cli/config"
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay/bus"
+	"github.com/hermes-connector/hermes-connector/relay/guard"
 	"github.com/hermes-connector/hermes-connector/relay/link"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
 	"github.com/hermes-connector/hermes-connector/relay/token"
@@ -25,9 +26,9 @@ func (a *app) config() (*config.Config, error) {
 	return config.Load(config.Source{Path: a.configPath, Env: a.env, Kinds: kinds()})
 }
 
-// openStore opens the database and the vault in it, and makes them at the first start. The
-// caller closes the database.
-func openStore(ctx context.Context, cfg *config.Config, log *slog.Logger) (*store.DB, *vault.Vault, error) {
+// openStore opens the database and the vault in it, and makes them at the first start. A server
+// has it compacted first, a single command does not take that time. The caller closes the database.
+func openStore(ctx context.Context, cfg *config.Config, server bool, log *slog.Logger) (*store.DB, *vault.Vault, error) {
 	if err := os.MkdirAll(cfg.DataDir, 0o700); err != nil {
 		return nil, nil, fmt.Errorf("data folder: %w", err)
 	}
@@ -35,7 +36,8 @@ func openStore(ctx context.Context, cfg *config.Config, log *slog.Logger) (*stor
 		Limits: store.Limits{
 			MaxEntries: cfg.Delivery.MaxEntries, MaxBytes: cfg.Delivery.MaxBytes, MaxAge: cfg.Delivery.MaxAge,
 		},
-		Log: log,
+		Compact: server,
+		Log:     log,
 	})
 	if err != nil {
 		return nil, nil, err
@@ -73,9 +75,16 @@ func openBots(cfg *config.Config, log *slog.Logger) ([]platforms.Platform, error
 }
 
 // settings are what a Service is told of the configuration when the server listens, or would
-// listen, on addr.
-func settings(cfg *config.Config, addr string, bots []platforms.Platform) manage.Settings {
-	return manage.Settings{Version: version(), URL: cfg.URL(addr), Bots: bots, Platforms: kindNames()}
+// listen, on addr. g judges wake URLs.
+func settings(cfg *config.Config, addr string, bots []platforms.Platform, g *guard.Guard) manage.Settings {
+	return manage.Settings{
+		Version: version(), URL: cfg.URL(addr), Bots: bots, Platforms: kindNames(),
+		IdentityURLs: cfg.Identity.Mode == config.IdentityNone,
+		CheckWake: func(raw string) error {
+			_, err := g.CheckURL(raw)
+			return err
+		},
+	}
 }
 
 // withClient calls do with a client of the running server or, when none runs, of the database
@@ -97,7 +106,7 @@ func (a *app) withClient(ctx context.Context, do func(*admin.Client) error) (err
 	if err != nil {
 		return err
 	}
-	db, v, err := openStore(ctx, cfg, quiet)
+	db, v, err := openStore(ctx, cfg, false, quiet)
 	if errors.Is(err, store.ErrLocked) {
 		return fmt.Errorf("%w %s and does not answer on its admin socket: it is starting, stopping or stuck; try again in a moment",
 			store.ErrLocked, cfg.Database())
@@ -108,7 +117,7 @@ func (a *app) withClient(ctx context.Context, do func(*admin.Client) error) (err
 	defer func() { err = errors.Join(err, db.Close()) }()
 	return do(admin.Local(manage.New(
 		db, token.NewAuthority(db, v, time.Now), link.NewDesk(db, v, time.Now), v, &bus.Bus{}, nil,
-		settings(cfg, cfg.Listen, bots),
+		settings(cfg, cfg.Listen, bots, newGuard(cfg, nil)),
 	)))
 }
 

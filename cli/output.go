@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -9,6 +10,9 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/hermes-connector/hermes-connector/cli/admin"
+	"github.com/hermes-connector/hermes-connector/relay/manage"
 )
 
 // jsonFlag adds --json to c.
@@ -40,6 +44,47 @@ func table(w io.Writer, rows [][]string) {
 		_, _ = fmt.Fprintln(t, strings.Join(r, "\t"))
 	}
 	_ = t.Flush()
+}
+
+// list is what a command that lists things asks for, and how it shows them.
+type list[T any] struct {
+	fetch func(ctx context.Context, client *admin.Client, args []string) ([]T, error)
+	none  string // said when there is nothing
+	head  []string
+	row   func(T) []string
+}
+
+// listing makes c a command that prints a list, as a table or as JSON.
+func listing[T any](a *app, c *cobra.Command, l list[T]) *cobra.Command {
+	asJSON := jsonFlag(c)
+	c.RunE = func(cmd *cobra.Command, args []string) error {
+		return a.withClient(cmd.Context(), func(client *admin.Client) error {
+			all, err := l.fetch(cmd.Context(), client, args)
+			if err != nil {
+				return err
+			}
+			return a.print(*asJSON, all, func(w io.Writer) {
+				if len(all) == 0 {
+					a.say("%s", l.none)
+					return
+				}
+				rows := [][]string{l.head}
+				for _, v := range all {
+					rows = append(rows, l.row(v))
+				}
+				table(w, rows)
+			})
+		})
+	}
+	return c
+}
+
+// optionalName is the argument of a command that may name one gateway.
+func optionalName(args []string) (n manage.Named) {
+	if len(args) > 0 {
+		n.Name = args[0]
+	}
+	return n
 }
 
 // ago renders a time as the distance from now, or "-" for none.

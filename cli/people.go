@@ -19,7 +19,7 @@ import (
 
 func newLinkCmd(a *app) *cobra.Command {
 	return a.named("link", "A code that binds whoever sends it to the bot", func(c *cobra.Command, client *admin.Client, asJSON bool, n manage.Named) error {
-		l, err := client.Link(c.Context(), n)
+		l, err := client.Link(c.Context(), manage.LinkFor{Name: n.Name})
 		if err != nil {
 			return err
 		}
@@ -46,6 +46,13 @@ func newUnbindCmd(a *app) *cobra.Command {
 	return a.binding("unbind", "Undo bind, or a code that was used", "no longer reach",
 		func(c *cobra.Command, client *admin.Client, b manage.Bind) (manage.Binding, error) {
 			return client.Unbind(c.Context(), b)
+		})
+}
+
+func newDMDefaultCmd(a *app) *cobra.Command {
+	return a.binding("dm-default", "Of several gateways of a person, let this one get the direct messages", "written directly now reach",
+		func(c *cobra.Command, client *admin.Client, b manage.Bind) (manage.Binding, error) {
+			return client.SetDMDefault(c.Context(), b)
 		})
 }
 

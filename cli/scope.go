@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"time"
@@ -62,35 +63,19 @@ func spellChat(g manage.Grant) string {
 }
 
 func (a *app) scopeList() *cobra.Command {
-	c := &cobra.Command{
+	return listing(a, &cobra.Command{
 		Use: "list [NAME]", Short: "List granted chats", Args: cobra.MaximumNArgs(1), ValidArgsFunction: a.completeGateways,
-	}
-	asJSON := jsonFlag(c)
-	c.RunE = func(cmd *cobra.Command, args []string) error {
-		var n manage.Named
-		if len(args) > 0 {
-			n.Name = args[0]
-		}
-		return a.withClient(cmd.Context(), func(client *admin.Client) error {
-			all, err := client.Scopes(cmd.Context(), n)
-			if err != nil {
-				return err
+	}, list[manage.Grant]{
+		fetch: func(ctx context.Context, client *admin.Client, args []string) ([]manage.Grant, error) {
+			return client.Scopes(ctx, optionalName(args))
+		},
+		none: "No chat is granted. Direct messages need none; for a group: hermes-connector scope claim NAME PLATFORM CHAT",
+		head: []string{"PLATFORM", "SCOPE", "CHAT", "INSTANCE", "TENANT", "SINCE"},
+		row: func(g manage.Grant) []string {
+			return []string{
+				string(g.Platform), dash(g.Scope), dash(g.Chat), string(g.Instance), string(g.Tenant),
+				g.GrantedAt.Local().Format(time.DateOnly),
 			}
-			return a.print(*asJSON, all, func(w io.Writer) {
-				if len(all) == 0 {
-					a.say("No chat is granted. Direct messages need none; for a group: hermes-connector scope claim NAME PLATFORM CHAT")
-					return
-				}
-				rows := [][]string{{"PLATFORM", "SCOPE", "CHAT", "INSTANCE", "TENANT", "SINCE"}}
-				for _, g := range all {
-					rows = append(rows, []string{
-						string(g.Platform), dash(g.Scope), dash(g.Chat), string(g.Instance), string(g.Tenant),
-						g.GrantedAt.Local().Format(time.DateOnly),
-					})
-				}
-				table(w, rows)
-			})
-		})
-	}
-	return c
+		},
+	})
 }

@@ -2,33 +2,22 @@ package cli
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"net"
-	"net/http"
 	"os"
 	"os/signal"
 	"sync"
 	"syscall"
-	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/hermes-connector/hermes-connector/cli/admin"
 	"github.com/hermes-connector/hermes-connector/cli/config"
-	"github.com/hermes-connector/hermes-connector/platforms"
-	"github.com/hermes-connector/hermes-connector/relay/bus"
-	"github.com/hermes-connector/hermes-connector/relay/delivery"
-	"github.com/hermes-connector/hermes-connector/relay/hub"
-	"github.com/hermes-connector/hermes-connector/relay/link"
-	"github.com/hermes-connector/hermes-connector/relay/manage"
 	"github.com/hermes-connector/hermes-connector/relay/server"
-	"github.com/hermes-connector/hermes-connector/relay/session"
-	"github.com/hermes-connector/hermes-connector/relay/token"
 	"github.com/hermes-connector/hermes-connector/store"
-	"github.com/hermes-connector/hermes-connector/vault"
 )
 
 func newServeCmd(a *app) *cobra.Command {
@@ -83,71 +72,50 @@ func serve(ctx, hurry context.Context, cfg *config.Config, stdout io.Writer, log
 	if err != nil {
 		return err
 	}
-	db, v, err := openStore(ctx, cfg, log)
+	db, v, err := openStore(ctx, cfg, true, log)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
 
-	l, err := net.Listen("tcp", cfg.Listen)
+	l, err := listen(cfg, log)
 	if err != nil {
-		return fmt.Errorf("listen: %w", err)
+		return err
 	}
-	socket, err := admin.Listen(ctx, cfg.Socket())
+	core, err := newCore(cfg, db, v, bots, l.Addr(), log)
 	if err != nil {
 		return errors.Join(err, l.Close())
 	}
-	core := newCore(cfg, db, v, bots, log)
-	operator := &http.Server{
-		Handler:           admin.Handler(core.service(cfg, l.Addr().String(), bots)),
-		ReadHeaderTimeout: 10 * time.Second,
-		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+	if err := core.openMetrics(cfg, log); err != nil {
+		return errors.Join(err, l.Close())
 	}
-	var wg sync.WaitGroup
-	defer wg.Wait()
-	wg.Go(func() {
-		if err := operator.Serve(socket); !errors.Is(err, http.ErrServerClosed) {
-			log.Error("admin socket closed; the command line cannot reach the server", "err", err)
-		}
-	})
-	defer func() { _ = operator.Close() }() // removes the socket
-
-	if _, err := fmt.Fprintf(stdout, "listening on http://%s\n", l.Addr()); err != nil {
+	if err := core.openOperator(ctx, cfg, log); err != nil {
+		return errors.Join(err, l.Close())
+	}
+	if _, err := fmt.Fprintf(stdout, "listening on %s://%s\n", cfg.Scheme(), l.Addr()); err != nil {
 		return errors.Join(fmt.Errorf("stdout: %w", err), l.Close())
 	}
 	advise(ctx, cfg, db, log)
-	return core.server.Run(ctx, hurry, l)
+	return core.run(ctx, hurry, l)
 }
 
-// core is the running part of the connector, wired.
-type core struct {
-	db     *store.DB
-	vault  *vault.Vault
-	auth   *token.Authority
-	desk   *link.Desk
-	bus    *bus.Bus
-	hub    *hub.Hub
-	server *server.Server
-}
-
-func newCore(cfg *config.Config, db *store.DB, v *vault.Vault, bots []platforms.Platform, log *slog.Logger) *core {
-	c := &core{
-		db: db, vault: v, bus: &bus.Bus{},
-		auth: token.NewAuthority(db, v, time.Now),
-		desk: link.NewDesk(db, v, time.Now),
+// listen opens the door, with TLS when there is a certificate.
+func listen(cfg *config.Config, log *slog.Logger) (net.Listener, error) {
+	var certificates *tls.Config
+	if cfg.TLS.On() {
+		var err error
+		if certificates, err = server.Certificates(cfg.TLS.CertFile, cfg.TLS.KeyFile, log); err != nil {
+			return nil, err
+		}
 	}
-	c.hub = hub.New(db, c.desk, c.bus, bots, hub.Options{
-		Delivery: delivery.Options{Window: cfg.Delivery.Window, Log: log},
-		Session:  session.Options{},
-		Log:      log,
-	})
-	c.server = server.New(c.hub, c.auth, server.Options{Log: log, TrustedProxies: cfg.TrustedProxies})
-	return c
-}
-
-// service is what the operator's commands talk to when the server listens on addr.
-func (c *core) service(cfg *config.Config, addr string, bots []platforms.Platform) *manage.Service {
-	return manage.New(c.db, c.auth, c.desk, c.vault, c.bus, c.hub, settings(cfg, addr, bots))
+	l, err := net.Listen("tcp", cfg.Listen)
+	if err != nil {
+		return nil, fmt.Errorf("listen: %w", err)
+	}
+	if certificates != nil {
+		l = tls.NewListener(l, certificates)
+	}
+	return l, nil
 }
 
 // advise says what is missing and what to type next.

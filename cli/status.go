@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"strconv"
@@ -11,6 +12,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/cli/admin"
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/gate"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
 )
 
@@ -49,6 +51,9 @@ func statusTable(w io.Writer, st manage.Status, now time.Time) {
 		head = "✗ not ready"
 	}
 	_, _ = fmt.Fprintf(w, "hermes-connector %s  %s\n\n", st.Version, head)
+	for _, warning := range st.Warnings {
+		_, _ = fmt.Fprintf(w, "!  %s\n\n", warning)
+	}
 	if len(st.Bots) == 0 {
 		_, _ = fmt.Fprintln(w, "No bot is configured. Next: a [[bots]] table in connector.toml, see hermes-connector check --help")
 	} else {
@@ -92,32 +97,21 @@ func newExplainCmd(a *app) *cobra.Command {
 		Use: "explain [EVENT]", Short: "Show why messages went where they went", Args: cobra.MaximumNArgs(1),
 		Long: "Shows what the running server decided about the newest events, or about one: who got it, or why nobody did.",
 	})
-	asJSON := jsonFlag(c)
-	c.RunE = func(cmd *cobra.Command, args []string) error {
-		var e manage.Explain
-		if len(args) > 0 {
-			e.Event = relay.EventID(args[0])
-		}
-		return a.withClient(cmd.Context(), func(client *admin.Client) error {
-			all, err := client.Explain(cmd.Context(), e)
-			if err != nil {
-				return err
+	return listing(a, c, list[gate.Decision]{
+		fetch: func(ctx context.Context, client *admin.Client, args []string) ([]gate.Decision, error) {
+			var e manage.Explain
+			if len(args) > 0 {
+				e.Event = relay.EventID(args[0])
 			}
-			return a.print(*asJSON, all, func(w io.Writer) {
-				if len(all) == 0 {
-					a.say("No event since the server started.")
-					return
-				}
-				rows := [][]string{{"AT", "BOT", "EVENT", "CHAT", "USER", "INSTANCE", "REASON"}}
-				for _, d := range all {
-					rows = append(rows, []string{
-						d.At.Local().Format(time.TimeOnly), d.Bot.String(), string(d.Event), string(d.Chat), dash(d.User),
-						dash(d.Instance), string(d.Reason),
-					})
-				}
-				table(w, rows)
-			})
-		})
-	}
-	return c
+			return client.Explain(ctx, e)
+		},
+		none: "No event since the server started.",
+		head: []string{"AT", "BOT", "EVENT", "CHAT", "USER", "INSTANCE", "REASON"},
+		row: func(d gate.Decision) []string {
+			return []string{
+				d.At.Local().Format(time.TimeOnly), d.Bot.String(), string(d.Event), string(d.Chat), dash(d.User),
+				dash(d.Instance), string(d.Reason),
+			}
+		},
+	})
 }

@@ -69,6 +69,12 @@ type (
 	Roster interface {
 		CanSee(ctx context.Context, place relay.Place, user relay.UserID) (bool, error)
 	}
+	// Manager knows who decides who reads a chat, by the network's own word: its administrators, not
+	// everyone who may write there. A place with an empty chat is the whole scope. A direct chat has
+	// no manager. An error means not known, which is no. Nothing is cached.
+	Manager interface {
+		CanManage(ctx context.Context, place relay.Place, user relay.UserID) (bool, error)
+	}
 	// DirectChats tells whose direct-message chat with the bot an id names, from the id alone.
 	DirectChats interface {
 		DirectUser(chat relay.ChatID) (relay.UserID, bool)
@@ -95,7 +101,7 @@ type (
 	}
 	// CommandRegistrar shows the gateways' commands to people. The platform compares, debounces and
 	// paces; the call does not block. manifest is the union over all gateways, each command as the
-	// gateway wrote it, in order of name.
+	// gateway wrote it; where the network takes only so many, the first count.
 	CommandRegistrar interface {
 		SetCommands(manifest []json.RawMessage)
 	}

@@ -66,13 +66,15 @@ func (db *DB) Accept(ctx context.Context, a Accept) (AcceptOutcome, error) {
 		return AcceptOutcome{}, fmt.Errorf("accept for %s: %w", a.Bot, err)
 	}
 	var out AcceptOutcome
+	var bad []badMark
 	o := &op{size: size, grows: true, fn: func(t *tx) (err error) {
-		out, err = t.accept(a, items, db.limits, now)
+		out, bad, err = t.accept(a, items, db.limits, now)
 		return err
 	}}
 	if err := db.w.queue.do(ctx, o); err != nil {
 		return AcceptOutcome{}, fmt.Errorf("accept for %s: %w", a.Bot, err)
 	}
+	db.report(bad)
 	return out, nil
 }
 
@@ -97,26 +99,34 @@ func prepareItems(a Accept, now time.Time) (out []prepared, size int, err error)
 	return out, size, nil
 }
 
-func (t *tx) accept(a Accept, items []prepared, m Limits, now time.Time) (AcceptOutcome, error) {
-	out := AcceptOutcome{Items: make([]ItemOutcome, len(items))}
+// accept is Accept's transaction. bad are the damaged seen marks it met and removed.
+func (t *tx) accept(a Accept, items []prepared, m Limits, now time.Time) (out AcceptOutcome, bad []badMark, err error) {
+	out.Items = make([]ItemOutcome, len(items))
 	for _, q := range a.Quarantine {
 		if err := t.quarantine(q); err != nil {
-			return out, err
+			return out, nil, err
 		}
 	}
 	for n, p := range items {
-		if isSeen(t.Tx, p.mark) {
+		seen, spoilt := isSeen(t.Tx, p.mark)
+		for _, m := range spoilt {
+			if err := t.del(m.day, m.key); err != nil {
+				return out, nil, err
+			}
+		}
+		bad = append(bad, spoilt...)
+		if seen {
 			out.Items[n].Duplicate = true
 			continue
 		}
 		if err := t.mark(p.mark, now); err != nil {
-			return out, err
+			return out, nil, err
 		}
 		out.Items[n].Buffers = make([]relay.BufferID, len(p.item.Deliveries))
 		for d, delivery := range p.item.Deliveries {
 			id, overflowed, err := t.deliver(a.Bot, p, delivery, m, now)
 			if err != nil {
-				return out, err
+				return out, nil, err
 			}
 			out.Items[n].Buffers[d] = id
 			if overflowed > 0 {
@@ -127,7 +137,7 @@ func (t *tx) accept(a Accept, items []prepared, m Limits, now time.Time) (Accept
 			}
 		}
 	}
-	return out, t.setCursor(a.Bot, a.Cursor)
+	return out, bad, t.setCursor(a.Bot, a.Cursor)
 }
 
 // deliver stores one delivery. The id is zero when the instance is not there or the delivery is oversize.

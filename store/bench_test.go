@@ -1,9 +1,11 @@
 package store
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -115,22 +117,101 @@ func BenchmarkDrain10k(b *testing.B) {
 	}
 }
 
-// BenchmarkMessage is one message as at one per second: accepted, read, dropped.
+// BenchmarkMessage is the life of a message: accepted, read, dropped. One producer is what one
+// message per second costs, for then nobody shares a commit.
 func BenchmarkMessage(b *testing.B) {
-	db := openTest(b, Options{})
-	enroll(b, db, "inst")
-	written := bytesWritten()
-	b.ResetTimer()
-	for n := range b.N {
-		a := acceptFor(event(strconv.Itoa(1_000_000_000+n), 1024), "inst")
-		a.Cursor = strconv.AppendInt(nil, int64(n), 10)
-		out, err := db.Accept(b.Context(), a)
-		if err != nil {
-			b.Fatal(err)
-		}
-		if err := db.DropDelivery(b.Context(), "inst", out.Items[0].Buffers[0]); err != nil {
-			b.Fatal(err)
-		}
+	for _, producers := range []int{1, 64} {
+		b.Run(fmt.Sprintf("producers=%d", producers), func(b *testing.B) {
+			db := openTest(b, Options{})
+			for p := range min(producers, 4) {
+				enroll(b, db, relay.InstanceID(fmt.Sprintf("inst%d", p)))
+			}
+			written, before := bytesWritten(), db.Stats()
+			var next atomic.Int64
+			var wg sync.WaitGroup
+			b.ResetTimer()
+			for p := range producers {
+				wg.Go(func() {
+					inst := relay.InstanceID(fmt.Sprintf("inst%d", p%4))
+					for n := next.Add(1); n <= int64(b.N); n = next.Add(1) {
+						if err := live(b, db, inst, n); err != nil {
+							b.Error(err)
+							return
+						}
+					}
+				})
+			}
+			wg.Wait()
+			b.StopTimer()
+			after := db.Stats()
+			b.ReportMetric(float64(after.Commits-before.Commits)/float64(b.N), "commits/op")
+			b.ReportMetric(float64(bytesWritten()-written)/float64(b.N)/1024, "KiB-written/op")
+		})
 	}
-	b.ReportMetric(float64(bytesWritten()-written)/float64(b.N)/1024, "KiB-written/op")
+}
+
+// live has inst accept and drop an event of 1 KiB.
+func live(t testing.TB, db *DB, inst relay.InstanceID, n int64) error {
+	a := acceptFor(event(strconv.FormatInt(1_000_000_000+n, 10), 1024), inst)
+	a.Bot.ID = relay.BotID(inst)
+	a.Cursor = strconv.AppendInt(nil, n, 10)
+	out, err := db.Accept(ctxOf(t), a)
+	if err != nil {
+		return err
+	}
+	return db.DropDelivery(ctxOf(t), inst, out.Items[0].Buffers[0])
+}
+
+// BenchmarkAcceptDuringBackup is how long an Accept takes at one every 2 ms, on a file of 128 MiB
+// that is being backed up to a disk, again and again, and beside it when it is not.
+func BenchmarkAcceptDuringBackup(b *testing.B) {
+	db := openTest(b, Options{Limits: Limits{MaxBytes: 1 << 40}})
+	enroll(b, db, "inst")
+	for n := range 128 {
+		acceptOne(b, db, event(fmt.Sprint("big", n), 1<<20), "inst")
+	}
+	var events int64
+	for _, busy := range []bool{false, true} {
+		b.Run(fmt.Sprintf("backup=%v", busy), func(b *testing.B) {
+			ctx, cancel := context.WithCancel(b.Context())
+			backups := 0
+			var wg sync.WaitGroup
+			if busy {
+				wg.Go(func() {
+					for ; ctx.Err() == nil; backups++ {
+						f, err := os.Create(filepath.Join(b.TempDir(), "backup"))
+						if err != nil {
+							b.Error(err)
+							return
+						}
+						if _, err := db.Backup(ctx, f); err != nil && ctx.Err() == nil {
+							b.Error(err)
+						}
+						_ = f.Close()
+					}
+				})
+			}
+			tick := time.NewTicker(2 * time.Millisecond)
+			defer tick.Stop()
+			took := make([]time.Duration, 0, b.N)
+			b.ResetTimer()
+			for range b.N {
+				<-tick.C
+				events++
+				began := time.Now()
+				if err := live(b, db, "inst", events); err != nil {
+					b.Fatal(err)
+				}
+				took = append(took, time.Since(began))
+			}
+			b.StopTimer()
+			cancel()
+			wg.Wait()
+			slices.Sort(took)
+			b.ReportMetric(float64(took[len(took)/2].Microseconds())/1000, "ms-p50")
+			b.ReportMetric(float64(took[len(took)*99/100].Microseconds())/1000, "ms-p99")
+			b.ReportMetric(float64(took[len(took)-1].Microseconds())/1000, "ms-max")
+			b.ReportMetric(float64(backups), "backups")
+		})
+	}
 }

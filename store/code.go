@@ -51,6 +51,7 @@ func (db *DB) RedeemLinkCode(ctx context.Context, mac []byte, by Person, dm rela
 		}
 		c.RedeemedBy = &by
 		out = c
+		t.concerns(c.Tenant, c.Instance, "")
 		b := Binding{Platform: by.Platform, User: by.User, Instance: c.Instance, DMChat: dm}
 		if err := t.bind(b, now); err != nil {
 			return err

@@ -91,6 +91,18 @@ func TestTornCommitIsAsIfItNeverWas(t *testing.T) {
 	acceptOne(t, db, event("last", 700), "i1")
 	after, updated := read(t, path), laneOf(t, db, "i1")
 
+	want := map[string]string{"complete": updated, "data pages only": old, "half of the data pages": old, "the meta page was half written": old}
+	for name, content := range stoppedIn(before, after) {
+		t.Run(name, func(t *testing.T) {
+			if got := laneOf(t, openCopy(t, content), "i1"); got != want[name] {
+				t.Errorf("got %s, want %s", got, want[name])
+			}
+		})
+	}
+}
+
+// stoppedIn are the files a machine may find that stopped in the commit which made after of before.
+func stoppedIn(before, after []byte) map[string][]byte {
 	const metas = 2 * 4096
 	newest := 0 // which of the two meta pages the last commit wrote
 	if bytes.Equal(before[:4096], after[:4096]) {
@@ -102,20 +114,11 @@ func TestTornCommitIsAsIfItNeverWas(t *testing.T) {
 	half := slices.Clone(after)
 	copy(half[metas:], grown[metas:(metas+len(grown))/2])
 	copy(half[:metas], grown[:metas])
-	for name, tc := range map[string]struct {
-		content []byte
-		want    string
-	}{
-		"complete":                       {after, updated},
-		"data pages only":                {append(slices.Clone(before[:metas]), after[metas:]...), old},
-		"half of the data pages":         {half, old},
-		"the meta page was half written": {torn, old},
-	} {
-		t.Run(name, func(t *testing.T) {
-			if got := laneOf(t, openCopy(t, tc.content), "i1"); got != tc.want {
-				t.Errorf("got %s, want %s", got, tc.want)
-			}
-		})
+	return map[string][]byte{
+		"complete":                       after,
+		"data pages only":                append(slices.Clone(before[:metas]), after[metas:]...),
+		"half of the data pages":         half,
+		"the meta page was half written": torn,
 	}
 }
 

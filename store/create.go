@@ -19,14 +19,14 @@ func leftoverPattern(path string) string { return filepath.Base(path) + ".new-*"
 func create(path string, o Options) error {
 	dir := filepath.Dir(path)
 	// The other one may also have taken our unfinished file for a leftover.
-	if err := createIn(dir, path, o); err != nil && !exists(path) {
+	if err := createIn(path, o); err != nil && !exists(path) {
 		return err
 	}
 	return syncDir(dir)
 }
 
-func createIn(dir, path string, o Options) error {
-	f, err := os.CreateTemp(dir, leftoverPattern(path)) // mode 0600
+func createIn(path string, o Options) error {
+	f, err := tempFor(path)
 	if err != nil {
 		return err
 	}
@@ -46,7 +46,6 @@ func createIn(dir, path string, o Options) error {
 
 // fill makes an empty database of the file temp and syncs it.
 func fill(temp string, o Options) error {
-	o.OpenFile = nil
 	b, err := openBolt(temp, o)
 	if err != nil {
 		return err

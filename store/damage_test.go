@@ -34,6 +34,8 @@ func TestDamagedRecordIsNamed(t *testing.T) { // invariant 8
 		db.Claim(ctx, Grant{Platform: "loop", Chat: "c1", Instance: "i1"}),
 		db.PutLinkCode(ctx, []byte("mac"), LinkCode{Instance: "i1", ExpiresAt: time.Now().Add(time.Hour)}),
 		db.PutEnrollmentToken(ctx, []byte("mac"), EnrollmentToken{}),
+		db.PutIdentityCode(ctx, []byte("mac"), IdentityCode{Tenant: "home", Instance: "i1"}),
+		second(db.SetRoutes(ctx, "i1", "loop", []string{"k"})),
 		db.PutBlob(ctx, "blob", []byte("value")),
 		second(db.Accept(ctx, Accept{Bot: bot, Cursor: []byte("9")})),
 	} {
@@ -58,6 +60,8 @@ func TestDamagedRecordIsNamed(t *testing.T) { // invariant 8
 			_, _, err := db.Conversation(ctx, "i1", chat)
 			return err
 		}},
+		{bucketIdentity, []byte("mac"), func() error { return second(db.IdentityCode(ctx, []byte("mac"))) }},
+		{bucketRoutes, routeKey(Route{Platform: "loop", Key: "k", Instance: "i1"}), func() error { return second(db.Routes(ctx)) }},
 		{bucketGrants, grantKey("loop", "", "c1"), func() error {
 			_, _, err := db.GrantCovering(ctx, relay.Place{Platform: "loop", Chat: "c1"})
 			return err

@@ -92,7 +92,7 @@ func (t *tx) drop(i relay.InstanceID, b relay.BufferID) (bool, error) {
 		return false, err
 	}
 	if k, v := t.find(i, l, b); v != nil {
-		return true, t.remove(i, l, k, len(v))
+		return true, t.remove(i, l, k, v)
 	}
 	if k := t.findDead(i, b); k != nil {
 		return true, t.dropDead(i, l, k)
@@ -126,6 +126,7 @@ func (db *DB) RecordDeath(ctx context.Context, i relay.InstanceID, b relay.Buffe
 		}
 		value := seal(k, payload)
 		l.Bytes += int64(len(value) - len(v))
+		l.Sum ^= storedSum(value) ^ storedSum(v)
 		t.touch(i, l)
 		if err := t.putSealed(bucketEntries, k, value); err != nil {
 			return err

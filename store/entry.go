@@ -41,7 +41,7 @@ func (t *tx) bury(i relay.InstanceID, l *lane, k, value []byte, why DeadReason, 
 	// A copy: the memory under value moves when the bucket changes.
 	d := deadRecord{DiedAt: now, Reason: why, Size: len(value), Entry: append([]byte(nil), payload...)}
 	k = append([]byte(nil), k...)
-	if err := t.remove(i, l, k, d.Size); err != nil {
+	if err := t.remove(i, l, k, value); err != nil {
 		return err
 	}
 	return t.addDead(i, l, id, d)
@@ -53,7 +53,7 @@ func (t *tx) setAside(i relay.InstanceID, l *lane, k, value []byte, why error, n
 	q := Quarantined{
 		At: now, Err: fmt.Sprintf("entry %s of %s is damaged: %v", id, i, why), Raw: append([]byte(nil), value...),
 	}
-	if err := t.remove(i, l, append([]byte(nil), k...), len(value)); err != nil {
+	if err := t.remove(i, l, append([]byte(nil), k...), value); err != nil {
 		return err
 	}
 	return t.quarantine(q)

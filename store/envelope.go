@@ -15,7 +15,7 @@ import (
 //	4 bytes  CRC-32C over the key and the payload, big endian
 //	…        payload
 //
-// Seen marks have no payload and no envelope: they are all key.
+// Seen marks have no payload and no envelope, only the checksum: they are all key.
 const (
 	envelopeVersion = 1
 	envelopeSize    = 5
@@ -24,6 +24,14 @@ const (
 func checksum(key, payload []byte) uint32 {
 	table := crc32.MakeTable(crc32.Castagnoli)
 	return crc32.Update(crc32.Update(0, table, key), table, payload)
+}
+
+// storedSum is the checksum that stands in an envelope, whether or not it fits.
+func storedSum(value []byte) uint32 {
+	if len(value) < envelopeSize {
+		return 0
+	}
+	return binary.BigEndian.Uint32(value[1:])
 }
 
 // seal puts payload into an envelope for key.

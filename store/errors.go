@@ -11,12 +11,19 @@ var (
 	ErrExists = errors.New("already exists")
 	// ErrHeld: another instance holds the chat, or the scope it lies in. It names nothing about the holder.
 	ErrHeld = errors.New("another instance holds it")
+	// ErrForeign: it belongs to another tenant, or was made out to another gateway or instance.
+	ErrForeign = errors.New("made out to someone else")
+	// ErrReserved: a route of another tenant covers the place.
+	ErrReserved = errors.New("reserved by another tenant")
 	// ErrExpired: the code's time is over.
 	ErrExpired = errors.New("expired")
 	// ErrUsed: someone else has used the code.
 	ErrUsed = errors.New("already used")
 	// ErrFull: the file may not grow any more. What only deletes or rewrites still works.
 	ErrFull = errors.New("the database has reached its maximum size")
+	// ErrNoSpace: the disk is full. Nothing is stored until there is room on it again; that is
+	// noticed without help.
+	ErrNoSpace = errors.New("the disk is full")
 	// ErrFailed wraps the first commit error; nothing is accepted after it.
 	ErrFailed = errors.New("the database failed; the process must end")
 	// ErrLocked: another process has the file open.

@@ -3,6 +3,8 @@ package store
 import (
 	"context"
 	"fmt"
+	"slices"
+	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay"
 	bolt "go.etcd.io/bbolt"
@@ -15,6 +17,54 @@ import (
 // gateway's instance and tenant are taken from i, creation times that are zero are set.
 func (db *DB) Enroll(ctx context.Context, g Gateway, i Instance) error {
 	now := db.now()
+	if err := db.write(ctx, func(t *tx) error { return t.enroll(g, i, now) }); err != nil {
+		return fmt.Errorf("enroll: %w", err)
+	}
+	return nil
+}
+
+// EnrollByToken is Enroll with the enrollment token that has this HMAC. The token is marked used
+// in the same transaction, so that it enrolls one gateway, and is still good when that fails. The
+// tenant is the token's, and so is the wake URL when i has none. ErrNotFound: there is no such
+// token. ErrUsed, ErrExpired: it is not good any more. ErrForeign: it is not of tenant, where one
+// is given, or it was made out to another gateway or instance. ErrExists: as Enroll.
+func (db *DB) EnrollByToken(ctx context.Context, mac []byte, tenant relay.TenantID, g Gateway, i Instance) error {
+	now := db.now()
+	err := db.write(ctx, func(t *tx) error {
+		e, err := must[EnrollmentToken](t.Tx, bucketTokens, mac, "enrollment token")
+		if err != nil {
+			return err
+		}
+		switch {
+		case tenant != "" && tenant != e.Tenant:
+			return fmt.Errorf("enrollment token: of another tenant: %w", ErrForeign)
+		case e.Used:
+			return fmt.Errorf("enrollment token: %w", ErrUsed)
+		case !now.Before(e.ExpiresAt):
+			return fmt.Errorf("enrollment token: %w", ErrExpired)
+		case e.Gateway != "" && e.Gateway != g.ID:
+			return fmt.Errorf("enrollment token: for another gateway: %w", ErrForeign)
+		case e.Instance != "" && e.Instance != i.ID:
+			return fmt.Errorf("enrollment token: for another instance: %w", ErrForeign)
+		}
+		i := i // the op may run again
+		i.Tenant = e.Tenant
+		if i.WakeURL == "" {
+			i.WakeURL = e.WakeURL
+		}
+		if err := t.enroll(g, i, now); err != nil {
+			return err
+		}
+		e.Used = true
+		return t.put(bucketTokens, mac, e)
+	})
+	if err != nil {
+		return fmt.Errorf("enroll by token: %w", err)
+	}
+	return nil
+}
+
+func (t *tx) enroll(g Gateway, i Instance, now time.Time) error {
 	g.Instance, g.Tenant, g.Revoked = i.ID, i.Tenant, false
 	if g.CreatedAt.IsZero() {
 		g.CreatedAt = now
@@ -22,26 +72,49 @@ func (db *DB) Enroll(ctx context.Context, g Gateway, i Instance) error {
 	if i.CreatedAt.IsZero() {
 		i.CreatedAt = now
 	}
-	err := db.write(ctx, func(t *tx) error {
-		old, ok, err := load[Gateway](t.Tx, bucketGateways, key(g.ID))
-		if err != nil {
-			return err
-		}
-		if ok && !old.Revoked {
-			return fmt.Errorf("gateway %s: %w", g.ID, ErrExists)
-		}
-		if err := t.enrollInstance(i); err != nil {
-			return err
-		}
-		if !has(t.Tx, bucketTenants, key(i.Tenant)) {
-			if err := t.put(bucketTenants, key(i.Tenant), Tenant{ID: i.Tenant, CreatedAt: now}); err != nil {
-				return err
-			}
-		}
-		return t.put(bucketGateways, key(g.ID), g)
-	})
+	t.concerns(i.Tenant, i.ID, g.ID)
+	old, ok, err := load[Gateway](t.Tx, bucketGateways, key(g.ID))
 	if err != nil {
-		return fmt.Errorf("enroll: %w", err)
+		return err
+	}
+	if ok && !old.Revoked {
+		return fmt.Errorf("gateway %s: %w", g.ID, ErrExists)
+	}
+	if err := t.enrollInstance(i); err != nil {
+		return err
+	}
+	if !has(t.Tx, bucketTenants, key(i.Tenant)) {
+		if err := t.put(bucketTenants, key(i.Tenant), Tenant{ID: i.Tenant, CreatedAt: now}); err != nil {
+			return err
+		}
+	}
+	if err := t.put(bucketGateways, key(g.ID), g); err != nil || !g.Provisioned {
+		return err
+	}
+	return t.pruneProvisioned(i.ID)
+}
+
+// pruneProvisioned forgets the gateways of i that provisioned themselves, but for those that were
+// made or seen last.
+func (t *tx) pruneProvisioned(i relay.InstanceID) error {
+	var all []Gateway
+	for _, k := range keysUnder(t.Tx, bucketGateways, nil) {
+		g, ok, err := load[Gateway](t.Tx, bucketGateways, k) // a damaged one stays, to be named
+		if err == nil && ok && g.Instance == i && g.Provisioned {
+			all = append(all, g)
+		}
+	}
+	last := func(g Gateway) time.Time {
+		if g.LastSeenAt.After(g.CreatedAt) {
+			return g.LastSeenAt
+		}
+		return g.CreatedAt
+	}
+	slices.SortStableFunc(all, func(a, b Gateway) int { return last(b).Compare(last(a)) })
+	for _, g := range all[min(len(all), maxProvisioned):] {
+		if err := t.del(bucketGateways, key(g.ID)); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -66,6 +139,31 @@ func (t *tx) enrollInstance(i Instance) error {
 		t.touch(i.ID, l)
 	}
 	return t.put(bucketInstances, key(i.ID), i)
+}
+
+// NoteSeen notes that a gateway, and with it its instance, came or went at that time; woken ends
+// the instance's sleep. ErrNotFound: there is no such gateway.
+func (db *DB) NoteSeen(ctx context.Context, id relay.GatewayID, at time.Time, woken bool) error {
+	err := db.write(ctx, func(t *tx) error {
+		g, err := must[Gateway](t.Tx, bucketGateways, key(id), "gateway "+string(id))
+		if err != nil {
+			return err
+		}
+		i, err := must[Instance](t.Tx, bucketInstances, key(g.Instance), "instance "+string(g.Instance))
+		if err != nil {
+			return err
+		}
+		g.LastSeenAt, i.LastSeenAt = at, at
+		i.Asleep = i.Asleep && !woken
+		if err := t.put(bucketInstances, key(i.ID), i); err != nil {
+			return err
+		}
+		return t.put(bucketGateways, key(id), g)
+	})
+	if err != nil {
+		return fmt.Errorf("note seen: %w", err)
+	}
+	return nil
 }
 
 // Gateway is the record of id, also after its revocation. ErrNotFound: it was never enrolled.
@@ -113,9 +211,10 @@ func (db *DB) UpdateGateway(ctx context.Context, id relay.GatewayID, change func
 }
 
 // Revoke marks the gateway revoked and drops its secrets and delivery key. If no other live
-// gateway serves its instance, it drops the instance's bindings, grants, conversations and link
-// codes, moves its lane to the dead letters (DeadRemoved) and closes it, all in one transaction.
-// It returns the instance. Revoked before: the same answer. ErrNotFound: no such gateway.
+// gateway serves its instance, it drops the instance's bindings, grants, routes, conversations,
+// link and identity codes and unused enrollment tokens, moves its lane to the dead letters
+// (DeadRemoved) and closes it, all in one transaction. It returns the instance. Revoked before:
+// the same answer, and nothing changes. ErrNotFound: no such gateway.
 func (db *DB) Revoke(ctx context.Context, id relay.GatewayID) (relay.InstanceID, error) {
 	now := db.now()
 	var inst relay.InstanceID
@@ -125,21 +224,16 @@ func (db *DB) Revoke(ctx context.Context, id relay.GatewayID) (relay.InstanceID,
 			return err
 		}
 		inst = g.Instance
+		t.concerns(g.Tenant, g.Instance, g.ID)
 		if g.Revoked {
 			return nil
 		}
-		g.Revoked, g.Secrets, g.DeliveryKey = true, nil, nil
-		if err := t.put(bucketGateways, key(id), g); err != nil {
+		if err := t.revoke(g); err != nil {
 			return err
 		}
-		all, err := list[Gateway](t.Tx, bucketGateways, nil)
-		if err != nil {
+		others, err := t.liveGateways(inst)
+		if err != nil || len(others) > 0 {
 			return err
-		}
-		for _, other := range all {
-			if other.Instance == inst && !other.Revoked {
-				return nil
-			}
 		}
 		return t.strip(inst, now)
 	})
@@ -147,4 +241,46 @@ func (db *DB) Revoke(ctx context.Context, id relay.GatewayID) (relay.InstanceID,
 		return "", fmt.Errorf("revoke: %w", err)
 	}
 	return inst, nil
+}
+
+// RevokeInstance revokes every gateway of an instance, with all that Revoke does for the last one,
+// in one transaction, and returns the ids of those that were not revoked yet. Again: none, and
+// nothing changes but what was made out to the instance since. ErrNotFound: no such instance.
+func (db *DB) RevokeInstance(ctx context.Context, id relay.InstanceID) ([]relay.GatewayID, error) {
+	now := db.now()
+	var ids []relay.GatewayID
+	err := db.write(ctx, func(t *tx) error {
+		ids = nil
+		i, err := must[Instance](t.Tx, bucketInstances, key(id), "instance "+string(id))
+		if err != nil {
+			return err
+		}
+		t.concerns(i.Tenant, id, "")
+		live, err := t.liveGateways(id)
+		if err != nil {
+			return err
+		}
+		for _, g := range live {
+			if err := t.revoke(g); err != nil {
+				return err
+			}
+			ids = append(ids, g.ID)
+		}
+		return t.strip(id, now)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("revoke instance: %w", err)
+	}
+	return ids, nil
+}
+
+func (t *tx) revoke(g Gateway) error {
+	g.Revoked, g.Secrets, g.DeliveryKey = true, nil, nil
+	return t.put(bucketGateways, key(g.ID), g)
+}
+
+// liveGateways are the gateways of i that are not revoked, by id.
+func (t *tx) liveGateways(i relay.InstanceID) ([]Gateway, error) {
+	all, err := list[Gateway](t.Tx, bucketGateways, nil)
+	return slices.DeleteFunc(all, func(g Gateway) bool { return g.Instance != i || g.Revoked }), err
 }

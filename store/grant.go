@@ -14,6 +14,32 @@ import (
 // whole scope it lies in, or (when g is a whole scope) any chat in it. ErrNotFound: no such
 // instance, or it was revoked. A grant must name a scope, a chat, or both.
 func (db *DB) Claim(ctx context.Context, g Grant) error {
+	return db.claim(ctx, g, func(*tx, relay.TenantID) error { return nil })
+}
+
+// ClaimUnreserved is Claim for callers that may not override what other tenants reserved. parent
+// is the chat that g's is a thread of, or empty. ErrReserved: a route of another tenant names g's
+// chat, its parent or its scope.
+func (db *DB) ClaimUnreserved(ctx context.Context, g Grant, parent relay.ChatID) error {
+	return db.claim(ctx, g, func(t *tx, tenant relay.TenantID) error {
+		for _, k := range []string{string(g.Chat), string(parent), string(g.Scope)} {
+			if k == "" {
+				continue
+			}
+			taken, err := t.reserved(tenant, g.Platform, k)
+			if err != nil {
+				return err
+			}
+			if taken {
+				return ErrReserved
+			}
+		}
+		return nil
+	})
+}
+
+// claim stores g unless check, which is asked about the instance's tenant, refuses.
+func (db *DB) claim(ctx context.Context, g Grant, check func(*tx, relay.TenantID) error) error {
 	if g.Scope == "" && g.Chat == "" {
 		return errors.New("claim: neither a scope nor a chat is named")
 	}
@@ -27,6 +53,9 @@ func (db *DB) Claim(ctx context.Context, g Grant) error {
 		}
 		mine, err := claimable(t.Tx, g)
 		if err != nil || mine {
+			return err
+		}
+		if err := check(t, inst.Tenant); err != nil {
 			return err
 		}
 		g := g // the op may run again
@@ -119,25 +148,20 @@ func (db *DB) GrantCovering(ctx context.Context, place relay.Place) (g Grant, ok
 	return g, ok, nil
 }
 
-// GrantsOn lists the grants that name this chat in any scope, for callers that know no scope.
-func (db *DB) GrantsOn(ctx context.Context, p relay.PlatformID, c relay.ChatID) ([]Grant, error) {
-	return db.grants(ctx, prefix(p), func(g Grant) bool { return g.Chat == c })
-}
-
 // Grants lists all grants, by platform, scope and chat.
 func (db *DB) Grants(ctx context.Context) ([]Grant, error) {
-	return db.grants(ctx, nil, func(Grant) bool { return true })
+	return db.grants(ctx, func(Grant) bool { return true })
 }
 
 // GrantsTo lists the grants of one instance, by platform, scope and chat.
 func (db *DB) GrantsTo(ctx context.Context, i relay.InstanceID) ([]Grant, error) {
-	return db.grants(ctx, nil, func(g Grant) bool { return g.Instance == i })
+	return db.grants(ctx, func(g Grant) bool { return g.Instance == i })
 }
 
-func (db *DB) grants(ctx context.Context, pre []byte, keep func(Grant) bool) ([]Grant, error) {
+func (db *DB) grants(ctx context.Context, keep func(Grant) bool) ([]Grant, error) {
 	var out []Grant
 	err := db.w.read(ctx, func(t *bolt.Tx) error {
-		all, err := list[Grant](t, bucketGrants, pre)
+		all, err := list[Grant](t, bucketGrants, nil)
 		for _, g := range all {
 			if keep(g) {
 				out = append(out, g)

@@ -18,10 +18,11 @@ type bucket string
 // states and cursors then cost no page of their own. The entries and seen marks are appended
 // in key order.
 const (
-	bucketMeta          bucket = "meta"          // "schema" -> version
+	bucketMeta          bucket = "meta"          // "schema" -> version, "digest" -> digest
 	bucketBlobs         bucket = "blobs"         // name -> bytes, the vault's
 	bucketTenants       bucket = "tenants"       // tenant -> Tenant
 	bucketInstances     bucket = "instances"     // instance -> Instance
+	bucketCommands      bucket = "commands"      // instance|platform -> list of commands
 	bucketGateways      bucket = "gateways"      // gateway -> Gateway
 	bucketBindings      bucket = "bindings"      // platform|user|instance -> Binding
 	bucketBindingsTo    bucket = "bindings.to"   // instance|platform|user -> key in bindings
@@ -29,20 +30,23 @@ const (
 	bucketConversations bucket = "conversations" // instance|chat|platform|bot -> Conversation
 	bucketCodes         bucket = "codes"         // HMAC -> LinkCode
 	bucketTokens        bucket = "tokens"        // HMAC -> EnrollmentToken
+	bucketIdentity      bucket = "identity"      // HMAC -> IdentityCode; at most one per instance
+	bucketRoutes        bucket = "routes"        // platform|key|instance -> Route
+	bucketAudit         bucket = "audit"         // running number -> AuditEntry
 	bucketDead          bucket = "dead"          // instance|number of the death, epoch, seq -> deadRecord
 	bucketQuarantine    bucket = "quarantine"    // running number -> Quarantined
 	bucketCursors       bucket = "hot/cursors"   // platform|bot -> bytes
 	bucketLanes         bucket = "hot/lanes"     // instance -> lane
 	bucketEntries       bucket = "hot/entries"   // instance|seq -> entryRecord
-	seenPrefix                 = "hot/seen/"     // and the UTC day: platform|bot|event -> nothing
+	seenPrefix                 = "hot/seen/"     // and the UTC day: platform|bot|event -> checksum of the key
 )
 
 // buckets are those that always exist; the seen marks' come and go with the days.
 func buckets() []bucket {
 	return []bucket{
-		bucketMeta, bucketBlobs, bucketTenants, bucketInstances, bucketGateways, bucketBindings,
-		bucketBindingsTo, bucketGrants, bucketConversations, bucketCodes, bucketTokens, bucketDead,
-		bucketQuarantine, bucketCursors, bucketLanes, bucketEntries,
+		bucketMeta, bucketBlobs, bucketTenants, bucketInstances, bucketCommands, bucketGateways, bucketBindings,
+		bucketBindingsTo, bucketGrants, bucketConversations, bucketCodes, bucketTokens, bucketIdentity,
+		bucketRoutes, bucketAudit, bucketDead, bucketQuarantine, bucketCursors, bucketLanes, bucketEntries,
 	}
 }
 
@@ -101,6 +105,10 @@ func bindingToKey(p relay.PlatformID, u relay.UserID, i relay.InstanceID) []byte
 func grantKey(p relay.PlatformID, s relay.ScopeID, c relay.ChatID) []byte {
 	return key(p, string(s), string(c))
 }
+
+func routeKey(r Route) []byte { return key(r.Platform, r.Key, string(r.Instance)) }
+
+func commandsKey(i relay.InstanceID, p relay.PlatformID) []byte { return key(i, string(p)) }
 
 func conversationKey(c Conversation) []byte {
 	return key(c.Instance, string(c.Chat), string(c.Bot.Platform), string(c.Bot.ID))

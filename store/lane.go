@@ -20,8 +20,11 @@ type lane struct {
 	Last    uint64 `json:"last"`
 	Entries int    `json:"n"`
 	Bytes   int64  `json:"bytes"` // of the entries' stored records
-	Dead    int    `json:"dead"`
-	Deaths  uint64 `json:"deaths"` // running number of the newest dead letter
+	// Sum is the entries' checksums, bit by bit: a page of entries, or of lanes, that the disk has
+	// lost or mistaken for another shows by it.
+	Sum    uint32 `json:"sum"`
+	Dead   int    `json:"dead"`
+	Deaths uint64 `json:"deaths"` // running number of the newest dead letter
 	// Closed: the instance was revoked; nothing is appended until it is enrolled again.
 	Closed bool `json:"closed,omitempty"`
 }
@@ -54,7 +57,7 @@ func (t *tx) flush() error {
 			return err
 		}
 	}
-	return nil
+	return t.settle()
 }
 
 // newEpoch draws an epoch. It is never zero.
@@ -84,14 +87,17 @@ func (t *tx) append(i relay.InstanceID, l *lane, payload []byte) (relay.BufferID
 	l.Bytes += envelopeSize + int64(len(payload))
 	t.touch(i, l)
 	k := entryKey(i, id.Seq)
+	value := seal(k, payload)
+	l.Sum ^= storedSum(value)
 	t.appending(bucketEntries)
-	return id, t.putSealed(bucketEntries, k, seal(k, payload))
+	return id, t.putSealed(bucketEntries, k, value)
 }
 
-// remove deletes the entry under k, whose stored record has size bytes.
-func (t *tx) remove(i relay.InstanceID, l *lane, k []byte, size int) error {
+// remove deletes the entry under k, whose stored record is value.
+func (t *tx) remove(i relay.InstanceID, l *lane, k, value []byte) error {
 	l.Entries--
-	l.Bytes -= int64(size)
+	l.Bytes -= int64(len(value))
+	l.Sum ^= storedSum(value)
 	t.touch(i, l)
 	return t.del(bucketEntries, k)
 }

@@ -17,9 +17,11 @@ type Options struct {
 	MaxSize int64
 	// LockTimeout is how long Open waits for another process to let go of the file; 0 means 2 s.
 	LockTimeout time.Duration
-	Limits      Limits
-	Now         func() time.Time // nil means time.Now
-	Log         *slog.Logger     // nil means discard
+	// Compact makes Open shrink a file that is more than 16 MiB and more than twice its live data.
+	Compact bool
+	Limits  Limits
+	Now     func() time.Time // nil means time.Now
+	Log     *slog.Logger     // nil means discard
 	// OpenFile opens the database file; nil means os.OpenFile. Tests make the disk fail with it.
 	OpenFile func(path string, flag int, mode fs.FileMode) (*os.File, error)
 }
@@ -33,6 +35,7 @@ type Limits struct {
 }
 
 const (
+	maxProvisioned = 8    // gateways of one instance that provisioned themselves
 	maxDead        = 1000 // dead letters kept per instance
 	maxQuarantined = 1000 // payloads kept in quarantine
 	day            = 24 * time.Hour
@@ -86,12 +89,13 @@ func defaultMaxSize() int64 {
 }
 
 // initialMap is how much address space the file is mapped into at once. Growing past it makes
-// every reader and the writer wait for each other, so it is generous; it costs no memory.
-func initialMap() int {
+// the writer wait for every reader, so for a whole backup: on 64-bit hosts the file never does.
+// It costs no memory. On 32-bit ones, where address space is scarce, it may happen once.
+func (o Options) initialMap() int {
 	if strconv.IntSize == 32 {
 		return 256 << 20
 	}
-	return 1 << 30
+	return int(o.MaxSize)
 }
 
 // growStep is how much the file grows by. Each step costs one more sync.

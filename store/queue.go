@@ -23,8 +23,9 @@ type op struct {
 	// run more than once, each time on a fresh transaction, so whatever it sets outside itself
 	// it must set anew each time. When it returns an error nothing it wrote stays.
 	fn    func(*tx) error
-	size  int  // bytes it will write, about
-	grows bool // refused with ErrFull when the file is nearly full
+	size  int         // bytes it will write, about
+	grows bool        // refused with ErrFull when the file is nearly full
+	row   *AuditEntry // left in the audit list if fn changes something; nil for none
 
 	state atomic.Int32 // opQueued, then opBegun or opWithdrawn
 	err   error        // what fn said in the attempt under way; the writer's

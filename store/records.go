@@ -1,7 +1,6 @@
 package store
 
 import (
-	"encoding/json"
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay"
@@ -21,8 +20,6 @@ type Instance struct {
 	Principal Principal        `json:"principal,omitzero"`
 	// Relevance is what was declared, per platform. No row: bots off, address required.
 	Relevance map[relay.PlatformID]Relevance `json:"relevance,omitempty"`
-	// Commands are the manifest its gateway declared in its last hello, per platform.
-	Commands map[relay.PlatformID][]json.RawMessage `json:"commands,omitempty"`
 	// Asleep: the instance said going_idle and has not said hello since.
 	Asleep     bool      `json:"asleep,omitempty"`
 	CreatedAt  time.Time `json:"created"`
@@ -68,8 +65,11 @@ type Gateway struct {
 	Secrets     []GatewaySecret  `json:"secrets"`
 	DeliveryKey []byte           `json:"deliveryKey"` // sealed
 	CreatedAt   time.Time        `json:"created"`
-	LastSeenAt  time.Time        `json:"seen,omitzero"`
-	Revoked     bool             `json:"revoked,omitempty"`
+	LastSeenAt  time.Time        `json:"seen,omitzero"` // last hello or last disconnect
+	// Provisioned: it asks for its credentials at every start. Of those of one instance, only the
+	// last few are kept: a container comes with a new name each time it is made.
+	Provisioned bool `json:"provisioned,omitempty"`
+	Revoked     bool `json:"revoked,omitempty"`
 }
 
 // GatewaySecret is one live secret of a gateway.
@@ -179,6 +179,25 @@ type EnrollmentToken struct {
 	CreatedAt time.Time        `json:"created"`
 	ExpiresAt time.Time        `json:"expires"`
 	Used      bool             `json:"used,omitempty"`
+}
+
+// IdentityCode is the record behind an identity address: who fetches it gets identity tokens for
+// the instance, or, when it names none, for enrolling in the tenant.
+type IdentityCode struct {
+	Tenant    relay.TenantID   `json:"tenant"`
+	Instance  relay.InstanceID `json:"instance,omitempty"`
+	CreatedAt time.Time        `json:"created"`
+	ExpiresAt time.Time        `json:"expires,omitzero"` // zero: does not expire
+}
+
+// Route reserves a place for a tenant: none other may claim it on its own. It does not change
+// who gets what.
+type Route struct {
+	Platform relay.PlatformID `json:"platform"`
+	Key      string           `json:"key"` // a scope, a chat, or a path
+	Tenant   relay.TenantID   `json:"tenant"`
+	Instance relay.InstanceID `json:"instance"` // declared it
+	At       time.Time        `json:"at"`
 }
 
 // Quarantined is a payload that could not be decoded.

@@ -19,7 +19,28 @@ type migration func(*bolt.Tx) error
 
 // migrations lists them in order: the first makes a database of version 2 of one of version 1.
 // The current version is one more than their number.
-func migrations() []migration { return nil }
+func migrations() []migration { return []migration{toSchema2} }
+
+// toSchema2 adds what tenants share the connector by, takes the commands out of the instances'
+// records, and gives seen marks and lanes a checksum.
+func toSchema2(t *bolt.Tx) error {
+	for _, b := range []bucket{bucketAudit, bucketIdentity, bucketRoutes, bucketCommands} {
+		if _, err := t.CreateBucket([]byte(b)); err != nil {
+			return fmt.Errorf("bucket %s: %w", b, err)
+		}
+	}
+	for _, d := range days(t) {
+		for _, k := range keysUnder(t, d, nil) {
+			if err := t.Bucket([]byte(d)).Put(k, markValue(k)); err != nil {
+				return fmt.Errorf("mark in bucket %s: %w", d, err)
+			}
+		}
+	}
+	if err := moveCommands(t); err != nil {
+		return err
+	}
+	return sumLanes(t)
+}
 
 // initialise makes an empty file a database of the current version.
 func initialise(b *bolt.DB) error {
@@ -29,7 +50,10 @@ func initialise(b *bolt.DB) error {
 				return fmt.Errorf("bucket %s: %w", name, err)
 			}
 		}
-		return setVersion(t, 1+len(migrations()))
+		if err := setVersion(t, 1+len(migrations())); err != nil {
+			return err
+		}
+		return recount(t)
 	})
 }
 
@@ -50,7 +74,10 @@ func migrate(b *bolt.DB, steps []migration) error {
 			if err := steps[v-1](t); err != nil {
 				return err
 			}
-			return setVersion(t, v+1)
+			if err := setVersion(t, v+1); err != nil {
+				return err
+			}
+			return recount(t)
 		})
 		if err != nil {
 			return fmt.Errorf("migration from schema %d: %w", v, err)

@@ -1,7 +1,10 @@
 package store
 
 import (
+	"bytes"
 	"context"
+	"encoding/binary"
+	"errors"
 	"fmt"
 	"time"
 
@@ -9,26 +12,53 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// Seen reports whether the event has a seen mark. Marks live for at least three days.
+// Seen reports whether the event has a seen mark. Marks live for at least three days. A damaged
+// mark is not believed: it is counted and named in the log, and the event may come a second time.
 func (db *DB) Seen(ctx context.Context, b relay.Bot, e relay.EventID) (seen bool, err error) {
+	k := seenKey(b, e)
+	var bad []badMark
 	err = db.w.read(ctx, func(t *bolt.Tx) error {
-		seen = isSeen(t, seenKey(b, e))
+		seen, bad = isSeen(t, k)
 		return nil
 	})
 	if err != nil {
 		return false, fmt.Errorf("seen: %w", err)
 	}
+	db.report(bad)
 	return seen, nil
 }
 
-// isSeen looks in the buckets of all days there are.
-func isSeen(t *bolt.Tx, k []byte) bool {
+// badMark is a seen mark that is not what was once written.
+type badMark struct {
+	day bucket
+	key []byte
+}
+
+// isSeen looks in the buckets of all days there are. bad are the damaged marks it met.
+func isSeen(t *bolt.Tx, k []byte) (seen bool, bad []badMark) {
 	for _, d := range days(t) {
-		if has(t, d, k) {
-			return true
+		found, value := t.Bucket([]byte(d)).Cursor().Seek(k)
+		switch {
+		case !bytes.Equal(found, k):
+		case bytes.Equal(value, markValue(k)):
+			return true, bad
+		default:
+			bad = append(bad, badMark{d, k})
 		}
 	}
-	return false
+	return false, bad
+}
+
+// markValue is what stands under the key of a seen mark: the key is all there is to it.
+func markValue(k []byte) []byte { return binary.BigEndian.AppendUint32(nil, checksum(k, nil)) }
+
+// report counts damaged marks and names them.
+func (db *DB) report(bad []badMark) {
+	db.badMarks.Add(uint64(len(bad)))
+	for _, m := range bad {
+		err := damaged(m.day, m.key, errors.New("the checksum does not fit"))
+		db.log.Error("a seen mark is not believed; its event may come a second time", "err", err)
+	}
 }
 
 // days are the buckets of seen marks, oldest first.
@@ -41,7 +71,7 @@ func days(t *bolt.Tx) []bucket {
 	return out
 }
 
-// mark remembers an event under the day of now. There is no value: the key is all there is to it.
+// mark remembers an event under the day of now.
 func (t *tx) mark(k []byte, now time.Time) error {
 	d := seenBucket(now)
 	b := t.appending(d)
@@ -52,7 +82,7 @@ func (t *tx) mark(k []byte, now time.Time) error {
 		}
 		t.appending(d)
 	}
-	return t.putSealed(d, k, nil)
+	return t.putSealed(d, k, markValue(k))
 }
 
 // Cursor is how far the bot's platform has been confirmed, in the platform's own words; nil when

@@ -3,6 +3,7 @@ package store
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -46,6 +47,7 @@ type sim struct {
 	db    *DB
 	lanes map[relay.InstanceID]*simLane
 	seen  map[relay.EventID]time.Time // the day it was seen
+	days  map[time.Time]bool          // that have a bucket
 	given map[relay.BufferID]relay.EventID
 }
 
@@ -53,7 +55,7 @@ func TestSimulation(t *testing.T) { // invariants 3 to 7
 	rapid.Check(t, func(rt *rapid.T) {
 		s := &sim{
 			path: filepath.Join(t.TempDir(), "test.db"), clock: newClock(),
-			lanes: map[relay.InstanceID]*simLane{}, seen: map[relay.EventID]time.Time{},
+			lanes: map[relay.InstanceID]*simLane{}, seen: map[relay.EventID]time.Time{}, days: map[time.Time]bool{},
 			given: map[relay.BufferID]relay.EventID{},
 		}
 		s.open(t)
@@ -72,6 +74,8 @@ func TestSimulation(t *testing.T) { // invariants 3 to 7
 			"replay":   s.replay,
 			"dropDead": s.dropDead,
 			"revoke":   s.revoke,
+			"revoke2":  s.revokeInstance,
+			"spoil":    s.spoilMark,
 			"enroll":   s.enroll,
 			"sweep":    s.sweep,
 			"time":     s.time,
@@ -167,6 +171,7 @@ func (s *sim) accept(t *rapid.T) {
 			continue
 		}
 		s.seen[id] = s.clock.now().Truncate(day)
+		s.days[s.seen[id]] = true
 		for d, delivery := range item.Deliveries {
 			l := s.lanes[delivery.Instance]
 			if !l.live {
@@ -286,10 +291,44 @@ func (s *sim) revoke(t *rapid.T) {
 	if _, err := s.db.Revoke(t.Context(), relay.GatewayID(i)); err != nil {
 		t.Fatal(err)
 	}
+	l.close(s)
+}
+
+func (s *sim) revokeInstance(t *rapid.T) {
+	i, l := s.pick(t)
+	ids, err := s.db.RevokeInstance(t.Context(), i)
+	if err != nil || l.live != slices.Equal(ids, []relay.GatewayID{relay.GatewayID(i)}) || !l.live && ids != nil {
+		t.Fatalf("revoked %v, %v; live %v", ids, err, l.live)
+	}
+	l.close(s)
+}
+
+func (l *simLane) close(s *sim) {
 	for len(l.entries) > 0 {
 		l.die(s, 0, DeadRemoved)
 	}
 	l.live = false
+}
+
+// spoilMark flips a bit in a seen mark: from then on its event was never seen.
+func (s *sim) spoilMark(t *rapid.T) {
+	if len(s.seen) == 0 {
+		t.Skip("nothing was seen yet")
+	}
+	id := rapid.SampledFrom(slices.Sorted(maps.Keys(s.seen))).Draw(t, "mark")
+	d, k, at := seenBucket(s.seen[id]), seenKey(bot, id), rapid.IntRange(0, 3).Draw(t, "byte")
+	err := s.db.write(t.Context(), func(x *tx) error {
+		v := slices.Clone(x.Bucket([]byte(d)).Get(k))
+		if len(v) != 4 {
+			return fmt.Errorf("the mark of %s has %d bytes", id, len(v))
+		}
+		v[at] ^= 1
+		return x.putSealed(d, k, v)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	delete(s.seen, id)
 }
 
 func (s *sim) enroll(t *rapid.T) {
@@ -318,14 +357,11 @@ func (s *sim) sweep(t *rapid.T) {
 	}
 	now := s.clock.now()
 	var want Swept
-	days := map[time.Time]bool{}
-	for id, d := range s.seen {
-		if now.Truncate(day).Sub(d) > seenDays*day {
-			days[d] = true
-			delete(s.seen, id)
-		}
-	}
-	want.SeenDays = len(days)
+	past := func(d time.Time) bool { return now.Truncate(day).Sub(d) > seenDays*day }
+	maps.DeleteFunc(s.seen, func(_ relay.EventID, d time.Time) bool { return past(d) })
+	want.SeenDays = len(s.days)
+	maps.DeleteFunc(s.days, func(d time.Time, _ bool) bool { return past(d) })
+	want.SeenDays -= len(s.days)
 	for _, l := range s.lanes {
 		for len(l.entries) > 0 && now.Sub(l.entries[0].At) > simLimits.MaxAge {
 			if !l.live {

@@ -1,57 +1,49 @@
 package store
 
 import (
+	"errors"
+	"slices"
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// strip takes from i what it was given and empties and closes its lane. The instance's record
+// strip takes from i what it was given or declared, and what would enroll it or speak for it, and
+// empties and closes its lane. With nothing left to take it changes nothing. The instance's record
 // and its dead letters stay, for the operator to see.
 func (t *tx) strip(i relay.InstanceID, now time.Time) error {
-	bindings, err := bindingsTo(t.Tx, i)
-	if err != nil {
+	if err := t.unbindAll(i); err != nil {
 		return err
 	}
-	for _, b := range bindings {
-		if err := t.unbind(b); err != nil {
-			return err
+	for _, b := range []bucket{bucketConversations, bucketCommands} {
+		for _, k := range keysUnder(t.Tx, b, prefix(i)) {
+			if err := t.del(b, k); err != nil {
+				return err
+			}
 		}
 	}
-	grants, err := list[Grant](t.Tx, bucketGrants, nil)
-	if err != nil {
-		return err
-	}
-	for _, g := range grants {
-		if g.Instance != i {
-			continue
-		}
-		if err := t.del(bucketGrants, grantKey(g.Platform, g.Scope, g.Chat)); err != nil {
-			return err
-		}
-	}
-	for _, k := range keysUnder(t.Tx, bucketConversations, prefix(i)) {
-		if err := t.del(bucketConversations, k); err != nil {
-			return err
-		}
-	}
-	if err := t.dropCodes(i); err != nil {
+	_, err1 := dropWhere(t, bucketGrants, func(g Grant) bool { return g.Instance == i })
+	_, err2 := dropWhere(t, bucketCodes, func(c LinkCode) bool { return c.Instance == i })
+	_, err3 := dropWhere(t, bucketTokens, func(e EnrollmentToken) bool { return e.Instance == i && !e.Used })
+	_, err4 := t.dropIdentityCodes(i)
+	if err := errors.Join(err1, err2, err3, err4, t.dropRoutes(i)); err != nil {
 		return err
 	}
 	return t.closeLane(i, now)
 }
 
-// dropCodes deletes the link codes that would bind someone to i.
-func (t *tx) dropCodes(i relay.InstanceID) error {
-	for _, k := range keysUnder(t.Tx, bucketCodes, nil) {
-		c, ok, err := load[LinkCode](t.Tx, bucketCodes, k)
-		if err != nil {
+// unbindAll goes by the keys alone: a binding must fall also when its record is damaged.
+func (t *tx) unbindAll(i relay.InstanceID) error {
+	self := key(i)
+	for _, to := range keysUnder(t.Tx, bucketBindingsTo, prefix(i)) {
+		k := append(append(slices.Clone(to[len(self)+1:]), 0), self...) // platform|user|instance
+		if err := t.del(bucketBindingsTo, to); err != nil {
 			return err
 		}
-		if !ok || c.Instance != i {
+		if !has(t.Tx, bucketBindings, k) {
 			continue
 		}
-		if err := t.del(bucketCodes, k); err != nil {
+		if err := t.del(bucketBindings, k); err != nil {
 			return err
 		}
 	}
@@ -70,7 +62,9 @@ func (t *tx) closeLane(i relay.InstanceID, now time.Time) error {
 			return err
 		}
 	}
-	l.Closed = true
-	t.touch(i, l)
+	if !l.Closed {
+		l.Closed = true
+		t.touch(i, l)
+	}
 	return nil
 }

@@ -16,7 +16,7 @@ type Swept struct {
 	Expired       int // entries past Limits.MaxAge, moved to the dead letters
 	DeadDropped   int // dead letters older than 14 days
 	Conversations int // silent for 30 days
-	Codes         int // link codes and enrollment tokens, a day after they expired
+	Codes         int // link and identity codes and enrollment tokens, a day after they expired
 }
 
 // Sweep drops what is past its time: also the rotated-out secrets of gateways. It writes only
@@ -27,7 +27,7 @@ func (db *DB) Sweep(ctx context.Context) (Swept, error) {
 	err := db.write(ctx, func(t *tx) error {
 		s.Swept, s.damaged = Swept{}, nil
 		for _, step := range []func(*tx) error{
-			s.seen, s.lanes, s.conversations, s.codes, s.tokens, s.secrets,
+			s.seen, s.lanes, s.conversations, s.codes, s.tokens, s.identities, s.secrets,
 		} {
 			if err := step(t); err != nil {
 				return err
@@ -58,6 +58,9 @@ func (s *sweep) seen(t *tx) error {
 			continue
 		}
 		t.writes++
+		for k, v := range under(t.Tx, d, nil) {
+			t.delta = t.delta.without(k, v)
+		}
 		if err := t.DeleteBucket([]byte(d)); err != nil {
 			return fmt.Errorf("bucket %s: %w", d, err)
 		}
@@ -127,22 +130,30 @@ func (s *sweep) conversations(t *tx) error {
 }
 
 func (s *sweep) codes(t *tx) error {
-	return s.drop(t, bucketCodes, nil, func(k []byte) (bool, error) {
-		c, _, err := load[LinkCode](t.Tx, bucketCodes, k)
-		return s.now.Sub(c.ExpiresAt) > keepCode, err
-	}, func(k []byte) error {
-		s.Codes++
-		return t.del(bucketCodes, k)
-	})
+	return dropExpired(s, t, bucketCodes, func(c LinkCode) time.Time { return c.ExpiresAt })
 }
 
 func (s *sweep) tokens(t *tx) error {
-	return s.drop(t, bucketTokens, nil, func(k []byte) (bool, error) {
-		e, _, err := load[EnrollmentToken](t.Tx, bucketTokens, k)
-		return s.now.Sub(e.ExpiresAt) > keepCode, err
+	return dropExpired(s, t, bucketTokens, func(e EnrollmentToken) time.Time { return e.ExpiresAt })
+}
+
+func (s *sweep) identities(t *tx) error {
+	return dropExpired(s, t, bucketIdentity, func(c IdentityCode) time.Time {
+		if c.ExpiresAt.IsZero() {
+			return s.now
+		}
+		return c.ExpiresAt
+	})
+}
+
+// dropExpired drops the codes of b that expired long enough ago.
+func dropExpired[T any](s *sweep, t *tx, b bucket, expiry func(T) time.Time) error {
+	return s.drop(t, b, nil, func(k []byte) (bool, error) {
+		v, _, err := load[T](t.Tx, b, k)
+		return s.now.Sub(expiry(v)) > keepCode, err
 	}, func(k []byte) error {
 		s.Codes++
-		return t.del(bucketTokens, k)
+		return t.del(b, k)
 	})
 }
 

@@ -17,7 +17,9 @@ type tx struct {
 	// lanes are the lane states touched so far. They are written once, before the commit,
 	// however many entries a batch moves.
 	lanes       map[relay.InstanceID]*lane
-	deadDropped uint64 // dead letters dropped to make room
+	delta       digest      // what the changes so far do to the database's
+	deadDropped uint64      // dead letters dropped to make room
+	row         *AuditEntry // what the op that runs is to leave in the audit list; nil for none
 }
 
 // put stores v under k as JSON in an envelope.
@@ -32,7 +34,9 @@ func (t *tx) put(b bucket, k []byte, v any) error {
 // putSealed stores an envelope.
 func (t *tx) putSealed(b bucket, k, value []byte) error {
 	t.writes++
-	if err := t.Bucket([]byte(b)).Put(k, value); err != nil {
+	bk := t.Bucket([]byte(b))
+	t.changed(bk, k, value)
+	if err := bk.Put(k, value); err != nil {
 		return fmt.Errorf("put in bucket %s: %w", b, err)
 	}
 	return nil
@@ -53,7 +57,9 @@ func (t *tx) putChanged(b bucket, k []byte, v any) error {
 
 func (t *tx) del(b bucket, k []byte) error {
 	t.writes++
-	if err := t.Bucket([]byte(b)).Delete(k); err != nil {
+	bk := t.Bucket([]byte(b))
+	t.changed(bk, k, nil)
+	if err := bk.Delete(k); err != nil {
 		return fmt.Errorf("delete in bucket %s: %w", b, err)
 	}
 	return nil
@@ -119,6 +125,22 @@ func under(t *bolt.Tx, b bucket, pre []byte) func(yield func(k, v []byte) bool) 
 			}
 		}
 	}
+}
+
+// dropWhere deletes the records of b that which picks, and returns how many. A damaged one is passed
+// over: it gives nobody anything, because every reader refuses it, and it must not keep a
+// revocation of somebody else from taking effect.
+func dropWhere[T any](t *tx, b bucket, which func(T) bool) (n int, err error) {
+	for _, k := range keysUnder(t.Tx, b, nil) {
+		if v, ok, err := load[T](t.Tx, b, k); err != nil || !ok || !which(v) {
+			continue
+		}
+		if err := t.del(b, k); err != nil {
+			return n, err
+		}
+		n++
+	}
+	return n, nil
 }
 
 // keysUnder copies the keys that begin with pre, for loops that change the bucket.

@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"io"
 	"os"
 
@@ -15,125 +14,153 @@ import (
 
 // bbolt reads every page of the file when it opens it, in a goroutine whose panics nobody can
 // catch, and through a mapping that faults behind the end of the file. So the page tree is
-// checked here first, with plain reads. The file format (version 2) is bbolt's, in the byte
+// checked here first, with plain reads, and every record's checksum with it: a record whose key
+// changed would otherwise just not be found. The file format (version 2) is bbolt's, in the byte
 // order of the host.
 const (
-	metaMagic    = 0xED0CDAED
-	pageHeader   = 16
 	elementSize  = 16
-	metaSize     = 64
 	flagBranch   = 1
 	flagLeaf     = 2
 	flagBucket   = 1 // of a leaf element: its value is a bucket
 	bucketHeader = 16
 )
 
+// found is what a look at a whole file has shown.
+type found struct {
+	metas
+	records  digest
+	expected *digest // what the file says of its records; nil when it says nothing
+	bad      []badRecord
+}
+
+// badRecord is a record that is not what was once written.
+type badRecord struct {
+	bucket bucket
+	key    []byte
+	err    error // ErrDamaged, with the bucket and the key
+}
+
+// maxNamed is how many damaged records are named one by one; the others are counted.
+const maxNamed = 20
+
+// err names what is damaged among the records; nil when nothing is.
+func (f found) err() error {
+	var all []error
+	for _, b := range f.bad[:min(len(f.bad), maxNamed)] {
+		all = append(all, b.err)
+	}
+	if more := len(f.bad) - maxNamed; more > 0 {
+		all = append(all, fmt.Errorf("%w: %d more records", ErrDamaged, more))
+	}
+	if f.misses() {
+		all = append(all, fmt.Errorf("%w: %w", ErrDamaged, errOtherRecords))
+	}
+	return errors.Join(all...)
+}
+
+// VerifyFile reports what is wrong with the database file at path, or with a backup of one that
+// is not encrypted: nil, or ErrDamaged with everything damaged named (of records the first 20).
+// Nothing but a server that writes to it meanwhile may mislead it.
+func VerifyFile(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return fmt.Errorf("verify: %w", err)
+	}
+	defer f.Close()
+	got, err := look(f)
+	switch {
+	case err != nil:
+	case got.broken:
+		err = fmt.Errorf("%w: one of its two meta pages is unreadable", ErrDamaged)
+	default:
+		err = got.err()
+	}
+	if err != nil {
+		return fmt.Errorf("verify %s: %w", path, err)
+	}
+	return nil
+}
+
 // verify reports why bbolt must not be given the file at path: ErrDamaged or ErrLocked.
-func verify(path string, o Options) error {
+func verify(path string, o Options) (found, error) {
 	info, err := os.Stat(path)
 	if err != nil {
-		return err
+		return found{}, err
 	}
 	if !info.Mode().IsRegular() {
-		return fmt.Errorf("%w: it is no regular file", ErrDamaged)
+		return found{}, fmt.Errorf("%w: it is no regular file", ErrDamaged)
 	}
 	if info.Size() == 0 { // bbolt would take it for a new one
-		return fmt.Errorf("%w: it is empty; %s", ErrDamaged, remedy)
+		return found{}, fmt.Errorf("%w: it is empty; %s", ErrDamaged, remedy)
 	}
 	// Opened for reading, bbolt takes the lock and judges the meta pages, and reads no other.
 	lock, err := bolt.Open(path, 0o600, &bolt.Options{ReadOnly: true, Timeout: o.LockTimeout})
 	if err != nil {
 		if errors.Is(err, berrors.ErrTimeout) || errors.Is(err, os.ErrPermission) {
-			return boltError(err)
+			return found{}, boltError(err)
 		}
-		return fmt.Errorf("%w: %w; %s", ErrDamaged, err, remedy)
+		return found{}, fmt.Errorf("%w: %w; %s", ErrDamaged, err, remedy)
 	}
-	if err := errors.Join(verifyPages(path, info.Size(), o), lock.Close()); err != nil {
-		return fmt.Errorf("%w; %s", err, remedy)
+	f, err := os.Open(path)
+	if err != nil {
+		return found{}, errors.Join(err, lock.Close())
 	}
-	return nil
+	got, err := look(f)
+	if err := errors.Join(err, f.Close(), lock.Close()); err != nil {
+		return found{}, fmt.Errorf("%w; %s", err, remedy)
+	}
+	return got, nil
+}
+
+// look reads the whole file. Its error is about the page tree: bbolt cannot be given the file.
+func look(f *os.File) (found, error) {
+	info, err := f.Stat()
+	if err != nil {
+		return found{}, err
+	}
+	m, err := readMetas(f)
+	if err != nil {
+		return found{}, fmt.Errorf("%w: %w", ErrDamaged, err)
+	}
+	if n := m.newest; n.pages > 1<<40 || info.Size() < int64(n.pageSize)*int64(n.pages) {
+		return found{}, fmt.Errorf("%w: it is cut off: %d bytes, %d pages", ErrDamaged, info.Size(), n.pages)
+	}
+	got, err := walkPages(f, m.newest)
+	got.metas = m
+	return got, err
+}
+
+// walkPages checks the page tree that m begins, and every record in it.
+func walkPages(f io.ReaderAt, m meta) (found, error) {
+	p := pages{file: f, size: int64(m.pageSize), n: m.pages, seen: make([]uint64, m.pages/64+1)}
+	if err := p.walk(m.root, "", nil, nil); err != nil {
+		return found{}, fmt.Errorf("%w: %w", ErrDamaged, err)
+	}
+	return p.found, nil
 }
 
 // pages walks the page tree of a file.
 type pages struct {
 	file io.ReaderAt
-	size int64           // of a page
-	n    uint64          // pages in use
-	seen map[uint64]bool // every page belongs to one place
+	size int64    // of a page
+	n    uint64   // pages in use
+	seen []uint64 // a bit for each: every page belongs to one place
+	found
 }
 
-func verifyPages(path string, size int64, o Options) error {
-	f, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	m, second, err := newestMeta(f)
-	if err != nil {
-		return fmt.Errorf("%w: %w", ErrDamaged, err)
-	}
-	if !second {
-		o.Log.Warn("the database's newest or last but one commit is unreadable, as after a power cut; going on with the other")
-	}
-	p := pages{file: f, size: int64(m.pageSize), n: m.pages, seen: make(map[uint64]bool)}
-	if want := p.size * int64(p.n); p.n > 1<<40 || size < want {
-		return fmt.Errorf("%w: it is cut off: %d bytes of %d", ErrDamaged, size, want)
-	}
-	if err := p.walk(m.root, nil, nil); err != nil {
-		return fmt.Errorf("%w: %w", ErrDamaged, err)
-	}
-	return nil
-}
-
-type meta struct {
-	pageSize          uint32
-	root, pages, txid uint64
-}
-
-// newestMeta is the meta page bbolt will go by; both is false when the other one is broken.
-func newestMeta(f io.ReaderAt) (m meta, both bool, err error) {
-	first, err1 := readMeta(f, 0)
-	at := int64(first.pageSize)
-	if err1 != nil {
-		at = 4096 // what openBolt creates
-	}
-	second, err2 := readMeta(f, at)
-	switch {
-	case err1 != nil && err2 != nil:
-		return m, false, err1
-	case err2 != nil || err1 == nil && first.txid > second.txid:
-		return first, err2 == nil, nil
-	default:
-		return second, err1 == nil, nil
-	}
-}
-
-func readMeta(f io.ReaderAt, at int64) (meta, error) {
-	b := make([]byte, pageHeader+metaSize)
-	if _, err := f.ReadAt(b, at); err != nil {
-		return meta{}, fmt.Errorf("meta page: %w", err)
-	}
-	b = b[pageHeader:]
-	h := fnv.New64a()
-	_, _ = h.Write(b[:metaSize-8])
-	e := binary.NativeEndian
-	if e.Uint32(b) != metaMagic || e.Uint64(b[metaSize-8:]) != h.Sum64() {
-		return meta{}, errors.New("no intact meta page")
-	}
-	m := meta{pageSize: e.Uint32(b[8:]), root: e.Uint64(b[16:]), pages: e.Uint64(b[40:]), txid: e.Uint64(b[48:])}
-	if m.pageSize < 1024 || m.pageSize > 1<<20 {
-		return meta{}, errors.New("the page size makes no sense")
-	}
-	return m, nil
-}
-
-// walk checks the page id and everything below it. Its keys must lie in [low, high); nil is open.
-func (p *pages) walk(id uint64, low, high []byte) error {
+// walk checks the page id and everything below it, which belongs to bucket b; "" is the root.
+// Its keys must lie in [low, high); nil is open.
+func (p *pages) walk(id uint64, b bucket, low, high []byte) error {
 	page, err := p.read(id)
 	if err != nil {
 		return err
 	}
-	return p.elements(id, page, low, high)
+	// bbolt keeps an empty bucket inside another page, and no empty page below a branch.
+	if b != "" && binary.NativeEndian.Uint16(page[10:]) == 0 {
+		return fmt.Errorf("page %d: its element count makes no sense", id)
+	}
+	_, err = p.elements(id, page, b, low, high)
+	return err
 }
 
 // read returns the whole page, with its overflow.
@@ -151,10 +178,10 @@ func (p *pages) read(id uint64) ([]byte, error) {
 		return nil, fmt.Errorf("page %d: its header is none", id)
 	}
 	for i := id; i <= id+overflow; i++ {
-		if p.seen[i] {
+		if p.seen[i/64]&(1<<(i%64)) != 0 {
 			return nil, fmt.Errorf("page %d: it belongs to two places", i)
 		}
-		p.seen[i] = true
+		p.seen[i/64] |= 1 << (i % 64)
 	}
 	if overflow == 0 {
 		return head, nil
@@ -166,15 +193,16 @@ func (p *pages) read(id uint64) ([]byte, error) {
 	return whole, nil
 }
 
-// elements checks the elements of a page, or of the small page inside a bucket's value.
-func (p *pages) elements(id uint64, page, low, high []byte) error {
+// elements checks the elements of a page, or of the small page inside a bucket's value. end is
+// where the last one ends.
+func (p *pages) elements(id uint64, page []byte, b bucket, low, high []byte) (end uint64, err error) {
 	if len(page) < pageHeader {
-		return fmt.Errorf("page %d: a bucket in it is cut off", id)
+		return end, fmt.Errorf("page %d: a bucket in it is cut off", id)
 	}
 	e := binary.NativeEndian
 	branch, count := e.Uint16(page[8:]) == flagBranch, int(e.Uint16(page[10:]))
 	if len(page) < pageHeader+count*elementSize || branch && count == 0 {
-		return fmt.Errorf("page %d: its element count makes no sense", id)
+		return end, fmt.Errorf("page %d: its element count makes no sense", id)
 	}
 	at := func(i int) []byte { return page[pageHeader+i*elementSize:] }
 	keyOf := func(i int) (k, rest []byte, err error) {
@@ -190,7 +218,7 @@ func (p *pages) elements(id uint64, page, low, high []byte) error {
 	}
 	// bbolt writes keys and values behind the elements, in their order and without a gap. A size
 	// that was not written shows as a gap or an overlap, or else in the checksum of a record.
-	end := uint64(pageHeader + count*elementSize)
+	end = uint64(pageHeader + count*elementSize)
 	adjacent := func(i int) bool {
 		el, start := at(i), uint64(pageHeader+i*elementSize)
 		if branch {
@@ -204,54 +232,88 @@ func (p *pages) elements(id uint64, page, low, high []byte) error {
 	for i := range count {
 		k, rest, err := keyOf(i)
 		if err != nil {
-			return err
+			return end, err
 		}
 		if !adjacent(i) {
-			return fmt.Errorf("page %d: element %d overlaps another", id, i)
+			return end, fmt.Errorf("page %d: element %d overlaps another", id, i)
 		}
-		if c := bytes.Compare(low, k); low != nil && (c > 0 || c == 0 && i > 0) || high != nil && bytes.Compare(k, high) >= 0 {
-			return fmt.Errorf("page %d: element %d is out of order", id, i)
+		// The first key of a page is the one it stands under: bbolt looks for it there when the page
+		// changes, and would otherwise leave a pointer to what it has freed.
+		c := bytes.Compare(low, k)
+		if low != nil && (i == 0 && c != 0 || i > 0 && c >= 0) || high != nil && bytes.Compare(k, high) >= 0 {
+			return end, fmt.Errorf("page %d: element %d is out of order", id, i)
 		}
 		low = k
 		if branch {
 			next := high
 			if i+1 < count {
 				if next, _, err = keyOf(i + 1); err != nil {
-					return err
+					return end, err
 				}
 			}
-			if err := p.walk(e.Uint64(at(i)[8:]), k, next); err != nil {
-				return err
+			if err := p.walk(e.Uint64(at(i)[8:]), b, k, next); err != nil {
+				return end, err
 			}
 			continue
 		}
-		if err := p.value(id, e.Uint32(at(i)), uint64(e.Uint32(at(i)[12:])), rest); err != nil {
-			return fmt.Errorf("page %d: element %d: %w", id, i, err)
+		if err := p.value(id, b, k, e.Uint32(at(i)), uint64(e.Uint32(at(i)[12:])), rest); err != nil {
+			return end, fmt.Errorf("page %d: element %d: %w", id, i, err)
 		}
 	}
-	return nil
+	return end, nil
 }
 
-// value checks a leaf element's value of size bytes, which rest begins with.
-func (p *pages) value(id uint64, flags uint32, size uint64, rest []byte) error {
+// value checks a leaf element's value of size bytes, which rest begins with. Directly below the
+// root there are only buckets, and in a bucket only records.
+func (p *pages) value(id uint64, b bucket, k []byte, flags uint32, size uint64, rest []byte) error {
 	if size > uint64(len(rest)) {
 		return errors.New("its value is cut off")
 	}
-	switch {
-	case flags == 0:
+	if b != "" {
+		if flags != 0 {
+			return errors.New("it is no record")
+		}
+		if isDigest(b, k) {
+			if d, err := decode[digest](k, rest[:size]); err == nil {
+				p.expected = &d
+			}
+		} else {
+			p.records = p.records.with(k, rest[:size])
+		}
+		if err := checkRecord(b, k, rest[:size]); err != nil {
+			k := bytes.Clone(k)
+			p.bad = append(p.bad, badRecord{bucket: b, key: k, err: damaged(b, k, err)})
+		}
 		return nil
-	case flags != flagBucket || size < bucketHeader:
-		return errors.New("it is neither a value nor a bucket")
+	}
+	if flags != flagBucket || size < bucketHeader {
+		return errors.New("it is no bucket")
 	}
 	if root := binary.NativeEndian.Uint64(rest); root != 0 {
 		if size != bucketHeader {
 			return errors.New("the bucket in it is neither small nor large")
 		}
-		return p.walk(root, nil, nil)
+		return p.walk(root, bucket(k), nil, nil)
 	}
 	inner := rest[bucketHeader:size]
 	if len(inner) >= pageHeader && binary.NativeEndian.Uint16(inner[8:]) != flagLeaf {
 		return errors.New("the bucket in it is no leaf")
 	}
-	return p.elements(id, inner, nil, nil)
+	end, err := p.elements(id, inner, bucket(k), nil, nil)
+	if err == nil && end != uint64(len(inner)) {
+		err = errors.New("the bucket in it is not as large as it says")
+	}
+	return err
+}
+
+// checkRecord looks at the checksum of a record of bucket b.
+func checkRecord(b bucket, k, value []byte) error {
+	if !isSeenBucket(b) {
+		_, err := unseal(k, value)
+		return err
+	}
+	if len(value) > 0 && !bytes.Equal(value, markValue(k)) { // before schema 2 marks had no value
+		return errors.New("the checksum does not fit")
+	}
+	return nil
 }

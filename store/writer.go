@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"os"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -20,7 +22,10 @@ type writer struct {
 
 	// Set once, by startWriter.
 	bolt   *bolt.DB
-	soft   int64         // size in bytes from which growing ops are refused
+	file   *os.File // which bolt has open
+	max    int64    // size in bytes the file may have
+	soft   int64    // from which growing ops are refused
+	log    *slog.Logger
 	failed chan struct{} // closed after the first commit error
 	ended  chan struct{} // closed when the goroutine has returned
 
@@ -35,12 +40,17 @@ type writer struct {
 	// The goroutine's own.
 	lastOps  int
 	lastTook time.Duration
+	crowded  bool          // the disk is full
+	pause    time.Duration // before it is asked for room again
+	timer    *time.Timer   // until then; nil when it was never full
+	due      bool          // the pause is over
 }
 
 // startWriter starts the goroutine; stop waits for it. Everything in b must be synced.
-func startWriter(b *bolt.DB, maxSize int64) (*writer, error) {
+func startWriter(b *bolt.DB, f *os.File, o Options) (*writer, error) {
 	w := &writer{
-		queue: queue{wake: make(chan struct{}, 1)}, bolt: b, soft: maxSize / 5 * 4,
+		queue: queue{wake: make(chan struct{}, 1)},
+		bolt:  b, file: f, max: o.MaxSize, soft: o.MaxSize / 5 * 4, log: o.Log,
 		failed: make(chan struct{}), ended: make(chan struct{}),
 	}
 	err := b.View(func(t *bolt.Tx) error {
@@ -66,9 +76,18 @@ func (w *writer) run() {
 	for {
 		batch := w.queue.take(w.lastOps, w.lastTook)
 		if batch == nil {
-			return
+			break
 		}
 		w.commit(batch)
+		if !w.due {
+			continue
+		}
+		if err := w.claim(); err != nil {
+			w.fail(err)
+		}
+	}
+	if w.timer != nil {
+		w.timer.Stop()
 	}
 }
 
@@ -100,6 +119,12 @@ func (w *writer) commit(batch []*op) {
 			}
 		case errors.Is(err, berrors.ErrMaxSizeReached):
 			answer(batch, ErrFull)
+		case noSpace(err) && w.asBefore():
+			if again := !w.crowded; again { // without what grows
+				w.crowd(err)
+				continue
+			}
+			answer(batch, ErrNoSpace)
 		case err != nil:
 			w.fail(err)
 			answer(batch, w.err())
@@ -143,14 +168,20 @@ func (w *writer) attempt(batch []*op) (bad int, err error) {
 	}
 	defer b.Rollback() // does nothing after a commit
 	t := &tx{Tx: b}
-	full := w.full(b)
+	var refused error // to what grows
+	switch {
+	case w.crowded:
+		refused = ErrNoSpace
+	case w.full(b):
+		refused = ErrFull
+	}
 	for i, o := range batch {
-		if o.err = nil; o.grows && full {
-			o.err = ErrFull
+		if o.err = nil; o.grows && refused != nil {
+			o.err = refused
 			continue
 		}
 		before := t.writes
-		if o.err = o.fn(t); o.err != nil && t.writes != before {
+		if o.err = t.run(o); o.err != nil && t.writes != before {
 			return i, o.err
 		}
 	}

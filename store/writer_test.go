@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"sync"
 	"testing"
 
 	"github.com/hermes-connector/hermes-connector/relay"
@@ -147,6 +148,34 @@ func TestOpsRunInTheOrderTheyWereQueued(t *testing.T) {
 	if got := db.Stats().Commits - before; got != 2 {
 		t.Errorf("%d ops took %d commits, want 2", n, got)
 	}
+}
+
+// TestAcknowledgementsShareCommits: what 64 producers accept and drop goes into few commits.
+func TestAcknowledgementsShareCommits(t *testing.T) {
+	db := openTest(t, Options{})
+	enroll(t, db, "inst0", "inst1", "inst2", "inst3")
+	before := db.Stats()
+	const producers, each = 64, 20
+	release := hold(t, db)
+	var wg sync.WaitGroup
+	for p := range producers {
+		wg.Go(func() {
+			for n := range each {
+				if err := live(t, db, relay.InstanceID(fmt.Sprintf("inst%d", p%4)), int64(p*each+n)); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	waiting(db, producers)
+	release()
+	wg.Wait()
+	after := db.Stats()
+	ops, commits := after.Ops-before.Ops, after.Commits-before.Commits
+	if ops < 2*producers*each || commits > ops/4 {
+		t.Errorf("%d commits for %d ops", commits, ops)
+	}
+	t.Logf("%d ops in %d commits", ops, commits)
 }
 
 func TestBatchIsBoundedInBytes(t *testing.T) {

@@ -10,6 +10,7 @@
 //  1. The socket is never connectable by anyone but its owner, from its first moment on.
 //  2. Only who holds the database may listen, so a socket file found then is stale.
 //  3. A refusal (*manage.Error) arrives as it was made.
+//  4. Every change is made in the name of the user who ran the command.
 package admin
 
 import (
@@ -20,6 +21,7 @@ import (
 	"net/http"
 
 	"github.com/hermes-connector/hermes-connector/relay/manage"
+	"github.com/hermes-connector/hermes-connector/store"
 )
 
 // The operations. Each is POST /v1/<name> with its arguments as JSON.
@@ -44,10 +46,21 @@ const (
 	opDead         = "dead"
 	opReplay       = "replay"
 	opDrop         = "drop"
+	opDMDefault    = "dm-default"
+	opIdentity     = "identity"
+	opDropIdentity = "drop-identity"
+	opRoutes       = "routes"
+	opDropRoute    = "drop-route"
+	opAudit        = "audit"
+	opQuarantine   = "quarantine"
 )
 
 // maxArgs bounds a request, in bytes.
 const maxArgs = 1 << 20
+
+// actorHeader carries the name of the user who ran the command. It is believed: only the socket's
+// owner can send it.
+const actorHeader = "Hermes-Connector-User"
 
 // Handler serves the operations of svc.
 func Handler(svc *manage.Service) http.Handler {
@@ -72,6 +85,13 @@ func Handler(svc *manage.Service) http.Handler {
 	handle(mux, opDead, svc.Dead)
 	handle(mux, opReplay, svc.Replay)
 	handle(mux, opDrop, svc.Drop)
+	handle(mux, opDMDefault, svc.SetDMDefault)
+	handle(mux, opIdentity, svc.Identity)
+	handle(mux, opDropIdentity, svc.DropIdentity)
+	handle(mux, opRoutes, svc.Routes)
+	handle(mux, opDropRoute, svc.DropRoute)
+	handle(mux, opAudit, svc.Audit)
+	handle(mux, opQuarantine, svc.Quarantine)
 	return mux
 }
 
@@ -79,6 +99,7 @@ func Handler(svc *manage.Service) http.Handler {
 type failure struct {
 	Error string      `json:"error"`
 	Kind  manage.Kind `json:"kind,omitempty"` // empty: no refusal but trouble
+	Field string      `json:"field,omitempty"`
 }
 
 func handle[A, R any](mux *http.ServeMux, op string, do func(context.Context, A) (R, error)) {
@@ -92,13 +113,14 @@ func handle[A, R any](mux *http.ServeMux, op string, do func(context.Context, A)
 			answer(w, http.StatusBadRequest, failure{Error: "malformed request", Kind: manage.Usage})
 			return
 		}
-		result, err := do(r.Context(), args)
+		actor := store.Actor{Kind: store.ActorCLI, Name: r.Header.Get(actorHeader)}
+		result, err := do(store.WithActor(r.Context(), actor), args)
 		if err == nil {
 			answer(w, http.StatusOK, result)
 			return
 		}
 		if refused, ok := errors.AsType[*manage.Error](err); ok {
-			answer(w, http.StatusConflict, failure{Error: refused.Message, Kind: refused.Kind})
+			answer(w, http.StatusConflict, failure{Error: refused.Message, Kind: refused.Kind, Field: refused.Field})
 			return
 		}
 		answer(w, http.StatusInternalServerError, failure{Error: err.Error()})

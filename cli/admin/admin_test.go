@@ -83,6 +83,17 @@ func TestBothWaysDoTheSame(t *testing.T) { // invariant 3
 			if !ok || refused.Kind != manage.Exists || !strings.Contains(refused.Message, "rotate home") {
 				t.Errorf("a second enroll: %v; want the refusal as it was made", err)
 			}
+			_, err = c.Enroll(t.Context(), manage.Enroll{Name: "a b"})
+			if refused, ok := errors.AsType[*manage.Error](err); !ok || refused.Kind != manage.Usage || refused.Field != "gatewayId" {
+				t.Errorf("an unfit name: %v; want the refusal as it was made", err)
+			}
+			rows, err := c.Audit(t.Context(), manage.AuditQuery{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(rows) != 1 || rows[0].Action != "enroll" || rows[0].ActorKind != store.ActorCLI || rows[0].Actor != whoami() || whoami() == "" { // invariant 4
+				t.Errorf("audit list %+v; want the one enroll by %q", rows, whoami())
+			}
 			for op, call := range operations(c) {
 				if err := call(t.Context()); err != nil && strings.Contains(err.Error(), "another version") {
 					t.Errorf("%s: %v", op, err)
@@ -102,7 +113,7 @@ func operations(c *Client) map[string]func(context.Context) error {
 		opGateway:     func(ctx context.Context) error { _, err := c.Gateway(ctx, home); return err },
 		opRotate:      func(ctx context.Context) error { _, err := c.Rotate(ctx, home); return err },
 		opRevoke:      func(ctx context.Context) error { _, err := c.Revoke(ctx, manage.Named{Name: "nobody"}); return err },
-		opLink:        func(ctx context.Context) error { _, err := c.Link(ctx, home); return err },
+		opLink:        func(ctx context.Context) error { _, err := c.Link(ctx, manage.LinkFor{Name: "home"}); return err },
 		opBind:        func(ctx context.Context) error { _, err := c.Bind(ctx, ann); return err },
 		opUnbind:      func(ctx context.Context) error { _, err := c.Unbind(ctx, ann); return err },
 		opClaim:       func(ctx context.Context) error { _, err := c.Claim(ctx, scope); return err },
@@ -116,12 +127,22 @@ func operations(c *Client) map[string]func(context.Context) error {
 			_, err := c.SetRelevance(ctx, manage.SetRelevance{Name: "home"})
 			return err
 		},
-		opStatus:  func(ctx context.Context) error { _, err := c.Status(ctx); return err },
-		opExplain: func(ctx context.Context) error { _, err := c.Explain(ctx, manage.Explain{}); return err },
-		opEntries: func(ctx context.Context) error { _, err := c.Entries(ctx, home); return err },
-		opDead:    func(ctx context.Context) error { _, err := c.Dead(ctx, home); return err },
-		opReplay:  func(ctx context.Context) error { _, err := c.Replay(ctx, letters); return err },
-		opDrop:    func(ctx context.Context) error { _, err := c.Drop(ctx, letters); return err },
+		opStatus:       func(ctx context.Context) error { _, err := c.Status(ctx); return err },
+		opExplain:      func(ctx context.Context) error { _, err := c.Explain(ctx, manage.Explain{}); return err },
+		opEntries:      func(ctx context.Context) error { _, err := c.Entries(ctx, home); return err },
+		opDead:         func(ctx context.Context) error { _, err := c.Dead(ctx, home); return err },
+		opReplay:       func(ctx context.Context) error { _, err := c.Replay(ctx, letters); return err },
+		opDrop:         func(ctx context.Context) error { _, err := c.Drop(ctx, letters); return err },
+		opDMDefault:    func(ctx context.Context) error { _, err := c.SetDMDefault(ctx, ann); return err },
+		opIdentity:     func(ctx context.Context) error { _, err := c.Identity(ctx, home); return err },
+		opDropIdentity: func(ctx context.Context) error { _, err := c.DropIdentity(ctx, home); return err },
+		opRoutes:       func(ctx context.Context) error { _, err := c.Routes(ctx, home); return err },
+		opDropRoute: func(ctx context.Context) error {
+			_, err := c.DropRoute(ctx, manage.RouteKey{Platform: "pigeon", Key: "x"})
+			return err
+		},
+		opAudit:      func(ctx context.Context) error { _, err := c.Audit(ctx, manage.AuditQuery{}); return err },
+		opQuarantine: func(ctx context.Context) error { _, err := c.Quarantine(ctx); return err },
 	}
 }
 

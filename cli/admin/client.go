@@ -9,6 +9,9 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
+	"os/user"
+	"strconv"
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay/gate"
@@ -75,6 +78,7 @@ func call[R any](ctx context.Context, c *Client, op string, args any) (result R,
 	if err != nil {
 		return result, fmt.Errorf("%s: %w", op, err)
 	}
+	req.Header.Set(actorHeader, whoami())
 	resp, err := c.via.RoundTrip(req)
 	if err != nil {
 		return result, fmt.Errorf("ask the running server to %s: %w", op, err)
@@ -95,9 +99,17 @@ func call[R any](ctx context.Context, c *Client, op string, args any) (result R,
 		return result, fmt.Errorf("the running server does not know how to %s: it is of another version; restart it", op)
 	}
 	if f.Kind != "" {
-		return result, &manage.Error{Kind: f.Kind, Message: f.Error}
+		return result, &manage.Error{Kind: f.Kind, Message: f.Error, Field: f.Field}
 	}
 	return result, errors.New(f.Error)
+}
+
+// whoami is the name of the user who runs this process, or the number where there is no name.
+func whoami() string {
+	if u, err := user.Current(); err == nil && u.Username != "" {
+		return u.Username
+	}
+	return strconv.Itoa(os.Getuid())
 }
 
 // nothing is the argument of operations that take none.
@@ -134,7 +146,7 @@ func (c *Client) Revoke(ctx context.Context, a manage.Named) (manage.Gateway, er
 }
 
 // Link is manage.Service.Link, wherever the service is.
-func (c *Client) Link(ctx context.Context, a manage.Named) (manage.Link, error) {
+func (c *Client) Link(ctx context.Context, a manage.LinkFor) (manage.Link, error) {
 	return call[manage.Link](ctx, c, opLink, a)
 }
 
@@ -201,4 +213,39 @@ func (c *Client) Replay(ctx context.Context, a manage.Letters) (manage.Moved, er
 // Drop is manage.Service.Drop, wherever the service is.
 func (c *Client) Drop(ctx context.Context, a manage.Letters) (manage.Moved, error) {
 	return call[manage.Moved](ctx, c, opDrop, a)
+}
+
+// SetDMDefault is manage.Service.SetDMDefault, wherever the service is.
+func (c *Client) SetDMDefault(ctx context.Context, a manage.Bind) (manage.Binding, error) {
+	return call[manage.Binding](ctx, c, opDMDefault, a)
+}
+
+// Identity is manage.Service.Identity, wherever the service is.
+func (c *Client) Identity(ctx context.Context, a manage.Named) (manage.IdentityURL, error) {
+	return call[manage.IdentityURL](ctx, c, opIdentity, a)
+}
+
+// DropIdentity is manage.Service.DropIdentity, wherever the service is.
+func (c *Client) DropIdentity(ctx context.Context, a manage.Named) (manage.Moved, error) {
+	return call[manage.Moved](ctx, c, opDropIdentity, a)
+}
+
+// Routes is manage.Service.Routes, wherever the service is.
+func (c *Client) Routes(ctx context.Context, a manage.Named) ([]manage.Route, error) {
+	return call[[]manage.Route](ctx, c, opRoutes, a)
+}
+
+// DropRoute is manage.Service.DropRoute, wherever the service is.
+func (c *Client) DropRoute(ctx context.Context, a manage.RouteKey) (manage.RouteKey, error) {
+	return call[manage.RouteKey](ctx, c, opDropRoute, a)
+}
+
+// Audit is manage.Service.Audit, wherever the service is.
+func (c *Client) Audit(ctx context.Context, a manage.AuditQuery) ([]manage.AuditRow, error) {
+	return call[[]manage.AuditRow](ctx, c, opAudit, a)
+}
+
+// Quarantine is manage.Service.Quarantine, wherever the service is.
+func (c *Client) Quarantine(ctx context.Context) ([]manage.Quarantined, error) {
+	return call[[]manage.Quarantined](ctx, c, opQuarantine, nothing{})
 }

@@ -33,9 +33,58 @@ type Config struct {
 	Insecure  bool   // plain http beyond localhost is wanted
 	// TrustedProxies are the peers whose forwarded addresses count.
 	TrustedProxies []netip.Prefix
+	TLS            TLS
 	Bots           []Bot
 	Delivery       Delivery
+	Identity       Identity
+	Wake           Wake
+	Metrics        Metrics
+	Backup         Backup
 	Vault          Vault
+}
+
+// TLS names the certificate to serve https with. Both are empty, or neither is.
+type TLS struct {
+	CertFile, KeyFile string
+}
+
+// On reports whether the listener speaks https.
+func (t TLS) On() bool { return t.CertFile != "" }
+
+// The identity modes.
+const (
+	IdentityNone       = "none"
+	IdentityJWKS       = "jwks"
+	IdentityIntrospect = "introspect"
+)
+
+// Identity says who may enroll and provision. Only the fields of its mode are set.
+type Identity struct {
+	Mode string // one of the identity modes
+
+	Issuer, Audience, TenantClaim string // jwks
+	JWKSURL, JWKSFile             string // jwks: one of the two
+
+	IntrospectURL, TenantField string // introspect
+}
+
+// Wake bounds the wake pokes.
+type Wake struct {
+	Allow    []netip.Prefix // beside public addresses
+	Cooldown time.Duration  // at least 1 s
+}
+
+// Metrics is where Prometheus finds them.
+type Metrics struct {
+	Listen string // host:port; empty: off
+}
+
+// Backup says how snapshots of the database are kept.
+type Backup struct {
+	Nightly   bool
+	Dir       string // of the nightly snapshots
+	Keep      int    // at least 1
+	Recipient string // an age recipient; empty: not encrypted
 }
 
 // Bot is one bot to host. Options lack Log and Transport, which the caller adds before Kind.Open.
@@ -68,18 +117,27 @@ func (c *Config) Database() string { return filepath.Join(c.DataDir, "connector.
 func (c *Config) Socket() string { return filepath.Join(c.DataDir, "admin.sock") }
 
 // URL is what a gateway is told to dial when the server listens on addr (host:port): the public
-// URL, else plain http on that address. An address that means "every interface" is not
+// URL, else that address, by https if there is a certificate. An address that means "every interface" is not
 // dialable, so the loopback stands for it: another machine needs public_url.
 func (c *Config) URL(addr string) string {
 	if c.PublicURL != "" {
 		return c.PublicURL
 	}
+	scheme := c.Scheme() + "://"
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
-		return "http://" + addr
+		return scheme + addr
 	}
 	if ip, err := netip.ParseAddr(host); host == "" || err == nil && ip.IsUnspecified() {
 		host = "127.0.0.1"
 	}
-	return "http://" + net.JoinHostPort(host, port)
+	return scheme + net.JoinHostPort(host, port)
+}
+
+// Scheme is what the listener speaks: http or https.
+func (c *Config) Scheme() string {
+	if c.TLS.On() {
+		return "https"
+	}
+	return "http"
 }

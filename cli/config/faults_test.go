@@ -16,6 +16,7 @@ func faultsOf(t *testing.T, content string, env ...string) []string {
 	dir, base := home(t)
 	write(t, filepath.Join(dir, "good.token"), goodToken, 0o600)
 	write(t, filepath.Join(dir, "open.token"), goodToken, 0o640)
+	write(t, filepath.Join(dir, "world.key"), "a key", 0o644)
 	write(t, filepath.Join(dir, "bad.token"), "hello", 0o600)
 	write(t, filepath.Join(dir, "empty.token"), "\n", 0o600)
 	write(t, fileName, content, 0o644)
@@ -89,8 +90,9 @@ func TestFaults(t *testing.T) { // invariant 4
 		},
 		"plain http on every interface": {
 			`listen = "0.0.0.0:8787"`, nil,
-			[]string{"connector.toml:1: listen: plain http on 0.0.0.0; use https, or write insecure = true if a proxy terminates TLS"},
+			[]string{"connector.toml:1: listen: plain http on 0.0.0.0; give [tls] a certificate, or write insecure = true if a proxy terminates TLS"},
 		},
+		"https on every interface":        {"listen = \"0.0.0.0:8787\"\n[tls]\ncert_file = \"c\"\nkey_file = \"k\"", nil, nil},
 		"plain http wanted":               {"listen = \"0.0.0.0:8787\"\ninsecure = true", nil, nil},
 		"plain http wanted by a variable": {`listen = ":8787"`, []string{"HERMES_CONNECTOR_INSECURE=1"}, nil},
 		"plain public address": {
@@ -176,9 +178,54 @@ func TestFaults(t *testing.T) { // invariant 4
 			"[delivery]\nwindow = 1\n[delivery]\nmax_entries = 5", nil,
 			[]string{"connector.toml:3: delivery: section given twice (first on line 1)"},
 		},
-		"sections of later versions": {
-			"[wake]\ncooldown = \"60s\"\n[tls]\ncert = \"x\"", nil,
-			[]string{"connector.toml:1: wake: unknown section", "connector.toml:3: tls: unknown section"},
+		"a section nobody knows": {
+			"[webhooks]\nlisten = \"60s\"\n[tlss]\ncert = \"x\"", nil,
+			[]string{"connector.toml:1: webhooks: unknown section", "connector.toml:3: tlss: unknown section (did you mean tls?)"},
+		},
+		"half a certificate": {
+			"[tls]\ncert_file = \"c\"", nil, []string{"connector.toml:2: tls.cert_file: key_file must be given too"},
+		},
+		"the other half": {
+			"[tls]\nkey_file = \"k\"", nil, []string{"connector.toml:2: tls.key_file: cert_file must be given too"},
+		},
+		"a key anyone can read": {
+			"[tls]\ncert_file = \"c\"\nkey_file = \"world.key\"", nil,
+			[]string{"connector.toml:3: tls.key_file: anyone on this machine can read or change that file: chmod o= it"},
+		},
+		"an identity mode nobody knows": {
+			"[identity]\nmode = \"oidc\"", nil, []string{`connector.toml:2: identity.mode: want "none", "jwks" or "introspect"`},
+		},
+		"a mode without its keys": {
+			"[identity]\nmode = \"jwks\"", nil,
+			[]string{
+				`connector.toml:2: identity.mode: mode "jwks" needs issuer`, `connector.toml:2: identity.mode: mode "jwks" needs audience`,
+				`connector.toml:2: identity.mode: mode "jwks" needs either jwks_url or jwks_file`,
+			},
+		},
+		"introspection without an address": {
+			"[identity]\nmode = \"introspect\"", nil, []string{`connector.toml:2: identity.mode: mode "introspect" needs introspect_url`},
+		},
+		"keys of another mode": {
+			"[identity]\nissuer = \"x\"\ntenant_field = \"y\"", nil,
+			[]string{
+				`connector.toml:2: identity.issuer: does nothing unless mode is "jwks"`,
+				`connector.toml:3: identity.tenant_field: does nothing unless mode is "introspect"`,
+			},
+		},
+		"keys fetched in the clear": {
+			"[identity]\nmode = \"introspect\"\nintrospect_url = \"http://id.example.net/me\"", nil,
+			[]string{"connector.toml:3: identity.introspect_url: plain http beyond localhost; use https, or write insecure = true if the network is trusted"},
+		},
+		"a wake network that is none": {
+			"[wake]\nallow = [\"lan\"]\ncooldown = \"0s\"", nil,
+			[]string{
+				`connector.toml:2: wake.allow: want addresses or networks, such as ["127.0.0.1", "10.0.0.0/8"]`,
+				"connector.toml:3: wake.cooldown: want a span from 1s to 30m",
+			},
+		},
+		"a secret key for a recipient": {
+			"[backup]\nrecipient = \"AGE-SECRET-KEY-1QQQ\"", nil,
+			[]string{"connector.toml:2: backup.recipient: want an age recipient: the line that begins with age1, as age-keygen prints it; never the secret key"},
 		},
 		"a passphrase in the file": {
 			"[vault]\npassphrase = \"sesame\"", nil,

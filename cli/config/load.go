@@ -109,6 +109,8 @@ func (l *loader) read(path string) (string, []byte) {
 func (l *loader) load(doc *document) (*Config, error) {
 	bots := l.assign(doc)
 	l.defaults()
+	l.wholeTLS()
+	l.identity()
 	l.plainHTTP()
 	l.oneKeySource()
 	l.bots(bots)
@@ -249,6 +251,9 @@ func (l *loader) defaults() {
 			l.judge.add(at, "%v", err)
 		}
 	}
+	if _, given := l.places["backup.dir"]; !given {
+		l.cfg.Backup.Dir = filepath.Join(l.cfg.DataDir, "snapshots")
+	}
 	v := &l.cfg.Vault
 	if _, given := l.places["vault.key_file"]; !given && v.Passphrase.IsZero() && v.Credential == "" {
 		if err := setKeyFile(l, filepath.Join(l.cfg.DataDir, "vault.key")); err != nil {
@@ -291,11 +296,16 @@ func (l *loader) plainHTTP() {
 	if l.cfg.Insecure {
 		return
 	}
-	if at, given := l.places["listen"]; given && l.cfg.Listen != "" && !localAddr(l.cfg.Listen) {
-		l.judge.add(at, "plain http on %s; use https, or write insecure = true if a proxy terminates TLS", spellHost(l.cfg.Listen))
+	if at, given := l.places["listen"]; given && l.cfg.Listen != "" && !localAddr(l.cfg.Listen) && !l.cfg.TLS.On() {
+		l.judge.add(at, "plain http on %s; give [tls] a certificate, or write insecure = true if a proxy terminates TLS", spellHost(l.cfg.Listen))
 	}
 	if at, given := l.places["public_url"]; given && remotePlain(l.cfg.PublicURL) {
 		l.judge.add(at, "plain http beyond localhost; use https, or write insecure = true if the network is trusted")
+	}
+	for path, u := range map[string]string{"identity.jwks_url": l.cfg.Identity.JWKSURL, "identity.introspect_url": l.cfg.Identity.IntrospectURL} {
+		if at, given := l.places[path]; given && remotePlain(u) {
+			l.judge.add(at, "plain http beyond localhost; use https, or write insecure = true if the network is trusted")
+		}
 	}
 }
 

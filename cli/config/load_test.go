@@ -90,6 +90,9 @@ func TestNothingConfiguredIsAValidConfiguration(t *testing.T) {
 		DataDir:  filepath.Join(dir, ".local/share/hermes-connector"),
 		Listen:   "127.0.0.1:8787",
 		Delivery: Delivery{Window: 1, MaxEntries: 10_000, MaxBytes: 64 << 20, MaxAge: 14 * 24 * time.Hour},
+		Identity: Identity{Mode: IdentityNone},
+		Wake:     Wake{Cooldown: time.Minute},
+		Backup:   Backup{Nightly: true, Keep: 3, Dir: filepath.Join(dir, ".local/share/hermes-connector/snapshots")},
 		Vault:    Vault{KeyFile: filepath.Join(dir, ".local/share/hermes-connector/vault.key")},
 	}
 	if diff := cmp.Diff(want, got, comparers); diff != "" {
@@ -131,6 +134,30 @@ max_entries = 1_000
 max_bytes = "1MiB"
 max_age = "36h"
 
+[tls]
+cert_file = "cert.pem"
+key_file = "key.pem"
+
+[identity]
+mode = "jwks"
+issuer = "https://id.example.net"
+audience = "connector"
+tenant_claim = "org"
+jwks_url = "https://id.example.net/keys?v=2"
+
+[wake]
+allow = ["192.168.1.0/24", "fd00::7"]
+cooldown = "2m"
+
+[metrics]
+listen = "127.0.0.1:9464"
+
+[backup]
+nightly = false
+dir = "/mnt/stick"
+keep = 7
+recipient = "age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kg5sfn9aqmcac8p"
+
 [vault]
 passphrase_file = "pass"
 `, 0o644)
@@ -153,7 +180,20 @@ passphrase_file = "pass"
 			}},
 		},
 		Delivery: Delivery{Window: 4, MaxEntries: 1000, MaxBytes: 1 << 20, MaxAge: 36 * time.Hour},
-		Vault:    Vault{Passphrase: secret("open sesame")},
+		TLS:      TLS{CertFile: filepath.Join(conf, "cert.pem"), KeyFile: filepath.Join(conf, "key.pem")},
+		Identity: Identity{
+			Mode: IdentityJWKS, Issuer: "https://id.example.net", Audience: "connector", TenantClaim: "org",
+			JWKSURL: "https://id.example.net/keys?v=2",
+		},
+		Wake: Wake{
+			Allow:    []netip.Prefix{netip.MustParsePrefix("192.168.1.0/24"), netip.MustParsePrefix("fd00::7/128")},
+			Cooldown: 2 * time.Minute,
+		},
+		Metrics: Metrics{Listen: "127.0.0.1:9464"},
+		Backup: Backup{
+			Dir: "/mnt/stick", Keep: 7, Recipient: "age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kg5sfn9aqmcac8p",
+		},
+		Vault: Vault{Passphrase: secret("open sesame")},
 	}
 	if diff := cmp.Diff(want, got, comparers); diff != "" {
 		t.Errorf("Load() (-want +got):\n%s", diff)
@@ -226,17 +266,18 @@ func TestDataFolder(t *testing.T) {
 }
 
 func TestURL(t *testing.T) {
-	for name, tc := range map[string]struct{ public, addr, want string }{
-		"the public address":   {"https://r.example.net", "127.0.0.1:1", "https://r.example.net"},
-		"the listener":         {"", "127.0.0.1:8787", "http://127.0.0.1:8787"},
-		"every IPv4 interface": {"", "0.0.0.0:8787", "http://127.0.0.1:8787"},
-		"every interface":      {"", ":8787", "http://127.0.0.1:8787"},
-		"every IPv6 interface": {"", "[::]:8787", "http://127.0.0.1:8787"},
-		"an IPv6 address":      {"", "[::1]:8787", "http://[::1]:8787"},
-		"a name":               {"", "pi.local:80", "http://pi.local:80"},
+	for name, tc := range map[string]struct{ public, cert, addr, want string }{
+		"the public address":   {"https://r.example.net", "", "127.0.0.1:1", "https://r.example.net"},
+		"the listener":         {"", "", "127.0.0.1:8787", "http://127.0.0.1:8787"},
+		"every IPv4 interface": {"", "", "0.0.0.0:8787", "http://127.0.0.1:8787"},
+		"every interface":      {"", "", ":8787", "http://127.0.0.1:8787"},
+		"every IPv6 interface": {"", "", "[::]:8787", "http://127.0.0.1:8787"},
+		"an IPv6 address":      {"", "", "[::1]:8787", "http://[::1]:8787"},
+		"a name":               {"", "", "pi.local:80", "http://pi.local:80"},
+		"with a certificate":   {"", "cert.pem", "pi.local:443", "https://pi.local:443"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := Config{PublicURL: tc.public}
+			c := Config{PublicURL: tc.public, TLS: TLS{CertFile: tc.cert, KeyFile: tc.cert}}
 			if got := c.URL(tc.addr); got != tc.want {
 				t.Errorf("URL(%q) = %q, want %q", tc.addr, got, tc.want)
 			}

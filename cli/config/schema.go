@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/netip"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -85,6 +84,35 @@ func settings() []setting {
 		}},
 		{section: "delivery", key: "max_bytes", def: "64MiB", help: "bytes kept per gateway that is away", set: setMaxBytes},
 		{section: "delivery", key: "max_age", def: "14d", help: "how long a message is kept for a gateway that is away", set: setMaxAge},
+		{section: "tls", key: "cert_file", help: "serve https with this certificate (PEM, with its chain); read again when it changes", set: setPath(func(c *Config) *string { return &c.TLS.CertFile })},
+		{section: "tls", key: "key_file", help: "the certificate's private key", set: setTLSKey},
+		{section: "identity", key: "mode", def: IdentityNone, help: "who may enroll and provision: none (an enrollment token or identity URL is enough), jwks or introspect", set: setIdentityMode},
+		{section: "identity", key: "issuer", help: "jwks: the issuer (iss) of the tokens", set: setText(func(c *Config) *string { return &c.Identity.Issuer })},
+		{section: "identity", key: "audience", help: "jwks: the audience (aud) of the tokens for enroll and provision", set: setText(func(c *Config) *string { return &c.Identity.Audience })},
+		{section: "identity", key: "tenant_claim", def: "tenant", help: "jwks: the claim that names the tenant", set: setText(func(c *Config) *string { return &c.Identity.TenantClaim })},
+		{section: "identity", key: "jwks_url", help: "jwks: where the issuer's keys are", set: setEndpoint(func(c *Config) *string { return &c.Identity.JWKSURL })},
+		{section: "identity", key: "jwks_file", help: "jwks: a file with the issuer's keys, in place of jwks_url", set: setPath(func(c *Config) *string { return &c.Identity.JWKSFile })},
+		{section: "identity", key: "introspect_url", help: "introspect: an address that answers a GET with a caller's bearer by a JSON object", set: setEndpoint(func(c *Config) *string { return &c.Identity.IntrospectURL })},
+		{section: "identity", key: "tenant_field", def: "tenant", help: "introspect: the field of that object that names the tenant", set: setText(func(c *Config) *string { return &c.Identity.TenantField })},
+		{section: "wake", key: "allow", want: list, help: "addresses or networks beside public ones that wake URLs may point to", set: func(l *loader, v string) (err error) {
+			l.cfg.Wake.Allow, err = parseNetworks(v)
+			return err
+		}},
+		{section: "wake", key: "cooldown", def: "60s", help: "the pause between two wake pokes of one instance; it doubles up to 30m while nobody comes", set: setCooldown},
+		{section: "metrics", key: "listen", help: "host:port of the Prometheus metrics; absent: off", set: func(l *loader, v string) error {
+			l.cfg.Metrics.Listen = v
+			return checkListen(v)
+		}},
+		{section: "backup", key: "nightly", want: flag, def: "true", help: "take a snapshot of the database every night", set: func(l *loader, v string) (err error) {
+			l.cfg.Backup.Nightly, err = parseFlag(v)
+			return err
+		}},
+		{section: "backup", key: "dir", help: "folder of the snapshots; default snapshots in data_dir", set: setPath(func(c *Config) *string { return &c.Backup.Dir })},
+		{section: "backup", key: "keep", want: number, def: "3", help: "how many snapshots to keep", set: func(l *loader, v string) (err error) {
+			l.cfg.Backup.Keep, err = parseNumber(v, 1, 1000)
+			return err
+		}},
+		{section: "backup", key: "recipient", help: "an age recipient (age1…) to encrypt backups for", set: setRecipient},
 		{section: "vault", key: "key_file", help: "seals the stored credentials; made when missing; default vault.key in data_dir", set: setKeyFile},
 		{section: "vault", key: "passphrase_file", help: "a file with a passphrase to use in place of key_file", set: setPassphraseFile},
 		{section: "vault", key: "passphrase_env", help: "the variable that holds such a passphrase", set: setPassphraseEnv},
@@ -93,7 +121,9 @@ func settings() []setting {
 }
 
 // sections are the names a [section] may have.
-func sections() []string { return []string{"delivery", "vault"} }
+func sections() []string {
+	return []string{"delivery", "tls", "identity", "wake", "metrics", "backup", "vault"}
+}
 
 // botKeys are the keys every bot has, whatever its kind.
 func botKeys() []platforms.Key {
@@ -134,6 +164,11 @@ func setDataDir(l *loader, v string) error {
 }
 
 func setListen(l *loader, v string) error {
+	l.cfg.Listen = v
+	return checkListen(v)
+}
+
+func checkListen(v string) error {
 	_, port, err := net.SplitHostPort(v)
 	if err != nil {
 		return errors.New(`want host:port, such as "127.0.0.1:8787"`)
@@ -141,7 +176,6 @@ func setListen(l *loader, v string) error {
 	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
 		return errors.New("want a port from 0 to 65535")
 	}
-	l.cfg.Listen = v
 	return nil
 }
 
@@ -169,24 +203,9 @@ func parseBase(v string) (string, error) {
 	return strings.TrimRight(v, "/"), nil
 }
 
-func setTrustedProxies(l *loader, v string) error {
-	l.cfg.TrustedProxies = nil
-	for part := range strings.SplitSeq(v, ",") {
-		part = strings.TrimSpace(part)
-		if part == "" {
-			continue
-		}
-		if ip, err := netip.ParseAddr(part); err == nil && ip.Zone() == "" {
-			l.cfg.TrustedProxies = append(l.cfg.TrustedProxies, netip.PrefixFrom(ip, ip.BitLen()))
-			continue
-		}
-		net, err := netip.ParsePrefix(part)
-		if err != nil {
-			return errors.New(`want addresses or networks, such as ["127.0.0.1", "10.0.0.0/8"]`)
-		}
-		l.cfg.TrustedProxies = append(l.cfg.TrustedProxies, net.Masked())
-	}
-	return nil
+func setTrustedProxies(l *loader, v string) (err error) {
+	l.cfg.TrustedProxies, err = parseNetworks(v)
+	return err
 }
 
 func setMaxBytes(l *loader, v string) (err error) {

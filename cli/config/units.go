@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"math"
+	"net/netip"
 	"strconv"
 	"strings"
 	"time"
@@ -35,4 +36,25 @@ func parseAge(s string) (time.Duration, error) {
 		return 0, bad
 	}
 	return d, nil
+}
+
+// parseNetworks reads addresses and networks, separated by commas.
+func parseNetworks(v string) ([]netip.Prefix, error) {
+	var out []netip.Prefix
+	for part := range strings.SplitSeq(v, ",") {
+		part = strings.TrimSpace(part)
+		if part == "" {
+			continue
+		}
+		if ip, err := netip.ParseAddr(part); err == nil && ip.Zone() == "" {
+			out = append(out, netip.PrefixFrom(ip, ip.BitLen()))
+			continue
+		}
+		network, err := netip.ParsePrefix(part)
+		if err != nil {
+			return nil, errors.New(`want addresses or networks, such as ["127.0.0.1", "10.0.0.0/8"]`)
+		}
+		out = append(out, network.Masked())
+	}
+	return out, nil
 }

@@ -100,6 +100,7 @@ var (
 	_ platforms.ThreadRenamer    = (*Platform)(nil)
 	_ platforms.Gatekeeper       = (*Platform)(nil)
 	_ platforms.Roster           = (*Platform)(nil)
+	_ platforms.Manager          = (*Platform)(nil)
 	_ platforms.Locator          = (*Platform)(nil)
 	_ platforms.DirectChats      = (*Platform)(nil)
 	_ platforms.Responder        = (*Platform)(nil)

@@ -7,13 +7,15 @@ import (
 	"github.com/bwmarrin/discordgo"
 )
 
-// The permissions that decide what somebody sees. They do not fit into an int everywhere.
+// The permissions that decide what somebody sees, and what he may let others see. They do not fit into an int everywhere.
 const (
 	mayAdminister    = int64(discordgo.PermissionAdministrator)
 	mayView          = int64(discordgo.PermissionViewChannel)
 	mayReadHistory   = int64(discordgo.PermissionReadMessageHistory)
 	mayConnect       = int64(discordgo.PermissionVoiceConnect)
 	mayManageThreads = int64(discordgo.PermissionManageThreads)
+	mayManageChannel = int64(discordgo.PermissionManageChannels)
+	mayManageGuild   = int64(discordgo.PermissionManageGuild)
 	mayDoAll         = ^int64(0)
 )
 
@@ -79,4 +81,18 @@ func seesChannel(g guild, c channel, p person, now time.Time) bool {
 		need |= mayConnect
 	}
 	return permissionsIn(g, c, p, now)&need == need
+}
+
+// managesGuild reports whether p decides about every channel of g.
+func managesGuild(g guild, p person, now time.Time) bool {
+	may := basePermissions(g, p)
+	if may&mayAdminister != 0 {
+		return true // a timeout does not bind him
+	}
+	return may&mayManageGuild != 0 && !now.Before(p.mutedUntil)
+}
+
+// managesChannel reports whether p decides who reads c, which is no thread.
+func managesChannel(g guild, c channel, p person, now time.Time) bool {
+	return managesGuild(g, p, now) || permissionsIn(g, c, p, now)&mayManageChannel != 0
 }

@@ -43,33 +43,52 @@ func (f finder) sees(ctx context.Context, where snowflake, scope relay.ScopeID, 
 	case ch.guild == 0:
 		return ch.recipient != 0 && ch.recipient == who, nil
 	}
-	g, err := f.guild(ctx, ch.guild)
+	s, err := f.standing(ctx, ch, who)
 	if err != nil {
 		return false, err
 	}
-	base := ch
-	if ch.isThread() {
-		if base, err = f.channel(ctx, ch.parent); err != nil {
-			return false, err
-		}
-		if base.guild != ch.guild || base.isThread() {
-			return false, nil
-		}
-	}
-	p := person{id: who}
-	if who != g.owner {
-		if p, err = f.member(ctx, ch.guild, who); err != nil {
-			return false, err
-		}
-	}
 	now := time.Now()
 	switch {
-	case !seesChannel(g, base, p, now):
+	case !seesChannel(s.guild, s.base, s.person, now):
 		return false, nil
-	case ch.kind != channelPrivateThread || permissionsIn(g, base, p, now)&mayManageThreads != 0:
+	case ch.kind != channelPrivateThread || permissionsIn(s.guild, s.base, s.person, now)&mayManageThreads != 0:
 		return true, nil
 	}
 	return f.inThread(ctx, where, who)
+}
+
+// standing is what decides what somebody may do in a channel of a guild.
+type standing struct {
+	guild  guild
+	base   channel // where the permissions stand: the channel, or the one it is a thread of
+	person person
+}
+
+// standing finds out how a user stands to a channel of a guild. The error wraps errNoPlace when he
+// is no member, or when the channel is a thread of nothing.
+func (f finder) standing(ctx context.Context, ch channel, who snowflake) (s standing, err error) {
+	if s.guild, err = f.guild(ctx, ch.guild); err != nil {
+		return s, err
+	}
+	s.base = ch
+	if ch.isThread() {
+		if s.base, err = f.channel(ctx, ch.parent); err != nil {
+			return s, err
+		}
+		if s.base.guild != ch.guild || s.base.isThread() {
+			return s, errNoPlace
+		}
+	}
+	s.person, err = f.person(ctx, s.guild, who)
+	return s, err
+}
+
+// person is a member of g. Of its owner nothing needs to be asked: he may do all.
+func (f finder) person(ctx context.Context, g guild, who snowflake) (person, error) {
+	if who == g.owner {
+		return person{id: who}, nil
+	}
+	return f.member(ctx, g.id, who)
 }
 
 // Locate implements platforms.Locator.

@@ -45,6 +45,11 @@ const (
 //	echo 'ann hello' >>/tmp/loop/say                    # directly to the bot
 //	echo 'ann@garden hello all' >>/tmp/loop/say         # in the shared chat "garden"
 //	echo 'ann@park/garden#roses hello' >>/tmp/loop/say  # in thread "roses" of "garden", in scope "park"
+//
+// Who manages what is said by the lines of /tmp/loop/managers:
+//
+//	echo 'ann@park/garden' >>/tmp/loop/managers         # the chat "garden" in scope "park"
+//	echo 'ann@park/' >>/tmp/loop/managers               # the whole scope "park"
 var Kind = platforms.Kind{
 	Name:  ID,
 	Label: "Loopback",

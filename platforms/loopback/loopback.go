@@ -6,7 +6,8 @@
 // process except, with a file, how far it has read.
 //
 // A chat's id says what it is: "@ann" are Ann's direct messages with the bot, "garden" is a shared
-// chat, "park/garden" one inside the scope "park".
+// chat, "park/garden" one inside the scope "park". "park/" stands for the whole scope where it is
+// said who manages what.
 //
 // Invariants, beside those of package platforms:
 //
@@ -17,6 +18,7 @@ package loopback
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -24,6 +26,7 @@ import (
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/platforms/backoff"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
@@ -36,8 +39,9 @@ const (
 	MaxLength = 4096
 
 	directPrefix = "@"
-	// retry is the pause after a refused batch.
-	retry = 50 * time.Millisecond
+	// firstRetry and lastRetry bound the pause after a refused batch.
+	firstRetry = 50 * time.Millisecond
+	lastRetry  = time.Second
 )
 
 // Platform is the bot.
@@ -59,6 +63,8 @@ var (
 	_ platforms.Deleter      = (*Platform)(nil)
 	_ platforms.ChatInformer = (*Platform)(nil)
 	_ platforms.Roster       = (*Platform)(nil)
+	_ platforms.Manager      = (*Platform)(nil)
+	_ platforms.Locator      = (*Platform)(nil)
 	_ platforms.DirectChats  = (*Platform)(nil)
 )
 
@@ -104,6 +110,7 @@ func (p *Platform) Run(ctx context.Context, in platforms.Inbox) error {
 	if p.file != nil {
 		wg.Go(func() { p.file.run(ctx, p.net, in, p.log) })
 	}
+	pause := backoff.Backoff{First: firstRetry, Max: lastRetry}
 	for drops := -1; ; {
 		n := p.net
 		n.mu.Lock()
@@ -130,10 +137,14 @@ func (p *Platform) Run(ctx context.Context, in platforms.Inbox) error {
 			p.setState(platforms.Connected, "")
 			continue
 		case next != nil:
-			if p.handIn(ctx, in, next) {
+			if err := p.handIn(ctx, in, next); err == nil {
+				pause.Reset()
 				continue
+			} else if ctx.Err() == nil {
+				d := pause.Next()
+				p.log.Warn("event not accepted; handing it in again", "event", next.event.ID, "in", d, "err", err)
+				wait = time.After(d)
 			}
-			wait = time.After(retry)
 			changed = nil // what is said meanwhile does not shorten the pause
 		}
 		select {
@@ -145,7 +156,7 @@ func (p *Platform) Run(ctx context.Context, in platforms.Inbox) error {
 }
 
 // handIn offers the oldest event and takes it off the queue when it was accepted.
-func (p *Platform) handIn(ctx context.Context, in platforms.Inbox, next *pending) (accepted bool) {
+func (p *Platform) handIn(ctx context.Context, in platforms.Inbox, next *pending) error {
 	b := platforms.Batch{Cursor: next.cursor}
 	if next.garbled != nil {
 		b.Undecodable = []platforms.Undecodable{{Raw: []byte(next.event.Text), Err: next.garbled}}
@@ -157,16 +168,13 @@ func (p *Platform) handIn(ctx context.Context, in platforms.Inbox, next *pending
 	p.status.LastEventAt = time.Now()
 	p.mu.Unlock()
 	if err := in.Accept(ctx, b); err != nil {
-		if ctx.Err() == nil {
-			p.log.Warn("event not accepted; handing it in again", "event", next.event.ID, "in", retry, "err", err)
-		}
-		return false
+		return err
 	}
 	p.net.mu.Lock()
 	p.net.queue = p.net.queue[1:]
 	p.net.mu.Unlock()
 	close(next.accepted)
-	return true
+	return nil
 }
 
 // CanSee reports whether user is a member of the chat, or the person of a direct one.
@@ -177,6 +185,15 @@ func (p *Platform) CanSee(_ context.Context, place relay.Place, user relay.UserI
 	p.net.mu.Lock()
 	defer p.net.mu.Unlock()
 	return p.net.members[place.Chat][user], nil
+}
+
+// Locate reads off a chat's id where it stands.
+func (p *Platform) Locate(_ context.Context, chat relay.ChatID) (relay.Place, error) {
+	if chat == "" {
+		return relay.Place{}, errors.New("locate: no chat is named")
+	}
+	scope, _ := scopeOf(chat)
+	return relay.Place{Platform: ID, Scope: scope, Chat: chat}, nil
 }
 
 // DirectUser tells whose direct messages chat is.

@@ -37,16 +37,17 @@ type Act struct {
 // Network is the far side: people, chats, and what the bot did there. Its methods may be called
 // from any goroutine. It remembers everything until it is dropped.
 type Network struct {
-	mu      sync.Mutex    // guards the fields below
-	changed chan struct{} // closed and replaced on every change
-	queue   []*pending    // said and not yet accepted, oldest first
-	members map[relay.ChatID]map[relay.UserID]bool
-	acts    []Act
-	texts   map[relay.MessageID]string // the bot's messages that stand
-	minted  int                        // numbers given to messages
-	fails   []error
-	drops   int // connections dropped so far
-	revoked bool
+	mu       sync.Mutex    // guards the fields below
+	changed  chan struct{} // closed and replaced on every change
+	queue    []*pending    // said and not yet accepted, oldest first
+	members  map[relay.ChatID]map[relay.UserID]bool
+	managers []manager
+	acts     []Act
+	texts    map[relay.MessageID]string // the bot's messages that stand
+	minted   int                        // numbers given to messages
+	fails    []error
+	drops    int // connections dropped so far
+	revoked  bool
 }
 
 // pending is an event the bot has not confirmed.

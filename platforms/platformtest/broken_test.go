@@ -21,6 +21,8 @@ type broken struct {
 	edit  func(ctx context.Context, a relay.Edit) (relay.Result, error)
 	react func(ctx context.Context, a relay.React) (relay.Result, error)
 	see   func(place relay.Place) (bool, error)
+	lead  func(place relay.Place, user relay.UserID) (bool, error)
+	where func(chat relay.ChatID) (relay.Place, error)
 	whose func(chat relay.ChatID) (relay.UserID, bool)
 	desc  func(d relay.Descriptor) relay.Descriptor
 	stat  func(s platforms.Status) platforms.Status
@@ -59,6 +61,20 @@ func (b *broken) CanSee(ctx context.Context, place relay.Place, user relay.UserI
 		return b.see(place)
 	}
 	return b.Platform.CanSee(ctx, place, user)
+}
+
+func (b *broken) CanManage(ctx context.Context, place relay.Place, user relay.UserID) (bool, error) {
+	if b.lead != nil {
+		return b.lead(place, user)
+	}
+	return b.Platform.CanManage(ctx, place, user)
+}
+
+func (b *broken) Locate(ctx context.Context, chat relay.ChatID) (relay.Place, error) {
+	if b.where != nil {
+		return b.where(chat)
+	}
+	return b.Platform.Locate(ctx, chat)
 }
 
 func (b *broken) DirectUser(chat relay.ChatID) (relay.UserID, bool) {
@@ -355,6 +371,23 @@ var breakages = map[string]struct {
 	}},
 	"lets nobody see anything": {"10", "a member cannot see", false, func(_ *loop, b *broken) {
 		b.see = func(relay.Place) (bool, error) { return false, nil }
+	}},
+	"lets everybody manage a chat": {"10", "managed: the group", false, func(_ *loop, b *broken) {
+		b.lead = func(p relay.Place, _ relay.UserID) (bool, error) { return p.Chat == "park/garden", nil }
+	}},
+	"lets nobody manage anything": {"10", "its manager cannot manage", false, func(_ *loop, b *broken) {
+		b.lead = func(relay.Place, relay.UserID) (bool, error) { return false, nil }
+	}},
+	"lets a person give his direct chat away": {"10", "managed: a direct chat", false, func(_ *loop, b *broken) {
+		b.lead = func(p relay.Place, u relay.UserID) (bool, error) { return p.Chat != "" && u == "ann", nil }
+	}},
+	"lets a person manage what is no place": {"10", "managed: no place", false, func(_ *loop, b *broken) {
+		b.lead = func(p relay.Place, u relay.UserID) (bool, error) { return p.Chat != "@ann" && u == "ann", nil }
+	}},
+	"locates a chat in another scope": {"10", "is located at", false, func(_ *loop, b *broken) {
+		b.where = func(chat relay.ChatID) (relay.Place, error) {
+			return relay.Place{Platform: loopback.ID, Scope: "yard", Chat: chat}, nil
+		}
 	}},
 	"does not know whose direct chat it is": {"10", "the direct chat", false, func(_ *loop, b *broken) {
 		b.whose = func(relay.ChatID) (relay.UserID, bool) { return "", false }

@@ -13,7 +13,7 @@ import (
 // Person is somebody on the harness's network.
 type Person int
 
-// The people. Ann can see every room. Bob is a member of none of the shared rooms; he has his own
+// The people. Ann can see every room, and decides who reads Group. Bob is a member of none of the shared rooms; he has his own
 // direct-message chat with the bot.
 const (
 	Ann Person = iota

@@ -20,7 +20,9 @@ type loop struct {
 }
 
 func newLoop(wrap func(*loop, *loopback.Platform) platforms.Platform) *loop {
-	return &loop{net: loopback.NewNetwork(), wrap: wrap, over: make(chan struct{}), room: map[Room]loopback.Message{
+	net := loopback.NewNetwork()
+	net.Appoint("park/garden", "ann")
+	return &loop{net: net, wrap: wrap, over: make(chan struct{}), room: map[Room]loopback.Message{
 		Direct: {},
 		Group:  {Chat: "park/garden"},
 		Twin:   {Chat: "yard/garden"},

@@ -195,12 +195,48 @@ func checkRoster(ctx context.Context, b *bench, group relay.Event) error {
 			return errors.New("somebody who is no member can see the group")
 		}
 	}
+	if l, ok := b.p.(platforms.Locator); ok {
+		if place, err := l.Locate(ctx, group.Source.ChatID); err != nil || place != group.Source.Place() {
+			return fmt.Errorf("the group is located at %+v (%v); its events come from %+v", place, err, group.Source.Place())
+		}
+	}
+	if err := checkManager(ctx, b.p, group.Source.Place(), ann.Source, bob.Source); err != nil {
+		return err
+	}
 	if d, ok := b.p.(platforms.DirectChats); ok {
 		if u, ok := d.DirectUser(ann.Source.ChatID); !ok || u != ann.Source.UserID {
 			return fmt.Errorf("the direct chat %q belongs to %q (%t), want %q", ann.Source.ChatID, u, ok, ann.Source.UserID)
 		}
 		if u, ok := d.DirectUser(group.Source.ChatID); ok {
 			return fmt.Errorf("the group %q is taken for the direct chat of %q", group.Source.ChatID, u)
+		}
+	}
+	return nil
+}
+
+// checkManager looks at who decides who reads: Ann in the group, and nobody anywhere else.
+func checkManager(ctx context.Context, p platforms.Platform, group relay.Place, ann, bob relay.Source) error {
+	m, ok := p.(platforms.Manager)
+	if !ok {
+		return nil
+	}
+	manages, err := m.CanManage(ctx, group, ann.UserID)
+	if err != nil {
+		return fmt.Errorf("can its manager manage the group: %w", err)
+	}
+	if !manages {
+		return errors.New("its manager cannot manage the group")
+	}
+	for what, q := range map[string]struct {
+		place relay.Place
+		user  relay.UserID
+	}{
+		"the group by somebody who is no member": {group, bob.UserID},
+		"a direct chat by its person":            {ann.Place(), ann.UserID},
+		"no place at all by anybody":             {relay.Place{Platform: group.Platform}, ann.UserID},
+	} {
+		if manages, err := m.CanManage(ctx, q.place, q.user); manages && err == nil {
+			return errors.New("managed: " + what)
 		}
 	}
 	return nil

@@ -377,7 +377,7 @@ func (f *fakeAPI) result(method string, params url.Values) any {
 		if id != 4001 { // only Ann is a member
 			return obj{"status": "left", "user": obj{"id": id, "is_bot": false, "first_name": "Bob"}}
 		}
-		return obj{"status": "member", "user": obj{"id": id, "is_bot": false, "first_name": "Ann"}}
+		return obj{"status": "administrator", "user": obj{"id": id, "is_bot": false, "first_name": "Ann"}}
 	case "sendChatAction", "setMessageReaction", "deleteMessage":
 		return true
 	}

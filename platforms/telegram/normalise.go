@@ -80,14 +80,14 @@ func (n normaliser) message(m *message, edited bool) (reading, error) {
 
 	ev := relay.Event{
 		Bot:       n.bot,
-		At:        time.Unix(m.Date, 0).UTC(),
+		At:        moment(m.Date),
 		Source:    n.source(m, o),
 		Type:      kind,
 		MessageID: messageID(m.ID),
 		Traits:    relay.Traits{Own: n.own(m), AuthorIsBot: m.From != nil && m.From.IsBot && m.SenderChat == nil},
 	}
 	if edited {
-		ev.At = time.Unix(m.EditDate, 0).UTC()
+		ev.At = moment(m.EditDate)
 		ev.MessageID += relay.MessageID(editMark + strconv.FormatInt(m.EditDate, 10))
 	}
 	ev.ID = relay.EventID(string(ev.Source.ChatID) + ":" + string(ev.MessageID))
@@ -258,3 +258,9 @@ func fullName(first, last, handle string) string {
 	}
 	return handle
 }
+
+// lastMoment is the end of the year 9999: the store's JSON can spell no later time.
+const lastMoment = 253402300799
+
+// moment is a Unix time of Telegram's, which no message could be stored with outside of these bounds.
+func moment(seconds int64) time.Time { return time.Unix(min(max(seconds, 0), lastMoment), 0).UTC() }

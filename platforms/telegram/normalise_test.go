@@ -287,6 +287,7 @@ func FuzzNormalise(f *testing.F) {
 	}
 	f.Add([]byte(`{"update_id":1e99}`))
 	f.Add([]byte(`{"message":{"message_id":1,"chat":{"id":1},"text":"@pi_bot","entities":[{"type":"mention","offset":-5,"length":99}]}}`))
+	f.Add([]byte(`{"message":{"message_id":1,"date":17790000090000064,"from":{"id":1},"chat":{"id":1,"type":"private"},"text":"x"}}`))
 	n := testNormaliser()
 	n.edits = true
 	f.Fuzz(func(t *testing.T, raw []byte) {

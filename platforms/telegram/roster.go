@@ -17,32 +17,17 @@ import (
 // Telegram is asked; it answers reliably about anybody only where the bot is an administrator,
 // and about itself and those who wrote elsewhere. Not known is an error.
 func (p *Platform) CanSee(ctx context.Context, place relay.Place, user relay.UserID) (bool, error) {
-	who, err := strconv.ParseInt(string(user), 10, 64)
-	if err != nil {
-		return false, fmt.Errorf("user id: %w", err)
-	}
-	where, err := strconv.ParseInt(string(place.Chat), 10, 64)
-	if err != nil {
-		return false, fmt.Errorf("chat id: %w", err)
-	}
-	if who <= 0 { // a channel or a group that writes in its own name is nobody's eyes
+	where, who, err := parseIDs(place.Chat, user)
+	switch {
+	case err != nil:
+		return false, err
+	case who <= 0: // a channel or a group that writes in its own name is nobody's eyes
 		return false, nil
-	}
-	if where > 0 {
+	case where > 0:
 		return where == who, nil
 	}
-	if p.gate.Closed(place.Chat) {
-		return false, errors.New("visibility of a chat: Telegram asked for silence")
-	}
-	var m member
-	err = p.client.call(ctx, "getChatMember", tgbotapi.Params{
-		"chat_id": string(place.Chat), "user_id": string(user),
-	}, &m)
+	m, err := p.member(ctx, place.Chat, user)
 	if err != nil {
-		var ae *apiError
-		if errors.As(err, &ae) {
-			p.gate.Penalise(place.Chat, ae.RetryAfter)
-		}
 		return false, fmt.Errorf("visibility of a chat: %w", err)
 	}
 	switch m.Status {
@@ -54,6 +39,59 @@ func (p *Platform) CanSee(ctx context.Context, place relay.Place, user relay.Use
 		return false, nil
 	}
 	return false, fmt.Errorf("visibility of a chat: membership %q is unknown here", m.Status)
+}
+
+// CanManage implements platforms.Manager: a chat's creator and its administrators. Telegram has no
+// scopes: a whole one is an error.
+func (p *Platform) CanManage(ctx context.Context, place relay.Place, user relay.UserID) (bool, error) {
+	where, who, err := parseIDs(place.Chat, user)
+	switch {
+	case err != nil:
+		return false, err
+	case who <= 0, where > 0, place.Scope != "":
+		return false, nil
+	}
+	m, err := p.member(ctx, place.Chat, user)
+	if err != nil {
+		return false, fmt.Errorf("management of a chat: %w", err)
+	}
+	return m.Status == "creator" || m.Status == "administrator", nil
+}
+
+// parseIDs reads a chat's and a user's id.
+func parseIDs(chat relay.ChatID, user relay.UserID) (where, who int64, err error) {
+	if who, err = strconv.ParseInt(string(user), 10, 64); err != nil {
+		return 0, 0, fmt.Errorf("user id: %w", err)
+	}
+	if where, err = strconv.ParseInt(string(chat), 10, 64); err != nil {
+		return 0, 0, fmt.Errorf("chat id: %w", err)
+	}
+	return where, who, nil
+}
+
+// member asks what a user is to a chat, unless the chat's gate is closed.
+func (p *Platform) member(ctx context.Context, chat relay.ChatID, user relay.UserID) (m member, err error) {
+	if p.gate.Closed(chat) {
+		return m, errors.New("silence was asked for by Telegram")
+	}
+	err = p.client.call(ctx, "getChatMember", tgbotapi.Params{
+		"chat_id": string(chat), "user_id": string(user),
+	}, &m)
+	var ae *apiError
+	if errors.As(err, &ae) {
+		p.gate.Penalise(chat, ae.RetryAfter)
+	}
+	return m, err
+}
+
+// Locate implements platforms.Locator: a chat lies in no scope, and a topic has its chat's id.
+// Nothing is asked; an id that is not spelled as Telegram spells it is an error.
+func (p *Platform) Locate(_ context.Context, chat relay.ChatID) (relay.Place, error) {
+	id, err := strconv.ParseInt(string(chat), 10, 64)
+	if err != nil || id == 0 || strconv.FormatInt(id, 10) != string(chat) {
+		return relay.Place{}, errors.New("chat id: not one of Telegram's")
+	}
+	return relay.Place{Platform: Name, Chat: chat}, nil
 }
 
 // DirectUser implements platforms.DirectChats.

@@ -53,6 +53,77 @@ func TestCanSee(t *testing.T) {
 	}
 }
 
+func TestCanManage(t *testing.T) {
+	admin := obj{"status": "administrator"}
+	for name, tc := range map[string]struct {
+		place   relay.Place
+		user    relay.UserID
+		member  any // answer of getChatMember
+		want    bool
+		wantErr bool
+		asked   int
+	}{
+		"creator":            {place: relay.Place{Chat: "-1"}, user: "5", member: obj{"status": "creator"}, want: true, asked: 1},
+		"administrator":      {place: relay.Place{Chat: "-1"}, user: "5", member: admin, want: true, asked: 1},
+		"member":             {place: relay.Place{Chat: "-1"}, user: "5", member: obj{"status": "member"}, asked: 1},
+		"restricted":         {place: relay.Place{Chat: "-1"}, user: "5", member: obj{"status": "restricted", "is_member": true}, asked: 1},
+		"left":               {place: relay.Place{Chat: "-1"}, user: "5", member: obj{"status": "left"}, asked: 1},
+		"kicked":             {place: relay.Place{Chat: "-1"}, user: "5", member: obj{"status": "kicked"}, asked: 1},
+		"something new":      {place: relay.Place{Chat: "-1"}, user: "5", member: obj{"status": "ghost"}, asked: 1},
+		"not known":          {place: relay.Place{Chat: "-1"}, user: "5", member: fault{code: 400, description: "Bad Request: user not found"}, wantErr: true, asked: 1},
+		"server fault":       {place: relay.Place{Chat: "-1"}, user: "5", member: fault{code: 500, description: "x"}, wantErr: true, asked: 1},
+		"busy":               {place: relay.Place{Chat: "-1"}, user: "5", member: fault{code: 429, description: "x", retryAfter: 60}, wantErr: true, asked: 1},
+		"own dm":             {place: relay.Place{Chat: "5"}, user: "5", member: admin},
+		"a channel":          {place: relay.Place{Chat: "-1"}, user: "-1", member: admin},
+		"a whole scope":      {place: relay.Place{Scope: "-1"}, user: "5", member: admin, wantErr: true},
+		"a chat in a scope":  {place: relay.Place{Scope: "1", Chat: "-1"}, user: "5", member: admin},
+		"chat by its handle": {place: relay.Place{Chat: "@park"}, user: "5", member: admin, wantErr: true},
+		"user no number":     {place: relay.Place{Chat: "-1"}, user: "ann", member: admin, wantErr: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFake()
+			f.answer("getChatMember", func(url.Values) any { return tc.member })
+			got, err := openFake(t, f).CanManage(t.Context(), tc.place, tc.user)
+			if got != tc.want || (err != nil) != tc.wantErr {
+				t.Errorf("CanManage = %t, %v; want %t, error %t", got, err, tc.want, tc.wantErr)
+			}
+			if calls := f.callsTo("getChatMember"); len(calls) != tc.asked {
+				t.Errorf("calls = %d, want %d", len(calls), tc.asked)
+			}
+		})
+	}
+}
+
+func TestCanManageIsAskedEveryTime(t *testing.T) {
+	f := newFake()
+	status := "administrator"
+	f.answer("getChatMember", func(url.Values) any { return obj{"status": status} })
+	p := openFake(t, f)
+	for _, now := range []string{"administrator", "member", "administrator"} {
+		status = now
+		got, err := p.CanManage(t.Context(), relay.Place{Chat: "-1"}, "5")
+		if want := now == "administrator"; got != want || err != nil {
+			t.Errorf("CanManage as %s = %t, %v; want %t", now, got, err, want)
+		}
+	}
+}
+
+func TestLocate(t *testing.T) {
+	p := openFake(t, newFake())
+	for chat, ok := range map[relay.ChatID]bool{
+		"-1001": true, "4001": true, "": false, "0": false, "x": false, "-01": false, "+5": false, "@park": false, "-1 ": false,
+	} {
+		got, err := p.Locate(t.Context(), chat)
+		var want relay.Place
+		if ok {
+			want = relay.Place{Platform: Name, Chat: chat}
+		}
+		if got != want || (err == nil) != ok {
+			t.Errorf("Locate(%q) = %+v, %v; want %+v", chat, got, err, want)
+		}
+	}
+}
+
 func TestCanSeeKeepsSilentInAPenalty(t *testing.T) {
 	f := newFake()
 	f.fail("getChatMember", fault{code: 429, description: "Too Many Requests", retryAfter: 60})

@@ -91,6 +91,8 @@ var (
 	_ platforms.ChatInformer = (*Platform)(nil)
 	_ platforms.Gatekeeper   = (*Platform)(nil)
 	_ platforms.Roster       = (*Platform)(nil)
+	_ platforms.Manager      = (*Platform)(nil)
+	_ platforms.Locator      = (*Platform)(nil)
 	_ platforms.DirectChats  = (*Platform)(nil)
 	_ platforms.DeepLinker   = (*Platform)(nil)
 )

@@ -14,30 +14,36 @@ import (
 // long as no other pump took over. On an error the entry is still in flight.
 func (p *Pump) Ack(ctx context.Context, id relay.BufferID) (counted bool, err error) {
 	l := p.lane
-	// An id still on its way into the outbox is either a guess, or its push is about to return.
+	// An id still on its way into the outbox is a guess, or its push is about to return, or it goes
+	// out a second time.
 	if err := l.until(ctx, func() bool {
 		i := p.indexLocked(id)
+		if i >= 0 && p.inFlight[i].again {
+			p.inFlight[i].acked = true
+		}
 		return i < 0 || p.inFlight[i].queued
 	}); err != nil {
 		return false, err
 	}
 	l.mu.Lock()
 	i := p.indexLocked(id)
-	if l.newest != p || i < 0 || p.inFlight[i].acked {
+	if l.newest != p || i < 0 || p.inFlight[i].deleting {
 		l.mu.Unlock()
 		return false, nil
 	}
-	p.inFlight[i].acked = true
+	p.inFlight[i].acked, p.inFlight[i].deleting = true, true
+	l.deleting++
 	l.mu.Unlock()
 
 	err = l.buf.DropDelivery(ctx, l.inst, id)
 
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.deleting--
 	if err != nil {
-		p.failed = true
+		p.failed = p.failed || ctx.Err() == nil
 		if i := p.indexLocked(id); i >= 0 {
-			p.inFlight[i].acked = false
+			p.inFlight[i].deleting = false
 		}
 		err = fmt.Errorf("drop %s for %s: %w", id, l.inst, err)
 	} else {
@@ -58,13 +64,27 @@ func (p *Pump) Flip(ctx context.Context) error {
 	return l.until(ctx, func() bool { return !p.pushing })
 }
 
-// Resume ends a flip. The pump goes on behind the last entry it pushed. It never blocks.
+// Resume ends a flip, if there is one. What was pushed before it and not acknowledged comes again,
+// for the gateway has been asleep since; an acknowledgement that comes first still counts. It
+// never blocks.
 func (p *Pump) Resume() {
 	l := p.lane
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if !p.flipped {
+		return
+	}
 	p.flipped = false
+	if i := p.oldestLocked(); i >= 0 {
+		p.last = p.inFlight[i].id.Seq - 1
+	}
 	l.changedLocked()
+}
+
+// oldestLocked is where the oldest entry in flight is that is not acknowledged, or -1. lane.mu
+// must be held.
+func (p *Pump) oldestLocked() int {
+	return slices.IndexFunc(p.inFlight, func(f flight) bool { return !f.acked })
 }
 
 // indexLocked is where id is in flight, or -1. lane.mu must be held.
@@ -77,10 +97,4 @@ func (p *Pump) removeLocked(id relay.BufferID) {
 	if i := p.indexLocked(id); i >= 0 {
 		p.inFlight = slices.Delete(p.inFlight, i, i+1)
 	}
-}
-
-// deletingLocked reports whether an acknowledged entry's deletion is being committed. lane.mu
-// must be held.
-func (p *Pump) deletingLocked() bool {
-	return slices.ContainsFunc(p.inFlight, func(f flight) bool { return f.acked })
 }

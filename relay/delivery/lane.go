@@ -9,9 +9,11 @@
 //
 //  1. An entry leaves the buffer only when its gateway acknowledged it, or as a dead letter.
 //  2. At most one pump of a lane pushes at a time: a new one waits until the previous returned.
-//  3. Within one pump, entries are pushed in the order of their sequence, each once.
+//  3. Within one pump, entries are pushed in the order of their sequence, each once; after a Resume
+//     those in flight come once more, in their order, before any other.
 //  4. An acknowledgement counts only for an entry in flight on the lane's newest pump.
-//  5. Nothing is pushed again on a timer: only a new pump makes an unacknowledged entry due.
+//  5. Nothing is pushed again on a timer: only a new pump, or a Resume, makes an unacknowledged
+//     entry due.
 //  6. At most Options.Window entries are in flight, and an acknowledged one stays in flight until
 //     its deletion is committed.
 //  7. After Flip returned, nothing is pushed until Resume.
@@ -59,6 +61,8 @@ type Lane struct {
 	changed chan struct{} // closed and replaced whenever a waiting pump or Flip should look again
 	waiters int           // how many wait in until
 	newest  *Pump         // the pump that had its turn last; nil before the first
+	// deleting is how many acknowledged entries are being deleted, by whichever pump's Ack.
+	deleting int
 }
 
 // NewLane makes the lane of inst over buf.

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"runtime"
 	"runtime/debug"
-	"slices"
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay"
@@ -30,7 +29,8 @@ type Pump struct {
 	push func(context.Context, store.Entry) error
 
 	// Guarded by lane.mu.
-	last     uint64   // sequence of the newest entry pushed or buried
+	last     uint64   // sequence of the entry pushed or buried last
+	newest   uint64   // sequence of the newest entry pushed or buried; above last after a Resume
 	inFlight []flight // pushed and not yet deleted, oldest first
 	pushing  bool     // an entry is being read or pushed
 	flipped  bool
@@ -39,9 +39,11 @@ type Pump struct {
 
 // flight is an entry in flight.
 type flight struct {
-	id     relay.BufferID
-	queued bool // push returned: from now on the gateway may have seen it
-	acked  bool // its deletion is being committed
+	id       relay.BufferID
+	queued   bool // push returned: from now on the gateway may have seen it
+	again    bool // pushed before a Resume too, so the gateway may have seen it
+	acked    bool // acknowledged, though it may not have come to its deletion
+	deleting bool // its deletion is being committed
 }
 
 // NewPump makes the pump of one session. push puts an entry into that session's outbox: it
@@ -50,6 +52,13 @@ type flight struct {
 // entry; any other error means that the entry was not queued and ends Run.
 func (l *Lane) NewPump(push func(context.Context, store.Entry) error) *Pump {
 	return &Pump{lane: l, push: push}
+}
+
+// Flipped reports whether Flip was called and Resume was not since.
+func (p *Pump) Flipped() bool {
+	p.lane.mu.Lock()
+	defer p.lane.mu.Unlock()
+	return p.flipped
 }
 
 // Run waits until the lane's previous pump returned, and pumps until ctx ends (then it returns
@@ -66,14 +75,11 @@ func (p *Pump) Run(ctx context.Context) error {
 	defer func() { <-l.turn }()
 
 	l.mu.Lock()
-	previous := l.newest
-	l.newest = p // from here on no acknowledgement to previous counts
+	l.newest = p // from here on no acknowledgement to another pump counts
 	l.mu.Unlock()
-	if previous != nil {
-		// One that came in time may still be on its way to the disk.
-		if l.until(ctx, func() bool { return !previous.deletingLocked() }) != nil {
-			return nil
-		}
+	// One that came in time may still be on its way to the disk.
+	if l.until(ctx, func() bool { return l.deleting == 0 }) != nil {
+		return nil
 	}
 
 	err := p.pump(ctx)
@@ -89,7 +95,8 @@ func (p *Pump) pump(ctx context.Context) error {
 	for {
 		l.mu.Lock()
 		changed := l.changed // taken before looking, so growth while looking is not missed
-		open := !p.flipped && len(p.inFlight) < l.window && ctx.Err() == nil
+		room := len(p.inFlight) < l.window || p.last < p.newest
+		open := !p.flipped && room && ctx.Err() == nil
 		p.pushing = open
 		after := p.last
 		l.mu.Unlock()
@@ -130,17 +137,15 @@ func (p *Pump) next(ctx context.Context, after uint64) (more bool, err error) {
 	if !ok {
 		return false, nil
 	}
-	// In flight before it is queued: the gateway may be quicker than push's return.
-	l.mu.Lock()
-	p.last = e.Buffer.Seq
-	p.inFlight = append(p.inFlight, flight{id: e.Buffer})
-	l.mu.Unlock()
-
+	if !p.launch(e.Buffer) {
+		return true, nil
+	}
 	err = p.pushOne(ctx, e)
 
 	l.mu.Lock()
-	if err == nil {
-		p.inFlight[p.indexLocked(e.Buffer)].queued = true
+	f := &p.inFlight[p.indexLocked(e.Buffer)]
+	if err == nil || f.again && !errors.Is(err, ErrPoison) {
+		f.queued = true
 	} else {
 		p.removeLocked(e.Buffer)
 	}
@@ -156,6 +161,30 @@ func (p *Pump) next(ctx context.Context, after uint64) (more bool, err error) {
 		return false, fmt.Errorf("bury %s for %s: %w", e.Buffer, l.inst, err)
 	}
 	return true, nil
+}
+
+// launch notes that id is about to be pushed: before it is, for the gateway may be quicker than
+// push's return. It reports false for one that is not to be pushed again, because it was
+// acknowledged or buried after all.
+func (p *Pump) launch(id relay.BufferID) bool {
+	p.lane.mu.Lock()
+	defer p.lane.mu.Unlock()
+	if id.Seq > p.newest && len(p.inFlight) >= p.lane.window {
+		p.last = p.newest // what was to come again is gone from the buffer
+		return false
+	}
+	p.last = id.Seq
+	if id.Seq > p.newest {
+		p.newest = id.Seq
+		p.inFlight = append(p.inFlight, flight{id: id})
+		return true
+	}
+	i := p.indexLocked(id)
+	if i < 0 || p.inFlight[i].acked {
+		return false
+	}
+	p.inFlight[i].queued, p.inFlight[i].again = false, true
+	return true
 }
 
 // pushOne is push with a panic turned into poison: the one place where this package recovers.
@@ -181,7 +210,7 @@ func (p *Pump) die(ctx context.Context) error {
 	l := p.lane
 	l.mu.Lock()
 	var oldest relay.BufferID
-	if i := slices.IndexFunc(p.inFlight, func(f flight) bool { return !f.acked }); i >= 0 {
+	if i := p.oldestLocked(); i >= 0 {
 		oldest = p.inFlight[i].id
 	}
 	excused := p.flipped || p.failed

@@ -34,6 +34,9 @@ type world struct {
 	gone     []*socket        // ended, in order
 	inFlight []relay.BufferID // pushed on live and not deleted, oldest first
 	looked   int              // how many of live's pushes are in inFlight or were
+	again    []relay.BufferID // of inFlight, those that are to come once more after a resume
+	refused  []relay.BufferID // of inFlight, those whose deletion failed
+	pushed   uint64           // sequence of the newest one pushed on live
 	flipped  bool
 	full     bool
 	failed   bool // an Ack on live failed: its end is nobody's death
@@ -123,7 +126,7 @@ func (w *world) append(rt *rapid.T) {
 
 func (w *world) connect() {
 	w.live = connect(w.t, w.l)
-	w.inFlight, w.looked = nil, 0
+	w.inFlight, w.again, w.refused, w.looked, w.pushed = nil, nil, nil, 0, 0
 	w.flipped, w.full, w.failed = false, false, false
 }
 
@@ -153,7 +156,7 @@ func (w *world) disconnect(cause error) {
 
 func (w *world) leave() {
 	w.gone = append(w.gone, w.live)
-	w.live, w.inFlight = nil, nil
+	w.live, w.inFlight, w.again = nil, nil, nil
 }
 
 // takeover starts a new socket while the old one lives; the old one ends afterwards.
@@ -168,13 +171,13 @@ func (w *world) takeover(*rapid.T) {
 	}
 	w.disconnect(errLost)
 	w.live = next
-	w.inFlight, w.looked = nil, 0
+	w.inFlight, w.again, w.refused, w.looked, w.pushed = nil, nil, nil, 0, 0
 	w.flipped, w.full, w.failed = false, false, false
 }
 
 func (w *world) ack(rt *rapid.T) {
-	if w.live == nil || len(w.inFlight) == 0 {
-		return
+	if w.live == nil || len(w.inFlight) == 0 || w.full && len(w.again) > 0 {
+		return // a full outbox makes Ack wait for what is coming again
 	}
 	id := rapid.SampledFrom(w.inFlight).Draw(rt, "id")
 	counted, err := w.live.pump.Ack(w.t.Context(), id)
@@ -182,7 +185,9 @@ func (w *world) ack(rt *rapid.T) {
 		rt.Fatalf("Ack(%s) of an entry in flight = %v, %v", id, counted, err)
 	}
 	w.acked[id] = true
+	w.again = slices.DeleteFunc(w.again, func(x relay.BufferID) bool { return x == id })
 	if err != nil {
+		w.refused = append(w.refused, id)
 		w.failed = true // the session would end now; the simulation may go on
 		return
 	}
@@ -227,10 +232,14 @@ func (w *world) flip(*rapid.T) {
 }
 
 func (w *world) resume(*rapid.T) {
-	if w.live != nil {
-		w.live.pump.Resume()
-		w.flipped = false
+	if w.live == nil {
+		return
 	}
+	w.live.pump.Resume()
+	if w.flipped {
+		w.again = slices.DeleteFunc(slices.Clone(w.inFlight), func(x relay.BufferID) bool { return slices.Contains(w.refused, x) })
+	}
+	w.flipped = false
 }
 
 func (w *world) block(*rapid.T) {
@@ -264,15 +273,23 @@ func (w *world) look() {
 		return
 	}
 	pushed := w.live.seen()
-	for i, id := range pushed[w.looked:] {
-		if at := w.looked + i; at > 0 && id.Seq <= pushed[at-1].Seq {
-			w.rt.Fatalf("pushed %s after %s", id, pushed[at-1])
-		}
-		if !slices.Contains(w.waiting, id) {
-			w.rt.Fatalf("pushed %s, which had left the buffer", id)
-		}
+	for _, id := range pushed[w.looked:] {
 		if w.flipped {
 			w.rt.Fatalf("pushed %s while flipped", id)
+		}
+		if len(w.again) > 0 {
+			if id != w.again[0] {
+				w.rt.Fatalf("pushed %s, want %s again", id, w.again[0])
+			}
+			w.again = w.again[1:]
+			continue
+		}
+		if id.Seq <= w.pushed {
+			w.rt.Fatalf("pushed %s after %d", id, w.pushed)
+		}
+		w.pushed = id.Seq
+		if !slices.Contains(w.waiting, id) {
+			w.rt.Fatalf("pushed %s, which had left the buffer", id)
 		}
 		w.inFlight = append(w.inFlight, id)
 	}
@@ -309,7 +326,13 @@ func (w *world) check() {
 		}
 	}
 	w.waiting = idsOf(now)
-	if w.live == nil || w.flipped || w.full || len(w.inFlight) >= w.window {
+	if w.live == nil || w.flipped || w.full {
+		return
+	}
+	if len(w.again) > 0 && !w.failed {
+		w.rt.Fatalf("%v do not come again after the resume", w.again)
+	}
+	if len(w.inFlight) >= w.window {
 		return
 	}
 	for _, id := range w.waiting {

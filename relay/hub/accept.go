@@ -94,7 +94,7 @@ func (h *Hub) announce(ctx context.Context, judged []judgement, stored []store.I
 		}
 		for _, v := range j.verdicts {
 			if v.Reason == gate.Delivered {
-				h.turns.remember(turnKey{v.Tenant, key}, turn{v.Instance, j.event.Source.ChatID})
+				h.turns.remember(v.Tenant, key, turn{v.Instance, j.event.Source.ChatID})
 				h.bus.Publish(bus.LaneGrew{Instance: v.Instance})
 			}
 		}

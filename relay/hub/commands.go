@@ -1,7 +1,6 @@
 package hub
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -17,35 +16,23 @@ import (
 // learnCommands stores the manifest of a hello, if it brought one that is new, and shows the union
 // to people. It is stored because the commands of a gateway that is away stay on show.
 func (h *Hub) learnCommands(ctx context.Context, i relay.InstanceID, f wire.Hello) error {
-	if len(f.Manifest) == 0 {
-		return nil
+	hosted := func(p platforms.Platform) bool { return p.Bot().Platform == f.Platform }
+	if len(f.Manifest) == 0 || !slices.ContainsFunc(h.bots, hosted) {
+		return nil // kept for every name a gateway makes up, they would be without bound
 	}
-	same := func(a, b json.RawMessage) bool { return string(a) == string(b) }
-	have, err := h.db.Instance(ctx, i)
-	if err != nil {
-		return fmt.Errorf("commands of %s: %w", i, err)
-	}
-	if !slices.EqualFunc(have.Commands[f.Platform], f.Manifest, same) {
-		if err := h.db.UpdateInstance(ctx, i, func(i *store.Instance) error {
-			if i.Commands == nil {
-				i.Commands = make(map[relay.PlatformID][]json.RawMessage)
-			}
-			i.Commands[f.Platform] = f.Manifest
-			return nil
-		}); err != nil {
-			return fmt.Errorf("commands of %s: %w", i, err)
-		}
+	if err := h.db.SetCommands(ctx, i, f.Platform, f.Manifest); err != nil {
+		return err
 	}
 	return h.showCommands(ctx, f.Platform)
 }
 
 // showCommands hands the union of all instances' commands to the bots of the platform.
 func (h *Hub) showCommands(ctx context.Context, platform relay.PlatformID) error {
-	all, err := h.db.Instances(ctx)
+	all, err := h.db.Manifests(ctx, platform)
 	if err != nil {
-		return fmt.Errorf("commands: %w", err)
+		return err
 	}
-	union := unite(all, platform)
+	union := unite(all)
 	for _, p := range h.bots {
 		if r, ok := p.(platforms.CommandRegistrar); ok && p.Bot().Platform == platform {
 			r.SetCommands(union)
@@ -54,30 +41,33 @@ func (h *Hub) showCommands(ctx context.Context, platform relay.PlatformID) error
 	return nil
 }
 
-// unite is the union by name, in order of name; of two commands of one name, that of the instance
-// whose id comes first. What has no name is no command.
-func unite(all []store.Instance, platform relay.PlatformID) []json.RawMessage {
-	type named struct {
-		name string
-		raw  json.RawMessage
+// showAllCommands is showCommands for every platform.
+func (h *Hub) showAllCommands(ctx context.Context) error {
+	for _, p := range h.bots {
+		if err := h.showCommands(ctx, p.Bot().Platform); err != nil {
+			return err
+		}
 	}
-	var union []named
-	for _, i := range all {
-		for _, raw := range i.Commands[platform] {
+	return nil
+}
+
+// unite is the union by name. What comes first keeps its names, and that is the instance enrolled
+// first: nobody can take a command over, or crowd it out where a network takes only so many, by
+// enrolling another agent. What has no name is no command.
+func unite(all []store.Manifest) []json.RawMessage {
+	names := make(map[string]bool)
+	out := []json.RawMessage{}
+	for _, m := range all {
+		for _, raw := range m.Commands {
 			var c struct {
 				Name string `json:"name"`
 			}
-			if json.Unmarshal(raw, &c) != nil || c.Name == "" ||
-				slices.ContainsFunc(union, func(n named) bool { return n.name == c.Name }) {
+			if json.Unmarshal(raw, &c) != nil || c.Name == "" || names[c.Name] {
 				continue
 			}
-			union = append(union, named{c.Name, raw})
+			names[c.Name] = true
+			out = append(out, raw)
 		}
-	}
-	slices.SortStableFunc(union, func(a, b named) int { return cmp.Compare(a.name, b.name) })
-	out := make([]json.RawMessage, 0, len(union))
-	for _, n := range union {
-		out = append(out, n.raw)
 	}
 	return out
 }

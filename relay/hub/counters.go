@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// counters are named totals since the start, for `status` and, later, metrics. Names are from the
-// enumerations of gate reasons and session counts, never from what a gateway or a person sent.
+// counters are named totals since the start, for `status` and metrics. Names are from the enumerations
+// of gate reasons and counts, never from what a gateway or a person sent.
 type counters struct {
 	mu sync.Mutex // guards n
 	n  map[string]uint64
@@ -33,3 +33,6 @@ func (c *counters) snapshot() map[string]uint64 {
 	}
 	return out
 }
+
+// Count adds one to a counter, for parts that have none of their own.
+func (h *Hub) Count(name string) { h.counters.add(name, 1) }

@@ -70,11 +70,13 @@ type Hub struct {
 	turns     turns
 	keeper    Keeper
 	errands   chan errand // when full, one is dropped and counted
+	crowds    crowds
 
 	mu       sync.Mutex // guards the fields below
 	lanes    map[relay.InstanceID]*delivery.Lane
-	sessions map[*session.Session]*seat // every live session, also before its first hello
-	seats    map[relay.InstanceID]*seat // the session that serves the instance
+	sessions map[*session.Session]*seat  // every live session, also before its first hello
+	seats    map[relay.InstanceID]*seat  // the session that serves the instance
+	sittings map[relay.InstanceID]uint64 // how often its seat was taken
 	takeover map[relay.InstanceID]*takeovers
 }
 
@@ -90,10 +92,11 @@ func New(db *store.DB, desk *link.Desk, b *bus.Bus, bots []platforms.Platform, o
 		lanes:    make(map[relay.InstanceID]*delivery.Lane),
 		sessions: make(map[*session.Session]*seat),
 		seats:    make(map[relay.InstanceID]*seat),
+		sittings: make(map[relay.InstanceID]uint64),
 		takeover: make(map[relay.InstanceID]*takeovers),
 	}
 	h.opts.Session.Log = o.Log
-	h.opts.Session.Count = func(name string) { h.counters.add(name, 1) }
+	h.opts.Session.Count = h.Count
 	return h
 }
 
@@ -106,10 +109,8 @@ func (h *Hub) Run(ctx context.Context) error {
 	unsubscribe := h.bus.Subscribe(h.note)
 	defer unsubscribe()
 
-	for _, p := range h.bots {
-		if err := h.showCommands(ctx, p.Bot().Platform); err != nil {
-			h.log.Warn("commands not shown; the next hello tries again", keyBot, p.Bot().String(), keyErr, err)
-		}
+	if err := h.showAllCommands(ctx); err != nil {
+		h.log.Warn("commands not shown; the next hello tries again", keyErr, err)
 	}
 	var wg sync.WaitGroup
 	for _, p := range h.bots {
@@ -174,6 +175,7 @@ func (h *Hub) note(n bus.Note) {
 		h.interruptLocal(n)
 	case bus.Revoked:
 		h.endGateway(n.Gateway)
+		h.later("commands_left", h.showAllCommands)
 	}
 }
 

@@ -104,7 +104,7 @@ type candidate struct {
 }
 
 // candidates are the instance of the author's own that gets the event, and the holder of the
-// grant covering the chat.
+// grant covering the chat. A button press is for one of them only.
 func (h *Hub) candidates(ctx context.Context, ev relay.Event) ([]candidate, error) {
 	src := ev.Source
 	var own relay.InstanceID
@@ -129,7 +129,7 @@ func (h *Hub) candidates(ctx context.Context, ev relay.Event) ([]candidate, erro
 	if own != "" {
 		out = append(out, candidate{instance: store.Instance{ID: own}, bound: true, grant: granted && grant.Instance == own})
 	}
-	if foreign {
+	if foreign && (ev.Prompt == nil || own == "") {
 		out = append(out, candidate{instance: store.Instance{ID: grant.Instance}, grant: true})
 	}
 	for i := 0; i < len(out); i++ {

@@ -4,29 +4,28 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/gate"
 )
 
-// keep binds the capability that came in a judged event to every instance that receives it. When
-// none does, its placeholder is taken away, unless the connector's own answer replaces it.
+// keep binds the capability that came in a judged event to the instance that receives it. Of two, it
+// is the author's own, whose verdict comes first: an answer of the other would replace its answer.
+// When none does, the placeholder is taken away, unless the connector's own answer replaces it.
 func (h *Hub) keep(ctx context.Context, j judgement, c platforms.Capability, key relay.SessionKey) {
 	ev := j.event
-	kept := false
-	for _, v := range j.verdicts {
-		if v.Reason != gate.Delivered {
-			continue
-		}
-		kept = true
+	if i := slices.IndexFunc(j.verdicts, func(v verdict) bool { return v.Reason == gate.Delivered }); i >= 0 {
+		v := j.verdicts[i]
 		if err := h.keeper.Keep(ctx, Held{
 			Capability: c, Bot: ev.Bot, Tenant: v.Tenant, Instance: v.Instance, Chat: ev.Source.ChatID, Session: key,
 		}); err != nil {
 			h.log.Warn("capability not kept; answers go out as ordinary messages", keyEvent, ev.ID, keyErr, err)
 		}
+		return
 	}
-	if kept || !c.Placeholder || j.answer != "" {
+	if !c.Placeholder || j.answer != "" {
 		return
 	}
 	h.later("placeholder_left", func(ctx context.Context) error {
@@ -78,8 +77,9 @@ func (h *Hub) wield(ctx context.Context, r platforms.Responder, held Held, a rel
 	return res, err
 }
 
-// followUp answers through the capability bound to the session a gateway names. Absent, expired,
-// foreign and no longer honoured read alike.
+// followUp answers through the capability bound to the session a gateway names, if it may still act
+// on the chat the capability came from. Absent, expired, foreign, no longer honoured and no longer
+// allowed read alike.
 func (h *Hub) followUp(ctx context.Context, s *seat, a relay.FollowUp) (relay.Result, error) {
 	none := &relay.ActionError{
 		Outcome: relay.NotSent, Public: "follow_up declined: no capability for this session",
@@ -91,8 +91,16 @@ func (h *Hub) followUp(ctx context.Context, s *seat, a relay.FollowUp) (relay.Re
 	if !ok {
 		return relay.Result{}, none
 	}
-	r, ok := h.platform(held.Bot).(platforms.Responder)
+	p := h.platform(held.Bot)
+	r, ok := p.(platforms.Responder)
 	if !ok {
+		return relay.Result{}, none
+	}
+	f, err := h.actFacts(ctx, s.peer.Instance, p, held.Chat)
+	if err != nil {
+		return relay.Result{}, internal(err)
+	}
+	if !gate.MayAct(f) {
 		return relay.Result{}, none
 	}
 	res, err := h.wield(ctx, r, held, relay.Send{Chat: held.Chat, Content: a.Content, Meta: a.Meta})

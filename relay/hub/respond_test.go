@@ -15,6 +15,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/platforms/loopback"
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/bus"
 	"github.com/hermes-connector/hermes-connector/relay/wire"
 	"github.com/hermes-connector/hermes-connector/store"
 )
@@ -188,6 +189,48 @@ func TestAForeignCapabilityIsNone(t *testing.T) {
 	}
 }
 
+func TestACapabilityIsNoneOnceTheOwnerIsGone(t *testing.T) {
+	r, p := newResponderRig(t)
+	r.enroll("home", "ann")
+	r.command("ann", "i1", "/status", "tok1", true)
+	g := r.dial("home")
+	g.inbound()
+	if err := r.db.Unbind(t.Context(), "home", loopback.ID, "ann"); err != nil {
+		t.Fatal(err)
+	}
+	res := g.do(relay.Request{Action: relay.FollowUp{Session: "agent:main:loopback:dm:@ann", Kind: "discord.interaction_token", Content: "x"}})
+	if res.Err == nil || res.Err.Public != "follow_up declined: no capability for this session" {
+		t.Errorf("follow_up after the unbinding = %+v", res)
+	}
+	if len(p.log()) != 0 {
+		t.Errorf("the platform did %q", p.log())
+	}
+}
+
+// Of two instances that receive one command the author's own answers in its place: what the other
+// answered there would take the first answer away.
+func TestACapabilityHasOneHolder(t *testing.T) {
+	r, p := newResponderRig(t)
+	r.enroll("home", "ann")
+	r.enroll("kids", "bob")
+	r.claim("kids", "@ann")
+	r.update("kids", func(i *store.Instance) { i.Principal.Policy = store.AnyOne })
+	r.command("ann", "i1", "/status", "tok1", true)
+	for _, name := range []string{"kids", "home"} {
+		g := r.dial(name)
+		g.inbound()
+		if res := g.do(send("@ann", name)); res.Err != nil {
+			t.Fatalf("send of %s = %+v", name, res.Err)
+		}
+	}
+	if want := []string{"respond tok1 first=true: home"}; !slices.Equal(p.log(), want) {
+		t.Errorf("the platform did %q, want %q", p.log(), want)
+	}
+	if acts := r.net.Acts(); len(acts) != 1 || acts[0].Text != "kids" {
+		t.Errorf("ordinary messages = %+v, want that of kids", acts)
+	}
+}
+
 func TestALinkCodeByCommandIsAnsweredInPlace(t *testing.T) {
 	r, p := newResponderRig(t)
 	r.enroll("home")
@@ -243,16 +286,24 @@ func TestCommandsAreUnitedByName(t *testing.T) {
 	}
 	hello("kids", `{"name":"new","description":"theirs"}`, `{"name":"b"}`, `{"nameless":1}`)
 	hello("home", `{"name":"new","description":"ours"}`, `{"name":"a"}`)
-	want := []string{`{"name":"a"}`, `{"name":"b"}`, `{"name":"new","description":"ours"}`}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	var got []string
-	for _, c := range p.commands {
-		got = append(got, string(c))
+	shown := func() (got []string) {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		for _, c := range p.commands {
+			got = append(got, string(c))
+		}
+		return got
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
+	want := []string{`{"name":"new","description":"ours"}`, `{"name":"a"}`, `{"name":"b"}`} // home was enrolled first
+	if diff := cmp.Diff(want, shown()); diff != "" {
 		t.Errorf("commands (-want +got):\n%s", diff)
 	}
+	if _, err := r.db.Revoke(t.Context(), "home"); err != nil {
+		t.Fatal(err)
+	}
+	r.bus.Publish(bus.Revoked{Gateway: "home"})
+	left := []string{`{"name":"new","description":"theirs"}`, `{"name":"b"}`}
+	eventually(t, "the commands of the revoked one to go", func() bool { return slices.Equal(shown(), left) })
 }
 
 func TestAThreadIsPlacedForItsGrant(t *testing.T) {

@@ -53,7 +53,13 @@ func newRig(t testing.TB) *rig {
 // newRigWith is newRig with the loopback bot wrapped.
 func newRigWith(t testing.TB, wrap func(*loopback.Platform) platforms.Platform) *rig {
 	t.Helper()
-	db, err := store.Open(filepath.Join(t.TempDir(), "connector.db"), store.Options{})
+	return newRigOn(t, store.Options{}, wrap)
+}
+
+// newRigOn is newRigWith with a database of those options.
+func newRigOn(t testing.TB, o store.Options, wrap func(*loopback.Platform) platforms.Platform) *rig {
+	t.Helper()
+	db, err := store.Open(filepath.Join(t.TempDir(), "connector.db"), o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,7 +85,7 @@ func newRigWith(t testing.TB, wrap func(*loopback.Platform) platforms.Platform) 
 	r.door = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		open.Add(1)
 		defer open.Done()
-		conn, err := websocket.Accept(w, req, nil)
+		conn, err := session.Accept(w, req)
 		if err != nil {
 			return
 		}
@@ -88,10 +94,12 @@ func newRigWith(t testing.TB, wrap func(*loopback.Platform) platforms.Platform) 
 		if err != nil {
 			from = netip.MustParseAddr("127.0.0.1")
 		}
-		_ = r.hub.Serve(sessions, sessions, conn, session.Peer{
-			Gateway: relay.GatewayID(name), Instance: relay.InstanceID(name), Tenant: relay.DefaultTenant, Addr: from,
+		open.Go(func() { // as the server does: what served the upgrade is let go of
+			_ = r.hub.Serve(sessions, sessions, conn, session.Peer{
+				Gateway: relay.GatewayID(name), Instance: relay.InstanceID(name), Tenant: relay.DefaultTenant, Addr: from,
+			})
+			_ = conn.CloseNow()
 		})
-		_ = conn.CloseNow()
 	}))
 	t.Cleanup(func() {
 		end(delivery.ErrShutdown)

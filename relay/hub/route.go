@@ -90,8 +90,9 @@ func (h *Hub) actFacts(ctx context.Context, instance relay.InstanceID, p platfor
 	if err != nil {
 		return f, err
 	}
-	f.DirectWithBound = directWith(p, bindings, chat)
-
+	if f.DirectWithBound = directWith(p, bindings, chat); f.DirectWithBound {
+		return f, nil // nothing else needs to be known
+	}
 	place := relay.Place{Platform: bot.Platform, Chat: chat}
 	c, known, err := h.db.Conversation(ctx, instance, relay.Chat{Bot: bot, ID: chat})
 	if err != nil {
@@ -99,10 +100,8 @@ func (h *Hub) actFacts(ctx context.Context, instance relay.InstanceID, p platfor
 	}
 	if known {
 		place.Scope, place.Parent = c.Scope, c.Parent
-	} else if place, err = h.locate(ctx, instance, p, place); err != nil {
-		return f, err
 	}
-	if f.HoldsGrant, err = h.holds(ctx, instance, place); err != nil {
+	if f.HoldsGrant, err = h.holds(ctx, instance, p, place, known); err != nil {
 		return f, err
 	}
 	if known {
@@ -118,46 +117,41 @@ func (h *Hub) actFacts(ctx context.Context, instance relay.InstanceID, p platfor
 // locateWithin bounds the question where a chat stands.
 const locateWithin = 5 * time.Second
 
-// locate completes a place that is known by its chat only. The platform is asked only for an
-// instance that holds a grant there, which a place could fall under: others cannot make it ask.
-func (h *Hub) locate(ctx context.Context, instance relay.InstanceID, p platforms.Platform, place relay.Place) (relay.Place, error) {
+// holds reports whether instance holds the grant covering place. A place that is not known but for
+// its chat is completed by the platform, which is asked only for an instance that holds some grant
+// there: others cannot make it ask. Where the platform does not know either, the chat counts as
+// outside of every scope and thread, and only a grant that names it counts.
+func (h *Hub) holds(ctx context.Context, instance relay.InstanceID, p platforms.Platform, place relay.Place, known bool) (bool, error) {
+	if !known {
+		mine, err := h.db.GrantsTo(ctx, instance)
+		if err != nil {
+			return false, err
+		}
+		mine = slices.DeleteFunc(mine, func(g store.Grant) bool { return g.Platform != place.Platform })
+		if len(mine) == 0 {
+			return false, nil
+		}
+		if place, known = locate(ctx, p, place); !known {
+			return slices.ContainsFunc(mine, func(g store.Grant) bool { return g.Chat == place.Chat }), nil
+		}
+	}
+	g, ok, err := h.db.GrantCovering(ctx, place)
+	return ok && g.Instance == instance, err
+}
+
+// locate completes a place that is known by its chat only, if the platform knows it.
+func locate(ctx context.Context, p platforms.Platform, place relay.Place) (relay.Place, bool) {
 	l, ok := p.(platforms.Locator)
 	if !ok {
-		return place, nil
-	}
-	gs, err := h.db.GrantsTo(ctx, instance)
-	if err != nil {
-		return place, err
-	}
-	if !slices.ContainsFunc(gs, func(g store.Grant) bool { return g.Platform == place.Platform }) {
-		return place, nil
+		return place, false
 	}
 	ctx, cancel := context.WithTimeout(ctx, locateWithin)
 	defer cancel()
-	if found, err := l.Locate(ctx, place.Chat); err == nil {
-		return found, nil
-	}
-	return place, nil // not known counts as outside of every scope
-}
-
-// holds reports whether instance holds the grant covering place. A caller that does not know the
-// chat's scope leaves it empty; then a grant that names the chat in any scope counts.
-func (h *Hub) holds(ctx context.Context, instance relay.InstanceID, place relay.Place) (bool, error) {
-	g, ok, err := h.db.GrantCovering(ctx, place)
+	found, err := l.Locate(ctx, place.Chat)
 	if err != nil {
-		return false, err
+		return place, false
 	}
-	if ok {
-		return g.Instance == instance, nil
-	}
-	if place.Scope != "" {
-		return false, nil
-	}
-	gs, err := h.db.GrantsOn(ctx, place.Platform, place.Chat)
-	if err != nil {
-		return false, err
-	}
-	return slices.ContainsFunc(gs, func(g store.Grant) bool { return g.Instance == instance }), nil
+	return found, true
 }
 
 // directWith reports whether chat is a direct message with one of the people in bindings.

@@ -25,12 +25,18 @@ type Refused struct{ Reason string }
 
 func (e *Refused) Error() string { return "refused: " + e.Reason }
 
+// maxIdentities bounds what hellos can make a session remember: a gateway fronts a bot or two of
+// each network.
+const maxIdentities = 64
+
 // seat is one live session and what the hub knows about it.
 type seat struct {
 	// Set once, by Serve.
 	session *session.Session
 	peer    session.Peer
 	pump    *delivery.Pump
+
+	sitting uint64 // guarded by Hub.mu: which one of the instance this is; 0 before the first hello
 
 	mu         sync.Mutex                // guards the fields below
 	identities []relay.Bot               // said in hellos, in order
@@ -63,7 +69,7 @@ func (s *seat) say(b relay.Bot) (first bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	first = len(s.identities) == 0
-	if !slices.Contains(s.identities, b) {
+	if len(s.identities) < maxIdentities && !slices.Contains(s.identities, b) {
 		s.identities = append(s.identities, b)
 	}
 	return first
@@ -92,9 +98,11 @@ func (s *seat) speaksOf(r relay.Request) relay.PlatformID {
 // Serve runs the session of an authenticated connection until it ends, and returns why. When ctx
 // ends (with cause delivery.ErrShutdown), running actions finish first, unless hurry ends too. A
 // *Refused means that the connection was not taken; the caller closes conn then.
-func (h *Hub) Serve(ctx, hurry context.Context, conn *websocket.Conn, peer session.Peer) error {
+func (h *Hub) Serve(ctx, hurry context.Context, conn *session.Conn, peer session.Peer) error {
 	s := &seat{peer: peer, flying: make(map[relay.BufferID]flight)}
-	s.session = session.New(conn, peer, h, h.opts.Session)
+	o := h.opts.Session
+	o.OverLimit = func() { h.crowds.bar(peer.Gateway) }
+	s.session = session.New(conn, peer, h, o)
 	s.pump = h.lane(peer.Instance).NewPump(func(ctx context.Context, e store.Entry) error {
 		s.launch(e)
 		err := s.session.Push(ctx, wire.Inbound{Event: e.Event, Buffer: e.Buffer.String()})
@@ -103,7 +111,7 @@ func (h *Hub) Serve(ctx, hurry context.Context, conn *websocket.Conn, peer sessi
 		}
 		return err
 	})
-	if err := h.enter(s); err != nil {
+	if err := h.enter(ctx, s); err != nil {
 		return err
 	}
 	defer h.leave(s)
@@ -119,10 +127,21 @@ func (h *Hub) Serve(ctx, hurry context.Context, conn *websocket.Conn, peer sessi
 }
 
 // enter registers a session. It takes the instance's seat only with its first hello.
-func (h *Hub) enter(s *seat) error {
+func (h *Hub) enter(ctx context.Context, s *seat) error {
+	surplus, ok := h.crowds.enter(s)
+	if !ok {
+		h.counters.add("too_many_connections", 1)
+		h.crowds.hold(ctx, s.peer.Gateway)
+		return &Refused{"too many connections"}
+	}
+	if surplus != nil {
+		h.counters.add("too_many_silent", 1)
+		surplus.session.End(websocket.StatusPolicyViolation, "no hello")
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if t := h.takeover[s.peer.Instance]; t != nil && t.copied(time.Now()) && h.seats[s.peer.Instance] != nil {
+		h.crowds.leave(s)
 		return &Refused{"copied credential"}
 	}
 	h.sessions[s.session] = s
@@ -131,6 +150,7 @@ func (h *Hub) enter(s *seat) error {
 
 // leave forgets a session that ended.
 func (h *Hub) leave(s *seat) {
+	h.crowds.leave(s)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	delete(h.sessions, s.session)
@@ -141,6 +161,8 @@ func (h *Hub) sit(s *seat) {
 	h.mu.Lock()
 	old := h.seats[s.peer.Instance]
 	h.seats[s.peer.Instance] = s
+	h.sittings[s.peer.Instance]++
+	s.sitting = h.sittings[s.peer.Instance]
 	copied := false
 	if old != nil {
 		t := h.takeover[s.peer.Instance]
@@ -167,24 +189,32 @@ func (h *Hub) Hello(ctx context.Context, ss *session.Session, f wire.Hello) (rel
 	s := h.seatOf(ss)
 	first := s.say(relay.Bot{Platform: f.Platform, ID: f.BotID})
 	if first {
+		h.crowds.speaks(s)
 		h.sit(s)
 	}
-	if err := h.db.UpdateInstance(ctx, s.peer.Instance, func(i *store.Instance) error {
-		i.Asleep = false
-		if first {
-			i.LastSeenAt = time.Now()
-		}
-		return nil
-	}); err != nil {
+	if err := h.wake(ctx, s, first); err != nil {
 		return relay.Descriptor{}, fmt.Errorf("wake %s: %w", s.peer.Instance, err)
 	}
-	s.pump.Resume()
 	if err := h.learnCommands(ctx, s.peer.Instance, f); err != nil {
 		return relay.Descriptor{}, err
 	}
 	h.log.Info("gateway connected", keyGateway, s.peer.Gateway, keyInstance, s.peer.Instance, "platform", f.Platform)
 	return h.describe(f), nil
 }
+
+// wake ends the instance's sleep. Only the first hello of a session is a coming worth a write.
+func (h *Hub) wake(ctx context.Context, s *seat, first bool) error {
+	if first {
+		return h.db.NoteSeen(ctx, s.peer.Gateway, time.Now(), true)
+	}
+	return h.db.UpdateInstance(ctx, s.peer.Instance, func(i *store.Instance) error {
+		i.Asleep = false
+		return nil
+	})
+}
+
+// Resume ends the flip of a going_idle on this socket, behind the descriptor of a hello.
+func (h *Hub) Resume(ss *session.Session) { h.seatOf(ss).pump.Resume() }
 
 // describe is the descriptor for one hello.
 func (h *Hub) describe(f wire.Hello) relay.Descriptor {
@@ -222,56 +252,61 @@ func (h *Hub) rise(ctx context.Context, s *seat) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordWithin)
 	defer cancel()
-	if err := h.db.UpdateInstance(ctx, s.peer.Instance, func(i *store.Instance) error {
-		i.LastSeenAt = time.Now()
-		return nil
-	}); err != nil && !errors.Is(err, store.ErrNotFound) {
+	if err := h.db.NoteSeen(ctx, s.peer.Gateway, time.Now(), false); err != nil && !errors.Is(err, store.ErrNotFound) {
 		h.log.Warn("last-seen time not recorded", keyInstance, s.peer.Instance, keyErr, err)
 	}
 }
 
-// Ack takes an acknowledged entry out of the lane.
-func (h *Hub) Ack(ctx context.Context, ss *session.Session, id relay.BufferID) error {
+// Ack takes an acknowledged entry out of the lane. counted is false if it was not in flight.
+func (h *Hub) Ack(ctx context.Context, ss *session.Session, id relay.BufferID) (counted bool, err error) {
 	s := h.seatOf(ss)
-	counted, err := s.pump.Ack(ctx, id)
-	if err != nil {
-		return err
-	}
-	if !counted {
-		h.counters.add("ack_ignored", 1)
-		return nil
+	if counted, err = s.pump.Ack(ctx, id); err != nil || !counted {
+		return false, err
 	}
 	h.counters.add("ack", 1)
 	if f, ok := s.land(id); ok {
 		h.settle(ctx, s, f.bot, f.event)
 	}
-	return nil
+	return true, nil
 }
 
 // GoingIdle flips the instance to buffered-only: pushing stops first, then the flip is stored.
 func (h *Hub) GoingIdle(ctx context.Context, ss *session.Session) error {
 	s := h.seatOf(ss)
+	err := h.fallAsleep(ctx, s)
+	if ctx.Err() == nil {
+		return err
+	}
+	// The gateway has said that it goes, and went before we were done: it sleeps all the same.
+	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordWithin)
+	defer cancel()
+	return h.fallAsleep(late, s)
+}
+
+func (h *Hub) fallAsleep(ctx context.Context, s *seat) error {
 	if err := s.pump.Flip(ctx); err != nil {
 		return err
 	}
-	if !h.seated(s) {
-		return nil // a newer session serves the instance; it is not asleep
-	}
+	slept := false
 	if err := h.db.UpdateInstance(ctx, s.peer.Instance, func(i *store.Instance) error {
-		i.Asleep = true
+		// Asked here, where a newer session's hello cannot come in between.
+		slept = h.satLast(s)
+		i.Asleep = i.Asleep || slept
 		return nil
 	}); err != nil {
 		return fmt.Errorf("flip %s: %w", s.peer.Instance, err)
 	}
-	h.counters.add("going_idle", 1)
+	if slept {
+		h.counters.add("going_idle", 1)
+	}
 	return nil
 }
 
 // Interrupt loops a gateway's request to stop a turn back to the session of the instance that
-// runs it, within the tenant.
+// runs it, within the tenant: its own, if it runs one.
 func (h *Hub) Interrupt(_ context.Context, ss *session.Session, key relay.SessionKey, _ *string) {
 	peer := h.seatOf(ss).peer
-	t, ok := h.turns.find(turnKey{peer.Tenant, key})
+	t, ok := h.turns.find(peer.Tenant, peer.Instance, key)
 	if !ok {
 		h.counters.add("interrupt_unknown", 1)
 		return
@@ -307,10 +342,11 @@ func (h *Hub) seatOf(ss *session.Session) *seat {
 	return h.sessions[ss]
 }
 
-func (h *Hub) seated(s *seat) bool {
+// satLast reports whether s is the newest session of its instance, though it may have ended.
+func (h *Hub) satLast(s *seat) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.seats[s.peer.Instance] == s
+	return s.sitting > 0 && s.sitting == h.sittings[s.peer.Instance]
 }
 
 // Connected reports whether a session serves the instance now.
@@ -318,6 +354,14 @@ func (h *Hub) Connected(i relay.InstanceID) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.seats[i] != nil
+}
+
+// Awake reports whether a session serves the instance now that did not say that it goes idle.
+func (h *Hub) Awake(i relay.InstanceID) bool {
+	h.mu.Lock()
+	s := h.seats[i]
+	h.mu.Unlock()
+	return s != nil && !s.pump.Flipped()
 }
 
 // Warning is what an operator should know about an instance; empty: nothing.

@@ -293,6 +293,9 @@ func TestGoingIdle(t *testing.T) {
 	if err != nil || !i.Asleep {
 		t.Fatalf("instance = %+v, %v, want asleep", i, err)
 	}
+	if !r.hub.Connected("home") || r.hub.Awake("home") {
+		t.Error("with its socket open the sleeper is not connected, or awake")
+	}
 	if res := g.do(send("@ann", "still on the same socket")); res.Err != nil {
 		t.Fatalf("send = %+v", res) // and no inbound frame came before it
 	}
@@ -303,6 +306,9 @@ func TestGoingIdle(t *testing.T) {
 	}
 	if i, err = r.db.Instance(t.Context(), "home"); err != nil || i.Asleep {
 		t.Errorf("instance = %+v, %v, want awake after the hello", i, err)
+	}
+	if !r.hub.Awake("home") {
+		t.Error("not awake after the hello")
 	}
 }
 

@@ -6,8 +6,9 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// maxTurns bounds how many conversations are remembered for interrupts, in two generations.
-const maxTurns = 5_000
+// maxTurns bounds how much is remembered for interrupts, in each of two generations: up to two
+// entries for a conversation.
+const maxTurns = 10_000
 
 // turns remembers which instance runs which session key, so that an interrupt finds its way. It
 // is a convenience of the running process: after a restart it fills again with the next events.
@@ -18,8 +19,9 @@ type turns struct {
 }
 
 type turnKey struct {
-	tenant relay.TenantID
-	key    relay.SessionKey
+	tenant   relay.TenantID
+	instance relay.InstanceID // empty: whichever of the tenant received the last event
+	key      relay.SessionKey
 }
 
 type turn struct {
@@ -27,21 +29,28 @@ type turn struct {
 	chat     relay.ChatID
 }
 
-func (t *turns) remember(k turnKey, v turn) {
+// remember notes that an instance of the tenant runs the key.
+func (t *turns) remember(tenant relay.TenantID, key relay.SessionKey, v turn) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.young == nil || len(t.young) >= maxTurns {
 		t.old, t.young = t.young, make(map[turnKey]turn)
 	}
-	t.young[k] = v
+	t.young[turnKey{tenant, v.instance, key}] = v
+	t.young[turnKey{tenant, "", key}] = v
 }
 
-func (t *turns) find(k turnKey) (turn, bool) {
+// find is the turn of the key that the instance runs itself, else one of its tenant. Several
+// instances may run one key: an owner's and the holder of the chat received the same message.
+func (t *turns) find(tenant relay.TenantID, i relay.InstanceID, key relay.SessionKey) (turn, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if v, ok := t.young[k]; ok {
-		return v, true
+	for _, k := range []turnKey{{tenant, i, key}, {tenant, "", key}} {
+		for _, generation := range []map[turnKey]turn{t.young, t.old} {
+			if v, ok := generation[k]; ok {
+				return v, true
+			}
+		}
 	}
-	v, ok := t.old[k]
-	return v, ok
+	return turn{}, false
 }

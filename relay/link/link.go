@@ -11,6 +11,7 @@
 //  3. Who sends five messages in ten minutes that link nobody gets no further answer and no
 //     further try.
 //  4. No answer and no error contains a code, and none tells why a code does not work.
+//  5. Making a code and using it leave a row in the audit list, without the code.
 package link
 
 import (
@@ -59,6 +60,7 @@ func (d *Desk) Mint(ctx context.Context, inst relay.InstanceID, p relay.Platform
 		return "", time.Time{}, fmt.Errorf("link code for %s: %w", inst, err)
 	}
 	code, expires = newCode(), d.now().Add(lifetime)
+	ctx = store.Audited(ctx, store.AuditEntry{Action: "link-code", Tenant: i.Tenant, Instance: i.ID})
 	err = d.db.PutLinkCode(ctx, d.key(code), store.LinkCode{
 		Instance: i.ID, Tenant: i.Tenant, Platform: p, ExpiresAt: expires,
 	})
@@ -108,6 +110,8 @@ func (d *Desk) Redeem(ctx context.Context, ev relay.Event, typed string) (answer
 		return answerWrong, nil
 	}
 	by := store.Person{Platform: ev.Source.Platform, User: ev.Source.UserID}
+	ctx = store.WithActor(ctx, store.Actor{Kind: store.ActorPerson, Name: string(by.Platform) + ":" + string(by.User)})
+	ctx = store.Audited(ctx, store.AuditEntry{Action: "link"}) // whose code it is, the store finds out
 	linked, err := d.db.RedeemLinkCode(ctx, d.key(code), by, ev.Source.ChatID)
 	switch {
 	case err == nil:

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -356,5 +357,30 @@ func TestStoreTroubleIsAnErrorAndNoTry(t *testing.T) {
 				t.Errorf("error %q contains the code", err)
 			}
 		}
+	}
+}
+
+// Invariant 5.
+func TestAudit(t *testing.T) {
+	b := newBench(t)
+	ctx := store.WithActor(t.Context(), store.Actor{Kind: store.ActorGateway, Name: "gw"})
+	code, _, err := b.Mint(ctx, "home", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // again: nothing changes
+		b.say(t, event("ann", "/link "+code))
+	}
+	b.say(t, event("bea", "/link "+code))
+	got, err := b.db.Audit(t.Context(), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []store.AuditEntry{
+		{At: start, Actor: store.Actor{Kind: store.ActorGateway, Name: "gw"}, Action: "link-code", Tenant: "ours", Instance: "home"},
+		{At: start, Actor: store.Actor{Kind: store.ActorPerson, Name: "telegram:ann"}, Action: "link", Tenant: "ours", Instance: "home"},
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("rows %+v, want %+v", got, want)
 	}
 }

@@ -69,6 +69,29 @@ func entry(e store.Entry) Entry {
 	}
 }
 
+// Quarantined is a payload of a platform that could not be decoded, or a record of ours that was
+// damaged, which names no bot.
+type Quarantined struct {
+	Platform relay.PlatformID `json:"platform,omitempty"`
+	Bot      relay.BotID      `json:"botId,omitempty"`
+	At       time.Time        `json:"at"`
+	Reason   string           `json:"reason"`
+	Bytes    int              `json:"bytes"`
+}
+
+// Quarantine lists what was put aside, oldest first, without showing it; 1,000 are kept.
+func (s *Service) Quarantine(ctx context.Context, _ struct{}) ([]Quarantined, error) {
+	all, err := s.db.Quarantine(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]Quarantined, 0, len(all))
+	for _, q := range all {
+		out = append(out, Quarantined{Platform: q.Bot.Platform, Bot: q.Bot.ID, At: q.At.UTC(), Reason: q.Err, Bytes: len(q.Raw)})
+	}
+	return out, nil
+}
+
 // Letters names dead letters of an instance; none means all.
 type Letters struct {
 	Name    string   `json:"name"`
@@ -87,7 +110,7 @@ func (s *Service) Replay(ctx context.Context, l Letters) (Moved, error) {
 	if err != nil {
 		return Moved{}, err
 	}
-	out, err := s.move(ctx, i.ID, l, s.db.Replay)
+	out, err := s.move(audited(ctx, actReplay, i, ""), i.ID, l, s.db.Replay)
 	if out.Count > 0 {
 		s.bus.Publish(bus.LaneGrew{Instance: i.ID})
 	}
@@ -101,7 +124,7 @@ func (s *Service) Drop(ctx context.Context, l Letters) (Moved, error) {
 	if err != nil {
 		return Moved{}, err
 	}
-	return s.move(ctx, i.ID, l, s.db.DropBuffered)
+	return s.move(audited(ctx, actDrop, i, ""), i.ID, l, s.db.DropBuffered)
 }
 
 func (s *Service) move(ctx context.Context, i relay.InstanceID, l Letters,
@@ -111,7 +134,7 @@ func (s *Service) move(ctx context.Context, i relay.InstanceID, l Letters,
 	for n, raw := range l.Buffers {
 		id, err := relay.ParseBufferID(raw)
 		if err != nil {
-			return Moved{}, refuse(Usage, err, "%v", err)
+			return Moved{}, unfit("bufferIds", err, "%v", err)
 		}
 		ids[n] = id
 	}

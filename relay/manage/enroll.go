@@ -35,7 +35,7 @@ type Enrolled struct {
 // Enroll makes a gateway with its instance, and in a new tenant the tenant. Refused with Exists
 // when the name is taken by a gateway that is not revoked, with Usage when an argument is unfit.
 func (s *Service) Enroll(ctx context.Context, e Enroll) (Enrolled, error) {
-	if err := e.check(); err != nil {
+	if err := s.checkEnroll(&e); err != nil {
 		return Enrolled{}, err
 	}
 	id := relay.GatewayID(e.Name)
@@ -45,34 +45,49 @@ func (s *Service) Enroll(ctx context.Context, e Enroll) (Enrolled, error) {
 	}
 	g.Instance, g.Tenant = relay.InstanceID(e.Name), relay.TenantID(e.Tenant)
 	i := store.Instance{ID: g.Instance, Tenant: g.Tenant, WakeURL: e.WakeURL, CreatedAt: g.CreatedAt}
-	if err := s.db.Enroll(ctx, g, i); err != nil {
+	if err := s.db.Enroll(audited(ctx, actEnroll, i, ""), g, i); err != nil {
 		return Enrolled{}, s.whyTaken(ctx, e, err)
 	}
 	return s.enrolled(g, e.WakeURL, cred.Secret, cred.DeliveryKey), nil
 }
 
-// check fills in the default tenant.
-func (e *Enroll) check() error {
+// checkEnroll fills in the default tenant.
+func (s *Service) checkEnroll(e *Enroll) error {
 	if e.Tenant == "" {
 		e.Tenant = string(relay.DefaultTenant)
 	}
-	if err := relay.CheckName(e.Name); err != nil {
-		return refuse(Usage, err, "%q cannot name a gateway: %v", e.Name, err)
+	if err := checkName("gatewayId", "a gateway", e.Name); err != nil {
+		return err
 	}
-	if err := relay.CheckName(e.Tenant); err != nil {
-		return refuse(Usage, err, "%q cannot name a tenant: %v", e.Tenant, err)
+	if err := checkName("tenant", "a tenant", e.Tenant); err != nil {
+		return err
 	}
-	return checkWakeURL(e.WakeURL)
+	return s.checkWakeURL(e.WakeURL)
 }
 
-// checkWakeURL judges the form only; where it may point is decided when it is used.
-func checkWakeURL(raw string) error {
+// checkName refuses what cannot name what.
+func checkName(field, what, name string) error {
+	if err := relay.CheckName(name); err != nil {
+		return unfit(field, err, "%q cannot name %s: %v", name, what, err)
+	}
+	return nil
+}
+
+// checkWakeURL judges the form, and where it points as far as that is known now: what a name
+// resolves to is looked at again whenever it is used.
+func (s *Service) checkWakeURL(raw string) error {
 	if raw == "" {
 		return nil
 	}
 	u, err := url.Parse(raw)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.User != nil {
-		return refuse(Usage, nil, "the wake URL must be http:// or https:// with a host and without a user or password")
+		return unfit("wakeUrl", nil, "the wake URL must be http:// or https:// with a host and without a user or password")
+	}
+	if s.set.CheckWake == nil {
+		return nil
+	}
+	if err := s.set.CheckWake(raw); err != nil {
+		return unfit("wakeUrl", err, "the wake URL will not do: %v; it may point to public addresses, and to those that allow opens under [wake]", err)
 	}
 	return nil
 }
@@ -89,7 +104,11 @@ func (s *Service) whyTaken(ctx context.Context, e Enroll, err error) error {
 	if asked != nil {
 		return errors.Join(err, asked)
 	}
-	return refuse(Exists, err, "%q was an agent of tenant %q and cannot change tenants: give --tenant %s, or another name", e.Name, i.Tenant, i.Tenant)
+	return wasForeign(e.Name, i.Tenant, err)
+}
+
+func wasForeign(name string, tenant relay.TenantID, err error) error {
+	return refuse(Exists, err, "%q was an agent of tenant %q and cannot change tenants: give --tenant %s, or another name", name, tenant, tenant)
 }
 
 func taken(name string, err error) error {
@@ -97,13 +116,14 @@ func taken(name string, err error) error {
 }
 
 func (s *Service) enrolled(g store.Gateway, wakeURL string, secret, deliveryKey relay.Secret) Enrolled {
-	e := Enrolled{
-		Gateway: g.ID, Instance: g.Instance, Tenant: g.Tenant,
-		Secret: secret.RevealString(), DeliveryKey: deliveryKey.RevealString(), URL: s.set.URL,
-	}
-	e.Env = s.env(e, wakeURL)
+	e := Enrolled{Gateway: g.ID, Instance: g.Instance, Tenant: g.Tenant, URL: s.set.URL}
+	e.Secret, e.DeliveryKey = handOver(secret), handOver(deliveryKey)
+	e.Env = s.credentials(e, wakeURL)
 	return e
 }
+
+// handOver puts a credential in the clear, for the one answer that carries it.
+func handOver(secret relay.Secret) string { return secret.RevealString() }
 
 // tokenAge is how long an enrollment token can be used.
 const tokenAge = 15 * time.Minute
@@ -116,20 +136,27 @@ type EnrollmentToken struct {
 	Token     string          `json:"enrollmentToken"` // 256 random bits, made to be handed over
 	ExpiresAt time.Time       `json:"expiresAt"`
 	Tenant    relay.TenantID  `json:"tenant"`
-	Gateway   relay.GatewayID `json:"gatewayId,omitempty"`
+	Gateway   relay.GatewayID `json:"gatewayId,omitempty"` // empty: the gateway says how it is called
+	// IdentityURL is where the gateway fetches the proof of who it is, which newer ones need to
+	// enroll. It outlives the token, and is enough for them to come without one, if the token
+	// names a gateway. Empty when who a gateway is is proved elsewhere.
+	IdentityURL string `json:"identityUrl,omitempty"`
+	// Env is what such a gateway reads; empty like IdentityURL.
+	Env map[string]string `json:"env,omitempty"`
 }
 
-// EnrollToken makes a token with which the gateway can enroll itself within 15 minutes. Only its
-// MAC is stored. Refusals are those of Enroll.
+// EnrollToken makes a token with which a gateway can enroll itself within 15 minutes, and its
+// identity URL. Of both only the MAC is stored. The name may be empty. Refusals are those of Enroll.
 func (s *Service) EnrollToken(ctx context.Context, e Enroll) (EnrollmentToken, error) {
-	if err := e.check(); err != nil {
+	check := e
+	if e.Name == "" {
+		check.Name = string(relay.DefaultTenant) // any that is fit
+	}
+	if err := s.checkEnroll(&check); err != nil {
 		return EnrollmentToken{}, err
 	}
-	g, err := s.db.Gateway(ctx, relay.GatewayID(e.Name))
-	switch {
-	case err == nil && !g.Revoked:
-		return EnrollmentToken{}, taken(e.Name, nil)
-	case err != nil && !errors.Is(err, store.ErrNotFound):
+	e.Tenant = check.Tenant
+	if err := s.enrollable(ctx, e); err != nil {
 		return EnrollmentToken{}, err
 	}
 	raw := make([]byte, 32)
@@ -140,9 +167,46 @@ func (s *Service) EnrollToken(ctx context.Context, e Enroll) (EnrollmentToken, e
 		Tenant:    relay.TenantID(e.Tenant),
 		Gateway:   relay.GatewayID(e.Name),
 	}
-	mac := s.mac.MAC(enrollmentPurpose, relay.NewSecret([]byte(t.Token)))
-	return t, s.db.PutEnrollmentToken(ctx, mac, store.EnrollmentToken{
+	stored := store.EnrollmentToken{
 		Tenant: t.Tenant, Gateway: t.Gateway, Instance: relay.InstanceID(e.Name), WakeURL: e.WakeURL,
 		CreatedAt: s.set.Now(), ExpiresAt: t.ExpiresAt,
-	})
+	}
+	row := store.Gateway{ID: stored.Gateway, Instance: stored.Instance, Tenant: stored.Tenant}
+	mac := s.mac.MAC(enrollmentPurpose, relay.NewSecret([]byte(t.Token)))
+	if err := s.db.PutEnrollmentToken(auditedGateway(ctx, actEnrollToken, row, ""), mac, stored); err != nil {
+		return EnrollmentToken{}, err
+	}
+	if !s.set.IdentityURLs {
+		return t, nil
+	}
+	var expires time.Time
+	if e.Name == "" {
+		expires = t.ExpiresAt
+	}
+	var err error
+	t.IdentityURL, err = s.identityURL(ctx, stored.Instance, stored.Tenant, expires)
+	t.Env = s.identified(t.IdentityURL, e.WakeURL)
+	return t, err
+}
+
+// enrollable refuses a name with which Enroll would fail now.
+func (s *Service) enrollable(ctx context.Context, e Enroll) error {
+	if e.Name == "" {
+		return nil
+	}
+	g, err := s.db.Gateway(ctx, relay.GatewayID(e.Name))
+	if err == nil && !g.Revoked {
+		return taken(e.Name, nil)
+	}
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		return err
+	}
+	i, err := s.db.Instance(ctx, relay.InstanceID(e.Name))
+	if err == nil && i.Tenant != relay.TenantID(e.Tenant) {
+		return wasForeign(e.Name, i.Tenant, nil)
+	}
+	if errors.Is(err, store.ErrNotFound) {
+		return nil
+	}
+	return err
 }

@@ -19,18 +19,14 @@ const (
 	envPlatforms   = "GATEWAY_RELAY_PLATFORMS"
 	envBotIDs      = "GATEWAY_RELAY_BOT_IDS"
 	envWakeURL     = "GATEWAY_RELAY_WAKE_URL"
+	envTokenURL    = "GATEWAY_RELAY_IDP_TOKEN_URL"
 	envAllowAll    = "GATEWAY_ALLOW_ALL_USERS"
 )
 
-// env is what the gateway's .env must say. With several bots of one platform the gateway can
+// env is what every gateway's .env must say. With several bots of one platform the gateway can
 // name one: the first.
-func (s *Service) env(e Enrolled, wakeURL string) map[string]string {
-	env := map[string]string{
-		envURL: e.URL, envID: string(e.Gateway), envSecret: e.Secret, envDeliveryKey: e.DeliveryKey,
-		// June gateways check users themselves and know nobody who comes over the relay. Newer
-		// ones trust the relay and do not look.
-		envAllowAll: "true",
-	}
+func (s *Service) env(wakeURL string) map[string]string {
+	env := map[string]string{envURL: s.set.URL}
 	if wakeURL != "" {
 		env[envWakeURL] = wakeURL
 	}
@@ -57,28 +53,54 @@ func (s *Service) env(e Enrolled, wakeURL string) map[string]string {
 	return env
 }
 
+// credentials is env with what an enrolled gateway needs beside.
+func (s *Service) credentials(e Enrolled, wakeURL string) map[string]string {
+	env := s.env(wakeURL)
+	env[envID], env[envSecret], env[envDeliveryKey] = string(e.Gateway), e.Secret, e.DeliveryKey
+	// June gateways check users themselves and know nobody who comes over the relay. Newer ones
+	// trust the relay and do not look.
+	env[envAllowAll] = "true"
+	return env
+}
+
+// identified is env for a gateway that fetches proof of who it is. Gateways that can do so do not
+// read the older names.
+func (s *Service) identified(tokenURL, wakeURL string) map[string]string {
+	env := s.env(wakeURL)
+	env[envTokenURL] = tokenURL
+	delete(env, envPlatform)
+	delete(env, envBotID)
+	return env
+}
+
 // EnvLines renders e.Env as the lines of a .env file, in a fixed order and with comments.
 func (e Enrolled) EnvLines() []string {
-	var lines []string
-	add := func(names ...string) {
-		for _, name := range names {
-			if v, ok := e.Env[name]; ok {
-				lines = append(lines, name+"="+quoteEnv(v))
-			}
-		}
-	}
-	add(envURL, envID, envSecret, envDeliveryKey, envWakeURL)
+	lines := envLines(e.Env, envURL, envID, envSecret, envDeliveryKey, envWakeURL)
 	if _, ok := e.Env[envPlatforms]; ok {
 		lines = append(lines, "# read by gateways of June 2026")
-		add(envPlatform, envBotID)
+		lines = append(lines, envLines(e.Env, envPlatform, envBotID)...)
 		lines = append(lines, "# read by newer gateways")
-		add(envPlatforms, envBotIDs)
+		lines = append(lines, envLines(e.Env, envPlatforms, envBotIDs)...)
 	}
 	lines = append(lines,
 		"# Gateways of June 2026 check users themselves and would refuse everybody. It is safe here: the",
 		"# connector passes on only whom you bound or admitted. Leave it out on a gateway that also runs",
 		"# bots of its own, and list your users there instead.")
-	add(envAllowAll)
+	return append(lines, envLines(e.Env, envAllowAll)...)
+}
+
+// EnvLines renders t.Env as the lines of a .env file, in a fixed order.
+func (t EnrollmentToken) EnvLines() []string {
+	return envLines(t.Env, envURL, envTokenURL, envWakeURL, envPlatforms, envBotIDs)
+}
+
+func envLines(env map[string]string, names ...string) []string {
+	var lines []string
+	for _, name := range names {
+		if v, ok := env[name]; ok {
+			lines = append(lines, name+"="+quoteEnv(v))
+		}
+	}
 	return lines
 }
 

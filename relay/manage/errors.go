@@ -13,11 +13,12 @@ type Kind string
 
 // The kinds of refusals.
 const (
-	NotFound Kind = "not_found" // what was named does not exist
-	Exists   Kind = "exists"    // the name is taken
-	Held     Kind = "held"      // another instance has it
-	Usage    Kind = "usage"     // an argument makes no sense
-	Offline  Kind = "offline"   // only a running server knows
+	NotFound  Kind = "not_found" // what was named does not exist, or is another tenant's
+	Exists    Kind = "exists"    // the name is taken
+	Held      Kind = "held"      // another instance has it
+	Forbidden Kind = "forbidden" // whoever asks may not have it, whether or not it exists
+	Usage     Kind = "usage"     // an argument makes no sense
+	Offline   Kind = "offline"   // only a running server knows
 )
 
 // Error is a refusal.
@@ -25,7 +26,9 @@ type Error struct {
 	Kind Kind
 	// Message says what was refused, why, and what to do. It contains no credential.
 	Message string
-	Err     error // may be nil
+	// Field is the argument that a Usage refusal is about, under its name on the wire.
+	Field string
+	Err   error // may be nil
 }
 
 func (e *Error) Error() string { return e.Message }
@@ -37,6 +40,13 @@ func refuse(kind Kind, err error, format string, args ...any) *Error {
 	return &Error{Kind: kind, Message: fmt.Sprintf(format, args...), Err: err}
 }
 
+// unfit refuses an argument.
+func unfit(field string, err error, format string, args ...any) *Error {
+	e := refuse(Usage, err, format, args...)
+	e.Field = field
+	return e
+}
+
 // platform refuses a network this program does not speak: nothing would ever come of it.
 func (s *Service) platform(p relay.PlatformID) error {
 	if slices.Contains(s.set.Platforms, p) {
@@ -46,7 +56,7 @@ func (s *Service) platform(p relay.PlatformID) error {
 	for i, known := range s.set.Platforms {
 		names[i] = string(known)
 	}
-	return refuse(Usage, nil, "unknown platform %q: this program speaks %s", p, strings.Join(names, ", "))
+	return unfit("platform", nil, "unknown platform %q: this program speaks %s", p, strings.Join(names, ", "))
 }
 
 // person refuses what cannot be a user.
@@ -54,13 +64,18 @@ func (s *Service) person(p relay.PlatformID, user relay.UserID) error {
 	if err := s.platform(p); err != nil {
 		return err
 	}
-	return checkID("user", string(user))
+	return checkID("userId", "user", string(user))
 }
 
 // checkID refuses what cannot be an id on any platform.
-func checkID(what, id string) error {
-	if id == "" || len(id) > relay.MaxName || strings.ContainsFunc(id, func(r rune) bool { return r <= ' ' || r == 0x7f }) {
-		return refuse(Usage, nil, "%q is no %s id", id, what)
+func checkID(field, what, id string) error {
+	if !fit(id, relay.MaxName) {
+		return unfit(field, nil, "%q is no %s id", id, what)
 	}
 	return nil
+}
+
+// fit reports whether id could be one of a platform: 1 to most bytes without blanks and controls.
+func fit(id string, most int) bool {
+	return id != "" && len(id) <= most && !strings.ContainsFunc(id, func(r rune) bool { return r <= ' ' || r == 0x7f })
 }

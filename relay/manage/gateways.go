@@ -24,10 +24,10 @@ const (
 
 func (s *Service) state(i store.Instance) State {
 	switch {
+	case i.Asleep: // also while its socket is still open: nothing is delivered
+		return Asleep
 	case s.live != nil && s.live.Connected(i.ID):
 		return Connected
-	case i.Asleep:
-		return Asleep
 	}
 	return Away
 }
@@ -121,7 +121,7 @@ func (s *Service) Rotate(ctx context.Context, n Named) (Enrolled, error) {
 	if g.Revoked {
 		return Enrolled{}, revoked(n.Name)
 	}
-	secret, err := s.auth.Rotate(ctx, g.ID)
+	secret, err := s.auth.Rotate(auditedGateway(ctx, actRotate, g, ""), g.ID)
 	if errors.Is(err, token.ErrRevoked) { // meanwhile
 		return Enrolled{}, revoked(n.Name)
 	}
@@ -150,10 +150,34 @@ func (s *Service) Revoke(ctx context.Context, n Named) (Gateway, error) {
 	if err != nil {
 		return Gateway{}, err
 	}
-	if _, err := s.db.Revoke(ctx, g.ID); err != nil {
+	if _, err := s.db.Revoke(auditedGateway(ctx, actRevoke, g, ""), g.ID); err != nil {
 		return Gateway{}, err
 	}
 	s.bus.Publish(bus.Revoked{Gateway: g.ID})
 	g.Revoked = true
 	return s.show(ctx, g)
+}
+
+// Deprovisioned says which gateways an instance lost.
+type Deprovisioned struct {
+	Instance relay.InstanceID  `json:"instanceId"`
+	Tenant   relay.TenantID    `json:"tenant"`
+	Gateways []relay.GatewayID `json:"gateways"` // those that were not revoked before
+}
+
+// Deprovision is Revoke for every gateway of an instance at once. Again: nothing changes. Refused
+// with NotFound.
+func (s *Service) Deprovision(ctx context.Context, n Named) (Deprovisioned, error) {
+	i, err := s.instance(ctx, n.Name)
+	if err != nil {
+		return Deprovisioned{}, err
+	}
+	gone, err := s.db.RevokeInstance(audited(ctx, actDeprovision, i, ""), i.ID)
+	if err != nil {
+		return Deprovisioned{}, err
+	}
+	for _, g := range gone {
+		s.bus.Publish(bus.Revoked{Gateway: g})
+	}
+	return Deprovisioned{Instance: i.ID, Tenant: i.Tenant, Gateways: append([]relay.GatewayID{}, gone...)}, nil
 }

@@ -88,6 +88,7 @@ func TestEnrollRefusals(t *testing.T) { // invariant 3
 		"a tenant with a slash":      {manage.Enroll{Name: "a", Tenant: "a/b"}, manage.Usage, "tenant"},
 		"a wake URL of a file":       {manage.Enroll{Name: "a", WakeURL: "file:///x"}, manage.Usage, "wake URL"},
 		"a wake URL without host":    {manage.Enroll{Name: "a", WakeURL: "http://"}, manage.Usage, "wake URL"},
+		"a wake URL to ourselves":    {manage.Enroll{Name: "a", WakeURL: "https://inside.example/"}, manage.Usage, "it points inside"},
 		"a wake URL with password":   {manage.Enroll{Name: "a", WakeURL: "http://u:p@h"}, manage.Usage, "wake URL"},
 		"a revoked one's new tenant": {manage.Enroll{Name: "gone", Tenant: "other"}, manage.Exists, "--tenant home"},
 	} {
@@ -108,6 +109,7 @@ func TestEnrollRefusals(t *testing.T) { // invariant 3
 
 func TestEnrollmentTokenIsStoredAsMAC(t *testing.T) { // invariant 1
 	w := newWorld(t, nil)
+	w.change(func(s *manage.Settings) { s.IdentityURLs = false })
 	tok, err := w.EnrollToken(t.Context(), manage.Enroll{Name: "home", WakeURL: "https://h.example"})
 	if err != nil {
 		t.Fatal(err)
@@ -164,7 +166,7 @@ func TestGatewayLife(t *testing.T) {
 	}
 	_, err = w.Rotate(t.Context(), manage.Named{Name: "home"})
 	wantRefusal(t, err, manage.NotFound)
-	_, err = w.Link(t.Context(), manage.Named{Name: "home"})
+	_, err = w.Link(t.Context(), manage.LinkFor{Name: "home"})
 	wantRefusal(t, err, manage.NotFound)
 	for _, op := range []func() error{
 		func() error { _, err := w.Gateway(t.Context(), manage.Named{Name: "nobody"}); return err },

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -29,14 +30,25 @@ type world struct {
 	path  string
 	auth  *token.Authority
 	vault *vault.Vault
+	desk  *link.Desk
+	bus   *bus.Bus
+	live  manage.Live
+	set   manage.Settings
+	now   time.Time
 	notes []bus.Note
+}
+
+// change makes the Service anew with other settings.
+func (w *world) change(set func(*manage.Settings)) {
+	set(&w.set)
+	w.Service = manage.New(w.db, w.auth, w.desk, w.vault, w.bus, w.live, w.set)
 }
 
 func newWorld(t *testing.T, live manage.Live, bots ...platforms.Platform) *world {
 	t.Helper()
 	dir := t.TempDir()
-	w := &world{path: filepath.Join(dir, "connector.db")}
-	now := func() time.Time { return noon }
+	w := &world{path: filepath.Join(dir, "connector.db"), live: live, bus: &bus.Bus{}, now: noon}
+	now := func() time.Time { return w.now }
 	var err error
 	if w.db, err = store.Open(w.path, store.Options{Now: now}); err != nil {
 		t.Fatal(err)
@@ -50,12 +62,23 @@ func newWorld(t *testing.T, live manage.Live, bots ...platforms.Platform) *world
 		t.Fatal(err)
 	}
 	w.auth = token.NewAuthority(w.db, w.vault, now)
-	b := &bus.Bus{}
-	t.Cleanup(b.Subscribe(func(n bus.Note) { w.notes = append(w.notes, n) }))
-	w.Service = manage.New(w.db, w.auth, link.NewDesk(w.db, w.vault, now), w.vault, b, live, manage.Settings{
-		Version: "v1", URL: "https://relay.example.net", Bots: bots, Platforms: []relay.PlatformID{"pigeon", "raven"}, Now: now,
+	t.Cleanup(w.bus.Subscribe(func(n bus.Note) { w.notes = append(w.notes, n) }))
+	w.desk = link.NewDesk(w.db, w.vault, now)
+	w.change(func(s *manage.Settings) {
+		*s = manage.Settings{
+			Version: "v1", URL: "https://relay.example.net", Bots: bots, Platforms: []relay.PlatformID{"pigeon", "raven"},
+			IdentityURLs: true, CheckWake: checkWake, Now: now,
+		}
 	})
 	return w
+}
+
+// checkWake refuses one host.
+func checkWake(raw string) error {
+	if strings.Contains(raw, "inside.example") {
+		return errors.New("it points inside")
+	}
+	return nil
 }
 
 // enroll makes gateways that the test takes for granted.
@@ -140,6 +163,7 @@ type server struct {
 	bots      []platforms.Platform
 	connected relay.InstanceID
 	decisions []gate.Decision
+	manages   places // what its owners see and manage
 }
 
 func (s *server) Bots() []platforms.Platform        { return s.bots }
@@ -147,9 +171,26 @@ func (s *server) Connected(i relay.InstanceID) bool { return i == s.connected }
 func (s *server) Counters() map[string]uint64       { return map[string]uint64{"delivered": 7} }
 func (s *server) Decisions() []gate.Decision        { return s.decisions }
 func (s *server) Ready() bool                       { return true }
+func (s *server) MayClaim(_ context.Context, _ relay.InstanceID, _ relay.PlatformID, _ relay.ScopeID, c relay.ChatID) (relay.Place, bool) {
+	place, ok := s.manages[c]
+	return place, ok
+}
+
 func (s *server) Warning(i relay.InstanceID) string {
 	if i == s.connected {
 		return "copied_credential"
 	}
 	return ""
 }
+
+// wantField fails unless err is a refusal of kind Usage about that argument.
+func wantField(t *testing.T, err error, field string) {
+	t.Helper()
+	refused, ok := errors.AsType[*manage.Error](err)
+	if !ok || refused.Kind != manage.Usage || refused.Field != field {
+		t.Errorf("error %v; want a refusal about %s", err, field)
+	}
+}
+
+// places are chats, and where they lie.
+type places map[relay.ChatID]relay.Place

@@ -1,9 +1,11 @@
-// Package manage is what an operator can ask of the connector: enroll and revoke gateways, link
-// and bind people, grant chats, set policies, look at the state, and handle buffers. The command
-// line calls it, in the server's process or in its own; the HTTP routes will.
+// Package manage is what can be asked of the connector: enroll and revoke gateways, link and
+// bind people, grant chats, set policies, look at the state, and handle buffers. The command line
+// calls it for the operator, in the server's process or in its own; relay/api calls it for
+// gateways and for whoever manages them.
 //
-// It does not ask who is calling: whoever reaches a Service is the operator. It does not deliver
-// and it does not listen.
+// It does not ask who is calling: the operator may do anything, and relay/api names to it only
+// the instance, or the tenant, that a caller has proved to be. It does not deliver and it does
+// not listen.
 //
 // Invariants:
 //
@@ -13,6 +15,9 @@
 //  3. A refusal is an *Error whose message says what to do next.
 //  4. The JSON shapes of this package are relied upon by scripts: fields may be added, never
 //     renamed or removed.
+//  5. What changes something leaves a row in the audit list, in the transaction that changes it.
+//  6. Nothing is given to a tenant that is another's, and what is another's and what does not
+//     exist are refused alike.
 package manage
 
 import (
@@ -29,7 +34,8 @@ import (
 	"github.com/hermes-connector/hermes-connector/store"
 )
 
-// Live is the running server. Its methods are called from any goroutine and do not block.
+// Live is the running server. Its methods are called from any goroutine and, but for MayClaim, do
+// not block.
 type Live interface {
 	// Bots are the hosted bots, in the order of the configuration.
 	Bots() []platforms.Platform
@@ -43,6 +49,9 @@ type Live interface {
 	Decisions() []gate.Decision
 	// Ready reports whether the store is writable and every bot's updates flow.
 	Ready() bool
+	// MayClaim asks the platform whether a bound owner of the instance sees the chat (of an empty
+	// one: the whole scope) and manages it, and where it lies. Not known is no.
+	MayClaim(context.Context, relay.InstanceID, relay.PlatformID, relay.ScopeID, relay.ChatID) (relay.Place, bool)
 }
 
 // MACer turns a token into what may be stored of it. *vault.Vault satisfies it.
@@ -59,10 +68,16 @@ type Settings struct {
 	Bots []platforms.Platform
 	// Platforms are the networks this program speaks.
 	Platforms []relay.PlatformID
-	Now       func() time.Time // nil means time.Now
+	// IdentityURLs: this connector is its gateways' token endpoint.
+	IdentityURLs bool
+	// CheckWake judges where a wake URL points; nil means that only its form is judged.
+	CheckWake func(raw string) error
+	// Warnings are Status.Warnings at this moment; nil means none ever.
+	Warnings func() []string
+	Now      func() time.Time // nil means time.Now
 }
 
-// Service carries out the operator's wishes. Its methods may be called from any goroutine.
+// Service carries out what it is asked. Its methods may be called from any goroutine.
 type Service struct {
 	db   *store.DB
 	auth *token.Authority

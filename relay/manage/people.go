@@ -1,6 +1,7 @@
 package manage
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -20,24 +21,36 @@ type Link struct {
 	DeepLinks map[relay.PlatformID]string `json:"deepLinks"`
 }
 
-// Link mints a code for an instance, good for one person on any platform. Refused with NotFound.
-func (s *Service) Link(ctx context.Context, n Named) (Link, error) {
-	i, err := s.served(ctx, n.Name)
+// LinkFor names the instance a code is wanted for, and where it shall be good.
+type LinkFor struct {
+	Name     string           `json:"name"`
+	Platform relay.PlatformID `json:"platform,omitempty"` // empty: on any platform
+}
+
+// Link mints a code for an instance, good for one person. Refused with NotFound or Usage.
+func (s *Service) Link(ctx context.Context, f LinkFor) (Link, error) {
+	if f.Platform != "" {
+		if err := s.platform(f.Platform); err != nil {
+			return Link{}, err
+		}
+	}
+	i, err := s.served(ctx, f.Name)
 	if err != nil {
 		return Link{}, err
 	}
-	code, expires, err := s.desk.Mint(ctx, i.ID, "")
+	code, expires, err := s.desk.Mint(ctx, i.ID, f.Platform)
 	if err != nil {
 		return Link{}, err
 	}
 	l := Link{Code: code, ExpiresAt: expires.UTC(), DeepLinks: make(map[relay.PlatformID]string)}
 	for _, p := range s.bots() {
 		linker, ok := p.(platforms.DeepLinker)
-		if _, done := l.DeepLinks[p.Bot().Platform]; done || !ok {
+		network := p.Bot().Platform
+		if _, done := l.DeepLinks[network]; done || !ok || f.Platform != "" && f.Platform != network {
 			continue
 		}
 		if url, ok := linker.DeepLink(code); ok {
-			l.DeepLinks[p.Bot().Platform] = url
+			l.DeepLinks[network] = url
 		}
 	}
 	return l, nil
@@ -49,6 +62,9 @@ type Bind struct {
 	Platform relay.PlatformID `json:"platform"`
 	User     relay.UserID     `json:"userId"`
 }
+
+// person names b's in the audit list.
+func (b Bind) person() string { return string(b.Platform) + " user " + string(b.User) }
 
 // Binding says that a person's messages go to an instance.
 type Binding struct {
@@ -68,7 +84,7 @@ func (s *Service) Bind(ctx context.Context, b Bind) (Binding, error) {
 		return Binding{}, err
 	}
 	out := Binding{Platform: b.Platform, User: b.User, Instance: i.ID}
-	return out, s.db.Bind(ctx, store.Binding{
+	return out, s.db.Bind(audited(ctx, actBind, i, b.person()), store.Binding{
 		Tenant: i.Tenant, Platform: b.Platform, User: b.User, Instance: i.ID, BoundAt: s.set.Now(),
 	})
 }
@@ -80,9 +96,27 @@ func (s *Service) Unbind(ctx context.Context, b Bind) (Binding, error) {
 		return Binding{}, err
 	}
 	out := Binding{Platform: b.Platform, User: b.User, Instance: i.ID}
-	err = s.db.Unbind(ctx, i.ID, b.Platform, b.User)
+	err = s.db.Unbind(audited(ctx, actUnbind, i, b.person()), i.ID, b.Platform, b.User)
 	if errors.Is(err, store.ErrNotFound) {
 		return out, refuse(NotFound, err, "%s user %s is not bound to %q: nothing to undo", b.Platform, b.User, b.Name)
+	}
+	return out, err
+}
+
+// SetDMDefault makes an instance the one of a person's that gets the direct messages. Again:
+// nothing changes. Refused with Usage, or with NotFound, also when the person is not bound to it.
+func (s *Service) SetDMDefault(ctx context.Context, b Bind) (Binding, error) {
+	if err := s.person(b.Platform, b.User); err != nil {
+		return Binding{}, err
+	}
+	i, err := s.served(ctx, b.Name)
+	if err != nil {
+		return Binding{}, err
+	}
+	out := Binding{Platform: b.Platform, User: b.User, Instance: i.ID}
+	err = s.db.SetDMDefault(audited(ctx, actDMDefault, i, b.person()), i.ID, b.Platform, b.User)
+	if errors.Is(err, store.ErrNotFound) {
+		return out, refuse(NotFound, err, "%s user %s is not bound to %q: hermes-connector bind %s %s %s does that", b.Platform, b.User, b.Name, b.Name, b.Platform, b.User)
 	}
 	return out, err
 }
@@ -106,14 +140,14 @@ func (s *Service) SetPrincipal(ctx context.Context, p SetPrincipal) (Principal, 
 	switch p.Policy {
 	case store.OwnerOnly, store.AnyOne:
 		if len(p.Allow) > 0 {
-			return Principal{}, refuse(Usage, nil, "a list of people goes with %s only, not with %s", store.AllowList, p.Policy)
+			return Principal{}, unfit("allow", nil, "a list of people goes with %s only, not with %s", store.AllowList, p.Policy)
 		}
 	case store.AllowList:
 		if len(p.Allow) == 0 {
-			return Principal{}, refuse(Usage, nil, "%s needs somebody to allow: --allow PLATFORM:USER", store.AllowList)
+			return Principal{}, unfit("allow", nil, "%s needs somebody to allow: --allow PLATFORM:USER", store.AllowList)
 		}
 	default:
-		return Principal{}, refuse(Usage, nil, "unknown policy %q: want %s, %s or %s", p.Policy, store.OwnerOnly, store.AllowList, store.AnyOne)
+		return Principal{}, unfit("policy", nil, "unknown policy %q: want %s, %s or %s", p.Policy, store.OwnerOnly, store.AllowList, store.AnyOne)
 	}
 	for _, a := range p.Allow {
 		if err := s.person(a.Platform, a.User); err != nil {
@@ -125,10 +159,17 @@ func (s *Service) SetPrincipal(ctx context.Context, p SetPrincipal) (Principal, 
 		return Principal{}, err
 	}
 	out := Principal{Instance: i.ID, Policy: p.Policy, Allow: append([]store.Person{}, p.Allow...)}
-	return out, s.db.UpdateInstance(ctx, i.ID, func(i *store.Instance) error {
+	return out, s.db.UpdateInstance(audited(ctx, actPrincipal, i, string(p.Policy)), i.ID, func(i *store.Instance) error {
 		i.Principal = store.Principal{Policy: p.Policy, Allow: slices.Clone(p.Allow)}
 		return nil
 	})
+}
+
+// principal is an instance's policy as it counts.
+func principal(i store.Instance) Principal {
+	return Principal{
+		Instance: i.ID, Policy: cmp.Or(i.Principal.Policy, store.OwnerOnly), Allow: append([]store.Person{}, i.Principal.Allow...),
+	}
 }
 
 // SetRelevance says when to bother an instance's agent on a platform. Nil fields stay as they are.
@@ -159,7 +200,7 @@ func (s *Service) SetRelevance(ctx context.Context, p SetRelevance) (Relevance, 
 	}
 	if p.Free != nil {
 		for _, c := range *p.Free {
-			if err := checkID("chat", string(c)); err != nil {
+			if err := checkID("freeResponseScopes", "chat", string(c)); err != nil {
 				return Relevance{}, err
 			}
 		}
@@ -170,7 +211,7 @@ func (s *Service) SetRelevance(ctx context.Context, p SetRelevance) (Relevance, 
 	}
 	r := relevance(i, p.Platform)
 	if p.RequireAddress != nil || p.Free != nil || p.AllowBots != nil || p.OwnerMustAddress != nil {
-		err = s.db.UpdateInstance(ctx, i.ID, func(i *store.Instance) error {
+		err = s.db.UpdateInstance(audited(ctx, actPolicy, i, string(p.Platform)), i.ID, func(i *store.Instance) error {
 			r = relevance(*i, p.Platform)
 			change(&r.RequireAddress, p.RequireAddress)
 			change(&r.FreeResponseScopes, p.Free)
@@ -183,11 +224,15 @@ func (s *Service) SetRelevance(ctx context.Context, p SetRelevance) (Relevance, 
 			return nil
 		})
 	}
+	return shown(i.ID, p.Platform, r), err
+}
+
+func shown(i relay.InstanceID, p relay.PlatformID, r store.Relevance) Relevance {
 	return Relevance{
-		Instance: i.ID, Platform: p.Platform, RequireAddress: r.RequireAddress,
+		Instance: i, Platform: p, RequireAddress: r.RequireAddress,
 		Free:      append([]relay.ChatID{}, r.FreeResponseScopes...),
 		AllowBots: r.AllowOtherBots, OwnerMustAddress: r.OwnerMustAddress,
-	}, err
+	}
 }
 
 // relevance is the declared policy, or what holds without one: bots off, address required.

@@ -16,7 +16,7 @@ func TestLinkOffersADeepLinkPerPlatform(t *testing.T) {
 	nameless.status.Name = ""
 	w := newWorld(t, nil, newBird("pigeon", "1"), newBird("pigeon", "2"), nameless)
 	w.enroll(t, "home")
-	l, err := w.Link(t.Context(), manage.Named{Name: "home"})
+	l, err := w.Link(t.Context(), manage.LinkFor{Name: "home"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -27,6 +27,12 @@ func TestLinkOffersADeepLinkPerPlatform(t *testing.T) {
 	if got := l.ExpiresAt.Sub(noon); got != 10*time.Minute {
 		t.Errorf("good for %s, want 10m", got)
 	}
+	l, err = w.Link(t.Context(), manage.LinkFor{Name: "home", Platform: "raven"})
+	if err != nil || len(l.DeepLinks) != 0 {
+		t.Errorf("for another platform: deep links %v, %v", l.DeepLinks, err)
+	}
+	_, err = w.Link(t.Context(), manage.LinkFor{Name: "home", Platform: "pidgeon"})
+	wantField(t, err, "platform")
 }
 
 func TestBindAndUnbind(t *testing.T) {
@@ -61,6 +67,40 @@ func TestBindAndUnbind(t *testing.T) {
 	}
 	_, err = w.Unbind(t.Context(), ann)
 	wantRefusal(t, err, manage.NotFound)
+}
+
+func TestDMDefault(t *testing.T) {
+	w := newWorld(t, nil)
+	w.enroll(t, "home", "attic")
+	ann := manage.Bind{Name: "home", Platform: "pigeon", User: "ann"}
+	for _, name := range []string{"home", "attic"} {
+		if _, err := w.Bind(t.Context(), manage.Bind{Name: name, Platform: "pigeon", User: "ann"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range []string{"attic", "home", "home"} {
+		ann.Name = name
+		got, err := w.SetDMDefault(t.Context(), ann)
+		want := map[string]any{"platform": "pigeon", "userId": "ann", "instanceId": name}
+		if diff := cmp.Diff(want, keysOf(t, got)); diff != "" || err != nil {
+			t.Errorf("%v; default (-want +got):\n%s", err, diff)
+		}
+		bound, err := w.db.BindingsOf(t.Context(), "pigeon", "ann")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, b := range bound {
+			if b.DMDefault != (string(b.Instance) == name) {
+				t.Errorf("%s is the default: %t, after %s was made it", b.Instance, b.DMDefault, name)
+			}
+		}
+	}
+	_, err := w.SetDMDefault(t.Context(), manage.Bind{Name: "home", Platform: "pigeon", User: "bea"})
+	wantRefusal(t, err, manage.NotFound)
+	_, err = w.SetDMDefault(t.Context(), manage.Bind{Name: "nobody", Platform: "pigeon", User: "ann"})
+	wantRefusal(t, err, manage.NotFound)
+	_, err = w.SetDMDefault(t.Context(), manage.Bind{Name: "home", Platform: "pigeon"})
+	wantField(t, err, "userId")
 }
 
 func TestPrincipal(t *testing.T) {
@@ -135,44 +175,4 @@ func TestRelevanceChangesOnlyWhatIsGiven(t *testing.T) {
 	if err != nil || len(i.Relevance) != 1 {
 		t.Errorf("stored %+v, %v; want the one platform", i.Relevance, err)
 	}
-}
-
-func TestScopes(t *testing.T) {
-	w := newWorld(t, nil)
-	w.enroll(t, "home", "attic")
-	loft := manage.Scope{Name: "home", Platform: "pigeon", Chat: "-100"}
-	if _, err := w.Claim(t.Context(), loft); err != nil {
-		t.Fatal(err)
-	}
-	other := loft
-	other.Name = "attic"
-	_, err := w.Claim(t.Context(), other)
-	wantRefusal(t, err, manage.Held)
-	_, err = w.Release(t.Context(), other)
-	wantRefusal(t, err, manage.NotFound)
-	_, err = w.Claim(t.Context(), manage.Scope{Name: "home", Platform: "pigeon"})
-	wantRefusal(t, err, manage.Usage)
-	if _, err := w.Claim(t.Context(), manage.Scope{Name: "attic", Platform: "raven", Scope: "tower"}); err != nil {
-		t.Fatal(err)
-	}
-	for name, want := range map[string][]manage.Grant{
-		"home": {{Platform: "pigeon", Chat: "-100", Instance: "home", Tenant: "home", GrantedAt: noon}},
-		"": {
-			{Platform: "pigeon", Chat: "-100", Instance: "home", Tenant: "home", GrantedAt: noon},
-			{Platform: "raven", Scope: "tower", Instance: "attic", Tenant: "home", GrantedAt: noon},
-		},
-	} {
-		got, err := w.Scopes(t.Context(), manage.Named{Name: name})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("scopes of %q (-want +got):\n%s", name, diff)
-		}
-	}
-	if _, err := w.Release(t.Context(), loft); err != nil {
-		t.Error(err)
-	}
-	_, err = w.Scopes(t.Context(), manage.Named{Name: "nobody"})
-	wantRefusal(t, err, manage.NotFound)
 }

@@ -3,8 +3,10 @@ package manage
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
+	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store"
 )
@@ -28,9 +30,11 @@ type Grant struct {
 }
 
 // Claim grants a chat or a whole scope to an instance. The operator may grant anything that
-// nobody else holds. Again: nothing changes. Refused with NotFound, Usage or Held.
+// nobody else holds; the scope of a chat is asked of the platform, where a server runs. Again:
+// nothing changes. Refused with NotFound, Usage or Held.
 func (s *Service) Claim(ctx context.Context, c Scope) (Grant, error) {
-	if err := s.scope(c); err != nil {
+	c, err := s.located(ctx, c)
+	if err != nil {
 		return Grant{}, err
 	}
 	i, err := s.served(ctx, c.Name)
@@ -38,14 +42,94 @@ func (s *Service) Claim(ctx context.Context, c Scope) (Grant, error) {
 		return Grant{}, err
 	}
 	g := store.Grant{Platform: c.Platform, Scope: c.Scope, Chat: c.Chat, Instance: i.ID, Tenant: i.Tenant, GrantedAt: s.set.Now()}
-	err = s.db.Claim(ctx, g)
+	err = s.db.Claim(audited(ctx, actClaim, i, spell(g)), g)
 	if errors.Is(err, store.ErrHeld) {
 		return Grant{}, refuse(Held, err, "another gateway holds that chat: hermes-connector scope list shows which; release it there first")
 	}
 	return grant(g), err
 }
 
-// Release undoes Claim. Refused with NotFound, also when the instance holds no such grant.
+// ClaimOwned is Claim for the instance itself. It may have what one of its bound people sees and
+// manages, at the place where the platform says it is, unless a route reserves that for another
+// tenant; a thread is granted alone. Refused with NotFound, Usage, Held, Forbidden, or, without a
+// server, Offline.
+func (s *Service) ClaimOwned(ctx context.Context, c Scope) (Grant, error) {
+	if err := s.scope(c); err != nil {
+		return Grant{}, err
+	}
+	i, err := s.served(ctx, c.Name)
+	if err != nil {
+		return Grant{}, err
+	}
+	if s.live == nil {
+		return Grant{}, refuse(Offline, nil, "no server is running: who manages a chat is known to its bots only")
+	}
+	place, ok := s.live.MayClaim(ctx, i.ID, c.Platform, c.Scope, c.Chat)
+	if !ok {
+		return Grant{}, notYours(nil)
+	}
+	g := store.Grant{
+		Platform: place.Platform, Scope: place.Scope, Chat: place.Chat, Instance: i.ID, Tenant: i.Tenant, GrantedAt: s.set.Now(),
+	}
+	err = s.db.ClaimUnreserved(audited(ctx, actClaim, i, spell(g)), g, place.Parent)
+	switch {
+	case errors.Is(err, store.ErrHeld):
+		return Grant{}, refuse(Held, err, "another instance holds that chat")
+	case errors.Is(err, store.ErrReserved):
+		return Grant{}, notYours(err)
+	case errors.Is(err, store.ErrNotFound): // revoked meanwhile
+		return Grant{}, revoked(c.Name)
+	}
+	return grant(g), err
+}
+
+// notYours is one answer for every reason, so that it tells nothing about the chat.
+func notYours(err error) *Error {
+	return refuse(Forbidden, err, "only a chat that somebody bound to this instance sees and manages can be claimed")
+}
+
+// spell names a grant's chat in the audit list.
+func spell(g store.Grant) string {
+	switch {
+	case g.Chat == "":
+		return string(g.Platform) + " scope " + string(g.Scope)
+	case g.Scope == "":
+		return string(g.Platform) + " chat " + string(g.Chat)
+	}
+	return string(g.Platform) + " chat " + string(g.Chat) + " of scope " + string(g.Scope)
+}
+
+// locateWithin bounds how long the platforms are asked where a chat lies.
+const locateWithin = 5 * time.Second
+
+// located is c, judged, with the chat's scope as a bot that knows it says. A grant under another
+// scope would cover nothing.
+func (s *Service) located(ctx context.Context, c Scope) (Scope, error) {
+	if err := s.scope(c); err != nil || c.Chat == "" || s.live == nil {
+		return c, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, locateWithin)
+	defer cancel()
+	for _, p := range s.live.Bots() {
+		l, ok := p.(platforms.Locator)
+		if !ok || p.Bot().Platform != c.Platform {
+			continue
+		}
+		place, err := l.Locate(ctx, c.Chat)
+		switch {
+		case err != nil || place.Scope == "":
+		case c.Scope == "" || c.Scope == place.Scope:
+			c.Scope = place.Scope
+			return c, nil
+		default:
+			return c, unfit("scopeId", nil, "chat %s lies in scope %s: give --scope %s, or none", c.Chat, place.Scope, place.Scope)
+		}
+	}
+	return c, nil
+}
+
+// Release undoes Claim. A chat named without its scope is the one of that id that the instance
+// holds. Refused with NotFound, also when the instance holds no such grant.
 func (s *Service) Release(ctx context.Context, c Scope) (Grant, error) {
 	if err := s.scope(c); err != nil {
 		return Grant{}, err
@@ -54,11 +138,22 @@ func (s *Service) Release(ctx context.Context, c Scope) (Grant, error) {
 	if err != nil {
 		return Grant{}, err
 	}
-	err = s.db.Release(ctx, i.ID, c.Platform, c.Scope, c.Chat)
+	g := store.Grant{Platform: c.Platform, Scope: c.Scope, Chat: c.Chat, Instance: i.ID, Tenant: i.Tenant}
+	if c.Scope == "" {
+		held, err := s.db.GrantsTo(ctx, i.ID)
+		if err != nil {
+			return Grant{}, err
+		}
+		same := func(h store.Grant) bool { return h.Platform == c.Platform && h.Chat == c.Chat }
+		if i := slices.IndexFunc(held, same); i >= 0 { // one without a scope comes first
+			g.Scope = held[i].Scope
+		}
+	}
+	err = s.db.Release(audited(ctx, actRelease, i, spell(g)), i.ID, g.Platform, g.Scope, g.Chat)
 	if errors.Is(err, store.ErrNotFound) {
 		return Grant{}, refuse(NotFound, err, "%q does not hold that chat: hermes-connector scope list %s shows what it holds", c.Name, c.Name)
 	}
-	return grant(store.Grant{Platform: c.Platform, Scope: c.Scope, Chat: c.Chat, Instance: i.ID, Tenant: i.Tenant}), err
+	return grant(g), err
 }
 
 func (s *Service) scope(c Scope) error {
@@ -66,14 +161,14 @@ func (s *Service) scope(c Scope) error {
 		return err
 	}
 	if c.Scope != "" {
-		if err := checkID("scope", string(c.Scope)); err != nil {
+		if err := checkID("scopeId", "scope", string(c.Scope)); err != nil {
 			return err
 		}
 		if c.Chat == "" {
 			return nil
 		}
 	}
-	return checkID("chat", string(c.Chat))
+	return checkID("chatId", "chat", string(c.Chat))
 }
 
 // Scopes lists the grants of an instance, or with an empty name all of them. Refused with NotFound.

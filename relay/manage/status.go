@@ -17,6 +17,8 @@ type Status struct {
 	Bots      []BotStatus       `json:"bots"`
 	Instances []InstanceStatus  `json:"instances"`
 	Counters  map[string]uint64 `json:"counters"`
+	// Warnings are what the operator should know about the database and its copies, in words.
+	Warnings []string `json:"warnings,omitempty"`
 }
 
 // BotStatus is one bot's connection.
@@ -81,6 +83,9 @@ func (s *Service) Status(ctx context.Context, _ struct{}) (Status, error) {
 			st.Warning = s.live.Warning(i.ID)
 		}
 		out.Instances = append(out.Instances, st)
+	}
+	if s.set.Warnings != nil {
+		out.Warnings = s.set.Warnings()
 	}
 	if s.live != nil {
 		out.Ready = s.live.Ready()

@@ -47,6 +47,13 @@ func TestStatusOfARunningServer(t *testing.T) { // invariant 4
 	if diff := cmp.Diff(want, keysOf(t, st)); diff != "" {
 		t.Errorf("status (-want +got):\n%s", diff)
 	}
+	// One that went idle is asleep also while its socket is still open.
+	if err := w.db.UpdateInstance(t.Context(), "home", func(i *store.Instance) error { i.Asleep = true; return nil }); err != nil {
+		t.Fatal(err)
+	}
+	if g, err := w.Gateway(t.Context(), manage.Named{Name: "home"}); err != nil || g.State != manage.Asleep {
+		t.Errorf("connected and idle: %s, %v, want asleep", g.State, err)
+	}
 }
 
 func TestStatusWithoutAServer(t *testing.T) {
@@ -138,5 +145,28 @@ func TestBuffer(t *testing.T) {
 	waiting, err = w.Entries(t.Context(), manage.Named{Name: "home"})
 	if err != nil || len(waiting) != 1 || waiting[0].Event != "e2" {
 		t.Errorf("Entries() = %+v, %v; want the replayed e2", waiting, err)
+	}
+}
+
+func TestQuarantineShowsNoPayload(t *testing.T) {
+	w := newWorld(t, nil)
+	bot := relay.Bot{Platform: "pigeon", ID: "1"}
+	_, err := w.db.Accept(t.Context(), store.Accept{Bot: bot, Quarantine: []store.Quarantined{
+		{Bot: bot, At: noon, Err: "no JSON", Raw: []byte("coo coo")}, {At: noon, Err: "damaged", Raw: []byte("xyz")},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := w.Quarantine(t.Context(), struct{}{})
+	if err != nil || len(all) != 2 {
+		t.Fatalf("Quarantine() = %+v, %v; want two", all, err)
+	}
+	for i, want := range []map[string]any{
+		{"platform": "pigeon", "botId": "1", "at": "2026-11-21T12:00:00Z", "reason": "no JSON", "bytes": 7.0},
+		{"at": "2026-11-21T12:00:00Z", "reason": "damaged", "bytes": 3.0},
+	} {
+		if diff := cmp.Diff(want, keysOf(t, all[i])); diff != "" { // invariant 4
+			t.Errorf("put aside (-want +got):\n%s", diff)
+		}
 	}
 }

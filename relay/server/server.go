@@ -1,6 +1,7 @@
-// Package server is the connector's front door: the listener, its routes, the upgrade of a
-// gateway's socket, health, and the order in which everything starts and stops. It decides
-// who is let in, and nothing about what is said afterwards (relay/session and relay/hub do).
+// Package server is the connector's front door: the listener, the callers' addresses, the upgrade
+// of a gateway's socket, health, and the order in which everything starts and stops. It decides
+// who is let in, and nothing about what is said afterwards (relay/session and relay/hub do). The
+// routes that other programs call are relay/api's.
 //
 // Invariants:
 //
@@ -13,7 +14,6 @@ package server
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -23,8 +23,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/hermes-connector/hermes-connector/relay/api"
 	"github.com/hermes-connector/hermes-connector/relay/delivery"
 	"github.com/hermes-connector/hermes-connector/relay/hub"
+	"github.com/hermes-connector/hermes-connector/relay/limit"
 	"github.com/hermes-connector/hermes-connector/relay/token"
 )
 
@@ -36,6 +38,11 @@ type Options struct {
 	Log *slog.Logger // nil means discard
 	// TrustedProxies are the peers whose X-Forwarded-For counts.
 	TrustedProxies []netip.Prefix
+	// API answers all but the server's own routes; nil means that there are no others.
+	API *api.API
+	// Failures are the failed credentials per address, shared with the API; nil means a count of
+	// its own.
+	Failures *limit.Failures
 }
 
 // Server is the front door. Make one with New, run it once.
@@ -45,8 +52,8 @@ type Server struct {
 	auth    *token.Authority
 	log     *slog.Logger
 	proxies []netip.Prefix
-
-	failed failures
+	api     *api.API // nil: none
+	failed  *limit.Failures
 
 	mu       sync.Mutex     // guards stopping, and sessions.Add against it
 	stopping bool           // no upgrade is begun any more
@@ -58,7 +65,10 @@ func New(h *hub.Hub, auth *token.Authority, o Options) *Server {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Server{hub: h, auth: auth, log: o.Log, proxies: o.TrustedProxies}
+	if o.Failures == nil {
+		o.Failures = limit.NewFailures()
+	}
+	return &Server{hub: h, auth: auth, log: o.Log, proxies: o.TrustedProxies, api: o.API, failed: o.Failures}
 }
 
 // Run serves on l, and runs the hub, until ctx ends; then it stops in order and returns nil.
@@ -128,19 +138,20 @@ func (s *Server) enter() bool {
 	return !s.stopping
 }
 
-// routes are matched exactly, without the cleaning and redirecting of http.ServeMux: the
-// gateway's client turns a redirected POST into a GET.
+// routes are matched exactly, as api.API does.
 func (s *Server) routes(ctx, hurry context.Context) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		switch r.URL.Path {
-		case "/relay":
+		switch path := r.URL.EscapedPath(); {
+		case path == "/relay":
 			only(w, r, http.MethodGet, func() { s.upgrade(ctx, hurry, w, r) })
-		case "/healthz":
-			only(w, r, http.MethodGet, func() { answer(w, http.StatusOK, map[string]bool{"ok": true}) })
-		case "/readyz":
+		case path == "/healthz":
+			only(w, r, http.MethodGet, func() { api.Answer(w, http.StatusOK, map[string]bool{"ok": true}) })
+		case path == "/readyz":
 			only(w, r, http.MethodGet, func() { s.ready(w) })
+		case s.api != nil:
+			s.api.Serve(w, r, s.remote(r))
 		default:
-			answer(w, http.StatusNotFound, map[string]string{"error": "not found"})
+			api.Refuse(w, http.StatusNotFound, "not found")
 		}
 	})
 }
@@ -151,22 +162,15 @@ func (s *Server) ready(w http.ResponseWriter) {
 	if !ready {
 		status = http.StatusServiceUnavailable
 	}
-	answer(w, status, map[string]bool{"ready": ready})
+	api.Answer(w, status, map[string]bool{"ready": ready})
 }
 
 // only calls do for requests of the given method (and HEAD where GET is meant).
 func only(w http.ResponseWriter, r *http.Request, method string, do func()) {
 	if r.Method != method && !(method == http.MethodGet && r.Method == http.MethodHead) {
 		w.Header().Set("Allow", method)
-		answer(w, http.StatusMethodNotAllowed, map[string]string{"error": "method not allowed"})
+		api.Refuse(w, http.StatusMethodNotAllowed, "method not allowed")
 		return
 	}
 	do()
-}
-
-func answer(w http.ResponseWriter, status int, body any) {
-	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Cache-Control", "no-store")
-	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(body) // the peer may be gone; there is nobody else to tell
 }

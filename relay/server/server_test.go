@@ -5,7 +5,6 @@ import (
 	"net/http/httptest"
 	"net/netip"
 	"testing"
-	"time"
 )
 
 func TestRemote(t *testing.T) {
@@ -35,43 +34,5 @@ func TestRemote(t *testing.T) {
 				t.Errorf("remote = %s, want %s", got, tc.want)
 			}
 		})
-	}
-}
-
-func TestFailuresPerAddress(t *testing.T) {
-	var f failures
-	now := time.Unix(1_800_000_000, 0)
-	a, b := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2")
-	for i := range maxFails {
-		if wait := f.add(a, now); wait != 0 {
-			t.Fatalf("failure %d: wait = %s, want none", i+1, wait)
-		}
-	}
-	if wait := f.add(a, now.Add(20*time.Second)); wait != 40*time.Second {
-		t.Errorf("one failure too many: wait = %s, want the rest of the minute", wait)
-	}
-	if wait := f.add(b, now); wait != 0 {
-		t.Errorf("a neighbour's first failure: wait = %s, want none", wait)
-	}
-	if wait := f.add(a, now.Add(failWindow)); wait != 0 {
-		t.Errorf("a minute later: wait = %s, want none", wait)
-	}
-	one, two := netip.MustParseAddr("2001:db8::1"), netip.MustParseAddr("2001:db8::2")
-	for range maxFails {
-		f.add(one, now)
-	}
-	if f.add(two, now) == 0 {
-		t.Error("an IPv6 neighbour in the same /64 is another subscriber, want the same")
-	}
-}
-
-func TestFailuresAreBounded(t *testing.T) {
-	var f failures
-	now := time.Unix(1_800_000_000, 0)
-	for i := range 3 * maxTracked {
-		f.add(netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)}), now)
-	}
-	if len(f.by) > maxTracked {
-		t.Errorf("%d addresses remembered, want at most %d", len(f.by), maxTracked)
 	}
 }

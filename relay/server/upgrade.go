@@ -3,15 +3,13 @@ package server
 import (
 	"context"
 	"errors"
-	"math"
 	"net/http"
 	"net/netip"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/coder/websocket"
 
+	"github.com/hermes-connector/hermes-connector/relay/api"
 	"github.com/hermes-connector/hermes-connector/relay/hub"
 	"github.com/hermes-connector/hermes-connector/relay/session"
 	"github.com/hermes-connector/hermes-connector/relay/token"
@@ -21,24 +19,23 @@ import (
 // the upgrade: an HTTP 401 is just a failed connect to a gateway.
 func (s *Server) upgrade(ctx, hurry context.Context, w http.ResponseWriter, r *http.Request) {
 	if r.Header.Get("Origin") != "" { // gateways are not browsers
-		answer(w, http.StatusForbidden, map[string]string{"error": "browsers are not served here"})
+		api.Refuse(w, http.StatusForbidden, "browsers are not served here")
 		return
 	}
 	if !s.enter() {
-		answer(w, http.StatusServiceUnavailable, map[string]string{"error": "stopping"})
+		api.Refuse(w, http.StatusServiceUnavailable, "stopping")
 		return
 	}
 	defer s.sessions.Done()
 	addr := s.remote(r)
-	peer, verdict, err := s.auth.Verify(r.Context(), bearer(r))
+	peer, verdict, err := s.auth.Verify(r.Context(), api.Bearer(r))
 	if err == nil && verdict == token.Unauthorized {
-		if wait := s.failed.add(addr, time.Now()); wait > 0 {
-			w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(wait.Seconds()))))
-			answer(w, http.StatusTooManyRequests, map[string]string{"error": "too many failed attempts"})
+		if wait := s.failed.Add(addr, time.Now()); wait > 0 {
+			api.TooMany(w, wait, "too many failed attempts")
 			return
 		}
 	}
-	conn, acceptErr := websocket.Accept(w, r, &websocket.AcceptOptions{CompressionMode: websocket.CompressionDisabled})
+	conn, acceptErr := session.Accept(w, r)
 	if acceptErr != nil { // Accept has answered
 		s.log.Debug("upgrade refused", "from", addr, "err", acceptErr)
 		return
@@ -54,12 +51,13 @@ func (s *Server) upgrade(ctx, hurry context.Context, w http.ResponseWriter, r *h
 		s.log.Info("unknown credential refused", "from", addr)
 		_ = conn.Close(session.CodeUnauthorized, "unauthorized")
 	default:
-		s.serve(ctx, hurry, conn, peer, addr)
+		// On a goroutine of its own: what served the upgrade is let go of.
+		s.sessions.Go(func() { s.serve(ctx, hurry, conn, peer, addr) })
 	}
 }
 
 // serve runs the session of a verified peer until it ends.
-func (s *Server) serve(ctx, hurry context.Context, conn *websocket.Conn, peer token.Peer, addr netip.Addr) {
+func (s *Server) serve(ctx, hurry context.Context, conn *session.Conn, peer token.Peer, addr netip.Addr) {
 	if err := s.auth.Used(ctx, peer); err != nil {
 		s.log.Warn("older secrets not retired; the next dial tries again", "gateway", peer.Gateway, "err", err)
 	}
@@ -71,13 +69,4 @@ func (s *Server) serve(ctx, hurry context.Context, conn *websocket.Conn, peer to
 		_ = conn.Close(websocket.StatusTryAgainLater, refused.Reason)
 	}
 	s.log.Info("session ended", "gateway", peer.Gateway, "instance", peer.Instance, "err", err)
-}
-
-// bearer is the request's bearer token; empty when there is none.
-func bearer(r *http.Request) string {
-	scheme, t, ok := strings.Cut(r.Header.Get("Authorization"), " ")
-	if !ok || !strings.EqualFold(scheme, "Bearer") {
-		return ""
-	}
-	return strings.TrimSpace(t)
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/netip"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -18,9 +19,13 @@ import (
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/platforms/loopback"
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/api"
 	"github.com/hermes-connector/hermes-connector/relay/bus"
 	"github.com/hermes-connector/hermes-connector/relay/hub"
+	"github.com/hermes-connector/hermes-connector/relay/identity"
+	"github.com/hermes-connector/hermes-connector/relay/limit"
 	"github.com/hermes-connector/hermes-connector/relay/link"
+	"github.com/hermes-connector/hermes-connector/relay/manage"
 	"github.com/hermes-connector/hermes-connector/relay/session"
 	"github.com/hermes-connector/hermes-connector/relay/token"
 	"github.com/hermes-connector/hermes-connector/relay/wire"
@@ -33,6 +38,7 @@ type rig struct {
 	t      *testing.T
 	db     *store.DB
 	auth   *token.Authority
+	svc    *manage.Service
 	net    *loopback.Network
 	addr   string
 	secret relay.Secret
@@ -68,7 +74,20 @@ func newRig(t *testing.T) *rig {
 	if err := db.Bind(t.Context(), store.Binding{Platform: loopback.ID, User: "ann", Instance: "home", BoundAt: time.Now()}); err != nil {
 		t.Fatal(err)
 	}
-	h := hub.New(db, link.NewDesk(db, v, time.Now), &bus.Bus{}, []platforms.Platform{loopback.New(r.net, nil)}, hub.Options{})
+	desk, b := link.NewDesk(db, v, time.Now), &bus.Bus{}
+	h := hub.New(db, desk, b, []platforms.Platform{loopback.New(r.net, nil)}, hub.Options{})
+	r.svc = manage.New(db, r.auth, desk, v, b, h, manage.Settings{Platforms: []relay.PlatformID{loopback.ID}, IdentityURLs: true})
+	id, err := identity.New(db, v, db, identity.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	failures, start := limit.NewFailures(), time.Now()
+	o := Options{
+		// Its limits stand still, so that a slow run counts like a fast one.
+		API:            api.New(r.svc, r.auth, id, api.Options{Failures: failures, Now: func() time.Time { return start }}),
+		Failures:       failures,
+		TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
+	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -76,7 +95,7 @@ func newRig(t *testing.T) *rig {
 	r.addr = l.Addr().String()
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	go func() { done <- New(h, r.auth, Options{}).Run(ctx, t.Context(), l) }()
+	go func() { done <- New(h, r.auth, o).Run(ctx, t.Context(), l) }()
 	r.stop = sync.OnceValue(func() error { cancel(); return <-done })
 	t.Cleanup(func() {
 		if err := r.stop(); err != nil {
@@ -192,7 +211,7 @@ func TestABrowserIsRefused(t *testing.T) {
 
 func TestTooManyFailuresAreRefusedButNeverAGoodCredential(t *testing.T) {
 	r := newRig(t)
-	for i := range maxFails {
+	for i := range limit.MaxFailures {
 		if _, _, err := r.dial(nil); err != nil {
 			t.Fatalf("failure %d: the upgrade was refused: %v", i+1, err)
 		}
@@ -223,6 +242,8 @@ func TestRoutes(t *testing.T) {
 		"no redirect":               {http.MethodGet, "/x/../healthz", 404, `{"error":"not found"}`},
 		"wrong method":              {http.MethodPost, "/relay", 405, `{"error":"method not allowed"}`},
 		"a plain GET of the socket": {http.MethodGet, "/relay", 426, ""},
+		"no decoding of paths":      {http.MethodGet, "/%72elay", 404, `{"error":"not found"}`},
+		"the API":                   {http.MethodGet, "/manage/self", 401, `{"error":"unauthorized"}`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if tc.path == "/readyz" { // the bot connects in the background
@@ -236,7 +257,7 @@ func TestRoutes(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			req.URL.Path = tc.path
+			req.URL.Opaque = "//" + r.addr + tc.path // as it is
 			resp, err := http.DefaultTransport.RoundTrip(req)
 			if err != nil {
 				t.Fatal(err)

@@ -21,6 +21,8 @@ const (
 
 	maxParallel = 16  // chats acted on at once
 	maxWaiting  = 256 // actions waiting in all chats
+	// maxWaitingBytes bounds what those hold in memory, as the bytes of their frames: 16 KiB each.
+	maxWaitingBytes = 4 << 20
 )
 
 var (
@@ -30,8 +32,8 @@ var (
 	errTimedOut     = &relay.ActionError{Outcome: relay.MaybeSent, Public: "timed out"}
 )
 
-// outbound takes in one action, read at at. It never blocks.
-func (s *Session) outbound(work context.Context, r relay.Request, at time.Time) {
+// outbound takes in one action, read at at in a frame of size bytes. It never blocks.
+func (s *Session) outbound(work context.Context, r relay.Request, size int, at time.Time) {
 	if !s.greeted {
 		s.result(r, relay.Result{}, errUnidentified)
 		return
@@ -40,7 +42,7 @@ func (s *Session) outbound(work context.Context, r relay.Request, at time.Time) 
 		s.result(r, relay.Result{}, unknown(a))
 		return
 	}
-	s.acts.take(work, r, at)
+	s.acts.take(work, r, size, at)
 }
 
 // unknown is the answer to an operation nobody here has heard of, or whose fields do not fit.
@@ -70,6 +72,7 @@ type actions struct {
 	mu      sync.Mutex // guards the fields below, and those of every action
 	lines   map[chatKey]*line
 	waiting int // in all lines
+	bytes   int // of their frames
 	owed    int // actions not answered yet
 	refused bool
 }
@@ -89,6 +92,7 @@ type line struct{ waiting []*action }
 type action struct {
 	// Set once.
 	relay.Request
+	size     int         // of its frame, in bytes
 	deadline time.Time   // for the handler
 	timer    *time.Timer // answers the action if nobody else has
 
@@ -105,8 +109,8 @@ func newActions(s *Session) *actions {
 }
 
 // take queues r, or answers it at once. It never blocks; only the reader calls it.
-func (q *actions) take(work context.Context, r relay.Request, at time.Time) {
-	a := &action{Request: r, deadline: at.Add(actionTime - answerTime)}
+func (q *actions) take(work context.Context, r relay.Request, size int, at time.Time) {
+	a := &action{Request: r, size: size, deadline: at.Add(actionTime - answerTime)}
 	old, err := q.enqueue(work, a, at)
 	switch {
 	case err != nil:
@@ -134,9 +138,14 @@ func (q *actions) enqueue(work context.Context, a *action, at time.Time) (old *a
 	if l != nil {
 		i = slices.IndexFunc(l.waiting, func(old *action) bool { return replaces(a.Action, old.Action) })
 	}
-	if i < 0 && q.waiting >= maxWaiting {
+	waiting, bytes := q.waiting+1, q.bytes+a.size
+	if i >= 0 {
+		waiting, bytes = waiting-1, bytes-l.waiting[i].size
+	}
+	if waiting > maxWaiting || bytes > maxWaitingBytes {
 		return nil, relay.Busy()
 	}
+	q.waiting, q.bytes = waiting, bytes
 	q.owed++
 	q.running.Add(1)
 	a.timer = time.AfterFunc(time.Until(at.Add(actionTime)), func() {
@@ -147,7 +156,6 @@ func (q *actions) enqueue(work context.Context, a *action, at time.Time) (old *a
 		old, l.waiting[i] = l.waiting[i], a
 		return old, nil
 	}
-	q.waiting++
 	if l != nil {
 		l.waiting = append(l.waiting, a)
 		return nil, nil
@@ -226,6 +234,7 @@ func (q *actions) removeLocked(l *line, a *action) {
 	if i := slices.Index(l.waiting, a); i >= 0 {
 		l.waiting = slices.Delete(l.waiting, i, i+1)
 		q.waiting--
+		q.bytes -= a.size
 	}
 }
 
@@ -286,6 +295,7 @@ func (q *actions) pick(l *line) *action {
 	a := l.waiting[0]
 	l.waiting = slices.Delete(l.waiting, 0, 1)
 	q.waiting--
+	q.bytes -= a.size
 	a.picked = true
 	return a
 }

@@ -12,8 +12,6 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/coder/websocket"
-
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/wire"
 )
@@ -25,16 +23,16 @@ func benchServer(b *testing.B, h Handler) (addr string, sessions <-chan *Session
 	made := make(chan *Session)
 	var running sync.WaitGroup
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		running.Add(1)
-		defer running.Done()
-		conn, err := websocket.Accept(w, r, nil)
+		conn, err := Accept(w, r)
 		if err != nil {
 			b.Errorf("accept: %v", err)
 			return
 		}
-		s := New(conn, Peer{Gateway: "g", Instance: "i", Tenant: "home"}, h, Options{})
-		made <- s
-		_ = s.Run(ctx, ctx)
+		running.Go(func() {
+			s := New(conn, Peer{Gateway: "g", Instance: "i", Tenant: "home"}, h, Options{})
+			made <- s
+			_ = s.Run(ctx, ctx)
+		})
 	}))
 	return srv.Listener.Addr().String(), made, func() {
 		cancel()

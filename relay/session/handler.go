@@ -16,8 +16,11 @@ type Handler interface {
 	// Hello is called by the reader for every hello, one at a time, in order, and never while
 	// GoingIdle runs. It may wait for a commit and for nothing else. The descriptor it returns is
 	// queued before anything a later frame causes; Pump is called after the first one is queued.
-	// A hello ends the flip of a going_idle on the same socket.
 	Hello(ctx context.Context, s *Session, h wire.Hello) (relay.Descriptor, error)
+
+	// Resume is called by the reader when the descriptor of a hello was queued, each time: a hello
+	// ends the flip of a going_idle on the same socket. It must not block.
+	Resume(s *Session)
 
 	// Pump is called once, on its own goroutine, after the first descriptor was queued. It
 	// pushes deliveries with s.Push until ctx ends, which happens the moment the session begins
@@ -25,8 +28,9 @@ type Handler interface {
 	Pump(ctx context.Context, s *Session) error
 
 	// Ack is called by the reader. It may wait for a commit. It is also called while the
-	// connector stops and Pump has returned.
-	Ack(ctx context.Context, s *Session, id relay.BufferID) error
+	// connector stops and Pump has returned. counted is false for what was not in flight; too
+	// many of those end the session.
+	Ack(ctx context.Context, s *Session, id relay.BufferID) (counted bool, err error)
 
 	// GoingIdle is called on its own goroutine, one at a time, and may block. It returns nil once
 	// nothing more will be pushed until the next hello; the acknowledgement is queued then. ctx

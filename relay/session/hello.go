@@ -30,6 +30,7 @@ func (s *Session) greet(c contexts, f wire.Hello) {
 		return
 	}
 	s.Tell(wire.Descriptor{Descriptor: d})
+	s.h.Resume(s)
 	if s.greeted {
 		return
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 )
 
@@ -12,21 +13,46 @@ const (
 	pongTime  = 30 * time.Second
 )
 
-// ping asks the peer for a sign of life until ctx ends. Pongs judge the socket; frames the
-// gateway does not answer never do.
-func (s *Session) ping(ctx context.Context) {
-	tick := time.NewTicker(pingEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
+// pinger pings every pingEvery, counted from the last pong. Between two pings it is a timer and no
+// goroutine: most sessions are silent most of the time.
+type pinger struct {
+	owner *sync.WaitGroup // told when the last ping is over; set once, by start
+
+	mu      sync.Mutex // guards the fields below
+	timer   *time.Timer
+	stopped bool
+}
+
+// start begins. once sends a ping and waits for the pong.
+func (p *pinger) start(owner *sync.WaitGroup, once func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.owner = owner
+	owner.Add(1)
+	p.timer = time.AfterFunc(pingEvery, func() {
+		once()
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if p.stopped {
+			owner.Done()
 			return
-		case <-tick.C:
 		}
-		s.pingOnce(ctx)
+		p.timer.Reset(pingEvery)
+	})
+}
+
+// stop ends the pings. It does not wait for one that is under way; the owner does.
+func (p *pinger) stop() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.stopped = true
+	if p.timer.Stop() {
+		p.owner.Done()
 	}
 }
 
+// pingOnce asks the peer for a sign of life. Pongs judge the socket; frames the gateway does not
+// answer never do. It returns early when ctx ends.
 func (s *Session) pingOnce(ctx context.Context) {
 	pong, cancel := context.WithTimeout(ctx, pongTime)
 	defer cancel()

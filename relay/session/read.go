@@ -27,10 +27,14 @@ func (s *Session) read(c contexts) {
 	for {
 		message, err := s.message(context.WithoutCancel(c.socket))
 		if err != nil {
-			s.endWith(err)
+			s.lost(err)
 			return
 		}
 		lines, err := s.split.Feed(message)
+		if !s.split.Unfinished() {
+			s.finished()
+		}
+		s.spend(&s.limits.frames, max(1, len(lines)), "too many frames", CountManyFrames)
 		at := time.Now()
 		for _, line := range lines {
 			if s.why() == nil {
@@ -48,20 +52,48 @@ func (s *Session) read(c contexts) {
 // library would close the socket without a word.
 func (s *Session) message(ctx context.Context) ([]byte, error) {
 	_, r, err := s.conn.Reader(ctx)
-	if err == nil {
-		var message []byte
-		message, err = io.ReadAll(io.LimitReader(r, wire.MaxFrame+1))
-		if err == nil && len(message) > wire.MaxFrame {
-			return nil, errTooLarge
-		}
-		if err == nil {
-			return message, nil
-		}
+	if err != nil {
+		return nil, err
 	}
-	if code := websocket.CloseStatus(err); code != -1 {
-		return nil, fmt.Errorf("%w: code %d", ErrHungUp, int(code))
+	s.begun()
+	message, err := io.ReadAll(io.LimitReader(s.conn.meter.message(r), wire.MaxFrame+1))
+	if err != nil {
+		return nil, err
 	}
-	return nil, fmt.Errorf("%w: %w", ErrLost, err)
+	if len(message) > wire.MaxFrame {
+		return nil, errTooLarge
+	}
+	s.conn.meter.finished()
+	return message, nil
+}
+
+// lost ends the session for an error of message.
+func (s *Session) lost(err error) {
+	switch code := websocket.CloseStatus(err); {
+	case code != -1:
+		s.endWith(fmt.Errorf("%w: code %d", ErrHungUp, int(code)))
+	case errors.Is(err, errTooLarge):
+		s.endWith(errTooLarge)
+	case errors.Is(err, errManyBytes):
+		s.overLimit(errManyBytes.Error(), CountManyBytes)
+	case errors.Is(err, errMuchFraming):
+		s.overLimit(errMuchFraming.Error(), CountMuchFraming)
+	default:
+		s.endWith(fmt.Errorf("%w: %w", ErrLost, err))
+	}
+}
+
+// begun notes the first byte of a frame, finished the last: in between it may not take for ever.
+func (s *Session) begun() {
+	if !s.reading {
+		s.reading = true
+		s.unfinished.Reset(frameTime)
+	}
+}
+
+func (s *Session) finished() {
+	s.reading = false
+	s.unfinished.Stop()
 }
 
 // frame handles one line.
@@ -74,33 +106,48 @@ func (s *Session) frame(c contexts, line []byte, at time.Time) {
 		s.endWith(&Closed{Code: websocket.StatusInvalidFramePayloadData, Reason: "frame is not a JSON object"})
 		return
 	case err != nil:
-		s.o.Count(CountBadFrame)
+		s.fault(CountBadFrame)
 		return
 	}
 	switch f := f.(type) {
 	case wire.Hello:
-		s.greet(c, f)
+		if s.spend(&s.limits.hellos, 1, "too many hellos", CountManyHellos) {
+			s.greet(c, f)
+		}
 	case wire.Outbound:
-		s.outbound(c.work, f.Request, at)
+		s.outbound(c.work, f.Request, len(line), at)
 	case wire.InboundAck:
-		s.acknowledge(c.socket, f.Buffer)
+		s.acknowledge(c.socket, f.Buffer, len(line))
 	case wire.GoingIdle:
-		s.goingIdle(c.socket)
+		if s.spend(&s.limits.idles, 1, "too many going_idle", CountManyIdles) {
+			s.goingIdle(c.socket)
+		}
 	case wire.Interrupt:
-		s.h.Interrupt(c.socket, s, f.Session, f.Reason)
+		if s.spend(&s.limits.interrupts, 1, "too many interrupts", CountManyInterrupts) {
+			s.h.Interrupt(c.socket, s, f.Session, f.Reason)
+		}
 	default:
 		s.o.Count(CountUnknownFrame)
 	}
 }
 
-func (s *Session) acknowledge(ctx context.Context, buffer string) {
+// acknowledge hands in an acknowledgement, whose line has n bytes. One that counts is free.
+func (s *Session) acknowledge(ctx context.Context, buffer string, n int) {
 	id, err := relay.ParseBufferID(buffer)
 	if err != nil {
-		s.o.Count(CountBadAck)
+		s.fault(CountBadAck)
 		return
 	}
-	if err := s.h.Ack(ctx, s, id); err != nil && ctx.Err() == nil {
-		s.endBy(err)
+	switch counted, err := s.h.Ack(ctx, s, id); {
+	case err != nil:
+		if ctx.Err() == nil {
+			s.endBy(err)
+		}
+	case counted:
+		s.limits.frames.giveBack(1)
+		s.conn.meter.excuse(n)
+	default:
+		s.fault(CountIgnoredAck)
 	}
 }
 

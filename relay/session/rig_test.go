@@ -22,8 +22,10 @@ import (
 // hub is a Handler made of functions. What is not given does nothing, successfully.
 type hub struct {
 	hello     func(*Session, wire.Hello) (relay.Descriptor, error)
+	resume    func(*Session)
 	pump      func(context.Context, *Session) error
 	ack       func(relay.BufferID) error
+	ignore    bool // acknowledgements do not count
 	goingIdle func(context.Context, *Session) error
 	interrupt func(relay.SessionKey, *string)
 	waitOpen  func(context.Context, relay.Request) error
@@ -37,6 +39,12 @@ func (h *hub) Hello(_ context.Context, s *Session, f wire.Hello) (relay.Descript
 	return relay.Bare(f.Platform), nil
 }
 
+func (h *hub) Resume(s *Session) {
+	if h.resume != nil {
+		h.resume(s)
+	}
+}
+
 func (h *hub) Pump(ctx context.Context, s *Session) error {
 	if h.pump != nil {
 		return h.pump(ctx, s)
@@ -45,11 +53,11 @@ func (h *hub) Pump(ctx context.Context, s *Session) error {
 	return nil
 }
 
-func (h *hub) Ack(_ context.Context, _ *Session, id relay.BufferID) error {
+func (h *hub) Ack(_ context.Context, _ *Session, id relay.BufferID) (counted bool, err error) {
 	if h.ack != nil {
-		return h.ack(id)
+		err = h.ack(id)
 	}
-	return nil
+	return !h.ignore, err
 }
 
 func (h *hub) GoingIdle(ctx context.Context, s *Session) error {
@@ -153,7 +161,7 @@ func inBubble(t *testing.T, h *hub, o Options, f func(t *testing.T, r *rig)) {
 		made := make(chan *Session)
 		l := &oneConn{conn: make(chan net.Conn, 1), closed: make(chan struct{})}
 		srv := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-			conn, err := websocket.Accept(w, req, nil)
+			conn, err := Accept(w, req)
 			if err != nil {
 				t.Errorf("accept: %v", err)
 				return

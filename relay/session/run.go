@@ -12,9 +12,9 @@ import (
 const closeTime = 2 * time.Second
 
 // Run serves the session until the gateway is gone, the owner ends it, or ctx ends, and returns
-// why: nil when ctx ended it, else a *Closed, or an error that wraps ErrHungUp or ErrLost. It owns
-// a reader, a writer, the handler's Pump and GoingIdle, and the workers of actions; none of them
-// outlives it.
+// why: nil when ctx ended it, else a *Closed, or an error that wraps ErrHungUp or ErrLost. It is the
+// reader, and owns the handler's Pump and, while there is something to do, a writer, pings, the
+// handler's GoingIdle and the workers of actions; none of them outlives it.
 //
 // When ctx ends, no new action is taken, those that were are finished, each within its own
 // deadline, their results are flushed, and the gateway is told 1001. When the socket ends
@@ -34,9 +34,15 @@ func (s *Session) Run(ctx, hurry context.Context) error {
 
 	s.unheard = time.AfterFunc(s.o.Hello, s.noHello)
 	defer s.unheard.Stop()
+	s.unfinished = time.AfterFunc(frameTime, func() { s.overLimit("frame not finished in time", CountUnfinished) })
+	s.unfinished.Stop()
+	defer s.unfinished.Stop()
 	var cause error
-	s.owned.Go(func() {
-		s.ping(live)
+	s.pinger.start(&s.owned, func() { s.pingOnce(live) })
+	s.owned.Add(1)
+	context.AfterFunc(live, func() { // which ends before the reader does
+		defer s.owned.Done()
+		s.pinger.stop()
 		cause = s.conclude(socket, gone)
 	})
 	s.out.open(func() { s.owned.Go(func() { s.write(context.WithoutCancel(ctx)) }) })

@@ -16,6 +16,8 @@
 //     pushed before the flip.
 //  6. A panic costs the one frame or the one action that caused it.
 //  7. Close code 4401 is sent only when the owner says so.
+//  8. What a gateway can make the session read, keep and write is bounded (limits.go), and a
+//     healthy gateway never comes near the bounds.
 package session
 
 import (
@@ -86,6 +88,9 @@ type Options struct {
 	Log   *slog.Logger  // nil means discard
 	// Count adds one to a counter; nil means nobody counts. Any goroutine; must not block.
 	Count func(name string)
+	// OverLimit is called once when the gateway passed a limit, before it is told; nil means that
+	// nobody wants to know. Any goroutine; must not block.
+	OverLimit func()
 }
 
 // What is counted through Options.Count.
@@ -100,13 +105,24 @@ const (
 	CountSlow         = "session_slow_closed"   // closed because the gateway did not read
 	CountNoPong       = "session_no_pong"       // closed because the gateway did not answer pings
 	CountNoHello      = "session_no_hello"      // closed because no hello came
+	CountIgnoredAck   = "ack_ignored"           // an acknowledgement of what is not in flight
+
+	// Closed because a limit was passed; see limits.go.
+	CountManyBytes      = "session_many_bytes"
+	CountMuchFraming    = "session_much_framing"
+	CountManyFrames     = "session_many_frames"
+	CountManyFaults     = "session_many_faults"
+	CountManyHellos     = "session_many_hellos"
+	CountManyIdles      = "session_many_idles"
+	CountManyInterrupts = "session_many_interrupts"
+	CountUnfinished     = "session_unfinished"
 )
 
 // Session is one gateway's WebSocket. Make it with New and call Run once; the other methods may
 // be called from any goroutine at any time.
 type Session struct {
 	// Set once, by New.
-	conn *websocket.Conn
+	conn *Conn
 	peer Peer
 	h    Handler
 	o    Options
@@ -117,10 +133,12 @@ type Session struct {
 	ended chan struct{}
 
 	// Set once, by Run, before it reads.
-	unheard *time.Timer // ends the session if no hello comes
+	unheard    *time.Timer // ends the session if no hello comes
+	unfinished *time.Timer // ends the session while a frame has begun and does not end
 
-	owned sync.WaitGroup // what Run waits for, besides the actions
-	idle  idler
+	owned  sync.WaitGroup // what Run waits for, besides the actions
+	idle   idler
+	pinger pinger
 
 	mu    sync.Mutex // guards the fields below
 	cause error      // why the session ends; nil while it does not, and when Run's context ended it
@@ -128,12 +146,14 @@ type Session struct {
 
 	// Touched by the reader only.
 	split   wire.Splitter
+	reading bool // a frame has begun
 	greeted bool // a hello was answered
+	limits  limits
 }
 
 // New makes the session of an accepted connection. Nothing happens on conn before Run, which
 // closes it.
-func New(conn *websocket.Conn, peer Peer, h Handler, o Options) *Session {
+func New(conn *Conn, peer Peer, h Handler, o Options) *Session {
 	if o.Hello == 0 {
 		o.Hello = helloTime
 	}
@@ -145,9 +165,10 @@ func New(conn *websocket.Conn, peer Peer, h Handler, o Options) *Session {
 	}
 	s := &Session{
 		conn: conn, peer: peer, h: h, o: o,
-		log:   o.Log.With("gateway", peer.Gateway, "instance", peer.Instance),
-		out:   &outbox{},
-		ended: make(chan struct{}),
+		log:    o.Log.With("gateway", peer.Gateway, "instance", peer.Instance),
+		out:    &outbox{},
+		ended:  make(chan struct{}),
+		limits: newLimits(),
 	}
 	s.acts = newActions(s)
 	return s

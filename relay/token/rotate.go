@@ -45,28 +45,55 @@ func (a *Authority) Issue(g relay.GatewayID) (Credentials, store.Gateway, error)
 // of the one in use begin anew: whoever rotates twice has lost the first result, and the gateway
 // is still running with the old secret. Errors: store.ErrNotFound, ErrRevoked, or the store's.
 func (a *Authority) Rotate(ctx context.Context, g relay.GatewayID) (relay.Secret, error) {
-	secret, now := randomSecret(), a.now()
-	sealed, err := a.sealSecret(g, secret, now)
+	n, err := a.Newest(ctx, g, 0)
+	return n.Secret, err
+}
+
+// Newest is a gateway's newest secret.
+type Newest struct {
+	Secret    relay.Secret
+	CreatedAt time.Time
+	// Rival: an older secret is still live, so nobody has come with this one yet.
+	Rival bool
+}
+
+// Newest is the newest secret of gateway g, if it was made less than within ago, and otherwise a
+// new one, as Rotate makes it. Calls at the same time get the same. Errors are those of Rotate.
+func (a *Authority) Newest(ctx context.Context, g relay.GatewayID, within time.Duration) (Newest, error) {
+	now := a.now()
+	n := Newest{Secret: randomSecret(), CreatedAt: now}
+	sealed, err := a.sealSecret(g, n.Secret, now)
 	if err != nil {
-		return relay.Secret{}, fmt.Errorf("rotate %s: %w", g, err)
+		return Newest{}, fmt.Errorf("rotate %s: %w", g, err)
 	}
+	var found *store.GatewaySecret
 	err = a.db.UpdateGateway(ctx, g, func(rec *store.Gateway) error {
 		if rec.Revoked {
 			return ErrRevoked
 		}
+		live := liveSecrets(*rec, now)
+		found, n.Rival = nil, len(live) > 1
+		// Absolute: a clock that was set back must not make a secret the newest for years.
+		if last := len(live) - 1; last >= 0 && now.Sub(live[last].CreatedAt).Abs() < within {
+			found = &live[last]
+			return nil
+		}
 		// With two live secrets the newer was never used, for Used would have dropped the older.
-		keep := liveSecrets(*rec, now)
-		keep = keep[:min(len(keep), maxLive-1)]
+		keep := live[:min(len(live), maxLive-1)]
 		for i := range keep {
 			keep[i].ExpiresAt = now.Add(overlap)
 		}
-		rec.Secrets = append(keep, sealed)
+		rec.Secrets, n.Rival = append(keep, sealed), len(keep) > 0
 		return nil
 	})
-	if err != nil {
-		return relay.Secret{}, fmt.Errorf("rotate %s: %w", g, err)
+	if err == nil && found != nil {
+		n.CreatedAt = found.CreatedAt
+		n.Secret, err = a.seal.Unseal(bucket, secretKey(g, found.ID), found.Sealed)
 	}
-	return secret, nil
+	if err != nil {
+		return Newest{}, fmt.Errorf("rotate %s: %w", g, err)
+	}
+	return n, nil
 }
 
 // Used records that p's gateway dialled with p's secret: the older ones are dropped. It writes

@@ -145,3 +145,63 @@ func TestRotateRefuses(t *testing.T) {
 		t.Errorf("Rotate of a revoked gateway: %v, want %v and no secret", err, ErrRevoked)
 	}
 }
+
+func TestNewest(t *testing.T) {
+	const window = 2 * time.Minute
+	b := newBench(t)
+	first := b.enroll(t, "gw").Secret
+	newest := func() Newest {
+		t.Helper()
+		n, err := b.Newest(t.Context(), "gw", window)
+		if err != nil {
+			t.Fatalf("Newest: %v", err)
+		}
+		return n
+	}
+	b.now = start.Add(window - time.Nanosecond)
+	if n := newest(); n.Secret.RevealString() != first.RevealString() || n.Rival || !n.CreatedAt.Equal(start) {
+		t.Errorf("within the window: created %s, rival %t; want the first secret again", n.CreatedAt, n.Rival)
+	}
+	b.now = start.Add(window)
+	second := newest()
+	if second.Secret.RevealString() == first.RevealString() || !second.Rival || !second.CreatedAt.Equal(b.now) {
+		t.Errorf("after the window: created %s, rival %t; want a new secret beside the first", second.CreatedAt, second.Rival)
+	}
+	before := b.db.Stats().Commits
+	if n := newest(); n.Secret.RevealString() != second.Secret.RevealString() || !n.Rival {
+		t.Errorf("again: rival %t; want the second secret", n.Rival)
+	}
+	if got := b.db.Stats().Commits - before; got != 0 {
+		t.Errorf("%d commits for a secret that was there", got)
+	}
+	b.used(t, b.check(t, "the second", "gw", second.Secret, Valid))
+	if n := newest(); n.Secret.RevealString() != second.Secret.RevealString() || n.Rival {
+		t.Errorf("after its use: rival %t; want the second secret, alone", n.Rival)
+	}
+	b.now = start // the clock is set back
+	if n := newest(); n.Secret.RevealString() == second.Secret.RevealString() {
+		t.Error("a secret from the future is the newest for ever")
+	}
+}
+
+func TestNewestRefuses(t *testing.T) {
+	b := newBench(t)
+	b.enroll(t, "gw")
+	if _, err := b.Newest(t.Context(), "nobody", time.Minute); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("Newest of nobody: %v, want %v", err, store.ErrNotFound)
+	}
+	rec, err := b.db.Gateway(t.Context(), "gw")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.sealer.broken = rec.Secrets[0].ID
+	if n, err := b.Newest(t.Context(), "gw", time.Minute); !errors.Is(err, errSeal) || !n.Secret.IsZero() {
+		t.Errorf("Newest of a damaged secret: %v, want %v and no secret", err, errSeal)
+	}
+	if _, err := b.db.Revoke(t.Context(), "gw"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.Newest(t.Context(), "gw", time.Minute); !errors.Is(err, ErrRevoked) {
+		t.Errorf("Newest of a revoked gateway: %v, want %v", err, ErrRevoked)
+	}
+}

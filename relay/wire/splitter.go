@@ -38,6 +38,9 @@ func (s *Splitter) Feed(message []byte) ([][]byte, error) {
 	}
 }
 
+// Unfinished reports whether a frame has begun that no message has ended yet.
+func (s *Splitter) Unfinished() bool { return len(s.tail) > 0 }
+
 // finish adds line unless it is blank, and begins the next one.
 func (s *Splitter) finish(lines [][]byte, line []byte) [][]byte {
 	*s = Splitter{}

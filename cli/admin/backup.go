@@ -1,0 +1,70 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/store"
+	"github.com/hermes-connector/hermes-connector/store/backup"
+)
+
+// opBackup streams a copy of the database to the asker, who writes the file: so it lies where the
+// operator wants it and belongs to him, wherever the server may write.
+const opBackup = "backup"
+
+// What became of a backup is known when all of it is sent, so it comes in a trailer: one of these.
+const (
+	backupAt    = "Backup-At" // RFC 3339
+	backupError = "Backup-Error"
+)
+
+// WithBackup is h with the operation that copies src.
+func WithBackup(h http.Handler, src backup.Source) http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("/", h)
+	mux.HandleFunc("POST /v1/"+opBackup, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Trailer", backupAt+", "+backupError)
+		w.Header().Set("Content-Type", "application/octet-stream")
+		w.WriteHeader(http.StatusOK)
+		_ = http.NewResponseController(w).Flush() // the check of a large file outlasts the asker's patience for an answer
+		info, err := src.Backup(r.Context(), w)
+		if err != nil {
+			w.Header().Set(backupError, err.Error())
+			return
+		}
+		w.Header().Set(backupAt, info.At.Format(time.RFC3339))
+	})
+	return mux
+}
+
+var _ backup.Source = (*Client)(nil)
+
+// Backup writes a copy of the running server's database to w.
+func (c *Client) Backup(ctx context.Context, w io.Writer) (info store.BackupInfo, err error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://admin/v1/"+opBackup, http.NoBody)
+	if err != nil {
+		return info, fmt.Errorf("%s: %w", opBackup, err)
+	}
+	resp, err := c.via.RoundTrip(req)
+	if err != nil {
+		return info, fmt.Errorf("ask the running server to %s: %w", opBackup, err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	if resp.StatusCode != http.StatusOK {
+		return info, fmt.Errorf("the running server does not know how to %s: it is of another version; restart it", opBackup)
+	}
+	if info.Bytes, err = io.Copy(w, resp.Body); err != nil {
+		return info, fmt.Errorf("the running server's answer to %s: %w", opBackup, err)
+	}
+	if text := resp.Trailer.Get(backupError); text != "" {
+		return info, errors.New(text)
+	}
+	if info.At, err = time.Parse(time.RFC3339, resp.Trailer.Get(backupAt)); err != nil {
+		return info, fmt.Errorf("the running server's answer to %s: it is cut off", opBackup)
+	}
+	return info, nil
+}

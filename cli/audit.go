@@ -1,0 +1,35 @@
+package cli
+
+import (
+	"context"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hermes-connector/hermes-connector/cli/admin"
+	"github.com/hermes-connector/hermes-connector/relay/manage"
+)
+
+func newAuditCmd(a *app) *cobra.Command {
+	c := &cobra.Command{
+		Use: "audit [NAME]", Short: "Show who changed what, and when", Args: cobra.MaximumNArgs(1), ValidArgsFunction: a.completeGateways,
+		Long: "Shows the newest changes, newest last: of one gateway or instance, or of all. The newest 10,000 are kept.",
+	}
+	limit := c.Flags().Int("limit", 100, "show so many; 0 shows all")
+	return listing(a, c, list[manage.AuditRow]{
+		fetch: func(ctx context.Context, client *admin.Client, args []string) ([]manage.AuditRow, error) {
+			return client.Audit(ctx, manage.AuditQuery{Name: optionalName(args).Name, Limit: *limit})
+		},
+		none: "Nothing was changed.",
+		head: []string{"AT", "WHO", "ACTION", "TENANT", "INSTANCE", "GATEWAY", "DETAIL"},
+		row: func(r manage.AuditRow) []string {
+			who := string(r.ActorKind)
+			if r.Actor != "" {
+				who += " " + r.Actor
+			}
+			return []string{
+				r.At.Local().Format(time.DateTime), who, r.Action, dash(r.Tenant), dash(r.Instance), dash(r.Gateway), dash(r.Detail),
+			}
+		},
+	})
+}

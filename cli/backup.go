@@ -1,0 +1,94 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hermes-connector/hermes-connector/cli/admin"
+	"github.com/hermes-connector/hermes-connector/cli/config"
+	"github.com/hermes-connector/hermes-connector/store"
+	"github.com/hermes-connector/hermes-connector/store/backup"
+)
+
+func newBackupCmd(a *app) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "backup FILE",
+		Short: "Copy the database into a new file, also while the server runs",
+		Long: `Writes a verified copy of the database into FILE, which must not exist yet; a running server goes
+on delivering meanwhile. With a recipient in the [backup] section, or --recipient, the copy is
+encrypted with age. The key of the vault (vault.key) is not in it: keep that in another place.`,
+		Args: cobra.ExactArgs(1),
+	}
+	recipient := c.Flags().String("recipient", "", "encrypt for this age public `key` (age1…); default: the one in the configuration")
+	asJSON := jsonFlag(c)
+	c.RunE = func(cmd *cobra.Command, args []string) error {
+		cfg, err := a.config()
+		if err != nil {
+			return err
+		}
+		if *recipient == "" {
+			*recipient = cfg.Backup.Recipient
+		}
+		if err := backup.CheckRecipient(*recipient); err != nil {
+			return usageError{fmt.Errorf("--recipient: %w", err)}
+		}
+		var made backup.Made
+		err = a.withSource(cmd.Context(), cfg, func(src backup.Source) (err error) {
+			made, err = backup.Write(cmd.Context(), src, args[0], *recipient)
+			return err
+		})
+		if errors.Is(err, fs.ErrExist) {
+			return fmt.Errorf("%s exists, and no file is overwritten: give another name", args[0])
+		}
+		if err != nil {
+			return err
+		}
+		return a.print(*asJSON, made, func(w io.Writer) {
+			_, _ = fmt.Fprintf(w, "✓ %s, %d bytes%s\n", made.Path, made.Bytes, map[bool]string{true: ", encrypted"}[made.Encrypted])
+			a.say("%s", keepVaultKey(cfg))
+		})
+	}
+	return c
+}
+
+// keepVaultKey says what a backup is worth without the key.
+func keepVaultKey(cfg *config.Config) string {
+	what := "The vault's key"
+	if cfg.Vault.KeyFile != "" {
+		what = cfg.Vault.KeyFile
+	}
+	return what + " is not in a backup: keep a copy of it elsewhere. Without it, every gateway must be enrolled again."
+}
+
+// withSource calls do with the running server or, when none runs, with the database opened for
+// this one command. It makes no database.
+func (a *app) withSource(ctx context.Context, cfg *config.Config, do func(backup.Source) error) (err error) {
+	client, err := admin.Dial(ctx, cfg.Socket())
+	if err == nil {
+		return do(client)
+	}
+	if !errors.Is(err, admin.ErrNoServer) {
+		return err
+	}
+	if _, err := os.Stat(cfg.Database()); err != nil {
+		return fmt.Errorf("nothing to back up: %w", err)
+	}
+	db, err := store.Open(cfg.Database(), store.Options{Log: a.warnings()})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	return do(db)
+}
+
+// warnings is a log of what a command's user should know.
+func (a *app) warnings() *slog.Logger {
+	return slog.New(slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
+}

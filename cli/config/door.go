@@ -1,0 +1,112 @@
+package config
+
+import (
+	"errors"
+	"os"
+	"strings"
+)
+
+// setPath makes a setter of a path.
+func setPath(field func(*Config) *string) func(*loader, string) error {
+	return func(l *loader, v string) (err error) {
+		*field(&l.cfg), err = l.abs(v)
+		return err
+	}
+}
+
+// setText makes a setter of a short text.
+func setText(field func(*Config) *string) func(*loader, string) error {
+	return func(l *loader, v string) error {
+		if v == "" {
+			return errors.New("is empty")
+		}
+		*field(&l.cfg) = v
+		return nil
+	}
+}
+
+// setEndpoint makes a setter of an address that is called as it stands.
+func setEndpoint(field func(*Config) *string) func(*loader, string) error {
+	return func(l *loader, v string) error {
+		base, _, _ := strings.Cut(v, "?") // a query is part of an endpoint
+		if _, err := parseBase(base); err != nil {
+			return err
+		}
+		*field(&l.cfg) = v
+		return nil
+	}
+}
+
+func setTLSKey(l *loader, v string) (err error) {
+	l.cfg.TLS.KeyFile, err = l.abs(v)
+	if err != nil {
+		return err
+	}
+	if st, err := os.Stat(l.cfg.TLS.KeyFile); err == nil && st.Mode().Perm()&0o007 != 0 {
+		// The group may read it: certificates are often shared by a group of services.
+		return errors.New("anyone on this machine can read or change that file: chmod o= it")
+	}
+	return nil
+}
+
+func setIdentityMode(l *loader, v string) error {
+	switch v {
+	case IdentityNone, IdentityJWKS, IdentityIntrospect:
+		l.cfg.Identity.Mode = v
+		return nil
+	}
+	return errors.New(`want "none", "jwks" or "introspect"`)
+}
+
+// wholeTLS refuses half of a certificate.
+func (l *loader) wholeTLS() {
+	cert, hasCert := l.places["tls.cert_file"]
+	key, hasKey := l.places["tls.key_file"]
+	switch {
+	case hasCert && !hasKey:
+		l.judge.add(cert, "key_file must be given too")
+	case hasKey && !hasCert:
+		l.judge.add(key, "cert_file must be given too")
+	}
+}
+
+// identity refuses a mode without its keys, and the keys of another mode: they would do nothing.
+func (l *loader) identity() {
+	id := &l.cfg.Identity
+	of := map[string]string{
+		"issuer": IdentityJWKS, "audience": IdentityJWKS, "tenant_claim": IdentityJWKS, "jwks_url": IdentityJWKS, "jwks_file": IdentityJWKS,
+		"introspect_url": IdentityIntrospect, "tenant_field": IdentityIntrospect,
+	}
+	given := make(map[string]bool)
+	for _, s := range settings() {
+		at, ok := l.places[s.path()]
+		if s.section != "identity" || !ok || of[s.key] == "" {
+			continue
+		}
+		given[s.key] = true
+		if id.Mode != "" && of[s.key] != id.Mode {
+			l.judge.add(at, "does nothing unless mode is %q", of[s.key])
+		}
+	}
+	at := l.places["identity.mode"]
+	need := func(keys ...string) {
+		for _, k := range keys {
+			if !given[k] {
+				l.judge.add(at, "mode %q needs %s", id.Mode, k)
+			}
+		}
+	}
+	switch id.Mode {
+	case IdentityJWKS:
+		need("issuer", "audience")
+		if given["jwks_url"] == given["jwks_file"] {
+			l.judge.add(at, "mode %q needs either jwks_url or jwks_file", id.Mode)
+		}
+		id.TenantField = ""
+	case IdentityIntrospect:
+		need("introspect_url")
+		id.TenantClaim = ""
+	default:
+		id.TenantClaim, id.TenantField = "", ""
+	}
+}

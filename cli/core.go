@@ -1,0 +1,188 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/url"
+	"sync"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/cli/admin"
+	"github.com/hermes-connector/hermes-connector/cli/config"
+	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/relay/api"
+	"github.com/hermes-connector/hermes-connector/relay/bus"
+	"github.com/hermes-connector/hermes-connector/relay/delivery"
+	"github.com/hermes-connector/hermes-connector/relay/guard"
+	"github.com/hermes-connector/hermes-connector/relay/hub"
+	"github.com/hermes-connector/hermes-connector/relay/identity"
+	"github.com/hermes-connector/hermes-connector/relay/limit"
+	"github.com/hermes-connector/hermes-connector/relay/link"
+	"github.com/hermes-connector/hermes-connector/relay/manage"
+	"github.com/hermes-connector/hermes-connector/relay/metrics"
+	"github.com/hermes-connector/hermes-connector/relay/server"
+	"github.com/hermes-connector/hermes-connector/relay/session"
+	"github.com/hermes-connector/hermes-connector/relay/token"
+	"github.com/hermes-connector/hermes-connector/relay/wake"
+	"github.com/hermes-connector/hermes-connector/store"
+	"github.com/hermes-connector/hermes-connector/store/backup"
+	"github.com/hermes-connector/hermes-connector/vault"
+)
+
+// core is the running part of the connector, wired.
+type core struct {
+	db      *store.DB
+	bus     *bus.Bus
+	hub     *hub.Hub
+	service *manage.Service
+	waker   *wake.Waker
+	keeper  *backup.Keeper // nil: no nightly snapshots
+	server  *server.Server
+	// beside run beside the server until their context ends, which is after the server's stop; an
+	// error ends the server.
+	beside []func(context.Context) error
+}
+
+// newCore wires a server that listens on addr.
+func newCore(cfg *config.Config, db *store.DB, v *vault.Vault, bots []platforms.Platform, addr net.Addr, log *slog.Logger) (*core, error) {
+	c := &core{db: db, bus: &bus.Bus{}}
+	auth := token.NewAuthority(db, v, time.Now)
+	desk := link.NewDesk(db, v, time.Now)
+	c.hub = hub.New(db, desk, c.bus, bots, hub.Options{
+		Delivery: delivery.Options{Window: cfg.Delivery.Window, Log: log},
+		Session:  session.Options{},
+		Log:      log,
+	})
+	g := newGuard(cfg, addr)
+	set := settings(cfg, addr.String(), bots, g)
+	set.Warnings = c.warnings
+	c.service = manage.New(db, auth, desk, v, c.bus, c.hub, set)
+	c.waker = wake.New(db, c.hub, g.Client(), wake.Options{Cooldown: cfg.Wake.Cooldown, Count: c.hub.Count, Log: log})
+	c.beside = append(c.beside, c.waker.Run)
+	if cfg.Backup.Nightly {
+		keeper, err := backup.NewKeeper(db, backup.Options{
+			Dir: cfg.Backup.Dir, Keep: cfg.Backup.Keep, Recipient: cfg.Backup.Recipient, Count: c.hub.Count, Log: log,
+		})
+		if err != nil {
+			return nil, err
+		}
+		c.keeper = keeper
+		c.beside = append(c.beside, keeper.Run)
+	}
+	id := cfg.Identity
+	callers, err := identity.New(db, v, db, identity.Options{
+		Mode: identity.Mode(id.Mode), Issuer: id.Issuer, Audience: id.Audience, TenantClaim: id.TenantClaim,
+		JWKSURL: id.JWKSURL, JWKSFile: id.JWKSFile, IntrospectURL: id.IntrospectURL, TenantField: id.TenantField, Log: log,
+	})
+	if err != nil {
+		return nil, err
+	}
+	failures := limit.NewFailures()
+	c.server = server.New(c.hub, auth, server.Options{
+		Log: log, TrustedProxies: cfg.TrustedProxies, Failures: failures,
+		API: api.New(c.service, auth, callers, api.Options{
+			Log: log, Failures: failures, Introspects: id.Mode == config.IdentityIntrospect,
+		}),
+	})
+	return c, nil
+}
+
+// warnings are what `status` says about the database and its copies.
+func (c *core) warnings() (out []string) {
+	if err := c.db.Probe(); err != nil {
+		out = append(out, "nothing is accepted: "+err.Error())
+	}
+	st := c.db.Stats()
+	if st.FellBack {
+		out = append(out, "the newest commit was unreadable at the start: what was accepted in it is lost; compare with the last snapshot")
+	}
+	if st.Damaged > 0 {
+		out = append(out, fmt.Sprintf("%d damaged records were found at the start: the log names them, buffer quarantine lists what was set aside", st.Damaged))
+	}
+	if c.keeper != nil {
+		if err := c.keeper.Stats().Err; err != nil {
+			out = append(out, "the last snapshot was not taken: "+err.Error())
+		}
+	}
+	return out
+}
+
+// newGuard is the guard of everything a gateway can make this server fetch. addr is nil where
+// nothing listens.
+func newGuard(cfg *config.Config, addr net.Addr) *guard.Guard {
+	o := guard.Options{Allow: cfg.Wake.Allow}
+	if tcp, ok := addr.(*net.TCPAddr); ok {
+		o.Own = func() (uint16, bool) { return tcp.AddrPort().Port(), true }
+	}
+	if u, err := url.Parse(cfg.PublicURL); err == nil && u.Host != "" {
+		o.OwnHosts = append(o.OwnHosts, u.Host)
+	}
+	return guard.New(o)
+}
+
+// run serves on l until ctx ends; see server.Server.Run. Everything it started has ended when it
+// returns.
+func (c *core) run(ctx, hurry context.Context, l net.Listener) error {
+	unsubscribe := c.bus.Subscribe(func(n bus.Note) {
+		if grew, ok := n.(bus.LaneGrew); ok {
+			c.waker.Grew(grew.Instance)
+		}
+	})
+	defer unsubscribe()
+	ctx, abort := context.WithCancelCause(ctx)
+	defer abort(nil)
+	// What runs beside the server outlives its orderly stop: the operator may look on.
+	beside, end := context.WithCancel(context.WithoutCancel(ctx))
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer end()
+	for _, run := range c.beside {
+		wg.Go(func() {
+			if err := run(beside); err != nil {
+				abort(err)
+			}
+		})
+	}
+	return c.server.Run(ctx, hurry, l)
+}
+
+// openOperator opens the admin socket, and lets run serve it.
+func (c *core) openOperator(ctx context.Context, cfg *config.Config, log *slog.Logger) error {
+	socket, err := admin.Listen(ctx, cfg.Socket())
+	if err != nil {
+		return err
+	}
+	srv := &http.Server{
+		Handler:           admin.WithBackup(admin.Handler(c.service), c.db),
+		ReadHeaderTimeout: 10 * time.Second,
+		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+	}
+	c.beside = append(c.beside, func(ctx context.Context) error {
+		stop := context.AfterFunc(ctx, func() { _ = srv.Close() }) // removes the socket
+		defer stop()
+		if err := srv.Serve(socket); !errors.Is(err, http.ErrServerClosed) {
+			log.Error("admin socket closed; the command line cannot reach the server", "err", err)
+		}
+		return nil
+	})
+	return nil
+}
+
+// openMetrics opens the listener for metrics, if one is wanted, and lets run serve it.
+func (c *core) openMetrics(cfg *config.Config, log *slog.Logger) error {
+	if cfg.Metrics.Listen == "" {
+		return nil
+	}
+	l, err := net.Listen("tcp", cfg.Metrics.Listen)
+	if err != nil {
+		return fmt.Errorf("listen for metrics: %w", err)
+	}
+	log.Info("metrics", "url", "http://"+l.Addr().String()+"/metrics")
+	m := metrics.New(c.hub, c.service, c.db, log)
+	c.beside = append(c.beside, func(ctx context.Context) error { return m.Run(ctx, l) })
+	return nil
+}

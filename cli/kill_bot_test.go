@@ -1,0 +1,119 @@
+package cli_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+const botToken = "4242:AAHdqTcvCH1vGWJxfSeofSAs0K5PALDsaw4"
+
+// botAPI is a Bot API with Telegram's rule for updates: one is handed out until a higher offset
+// confirms it, and is gone then.
+type botAPI struct {
+	url string
+
+	mu        sync.Mutex // guards the fields below
+	grew      chan struct{}
+	updates   []update
+	next      int64
+	confirmed int
+	sent      map[string]int // texts of sendMessage, and how often each came
+}
+
+type update struct {
+	ID      int64 `json:"update_id"`
+	Message any   `json:"message"`
+}
+
+func newBotAPI(t *testing.T) *botAPI {
+	a := &botAPI{grew: make(chan struct{}), next: 1, sent: make(map[string]int)}
+	s := httptest.NewServer(http.HandlerFunc(a.serve))
+	t.Cleanup(s.CloseClientConnections)
+	t.Cleanup(s.Close)
+	a.url = s.URL
+	return a
+}
+
+// say makes user write text to the bot.
+func (a *botAPI) say(user int64, text string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	person := map[string]any{"id": user, "first_name": "P" + strconv.FormatInt(user, 10), "is_bot": false}
+	a.updates = append(a.updates, update{a.next, map[string]any{
+		"message_id": a.next, "date": time.Now().Unix(), "text": text, "from": person,
+		"chat": map[string]any{"id": user, "type": "private", "first_name": person["first_name"]},
+	}})
+	a.next++
+	close(a.grew)
+	a.grew = make(chan struct{})
+}
+
+func (a *botAPI) confirmedNow() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.confirmed
+}
+
+func (a *botAPI) timesSent(text string) int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.sent[text]
+}
+
+func (a *botAPI) serve(w http.ResponseWriter, r *http.Request) {
+	method := r.URL.Path[strings.LastIndexByte(r.URL.Path, '/')+1:]
+	switch method {
+	case "getMe":
+		result(w, map[string]any{"id": 4242, "is_bot": true, "first_name": "Bot", "username": "kill_bot"})
+	case "getUpdates":
+		a.getUpdates(w, r)
+	case "sendMessage":
+		chat, _ := strconv.ParseInt(r.FormValue("chat_id"), 10, 64)
+		a.mu.Lock()
+		a.sent[r.FormValue("text")]++
+		id := a.next
+		a.next++
+		a.mu.Unlock()
+		result(w, map[string]any{"message_id": id, "date": time.Now().Unix(), "chat": map[string]any{"id": chat, "type": "private"}})
+	default:
+		result(w, true)
+	}
+}
+
+func (a *botAPI) getUpdates(w http.ResponseWriter, r *http.Request) {
+	offset, _ := strconv.ParseInt(r.FormValue("offset"), 10, 64)
+	seconds, _ := strconv.Atoi(r.FormValue("timeout"))
+	timeout := time.NewTimer(time.Duration(seconds) * time.Second)
+	defer timeout.Stop()
+	for {
+		a.mu.Lock()
+		for len(a.updates) > 0 && a.updates[0].ID < offset {
+			a.updates = a.updates[1:]
+			a.confirmed++
+		}
+		batch, grew := a.updates[:min(len(a.updates), 100)], a.grew
+		a.mu.Unlock()
+		if len(batch) == 0 {
+			select {
+			case <-grew:
+				continue
+			case <-timeout.C:
+			case <-r.Context().Done():
+				return
+			}
+		}
+		result(w, append([]update{}, batch...))
+		return
+	}
+}
+
+func result(w http.ResponseWriter, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(map[string]any{"ok": true, "result": v}) // the asker may be dead: that is the point
+}

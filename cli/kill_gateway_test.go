@@ -1,0 +1,315 @@
+package cli_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/session"
+	"github.com/hermes-connector/hermes-connector/relay/token"
+	"github.com/hermes-connector/hermes-connector/relay/wire"
+)
+
+// credentials are what `enroll --json` printed.
+type credentials struct {
+	GatewayID, Secret string
+}
+
+// dial opens a socket and says hello on it.
+func (c credentials) dial(ctx context.Context, door string) (*websocket.Conn, error) {
+	bearer := token.Mint(relay.GatewayID(c.GatewayID), relay.NewSecret([]byte(c.Secret)), time.Now().Add(time.Minute))
+	conn, _, err := websocket.Dial(ctx, door, &websocket.DialOptions{
+		HTTPHeader: http.Header{"Authorization": {"Bearer " + bearer}},
+	})
+	if err != nil {
+		return nil, err
+	}
+	conn.SetReadLimit(wire.MaxFrame)
+	return conn, transmit(ctx, conn, wire.Hello{Platform: "telegram", BotID: "4242"})
+}
+
+func transmit(ctx context.Context, conn *websocket.Conn, f wire.Frame) error {
+	line, err := wire.Encode(f)
+	if err != nil {
+		return err
+	}
+	return conn.Write(ctx, websocket.MessageText, line)
+}
+
+// receive reads frames until the socket ends, whose error it returns.
+func receive(ctx context.Context, conn *websocket.Conn, each func(wire.Frame)) error {
+	var split wire.Splitter
+	for {
+		_, message, err := conn.Read(ctx)
+		if err != nil {
+			return err
+		}
+		lines, err := split.Feed(message)
+		if err != nil {
+			return err
+		}
+		for _, line := range lines {
+			f, err := wire.DecodeFromConnector(line)
+			if err != nil {
+				return err
+			}
+			each(f)
+		}
+	}
+}
+
+// agent is a gateway that comes back whatever happens, with the books of what it was told. The
+// person who talks to it says the numbers 1, 2, 3, …, so every gap and every repetition shows.
+type agent struct {
+	name string
+	user int64
+	cred credentials
+	rand *rand.Rand // run's own
+
+	mu        sync.Mutex // guards the fields below
+	said      int
+	heard     int // the newest number
+	committed int // the newest number whose acknowledgement is known to be committed
+	faults    []string
+	answers   map[string]bool // texts to send, and whether a result said that they were
+	tally     struct{ sessions, deliveries, repeats, flips, cuts int }
+}
+
+// enrolled makes a gateway and binds its person, before anything is killed.
+func (b *victim) enrolled(name string, user int64, seed uint64) *agent {
+	b.t.Helper()
+	a := &agent{name: name, user: user, rand: rand.New(rand.NewPCG(seed, 1)), answers: make(map[string]bool)}
+	out, err := b.command("enroll", name, "--json").Output()
+	if err == nil {
+		err = json.Unmarshal(out, &a.cred)
+	}
+	if err == nil {
+		err = b.command("bind", name, "telegram", strconv.FormatInt(user, 10)).Run()
+	}
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return a
+}
+
+// talk says the next number every few milliseconds.
+func (b *victim) talk(ctx context.Context, a *agent) {
+	tick := time.NewTicker(8 * time.Millisecond)
+	defer tick.Stop()
+	for ctx.Err() == nil {
+		a.mu.Lock()
+		a.said++
+		n := a.said
+		a.mu.Unlock()
+		b.bot.say(a.user, strconv.Itoa(n))
+		select {
+		case <-ctx.Done():
+		case <-tick.C:
+		}
+	}
+}
+
+func (a *agent) heardAll() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.heard == a.said
+}
+
+func (a *agent) fault(format string, args ...any) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.faults = append(a.faults, fmt.Sprintf(format, args...))
+}
+
+// run dials until ctx ends.
+func (a *agent) run(ctx context.Context, door string) {
+	for ctx.Err() == nil {
+		if conn, err := a.cred.dial(ctx, door); err == nil {
+			a.tally.sessions++
+			(&visit{agent: a, conn: conn, fresh: true, texts: make(map[relay.RequestID]string)}).run(ctx)
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+}
+
+// visit is one session of an agent.
+type visit struct {
+	*agent
+	conn  *websocket.Conn
+	fresh bool // nothing was heard since the last hello
+	idle  bool // going_idle was acknowledged, and no hello said since
+	texts map[relay.RequestID]string
+}
+
+// run handles frames until the socket ends, or the agent has enough of it.
+func (v *visit) run(ctx context.Context) {
+	ctx, cancel := context.WithCancel(ctx)
+	frames := make(chan wire.Frame)
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer v.conn.CloseNow() //nolint:errcheck // it is over either way
+	defer cancel()
+	wg.Go(func() {
+		defer close(frames)
+		err := receive(ctx, v.conn, func(f wire.Frame) {
+			select {
+			case frames <- f:
+			case <-ctx.Done():
+			}
+		})
+		if websocket.CloseStatus(err) == session.CodeUnauthorized {
+			v.fault("the credential was refused")
+		}
+	})
+	var wake <-chan time.Time // the end of an idle time
+	for {
+		select {
+		case f, ok := <-frames:
+			if !ok {
+				return
+			}
+			switch f := f.(type) {
+			case wire.Inbound:
+				if !v.hear(ctx, f) {
+					return
+				}
+			case wire.GoingIdleAck:
+				v.idle = true
+				v.tally.flips++
+				wake = time.After(time.Duration(v.rand.IntN(40)) * time.Millisecond)
+			case wire.OutboundResult:
+				if f.Err == nil {
+					v.sent(f.ID)
+				}
+			}
+		case <-wake:
+			if v.rand.IntN(2) == 0 {
+				_ = v.conn.Close(websocket.StatusNormalClosure, "")
+				return
+			}
+			wake, v.idle, v.fresh = nil, false, true
+			if transmit(ctx, v.conn, wire.Hello{Platform: "telegram", BotID: "4242"}) != nil {
+				return
+			}
+		}
+	}
+}
+
+// hear books one message and answers it; false means that the agent leaves.
+func (v *visit) hear(ctx context.Context, in wire.Inbound) bool {
+	n, err := strconv.Atoi(in.Event.Text)
+	if err != nil || in.Event.Source.UserID != relay.UserID(strconv.FormatInt(v.user, 10)) {
+		v.fault("somebody else's message: user %s", in.Event.Source.UserID)
+		return false
+	}
+	v.book(n)
+	dice := v.rand.IntN(100)
+	if dice < 2 {
+		v.tally.cuts++
+		return false
+	}
+	if dice < 7 && !v.answer(ctx, n) {
+		return false
+	}
+	if dice < 12 {
+		<-time.After(time.Duration(v.rand.IntN(20)) * time.Millisecond)
+	}
+	if transmit(ctx, v.conn, wire.InboundAck{Buffer: in.Buffer}) != nil {
+		return false
+	}
+	switch {
+	case dice >= 98:
+		v.tally.cuts++
+		return false
+	case dice >= 96:
+		return transmit(ctx, v.conn, wire.GoingIdle{}) == nil
+	}
+	return true
+}
+
+// book judges where n stands in the order.
+func (v *visit) book(n int) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.tally.deliveries++
+	if !v.fresh {
+		v.committed = v.heard // or nothing would have come behind it
+	}
+	switch {
+	case v.idle:
+		v.faults = append(v.faults, fmt.Sprintf("%d came after going_idle_ack", n))
+	case n == v.heard+1:
+		v.heard = n
+	case n == v.heard && v.fresh && n > v.committed:
+		v.tally.repeats++ // the one in doubt
+	default:
+		v.faults = append(v.faults, fmt.Sprintf("%d came after %d (committed: %d, first since hello: %v)", n, v.heard, v.committed, v.fresh))
+		v.heard = max(v.heard, n)
+	}
+	v.fresh = false
+}
+
+// answer sends a text that nobody else sends.
+func (v *visit) answer(ctx context.Context, n int) bool {
+	v.mu.Lock()
+	text := fmt.Sprintf("answer %d of %s to %d", len(v.answers), v.name, n)
+	v.answers[text] = false
+	v.mu.Unlock()
+	id := relay.RequestID(strconv.Itoa(len(v.texts)))
+	v.texts[id] = text
+	return transmit(ctx, v.conn, wire.Outbound{Request: relay.Request{
+		ID: id, Action: relay.Send{Chat: relay.ChatID(strconv.FormatInt(v.user, 10)), Content: text},
+	}}) == nil
+}
+
+// sent notes that a result said so.
+func (v *visit) sent(id relay.RequestID) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.answers[v.texts[id]] = true
+}
+
+// judge compares the books with the platform's.
+func (a *agent) judge(t *testing.T, bot *botAPI) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	confirmed, unknown := 0, 0
+	for text, said := range a.answers {
+		n := bot.timesSent(text)
+		switch {
+		case n > 1:
+			a.faults = append(a.faults, fmt.Sprintf("%q was sent %d times", text, n))
+		case said && n == 0:
+			a.faults = append(a.faults, fmt.Sprintf("%q was never sent, but reported as sent", text))
+		case said:
+			confirmed++
+		default:
+			unknown++
+		}
+	}
+	lost := a.said - a.heard
+	for i, f := range a.faults {
+		if i == 10 {
+			t.Errorf("%s: and %d faults more", a.name, len(a.faults)-i)
+			break
+		}
+		t.Errorf("%s: %s", a.name, f)
+	}
+	if a.tally.flips == 0 || confirmed == 0 {
+		t.Errorf("%s: %d flips, %d answers: the traffic was not mixed", a.name, a.tally.flips, confirmed)
+	}
+	t.Logf("%s: %d said, %d lost, %d deliveries in %d sessions, %d repeated (in doubt at a crash or cut), %d flips, %d cuts, %d answers reported as sent, %d without a result",
+		a.name, a.said, lost, a.tally.deliveries, a.tally.sessions, a.tally.repeats, a.tally.flips, a.tally.cuts, confirmed, unknown)
+}

@@ -1,0 +1,225 @@
+package cli_test
+
+import (
+	"bufio"
+	"context"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+var (
+	killCycles = flag.Int("kill.cycles", 20, "how often TestKill kills the server")
+	killSeed   = flag.Uint64("kill.seed", 0, "the seed of TestKill's choices; 0 draws one")
+)
+
+// TestKill runs the binary against a Bot API of the test's own, two gateways over real sockets and
+// an operator, and kills it again and again at random moments of its start and its work. What was
+// said, heard, acknowledged and answered is written down out here, where nothing is killed:
+//
+//   - no message whose update was confirmed is lost, and each gateway gets its own in order;
+//   - nothing comes again once the next one has come behind its acknowledgement, which is after
+//     the acknowledgement was committed;
+//   - a crash leaves at most one message of each gateway in doubt;
+//   - an answer reported as sent was sent once, and none was sent twice;
+//   - after going_idle_ack nothing comes before the next hello;
+//   - what the operator was told is done (enrolled, revoked) is done after the crash too.
+//
+// The long form is
+//
+//	go test ./cli -run TestKill -kill.cycles 1000 -timeout 2h -v
+func TestKill(t *testing.T) {
+	seed := *killSeed
+	if seed == 0 {
+		seed = rand.Uint64()
+	}
+	t.Logf("-kill.seed %d", seed)
+	b := newVictim(t, seed)
+
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer cancel()
+	var agents []*agent
+	for i, name := range []string{"home", "kids"} {
+		agents = append(agents, b.enrolled(name, 1001+int64(i), seed+uint64(i)))
+	}
+	talking, hush := context.WithCancel(ctx)
+	var talkers sync.WaitGroup
+	for _, a := range agents {
+		wg.Go(func() { a.run(ctx, b.url) })
+		talkers.Go(func() { b.talk(talking, a) })
+	}
+	op := &operator{victim: b}
+	talkers.Go(func() { op.run(ctx, talking) })
+
+	for range *killCycles {
+		b.cycle()
+	}
+	b.start()
+	hush()
+	talkers.Wait()
+	if !eventually(ctx, func() bool { return agents[0].heardAll() && agents[1].heardAll() }) {
+		t.Errorf("messages are missing:\n%s", b.log())
+	}
+	cancel()
+	wg.Wait()
+	b.stop(syscall.SIGTERM)
+
+	t.Logf("%d kills, %d of them before the server listened, %d orderly stops", b.kills, b.early, b.orderly)
+	for _, a := range agents {
+		a.judge(t, b.bot)
+	}
+	op.judge(t)
+	t.Logf("%d updates confirmed to the platform", b.bot.confirmedNow())
+}
+
+// victim is the server that is killed, and everything that outlives it.
+type victim struct {
+	t    *testing.T
+	rand *rand.Rand // the cycles' own
+	bot  *botAPI
+	dir  string
+	url  string // of the door
+
+	cmd                   *exec.Cmd
+	kills, early, orderly int
+}
+
+func newVictim(t *testing.T, seed uint64) *victim {
+	b := &victim{t: t, rand: rand.New(rand.NewPCG(seed, 0)), bot: newBotAPI(t), dir: t.TempDir()}
+	l, err := net.Listen("tcp", "127.0.0.1:0") // a port that stays the same over all restarts
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := l.Addr().String()
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	b.url = "ws://" + addr + "/relay"
+	for name, text := range map[string]string{
+		"connector.toml": fmt.Sprintf("listen = %q\ndata_dir = \"data\"\n[backup]\nnightly = false\n[[bots]]\nplatform = \"telegram\"\ntoken_file = \"token\"\napi_base = %q\n", addr, b.bot.url),
+		"token":          botToken,
+	} {
+		if err := os.WriteFile(filepath.Join(b.dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Cleanup(func() { b.stop(os.Kill) })
+	return b
+}
+
+// command is the binary with the victim's configuration.
+func (b *victim) command(args ...string) *exec.Cmd {
+	cmd := exec.Command("hermes-connector", args...)
+	cmd.Dir = b.dir
+	cmd.Env = []string{"HOME=" + b.dir, "PATH=" + os.Getenv("PATH"), "TMPDIR=" + os.TempDir()}
+	if dir := os.Getenv("GOCOVERDIR"); dir != "" {
+		cmd.Env = append(cmd.Env, "GOCOVERDIR="+dir)
+	}
+	return cmd
+}
+
+// launch starts the server. What it returns says once whether the server listens, or ended before.
+func (b *victim) launch() (listens <-chan bool) {
+	b.t.Helper()
+	cmd := b.command("serve")
+	log, err := os.OpenFile(filepath.Join(b.dir, "serve.err"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	cmd.Stderr = log
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	_ = log.Close() // the child has its own
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.cmd = cmd
+	said := make(chan bool, 1)
+	go func() { // ends with the child
+		line, _ := bufio.NewReader(out).ReadString('\n')
+		said <- strings.HasPrefix(line, "listening on ")
+	}()
+	return said
+}
+
+// start runs the server until it listens.
+func (b *victim) start() {
+	b.t.Helper()
+	listens := false
+	select {
+	case listens = <-b.launch():
+	case <-time.After(patience):
+	}
+	if !listens {
+		b.t.Fatalf("the server does not listen:\n%s", b.log())
+	}
+}
+
+func (b *victim) stop(sig os.Signal) {
+	if b.cmd == nil {
+		return
+	}
+	cmd := b.cmd
+	b.cmd = nil
+	_ = cmd.Process.Signal(sig) // it may have ended by itself, which the log shows
+	if err := cmd.Wait(); err != nil && sig != os.Kill {
+		b.t.Errorf("stopped in order, the server ends with %v:\n%s", err, b.log())
+	}
+}
+
+// log is the end of what the server wrote.
+func (b *victim) log() []byte {
+	raw, _ := os.ReadFile(filepath.Join(b.dir, "serve.err"))
+	return raw[max(0, len(raw)-4000):]
+}
+
+// cycle starts the server and ends it at a random moment.
+func (b *victim) cycle() {
+	switch b.rand.IntN(20) {
+	case 0: // in the middle of its start
+		b.launch()
+		<-time.After(time.Duration(b.rand.IntN(60)) * time.Millisecond)
+		b.early++
+		b.kills++
+		b.stop(os.Kill)
+	case 1:
+		b.start()
+		<-time.After(time.Duration(b.rand.IntN(300)) * time.Millisecond)
+		b.orderly++
+		b.stop(syscall.SIGTERM)
+	default:
+		b.start()
+		<-time.After(time.Duration(20+b.rand.IntN(380)) * time.Millisecond)
+		b.kills++
+		b.stop(os.Kill)
+	}
+}
+
+// eventually looks every few milliseconds until cond holds, for as long as ctx and patience last.
+func eventually(ctx context.Context, cond func() bool) bool {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for !cond() {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-tick.C:
+		}
+	}
+	return true
+}

@@ -1,0 +1,115 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hermes-connector/hermes-connector/cli/admin"
+	"github.com/hermes-connector/hermes-connector/cli/config"
+	"github.com/hermes-connector/hermes-connector/store"
+	"github.com/hermes-connector/hermes-connector/store/backup"
+)
+
+func newRestoreCmd(a *app) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "restore FILE",
+		Short: "Put a backup or a snapshot in the place of the database",
+		Long: `Checks FILE, puts it in the place of the database and says what came after it and is lost. The
+server must be stopped. The former database is kept beside the new one under another name.`,
+		Args: cobra.ExactArgs(1),
+	}
+	identity := c.Flags().String("identity", "", "age key `file` that decrypts the backup")
+	asJSON := jsonFlag(c)
+	c.RunE = func(cmd *cobra.Command, args []string) error {
+		cfg, err := a.config()
+		if err != nil {
+			return err
+		}
+		got, err := a.restore(cmd.Context(), cfg, args[0], *identity)
+		if err != nil {
+			return err
+		}
+		return a.print(*asJSON, got, func(w io.Writer) {
+			tellRestored(w, got)
+			a.say("%s", keepVaultKey(cfg))
+		})
+	}
+	return c
+}
+
+func (a *app) restore(ctx context.Context, cfg *config.Config, path, identity string) (got store.Restored, err error) {
+	switch _, err := admin.Dial(ctx, cfg.Socket()); {
+	case err == nil:
+		return got, errors.New("the server is running: stop it first")
+	case !errors.Is(err, admin.ErrNoServer):
+		return got, err
+	}
+	r, err := backup.Open(path, identity)
+	if errors.Is(err, backup.ErrEncrypted) {
+		return got, fmt.Errorf("%s is encrypted: name the age key file with --identity", path)
+	}
+	if err != nil {
+		return got, err
+	}
+	defer func() { err = errors.Join(err, r.Close()) }()
+	if err := os.MkdirAll(cfg.DataDir, 0o700); err != nil {
+		return got, fmt.Errorf("data folder: %w", err)
+	}
+	return store.Restore(cfg.Database(), r, store.Options{})
+}
+
+// tellRestored writes for people what a restore changed.
+func tellRestored(w io.Writer, got store.Restored) {
+	made := "; the backup does not say when it was made"
+	if !got.MadeAt.IsZero() {
+		made = " as of " + got.MadeAt.Local().Format(time.DateTime)
+	}
+	_, _ = fmt.Fprintf(w, "✓ restored%s\n", made)
+	if got.Damaged > 0 {
+		_, _ = fmt.Fprintf(w, "%d of its records are damaged; the server names them when it starts\n", got.Damaged)
+	}
+	switch {
+	case got.Kept == "":
+		_, _ = fmt.Fprintln(w, "There was no database before.")
+		return
+	case !got.Compared:
+		_, _ = fmt.Fprintf(w, "The former database, now %s, cannot be read: what came after the backup is lost, and nobody can say what that was.\n", got.Kept)
+		return
+	}
+	_, _ = fmt.Fprintf(w, "The former database is now %s.\n", got.Kept)
+	tellContent(w, "Lost, because it came after the backup:", got.Lost)
+	tellContent(w, "Back, although it was delivered, revoked or removed since:", got.Back)
+}
+
+func tellContent(w io.Writer, head string, c store.Content) {
+	var lines []string
+	for _, i := range slices.Sorted(maps.Keys(c.Messages)) {
+		lines = append(lines, fmt.Sprintf("messages for %s: %d", i, c.Messages[i]))
+	}
+	if len(c.Gateways) > 0 {
+		names := make([]string, len(c.Gateways))
+		for n, g := range c.Gateways {
+			names[n] = string(g)
+		}
+		lines = append(lines, "gateways: "+strings.Join(names, ", "))
+	}
+	if c.Bindings > 0 {
+		lines = append(lines, fmt.Sprintf("bindings: %d", c.Bindings))
+	}
+	if c.Grants > 0 {
+		lines = append(lines, fmt.Sprintf("granted chats: %d", c.Grants))
+	}
+	if len(lines) == 0 {
+		lines = append(lines, "nothing")
+	}
+	_, _ = fmt.Fprintf(w, "%s\n  %s\n", head, strings.Join(lines, "\n  "))
+}

@@ -1,0 +1,74 @@
+package discord
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+)
+
+// CanManage implements platforms.Manager: who may change a channel's permissions decides who reads
+// it, which is who has Manage Channels there (for a thread: in its channel) or Manage Server, an
+// administrator, and the guild's owner. For a whole guild Manage Channels is not enough. It asks
+// and answers as CanSee does.
+func (f finder) CanManage(ctx context.Context, place relay.Place, user relay.UserID) (bool, error) {
+	who, err := parseSnowflake(string(user))
+	if err != nil {
+		return false, fmt.Errorf("user id: %w", err)
+	}
+	var manages bool
+	if place.Chat == "" {
+		manages, err = f.managesScope(ctx, place.Scope, who)
+	} else {
+		manages, err = f.managesChat(ctx, place, who)
+	}
+	if errors.Is(err, errNoPlace) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("management of a chat: %w", err)
+	}
+	return manages, nil
+}
+
+func (f finder) managesScope(ctx context.Context, scope relay.ScopeID, who snowflake) (bool, error) {
+	id, err := parseSnowflake(string(scope))
+	if err != nil {
+		return false, fmt.Errorf("scope id: %w", err)
+	}
+	g, err := f.guild(ctx, id)
+	if err != nil {
+		return false, err
+	}
+	p, err := f.person(ctx, g, who)
+	if err != nil {
+		return false, err
+	}
+	return managesGuild(g, p, time.Now()), nil
+}
+
+func (f finder) managesChat(ctx context.Context, place relay.Place, who snowflake) (bool, error) {
+	where, err := parseSnowflake(string(place.Chat))
+	if err != nil {
+		return false, fmt.Errorf("chat id: %w", err)
+	}
+	ch, err := f.channel(ctx, where)
+	if err != nil {
+		return false, err
+	}
+	if ch.guild == 0 || place.Scope != "" && string(place.Scope) != ch.guild.String() {
+		return false, nil
+	}
+	s, err := f.standing(ctx, ch, who)
+	if err != nil {
+		return false, err
+	}
+	return managesChannel(s.guild, s.base, s.person, time.Now()), nil
+}
+
+// CanManage implements platforms.Manager; see finder.CanManage.
+func (p *Platform) CanManage(ctx context.Context, place relay.Place, user relay.UserID) (bool, error) {
+	return p.reader.CanManage(ctx, place, user)
+}

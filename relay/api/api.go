@@ -1,0 +1,170 @@
+// Package api is the part of the contract that other programs call over HTTP: gateways that
+// enroll, provision themselves and declare their policies, and whoever manages an instance.
+//
+// It knows who is calling and what a request says. What may be done and how is relay/manage's;
+// listening, the gateways' socket and the callers' addresses are relay/server's.
+//
+// Invariants:
+//
+//  1. Tenant and instance come from the credential's stored record. What a body says about them
+//     changes nothing.
+//  2. What is absent and what is another tenant's get one and the same answer.
+//  3. A request is judged in one order: path, method, origin, credential, rate of the credential,
+//     body. Before the credential has verified, no more than the failures of its address is
+//     remembered. Enrollment is the exception: its credential is in the body.
+//  4. A credential that verifies is not refused for its neighbours' failures. The exception: where
+//     to verify means to ask a third party, an address that has used up its failures is refused
+//     before anybody is asked.
+//  5. Every answer is a JSON object, is not cached and redirects nobody. No credential is in any
+//     but the one that hands it out, and none is in a log.
+package api
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/relay/identity"
+	"github.com/hermes-connector/hermes-connector/relay/limit"
+	"github.com/hermes-connector/hermes-connector/relay/manage"
+	"github.com/hermes-connector/hermes-connector/relay/token"
+)
+
+// The rates per credential: requests a second, and at once after a pause.
+const (
+	manageRate, manageBurst = 2, 60
+	// A tenant's gateways may share a credential, start together, and ask once per platform.
+	bootRate, bootBurst = 20, 600
+)
+
+// Options are the API's settings; the zero value means the defaults.
+type Options struct {
+	Log *slog.Logger // nil means discard
+	// Failures are the failed credentials per address, to be shared with the upgrade; nil means
+	// a count of its own.
+	Failures *limit.Failures
+	// Introspects: to verify a caller's identity token, a third party is asked.
+	Introspects bool
+	Now         func() time.Time // the clock of the limits; nil means time.Now
+}
+
+// API answers the routes. Its methods may be called from any goroutine.
+type API struct {
+	// Set once, by New.
+	routes      map[string]route
+	svc         *manage.Service
+	auth        *token.Authority
+	id          *identity.Verifier
+	log         *slog.Logger
+	failures    *limit.Failures
+	introspects bool
+	now         func() time.Time
+	managing    *limit.Rates // per gateway, instance or identity code
+	booting     *limit.Rates // per identity
+
+	strangers limit.Strangers
+}
+
+// New makes an API over svc. auth knows the gateways' bearers, id everybody else's.
+func New(svc *manage.Service, auth *token.Authority, id *identity.Verifier, o Options) *API {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Failures == nil {
+		o.Failures = limit.NewFailures()
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	return &API{
+		routes: routes(), svc: svc, auth: auth, id: id, log: o.Log, failures: o.Failures, introspects: o.Introspects, now: o.Now,
+		managing: limit.NewRates(manageRate, manageBurst), booting: limit.NewRates(bootRate, bootBurst),
+	}
+}
+
+// request is one request to a known route.
+type request struct {
+	*http.Request
+	w     http.ResponseWriter
+	from  netip.Addr // who is calling, proxies taken off
+	route string     // its name: the path without rest
+	rest  string     // what is asked for, where a route ends in "/"
+}
+
+// body reads the request's object. Refused with 413 or 400.
+func (r *request) body() (*body, error) { return readBody(r.w, r.Request) }
+
+// handler does what a route is for and returns what to answer with 200.
+type handler func(*API, context.Context, *request) (any, error)
+
+// route is what is served at a path.
+type route struct {
+	methods []string
+	do      handler
+}
+
+// routes are all routes, by their exact paths; one that ends in "/" has one more part.
+func routes() map[string]route {
+	get, post := []string{http.MethodGet}, []string{http.MethodPost}
+	return map[string]route{
+		"/relay/enroll":         {post, (*API).enroll},
+		"/relay/provision":      {post, (*API).provision},
+		"/relay/identity/":      {[]string{http.MethodGet, http.MethodPost}, (*API).identity},
+		"/relay/policy":         {post, byGateway((*API).policy)},
+		"/manage/link":          {post, byManager((*API).link)},
+		"/manage/scope":         {post, byManager((*API).claim)},
+		"/manage/scope/release": {post, byManager((*API).release)},
+		"/manage/principal":     {post, byManager((*API).principal)},
+		"/manage/dm-default":    {post, byManager((*API).dmDefault)},
+		"/manage/deprovision":   {post, byManager((*API).deprovision)},
+		"/manage/self":          {get, byManager((*API).self)},
+	}
+}
+
+// find is the route at a path as it was sent, and what a route that ends in "/" is asked for.
+func find(all map[string]route, path string) (ro route, rest string, ok bool) {
+	if ro, ok := all[path]; ok && !strings.HasSuffix(path, "/") {
+		return ro, "", true
+	}
+	cut := strings.LastIndexByte(path, '/') + 1
+	ro, ok = all[path[:cut]]
+	return ro, path[cut:], ok && cut < len(path)
+}
+
+// Serve answers a request from that address. Paths match as they were sent, without cleaning,
+// decoding or redirecting: the gateway's client turns a redirected POST into a GET.
+func (a *API) Serve(w http.ResponseWriter, r *http.Request, from netip.Addr) {
+	ro, rest, ok := find(a.routes, r.URL.EscapedPath())
+	switch {
+	case !ok:
+		notFound().answer(w)
+		return
+	case !slices.Contains(ro.methods, r.Method):
+		w.Header().Set("Allow", strings.Join(ro.methods, ", "))
+		Refuse(w, http.StatusMethodNotAllowed, "method not allowed")
+		return
+	case r.Header.Get("Origin") != "": // gateways are not browsers
+		Refuse(w, http.StatusForbidden, "browsers are not served here")
+		return
+	}
+	name := strings.TrimSuffix(r.URL.EscapedPath(), rest)
+	out, err := ro.do(a, r.Context(), &request{Request: r, w: w, from: from, route: name, rest: rest})
+	if err == nil {
+		Answer(w, http.StatusOK, out)
+		return
+	}
+	refused, ok := asRefusal(err)
+	if !ok {
+		level := slog.LevelWarn
+		if r.Context().Err() != nil { // the caller hung up
+			level = slog.LevelDebug
+		}
+		a.log.Log(r.Context(), level, "request not served; the caller may come again", "route", name, "from", from, "err", err)
+		refused = unavailable()
+	}
+	refused.answer(w)
+}

@@ -1,0 +1,159 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/identity"
+	"github.com/hermes-connector/hermes-connector/relay/limit"
+	"github.com/hermes-connector/hermes-connector/relay/manage"
+	"github.com/hermes-connector/hermes-connector/relay/token"
+	"github.com/hermes-connector/hermes-connector/store"
+)
+
+// Bearer is the request's bearer token; empty when there is none.
+func Bearer(r *http.Request) string {
+	scheme, t, ok := strings.Cut(r.Header.Get("Authorization"), " ")
+	if !ok || !strings.EqualFold(scheme, "Bearer") {
+		return ""
+	}
+	return strings.TrimSpace(t)
+}
+
+// caller is the instance that a credential stands for, and who holds it.
+type caller struct {
+	instance relay.InstanceID
+	actor    store.Actor
+}
+
+// own is a route of an instance that names itself by its credential. The context names the actor.
+type own func(*API, context.Context, relay.InstanceID, *request) (any, error)
+
+// byGateway is a route for a gateway with its own bearer.
+func byGateway(do own) handler {
+	return func(a *API, ctx context.Context, r *request) (any, error) {
+		return a.admit(ctx, r, a.gateway, do)
+	}
+}
+
+// byManager is a route for a gateway with its own bearer, or for whoever has a managed token. A
+// gateway's bearer has no dots in it, and such a token has two.
+func byManager(do own) handler {
+	return func(a *API, ctx context.Context, r *request) (any, error) {
+		if strings.Count(Bearer(r.Request), ".") == 2 {
+			return a.admit(ctx, r, a.managed, do)
+		}
+		return a.admit(ctx, r, a.gateway, do)
+	}
+}
+
+// admit goes on with do for a caller who proved to be somebody and does not ask too often.
+func (a *API) admit(ctx context.Context, r *request, prove func(context.Context, *request) (caller, error), do own) (any, error) {
+	c, err := prove(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	return do(a, store.WithActor(ctx, c.actor), c.instance, r)
+}
+
+// gateway is the caller with a gateway's bearer (wire.md 2.2). One that has expired is refused
+// like a wrong one, but proves a secret and so counts as no failure.
+func (a *API) gateway(ctx context.Context, r *request) (caller, error) {
+	peer, verdict, err := a.auth.Verify(ctx, Bearer(r.Request))
+	switch {
+	case err != nil:
+		return caller{}, err
+	case verdict == token.Expired:
+		a.log.Info("expired token refused; check the clocks", "from", r.from, "gateway", peer.Gateway)
+		return caller{}, unauthorized()
+	case verdict != token.Valid:
+		return caller{}, a.failed(r, unauthorized())
+	}
+	actor := store.Actor{Kind: store.ActorGateway, Name: string(peer.Gateway)}
+	return caller{peer.Instance, actor}, a.take(a.managing, "gateway "+string(peer.Gateway))
+}
+
+// managed is the caller with a managed token. What the token says must be true of the record. To
+// verify one asks nobody (relay/identity bounds how often it fetches keys), so it is always done.
+func (a *API) managed(ctx context.Context, r *request) (caller, error) {
+	m, err := a.id.Managed(ctx, Bearer(r.Request))
+	if errors.Is(err, identity.ErrUnauthorized) {
+		return caller{}, a.failed(r, unauthorized())
+	}
+	if err != nil {
+		return caller{}, err
+	}
+	if err := a.take(a.managing, "instance "+string(m.Instance)); err != nil {
+		return caller{}, err
+	}
+	self, err := a.svc.Self(ctx, manage.Named{Name: string(m.Instance)})
+	if err != nil {
+		return caller{}, err
+	}
+	// The name of a gateway stands for its instance too, but not in a token.
+	if self.Instance != m.Instance || m.Tenant != "" && self.Tenant != m.Tenant {
+		return caller{}, notFound()
+	}
+	return caller{m.Instance, store.Actor{Kind: store.ActorJWT, Name: m.Subject}}, nil
+}
+
+// identified is who calls enroll or provision, and the context that names them as the actor.
+//
+// With introspection a verdict costs a question to a third party. So an address that has used up
+// its failures gets none, and no address has more than limit.MaxStrangers questions open.
+func (a *API) identified(ctx context.Context, r *request) (context.Context, identity.Caller, error) {
+	if a.introspects {
+		if wait := a.failures.Wait(r.from, a.now()); wait > 0 {
+			return nil, identity.Caller{}, tooManyFailures(wait)
+		}
+		leave, ok := a.strangers.Enter(r.from)
+		if !ok {
+			return nil, identity.Caller{}, tooManyAtOnce()
+		}
+		defer leave()
+	}
+	c, err := a.id.Caller(ctx, Bearer(r.Request))
+	if errors.Is(err, identity.ErrUnauthorized) {
+		return nil, c, a.failed(r, unauthorized())
+	}
+	if err != nil {
+		return nil, c, err
+	}
+	name := "enrollment token" // what else there is to name
+	if c.Kind != identity.Anonymous {
+		name = strings.TrimSuffix(string(c.Tenant)+":"+c.Subject, ":")
+		if err := a.take(a.booting, name); err != nil {
+			return nil, c, err
+		}
+	}
+	return store.WithActor(ctx, store.Actor{Kind: store.ActorIdentity, Name: name}), c, nil
+}
+
+// failed counts a credential that proves nothing. It returns how that is answered: with refused,
+// or with 429 when the address has had its failures.
+func (a *API) failed(r *request, refused *refusal) error {
+	if wait := a.failures.Add(r.from, a.now()); wait > 0 {
+		return tooManyFailures(wait)
+	}
+	a.log.Info("unknown credential refused", "from", r.from, "route", r.route)
+	return refused
+}
+
+// take uses up a request of a credential's.
+func (a *API) take(of *limit.Rates, key string) error {
+	if wait := of.Take(key, a.now()); wait > 0 {
+		return tooMany(wait, "too many requests")
+	}
+	return nil
+}
+
+func tooManyFailures(wait time.Duration) *refusal { return tooMany(wait, "too many failed attempts") }
+func tooManyAtOnce() *refusal                     { return tooMany(time.Second, "too many requests at once") }
+
+func tooMany(wait time.Duration, text string) *refusal {
+	return &refusal{status: http.StatusTooManyRequests, text: text, wait: wait}
+}

@@ -1,0 +1,60 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/manage"
+)
+
+// enrolled is the answer to enroll (wire.md 1.1).
+type enrolled struct {
+	Secret      string           `json:"secret"`
+	DeliveryKey string           `json:"deliveryKey"`
+	Tenant      relay.TenantID   `json:"tenant"`
+	Gateway     relay.GatewayID  `json:"gatewayId"`
+	Instance    relay.InstanceID `json:"instanceId"`
+	URL         string           `json:"url,omitempty"`
+}
+
+// enroll makes a gateway for whoever holds an enrollment token. A token that does not do counts
+// as a failed credential.
+func (a *API) enroll(ctx context.Context, r *request) (any, error) {
+	ctx, c, err := a.identified(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	b, err := a.strangersBody(r)
+	if err != nil {
+		return nil, err
+	}
+	e := manage.EnrollByToken{
+		Token: relay.NewSecret([]byte(b.text("enrollmentToken"))), Gateway: relay.GatewayID(b.text("gatewayId")), Tenant: c.Tenant,
+	}
+	if b.err != nil {
+		return nil, b.err
+	}
+	done, err := a.svc.EnrollByToken(ctx, e)
+	if refused, ok := errors.AsType[*manage.Error](err); ok && refused.Kind == manage.Forbidden {
+		return nil, a.failed(r, refuse(http.StatusForbidden, refused.Message)) // the gateway shows it
+	}
+	if err != nil {
+		return nil, err
+	}
+	return enrolled{
+		Secret: done.Secret, DeliveryKey: done.DeliveryKey, Tenant: done.Tenant,
+		Gateway: done.Gateway, Instance: done.Instance, URL: done.URL,
+	}, nil
+}
+
+// strangersBody reads a body that has the credential in it.
+func (a *API) strangersBody(r *request) (*body, error) {
+	leave, ok := a.strangers.Enter(r.from)
+	if !ok {
+		return nil, tooManyAtOnce()
+	}
+	defer leave()
+	return r.body()
+}

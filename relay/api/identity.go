@@ -1,0 +1,34 @@
+package api
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+
+	"github.com/hermes-connector/hermes-connector/relay/identity"
+)
+
+// identityToken is what the gateway's client reads of a token endpoint (wire.md 1.2).
+type identityToken struct {
+	Token   string `json:"access_token"`
+	Type    string `json:"token_type"`
+	Expires int    `json:"expires_in"` // seconds
+}
+
+// identity hands out an identity token for an identity code, which stands in the path and is the
+// credential. Gateways of July know an identity provider only as one that takes a POST of client
+// credentials; what they send as these does not matter.
+func (a *API) identity(ctx context.Context, r *request) (any, error) {
+	minted, life, err := a.id.Mint(ctx, r.rest)
+	if errors.Is(err, identity.ErrUnauthorized) {
+		return nil, a.failed(r, notFound())
+	}
+	if err != nil {
+		return nil, err
+	}
+	sum := sha256.Sum256([]byte(r.rest)) // credentials are not kept
+	if err := a.take(a.managing, "code "+string(sum[:])); err != nil {
+		return nil, err
+	}
+	return identityToken{Token: minted, Type: "Bearer", Expires: int(life.Seconds())}, nil
+}

@@ -1,0 +1,39 @@
+package api
+
+import (
+	"context"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/identity"
+	"github.com/hermes-connector/hermes-connector/relay/manage"
+)
+
+// provision gives a gateway the secret of this start (wire.md 1.3).
+func (a *API) provision(ctx context.Context, r *request) (any, error) {
+	ctx, c, err := a.identified(ctx, r)
+	switch {
+	case err != nil:
+		return nil, err
+	case c.Kind == identity.Anonymous:
+		return nil, a.failed(r, unauthorized())
+	case c.Kind == identity.Ambient && c.Instance == "": // its code is for enrollment
+		return nil, forbidden()
+	}
+	b, err := r.body()
+	if err != nil {
+		return nil, err
+	}
+	p := manage.Provision{
+		Tenant:           c.Tenant,
+		Instance:         c.Instance,
+		Gateway:          id[relay.GatewayID](b, "gatewayId"),
+		AssertedInstance: optionalID[relay.InstanceID](b, "instanceId"),
+		Platform:         id[relay.PlatformID](b, "platform"),
+		WakeURL:          b.optionalText("wakeUrl"),
+		RouteKeys:        b.optionalTexts("routeKeys"),
+	}
+	if b.err != nil {
+		return nil, b.err
+	}
+	return a.svc.Provision(ctx, p)
+}

@@ -1,0 +1,187 @@
+// Package guard is the one way out to an address that somebody else named: a gateway's wake URL
+// now, media later. It says which URLs may be asked for, and its client connects to nothing else.
+//
+// It does not resolve names before it connects, follow redirects, send cookies or use a proxy:
+// each would let the address that was judged differ from the address that is asked.
+//
+// Invariants:
+//
+//  1. Every connection attempt is judged on the resolved address and port, after name resolution
+//     and before the first byte (no rebinding in between).
+//  2. What is not known to be public is blocked, unless Options.Allow opens it.
+//  3. Link-local and metadata addresses, multicast, reserved ranges and our own listener are
+//     never opened, whatever Options.Allow says.
+//  4. A spelling that two programs could read differently is refused, not interpreted.
+//  5. A response is an answer, also a redirect; at most maxBody bytes of its body can be read.
+//  6. A refusal quotes neither the URL nor what its name resolved to. (The *url.Error that
+//     http.Client puts around it quotes the URL: whoever shows it unwraps it first.)
+package guard
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"syscall"
+	"time"
+)
+
+const (
+	connectWithin = 5 * time.Second
+	totalWithin   = 10 * time.Second
+	maxHeader     = 16 << 10
+	maxBody       = 64 << 10
+)
+
+// ErrBlocked is what every refusal is, for errors.Is.
+var ErrBlocked = errors.New("blocked")
+
+// refusal is why something was blocked.
+type refusal string
+
+func blocked(reason string) error { return refusal(reason) }
+
+func (r refusal) Error() string { return "blocked: " + string(r) }
+
+func (r refusal) Is(target error) bool { return target == ErrBlocked }
+
+// Options of a Guard. The zero value allows public addresses only and knows no listener of ours.
+type Options struct {
+	// Allow are ranges the operator opened. Of what lies in them, private, carrier-grade NAT,
+	// unique local and loopback addresses become reachable, and every port but our own.
+	Allow []netip.Prefix
+	// Own is the port our listener is bound to; ok is false while there is none. nil: none ever.
+	// With that port, no address of this machine is reachable.
+	Own func() (port uint16, ok bool)
+	// OwnHosts are the places our listener is known by elsewhere (the host of public_url): a name
+	// or an address, with a port or, for all of its ports, without one.
+	OwnHosts []string
+	// Resolver resolves names; nil means the system's.
+	Resolver *net.Resolver
+	// Interfaces are the addresses of this machine; nil means those of its network interfaces. An
+	// error counts as "every address is ours".
+	Interfaces func() ([]netip.Addr, error)
+}
+
+// Guard judges outgoing requests. Its methods may be called from any goroutine.
+type Guard struct {
+	allow      []netip.Prefix
+	own        func() (uint16, bool)
+	hosts      []ownHost
+	interfaces func() ([]netip.Addr, error)
+	classify   func(netip.Addr) class // tests replace it, to have something public on loopback
+	client     *http.Client
+}
+
+// New makes a guard.
+func New(o Options) *Guard {
+	if o.Own == nil {
+		o.Own = func() (uint16, bool) { return 0, false }
+	}
+	if o.Interfaces == nil {
+		o.Interfaces = interfaceAddrs
+	}
+	g := &Guard{allow: o.Allow, own: o.Own, interfaces: o.Interfaces, classify: classify}
+	for _, h := range o.OwnHosts {
+		g.hosts = append(g.hosts, parseOwnHost(h))
+	}
+	dialer := &net.Dialer{Timeout: connectWithin, Resolver: o.Resolver, ControlContext: g.control}
+	g.client = &http.Client{
+		Timeout:       totalWithin,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		Transport: &transport{g, &http.Transport{
+			Proxy:                  nil, // a proxy would do the dialing
+			DialContext:            dialer.DialContext,
+			TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12},
+			TLSHandshakeTimeout:    connectWithin,
+			DisableKeepAlives:      true, // each request connects, and each connection is judged
+			DisableCompression:     true,
+			MaxResponseHeaderBytes: maxHeader,
+		}},
+	}
+	return g
+}
+
+// Client is the only client for URLs that somebody else named: 5 s to connect, 10 s in all. A URL
+// or an address that may not be asked for is ErrBlocked; a body that is read
+// past 64 KiB is an *http.MaxBytesError.
+func (g *Guard) Client() *http.Client { return g.client }
+
+// transport checks the URL of every request, then hands it on.
+type transport struct {
+	guard *Guard
+	base  http.RoundTripper
+}
+
+func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
+	if _, err := t.guard.CheckURL(r.URL.String()); err != nil {
+		if r.Body != nil {
+			_ = r.Body.Close() // ours to close, says http.RoundTripper
+		}
+		return nil, err
+	}
+	res, err := t.base.RoundTrip(r)
+	if why, ok := errors.AsType[refusal](err); ok {
+		return nil, why // without what the name resolved to (invariant 6)
+	}
+	if err != nil {
+		return nil, err
+	}
+	res.Body = http.MaxBytesReader(nil, res.Body, maxBody)
+	return res, nil
+}
+
+// control judges the resolved address of one connection attempt.
+func (g *Guard) control(_ context.Context, _, address string, _ syscall.RawConn) error { // invariant 1
+	ap, err := netip.ParseAddrPort(address)
+	if err != nil {
+		return blocked("not an address")
+	}
+	return g.judge(ap)
+}
+
+// judge says whether ap may be connected to.
+func (g *Guard) judge(ap netip.AddrPort) error {
+	addr, port := ap.Addr(), ap.Port()
+	if addr.Zone() != "" {
+		return blocked("an address with a zone")
+	}
+	addr = addr.Unmap()
+	c := g.classify(addr)
+	allowed := false
+	for _, p := range g.allow {
+		allowed = allowed || p.Contains(addr)
+	}
+	switch {
+	case c.never:
+		return blocked(c.name)
+	case c.name != "" && !allowed:
+		return blocked(c.name + " that is not opened")
+	case port == 0:
+		return blocked("port 0")
+	case !allowed && !publicPort(port):
+		return blocked("a port that is not for the web")
+	case g.ours(addr, port):
+		return blocked("our own listener")
+	}
+	return nil
+}
+
+func interfaceAddrs() ([]netip.Addr, error) {
+	all, err := net.InterfaceAddrs()
+	if err != nil {
+		return nil, fmt.Errorf("interface addresses: %w", err)
+	}
+	out := make([]netip.Addr, 0, len(all))
+	for _, a := range all {
+		if n, ok := a.(*net.IPNet); ok {
+			if addr, ok := netip.AddrFromSlice(n.IP); ok {
+				out = append(out, addr.Unmap())
+			}
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,55 @@
+package guard
+
+import (
+	"net"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// ownHost is a place our listener is known by: a name or an address.
+type ownHost struct {
+	name string     // lower case; empty when it is an address
+	addr netip.Addr // not valid when it is a name
+	port uint16     // 0: all ports
+}
+
+// parseOwnHost reads the host of a URL, as url.URL.Host spells it or without a port.
+func parseOwnHost(s string) ownHost {
+	var o ownHost
+	host := s
+	if h, p, err := net.SplitHostPort(s); err == nil {
+		if n, err := strconv.ParseUint(p, 10, 16); err == nil {
+			host, o.port = h, uint16(n)
+		}
+	}
+	if addr, err := netip.ParseAddr(strings.Trim(host, "[]")); err == nil {
+		o.addr = addr.Unmap()
+		return o
+	}
+	o.name = strings.ToLower(host)
+	return o
+}
+
+// named reports whether a name in a URL leads to our listener.
+func (g *Guard) named(host string, port uint16) bool {
+	return slices.ContainsFunc(g.hosts, func(o ownHost) bool {
+		return o.name != "" && strings.EqualFold(o.name, host) && (o.port == 0 || o.port == port)
+	})
+}
+
+// ours reports whether an address leads to our listener. addr is unmapped.
+func (g *Guard) ours(addr netip.Addr, port uint16) bool {
+	if slices.ContainsFunc(g.hosts, func(o ownHost) bool { return o.addr == addr && (o.port == 0 || o.port == port) }) {
+		return true
+	}
+	if own, ok := g.own(); !ok || own != port {
+		return false
+	}
+	if addr.IsLoopback() {
+		return true
+	}
+	mine, err := g.interfaces()
+	return err != nil || slices.Contains(mine, addr)
+}

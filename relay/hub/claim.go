@@ -1,0 +1,70 @@
+package hub
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/store"
+)
+
+// claimWithin bounds everything the platforms are asked about one claim. No answer is no.
+const claimWithin = 5 * time.Second
+
+// MayClaim reports whether the instance may be granted a chat at a gateway's word, and the place to
+// grant: one of its bound owners manages the chat and can see it, now and by the platform's word.
+// scope is what the caller takes for the chat's, empty if it does not say; an empty chat stands for
+// the whole scope, which only its managers give away. Direct messages are nobody's to give. It
+// blocks for at most claimWithin.
+func (h *Hub) MayClaim(ctx context.Context, i relay.InstanceID, p relay.PlatformID, scope relay.ScopeID, chat relay.ChatID) (relay.Place, bool) {
+	ctx, cancel := context.WithTimeout(ctx, claimWithin)
+	defer cancel()
+	owners, err := h.db.BindingsTo(ctx, i)
+	if err != nil {
+		return relay.Place{}, false
+	}
+	owners = slices.DeleteFunc(owners, func(b store.Binding) bool { return b.Platform != p })
+	if len(owners) == 0 {
+		return relay.Place{}, false // whom no platform needs to be asked about
+	}
+	look := h.visible.batch()
+	for _, bot := range h.bots {
+		if bot.Bot().Platform != p {
+			continue
+		}
+		place, ok := claimable(ctx, bot, scope, chat)
+		if ok && slices.ContainsFunc(owners, func(b store.Binding) bool { return governs(ctx, bot, look, place, b.User) }) {
+			return place, true
+		}
+	}
+	return relay.Place{}, false
+}
+
+// claimable is the place the bot knows under the asserted scope and chat.
+func claimable(ctx context.Context, p platforms.Platform, scope relay.ScopeID, chat relay.ChatID) (relay.Place, bool) {
+	if chat == "" {
+		return relay.Place{Platform: p.Bot().Platform, Scope: scope}, scope != ""
+	}
+	place, known := locate(ctx, p, relay.Place{Platform: p.Bot().Platform, Chat: chat})
+	if !known || place.Chat != chat || scope != "" && scope != place.Scope {
+		return relay.Place{}, false
+	}
+	if d, ok := p.(platforms.DirectChats); ok {
+		if _, direct := d.DirectUser(chat); direct {
+			return relay.Place{}, false
+		}
+	}
+	return place, true
+}
+
+// governs reports whether the user manages the place and, where it is one chat, sees it.
+func governs(ctx context.Context, p platforms.Platform, look batch, place relay.Place, user relay.UserID) bool {
+	m, ok := p.(platforms.Manager)
+	if !ok {
+		return false
+	}
+	manages, err := m.CanManage(ctx, place, user)
+	return err == nil && manages && (place.Chat == "" || look.canSee(ctx, p, place, user))
+}

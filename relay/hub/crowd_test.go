@@ -1,0 +1,109 @@
+package hub
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/session"
+)
+
+// crowdSeat is a seat as far as a crowd looks at it.
+func crowdSeat(g relay.GatewayID) *seat { return &seat{peer: session.Peer{Gateway: g}} }
+
+func TestTheSilentMakeRoomOldestFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var c crowds
+		var silent []*seat
+		for range maxSilent {
+			s := crowdSeat("g")
+			if surplus, ok := c.enter(s); surplus != nil || !ok {
+				t.Fatalf("silent connection %d: %v, %v, want it in, nobody out", len(silent)+1, surplus, ok)
+			}
+			silent = append(silent, s)
+		}
+		c.speaks(silent[0])
+		if surplus, ok := c.enter(crowdSeat("g")); surplus != nil || !ok {
+			t.Errorf("after one spoke: %v, %v, want room", surplus, ok)
+		}
+		if surplus, ok := c.enter(crowdSeat("g")); surplus != silent[1] || !ok {
+			t.Errorf("one too many: out goes %p, %v, want the oldest that is silent, %p", surplus, ok, silent[1])
+		}
+		if surplus, ok := c.enter(crowdSeat("other")); surplus != nil || !ok {
+			t.Errorf("another credential: %v, %v, want it in", surplus, ok)
+		}
+	})
+}
+
+func TestConnectionsOfOneCredentialAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var c crowds
+		var in []*seat
+		for range maxSessions {
+			s := crowdSeat("g")
+			if _, ok := c.enter(s); !ok {
+				t.Fatalf("connection %d refused", len(in)+1)
+			}
+			c.speaks(s)
+			in = append(in, s)
+		}
+		if _, ok := c.enter(crowdSeat("g")); ok {
+			t.Errorf("connection %d was let in", maxSessions+1)
+		}
+		c.leave(in[0])
+		if _, ok := c.enter(crowdSeat("g")); !ok {
+			t.Error("refused although there is room again")
+		}
+	})
+}
+
+func TestDialsOfOneCredentialAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var c crowds
+		dial := func() bool {
+			s := crowdSeat("g")
+			_, ok := c.enter(s)
+			if ok {
+				c.leave(s)
+			}
+			return ok
+		}
+		for n := range dialBurst {
+			if !dial() {
+				t.Fatalf("dial %d refused", n+1)
+			}
+		}
+		if dial() {
+			t.Errorf("dial %d at once was let in", dialBurst+1)
+		}
+		for range 1000 { // a gateway whose every connection breaks dials once a second
+			time.Sleep(time.Second)
+			if !dial() {
+				t.Fatal("a dial a second was refused")
+			}
+		}
+	})
+}
+
+func TestWhoPassedALimitStaysOutForAWhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var c crowds
+		s := crowdSeat("g")
+		_, _ = c.enter(s)
+		c.bar("g")
+		c.leave(s)
+		if _, ok := c.enter(crowdSeat("g")); ok {
+			t.Error("let in at once")
+		}
+		start := time.Now()
+		c.hold(t.Context(), "g")
+		if got := time.Since(start); got != pause {
+			t.Errorf("refused after %v, want %v", got, pause)
+		}
+		time.Sleep(barredFor)
+		if _, ok := c.enter(crowdSeat("g")); !ok {
+			t.Errorf("still out after %v", barredFor)
+		}
+	})
+}

@@ -1,0 +1,344 @@
+package hub
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/store"
+)
+
+// step is one world: something changes, time passes, something is said, and everybody tries to act.
+func (h *history) step() {
+	h.wait(time.Millisecond) // two bindings at one instant have no first
+	h.change()
+	h.wait(pick(h.draw, "pause", []time.Duration{
+		time.Millisecond, visibleFor, time.Millisecond, time.Millisecond, 20 * 24 * time.Hour, visibleFor, 31 * 24 * time.Hour,
+	}))
+	h.act(h.say())
+}
+
+// change draws one change of what is stored or of what the networks say.
+func (h *history) change() {
+	a := h.agents[pick(h.draw, "agent", h.ids)]
+	if !a.live {
+		h.enroll(a)
+		return
+	}
+	switch p := pick(h.draw, "platform", []relay.PlatformID{tell, tell, tell, mute}); pick(h.draw, "change", often(
+		1, "nothing", 8, "sight", 6, "bind", 6, "claim", 3, "principal", 3, "relevance", 1, "unbind", 1, "release", 1, "prefer", 1, "lose", 1, "revoke",
+	)) {
+	case "bind":
+		b := bond{platform: p, user: pick(h.draw, "user", h.people), agent: a.id}
+		if p == mute && pick(h.draw, "dm chat known", []bool{true, false}) {
+			b.dmChat = relay.ChatID("@" + b.user)
+		}
+		h.ok(h.db.Bind(h.t.Context(), store.Binding{Platform: p, User: b.user, Instance: a.id, DMChat: b.dmChat}))
+		h.bind(b)
+	case "unbind":
+		if len(h.bonds) > 0 {
+			b := pick(h.draw, "bond", h.bonds)
+			h.ok(h.db.Unbind(h.t.Context(), b.agent, b.platform, b.user))
+			h.bonds = slices.DeleteFunc(h.bonds, func(x bond) bool { return x == b })
+		}
+	case "prefer":
+		if len(h.bonds) > 0 {
+			b := pick(h.draw, "bond", h.bonds)
+			h.ok(h.db.SetDMDefault(h.t.Context(), b.agent, b.platform, b.user))
+			h.prefer(slices.Index(h.bonds, b))
+		}
+	case "claim":
+		h.claim(p, a.id)
+	case "release":
+		if all := h.held(); len(all) > 0 {
+			at := pick(h.draw, "grant", all)
+			h.ok(h.db.Release(h.t.Context(), h.grants[at], at.Platform, at.Scope, at.Chat))
+			delete(h.grants, at)
+		}
+	case "principal":
+		a.principal = h.principal()
+		h.update(a)
+	case "relevance":
+		h.relate(a, p)
+	case "sight":
+		h.look()
+	case "lose":
+		chat := pick(h.draw, "chat", h.chats)
+		h.lost[chat] = !h.lost[chat]
+	case "revoke":
+		h.checkLane(a)
+		_, err := h.db.Revoke(h.t.Context(), relay.GatewayID(a.id))
+		h.ok(err)
+		h.strip(a.id)
+	}
+}
+
+func (h *history) enroll(a *agent) {
+	a.live, a.principal = true, h.principal()
+	i := store.Instance{ID: a.id, Tenant: a.tenant, Principal: a.principal}
+	h.ok(h.db.Enroll(h.t.Context(), store.Gateway{ID: relay.GatewayID(a.id)}, i))
+}
+
+func (h *history) principal() store.Principal {
+	listed := func() store.Person {
+		return person(pick(h.draw, "platform", []relay.PlatformID{tell, mute}), pick(h.draw, "listed", h.people))
+	}
+	policy := pick(h.draw, "policy", often(3, string(store.AnyOne), 3, string(store.AllowList), 1, string(store.OwnerOnly), 1, ""))
+	return store.Principal{Policy: store.PrincipalPolicy(policy), Allow: []store.Person{listed(), listed(), listed()}}
+}
+
+// claim tries to grant a chat, mostly in its own scope, or a whole scope. Who holds what is the
+// store's to say.
+func (h *history) claim(p relay.PlatformID, a relay.InstanceID) {
+	at := h.place(p, pick(h.draw, "chat", h.chats))
+	at.Parent = ""
+	switch pick(h.draw, "as", often(4, "it is", 2, "whole", 1, "elsewhere")) {
+	case "whole":
+		at.Chat, at.Scope = "", cmp.Or(at.Scope, "park")
+	case "elsewhere":
+		at.Scope = pick(h.draw, "scope", []relay.ScopeID{"", "park", "mill"})
+	}
+	err := h.db.Claim(h.t.Context(), store.Grant{Platform: at.Platform, Scope: at.Scope, Chat: at.Chat, Instance: a})
+	if errors.Is(err, store.ErrHeld) {
+		return
+	}
+	h.ok(err)
+	h.grants[at] = a
+}
+
+// held are the places of the grants, in a fixed order.
+func (h *history) held() []relay.Place {
+	return slices.SortedFunc(maps.Keys(h.grants), func(a, b relay.Place) int {
+		return cmp.Or(cmp.Compare(a.Platform, b.Platform), cmp.Compare(a.Scope, b.Scope), cmp.Compare(a.Chat, b.Chat))
+	})
+}
+
+func (h *history) relate(a *agent, p relay.PlatformID) {
+	rules := maps.Clone(a.relevance)
+	if delete(rules, p); pick(h.draw, "declared", []bool{true, true, true, false}) {
+		bools := []bool{false, true}
+		if rules == nil {
+			rules = make(map[relay.PlatformID]store.Relevance)
+		}
+		rules[p] = store.Relevance{
+			RequireAddress: pick(h.draw, "require address", bools), AllowOtherBots: pick(h.draw, "allow bots", bools),
+			OwnerMustAddress:   pick(h.draw, "owner must address", bools),
+			FreeResponseScopes: []relay.ChatID{pick(h.draw, "free", h.chats)},
+		}
+	}
+	a.relevance = rules
+	h.update(a)
+}
+
+func (h *history) update(a *agent) {
+	h.ok(h.db.UpdateInstance(h.t.Context(), a.id, func(i *store.Instance) error {
+		i.Principal, i.Relevance = a.principal, a.relevance
+		return nil
+	}))
+}
+
+// somewhere is a chat as one bot sees it, mostly the one that something was said in last:
+// what changes there meets what the hub remembers.
+func (h *history) somewhere() relay.Chat {
+	if h.last.ID != "" && pick(h.draw, "same place", []bool{true, false}) {
+		return h.last
+	}
+	return relay.Chat{Bot: pick(h.draw, "bot", append(slices.Clone(h.bots), h.bots...)), ID: pick(h.draw, "chat", h.chats)}
+}
+
+// look changes what somebody, or everybody, sees of a chat, and prepares one of the hints a network
+// could give about it.
+func (h *history) look() {
+	at, now := h.somewhere(), pick(h.draw, "view", []view{sees, sees, blind, 0})
+	who := []relay.UserID{pick(h.draw, "user", h.people)}
+	if pick(h.draw, "everybody", []bool{true, false}) {
+		who = h.people
+	}
+	place := h.place(at.Bot.Platform, at.ID)
+	for _, u := range who {
+		h.views[look{at.Bot, at.ID, u}] = now
+		hint := platforms.RosterChange{Scope: place.Scope, Chat: at.ID, User: u}
+		switch pick(h.draw, "hint", []string{"exact", "chat", "parent", "scope", "all"}) {
+		case "chat":
+			hint.User = ""
+		case "parent":
+			hint.Chat = cmp.Or(place.Parent, at.ID)
+		case "scope":
+			hint.Chat = ""
+		case "all":
+			hint = platforms.RosterChange{}
+		}
+		h.hints[at.Bot] = append(h.hints[at.Bot], hint)
+	}
+}
+
+// say hands in an event, now and then two at once, compares the verdicts, and returns the chat.
+func (h *history) say() relay.ChatID {
+	at := h.somewhere()
+	bot := at.Bot
+	batch := platforms.Batch{Roster: h.hints[bot], Events: []relay.Event{h.event(at, true)}}
+	delete(h.hints, bot)
+	if pick(h.draw, "events", []int{1, 1, 1, 1, 1, 2}) == 2 {
+		at.ID = pick(h.draw, "chat", h.chats)
+		batch.Events = append(batch.Events, h.event(at, false))
+	}
+	h.last = relay.Chat{Bot: bot, ID: batch.Events[0].Source.ChatID}
+	var want, got []string
+	for _, ev := range batch.Events {
+		verdicts := h.verdicts(ev)
+		for id, word := range verdicts {
+			want = append(want, fmt.Sprintf("%s for %q: %s", ev.ID, id, word))
+		}
+		if b, ok := h.codes[ev.Text]; ok && verdicts[""] == "control" {
+			h.bind(b)
+			h.seen[mark{ev.Bot, ev.ID}] = true
+		}
+		h.heard(ev, verdicts)
+	}
+	h.hub.decisions = decisions{}
+	h.ok((&inbox{hub: h.hub, bot: bot}).Accept(h.t.Context(), batch))
+	for _, d := range h.hub.Decisions() {
+		got = append(got, fmt.Sprintf("%s for %q: %s", d.Event, d.Instance, d.Reason))
+		if d.Reason == "delivered" {
+			h.delivered++
+		}
+	}
+	slices.Sort(want)
+	slices.Sort(got)
+	if !slices.Equal(want, got) {
+		h.fail("verdicts %q, want %q\nevents: %+v\n%s", got, want, batch.Events, h)
+	}
+	return h.last.ID
+}
+
+// event draws what a bot hears: mostly something new and plain.
+func (h *history) event(where relay.Chat, links bool) relay.Event {
+	bot, chat := where.Bot, where.ID
+	kind := pick(h.draw, "kind", often(
+		9, "plain", 4, "said twice", 1, "again", 1, "link", 1, "own", 1, "for another"))
+	if kind == "again" && len(h.past) > 0 {
+		ev := pick(h.draw, "past", h.past)
+		ev.Bot, ev.Source.Platform = bot, bot.Platform // the same id for another bot is another event
+		return ev
+	}
+	h.events++
+	if kind == "said twice" && len(h.past) > 0 && h.past[len(h.past)-1].Bot == bot {
+		ev := h.past[len(h.past)-1]
+		ev.ID = relay.EventID(fmt.Sprint("e", h.events))
+		return ev
+	}
+	author := pick(h.draw, "author", append(slices.Clone(h.people), ""))
+	ev := relay.Event{
+		ID: relay.EventID(fmt.Sprint("e", h.events)), MessageID: "1", Bot: bot, At: time.Now(), Type: relay.TypeText, Text: "hello",
+		Traits: relay.Traits{
+			AuthorIsBot: pick(h.draw, "author is a bot", []bool{false, false, true}),
+			Addressed:   pick(h.draw, "addressed", []bool{true, false}), Own: kind == "own",
+		},
+	}
+	if pick(h.draw, "press", []bool{false, false, false, true}) {
+		ev.Prompt = &relay.PromptResponse{PromptID: "p", OptionID: "o"}
+	}
+	switch {
+	case kind == "for another":
+		ev.Traits.OtherCommand, ev.Text = true, "/new@other"
+	case kind == "link" && links:
+		if author = cmp.Or(author, "eve"); author == "eve" {
+			ev.Text = "/link 7KQ2-9F4M" // a code that is none
+			break
+		}
+		if id := pick(h.draw, "agent", h.ids); author != "cat" && h.agents[id].live {
+			code, _, err := h.desk.Mint(h.t.Context(), id, "")
+			h.ok(err)
+			chat, ev.Text, ev.Traits.AuthorIsBot = relay.ChatID("@"+author), "/link "+code, false
+			h.codes[ev.Text] = bond{platform: bot.Platform, user: author, agent: id, dmChat: chat}
+		}
+	}
+	at := h.place(bot.Platform, chat)
+	ev.Source = relay.Source{
+		Platform: bot.Platform, ChatID: chat, ChatType: h.rooms[chat].kind, UserID: author,
+		Scope: at.Scope, ParentChatID: at.Parent, MessageID: "1",
+	}
+	if !strings.HasSuffix(ev.Text, "9F4M") && kind != "link" {
+		h.past = append(h.past, ev)
+		h.past = h.past[max(0, len(h.past)-4):]
+	}
+	return ev
+}
+
+// act lets everybody try to send to one chat, mostly the one something was said in, and compares who
+// may, through which bot, and what those hear who may not.
+func (h *history) act(said relay.ChatID) {
+	chat := pick(h.draw, "chat to act on", append([]relay.ChatID{said, said, said, said, "", "nowhere"}, h.chats...))
+	named := pick(h.draw, "bot to act with", append(slices.Clone(h.bots), relay.Bot{})) // the last: none is named
+	for _, id := range h.ids {
+		h.actOn(h.agents[id], named, chat)
+	}
+}
+
+func (h *history) actOn(a *agent, named relay.Bot, chat relay.ChatID) {
+	want, may := h.carries(a, named, chat)
+	before := make(map[relay.Bot]int)
+	for b, s := range h.stages {
+		before[b] = len(s.sent)
+	}
+	_, err := h.hub.Do(h.t.Context(), h.sessions[a.id], relay.Request{
+		Platform: named.Platform, Bot: named.ID, Action: relay.Send{Chat: chat, Content: "hello"},
+	})
+	for _, b := range h.bots {
+		sent := len(h.stages[b].sent) - before[b]
+		if may && b == want && (err != nil || sent != 1) || (!may || b != want) && (sent != 0 || !may && err == nil) {
+			h.fail("%s acts on %q, naming %q: %v, and %s sent %d; want %t by %s\n%s", a.id, chat, named, err, b, sent, may, want, h)
+		}
+	}
+	h.acted++
+	if may {
+		return
+	}
+	answer := string(cmp.Or(named.Platform, a.hellos[0].Platform)) + " egress declined: target is not an approved destination for this connection"
+	if ae := relay.Explain(err); ae.Public != answer || ae.Code != relay.CodeEgressDeclined || ae.Outcome != relay.NotSent {
+		h.fail("%s acts on %q, naming %q: %+v, want %q", a.id, chat, named, ae, answer)
+	}
+}
+
+// everybody tries to act everywhere, and every buffer is looked into.
+func (h *history) everybody() {
+	for _, id := range h.ids {
+		for _, chat := range append([]relay.ChatID{"", "nowhere"}, h.chats...) {
+			for _, bot := range h.bots {
+				h.actOn(h.agents[id], bot, chat)
+			}
+		}
+		if h.agents[id].live {
+			h.checkLane(h.agents[id])
+		}
+	}
+}
+
+// checkLane compares what lies in a live agent's buffer with what was delivered.
+func (h *history) checkLane(a *agent) {
+	es, err := h.db.Entries(h.t.Context(), a.id, 0)
+	h.ok(err)
+	var got []relay.EventID
+	for _, e := range es {
+		got = append(got, e.Event.ID)
+	}
+	if !slices.Equal(got, a.got) {
+		h.fail("%s has the events %q, want %q\n%s", a.id, got, a.got, h)
+	}
+}
+
+// String is the world, for a failure.
+func (h *history) String() string {
+	var out strings.Builder
+	for _, id := range h.ids {
+		fmt.Fprintf(&out, "%+v\n", *h.agents[id])
+	}
+	fmt.Fprintf(&out, "bonds: %+v\ngrants: %v\nsight: %v\nlost: %v\ntalks: %v", h.bonds, h.grants, h.views, h.lost, h.talks)
+	return out.String()
+}

@@ -1,0 +1,92 @@
+package hub
+
+// The oracle of TestRandomWorlds: design.md 4.1, 5 and 11 ("Gate") once more, over the model of
+// world_test.go and from their sentences alone. It calls nothing of the gate or the hub.
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+)
+
+// verdicts says what becomes of ev for every candidate; "" is the event as a whole.
+func (w *world) verdicts(ev relay.Event) map[relay.InstanceID]string {
+	src, out := ev.Source, make(map[relay.InstanceID]string)
+	holder := w.holder(src.Place())
+	own := w.own(src, holder)
+	if whole := first(
+		reason{ev.Traits.Own, "own_message"}, reason{w.seen[mark{ev.Bot, ev.ID}], "duplicate"},
+		reason{strings.HasPrefix(ev.Text, "/link "), "control"}, reason{ev.Traits.OtherCommand, "other_command"},
+		reason{own == "" && holder == "", "no_binding"}, reason{true, ""}); whole != "" {
+		return map[relay.InstanceID]string{"": whole}
+	}
+	if own != "" {
+		out[own] = w.verdict(ev, w.agents[own], true)
+	}
+	if holder != "" && !w.bound(holder, src.Platform, src.UserID) && (own == "" || ev.Prompt == nil) {
+		out[holder] = w.verdict(ev, w.agents[holder], false)
+	}
+	return out
+}
+
+func (w *world) verdict(ev relay.Event, a *agent, owner bool) string {
+	src, who, dm := ev.Source, a.principal, ev.Source.ChatType == relay.ChatDM
+	on, declared := a.relevance[src.Platform]
+	free := slices.Contains(on.FreeResponseScopes, src.ChatID) || slices.Contains(on.FreeResponseScopes, src.ParentChatID)
+	addressed := ev.Traits.Addressed || free || declared && !on.RequireAddress
+	admitted := who.Policy == "any" || who.Policy == "allow-list" && slices.Contains(who.Allow, person(src.Platform, src.UserID))
+	seen := w.anyBond(a.id, src.Platform, func(b bond) bool { return w.views[look{ev.Bot, src.ChatID, b.user}] == sees })
+	return first( // what costs a question to the network comes last
+		reason{!owner && !admitted, "not_principal"}, reason{dm || owner && !on.OwnerMustAddress, "delivered"},
+		reason{!owner && ev.Traits.AuthorIsBot && !on.AllowOtherBots, "other_bot"}, reason{!addressed, "not_addressed"},
+		reason{!owner && !seen, "not_visible"}, reason{true, "delivered"})
+}
+
+// holder is whose grant covers a place: the chat's own, else its parent's, else the whole scope's.
+func (w *world) holder(at relay.Place) relay.InstanceID {
+	on := func(c relay.ChatID) relay.InstanceID {
+		return w.grants[relay.Place{Platform: at.Platform, Scope: at.Scope, Chat: c}]
+	}
+	return cmp.Or(on(at.Chat), on(at.Parent), on(""))
+}
+
+// own is the one of the author's instances that gets his event.
+func (w *world) own(src relay.Source, holder relay.InstanceID) (own relay.InstanceID) {
+	for _, b := range w.bonds { // the first bound comes first
+		if b.platform == src.Platform && b.user == src.UserID && (own == "" || b.dmDefault) {
+			own = b.agent
+		}
+	}
+	if src.ChatType != relay.ChatDM && w.bound(holder, src.Platform, src.UserID) {
+		return holder
+	}
+	return own
+}
+
+// carries is the bot that does what a asks for on a chat; named is empty when the frame names none.
+func (w *world) carries(a *agent, named relay.Bot, chat relay.ChatID) (relay.Bot, bool) {
+	may := func(b relay.Bot) bool { return chat != "" && w.mayAct(a.id, b, chat) }
+	if known := slices.DeleteFunc(slices.Clone(a.fronts), func(b relay.Bot) bool { return !may(b) }); len(known) == 1 && named.ID == "" {
+		return known[0], true
+	} else if named.ID == "" {
+		named = a.fronts[0]
+	}
+	return named, slices.Contains(a.fronts, named) && may(named)
+}
+
+func (w *world) mayAct(a relay.InstanceID, bot relay.Bot, chat relay.ChatID) bool {
+	talk, talked := w.talks[talkKey{a, bot, chat}]
+	recent := time.Since(talk.at) <= 30*24*time.Hour
+	if w.anyBond(a, bot.Platform, func(b bond) bool { // a direct message, or a conversation that stands
+		return b.dmChat == chat || w.direct(bot, chat) == b.user || recent && b.user == talk.by
+	}) {
+		return true
+	}
+	if talked || w.located(bot, chat) {
+		return w.holder(w.place(bot.Platform, chat)) == a
+	}
+	return w.named(a, bot.Platform, chat) // a grant on a chat that nobody can place
+}

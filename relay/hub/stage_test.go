@@ -1,0 +1,66 @@
+package hub
+
+import (
+	"context"
+	"errors"
+
+	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/relay"
+)
+
+// errNobodyKnows is the answer of a network that cannot say.
+var errNobodyKnows = errors.New("nobody knows")
+
+// stage is a bot on a network that exists in one test: it answers as the test's functions do, and
+// remembers where it was made to send. A function that is nil knows nothing.
+type stage struct {
+	bot     relay.Bot
+	sees    func(relay.Place, relay.UserID) (bool, error)
+	manages func(context.Context, relay.Place, relay.UserID) (bool, error)
+	locates func(relay.ChatID) (relay.Place, error)
+	whose   func(relay.ChatID) (relay.UserID, bool)
+	sent    []relay.ChatID
+}
+
+// asked is a stage seen as a platform without the abilities that tell a chat by its id.
+type asked struct {
+	platforms.Platform
+	platforms.Roster
+}
+
+func (s *stage) Bot() relay.Bot                             { return s.bot }
+func (s *stage) Descriptor() relay.Descriptor               { return relay.Descriptor{Platform: s.bot.Platform} }
+func (s *stage) Status() platforms.Status                   { return platforms.Status{State: platforms.Connected} }
+func (s *stage) Run(context.Context, platforms.Inbox) error { return nil }
+func (s *stage) Send(_ context.Context, a relay.Send) (relay.Result, error) {
+	s.sent = append(s.sent, a.Chat)
+	return relay.Result{MessageID: "m"}, nil
+}
+
+func (s *stage) CanSee(_ context.Context, at relay.Place, u relay.UserID) (bool, error) {
+	if s.sees == nil {
+		return false, errNobodyKnows
+	}
+	return s.sees(at, u)
+}
+
+func (s *stage) CanManage(ctx context.Context, at relay.Place, u relay.UserID) (bool, error) {
+	if s.manages == nil {
+		return false, errNobodyKnows
+	}
+	return s.manages(ctx, at, u)
+}
+
+func (s *stage) Locate(_ context.Context, chat relay.ChatID) (relay.Place, error) {
+	if s.locates == nil {
+		return relay.Place{}, errNobodyKnows
+	}
+	return s.locates(chat)
+}
+
+func (s *stage) DirectUser(chat relay.ChatID) (relay.UserID, bool) {
+	if s.whose == nil {
+		return "", false
+	}
+	return s.whose(chat)
+}

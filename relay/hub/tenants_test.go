@@ -1,0 +1,118 @@
+package hub
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/bus"
+	"github.com/hermes-connector/hermes-connector/relay/gate"
+	"github.com/hermes-connector/hermes-connector/relay/session"
+	"github.com/hermes-connector/hermes-connector/relay/sessionkey"
+	"github.com/hermes-connector/hermes-connector/store"
+)
+
+// tenants is the hub of claims, with a session for each instance. "home" and "kids" are in tenants
+// of their own, "twin" is in that of "kids". Eve is bound to "kids", and "hall" is granted to "twin",
+// where anybody may speak.
+func tenants(t *testing.T) (*Hub, map[relay.InstanceID]*session.Session) {
+	t.Helper()
+	h, first, _ := claims(t)
+	answers(first)
+	ctx := t.Context()
+	i := store.Instance{ID: "twin", Tenant: "kids", Principal: store.Principal{Policy: store.AnyOne}}
+	for _, err := range []error{
+		h.db.Enroll(ctx, store.Gateway{ID: "twin"}, i),
+		h.db.Bind(ctx, store.Binding{Platform: tell, User: "zoe", Instance: "twin"}),
+		h.db.Claim(ctx, store.Grant{Platform: tell, Chat: "hall", Instance: "twin"}),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	sessions := make(map[relay.InstanceID]*session.Session)
+	for inst, tenant := range map[relay.InstanceID]relay.TenantID{"home": "home", "kids": "kids", "twin": "kids"} {
+		s := &seat{peer: session.Peer{Gateway: relay.GatewayID(inst), Instance: inst, Tenant: tenant}}
+		s.session = session.New(nil, s.peer, h, session.Options{})
+		if err := h.enter(t.Context(), s); err != nil {
+			t.Fatal(err)
+		}
+		sessions[inst] = s.session
+	}
+	return h, sessions
+}
+
+// said hands in what a person says to the first bot of "tell", and returns the session key of it.
+func said(t *testing.T, h *Hub, id relay.EventID, src relay.Source, prompt *relay.PromptResponse) relay.SessionKey {
+	t.Helper()
+	src.Platform = tell
+	ev := relay.Event{
+		ID: id, MessageID: relay.MessageID(id), Bot: relay.Bot{Platform: tell, ID: "1"}, Type: relay.TypeText, Text: "hello",
+		Source: src, Traits: relay.Traits{Addressed: true}, Prompt: prompt,
+	}
+	if err := (&inbox{hub: h, bot: ev.Bot}).Accept(t.Context(), platforms.Batch{Events: []relay.Event{ev}}); err != nil {
+		t.Fatal(err)
+	}
+	return sessionkey.Build(src, sessionkey.Options{})
+}
+
+func TestAnInterruptStaysInItsTenant(t *testing.T) {
+	h, sessions := tenants(t)
+	var published []bus.Interrupt
+	defer h.bus.Subscribe(func(n bus.Note) {
+		if n, ok := n.(bus.Interrupt); ok {
+			published = append(published, n)
+		}
+	})()
+	// "kids" gets it because eve is bound to it, "twin" because it holds the hall: both run the turn.
+	key := said(t, h, "e1", relay.Source{ChatID: "hall", ChatType: relay.ChatGroup, UserID: "eve"}, nil)
+	dm := said(t, h, "e2", relay.Source{ChatID: "@eve", ChatType: relay.ChatDM, UserID: "eve"}, nil)
+	for _, tc := range []struct {
+		by   relay.InstanceID
+		key  relay.SessionKey
+		want relay.InstanceID // empty: nobody
+	}{
+		{"kids", key, "kids"}, {"twin", key, "twin"}, {"home", key, ""},
+		{"kids", dm, "kids"}, {"twin", dm, "kids"}, {"home", dm, ""},
+		{"kids", "agent:main:tell:dm:@nobody", ""},
+	} {
+		published = nil
+		h.Interrupt(t.Context(), sessions[tc.by], tc.key, nil)
+		var got relay.InstanceID
+		if len(published) == 1 {
+			got = published[0].Instance
+		}
+		if len(published) > 1 || got != tc.want {
+			t.Errorf("%s interrupts %s: %+v, want one of %q", tc.by, tc.key, published, tc.want)
+		}
+	}
+}
+
+func TestAButtonPressGoesToTheClickersInstanceOnly(t *testing.T) {
+	h, _ := tenants(t)
+	press := &relay.PromptResponse{PromptID: "p", OptionID: "o"}
+	for _, tc := range []struct {
+		user  relay.UserID
+		press *relay.PromptResponse
+		want  []relay.InstanceID
+	}{
+		{"eve", nil, []relay.InstanceID{"kids", "twin"}},
+		{"eve", press, []relay.InstanceID{"kids"}},
+		{"zoe", press, []relay.InstanceID{"twin"}},
+		{"stranger", press, []relay.InstanceID{"twin"}}, // anybody may speak there, so anybody may press
+	} {
+		h.decisions = decisions{}
+		said(t, h, relay.EventID("e "+string(tc.user)+map[bool]string{true: " presses"}[tc.press != nil]),
+			relay.Source{ChatID: "hall", ChatType: relay.ChatGroup, UserID: tc.user}, tc.press)
+		var got []relay.InstanceID
+		for _, d := range h.Decisions() {
+			if d.Reason == gate.Delivered {
+				got = append(got, d.Instance)
+			}
+		}
+		if !slices.Equal(got, tc.want) {
+			t.Errorf("%s, press %t: delivered to %q, want %q", tc.user, tc.press != nil, got, tc.want)
+		}
+	}
+}

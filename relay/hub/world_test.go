@@ -1,0 +1,235 @@
+package hub
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/store"
+)
+
+// The networks of the worlds. The bots of "tell" can say where a chat stands and whose direct
+// messages it is, the bot of "mute" cannot. Their chats have the same names.
+const (
+	tell = relay.PlatformID("tell")
+	mute = relay.PlatformID("mute")
+)
+
+// world is everything a verdict may depend on, as plainly as it can be written down: the model that
+// the database and the networks are kept the same as, and that the oracle looks at.
+type world struct {
+	agents map[relay.InstanceID]*agent
+	bonds  []bond                           // the first made first
+	grants map[relay.Place]relay.InstanceID // of places without a parent
+	views  map[look]view
+	lost   map[relay.ChatID]bool // chats that not even "tell" can place now
+	talks  map[talkKey]talk
+	seen   map[mark]bool
+	rooms  map[relay.ChatID]room
+}
+
+type agent struct {
+	id        relay.InstanceID
+	tenant    relay.TenantID
+	hellos    []relay.Bot // the identities it said
+	fronts    []relay.Bot // the bots behind them
+	live      bool
+	principal store.Principal
+	relevance map[relay.PlatformID]store.Relevance
+	got       []relay.EventID // since it was enrolled
+	next      uint64          // sequence number of its next entry
+}
+
+// bond is a binding.
+type bond struct {
+	platform  relay.PlatformID
+	user      relay.UserID
+	agent     relay.InstanceID
+	dmDefault bool
+	dmChat    relay.ChatID
+}
+
+// look is somebody looking at a chat, view what comes of it; the zero view is that nobody knows.
+type (
+	look struct {
+		bot  relay.Bot
+		chat relay.ChatID
+		user relay.UserID
+	}
+	view int
+)
+
+const (
+	_ view = iota
+	sees
+	blind
+)
+
+type (
+	talkKey struct {
+		agent relay.InstanceID
+		bot   relay.Bot
+		chat  relay.ChatID
+	}
+	// talk is a conversation: the owner whose event was delivered last, and when the last event was.
+	talk struct {
+		by relay.UserID
+		at time.Time
+	}
+	mark struct {
+		bot   relay.Bot
+		event relay.EventID
+	}
+	room struct {
+		scope  relay.ScopeID
+		parent relay.ChatID
+		kind   relay.ChatType
+		whose  relay.UserID // of a direct chat
+	}
+)
+
+// reason is a word that holds when its condition does.
+type reason struct {
+	when bool
+	word string
+}
+
+// first is the first word that holds.
+func first(rs ...reason) string {
+	i := slices.IndexFunc(rs, func(r reason) bool { return r.when })
+	return rs[i].word
+}
+
+func newWorld() *world {
+	one, two, other := relay.Bot{Platform: tell, ID: "1"}, relay.Bot{Platform: tell, ID: "2"}, relay.Bot{Platform: mute, ID: "1"}
+	all := []relay.Bot{one, two, other}
+	w := &world{
+		agents: make(map[relay.InstanceID]*agent), grants: make(map[relay.Place]relay.InstanceID), views: make(map[look]view), lost: make(map[relay.ChatID]bool),
+		talks: make(map[talkKey]talk), seen: make(map[mark]bool),
+		rooms: map[relay.ChatID]room{
+			"@ann": {kind: relay.ChatDM, whose: "ann"}, "@bob": {kind: relay.ChatDM, whose: "bob"},
+			"hall":       {kind: relay.ChatChannel},
+			"green":      {scope: "park", kind: relay.ChatGroup},
+			"green.rose": {scope: "park", parent: "green", kind: relay.ChatThread},
+			"pond":       {scope: "park", kind: relay.ChatGroup},
+			"loft":       {scope: "mill", kind: relay.ChatGroup},
+		},
+	}
+	for _, a := range []agent{
+		{id: "a1", tenant: "a", hellos: []relay.Bot{other, {Platform: tell}}, fronts: []relay.Bot{other, one, two}},
+		{id: "a2", tenant: "a", hellos: all, fronts: all},
+		{id: "b1", tenant: "b", hellos: []relay.Bot{{Platform: relay.RelayPlatform}}, fronts: all},
+		{id: "c1", tenant: "c", hellos: []relay.Bot{two}, fronts: []relay.Bot{two}},
+	} {
+		a.next = 1
+		w.agents[a.id] = &a
+	}
+	return w
+}
+
+func person(p relay.PlatformID, u relay.UserID) store.Person {
+	return store.Person{Platform: p, User: u}
+}
+
+func (w *world) place(p relay.PlatformID, chat relay.ChatID) relay.Place {
+	r := w.rooms[chat]
+	return relay.Place{Platform: p, Scope: r.scope, Chat: chat, Parent: r.parent}
+}
+
+// located: the network of the bot can say where the chat stands.
+func (w *world) located(bot relay.Bot, chat relay.ChatID) bool {
+	_, there := w.rooms[chat]
+	return bot.Platform == tell && there && !w.lost[chat]
+}
+
+// direct is whose direct messages the chat is, as far as the network of the bot can say.
+func (w *world) direct(bot relay.Bot, chat relay.ChatID) relay.UserID {
+	if bot.Platform != tell {
+		return ""
+	}
+	return w.rooms[chat].whose
+}
+
+// named: a grant of the agent's names the chat, in whatever scope.
+func (w *world) named(a relay.InstanceID, p relay.PlatformID, chat relay.ChatID) bool {
+	for at, holder := range w.grants {
+		if holder == a && at.Platform == p && at.Chat == chat {
+			return true
+		}
+	}
+	return false
+}
+
+func (w *world) anyBond(a relay.InstanceID, p relay.PlatformID, ok func(bond) bool) bool {
+	return slices.ContainsFunc(w.bonds, func(b bond) bool { return b.agent == a && b.platform == p && ok(b) })
+}
+
+func (w *world) bound(a relay.InstanceID, p relay.PlatformID, u relay.UserID) bool {
+	return w.anyBond(a, p, func(b bond) bool { return b.user == u })
+}
+
+// bind makes or completes a binding.
+func (w *world) bind(b bond) {
+	for i := range w.bonds {
+		if x := &w.bonds[i]; x.platform == b.platform && x.user == b.user && x.agent == b.agent {
+			if b.dmChat != "" {
+				x.dmChat = b.dmChat
+			}
+			return
+		}
+	}
+	w.bonds = append(w.bonds, b)
+}
+
+// prefer makes the i-th bond the one that gets its user's direct messages.
+func (w *world) prefer(i int) {
+	chosen := w.bonds[i]
+	for j := range w.bonds {
+		if b := &w.bonds[j]; b.platform == chosen.platform && b.user == chosen.user {
+			b.dmDefault = j == i
+		}
+	}
+}
+
+// strip takes from an agent everything it was given.
+func (w *world) strip(id relay.InstanceID) {
+	w.bonds = slices.DeleteFunc(w.bonds, func(b bond) bool { return b.agent == id })
+	maps.DeleteFunc(w.grants, func(_ relay.Place, holder relay.InstanceID) bool { return holder == id })
+	maps.DeleteFunc(w.talks, func(k talkKey, _ talk) bool { return k.agent == id })
+	a := w.agents[id]
+	a.live, a.principal, a.relevance, a.got = false, store.Principal{}, nil, nil
+}
+
+// heard is what changes when the verdicts about ev are out.
+func (w *world) heard(ev relay.Event, verdicts map[relay.InstanceID]string) {
+	for id, word := range verdicts {
+		if word != "delivered" {
+			continue
+		}
+		a, k := w.agents[id], talkKey{id, ev.Bot, ev.Source.ChatID}
+		t := talk{by: w.talks[k].by, at: time.Now()}
+		if w.bound(id, ev.Source.Platform, ev.Source.UserID) {
+			t.by = ev.Source.UserID
+		}
+		w.talks[k] = t
+		w.seen[mark{ev.Bot, ev.ID}] = true
+		a.got = append(a.got, ev.ID)
+		a.next++
+	}
+}
+
+// often is a list for pick, of words and how often each stands in it.
+func often(weighted ...any) (words []string) {
+	for i := 0; i < len(weighted); i += 2 {
+		for range weighted[i].(int) {
+			words = append(words, weighted[i+1].(string))
+		}
+	}
+	return words
+}
+
+// pick draws one of xs.
+func pick[T any](t *rapid.T, what string, xs []T) T { return rapid.SampledFrom(xs).Draw(t, what) }

@@ -1,0 +1,126 @@
+package identity
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/store"
+)
+
+// The purposes name the keys of the MACs.
+const (
+	purposeCode  = "identity-code"
+	purposeToken = "identity-token"
+)
+
+const (
+	// ambientPrefix begins the identity tokens of this connector's own.
+	ambientPrefix = "hci1."
+	// ambientLife is how long an identity token is good. A gateway fetches one at every boot.
+	ambientLife = 5 * time.Minute
+	// codeBytes is how much chance is in a code.
+	codeBytes = 32
+	// An identity token says the MAC of its code and its expiry in Unix seconds, big-endian.
+	saysBytes = sha256.Size + 8
+	// signedLen is how long the part is that the token's own MAC is over.
+	signedLen = len(ambientPrefix) + (saysBytes*8+5)/6
+)
+
+// NewCode draws an identity code: 256 random bits in base64url, 43 characters. It is shown once and
+// stored as its CodeMAC.
+func NewCode() string {
+	b := make([]byte, codeBytes)
+	_, _ = rand.Read(b) // never fails: it ends the process instead
+	return base64.RawURLEncoding.EncodeToString(b)
+}
+
+// CodeMAC is what code is stored under.
+func CodeMAC(mac MACer, code string) []byte {
+	return mac.MAC(purposeCode, relay.NewSecret([]byte(code)))
+}
+
+// Mint makes an identity token for who holds code, and says how long it is good: five minutes, or
+// less if the code's own time ends before. ErrUnauthorized: the code is unknown or expired, or the
+// mode is not None.
+func (v *Verifier) Mint(ctx context.Context, code string) (token string, life time.Duration, err error) {
+	if v.mode != None || len(code) != base64.RawURLEncoding.EncodedLen(codeBytes) {
+		return "", 0, fmt.Errorf("%w: no identity code", ErrUnauthorized)
+	}
+	mac := CodeMAC(v.mac, code)
+	rec, err := v.code(ctx, mac)
+	if err != nil {
+		return "", 0, err
+	}
+	now := v.now()
+	life = ambientLife
+	if !rec.ExpiresAt.IsZero() {
+		life = min(life, rec.ExpiresAt.Sub(now))
+	}
+	return v.signed(mac, now.Add(life)), life, nil
+}
+
+// code is the identity code with this MAC, if it still counts.
+func (v *Verifier) code(ctx context.Context, mac []byte) (store.IdentityCode, error) {
+	rec, err := v.codes.IdentityCode(ctx, mac)
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return store.IdentityCode{}, fmt.Errorf("%w: the identity code is unknown or revoked", ErrUnauthorized)
+	case errors.Is(err, store.ErrExpired):
+		return store.IdentityCode{}, fmt.Errorf("%w: the identity code has expired", ErrUnauthorized)
+	case err != nil:
+		return store.IdentityCode{}, fmt.Errorf("identity code: %w", err)
+	}
+	return rec, nil
+}
+
+// ambient says whose identity token bearer is. The tenant and the instance are those of the code's
+// record as it is now.
+func (v *Verifier) ambient(ctx context.Context, bearer string) (Caller, error) {
+	mac, expires, ok := v.verified(bearer)
+	switch {
+	case !ok:
+		return Caller{}, fmt.Errorf("%w: not an identity token of this connector", ErrUnauthorized)
+	case !v.now().Before(expires):
+		return Caller{}, fmt.Errorf("%w: the identity token has expired", ErrUnauthorized)
+	}
+	rec, err := v.code(ctx, mac)
+	if err != nil {
+		return Caller{}, err
+	}
+	return Caller{Kind: Ambient, Tenant: rec.Tenant, Instance: rec.Instance, Subject: string(rec.Instance)}, nil
+}
+
+// signed is the identity token that says mac and expires. It has the form of what gateways take for
+// a raw token: three parts of base64url with dots between them (wire.md 1.2).
+func (v *Verifier) signed(mac []byte, expires time.Time) string {
+	says := binary.BigEndian.AppendUint64(mac[:len(mac):len(mac)], uint64(expires.Unix()))
+	text := ambientPrefix + base64.RawURLEncoding.EncodeToString(says)
+	return text + "." + base64.RawURLEncoding.EncodeToString(v.mac.MAC(purposeToken, relay.NewSecret([]byte(text))))
+}
+
+// verified is what an identity token says, if this connector made it. A token has one spelling.
+func (v *Verifier) verified(token string) (mac []byte, expires time.Time, ok bool) {
+	enc := base64.RawURLEncoding.Strict()
+	if len(token) != signedLen+1+enc.EncodedLen(sha256.Size) || token[signedLen] != '.' {
+		return nil, time.Time{}, false
+	}
+	text := token[:signedLen]
+	got, err := enc.DecodeString(token[signedLen+1:])
+	if err != nil || !hmac.Equal(got, v.mac.MAC(purposeToken, relay.NewSecret([]byte(text)))) {
+		return nil, time.Time{}, false
+	}
+	says, err := enc.DecodeString(strings.TrimPrefix(text, ambientPrefix))
+	if err != nil || len(says) != saysBytes {
+		return nil, time.Time{}, false
+	}
+	return says[:sha256.Size], time.Unix(int64(binary.BigEndian.Uint64(says[sha256.Size:])), 0), true
+}

@@ -1,0 +1,287 @@
+// Package identity knows who is calling where a gateway's own credential is not enough or not
+// there yet: enrollment, provisioning and the management routes.
+//
+// It does not answer requests (relay/api does), and it does not know what a caller may do: it says
+// who it is, from a signed token, an introspection, or the record of an identity code. Gateways'
+// own bearers are relay/token's.
+//
+// Invariants:
+//
+//  1. A tenant comes from a verified token, from the introspection's answer, or from a stored
+//     record, and never from what a caller says about himself.
+//  2. Only RS256 counts, with a configured key of 2048 bits or more. Nothing in a token says where
+//     its key is.
+//  3. A token for enrollment is never a managed token, and a managed token never serves for
+//     enrollment.
+//  4. Whoever revokes an identity code ends the tokens made with it at once.
+//  5. Trouble of ours or of the key server's is never the verdict ErrUnauthorized, and never lets
+//     anyone in. A key that a fetched set no longer has does not verify any more.
+//  6. No error and no log line contains a bearer, a code, or an address with its query.
+package identity
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/golang-jwt/jwt/v5"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/store"
+)
+
+// Mode is how callers prove who they are.
+type Mode string
+
+const (
+	// None is the default: the enrollment token alone proves the tenant, and this connector hands
+	// out identity tokens of its own to who holds an identity code.
+	None Mode = "none"
+	// JWKS takes RS256 tokens of one issuer, whose keys are at an address or in a file.
+	JWKS Mode = "jwks"
+	// Introspect asks an address with the caller's bearer.
+	Introspect Mode = "introspect"
+)
+
+// What callers test for. Everything else that comes back is trouble with the store or an ended
+// context, and to a caller the same as ErrUnavailable.
+var (
+	// ErrUnauthorized: the bearer, or the code, proves nothing (401). It wraps a reason for a log.
+	ErrUnauthorized = errors.New("unauthorized")
+	// ErrUnavailable: nobody can say now (503): the key server cannot be reached and no keys are
+	// known, or the introspection gives no answer to go by.
+	ErrUnavailable = errors.New("identity cannot be verified now")
+)
+
+const (
+	// maxBearer bounds what is looked at at all, in bytes. Tokens with long lists of groups in
+	// them have some thousands.
+	maxBearer = 16 << 10
+	// maxSubject bounds a subject, in bytes.
+	maxSubject = 128
+	// leeway is how far the issuer's clock and ours may be apart.
+	leeway = 30 * time.Second
+	// agentAudience begins the audience of a managed token.
+	agentAudience = "agent:"
+	// defaultTenantClaim is Options.TenantClaim's default.
+	defaultTenantClaim = "tenant"
+)
+
+// Codes is the part of the store that knows the identity codes. *store.DB satisfies it.
+type Codes interface {
+	// IdentityCode is the code with this MAC. store.ErrNotFound: there is none, or no longer.
+	// store.ErrExpired: its time is over.
+	IdentityCode(ctx context.Context, mac []byte) (store.IdentityCode, error)
+}
+
+// MACer authenticates values that are only ever compared. *vault.Vault satisfies it.
+type MACer interface {
+	MAC(purpose string, token relay.Secret) []byte
+}
+
+// Blobs keeps the last good key set over a restart. *store.DB satisfies it.
+type Blobs interface {
+	Blob(ctx context.Context, name string) (value []byte, ok bool, err error)
+	PutBlob(ctx context.Context, name string, value []byte) error
+}
+
+// Options are the settings of [identity].
+type Options struct {
+	Mode Mode // empty means None
+
+	// For JWKS: all of these, and either an address or a file.
+	Issuer      string // what "iss" must be
+	Audience    string // what "aud" must contain for enrollment and provisioning
+	TenantClaim string // the claim with the tenant's name; empty means "tenant"
+	JWKSURL     string
+	JWKSFile    string
+
+	// For Introspect: both.
+	IntrospectURL string
+	// TenantField is the field of the answer with the tenant's name. Dots go into objects
+	// ("org.slug"); a field whose whole name contains the dots comes first.
+	TenantField string
+
+	Client *http.Client     // for both addresses; redirects are not followed; nil means one of its own
+	Now    func() time.Time // the clock; nil means time.Now
+	Log    *slog.Logger     // nil means discard
+}
+
+// Kind is what a caller came with.
+type Kind int
+
+const (
+	// Anonymous is the zero value: nothing that counts in mode None.
+	Anonymous Kind = iota
+	// Ambient is an identity token of this connector's own, made with an identity code.
+	Ambient
+	// Token is a token of the configured issuer, or one that the introspection knows.
+	Token
+)
+
+// Caller is who calls enroll or provision.
+type Caller struct {
+	Kind   Kind
+	Tenant relay.TenantID // empty only for Anonymous
+	// Instance is whom the identity code was made for: with Ambient only, and empty for a code
+	// without one, which serves for enrollment and for nothing else.
+	Instance relay.InstanceID
+	// Subject is whom to name in the audit list: a token's "sub", else the instance. At most 128
+	// bytes, printable, possibly empty.
+	Subject string
+}
+
+// Managed is who calls a management route with a managed token.
+type Managed struct {
+	Instance relay.InstanceID
+	// Tenant is what the token says, empty when it says nothing. It must be the stored record's.
+	Tenant  relay.TenantID
+	Subject string // as Caller.Subject
+}
+
+// keys is where the keys come from that verify tokens.
+type keys interface {
+	// current is the set to go by. ErrUnavailable: none is known, and none can be had now.
+	current(ctx context.Context) (*keySet, error)
+	// newer is asked after old knew no fitting key. It returns a set that came after old, or old
+	// when there is none or it is too soon to look again.
+	newer(ctx context.Context, old *keySet) *keySet
+}
+
+// Verifier says who is calling. Its methods may be called from any goroutine, and start none that
+// outlive them.
+type Verifier struct {
+	// Set once, by New.
+	mode        Mode
+	codes       Codes
+	mac         MACer
+	now         func() time.Time
+	audience    string
+	tenantClaim string
+	parser      *jwt.Parser   // with JWKS
+	keys        keys          // with JWKS
+	asker       *introspector // with Introspect
+}
+
+// New makes a verifier. It asks no server, but reads JWKSFile. Its errors name the setting at
+// fault: one that is missing or makes no sense, or a key file that cannot be used.
+func New(codes Codes, mac MACer, blobs Blobs, o Options) (*Verifier, error) {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	v := &Verifier{mode: o.Mode, codes: codes, mac: mac, now: o.Now}
+	var err error
+	switch o.Mode {
+	case "", None:
+		v.mode = None
+	case JWKS:
+		err = v.useKeys(blobs, o)
+	case Introspect:
+		v.asker, err = newIntrospector(o)
+	default:
+		err = fmt.Errorf("mode: %q is none of none, jwks, introspect", o.Mode)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("identity.%w", err)
+	}
+	return v, nil
+}
+
+// useKeys sets up mode JWKS.
+func (v *Verifier) useKeys(blobs Blobs, o Options) (err error) {
+	switch {
+	case o.Issuer == "":
+		return errors.New("issuer: missing")
+	case o.Audience == "":
+		return errors.New("audience: missing")
+	case strings.HasPrefix(o.Audience, agentAudience):
+		return fmt.Errorf("audience: %q is the audience of managed tokens", o.Audience)
+	case (o.JWKSURL == "") == (o.JWKSFile == ""):
+		return errors.New("jwks_url: give either this or jwks_file")
+	}
+	v.audience, v.tenantClaim = o.Audience, o.TenantClaim
+	if v.tenantClaim == "" {
+		v.tenantClaim = defaultTenantClaim
+	}
+	v.parser = jwt.NewParser(
+		jwt.WithValidMethods([]string{jwt.SigningMethodRS256.Alg()}),
+		jwt.WithIssuer(o.Issuer),
+		jwt.WithExpirationRequired(),
+		jwt.WithLeeway(leeway),
+		jwt.WithTimeFunc(o.Now),
+		jwt.WithStrictDecoding(),
+	)
+	if o.JWKSFile != "" {
+		v.keys, err = openKeyFile(o.JWKSFile, o.Now, o.Log)
+		return err
+	}
+	v.keys, err = newKeyServer(blobs, o)
+	return err
+}
+
+// Caller says who calls enroll or provision with bearer: the text after "Bearer " in the
+// Authorization header, or "". In mode None a bearer that is no identity token of this connector's
+// is nobody's (older gateways send a token for somebody else), and so Anonymous; one that is must
+// be good. In the other modes a bearer must prove who it belongs to.
+func (v *Verifier) Caller(ctx context.Context, bearer string) (Caller, error) {
+	switch v.mode {
+	case JWKS:
+		return v.enrolling(ctx, bearer)
+	case Introspect:
+		return v.asker.caller(ctx, bearer)
+	default:
+		if !strings.HasPrefix(bearer, ambientPrefix) {
+			return Caller{Kind: Anonymous}, nil
+		}
+		return v.ambient(ctx, bearer)
+	}
+}
+
+// checkBearer refuses what no issuer hands out, before anything else looks at it. Visible ASCII it
+// must be: nothing of it can become another header, and base64 decoders, which skip line breaks,
+// see one spelling.
+func checkBearer(bearer string) error {
+	odd := func(r rune) bool { return r <= ' ' || r > '~' }
+	if bearer == "" || len(bearer) > maxBearer || strings.ContainsFunc(bearer, odd) {
+		return fmt.Errorf("%w: not a token", ErrUnauthorized)
+	}
+	return nil
+}
+
+// checkURL reports why raw, the setting named field, cannot be asked.
+func checkURL(field, raw string) error {
+	u, err := url.Parse(raw)
+	switch {
+	case raw == "":
+		return fmt.Errorf("%s: missing", field)
+	case err != nil, u.Host == "", u.Scheme != "http" && u.Scheme != "https":
+		return fmt.Errorf("%s: want http://… or https://…", field)
+	}
+	return nil
+}
+
+// subject makes a value from a token fit for a list that people read.
+func subject(value any) string {
+	s, _ := value.(string)
+	s = strings.Map(func(r rune) rune {
+		if r == utf8.RuneError || !unicode.IsPrint(r) {
+			return '?'
+		}
+		return r
+	}, s)
+	for len(s) > maxSubject {
+		_, size := utf8.DecodeLastRuneInString(s)
+		s = s[:len(s)-size]
+	}
+	return s
+}

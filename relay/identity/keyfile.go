@@ -1,0 +1,102 @@
+package identity
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"sync"
+	"time"
+)
+
+// lookEvery is the least time between two looks at the key file.
+const lookEvery = 5 * time.Second
+
+// keyFile is the keys in a file. A file that was changed is read again; one that cannot be used
+// leaves the last good set in place.
+type keyFile struct {
+	// Set once, by openKeyFile.
+	path string
+	now  func() time.Time
+	log  *slog.Logger
+
+	mu     sync.Mutex  // guards the fields below
+	set    *keySet     // never nil
+	seen   os.FileInfo // the file that set was read from
+	looked time.Time
+	fault  string // what was last logged about the file; empty: it is in order
+}
+
+// openKeyFile reads the file. Its error names it.
+func openKeyFile(path string, now func() time.Time, log *slog.Logger) (*keyFile, error) {
+	k := &keyFile{path: path, now: now, log: log, looked: now()}
+	if err := k.read(); err != nil {
+		return nil, fmt.Errorf("jwks_file: %s: %w", path, withoutPath(err))
+	}
+	if len(k.set.list) == 0 {
+		return nil, fmt.Errorf("jwks_file: %s: no RSA signing key of %d bits or more", path, minKeyBits)
+	}
+	return k, nil
+}
+
+func (k *keyFile) current(context.Context) (*keySet, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	now := k.now()
+	if now.Sub(k.looked) < lookEvery {
+		return k.set, nil
+	}
+	k.looked = now
+	switch err := k.read(); {
+	case err == nil:
+		k.fault = ""
+	case err.Error() != k.fault:
+		k.fault = err.Error()
+		k.log.Warn("key file cannot be used; going on with the last good keys", "err", err)
+	}
+	return k.set, nil
+}
+
+func (k *keyFile) newer(ctx context.Context, old *keySet) *keySet {
+	set, err := k.current(ctx)
+	if err != nil {
+		return old
+	}
+	return set
+}
+
+// read reads the file if it is not the one that was read last.
+func (k *keyFile) read() error {
+	info, err := os.Stat(k.path)
+	if err != nil {
+		return err
+	}
+	if k.seen != nil && os.SameFile(info, k.seen) && info.Size() == k.seen.Size() && info.ModTime().Equal(k.seen.ModTime()) {
+		return nil
+	}
+	f, err := os.Open(k.path)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = f.Close() }() // nothing was written
+	text, err := readAll(f)
+	if err != nil {
+		return err
+	}
+	set, err := decodeKeys(text)
+	if err != nil {
+		return err
+	}
+	// What was looked at before the reading: a change in between shows at the next look.
+	k.set, k.seen = set, info
+	return nil
+}
+
+// withoutPath takes the path out of an error that is going to name it.
+func withoutPath(err error) error {
+	if e, ok := errors.AsType[*os.PathError](err); ok {
+		return e.Err
+	}
+	return err
+}

@@ -1,0 +1,181 @@
+package identity
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+)
+
+const (
+	// maxAge is how old a set may be before a request looks for a newer one.
+	maxAge = time.Hour
+	// askEvery is the least time between two questions to the key server: whoever makes up key
+	// names must not make us a nuisance.
+	askEvery = time.Minute
+	// askEveryEmpty is the same while there is no set at all, and so nobody can be let in.
+	askEveryEmpty = 5 * time.Second
+	// blobKeys is where the last good set is stored.
+	blobKeys = "jwks"
+)
+
+// keyServer is the keys at an address. Whoever needs them asks for them: one request at a time
+// goes to the server, in the request's own goroutine; while a set is only old, the others go on
+// with it.
+type keyServer struct {
+	// Set once, by newKeyServer.
+	url    string
+	client client
+	blobs  Blobs
+	now    func() time.Time
+	log    *slog.Logger
+
+	asking chan struct{} // holds one value while a request asks the server
+
+	mu      sync.Mutex // guards the fields below
+	set     *keySet    // nil: none known
+	fetched time.Time  // when set came from the server; zero: it is from before this process
+	asked   time.Time  // when the last question to the server ended; zero: there was none
+}
+
+func newKeyServer(blobs Blobs, o Options) (*keyServer, error) {
+	if err := checkURL("jwks_url", o.JWKSURL); err != nil {
+		return nil, err
+	}
+	return &keyServer{
+		url: o.JWKSURL, client: newClient(o.Client), blobs: blobs, now: o.Now, log: o.Log,
+		asking: make(chan struct{}, 1),
+	}, nil
+}
+
+func (k *keyServer) current(ctx context.Context) (*keySet, error) {
+	set, fetched, _ := k.state()
+	switch {
+	case set == nil:
+		set = k.newer(ctx, nil)
+	case k.now().Sub(fetched) > maxAge:
+		select {
+		case k.asking <- struct{}{}:
+			set = k.ask(ctx, set)
+		default:
+		}
+	}
+	if set == nil {
+		return nil, ErrUnavailable
+	}
+	return set, nil
+}
+
+func (k *keyServer) newer(ctx context.Context, old *keySet) *keySet {
+	select {
+	case k.asking <- struct{}{}:
+		return k.ask(ctx, old)
+	case <-ctx.Done():
+		return old
+	}
+}
+
+func (k *keyServer) state() (set *keySet, fetched, asked time.Time) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.set, k.fetched, k.asked
+}
+
+// ask asks the server, unless somebody did since the caller saw old, or it is too soon; it says
+// which set is the one to go by from now on. The caller has put its value into asking, and ask
+// takes it out.
+func (k *keyServer) ask(ctx context.Context, old *keySet) *keySet {
+	defer func() { <-k.asking }()
+	set, before, asked := k.state()
+	every := askEvery
+	if set == nil {
+		every = askEveryEmpty
+	}
+	if set != old || !asked.IsZero() && k.now().Sub(asked) < every {
+		return set
+	}
+	// The answer is for the others too, whether or not this caller waits for it. The store has its
+	// time after the question's: a server that is silent is what the stored set is for.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*askFor)
+	defer cancel()
+	fresh, err := k.fetch(ctx)
+	fetched := k.now()
+	if err == nil {
+		k.keep(ctx, fresh)
+	} else {
+		k.log.Warn("no keys from the key server; going on with those known so far", "err", err)
+		if fresh, fetched = set, before; set == nil {
+			fresh = k.stored(ctx)
+		}
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	// From the end of the question: those who waited meanwhile do not ask one after the other.
+	k.set, k.fetched, k.asked = fresh, fetched, k.now()
+	return fresh
+}
+
+func (k *keyServer) fetch(ctx context.Context) (*keySet, error) {
+	ctx, cancel := context.WithTimeout(ctx, askFor)
+	defer cancel()
+	status, body, err := k.client.get(ctx, k.url, "")
+	switch {
+	case err != nil:
+		return nil, err
+	case status != http.StatusOK:
+		return nil, fmt.Errorf("status %d", status)
+	}
+	set, err := decodeKeys(body)
+	if err != nil {
+		return nil, err
+	}
+	if len(set.list) == 0 {
+		k.log.Warn("the key server has no RSA signing key of 2048 bits or more: every token is refused")
+	}
+	return set, nil
+}
+
+// kept is a key set as it is stored. It belongs to its address: an operator who changes that does
+// not want the old keys.
+type kept struct {
+	URL  string `json:"url"`
+	Keys []jwk  `json:"keys"`
+}
+
+// keep stores set, unless it is stored already.
+func (k *keyServer) keep(ctx context.Context, set *keySet) {
+	text, err := json.Marshal(kept{URL: k.url, Keys: set.encode()})
+	if err == nil {
+		var before []byte
+		if before, _, err = k.blobs.Blob(ctx, blobKeys); err == nil && !bytes.Equal(before, text) {
+			err = k.blobs.PutBlob(ctx, blobKeys, text)
+		}
+	}
+	if err != nil {
+		k.log.Warn("keys not stored; a restart needs the key server", "err", err)
+	}
+}
+
+// stored is the set of an earlier run, nil when there is none.
+func (k *keyServer) stored(ctx context.Context) *keySet {
+	text, ok, err := k.blobs.Blob(ctx, blobKeys)
+	if err != nil {
+		k.log.Warn("stored keys not read", "err", err)
+		return nil
+	}
+	var doc struct {
+		URL string `json:"url"`
+	}
+	if !ok || json.Unmarshal(text, &doc) != nil || doc.URL != k.url {
+		return nil
+	}
+	set, err := decodeKeys(text)
+	if err != nil {
+		return nil
+	}
+	return set
+}

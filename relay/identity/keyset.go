@@ -1,0 +1,128 @@
+package identity
+
+import (
+	"bytes"
+	"crypto/rsa"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"math/big"
+	"slices"
+	"strings"
+)
+
+const (
+	// minKeyBits is the shortest modulus that counts (RFC 7518, 3.3), maxKeyBits the longest that
+	// is not taken for an attempt to keep the processor busy.
+	minKeyBits = 2048
+	maxKeyBits = 16384
+)
+
+// errNoKey: the set has no key for the token.
+var errNoKey = errors.New("no key of the set fits")
+
+// publicKey is one key of a set. kid is empty when the set gives it no name.
+type publicKey struct {
+	kid string
+	key *rsa.PublicKey
+}
+
+// keySet is the usable keys of a JWKS document (RFC 7517), in an order of its own. It is not
+// changed after it was made.
+type keySet struct{ list []publicKey }
+
+// jwk is a key as it is spelled in a document. Only public parts are read.
+type jwk struct {
+	KeyType string   `json:"kty"`
+	ID      string   `json:"kid,omitempty"`
+	Use     string   `json:"use,omitempty"`
+	Ops     []string `json:"key_ops,omitempty"`
+	Alg     string   `json:"alg,omitempty"`
+	N       string   `json:"n"`
+	E       string   `json:"e"`
+}
+
+// decodeKeys reads a JWKS document. Keys of other kinds or for other uses, too short ones and
+// damaged ones are skipped, and so is a second key of one name; a set without any key left is a
+// set, which verifies nothing. An error means that the text is no key set.
+func decodeKeys(text []byte) (*keySet, error) {
+	var doc struct {
+		Keys []json.RawMessage `json:"keys"`
+	}
+	if err := json.Unmarshal(text, &doc); err != nil || doc.Keys == nil {
+		return nil, errors.New("not a JSON object with a list of keys")
+	}
+	var list []publicKey
+	for _, raw := range doc.Keys {
+		var k jwk
+		if json.Unmarshal(raw, &k) != nil {
+			continue
+		}
+		key, ok := k.public()
+		if !ok || k.ID != "" && slices.ContainsFunc(list, func(other publicKey) bool { return other.kid == k.ID }) {
+			continue
+		}
+		list = append(list, publicKey{k.ID, key})
+	}
+	slices.SortFunc(list, func(a, b publicKey) int {
+		if c := strings.Compare(a.kid, b.kid); c != 0 {
+			return c
+		}
+		return a.key.N.Cmp(b.key.N)
+	})
+	return &keySet{list}, nil
+}
+
+// public is the key, if it may verify RS256 signatures.
+func (k jwk) public() (*rsa.PublicKey, bool) {
+	switch {
+	case k.KeyType != "RSA",
+		k.Use != "" && k.Use != "sig",
+		k.Ops != nil && !slices.Contains(k.Ops, "verify"),
+		k.Alg != "" && k.Alg != "RS256":
+		return nil, false
+	}
+	n, err1 := base64.RawURLEncoding.DecodeString(k.N)
+	e, err2 := base64.RawURLEncoding.DecodeString(k.E)
+	if err1 != nil || err2 != nil || len(bytes.TrimLeft(n, "\x00")) > maxKeyBits/8 {
+		return nil, false
+	}
+	modulus, exponent := new(big.Int).SetBytes(n), new(big.Int).SetBytes(e)
+	if modulus.BitLen() < minKeyBits || modulus.Bit(0) == 0 {
+		return nil, false
+	}
+	// crypto/rsa takes exponents of up to 31 bits.
+	if exponent.BitLen() < 2 || exponent.BitLen() > 31 || exponent.Bit(0) == 0 {
+		return nil, false
+	}
+	return &rsa.PublicKey{N: modulus, E: int(exponent.Int64())}, true
+}
+
+// encode spells the set as a document that decodeKeys reads.
+func (s *keySet) encode() []jwk {
+	enc := base64.RawURLEncoding
+	out := make([]jwk, 0, len(s.list))
+	for _, k := range s.list {
+		e := big.NewInt(int64(k.key.E)).Bytes()
+		out = append(out, jwk{KeyType: "RSA", ID: k.kid, N: enc.EncodeToString(k.key.N.Bytes()), E: enc.EncodeToString(e)})
+	}
+	return out
+}
+
+// find is the key for a token with this header. A token that names no key can only be meant for
+// the one key there is.
+func (s *keySet) find(header map[string]any) (*rsa.PublicKey, error) {
+	value, named := header["kid"]
+	if !named {
+		if len(s.list) != 1 {
+			return nil, errNoKey
+		}
+		return s.list[0].key, nil
+	}
+	kid, _ := value.(string)
+	i := slices.IndexFunc(s.list, func(k publicKey) bool { return kid != "" && k.kid == kid })
+	if i < 0 {
+		return nil, errNoKey
+	}
+	return s.list[i].key, nil
+}

@@ -1,0 +1,59 @@
+package limit
+
+import (
+	"net/netip"
+	"sync"
+	"time"
+)
+
+const (
+	// window and MaxFailures: an address with more failed credentials than that within the window
+	// is refused until the window has passed.
+	window      = time.Minute
+	MaxFailures = 10
+)
+
+// Failures counts failed credentials per address. Its methods may be called from any goroutine.
+//
+// A success neither counts nor asks: a credential that verifies is never refused for its
+// neighbours' failures.
+type Failures struct {
+	mu sync.Mutex // guards by
+	by table[netip.Prefix, failing]
+}
+
+type failing struct {
+	since time.Time
+	n     int
+}
+
+// NewFailures makes a count in which nobody has failed.
+func NewFailures() *Failures { return &Failures{by: newTable[netip.Prefix, failing]()} }
+
+// Add notes a failure and returns how long the address must wait, 0 when it is within its limit.
+func (f *Failures) Add(a netip.Addr, now time.Time) time.Duration {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	x := f.by.at(neighbourhood(a))
+	if now.Sub(x.since) >= window {
+		*x = failing{since: now}
+	}
+	x.n++
+	return x.wait(now, MaxFailures)
+}
+
+// Wait is how long an address must wait that has used up its failures, 0 when another one is
+// within its limit. It is for verdicts that cost a third party something to reach.
+func (f *Failures) Wait(a netip.Addr, now time.Time) time.Duration {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.by.at(neighbourhood(a)).wait(now, MaxFailures-1)
+}
+
+// wait is what is left of the window when more than most failed in it.
+func (x failing) wait(now time.Time, most int) time.Duration {
+	if x.n <= most {
+		return 0
+	}
+	return max(0, x.since.Add(window).Sub(now))
+}

@@ -1,0 +1,89 @@
+package manage
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/store"
+)
+
+// The actions in the audit list; relay/link adds "link-code" and "link". Scripts search for them.
+const (
+	actEnroll      = "enroll"
+	actEnrollToken = "enroll-token"
+	actProvision   = "provision"
+	actRotate      = "rotate"
+	actRevoke      = "revoke"
+	actDeprovision = "deprovision"
+	actBind        = "bind"
+	actUnbind      = "unbind"
+	actClaim       = "claim"
+	actRelease     = "release"
+	actPrincipal   = "principal"
+	actPolicy      = "policy"
+	actDMDefault   = "dm-default"
+	actIdentity    = "identity"
+	actRoute       = "route"
+	actDrop        = "drop"
+	actReplay      = "replay"
+)
+
+// audited makes the write under the context that comes back leave a row about i.
+func audited(ctx context.Context, action string, i store.Instance, detail string) context.Context {
+	return store.Audited(ctx, store.AuditEntry{Action: action, Tenant: i.Tenant, Instance: i.ID, Detail: detail})
+}
+
+// auditedGateway is audited for a change to one gateway.
+func auditedGateway(ctx context.Context, action string, g store.Gateway, detail string) context.Context {
+	return store.Audited(ctx, store.AuditEntry{Action: action, Tenant: g.Tenant, Instance: g.Instance, Gateway: g.ID, Detail: detail})
+}
+
+// AuditQuery says which rows of the audit list are wanted.
+type AuditQuery struct {
+	Name  string `json:"name,omitempty"`  // an instance or a gateway; empty: all
+	Limit int    `json:"limit,omitempty"` // the newest so many; 0 means all
+}
+
+// AuditRow says who changed what, and when.
+type AuditRow struct {
+	At        time.Time        `json:"at"`
+	ActorKind store.ActorKind  `json:"actorKind"`
+	Actor     string           `json:"actor,omitempty"` // as its kind names it: a user, a gateway, a subject
+	Action    string           `json:"action"`
+	Tenant    relay.TenantID   `json:"tenant,omitempty"`
+	Instance  relay.InstanceID `json:"instanceId,omitempty"`
+	Gateway   relay.GatewayID  `json:"gatewayId,omitempty"`
+	Detail    string           `json:"detail,omitempty"`
+}
+
+// Audit lists who changed what, newest last; 10,000 rows are kept. A name nothing was ever done
+// to gives none. Refused with Usage.
+func (s *Service) Audit(ctx context.Context, q AuditQuery) ([]AuditRow, error) {
+	if q.Limit < 0 {
+		return nil, unfit("limit", nil, "a limit of %d shows nothing", q.Limit)
+	}
+	read := q.Limit
+	if q.Name != "" {
+		read = 0
+	}
+	all, err := s.db.Audit(ctx, read)
+	if err != nil {
+		return nil, err
+	}
+	rows := []AuditRow{}
+	for _, e := range slices.Backward(all) {
+		if q.Limit > 0 && len(rows) == q.Limit {
+			break
+		}
+		if q.Name == "" || string(e.Instance) == q.Name || string(e.Gateway) == q.Name {
+			rows = append(rows, AuditRow{
+				At: e.At.UTC(), ActorKind: e.Actor.Kind, Actor: e.Actor.Name, Action: e.Action,
+				Tenant: e.Tenant, Instance: e.Instance, Gateway: e.Gateway, Detail: e.Detail,
+			})
+		}
+	}
+	slices.Reverse(rows)
+	return rows, nil
+}

@@ -1,0 +1,224 @@
+package manage
+
+import (
+	"cmp"
+	"context"
+	"encoding/hex"
+	"errors"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/token"
+	"github.com/hermes-connector/hermes-connector/store"
+)
+
+const (
+	// bootWindow is how long a new secret is the secret of one start of a gateway, which calls
+	// once per platform and needs the same answer each time (wire.md 1.3).
+	bootWindow = 2 * time.Minute
+	// What a gateway may declare as routes of one platform.
+	maxRouteKeys = 100
+	maxRouteKey  = 256 // bytes
+)
+
+// gatewayPurpose separates the variations of gateway ids from other MACs.
+const gatewayPurpose = "gateway-id"
+
+// Provision is a gateway that asks for its credentials at its start. Tenant and Instance are what
+// its identity proves, the rest is what it says.
+type Provision struct {
+	Tenant           relay.TenantID
+	Instance         relay.InstanceID // empty: the identity names none
+	Gateway          relay.GatewayID
+	AssertedInstance relay.InstanceID // counts for a new gateway whose identity names no instance
+	Platform         relay.PlatformID
+	WakeURL          *string  // nil: as it was
+	RouteKeys        []string // the platform's routes; nil: as they were
+}
+
+// Provisioned is what the gateway is told.
+type Provisioned struct {
+	// SecretIssued is false for a gateway that already uses its newest secret. Both credentials
+	// are empty then.
+	SecretIssued bool             `json:"secretIssued"`
+	Secret       string           `json:"secret,omitempty"`
+	DeliveryKey  string           `json:"deliveryKey,omitempty"`
+	Tenant       relay.TenantID   `json:"tenant"`
+	Gateway      relay.GatewayID  `json:"gatewayId"` // not what it said, when that is taken
+	Instance     relay.InstanceID `json:"instanceId"`
+	RouteKeys    []string         `json:"routeKeys"` // those that are its now
+}
+
+// Provision gives a gateway the secret of this start: all calls within two minutes get the same
+// one, until the gateway has connected with it. Refused with NotFound when the instance is another
+// tenant's, and with Usage when an argument is unfit.
+func (s *Service) Provision(ctx context.Context, p Provision) (Provisioned, error) {
+	if err := s.checkProvision(p); err != nil {
+		return Provisioned{}, err
+	}
+	g, err := s.seatFor(ctx, p)
+	if err != nil {
+		return Provisioned{}, err
+	}
+	out := Provisioned{Tenant: g.Tenant, Gateway: g.ID, Instance: g.Instance, RouteKeys: []string{}}
+	if err := s.declare(ctx, p, g, &out); err != nil {
+		return Provisioned{}, err
+	}
+	newest, err := s.auth.Newest(auditedGateway(ctx, actProvision, g, "new secret"), g.ID, bootWindow)
+	if errors.Is(err, token.ErrRevoked) || errors.Is(err, store.ErrNotFound) { // meanwhile
+		return Provisioned{}, revoked(string(g.ID))
+	}
+	if err != nil {
+		return Provisioned{}, err
+	}
+	inUse, err := s.inUse(ctx, g.Instance, newest)
+	if err != nil || inUse {
+		return out, err
+	}
+	key, err := s.auth.DeliveryKey(ctx, g.ID)
+	if err != nil {
+		return Provisioned{}, err
+	}
+	out.SecretIssued, out.Secret, out.DeliveryKey = true, handOver(newest.Secret), handOver(key)
+	return out, nil
+}
+
+func (s *Service) checkProvision(p Provision) error {
+	if err := checkName("gatewayId", "a gateway", string(p.Gateway)); err != nil {
+		return err
+	}
+	if err := checkName("platform", "a platform", string(p.Platform)); err != nil {
+		return err
+	}
+	if p.AssertedInstance != "" {
+		if err := checkName("instanceId", "an instance", string(p.AssertedInstance)); err != nil {
+			return err
+		}
+	}
+	if len(p.RouteKeys) > maxRouteKeys {
+		return unfit("routeKeys", nil, "at most %d route keys per platform", maxRouteKeys)
+	}
+	for _, k := range p.RouteKeys {
+		if !fit(k, maxRouteKey) {
+			return unfit("routeKeys", nil, "a route key is the id of a chat or a scope, or a path, of 1 to %d bytes", maxRouteKey)
+		}
+	}
+	if p.WakeURL != nil {
+		return s.checkWakeURL(*p.WakeURL)
+	}
+	return nil
+}
+
+// seatTries bounds the search for a gateway id: variations of a name, and races with other calls.
+const seatTries = 16
+
+// seatFor finds or makes the gateway that p is about. A name that is taken is varied, always in
+// the same way, so that all calls of one start agree.
+func (s *Service) seatFor(ctx context.Context, p Provision) (store.Gateway, error) {
+	variation := 0
+	for range seatTries {
+		g, ok, err := s.seat(ctx, p, s.vary(p, variation))
+		switch {
+		case errors.Is(err, store.ErrExists): // another call was faster: look again
+		case err != nil || ok:
+			return g, err
+		default:
+			variation++
+		}
+	}
+	return store.Gateway{}, nameTaken(nil)
+}
+
+// seat is the gateway id, if p may have it.
+func (s *Service) seat(ctx context.Context, p Provision, id relay.GatewayID) (g store.Gateway, ok bool, err error) {
+	g, err = s.db.Gateway(ctx, id)
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		g.Instance = p.instanceOf(id)
+	case err != nil:
+		return g, false, err
+	case g.Tenant != p.Tenant || p.Instance != "" && g.Instance != p.Instance:
+		return g, false, nil
+	case !g.Revoked:
+		return g, true, nil
+	}
+	i, err := s.db.Instance(ctx, g.Instance)
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		return g, false, err
+	}
+	if err == nil && i.Tenant != p.Tenant {
+		if p.Instance == "" && p.AssertedInstance == "" { // it did not ask for this one
+			return g, false, nil
+		}
+		return g, false, noGateway(string(g.Instance), nil)
+	}
+	g, err = s.admit(ctx, p, id, g.Instance)
+	return g, err == nil, err
+}
+
+// instanceOf is the instance of a new gateway.
+func (p Provision) instanceOf(id relay.GatewayID) relay.InstanceID {
+	return cmp.Or(p.Instance, p.AssertedInstance, relay.InstanceID(id))
+}
+
+// admit enrolls a gateway.
+func (s *Service) admit(ctx context.Context, p Provision, id relay.GatewayID, inst relay.InstanceID) (store.Gateway, error) {
+	_, g, err := s.auth.Issue(id)
+	if err != nil {
+		return g, err
+	}
+	g.Instance, g.Tenant, g.Provisioned = inst, p.Tenant, true
+	i := store.Instance{ID: inst, Tenant: p.Tenant, CreatedAt: g.CreatedAt}
+	if p.WakeURL != nil {
+		i.WakeURL = *p.WakeURL
+	}
+	return g, s.db.Enroll(auditedGateway(ctx, actProvision, g, "new gateway"), g, i)
+}
+
+// vary is the n-th name to try for p's gateway; the 0th is what it said. Others cannot foresee the
+// rest, so they cannot take them away.
+func (s *Service) vary(p Provision, n int) relay.GatewayID {
+	if n == 0 {
+		return p.Gateway
+	}
+	whose := strings.Join([]string{string(p.Tenant), string(p.Instance), string(p.Gateway), strconv.Itoa(n)}, "/")
+	tail := "-" + hex.EncodeToString(s.mac.MAC(gatewayPurpose, relay.NewSecret([]byte(whose))))[:6]
+	head := string(p.Gateway)
+	if most := relay.MaxName - len(tail); len(head) > most {
+		head = strings.ToValidUTF8(head[:most], "")
+	}
+	return relay.GatewayID(head + tail)
+}
+
+// declare stores what the gateway says of itself.
+func (s *Service) declare(ctx context.Context, p Provision, g store.Gateway, out *Provisioned) (err error) {
+	if p.WakeURL != nil {
+		err := s.db.UpdateInstance(auditedGateway(ctx, actProvision, g, "wake URL"), g.Instance, func(i *store.Instance) error {
+			i.WakeURL = *p.WakeURL
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	// A gateway that is told no platform fronts them all; no chat of that platform can be claimed.
+	if p.RouteKeys == nil || p.Platform == relay.RelayPlatform {
+		return nil
+	}
+	ctx = auditedGateway(ctx, actRoute, g, strconv.Itoa(len(p.RouteKeys))+" declared on "+string(p.Platform))
+	accepted, err := s.db.SetRoutes(ctx, g.Instance, p.Platform, p.RouteKeys)
+	out.RouteKeys = append(out.RouteKeys, accepted...)
+	return err
+}
+
+// inUse reports whether the gateway is connected with its newest secret. Sessions are known per
+// instance, so what tells is that nothing older is left, and that the instance was seen since.
+func (s *Service) inUse(ctx context.Context, id relay.InstanceID, newest token.Newest) (bool, error) {
+	if s.live == nil || newest.Rival || !s.live.Connected(id) {
+		return false, nil
+	}
+	i, err := s.db.Instance(ctx, id)
+	return !i.LastSeenAt.Before(newest.CreatedAt), err
+}

@@ -1,0 +1,79 @@
+package manage
+
+import (
+	"context"
+	"errors"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/store"
+)
+
+// EnrollByToken is a gateway that enrolls itself.
+type EnrollByToken struct {
+	Token   relay.Secret
+	Gateway relay.GatewayID // what it wants to be called; a token that names a gateway decides
+	Tenant  relay.TenantID  // whose the caller has proved to be; empty when it proved nothing
+}
+
+// EnrollByToken makes a gateway for whoever holds an enrollment token, once. Refused with
+// Forbidden whenever the token does not do, with Usage when the gateway's name is unfit, and with
+// Exists when that is taken; the token stays good then.
+func (s *Service) EnrollByToken(ctx context.Context, e EnrollByToken) (Enrolled, error) {
+	mac := s.mac.MAC(enrollmentPurpose, e.Token)
+	t, err := s.db.EnrollmentToken(ctx, mac)
+	if err != nil {
+		return Enrolled{}, whyNotRedeemed(err)
+	}
+	// The store looks again when it marks the token. Here it keeps who holds a spent one from
+	// learning which names are taken.
+	switch {
+	case t.Used:
+		return Enrolled{}, whyNotRedeemed(store.ErrUsed)
+	case !s.set.Now().Before(t.ExpiresAt):
+		return Enrolled{}, whyNotRedeemed(store.ErrExpired)
+	case e.Tenant != "" && e.Tenant != t.Tenant:
+		return Enrolled{}, whyNotRedeemed(store.ErrForeign)
+	}
+	id, inst := t.Gateway, t.Instance
+	if id == "" {
+		if err := checkName("gatewayId", "a gateway", string(e.Gateway)); err != nil {
+			return Enrolled{}, err
+		}
+		id, inst = e.Gateway, relay.InstanceID(e.Gateway)
+		// The operator did not say that this gateway may serve an agent that others serve.
+		live, err := s.liveGateways(ctx)
+		if err != nil {
+			return Enrolled{}, err
+		}
+		if live[inst] {
+			return Enrolled{}, nameTaken(nil)
+		}
+	}
+	cred, g, err := s.auth.Issue(id)
+	if err != nil {
+		return Enrolled{}, err
+	}
+	g.Instance, g.Tenant = inst, t.Tenant
+	i := store.Instance{ID: inst, Tenant: t.Tenant, WakeURL: t.WakeURL, CreatedAt: g.CreatedAt}
+	if err := s.db.EnrollByToken(auditedGateway(ctx, actEnroll, g, "by token"), mac, e.Tenant, g, i); err != nil {
+		return Enrolled{}, whyNotRedeemed(err)
+	}
+	return s.enrolled(g, t.WakeURL, cred.Secret, cred.DeliveryKey), nil
+}
+
+// whyNotRedeemed sorts the store's answers about a token. Why it does not do is not told.
+func whyNotRedeemed(err error) error {
+	for _, bad := range []error{store.ErrNotFound, store.ErrExpired, store.ErrUsed, store.ErrForeign} {
+		if errors.Is(err, bad) {
+			return refuse(Forbidden, err, "the enrollment token is wrong, used, expired or for somebody else: ask for a new one")
+		}
+	}
+	if errors.Is(err, store.ErrExists) {
+		return nameTaken(err)
+	}
+	return err
+}
+
+func nameTaken(err error) error {
+	return refuse(Exists, err, "that name is taken: choose another gateway id")
+}

@@ -1,0 +1,108 @@
+package manage
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/store"
+)
+
+// Self is what an instance is, holds and misses.
+type Self struct {
+	Instance  relay.InstanceID               `json:"instanceId"`
+	Tenant    relay.TenantID                 `json:"tenant"`
+	State     State                          `json:"state"`
+	Gateways  []Gateway                      `json:"gateways"` // revoked ones are left out
+	Bound     []BoundUser                    `json:"boundUsers"`
+	Scopes    []Grant                        `json:"scopes"`
+	Principal Principal                      `json:"principal"`
+	Relevance map[relay.PlatformID]Relevance `json:"relevance"` // per hosted or declared platform
+	WakeURL   bool                           `json:"wakeUrl"`   // one is registered
+	Backlog   int                            `json:"backlog"`
+	Dead      int                            `json:"dead"`
+	Missing   []string                       `json:"missing"` // sentences about what keeps messages away
+}
+
+// BoundUser is a person whose messages go to the instance.
+type BoundUser struct {
+	Platform  relay.PlatformID `json:"platform"`
+	User      relay.UserID     `json:"userId"`
+	DMDefault bool             `json:"dmDefault"` // of several instances, this one gets the direct messages
+}
+
+// Self looks at one instance. Refused with NotFound.
+func (s *Service) Self(ctx context.Context, n Named) (Self, error) {
+	i, err := s.served(ctx, n.Name)
+	if err != nil {
+		return Self{}, err
+	}
+	out := Self{
+		Instance: i.ID, Tenant: i.Tenant, State: s.state(i), WakeURL: i.WakeURL != "",
+		Principal: principal(i), Relevance: make(map[relay.PlatformID]Relevance),
+		Gateways: []Gateway{}, Bound: []BoundUser{}, Missing: []string{},
+	}
+	gateways, err := s.Gateways(ctx, struct{}{})
+	if err != nil {
+		return Self{}, err
+	}
+	for _, g := range gateways {
+		if g.Instance == i.ID && g.State != Revoked {
+			out.Gateways = append(out.Gateways, g)
+		}
+	}
+	bound, err := s.db.BindingsTo(ctx, i.ID)
+	if err != nil {
+		return Self{}, err
+	}
+	for _, b := range bound {
+		out.Bound = append(out.Bound, BoundUser{Platform: b.Platform, User: b.User, DMDefault: b.DMDefault})
+	}
+	if out.Scopes, err = s.Scopes(ctx, Named{Name: string(i.ID)}); err != nil {
+		return Self{}, err
+	}
+	for p := range i.Relevance {
+		out.Relevance[p] = shown(i.ID, p, relevance(i, p))
+	}
+	for _, b := range s.bots() {
+		p := b.Bot().Platform
+		out.Relevance[p] = shown(i.ID, p, relevance(i, p))
+	}
+	lane, err := s.db.Lane(ctx, i.ID)
+	if err != nil {
+		return Self{}, err
+	}
+	out.Backlog, out.Dead = lane.Entries, lane.Dead
+	out.Missing = s.missing(i, out)
+	return out, nil
+}
+
+// missing are the reasons why messages do not arrive that the instance's people can do something
+// about.
+func (s *Service) missing(i store.Instance, self Self) []string {
+	out := []string{}
+	if len(s.bots()) == 0 {
+		out = append(out, "No bot is hosted here yet.")
+	}
+	if len(self.Bound) == 0 {
+		out = append(out, "Nobody is linked: make a code with POST /manage/link and send it to the bot in a direct message.")
+	}
+	on := func(p relay.PlatformID) bool {
+		return slices.ContainsFunc(self.Bound, func(b BoundUser) bool { return b.Platform == p })
+	}
+	var blind []relay.PlatformID
+	for _, g := range self.Scopes {
+		if !on(g.Platform) && !slices.Contains(blind, g.Platform) {
+			blind = append(blind, g.Platform)
+			out = append(out, fmt.Sprintf("Chats on %s are granted, but nobody linked on %s can see them, so nothing of them is delivered.", g.Platform, g.Platform))
+		}
+	}
+	if i.Asleep && i.WakeURL == "" {
+		out = append(out, "It sleeps and has no wake URL: messages wait until it comes back by itself.")
+	}
+	if self.Dead > 0 {
+		out = append(out, fmt.Sprintf("Messages were given up (%d); whoever runs the connector can deliver them again.", self.Dead))
+	}
+	return out
+}

@@ -1,0 +1,142 @@
+// Package metrics shows what the connector counts to Prometheus: the totals of the hub, the state
+// of bots and instances, the store, and the Go runtime and process.
+//
+// It has a listener of its own, off by default, and it only reads.
+//
+// Invariants:
+//
+//  1. A scrape writes nothing and is answered also while the store fails: what could not be read
+//     is left out, and hermes_connector_store_readable is 0.
+//  2. Labels hold ids of bots, instances and tenants, and words from closed sets: no user, no
+//     chat, no text, no URL, no credential.
+//  3. Names and labels are stable: dashboards and alerts rest on them.
+package metrics
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/relay/manage"
+	"github.com/hermes-connector/hermes-connector/store"
+)
+
+const (
+	maxScrapes = 2               // at once; more are turned away
+	readWithin = 3 * time.Second // a scrape does not wait longer for a store that does not answer
+	stopWithin = 2 * time.Second // bounds how long a stop waits for scrapes
+)
+
+// Live is the running server, in memory. *hub.Hub satisfies it.
+type Live interface {
+	Bots() []platforms.Platform
+	Counters() map[string]uint64
+}
+
+// Service looks at the instances. *manage.Service satisfies it.
+type Service interface {
+	Status(ctx context.Context, _ struct{}) (manage.Status, error)
+}
+
+// Store says how the database does. *store.DB satisfies it.
+type Store interface{ Stats() store.Stats }
+
+// Metrics answers scrapes. It is an http.Handler.
+type Metrics struct {
+	// Set once, by New.
+	live    Live
+	service Service
+	db      Store
+	log     *slog.Logger
+	start   time.Time
+
+	scrapes chan struct{} // holds one value per scrape under way; when full, one more gets 503
+}
+
+// New makes metrics. The process counts as started now. log may be nil: discard.
+func New(live Live, service Service, db Store, log *slog.Logger) *Metrics {
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	return &Metrics{
+		live: live, service: service, db: db, log: log, start: time.Now(),
+		scrapes: make(chan struct{}, maxScrapes),
+	}
+}
+
+// Run answers on l until ctx ends, and returns nil then; an error of the listener ends it too. l
+// is closed when it returns.
+func (m *Metrics) Run(ctx context.Context, l net.Listener) error {
+	srv := &http.Server{
+		Handler:        m,
+		BaseContext:    func(net.Listener) context.Context { return ctx },
+		ReadTimeout:    10 * time.Second,
+		WriteTimeout:   30 * time.Second,
+		IdleTimeout:    2 * time.Minute,
+		MaxHeaderBytes: 16 << 10,
+		ErrorLog:       slog.NewLogLogger(m.log.Handler(), slog.LevelDebug),
+	}
+	ended := make(chan error, 1) // holds Serve's result, so that its goroutine never waits
+	go func() { ended <- srv.Serve(l) }()
+	select {
+	case <-ctx.Done():
+	case err := <-ended:
+		_ = srv.Close()
+		return fmt.Errorf("serve metrics: %w", err)
+	}
+	stop, giveUp := context.WithTimeout(context.WithoutCancel(ctx), stopWithin)
+	defer giveUp()
+	_ = srv.Shutdown(stop) // scrapes under way end soon: their contexts ended with ctx
+	_ = srv.Close()
+	<-ended
+	return nil
+}
+
+// ServeHTTP answers GET /metrics in Prometheus' text format, and nothing else.
+func (m *Metrics) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Path != "/metrics" {
+		http.Error(w, "not found", http.StatusNotFound)
+		return
+	}
+	if r.Method != http.MethodGet {
+		w.Header().Set("Allow", http.MethodGet)
+		http.Error(w, "method not allowed", http.StatusMethodNotAllowed)
+		return
+	}
+	select {
+	case m.scrapes <- struct{}{}:
+		defer func() { <-m.scrapes }()
+	default:
+		w.Header().Set("Retry-After", "1")
+		http.Error(w, "busy", http.StatusServiceUnavailable)
+		return
+	}
+	p := make(page)
+	process(p, m.start)
+	m.look(r.Context()).show(p)
+	w.Header().Set("Content-Type", contentType)
+	_ = p.write(w) // the peer may be gone; there is nobody else to tell
+}
+
+// look takes down everything at one moment.
+func (m *Metrics) look(ctx context.Context) *snapshot {
+	s := &snapshot{at: time.Now(), counters: m.live.Counters(), stats: m.db.Stats()}
+	for _, p := range m.live.Bots() {
+		s.bots = append(s.bots, bot{p.Bot(), p.Status()})
+	}
+	ctx, cancel := context.WithTimeout(ctx, readWithin)
+	defer cancel()
+	status, err := m.service.Status(ctx, struct{}{})
+	switch {
+	case err == nil:
+		s.status = &status
+	case !errors.Is(err, context.Canceled):
+		m.log.Warn("instances left out of the metrics", "err", err)
+	}
+	return s
+}

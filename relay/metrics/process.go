@@ -1,0 +1,113 @@
+package metrics
+
+import (
+	"os"
+	"runtime"
+	"runtime/metrics"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// The metrics of the runtime and the process have the names every Go program's have, so that
+// dashboards for those work.
+var (
+	goInfo     = gauge("go_info", "Always 1; the label says which Go built the program.", "version")
+	goRuntimes = []struct {
+		family family
+		source string
+	}{
+		{gauge("go_goroutines", "Goroutines that exist."), "/sched/goroutines:goroutines"},
+		{gauge("go_sched_gomaxprocs_threads", "Threads that may run Go code at once."), "/sched/gomaxprocs:threads"},
+		{gauge("go_memstats_heap_alloc_bytes", "Memory of objects on the heap, dead ones not yet swept included."), "/memory/classes/heap/objects:bytes"},
+		{gauge("go_memstats_heap_released_bytes", "Heap memory returned to the system."), "/memory/classes/heap/released:bytes"},
+		{gauge("go_memstats_stack_inuse_bytes", "Memory of stacks."), "/memory/classes/heap/stacks:bytes"},
+		{gauge("go_memstats_sys_bytes", "Memory mapped by the runtime."), "/memory/classes/total:bytes"},
+		{gauge("go_memstats_next_gc_bytes", "Heap size at which the next collection ends."), "/gc/heap/goal:bytes"},
+		{counter("go_memstats_alloc_bytes_total", "Memory ever allocated on the heap."), "/gc/heap/allocs:bytes"},
+		{counter("go_memstats_mallocs_total", "Objects ever allocated on the heap."), "/gc/heap/allocs:objects"},
+		{counter("go_gc_cycles_total_gc_cycles_total", "Garbage collections that ended."), "/gc/cycles/total:gc-cycles"},
+	}
+
+	processStart   = gauge("process_start_time_seconds", "When the process started, since 1970.")
+	processCPU     = counter("process_cpu_seconds_total", "Processor time spent, user and system.")
+	processRSS     = gauge("process_resident_memory_bytes", "Resident memory.")
+	processVirtual = gauge("process_virtual_memory_bytes", "Virtual memory.")
+	processFDs     = gauge("process_open_fds", "Open file descriptors.")
+	processMaxFDs  = gauge("process_max_fds", "File descriptors that may be open.")
+)
+
+// ticks is the kernel's USER_HZ: how many a second /proc counts processor time in. It is 100 on
+// every architecture Go runs on.
+const ticks = 100
+
+// process shows the runtime and, where there is a /proc, the process.
+func process(p page, start time.Time) {
+	samples := make([]metrics.Sample, len(goRuntimes))
+	for n, r := range goRuntimes {
+		samples[n].Name = r.source
+	}
+	metrics.Read(samples)
+	for n, r := range goRuntimes {
+		if samples[n].Value.Kind() == metrics.KindUint64 {
+			p.add(r.family, float64(samples[n].Value.Uint64()))
+		}
+	}
+	p.add(goInfo, 1, runtime.Version())
+	p.add(processStart, float64(start.UnixMilli())/1000)
+
+	if raw, err := os.ReadFile("/proc/self/stat"); err == nil {
+		if s, ok := parseStat(string(raw)); ok {
+			p.add(processCPU, s.cpu)
+			p.add(processVirtual, s.virtual)
+			p.add(processRSS, s.pages*float64(os.Getpagesize()))
+		}
+	}
+	if open, err := os.ReadDir("/proc/self/fd"); err == nil {
+		p.add(processFDs, float64(len(open)))
+	}
+	if raw, err := os.ReadFile("/proc/self/limits"); err == nil {
+		if n, ok := maxFiles(string(raw)); ok {
+			p.add(processMaxFDs, n)
+		}
+	}
+}
+
+// stat is part of /proc/self/stat.
+type stat struct {
+	cpu     float64 // seconds
+	virtual float64 // bytes
+	pages   float64 // resident
+}
+
+// parseStat reads /proc/self/stat (proc(5)): the program's name stands in parentheses and may
+// contain anything, also parentheses.
+func parseStat(raw string) (stat, bool) {
+	fields := strings.Fields(raw[strings.LastIndexByte(raw, ')')+1:]) // the first is field 3
+	const utime, stime, vsize, rss = 14 - 3, 15 - 3, 23 - 3, 24 - 3
+	if len(fields) <= rss {
+		return stat{}, false
+	}
+	var values [rss + 1]float64
+	for _, n := range []int{utime, stime, vsize, rss} {
+		v, err := strconv.ParseUint(fields[n], 10, 64)
+		if err != nil {
+			return stat{}, false
+		}
+		values[n] = float64(v)
+	}
+	return stat{(values[utime] + values[stime]) / ticks, values[vsize], values[rss]}, true
+}
+
+// maxFiles reads the soft limit of open files from /proc/self/limits; false when there is none.
+func maxFiles(raw string) (float64, bool) {
+	for line := range strings.Lines(raw) {
+		if rest, ok := strings.CutPrefix(line, "Max open files"); ok {
+			if fields := strings.Fields(rest); len(fields) > 0 {
+				n, err := strconv.ParseUint(fields[0], 10, 64)
+				return float64(n), err == nil
+			}
+		}
+	}
+	return 0, false
+}

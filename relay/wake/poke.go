@@ -1,0 +1,166 @@
+package wake
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/guard"
+	"github.com/hermes-connector/hermes-connector/store"
+)
+
+// consider looks at an instance that is due and pokes it if that is right. It reports whether
+// further requests may begin.
+func (w *Waker) consider(ctx context.Context, i relay.InstanceID) bool {
+	w.mu.Lock()
+	t := w.targets[i]
+	room := w.running < maxPokes
+	wait := t.host != "" && w.hosts[t.host] >= maxPerHost
+	t.grew = false
+	w.mu.Unlock()
+	if !room || wait {
+		return room
+	}
+
+	inst, entries, err := w.read(ctx, i)
+	connected := w.live.Awake(i) // last: whoever came while we read is not poked
+	if err != nil && ctx.Err() == nil {
+		w.opts.Log.Warn("waiting instance not read; trying again later", keyInstance, i, "in", w.opts.Cooldown, keyErr, err)
+	}
+
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	now := time.Now()
+	if connected || (!t.poked.IsZero() && inst.LastSeenAt.After(t.poked)) {
+		t.came(w.opts.Cooldown)
+	}
+	switch {
+	case err != nil:
+		t.look = now.Add(w.opts.Cooldown)
+	case entries == 0 || inst.WakeURL == "":
+		w.settleLocked(i, t, now)
+	case connected || t.next.After(now):
+		t.later(now, w.opts.Cooldown)
+	default:
+		host := hostOf(inst.WakeURL)
+		t.host = host
+		if w.hosts[host] >= maxPerHost {
+			return true // stays due
+		}
+		t.begin(now, w.opts.Most, host)
+		w.running++
+		w.hosts[host]++
+		w.pokes.Go(func() { w.poke(ctx, i, t, inst.WakeURL) })
+	}
+	return w.running < maxPokes
+}
+
+// read is what the store says about an instance. One that is not there has nothing waiting.
+func (w *Waker) read(ctx context.Context, i relay.InstanceID) (store.Instance, int, error) {
+	inst, err := w.db.Instance(ctx, i)
+	if errors.Is(err, store.ErrNotFound) {
+		return store.Instance{}, 0, nil
+	}
+	if err != nil {
+		return store.Instance{}, 0, err
+	}
+	lane, err := w.db.Lane(ctx, i)
+	return inst, lane.Entries, err
+}
+
+// settleLocked forgets an instance for which nothing is to be done, unless that changed while it
+// was looked at, or its last poke is so recent that the cooldown must be remembered. w.mu is held.
+func (w *Waker) settleLocked(i relay.InstanceID, t *target, now time.Time) {
+	if t.grew {
+		t.look = now
+		w.signal()
+		return
+	}
+	t.came(w.opts.Cooldown)
+	if t.next.After(now) {
+		t.look = t.next
+		return
+	}
+	delete(w.targets, i)
+}
+
+// poke sends one request and says how it went.
+func (w *Waker) poke(ctx context.Context, i relay.InstanceID, t *target, wakeURL string) {
+	status, err := w.send(ctx, wakeURL)
+	if ctx.Err() == nil {
+		result := CountSent
+		switch {
+		case errors.Is(err, guard.ErrBlocked):
+			result = CountBlocked
+		case err != nil || status >= http.StatusBadRequest:
+			result = CountFailed
+		}
+		w.opts.Count(result)
+		w.opts.Log.Debug("instance poked", keyInstance, i, keyResult, result, keyStatus, status, keyReason, cause(err))
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	t.busy = false
+	t.later(time.Now(), w.opts.Cooldown)
+	w.running--
+	if w.hosts[t.host]--; w.hosts[t.host] == 0 {
+		delete(w.hosts, t.host)
+	}
+	w.signal()
+}
+
+// send is one GET without a body. What is answered is not read.
+func (w *Waker) send(ctx context.Context, wakeURL string) (status int, err error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, wakeURL, nil)
+	if err != nil {
+		return 0, err
+	}
+	r.Header.Set("User-Agent", "hermes-connector")
+	res, err := w.get.Do(r)
+	if err != nil {
+		return 0, err
+	}
+	return res.StatusCode, res.Body.Close()
+}
+
+// cause says in fixed words why a poke failed: the errors of HTTP quote the URL, and what a server
+// answered may repeat it. (invariant 4)
+func cause(err error) string {
+	if err == nil {
+		return ""
+	}
+	var timeout interface{ Timeout() bool }
+	switch uerr, _ := errors.AsType[*url.Error](err); {
+	case errors.Is(err, guard.ErrBlocked) && uerr != nil:
+		return uerr.Err.Error() // the guard's own words
+	case errors.Is(err, guard.ErrBlocked):
+		return guard.ErrBlocked.Error()
+	case errors.As(err, &timeout) && timeout.Timeout():
+		return "timed out"
+	}
+	if _, ok := errors.AsType[*net.DNSError](err); ok {
+		return "name not resolved"
+	}
+	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
+		return "certificate not valid"
+	}
+	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" {
+		return "not reachable"
+	}
+	return "no answer"
+}
+
+// hostOf is the host a URL names, for the share per host; empty when it names none.
+func hostOf(raw string) string {
+	u, err := url.Parse(raw)
+	if err != nil {
+		return ""
+	}
+	return strings.ToLower(u.Hostname())
+}

@@ -1,0 +1,58 @@
+package wake
+
+import "time"
+
+// target is an instance that entries wait for, or that was poked less than a cooldown ago. A
+// waker's mu guards it.
+type target struct {
+	look  time.Time     // when to look at it next
+	next  time.Time     // when it may be poked next; zero: at once
+	poked time.Time     // when the last poke began; zero: never
+	pause time.Duration // between the next poke and the one after
+	busy  bool          // a request is under way
+	grew  bool          // since it was last looked at
+	host  string        // the host of its last request, or of the one that waits for room
+}
+
+// waits notes that entries were appended while nobody was there: it may be poked as soon as the
+// cooldown allows.
+func (t *target) waits(now time.Time, cooldown time.Duration) {
+	t.soon(cooldown)
+	t.look = now
+	if t.next.After(now) {
+		t.look = t.next
+	}
+}
+
+// soon cuts the pause since the last poke back to the cooldown.
+func (t *target) soon(cooldown time.Duration) {
+	if t.poked.IsZero() {
+		t.next = time.Time{}
+		return
+	}
+	if after := t.poked.Add(cooldown); after.Before(t.next) {
+		t.next = after
+	}
+}
+
+// came notes that a session came since the last poke, or is there.
+func (t *target) came(cooldown time.Duration) {
+	t.pause = cooldown
+	t.soon(cooldown)
+}
+
+// later puts the next look off: to the next poke, but to no more than a cooldown from now, since
+// a session may come and go meanwhile.
+func (t *target) later(now time.Time, cooldown time.Duration) {
+	t.look = now.Add(cooldown)
+	if t.next.After(now) && t.next.Before(t.look) {
+		t.look = t.next
+	}
+}
+
+// begin notes that a poke begins.
+func (t *target) begin(now time.Time, most time.Duration, host string) {
+	t.busy, t.host, t.poked = true, host, now
+	t.next = now.Add(t.pause)
+	t.pause = min(2*t.pause, most)
+}

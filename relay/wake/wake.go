@@ -1,0 +1,253 @@
+// Package wake pokes the wake URL of an instance that has entries waiting and no session, so
+// that whatever runs its gateway starts it.
+//
+// It does not deliver, and it does not decide what may be asked: the client it is given does
+// (relay/guard). What it knows is in memory; after a restart the store says who waits.
+//
+// Invariants:
+//
+//  1. An instance is poked only while it is not connected, has a wake URL and has entries
+//     waiting: all three are looked at again right before the request.
+//  2. Two pokes of one instance begin at least a cooldown apart. While nobody comes, the pause
+//     doubles, up to Options.Most; a session that came, or an entry that was appended since, cuts
+//     it back to what is left of the cooldown.
+//  3. At most maxPokes requests run at once, at most maxPerHost of them to one host: a target that
+//     hangs holds up nobody else.
+//  4. A wake URL is in no log line and no error: it may carry a token.
+//  5. While nothing waits, nothing runs: no timer, no request, no look into the store.
+package wake
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/store"
+)
+
+const (
+	maxPokes   = 4
+	maxPerHost = 2
+	// settle is how long after an entry came to a connected instance it is looked at: a gateway
+	// that said going_idle hangs up within ten seconds (wire.md 3.1.4).
+	settle = 15 * time.Second
+)
+
+// Keys of the log attributes this package writes.
+const (
+	keyInstance = "instance"
+	keyReason   = "reason"
+	keyResult   = "result"
+	keyStatus   = "status"
+	keyErr      = "err"
+)
+
+// Names of what is counted.
+const (
+	CountSent    = "wake_sent"    // the target answered
+	CountFailed  = "wake_failed"  // it did not, or with a status from 400 on
+	CountBlocked = "wake_blocked" // the guard did not let the request out
+)
+
+// Instances is the part of the store a waker needs. *store.DB satisfies it.
+type Instances interface {
+	Instances(ctx context.Context) ([]store.Instance, error)
+	Instance(ctx context.Context, id relay.InstanceID) (store.Instance, error)
+	Lane(ctx context.Context, id relay.InstanceID) (store.Lane, error)
+}
+
+// Presence knows who is there. *hub.Hub satisfies it.
+type Presence interface {
+	// Awake reports whether a session serves the instance now that did not go idle. It does not block.
+	Awake(id relay.InstanceID) bool
+}
+
+// Getter sends the requests. The client of a guard.Guard satisfies it: it decides which addresses
+// may be asked, follows no redirect, and gives up by itself.
+type Getter interface {
+	Do(*http.Request) (*http.Response, error)
+}
+
+// Options are a waker's settings; the zero value means the defaults.
+type Options struct {
+	Cooldown time.Duration     // least time between two pokes of one instance; 0 means 60 s
+	Most     time.Duration     // most time between two while entries wait; 0 means 30 min, at least Cooldown
+	Count    func(name string) // called for every poke with one of the Count names; nil means not counted
+	Log      *slog.Logger      // nil means discard
+}
+
+// Waker pokes wake URLs. Make one with New, run it once.
+type Waker struct {
+	// Set once, by New.
+	db   Instances
+	live Presence
+	get  Getter
+	opts Options
+
+	look  chan struct{} // capacity 1: when full, a look is due anyway
+	pokes sync.WaitGroup
+
+	mu      sync.Mutex // guards the fields below
+	targets map[relay.InstanceID]*target
+	running int            // requests under way
+	hosts   map[string]int // of those, per host
+}
+
+// New makes a waker. Nothing is poked before Run.
+func New(db Instances, live Presence, get Getter, o Options) *Waker {
+	if o.Cooldown <= 0 {
+		o.Cooldown = time.Minute
+	}
+	if o.Most <= 0 {
+		o.Most = 30 * time.Minute
+	}
+	o.Most = max(o.Most, o.Cooldown)
+	if o.Count == nil {
+		o.Count = func(string) {}
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	return &Waker{
+		db: db, live: live, get: get, opts: o,
+		look:    make(chan struct{}, 1),
+		targets: make(map[relay.InstanceID]*target),
+		hosts:   make(map[string]int),
+	}
+}
+
+// Grew says that entries were appended for an instance. It may be called from any goroutine, also
+// before Run, and does not block.
+//
+// An instance that is connected is looked at a little later: the session may end, or flip to
+// asleep, before it has taken the entry, and nothing else would tell.
+func (w *Waker) Grew(i relay.InstanceID) {
+	connected := w.live.Awake(i)
+	now := time.Now()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	t, ok := w.targets[i]
+	switch {
+	case ok && connected:
+		t.grew = true // it is being watched
+		return
+	case !ok:
+		t = &target{pause: w.opts.Cooldown}
+		w.targets[i] = t
+	}
+	t.grew = true
+	if connected {
+		t.look = now.Add(min(settle, w.opts.Cooldown))
+	} else {
+		t.waits(now, w.opts.Cooldown)
+	}
+	w.signal()
+}
+
+// signal makes Run look. Nobody waits for it.
+func (w *Waker) signal() {
+	select {
+	case w.look <- struct{}{}:
+	default:
+	}
+}
+
+// Run pokes until ctx ends, and returns nil then. It first looks for what was waiting at the start:
+// instances that sleep are poked at once; those that vanished dial again by themselves and get a
+// cooldown's time to do so.
+func (w *Waker) Run(ctx context.Context) error {
+	defer w.pokes.Wait()
+	w.remember(ctx)
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		next, ok := w.round(ctx)
+		timer.Stop()
+		if ok {
+			timer.Reset(time.Until(next))
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-w.look:
+		case <-timer.C:
+		}
+	}
+}
+
+// remember finds what was waiting at the start.
+func (w *Waker) remember(ctx context.Context) {
+	all, err := w.db.Instances(ctx)
+	if err != nil {
+		w.opts.Log.Warn("instances not read at the start; the next event for each wakes it", keyErr, err)
+		return
+	}
+	for _, i := range all {
+		if i.WakeURL == "" || w.live.Awake(i.ID) {
+			continue
+		}
+		lane, err := w.db.Lane(ctx, i.ID)
+		if err != nil {
+			w.opts.Log.Warn("buffer not read at the start; the next event wakes its instance", keyInstance, i.ID, keyErr, err)
+			continue
+		}
+		if lane.Entries == 0 {
+			continue
+		}
+		first := time.Now()
+		if !i.Asleep {
+			first = first.Add(w.opts.Cooldown)
+		}
+		w.mu.Lock()
+		if w.targets[i.ID] == nil {
+			w.targets[i.ID] = &target{look: first, next: first, pause: w.opts.Cooldown}
+		}
+		w.mu.Unlock()
+	}
+}
+
+// round looks at every instance that is due, as long as requests may begin, and returns when the
+// next one is due; ok is false when none is. Those passed over are looked at when a request ends.
+func (w *Waker) round(ctx context.Context) (next time.Time, ok bool) {
+	now := time.Now()
+	for _, i := range w.due(now) {
+		if ctx.Err() != nil || !w.consider(ctx, i) {
+			break
+		}
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, t := range w.targets {
+		if !t.busy && t.look.After(now) && (!ok || t.look.Before(next)) {
+			next, ok = t.look, true
+		}
+	}
+	return next, ok
+}
+
+// due are the instances to look at, the longest waiting first.
+func (w *Waker) due(now time.Time) []relay.InstanceID {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	type waiting struct {
+		id    relay.InstanceID
+		since time.Time
+	}
+	var all []waiting
+	for id, t := range w.targets {
+		if !t.busy && !t.look.After(now) {
+			all = append(all, waiting{id, t.look})
+		}
+	}
+	slices.SortFunc(all, func(a, b waiting) int { return cmp.Or(a.since.Compare(b.since), cmp.Compare(a.id, b.id)) })
+	out := make([]relay.InstanceID, len(all))
+	for n, x := range all {
+		out[n] = x.id
+	}
+	return out
+}

@@ -1,0 +1,183 @@
+package store
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/hermes-connector/hermes-connector/relay"
+	bolt "go.etcd.io/bbolt"
+)
+
+func TestAuditRowsComeWithTheChange(t *testing.T) { // invariant 10
+	c := newClock()
+	db := openTest(t, Options{Now: c.now})
+	enroll(t, db, "i1")
+	ann := Actor{Kind: ActorCLI, Name: "ann"}
+	ctx := WithActor(ctxOf(t), ann)
+	did := func(action, detail string) context.Context {
+		return Audited(ctx, AuditEntry{Action: action, Instance: "i1", Detail: detail, At: c.now().Add(-time.Hour), Actor: Actor{Kind: "spoofed"}})
+	}
+	grant := Grant{Platform: "loop", Chat: "c1", Instance: "i1"}
+	for what, err := range map[string]error{
+		"a change without a row":  db.Claim(ctx, Grant{Platform: "loop", Chat: "c0", Instance: "i1"}),
+		"a row about the default": db.Bind(Audited(ctxOf(t), AuditEntry{Action: "bind"}), Binding{Platform: "loop", User: "u", Instance: "i1"}),
+	} {
+		if err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	for range 3 { // repeated claims change nothing
+		if err := db.Claim(did("claim", "loop chat c1"), grant); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := db.Claim(did("claim", ""), Grant{Platform: "loop", Chat: "c2", Instance: "nobody"}); !errors.Is(err, ErrNotFound) {
+		t.Errorf("claim for nobody: %v", err)
+	}
+	c.add(time.Minute)
+	if err := db.Release(did("release", strings.Repeat("x", 511)+"ä"), "i1", "loop", "", "c1"); err != nil {
+		t.Fatal(err)
+	}
+	begun := newClock().now()
+	want := []AuditEntry{
+		{At: begun, Actor: Actor{Kind: ActorSystem}, Action: "bind"},
+		{At: begun, Actor: ann, Action: "claim", Instance: "i1", Detail: "loop chat c1"},
+		{At: c.now(), Actor: ann, Action: "release", Instance: "i1", Detail: strings.Repeat("x", 511)},
+	}
+	for limit, want := range map[int][]AuditEntry{0: want, 2: want[1:], 1: want[2:], 9: want} {
+		if got, err := db.Audit(ctx, limit); err != nil || !cmp.Equal(got, want) {
+			t.Errorf("newest %d: %v %s", limit, err, cmp.Diff(want, got))
+		}
+	}
+}
+
+func TestAuditRowIsWrittenOnceThoughTheOpRunsAgain(t *testing.T) { // invariant 10
+	db := openTest(t, Options{})
+	release := hold(t, db)
+	bad, runs := errors.New("bad"), 0
+	row := func(action string) *AuditEntry { return &AuditEntry{Action: action} }
+	var ops []*op
+	for _, o := range []*op{
+		{row: row("first"), fn: func(x *tx) error {
+			runs++
+			x.concerns("", "", relay.GatewayID(fmt.Sprint(runs)))
+			return putBlob("a")(x)
+		}},
+		{row: row("failed"), fn: func(x *tx) error { return errors.Join(putBlob("half")(x), bad) }},
+		{row: row("refused"), fn: func(*tx) error { return bad }},
+		{row: row("nothing"), fn: func(*tx) error { return nil }},
+		{fn: putBlob("b")},
+		{row: row("last"), fn: func(x *tx) error { x.concerns("home", "i1", "g1"); return putBlob("c")(x) }},
+	} {
+		o.done = make(chan error, 1)
+		if err := db.w.queue.push(o); err != nil {
+			t.Fatal(err)
+		}
+		ops = append(ops, o)
+	}
+	release()
+	for n, o := range ops {
+		if err := <-o.done; (err != nil) != (n == 1 || n == 2) {
+			t.Errorf("op %d: %v", n, err)
+		}
+	}
+	want := []AuditEntry{{Action: "first", Gateway: "2"}, {Action: "last", Tenant: "home", Instance: "i1", Gateway: "g1"}}
+	if got, err := db.Audit(ctxOf(t), 0); err != nil || !cmp.Equal(got, want) || runs != 2 {
+		t.Errorf("after %d runs: %v %s", runs, err, cmp.Diff(want, got))
+	}
+}
+
+func TestAuditSaysWhatTheWriteFoundOut(t *testing.T) {
+	db := openTest(t, Options{})
+	ctx := Audited(ctxOf(t), AuditEntry{Action: "did"})
+	hour := time.Now().Add(time.Hour)
+	for _, err := range []error{
+		db.PutEnrollmentToken(ctxOf(t), []byte("m"), EnrollmentToken{Tenant: "home", Gateway: "g1", ExpiresAt: hour}),
+		db.EnrollByToken(ctx, []byte("m"), "", Gateway{ID: "g1"}, Instance{ID: "i1"}),
+		db.PutLinkCode(ctxOf(t), []byte("m"), LinkCode{Instance: "i1", Tenant: "home", ExpiresAt: hour}),
+		second(db.RedeemLinkCode(ctx, []byte("m"), Person{"loop", "u"}, "dm")),
+		second(db.RedeemLinkCode(ctx, []byte("m"), Person{"loop", "u"}, "dm")), // the same answer, and no change
+		second(db.Revoke(ctx, "g1")),
+		second(db.Revoke(ctx, "g1")),
+		db.Enroll(ctxOf(t), Gateway{ID: "g2"}, Instance{ID: "i1", Tenant: "home"}),
+		second(db.RevokeInstance(Audited(ctxOf(t), AuditEntry{Action: "did", Gateway: "given"}), "i1")),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := db.Audit(ctxOf(t), 0)
+	var who []string
+	for _, e := range got {
+		who = append(who, fmt.Sprintf("%s/%s/%s", e.Tenant, e.Instance, e.Gateway))
+	}
+	if want := []string{"home/i1/g1", "home/i1/", "home/i1/g1", "home/i1/given"}; err != nil || !cmp.Equal(who, want) {
+		t.Errorf("%v %s", err, cmp.Diff(want, who))
+	}
+}
+
+func TestAuditIsBounded(t *testing.T) {
+	db := openTest(t, Options{})
+	err := db.write(ctxOf(t), func(x *tx) error {
+		for n := range maxAudit + 3 {
+			if err := x.audit(AuditEntry{Action: fmt.Sprint(n)}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := db.Audit(ctxOf(t), 0)
+	if err != nil || len(got) != maxAudit || got[0].Action != "3" || got[maxAudit-1].Action != fmt.Sprint(maxAudit+2) {
+		t.Errorf("%d rows, %v; want the newest %d", len(got), err, maxAudit)
+	}
+}
+
+func TestDamagedAuditRowHidesNoOther(t *testing.T) { // invariant 8
+	db := openTest(t, Options{})
+	for _, i := range []relay.InstanceID{"a", "b", "c"} {
+		err := db.Enroll(Audited(ctxOf(t), AuditEntry{Action: "enroll " + string(i)}), Gateway{ID: relay.GatewayID(i)}, Instance{ID: i, Tenant: "home"})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	spoil(t, db, bucketAudit, binary.BigEndian.AppendUint64(nil, 2))
+	got, err := db.Audit(ctxOf(t), 0)
+	if len(got) != 2 || got[0].Action != "enroll a" || got[1].Action != "enroll c" || !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), "bucket audit") {
+		t.Errorf("%v, %v; want a and c, and b named", got, err)
+	}
+}
+
+func TestAuditBucketTakesLittleRoom(t *testing.T) {
+	db := openTest(t, Options{})
+	e := AuditEntry{At: newClock().now(), Actor: Actor{ActorCLI, "ann"}, Action: "claim", Tenant: "home", Instance: "home", Detail: "telegram chat -1001234567890"}
+	for range maxAudit / 100 {
+		err := db.write(ctxOf(t), func(x *tx) (err error) {
+			for range 100 {
+				err = errors.Join(err, x.audit(e))
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	err := db.w.read(ctxOf(t), func(x *bolt.Tx) error {
+		s := x.Bucket([]byte(bucketAudit)).Stats()
+		if used, taken := s.LeafInuse, s.LeafAlloc; used*10 < taken*8 {
+			t.Errorf("%d bytes take up %d", used, taken)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,257 @@
+package backup
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Database is what a Keeper takes snapshots of; *store.DB is one.
+type Database interface {
+	Source
+	// Committed is the number of the newest commit.
+	Committed() uint64
+}
+
+// Options of a Keeper. Dir is required; otherwise the zero value is the default.
+type Options struct {
+	Dir       string // made when it is missing, mode 0700
+	Keep      int    // snapshots kept; 0 means 3
+	Recipient string // as CheckRecipient; empty: not encrypted
+	Hour      int    // of the night, local time, 1 to 23; 0 means 3
+	Now       func() time.Time
+	Count     func(name string) // called for every try, with CountTaken or CountFailed; nil means not counted
+	Log       *slog.Logger      // nil means discard
+}
+
+// The names given to Options.Count.
+const (
+	CountTaken  = "snapshot_taken"
+	CountFailed = "snapshot_failed"
+)
+
+const (
+	defaultKeep = 3
+	defaultHour = 3
+	retryAfter  = time.Hour
+	lookAgain   = time.Hour // at the latest: the clock may be set, and a machine may have slept
+)
+
+// Keeper takes a snapshot every night and keeps the newest few. A machine that is off at night
+// takes it when it is on again. Run is for one goroutine; Stats for any.
+type Keeper struct {
+	// Set once, by NewKeeper.
+	db Database
+	o  Options
+
+	// Run's own.
+	looked time.Time // when a snapshot was due last and nothing had changed
+
+	mu    sync.Mutex // guards stats
+	stats Stats
+}
+
+// Stats is how it went.
+type Stats struct {
+	LastAt time.Time // of the newest snapshot there is; zero when none
+	Err    error     // of the last try; nil when it worked
+}
+
+// NewKeeper makes a Keeper. It has checked nothing but the recipient.
+func NewKeeper(db Database, o Options) (*Keeper, error) {
+	if err := CheckRecipient(o.Recipient); err != nil {
+		return nil, fmt.Errorf("recipient: %w", err)
+	}
+	if o.Keep <= 0 {
+		o.Keep = defaultKeep
+	}
+	if o.Hour <= 0 || o.Hour > 23 {
+		o.Hour = defaultHour
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Count == nil {
+		o.Count = func(string) {}
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	return &Keeper{db: db, o: o}, nil
+}
+
+// Stats is how it does.
+func (k *Keeper) Stats() Stats {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.stats
+}
+
+// Run takes snapshots until ctx ends, and returns nil then.
+func (k *Keeper) Run(ctx context.Context) error {
+	k.clean()
+	for {
+		t := time.NewTimer(k.step(ctx))
+		select {
+		case <-ctx.Done():
+			t.Stop()
+			return nil
+		case <-t.C:
+		}
+	}
+}
+
+// step takes a snapshot if one is due, and returns how long to wait before it looks again.
+func (k *Keeper) step(ctx context.Context) time.Duration {
+	next, err := k.keep(ctx)
+	if ctx.Err() != nil {
+		return retryAfter
+	}
+	k.mu.Lock()
+	k.stats.Err = err
+	k.mu.Unlock()
+	if err != nil {
+		k.o.Count(CountFailed)
+		k.o.Log.Error("no snapshot was taken; the older ones stay, and it is tried again", "in", retryAfter, "err", err)
+		return retryAfter
+	}
+	return min(lookAgain, next.Sub(k.o.Now()))
+}
+
+// keep returns when the next snapshot is due.
+func (k *Keeper) keep(ctx context.Context) (next time.Time, err error) {
+	all, err := k.list()
+	if err != nil {
+		return next, err
+	}
+	now, last := k.o.Now(), k.looked
+	if len(all) > 0 {
+		newest := all[len(all)-1]
+		k.noteNewest(newest)
+		if newest.at.After(last) && !newest.at.After(now) { // a clock that was ahead does not count
+			last = newest.at
+		}
+		if due := k.due(last); now.Before(due) {
+			return due, nil
+		}
+		if newest.commit == k.db.Committed() {
+			k.looked = now
+			return k.due(now), nil
+		}
+	}
+	if err := os.MkdirAll(k.o.Dir, 0o700); err != nil {
+		return next, err
+	}
+	taken := snapshot{at: now.UTC().Truncate(time.Second), commit: k.db.Committed(), encrypted: k.o.Recipient != ""}
+	m, err := Write(ctx, k.db, filepath.Join(k.o.Dir, taken.name()), k.o.Recipient)
+	if err != nil {
+		return next, err
+	}
+	k.noteNewest(taken)
+	k.o.Count(CountTaken)
+	k.o.Log.Info("snapshot taken", "file", m.Path, "bytes", m.Bytes, "encrypted", m.Encrypted)
+	return k.due(now), k.prune(append(all, taken))
+}
+
+func (k *Keeper) noteNewest(s snapshot) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.stats.LastAt = s.at
+}
+
+// due is when the snapshot after one of that time is to be taken: the next time it is Hour
+// o'clock, which is at most a day later.
+func (k *Keeper) due(last time.Time) time.Time {
+	last = last.In(k.o.Now().Location())
+	at := func(day int) time.Time {
+		return time.Date(last.Year(), last.Month(), day, k.o.Hour, 0, 0, 0, last.Location())
+	}
+	if next := at(last.Day()); next.After(last) {
+		return next
+	}
+	return at(last.Day() + 1)
+}
+
+// prune removes what is too many of all, oldest first.
+func (k *Keeper) prune(all []snapshot) error {
+	slices.SortFunc(all, snapshot.compare)
+	var errs []error
+	for _, s := range all[:max(0, len(all)-k.o.Keep)] {
+		errs = append(errs, os.Remove(filepath.Join(k.o.Dir, s.name())))
+	}
+	return errors.Join(errs...)
+}
+
+// list are the snapshots in the folder, oldest first.
+func (k *Keeper) list() ([]snapshot, error) {
+	files, err := os.ReadDir(k.o.Dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	var all []snapshot
+	for _, f := range files {
+		if s, ok := parseName(f.Name()); ok {
+			all = append(all, s)
+		}
+	}
+	slices.SortFunc(all, snapshot.compare)
+	return all, nil
+}
+
+// clean removes what a process that died left unfinished.
+func (k *Keeper) clean() {
+	leftovers, _ := fs.Glob(os.DirFS(k.o.Dir), tempPattern("connector-*")) // the pattern is sound
+	for _, name := range leftovers {
+		if err := os.Remove(filepath.Join(k.o.Dir, name)); err != nil {
+			k.o.Log.Warn("an unfinished snapshot stays behind", "err", err)
+		}
+	}
+}
+
+// snapshot is what the name of one says.
+type snapshot struct {
+	at        time.Time // UTC, to the second
+	commit    uint64    // the newest one in it
+	encrypted bool
+}
+
+const (
+	nameTime = "20060102T150405Z"
+	suffix   = ".db"
+	sealed   = ".age"
+)
+
+func (s snapshot) compare(other snapshot) int {
+	return cmp.Or(s.at.Compare(other.at), cmp.Compare(s.commit, other.commit))
+}
+
+func (s snapshot) name() string {
+	name := "connector-" + s.at.Format(nameTime) + "-" + strconv.FormatUint(s.commit, 10) + suffix
+	if s.encrypted {
+		name += sealed
+	}
+	return name
+}
+
+// parseName is the inverse of name. ok is false for files that are no snapshots.
+func parseName(name string) (s snapshot, ok bool) {
+	rest, isSealed := strings.CutSuffix(name, sealed)
+	rest, _ = strings.CutPrefix(rest, "connector-")
+	rest, _ = strings.CutSuffix(rest, suffix)
+	at, commit, _ := strings.Cut(rest, "-")
+	var err1, err2 error
+	s.at, err1 = time.Parse(nameTime, at)
+	s.commit, err2 = strconv.ParseUint(commit, 10, 64)
+	s.encrypted = isSealed
+	return s, err1 == nil && err2 == nil && s.name() == name
+}

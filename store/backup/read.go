@@ -1,0 +1,66 @@
+package backup
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"filippo.io/age"
+)
+
+// ageHeader begins every file encrypted with age.
+const ageHeader = "age-encryption.org/"
+
+// ErrEncrypted: the backup is encrypted and no identity was given.
+var ErrEncrypted = errors.New("it is encrypted")
+
+// Open opens the backup at path for store.Restore, decrypted. identity is the age key file that
+// decrypts it; empty for none. ErrEncrypted: it takes one. What is read is authentic as far as it
+// goes: a file that was cut off ends in an error.
+func Open(path, identity string) (io.ReadCloser, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("backup: %w", err)
+	}
+	r, err := decrypted(f, identity)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("backup %s: %w", path, err), f.Close())
+	}
+	return file{r, f}, nil
+}
+
+type file struct {
+	io.Reader
+	io.Closer
+}
+
+func decrypted(f *os.File, identity string) (io.Reader, error) {
+	r := bufio.NewReader(f)
+	begin, err := r.Peek(len(ageHeader))
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	if !bytes.Equal(begin, []byte(ageHeader)) {
+		return r, nil
+	}
+	if identity == "" {
+		return nil, ErrEncrypted
+	}
+	keys, err := os.Open(identity)
+	if err != nil {
+		return nil, fmt.Errorf("identity: %w", err)
+	}
+	ids, err := age.ParseIdentities(keys)
+	if err := errors.Join(err, keys.Close()); err != nil {
+		// Its own error may quote the file.
+		return nil, fmt.Errorf("identity: %s holds no age secret key, as age-keygen makes them", identity)
+	}
+	plain, err := age.Decrypt(r, ids...)
+	if err != nil {
+		return nil, fmt.Errorf("decrypt with %s: %w", identity, err)
+	}
+	return plain, nil
+}

@@ -1,0 +1,299 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+)
+
+func backupOf(t *testing.T, db *DB) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	info, err := db.Backup(ctxOf(t), &b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info.Bytes != int64(b.Len()) || info.Commit != db.Committed() {
+		t.Errorf("info %+v for %d bytes of commit %d", info, b.Len(), db.Committed())
+	}
+	return b.Bytes()
+}
+
+func TestBackupWhileItIsUsed(t *testing.T) {
+	c := newClock()
+	db := openTest(t, Options{Now: c.now})
+	enroll(t, db, "i1")
+	for n := range 50 {
+		acceptOne(t, db, event(fmt.Sprintf("e%02d", n), 5000), "i1")
+	}
+	had := laneOf(t, db, "i1")
+	var b bytes.Buffer
+	// The one who receives it is slow, and everything changes meanwhile.
+	slow := writerFunc(func(p []byte) (int, error) {
+		for range 3 {
+			e, ok, err := db.NextDelivery(ctxOf(t), "i1", 0)
+			if err != nil {
+				return 0, err
+			}
+			if ok {
+				if err := db.DropDelivery(ctxOf(t), "i1", e.Buffer); err != nil {
+					return 0, err
+				}
+			}
+			acceptOne(t, db, event(fmt.Sprintf("late-%d-%d", b.Len(), db.Stats().Commits), 5000), "i1")
+		}
+		return b.Write(p)
+	})
+	info, err := db.Backup(ctxOf(t), slow)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !info.At.Equal(c.now()) {
+		t.Errorf("made at %v, want %v", info.At, c.now())
+	}
+	path := filepath.Join(t.TempDir(), "backup.db")
+	if err := os.WriteFile(path, b.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := VerifyFile(path); err != nil {
+		t.Error(err)
+	}
+	if got := laneOf(t, reopen(t, path, Options{}), "i1"); got != had { // as it stands
+		t.Errorf("the backup holds %s, want %s", got, had)
+	}
+}
+
+type writerFunc func([]byte) (int, error)
+
+func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
+
+func TestBackupThatEndsEarly(t *testing.T) {
+	db := openTest(t, Options{})
+	enroll(t, db, "i1")
+	for n := range 30 {
+		acceptOne(t, db, event(fmt.Sprint(n), 50_000), "i1")
+	}
+	full := errors.New("no space")
+	if _, err := db.Backup(ctxOf(t), writerFunc(func([]byte) (int, error) { return 0, full })); !errors.Is(err, full) {
+		t.Errorf("got %v, want the writer's error", err)
+	}
+	ctx, cancel := context.WithCancel(ctxOf(t))
+	_, err := db.Backup(ctx, writerFunc(func(p []byte) (int, error) { cancel(); return len(p), nil }))
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v, want context canceled", err)
+	}
+	acceptOne(t, db, event("next", 300), "i1")
+}
+
+func TestBackupOfDamage(t *testing.T) {
+	db := openTest(t, Options{})
+	enroll(t, db, "i1")
+	b := acceptOne(t, db, event("e1", 300), "i1").Buffers[0]
+	spoil(t, db, bucketEntries, entryKey("i1", b.Seq))
+	var got bytes.Buffer
+	_, err := db.Backup(ctxOf(t), &got)
+	if !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), "hot/entries") || got.Len() > 0 {
+		t.Errorf("%d bytes, %v; want none, and the damaged record named", got.Len(), err)
+	}
+}
+
+func TestVerifyFile(t *testing.T) {
+	db := openTest(t, Options{})
+	enroll(t, db, "i1")
+	acceptOne(t, db, event("findme", 3000), "i1")
+	good := backupOf(t, db)
+	at := bytes.Index(good, []byte("findme"))
+	for name, tc := range map[string]struct {
+		change func([]byte) []byte
+		want   string // in the error; empty: none
+	}{
+		"sound":               {func(b []byte) []byte { return b }, ""},
+		"without the trailer": {func(b []byte) []byte { return b[:len(b)-trailerSize] }, ""},
+		"cut off":             {func(b []byte) []byte { return b[:len(b)-trailerSize-1] }, "cut off"},
+		"a record":            {func(b []byte) []byte { b[at] ^= 1; return b }, "hot/entries"},
+		"a page":              {func(b []byte) []byte { clear(b[at/4096*4096:][:16]); return b }, "page"},
+		"a meta page":         {func(b []byte) []byte { b[30] ^= 1; return b }, "meta page"},
+		"no database":         {func([]byte) []byte { return []byte(strings.Repeat("hello ", 5000)) }, "meta page"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "backup.db")
+			if err := os.WriteFile(path, tc.change(bytes.Clone(good)), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			err := VerifyFile(path)
+			if tc.want == "" && err != nil || tc.want != "" && (!errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), tc.want)) {
+				t.Errorf("got %v, want %q", err, tc.want)
+			}
+		})
+	}
+}
+
+// restorable is a database that has gone on since its backup was made.
+func restorable(t *testing.T, c *clock) (path string, backup []byte) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "test.db")
+	db := reopen(t, path, Options{Now: c.now})
+	ctx := ctxOf(t)
+	enroll(t, db, "i1", "i2", "gone")
+	first := acceptOne(t, db, event("e1", 300), "i1", "i2").Buffers
+	acceptOne(t, db, event("e2", 300), "i1")
+	check := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	check(db.Bind(ctx, Binding{Platform: "loop", User: "old", Instance: "i1"}))
+	backup = backupOf(t, db)
+	c.add(time.Hour)
+	check(db.DropDelivery(ctx, "i1", first[0]))
+	acceptOne(t, db, event("e3", 300), "i1", "i2")
+	acceptOne(t, db, event("e4", 300), "i2")
+	enroll(t, db, "late")
+	check(second(db.Revoke(ctx, "gone")))
+	check(db.Unbind(ctx, "i1", "loop", "old"))
+	check(db.Bind(ctx, Binding{Platform: "loop", User: "u1", Instance: "i1"}))
+	check(db.Bind(ctx, Binding{Platform: "loop", User: "u2", Instance: "i1"}))
+	check(db.Claim(ctx, Grant{Platform: "loop", Chat: "c1", Instance: "i1"}))
+	closeChecked(t, db)
+	return path, backup
+}
+
+func TestRestore(t *testing.T) { // invariant 4
+	c := newClock()
+	made := c.now()
+	path, backup := restorable(t, c)
+	former := read(t, path)
+	got, err := Restore(path, bytes.NewReader(backup), Options{Now: c.now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := Restored{
+		MadeAt: made, Kept: path + ".before-restore-20261121T130000Z", Compared: true,
+		Lost: Content{
+			Messages: map[relay.InstanceID]int{"i1": 1, "i2": 2}, Gateways: []relay.GatewayID{"late"}, Bindings: 2, Grants: 1,
+		},
+		Back: Content{Messages: map[relay.InstanceID]int{"i1": 1}, Gateways: []relay.GatewayID{"gone"}, Bindings: 1},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if !bytes.Equal(read(t, got.Kept), former) {
+		t.Error("the former database is not what it was")
+	}
+	db, was := reopen(t, path, Options{}), reopen(t, got.Kept, Options{})
+	if got := laneOf(t, db, "i1"); got != "[e1 e2]" {
+		t.Errorf("restored lane %s, want e1 e2", got)
+	}
+	for _, i := range []relay.InstanceID{"i1", "i2"} {
+		a, err1 := db.Lane(ctxOf(t), i)
+		b, err2 := was.Lane(ctxOf(t), i)
+		if err1 != nil || err2 != nil || a.Epoch == b.Epoch || a.Epoch == 0 {
+			t.Errorf("lane %s: epoch %d, before %d (%v, %v); want a new one", i, a.Epoch, b.Epoch, err1, err2)
+		}
+	}
+	// Again, over what is there now.
+	closeChecked(t, db)
+	again, err := Restore(path, bytes.NewReader(backup), Options{Now: c.now})
+	if err != nil || again.Kept == got.Kept || !exists(again.Kept) || !exists(got.Kept) {
+		t.Errorf("restored again: %+v, %v; want both former files", again, err)
+	}
+}
+
+func TestRestoreRefuses(t *testing.T) {
+	c := newClock()
+	path, backup := restorable(t, c)
+	before := read(t, path)
+	broken := errors.New("cut off")
+	newer := filepath.Join(t.TempDir(), "newer.db")
+	db := reopen(t, newer, Options{})
+	if err := db.write(ctxOf(t), func(x *tx) error { return x.put(bucketMeta, []byte(schemaKey), 99) }); err != nil {
+		t.Fatal(err)
+	}
+	for name, tc := range map[string]struct {
+		r    io.Reader
+		want string
+	}{
+		"nothing":           {bytes.NewReader(nil), "meta page"},
+		"half a backup":     {bytes.NewReader(backup[:len(backup)/2]), "cut off"},
+		"trouble with it":   {io.MultiReader(bytes.NewReader(backup), readerFunc(func([]byte) (int, error) { return 0, broken })), "cut off"},
+		"a newer version's": {bytes.NewReader(backupOf(t, db)), "newer hermes-connector"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := Restore(path, tc.r, Options{Now: c.now})
+			if err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("got %v, want %q", err, tc.want)
+			}
+			if !bytes.Equal(read(t, path), before) || !slices.Equal(filesIn(t, path), []string{"test.db"}) {
+				t.Errorf("the folder holds %v, and the database may have changed", filesIn(t, path))
+			}
+		})
+	}
+	reopen(t, path, Options{})
+	if _, err := Restore(path, bytes.NewReader(backup), Options{LockTimeout: time.Millisecond}); !errors.Is(err, ErrLocked) {
+		t.Errorf("under a running server: %v, want ErrLocked", err)
+	}
+}
+
+type readerFunc func([]byte) (int, error)
+
+func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
+
+func TestRestoreOverNothingAndOverRuins(t *testing.T) {
+	c := newClock()
+	_, backup := restorable(t, c)
+	for name, tc := range map[string]struct {
+		content []byte // nil: no file
+		kept    bool
+	}{
+		"nothing": {nil, false},
+		"empty":   {[]byte{}, true},
+		"ruins":   {[]byte("no database"), true},
+		"half":    {backup[:len(backup)/2], true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "test.db")
+			if tc.content != nil {
+				if err := os.WriteFile(path, tc.content, 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			got, err := Restore(path, bytes.NewReader(backup), Options{Now: c.now})
+			if err != nil || got.Compared || (got.Kept != "") != tc.kept {
+				t.Fatalf("%+v, %v", got, err)
+			}
+			if tc.kept && !bytes.Equal(read(t, got.Kept), tc.content) {
+				t.Error("what was there is not what it was")
+			}
+			if got := laneOf(t, reopen(t, path, Options{}), "i1"); got != "[e1 e2]" {
+				t.Errorf("restored lane %s", got)
+			}
+		})
+	}
+}
+
+func TestRestoreOfDamagedRecords(t *testing.T) {
+	_, backup := restorable(t, newClock())
+	backup = bytes.ReplaceAll(backup, []byte(`"e2"`), []byte(`"e7"`)) // in what once was, too
+	path := filepath.Join(t.TempDir(), "test.db")
+	got, err := Restore(path, bytes.NewReader(backup), Options{})
+	if err != nil || got.Damaged != 1 {
+		t.Fatalf("%+v, %v; want one damaged record", got, err)
+	}
+	db := reopen(t, path, Options{})
+	if lane, n := laneOf(t, db, "i1"), db.Stats().Damaged; lane != "[e1]" || n != 1 {
+		t.Errorf("lane %s, %d damaged", lane, n)
+	}
+}

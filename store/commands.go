@@ -1,0 +1,85 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+	bolt "go.etcd.io/bbolt"
+)
+
+// Manifest is what an instance's gateway declared as its commands in its last hello for a platform.
+// It is a record of its own, not the instance's: it can be large, and the instance's is read with
+// every event.
+type Manifest struct {
+	Instance relay.InstanceID
+	Since    time.Time // when the instance was enrolled
+	Commands []json.RawMessage
+}
+
+// SetCommands stores the manifest of i's gateway for a platform, if it differs from the one before.
+// ErrNotFound: no such instance, or it was revoked.
+func (db *DB) SetCommands(ctx context.Context, i relay.InstanceID, p relay.PlatformID, commands []json.RawMessage) error {
+	err := db.write(ctx, func(t *tx) error {
+		if _, err := t.live(i); err != nil {
+			return err
+		}
+		return t.putChanged(bucketCommands, commandsKey(i, p), commands)
+	})
+	if err != nil {
+		return fmt.Errorf("commands of %s: %w", i, err)
+	}
+	return nil
+}
+
+// Manifests lists the manifests for a platform, that of the instance enrolled first first.
+func (db *DB) Manifests(ctx context.Context, p relay.PlatformID) (out []Manifest, err error) {
+	err = db.w.read(ctx, func(t *bolt.Tx) error {
+		instances, err := list[Instance](t, bucketInstances, nil)
+		if err != nil {
+			return err
+		}
+		for _, i := range instances {
+			commands, ok, err := load[[]json.RawMessage](t, bucketCommands, commandsKey(i.ID, p))
+			if err != nil {
+				return err
+			}
+			if ok {
+				out = append(out, Manifest{Instance: i.ID, Since: i.CreatedAt, Commands: commands})
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("manifests: %w", err)
+	}
+	slices.SortStableFunc(out, func(a, b Manifest) int { return a.Since.Compare(b.Since) })
+	return out, nil
+}
+
+// moveCommands gives the manifests of a database of schema 1, which are in the instances' records,
+// records of their own.
+func moveCommands(b *bolt.Tx) error {
+	t := &tx{Tx: b}
+	for _, k := range keysUnder(b, bucketInstances, nil) {
+		old, _, err := load[struct {
+			Instance
+			Commands map[relay.PlatformID][]json.RawMessage `json:"commands"`
+		}](b, bucketInstances, k)
+		if err != nil || len(old.Commands) == 0 {
+			continue // a damaged one is for repair to name
+		}
+		for p, commands := range old.Commands {
+			if err := t.put(bucketCommands, commandsKey(old.ID, p), commands); err != nil {
+				return err
+			}
+		}
+		if err := t.put(bucketInstances, k, old.Instance); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,58 @@
+package store
+
+import (
+	"encoding/json"
+	"errors"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+)
+
+func TestManifests(t *testing.T) {
+	c := newClock()
+	db := openTest(t, Options{Now: c.now})
+	ctx := ctxOf(t)
+	enroll(t, db, "z")
+	first := c.now()
+	c.add(day)
+	enroll(t, db, "a")
+	commands := func(names ...string) (out []json.RawMessage) {
+		for _, n := range names {
+			out = append(out, json.RawMessage(`{"name":"`+n+`"}`))
+		}
+		return out
+	}
+	set := func(i relay.InstanceID, p relay.PlatformID, names ...string) {
+		t.Helper()
+		if err := db.SetCommands(ctx, i, p, commands(names...)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	set("a", "p", "new")
+	set("z", "p", "stop")
+	set("z", "p", "stop", "new")
+	set("z", "q", "other")
+	before := db.Stats().Commits
+	set("z", "p", "stop", "new")
+	if n := db.Stats().Commits - before; n != 0 {
+		t.Errorf("%d commits for a manifest that is the same", n)
+	}
+	check := func(want ...Manifest) {
+		t.Helper()
+		got, err := db.Manifests(ctx, "p")
+		if diff := cmp.Diff(want, got); diff != "" || err != nil {
+			t.Errorf("manifests: %v (-want +got):\n%s", err, diff)
+		}
+	}
+	a := Manifest{"a", c.now().UTC(), commands("new")}
+	check(Manifest{"z", first.UTC(), commands("stop", "new")}, a)
+	if _, err := db.Revoke(ctx, "z"); err != nil {
+		t.Fatal(err)
+	}
+	check(a)
+	if err := db.SetCommands(ctx, "z", "p", commands("new")); !errors.Is(err, ErrNotFound) {
+		t.Errorf("set for a revoked instance: %v, want ErrNotFound", err)
+	}
+}

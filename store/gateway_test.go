@@ -1,0 +1,75 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+)
+
+func TestNoteSeen(t *testing.T) {
+	db := openTest(t, Options{})
+	ctx := ctxOf(t)
+	enroll(t, db, "i1")
+	sleep := func(i *Instance) error {
+		i.Asleep = true
+		return nil
+	}
+	if err := db.UpdateInstance(ctx, "i1", sleep); err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct{ woken, asleep bool }{{false, true}, {true, false}, {false, false}} {
+		at := time.Now().UTC()
+		if err := db.NoteSeen(ctx, "i1", at, tc.woken); err != nil {
+			t.Fatal(err)
+		}
+		g, err1 := db.Gateway(ctx, "i1")
+		i, err2 := db.Instance(ctx, "i1")
+		if err := errors.Join(err1, err2); err != nil || !g.LastSeenAt.Equal(at) || !i.LastSeenAt.Equal(at) || i.Asleep != tc.asleep {
+			t.Errorf("woken %v: gateway %v, instance %v, asleep %v, %v; want %v and asleep %v", tc.woken, g.LastSeenAt, i.LastSeenAt, i.Asleep, err, at, tc.asleep)
+		}
+	}
+	if err := db.NoteSeen(ctx, "nobody", time.Now(), true); !errors.Is(err, ErrNotFound) {
+		t.Errorf("nobody was seen: %v, want ErrNotFound", err)
+	}
+}
+
+// A container comes with a new name each time; what the former ones were called is not kept for ever.
+func TestProvisionedGatewaysAreForgotten(t *testing.T) {
+	c := newClock()
+	db := openTest(t, Options{Now: c.now})
+	ctx := ctxOf(t)
+	enroll(t, db, "home", "kids") // by hand: they stay
+	for n := range 3 * maxProvisioned {
+		c.add(time.Hour)
+		id := relay.GatewayID(fmt.Sprintf("gw-%02d", n))
+		if err := db.Enroll(ctx, Gateway{ID: id, Provisioned: true}, Instance{ID: "home", Tenant: "home"}); err != nil {
+			t.Fatal(err)
+		}
+		if n == 2 {
+			enrolled := Gateway{ID: "other", Provisioned: true}
+			if err := db.Enroll(ctx, enrolled, Instance{ID: "kids", Tenant: "home"}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if n > 0 { // the first one is in use all the time
+			if err := db.NoteSeen(ctx, "gw-00", c.now(), true); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	all, err := db.Gateways(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := make(map[relay.GatewayID]bool)
+	for _, g := range all {
+		got[g.ID] = true
+	}
+	newest := relay.GatewayID(fmt.Sprintf("gw-%02d", 3*maxProvisioned-1))
+	if len(all) != maxProvisioned+3 || !got["home"] || !got["kids"] || !got["other"] || !got["gw-00"] || !got[newest] {
+		t.Errorf("%d gateways: %v; want those enrolled, the other instance's, the one in use, and the newest", len(all), got)
+	}
+}

@@ -1,0 +1,283 @@
+package store
+
+import (
+	"bytes"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+)
+
+// filesIn are the names in the folder of path.
+func filesIn(t *testing.T, path string) (out []string) {
+	t.Helper()
+	files, err := os.ReadDir(filepath.Dir(path))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		out = append(out, f.Name())
+	}
+	return out
+}
+
+func TestBrokenMetaPage(t *testing.T) { // invariant 8
+	path := filepath.Join(t.TempDir(), "test.db")
+	db := reopen(t, path, Options{})
+	enroll(t, db, "i1")
+	acceptOne(t, db, event("old", 300), "i1")
+	before := laneOf(t, db, "i1")
+	acceptOne(t, db, event("new", 300), "i1")
+	after := laneOf(t, db, "i1")
+	closeChecked(t, db)
+	good := read(t, path)
+	m, err := readMetas(bytes.NewReader(good))
+	if err != nil {
+		t.Fatal(err)
+	}
+	newest := int(m.newest.txid%2)*pageSize + pageHeader
+	other := int(1-m.newest.txid%2)*pageSize + pageHeader
+	flip := func(at ...int) []byte {
+		c := slices.Clone(good)
+		for _, a := range at {
+			c[a] ^= 1
+		}
+		return c
+	}
+	for name, tc := range map[string]struct {
+		file     []byte
+		want     string
+		fellBack bool
+		kept     bool // the damaged file, beside the recovered one
+		log      string
+	}{
+		"one bit of the newest":               {flip(newest + 20), after, false, true, "it was recovered"},
+		"one bit of its checksum":             {flip(newest + 60), after, false, true, "it was recovered"},
+		"two bits of the newest":              {flip(newest+20, newest+40), before, true, false, "the newest commit is lost"},
+		"its transaction id and another bit":  {flip(newest+48, newest+40), before, true, false, "the newest commit is lost"},
+		"one bit of the last but one":         {flip(other + 20), after, false, false, "nothing is lost"},
+		"two bits of the last but one":        {flip(other+20, other+40), after, false, false, "nothing is lost"},
+		"a bit that makes them look the same": {flip(other + 48), after, false, false, "nothing is lost"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "test.db")
+			if err := os.WriteFile(path, tc.file, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			var text bytes.Buffer
+			db := reopen(t, path, Options{Now: newClock().now, Log: slog.New(slog.NewTextHandler(&text, nil))})
+			if got := laneOf(t, db, "i1"); got != tc.want {
+				t.Errorf("got %s, want %s", got, tc.want)
+			}
+			if got := db.Stats().FellBack; got != tc.fellBack {
+				t.Errorf("FellBack %v, want %v", got, tc.fellBack)
+			}
+			if !strings.Contains(text.String(), tc.log) {
+				t.Errorf("log %q does not say %q", &text, tc.log)
+			}
+			want := []string{"test.db"}
+			if tc.kept {
+				want = append(want, "test.db.damaged-20261121T120000Z")
+				if !bytes.Equal(read(t, path+".damaged-20261121T120000Z"), tc.file) {
+					t.Error("the damaged file is not what it was")
+				}
+			}
+			if got := filesIn(t, path); !slices.Equal(got, want) {
+				t.Errorf("the folder holds %v, want %v", got, want)
+			}
+			if err := db.PutBlob(ctxOf(t), "next", nil); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// TestMendingThatWasStopped: between the old file's second name and the new file's rename, and
+// before both.
+func TestMendingThatWasStopped(t *testing.T) { // invariant 13
+	path := filepath.Join(t.TempDir(), "test.db")
+	db := reopen(t, path, Options{})
+	enroll(t, db, "i1")
+	acceptOne(t, db, event("e1", 300), "i1")
+	closeChecked(t, db)
+	file := read(t, path)
+	m, err := readMetas(bytes.NewReader(file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole := slices.Clone(file)
+	file[int(m.newest.txid%2)*pageSize+pageHeader+20] ^= 1
+	for _, err := range []error{
+		os.WriteFile(path, file, 0o600),
+		os.Link(path, path+".damaged-20261121T120000Z"),
+		os.WriteFile(path+".new-1", whole, 0o600),
+		os.WriteFile(path+".new-2", whole[:10_000], 0o600),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := laneOf(t, reopen(t, path, Options{Now: newClock().now}), "i1"); got != "[e1]" {
+		t.Errorf("got %s, want e1", got)
+	}
+	want := []string{"test.db", "test.db.damaged-20261121T120000Z", "test.db.damaged-20261121T120000Z-2"}
+	if got := filesIn(t, path); !slices.Equal(got, want) {
+		t.Errorf("the folder holds %v, want %v", got, want)
+	}
+}
+
+func TestDamagedFilesAreKeptApart(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "test.db")
+	now := newClock().now()
+	var names []string
+	for range 3 {
+		name := aside(path, "damaged", now)
+		if err := os.WriteFile(name, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		names = append(names, name)
+	}
+	if names[0] == names[1] || names[1] == names[2] {
+		t.Errorf("names %v", names)
+	}
+}
+
+// bloatedFile is a database of which little is in use, and what is in it.
+func bloatedFile(t *testing.T) (path, lane string) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "test.db")
+	db := reopen(t, path, Options{Limits: Limits{MaxBytes: 1 << 30}})
+	enroll(t, db, "i1", "i2")
+	var all []relay.BufferID
+	for n := range 100 {
+		out := acceptOne(t, db, event(fmt.Sprintf("e%03d", n), 250_000), "i1")
+		all = append(all, out.Buffers...)
+	}
+	for _, b := range all[:97] {
+		if err := db.DropDelivery(ctxOf(t), "i1", b); err != nil {
+			t.Fatal(err)
+		}
+	}
+	acceptOne(t, db, event("small", 300), "i2")
+	lane = laneOf(t, db, "i1") + laneOf(t, db, "i2")
+	closeChecked(t, db)
+	return path, lane
+}
+
+func sizeOf(t *testing.T, path string) int64 {
+	t.Helper()
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return info.Size()
+}
+
+func TestCompaction(t *testing.T) { // invariant 13
+	path, lane := bloatedFile(t)
+	before := sizeOf(t, path)
+	closeChecked(t, reopen(t, path, Options{})) // not unless it is asked for
+	if got := sizeOf(t, path); got != before {
+		t.Errorf("%d bytes without Compact, %d before", got, before)
+	}
+	// A compaction that was killed left its copy, whole or not.
+	for n, leftover := range [][]byte{nil, read(t, path)[:100_000], read(t, path)} {
+		if err := os.WriteFile(fmt.Sprintf("%s.new-%d", path, n), leftover, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	db := reopen(t, path, Options{Compact: true})
+	if got := laneOf(t, db, "i1") + laneOf(t, db, "i2"); got != lane {
+		t.Errorf("got %s, want %s", got, lane)
+	}
+	acceptOne(t, db, event("more", 300), "i2")
+	after := sizeOf(t, path)
+	if before < worthCompacting || after > before/3 {
+		t.Errorf("%d bytes, %d before", after, before)
+	}
+	if got := filesIn(t, path); !slices.Equal(got, []string{"test.db"}) {
+		t.Errorf("the folder holds %v", got)
+	}
+	closeChecked(t, db)
+	if err := VerifyFile(path); err != nil {
+		t.Error(err)
+	}
+	closeChecked(t, reopen(t, path, Options{Compact: true}))
+	if got := sizeOf(t, path); got != after {
+		t.Errorf("compacted again: %d bytes, %d before", got, after)
+	}
+	t.Logf("%d KiB became %d KiB", before>>10, after>>10)
+}
+
+// TestWaitingForAReplacedFile: who got the lock of a file that has just been replaced must not
+// write into it.
+func TestWaitingForAReplacedFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "test.db")
+	closeChecked(t, reopen(t, path, Options{}))
+	o := Options{}.withDefaults()
+	openFile := o.OpenFile
+	o.OpenFile = func(p string, flag int, mode os.FileMode) (*os.File, error) {
+		f, err := openFile(p, flag, mode)
+		if err == nil { // between the opening and the lock
+			temp, copyErr := copyFor(path, bytes.NewReader(read(t, path)))
+			if copyErr != nil {
+				t.Fatal(copyErr)
+			}
+			err = replace(path, temp, "")
+		}
+		return f, err
+	}
+	if _, _, err := lock(path, o); err == nil || !strings.Contains(err.Error(), "replaced") {
+		t.Errorf("got %v, want that the file was replaced", err)
+	}
+}
+
+// TestSizeStaysFlat: a backlog makes the file grow once; what comes after it uses its pages.
+func TestSizeStaysFlat(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "test.db")
+	db := reopen(t, path, Options{})
+	enroll(t, db, "i1")
+	round := func(n, size int) {
+		var a Accept
+		a.Bot = bot
+		for e := range n {
+			a.Items = append(a.Items, acceptFor(event(fmt.Sprintf("%d-%d-%d", db.Stats().Commits, size, e), size), "i1").Items...)
+		}
+		out, err := db.Accept(ctxOf(t), a)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, i := range out.Items {
+			if err := db.DropDelivery(ctxOf(t), "i1", i.Buffers[0]); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for range 2 {
+		round(60, 300_000)
+	}
+	peak := sizeOf(t, path)
+	if peak < worthCompacting {
+		t.Fatalf("the backlog made %d bytes", peak)
+	}
+	for range 30 {
+		round(10, 2000)
+	}
+	for range 3 {
+		round(50, 300_000)
+	}
+	if got := sizeOf(t, path); got > peak+4<<20 {
+		t.Errorf("the file grew from %d to %d bytes", peak, got)
+	}
+	closeChecked(t, db)
+	db = reopen(t, path, Options{Compact: true})
+	if got := sizeOf(t, path); got > 8<<20 {
+		t.Errorf("reopened, it has %d bytes", got)
+	}
+	t.Logf("peak %d KiB, compacted %d KiB", peak>>10, sizeOf(t, path)>>10)
+}

@@ -1,0 +1,220 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+	bolt "go.etcd.io/bbolt"
+	berrors "go.etcd.io/bbolt/errors"
+)
+
+// Restored says what a Restore has changed.
+type Restored struct {
+	MadeAt   time.Time `json:"madeAt,omitzero"` // of the backup; zero when it does not say
+	Kept     string    `json:"kept,omitempty"`  // where the former database is; empty when there was none
+	Compared bool      `json:"compared"`        // the former database could be read; otherwise Lost and Back say nothing
+	Lost     Content   `json:"lost"`            // what is in the former database and not in the backup
+	Back     Content   `json:"back"`            // what is in the backup and was deleted since
+	Damaged  int       `json:"damaged"`         // records of the backup that are; the next Open names and deals with them
+}
+
+// Content is what a database holds of what people would miss.
+type Content struct {
+	Messages map[relay.InstanceID]int `json:"messages,omitempty"` // waiting, per instance; without those where none do
+	Gateways []relay.GatewayID        `json:"gateways,omitempty"` // that are not revoked, by name
+	Bindings int                      `json:"bindings"`
+	Grants   int                      `json:"grants"`
+}
+
+// Restore puts the backup that r gives, decrypted, in the place of the database at path, which is
+// kept beside it under another name. Every lane gets a new epoch: the numbers given out since the
+// backup was made would come again. ErrLocked: a server runs. ErrDamaged: the backup cannot be
+// used; then, as on any error, the database is what it was.
+func Restore(path string, r io.Reader, o Options) (Restored, error) {
+	o = o.withDefaults()
+	out, err := restore(path, r, o)
+	if err != nil {
+		return Restored{}, fmt.Errorf("restore %s: %w", path, err)
+	}
+	return out, nil
+}
+
+func restore(path string, r io.Reader, o Options) (out Restored, err error) {
+	// Held to the end: no server can start meanwhile. What cannot be opened nobody else holds.
+	former, err := bolt.Open(path, 0o600, &bolt.Options{ReadOnly: true, Timeout: o.LockTimeout})
+	switch {
+	case errors.Is(err, berrors.ErrTimeout):
+		return out, fmt.Errorf("%w; stop it first", ErrLocked)
+	case errors.Is(err, os.ErrPermission):
+		return out, err
+	case err == nil:
+		defer func() { err = errors.Join(err, former.Close()) }()
+	}
+	temp, err := copyFor(path, r)
+	if err != nil {
+		return out, err
+	}
+	defer os.Remove(temp)
+	if out.MadeAt, out.Damaged, err = accepted(temp); err != nil {
+		return out, fmt.Errorf("the backup: %w", err)
+	}
+	has, err := renew(temp, o)
+	if err != nil {
+		return out, fmt.Errorf("the backup: %w", err)
+	}
+	if former != nil {
+		if had, err := inventory(path, former); err == nil {
+			out.Compared, out.Lost, out.Back = true, had.without(has), has.without(had)
+		}
+	}
+	if exists(path) {
+		out.Kept = aside(path, "before-restore", o.Now())
+	}
+	return out, replace(path, temp, out.Kept)
+}
+
+// accepted checks the file temp, and cuts off the trailer if it has one.
+func accepted(temp string) (at time.Time, damaged int, err error) {
+	f, err := os.OpenFile(temp, os.O_RDWR, 0)
+	if err != nil {
+		return at, 0, err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	info, err := f.Stat()
+	if err != nil {
+		return at, 0, err
+	}
+	got, err := look(f)
+	if err != nil {
+		return at, 0, err
+	}
+	made, ok := madeAt(f, info.Size())
+	if !ok {
+		return at, got.damages(), nil
+	}
+	return made, got.damages(), f.Truncate(info.Size() - int64(trailerSize))
+}
+
+// renew gives every lane in the file temp a new epoch, and syncs it. It returns what it holds,
+// under the old epochs.
+func renew(temp string, o Options) (holdings, error) {
+	o.OpenFile = os.OpenFile
+	b, err := openBolt(temp, o)
+	if err != nil {
+		return holdings{}, err
+	}
+	has, err := inventory(temp, b)
+	if err == nil {
+		err = b.Update(func(x *bolt.Tx) error {
+			t := &tx{Tx: x}
+			for _, k := range keysUnder(x, bucketLanes, nil) {
+				l, err := decode[lane](k, x.Bucket([]byte(bucketLanes)).Get(k))
+				if err != nil || l.Epoch == 0 {
+					continue // the next Open gives it one
+				}
+				l.Epoch = newEpoch()
+				if err := t.put(bucketLanes, k, l); err != nil {
+					return err
+				}
+			}
+			return t.settle()
+		})
+	}
+	return has, errors.Join(err, b.Close())
+}
+
+// holdings are the keys of what a Content counts. A message's has its epoch in front.
+type holdings struct {
+	messages map[string]relay.InstanceID
+	gateways map[relay.GatewayID]bool
+	bindings map[string]bool
+	grants   map[string]bool
+}
+
+// inventory lists what the database b at path holds. Damaged records do not count.
+func inventory(path string, b *bolt.DB) (h holdings, err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return h, err
+	}
+	_, err = look(f) // bbolt may panic on what this finds
+	if err := errors.Join(err, f.Close()); err != nil {
+		return h, err
+	}
+	v, err := version(b)
+	if err == nil && v > 1+len(migrations()) {
+		err = errors.New("a newer hermes-connector wrote it; run that version")
+	}
+	if err != nil {
+		return h, err
+	}
+	h = holdings{
+		messages: make(map[string]relay.InstanceID), gateways: make(map[relay.GatewayID]bool),
+		bindings: make(map[string]bool), grants: make(map[string]bool),
+	}
+	err = b.View(func(t *bolt.Tx) error {
+		for _, name := range []bucket{bucketEntries, bucketLanes, bucketGateways, bucketBindings, bucketGrants} {
+			if t.Bucket([]byte(name)) == nil {
+				return fmt.Errorf("%w: bucket %s is missing", ErrDamaged, name)
+			}
+		}
+		for k, v := range under(t, bucketEntries, nil) {
+			if len(k) < 9 || checkRecord(bucketEntries, k, v) != nil {
+				continue
+			}
+			name := k[:len(k)-9]
+			l, err := decode[lane](name, t.Bucket([]byte(bucketLanes)).Get(name))
+			if err == nil { // ids hold none of the bytes a key escapes
+				h.messages[strconv.FormatUint(l.Epoch, 36)+":"+string(k)] = relay.InstanceID(name)
+			}
+		}
+		for k, v := range under(t, bucketGateways, nil) {
+			if g, err := decode[Gateway](k, v); err == nil && !g.Revoked {
+				h.gateways[g.ID] = true
+			}
+		}
+		for name, set := range map[bucket]map[string]bool{bucketBindings: h.bindings, bucketGrants: h.grants} {
+			for k, v := range under(t, name, nil) {
+				if checkRecord(name, k, v) == nil {
+					set[string(k)] = true
+				}
+			}
+		}
+		return nil
+	})
+	return h, err
+}
+
+// without is what is in h and not in other.
+func (h holdings) without(other holdings) Content {
+	c := Content{Messages: make(map[relay.InstanceID]int)}
+	for k, i := range h.messages {
+		if _, ok := other.messages[k]; !ok {
+			c.Messages[i]++
+		}
+	}
+	for _, g := range slices.Sorted(maps.Keys(h.gateways)) {
+		if !other.gateways[g] {
+			c.Gateways = append(c.Gateways, g)
+		}
+	}
+	c.Bindings, c.Grants = missing(h.bindings, other.bindings), missing(h.grants, other.grants)
+	return c
+}
+
+// missing counts what is in a and not in b.
+func missing(a, b map[string]bool) (n int) {
+	for k := range a {
+		if !b[k] {
+			n++
+		}
+	}
+	return n
+}

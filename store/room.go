@@ -1,0 +1,97 @@
+package store
+
+import (
+	"errors"
+	"io/fs"
+	"strings"
+	"syscall"
+	"time"
+
+	bolt "go.etcd.io/bbolt"
+)
+
+// A full disk is no damage. When it refuses to take a page, or the file to grow, nothing of the
+// transaction has been synced and no meta page speaks of it: bbolt rolls it back and makes up its
+// list of free pages from the last commit, so the next transaction is as sound as any. What would
+// make the file grow is refused from then on; what deletes is still tried, for it mostly finds
+// room inside the file, and an acknowledgement that is not stored is a message that comes again.
+// Now and then the writer asks the disk for some room, and goes on when it gets it.
+const (
+	someRoom   = 256 << 10   // bytes
+	firstPause = time.Second // doubled after every try
+	maxPause   = 30 * time.Second
+)
+
+// noSpace reports whether err is a write or a growth of the file that was refused for want of
+// space. A sync that says so is another matter: what it was to bring to the disk may be gone.
+func noSpace(err error) bool {
+	if err == nil {
+		return false
+	}
+	write, isPath := errors.AsType[*fs.PathError](err)
+	for _, no := range []syscall.Errno{syscall.ENOSPC, syscall.EDQUOT} {
+		if isPath && write.Op == "write" && errors.Is(write.Err, no) {
+			return true
+		}
+		// bbolt hands on no more than the text of this one.
+		if text := err.Error(); strings.HasPrefix(text, "file resize error: ") && strings.HasSuffix(text, no.Error()) {
+			return true
+		}
+	}
+	return false
+}
+
+// asBefore reports whether the newest commit to be seen is the last one that was synced: a
+// failed write of a meta page could in theory have left all of it.
+func (w *writer) asBefore() bool {
+	return w.bolt.View(func(t *bolt.Tx) error {
+		if int64(t.ID()) != w.synced.Load() {
+			return ErrDamaged
+		}
+		return nil
+	}) == nil
+}
+
+// crowd refuses what grows until there is room again.
+func (w *writer) crowd(why error) {
+	if w.crowded {
+		return
+	}
+	w.crowded, w.pause = true, firstPause
+	w.log.Error("the disk is full: new messages are refused until there is room again, and stay with the platforms", "err", why)
+	w.later()
+}
+
+// later has the writer look for room after a pause. Its function only queues, and waits for nothing.
+func (w *writer) later() {
+	w.timer = time.AfterFunc(w.pause, func() {
+		o := &op{done: make(chan error, 1), fn: func(*tx) error {
+			w.due = true
+			return nil
+		}}
+		_ = w.queue.push(o) // closed: nobody needs room any more
+	})
+}
+
+// claim writes zeros behind the pages in use, where nobody reads and the file would grow next.
+func (w *writer) claim() error {
+	w.due = false
+	var end int64
+	err := w.bolt.View(func(t *bolt.Tx) error {
+		end = t.Size()
+		return nil
+	})
+	if step := min(someRoom, w.max-end); err == nil && step > 0 {
+		_, err = w.file.WriteAt(make([]byte, step), end)
+	}
+	switch {
+	case noSpace(err):
+		w.pause = min(2*w.pause, maxPause)
+		w.later()
+		return nil
+	case err == nil:
+		w.crowded = false
+		w.log.Info("there is room on the disk again")
+	}
+	return err
+}

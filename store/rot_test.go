@@ -1,0 +1,284 @@
+package store
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+	bolt "go.etcd.io/bbolt"
+)
+
+// realistic is a file with history: every bucket is filled, there are branch pages, pages with
+// overflow and small buckets inside others, and free pages that hold what once was.
+func realistic(t *testing.T) []byte {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "realistic.db")
+	db := reopen(t, path, Options{Limits: Limits{MaxEntries: 40}})
+	ctx := ctxOf(t)
+	insts := []relay.InstanceID{"i1", "i2", "i3"}
+	enroll(t, db, insts...)
+	enroll(t, db, "gone")
+	for n := range 60 {
+		size := 400
+		if n%20 == 0 {
+			size = 6000 // over a page
+		}
+		e := event(fmt.Sprintf("event-%03d", n), size)
+		e.Source.ChatID = relay.ChatID(fmt.Sprintf("chat-%02d", n))
+		out := acceptOne(t, db, e, insts...)
+		if n%3 == 0 {
+			if err := db.DropDelivery(ctx, "i2", out.Buffers[1]); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	soon := time.Now().Add(time.Hour)
+	check := func(errs ...error) {
+		t.Helper()
+		if err := errors.Join(errs...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for n := range 40 {
+		name := fmt.Sprintf("%04d", n)
+		check(
+			db.Bind(ctx, Binding{Platform: "loop", User: relay.UserID("user" + name), Instance: "i1"}),
+			db.Claim(ctx, Grant{Platform: "loop", Chat: relay.ChatID("grant" + name), Instance: "i2"}),
+			db.PutLinkCode(ctx, []byte("code"+name), LinkCode{Instance: "i1", ExpiresAt: soon}),
+			db.PutEnrollmentToken(ctx, []byte("token"+name), EnrollmentToken{Tenant: "home", ExpiresAt: soon}),
+			db.PutBlob(ctx, "blob"+name, bytes.Repeat([]byte("v"), 50)),
+			db.PutIdentityCode(ctx, []byte("identity"+name), IdentityCode{Tenant: "home", Instance: relay.InstanceID("i" + name)}),
+			second(db.SetRoutes(Audited(ctx, AuditEntry{Action: "routes"}), "i1", relay.PlatformID("p"+name), []string{"guild"})),
+			second(db.Accept(ctx, Accept{
+				Bot: relay.Bot{Platform: "loop", ID: relay.BotID("bot" + name)}, Cursor: []byte(name),
+				Quarantine: []Quarantined{{Bot: bot, Err: "odd", Raw: []byte("raw" + name)}},
+			})),
+		)
+	}
+	check(second(db.Revoke(ctx, "gone")))
+	// The newest commit is one that would be missed.
+	acceptOne(t, db, event("last", 700), "i1")
+	closeChecked(t, db)
+	return read(t, path)
+}
+
+// records are all records of a file, as they stand: bucket and key, and the value.
+func records(t *testing.T, b *bolt.DB) map[bucket]map[string]string {
+	t.Helper()
+	out := make(map[bucket]map[string]string)
+	err := b.View(func(x *bolt.Tx) error {
+		return x.ForEach(func(name []byte, bk *bolt.Bucket) error {
+			in := make(map[string]string)
+			out[bucket(name)] = in
+			return bk.ForEach(func(k, v []byte) error {
+				if !isDigest(bucket(name), k) { // it goes with the others
+					in[string(k)] = string(v)
+				}
+				return nil
+			})
+		})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// rot opens damaged content and holds what is in it against what was accepted. It returns what
+// became of it in a word.
+func rot(t *testing.T, path string, content []byte, want map[bucket]map[string]string) string {
+	t.Helper()
+	if err := os.WriteFile(path, content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var text strings.Builder
+	db, err := Open(path, Options{Log: slog.New(slog.NewTextHandler(&text, &slog.HandlerOptions{Level: slog.LevelError}))})
+	if err != nil {
+		if !errors.Is(err, ErrDamaged) && !strings.Contains(err.Error(), "newer hermes-connector") {
+			t.Errorf("open: %v, want ErrDamaged", err)
+		}
+		return "refused"
+	}
+	if e := binary.NativeEndian; e.Uint64(content) == 0 && e.Uint64(content[pageSize:]) == 1 && content[8] == 4 && content[pageSize+8] == 4 {
+		defer closeChecked(t, db) // what was repaired is sound again
+	} else { // bbolt minds the headers of the meta pages when it checks them, and only then
+		defer db.Close()
+	}
+	if db.Stats().FellBack {
+		if !strings.Contains(text.String(), "newest commit is lost") {
+			t.Error("a lost commit is not in the log")
+		}
+		return "fell back"
+	}
+	has, outcome := records(t, db.bolt), "nothing lost"
+	if strings.Contains(text.String(), "it was recovered") {
+		outcome = "recovered"
+	}
+	for b, all := range want {
+		lost := 0
+		for k, v := range all {
+			if has[b][k] != v {
+				lost++
+			}
+		}
+		named := strings.Count(text.String(), fmt.Sprintf("bucket %s,", b))
+		if (b == bucketLanes || b == bucketEntries || b == bucketDead) && strings.Contains(text.String(), "a lane was rebuilt") {
+			named += lost // by its instance, with the numbers
+		}
+		if strings.Contains(text.String(), "records are lost") {
+			named += lost // as a whole
+		}
+		if b == bucketLanes {
+			for _, b := range []bucket{bucketEntries, bucketDead} { // the lane has one less
+				named += strings.Count(text.String(), fmt.Sprintf("bucket %s,", b))
+			}
+		}
+		if b == bucketBindingsTo { // it says what the bindings say
+			named += strings.Count(text.String(), fmt.Sprintf("bucket %s,", bucketBindings))
+		}
+		if lost > named {
+			t.Errorf("%d records of %s are not what they were, %d of them named:\n%s", lost, b, named, &text)
+		}
+		if lost > 0 {
+			outcome = "named"
+		}
+	}
+	for _, i := range []relay.InstanceID{"i1", "i2", "i3"} {
+		deliverAll(t, db, i, has[bucketEntries])
+	}
+	if text.Len() > 0 && db.Stats().Damaged == 0 && outcome != "recovered" {
+		t.Errorf("in the log and not in Stats: %s", &text)
+	}
+	return outcome
+}
+
+// deliverAll empties the lane of i and counts: everything in the file must come out.
+func deliverAll(t *testing.T, db *DB, i relay.InstanceID, entries map[string]string) {
+	t.Helper()
+	if _, err := db.Instance(ctxOf(t), i); err != nil {
+		if !errors.Is(err, ErrDamaged) && !errors.Is(err, ErrNotFound) {
+			t.Error(err)
+		}
+		return
+	}
+	if _, err := db.BindingsTo(ctxOf(t), i); err != nil {
+		t.Errorf("bindings to %s: %v", i, err)
+	}
+	want := 0
+	for k := range entries {
+		if strings.HasPrefix(k, string(prefix(i))) {
+			want++
+		}
+	}
+	got := 0
+	for after := uint64(0); ; got++ {
+		e, ok, err := db.NextDelivery(ctxOf(t), i, after)
+		if err != nil {
+			t.Errorf("next delivery of %s: %v", i, err)
+			return
+		}
+		if !ok {
+			break
+		}
+		after = e.Buffer.Seq
+	}
+	if got != want {
+		t.Errorf("%d of %d entries of %s are delivered", got, want, i)
+	}
+}
+
+func TestBitRot(t *testing.T) { // invariants 5 and 8
+	good := realistic(t)
+	used := usedBytes(t, good)
+	path := filepath.Join(t.TempDir(), "test.db")
+	if err := os.WriteFile(path, good, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	b, err := openBolt(path, Options{}.withDefaults())
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := records(t, b)
+	if err := b.Close(); err != nil {
+		t.Fatal(err)
+	}
+	outcomes := make(map[string]int)
+	try := func(what string, content []byte) {
+		t.Helper()
+		outcomes[rot(t, path, content, want)]++
+		if t.Failed() {
+			t.Fatal(what)
+		}
+	}
+	var flips []int // bits
+	dice := rand.New(rand.NewPCG(1, 2))
+	for at := 0; at < used; at += max(used/600, 1) { // everywhere
+		flips = append(flips, 8*at+dice.IntN(8))
+	}
+	for range 150 { // the meta pages
+		flips = append(flips, 8*(4096*dice.IntN(2)+pageHeader+dice.IntN(metaSize))+dice.IntN(8))
+	}
+	for _, at := range pointers(good) { // what points to a page: to one that was once the same, say
+		for bit := range 9 {
+			flips = append(flips, 8*at+bit)
+		}
+	}
+	for _, bit := range flips {
+		c := slices.Clone(good)
+		c[bit/8] ^= 1 << (bit % 8)
+		try(fmt.Sprintf("with bit %d of byte %d flipped, page %d", bit%8, bit/8, bit/8/4096), c)
+	}
+	for n := 0; n < used; n += max(used/40, 1) { // cuts, at page borders and elsewhere
+		try(fmt.Sprintf("cut at %d", n), good[:n])
+		try(fmt.Sprintf("cut at %d", n/4096*4096), good[:n/4096*4096])
+	}
+	t.Logf("%d flips, %d bytes in use: %v", len(flips), used, outcomes)
+	for _, o := range []string{"refused", "named", "nothing lost", "recovered", "fell back"} {
+		if outcomes[o] == 0 && o != "fell back" {
+			t.Errorf("no case was %s: %v", o, outcomes)
+		}
+	}
+}
+
+// pointers are the offsets of all page numbers in the pages in use of a file: of branch elements
+// and of buckets.
+func pointers(file []byte) (out []int) {
+	m, err := readMetas(bytes.NewReader(file))
+	if err != nil {
+		return nil
+	}
+	e := binary.NativeEndian
+	todo := []uint64{m.newest.root}
+	for root := true; len(todo) > 0; root = false {
+		at := int(todo[0]) * pageSize
+		todo = todo[1:]
+		page := file[at:]
+		for n := range int(e.Uint16(page[10:])) {
+			el := page[pageHeader+n*elementSize:]
+			if e.Uint16(page[8:]) == flagBranch {
+				out = append(out, at+pageHeader+n*elementSize+8)
+				todo = append(todo, e.Uint64(el[8:]))
+				continue
+			}
+			if !root || e.Uint32(el) != flagBucket {
+				continue
+			}
+			value := int(e.Uint32(el[4:]) + e.Uint32(el[8:]))
+			if child := e.Uint64(el[value:]); child != 0 {
+				out = append(out, at+pageHeader+n*elementSize+value)
+				todo = append(todo, child)
+			}
+		}
+	}
+	return out
+}
