@@ -16,7 +16,7 @@ const maxText = 2000
 // split cuts text, in Discord's dialect, into parts of at most limit code points. It cuts where
 // people would: between paragraphs, else lines, else words, and code blocks only when it must. A
 // code block that is cut ends with its part and begins again with the next; so does a quotation.
-// Only blanks at the cuts are lost.
+// Only blanks are lost, at the cuts and of very wide gaps.
 func split(text string, limit int) []string {
 	s := newSplitter(text, limit)
 	var parts []string
@@ -54,8 +54,8 @@ var inline = regexp.MustCompile("\\[[^\\]\n]*\\]\\([^)\n]*\\)|`{3,}[^`\n]+`{3,}|
 	"__[^_\n]+__|~~[^~\n]+~~|\\|\\|[^|\n]+\\|\\||<[^>\\s]{1,100}>")
 
 func newSplitter(text string, limit int) *splitter {
-	blocks, unclosed := fences(text)
-	s := &splitter{text: []rune(text + unclosed), limit: limit, blocks: blocks}
+	text, blocks := fences(text)
+	s := &splitter{text: []rune(text), limit: limit, blocks: blocks}
 	for _, b := range blocks {
 		if utf8.RuneCountInString(b.open)+len(b.close)+len(quoteMark) > limit/2 { // no room for code
 			s.blocks = nil
@@ -74,12 +74,16 @@ func newSplitter(text string, limit int) *splitter {
 	return s
 }
 
-// fences finds the code blocks of text. unclosed is what must be added if the last one has no end.
-func fences(text string) (blocks []fenced, unclosed string) {
+// wide are blanks in a row that would leave no good place for a cut.
+var wide = regexp.MustCompile(`[\t\v\f\r\x{85}\pZ]{40,}`)
+
+// fences finds the code blocks of text. whole is text without blanks behind first fences, with a
+// gap of two for wide ones outside of code, and with an end if the last block has none.
+func fences(text string) (whole string, blocks []fenced) {
+	var out strings.Builder
 	at := 0
 	var b *fenced
 	for line := range strings.Lines(text) {
-		next := at + utf8.RuneCountInString(line)
 		bare := strings.TrimRightFunc(line, unicode.IsSpace)
 		quote := ""
 		if strings.HasPrefix(line, quoteMark) {
@@ -87,19 +91,23 @@ func fences(text string) (blocks []fenced, unclosed string) {
 		}
 		switch {
 		case b == nil && opensFence(bare):
-			b = &fenced{begin: at, from: next, open: strings.TrimSuffix(line, "\n") + "\n", close: "\n" + quote + "```"}
+			line = bare + "\n"
+			b = &fenced{begin: at, from: at + len(line), open: line, close: "\n" + quote + "```"}
 		case b != nil && bare == b.close[1:]:
 			b.to, b.end = at-1, at+len(bare)
 			blocks, b = append(blocks, *b), nil
+		case b == nil:
+			line = wide.ReplaceAllString(line, "  ") // one could be part of a quotation mark
 		}
-		at = next
+		out.WriteString(line)
+		at += utf8.RuneCountInString(line)
 	}
-	if b == nil {
-		return blocks, ""
+	if b != nil {
+		out.WriteString(b.close)
+		b.to, b.end = at, at+len(b.close)
+		blocks = append(blocks, *b)
 	}
-	unclosed = b.close
-	b.to, b.end = at, at+len(unclosed)
-	return append(blocks, *b), unclosed
+	return out.String(), blocks
 }
 
 // opensFence reports whether a line without blanks at its end begins a code block.
@@ -201,7 +209,7 @@ func (s *splitter) cut(start int) int {
 	// The better the border, the shorter the part that is accepted for its sake.
 	paragraph, line, codeLine := -1, -1, -1
 	first := start
-	for first < end && unicode.IsSpace(s.text[first]) {
+	for s.codeAt(start) == nil && first < end && unicode.IsSpace(s.text[first]) { // in code, blanks are text
 		first++
 	}
 	for i := first + 1; i <= end; i++ {

@@ -49,9 +49,26 @@ func glyphs(texts ...string) (out []glyph, open bool) {
 	return out, open
 }
 
-// checkParts splits text and fails the test unless every part is one Discord takes, nothing but
-// blanks is lost, code stays code, and no block is left open.
+// checkParts splits text, which is as render makes it, and fails the test unless every part is one
+// Discord takes, nothing but blanks is lost, code stays code, and no block is left open.
 func checkParts(t failer, text string, limit int) {
+	t.Helper()
+	parts := checkLimits(t, text, limit)
+	for i, p := range parts {
+		if _, open := glyphs(p); open {
+			t.Fatalf("part %d of %q leaves a code block open: %q", i, text, p)
+		}
+	}
+	want, _ := glyphs(text)
+	got, _ := glyphs(parts...)
+	if diff := cmp.Diff(want, got, cmp.AllowUnexported(glyph{})); diff != "" {
+		t.Fatalf("%q\nwas split to %q (-want +got):\n%s", text, parts, diff)
+	}
+}
+
+// checkLimits splits any text, also one that render left alone, and fails the test unless every
+// part is one Discord takes and every letter is in one.
+func checkLimits(t failer, text string, limit int) []string {
 	t.Helper()
 	parts := split(text, limit)
 	for i, p := range parts {
@@ -63,15 +80,14 @@ func checkParts(t failer, text string, limit int) {
 		case !utf8.ValidString(p):
 			t.Fatalf("part %d of %q is not valid UTF-8", i, text)
 		}
-		if _, open := glyphs(p); open {
-			t.Fatalf("part %d of %q leaves a code block open: %q", i, text, p)
+	}
+	got := letters(strings.Join(parts, ""))
+	for c, n := range letters(text) {
+		if got[c] < n {
+			t.Fatalf("%d of %d %q are lost from %q: %q", n-got[c], n, c, text, parts)
 		}
 	}
-	want, _ := glyphs(text)
-	got, _ := glyphs(parts...)
-	if diff := cmp.Diff(want, got, cmp.AllowUnexported(glyph{})); diff != "" {
-		t.Fatalf("%q\nwas split to %q (-want +got):\n%s", text, parts, diff)
-	}
+	return parts
 }
 
 func TestSplit(t *testing.T) {
@@ -126,6 +142,10 @@ func TestSplitClosesAndReopensFences(t *testing.T) {
 			"```\n" + strings.Repeat("x", 50) + "\n```", 30,
 			[]string{"```\n" + strings.Repeat("x", 22) + "\n```", "```\n" + strings.Repeat("x", 22) + "\n```", "```\nxxxxxx\n```"},
 		},
+		"within blanks": {
+			"```\nx" + strings.Repeat(" ", 50) + "y\n```", 30,
+			[]string{"```\nx" + strings.Repeat(" ", 21) + "\n```", "```\n" + strings.Repeat(" ", 22) + "\n```", "```\n" + strings.Repeat(" ", 7) + "y\n```"},
+		},
 		"in a quotation": {
 			"> ```c\n> aaaaaaaaaa\n> bbbbbbbbbb\n> ```", 36,
 			[]string{"> ```c\n> aaaaaaaaaa\n> ```", "> ```c\n> bbbbbbbbbb\n> ```"},
@@ -156,12 +176,13 @@ func TestSplitConserves(t *testing.T) {
 	pieces := []string{
 		"word", "longer-word", " ", "  ", "\n", "\n\n", "**bold**", "*it*", "`code`", "😀", "e\u0301", "👩\u200d👧", "🇩🇪",
 		"\n```go\n", "\n```\n", "\n> ", "\n> ```py\n> ", "\n> ```\n", "\n- ", "한국어", "\n# h\n", "[l](https://e.org)", "\u00a0",
-		strings.Repeat("x", 60), strings.Repeat("y\n", 60),
+		strings.Repeat("x", 60), strings.Repeat("y\n", 60), strings.Repeat("\t", 150), "```", " ``` ", "``` a ```", "`````", "```go", "\\",
+		"> ", "&#96;", "~~~", "    ", "![", "](", ")", "[^", "<b>", "|", "\n|-|\n", "1. ",
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		source := strings.Join(rapid.SliceOfN(rapid.SampledFrom(pieces), 1, 80).Draw(t, "pieces"), "")
 		limit := rapid.IntRange(100, 250).Draw(t, "limit")
-		checkParts(t, source, limit)
+		checkLimits(t, source, limit)
 		checkParts(t, render(clean(source)), limit)
 	})
 }
@@ -173,6 +194,7 @@ func FuzzSplit(f *testing.F) {
 	f.Add(" 🇩🇪🇩🇪\u2000e\u0301", 100)
 	f.Add(strings.Repeat("x", 90)+"$```   ```\n\uFFFD", 100)
 	f.Add(strings.Repeat("x ", 47)+"```go now```", 100)
+	f.Add("```\n"+strings.Repeat("\t", 300)+"\n```", 100)
 	f.Add("```go "+strings.Repeat("x", 95), 100)
 	f.Add(strings.Repeat("x", 98)+"`````", 100)
 	f.Fuzz(func(t *testing.T, source string, limit int) {
@@ -180,7 +202,7 @@ func FuzzSplit(f *testing.F) {
 			return
 		}
 		source = clean(source)
-		checkParts(t, source, limit)
+		checkLimits(t, source, limit)
 		checkParts(t, render(source), limit)
 	})
 }
