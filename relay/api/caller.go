@@ -10,7 +10,6 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/identity"
 	"github.com/hermes-connector/hermes-connector/relay/limit"
-	"github.com/hermes-connector/hermes-connector/relay/manage"
 	"github.com/hermes-connector/hermes-connector/relay/token"
 	"github.com/hermes-connector/hermes-connector/store"
 )
@@ -87,16 +86,12 @@ func (a *API) managed(ctx context.Context, r *request) (caller, error) {
 	if err != nil {
 		return caller{}, err
 	}
-	if err := a.take(a.managing, "instance "+string(m.Instance)); err != nil {
+	// By the tenant too: what another tenant's tokens say is not this instance's to pay for.
+	if err := a.take(a.managing, "instance "+string(m.Tenant)+"/"+string(m.Instance)); err != nil {
 		return caller{}, err
 	}
-	self, err := a.svc.Self(ctx, manage.Named{Name: string(m.Instance)})
-	if err != nil {
+	if err := a.svc.Manageable(ctx, m.Instance, m.Tenant); err != nil {
 		return caller{}, err
-	}
-	// The name of a gateway stands for its instance too, but not in a token.
-	if self.Instance != m.Instance || m.Tenant != "" && self.Tenant != m.Tenant {
-		return caller{}, notFound()
 	}
 	return caller{m.Instance, store.Actor{Kind: store.ActorJWT, Name: m.Subject}}, nil
 }

@@ -105,6 +105,17 @@ func TestRatePerCredential(t *testing.T) {
 	}
 }
 
+// A tenant's managed tokens for another's instance get 404 and then 429, and cost that instance nothing.
+func TestRateOfForeignManagedTokens(t *testing.T) {
+	r := newRig(t, identity.Options{Mode: identity.JWKS})
+	foreign, own := r.jwt("agent:gw", "away"), r.jwt("agent:gw", "home")
+	for range manageBurst {
+		r.call("GET", "/manage/self", foreign, nil).want(t, http.StatusNotFound, "not found")
+	}
+	r.call("GET", "/manage/self", foreign, nil).want(t, http.StatusTooManyRequests, "too many requests")
+	r.call("GET", "/manage/self", own, nil).want(t, http.StatusOK, "")
+}
+
 // blocked is a body that arrives when it is released.
 type blocked struct {
 	begun   chan<- struct{}

@@ -2,6 +2,7 @@ package manage
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -30,6 +31,19 @@ type BoundUser struct {
 	Platform  relay.PlatformID `json:"platform"`
 	User      relay.UserID     `json:"userId"`
 	DMDefault bool             `json:"dmDefault"` // of several instances, this one gets the direct messages
+}
+
+// Manageable refuses with NotFound unless i is an instance of tenant t (of any, when t is empty)
+// that a gateway can serve. Another tenant's is looked at no further than one that is not there.
+func (s *Service) Manageable(ctx context.Context, i relay.InstanceID, t relay.TenantID) error {
+	inst, err := s.db.Instance(ctx, i)
+	if errors.Is(err, store.ErrNotFound) || err == nil && t != "" && inst.Tenant != t {
+		return noGateway(string(i), err)
+	}
+	if err == nil {
+		_, err = s.served(ctx, string(i))
+	}
+	return err
 }
 
 // Self looks at one instance. Refused with NotFound.

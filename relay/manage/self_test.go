@@ -6,6 +6,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/bus"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
 	"github.com/hermes-connector/hermes-connector/store"
@@ -121,4 +122,36 @@ func TestDeprovision(t *testing.T) {
 	wantRefusal(t, err, manage.NotFound)
 	_, err = w.Self(t.Context(), manage.Named{Name: "home"})
 	wantRefusal(t, err, manage.NotFound)
+}
+
+func TestManageable(t *testing.T) {
+	w := newWorld(t, nil)
+	w.enroll(t, "home", "gone")
+	if _, err := w.Provision(t.Context(), manage.Provision{Tenant: "home", Instance: "home", Gateway: "gw-box", Platform: "pigeon"}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Revoke(t.Context(), manage.Named{Name: "gone"}); err != nil {
+		t.Fatal(err)
+	}
+	for _, tenant := range []relay.TenantID{"home", ""} {
+		if err := w.Manageable(t.Context(), "home", tenant); err != nil {
+			t.Errorf("its instance, by tenant %q: %v", tenant, err)
+		}
+	}
+	for name, who := range map[string]struct {
+		instance relay.InstanceID
+		tenant   relay.TenantID
+	}{
+		"another tenant's":      {"home", "away"},
+		"nobody's":              {"nobody", "home"},
+		"a gateway's name":      {"gw-box", "home"},
+		"nobody can serve it":   {"gone", "home"},
+		"no name":               {"", ""},
+		"nobody's, whoever's":   {"nobody", ""},
+		"revoked and another's": {"gone", "away"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			wantRefusal(t, w.Manageable(t.Context(), who.instance, who.tenant), manage.NotFound)
+		})
+	}
 }
