@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"net/http"
 	"strings"
@@ -60,17 +61,16 @@ func (a *API) admit(ctx context.Context, r *request, prove func(context.Context,
 }
 
 // gateway is the caller with a gateway's bearer (wire.md 2.2). One that has expired is refused
-// like a wrong one, but proves a secret and so counts as no failure.
+// and counted like a wrong one: whoever got hold of it can send it for ever.
 func (a *API) gateway(ctx context.Context, r *request) (caller, error) {
 	peer, verdict, err := a.auth.Verify(ctx, Bearer(r.Request))
 	switch {
 	case err != nil:
 		return caller{}, err
 	case verdict == token.Expired:
-		a.log.Info("expired token refused; check the clocks", "from", r.from, "gateway", peer.Gateway)
-		return caller{}, unauthorized()
+		return caller{}, a.failed(r, unauthorized(), "expired token refused; check the clocks", "gateway", peer.Gateway)
 	case verdict != token.Valid:
-		return caller{}, a.failed(r, unauthorized())
+		return caller{}, a.failed(r, unauthorized(), unknown)
 	}
 	actor := store.Actor{Kind: store.ActorGateway, Name: string(peer.Gateway)}
 	return caller{peer.Instance, actor}, a.take(a.managing, "gateway "+string(peer.Gateway))
@@ -81,7 +81,7 @@ func (a *API) gateway(ctx context.Context, r *request) (caller, error) {
 func (a *API) managed(ctx context.Context, r *request) (caller, error) {
 	m, err := a.id.Managed(ctx, Bearer(r.Request))
 	if errors.Is(err, identity.ErrUnauthorized) {
-		return caller{}, a.failed(r, unauthorized())
+		return caller{}, a.failed(r, unauthorized(), unknown)
 	}
 	if err != nil {
 		return caller{}, err
@@ -113,7 +113,7 @@ func (a *API) identified(ctx context.Context, r *request) (context.Context, iden
 	}
 	c, err := a.id.Caller(ctx, Bearer(r.Request))
 	if errors.Is(err, identity.ErrUnauthorized) {
-		return nil, c, a.failed(r, unauthorized())
+		return nil, c, a.failed(r, unauthorized(), unknown)
 	}
 	if err != nil {
 		return nil, c, err
@@ -128,14 +128,23 @@ func (a *API) identified(ctx context.Context, r *request) (context.Context, iden
 	return store.WithActor(ctx, store.Actor{Kind: store.ActorIdentity, Name: name}), c, nil
 }
 
-// failed counts a credential that proves nothing. It returns how that is answered: with refused,
-// or with 429 when the address has had its failures.
-func (a *API) failed(r *request, refused *refusal) error {
+// unknown is what the log says about a credential that proves nothing.
+const unknown = "unknown credential refused"
+
+// failed counts a credential that does not count, and logs it as said. It returns how that is
+// answered: with refused, or with 429 when the address has had its failures.
+func (a *API) failed(r *request, refused *refusal, said string, attrs ...any) error {
 	if wait := a.failures.Add(r.from, a.now()); wait > 0 {
 		return tooManyFailures(wait)
 	}
-	a.log.Info("unknown credential refused", "from", r.from, "route", r.route)
+	a.log.Info(said, append([]any{"from", r.from, "route", r.route}, attrs...)...)
 	return refused
+}
+
+// digest stands for a credential where its requests are counted: credentials are not kept.
+func digest(credential string) string {
+	sum := sha256.Sum256([]byte(credential))
+	return string(sum[:])
 }
 
 // take uses up a request of a credential's.

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -30,17 +31,19 @@ func (a *API) enroll(ctx context.Context, r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := manage.EnrollByToken{
-		Token: relay.NewSecret([]byte(b.text("enrollmentToken"))), Gateway: relay.GatewayID(b.text("gatewayId")), Tenant: c.Tenant,
-	}
+	et := b.text("enrollmentToken")
+	e := manage.EnrollByToken{Token: relay.NewSecret([]byte(et)), Gateway: relay.GatewayID(b.text("gatewayId")), Tenant: c.Tenant}
 	if b.err != nil {
 		return nil, b.err
 	}
 	done, err := a.svc.EnrollByToken(ctx, e)
-	if refused, ok := errors.AsType[*manage.Error](err); ok && refused.Kind == manage.Forbidden {
-		return nil, a.failed(r, refuse(http.StatusForbidden, refused.Message)) // the gateway shows it
-	}
-	if err != nil {
+	refused, ok := errors.AsType[*manage.Error](err)
+	switch {
+	case ok && refused.Kind == manage.Forbidden: // the gateway shows it
+		return nil, a.failed(r, refuse(http.StatusForbidden, refused.Message), unknown)
+	case ok: // the token is good, and stays good: or one would do to ask for every name there is
+		return nil, cmp.Or(a.take(a.managing, "enrollment "+digest(et)), err)
+	case err != nil:
 		return nil, err
 	}
 	return enrolled{

@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 
 	"github.com/hermes-connector/hermes-connector/relay/identity"
@@ -21,13 +20,12 @@ type identityToken struct {
 func (a *API) identity(ctx context.Context, r *request) (any, error) {
 	minted, life, err := a.id.Mint(ctx, r.rest)
 	if errors.Is(err, identity.ErrUnauthorized) {
-		return nil, a.failed(r, notFound())
+		return nil, a.failed(r, notFound(), unknown)
 	}
 	if err != nil {
 		return nil, err
 	}
-	sum := sha256.Sum256([]byte(r.rest)) // credentials are not kept
-	if err := a.take(a.managing, "code "+string(sum[:])); err != nil {
+	if err := a.take(a.managing, "code "+digest(r.rest)); err != nil {
 		return nil, err
 	}
 	return identityToken{Token: minted, Type: "Bearer", Expires: int(life.Seconds())}, nil

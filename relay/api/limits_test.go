@@ -30,12 +30,11 @@ func TestFailuresPerAddress(t *testing.T) {
 		func() response { return r.call("POST", "/manage/link", "a.b.c", nil) },
 		func() response { return r.call("POST", "/relay/policy", "a.b.c", nil) },
 	}
-	// What proves a secret, or asks for nothing secret, is no failure.
 	r.clock = r.clock.Add(-time.Hour)
 	expired := r.gw("gw")
 	r.clock = noon
-	for range 2 * limit.MaxFailures {
-		r.call("GET", "/manage/self", expired, nil).want(t, http.StatusUnauthorized, "unauthorized")
+	fail = append(fail, func() response { return r.call("GET", "/manage/self", expired, nil) })
+	for range 2 * limit.MaxFailures { // asks for nothing secret
 		r.call("GET", "/no/such/route", "garbage", nil).want(t, http.StatusNotFound, "not found")
 	}
 	for i := range limit.MaxFailures {
@@ -62,6 +61,7 @@ func TestFailuresPerAddress(t *testing.T) {
 func TestRatePerCredential(t *testing.T) {
 	r := newRig(t, identity.Options{})
 	code, other := r.code("gw"), r.code("other")
+	et := r.unbound()
 	boot := map[string]any{"gatewayId": "gw", "platform": "pigeon"}
 	bearer := r.minted(code)
 	for name, tc := range map[string]struct {
@@ -76,6 +76,10 @@ func TestRatePerCredential(t *testing.T) {
 		"an identity code": {
 			manageBurst, func() response { return r.call("GET", "/relay/identity/"+code, "", nil) },
 			func() response { return r.call("GET", "/relay/identity/"+other, "", nil) },
+		},
+		"an enrollment token": {
+			manageBurst, func() response { return r.call("POST", "/relay/enroll", "", enrollBody(et, "other")) },
+			func() response { return r.call("POST", "/relay/enroll", "", enrollBody(r.unbound(), "fresh")) },
 		},
 		"an identity": {
 			bootBurst, func() response { return r.call("POST", "/relay/provision", bearer, "") },

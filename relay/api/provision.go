@@ -15,7 +15,7 @@ func (a *API) provision(ctx context.Context, r *request) (any, error) {
 	case err != nil:
 		return nil, err
 	case c.Kind == identity.Anonymous:
-		return nil, a.failed(r, unauthorized())
+		return nil, a.failed(r, unauthorized(), unknown)
 	case c.Kind == identity.Ambient && c.Instance == "": // its code is for enrollment
 		return nil, forbidden()
 	}
