@@ -12,6 +12,10 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/manage"
 )
 
+// unreadTime is how long an answer waits for what was not read of the request's body: net/http
+// takes the rest of a small one off the connection first.
+const unreadTime = time.Second
+
 // Answer writes body as JSON.
 func Answer(w http.ResponseWriter, status int, body any) {
 	var buf bytes.Buffer
@@ -22,6 +26,8 @@ func Answer(w http.ResponseWriter, status int, body any) {
 		buf.Reset()
 		buf.WriteString(`{"error":"the answer has no JSON form"}`)
 	}
+	// A connection without deadlines of its own is the server's to cut.
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(unreadTime))
 	h := w.Header()
 	h.Set("Content-Type", "application/json")
 	h.Set("Cache-Control", "no-store") // many answers are credentials

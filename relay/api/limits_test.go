@@ -166,33 +166,45 @@ func (p pipe) Close() error { p.end(); return nil }
 func (pipe) Addr() net.Addr { return &net.TCPAddr{} }
 
 func TestASlowBodyIsCut(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, identity.Options{})
-		p := pipe{conn: make(chan net.Conn, 1)}
-		p.end = sync.OnceFunc(func() { close(p.conn) })
-		srv := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) { r.Serve(w, req, r.from) })}
-		served := make(chan error, 1)
-		go func() { served <- srv.Serve(p) }()
-		defer func() {
-			_ = srv.Close()
-			<-served
-		}()
-		near, far := net.Pipe()
-		p.conn <- far
-		start := time.Now()
-		in := bufio.NewReader(near)
-		if _, err := io.WriteString(near, "POST /relay/enroll HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{"); err != nil {
-			t.Fatal(err)
-		}
-		resp, err := http.ReadResponse(in, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if took := time.Since(start); resp.StatusCode != http.StatusBadRequest || took != bodyTime {
-			t.Errorf("answered %d after %s, want 400 after %s", resp.StatusCode, took, bodyTime)
-		}
-		_ = near.Close()
-	})
+	for name, tc := range map[string]struct {
+		path  string
+		code  int
+		after time.Duration
+	}{
+		"a body that is read":       {"/relay/enroll", http.StatusBadRequest, bodyTime + unreadTime},
+		"a refused request's":       {"/manage/link", http.StatusUnauthorized, unreadTime},
+		"that of a route not there": {"/manage", http.StatusNotFound, unreadTime},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t, identity.Options{})
+				p := pipe{conn: make(chan net.Conn, 1)}
+				p.end = sync.OnceFunc(func() { close(p.conn) })
+				srv := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) { r.Serve(w, req, r.from) })}
+				served := make(chan error, 1)
+				go func() { served <- srv.Serve(p) }()
+				defer func() {
+					_ = srv.Close()
+					<-served
+				}()
+				near, far := net.Pipe()
+				p.conn <- far
+				start := time.Now()
+				in := bufio.NewReader(near)
+				if _, err := io.WriteString(near, "POST "+tc.path+" HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{"); err != nil {
+					t.Fatal(err)
+				}
+				resp, err := http.ReadResponse(in, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if took := time.Since(start); resp.StatusCode != tc.code || took != tc.after {
+					t.Errorf("answered %d after %s, want %d after %s", resp.StatusCode, took, tc.code, tc.after)
+				}
+				_ = near.Close()
+			})
+		})
+	}
 }
 
 func TestTroubleIsNoVerdict(t *testing.T) {
