@@ -30,8 +30,12 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/token"
 )
 
-// plainRequests bounds how long a stop waits for requests that are no sessions.
-const plainRequests = 2 * time.Second
+const (
+	// plainRequests bounds how long a stop waits for requests that are no sessions.
+	plainRequests = 2 * time.Second
+	// requestTime is how long a request may take to come, and again to be answered.
+	requestTime = time.Minute
+)
 
 // Options are the server's settings; the zero value means the defaults.
 type Options struct {
@@ -83,14 +87,7 @@ func (s *Server) Run(ctx, hurry context.Context, l net.Listener) error {
 	sessions, endSessions := context.WithCancelCause(hubCtx)
 	defer endSessions(nil)
 
-	srv := &http.Server{
-		Handler:           s.routes(sessions, hurry),
-		ReadHeaderTimeout: 10 * time.Second,
-		ReadTimeout:       60 * time.Second,
-		IdleTimeout:       2 * time.Minute,
-		MaxHeaderBytes:    32 << 10,
-		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
-	}
+	srv := s.http(s.routes(sessions, hurry))
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		if err := srv.Serve(l); !errors.Is(err, http.ErrServerClosed) {
@@ -119,6 +116,19 @@ func (s *Server) Run(ctx, hurry context.Context, l net.Listener) error {
 		return nil
 	}
 	return cause
+}
+
+// http is the HTTP server. Its times are those of plain requests: the upgrade to a session takes them off.
+func (s *Server) http(h http.Handler) *http.Server {
+	return &http.Server{
+		Handler:           h,
+		ReadHeaderTimeout: 10 * time.Second,
+		ReadTimeout:       requestTime,
+		WriteTimeout:      requestTime, // or who never reads the answers would hold a connection for ever
+		IdleTimeout:       2 * time.Minute,
+		MaxHeaderBytes:    32 << 10,
+		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
+	}
 }
 
 // refuse turns upgrades away from now on.

@@ -1,10 +1,15 @@
 package server
 
 import (
+	"io"
+	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
 	"testing"
+	"testing/synctest"
+	"time"
 )
 
 func TestRemote(t *testing.T) {
@@ -35,4 +40,38 @@ func TestRemote(t *testing.T) {
 			}
 		})
 	}
+}
+
+// oneConn is a listener with one connection.
+type oneConn chan net.Conn
+
+func (l oneConn) Accept() (net.Conn, error) {
+	c, ok := <-l
+	if !ok {
+		return nil, net.ErrClosed
+	}
+	return c, nil
+}
+func (oneConn) Close() error   { return nil }
+func (oneConn) Addr() net.Addr { return &net.TCPAddr{} }
+
+func TestAnswersThatNobodyReadsAreGivenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := New(nil, nil, Options{Log: slog.New(slog.DiscardHandler)})
+		srv, l := s.http(s.routes(t.Context(), t.Context())), make(oneConn, 1)
+		served := make(chan error, 1)
+		go func() { served <- srv.Serve(l) }()
+		near, far := net.Pipe()
+		l <- far
+		if _, err := io.WriteString(near, "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(requestTime + time.Second)
+		if b, err := io.ReadAll(near); len(b) > 0 || err != nil {
+			t.Errorf("a minute later: %q, %v; want the connection closed", b, err)
+		}
+		close(l)
+		_ = srv.Close()
+		<-served
+	})
 }
