@@ -32,6 +32,9 @@ func (a *API) provision(ctx context.Context, r *request) (any, error) {
 		WakeURL:          b.optionalText("wakeUrl"),
 		RouteKeys:        b.optionalTexts("routeKeys"),
 	}
+	for _, unused := range []string{"botId", "gatewayEndpoint", "displayName"} {
+		b.optionalText(unused)
+	}
 	if b.err != nil {
 		return nil, b.err
 	}

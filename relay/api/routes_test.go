@@ -87,6 +87,10 @@ func samples() map[string]sample {
 				"instanceId": {12, "instanceId: want a string"},
 				"wakeUrl":    {map[string]any{}, "wakeUrl: want a string"},
 				"routeKeys":  {many[:101], "routeKeys: at most 100 route keys per platform"},
+				// No use is made of these.
+				"botId":           {777, "botId: want a string"},
+				"gatewayEndpoint": {[]any{}, "gatewayEndpoint: want a string"},
+				"displayName":     {true, "displayName: want a string"},
 			},
 		},
 		"policy": {
