@@ -101,6 +101,10 @@ func ParseBufferID(s string) (BufferID, error) {
 	return id, nil
 }
 
+// Unshown reports whether r has no place in an id or a name: a blank, a control character, or one
+// that changes how others are shown.
+func Unshown(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) }
+
 // MaxName bounds the names an operator or a gateway chooses, in bytes.
 const MaxName = 128
 
@@ -119,7 +123,7 @@ func CheckName(s string) error {
 		return errors.New("name begins with '-'")
 	}
 	for _, r := range s {
-		if r == '/' || unicode.IsSpace(r) || !unicode.IsPrint(r) {
+		if r == '/' || Unshown(r) {
 			return fmt.Errorf("name contains %q", r)
 		}
 	}

@@ -196,7 +196,7 @@ func list[T any](b *body, name string, raw json.RawMessage, read func(at string,
 // idOf is a string that can be an id on some platform, or empty.
 func (b *body) idOf(name string, raw json.RawMessage) string {
 	s := b.stringOf(name, raw, relay.MaxName)
-	if strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r == 0x7f }) {
+	if strings.ContainsFunc(s, relay.Unshown) {
 		b.fault(name, "want no blanks and no control characters")
 	}
 	return s

@@ -108,6 +108,7 @@ func TestPrincipal(t *testing.T) {
 		"a list that is none":  {map[string]any{"policy": "any", "allow": "eve"}, 400, "allow: want a list"},
 		"a name for a person":  {map[string]any{"policy": "allow-list", "allow": []any{eve, "eve"}}, 400, "allow[1]: want an object"},
 		"a person with a hole": {map[string]any{"policy": "allow-list", "allow": []any{eve, map[string]any{"platform": "pigeon"}}}, 400, "allow[1].userId: missing"},
+		"a control character":  {map[string]any{"policy": "allow-list", "allow": []any{map[string]any{"platform": "pigeon", "userId": "\u009b2J"}}}, 400, "allow[0].userId: want no blanks and no control characters"},
 		"a number for an id":   {map[string]any{"policy": "allow-list", "allow": []any{map[string]any{"platform": "pigeon", "userId": 7}}}, 400, "allow[0].userId: want a string"},
 	} {
 		t.Run(name, func(t *testing.T) { r.call("POST", "/manage/principal", r.gw("gw"), tc.body).want(t, tc.code, tc.says) })

@@ -75,7 +75,8 @@ func checkID(field, what, id string) error {
 	return nil
 }
 
-// fit reports whether id could be one of a platform: 1 to most bytes without blanks and controls.
+// fit reports whether id could be one of a platform: 1 to most bytes that show, without blanks. It
+// comes back on terminals.
 func fit(id string, most int) bool {
-	return id != "" && len(id) <= most && !strings.ContainsFunc(id, func(r rune) bool { return r <= ' ' || r == 0x7f })
+	return id != "" && len(id) <= most && !strings.ContainsFunc(id, relay.Unshown)
 }

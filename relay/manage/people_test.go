@@ -55,6 +55,7 @@ func TestBindAndUnbind(t *testing.T) {
 		"an unknown gateway":  {manage.Bind{Name: "nobody", Platform: "pigeon", User: "ann"}, manage.NotFound},
 		"an unknown platform": {manage.Bind{Name: "home", Platform: "pidgeon", User: "ann"}, manage.Usage},
 		"no user":             {manage.Bind{Name: "home", Platform: "pigeon"}, manage.Usage},
+		"a user that hides":   {manage.Bind{Name: "home", Platform: "pigeon", User: "a\u200bb"}, manage.Usage},
 		"a user with a blank": {manage.Bind{Name: "home", Platform: "pigeon", User: "a b"}, manage.Usage},
 	} {
 		t.Run(name, func(t *testing.T) {
