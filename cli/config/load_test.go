@@ -116,7 +116,7 @@ func TestEverySettingIsRead(t *testing.T) {
 data_dir = "data"
 listen = "[::1]:0"
 public_url = "https://relay.example.net/x/relay/"
-trusted_proxies = ["10.0.0.7", "fd00::1/8"]
+trusted_proxies = ["10.0.0.7", "fd00::1/8", "::ffff:10.0.0.8", "::ffff:10.1.2.3/112"]
 
 [[bots]]
 platform = "pigeon"
@@ -170,7 +170,7 @@ passphrase_file = "pass"
 	want := &Config{
 		File: filepath.Join(conf, fileName), DataDir: filepath.Join(conf, "data"), Listen: "[::1]:0",
 		PublicURL:      "https://relay.example.net/x",
-		TrustedProxies: []netip.Prefix{netip.MustParsePrefix("10.0.0.7/32"), netip.MustParsePrefix("fd00::/8")},
+		TrustedProxies: []netip.Prefix{netip.MustParsePrefix("10.0.0.7/32"), netip.MustParsePrefix("fd00::/8"), netip.MustParsePrefix("10.0.0.8/32"), netip.MustParsePrefix("10.1.0.0/16")},
 		Bots: []Bot{
 			{Kind: kind("pigeon"), Options: platforms.Options{
 				Token: secret(goodToken), APIBase: "http://127.0.0.1:8081", Values: map[string]string{"edits": "as_new", "public_key": ""},

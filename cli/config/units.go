@@ -47,10 +47,17 @@ func parseNetworks(v string) ([]netip.Prefix, error) {
 			continue
 		}
 		if ip, err := netip.ParseAddr(part); err == nil && ip.Zone() == "" {
+			ip = ip.Unmap() // as callers' addresses are
 			out = append(out, netip.PrefixFrom(ip, ip.BitLen()))
 			continue
 		}
 		network, err := netip.ParsePrefix(part)
+		if ip := network.Addr(); err == nil && ip.Is4In6() {
+			network = netip.PrefixFrom(ip.Unmap(), network.Bits()-96)
+			if !network.IsValid() {
+				err = errors.New("cuts the address in half")
+			}
+		}
 		if err != nil {
 			return nil, errors.New(`want addresses or networks, such as ["127.0.0.1", "10.0.0.0/8"]`)
 		}

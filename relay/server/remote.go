@@ -20,8 +20,8 @@ func (s *Server) remote(r *http.Request) netip.Addr {
 		if !s.trusts(addr) {
 			break
 		}
-		next, err := netip.ParseAddr(strings.TrimSpace(hop))
-		if err != nil {
+		next, ok := parseHop(strings.TrimSpace(hop))
+		if !ok {
 			break // what a stranger wrote in front of it counts even less
 		}
 		addr = next.Unmap()
@@ -29,6 +29,20 @@ func (s *Server) remote(r *http.Request) netip.Addr {
 	return addr
 }
 
+// parseHop reads what a proxy wrote about who called it: an address, with some proxies in brackets
+// or with the port.
+func parseHop(hop string) (netip.Addr, bool) {
+	if ap, err := netip.ParseAddrPort(hop); err == nil {
+		return ap.Addr(), true
+	}
+	if inner, ok := strings.CutPrefix(hop, "["); ok {
+		hop = strings.TrimSuffix(inner, "]")
+	}
+	a, err := netip.ParseAddr(hop)
+	return a, err == nil
+}
+
 func (s *Server) trusts(a netip.Addr) bool {
+	a = a.WithZone("") // a network contains no address with one
 	return slices.ContainsFunc(s.proxies, func(p netip.Prefix) bool { return p.Contains(a) })
 }

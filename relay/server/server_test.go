@@ -13,7 +13,7 @@ import (
 )
 
 func TestRemote(t *testing.T) {
-	s := &Server{proxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("10.0.0.1/32")}}
+	s := &Server{proxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("10.0.0.1/32"), netip.MustParsePrefix("fe80::/64")}}
 	for name, tc := range map[string]struct {
 		peer      string
 		forwarded []string
@@ -26,6 +26,10 @@ func TestRemote(t *testing.T) {
 		"a chain of proxies":                  {"127.0.0.1:4000", []string{"198.51.100.1, 10.0.0.1"}, "198.51.100.1"},
 		"several headers are one list":        {"127.0.0.1:4000", []string{"198.51.100.1", "10.0.0.1"}, "198.51.100.1"},
 		"garbage stops the walk":              {"127.0.0.1:4000", []string{"198.51.100.1, x"}, "127.0.0.1"},
+		"a proxy on the link":                 {"[fe80::1%eth0]:4000", []string{"198.51.100.1"}, "198.51.100.1"},
+		"a proxy that writes the port":        {"127.0.0.1:4000", []string{"203.0.113.9:99, 198.51.100.1:4711"}, "198.51.100.1"},
+		"an IPv6 address in brackets":         {"127.0.0.1:4000", []string{"[2001:db8::7]"}, "2001:db8::7"},
+		"brackets and port":                   {"127.0.0.1:4000", []string{"[2001:db8::7]:4711"}, "2001:db8::7"},
 		"an IPv4 address in IPv6 is the same": {"[::ffff:127.0.0.1]:4000", []string{"::ffff:198.51.100.1"}, "198.51.100.1"},
 		"a proxy that forwards nothing":       {"127.0.0.1:4000", nil, "127.0.0.1"},
 	} {
