@@ -84,9 +84,7 @@ func newCore(cfg *config.Config, db *store.DB, v *vault.Vault, bots []platforms.
 	failures := limit.NewFailures()
 	c.server = server.New(c.hub, auth, server.Options{
 		Log: log, TrustedProxies: cfg.TrustedProxies, Failures: failures,
-		API: api.New(c.service, auth, callers, api.Options{
-			Log: log, Failures: failures, Introspects: id.Mode == config.IdentityIntrospect,
-		}),
+		API: api.New(c.service, auth, callers, api.Options{Log: log, Failures: failures}),
 	})
 	return c, nil
 }

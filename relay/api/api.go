@@ -47,24 +47,21 @@ type Options struct {
 	// Failures are the failed credentials per address, to be shared with the upgrade; nil means
 	// a count of its own.
 	Failures *limit.Failures
-	// Introspects: to verify a caller's identity token, a third party is asked.
-	Introspects bool
-	Now         func() time.Time // the clock of the limits; nil means time.Now
+	Now      func() time.Time // the clock of the limits; nil means time.Now
 }
 
 // API answers the routes. Its methods may be called from any goroutine.
 type API struct {
 	// Set once, by New.
-	routes      map[string]route
-	svc         *manage.Service
-	auth        *token.Authority
-	id          *identity.Verifier
-	log         *slog.Logger
-	failures    *limit.Failures
-	introspects bool
-	now         func() time.Time
-	managing    *limit.Rates // per gateway, instance or identity code
-	booting     *limit.Rates // per identity
+	routes   map[string]route
+	svc      *manage.Service
+	auth     *token.Authority
+	id       *identity.Verifier
+	log      *slog.Logger
+	failures *limit.Failures
+	now      func() time.Time
+	managing *limit.Rates // per gateway, instance or identity code
+	booting  *limit.Rates // per identity
 
 	strangers limit.Strangers
 }
@@ -81,7 +78,7 @@ func New(svc *manage.Service, auth *token.Authority, id *identity.Verifier, o Op
 		o.Now = time.Now
 	}
 	return &API{
-		routes: routes(), svc: svc, auth: auth, id: id, log: o.Log, failures: o.Failures, introspects: o.Introspects, now: o.Now,
+		routes: routes(), svc: svc, auth: auth, id: id, log: o.Log, failures: o.Failures, now: o.Now,
 		managing: limit.NewRates(manageRate, manageBurst), booting: limit.NewRates(bootRate, bootBurst),
 	}
 }

@@ -98,10 +98,10 @@ func (a *API) managed(ctx context.Context, r *request) (caller, error) {
 
 // identified is who calls enroll or provision, and the context that names them as the actor.
 //
-// With introspection a verdict costs a question to a third party. So an address that has used up
+// With introspection a verdict may cost a question to a third party. So an address that has used up
 // its failures gets none, and no address has more than limit.MaxStrangers questions open.
 func (a *API) identified(ctx context.Context, r *request) (context.Context, identity.Caller, error) {
-	if a.introspects {
+	if a.id.Asks(Bearer(r.Request)) {
 		if wait := a.failures.Wait(r.from, a.now()); wait > 0 {
 			return nil, identity.Caller{}, tooManyFailures(wait)
 		}

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/identity"
+	"github.com/hermes-connector/hermes-connector/relay/limit"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
 	"github.com/hermes-connector/hermes-connector/relay/token"
 	"github.com/hermes-connector/hermes-connector/store"
@@ -85,7 +87,14 @@ func (r *rig) unbound() string {
 
 func TestEnrollWithIdentities(t *testing.T) {
 	asked := 0
+	hanging, release := make(chan struct{}), make(chan struct{})
 	provider := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if Bearer(r) == "hang" {
+			hanging <- struct{}{}
+			<-release
+			w.WriteHeader(http.StatusBadGateway)
+			return
+		}
 		asked++
 		switch Bearer(r) {
 		case "down":
@@ -148,8 +157,26 @@ func TestEnrollWithIdentities(t *testing.T) {
 			t.Errorf("the third party was asked %d times by one address, want its 10 failures", asked)
 		}
 		r.call("POST", "/relay/provision", "home", nil).want(t, http.StatusTooManyRequests, "too many failed attempts")
+		failing := r.from
 		r.from = r.from.Next()
 		r.call("POST", "/relay/provision", "home", nil).want(t, http.StatusBadRequest, "the body must be a JSON object")
+		r.from = failing // what is known costs no question
+		r.call("POST", "/relay/provision", "home", nil).want(t, http.StatusBadRequest, "the body must be a JSON object")
+	})
+	t.Run("an address whose questions hang", func(t *testing.T) {
+		r := newRig(t, identity.Options{Mode: identity.Introspect, IntrospectURL: provider.URL, TenantField: "org"})
+		var wg sync.WaitGroup
+		for range limit.MaxStrangers {
+			req := httptest.NewRequestWithContext(t.Context(), "POST", "/relay/provision", nil)
+			req.Header.Set("Authorization", "Bearer hang")
+			wg.Go(func() { r.send(req).want(t, http.StatusServiceUnavailable, "unavailable") })
+			<-hanging
+		}
+		r.call("POST", "/relay/provision", "home", nil).want(t, http.StatusTooManyRequests, "too many requests at once")
+		r.from = r.from.Next()
+		r.call("POST", "/relay/provision", "home", nil).want(t, http.StatusBadRequest, "the body must be a JSON object")
+		close(release)
+		wg.Wait()
 	})
 }
 

@@ -88,7 +88,7 @@ func newRig(t *testing.T, o identity.Options) *rig {
 		URL: "https://relay.example.net", Platforms: []relay.PlatformID{"pigeon"}, Now: now,
 		IdentityURLs: o.Mode == "" || o.Mode == identity.None,
 	})
-	r.API = New(svc, r.auth, id, Options{Log: log, Introspects: o.Mode == identity.Introspect, Now: now})
+	r.API = New(svc, r.auth, id, Options{Log: log, Now: now})
 	for g, tenant := range map[string]string{"gw": "home", "other": "away"} {
 		e, err := svc.Enroll(t.Context(), manage.Enroll{Name: g, Tenant: tenant})
 		if err != nil {

@@ -21,6 +21,7 @@ package identity
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -245,6 +246,15 @@ func (v *Verifier) Caller(ctx context.Context, bearer string) (Caller, error) {
 		}
 		return v.ambient(ctx, bearer)
 	}
+}
+
+// Asks reports whether Caller would have to ask a third party about bearer.
+func (v *Verifier) Asks(bearer string) bool {
+	if v.asker == nil || checkBearer(bearer) != nil {
+		return false
+	}
+	_, known := v.asker.recall(sha256.Sum256([]byte(bearer)))
+	return !known
 }
 
 // checkBearer refuses what no issuer hands out, before anything else looks at it. Visible ASCII it

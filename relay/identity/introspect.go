@@ -15,8 +15,9 @@ import (
 )
 
 const (
-	// maxAsking is how many bearers are asked about at the same time.
-	maxAsking = 8
+	// maxAsking is how many bearers are asked about at the same time. It is more than relay/api lets
+	// one address have open: an address whose questions hang leaves room for the others'.
+	maxAsking = 32
 	// rememberFor is how long a good answer counts without asking again, and so how long a token
 	// outlives its end.
 	rememberFor = 60 * time.Second
