@@ -102,6 +102,9 @@ func (l *loader) identity() {
 		if given["jwks_url"] == given["jwks_file"] {
 			l.judge.add(at, "mode %q needs either jwks_url or jwks_file", id.Mode)
 		}
+		if strings.HasPrefix(id.Audience, "agent:") {
+			l.judge.add(l.places["identity.audience"], "is that of managed tokens; choose another")
+		}
 		id.TenantField = ""
 	case IdentityIntrospect:
 		need("introspect_url")

@@ -202,6 +202,10 @@ func TestFaults(t *testing.T) { // invariant 4
 				`connector.toml:2: identity.mode: mode "jwks" needs either jwks_url or jwks_file`,
 			},
 		},
+		"the audience of managed tokens": {
+			"[identity]\nmode = \"jwks\"\nissuer = \"x\"\naudience = \"agent:x\"\njwks_file = \"k\"", nil,
+			[]string{"connector.toml:4: identity.audience: is that of managed tokens; choose another"},
+		},
 		"introspection without an address": {
 			"[identity]\nmode = \"introspect\"", nil, []string{`connector.toml:2: identity.mode: mode "introspect" needs introspect_url`},
 		},
