@@ -29,8 +29,9 @@ const (
 	ambientLife = 5 * time.Minute
 	// codeBytes is how much chance is in a code.
 	codeBytes = 32
-	// An identity token says the MAC of its code and its expiry in Unix seconds, big-endian.
-	saysBytes = sha256.Size + 8
+	// An identity token says the MAC of its code, when it was made in Unix nanoseconds, and its
+	// expiry in Unix seconds, both big-endian.
+	saysBytes = sha256.Size + 8 + 8
 	// signedLen is how long the part is that the token's own MAC is over.
 	signedLen = len(ambientPrefix) + (saysBytes*8+5)/6
 )
@@ -65,7 +66,7 @@ func (v *Verifier) Mint(ctx context.Context, code string) (token string, life ti
 	if !rec.ExpiresAt.IsZero() {
 		life = min(life, rec.ExpiresAt.Sub(now))
 	}
-	return v.signed(mac, now.Add(life)), life, nil
+	return v.signed(statement{mac, now, now.Add(life)}), life, nil
 }
 
 // code is the identity code with this MAC, if it still counts.
@@ -85,42 +86,51 @@ func (v *Verifier) code(ctx context.Context, mac []byte) (store.IdentityCode, er
 // ambient says whose identity token bearer is. The tenant and the instance are those of the code's
 // record as it is now.
 func (v *Verifier) ambient(ctx context.Context, bearer string) (Caller, error) {
-	mac, expires, ok := v.verified(bearer)
+	c, ok := v.verified(bearer)
 	switch {
 	case !ok:
 		return Caller{}, fmt.Errorf("%w: not an identity token of this connector", ErrUnauthorized)
-	case !v.now().Before(expires):
+	case !v.now().Before(c.expires):
 		return Caller{}, fmt.Errorf("%w: the identity token has expired", ErrUnauthorized)
 	}
-	rec, err := v.code(ctx, mac)
+	rec, err := v.code(ctx, c.mac)
 	if err != nil {
 		return Caller{}, err
 	}
-	return Caller{Kind: Ambient, Tenant: rec.Tenant, Instance: rec.Instance, Subject: string(rec.Instance)}, nil
+	return Caller{Kind: Ambient, Tenant: rec.Tenant, Instance: rec.Instance, Minted: c.minted, Subject: string(rec.Instance)}, nil
 }
 
-// signed is the identity token that says mac and expires. It has the form of what gateways take for
+// statement is what an identity token says.
+type statement struct {
+	mac     []byte // of the code it was made with
+	minted  time.Time
+	expires time.Time
+}
+
+// signed is the identity token that says c. It has the form of what gateways take for
 // a raw token: three parts of base64url with dots between them (wire.md 1.2).
-func (v *Verifier) signed(mac []byte, expires time.Time) string {
-	says := binary.BigEndian.AppendUint64(mac[:len(mac):len(mac)], uint64(expires.Unix()))
+func (v *Verifier) signed(c statement) string {
+	says := binary.BigEndian.AppendUint64(c.mac[:len(c.mac):len(c.mac)], uint64(c.minted.UnixNano()))
+	says = binary.BigEndian.AppendUint64(says, uint64(c.expires.Unix()))
 	text := ambientPrefix + base64.RawURLEncoding.EncodeToString(says)
 	return text + "." + base64.RawURLEncoding.EncodeToString(v.mac.MAC(purposeToken, relay.NewSecret([]byte(text))))
 }
 
 // verified is what an identity token says, if this connector made it. A token has one spelling.
-func (v *Verifier) verified(token string) (mac []byte, expires time.Time, ok bool) {
+func (v *Verifier) verified(token string) (c statement, ok bool) {
 	enc := base64.RawURLEncoding.Strict()
 	if len(token) != signedLen+1+enc.EncodedLen(sha256.Size) || token[signedLen] != '.' {
-		return nil, time.Time{}, false
+		return statement{}, false
 	}
 	text := token[:signedLen]
 	got, err := enc.DecodeString(token[signedLen+1:])
 	if err != nil || !hmac.Equal(got, v.mac.MAC(purposeToken, relay.NewSecret([]byte(text)))) {
-		return nil, time.Time{}, false
+		return statement{}, false
 	}
 	says, err := enc.DecodeString(strings.TrimPrefix(text, ambientPrefix))
 	if err != nil || len(says) != saysBytes {
-		return nil, time.Time{}, false
+		return statement{}, false
 	}
-	return says[:sha256.Size], time.Unix(int64(binary.BigEndian.Uint64(says[sha256.Size:])), 0), true
+	number := func(at int) int64 { return int64(binary.BigEndian.Uint64(says[at:])) }
+	return statement{says[:sha256.Size], time.Unix(0, number(sha256.Size)), time.Unix(number(sha256.Size+8), 0)}, true
 }

@@ -64,6 +64,7 @@ func (d *desk) mint(t *testing.T, code string) string {
 func (d *desk) check(t *testing.T, what, token string, want Caller) {
 	t.Helper()
 	got, err := d.Caller(t.Context(), token)
+	got.Minted = time.Time{} // TestIdentityToken looks at it
 	if got != want || (want == Caller{}) != errors.Is(err, ErrUnauthorized) || want != (Caller{}) && err != nil {
 		t.Errorf("%s: Caller = %+v, %v; want %+v", what, got, err, want)
 	}
@@ -99,8 +100,12 @@ func TestIdentityToken(t *testing.T) {
 		t.Errorf("token of the wrong form: %q", token)
 	}
 	d.check(t, "fresh", token, home)
+	made := d.now
 	d.now = d.now.Add(5*time.Minute - time.Second)
 	d.check(t, "in its last second", token, home)
+	if c, err := d.Caller(t.Context(), token); err != nil || !c.Minted.Equal(made) {
+		t.Errorf("minted %v, %v; want %v", c.Minted, err, made)
+	}
 	d.now = d.now.Add(time.Second)
 	d.check(t, "five minutes old", token, Caller{})
 	d.check(t, "the next one", d.mint(t, code), home)
@@ -238,17 +243,17 @@ func TestTroubleWithTheStoreIsNoVerdict(t *testing.T) { // invariant 5
 
 func FuzzIdentityToken(f *testing.F) {
 	v := newVerifier(f, &blobs{}, Options{})
-	expires := time.Unix(1_900_000_000, 0)
-	made := v.signed(CodeMAC(macer{}, "code"), expires)
+	says := statement{CodeMAC(macer{}, "code"), time.Unix(1_899_999_700, 1), time.Unix(1_900_000_000, 0)}
+	made := v.signed(says)
 	f.Add(made)
 	f.Add(made[:signedLen] + "." + made[:43])
 	f.Add(ambientPrefix)
 	f.Fuzz(func(t *testing.T, token string) {
-		mac, at, ok := v.verified(token)
-		if ok && (token != made || string(mac) != string(CodeMAC(macer{}, "code")) || !at.Equal(expires)) {
+		c, ok := v.verified(token)
+		if ok && (token != made || string(c.mac) != string(says.mac) || !c.minted.Equal(says.minted) || !c.expires.Equal(says.expires)) {
 			t.Errorf("a made-up token counts: %q", token)
 		}
-		if !ok && (mac != nil || !at.IsZero()) {
+		if !ok && (c.mac != nil || !c.minted.IsZero() || !c.expires.IsZero()) {
 			t.Error("both a claim and a refusal")
 		}
 	})

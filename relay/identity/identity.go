@@ -134,6 +134,8 @@ type Caller struct {
 	// Instance is whom the identity code was made for: with Ambient only, and empty for a code
 	// without one, which serves for enrollment and for nothing else.
 	Instance relay.InstanceID
+	// Minted is when the identity token was made: with Ambient only.
+	Minted time.Time
 	// Subject is whom to name in the audit list: a token's "sub", else the instance. At most 128
 	// bytes, printable, possibly empty.
 	Subject string

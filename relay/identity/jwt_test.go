@@ -112,7 +112,7 @@ func TestTokens(t *testing.T) {
 		"with a header that is null":     {b64([]byte(`null`)) + "." + parts[1] + "." + parts[2], Caller{}, Managed{}},
 		"nothing":                        {"", Caller{}, Managed{}},
 		"dots":                           {"..", Caller{}, Managed{}},
-		"an identity token of ours":      {v.signed(make([]byte, 32), now.Add(time.Hour)), Caller{}, Managed{}},
+		"an identity token of ours":      {v.signed(statement{make([]byte, 32), now, now.Add(time.Hour)}), Caller{}, Managed{}},
 		"just not too long":              {claims(jwt.MapClaims{"groups": strings.Repeat("g", 11<<10)}), enroll, Managed{}},
 		"too long":                       {claims(jwt.MapClaims{"groups": strings.Repeat("g", 12<<10)}), Caller{}, Managed{}},
 	} {
