@@ -182,7 +182,8 @@ func TestEnrollWithIdentities(t *testing.T) {
 
 func TestProvision(t *testing.T) {
 	r := newRig(t, identity.Options{})
-	bearer := r.ambient("gw")
+	code := r.code("gw")
+	bearer := r.minted(code)
 	body := map[string]any{"gatewayId": "gw", "platform": "pigeon", "botId": "", "gatewayEndpoint": "", "routeKeys": []string{"loft", "loft"}}
 	first := r.call("POST", "/relay/provision", bearer, body)
 	first.want(t, http.StatusOK, "")
@@ -197,6 +198,18 @@ func TestProvision(t *testing.T) {
 	if again.code != http.StatusOK || again.text("secret") != first.text("secret") {
 		t.Error("the second platform of a boot got another secret, want the same")
 	}
+	if err := r.db.NoteSeen(t.Context(), "gw", r.clock.Add(time.Second), true); err != nil {
+		t.Fatal(err)
+	}
+	r.clock = r.clock.Add(2 * time.Second)
+	replay := r.call("POST", "/relay/provision", bearer, body)
+	want = map[string]any{"secretIssued": false, "tenant": "home", "gatewayId": "gw", "instanceId": "gw", "routeKeys": []any{"loft"}}
+	if diff := cmp.Diff(want, replay.body); diff != "" {
+		t.Errorf("a replay after the gateway came (-want +got):\n%s", diff)
+	}
+	if next := r.call("POST", "/relay/provision", r.minted(code), body); len(next.text("secret")) != 64 {
+		t.Errorf("the next boot: %s, want a secret", next.raw)
+	}
 	foreign := r.call("POST", "/relay/provision", bearer, with(body, map[string]any{"gatewayId": "other", "instanceId": "other", "tenant": "away"}))
 	foreign.want(t, http.StatusOK, "")
 	if g := foreign.text("gatewayId"); g == "other" || foreign.text("tenant") != "home" || foreign.text("instanceId") != "gw" {
@@ -204,7 +217,7 @@ func TestProvision(t *testing.T) {
 	}
 	r.call("POST", "/relay/provision", bearer, with(body, map[string]any{"wakeUrl": "ftp://x"})).want(t, http.StatusBadRequest,
 		"wakeUrl: the wake URL must be http:// or https:// with a host and without a user or password")
-	_, code := r.enrollment(manage.Enroll{Tenant: "home"})
+	_, code = r.enrollment(manage.Enroll{Tenant: "home"})
 	r.call("POST", "/relay/provision", r.minted(code), body).want(t, http.StatusForbidden, "forbidden")
 }
 

@@ -26,6 +26,7 @@ func (a *API) provision(ctx context.Context, r *request) (any, error) {
 	p := manage.Provision{
 		Tenant:           c.Tenant,
 		Instance:         c.Instance,
+		Began:            c.Minted,
 		Gateway:          id[relay.GatewayID](b, "gatewayId"),
 		AssertedInstance: optionalID[relay.InstanceID](b, "instanceId"),
 		Platform:         id[relay.PlatformID](b, "platform"),

@@ -42,11 +42,11 @@ func TestCredentialsAreToldOnce(t *testing.T) {
 	secrets["first secret"], secrets["delivery key"] = enrolled.text("secret"), enrolled.text("deliveryKey")
 	plain("POST", "/relay/enroll", "", enrollBody(secrets["enrollment token"], "kids"), http.StatusForbidden)
 	plain("POST", "/relay/enroll", "", map[string]any{"enrollmentToken": secrets["enrollment token"], "gatewayId": 1}, http.StatusBadRequest)
+	r.clock = r.clock.Add(3 * time.Minute) // a later boot: a new secret, and the same delivery key
 	secrets["identity token"] = call("GET", "/relay/identity/"+secrets["identity code"], "", nil, http.StatusOK).text("access_token")
 	plain("GET", "/relay/identity/"+secrets["identity code"]+"x", "", nil, http.StatusNotFound)
 	plain("POST", "/relay/provision", secrets["identity token"]+"x", nil, http.StatusUnauthorized)
 
-	r.clock = r.clock.Add(3 * time.Minute) // a later boot: a new secret, and the same delivery key
 	boot := map[string]any{"gatewayId": "kids", "platform": "pigeon", "routeKeys": []string{"nest"}}
 	key := secrets["delivery key"]
 	delete(secrets, "delivery key")

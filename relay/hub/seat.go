@@ -356,6 +356,14 @@ func (h *Hub) Connected(i relay.InstanceID) bool {
 	return h.seats[i] != nil
 }
 
+// Serves reports whether a session of the gateway serves its instance now.
+func (h *Hub) Serves(g relay.GatewayID, i relay.InstanceID) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	s := h.seats[i]
+	return s != nil && s.peer.Gateway == g
+}
+
 // Awake reports whether a session serves the instance now that did not say that it goes idle.
 func (h *Hub) Awake(i relay.InstanceID) bool {
 	h.mu.Lock()

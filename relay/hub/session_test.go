@@ -293,6 +293,9 @@ func TestGoingIdle(t *testing.T) {
 	if err != nil || !i.Asleep {
 		t.Fatalf("instance = %+v, %v, want asleep", i, err)
 	}
+	if !r.hub.Serves("home", "home") || r.hub.Serves("attic", "home") {
+		t.Error("it is not known which gateway serves the instance")
+	}
 	if !r.hub.Connected("home") || r.hub.Awake("home") {
 		t.Error("with its socket open the sleeper is not connected, or awake")
 	}

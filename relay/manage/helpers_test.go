@@ -162,15 +162,19 @@ func (b *bird) DeepLink(code string) (string, bool) {
 type server struct {
 	bots      []platforms.Platform
 	connected relay.InstanceID
+	serving   relay.GatewayID // by which gateway; empty: by all
 	decisions []gate.Decision
 	manages   places // what its owners see and manage
 }
 
 func (s *server) Bots() []platforms.Platform        { return s.bots }
 func (s *server) Connected(i relay.InstanceID) bool { return i == s.connected }
-func (s *server) Counters() map[string]uint64       { return map[string]uint64{"delivered": 7} }
-func (s *server) Decisions() []gate.Decision        { return s.decisions }
-func (s *server) Ready() bool                       { return true }
+func (s *server) Serves(g relay.GatewayID, i relay.InstanceID) bool {
+	return i == s.connected && (s.serving == "" || s.serving == g)
+}
+func (s *server) Counters() map[string]uint64 { return map[string]uint64{"delivered": 7} }
+func (s *server) Decisions() []gate.Decision  { return s.decisions }
+func (s *server) Ready() bool                 { return true }
 func (s *server) MayClaim(_ context.Context, _ relay.InstanceID, _ relay.PlatformID, _ relay.ScopeID, c relay.ChatID) (relay.Place, bool) {
 	place, ok := s.manages[c]
 	return place, ok

@@ -41,6 +41,8 @@ type Live interface {
 	Bots() []platforms.Platform
 	// Connected reports whether a session serves the instance now.
 	Connected(relay.InstanceID) bool
+	// Serves reports whether a session of the gateway serves its instance now.
+	Serves(relay.GatewayID, relay.InstanceID) bool
 	// Warning is a word about the instance that the operator should act on, or empty.
 	Warning(relay.InstanceID) string
 	// Counters are totals since the start.

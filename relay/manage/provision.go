@@ -16,7 +16,8 @@ import (
 
 const (
 	// bootWindow is how long a new secret is the secret of one start of a gateway, which calls
-	// once per platform and needs the same answer each time (wire.md 1.3).
+	// once per platform and needs the same answer each time (wire.md 1.3), and how long an identity
+	// token that a gateway fetched for a start serves that start.
 	bootWindow = 2 * time.Minute
 	// What a gateway may declare as routes of one platform.
 	maxRouteKeys = 100
@@ -36,12 +37,15 @@ type Provision struct {
 	Platform         relay.PlatformID
 	WakeURL          *string  // nil: as it was
 	RouteKeys        []string // the platform's routes; nil: as they were
+	// Began is when the gateway fetched its identity, which it does once for each start; zero when
+	// that is not known.
+	Began time.Time
 }
 
 // Provisioned is what the gateway is told.
 type Provisioned struct {
-	// SecretIssued is false for a gateway that already uses its newest secret. Both credentials
-	// are empty then.
+	// SecretIssued is false for a gateway that has had its secret: it is connected with it, or the
+	// call belongs to a start that is over. Both credentials are empty then.
 	SecretIssued bool             `json:"secretIssued"`
 	Secret       string           `json:"secret,omitempty"`
 	DeliveryKey  string           `json:"deliveryKey,omitempty"`
@@ -52,8 +56,9 @@ type Provisioned struct {
 }
 
 // Provision gives a gateway the secret of this start: all calls within two minutes get the same
-// one, until the gateway has connected with it. Refused with NotFound when the instance is another
-// tenant's, and with Usage when an argument is unfit.
+// one, until the gateway has connected with it. A replay after that gets none; a call that may be
+// the next start's gets one, for a gateway that starts has lost what it had. Refused with NotFound
+// when the instance is another tenant's, and with Usage when an argument is unfit.
 func (s *Service) Provision(ctx context.Context, p Provision) (Provisioned, error) {
 	if err := s.checkProvision(p); err != nil {
 		return Provisioned{}, err
@@ -66,6 +71,9 @@ func (s *Service) Provision(ctx context.Context, p Provision) (Provisioned, erro
 	if err := s.declare(ctx, p, g, &out); err != nil {
 		return Provisioned{}, err
 	}
+	if s.lapsed(p) { // asked first: a replay makes no secret
+		return out, nil
+	}
 	newest, err := s.auth.Newest(auditedGateway(ctx, actProvision, g, "new secret"), g.ID, bootWindow)
 	if errors.Is(err, token.ErrRevoked) || errors.Is(err, store.ErrNotFound) { // meanwhile
 		return Provisioned{}, revoked(string(g.ID))
@@ -73,9 +81,8 @@ func (s *Service) Provision(ctx context.Context, p Provision) (Provisioned, erro
 	if err != nil {
 		return Provisioned{}, err
 	}
-	inUse, err := s.inUse(ctx, g.Instance, newest)
-	if err != nil || inUse {
-		return out, err
+	if s.had(g, p, newest) {
+		return out, nil
 	}
 	key, err := s.auth.DeliveryKey(ctx, g.ID)
 	if err != nil {
@@ -213,12 +220,21 @@ func (s *Service) declare(ctx context.Context, p Provision, g store.Gateway, out
 	return err
 }
 
-// inUse reports whether the gateway is connected with its newest secret. Sessions are known per
-// instance, so what tells is that nothing older is left, and that the instance was seen since.
-func (s *Service) inUse(ctx context.Context, id relay.InstanceID, newest token.Newest) (bool, error) {
-	if s.live == nil || newest.Rival || !s.live.Connected(id) {
-		return false, nil
+// lapsed reports whether the start that p's identity was fetched for is over by its age.
+func (s *Service) lapsed(p Provision) bool {
+	return !p.Began.IsZero() && s.set.Now().Sub(p.Began) >= bootWindow
+}
+
+// had reports whether the gateway has come with its newest secret, and is connected with it or has
+// p's identity from before that: such a call is none of a new start. What tells that it came is
+// that nothing older is left, and that it was seen since.
+func (s *Service) had(g store.Gateway, p Provision, newest token.Newest) bool {
+	if newest.Rival || g.LastSeenAt.Before(newest.CreatedAt) {
+		return false
 	}
-	i, err := s.db.Instance(ctx, id)
-	return !i.LastSeenAt.Before(newest.CreatedAt), err
+	if s.live != nil && s.live.Serves(g.ID, g.Instance) {
+		return true
+	}
+	// A secret from the future tells that the clock was set back, and then nothing is known.
+	return !p.Began.IsZero() && !p.Began.After(newest.CreatedAt) && !newest.CreatedAt.After(s.set.Now())
 }

@@ -11,7 +11,6 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
 	"github.com/hermes-connector/hermes-connector/relay/token"
-	"github.com/hermes-connector/hermes-connector/store"
 )
 
 // boot is what the gateway box says of itself, with an identity that names the instance home.
@@ -112,8 +111,7 @@ func TestASecretInUseIsNotGivenAgain(t *testing.T) {
 	w := newWorld(t, live)
 	seen := func() {
 		t.Helper()
-		err := w.db.UpdateInstance(t.Context(), "home", func(i *store.Instance) error { i.LastSeenAt = w.now; return nil })
-		if err != nil {
+		if err := w.db.NoteSeen(t.Context(), "gw-box", w.now, true); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -131,6 +129,11 @@ func TestASecretInUseIsNotGivenAgain(t *testing.T) {
 	if diff := cmp.Diff(want, keysOf(t, got)); diff != "" {
 		t.Errorf("a replay while connected (-want +got):\n%s", diff)
 	}
+	live.serving = "gw-attic"
+	if got := w.provision(t, boot("pigeon")); got.Secret != first.Secret {
+		t.Error("another gateway of the instance keeps this one from its secret")
+	}
+	live.serving = ""
 	// The next boot, while the former process is connected and comes back once more.
 	w.now = noon.Add(time.Hour)
 	second := w.provision(t, boot("pigeon"))
@@ -142,6 +145,42 @@ func TestASecretInUseIsNotGivenAgain(t *testing.T) {
 	if got := w.provision(t, boot("raven")); got.Secret != second.Secret {
 		t.Error("a gateway that is away does not get its secret")
 	}
+}
+
+// A gateway fetches its identity once for each start, so an identity from before tells a replay.
+func TestAStartThatIsOverGetsNothing(t *testing.T) {
+	w := newWorld(t, &server{})
+	start := func() manage.Provision { p := boot("pigeon"); p.Began = w.now; return p }
+	withheld := func(what string, p manage.Provision, want bool) {
+		t.Helper()
+		if got := w.provision(t, p); got.SecretIssued == want || (got.Secret == "") != want || (got.DeliveryKey == "") != want {
+			t.Errorf("%s: issued %t, want %t", what, got.SecretIssued, !want)
+		}
+	}
+	first := start()
+	w.now = w.now.Add(time.Millisecond)
+	one := w.provision(t, first)
+	withheld("another platform of the start", first, false)
+	w.now = w.now.Add(time.Second)
+	if err := w.db.NoteSeen(t.Context(), "gw-box", w.now, true); err != nil {
+		t.Fatal(err)
+	}
+	withheld("the start again, after the gateway came and went", first, true)
+	next := start()
+	if got := w.provision(t, next); got.Secret != one.Secret {
+		t.Error("a start soon after gets another secret than the one that is two seconds old")
+	}
+	w.now = w.now.Add(-5 * time.Second)
+	withheld("a start after the clock was set back", start(), false)
+	w.now = next.Began.Add(2*time.Minute - time.Nanosecond)
+	withheld("the end of a long start", next, false)
+	w.now = w.now.Add(time.Nanosecond)
+	withheld("a start of two minutes ago", next, true)
+	g, err := w.db.Gateway(t.Context(), "gw-box")
+	if err != nil || len(g.Secrets) != 2 {
+		t.Errorf("%d secrets, %v: a replay made one", len(g.Secrets), err)
+	}
+	withheld("the next start", start(), false)
 }
 
 func TestWhoseTheGatewayIs(t *testing.T) {
