@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"strconv"
 	"sync"
 	"time"
 
@@ -47,8 +48,8 @@ type core struct {
 	beside []func(context.Context) error
 }
 
-// newCore wires a server that listens on addr.
-func newCore(cfg *config.Config, db *store.DB, v *vault.Vault, bots []platforms.Platform, addr net.Addr, log *slog.Logger) (*core, error) {
+// newCore wires a server that listens on addr. beside are the addresses of our other listeners.
+func newCore(cfg *config.Config, db *store.DB, v *vault.Vault, bots []platforms.Platform, log *slog.Logger, addr string, beside ...string) (*core, error) {
 	c := &core{db: db, bus: &bus.Bus{}}
 	auth := token.NewAuthority(db, v, time.Now)
 	desk := link.NewDesk(db, v, time.Now)
@@ -57,8 +58,8 @@ func newCore(cfg *config.Config, db *store.DB, v *vault.Vault, bots []platforms.
 		Session:  session.Options{},
 		Log:      log,
 	})
-	g := newGuard(cfg, addr)
-	set := settings(cfg, addr.String(), bots, g)
+	g := newGuard(cfg, append(beside, addr)...)
+	set := settings(cfg, addr, bots, g)
 	set.Warnings = c.warnings
 	c.service = manage.New(db, auth, desk, v, c.bus, c.hub, set)
 	c.waker = wake.New(db, c.hub, g.Client(), wake.Options{Cooldown: cfg.Wake.Cooldown, Count: c.hub.Count, Log: log})
@@ -109,12 +110,15 @@ func (c *core) warnings() (out []string) {
 	return out
 }
 
-// newGuard is the guard of everything a gateway can make this server fetch. addr is nil where
-// nothing listens.
-func newGuard(cfg *config.Config, addr net.Addr) *guard.Guard {
+// newGuard is the guard of everything a gateway can make this server fetch. listeners are where
+// this server listens, or would: HOST:PORT each, or nothing.
+func newGuard(cfg *config.Config, listeners ...string) *guard.Guard {
 	o := guard.Options{Allow: cfg.Wake.Allow}
-	if tcp, ok := addr.(*net.TCPAddr); ok {
-		o.Own = func() (uint16, bool) { return tcp.AddrPort().Port(), true }
+	for _, l := range listeners {
+		_, port, _ := net.SplitHostPort(l)
+		if n, err := strconv.ParseUint(port, 10, 16); err == nil && n != 0 {
+			o.Own = append(o.Own, uint16(n))
+		}
 	}
 	if u, err := url.Parse(cfg.PublicURL); err == nil && u.Host != "" {
 		o.OwnHosts = append(o.OwnHosts, u.Host)
@@ -170,17 +174,9 @@ func (c *core) openOperator(ctx context.Context, cfg *config.Config, log *slog.L
 	return nil
 }
 
-// openMetrics opens the listener for metrics, if one is wanted, and lets run serve it.
-func (c *core) openMetrics(cfg *config.Config, log *slog.Logger) error {
-	if cfg.Metrics.Listen == "" {
-		return nil
-	}
-	l, err := net.Listen("tcp", cfg.Metrics.Listen)
-	if err != nil {
-		return fmt.Errorf("listen for metrics: %w", err)
-	}
+// serveMetrics lets run serve the metrics on l.
+func (c *core) serveMetrics(l net.Listener, log *slog.Logger) {
 	log.Info("metrics", "url", "http://"+l.Addr().String()+"/metrics")
 	m := metrics.New(c.hub, c.service, c.db, log)
 	c.beside = append(c.beside, func(ctx context.Context) error { return m.Run(ctx, l) })
-	return nil
 }

@@ -99,12 +99,15 @@ func stop(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(server(ts).stop(syscall.SIGTERM))
 }
 
-// await FILE REGEXP waits until the file matches.
+// await FILE REGEXP [VARIABLE] waits until the file matches. The variable gets what the first group matched.
 func await(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) != 2 {
-		ts.Fatalf("usage: await FILE REGEXP")
+	if neg || len(args) < 2 || len(args) > 3 {
+		ts.Fatalf("usage: await FILE REGEXP [VARIABLE]")
 	}
-	awaitFile(ts, args[0], regexp.MustCompile(`(?m)`+args[1]))
+	match := awaitFile(ts, args[0], regexp.MustCompile(`(?m)`+args[1]))
+	if len(args) == 3 {
+		ts.Setenv(args[2], match[1])
+	}
 }
 
 func awaitFile(ts *testscript.TestScript, file string, re *regexp.Regexp) []string {

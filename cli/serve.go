@@ -82,12 +82,21 @@ func serve(ctx, hurry context.Context, cfg *config.Config, stdout io.Writer, log
 	if err != nil {
 		return err
 	}
-	core, err := newCore(cfg, db, v, bots, l.Addr(), log)
+	metrics, err := listenMetrics(cfg)
 	if err != nil {
 		return errors.Join(err, l.Close())
 	}
-	if err := core.openMetrics(cfg, log); err != nil {
+	var beside []string
+	if metrics != nil {
+		defer func() { _ = metrics.Close() }() // closed twice when it was served
+		beside = append(beside, metrics.Addr().String())
+	}
+	core, err := newCore(cfg, db, v, bots, log, l.Addr().String(), beside...)
+	if err != nil {
 		return errors.Join(err, l.Close())
+	}
+	if metrics != nil {
+		core.serveMetrics(metrics, log)
 	}
 	if err := core.openOperator(ctx, cfg, log); err != nil {
 		return errors.Join(err, l.Close())
@@ -114,6 +123,18 @@ func listen(cfg *config.Config, log *slog.Logger) (net.Listener, error) {
 	}
 	if certificates != nil {
 		l = tls.NewListener(l, certificates)
+	}
+	return l, nil
+}
+
+// listenMetrics opens the listener for metrics; nil when none is wanted.
+func listenMetrics(cfg *config.Config) (net.Listener, error) {
+	if cfg.Metrics.Listen == "" {
+		return nil, nil
+	}
+	l, err := net.Listen("tcp", cfg.Metrics.Listen)
+	if err != nil {
+		return nil, fmt.Errorf("listen for metrics: %w", err)
 	}
 	return l, nil
 }

@@ -221,7 +221,7 @@ func TestOurOwnListenerIsNeverOpened(t *testing.T) { // invariant 3
 		return []netip.Addr{netip.MustParseAddr("192.168.1.5"), netip.MustParseAddr("2a00:1::5"), netip.MustParseAddr("34.5.6.7")}, nil
 	}
 	o := Options{
-		Allow: everything, Own: func() (uint16, bool) { return 8787, true }, Interfaces: mine,
+		Allow: everything, Own: []uint16{8787, 9464}, Interfaces: mine,
 		OwnHosts: []string{"Relay.Example.net", "door.example.net:8443", "10.0.0.9:9999", "[fd00::9]", "10.0.0.8"},
 	}
 	for name, tc := range map[string]struct {
@@ -243,6 +243,8 @@ func TestOurOwnListenerIsNeverOpened(t *testing.T) { // invariant 3
 		"a known address, mapped":           {"http://[::ffff:10.0.0.9]:9999/", false},
 		"a known address without a port":    {"http://10.0.0.8/", false},
 		"a known IPv6 address":              {"http://[fd00::9]/", false},
+		"a second one on loopback":          {"http://127.0.0.1:9464/metrics", false},
+		"a second one on an interface":      {"http://34.5.6.7:9464/metrics", false},
 		"another port of this machine":      {"http://127.0.0.1:9119/", true},
 		"another machine with our port":     {"http://192.168.1.6:8787/", true},
 		"another port of a known name":      {"https://door.example.net/", true},
@@ -260,7 +262,7 @@ func TestOurOwnListenerIsNeverOpened(t *testing.T) { // invariant 3
 	if _, err := New(o).CheckURL("http://192.168.1.6:8787/"); !errors.Is(err, ErrBlocked) {
 		t.Errorf("interfaces unknown: %v, want ErrBlocked", err)
 	}
-	o.Own = func() (uint16, bool) { return 0, false }
+	o.Own = nil
 	if _, err := New(o).CheckURL("http://127.0.0.1:8787/"); err != nil {
 		t.Errorf("without a listener: %v", err)
 	}

@@ -9,7 +9,7 @@
 //  1. Every connection attempt is judged on the resolved address and port, after name resolution
 //     and before the first byte (no rebinding in between).
 //  2. What is not known to be public is blocked, unless Options.Allow opens it.
-//  3. Link-local and metadata addresses, multicast, reserved ranges and our own listener are
+//  3. Link-local and metadata addresses, multicast, reserved ranges and our own listeners are
 //     never opened, whatever Options.Allow says.
 //  4. A spelling that two programs could read differently is refused, not interpreted.
 //  5. A response is an answer, also a redirect; at most maxBody bytes of its body can be read.
@@ -53,10 +53,10 @@ type Options struct {
 	// Allow are ranges the operator opened. Of what lies in them, private, carrier-grade NAT,
 	// unique local and loopback addresses become reachable, and every port but our own.
 	Allow []netip.Prefix
-	// Own is the port our listener is bound to; ok is false while there is none. nil: none ever.
-	// With that port, no address of this machine is reachable.
-	Own func() (port uint16, ok bool)
-	// OwnHosts are the places our listener is known by elsewhere (the host of public_url): a name
+	// Own are the ports our listeners are bound to. With one of these, no address of this machine
+	// is reachable.
+	Own []uint16
+	// OwnHosts are the places a listener of ours is known by elsewhere (the host of public_url): a name
 	// or an address, with a port or, for all of its ports, without one.
 	OwnHosts []string
 	// Resolver resolves names; nil means the system's.
@@ -69,7 +69,7 @@ type Options struct {
 // Guard judges outgoing requests. Its methods may be called from any goroutine.
 type Guard struct {
 	allow      []netip.Prefix
-	own        func() (uint16, bool)
+	own        []uint16
 	hosts      []ownHost
 	interfaces func() ([]netip.Addr, error)
 	classify   func(netip.Addr) class // tests replace it, to have something public on loopback
@@ -78,9 +78,6 @@ type Guard struct {
 
 // New makes a guard.
 func New(o Options) *Guard {
-	if o.Own == nil {
-		o.Own = func() (uint16, bool) { return 0, false }
-	}
 	if o.Interfaces == nil {
 		o.Interfaces = interfaceAddrs
 	}

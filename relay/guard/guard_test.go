@@ -69,13 +69,13 @@ func TestAPublicAddressIsAsked(t *testing.T) {
 func TestAnOpenedAddressIsAsked(t *testing.T) {
 	s := newTarget(t, func(http.ResponseWriter, *http.Request) {})
 	dns := newDNS(one("127.0.0.1")).resolver()
-	g := New(Options{Allow: prefixes("127.0.0.0/8"), Resolver: dns, Own: func() (uint16, bool) { return s.port ^ 1, true }})
+	g := New(Options{Allow: prefixes("127.0.0.0/8"), Resolver: dns, Own: []uint16{s.port ^ 1}})
 	for _, host := range []string{"agent.lan", "127.0.0.1"} {
 		if _, err := get(t, g, s.at(t, host)); err != nil {
 			t.Errorf("%s: %v", host, err)
 		}
 	}
-	ours := New(Options{Allow: prefixes("127.0.0.0/8"), Resolver: dns, Own: func() (uint16, bool) { return s.port, true }})
+	ours := New(Options{Allow: prefixes("127.0.0.0/8"), Resolver: dns, Own: []uint16{s.port ^ 1, s.port}})
 	for _, host := range []string{"agent.lan", "127.0.0.1", "[::ffff:127.0.0.1]"} {
 		if _, err := get(t, ours, s.at(t, host)); !errors.Is(err, ErrBlocked) {
 			t.Errorf("our own listener as %s: %v, want ErrBlocked", host, err)

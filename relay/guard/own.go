@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// ownHost is a place our listener is known by: a name or an address.
+// ownHost is a place a listener of ours is known by: a name or an address.
 type ownHost struct {
 	name string     // lower case; empty when it is an address
 	addr netip.Addr // not valid when it is a name
@@ -32,19 +32,19 @@ func parseOwnHost(s string) ownHost {
 	return o
 }
 
-// named reports whether a name in a URL leads to our listener.
+// named reports whether a name in a URL leads to a listener of ours.
 func (g *Guard) named(host string, port uint16) bool {
 	return slices.ContainsFunc(g.hosts, func(o ownHost) bool {
 		return o.name != "" && strings.EqualFold(o.name, host) && (o.port == 0 || o.port == port)
 	})
 }
 
-// ours reports whether an address leads to our listener. addr is unmapped.
+// ours reports whether an address leads to a listener of ours. addr is unmapped.
 func (g *Guard) ours(addr netip.Addr, port uint16) bool {
 	if slices.ContainsFunc(g.hosts, func(o ownHost) bool { return o.addr == addr && (o.port == 0 || o.port == port) }) {
 		return true
 	}
-	if own, ok := g.own(); !ok || own != port {
+	if !slices.Contains(g.own, port) {
 		return false
 	}
 	if addr.IsLoopback() {
