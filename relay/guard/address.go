@@ -82,6 +82,11 @@ func classify(a netip.Addr) class {
 			}
 		}
 	}
+	// The last eight bytes of an ISATAP address (RFC 5214, 6.1) are 5efe and an IPv4 address, in any
+	// network; the bit of the 2 says that the latter is meant to be public.
+	if b := a.As16(); a.Is6() && b[8]&^2 == 0 && b[9] == 0 && b[10] == 0x5e && b[11] == 0xfe {
+		return class{"a translated address", true}
+	}
 	// Of IPv6 only 2000::/3 is given out (RFC 4291, 2.4): the rest may mean anything, ::1.2.3.4
 	// and ::ffff:0:1.2.3.4 among it.
 	if a.Is6() && a.As16()[0]&0xe0 != 0x20 {

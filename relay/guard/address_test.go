@@ -61,6 +61,8 @@ func TestAddressesThatNothingOpens(t *testing.T) {
 		"6to4 of metadata":                  "2002:a9fe:a9fe::",
 		"6to4 of a public address":          "2002:808:808::1",
 		"Teredo":                            "2001::f5ff:fffe",
+		"ISATAP of a private address":       "2606:4700::5efe:a00:1",
+		"ISATAP of loopback":                "2a00:1:2:3:200:5efe:7f00:1",
 		"IPv6 benchmarking":                 "2001:2::1",
 		"ORCHID":                            "2001:20::1",
 		"IPv4-compatible loopback":          "::127.0.0.1",
@@ -157,7 +159,7 @@ func TestPublicAddresses(t *testing.T) {
 	for _, addr := range []string{
 		"1.1.1.1", "9.255.255.255", "11.0.0.0", "93.184.216.34", "100.63.255.255", "100.128.0.0", "126.255.255.255", "128.0.0.1",
 		"169.253.255.255", "172.15.255.255", "172.32.0.0", "192.167.255.255", "192.169.0.0", "198.17.255.255", "198.20.0.0", "223.255.255.255",
-		"2000::1", "2001:200::1", "2606:4700:4700::1111", "2a00:1450::1", "3ffe:ffff::1",
+		"2000::1", "2001:200::1", "2606:4700:4700::1111", "2a00:1450::1", "2a00:1450::1:5efe:1:1", "3ffe:ffff::1",
 	} {
 		if got := classify(netip.MustParseAddr(addr)); got != (class{}) {
 			t.Errorf("%s is %+v, want public", addr, got)
