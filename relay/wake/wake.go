@@ -12,7 +12,7 @@
 //     doubles, up to Options.Most; a session that came, or an entry that was appended since, cuts
 //     it back to what is left of the cooldown.
 //  3. At most maxPokes requests run at once, at most maxPerHost of them to one host: a target that
-//     hangs holds up nobody else.
+//     hangs holds up nobody else, and many do only while they fill maxPokes.
 //  4. A wake URL is in no log line and no error: it may carry a token.
 //  5. While nothing waits, nothing runs: no timer, no request, no look into the store.
 package wake
@@ -31,7 +31,7 @@ import (
 )
 
 const (
-	maxPokes   = 4
+	maxPokes   = 32 // twenty machines that are switched off, at ten seconds each, hold up no other
 	maxPerHost = 2
 	// settle is how long after an entry came to a connected instance it is looked at: a gateway
 	// that said going_idle hangs up within ten seconds (wire.md 3.1.4).

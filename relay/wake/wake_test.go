@@ -392,7 +392,7 @@ func TestAHundredInstances(t *testing.T) { // invariant 3
 		for n := range 100 {
 			r.waker.Grew(relay.InstanceID(fmt.Sprint("i", n)))
 		}
-		r.pass(30 * s) // four at a time, a second each
+		r.pass(30 * s) // maxPokes at a time, a second each
 		per := make(map[string]int)
 		for _, p := range r.asked() {
 			per[p.URL]++
@@ -452,6 +452,23 @@ func TestATargetThatHangsHoldsUpNobodyElse(t *testing.T) { // invariant 3
 		r.pass(4*m + 10*s) // 50 in pairs, ten seconds each
 		if got := r.counted(); got[CountFailed] < 50 {
 			t.Errorf("counted %v, want at least 50 failed", got)
+		}
+	})
+}
+
+// Machines that are switched off, say: one gateway each.
+func TestTargetsThatHangHoldUpNobodyElse(t *testing.T) { // invariant 3
+	bubble(t, Options{}, func(t *testing.T, r *rig) {
+		for n := range 20 {
+			i := relay.InstanceID(fmt.Sprint("a", n)) // before the other in every order
+			r.set(func() { r.hang[fmt.Sprintf("%s.example", i)] = true })
+			r.enroll(i, fmt.Sprintf("https://%s.example/", i))
+			r.grow(i)
+		}
+		r.enroll("home", targetURL)
+		r.grow("home")
+		if got := r.asked(); len(got) != 21 || got[20].URL != targetURL || got[20].At.Truncate(time.Millisecond) != 0 {
+			t.Errorf("asked for %v, want 21 at once", got)
 		}
 	})
 }
