@@ -314,12 +314,13 @@ func (h *Hub) Interrupt(_ context.Context, ss *session.Session, key relay.Sessio
 	h.bus.Publish(bus.Interrupt{Instance: t.instance, Session: key, Chat: t.chat})
 }
 
-// interruptLocal hands an interrupt to the session that serves the instance, if it is here.
+// interruptLocal hands an interrupt to the session that serves the instance, if it is here. To one
+// that went idle nothing is pushed.
 func (h *Hub) interruptLocal(n bus.Interrupt) {
 	h.mu.Lock()
 	s := h.seats[n.Instance]
 	h.mu.Unlock()
-	if s != nil {
+	if s != nil && !s.pump.Flipped() {
 		s.session.Tell(wire.InterruptInbound{Session: n.Session, Chat: n.Chat})
 	}
 }

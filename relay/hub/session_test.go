@@ -329,4 +329,14 @@ func TestInterruptComesBackToTheInstanceThatRunsTheTurn(t *testing.T) {
 	if !ok || f.Session != key || f.Chat != "@ann" {
 		t.Errorf("frame = %+v, want the interrupt of %s", f, key)
 	}
+
+	home.send(wire.GoingIdle{})
+	if f := home.read(); f != (wire.GoingIdleAck{}) {
+		t.Fatalf("frame = %T, want going_idle_ack", f)
+	}
+	kids.send(wire.Interrupt{Session: key})
+	kids.do(send("@bob", "done")) // behind the interrupt
+	if res := home.do(send("@ann", "still there")); res.Err != nil {
+		t.Errorf("send = %+v", res) // and the interrupt did not come before it
+	}
 }
