@@ -9,6 +9,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/session"
 )
 
 // What one credential may hold open. A gateway has one connection, and dials again a second after
@@ -28,7 +29,7 @@ const (
 	// pause is how long one that is refused waits for the answer, so that it does not dial
 	// again at once; at most maxPaused of a credential do.
 	pause     = 10 * time.Second
-	maxPaused = 64
+	maxPaused = 32
 )
 
 // crowds counts the sessions of every gateway. The zero value is ready. Its methods may be called
@@ -45,7 +46,8 @@ type crowd struct {
 	barred time.Time // until when
 	paused int       // refused, and not told yet
 	open   int
-	silent []*seat // oldest first
+	silent []*seat      // oldest first
+	room   session.Room // what they hold of frames together
 }
 
 // enter counts s in, or returns false when there are too many already. surplus is who has been
@@ -53,14 +55,7 @@ type crowd struct {
 func (c *crowds) enter(s *seat) (surplus *seat, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	x := c.by[s.peer.Gateway]
-	if x == nil {
-		if c.by == nil {
-			c.by = make(map[relay.GatewayID]*crowd)
-		}
-		x = &crowd{dials: rate.NewLimiter(dialRate, dialBurst)}
-		c.by[s.peer.Gateway] = x
-	}
+	x := c.ofLocked(s.peer.Gateway)
 	now := time.Now()
 	if now.Before(x.barred) || x.open >= maxSessions || !x.dials.AllowN(now, 1) {
 		return nil, false
@@ -72,6 +67,26 @@ func (c *crowds) enter(s *seat) (surplus *seat, ok bool) {
 		x.silent = slices.Delete(x.silent, 0, 1)
 	}
 	return surplus, true
+}
+
+// room is what the sessions of g share.
+func (c *crowds) room(g relay.GatewayID) *session.Room {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return &c.ofLocked(g).room
+}
+
+// ofLocked is the crowd of g. c.mu must be held.
+func (c *crowds) ofLocked(g relay.GatewayID) *crowd {
+	x := c.by[g]
+	if x == nil {
+		if c.by == nil {
+			c.by = make(map[relay.GatewayID]*crowd)
+		}
+		x = &crowd{dials: rate.NewLimiter(dialRate, dialBurst)}
+		c.by[g] = x
+	}
+	return x
 }
 
 // bar keeps a credential out for a while.
@@ -100,6 +115,17 @@ func (c *crowds) hold(ctx context.Context, g relay.GatewayID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	x.paused--
+}
+
+// turnAway is how long a gateway must wait that has so many connections waiting for their refusal
+// that the next one is not even upgraded; 0 when it has not.
+func (c *crowds) turnAway(g relay.GatewayID) time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ofLocked(g).paused >= maxPaused {
+		return pause
+	}
+	return 0
 }
 
 // speaks notes that s has said hello.

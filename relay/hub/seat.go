@@ -101,6 +101,7 @@ func (s *seat) speaksOf(r relay.Request) relay.PlatformID {
 func (h *Hub) Serve(ctx, hurry context.Context, conn *session.Conn, peer session.Peer) error {
 	s := &seat{peer: peer, flying: make(map[relay.BufferID]flight)}
 	o := h.opts.Session
+	o.Room = h.crowds.room(peer.Gateway)
 	o.OverLimit = func() { h.crowds.bar(peer.Gateway) }
 	s.session = session.New(conn, peer, h, o)
 	s.pump = h.lane(peer.Instance).NewPump(func(ctx context.Context, e store.Entry) error {
@@ -124,6 +125,16 @@ func (h *Hub) Serve(ctx, hurry context.Context, conn *session.Conn, peer session
 		s.session.End(session.CodeUnauthorized, "unauthorized")
 	}
 	return s.session.Run(ctx, hurry)
+}
+
+// TurnAway is how long a gateway must wait before its next connection is worth an upgrade; 0: it
+// need not.
+func (h *Hub) TurnAway(g relay.GatewayID) time.Duration {
+	wait := h.crowds.turnAway(g)
+	if wait > 0 {
+		h.counters.add("too_many_connections", 1)
+	}
+	return wait
 }
 
 // enter registers a session. It takes the instance's seat only with its first hello.

@@ -33,9 +33,14 @@ import (
 const (
 	// plainRequests bounds how long a stop waits for requests that are no sessions.
 	plainRequests = 2 * time.Second
-	// requestTime is how long a request may take to come, and again to be answered.
-	requestTime = time.Minute
+	// bodyTime is how long a request may take to come, also with a body that nobody wants.
+	bodyTime = 20 * time.Second
+	// readTime is how long the caller may take to read the answer.
+	readTime = time.Minute
 )
+
+// countCallerEvicted counts connections that were no sessions and had to make room for others.
+const countCallerEvicted = "caller_evicted"
 
 // Options are the server's settings; the zero value means the defaults.
 type Options struct {
@@ -87,10 +92,12 @@ func (s *Server) Run(ctx, hurry context.Context, l net.Listener) error {
 	sessions, endSessions := context.WithCancelCause(hubCtx)
 	defer endSessions(nil)
 
-	srv := s.http(s.routes(sessions, hurry))
+	who := newCallers(l, func() { s.hub.Count(countCallerEvicted) })
+	srv := s.http(who.handler(s.routes(sessions, hurry)))
+	srv.ConnState, srv.ConnContext = who.state, who.tag
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		if err := srv.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		if err := srv.Serve(who); !errors.Is(err, http.ErrServerClosed) {
 			cancel(fmt.Errorf("serve: %w", err))
 		}
 	})
@@ -123,9 +130,9 @@ func (s *Server) http(h http.Handler) *http.Server {
 	return &http.Server{
 		Handler:           h,
 		ReadHeaderTimeout: 10 * time.Second,
-		ReadTimeout:       requestTime,
-		WriteTimeout:      requestTime, // or who never reads the answers would hold a connection for ever
-		IdleTimeout:       2 * time.Minute,
+		ReadTimeout:       bodyTime,
+		WriteTimeout:      readTime, // or who never reads the answers would hold a connection for ever
+		IdleTimeout:       time.Minute,
 		MaxHeaderBytes:    32 << 10,
 		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 	}

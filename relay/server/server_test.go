@@ -70,7 +70,7 @@ func TestAnswersThatNobodyReadsAreGivenUp(t *testing.T) {
 		if _, err := io.WriteString(near, "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(requestTime + time.Second)
+		time.Sleep(readTime + time.Second)
 		if b, err := io.ReadAll(near); len(b) > 0 || err != nil {
 			t.Errorf("a minute later: %q, %v; want the connection closed", b, err)
 		}

@@ -29,9 +29,15 @@ func (s *Server) upgrade(ctx, hurry context.Context, w http.ResponseWriter, r *h
 	defer s.sessions.Done()
 	addr := s.remote(r)
 	peer, verdict, err := s.auth.Verify(r.Context(), api.Bearer(r))
-	if err == nil && verdict == token.Unauthorized {
+	if err == nil && (verdict == token.Unauthorized || verdict == token.Expired) {
 		if wait := s.failed.Add(addr, time.Now()); wait > 0 {
 			api.TooMany(w, wait, "too many failed attempts")
+			return
+		}
+	}
+	if err == nil && verdict == token.Valid {
+		if wait := s.hub.TurnAway(peer.Gateway); wait > 0 {
+			api.TooMany(w, wait, "too many connections")
 			return
 		}
 	}

@@ -21,8 +21,6 @@ const (
 
 	maxParallel = 16  // chats acted on at once
 	maxWaiting  = 256 // actions waiting in all chats
-	// maxWaitingBytes bounds what those hold in memory, as the bytes of their frames: 16 KiB each.
-	maxWaitingBytes = 4 << 20
 )
 
 var (
@@ -72,7 +70,6 @@ type actions struct {
 	mu      sync.Mutex // guards the fields below, and those of every action
 	lines   map[chatKey]*line
 	waiting int // in all lines
-	bytes   int // of their frames
 	owed    int // actions not answered yet
 	refused bool
 }
@@ -92,7 +89,7 @@ type line struct{ waiting []*action }
 type action struct {
 	// Set once.
 	relay.Request
-	size     int         // of its frame, in bytes
+	size     int         // of its frame, in bytes; taken from the room until nobody needs it
 	deadline time.Time   // for the handler
 	timer    *time.Timer // answers the action if nobody else has
 
@@ -138,14 +135,14 @@ func (q *actions) enqueue(work context.Context, a *action, at time.Time) (old *a
 	if l != nil {
 		i = slices.IndexFunc(l.waiting, func(old *action) bool { return replaces(a.Action, old.Action) })
 	}
-	waiting, bytes := q.waiting+1, q.bytes+a.size
+	waiting, size := q.waiting+1, a.size
 	if i >= 0 {
-		waiting, bytes = waiting-1, bytes-l.waiting[i].size
+		waiting, size = waiting-1, size-l.waiting[i].size
 	}
-	if waiting > maxWaiting || bytes > maxWaitingBytes {
+	if waiting > maxWaiting || !q.s.o.Room.act(size) {
 		return nil, relay.Busy()
 	}
-	q.waiting, q.bytes = waiting, bytes
+	q.waiting = waiting
 	q.owed++
 	q.running.Add(1)
 	a.timer = time.AfterFunc(time.Until(at.Add(actionTime)), func() {
@@ -234,7 +231,7 @@ func (q *actions) removeLocked(l *line, a *action) {
 	if i := slices.Index(l.waiting, a); i >= 0 {
 		l.waiting = slices.Delete(l.waiting, i, i+1)
 		q.waiting--
-		q.bytes -= a.size
+		q.s.o.Room.act(-a.size)
 	}
 }
 
@@ -258,6 +255,7 @@ func (q *actions) work(ctx context.Context, key chatKey, l *line) {
 		}
 		if a := q.pick(l); a != nil {
 			res, err := q.do(ctx, a)
+			q.s.o.Room.act(-a.size)
 			q.answer(a, res, err)
 		}
 		<-q.slots
@@ -295,7 +293,6 @@ func (q *actions) pick(l *line) *action {
 	a := l.waiting[0]
 	l.waiting = slices.Delete(l.waiting, 0, 1)
 	q.waiting--
-	q.bytes -= a.size
 	a.picked = true
 	return a
 }

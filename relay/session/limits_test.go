@@ -121,6 +121,8 @@ func TestHostileGatewaysAreClosed(t *testing.T) {
 			func(r *rig) { r.greet(); r.repeat(quick, "garbage\n") }, policy("too many bad frames"), CountManyFaults},
 		"floods lines in one message": {
 			func(r *rig) { r.greet(); r.repeat(second, strings.Repeat(`{"type":"presence"}`+"\n", 500)) }, policy("too many frames"), CountManyFrames},
+		"more lines in a message than are split": {
+			func(r *rig) { r.greet(); r.repeat(second, strings.Repeat("{}\n", wire.MaxLines+1)) }, policy("too many frames"), CountManyFrames},
 		"floods blank messages": {
 			func(r *rig) { r.greet(); r.repeat(quick, "\n") }, policy("too many frames"), CountManyFrames},
 		"a MiB of garbage a second, in lines": {
@@ -245,24 +247,53 @@ func TestHealthyGatewaysMeetNoLimit(t *testing.T) {
 	}
 }
 
-func TestWaitingActionsAreBoundedInBytes(t *testing.T) {
+func TestActionsAreBoundedInBytes(t *testing.T) {
 	h := &hub{do: func(ctx context.Context, _ relay.Request) (relay.Result, error) {
 		<-ctx.Done()
 		return relay.Result{}, ctx.Err()
 	}}
 	inBubble(t, h, Options{}, func(t *testing.T, r *rig) {
 		r.greet()
-		r.ask("running", say("x"))
-		synctest.Wait()
 		big := strings.Repeat("x", 1_000_000)
-		for range 4 {
-			r.ask("waits", say(big))
-		}
+		r.ask("runs", say(big))
+		synctest.Wait()
+		r.ask("waits", say(big))
 		r.nothing()
 		r.ask("refused", say(big))
 		r.refused("refused", relay.NotSent, "network: busy")
 		r.ask("small", say("x"))
 		r.nothing()
 		r.hurry()
+	})
+}
+
+// TestSessionsShareTheirGatewaysRoom: frames begun on many connections are bounded together, and
+// what a session held is free again when it has ended.
+func TestSessionsShareTheirGatewaysRoom(t *testing.T) {
+	var room Room
+	if !room.read(maxReading - freeReading) {
+		t.Fatal("an empty room has no room")
+	}
+	inBubble(t, &hub{}, Options{Room: &room}, func(t *testing.T, r *rig) {
+		r.greet()
+		r.ask("small", say(strings.Repeat("x", freeReading/2)))
+		r.succeeded("small", "")
+		_, _ = r.wire.Write(message(strings.Repeat("x", wire.MaxFrame))[:4*freeReading])
+		_ = r.wantClose(websocket.StatusPolicyViolation, "too many unfinished frames")
+		r.wantCount(CountNoRoom, 1)
+	})
+	inBubble(t, &hub{}, Options{Room: new(Room)}, func(t *testing.T, r *rig) {
+		r.greet()
+		_, _ = r.wire.Write(message(strings.Repeat("x", wire.MaxFrame))[:4*freeReading])
+		synctest.Wait()
+		room := r.s.o.Room
+		if room.reading == 0 {
+			t.Error("nothing is charged for half a frame")
+		}
+		_ = r.wire.Close()
+		<-r.run
+		if room.reading != 0 {
+			t.Errorf("%d bytes are charged after the end, want none", room.reading)
+		}
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	"github.com/coder/websocket"
@@ -15,7 +16,10 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/wire"
 )
 
-var errTooLarge = &Closed{Code: websocket.StatusMessageTooBig, Reason: "frame over 1 MiB"}
+var (
+	errTooLarge = &Closed{Code: websocket.StatusMessageTooBig, Reason: "frame over 1 MiB"}
+	errNoRoom   = errors.New("too many unfinished frames")
+)
 
 // contexts are the ends that matter to what a frame starts; see Run.
 type contexts struct{ live, socket, work context.Context }
@@ -24,6 +28,7 @@ type contexts struct{ live, socket, work context.Context }
 // reads on, so that the close handshake can finish, and looks at nothing.
 func (s *Session) read(c contexts) {
 	s.conn.SetReadLimit(-1) // message has its own, with a reason of ours
+	defer s.hold(0)
 	for {
 		message, err := s.message(context.WithoutCancel(c.socket))
 		if err != nil {
@@ -31,6 +36,10 @@ func (s *Session) read(c contexts) {
 			return
 		}
 		lines, err := s.split.Feed(message)
+		if errors.Is(err, wire.ErrTooMany) {
+			s.overLimit("too many frames", CountManyFrames)
+			return
+		}
 		if !s.split.Unfinished() {
 			s.finished()
 		}
@@ -45,6 +54,7 @@ func (s *Session) read(c contexts) {
 			s.endWith(errTooLarge)
 			return
 		}
+		s.hold(s.split.Held())
 	}
 }
 
@@ -56,15 +66,39 @@ func (s *Session) message(ctx context.Context) ([]byte, error) {
 		return nil, err
 	}
 	s.begun()
-	message, err := io.ReadAll(io.LimitReader(s.conn.meter.message(r), wire.MaxFrame+1))
-	if err != nil {
-		return nil, err
+	from := s.conn.meter.message(r)
+	message := []byte(nil)
+	for {
+		if len(message) == cap(message) { // io.ReadAll would make four times as much garbage
+			more := min(max(readBuffer, cap(message)), wire.MaxFrame+1-len(message))
+			if !s.hold(s.split.Held() + cap(message) + more) {
+				return nil, errNoRoom
+			}
+			message = slices.Grow(message, more)
+		}
+		n, err := from.Read(message[len(message):cap(message)])
+		message = message[:len(message)+n]
+		switch {
+		case len(message) > wire.MaxFrame:
+			return nil, errTooLarge
+		case errors.Is(err, io.EOF):
+			s.conn.meter.finished()
+			return message, nil
+		case err != nil:
+			return nil, err
+		}
 	}
-	if len(message) > wire.MaxFrame {
-		return nil, errTooLarge
+}
+
+// hold charges the gateway's room with the n bytes that this session now holds of frames not yet
+// handled, and reports whether they fit. Only the reader calls it.
+func (s *Session) hold(n int) bool {
+	charge := max(0, n-freeReading)
+	if !s.o.Room.read(charge - s.charged) {
+		return false
 	}
-	s.conn.meter.finished()
-	return message, nil
+	s.charged = charge
+	return true
 }
 
 // lost ends the session for an error of message.
@@ -76,6 +110,8 @@ func (s *Session) lost(err error) {
 		s.endWith(errTooLarge)
 	case errors.Is(err, errManyBytes):
 		s.overLimit(errManyBytes.Error(), CountManyBytes)
+	case errors.Is(err, errNoRoom):
+		s.overLimit(errNoRoom.Error(), CountNoRoom)
 	case errors.Is(err, errMuchFraming):
 		s.overLimit(errMuchFraming.Error(), CountMuchFraming)
 	default:

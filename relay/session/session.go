@@ -91,6 +91,8 @@ type Options struct {
 	// OverLimit is called once when the gateway passed a limit, before it is told; nil means that
 	// nobody wants to know. Any goroutine; must not block.
 	OverLimit func()
+	// Room is shared by the sessions of one gateway; nil means that there is only this one.
+	Room *Room
 }
 
 // What is counted through Options.Count.
@@ -116,6 +118,7 @@ const (
 	CountManyIdles      = "session_many_idles"
 	CountManyInterrupts = "session_many_interrupts"
 	CountUnfinished     = "session_unfinished"
+	CountNoRoom         = "session_no_room"
 )
 
 // Session is one gateway's WebSocket. Make it with New and call Run once; the other methods may
@@ -149,6 +152,7 @@ type Session struct {
 	reading bool // a frame has begun
 	greeted bool // a hello was answered
 	limits  limits
+	charged int // of the room, for what is being read
 }
 
 // New makes the session of an accepted connection. Nothing happens on conn before Run, which
@@ -162,6 +166,9 @@ func New(conn *Conn, peer Peer, h Handler, o Options) *Session {
 	}
 	if o.Count == nil {
 		o.Count = func(string) {}
+	}
+	if o.Room == nil {
+		o.Room = new(Room)
 	}
 	s := &Session{
 		conn: conn, peer: peer, h: h, o: o,

@@ -15,7 +15,7 @@ import (
 )
 
 func TestLinesThatAreNoFrames(t *testing.T) {
-	deep := func(open, end string) string { return strings.Repeat(open, 100_000) + strings.Repeat(end, 100_000) }
+	deep := func(open, end string) string { return strings.Repeat(open, 50_000) + strings.Repeat(end, 50_000) }
 	for name, tc := range map[string]struct {
 		line string
 		want error
@@ -38,6 +38,8 @@ func TestLinesThatAreNoFrames(t *testing.T) {
 		"outbound without an id":   {`{"type":"outbound","action":{"op":"send"}}`, wire.ErrUnusable},
 		"outbound with an odd id":  {`{"type":"outbound","requestId":{},"action":{"op":"send"}}`, wire.ErrUnusable},
 		"outbound with a vast id":  {`{"type":"outbound","requestId":"` + strings.Repeat("x", 1025) + `"}`, wire.ErrUnusable},
+		"more members than fit":    {`{"type":"presence"` + strings.Repeat(`,"":0`, wire.MaxValues/2) + `}`, wire.ErrUnusable},
+		"a longer list than fits":  {`{"type":"hello","command_manifest":[` + strings.Repeat("0,", wire.MaxValues) + `0]}`, wire.ErrUnusable},
 		"outbound with a vast int": {`{"type":"outbound","requestId":` + strings.Repeat("9", 1025) + `}`, wire.ErrUnusable},
 	} {
 		t.Run(name, func(t *testing.T) {

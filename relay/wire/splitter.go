@@ -14,7 +14,7 @@ type Splitter struct {
 // and an object that closes at a message's end is complete even without its newline. Lines may
 // share memory with message, which therefore belongs to them from now on.
 //
-// The error is ErrTooLarge; the stream cannot be followed any further then.
+// The error is ErrTooLarge or ErrTooMany; the stream cannot be followed any further then.
 func (s *Splitter) Feed(message []byte) ([][]byte, error) {
 	var lines [][]byte
 	for {
@@ -35,8 +35,15 @@ func (s *Splitter) Feed(message []byte) ([][]byte, error) {
 			part = append(s.tail, part...)
 		}
 		lines, message = s.finish(lines, part), rest
+		if len(lines) > MaxLines {
+			*s = Splitter{}
+			return nil, ErrTooMany
+		}
 	}
 }
+
+// Held is how many bytes of an unfinished line it keeps.
+func (s *Splitter) Held() int { return len(s.tail) }
 
 // Unfinished reports whether a frame has begun that no message has ended yet.
 func (s *Splitter) Unfinished() bool { return len(s.tail) > 0 }

@@ -113,3 +113,21 @@ func TestSplitterFindsEveryFrame(t *testing.T) {
 		}
 	})
 }
+
+func TestSplitterBoundsTheLinesOfAMessage(t *testing.T) {
+	for name, tc := range map[string]struct {
+		lines int
+		want  error
+	}{
+		"as many as fit": {wire.MaxLines, nil},
+		"one more":       {wire.MaxLines + 1, wire.ErrTooMany},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var s wire.Splitter
+			lines, err := s.Feed([]byte(strings.Repeat("{}\n", tc.lines)))
+			if !errors.Is(err, tc.want) || (err != nil) != (lines == nil) {
+				t.Errorf("Feed = %d lines, %v, want %v", len(lines), err, tc.want)
+			}
+		})
+	}
+}

@@ -14,7 +14,8 @@
 //  2. An encoded frame is one line: valid UTF-8, no newline but the final one.
 //  3. A decoder returns a frame or an error, never both, whatever the bytes.
 //  4. What decodes can be encoded, and that decodes to the same frame.
-//  5. An outbound frame that has a request id always decodes, so that it can be answered.
+//  5. An outbound frame that has a request id always decodes, so that it can be answered, unless
+//     it has more values than MaxValues.
 //  6. Traits, the event's own id, its bot and its time never leave.
 //  7. An id that was read is at most 1 KiB, so an answer that repeats it fits in a frame.
 package wire
@@ -31,6 +32,14 @@ import (
 // closes the connection over a larger message and dials again, in every age.
 const MaxFrame = 1 << 20
 
+const (
+	// MaxValues is how many values a gateway's frame may hold, keys counted in. A value of one
+	// byte takes a hundred in memory; the largest manifests Discord takes have 20,000.
+	MaxValues = 1 << 16
+	// MaxLines is how many frames one message may hold. Gateways send one in each.
+	MaxLines = 1 << 12
+)
+
 // Why a line did not become a frame. All of them are found with errors.Is.
 var (
 	// ErrNotJSON: the line is not JSON. Count it and go on, as the gateway does.
@@ -43,6 +52,8 @@ var (
 	ErrUnusable = errors.New("frame is unusable")
 	// ErrTooLarge: a line is longer than MaxFrame. The session ends.
 	ErrTooLarge = errors.New("frame is too large")
+	// ErrTooMany: a message has more lines than MaxLines. The session ends.
+	ErrTooMany = errors.New("too many frames in a message")
 )
 
 // Frame is one message of the protocol: one of this package's structs, by value.
@@ -74,6 +85,9 @@ type Unknown struct {
 // DecodeFromGateway reads one line a gateway wrote. The error is ErrNotJSON, ErrNotObject or
 // ErrUnusable. Bytes that are not UTF-8 are replaced, not refused.
 func DecodeFromGateway(line []byte) (Frame, error) {
+	if values(line) > MaxValues {
+		return nil, ErrUnusable
+	}
 	o, err := parseLine(line)
 	if err != nil {
 		return nil, err
@@ -117,6 +131,25 @@ func DecodeFromConnector(line []byte) (Frame, error) {
 	default:
 		return Unknown{Type: t}, nil
 	}
+}
+
+// values is how many values line has, if it is JSON, give or take the empty lists and objects.
+func values(line []byte) int {
+	n, inString, escaped := 1, false, false
+	for _, c := range line {
+		switch {
+		case escaped:
+			escaped = false
+		case inString:
+			escaped = c == '\\'
+			inString = c != '"'
+		case c == '"':
+			inString = true
+		case c == ',' || c == ':':
+			n++
+		}
+	}
+	return n
 }
 
 // parseLine tells the three kinds of line apart: an object, other JSON, and no JSON.
