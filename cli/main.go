@@ -61,7 +61,7 @@ func (a *app) run(ctx context.Context, args []string) int {
 	}
 	code := exitCode(err, a.began)
 	if text := err.Error(); text != "" {
-		_, _ = fmt.Fprintf(a.stderr, "hermes-connector: %s\n", text)
+		_, _ = fmt.Fprintf(a.stderr, "hermes-connector: %s\n", plainLines(text))
 	}
 	if !a.began {
 		_, _ = fmt.Fprintf(a.stderr, "Try: %s --help\n", cmd.CommandPath())

@@ -1,13 +1,17 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
+	"unicode"
+	"unicode/utf16"
 
 	"github.com/spf13/cobra"
 
@@ -26,22 +30,70 @@ func (a *app) print(asJSON bool, v any, human func(w io.Writer)) error {
 		human(a.stdout)
 		return nil
 	}
-	e := json.NewEncoder(a.stdout)
+	var buf bytes.Buffer
+	e := json.NewEncoder(&buf)
 	e.SetEscapeHTML(false)
 	e.SetIndent("", "  ")
-	return e.Encode(v)
+	if err := e.Encode(v); err != nil {
+		return err
+	}
+	_, err := io.WriteString(a.stdout, plainJSON(buf.String()))
+	return err
+}
+
+// plain is s without what a terminal would obey: names come from networks and gateways. What cannot
+// be seen is spelled as Go would.
+func plain(s string) string {
+	return spell(s, "", func(r rune) string { q := strconv.QuoteRune(r); return q[1 : len(q)-1] })
+}
+
+// plainLines is plain for text of several lines.
+func plainLines(s string) string {
+	lines := strings.Split(s, "\n")
+	for i, l := range lines {
+		lines[i] = plain(l)
+	}
+	return strings.Join(lines, "\n")
+}
+
+// plainJSON is plain for JSON, where such characters can only stand in strings.
+func plainJSON(s string) string {
+	return spell(s, "\n", func(r rune) string {
+		var b strings.Builder
+		for _, u := range utf16.Encode([]rune{r}) {
+			_, _ = fmt.Fprintf(&b, `\u%04x`, u)
+		}
+		return b.String()
+	})
+}
+
+// spell replaces what cannot be seen, but for the runes in keep.
+func spell(s, keep string, by func(rune) string) string {
+	var b strings.Builder
+	for _, r := range s {
+		if unicode.IsPrint(r) || strings.ContainsRune(keep, r) {
+			b.WriteRune(r)
+		} else {
+			b.WriteString(by(r))
+		}
+	}
+	return b.String()
 }
 
 // say writes a line about what was done, to stderr.
 func (a *app) say(format string, args ...any) {
-	_, _ = fmt.Fprintf(a.stderr, format+"\n", args...)
+	_, _ = fmt.Fprintln(a.stderr, plainLines(fmt.Sprintf(format, args...)))
 }
 
 // table writes aligned rows; the first is the heading.
 func table(w io.Writer, rows [][]string) {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, r := range rows {
-		_, _ = fmt.Fprintln(t, strings.Join(r, "\t"))
+		cells := make([]string, len(r))
+		for i, cell := range r {
+			cells[i] = plain(cell)
+		}
+		_, _ = fmt.Fprintln(t, strings.Join(cells, "\t"))
 	}
 	_ = t.Flush()
 }

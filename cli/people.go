@@ -26,7 +26,7 @@ func newLinkCmd(a *app) *cobra.Command {
 		return a.print(asJSON, l, func(w io.Writer) {
 			_, _ = fmt.Fprintf(w, "Send this to the bot in a direct message, before %s:\n\n  /link %s\n", clock(l.ExpiresAt), l.Code)
 			for _, p := range slices.Sorted(maps.Keys(l.DeepLinks)) {
-				_, _ = fmt.Fprintf(w, "\nor open, or scan with a phone (%s):\n\n  %s\n\n", p, l.DeepLinks[p])
+				_, _ = fmt.Fprintf(w, "\nor open, or scan with a phone (%s):\n\n  %s\n\n", p, plain(l.DeepLinks[p]))
 				if qr, err := qrcode.New(l.DeepLinks[p], qrcode.Low); err == nil { // too long for one: the link is enough
 					_, _ = fmt.Fprint(w, qr.ToSmallString(false))
 				}

@@ -52,7 +52,7 @@ func statusTable(w io.Writer, st manage.Status, now time.Time) {
 	}
 	_, _ = fmt.Fprintf(w, "hermes-connector %s  %s\n\n", st.Version, head)
 	for _, warning := range st.Warnings {
-		_, _ = fmt.Fprintf(w, "!  %s\n\n", warning)
+		_, _ = fmt.Fprintf(w, "!  %s\n\n", plain(warning))
 	}
 	if len(st.Bots) == 0 {
 		_, _ = fmt.Fprintln(w, "No bot is configured. Next: a [[bots]] table in connector.toml, see hermes-connector check --help")

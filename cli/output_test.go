@@ -1,0 +1,53 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+	"unicode"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// TestNothingReachesTheTerminalRaw: names come from networks and gateways.
+func TestNothingReachesTheTerminalRaw(t *testing.T) {
+	const evil = "ünï😀 \x1b]0;title\a\x1b[31m\u009b2J\u202ekcab\u2066\x7f\t\r\nline\x80"
+	for name, show := range map[string]func(*app){
+		"a cell":       func(a *app) { table(a.stdout, [][]string{{"NAME"}, {evil}}) },
+		"JSON":         func(a *app) { _ = a.print(true, map[string]string{"name": evil}, nil) },
+		"what is said": func(a *app) { a.say("no %s", evil) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			var out bytes.Buffer
+			show(&app{stdout: &out, stderr: &out})
+			got := out.String()
+			if i := strings.IndexFunc(got, func(r rune) bool { return r != '\n' && !unicode.IsPrint(r) }); i >= 0 {
+				t.Errorf("%q at byte %d", got, i)
+			}
+			if !strings.Contains(got, "ünï😀 ") {
+				t.Errorf("%q, want what can be seen as it is", got)
+			}
+		})
+	}
+	t.Run("JSON says the same", func(t *testing.T) {
+		var out bytes.Buffer
+		if err := (&app{stdout: &out}).print(true, []string{"\u009b\U000e0041\x1b"}, nil); err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		if err := json.Unmarshal(out.Bytes(), &got); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff([]string{"\u009b\U000e0041\x1b"}, got); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+	})
+	t.Run("a cell stays on its line", func(t *testing.T) {
+		var out bytes.Buffer
+		table(&out, [][]string{{"a\nb\tc", "d"}})
+		if got, want := out.String(), `a\nb\tc  d`+"\n"; got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	})
+}
