@@ -1,10 +1,12 @@
 package store
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay"
@@ -73,7 +75,8 @@ func (db *DB) Replay(ctx context.Context, i relay.InstanceID, ids ...relay.Buffe
 	return n, nil
 }
 
-// deadKeys are the keys of the letters with these ids; of all when there are none.
+// deadKeys are the keys of the letters with these ids, of all when there are none: in the order they
+// died, whatever the order of ids.
 func (t *tx) deadKeys(i relay.InstanceID, ids []relay.BufferID) ([][]byte, error) {
 	all := keysUnder(t.Tx, bucketDead, prefix(i))
 	if len(ids) == 0 {
@@ -94,6 +97,7 @@ func (t *tx) deadKeys(i relay.InstanceID, ids []relay.BufferID) ([][]byte, error
 		delete(byID, id) // named twice: the second finds nothing
 		keys = append(keys, k)
 	}
+	slices.SortFunc(keys, bytes.Compare)
 	return keys, nil
 }
 

@@ -273,10 +273,10 @@ func TestReplayAndDropBuffered(t *testing.T) {
 	if err != nil || es[2].Buffer.Seq != 6 || es[2].Deaths != 0 {
 		t.Errorf("replayed entry %+v %v; want a new id and no deaths", es[2], err)
 	}
-	if n, err := db.Replay(ctx, "i1"); n != 2 || err != nil {
+	if n, err := db.Replay(ctx, "i1", bufs[2], bufs[0]); n != 2 || err != nil {
 		t.Error(n, err)
 	}
-	check("all replayed", "[e3 e4 e1 e0 e2]", "[]")
+	check("all replayed, in the order they died", "[e3 e4 e1 e0 e2]", "[]")
 	if n, err := db.Replay(ctx, "i1"); n != 0 || err != nil {
 		t.Errorf("nothing to replay: %d %v", n, err)
 	}

@@ -81,7 +81,7 @@ func TestEveryChangeLeavesARow(t *testing.T) {
 			if err != nil || len(all) == 0 {
 				return err
 			}
-			_, err = w.Drop(ctx, manage.Letters{Name: "home", Buffers: []string{all[0].Buffer}})
+			_, err = w.Drop(ctx, manage.Letters{Name: "home", Buffers: []string{all[0].Buffer, all[0].Buffer}}) // twice is once
 			return err
 		}, []manage.AuditRow{{Action: "drop"}}, false},
 		{"unbind", func(ctx context.Context, w *world) error { _, err := w.Unbind(ctx, ann); return err },

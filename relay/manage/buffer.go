@@ -3,6 +3,7 @@ package manage
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay"
@@ -130,13 +131,15 @@ func (s *Service) Drop(ctx context.Context, l Letters) (Moved, error) {
 func (s *Service) move(ctx context.Context, i relay.InstanceID, l Letters,
 	do func(context.Context, relay.InstanceID, ...relay.BufferID) (int, error),
 ) (Moved, error) {
-	ids := make([]relay.BufferID, len(l.Buffers))
-	for n, raw := range l.Buffers {
+	var ids []relay.BufferID
+	for _, raw := range l.Buffers {
 		id, err := relay.ParseBufferID(raw)
 		if err != nil {
 			return Moved{}, unfit("bufferIds", err, "%v", err)
 		}
-		ids[n] = id
+		if !slices.Contains(ids, id) { // named twice is meant once
+			ids = append(ids, id)
+		}
 	}
 	n, err := do(ctx, i, ids...)
 	if errors.Is(err, store.ErrNotFound) {
