@@ -13,7 +13,7 @@ import (
 // verified on it, and costs tens of KB from the moment it is accepted.
 const (
 	// maxCallers connections at a time are no sessions; the next one waits in the kernel's queue.
-	maxCallers = 128
+	maxCallers = 96
 	// When another one waits, the oldest goes that has said nothing complete for as long as
 	// waitTime, or is being answered for as long as answerTime. A gateway's upgrade is a matter of
 	// a round trip or three.
