@@ -67,6 +67,9 @@ func (h *Hub) do(ctx context.Context, s *seat, r relay.Request) (relay.Result, e
 
 // allowed finds the bot for r and asks the gate.
 func (h *Hub) allowed(ctx context.Context, s *seat, r relay.Request) (platforms.Platform, error) {
+	if s.revoked.Load() {
+		return nil, relay.Declined(s.speaksOf(r))
+	}
 	p, err := h.route(ctx, s, r)
 	if err != nil {
 		return nil, internal(err)
@@ -89,6 +92,15 @@ func internal(err error) error {
 		return err
 	}
 	return &relay.ActionError{Outcome: relay.NotSent, Public: "network: the connector's database is not available", Err: err}
+}
+
+// May reports whether the gateway may act on the request's chat now; see session.Handler.
+func (h *Hub) May(ctx context.Context, s *session.Session, r relay.Request) error {
+	if _, ok := r.Action.(relay.FollowUp); ok {
+		return nil // names no chat, and none is replaced
+	}
+	_, err := h.allowed(ctx, h.seatOf(s), r)
+	return err
 }
 
 // WaitOpen waits until the chat's rate limit lets an action leave; see session.Handler.

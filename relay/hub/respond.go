@@ -84,6 +84,9 @@ func (h *Hub) followUp(ctx context.Context, s *seat, a relay.FollowUp) (relay.Re
 	none := &relay.ActionError{
 		Outcome: relay.NotSent, Public: "follow_up declined: no capability for this session",
 	}
+	if s.revoked.Load() {
+		return relay.Result{}, none
+	}
 	held, ok, err := h.keeper.Bound(ctx, s.peer.Tenant, s.peer.Instance, a.Session, a.Kind)
 	if err != nil {
 		return relay.Result{}, internal(err)

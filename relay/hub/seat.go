@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/coder/websocket"
@@ -35,6 +36,9 @@ type seat struct {
 	session *session.Session
 	peer    session.Peer
 	pump    *delivery.Pump
+
+	// revoked: the credential is dead. What the gateway asked for and what has not begun is declined.
+	revoked atomic.Bool
 
 	sitting uint64 // guarded by Hub.mu: which one of the instance this is; 0 before the first hello
 
@@ -122,7 +126,7 @@ func (h *Hub) Serve(ctx, hurry context.Context, conn *session.Conn, peer session
 		return &Refused{"unavailable"}
 	}
 	if g.Revoked {
-		s.session.End(session.CodeUnauthorized, "unauthorized")
+		s.revoke()
 	}
 	return s.session.Run(ctx, hurry)
 }
@@ -336,13 +340,19 @@ func (h *Hub) interruptLocal(n bus.Interrupt) {
 	}
 }
 
+// revoke ends the session of a dead credential. It does not block.
+func (s *seat) revoke() {
+	s.revoked.Store(true)
+	s.session.End(session.CodeUnauthorized, "unauthorized")
+}
+
 // endGateway closes every session opened with the gateway's credential.
 func (h *Hub) endGateway(g relay.GatewayID) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for ss, s := range h.sessions {
+	for _, s := range h.sessions {
 		if s.peer.Gateway == g {
-			ss.End(session.CodeUnauthorized, "unauthorized") // returns at once
+			s.revoke()
 		}
 	}
 }

@@ -89,6 +89,36 @@ func TestAnInterruptStaysInItsTenant(t *testing.T) {
 	}
 }
 
+// TestARevokedGatewayActsNoMore: its instance may still act, through another gateway, but what the
+// revoked one had asked for and nobody had begun with stays undone.
+func TestARevokedGatewayActsNoMore(t *testing.T) {
+	h, sessions := tenants(t)
+	first := h.bots[0].(*stage)
+	send := relay.Request{Platform: tell, Bot: "1", Action: relay.Send{Chat: "@ann", Content: "hello"}}
+	for _, s := range sessions {
+		h.seatOf(s).say(first.bot)
+	}
+	if _, err := h.Do(t.Context(), sessions["home"], send); err != nil || len(first.sent) != 1 {
+		t.Fatalf("before: %v, %d sent", err, len(first.sent))
+	}
+	h.endGateway("kids")
+	if _, err := h.Do(t.Context(), sessions["home"], send); err != nil {
+		t.Errorf("after another's revocation: %v", err)
+	}
+	h.endGateway("home")
+	for name, err := range map[string]error{
+		"Do":  func() error { _, err := h.Do(t.Context(), sessions["home"], send); return err }(),
+		"May": h.May(t.Context(), sessions["home"], send),
+	} {
+		if ae := relay.Explain(err); err == nil || ae.Code != relay.CodeEgressDeclined {
+			t.Errorf("%s after its own revocation: %v, want a decline", name, err)
+		}
+	}
+	if len(first.sent) != 2 {
+		t.Errorf("%d sent, want 2", len(first.sent))
+	}
+}
+
 func TestAButtonPressGoesToTheClickersInstanceOnly(t *testing.T) {
 	h, _ := tenants(t)
 	press := &relay.PromptResponse{PromptID: "p", OptionID: "o"}

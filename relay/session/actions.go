@@ -82,8 +82,13 @@ type chatKey struct {
 	session  relay.SessionKey
 }
 
-// line is one chat's waiting actions, oldest first.
-type line struct{ waiting []*action }
+// line is one chat's waiting actions, oldest first. Guarded by actions.mu.
+type line struct {
+	waiting []*action
+	// cleared: the gateway may act on the chat. Before that is known no action is answered for
+	// having been replaced, since that answer is success.
+	cleared bool
+}
 
 // action is one request on its way.
 type action struct {
@@ -116,13 +121,12 @@ func (q *actions) take(work context.Context, r relay.Request, size int, at time.
 		}
 		q.s.result(r, relay.Result{}, err)
 	case old != nil:
-		q.s.o.Count(CountReplaced)
-		q.answer(old, replacedResult(old.Action), nil)
+		q.replaced(old)
 	}
 }
 
 // enqueue puts a into its chat's line, in the place of the waiting action it makes pointless, if
-// there is one. The error is errStopping or relay.Busy.
+// there is one and the line is cleared. The error is errStopping or relay.Busy.
 func (q *actions) enqueue(work context.Context, a *action, at time.Time) (old *action, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -132,7 +136,7 @@ func (q *actions) enqueue(work context.Context, a *action, at time.Time) (old *a
 	key := keyOf(a.Request)
 	l := q.lines[key]
 	i := -1
-	if l != nil {
+	if l != nil && l.cleared {
 		i = slices.IndexFunc(l.waiting, func(old *action) bool { return replaces(a.Action, old.Action) })
 	}
 	waiting, size := q.waiting+1, a.size
@@ -242,7 +246,7 @@ func (q *actions) work(ctx context.Context, key chatKey, l *line) {
 		if head == nil {
 			return
 		}
-		if err := q.open(ctx, head); err != nil {
+		if err := q.open(ctx, l, head); err != nil {
 			if q.withdraw(l, head) {
 				q.answer(head, relay.Result{}, err)
 			}
@@ -282,6 +286,43 @@ func (q *actions) withdraw(l *line, a *action) bool {
 	return q.waiting < before
 }
 
+func (q *actions) isCleared(l *line) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return l.cleared
+}
+
+// clear lets newer actions of line replace older ones, those that wait in it already too.
+func (q *actions) clear(l *line) {
+	var replaced []*action
+	q.mu.Lock()
+	l.cleared = true
+	for i := 0; i < len(l.waiting); i++ {
+		for j := i + 1; j < len(l.waiting); {
+			old, newer := l.waiting[i], l.waiting[j]
+			if !replaces(newer.Action, old.Action) {
+				j++
+				continue
+			}
+			replaced = append(replaced, old)
+			q.waiting--
+			q.s.o.Room.act(-old.size)
+			l.waiting[i] = newer
+			l.waiting = slices.Delete(l.waiting, j, j+1)
+		}
+	}
+	q.mu.Unlock()
+	for _, old := range replaced {
+		q.replaced(old)
+	}
+}
+
+// replaced answers an action that a newer one made pointless.
+func (q *actions) replaced(old *action) {
+	q.s.o.Count(CountReplaced)
+	q.answer(old, replacedResult(old.Action), nil)
+}
+
 // pick takes the next action out of line, to be carried out. It may be another one than the gate
 // was opened for: a newer edit, or the one behind if time ran out.
 func (q *actions) pick(l *line) *action {
@@ -297,14 +338,11 @@ func (q *actions) pick(l *line) *action {
 	return a
 }
 
-// open waits until a could leave. An error is its answer, always one that says it was not sent.
-func (q *actions) open(ctx context.Context, a *action) (err error) {
+// open waits until a, the head of line, could leave, and clears the line before. An error is a's
+// answer, always one that says it was not sent.
+func (q *actions) open(ctx context.Context, l *line, a *action) (err error) {
 	if ctx.Err() != nil {
 		return errStopping
-	}
-	switch a.Action.(type) {
-	case relay.Typing, relay.React:
-		return nil // dropped by the platform rather than kept for later
 	}
 	ctx, cancel := context.WithDeadline(ctx, a.deadline)
 	defer cancel()
@@ -314,6 +352,13 @@ func (q *actions) open(ctx context.Context, a *action) (err error) {
 			err = errWaited
 		}
 	}()
+	if !q.isCleared(l) && q.s.h.May(ctx, q.s, a.Request) == nil { // else Do says why not
+		q.clear(l)
+	}
+	switch a.Action.(type) {
+	case relay.Typing, relay.React:
+		return nil // dropped by the platform rather than kept for later
+	}
 	err = q.s.h.WaitOpen(ctx, q.s, a.Request)
 	var ae *relay.ActionError
 	switch {

@@ -161,6 +161,64 @@ func TestNewerEditReplacesWaitingOne(t *testing.T) {
 	})
 }
 
+// TestNothingIsReplacedInAForeignChat: to be replaced is answered with success, which would be a
+// lie where nothing may be done.
+func TestNothingIsReplacedInAForeignChat(t *testing.T) {
+	h := &hub{
+		may: func(relay.Request) error { return relay.Declined("telegram") },
+		do: func(context.Context, relay.Request) (relay.Result, error) {
+			return relay.Result{}, relay.Declined("telegram")
+		},
+	}
+	for name, a := range map[string]relay.Action{"edits": relay.Edit{Chat: "c", Message: "a"}, "typing": relay.Typing{Chat: "c"}} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, h, Options{}, func(t *testing.T, r *rig) {
+				r.greet()
+				var burst []byte
+				for n := range 20 {
+					line, err := wire.Encode(wire.Outbound{Request: relay.Request{ID: relay.RequestID(fmt.Sprint(n)), Action: a}})
+					if err != nil {
+						t.Fatal(err)
+					}
+					burst = append(burst, line...)
+				}
+				r.write(burst)
+				for n := range 20 {
+					r.refused(relay.RequestID(fmt.Sprint(n)), relay.NotSent, "declined")
+				}
+				r.wantCount(CountReplaced, 0)
+			})
+		})
+	}
+}
+
+// TestABurstOfEditsBecomesOne: also when it comes before the chat is cleared.
+func TestABurstOfEditsBecomesOne(t *testing.T) {
+	p := newPlatform()
+	var asked chan struct{}
+	p.may = func(relay.Request) error { <-asked; return nil }
+	inBubble(t, &p.hub, Options{}, func(t *testing.T, r *rig) {
+		asked = make(chan struct{})
+		r.greet()
+		for _, id := range []relay.RequestID{"1", "2", "3"} {
+			r.ask(id, relay.Edit{Chat: "c", Message: "a"})
+		}
+		r.ask("4", say("hi"))
+		r.ask("5", relay.Edit{Chat: "c", Message: "a"})
+		r.nothing()
+		close(asked)
+		for _, id := range []relay.RequestID{"1", "2", "3"} {
+			r.succeeded(id, "a")
+		}
+		r.succeeded("5", "m5")
+		r.succeeded("4", "m4")
+		if got, want := p.done(), "5 4"; got != want {
+			t.Errorf("did %s, want %s", got, want)
+		}
+		r.wantCount(CountReplaced, 3)
+	})
+}
+
 func TestRunningEditIsNotReplaced(t *testing.T) {
 	p := newPlatform()
 	inBubble(t, &p.hub, Options{}, func(t *testing.T, r *rig) {

@@ -40,6 +40,11 @@ type Handler interface {
 	// Interrupt is called by the reader. It must not block. reason is nil when none was given.
 	Interrupt(ctx context.Context, s *Session, key relay.SessionKey, reason *string)
 
+	// May reports whether the gateway may act on r's chat; nil means that it may. It is called by a
+	// chat's worker when a line of that chat's actions begins. Only from then on does a newer action
+	// replace a waiting older one, which is answered with success.
+	May(ctx context.Context, s *Session, r relay.Request) error
+
 	// WaitOpen is called by a chat's worker before it picks the chat's next action, which is r
 	// unless a newer one replaces it meanwhile. It blocks until the chat's rate limit lets an
 	// action leave. An error is r's answer. Not called for typing and reactions, which are

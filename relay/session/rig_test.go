@@ -28,6 +28,7 @@ type hub struct {
 	ignore    bool // acknowledgements do not count
 	goingIdle func(context.Context, *Session) error
 	interrupt func(relay.SessionKey, *string)
+	may       func(relay.Request) error
 	waitOpen  func(context.Context, relay.Request) error
 	do        func(context.Context, relay.Request) (relay.Result, error)
 }
@@ -71,6 +72,13 @@ func (h *hub) Interrupt(_ context.Context, _ *Session, key relay.SessionKey, rea
 	if h.interrupt != nil {
 		h.interrupt(key, reason)
 	}
+}
+
+func (h *hub) May(_ context.Context, _ *Session, r relay.Request) error {
+	if h.may != nil {
+		return h.may(r)
+	}
+	return nil
 }
 
 func (h *hub) WaitOpen(ctx context.Context, _ *Session, r relay.Request) error {
