@@ -15,6 +15,9 @@ import (
 // session's identities; a frame that names neither is for the first identity, unless the chat is
 // known to the instance on exactly one other. A foreign identity is declined like a foreign chat.
 func (h *Hub) route(ctx context.Context, s *seat, r relay.Request) (platforms.Platform, error) {
+	if r.Platform == relay.RelayPlatform && s.said(r.Platform) {
+		r.Platform = "" // an identity that stands for every bot names none
+	}
 	mine := h.fronted(s.identityList())
 	if r.Platform != "" || r.Bot != "" {
 		for _, p := range mine {

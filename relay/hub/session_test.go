@@ -182,6 +182,23 @@ func TestADeclineToldWithoutAPlatformSaysRelay(t *testing.T) {
 	}
 }
 
+func TestTheIdentityOfEveryBotNamesNone(t *testing.T) {
+	r := newRig(t)
+	r.enroll("home", "ann")
+	g := r.dialOnly("home")
+	g.send(wire.Hello{Platform: relay.RelayPlatform})
+	g.read()
+	req := send("@ann", "x")
+	req.Platform = relay.RelayPlatform
+	if res := g.do(req); res.Err != nil {
+		t.Errorf("error = %q, want success", res.Err.Public)
+	}
+	named := r.dial("home") // which did not say hello as "relay"
+	if res := named.do(req); res.Err == nil || res.Err.Code != relay.CodeEgressDeclined {
+		t.Errorf("result = %+v, want a decline", res)
+	}
+}
+
 func heardThenUnbound(r *rig) {
 	r.say(loopback.Message{User: "ann", Chat: "garden", Text: "x"})
 	if err := r.db.Unbind(r.t.Context(), "home", loopback.ID, "ann"); err != nil {
