@@ -17,11 +17,20 @@ func (db *DB) Claim(ctx context.Context, g Grant) error {
 	return db.claim(ctx, g, func(*tx, relay.TenantID) error { return nil })
 }
 
-// ClaimUnreserved is Claim for callers that may not override what other tenants reserved. parent
-// is the chat that g's is a thread of, or empty. ErrReserved: a route of another tenant names g's
-// chat, its parent or its scope.
+// ClaimUnreserved is Claim for callers that may not override what others hold or reserved. parent
+// is the chat that g's is a thread of, or empty. ErrHeld also: another instance holds the parent,
+// and so its threads. ErrReserved: a route of another tenant names g's chat, its parent or its scope.
 func (db *DB) ClaimUnreserved(ctx context.Context, g Grant, parent relay.ChatID) error {
 	return db.claim(ctx, g, func(t *tx, tenant relay.TenantID) error {
+		if parent != "" {
+			above, ok, err := load[Grant](t.Tx, bucketGrants, grantKey(g.Platform, g.Scope, parent))
+			if err != nil {
+				return err
+			}
+			if ok && above.Instance != g.Instance {
+				return ErrHeld
+			}
+		}
 		for _, k := range []string{string(g.Chat), string(parent), string(g.Scope)} {
 			if k == "" {
 				continue

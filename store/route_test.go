@@ -194,6 +194,21 @@ func TestClaimUnreserved(t *testing.T) {
 			t.Errorf("got %v, want ErrHeld without the holder", err)
 		}
 	})
+	t.Run("a thread of what is held", func(t *testing.T) {
+		db := openTest(t, Options{})
+		tenants(t, db)
+		if err := db.Claim(ctxOf(t), Grant{Platform: "p", Scope: "s", Chat: "c", Instance: "a1"}); err != nil {
+			t.Fatal(err)
+		}
+		thread := Grant{Platform: "p", Scope: "s", Chat: "thread", Instance: "b1"}
+		if err := db.ClaimUnreserved(ctxOf(t), thread, "c"); !errors.Is(err, ErrHeld) {
+			t.Errorf("another's claim: %v, want ErrHeld", err)
+		}
+		thread.Instance = "a1"
+		if err := db.ClaimUnreserved(ctxOf(t), thread, "c"); err != nil {
+			t.Errorf("the holder's own claim: %v", err)
+		}
+	})
 }
 
 func TestRoutesMoveWithTheirChat(t *testing.T) {

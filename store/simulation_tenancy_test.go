@@ -399,6 +399,10 @@ func (s *tenancySim) claim(ctx context.Context, t *rapid.T) (got, want error) {
 	if _, mine := s.Grants[k]; mine {
 		return got, nil
 	}
+	above, held := s.Grants[string(grantKey(g.Platform, g.Scope, parent))]
+	if free && parent != "" && held && above.Instance != g.Instance {
+		return got, ErrHeld
+	}
 	if free && (s.reserved(tenant, g.Platform, string(g.Chat)) || s.reserved(tenant, g.Platform, string(parent)) || s.reserved(tenant, g.Platform, string(g.Scope))) {
 		return got, ErrReserved
 	}
