@@ -26,7 +26,11 @@ func (p *Platform) RenameThread(ctx context.Context, a relay.ThreadRename) (rela
 	}
 	defer t.leave()
 	d, err := t.channel(ctx, thread)
-	if err != nil {
+	switch {
+	case err == nil:
+	case thread != a.Chat && (answered(err, http.StatusForbidden) || answered(err, http.StatusNotFound)):
+		return relay.Result{}, relay.Declined(Name) // as where there is one: the answer must not tell
+	default:
 		return relay.Result{}, explained(err)
 	}
 	ch := channelOf(d, 0)

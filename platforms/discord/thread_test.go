@@ -234,6 +234,28 @@ func TestRenameThread(t *testing.T) {
 	}
 }
 
+// TestAForeignThreadAndNoneAreDeclinedAlike: otherwise whoever may act on one chat could find out
+// which others there are.
+func TestAForeignThreadAndNoneAreDeclinedAlike(t *testing.T) {
+	onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Platform) {
+		f.has("/channels/77", obj{"id": "77", "type": 11, "name": "old", "parent_id": "43", "guild_id": guildID})
+		for _, gone := range []string{"GET /channels/78", "GET /channels/80"} {
+			f.fail(gone, restFault{status: 404, code: codeUnknownChannel, words: "Unknown Channel"})
+		}
+		f.fail("GET /channels/79", restFault{status: 403, code: 50001, words: "Missing Access"})
+		for _, thread := range []relay.ThreadID{"77", "78", "79"} {
+			ae := failure(t, second(p.RenameThread(ctx, relay.ThreadRename{Chat: chat, Thread: thread, Name: "new"})))
+			if ae.Public != relay.Declined(Name).Public || ae.Code != relay.CodeEgressDeclined {
+				t.Errorf("thread %s: error is %+v", thread, ae)
+			}
+		}
+		ae := failure(t, second(p.RenameThread(ctx, relay.ThreadRename{Chat: "80", Name: "new"})))
+		if !strings.Contains(ae.Public, "Unknown Channel") {
+			t.Errorf("a chat that it may act on and that is gone: %+v", ae)
+		}
+	})
+}
+
 // TestRenameLimitIsNotTheChats: Discord allows two renames in ten minutes, and messages meanwhile.
 func TestRenameLimitIsNotTheChats(t *testing.T) {
 	onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Platform) {
