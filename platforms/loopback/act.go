@@ -63,7 +63,7 @@ func (p *Platform) do(ctx context.Context, a Act) (relay.Result, error) {
 	if a.Chat == "" {
 		return refuse("chat not found", nil)
 	}
-	if _, ours := n.texts[a.Message]; !ours && (a.Op == relay.OpEdit || a.Op == relay.OpDelete) {
+	if _, ours := n.texts[posted{a.Chat, a.Message}]; !ours && (a.Op == relay.OpEdit || a.Op == relay.OpDelete) {
 		return refuse("message not found", nil)
 	}
 	var fail error
@@ -94,9 +94,9 @@ func (n *Network) actLocked(a Act) relay.Result {
 		a.Text = part
 		switch a.Op {
 		case relay.OpSend, relay.OpEdit:
-			n.texts[a.Message] = part
+			n.texts[posted{a.Chat, a.Message}] = part
 		case relay.OpDelete:
-			delete(n.texts, a.Message)
+			delete(n.texts, posted{a.Chat, a.Message})
 		}
 		n.acts = append(n.acts, a)
 		res.MessageID = a.Message

@@ -278,6 +278,11 @@ func TestResults(t *testing.T) {
 func TestRefusals(t *testing.T) {
 	maybe := &relay.ActionError{Outcome: relay.MaybeSent, Public: "timed out"}
 	not := &relay.ActionError{Outcome: relay.NotSent, Public: "network: down"}
+	said := func(n *Network) { // m1, to bob
+		if _, err := New(n, nil).Send(t.Context(), relay.Send{Chat: "@bob", Content: "hi"}); err != nil {
+			t.Fatal(err)
+		}
+	}
 	for name, tc := range map[string]struct {
 		before  func(*Network)
 		do      relay.Action
@@ -288,6 +293,8 @@ func TestRefusals(t *testing.T) {
 		"no chat":            {do: relay.Send{Content: "hi"}, want: "chat not found", outcome: relay.NotSent},
 		"edit of nothing":    {do: relay.Edit{Chat: "@ann", Message: "m9"}, want: "message not found", outcome: relay.NotSent},
 		"deletion of naught": {do: relay.Delete{Chat: "@ann", Message: "m9"}, want: "message not found", outcome: relay.NotSent},
+		"edit elsewhere":     {before: said, do: relay.Edit{Chat: "@ann", Message: "m1"}, want: "message not found", outcome: relay.NotSent, acts: 1},
+		"deletion elsewhere": {before: said, do: relay.Delete{Chat: "@ann", Message: "m1"}, want: "message not found", outcome: relay.NotSent, acts: 1},
 		"revoked":            {before: (*Network).Revoke, do: relay.Send{Chat: "@ann"}, want: "unauthorized", outcome: relay.NotSent},
 		"scripted, not sent": {before: func(n *Network) { n.FailNext(not) }, do: relay.GetChatInfo{Chat: "@ann"}, want: not.Public, outcome: relay.NotSent},
 		"scripted, unclear":  {before: func(n *Network) { n.FailNext(maybe, not) }, do: relay.Send{Chat: "@ann"}, want: maybe.Public, acts: 1},

@@ -43,11 +43,17 @@ type Network struct {
 	members  map[relay.ChatID]map[relay.UserID]bool
 	managers []manager
 	acts     []Act
-	texts    map[relay.MessageID]string // the bot's messages that stand
-	minted   int                        // numbers given to messages
+	texts    map[posted]string // the bot's messages that stand
+	minted   int               // numbers given to messages
 	fails    []error
 	drops    int // connections dropped so far
 	revoked  bool
+}
+
+// posted names a message, as the larger networks do: by its chat and its id there.
+type posted struct {
+	chat    relay.ChatID
+	message relay.MessageID
 }
 
 // pending is an event the bot has not confirmed.
@@ -63,7 +69,7 @@ func NewNetwork() *Network {
 	return &Network{
 		changed: make(chan struct{}),
 		members: make(map[relay.ChatID]map[relay.UserID]bool),
-		texts:   make(map[relay.MessageID]string),
+		texts:   make(map[posted]string),
 	}
 }
 
@@ -120,7 +126,7 @@ func (n *Network) eventLocked(m Message, id string, at time.Time) relay.Event {
 	} else {
 		n.joinLocked(m.Chat, m.User)
 	}
-	if text, ok := n.texts[m.ReplyTo]; ok {
+	if text, ok := n.texts[posted{m.Chat, m.ReplyTo}]; ok {
 		ev.ReplyTo = &relay.Quote{Text: text, IsOwn: true}
 		ev.Traits.Addressed = true
 	}
