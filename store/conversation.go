@@ -34,6 +34,15 @@ func (db *DB) ConversationsOf(ctx context.Context, i relay.InstanceID) ([]Conver
 	return out, nil
 }
 
+// beside is c with what justified an earlier conversation about the same chat.
+func (c Conversation) beside(old Conversation) Conversation {
+	if c.By == "" {
+		c.By = old.By
+	}
+	c.ByGrant = c.ByGrant || old.ByGrant
+	return c
+}
+
 // converse notes that an event was delivered, beside what justified earlier ones: a guest's
 // message through a grant does not take away what the owner's own message allows. A record that
 // says the same and is younger than an hour is left alone: it would cost a page for every message.
@@ -43,10 +52,7 @@ func (t *tx) converse(c Conversation) error {
 	if err != nil {
 		return err
 	}
-	if c.By == "" {
-		c.By = old.By
-	}
-	c.ByGrant = c.ByGrant || old.ByGrant
+	c = c.beside(old)
 	if ok && c.LastAt.Sub(old.LastAt) < refreshAfter {
 		if old.LastAt = c.LastAt; old == c {
 			return nil

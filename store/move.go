@@ -83,7 +83,10 @@ func (t *tx) moveConversations(m Move) error {
 			return err
 		}
 		if ok && old.LastAt.After(c.LastAt) {
-			continue
+			c, old = old, c
+		}
+		if ok {
+			c = c.beside(old)
 		}
 		if err := t.put(bucketConversations, conversationKey(c), c); err != nil {
 			return err

@@ -41,9 +41,16 @@ func TestMoveChat(t *testing.T) {
 	thread.Items[0].Deliveries[0].Conversation.Parent = "old"
 	_, err := db.Accept(ctx, thread)
 	must(err)
-	acceptOne(t, db, in("e3", "old", ""), "i2")
-	c.add(2 * time.Hour)
-	acceptOne(t, db, in("e4", "new", ""), "i2") // newer than what moves onto it
+	for i, e := range []relay.Event{in("e3", "old", ""), in("e4", "new", "")} { // the second is newer than what moves onto it
+		c.add(2 * time.Hour)
+		a := acceptFor(e, "i2")
+		conv := &a.Items[0].Deliveries[0].Conversation
+		if conv.By, conv.ByGrant = "", true; i == 0 {
+			conv.By, conv.ByGrant = "u2", false
+		}
+		_, err := db.Accept(ctx, a)
+		must(err)
+	}
 
 	must(db.MoveChat(ctx, Move{Platform: "loop", From: "old", To: "new"}))
 	for range 2 { // and once more, which changes nothing
@@ -68,8 +75,8 @@ func TestMoveChat(t *testing.T) {
 		}
 		cs, err = db.ConversationsOf(ctx, "i2")
 		must(err)
-		if len(cs) != 1 || !cs[0].LastAt.Equal(c.now()) {
-			t.Errorf("conversations of i2: %+v, want the newer one", cs)
+		if len(cs) != 1 || !cs[0].LastAt.Equal(c.now()) || cs[0].By != "u2" || !cs[0].ByGrant {
+			t.Errorf("conversations of i2: %+v, want the newer one, with the reasons of both", cs)
 		}
 		i1, err := db.Instance(ctx, "i1")
 		must(err)
