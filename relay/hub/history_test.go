@@ -149,7 +149,8 @@ func (h *history) somewhere() relay.Chat {
 	if h.last.ID != "" && pick(h.draw, "same place", []bool{true, false}) {
 		return h.last
 	}
-	return relay.Chat{Bot: pick(h.draw, "bot", append(slices.Clone(h.bots), h.bots...)), ID: pick(h.draw, "chat", h.chats)}
+	chats := append(slices.Clone(h.chats), "green.rose") // the one thread counts double
+	return relay.Chat{Bot: pick(h.draw, "bot", append(slices.Clone(h.bots), h.bots...)), ID: pick(h.draw, "chat", chats)}
 }
 
 // look changes what somebody, or everybody, sees of a chat, and prepares one of the hints a network
@@ -161,10 +162,18 @@ func (h *history) look() {
 		who = h.people
 	}
 	place := h.place(at.Bot.Platform, at.ID)
+	hints := []string{"exact", "chat", "parent", "scope", "all"}
+	if place.Parent != "" {
+		hints = append(hints, "parent", "parent", "parent")
+	}
 	for _, u := range who {
+		known := h.views[look{at.Bot, at.ID, u}] != 0
 		h.views[look{at.Bot, at.ID, u}] = now
+		if !known {
+			continue // a network that can say again gives no hint
+		}
 		hint := platforms.RosterChange{Scope: place.Scope, Chat: at.ID, User: u}
-		switch pick(h.draw, "hint", []string{"exact", "chat", "parent", "scope", "all"}) {
+		switch pick(h.draw, "hint", hints) {
 		case "chat":
 			hint.User = ""
 		case "parent":
