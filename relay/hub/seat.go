@@ -204,6 +204,9 @@ func (h *Hub) Hello(ctx context.Context, ss *session.Session, f wire.Hello) (rel
 	s := h.seatOf(ss)
 	first := s.say(relay.Bot{Platform: f.Platform, ID: f.BotID})
 	if first {
+		if err := h.current(ctx, s); err != nil {
+			return relay.Descriptor{}, err
+		}
 		h.crowds.speaks(s)
 		h.sit(s)
 	}
@@ -215,6 +218,22 @@ func (h *Hub) Hello(ctx context.Context, ss *session.Session, f wire.Hello) (rel
 	}
 	h.log.Info("gateway connected", keyGateway, s.peer.Gateway, keyInstance, s.peer.Instance, "platform", f.Platform)
 	return h.describe(f), nil
+}
+
+// current is nil unless the secret that the session was opened with has been retired since: a socket
+// that waited for that without a word must not take the seat from who has the new one.
+func (h *Hub) current(ctx context.Context, s *seat) error {
+	if s.peer.SecretID == "" {
+		return nil // opened without a secret, in tests
+	}
+	g, err := h.db.Gateway(ctx, s.peer.Gateway)
+	if err != nil {
+		return fmt.Errorf("secret of %s: %w", s.peer.Gateway, err)
+	}
+	if !slices.ContainsFunc(g.Secrets, func(sec store.GatewaySecret) bool { return sec.ID == s.peer.SecretID }) {
+		return &session.Closed{Code: session.CodeUnauthorized, Reason: "unauthorized"}
+	}
+	return nil
 }
 
 // wake ends the instance's sleep. Only the first hello of a session is a coming worth a write.

@@ -297,6 +297,35 @@ func TestRevocationClosesTheSocketAtOnce(t *testing.T) {
 	}
 }
 
+// TestARetiredSecretTakesNoSeat: nor does a socket that it opened while it was good.
+func TestARetiredSecretTakesNoSeat(t *testing.T) {
+	r := newRig(t)
+	r.enroll("home", "ann")
+	secrets := func(ids ...string) {
+		t.Helper()
+		if err := r.db.UpdateGateway(t.Context(), "home", func(g *store.Gateway) error {
+			g.Secrets = nil
+			for _, id := range ids {
+				g.Secrets = append(g.Secrets, store.GatewaySecret{ID: id, Sealed: []byte(id)})
+			}
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	secrets("old", "new")
+	silent := r.dialOnly("home", "secret=old")
+	secrets("new")
+	current := r.dial("home", "secret=new")
+	silent.send(wire.Hello{Platform: r.bot.Platform, BotID: r.bot.ID})
+	if code := silent.closed(); code != session.CodeUnauthorized {
+		t.Errorf("closed with %d, want 4401", code)
+	}
+	if res := current.do(send("@ann", "x")); res.Err != nil {
+		t.Errorf("the holder of the new secret lost the seat: %+v", res)
+	}
+}
+
 func TestGoingIdle(t *testing.T) {
 	r := newRig(t)
 	r.enroll("home", "ann")
