@@ -201,7 +201,10 @@ func (p *Platform) DirectUser(chat relay.ChatID) (relay.UserID, bool) { return d
 
 func directUser(chat relay.ChatID) (relay.UserID, bool) {
 	user, ok := strings.CutPrefix(string(chat), directPrefix)
-	return relay.UserID(user), ok && user != ""
+	if !ok || user == "" {
+		return "", false
+	}
+	return relay.UserID(user), true
 }
 
 func scopeOf(chat relay.ChatID) (relay.ScopeID, bool) {

@@ -160,10 +160,11 @@ func locate(ctx context.Context, p platforms.Platform, place relay.Place) (relay
 // directWith reports whether chat is a direct message with one of the people in bindings.
 func directWith(p platforms.Platform, bindings []store.Binding, chat relay.ChatID) bool {
 	var user relay.UserID
+	direct := false
 	if d, ok := p.(platforms.DirectChats); ok {
-		user, _ = d.DirectUser(chat)
+		user, direct = d.DirectUser(chat)
 	}
 	return slices.ContainsFunc(bindings, func(b store.Binding) bool {
-		return b.Platform == p.Bot().Platform && (user != "" && b.User == user || b.DMChat != "" && b.DMChat == chat)
+		return b.Platform == p.Bot().Platform && (direct && b.User == user || b.DMChat != "" && b.DMChat == chat)
 	})
 }

@@ -126,6 +126,7 @@ func TestEgress(t *testing.T) {
 	}{
 		"a direct message with someone bound":     {req: send("@ann", "x")},
 		"a direct message with a stranger":        {req: send("@eve", "x"), want: declined},
+		"a shared chat of a bound person's name":  {req: send("ann", "x"), want: declined},
 		"a chat never heard of":                   {req: send("nowhere", "x"), want: declined},
 		"a granted chat":                          {set: func(r *rig) { r.claim("home", "garden") }, req: send("garden", "x")},
 		"a chat granted to another":               {set: func(r *rig) { r.enroll("kids"); r.claim("kids", "garden") }, req: send("garden", "x"), want: declined},
