@@ -81,7 +81,31 @@ func (h *Hub) allowed(ctx context.Context, s *seat, r relay.Request) (platforms.
 	if !gate.MayAct(f) {
 		return nil, relay.Declined(s.speaksOf(r))
 	}
+	if a, ok := r.Action.(relay.ThreadRename); ok {
+		others, err := h.othersThread(ctx, s.peer.Instance, p, a)
+		if err != nil {
+			return nil, internal(err)
+		}
+		if others {
+			return nil, relay.Declined(s.speaksOf(r))
+		}
+	}
 	return p, nil
+}
+
+// othersThread reports whether the thread that a names within its chat was granted to another
+// instance by itself. That the thread is one of the chat's is for the platform to see.
+func (h *Hub) othersThread(ctx context.Context, i relay.InstanceID, p platforms.Platform, a relay.ThreadRename) (bool, error) {
+	thread := relay.ChatID(a.Thread)
+	if thread == "" || thread == a.Chat {
+		return false, nil
+	}
+	place, known := locate(ctx, p, relay.Place{Platform: p.Bot().Platform, Chat: thread})
+	if !known {
+		return false, nil
+	}
+	g, ok, err := h.db.GrantCovering(ctx, place)
+	return ok && g.Chat == thread && g.Instance != i, err
 }
 
 // internal is what a gateway reads when the database could not be asked: certainly not sent,

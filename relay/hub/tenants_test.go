@@ -119,6 +119,32 @@ func TestARevokedGatewayActsNoMore(t *testing.T) {
 	}
 }
 
+// TestAThreadOfAnotherIsNotRenamed: by the chat it is in neither.
+func TestAThreadOfAnotherIsNotRenamed(t *testing.T) {
+	h, sessions := tenants(t)
+	for _, s := range sessions {
+		h.seatOf(s).say(relay.Bot{Platform: tell, ID: "1"})
+	}
+	grant := func(i relay.InstanceID, chat relay.ChatID) {
+		t.Helper()
+		if err := h.db.Claim(t.Context(), store.Grant{Platform: tell, Scope: "park", Chat: chat, Instance: i}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	rename := func(i relay.InstanceID, chat relay.ChatID) bool {
+		r := relay.Request{Action: relay.ThreadRename{Chat: chat, Thread: "rose", Name: "new"}}
+		return h.May(t.Context(), sessions[i], r) == nil
+	}
+	grant("home", "green")
+	if !rename("home", "green") || rename("kids", "green") {
+		t.Error("the holder of the chat, and nobody else, renames its threads")
+	}
+	grant("kids", "rose") // the operator's doing
+	if a, b, c := rename("home", "green"), rename("home", "rose"), rename("kids", "rose"); a || b || !c {
+		t.Errorf("the chat's holder renames it: %t, %t; its own: %t; want the last alone", a, b, c)
+	}
+}
+
 func TestAButtonPressGoesToTheClickersInstanceOnly(t *testing.T) {
 	h, _ := tenants(t)
 	press := &relay.PromptResponse{PromptID: "p", OptionID: "o"}
