@@ -166,6 +166,8 @@ func (h *history) look() {
 	if place.Parent != "" {
 		hints = append(hints, "parent", "parent", "parent")
 	}
+	kind := pick(h.draw, "hint", hints)
+	h.looked = at == h.last
 	for _, u := range who {
 		known := h.views[look{at.Bot, at.ID, u}] != 0
 		h.views[look{at.Bot, at.ID, u}] = now
@@ -173,7 +175,7 @@ func (h *history) look() {
 			continue // a network that can say again gives no hint
 		}
 		hint := platforms.RosterChange{Scope: place.Scope, Chat: at.ID, User: u}
-		switch pick(h.draw, "hint", hints) {
+		switch kind {
 		case "chat":
 			hint.User = ""
 		case "parent":
@@ -189,13 +191,17 @@ func (h *history) look() {
 
 // say hands in an event, now and then two at once, compares the verdicts, and returns the chat.
 func (h *history) say() relay.ChatID {
-	at := h.somewhere()
+	at, twice := h.somewhere(), 4
+	if h.looked { // what was remembered of the place is asked for again
+		at, twice = h.last, 30
+	}
+	h.looked = false
 	bot := at.Bot
-	batch := platforms.Batch{Roster: h.hints[bot], Events: []relay.Event{h.event(at, true)}}
+	batch := platforms.Batch{Roster: h.hints[bot], Events: []relay.Event{h.event(at, true, twice)}}
 	delete(h.hints, bot)
 	if pick(h.draw, "events", []int{1, 1, 1, 1, 1, 2}) == 2 {
 		at.ID = pick(h.draw, "chat", h.chats)
-		batch.Events = append(batch.Events, h.event(at, false))
+		batch.Events = append(batch.Events, h.event(at, false, 4))
 	}
 	h.last = relay.Chat{Bot: bot, ID: batch.Events[0].Source.ChatID}
 	var want, got []string
@@ -227,10 +233,11 @@ func (h *history) say() relay.ChatID {
 }
 
 // event draws what a bot hears: mostly something new and plain.
-func (h *history) event(where relay.Chat, links bool) relay.Event {
+// twice weighs what was said last, said again.
+func (h *history) event(where relay.Chat, links bool, twice int) relay.Event {
 	bot, chat := where.Bot, where.ID
 	kind := pick(h.draw, "kind", often(
-		9, "plain", 4, "said twice", 1, "again", 1, "link", 1, "own", 1, "for another"))
+		9, "plain", twice, "said twice", 1, "again", 1, "link", 1, "own", 1, "for another"))
 	if kind == "again" && len(h.past) > 0 {
 		ev := pick(h.draw, "past", h.past)
 		ev.Bot, ev.Source.Platform = bot, bot.Platform // the same id for another bot is another event

@@ -107,6 +107,7 @@ type history struct {
 	codes    map[string]bond                        // by the text that redeems them
 	past     []relay.Event                          // that may come again
 	last     relay.Chat                             // where something was said
+	looked   bool                                   // what somebody sees there has just changed
 	events   int
 
 	delivered, acted int
