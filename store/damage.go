@@ -11,12 +11,12 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// What is found damaged when the file is opened is named in the log, and then either set aside,
-// raw, in the quarantine, or left where it is. Set aside is what would otherwise block others: an
-// entry those behind it, a binding or a grant everybody who writes to that bot. Without its binding
-// or grant a person or a chat reaches nobody, until the operator has bound or claimed it again.
-// Left, and refused whenever it is read, is what says who is who (tenants, instances, gateways),
-// and the vault's.
+// What is found damaged when the file is opened is named in the log, and then set aside, raw, in the
+// quarantine, made anew (reinstate.go), or left where it is. Set aside is what would otherwise block
+// others: an entry those behind it, a binding or a grant everybody who writes to that bot. Without
+// its binding or grant a person or a chat reaches nobody, until the operator has bound or claimed
+// it again. Made anew is what says who is who (tenants, instances, gateways), as far as other
+// records know. Left, and refused whenever it is read, is the rest, and the vault's.
 
 // isSetAside reports whether damaged records of b are moved to the quarantine.
 func isSetAside(b bucket) bool {
@@ -35,9 +35,15 @@ func repair(b *bolt.DB, bad []badRecord, now time.Time, log *slog.Logger) (n int
 	var numbers []bucket
 	err = b.View(func(t *bolt.Tx) error {
 		wrong, numbers = wrongLanes(t), wrongNumbers(t)
+		n = len(bad) + len(wrong) + len(numbers)
+		for _, i := range orphans(t) {
+			if !has(t, bucketInstances, key(i.ID)) { // otherwise it is among bad
+				n++
+			}
+		}
 		return nil
 	})
-	if err != nil || len(bad)+len(wrong)+len(numbers) == 0 {
+	if err != nil || n == 0 {
 		return 0, err
 	}
 	for _, r := range bad {
@@ -47,7 +53,8 @@ func repair(b *bolt.DB, bad []badRecord, now time.Time, log *slog.Logger) (n int
 		log.Error("a lane was rebuilt: it does not agree with what is in it, so messages are lost or come again", "instance", w.key,
 			"entries", w.has.entries, "expected", w.lane.Entries, "dead", w.has.dead, "dead expected", w.lane.Dead)
 	}
-	err = b.Update(func(x *bolt.Tx) error {
+	var anew []remade
+	err = b.Update(func(x *bolt.Tx) (err error) {
 		t := &tx{Tx: x}
 		for _, name := range numbers {
 			if err := x.Bucket([]byte(name)).SetSequence(lastNumber(x, name)); err != nil {
@@ -58,6 +65,9 @@ func repair(b *bolt.DB, bad []badRecord, now time.Time, log *slog.Logger) (n int
 			if err := t.removeDamaged(r, now); err != nil {
 				return err
 			}
+		}
+		if anew, err = t.reinstate(bad, now); err != nil {
+			return err
 		}
 		if err := t.reindexBindings(); err != nil {
 			return err
@@ -73,7 +83,10 @@ func repair(b *bolt.DB, bad []badRecord, now time.Time, log *slog.Logger) (n int
 	if err != nil {
 		return 0, fmt.Errorf("repair: %w", err)
 	}
-	return len(bad) + len(wrong) + len(numbers), nil
+	for _, r := range anew {
+		log.Error("a record was made anew from what others say", "bucket", r.bucket, "key", r.key, "lost", r.lost)
+	}
+	return n, nil
 }
 
 // removeDamaged moves r to the quarantine, if that is what is done with records of its kind. A

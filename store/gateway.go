@@ -231,9 +231,8 @@ func (db *DB) Revoke(ctx context.Context, id relay.GatewayID) (relay.InstanceID,
 		if err := t.revoke(g); err != nil {
 			return err
 		}
-		others, err := t.liveGateways(inst)
-		if err != nil || len(others) > 0 {
-			return err
+		if len(t.liveGateways(inst)) > 0 {
+			return nil
 		}
 		return t.strip(inst, now)
 	})
@@ -256,11 +255,7 @@ func (db *DB) RevokeInstance(ctx context.Context, id relay.InstanceID) ([]relay.
 			return err
 		}
 		t.concerns(i.Tenant, id, "")
-		live, err := t.liveGateways(id)
-		if err != nil {
-			return err
-		}
-		for _, g := range live {
+		for _, g := range t.liveGateways(id) {
 			if err := t.revoke(g); err != nil {
 				return err
 			}
@@ -279,8 +274,13 @@ func (t *tx) revoke(g Gateway) error {
 	return t.put(bucketGateways, key(g.ID), g)
 }
 
-// liveGateways are the gateways of i that are not revoked, by id.
-func (t *tx) liveGateways(i relay.InstanceID) ([]Gateway, error) {
-	all, err := list[Gateway](t.Tx, bucketGateways, nil)
-	return slices.DeleteFunc(all, func(g Gateway) bool { return g.Instance != i || g.Revoked }), err
+// liveGateways are the gateways of i that are not revoked, by id. A damaged one lives no more: it
+// must not keep a revocation of another from taking effect.
+func (t *tx) liveGateways(i relay.InstanceID) (out []Gateway) {
+	for k, v := range under(t.Tx, bucketGateways, nil) {
+		if g, err := decode[Gateway](k, v); err == nil && g.Instance == i && !g.Revoked {
+			out = append(out, g)
+		}
+	}
+	return out
 }

@@ -15,8 +15,8 @@
 //     damaged, to the quarantine.
 //  6. Entries of a lane are handed out in the order they were accepted.
 //  7. An event is stored once per bot, however often it is handed in within three days.
-//  8. A file or record that is not what was written is refused, or set aside and named; it is
-//     never replaced or skipped in silence. All records are looked at whenever the file is opened
+//  8. A file or record that is not what was written is refused, or set aside or made anew from
+//     others, and named; it is never replaced or skipped in silence. All records are looked at whenever the file is opened
 //     and before it is copied.
 //  9. Idle, nothing is written.
 //  10. A change that is audited and its row in the audit list are stored together, or neither is.

@@ -10,7 +10,7 @@ import (
 func TestRevocationPassesOverDamage(t *testing.T) {
 	db := openTest(t, Options{})
 	ctx := ctxOf(t)
-	enroll(t, db, "i1", "i2")
+	enroll(t, db, "i1", "i2", "i3")
 	later := time.Now().Add(time.Hour)
 	for _, err := range []error{
 		db.Bind(ctx, Binding{Platform: "loop", User: "u1", Instance: "i1"}),
@@ -32,6 +32,7 @@ func TestRevocationPassesOverDamage(t *testing.T) {
 	spoil(t, db, bucketCodes, []byte("mac"))
 	spoil(t, db, bucketTokens, []byte("mac"))
 	spoil(t, db, bucketIdentity, []byte("mac"))
+	spoil(t, db, bucketGateways, key("i3"))
 
 	if _, err := db.Revoke(ctx, "i1"); err != nil {
 		t.Fatalf("Revoke: %v", err)

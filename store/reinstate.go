@@ -1,0 +1,82 @@
+package store
+
+import (
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+	bolt "go.etcd.io/bbolt"
+)
+
+// A damaged record of a tenant, an instance or a gateway must not just go: its name would be free for
+// others, and what hangs on the name theirs. Nor may it stay: no list and no copy could be made,
+// no gateway revoked, and nothing taken from a bot for whom the instance is a candidate. So it is
+// made anew from what other records say. An instance loses what it declared and its policies,
+// for which nothing stands is the careful reading. A gateway loses its credential, which stands
+// nowhere else: it becomes a revoked one, and keeps its name until the operator enrolls it again.
+
+// remade is a record that was made anew.
+type remade struct {
+	bucket bucket
+	key    string
+	lost   string // what nobody else knew
+}
+
+// reinstate makes anew what it can of the damaged records bad, and of the instances that gateways
+// speak of and that are not there. What was damaged goes to the quarantine.
+func (t *tx) reinstate(bad []badRecord, now time.Time) (all []remade, err error) {
+	raw := make(map[string][]byte) // of damaged instances
+	put := func(b bucket, k, damaged []byte, v any, lost string) error {
+		all = append(all, remade{b, string(k), lost})
+		if damaged != nil {
+			if err := t.quarantine(Quarantined{At: now, Err: "damaged record of bucket " + string(b), Raw: damaged}); err != nil {
+				return err
+			}
+		}
+		return t.put(b, k, v)
+	}
+	for _, r := range bad {
+		if relay.CheckName(string(r.key)) != nil {
+			continue // no name anybody could have
+		}
+		value := append([]byte{}, t.Bucket([]byte(r.bucket)).Get(r.key)...)
+		switch r.bucket {
+		case bucketTenants:
+			err = put(r.bucket, r.key, value, Tenant{ID: relay.TenantID(r.key), CreatedAt: now}, "when it was made")
+		case bucketGateways:
+			g := Gateway{ID: relay.GatewayID(r.key), CreatedAt: now, Revoked: true}
+			if i, ok, _ := load[Instance](t.Tx, bucketInstances, r.key); ok { // it mostly has the gateway's name
+				g.Instance, g.Tenant = i.ID, i.Tenant
+			}
+			err = put(r.bucket, r.key, value, g, "its credentials: revoked until it is enrolled again")
+		case bucketInstances:
+			raw[string(r.key)] = value
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	for _, i := range orphans(t.Tx) {
+		if err := put(bucketInstances, key(i.ID), raw[string(i.ID)], i, "its wake URL and policies"); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+// orphans are the instances that gateways speak of and that cannot be read, as far as the gateways
+// know them. None is ever deleted.
+func orphans(t *bolt.Tx) (out []Instance) {
+	met := make(map[relay.InstanceID]bool)
+	for k, v := range under(t, bucketGateways, nil) {
+		g, err := decode[Gateway](k, v)
+		if err != nil || g.Instance == "" || g.Tenant == "" || met[g.Instance] {
+			continue
+		}
+		met[g.Instance] = true
+		if _, ok, _ := load[Instance](t, bucketInstances, key(g.Instance)); ok {
+			continue
+		}
+		out = append(out, Instance{ID: g.Instance, Tenant: g.Tenant, CreatedAt: g.CreatedAt})
+	}
+	return out
+}
