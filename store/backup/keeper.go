@@ -130,15 +130,18 @@ func (k *Keeper) step(ctx context.Context) time.Duration {
 
 // keep returns when the next snapshot is due.
 func (k *Keeper) keep(ctx context.Context) (next time.Time, err error) {
-	all, err := k.list()
+	now, last := k.o.Now().Round(0), k.looked // by the clock on the wall, which may be set
+	if last.After(now) {
+		last = time.Time{}
+	}
+	all, err := k.list(now)
 	if err != nil {
 		return next, err
 	}
-	now, last := k.o.Now(), k.looked
 	if len(all) > 0 {
 		newest := all[len(all)-1]
 		k.noteNewest(newest)
-		if newest.at.After(last) && !newest.at.After(now) { // a clock that was ahead does not count
+		if newest.at.After(last) && !newest.at.After(now) { // otherwise all are from the future
 			last = newest.at
 		}
 		if due := k.due(last); now.Before(due) {
@@ -160,7 +163,7 @@ func (k *Keeper) keep(ctx context.Context) (next time.Time, err error) {
 	k.noteNewest(taken)
 	k.o.Count(CountTaken)
 	k.o.Log.Info("snapshot taken", "file", m.Path, "bytes", m.Bytes, "encrypted", m.Encrypted)
-	return k.due(now), k.prune(append(all, taken))
+	return k.due(now), k.prune(append(all, taken)) // of all it is the newest
 }
 
 func (k *Keeper) noteNewest(s snapshot) {
@@ -182,9 +185,8 @@ func (k *Keeper) due(last time.Time) time.Time {
 	return at(last.Day() + 1)
 }
 
-// prune removes what is too many of all, oldest first.
+// prune removes what is too many of all, which are oldest first.
 func (k *Keeper) prune(all []snapshot) error {
-	slices.SortFunc(all, snapshot.compare)
 	var errs []error
 	for _, s := range all[:max(0, len(all)-k.o.Keep)] {
 		errs = append(errs, os.Remove(filepath.Join(k.o.Dir, s.name())))
@@ -192,8 +194,9 @@ func (k *Keeper) prune(all []snapshot) error {
 	return errors.Join(errs...)
 }
 
-// list are the snapshots in the folder, oldest first.
-func (k *Keeper) list() ([]snapshot, error) {
+// list are the snapshots in the folder, oldest first. One from the future was taken while the clock
+// was ahead, or before it was set back: it is older than any that is taken now.
+func (k *Keeper) list(now time.Time) ([]snapshot, error) {
 	files, err := os.ReadDir(k.o.Dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
@@ -204,7 +207,12 @@ func (k *Keeper) list() ([]snapshot, error) {
 			all = append(all, s)
 		}
 	}
-	slices.SortFunc(all, snapshot.compare)
+	slices.SortFunc(all, func(a, b snapshot) int {
+		if a.at.After(now) == b.at.After(now) {
+			return cmp.Or(a.at.Compare(b.at), cmp.Compare(a.commit, b.commit))
+		}
+		return b.at.Compare(a.at)
+	})
 	return all, nil
 }
 
@@ -230,10 +238,6 @@ const (
 	suffix   = ".db"
 	sealed   = ".age"
 )
-
-func (s snapshot) compare(other snapshot) int {
-	return cmp.Or(s.at.Compare(other.at), cmp.Compare(s.commit, other.commit))
-}
 
 func (s snapshot) name() string {
 	name := "connector-" + s.at.Format(nameTime) + "-" + strconv.FormatUint(s.commit, 10) + suffix

@@ -145,6 +145,60 @@ func TestClockThatWasAhead(t *testing.T) {
 	}
 }
 
+// A clock that is ahead, or behind as a machine without a battery for it starts, costs snapshots
+// neither their place nor the disk one every hour.
+func TestClockThatWasWrong(t *testing.T) { // invariant 2
+	for name, tc := range map[string]struct {
+		now  int // year
+		want []string
+	}{
+		"ahead once": {2026, []string{"20260502T030000Z", "20260503T030000Z", "20260504T030000Z"}},
+		"behind now": {1970, []string{"19700502T030000Z", "19700503T030000Z", "19700504T030000Z"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			for _, day := range []string{"01", "02", "03"} {
+				if err := os.WriteFile(filepath.Join(dir, "connector-203801"+day+"T030000Z-1.db"), nil, 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			now := time.Date(tc.now, 5, 1, 12, 0, 0, 0, time.UTC)
+			n, count := counting()
+			db := openDB(t)
+			k, err := NewKeeper(db, Options{Dir: dir, Count: count, Now: func() time.Time { return now }})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for range 64 { // hours
+				change(t, db, now.String())
+				k.step(t.Context())
+				now = now.Add(time.Hour)
+			}
+			if got := taken(t, dir); !slices.Equal(got, tc.want) || n[CountTaken] != 4 {
+				t.Errorf("%v after %d snapshots, want %v after 4", got, n[CountTaken], tc.want)
+			}
+		})
+	}
+}
+
+func TestClockThatWasAheadWhileNothingHappened(t *testing.T) {
+	now := time.Date(2038, 1, 1, 12, 0, 0, 0, time.UTC)
+	dir, db := t.TempDir(), openDB(t)
+	k, err := NewKeeper(db, Options{Dir: dir, Now: func() time.Time { return now }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	k.step(t.Context())
+	now = now.AddDate(0, 0, 1)
+	k.step(t.Context())
+	now = time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
+	change(t, db, "1")
+	k.step(t.Context())
+	if got := taken(t, dir); len(got) != 2 {
+		t.Errorf("%v, want one of now beside it", got)
+	}
+}
+
 func TestFailureIsTriedAgain(t *testing.T) { // invariants 2 and 5
 	n, count := counting()
 	kept(t, 12, Options{Keep: 1, Count: count}, func(t *testing.T, db *flaky, k *Keeper, dir string) {
