@@ -91,16 +91,17 @@ func (t *tx) enroll(g Gateway, i Instance, now time.Time) error {
 	if err := t.put(bucketGateways, key(g.ID), g); err != nil || !g.Provisioned {
 		return err
 	}
-	return t.pruneProvisioned(i.ID)
+	return t.pruneProvisioned(i.ID, g.ID)
 }
 
-// pruneProvisioned forgets the gateways of i that provisioned themselves, but for those that were
-// made or seen last.
-func (t *tx) pruneProvisioned(i relay.InstanceID) error {
+// pruneProvisioned forgets the gateways of i that provisioned themselves, but for newest and those
+// that were made or seen last.
+func (t *tx) pruneProvisioned(i relay.InstanceID, newest relay.GatewayID) error {
 	var all []Gateway
 	for _, k := range keysUnder(t.Tx, bucketGateways, nil) {
 		g, ok, err := load[Gateway](t.Tx, bucketGateways, k) // a damaged one stays, to be named
-		if err == nil && ok && g.Instance == i && g.Provisioned {
+		// By a clock that is behind the newest may be the oldest.
+		if err == nil && ok && g.Instance == i && g.Provisioned && g.ID != newest {
 			all = append(all, g)
 		}
 	}
@@ -111,7 +112,7 @@ func (t *tx) pruneProvisioned(i relay.InstanceID) error {
 		return g.CreatedAt
 	}
 	slices.SortStableFunc(all, func(a, b Gateway) int { return last(b).Compare(last(a)) })
-	for _, g := range all[min(len(all), maxProvisioned):] {
+	for _, g := range all[min(len(all), maxProvisioned-1):] {
 		if err := t.del(bucketGateways, key(g.ID)); err != nil {
 			return err
 		}

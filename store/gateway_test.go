@@ -73,3 +73,27 @@ func TestProvisionedGatewaysAreForgotten(t *testing.T) {
 		t.Errorf("%d gateways: %v; want those enrolled, the other instance's, the one in use, and the newest", len(all), got)
 	}
 }
+
+// Not the one that has just come is forgotten, whatever the time was when the others were seen.
+func TestAProvisionedGatewayStaysThoughTheClockIsBehind(t *testing.T) {
+	c := newClock()
+	db := openTest(t, Options{Now: c.now})
+	come := func(n int) relay.GatewayID {
+		id := relay.GatewayID(fmt.Sprintf("gw-%02d", n))
+		if err := db.Enroll(ctxOf(t), Gateway{ID: id, Provisioned: true}, Instance{ID: "home", Tenant: "home"}); err != nil {
+			t.Fatal(err)
+		}
+		return id
+	}
+	for n := range maxProvisioned {
+		come(n)
+	}
+	c.add(-56 * 365 * day)
+	last := come(maxProvisioned)
+	if _, err := db.Gateway(ctxOf(t), last); err != nil {
+		t.Errorf("the new one: %v", err)
+	}
+	if all, err := db.Gateways(ctxOf(t)); err != nil || len(all) != maxProvisioned {
+		t.Errorf("%d gateways, %v; want %d", len(all), err, maxProvisioned)
+	}
+}
