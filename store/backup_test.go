@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -209,6 +210,43 @@ func TestRestore(t *testing.T) { // invariant 4
 	again, err := Restore(path, bytes.NewReader(backup), Options{Now: c.now})
 	if err != nil || again.Kept == got.Kept || !exists(again.Kept) || !exists(got.Kept) {
 		t.Errorf("restored again: %+v, %v; want both former files", again, err)
+	}
+}
+
+// The operator restores as root, the server runs as somebody else.
+func TestRestoredFileBelongsToTheServer(t *testing.T) {
+	if os.Geteuid() != 0 {
+		return // nobody else can give a file away
+	}
+	const server = 12345
+	for name, over := range map[string]bool{"over a database": true, "into an empty folder": false} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			path := filepath.Join(dir, "a.db")
+			db := reopen(t, path, Options{})
+			backup := backupOf(t, db)
+			closeChecked(t, db)
+			for _, of := range []string{dir, path} {
+				if err := os.Chown(of, server, server); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if !over {
+				if err := os.Remove(path); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if _, err := Restore(path, bytes.NewReader(backup), Options{}); err != nil {
+				t.Fatal(err)
+			}
+			info, err := os.Stat(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if owner, ok := info.Sys().(*syscall.Stat_t); !ok || owner.Uid != server || owner.Gid != server {
+				t.Errorf("it belongs to %+v, want %d", info.Sys(), server)
+			}
+		})
 	}
 }
 

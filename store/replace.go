@@ -4,9 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
+	"syscall"
 	"time"
 
 	bolt "go.etcd.io/bbolt"
@@ -55,9 +57,24 @@ func replace(path, temp, keep string) error {
 	return syncDir(dir)
 }
 
-// tempFor makes an empty file beside path, under a leftover's name.
+// tempFor makes an empty file beside path, under a leftover's name. As far as we may give it away it
+// belongs to whom the file at path belongs, or else its folder: what an operator restores as root
+// the server must be able to open.
 func tempFor(path string) (*os.File, error) {
-	return os.CreateTemp(filepath.Dir(path), leftoverPattern(path)) // mode 0600
+	f, err := os.CreateTemp(filepath.Dir(path), leftoverPattern(path)) // mode 0600
+	if err != nil {
+		return nil, err
+	}
+	of, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		of, err = os.Stat(filepath.Dir(path))
+	}
+	if err == nil && os.Geteuid() == 0 {
+		if owner, ok := of.Sys().(*syscall.Stat_t); ok {
+			_ = f.Chown(int(owner.Uid), int(owner.Gid)) // otherwise it stays ours
+		}
+	}
+	return f, nil
 }
 
 // copyFor copies everything r gives into a temporary file for path and syncs it. The caller
