@@ -163,6 +163,9 @@ func TestManagedToken(t *testing.T) {
 	if _, err := r.svc.EnrollToken(t.Context(), manage.Enroll{Name: "later", Tenant: "home"}); err != nil {
 		t.Fatal(err)
 	}
+	if _, err := r.svc.Provision(t.Context(), manage.Provision{Tenant: "home", Instance: "gw", Gateway: "box", Platform: "pigeon"}); err != nil {
+		t.Fatal(err)
+	}
 	for name, tc := range map[string]struct {
 		bearer string
 		path   string
@@ -170,6 +173,7 @@ func TestManagedToken(t *testing.T) {
 		says   string
 	}{
 		"no such instance":             {r.jwt("agent:nobody", "home"), "/manage/self", 404, "not found"},
+		"a gateway's name":             {r.jwt("agent:box", "home"), "/manage/self", 404, "not found"},
 		"another tenant's claim":       {r.jwt("agent:gw", "away"), "/manage/self", 404, "not found"},
 		"another tenant's instance":    {r.jwt("agent:other", "home"), "/manage/self", 404, "not found"},
 		"a token for enrollment":       {r.jwt("connector", "home"), "/manage/self", 401, "unauthorized"},
