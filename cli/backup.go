@@ -64,7 +64,7 @@ func keepVaultKey(cfg *config.Config) string {
 	if cfg.Vault.KeyFile != "" {
 		what = cfg.Vault.KeyFile
 	}
-	return what + " is not in a backup: keep a copy of it elsewhere. Without it, every gateway must be enrolled again."
+	return what + " is not in a backup: keep a copy of it elsewhere. No backup can be used without it."
 }
 
 // withSource calls do with the running server or, when none runs, with the database opened for

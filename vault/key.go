@@ -73,7 +73,7 @@ func readKey(r io.Reader, name string) (relay.Secret, error) {
 		return relay.Secret{}, fmt.Errorf("%s: %w", name, err)
 	}
 	refuse := func(what string) (relay.Secret, error) {
-		return relay.Secret{}, fmt.Errorf("%w: %s is damaged: %s, want %d hexadecimal digits. Put it back from a backup; %s",
+		return relay.Secret{}, fmt.Errorf("%w: %s is damaged: %s, want %d hexadecimal digits. Put your copy of it back; %s",
 			ErrKeyRefused, name, what, 2*keySize, ifGone)
 	}
 	digits := bytes.TrimSuffix(text, []byte("\n"))

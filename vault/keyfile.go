@@ -24,7 +24,7 @@ func (k fileKey) name() string { return "key file " + k.path }
 func (k fileKey) open(*kdf) (relay.Secret, error) {
 	s, err := k.read()
 	if errors.Is(err, fs.ErrNotExist) {
-		return relay.Secret{}, fmt.Errorf("%w: %s is not there, and what this database has sealed opens with no other. Put it back from a backup; %s",
+		return relay.Secret{}, fmt.Errorf("%w: %s is not there, and what this database has sealed opens with no other. Put your copy of it back; %s",
 			ErrKeyLost, k.path, ifGone)
 	}
 	return s, err

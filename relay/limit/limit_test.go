@@ -38,6 +38,13 @@ func TestFailuresPerAddress(t *testing.T) {
 	if wait := f.Add(a, noon.Add(window)); wait != 0 {
 		t.Errorf("the first failure of the next minute: wait = %s, want none", wait)
 	}
+	late := noon.Add(100 * window) // a new minute is counted like the first
+	for range MaxFailures {
+		f.Add(a, late)
+	}
+	if wait := f.Add(a, late.Add(time.Second)); wait != window-time.Second {
+		t.Errorf("one failure too many, much later: wait = %s, want the rest of that minute", wait)
+	}
 }
 
 func TestNeighbourhood(t *testing.T) {
