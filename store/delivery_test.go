@@ -348,6 +348,34 @@ func TestQuarantineIsBounded(t *testing.T) {
 	}
 }
 
+// What came while the clock was behind is not too old once it is right.
+func TestSweepAfterTheClockWasBehind(t *testing.T) {
+	for name, tc := range map[string]struct {
+		happened time.Duration // after the clock was put right
+		want     Swept
+	}{
+		"just now":                  {0, Swept{SeenDays: 1}},
+		"by a clock a little ahead": {time.Minute, Swept{SeenDays: 1}},
+		"long ago":                  {-11 * day, Swept{SeenDays: 1, Expired: 1}},
+		"in a time that cannot be":  {1000 * day, Swept{SeenDays: 1, Expired: 1}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newClock()
+			db := openTest(t, Options{Now: c.now, Limits: Limits{MaxAge: 10 * day}})
+			enroll(t, db, "i1")
+			right := c.now()
+			c.add(-20 * day)
+			ev := event("e", 300)
+			ev.At = right.Add(tc.happened)
+			acceptOne(t, db, ev, "i1")
+			c.add(20 * day)
+			if got, err := db.Sweep(ctxOf(t)); err != nil || got != tc.want {
+				t.Errorf("swept %+v, %v; want %+v", got, err, tc.want)
+			}
+		})
+	}
+}
+
 func TestSweep(t *testing.T) {
 	c := newClock()
 	db := openTest(t, Options{Now: c.now, Limits: Limits{MaxDeaths: 1, MaxAge: 10 * day}})

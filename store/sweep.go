@@ -99,7 +99,7 @@ func (s *sweep) entries(t *tx, i relay.InstanceID, l *lane) error {
 		if k == nil {
 			return nil
 		}
-		if r, err := decode[rawEntry](k, v); err == nil && s.now.Sub(r.At) <= s.maxAge {
+		if r, err := decode[rawEntry](k, v); err == nil && (s.now.Sub(r.At) <= s.maxAge || s.young(k, v)) {
 			return nil
 		}
 		if err := t.bury(i, l, k, v, DeadOverflow, s.now); err != nil {
@@ -107,6 +107,13 @@ func (s *sweep) entries(t *tx, i relay.InstanceID, l *lane) error {
 		}
 		s.Expired++
 	}
+}
+
+// young reports whether an entry's event happened lately, by the platform's clock. Ours may have been
+// behind when it was accepted: a machine without a battery for it starts in the past.
+func (s *sweep) young(k, v []byte) bool {
+	r, err := decode[entryRecord](k, v)
+	return err == nil && s.now.Sub(r.Event.At).Abs() <= s.maxAge
 }
 
 func (s *sweep) dead(t *tx, i relay.InstanceID, l *lane) error {
