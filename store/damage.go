@@ -47,7 +47,11 @@ func repair(b *bolt.DB, bad []badRecord, now time.Time, log *slog.Logger) (n int
 		return 0, err
 	}
 	for _, r := range bad {
-		log.Error("a damaged record was found", "err", r.err, "quarantined", isSetAside(r.bucket))
+		about := []any{"err", r.err}
+		if isSetAside(r.bucket) {
+			about = append(about, "quarantined", true)
+		}
+		log.Error("a damaged record was found", about...)
 	}
 	for _, w := range wrong {
 		log.Error("a lane was rebuilt: it does not agree with what is in it, so messages are lost or come again", "instance", w.key,
@@ -84,7 +88,7 @@ func repair(b *bolt.DB, bad []badRecord, now time.Time, log *slog.Logger) (n int
 		return 0, fmt.Errorf("repair: %w", err)
 	}
 	for _, r := range anew {
-		log.Error("a record was made anew from what others say", "bucket", r.bucket, "key", r.key, "lost", r.lost)
+		log.Error("a record was made anew from what others say; what was damaged is in the quarantine", "bucket", r.bucket, "key", r.key, "lost", r.lost)
 	}
 	return n, nil
 }

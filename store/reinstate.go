@@ -1,6 +1,8 @@
 package store
 
 import (
+	"bytes"
+	"fmt"
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay"
@@ -24,11 +26,11 @@ type remade struct {
 // reinstate makes anew what it can of the damaged records bad, and of the instances that gateways
 // speak of and that are not there. What was damaged goes to the quarantine.
 func (t *tx) reinstate(bad []badRecord, now time.Time) (all []remade, err error) {
-	raw := make(map[string][]byte) // of damaged instances
-	put := func(b bucket, k, damaged []byte, v any, lost string) error {
+	put := func(b bucket, k []byte, v any, lost string) error {
 		all = append(all, remade{b, string(k), lost})
-		if damaged != nil {
-			if err := t.quarantine(Quarantined{At: now, Err: "damaged record of bucket " + string(b), Raw: damaged}); err != nil {
+		if was := bytes.Clone(t.Bucket([]byte(b)).Get(k)); was != nil {
+			q := Quarantined{At: now, Err: fmt.Sprintf("the record %s of bucket %s is damaged", k, b), Raw: was}
+			if err := t.quarantine(q); err != nil {
 				return err
 			}
 		}
@@ -38,25 +40,22 @@ func (t *tx) reinstate(bad []badRecord, now time.Time) (all []remade, err error)
 		if relay.CheckName(string(r.key)) != nil {
 			continue // no name anybody could have
 		}
-		value := append([]byte{}, t.Bucket([]byte(r.bucket)).Get(r.key)...)
 		switch r.bucket {
 		case bucketTenants:
-			err = put(r.bucket, r.key, value, Tenant{ID: relay.TenantID(r.key), CreatedAt: now}, "when it was made")
+			err = put(r.bucket, r.key, Tenant{ID: relay.TenantID(r.key), CreatedAt: now}, "when it was made")
 		case bucketGateways:
 			g := Gateway{ID: relay.GatewayID(r.key), CreatedAt: now, Revoked: true}
 			if i, ok, _ := load[Instance](t.Tx, bucketInstances, r.key); ok { // it mostly has the gateway's name
 				g.Instance, g.Tenant = i.ID, i.Tenant
 			}
-			err = put(r.bucket, r.key, value, g, "its credentials: revoked until it is enrolled again")
-		case bucketInstances:
-			raw[string(r.key)] = value
+			err = put(r.bucket, r.key, g, "its credentials: revoked until it is enrolled again")
 		}
 		if err != nil {
 			return nil, err
 		}
 	}
 	for _, i := range orphans(t.Tx) {
-		if err := put(bucketInstances, key(i.ID), raw[string(i.ID)], i, "its wake URL and policies"); err != nil {
+		if err := put(bucketInstances, key(i.ID), i, "its wake URL and policies"); err != nil {
 			return nil, err
 		}
 	}
