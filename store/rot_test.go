@@ -250,6 +250,45 @@ func TestBitRot(t *testing.T) { // invariants 5 and 8
 	}
 }
 
+// A small bucket inside another's page has no page of its own. If its page had a number, bbolt would
+// free the page of that number, whosever it is, when the bucket outgrows its place.
+func TestSmallBucketWithANumber(t *testing.T) { // invariant 8
+	path := filepath.Join(t.TempDir(), "test.db")
+	db := reopen(t, path, Options{})
+	enroll(t, db, "i1")
+	for n := range 30 {
+		acceptOne(t, db, event(fmt.Sprint("event", n), 400), "i1")
+	}
+	var entries uint64
+	err := db.w.read(ctxOf(t), func(x *bolt.Tx) error {
+		entries = uint64(x.Bucket([]byte(bucketEntries)).Root())
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	closeChecked(t, db)
+	file := read(t, path)
+	for at := 0; ; { // in every copy, of which one is in use
+		next := bytes.Index(file[at:], []byte(bucketQuarantine))
+		if next < 0 {
+			break
+		}
+		at += next + len(bucketQuarantine)
+		binary.NativeEndian.PutUint64(file[at+bucketHeader:], entries)
+	}
+	if err := os.WriteFile(path, file, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	db, err = Open(path, Options{})
+	if err == nil {
+		_ = db.Close()
+	}
+	if !errors.Is(err, ErrDamaged) {
+		t.Errorf("open: %v, want ErrDamaged", err)
+	}
+}
+
 // pointers are the offsets of all page numbers in the pages in use of a file: of branch elements
 // and of buckets.
 func pointers(file []byte) (out []int) {

@@ -296,7 +296,8 @@ func (p *pages) value(id uint64, b bucket, k []byte, flags uint32, size uint64, 
 		return p.walk(root, bucket(k), nil, nil)
 	}
 	inner := rest[bucketHeader:size]
-	if len(inner) >= pageHeader && binary.NativeEndian.Uint16(inner[8:]) != flagLeaf {
+	// It has no number: when the bucket outgrows its place, bbolt frees the page of that number.
+	if len(inner) >= pageHeader && (binary.NativeEndian.Uint16(inner[8:]) != flagLeaf || binary.NativeEndian.Uint64(inner) != 0) {
 		return errors.New("the bucket in it is no leaf")
 	}
 	end, err := p.elements(id, inner, bucket(k), nil, nil)
