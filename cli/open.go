@@ -101,12 +101,12 @@ func (a *app) withClient(ctx context.Context, do func(*admin.Client) error) (err
 	if !errors.Is(err, admin.ErrNoServer) {
 		return err
 	}
-	quiet := slog.New(slog.DiscardHandler)
-	bots, err := openBots(cfg, quiet)
+	bots, err := openBots(cfg, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return err
 	}
-	db, v, err := openStore(ctx, cfg, false, quiet)
+	// Opening mends what is damaged: if nobody is told now, no later start can tell.
+	db, v, err := openStore(ctx, cfg, false, a.warnings())
 	if errors.Is(err, store.ErrLocked) {
 		return fmt.Errorf("%w %s and does not answer on its admin socket: it is starting, stopping or stuck; try again in a moment",
 			store.ErrLocked, cfg.Database())

@@ -1,6 +1,7 @@
 package cli_test
 
 import (
+	"bytes"
 	"errors"
 	"os"
 	"os/exec"
@@ -33,8 +34,22 @@ func TestScripts(t *testing.T) {
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits": exits, "serve": serve, "stop": stop, "await": await,
 			"say": say, "backlog": backlog, "gateway": gateway, "freeport": freeport,
+			"spoil": spoil,
 		},
 	})
+}
+
+// spoil FILE TEXT flips a bit in every copy of TEXT in FILE.
+func spoil(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: spoil FILE TEXT")
+	}
+	content, text := []byte(ts.ReadFile(args[0])), []byte(args[1])
+	other := append([]byte{text[0] ^ 1}, text[1:]...)
+	if !bytes.Contains(content, text) {
+		ts.Fatalf("%s does not contain %q", args[0], text)
+	}
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), bytes.ReplaceAll(content, text, other), 0o600))
 }
 
 // exits CODE COMMAND [ARG]... runs a command that must exit with that code.
