@@ -9,9 +9,20 @@ import (
 )
 
 // Blob is the value stored under name; ok is false when there is none. The vault keeps its
-// wrapped key here.
+// wrapped key here: as long as there is a damaged blob, what is not found may be that one, and is
+// ErrDamaged, so that nobody makes another.
 func (db *DB) Blob(ctx context.Context, name string) (value []byte, ok bool, err error) {
 	value, ok, err = db.bytesAt(ctx, bucketBlobs, key(name))
+	if err == nil && !ok {
+		err = db.w.read(ctx, func(t *bolt.Tx) error {
+			for k, v := range under(t, bucketBlobs, nil) {
+				if err := checkRecord(bucketBlobs, k, v); err != nil {
+					return damaged(bucketBlobs, k, err)
+				}
+			}
+			return nil
+		})
+	}
 	if err != nil {
 		return nil, false, fmt.Errorf("blob %s: %w", name, err)
 	}

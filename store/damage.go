@@ -22,17 +22,18 @@ import (
 func isSetAside(b bucket) bool {
 	switch b {
 	case bucketEntries, bucketDead, bucketLanes, bucketCursors, bucketConversations, bucketCodes,
-		bucketTokens, bucketIdentity, bucketAudit, bucketCommands, bucketQuarantine, bucketBindings, bucketBindingsTo, bucketGrants, bucketRoutes:
+		bucketTokens, bucketIdentity, bucketAudit, bucketCommands, bucketQuarantine, bucketBindings, bucketBindingsTo, bucketGrants, bucketRoutes, bucketMeta:
 		return true
 	}
 	return isSeenBucket(b)
 }
 
-// repair deals with the damaged records bad, and with lanes that do not agree with their entries.
-// It returns how many of both there were. A sound database is not written to.
-func repair(b *bolt.DB, bad []badRecord, now time.Time, log *slog.Logger) (n int, err error) {
+// repair deals with what a look at the file has shown, and with lanes that do not agree with their
+// entries. It returns how many damaged records and lanes there were. A sound database is not written to.
+func repair(b *bolt.DB, got found, now time.Time, log *slog.Logger) (n int, err error) {
 	var wrong []wrongLane
 	var numbers []bucket
+	bad := got.bad
 	err = b.View(func(t *bolt.Tx) error {
 		wrong, numbers = wrongLanes(t), wrongNumbers(t)
 		n = len(bad) + len(wrong) + len(numbers)
@@ -43,7 +44,7 @@ func repair(b *bolt.DB, bad []badRecord, now time.Time, log *slog.Logger) (n int
 		}
 		return nil
 	})
-	if err != nil || n == 0 {
+	if err != nil || n == 0 && !got.misses() {
 		return 0, err
 	}
 	for _, r := range bad {
@@ -73,6 +74,19 @@ func repair(b *bolt.DB, bad []badRecord, now time.Time, log *slog.Logger) (n int
 		if anew, err = t.reinstate(bad, now); err != nil {
 			return err
 		}
+		// What is gone leaves nothing to set aside, but a note that outlives the log of this start.
+		for _, w := range wrong {
+			note := fmt.Sprintf("the lane of %s held %d messages and %d dead letters, expected were %d and %d; it was rebuilt",
+				w.key, w.has.entries, w.has.dead, w.lane.Entries, w.lane.Dead)
+			if err := t.quarantine(Quarantined{At: now, Err: note}); err != nil {
+				return err
+			}
+		}
+		if got.misses() {
+			if err := t.quarantine(Quarantined{At: now, Err: errOtherRecords.Error()}); err != nil {
+				return err
+			}
+		}
 		if err := t.reindexBindings(); err != nil {
 			return err
 		}
@@ -93,12 +107,16 @@ func repair(b *bolt.DB, bad []badRecord, now time.Time, log *slog.Logger) (n int
 	return n, nil
 }
 
-// removeDamaged moves r to the quarantine, if that is what is done with records of its kind. A
-// seen mark has nothing to keep.
+// removeDamaged sets r aside, if that is what is done with records of its kind.
 func (t *tx) removeDamaged(r badRecord, now time.Time) error {
 	if !isSetAside(r.bucket) {
 		return nil
 	}
+	return t.toQuarantine(r, now)
+}
+
+// toQuarantine moves r to the quarantine. A seen mark has nothing to keep.
+func (t *tx) toQuarantine(r badRecord, now time.Time) error {
 	value := append([]byte(nil), t.Bucket([]byte(r.bucket)).Get(r.key)...)
 	if err := t.del(r.bucket, r.key); err != nil {
 		return err

@@ -2,6 +2,11 @@ package store
 
 import (
 	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -138,5 +143,137 @@ func TestSweepGoesOnPastDamage(t *testing.T) {
 	got, err := db.Sweep(ctx)
 	if got.Codes != 2 || !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), `"b"`) {
 		t.Errorf("swept %+v, %v; want two codes, and b named", got, err)
+	}
+}
+
+// damagedFile is a file with two instances, each with a gateway, a binding, a grant and a message,
+// in which the record under k of b is damaged: its value, or its key.
+func damagedFile(t *testing.T, b bucket, k []byte, inKey bool) (path string) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "test.db")
+	db := reopen(t, path, Options{})
+	ctx := ctxOf(t)
+	for _, i := range []relay.InstanceID{"i1", "i2"} {
+		enroll(t, db, i)
+		for _, err := range []error{
+			db.Bind(ctx, Binding{Tenant: relay.DefaultTenant, Platform: "loop", User: "u" + relay.UserID(i), Instance: i}),
+			db.Claim(ctx, Grant{Tenant: relay.DefaultTenant, Platform: "loop", Chat: "c" + relay.ChatID(i), Instance: i}),
+			db.PutBlob(ctx, "vault", []byte("wrapped key")),
+		} {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		acceptOne(t, db, event("for "+string(i), 300), i)
+	}
+	err := db.write(ctx, func(x *tx) error {
+		v := slices.Clone(x.Bucket([]byte(b)).Get(k))
+		if inKey {
+			if err := x.del(b, k); err != nil {
+				return err
+			}
+			k = append(slices.Clone(k[:len(k)-1]), k[len(k)-1]^1)
+		} else {
+			v[len(v)/2] ^= 4
+		}
+		return x.putSealed(b, k, v)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	closeChecked(t, db)
+	return path
+}
+
+// TestDamageStaysWithItsOwn: a damaged record of one instance or gateway leaves the others as they are.
+func TestDamageStaysWithItsOwn(t *testing.T) { // invariant 8
+	for _, tc := range []struct {
+		b     bucket
+		k     []byte
+		inKey bool
+	}{
+		{bucketInstances, key("i1"), false}, {bucketInstances, key("i1"), true},
+		{bucketTenants, key(relay.DefaultTenant), false}, {bucketTenants, key(relay.DefaultTenant), true},
+		{bucketGateways, key("i1"), false}, {bucketMeta, []byte(digestKey), true},
+	} {
+		t.Run(fmt.Sprintf("%s %q %v", tc.b, tc.k, tc.inKey), func(t *testing.T) {
+			var text strings.Builder
+			path := damagedFile(t, tc.b, tc.k, tc.inKey)
+			db := reopen(t, path, Options{Log: slog.New(slog.NewTextHandler(&text, nil))})
+			ctx := ctxOf(t)
+			if !strings.Contains(text.String(), "bucket "+string(tc.b)) {
+				t.Errorf("the log does not name it: %s", &text)
+			}
+			for _, i := range []relay.InstanceID{"i1", "i2"} {
+				acceptOne(t, db, event("more for "+string(i), 300), i)
+				if got, want := laneOf(t, db, i), "[for "+string(i)+" more for "+string(i)+"]"; got != want {
+					t.Errorf("lane of %s: %s, want %s", i, got, want)
+				}
+				if got, err := db.Instance(ctx, i); err != nil || got.Tenant != relay.DefaultTenant || got.ID != i {
+					t.Errorf("instance %s: %+v, %v", i, got, err)
+				}
+			}
+			_, err1 := db.Instances(ctx)
+			_, err2 := db.Tenants(ctx)
+			_, err3 := db.Gateways(ctx)
+			_, err4 := db.Revoke(ctx, "i2")
+			if err := errors.Join(err1, err2, err3, err4); err != nil {
+				t.Error(err)
+			}
+			if tc.b != bucketGateways {
+				if _, err := db.Backup(ctx, io.Discard); err != nil {
+					t.Error(err)
+				}
+				return
+			}
+			if g, err := db.Gateway(ctx, "i1"); err != nil || !g.Revoked {
+				t.Errorf("the damaged gateway: %+v, %v, want a revoked one", g, err)
+			}
+			enroll(t, db, "i1")
+			if got := laneOf(t, db, "i1"); got != "[for i1 more for i1]" {
+				t.Errorf("lane after a new enrollment: %s", got)
+			}
+			if bound, err := db.BindingsTo(ctx, "i1"); err != nil || len(bound) != 1 {
+				t.Errorf("bindings after a new enrollment: %v, %v", bound, err)
+			}
+			if _, err := db.Backup(ctx, io.Discard); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// TestDamagedBlobIsNotReplaced: the vault would make a new key, and leave every secret unreadable.
+func TestDamagedBlobIsNotReplaced(t *testing.T) {
+	for _, inKey := range []bool{false, true} {
+		db := reopen(t, damagedFile(t, bucketBlobs, key("vault"), inKey), Options{})
+		if _, _, err := db.Blob(ctxOf(t), "vault"); !errors.Is(err, ErrDamaged) {
+			t.Errorf("damaged in its key %v: %v, want ErrDamaged", inKey, err)
+		}
+	}
+}
+
+// TestLossIsNotedInTheQuarantine: the log of one start is not where an operator looks a week later.
+func TestLossIsNotedInTheQuarantine(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "test.db")
+	db := reopen(t, path, Options{})
+	enroll(t, db, "i1")
+	acceptOne(t, db, event("e1", 300), "i1")
+	err := db.write(ctxOf(t), func(x *tx) error {
+		x.writes++
+		return x.Bucket([]byte(bucketEntries)).Delete(entryKey("i1", 1)) // as if a page were gone
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	all, err := reopen(t, path, Options{}).Quarantine(ctxOf(t))
+	if err != nil || len(all) != 2 {
+		t.Fatalf("quarantine %+v, %v, want a note of the lane and one of the records", all, err)
+	}
+	if !strings.Contains(all[0].Err, "lane of i1 held 0 messages") || !strings.Contains(all[1].Err, "not those of the newest commit") {
+		t.Errorf("quarantine %+v", all)
 	}
 }

@@ -176,11 +176,12 @@ func (db *DB) Gateway(ctx context.Context, id relay.GatewayID) (g Gateway, err e
 	return g, err
 }
 
-// Gateways lists all gateways by id, the revoked ones too.
+// Gateways lists all gateways by id, the revoked ones too. One whose record is damaged is not among
+// them: it was named when the file was opened, and Gateway refuses it.
 func (db *DB) Gateways(ctx context.Context) (out []Gateway, err error) {
 	err = db.w.read(ctx, func(t *bolt.Tx) error {
-		out, err = list[Gateway](t, bucketGateways, nil)
-		return err
+		out = readable[Gateway](t, bucketGateways)
+		return nil
 	})
 	if err != nil {
 		return nil, fmt.Errorf("gateways: %w", err)
@@ -277,11 +278,6 @@ func (t *tx) revoke(g Gateway) error {
 
 // liveGateways are the gateways of i that are not revoked, by id. A damaged one lives no more: it
 // must not keep a revocation of another from taking effect.
-func (t *tx) liveGateways(i relay.InstanceID) (out []Gateway) {
-	for k, v := range under(t.Tx, bucketGateways, nil) {
-		if g, err := decode[Gateway](k, v); err == nil && g.Instance == i && !g.Revoked {
-			out = append(out, g)
-		}
-	}
-	return out
+func (t *tx) liveGateways(i relay.InstanceID) []Gateway {
+	return slices.DeleteFunc(readable[Gateway](t.Tx, bucketGateways), func(g Gateway) bool { return g.Instance != i || g.Revoked })
 }

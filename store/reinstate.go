@@ -3,6 +3,7 @@ package store
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay"
@@ -23,7 +24,7 @@ type remade struct {
 	lost   string // what nobody else knew
 }
 
-// reinstate makes anew what it can of the damaged records bad, and of the instances that gateways
+// reinstate makes anew what it can of the damaged records bad, and of the instances that others
 // speak of and that are not there. What was damaged goes to the quarantine.
 func (t *tx) reinstate(bad []badRecord, now time.Time) (all []remade, err error) {
 	put := func(b bucket, k []byte, v any, lost string) error {
@@ -54,7 +55,15 @@ func (t *tx) reinstate(bad []badRecord, now time.Time) (all []remade, err error)
 			return nil, err
 		}
 	}
-	for _, i := range orphans(t.Tx) {
+	known := orphans(t.Tx)
+	for _, r := range bad {
+		if r.bucket == bucketInstances && t.nobodys(r.key, known) {
+			if err := t.toQuarantine(r, now); err != nil {
+				return nil, err
+			}
+		}
+	}
+	for _, i := range known {
 		if err := put(bucketInstances, key(i.ID), i, "its wake URL and policies"); err != nil {
 			return nil, err
 		}
@@ -62,20 +71,34 @@ func (t *tx) reinstate(bad []badRecord, now time.Time) (all []remade, err error)
 	return all, nil
 }
 
-// orphans are the instances that gateways speak of and that cannot be read, as far as the gateways
-// know them. None is ever deleted.
+// nobodys reports whether nothing hangs on the damaged instance under k: no gateway of that name, no
+// lane, and nobody among known. So it is when the damage is in its key.
+func (t *tx) nobodys(k []byte, known []Instance) bool {
+	return !has(t.Tx, bucketGateways, k) && !has(t.Tx, bucketLanes, k) &&
+		!slices.ContainsFunc(known, func(i Instance) bool { return bytes.Equal(key(i.ID), k) })
+}
+
+// orphans are the instances that gateways, bindings and grants speak of and that cannot be read, as far
+// as those know them. None is ever deleted while they are there.
 func orphans(t *bolt.Tx) (out []Instance) {
 	met := make(map[relay.InstanceID]bool)
-	for k, v := range under(t, bucketGateways, nil) {
-		g, err := decode[Gateway](k, v)
-		if err != nil || g.Instance == "" || g.Tenant == "" || met[g.Instance] {
-			continue
+	meet := func(i relay.InstanceID, of relay.TenantID, since time.Time) {
+		if i == "" || of == "" || met[i] {
+			return
 		}
-		met[g.Instance] = true
-		if _, ok, _ := load[Instance](t, bucketInstances, key(g.Instance)); ok {
-			continue
+		met[i] = true
+		if _, ok, _ := load[Instance](t, bucketInstances, key(i)); !ok {
+			out = append(out, Instance{ID: i, Tenant: of, CreatedAt: since})
 		}
-		out = append(out, Instance{ID: g.Instance, Tenant: g.Tenant, CreatedAt: g.CreatedAt})
+	}
+	for _, g := range readable[Gateway](t, bucketGateways) {
+		meet(g.Instance, g.Tenant, g.CreatedAt)
+	}
+	for _, b := range readable[Binding](t, bucketBindings) {
+		meet(b.Instance, b.Tenant, b.BoundAt)
+	}
+	for _, g := range readable[Grant](t, bucketGrants) {
+		meet(g.Instance, g.Tenant, g.GrantedAt)
 	}
 	return out
 }

@@ -169,7 +169,7 @@ func (db *DB) start(f *os.File, got found, o Options) (err error) {
 	if err := migrate(db.bolt, migrations()); err != nil {
 		return err
 	}
-	if db.damaged, err = repair(db.bolt, got.bad, db.now(), o.Log); err != nil {
+	if db.damaged, err = repair(db.bolt, got, db.now(), o.Log); err != nil {
 		return err
 	}
 	db.damaged += compareDigest(got, o.Log)

@@ -114,6 +114,16 @@ func list[T any](t *bolt.Tx, b bucket, pre []byte) ([]T, error) {
 	return out, nil
 }
 
+// readable is list over all of b without the damaged records, for what must work though one is.
+func readable[T any](t *bolt.Tx, b bucket) (out []T) {
+	for k, value := range under(t, b, nil) {
+		if v, err := decode[T](k, value); err == nil {
+			out = append(out, v)
+		}
+	}
+	return out
+}
+
 // under ranges over what begins with pre. Keys and values die with the transaction, and the
 // bucket must not be changed meanwhile.
 func under(t *bolt.Tx, b bucket, pre []byte) func(yield func(k, v []byte) bool) {
