@@ -74,6 +74,9 @@ func tellRestored(w io.Writer, got store.Restored) {
 		made = " as of " + got.MadeAt.Local().Format(time.DateTime)
 	}
 	_, _ = fmt.Fprintf(w, "✓ restored%s\n", made)
+	if got.FellBack {
+		_, _ = fmt.Fprintln(w, "Its newest commit was unreadable: what was accepted in that is lost, and what it deleted is back.")
+	}
 	if got.Damaged > 0 {
 		_, _ = fmt.Fprintf(w, "%d of its records are damaged; the server names them when it starts\n", got.Damaged)
 	}
@@ -94,6 +97,9 @@ func tellContent(w io.Writer, head string, c store.Content) {
 	var lines []string
 	for _, i := range slices.Sorted(maps.Keys(c.Messages)) {
 		lines = append(lines, fmt.Sprintf("messages for %s: %d", i, c.Messages[i]))
+	}
+	for _, i := range slices.Sorted(maps.Keys(c.Dead)) {
+		lines = append(lines, fmt.Sprintf("dead letters of %s: %d", i, c.Dead[i]))
 	}
 	if len(c.Gateways) > 0 {
 		names := make([]string, len(c.Gateways))

@@ -335,3 +335,100 @@ func TestRestoreOfDamagedRecords(t *testing.T) {
 		t.Errorf("lane %s, %d damaged", lane, n)
 	}
 }
+
+// TestRestoreOfACopyWithABrokenMetaPage: of a database that somebody copied by hand, the newest commit
+// is mended, or its loss is said.
+func TestRestoreOfACopyWithABrokenMetaPage(t *testing.T) { // invariant 8
+	path := filepath.Join(t.TempDir(), "copy.db")
+	db := reopen(t, path, Options{})
+	enroll(t, db, "i1")
+	acceptOne(t, db, event("e1", 300), "i1")
+	acceptOne(t, db, event("e2", 300), "i1")
+	made := backupOf(t, db)
+	closeChecked(t, db)
+	file := read(t, path)
+	m, err := readMetas(bytes.NewReader(file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	newest := int(m.newest.txid%2)*pageSize + pageHeader
+	for name, tc := range map[string]struct {
+		file     []byte
+		flips    []int
+		want     string
+		fellBack bool
+	}{
+		"one bit":           {file, []int{newest + 20}, "[e1 e2]", false},
+		"two bits":          {file, []int{newest + 20, newest + 40}, "[e1]", true},
+		"two of a backup's": {made, []int{pageHeader + 20, pageHeader + 40}, "[e1 e2]", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := bytes.Clone(tc.file)
+			for _, at := range tc.flips {
+				c[at] ^= 1
+			}
+			path := filepath.Join(t.TempDir(), "test.db")
+			got, err := Restore(path, bytes.NewReader(c), Options{})
+			if err != nil || got.FellBack != tc.fellBack {
+				t.Errorf("%+v, %v, want FellBack %v", got, err, tc.fellBack)
+			}
+			if lane := laneOf(t, reopen(t, path, Options{}), "i1"); lane != tc.want {
+				t.Errorf("lane %s, want %s", lane, tc.want)
+			}
+		})
+	}
+}
+
+func TestRestoreTellsDeadLetters(t *testing.T) {
+	c := newClock()
+	path := filepath.Join(t.TempDir(), "test.db")
+	db := reopen(t, path, Options{Now: c.now})
+	enroll(t, db, "i1")
+	bury := func(id string) {
+		if err := db.Bury(ctxOf(t), "i1", acceptOne(t, db, event(id, 300), "i1").Buffers[0], DeadPoison); err != nil {
+			t.Fatal(err)
+		}
+	}
+	bury("e1")
+	made := backupOf(t, db)
+	bury("e2")
+	bury("e3")
+	closeChecked(t, db)
+	got, err := Restore(path, bytes.NewReader(made), Options{Now: c.now})
+	if err != nil || got.Lost.Dead["i1"] != 2 || len(got.Back.Dead) != 0 {
+		t.Errorf("%+v, %v, want two lost dead letters", got, err)
+	}
+}
+
+// TestFilesBelongToTheServer: what root puts in the place of a database must be the server's to open.
+func TestFilesBelongToTheServer(t *testing.T) {
+	owner := func(path string) uint32 {
+		info, err := os.Stat(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return info.Sys().(*syscall.Stat_t).Uid
+	}
+	server := os.Geteuid()
+	dir := t.TempDir()
+	path := filepath.Join(dir, "test.db")
+	if server == 0 { // others can only see that nothing is given away
+		server = 65534
+		if err := os.Chown(dir, server, server); err != nil {
+			t.Fatal(err)
+		}
+	}
+	db := reopen(t, path, Options{})
+	enroll(t, db, "i1")
+	made := backupOf(t, db)
+	closeChecked(t, db)
+	if got := owner(path); got != uint32(server) {
+		t.Errorf("a new database belongs to %d, want %d", got, server)
+	}
+	if _, err := Restore(path, bytes.NewReader(made), Options{}); err != nil {
+		t.Fatal(err)
+	}
+	if got := owner(path); got != uint32(server) {
+		t.Errorf("a restored database belongs to %d, want %d", got, server)
+	}
+}

@@ -23,11 +23,15 @@ type Restored struct {
 	Lost     Content   `json:"lost"`            // what is in the former database and not in the backup
 	Back     Content   `json:"back"`            // what is in the backup and was deleted since
 	Damaged  int       `json:"damaged"`         // records of the backup that are; the next Open names and deals with them
+	// FellBack: the newest commit of the backup was unreadable, and the one before it is used. Not in
+	// one that Backup wrote, where both say the same.
+	FellBack bool `json:"fellBack,omitempty"`
 }
 
 // Content is what a database holds of what people would miss.
 type Content struct {
 	Messages map[relay.InstanceID]int `json:"messages,omitempty"` // waiting, per instance; without those where none do
+	Dead     map[relay.InstanceID]int `json:"dead,omitempty"`     // dead letters, likewise
 	Gateways []relay.GatewayID        `json:"gateways,omitempty"` // that are not revoked, by name
 	Bindings int                      `json:"bindings"`
 	Grants   int                      `json:"grants"`
@@ -62,7 +66,7 @@ func restore(path string, r io.Reader, o Options) (out Restored, err error) {
 		return out, err
 	}
 	defer os.Remove(temp)
-	if out.MadeAt, out.Damaged, err = accepted(temp); err != nil {
+	if err := out.accept(temp); err != nil {
 		return out, fmt.Errorf("the backup: %w", err)
 	}
 	has, err := renew(temp, o)
@@ -80,26 +84,35 @@ func restore(path string, r io.Reader, o Options) (out Restored, err error) {
 	return out, replace(path, temp, out.Kept)
 }
 
-// accepted checks the file temp, and cuts off the trailer if it has one.
-func accepted(temp string) (at time.Time, damaged int, err error) {
+// accept checks the file temp, mends its newest meta page if one bit does, and cuts off the trailer
+// if it has one.
+func (r *Restored) accept(temp string) (err error) {
 	f, err := os.OpenFile(temp, os.O_RDWR, 0)
 	if err != nil {
-		return at, 0, err
+		return err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
 	info, err := f.Stat()
 	if err != nil {
-		return at, 0, err
+		return err
 	}
 	got, err := look(f)
-	if err != nil {
-		return at, 0, err
+	if err == nil && got.mended != nil {
+		if _, err = f.WriteAt(got.mended, got.at); err == nil {
+			got, err = look(f)
+		}
 	}
+	if err != nil {
+		return err
+	}
+	r.Damaged = got.damages()
 	made, ok := madeAt(f, info.Size())
 	if !ok {
-		return at, got.damages(), nil
+		r.FellBack = got.lost
+		return nil
 	}
-	return made, got.damages(), f.Truncate(info.Size() - int64(trailerSize))
+	r.MadeAt = made
+	return f.Truncate(info.Size() - int64(trailerSize))
 }
 
 // renew gives every lane in the file temp a new epoch, and syncs it. It returns what it holds,
@@ -133,6 +146,7 @@ func renew(temp string, o Options) (holdings, error) {
 // holdings are the keys of what a Content counts. A message's has its epoch in front.
 type holdings struct {
 	messages map[string]relay.InstanceID
+	dead     map[string]relay.InstanceID
 	gateways map[relay.GatewayID]bool
 	bindings map[string]bool
 	grants   map[string]bool
@@ -156,11 +170,11 @@ func inventory(path string, b *bolt.DB) (h holdings, err error) {
 		return h, err
 	}
 	h = holdings{
-		messages: make(map[string]relay.InstanceID), gateways: make(map[relay.GatewayID]bool),
-		bindings: make(map[string]bool), grants: make(map[string]bool),
+		messages: make(map[string]relay.InstanceID), dead: make(map[string]relay.InstanceID),
+		gateways: make(map[relay.GatewayID]bool), bindings: make(map[string]bool), grants: make(map[string]bool),
 	}
 	err = b.View(func(t *bolt.Tx) error {
-		for _, name := range []bucket{bucketEntries, bucketLanes, bucketGateways, bucketBindings, bucketGrants} {
+		for _, name := range []bucket{bucketEntries, bucketLanes, bucketDead, bucketGateways, bucketBindings, bucketGrants} {
 			if t.Bucket([]byte(name)) == nil {
 				return fmt.Errorf("%w: bucket %s is missing", ErrDamaged, name)
 			}
@@ -173,6 +187,13 @@ func inventory(path string, b *bolt.DB) (h holdings, err error) {
 			l, err := decode[lane](name, t.Bucket([]byte(bucketLanes)).Get(name))
 			if err == nil { // ids hold none of the bytes a key escapes
 				h.messages[strconv.FormatUint(l.Epoch, 36)+":"+string(k)] = relay.InstanceID(name)
+			}
+		}
+		for k, v := range under(t, bucketDead, nil) {
+			if len(k) > 24 && checkRecord(bucketDead, k, v) == nil {
+				// The buffer id: replayed and dead again it has another number, and is the same message.
+				name := k[:len(k)-25]
+				h.dead[string(name)+":"+string(k[len(k)-16:])] = relay.InstanceID(name)
 			}
 		}
 		for k, v := range under(t, bucketGateways, nil) {
@@ -194,12 +215,7 @@ func inventory(path string, b *bolt.DB) (h holdings, err error) {
 
 // without is what is in h and not in other.
 func (h holdings) without(other holdings) Content {
-	c := Content{Messages: make(map[relay.InstanceID]int)}
-	for k, i := range h.messages {
-		if _, ok := other.messages[k]; !ok {
-			c.Messages[i]++
-		}
-	}
+	c := Content{Messages: missingOf(h.messages, other.messages), Dead: missingOf(h.dead, other.dead)}
 	for _, g := range slices.Sorted(maps.Keys(h.gateways)) {
 		if !other.gateways[g] {
 			c.Gateways = append(c.Gateways, g)
@@ -207,6 +223,20 @@ func (h holdings) without(other holdings) Content {
 	}
 	c.Bindings, c.Grants = missing(h.bindings, other.bindings), missing(h.grants, other.grants)
 	return c
+}
+
+// missingOf counts per instance what is in a and not in b.
+func missingOf(a, b map[string]relay.InstanceID) (n map[relay.InstanceID]int) {
+	for k, i := range a {
+		if _, ok := b[k]; ok {
+			continue
+		}
+		if n == nil {
+			n = make(map[relay.InstanceID]int)
+		}
+		n[i]++
+	}
+	return n
 }
 
 // missing counts what is in a and not in b.

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 
 	"github.com/hermes-connector/hermes-connector/relay"
 )
@@ -90,6 +91,7 @@ func (k fileKey) write(key relay.Secret) (err error) {
 			err = syncDir(dir)
 		}
 	}()
+	giveTo(dir, tmp)
 	_, err = tmp.Write(formatKey(key))
 	if err == nil {
 		err = tmp.Sync()
@@ -102,6 +104,18 @@ func (k fileKey) write(key relay.Secret) (err error) {
 		return err
 	}
 	return nil
+}
+
+// giveTo gives f, when root has made it, to the owner of the folder dir, as far as it may: the server
+// that is to read it rarely runs as root.
+func giveTo(dir string, f *os.File) {
+	info, err := os.Stat(dir)
+	if err != nil || os.Geteuid() != 0 {
+		return
+	}
+	if owner, ok := info.Sys().(*syscall.Stat_t); ok {
+		_ = f.Chown(int(owner.Uid), int(owner.Gid)) // otherwise it stays ours
+	}
 }
 
 func syncDir(path string) error {
