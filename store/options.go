@@ -17,7 +17,7 @@ type Options struct {
 	MaxSize int64
 	// LockTimeout is how long Open waits for another process to let go of the file; 0 means 2 s.
 	LockTimeout time.Duration
-	// Compact makes Open shrink a file that is more than 16 MiB and more than twice its live data.
+	// Compact makes Open shrink a file that is more than 8 MiB and more than twice its live data.
 	Compact bool
 	Limits  Limits
 	Now     func() time.Time // nil means time.Now

@@ -126,7 +126,7 @@ func mendMeta(path string, f *os.File, m metas, o Options) (kept string, err err
 
 // Compaction pays above worthCompacting bytes, and when the file is compactFrom times its live data.
 const (
-	worthCompacting = 16 << 20
+	worthCompacting = 8 << 20
 	compactFrom     = 2
 )
 
