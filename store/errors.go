@@ -24,7 +24,7 @@ var (
 	// ErrNoSpace: the disk is full. Nothing is stored until there is room on it again; that is
 	// noticed without help.
 	ErrNoSpace = errors.New("the disk is full")
-	// ErrFailed wraps the first commit error; nothing is accepted after it.
+	// ErrFailed wraps the first commit or read that failed; nothing is accepted after it.
 	ErrFailed = errors.New("the database failed; the process must end")
 	// ErrLocked: another process has the file open.
 	ErrLocked = errors.New("another hermes-connector holds the database")

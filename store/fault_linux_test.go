@@ -271,6 +271,47 @@ func TestBrokenDisk(t *testing.T) { // invariants 1 and 2
 	}
 }
 
+// TestUnreadablePage: bbolt reads through a mapping, where a page that the disk does not give back
+// is a fault, which would end the process with a page of stacks.
+func TestUnreadablePage(t *testing.T) { // invariant 2
+	for name, meet := range map[string]func(*testing.T, *DB) error{
+		"a read": func(t *testing.T, db *DB) error {
+			_, _, err := db.NextDelivery(ctxOf(t), "i1", 0)
+			return err
+		},
+		"a write": func(t *testing.T, db *DB) error {
+			_, err := db.Accept(ctxOf(t), acceptFor(event("lost", 300), "i1"))
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "test.db")
+			db, err := Open(path, Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			enroll(t, db, "i1")
+			acceptOne(t, db, event("before", 300), "i1")
+			if err := os.Truncate(path, 2*pageSize); err != nil { // behind the meta pages nothing can be read
+				t.Fatal(err)
+			}
+			if err := meet(t, db); !errors.Is(err, ErrFailed) || !errors.Is(err, errUnread) {
+				t.Errorf("got %v, want ErrFailed, because of errUnread", err)
+			}
+			<-db.Failed()
+			if _, err := db.Entries(ctxOf(t), "i1", 0); !errors.Is(err, errUnread) {
+				t.Errorf("a read after it: %v, want errUnread", err)
+			}
+			if err := db.Probe(); !errors.Is(err, ErrFailed) {
+				t.Errorf("Probe: %v, want ErrFailed", err)
+			}
+			if err := db.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
 func TestNoSpace(t *testing.T) {
 	for name, tc := range map[string]struct {
 		err  error

@@ -7,7 +7,8 @@
 //  1. A write returns nil only after its data is synced to the disk, and a read sees nothing
 //     that is not.
 //  2. Every caller gets an answer, whatever becomes of the disk. A full one is refused and waited
-//     for; after any other failed commit, a sync's above all, nothing is accepted any more.
+//     for; after any other failed commit, a sync's above all, or a page that the disk does not
+//     give back, nothing is accepted any more.
 //  3. A write is carried out whole or not at all, also when it shares its transaction with others.
 //  4. A buffer id never names two events: sequence numbers only grow, and the epoch changes when
 //     an instance is enrolled again, or a backup is restored.
@@ -234,10 +235,10 @@ func (db *DB) Close() error {
 	return nil
 }
 
-// Failed is closed when a commit failed: nothing more is accepted, and the process must end.
+// Failed is closed when a commit failed, or a page could not be read: nothing more is accepted, and the process must end.
 func (db *DB) Failed() <-chan struct{} { return db.w.failed }
 
-// Err is nil, or ErrFailed wrapping the first commit error.
+// Err is nil, or ErrFailed wrapping the first cause.
 func (db *DB) Err() error { return db.w.err() }
 
 // Probe reports whether the writer takes writes: nil, ErrFull, ErrNoSpace, ErrFailed, or that it has not

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"runtime/debug"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -26,7 +27,7 @@ type writer struct {
 	max    int64    // size in bytes the file may have
 	soft   int64    // from which growing ops are refused
 	log    *slog.Logger
-	failed chan struct{} // closed after the first commit error
+	failed chan struct{} // closed by fail
 	ended  chan struct{} // closed when the goroutine has returned
 
 	// Written by the goroutine, read by any.
@@ -34,8 +35,10 @@ type writer struct {
 	commits     atomic.Uint64
 	ops         atomic.Uint64
 	deadDropped atomic.Uint64
-	cause       atomic.Pointer[error] // set before failed is closed
-	broken      atomic.Bool           // a commit panicked
+	broken      atomic.Bool // a commit panicked
+
+	// Set once, by fail.
+	cause atomic.Pointer[error] // before failed is closed
 
 	// The goroutine's own.
 	lastOps  int
@@ -146,15 +149,31 @@ func answer(batch []*op, err error) {
 }
 
 // guarded is attempt with a panic turned into an error: bbolt panics when it meets a page whose
-// damage verify could not see. The transaction is in an unknown state then, and stays open.
+// damage verify could not see, and a page that cannot be read is a fault in its mapping. The
+// transaction is in an unknown state then, and stays open.
 func (w *writer) guarded(batch []*op) (bad int, err error) {
 	defer func() {
-		if p := recover(); p != nil {
-			w.broken.Store(true)
-			bad, err = -1, fmt.Errorf("%w: %v; %s", ErrDamaged, p, remedy)
+		p := recover()
+		if p == nil {
+			return
+		}
+		w.broken.Store(true)
+		bad, err = -1, fmt.Errorf("%w: %v; %s", ErrDamaged, p, remedy)
+		if unread(p) {
+			err = errUnread
 		}
 	}()
 	return w.attempt(batch)
+}
+
+// errUnread is as final as a write that failed.
+var errUnread = errors.New("the disk does not give back a page of the file")
+
+// unread reports whether the panic p is a fault in the file's mapping, which needs
+// debug.SetPanicOnFault in the goroutine that reads.
+func unread(p any) bool {
+	_, ok := p.(interface{ Addr() uintptr })
+	return ok
 }
 
 // attempt runs batch in one transaction and commits it. bad is the op that failed after it had
@@ -166,7 +185,8 @@ func (w *writer) attempt(batch []*op) (bad int, err error) {
 	if err != nil {
 		return -1, err
 	}
-	defer b.Rollback() // does nothing after a commit
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true)) // not before Begin, which would panic with its locks held
+	defer b.Rollback()                                       // does nothing after a commit
 	t := &tx{Tx: b}
 	var refused error // to what grows
 	switch {
@@ -212,17 +232,19 @@ func (w *writer) full(b *bolt.Tx) bool {
 }
 
 // fail ends the writer's work for good. A sync that failed may have lost pages that a second
-// try would not write again, so there is none.
+// try would not write again, so there is none. Any goroutine; the first cause stays.
 func (w *writer) fail(cause error) {
 	err := fmt.Errorf("%w: %w", ErrFailed, cause)
-	w.cause.Store(&err)
+	if !w.cause.CompareAndSwap(nil, &err) {
+		return
+	}
 	w.queue.close(err)
 	close(w.failed)
 }
 
 // read runs fn in a read transaction of its own. fn must copy what it keeps. What fn sees is
 // on disk: bbolt shows readers a commit while its last sync is still under way, and an answer
-// drawn from that could outlive the data it rests on.
+// drawn from that could outlive the data it rests on. A page that cannot be read is ErrFailed.
 func (w *writer) read(ctx context.Context, fn func(*bolt.Tx) error) error {
 	for {
 		if err := ctx.Err(); err != nil {
@@ -251,5 +273,17 @@ func (w *writer) tryRead(fn func(*bolt.Tx) error) (synced bool, err error) {
 	if int64(t.ID()) > w.synced.Load() {
 		return false, nil
 	}
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true)) // not before Begin either
+	defer func() {
+		p := recover()
+		switch {
+		case p == nil:
+		case unread(p):
+			w.fail(errUnread)
+			err = w.err()
+		default:
+			panic(p)
+		}
+	}()
 	return true, fn(t)
 }
