@@ -31,6 +31,7 @@ var (
 //     the acknowledgement was committed;
 //   - a crash leaves at most one message of each gateway in doubt;
 //   - an answer reported as sent was sent once, and none was sent twice;
+//   - the server ends when it is killed or told to, and never by itself;
 //   - after going_idle_ack nothing comes before the next hello;
 //   - what the operator was told is done (enrolled, revoked) is done after the crash too.
 //
@@ -174,8 +175,11 @@ func (b *victim) stop(sig os.Signal) {
 	}
 	cmd := b.cmd
 	b.cmd = nil
-	_ = cmd.Process.Signal(sig) // it may have ended by itself, which the log shows
-	if err := cmd.Wait(); err != nil && sig != os.Kill {
+	_ = cmd.Process.Signal(sig) // it may have ended by itself, which shows below
+	switch err := cmd.Wait(); {
+	case sig == os.Kill && cmd.ProcessState.ExitCode() >= 0: // no signal ended it
+		b.t.Errorf("before it was killed, the server ended with %v:\n%s", err, b.log())
+	case sig != os.Kill && err != nil:
 		b.t.Errorf("stopped in order, the server ends with %v:\n%s", err, b.log())
 	}
 }
