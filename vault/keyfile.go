@@ -32,17 +32,38 @@ func (k fileKey) open(*kdf) (relay.Secret, error) {
 }
 
 func (k fileKey) create() (relay.Secret, *kdf, error) {
-	s, err := k.read()
-	if !errors.Is(err, fs.ErrNotExist) {
-		return s, nil, err // also one that a crash left without a vault
+	s, err := k.read() // there may be one that a crash left without a vault
+	if errors.Is(err, fs.ErrNotExist) {
+		if err := k.write(randomKey()); err != nil {
+			return relay.Secret{}, nil, fmt.Errorf("new %s: %w", k.name(), err)
+		}
+		// Read back: this is what the next start will do, so it should fail now if ever (a file
+		// system without permissions), and if another process was faster it is that one's key.
+		s, err = k.read()
 	}
-	if err := k.write(randomKey()); err != nil {
-		return relay.Secret{}, nil, fmt.Errorf("new %s: %w", k.name(), err)
+	if err == nil {
+		err = k.removeLeftovers()
 	}
-	// Read back: this is what the next start will do, so it should fail now if ever (a file
-	// system without permissions), and if another process was faster it is that one's key.
-	s, err = k.read()
 	return s, nil, err
+}
+
+// leftoverPattern matches the names under which new keys for path are written.
+func (k fileKey) leftoverPattern() string { return filepath.Base(k.path) + ".new-*" }
+
+// removeLeftovers deletes what a process that died in write left behind, which may be a second
+// copy of the key. One that is in write now finds that the key is there.
+func (k fileKey) removeLeftovers() error {
+	dir := filepath.Dir(k.path)
+	names, err := fs.Glob(os.DirFS(dir), k.leftoverPattern())
+	if err != nil { // the name contains a bracket; then leftovers stay
+		return nil
+	}
+	for _, n := range names {
+		if err := os.Remove(filepath.Join(dir, n)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("a copy of %s stays behind: %w", k.name(), err)
+		}
+	}
+	return nil
 }
 
 // read returns an error that is fs.ErrNotExist only if nothing at all is at the path.
@@ -79,12 +100,12 @@ func (k fileKey) read() (relay.Secret, error) {
 // cut. If the path has come to exist meanwhile, it stays as it is and that is no error.
 func (k fileKey) write(key relay.Secret) (err error) {
 	dir := filepath.Dir(k.path)
-	tmp, err := os.CreateTemp(dir, filepath.Base(k.path)+".new-*") // O_EXCL, mode 0600
+	tmp, err := os.CreateTemp(dir, k.leftoverPattern()) // O_EXCL, mode 0600
 	if err != nil {
 		return err
 	}
 	defer func() {
-		if rm := os.Remove(tmp.Name()); err == nil {
+		if rm := os.Remove(tmp.Name()); err == nil && !errors.Is(rm, fs.ErrNotExist) {
 			err = rm
 		}
 		if err == nil {
@@ -100,8 +121,10 @@ func (k fileKey) write(key relay.Secret) (err error) {
 		return err
 	}
 	// A link, not a rename: a rename would replace what is there.
-	if err := os.Link(tmp.Name(), k.path); err != nil && !errors.Is(err, fs.ErrExist) {
-		return err
+	if err := os.Link(tmp.Name(), k.path); err != nil {
+		if _, there := os.Lstat(k.path); there != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -36,6 +36,27 @@ func TestNewKeyFile(t *testing.T) {
 	}
 }
 
+// What a crash while the key was written leaves behind may be the key itself.
+func TestKeyFileLeftovers(t *testing.T) {
+	for _, died := range []string{"before the key was there", "after it"} {
+		t.Run(died, func(t *testing.T) {
+			dir := t.TempDir()
+			path := filepath.Join(dir, "vault.key")
+			key := strings.Repeat("5a", keySize) + "\n"
+			writeFile(t, path+".new-123", key, 0o600)
+			writeFile(t, path+".mine", key, 0o600)
+			if died == "after it" {
+				writeFile(t, path, key, 0o600)
+			}
+			mustOpen(t, blobs{}, FileKey(path))
+			left, err := os.ReadDir(dir)
+			if err != nil || len(left) != 2 || left[0].Name() != "vault.key" || left[1].Name() != "vault.key.mine" {
+				t.Errorf("the folder holds %v, %v; want vault.key and vault.key.mine", left, err)
+			}
+		})
+	}
+}
+
 // Invariant 2: neither a key file that is refused nor one that is fine is ever written to.
 func TestKeyFileRefused(t *testing.T) {
 	good := strings.Repeat("5a", keySize) + "\n"
