@@ -30,12 +30,12 @@ const waiting = 3
 // run begins a new round until talking ends, and finishes the last one.
 func (o *operator) run(ctx, talking context.Context) {
 	for i := 0; talking.Err() == nil; i++ {
-		o.round(ctx, fmt.Sprintf("temp%d", i), strconv.Itoa(2000+i))
+		o.round(ctx, talking, fmt.Sprintf("temp%d", i), strconv.Itoa(2000+i))
 	}
 }
 
 // round is one gateway's life: enrolled, let in, bound, written to, revoked, kept out.
-func (o *operator) round(ctx context.Context, name, user string) {
+func (o *operator) round(ctx, talking context.Context, name, user string) {
 	var cred credentials
 	out, err := o.command("enroll", name, "--json").Output()
 	if err != nil { // whether it exists now is unknown; what it was given is lost
@@ -54,12 +54,7 @@ func (o *operator) round(ctx context.Context, name, user string) {
 	for range waiting {
 		o.bot.say(id, "wait for "+name)
 	}
-	for n := 0; n < waiting; n = o.count(ctx, "buffer", "list", name, "--json") {
-		if ctx.Err() != nil {
-			return
-		}
-	}
-	if !o.until(ctx, "gateway", "revoke", name) {
+	if !o.arrived(ctx, talking, name) || !o.until(ctx, "gateway", "revoke", name) {
 		return
 	}
 	o.revoked++
@@ -71,6 +66,28 @@ func (o *operator) round(ctx context.Context, name, user string) {
 	} else {
 		o.dead += n
 	}
+}
+
+// arrived waits until all messages for a gateway wait for it; false when ctx ended before, or the
+// server was left alone and one of them still did not come.
+func (o *operator) arrived(ctx, talking context.Context, name string) bool {
+	var end <-chan time.Time
+	for ctx.Err() == nil {
+		n := o.count(ctx, "buffer", "list", name, "--json")
+		if n >= waiting {
+			return true
+		}
+		if talking.Err() != nil && end == nil {
+			end = time.After(patience)
+		}
+		select {
+		case <-end:
+			o.fault("%d messages were written to %s, and %d wait for it", waiting, name, n)
+			return false
+		default:
+		}
+	}
+	return false
 }
 
 // until runs a command until it succeeds; false when ctx ended before.
