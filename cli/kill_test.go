@@ -68,7 +68,11 @@ func TestKill(t *testing.T) {
 	}
 	b.start()
 	hush()
+	giveUp := time.AfterFunc(2*patience, cancel) // a server that has ended would be knocked at for ever
 	talkers.Wait()
+	if !giveUp.Stop() {
+		t.Error("the operator's last round does not end")
+	}
 	if !eventually(ctx, func() bool { return agents[0].heardAll() && agents[1].heardAll() }) {
 		t.Errorf("messages are missing:\n%s", b.log())
 	}
