@@ -7,13 +7,19 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"golang.org/x/time/rate"
 )
 
 // What strangers may hold open. A connection is a stranger's until a gateway's credential has been
 // verified on it, and costs tens of KB from the moment it is accepted.
 const (
 	// maxCallers connections at a time are no sessions; the next one waits in the kernel's queue.
-	maxCallers = 96
+	maxCallers = 64
+	// acceptRate connections a second are accepted, acceptBurst after a quiet time: as many gateways
+	// may dial at once, and who does nothing but dial leaves the processor to the others.
+	acceptRate  = 1000
+	acceptBurst = 1000
 	// When another one waits, the oldest goes that has said nothing complete for as long as
 	// waitTime, or is being answered for as long as answerTime. A gateway's upgrade is a matter of
 	// a round trip or three.
@@ -25,7 +31,8 @@ const (
 // hooks state and tag, and wraps its handler.
 type callers struct {
 	net.Listener
-	evicted func() // called for each connection that had to go
+	evicted func()        // called for each connection that had to go
+	rate    *rate.Limiter // of Accept
 
 	closing sync.Once
 	closed  chan struct{}
@@ -45,13 +52,15 @@ type caller struct {
 
 func newCallers(l net.Listener, evicted func()) *callers {
 	return &callers{
-		Listener: l, evicted: evicted, closed: make(chan struct{}), left: make(chan struct{}, 1),
+		Listener: l, evicted: evicted, rate: rate.NewLimiter(acceptRate, acceptBurst),
+		closed: make(chan struct{}), left: make(chan struct{}, 1),
 		by: make(map[net.Conn]*list.Element), order: list.New(),
 	}
 }
 
-// Accept waits for room, and makes some if it can, before it accepts.
+// Accept waits for its turn and for room, and makes some if it can, before it accepts.
 func (c *callers) Accept() (net.Conn, error) {
+	turn := time.Now().Add(c.rate.Reserve().Delay())
 	for {
 		goes, pause := c.room(time.Now())
 		if goes != nil {
@@ -59,7 +68,7 @@ func (c *callers) Accept() (net.Conn, error) {
 			_ = goes.Close()
 			continue
 		}
-		if pause == 0 {
+		if pause = max(pause, time.Until(turn)); pause <= 0 {
 			break
 		}
 		t := time.NewTimer(pause)

@@ -20,6 +20,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -126,16 +127,32 @@ func (s *Server) Run(ctx, hurry context.Context, l net.Listener) error {
 }
 
 // http is the HTTP server. Its times are those of plain requests: the upgrade to a session takes them off.
+// A connection serves one of them, so that the limits of connections are those of requests too.
 func (s *Server) http(h http.Handler) *http.Server {
-	return &http.Server{
-		Handler:           h,
+	srv := &http.Server{
+		Handler:           s.loud(h),
 		ReadHeaderTimeout: 10 * time.Second,
 		ReadTimeout:       bodyTime,
 		WriteTimeout:      readTime, // or who never reads the answers would hold a connection for ever
-		IdleTimeout:       time.Minute,
 		MaxHeaderBytes:    32 << 10,
 		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 	}
+	srv.SetKeepAlivesEnabled(false)
+	return srv
+}
+
+// loud is h, whose panics are said: the server's own log has them among what strangers do wrong. The
+// address stays out, it may be a credential.
+func (s *Server) loud(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer func() {
+			if p := recover(); p != nil && p != http.ErrAbortHandler {
+				s.log.Error("a request ended in a panic", "panic", p, "stack", string(debug.Stack()))
+				panic(http.ErrAbortHandler)
+			}
+		}()
+		h.ServeHTTP(w, r)
+	})
 }
 
 // refuse turns upgrades away from now on.

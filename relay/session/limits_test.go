@@ -257,7 +257,6 @@ func TestActionsAreBoundedInBytes(t *testing.T) {
 		big := strings.Repeat("x", 1_000_000)
 		r.ask("runs", say(big))
 		synctest.Wait()
-		r.ask("waits", say(big))
 		r.nothing()
 		r.ask("refused", say(big))
 		r.refused("refused", relay.NotSent, "network: busy")

@@ -8,8 +8,9 @@ const (
 	maxReading = 2 << 20
 	// freeReading of each session is not counted: most frames are small.
 	freeReading = 16 << 10
-	// maxActing bounds the actions that wait or run, as the bytes of their frames: 256 of 8 KiB.
-	maxActing = 2 << 20
+	// maxActing bounds the actions that wait or run, as the bytes of their frames: one of the largest,
+	// which takes ten times as much while it is cut into messages, and the usual small ones.
+	maxActing = 5 << 18
 )
 
 // Room bounds what the sessions of one gateway hold of frames together, in bytes: dialling again,
