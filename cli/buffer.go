@@ -88,6 +88,9 @@ func (a *app) bufferReplay() *cobra.Command {
 			}
 			return a.print(*asJSON, moved, func(w io.Writer) {
 				_, _ = fmt.Fprintf(w, "✓ %d put back at the end of the buffer of %s\n", moved.Count, moved.Instance)
+				if moved.Left > 0 {
+					_, _ = fmt.Fprintf(w, "%d stay dead letters: the buffer is full until the gateway has taken some of it\n", moved.Left)
+				}
 			})
 		})
 	}

@@ -44,9 +44,9 @@ func decodeDead(k, v []byte) (d deadRecord, e entryRecord, err error) {
 }
 
 // Replay moves dead letters back to the end of the lane, under new ids and with no deaths on
-// them; none given: all. It returns how many. ErrNotFound: one of the ids is no dead letter of
-// i, or i was revoked; then nothing is moved. What no longer fits the lane's limits pushes the
-// oldest entries out, as any append does.
+// them; none given: all. It returns how many: in the order they died, as many as fit the lane's limits,
+// for a letter must not push out what waits. ErrNotFound: one of the ids is no dead letter of i,
+// or i was revoked; then nothing is moved.
 func (db *DB) Replay(ctx context.Context, i relay.InstanceID, ids ...relay.BufferID) (int, error) {
 	now := db.now()
 	n := 0
@@ -61,13 +61,13 @@ func (db *DB) Replay(ctx context.Context, i relay.InstanceID, ids ...relay.Buffe
 			return err
 		}
 		for _, k := range keys {
-			if err := t.replay(i, l, k, now); err != nil {
+			ok, err := t.replay(i, l, k, db.limits, now)
+			if err != nil || !ok {
 				return err
 			}
 			n++
 		}
-		_, err = t.trim(i, l, db.limits, now)
-		return err
+		return nil
 	})
 	if err != nil {
 		return 0, fmt.Errorf("replay for %s: %w", i, err)
@@ -101,25 +101,29 @@ func (t *tx) deadKeys(i relay.InstanceID, ids []relay.BufferID) ([][]byte, error
 	return keys, nil
 }
 
-func (t *tx) replay(i relay.InstanceID, l *lane, k []byte, now time.Time) error {
-	d, ok, err := load[deadRecord](t.Tx, bucketDead, k)
-	if err != nil || !ok {
-		return err
+// replay moves the letter under k back; ok is false when it does not fit.
+func (t *tx) replay(i relay.InstanceID, l *lane, k []byte, m Limits, now time.Time) (ok bool, err error) {
+	d, found, err := load[deadRecord](t.Tx, bucketDead, k)
+	if err != nil || !found {
+		return true, err
 	}
 	var e rawEntry
 	if json.Unmarshal(d.Entry, &e) != nil {
-		return damaged(bucketDead, k, errors.New("the letter holds no entry"))
+		return false, damaged(bucketDead, k, errors.New("the letter holds no entry"))
 	}
 	e.At, e.Deaths = now, 0 // as if accepted now, or its age would bring it straight back
 	payload, err := encode(e)
 	if err != nil {
-		return err
+		return false, err
+	}
+	if l.Entries >= m.MaxEntries || l.Bytes+envelopeSize+int64(len(payload)) > m.MaxBytes {
+		return false, nil
 	}
 	if err := t.dropDead(i, l, k); err != nil {
-		return err
+		return false, err
 	}
 	_, err = t.append(i, l, payload)
-	return err
+	return true, err
 }
 
 // DropBuffered deletes ids from the lane or the dead letters; none given: all dead letters, and

@@ -299,14 +299,24 @@ func TestReplayAndDropBuffered(t *testing.T) {
 func TestReplayKeepsToTheLimits(t *testing.T) {
 	db := openTest(t, Options{Limits: Limits{MaxEntries: 2}})
 	enroll(t, db, "i1")
+	var third relay.BufferID
 	for n := range 4 {
-		acceptOne(t, db, event(fmt.Sprintf("e%d", n), 300), "i1")
+		if b := acceptOne(t, db, event(fmt.Sprintf("e%d", n), 300), "i1").Buffers[0]; n == 2 {
+			third = b
+		}
 	}
-	if n, err := db.Replay(ctxOf(t), "i1"); n != 2 || err != nil {
-		t.Error(n, err)
-	}
-	if lane, dead := laneOf(t, db, "i1"), deadOf(t, db, "i1"); lane != "[e0 e1]" || dead != "[e2:overflow e3:overflow]" {
-		t.Errorf("lane %s, dead %s", lane, dead)
+	for n, want := range []string{"[e2 e3], [e0:overflow e1:overflow]", "[e3 e0], [e1:overflow]", "[e3 e0], [e1:overflow]"} {
+		if got, err := db.Replay(ctxOf(t), "i1"); got != n%2 || err != nil {
+			t.Errorf("round %d: %d replayed, %v; want %d", n, got, err, n%2)
+		}
+		if got := laneOf(t, db, "i1") + ", " + deadOf(t, db, "i1"); got != want {
+			t.Errorf("round %d: lane and dead letters %s, want %s", n, got, want)
+		}
+		if n == 0 { // room for one
+			if err := db.DropDelivery(ctxOf(t), "i1", third); err != nil {
+				t.Fatal(err)
+			}
+		}
 	}
 }
 

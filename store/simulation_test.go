@@ -245,6 +245,9 @@ func (s *sim) replay(t *rapid.T) {
 		n := rapid.IntRange(0, len(l.dead)-1).Draw(t, "which")
 		which, back = append(which, l.dead[n].Buffer), back[n:n+1]
 	}
+	if l.live {
+		back = back[:min(len(back), simLimits.MaxEntries-len(l.entries))]
+	}
 	n, err := s.db.Replay(t.Context(), i, which...)
 	if !l.live {
 		if !errors.Is(err, ErrNotFound) {
@@ -258,7 +261,7 @@ func (s *sim) replay(t *rapid.T) {
 	if n == 0 {
 		return
 	}
-	// The new ids are read back: those still in the lane, and those that overflowed at once.
+	// The new ids are read back.
 	l.dead = slices.DeleteFunc(l.dead, func(d simDead) bool {
 		return slices.ContainsFunc(back, func(b simDead) bool { return b.Buffer == d.Buffer })
 	})
@@ -275,7 +278,6 @@ func (s *sim) replay(t *rapid.T) {
 		s.learn(t, l, id, b.Event)
 		l.entries = append(l.entries, simEntry{Buffer: id, Event: b.Event, At: s.clock.now()})
 	}
-	l.trim(s)
 }
 
 func (s *sim) dropDead(t *rapid.T) {

@@ -103,19 +103,24 @@ type Letters struct {
 type Moved struct {
 	Instance relay.InstanceID `json:"instanceId"`
 	Count    int              `json:"count"`
+	// Left are the dead letters that were meant and stay: of a replay, when the buffer is full.
+	Left int `json:"left,omitempty"`
 }
 
-// Replay puts dead letters back at the end of the buffer. Refused with NotFound or Usage.
+// Replay puts dead letters back at the end of the buffer, as many as fit. Refused with NotFound or Usage.
 func (s *Service) Replay(ctx context.Context, l Letters) (Moved, error) {
 	i, err := s.served(ctx, l.Name)
 	if err != nil {
 		return Moved{}, err
 	}
 	out, err := s.move(audited(ctx, actReplay, i, ""), i.ID, l, s.db.Replay)
+	if err != nil {
+		return Moved{}, err
+	}
 	if out.Count > 0 {
 		s.bus.Publish(bus.LaneGrew{Instance: i.ID})
 	}
-	return out, err
+	return out, nil
 }
 
 // Drop deletes dead letters, or waiting entries that are named; with none named all dead letters
@@ -141,9 +146,17 @@ func (s *Service) move(ctx context.Context, i relay.InstanceID, l Letters,
 			ids = append(ids, id)
 		}
 	}
+	lane, err := s.db.Lane(ctx, i)
+	if err != nil {
+		return Moved{}, err
+	}
+	meant := len(ids)
+	if meant == 0 {
+		meant = lane.Dead
+	}
 	n, err := do(ctx, i, ids...)
 	if errors.Is(err, store.ErrNotFound) {
 		return Moved{}, refuse(NotFound, err, "%q has no such entry: hermes-connector buffer dead %s lists the dead letters", l.Name, l.Name)
 	}
-	return Moved{Instance: i, Count: n}, err
+	return Moved{Instance: i, Count: n, Left: max(0, meant-n)}, err
 }

@@ -90,9 +90,12 @@ func (s *Service) show(ctx context.Context, g store.Gateway) (Gateway, error) {
 		ID: g.ID, Instance: g.Instance, Tenant: g.Tenant, State: s.state(i),
 		CreatedAt: g.CreatedAt.UTC(), LastSeenAt: utc(g.LastSeenAt),
 	}
-	if g.Revoked {
+	switch {
+	case g.Revoked:
 		out.State = Revoked
 		return out, nil
+	case out.State == Connected && !s.live.Serves(g.ID, g.Instance): // another gateway of the instance is
+		out.State = Away
 	}
 	now := s.set.Now()
 	for _, sec := range g.Secrets {

@@ -12,6 +12,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/bus"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
 	"github.com/hermes-connector/hermes-connector/relay/token"
+	"github.com/hermes-connector/hermes-connector/store"
 )
 
 // keysOf are the JSON keys of v.
@@ -131,6 +132,20 @@ func TestEnrollmentTokenIsStoredAsMAC(t *testing.T) { // invariant 1
 	w.enroll(t, "home")
 	_, err = w.EnrollToken(t.Context(), manage.Enroll{Name: "home"})
 	wantRefusal(t, err, manage.Exists)
+}
+
+// TestOneGatewayOfTwoIsConnected: of an instance's gateways only that shows as connected which serves it.
+func TestOneGatewayOfTwoIsConnected(t *testing.T) {
+	w := newWorld(t, &server{connected: "home", serving: "home"})
+	w.enroll(t, "home")
+	if err := w.db.Enroll(t.Context(), store.Gateway{ID: "attic"}, store.Instance{ID: "home", Tenant: "home"}); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]manage.State{"home": manage.Connected, "attic": manage.Away} {
+		if g, err := w.Gateway(t.Context(), manage.Named{Name: name}); err != nil || g.State != want {
+			t.Errorf("%s is %s, %v; want %s", name, g.State, err, want)
+		}
+	}
 }
 
 func TestGatewayLife(t *testing.T) {

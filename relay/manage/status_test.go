@@ -129,6 +129,9 @@ func TestBuffer(t *testing.T) {
 	if err != nil || moved.Count != 1 {
 		t.Errorf("Replay() = %+v, %v; want 1", moved, err)
 	}
+	if moved.Left != 0 {
+		t.Errorf("%d are said to be left, want none of those named", moved.Left)
+	}
 	if diff := cmp.Diff([]bus.Note{bus.LaneGrew{Instance: "home"}}, w.notes); diff != "" { // invariant 2
 		t.Errorf("published (-want +got):\n%s", diff)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/url"
@@ -94,15 +95,15 @@ func (w *Waker) settleLocked(i relay.InstanceID, t *target, now time.Time) {
 func (w *Waker) poke(ctx context.Context, i relay.InstanceID, t *target, wakeURL string) {
 	status, err := w.send(ctx, wakeURL)
 	if ctx.Err() == nil {
-		result := CountSent
+		result, level := CountSent, slog.LevelDebug
 		switch {
 		case errors.Is(err, guard.ErrBlocked):
-			result = CountBlocked
+			result, level = CountBlocked, slog.LevelInfo // for good, until the operator does something
 		case err != nil || status >= http.StatusBadRequest:
 			result = CountFailed
 		}
 		w.opts.Count(result)
-		w.opts.Log.Debug("instance poked", keyInstance, i, keyResult, result, keyStatus, status, keyReason, cause(err))
+		w.opts.Log.Log(ctx, level, "instance poked", keyInstance, i, keyResult, result, keyStatus, status, keyReason, cause(err))
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
