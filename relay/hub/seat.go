@@ -13,7 +13,6 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
-	"github.com/hermes-connector/hermes-connector/relay/bus"
 	"github.com/hermes-connector/hermes-connector/relay/delivery"
 	"github.com/hermes-connector/hermes-connector/relay/session"
 	"github.com/hermes-connector/hermes-connector/relay/wire"
@@ -336,29 +335,6 @@ func (h *Hub) fallAsleep(ctx context.Context, s *seat) error {
 	return nil
 }
 
-// Interrupt loops a gateway's request to stop a turn back to the session of the instance that
-// runs it, within the tenant: its own, if it runs one.
-func (h *Hub) Interrupt(_ context.Context, ss *session.Session, key relay.SessionKey, _ *string) {
-	peer := h.seatOf(ss).peer
-	t, ok := h.turns.find(peer.Tenant, peer.Instance, key)
-	if !ok {
-		h.counters.add("interrupt_unknown", 1)
-		return
-	}
-	h.bus.Publish(bus.Interrupt{Instance: t.instance, Session: key, Chat: t.chat})
-}
-
-// interruptLocal hands an interrupt to the session that serves the instance, if it is here. To one
-// that went idle nothing is pushed.
-func (h *Hub) interruptLocal(n bus.Interrupt) {
-	h.mu.Lock()
-	s := h.seats[n.Instance]
-	h.mu.Unlock()
-	if s != nil && !s.pump.Flipped() {
-		s.session.Tell(wire.InterruptInbound{Session: n.Session, Chat: n.Chat})
-	}
-}
-
 // revoke ends the session of a dead credential. It does not block.
 func (s *seat) revoke() {
 	s.revoked.Store(true)
@@ -388,37 +364,4 @@ func (h *Hub) satLast(s *seat) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return s.sitting > 0 && s.sitting == h.sittings[s.peer.Instance]
-}
-
-// Connected reports whether a session serves the instance now.
-func (h *Hub) Connected(i relay.InstanceID) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.seats[i] != nil
-}
-
-// Serves reports whether a session of the gateway serves its instance now.
-func (h *Hub) Serves(g relay.GatewayID, i relay.InstanceID) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	s := h.seats[i]
-	return s != nil && s.peer.Gateway == g
-}
-
-// Awake reports whether a session serves the instance now that did not say that it goes idle.
-func (h *Hub) Awake(i relay.InstanceID) bool {
-	h.mu.Lock()
-	s := h.seats[i]
-	h.mu.Unlock()
-	return s != nil && !s.pump.Flipped()
-}
-
-// Warning is what an operator should know about an instance; empty: nothing.
-func (h *Hub) Warning(i relay.InstanceID) string {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if t := h.takeover[i]; t != nil && t.copied(time.Now()) {
-		return "copied_credential"
-	}
-	return ""
 }

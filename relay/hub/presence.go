@@ -1,0 +1,40 @@
+package hub
+
+import (
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+)
+
+// Connected reports whether a session serves the instance now.
+func (h *Hub) Connected(i relay.InstanceID) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.seats[i] != nil
+}
+
+// Serves reports whether a session of the gateway serves its instance now.
+func (h *Hub) Serves(g relay.GatewayID, i relay.InstanceID) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	s := h.seats[i]
+	return s != nil && s.peer.Gateway == g
+}
+
+// Awake reports whether a session serves the instance now that did not say that it goes idle.
+func (h *Hub) Awake(i relay.InstanceID) bool {
+	h.mu.Lock()
+	s := h.seats[i]
+	h.mu.Unlock()
+	return s != nil && !s.pump.Flipped()
+}
+
+// Warning is what an operator should know about an instance; empty: nothing.
+func (h *Hub) Warning(i relay.InstanceID) string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if t := h.takeover[i]; t != nil && t.copied(time.Now()) {
+		return "copied_credential"
+	}
+	return ""
+}
