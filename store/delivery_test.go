@@ -253,6 +253,9 @@ func TestReplayAndDropBuffered(t *testing.T) {
 		}
 	}
 	check("at first", "[e3 e4]", "[e0:deaths e1:deaths e2:deaths]")
+	if got := db.Stats().Died; got[DeadDeaths] != 3 || got[DeadOverflow] != 0 {
+		t.Errorf("counted %v, want three deaths", got)
+	}
 	for what, err := range map[string]error{
 		"replay of an unknown id":    second(db.Replay(ctx, "i1", bufs[1], relay.BufferID{Epoch: 1, Seq: 1})),
 		"replay of a living one":     second(db.Replay(ctx, "i1", bufs[3])),

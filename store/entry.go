@@ -44,6 +44,7 @@ func (t *tx) bury(i relay.InstanceID, l *lane, k, value []byte, why DeadReason, 
 	if err := t.remove(i, l, k, value); err != nil {
 		return err
 	}
+	t.died = append(t.died, why)
 	return t.addDead(i, l, id, d)
 }
 

@@ -142,6 +142,9 @@ const (
 	DeadRemoved  DeadReason = "removed"  // its instance was revoked or deprovisioned
 )
 
+// deadReasons are all of them.
+var deadReasons = [...]DeadReason{DeadDeaths, DeadOverflow, DeadOversize, DeadPoison, DeadRemoved}
+
 // DeadLetter is an entry that left the buffer without being acknowledged.
 type DeadLetter struct {
 	Entry

@@ -267,9 +267,10 @@ func (db *DB) write(ctx context.Context, fn func(*tx) error) error {
 // Stats are counters since Open, and the size of the file.
 type Stats struct {
 	Commits, Ops uint64
-	FileBytes    int64  // as the file system says
-	DeadDropped  uint64 // dead letters dropped because there were too many
-	BadMarks     uint64 // damaged seen marks met; none was believed
+	FileBytes    int64                 // as the file system says
+	Died         map[DeadReason]uint64 // entries that became dead letters, by every reason there is
+	DeadDropped  uint64                // dead letters dropped because there were too many
+	BadMarks     uint64                // damaged seen marks met; none was believed
 	// FellBack: when it was opened the newest commit was unreadable, and the one before it is used.
 	FellBack bool
 	Damaged  int // records and lanes that were found damaged when it was opened, and named in the log
@@ -279,7 +280,10 @@ type Stats struct {
 func (db *DB) Stats() Stats {
 	s := Stats{
 		Commits: db.w.commits.Load(), Ops: db.w.ops.Load(), DeadDropped: db.w.deadDropped.Load(), BadMarks: db.badMarks.Load(),
-		FellBack: db.fellBack, Damaged: db.damaged,
+		FellBack: db.fellBack, Damaged: db.damaged, Died: make(map[DeadReason]uint64, len(deadReasons)),
+	}
+	for n, why := range deadReasons {
+		s.Died[why] = db.w.died[n].Load()
 	}
 	if info, err := os.Stat(db.path); err == nil {
 		s.FileBytes = info.Size()

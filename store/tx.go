@@ -17,9 +17,10 @@ type tx struct {
 	// lanes are the lane states touched so far. They are written once, before the commit,
 	// however many entries a batch moves.
 	lanes       map[relay.InstanceID]*lane
-	delta       digest      // what the changes so far do to the database's
-	deadDropped uint64      // dead letters dropped to make room
-	row         *AuditEntry // what the op that runs is to leave in the audit list; nil for none
+	delta       digest       // what the changes so far do to the database's
+	died        []DeadReason // of the entries that became dead letters
+	deadDropped uint64       // dead letters dropped to make room
+	row         *AuditEntry  // what the op that runs is to leave in the audit list; nil for none
 }
 
 // put stores v under k as JSON in an envelope.

@@ -35,6 +35,7 @@ type writer struct {
 	commits     atomic.Uint64
 	ops         atomic.Uint64
 	deadDropped atomic.Uint64
+	died        [len(deadReasons)]atomic.Uint64
 	broken      atomic.Bool // a commit panicked
 
 	// Set once, by fail.
@@ -218,6 +219,9 @@ func (w *writer) attempt(batch []*op) (bad int, err error) {
 	w.synced.Store(int64(id))
 	w.commits.Add(1)
 	w.deadDropped.Add(t.deadDropped)
+	for _, why := range t.died {
+		w.died[slices.Index(deadReasons[:], why)].Add(1)
+	}
 	return -1, nil
 }
 

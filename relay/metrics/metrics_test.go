@@ -91,7 +91,7 @@ func full() *source {
 				{ID: "kids", Tenant: "flat", State: manage.Connected, Warning: "copied_credential"},
 			},
 		},
-		stats: store.Stats{Commits: 21, Ops: 22, FileBytes: 23, DeadDropped: 24},
+		stats: store.Stats{Commits: 21, Ops: 22, FileBytes: 23, DeadDropped: 24, Died: map[store.DeadReason]uint64{store.DeadPoison: 25}},
 	}
 }
 
@@ -163,16 +163,17 @@ func TestEverythingIsShown(t *testing.T) {
 		`hermes_connector_quarantined_total{}`:           12,
 		`hermes_connector_session_bad_frame_total{}`:     13,
 
-		`hermes_connector_build_info{version="v1"}`:           1,
-		`hermes_connector_ready{}`:                            1,
-		`hermes_connector_store_readable{}`:                   1,
-		`hermes_connector_store_commits_total{}`:              21,
-		`hermes_connector_store_operations_total{}`:           22,
-		`hermes_connector_store_file_bytes{}`:                 23,
-		`hermes_connector_store_dead_letters_dropped_total{}`: 24,
-		`hermes_connector_store_bad_marks_total{}`:            0,
-		`hermes_connector_store_fell_back{}`:                  0,
-		`hermes_connector_store_damaged_records{}`:            0,
+		`hermes_connector_build_info{version="v1"}`:                1,
+		`hermes_connector_ready{}`:                                 1,
+		`hermes_connector_store_readable{}`:                        1,
+		`hermes_connector_store_commits_total{}`:                   21,
+		`hermes_connector_store_operations_total{}`:                22,
+		`hermes_connector_store_file_bytes{}`:                      23,
+		`hermes_connector_store_dead_letters_dropped_total{}`:      24,
+		`hermes_connector_store_dead_letters_total{reason="poison"}`: 25,
+		`hermes_connector_store_bad_marks_total{}`:                 0,
+		`hermes_connector_store_fell_back{}`:                       0,
+		`hermes_connector_store_damaged_records{}`:                 0,
 
 		`hermes_connector_bot_last_event_age_seconds{bot_id="1",platform="pigeon"}`: 3600,
 
@@ -234,6 +235,9 @@ func TestEveryFigureOfTheStore(t *testing.T) {
 			f.SetBool(!f.Bool())
 		case reflect.Uint64:
 			f.SetUint(f.Uint() + 1)
+		case reflect.Map:
+			key := f.MapKeys()[0]
+			f.SetMapIndex(key, reflect.ValueOf(f.MapIndex(key).Uint()+1))
 		default:
 			f.SetInt(f.Int() + 1)
 		}

@@ -51,6 +51,7 @@ var (
 
 	commits  = counter(prefix+"store_commits_total", "Transactions committed, each with a sync.")
 	ops      = counter(prefix+"store_operations_total", "Writes, of which a transaction carries many.")
+	died     = counter(prefix+"store_dead_letters_total", "Entries that left the buffer unacknowledged, by reason.", "reason")
 	dropped  = counter(prefix+"store_dead_letters_dropped_total", "Dead letters dropped because an instance had too many.")
 	badMarks = counter(prefix+"store_bad_marks_total", "Damaged marks of events seen; none was believed.")
 	size     = gauge(prefix+"store_file_bytes", "Size of the database file.")
@@ -91,6 +92,9 @@ func (s *snapshot) show(p page) {
 	}
 	p.add(commits, float64(s.stats.Commits))
 	p.add(ops, float64(s.stats.Ops))
+	for _, why := range slices.Sorted(maps.Keys(s.stats.Died)) {
+		p.add(died, float64(s.stats.Died[why]), string(why))
+	}
 	p.add(dropped, float64(s.stats.DeadDropped))
 	p.add(badMarks, float64(s.stats.BadMarks))
 	p.add(size, float64(s.stats.FileBytes))
