@@ -100,7 +100,7 @@ func (c *core) warnings() (out []string) {
 		out = append(out, "the newest commit was unreadable at the start: what was accepted in it is lost; compare with the last snapshot")
 	}
 	if st.Damaged > 0 {
-		out = append(out, fmt.Sprintf("%d damaged records were found at the start: the log names them, buffer quarantine lists what was set aside", st.Damaged))
+		out = append(out, fmt.Sprintf("damaged when the database was opened: %d of its records; the log names them, buffer quarantine lists what was set aside", st.Damaged))
 	}
 	if c.keeper != nil {
 		if err := c.keeper.Stats().Err; err != nil {
