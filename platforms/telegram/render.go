@@ -3,7 +3,6 @@ package telegram
 import (
 	"fmt"
 	"strings"
-	"unicode/utf16"
 	"unicode/utf8"
 
 	"github.com/yuin/goldmark"
@@ -43,7 +42,7 @@ func render(source string) rich {
 	if strings.TrimSpace(out) == "" {
 		return plain(source)
 	}
-	return rich{text: out, entities: tidy(utf16.Encode([]rune(out)), r.entities), marks: r.marks}
+	return rich{text: out, entities: tidy(encode16(out), r.entities), marks: r.marks}
 }
 
 // plain is markdown as it stands.

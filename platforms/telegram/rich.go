@@ -3,6 +3,7 @@ package telegram
 import (
 	"cmp"
 	"slices"
+	"strings"
 	"unicode"
 	"unicode/utf16"
 	"unicode/utf8"
@@ -123,6 +124,35 @@ func units16(s string) int {
 		n += utf16.RuneLen(r)
 	}
 	return n
+}
+
+// encode16 is s in UTF-16 units. Unlike utf16.Encode it makes no runes of the whole, which take four
+// bytes a letter: a text may be a megabyte.
+func encode16(s string) []uint16 {
+	units := make([]uint16, 0, units16(s))
+	for _, r := range s {
+		units = utf16.AppendRune(units, r)
+	}
+	return units
+}
+
+// decode16 is the text of whole UTF-16 units, likewise.
+func decode16(units []uint16) string {
+	var b strings.Builder
+	b.Grow(len(units))
+	for i := 0; i < len(units); i++ {
+		r := rune(units[i])
+		if utf16.IsSurrogate(r) {
+			if r = unicode.ReplacementChar; i+1 < len(units) {
+				if pair := utf16.DecodeRune(rune(units[i]), rune(units[i+1])); pair != unicode.ReplacementChar {
+					r = pair
+					i++
+				}
+			}
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
 }
 
 // sourceAt is the byte of source from which on everything after unit at was made. When at

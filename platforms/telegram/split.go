@@ -25,7 +25,7 @@ type part struct {
 // code blocks only when it must. A format that is cut ends with its part and begins again with
 // the next. Only blanks at the cuts are lost.
 func split(r rich, limit int) []part {
-	s := splitter{text: utf16.Encode([]rune(r.text)), entities: r.entities}
+	s := splitter{text: encode16(r.text), entities: r.entities}
 	for _, e := range r.entities {
 		if e.Type == entityPre {
 			s.pres = append(s.pres, e)
@@ -81,7 +81,7 @@ func (s *splitter) part(start, end int) part {
 		}
 	}
 	text := s.text[start:end]
-	return part{text: string(utf16.Decode(text)), entities: tidy(text, over), at: start}
+	return part{text: decode16(text), entities: tidy(text, over), at: start}
 }
 
 // cut is where the part that begins at start ends.

@@ -8,6 +8,7 @@ import (
 	"unicode/utf16"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
 )
 
@@ -176,5 +177,18 @@ func FuzzSplit(f *testing.F) {
 		source = clean(source)
 		checkParts(t, plain(source), limit)
 		checkParts(t, render(source), limit)
+	})
+}
+
+func TestUnits(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := rapid.String().Draw(t, "text")
+		if diff := cmp.Diff(utf16.Encode([]rune(s)), encode16(s), cmpopts.EquateEmpty()); diff != "" {
+			t.Fatalf("encode16(%q) (-want +got):\n%s", s, diff)
+		}
+		units := rapid.SliceOf(rapid.OneOf(rapid.Uint16(), rapid.Uint16Range(0xD7FE, 0xE001))).Draw(t, "units")
+		if want, got := string(utf16.Decode(units)), decode16(units); got != want {
+			t.Fatalf("decode16(%x) = %q, want %q", units, got, want)
+		}
 	})
 }
