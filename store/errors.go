@@ -13,6 +13,8 @@ var (
 	ErrHeld = errors.New("another instance holds it")
 	// ErrForeign: it belongs to another tenant, or was made out to another gateway or instance.
 	ErrForeign = errors.New("made out to someone else")
+	// ErrTooMany: the tenant has as many instances as may make themselves.
+	ErrTooMany = errors.New("the tenant has too many instances")
 	// ErrReserved: a route of another tenant covers the place.
 	ErrReserved = errors.New("reserved by another tenant")
 	// ErrExpired: the code's time is over.

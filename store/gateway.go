@@ -11,6 +11,7 @@ import (
 )
 
 // Enroll creates tenant (if new), instance (if new or revoked) and gateway in one transaction.
+// ErrTooMany: it provisions itself, and the tenant has a thousand instances.
 // ErrExists: the gateway id belongs to a gateway that is not revoked (a revoked one is
 // replaced), or the instance belongs to another tenant. An instance that was revoked starts
 // afresh: the record is i's, and its lane gets a new epoch; its dead letters stay. The
@@ -80,6 +81,9 @@ func (t *tx) enroll(g Gateway, i Instance, now time.Time) error {
 	if ok && !old.Revoked {
 		return fmt.Errorf("gateway %s: %w", g.ID, ErrExists)
 	}
+	if g.Provisioned && t.crowded(i) {
+		return fmt.Errorf("instance %s: %w", i.ID, ErrTooMany)
+	}
 	if err := t.enrollInstance(i); err != nil {
 		return err
 	}
@@ -92,6 +96,20 @@ func (t *tx) enroll(g Gateway, i Instance, now time.Time) error {
 		return err
 	}
 	return t.pruneProvisioned(i.ID, g.ID)
+}
+
+// crowded reports whether i would be one too many of its tenant's.
+func (t *tx) crowded(i Instance) bool {
+	if has(t.Tx, bucketInstances, key(i.ID)) {
+		return false
+	}
+	n := 0
+	for _, other := range readable[Instance](t.Tx, bucketInstances) {
+		if other.Tenant == i.Tenant {
+			n++
+		}
+	}
+	return n >= maxInstances
 }
 
 // pruneProvisioned forgets the gateways of i that provisioned themselves, but for newest and those

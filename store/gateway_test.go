@@ -97,3 +97,31 @@ func TestAProvisionedGatewayStaysThoughTheClockIsBehind(t *testing.T) {
 		t.Errorf("%d gateways, %v; want %d", len(all), err, maxProvisioned)
 	}
 }
+
+// TestInstancesThatMakeThemselves: who has a tenant's identity cannot fill the store with instances.
+func TestInstancesThatMakeThemselves(t *testing.T) {
+	db := openTest(t, Options{})
+	come := func(tenant relay.TenantID, id relay.InstanceID) error {
+		return db.Enroll(ctxOf(t), Gateway{ID: relay.GatewayID(id), Provisioned: true}, Instance{ID: id, Tenant: tenant})
+	}
+	err := db.write(ctxOf(t), func(x *tx) error {
+		for n := range maxInstances {
+			if err := x.put(bucketInstances, fmt.Appendf(nil, "i%d", n), Instance{ID: relay.InstanceID(fmt.Sprintf("i%d", n)), Tenant: "flat"}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := come("flat", "more"); !errors.Is(err, ErrTooMany) {
+		t.Errorf("one more: %v, want ErrTooMany", err)
+	}
+	if err := errors.Join(come("flat", "i7"), come("house", "other")); err != nil {
+		t.Errorf("one that is there, and another tenant's: %v, want them enrolled", err)
+	}
+	if err := db.Enroll(ctxOf(t), Gateway{ID: "byhand"}, Instance{ID: "byhand", Tenant: "flat"}); err != nil {
+		t.Errorf("the operator's: %v, want it enrolled", err)
+	}
+}

@@ -35,6 +35,7 @@ type Limits struct {
 }
 
 const (
+	maxInstances   = 1000 // instances of one tenant, for those that make themselves
 	maxProvisioned = 8    // gateways of one instance that provisioned themselves
 	maxDead        = 1000 // dead letters kept per instance
 	maxQuarantined = 1000 // payloads kept in quarantine

@@ -58,7 +58,8 @@ type Provisioned struct {
 // Provision gives a gateway the secret of this start: all calls within two minutes get the same
 // one, until the gateway has connected with it. A replay after that gets none; a call that may be
 // the next start's gets one, for a gateway that starts has lost what it had. Refused with NotFound
-// when the instance is another tenant's, and with Usage when an argument is unfit.
+// when the instance is another tenant's, with Forbidden when the tenant has too many, and with Usage
+// when an argument is unfit.
 func (s *Service) Provision(ctx context.Context, p Provision) (Provisioned, error) {
 	if err := s.checkProvision(p); err != nil {
 		return Provisioned{}, err
@@ -129,6 +130,8 @@ func (s *Service) seatFor(ctx context.Context, p Provision) (store.Gateway, erro
 		g, ok, err := s.seat(ctx, p, s.vary(p, variation))
 		switch {
 		case errors.Is(err, store.ErrExists): // another call was faster: look again
+		case errors.Is(err, store.ErrTooMany):
+			return g, refuse(Forbidden, err, "the tenant %q has as many instances as may make themselves: enroll this one", p.Tenant)
 		case err != nil || ok:
 			return g, err
 		default:
