@@ -20,6 +20,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"runtime"
 	"runtime/debug"
 	"sync"
 	"time"
@@ -142,14 +143,21 @@ func (s *Server) http(h http.Handler) *http.Server {
 }
 
 // loud is h, whose panics are said: the server's own log has them among what strangers do wrong. The
-// address stays out, it may be a credential.
+// request's path stays out, it may be a credential, and so does the panic's value, which may quote
+// what somebody sent; a runtime error's does not.
 func (s *Server) loud(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer func() {
-			if p := recover(); p != nil && p != http.ErrAbortHandler {
-				s.log.Error("a request ended in a panic", "panic", p, "stack", string(debug.Stack()))
-				panic(http.ErrAbortHandler)
+			p := recover()
+			if p == nil || p == http.ErrAbortHandler {
+				return
 			}
+			text := fmt.Sprintf("%T", p)
+			if err, ok := p.(runtime.Error); ok {
+				text = err.Error()
+			}
+			s.log.Error("a request ended in a panic", "panic", text, "stack", string(debug.Stack()))
+			panic(http.ErrAbortHandler)
 		}()
 		h.ServeHTTP(w, r)
 	})

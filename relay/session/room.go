@@ -9,7 +9,7 @@ const (
 	// freeReading of each session is not counted: most frames are small.
 	freeReading = 16 << 10
 	// maxActing bounds the actions that wait or run, as the bytes of their frames: one of the largest,
-	// which takes ten times as much while it is cut into messages, and the usual small ones.
+	// which takes a few times as much while it is cut into messages, and the usual small ones.
 	maxActing = 5 << 18
 )
 

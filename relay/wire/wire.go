@@ -34,7 +34,8 @@ const MaxFrame = 1 << 20
 
 const (
 	// MaxValues is how many values a gateway's frame may hold, keys counted in. A value of one
-	// byte takes a hundred in memory; the largest manifests Discord takes have 20,000.
+	// byte takes a hundred in memory. The largest frames of real gateways are manifests: of the hundred
+	// commands that Discord takes, each has room for 655 values.
 	MaxValues = 1 << 16
 	// MaxLines is how many frames one message may hold. Gateways send one in each.
 	MaxLines = 1 << 12
