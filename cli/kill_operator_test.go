@@ -138,7 +138,7 @@ func (o *operator) knock(ctx context.Context, cred credentials) (in, answered bo
 	conn, err := cred.dial(ctx, o.url)
 	if conn == nil {
 		// Too many wrong ones from here are refused before the socket is opened.
-		return false, strings.Contains(err.Error(), strconv.Itoa(http.StatusTooManyRequests))
+		return false, strings.HasSuffix(err.Error(), "but got "+strconv.Itoa(http.StatusTooManyRequests)) // a port may have these digits
 	}
 	defer conn.CloseNow() //nolint:errcheck // it is over either way
 	err = receive(ctx, conn, func(f wire.Frame) {
