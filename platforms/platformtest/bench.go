@@ -32,10 +32,15 @@ func start(ctx context.Context, h Harness, in *inbox) (*bench, error) {
 	return run(ctx, h, p, in), nil
 }
 
+// run gives Run a context that only stop ends, or that has ended before: were it to end with the
+// check's time, a Run that waits for just that would return at the moment it is found out.
 func run(ctx context.Context, h Harness, p platforms.Platform, in *inbox) *bench {
-	ctx, stop := context.WithCancel(ctx)
+	life, stop := context.WithCancel(context.WithoutCancel(ctx))
+	if ctx.Err() != nil {
+		stop()
+	}
 	b := &bench{h: h, p: p, in: in, stop: stop, done: make(chan error, 1)}
-	go func() { b.done <- p.Run(ctx, in) }()
+	go func() { b.done <- p.Run(life, in) }()
 	return b
 }
 

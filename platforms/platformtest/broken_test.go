@@ -129,7 +129,7 @@ func rewrite(b *broken, change func(ev *relay.Event)) {
 var breakages = map[string]struct {
 	check string
 	says  string
-	hangs bool // found out only when the time is up
+	hangs bool // found out only when the time is up, which is short then
 	do    func(h *loop, b *broken)
 }{
 	"run leaves a goroutine": {"01", "unexpected goroutines", false, func(h *loop, b *broken) {
@@ -484,7 +484,7 @@ func TestBrokenPlatformsAreFound(t *testing.T) {
 			t.Cleanup(func() { close(h.over) })
 			patience := limit
 			if tc.hangs {
-				patience = 2 * time.Second
+				patience = 5 * time.Second
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
