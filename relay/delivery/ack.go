@@ -14,26 +14,20 @@ import (
 // long as no other pump took over. On an error the entry is still in flight.
 func (p *Pump) Ack(ctx context.Context, id relay.BufferID) (counted bool, err error) {
 	l := p.lane
-	// An id still on its way into the outbox is a guess, or its push is about to return, or it goes
-	// out a second time.
+	taken := false
 	if err := l.until(ctx, func() bool {
 		i := p.indexLocked(id)
-		if i >= 0 && p.inFlight[i].again {
-			p.inFlight[i].acked = true
+		if i >= 0 && !p.inFlight[i].queued {
+			// A guess, or its push is about to return, or it goes out a second time.
+			p.inFlight[i].acked = p.inFlight[i].acked || p.inFlight[i].again
+			return false
 		}
-		return i < 0 || p.inFlight[i].queued
-	}); err != nil {
+		// In the same breath, or a Resume could send it out again in between.
+		taken = p.takeLocked(i)
+		return true
+	}); err != nil || !taken {
 		return false, err
 	}
-	l.mu.Lock()
-	i := p.indexLocked(id)
-	if l.newest != p || i < 0 || p.inFlight[i].deleting {
-		l.mu.Unlock()
-		return false, nil
-	}
-	p.inFlight[i].acked, p.inFlight[i].deleting = true, true
-	l.deleting++
-	l.mu.Unlock()
 
 	err = l.buf.DropDelivery(ctx, l.inst, id)
 
@@ -51,6 +45,17 @@ func (p *Pump) Ack(ctx context.Context, id relay.BufferID) (counted bool, err er
 	}
 	l.changedLocked()
 	return err == nil, err
+}
+
+// takeLocked marks the entry at i as acknowledged and its deletion as under way, or reports that the
+// acknowledgement does not count. lane.mu must be held.
+func (p *Pump) takeLocked(i int) bool {
+	if p.lane.newest != p || i < 0 || p.inFlight[i].deleting {
+		return false
+	}
+	p.inFlight[i].acked, p.inFlight[i].deleting = true, true
+	p.lane.deleting++
+	return true
 }
 
 // Flip stops the pump's pushing and returns once the push in progress, if any, is over: what is

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -339,6 +340,82 @@ func TestFlipWaitsForThePushInProgress(t *testing.T) { // invariant 7
 		wantPushed(t, s, 1, 2, 3)
 		s.end(nil)
 	})
+}
+
+// slowRead is a buffer whose second read takes as long as the test wants.
+type slowRead struct {
+	*memory
+	reads int
+	begun chan struct{} // closed when it begins
+	end   chan struct{} // closed to let it end
+}
+
+func (b *slowRead) NextDelivery(ctx context.Context, i relay.InstanceID, after uint64) (store.Entry, bool, error) {
+	if b.reads++; b.reads == 2 {
+		close(b.begun)
+		<-b.end
+	}
+	return b.memory.NextDelivery(ctx, i, after)
+}
+
+// TestAckWhileTheEntryGoesOutAgain: an acknowledgement comes in the moment in which the pump, resumed,
+// is about to push the entry again. Nothing may come in between its look at the entry and its taking it.
+func TestAckWhileTheEntryGoesOutAgain(t *testing.T) { // invariants 3 and 4
+	b := &slowRead{memory: newMemory(), begun: make(chan struct{}), end: make(chan struct{})}
+	id := b.append("hello")
+	l := NewLane("i1", b, Options{})
+	acked, pushed := make(chan struct{}), make(chan struct{}, 1)
+	var pushes int
+	p := l.NewPump(func(context.Context, store.Entry) error {
+		if pushes++; pushes == 1 {
+			pushed <- struct{}{}
+			return nil
+		}
+		for waits := false; !waits; runtime.Gosched() { // the outbox is full, unless Ack waits for this
+			select {
+			case <-acked:
+				return nil
+			default:
+			}
+			l.mu.Lock()
+			waits = l.waiters > 0
+			l.mu.Unlock()
+		}
+		return nil
+	})
+	ctx, end := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- p.Run(ctx) }()
+	<-pushed
+	if err := p.Flip(ctx); err != nil {
+		t.Fatal(err)
+	}
+	p.Resume()
+	<-b.begun
+
+	// Both wait for the lock, Ack first. After a millisecond it is handed to who has waited longest
+	// instead of who is quickest, so the pump gets it between any two holds of Ack's.
+	const long = 3 * time.Millisecond
+	l.mu.Lock()
+	go func() {
+		defer close(acked)
+		if counted, err := p.Ack(ctx, id); !counted || err != nil {
+			t.Errorf("Ack = %v, %v, want true, nil", counted, err)
+		}
+	}()
+	time.Sleep(long)
+	close(b.end)
+	time.Sleep(long)
+	l.mu.Unlock()
+	l.mu.Lock() // quicker than those who are being woken, who take it amiss
+	time.Sleep(long)
+	l.mu.Unlock()
+
+	<-acked
+	end()
+	if err := <-ended; err != nil {
+		t.Errorf("Run = %v, want nil", err)
+	}
 }
 
 func TestFlipEndsWithItsContext(t *testing.T) {
