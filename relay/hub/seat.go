@@ -162,12 +162,22 @@ func (h *Hub) enter(ctx context.Context, s *seat) error {
 	return nil
 }
 
-// leave forgets a session that ended.
+// leave forgets a session that ended, also one whose hello failed after it had taken the seat, so that
+// no pump gave it back.
 func (h *Hub) leave(s *seat) {
 	h.crowds.leave(s)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	delete(h.sessions, s.session)
+	h.vacateLocked(s)
+}
+
+// vacateLocked frees the instance's seat and reports whether s held it. h.mu must be held.
+func (h *Hub) vacateLocked(s *seat) (held bool) {
+	if held = h.seats[s.peer.Instance] == s; held {
+		delete(h.seats, s.peer.Instance)
+	}
+	return held
 }
 
 // sit makes s the session of its instance, and ends the one it replaces.
@@ -212,8 +222,8 @@ func (h *Hub) Hello(ctx context.Context, ss *session.Session, f wire.Hello) (rel
 	if err := h.wake(ctx, s, first); err != nil {
 		return relay.Descriptor{}, fmt.Errorf("wake %s: %w", s.peer.Instance, err)
 	}
-	if err := h.learnCommands(ctx, s.peer.Instance, f); err != nil {
-		return relay.Descriptor{}, err
+	if err := h.learnCommands(ctx, s.peer.Instance, f); err != nil { // no reason to keep its messages from it
+		h.log.Warn("commands not learned; the next hello tries again", keyInstance, s.peer.Instance, keyErr, err)
 	}
 	h.log.Info("gateway connected", keyGateway, s.peer.Gateway, keyInstance, s.peer.Instance, "platform", f.Platform)
 	return h.describe(f), nil
@@ -275,10 +285,7 @@ func (h *Hub) Pump(ctx context.Context, ss *session.Session) error {
 // rise frees the instance's seat, if s still holds it.
 func (h *Hub) rise(ctx context.Context, s *seat) {
 	h.mu.Lock()
-	held := h.seats[s.peer.Instance] == s
-	if held {
-		delete(h.seats, s.peer.Instance)
-	}
+	held := h.vacateLocked(s)
 	h.mu.Unlock()
 	if !held {
 		return

@@ -2,6 +2,7 @@ package hub
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/coder/websocket"
 
+	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/platforms/loopback"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/bus"
@@ -295,6 +297,47 @@ func TestRevocationClosesTheSocketAtOnce(t *testing.T) {
 	}
 	if code := r.dialOnly("home").closed(); code != session.CodeUnauthorized {
 		t.Errorf("a dial that slipped through closed with %d, want 4401", code)
+	}
+}
+
+// TestASeatIsFreeAfterAHelloThatFailed: the session ended while its hello was being stored.
+func TestASeatIsFreeAfterAHelloThatFailed(t *testing.T) {
+	r := newRig(t)
+	r.enroll("home", "ann")
+	g := r.dialOnly("home")
+	var ss *session.Session
+	eventually(t, "the session", func() bool {
+		r.hub.mu.Lock()
+		defer r.hub.mu.Unlock()
+		for ss = range r.hub.sessions {
+		}
+		return ss != nil
+	})
+	over, end := context.WithCancel(t.Context())
+	end()
+	if _, err := r.hub.Hello(over, ss, wire.Hello{Platform: r.bot.Platform, BotID: r.bot.ID}); err == nil {
+		t.Fatal("the hello was stored after its session")
+	}
+	_ = g.conn.CloseNow()
+	eventually(t, "the seat to be free", func() bool { return !r.hub.Connected("home") && !r.hub.Awake("home") })
+}
+
+// TestAGatewayIsHeardThoughItsCommandsCannotBeStored: there is no room for them.
+func TestAGatewayIsHeardThoughItsCommandsCannotBeStored(t *testing.T) {
+	r := newRigOn(t, store.Options{MaxSize: 256 << 10}, func(p *loopback.Platform) platforms.Platform { return p })
+	r.enroll("home", "ann")
+	r.say(loopback.Message{User: "ann", Text: "hello"})
+	large, err := json.Marshal(map[string]string{"name": "x", "description": strings.Repeat("x", 900<<10)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := r.dialOnly("home")
+	g.send(wire.Hello{Platform: r.bot.Platform, BotID: r.bot.ID, Manifest: []json.RawMessage{large}})
+	if f, ok := g.read().(wire.Descriptor); !ok {
+		t.Fatalf("answer to the hello = %T, want a descriptor", f)
+	}
+	if in := g.inbound(); in.Event.Text != "hello" {
+		t.Errorf("inbound = %q, want what waited", in.Event.Text)
 	}
 }
 
