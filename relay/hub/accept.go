@@ -83,6 +83,9 @@ func (h *Hub) announce(ctx context.Context, judged []judgement, stored []store.I
 			}
 		}
 		h.decide(j.event, j.verdicts...)
+		if j.verdicts[0].Reason == gate.Duplicate {
+			continue // what it came with belongs to whom its first copy was for
+		}
 		key := sessionkey.Build(j.event.Source, sessionkey.Options{})
 		var came *platforms.Capability
 		if i := slices.IndexFunc(caps, func(c platforms.Capability) bool { return c.Event == j.event.ID }); i >= 0 {

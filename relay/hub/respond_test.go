@@ -174,6 +174,19 @@ func TestNobodysCommandLosesItsPlaceholder(t *testing.T) {
 	}
 }
 
+func TestARepeatedCommandKeepsItsPlaceholder(t *testing.T) {
+	r, p := newResponderRig(t)
+	r.enroll("home", "ann")
+	for range 2 {
+		r.command("ann", "i1", "/status", "tok1", true)
+	}
+	r.command("eve", "i2", "/status", "tok2", true) // behind what would have been done
+	eventually(t, "the discarding", func() bool { return slices.Contains(p.log(), "discard tok2") })
+	if got := p.log(); len(got) != 1 {
+		t.Errorf("what the platform did = %q, want the stranger's placeholder discarded and nothing else", got)
+	}
+}
+
 func TestAForeignCapabilityIsNone(t *testing.T) {
 	r, p := newResponderRig(t)
 	r.enroll("home", "ann")
