@@ -220,6 +220,14 @@ func TestHealthyGatewaysMeetNoLimit(t *testing.T) {
 				time.Sleep(20 * time.Second)
 			}
 		},
+		"frames that never end with their message": func(t *testing.T, r *rig) {
+			for range 30 {
+				if _, err := r.wire.Write(message(`"later"}` + "\n" + `{"type":`)); err != nil {
+					return
+				}
+				time.Sleep(10 * time.Second)
+			}
+		},
 		"a proxy that cuts a frame of 1 MB into 4 KiB": func(t *testing.T, r *rig) {
 			w, _ := r.gw.Writer(t.Context(), websocket.MessageText)
 			line, _ := wire.Encode(wire.Outbound{Request: relay.Request{ID: "1", Action: say(strings.Repeat("x", 1_000_000))}})

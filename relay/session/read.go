@@ -40,8 +40,11 @@ func (s *Session) read(c contexts) {
 			s.overLimit("too many frames", CountManyFrames)
 			return
 		}
-		if !s.split.Unfinished() {
+		if len(lines) > 0 || !s.split.Unfinished() {
 			s.finished()
+		}
+		if s.split.Unfinished() {
+			s.begun()
 		}
 		s.spend(&s.limits.frames, max(1, len(lines)), "too many frames", CountManyFrames)
 		at := time.Now()
