@@ -81,6 +81,7 @@ func (h *Hub) announce(ctx context.Context, judged []judgement, stored []store.I
 				h.decide(j.event, verdict{Reason: gate.Duplicate})
 				continue
 			}
+			j.skipped(outcome.Buffers)
 		}
 		h.decide(j.event, j.verdicts...)
 		if j.verdicts[0].Reason == gate.Duplicate {
@@ -101,6 +102,18 @@ func (h *Hub) announce(ctx context.Context, judged []judgement, stored []store.I
 				h.bus.Publish(bus.LaneGrew{Instance: v.Instance})
 			}
 		}
+	}
+}
+
+// skipped corrects the verdicts where the store knew better: an instance that was revoked after it was
+// judged has received nothing. buffers has one id per delivery.
+func (j judgement) skipped(buffers []relay.BufferID) {
+	for n, d := range j.deliveries {
+		if d.Oversize || !buffers[n].IsZero() {
+			continue
+		}
+		at := slices.IndexFunc(j.verdicts, func(v verdict) bool { return v.Instance == d.Instance })
+		j.verdicts[at].Reason = gate.NoBinding
 	}
 }
 

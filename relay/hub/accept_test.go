@@ -1,6 +1,7 @@
 package hub
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"strings"
@@ -308,4 +309,36 @@ func TestVisibilityIsForgottenWhenThePlatformSaysSo(t *testing.T) {
 		t.Fatal(err)
 	}
 	say(gate.NotVisible)
+}
+
+// interrupted is the loopback bot, which does something else before it says that everybody sees.
+type interrupted struct {
+	*loopback.Platform
+	first func()
+}
+
+func (p *interrupted) CanSee(context.Context, relay.Place, relay.UserID) (bool, error) {
+	p.first()
+	return true, nil
+}
+
+// TestAnInstanceThatIsRevokedMeanwhileReceivedNothing: nor is that said of it.
+func TestAnInstanceThatIsRevokedMeanwhileReceivedNothing(t *testing.T) {
+	p := &interrupted{}
+	r := newRigWith(t, func(l *loopback.Platform) platforms.Platform { p.Platform = l; return p })
+	p.first = func() {
+		if _, err := r.db.Revoke(t.Context(), "home"); err != nil {
+			t.Error(err)
+		}
+	}
+	r.enroll("home", "ann")
+	r.claim("home", "garden")
+	r.update("home", func(i *store.Instance) { i.Principal.Policy = store.AnyOne })
+	r.say(loopback.Message{User: "eve", Chat: "garden", Text: "@loopback hi"})
+	if got := r.reasons()["home"]; got != gate.NoBinding {
+		t.Errorf("verdict = %s, want %s", got, gate.NoBinding)
+	}
+	if got := r.texts("home"); len(got) != 0 {
+		t.Errorf("buffer = %q, want nothing", got)
+	}
 }
