@@ -44,7 +44,7 @@ const maxHeld = 256
 // out as ordinary messages then.
 type memoryKeeper struct {
 	mu sync.Mutex                  // guards by
-	by map[relay.InstanceID][]Held // in the order they came, none expired for long
+	by map[relay.InstanceID][]Held // in the order they came; expired ones go when the next is looked for
 }
 
 var _ Keeper = (*memoryKeeper)(nil)
@@ -78,7 +78,7 @@ func (k *memoryKeeper) liveLocked(i relay.InstanceID) []Held {
 	return mine
 }
 
-// find is the first in the order of better that ok admits.
+// find is the instance's oldest that ok admits.
 func (k *memoryKeeper) find(i relay.InstanceID, ok func(Held) bool) (Held, bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
