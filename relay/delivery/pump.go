@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay"
@@ -169,8 +170,13 @@ func (p *Pump) next(ctx context.Context, after uint64) (more bool, err error) {
 func (p *Pump) launch(id relay.BufferID) bool {
 	p.lane.mu.Lock()
 	defer p.lane.mu.Unlock()
+	if p.last < p.newest { // after a Resume: what lies between is gone from the buffer, and does not come again
+		p.inFlight = slices.DeleteFunc(p.inFlight, func(f flight) bool {
+			return !f.acked && p.last < f.id.Seq && f.id.Seq < id.Seq
+		})
+	}
 	if id.Seq > p.newest && len(p.inFlight) >= p.lane.window {
-		p.last = p.newest // what was to come again is gone from the buffer
+		p.last = p.newest // what is left of it is being deleted
 		return false
 	}
 	p.last = id.Seq

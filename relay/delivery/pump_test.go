@@ -418,6 +418,26 @@ func TestAckWhileTheEntryGoesOutAgain(t *testing.T) { // invariants 3 and 4
 	}
 }
 
+// TestWhatIsGoneAfterAFlipHoldsNothingUp: the entry in flight became a dead letter meanwhile, and the
+// gateway, which has slept, does not acknowledge it.
+func TestWhatIsGoneAfterAFlipHoldsNothingUp(t *testing.T) {
+	bubble(t, 1, Options{}, func(t *testing.T, m *memory, l *Lane) {
+		s := connect(t, l)
+		wantPushed(t, s, 1)
+		if err := s.pump.Flip(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := m.Bury(t.Context(), "i1", ids(1)[0], store.DeadOverflow); err != nil {
+			t.Fatal(err)
+		}
+		m.append("second")
+		s.pump.Resume()
+		wantPushed(t, s, 1, 2)
+		mustAck(t, s, 2, true)
+		s.end(nil)
+	})
+}
+
 func TestFlipEndsWithItsContext(t *testing.T) {
 	bubble(t, 1, Options{}, func(t *testing.T, m *memory, l *Lane) {
 		s := connect(t, l)
