@@ -74,6 +74,9 @@ func TestAccept(t *testing.T) {
 	if got := deadOf(t, db, "i2"); got != "[e1:oversize]" {
 		t.Errorf("dead letters of i2: %s", got)
 	}
+	if got := db.Stats().Died; got[DeadOversize] != 1 {
+		t.Errorf("counted %v, want one oversize", got)
+	}
 	for id, want := range map[relay.EventID]bool{"e1": true, "e2": true, "e3": false} { // invariant 7
 		if seen, err := db.Seen(ctx, bot, id); err != nil || seen != want {
 			t.Errorf("seen %s: %v %v, want %v", id, seen, err, want)

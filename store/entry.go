@@ -44,7 +44,6 @@ func (t *tx) bury(i relay.InstanceID, l *lane, k, value []byte, why DeadReason, 
 	if err := t.remove(i, l, k, value); err != nil {
 		return err
 	}
-	t.died = append(t.died, why)
 	return t.addDead(i, l, id, d)
 }
 
@@ -65,6 +64,7 @@ func (t *tx) addDead(i relay.InstanceID, l *lane, id relay.BufferID, d deadRecor
 	l.Dead++
 	l.Deaths++
 	t.touch(i, l)
+	t.died = append(t.died, d.Reason)
 	if err := t.put(bucketDead, deadKey(i, l.Deaths, id), d); err != nil {
 		return err
 	}

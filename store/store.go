@@ -268,7 +268,7 @@ func (db *DB) write(ctx context.Context, fn func(*tx) error) error {
 type Stats struct {
 	Commits, Ops uint64
 	FileBytes    int64                 // as the file system says
-	Died         map[DeadReason]uint64 // entries that became dead letters, by every reason there is
+	Died         map[DeadReason]uint64 // messages that became dead letters, by every reason there is
 	DeadDropped  uint64                // dead letters dropped because there were too many
 	BadMarks     uint64                // damaged seen marks met; none was believed
 	// FellBack: when it was opened the newest commit was unreadable, and the one before it is used.

@@ -18,7 +18,7 @@ type tx struct {
 	// however many entries a batch moves.
 	lanes       map[relay.InstanceID]*lane
 	delta       digest       // what the changes so far do to the database's
-	died        []DeadReason // of the entries that became dead letters
+	died        []DeadReason // of the dead letters made
 	deadDropped uint64       // dead letters dropped to make room
 	row         *AuditEntry  // what the op that runs is to leave in the audit list; nil for none
 }

@@ -51,7 +51,7 @@ var (
 
 	commits  = counter(prefix+"store_commits_total", "Transactions committed, each with a sync.")
 	ops      = counter(prefix+"store_operations_total", "Writes, of which a transaction carries many.")
-	died     = counter(prefix+"store_dead_letters_total", "Entries that left the buffer unacknowledged, by reason.", "reason")
+	died     = counter(prefix+"store_dead_letters_total", "Messages that became dead letters, by reason.", "reason")
 	dropped  = counter(prefix+"store_dead_letters_dropped_total", "Dead letters dropped because an instance had too many.")
 	badMarks = counter(prefix+"store_bad_marks_total", "Damaged marks of events seen; none was believed.")
 	size     = gauge(prefix+"store_file_bytes", "Size of the database file.")
