@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
@@ -146,17 +147,49 @@ func (p *Platform) register(ctx context.Context) error {
 	}
 	current, others := registered(raw)
 	if !sameCommands(current, wanted) {
-		body := others // not ours to remove
-		for _, c := range wanted {
-			body = append(body, c.encode())
-		}
-		if err := p.rest.do(ctx, http.MethodPut, routeOf(http.MethodPut, path), path, body, nil); err != nil {
+		if err := p.overwrite(ctx, path, others, wanted); err != nil {
 			return fmt.Errorf("register commands: %w", err)
 		}
-		p.log.Info("discord slash commands registered", "count", len(wanted))
 	}
 	p.rememberCommands(fingerprint)
 	return nil
+}
+
+// overwrite makes wanted the bot's slash commands, beside others, which are not ours to remove. What
+// Discord finds fault with is left out: one gateway's command must not keep away everybody's.
+func (p *Platform) overwrite(ctx context.Context, path string, others []json.RawMessage, wanted []slashCommand) error {
+	for {
+		body := slices.Clone(others)
+		for _, c := range wanted {
+			body = append(body, c.encode())
+		}
+		err := p.rest.do(ctx, http.MethodPut, routeOf(http.MethodPut, path), path, body, nil)
+		if err == nil {
+			p.log.Info("discord slash commands registered", "count", len(wanted))
+			return nil
+		}
+		sound := withoutFaults(wanted, err, len(others))
+		if len(sound) == len(wanted) || len(sound) == 0 {
+			return err
+		}
+		p.log.Warn("discord refused some of the slash commands; registering the others", "count", len(wanted)-len(sound), "err", err)
+		wanted = sound
+	}
+}
+
+// withoutFaults are the commands of list in which Discord found no fault, when it refused a request with
+// err whose body had them behind the first begin.
+func withoutFaults(list []slashCommand, err error, begin int) (sound []slashCommand) {
+	var ae *apiError
+	if !errors.As(err, &ae) || !refusedWith(err, codeInvalidForm) {
+		return list
+	}
+	for i, c := range list {
+		if _, bad := ae.faults[strconv.Itoa(begin+i)]; !bad {
+			sound = append(sound, c)
+		}
+	}
+	return sound
 }
 
 // registered sorts what Discord has: slash commands, and commands of other types as they are.

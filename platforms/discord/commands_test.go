@@ -150,6 +150,37 @@ func TestCommandsAreTriedAgain(t *testing.T) {
 	}
 }
 
+// TestOneBadCommandHoldsUpNoOther: the commands of all gateways go in one request.
+func TestOneBadCommandHoldsUpNoOther(t *testing.T) {
+	onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Platform) {
+		registering(t, ctx, f, p, `{"id":"4","type":3,"name":"Ask"}`)
+		f.answer(putCommands, func(c restCall) (int, any) {
+			faults := obj{}
+			for i, one := range c.Body["list"].([]any) {
+				if strings.HasPrefix(one.(obj)["name"].(string), "bad") {
+					faults[strconv.Itoa(i)] = obj{"_errors": []obj{{"code": "APPLICATION_COMMAND_TOO_LARGE"}}}
+				}
+			}
+			if len(faults) == 0 {
+				return http.StatusOK, c.Body["list"]
+			}
+			return http.StatusBadRequest, obj{"code": codeInvalidForm, "message": "Invalid Form Body", "errors": faults}
+		})
+		all := manifest(modelInManifest, `{"name":"bad1","description":"x"}`, `{"name":"bad2","description":"x"}`)
+		p.SetCommands(all)
+		<-time.After(20 * time.Second)
+		want := [][]string{{"Ask", "bad1", "bad2", "link", "model"}, {"Ask", "link", "model"}}
+		if diff := cmp.Diff(want, f.put()); diff != "" {
+			t.Errorf("registered (-want +got):\n%s", diff)
+		}
+		p.SetCommands(all) // one more hello
+		<-time.After(20 * time.Second)
+		if n := len(f.put()); n != len(want) {
+			t.Errorf("%d writes after the same commands again, want %d", n, len(want))
+		}
+	})
+}
+
 func TestNewCommandsEndAWait(t *testing.T) {
 	onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Platform) {
 		registering(t, ctx, f, p)

@@ -180,16 +180,18 @@ func (c *rest) broken(ctx context.Context, route string, left bool, err error) *
 // refused is the error in an answer.
 func (c *rest) refused(route string, resp *http.Response, raw []byte) *apiError {
 	var body struct {
-		Code       int         `json:"code"`
-		Message    string      `json:"message"`
-		RetryAfter json.Number `json:"retry_after"`
-		Global     bool        `json:"global"`
+		Code       int             `json:"code"`
+		Message    string          `json:"message"`
+		RetryAfter json.Number     `json:"retry_after"`
+		Global     bool            `json:"global"`
+		Errors     json.RawMessage `json:"errors"` // by where in the request's body
 	}
 	e := &apiError{Route: route, Status: resp.StatusCode}
 	if json.Unmarshal(raw, &body) != nil {
 		e.Message = "no answer of the API"
 	} else {
 		e.Code, e.Message, e.Global = body.Code, c.scrub(body.Message), body.Global
+		_ = json.Unmarshal(body.Errors, &e.faults) // what is told otherwise does not count
 	}
 	if resp.StatusCode < 500 {
 		e.Sent = sentRefused
@@ -247,7 +249,8 @@ type apiError struct {
 	Global     bool   // the penalty is on the whole bot
 	Scope      string // of a 429: "user", "global" or "shared"
 	Sent       sentState
-	cause      error // the context's error when that ended the request
+	faults     map[string]struct{} // the keys of the request's body, or its indexes, at which Discord found a fault
+	cause      error               // the context's error when that ended the request
 }
 
 func (e *apiError) Error() string {

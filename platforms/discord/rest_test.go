@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -86,7 +87,7 @@ func TestAnswersAreSorted(t *testing.T) {
 			}
 			got := *ae
 			got.Route, got.Message, got.cause, tc.want.Message = "", "", nil, ""
-			if got != tc.want {
+			if !reflect.DeepEqual(got, tc.want) {
 				t.Errorf("got %+v, want %+v", got, tc.want)
 			}
 			if text := fmt.Sprintf("%v %+v %q", err, err, err); strings.Contains(text, testSecret) {
