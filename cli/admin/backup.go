@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/store"
@@ -22,6 +23,10 @@ const (
 	backupError = "Backup-Error"
 )
 
+// maxTrailer bounds what a backup's error may say, in bytes. A client takes a trailer only as a whole,
+// into its buffer.
+const maxTrailer = 32 << 10
+
 // WithBackup is h with the operation that copies src.
 func WithBackup(h http.Handler, src backup.Source) http.Handler {
 	mux := http.NewServeMux()
@@ -33,7 +38,8 @@ func WithBackup(h http.Handler, src backup.Source) http.Handler {
 		_ = http.NewResponseController(w).Flush() // the check of a large file outlasts the asker's patience for an answer
 		info, err := src.Backup(r.Context(), w)
 		if err != nil {
-			w.Header().Set(backupError, err.Error())
+			text := err.Error()
+			w.Header().Set(backupError, strings.ToValidUTF8(text[:min(len(text), maxTrailer)], ""))
 			return
 		}
 		w.Header().Set(backupAt, info.At.Format(time.RFC3339))

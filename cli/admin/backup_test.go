@@ -59,6 +59,7 @@ func TestBackupOverTheSocket(t *testing.T) {
 	}{
 		"whole":               {source{n: 3 << 20}, ""},
 		"damaged":             {source{err: errors.New("bucket hot/entries, key \"i1\"")}, "hot/entries"},
+		"damaged all over":    {source{n: 1 << 20, err: errors.New(strings.Repeat("bucket hot/entries, key \"i1\"\n", 1000))}, "hot/entries"},
 		"fails in the middle": {source{n: 1 << 20, err: errors.New("the disk")}, "the disk"},
 	} {
 		t.Run(name, func(t *testing.T) {

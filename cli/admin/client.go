@@ -43,6 +43,7 @@ func Dial(ctx context.Context, path string) (*Client, error) {
 	return &Client{via: &http.Transport{
 		DisableKeepAlives:     true,
 		ResponseHeaderTimeout: patience,
+		ReadBufferSize:        2 * maxTrailer,
 		DialContext:           func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx) },
 	}}, nil
 }
