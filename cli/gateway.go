@@ -110,7 +110,7 @@ func clock(t time.Time) string { return t.Local().Format("15:04:05") }
 
 // printCredentials prints the .env lines on stdout and everything else on stderr.
 func (a *app) printCredentials(asJSON bool, e manage.Enrolled, done string) error {
-	return a.print(asJSON, e, func(w io.Writer) {
+	err := a.print(asJSON, e, func(w io.Writer) {
 		a.say("✓ gateway %s %s (tenant %s). Put these lines into ~/.hermes/.env on its machine and restart it:", e.Gateway, done, e.Tenant)
 		a.say("")
 		for _, line := range e.EnvLines() {
@@ -123,6 +123,10 @@ func (a *app) printCredentials(asJSON bool, e manage.Enrolled, done string) erro
 		}
 		a.warnLocal(e.URL)
 	})
+	if err != nil {
+		return fmt.Errorf("the credentials are made, but could not be printed (hermes-connector gateway rotate %s makes new ones): %w", e.Gateway, err)
+	}
+	return nil
 }
 
 func newGatewayCmd(a *app) *cobra.Command {

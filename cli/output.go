@@ -24,11 +24,13 @@ func jsonFlag(c *cobra.Command) *bool {
 	return c.Flags().Bool("json", false, "print JSON, for scripts")
 }
 
-// print writes v as JSON, or what human writes.
+// print writes v as JSON, or what human writes. It returns the first error of stdout, whether or not
+// human looks at it: a secret that went nowhere must not look printed.
 func (a *app) print(asJSON bool, v any, human func(w io.Writer)) error {
 	if !asJSON {
-		human(a.stdout)
-		return nil
+		out := &observed{to: a.stdout}
+		human(out)
+		return out.err
 	}
 	var buf bytes.Buffer
 	e := json.NewEncoder(&buf)
@@ -39,6 +41,19 @@ func (a *app) print(asJSON bool, v any, human func(w io.Writer)) error {
 	}
 	_, err := io.WriteString(a.stdout, plainJSON(buf.String()))
 	return err
+}
+
+// observed is a writer that remembers its first error, and writes nothing after it.
+type observed struct {
+	to  io.Writer
+	err error
+}
+
+func (o *observed) Write(b []byte) (n int, err error) {
+	if o.err == nil {
+		n, o.err = o.to.Write(b)
+	}
+	return n, o.err
 }
 
 // plain is s without what a terminal would obey: names come from networks and gateways. What cannot

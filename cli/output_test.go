@@ -3,6 +3,9 @@ package cli
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
 	"strings"
 	"testing"
 	"unicode"
@@ -51,3 +54,20 @@ func TestNothingReachesTheTerminalRaw(t *testing.T) {
 		}
 	})
 }
+
+// TestWhatCannotBePrintedIsAFailure: a secret is shown once, and the disk its lines go to may be full.
+func TestWhatCannotBePrintedIsAFailure(t *testing.T) {
+	full := errors.New("the disk is full")
+	for _, asJSON := range []bool{false, true} {
+		a := &app{stdout: failing{full}, stderr: io.Discard}
+		err := a.print(asJSON, "secret", func(w io.Writer) { _, _ = fmt.Fprintln(w, "secret") })
+		if !errors.Is(err, full) {
+			t.Errorf("as JSON %t: got %v", asJSON, err)
+		}
+	}
+}
+
+// failing is a writer that takes nothing.
+type failing struct{ err error }
+
+func (f failing) Write([]byte) (int, error) { return 0, f.err }
