@@ -90,6 +90,7 @@ func (n *Network) actLocked(a Act) relay.Result {
 		if a.Op == relay.OpSend {
 			n.minted++
 			a.Message = relay.MessageID(fmt.Sprintf("m%d", n.minted))
+			n.stoodLocked(posted{a.Chat, a.Message})
 		}
 		a.Text = part
 		switch a.Op {
@@ -107,6 +108,19 @@ func (n *Network) actLocked(a Act) relay.Result {
 	}
 	n.changedLocked()
 	return res
+}
+
+// stoodLocked notes a message of the bot's, and forgets the text of the oldest one that is too many.
+// n.mu must be held.
+func (n *Network) stoodLocked(m posted) {
+	if n.keep == 0 {
+		return
+	}
+	n.standing = append(n.standing, m)
+	if len(n.standing) > n.keep {
+		delete(n.texts, n.standing[0])
+		n.standing = slices.Delete(n.standing, 0, 1)
+	}
 }
 
 // split cuts text into parts of at most MaxLength code points; at least one.

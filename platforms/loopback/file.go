@@ -30,6 +30,8 @@ const (
 	look = 100 * time.Millisecond
 	// maxLine bounds one line of the file, in bytes.
 	maxLine = 1 << 20
+	// maxTexts is how many of its messages a configured bot knows, for edits of them and answers to them.
+	maxTexts = 256
 )
 
 // Kind lets a configuration have a loopback bot, for trying things out from a shell. It needs no
@@ -60,7 +62,7 @@ var Kind = platforms.Kind{
 	Open: func(o platforms.Options) (platforms.Platform, error) {
 		p := New(NewNetwork(), o.Log)
 		if dir := o.Values[keyDir]; dir != "" {
-			p.file = &follower{dir: dir}
+			p.file, p.net.keep = &follower{dir: dir}, maxTexts
 		}
 		return p, nil
 	},
@@ -181,6 +183,7 @@ func (f *follower) write(ctx context.Context, n *Network, log *slog.Logger) {
 		if err := f.append(a); err != nil {
 			log.Warn("writing down what the bot did failed; it is not in the file", "op", a.Op, "err", err)
 		}
+		n.forget(i)
 	}
 }
 

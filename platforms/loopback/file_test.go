@@ -134,6 +134,37 @@ func TestFile(t *testing.T) {
 	}
 }
 
+// TestAConfiguredBotDoesNotGrow: a server may run for months.
+func TestAConfiguredBotDoesNotGrow(t *testing.T) {
+	dir := t.TempDir()
+	const sends = 3 * maxTexts
+	synctest.Test(t, func(t *testing.T) {
+		p := open(t, dir)
+		stop := start(t, p, &inbox{})
+		var last relay.MessageID
+		for range sends {
+			res, err := p.Send(t.Context(), relay.Send{Chat: "@ann", Content: "answer"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			last = res.MessageID
+			synctest.Wait()
+		}
+		if _, err := p.Edit(t.Context(), relay.Edit{Chat: "@ann", Message: last, Content: "better"}); err != nil {
+			t.Errorf("edit of the newest message: %v", err)
+		}
+		synctest.Wait()
+		stop()
+		if acts, texts := len(p.net.acts), len(p.net.texts); acts != 0 || texts > maxTexts {
+			t.Errorf("%d acts and %d texts are remembered, want none and %d", acts, texts, maxTexts)
+		}
+	})
+	posted, err := os.ReadFile(filepath.Join(dir, postedFile))
+	if n := strings.Count(string(posted), "\n"); err != nil || n != sends+1 {
+		t.Errorf("%d lines written, %v; want %d", n, err, sends+1)
+	}
+}
+
 // say renders what was accepted; a line that made no sense begins with "?".
 func say(in *inbox) []string {
 	in.mu.Lock()

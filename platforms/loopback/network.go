@@ -35,7 +35,8 @@ type Act struct {
 }
 
 // Network is the far side: people, chats, and what the bot did there. Its methods may be called
-// from any goroutine. It remembers everything until it is dropped.
+// from any goroutine. It remembers everything until it is dropped; a configured bot's, which may run
+// for months, forgets what is written down and all but the newest texts.
 type Network struct {
 	mu       sync.Mutex    // guards the fields below
 	changed  chan struct{} // closed and replaced on every change
@@ -43,7 +44,10 @@ type Network struct {
 	members  map[relay.ChatID]map[relay.UserID]bool
 	managers []manager
 	acts     []Act
+	gone     int               // acts forgotten, which came before these
 	texts    map[posted]string // the bot's messages that stand
+	standing []posted          // with keep: the keys of texts and of deleted ones, oldest first
+	keep     int               // how many texts; 0: all
 	minted   int               // numbers given to messages
 	fails    []error
 	drops    int // connections dropped so far
@@ -169,10 +173,14 @@ func (n *Network) Act(ctx context.Context, i int) (Act, error) {
 	for {
 		n.mu.Lock()
 		changed := n.changed // taken before looking, so a change while looking is not missed
-		acts := n.acts
+		var a Act
+		there := i < n.gone+len(n.acts)
+		if there {
+			a = n.acts[i-n.gone]
+		}
 		n.mu.Unlock()
-		if i < len(acts) {
-			return acts[i], nil
+		if there {
+			return a, nil
 		}
 		select {
 		case <-changed:
@@ -180,6 +188,14 @@ func (n *Network) Act(ctx context.Context, i int) (Act, error) {
 			return Act{}, fmt.Errorf("wait for act %d of the bot: %w", i, ctx.Err())
 		}
 	}
+}
+
+// forget drops the first i+1 things the bot did.
+func (n *Network) forget(i int) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.acts = slices.Delete(n.acts, 0, i+1-n.gone)
+	n.gone = i + 1
 }
 
 // Acts lists what the bot did so far, oldest first.
