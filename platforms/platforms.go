@@ -151,7 +151,7 @@ type Kind struct {
 type Key struct {
 	Name    string // as in the configuration file
 	Default string // used when absent
-	Help    string // one line, for the reference in the README
+	Help    string // one line, for `check --help`
 	Check   func(value string) error
 }
 

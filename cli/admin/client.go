@@ -18,7 +18,8 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/manage"
 )
 
-// patience is how long a server may take to answer. No operation waits for a network.
+// patience is how long a server may take to answer. The longest operation asks a platform where a
+// chat lies, for a few seconds.
 const patience = 30 * time.Second
 
 // Client asks for operations. Refusals are *manage.Error.

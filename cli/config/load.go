@@ -302,8 +302,10 @@ func (l *loader) plainHTTP() {
 	if at, given := l.places["public_url"]; given && remotePlain(l.cfg.PublicURL) {
 		l.judge.add(at, "plain http beyond localhost; use https, or write insecure = true if the network is trusted")
 	}
-	for path, u := range map[string]string{"identity.jwks_url": l.cfg.Identity.JWKSURL, "identity.introspect_url": l.cfg.Identity.IntrospectURL} {
-		if at, given := l.places[path]; given && remotePlain(u) {
+	for _, called := range []struct{ path, address string }{
+		{"identity.jwks_url", l.cfg.Identity.JWKSURL}, {"identity.introspect_url", l.cfg.Identity.IntrospectURL},
+	} {
+		if at, given := l.places[called.path]; given && remotePlain(called.address) {
 			l.judge.add(at, "plain http beyond localhost; use https, or write insecure = true if the network is trusted")
 		}
 	}

@@ -284,3 +284,19 @@ func TestURL(t *testing.T) {
 		})
 	}
 }
+
+// TestFaultsKeepTheirOrder: what two runs say about the same configuration can be compared.
+func TestFaultsKeepTheirOrder(t *testing.T) {
+	_, env := home(t)
+	env = append(env, "HERMES_CONNECTOR_IDENTITY_JWKS_URL=http://a.example.net", "HERMES_CONNECTOR_IDENTITY_INTROSPECT_URL=http://b.example.net")
+	first := ""
+	for range 50 {
+		_, err := Load(Source{Env: env})
+		if first == "" {
+			first = fmt.Sprint(err)
+		}
+		if diff := cmp.Diff(first, fmt.Sprint(err)); diff != "" {
+			t.Fatalf("the same configuration judged again (-first +now):\n%s", diff)
+		}
+	}
+}
