@@ -28,8 +28,10 @@ const (
 	keyDir     = "dir"
 	// look is the pause between two looks at the file.
 	look = 100 * time.Millisecond
-	// maxLine bounds one line of the file, in bytes.
-	maxLine = 1 << 20
+	// maxLine bounds what is said in one line of the file, in bytes. It is more than fits a frame, so
+	// that people can try what becomes of that. Of a longer line the first maxGarbled are kept.
+	maxLine    = 4 << 20
+	maxGarbled = 4 << 10
 	// maxTexts is how many of its messages a configured bot knows, for edits of them and answers to them.
 	maxTexts = 256
 )
@@ -119,12 +121,16 @@ func (f *follower) read(ctx context.Context, n *Network, offset int64) (int64, e
 	if _, err := file.Seek(offset, io.SeekStart); err != nil {
 		return offset, err
 	}
-	lines := bufio.NewScanner(file)
-	lines.Buffer(nil, maxLine)
-	lines.Split(completeLines)
-	for lines.Scan() {
-		line := lines.Text()
-		end := offset + int64(len(line)) + 1
+	lines := bufio.NewReader(file)
+	for {
+		line, size, err := nextLine(lines)
+		if errors.Is(err, io.EOF) {
+			return offset, nil
+		}
+		if err != nil {
+			return offset, err
+		}
+		end := offset + size
 		select {
 		case <-n.line(line, offset, end):
 			offset = end
@@ -132,15 +138,22 @@ func (f *follower) read(ctx context.Context, n *Network, offset int64) (int64, e
 			return offset, ctx.Err()
 		}
 	}
-	return offset, lines.Err()
 }
 
-// completeLines is bufio.ScanLines without the last line of a file that does not end yet.
-func completeLines(data []byte, _ bool) (advance int, token []byte, err error) {
-	if i := bytes.IndexByte(data, '\n'); i >= 0 {
-		return i + 1, data[:i], nil
+// nextLine reads a line without its end, of a too long one a little more than maxLine bytes; size is all
+// of it. io.EOF: the last line does not end yet.
+func nextLine(r *bufio.Reader) (line string, size int64, err error) {
+	var kept []byte
+	for {
+		piece, err := r.ReadSlice('\n')
+		size += int64(len(piece))
+		if len(kept) <= maxLine {
+			kept = append(kept, piece...)
+		}
+		if !errors.Is(err, bufio.ErrBufferFull) {
+			return string(bytes.TrimSuffix(kept, []byte("\n"))), size, err
+		}
 	}
-	return 0, nil, nil
 }
 
 // line says one line of the file. Its ids come from where it stands, so they are the same when it
@@ -151,7 +164,7 @@ func (n *Network) line(line string, offset, end int64) (accepted <-chan struct{}
 	defer n.mu.Unlock()
 	p := &pending{cursor: strconv.AppendInt(nil, end, 10), garbled: err}
 	if err != nil {
-		p.event.Text = line
+		p.event.Text = line[:min(len(line), maxGarbled)]
 	} else {
 		p.event = n.eventLocked(m, fmt.Sprintf("line%d", offset), time.Now())
 	}
@@ -160,6 +173,9 @@ func (n *Network) line(line string, offset, end int64) (accepted <-chan struct{}
 
 // parseLine reads PERSON[@CHAT[#THREAD]] TEXT.
 func parseLine(line string) (Message, error) {
+	if len(line) > maxLine {
+		return Message{}, fmt.Errorf("line has more than %d bytes", maxLine)
+	}
 	line = strings.TrimSpace(line)
 	space := strings.IndexFunc(line, unicode.IsSpace)
 	who, text := line[:max(space, 0)], line[max(space, 0):]

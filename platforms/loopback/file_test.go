@@ -134,6 +134,25 @@ func TestFile(t *testing.T) {
 	}
 }
 
+// TestALongLineHoldsUpNoOther: what does not fit a frame can be said, and what nobody says is put aside.
+func TestALongLineHoldsUpNoOther(t *testing.T) {
+	dir := t.TempDir()
+	in := &inbox{}
+	large, endless := strings.Repeat("x", 2<<20), strings.Repeat("y", 8<<20)
+	synctest.Test(t, func(t *testing.T) {
+		start(t, open(t, dir), in)
+		write(t, dir, "ann "+large+"\nann "+endless+"\nann after\nann "+endless)
+		settle()
+	})
+	got := say(in)
+	if len(got) != 3 || got[0] != "ann@@ann: "+large || !strings.HasPrefix(got[1], "?ann yyy") || len(got[1]) > 64<<10 || got[2] != "ann@@ann: after" {
+		for i := range got {
+			got[i] = got[i][:min(len(got[i]), 20)]
+		}
+		t.Errorf("accepted %q", got)
+	}
+}
+
 // TestAConfiguredBotDoesNotGrow: a server may run for months.
 func TestAConfiguredBotDoesNotGrow(t *testing.T) {
 	dir := t.TempDir()
