@@ -153,6 +153,7 @@ type Key struct {
 	Default string // used when absent
 	Help    string // one line, for `check --help`
 	Check   func(value string) error
+	Path    bool // of a file or folder: the kind is handed an absolute one
 }
 
 // Options are what a Kind is opened with.

@@ -132,6 +132,14 @@ func (l *loader) bot(kind platforms.Kind, values map[string]given, at place, ope
 			continue
 		}
 		o.Values[key.Name] = v.value
+		if key.Path {
+			l.from(v.at)
+			path, err := l.abs(v.value)
+			if err != nil {
+				l.judge.add(v.at, "%v", err)
+			}
+			o.Values[key.Name] = path
+		}
 		if key.Check == nil {
 			continue
 		}

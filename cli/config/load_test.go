@@ -300,3 +300,39 @@ func TestFaultsKeepTheirOrder(t *testing.T) {
 		}
 	}
 }
+
+// TestPathsOfABotBeginInTheFolderOfTheFile, as all others do.
+func TestPathsOfABotBeginInTheFolderOfTheFile(t *testing.T) {
+	dir, env := home(t)
+	if err := os.MkdirAll(filepath.Join(dir, "etc"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	housed := kind("pigeon")
+	housed.Keys = append(housed.Keys, platforms.Key{Name: "coop", Path: true})
+	for value, want := range map[string]string{
+		"loft": filepath.Join(dir, "etc", "loft"), "/loft": "/loft", "~/loft": filepath.Join(homeIn(env), "loft"),
+	} {
+		file := filepath.Join(dir, "etc", "connector.toml")
+		text := "[[bots]]\nplatform = \"pigeon\"\ntoken_env = \"COO\"\ncoop = \"" + value + "\"\n"
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		cfg, err := Load(Source{Path: file, Env: append(env, "COO="+goodToken), Kinds: []platforms.Kind{housed}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := cfg.Bots[0].Options.Values["coop"]; got != want {
+			t.Errorf("%q is %q, want %q", value, got, want)
+		}
+	}
+}
+
+// homeIn is $HOME in env.
+func homeIn(env []string) (value string) {
+	for _, kv := range env {
+		if v, ok := strings.CutPrefix(kv, "HOME="); ok {
+			value = v
+		}
+	}
+	return value
+}

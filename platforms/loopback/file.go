@@ -58,7 +58,7 @@ var Kind = platforms.Kind{
 	Name:  ID,
 	Label: "Loopback",
 	Keys: []platforms.Key{{
-		Name: keyDir,
+		Name: keyDir, Path: true,
 		Help: `folder: lines appended to its file "say" (PERSON[@CHAT[#THREAD]] TEXT) are said, what the bot does is appended to "posted"`,
 	}},
 	Open: func(o platforms.Options) (platforms.Platform, error) {
