@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// lookEvery is the least time between two looks at the key file.
+// lookEvery is the least time between two looks at the key file while its keys fit.
 const lookEvery = 5 * time.Second
 
 // keyFile is the keys in a file. A file that was changed is read again; one that cannot be used
@@ -40,12 +40,18 @@ func openKeyFile(path string, now func() time.Time, log *slog.Logger) (*keyFile,
 	return k, nil
 }
 
-func (k *keyFile) current(context.Context) (*keySet, error) {
+func (k *keyFile) current(context.Context) (*keySet, error) { return k.look(lookEvery), nil }
+
+// newer looks at once: a look costs next to nothing, and a new key may be used the moment it is there.
+func (k *keyFile) newer(context.Context, *keySet) *keySet { return k.look(0) }
+
+// look is the set to go by, after a look at the file if the last one is that long ago.
+func (k *keyFile) look(every time.Duration) *keySet {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	now := k.now()
-	if now.Sub(k.looked) < lookEvery {
-		return k.set, nil
+	if now.Sub(k.looked) < every {
+		return k.set
 	}
 	k.looked = now
 	switch err := k.read(); {
@@ -55,15 +61,7 @@ func (k *keyFile) current(context.Context) (*keySet, error) {
 		k.fault = err.Error()
 		k.log.Warn("key file cannot be used; going on with the last good keys", "err", err)
 	}
-	return k.set, nil
-}
-
-func (k *keyFile) newer(ctx context.Context, old *keySet) *keySet {
-	set, err := k.current(ctx)
-	if err != nil {
-		return old
-	}
-	return set
+	return k.set
 }
 
 // read reads the file if it is not the one that was read last.

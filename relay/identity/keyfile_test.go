@@ -37,8 +37,7 @@ func TestKeyFile(t *testing.T) {
 		time.Sleep(time.Second)
 		write(b)
 		s.check(t, "not looked yet", keyA(), "a", nil)
-		time.Sleep(lookEvery)
-		s.check(t, "new", keyB(), "b", nil)
+		s.check(t, "new, at once", keyB(), "b", nil)
 		s.check(t, "removed", keyA(), "a", ErrUnauthorized)
 
 		for what, spoil := range map[string]func(){

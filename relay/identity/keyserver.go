@@ -9,16 +9,21 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"golang.org/x/time/rate"
 )
 
 const (
 	// maxAge is how old a set may be before a request looks for a newer one.
 	maxAge = time.Hour
-	// askEvery is the least time between two questions to the key server: whoever makes up key
-	// names must not make us a nuisance.
-	askEvery = time.Minute
-	// askEveryEmpty is the same while there is no set at all, and so nobody can be let in.
-	askEveryEmpty = 5 * time.Second
+	// askEvery and askBurst bound the questions to a key server that answers: whoever makes up key
+	// names must not make us a nuisance. The burst is for a new key that is used at once.
+	askEvery = 10 * time.Second
+	askBurst = 6
+	// askAgain is the pause after a question without a good answer, which may have cost the caller
+	// askFor; askAgainEmpty is the same while there is no set at all, and so nobody can be let in.
+	askAgain      = time.Minute
+	askAgainEmpty = 5 * time.Second
 	// blobKeys is where the last good set is stored.
 	blobKeys = "jwks"
 )
@@ -35,11 +40,12 @@ type keyServer struct {
 	log    *slog.Logger
 
 	asking chan struct{} // holds one value while a request asks the server
+	often  *rate.Limiter // the questions
 
 	mu      sync.Mutex // guards the fields below
 	set     *keySet    // nil: none known
 	fetched time.Time  // when set came from the server; zero: it is from before this process
-	asked   time.Time  // when the last question to the server ended; zero: there was none
+	failed  time.Time  // when the last question ended without a good answer; zero: it had one, or there was none
 }
 
 func newKeyServer(blobs Blobs, o Options) (*keyServer, error) {
@@ -48,7 +54,7 @@ func newKeyServer(blobs Blobs, o Options) (*keyServer, error) {
 	}
 	return &keyServer{
 		url: o.JWKSURL, client: newClient(o.Client), blobs: blobs, now: o.Now, log: o.Log,
-		asking: make(chan struct{}, 1),
+		asking: make(chan struct{}, 1), often: rate.NewLimiter(rate.Every(askEvery), askBurst),
 	}, nil
 }
 
@@ -79,10 +85,10 @@ func (k *keyServer) newer(ctx context.Context, old *keySet) *keySet {
 	}
 }
 
-func (k *keyServer) state() (set *keySet, fetched, asked time.Time) {
+func (k *keyServer) state() (set *keySet, fetched, failed time.Time) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k.set, k.fetched, k.asked
+	return k.set, k.fetched, k.failed
 }
 
 // ask asks the server, unless somebody did since the caller saw old, or it is too soon; it says
@@ -90,12 +96,13 @@ func (k *keyServer) state() (set *keySet, fetched, asked time.Time) {
 // takes it out.
 func (k *keyServer) ask(ctx context.Context, old *keySet) *keySet {
 	defer func() { <-k.asking }()
-	set, before, asked := k.state()
-	every := askEvery
+	set, before, failed := k.state()
+	pause := askAgain
 	if set == nil {
-		every = askEveryEmpty
+		pause = askAgainEmpty
 	}
-	if set != old || !asked.IsZero() && k.now().Sub(asked) < every {
+	now := k.now()
+	if set != old || !failed.IsZero() && now.Sub(failed) < pause || !k.often.AllowN(now, 1) {
 		return set
 	}
 	// The answer is for the others too, whether or not this caller waits for it. The store has its
@@ -106,16 +113,18 @@ func (k *keyServer) ask(ctx context.Context, old *keySet) *keySet {
 	fetched := k.now()
 	if err == nil {
 		k.keep(ctx, fresh)
+		failed = time.Time{}
 	} else {
 		k.log.Warn("no keys from the key server; going on with those known so far", "err", err)
 		if fresh, fetched = set, before; set == nil {
 			fresh = k.stored(ctx)
 		}
+		// From the end of the question: those who waited meanwhile do not ask one after the other.
+		failed = k.now()
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	// From the end of the question: those who waited meanwhile do not ask one after the other.
-	k.set, k.fetched, k.asked = fresh, fetched, k.now()
+	k.set, k.fetched, k.failed = fresh, fetched, failed
 	return fresh
 }
 
