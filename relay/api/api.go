@@ -111,7 +111,7 @@ func routes() map[string]route {
 		"/relay/enroll":         {post, (*API).enroll},
 		"/relay/provision":      {post, (*API).provision},
 		"/relay/identity/":      {[]string{http.MethodGet, http.MethodPost}, (*API).identity},
-		"/relay/policy":         {post, byGateway((*API).policy)},
+		"/relay/policy":         {post, byManager((*API).policy)},
 		"/manage/link":          {post, byManager((*API).link)},
 		"/manage/scope":         {post, byManager((*API).claim)},
 		"/manage/scope/release": {post, byManager((*API).release)},

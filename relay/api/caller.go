@@ -33,13 +33,6 @@ type caller struct {
 // own is a route of an instance that names itself by its credential. The context names the actor.
 type own func(*API, context.Context, relay.InstanceID, *request) (any, error)
 
-// byGateway is a route for a gateway with its own bearer.
-func byGateway(do own) handler {
-	return func(a *API, ctx context.Context, r *request) (any, error) {
-		return a.admit(ctx, r, a.gateway, do)
-	}
-}
-
 // byManager is a route for a gateway with its own bearer, or for whoever has a managed token. A
 // gateway's bearer has no dots in it, and such a token has two.
 func byManager(do own) handler {

@@ -160,6 +160,7 @@ func TestManagedToken(t *testing.T) {
 	}
 	r.call("GET", "/manage/self", r.jwt("agent:gw", ""), nil).want(t, http.StatusOK, "")
 	r.call("GET", "/manage/self", r.gw("gw"), nil).want(t, http.StatusOK, "")
+	r.call("POST", "/relay/policy", r.jwt("agent:gw", "home"), samples()["policy"].body(r)).want(t, http.StatusOK, "")
 	if _, err := r.svc.EnrollToken(t.Context(), manage.Enroll{Name: "later", Tenant: "home"}); err != nil {
 		t.Fatal(err)
 	}
@@ -178,7 +179,7 @@ func TestManagedToken(t *testing.T) {
 		"another tenant's instance":    {r.jwt("agent:other", "home"), "/manage/self", 404, "not found"},
 		"a token for enrollment":       {r.jwt("connector", "home"), "/manage/self", 401, "unauthorized"},
 		"not signed by the issuer":     {r.jwt("agent:gw", "home") + "x", "/manage/self", 401, "unauthorized"},
-		"policies are for gateways":    {r.jwt("agent:gw", "home"), "/relay/policy", 401, "unauthorized"},
+		"another tenant's policy":      {r.jwt("agent:other", "home"), "/relay/policy", 404, "not found"},
 		"provisioning is for identity": {r.jwt("agent:gw", "home"), "/relay/provision", 401, "unauthorized"},
 	} {
 		t.Run(name, func(t *testing.T) {
