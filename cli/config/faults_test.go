@@ -92,7 +92,12 @@ func TestFaults(t *testing.T) { // invariant 4
 			`listen = "0.0.0.0:8787"`, nil,
 			[]string{"connector.toml:1: listen: plain http on 0.0.0.0; give [tls] a certificate, or write insecure = true if a proxy terminates TLS"},
 		},
-		"https on every interface":        {"listen = \"0.0.0.0:8787\"\n[tls]\ncert_file = \"c\"\nkey_file = \"k\"", nil, nil},
+		"https on every interface": {"listen = \"0.0.0.0:8787\"\n[tls]\ncert_file = \"c\"\nkey_file = \"k\"", nil, nil},
+		"metrics on every interface": {
+			"[tls]\ncert_file = \"c\"\nkey_file = \"k\"\n[metrics]\nlisten = \":9464\"", nil,
+			[]string{"connector.toml:5: metrics.listen: plain http on every interface; metrics are never encrypted: write insecure = true if the network is trusted"},
+		},
+		"metrics wanted there":            {"insecure = true\n[metrics]\nlisten = \"0.0.0.0:9464\"", nil, nil},
 		"plain http wanted":               {"listen = \"0.0.0.0:8787\"\ninsecure = true", nil, nil},
 		"plain http wanted by a variable": {`listen = ":8787"`, []string{"HERMES_CONNECTOR_INSECURE=1"}, nil},
 		"plain public address": {

@@ -291,13 +291,16 @@ func (l *loader) abs(v string) (string, error) {
 	return filepath.Abs(v)
 }
 
-// plainHTTP refuses to carry credentials unencrypted where others could listen.
+// plainHTTP refuses to carry credentials, or names and numbers, unencrypted where others could listen.
 func (l *loader) plainHTTP() {
 	if l.cfg.Insecure {
 		return
 	}
 	if at, given := l.places["listen"]; given && l.cfg.Listen != "" && !localAddr(l.cfg.Listen) && !l.cfg.TLS.On() {
 		l.judge.add(at, "plain http on %s; give [tls] a certificate, or write insecure = true if a proxy terminates TLS", spellHost(l.cfg.Listen))
+	}
+	if at, given := l.places["metrics.listen"]; given && l.cfg.Metrics.Listen != "" && !localAddr(l.cfg.Metrics.Listen) {
+		l.judge.add(at, "plain http on %s; metrics are never encrypted: write insecure = true if the network is trusted", spellHost(l.cfg.Metrics.Listen))
 	}
 	if at, given := l.places["public_url"]; given && remotePlain(l.cfg.PublicURL) {
 		l.judge.add(at, "plain http beyond localhost; use https, or write insecure = true if the network is trusted")
