@@ -210,7 +210,7 @@ func TestCertificatesAreReloaded(t *testing.T) {
 		}
 		shown("at first", 1, 0)
 
-		time.Sleep(time.Second)
+		time.Sleep(statEvery / 2)
 		putFile(t, certFile, second.cert)
 		shown("half written, not looked yet", 1, 0)
 		time.Sleep(statEvery)
