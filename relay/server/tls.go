@@ -96,6 +96,10 @@ func (c *certificates) reload() error {
 	}
 	c.pair.Store(&pair)
 	c.broken = false
+	if now := time.Now(); now.After(pair.Leaf.NotAfter) || now.Before(pair.Leaf.NotBefore) {
+		c.log.Warn("the certificate is not valid now; gateways will refuse it", "file", c.files[0],
+			"from", pair.Leaf.NotBefore, "until", pair.Leaf.NotAfter)
+	}
 	return nil
 }
 

@@ -32,6 +32,11 @@ type certPair struct {
 
 func newPair(t *testing.T, serial int64) certPair {
 	t.Helper()
+	return newPairUntil(t, serial, 2999)
+}
+
+func newPairUntil(t *testing.T, serial int64, year int) certPair {
+	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
@@ -41,7 +46,7 @@ func newPair(t *testing.T, serial int64) certPair {
 		Subject:      pkix.Name{CommonName: "localhost"},
 		DNSNames:     []string{"localhost"},
 		NotBefore:    time.Date(1999, 1, 1, 0, 0, 0, 0, time.UTC), // a bubble's clock begins in 2000
-		NotAfter:     time.Date(2999, 1, 1, 0, 0, 0, 0, time.UTC),
+		NotAfter:     time.Date(year, 1, 1, 0, 0, 0, 0, time.UTC),
 		IsCA:         true, BasicConstraintsValid: true,
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
@@ -284,6 +289,22 @@ func TestBrokenPairIsTriedAgain(t *testing.T) {
 			t.Errorf("put right: pair %d, %v; want 2", got, err)
 		}
 	})
+}
+
+// A certificate whose time is over is what the operator put there: it is served, and said to be so.
+func TestAnExpiredCertificateIsSaid(t *testing.T) {
+	dir := t.TempDir()
+	certFile, keyFile := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
+	over := newPairUntil(t, 1, 2000)
+	putFile(t, certFile, over.cert)
+	putFile(t, keyFile, over.key)
+	var log bytes.Buffer
+	if _, err := Certificates(certFile, keyFile, slog.New(slog.NewTextHandler(&log, nil))); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(log.String(), "not valid now") {
+		t.Errorf("the log says %q", &log)
+	}
 }
 
 func TestHandshakesDoNotWaitForALook(t *testing.T) {
