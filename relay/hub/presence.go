@@ -1,6 +1,7 @@
 package hub
 
 import (
+	"context"
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay"
@@ -19,6 +20,15 @@ func (h *Hub) Serves(g relay.GatewayID, i relay.InstanceID) bool {
 	defer h.mu.Unlock()
 	s := h.seats[i]
 	return s != nil && s.peer.Gateway == g
+}
+
+// Answers is Serves for a session whose gateway gives a sign of life now. It blocks for at most three
+// seconds: a socket outlives the host at its other end by most of a minute.
+func (h *Hub) Answers(ctx context.Context, g relay.GatewayID, i relay.InstanceID) bool {
+	h.mu.Lock()
+	s := h.seats[i]
+	h.mu.Unlock()
+	return s != nil && s.peer.Gateway == g && s.session.Answers(ctx)
 }
 
 // Awake reports whether a session serves the instance now that did not say that it goes idle.

@@ -386,6 +386,9 @@ func TestGoingIdle(t *testing.T) {
 	if !r.hub.Serves("home", "home") || r.hub.Serves("attic", "home") {
 		t.Error("it is not known which gateway serves the instance")
 	}
+	if r.hub.Answers(t.Context(), "attic", "home") {
+		t.Error("another gateway answers for the one that serves")
+	}
 	if !r.hub.Connected("home") || r.hub.Awake("home") {
 		t.Error("with its socket open the sleeper is not connected, or awake")
 	}

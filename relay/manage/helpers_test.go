@@ -163,6 +163,7 @@ type server struct {
 	bots      []platforms.Platform
 	connected relay.InstanceID
 	serving   relay.GatewayID // by which gateway; empty: by all
+	silent    bool            // that gateway gives no sign of life
 	decisions []gate.Decision
 	manages   places // what its owners see and manage
 }
@@ -171,6 +172,9 @@ func (s *server) Bots() []platforms.Platform        { return s.bots }
 func (s *server) Connected(i relay.InstanceID) bool { return i == s.connected }
 func (s *server) Serves(g relay.GatewayID, i relay.InstanceID) bool {
 	return i == s.connected && (s.serving == "" || s.serving == g)
+}
+func (s *server) Answers(_ context.Context, g relay.GatewayID, i relay.InstanceID) bool {
+	return s.Serves(g, i) && !s.silent
 }
 func (s *server) Counters() map[string]uint64 { return map[string]uint64{"delivered": 7} }
 func (s *server) Decisions() []gate.Decision  { return s.decisions }

@@ -34,8 +34,8 @@ import (
 	"github.com/hermes-connector/hermes-connector/store"
 )
 
-// Live is the running server. Its methods are called from any goroutine and, but for MayClaim, do
-// not block.
+// Live is the running server. Its methods are called from any goroutine and, but for MayClaim and
+// Answers, do not block.
 type Live interface {
 	// Bots are the hosted bots, in the order of the configuration.
 	Bots() []platforms.Platform
@@ -43,6 +43,8 @@ type Live interface {
 	Connected(relay.InstanceID) bool
 	// Serves reports whether a session of the gateway serves its instance now.
 	Serves(relay.GatewayID, relay.InstanceID) bool
+	// Answers is Serves for a session whose gateway gives a sign of life now.
+	Answers(context.Context, relay.GatewayID, relay.InstanceID) bool
 	// Warning is a word about the instance that the operator should act on, or empty.
 	Warning(relay.InstanceID) string
 	// Counters are totals since the start.

@@ -82,7 +82,7 @@ func (s *Service) Provision(ctx context.Context, p Provision) (Provisioned, erro
 	if err != nil {
 		return Provisioned{}, err
 	}
-	if s.had(g, p, newest) {
+	if s.had(ctx, g, p, newest) {
 		return out, nil
 	}
 	key, err := s.auth.DeliveryKey(ctx, g.ID)
@@ -230,12 +230,13 @@ func (s *Service) lapsed(p Provision) bool {
 
 // had reports whether the gateway has come with its newest secret, and is connected with it or has
 // p's identity from before that: such a call is none of a new start. What tells that it came is
-// that nothing older is left, and that it was seen since.
-func (s *Service) had(g store.Gateway, p Provision, newest token.Newest) bool {
+// that nothing older is left, and that it was seen since. A connection counts while its gateway
+// answers: the socket of a host that lost power looks alive when the host is back and asks.
+func (s *Service) had(ctx context.Context, g store.Gateway, p Provision, newest token.Newest) bool {
 	if newest.Rival || g.LastSeenAt.Before(newest.CreatedAt) {
 		return false
 	}
-	if s.live != nil && s.live.Serves(g.ID, g.Instance) {
+	if s.live != nil && s.live.Answers(ctx, g.ID, g.Instance) {
 		return true
 	}
 	// A secret from the future tells that the clock was set back, and then nothing is known.

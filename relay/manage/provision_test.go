@@ -129,7 +129,11 @@ func TestASecretInUseIsNotGivenAgain(t *testing.T) {
 	if diff := cmp.Diff(want, keysOf(t, got)); diff != "" {
 		t.Errorf("a replay while connected (-want +got):\n%s", diff)
 	}
-	live.serving = "gw-attic"
+	live.silent = true
+	if got := w.provision(t, boot("pigeon")); got.Secret != first.Secret {
+		t.Error("the socket of a host that lost power keeps the gateway from its secret")
+	}
+	live.silent, live.serving = false, "gw-attic"
 	if got := w.provision(t, boot("pigeon")); got.Secret != first.Secret {
 		t.Error("another gateway of the instance keeps this one from its secret")
 	}

@@ -11,6 +11,8 @@ import (
 const (
 	pingEvery = 25 * time.Second
 	pongTime  = 30 * time.Second
+	// signTime is how long whoever wants to know it now waits for a pong.
+	signTime = 3 * time.Second
 )
 
 // pinger pings every pingEvery, counted from the last pong. Between two pings it is a timer and no
@@ -49,6 +51,14 @@ func (p *pinger) stop() {
 	if p.timer.Stop() {
 		p.owner.Done()
 	}
+}
+
+// Answers asks the peer for a sign of life and reports whether it gave one within three seconds, or
+// before ctx ended. It judges nothing: a gateway whose host is gone and one that is slow look the same.
+func (s *Session) Answers(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, signTime)
+	defer cancel()
+	return s.conn.Ping(ctx) == nil
 }
 
 // pingOnce asks the peer for a sign of life. Pongs judge the socket; frames the gateway does not

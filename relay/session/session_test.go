@@ -50,6 +50,30 @@ func TestDeadPeerIsClosed(t *testing.T) {
 	})
 }
 
+func TestASignOfLife(t *testing.T) {
+	inBubble(t, &hub{}, Options{}, func(t *testing.T, r *rig) {
+		r.greet()
+		if !r.s.Answers(t.Context()) {
+			t.Error("a gateway that answers gave no sign of life")
+		}
+	})
+	inBubble(t, &hub{}, Options{}, func(t *testing.T, r *rig) {
+		r.swallow()
+		start := time.Now()
+		if r.s.Answers(t.Context()) {
+			t.Error("a dead gateway gave a sign of life")
+		}
+		if d := time.Since(start); d != signTime {
+			t.Errorf("that took %v, want %v", d, signTime)
+		}
+		select {
+		case err := <-r.run:
+			t.Errorf("the question ended the session: %v", err)
+		default:
+		}
+	})
+}
+
 func TestDeafPeerSurvives(t *testing.T) {
 	inBubble(t, &hub{}, Options{Hello: time.Hour}, func(t *testing.T, r *rig) {
 		time.Sleep(pingEvery - 5*time.Second)
