@@ -17,6 +17,16 @@ func kinds() []platforms.Kind {
 	}
 }
 
+// checkID is the CheckID of a platform's kind.
+func checkID(p relay.PlatformID, id string) error {
+	for _, k := range kinds() {
+		if k.Name == p && k.CheckID != nil {
+			return k.CheckID(id)
+		}
+	}
+	return nil
+}
+
 func kindNames() []relay.PlatformID {
 	var names []relay.PlatformID
 	for _, k := range kinds() {

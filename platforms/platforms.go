@@ -143,6 +143,9 @@ type Kind struct {
 	// CheckToken reports what is wrong with a token's form, without asking the network and
 	// without repeating the token. Nil: the kind needs no token.
 	CheckToken func(relay.Secret) error
+	// CheckID reports why a text cannot be the id of a user or a chat, in words for whoever typed it:
+	// a name would be taken and never match anything. Nil: every text can.
+	CheckID func(string) error
 	// Open makes a bot from checked options. It does no I/O.
 	Open func(Options) (Platform, error)
 }

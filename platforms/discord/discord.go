@@ -54,6 +54,7 @@ var Kind = platforms.Kind{
 	Label:      "Discord",
 	Keys:       keys(),
 	CheckToken: checkToken,
+	CheckID:    checkID,
 	Open:       func(o platforms.Options) (platforms.Platform, error) { return open(o) },
 }
 
@@ -212,6 +213,14 @@ func checkDuration(v string) error {
 	d, err := time.ParseDuration(v)
 	if err != nil || d <= 0 {
 		return fmt.Errorf("%s: want a duration above zero, like 30s", strconv.Quote(v))
+	}
+	return nil
+}
+
+// checkID refuses names and mentions.
+func checkID(id string) error {
+	if strings.HasPrefix(id, "#") || strings.HasPrefix(id, "@") || strings.HasPrefix(id, "<") {
+		return errors.New("the ids of Discord are numbers: switch Developer Mode on in its settings, then right-click, Copy ID")
 	}
 	return nil
 }

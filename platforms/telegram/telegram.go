@@ -49,6 +49,7 @@ var Kind = platforms.Kind{
 	Label:      "Telegram",
 	Keys:       keys(),
 	CheckToken: checkToken,
+	CheckID:    checkID,
 	Open:       func(o platforms.Options) (platforms.Platform, error) { return open(o) },
 }
 
@@ -193,6 +194,14 @@ func checkPollTimeout(v string) error {
 	d, err := time.ParseDuration(v)
 	if err != nil || d < time.Second || d > 50*time.Second || d%time.Second != 0 {
 		return fmt.Errorf("%s: want whole seconds from 1s to 50s", strconv.Quote(v))
+	}
+	return nil
+}
+
+// checkID refuses names: the Bot API knows users and chats by numbers.
+func checkID(id string) error {
+	if n, err := strconv.ParseInt(id, 10, 64); err != nil || n == 0 || strconv.FormatInt(n, 10) != id {
+		return errors.New("the ids of Telegram are numbers, those of groups negative ones; hermes-connector explain shows those that wrote")
 	}
 	return nil
 }

@@ -67,6 +67,17 @@ func (s *Service) person(p relay.PlatformID, user relay.UserID) error {
 	return checkID("userId", "user", string(user))
 }
 
+// typed refuses what cannot be an id on that platform.
+func (s *Service) typed(field string, p relay.PlatformID, id string) error {
+	if s.set.CheckID == nil || id == "" {
+		return nil
+	}
+	if err := s.set.CheckID(p, id); err != nil {
+		return unfit(field, err, "%q: %v", id, err)
+	}
+	return nil
+}
+
 // checkID refuses what cannot be an id on any platform.
 func checkID(field, what, id string) error {
 	if !fit(id, relay.MaxName) {

@@ -72,6 +72,9 @@ type Settings struct {
 	Bots []platforms.Platform
 	// Platforms are the networks this program speaks.
 	Platforms []relay.PlatformID
+	// CheckID reports why a text that the operator typed cannot be an id on a platform; nil means
+	// that every text can.
+	CheckID func(p relay.PlatformID, id string) error
 	// IdentityURLs: this connector is its gateways' token endpoint.
 	IdentityURLs bool
 	// CheckWake judges where a wake URL points; nil means that only its form is judged.

@@ -76,7 +76,8 @@ type Binding struct {
 // Bind binds a person to an instance, as a link code would. Again: nothing changes. Refused with
 // NotFound or Usage.
 func (s *Service) Bind(ctx context.Context, b Bind) (Binding, error) {
-	if err := s.person(b.Platform, b.User); err != nil {
+	err := cmp.Or(s.person(b.Platform, b.User), s.typed("userId", b.Platform, string(b.User)))
+	if err != nil {
 		return Binding{}, err
 	}
 	i, err := s.served(ctx, b.Name)

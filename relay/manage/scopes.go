@@ -1,6 +1,7 @@
 package manage
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -105,7 +106,8 @@ const locateWithin = 5 * time.Second
 // located is c, judged, with the chat's scope as a bot that knows it says. A grant under another
 // scope would cover nothing.
 func (s *Service) located(ctx context.Context, c Scope) (Scope, error) {
-	if err := s.scope(c); err != nil || c.Chat == "" || s.live == nil {
+	err := cmp.Or(s.scope(c), s.typed("chatId", c.Platform, string(c.Chat)))
+	if err != nil || c.Chat == "" || s.live == nil {
 		return c, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, locateWithin)
