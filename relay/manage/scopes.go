@@ -47,7 +47,7 @@ func (s *Service) Claim(ctx context.Context, c Scope) (Grant, error) {
 	if errors.Is(err, store.ErrHeld) {
 		return Grant{}, refuse(Held, err, "another gateway holds that chat: hermes-connector scope list shows which; release it there first")
 	}
-	return grant(g), err
+	return s.granted(ctx, g, err)
 }
 
 // ClaimOwned is Claim for the instance itself. It may have what one of its bound people sees and
@@ -80,6 +80,18 @@ func (s *Service) ClaimOwned(ctx context.Context, c Scope) (Grant, error) {
 		return Grant{}, notYours(err)
 	case errors.Is(err, store.ErrNotFound): // revoked meanwhile
 		return Grant{}, revoked(c.Name)
+	}
+	return s.granted(ctx, g, err)
+}
+
+// granted is the grant that a claim of g, which ended with err, found or made.
+func (s *Service) granted(ctx context.Context, g store.Grant, err error) (Grant, error) {
+	if err != nil {
+		return Grant{}, err
+	}
+	held, ok, err := s.db.GrantCovering(ctx, relay.Place{Platform: g.Platform, Scope: g.Scope, Chat: g.Chat})
+	if err == nil && ok && held.Instance == g.Instance {
+		g = held // from an earlier time, if it was there before
 	}
 	return grant(g), err
 }

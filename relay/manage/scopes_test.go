@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"time"
 
 	gocmp "github.com/google/go-cmp/cmp"
 
@@ -20,6 +21,11 @@ func TestScopes(t *testing.T) {
 	if _, err := w.Claim(t.Context(), loft); err != nil {
 		t.Fatal(err)
 	}
+	w.now = noon.Add(time.Hour)
+	if again, err := w.Claim(t.Context(), loft); err != nil || again.GrantedAt != noon {
+		t.Errorf("claimed again: since %v, %v; want %v", again.GrantedAt, err, noon)
+	}
+	w.now = noon
 	other := loft
 	other.Name = "attic"
 	_, err := w.Claim(t.Context(), other)
