@@ -3,6 +3,7 @@ package manage
 import (
 	"context"
 	"errors"
+	"strings"
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay"
@@ -71,10 +72,23 @@ func (s *Service) Gateway(ctx context.Context, n Named) (Gateway, error) {
 
 func (s *Service) gateway(ctx context.Context, name string) (store.Gateway, error) {
 	g, err := s.db.Gateway(ctx, relay.GatewayID(name))
-	if errors.Is(err, store.ErrNotFound) {
-		return g, noGateway(name, err)
+	if !errors.Is(err, store.ErrNotFound) {
+		return g, err
 	}
-	return g, err
+	all, listed := s.db.Gateways(ctx)
+	if listed != nil {
+		return g, listed
+	}
+	var its []string // a gateway that provisions itself brings its own name
+	for _, other := range all {
+		if string(other.Instance) == name && !other.Revoked {
+			its = append(its, string(other.ID))
+		}
+	}
+	if len(its) > 0 {
+		return g, refuse(NotFound, err, "%q is an agent, not a gateway: name one that serves it (%s)", name, strings.Join(its, ", "))
+	}
+	return g, noGateway(name, err)
 }
 
 func noGateway(name string, err error) error {

@@ -134,6 +134,19 @@ func TestEnrollmentTokenIsStoredAsMAC(t *testing.T) { // invariant 1
 	wantRefusal(t, err, manage.Exists)
 }
 
+// A gateway that provisions itself brings its own name, and the operator knows the agent's.
+func TestAnAgentsNameForItsGateway(t *testing.T) {
+	w := newWorld(t, nil)
+	if err := w.db.Enroll(t.Context(), store.Gateway{ID: "gw-box"}, store.Instance{ID: "attic", Tenant: "home"}); err != nil {
+		t.Fatal(err)
+	}
+	_, err := w.Revoke(t.Context(), manage.Named{Name: "attic"})
+	wantRefusal(t, err, manage.NotFound)
+	if err == nil || !strings.Contains(err.Error(), "gw-box") {
+		t.Errorf("%v does not name the gateway", err)
+	}
+}
+
 // TestOneGatewayOfTwoIsConnected: of an instance's gateways only that shows as connected which serves it.
 func TestOneGatewayOfTwoIsConnected(t *testing.T) {
 	w := newWorld(t, &server{connected: "home", serving: "home"})
