@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -8,6 +9,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hermes-connector/hermes-connector/cli/config"
+	"github.com/hermes-connector/hermes-connector/relay/identity"
+	"github.com/hermes-connector/hermes-connector/relay/server"
 )
 
 // checked is the JSON form of a judged configuration.
@@ -34,6 +37,9 @@ func newCheckCmd(a *app) *cobra.Command {
 	asJSON := jsonFlag(c)
 	c.RunE = func(*cobra.Command, []string) error {
 		cfg, err := a.config()
+		if err == nil {
+			err = unusable(cfg)
+		}
 		faults, ok := errors.AsType[config.Faults](err)
 		if err != nil && !ok {
 			return err
@@ -65,4 +71,24 @@ func newCheckCmd(a *app) *cobra.Command {
 		})
 	}
 	return c
+}
+
+// unusable is nil, or the faults of files that the server alone reads: it would not start with them.
+func unusable(cfg *config.Config) error {
+	var faults config.Faults
+	note := func(path string, err error) {
+		if err != nil {
+			faults = append(faults, config.Fault{File: cmp.Or(cfg.File, "environment"), Path: path, What: err.Error()})
+		}
+	}
+	if cfg.TLS.On() {
+		_, err := server.Certificates(cfg.TLS.CertFile, cfg.TLS.KeyFile, nil)
+		note("tls", err)
+	}
+	_, err := identity.New(nil, nil, nil, identityOptions(cfg, nil))
+	note("", err) // it names its setting
+	if len(faults) == 0 {
+		return nil
+	}
+	return faults
 }

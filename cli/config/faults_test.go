@@ -93,6 +93,13 @@ func TestFaults(t *testing.T) { // invariant 4
 			[]string{"connector.toml:1: listen: plain http on 0.0.0.0; give [tls] a certificate, or write insecure = true if a proxy terminates TLS"},
 		},
 		"https on every interface": {"listen = \"0.0.0.0:8787\"\n[tls]\ncert_file = \"c\"\nkey_file = \"k\"", nil, nil},
+		"no addresses": {
+			"listen = \"x\"\n[metrics]\nlisten = \"y\"", nil,
+			[]string{
+				"connector.toml:1: listen: want host:port, such as \"127.0.0.1:8787\"",
+				"connector.toml:3: metrics.listen: want host:port, such as \"127.0.0.1:8787\"",
+			},
+		},
 		"metrics on every interface": {
 			"[tls]\ncert_file = \"c\"\nkey_file = \"k\"\n[metrics]\nlisten = \":9464\"", nil,
 			[]string{"connector.toml:5: metrics.listen: plain http on every interface; metrics are never encrypted: write insecure = true if the network is trusted"},

@@ -100,8 +100,11 @@ func settings() []setting {
 		}},
 		{section: "wake", key: "cooldown", def: "60s", help: "the pause between two wake pokes of one instance; it doubles up to 30m while nobody comes", set: setCooldown},
 		{section: "metrics", key: "listen", help: "host:port of the Prometheus metrics; absent: off", set: func(l *loader, v string) error {
+			if err := checkListen(v); err != nil {
+				return err
+			}
 			l.cfg.Metrics.Listen = v
-			return checkListen(v)
+			return nil
 		}},
 		{section: "backup", key: "nightly", want: flag, def: "true", help: "take a snapshot of the database every night", set: func(l *loader, v string) (err error) {
 			l.cfg.Backup.Nightly, err = parseFlag(v)
@@ -164,8 +167,11 @@ func setDataDir(l *loader, v string) error {
 }
 
 func setListen(l *loader, v string) error {
+	if err := checkListen(v); err != nil {
+		return err
+	}
 	l.cfg.Listen = v
-	return checkListen(v)
+	return nil
 }
 
 func checkListen(v string) error {
