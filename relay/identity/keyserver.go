@@ -19,7 +19,7 @@ const (
 	// askEvery and askBurst bound the questions to a key server that answers: whoever makes up key
 	// names must not make us a nuisance. The burst is for a new key that is used at once.
 	askEvery = 10 * time.Second
-	askBurst = 6
+	askBurst = 20
 	// askAgain is the pause after a question without a good answer, which may have cost the caller
 	// askFor; askAgainEmpty is the same while there is no set at all, and so nobody can be let in.
 	askAgain      = time.Minute

@@ -9,6 +9,8 @@ import (
 	"math/big"
 	"slices"
 	"strings"
+
+	"github.com/golang-jwt/jwt/v5"
 )
 
 const (
@@ -120,7 +122,10 @@ func (s *keySet) find(header map[string]any) (*rsa.PublicKey, error) {
 		return s.list[0].key, nil
 	}
 	kid, _ := value.(string)
-	i := slices.IndexFunc(s.list, func(k publicKey) bool { return kid != "" && k.kid == kid })
+	if kid == "" { // no set will ever have it
+		return nil, jwt.ErrTokenMalformed
+	}
+	i := slices.IndexFunc(s.list, func(k publicKey) bool { return k.kid == kid })
 	if i < 0 {
 		return nil, errNoKey
 	}
