@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
 	"github.com/hermes-connector/hermes-connector/store"
 )
@@ -68,10 +69,21 @@ func TestEveryChangeLeavesARow(t *testing.T) {
 			_, err := w.SetPrincipal(ctx, manage.SetPrincipal{Name: "home", Policy: store.AnyOne})
 			return err
 		}, []manage.AuditRow{{Action: "principal", Detail: "any"}}, false},
+		{"principal list", func(ctx context.Context, w *world) error {
+			_, err := w.SetPrincipal(ctx, manage.SetPrincipal{Name: "home", Policy: store.AllowList, Allow: []store.Person{
+				{Platform: "pigeon", User: "ann"}, {Platform: "raven", User: "bea"},
+			}})
+			return err
+		}, []manage.AuditRow{{Action: "principal", Detail: "allow-list pigeon:ann raven:bea"}}, false},
 		{"policy", func(ctx context.Context, w *world) error {
 			_, err := w.SetRelevance(ctx, manage.SetRelevance{Name: "home", Platform: "pigeon", AllowBots: &yes})
 			return err
-		}, []manage.AuditRow{{Action: "policy", Detail: "pigeon"}}, false},
+		}, []manage.AuditRow{{Action: "policy", Detail: "pigeon allowOtherBots=true"}}, false},
+		{"a gateway's policy", func(ctx context.Context, w *world) error {
+			free := []relay.ChatID{"loft", "nest"}
+			_, err := w.SetRelevance(ctx, manage.SetRelevance{Name: "home", Platform: "pigeon", RequireAddress: new(bool), Free: &free, AllowBots: &yes})
+			return err
+		}, []manage.AuditRow{{Action: "policy", Detail: "pigeon requireAddress=false allowOtherBots=true freeResponseScopes=[loft nest]"}}, false},
 		{"replay", func(ctx context.Context, w *world) error {
 			_, err := w.Replay(ctx, manage.Letters{Name: "home"})
 			return err

@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
@@ -129,6 +131,15 @@ type SetPrincipal struct {
 	Allow  []store.Person        `json:"allow,omitempty"` // for allow-list: the whole list
 }
 
+// spell says p in the audit list.
+func (p SetPrincipal) spell() string {
+	words := []string{string(p.Policy)}
+	for _, a := range p.Allow {
+		words = append(words, string(a.Platform)+":"+string(a.User))
+	}
+	return strings.Join(words, " ")
+}
+
 // Principal is what SetPrincipal left behind.
 type Principal struct {
 	Instance relay.InstanceID      `json:"instanceId"`
@@ -160,7 +171,7 @@ func (s *Service) SetPrincipal(ctx context.Context, p SetPrincipal) (Principal, 
 		return Principal{}, err
 	}
 	out := Principal{Instance: i.ID, Policy: p.Policy, Allow: append([]store.Person{}, p.Allow...)}
-	return out, s.db.UpdateInstance(audited(ctx, actPrincipal, i, string(p.Policy)), i.ID, func(i *store.Instance) error {
+	return out, s.db.UpdateInstance(audited(ctx, actPrincipal, i, p.spell()), i.ID, func(i *store.Instance) error {
 		i.Principal = store.Principal{Policy: p.Policy, Allow: slices.Clone(p.Allow)}
 		return nil
 	})
@@ -181,6 +192,23 @@ type SetRelevance struct {
 	Free             *[]relay.ChatID  `json:"freeResponseScopes,omitempty"`
 	AllowBots        *bool            `json:"allowOtherBots,omitempty"`
 	OwnerMustAddress *bool            `json:"ownerMustAddress,omitempty"`
+}
+
+// spell says what p changes in the audit list.
+func (p SetRelevance) spell() string {
+	out := string(p.Platform)
+	for _, f := range []struct {
+		name string
+		to   *bool
+	}{{"requireAddress", p.RequireAddress}, {"allowOtherBots", p.AllowBots}, {"ownerMustAddress", p.OwnerMustAddress}} {
+		if f.to != nil {
+			out += fmt.Sprintf(" %s=%t", f.name, *f.to)
+		}
+	}
+	if p.Free != nil {
+		out += fmt.Sprintf(" freeResponseScopes=%s", *p.Free)
+	}
+	return out
 }
 
 // Relevance is the relevance policy of an instance on a platform.
@@ -212,7 +240,7 @@ func (s *Service) SetRelevance(ctx context.Context, p SetRelevance) (Relevance, 
 	}
 	r := relevance(i, p.Platform)
 	if p.RequireAddress != nil || p.Free != nil || p.AllowBots != nil || p.OwnerMustAddress != nil {
-		err = s.db.UpdateInstance(audited(ctx, actPolicy, i, string(p.Platform)), i.ID, func(i *store.Instance) error {
+		err = s.db.UpdateInstance(audited(ctx, actPolicy, i, p.spell()), i.ID, func(i *store.Instance) error {
 			r = relevance(*i, p.Platform)
 			change(&r.RequireAddress, p.RequireAddress)
 			change(&r.FreeResponseScopes, p.Free)
