@@ -179,12 +179,33 @@ func (s *Service) admit(ctx context.Context, p Provision, id relay.GatewayID, in
 	if err != nil {
 		return g, err
 	}
+	if err := s.noteServing(ctx, inst); err != nil {
+		return g, err
+	}
 	g.Instance, g.Tenant, g.Provisioned = inst, p.Tenant, true
 	i := store.Instance{ID: inst, Tenant: p.Tenant, CreatedAt: g.CreatedAt}
 	if p.WakeURL != nil {
 		i.WakeURL = *p.WakeURL
 	}
 	return g, s.db.Enroll(auditedGateway(ctx, actProvision, g, "new gateway"), g, i)
+}
+
+// noteServing notes that the gateway whose session serves the instance is seen now: the store forgets
+// those that were seen longest ago, and it came when its session began.
+func (s *Service) noteServing(ctx context.Context, i relay.InstanceID) error {
+	if s.live == nil || !s.live.Connected(i) {
+		return nil
+	}
+	all, err := s.db.Gateways(ctx)
+	if err != nil {
+		return err
+	}
+	for _, g := range all {
+		if g.Provisioned && g.Instance == i && s.live.Serves(g.ID, i) {
+			return s.db.NoteSeen(ctx, g.ID, s.set.Now(), false)
+		}
+	}
+	return nil
 }
 
 // vary is the n-th name to try for p's gateway; the 0th is what it said. Others cannot foresee the

@@ -1,6 +1,7 @@
 package manage_test
 
 import (
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -148,6 +149,23 @@ func TestASecretInUseIsNotGivenAgain(t *testing.T) {
 	live.connected = ""
 	if got := w.provision(t, boot("raven")); got.Secret != second.Secret {
 		t.Error("a gateway that is away does not get its secret")
+	}
+}
+
+// Host names that come and go do not cost the gateway that is connected its credential.
+func TestTheConnectedGatewayIsNotForgotten(t *testing.T) {
+	live := &server{}
+	w := newWorld(t, live)
+	p := boot("pigeon")
+	w.provision(t, p)
+	live.connected, live.serving = "home", "gw-box"
+	for n := range 20 {
+		w.now = w.now.Add(time.Second)
+		p.Gateway = relay.GatewayID(fmt.Sprintf("gw-%d", n))
+		w.provision(t, p)
+	}
+	if _, err := w.db.Gateway(t.Context(), "gw-box"); err != nil {
+		t.Error(err)
 	}
 }
 
