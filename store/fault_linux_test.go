@@ -16,7 +16,7 @@ import (
 )
 
 // disk is the descriptor of an open database, in whose place another can be put: /dev/full has no
-// space for a write, a read-only file takes none, and /dev/null takes all and cannot sync. The
+// space for a write, a read-only file takes none, and /dev/zero takes all and cannot sync. The
 // mapping bbolt reads through stays.
 type disk struct {
 	t    *testing.T
@@ -231,7 +231,7 @@ func TestBrokenDisk(t *testing.T) { // invariants 1 and 2
 		flag int
 	}{
 		"a write fails": {"", os.O_RDONLY},
-		"a sync fails":  {"/dev/null", os.O_RDWR},
+		"a sync fails":  {"/dev/zero", os.O_RDWR},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "test.db")
@@ -274,15 +274,24 @@ func TestBrokenDisk(t *testing.T) { // invariants 1 and 2
 // TestUnreadablePage: bbolt reads through a mapping, where a page that the disk does not give back
 // is a fault, which would end the process with a page of stacks.
 func TestUnreadablePage(t *testing.T) { // invariant 2
-	for name, meet := range map[string]func(*testing.T, *DB) error{
-		"a read": func(t *testing.T, db *DB) error {
-			_, _, err := db.NextDelivery(ctxOf(t), "i1", 0)
-			return err
-		},
-		"a write": func(t *testing.T, db *DB) error {
-			_, err := db.Accept(ctxOf(t), acceptFor(event("lost", 300), "i1"))
-			return err
-		},
+	read := func(t *testing.T, db *DB) error {
+		_, _, err := db.NextDelivery(ctxOf(t), "i1", 0)
+		return err
+	}
+	write := func(t *testing.T, db *DB) error {
+		_, err := db.Accept(ctxOf(t), acceptFor(event("lost", 300), "i1"))
+		return err
+	}
+	for name, tc := range map[string]struct {
+		left int64 // bytes of the file: what is behind them cannot be read
+		meet func(*testing.T, *DB) error
+	}{
+		"a read":                      {2 * pageSize, read},
+		"a write":                     {2 * pageSize, write},
+		"a read of the meta pages":    {0, read},
+		"a write, with no meta pages": {0, write},
+		"a read of one meta page":     {pageSize, read},
+		"a write, with one meta page": {pageSize, write},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "test.db")
@@ -292,10 +301,10 @@ func TestUnreadablePage(t *testing.T) { // invariant 2
 			}
 			enroll(t, db, "i1")
 			acceptOne(t, db, event("before", 300), "i1")
-			if err := os.Truncate(path, 2*pageSize); err != nil { // behind the meta pages nothing can be read
+			if err := os.Truncate(path, tc.left); err != nil {
 				t.Fatal(err)
 			}
-			if err := meet(t, db); !errors.Is(err, ErrFailed) || !errors.Is(err, errUnread) {
+			if err := tc.meet(t, db); !errors.Is(err, ErrFailed) || !errors.Is(err, errUnread) {
 				t.Errorf("got %v, want ErrFailed, because of errUnread", err)
 			}
 			<-db.Failed()

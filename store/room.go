@@ -6,8 +6,6 @@ import (
 	"strings"
 	"syscall"
 	"time"
-
-	bolt "go.etcd.io/bbolt"
 )
 
 // A full disk is no damage. When it refuses to take a page, or the file to grow, nothing of the
@@ -44,12 +42,12 @@ func noSpace(err error) bool {
 // asBefore reports whether the newest commit to be seen is the last one that was synced: a
 // failed write of a meta page could in theory have left all of it.
 func (w *writer) asBefore() bool {
-	return w.bolt.View(func(t *bolt.Tx) error {
-		if int64(t.ID()) != w.synced.Load() {
-			return ErrDamaged
-		}
-		return nil
-	}) == nil
+	t, err := w.begin(false)
+	if err != nil {
+		return false
+	}
+	defer t.Rollback()
+	return int64(t.ID()) == w.synced.Load()
 }
 
 // crowd refuses what grows until there is room again.
@@ -76,12 +74,15 @@ func (w *writer) later() {
 // claim writes zeros behind the pages in use, where nobody reads and the file would grow next.
 func (w *writer) claim() error {
 	w.due = false
-	var end int64
-	err := w.bolt.View(func(t *bolt.Tx) error {
-		end = t.Size()
-		return nil
-	})
-	if step := min(someRoom, w.max-end); err == nil && step > 0 {
+	t, err := w.begin(false)
+	if err != nil {
+		return err
+	}
+	end := t.Size()
+	if err := t.Rollback(); err != nil {
+		return err
+	}
+	if step := min(someRoom, w.max-end); step > 0 {
 		_, err = w.file.WriteAt(make([]byte, step), end)
 	}
 	switch {

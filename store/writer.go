@@ -23,6 +23,7 @@ type writer struct {
 
 	// Set once, by startWriter.
 	bolt   *bolt.DB
+	page   int64    // size in bytes
 	file   *os.File // which bolt has open
 	max    int64    // size in bytes the file may have
 	soft   int64    // from which growing ops are refused
@@ -54,7 +55,7 @@ type writer struct {
 func startWriter(b *bolt.DB, f *os.File, o Options) (*writer, error) {
 	w := &writer{
 		queue: queue{wake: make(chan struct{}, 1)},
-		bolt:  b, file: f, max: o.MaxSize, soft: o.MaxSize / 5 * 4, log: o.Log,
+		bolt:  b, page: int64(b.Info().PageSize), file: f, max: o.MaxSize, soft: o.MaxSize / 5 * 4, log: o.Log,
 		failed: make(chan struct{}), ended: make(chan struct{}),
 	}
 	err := b.View(func(t *bolt.Tx) error {
@@ -182,7 +183,7 @@ func unread(p any) bool {
 // With bad < 0 a nil error means that batch is on disk, except for the ops that failed before
 // they wrote anything: theirs stands in op.err.
 func (w *writer) attempt(batch []*op) (bad int, err error) {
-	b, err := w.bolt.Begin(true)
+	b, err := w.begin(true)
 	if err != nil {
 		return -1, err
 	}
@@ -223,6 +224,23 @@ func (w *writer) attempt(batch []*op) (bad int, err error) {
 		w.died[slices.Index(deadReasons[:], why)].Add(1)
 	}
 	return -1, nil
+}
+
+// begin is bolt's Begin, which reads both meta pages through its mapping with its locks held: a fault
+// there would leave everybody else waiting for them. So the disk is asked for them first; what it
+// gives stays in memory for longer than it takes to get there.
+func (w *writer) begin(writable bool) (*bolt.Tx, error) {
+	var b [1]byte
+	for _, at := range []int64{0, w.page} {
+		_, err := w.file.ReadAt(b[:], at)
+		if errors.Is(err, os.ErrClosed) {
+			return nil, errClosed
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%w: meta page: %w", errUnread, err)
+		}
+	}
+	return w.bolt.Begin(writable)
 }
 
 // full reports whether growing ops are to be refused.
@@ -266,11 +284,14 @@ func (w *writer) read(ctx context.Context, fn func(*bolt.Tx) error) error {
 }
 
 func (w *writer) tryRead(fn func(*bolt.Tx) error) (synced bool, err error) {
-	t, err := w.bolt.Begin(false)
-	if errors.Is(err, berrors.ErrDatabaseNotOpen) {
+	t, err := w.begin(false)
+	switch {
+	case errors.Is(err, berrors.ErrDatabaseNotOpen):
 		return false, errClosed
-	}
-	if err != nil {
+	case errors.Is(err, errUnread):
+		w.fail(err)
+		return false, w.err()
+	case err != nil:
 		return false, err
 	}
 	defer t.Rollback()
