@@ -3,6 +3,7 @@ package store
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"log/slog"
 	"os"
@@ -318,6 +319,17 @@ func TestUnreadablePage(t *testing.T) { // invariant 2
 				t.Error(err)
 			}
 		})
+	}
+}
+
+// TestNotLooked: what the system refuses is no damage, and no reason to restore a backup.
+func TestNotLooked(t *testing.T) {
+	refused := &fs.PathError{Op: "read", Path: "x", Err: syscall.EMFILE}
+	if err := advised(unsound(fmt.Errorf("page 4: %w", refused))); errors.Is(err, ErrDamaged) || err.Error() != "page 4: read x: too many open files" {
+		t.Errorf("got %v, want what the system says and nothing else", err)
+	}
+	if err := advised(unsound(io.ErrUnexpectedEOF)); !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), remedy) {
+		t.Errorf("got %v, want damage and what to do", err)
 	}
 }
 

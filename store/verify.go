@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"syscall"
 
 	bolt "go.etcd.io/bbolt"
 	berrors "go.etcd.io/bbolt/errors"
@@ -37,7 +38,8 @@ type found struct {
 type badRecord struct {
 	bucket bucket
 	key    []byte
-	err    error // ErrDamaged, with the bucket and the key
+	meant  []byte // the key it was written under, when that alone is damaged; for repair
+	err    error  // ErrDamaged, with the bucket and the key
 }
 
 // maxNamed is how many damaged records are named one by one; the others are counted.
@@ -81,7 +83,16 @@ func VerifyFile(path string) error {
 	return nil
 }
 
-// verify reports why bbolt must not be given the file at path: ErrDamaged or ErrLocked.
+// unsound says that a look at a file has met err: damage, unless the system kept us from looking.
+func unsound(err error) error {
+	if _, ok := errors.AsType[syscall.Errno](err); ok {
+		return err
+	}
+	return fmt.Errorf("%w: %w", ErrDamaged, err)
+}
+
+// verify reports why bbolt must not be given the file at path: ErrDamaged, ErrLocked, or what the
+// system says.
 func verify(path string, o Options) (found, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -99,7 +110,7 @@ func verify(path string, o Options) (found, error) {
 		if errors.Is(err, berrors.ErrTimeout) || errors.Is(err, os.ErrPermission) {
 			return found{}, boltError(err)
 		}
-		return found{}, fmt.Errorf("%w: %w; %s", ErrDamaged, err, remedy)
+		return found{}, advised(unsound(err))
 	}
 	f, err := os.Open(path)
 	if err != nil {
@@ -107,12 +118,21 @@ func verify(path string, o Options) (found, error) {
 	}
 	got, err := look(f)
 	if err := errors.Join(err, f.Close(), lock.Close()); err != nil {
-		return found{}, fmt.Errorf("%w; %s", err, remedy)
+		return found{}, advised(err)
 	}
 	return got, nil
 }
 
-// look reads the whole file. Its error is about the page tree: bbolt cannot be given the file.
+// advised adds what to do about damage.
+func advised(err error) error {
+	if !errors.Is(err, ErrDamaged) {
+		return err
+	}
+	return fmt.Errorf("%w; %s", err, remedy)
+}
+
+// look reads the whole file. Its error is about the page tree, or that it could not be read: bbolt
+// cannot be given the file.
 func look(f *os.File) (found, error) {
 	info, err := f.Stat()
 	if err != nil {
@@ -120,7 +140,7 @@ func look(f *os.File) (found, error) {
 	}
 	m, err := readMetas(f)
 	if err != nil {
-		return found{}, fmt.Errorf("%w: %w", ErrDamaged, err)
+		return found{}, unsound(err)
 	}
 	if n := m.newest; n.pages > 1<<40 || info.Size() < int64(n.pageSize)*int64(n.pages) {
 		return found{}, fmt.Errorf("%w: it is cut off: %d bytes, %d pages", ErrDamaged, info.Size(), n.pages)
@@ -134,7 +154,7 @@ func look(f *os.File) (found, error) {
 func walkPages(f io.ReaderAt, m meta) (found, error) {
 	p := pages{file: f, size: int64(m.pageSize), n: m.pages, seen: make([]uint64, m.pages/64+1)}
 	if err := p.walk(m.root, "", nil, nil); err != nil {
-		return found{}, fmt.Errorf("%w: %w", ErrDamaged, err)
+		return found{}, unsound(err)
 	}
 	return p.found, nil
 }

@@ -232,11 +232,7 @@ func (w *writer) attempt(batch []*op) (bad int, err error) {
 func (w *writer) begin(writable bool) (*bolt.Tx, error) {
 	var b [1]byte
 	for _, at := range []int64{0, w.page} {
-		_, err := w.file.ReadAt(b[:], at)
-		if errors.Is(err, os.ErrClosed) {
-			return nil, errClosed
-		}
-		if err != nil {
+		if _, err := w.file.ReadAt(b[:], at); err != nil && !errors.Is(err, os.ErrClosed) { // of which Begin has its own word
 			return nil, fmt.Errorf("%w: meta page: %w", errUnread, err)
 		}
 	}

@@ -120,13 +120,20 @@ func (k fileKey) write(key relay.Secret) (err error) {
 	if err := errors.Join(err, tmp.Close()); err != nil {
 		return err
 	}
-	// A link, not a rename: a rename would replace what is there.
-	if err := os.Link(tmp.Name(), k.path); err != nil {
-		if _, there := os.Lstat(k.path); there != nil {
-			return err
-		}
+	return publish(tmp.Name(), k.path, os.Link)
+}
+
+// publish gives the file temp the name path, unless there is one already. A link, not a rename: a
+// rename would replace what is there. It is for file systems without links, where the lock of the
+// database keeps others from making a key meanwhile.
+func publish(temp, path string, link func(from, to string) error) error {
+	if err := link(temp, path); err == nil {
+		return nil
 	}
-	return nil
+	if _, err := os.Lstat(path); err == nil {
+		return nil
+	}
+	return os.Rename(temp, path)
 }
 
 // giveTo gives f, when root has made it, to the owner of the folder dir, as far as it may: the server
