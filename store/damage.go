@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	bolt "go.etcd.io/bbolt"
@@ -16,7 +17,8 @@ import (
 // others: an entry those behind it, a binding or a grant everybody who writes to that bot. Without
 // its binding or grant a person or a chat reaches nobody, until the operator has bound or claimed
 // it again. Made anew is what says who is who (tenants, instances, gateways), as far as other
-// records know. Left, and refused whenever it is read, is the rest, and the vault's.
+// records know; where nothing but the key is damaged, the record itself says it, and is put back
+// (reinstate.go). Left, and refused whenever it is read, is the rest, and the vault's.
 
 // isSetAside reports whether damaged records of b are moved to the quarantine.
 func isSetAside(b bucket) bool {
@@ -35,10 +37,14 @@ func repair(b *bolt.DB, got found, now time.Time, log *slog.Logger) (n int, err 
 	var numbers []bucket
 	bad := got.bad
 	err = b.View(func(t *bolt.Tx) error {
+		for n, r := range bad {
+			bad[n].meant = meant(t, r)
+		}
 		wrong, numbers = wrongLanes(t), wrongNumbers(t)
 		n = len(bad) + len(wrong) + len(numbers)
 		for _, i := range orphans(t) {
-			if !has(t, bucketInstances, key(i.ID)) { // otherwise it is among bad
+			k := key(i.ID)
+			if !has(t, bucketInstances, k) && !slices.ContainsFunc(bad, func(r badRecord) bool { return bytes.Equal(r.meant, k) }) { // otherwise it is among bad
 				n++
 			}
 		}
@@ -49,7 +55,10 @@ func repair(b *bolt.DB, got found, now time.Time, log *slog.Logger) (n int, err 
 	}
 	for _, r := range bad {
 		about := []any{"err", r.err}
-		if isSetAside(r.bucket) {
+		switch {
+		case r.meant != nil:
+			about = append(about, "put back under", fmt.Sprintf("%q", r.meant))
+		case isSetAside(r.bucket):
 			about = append(about, "quarantined", true)
 		}
 		log.Error("a damaged record was found", about...)
@@ -58,6 +67,7 @@ func repair(b *bolt.DB, got found, now time.Time, log *slog.Logger) (n int, err 
 		log.Error("a lane was rebuilt: it does not agree with what is in it, so messages are lost or come again", "instance", w.key,
 			"entries", w.has.entries, "expected", w.lane.Entries, "dead", w.has.dead, "dead expected", w.lane.Dead)
 	}
+	var lost []badRecord // without those put back
 	var anew []remade
 	err = b.Update(func(x *bolt.Tx) (err error) {
 		t := &tx{Tx: x}
@@ -66,12 +76,17 @@ func repair(b *bolt.DB, got found, now time.Time, log *slog.Logger) (n int, err 
 				return fmt.Errorf("bucket %s: %w", name, err)
 			}
 		}
+		lost = lost[:0]
 		for _, r := range bad {
-			if err := t.removeDamaged(r, now); err != nil {
+			back, err := t.putBack(r, now)
+			if err == nil && !back {
+				err, lost = t.removeDamaged(r, now), append(lost, r)
+			}
+			if err != nil {
 				return err
 			}
 		}
-		if anew, err = t.reinstate(bad, now); err != nil {
+		if anew, err = t.reinstate(lost, now); err != nil {
 			return err
 		}
 		// What is gone leaves nothing to set aside, but a note that outlives the log of this start.

@@ -243,6 +243,55 @@ func TestDamageStaysWithItsOwn(t *testing.T) { // invariant 8
 	}
 }
 
+// TestARecordDamagedInItsKeyAlone is whole, and says where it belongs.
+func TestARecordDamagedInItsKeyAlone(t *testing.T) { // invariant 8
+	for _, tc := range []struct {
+		b bucket
+		k []byte
+	}{
+		{bucketTenants, key(relay.DefaultTenant)}, {bucketInstances, key("i1")}, {bucketGateways, key("i1")},
+		{bucketBindings, bindingKey("loop", "ui1", "i1")}, {bucketGrants, grantKey("loop", "", "ci1")},
+	} {
+		t.Run(string(tc.b), func(t *testing.T) {
+			path := damagedFile(t, tc.b, tc.k, true)
+			var text strings.Builder
+			db := reopen(t, path, Options{Log: slog.New(slog.NewTextHandler(&text, nil))})
+			ctx := ctxOf(t)
+			if n := db.Stats().Damaged; n != 1 || !strings.Contains(text.String(), "put back under") {
+				t.Errorf("%d damaged, want 1; the log: %s", n, &text)
+			}
+			if g, err := db.Gateway(ctx, "i1"); err != nil || g.Revoked || len(g.Secrets) != 1 {
+				t.Errorf("gateway %+v, %v; want it with its secret", g, err)
+			}
+			if i, err := db.Instance(ctx, "i1"); err != nil || i.ID != "i1" {
+				t.Errorf("instance %+v, %v", i, err)
+			}
+			if bound, err := db.BindingsOf(ctx, "loop", "ui1"); err != nil || len(bound) != 1 {
+				t.Errorf("bindings of the user: %+v, %v", bound, err)
+			}
+			if bound, err := db.BindingsTo(ctx, "i1"); err != nil || len(bound) != 1 {
+				t.Errorf("bindings to the instance: %+v, %v", bound, err)
+			}
+			if all, err := db.Grants(ctx); err != nil || len(all) != 2 {
+				t.Errorf("grants %+v, %v", all, err)
+			}
+			if all, err := db.Tenants(ctx); err != nil || len(all) != 1 {
+				t.Errorf("tenants %+v, %v", all, err)
+			}
+			if all, err := db.Gateways(ctx); err != nil || len(all) != 2 {
+				t.Errorf("gateways %+v, %v", all, err)
+			}
+			if q, err := db.Quarantine(ctx); err != nil || len(q) != 1 {
+				t.Errorf("%d in quarantine, %v; want what was damaged", len(q), err)
+			}
+			closeChecked(t, db)
+			if db = reopen(t, path, Options{}); db.Stats().Damaged != 0 {
+				t.Errorf("%d damaged at the start after, want 0", db.Stats().Damaged)
+			}
+		})
+	}
+}
+
 // TestDamagedBlobIsNotReplaced: the vault would make a new key, and leave every secret unreadable.
 func TestDamagedBlobIsNotReplaced(t *testing.T) {
 	for _, inKey := range []bool{false, true} {

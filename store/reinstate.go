@@ -2,6 +2,7 @@ package store
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"time"
@@ -16,6 +17,57 @@ import (
 // made anew from what other records say. An instance loses what it declared and its policies,
 // for which nothing stands is the careful reading. A gateway loses its credential, which stands
 // nowhere else: it becomes a revoked one, and keeps its name until the operator enrolls it again.
+// One whose key alone is damaged still says its name, and loses nothing.
+
+// meant is the key that the damaged record r was written under, if nothing else of it is damaged: some
+// say themselves where they belong, and the checksum fits that. nil: it cannot be told.
+func meant(t *bolt.Tx, r badRecord) []byte {
+	bk := t.Bucket([]byte(r.bucket))
+	value := bk.Get(r.key)
+	if len(value) <= envelopeSize {
+		return nil
+	}
+	var k []byte
+	switch says := value[envelopeSize:]; r.bucket {
+	case bucketTenants:
+		k = saysKey(says, func(v Tenant) []byte { return key(v.ID) })
+	case bucketInstances:
+		k = saysKey(says, func(v Instance) []byte { return key(v.ID) })
+	case bucketGateways:
+		k = saysKey(says, func(v Gateway) []byte { return key(v.ID) })
+	case bucketBindings:
+		k = saysKey(says, func(v Binding) []byte { return bindingKey(v.Platform, v.User, v.Instance) })
+	case bucketGrants:
+		k = saysKey(says, func(v Grant) []byte { return grantKey(v.Platform, v.Scope, v.Chat) })
+	}
+	if len(k) == 0 || bk.Get(k) != nil {
+		return nil
+	}
+	if _, err := unseal(k, value); err != nil {
+		return nil
+	}
+	return k
+}
+
+func saysKey[T any](payload []byte, of func(T) []byte) []byte {
+	var v T
+	if json.Unmarshal(payload, &v) != nil {
+		return nil
+	}
+	return of(v)
+}
+
+// putBack gives r its key back, if that is known. What was damaged goes to the quarantine.
+func (t *tx) putBack(r badRecord, now time.Time) (back bool, err error) {
+	if r.meant == nil {
+		return false, nil
+	}
+	value := bytes.Clone(t.Bucket([]byte(r.bucket)).Get(r.key))
+	if err := t.toQuarantine(r, now); err != nil {
+		return false, err
+	}
+	return true, t.putSealed(r.bucket, r.meant, value)
+}
 
 // remade is a record that was made anew.
 type remade struct {
