@@ -211,6 +211,9 @@ func TestRestore(t *testing.T) { // invariant 4
 	if err != nil || again.Kept == got.Kept || !exists(again.Kept) || !exists(got.Kept) {
 		t.Errorf("restored again: %+v, %v; want both former files", again, err)
 	}
+	if diff := cmp.Diff([]Content{{}, {}}, []Content{again.Lost, again.Back}); diff != "" {
+		t.Errorf("restored again, what is lost and what is back (-want +got):\n%s", diff)
+	}
 }
 
 // The operator restores as root, the server runs as somebody else.

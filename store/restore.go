@@ -7,7 +7,6 @@ import (
 	"maps"
 	"os"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay"
@@ -115,8 +114,7 @@ func (r *Restored) accept(temp string) (err error) {
 	return f.Truncate(info.Size() - int64(trailerSize))
 }
 
-// renew gives every lane in the file temp a new epoch, and syncs it. It returns what it holds,
-// under the old epochs.
+// renew gives every lane in the file temp a new epoch, and syncs it. It returns what it holds.
 func renew(temp string, o Options) (holdings, error) {
 	o.OpenFile = os.OpenFile
 	b, err := openBolt(temp, o)
@@ -143,7 +141,8 @@ func renew(temp string, o Options) (holdings, error) {
 	return has, errors.Join(err, b.Close())
 }
 
-// holdings are the keys of what a Content counts. A message's has its epoch in front.
+// holdings are the keys of what a Content counts. A message goes by its event: its buffer id is another
+// one after every restore.
 type holdings struct {
 	messages map[string]relay.InstanceID
 	dead     map[string]relay.InstanceID
@@ -180,13 +179,12 @@ func inventory(path string, b *bolt.DB) (h holdings, err error) {
 			}
 		}
 		for k, v := range under(t, bucketEntries, nil) {
-			if len(k) < 9 || checkRecord(bucketEntries, k, v) != nil {
+			if len(k) < 9 {
 				continue
 			}
-			name := k[:len(k)-9]
-			l, err := decode[lane](name, t.Bucket([]byte(bucketLanes)).Get(name))
-			if err == nil { // ids hold none of the bytes a key escapes
-				h.messages[strconv.FormatUint(l.Epoch, 36)+":"+string(k)] = relay.InstanceID(name)
+			if e, err := decode[entryRecord](k, v); err == nil { // ids hold none of the bytes a key escapes
+				i := relay.InstanceID(k[:len(k)-9])
+				h.messages[string(key(i, string(seenKey(e.Event.Bot, e.Event.ID))))] = i
 			}
 		}
 		for k, v := range under(t, bucketDead, nil) {
