@@ -55,10 +55,15 @@ func with(ctx context.Context, h Harness, in *inbox, body func(b *bench) error) 
 	return errors.Join(err, b.end(ctx))
 }
 
-// end stops the bot and waits for Run, which must return nil.
+// end stops the bot and waits for Run, which must return nil. A check whose time is over gives it
+// a moment all the same.
 func (b *bench) end(ctx context.Context) error {
 	b.stop()
-	if err := b.ended(max(time.Second, min(soon, left(ctx)))); err != nil {
+	err := b.ended(ctx, soon)
+	if errors.Is(err, errStillRunning) && ctx.Err() != nil {
+		err = b.ended(context.WithoutCancel(ctx), time.Second)
+	}
+	if err != nil {
 		return fmt.Errorf("run, after its context ended: %w", err)
 	}
 	return b.in.fault()
@@ -67,22 +72,18 @@ func (b *bench) end(ctx context.Context) error {
 // errStillRunning is a Run that outlives its time.
 var errStillRunning = errors.New("it has not returned")
 
-// ended waits for Run and returns what it returned.
-func (b *bench) ended(within time.Duration) error {
+// ended waits for Run, until ctx ends or the time is over, and returns what it returned.
+func (b *bench) ended(ctx context.Context, within time.Duration) error {
 	t := time.NewTimer(within)
 	defer t.Stop()
 	select {
 	case err := <-b.done:
 		return err
+	case <-ctx.Done():
+		return fmt.Errorf("at the end of the check: %w", errStillRunning)
 	case <-t.C:
 		return fmt.Errorf("after %s: %w", within, errStillRunning)
 	}
-}
-
-// left is the time until ctx ends; every check's context has a deadline.
-func left(ctx context.Context) time.Duration {
-	deadline, _ := ctx.Deadline()
-	return time.Until(deadline)
 }
 
 // say makes a person write.

@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/platforms/loopback"
@@ -125,32 +125,33 @@ func rewrite(b *broken, change func(ev *relay.Event)) {
 	})
 }
 
-// breakages are the broken platforms: what is wrong, which check finds it, and what it then says.
+// breakages are the broken platforms: what is wrong, which check finds it, and what it then says. A bar
+// stands between two findings, of which the later one is made when the first was missed.
 var breakages = map[string]struct {
 	check string
 	says  string
-	hangs bool // found out only when the time is up, which is short then
 	do    func(h *loop, b *broken)
 }{
-	"run leaves a goroutine": {"01", "unexpected goroutines", false, func(h *loop, b *broken) {
+	"run leaves a goroutine": {"01", "unexpected goroutines", func(h *loop, b *broken) {
 		b.run = func(ctx context.Context, in platforms.Inbox) error {
 			go func() { <-h.over }() // ends with the test, not with Run
 			return b.Platform.Run(ctx, in)
 		}
 	}},
-	"run returns the context's error": {"01", "context canceled", false, func(_ *loop, b *broken) {
+	"run returns the context's error": {"01", "context canceled", func(_ *loop, b *broken) {
 		b.run = func(ctx context.Context, in platforms.Inbox) error {
 			return errors.Join(b.Platform.Run(ctx, in), ctx.Err())
 		}
 	}},
-	"run does not return": {"01", "has not returned", true, func(h *loop, b *broken) {
+	"run does not return": {"01", "has not returned", func(h *loop, b *broken) {
 		b.run = func(ctx context.Context, in platforms.Inbox) error {
 			err := b.Platform.Run(ctx, in)
+			h.hangs()
 			<-h.over
 			return err
 		}
 	}},
-	"run fails when the context had ended before": {"01", "too late", false, func(_ *loop, b *broken) {
+	"run fails when the context had ended before": {"01", "too late", func(_ *loop, b *broken) {
 		b.run = func(ctx context.Context, in platforms.Inbox) error {
 			if ctx.Err() != nil {
 				return errors.New("too late")
@@ -158,13 +159,13 @@ var breakages = map[string]struct {
 			return b.Platform.Run(ctx, in)
 		}
 	}},
-	"confirms before Accept answered": {"02", "another one", false, func(_ *loop, b *broken) {
+	"confirms before Accept answered": {"02", `another one|want ["first" "second"]`, func(_ *loop, b *broken) {
 		through(b, func(ctx context.Context, in platforms.Inbox, batch platforms.Batch) error {
 			go in.Accept(ctx, batch)
 			return nil
 		})
 	}},
-	"takes a refusal by a dying process for an acceptance": {"02", `want ["first" "second"]`, false, func(_ *loop, b *broken) {
+	"takes a refusal by a dying process for an acceptance": {"02", `want ["first" "second"]`, func(_ *loop, b *broken) {
 		through(b, func(ctx context.Context, in platforms.Inbox, batch platforms.Batch) error {
 			if err := in.Accept(ctx, batch); !errors.Is(err, context.Canceled) {
 				return err
@@ -172,13 +173,13 @@ var breakages = map[string]struct {
 			return nil
 		})
 	}},
-	"takes a refusal for an acceptance": {"03", `accepted the events ["three"]`, false, func(_ *loop, b *broken) {
+	"takes a refusal for an acceptance": {"03", `accepted the events ["three"]`, func(_ *loop, b *broken) {
 		through(b, func(ctx context.Context, in platforms.Inbox, batch platforms.Batch) error {
 			_ = in.Accept(ctx, batch)
 			return nil
 		})
 	}},
-	"hands in a refused event later": {"03", `accepted the events ["t`, false, func(_ *loop, b *broken) {
+	"hands in a refused event later": {"03", `accepted the events ["t`, func(_ *loop, b *broken) {
 		var late []relay.Event
 		through(b, func(ctx context.Context, in platforms.Inbox, batch platforms.Batch) error {
 			if in.Accept(ctx, batch) != nil {
@@ -189,11 +190,11 @@ var breakages = map[string]struct {
 			return in.Accept(ctx, batch)
 		})
 	}},
-	"gives a refused event a new id": {"03", "want the same again", false, func(_ *loop, b *broken) {
+	"gives a refused event a new id": {"03", "want the same again", func(_ *loop, b *broken) {
 		n := 0
 		rewrite(b, func(ev *relay.Event) { n++; ev.ID = relay.EventID(fmt.Sprint(n)) })
 	}},
-	"hands in an accepted event twice": {"03", "once", false, func(_ *loop, b *broken) {
+	"hands in an accepted event twice": {"03", "once", func(_ *loop, b *broken) {
 		through(b, func(ctx context.Context, in platforms.Inbox, batch platforms.Batch) error {
 			if err := in.Accept(ctx, batch); err != nil {
 				return err
@@ -201,7 +202,7 @@ var breakages = map[string]struct {
 			return in.Accept(ctx, batch)
 		})
 	}},
-	"swaps two events": {"04", "accepted the events", false, func(_ *loop, b *broken) {
+	"swaps two events": {"04", "accepted the events", func(_ *loop, b *broken) {
 		var held []relay.Event
 		through(b, func(ctx context.Context, in platforms.Inbox, batch platforms.Batch) error {
 			if strings.HasSuffix(batch.Events[0].Text, " 5") {
@@ -213,7 +214,7 @@ var breakages = map[string]struct {
 			return in.Accept(ctx, batch)
 		})
 	}},
-	"loses an event in a reconnect": {"04", "accepted the events", false, func(_ *loop, b *broken) {
+	"loses an event in a reconnect": {"04", "accepted the events", func(_ *loop, b *broken) {
 		through(b, func(ctx context.Context, in platforms.Inbox, batch platforms.Batch) error {
 			if strings.HasSuffix(batch.Events[0].Text, " 9") {
 				return nil
@@ -221,73 +222,79 @@ var breakages = map[string]struct {
 			return in.Accept(ctx, batch)
 		})
 	}},
-	"leaves the scope out of chat ids": {"05", "could not tell them apart", false, func(_ *loop, b *broken) {
+	"leaves the scope out of chat ids": {"05", "could not tell them apart", func(_ *loop, b *broken) {
 		rewrite(b, func(ev *relay.Event) {
 			ev.Source.ChatID = relay.ChatID(strings.TrimPrefix(string(ev.Source.ChatID), string(ev.Source.Scope)+"/"))
 		})
 	}},
-	"leaves the thread out": {"05", "no thread id", false, func(_ *loop, b *broken) {
+	"leaves the thread out": {"05", "no thread id", func(_ *loop, b *broken) {
 		rewrite(b, func(ev *relay.Event) { ev.Source.ThreadID = "" })
 	}},
-	"names a thread everywhere": {"05", "same source as its parent", false, func(_ *loop, b *broken) {
+	"names a thread everywhere": {"05", "same source as its parent", func(_ *loop, b *broken) {
 		rewrite(b, func(ev *relay.Event) { ev.Source.ThreadID = "roses" })
 	}},
-	"gives a thread a chat id but no parent": {"05", "parent of a thread", false, func(_ *loop, b *broken) {
+	"gives a thread a chat id but no parent": {"05", "parent of a thread", func(_ *loop, b *broken) {
 		rewrite(b, func(ev *relay.Event) { ev.Source.ChatID += relay.ChatID(ev.Source.ThreadID) })
 	}},
-	"takes a group for a direct message": {"05", "chat type", false, func(_ *loop, b *broken) {
+	"takes a group for a direct message": {"05", "chat type", func(_ *loop, b *broken) {
 		rewrite(b, func(ev *relay.Event) { ev.Source.ChatType = relay.ChatDM })
 	}},
-	"puts all direct messages into one chat": {"05", "direct messages of two people", false, func(_ *loop, b *broken) {
+	"puts all direct messages into one chat": {"05", "direct messages of two people", func(_ *loop, b *broken) {
 		rewrite(b, func(ev *relay.Event) {
 			if ev.Source.ChatType == relay.ChatDM {
 				ev.Source.ChatID = "@"
 			}
 		})
 	}},
-	"names everybody alike": {"05", "same user id", false, func(_ *loop, b *broken) {
+	"names everybody alike": {"05", "same user id", func(_ *loop, b *broken) {
 		rewrite(b, func(ev *relay.Event) { ev.Source.UserID = "somebody" })
 	}},
-	"names a person by the chat": {"05", "one person has the user ids", false, func(_ *loop, b *broken) {
+	"names a person by the chat": {"05", "one person has the user ids", func(_ *loop, b *broken) {
 		rewrite(b, func(ev *relay.Event) { ev.Source.UserID += relay.UserID(ev.Source.ChatID) })
 	}},
-	"hands in its own messages": {"06", "came back as an event", false, func(_ *loop, b *broken) {
+	"hands in its own messages": {"06", "came back as an event", func(_ *loop, b *broken) {
 		rewrite(b, func(ev *relay.Event) { ev.Traits.Own = false })
 	}},
-	"gives up on a dropped connection": {"07", "after the drop", true, func(h *loop, b *broken) {
+	"gives up on a dropped connection": {"07", "after the drop", func(h *loop, b *broken) {
 		through(b, func(ctx context.Context, in platforms.Inbox, batch platforms.Batch) error {
 			if batch.Events[0].Text == "after the drop" {
+				h.hangs()
 				<-ctx.Done()
 				return ctx.Err()
 			}
 			return in.Accept(ctx, batch)
 		})
 	}},
-	"never says that it is connected": {"07", "want connected", true, func(_ *loop, b *broken) {
-		b.stat = func(s platforms.Status) platforms.Status { s.State = platforms.Connecting; return s }
+	"never says that it is connected": {"07", "want connected", func(h *loop, b *broken) {
+		b.stat = func(s platforms.Status) platforms.Status {
+			h.hangs()
+			s.State = platforms.Connecting
+			return s
+		}
 	}},
-	"ends quietly when the credential is revoked": {"07", "want an error that wraps", false, func(_ *loop, b *broken) {
+	"ends quietly when the credential is revoked": {"07", "want an error that wraps", func(_ *loop, b *broken) {
 		b.run = func(ctx context.Context, in platforms.Inbox) error {
 			_ = b.Platform.Run(ctx, in)
 			return nil
 		}
 	}},
-	"goes on trying with a revoked credential": {"07", "has not returned", true, func(_ *loop, b *broken) {
+	"goes on trying with a revoked credential": {"07", "has not returned", func(h *loop, b *broken) {
 		b.run = func(ctx context.Context, in platforms.Inbox) error {
 			_ = b.Platform.Run(ctx, in)
+			h.hangs()
 			<-ctx.Done()
 			return nil
 		}
 	}},
-	"does not say that the credential is revoked": {"07", "the status is", false, func(_ *loop, b *broken) {
+	"does not say that the credential is revoked": {"07", "the status is", func(_ *loop, b *broken) {
 		b.stat = func(s platforms.Status) platforms.Status { s.State = platforms.Connected; return s }
 	}},
-	"sends on a cancelled context": {"08", "no error", false, func(_ *loop, b *broken) {
+	"sends on a cancelled context": {"08", "no error", func(_ *loop, b *broken) {
 		b.send = func(ctx context.Context, a relay.Send) (relay.Result, error) {
 			return b.Platform.Send(context.WithoutCancel(ctx), a)
 		}
 	}},
-	"sends on a cancelled context, and denies it": {"08", "carried out", false, func(_ *loop, b *broken) {
+	"sends on a cancelled context, and denies it": {"08", "carried out", func(_ *loop, b *broken) {
 		b.send = func(ctx context.Context, a relay.Send) (relay.Result, error) {
 			res, err := b.Platform.Send(context.WithoutCancel(ctx), a)
 			if ctx.Err() != nil {
@@ -296,7 +303,7 @@ var breakages = map[string]struct {
 			return res, err
 		}
 	}},
-	"does not classify a cancelled context": {"08", "not classified", false, func(_ *loop, b *broken) {
+	"does not classify a cancelled context": {"08", "not classified", func(_ *loop, b *broken) {
 		b.send = func(ctx context.Context, a relay.Send) (relay.Result, error) {
 			if err := ctx.Err(); err != nil {
 				return relay.Result{}, err
@@ -304,7 +311,7 @@ var breakages = map[string]struct {
 			return b.Platform.Send(ctx, a)
 		}
 	}},
-	"takes a broken connection for not sent": {"09", "counts as not sent", false, func(_ *loop, b *broken) {
+	"takes a broken connection for not sent": {"09", "counts as not sent", func(_ *loop, b *broken) {
 		b.send = func(ctx context.Context, a relay.Send) (relay.Result, error) {
 			res, err := b.Platform.Send(ctx, a)
 			if err != nil {
@@ -313,7 +320,7 @@ var breakages = map[string]struct {
 			return res, err
 		}
 	}},
-	"invites the gateway to send again": {"09", "public words", false, func(_ *loop, b *broken) {
+	"invites the gateway to send again": {"09", "public words", func(_ *loop, b *broken) {
 		b.send = func(ctx context.Context, a relay.Send) (relay.Result, error) {
 			res, err := b.Platform.Send(ctx, a)
 			if err != nil {
@@ -322,7 +329,7 @@ var breakages = map[string]struct {
 			return res, err
 		}
 	}},
-	"sends again after a broken connection, hoping": {"09", "no error", false, func(_ *loop, b *broken) {
+	"sends again after a broken connection, hoping": {"09", "no error", func(_ *loop, b *broken) {
 		b.send = func(ctx context.Context, a relay.Send) (relay.Result, error) {
 			res, err := b.Platform.Send(ctx, a)
 			if err != nil {
@@ -331,7 +338,7 @@ var breakages = map[string]struct {
 			return res, err
 		}
 	}},
-	"sends again after a broken connection, quietly": {"09", "carried out", false, func(_ *loop, b *broken) {
+	"sends again after a broken connection, quietly": {"09", "carried out", func(_ *loop, b *broken) {
 		b.send = func(ctx context.Context, a relay.Send) (relay.Result, error) {
 			res, err := b.Platform.Send(ctx, a)
 			if err != nil {
@@ -340,73 +347,73 @@ var breakages = map[string]struct {
 			return res, err
 		}
 	}},
-	"has an ability that does not work": {"10", "edit is among the bot's ops", false, func(_ *loop, b *broken) {
+	"has an ability that does not work": {"10", "edit is among the bot's ops", func(_ *loop, b *broken) {
 		b.edit = func(_ context.Context, a relay.Edit) (relay.Result, error) {
 			return relay.Result{}, relay.Unsupported(a.Op())
 		}
 	}},
-	"has an ability that does nothing": {"10", "react succeeded, but", false, func(_ *loop, b *broken) {
+	"has an ability that does nothing": {"10", "react succeeded, but", func(_ *loop, b *broken) {
 		b.react = func(context.Context, relay.React) (relay.Result, error) { return relay.Result{}, nil }
 	}},
-	"does not name what it sent": {"10", "without naming a message", false, func(_ *loop, b *broken) {
+	"does not name what it sent": {"10", "without naming a message", func(_ *loop, b *broken) {
 		b.edit = func(ctx context.Context, a relay.Edit) (relay.Result, error) {
 			_, err := b.Platform.Edit(ctx, a)
 			return relay.Result{}, err
 		}
 	}},
-	"acts in another chat": {"10", "in chat park/garden the network saw only", false, func(_ *loop, b *broken) {
+	"acts in another chat": {"10", "in chat park/garden the network saw only", func(_ *loop, b *broken) {
 		b.react = func(ctx context.Context, a relay.React) (relay.Result, error) {
 			a.Chat = "@ann"
 			return b.Platform.React(ctx, a)
 		}
 	}},
-	"describes another platform": {"10", "the descriptor is for", false, func(_ *loop, b *broken) {
+	"describes another platform": {"10", "the descriptor is for", func(_ *loop, b *broken) {
 		b.desc = func(d relay.Descriptor) relay.Descriptor { d.Platform = "telegram"; return d }
 	}},
-	"advertises no length": {"10", "lacks a length", false, func(_ *loop, b *broken) {
+	"advertises no length": {"10", "lacks a length", func(_ *loop, b *broken) {
 		b.desc = func(d relay.Descriptor) relay.Descriptor { d.MaxMessageLength = 0; return d }
 	}},
-	"lets everybody see everything": {"10", "no member can see", false, func(_ *loop, b *broken) {
+	"lets everybody see everything": {"10", "no member can see", func(_ *loop, b *broken) {
 		b.see = func(relay.Place) (bool, error) { return true, nil }
 	}},
-	"lets nobody see anything": {"10", "a member cannot see", false, func(_ *loop, b *broken) {
+	"lets nobody see anything": {"10", "a member cannot see", func(_ *loop, b *broken) {
 		b.see = func(relay.Place) (bool, error) { return false, nil }
 	}},
-	"lets everybody manage a chat": {"10", "managed: the group", false, func(_ *loop, b *broken) {
+	"lets everybody manage a chat": {"10", "managed: the group", func(_ *loop, b *broken) {
 		b.lead = func(p relay.Place, _ relay.UserID) (bool, error) { return p.Chat == "park/garden", nil }
 	}},
-	"lets nobody manage anything": {"10", "its manager cannot manage", false, func(_ *loop, b *broken) {
+	"lets nobody manage anything": {"10", "its manager cannot manage", func(_ *loop, b *broken) {
 		b.lead = func(relay.Place, relay.UserID) (bool, error) { return false, nil }
 	}},
-	"lets a person give his direct chat away": {"10", "managed: a direct chat", false, func(_ *loop, b *broken) {
+	"lets a person give his direct chat away": {"10", "managed: a direct chat", func(_ *loop, b *broken) {
 		b.lead = func(p relay.Place, u relay.UserID) (bool, error) { return p.Chat != "" && u == "ann", nil }
 	}},
-	"lets a person manage what is no place": {"10", "managed: no place", false, func(_ *loop, b *broken) {
+	"lets a person manage what is no place": {"10", "managed: no place", func(_ *loop, b *broken) {
 		b.lead = func(p relay.Place, u relay.UserID) (bool, error) { return p.Chat != "@ann" && u == "ann", nil }
 	}},
-	"locates a chat in another scope": {"10", "is located at", false, func(_ *loop, b *broken) {
+	"locates a chat in another scope": {"10", "is located at", func(_ *loop, b *broken) {
 		b.where = func(chat relay.ChatID) (relay.Place, error) {
 			return relay.Place{Platform: loopback.ID, Scope: "yard", Chat: chat}, nil
 		}
 	}},
-	"does not know whose direct chat it is": {"10", "the direct chat", false, func(_ *loop, b *broken) {
+	"does not know whose direct chat it is": {"10", "the direct chat", func(_ *loop, b *broken) {
 		b.whose = func(relay.ChatID) (relay.UserID, bool) { return "", false }
 	}},
-	"takes every chat for a direct one": {"10", "is taken for the direct chat", false, func(_ *loop, b *broken) {
+	"takes every chat for a direct one": {"10", "is taken for the direct chat", func(_ *loop, b *broken) {
 		b.whose = func(chat relay.ChatID) (relay.UserID, bool) {
 			return relay.UserID(strings.TrimPrefix(string(chat), "@")), true
 		}
 	}},
-	"advertises less than it takes": {"11", "was taken whole", false, func(_ *loop, b *broken) {
+	"advertises less than it takes": {"11", "was taken whole", func(_ *loop, b *broken) {
 		b.desc = func(d relay.Descriptor) relay.Descriptor { d.MaxMessageLength--; return d }
 	}},
-	"advertises more than it takes": {"11", "arrived as 2 messages", false, func(_ *loop, b *broken) {
+	"advertises more than it takes": {"11", "arrived as 2 messages", func(_ *loop, b *broken) {
 		b.desc = func(d relay.Descriptor) relay.Descriptor { d.MaxMessageLength++; return d }
 	}},
-	"advertises another unit than it counts": {"11", "was taken whole", false, func(_ *loop, b *broken) {
+	"advertises another unit than it counts": {"11", "was taken whole", func(_ *loop, b *broken) {
 		b.desc = func(d relay.Descriptor) relay.Descriptor { d.LenUnit = relay.LenUTF16; return d }
 	}},
-	"cuts off what is too long": {"11", "lost something", false, func(_ *loop, b *broken) {
+	"cuts off what is too long": {"11", "lost something", func(_ *loop, b *broken) {
 		b.send = func(ctx context.Context, a relay.Send) (relay.Result, error) {
 			if r := []rune(a.Content); len(r) > loopback.MaxLength {
 				a.Content = string(r[:loopback.MaxLength])
@@ -414,7 +421,7 @@ var breakages = map[string]struct {
 			return b.Platform.Send(ctx, a)
 		}
 	}},
-	"refuses what is too long": {"11", "is to be split", false, func(_ *loop, b *broken) {
+	"refuses what is too long": {"11", "is to be split", func(_ *loop, b *broken) {
 		b.send = func(ctx context.Context, a relay.Send) (relay.Result, error) {
 			if len([]rune(a.Content)) > loopback.MaxLength {
 				return relay.Result{}, &relay.ActionError{Outcome: relay.NotSent, Public: "message is too long"}
@@ -422,10 +429,10 @@ var breakages = map[string]struct {
 			return b.Platform.Send(ctx, a)
 		}
 	}},
-	"logs the credential": {"12", "the credential stands in log", false, func(h *loop, b *broken) {
+	"logs the credential": {"12", "the credential stands in log", func(h *loop, b *broken) {
 		h.log.Logger().Debug("dialling", "url", "https://host/bot"+h.Credential())
 	}},
-	"puts the credential into an inner error": {"12", "the credential stands in", false, func(h *loop, b *broken) {
+	"puts the credential into an inner error": {"12", "the credential stands in", func(h *loop, b *broken) {
 		b.send = func(ctx context.Context, a relay.Send) (relay.Result, error) {
 			res, err := b.Platform.Send(ctx, a)
 			if err != nil {
@@ -434,13 +441,13 @@ var breakages = map[string]struct {
 			return res, err
 		}
 	}},
-	"puts the escaped credential into the status": {"12", "the credential stands in status", false, func(h *loop, b *broken) {
+	"puts the escaped credential into the status": {"12", "the credential stands in status", func(h *loop, b *broken) {
 		b.stat = func(s platforms.Status) platforms.Status {
 			s.Reason = "dial https://host/?token=" + spellings(h.Credential())[1]
 			return s
 		}
 	}},
-	"puts the credential into the error Run returns": {"12", "the credential stands in run", false, func(h *loop, b *broken) {
+	"puts the credential into the error Run returns": {"12", "the credential stands in run", func(h *loop, b *broken) {
 		b.run = func(ctx context.Context, in platforms.Inbox) error {
 			if err := b.Platform.Run(ctx, in); err != nil {
 				return fmt.Errorf("%s: %w", h.Credential(), err)
@@ -448,22 +455,22 @@ var breakages = map[string]struct {
 			return nil
 		}
 	}},
-	"puts the credential into an event": {"12", "the credential stands in event", false, func(h *loop, b *broken) {
+	"puts the credential into an event": {"12", "the credential stands in event", func(h *loop, b *broken) {
 		rewrite(b, func(ev *relay.Event) { ev.Media = []relay.Media{{URL: "https://host/" + h.Credential()}} })
 	}},
-	"logs what people write": {"12", "what people wrote stands in the log", false, func(h *loop, b *broken) {
+	"logs what people write": {"12", "what people wrote stands in the log", func(h *loop, b *broken) {
 		rewrite(b, func(ev *relay.Event) { h.log.Logger().Info("event", "text", ev.Text) })
 	}},
-	"logs what the agent answers": {"12", "what people wrote stands in the log", false, func(h *loop, b *broken) {
+	"logs what the agent answers": {"12", "what people wrote stands in the log", func(h *loop, b *broken) {
 		b.send = func(ctx context.Context, a relay.Send) (relay.Result, error) {
 			h.log.Logger().Info("send", "text", a.Content)
 			return b.Platform.Send(ctx, a)
 		}
 	}},
-	"hands in an event without an author": {"05", "lacks an author", false, func(_ *loop, b *broken) {
+	"hands in an event without an author": {"05", "lacks an author", func(_ *loop, b *broken) {
 		rewrite(b, func(ev *relay.Event) { ev.Source.UserID = "" })
 	}},
-	"hands in an event of another bot": {"05", "lacks the bot", false, func(_ *loop, b *broken) {
+	"hands in an event of another bot": {"05", "lacks the bot", func(_ *loop, b *broken) {
 		rewrite(b, func(ev *relay.Event) { ev.Bot.ID = "other" })
 	}},
 }
@@ -482,17 +489,15 @@ func TestBrokenPlatformsAreFound(t *testing.T) {
 				return b
 			})
 			t.Cleanup(func() { close(h.over) })
-			patience := limit
-			if tc.hangs {
-				patience = 5 * time.Second
-			}
-			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			ctx, cancel := context.WithTimeout(t.Context(), limit)
 			defer cancel()
+			h.hangs = cancel
 			for _, c := range checks() {
 				if !strings.HasPrefix(c.name, tc.check) {
 					continue
 				}
-				if err := c.run(ctx, h); err == nil || !strings.Contains(err.Error(), tc.says) {
+				err := c.run(ctx, h)
+				if err == nil || !slices.ContainsFunc(strings.Split(tc.says, "|"), func(s string) bool { return strings.Contains(err.Error(), s) }) {
 					t.Errorf("check %s says %v, want something with %q", c.name, err, tc.says)
 				}
 			}

@@ -16,7 +16,10 @@ type loop struct {
 	log  Log
 	wrap func(h *loop, p *loopback.Platform) platforms.Platform
 	room map[Room]loopback.Message
-	over chan struct{} // closed at the end of a test of a broken platform
+	// Of a test of a broken platform: over is closed at its end, and hangs is called where the platform
+	// begins to wait for ever, which ends the check's time: nothing else would.
+	over  chan struct{}
+	hangs context.CancelFunc
 }
 
 func newLoop(wrap func(*loop, *loopback.Platform) platforms.Platform) *loop {

@@ -71,7 +71,7 @@ func checkSecrets(ctx context.Context, h Harness) error {
 	if err := h.Revoke(ctx); err != nil {
 		return fmt.Errorf("harness: revoke: %w", err)
 	}
-	err = b.ended(left(ctx))
+	err = b.ended(ctx, limit)
 	if errors.Is(err, errStillRunning) {
 		return fmt.Errorf("run, with a revoked credential: %w", err)
 	}
