@@ -15,6 +15,7 @@ import (
 	tgbotapi "github.com/go-telegram-bot-api/telegram-bot-api/v5"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/platforms/platformtest"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
@@ -123,14 +124,12 @@ func TestCallThatNeverLeft(t *testing.T) {
 		}
 	})
 	t.Run("nobody listens", func(t *testing.T) {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
+		port, release, err := platformtest.HoldPort()
 		if err != nil {
 			t.Fatal(err)
 		}
-		base := "http://" + l.Addr().String()
-		if err := l.Close(); err != nil {
-			t.Fatal(err)
-		}
+		defer release()
+		base := fmt.Sprint("http://127.0.0.1:", port)
 		e := asAPIError(t, openAt(t, platforms.Options{APIBase: base}).client.call(t.Context(), "getMe", nil, nil))
 		if e.Sent != sentNever || e.Code != 0 || !strings.Contains(e.Error(), "refused") {
 			t.Errorf("error = %+v, want never sent, refused", *e)

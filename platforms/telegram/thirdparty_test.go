@@ -6,7 +6,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -16,6 +15,7 @@ import (
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/platforms/platformtest"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
@@ -104,14 +104,11 @@ func TestThirdPartyTelegram(t *testing.T) {
 // startThirdParty starts the server and returns its base URL.
 func startThirdParty(t *testing.T, dir string) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0") // the server cannot pick a port itself
+	port, release, err := platformtest.HoldPort() // the server cannot pick one itself
 	if err != nil {
 		t.Fatal(err)
 	}
-	port := l.Addr().(*net.TCPAddr).Port
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
+	t.Cleanup(release)
 	ctx, cancel := context.WithCancel(t.Context())
 	cmd := exec.CommandContext(ctx, "node", "-e", thirdPartyScript, dir, strconv.Itoa(port))
 	var trouble bytes.Buffer
