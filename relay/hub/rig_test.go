@@ -26,6 +26,9 @@ import (
 	"github.com/hermes-connector/hermes-connector/store"
 )
 
+// patience bounds what a test waits for. Only a hang meets it, however busy the machine is.
+const patience = time.Minute
+
 // rig is a hub over a real database and the loopback network, with a door without credentials.
 type rig struct {
 	t    testing.TB
@@ -149,7 +152,7 @@ func (r *rig) update(name string, change func(*store.Instance)) {
 // say speaks on the network and waits until the hub accepted it.
 func (r *rig) say(m loopback.Message) {
 	r.t.Helper()
-	ctx, cancel := context.WithTimeout(r.t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(r.t.Context(), patience)
 	defer cancel()
 	if err := r.net.Say(ctx, m); err != nil {
 		r.t.Fatal(err)
@@ -232,7 +235,7 @@ func (g *gateway) send(f wire.Frame) {
 
 // tryRead is the next frame, or why there is none.
 func (g *gateway) tryRead() (wire.Frame, error) {
-	ctx, cancel := context.WithTimeout(g.t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(g.t.Context(), patience)
 	defer cancel()
 	for len(g.next) == 0 {
 		_, message, err := g.conn.Read(ctx)

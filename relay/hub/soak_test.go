@@ -73,10 +73,11 @@ func TestSoak(t *testing.T) {
 	s.judge(samples)
 }
 
-// traffic hands in events for everybody in turn, and now and then what a platform repeats.
+// traffic hands in events for everybody in turn, one each at least, and now and then what a platform
+// repeats.
 func (s *soak) traffic(ctx context.Context) {
 	in := &inbox{hub: s.r.hub, bot: s.r.bot}
-	for n := 0; wait(ctx, soakRate); n++ {
+	for n := 0; n < soakGateways || wait(ctx, soakRate); n++ {
 		i := n % soakGateways
 		s.mu.Lock()
 		s.sent[i]++
@@ -151,6 +152,13 @@ type soakGateway struct {
 	i    int
 	conn *websocket.Conn
 	in   wire.Splitter
+	past bool // another connection takes over: what still comes here may be behind that one's (guarded by s.mu)
+}
+
+func (g *soakGateway) outlive() {
+	g.s.mu.Lock()
+	defer g.s.mu.Unlock()
+	g.past = true
 }
 
 func (s *soak) dial(ctx context.Context, i int) (*soakGateway, error) {
@@ -174,7 +182,7 @@ func (g *soakGateway) send(ctx context.Context, f wire.Frame) error {
 // live is one connection from hello to its end.
 func (s *soak) live(ctx context.Context, g *soakGateway, mode string, stay time.Duration) {
 	defer g.conn.CloseNow()
-	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), stay+5*time.Second)
+	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), stay+patience)
 	defer stop()
 	var bye <-chan time.Time
 	if mode != "takeover" {
@@ -189,9 +197,11 @@ func (s *soak) live(ctx context.Context, g *soakGateway, mode string, stay time.
 	defer stop()
 	reader.Go(func() { ended <- g.read(ctx, mode == "deaf", idle) })
 	if mode == "takeover" {
+		g.outlive()
 		if next, err := s.dial(ctx, g.i); err == nil {
 			s.live(ctx, next, "close", stay)
 		}
+		bye = time.After(5 * time.Second) // the other one may have been refused
 	}
 	select {
 	case <-ended:
@@ -247,7 +257,7 @@ func (g *soakGateway) read(ctx context.Context, deaf bool, idle chan<- struct{})
 				if asleep {
 					g.s.r.t.Errorf("gateway %d: an event behind the going_idle_ack", g.i)
 				}
-				no := g.s.received(g.i, f.Event.Text)
+				no := g.received(f.Event.Text)
 				if deaf {
 					continue
 				}
@@ -260,14 +270,15 @@ func (g *soakGateway) read(ctx context.Context, deaf bool, idle chan<- struct{})
 	}
 }
 
-// received checks the order of what instance i gets: nothing again that was acknowledged, but for
+// received checks the order of what an instance gets: nothing again that was acknowledged, but for
 // the one in doubt, and nothing left out but dead letters, which are looked at in the end.
-func (s *soak) received(i int, text string) (no int) {
+func (g *soakGateway) received(text string) (no int) {
 	_, _ = fmt.Sscan(text, &no)
+	s, i := g.s, g.i
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.heard++
-	if no < s.acked[i] {
+	if no < s.acked[i] && !g.past {
 		s.r.t.Errorf("instance %d: event %d comes again after %d was acknowledged", i, no, s.acked[i])
 	}
 	for n := s.seen[i] + 1; n < no; n++ {
@@ -365,11 +376,14 @@ func (s *soak) judge(samples []soakSample) {
 			}
 		}
 	}
-	if s.heard == 0 || len(samples) < 4 {
-		t.Fatalf("%d events delivered, %d samples", s.heard, len(samples))
+	if s.heard == 0 {
+		t.Fatal("no event was delivered")
 	}
 	if *soakFor < time.Minute {
 		return // too short to say what grows
+	}
+	if len(samples) < 4 {
+		t.Fatalf("%d samples", len(samples))
 	}
 	fmt.Printf("%d events, %d deliveries; connections that ended by %v\n", sent, s.heard, s.modes)
 	quarter := len(samples) / 4
