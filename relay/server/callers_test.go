@@ -1,10 +1,10 @@
 package server
 
 import (
-	"io"
 	"net"
 	"net/http"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay/limit"
@@ -14,30 +14,62 @@ import (
 // TestSilentCallersMakeRoom: more strangers than there is room for, who say nothing, keep nobody out.
 func TestSilentCallersMakeRoom(t *testing.T) {
 	r := newRig(t)
-	ended := make(chan struct{}, 2*maxCallers) // holds every end
 	for range 2 * maxCallers {
 		c, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", r.addr)
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer func() { _ = c.Close() }()
-		go func() {
-			_, _ = io.Copy(io.Discard, c)
-			ended <- struct{}{}
-		}()
 	}
-	client := &http.Client{Timeout: 20 * waitTime}
+	client := &http.Client{Timeout: patience}
 	defer client.CloseIdleConnections()
 	if code, _ := r.ask(client, http.MethodGet, "/healthz", "", "", ""); code != http.StatusOK {
 		t.Errorf("GET /healthz = %d, want 200", code)
 	}
-	for range maxCallers { // those in the way; 10 s later they would have gone by themselves
-		select {
-		case <-ended:
-		case <-time.After(8 * time.Second):
-			t.Fatal("silent connections stay although others wait")
-		}
+	if n := r.hub.Counters()[countCallerEvicted]; n == 0 { // 10 s later they would have gone by themselves
+		t.Error("no silent connection had to go although others waited")
 	}
+}
+
+// queued is a listener with these connections.
+type queued chan net.Conn
+
+func (l queued) Accept() (net.Conn, error) { return <-l, nil }
+func (queued) Close() error                { return nil }
+func (queued) Addr() net.Addr              { return &net.TCPAddr{} }
+
+// TestTheOldestOfTheSilentGoes when another one waits, after waitTime and not before.
+func TestTheOldestOfTheSilentGoes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, evicted := make(queued, 2*maxCallers), 0
+		for range cap(l) {
+			here, there := net.Pipe()
+			defer func() { _ = here.Close() }()
+			l <- there
+		}
+		c := newCallers(l, func() { evicted++ })
+		start := time.Now()
+		var in []net.Conn
+		for n := range cap(l) {
+			conn, err := c.Accept()
+			if err != nil {
+				t.Fatal(err)
+			}
+			in = append(in, conn)
+			want, gone := time.Duration(0), max(0, n+1-maxCallers)
+			if gone > 0 {
+				want = waitTime
+			}
+			if took := time.Since(start); took != want || evicted != gone || len(c.by) != n+1-gone {
+				t.Fatalf("caller %d came in after %s; %d had to go, %d stay; want %s, %d, %d", n, took, evicted, len(c.by), want, gone, n+1-gone)
+			}
+		}
+		for n, conn := range in {
+			if _, stays := c.by[conn]; stays != (n >= maxCallers) {
+				t.Errorf("caller %d stays: %t", n, stays)
+			}
+		}
+	})
 }
 
 // TestSessionsAreNoCallers: sessions take no room from those who come.

@@ -54,6 +54,7 @@ type Options struct {
 	// Failures are the failed credentials per address, shared with the API; nil means a count of
 	// its own.
 	Failures *limit.Failures
+	Now      func() time.Time // the clock they are counted by; nil means time.Now
 }
 
 // Server is the front door. Make one with New, run it once.
@@ -65,6 +66,7 @@ type Server struct {
 	proxies []netip.Prefix
 	api     *api.API // nil: none
 	failed  *limit.Failures
+	now     func() time.Time
 
 	mu       sync.Mutex     // guards stopping, and sessions.Add against it
 	stopping bool           // no upgrade is begun any more
@@ -79,7 +81,10 @@ func New(h *hub.Hub, auth *token.Authority, o Options) *Server {
 	if o.Failures == nil {
 		o.Failures = limit.NewFailures()
 	}
-	return &Server{hub: h, auth: auth, log: o.Log, proxies: o.TrustedProxies, api: o.API, failed: o.Failures}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	return &Server{hub: h, auth: auth, log: o.Log, proxies: o.TrustedProxies, api: o.API, failed: o.Failures, now: o.Now}
 }
 
 // Run serves on l, and runs the hub, until ctx ends; then it stops in order and returns nil.

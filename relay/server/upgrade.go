@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net/http"
 	"net/netip"
-	"time"
 
 	"github.com/coder/websocket"
 
@@ -30,7 +29,7 @@ func (s *Server) upgrade(ctx, hurry context.Context, w http.ResponseWriter, r *h
 	addr := s.remote(r)
 	peer, verdict, err := s.auth.Verify(r.Context(), api.Bearer(r))
 	if err == nil && (verdict == token.Unauthorized || verdict == token.Expired) {
-		if wait := s.failed.Add(addr, time.Now()); wait > 0 {
+		if wait := s.failed.Add(addr, s.now()); wait > 0 {
 			api.TooMany(w, wait, "too many failed attempts")
 			return
 		}
