@@ -128,7 +128,7 @@ func (f *fakeDiscord) changedLocked() {
 // await blocks until holds, which is called with f.mu held, is true.
 func (f *fakeDiscord) await(t testing.TB, what string, holds func() bool) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	for {
 		f.mu.Lock()

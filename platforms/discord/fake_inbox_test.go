@@ -98,7 +98,7 @@ func textsOf(evs []relay.Event) []string {
 // await blocks until want, and nothing else, was accepted in that order.
 func (in *testInbox) await(t testing.TB, want ...string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	for {
 		in.mu.Lock()
@@ -118,9 +118,9 @@ func (in *testInbox) await(t testing.TB, want ...string) {
 	}
 }
 
-// quickWaits are settings for tests on real sockets.
+// quickWaits are settings for tests on real sockets. Only a hang meets the wait for an answer.
 var quickWaits = map[string]string{
-	keyAnswerWait: "2s", keyRetryWait: "1ms", keyRetryMax: "20ms", keyIdentifyWait: "1ms", keyIntentWait: "20ms",
+	keyAnswerWait: "1m", keyRetryWait: "1ms", keyRetryMax: "20ms", keyIdentifyWait: "1ms", keyIntentWait: "20ms",
 }
 
 // testBot opens a bot on f.

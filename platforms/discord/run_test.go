@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -152,58 +151,47 @@ func TestIdleWritesNothing(t *testing.T) {
 	}
 }
 
-// acknowledged presses n buttons, numbered from first on, and returns the p99 of the time to their
-// call-backs.
-func acknowledged(t *testing.T, f *fakeDiscord, first, n int, patience time.Duration) time.Duration {
-	t.Helper()
-	sent := map[string]time.Time{}
-	for i := range n {
-		at := time.Now()
-		sent[f.press(fmt.Sprint("tok-", first+i))] = at
-		backoff.Pause(t.Context(), 2*time.Millisecond)
-	}
-	var took []time.Duration
-	for range n {
-		select {
-		case c := <-f.answered:
-			took = append(took, c.at.Sub(sent[c.id]))
-		case <-time.After(patience):
-			t.Fatalf("%d of %d interactions acknowledged while the disk stalls", len(took), n)
-		}
-	}
-	slices.Sort(took)
-	return took[n*99/100]
-}
-
-// TestInteractionsAreAcknowledgedAtOnce: invariant 4, while every write to the disk stalls.
+// TestInteractionsAreAcknowledgedAtOnce: invariant 4, while every write to the disk stalls. By the bubble's
+// clock, which no busy machine holds up.
 func TestInteractionsAreAcknowledgedAtOnce(t *testing.T) {
-	const stall, presses = 5 * time.Second, 200
-	f, in := newFakeDiscord(), newTestInbox()
-	f.serve(t)
-	var stalls atomic.Int32
-	in.judge = func(ctx context.Context, b platforms.Batch) error {
-		stalls.Add(1)
-		if backoff.Pause(ctx, stall) {
-			return nil
+	const stall, presses, most = 5 * time.Second, 200, 100 * time.Millisecond
+	simulated(t, func(t *testing.T, f *fakeDiscord, open func() *Platform) {
+		in := newTestInbox()
+		var stalls atomic.Int32
+		in.judge = func(ctx context.Context, b platforms.Batch) error {
+			stalls.Add(1)
+			if backoff.Pause(ctx, stall) {
+				return nil
+			}
+			return ctx.Err()
 		}
-		return errStall
-	}
-	r := run(t, f.testBot(t, nil, t.Output(), quickWaits), in)
-	f.await(t, "an identify", func() bool { return f.current != nil })
-	// A busy machine only ever adds to what is measured, so the best of three rounds counts.
-	p99 := time.Duration(math.MaxInt64)
-	for round := range 3 {
-		if p99 = min(p99, acknowledged(t, f, round*presses, presses, stall)); p99 <= 100*time.Millisecond {
-			break
+		r := run(t, open(), in)
+		time.Sleep(time.Minute)
+		stalls.Store(0)
+		sent := map[string]time.Time{}
+		for i := range presses {
+			at := time.Now()
+			sent[f.press(fmt.Sprint("tok-", i))] = at
+			time.Sleep(2 * time.Millisecond)
 		}
-	}
-	if p99 > 100*time.Millisecond {
-		t.Errorf("p99 of the acknowledgement is %s, want 100ms", p99)
-	}
-	if stalls.Load() == 0 {
-		t.Error("the disk was never asked")
-	}
-	r.end(t)
+		var took []time.Duration
+		for range presses {
+			select {
+			case c := <-f.answered:
+				took = append(took, c.at.Sub(sent[c.id]))
+			case <-time.After(stall):
+				t.Fatalf("%d of %d interactions acknowledged while the disk stalls", len(took), presses)
+			}
+		}
+		slices.Sort(took)
+		if p99 := took[presses*99/100]; p99 > most {
+			t.Errorf("p99 of the acknowledgement is %s, want %s", p99, most)
+		}
+		if n := stalls.Load(); n != 1 {
+			t.Errorf("the disk was asked %d times by then, want once: it stalls", n)
+		}
+		r.end(t)
+	})
 }
 
 // TestTokensStayOutOfEvents: an interaction's token is a capability, and nothing else carries it.
@@ -271,7 +259,7 @@ func TestStoreTrouble(t *testing.T) {
 // awaitState waits until the status says so. A status can only be looked at, not waited for.
 func awaitState(t testing.TB, p *Platform, want platforms.State, reason string) {
 	t.Helper()
-	for end := time.Now().Add(5 * time.Minute); ; {
+	for end := time.Now().Add(time.Minute); ; {
 		s := p.Status()
 		if s.State == want && strings.Contains(s.Reason, reason) {
 			return

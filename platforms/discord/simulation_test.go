@@ -54,7 +54,7 @@ func aDay(t *testing.T, seed uint64) {
 		faults, restarts := 0, 0
 		nextFault := time.Now()
 		for end := time.Now().Add(day); time.Now().Before(end); {
-			time.Sleep(rand.N(time.Minute))
+			time.Sleep(time.Duration(rnd.Int64N(int64(time.Minute))))
 			text := fmt.Sprintf("line %d", len(said)+1)
 			said = append(said, text)
 			f.say(chats[rnd.IntN(len(chats))], text)
