@@ -74,10 +74,9 @@ func (p harnessed) Run(ctx context.Context, in platforms.Inbox) error {
 	return p.Platform.Run(ctx, door{in, p.h})
 }
 
-// Send gives a message the time it gets from the hub, shortened: the suite need not wait for a
-// network that never answers.
+// Send bounds a message, as the hub does; how long it takes is no part of the suite.
 func (p harnessed) Send(ctx context.Context, a relay.Send) (relay.Result, error) {
-	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
 	return p.Platform.Send(ctx, a)
 }
