@@ -154,9 +154,9 @@ func (h *Hub) enter(ctx context.Context, s *seat) error {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if t := h.takeover[s.peer.Instance]; t != nil && t.copied(time.Now()) && h.seats[s.peer.Instance] != nil {
+	if h.foughtOverLocked(s.peer.Instance) {
 		h.crowds.leave(s)
-		return &Refused{"copied credential"}
+		return &Refused{fought}
 	}
 	h.sessions[s.session] = s
 	return nil
@@ -180,9 +180,23 @@ func (h *Hub) vacateLocked(s *seat) (held bool) {
 	return held
 }
 
+// fought is why a seat that is held cannot be taken over.
+const fought = "copied credential"
+
+// foughtOverLocked reports whether the instance's seat stays with who holds it, because the credential
+// counts as copied. h.mu must be held.
+func (h *Hub) foughtOverLocked(i relay.InstanceID) bool {
+	t := h.takeover[i]
+	return t != nil && t.copied(time.Now()) && h.seats[i] != nil
+}
+
 // sit makes s the session of its instance, and ends the one it replaces.
-func (h *Hub) sit(s *seat) {
+func (h *Hub) sit(s *seat) error {
 	h.mu.Lock()
+	if h.foughtOverLocked(s.peer.Instance) { // since s entered
+		h.mu.Unlock()
+		return &session.Closed{Code: websocket.StatusTryAgainLater, Reason: fought}
+	}
 	old := h.seats[s.peer.Instance]
 	h.seats[s.peer.Instance] = s
 	h.sittings[s.peer.Instance]++
@@ -198,13 +212,14 @@ func (h *Hub) sit(s *seat) {
 	}
 	h.mu.Unlock()
 	if old == nil {
-		return
+		return nil
 	}
 	h.counters.add("takeover", 1)
 	if copied {
 		h.log.Error("credential used from two places at once; rotate it", keyGateway, s.peer.Gateway, keyInstance, s.peer.Instance)
 	}
 	old.session.End(session.CodeReplaced, "replaced")
+	return nil
 }
 
 // Hello answers with the descriptor of the identity, takes the instance's seat with the first
@@ -217,7 +232,9 @@ func (h *Hub) Hello(ctx context.Context, ss *session.Session, f wire.Hello) (rel
 			return relay.Descriptor{}, err
 		}
 		h.crowds.speaks(s)
-		h.sit(s)
+		if err := h.sit(s); err != nil {
+			return relay.Descriptor{}, err
+		}
 	}
 	if err := h.wake(ctx, s, first); err != nil {
 		return relay.Descriptor{}, fmt.Errorf("wake %s: %w", s.peer.Instance, err)

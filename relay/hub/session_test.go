@@ -265,6 +265,24 @@ func TestANewerSessionTakesOver(t *testing.T) {
 	_ = old2.conn.CloseNow()
 }
 
+// TestACopiedCredentialTakesNoSeat: nor does a socket that was there before it was known as copied.
+func TestACopiedCredentialTakesNoSeat(t *testing.T) {
+	r := newRig(t)
+	r.enroll("home", "ann")
+	silent := r.dialOnly("home", "from=192.0.2.9")
+	var newest *gateway
+	for n := range maxTakeovers + 2 {
+		newest = r.dial("home", fmt.Sprintf("from=192.0.2.%d", n%2+1))
+	}
+	silent.send(wire.Hello{Platform: r.bot.Platform, BotID: r.bot.ID})
+	if code := silent.closed(); code != websocket.StatusTryAgainLater {
+		t.Errorf("closed with %d, want 1013", code)
+	}
+	if res := newest.do(send("@ann", "x")); res.Err != nil {
+		t.Errorf("the newest lost the seat: %+v", res)
+	}
+}
+
 func TestACopiedCredentialIsRefusedAndTold(t *testing.T) {
 	r := newRig(t)
 	r.enroll("home", "ann")
