@@ -4,6 +4,7 @@
 package markdown
 
 import (
+	"bytes"
 	"strings"
 
 	"github.com/yuin/goldmark/ast"
@@ -17,29 +18,66 @@ const (
 	// MaxNesting is how deep lists and quotations of one line may nest. People stop at five; the
 	// parser takes quadratic time beyond.
 	MaxNesting = 100
+	// MaxMarkup bounds what the parser makes something of, which takes up to 800 bytes for each: lines,
+	// characters that are markup somewhere, cells of tables. A dense document of 40 KB is below it. A table's
+	// rows get every cell that its head has, so that a few KB could mean millions.
+	MaxMarkup = 4 << 10
+	// Short is the longest text, in bytes, of which any number may be rendered at a time.
+	Short = 2 << 10
 )
 
-// Fit reports whether source can be parsed in reasonable time. What is not is sent as it is.
+// Fit reports whether source can be parsed in reasonable time and memory. What is not is sent as it is.
 func Fit(source string) bool {
-	return len(source) <= MaxSource && nesting(source) <= MaxNesting
+	return len(source) <= MaxSource && nesting(source) <= MaxNesting && markup(source) <= MaxMarkup
+}
+
+// markup is about how much the parser makes something of, and never much less.
+func markup(source string) int {
+	n := 0
+	width := 0 // of the table that this line may be a row of
+	for line := range strings.Lines(source) {
+		n += 1 + markers(line)
+		pipes := 0
+		for i := range len(line) {
+			switch line[i] {
+			case '|':
+				pipes++
+			case '*', '_', '~', '[', ']', '<', '>', '`':
+				n++
+			}
+		}
+		n += max(pipes, width)
+		switch {
+		case strings.TrimSpace(line) == "":
+			width = 0
+		case pipes > 0 && strings.Trim(line, ">|:- \t\v\f\n") == "": // the line beneath a table's head
+			width = max(width, pipes+1)
+		}
+	}
+	return n
 }
 
 // nesting is the greatest number of container markers any line of s begins with.
 func nesting(s string) int {
 	most := 0
 	for line := range strings.Lines(s) {
-		n := 0
-		for _, c := range line {
-			if !strings.ContainsRune(" \t>-+*0123456789.)", c) {
-				break
-			}
-			if strings.ContainsRune(">-+*.)", c) {
-				n++
-			}
-		}
-		most = max(most, n)
+		most = max(most, markers(line))
 	}
 	return most
+}
+
+// markers is how many container markers line may begin with.
+func markers(line string) int {
+	n := 0
+	for _, c := range line {
+		if !strings.ContainsRune(" \t>-+*0123456789.)", c) {
+			break
+		}
+		if strings.ContainsRune(">-+*.)", c) {
+			n++
+		}
+	}
+	return n
 }
 
 // NotInLanguage reports whether c does not belong in the name of a language behind a fence.
@@ -71,7 +109,7 @@ func BlankBefore(source []byte, pos int) bool {
 	if pos < 0 || pos > len(source) {
 		return false
 	}
-	before := string(source[:pos])
-	before = before[:max(strings.LastIndexByte(before, '\n'), 0)]
-	return strings.TrimSpace(before[strings.LastIndexByte(before, '\n')+1:]) == ""
+	before := source[:pos]
+	before = before[:max(bytes.LastIndexByte(before, '\n'), 0)]
+	return len(bytes.TrimSpace(before[bytes.LastIndexByte(before, '\n')+1:])) == 0
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/yuin/goldmark/extension"
 	extast "github.com/yuin/goldmark/extension/ast"
 	"github.com/yuin/goldmark/text"
+	"pgregory.net/rapid"
 )
 
 func parse(source string) (ast.Node, []byte) {
@@ -58,6 +59,15 @@ func TestFit(t *testing.T) {
 		"prose":                {"1. one\n> - two\n", true},
 		"as long as may be":    {strings.Repeat("a", MaxSource), true},
 		"longer":               {strings.Repeat("a", MaxSource+1), false},
+		"as many lines":        {strings.Repeat("a\n", MaxMarkup), true},
+		"more lines":           {strings.Repeat("a\n", MaxMarkup+1), false},
+		"as much emphasis":     {"a" + strings.Repeat("*", MaxMarkup-1), true},
+		"more emphasis":        {"a" + strings.Repeat("*", MaxMarkup), false},
+		"a large table":        {"|a|b|c|d|e|\n|-|-|-|-|-|\n" + strings.Repeat("|1|2|3|4|5|\n", 300), true},
+		"wide, with bare rows": {strings.Repeat("|a", 100) + "\n" + strings.Repeat("|-", 100) + "\n" + strings.Repeat("a\n", 100), false},
+		"in a list":            {"- a" + strings.Repeat("|a", 100) + "\n  " + strings.Repeat("-|", 100) + "-\n" + strings.Repeat("  a\n", 100), false},
+		"in a quotation":       {"> " + strings.Repeat("|a", 100) + "\n> " + strings.Repeat("|:-:", 100) + "\n" + strings.Repeat("> a\n", 100), false},
+		"a wide one that ends": {strings.Repeat("|a", 100) + "\n" + strings.Repeat("|-", 100) + "\n\n" + strings.Repeat("a\n", 100), true},
 		"as deep as may be":    {strings.Repeat("> ", MaxNesting), true},
 		"deeper":               {"x\n" + strings.Repeat("> ", MaxNesting+1), false},
 		"a rule is not nested": {"x " + strings.Repeat("*", 500), true},
@@ -82,4 +92,24 @@ func TestBlankBefore(t *testing.T) {
 			t.Errorf("BlankBefore(%d) = %v, want %v", pos, got, want)
 		}
 	}
+}
+
+// TestCellsAreCounted compares what is counted with what the parser makes: cells are what a small text
+// can have millions of.
+func TestCellsAreCounted(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		line := rapid.StringOfN(rapid.SampledFrom([]rune("|||---::>a 1.\t`\\")), 0, 12, -1)
+		source := strings.Join(rapid.SliceOfN(line, 0, 12).Draw(t, "lines"), "\n")
+		doc, _ := parse(source)
+		cells := 0
+		_ = ast.Walk(doc, func(n ast.Node, entering bool) (ast.WalkStatus, error) {
+			if entering && n.Kind() == extast.KindTableCell {
+				cells++
+			}
+			return ast.WalkContinue, nil
+		})
+		if got := markup(source); got < cells {
+			t.Fatalf("%q has %d cells, counted as %d", source, cells, got)
+		}
+	})
 }

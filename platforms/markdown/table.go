@@ -1,6 +1,7 @@
 package markdown
 
 import (
+	"bytes"
 	"strings"
 	"unicode"
 
@@ -79,9 +80,9 @@ func cells(source []byte, row ast.Node, width int, flat func(ast.Node) string) [
 		}
 	}
 	if len(out) == width && end >= 0 {
-		rest, _, _ := strings.Cut(string(source[end:]), "\n")
-		if rest = strings.Trim(rest, " \t|"); rest != "" {
-			out = append(out, rest)
+		rest, _, _ := bytes.Cut(source[end:], []byte("\n"))
+		if rest = bytes.Trim(rest, " \t|"); len(rest) > 0 {
+			out = append(out, string(rest))
 		}
 	}
 	return out
