@@ -35,7 +35,6 @@ type splitter struct {
 	text   []rune
 	limit  int
 	blocks []fenced
-	words  []span // what should not be torn
 }
 
 // fenced is a code block, in runes: its first fence begins at begin, its code is from from to to,
@@ -62,16 +61,24 @@ func newSplitter(text string, limit int) *splitter {
 			break
 		}
 	}
-	at, runes := 0, 0
-	for _, m := range inline.FindAllStringIndex(text, -1) {
-		from := runes + utf8.RuneCountInString(text[at:m[0]])
-		to := from + utf8.RuneCountInString(text[m[0]:m[1]])
-		if to-from <= limit/2 {
-			s.words = append(s.words, span{from, to})
-		}
-		at, runes = m[1], to
-	}
 	return s
+}
+
+// wholes are what should not be torn by a cut from from to to, in order. A long text is looked at part by
+// part: all of it may hold a hundred thousand.
+func (s *splitter) wholes(from, to int) []span {
+	text := string(s.text[from:min(to+s.limit/2, len(s.text))])
+	var out []span
+	at, runes := 0, from
+	for _, m := range inline.FindAllStringIndex(text, -1) {
+		begin := runes + utf8.RuneCountInString(text[at:m[0]])
+		end := begin + utf8.RuneCountInString(text[m[0]:m[1]])
+		if end-begin <= s.limit/2 {
+			out = append(out, span{begin, end})
+		}
+		at, runes = m[1], end
+	}
+	return out
 }
 
 // wide are blanks in a row that would leave no good place for a cut.
@@ -81,6 +88,7 @@ var wide = regexp.MustCompile(`[\t\v\f\r\x{85}\pZ]{40,}`)
 // gap of two for wide ones outside of code, and with an end if the last block has none.
 func fences(text string) (whole string, blocks []fenced) {
 	var out strings.Builder
+	out.Grow(len(text))
 	at := 0
 	var b *fenced
 	for line := range strings.Lines(text) {
@@ -91,7 +99,9 @@ func fences(text string) (whole string, blocks []fenced) {
 		}
 		switch {
 		case b == nil && opensFence(bare):
-			line = bare + "\n"
+			if len(line) != len(bare)+1 {
+				line = bare + "\n"
+			}
 			b = &fenced{begin: at, from: at + len(line), open: line, close: "\n" + quote + "```"}
 		case b != nil && bare == b.close[1:]:
 			b.to, b.end = at-1, at+len(bare)
@@ -109,6 +119,9 @@ func fences(text string) (whole string, blocks []fenced) {
 	}
 	return out.String(), blocks
 }
+
+// longestFence is how long a line without blanks at its end can be that begins a code block.
+const longestFence = len(quoteMark) + len("```") + maxLanguage
 
 // opensFence reports whether a line without blanks at its end begins a code block.
 func opensFence(line string) bool {
@@ -247,8 +260,9 @@ func (s *splitter) cut(start int) int {
 // lastWord is the last blank behind first, outside of code, where the part that begins at start can
 // end; -1 if there is none.
 func (s *splitter) lastWord(start, first, end int) int {
+	whole := s.wholes(start, end)
 	for i := end; i > first; i-- {
-		if s.text[i] != '\n' && unicode.IsSpace(s.text[i]) && s.blockAt(i) == nil && !s.tears(i) && !s.fakesFence(start, i) {
+		if s.text[i] != '\n' && unicode.IsSpace(s.text[i]) && s.blockAt(i) == nil && !tears(whole, i) && !s.fakesFence(start, i) {
 			return i
 		}
 	}
@@ -259,23 +273,37 @@ func (s *splitter) lastWord(start, first, end int) int {
 // fence: at the end of the part that begins at start, or at the beginning of the next one.
 func (s *splitter) fakesFence(start, i int) bool {
 	next := s.skip(i)
-	end := next
-	for end < len(s.text) && s.text[end] != '\n' {
-		end++
+	line := i
+	for line > start && s.text[line-1] != '\n' {
+		line--
 	}
-	head, tail := string(s.text[max(s.lineOf(i), start):i]), string(s.text[next:end])
-	return opensFence(strings.TrimRightFunc(head, unicode.IsSpace)) || opensFence(strings.TrimRightFunc(tail, unicode.IsSpace))
+	return s.isFence(line, i) || s.isFence(next, len(s.text))
 }
 
-// tears reports whether a cut at i would tear what belongs together.
-func (s *splitter) tears(i int) bool {
-	k, _ := slices.BinarySearchFunc(s.words, i, func(w span, i int) int {
+// isFence reports whether the runes from from to the end of the line, or to to, begin a code block.
+func (s *splitter) isFence(from, to int) bool {
+	end := from
+	for i := from; i < to && s.text[i] != '\n'; i++ {
+		switch {
+		case unicode.IsSpace(s.text[i]):
+		case i-from >= longestFence:
+			return false
+		default:
+			end = i + 1
+		}
+	}
+	return opensFence(string(s.text[from:end]))
+}
+
+// tears reports whether a cut at i would tear one of whole.
+func tears(whole []span, i int) bool {
+	k, _ := slices.BinarySearchFunc(whole, i, func(w span, i int) int {
 		if w.to <= i {
 			return -1
 		}
 		return 1
 	})
-	return k < len(s.words) && s.words[k].from < i
+	return k < len(whole) && whole[k].from < i
 }
 
 // hard cuts a word of more than a whole part: between two characters as people see them, or, if
