@@ -28,6 +28,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
@@ -125,6 +126,8 @@ type Platform struct {
 	reader   *reader // of the feeder's goroutine
 	board    *board
 	memory   *memory
+
+	cutting sync.Mutex // held while a long text becomes a letter
 }
 
 // settings are the decoded values of Kind.Keys.

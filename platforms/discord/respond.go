@@ -18,7 +18,7 @@ import (
 // unknown outcome is not repeated. If the token ends in the middle of a long answer, the rest goes
 // into the chat as ordinary messages.
 func (p *Platform) Respond(ctx context.Context, c platforms.Capability, a relay.Send, first bool) (relay.Result, error) {
-	l, err := newLetter(a.Content)
+	l, err := p.letter(a.Content)
 	if err != nil {
 		return relay.Result{}, err
 	}

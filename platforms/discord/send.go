@@ -12,6 +12,7 @@ import (
 	"github.com/bwmarrin/discordgo"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/platforms/markdown"
 	"github.com/hermes-connector/hermes-connector/platforms/pace"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
@@ -73,7 +74,7 @@ type posted struct {
 // is the reply. A reply target that is gone does not fail it. The thread in the metadata is a hint
 // and decides nothing: a Discord thread is a chat of its own.
 func (p *Platform) Send(ctx context.Context, a relay.Send) (relay.Result, error) {
-	l, err := newLetter(a.Content)
+	l, err := p.letter(a.Content)
 	if err != nil {
 		return relay.Result{}, err
 	}
@@ -92,12 +93,22 @@ func (p *Platform) Send(ctx context.Context, a relay.Send) (relay.Result, error)
 // letter is a text on its way, in parts.
 type letter struct{ parts []string } // not sent yet
 
-func newLetter(content string) (*letter, error) {
-	l := &letter{parts: split(render(clean(content)), maxText)}
+func (p *Platform) letter(content string) (*letter, error) {
+	l := p.postscript(content)
 	if len(l.parts) == 0 {
 		return nil, errEmpty
 	}
 	return l, nil
+}
+
+// postscript is a letter that may say nothing. Rendering and cutting take many times a text's size in
+// memory, so they are done to one long text at a time.
+func (p *Platform) postscript(content string) *letter {
+	if len(content) > markdown.Short {
+		p.cutting.Lock()
+		defer p.cutting.Unlock()
+	}
+	return &letter{parts: split(render(clean(content)), maxText)}
 }
 
 // broken is err as a gateway may read it, given the parts that were sent before it. A text of which

@@ -47,7 +47,7 @@ func (p *Platform) CreateThread(ctx context.Context, a relay.ThreadCreate) (rela
 	}
 	r := request{method: http.MethodPost, path: channelPath(a.Chat) + "/threads"}
 	body := newThread{Name: name}
-	seed := &letter{parts: split(render(clean(a.SeedText)), maxText)}
+	seed := p.postscript(a.SeedText)
 	switch {
 	case channelOf(parent, 0).holdsPosts():
 		if len(seed.parts) == 0 {

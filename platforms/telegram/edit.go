@@ -20,7 +20,7 @@ func (p *Platform) Edit(ctx context.Context, a relay.Edit) (relay.Result, error)
 	if !ok {
 		return relay.Result{}, errUnknownMessage
 	}
-	l, err := newLetter(a.Content)
+	l, err := p.letter(a.Content)
 	if err != nil {
 		return relay.Result{}, err
 	}

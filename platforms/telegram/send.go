@@ -9,6 +9,7 @@ import (
 
 	tgbotapi "github.com/go-telegram-bot-api/telegram-bot-api/v5"
 
+	"github.com/hermes-connector/hermes-connector/platforms/markdown"
 	"github.com/hermes-connector/hermes-connector/platforms/pace"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
@@ -21,7 +22,7 @@ const generalTopic = "1"
 // goes into the chat itself. If Telegram does not take the formats, the rest of the original
 // text goes out plain.
 func (p *Platform) Send(ctx context.Context, a relay.Send) (relay.Result, error) {
-	l, err := newLetter(a.Content)
+	l, err := p.letter(a.Content)
 	if err != nil {
 		return relay.Result{}, err
 	}
@@ -46,7 +47,13 @@ type letter struct {
 	plain  bool   // the formats were refused
 }
 
-func newLetter(content string) (*letter, error) {
+// letter renders and cuts a text. That takes many times its size in memory, so it is done to one long
+// text at a time.
+func (p *Platform) letter(content string) (*letter, error) {
+	if len(content) > markdown.Short {
+		p.cutting.Lock()
+		defer p.cutting.Unlock()
+	}
 	l := &letter{source: clean(content)}
 	l.whole = render(l.source)
 	l.parts = split(l.whole, maxText)

@@ -23,6 +23,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
@@ -108,6 +109,8 @@ type Platform struct {
 	client *client
 	gate   *pace.Gate
 	board  *board
+
+	cutting sync.Mutex // held while a long text becomes a letter
 }
 
 // settings are the decoded values of Kind.Keys.
