@@ -140,6 +140,7 @@ func ids[T ~string](o object, key string) []T {
 // equal values have equal bytes.
 func compact(raw json.RawMessage) json.RawMessage {
 	var buf bytes.Buffer
+	buf.Grow(len(raw))
 	_ = json.Compact(&buf, raw) // fails only on what would not have parsed
 	return buf.Bytes()
 }

@@ -11,16 +11,20 @@ import (
 type Outbound struct{ relay.Request }
 
 // decodeOutbound refuses only a frame nobody could answer. An action that is missing, unknown
-// or does not fit becomes a relay.UnknownAction.
-func decodeOutbound(o object) (Frame, error) {
+// or does not fit becomes a relay.UnknownAction; so does one in a frame of too many values, which is not
+// looked at.
+func decodeOutbound(o object, values int) (Frame, error) {
 	id := relay.RequestID(o.id("requestId"))
 	if id == "" {
 		return nil, fmt.Errorf("outbound without requestId: %w", ErrUnusable)
 	}
-	return Outbound{relay.Request{
-		ID: id, Platform: relay.PlatformID(o.id("platform")), Bot: relay.BotID(o.id("botId")),
-		Action: decodeAction(o.sub("action")),
-	}}, nil
+	r := relay.Request{ID: id, Platform: relay.PlatformID(o.id("platform")), Bot: relay.BotID(o.id("botId"))}
+	if values > MaxActionValues {
+		r.Action = relay.UnknownAction{Reason: "action has too many values"}
+	} else {
+		r.Action = decodeAction(o.sub("action"))
+	}
+	return Outbound{r}, nil
 }
 
 func encodeOutbound(f Outbound) any {

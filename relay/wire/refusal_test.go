@@ -209,3 +209,18 @@ func TestEncodeRefusesWhatIsNoJSON(t *testing.T) {
 		})
 	}
 }
+
+func TestActionsOfTooManyValues(t *testing.T) {
+	for name, n := range map[string]int{"as many": wire.MaxActionValues - 20, "more": wire.MaxActionValues} {
+		line := `{"type":"outbound","requestId":"1","action":{"op":"task_card","chat_id":"1","card_id":"2","chunks":[` +
+			strings.Repeat("{},", n) + `{}]}}`
+		f, err := wire.DecodeFromGateway([]byte(line))
+		if err != nil {
+			t.Fatal(err)
+		}
+		a, refused := f.(wire.Outbound).Action.(relay.UnknownAction)
+		if want := n == wire.MaxActionValues; refused != want {
+			t.Errorf("%s: %+v", name, a)
+		}
+	}
+}

@@ -37,6 +37,9 @@ const (
 	// byte takes a hundred in memory. The largest frames of real gateways are manifests: of the hundred
 	// commands that Discord takes, each has room for 655 values.
 	MaxValues = 1 << 16
+	// MaxActionValues is how many values an action's frame may hold. The largest real ones are cards and
+	// prompts with a few hundred.
+	MaxActionValues = 1 << 12
 	// MaxLines is how many frames one message may hold. Gateways send one in each.
 	MaxLines = 1 << 12
 )
@@ -86,7 +89,8 @@ type Unknown struct {
 // DecodeFromGateway reads one line a gateway wrote. The error is ErrNotJSON, ErrNotObject or
 // ErrUnusable. Bytes that are not UTF-8 are replaced, not refused.
 func DecodeFromGateway(line []byte) (Frame, error) {
-	if values(line) > MaxValues {
+	n := values(line)
+	if n > MaxValues {
 		return nil, ErrUnusable
 	}
 	o, err := parseLine(line)
@@ -97,7 +101,7 @@ func DecodeFromGateway(line []byte) (Frame, error) {
 	case typeHello:
 		return decodeHello(o), nil
 	case typeOutbound:
-		return decodeOutbound(o)
+		return decodeOutbound(o, n)
 	case typeInterrupt:
 		return decodeInterrupt(o), nil
 	case typeGoingIdle:
