@@ -30,6 +30,7 @@ const (
 // so that a gateway reads the same words for the same fault.
 var (
 	errEmpty          = refusal(http.StatusBadRequest, codeEmptyMessage, "Cannot send an empty message")
+	errTooLong        = refusal(http.StatusBadRequest, codeInvalidForm, "Invalid Form Body: the text is too long")
 	errUnknownChat    = refusal(http.StatusNotFound, codeUnknownChannel, "Unknown Channel")
 	errUnknownMessage = refusal(http.StatusNotFound, codeUnknownMessage, "Unknown Message")
 	errUnknownEmoji   = refusal(http.StatusBadRequest, codeUnknownEmoji, "Unknown Emoji")

@@ -94,6 +94,9 @@ func (p *Platform) Send(ctx context.Context, a relay.Send) (relay.Result, error)
 type letter struct{ parts []string } // not sent yet
 
 func (p *Platform) letter(content string) (*letter, error) {
+	if markdown.TooLong(content) {
+		return nil, errTooLong
+	}
 	l := p.postscript(content)
 	if len(l.parts) == 0 {
 		return nil, errEmpty

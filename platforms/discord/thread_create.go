@@ -10,6 +10,7 @@ import (
 	"github.com/bwmarrin/discordgo"
 
 	"github.com/hermes-connector/hermes-connector/platforms/backoff"
+	"github.com/hermes-connector/hermes-connector/platforms/markdown"
 	"github.com/hermes-connector/hermes-connector/platforms/pace"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
@@ -35,6 +36,9 @@ func (p *Platform) CreateThread(ctx context.Context, a relay.ThreadCreate) (rela
 	name := threadName(a.Name)
 	if name == "" || a.Anchor != "" && !isID(string(a.Anchor)) {
 		return relay.Result{}, errInvalidForm
+	}
+	if markdown.TooLong(a.SeedText) {
+		return relay.Result{}, errTooLong
 	}
 	t, err := p.enter(ctx, a.Chat, pace.Message, timeFor(ctx))
 	if err != nil {

@@ -6,6 +6,7 @@ package markdown
 import (
 	"bytes"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/yuin/goldmark/ast"
 	"github.com/yuin/goldmark/util"
@@ -22,6 +23,9 @@ const (
 	// characters that are markup somewhere, cells of tables. A dense document of 40 KB is below it. A table's
 	// rows get every cell that its head has, so that a few KB could mean millions.
 	MaxMarkup = 4 << 10
+	// MaxText is how many characters a text may have. Networks would make a hundred messages of more,
+	// which nobody reads and no deadline allows, and it takes many times its size in memory to do so.
+	MaxText = 1 << 17
 	// Short is the longest text, in bytes, of which any number may be rendered at a time.
 	Short = 2 << 10
 )
@@ -30,6 +34,9 @@ const (
 func Fit(source string) bool {
 	return len(source) <= MaxSource && nesting(source) <= MaxNesting && markup(source) <= MaxMarkup
 }
+
+// TooLong reports whether source has more than MaxText characters.
+func TooLong(source string) bool { return utf8.RuneCountInString(source) > MaxText }
 
 // markup is about how much the parser makes something of, and never much less.
 func markup(source string) int {

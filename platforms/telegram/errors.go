@@ -15,6 +15,7 @@ const codeTooMany = 429
 // words for the same fault.
 var (
 	errEmpty          = &relay.ActionError{Outcome: relay.NotSent, Public: "Bad Request: message text is empty"}
+	errTooLong        = &relay.ActionError{Outcome: relay.NotSent, Public: "Bad Request: message is too long"}
 	errUnknownChat    = &relay.ActionError{Outcome: relay.NotSent, Public: "Bad Request: chat not found"}
 	errUnknownMessage = &relay.ActionError{Outcome: relay.NotSent, Public: "Bad Request: MESSAGE_ID_INVALID"}
 )

@@ -50,6 +50,9 @@ type letter struct {
 // letter renders and cuts a text. That takes many times its size in memory, so it is done to one long
 // text at a time.
 func (p *Platform) letter(content string) (*letter, error) {
+	if markdown.TooLong(content) {
+		return nil, errTooLong
+	}
 	if len(content) > markdown.Short {
 		p.cutting.Lock()
 		defer p.cutting.Unlock()

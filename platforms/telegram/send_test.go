@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/platforms/markdown"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
@@ -509,5 +510,16 @@ func TestPlaceIsGone(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+func TestLongestText(t *testing.T) {
+	p := new(Platform)
+	l, err := p.letter(strings.Repeat("\U0001F600", markdown.MaxText))
+	if err != nil || len(l.parts) < 2 {
+		t.Errorf("the longest text: %v", err)
+	}
+	if _, err := p.letter(strings.Repeat("x", markdown.MaxText+1)); !errors.Is(err, errTooLong) {
+		t.Errorf("a longer text: %v, want %v", err, errTooLong)
 	}
 }
