@@ -103,24 +103,26 @@ func (e *editor) link(n ast.Node, destination, title []byte, reference bool, ope
 	target, address := addressOf(destination)
 	switch {
 	case !visible(n, e.src) && !e.label:
-		words := strings.Trim(address, "<>")
+		words := strings.TrimSpace(strings.Trim(address, "<>") + spoken(title))
 		for _, inner := range addressesIn(n) {
 			words += " (" + inner + ")"
 		}
 		e.replace(begin, end, words)
 	case e.label:
-		e.more = append(e.more, address)
+		e.more = append(e.more, strings.TrimSpace(address+spoken(title)))
 		e.replace(begin, begin+open, "")
 		e.replace(label, end, "")
 		e.children(n)
 	case !linkable(target):
 		e.replace(begin, begin+open, "")
 		shown := strings.TrimPrefix(address, "mailto:")
-		if shown == "" || shown == string(e.src[begin+open:label]) {
-			e.replace(label, end, "")
-		} else {
-			e.replace(label, end, " ("+shown+")")
+		if shown == string(e.src[begin+open:label]) {
+			shown = ""
 		}
+		if shown = strings.TrimSpace(shown + spoken(title)); shown != "" {
+			shown = " (" + shown + ")"
+		}
+		e.replace(label, end, shown)
 		e.children(n)
 	default:
 		e.replace(begin, begin+open, "[")
@@ -153,10 +155,10 @@ func addressesIn(n ast.Node) (shown []string) {
 		switch c := c.(type) {
 		case *ast.Image:
 			_, address := addressOf(c.Destination)
-			shown = append(shown, address)
+			shown = append(shown, strings.TrimSpace(address+spoken(c.Title)))
 		case *ast.Link:
 			_, address := addressOf(c.Destination)
-			shown = append(shown, address)
+			shown = append(shown, strings.TrimSpace(address+spoken(c.Title)))
 		}
 		shown = append(shown, addressesIn(c)...)
 	}
@@ -169,6 +171,9 @@ func titleOf(title []byte) string {
 	}
 	return ` "` + strings.NewReplacer(`"`, "'", "\n", " ").Replace(string(title)) + `"`
 }
+
+// spoken is titleOf where it stands in the text, since no link shows it.
+func spoken(title []byte) string { return withoutFences(titleOf(title), `\`) }
 
 // visible reports whether anything within n can be seen.
 func visible(n ast.Node, src []byte) bool {

@@ -185,7 +185,7 @@ func FuzzRender(f *testing.F) {
 		"[a][1] ![b](https://e.org) <c@d.e>\n\n[1]: <https://e.org> \"t\"", "# a\n===\n\n---\n<b>\n</b>", "```a b\n", "&amp;\\*&#0;",
 		"- [ ] a\n- [x] b\n\n\tc", "||a **b|| c**", "\x00\xff\u2028😀\u200d", "> ```\n>  \n>  a", "*\u00a0a\u00a0*", "[&#32;](https://e.org)",
 		"[![a ![b](c)](https://d)](https://e) [![](x)](y)", "#### a\\", "- ```\n  `````\n  ```", "[a\nb](c\n\"d\")",
-		"![[](a)](b)", "[c](c)", "[a ![b](b) ![c](d)](e)",
+		"![[](a)](b)", "[c](c)", "[a ![b](b) ![c](d)](e)", "[a](b (c))", "[c](c (d))", "[](b (c))", "[a ![b](c (d))](https://e)", "[![](a (b))](https://c (d))",
 	} {
 		f.Add(s)
 	}
