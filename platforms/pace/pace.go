@@ -13,6 +13,7 @@
 //  3. During a penalty nothing enters.
 //  4. Who cannot enter before his deadline is told so at once, and takes nothing.
 //  5. A chat that is idle, unpunished and fully recovered is forgotten.
+//  6. However much goes to chats beyond their share, the rest of the bot's burst is there for others.
 package pace
 
 import (
@@ -29,6 +30,10 @@ import (
 type Limits struct {
 	Bot  Rate // everything the bot does, in all chats together
 	Chat Rate // the messages of each chat
+	// Share is what a chat may take of Bot as it likes. What it takes beyond, it takes only while
+	// half of Bot's burst is left for others, so that no chat can make all others wait. The zero
+	// Rate lets every chat take all there is.
+	Share Rate
 	// Told: the network itself says when the whole bot is meant. Penalise then closes its chat and
 	// nothing else; PenaliseBot closes the bot.
 	Told bool
@@ -75,6 +80,7 @@ type chat struct {
 	held    bool
 	queue   []*waiter // in the order of arrival
 	rate    meter
+	share   meter
 	closed  time.Time     // end of the chat's penalty
 	changed chan struct{} // closed and replaced when any of the above changed
 }
@@ -290,7 +296,9 @@ func (g *Gate) leave(c *chat) {
 // opensLocked is when an action could enter after ahead messages have. g.mu must be held.
 func (g *Gate) opensLocked(c *chat, kind Kind, ahead int, now time.Time) time.Time {
 	at := later(later(now, g.closed), c.closed)
-	at = later(at, g.bot.opens(0, now))
+	within := later(g.bot.opens(0, now), c.share.opens(0, now))
+	beyond := g.bot.opens(g.limits.Bot.Burst/2, now)
+	at = later(at, earlier(within, beyond))
 	if kind == Message {
 		at = later(at, c.rate.opens(ahead, now))
 	}
@@ -300,6 +308,7 @@ func (g *Gate) opensLocked(c *chat, kind Kind, ahead int, now time.Time) time.Ti
 // takeLocked charges one action. g.mu must be held.
 func (g *Gate) takeLocked(c *chat, kind Kind, now time.Time) {
 	g.bot.take(now)
+	c.share.take(now)
 	if kind == Message {
 		c.rate.take(now)
 	}
@@ -329,7 +338,7 @@ func (g *Gate) chatLocked(id relay.ChatID, now time.Time) *chat {
 	g.sweepLocked(now, id)
 	c := g.chats[id]
 	if c == nil {
-		c = &chat{rate: meter{rate: g.limits.Chat}, changed: make(chan struct{})}
+		c = &chat{rate: meter{rate: g.limits.Chat}, share: meter{rate: g.limits.Share}, changed: make(chan struct{})}
 		g.chats[id] = c
 	}
 	return c
@@ -337,7 +346,7 @@ func (g *Gate) chatLocked(id relay.ChatID, now time.Time) *chat {
 
 // idleLocked reports whether the chat can be forgotten without anyone noticing.
 func (c *chat) idleLocked(now time.Time) bool {
-	return !c.held && len(c.queue) == 0 && !c.closed.After(now) && !c.rate.full.After(now)
+	return !c.held && len(c.queue) == 0 && !c.closed.After(now) && !c.rate.full.After(now) && !c.share.full.After(now)
 }
 
 func (c *chat) removeLocked(w *waiter) {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -69,6 +70,45 @@ func TestRates(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestBusyChatsLeaveRoomForOthers: gateways that run wild in several chats delay nobody else.
+func TestBusyChatsLeaveRoomForOthers(t *testing.T) { // invariant 6
+	limits := limits
+	limits.Chat = pace.Rate{}
+	limits.Share = pace.Rate{Every: time.Second, Burst: 2}
+	synctest.Test(t, func(t *testing.T) {
+		g := pace.New(limits)
+		ctx, cancel := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		defer wg.Wait()
+		defer cancel()
+		var wild atomic.Int32
+		for _, id := range []relay.ChatID{"w1", "w2", "w3"} {
+			wg.Go(func() {
+				for {
+					release, err := g.Acquire(ctx, id, pace.Message, pace.Forever)
+					if err != nil {
+						return
+					}
+					wild.Add(1)
+					release()
+				}
+			})
+		}
+		for range 60 {
+			<-time.After(time.Second)
+			for range 2 { // within the share, and the half of the burst
+				if d := pass(t, g, t.Context(), chat, pace.Message); d != 0 {
+					t.Fatalf("waited %s for busy chats", d)
+				}
+			}
+			<-time.After(time.Second)
+		}
+		if n := wild.Load(); n < 120*9 {
+			t.Errorf("%d passed of the busy chats in 120 s; want all but what others took of 10 a second", n)
+		}
+	})
 }
 
 func TestZeroLimitsOnlyOrder(t *testing.T) {

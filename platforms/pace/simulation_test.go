@@ -23,8 +23,9 @@ type passage struct {
 // checks invariants 1 to 5 on what came through.
 func TestSimulation(t *testing.T) {
 	limits := Limits{
-		Bot:  Rate{Every: 50 * time.Millisecond, Burst: 4},
-		Chat: Rate{Every: time.Second, Burst: 3},
+		Bot:   Rate{Every: 50 * time.Millisecond, Burst: 4},
+		Chat:  Rate{Every: time.Second, Burst: 3},
+		Share: Rate{Every: 2 * time.Second, Burst: 2},
 	}
 	for seed := range uint64(20) {
 		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
