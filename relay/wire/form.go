@@ -78,7 +78,7 @@ func (f *form) currentName(connectorCreated bool) *string {
 func (f *form) options() []relay.PromptOption {
 	const key = "options"
 	var out []relay.PromptOption
-	for _, raw := range f.list(key) {
+	for raw := range f.list(key) {
 		o, _ := parseObject(raw)
 		opt := relay.PromptOption{ID: o.id("id"), Label: o.words("label"), Style: o.words("style")}
 		if opt.ID == "" {
@@ -103,7 +103,7 @@ func (f *form) chunks() [][]byte {
 		f.miss(key, "a list of objects")
 	}
 	var out [][]byte
-	for _, raw := range f.list(key) {
+	for raw := range f.list(key) {
 		if raw = compact(raw); raw[0] != '{' {
 			f.miss(key, "a list of objects")
 			return nil

@@ -6,13 +6,22 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
+// What of a manifest is read. Discord takes a hundred commands of 8,000 characters each, translations
+// not counted; those of real gateways have a few hundred bytes.
+const (
+	maxManifest      = 128 // commands
+	maxCommandBytes  = 64 << 10
+	maxManifestBytes = 256 << 10
+)
+
 // Hello names one identity a gateway fronts. A gateway sends one for each, the default first.
 type Hello struct {
 	// Platform is relay.RelayPlatform when the gateway was never told one.
 	Platform relay.PlatformID
 	BotID    relay.BotID // empty when the gateway was never told one
 	// Manifest is the gateway's slash commands in the shape of Discord's application commands,
-	// each a compact JSON object; only gateways since August send it, and only for Discord.
+	// each a compact JSON object; only gateways since August send it, and only for Discord. What is
+	// over the limits above is left out.
 	Manifest []json.RawMessage
 }
 
@@ -21,9 +30,14 @@ func decodeHello(o object) Hello {
 	if h.Platform == "" {
 		h.Platform = relay.RelayPlatform
 	}
-	for _, raw := range o.list("command_manifest") {
-		if raw = compact(raw); raw[0] == '{' {
-			h.Manifest = append(h.Manifest, raw)
+	size := 0
+	for raw := range o.list("command_manifest") {
+		if len(h.Manifest) == maxManifest {
+			break
+		}
+		if raw[0] == '{' && len(raw) <= maxCommandBytes && size+len(raw) <= maxManifestBytes {
+			size += len(raw)
+			h.Manifest = append(h.Manifest, compact(raw))
 		}
 	}
 	return h

@@ -106,7 +106,7 @@ func decodeInbound(o object) Inbound {
 	if q := e.sub("reply_to"); q != nil {
 		ev.ReplyTo = &relay.Quote{Text: q.words("text"), Author: q.words("author"), IsOwn: q.hint("is_own")}
 	}
-	for _, raw := range e.list("context") {
+	for raw := range e.list("context") {
 		line, _ := parseObject(raw)
 		text, ok := line.text("text")
 		if !ok {
@@ -131,7 +131,7 @@ func decodeInbound(o object) Inbound {
 func decodeMedia(e object) []relay.Media {
 	known := map[string]relay.Media{}
 	var order []string
-	for _, raw := range e.list("media") {
+	for raw := range e.list("media") {
 		o, _ := parseObject(raw)
 		m := relay.Media{
 			URL: o.words("url"), Mime: o.words("mime"), Kind: o.words("kind"),
@@ -150,7 +150,7 @@ func decodeMedia(e object) []relay.Media {
 	}
 	var out []relay.Media
 	used := map[string]bool{}
-	for _, raw := range e.list("media_urls") {
+	for raw := range e.list("media_urls") {
 		url, ok := textOf(raw)
 		if !ok || url == "" {
 			continue

@@ -3,6 +3,7 @@ package wire
 import (
 	"bytes"
 	"encoding/json"
+	"iter"
 	"math"
 	"strconv"
 	"time"
@@ -20,14 +21,56 @@ const maxWait = 7 * 24 * time.Hour
 
 // object is a JSON object whose members are looked at one by one, so that one of the wrong type
 // spoils nothing else. Keys match exactly; of a repeated key the last counts, as in Python.
-// A nil object has no members.
+// A nil object has no members. The members share memory with what was parsed: a copy at every level
+// would make a frame of a MiB cost several.
 type object map[string]json.RawMessage
 
-// parseObject reports false for anything but an object.
+// parseObject reports false for anything but an object. No blanks stand around raw.
 func parseObject(raw []byte) (object, bool) {
-	var o object
-	err := json.Unmarshal(raw, &o)
-	return o, err == nil && o != nil
+	if len(raw) == 0 || raw[0] != '{' || !json.Valid(raw) {
+		return nil, false
+	}
+	o := make(object)
+	var key json.RawMessage
+	for part := range parts(raw) {
+		if key == nil {
+			key = part
+			continue
+		}
+		name, _ := textOf(key)
+		o[name], key = part, nil
+	}
+	return o, true
+}
+
+// parts are a list's elements, or an object's keys and values in turn. raw is valid JSON.
+func parts(raw []byte) iter.Seq[json.RawMessage] {
+	return func(yield func(json.RawMessage) bool) {
+		depth, from, inString, escaped := 0, 0, false, false
+		for i, c := range raw {
+			switch {
+			case escaped:
+				escaped = false
+			case inString:
+				escaped = c == '\\'
+				inString = c != '"'
+			case c == '"':
+				inString = true
+			case c == '{' || c == '[':
+				if depth++; depth == 1 {
+					from = i + 1
+				}
+			case depth == 1 && (c == ',' || c == ':' || c == '}' || c == ']'):
+				part := bytes.Trim(raw[from:i], blanks)
+				if len(part) > 0 && !yield(part[:len(part):len(part)]) || c == '}' || c == ']' {
+					return
+				}
+				from = i + 1
+			case c == '}' || c == ']':
+				depth--
+			}
+		}
+	}
 }
 
 // has reports whether the member is there and not null.
@@ -116,19 +159,19 @@ func (o object) sub(key string) object {
 	return s
 }
 
-// list returns an array's elements; nil if there is none.
-func (o object) list(key string) []json.RawMessage {
-	var l []json.RawMessage
-	if json.Unmarshal(o[key], &l) != nil {
-		return nil
+// list returns an array's elements; none if there is no array.
+func (o object) list(key string) iter.Seq[json.RawMessage] {
+	raw := o[key]
+	if len(raw) == 0 || raw[0] != '[' {
+		raw = nil
 	}
-	return l
+	return parts(raw)
 }
 
 // ids returns an array's usable ids.
 func ids[T ~string](o object, key string) []T {
 	var out []T
-	for _, raw := range o.list(key) {
+	for raw := range o.list(key) {
 		if id := idOf(raw); id != "" {
 			out = append(out, T(id))
 		}

@@ -61,7 +61,7 @@ func decodePassthrough(o object) (Frame, error) {
 	if len(body) > 0 {
 		f.Body = body
 	}
-	for _, raw := range fw.list("headers") {
+	for raw := range fw.list("headers") {
 		var pair []json.RawMessage
 		if json.Unmarshal(raw, &pair) != nil || len(pair) != 2 {
 			continue

@@ -17,6 +17,7 @@ type Splitter struct {
 // The error is ErrTooLarge or ErrTooMany; the stream cannot be followed any further then.
 func (s *Splitter) Feed(message []byte) ([][]byte, error) {
 	var lines [][]byte
+	whole := len(s.tail) == 0
 	for {
 		part, rest, found := bytes.Cut(message, []byte("\n"))
 		if len(s.tail)+len(part) > MaxFrame {
@@ -25,7 +26,11 @@ func (s *Splitter) Feed(message []byte) ([][]byte, error) {
 		}
 		if !found {
 			s.depth.read(part)
-			s.tail = append(s.tail, part...)
+			if whole && cap(part)-len(part) < len(part)/8 {
+				s.tail = part
+			} else {
+				s.tail = append(s.tail, part...)
+			}
 			if s.depth.closed {
 				lines = s.finish(lines, s.tail)
 			}
@@ -34,7 +39,7 @@ func (s *Splitter) Feed(message []byte) ([][]byte, error) {
 		if len(s.tail) > 0 {
 			part = append(s.tail, part...)
 		}
-		lines, message = s.finish(lines, part), rest
+		lines, message, whole = s.finish(lines, part), rest, false
 		if len(lines) > MaxLines {
 			*s = Splitter{}
 			return nil, ErrTooMany
