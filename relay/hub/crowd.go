@@ -35,6 +35,8 @@ const (
 // crowds counts the sessions of every gateway. The zero value is ready. Its methods may be called
 // from any goroutine.
 type crowds struct {
+	pool session.Pool // of what all of them hold of frames
+
 	mu sync.Mutex // guards by
 	by map[relay.GatewayID]*crowd
 }
@@ -46,8 +48,8 @@ type crowd struct {
 	barred time.Time // until when
 	paused int       // refused, and not told yet
 	open   int
-	silent []*seat      // oldest first
-	room   session.Room // what they hold of frames together
+	silent []*seat       // oldest first
+	room   *session.Room // what they hold of frames together
 }
 
 // enter counts s in, or returns false when there are too many already. surplus is who has been
@@ -73,7 +75,7 @@ func (c *crowds) enter(s *seat) (surplus *seat, ok bool) {
 func (c *crowds) room(g relay.GatewayID) *session.Room {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return &c.ofLocked(g).room
+	return c.ofLocked(g).room
 }
 
 // ofLocked is the crowd of g. c.mu must be held.
@@ -83,7 +85,7 @@ func (c *crowds) ofLocked(g relay.GatewayID) *crowd {
 		if c.by == nil {
 			c.by = make(map[relay.GatewayID]*crowd)
 		}
-		x = &crowd{dials: rate.NewLimiter(dialRate, dialBurst)}
+		x = &crowd{dials: rate.NewLimiter(dialRate, dialBurst), room: c.pool.Room()}
 		c.by[g] = x
 	}
 	return x

@@ -273,34 +273,3 @@ func TestActionsAreBoundedInBytes(t *testing.T) {
 		r.hurry()
 	})
 }
-
-// TestSessionsShareTheirGatewaysRoom: frames begun on many connections are bounded together, and
-// what a session held is free again when it has ended.
-func TestSessionsShareTheirGatewaysRoom(t *testing.T) {
-	var room Room
-	if !room.read(maxReading - freeReading) {
-		t.Fatal("an empty room has no room")
-	}
-	inBubble(t, &hub{}, Options{Room: &room}, func(t *testing.T, r *rig) {
-		r.greet()
-		r.ask("small", say(strings.Repeat("x", freeReading/2)))
-		r.succeeded("small", "")
-		_, _ = r.wire.Write(message(strings.Repeat("x", wire.MaxFrame))[:4*freeReading])
-		_ = r.wantClose(websocket.StatusPolicyViolation, "too many unfinished frames")
-		r.wantCount(CountNoRoom, 1)
-	})
-	inBubble(t, &hub{}, Options{Room: new(Room)}, func(t *testing.T, r *rig) {
-		r.greet()
-		_, _ = r.wire.Write(message(strings.Repeat("x", wire.MaxFrame))[:4*freeReading])
-		synctest.Wait()
-		room := r.s.o.Room
-		if room.reading == 0 {
-			t.Error("nothing is charged for half a frame")
-		}
-		_ = r.wire.Close()
-		<-r.run
-		if room.reading != 0 {
-			t.Errorf("%d bytes are charged after the end, want none", room.reading)
-		}
-	})
-}

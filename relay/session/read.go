@@ -1,6 +1,7 @@
 package session
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -71,9 +72,10 @@ func (s *Session) message(ctx context.Context) ([]byte, error) {
 	s.begun()
 	from := s.conn.meter.message(r)
 	message := []byte(nil)
+	most := wire.MaxFrame - s.split.Held() // until a newline ends what is held
 	for {
 		if len(message) == cap(message) { // io.ReadAll would make four times as much garbage
-			more := min(max(readBuffer, cap(message)), wire.MaxFrame+1-len(message))
+			more := min(max(readBuffer, cap(message)), most+1-len(message))
 			if !s.hold(s.split.Held() + cap(message) + more) {
 				return nil, errNoRoom
 			}
@@ -81,8 +83,11 @@ func (s *Session) message(ctx context.Context) ([]byte, error) {
 		}
 		n, err := from.Read(message[len(message):cap(message)])
 		message = message[:len(message)+n]
+		if bytes.IndexByte(message[len(message)-n:], '\n') >= 0 {
+			most = wire.MaxFrame
+		}
 		switch {
-		case len(message) > wire.MaxFrame:
+		case len(message) > most:
 			return nil, errTooLarge
 		case errors.Is(err, io.EOF):
 			s.conn.meter.finished()
@@ -97,7 +102,7 @@ func (s *Session) message(ctx context.Context) ([]byte, error) {
 // handled, and reports whether they fit. Only the reader calls it.
 func (s *Session) hold(n int) bool {
 	charge := max(0, n-freeReading)
-	if !s.o.Room.read(charge - s.charged) {
+	if charge != s.charged && !s.o.Room.read(s, charge) {
 		return false
 	}
 	s.charged = charge

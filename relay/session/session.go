@@ -92,7 +92,8 @@ type Options struct {
 	// OverLimit is called once when the gateway passed a limit, before it is told; nil means that
 	// nobody wants to know. Any goroutine; must not block.
 	OverLimit func()
-	// Room is shared by the sessions of one gateway; nil means that there is only this one.
+	// Room is shared by the sessions of one gateway; nil means that there is only this one, and no
+	// other gateway.
 	Room *Room
 }
 
@@ -148,6 +149,8 @@ type Session struct {
 	cause error      // why the session ends; nil while it does not, and when Run's context ended it
 	end   context.CancelCauseFunc
 
+	evicted bool // from the pool of what is being read; guarded by its mu
+
 	// Touched by the reader only.
 	split   wire.Splitter
 	reading bool // a frame has begun
@@ -169,7 +172,7 @@ func New(conn *Conn, peer Peer, h Handler, o Options) *Session {
 		o.Count = func(string) {}
 	}
 	if o.Room == nil {
-		o.Room = new(Room)
+		o.Room = new(Pool).Room()
 	}
 	s := &Session{
 		conn: conn, peer: peer, h: h, o: o,
