@@ -12,7 +12,7 @@ import (
 )
 
 // reader is a session that only holds.
-func reader(r *Room) *Session { return &Session{o: Options{Room: r}} }
+func reader(r *Room) *Session { return &Session{o: Options{Room: r}, ended: make(chan struct{})} }
 
 func TestThePoolTakesFromTheGreediest(t *testing.T) {
 	const large, some = wire.MaxFrame - freeReading, 512 << 10
@@ -28,9 +28,9 @@ func TestThePoolTakesFromTheGreediest(t *testing.T) {
 		"one largest frame":                     {[]int{0}, []step{{session: 0, bytes: large}}},
 		"everybody's ordinary ones beside":      {[]int{0, 1, 2, 1}, []step{{session: 0, bytes: large}, {session: 1, bytes: ownReading / 2}, {session: 2, bytes: ownReading}, {session: 3, bytes: ownReading / 2}}},
 		"another gateway's largest, afterwards": {[]int{0, 1}, []step{{session: 0, bytes: large}, {session: 0}, {session: 1, bytes: large}}},
-		"the holder goes, not the newcomer":     {[]int{0, 1}, []step{{session: 0, bytes: large}, {session: 1, bytes: some}, {session: 1, bytes: large, lost: []int{0}}}},
-		"many connections count together":       {[]int{0, 0, 0, 1}, []step{{session: 0, bytes: some}, {session: 1, bytes: some}, {session: 2, bytes: 200 << 10}, {session: 3, bytes: some, lost: []int{-1}}}},
-		"the newcomer goes, when it wants more": {[]int{0, 1, 2, 3}, []step{{session: 0, bytes: some}, {session: 1, bytes: some}, {session: 2, bytes: some}, {session: 3, bytes: large, refused: true}, {session: 2, bytes: some}}},
+		"the holder goes, not the newcomer":     {[]int{0, 1}, []step{{session: 0, bytes: large}, {session: 1, bytes: ownReading}, {session: 1, bytes: large, lost: []int{0}}}},
+		"many connections count together":       {[]int{0, 0, 0, 1}, []step{{session: 0, bytes: some / 2}, {session: 1, bytes: some / 2}, {session: 2, bytes: some / 3}, {session: 3, bytes: some, lost: []int{-1}}}},
+		"the newcomer goes, when it wants more": {[]int{0, 1, 2, 3}, []step{{session: 0, bytes: some / 2}, {session: 1, bytes: some / 2}, {session: 2, bytes: some / 2}, {session: 3, bytes: large, refused: true}, {session: 2, bytes: some / 2}}},
 		"the old connection, for the new one":   {[]int{0, 0}, []step{{session: 0, bytes: large}, {session: 1, bytes: large, lost: []int{0}}}},
 		"an ordinary frame when all is taken":   {[]int{0, 0, 1}, []step{{session: 0, bytes: large}, {session: 1, bytes: sharedReading + ownReading - large}, {session: 2, bytes: ownReading}}},
 		"who is lost gets nothing more":         {[]int{0, 1}, []step{{session: 0, bytes: large}, {session: 1, bytes: large, lost: []int{0}}, {session: 0, bytes: 1, refused: true}, {session: 0}}},
@@ -47,7 +47,17 @@ func TestThePoolTakesFromTheGreediest(t *testing.T) {
 			}
 			for i, st := range tc.steps {
 				s := sessions[st.session]
-				lost, ok := p.read(s, st.bytes)
+				lost, freed, ok := p.read(s, st.bytes)
+				if waits := freed != nil; waits != (len(lost) > 0) {
+					t.Errorf("step %d: waits %v, and %d sessions are lost", i, waits, len(lost))
+				}
+				if freed != nil {
+					for _, o := range lost {
+						_, _, _ = p.read(o, 0)
+					}
+					<-freed
+					_, _, ok = p.read(s, st.bytes)
+				}
 				if ok == st.refused {
 					t.Errorf("step %d: fits %v, want %v", i, ok, !st.refused)
 				}
@@ -61,7 +71,7 @@ func TestThePoolTakesFromTheGreediest(t *testing.T) {
 				}
 			}
 			for _, s := range sessions {
-				_, _ = p.read(s, 0)
+				_, _, _ = p.read(s, 0)
 			}
 			if len(p.readers) != 0 {
 				t.Errorf("%d sessions hold something after the end", len(p.readers))
@@ -142,7 +152,7 @@ func TestSessionsShareAPool(t *testing.T) {
 // TestTheReaderThatWantsMostGoes: where others hold less, but too much together.
 func TestTheReaderThatWantsMostGoes(t *testing.T) {
 	var pool Pool
-	for range 10 {
+	for range 6 {
 		r := pool.Room()
 		if !r.read(reader(r), 200<<10) {
 			t.Fatal("the pool is full too early")

@@ -149,7 +149,7 @@ type Session struct {
 	cause error      // why the session ends; nil while it does not, and when Run's context ended it
 	end   context.CancelCauseFunc
 
-	evicted bool // from the pool of what is being read; guarded by its mu
+	evicted bool // it must give back what it holds of the pool; guarded by that one's mu
 
 	// Touched by the reader only.
 	split   wire.Splitter
