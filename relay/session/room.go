@@ -7,14 +7,14 @@ import "sync"
 const (
 	freeReading = 16 << 10
 	ownReading  = 64 << 10
-	ownActing   = 256 << 10
+	ownActing   = 128 << 10
 )
 
 // What all gateways may hold beyond that, together: one of the largest frames. Go takes twice as much for
 // it, and an action a few times as much while it is cut into messages.
 const (
 	sharedReading = 1 << 20
-	sharedActing  = 1 << 20
+	sharedActing  = 7 << 17
 )
 
 // Pool bounds what the sessions of all gateways hold of frames. The zero value is empty. Its methods
