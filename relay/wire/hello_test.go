@@ -1,6 +1,7 @@
 package wire_test
 
 import (
+	"errors"
 	"fmt"
 	"runtime"
 	"strings"
@@ -49,6 +50,27 @@ func TestManifestsAreBounded(t *testing.T) {
 				t.Errorf("%d commands, want %d", len(got), tc.want)
 			}
 		})
+	}
+}
+
+// TestRepairsAreBounded: what is not UTF-8 becomes three times as large.
+func TestRepairsAreBounded(t *testing.T) {
+	line := func(pairs int) []byte {
+		return []byte(`{"type":"going_idle","x":"` + strings.Repeat("\xffa", pairs) + `"}`)
+	}
+	if _, err := wire.DecodeFromGateway(line(wire.MaxFrame/4 - 10)); err != nil {
+		t.Errorf("a line that fits when it is repaired: %v", err)
+	}
+	var before, after runtime.MemStats
+	large := line(wire.MaxFrame/2 - 100)
+	runtime.ReadMemStats(&before)
+	_, err := wire.DecodeFromGateway(large)
+	runtime.ReadMemStats(&after)
+	if !errors.Is(err, wire.ErrNotJSON) {
+		t.Errorf("a line that does not: %v, want %v", err, wire.ErrNotJSON)
+	}
+	if n := after.TotalAlloc - before.TotalAlloc; n > 64<<10 {
+		t.Errorf("to refuse it took %d bytes", n)
 	}
 }
 

@@ -15,7 +15,7 @@
 //  3. A decoder returns a frame or an error, never both, whatever the bytes.
 //  4. What decodes can be encoded, and that decodes to the same frame.
 //  5. An outbound frame that has a request id always decodes, so that it can be answered, unless
-//     it has more values than MaxValues.
+//     it has more values than MaxValues, or is over MaxFrame once repaired.
 //  6. Traits, the event's own id, its bot and its time never leave.
 //  7. An id that was read is at most 1 KiB, so an answer that repeats it fits in a frame.
 package wire
@@ -87,7 +87,7 @@ type Unknown struct {
 }
 
 // DecodeFromGateway reads one line a gateway wrote. The error is ErrNotJSON, ErrNotObject or
-// ErrUnusable. Bytes that are not UTF-8 are replaced, not refused.
+// ErrUnusable. Bytes that are not UTF-8 are replaced, not refused, while the line fits in MaxFrame then.
 func DecodeFromGateway(line []byte) (Frame, error) {
 	n := values(line)
 	if n > MaxValues {
@@ -161,6 +161,9 @@ func values(line []byte) int {
 func parseLine(line []byte) (object, error) {
 	line = bytes.Trim(line, blanks)
 	if !utf8.Valid(line) {
+		if repairedSize(line) > MaxFrame {
+			return nil, ErrNotJSON
+		}
 		line = bytes.ToValidUTF8(line, []byte(string(utf8.RuneError)))
 	}
 	if len(line) == 0 || line[0] != '{' {
@@ -174,6 +177,16 @@ func parseLine(line []byte) (object, error) {
 		return nil, ErrNotJSON
 	}
 	return o, nil
+}
+
+// repairedSize is how large line may become when what is not UTF-8 in it is replaced.
+func repairedSize(line []byte) (size int) {
+	for len(line) > 0 {
+		r, n := utf8.DecodeRune(line)
+		size += utf8.RuneLen(r)
+		line = line[n:]
+	}
+	return size
 }
 
 // Encode renders f as one line with its final newline. An error means that f holds raw JSON
