@@ -11,8 +11,8 @@
 //  2. Every outbound frame that was read is answered exactly once, within 25 s, whatever the
 //     handler does; unless the socket is gone, then the answer is dropped.
 //  3. Actions of one chat are carried out one at a time, in the order they were read.
-//  4. The reader never waits for a platform or for the peer; at most for a commit, and a hello for
-//     the flip that was asked for before it.
+//  4. The reader never waits for a platform or for the peer; at most for a commit, a hello for the
+//     flip that was asked for before it, and a large frame for the close of whoever made it room.
 //  5. Frames leave in the order they were queued; a going_idle_ack leaves behind every frame
 //     pushed before the flip.
 //  6. A panic costs the one frame or the one action that caused it.
