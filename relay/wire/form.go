@@ -36,11 +36,15 @@ func (f *form) prose(key string) string {
 	return s
 }
 
-// title is text that must be there and say something.
+// maxTitle bounds what is no message, in bytes: a thread's name has a hundred characters, a signed address a
+// few thousand. Networks are asked with it as it is.
+const maxTitle = 8 << 10
+
+// title is text that must be there and say something in few words.
 func (f *form) title(key string) string {
-	s := f.prose(key)
-	if s == "" {
-		f.miss(key, "text")
+	s, ok := shortOf(f.object[key], maxTitle)
+	if !ok || s == "" {
+		f.miss(key, "a short text")
 	}
 	return s
 }
@@ -70,7 +74,10 @@ func (f *form) currentName(connectorCreated bool) *string {
 	if connectorCreated || !f.has(key) {
 		return nil
 	}
-	s := f.prose(key)
+	s, ok := shortOf(f.object[key], maxTitle)
+	if !ok {
+		f.miss(key, "a short text")
+	}
 	return &s
 }
 

@@ -91,6 +91,16 @@ func textOf(raw json.RawMessage) (string, bool) {
 	return s, err == nil
 }
 
+// shortOf is textOf for what has at most so many bytes; anything longer is not unpacked to see.
+func shortOf(raw json.RawMessage, most int) (string, bool) {
+	const escaped = 6 // bytes that one may take: \u0061
+	if len(raw) > escaped*most+len(`""`) {
+		return "", false
+	}
+	s, ok := textOf(raw)
+	return s, ok && len(s) <= most
+}
+
 // words is text for a hint: of the wrong type it is empty.
 func (o object) words(key string) string {
 	s, _ := o.text(key)
@@ -102,12 +112,9 @@ func (o object) words(key string) string {
 func (o object) id(key string) string { return idOf(o[key]) }
 
 func idOf(raw json.RawMessage) string {
-	s, ok := textOf(raw)
+	s, ok := shortOf(raw, maxID)
 	if !ok {
 		s, _ = decimal(raw)
-	}
-	if len(s) > maxID {
-		return ""
 	}
 	return s
 }

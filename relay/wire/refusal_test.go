@@ -87,7 +87,7 @@ func TestDescriptorNeedsItsNineFields(t *testing.T) {
 
 // Invariant 5: an action nobody can carry out still has someone to answer.
 func TestUnusableActionsCanBeAnswered(t *testing.T) {
-	const noID, noText, noBool = " is missing or not an id", " is missing or not text", " is missing or not true or false"
+	const noID, noText, noShort, noBool = " is missing or not an id", " is missing or not text", " is missing or not a short text", " is missing or not true or false"
 	for name, tc := range map[string]struct {
 		action string // the JSON of the action member; empty: there is none
 		want   relay.UnknownAction
@@ -108,15 +108,19 @@ func TestUnusableActionsCanBeAnswered(t *testing.T) {
 		"send: odd content":  {`{"op":"send","chat_id":"1","content":5}`, relay.UnknownAction{Name: "send", Chat: "1", Reason: "content" + noText}},
 		"edit: no message":   {`{"op":"edit","chat_id":"1","content":""}`, relay.UnknownAction{Name: "edit", Chat: "1", Reason: "message_id" + noID}},
 		"delete: no message": {`{"op":"delete","chat_id":"1"}`, relay.UnknownAction{Name: "delete", Chat: "1", Reason: "message_id" + noID}},
-		"react: no emoji":    {`{"op":"react","chat_id":"1","message_id":"2","emoji":""}`, relay.UnknownAction{Name: "react", Chat: "1", Reason: "emoji" + noText}},
-		"react: odd remove":  {`{"op":"react","chat_id":"1","message_id":"2","emoji":"x","remove":"no"}`, relay.UnknownAction{Name: "react", Chat: "1", Reason: "remove" + noBool}},
+		"react: no emoji":    {`{"op":"react","chat_id":"1","message_id":"2","emoji":""}`, relay.UnknownAction{Name: "react", Chat: "1", Reason: "emoji" + noShort}},
+		"react: a long emoji": {
+			`{"op":"react","chat_id":"1","message_id":"2","emoji":"` + strings.Repeat("x", 8193) + `"}`,
+			relay.UnknownAction{Name: "react", Chat: "1", Reason: "emoji" + noShort},
+		},
+		"react: odd remove": {`{"op":"react","chat_id":"1","message_id":"2","emoji":"x","remove":"no"}`, relay.UnknownAction{Name: "react", Chat: "1", Reason: "remove" + noBool}},
 		"follow_up: no session": {
 			`{"op":"follow_up","kind":"k","content":""}`,
 			relay.UnknownAction{Name: "follow_up", Reason: "session_key" + noID},
 		},
 		"send_media: no source": {
 			`{"op":"send_media","chat_id":"1","media_kind":"image"}`,
-			relay.UnknownAction{Name: "send_media", Chat: "1", Reason: "source_url" + noText},
+			relay.UnknownAction{Name: "send_media", Chat: "1", Reason: "source_url" + noShort},
 		},
 		"prompt: no options": {
 			`{"op":"prompt","chat_id":"1","content":"","prompt_id":"p","options":[]}`,
@@ -132,7 +136,7 @@ func TestUnusableActionsCanBeAnswered(t *testing.T) {
 		},
 		"thread_rename: the other odd guard": {
 			`{"op":"thread_rename","chat_id":"1","message_id":"2","thread_name":"n","only_if_current_name":5}`,
-			relay.UnknownAction{Name: "thread_rename", Chat: "1", Reason: "only_if_current_name" + noText},
+			relay.UnknownAction{Name: "thread_rename", Chat: "1", Reason: "only_if_current_name" + noShort},
 		},
 		"draft: no number": {
 			`{"op":"draft","chat_id":"1","content":""}`,
