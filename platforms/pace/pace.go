@@ -308,7 +308,9 @@ func (g *Gate) opensLocked(c *chat, kind Kind, ahead int, now time.Time) time.Ti
 // takeLocked charges one action. g.mu must be held.
 func (g *Gate) takeLocked(c *chat, kind Kind, now time.Time) {
 	g.bot.take(now)
-	c.share.take(now)
+	if !c.share.opens(0, now).After(now) {
+		c.share.take(now)
+	}
 	if kind == Message {
 		c.rate.take(now)
 	}

@@ -96,17 +96,17 @@ func TestBusyChatsLeaveRoomForOthers(t *testing.T) { // invariant 6
 				}
 			})
 		}
+		<-time.After(time.Second / 2) // their shares come with the full second, and take a third of it
 		for range 60 {
-			<-time.After(time.Second)
 			for range 2 { // within the share, and the half of the burst
 				if d := pass(t, g, t.Context(), chat, pace.Message); d != 0 {
 					t.Fatalf("waited %s for busy chats", d)
 				}
 			}
-			<-time.After(time.Second)
+			<-time.After(2 * time.Second)
 		}
-		if n := wild.Load(); n < 120*9 {
-			t.Errorf("%d passed of the busy chats in 120 s; want all but what others took of 10 a second", n)
+		if n := wild.Load(); n < 120*9-10 {
+			t.Errorf("%d passed of the busy chats in 120 s; want about all but what others took of 10 a second", n)
 		}
 	})
 }
