@@ -64,8 +64,11 @@ type (
 		StopTaskCard(ctx context.Context, a relay.TaskCardStop) (relay.Result, error)
 	}
 
-	// Roster knows who can see a chat now, by the network's own word. An error means not known,
-	// which is no. The caller caches; the platform reports changes through Batch.Roster.
+	// Roster knows who can see a chat now, by the network's own word. What the network refuses to
+	// say for good (a 4xx: no such member, a hidden list) is false without an error. An error means
+	// not known now; one that wraps a *MutedError says when asking makes sense again. The caller
+	// caches and asks again; the platform does not repeat the question, and reports changes through
+	// Batch.Roster.
 	Roster interface {
 		CanSee(ctx context.Context, place relay.Place, user relay.UserID) (bool, error)
 	}

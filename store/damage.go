@@ -24,7 +24,8 @@ import (
 func isSetAside(b bucket) bool {
 	switch b {
 	case bucketEntries, bucketDead, bucketLanes, bucketCursors, bucketConversations, bucketCodes,
-		bucketTokens, bucketIdentity, bucketAudit, bucketCommands, bucketQuarantine, bucketBindings, bucketBindingsTo, bucketGrants, bucketRoutes, bucketMeta:
+		bucketTokens, bucketIdentity, bucketAudit, bucketCommands, bucketQuarantine, bucketBindings, bucketBindingsTo, bucketGrants, bucketRoutes, bucketMeta,
+		bucketUndecided, bucketSent, bucketMoved:
 		return true
 	}
 	return isSeenBucket(b)

@@ -33,6 +33,9 @@ const (
 	bucketIdentity      bucket = "identity"      // HMAC -> IdentityCode; at most one per instance
 	bucketRoutes        bucket = "routes"        // platform|key|instance -> Route
 	bucketAudit         bucket = "audit"         // running number -> AuditEntry
+	bucketUndecided     bucket = "undecided"     // platform|bot|chat|number -> undecidedRecord
+	bucketSent          bucket = "sent"          // instance|platform|bot|chat|message -> sentRecord
+	bucketMoved         bucket = "moved"         // platform|old chat -> movedRecord
 	bucketDead          bucket = "dead"          // instance|number of the death, epoch, seq -> deadRecord
 	bucketQuarantine    bucket = "quarantine"    // running number -> Quarantined
 	bucketCursors       bucket = "hot/cursors"   // platform|bot -> bytes
@@ -46,7 +49,7 @@ func buckets() []bucket {
 	return []bucket{
 		bucketMeta, bucketBlobs, bucketTenants, bucketInstances, bucketCommands, bucketGateways, bucketBindings,
 		bucketBindingsTo, bucketGrants, bucketConversations, bucketCodes, bucketTokens, bucketIdentity,
-		bucketRoutes, bucketAudit, bucketDead, bucketQuarantine, bucketCursors, bucketLanes, bucketEntries,
+		bucketRoutes, bucketAudit, bucketUndecided, bucketSent, bucketMoved, bucketDead, bucketQuarantine, bucketCursors, bucketLanes, bucketEntries,
 	}
 }
 

@@ -19,7 +19,7 @@ type migration func(*bolt.Tx) error
 
 // migrations lists them in order: the first makes a database of version 2 of one of version 1.
 // The current version is one more than their number.
-func migrations() []migration { return []migration{toSchema2} }
+func migrations() []migration { return []migration{toSchema2, toSchema3} }
 
 // toSchema2 adds what tenants share the connector by, takes the commands out of the instances'
 // records, and gives seen marks and lanes a checksum.
@@ -42,6 +42,17 @@ func toSchema2(t *bolt.Tx) error {
 	return sumLanes(t)
 }
 
+// toSchema3 adds the events that wait for a verdict, the messages that instances sent, and the chats
+// that got a new id.
+func toSchema3(t *bolt.Tx) error {
+	for _, b := range []bucket{bucketUndecided, bucketSent, bucketMoved} {
+		if _, err := t.CreateBucket([]byte(b)); err != nil {
+			return fmt.Errorf("bucket %s: %w", b, err)
+		}
+	}
+	return nil
+}
+
 // initialise makes an empty file a database of the current version.
 func initialise(b *bolt.DB) error {
 	return b.Update(func(t *bolt.Tx) error {
@@ -57,9 +68,29 @@ func initialise(b *bolt.DB) error {
 	})
 }
 
-// migrate brings b to the version that steps end in, one transaction per step: after a crash it
-// goes on where it was. A database that is not ours or from a later version is refused.
+// migrate brings b to the version that steps end in, and looks whether all buckets are there. A
+// database that is not ours or from a later version is refused.
 func migrate(b *bolt.DB, steps []migration) error {
+	if err := advance(b, steps); err != nil {
+		return err
+	}
+	return b.View(func(t *bolt.Tx) error {
+		for _, name := range buckets() {
+			if t.Bucket([]byte(name)) == nil {
+				return fmt.Errorf("%w: bucket %s is missing; %s", ErrDamaged, name, remedy)
+			}
+		}
+		return t.ForEach(func(name []byte, _ *bolt.Bucket) error {
+			if b := bucket(name); !slices.Contains(buckets(), b) && !isSeenBucket(b) {
+				return fmt.Errorf("%w: it has a bucket nobody made; %s", ErrDamaged, remedy)
+			}
+			return nil
+		})
+	})
+}
+
+// advance is migrate's work, one transaction per step: after a crash it goes on where it was.
+func advance(b *bolt.DB, steps []migration) error {
 	have, err := version(b)
 	if err != nil {
 		return err
@@ -83,19 +114,7 @@ func migrate(b *bolt.DB, steps []migration) error {
 			return fmt.Errorf("migration from schema %d: %w", v, err)
 		}
 	}
-	return b.View(func(t *bolt.Tx) error {
-		for _, name := range buckets() {
-			if t.Bucket([]byte(name)) == nil {
-				return fmt.Errorf("%w: bucket %s is missing; %s", ErrDamaged, name, remedy)
-			}
-		}
-		return t.ForEach(func(name []byte, _ *bolt.Bucket) error {
-			if b := bucket(name); !slices.Contains(buckets(), b) && !isSeenBucket(b) {
-				return fmt.Errorf("%w: it has a bucket nobody made; %s", ErrDamaged, remedy)
-			}
-			return nil
-		})
-	})
+	return nil
 }
 
 func setVersion(t *bolt.Tx, v int) error {

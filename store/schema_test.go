@@ -164,7 +164,7 @@ func TestMigrationGoesOnAfterACrash(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(migrate(b, []migration{toSchema2}), b.Close()); err != nil {
+	if err := errors.Join(advance(b, []migration{toSchema2}), b.Close()); err != nil {
 		t.Fatal(err)
 	}
 	for name, content := range stoppedIn(before, read(t, path)) {

@@ -1,0 +1,32 @@
+package platforms
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+)
+
+type callerKey struct{}
+
+// For makes everything asked of a platform under the returned context count as asked by the
+// instance: its share of a limit pays for it, and its refusals are its own.
+func For(ctx context.Context, i relay.InstanceID) context.Context {
+	return context.WithValue(ctx, callerKey{}, i)
+}
+
+// Caller is the instance a platform is asked for; empty when the connector asks for itself, such
+// as to learn who can see a chat. The connector's own requests go before those of instances.
+func Caller(ctx context.Context) relay.InstanceID {
+	i, _ := ctx.Value(callerKey{}).(relay.InstanceID)
+	return i
+}
+
+// MutedError: the network takes no request of the whole bot before Until. It says nothing about
+// what was asked, so the caller waits until then and asks again.
+type MutedError struct{ Until time.Time }
+
+func (e *MutedError) Error() string {
+	return fmt.Sprintf("the network takes no request of this bot before %s", e.Until.UTC().Format(time.RFC3339))
+}
