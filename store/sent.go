@@ -82,10 +82,13 @@ func (s *sentLog) ride(t *tx) (committed func(), err error) {
 	taken := make(map[string]sentRecord, len(s.waiting))
 	added := make(map[relay.InstanceID]int)
 	for k, r := range s.waiting {
+		taken[k] = r
+		if l, err := t.lane(r.Instance); err != nil || l.Closed {
+			continue // revoked: what it sent is nobody's
+		}
 		if err := t.put(bucketSent, []byte(k), r); err != nil {
 			return nil, err
 		}
-		taken[k] = r
 		added[r.Instance]++
 	}
 	for i, n := range added {

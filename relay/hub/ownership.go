@@ -62,13 +62,11 @@ func (h *Hub) messageFacts(ctx context.Context, i relay.InstanceID, p platforms.
 // alone reports whether nobody but the instance may act on the chat. No network is asked who can see
 // it: an instance that may turn out to be allowed counts.
 func (h *Hub) alone(ctx context.Context, i relay.InstanceID, p platforms.Platform, chat relay.ChatID) (bool, error) {
-	all, err := h.db.Instances(ctx)
-	if err != nil {
+	if held, err := h.heldByOther(ctx, i, p, chat); err != nil || held {
 		return false, err
 	}
-	place, _ := locate(ctx, p, relay.Place{Platform: p.Bot().Platform, Chat: chat})
-	grant, granted, err := h.db.GrantCovering(ctx, place)
-	if err != nil || granted && grant.Instance != i {
+	all, err := h.db.Instances(ctx)
+	if err != nil {
 		return false, err
 	}
 	for _, other := range all {
@@ -81,6 +79,26 @@ func (h *Hub) alone(ctx context.Context, i relay.InstanceID, p platforms.Platfor
 		}
 	}
 	return true, nil
+}
+
+// heldByOther reports whether another instance holds, or where nobody can place the chat may hold, the
+// grant covering it.
+func (h *Hub) heldByOther(ctx context.Context, i relay.InstanceID, p platforms.Platform, chat relay.ChatID) (bool, error) {
+	place := relay.Place{Platform: p.Bot().Platform, Chat: chat}
+	c, known, err := h.db.Conversation(ctx, i, relay.Chat{Bot: p.Bot(), ID: chat})
+	if err != nil {
+		return false, err
+	}
+	if known {
+		place.Scope, place.Parent = c.Scope, c.Parent
+	} else if place, known = locate(ctx, p, place); !known {
+		all, err := h.db.Grants(ctx)
+		return slices.ContainsFunc(all, func(g store.Grant) bool {
+			return g.Instance != i && g.Platform == place.Platform && (g.Chat == chat || g.Chat == "")
+		}), err
+	}
+	g, ok, err := h.db.GrantCovering(ctx, place)
+	return ok && g.Instance != i, err
 }
 
 // mayComeToAct reports whether an instance that holds no grant on the chat might act there.
