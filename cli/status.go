@@ -110,7 +110,7 @@ func newExplainCmd(a *app) *cobra.Command {
 		row: func(d gate.Decision) []string {
 			return []string{
 				d.At.Local().Format(time.TimeOnly), d.Bot.String(), string(d.Event), string(d.Chat), dash(d.User),
-				dash(d.Instance), string(d.Reason),
+				dash(d.Instance), d.Words(),
 			}
 		},
 	})

@@ -72,6 +72,11 @@ type (
 	Roster interface {
 		CanSee(ctx context.Context, place relay.Place, user relay.UserID) (bool, error)
 	}
+	// AuthorTeller tells whose a message is. An error means not known.
+	AuthorTeller interface {
+		// IsOwn reports whether the bot itself wrote the message.
+		IsOwn(ctx context.Context, chat relay.ChatID, message relay.MessageID) (bool, error)
+	}
 	// Manager knows who decides who reads a chat, by the network's own word: its administrators, not
 	// everyone who may write there. A place with an empty chat is the whole scope. A direct chat has
 	// no manager. An error means not known, which is no. Nothing is cached.

@@ -23,6 +23,8 @@ type Accept struct {
 type AcceptItem struct {
 	Event      relay.Event
 	Deliveries []Delivery
+	// Undecided is the instance of which it is not known yet whether it gets the event; empty: none.
+	Undecided relay.InstanceID
 }
 
 // Delivery is one instance that is to get an event.
@@ -53,8 +55,8 @@ type prepared struct {
 	payload []byte // entryRecord; nil when there are no deliveries
 }
 
-// Accept stores one batch in one transaction: the quarantine, then per item the seen mark
-// and its deliveries, then the cursor. An item whose event was seen before, be it in the
+// Accept stores one batch in one transaction: the quarantine, then per item the seen mark, its
+// deliveries and what is undecided, then the cursor. An item whose event was seen before, be it in the
 // same batch, stores nothing. A delivery to an instance that is not enrolled, or revoked, is
 // skipped. A lane past its limits loses its oldest entries to the dead letters in the same
 // transaction. A batch with nothing to write does not write. ErrFull: nothing is stored until
@@ -129,11 +131,11 @@ func (t *tx) accept(a Accept, items []prepared, m Limits, now time.Time) (out Ac
 				return out, nil, err
 			}
 			out.Items[n].Buffers[d] = id
-			if overflowed > 0 {
-				if out.Overflowed == nil {
-					out.Overflowed = make(map[relay.InstanceID]int)
-				}
-				out.Overflowed[delivery.Instance] += overflowed
+			out.overflowed(delivery.Instance, overflowed)
+		}
+		if i := p.item.Undecided; i != "" {
+			if err := t.postpone(a.Bot, i, p.item.Event, now); err != nil {
+				return out, nil, err
 			}
 		}
 	}

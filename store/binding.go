@@ -59,16 +59,40 @@ func (t *tx) unbind(b Binding) error {
 	return t.del(bucketBindingsTo, bindingToKey(b.Platform, b.User, b.Instance))
 }
 
-// Unbind removes a binding. ErrNotFound: there is none.
+// Unbind removes a binding. What the person said and waits in the instance's lane becomes dead letters
+// (DeadUnbound). ErrNotFound: there is none.
 func (db *DB) Unbind(ctx context.Context, i relay.InstanceID, p relay.PlatformID, u relay.UserID) error {
+	now := db.now()
 	err := db.write(ctx, func(t *tx) error {
 		if !has(t.Tx, bucketBindings, bindingKey(p, u, i)) {
 			return ErrNotFound
 		}
-		return t.unbind(Binding{Platform: p, User: u, Instance: i})
+		if err := t.unbind(Binding{Platform: p, User: u, Instance: i}); err != nil {
+			return err
+		}
+		return t.buryFrom(i, p, u, now)
 	})
 	if err != nil {
 		return fmt.Errorf("unbind: %w", err)
+	}
+	return nil
+}
+
+// buryFrom moves what a person said out of i's lane.
+func (t *tx) buryFrom(i relay.InstanceID, p relay.PlatformID, u relay.UserID, now time.Time) error {
+	l, err := t.lane(i)
+	if err != nil {
+		return err
+	}
+	for _, k := range keysUnder(t.Tx, bucketEntries, prefix(i)) {
+		value := t.Bucket([]byte(bucketEntries)).Get(k)
+		r, err := decode[entryRecord](k, value)
+		if err != nil || r.Event.Source.Platform != p || r.Event.Source.UserID != u {
+			continue // a damaged one is NextDelivery's to handle
+		}
+		if err := t.bury(i, l, k, value, DeadUnbound, now); err != nil {
+			return err
+		}
 	}
 	return nil
 }

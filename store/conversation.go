@@ -34,12 +34,29 @@ func (db *DB) ConversationsOf(ctx context.Context, i relay.InstanceID) ([]Conver
 	return out, nil
 }
 
+// Converse notes that i may act on a chat for the reason in c, beside what justified earlier ones; its
+// time is now. ErrNotFound: there is no such instance, or it was revoked.
+func (db *DB) Converse(ctx context.Context, c Conversation) error {
+	c.LastAt = db.now()
+	err := db.write(ctx, func(t *tx) error {
+		if _, err := t.liveInstance(c.Instance); err != nil {
+			return err
+		}
+		return t.converse(c)
+	})
+	if err != nil {
+		return fmt.Errorf("conversation: %w", err)
+	}
+	return nil
+}
+
 // beside is c with what justified an earlier conversation about the same chat.
 func (c Conversation) beside(old Conversation) Conversation {
 	if c.By == "" {
 		c.By = old.By
 	}
 	c.ByGrant = c.ByGrant || old.ByGrant
+	c.Made = c.Made || old.Made
 	return c
 }
 

@@ -256,12 +256,17 @@ func wrongNumbers(t *bolt.Tx) (out []bucket) {
 			out = append(out, name)
 		}
 	}
+	if t.Bucket([]byte(bucketUndecided)).Sequence() < lastNumber(t, bucketUndecided) {
+		out = append(out, bucketUndecided)
+	}
 	return out
 }
 
-func lastNumber(t *bolt.Tx, b bucket) uint64 {
-	k, _ := t.Bucket([]byte(b)).Cursor().Last()
-	return tailSeq(k)
+func lastNumber(t *bolt.Tx, b bucket) (last uint64) {
+	for k := range under(t, b, nil) {
+		last = max(last, tailSeq(k))
+	}
+	return last
 }
 
 // errFellBack is what the log says when the newest commit is gone.

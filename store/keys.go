@@ -33,8 +33,8 @@ const (
 	bucketIdentity      bucket = "identity"      // HMAC -> IdentityCode; at most one per instance
 	bucketRoutes        bucket = "routes"        // platform|key|instance -> Route
 	bucketAudit         bucket = "audit"         // running number -> AuditEntry
-	bucketUndecided     bucket = "undecided"     // platform|bot|chat|number -> undecidedRecord
-	bucketSent          bucket = "sent"          // instance|platform|bot|chat|message -> sentRecord
+	bucketUndecided     bucket = "undecided"     // platform|bot|chat|instance|number -> undecidedRecord
+	bucketSent          bucket = "sent"          // platform|bot|chat|message -> sentRecord
 	bucketMoved         bucket = "moved"         // platform|old chat -> movedRecord
 	bucketDead          bucket = "dead"          // instance|number of the death, epoch, seq -> deadRecord
 	bucketQuarantine    bucket = "quarantine"    // running number -> Quarantined

@@ -16,7 +16,8 @@ type Move struct {
 
 // MoveChat rewrites grants, routes, conversations, free-response scopes and the direct-message chats of
 // bindings from one chat id to another, in one transaction. Where the new id is granted already,
-// that grant stays and the old one is dropped; so with a route that another tenant's route or grant there forbids. Entries in the lanes are left as they are.
+// that grant stays and the old one is dropped; so with a route that another tenant's route or grant there forbids. Undecided events go along; entries in
+// the lanes are left as they are.
 func (db *DB) MoveChat(ctx context.Context, m Move) error {
 	if err := db.write(ctx, func(t *tx) error { return t.move(m) }); err != nil {
 		return fmt.Errorf("move chat on %s: %w", m.Platform, err)
@@ -28,7 +29,7 @@ func (t *tx) move(m Move) error {
 	if m.From == m.To || m.From == "" || m.To == "" {
 		return nil
 	}
-	for _, step := range []func(Move) error{t.moveGrants, t.moveRoutes, t.moveConversations, t.moveBindings, t.moveScopes} {
+	for _, step := range []func(Move) error{t.moveGrants, t.moveRoutes, t.moveConversations, t.moveBindings, t.moveScopes, t.moveUndecided} {
 		if err := step(m); err != nil {
 			return err
 		}

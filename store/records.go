@@ -117,8 +117,10 @@ type Conversation struct {
 	// By is the bound user whose event justified it last; empty when only a grant ever did.
 	By relay.UserID `json:"by,omitempty"`
 	// ByGrant: the instance held the grant covering the chat.
-	ByGrant bool      `json:"byGrant,omitempty"`
-	LastAt  time.Time `json:"last"`
+	ByGrant bool `json:"byGrant,omitempty"`
+	// Made: the chat is a thread that the instance opened.
+	Made   bool      `json:"made,omitempty"`
+	LastAt time.Time `json:"last"`
 }
 
 // Entry is one event in an instance's delivery buffer.
@@ -140,10 +142,11 @@ const (
 	DeadOversize DeadReason = "oversize" // does not fit a frame
 	DeadPoison   DeadReason = "poison"   // could not be encoded
 	DeadRemoved  DeadReason = "removed"  // its instance was revoked or deprovisioned
+	DeadUnbound  DeadReason = "unbound"  // its author was unbound from the instance
 )
 
 // deadReasons are all of them.
-var deadReasons = [...]DeadReason{DeadDeaths, DeadOverflow, DeadOversize, DeadPoison, DeadRemoved}
+var deadReasons = [...]DeadReason{DeadDeaths, DeadOverflow, DeadOversize, DeadPoison, DeadRemoved, DeadUnbound}
 
 // DeadLetter is an entry that left the buffer without being acknowledged.
 type DeadLetter struct {

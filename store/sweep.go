@@ -16,6 +16,7 @@ type Swept struct {
 	Expired       int // entries past Limits.MaxAge, moved to the dead letters
 	DeadDropped   int // dead letters older than 14 days
 	Conversations int // silent for 30 days
+	Undecided     int // events nobody could decide about for a day: their bot is not hosted any more
 	Codes         int // link and identity codes and enrollment tokens, a day after they expired
 }
 
@@ -27,7 +28,7 @@ func (db *DB) Sweep(ctx context.Context) (Swept, error) {
 	err := db.write(ctx, func(t *tx) error {
 		s.Swept, s.damaged = Swept{}, nil
 		for _, step := range []func(*tx) error{
-			s.seen, s.lanes, s.conversations, s.codes, s.tokens, s.identities, s.secrets,
+			s.seen, s.lanes, s.undecided, s.sent, s.conversations, s.codes, s.tokens, s.identities, s.secrets,
 		} {
 			if err := step(t); err != nil {
 				return err
@@ -123,6 +124,16 @@ func (s *sweep) dead(t *tx, i relay.InstanceID, l *lane) error {
 	}, func(k []byte) error {
 		s.DeadDropped++
 		return t.dropDead(i, l, k)
+	})
+}
+
+func (s *sweep) undecided(t *tx) error {
+	return s.drop(t, bucketUndecided, nil, func(k []byte) (bool, error) {
+		r, _, err := load[undecidedRecord](t.Tx, bucketUndecided, k)
+		return s.now.Sub(r.At) > day, err
+	}, func(k []byte) error {
+		s.Undecided++
+		return t.del(bucketUndecided, k)
 	})
 }
 

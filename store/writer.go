@@ -42,6 +42,8 @@ type writer struct {
 	// Set once, by fail.
 	cause atomic.Pointer[error] // before failed is closed
 
+	sent sentLog // rides along with the commits
+
 	// The goroutine's own.
 	lastOps  int
 	lastTook time.Duration
@@ -60,6 +62,7 @@ func startWriter(b *bolt.DB, f *os.File, o Options) (*writer, error) {
 	}
 	err := b.View(func(t *bolt.Tx) error {
 		w.synced.Store(int64(t.ID()))
+		w.sent.count = countSent(t)
 		return nil
 	})
 	if err != nil {
@@ -210,6 +213,12 @@ func (w *writer) attempt(batch []*op) (bad int, err error) {
 	if t.writes == 0 {
 		return -1, nil
 	}
+	committed := func() {}
+	if refused == nil { // what deletes must not fail for what rides along
+		if committed, err = w.sent.ride(t); err != nil {
+			return -1, err
+		}
+	}
 	if err := t.flush(); err != nil {
 		return -1, err
 	}
@@ -219,6 +228,7 @@ func (w *writer) attempt(batch []*op) (bad int, err error) {
 	}
 	w.synced.Store(int64(id))
 	w.commits.Add(1)
+	committed()
 	w.deadDropped.Add(t.deadDropped)
 	for _, why := range t.died {
 		w.died[slices.Index(deadReasons[:], why)].Add(1)

@@ -107,6 +107,7 @@ var (
 	_ platforms.DirectChats      = (*Platform)(nil)
 	_ platforms.Responder        = (*Platform)(nil)
 	_ platforms.CommandRegistrar = (*Platform)(nil)
+	_ platforms.AuthorTeller     = (*Platform)(nil)
 )
 
 // Platform is one Discord bot.

@@ -17,14 +17,55 @@ type ActFacts struct {
 	Conversation bool
 	// ConversationAt is when that was last; looked at only with Conversation.
 	ConversationAt time.Time
-	// JustificationStands: the binding or the grant that justified that delivery is still there.
+	// JustificationStands: the person whose event justified that delivery is still bound.
 	JustificationStands bool
+	// PersonSees: that person sees the chat now, by the platform's word.
+	PersonSees bool
 	// Now is the time of the question.
 	Now time.Time
 }
 
 // MayAct reports whether the instance may act on the chat.
 func MayAct(f ActFacts) bool {
-	return f.HoldsGrant || f.DirectWithBound ||
-		f.Conversation && f.JustificationStands && f.Now.Sub(f.ConversationAt) <= conversationTTL
+	return f.HoldsGrant || f.DirectWithBound || f.Stands() && f.PersonSees
+}
+
+// Stands reports whether the conversation would let the instance act if its person sees the chat, which
+// costs a question to the platform.
+func (f ActFacts) Stands() bool {
+	return f.Conversation && f.JustificationStands && f.Now.Sub(f.ConversationAt) <= conversationTTL
+}
+
+// MessageFacts are what decides whether an instance that may act on a chat may change a message there.
+type MessageFacts struct {
+	// SentBySelf and SentByOther: it is remembered that this or another instance sent the message.
+	SentBySelf, SentByOther bool
+	// ByPerson and ByBot: the platform says that a person, or the bot, wrote it. Neither: it does not say.
+	ByPerson, ByBot bool
+	// Alone: no other instance may act on the chat.
+	Alone bool
+	// Direct: the chat is a direct message with someone bound to the instance.
+	Direct bool
+	// HoldsGrant: the instance holds the grant covering the chat.
+	HoldsGrant bool
+}
+
+// MayEdit reports whether the instance may change the text of the message: of its own ones.
+func MayEdit(f MessageFacts) bool {
+	return f.SentBySelf || !f.SentByOther && !f.ByPerson && f.Alone
+}
+
+// MayDelete reports whether the instance may delete the message: one of its own, or, holding the
+// grant, a person's.
+func MayDelete(f MessageFacts) bool {
+	switch {
+	case f.SentBySelf || f.SentByOther:
+		return f.SentBySelf
+	case f.ByPerson:
+		return f.HoldsGrant
+	case f.ByBot:
+		return f.Alone
+	default: // it may be either
+		return f.Alone && (f.HoldsGrant || f.Direct)
+	}
 }

@@ -20,6 +20,14 @@ type Decision struct {
 	Reason   Reason
 }
 
+// Words is the reason as an operator reads it.
+func (d Decision) Words() string {
+	if d.Reason == Undecided {
+		return "waiting for the network to say whether " + string(d.Instance) + " can see this chat"
+	}
+	return string(d.Reason)
+}
+
 // decisionJSON is the shape scripts rely on; fields may be added, never renamed.
 type decisionJSON struct {
 	At       time.Time        `json:"at"`

@@ -42,16 +42,18 @@ func (in *inbox) Accept(ctx context.Context, b platforms.Batch) error {
 		a.Quarantine = append(a.Quarantine, store.Quarantined{Bot: in.bot, At: time.Now(), Err: u.Err.Error(), Raw: u.Raw})
 	}
 	judged := make([]judgement, 0, len(b.Events))
-	look := h.visible.batch()
 	for _, ev := range b.Events {
-		j, err := h.judge(ctx, ev, look)
+		j, err := h.judge(ctx, ev, judged)
 		if err != nil {
 			h.decide(ev, verdict{Reason: gate.StoreError})
 			return fmt.Errorf("judge event: %w", err)
 		}
 		judged = append(judged, j)
+		if j.ofOwner && len(b.Roster) == 0 { // otherwise he may have been thrown out since
+			h.visible.prove(sight{ev.Bot, ev.Source.Place(), ev.Source.UserID}, ev.At)
+		}
 		if j.consumed {
-			a.Items = append(a.Items, store.AcceptItem{Event: j.event, Deliveries: j.deliveries})
+			a.Items = append(a.Items, store.AcceptItem{Event: j.event, Deliveries: j.deliveries, Undecided: j.undecided})
 		}
 	}
 	out, err := h.db.Accept(ctx, a)
@@ -62,12 +64,20 @@ func (in *inbox) Accept(ctx context.Context, b platforms.Batch) error {
 		return fmt.Errorf("store batch: %w", err)
 	}
 	h.counters.add("quarantined", uint64(len(b.Undecodable)))
+	h.noteOverflow(out)
+	h.announce(ctx, judged, out.Items, b.Capabilities)
+	for _, m := range b.Moves {
+		h.judges.call(relay.Chat{Bot: in.bot, ID: m.To}) // what was undecided went along
+	}
+	return nil
+}
+
+// noteOverflow counts and logs what had to make room.
+func (h *Hub) noteOverflow(out store.AcceptOutcome) {
 	for inst, n := range out.Overflowed {
 		h.counters.add("overflowed", uint64(n))
 		h.log.Warn("buffer full; the oldest entries became dead letters", keyInstance, inst, "entries", n)
 	}
-	h.announce(ctx, judged, out.Items, b.Capabilities)
-	return nil
 }
 
 // announce records the verdicts of a stored batch, wakes the lanes that grew, and sends the
@@ -96,11 +106,19 @@ func (h *Hub) announce(ctx context.Context, judged []judgement, stored []store.I
 		if j.answer != "" {
 			h.answer(j.event, j.answer, came)
 		}
-		for _, v := range j.verdicts {
-			if v.Reason == gate.Delivered {
-				h.turns.remember(v.Tenant, key, turn{v.Instance, j.event.Source.ChatID})
-				h.bus.Publish(bus.LaneGrew{Instance: v.Instance})
-			}
+		h.deliver(j.event, j.verdicts...)
+		if j.undecided != "" {
+			h.judges.call(relay.Chat{Bot: j.event.Bot, ID: j.event.Source.ChatID})
+		}
+	}
+}
+
+// deliver wakes the lanes that ev was appended to.
+func (h *Hub) deliver(ev relay.Event, verdicts ...verdict) {
+	for _, v := range verdicts {
+		if v.Reason == gate.Delivered {
+			h.turns.remember(v.Tenant, sessionkey.Build(ev.Source, sessionkey.Options{}), turn{v.Instance, ev.Source.ChatID})
+			h.bus.Publish(bus.LaneGrew{Instance: v.Instance})
 		}
 	}
 }

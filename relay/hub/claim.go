@@ -19,7 +19,7 @@ const claimWithin = 5 * time.Second
 // the whole scope, which only its managers give away. Direct messages are nobody's to give. It
 // blocks for at most claimWithin.
 func (h *Hub) MayClaim(ctx context.Context, i relay.InstanceID, p relay.PlatformID, scope relay.ScopeID, chat relay.ChatID) (relay.Place, bool) {
-	ctx, cancel := context.WithTimeout(ctx, claimWithin)
+	ctx, cancel := context.WithTimeout(platforms.For(ctx, i), claimWithin)
 	defer cancel()
 	owners, err := h.db.BindingsTo(ctx, i)
 	if err != nil {
@@ -29,13 +29,12 @@ func (h *Hub) MayClaim(ctx context.Context, i relay.InstanceID, p relay.Platform
 	if len(owners) == 0 {
 		return relay.Place{}, false // whom no platform needs to be asked about
 	}
-	look := h.visible.batch()
 	for _, bot := range h.bots {
 		if bot.Bot().Platform != p {
 			continue
 		}
 		place, ok := claimable(ctx, bot, scope, chat)
-		if ok && slices.ContainsFunc(owners, func(b store.Binding) bool { return governs(ctx, bot, look, place, b.User) }) {
+		if ok && slices.ContainsFunc(owners, func(b store.Binding) bool { return h.governs(ctx, bot, place, b.User) }) {
 			return place, true
 		}
 	}
@@ -60,11 +59,15 @@ func claimable(ctx context.Context, p platforms.Platform, scope relay.ScopeID, c
 }
 
 // governs reports whether the user manages the place and, where it is one chat, sees it.
-func governs(ctx context.Context, p platforms.Platform, look batch, place relay.Place, user relay.UserID) bool {
+func (h *Hub) governs(ctx context.Context, p platforms.Platform, place relay.Place, user relay.UserID) bool {
 	m, ok := p.(platforms.Manager)
 	if !ok {
 		return false
 	}
 	manages, err := m.CanManage(ctx, place, user)
-	return err == nil && manages && (place.Chat == "" || look.canSee(ctx, p, place, user))
+	if err != nil || !manages || place.Chat == "" {
+		return err == nil && manages
+	}
+	sees, err := h.visible.sees(ctx, p, sight{p.Bot(), place, user}, time.Now().Add(claimWithin))
+	return err == nil && sees
 }

@@ -1,6 +1,7 @@
 package hub
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -18,7 +19,8 @@ const recordWithin = 5 * time.Second
 // Do carries one action of a gateway out. ctx carries the action's deadline; the session keeps
 // the order within a chat. The error is what the gateway is told, as an *relay.ActionError.
 func (h *Hub) Do(ctx context.Context, s *session.Session, r relay.Request) (relay.Result, error) {
-	res, err := h.do(ctx, h.seatOf(s), r)
+	seat := h.seatOf(s)
+	res, err := h.do(platforms.For(ctx, seat.peer.Instance), seat, r)
 	if err == nil {
 		h.counters.add("action_ok", 1)
 		return res, nil
@@ -46,10 +48,12 @@ func (h *Hub) do(ctx context.Context, s *seat, r relay.Request) (relay.Result, e
 	}
 	if a, ok := r.Action.(relay.Send); ok {
 		if res, done, err := h.respond(ctx, s, p, a); done || err != nil {
+			h.noteDone(ctx, s.peer.Instance, p, a, a.Chat, res, err)
 			return res, err
 		}
 	}
 	res, err := platforms.Do(ctx, p, r.Action)
+	h.noteDone(ctx, s.peer.Instance, p, r.Action, cmp.Or(res.MovedTo, r.Action.Target()), res, err)
 	if err != nil {
 		return relay.Result{}, err
 	}
@@ -81,14 +85,12 @@ func (h *Hub) allowed(ctx context.Context, s *seat, r relay.Request) (platforms.
 	if !gate.MayAct(f) {
 		return nil, relay.Declined(s.speaksOf(r))
 	}
-	if a, ok := r.Action.(relay.ThreadRename); ok {
-		others, err := h.othersThread(ctx, s.peer.Instance, p, a)
-		if err != nil {
-			return nil, internal(err)
-		}
-		if others {
-			return nil, relay.Declined(s.speaksOf(r))
-		}
+	mine, err := h.mayTouch(ctx, s.peer.Instance, p, f, r.Action)
+	if err != nil {
+		return nil, internal(err)
+	}
+	if !mine {
+		return nil, relay.Declined(s.speaksOf(r))
 	}
 	return p, nil
 }
@@ -123,7 +125,8 @@ func (h *Hub) May(ctx context.Context, s *session.Session, r relay.Request) erro
 	if _, ok := r.Action.(relay.FollowUp); ok {
 		return nil // names no chat, and none is replaced
 	}
-	_, err := h.allowed(ctx, h.seatOf(s), r)
+	seat := h.seatOf(s)
+	_, err := h.allowed(platforms.For(ctx, seat.peer.Instance), seat, r)
 	return err
 }
 
@@ -135,7 +138,9 @@ func (h *Hub) WaitOpen(ctx context.Context, s *session.Session, r relay.Request)
 	case relay.Typing, relay.React: // dropped, not queued, when the gate is closed
 		return nil
 	}
-	p, err := h.allowed(ctx, h.seatOf(s), r)
+	seat := h.seatOf(s)
+	ctx = platforms.For(ctx, seat.peer.Instance)
+	p, err := h.allowed(ctx, seat, r)
 	if err != nil {
 		return nil // Do says so
 	}

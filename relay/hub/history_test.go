@@ -11,6 +11,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/gate"
 	"github.com/hermes-connector/hermes-connector/store"
 )
 
@@ -21,7 +22,12 @@ func (h *history) step() {
 	h.wait(pick(h.draw, "pause", []time.Duration{
 		time.Millisecond, visibleFor, time.Millisecond, time.Millisecond, 20 * 24 * time.Hour, visibleFor, 31 * 24 * time.Hour,
 	}))
-	h.act(h.say())
+	said := h.say()
+	if len(h.waiting) > 0 && pick(h.draw, "network answers", []bool{true, true, false}) {
+		h.judge()
+	}
+	h.act(said)
+	h.touch(said)
 }
 
 // change draws one change of what is stored or of what the networks say.
@@ -45,7 +51,7 @@ func (h *history) change() {
 		if len(h.bonds) > 0 {
 			b := pick(h.draw, "bond", h.bonds)
 			h.ok(h.db.Unbind(h.t.Context(), b.agent, b.platform, b.user))
-			h.bonds = slices.DeleteFunc(h.bonds, func(x bond) bool { return x == b })
+			h.unbind(b)
 		}
 	case "prefer":
 		if len(h.bonds) > 0 {
@@ -169,11 +175,7 @@ func (h *history) look() {
 	kind := pick(h.draw, "hint", hints)
 	h.looked = at == h.last
 	for _, u := range who {
-		known := h.views[look{at.Bot, at.ID, u}] != 0
 		h.views[look{at.Bot, at.ID, u}] = now
-		if !known {
-			continue // a network that can say again gives no hint
-		}
 		hint := platforms.RosterChange{Scope: place.Scope, Chat: at.ID, User: u}
 		switch kind {
 		case "chat":
@@ -197,39 +199,106 @@ func (h *history) say() relay.ChatID {
 	}
 	h.looked = false
 	bot := at.Bot
-	batch := platforms.Batch{Roster: h.hints[bot], Events: []relay.Event{h.event(at, true, twice)}}
-	delete(h.hints, bot)
+	batch := platforms.Batch{Events: []relay.Event{h.event(at, true, twice)}}
 	if pick(h.draw, "events", []int{1, 1, 1, 1, 1, 2}) == 2 {
 		at.ID = pick(h.draw, "chat", h.chats)
 		batch.Events = append(batch.Events, h.event(at, false, 4))
 	}
+	for _, ev := range batch.Events {
+		h.shows(ev)
+	}
+	batch.Roster = h.hints[bot]
+	delete(h.hints, bot)
 	h.last = relay.Chat{Bot: bot, ID: batch.Events[0].Source.ChatID}
-	var want, got []string
+	h.hub.decisions = decisions{}
+	h.ok((&inbox{hub: h.hub, bot: bot}).Accept(h.t.Context(), batch))
+	got := h.hub.Decisions()
 	for _, ev := range batch.Events {
 		verdicts := h.verdicts(ev)
-		for id, word := range verdicts {
-			want = append(want, fmt.Sprintf("%s for %q: %s", ev.ID, id, word))
-		}
 		if b, ok := h.codes[ev.Text]; ok && verdicts[""] == "control" {
 			h.bind(b)
 			h.seen[mark{ev.Bot, ev.ID}] = true
 		}
+		for id, word := range verdicts {
+			i := slices.IndexFunc(got, func(d gate.Decision) bool { return d.Event == ev.ID && d.Instance == id })
+			if i < 0 {
+				h.fail("no verdict on %s for %q, want %s\nevents: %+v\n%s", ev.ID, id, word, batch.Events, h)
+			}
+			verdicts[id] = h.checkVerdict(ev, id, string(got[i].Reason), word)
+			got = slices.Delete(got, i, i+1)
+		}
 		h.heard(ev, verdicts)
 	}
-	h.hub.decisions = decisions{}
-	h.ok((&inbox{hub: h.hub, bot: bot}).Accept(h.t.Context(), batch))
-	for _, d := range h.hub.Decisions() {
-		got = append(got, fmt.Sprintf("%s for %q: %s", d.Event, d.Instance, d.Reason))
-		if d.Reason == "delivered" {
-			h.delivered++
-		}
-	}
-	slices.Sort(want)
-	slices.Sort(got)
-	if !slices.Equal(want, got) {
-		h.fail("verdicts %q, want %q\nevents: %+v\n%s", got, want, batch.Events, h)
+	if len(got) > 0 {
+		h.fail("verdicts %+v too many\nevents: %+v\n%s", got, batch.Events, h)
 	}
 	return h.last.ID
+}
+
+// shows: who writes in a shared chat sees it, and his network says so.
+func (h *history) shows(ev relay.Event) {
+	at := look{ev.Bot, ev.Source.ChatID, ev.Source.UserID}
+	if at.user == "" || ev.Source.ChatType == relay.ChatDM || h.views[at] == sees {
+		return
+	}
+	h.views[at] = sees
+	h.hints[ev.Bot] = append(h.hints[ev.Bot], platforms.RosterChange{Scope: ev.Source.Scope, Chat: at.chat, User: at.user})
+}
+
+// checkVerdict compares a verdict with the oracle's word. One that needs the network may come later, and has
+// to while an earlier event of the chat waits for it.
+func (h *history) checkVerdict(ev relay.Event, id relay.InstanceID, got, want string) string {
+	queued := slices.ContainsFunc(h.waiting, func(u undecided) bool {
+		return u.inst == id && u.ev.Bot == ev.Bot && u.ev.Source.ChatID == ev.Source.ChatID
+	})
+	if later := want == "delivered" || want == "not_visible"; got == "undecided" && later && ev.Source.ChatType != relay.ChatDM {
+		h.waiting = append(h.waiting, undecided{ev, id})
+		return got
+	}
+	if got != want || got == "delivered" && queued && ev.Source.ChatType != relay.ChatDM {
+		h.fail("%s for %q: %s, want %s; an earlier one waits: %t\n%s", ev.ID, id, got, want, queued, h)
+	}
+	if got == "delivered" {
+		h.delivered++
+	}
+	return got
+}
+
+// tell makes the networks give the hints they owe.
+func (h *history) tell() {
+	for _, b := range h.bots {
+		if hints := h.hints[b]; len(hints) > 0 {
+			h.ok((&inbox{hub: h.hub, bot: b}).Accept(h.t.Context(), platforms.Batch{Roster: hints}))
+		}
+		delete(h.hints, b)
+	}
+}
+
+// judge lets the networks answer, and compares what becomes of the events that waited for them.
+func (h *history) judge() {
+	h.tell()
+	h.hub.decisions = decisions{}
+	h.ok(judgeAll(h.t.Context(), h.hub))
+	got := h.hub.Decisions()
+	if len(got) != len(h.waiting) {
+		h.fail("%d verdicts, want %d\n%s", len(got), len(h.waiting), h)
+	}
+	for _, d := range got {
+		i := slices.IndexFunc(h.waiting, func(u undecided) bool { return u.ev.Bot == d.Bot && u.ev.ID == d.Event && u.inst == d.Instance })
+		if i < 0 {
+			h.fail("a verdict on %s for %q, which does not wait\n%s", d.Event, d.Instance, h)
+		}
+		ev := h.waiting[i].ev
+		want := cmp.Or(h.candidates(ev)[d.Instance], "no_binding")
+		if string(d.Reason) != want {
+			h.fail("%s for %q at last: %s, want %s\n%s", d.Event, d.Instance, d.Reason, want, h)
+		}
+		if want == "delivered" {
+			h.delivered++
+		}
+		h.heard(ev, map[relay.InstanceID]string{d.Instance: want})
+		h.waiting = slices.Delete(h.waiting, i, i+1)
+	}
 }
 
 // event draws what a bot hears: mostly something new and plain.
@@ -292,6 +361,7 @@ func (h *history) event(where relay.Chat, links bool, twice int) relay.Event {
 func (h *history) act(said relay.ChatID) {
 	chat := pick(h.draw, "chat to act on", append([]relay.ChatID{said, said, said, said, "", "nowhere"}, h.chats...))
 	named := pick(h.draw, "bot to act with", append(slices.Clone(h.bots), relay.Bot{})) // the last: none is named
+	h.tell()
 	for _, id := range h.ids {
 		h.actOn(h.agents[id], named, chat)
 	}
@@ -303,7 +373,7 @@ func (h *history) actOn(a *agent, named relay.Bot, chat relay.ChatID) {
 	for b, s := range h.stages {
 		before[b] = len(s.sent)
 	}
-	_, err := h.hub.Do(h.t.Context(), h.sessions[a.id], relay.Request{
+	res, err := h.hub.Do(h.t.Context(), h.sessions[a.id], relay.Request{
 		Platform: named.Platform, Bot: named.ID, Action: relay.Send{Chat: chat, Content: "hello"},
 	})
 	for _, b := range h.bots {
@@ -314,8 +384,47 @@ func (h *history) actOn(a *agent, named relay.Bot, chat relay.ChatID) {
 	}
 	h.acted++
 	if may {
+		h.posts = append(h.posts, post{relay.Chat{Bot: want, ID: chat}, res.MessageID, a.id, time.Now()})
 		return
 	}
+	h.declined(a, named, chat, err)
+}
+
+// touch lets everybody try to change a message: one that somebody sent, or one that nobody remembers.
+func (h *history) touch(said relay.ChatID) {
+	in := relay.Chat{Bot: pick(h.draw, "bot to touch with", h.bots), ID: cmp.Or(said, "hall")}
+	m := relay.MessageID("old")
+	if len(h.posts) > 0 && pick(h.draw, "a sent one", []bool{true, true, false}) {
+		p := pick(h.draw, "message", h.posts[max(0, len(h.posts)-20):])
+		in, m = p.in, p.id
+	}
+	deletes := pick(h.draw, "delete", []bool{true, false})
+	var a relay.Action = relay.Edit{Chat: in.ID, Message: m, Content: "changed"}
+	if deletes {
+		a = relay.Delete{Chat: in.ID, Message: m}
+	}
+	for _, id := range h.ids {
+		before := h.stages[in.Bot].touched
+		_, err := h.hub.Do(h.t.Context(), h.sessions[id], relay.Request{Platform: in.Bot.Platform, Bot: in.Bot.ID, Action: a})
+		_, may := h.carries(h.agents[id], in.Bot, in.ID)
+		may = may && h.mayTouch(id, in, m, deletes)
+		if done := h.stages[in.Bot].touched - before; (err == nil) != may || (done == 1) != may {
+			h.fail("%s: %T of %s in %v: %v, %d done; want %t\nposts: %+v\n%s", id, a, m, in, err, done, may, h.posts, h)
+		}
+		if h.touched++; !may {
+			h.declined(h.agents[id], in.Bot, in.ID, err)
+			continue
+		}
+		if i := slices.IndexFunc(h.posts, func(p post) bool { return p.in == in && p.id == m }); i >= 0 && !deletes {
+			h.posts[i].by, h.posts[i].at = id, time.Now() // what one edits is one's own from then on
+		} else if !deletes {
+			h.posts = append(h.posts, post{in, m, id, time.Now()})
+		}
+	}
+}
+
+// declined compares what somebody hears who may not act.
+func (h *history) declined(a *agent, named relay.Bot, chat relay.ChatID, err error) {
 	answer := string(cmp.Or(named.Platform, a.hellos[0].Platform)) + " egress declined: target is not an approved destination for this connection"
 	if ae := relay.Explain(err); ae.Public != answer || ae.Code != relay.CodeEgressDeclined || ae.Outcome != relay.NotSent {
 		h.fail("%s acts on %q, naming %q: %+v, want %q", a.id, chat, named, ae, answer)
@@ -324,6 +433,7 @@ func (h *history) actOn(a *agent, named relay.Bot, chat relay.ChatID) {
 
 // everybody tries to act everywhere, and every buffer is looked into.
 func (h *history) everybody() {
+	h.judge()
 	for _, id := range h.ids {
 		for _, chat := range append([]relay.ChatID{"", "nowhere"}, h.chats...) {
 			for _, bot := range h.bots {
@@ -344,8 +454,12 @@ func (h *history) checkLane(a *agent) {
 	for _, e := range es {
 		got = append(got, e.Event.ID)
 	}
-	if !slices.Equal(got, a.got) {
-		h.fail("%s has the events %q, want %q\n%s", a.id, got, a.got, h)
+	var want []relay.EventID
+	for _, e := range a.got {
+		want = append(want, e.event)
+	}
+	if !slices.Equal(got, want) {
+		h.fail("%s has the events %q, want %q\n%s", a.id, got, want, h)
 	}
 }
 

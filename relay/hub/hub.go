@@ -71,6 +71,7 @@ type Hub struct {
 	keeper    Keeper
 	errands   chan errand // when full, one is dropped and counted
 	crowds    crowds
+	judges    judges
 
 	mu       sync.Mutex // guards the fields below
 	lanes    map[relay.InstanceID]*delivery.Lane
@@ -89,6 +90,7 @@ func New(db *store.DB, desk *link.Desk, b *bus.Bus, bots []platforms.Platform, o
 		db: db, desk: desk, bus: b, log: o.Log, opts: o, bots: bots,
 		keeper:   newMemoryKeeper(),
 		errands:  make(chan errand, 64),
+		judges:   newJudges(),
 		lanes:    make(map[relay.InstanceID]*delivery.Lane),
 		sessions: make(map[*session.Session]*seat),
 		seats:    make(map[relay.InstanceID]*seat),
@@ -112,7 +114,11 @@ func (h *Hub) Run(ctx context.Context) error {
 	if err := h.showAllCommands(ctx); err != nil {
 		h.log.Warn("commands not shown; the next hello tries again", keyErr, err)
 	}
+	if err := h.resumeJudging(ctx); err != nil {
+		return err
+	}
 	var wg sync.WaitGroup
+	wg.Go(func() { h.judgeLoop(ctx) })
 	for _, p := range h.bots {
 		wg.Go(func() { h.runPlatform(ctx, p) })
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 
+	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/gate"
 	"github.com/hermes-connector/hermes-connector/relay/link"
@@ -19,7 +20,9 @@ type judgement struct {
 	// consumed: the event gets a seen mark at least. A dropped event writes nothing.
 	consumed   bool
 	deliveries []store.Delivery
-	answer     string // to a control message; empty: silence
+	undecided  relay.InstanceID // whose verdict waits for the network; empty: none
+	ofOwner    bool             // in a shared chat, by somebody who is bound: he sees the chat
+	answer     string           // to a control message; empty: silence
 }
 
 // verdict is one instance's, or with an empty instance the event's.
@@ -34,8 +37,9 @@ func dropped(ev relay.Event, why gate.Reason) judgement {
 }
 
 // judge decides about one event, in the order: own message, duplicate, control, another bot's
-// command, then the candidates. An error is store trouble: the platform hands the event in again.
-func (h *Hub) judge(ctx context.Context, ev relay.Event, look batch) (judgement, error) {
+// command, then the candidates. before are the judgements about what came before it in its batch. An
+// error is store trouble: the platform hands the event in again.
+func (h *Hub) judge(ctx context.Context, ev relay.Event, before []judgement) (judgement, error) {
 	if ev.Traits.Own {
 		return dropped(ev, gate.OwnMessage), nil
 	}
@@ -59,11 +63,11 @@ func (h *Hub) judge(ctx context.Context, ev relay.Event, look batch) (judgement,
 	if ev.Traits.OtherCommand {
 		return dropped(ev, gate.OtherCommand), nil
 	}
-	return h.judgeCandidates(ctx, ev, look)
+	return h.judgeCandidates(ctx, ev, before)
 }
 
 // judgeCandidates puts the gate's question for every instance that could receive ev.
-func (h *Hub) judgeCandidates(ctx context.Context, ev relay.Event, look batch) (judgement, error) {
+func (h *Hub) judgeCandidates(ctx context.Context, ev relay.Event, before []judgement) (judgement, error) {
 	cs, err := h.candidates(ctx, ev)
 	if err != nil {
 		return judgement{}, err
@@ -74,8 +78,15 @@ func (h *Hub) judgeCandidates(ctx context.Context, ev relay.Event, look batch) (
 	j := judgement{event: ev}
 	var fits, fitted bool
 	for _, c := range cs {
-		v := verdict{Instance: c.instance.ID, Tenant: c.instance.Tenant, Reason: h.decideFor(ctx, ev, c, look)}
-		if v.Reason == gate.Delivered {
+		j.ofOwner = j.ofOwner || c.bound && ev.Source.ChatType != relay.ChatDM
+		v := verdict{Instance: c.instance.ID, Tenant: c.instance.Tenant}
+		if v.Reason, err = h.decideFor(ctx, ev, c, before); err != nil {
+			return judgement{}, err
+		}
+		switch v.Reason {
+		case gate.Undecided:
+			j.undecided, j.consumed = c.instance.ID, true
+		case gate.Delivered:
 			if !fitted { // once for all: every instance gets the same frame
 				var trimmed relay.Event
 				if trimmed, fits = wire.FitInbound(ev); fits {
@@ -150,16 +161,63 @@ func (h *Hub) candidates(ctx context.Context, ev relay.Event) ([]candidate, erro
 	return out, nil
 }
 
-// decideFor asks the gate about one candidate. The visibility, which may cost a question to the
-// platform, is asked for only where everything else says yes.
-func (h *Hub) decideFor(ctx context.Context, ev relay.Event, c candidate, look batch) gate.Reason {
+// decideFor asks the gate about one candidate, from what is known: the network is not asked here. It
+// is Undecided where only the network's word is missing, and where an earlier event of the chat
+// waits for it.
+func (h *Hub) decideFor(ctx context.Context, ev relay.Event, c candidate, before []judgement) (gate.Reason, error) {
 	f := c.facts(ev)
 	f.Visible = true
 	if why := gate.Decide(f); why != gate.Delivered || f.Direct {
-		return why
+		return why, nil
 	}
-	f.Visible = h.ownerSees(ctx, ev, c, look)
-	return gate.Decide(f)
+	sees, known := h.knownToSee(ev, c)
+	if known && !sees {
+		f.Visible = false
+		return gate.Decide(f), nil
+	}
+	chat := relay.Chat{Bot: ev.Bot, ID: ev.Source.ChatID}
+	waiting, err := h.db.UndecidedFor(ctx, chat, c.instance.ID, maxUndecided)
+	if err != nil {
+		return "", err
+	}
+	for _, j := range before {
+		if j.undecided == c.instance.ID && j.event.Source.ChatID == chat.ID {
+			waiting++
+		}
+	}
+	switch {
+	case known && waiting == 0:
+		return gate.Delivered, nil
+	case waiting >= maxUndecided:
+		return gate.NotVisible, nil
+	}
+	return gate.Undecided, nil
+}
+
+// knownToSee is whether a bound owner of the candidate can see the event's chat now, if that is known
+// without asking.
+func (h *Hub) knownToSee(ev relay.Event, c candidate) (sees, known bool) {
+	if c.wrote(ev) {
+		return true, true
+	}
+	p := h.platform(ev.Bot)
+	if _, asks := p.(platforms.Roster); !asks {
+		return false, true
+	}
+	known = true
+	for _, o := range c.owners {
+		s, k := h.visible.recall(sight{ev.Bot, ev.Source.Place(), o.User})
+		if k && s {
+			return true, true
+		}
+		known = known && k
+	}
+	return false, known
+}
+
+// wrote reports whether an owner of the candidate wrote ev: who writes in a chat sees it.
+func (c candidate) wrote(ev relay.Event) bool {
+	return slices.ContainsFunc(c.owners, func(o store.Binding) bool { return o.User == ev.Source.UserID })
 }
 
 func (c candidate) facts(ev relay.Event) gate.Facts {
@@ -183,20 +241,6 @@ func (c candidate) facts(ev relay.Event) gate.Facts {
 		AllowOtherBots:   policy.AllowOtherBots,
 		OwnerMustAddress: policy.OwnerMustAddress,
 	}
-}
-
-// ownerSees reports whether a bound owner of the candidate can see the event's chat now. An
-// owner's own message in it is proof.
-func (h *Hub) ownerSees(ctx context.Context, ev relay.Event, c candidate, look batch) bool {
-	for _, o := range c.owners {
-		if o.User == ev.Source.UserID {
-			return true
-		}
-	}
-	p := h.platform(ev.Bot)
-	return slices.ContainsFunc(c.owners, func(o store.Binding) bool {
-		return look.canSee(ctx, p, ev.Source.Place(), o.User)
-	})
 }
 
 // conversation records why the candidate may act on the event's chat from now on.

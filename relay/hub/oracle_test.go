@@ -1,6 +1,6 @@
 package hub
 
-// The oracle of TestRandomWorlds: design.md 4.1, 5 and 11 ("Gate") once more, over the model of
+// The oracle of TestRandomWorlds: design.md 4.1, 5, 11 ("Gate") and 12 once more, over the model of
 // world_test.go and from their sentences alone. It calls nothing of the gate or the hub.
 
 import (
@@ -14,15 +14,22 @@ import (
 
 // verdicts says what becomes of ev for every candidate; "" is the event as a whole.
 func (w *world) verdicts(ev relay.Event) map[relay.InstanceID]string {
-	src, out := ev.Source, make(map[relay.InstanceID]string)
-	holder := w.holder(src.Place())
-	own := w.own(src, holder)
+	holder := w.holder(ev.Source.Place())
+	own := w.own(ev.Source, holder)
 	if whole := first(
 		reason{ev.Traits.Own, "own_message"}, reason{w.seen[mark{ev.Bot, ev.ID}], "duplicate"},
 		reason{strings.HasPrefix(ev.Text, "/link "), "control"}, reason{ev.Traits.OtherCommand, "other_command"},
 		reason{own == "" && holder == "", "no_binding"}, reason{true, ""}); whole != "" {
 		return map[relay.InstanceID]string{"": whole}
 	}
+	return w.candidates(ev)
+}
+
+// candidates says what becomes of ev for those who could get it.
+func (w *world) candidates(ev relay.Event) map[relay.InstanceID]string {
+	src, out := ev.Source, make(map[relay.InstanceID]string)
+	holder := w.holder(src.Place())
+	own := w.own(src, holder)
 	if own != "" {
 		out[own] = w.verdict(ev, w.agents[own], true)
 	}
@@ -80,8 +87,9 @@ func (w *world) carries(a *agent, named relay.Bot, chat relay.ChatID) (relay.Bot
 func (w *world) mayAct(a relay.InstanceID, bot relay.Bot, chat relay.ChatID) bool {
 	talk, talked := w.talks[talkKey{a, bot, chat}]
 	recent := time.Since(talk.at) <= 30*24*time.Hour
+	sees := w.rooms[chat].kind == relay.ChatDM || w.views[look{bot, chat, talk.by}] == sees
 	if w.anyBond(a, bot.Platform, func(b bond) bool { // a direct message, or a conversation that stands
-		return b.dmChat == chat || w.direct(bot, chat) == b.user || recent && b.user == talk.by
+		return b.dmChat == chat || w.direct(bot, chat) == b.user || recent && b.user == talk.by && sees
 	}) {
 		return true
 	}
@@ -89,4 +97,46 @@ func (w *world) mayAct(a relay.InstanceID, bot relay.Bot, chat relay.ChatID) boo
 		return w.holder(w.place(bot.Platform, chat)) == a
 	}
 	return w.named(a, bot.Platform, chat) // a grant on a chat that nobody can place
+}
+
+// mayTouch: an agent edits and deletes what it sent itself, and what nobody remembers where nobody else may
+// act: to delete, it has to be the chat's holder, or the chat a direct one.
+func (w *world) mayTouch(a relay.InstanceID, in relay.Chat, m relay.MessageID, deletes bool) bool {
+	for _, p := range w.posts {
+		if p.in == in && p.id == m && time.Since(p.at) <= 48*time.Hour {
+			return p.by == a
+		}
+	}
+	for id := range w.agents {
+		if id != a && w.couldAct(id, a, in) {
+			return false
+		}
+	}
+	_, talked := w.talks[talkKey{a, in.Bot, in.ID}]
+	placed := talked || w.located(in.Bot, in.ID)
+	holds := placed && w.holder(w.place(in.Bot.Platform, in.ID)) == a || !placed && w.named(a, in.Bot.Platform, in.ID)
+	return !deletes || holds || w.directWith(a, in)
+}
+
+// couldAct: b may act on a chat, or might if its person turns out to see it, as far as one can tell who
+// knows where a's chats are.
+func (w *world) couldAct(b, a relay.InstanceID, in relay.Chat) bool {
+	talk := w.talks[talkKey{b, in.Bot, in.ID}]
+	if w.directWith(b, in) || time.Since(talk.at) <= 30*24*time.Hour && w.bound(b, in.Bot.Platform, talk.by) {
+		return true
+	}
+	if _, talked := w.talks[talkKey{a, in.Bot, in.ID}]; talked || w.located(in.Bot, in.ID) {
+		return w.holder(w.place(in.Bot.Platform, in.ID)) == b
+	}
+	for at, holder := range w.grants {
+		if holder == b && at.Platform == in.Bot.Platform && (at.Chat == in.ID || at.Chat == "") {
+			return true
+		}
+	}
+	return false
+}
+
+// directWith: the chat is the direct messages of somebody bound to a.
+func (w *world) directWith(a relay.InstanceID, in relay.Chat) bool {
+	return w.anyBond(a, in.Bot.Platform, func(b bond) bool { return b.dmChat == in.ID || w.direct(in.Bot, in.ID) == b.user })
 }

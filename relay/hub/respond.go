@@ -107,6 +107,7 @@ func (h *Hub) followUp(ctx context.Context, s *seat, a relay.FollowUp) (relay.Re
 		return relay.Result{}, none
 	}
 	res, err := h.wield(ctx, r, held, relay.Send{Chat: held.Chat, Content: a.Content, Meta: a.Meta})
+	h.noteDone(ctx, s.peer.Instance, p, a, held.Chat, res, err)
 	if errors.Is(err, platforms.ErrCapabilityGone) {
 		return relay.Result{}, none
 	}

@@ -149,7 +149,7 @@ func (r *rig) update(name string, change func(*store.Instance)) {
 	}
 }
 
-// say speaks on the network and waits until the hub accepted it.
+// say speaks on the network and waits until the hub has decided who gets it.
 func (r *rig) say(m loopback.Message) {
 	r.t.Helper()
 	ctx, cancel := context.WithTimeout(r.t.Context(), patience)
@@ -157,9 +157,10 @@ func (r *rig) say(m loopback.Message) {
 	if err := r.net.Say(ctx, m); err != nil {
 		r.t.Fatal(err)
 	}
+	eventually(r.t, "a verdict", r.hub.judges.quiet)
 }
 
-// reasons are the verdicts about the newest event, by instance.
+// reasons are the last verdicts about the newest event, by instance.
 func (r *rig) reasons() map[relay.InstanceID]gate.Reason {
 	all := r.hub.Decisions()
 	out := make(map[relay.InstanceID]gate.Reason)

@@ -2,6 +2,7 @@ package hub
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -107,14 +108,30 @@ func (h *Hub) actFacts(ctx context.Context, instance relay.InstanceID, p platfor
 	if f.HoldsGrant, err = h.holds(ctx, instance, p, place, known); err != nil {
 		return f, err
 	}
-	if known {
-		f.Conversation = true
-		f.ConversationAt = c.LastAt
-		f.JustificationStands = c.ByGrant && f.HoldsGrant || c.By != "" && slices.ContainsFunc(bindings, func(b store.Binding) bool {
-			return b.Platform == bot.Platform && b.User == c.By
-		})
+	if known && !f.HoldsGrant {
+		f = conversationFacts(c, bindings)
 	}
-	return f, nil
+	if f.Stands() {
+		f.PersonSees, err = h.personSees(ctx, p, place, c)
+	}
+	return f, err
+}
+
+// personSees reports whether the person who justified the conversation sees its chat now.
+func (h *Hub) personSees(ctx context.Context, p platforms.Platform, place relay.Place, c store.Conversation) (bool, error) {
+	if c.Type == relay.ChatDM {
+		return true, nil
+	}
+	sees, err := h.visible.sees(ctx, p, sight{c.Bot, place, c.By}, time.Now().Add(visibleWithin))
+	if err == nil {
+		return sees, nil
+	}
+	out := &relay.ActionError{Outcome: relay.NotSent, Public: "network: whether the person can see the chat is not known yet", Err: err}
+	var muted *platforms.MutedError
+	if errors.As(err, &muted) {
+		out.RetryAfter = time.Until(muted.Until)
+	}
+	return false, out
 }
 
 // locateWithin bounds the question where a chat stands.

@@ -25,7 +25,7 @@ func send(chat relay.ChatID, text string) relay.Request {
 
 // eventually waits until cond holds. It is for what another goroutine does after a frame was read
 // here, and has no event of its own to wait for.
-func eventually(t *testing.T, what string, cond func() bool) {
+func eventually(t testing.TB, what string, cond func() bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()

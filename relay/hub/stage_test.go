@@ -3,6 +3,7 @@ package hub
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
@@ -20,12 +21,15 @@ type stage struct {
 	locates func(relay.ChatID) (relay.Place, error)
 	whose   func(relay.ChatID) (relay.UserID, bool)
 	sent    []relay.ChatID
+	touched int // messages edited and deleted, whoever wrote them
 }
 
 // asked is a stage seen as a platform without the abilities that tell a chat by its id.
 type asked struct {
 	platforms.Platform
 	platforms.Roster
+	platforms.Editor
+	platforms.Deleter
 }
 
 func (s *stage) Bot() relay.Bot                             { return s.bot }
@@ -34,7 +38,17 @@ func (s *stage) Status() platforms.Status                   { return platforms.S
 func (s *stage) Run(context.Context, platforms.Inbox) error { return nil }
 func (s *stage) Send(_ context.Context, a relay.Send) (relay.Result, error) {
 	s.sent = append(s.sent, a.Chat)
-	return relay.Result{MessageID: "m"}, nil
+	return relay.Result{MessageID: relay.MessageID(fmt.Sprint("m", len(s.sent)))}, nil
+}
+
+func (s *stage) Edit(_ context.Context, a relay.Edit) (relay.Result, error) {
+	s.touched++
+	return relay.Result{MessageID: a.Message}, nil
+}
+
+func (s *stage) Delete(context.Context, relay.Delete) (relay.Result, error) {
+	s.touched++
+	return relay.Result{}, nil
 }
 
 func (s *stage) CanSee(_ context.Context, at relay.Place, u relay.UserID) (bool, error) {

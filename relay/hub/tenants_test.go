@@ -54,6 +54,7 @@ func said(t *testing.T, h *Hub, id relay.EventID, src relay.Source, prompt *rela
 	if err := (&inbox{hub: h, bot: ev.Bot}).Accept(t.Context(), platforms.Batch{Events: []relay.Event{ev}}); err != nil {
 		t.Fatal(err)
 	}
+	judgeDue(t, h)
 	return sessionkey.Build(src, sessionkey.Options{})
 }
 
@@ -167,6 +168,7 @@ func TestAButtonPressGoesToTheClickersInstanceOnly(t *testing.T) {
 				got = append(got, d.Instance)
 			}
 		}
+		slices.Sort(got)
 		if !slices.Equal(got, tc.want) {
 			t.Errorf("%s, press %t: delivered to %q, want %q", tc.user, tc.press != nil, got, tc.want)
 		}

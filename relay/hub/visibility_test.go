@@ -28,47 +28,64 @@ func (w *witness) CanSee(context.Context, relay.Place, relay.UserID) (bool, erro
 	return true, nil
 }
 
-func TestVisibilityIsAskedOncePerMinuteAndAFailureIsNotRemembered(t *testing.T) {
+func TestVisibilityIsAskedOncePerMinute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &witness{Platform: loopback.New(loopback.NewNetwork(), nil)}
 		var v visibility
-		see := func(b batch) bool { return b.canSee(t.Context(), w, relay.Place{Chat: "garden"}, "ann") }
-		expect := func(what string, want bool, asked int32, got bool) {
+		key := sight{bot: w.Bot(), place: relay.Place{Chat: "garden"}, user: "ann"}
+		expect := func(what string, want bool, asked int32) {
 			t.Helper()
-			if got != want || w.asked.Load() != asked {
-				t.Errorf("%s: %v after %d questions, want %v after %d", what, got, w.asked.Load(), want, asked)
+			got, err := v.sees(t.Context(), w, key, time.Now().Add(visibleWithin))
+			if got != want || err != nil || w.asked.Load() != asked {
+				t.Errorf("%s: %v, %v after %d questions, want %v after %d", what, got, err, w.asked.Load(), want, asked)
 			}
 		}
-		expect("first", true, 1, see(v.batch()))
-		expect("within the minute", true, 1, see(v.batch()))
+		expect("first", true, 1)
+		expect("within the minute", true, 1)
 		time.Sleep(visibleFor)
 		w.fails.Store(2)
-		expect("a failure is put again", true, 4, see(v.batch()))
+		expect("a failure is put again", true, 4)
 		time.Sleep(visibleFor)
 		w.fails.Store(1_000)
-		b := v.batch()
 		began := time.Now()
-		if see(b) {
-			t.Error("an unanswered question counts as yes")
-		}
+		expect("an unanswered question", false, 5+int32(visibleWithin/visibleRetry))
 		if took := time.Since(began); took != visibleWithin {
 			t.Errorf("gave up after %s, want %s", took, visibleWithin)
 		}
-		before := w.asked.Load()
-		expect("again within the batch", false, before, see(b))
 		w.fails.Store(0)
-		expect("the next batch asks", true, before+1, see(v.batch()))
+		before := w.asked.Load()
+		expect("a failure is remembered", false, before)
+		time.Sleep(unknownFor)
+		expect("but not for long", true, before+1)
+	})
+}
+
+func TestWhoWritesInAChatSeesIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var v visibility
+		key := sight{place: relay.Place{Chat: "garden"}, user: "ann"}
+		v.prove(key, time.Now().Add(-visibleFor))
+		if _, known := v.recall(key); known {
+			t.Error("what was written a minute ago proves something")
+		}
+		v.prove(key, time.Now().Add(visibleFor)) // their clock is ahead of ours
+		time.Sleep(visibleFor - time.Nanosecond)
+		if sees, known := v.recall(key); !sees || !known {
+			t.Error("what was written just now proves nothing")
+		}
+		time.Sleep(time.Nanosecond)
+		if _, known := v.recall(key); known {
+			t.Error("it proves something for more than a minute")
+		}
 	})
 }
 
 func TestAnAnswerFromBeforeAChangeIsNotRemembered(t *testing.T) {
 	var v visibility
 	key := sight{place: relay.Place{Chat: "garden"}, user: "ann"}
-	v.mu.Lock()
-	epoch := v.epoch
-	v.mu.Unlock()
+	epoch := v.now()
 	v.forget(key.bot, []platforms.RosterChange{{Chat: "garden"}})
-	v.remember(key, true, epoch)
+	v.remember(key, fact{true, time.Now().Add(visibleFor)}, epoch)
 	if len(v.known) != 0 {
 		t.Error("an answer fetched before the change is believed after it")
 	}

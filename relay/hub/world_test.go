@@ -27,6 +27,7 @@ type world struct {
 	views  map[look]view
 	lost   map[relay.ChatID]bool // chats that not even "tell" can place now
 	talks  map[talkKey]talk
+	posts  []post // what agents sent, the newest last
 	seen   map[mark]bool
 	rooms  map[relay.ChatID]room
 }
@@ -39,8 +40,14 @@ type agent struct {
 	live      bool
 	principal store.Principal
 	relevance map[relay.PlatformID]store.Relevance
-	got       []relay.EventID // since it was enrolled
-	next      uint64          // sequence number of its next entry
+	got       []entry // since it was enrolled
+	next      uint64  // sequence number of its next entry
+}
+
+// entry is an event in a buffer, and whose it is.
+type entry struct {
+	event relay.EventID
+	by    store.Person
 }
 
 // bond is a binding.
@@ -77,6 +84,13 @@ type (
 	// talk is a conversation: the owner whose event was delivered last, and when the last event was.
 	talk struct {
 		by relay.UserID
+		at time.Time
+	}
+	// post is a message that an agent sent.
+	post struct {
+		in relay.Chat
+		id relay.MessageID
+		by relay.InstanceID
 		at time.Time
 	}
 	mark struct {
@@ -184,6 +198,13 @@ func (w *world) bind(b bond) {
 	w.bonds = append(w.bonds, b)
 }
 
+// unbind undoes a binding; what the person said and waits goes with it.
+func (w *world) unbind(b bond) {
+	w.bonds = slices.DeleteFunc(w.bonds, func(x bond) bool { return x == b })
+	a := w.agents[b.agent]
+	a.got = slices.DeleteFunc(a.got, func(e entry) bool { return e.by == person(b.platform, b.user) })
+}
+
 // prefer makes the i-th bond the one that gets its user's direct messages.
 func (w *world) prefer(i int) {
 	chosen := w.bonds[i]
@@ -199,6 +220,7 @@ func (w *world) strip(id relay.InstanceID) {
 	w.bonds = slices.DeleteFunc(w.bonds, func(b bond) bool { return b.agent == id })
 	maps.DeleteFunc(w.grants, func(_ relay.Place, holder relay.InstanceID) bool { return holder == id })
 	maps.DeleteFunc(w.talks, func(k talkKey, _ talk) bool { return k.agent == id })
+	w.posts = slices.DeleteFunc(w.posts, func(p post) bool { return p.by == id })
 	a := w.agents[id]
 	a.live, a.principal, a.relevance, a.got = false, store.Principal{}, nil, nil
 }
@@ -206,6 +228,9 @@ func (w *world) strip(id relay.InstanceID) {
 // heard is what changes when the verdicts about ev are out.
 func (w *world) heard(ev relay.Event, verdicts map[relay.InstanceID]string) {
 	for id, word := range verdicts {
+		if word == "undecided" {
+			w.seen[mark{ev.Bot, ev.ID}] = true
+		}
 		if word != "delivered" {
 			continue
 		}
@@ -216,7 +241,7 @@ func (w *world) heard(ev relay.Event, verdicts map[relay.InstanceID]string) {
 		}
 		w.talks[k] = t
 		w.seen[mark{ev.Bot, ev.ID}] = true
-		a.got = append(a.got, ev.ID)
+		a.got = append(a.got, entry{ev.ID, person(ev.Source.Platform, ev.Source.UserID)})
 		a.next++
 	}
 }

@@ -1,0 +1,183 @@
+package hub
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/gate"
+	"github.com/hermes-connector/hermes-connector/store"
+)
+
+// mayTouch reports whether the instance, which may act on a's chat by f, may do a to the message or
+// the thread that a names: its own ones. What others said and made is not its to change.
+func (h *Hub) mayTouch(ctx context.Context, i relay.InstanceID, p platforms.Platform, f gate.ActFacts, a relay.Action) (bool, error) {
+	switch a := a.(type) {
+	case relay.Edit:
+		m, err := h.messageFacts(ctx, i, p, f, a.Chat, a.Message)
+		return gate.MayEdit(m), err
+	case relay.Delete:
+		m, err := h.messageFacts(ctx, i, p, f, a.Chat, a.Message)
+		if err != nil || !askAuthor(m) {
+			return gate.MayDelete(m), err
+		}
+		if t, ok := p.(platforms.AuthorTeller); ok {
+			if own, err := t.IsOwn(ctx, a.Chat, a.Message); err == nil {
+				m.ByBot, m.ByPerson = own, !own
+			}
+		}
+		return gate.MayDelete(m), nil
+	case relay.ThreadRename:
+		return h.mayRename(ctx, i, p, f, a)
+	}
+	return true, nil
+}
+
+// askAuthor reports whether the message's author decides whether it may be deleted.
+func askAuthor(m gate.MessageFacts) bool {
+	byBot, byPerson := m, m
+	byBot.ByBot, byPerson.ByPerson = true, true
+	without := gate.MayDelete(m)
+	return gate.MayDelete(byBot) != without || gate.MayDelete(byPerson) != without
+}
+
+// messageFacts gathers what is stored about a message. Who else may act on the chat is looked at only
+// where nobody remembers the message.
+func (h *Hub) messageFacts(ctx context.Context, i relay.InstanceID, p platforms.Platform, f gate.ActFacts, chat relay.ChatID, id relay.MessageID) (gate.MessageFacts, error) {
+	m := gate.MessageFacts{Direct: f.DirectWithBound, HoldsGrant: f.HoldsGrant}
+	sender, known, err := h.db.SentBy(ctx, relay.Chat{Bot: p.Bot(), ID: chat}, id)
+	if err != nil {
+		return m, err
+	}
+	if known {
+		m.SentBySelf, m.SentByOther = sender == i, sender != i
+		return m, nil
+	}
+	m.Alone, err = h.alone(ctx, i, p, chat)
+	return m, err
+}
+
+// alone reports whether nobody but the instance may act on the chat. No network is asked who can see
+// it: an instance that may turn out to be allowed counts.
+func (h *Hub) alone(ctx context.Context, i relay.InstanceID, p platforms.Platform, chat relay.ChatID) (bool, error) {
+	if held, err := h.heldByOther(ctx, i, p, chat); err != nil || held {
+		return false, err
+	}
+	all, err := h.db.Instances(ctx)
+	if err != nil {
+		return false, err
+	}
+	for _, other := range all {
+		if other.ID == i {
+			continue
+		}
+		acts, err := h.mayComeToAct(ctx, other.ID, p, chat)
+		if err != nil || acts {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// heldByOther reports whether another instance holds, or where nobody can place the chat may hold, the
+// grant covering it.
+func (h *Hub) heldByOther(ctx context.Context, i relay.InstanceID, p platforms.Platform, chat relay.ChatID) (bool, error) {
+	place := relay.Place{Platform: p.Bot().Platform, Chat: chat}
+	c, known, err := h.db.Conversation(ctx, i, relay.Chat{Bot: p.Bot(), ID: chat})
+	if err != nil {
+		return false, err
+	}
+	if known {
+		place.Scope, place.Parent = c.Scope, c.Parent
+	} else if place, known = locate(ctx, p, place); !known {
+		all, err := h.db.Grants(ctx)
+		return slices.ContainsFunc(all, func(g store.Grant) bool {
+			return g.Instance != i && g.Platform == place.Platform && (g.Chat == chat || g.Chat == "")
+		}), err
+	}
+	g, ok, err := h.db.GrantCovering(ctx, place)
+	return ok && g.Instance != i, err
+}
+
+// mayComeToAct reports whether an instance that holds no grant on the chat might act there.
+func (h *Hub) mayComeToAct(ctx context.Context, i relay.InstanceID, p platforms.Platform, chat relay.ChatID) (bool, error) {
+	bindings, err := h.db.BindingsTo(ctx, i)
+	if err != nil {
+		return false, err
+	}
+	if directWith(p, bindings, chat) {
+		return true, nil
+	}
+	c, known, err := h.db.Conversation(ctx, i, relay.Chat{Bot: p.Bot(), ID: chat})
+	if err != nil || !known {
+		return false, err
+	}
+	return conversationFacts(c, bindings).Stands(), nil
+}
+
+// conversationFacts are the facts that a conversation speaks for, but for who sees its chat.
+func conversationFacts(c store.Conversation, bindings []store.Binding) gate.ActFacts {
+	return gate.ActFacts{
+		Now: time.Now(), Conversation: true, ConversationAt: c.LastAt,
+		JustificationStands: c.By != "" && slices.ContainsFunc(bindings, func(b store.Binding) bool {
+			return b.Platform == c.Bot.Platform && b.User == c.By
+		}),
+	}
+}
+
+// mayRename: a thread is renamed by the holder of its chat, unless the thread was granted to another
+// by itself, and by the instance that made it.
+func (h *Hub) mayRename(ctx context.Context, i relay.InstanceID, p platforms.Platform, f gate.ActFacts, a relay.ThreadRename) (bool, error) {
+	thread := relay.ChatID(a.Thread)
+	if thread == "" {
+		thread = a.Chat
+	}
+	if others, err := h.othersThread(ctx, i, p, a); err != nil || others {
+		return false, err
+	}
+	if f.HoldsGrant || f.DirectWithBound {
+		return true, nil
+	}
+	c, known, err := h.db.Conversation(ctx, i, relay.Chat{Bot: p.Bot(), ID: thread})
+	return known && c.Made, err
+}
+
+// noteDone remembers what came of an action that reached the network: the messages that are the
+// instance's from now on, and the thread it made.
+func (h *Hub) noteDone(ctx context.Context, i relay.InstanceID, p platforms.Platform, a relay.Action, chat relay.ChatID, res relay.Result, failed error) {
+	where := relay.Chat{Bot: p.Bot(), ID: chat}
+	switch a := a.(type) {
+	case relay.Send, relay.FollowUp, relay.Edit, relay.SendMedia, relay.Prompt:
+		if failed != nil { // of a text in parts some may stand
+			h.db.NoteSent(i, where, relay.Explain(failed).MessageIDs...)
+			return
+		}
+		h.db.NoteSent(i, where, append(slices.Clone(res.MessageIDs), res.MessageID)...)
+	case relay.ThreadCreate:
+		if failed == nil && res.ThreadID != "" {
+			h.noteThread(ctx, i, p, a, res)
+		}
+	}
+}
+
+// noteThread lets the instance act on the thread it made, for the reason it may act on the thread's chat.
+func (h *Hub) noteThread(ctx context.Context, i relay.InstanceID, p platforms.Platform, a relay.ThreadCreate, res relay.Result) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordWithin)
+	defer cancel()
+	parent, _, err := h.db.Conversation(ctx, i, relay.Chat{Bot: p.Bot(), ID: a.Chat})
+	if err == nil {
+		at := relay.Place{Platform: p.Bot().Platform, Scope: parent.Scope, Chat: a.Chat}
+		if at.Scope == "" {
+			at, _ = locate(ctx, p, at)
+		}
+		err = h.db.Converse(ctx, store.Conversation{
+			Instance: i, Bot: p.Bot(), Chat: relay.ChatID(res.ThreadID), Scope: at.Scope, Parent: a.Chat, Type: relay.ChatThread,
+			By: parent.By, ByGrant: parent.ByGrant, Made: true,
+		})
+	}
+	if err != nil {
+		h.log.Warn("thread made, but not remembered; only the holder of its chat can write in it", keyInstance, i, keyErr, err)
+	}
+}

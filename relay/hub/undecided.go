@@ -1,0 +1,218 @@
+package hub
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/gate"
+	"github.com/hermes-connector/hermes-connector/relay/wire"
+	"github.com/hermes-connector/hermes-connector/store"
+)
+
+const (
+	// maxUndecided is how many events of one chat wait for the network's word. Past it the newest
+	// count as not visible.
+	maxUndecided = 1000
+	// settledTogether is how many verdicts share a commit.
+	settledTogether = 64
+	// settleRetry is the pause before the database is asked again.
+	settleRetry = time.Second
+)
+
+// An event that lacks only the network's word on who can see its chat is stored undecided, and its
+// platform goes on. One worker per chat judges such events when the word is there. So a chat about
+// which the network says nothing holds up itself, and nobody else.
+
+// judges are the workers that decide about undecided events: one per chat that has some.
+type judges struct {
+	news chan struct{} // capacity 1: full means "look again"
+
+	mu   sync.Mutex          // guards due
+	due  map[relay.Chat]bool // that have undecided events a worker may not have seen
+	busy map[relay.Chat]bool // that have a worker
+}
+
+func newJudges() judges {
+	return judges{news: make(chan struct{}, 1), due: make(map[relay.Chat]bool), busy: make(map[relay.Chat]bool)}
+}
+
+// call makes a worker look at the chat. It does not block.
+func (j *judges) call(c relay.Chat) {
+	j.mu.Lock()
+	j.due[c] = true
+	j.mu.Unlock()
+	select {
+	case j.news <- struct{}{}:
+	default: // it will look anyway
+	}
+}
+
+// idle are the chats that are due and have no worker; each has one from now on.
+func (j *judges) idle() (out []relay.Chat) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for c := range j.due {
+		if !j.busy[c] {
+			j.busy[c] = true
+			delete(j.due, c)
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// done ends the worker of a chat that has nothing undecided left, unless it became due meanwhile.
+func (j *judges) done(c relay.Chat) bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.due[c] {
+		delete(j.due, c)
+		return false
+	}
+	delete(j.busy, c)
+	return true
+}
+
+// resumeJudging makes what was undecided at the last stop be judged again.
+func (h *Hub) resumeJudging(ctx context.Context) error {
+	all, err := h.db.Undecided(ctx)
+	if err != nil {
+		return err
+	}
+	for _, u := range all {
+		h.judges.call(relay.Chat{Bot: u.Event.Bot, ID: u.Event.Source.ChatID})
+	}
+	return nil
+}
+
+// judgeLoop keeps a worker for every chat with undecided events until ctx ends, and returns after
+// they have.
+func (h *Hub) judgeLoop(ctx context.Context) {
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-h.judges.news:
+		}
+		for _, c := range h.judges.idle() {
+			wg.Go(func() { h.judgeChat(ctx, c) })
+		}
+	}
+}
+
+// judgeChat decides about the undecided events of one chat, in order, until none is left.
+func (h *Hub) judgeChat(ctx context.Context, c relay.Chat) {
+	p := h.platform(c.Bot)
+	for ctx.Err() == nil {
+		left, err := h.judgeSome(ctx, p, c)
+		switch {
+		case err == nil && !left && h.judges.done(c):
+			return
+		case err == nil:
+			continue
+		}
+		pause := settleRetry
+		var muted *platforms.MutedError
+		if errors.As(err, &muted) {
+			pause = max(time.Until(muted.Until), pause)
+		} else if ctx.Err() == nil {
+			h.log.Warn("undecided events not judged; trying again", keyBot, c.Bot.String(), keyChat, c.ID, "in", pause, keyErr, err)
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(pause):
+		}
+	}
+}
+
+// judgeSome decides about the oldest undecided events of a chat. left is false when there are none,
+// or when nobody can decide because their bot is not hosted here any more.
+func (h *Hub) judgeSome(ctx context.Context, p platforms.Platform, c relay.Chat) (left bool, err error) {
+	waiting, err := h.db.UndecidedIn(ctx, c, settledTogether)
+	if err != nil || len(waiting) == 0 || p == nil {
+		return false, err
+	}
+	var verdicts []store.Verdict
+	var why []verdict
+	var unclear error
+	for _, u := range waiting {
+		v, said, err := h.judgeUndecided(ctx, p, u)
+		if err != nil {
+			unclear = err
+			break
+		}
+		verdicts, why = append(verdicts, v), append(why, said)
+	}
+	if len(verdicts) == 0 {
+		return true, unclear
+	}
+	out, err := h.db.Settle(ctx, c, verdicts)
+	if err != nil {
+		return true, err
+	}
+	h.noteOverflow(out)
+	for n, v := range verdicts {
+		if out.Items[n].Duplicate {
+			continue // its chat has another id now, and another worker
+		}
+		if v.Delivery != nil && !v.Delivery.Oversize && out.Items[n].Buffers[0].IsZero() {
+			why[n].Reason = gate.NoBinding // revoked since it was judged
+		}
+		h.decide(v.Event, why[n])
+		h.deliver(v.Event, why[n])
+	}
+	return true, unclear
+}
+
+// judgeUndecided puts the gate's question again, with everything as it is now, and asks the network.
+func (h *Hub) judgeUndecided(ctx context.Context, p platforms.Platform, u store.Undecided) (store.Verdict, verdict, error) {
+	v, said := store.Verdict{Number: u.Number, Instance: u.Instance, Event: u.Event}, verdict{Instance: u.Instance, Reason: gate.NoBinding}
+	cs, err := h.candidates(ctx, u.Event)
+	if err != nil {
+		return v, said, err
+	}
+	for _, c := range cs {
+		if c.instance.ID != u.Instance {
+			continue
+		}
+		said.Tenant = c.instance.Tenant
+		f := c.facts(u.Event)
+		f.Visible = true
+		if said.Reason = gate.Decide(f); said.Reason == gate.Delivered && !f.Direct {
+			if f.Visible, err = h.ownerSees(ctx, p, u.Event, c); err != nil {
+				return v, said, err
+			}
+			said.Reason = gate.Decide(f)
+		}
+		if said.Reason != gate.Delivered {
+			return v, said, nil
+		}
+		v.Delivery = &store.Delivery{Instance: u.Instance, Conversation: c.conversation(u.Event)}
+		var fits bool
+		if v.Event, fits = wire.FitInbound(u.Event); !fits {
+			v.Event, v.Delivery.Oversize, said.Reason = u.Event, true, gate.Oversize
+		}
+	}
+	return v, said, nil
+}
+
+// ownerSees reports whether a bound owner of the candidate can see the event's chat now. An owner's
+// own message in it is proof.
+func (h *Hub) ownerSees(ctx context.Context, p platforms.Platform, ev relay.Event, c candidate) (bool, error) {
+	if c.wrote(ev) {
+		return true, nil
+	}
+	until := time.Now().Add(visibleWithin) // for all of them together
+	for _, o := range c.owners {
+		if sees, err := h.visible.sees(ctx, p, sight{ev.Bot, ev.Source.Place(), o.User}, until); sees || err != nil {
+			return sees, err
+		}
+	}
+	return false, nil
+}

@@ -1,0 +1,343 @@
+package hub
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/platforms/loopback"
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/bus"
+	"github.com/hermes-connector/hermes-connector/relay/gate"
+	"github.com/hermes-connector/hermes-connector/relay/link"
+	"github.com/hermes-connector/hermes-connector/store"
+)
+
+// quiet reports whether no chat has an undecided event or a worker.
+func (j *judges) quiet() bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return len(j.due) == 0 && len(j.busy) == 0
+}
+
+// judgeDue decides here and now about everything that is undecided, for hubs that do not run.
+func judgeDue(t testing.TB, h *Hub) {
+	t.Helper()
+	if err := judgeAll(t.Context(), h); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func judgeAll(ctx context.Context, h *Hub) error {
+	due := h.judges.idle()
+	slices.SortFunc(due, func(a, b relay.Chat) int {
+		return slices.Compare([]string{a.Bot.String(), string(a.ID)}, []string{b.Bot.String(), string(b.ID)})
+	})
+	for _, c := range due {
+		for left := true; left; {
+			var err error
+			if left, err = h.judgeSome(ctx, h.platform(c.Bot), c); err != nil {
+				return err
+			}
+		}
+		h.judges.done(c)
+	}
+	return nil
+}
+
+// square is a hub for one bot on a stage, in a bubble: home holds the granted chats and its owner is
+// ann; kids and bob have direct messages.
+type square struct {
+	t    *testing.T
+	hub  *Hub
+	db   *store.DB
+	bot  relay.Bot
+	path string
+	n    int
+	end  func()
+}
+
+func newSquare(t *testing.T, sees func(relay.Place, relay.UserID) (bool, error)) *square {
+	q := &square{t: t, bot: relay.Bot{Platform: tell, ID: "1"}, path: filepath.Join(t.TempDir(), "connector.db")}
+	q.open(sees)
+	ctx := t.Context()
+	for i, u := range map[relay.InstanceID]relay.UserID{"home": "ann", "kids": "bob"} {
+		if err := errors.Join(
+			q.db.Enroll(ctx, store.Gateway{ID: relay.GatewayID(i)}, store.Instance{ID: i, Tenant: relay.TenantID(i), Principal: store.Principal{Policy: store.AnyOne}}),
+			q.db.Bind(ctx, store.Binding{Platform: tell, User: u, Instance: i}),
+		); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return q
+}
+
+// open starts the hub on what lies on disk.
+func (q *square) open(sees func(relay.Place, relay.UserID) (bool, error)) {
+	q.t.Helper()
+	db, err := store.Open(q.path, store.Options{})
+	if err != nil {
+		q.t.Fatal(err)
+	}
+	q.db = db
+	q.hub = New(db, link.NewDesk(db, plainMAC{}, time.Now), &bus.Bus{}, []platforms.Platform{&stage{bot: q.bot, sees: sees}}, Options{})
+	ctx, cancel := context.WithCancel(q.t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- q.hub.Run(ctx) }()
+	q.end = func() {
+		q.t.Helper()
+		cancel()
+		if err := errors.Join(<-ended, db.Close()); err != nil {
+			q.t.Error(err)
+		}
+	}
+}
+
+func (q *square) claim(chat relay.ChatID) {
+	if err := q.db.Claim(q.t.Context(), store.Grant{Platform: tell, Chat: chat, Instance: "home"}); err != nil {
+		q.t.Fatal(err)
+	}
+}
+
+// say hands one message in and returns its event's id.
+func (q *square) say(u relay.UserID, chat relay.ChatID) relay.EventID {
+	q.t.Helper()
+	q.n++
+	ev := relay.Event{
+		ID: relay.EventID(fmt.Sprint("e", q.n)), MessageID: relay.MessageID(fmt.Sprint(q.n)), Bot: q.bot, At: time.Now(), Type: relay.TypeText, Text: "hello",
+		Source: relay.Source{Platform: tell, ChatID: chat, ChatType: relay.ChatGroup, UserID: u}, Traits: relay.Traits{Addressed: true},
+	}
+	if chat == "@"+relay.ChatID(u) {
+		ev.Source.ChatType = relay.ChatDM
+	}
+	if err := (&inbox{hub: q.hub, bot: q.bot}).Accept(q.t.Context(), platforms.Batch{Events: []relay.Event{ev}}); err != nil {
+		q.t.Fatal(err)
+	}
+	return ev.ID
+}
+
+// got are the events that wait in an instance's lane.
+func (q *square) got(i relay.InstanceID) (ids []relay.EventID) {
+	q.t.Helper()
+	es, err := q.db.Entries(q.t.Context(), i, 0)
+	if err != nil {
+		q.t.Fatal(err)
+	}
+	for _, e := range es {
+		ids = append(ids, e.Event.ID)
+	}
+	return ids
+}
+
+// reasons are the verdicts about an event so far.
+func (q *square) reasons(id relay.EventID) (out []gate.Reason) {
+	for _, d := range q.hub.Decisions() {
+		if d.Event == id {
+			out = append(out, d.Reason)
+		}
+	}
+	return out
+}
+
+func (q *square) want(what string, got, want any) {
+	q.t.Helper()
+	if fmt.Sprint(got) != fmt.Sprint(want) {
+		q.t.Errorf("%s: %v, want %v", what, got, want)
+	}
+}
+
+// TestOneGroupHoldsUpNobody: while the network says nothing about ten groups, everybody else's
+// messages are in their lanes the moment they were handed in, and the groups' own come in order.
+func TestOneGroupHoldsUpNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		speaks := make(chan struct{})
+		q := newSquare(t, func(relay.Place, relay.UserID) (bool, error) {
+			select {
+			case <-speaks:
+				return true, nil
+			case <-time.After(time.Second):
+				return false, errNobodyKnows
+			}
+		})
+		defer q.end()
+		var groups [][]relay.EventID
+		began := time.Now()
+		for n := range 10 {
+			chat := relay.ChatID(fmt.Sprint("hidden", n))
+			q.claim(chat)
+			groups = append(groups, []relay.EventID{q.say("eve", chat), q.say("zoe", chat), q.say("eve", chat)})
+		}
+		dm := q.say("bob", "@bob")
+		q.want("time that accepting took", time.Since(began), time.Duration(0))
+		q.want("kids", q.got("kids"), []relay.EventID{dm})
+		q.want("home", len(q.got("home")), 0)
+		q.want("verdict", q.reasons(groups[0][0]), []gate.Reason{gate.Undecided})
+		behind := q.say("ann", "hidden0")
+		groups[0] = append(groups[0], behind)
+		q.want("an owner's message behind a guest's", q.reasons(behind), []gate.Reason{gate.Undecided})
+		time.Sleep(2 * time.Second)
+		close(speaks)
+		time.Sleep(visibleRetry + time.Second)
+		synctest.Wait()
+		home := q.got("home")
+		q.want("home", len(home), 31)
+		for _, g := range groups {
+			q.want("one group", slices.DeleteFunc(slices.Clone(home), func(id relay.EventID) bool { return !slices.Contains(g, id) }), g)
+		}
+		q.want("verdict", q.reasons(groups[9][2]), []gate.Reason{gate.Undecided, gate.Delivered})
+	})
+}
+
+// TestNoAnswerIsNo: after ten seconds, for half a minute.
+func TestNoAnswerIsNo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		asked := 0
+		q := newSquare(t, func(relay.Place, relay.UserID) (bool, error) { asked++; return false, errNobodyKnows })
+		defer q.end()
+		q.claim("garden")
+		first := q.say("eve", "garden")
+		time.Sleep(visibleWithin - time.Millisecond)
+		q.want("before its time is up", q.reasons(first), []gate.Reason{gate.Undecided})
+		behind := q.say("eve", "garden")
+		time.Sleep(2 * time.Millisecond)
+		synctest.Wait()
+		q.want("after ten seconds", q.reasons(first), []gate.Reason{gate.Undecided, gate.NotVisible})
+		q.want("what queued behind it", q.reasons(behind), []gate.Reason{gate.Undecided, gate.NotVisible})
+		before := asked
+		time.Sleep(unknownFor - time.Second)
+		q.want("within half a minute", q.reasons(q.say("eve", "garden")), []gate.Reason{gate.NotVisible})
+		q.want("questions", asked, before)
+		time.Sleep(time.Second)
+		q.want("later", q.reasons(q.say("eve", "garden")), []gate.Reason{gate.Undecided})
+		synctest.Wait()
+		q.want("questions", asked, before+1)
+		left, err := q.db.Undecided(t.Context())
+		q.want("left on disk", fmt.Sprint(len(left), err), "1 <nil>")
+	})
+}
+
+// TestADefiniteNoIsNoAtOnce, and is not asked for again within the minute.
+func TestADefiniteNoIsNoAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		asked := 0
+		q := newSquare(t, func(relay.Place, relay.UserID) (bool, error) { asked++; return false, nil })
+		defer q.end()
+		q.claim("garden")
+		first := q.say("eve", "garden")
+		synctest.Wait()
+		q.want("at once", q.reasons(first), []gate.Reason{gate.Undecided, gate.NotVisible})
+		q.want("the next one", q.reasons(q.say("eve", "garden")), []gate.Reason{gate.NotVisible})
+		q.want("questions", asked, 1)
+	})
+}
+
+// TestAMutedBotsEventsWait for as long as it takes: nothing is dropped because the network took no
+// question.
+func TestAMutedBotsEventsWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		until := time.Now().Add(10 * time.Minute)
+		q := newSquare(t, func(relay.Place, relay.UserID) (bool, error) {
+			if time.Now().Before(until) {
+				return false, fmt.Errorf("who sees a chat: %w", &platforms.MutedError{Until: until})
+			}
+			return true, nil
+		})
+		defer q.end()
+		q.claim("garden")
+		id := q.say("eve", "garden")
+		time.Sleep(10*time.Minute - time.Second)
+		q.want("while it is muted", q.reasons(id), []gate.Reason{gate.Undecided})
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		q.want("afterwards", q.reasons(id), []gate.Reason{gate.Undecided, gate.Delivered})
+	})
+}
+
+// TestUndecidedEventsOutliveARestart, keep their order, and meet the gate anew.
+func TestUndecidedEventsOutliveARestart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		silent := func(relay.Place, relay.UserID) (bool, error) { return false, errNobodyKnows }
+		q := newSquare(t, silent)
+		q.claim("garden")
+		q.claim("hall")
+		var want []relay.EventID
+		for range 3 {
+			want = append(want, q.say("eve", "garden"))
+		}
+		gone := q.say("eve", "hall")
+		q.end()
+		db, err := store.Open(q.path, store.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(db.Release(t.Context(), "home", tell, "", "hall"), db.Close()); err != nil {
+			t.Fatal(err)
+		}
+		q.open(func(relay.Place, relay.UserID) (bool, error) { return true, nil })
+		defer q.end()
+		synctest.Wait()
+		q.want("home", q.got("home"), want)
+		q.want("in a chat that it no longer holds", q.reasons(gone), []gate.Reason{gate.NoBinding})
+		q.want("a copy that the network sends again", q.reasons(want[0]), []gate.Reason{gate.Delivered})
+	})
+}
+
+// TestUndecidedEventsFollowTheirChat to its new id.
+func TestUndecidedEventsFollowTheirChat(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newSquare(t, func(at relay.Place, _ relay.UserID) (bool, error) {
+			if at.Chat == "new" {
+				return true, nil
+			}
+			return false, errNobodyKnows
+		})
+		defer q.end()
+		q.claim("old")
+		id := q.say("eve", "old")
+		synctest.Wait()
+		if err := (&inbox{hub: q.hub, bot: q.bot}).Accept(t.Context(), platforms.Batch{Moves: []platforms.Move{{From: "old", To: "new"}}}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(visibleWithin + time.Second)
+		synctest.Wait()
+		q.want("home", q.got("home"), []relay.EventID{id})
+		q.want("verdicts", q.reasons(id), []gate.Reason{gate.Undecided, gate.Delivered})
+	})
+}
+
+// TestAFloodOfUndecidedEventsIsBounded, and the lane behind it is not.
+func TestAFloodOfUndecidedEventsIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newSquare(t, func(relay.Place, relay.UserID) (bool, error) { return false, errNobodyKnows })
+		defer q.end()
+		q.claim("garden")
+		for range maxUndecided {
+			q.say("eve", "garden")
+		}
+		q.want("one more", q.reasons(q.say("eve", "garden")), []gate.Reason{gate.NotVisible})
+	})
+}
+
+// TestAGuestIsUndecidedOnce: from the second message on the answer is known, and costs no second commit.
+func TestAGuestIsUndecidedOnce(t *testing.T) {
+	r := newRig(t)
+	r.enroll("home", "ann")
+	r.claim("home", "garden")
+	r.net.Join("garden", "ann")
+	r.update("home", func(i *store.Instance) { i.Principal.Policy = store.AnyOne })
+	r.say(loopback.Message{User: "eve", Chat: "garden", Text: "@loopback one"})
+	before := r.db.Stats().Commits
+	r.say(loopback.Message{User: "eve", Chat: "garden", Text: "@loopback two"})
+	if n := r.db.Stats().Commits - before; n != 1 {
+		t.Errorf("the second message took %d commits, want 1", n)
+	}
+	if got, want := r.texts("home"), []string{"@loopback one", "@loopback two"}; !slices.Equal(got, want) {
+		t.Errorf("buffer = %q, want %q", got, want)
+	}
+}

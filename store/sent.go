@@ -1,0 +1,153 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+	bolt "go.etcd.io/bbolt"
+)
+
+const (
+	// keepSent is how long it is remembered which instance sent a message.
+	keepSent = 48 * time.Hour
+	// maxSent is how many messages are remembered of one instance, the newest.
+	maxSent = 5000
+	// trimSent is how many more there may be before the oldest are dropped.
+	trimSent = 500
+)
+
+// sentRecord says which instance sent a message, and when.
+type sentRecord struct {
+	Instance relay.InstanceID `json:"instance"`
+	At       time.Time        `json:"at"`
+}
+
+func sentKey(c relay.Chat, m relay.MessageID) []byte {
+	return key(c.Bot.Platform, string(c.Bot.ID), string(c.ID), string(m))
+}
+
+// sentLog are the messages that instances sent and that no commit has taken along yet. A commit of
+// their own they are not worth: what a crash loses counts as a message that nobody remembers.
+type sentLog struct {
+	mu      sync.Mutex // guards the fields below
+	waiting map[string]sentRecord
+	count   map[relay.InstanceID]int // on disk, about: it decides when the oldest are looked for
+}
+
+// NoteSent remembers that i sent messages in a chat. It does not block, and writes with the next
+// commit. At most the newest 5,000 of an instance are remembered, for 48 hours.
+func (db *DB) NoteSent(i relay.InstanceID, c relay.Chat, ids ...relay.MessageID) {
+	now := db.now()
+	db.w.sent.mu.Lock()
+	defer db.w.sent.mu.Unlock()
+	for _, m := range ids {
+		if m == "" {
+			continue
+		}
+		if db.w.sent.waiting == nil || len(db.w.sent.waiting) >= maxSent { // the disk takes nothing: the new ones count
+			db.w.sent.waiting = make(map[string]sentRecord)
+		}
+		db.w.sent.waiting[string(sentKey(c, m))] = sentRecord{i, now}
+	}
+}
+
+// SentBy is the instance that sent the message; ok is false when that is not remembered.
+func (db *DB) SentBy(ctx context.Context, c relay.Chat, m relay.MessageID) (i relay.InstanceID, ok bool, err error) {
+	k := sentKey(c, m)
+	db.w.sent.mu.Lock()
+	r, ok := db.w.sent.waiting[string(k)]
+	db.w.sent.mu.Unlock()
+	if !ok {
+		err = db.w.read(ctx, func(t *bolt.Tx) error {
+			r, ok, err = load[sentRecord](t, bucketSent, k)
+			return err
+		})
+	}
+	if err != nil {
+		return "", false, fmt.Errorf("sender of a message: %w", err)
+	}
+	return r.Instance, ok && db.now().Sub(r.At) <= keepSent, nil
+}
+
+// ride adds what waits to a transaction that is about to be committed, and returns what to do once
+// it is.
+func (s *sentLog) ride(t *tx) (committed func(), err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	taken := make(map[string]sentRecord, len(s.waiting))
+	added := make(map[relay.InstanceID]int)
+	for k, r := range s.waiting {
+		taken[k] = r
+		if l, err := t.lane(r.Instance); err != nil || l.Closed {
+			continue // revoked: what it sent is nobody's
+		}
+		if err := t.put(bucketSent, []byte(k), r); err != nil {
+			return nil, err
+		}
+		added[r.Instance]++
+	}
+	for i, n := range added {
+		if s.count[i]+n <= maxSent+trimSent {
+			continue
+		}
+		left, err := t.trimSent(i)
+		if err != nil {
+			return nil, err
+		}
+		added[i] = left - s.count[i]
+	}
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		for k, r := range taken {
+			if s.waiting[k] == r {
+				delete(s.waiting, k)
+			}
+		}
+		for i, n := range added {
+			s.count[i] += n
+		}
+	}, nil
+}
+
+// trimSent drops the oldest of what is remembered of i, and returns how many are left.
+func (t *tx) trimSent(i relay.InstanceID) (left int, err error) {
+	type row struct {
+		key string
+		at  time.Time
+	}
+	var mine []row
+	for k, v := range under(t.Tx, bucketSent, nil) {
+		if r, err := decode[sentRecord](k, v); err == nil && r.Instance == i {
+			mine = append(mine, row{string(k), r.At})
+		}
+	}
+	slices.SortFunc(mine, func(a, b row) int { return cmp.Or(b.at.Compare(a.at), cmp.Compare(a.key, b.key)) })
+	for _, r := range mine[min(maxSent, len(mine)):] {
+		if err := t.del(bucketSent, []byte(r.key)); err != nil {
+			return 0, err
+		}
+	}
+	return min(maxSent, len(mine)), nil
+}
+
+// countSent is how many messages each instance is remembered to have sent.
+func countSent(t *bolt.Tx) map[relay.InstanceID]int {
+	out := make(map[relay.InstanceID]int)
+	for _, r := range readable[sentRecord](t, bucketSent) {
+		out[r.Instance]++
+	}
+	return out
+}
+
+func (s *sweep) sent(t *tx) error {
+	return s.drop(t, bucketSent, nil, func(k []byte) (bool, error) {
+		r, _, err := load[sentRecord](t.Tx, bucketSent, k)
+		return s.now.Sub(r.At) > keepSent, err
+	}, func(k []byte) error { return t.del(bucketSent, k) })
+}

@@ -1,0 +1,129 @@
+package store
+
+import (
+	"fmt"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+	bolt "go.etcd.io/bbolt"
+)
+
+var sentChat = relay.Chat{Bot: bot, ID: "c1"}
+
+// sender is who is remembered to have sent m.
+func sender(t *testing.T, db *DB, c relay.Chat, m relay.MessageID) relay.InstanceID {
+	t.Helper()
+	i, ok, err := db.SentBy(ctxOf(t), c, m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !ok {
+		return ""
+	}
+	return i
+}
+
+func TestWhoSentAMessage(t *testing.T) {
+	ctx, clock := ctxOf(t), newClock()
+	path := filepath.Join(t.TempDir(), "test.db")
+	db := reopen(t, path, Options{Now: clock.now})
+	enroll(t, db, "home", "kids")
+	commits := db.Stats().Commits
+	db.NoteSent("home", sentChat, "m1", "", "m2")
+	db.NoteSent("kids", relay.Chat{Bot: bot, ID: "c2"}, "m1")
+	if n := db.Stats().Commits; n != commits {
+		t.Errorf("remembering took %d commits", n-commits)
+	}
+	check := func(when string) {
+		t.Helper()
+		for _, tc := range []struct {
+			chat relay.ChatID
+			m    relay.MessageID
+			want relay.InstanceID
+		}{{"c1", "m1", "home"}, {"c1", "m2", "home"}, {"c2", "m1", "kids"}, {"c2", "m2", ""}, {"c1", "", ""}} {
+			if got := sender(t, db, relay.Chat{Bot: bot, ID: tc.chat}, tc.m); got != tc.want {
+				t.Errorf("%s: %s in %s was sent by %q, want %q", when, tc.m, tc.chat, got, tc.want)
+			}
+		}
+	}
+	check("before a commit")
+	acceptOne(t, db, event("e1", 300), "home")
+	check("after one")
+	if len(db.w.sent.waiting) != 0 {
+		t.Error("the commit took nothing along")
+	}
+	closeChecked(t, db)
+	db = reopen(t, path, Options{Now: clock.now})
+	check("after a restart")
+	clock.add(keepSent + time.Second)
+	if got := sender(t, db, sentChat, "m1"); got != "" {
+		t.Errorf("after two days it was sent by %q", got)
+	}
+	if _, err := db.Sweep(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if n := countIn(t, db, bucketSent); n != 0 {
+		t.Errorf("%d are left after the sweep", n)
+	}
+}
+
+// TestOfOneInstanceTheNewestAreRemembered, and of its neighbour all.
+func TestOfOneInstanceTheNewestAreRemembered(t *testing.T) {
+	clock := newClock()
+	db := openTest(t, Options{Now: clock.now})
+	enroll(t, db, "home", "kids")
+	db.NoteSent("kids", sentChat, "k")
+	n := 0
+	for range 70 {
+		for range 100 {
+			n++
+			db.NoteSent("home", sentChat, relay.MessageID(fmt.Sprint(n)))
+			clock.add(time.Second)
+		}
+		acceptOne(t, db, event(fmt.Sprint("e", n), 300), "kids")
+	}
+	if got := sender(t, db, sentChat, "k"); got != "kids" {
+		t.Errorf("the neighbour's was sent by %q", got)
+	}
+	if got := sender(t, db, sentChat, relay.MessageID(fmt.Sprint(n))); got != "home" {
+		t.Errorf("the newest was sent by %q", got)
+	}
+	if got := sender(t, db, sentChat, "1"); got != "" {
+		t.Errorf("the oldest was sent by %q", got)
+	}
+	if left := countIn(t, db, bucketSent); left > maxSent+trimSent+1 || left < maxSent+1 {
+		t.Errorf("%d are remembered", left)
+	}
+}
+
+// TestARevokedInstancesMessagesAreForgotten with everything else it was given.
+func TestARevokedInstancesMessagesAreForgotten(t *testing.T) {
+	db := openTest(t, Options{})
+	enroll(t, db, "home", "kids")
+	db.NoteSent("home", sentChat, "m1")
+	db.NoteSent("kids", sentChat, "m2")
+	acceptOne(t, db, event("e1", 300), "home")
+	db.NoteSent("home", sentChat, "m3") // rides with the revocation
+	if _, err := db.Revoke(ctxOf(t), "home"); err != nil {
+		t.Fatal(err)
+	}
+	for m, want := range map[relay.MessageID]relay.InstanceID{"m1": "", "m2": "kids", "m3": ""} {
+		if got := sender(t, db, sentChat, m); got != want {
+			t.Errorf("%s was sent by %q, want %q", m, got, want)
+		}
+	}
+}
+
+func countIn(t *testing.T, db *DB, b bucket) (n int) {
+	t.Helper()
+	err := db.w.read(ctxOf(t), func(x *bolt.Tx) error {
+		n = x.Bucket([]byte(b)).Stats().KeyN
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
