@@ -49,6 +49,8 @@ type writer struct {
 	pause    time.Duration // before it is asked for room again
 	timer    *time.Timer   // until then; nil when it was never full
 	due      bool          // the pause is over
+
+	cursors cursors
 }
 
 // startWriter starts the goroutine; stop waits for it. Everything in b must be synced.
@@ -91,6 +93,7 @@ func (w *writer) run() {
 			w.fail(err)
 		}
 	}
+	w.storeLast()
 	if w.timer != nil {
 		w.timer.Stop()
 	}
@@ -189,7 +192,7 @@ func (w *writer) attempt(batch []*op) (bad int, err error) {
 	}
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true)) // not before Begin, which would panic with its locks held
 	defer b.Rollback()                                       // does nothing after a commit
-	t := &tx{Tx: b}
+	t := &tx{Tx: b, waiting: w.cursors.waiting}
 	var refused error // to what grows
 	switch {
 	case w.crowded:
@@ -207,7 +210,15 @@ func (w *writer) attempt(batch []*op) (bad int, err error) {
 			return i, o.err
 		}
 	}
+	// When there is no room they wait on: what deletes must not fail for them.
+	take := refused == nil && (t.writes > 0 || w.cursors.due)
+	if take {
+		if err := t.takeCursors(); err != nil {
+			return -1, err
+		}
+	}
 	if t.writes == 0 {
+		w.cursors.after(take, t.cursors, w.remind)
 		return -1, nil
 	}
 	if err := t.flush(); err != nil {
@@ -219,6 +230,7 @@ func (w *writer) attempt(batch []*op) (bad int, err error) {
 	}
 	w.synced.Store(int64(id))
 	w.commits.Add(1)
+	w.cursors.after(take, t.cursors, w.remind)
 	w.deadDropped.Add(t.deadDropped)
 	for _, why := range t.died {
 		w.died[slices.Index(deadReasons[:], why)].Add(1)
