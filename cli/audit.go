@@ -13,7 +13,7 @@ import (
 func newAuditCmd(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use: "audit [NAME]", Short: "Show who changed what, and when", Args: cobra.MaximumNArgs(1), ValidArgsFunction: a.completeGateways,
-		Long: "Shows the newest changes, newest last: of one gateway or instance, or of all. The newest 10,000 are kept.",
+		Long: "Shows the newest changes, newest last: of one gateway or instance, or of all. Of each tenant the newest 10,000 are kept, of which 2,000 are one credential's.",
 	}
 	limit := c.Flags().Int("limit", 100, "show so many; 0 shows all")
 	return listing(a, c, list[manage.AuditRow]{

@@ -24,7 +24,8 @@ func newRestoreCmd(a *app) *cobra.Command {
 		Use:   "restore FILE",
 		Short: "Put a backup or a snapshot in the place of the database",
 		Long: `Checks FILE, puts it in the place of the database and says what came after it and is lost. The
-server must be stopped. The former database is kept beside the new one under another name.`,
+server must be stopped. The former database is kept beside the new one under another name; what was seen is
+taken over from it, so that messages delivered since do not come again.`,
 		Args: cobra.ExactArgs(1),
 	}
 	identity := c.Flags().String("identity", "", "age key `file` that decrypts the backup")
@@ -83,14 +84,30 @@ func tellRestored(w io.Writer, got store.Restored) {
 	switch {
 	case got.Kept == "":
 		_, _ = fmt.Fprintln(w, "There was no database before.")
-		return
 	case !got.Compared:
 		_, _ = fmt.Fprintf(w, "The former database, now %s, cannot be read: what came after the backup is lost, and nobody can say what that was.\n", got.Kept)
+	default:
+		_, _ = fmt.Fprintf(w, "The former database is now %s.\n", got.Kept)
+		tellContent(w, "Lost, because it came after the backup:", got.Lost)
+		tellContent(w, "Back, although it was delivered, revoked or removed since:", got.Back)
+	}
+	tellAgain(w, got)
+}
+
+// tellAgain writes what the platforms will bring again.
+func tellAgain(w io.Writer, got store.Restored) {
+	since := "the backup was made"
+	if !got.MadeAt.IsZero() {
+		since = got.MadeAt.Local().Format(time.DateTime)
+	}
+	if !got.Carried {
+		_, _ = fmt.Fprintf(w, "Messages since %s may come again: nothing tells the platforms or us which of them were delivered.\n", since)
 		return
 	}
-	_, _ = fmt.Fprintf(w, "The former database is now %s.\n", got.Kept)
-	tellContent(w, "Lost, because it came after the backup:", got.Lost)
-	tellContent(w, "Back, although it was delivered, revoked or removed since:", got.Back)
+	_, _ = fmt.Fprintf(w, "No other message since %s comes again: what was seen was taken over from the former database.\n", since)
+	if len(got.Lost.Messages)+len(got.Lost.Dead) > 0 {
+		_, _ = fmt.Fprintln(w, "The lost messages come again from a platform that still has them: Discord has a day's; Telegram keeps none that had arrived.")
+	}
 }
 
 func tellContent(w io.Writer, head string, c store.Content) {

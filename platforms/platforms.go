@@ -71,8 +71,11 @@ type Batch struct {
 	Roster []RosterChange
 	// Capabilities came inside Events. They are kept only for the instances that receive the event.
 	Capabilities []Capability
-	// Cursor, when not nil, is stored with the batch and handed back by Inbox.Cursor.
+	// Cursor, when not nil, is stored with the batch and handed back by Inbox.Cursor. When nothing
+	// else of the batch is stored, it may get to the disk up to a minute later, so that a crash
+	// brings an older one back; not with Save.
 	Cursor []byte
+	Save   bool
 }
 
 // Capability is a credential that acts on the shared bot and came inside an event. It never

@@ -1,7 +1,6 @@
 package store
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -15,7 +14,10 @@ type Accept struct {
 	Bot        relay.Bot
 	Items      []AcceptItem
 	Quarantine []Quarantined
-	Cursor     []byte // nil: unchanged; equal to the stored one: not written
+	Cursor     []byte // nil: unchanged; equal to the present one: not written
+	// Save: Cursor is worth a write. Without it, and when nothing else is stored, it rides with the
+	// next write, whoever's, or is written after a minute, or by Close.
+	Save bool
 }
 
 // AcceptItem is one event and the instances it was admitted to. Only events that are delivered
@@ -56,10 +58,10 @@ type prepared struct {
 }
 
 // Accept stores one batch in one transaction: the quarantine, then per item the seen mark, its
-// deliveries and what is undecided, then the cursor. An item whose event was seen before, be it in the
+// deliveries and what is undecided, and the cursor. An item whose event was seen before, be it in the
 // same batch, stores nothing. A delivery to an instance that is not enrolled, or revoked, is
 // skipped. A lane past its limits loses its oldest entries to the dead letters in the same
-// transaction. A batch with nothing to write does not write. ErrFull: nothing is stored until
+// transaction. A batch with nothing to write but its cursor does not write. ErrFull: nothing is stored until
 // something was deleted.
 func (db *DB) Accept(ctx context.Context, a Accept) (AcceptOutcome, error) {
 	now := db.now()
@@ -139,7 +141,8 @@ func (t *tx) accept(a Accept, items []prepared, m Limits, now time.Time) (out Ac
 			}
 		}
 	}
-	return out, bad, t.setCursor(a.Bot, a.Cursor)
+	t.setCursor(a.Bot, a.Cursor, a.Save) // last: what failed moves no cursor
+	return out, bad, nil
 }
 
 // deliver stores one delivery. The id is zero when the instance is not there or the delivery is oversize.
@@ -165,16 +168,4 @@ func (t *tx) deliver(b relay.Bot, p prepared, d Delivery, m Limits, now time.Tim
 	}
 	overflowed, err = t.trim(d.Instance, l, m, now)
 	return id, overflowed, err
-}
-
-func (t *tx) setCursor(b relay.Bot, cursor []byte) error {
-	if cursor == nil {
-		return nil
-	}
-	k := botKey(b)
-	value := seal(k, cursor)
-	if bytes.Equal(t.Bucket([]byte(bucketCursors)).Get(k), value) {
-		return nil
-	}
-	return t.putSealed(bucketCursors, k, value)
 }

@@ -2,20 +2,16 @@ package store
 
 import (
 	"context"
-	"encoding/binary"
-	"errors"
-	"fmt"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay"
-	bolt "go.etcd.io/bbolt"
 )
 
 const (
-	maxAudit  = 10_000 // rows kept
-	auditText = 512    // bytes of a free text kept in a row
+	maxAudit      = 10_000 // rows kept of a tenant
+	maxCredential = 2_000  // of which one credential's
+	auditText     = 512    // bytes of a free text kept in a row
 )
 
 // ActorKind says what sort of caller made a change.
@@ -114,43 +110,4 @@ func (t *tx) concerns(tenant relay.TenantID, i relay.InstanceID, g relay.Gateway
 	if t.row.Gateway == "" {
 		t.row.Gateway = g
 	}
-}
-
-func (t *tx) audit(e AuditEntry) error {
-	b := t.appending(bucketAudit)
-	n, err := b.NextSequence()
-	if err != nil {
-		return fmt.Errorf("audit: %w", err)
-	}
-	if err := t.put(bucketAudit, binary.BigEndian.AppendUint64(nil, n), e); err != nil {
-		return err
-	}
-	if n <= maxAudit {
-		return nil
-	}
-	return t.del(bucketAudit, binary.BigEndian.AppendUint64(nil, n-maxAudit))
-}
-
-// Audit lists the newest limit rows, the newest last; a limit of 0 means all, of which the newest
-// 10,000 are kept. A damaged row comes back as an error that names it, together with the others.
-func (db *DB) Audit(ctx context.Context, limit int) ([]AuditEntry, error) {
-	var out []AuditEntry
-	var bad []error
-	err := db.w.read(ctx, func(t *bolt.Tx) error {
-		c := t.Bucket([]byte(bucketAudit)).Cursor()
-		for k, v := c.Last(); k != nil && (limit <= 0 || len(out) < limit); k, v = c.Prev() {
-			e, err := decode[AuditEntry](k, v)
-			if err != nil {
-				bad = append(bad, damaged(bucketAudit, k, err))
-				continue
-			}
-			out = append(out, e)
-		}
-		return nil
-	})
-	slices.Reverse(out)
-	if err := errors.Join(append(bad, err)...); err != nil {
-		return out, fmt.Errorf("audit: %w", err)
-	}
-	return out, nil
 }

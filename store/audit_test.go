@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"strings"
@@ -149,7 +148,7 @@ func TestDamagedAuditRowHidesNoOther(t *testing.T) { // invariant 8
 			t.Fatal(err)
 		}
 	}
-	spoil(t, db, bucketAudit, binary.BigEndian.AppendUint64(nil, 2))
+	spoil(t, db, bucketAudit, auditKeyOf("home", 2))
 	got, err := db.Audit(ctxOf(t), 0)
 	if len(got) != 2 || got[0].Action != "enroll a" || got[1].Action != "enroll c" || !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), "bucket audit") {
 		t.Errorf("%v, %v; want a and c, and b named", got, err)

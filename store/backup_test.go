@@ -182,7 +182,7 @@ func TestRestore(t *testing.T) { // invariant 4
 		t.Fatal(err)
 	}
 	want := Restored{
-		MadeAt: made, Kept: path + ".before-restore-20261121T130000Z", Compared: true,
+		MadeAt: made, Kept: path + ".before-restore-20261121T130000Z", Compared: true, Carried: true,
 		Lost: Content{
 			Messages: map[relay.InstanceID]int{"i1": 1, "i2": 2}, Gateways: []relay.GatewayID{"late"}, Bindings: 2, Grants: 1,
 		},

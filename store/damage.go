@@ -24,7 +24,7 @@ import (
 func isSetAside(b bucket) bool {
 	switch b {
 	case bucketEntries, bucketDead, bucketLanes, bucketCursors, bucketConversations, bucketCodes,
-		bucketTokens, bucketIdentity, bucketAudit, bucketCommands, bucketQuarantine, bucketBindings, bucketBindingsTo, bucketGrants, bucketRoutes, bucketMeta,
+		bucketTokens, bucketIdentity, bucketAudit, bucketAuditCounts, bucketCommands, bucketQuarantine, bucketBindings, bucketBindingsTo, bucketGrants, bucketRoutes, bucketMeta,
 		bucketUndecided, bucketSent, bucketMoved:
 		return true
 	}
@@ -103,7 +103,7 @@ func repair(b *bolt.DB, got found, now time.Time, log *slog.Logger) (n int, err 
 				return err
 			}
 		}
-		if err := t.reindexBindings(); err != nil {
+		if err := errors.Join(t.reindexBindings(), t.recountAudit()); err != nil {
 			return err
 		}
 		// Again: what was removed counts no more.
@@ -249,10 +249,11 @@ func sumLanes(t *bolt.Tx) error {
 }
 
 // wrongNumbers are the buckets of running numbers whose counter is not at the last one: it would
-// give out numbers that are taken.
+// give out numbers that are taken. In the audit list the last one may be gone.
 func wrongNumbers(t *bolt.Tx) (out []bucket) {
 	for _, name := range []bucket{bucketQuarantine, bucketAudit} {
-		if last := lastNumber(t, name); last != 0 && t.Bucket([]byte(name)).Sequence() != last {
+		last, next := lastNumber(t, name), t.Bucket([]byte(name)).Sequence()
+		if last > next || last != 0 && last != next && name == bucketQuarantine {
 			out = append(out, name)
 		}
 	}

@@ -32,7 +32,8 @@ const (
 	bucketTokens        bucket = "tokens"        // HMAC -> EnrollmentToken
 	bucketIdentity      bucket = "identity"      // HMAC -> IdentityCode; at most one per instance
 	bucketRoutes        bucket = "routes"        // platform|key|instance -> Route
-	bucketAudit         bucket = "audit"         // running number -> AuditEntry
+	bucketAudit         bucket = "audit"         // tenant|running number -> AuditEntry
+	bucketAuditCounts   bucket = "audit.counts"  // tenant| and tenant|kind of actor|actor -> auditCount
 	bucketUndecided     bucket = "undecided"     // platform|bot|chat|instance|number -> undecidedRecord
 	bucketSent          bucket = "sent"          // platform|bot|chat|message -> sentRecord
 	bucketMoved         bucket = "moved"         // platform|old chat -> movedRecord
@@ -49,7 +50,7 @@ func buckets() []bucket {
 	return []bucket{
 		bucketMeta, bucketBlobs, bucketTenants, bucketInstances, bucketCommands, bucketGateways, bucketBindings,
 		bucketBindingsTo, bucketGrants, bucketConversations, bucketCodes, bucketTokens, bucketIdentity,
-		bucketRoutes, bucketAudit, bucketUndecided, bucketSent, bucketMoved, bucketDead, bucketQuarantine, bucketCursors, bucketLanes, bucketEntries,
+		bucketRoutes, bucketAudit, bucketAuditCounts, bucketUndecided, bucketSent, bucketMoved, bucketDead, bucketQuarantine, bucketCursors, bucketLanes, bucketEntries,
 	}
 }
 

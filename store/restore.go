@@ -21,7 +21,10 @@ type Restored struct {
 	Compared bool      `json:"compared"`        // the former database could be read; otherwise Lost and Back say nothing
 	Lost     Content   `json:"lost"`            // what is in the former database and not in the backup
 	Back     Content   `json:"back"`            // what is in the backup and was deleted since
-	Damaged  int       `json:"damaged"`         // records of the backup that are; the next Open names and deals with them
+	// Carried: what was delivered since the backup does not come again, but what is in Back. Otherwise nobody
+	// knows what that was: what came since MadeAt may come again.
+	Carried bool `json:"carried"`
+	Damaged int  `json:"damaged"` // records of the backup that are; the next Open names and deals with them
 	// FellBack: the newest commit of the backup was unreadable, and the one before it is used. Not in
 	// one that Backup wrote, where both say the same.
 	FellBack bool `json:"fellBack,omitempty"`
@@ -38,7 +41,15 @@ type Content struct {
 
 // Restore puts the backup that r gives, decrypted, in the place of the database at path, which is
 // kept beside it under another name. Every lane gets a new epoch: the numbers given out since the
-// backup was made would come again. ErrLocked: a server runs. ErrDamaged: the backup cannot be
+// backup was made would come again.
+//
+// What was seen and how far the platforms were confirmed is carried over from the former database, where
+// that can be read, so that what was delivered since does not come again. Messages that wait in it and
+// not in the backup are lost, and counted; what would keep a platform from repeating them is not
+// carried, so that they come again from one that still has them. What the agents sent since, and the
+// new ids of chats, are carried too. All else is as the backup says.
+//
+// ErrLocked: a server runs. ErrDamaged: the backup cannot be
 // used; then, as on any error, the database is what it was.
 func Restore(path string, r io.Reader, o Options) (Restored, error) {
 	o = o.withDefaults()
@@ -75,6 +86,11 @@ func restore(path string, r io.Reader, o Options) (out Restored, err error) {
 	if former != nil {
 		if had, err := inventory(path, former); err == nil {
 			out.Compared, out.Lost, out.Back = true, had.without(has), has.without(had)
+			if out.Carried = !had.untold; out.Carried {
+				if err := carry(temp, former, had, has, out.Damaged == 0, o); err != nil {
+					return out, fmt.Errorf("carry over what was seen: %w", err)
+				}
+			}
 		}
 	}
 	if exists(path) {
@@ -144,11 +160,27 @@ func renew(temp string, o Options) (holdings, error) {
 // holdings are the keys of what a Content counts. A message goes by its event: its buffer id is another
 // one after every restore.
 type holdings struct {
+	open     map[string]openEvent // by instance and seen mark: what was not delivered
+	untold   bool                 // damage keeps from telling all that was not
 	messages map[string]relay.InstanceID
 	dead     map[string]relay.InstanceID
 	gateways map[relay.GatewayID]bool
 	bindings map[string]bool
 	grants   map[string]bool
+}
+
+// openEvent is an event that was not delivered to everybody it is for, or not judged.
+type openEvent struct {
+	bot relay.Bot
+	id  relay.EventID
+}
+
+// holds notes that e is open for i, and returns under which key.
+func (h *holdings) holds(i relay.InstanceID, e relay.Event) string {
+	k := string(key(i, string(seenKey(e.Bot, e.ID)))) // ids hold none of the bytes a key escapes
+	h.open[k] = openEvent{e.Bot, e.ID}
+	h.untold = h.untold || e.ID == ""
+	return k
 }
 
 // inventory lists what the database b at path holds. Damaged records do not count.
@@ -157,7 +189,7 @@ func inventory(path string, b *bolt.DB) (h holdings, err error) {
 	if err != nil {
 		return h, err
 	}
-	_, err = look(f) // bbolt may panic on what this finds
+	got, err := look(f) // bbolt may panic on what this finds
 	if err := errors.Join(err, f.Close()); err != nil {
 		return h, err
 	}
@@ -169,6 +201,7 @@ func inventory(path string, b *bolt.DB) (h holdings, err error) {
 		return h, err
 	}
 	h = holdings{
+		open: make(map[string]openEvent), untold: got.lost || got.misses(),
 		messages: make(map[string]relay.InstanceID), dead: make(map[string]relay.InstanceID),
 		gateways: make(map[relay.GatewayID]bool), bindings: make(map[string]bool), grants: make(map[string]bool),
 	}
@@ -179,20 +212,34 @@ func inventory(path string, b *bolt.DB) (h holdings, err error) {
 			}
 		}
 		for k, v := range under(t, bucketEntries, nil) {
-			if len(k) < 9 {
+			e, err := decode[entryRecord](k, v)
+			if err != nil || len(k) < 9 {
+				h.untold = true
 				continue
 			}
-			if e, err := decode[entryRecord](k, v); err == nil { // ids hold none of the bytes a key escapes
-				i := relay.InstanceID(k[:len(k)-9])
-				h.messages[string(key(i, string(seenKey(e.Event.Bot, e.Event.ID))))] = i
+			i := relay.InstanceID(k[:len(k)-9])
+			h.messages[h.holds(i, e.Event)] = i
+		}
+		if t.Bucket([]byte(bucketUndecided)) != nil { // since schema 3
+			for k, v := range under(t, bucketUndecided, nil) {
+				u, err := decode[undecidedRecord](k, v)
+				if err != nil {
+					h.untold = true
+					continue
+				}
+				h.messages[h.holds(u.Instance, u.Event)] = u.Instance
 			}
 		}
 		for k, v := range under(t, bucketDead, nil) {
-			if len(k) > 24 && checkRecord(bucketDead, k, v) == nil {
-				// The buffer id: replayed and dead again it has another number, and is the same message.
-				name := k[:len(k)-25]
-				h.dead[string(name)+":"+string(k[len(k)-16:])] = relay.InstanceID(name)
+			_, e, err := decodeDead(k, v)
+			if err != nil || len(k) < 25 {
+				h.untold = true
+				continue
 			}
+			// The buffer id: replayed and dead again it has another number, and is the same message.
+			name := k[:len(k)-25]
+			h.dead[string(name)+":"+string(k[len(k)-16:])] = relay.InstanceID(name)
+			h.holds(relay.InstanceID(name), e.Event)
 		}
 		for k, v := range under(t, bucketGateways, nil) {
 			if g, err := decode[Gateway](k, v); err == nil && !g.Revoked {

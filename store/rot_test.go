@@ -58,7 +58,7 @@ func realistic(t *testing.T) []byte {
 			db.PutEnrollmentToken(ctx, []byte("token"+name), EnrollmentToken{Tenant: "home", ExpiresAt: soon}),
 			db.PutBlob(ctx, "blob"+name, bytes.Repeat([]byte("v"), 50)),
 			db.PutIdentityCode(ctx, []byte("identity"+name), IdentityCode{Tenant: "home", Instance: relay.InstanceID("i" + name)}),
-			second(db.SetRoutes(Audited(ctx, AuditEntry{Action: "routes"}), "i1", relay.PlatformID("p"+name), []string{"guild"})),
+			second(db.SetRoutes(Audited(WithActor(ctx, Actor{ActorGateway, name}), AuditEntry{Action: "routes", Tenant: "home"}), "i1", relay.PlatformID("p"+name), []string{"guild"})),
 			second(db.Accept(ctx, Accept{
 				Bot: relay.Bot{Platform: "loop", ID: relay.BotID("bot" + name)}, Cursor: []byte(name),
 				Quarantine: []Quarantined{{Bot: bot, Err: "odd", Raw: []byte("raw" + name)}},
@@ -142,6 +142,9 @@ func rot(t *testing.T, path string, content []byte, want map[bucket]map[string]s
 			for _, b := range []bucket{bucketEntries, bucketDead} { // the lane has one less
 				named += strings.Count(text.String(), fmt.Sprintf("bucket %s,", b))
 			}
+		}
+		if b == bucketAuditCounts { // it says what the rows say, of the tenant and of the credential
+			named += 2 * strings.Count(text.String(), fmt.Sprintf("bucket %s,", bucketAudit))
 		}
 		if b == bucketBindingsTo { // it says what the bindings say
 			named += strings.Count(text.String(), fmt.Sprintf("bucket %s,", bucketBindings))

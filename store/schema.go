@@ -43,14 +43,14 @@ func toSchema2(t *bolt.Tx) error {
 }
 
 // toSchema3 adds the events that wait for a verdict, the messages that instances sent, and the chats
-// that got a new id.
+// that got a new id, and gives each tenant an audit list of its own.
 func toSchema3(t *bolt.Tx) error {
 	for _, b := range []bucket{bucketUndecided, bucketSent, bucketMoved} {
 		if _, err := t.CreateBucket([]byte(b)); err != nil {
 			return fmt.Errorf("bucket %s: %w", b, err)
 		}
 	}
-	return nil
+	return splitAudit(t)
 }
 
 // initialise makes an empty file a database of the current version.

@@ -14,10 +14,13 @@ import (
 )
 
 // schema1 is a database that version 1 wrote, with one of everything it could hold.
-func schema1(t *testing.T) (path string) {
+func schema1(t *testing.T) (path string) { return written(t, "schema1") }
+
+// written is a copy of a database in testdata.
+func written(t *testing.T, name string) (path string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "test.db")
-	if err := os.WriteFile(path, read(t, "../testdata/store/schema1.db"), 0o600); err != nil {
+	if err := os.WriteFile(path, read(t, "../testdata/store/"+name+".db"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	return path

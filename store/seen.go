@@ -84,13 +84,3 @@ func (t *tx) mark(k []byte, now time.Time) error {
 	}
 	return t.putSealed(d, k, markValue(k))
 }
-
-// Cursor is how far the bot's platform has been confirmed, in the platform's own words; nil when
-// nothing was stored yet.
-func (db *DB) Cursor(ctx context.Context, b relay.Bot) ([]byte, error) {
-	value, _, err := db.bytesAt(ctx, bucketCursors, botKey(b))
-	if err != nil {
-		return nil, fmt.Errorf("cursor of %s: %w", b, err)
-	}
-	return value, nil
-}

@@ -17,10 +17,12 @@ type tx struct {
 	// lanes are the lane states touched so far. They are written once, before the commit,
 	// however many entries a batch moves.
 	lanes       map[relay.InstanceID]*lane
-	delta       digest       // what the changes so far do to the database's
-	died        []DeadReason // of the dead letters made
-	deadDropped uint64       // dead letters dropped to make room
-	row         *AuditEntry  // what the op that runs is to leave in the audit list; nil for none
+	cursors     map[string][]byte // moved so far, by their key; stored, before the commit, if anything is
+	waiting     map[string][]byte // those that were moved before and are not on disk; not to be changed
+	delta       digest            // what the changes so far do to the database's
+	died        []DeadReason      // of the dead letters made
+	deadDropped uint64            // dead letters dropped to make room
+	row         *AuditEntry       // what the op that runs is to leave in the audit list; nil for none
 }
 
 // put stores v under k as JSON in an envelope.

@@ -51,6 +51,8 @@ type writer struct {
 	pause    time.Duration // before it is asked for room again
 	timer    *time.Timer   // until then; nil when it was never full
 	due      bool          // the pause is over
+
+	cursors cursors
 }
 
 // startWriter starts the goroutine; stop waits for it. Everything in b must be synced.
@@ -94,6 +96,7 @@ func (w *writer) run() {
 			w.fail(err)
 		}
 	}
+	w.storeLast()
 	if w.timer != nil {
 		w.timer.Stop()
 	}
@@ -192,7 +195,7 @@ func (w *writer) attempt(batch []*op) (bad int, err error) {
 	}
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true)) // not before Begin, which would panic with its locks held
 	defer b.Rollback()                                       // does nothing after a commit
-	t := &tx{Tx: b}
+	t := &tx{Tx: b, waiting: w.cursors.waiting}
 	var refused error // to what grows
 	switch {
 	case w.crowded:
@@ -210,14 +213,20 @@ func (w *writer) attempt(batch []*op) (bad int, err error) {
 			return i, o.err
 		}
 	}
-	if t.writes == 0 {
-		return -1, nil
-	}
+	// When there is no room they wait on: what deletes must not fail for them.
+	take := refused == nil && (t.writes > 0 || w.cursors.due)
 	committed := func() {}
-	if refused == nil { // what deletes must not fail for what rides along
+	if take {
+		if err := t.takeCursors(); err != nil {
+			return -1, err
+		}
 		if committed, err = w.sent.ride(t); err != nil {
 			return -1, err
 		}
+	}
+	if t.writes == 0 {
+		w.cursors.after(take, t.cursors, w.remind)
+		return -1, nil
 	}
 	if err := t.flush(); err != nil {
 		return -1, err
@@ -229,6 +238,7 @@ func (w *writer) attempt(batch []*op) (bad int, err error) {
 	w.synced.Store(int64(id))
 	w.commits.Add(1)
 	committed()
+	w.cursors.after(take, t.cursors, w.remind)
 	w.deadDropped.Add(t.deadDropped)
 	for _, why := range t.died {
 		w.died[slices.Index(deadReasons[:], why)].Add(1)

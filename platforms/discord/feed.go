@@ -195,7 +195,7 @@ func (f *feeder) hand(ctx context.Context, b platforms.Batch, store bool, advanc
 	for ctx.Err() == nil {
 		raw, urgent := f.memory.draft(advance)
 		if store {
-			b.Cursor = raw
+			b.Cursor, b.Save = raw, f.memory.owes(urgent)
 		}
 		err := f.in.Accept(ctx, b)
 		if err == nil {
@@ -246,7 +246,7 @@ func (f *feeder) keepLast(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWrite)
 	defer cancel()
-	if err := f.in.Accept(ctx, platforms.Batch{Cursor: raw}); err != nil {
+	if err := f.in.Accept(ctx, platforms.Batch{Cursor: raw, Save: true}); err != nil {
 		f.log.Warn("discord state not stored at the end; what Discord repeats is recognised", "err", err)
 	}
 }

@@ -138,6 +138,13 @@ func (m *memory) wanting() bool {
 	return m.urgent != m.kept
 }
 
+// owes reports whether a draft with this many urgent changes has one that is not stored.
+func (m *memory) owes(urgent int) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return urgent != m.kept
+}
+
 // unsaved is the blob when it differs from the stored one, else nil. What was never read is not
 // written over.
 func (m *memory) unsaved() []byte {

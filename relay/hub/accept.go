@@ -37,7 +37,7 @@ func (in *inbox) Accept(ctx context.Context, b platforms.Batch) error {
 		}
 	}
 
-	a := store.Accept{Bot: in.bot, Cursor: b.Cursor}
+	a := store.Accept{Bot: in.bot, Cursor: b.Cursor, Save: b.Save}
 	for _, u := range b.Undecodable {
 		a.Quarantine = append(a.Quarantine, store.Quarantined{Bot: in.bot, At: time.Now(), Err: u.Err.Error(), Raw: u.Raw})
 	}

@@ -2,7 +2,6 @@ package manage
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay"
@@ -58,32 +57,24 @@ type AuditRow struct {
 	Detail    string           `json:"detail,omitempty"`
 }
 
-// Audit lists who changed what, newest last; 10,000 rows are kept. A name nothing was ever done
-// to gives none. Refused with Usage.
+// Audit lists who changed what, newest last; of each tenant 10,000 rows are kept, of which at most 2,000
+// are one credential's. A name nothing was ever done to gives none. Refused with Usage.
 func (s *Service) Audit(ctx context.Context, q AuditQuery) ([]AuditRow, error) {
 	if q.Limit < 0 {
 		return nil, unfit("limit", nil, "a limit of %d shows nothing", q.Limit)
 	}
-	read := q.Limit
-	if q.Name != "" {
-		read = 0
-	}
-	all, err := s.db.Audit(ctx, read)
+	all, err := s.db.AuditOf(ctx, q.Limit, func(e store.AuditEntry) bool {
+		return q.Name == "" || string(e.Instance) == q.Name || string(e.Gateway) == q.Name
+	})
 	if err != nil {
 		return nil, err
 	}
-	rows := []AuditRow{}
-	for _, e := range slices.Backward(all) {
-		if q.Limit > 0 && len(rows) == q.Limit {
-			break
-		}
-		if q.Name == "" || string(e.Instance) == q.Name || string(e.Gateway) == q.Name {
-			rows = append(rows, AuditRow{
-				At: e.At.UTC(), ActorKind: e.Actor.Kind, Actor: e.Actor.Name, Action: e.Action,
-				Tenant: e.Tenant, Instance: e.Instance, Gateway: e.Gateway, Detail: e.Detail,
-			})
-		}
+	rows := make([]AuditRow, 0, len(all))
+	for _, e := range all {
+		rows = append(rows, AuditRow{
+			At: e.At.UTC(), ActorKind: e.Actor.Kind, Actor: e.Actor.Name, Action: e.Action,
+			Tenant: e.Tenant, Instance: e.Instance, Gateway: e.Gateway, Detail: e.Detail,
+		})
 	}
-	slices.Reverse(rows)
 	return rows, nil
 }

@@ -1,0 +1,220 @@
+package store
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/hermes-connector/hermes-connector/relay"
+	bolt "go.etcd.io/bbolt"
+)
+
+// addRows adds rows to the audit list, many to a commit.
+func addRows(t *testing.T, db *DB, rows []AuditEntry) {
+	t.Helper()
+	for part := range slices.Chunk(rows, 5000) {
+		err := db.write(ctxOf(t), func(x *tx) error {
+			for _, e := range part {
+				if err := x.audit(e); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func actions(rows []AuditEntry) (out []string) {
+	for _, e := range rows {
+		out = append(out, e.Action)
+	}
+	return out
+}
+
+// TestOneCredentialPushesOutNobodysRows: it makes 100,000 link codes.
+func TestOneCredentialPushesOutNobodysRows(t *testing.T) {
+	db := openTest(t, Options{})
+	ann, hostile, good := Actor{ActorCLI, "ann"}, Actor{ActorGateway, "hostile"}, Actor{ActorGateway, "good"}
+	others := []AuditEntry{
+		{Actor: ann, Action: "enroll-token"},
+		{Actor: ann, Action: "enroll", Tenant: "family"},
+		{Actor: ann, Action: "enroll", Tenant: "home"},
+		{Actor: good, Action: "claim", Tenant: "home"},
+		{Actor: Actor{ActorJWT, "hostile"}, Action: "claim", Tenant: "home"}, // another credential of that name
+	}
+	addRows(t, db, others)
+	codes := make([]AuditEntry, 100_000)
+	for n := range codes {
+		codes[n] = AuditEntry{Actor: hostile, Action: fmt.Sprint("link-code ", n), Tenant: "home"}
+	}
+	addRows(t, db, codes)
+	rows, err := db.Audit(ctxOf(t), 0)
+	want := append(actions(others), actions(codes[len(codes)-maxCredential:])...)
+	if diff := cmp.Diff(want, actions(rows)); err != nil || diff != "" {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
+	}
+	newest, err := db.AuditOf(ctxOf(t), 2, func(e AuditEntry) bool { return e.Actor != hostile })
+	if diff := cmp.Diff(others[3:], newest); err != nil || diff != "" {
+		t.Errorf("the newest two of the others: %v (-want +got):\n%s", err, diff)
+	}
+}
+
+// auditModel is the audit list, kept the simple way.
+type auditModel struct {
+	rows  []AuditEntry
+	count map[auditor]int
+}
+
+func (m *auditModel) add(e AuditEntry) {
+	m.rows = append(m.rows, e)
+	all := e.countedWith()
+	for _, of := range all {
+		m.count[of]++
+	}
+	for _, of := range slices.Backward(all) {
+		if m.count[of] <= of.limit() {
+			continue
+		}
+		at := slices.IndexFunc(m.rows, func(o AuditEntry) bool {
+			return o.Tenant == of.tenant && (of.actor == Actor{} || o.Actor == of.actor)
+		})
+		for _, of := range m.rows[at].countedWith() {
+			m.count[of]--
+		}
+		m.rows = slices.Delete(m.rows, at, at+1)
+	}
+}
+
+// checkCounts holds the counts against the rows.
+func checkCounts(t *testing.T, db *DB) {
+	t.Helper()
+	err := db.write(ctxOf(t), func(x *tx) error {
+		if err := x.recountAudit(); err != nil {
+			return err
+		}
+		if x.writes > 0 {
+			t.Errorf("%d counts do not agree with the rows", x.writes)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestAuditLimitsAgainstAModel(t *testing.T) {
+	db := openTest(t, Options{})
+	dice := rand.New(rand.NewPCG(6, 9))
+	tenants := []relay.TenantID{"", "a", "ab", "b"}
+	actors := []Actor{
+		{ActorCLI, "ann"}, {Kind: ActorSystem}, {ActorPerson, "telegram:1"}, {ActorGateway, "g1"}, {ActorGateway, "g2"},
+		{ActorJWT, "g1"}, {ActorIdentity, "g1"},
+	}
+	model := auditModel{count: make(map[auditor]int)}
+	var rows []AuditEntry
+	for n := range 26_000 {
+		tenant, actor := tenants[1], actors[dice.IntN(len(actors))]
+		if dice.IntN(4) == 0 {
+			tenant = tenants[dice.IntN(len(tenants))]
+		} else if dice.IntN(2) == 0 {
+			actor = actors[3+n/9000] // one fills its share after the other
+		}
+		rows = append(rows, AuditEntry{Tenant: tenant, Actor: actor, Action: fmt.Sprint(n)})
+		model.add(rows[n])
+	}
+	addRows(t, db, rows)
+	for _, limit := range []int{0, 1, 7, 15_000} {
+		want := model.rows
+		if limit > 0 {
+			want = want[max(0, len(want)-limit):]
+		}
+		got, err := db.Audit(ctxOf(t), limit)
+		if err != nil || !slices.Equal(got, want) {
+			t.Errorf("newest %d: %d rows, %v; want %d others", limit, len(got), err, len(want))
+		}
+	}
+	checkCounts(t, db)
+}
+
+// TestWrongAuditCountsAreMadeAnew: neither a change nor a start fails for them.
+func TestWrongAuditCountsAreMadeAnew(t *testing.T) { // invariants 8 and 10
+	for name, spoilIt := range map[string]func(x *tx, k []byte) error{
+		"too high":  func(x *tx, k []byte) error { return x.put(bucketAuditCounts, k, auditCount{N: 20_000, From: 1}) },
+		"past them": func(x *tx, k []byte) error { return x.put(bucketAuditCounts, k, auditCount{N: 20_000, From: 99}) },
+		"damaged":   func(x *tx, k []byte) error { return x.putSealed(bucketAuditCounts, k, []byte("ruins")) },
+	} {
+		for _, of := range []auditor{{tenant: "home"}, {"home", Actor{ActorGateway, "g"}}} {
+			t.Run(name, func(t *testing.T) {
+				db := openTest(t, Options{})
+				e := AuditEntry{Tenant: "home", Actor: Actor{ActorGateway, "g"}, Action: "x"}
+				addRows(t, db, []AuditEntry{e, e})
+				if err := db.write(ctxOf(t), func(x *tx) error { return spoilIt(x, of.key()) }); err != nil {
+					t.Fatal(err)
+				}
+				addRows(t, db, []AuditEntry{e})
+				rows, err := db.Audit(ctxOf(t), 0)
+				if err != nil || len(rows) != 3 {
+					t.Errorf("%d rows, %v; want all three", len(rows), err)
+				}
+				checkCounts(t, db)
+			})
+		}
+	}
+}
+
+// TestRepairRecountsTheAuditList: a damaged row is set aside, and counts no more.
+func TestRepairRecountsTheAuditList(t *testing.T) { // invariant 8
+	path := t.TempDir() + "/test.db"
+	db := reopen(t, path, Options{})
+	e := AuditEntry{Tenant: "home", Actor: Actor{ActorGateway, "g"}, Action: "x"}
+	addRows(t, db, []AuditEntry{e, e, e, {Action: "without a tenant"}})
+	spoil(t, db, bucketAudit, auditKeyOf("home", 2))
+	closeChecked(t, db)
+	db = reopen(t, path, Options{})
+	if n := db.Stats().Damaged; n != 1 {
+		t.Errorf("%d damaged, want 1", n)
+	}
+	checkCounts(t, db)
+	addRows(t, db, []AuditEntry{e})
+	if rows, err := db.Audit(ctxOf(t), 0); err != nil || len(rows) != 4 {
+		t.Errorf("%d rows, %v; want 4", len(rows), err)
+	}
+}
+
+// TestSplitAuditOfACredentialThatHasTooMany: the first start of this version trims it.
+func TestSplitAuditOfACredentialThatHasTooMany(t *testing.T) {
+	path := schema2(t)
+	b, err := openBolt(path, Options{}.withDefaults())
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = b.Update(func(x *bolt.Tx) error {
+		for n := uint64(100); n < 100+3000; n++ {
+			e := AuditEntry{Tenant: "home", Actor: Actor{ActorGateway, "home"}, Action: fmt.Sprint(n)}
+			if err := (&tx{Tx: x}).put(bucketAudit, auditKeyOf("", n)[1:], e); err != nil {
+				return err
+			}
+		}
+		if err := x.Bucket([]byte(bucketAudit)).SetSequence(3099); err != nil {
+			return err
+		}
+		return recount(x)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Close(); err != nil {
+		t.Fatal(err)
+	}
+	db := reopen(t, path, Options{})
+	rows, err := db.Audit(ctxOf(t), 0)
+	if err != nil || len(rows) != 8+maxCredential || rows[7].Action != "revoke" || rows[8].Action != "1100" || db.Stats().Damaged != 0 {
+		t.Errorf("%d rows, %v, %v; want 8 of others and the newest 2,000", len(rows), actions(rows[:min(10, len(rows))]), err)
+	}
+	checkCounts(t, db)
+}

@@ -1,0 +1,224 @@
+package store
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+	bolt "go.etcd.io/bbolt"
+)
+
+// A backup does not know what was delivered since it was made, so with nothing but it the platforms
+// would repeat that, and it would be delivered again. What keeps them from it is in the former
+// database, and is carried over from there: seen marks and cursors, and what the platforms know of
+// messages since: who sent them, and which chats have new ids.
+//
+// Not carried is what would keep a platform from repeating what is lost. An event that waits in the
+// former database, undelivered, undecided or as a dead letter, and not in the backup, comes without its
+// seen mark, and its bot without the cursor that is past it. A platform that still has it brings it again, and
+// what was delivered beside it ends at its seen mark. One that keeps nothing it was told had
+// arrived, as Telegram, does not look at how old the cursor is. Where damage keeps from telling
+// what waits, nothing is carried: a message twice is better than none.
+
+// carryBatch is how many records go into one transaction: together the transactions are one, for the
+// file gets its name when all is in it.
+const carryBatch = 5000
+
+// lostIn are the events, by the keys of their seen marks, that are in h and not in other, and the keys of their bots.
+func (h holdings) lostIn(other holdings) (events, bots map[string]bool) {
+	events, bots = make(map[string]bool), make(map[string]bool)
+	for k, e := range h.open {
+		if _, ok := other.open[k]; !ok {
+			events[string(seenKey(e.bot, e.id))], bots[string(botKey(e.bot))] = true, true
+		}
+	}
+	return events, bots
+}
+
+// carrier copies records into the database of a backup.
+type carrier struct {
+	to   *bolt.DB
+	t    *tx // under way; nil for none
+	n    int // records in it
+	now  time.Time
+	lost map[string]bool // events, by the keys of their seen marks
+	bots map[string]bool // of those events, by the keys of their cursors
+}
+
+// carry copies what is to be carried from the former database into the file temp, the backup's. Moves are
+// repeated only in a sound one: they look at all its grants.
+func carry(temp string, former *bolt.DB, had, has holdings, sound bool, o Options) error {
+	o.OpenFile = os.OpenFile
+	to, err := openBolt(temp, o)
+	if err != nil {
+		return err
+	}
+	c := &carrier{to: to, now: o.Now()}
+	c.lost, c.bots = had.lostIn(has)
+	err = migrate(to, migrations()) // it may be from before there was room for all of it
+	if err == nil {
+		err = former.View(func(from *bolt.Tx) error {
+			if err := errors.Join(c.marks(from), c.cursors(from), c.sent(from)); err != nil || !sound {
+				return err
+			}
+			return c.moves(from)
+		})
+		err = errors.Join(err, c.commit(err == nil))
+	}
+	return errors.Join(err, to.Close())
+}
+
+// into is the transaction the next record goes into.
+func (c *carrier) into() (*tx, error) {
+	if c.n >= carryBatch {
+		if err := c.commit(true); err != nil {
+			return nil, err
+		}
+	}
+	if c.t == nil {
+		x, err := c.to.Begin(true)
+		if err != nil {
+			return nil, err
+		}
+		c.t = &tx{Tx: x}
+	}
+	c.n++
+	return c.t, nil
+}
+
+// commit ends the transaction under way.
+func (c *carrier) commit(well bool) error {
+	t := c.t
+	if t == nil {
+		return nil
+	}
+	c.t, c.n = nil, 0
+	if !well {
+		return t.Rollback()
+	}
+	if err := t.settle(); err != nil {
+		return errors.Join(err, t.Rollback())
+	}
+	return t.Commit()
+}
+
+// put stores value, which fits its key, under k, unless it is there.
+func (c *carrier) put(b bucket, k, value []byte) error {
+	t, err := c.into()
+	if err != nil {
+		return err
+	}
+	bk := t.appending(b)
+	if bk == nil {
+		if _, err := t.CreateBucket([]byte(b)); err != nil {
+			return fmt.Errorf("bucket %s: %w", b, err)
+		}
+	} else if bytes.Equal(bk.Get(k), value) {
+		return nil
+	}
+	return t.putSealed(b, bytes.Clone(k), bytes.Clone(value))
+}
+
+// intact ranges over the records of b that are what was written.
+func intact(from *bolt.Tx, b bucket) func(yield func(k, v []byte) bool) {
+	return func(yield func(k, v []byte) bool) {
+		if from.Bucket([]byte(b)) == nil { // from before there was one
+			return
+		}
+		for k, v := range under(from, b, nil) {
+			if checkRecord(b, k, v) == nil && !yield(k, v) {
+				return
+			}
+		}
+	}
+}
+
+func (c *carrier) marks(from *bolt.Tx) error {
+	oldest := seenBucket(c.now.Add(-seenDays * day))
+	for _, d := range days(from) {
+		if d < oldest || !isSeenBucket(d) {
+			continue
+		}
+		for k := range intact(from, d) {
+			if c.lost[string(k)] {
+				continue
+			}
+			if err := c.put(d, k, markValue(k)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (c *carrier) cursors(from *bolt.Tx) error {
+	for k, v := range intact(from, bucketCursors) {
+		if c.bots[string(k)] {
+			continue
+		}
+		if err := c.put(bucketCursors, k, v); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sent carries who sent which message, for the instances that are the same in both: a name may have got
+// another owner.
+func (c *carrier) sent(from *bolt.Tx) error {
+	same := make(map[relay.InstanceID]bool)
+	had := readable[Instance](from, bucketInstances)
+	err := c.to.View(func(to *bolt.Tx) error {
+		for _, i := range had {
+			o, ok, _ := load[Instance](to, bucketInstances, key(i.ID))
+			same[i.ID] = ok && o.Tenant == i.Tenant && o.CreatedAt.Equal(i.CreatedAt)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	for k, v := range intact(from, bucketSent) {
+		r, err := decode[struct {
+			Instance relay.InstanceID `json:"instance"`
+		}](k, v)
+		if err != nil || !same[r.Instance] {
+			continue
+		}
+		if err := c.put(bucketSent, k, v); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// moves repeats the moves of chats since the backup, for no platform tells of one twice.
+func (c *carrier) moves(from *bolt.Tx) error {
+	for k, v := range intact(from, bucketMoved) {
+		r, err := decode[struct {
+			Platform relay.PlatformID `json:"platform"`
+			From     relay.ChatID     `json:"from"`
+			To       relay.ChatID     `json:"to"`
+		}](k, v)
+		if err != nil {
+			continue
+		}
+		t, err := c.into()
+		if err != nil {
+			return err
+		}
+		if bytes.Equal(t.Bucket([]byte(bucketMoved)).Get(k), v) {
+			continue
+		}
+		if err := t.move(Move{Platform: r.Platform, From: r.From, To: r.To}); err != nil {
+			return err
+		}
+		if err := c.put(bucketMoved, k, v); err != nil {
+			return err
+		}
+	}
+	return nil
+}

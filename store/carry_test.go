@@ -1,0 +1,348 @@
+package store
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+	bolt "go.etcd.io/bbolt"
+)
+
+func put(t *testing.T, path string, content []byte) {
+	t.Helper()
+	if err := os.WriteFile(path, content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+var otherBot = relay.Bot{Platform: "loop", ID: "other"}
+
+// wentOn is a database that has gone on since its backup was made, and the backup: e1 waited then and
+// was delivered since, e2 came and was delivered since, e3 waits, e4 is a dead letter, e5 is undecided.
+// Those are otherBot's; bot has b1, which came and was delivered since.
+func wentOn(t *testing.T, c *clock) (path string, backup []byte) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "test.db")
+	db := reopen(t, path, Options{Now: c.now})
+	ctx := ctxOf(t)
+	enroll(t, db, "i1", "renewed")
+	say := func(b relay.Bot, id string) relay.BufferID {
+		t.Helper()
+		a := acceptFor(event(id, 300), "i1")
+		a.Bot, a.Items[0].Event.Bot, a.Cursor = b, b, []byte(id)
+		out, err := db.Accept(ctx, a)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out.Items[0].Buffers[0]
+	}
+	check := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	e1 := say(otherBot, "e1")
+	say(bot, "b0")
+	check(db.Claim(ctx, Grant{Platform: "loop", Chat: "group", Instance: "i1"}))
+	backup = backupOf(t, db)
+	c.add(time.Hour)
+	check(db.DropDelivery(ctx, "i1", e1))
+	check(db.DropDelivery(ctx, "i1", say(otherBot, "e2")))
+	check(db.DropDelivery(ctx, "i1", say(bot, "b1")))
+	say(otherBot, "e3")
+	check(db.Bury(ctx, "i1", say(otherBot, "e4"), DeadPoison))
+	check(second(db.RevokeInstance(ctx, "renewed")))
+	check(db.MoveChat(ctx, Move{Platform: "loop", From: "group", To: "supergroup"}))
+	check(db.write(ctx, func(x *tx) error {
+		e5 := event("e5", 300)
+		e5.Bot = otherBot
+		for _, r := range []struct {
+			b bucket
+			k []byte
+			v any
+		}{
+			{bucketUndecided, []byte("undecided"), map[string]any{"at": c.now(), "instance": "i1", "event": e5}},
+			{bucketSent, []byte("sent"), map[string]any{"instance": "i1"}},
+			{bucketSent, []byte("sent by another"), map[string]any{"instance": "late"}},
+			{bucketMoved, key("loop", "group"), map[string]any{"platform": "loop", "from": "group", "to": "supergroup"}},
+		} {
+			if err := x.put(r.b, r.k, r.v); err != nil {
+				return err
+			}
+		}
+		return x.mark(seenKey(otherBot, "e5"), c.now())
+	}))
+	enroll(t, db, "late")
+	closeChecked(t, db)
+	return path, backup
+}
+
+// seenIn are those of the events that have a mark.
+func seenIn(t *testing.T, db *DB, events map[relay.EventID]relay.Bot) map[relay.EventID]bool {
+	t.Helper()
+	out := make(map[relay.EventID]bool)
+	for e, b := range events {
+		seen, err := db.Seen(ctxOf(t), b, e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if seen {
+			out[e] = true
+		}
+	}
+	return out
+}
+
+var allEvents = map[relay.EventID]relay.Bot{"e1": otherBot, "e2": otherBot, "e3": otherBot, "e4": otherBot, "e5": otherBot, "b0": bot, "b1": bot}
+
+func TestRestoreDeliversNothingAgain(t *testing.T) { // invariant 7
+	c := newClock()
+	path, backup := wentOn(t, c)
+	got, err := Restore(path, bytes.NewReader(backup), Options{Now: c.now})
+	if err != nil || !got.Carried || got.Lost.Messages["i1"] != 2 || got.Lost.Dead["i1"] != 1 || got.Back.Messages["i1"] != 1 {
+		t.Fatalf("%+v, %v; want e3 and e5 lost, a dead letter too, and e1 back", got, err)
+	}
+	if err := VerifyFile(path); err != nil {
+		t.Error(err)
+	}
+	db := reopen(t, path, Options{Now: c.now})
+	if n := db.Stats().Damaged; n != 0 {
+		t.Errorf("%d damaged", n)
+	}
+	want := map[relay.EventID]bool{"e1": true, "e2": true, "b0": true, "b1": true}
+	if seen := seenIn(t, db, allEvents); fmt.Sprint(seen) != fmt.Sprint(want) {
+		t.Errorf("seen are %v, want %v: what is lost may come again", seen, want)
+	}
+	// The other bot's platform is asked from where e3 is not lost; what it repeats beside that is known.
+	if a, b := cursorOf(t, db, bot), cursorOf(t, db, otherBot); a != "b1" || b != "e1" {
+		t.Errorf("cursors %s and %s, want b1, carried, and e1, the backup's", a, b)
+	}
+	grants, err := db.Grants(ctxOf(t))
+	if err != nil || len(grants) != 1 || grants[0].Chat != "supergroup" {
+		t.Errorf("grants %+v, %v; want the chat under its new id", grants, err)
+	}
+	err = db.w.read(ctxOf(t), func(x *bolt.Tx) error {
+		for k, want := range map[string]bool{"sent": true, "sent by another": false} {
+			if has(x, bucketSent, []byte(k)) != want {
+				t.Errorf("%s: carried is not %v", k, want)
+			}
+		}
+		if !has(x, bucketMoved, key("loop", "group")) {
+			t.Error("the chat's move is not carried")
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestRestoreSaysWhatItCouldNotCarry: where it cannot be told what was delivered, a message comes twice
+// rather than not at all.
+func TestRestoreSaysWhatItCouldNotCarry(t *testing.T) { // invariants 7 and 8
+	c := newClock()
+	path, backup := wentOn(t, c)
+	former := read(t, path)
+	at := bytes.Index(former, []byte(`"id":"e3"`))
+	flipped := func(of []byte) []byte {
+		return bytes.ReplaceAll(bytes.Clone(former), of, append(bytes.Clone(of[:len(of)-2]), '7', '"'))
+	}
+	if at < 0 {
+		t.Fatal("no e3 in the file")
+	}
+	for name, tc := range map[string]struct {
+		content           []byte
+		compared, carried bool
+	}{
+		"no database":          {nil, false, false},
+		"an empty file":        {[]byte{}, false, false},
+		"ruins":                {former[:5*pageSize], false, false},
+		"what waits is not to": {flipped([]byte(`"id":"e3"`)), true, false},
+		"another record is":    {bytes.ReplaceAll(former, []byte(`"chat":"supergroup"`), []byte(`"chat":"supergr7up"`)), true, true},
+		"sound":                {former, true, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "test.db")
+			if tc.content != nil {
+				put(t, path, tc.content)
+			}
+			got, err := Restore(path, bytes.NewReader(backup), Options{Now: c.now})
+			if err != nil || got.Compared != tc.compared || got.Carried != tc.carried || got.MadeAt.IsZero() {
+				t.Fatalf("%+v, %v; want compared %v, carried %v", got, err, tc.compared, tc.carried)
+			}
+			db := reopen(t, path, Options{Now: c.now})
+			want := map[relay.EventID]bool{"e1": true, "b0": true}
+			if tc.carried {
+				want["e2"], want["b1"] = true, true
+			}
+			if seen := seenIn(t, db, allEvents); fmt.Sprint(seen) != fmt.Sprint(want) || db.Stats().Damaged != 0 {
+				t.Errorf("seen are %v, want %v; %d damaged", seen, want, db.Stats().Damaged)
+			}
+			if cursor := cursorOf(t, db, bot); (cursor == "b1") != tc.carried {
+				t.Errorf("cursor %s", cursor)
+			}
+		})
+	}
+}
+
+// TestRestoreOverANewerVersions: nothing of it is believed.
+func TestRestoreOverANewerVersions(t *testing.T) {
+	c := newClock()
+	path, backup := wentOn(t, c)
+	b, err := openBolt(path, Options{}.withDefaults())
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = b.Update(func(x *bolt.Tx) error {
+		if err := setVersion(x, 99); err != nil {
+			return err
+		}
+		return recount(x)
+	})
+	if err != nil || b.Close() != nil {
+		t.Fatal(err)
+	}
+	if got, err := Restore(path, bytes.NewReader(backup), Options{Now: c.now}); err != nil || got.Compared || got.Carried {
+		t.Errorf("%+v, %v; want it neither compared nor carried", got, err)
+	}
+}
+
+// TestRestoreAcrossVersions: the former database, or the backup, is from before.
+func TestRestoreAcrossVersions(t *testing.T) {
+	tg, dc := relay.Bot{Platform: "telegram", ID: "700001"}, relay.Bot{Platform: "discord", ID: "900001"}
+	for _, version := range []string{"schema1", "schema2"} {
+		old := read(t, "../testdata/store/"+version+".db")
+		t.Run("over "+version, func(t *testing.T) {
+			empty := filepath.Join(t.TempDir(), "empty.db")
+			db := reopen(t, empty, Options{Now: schema1Clock})
+			backup := backupOf(t, db)
+			path := filepath.Join(t.TempDir(), "test.db")
+			put(t, path, old)
+			got, err := Restore(path, bytes.NewReader(backup), Options{Now: schema1Clock})
+			if err != nil || !got.Carried {
+				t.Fatalf("%+v, %v", got, err)
+			}
+			db = reopen(t, path, Options{Now: schema1Clock})
+			// All its events wait or are dead somewhere, and are lost.
+			seen := seenIn(t, db, map[relay.EventID]relay.Bot{"m1": tg, "m2": tg, "d1": dc, "m3": tg})
+			if len(seen) != 0 || db.Stats().Damaged != 0 || db.Stats().BadMarks != 0 {
+				t.Errorf("seen are %v; %+v", seen, db.Stats())
+			}
+		})
+		t.Run("of "+version, func(t *testing.T) {
+			path, other := filepath.Join(t.TempDir(), "test.db"), relay.Bot{Platform: "telegram", ID: "1"}
+			db := reopen(t, path, Options{Now: schema1Clock})
+			enroll(t, db, "i1")
+			if _, err := db.Accept(ctxOf(t), Accept{Bot: other, Cursor: []byte("77"), Items: []AcceptItem{{Event: relay.Event{ID: "new", Bot: other}}}}); err != nil {
+				t.Fatal(err)
+			}
+			closeChecked(t, db)
+			got, err := Restore(path, bytes.NewReader(old), Options{Now: schema1Clock})
+			if err != nil || !got.Carried || !got.MadeAt.IsZero() {
+				t.Fatalf("%+v, %v", got, err)
+			}
+			db = reopen(t, path, Options{Now: schema1Clock})
+			if version == "schema1" {
+				checkSchema1(t, db)
+			} else {
+				checkSchema2(t, db)
+			}
+			if len(seenIn(t, db, map[relay.EventID]relay.Bot{"new": other})) != 1 || cursorOf(t, db, other) != "77" {
+				t.Error("what was seen since is not carried")
+			}
+		})
+	}
+}
+
+// TestRestoreCarriesManyMarks: more than go into one transaction, over days, and none that are past their time.
+func TestRestoreCarriesManyMarks(t *testing.T) {
+	c := newClock()
+	path := filepath.Join(t.TempDir(), "test.db")
+	db := reopen(t, path, Options{Now: c.now})
+	backup := backupOf(t, db)
+	days := 0
+	for range 6 {
+		a := Accept{Bot: bot}
+		for n := range 4000 {
+			a.Items = append(a.Items, AcceptItem{Event: relay.Event{ID: relay.EventID(fmt.Sprintf("d%d-%d", days, n)), Bot: bot}})
+		}
+		if _, err := db.Accept(ctxOf(t), a); err != nil {
+			t.Fatal(err)
+		}
+		days++
+		c.add(day)
+	}
+	closeChecked(t, db)
+	c.add(-day)
+	if got, err := Restore(path, bytes.NewReader(backup), Options{Now: c.now}); err != nil || !got.Carried {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	if err := VerifyFile(path); err != nil {
+		t.Error(err)
+	}
+	db = reopen(t, path, Options{Now: c.now})
+	n := 0
+	err := db.w.read(ctxOf(t), func(x *bolt.Tx) error {
+		return x.ForEach(func(name []byte, bk *bolt.Bucket) error {
+			if isSeenBucket(bucket(name)) {
+				n += bk.Stats().KeyN
+			}
+			return nil
+		})
+	})
+	if err != nil || n != (seenDays+1)*4000 {
+		t.Errorf("%d marks, %v; want those of today and the three days before", n, err)
+	}
+}
+
+func FuzzCarriedRecords(f *testing.F) {
+	f.Add([]byte(`{"instance":"i1","event":{"id":"e1"}}`), []byte(`{"platform":"loop","from":"a","to":"b"}`), []byte(`{"instance":"i1"}`))
+	f.Add([]byte(`{"instance":5}`), []byte(`{"from":"a","to":"a"}`), []byte(`[]`))
+	f.Add([]byte(`{}`), []byte(`null`), []byte(``))
+	empty := filepath.Join(f.TempDir(), "empty.db")
+	db, err := Open(empty, Options{})
+	if err != nil {
+		f.Fatal(err)
+	}
+	var backup bytes.Buffer
+	if _, err := db.Backup(f.Context(), &backup); err != nil || db.Close() != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, undecided, moved, sent []byte) {
+		path := filepath.Join(t.TempDir(), "test.db")
+		db, err := Open(path, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = db.write(t.Context(), func(x *tx) error {
+			for b, payload := range map[bucket][]byte{bucketUndecided: undecided, bucketMoved: moved, bucketSent: sent} {
+				if err := x.putSealed(b, []byte("k"), seal([]byte("k"), payload)); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil || db.Close() != nil {
+			t.Fatal(err)
+		}
+		got, err := Restore(path, bytes.NewReader(backup.Bytes()), Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var u struct {
+			Event struct{ ID string }
+		}
+		if got.Carried && (json.Unmarshal(undecided, &u) != nil || u.Event.ID == "") {
+			t.Errorf("carried, though nobody can tell what %q is", undecided)
+		}
+		if err := VerifyFile(path); err != nil {
+			t.Error(err)
+		}
+	})
+}

@@ -1,0 +1,144 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"maps"
+	"sync"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+)
+
+// A cursor alone is not worth a write, or strangers whose messages are dropped would make the disk
+// work. It waits in memory, for every reader as good as stored, until the next commit, whoever's,
+// takes it along; else for a minute, or until Close. A crash loses what waits: then the platform
+// repeats events that were dropped, or that have their seen marks.
+//
+// A cursor on disk is never past an event that is not: it waits only when nothing of its batch, or
+// of an earlier one, is still to be stored, and else is stored in the transaction that stores those.
+
+// cursorTime is how long a cursor waits for a commit that takes it along.
+const cursorTime = time.Minute
+
+// cursors are those that were accepted and are not on disk.
+type cursors struct {
+	mu sync.Mutex // guards changes of waiting, which are the writer's, and reads by others
+
+	waiting map[string][]byte // the bytes, by their key
+	due     bool              // they have waited long enough; the writer's
+	timer   *time.Timer       // until they have; nil before the first; the writer's
+}
+
+// get is the cursor that waits under k.
+func (c *cursors) get(k []byte) (cursor []byte, ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	cursor, ok = c.waiting[string(k)]
+	return bytes.Clone(cursor), ok
+}
+
+// after notes what became of the cursors in a transaction that moved some: with taken all are on disk,
+// else these wait, too. The first to wait starts the minute, after which remind is called.
+func (c *cursors) after(taken bool, moved map[string][]byte, remind func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case taken:
+		c.stop()
+		c.waiting, c.due = nil, false
+	case len(moved) == 0:
+	case len(c.waiting) == 0:
+		c.waiting, c.timer = moved, time.AfterFunc(cursorTime, remind)
+	default:
+		maps.Copy(c.waiting, moved)
+	}
+}
+
+func (c *cursors) stop() {
+	if c.timer != nil {
+		c.timer.Stop()
+	}
+}
+
+// remind makes the writer store what waits. It only queues, and waits for nothing.
+func (w *writer) remind() {
+	_ = w.queue.push(w.overdue()) // closed: the stop stores it
+}
+
+// overdue is an op with which the cursors that wait are stored though nothing else is.
+func (w *writer) overdue() *op {
+	return &op{done: make(chan error, 1), fn: func(*tx) error {
+		w.cursors.due = true
+		return nil
+	}}
+}
+
+// storeLast stores at the stop what still waits for a commit to ride with.
+func (w *writer) storeLast() {
+	w.cursors.stop()
+	if len(w.cursors.waiting) == 0 && w.sent.empty() {
+		return
+	}
+	o := w.overdue()
+	w.commit([]*op{o})
+	if err := <-o.done; err != nil {
+		w.log.Warn("cursors, and who sent which message, were not stored at the stop; what platforms repeat is recognised", "err", err)
+	}
+}
+
+// setCursor moves the cursor of b. With now it is stored with this transaction; without, if anything is.
+func (t *tx) setCursor(b relay.Bot, cursor []byte, now bool) {
+	if cursor == nil {
+		return
+	}
+	k := botKey(b)
+	has, ok := t.cursors[string(k)]
+	if !ok {
+		has, ok = t.waiting[string(k)]
+	}
+	stored := bytes.Equal(t.Bucket([]byte(bucketCursors)).Get(k), seal(k, cursor))
+	if stored && !ok || ok && bytes.Equal(has, cursor) && !now {
+		return
+	}
+	if t.cursors == nil {
+		t.cursors = make(map[string][]byte)
+	}
+	t.cursors[string(k)] = bytes.Clone(cursor)
+	if now && !stored {
+		t.writes++
+	}
+}
+
+// takeCursors stores what waits and what this transaction moves.
+func (t *tx) takeCursors() error {
+	all := make(map[string][]byte, len(t.waiting)+len(t.cursors))
+	maps.Copy(all, t.waiting)
+	maps.Copy(all, t.cursors)
+	for name, cursor := range all {
+		k := []byte(name)
+		value := seal(k, cursor)
+		if bytes.Equal(t.Bucket([]byte(bucketCursors)).Get(k), value) {
+			continue
+		}
+		if err := t.putSealed(bucketCursors, k, value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Cursor is how far the bot's platform has been confirmed, in the platform's own words; nil when
+// nothing was accepted yet. It may be ahead of what is on disk, by what stored nothing else.
+func (db *DB) Cursor(ctx context.Context, b relay.Bot) ([]byte, error) {
+	k := botKey(b)
+	if cursor, ok := db.w.cursors.get(k); ok {
+		return cursor, nil
+	}
+	value, _, err := db.bytesAt(ctx, bucketCursors, k)
+	if err != nil {
+		return nil, fmt.Errorf("cursor of %s: %w", b, err)
+	}
+	return value, nil
+}
