@@ -174,6 +174,7 @@ func TestReact(t *testing.T) {
 		"eyes":       {react: relay.React{Message: "7", Emoji: "👀"}, want: `[{"emoji":"👀","type":"emoji"}]`},
 		"done":       {react: relay.React{Message: "7", Emoji: "✅"}, want: `[{"emoji":"👍","type":"emoji"}]`},
 		"failed":     {react: relay.React{Message: "7", Emoji: "❌"}, want: `[{"emoji":"👎","type":"emoji"}]`},
+		"toned":      {react: relay.React{Message: "7", Emoji: "👍\U0001f3fd"}, want: `[{"emoji":"👍","type":"emoji"}]`},
 		"removed":    {react: relay.React{Message: "7", Emoji: "👀", Remove: true}, want: `[]`},
 		"to an edit": {react: relay.React{Message: "7:e1790000000", Emoji: "👀"}, want: `[{"emoji":"👀","type":"emoji"}]`},
 		"not allowed": {
