@@ -145,7 +145,8 @@ func TestTypingIsDroppedNotQueued(t *testing.T) {
 	})
 }
 
-func TestTypingClosesTheGateForAll(t *testing.T) {
+// TestRefusedTypingHoldsUpNoMessage: what is decoration must not keep an answer from its reader.
+func TestRefusedTypingHoldsUpNoMessage(t *testing.T) {
 	onFake(t, func(t *testing.T, ctx context.Context, f *fakeAPI, p *Platform) {
 		f.fail("sendChatAction", fault{code: 429, description: "Too Many Requests: retry after 5", retryAfter: 5})
 		if _, err := p.Typing(ctx, relay.Typing{Chat: dm}); err != nil {
@@ -155,8 +156,12 @@ func TestTypingClosesTheGateForAll(t *testing.T) {
 		if _, err := p.Send(ctx, relay.Send{Chat: dm, Content: "x"}); err != nil {
 			t.Errorf("Send: %v", err)
 		}
-		if d := time.Since(start); d != 5*time.Second {
-			t.Errorf("the send left after %v, want 5s", d)
+		if d := time.Since(start); d != 0 {
+			t.Errorf("the send left after %v, want it at once", d)
+		}
+		<-time.After(typingLasts) // after which another typing is due, but for the penalty
+		if _, err := p.Typing(ctx, relay.Typing{Chat: dm}); err != nil {
+			t.Errorf("Typing: %v", err)
 		}
 		if n := len(f.callsTo("sendChatAction")); n != 1 {
 			t.Errorf("%d typings were sent, want no second try", n)
