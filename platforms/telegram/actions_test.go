@@ -291,19 +291,10 @@ func TestMovedChat(t *testing.T) {
 	const to relay.ChatID = "-100777"
 	for method, do := range map[string]func(context.Context, *Platform) (relay.Result, error){
 		"sendMessage": func(ctx context.Context, p *Platform) (relay.Result, error) {
-			return p.Send(ctx, relay.Send{Chat: "-5", Content: "x"})
-		},
-		"editMessageText": func(ctx context.Context, p *Platform) (relay.Result, error) {
-			return p.Edit(ctx, relay.Edit{Chat: "-5", Message: "1", Content: "x"})
+			return p.Send(ctx, relay.Send{Chat: "-5", Content: "x", ReplyTo: "7"})
 		},
 		"sendChatAction": func(ctx context.Context, p *Platform) (relay.Result, error) {
 			return p.Typing(ctx, relay.Typing{Chat: "-5"})
-		},
-		"setMessageReaction": func(ctx context.Context, p *Platform) (relay.Result, error) {
-			return p.React(ctx, relay.React{Chat: "-5", Message: "1", Emoji: "👀"})
-		},
-		"deleteMessage": func(ctx context.Context, p *Platform) (relay.Result, error) {
-			return p.Delete(ctx, relay.Delete{Chat: "-5", Message: "1"})
 		},
 		"getChat": func(ctx context.Context, p *Platform) (relay.Result, error) {
 			return p.ChatInfo(ctx, relay.GetChatInfo{Chat: "-5"})
@@ -320,6 +311,39 @@ func TestMovedChat(t *testing.T) {
 					t.Errorf("moved to %q, want %q", res.MovedTo, to)
 				}
 				if diff := cmp.Diff([]string{"-5", string(to)}, paramsOf(f, method, "chat_id")); diff != "" {
+					t.Errorf("chats (-want +got):\n%s", diff)
+				}
+				if replies := paramsOf(f, method, "reply_parameters"); replies[1] != "" {
+					t.Errorf("in the new chat it answers a message of the old one: %s", replies[1])
+				}
+			})
+		})
+	}
+}
+
+// TestMovedChatsMessages: those of before stayed in the old chat, and in the new one their numbers mean
+// others, maybe somebody else's.
+func TestMovedChatsMessages(t *testing.T) {
+	for method, do := range map[string]func(context.Context, *Platform) (relay.Result, error){
+		"editMessageText": func(ctx context.Context, p *Platform) (relay.Result, error) {
+			return p.Edit(ctx, relay.Edit{Chat: "-5", Message: "1", Content: "x"})
+		},
+		"setMessageReaction": func(ctx context.Context, p *Platform) (relay.Result, error) {
+			return p.React(ctx, relay.React{Chat: "-5", Message: "1", Emoji: "👀"})
+		},
+		"deleteMessage": func(ctx context.Context, p *Platform) (relay.Result, error) {
+			return p.Delete(ctx, relay.Delete{Chat: "-5", Message: "1"})
+		},
+	} {
+		t.Run(method, func(t *testing.T) {
+			onFake(t, func(t *testing.T, ctx context.Context, f *fakeAPI, p *Platform) {
+				const said = "Bad Request: group chat was upgraded to a supergroup chat"
+				f.fail(method, fault{code: 400, description: said, migrateTo: -100777})
+				_, err := do(ctx, p)
+				if ae := failure(t, err); ae.Outcome != relay.NotSent || ae.Public != said {
+					t.Errorf("error is %+v", ae)
+				}
+				if diff := cmp.Diff([]string{"-5"}, paramsOf(f, method, "chat_id")); diff != "" {
 					t.Errorf("chats (-want +got):\n%s", diff)
 				}
 			})

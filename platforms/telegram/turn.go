@@ -98,7 +98,8 @@ func (t *turn) call(ctx context.Context, method string, params tgbotapi.Params, 
 			if once {
 				return err
 			}
-		case ae.Sent == sentRefused && ae.MigrateTo != 0 && !t.moved:
+		case ae.Sent == sentRefused && ae.MigrateTo != 0 && !t.moved && params["message_id"] == "":
+			delete(params, "reply_parameters") // as with message_id: the message stayed in the old chat
 			if err := t.move(ctx, ae.MigrateTo); err != nil {
 				return err
 			}
