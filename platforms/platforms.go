@@ -102,7 +102,8 @@ type Undecodable struct {
 	Err error // scrubbed of credentials and of what people wrote
 }
 
-// Move says that a chat's id changed from From to To for good.
+// Move says that a chat's id changed from From to To for good. Messages of before are not in the
+// chat under its new id: their ids mean others there, or none.
 type Move struct{ From, To relay.ChatID }
 
 // RosterChange says that what was known about visibility no longer holds. An empty field means all.

@@ -11,8 +11,8 @@ type Result struct {
 	// AutoThreadName is set with ThreadID when the platform folder made a thread for a send.
 	AutoThreadName string
 	ChatInfo       *ChatInfo
-	// MovedTo is set when the platform said that the chat now has another id. The action was
-	// carried out there; what is stored about the old id must follow.
+	// MovedTo is the id the chat has now, when that is not the one the action named. The action was
+	// carried out there. From a platform it is news: what is stored about the old id must follow.
 	MovedTo ChatID
 }
 

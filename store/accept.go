@@ -156,6 +156,10 @@ func (t *tx) deliver(b relay.Bot, p prepared, d Delivery, m Limits, now time.Tim
 	}
 	c := d.Conversation
 	c.Instance, c.Bot, c.Chat, c.LastAt = d.Instance, b, p.item.Event.Source.ChatID, now
+	// An event may be from just before its chat moved. A translation that is damaged must not stop it.
+	if to, err := current(t.Tx, b.Platform, c.Chat); err == nil {
+		c.Chat = to
+	}
 	if err := t.converse(c); err != nil {
 		return id, 0, err
 	}

@@ -182,9 +182,7 @@ func (c *carrier) sent(from *bolt.Tx) error {
 		return err
 	}
 	for k, v := range intact(from, bucketSent) {
-		r, err := decode[struct {
-			Instance relay.InstanceID `json:"instance"`
-		}](k, v)
+		r, err := decode[sentRecord](k, v)
 		if err != nil || !same[r.Instance] {
 			continue
 		}
@@ -198,11 +196,7 @@ func (c *carrier) sent(from *bolt.Tx) error {
 // moves repeats the moves of chats since the backup, for no platform tells of one twice.
 func (c *carrier) moves(from *bolt.Tx) error {
 	for k, v := range intact(from, bucketMoved) {
-		r, err := decode[struct {
-			Platform relay.PlatformID `json:"platform"`
-			From     relay.ChatID     `json:"from"`
-			To       relay.ChatID     `json:"to"`
-		}](k, v)
+		r, err := decode[movedRecord](k, v)
 		if err != nil {
 			continue
 		}
@@ -213,7 +207,7 @@ func (c *carrier) moves(from *bolt.Tx) error {
 		if bytes.Equal(t.Bucket([]byte(bucketMoved)).Get(k), v) {
 			continue
 		}
-		if err := t.move(Move{Platform: r.Platform, From: r.From, To: r.To}); err != nil {
+		if err := t.move(Move{Platform: r.Platform, From: r.From, To: r.To}, r.At); err != nil {
 			return err
 		}
 		if err := c.put(bucketMoved, k, v); err != nil {

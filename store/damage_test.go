@@ -43,6 +43,8 @@ func TestDamagedRecordIsNamed(t *testing.T) { // invariant 8
 		second(db.SetRoutes(ctx, "i1", "loop", []string{"k"})),
 		db.PutBlob(ctx, "blob", []byte("value")),
 		second(db.Accept(ctx, Accept{Bot: bot, Cursor: []byte("9")})),
+		db.Claim(ctx, Grant{Platform: "loop", Chat: "c8", Instance: "i1"}),
+		db.MoveChat(ctx, Move{Platform: "loop", From: "c8", To: "c9"}),
 	} {
 		if err != nil {
 			t.Fatal(err)
@@ -65,6 +67,7 @@ func TestDamagedRecordIsNamed(t *testing.T) { // invariant 8
 			_, _, err := db.Conversation(ctx, "i1", chat)
 			return err
 		}},
+		{bucketMoved, movedKey("loop", "c8"), func() error { return second(db.CurrentChat(ctx, "loop", "c8")) }},
 		{bucketIdentity, []byte("mac"), func() error { return second(db.IdentityCode(ctx, []byte("mac"))) }},
 		{bucketRoutes, routeKey(Route{Platform: "loop", Key: "k", Instance: "i1"}), func() error { return second(db.Routes(ctx)) }},
 		{bucketGrants, grantKey("loop", "", "c1"), func() error {

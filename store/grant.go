@@ -131,25 +131,28 @@ func (db *DB) Release(ctx context.Context, i relay.InstanceID, p relay.PlatformI
 }
 
 // GrantCovering is the grant on place's chat, else on the chat it is a thread of, else on its
-// whole scope. ok is false when nobody holds it.
+// whole scope. A chat that has moved is looked for under its new id too. ok is false when nobody
+// holds it.
 func (db *DB) GrantCovering(ctx context.Context, place relay.Place) (g Grant, ok bool, err error) {
-	var keys [][]byte
-	if place.Chat != "" {
-		keys = append(keys, grantKey(place.Platform, place.Scope, place.Chat))
-	}
-	if place.Parent != "" {
-		keys = append(keys, grantKey(place.Platform, place.Scope, place.Parent))
-	}
-	if place.Scope != "" {
-		keys = append(keys, grantKey(place.Platform, place.Scope, ""))
-	}
 	err = db.w.read(ctx, func(t *bolt.Tx) error {
-		for _, k := range keys {
-			if g, ok, err = load[Grant](t, bucketGrants, k); ok || err != nil {
+		chats := []relay.ChatID{place.Chat, place.Parent}
+		if now, err := current(t, place.Platform, place.Chat); err != nil {
+			return err
+		} else if now != place.Chat {
+			chats = []relay.ChatID{place.Chat, now, place.Parent}
+		}
+		for _, c := range chats {
+			if c == "" {
+				continue
+			}
+			if g, ok, err = load[Grant](t, bucketGrants, grantKey(place.Platform, place.Scope, c)); ok || err != nil {
 				return err
 			}
 		}
-		return nil
+		if place.Scope != "" {
+			g, ok, err = load[Grant](t, bucketGrants, grantKey(place.Platform, place.Scope, ""))
+		}
+		return err
 	})
 	if err != nil {
 		return Grant{}, false, fmt.Errorf("grant covering a chat: %w", err)

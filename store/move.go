@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay"
 )
@@ -17,24 +18,29 @@ type Move struct {
 // MoveChat rewrites grants, routes, conversations, free-response scopes and the direct-message chats of
 // bindings from one chat id to another, in one transaction. Where the new id is granted already,
 // that grant stays and the old one is dropped; so with a route that another tenant's route or grant there forbids. Undecided events go along; entries in
-// the lanes are left as they are.
+// the lanes are left as they are, so gateways go on using the old id: CurrentChat translates it.
 func (db *DB) MoveChat(ctx context.Context, m Move) error {
-	if err := db.write(ctx, func(t *tx) error { return t.move(m) }); err != nil {
+	now := db.now()
+	if err := db.write(ctx, func(t *tx) error { return t.move(m, now) }); err != nil {
 		return fmt.Errorf("move chat on %s: %w", m.Platform, err)
 	}
 	return nil
 }
 
-func (t *tx) move(m Move) error {
+func (t *tx) move(m Move, now time.Time) error {
 	if m.From == m.To || m.From == "" || m.To == "" {
 		return nil
 	}
+	before := t.writes
 	for _, step := range []func(Move) error{t.moveGrants, t.moveRoutes, t.moveConversations, t.moveBindings, t.moveScopes, t.moveUndecided} {
 		if err := step(m); err != nil {
 			return err
 		}
 	}
-	return nil
+	if t.writes == before { // nobody has anything to do with the old id
+		return nil
+	}
+	return t.moveIDs(m, now)
 }
 
 func (t *tx) moveGrants(m Move) error {

@@ -29,12 +29,14 @@ type tenancy struct {
 	Codes     map[string]IdentityCode
 	Routes    map[string]Route
 	Grants    map[string]Grant
+	Moved     map[string]movedRecord
 }
 
 func newTenancy() tenancy {
 	return tenancy{
 		map[relay.InstanceID]relay.TenantID{}, map[relay.InstanceID]bool{}, map[relay.GatewayID]relay.InstanceID{},
 		map[relay.GatewayID]bool{}, map[string]EnrollmentToken{}, map[string]IdentityCode{}, map[string]Route{}, map[string]Grant{},
+		map[string]movedRecord{},
 	}
 }
 
@@ -42,6 +44,7 @@ func (s tenancy) clone() tenancy {
 	return tenancy{
 		maps.Clone(s.Instances), maps.Clone(s.Live), maps.Clone(s.Gateways), maps.Clone(s.Revoked),
 		maps.Clone(s.Tokens), maps.Clone(s.Codes), maps.Clone(s.Routes), maps.Clone(s.Grants),
+		maps.Clone(s.Moved),
 	}
 }
 
@@ -64,7 +67,8 @@ func (s tenancy) stored(t *bolt.Tx) error {
 		}
 	}
 	return errors.Join(err1, err2, collect(t, bucketTokens, s.Tokens), collect(t, bucketIdentity, s.Codes),
-		collect(t, bucketRoutes, s.Routes), collect(t, bucketGrants, s.Grants))
+		collect(t, bucketRoutes, s.Routes), collect(t, bucketGrants, s.Grants),
+		collect(t, bucketMoved, s.Moved))
 }
 
 func collect[T any](t *bolt.Tx, b bucket, into map[string]T) error {
@@ -423,11 +427,12 @@ func (s *tenancySim) release(ctx context.Context, t *rapid.T) (got, want error) 
 }
 
 func (s *tenancySim) move(ctx context.Context, t *rapid.T) (got, want error) {
-	m := Move{Platform: drawPlatform(t), From: draw[relay.ChatID](t, "from", "x", "y"), To: draw[relay.ChatID](t, "to", "x", "y")}
+	m := Move{Platform: drawPlatform(t), From: draw[relay.ChatID](t, "from", "x", "y", "z"), To: draw[relay.ChatID](t, "to", "x", "y", "z")}
 	got = s.db.MoveChat(ctx, m)
 	if m.From == m.To {
 		return got, nil
 	}
+	before := s.clone()
 	for k, g := range maps.Clone(s.Grants) {
 		if g.Platform != m.Platform || g.Chat != m.From {
 			continue
@@ -448,6 +453,17 @@ func (s *tenancySim) move(ctx context.Context, t *rapid.T) (got, want error) {
 			s.Routes[to] = r
 		}
 	}
+	if cmp.Equal(before, s.tenancy) {
+		return got, nil
+	}
+	delete(s.Moved, string(movedKey(m.Platform, m.To)))
+	for k, r := range maps.Clone(s.Moved) {
+		if r.Platform == m.Platform && r.To == m.From {
+			r.To = m.To
+			s.Moved[k] = r
+		}
+	}
+	s.Moved[string(movedKey(m.Platform, m.From))] = movedRecord{Platform: m.Platform, From: m.From, To: m.To, At: s.clock.now()}
 	return got, nil
 }
 
@@ -456,6 +472,10 @@ func (s *tenancySim) sweep(ctx context.Context, t *rapid.T) (got, want error) {
 	before := len(s.Tokens) + len(s.Codes)
 	maps.DeleteFunc(s.Tokens, func(_ string, e EnrollmentToken) bool { return past(e.ExpiresAt) })
 	maps.DeleteFunc(s.Codes, func(_ string, c IdentityCode) bool { return past(c.ExpiresAt) })
+	maps.DeleteFunc(s.Moved, func(_ string, r movedRecord) bool {
+		held := slices.ContainsFunc(slices.Collect(maps.Values(s.Grants)), func(g Grant) bool { return g.Platform == r.Platform && g.Chat == r.To })
+		return !held || s.clock.now().Sub(r.At) > keepSilent
+	})
 	swept, err := s.db.Sweep(ctx)
 	if n := before - len(s.Tokens) - len(s.Codes); swept != (Swept{Codes: n}) {
 		t.Fatalf("swept %+v, want %d codes", swept, n)

@@ -28,7 +28,7 @@ func (db *DB) Sweep(ctx context.Context) (Swept, error) {
 	err := db.write(ctx, func(t *tx) error {
 		s.Swept, s.damaged = Swept{}, nil
 		for _, step := range []func(*tx) error{
-			s.seen, s.lanes, s.undecided, s.sent, s.conversations, s.codes, s.tokens, s.identities, s.secrets,
+			s.seen, s.lanes, s.undecided, s.sent, s.conversations, s.moved, s.codes, s.tokens, s.identities, s.secrets,
 		} {
 			if err := step(t); err != nil {
 				return err

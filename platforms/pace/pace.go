@@ -10,10 +10,11 @@
 //  1. At most one action of a chat is inside the gate; the waiting ones enter in the order in
 //     which they came.
 //  2. In any window of length w at most Burst + w/Every messages pass a Rate.
-//  3. During a penalty nothing enters.
+//  3. During a penalty nothing enters that it forbids.
 //  4. Who cannot enter before his deadline is told so at once, and takes nothing.
 //  5. A chat that is idle, unpunished and fully recovered is forgotten.
 //  6. However much goes to chats beyond their share, the rest of the bot's burst is there for others.
+//  7. However many chats of one instance are punished, the chats of others stay open.
 package pace
 
 import (
@@ -34,19 +35,22 @@ type Limits struct {
 	// half of Bot's burst is left for others, so that no chat can make all others wait. The zero
 	// Rate lets every chat take all there is.
 	Share Rate
-	// Told: the network itself says when the whole bot is meant. Penalise then closes its chat and
-	// nothing else; PenaliseBot closes the bot.
-	Told bool
 }
 
-// Kind says what an action costs.
+// Kind says what an action costs, and what a penalty for it forbids.
 type Kind int
 
 const (
-	// Message counts against the rates of its chat and of the bot: sends and edits.
+	// Message counts against the rates of its chat and of the bot: sends and edits. A penalty for
+	// one forbids messages and signals.
 	Message Kind = iota
-	// Signal counts against the rate of the bot only: typing, reactions, deletions, look-ups.
+	// Signal counts against the rate of the bot only: typing, reactions, deletions.
 	Signal
+	// Look is a look-up, which counts as a signal does. Networks count look-ups apart from what people
+	// see, so their penalties forbid look-ups only, and those for messages do not forbid them.
+	Look
+
+	kinds = iota
 )
 
 // Forever is a patience that only the context ends.
@@ -63,8 +67,10 @@ type Gate struct {
 	mu     sync.Mutex // guards the fields below and every chat
 	chats  map[relay.ChatID]*chat
 	bot    meter
-	closed time.Time     // end of the penalty on the whole bot
-	moved  chan struct{} // closed and replaced when closed grows
+	closed time.Time                      // end of the penalty the network laid on the whole bot
+	doubts [kinds]doubt                   // whether it means the whole bot without saying so
+	guilty map[relay.InstanceID]time.Time // whose actions were refused, and until when that counts
+	moved  chan struct{}                  // closed and replaced when closed or a doubt changed
 	signs  map[sign]time.Time
 	swept  time.Time
 }
@@ -81,8 +87,10 @@ type chat struct {
 	queue   []*waiter // in the order of arrival
 	rate    meter
 	share   meter
-	closed  time.Time     // end of the chat's penalty
+	closed  silence       // the chat's penalties
 	changed chan struct{} // closed and replaced when any of the above changed
+	last    silence       // when the last action of a kind entered
+	calm    [kinds]bool   // when it did, there had been no other and no penalty lately
 }
 
 type waiter struct{ kind Kind }
@@ -93,6 +101,7 @@ func New(limits Limits) *Gate {
 		limits: limits,
 		chats:  make(map[relay.ChatID]*chat),
 		bot:    meter{rate: limits.Bot},
+		guilty: make(map[relay.InstanceID]time.Time),
 		moved:  make(chan struct{}),
 		signs:  make(map[sign]time.Time),
 	}
@@ -125,61 +134,6 @@ func (g *Gate) Next(ctx context.Context, id relay.ChatID, kind Kind, patience ti
 	return g.wait(ctx, id, patience, func(c *chat, now time.Time) (at time.Time, ready bool) {
 		return g.opensLocked(c, kind, 0, now), true
 	}, func(c *chat, now time.Time) { g.takeLocked(c, kind, now) }, func(*chat) {})
-}
-
-// Closed reports whether a penalty lies on the chat or on the whole bot.
-func (g *Gate) Closed(id relay.ChatID) bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	now := time.Now()
-	c := g.chats[id]
-	return g.closed.After(now) || c != nil && c.closed.After(now)
-}
-
-// Penalise closes the chat for d, as the network demanded in answer to an action on it.
-//
-// Networks that count per chat and per bot with one and the same answer (Telegram's 429 does
-// not say which it was) are read like this: one punished chat is that chat's affair; a second
-// one punished while the first still is means the bot, and then all chats are closed until the
-// earlier of the two penalties ends. If it was the bot, both end at about the same time; if it
-// was two busy chats, the others lose no more than the shorter of the two.
-func (g *Gate) Penalise(id relay.ChatID, d time.Duration) {
-	if d <= 0 {
-		return
-	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	now := time.Now()
-	c := g.chatLocked(id, now)
-	until := now.Add(d)
-	if until.After(c.closed) {
-		c.closed = until
-		c.wakeLocked()
-	}
-	if g.limits.Told {
-		return
-	}
-	for other, o := range g.chats {
-		if other != id && o.closed.After(now) {
-			g.closeLocked(earlier(o.closed, until))
-		}
-	}
-}
-
-// PenaliseBot closes all chats for d, as the network demanded.
-func (g *Gate) PenaliseBot(d time.Duration) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.closeLocked(time.Now().Add(d))
-}
-
-// closeLocked closes all chats until the given time, if they are not closed longer. g.mu must be held.
-func (g *Gate) closeLocked(until time.Time) {
-	if until.After(g.closed) {
-		g.closed = until
-		close(g.moved)
-		g.moved = make(chan struct{})
-	}
 }
 
 // Due reports whether the signal what may be given in the chat again, and counts it as given
@@ -295,7 +249,7 @@ func (g *Gate) leave(c *chat) {
 
 // opensLocked is when an action could enter after ahead messages have. g.mu must be held.
 func (g *Gate) opensLocked(c *chat, kind Kind, ahead int, now time.Time) time.Time {
-	at := later(later(now, g.closed), c.closed)
+	at := later(later(now, c.closed[kind]), g.botOpensLocked(kind))
 	within := later(g.bot.opens(0, now), c.share.opens(0, now))
 	beyond := g.bot.opens(g.limits.Bot.Burst/2, now)
 	at = later(at, earlier(within, beyond))
@@ -314,6 +268,7 @@ func (g *Gate) takeLocked(c *chat, kind Kind, now time.Time) {
 	if kind == Message {
 		c.rate.take(now)
 	}
+	g.enteredLocked(c, kind, now)
 }
 
 // sweepLocked now and then drops what is not needed, save what is known of the chat id. g.mu must
@@ -333,6 +288,11 @@ func (g *Gate) sweepLocked(now time.Time, id relay.ChatID) {
 			delete(g.signs, s)
 		}
 	}
+	for by, until := range g.guilty {
+		if !until.After(now) {
+			delete(g.guilty, by)
+		}
+	}
 }
 
 // chatLocked finds or makes the memory of a chat. g.mu must be held.
@@ -348,7 +308,8 @@ func (g *Gate) chatLocked(id relay.ChatID, now time.Time) *chat {
 
 // idleLocked reports whether the chat can be forgotten without anyone noticing.
 func (c *chat) idleLocked(now time.Time) bool {
-	return !c.held && len(c.queue) == 0 && !c.closed.After(now) && !c.rate.full.After(now) && !c.share.full.After(now)
+	return !c.held && len(c.queue) == 0 && !c.rate.full.After(now) && !c.share.full.After(now) &&
+		c.closed.longAgo(now) && c.last.longAgo(now)
 }
 
 func (c *chat) removeLocked(w *waiter) {

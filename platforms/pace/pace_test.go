@@ -206,36 +206,6 @@ func TestPenaltyReachesWhoAlreadyWaits(t *testing.T) {
 	})
 }
 
-func TestTwoPunishedChatsMeanTheBot(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		g := pace.New(limits)
-		g.Penalise("1", 10*time.Second)
-		g.Penalise("2", 30*time.Second)
-		if d := pass(t, g, t.Context(), "3", pace.Message); d != 10*time.Second {
-			t.Errorf("a third chat waited %v, want the shorter penalty, 10s", d)
-		}
-		if d := pass(t, g, t.Context(), "2", pace.Message); d != 20*time.Second {
-			t.Errorf("the second chat waited %v more, want 20s", d)
-		}
-	})
-}
-
-func TestNetworkThatTellsWhenTheBotIsMeant(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		g := pace.New(pace.Limits{Told: true})
-		g.Penalise("1", 10*time.Second)
-		g.Penalise("2", 30*time.Second)
-		if g.Closed("3") || !g.Closed("1") {
-			t.Error("two punished chats are taken for the bot, or none is punished")
-		}
-		g.PenaliseBot(5 * time.Second)
-		g.PenaliseBot(time.Second) // does not shorten the first
-		if d := pass(t, g, t.Context(), "3", pace.Message); d != 5*time.Second {
-			t.Errorf("another chat waited %v, want 5s", d)
-		}
-	})
-}
-
 func TestRefusedAtOnceWhenItCannotOpenInTime(t *testing.T) { // invariant 4
 	for name, tc := range map[string]struct {
 		patience time.Duration

@@ -145,7 +145,8 @@ func TestTypingIsDroppedNotQueued(t *testing.T) {
 	})
 }
 
-func TestTypingClosesTheGateForAll(t *testing.T) {
+// TestRefusedTypingHoldsUpNoMessage: what is decoration must not keep an answer from its reader.
+func TestRefusedTypingHoldsUpNoMessage(t *testing.T) {
 	onFake(t, func(t *testing.T, ctx context.Context, f *fakeAPI, p *Platform) {
 		f.fail("sendChatAction", fault{code: 429, description: "Too Many Requests: retry after 5", retryAfter: 5})
 		if _, err := p.Typing(ctx, relay.Typing{Chat: dm}); err != nil {
@@ -155,8 +156,12 @@ func TestTypingClosesTheGateForAll(t *testing.T) {
 		if _, err := p.Send(ctx, relay.Send{Chat: dm, Content: "x"}); err != nil {
 			t.Errorf("Send: %v", err)
 		}
-		if d := time.Since(start); d != 5*time.Second {
-			t.Errorf("the send left after %v, want 5s", d)
+		if d := time.Since(start); d != 0 {
+			t.Errorf("the send left after %v, want it at once", d)
+		}
+		<-time.After(typingLasts) // after which another typing is due, but for the penalty
+		if _, err := p.Typing(ctx, relay.Typing{Chat: dm}); err != nil {
+			t.Errorf("Typing: %v", err)
 		}
 		if n := len(f.callsTo("sendChatAction")); n != 1 {
 			t.Errorf("%d typings were sent, want no second try", n)
@@ -174,6 +179,7 @@ func TestReact(t *testing.T) {
 		"eyes":       {react: relay.React{Message: "7", Emoji: "👀"}, want: `[{"emoji":"👀","type":"emoji"}]`},
 		"done":       {react: relay.React{Message: "7", Emoji: "✅"}, want: `[{"emoji":"👍","type":"emoji"}]`},
 		"failed":     {react: relay.React{Message: "7", Emoji: "❌"}, want: `[{"emoji":"👎","type":"emoji"}]`},
+		"toned":      {react: relay.React{Message: "7", Emoji: "👍\U0001f3fd"}, want: `[{"emoji":"👍","type":"emoji"}]`},
 		"removed":    {react: relay.React{Message: "7", Emoji: "👀", Remove: true}, want: `[]`},
 		"to an edit": {react: relay.React{Message: "7:e1790000000", Emoji: "👀"}, want: `[{"emoji":"👀","type":"emoji"}]`},
 		"not allowed": {
@@ -285,19 +291,10 @@ func TestMovedChat(t *testing.T) {
 	const to relay.ChatID = "-100777"
 	for method, do := range map[string]func(context.Context, *Platform) (relay.Result, error){
 		"sendMessage": func(ctx context.Context, p *Platform) (relay.Result, error) {
-			return p.Send(ctx, relay.Send{Chat: "-5", Content: "x"})
-		},
-		"editMessageText": func(ctx context.Context, p *Platform) (relay.Result, error) {
-			return p.Edit(ctx, relay.Edit{Chat: "-5", Message: "1", Content: "x"})
+			return p.Send(ctx, relay.Send{Chat: "-5", Content: "x", ReplyTo: "7"})
 		},
 		"sendChatAction": func(ctx context.Context, p *Platform) (relay.Result, error) {
 			return p.Typing(ctx, relay.Typing{Chat: "-5"})
-		},
-		"setMessageReaction": func(ctx context.Context, p *Platform) (relay.Result, error) {
-			return p.React(ctx, relay.React{Chat: "-5", Message: "1", Emoji: "👀"})
-		},
-		"deleteMessage": func(ctx context.Context, p *Platform) (relay.Result, error) {
-			return p.Delete(ctx, relay.Delete{Chat: "-5", Message: "1"})
 		},
 		"getChat": func(ctx context.Context, p *Platform) (relay.Result, error) {
 			return p.ChatInfo(ctx, relay.GetChatInfo{Chat: "-5"})
@@ -314,6 +311,39 @@ func TestMovedChat(t *testing.T) {
 					t.Errorf("moved to %q, want %q", res.MovedTo, to)
 				}
 				if diff := cmp.Diff([]string{"-5", string(to)}, paramsOf(f, method, "chat_id")); diff != "" {
+					t.Errorf("chats (-want +got):\n%s", diff)
+				}
+				if replies := paramsOf(f, method, "reply_parameters"); replies[1] != "" {
+					t.Errorf("in the new chat it answers a message of the old one: %s", replies[1])
+				}
+			})
+		})
+	}
+}
+
+// TestMovedChatsMessages: those of before stayed in the old chat, and in the new one their numbers mean
+// others, maybe somebody else's.
+func TestMovedChatsMessages(t *testing.T) {
+	for method, do := range map[string]func(context.Context, *Platform) (relay.Result, error){
+		"editMessageText": func(ctx context.Context, p *Platform) (relay.Result, error) {
+			return p.Edit(ctx, relay.Edit{Chat: "-5", Message: "1", Content: "x"})
+		},
+		"setMessageReaction": func(ctx context.Context, p *Platform) (relay.Result, error) {
+			return p.React(ctx, relay.React{Chat: "-5", Message: "1", Emoji: "👀"})
+		},
+		"deleteMessage": func(ctx context.Context, p *Platform) (relay.Result, error) {
+			return p.Delete(ctx, relay.Delete{Chat: "-5", Message: "1"})
+		},
+	} {
+		t.Run(method, func(t *testing.T) {
+			onFake(t, func(t *testing.T, ctx context.Context, f *fakeAPI, p *Platform) {
+				const said = "Bad Request: group chat was upgraded to a supergroup chat"
+				f.fail(method, fault{code: 400, description: said, migrateTo: -100777})
+				_, err := do(ctx, p)
+				if ae := failure(t, err); ae.Outcome != relay.NotSent || ae.Public != said {
+					t.Errorf("error is %+v", ae)
+				}
+				if diff := cmp.Diff([]string{"-5"}, paramsOf(f, method, "chat_id")); diff != "" {
 					t.Errorf("chats (-want +got):\n%s", diff)
 				}
 			})

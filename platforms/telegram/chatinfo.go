@@ -11,7 +11,7 @@ import (
 
 // ChatInfo implements platforms.ChatInformer. Types are those of events: a forum is a group.
 func (p *Platform) ChatInfo(ctx context.Context, a relay.GetChatInfo) (relay.Result, error) {
-	t, err := p.enter(ctx, a.Chat, pace.Signal, patience(ctx))
+	t, err := p.enter(ctx, a.Chat, pace.Look, patience(ctx))
 	if err != nil {
 		return relay.Result{}, err
 	}

@@ -3,6 +3,7 @@ package telegram
 import (
 	"context"
 	"errors"
+	"net/http"
 	"strings"
 
 	"github.com/hermes-connector/hermes-connector/relay"
@@ -67,6 +68,13 @@ func refusedWith(err error, phrases ...string) bool {
 		}
 	}
 	return false
+}
+
+// refusedForGood reports whether the API refused a question for what was asked: the same question
+// gets the same answer. A wrong token (401, 404) and silence (429) say nothing about it.
+func refusedForGood(err error) bool {
+	var ae *apiError
+	return errors.As(err, &ae) && ae.Sent == sentRefused && (ae.Code == http.StatusBadRequest || ae.Code == http.StatusForbidden)
 }
 
 // refusedFormat: the API did not take the entities, or an address in them.

@@ -48,13 +48,13 @@ var (
 func (n normaliser) normalise(u *update) (reading, error) {
 	switch {
 	case u.Message != nil:
-		return n.message(u.Message, false)
+		return n.message(u.Message, "")
 	case u.ChannelPost != nil:
-		return n.message(u.ChannelPost, false)
+		return n.message(u.ChannelPost, "")
 	case u.EditedMessage != nil:
-		return n.message(u.EditedMessage, true)
+		return n.message(u.EditedMessage, editOf(u.ID, u.EditedMessage))
 	case u.EditedChannelPost != nil:
-		return n.message(u.EditedChannelPost, true)
+		return n.message(u.EditedChannelPost, editOf(u.ID, u.EditedChannelPost))
 	case u.MyChatMember != nil: // the bot's own standing changed: what it knew of the chat is void
 		return reading{roster: []platforms.RosterChange{{Chat: chatID(u.MyChatMember.Chat.ID)}}}, nil
 	case u.ChatMember != nil:
@@ -63,13 +63,14 @@ func (n normaliser) normalise(u *update) (reading, error) {
 	return reading{}, nil
 }
 
-func (n normaliser) message(m *message, edited bool) (reading, error) {
+// message reads m. edit is what names an edit of it, after the message's own id; empty: m is new.
+func (n normaliser) message(m *message, edit string) (reading, error) {
 	switch {
 	case m.Chat.ID == 0:
 		return reading{}, errWithoutChat
 	case m.ID == 0:
 		return reading{}, errWithoutID
-	case edited && (!n.edits || m.Location != nil): // a live location is edited every few seconds
+	case edit != "" && (!n.edits || m.Location != nil): // a live location is edited every few seconds
 		return reading{}, nil
 	}
 	o := n.service(m)
@@ -86,9 +87,9 @@ func (n normaliser) message(m *message, edited bool) (reading, error) {
 		MessageID: messageID(m.ID),
 		Traits:    relay.Traits{Own: n.own(m), AuthorIsBot: m.From != nil && m.From.IsBot && m.SenderChat == nil},
 	}
-	if edited {
+	if edit != "" {
 		ev.At = moment(m.EditDate)
-		ev.MessageID += relay.MessageID(editMark + strconv.FormatInt(m.EditDate, 10))
+		ev.MessageID += relay.MessageID(edit)
 	}
 	ev.ID = relay.EventID(string(ev.Source.ChatID) + ":" + string(ev.MessageID))
 	ev.Source.MessageID = ev.MessageID

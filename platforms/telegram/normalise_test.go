@@ -104,14 +104,24 @@ func TestEditsAsNew(t *testing.T) {
 	if err != nil || o.event == nil {
 		t.Fatalf("edited message = %+v, %v", o, err)
 	}
-	if got, want := o.event.ID, relay.EventID("4001:11:e1790000500"); got != want {
+	if got, want := o.event.ID, relay.EventID("4001:11:e1790000500.880029"); got != want {
 		t.Errorf("event id = %s, want %s", got, want)
 	}
-	if got, want := o.event.MessageID, relay.MessageID("11:e1790000500"); got != want || o.event.Source.MessageID != want {
+	if got, want := o.event.MessageID, relay.MessageID("11:e1790000500.880029"); got != want || o.event.Source.MessageID != want {
 		t.Errorf("message id = %s, in the source %s, want %s", got, o.event.Source.MessageID, want)
 	}
 	if got := o.event.At.Unix(); got != 1790000500 {
 		t.Errorf("time = %d, want that of the edit", got)
+	}
+	if number, ok := messageNumber(o.event.MessageID); number != "11" || !ok {
+		t.Errorf("the edit's id names message %q, want 11", number)
+	}
+	again, next := payload(t, "edited_message"), payload(t, "edited_message")
+	next.ID++
+	same, err1 := n.normalise(again)
+	other, err2 := n.normalise(next)
+	if err1 != nil || err2 != nil || same.event.ID != o.event.ID || other.event.ID == o.event.ID {
+		t.Errorf("the update again is %v, %v; another edit within the second is %v, %v; the first was %s", same.event, err1, other.event, err2, o.event.ID)
 	}
 	if o, err := n.normalise(payload(t, "edited_live_location")); err != nil || o.event != nil {
 		t.Errorf("edited live location = %+v, %v; want nothing", o.event, err)

@@ -58,20 +58,6 @@ func (p *Platform) React(ctx context.Context, a relay.React) (relay.Result, erro
 	return relay.Result{MessageID: relay.MessageID(number), MovedTo: t.movedTo()}, nil
 }
 
-// allowed is emoji, or what stands for it among the reactions Telegram allows bots. Gateways up
-// to August 2026 end a turn with marks that are not among them.
-func allowed(emoji string) string {
-	switch emoji {
-	case "✅", "✔️", "☑️":
-		return "👍"
-	case "❌", "✖️":
-		return "👎"
-	case "❤️": // allowed without the variation selector
-		return "❤"
-	}
-	return emoji
-}
-
 func rateLimited(d time.Duration, err error) error {
 	var ae *relay.ActionError
 	if errors.As(err, &ae) {

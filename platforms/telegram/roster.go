@@ -7,15 +7,19 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"time"
 
 	tgbotapi "github.com/go-telegram-bot-api/telegram-bot-api/v5"
 
+	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/platforms/pace"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
 // CanSee implements platforms.Roster. A private chat has the id of its one user. For others
 // Telegram is asked; it answers reliably about anybody only where the bot is an administrator,
-// and about itself and those who wrote elsewhere. Not known is an error.
+// and about itself and those who wrote elsewhere. What it refuses to say is no: the list of members
+// is hidden, it knows no such chat or user, or the bot has been thrown out.
 func (p *Platform) CanSee(ctx context.Context, place relay.Place, user relay.UserID) (bool, error) {
 	where, who, err := parseIDs(place.Chat, user)
 	switch {
@@ -27,6 +31,9 @@ func (p *Platform) CanSee(ctx context.Context, place relay.Place, user relay.Use
 		return where == who, nil
 	}
 	m, err := p.member(ctx, place.Chat, user)
+	if refusedForGood(err) {
+		return false, nil
+	}
 	if err != nil {
 		return false, fmt.Errorf("visibility of a chat: %w", err)
 	}
@@ -69,18 +76,28 @@ func parseIDs(chat relay.ChatID, user relay.UserID) (where, who int64, err error
 	return where, who, nil
 }
 
-// member asks what a user is to a chat, unless the chat's gate is closed.
+// member asks what a user is to a chat, under the chat's new id if it has moved, unless Telegram wants
+// to be left alone.
 func (p *Platform) member(ctx context.Context, chat relay.ChatID, user relay.UserID) (m member, err error) {
-	if p.gate.Closed(chat) {
-		return m, errors.New("silence was asked for by Telegram")
+	m, err = p.memberIn(ctx, chat, user)
+	var ae *apiError
+	if errors.As(err, &ae) && ae.Sent == sentRefused && ae.MigrateTo != 0 {
+		m, err = p.memberIn(ctx, chatID(ae.MigrateTo), user)
+	}
+	return m, err
+}
+
+func (p *Platform) memberIn(ctx context.Context, chat relay.ChatID, user relay.UserID) (m member, err error) {
+	switch until, bot := p.gate.Ask(chat); {
+	case bot:
+		return m, &platforms.MutedError{Until: until}
+	case !until.IsZero():
+		return m, fmt.Errorf("silence: Telegram wants no look-up in this chat before %s", until.UTC().Format(time.RFC3339))
 	}
 	err = p.client.call(ctx, "getChatMember", tgbotapi.Params{
 		"chat_id": string(chat), "user_id": string(user),
 	}, &m)
-	var ae *apiError
-	if errors.As(err, &ae) {
-		p.gate.Penalise(chat, ae.RetryAfter)
-	}
+	p.heed(ctx, chat, pace.Look, err)
 	return m, err
 }
 

@@ -25,7 +25,14 @@ func TestCanSee(t *testing.T) {
 		"left":            {chat: "-1", user: "5", member: obj{"status": "left"}, asked: 1},
 		"kicked":          {chat: "-1", user: "5", member: obj{"status": "kicked"}, asked: 1},
 		"something new":   {chat: "-1", user: "5", member: obj{"status": "ghost"}, wantErr: true, asked: 1},
-		"not known":       {chat: "-1", user: "5", member: fault{code: 400, description: "Bad Request: user not found"}, wantErr: true, asked: 1},
+		"not known":       {chat: "-1", user: "5", member: fault{code: 400, description: "Bad Request: user not found"}, asked: 1},
+		"hidden list":     {chat: "-1", user: "5", member: fault{code: 400, description: "Bad Request: member list is inaccessible"}, asked: 1},
+		"no such chat":    {chat: "-1", user: "5", member: fault{code: 400, description: "Bad Request: chat not found"}, asked: 1},
+		"thrown out":      {chat: "-1", user: "5", member: fault{code: 403, description: "Forbidden: bot was kicked from the group chat"}, asked: 1},
+		"wrong token":     {chat: "-1", user: "5", member: fault{code: 401, description: "Unauthorized"}, wantErr: true, asked: 1},
+		"a proxy's page":  {chat: "-1", user: "5", member: fault{code: 403, html: true}, wantErr: true, asked: 1},
+		"no answer":       {chat: "-1", user: "5", member: fault{lose: true}, wantErr: true, asked: 1},
+		"busy":            {chat: "-1", user: "5", member: fault{code: 429, description: "Too Many Requests", retryAfter: 9}, wantErr: true, asked: 1},
 		"server fault":    {chat: "-1", user: "5", member: fault{code: 500, description: "x"}, wantErr: true, asked: 1},
 		"own dm":          {chat: "5", user: "5", want: true},
 		"another's dm":    {chat: "6", user: "5"},
@@ -121,23 +128,6 @@ func TestLocate(t *testing.T) {
 		if got != want || (err == nil) != ok {
 			t.Errorf("Locate(%q) = %+v, %v; want %+v", chat, got, err, want)
 		}
-	}
-}
-
-func TestCanSeeKeepsSilentInAPenalty(t *testing.T) {
-	f := newFake()
-	f.fail("getChatMember", fault{code: 429, description: "Too Many Requests", retryAfter: 60})
-	p := openFake(t, f)
-	for range 3 {
-		if ok, err := p.CanSee(t.Context(), relay.Place{Platform: Name, Chat: "-1"}, "5"); ok || err == nil {
-			t.Errorf("CanSee = %t, %v; want not known", ok, err)
-		}
-	}
-	if n := len(f.callsTo("getChatMember")); n != 1 {
-		t.Errorf("calls = %d, want 1", n)
-	}
-	if !p.gate.Closed("-1") {
-		t.Error("the chat's gate is open in the penalty")
 	}
 }
 

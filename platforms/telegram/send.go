@@ -159,6 +159,9 @@ func (t *turn) post(ctx context.Context, l *letter, pl place) (ids []relay.Messa
 		}
 		var m message
 		err := t.call(ctx, "sendMessage", params, &m)
+		if t.moved { // what was replied to stayed in the old chat
+			pl.reply, pl.fallback = "", ""
+		}
 		switch {
 		case err == nil:
 			if m.ID != 0 {

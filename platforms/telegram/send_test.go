@@ -16,6 +16,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/platforms/markdown"
+	"github.com/hermes-connector/hermes-connector/platforms/pace"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
@@ -307,13 +308,12 @@ func TestSendWaitsForTheSilenceToEnd(t *testing.T) {
 
 func TestNothingLeavesDuringAPenalty(t *testing.T) {
 	onFake(t, func(t *testing.T, ctx context.Context, f *fakeAPI, p *Platform) {
-		p.gate.Penalise(dm, time.Minute)
+		p.gate.Refused(dm, pace.Message, "", time.Minute)
 		for name, do := range map[string]func() error{
-			"send":      func() error { _, err := p.Send(ctx, relay.Send{Chat: dm, Content: "x"}); return err },
-			"edit":      func() error { _, err := p.Edit(ctx, relay.Edit{Chat: dm, Message: "1", Content: "x"}); return err },
-			"delete":    func() error { _, err := p.Delete(ctx, relay.Delete{Chat: dm, Message: "1"}); return err },
-			"chat info": func() error { _, err := p.ChatInfo(ctx, relay.GetChatInfo{Chat: dm}); return err },
-			"gate":      func() error { return p.WaitOpen(ctx, dm) },
+			"send":   func() error { _, err := p.Send(ctx, relay.Send{Chat: dm, Content: "x"}); return err },
+			"edit":   func() error { _, err := p.Edit(ctx, relay.Edit{Chat: dm, Message: "1", Content: "x"}); return err },
+			"delete": func() error { _, err := p.Delete(ctx, relay.Delete{Chat: dm, Message: "1"}); return err },
+			"gate":   func() error { return p.WaitOpen(ctx, dm) },
 		} {
 			ae := failure(t, do())
 			if ae.Outcome != relay.NotSent || !strings.Contains(ae.Public, "network") || ae.RetryAfter != time.Minute {

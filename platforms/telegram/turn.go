@@ -9,6 +9,7 @@ import (
 
 	tgbotapi "github.com/go-telegram-bot-api/telegram-bot-api/v5"
 
+	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/platforms/backoff"
 	"github.com/hermes-connector/hermes-connector/platforms/pace"
 	"github.com/hermes-connector/hermes-connector/relay"
@@ -85,6 +86,7 @@ func (t *turn) call(ctx context.Context, method string, params tgbotapi.Params, 
 		}
 		params["chat_id"] = string(t.chat)
 		err := t.p.client.call(ctx, method, params, out)
+		t.p.heed(ctx, t.chat, t.kind, err)
 		var ae *apiError
 		if err == nil || !errors.As(err, &ae) {
 			return err
@@ -92,12 +94,12 @@ func (t *turn) call(ctx context.Context, method string, params tgbotapi.Params, 
 		last = err
 		once := t.once || tries == maxTries
 		switch {
-		case ae.Sent == sentRefused && ae.Code == codeTooMany:
-			t.p.gate.Penalise(t.chat, max(ae.RetryAfter, leastPenalty))
+		case limited(err):
 			if once {
 				return err
 			}
-		case ae.Sent == sentRefused && ae.MigrateTo != 0 && !t.moved:
+		case ae.Sent == sentRefused && ae.MigrateTo != 0 && !t.moved && params["message_id"] == "":
+			delete(params, "reply_parameters") // as with message_id: the message stayed in the old chat
 			if err := t.move(ctx, ae.MigrateTo); err != nil {
 				return err
 			}
@@ -109,6 +111,18 @@ func (t *turn) call(ctx context.Context, method string, params tgbotapi.Params, 
 		default:
 			return err
 		}
+	}
+}
+
+// heed tells the gate what the API's answer to an action says about it: err is nil, or why the call
+// had no result.
+func (p *Platform) heed(ctx context.Context, chat relay.ChatID, kind pace.Kind, err error) {
+	var ae *apiError
+	switch {
+	case err == nil:
+		p.gate.Passed(kind)
+	case limited(err) && errors.As(err, &ae):
+		p.gate.Refused(chat, kind, platforms.Caller(ctx), max(ae.RetryAfter, leastPenalty))
 	}
 }
 

@@ -46,6 +46,10 @@ func (h *Hub) do(ctx context.Context, s *seat, r relay.Request) (relay.Result, e
 	if err != nil {
 		return relay.Result{}, err
 	}
+	asked := r.Action.Target()
+	if r.Action, err = h.retarget(ctx, p, r.Action); err != nil {
+		return relay.Result{}, internal(err)
+	}
 	if a, ok := r.Action.(relay.Send); ok {
 		if res, done, err := h.respond(ctx, s, p, a); done || err != nil {
 			h.noteDone(ctx, s.peer.Instance, p, a, a.Chat, res, err)
@@ -66,7 +70,7 @@ func (h *Hub) do(ctx context.Context, s *seat, r relay.Request) (relay.Result, e
 			h.log.Warn("chat moved, but grants and conversations did not follow; the next event tries again", keyErr, err)
 		}
 	}
-	return res, nil
+	return named(res, asked, r.Action.Target()), nil
 }
 
 // allowed finds the bot for r and asks the gate.
@@ -145,7 +149,11 @@ func (h *Hub) WaitOpen(ctx context.Context, s *session.Session, r relay.Request)
 		return nil // Do says so
 	}
 	if g, ok := p.(platforms.Gatekeeper); ok {
-		return g.WaitOpen(ctx, r.Action.Target())
+		chat, err := h.chatNow(ctx, p, r.Action.Target())
+		if err != nil {
+			return nil // Do says so
+		}
+		return g.WaitOpen(ctx, chat)
 	}
 	return nil
 }

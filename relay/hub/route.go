@@ -90,6 +90,10 @@ func (h *Hub) actFacts(ctx context.Context, instance relay.InstanceID, p platfor
 		return f, nil
 	}
 	bot := p.Bot()
+	chat, err := h.chatNow(ctx, p, chat)
+	if err != nil {
+		return f, err
+	}
 	bindings, err := h.db.BindingsTo(ctx, instance)
 	if err != nil {
 		return f, err

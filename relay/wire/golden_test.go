@@ -35,9 +35,6 @@ func travelled(f wire.Frame) wire.Frame {
 	case wire.Inbound:
 		f.Event.ID, f.Event.Bot, f.Event.At, f.Event.Traits = "", relay.Bot{}, time.Time{}, relay.Traits{}
 		return f
-	case wire.OutboundResult:
-		f.Result.MovedTo = ""
-		return f
 	default:
 		return f
 	}

@@ -27,11 +27,13 @@ type resultJSON struct {
 	MessageIDs     []relay.MessageID `json:"message_ids,omitempty"`
 	ThreadID       relay.ThreadID    `json:"thread_id,omitempty"`
 	AutoThreadName string            `json:"auto_thread_name,omitempty"`
-	ChatInfo       *chatInfoJSON     `json:"chat_info,omitempty"`
-	Name           *string           `json:"name,omitempty"`
-	Type           relay.ChatType    `json:"type,omitempty"`
-	Error          string            `json:"error,omitempty"`
-	Code           string            `json:"code,omitempty"`
+	// ChatID is there only when it is not the one that the action named: use it from now on.
+	ChatID   relay.ChatID   `json:"chat_id,omitempty"`
+	ChatInfo *chatInfoJSON  `json:"chat_info,omitempty"`
+	Name     *string        `json:"name,omitempty"`
+	Type     relay.ChatType `json:"type,omitempty"`
+	Error    string         `json:"error,omitempty"`
+	Code     string         `json:"code,omitempty"`
 	// Ambiguous: the action may stand on the platform. It also keeps a gateway from taking the
 	// failure for a decline.
 	Ambiguous  bool    `json:"ambiguous,omitempty"`
@@ -62,7 +64,7 @@ func encodeResult(f OutboundResult) resultJSON {
 	r := resultJSON{
 		Success: true, MessageID: f.Result.MessageID, MessageIDs: f.Result.MessageIDs,
 		ThreadID: f.Result.ThreadID, AutoThreadName: f.Result.AutoThreadName,
-		ChatInfo: (*chatInfoJSON)(f.Result.ChatInfo),
+		ChatID: f.Result.MovedTo, ChatInfo: (*chatInfoJSON)(f.Result.ChatInfo),
 	}
 	if r.ChatInfo != nil && f.Op == relay.OpGetChatInfo {
 		r.Name, r.Type = &r.ChatInfo.Name, r.ChatInfo.Type
@@ -89,6 +91,7 @@ func decodeOutboundResult(o object) (Frame, error) {
 	f.Result = relay.Result{
 		MessageID: relay.MessageID(r.id("message_id")), MessageIDs: ids[relay.MessageID](r, "message_ids"),
 		ThreadID: relay.ThreadID(r.id("thread_id")), AutoThreadName: r.words("auto_thread_name"),
+		MovedTo: relay.ChatID(r.id("chat_id")),
 	}
 	if info != nil {
 		f.Op = relay.OpGetChatInfo

@@ -122,20 +122,11 @@ func walk(v any, visit func(key string, v any)) {
 	}
 }
 
-// What an ActionError says to the log, and what the connector learns on the side, stays here.
+// What an ActionError says to the log stays here.
 func TestResultsKeepTheirSecrets(t *testing.T) {
-	cause := errors.New("token-in-a-url")
-	for name, f := range map[string]wire.Frame{
-		"failure": wire.OutboundResult{ID: "r", Err: &relay.ActionError{Public: "chat not found", Err: cause}},
-		"success": wire.OutboundResult{ID: "r", Result: relay.Result{MovedTo: "token-in-a-url"}},
-	} {
-		line, err := wire.Encode(f)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if bytes.Contains(line, []byte("token")) {
-			t.Errorf("%s: %s", name, line)
-		}
+	line, err := wire.Encode(wire.OutboundResult{ID: "r", Err: &relay.ActionError{Public: "chat not found", Err: errors.New("token-in-a-url")}})
+	if err != nil || bytes.Contains(line, []byte("token")) {
+		t.Errorf("%s, %v", line, err)
 	}
 }
 

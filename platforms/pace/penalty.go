@@ -1,0 +1,181 @@
+package pace
+
+import (
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+)
+
+// Some networks count per chat and per bot and refuse with one and the same answer: Telegram's 429
+// does not say which it was. It is read like this. A penalty belongs to its chat, and however many
+// chats are punished, no other is closed for that. Only when two of them are punished at once and an
+// innocent chat is refused too, before any action has passed, does it mean the bot: a chat that
+// had been silent and unpunished, of an instance none of whose chats was punished lately. Who hits
+// the limits of his own chats on purpose is not innocent, and cannot make others be refused.
+//
+// Even then the bot is not closed for the whole penalty, only for a few seconds at a time. After
+// them one action enters and the door closes behind it until it is answered: one that passes settles
+// that the bot was not meant, or not any more.
+const (
+	// lately is how long an action or the end of a penalty counts against innocence.
+	lately = time.Minute
+	// shutFor is how long the bot is closed at a time, at most.
+	shutFor = 5 * time.Second
+	// probeFor is how long the door stays closed behind an action that is not answered.
+	probeFor = 2 * time.Second
+)
+
+// silence is a time for each kind of action.
+type silence [kinds]time.Time
+
+// extend makes every kind that a penalty for kind forbids end at until at the earliest.
+func (s *silence) extend(kind Kind, until time.Time) {
+	s[kind] = later(s[kind], until)
+	if kind == Message {
+		s[Signal] = later(s[Signal], until)
+	}
+}
+
+// longAgo reports whether none of the times counts any more.
+func (s *silence) longAgo(now time.Time) bool {
+	for _, at := range s {
+		if now.Sub(at) < lately {
+			return false
+		}
+	}
+	return true
+}
+
+// doubt is what is known of whether the network means the whole bot by its refusals of a kind.
+type doubt struct {
+	punished map[relay.ChatID]time.Time // since an action passed, and until when; nil: none
+	shut     time.Time                  // the bot is closed until then
+	probing  time.Time                  // until then one action at a time enters
+	probe    *chat                      // whose action entered last while probing
+}
+
+// Closed reports whether a penalty forbids signals in the chat.
+func (g *Gate) Closed(id relay.ChatID) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	now := time.Now()
+	c := g.chats[id]
+	return g.botOpensLocked(Signal).After(now) || c != nil && c.closed[Signal].After(now)
+}
+
+// Ask lets a look-up enter that waits neither for the chat's turn nor for a rate, unless a penalty
+// forbids it: then until is its end, and bot whether it lies on the whole bot.
+func (g *Gate) Ask(id relay.ChatID) (until time.Time, bot bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	now := time.Now()
+	c := g.chatLocked(id, now)
+	if at := g.botOpensLocked(Look); at.After(now) {
+		return at, true
+	}
+	if at := c.closed[Look]; at.After(now) {
+		return at, false
+	}
+	g.enteredLocked(c, Look, now)
+	return time.Time{}, false
+}
+
+// Penalise closes the chat for d, as the network demanded of the chat.
+func (g *Gate) Penalise(id relay.ChatID, d time.Duration) {
+	if d <= 0 {
+		return
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	now := time.Now()
+	c := g.chatLocked(id, now)
+	c.closed.extend(Message, now.Add(d))
+	c.closed.extend(Look, now.Add(d))
+	c.wakeLocked()
+}
+
+// PenaliseBot closes all chats for d, as the network demanded of the bot.
+func (g *Gate) PenaliseBot(d time.Duration) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if until := time.Now().Add(d); until.After(g.closed) {
+		g.closed = until
+		g.movedLocked()
+	}
+}
+
+// Refused says that the network refused an action that had entered, asked for by an instance (empty:
+// by the connector), and demanded silence for d without saying of whom. It closes the chat for d.
+func (g *Gate) Refused(id relay.ChatID, kind Kind, by relay.InstanceID, d time.Duration) {
+	if d <= 0 {
+		return
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	now := time.Now()
+	until := now.Add(d)
+	c := g.chatLocked(id, now)
+	own := by == "" && kind == Look // the connector's, which speak of no chat's conduct: it asks seldom
+	innocent := c.calm[kind] && (own || !g.guilty[by].After(now))
+	c.closed.extend(kind, until)
+	c.wakeLocked()
+	if !own {
+		g.guilty[by] = later(g.guilty[by], until.Add(lately))
+	}
+	t := &g.doubts[kind]
+	if t.probe == c { // it does not show that others pass, nor that they do not
+		t.shut, t.probe = now, nil
+	}
+	last := until // of the penalties
+	for other, end := range t.punished {
+		if other == id || !end.After(now) {
+			delete(t.punished, other)
+		}
+		last = later(last, end)
+	}
+	if innocent && len(t.punished) >= 2 {
+		t.shut, t.probing = now.Add(min(d, shutFor)), last
+	}
+	if t.punished == nil {
+		t.punished = make(map[relay.ChatID]time.Time)
+	}
+	t.punished[id] = until
+	g.movedLocked()
+}
+
+// Passed says that the network carried out an action of that kind: it does not refuse the whole bot.
+func (g *Gate) Passed(kind Kind) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	t := &g.doubts[kind]
+	if t.punished == nil {
+		return
+	}
+	*t = doubt{}
+	g.movedLocked()
+}
+
+// botOpensLocked is when the whole bot is open for a kind. g.mu must be held.
+func (g *Gate) botOpensLocked(kind Kind) time.Time {
+	at := later(g.closed, g.doubts[kind].shut)
+	if kind == Signal {
+		at = later(at, g.doubts[Message].shut)
+	}
+	return at
+}
+
+// enteredLocked remembers an action that enters. g.mu must be held.
+func (g *Gate) enteredLocked(c *chat, kind Kind, now time.Time) {
+	c.calm[kind] = now.Sub(c.last[kind]) >= lately && now.Sub(c.closed[kind]) >= lately
+	c.last[kind] = now
+	if t := &g.doubts[kind]; t.probing.After(now) {
+		t.shut, t.probe = now.Add(probeFor), c
+		g.movedLocked()
+	}
+}
+
+// movedLocked wakes who waits for the whole bot. g.mu must be held.
+func (g *Gate) movedLocked() {
+	close(g.moved)
+	g.moved = make(chan struct{})
+}

@@ -1,0 +1,99 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+	bolt "go.etcd.io/bbolt"
+)
+
+// movedRecord says which id a chat has now. It stands under the platform and an id the chat had
+// before, and is there for as long as somebody may still use that one.
+type movedRecord struct {
+	Platform relay.PlatformID `json:"platform"`
+	From     relay.ChatID     `json:"from"`
+	To       relay.ChatID     `json:"to"` // never itself the From of another record
+	At       time.Time        `json:"at"`
+}
+
+func movedKey(p relay.PlatformID, c relay.ChatID) []byte { return key(p, string(c)) }
+
+// CurrentChat is the id that the chat once known as c has now: c itself, unless it has moved.
+func (db *DB) CurrentChat(ctx context.Context, p relay.PlatformID, c relay.ChatID) (relay.ChatID, error) {
+	err := db.w.read(ctx, func(t *bolt.Tx) (err error) {
+		c, err = current(t, p, c)
+		return err
+	})
+	if err != nil {
+		return "", fmt.Errorf("current id of a chat: %w", err)
+	}
+	return c, nil
+}
+
+func current(t *bolt.Tx, p relay.PlatformID, c relay.ChatID) (relay.ChatID, error) {
+	if c == "" {
+		return c, nil
+	}
+	r, ok, err := load[movedRecord](t, bucketMoved, movedKey(p, c))
+	if err != nil || !ok {
+		return c, err
+	}
+	return r.To, nil
+}
+
+// moveIDs remembers that From is now called To, and so is what was called From before. The newest
+// word counts: To is an id in use from now on.
+func (t *tx) moveIDs(m Move, now time.Time) error {
+	if k := movedKey(m.Platform, m.To); has(t.Tx, bucketMoved, k) {
+		if err := t.del(bucketMoved, k); err != nil {
+			return err
+		}
+	}
+	for _, k := range keysUnder(t.Tx, bucketMoved, prefix(m.Platform)) {
+		r, _, err := load[movedRecord](t.Tx, bucketMoved, k)
+		if err != nil || r.To != m.From { // a damaged one is refused to whoever asks for it
+			continue
+		}
+		r.To = m.To
+		if err := t.put(bucketMoved, k, r); err != nil {
+			return err
+		}
+	}
+	return t.put(bucketMoved, movedKey(m.Platform, m.From), movedRecord{Platform: m.Platform, From: m.From, To: m.To, At: now})
+}
+
+// chatsInUse are the chats, by the keys they would have as moved ones, that there are conversations
+// about, and those that grants or bindings name.
+func chatsInUse(t *bolt.Tx) (talked, held map[string]bool) {
+	talked, held = make(map[string]bool), make(map[string]bool)
+	for _, c := range readable[Conversation](t, bucketConversations) {
+		talked[string(movedKey(c.Bot.Platform, c.Chat))] = true
+		if c.Parent != "" {
+			talked[string(movedKey(c.Bot.Platform, c.Parent))] = true
+		}
+	}
+	for _, g := range readable[Grant](t, bucketGrants) {
+		held[string(movedKey(g.Platform, g.Chat))] = true
+	}
+	for _, b := range readable[Binding](t, bucketBindings) {
+		held[string(movedKey(b.Platform, b.DMChat))] = true
+	}
+	return talked, held
+}
+
+// moved drops the ids of chats that nobody talks in any more: at once when nobody has anything to do
+// with the chat at all, else after the time that a conversation would have had.
+func (s *sweep) moved(t *tx) error {
+	keys := keysUnder(t.Tx, bucketMoved, nil)
+	if len(keys) == 0 {
+		return nil
+	}
+	talked, held := chatsInUse(t.Tx)
+	return s.drop(t, bucketMoved, nil, func(k []byte) (bool, error) {
+		r, _, err := load[movedRecord](t.Tx, bucketMoved, k)
+		to := string(movedKey(r.Platform, r.To))
+		return !talked[to] && (!held[to] || s.now.Sub(r.At) > keepSilent), err
+	}, func(k []byte) error { return t.del(bucketMoved, k) })
+}
