@@ -99,9 +99,9 @@ func (s *Server) Run(ctx, hurry context.Context, l net.Listener) error {
 	sessions, endSessions := context.WithCancelCause(hubCtx)
 	defer endSessions(nil)
 
-	who := newCallers(l, func() { s.hub.Count(countCallerEvicted) })
-	srv := s.http(who.handler(s.routes(sessions, hurry)))
-	srv.ConnState, srv.ConnContext = who.state, who.tag
+	who := limit.NewCallers(l, func() { s.hub.Count(countCallerEvicted) })
+	srv := s.http(s.routes(sessions, hurry))
+	who.Attach(srv, s.remote)
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		if err := srv.Serve(who); !errors.Is(err, http.ErrServerClosed) {
