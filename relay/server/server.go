@@ -22,6 +22,7 @@ import (
 	"net/netip"
 	"runtime"
 	"runtime/debug"
+	"strings"
 	"sync"
 	"time"
 
@@ -191,6 +192,8 @@ func (s *Server) routes(ctx, hurry context.Context) http.Handler {
 		switch path := r.URL.EscapedPath(); {
 		case path == "/relay":
 			only(w, r, http.MethodGet, func() { s.upgrade(ctx, hurry, w, r) })
+		case upgrades(r): // whatever else is there (wire.md 2.1)
+			api.Refuse(w, http.StatusBadRequest, "gateways dial /relay")
 		case path == "/healthz":
 			only(w, r, http.MethodGet, func() { api.Answer(w, http.StatusOK, map[string]bool{"ok": true}) })
 		case path == "/readyz":
@@ -201,6 +204,12 @@ func (s *Server) routes(ctx, hurry context.Context) http.Handler {
 			api.Refuse(w, http.StatusNotFound, "not found")
 		}
 	})
+}
+
+// upgrades reports whether r asks for a WebSocket. Some proxies put a Connection: upgrade into every
+// request, so that says nothing.
+func upgrades(r *http.Request) bool {
+	return r.Method == http.MethodGet && strings.EqualFold(r.Header.Get("Upgrade"), "websocket")
 }
 
 func (s *Server) ready(w http.ResponseWriter) {
