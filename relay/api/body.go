@@ -96,13 +96,13 @@ func (b *body) text(name string) string {
 	return s
 }
 
-// optionalText is nil when the member is absent.
+// optionalText is a string of any length, nil when the member is absent.
 func (b *body) optionalText(name string) *string {
 	raw, ok := b.member(name)
 	if !ok {
 		return nil
 	}
-	s := b.stringOf(name, raw, maxText)
+	s := b.stringOf(name, raw, maxBody)
 	return &s
 }
 
@@ -151,13 +151,13 @@ func ids[T ~string](b *body, name string) []T {
 	})
 }
 
-// optionalTexts is a list of strings; nil when the member is absent.
+// optionalTexts is a list of strings of any length; nil when the member is absent.
 func (b *body) optionalTexts(name string) []string {
 	raw, ok := b.member(name)
 	if !ok {
 		return nil
 	}
-	return list(b, name, raw, func(at string, e json.RawMessage) string { return b.stringOf(at, e, maxText) })
+	return list(b, name, raw, func(at string, e json.RawMessage) string { return b.stringOf(at, e, maxBody) })
 }
 
 // people is a list of people; nil when the member is absent.

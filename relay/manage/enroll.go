@@ -73,11 +73,17 @@ func checkName(field, what, name string) error {
 	return nil
 }
 
+// maxWakeURL bounds a wake URL, in bytes.
+const maxWakeURL = 2048
+
 // checkWakeURL judges the form, and where it points as far as that is known now: what a name
-// resolves to is looked at again whenever it is used.
+// resolves to is looked at again whenever it is used. The error is a *Error that does not quote it.
 func (s *Service) checkWakeURL(raw string) error {
 	if raw == "" {
 		return nil
+	}
+	if len(raw) > maxWakeURL {
+		return unfit("wakeUrl", nil, "the wake URL is longer than %d bytes", maxWakeURL)
 	}
 	u, err := url.Parse(raw)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.User != nil {
