@@ -2,8 +2,6 @@ package manage
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/base64"
 	"errors"
 	"net/url"
 	"time"
@@ -139,7 +137,7 @@ const enrollmentPurpose = "enrollment"
 
 // EnrollmentToken lets a gateway enroll itself once.
 type EnrollmentToken struct {
-	Token     string          `json:"enrollmentToken"` // 256 random bits, made to be handed over
+	Token     string          `json:"enrollmentToken"` // more than 256 random bits, made to be handed over
 	ExpiresAt time.Time       `json:"expiresAt"`
 	Tenant    relay.TenantID  `json:"tenant"`
 	Gateway   relay.GatewayID `json:"gatewayId,omitempty"` // empty: the gateway says how it is called
@@ -165,10 +163,8 @@ func (s *Service) EnrollToken(ctx context.Context, e Enroll) (EnrollmentToken, e
 	if err := s.enrollable(ctx, e); err != nil {
 		return EnrollmentToken{}, err
 	}
-	raw := make([]byte, 32)
-	_, _ = rand.Read(raw) // never fails: it ends the process instead
 	t := EnrollmentToken{
-		Token:     base64.RawURLEncoding.EncodeToString(raw),
+		Token:     relay.RandomText(relay.TokenLen),
 		ExpiresAt: s.set.Now().Add(tokenAge).UTC().Truncate(time.Second),
 		Tenant:    relay.TenantID(e.Tenant),
 		Gateway:   relay.GatewayID(e.Name),
