@@ -1,9 +1,9 @@
 package token
 
 import (
-	"regexp"
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
