@@ -173,7 +173,12 @@ func (a *app) gatewayShow() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return a.print(asJSON, g, func(w io.Writer) { table(w, [][]string{gatewayHead(), gatewayRow(g)}) })
+		return a.print(asJSON, g, func(w io.Writer) {
+			table(w, [][]string{gatewayHead(), gatewayRow(g)})
+			for _, warning := range g.Warnings {
+				_, _ = fmt.Fprintln(w, "!", warning)
+			}
+		})
 	})
 }
 

@@ -39,7 +39,7 @@ var mayImport = map[string]string{
 	"relay/identity": "relay store",
 	"relay/manage":   "relay relay/token relay/link relay/gate relay/bus relay/identity platforms store",
 	"relay/api":      "relay relay/token relay/identity relay/limit relay/manage store",
-	"relay/metrics":  "relay relay/manage platforms store",
+	"relay/metrics":  "relay relay/limit relay/manage platforms store",
 	"store/backup":   "store",
 	"relay/server":   "relay relay/* platforms store",
 	"cli/config":     "relay platforms",

@@ -90,6 +90,11 @@ func statusTable(w io.Writer, st manage.Status, now time.Time) {
 		})
 	}
 	table(w, rows)
+	for _, i := range st.Instances {
+		for _, warning := range i.Warnings {
+			_, _ = fmt.Fprintf(w, "! %s: %s\n", i.ID, warning)
+		}
+	}
 }
 
 func newExplainCmd(a *app) *cobra.Command {

@@ -60,12 +60,12 @@ func (t *tx) flush() error {
 	return t.settle()
 }
 
-// newEpoch draws an epoch. It is never zero.
+// newEpoch draws an epoch. It is never zero, and its hexadecimal form begins with a letter.
 func newEpoch() uint64 {
 	var b [8]byte
 	for {
 		_, _ = rand.Read(b[:]) // never fails
-		if e := binary.BigEndian.Uint64(b[:]); e != 0 {
+		if e := binary.BigEndian.Uint64(b[:]); e>>60 >= 0xa {
 			return e
 		}
 	}

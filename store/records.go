@@ -14,10 +14,13 @@ type Tenant struct {
 
 // Instance is one agent and everything it declared or was given, except bindings and grants.
 type Instance struct {
-	ID        relay.InstanceID `json:"id"`
-	Tenant    relay.TenantID   `json:"tenant"`
-	WakeURL   string           `json:"wake,omitempty"`
-	Principal Principal        `json:"principal,omitzero"`
+	ID      relay.InstanceID `json:"id"`
+	Tenant  relay.TenantID   `json:"tenant"`
+	WakeURL string           `json:"wake,omitempty"`
+	// WakeFault says, in a sentence, why the wake URL that its gateway named last is not used; empty
+	// when it is, or when the gateway named none.
+	WakeFault string    `json:"wakeFault,omitempty"`
+	Principal Principal `json:"principal,omitzero"`
 	// Relevance is what was declared, per platform. No row: bots off, address required.
 	Relevance map[relay.PlatformID]Relevance `json:"relevance,omitempty"`
 	// Asleep: the instance said going_idle and has not said hello since.

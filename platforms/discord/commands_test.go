@@ -59,7 +59,7 @@ const (
 	linkAsRegistered = `{"id":"1","application_id":"9","version":"3","type":1,"name":"link","nsfw":false,"dm_permission":true,
 		"name_localizations":null,"description":"Link your account to your agent, with the code its operator gave you",
 		"default_member_permissions":null,"contexts":null,"integration_types":[0],
-		"options":[{"type":3,"name":"code","description":"The link code, like 7KQ2-9F4M","required":true}]}`
+		"options":[{"type":3,"name":"code","description":"The link code, like KQ2-9F4-M7X","required":true}]}`
 	modelInManifest   = `{"name":"model","description":"Choose a model","options":[{"type":3,"name":"name","description":"Which"}]}`
 	modelAsRegistered = `{"id":"2","type":1,"name":"model","description":"Choose a model","options":[{"type":3,"name":"name","description":"Which","required":false}]}`
 )

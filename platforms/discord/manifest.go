@@ -69,7 +69,7 @@ func (c slashCommand) encode() json.RawMessage {
 func linkCommand() slashCommand {
 	return slashCommand{
 		Name: "link", Type: commandSlash, Description: "Link your account to your agent, with the code its operator gave you",
-		Options: []commandOption{{Type: optionString, Name: "code", Description: "The link code, like 7KQ2-9F4M", Required: true}},
+		Options: []commandOption{{Type: optionString, Name: "code", Description: "The link code, like KQ2-9F4-M7X", Required: true}},
 	}
 }
 

@@ -93,7 +93,7 @@ type request struct {
 }
 
 // body reads the request's object. Refused with 413 or 400.
-func (r *request) body() (*body, error) { return readBody(r.w, r.Request) }
+func (r *request) body() (*body, error) { return readBody(r.w, r.Request, bodyTime) }
 
 // handler does what a route is for and returns what to answer with 200.
 type handler func(*API, context.Context, *request) (any, error)

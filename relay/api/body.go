@@ -18,6 +18,8 @@ const (
 	maxBody = 64 << 10 // bytes
 	// bodyTime is how long a body may take to arrive. Gateways give up after 15 s themselves.
 	bodyTime = 10 * time.Second
+	// strangersTime is the same for a body that has the credential in it.
+	strangersTime = 5 * time.Second
 	// maxText bounds a string that is no id, in bytes: a token, a URL.
 	maxText = 2048
 	// maxList bounds how many elements a list may have.
@@ -33,16 +35,17 @@ type body struct {
 	err     error  // nil or a *refusal that names the member
 }
 
-// readBody reads the request's object. Refused with 413 or 400.
-func readBody(w http.ResponseWriter, r *http.Request) (*body, error) {
+// readBody reads the request's object, which has to arrive within that time. Refused with 413 or 400.
+func readBody(w http.ResponseWriter, r *http.Request, within time.Duration) (*body, error) {
 	conn := http.NewResponseController(w)
 	// A connection without deadlines of its own is the server's to cut.
-	_ = conn.SetReadDeadline(time.Now().Add(bodyTime))
+	_ = conn.SetReadDeadline(time.Now().Add(within))
 	raw, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return nil, refuse(http.StatusRequestEntityTooLarge, "the body is larger than 64 KiB")
 	}
 	if err != nil {
+		_ = r.Body.Close() // or the answer would wait for the rest, unreadTime more
 		return nil, refuse(http.StatusBadRequest, "the body did not arrive")
 	}
 	_ = conn.SetReadDeadline(time.Time{}) // or it would end what the request is still to do
@@ -93,13 +96,13 @@ func (b *body) text(name string) string {
 	return s
 }
 
-// optionalText is nil when the member is absent.
+// optionalText is a string of any length, nil when the member is absent.
 func (b *body) optionalText(name string) *string {
 	raw, ok := b.member(name)
 	if !ok {
 		return nil
 	}
-	s := b.stringOf(name, raw, maxText)
+	s := b.stringOf(name, raw, maxBody)
 	return &s
 }
 
@@ -148,13 +151,13 @@ func ids[T ~string](b *body, name string) []T {
 	})
 }
 
-// optionalTexts is a list of strings; nil when the member is absent.
+// optionalTexts is a list of strings of any length; nil when the member is absent.
 func (b *body) optionalTexts(name string) []string {
 	raw, ok := b.member(name)
 	if !ok {
 		return nil
 	}
-	return list(b, name, raw, func(at string, e json.RawMessage) string { return b.stringOf(at, e, maxText) })
+	return list(b, name, raw, func(at string, e json.RawMessage) string { return b.stringOf(at, e, maxBody) })
 }
 
 // people is a list of people; nil when the member is absent.

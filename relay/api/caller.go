@@ -65,6 +65,7 @@ func (a *API) gateway(ctx context.Context, r *request) (caller, error) {
 	case verdict != token.Valid:
 		return caller{}, a.failed(r, unauthorized(), unknown)
 	}
+	limit.Verified(ctx)
 	actor := store.Actor{Kind: store.ActorGateway, Name: string(peer.Gateway)}
 	return caller{peer.Instance, actor}, a.take(a.managing, "gateway "+string(peer.Gateway))
 }
@@ -79,6 +80,7 @@ func (a *API) managed(ctx context.Context, r *request) (caller, error) {
 	if err != nil {
 		return caller{}, err
 	}
+	limit.Verified(ctx)
 	// By the tenant too: what another tenant's tokens say is not this instance's to pay for.
 	if err := a.take(a.managing, "instance "+string(m.Tenant)+"/"+string(m.Instance)); err != nil {
 		return caller{}, err
@@ -113,6 +115,7 @@ func (a *API) identified(ctx context.Context, r *request) (context.Context, iden
 	}
 	name := "enrollment token" // what else there is to name
 	if c.Kind != identity.Anonymous {
+		limit.Verified(ctx)
 		name = strings.TrimSuffix(string(c.Tenant)+":"+c.Subject, ":")
 		if err := a.take(a.booting, name); err != nil {
 			return nil, c, err

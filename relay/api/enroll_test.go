@@ -215,8 +215,12 @@ func TestProvision(t *testing.T) {
 	if g := foreign.text("gatewayId"); g == "other" || foreign.text("tenant") != "home" || foreign.text("instanceId") != "gw" {
 		t.Errorf("asserting another tenant's: %s, %s, %s; want a name of its own in its own", g, foreign.text("tenant"), foreign.text("instanceId"))
 	}
-	r.call("POST", "/relay/provision", bearer, with(body, map[string]any{"wakeUrl": "ftp://x"})).want(t, http.StatusBadRequest,
-		"wakeUrl: the wake URL must be http:// or https:// with a host and without a user or password")
+	for name, url := range map[string]string{"a wake URL of no use": "ftp://x", "one that is too long": "https://x.example/" + strings.Repeat("x", 3000)} {
+		warned := r.call("POST", "/relay/provision", bearer, with(body, map[string]any{"wakeUrl": url}))
+		if list, ok := warned.body["warnings"].([]any); warned.code != http.StatusOK || !ok || len(list) != 1 {
+			t.Errorf("%s: %d %s, want 200 and a warning", name, warned.code, warned.raw)
+		}
+	}
 	_, code = r.enrollment(manage.Enroll{Tenant: "home"})
 	r.call("POST", "/relay/provision", r.minted(code), body).want(t, http.StatusForbidden, "forbidden")
 }

@@ -3,7 +3,6 @@ package identity
 import (
 	"context"
 	"crypto/hmac"
-	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
@@ -27,8 +26,9 @@ const (
 	ambientPrefix = "hci1."
 	// ambientLife is how long an identity token is good. A gateway fetches one at every boot.
 	ambientLife = 5 * time.Minute
-	// codeBytes is how much chance is in a code.
-	codeBytes = 32
+	// olderCodeLen is how long codes were that did not all begin with a letter. They are good for as long
+	// as they are not revoked.
+	olderCodeLen = 43
 	// An identity token says the MAC of its code, when it was made in Unix nanoseconds, and its
 	// expiry in Unix seconds, both big-endian.
 	saysBytes = sha256.Size + 8 + 8
@@ -36,13 +36,9 @@ const (
 	signedLen = len(ambientPrefix) + (saysBytes*8+5)/6
 )
 
-// NewCode draws an identity code: 256 random bits in base64url, 43 characters. It is shown once and
-// stored as its CodeMAC.
-func NewCode() string {
-	b := make([]byte, codeBytes)
-	_, _ = rand.Read(b) // never fails: it ends the process instead
-	return base64.RawURLEncoding.EncodeToString(b)
-}
+// NewCode draws an identity code of more than 256 random bits. It is shown once and stored as its
+// CodeMAC.
+func NewCode() string { return relay.RandomText(relay.TokenLen) }
 
 // CodeMAC is what code is stored under.
 func CodeMAC(mac MACer, code string) []byte {
@@ -53,7 +49,7 @@ func CodeMAC(mac MACer, code string) []byte {
 // less if the code's own time ends before. ErrUnauthorized: the code is unknown or expired, or the
 // mode is not None.
 func (v *Verifier) Mint(ctx context.Context, code string) (token string, life time.Duration, err error) {
-	if v.mode != None || len(code) != base64.RawURLEncoding.EncodedLen(codeBytes) {
+	if v.mode != None || len(code) != relay.TokenLen && len(code) != olderCodeLen {
 		return "", 0, fmt.Errorf("%w: no identity code", ErrUnauthorized)
 	}
 	mac := CodeMAC(v.mac, code)

@@ -2,7 +2,6 @@ package identity
 
 import (
 	"context"
-	"encoding/base64"
 	"errors"
 	"path/filepath"
 	"regexp"
@@ -80,8 +79,10 @@ func TestNewCode(t *testing.T) {
 	if a == b {
 		t.Error("two codes are the same")
 	}
-	if raw, err := base64.RawURLEncoding.DecodeString(a); err != nil || len(raw) != 32 {
-		t.Errorf("a code of %d bytes, %v; want 32", len(raw), err)
+	for range 10_000 { // issue 9, point 25
+		if c := NewCode(); c[0] < 'a' || c[0] > 'z' || len(c) != relay.TokenLen {
+			t.Fatalf("a code of %d characters that begins with %q, want %d and a letter", len(c), c[0], relay.TokenLen)
+		}
 	}
 	if string(CodeMAC(macer{}, a)) == string(macer{}.MAC(purposeToken, relay.NewSecret([]byte(a)))) {
 		t.Error("codes and tokens share a purpose")
@@ -184,6 +185,16 @@ func (o otherMacer) MAC(purpose string, token relay.Secret) []byte {
 	return o.macer.MAC("other "+purpose, token)
 }
 
+// TestOlderCodesAreGood: those of 43 characters, which may begin with any.
+func TestOlderCodesAreGood(t *testing.T) {
+	d := newDesk(t)
+	const older = "-7Wm2uX0r4jzT1bqZkq0JmZbP8cVn5sY_3eKdQhLwRo"
+	if err := d.db.PutIdentityCode(t.Context(), CodeMAC(macer{}, older), store.IdentityCode{Tenant: "home", Instance: "i1"}); err != nil {
+		t.Fatal(err)
+	}
+	d.check(t, "an older code's", d.mint(t, older), home)
+}
+
 func TestMintRefuses(t *testing.T) {
 	d := newDesk(t)
 	code := d.give(t, store.IdentityCode{Tenant: "home", Instance: "i1"})
@@ -192,7 +203,7 @@ func TestMintRefuses(t *testing.T) {
 		"unknown":           NewCode(),
 		"a letter less":     code[1:],
 		"a letter more":     code + "A",
-		"another last one":  code[:42] + "_",
+		"another last one":  code[:len(code)-1] + "_",
 		"a token":           d.mint(t, code),
 		"huge":              strings.Repeat("A", 1<<20),
 		"the stored form":   string(CodeMAC(macer{}, code)),

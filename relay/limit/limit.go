@@ -1,5 +1,6 @@
 // Package limit keeps callers from getting in each other's way: it counts the credentials that
-// failed per address, the requests per credential, and the strangers' requests at a time.
+// failed per address, the requests per credential, and the strangers' connections and requests at
+// a time.
 //
 // It does not know what a credential is, and it answers nobody: it says how long to wait.
 //
@@ -49,9 +50,9 @@ func (t *table[K, V]) at(key K) *V {
 	return &r.value
 }
 
-// neighbourhood is what one subscriber holds: an IPv4 address or an IPv6 /64. Callers whose
+// Neighbourhood is what one subscriber holds: an IPv4 address or an IPv6 /64. Callers whose
 // address is unknown (the zero Addr) share one.
-func neighbourhood(a netip.Addr) netip.Prefix {
+func Neighbourhood(a netip.Addr) netip.Prefix {
 	a = a.Unmap()
 	bits := 32
 	if a.Is6() {

@@ -20,7 +20,7 @@ type Strangers struct {
 // Enter counts a request in, unless its address has too many. ok says that leave must be called
 // when it is done.
 func (s *Strangers) Enter(a netip.Addr) (leave func(), ok bool) {
-	key := neighbourhood(a)
+	key := Neighbourhood(a)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.in[key] >= MaxStrangers {

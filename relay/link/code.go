@@ -1,7 +1,6 @@
 package link
 
 import (
-	"crypto/rand"
 	"strings"
 	"unicode"
 
@@ -9,25 +8,21 @@ import (
 )
 
 const (
-	// alphabet has 32 symbols, so that five random bits pick one without bias. It lacks I, L, O
+	// alphabet has 32 symbols, so that random bits pick one without bias. It lacks I, L, O
 	// and U: three look like digits, one makes words.
 	alphabet = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
-	// codeLen is in symbols of five bits: 40 bits, with five tries in ten minutes.
-	codeLen = 8
+	// codeLen is in symbols. The first is a letter, so a code has 44 random bits, with five tries in
+	// ten minutes.
+	codeLen = 9
+	// olderLen is how long codes were that did not all begin with a letter.
+	olderLen = 8
 )
 
 // newCode is a random code without its dash.
-func newCode() string {
-	b := make([]byte, codeLen)
-	_, _ = rand.Read(b) // never fails: it ends the process instead
-	for i := range b {
-		b[i] = alphabet[b[i]%byte(len(alphabet))] // 256 is a multiple of 32
-	}
-	return string(b)
-}
+func newCode() string { return relay.RandomOf(alphabet, codeLen) }
 
-// display is how people are shown a code.
-func display(code string) string { return code[:codeLen/2] + "-" + code[codeLen/2:] }
+// display is how people are shown a code: in groups of three.
+func display(code string) string { return code[:3] + "-" + code[3:6] + "-" + code[6:] }
 
 // parseCode reads a code as people type it: in any case, with blanks and dashes of any kind
 // anywhere, and with letters for the digits they look like. The result has no dash.
@@ -51,7 +46,7 @@ func parseCode(typed string) (code string, ok bool) {
 		}
 		b.WriteRune(r)
 	}
-	return b.String(), b.Len() == codeLen
+	return b.String(), b.Len() == codeLen || b.Len() == olderLen
 }
 
 // Command reports whether ev is a control message, which reaches no agent, and what was typed

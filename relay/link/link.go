@@ -52,7 +52,7 @@ func NewDesk(db *store.DB, mac MACer, now func() time.Time) *Desk {
 }
 
 // Mint makes a code that binds whoever sends it to instance inst, in the form people are shown
-// ("7KQ2-9F4M"), and says until when. An empty p means any platform. store.ErrNotFound: no such
+// ("KQ2-9F4-M7X"), and says until when. An empty p means any platform. store.ErrNotFound: no such
 // instance.
 func (d *Desk) Mint(ctx context.Context, inst relay.InstanceID, p relay.PlatformID) (code string, expires time.Time, err error) {
 	i, err := d.db.Instance(ctx, inst)

@@ -120,8 +120,8 @@ func TestMint(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(code) != 9 || code[4] != '-' {
-		t.Errorf("code %q, want four symbols, a dash, four symbols", code)
+	if len(code) != 11 || code[3] != '-' || code[7] != '-' {
+		t.Errorf("code %q, want three symbols three times, dashes between", code)
 	}
 	if want := start.Add(10 * time.Minute); !expires.Equal(want) {
 		t.Errorf("expires %v, want %v", expires, want)

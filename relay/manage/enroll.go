@@ -2,8 +2,6 @@ package manage
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/base64"
 	"errors"
 	"net/url"
 	"time"
@@ -73,11 +71,17 @@ func checkName(field, what, name string) error {
 	return nil
 }
 
+// maxWakeURL bounds a wake URL, in bytes.
+const maxWakeURL = 2048
+
 // checkWakeURL judges the form, and where it points as far as that is known now: what a name
-// resolves to is looked at again whenever it is used.
+// resolves to is looked at again whenever it is used. The error is a *Error that does not quote it.
 func (s *Service) checkWakeURL(raw string) error {
 	if raw == "" {
 		return nil
+	}
+	if len(raw) > maxWakeURL {
+		return unfit("wakeUrl", nil, "the wake URL is longer than %d bytes", maxWakeURL)
 	}
 	u, err := url.Parse(raw)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.User != nil {
@@ -133,7 +137,7 @@ const enrollmentPurpose = "enrollment"
 
 // EnrollmentToken lets a gateway enroll itself once.
 type EnrollmentToken struct {
-	Token     string          `json:"enrollmentToken"` // 256 random bits, made to be handed over
+	Token     string          `json:"enrollmentToken"` // more than 256 random bits, made to be handed over
 	ExpiresAt time.Time       `json:"expiresAt"`
 	Tenant    relay.TenantID  `json:"tenant"`
 	Gateway   relay.GatewayID `json:"gatewayId,omitempty"` // empty: the gateway says how it is called
@@ -159,10 +163,8 @@ func (s *Service) EnrollToken(ctx context.Context, e Enroll) (EnrollmentToken, e
 	if err := s.enrollable(ctx, e); err != nil {
 		return EnrollmentToken{}, err
 	}
-	raw := make([]byte, 32)
-	_, _ = rand.Read(raw) // never fails: it ends the process instead
 	t := EnrollmentToken{
-		Token:     base64.RawURLEncoding.EncodeToString(raw),
+		Token:     relay.RandomText(relay.TokenLen),
 		ExpiresAt: s.set.Now().Add(tokenAge).UTC().Truncate(time.Second),
 		Tenant:    relay.TenantID(e.Tenant),
 		Gateway:   relay.GatewayID(e.Name),

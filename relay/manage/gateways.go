@@ -41,7 +41,8 @@ type Gateway struct {
 	State      State            `json:"state"`
 	CreatedAt  time.Time        `json:"createdAt"`
 	LastSeenAt time.Time        `json:"lastSeenAt,omitzero"`
-	Secrets    int              `json:"secrets"` // how many are valid: two while a rotation is under way
+	Secrets    int              `json:"secrets"`            // how many are valid: two while a rotation is under way
+	Warnings   []string         `json:"warnings,omitempty"` // those of its instance's status
 }
 
 // Gateways lists all gateways by name, revoked ones included.
@@ -102,7 +103,7 @@ func (s *Service) show(ctx context.Context, g store.Gateway) (Gateway, error) {
 	}
 	out := Gateway{
 		ID: g.ID, Instance: g.Instance, Tenant: g.Tenant, State: s.state(i),
-		CreatedAt: g.CreatedAt.UTC(), LastSeenAt: utc(g.LastSeenAt),
+		CreatedAt: g.CreatedAt.UTC(), LastSeenAt: utc(g.LastSeenAt), Warnings: warnings(i),
 	}
 	switch {
 	case g.Revoked:

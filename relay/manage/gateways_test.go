@@ -2,6 +2,7 @@ package manage_test
 
 import (
 	"encoding/json"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -119,8 +120,8 @@ func TestEnrollmentTokenIsStoredAsMAC(t *testing.T) { // invariant 1
 	if diff := cmp.Diff(want, keysOf(t, tok)); diff != "" {
 		t.Errorf("token (-want +got):\n%s", diff)
 	}
-	if len(tok.Token) < 43 {
-		t.Errorf("%d characters hold no 256 bits", len(tok.Token))
+	if ok, err := regexp.MatchString(`^[a-z][a-z2-7]{51}$`, tok.Token); !ok || err != nil {
+		t.Errorf("a token of %d characters has another form", len(tok.Token)) // issue 9, point 25
 	}
 	if w.inDatabase(t, tok.Token) {
 		t.Error("the token lies in the database in the clear")

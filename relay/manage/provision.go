@@ -5,6 +5,8 @@ import (
 	"context"
 	"encoding/hex"
 	"errors"
+	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -53,6 +55,9 @@ type Provisioned struct {
 	Gateway      relay.GatewayID  `json:"gatewayId"` // not what it said, when that is taken
 	Instance     relay.InstanceID `json:"instanceId"`
 	RouteKeys    []string         `json:"routeKeys"` // those that are its now
+	// Warnings are sentences about what it said and what is not used. It gets its credentials
+	// nevertheless: without them it would be cut off from everything.
+	Warnings []string `json:"warnings,omitempty"`
 }
 
 // Provision gives a gateway the secret of this start: all calls within two minutes get the same
@@ -61,15 +66,16 @@ type Provisioned struct {
 // when the instance is another tenant's, with Forbidden when the tenant has too many, and with Usage
 // when an argument is unfit.
 func (s *Service) Provision(ctx context.Context, p Provision) (Provisioned, error) {
-	if err := s.checkProvision(p); err != nil {
+	if err := checkProvision(p); err != nil {
 		return Provisioned{}, err
 	}
+	p, wakeFault, warnings := s.usable(p)
 	g, err := s.seatFor(ctx, p)
 	if err != nil {
 		return Provisioned{}, err
 	}
-	out := Provisioned{Tenant: g.Tenant, Gateway: g.ID, Instance: g.Instance, RouteKeys: []string{}}
-	if err := s.declare(ctx, p, g, &out); err != nil {
+	out := Provisioned{Tenant: g.Tenant, Gateway: g.ID, Instance: g.Instance, RouteKeys: []string{}, Warnings: warnings}
+	if err := s.declare(ctx, p, wakeFault, g, &out); err != nil {
 		return Provisioned{}, err
 	}
 	if s.lapsed(p) { // asked first: a replay makes no secret
@@ -93,7 +99,8 @@ func (s *Service) Provision(ctx context.Context, p Provision) (Provisioned, erro
 	return out, nil
 }
 
-func (s *Service) checkProvision(p Provision) error {
+// checkProvision refuses what p cannot do without.
+func checkProvision(p Provision) error {
 	if err := checkName("gatewayId", "a gateway", string(p.Gateway)); err != nil {
 		return err
 	}
@@ -105,18 +112,30 @@ func (s *Service) checkProvision(p Provision) error {
 			return err
 		}
 	}
-	if len(p.RouteKeys) > maxRouteKeys {
-		return unfit("routeKeys", nil, "at most %d route keys per platform", maxRouteKeys)
-	}
-	for _, k := range p.RouteKeys {
-		if !fit(k, maxRouteKey) {
-			return unfit("routeKeys", nil, "a route key is the id of a chat or a scope, or a path, of 1 to %d bytes", maxRouteKey)
+	return nil
+}
+
+// usable is p without what it can do without and what cannot be used, with a sentence about each
+// and that about the wake URL once more: empty when that is fit.
+func (s *Service) usable(p Provision) (_ Provision, wakeFault string, warnings []string) {
+	if p.WakeURL != nil {
+		if err := s.checkWakeURL(*p.WakeURL); err != nil {
+			wakeFault = fmt.Sprintf("The wake URL that the gateway names is not used: %v.", err)
+			p.WakeURL, warnings = nil, append(warnings, wakeFault)
 		}
 	}
-	if p.WakeURL != nil {
-		return s.checkWakeURL(*p.WakeURL)
+	unfit := func(k string) bool { return !fit(k, maxRouteKey) }
+	if keys := slices.DeleteFunc(slices.Clone(p.RouteKeys), unfit); len(keys) < len(p.RouteKeys) {
+		warnings = append(warnings, fmt.Sprintf("Route keys that are not used: %d; one is the id of a chat or a scope, or a path, of 1 to %d bytes.",
+			len(p.RouteKeys)-len(keys), maxRouteKey))
+		p.RouteKeys = keys
 	}
-	return nil
+	if len(p.RouteKeys) > maxRouteKeys {
+		warnings = append(warnings, fmt.Sprintf("Of %d route keys the first %d are used: there may be no more for each platform.",
+			len(p.RouteKeys), maxRouteKeys))
+		p.RouteKeys = p.RouteKeys[:maxRouteKeys]
+	}
+	return p, wakeFault, warnings
 }
 
 // seatTries bounds the search for a gateway id: variations of a name, and races with other calls.
@@ -223,16 +242,18 @@ func (s *Service) vary(p Provision, n int) relay.GatewayID {
 	return relay.GatewayID(head + tail)
 }
 
-// declare stores what the gateway says of itself.
-func (s *Service) declare(ctx context.Context, p Provision, g store.Gateway, out *Provisioned) (err error) {
-	if p.WakeURL != nil {
-		err := s.db.UpdateInstance(auditedGateway(ctx, actProvision, g, "wake URL"), g.Instance, func(i *store.Instance) error {
+// declare stores what the gateway says of itself. A wake URL that cannot be used changes nothing but
+// what is said about it.
+func (s *Service) declare(ctx context.Context, p Provision, wakeFault string, g store.Gateway, out *Provisioned) error {
+	err := s.db.UpdateInstance(auditedGateway(ctx, actProvision, g, "wake URL"), g.Instance, func(i *store.Instance) error {
+		if p.WakeURL != nil {
 			i.WakeURL = *p.WakeURL
-			return nil
-		})
-		if err != nil {
-			return err
 		}
+		i.WakeFault = wakeFault
+		return nil
+	})
+	if err != nil {
+		return err
 	}
 	// A gateway that is told no platform fronts them all; no chat of that platform can be claimed.
 	if p.RouteKeys == nil || p.Platform == relay.RelayPlatform {

@@ -115,6 +115,7 @@ func (s *Service) missing(i store.Instance, self Self) []string {
 	if i.Asleep && i.WakeURL == "" {
 		out = append(out, "It sleeps and has no wake URL: messages wait until it comes back by itself.")
 	}
+	out = append(out, warnings(i)...)
 	if self.Dead > 0 {
 		out = append(out, fmt.Sprintf("Messages were given up (%d); whoever runs the connector can deliver them again.", self.Dead))
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/gate"
+	"github.com/hermes-connector/hermes-connector/store"
 )
 
 // Status is the connector at one moment.
@@ -40,7 +41,8 @@ type InstanceStatus struct {
 	OldestAt   time.Time        `json:"oldestAt,omitzero"`
 	Dead       int              `json:"dead"` // dead letters
 	LastSeenAt time.Time        `json:"lastSeenAt,omitzero"`
-	Warning    string           `json:"warning,omitempty"` // "copied_credential"
+	Warning    string           `json:"warning,omitempty"`  // "copied_credential" or "unusable_wake_url"
+	Warnings   []string         `json:"warnings,omitempty"` // sentences about what its gateway names and is not used
 }
 
 // Status looks at bots and instances. Instances whose gateways are all revoked appear only while
@@ -77,10 +79,13 @@ func (s *Service) Status(ctx context.Context, _ struct{}) (Status, error) {
 		}
 		st := InstanceStatus{
 			ID: i.ID, Tenant: i.Tenant, State: s.state(i), Backlog: lane.Entries,
-			OldestAt: utc(lane.OldestAt), Dead: lane.Dead, LastSeenAt: utc(i.LastSeenAt),
+			OldestAt: utc(lane.OldestAt), Dead: lane.Dead, LastSeenAt: utc(i.LastSeenAt), Warnings: warnings(i),
 		}
 		if s.live != nil {
 			st.Warning = s.live.Warning(i.ID)
+		}
+		if st.Warning == "" && i.WakeFault != "" {
+			st.Warning = "unusable_wake_url"
 		}
 		out.Instances = append(out.Instances, st)
 	}
@@ -92,6 +97,14 @@ func (s *Service) Status(ctx context.Context, _ struct{}) (Status, error) {
 		out.Counters = s.live.Counters()
 	}
 	return out, nil
+}
+
+// warnings are what an operator should know about an instance, in sentences.
+func warnings(i store.Instance) []string {
+	if i.WakeFault == "" {
+		return nil
+	}
+	return []string{i.WakeFault}
 }
 
 // Explain asks why an event went where it went.

@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/relay/limit"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
 	"github.com/hermes-connector/hermes-connector/store"
 )
@@ -81,8 +82,10 @@ func (m *Metrics) Run(ctx context.Context, l net.Listener) error {
 		MaxHeaderBytes: 16 << 10,
 		ErrorLog:       slog.NewLogLogger(m.log.Handler(), slog.LevelDebug),
 	}
+	who := limit.NewCallers(l, func() {}) // it shares the door's file descriptors
+	who.Attach(srv, nil)
 	ended := make(chan error, 1) // holds Serve's result, so that its goroutine never waits
-	go func() { ended <- srv.Serve(l) }()
+	go func() { ended <- srv.Serve(who) }()
 	select {
 	case <-ctx.Done():
 	case err := <-ended:

@@ -15,7 +15,9 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	dto "github.com/prometheus/client_model/go"
@@ -25,6 +27,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/limit"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
 	"github.com/hermes-connector/hermes-connector/relay/metrics"
 	"github.com/hermes-connector/hermes-connector/store"
@@ -453,6 +456,47 @@ func TestRun(t *testing.T) {
 	if _, _, err := get(); err == nil {
 		t.Error("answered after the end")
 	}
+}
+
+// piped is a listener whose connections are ends of pipes.
+type piped struct {
+	conns chan net.Conn
+	once  *sync.Once
+}
+
+func (l piped) Accept() (net.Conn, error) {
+	if c, ok := <-l.conns; ok {
+		return c, nil
+	}
+	return nil, net.ErrClosed
+}
+func (l piped) Close() error { l.once.Do(func() { close(l.conns) }); return nil }
+func (piped) Addr() net.Addr { return &net.TCPAddr{} }
+
+// TestSilentConnectionsMakeRoom for others, before they have been silent for too long.
+func TestSilentConnectionsMakeRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := piped{make(chan net.Conn), new(sync.Once)}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- metrics.New(full(), full(), full(), nil).Run(ctx, l) }()
+		start := time.Now()
+		var first net.Conn
+		for range limit.MaxCallers + 1 {
+			near, far := net.Pipe()
+			defer near.Close()
+			if l.conns <- far; first == nil {
+				first = near
+			}
+		}
+		if _, err := first.Read(make([]byte, 1)); err != io.EOF || time.Since(start) >= time.Second {
+			t.Errorf("the oldest of too many read %v after %s, want EOF within a second", err, time.Since(start))
+		}
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("Run = %v", err)
+		}
+	})
 }
 
 func TestRunWithoutAListener(t *testing.T) {

@@ -22,6 +22,7 @@ import (
 	"net/netip"
 	"runtime"
 	"runtime/debug"
+	"strings"
 	"sync"
 	"time"
 
@@ -99,9 +100,9 @@ func (s *Server) Run(ctx, hurry context.Context, l net.Listener) error {
 	sessions, endSessions := context.WithCancelCause(hubCtx)
 	defer endSessions(nil)
 
-	who := newCallers(l, func() { s.hub.Count(countCallerEvicted) })
-	srv := s.http(who.handler(s.routes(sessions, hurry)))
-	srv.ConnState, srv.ConnContext = who.state, who.tag
+	who := limit.NewCallers(l, func() { s.hub.Count(countCallerEvicted) })
+	srv := s.http(s.routes(sessions, hurry))
+	who.Attach(srv, s.remote)
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		if err := srv.Serve(who); !errors.Is(err, http.ErrServerClosed) {
@@ -191,6 +192,8 @@ func (s *Server) routes(ctx, hurry context.Context) http.Handler {
 		switch path := r.URL.EscapedPath(); {
 		case path == "/relay":
 			only(w, r, http.MethodGet, func() { s.upgrade(ctx, hurry, w, r) })
+		case upgrades(r): // whatever else is there (wire.md 2.1)
+			api.Refuse(w, http.StatusBadRequest, "gateways dial /relay")
 		case path == "/healthz":
 			only(w, r, http.MethodGet, func() { api.Answer(w, http.StatusOK, map[string]bool{"ok": true}) })
 		case path == "/readyz":
@@ -201,6 +204,12 @@ func (s *Server) routes(ctx, hurry context.Context) http.Handler {
 			api.Refuse(w, http.StatusNotFound, "not found")
 		}
 	})
+}
+
+// upgrades reports whether r asks for a WebSocket. Some proxies put a Connection: upgrade into every
+// request, so that says nothing.
+func upgrades(r *http.Request) bool {
+	return r.Method == http.MethodGet && strings.EqualFold(r.Header.Get("Upgrade"), "websocket")
 }
 
 func (s *Server) ready(w http.ResponseWriter) {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/relay/api"
 	"github.com/hermes-connector/hermes-connector/relay/hub"
+	"github.com/hermes-connector/hermes-connector/relay/limit"
 	"github.com/hermes-connector/hermes-connector/relay/session"
 	"github.com/hermes-connector/hermes-connector/relay/token"
 )
@@ -35,6 +36,7 @@ func (s *Server) upgrade(ctx, hurry context.Context, w http.ResponseWriter, r *h
 		}
 	}
 	if err == nil && verdict == token.Valid {
+		limit.Verified(r.Context())
 		if wait := s.hub.TurnAway(peer.Gateway); wait > 0 {
 			api.TooMany(w, wait, "too many connections")
 			return

@@ -236,6 +236,25 @@ func TestTooManyFailuresAreRefusedButNeverAGoodCredential(t *testing.T) {
 	hello(t, conn)
 }
 
+// TestUpgradesElsewhere get 400 (issue 9, point 26), whatever a plain request there gets, and also
+// with a good credential.
+func TestUpgradesElsewhere(t *testing.T) {
+	r := newRig(t)
+	for _, path := range []string{"/", "/relay/", "//relay", "/%72elay", "/x/relay", "/healthz", "/manage/self", "/relay/enroll"} {
+		t.Run(path, func(t *testing.T) {
+			_, resp, err := websocket.Dial(t.Context(), "ws://"+r.addr+path, &websocket.DialOptions{
+				HTTPHeader: http.Header{"Authorization": {r.bearer(time.Time{})}},
+			})
+			if err == nil || resp == nil || resp.StatusCode != http.StatusBadRequest {
+				t.Fatalf("upgrade: %v, %v, want 400", resp, err)
+			}
+			if body, err := io.ReadAll(resp.Body); err != nil || strings.TrimSpace(string(body)) != `{"error":"gateways dial /relay"}` {
+				t.Errorf("answer %s, %v", body, err)
+			}
+		})
+	}
+}
+
 func TestRoutes(t *testing.T) {
 	r := newRig(t)
 	for name, tc := range map[string]struct {

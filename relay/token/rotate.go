@@ -17,7 +17,8 @@ const overlap = 24 * time.Hour
 // ErrRevoked: the gateway is revoked, so it cannot get a new secret; it has to be enrolled again.
 var ErrRevoked = errors.New("gateway is revoked")
 
-// Credentials are what a gateway must be told once. Both are 64 hexadecimal digits.
+// Credentials are what a gateway must be told once. Both are 64 small letters and digits, the
+// first a letter.
 type Credentials struct {
 	Secret      relay.Secret
 	DeliveryKey relay.Secret
@@ -134,7 +135,7 @@ func (a *Authority) DeliveryKey(ctx context.Context, g relay.GatewayID) (relay.S
 }
 
 func (a *Authority) sealSecret(g relay.GatewayID, secret relay.Secret, now time.Time) (store.GatewaySecret, error) {
-	id := randomHex(8)
+	id := relay.RandomText(14) // more than 64 random bits
 	sealed, err := a.seal.Seal(bucket, secretKey(g, id), secret)
 	return store.GatewaySecret{ID: id, Sealed: sealed, CreatedAt: now}, err
 }

@@ -1,22 +1,40 @@
 package token
 
 import (
-	"encoding/hex"
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store"
 )
+
+var secretForm = regexp.MustCompile(`^[a-z][a-z2-7]{63}$`)
+
+// TestSecretsBeginWithALetter (issue 9, point 25), and so do their ids.
+func TestSecretsBeginWithALetter(t *testing.T) {
+	b := newBench(t)
+	id := regexp.MustCompile(`^[a-z][a-z2-7]{13}$`)
+	for range 10_000 {
+		if !secretForm.MatchString(randomSecret().RevealString()) {
+			t.Fatal("a secret of another form")
+		}
+		s, err := b.sealSecret("gw", relay.NewSecret(nil), time.Time{})
+		if err != nil || !id.MatchString(s.ID) {
+			t.Fatalf("secret id %q, %v; want %s", s.ID, err, id)
+		}
+	}
+}
 
 func TestIssue(t *testing.T) {
 	b := newBench(t)
 	c := b.enroll(t, "gw")
 	for name, got := range map[string]string{"secret": c.Secret.RevealString(), "delivery key": c.DeliveryKey.RevealString()} {
-		if raw, err := hex.DecodeString(got); err != nil || len(raw) != 32 || strings.ToLower(got) != got {
-			t.Errorf("%s has %d characters, want 64 hexadecimal digits", name, len(got))
+		if !secretForm.MatchString(got) {
+			t.Errorf("%s has %d characters, want a letter and 63 letters and digits", name, len(got))
 		}
 	}
 	if c.Secret.RevealString() == c.DeliveryKey.RevealString() {

@@ -14,8 +14,6 @@ package token
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"sync"
@@ -170,16 +168,12 @@ func liveSecrets(g store.Gateway, now time.Time) []store.GatewaySecret {
 }
 
 // secretKey and deliveryKey are the places of a gateway's sealed values. A gateway id contains no
-// '/', and a secret's id is hexadecimal, so no two places are the same.
+// '/', and neither does a secret's id, so no two places are the same.
 func secretKey(g relay.GatewayID, id string) string { return string(g) + "/secret/" + id }
 func deliveryKey(g relay.GatewayID) string          { return string(g) + "/delivery" }
 
-// randomSecret is 256 random bits as 64 hexadecimal digits, which is the form the contract's
-// secrets have.
-func randomSecret() relay.Secret { return relay.NewSecret([]byte(randomHex(32))) }
+// secretLen is how long the contract's secrets are. They are text (wire.md 2.2).
+const secretLen = 64
 
-func randomHex(n int) string {
-	b := make([]byte, n)
-	_, _ = rand.Read(b) // never fails: it ends the process instead
-	return hex.EncodeToString(b)
-}
+// randomSecret is a secret of more than 256 random bits.
+func randomSecret() relay.Secret { return relay.NewSecret([]byte(relay.RandomText(secretLen))) }

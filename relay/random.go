@@ -1,0 +1,37 @@
+package relay
+
+import (
+	"crypto/rand"
+	"strings"
+)
+
+// text is the alphabet of RandomText: 32 symbols.
+const text = "abcdefghijklmnopqrstuvwxyz234567"
+
+// TokenLen is how long a RandomText of more than 256 random bits is.
+const TokenLen = 52
+
+// RandomText is n random small letters and digits, of which the first is a letter: n×5 random bits
+// but for 0.3. n is at least 1. Programs take an argument that begins with '-' for a flag, and some
+// take digits for a number.
+func RandomText(n int) string { return RandomOf(text, n) }
+
+// RandomOf is RandomText with an alphabet of 32 symbols, some of them letters of ASCII.
+func RandomOf(alphabet string, n int) string {
+	b := make([]byte, n)
+	_, _ = rand.Read(b) // never fails: it ends the process instead
+	for {
+		if first := symbol(alphabet, b[0]); 'a' <= first|' ' && first|' ' <= 'z' {
+			break
+		}
+		_, _ = rand.Read(b[:1])
+	}
+	var out strings.Builder
+	for _, x := range b {
+		out.WriteByte(symbol(alphabet, x))
+	}
+	return out.String()
+}
+
+// symbol is the one that x picks, without bias: 256 is a multiple of 32.
+func symbol(alphabet string, x byte) byte { return alphabet[int(x)%len(alphabet)] }

@@ -1,0 +1,18 @@
+package store
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+)
+
+// TestBufferIDsBeginWithALetter (issue 9, point 25).
+func TestBufferIDsBeginWithALetter(t *testing.T) {
+	for range 10_000 {
+		id := relay.BufferID{Epoch: newEpoch(), Seq: 1}.String()
+		if !strings.ContainsAny(id[:1], "abcdef") {
+			t.Fatalf("buffer id %q", id)
+		}
+	}
+}
