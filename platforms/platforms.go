@@ -94,6 +94,9 @@ type Capability struct {
 // platform that must ask the network for what it missed asks about these.
 type Directory interface {
 	Chats(ctx context.Context) ([]relay.Place, error)
+	// Seen reports for each event whether it is stored, or was delivered, in the last three days: handing
+	// it in again would do nothing. What was dropped is not known.
+	Seen(ctx context.Context, events []relay.EventID) ([]bool, error)
 }
 
 // Undecodable is a payload that could not be turned into an event.

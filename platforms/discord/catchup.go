@@ -18,10 +18,12 @@ import (
 )
 
 const (
-	// maxMissed is how many messages of one chat are fetched after an interruption, and maxMissedAge
-	// how old the oldest may be.
+	// maxMissed is how many missed messages of one chat are handed in after an interruption, and
+	// maxMissedAge how old the oldest may be. What is known already does not count: maxFetched bounds
+	// what is looked through.
 	maxMissed    = 500
 	maxMissedAge = 24 * time.Hour
+	maxFetched   = 10 * maxMissed
 	// missedPage is the most Discord hands out at once.
 	missedPage = 100
 	// clockSlack is how far messages of different channels may overtake each other, and our clock
@@ -119,8 +121,9 @@ type stream struct {
 	scope relay.ScopeID
 	after snowflake
 	page  []missedMessage // oldest first
-	count int             // fetched so far
 	ended bool            // nothing is left to fetch
+
+	fetched, count int // so far: all, and those that are not known
 }
 
 type missedMessage struct {
@@ -239,32 +242,68 @@ func (f *feeder) nextMissed(ctx context.Context, streams []*stream, recent snowf
 
 // refill fetches a stream's next page when it has none.
 func (f *feeder) refill(ctx context.Context, s *stream) error {
-	if len(s.page) > 0 || s.ended {
-		return nil
-	}
-	limit := min(missedPage, maxMissed-s.count)
 	route := "/channels/" + string(s.chat) + "/messages"
-	path := route + "?limit=" + strconv.Itoa(limit) + "&after=" + s.after.String()
-	var raws []json.RawMessage
-	if err := f.fetch(ctx, route, path, &raws); err != nil {
-		return fmt.Errorf("messages of a channel: %w", err)
-	}
-	for _, raw := range raws {
-		if id := snowflakeOf(raw); id > s.after {
-			s.page = append(s.page, missedMessage{id, raw})
+	for len(s.page) == 0 && !s.ended {
+		path := route + "?limit=" + strconv.Itoa(missedPage) + "&after=" + s.after.String()
+		var raws []json.RawMessage
+		if err := f.fetch(ctx, route, path, &raws); err != nil {
+			return fmt.Errorf("messages of a channel: %w", err)
 		}
-	}
-	// Discord hands out the ones that follow, but the newest of them first.
-	slices.SortFunc(s.page, func(a, b missedMessage) int { return cmp.Compare(a.id, b.id) })
-	s.count += len(s.page)
-	s.ended = len(s.page) < limit || s.count >= maxMissed
-	if n := len(s.page); n > 0 {
-		s.after = s.page[n-1].id
-	}
-	if s.count >= maxMissed {
-		f.log.Warn("discord chat with more missed messages than are fetched", "chat", s.chat, "fetched", s.count)
+		var page []missedMessage
+		for _, raw := range raws {
+			if id := snowflakeOf(raw); id > s.after {
+				page = append(page, missedMessage{id, raw})
+			}
+		}
+		// Discord hands out the ones that follow, but the newest of them first.
+		slices.SortFunc(page, func(a, b missedMessage) int { return cmp.Compare(a.id, b.id) })
+		s.fetched += len(page)
+		s.ended = len(page) < missedPage
+		if n := len(page); n > 0 {
+			s.after = page[n-1].id
+		}
+		page, err := f.unknown(ctx, s.chat, page)
+		if err != nil {
+			return err
+		}
+		if left := maxMissed - s.count; len(page) > left || !s.ended && (len(page) == left || s.fetched >= maxFetched) {
+			page, s.ended = page[:min(len(page), left)], true
+			f.log.Warn("discord chat with more missed messages than are fetched", "chat", s.chat, "fetched", s.fetched)
+		}
+		s.page, s.count = page, s.count+len(page)
 	}
 	return nil
+}
+
+// unknown leaves out of a chat's messages what the bot wrote itself and what the inbox has.
+func (f *feeder) unknown(ctx context.Context, chat relay.ChatID, page []missedMessage) ([]missedMessage, error) {
+	page = slices.DeleteFunc(page, func(m missedMessage) bool {
+		var by struct {
+			Author struct {
+				ID snowflake `json:"id"`
+			} `json:"author"`
+		}
+		return json.Unmarshal(m.raw, &by) == nil && by.Author.ID == f.cache.me
+	})
+	dir, ok := f.in.(platforms.Directory)
+	if !ok || len(page) == 0 {
+		return page, nil
+	}
+	events := make([]relay.EventID, len(page))
+	for i, m := range page {
+		events[i] = eventID(string(chat), m.id)
+	}
+	seen, err := dir.Seen(ctx, events)
+	if err != nil {
+		return nil, fmt.Errorf("known messages: %w", err)
+	}
+	var out []missedMessage
+	for i, m := range page {
+		if !seen[i] {
+			out = append(out, m)
+		}
+	}
+	return out, nil
 }
 
 // fetch is a GET. What the bot may not see, or is no longer there, is an answer without content.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -169,6 +170,48 @@ func TestCatchUpIsBounded(t *testing.T) {
 		}
 		r.end(t)
 	})
+}
+
+// TestCatchUpSpendsNothingOnWhatIsKnown: issue 9, point 19. However much of what it looks through is known
+// already or was written by the bot, everything that was missed arrives, and nothing is handed in twice.
+func TestCatchUpSpendsNothingOnWhatIsKnown(t *testing.T) {
+	for name, tc := range map[string]struct{ known, own, missed, want int }{
+		"a busy minute before":     {451, 0, 100, 100},
+		"more than the limit":      {maxMissed + 77, 0, 100, 100},
+		"the bot's own":            {10, maxMissed, 100, 100},
+		"still at most so many":    {451, 0, maxMissed + 1, maxMissed},
+		"and looked through":       {maxFetched, 0, 100, 0},
+		"a page that is all known": {3 * missedPage, 0, 0, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			simulated(t, func(t *testing.T, f *fakeDiscord, open func() *Platform) {
+				in := newTestInbox()
+				in.places = places("500")
+				r := run(t, open(), in)
+				time.Sleep(time.Minute)
+				for i := range tc.known {
+					f.say("500", "known "+strconv.Itoa(i))
+					time.Sleep(time.Millisecond)
+				}
+				time.Sleep(time.Second)
+				r.end(t)
+				f.forget()
+				for range tc.own {
+					f.write("500", obj{"id": testBotID, "username": "pi", "bot": true}, "my own")
+				}
+				for i := range tc.missed {
+					f.say("500", "missed "+strconv.Itoa(i))
+				}
+				r = run(t, open(), in)
+				time.Sleep(2 * time.Minute)
+				synctest.Wait()
+				if n := in.count(); n != tc.known+tc.want || len(in.texts()) != n {
+					t.Errorf("%d events, %d of them once; want %d and %d", n, len(in.texts()), tc.known, tc.want)
+				}
+				r.end(t)
+			})
+		})
+	}
 }
 
 // TestFirstStartFetchesNothing: what was said before the bot ever ran is not for it.

@@ -4,18 +4,17 @@ import (
 	"context"
 	"net/http"
 
-	"github.com/hermes-connector/hermes-connector/platforms/pace"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
 // ChatInfo implements platforms.ChatInformer. A guild's channel is a "channel" here, though it is a
-// group in events: so says the gateway's own adapter.
+// group in events: so says the gateway's own adapter. A question has no place in the chat's order:
+// while it waits for its share of the bot's rate, others may write there.
 func (p *Platform) ChatInfo(ctx context.Context, a relay.GetChatInfo) (relay.Result, error) {
-	t, err := p.enter(ctx, a.Chat, pace.Signal, timeFor(ctx))
-	if err != nil {
-		return relay.Result{}, err
+	if !isID(string(a.Chat)) {
+		return relay.Result{}, errUnknownChat
 	}
-	defer t.leave()
+	t := &turn{p: p}
 	d, err := t.channel(ctx, a.Chat)
 	if err != nil {
 		return relay.Result{}, explained(err)

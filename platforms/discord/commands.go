@@ -104,13 +104,17 @@ func (p *Platform) keepRegistering(ctx context.Context) bool {
 		}
 		var ae *apiError
 		isAPI := errors.As(err, &ae)
-		if isAPI && ae.Sent == sentRefused && ae.Status != http.StatusTooManyRequests {
+		refused := isAPI && ae.Sent == sentRefused
+		if refused && ae.Status != http.StatusTooManyRequests {
 			p.log.Warn("discord refused the slash commands; waiting until a gateway changes them", "err", err)
 			return true
 		}
 		d := again.Next()
 		if isAPI {
 			d = max(d, ae.RetryAfter)
+		}
+		if refused {
+			p.leaveCommands(time.Now().Add(d))
 		}
 		p.log.Warn("discord slash commands not registered; trying again", "in", d, "err", err)
 		timer := time.NewTimer(d)
@@ -128,7 +132,8 @@ func (p *Platform) keepRegistering(ctx context.Context) bool {
 	}
 }
 
-// register makes Discord's list of the bot's global commands what it should be.
+// register makes Discord's list of the bot's global commands what it should be. During a penalty,
+// also one from before a restart, it asks nothing.
 func (p *Platform) register(ctx context.Context) error {
 	wanted, dropped := commandsOf(p.commands.read())
 	if dropped > 0 {
@@ -140,9 +145,13 @@ func (p *Platform) register(ctx context.Context) error {
 		return nil
 	}
 	path := "/applications/" + app + "/commands"
+	route := routeOf(http.MethodGet, path)
+	if d := p.commandsIn(time.Now()); d > 0 {
+		return limited(route, d)
+	}
 	var raw []json.RawMessage
 	query := path + "?with_localizations=true"
-	if err := p.rest.do(ctx, http.MethodGet, routeOf(http.MethodGet, path), query, nil, &raw); err != nil {
+	if err := p.rest.do(ctx, http.MethodGet, route, query, nil, &raw); err != nil {
 		return fmt.Errorf("registered commands: %w", err)
 	}
 	current, others := registered(raw)

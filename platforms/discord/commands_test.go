@@ -12,6 +12,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/relay"
 )
 
 var (
@@ -31,16 +34,7 @@ func registering(t *testing.T, ctx context.Context, f *fakeREST, p *Platform, ha
 	t.Helper()
 	f.answer(listCommands, func(restCall) (int, any) { return http.StatusOK, manifest(has...) })
 	f.answer(putCommands, func(c restCall) (int, any) { return http.StatusOK, c.Body["list"] })
-	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		p.runCommands(ctx)
-	}()
-	t.Cleanup(func() { // in the bubble: it waits
-		cancel()
-		<-done
-	})
+	t.Cleanup(registersAlone(ctx, p))
 }
 
 // put is the names of the commands of each PUT so far.
@@ -316,4 +310,76 @@ func FuzzCommandsOf(f *testing.F) {
 			}
 		}
 	})
+}
+
+// registersAlone runs the loop of p until stop is called.
+func registersAlone(ctx context.Context, p *Platform) (stop func()) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		p.runCommands(ctx)
+	}()
+	return func() { // in the bubble: it waits
+		cancel()
+		<-done
+	}
+}
+
+// TestCommandPenaltyOutlivesARestart: issue 9, point 17. What Discord does not want yet, the next process
+// does not write either; and when the time has come it does.
+func TestCommandPenaltyOutlivesARestart(t *testing.T) {
+	for name, tc := range map[string]struct {
+		down  time.Duration
+		skew  time.Duration // of the clock
+		wants time.Duration // from the penalty to the next write, at most a backoff later
+	}{
+		"at once":               {0, 0, time.Hour},
+		"half an hour later":    {30 * time.Minute, 0, time.Hour},
+		"when it is over":       {2 * time.Hour, 0, 2*time.Hour + 15*time.Second},
+		"with a clock set back": {0, -30 * day, 15 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Platform) {
+				f.answer(listCommands, func(restCall) (int, any) { return http.StatusOK, manifest() })
+				f.fail(putCommands, restFault{status: 429, after: 3600, scope: "user"})
+				stop := registersAlone(ctx, p)
+				p.SetCommands(manifest(modelInManifest))
+				<-time.After(16 * time.Second)
+				stop()
+				penalty := time.Now().Add(-time.Second)
+				if n := len(f.put()); n != 1 {
+					t.Fatalf("%d writes before the restart", n)
+				}
+				s := p.memory.read()
+				s.CommandsAt = s.CommandsAt.Add(-tc.skew)
+				kept, err := readState(s.encode(), "")
+				if err != nil {
+					t.Fatal(err)
+				}
+				<-time.After(tc.down)
+				next, err := open(platforms.Options{Token: relay.NewSecret([]byte(testToken)), Transport: f, Log: p.log})
+				if err != nil {
+					t.Fatal(err)
+				}
+				next.memory.recall(kept, s.encode())
+				defer registersAlone(ctx, next)()
+				next.SetCommands(manifest(modelInManifest))
+				before := len(f.paths())
+				<-time.After(time.Until(penalty.Add(tc.wants)) - time.Second)
+				synctest.Wait()
+				if got := f.paths()[before:]; len(got) != 0 {
+					t.Errorf("inside the penalty: %q", got)
+				}
+				<-time.After(20 * time.Second)
+				synctest.Wait()
+				if n := len(f.put()); n != 2 {
+					t.Errorf("%d writes, want 2", n)
+				}
+				if s := next.memory.read(); s.Commands == "" || !s.CommandsAt.IsZero() {
+					t.Errorf("kept %q, %v", s.Commands, s.CommandsAt)
+				}
+			})
+		})
+	}
 }

@@ -96,6 +96,12 @@ func (d door) Chats(context.Context) ([]relay.Place, error) {
 		relay.Place{Platform: Name, Scope: "900", Chat: "910"}, relay.Place{Platform: Name, Scope: "901"}), nil
 }
 
+func (d door) Seen(_ context.Context, events []relay.EventID) ([]bool, error) {
+	return make([]bool, len(events)), nil // it forgets at once
+}
+
+var _ platforms.Directory = door{}
+
 func (d door) Accept(ctx context.Context, b platforms.Batch) error {
 	if len(b.Events) > 0 {
 		if err := d.Inbox.Accept(ctx, b); err != nil {

@@ -16,6 +16,7 @@ import (
 // Discord's error codes that are acted on (https://discord.com/developers/docs/topics/opcodes-and-status-codes).
 const (
 	codeUnknownChannel = 10003
+	codeUnknownGuild   = 10004
 	codeUnknownMessage = 10008
 	codeUnknownEmoji   = 10014
 	codeUnknownWebhook = 10015
@@ -69,6 +70,9 @@ func explained(err error) error {
 	var ae *apiError
 	if !errors.As(err, &ae) {
 		return &relay.ActionError{Outcome: relay.MaybeSent, Public: "timed out: the outcome is unknown", Err: err}
+	}
+	if errors.Is(ae.cause, errOverspent) { // the gateway's own doing: it is not asked to try again
+		return rateLimited(ae.RetryAfter, err)
 	}
 	out := &relay.ActionError{Outcome: relay.NotSent, RetryAfter: ae.RetryAfter, Err: err}
 	switch {

@@ -76,6 +76,20 @@ func (in *testInbox) Chats(context.Context) ([]relay.Place, error) {
 	return in.places, nil
 }
 
+func (in *testInbox) Seen(_ context.Context, events []relay.EventID) ([]bool, error) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	have := make(map[relay.EventID]bool)
+	for _, ev := range in.events {
+		have[ev.ID] = true
+	}
+	out := make([]bool, len(events))
+	for i, id := range events {
+		out[i] = have[id]
+	}
+	return out, nil
+}
+
 // texts are those of the accepted events, repetitions and what the bot wrote itself left out.
 func (in *testInbox) texts() []string {
 	in.mu.Lock()

@@ -10,10 +10,10 @@ import (
 	"github.com/hermes-connector/hermes-connector/platforms/backoff"
 )
 
-// askWithin bounds one question to Discord, repetitions included.
+// askWithin bounds the questions of somebody who keeps others waiting, repetitions included.
 const askWithin = 5 * time.Second
 
-// askAgain is the first pause before a question that failed is put again.
+// askAgain is the first pause before a question that failed is put again, where it is.
 const askAgain = 250 * time.Millisecond
 
 var (
@@ -100,33 +100,42 @@ func (f finder) inThread(ctx context.Context, thread, user snowflake) (bool, err
 	return true, nil
 }
 
-// ask is a GET, put again for up to askWithin while Discord is busy, broken or out of reach. The
-// error wraps errNoPlace when the answer is 403 or 404; what cannot be known now is errUnknownYet.
+// ask is a GET. The error wraps errNoPlace when Discord's answer is no, for good; what cannot be known
+// now, because Discord is busy, broken or out of reach, is errUnknownYet. It is not put again: whoever
+// asks knows what else waits for the answer.
 func (f finder) ask(ctx context.Context, route, path string, out any) error {
+	err := f.api.do(ctx, http.MethodGet, "GET "+route, path, nil, out)
+	var ae *apiError
+	switch {
+	case err == nil:
+		return nil
+	case !errors.As(err, &ae):
+		return err
+	case ae.Sent != sentRefused || ae.Status == http.StatusTooManyRequests:
+		return fmt.Errorf("%w: %w", errUnknownYet, err)
+	case ae.Status == http.StatusUnauthorized: // about the bot, not about what was asked
+		return err
+	}
+	return fmt.Errorf("%w: %w", errNoPlace, err)
+}
+
+// patiently puts a question again for up to askWithin while the answer is not known yet.
+func patiently[T any](ctx context.Context, question func(context.Context) (T, error)) (T, error) {
 	ctx, cancel := context.WithTimeout(ctx, askWithin)
 	defer cancel()
 	again := backoff.Backoff{First: askAgain, Max: askWithin}
 	for {
-		err := f.api.do(ctx, http.MethodGet, "GET "+route, path, nil, out)
-		var ae *apiError
-		switch {
-		case err == nil:
-			return nil
-		case !errors.As(err, &ae):
-			return err
-		case ae.Status == http.StatusForbidden || ae.Status == http.StatusNotFound:
-			return fmt.Errorf("%w: %w", errNoPlace, err)
-		case ae.Sent == sentRefused && ae.Status != http.StatusTooManyRequests:
-			return err
+		answer, err := question(ctx)
+		if !errors.Is(err, errUnknownYet) {
+			return answer, err
 		}
-		if wait := max(ae.RetryAfter, again.Next()); !fits(ctx, wait) || !backoff.Pause(ctx, wait) {
-			return fmt.Errorf("%w: %w", errUnknownYet, err)
+		wait := again.Next()
+		var ae *apiError
+		if errors.As(err, &ae) {
+			wait = max(wait, ae.RetryAfter)
+		}
+		if end, _ := ctx.Deadline(); time.Until(end) <= wait || !backoff.Pause(ctx, wait) {
+			return answer, err
 		}
 	}
-}
-
-// fits reports whether d passes before ctx's deadline.
-func fits(ctx context.Context, d time.Duration) bool {
-	end, bounded := ctx.Deadline()
-	return !bounded || time.Until(end) > d
 }

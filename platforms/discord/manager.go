@@ -11,19 +11,19 @@ import (
 
 // CanManage implements platforms.Manager: who may change a channel's permissions decides who reads
 // it, which is who has Manage Channels there (for a thread: in its channel) or Manage Server, an
-// administrator, and the guild's owner. For a whole guild Manage Channels is not enough. It asks
-// and answers as CanSee does.
+// administrator, and the guild's owner. For a whole guild Manage Channels is not enough. It answers
+// as CanSee does, and asks again while Discord is in trouble: a person waits.
 func (f finder) CanManage(ctx context.Context, place relay.Place, user relay.UserID) (bool, error) {
 	who, err := parseSnowflake(string(user))
 	if err != nil {
 		return false, fmt.Errorf("user id: %w", err)
 	}
-	var manages bool
-	if place.Chat == "" {
-		manages, err = f.managesScope(ctx, place.Scope, who)
-	} else {
-		manages, err = f.managesChat(ctx, place, who)
-	}
+	manages, err := patiently(ctx, func(ctx context.Context) (bool, error) {
+		if place.Chat == "" {
+			return f.managesScope(ctx, place.Scope, who)
+		}
+		return f.managesChat(ctx, place, who)
+	})
 	if errors.Is(err, errNoPlace) {
 		return false, nil
 	}

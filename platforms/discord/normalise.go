@@ -99,7 +99,7 @@ func (n normaliser) fromMessage(m *messageData, at spot) *relay.Event {
 func (n normaliser) event(id snowflake, at spot, who author) relay.Event {
 	message := relay.MessageID(id.String())
 	ev := relay.Event{
-		ID:        relay.EventID(at.channel.id.String() + ":" + id.String()),
+		ID:        eventID(at.channel.id.String(), id),
 		Bot:       n.bot,
 		At:        id.time(),
 		MessageID: message,
@@ -178,4 +178,9 @@ func (n normaliser) quote(m *messageData) *relay.Quote {
 func (n normaliser) withoutMention(text string) string {
 	id := n.me.String()
 	return strings.TrimSpace(strings.NewReplacer("<@"+id+">", "", "<@!"+id+">", "").Replace(text))
+}
+
+// eventID tells the events of a bot apart: a thread and the message it began with share an id.
+func eventID(channel string, id snowflake) relay.EventID {
+	return relay.EventID(channel + ":" + id.String())
 }

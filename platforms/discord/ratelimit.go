@@ -9,33 +9,26 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/relay"
 )
 
 const (
-	// botEvery and botBurst keep the bot below Discord's 50 requests a second, in every window.
-	botEvery = 40 * time.Millisecond
-	botBurst = 25
 	// unknownWindow is how long one request of a route may be under way before the next one goes
 	// without knowing the route's limit.
 	unknownWindow = time.Second
-	// answerReserve of an action's time is left to a request that had to wait: one that leaves with
-	// no time for its answer makes an outcome unknown that need not be.
-	answerReserve = time.Second
 	// leastPenalty is how long a 429 that names no time counts.
 	leastPenalty = time.Second
-	// maxRefused is how many requests Discord may refuse in ten minutes before we refuse them
-	// ourselves. At 10,000 it bans the address, on which other programs may run.
-	maxRefused = 5000
-	// refusedMinutes is how many minutes are counted together: ten, and the one that has begun.
-	refusedMinutes = 11
 	// forgetAfter is how long a bucket nobody uses is remembered.
 	forgetAfter = 10 * time.Minute
 )
 
-// limits keeps the bot's requests to the rates Discord names in its answers. A route is a method
-// and a path in which all ids but the top-level one (channel, guild, webhook) are replaced; routes
-// that Discord counts together share a bucket. Nobody sleeps past his deadline: who cannot go in
-// time is told so at once.
+// limits keeps the bot's requests to the rates Discord names in its answers, and shares them out. A
+// route is a method and a path in which all ids but the top-level one (channel, guild, webhook) are
+// replaced; routes that Discord counts together share a bucket. Nobody sleeps past his deadline: who
+// cannot go in time is told so at once. Who asks for what Discord refuses is declined before the bot
+// is in danger.
 //
 // Methods may be called from any goroutine.
 type limits struct {
@@ -45,16 +38,15 @@ type limits struct {
 	full    time.Time            // when the whole burst of the bot is there again
 	closed  time.Time            // end of a penalty on the bot
 	banned  time.Time            // end of a penalty on our address
-	changed chan struct{}        // closed and replaced when an answer came
 	dead    map[string]time.Time // web hooks whose token Discord refused, and until when we remember
-	refused [refusedMinutes]tally
+	refused refusals
 	sweptAt time.Time
-}
 
-// tally is how many requests were refused in one minute.
-type tally struct {
-	minute int64 // since 1970
-	count  int
+	waiting  []*waiter // in the order of arrival
+	alarm    *time.Timer
+	accounts map[relay.InstanceID]*account
+	turn     uint64 // of the last request of an instance
+	ownInRow int    // requests of the connector's own that left before one of an instance that waits
 }
 
 // bucket is what is known about one of Discord's rate limits.
@@ -65,99 +57,59 @@ type bucket struct {
 	window time.Duration // the longest Discord ever said
 	reset  time.Time     // when the window ends
 	usedAt time.Time
+	turns  map[relay.InstanceID]uint64 // when each instance had its last turn
 }
 
 func newLimits() *limits {
 	return &limits{
-		routes:  make(map[string]*bucket),
-		buckets: make(map[string]*bucket),
-		changed: make(chan struct{}),
-		dead:    make(map[string]time.Time),
+		routes:   make(map[string]*bucket),
+		buckets:  make(map[string]*bucket),
+		dead:     make(map[string]time.Time),
+		accounts: make(map[relay.InstanceID]*account),
 	}
 }
 
-// wait blocks until a request on the route may leave, and counts it as under way. The caller hands
-// the answer to seen. The error is an *apiError, never sent, with RetryAfter when known; it comes at
-// once when the time lies behind ctx's deadline.
-func (l *limits) wait(ctx context.Context, route string) error {
-	return l.enter(ctx, route, true)
-}
-
-// waitOpen is wait for somebody who only wants to know.
-func (l *limits) waitOpen(ctx context.Context, route string) error {
-	return l.enter(ctx, route, false)
-}
-
-// opensIn is how long a request on the route would have to wait now.
-func (l *limits) opensIn(route string) time.Duration {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	now := time.Now()
-	return max(l.opensLocked(route, now).Sub(now), 0)
-}
-
-func (l *limits) enter(ctx context.Context, route string, take bool) error {
-	l.mu.Lock()
-	for {
-		now := time.Now()
-		if ctx.Err() != nil {
-			l.mu.Unlock()
-			return late(ctx, route)
-		}
-		if d := l.mutedLocked(now); d > 0 {
-			l.mu.Unlock()
-			return muted(route, d)
-		}
-		at := l.opensLocked(route, now)
-		if !at.After(now) {
-			if take {
-				l.takeLocked(route, now)
-			}
-			l.mu.Unlock()
-			return nil
-		}
-		deadline, hasOne := ctx.Deadline()
-		if hasOne && at.Add(answerReserve).After(deadline) {
-			l.mu.Unlock()
-			return limited(route, at.Sub(now))
-		}
-		changed := l.changed
-		l.mu.Unlock()
-		timer := time.NewTimer(at.Sub(now))
-		select {
-		case <-timer.C:
-		case <-changed:
-		case <-ctx.Done():
-		}
-		timer.Stop()
-		l.mu.Lock()
-	}
-}
-
-// opensLocked is when a request on the route could leave. l.mu must be held.
-func (l *limits) opensLocked(route string, now time.Time) time.Time {
+// closedLocked is when the penalties on everything the bot does end, as far as they are about the
+// route. l.mu must be held.
+func (l *limits) closedLocked(route string, now time.Time) time.Time {
 	at := later(now, l.banned)
 	if !exempt(route) {
 		at = later(at, l.closed)
-		at = later(at, later(l.full, now).Add(-(botBurst-1)*botEvery))
-	}
-	if b := l.routes[route]; b != nil && !b.free && b.left <= 0 {
-		at = later(at, b.reset)
 	}
 	return at
 }
 
-// takeLocked counts one request. l.mu must be held.
-func (l *limits) takeLocked(route string, now time.Time) {
-	l.sweepLocked(now)
-	if !exempt(route) {
-		l.full = later(l.full, now).Add(botEvery)
-	}
+// routeLocked is the bucket of a route. l.mu must be held.
+func (l *limits) routeLocked(route string, now time.Time) *bucket {
 	b := l.routes[route]
 	if b == nil {
-		b = &bucket{}
+		b = &bucket{usedAt: now}
 		l.routes[route] = b
 	}
+	return b
+}
+
+// opens is when one more request of the bucket may leave after ahead others have. How many of those
+// a limit that is not known lets through is not known either: it does not count them.
+func (b *bucket) opens(ahead int, now time.Time) time.Time {
+	if b.free {
+		return now
+	}
+	left, next := max(b.left, 0), b.reset
+	if !b.reset.After(now) {
+		left, next = max(b.limit, 1), now.Add(b.window)
+	}
+	switch {
+	case ahead < left:
+		return now
+	case b.limit == 0:
+		return later(now, b.reset)
+	}
+	return next.Add(time.Duration((ahead-left)/b.limit) * b.window)
+}
+
+// take counts one request.
+func (b *bucket) take(now time.Time) {
 	b.usedAt = now
 	if !b.reset.After(now) {
 		b.left, b.reset = max(b.limit, 1), now.Add(max(b.window, unknownWindow))
@@ -166,7 +118,7 @@ func (l *limits) takeLocked(route string, now time.Time) {
 }
 
 // seen heeds the answer to a request that wait let through. A status of 0 means that none came.
-func (l *limits) seen(route string, h http.Header, status int) {
+func (l *limits) seen(ctx context.Context, route string, h http.Header, status int) {
 	if status == 0 {
 		return
 	}
@@ -175,7 +127,7 @@ func (l *limits) seen(route string, h http.Header, status int) {
 	now := time.Now()
 	scope := h.Get("X-RateLimit-Scope")
 	if scope != "shared" {
-		l.countLocked(status, now)
+		l.refused.count(payerOf(platforms.Caller(ctx), route), status, now)
 	}
 	b := l.bucketLocked(route, h.Get("X-RateLimit-Bucket"))
 	b.usedAt = now
@@ -191,8 +143,7 @@ func (l *limits) seen(route string, h http.Header, status int) {
 	if status == http.StatusTooManyRequests {
 		l.penaliseLocked(b, h, scope, now)
 	}
-	close(l.changed)
-	l.changed = make(chan struct{})
+	l.serveLocked()
 }
 
 // heed takes over what an answer says. Requests still under way are known to us only: within a
@@ -224,11 +175,7 @@ func (l *limits) penaliseLocked(b *bucket, h http.Header, scope string, now time
 func (l *limits) bucketLocked(route, name string) *bucket {
 	b := l.routes[route]
 	if name == "" {
-		if b == nil {
-			b = &bucket{}
-			l.routes[route] = b
-		}
-		return b
+		return l.routeLocked(route, time.Now())
 	}
 	key := name + " " + topLevel(route)
 	if known := l.buckets[key]; known != nil {
@@ -241,39 +188,6 @@ func (l *limits) bucketLocked(route, name string) *bucket {
 	}
 	l.buckets[key] = b
 	return b
-}
-
-// countLocked counts what Discord counts as an invalid request, and what looks like a loop that
-// does not learn: asking again and again for what is not there. l.mu must be held.
-func (l *limits) countLocked(status int, now time.Time) {
-	switch status {
-	case http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusTooManyRequests:
-	default:
-		return
-	}
-	minute := now.Unix() / 60
-	t := &l.refused[minute%refusedMinutes]
-	if t.minute != minute {
-		*t = tally{minute: minute}
-	}
-	t.count++
-}
-
-// mutedLocked is for how long nothing may leave because too much was refused; 0 if it may. l.mu
-// must be held.
-func (l *limits) mutedLocked(now time.Time) time.Duration {
-	minute := now.Unix() / 60
-	sum, oldest := 0, minute
-	for _, t := range l.refused {
-		if t.count > 0 && t.minute > minute-refusedMinutes {
-			sum += t.count
-			oldest = min(oldest, t.minute)
-		}
-	}
-	if sum < maxRefused {
-		return 0
-	}
-	return time.Unix((oldest+refusedMinutes)*60, 0).Sub(now)
 }
 
 // bury notes that Discord refused the token of a route's web hook. Asking again would only count
@@ -303,6 +217,8 @@ func (l *limits) sweepLocked(now time.Time) {
 	maps.DeleteFunc(l.routes, idle)
 	maps.DeleteFunc(l.buckets, idle)
 	maps.DeleteFunc(l.dead, func(_ string, until time.Time) bool { return !until.After(now) })
+	maps.DeleteFunc(l.accounts, func(_ relay.InstanceID, a *account) bool { return !a.full.After(now) })
+	maps.DeleteFunc(l.refused.noes, func(_ string, n no) bool { return !n.until.After(now) })
 }
 
 // exempt reports whether a route does not count against the bot: answers to interactions carry
@@ -358,11 +274,6 @@ func later(a, b time.Time) time.Time {
 // limited is why a request whose turn comes after its deadline does not leave.
 func limited(route string, d time.Duration) *apiError {
 	return &apiError{Route: route, Sent: sentNever, RetryAfter: d, Message: "rate limited"}
-}
-
-// muted is why a request does not leave while too many were refused.
-func muted(route string, d time.Duration) *apiError {
-	return &apiError{Route: route, Sent: sentNever, RetryAfter: d, Message: "Discord refused too many requests"}
 }
 
 // late is why a request does not leave after its context's end.

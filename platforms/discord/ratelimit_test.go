@@ -44,27 +44,35 @@ func TestBuckets(t *testing.T) {
 		next string
 		want time.Duration
 	}{
-		"some left":                   {func(l *limits) { l.seen(send1, limitHeader("a", 5, 4, 5), 200) }, send1, 0},
-		"none left":                   {func(l *limits) { l.seen(send1, limitHeader("a", 5, 0, 2.5), 200) }, send1, 2500 * time.Millisecond},
-		"not answered yet":            {func(*limits) {}, send1, unknownWindow},
-		"answered without a limit":    {func(l *limits) { l.seen(send1, http.Header{}, 200) }, send1, 0},
-		"another channel":             {func(l *limits) { l.seen(send1, limitHeader("a", 5, 0, 2.5), 200) }, send2, 0},
-		"another route":               {func(l *limits) { l.seen(send1, limitHeader("a", 5, 0, 2.5), 200) }, edit1, 0},
-		"a refusal":                   {func(l *limits) { l.seen(send1, limitHeader("a", 5, 0, 2.5), 403) }, send1, 2500 * time.Millisecond},
-		"no answer":                   {func(l *limits) { l.seen(send1, nil, 0) }, send1, unknownWindow},
-		"a 429 without anything":      {func(l *limits) { l.seen(send1, http.Header{}, 429) }, send2, leastPenalty},
-		"a 429 that names the bucket": {func(l *limits) { h := limitHeader("a", 5, 0, 1); h.Set("Retry-After", "3"); l.seen(send1, h, 429) }, send1, 3 * time.Second},
-		"and leaves others alone":     {func(l *limits) { h := limitHeader("a", 5, 0, 1); h.Set("Retry-After", "3"); l.seen(send1, h, 429) }, send2, 0},
+		"some left":                {func(l *limits) { l.seen(t.Context(), send1, limitHeader("a", 5, 4, 5), 200) }, send1, 0},
+		"none left":                {func(l *limits) { l.seen(t.Context(), send1, limitHeader("a", 5, 0, 2.5), 200) }, send1, 2500 * time.Millisecond},
+		"not answered yet":         {func(*limits) {}, send1, unknownWindow},
+		"answered without a limit": {func(l *limits) { l.seen(t.Context(), send1, http.Header{}, 200) }, send1, 0},
+		"another channel":          {func(l *limits) { l.seen(t.Context(), send1, limitHeader("a", 5, 0, 2.5), 200) }, send2, 0},
+		"another route":            {func(l *limits) { l.seen(t.Context(), send1, limitHeader("a", 5, 0, 2.5), 200) }, edit1, 0},
+		"a refusal":                {func(l *limits) { l.seen(t.Context(), send1, limitHeader("a", 5, 0, 2.5), 403) }, send1, 2500 * time.Millisecond},
+		"no answer":                {func(l *limits) { l.seen(t.Context(), send1, nil, 0) }, send1, unknownWindow},
+		"a 429 without anything":   {func(l *limits) { l.seen(t.Context(), send1, http.Header{}, 429) }, send2, leastPenalty},
+		"a 429 that names the bucket": {func(l *limits) {
+			h := limitHeader("a", 5, 0, 1)
+			h.Set("Retry-After", "3")
+			l.seen(t.Context(), send1, h, 429)
+		}, send1, 3 * time.Second},
+		"and leaves others alone": {func(l *limits) {
+			h := limitHeader("a", 5, 0, 1)
+			h.Set("Retry-After", "3")
+			l.seen(t.Context(), send1, h, 429)
+		}, send2, 0},
 		"a 429 for the bot": {func(l *limits) {
 			h := limitHeader("a", 5, 3, 1)
 			h.Set("Retry-After", "7")
 			h.Set("X-RateLimit-Global", "true")
-			l.seen(send1, h, 429)
+			l.seen(t.Context(), send1, h, 429)
 		}, send2, 7 * time.Second},
 		"which is not about interactions": {func(l *limits) {
-			l.seen(send1, http.Header{"Retry-After": {"7"}, "X-Ratelimit-Scope": {"global"}}, 429)
+			l.seen(t.Context(), send1, http.Header{"Retry-After": {"7"}, "X-Ratelimit-Scope": {"global"}}, 429)
 		}, "POST /webhooks/9/abc", 0},
-		"a 429 for the address": {func(l *limits) { l.seen(send1, http.Header{"Retry-After": {"60"}}, 429) }, "POST /webhooks/9/abc", time.Minute},
+		"a 429 for the address": {func(l *limits) { l.seen(t.Context(), send1, http.Header{"Retry-After": {"60"}}, 429) }, "POST /webhooks/9/abc", time.Minute},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -73,7 +81,7 @@ func TestBuckets(t *testing.T) {
 					t.Fatalf("the first request waited %v", d)
 				}
 				tc.then(l)
-				if got := l.opensIn(tc.next); got != tc.want {
+				if got := l.opensIn(t.Context(), tc.next); got != tc.want {
 					t.Errorf("opensIn is %v, want %v", got, tc.want)
 				}
 				if got := waits(t, l, tc.next); got != tc.want {
@@ -88,9 +96,9 @@ func TestRoutesShareABucket(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLimits()
 		waits(t, l, send1)
-		l.seen(send1, limitHeader("shared", 2, 1, 4), 200)
+		l.seen(t.Context(), send1, limitHeader("shared", 2, 1, 4), 200)
 		waits(t, l, edit1)
-		l.seen(edit1, limitHeader("shared", 2, 0, 4), 200)
+		l.seen(t.Context(), edit1, limitHeader("shared", 2, 0, 4), 200)
 		if d := waits(t, l, send1); d != 4*time.Second {
 			t.Errorf("waited %v, want 4s", d)
 		}
@@ -101,7 +109,7 @@ func TestWindowIsUsedUpWithoutAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLimits()
 		waits(t, l, send1)
-		l.seen(send1, limitHeader("a", 3, 2, 5), 200)
+		l.seen(t.Context(), send1, limitHeader("a", 3, 2, 5), 200)
 		for range 2 {
 			if d := waits(t, l, send1); d != 0 {
 				t.Fatalf("waited %v within the limit", d)
@@ -110,7 +118,7 @@ func TestWindowIsUsedUpWithoutAnswers(t *testing.T) {
 		if d := waits(t, l, send1); d != 5*time.Second {
 			t.Fatalf("waited %v, want for the next window", d)
 		}
-		l.seen(send1, limitHeader("a", 3, 2, 5), 200) // of the first request of all, very late
+		l.seen(t.Context(), send1, limitHeader("a", 3, 2, 5), 200) // of the first request of all, very late
 		for range 2 {
 			if d := waits(t, l, send1); d != 0 {
 				t.Fatalf("waited %v within the next window", d)
@@ -127,7 +135,7 @@ func TestRefusedAtOnceWhenTheBucketOpensTooLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLimits()
 		waits(t, l, send1)
-		l.seen(send1, limitHeader("a", 5, 0, 30), 200)
+		l.seen(t.Context(), send1, limitHeader("a", 5, 0, 30), 200)
 		ctx, cancel := context.WithTimeout(t.Context(), 25*time.Second)
 		defer cancel()
 		start := time.Now()
@@ -143,7 +151,7 @@ func TestRefusedAtOnceWhenTheBucketOpensTooLate(t *testing.T) {
 			<-time.After(time.Second)
 			cancel()
 		}()
-		l.seen(send1, limitHeader("a", 5, 0, 10), 200)
+		l.seen(t.Context(), send1, limitHeader("a", 5, 0, 10), 200)
 		if err := l.wait(ctx, send1); !errors.As(err, &ae) || !errors.Is(err, context.Canceled) || time.Since(start) != time.Second {
 			t.Errorf("wait = %+v after %v, want when the context ended", err, time.Since(start))
 		}
@@ -161,7 +169,7 @@ func TestWaiterLearnsFromAnAnswer(t *testing.T) {
 			done <- time.Since(start)
 		}()
 		<-time.After(100 * time.Millisecond)
-		l.seen(send1, limitHeader("a", 5, 4, 5), 200)
+		l.seen(t.Context(), send1, limitHeader("a", 5, 4, 5), 200)
 		if d := <-done; d != 100*time.Millisecond {
 			t.Errorf("waited %v, want until the answer", d)
 		}
@@ -193,14 +201,14 @@ func TestSharedLimitsAreNotOurFault(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLimits()
 		for range 2 * maxRefused {
-			l.seen(send1, http.Header{"X-Ratelimit-Scope": {"shared"}, "X-Ratelimit-Bucket": {"a"}}, 429)
+			l.seen(t.Context(), send1, http.Header{"X-Ratelimit-Scope": {"shared"}, "X-Ratelimit-Bucket": {"a"}}, 429)
 		}
 		waits(t, l, send2)
 		for i := range maxRefused - 1 {
-			l.seen(send2, http.Header{}, []int{401, 403, 404}[i%3])
+			l.seen(t.Context(), "POST /channels/"+strconv.Itoa(i%20+5)+"/messages", http.Header{}, []int{401, 403, 404}[i%3])
 		}
 		waits(t, l, send2)
-		l.seen(send2, http.Header{"X-Ratelimit-Bucket": {"b"}}, 429)
+		l.seen(t.Context(), send2, http.Header{"X-Ratelimit-Bucket": {"b"}}, 429)
 		err := l.wait(t.Context(), "GET /gateway/bot")
 		var ae *apiError
 		if !errors.As(err, &ae) || ae.Sent != sentNever || ae.RetryAfter <= 9*time.Minute {
@@ -215,7 +223,7 @@ func TestIdleBucketsAreForgotten(t *testing.T) {
 		for i := range 1000 {
 			route := "POST /channels/" + strconv.Itoa(i+1) + "/messages"
 			waits(t, l, route)
-			l.seen(route, limitHeader("a", 5, 4, 5), 200)
+			l.seen(t.Context(), route, limitHeader("a", 5, 4, 5), 200)
 		}
 		l.bury("POST /webhooks/9/t")
 		<-time.After(2 * capabilityFor)
@@ -261,8 +269,8 @@ func FuzzSeen(f *testing.F) {
 			h.Set(key, value)
 		}
 		_ = l.wait(t.Context(), send1)
-		l.seen(send1, h, status)
-		if d := l.opensIn(send1); d < 0 || d > 24*time.Hour {
+		l.seen(t.Context(), send1, h, status)
+		if d := l.opensIn(t.Context(), send1); d < 0 || d > 24*time.Hour {
 			t.Fatalf("opens in %v", d)
 		}
 	})

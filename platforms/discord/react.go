@@ -47,7 +47,7 @@ func (p *Platform) React(ctx context.Context, a relay.React) (relay.Result, erro
 	if a.Remove {
 		r.method = http.MethodDelete
 	}
-	if d := p.limits.opensIn(routeOf(r.method, r.path)); d > time.Until(until) {
+	if d := p.limits.opensIn(ctx, routeOf(r.method, r.path)); d > time.Until(until) {
 		return relay.Result{}, rateLimited(d, nil)
 	}
 	err = t.call(ctx, r, nil)

@@ -93,6 +93,8 @@ func (r *reader) learnDirect(ch channel, with snowflake) {
 // spot completes what an event says about its place. sure: what hint says can be relied on, should
 // nothing better be had; sureParent likewise for a thread's parent. Only names are missing then.
 func (r *reader) spot(ctx context.Context, hint channel, sure, sureParent bool) (spot, error) {
+	ctx, cancel := context.WithTimeout(ctx, askWithin)
+	defer cancel()
 	at := spot{channel: hint}
 	ch, err := r.channel(ctx, hint.id)
 	if err == nil {

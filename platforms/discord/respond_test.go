@@ -218,7 +218,7 @@ func TestAcknowledge(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Platform) {
 				for range maxRefused + 1 { // nothing holds it up
-					p.limits.seen("POST /x", nil, 401)
+					p.limits.seen(ctx, "POST /x", nil, 401)
 				}
 				f.fail(route, tc.faults...)
 				start := time.Now()

@@ -36,7 +36,11 @@ type limiter interface {
 	// waiting past ctx's deadline, an *apiError with Sent == sentNever that says why not.
 	wait(ctx context.Context, route string) error
 	// seen learns from an answer's header and status. status 0: there was none.
-	seen(route string, h http.Header, status int)
+	seen(ctx context.Context, route string, h http.Header, status int)
+	// knownNo is an *apiError when Discord has refused the same request a moment ago for good.
+	knownNo(method, path string) error
+	// noteNo learns from a request's error.
+	noteNo(method, path string, err error)
 }
 
 // rest speaks Discord's REST API. It is the one choke point every error passes: what it returns is
@@ -92,6 +96,9 @@ func (c *rest) closeIdle() { c.http.CloseIdleConnections() }
 func (c *rest) do(ctx context.Context, method, route, path string, body, out any) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
+	if err := c.limits.knownNo(method, path); err != nil {
+		return err
+	}
 	if err := c.limits.wait(ctx, route); err != nil {
 		var ae *apiError
 		if errors.As(err, &ae) {
@@ -99,7 +106,9 @@ func (c *rest) do(ctx context.Context, method, route, path string, body, out any
 		}
 		return &apiError{Route: route, Sent: sentNever, Message: c.scrub(err.Error()), cause: err}
 	}
-	return c.roundTrip(ctx, c.http, method, route, path, body, out)
+	err := c.roundTrip(ctx, c.http, method, route, path, body, out)
+	c.limits.noteNo(method, path, err)
+	return err
 }
 
 // roundTrip is do without the limiter's leave; the limiter still learns from the answer.
@@ -116,11 +125,11 @@ func (c *rest) roundTrip(ctx context.Context, hc *http.Client, method, route, pa
 	}))
 	resp, err := hc.Do(req)
 	if err != nil {
-		c.limits.seen(route, nil, 0)
+		c.limits.seen(ctx, route, nil, 0)
 		return c.broken(ctx, route, left.Load(), err)
 	}
 	defer func() { _ = resp.Body.Close() }()
-	c.limits.seen(route, resp.Header, resp.StatusCode)
+	c.limits.seen(ctx, route, resp.Header, resp.StatusCode)
 	raw, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
 	if err == nil && len(raw) > maxAnswer {
 		err = fmt.Errorf("an answer of more than %d bytes", maxAnswer)
@@ -250,7 +259,7 @@ type apiError struct {
 	Scope      string // of a 429: "user", "global" or "shared"
 	Sent       sentState
 	faults     map[string]struct{} // the keys of the request's body, or its indexes, at which Discord found a fault
-	cause      error               // the context's error when that ended the request
+	cause      error               // the context's error when that ended the request, or what closed the way
 }
 
 func (e *apiError) Error() string {
@@ -264,5 +273,5 @@ func (e *apiError) Error() string {
 }
 
 // Unwrap returns what ended the request before there was an answer: context.Canceled,
-// context.DeadlineExceeded, or nil.
+// context.DeadlineExceeded, a *platforms.MutedError, errOverspent, or nil.
 func (e *apiError) Unwrap() error { return e.cause }

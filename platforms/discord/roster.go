@@ -10,16 +10,14 @@ import (
 )
 
 // CanSee implements platforms.Roster. Of what the gateway told everything is at hand; what a member
-// is and which private threads he is in, Discord is asked. Where it says that there is nothing, or
-// nothing for the bot to know, the answer is no; where it does not answer, the error says so.
+// is and which private threads he is in, Discord is asked, once. Where it says that there is nothing,
+// or nothing for the bot to know, the answer is no, and so it is of what is no id at all; where it
+// does not answer, the error says so.
 func (f finder) CanSee(ctx context.Context, place relay.Place, user relay.UserID) (bool, error) {
 	who, err := parseSnowflake(string(user))
-	if err != nil {
-		return false, fmt.Errorf("user id: %w", err)
-	}
-	where, err := parseSnowflake(string(place.Chat))
-	if err != nil {
-		return false, fmt.Errorf("chat id: %w", err)
+	where, err2 := parseSnowflake(string(place.Chat))
+	if err != nil || err2 != nil {
+		return false, nil
 	}
 	sees, err := f.sees(ctx, where, place.Scope, who)
 	if errors.Is(err, errNoPlace) {
@@ -97,7 +95,7 @@ func (f finder) Locate(ctx context.Context, chat relay.ChatID) (relay.Place, err
 	if err != nil {
 		return relay.Place{}, fmt.Errorf("chat id: %w", err)
 	}
-	ch, err := f.channel(ctx, id)
+	ch, err := patiently(ctx, func(ctx context.Context) (channel, error) { return f.channel(ctx, id) })
 	if err != nil {
 		return relay.Place{}, err
 	}

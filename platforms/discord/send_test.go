@@ -3,7 +3,6 @@ package discord
 import (
 	"context"
 	"errors"
-	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -337,32 +336,6 @@ func TestSendOnACancelledContext(t *testing.T) {
 		}
 		if got := f.paths(); got != nil {
 			t.Errorf("requests %q left", got)
-		}
-	})
-}
-
-func TestRefusedRequestsEndBeforeDiscordBans(t *testing.T) {
-	onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Platform) {
-		ctx = context.WithoutCancel(ctx)
-		f.answer(toChat, func(restCall) (int, any) {
-			return http.StatusForbidden, obj{"code": 50013, "message": "Missing Permissions"}
-		})
-		for range maxRefused + 100 {
-			if _, err := p.Send(ctx, relay.Send{Chat: chat, Content: "x"}); err == nil {
-				t.Fatal("Send succeeded")
-			}
-		}
-		if got := len(f.paths()); got != maxRefused {
-			t.Errorf("%d requests left, want %d", got, maxRefused)
-		}
-		_, err := p.Send(ctx, relay.Send{Chat: chat, Content: "x"})
-		ae := failure(t, err)
-		if ae.Outcome != relay.NotSent || ae.RetryAfter <= 0 || ae.RetryAfter > 11*time.Minute || !errors.As(err, new(*apiError)) {
-			t.Errorf("error is %+v", ae)
-		}
-		<-time.After(ae.RetryAfter)
-		if _, err := p.Send(ctx, relay.Send{Chat: chat, Content: "x"}); failure(t, err).RetryAfter != 0 {
-			t.Errorf("still refused by ourselves: %v", err)
 		}
 	})
 }

@@ -28,8 +28,10 @@ type state struct {
 	// What READY told: a resumed session never repeats it.
 	Application string `json:"app,omitempty"`
 	Name        string `json:"name,omitempty"`
-	// Commands is the fingerprint of the slash commands as last registered.
-	Commands string `json:"commands,omitempty"`
+	// Commands is the fingerprint of the slash commands as last registered, and CommandsAt until when
+	// Discord wants to be left alone with them.
+	Commands   string    `json:"commands,omitempty"`
+	CommandsAt time.Time `json:"commandsAt,omitzero"`
 	// Threads are those the connector made, the oldest first: at most maxThreads.
 	Threads []madeThread `json:"threads,omitempty"`
 }
@@ -170,7 +172,21 @@ func (p *Platform) commandFingerprint() string { return p.memory.read().Commands
 
 // rememberCommands keeps a fingerprint of the registered commands over restarts.
 func (p *Platform) rememberCommands(fingerprint string) {
-	p.memory.change(true, func(s *state) { s.Commands = fingerprint })
+	p.memory.change(true, func(s *state) { s.Commands, s.CommandsAt = fingerprint, time.Time{} })
+}
+
+// commandsIn is how long commands must not be registered. A time beyond a day, which no penalty is
+// believed to last, comes from a clock that was set back since.
+func (p *Platform) commandsIn(now time.Time) time.Duration {
+	if d := p.memory.read().CommandsAt.Sub(now); d <= day {
+		return max(d, 0)
+	}
+	return 0
+}
+
+// leaveCommands keeps over restarts that Discord does not want commands before the given time.
+func (p *Platform) leaveCommands(until time.Time) {
+	p.memory.change(true, func(s *state) { s.CommandsAt = until.UTC().Round(0) })
 }
 
 // createdThread reports whether the connector made a thread, and the name it gave it last.

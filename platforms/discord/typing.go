@@ -29,7 +29,7 @@ func (p *Platform) Typing(ctx context.Context, a relay.Typing) (relay.Result, er
 	defer t.leave()
 	t.once = true
 	r := request{method: http.MethodPost, path: channelPath(a.Chat) + "/typing"}
-	if p.limits.opensIn(routeOf(r.method, r.path)) > 0 || !p.gate.Due(a.Chat, "typing", typingLasts) {
+	if p.limits.opensIn(ctx, routeOf(r.method, r.path)) > 0 || !p.gate.Due(a.Chat, "typing", typingLasts) {
 		return relay.Result{}, nil
 	}
 	err = t.call(ctx, r, nil)

@@ -76,7 +76,7 @@ func unite(all []store.Manifest) []json.RawMessage {
 func (in *inbox) Chats(ctx context.Context) ([]relay.Place, error) {
 	var out []relay.Place
 	add := func(p relay.Place) {
-		if p.Chat != "" && !slices.Contains(out, p) {
+		if (p.Chat != "" || p.Scope != "") && !slices.Contains(out, p) { // a scope without a chat: all of it
 			out = append(out, p)
 		}
 	}
@@ -103,6 +103,19 @@ func (in *inbox) Chats(ctx context.Context) ([]relay.Place, error) {
 				add(relay.Place{Platform: c.Bot.Platform, Scope: c.Scope, Chat: c.Chat, Parent: c.Parent})
 			}
 		}
+	}
+	return out, nil
+}
+
+// Seen reports which events are known; see platforms.Directory.
+func (in *inbox) Seen(ctx context.Context, events []relay.EventID) ([]bool, error) {
+	out := make([]bool, len(events))
+	for i, ev := range events {
+		seen, err := in.hub.db.Seen(ctx, in.bot, ev)
+		if err != nil {
+			return nil, fmt.Errorf("events of %s: %w", in.bot, err)
+		}
+		out[i] = seen
 	}
 	return out, nil
 }

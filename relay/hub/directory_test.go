@@ -1,0 +1,44 @@
+package hub
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/hermes-connector/hermes-connector/platforms/loopback"
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/store"
+)
+
+// TestSeenOfTheDirectory: what was delivered is known; what nobody received, and what never came, is not.
+func TestSeenOfTheDirectory(t *testing.T) {
+	r := newRig(t)
+	r.enroll("home", "ann")
+	var events []relay.EventID
+	for _, user := range []relay.UserID{"eve", "ann"} {
+		r.say(loopback.Message{User: user, Text: "hi"})
+		all := r.hub.Decisions()
+		events = append(events, all[len(all)-1].Event)
+	}
+	in := &inbox{hub: r.hub, bot: r.bot}
+	got, err := in.Seen(t.Context(), append(events, "never"))
+	if diff := cmp.Diff([]bool{false, true, false}, got); err != nil || diff != "" {
+		t.Errorf("seen, %v (-want +got):\n%s", err, diff)
+	}
+}
+
+// TestAWholeScopeIsInTheDirectory: what is missed in a scope granted as a whole is asked for as well.
+func TestAWholeScopeIsInTheDirectory(t *testing.T) {
+	r := newRig(t)
+	r.enroll("home", "ann")
+	g := store.Grant{Platform: loopback.ID, Scope: "park", Instance: "home", Tenant: relay.DefaultTenant, GrantedAt: time.Now()}
+	if err := r.db.Claim(t.Context(), g); err != nil {
+		t.Fatal(err)
+	}
+	got, err := (&inbox{hub: r.hub, bot: r.bot}).Chats(t.Context())
+	if err != nil || !slices.Contains(got, relay.Place{Platform: loopback.ID, Scope: "park"}) {
+		t.Errorf("chats %v, %v", got, err)
+	}
+}
