@@ -57,9 +57,7 @@ func unhosted(r relay.Request) error {
 	if name == "" {
 		name = relay.RelayPlatform
 	}
-	err := relay.Unsupported(r.Action.Op())
-	err.Public += ": no bot of platform " + string(name) + " is hosted here"
-	return err
+	return relay.Invalid(r.Action.Op(), "no bot of platform "+string(name)+" is hosted here")
 }
 
 // fronted are the hosted bots behind the identities of a session's hellos, in that order. An

@@ -182,5 +182,6 @@ func resultFrames() []wire.Frame {
 		}},
 		wire.OutboundResult{ID: id, Err: relay.Declined("telegram")},
 		wire.OutboundResult{ID: id, Err: relay.Unsupported(relay.OpDraft)},
+		wire.OutboundResult{ID: id, Err: relay.Invalid(relay.OpSend, "content is missing or not text")},
 	}
 }
