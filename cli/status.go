@@ -90,6 +90,11 @@ func statusTable(w io.Writer, st manage.Status, now time.Time) {
 		})
 	}
 	table(w, rows)
+	for _, i := range st.Instances {
+		if i.Hint != "" {
+			_, _ = fmt.Fprintf(w, "\n!  %s: %s\n", i.ID, plain(i.Hint))
+		}
+	}
 }
 
 func newExplainCmd(a *app) *cobra.Command {
@@ -110,8 +115,16 @@ func newExplainCmd(a *app) *cobra.Command {
 		row: func(d gate.Decision) []string {
 			return []string{
 				d.At.Local().Format(time.TimeOnly), d.Bot.String(), string(d.Event), string(d.Chat), dash(d.User),
-				dash(d.Instance), string(d.Reason),
+				dash(d.Instance), reasonOf(d),
 			}
 		},
 	})
+}
+
+// reasonOf is a decision's reason, and what keeps the event waiting.
+func reasonOf(d gate.Decision) string {
+	if d.Hint == "" {
+		return string(d.Reason)
+	}
+	return string(d.Reason) + ": " + plain(d.Hint)
 }

@@ -190,7 +190,7 @@ func (f *socketFlip) step(step string, b *bus.Bus) {
 		f.say(wire.GoingIdle{})
 	case "hello":
 		l.dozing, f.asleep = false, false
-		f.say(wire.Hello{Platform: "telegram"})
+		f.say(wire.Hello{Platform: relay.RelayPlatform})
 	case "cut":
 		f.lose(errors.New("cut"))
 	case "stop":
@@ -281,7 +281,7 @@ func (f *socketFlip) connect() {
 	<-served
 	f.running.Go(func() { l.read(f.t.Context()) })
 	f.live = l
-	f.say(wire.Hello{Platform: "telegram"})
+	f.say(wire.Hello{Platform: relay.RelayPlatform})
 }
 
 type pipeListener struct {

@@ -66,13 +66,7 @@ func (h *Hub) fronted(ids []relay.Bot) []platforms.Platform {
 	var out []platforms.Platform
 	for _, id := range ids {
 		for _, p := range h.bots {
-			b := p.Bot()
-			if id.Platform != relay.RelayPlatform {
-				if b.Platform != id.Platform || id.ID != "" && b.ID != id.ID {
-					continue
-				}
-			}
-			if !slices.Contains(out, p) {
+			if standsFor(id, p.Bot()) && !slices.Contains(out, p) {
 				out = append(out, p)
 			}
 		}

@@ -43,6 +43,8 @@ type seat struct {
 
 	mu         sync.Mutex                // guards the fields below
 	identities []relay.Bot               // said in hellos, in order
+	told       int                       // how many of them have their descriptor
+	unfronted  []relay.Bot               // what the pump passed over since, each once
 	flying     map[relay.BufferID]flight // pushed and not acknowledged
 }
 
@@ -114,7 +116,7 @@ func (h *Hub) Serve(ctx, hurry context.Context, conn *session.Conn, peer session
 			return fmt.Errorf("%w: %w", delivery.ErrPoison, err)
 		}
 		return err
-	})
+	}, s.fronts)
 	if err := h.enter(ctx, s); err != nil {
 		return err
 	}
@@ -273,8 +275,15 @@ func (h *Hub) wake(ctx context.Context, s *seat, first bool) error {
 	})
 }
 
-// Resume ends the flip of a going_idle on this socket, behind the descriptor of a hello.
-func (h *Hub) Resume(ss *session.Session) { h.seatOf(ss).pump.Resume() }
+// Resume ends the flip of a going_idle on this socket, behind the descriptor of a hello, and has the pump
+// look again at what the identity of that hello is for.
+func (h *Hub) Resume(ss *session.Session) {
+	s := h.seatOf(ss)
+	if s.tell() {
+		s.pump.Fronted()
+	}
+	s.pump.Resume()
+}
 
 // describe is the descriptor for one hello.
 func (h *Hub) describe(f wire.Hello) relay.Descriptor {

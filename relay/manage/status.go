@@ -1,6 +1,7 @@
 package manage
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -40,7 +41,8 @@ type InstanceStatus struct {
 	OldestAt   time.Time        `json:"oldestAt,omitzero"`
 	Dead       int              `json:"dead"` // dead letters
 	LastSeenAt time.Time        `json:"lastSeenAt,omitzero"`
-	Warning    string           `json:"warning,omitempty"` // "copied_credential"
+	Warning    string           `json:"warning,omitempty"` // "copied_credential", "not_fronted"
+	Hint       string           `json:"hint,omitempty"`    // what to do about it, in words
 }
 
 // Status looks at bots and instances. Instances whose gateways are all revoked appear only while
@@ -81,6 +83,13 @@ func (s *Service) Status(ctx context.Context, _ struct{}) (Status, error) {
 		}
 		if s.live != nil {
 			st.Warning = s.live.Warning(i.ID)
+			_, bots, err := s.stuck(ctx, i.ID)
+			if err != nil {
+				return Status{}, err
+			}
+			if len(bots) > 0 {
+				st.Warning, st.Hint = cmp.Or(st.Warning, warnNotFronted), s.frontLine(bots...)
+			}
 		}
 		out.Instances = append(out.Instances, st)
 	}
@@ -101,15 +110,27 @@ type Explain struct {
 
 // Explain lists the verdicts the server remembers, newest last. Refused with Offline when no
 // server runs (they are kept in its memory only), with NotFound when the event is not among them.
-func (s *Service) Explain(_ context.Context, e Explain) ([]gate.Decision, error) {
+func (s *Service) Explain(ctx context.Context, e Explain) ([]gate.Decision, error) {
 	if s.live == nil {
 		return nil, refuse(Offline, nil, "no server is running: what it decided is kept in its memory only; start it with hermes-connector serve")
 	}
 	out := []gate.Decision{}
+	stuck := make(map[relay.InstanceID]map[relay.EventID]relay.Bot)
 	for _, d := range s.live.Decisions() {
-		if e.Event == "" || d.Event == e.Event {
-			out = append(out, d)
+		if e.Event != "" && d.Event != e.Event {
+			continue
 		}
+		if _, asked := stuck[d.Instance]; !asked {
+			events, _, err := s.stuck(ctx, d.Instance)
+			if err != nil {
+				return nil, err
+			}
+			stuck[d.Instance] = events
+		}
+		if b, waits := stuck[d.Instance][d.Event]; waits && b == d.Bot && d.Reason == gate.Delivered {
+			d.Hint = s.frontLine(b)
+		}
+		out = append(out, d)
 	}
 	if e.Event != "" && len(out) == 0 {
 		return nil, refuse(NotFound, nil, "nothing is remembered about event %q: hermes-connector explain lists what is", e.Event)
