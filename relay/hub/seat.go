@@ -35,6 +35,7 @@ type seat struct {
 	session *session.Session
 	peer    session.Peer
 	pump    *delivery.Pump
+	newer   chan struct{} // closed once the gateway is known to be younger than those of June 2026
 
 	// revoked: the credential is dead. What the gateway asked for and what has not begun is declined.
 	revoked atomic.Bool
@@ -104,7 +105,7 @@ func (s *seat) speaksOf(r relay.Request) relay.PlatformID {
 // ends (with cause delivery.ErrShutdown), running actions finish first, unless hurry ends too. A
 // *Refused means that the connection was not taken; the caller closes conn then.
 func (h *Hub) Serve(ctx, hurry context.Context, conn *session.Conn, peer session.Peer) error {
-	s := &seat{peer: peer, flying: make(map[relay.BufferID]flight)}
+	s := &seat{peer: peer, newer: make(chan struct{}), flying: make(map[relay.BufferID]flight)}
 	o := h.opts.Session
 	o.Room = h.crowds.room(peer.Gateway)
 	o.OverLimit = func() { h.crowds.bar(peer.Gateway) }
@@ -128,6 +129,9 @@ func (h *Hub) Serve(ctx, hurry context.Context, conn *session.Conn, peer session
 	}
 	if g.Revoked {
 		s.revoke()
+	}
+	if g.Newer {
+		s.grow()
 	}
 	return s.session.Run(ctx, hurry)
 }
@@ -244,6 +248,9 @@ func (h *Hub) Hello(ctx context.Context, ss *session.Session, f wire.Hello) (rel
 	if err := h.learnCommands(ctx, s.peer.Instance, f); err != nil { // no reason to keep its messages from it
 		h.log.Warn("commands not learned; the next hello tries again", keyInstance, s.peer.Instance, keyErr, err)
 	}
+	if helloOfNow(f, first) {
+		h.isNewer(ctx, s)
+	}
 	h.log.Info("gateway connected", keyGateway, s.peer.Gateway, keyInstance, s.peer.Instance, "platform", f.Platform)
 	return h.describe(f), nil
 }
@@ -305,6 +312,7 @@ func (h *Hub) describe(f wire.Hello) relay.Descriptor {
 func (h *Hub) Pump(ctx context.Context, ss *session.Session) error {
 	s := h.seatOf(ss)
 	defer h.rise(ctx, s)
+	s.settle(ctx)
 	return s.pump.Run(ctx)
 }
 
