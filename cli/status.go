@@ -92,7 +92,7 @@ func statusTable(w io.Writer, st manage.Status, now time.Time) {
 	table(w, rows)
 	for _, i := range st.Instances {
 		for _, warning := range i.Warnings {
-			_, _ = fmt.Fprintf(w, "! %s: %s\n", i.ID, warning)
+			_, _ = fmt.Fprintf(w, "! %s: %s\n", i.ID, plain(warning))
 		}
 	}
 }
@@ -115,8 +115,16 @@ func newExplainCmd(a *app) *cobra.Command {
 		row: func(d gate.Decision) []string {
 			return []string{
 				d.At.Local().Format(time.TimeOnly), d.Bot.String(), string(d.Event), string(d.Chat), dash(d.User),
-				dash(d.Instance), d.Words(),
+				dash(d.Instance), reasonOf(d),
 			}
 		},
 	})
+}
+
+// reasonOf is a decision's reason, and what keeps the event waiting.
+func reasonOf(d gate.Decision) string {
+	if d.Hint == "" {
+		return string(d.Reason)
+	}
+	return string(d.Reason) + ": " + plain(d.Hint)
 }

@@ -168,7 +168,7 @@ type (
 		Meta   Metadata
 	}
 	// UnknownAction is an operation this connector has never heard of, or one whose fields do
-	// not fit. It is answered at once as unsupported.
+	// not fit. It is answered at once: as unsupported, or as invalid.
 	UnknownAction struct {
 		Name   Op
 		Chat   ChatID

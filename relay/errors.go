@@ -44,9 +44,19 @@ func (e *ActionError) Error() string {
 
 func (e *ActionError) Unwrap() error { return e.Err }
 
-// Unsupported is the answer to an operation the bot cannot do.
+// Unsupported is the answer to an operation the bot cannot do, or nobody here has heard of. Gateways
+// read "never again" in it: what the descriptor advertises is never refused so.
 func Unsupported(op Op) *ActionError {
 	return &ActionError{Outcome: NotSent, Public: "unsupported op " + string(op)}
+}
+
+// Invalid is the answer to an action that cannot be carried out as it was asked for; why names what is
+// wrong with it, and holds none of the words that steer a gateway. op may be empty.
+func Invalid(op Op, why string) *ActionError {
+	if op == "" {
+		op = "action"
+	}
+	return &ActionError{Outcome: NotSent, Public: "invalid " + string(op) + ": " + why}
 }
 
 // Declined is the one answer to an action on a chat the instance may not act on. It does not

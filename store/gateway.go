@@ -185,6 +185,23 @@ func (db *DB) NoteSeen(ctx context.Context, id relay.GatewayID, at time.Time, wo
 	return nil
 }
 
+// NoteNewer notes that a gateway is younger than those of June 2026. ErrNotFound: there is no such
+// gateway.
+func (db *DB) NoteNewer(ctx context.Context, id relay.GatewayID) error {
+	err := db.write(ctx, func(t *tx) error {
+		g, err := must[Gateway](t.Tx, bucketGateways, key(id), "gateway "+string(id))
+		if err != nil {
+			return err
+		}
+		g.Newer = true
+		return t.put(bucketGateways, key(id), g)
+	})
+	if err != nil {
+		return fmt.Errorf("note newer: %w", err)
+	}
+	return nil
+}
+
 // Gateway is the record of id, also after its revocation. ErrNotFound: it was never enrolled.
 func (db *DB) Gateway(ctx context.Context, id relay.GatewayID) (g Gateway, err error) {
 	err = db.w.read(ctx, func(t *bolt.Tx) error {

@@ -69,6 +69,8 @@ type Gateway struct {
 	DeliveryKey []byte           `json:"deliveryKey"` // sealed
 	CreatedAt   time.Time        `json:"created"`
 	LastSeenAt  time.Time        `json:"seen,omitzero"` // last hello or last disconnect
+	// Newer: it has said what gateways of June 2026 never say.
+	Newer bool `json:"newer,omitempty"`
 	// Provisioned: it asks for its credentials at every start. Of those of one instance, only the
 	// last few are kept: a container comes with a new name each time it is made.
 	Provisioned bool `json:"provisioned,omitempty"`

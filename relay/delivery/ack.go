@@ -42,6 +42,9 @@ func (p *Pump) Ack(ctx context.Context, id relay.BufferID) (counted bool, err er
 		err = fmt.Errorf("drop %s for %s: %w", id, l.inst, err)
 	} else {
 		p.removeLocked(id)
+		if p.pushing {
+			p.landed = append(p.landed, id)
+		}
 	}
 	l.changedLocked()
 	return err == nil, err
@@ -80,13 +83,13 @@ func (p *Pump) Resume() {
 		return
 	}
 	p.flipped = false
-	if i := p.oldestLocked(); i >= 0 {
-		p.last = p.inFlight[i].id.Seq - 1
+	for i := range p.inFlight {
+		p.inFlight[i].due = true
 	}
 	l.changedLocked()
 }
 
-// oldestLocked is where the oldest entry in flight is that is not acknowledged, or -1. lane.mu
+// oldestLocked is where the entry in flight is that was pushed first and is not acknowledged, or -1. lane.mu
 // must be held.
 func (p *Pump) oldestLocked() int {
 	return slices.IndexFunc(p.inFlight, func(f flight) bool { return !f.acked })

@@ -36,7 +36,7 @@ func drain(b *testing.B, l *Lane, n int) {
 	p := l.NewPump(func(_ context.Context, e store.Entry) error {
 		pushed <- e.Buffer
 		return nil
-	})
+	}, nil)
 	ended := make(chan error)
 	go func() { ended <- p.Run(ctx) }()
 	for range n {

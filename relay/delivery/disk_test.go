@@ -23,7 +23,18 @@ type shelf interface {
 	heal()                                          // no call fails any more
 }
 
-var loopback = relay.Bot{Platform: "loopback", ID: "bot"}
+var (
+	loopback = relay.Bot{Platform: "loopback", ID: "bot"}
+	// strange is the bot of entries whose text is "strange", which not every session fronts.
+	strange = relay.Bot{Platform: "strange", ID: "bot"}
+)
+
+func botOf(text string) relay.Bot {
+	if text == "strange" {
+		return strange
+	}
+	return loopback
+}
 
 // disk is the real store, with faults in front of it.
 type disk struct {
@@ -60,8 +71,8 @@ func newDisk(t testing.TB, db *store.DB, inst relay.InstanceID) *disk {
 func (d *disk) append(text string) relay.BufferID {
 	d.events++
 	id := relay.EventID(fmt.Sprintf("%s:%d", d.inst, d.events))
-	out, err := d.Accept(d.t.Context(), store.Accept{Bot: loopback, Items: []store.AcceptItem{{
-		Event:      relay.Event{ID: id, Bot: loopback, Text: text, MessageID: relay.MessageID(id)},
+	out, err := d.Accept(d.t.Context(), store.Accept{Bot: botOf(text), Items: []store.AcceptItem{{
+		Event:      relay.Event{ID: id, Bot: botOf(text), Text: text, MessageID: relay.MessageID(id)},
 		Deliveries: []store.Delivery{{Instance: d.inst}},
 	}}})
 	if err != nil {

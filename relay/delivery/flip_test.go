@@ -264,7 +264,7 @@ func (w *flips) connect() {
 		}
 		w.written(s, e.Buffer)
 		return nil
-	})
+	}, nil)
 	w.live = s
 	w.running.Go(func() {
 		if err := s.pump.Run(s.ctx); err != nil && !errors.Is(err, errCrashed) {

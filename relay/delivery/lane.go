@@ -10,7 +10,8 @@
 //  1. An entry leaves the buffer only when its gateway acknowledged it, or as a dead letter.
 //  2. At most one pump of a lane pushes at a time: a new one waits until the previous returned.
 //  3. Within one pump, entries are pushed in the order of their sequence, each once; after a Resume
-//     those in flight come once more, in their order, before any other.
+//     those in flight come once more, in their order, before any other. Entries of a bot that the
+//     session does not front wait and hold nobody up; they are pushed once it does.
 //  4. An acknowledgement counts only for an entry in flight on the lane's newest pump.
 //  5. Nothing is pushed again on a timer: only a new pump, or a Resume, makes an unacknowledged
 //     entry due.

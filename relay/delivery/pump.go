@@ -26,14 +26,17 @@ const deathTime = 5 * time.Second
 // Pump copies a lane into one session. It is run once.
 type Pump struct {
 	// Set once, by NewPump.
-	lane *Lane
-	push func(context.Context, store.Entry) error
+	lane   *Lane
+	push   func(context.Context, store.Entry) error
+	fronts func(relay.Bot) bool
 
 	// Guarded by lane.mu.
-	last     uint64   // sequence of the entry pushed or buried last
-	newest   uint64   // sequence of the newest entry pushed or buried; above last after a Resume
-	inFlight []flight // pushed and not yet deleted, oldest first
-	pushing  bool     // an entry is being read or pushed
+	last     uint64           // sequence of the entry looked at last; everything behind it is still to be looked at
+	passed   uint64           // sequence of the oldest entry passed over because its bot is not fronted; 0: none
+	said     int              // how often Fronted was called
+	inFlight []flight         // pushed and not yet deleted, in the order they were pushed first
+	landed   []relay.BufferID // deleted while pushing: what is being read may be one of them
+	pushing  bool             // an entry is being read or pushed
 	flipped  bool
 	failed   bool // the store refused a deletion: the session ends through no fault of the entry
 }
@@ -42,17 +45,38 @@ type Pump struct {
 type flight struct {
 	id       relay.BufferID
 	queued   bool // push returned: from now on the gateway may have seen it
+	due      bool // to be pushed once more, after a Resume
 	again    bool // pushed before a Resume too, so the gateway may have seen it
 	acked    bool // acknowledged, though it may not have come to its deletion
 	deleting bool // its deletion is being committed
 }
 
+// isDue reports whether f is still to be pushed once more.
+func (f flight) isDue() bool { return f.due && !f.acked }
+
 // NewPump makes the pump of one session. push puts an entry into that session's outbox: it
 // blocks while there is no room and returns once the frame is queued. It is called by Run's
 // goroutine only, one entry at a time. An error that wraps ErrPoison, or a panic, buries the
-// entry; any other error means that the entry was not queued and ends Run.
-func (l *Lane) NewPump(push func(context.Context, store.Entry) error) *Pump {
-	return &Pump{lane: l, push: push}
+// entry; any other error means that the entry was not queued and ends Run. An entry of a bot that
+// fronts says no to stays in the buffer, and those behind it are pushed; nil: every bot is fronted.
+// fronts is called like push. A no may become a yes, which Fronted must be told, and never the reverse.
+func (l *Lane) NewPump(push func(context.Context, store.Entry) error, fronts func(relay.Bot) bool) *Pump {
+	if fronts == nil {
+		fronts = func(relay.Bot) bool { return true }
+	}
+	return &Pump{lane: l, push: push, fronts: fronts}
+}
+
+// Fronted says that the session fronts more bots than before: what was passed over is looked at
+// again. It never blocks.
+func (p *Pump) Fronted() {
+	p.lane.mu.Lock()
+	defer p.lane.mu.Unlock()
+	p.said++
+	if p.passed > 0 {
+		p.last, p.passed = min(p.last, p.passed-1), 0
+	}
+	p.lane.changedLocked()
 }
 
 // Flipped reports whether Flip was called and Resume was not since.
@@ -96,14 +120,18 @@ func (p *Pump) pump(ctx context.Context) error {
 	for {
 		l.mu.Lock()
 		changed := l.changed // taken before looking, so growth while looking is not missed
-		room := len(p.inFlight) < l.window || p.last < p.newest
+		room := len(p.inFlight) < l.window || slices.ContainsFunc(p.inFlight, flight.isDue)
 		open := !p.flipped && room && ctx.Err() == nil
 		p.pushing = open
-		after := p.last
+		p.landed = nil
+		after, again := p.last, false
+		if i := slices.IndexFunc(p.inFlight, flight.isDue); i >= 0 {
+			after, again = p.inFlight[i].id.Seq-1, true
+		}
 		l.mu.Unlock()
 
 		if open {
-			more, err := p.next(ctx, after)
+			more, err := p.next(ctx, after, again)
 			if err != nil {
 				return err
 			}
@@ -119,8 +147,9 @@ func (p *Pump) pump(ctx context.Context) error {
 	}
 }
 
-// next pushes the oldest entry behind after, if there is one.
-func (p *Pump) next(ctx context.Context, after uint64) (more bool, err error) {
+// next looks at the oldest entry behind after, if there is one, and pushes it unless it is to wait.
+// again: behind after lies one that is to come once more, and nothing else is to be pushed.
+func (p *Pump) next(ctx context.Context, after uint64, again bool) (more bool, err error) {
 	l := p.lane
 	defer func() {
 		l.mu.Lock()
@@ -135,10 +164,14 @@ func (p *Pump) next(ctx context.Context, after uint64) (more bool, err error) {
 	if err != nil {
 		return false, fmt.Errorf("next delivery for %s: %w", l.inst, err)
 	}
-	if !ok {
+	switch {
+	case again:
+		if !p.relaunch(after, e.Buffer, ok) {
+			return true, nil
+		}
+	case !ok:
 		return false, nil
-	}
-	if !p.launch(e.Buffer) {
+	case p.pass(e) || !p.launch(e.Buffer):
 		return true, nil
 	}
 	err = p.pushOne(ctx, e)
@@ -164,32 +197,52 @@ func (p *Pump) next(ctx context.Context, after uint64) (more bool, err error) {
 	return true, nil
 }
 
+// pass moves on past an entry whose bot the session does not front, and reports whether it did.
+func (p *Pump) pass(e store.Entry) bool {
+	l := p.lane
+	l.mu.Lock()
+	said := p.said // taken before asking, so that a bot said meanwhile is not missed
+	l.mu.Unlock()
+	if p.fronts(e.Event.Bot) {
+		return false
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if p.said == said {
+		p.last = e.Buffer.Seq
+		if p.passed == 0 {
+			p.passed = e.Buffer.Seq
+		}
+	}
+	return true // or it is looked at anew
+}
+
 // launch notes that id is about to be pushed: before it is, for the gateway may be quicker than
-// push's return. It reports false for one that is not to be pushed again, because it was
-// acknowledged or buried after all.
+// push's return. It reports false for one that has been pushed before.
 func (p *Pump) launch(id relay.BufferID) bool {
 	p.lane.mu.Lock()
 	defer p.lane.mu.Unlock()
-	if p.last < p.newest { // after a Resume: what lies between is gone from the buffer, and does not come again
-		p.inFlight = slices.DeleteFunc(p.inFlight, func(f flight) bool {
-			return !f.acked && p.last < f.id.Seq && f.id.Seq < id.Seq
-		})
-	}
-	if id.Seq > p.newest && len(p.inFlight) >= p.lane.window {
-		p.last = p.newest // what is left of it is being deleted
-		return false
-	}
 	p.last = id.Seq
-	if id.Seq > p.newest {
-		p.newest = id.Seq
-		p.inFlight = append(p.inFlight, flight{id: id})
-		return true
-	}
-	i := p.indexLocked(id)
-	if i < 0 || p.inFlight[i].acked {
+	if p.indexLocked(id) >= 0 || slices.Contains(p.landed, id) {
 		return false
 	}
-	p.inFlight[i].queued, p.inFlight[i].again = false, true
+	p.inFlight = append(p.inFlight, flight{id: id})
+	return true
+}
+
+// relaunch is launch after a Resume: id is the first in the buffer behind after, if ok. It reports
+// false for one that is not to come once more, because it was acknowledged or buried after all.
+func (p *Pump) relaunch(after uint64, id relay.BufferID, ok bool) bool {
+	p.lane.mu.Lock()
+	defer p.lane.mu.Unlock()
+	p.inFlight = slices.DeleteFunc(p.inFlight, func(f flight) bool { // gone from the buffer
+		return f.isDue() && after < f.id.Seq && (!ok || f.id.Seq < id.Seq)
+	})
+	i := p.indexLocked(id)
+	if i < 0 || !p.inFlight[i].isDue() {
+		return false
+	}
+	p.inFlight[i].due, p.inFlight[i].queued, p.inFlight[i].again = false, false, true
 	return true
 }
 

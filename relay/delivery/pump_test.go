@@ -26,13 +26,14 @@ type socket struct {
 	mu     sync.Mutex
 	pushed []relay.BufferID
 	full   chan struct{} // not nil: no room until it is closed
+	wide   bool          // fronts the strange bot too
 }
 
-// connect starts a pump of l. The test ends it with end.
+// connect starts a pump of l that fronts all bots but the strange one. The test ends it with end.
 func connect(t testing.TB, l *Lane) *socket {
 	t.Helper()
 	s := &socket{run: make(chan error, 1)}
-	s.pump = l.NewPump(s.push)
+	s.pump = l.NewPump(s.push, s.fronts)
 	ctx, end := context.WithCancelCause(t.Context())
 	s.end = end
 	go func() { s.run <- s.pump.Run(ctx) }() // synctest waits for it
@@ -60,6 +61,20 @@ func (s *socket) push(ctx context.Context, e store.Entry) error {
 	defer s.mu.Unlock()
 	s.pushed = append(s.pushed, e.Buffer)
 	return nil
+}
+
+func (s *socket) fronts(b relay.Bot) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.wide || b != strange
+}
+
+// widen has the session front the strange bot too.
+func (s *socket) widen() {
+	s.mu.Lock()
+	s.wide = true
+	s.mu.Unlock()
+	s.pump.Fronted()
 }
 
 func (s *socket) block() {
@@ -382,7 +397,7 @@ func TestAckWhileTheEntryGoesOutAgain(t *testing.T) { // invariants 3 and 4
 			l.mu.Unlock()
 		}
 		return nil
-	})
+	}, nil)
 	ctx, end := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- p.Run(ctx) }()
@@ -561,7 +576,7 @@ func TestStoreTroubleEndsThePump(t *testing.T) {
 func TestPushErrorEndsThePumpAndKeepsTheEntry(t *testing.T) {
 	bubble(t, 1, Options{}, func(t *testing.T, m *memory, l *Lane) {
 		full := errors.New("the outbox is gone")
-		p := l.NewPump(func(context.Context, store.Entry) error { return full })
+		p := l.NewPump(func(context.Context, store.Entry) error { return full }, nil)
 		if err := p.Run(t.Context()); !errors.Is(err, full) {
 			t.Errorf("Run = %v, want %v", err, full)
 		}

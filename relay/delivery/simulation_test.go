@@ -37,6 +37,8 @@ type world struct {
 	again    []relay.BufferID // of inFlight, those that are to come once more after a resume
 	refused  []relay.BufferID // of inFlight, those whose deletion failed
 	pushed   uint64           // sequence of the newest one pushed on live
+	wide     bool             // live fronts the strange bot
+	late     []relay.BufferID // had been passed over on live when it began to front their bot, oldest first
 	flipped  bool
 	full     bool
 	failed   bool // an Ack on live failed: its end is nobody's death
@@ -106,6 +108,7 @@ func (w *world) steps() map[string]func(*rapid.T) {
 		"takeover": w.takeover,
 		"flip":     w.flip,
 		"resume":   w.resume,
+		"widen":    w.widen,
 		"full":     w.block,
 		"room":     w.unblock,
 		"fault":    w.fault,
@@ -115,7 +118,7 @@ func (w *world) steps() map[string]func(*rapid.T) {
 
 func (w *world) append(rt *rapid.T) {
 	for range rapid.IntRange(1, 3).Draw(rt, "entries") {
-		text := rapid.SampledFrom([]string{"hi", "hi", "hi", "hi", "poison", "panic"}).Draw(rt, "text")
+		text := rapid.SampledFrom([]string{"hi", "hi", "hi", "hi", "strange", "strange", "poison", "panic"}).Draw(rt, "text")
 		id := w.mem.append(text)
 		w.text[id] = text
 		w.newest = id
@@ -124,10 +127,15 @@ func (w *world) append(rt *rapid.T) {
 	w.l.Grown()
 }
 
+// afresh forgets what was known of the socket before.
+func (w *world) afresh() {
+	w.inFlight, w.again, w.refused, w.looked, w.pushed = nil, nil, nil, 0, 0
+	w.flipped, w.full, w.failed, w.wide, w.late = false, false, false, false, nil
+}
+
 func (w *world) connect() {
 	w.live = connect(w.t, w.l)
-	w.inFlight, w.again, w.refused, w.looked, w.pushed = nil, nil, nil, 0, 0
-	w.flipped, w.full, w.failed = false, false, false
+	w.afresh()
 }
 
 // disconnect ends the live socket, and charges a death where one is due.
@@ -171,8 +179,7 @@ func (w *world) takeover(*rapid.T) {
 	}
 	w.disconnect(errLost)
 	w.live = next
-	w.inFlight, w.again, w.refused, w.looked, w.pushed = nil, nil, nil, 0, 0
-	w.flipped, w.full, w.failed = false, false, false
+	w.afresh()
 }
 
 func (w *world) ack(rt *rapid.T) {
@@ -242,6 +249,24 @@ func (w *world) resume(*rapid.T) {
 	w.flipped = false
 }
 
+// widen has live front the strange bot: what waits for it is pushed now, oldest first.
+func (w *world) widen(*rapid.T) {
+	if w.live == nil || w.wide {
+		return
+	}
+	w.look()
+	if w.live == nil {
+		return
+	}
+	w.wide = true
+	for _, id := range w.waiting {
+		if w.text[id] == "strange" {
+			w.late = append(w.late, id)
+		}
+	}
+	w.live.widen()
+}
+
 func (w *world) block(*rapid.T) {
 	if w.live != nil {
 		w.live.block()
@@ -284,10 +309,16 @@ func (w *world) look() {
 			w.again = w.again[1:]
 			continue
 		}
-		if id.Seq <= w.pushed {
+		if i := slices.Index(w.late, id); i >= 0 {
+			w.late = w.late[i+1:]
+		} else if id.Seq <= w.pushed {
 			w.rt.Fatalf("pushed %s after %d", id, w.pushed)
+		} else {
+			w.pushed = id.Seq
 		}
-		w.pushed = id.Seq
+		if w.text[id] == "strange" && !w.wide {
+			w.rt.Fatalf("pushed %s, whose bot is not fronted", id)
+		}
 		if !slices.Contains(w.waiting, id) {
 			w.rt.Fatalf("pushed %s, which had left the buffer", id)
 		}
@@ -319,7 +350,7 @@ func (w *world) check() {
 		why, dead := w.mem.reason(id)
 		switch {
 		case w.acked[id] && !dead:
-		case why == store.DeadPoison && w.text[id] != "hi":
+		case why == store.DeadPoison && (w.text[id] == "poison" || w.text[id] == "panic"):
 		case why == store.DeadDeaths && w.deaths[id] >= maxDeaths:
 		default:
 			w.rt.Fatalf("%s (%q, %d deaths) left the buffer without an acknowledgement: %q", id, w.text[id], w.deaths[id], why)
@@ -336,6 +367,9 @@ func (w *world) check() {
 		return
 	}
 	for _, id := range w.waiting {
+		if w.text[id] == "strange" && !w.wide {
+			continue
+		}
 		if !slices.Contains(w.inFlight, id) && !w.failed {
 			w.rt.Fatalf("%s waits although %d of %d are in flight", id, len(w.inFlight), w.window)
 		}
@@ -347,6 +381,7 @@ func (w *world) drain() {
 	w.mem.heal()
 	w.disconnect(ErrShutdown)
 	w.connect()
+	w.widen(w.rt)
 	for w.check(); len(w.inFlight) > 0; w.check() {
 		if counted, err := w.live.pump.Ack(w.t.Context(), w.inFlight[0]); !counted || err != nil {
 			w.rt.Fatalf("Ack(%s) = %v, %v, want true, nil", w.inFlight[0], counted, err)

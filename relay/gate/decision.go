@@ -18,14 +18,9 @@ type Decision struct {
 	// Instance is whom the verdict is about; empty when it is about the event as a whole.
 	Instance relay.InstanceID
 	Reason   Reason
-}
-
-// Words is the reason as an operator reads it.
-func (d Decision) Words() string {
-	if d.Reason == Undecided {
-		return "waiting for the network to say whether " + string(d.Instance) + " can see this chat"
-	}
-	return string(d.Reason)
+	// Hint is what keeps an undecided or a delivered event waiting, and what to do about it, in words; empty:
+	// nothing.
+	Hint string
 }
 
 // decisionJSON is the shape scripts rely on; fields may be added, never renamed.
@@ -38,12 +33,13 @@ type decisionJSON struct {
 	User     relay.UserID     `json:"userId"`
 	Instance relay.InstanceID `json:"instanceId,omitempty"`
 	Reason   Reason           `json:"reason"`
+	Hint     string           `json:"hint,omitempty"`
 }
 
 // MarshalJSON renders the decision flat, as `explain --json` promises. The time is in UTC.
 func (d Decision) MarshalJSON() ([]byte, error) {
 	return json.Marshal(decisionJSON{
-		d.At.UTC(), d.Bot.Platform, d.Bot.ID, d.Event, d.Chat, d.User, d.Instance, d.Reason,
+		d.At.UTC(), d.Bot.Platform, d.Bot.ID, d.Event, d.Chat, d.User, d.Instance, d.Reason, d.Hint,
 	})
 }
 
@@ -53,6 +49,6 @@ func (d *Decision) UnmarshalJSON(b []byte) error {
 	if err := json.Unmarshal(b, &j); err != nil {
 		return err
 	}
-	*d = Decision{j.At, relay.Bot{Platform: j.Platform, ID: j.Bot}, j.Event, j.Chat, j.User, j.Instance, j.Reason}
+	*d = Decision{j.At, relay.Bot{Platform: j.Platform, ID: j.Bot}, j.Event, j.Chat, j.User, j.Instance, j.Reason, j.Hint}
 	return nil
 }

@@ -17,11 +17,11 @@ func TestDecisionJSON(t *testing.T) {
 		want string
 	}{
 		"about an instance": {
-			Decision{at, relay.Bot{Platform: "telegram", ID: "7"}, "u1", "-100", "42", "home", Delivered},
-			`{"at":"2026-10-01T12:00:00.5Z","platform":"telegram","botId":"7","eventId":"u1","chatId":"-100","userId":"42","instanceId":"home","reason":"delivered"}`,
+			Decision{at, relay.Bot{Platform: "telegram", ID: "7"}, "u1", "-100", "42", "home", Delivered, "waits"},
+			`{"at":"2026-10-01T12:00:00.5Z","platform":"telegram","botId":"7","eventId":"u1","chatId":"-100","userId":"42","instanceId":"home","reason":"delivered","hint":"waits"}`,
 		},
 		"about the event": {
-			Decision{at, relay.Bot{Platform: "telegram", ID: "7"}, "u1", "-100", "", "", NoBinding},
+			Decision{at, relay.Bot{Platform: "telegram", ID: "7"}, "u1", "-100", "", "", NoBinding, ""},
 			`{"at":"2026-10-01T12:00:00.5Z","platform":"telegram","botId":"7","eventId":"u1","chatId":"-100","userId":"","reason":"no_binding"}`,
 		},
 	} {

@@ -20,6 +20,9 @@ const recordWithin = 5 * time.Second
 // the order within a chat. The error is what the gateway is told, as an *relay.ActionError.
 func (h *Hub) Do(ctx context.Context, s *session.Session, r relay.Request) (relay.Result, error) {
 	seat := h.seatOf(s)
+	if requestOfNow(r) {
+		h.isNewer(ctx, seat)
+	}
 	res, err := h.do(platforms.For(ctx, seat.peer.Instance), seat, r)
 	if err == nil {
 		h.counters.add("action_ok", 1)

@@ -58,9 +58,7 @@ func unhosted(r relay.Request) error {
 	if name == "" {
 		name = relay.RelayPlatform
 	}
-	err := relay.Unsupported(r.Action.Op())
-	err.Public += ": no bot of platform " + string(name) + " is hosted here"
-	return err
+	return relay.Invalid(r.Action.Op(), "no bot of platform "+string(name)+" is hosted here")
 }
 
 // fronted are the hosted bots behind the identities of a session's hellos, in that order. An
@@ -69,13 +67,7 @@ func (h *Hub) fronted(ids []relay.Bot) []platforms.Platform {
 	var out []platforms.Platform
 	for _, id := range ids {
 		for _, p := range h.bots {
-			b := p.Bot()
-			if id.Platform != relay.RelayPlatform {
-				if b.Platform != id.Platform || id.ID != "" && b.ID != id.ID {
-					continue
-				}
-			}
-			if !slices.Contains(out, p) {
+			if standsFor(id, p.Bot()) && !slices.Contains(out, p) {
 				out = append(out, p)
 			}
 		}

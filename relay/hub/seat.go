@@ -35,6 +35,7 @@ type seat struct {
 	session *session.Session
 	peer    session.Peer
 	pump    *delivery.Pump
+	newer   chan struct{} // closed once the gateway is known to be younger than those of June 2026
 
 	// revoked: the credential is dead. What the gateway asked for and what has not begun is declined.
 	revoked atomic.Bool
@@ -43,6 +44,8 @@ type seat struct {
 
 	mu         sync.Mutex                // guards the fields below
 	identities []relay.Bot               // said in hellos, in order
+	told       int                       // how many of them have their descriptor
+	unfronted  []relay.Bot               // what the pump passed over since, each once
 	flying     map[relay.BufferID]flight // pushed and not acknowledged
 }
 
@@ -102,7 +105,7 @@ func (s *seat) speaksOf(r relay.Request) relay.PlatformID {
 // ends (with cause delivery.ErrShutdown), running actions finish first, unless hurry ends too. A
 // *Refused means that the connection was not taken; the caller closes conn then.
 func (h *Hub) Serve(ctx, hurry context.Context, conn *session.Conn, peer session.Peer) error {
-	s := &seat{peer: peer, flying: make(map[relay.BufferID]flight)}
+	s := &seat{peer: peer, newer: make(chan struct{}), flying: make(map[relay.BufferID]flight)}
 	o := h.opts.Session
 	o.Room = h.crowds.room(peer.Gateway)
 	o.OverLimit = func() { h.crowds.bar(peer.Gateway) }
@@ -114,7 +117,7 @@ func (h *Hub) Serve(ctx, hurry context.Context, conn *session.Conn, peer session
 			return fmt.Errorf("%w: %w", delivery.ErrPoison, err)
 		}
 		return err
-	})
+	}, s.fronts)
 	if err := h.enter(ctx, s); err != nil {
 		return err
 	}
@@ -126,6 +129,9 @@ func (h *Hub) Serve(ctx, hurry context.Context, conn *session.Conn, peer session
 	}
 	if g.Revoked {
 		s.revoke()
+	}
+	if g.Newer {
+		s.grow()
 	}
 	return s.session.Run(ctx, hurry)
 }
@@ -242,6 +248,9 @@ func (h *Hub) Hello(ctx context.Context, ss *session.Session, f wire.Hello) (rel
 	if err := h.learnCommands(ctx, s.peer.Instance, f); err != nil { // no reason to keep its messages from it
 		h.log.Warn("commands not learned; the next hello tries again", keyInstance, s.peer.Instance, keyErr, err)
 	}
+	if helloOfNow(f, first) {
+		h.isNewer(ctx, s)
+	}
 	h.log.Info("gateway connected", keyGateway, s.peer.Gateway, keyInstance, s.peer.Instance, "platform", f.Platform)
 	return h.describe(f), nil
 }
@@ -273,8 +282,15 @@ func (h *Hub) wake(ctx context.Context, s *seat, first bool) error {
 	})
 }
 
-// Resume ends the flip of a going_idle on this socket, behind the descriptor of a hello.
-func (h *Hub) Resume(ss *session.Session) { h.seatOf(ss).pump.Resume() }
+// Resume ends the flip of a going_idle on this socket, behind the descriptor of a hello, and has the pump
+// look again at what the identity of that hello is for.
+func (h *Hub) Resume(ss *session.Session) {
+	s := h.seatOf(ss)
+	if s.tell() {
+		s.pump.Fronted()
+	}
+	s.pump.Resume()
+}
 
 // describe is the descriptor for one hello.
 func (h *Hub) describe(f wire.Hello) relay.Descriptor {
@@ -296,6 +312,7 @@ func (h *Hub) describe(f wire.Hello) relay.Descriptor {
 func (h *Hub) Pump(ctx context.Context, ss *session.Session) error {
 	s := h.seatOf(ss)
 	defer h.rise(ctx, s)
+	h.letStart(ctx, s)
 	return s.pump.Run(ctx)
 }
 

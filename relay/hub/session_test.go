@@ -141,7 +141,7 @@ func TestEgress(t *testing.T) {
 		"the identity by name":                    {req: relay.Request{Platform: loopback.ID, Bot: loopback.Handle, Action: relay.Send{Chat: "@ann", Content: "x"}}},
 		"chat info of a stranger is the same no":  {req: relay.Request{Action: relay.GetChatInfo{Chat: "@eve"}}, want: declined},
 		"a follow-up with nothing to wield":       {req: relay.Request{Action: relay.FollowUp{Session: "agent:main:loopback:dm:@ann", Kind: "discord.interaction_token", Content: "x"}}, want: "follow_up declined: no capability for this session"},
-		"a send without a chat":                   {req: relay.Request{Action: relay.UnknownAction{Name: relay.OpSend, Reason: "chat_id"}}, want: "unsupported op send"},
+		"a send without a chat":                   {req: relay.Request{Action: relay.UnknownAction{Name: relay.OpSend, Reason: "chat_id"}}, want: "invalid send: chat_id is missing or not an id"},
 		"edit of a message in an approved chat":   {req: relay.Request{Action: relay.Edit{Chat: "@ann", Message: "none", Content: "x"}}, want: "message"},
 		"a grant that was released is none":       {set: grantedThenReleased, req: send("garden", "x"), want: declined},
 		"a grant on the chat of an instance only": {set: func(r *rig) { r.claim("home", "garden"); r.enroll("kids") }, req: send("garden", "x")},
@@ -171,6 +171,20 @@ func TestEgress(t *testing.T) {
 				t.Error("a refused action reached the platform")
 			}
 		})
+	}
+}
+
+func TestAnActionOnAPlatformWithoutABotIsInvalid(t *testing.T) {
+	r := newRig(t)
+	r.enroll("home", "ann")
+	g := r.dialOnly("home")
+	g.send(wire.Hello{Platform: "telegram"})
+	g.read()
+	want := "invalid send: no bot of platform telegram is hosted here"
+	req := send("@ann", "x")
+	req.Platform = "telegram"
+	if res := g.do(req); res.Err == nil || res.Err.Public != want || res.Err.Outcome != relay.NotSent {
+		t.Errorf("result = %+v, want %q, not sent", res, want)
 	}
 }
 

@@ -2,6 +2,7 @@ package manage
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 
 	"github.com/hermes-connector/hermes-connector/relay"
@@ -23,8 +24,8 @@ const (
 	envAllowAll    = "GATEWAY_ALLOW_ALL_USERS"
 )
 
-// env is what every gateway's .env must say. With several bots of one platform the gateway can
-// name one: the first.
+// env is what every gateway's .env must say. With several bots of one platform the gateway names none of
+// them, which stands for all: a gateway is not given what comes from a bot that it does not front.
 func (s *Service) env(wakeURL string) map[string]string {
 	env := map[string]string{envURL: s.set.URL}
 	if wakeURL != "" {
@@ -37,18 +38,23 @@ func (s *Service) env(wakeURL string) map[string]string {
 	var platforms []string
 	for _, p := range s.bots() {
 		bot := p.Bot()
-		if _, ok := ids[bot.Platform]; ok {
+		if slices.Contains(platforms, string(bot.Platform)) {
+			delete(ids, bot.Platform)
 			continue
-		}
-		if len(ids) == 0 {
-			env[envPlatform], env[envBotID] = string(bot.Platform), string(bot.ID)
 		}
 		ids[bot.Platform] = named{bot.ID}
 		platforms = append(platforms, string(bot.Platform))
 	}
+	if len(platforms) == 0 {
+		return env
+	}
+	env[envPlatform], env[envPlatforms] = platforms[0], strings.Join(platforms, ",")
+	if id := ids[relay.PlatformID(platforms[0])].BotID; id != "" {
+		env[envBotID] = string(id)
+	}
 	if len(ids) > 0 {
 		raw, _ := json.Marshal(ids) // strings only: cannot fail
-		env[envPlatforms], env[envBotIDs] = strings.Join(platforms, ","), string(raw)
+		env[envBotIDs] = string(raw)
 	}
 	return env
 }

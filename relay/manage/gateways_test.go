@@ -42,9 +42,9 @@ func TestEnrolledShape(t *testing.T) { // invariant 4
 		"env": map[string]any{
 			"GATEWAY_RELAY_URL": "https://relay.example.net", "GATEWAY_RELAY_ID": "home",
 			"GATEWAY_RELAY_SECRET": e.Secret, "GATEWAY_RELAY_DELIVERY_KEY": e.DeliveryKey,
-			"GATEWAY_RELAY_PLATFORM": "pigeon", "GATEWAY_RELAY_BOT_ID": "1",
+			"GATEWAY_RELAY_PLATFORM":  "pigeon", // two of them: no bot id, which stands for both
 			"GATEWAY_RELAY_PLATFORMS": "pigeon,raven",
-			"GATEWAY_RELAY_BOT_IDS":   `{"pigeon":{"botId":"1"},"raven":{"botId":"3"}}`,
+			"GATEWAY_RELAY_BOT_IDS":   `{"raven":{"botId":"3"}}`,
 			"GATEWAY_RELAY_WAKE_URL":  "https://home.example/wake", "GATEWAY_ALLOW_ALL_USERS": "true",
 		},
 	}

@@ -166,6 +166,7 @@ type server struct {
 	silent    bool            // that gateway gives no sign of life
 	decisions []gate.Decision
 	manages   places // what its owners see and manage
+	unfronted map[relay.InstanceID][]relay.Bot
 }
 
 func (s *server) Bots() []platforms.Platform        { return s.bots }
@@ -183,6 +184,8 @@ func (s *server) MayClaim(_ context.Context, _ relay.InstanceID, _ relay.Platfor
 	place, ok := s.manages[c]
 	return place, ok
 }
+
+func (s *server) Unfronted(i relay.InstanceID) []relay.Bot { return s.unfronted[i] }
 
 func (s *server) Warning(i relay.InstanceID) string {
 	if i == s.connected {

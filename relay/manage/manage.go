@@ -47,6 +47,8 @@ type Live interface {
 	Answers(context.Context, relay.GatewayID, relay.InstanceID) bool
 	// Warning is a word about the instance that the operator should act on, or empty.
 	Warning(relay.InstanceID) string
+	// Unfronted are the bots whose events wait because the instance's gateway does not front them.
+	Unfronted(relay.InstanceID) []relay.Bot
 	// Counters are totals since the start.
 	Counters() map[string]uint64
 	// Decisions are the newest verdicts of the gate, newest last.

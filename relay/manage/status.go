@@ -1,6 +1,7 @@
 package manage
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -41,8 +42,8 @@ type InstanceStatus struct {
 	OldestAt   time.Time        `json:"oldestAt,omitzero"`
 	Dead       int              `json:"dead"` // dead letters
 	LastSeenAt time.Time        `json:"lastSeenAt,omitzero"`
-	Warning    string           `json:"warning,omitempty"`  // "copied_credential" or "unusable_wake_url"
-	Warnings   []string         `json:"warnings,omitempty"` // sentences about what its gateway names and is not used
+	Warning    string           `json:"warning,omitempty"`  // "copied_credential", "not_fronted" or "unusable_wake_url"
+	Warnings   []string         `json:"warnings,omitempty"` // what is wrong, and what to do about it, in sentences
 }
 
 // Status looks at bots and instances. Instances whose gateways are all revoked appear only while
@@ -83,6 +84,14 @@ func (s *Service) Status(ctx context.Context, _ struct{}) (Status, error) {
 		}
 		if s.live != nil {
 			st.Warning = s.live.Warning(i.ID)
+			_, bots, err := s.stuck(ctx, i.ID)
+			if err != nil {
+				return Status{}, err
+			}
+			if len(bots) > 0 {
+				st.Warning = cmp.Or(st.Warning, warnNotFronted)
+				st.Warnings = append(st.Warnings, s.frontLine(bots...))
+			}
 		}
 		if st.Warning == "" && i.WakeFault != "" {
 			st.Warning = "unusable_wake_url"
@@ -114,15 +123,30 @@ type Explain struct {
 
 // Explain lists the verdicts the server remembers, newest last. Refused with Offline when no
 // server runs (they are kept in its memory only), with NotFound when the event is not among them.
-func (s *Service) Explain(_ context.Context, e Explain) ([]gate.Decision, error) {
+func (s *Service) Explain(ctx context.Context, e Explain) ([]gate.Decision, error) {
 	if s.live == nil {
 		return nil, refuse(Offline, nil, "no server is running: what it decided is kept in its memory only; start it with hermes-connector serve")
 	}
 	out := []gate.Decision{}
+	stuck := make(map[relay.InstanceID]map[relay.EventID]relay.Bot)
 	for _, d := range s.live.Decisions() {
-		if e.Event == "" || d.Event == e.Event {
-			out = append(out, d)
+		if e.Event != "" && d.Event != e.Event {
+			continue
 		}
+		if _, asked := stuck[d.Instance]; !asked {
+			events, _, err := s.stuck(ctx, d.Instance)
+			if err != nil {
+				return nil, err
+			}
+			stuck[d.Instance] = events
+		}
+		switch b, waits := stuck[d.Instance][d.Event]; {
+		case d.Reason == gate.Undecided:
+			d.Hint = "waiting for the network to say whether " + string(d.Instance) + " can see this chat"
+		case waits && b == d.Bot && d.Reason == gate.Delivered:
+			d.Hint = s.frontLine(b)
+		}
+		out = append(out, d)
 	}
 	if e.Event != "" && len(out) == 0 {
 		return nil, refuse(NotFound, nil, "nothing is remembered about event %q: hermes-connector explain lists what is", e.Event)

@@ -45,11 +45,10 @@ func (s *Session) outbound(work context.Context, r relay.Request, size int, at t
 
 // unknown is the answer to an operation nobody here has heard of, or whose fields do not fit.
 func unknown(a relay.UnknownAction) error {
-	e := relay.Unsupported(a.Name)
 	if a.Reason != "" {
-		e.Public += ": " + a.Reason
+		return relay.Invalid(a.Name, a.Reason)
 	}
-	return e
+	return relay.Unsupported(a.Name)
 }
 
 // result queues the answer to r. It never blocks.

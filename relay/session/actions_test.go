@@ -414,6 +414,10 @@ func TestUnknownOpIsAnsweredAtOnce(t *testing.T) {
 		r.ask("1", say("takes a second"))
 		r.write([]byte(`{"type":"outbound","requestId":"2","action":{"op":"dance","chat_id":"c"}}` + "\n"))
 		r.refused("2", relay.NotSent, "unsupported op dance")
+		r.write([]byte(`{"type":"outbound","requestId":"3","action":{"op":"send","chat_id":"c"}}` + "\n"))
+		r.refused("3", relay.NotSent, "invalid send: content is missing or not text")
+		r.write([]byte(`{"type":"outbound","requestId":"4"}` + "\n"))
+		r.refused("4", relay.NotSent, "invalid action: action is missing or not an object")
 		r.succeeded("1", "m1")
 		if got := p.done(); got != "1" {
 			t.Errorf("did %s, want 1", got)

@@ -19,7 +19,8 @@ type Handler interface {
 	Hello(ctx context.Context, s *Session, h wire.Hello) (relay.Descriptor, error)
 
 	// Resume is called by the reader when the descriptor of a hello was queued, each time: a hello
-	// ends the flip of a going_idle on the same socket. It must not block.
+	// ends the flip of a going_idle on the same socket, and from then on the gateway can be given what
+	// is of that identity. It must not block.
 	Resume(s *Session)
 
 	// Pump is called once, on its own goroutine, after the first descriptor was queued. It

@@ -17,6 +17,7 @@ func gatewayFrames() map[string][]wire.Frame {
 			}},
 			wire.Hello{Platform: "telegram", BotID: "4242"},
 			wire.Hello{Platform: relay.RelayPlatform},
+			wire.Hello{Platform: "discord", Manifest: []json.RawMessage{}}, // which is not none
 		},
 		"gateway.interrupt.jsonl": {
 			wire.Interrupt{Session: "agent:main:telegram:dm:4242", Reason: new("the person asked")},
@@ -182,5 +183,6 @@ func resultFrames() []wire.Frame {
 		}},
 		wire.OutboundResult{ID: id, Err: relay.Declined("telegram")},
 		wire.OutboundResult{ID: id, Err: relay.Unsupported(relay.OpDraft)},
+		wire.OutboundResult{ID: id, Err: relay.Invalid(relay.OpSend, "content is missing or not text")},
 	}
 }

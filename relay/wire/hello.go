@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"bytes"
 	"encoding/json"
 
 	"github.com/hermes-connector/hermes-connector/relay"
@@ -21,7 +22,7 @@ type Hello struct {
 	BotID    relay.BotID // empty when the gateway was never told one
 	// Manifest is the gateway's slash commands in the shape of Discord's application commands,
 	// each a compact JSON object; only gateways since August send it, and only for Discord. What is
-	// over the limits above is left out.
+	// over the limits above is left out. nil: it was not sent, which an empty one was.
 	Manifest []json.RawMessage
 }
 
@@ -29,6 +30,9 @@ func decodeHello(o object) Hello {
 	h := Hello{Platform: relay.PlatformID(o.id("platform")), BotID: relay.BotID(o.id("botId"))}
 	if h.Platform == "" {
 		h.Platform = relay.RelayPlatform
+	}
+	if bytes.HasPrefix(o["command_manifest"], []byte("[")) {
+		h.Manifest = []json.RawMessage{}
 	}
 	size := 0
 	for raw := range o.list("command_manifest") {
@@ -44,10 +48,14 @@ func decodeHello(o object) Hello {
 }
 
 func encodeHello(h Hello) any {
-	return struct {
-		Type     string            `json:"type"`
-		Platform relay.PlatformID  `json:"platform"`
-		BotID    relay.BotID       `json:"botId"`
-		Manifest []json.RawMessage `json:"command_manifest,omitempty"`
-	}{typeHello, h.Platform, h.BotID, h.Manifest}
+	out := struct {
+		Type     string             `json:"type"`
+		Platform relay.PlatformID   `json:"platform"`
+		BotID    relay.BotID        `json:"botId"`
+		Manifest *[]json.RawMessage `json:"command_manifest,omitempty"`
+	}{Type: typeHello, Platform: h.Platform, BotID: h.BotID}
+	if h.Manifest != nil {
+		out.Manifest = &h.Manifest
+	}
+	return out
 }

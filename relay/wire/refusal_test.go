@@ -164,7 +164,27 @@ func TestUnusableActionsCanBeAnswered(t *testing.T) {
 			if diff := cmp.Diff(wire.Frame(want), got); diff != "" {
 				t.Errorf("frame (-want +got):\n%s", diff)
 			}
+			steersNobody(t, tc.want)
 		})
+	}
+}
+
+// steersNobody checks that the refusal of an action we know is final and costs the gateway nothing but this
+// action: these are the words, in lower case, on which gateways send again, give up, or stop using the op.
+func steersNobody(t *testing.T, a relay.UnknownAction) {
+	t.Helper()
+	if a.Reason == "" {
+		return
+	}
+	said := strings.ToLower(relay.Invalid(a.Name, a.Reason).Public)
+	for _, word := range []string{
+		"unsupported", "egress declined", "network", "timed out", "readtimeout", "writetimeout", "broken pipe", "eoferror",
+		"remotedisconnected", "connecterror", "connectionerror", "connectionreset", "connectionrefused", "connecttimeout",
+		"flood", "too many requests", "retry after", "rate limit", "too long", "forbidden", "not found",
+	} {
+		if strings.Contains(said, word) {
+			t.Errorf("%q contains %q", said, word)
+		}
 	}
 }
 

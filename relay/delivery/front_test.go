@@ -1,0 +1,83 @@
+package delivery
+
+import (
+	"testing"
+	"testing/synctest"
+)
+
+// TestAnEntryOfAnotherBotWaitsAndHoldsNobodyUp is invariant 3: what the session does not front is passed
+// over, stays, and comes once the session fronts it, before what is newer.
+func TestAnEntryOfAnotherBotWaitsAndHoldsNobodyUp(t *testing.T) {
+	bubble(t, 0, Options{}, func(t *testing.T, m *memory, l *Lane) {
+		for _, text := range []string{"strange", "hi", "strange", "hi"} {
+			m.append(text)
+		}
+		s := connect(t, l)
+		wantPushed(t, s, 2)
+		mustAck(t, s, 2, true)
+		wantPushed(t, s, 2, 4)
+		m.append("hi")
+		l.Grown()
+		s.widen()
+		wantPushed(t, s, 2, 4) // 4 is in flight still
+		mustAck(t, s, 4, true)
+		wantPushed(t, s, 2, 4, 1)
+		mustAck(t, s, 1, true)
+		wantPushed(t, s, 2, 4, 1, 3)
+		mustAck(t, s, 3, true)
+		wantPushed(t, s, 2, 4, 1, 3, 5)
+		s.end(errLost)
+		<-s.run
+		if n, ok := deathsOf(m.buffered(), ids(5)[0]); n != 1 || !ok {
+			t.Errorf("deaths of the one in flight = %d, %v, want 1", n, ok)
+		}
+	})
+}
+
+// TestAFlipAmongEntriesThatWait: after a resume what was in flight comes first, also when older ones
+// are due because their bot is fronted now.
+func TestAFlipAmongEntriesThatWait(t *testing.T) {
+	bubble(t, 0, Options{}, func(t *testing.T, m *memory, l *Lane) {
+		m.append("strange")
+		m.append("hi")
+		s := connect(t, l)
+		wantPushed(t, s, 2)
+		if err := s.pump.Flip(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		s.widen()
+		wantPushed(t, s, 2)
+		s.pump.Resume()
+		wantPushed(t, s, 2, 2)
+		mustAck(t, s, 2, true)
+		wantPushed(t, s, 2, 2, 1)
+		s.end(nil)
+	})
+}
+
+// TestWhatIsPassedOverIsReadOnce: a lane full of what nobody fronts costs one look, not one at every push.
+func TestWhatIsPassedOverIsReadOnce(t *testing.T) {
+	bubble(t, 0, Options{}, func(t *testing.T, m *memory, l *Lane) {
+		const waiting = 1000
+		for range waiting {
+			m.append("strange")
+		}
+		s := connect(t, l)
+		synctest.Wait()
+		const live = 100
+		for n := range uint64(live) {
+			m.append("hi")
+			l.Grown()
+			synctest.Wait()
+			mustAck(t, s, waiting+1+n, true)
+		}
+		synctest.Wait()
+		m.mu.Lock()
+		reads := m.reads
+		m.mu.Unlock()
+		if reads > waiting+3*live {
+			t.Errorf("%d reads for %d entries that wait and %d that came", reads, waiting, live)
+		}
+		s.end(nil)
+	})
+}

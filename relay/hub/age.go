@@ -1,0 +1,66 @@
+package hub
+
+import (
+	"context"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/wire"
+)
+
+// startTime is how long after its first hello nothing is pushed to a gateway that may be of June 2026, if
+// entries waited for it. While such a program starts it queues what it is given, acknowledges it, and
+// drops the queue when it has started, a second or two after it connected.
+const startTime = 5 * time.Second
+
+// letStart waits until the gateway has had time to start. It returns at once when nothing waits, for a
+// gateway that is known to be newer, and the moment it shows that it is, or ctx ends.
+func (h *Hub) letStart(ctx context.Context, s *seat) {
+	if l, err := h.db.Lane(ctx, s.peer.Instance); err == nil && l.Entries == 0 {
+		return
+	}
+	t := time.NewTimer(startTime)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+	case <-s.newer:
+	case <-t.C:
+	}
+}
+
+// helloOfNow reports whether a hello is one that gateways of June never say: they say one and send no
+// manifest.
+func helloOfNow(f wire.Hello, first bool) bool { return !first || f.Manifest != nil }
+
+// requestOfNow reports whether a request is one that gateways of June never make: they name no
+// identity, and do three things.
+func requestOfNow(r relay.Request) bool {
+	switch r.Action.(type) {
+	case relay.Send, relay.GetChatInfo, relay.FollowUp:
+		return r.Platform != "" || r.Bot != ""
+	}
+	return true
+}
+
+// isNewer notes that the gateway is younger than those of June, once: its next sessions do not wait.
+func (h *Hub) isNewer(ctx context.Context, s *seat) {
+	if !s.grow() {
+		return
+	}
+	if err := h.db.NoteNewer(ctx, s.peer.Gateway); err != nil {
+		h.log.Warn("gateway's age not recorded; its next session waits again", keyGateway, s.peer.Gateway, keyErr, err)
+	}
+}
+
+// grow ends letStart, and reports whether the gateway was not known to be newer before.
+func (s *seat) grow() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	select {
+	case <-s.newer:
+		return false
+	default:
+		close(s.newer)
+		return true
+	}
+}

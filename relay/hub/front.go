@@ -1,0 +1,54 @@
+package hub
+
+import (
+	"slices"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+)
+
+// standsFor reports whether an identity of a hello stands for the bot: one without a bot id for every bot of
+// its platform, "relay" for every bot.
+func standsFor(id, b relay.Bot) bool {
+	return id.Platform == relay.RelayPlatform || id.Platform == b.Platform && (id.ID == "" || id.ID == b.ID)
+}
+
+// fronts reports whether the session may be given what b brings: a gateway that does not front the bot
+// could not answer. A bot it says no to is remembered for the operator. The pump asks.
+func (s *seat) fronts(b relay.Bot) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if slices.ContainsFunc(s.identities[:s.told], func(id relay.Bot) bool { return standsFor(id, b) }) {
+		return true
+	}
+	if !slices.Contains(s.unfronted, b) {
+		s.unfronted = append(s.unfronted, b)
+	}
+	return false
+}
+
+// tell has the identities said so far count for what is delivered: their descriptors are queued. It reports
+// whether there are more than before.
+func (s *seat) tell() (more bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	more = s.told < len(s.identities)
+	s.told = len(s.identities)
+	if more {
+		s.unfronted = nil // the pump asks again
+	}
+	return more
+}
+
+// Unfronted are the bots whose events wait because the session that serves the instance does not front them.
+// Those events may have left the buffer since.
+func (h *Hub) Unfronted(i relay.InstanceID) []relay.Bot {
+	h.mu.Lock()
+	s := h.seats[i]
+	h.mu.Unlock()
+	if s == nil {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.unfronted)
+}

@@ -1,0 +1,48 @@
+package hub
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/hermes-connector/hermes-connector/platforms/loopback"
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/wire"
+)
+
+func TestWhatASessionDoesNotFrontWaitsForTheHelloThatDoes(t *testing.T) {
+	for name, first := range map[string]wire.Hello{
+		"another platform": {Platform: "telegram", BotID: "1"},
+		"another bot":      {Platform: loopback.ID, BotID: "other"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t)
+			r.enroll("home", "ann")
+			r.say(loopback.Message{User: "ann", Text: "one"})
+			r.say(loopback.Message{User: "ann", Text: "two"})
+			g := r.dialOnly("home")
+			g.send(first)
+			if _, ok := g.read().(wire.Descriptor); !ok {
+				t.Fatal("no descriptor")
+			}
+			eventually(t, "the look at what waits", func() bool { return len(r.hub.Unfronted("home")) > 0 })
+			if diff := cmp.Diff([]relay.Bot{r.bot}, r.hub.Unfronted("home")); diff != "" {
+				t.Errorf("unfronted (-want +got):\n%s", diff)
+			}
+			g.send(wire.Hello{Platform: r.bot.Platform})
+			if d, ok := g.read().(wire.Descriptor); !ok || d.Platform != loopback.ID {
+				t.Fatal("what waited came before the descriptor of its platform")
+			}
+			for _, want := range []string{"one", "two"} {
+				in := g.inbound()
+				if in.Event.Text != want {
+					t.Errorf("inbound = %q, want %q", in.Event.Text, want)
+				}
+				g.send(wire.InboundAck{Buffer: in.Buffer})
+			}
+			if got := r.hub.Unfronted("home"); got != nil {
+				t.Errorf("unfronted = %v, want none", got)
+			}
+		})
+	}
+}
