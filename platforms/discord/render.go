@@ -2,6 +2,7 @@ package discord
 
 import (
 	"fmt"
+	"iter"
 	"regexp"
 	"strings"
 
@@ -11,7 +12,6 @@ import (
 	extast "github.com/yuin/goldmark/extension/ast"
 	"github.com/yuin/goldmark/parser"
 	"github.com/yuin/goldmark/text"
-	"github.com/yuin/goldmark/util"
 
 	"github.com/hermes-connector/hermes-connector/platforms/markdown"
 )
@@ -33,7 +33,7 @@ var commonMark = goldmark.New(
 		parser.WithInlineParsers(inlineParsers()...),
 		parser.WithParagraphTransformers(parser.DefaultParagraphTransformers()...),
 	)),
-	goldmark.WithExtensions(extension.Table, extension.Strikethrough, extension.TaskList),
+	goldmark.WithExtensions(markdown.Tables{}, extension.Strikethrough, extension.TaskList),
 ).Parser()
 
 // clean makes any string something that can be parsed and sent: valid UTF-8, one sort of line end,
@@ -48,14 +48,13 @@ func clean(source string) string {
 // as bare markup (tables, images, reference links, deep headings, rules, task lists, indented code)
 // or would understand otherwise (fences, quotations, character references). Nothing that was said
 // is lost. The argument must be clean.
-func render(source string) string {
-	if !markdown.Fit(source) {
-		return source
-	}
-	src := []byte(source + "\n") // the parser loses the last character of some lines without an end
-	doc := commonMark.Parse(text.NewReader(src))
-	r := renderer{src: src, used: markdown.UsedReferences(doc), pending: true}
-	r.blocks(doc)
+func render(source string) string { return renderWithin(source, markdown.Bounds{}) }
+
+// renderWithin is render with no more of source parsed at once than b allows.
+func renderWithin(source string, b markdown.Bounds) string {
+	doc := markdown.Read(source, commonMark, b)
+	r := renderer{doc: doc, src: doc.Source(), pending: true}
+	r.blocks(doc.Blocks())
 	if out := r.out.String(); strings.TrimSpace(out) != "" {
 		return out
 	}
@@ -65,8 +64,8 @@ func render(source string) string {
 // renderer walks one document.
 type renderer struct {
 	// Set once.
-	src  []byte
-	used map[string]bool // references that links were made of
+	doc *markdown.Document
+	src []byte
 
 	out     strings.Builder
 	prefix  string // of every line: marks of quotations, indentation of lists
@@ -108,39 +107,34 @@ func (r *renderer) flush(prefix string) {
 	}
 }
 
-// blocks writes the children of n, with the author's own blank lines between them.
-func (r *renderer) blocks(n ast.Node) {
+// blocks writes blocks, with the author's own blank lines between them.
+func (r *renderer) blocks(list iter.Seq[markdown.Block]) {
 	first := true
-	for c := n.FirstChild(); c != nil; c = c.NextSibling() {
-		if def, ok := c.(*ast.LinkReferenceDefinition); ok && r.spent(def) {
-			continue
-		}
+	for b := range list {
 		if !first {
 			r.write("\n")
-			blank := c.HasBlankPreviousLines()
-			if c.Kind() == extast.KindTable || c.PreviousSibling().Kind() == ast.KindFencedCodeBlock { // the parser is wrong there
-				blank = markdown.BlankBefore(r.src, c.Pos())
-			}
-			if blank {
+			if b.Blank {
 				r.write("\n")
 			}
 		}
 		first = false
-		r.block(c)
+		r.block(b)
 	}
 }
 
-func (r *renderer) block(n ast.Node) {
-	switch n := n.(type) {
+func (r *renderer) block(b markdown.Block) {
+	switch n := b.Node.(type) {
+	case nil: // not fit to be parsed
+		r.write(withoutFences(string(r.src[b.Start:b.End]), `\`))
 	case *ast.Heading:
 		r.heading(n)
 	case *ast.List:
-		r.list(n)
+		r.list(n, b.Number)
 	case *ast.Blockquote:
 		if r.pending {
-			r.indented("", quoteMark, func() { r.blocks(n) })
+			r.indented("", quoteMark, func() { r.blocks(r.doc.Children(n)) })
 		} else {
-			r.indented(quoteMark, quoteMark, func() { r.blocks(n) })
+			r.indented(quoteMark, quoteMark, func() { r.blocks(r.doc.Children(n)) })
 		}
 	case *ast.FencedCodeBlock:
 		info := ""
@@ -196,8 +190,7 @@ func (r *renderer) indented(marker, prefix string, body func()) {
 }
 
 // list writes a list with the marks Discord knows.
-func (r *renderer) list(n *ast.List) {
-	number := n.Start
+func (r *renderer) list(n *ast.List, number int) {
 	for item := n.FirstChild(); item != nil; item = item.NextSibling() {
 		if item != n.FirstChild() {
 			r.write("\n")
@@ -210,7 +203,7 @@ func (r *renderer) list(n *ast.List) {
 			marker = fmt.Sprintf("%d. ", number)
 			number++
 		}
-		r.indented(marker, strings.Repeat(" ", len(marker)), func() { r.blocks(item) })
+		r.indented(marker, strings.Repeat(" ", len(marker)), func() { r.blocks(r.doc.Children(item)) })
 	}
 }
 
@@ -279,13 +272,4 @@ func withoutFences(s, mark string) string {
 		}
 		return out.String()
 	})
-}
-
-// spent reports whether everything def says is already in a link. Only the first definition of a
-// label counts.
-func (r *renderer) spent(def *ast.LinkReferenceDefinition) bool {
-	label := util.ToLinkReference(def.Label)
-	spent := r.used[label]
-	delete(r.used, label)
-	return spent
 }

@@ -7,7 +7,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/yuin/goldmark"
 	"github.com/yuin/goldmark/ast"
-	"github.com/yuin/goldmark/extension"
 	extast "github.com/yuin/goldmark/extension/ast"
 	"github.com/yuin/goldmark/text"
 	"pgregory.net/rapid"
@@ -15,7 +14,7 @@ import (
 
 func parse(source string) (ast.Node, []byte) {
 	src := []byte(source)
-	return goldmark.New(goldmark.WithExtensions(extension.Table)).Parser().Parse(text.NewReader(src)), src
+	return goldmark.New(goldmark.WithExtensions(Tables{})).Parser().Parse(text.NewReader(src)), src
 }
 
 func TestTable(t *testing.T) {
@@ -72,24 +71,17 @@ func TestFit(t *testing.T) {
 		"deeper":               {"x\n" + strings.Repeat("> ", MaxNesting+1), false},
 		"a rule is not nested": {"x " + strings.Repeat("*", 500), true},
 	} {
-		if got := Fit(tc.source); got != tc.want {
-			t.Errorf("%s: Fit = %v, want %v", name, got, tc.want)
+		if got := (Bounds{}).reach([]byte(tc.source), 0) == len(tc.source); got != tc.want {
+			t.Errorf("%s: fits %v, want %v", name, got, tc.want)
 		}
 	}
 }
 
-func TestUsedReferences(t *testing.T) {
-	doc, _ := parse("[a][One] ![b][two]\n\n[one]: http://x\n[two]: http://y\n[three]: http://z\n")
-	if diff := cmp.Diff(map[string]bool{"one": true, "two": true}, UsedReferences(doc)); diff != "" {
-		t.Errorf("used (-want +got):\n%s", diff)
-	}
-}
-
-func TestBlankBefore(t *testing.T) {
-	src := []byte("a\n\nb\nc")
-	for pos, want := range map[int]bool{0: true, 2: false, 3: true, 5: false, 99: false, -1: false} {
-		if got := BlankBefore(src, pos); got != want {
-			t.Errorf("BlankBefore(%d) = %v, want %v", pos, got, want)
+func TestBlankLineBefore(t *testing.T) {
+	src := []byte("a\n\nb\nc\n> \n> d")
+	for pos, want := range map[int]bool{0: true, 2: false, 3: true, 5: false, 12: true, 99: false, -1: false} {
+		if got := blankLineBefore(src, pos, ">"); got != want {
+			t.Errorf("blankLineBefore(%d) = %v, want %v", pos, got, want)
 		}
 	}
 }
@@ -108,8 +100,12 @@ func TestCellsAreCounted(t *testing.T) {
 			}
 			return ast.WalkContinue, nil
 		})
-		if got := markup(source); got < cells {
-			t.Fatalf("%q has %d cells, counted as %d", source, cells, got)
+		var w weigher
+		for line := range strings.Lines(source) {
+			w.add([]byte(line))
+		}
+		if w.weight < cells {
+			t.Fatalf("%q has %d cells, counted as %d", source, cells, w.weight)
 		}
 	})
 }

@@ -14,6 +14,9 @@ import (
 // one in columns, and padding would let a small table grow without bound.
 const maxTableWidth = 120
 
+// maxPadding is how many times as large as what it says a table may become by being aligned.
+const maxPadding = 8
+
 // Table is n as lines of aligned text, for platforms that show a table as preformatted text only.
 // flat renders a cell without markup.
 func Table(source []byte, n *extast.Table, flat func(cell ast.Node) string) []string {
@@ -47,22 +50,25 @@ func Table(source []byte, n *extast.Table, flat func(cell ast.Node) string) []st
 	return out
 }
 
-// widthsOf are the columns' widths, or zeros when the table is too wide to be aligned.
+// widthsOf are the columns' widths, or zeros when the table is too wide to be aligned, or would be mostly
+// padding.
 func widthsOf(rows [][]string) []int {
 	var widths []int
+	said := 0
 	for _, row := range rows {
 		for i, cell := range row {
 			if i == len(widths) {
 				widths = append(widths, 0)
 			}
 			widths[i] = max(widths[i], columns(cell))
+			said += columns(cell) + 1
 		}
 	}
 	width := 0
 	for _, w := range widths {
 		width += w + len(" | ")
 	}
-	if width > maxTableWidth {
+	if width > maxTableWidth || width*len(rows) > maxPadding*said {
 		clear(widths)
 	}
 	return widths
@@ -74,7 +80,11 @@ func cells(source []byte, row ast.Node, width int, flat func(ast.Node) string) [
 	var out []string
 	end := -1
 	for cell := row.FirstChild(); cell != nil; cell = cell.NextSibling() {
-		out = append(out, strings.Join(strings.Fields(flat(cell)), " "))
+		words := ""
+		if cell.HasChildren() {
+			words = strings.Join(strings.Fields(flat(cell)), " ")
+		}
+		out = append(out, words)
 		if lines := cell.Lines(); lines.Len() > 0 {
 			end = lines.At(lines.Len() - 1).Stop
 		}
@@ -84,6 +94,9 @@ func cells(source []byte, row ast.Node, width int, flat func(ast.Node) string) [
 		if rest = bytes.Trim(rest, " \t|"); len(rest) > 0 {
 			out = append(out, string(rest))
 		}
+	}
+	for len(out) > 1 && out[len(out)-1] == "" { // there may be thousands that the author did not write
+		out = out[:len(out)-1]
 	}
 	return out
 }

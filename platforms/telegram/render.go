@@ -2,6 +2,7 @@ package telegram
 
 import (
 	"fmt"
+	"iter"
 	"strings"
 	"unicode/utf8"
 
@@ -18,7 +19,7 @@ import (
 // commonMark parses what models write: CommonMark with GitHub's tables, strikethrough, bare
 // links and task lists. It is never changed and may be used from any goroutine.
 var commonMark = goldmark.New(goldmark.WithExtensions(
-	extension.Table, extension.Strikethrough, extension.Linkify, extension.TaskList, spoilers{},
+	markdown.Tables{}, extension.Strikethrough, extension.Linkify, extension.TaskList, spoilers{},
 )).Parser()
 
 // clean makes any string something that can be parsed and sent: valid UTF-8, one sort of line end.
@@ -30,14 +31,13 @@ func clean(source string) string {
 // render turns markdown into text and entities. Nothing that was said is lost: what is no
 // markdown stands in the text as it is, and markup that would come to nothing is shown
 // literally. The argument must be clean.
-func render(source string) rich {
-	if !markdown.Fit(source) {
-		return plain(source)
-	}
-	src := []byte(source + "\n") // the parser loses the last character of some lines without an end
-	doc := commonMark.Parse(text.NewReader(src))
-	r := renderer{src: src, open: make(map[string]int), used: markdown.UsedReferences(doc)}
-	r.blocks(doc)
+func render(source string) rich { return renderWithin(source, markdown.Bounds{}) }
+
+// renderWithin is render with no more of source parsed at once than b allows.
+func renderWithin(source string, b markdown.Bounds) rich {
+	doc := markdown.Read(source, commonMark, b)
+	r := renderer{doc: doc, src: doc.Source(), open: make(map[string]int)}
+	r.blocks(doc.Blocks())
 	out := r.out.String()
 	if strings.TrimSpace(out) == "" {
 		return plain(source)
@@ -53,8 +53,8 @@ func plain(markdown string) rich {
 // renderer walks one document.
 type renderer struct {
 	// Set once.
-	src  []byte
-	used map[string]bool // references that links were made of
+	doc *markdown.Document
+	src []byte
 
 	out      strings.Builder
 	at       int // length of out in UTF-16 units
@@ -125,40 +125,35 @@ func (r *renderer) format(e style, body func()) {
 	r.entities[i].Length = r.at - r.entities[i].Offset
 }
 
-// blocks writes the children of n, with the author's own blank lines between them.
-func (r *renderer) blocks(n ast.Node) {
+// blocks writes blocks, with the author's own blank lines between them.
+func (r *renderer) blocks(list iter.Seq[markdown.Block]) {
 	first := true
-	for c := n.FirstChild(); c != nil; c = c.NextSibling() {
-		if def, ok := c.(*ast.LinkReferenceDefinition); ok && r.spent(def) {
-			continue
-		}
+	for b := range list {
 		if !first {
 			r.write("\n")
-			blank := c.HasBlankPreviousLines()
-			if c.Kind() == extast.KindTable || c.PreviousSibling().Kind() == ast.KindFencedCodeBlock { // the parser is wrong there
-				blank = markdown.BlankBefore(r.src, c.Pos())
-			}
-			if blank {
+			if b.Blank {
 				r.write("\n")
 			}
 		}
 		first = false
-		r.block(c)
+		r.block(b)
 	}
 }
 
-func (r *renderer) block(n ast.Node) {
-	switch n := n.(type) {
+func (r *renderer) block(b markdown.Block) {
+	switch n := b.Node.(type) {
+	case nil: // not fit to be parsed
+		r.copy(b.Start, b.End)
 	case *ast.Heading:
 		r.format(style{Type: entityBold}, func() { r.inlines(n) })
 	case *ast.List:
-		r.list(n)
+		r.list(n, b.Number)
 	case *ast.Blockquote:
 		if r.open[entityQuote] == 0 {
-			r.format(style{Type: entityQuote}, func() { r.blocks(n) })
+			r.format(style{Type: entityQuote}, func() { r.blocks(r.doc.Children(n)) })
 			return
 		}
-		r.indented("> ", "> ", func() { r.blocks(n) }) // Telegram has no quotation inside another
+		r.indented("> ", "> ", func() { r.blocks(r.doc.Children(n)) }) // Telegram has no quotation inside another
 	case *ast.FencedCodeBlock:
 		info := ""
 		if n.Info != nil {
@@ -197,8 +192,7 @@ func (r *renderer) indented(marker, prefix string, body func()) {
 	r.prefix = outer
 }
 
-func (r *renderer) list(n *ast.List) {
-	number := n.Start
+func (r *renderer) list(n *ast.List, number int) {
 	for item := n.FirstChild(); item != nil; item = item.NextSibling() {
 		if item != n.FirstChild() {
 			r.write("\n")
@@ -211,7 +205,7 @@ func (r *renderer) list(n *ast.List) {
 			marker = fmt.Sprintf("%d%c ", number, n.Marker)
 			number++
 		}
-		r.indented(marker, strings.Repeat(" ", utf8.RuneCountInString(marker)), func() { r.blocks(item) })
+		r.indented(marker, strings.Repeat(" ", utf8.RuneCountInString(marker)), func() { r.blocks(r.doc.Children(item)) })
 	}
 }
 
@@ -271,13 +265,4 @@ func segmentsOf(list []text.Segment) *text.Segments {
 	segs := text.NewSegments()
 	segs.AppendAll(list)
 	return segs
-}
-
-// spent reports whether everything def says is already in a link. Only the first definition of
-// a label counts.
-func (r *renderer) spent(def *ast.LinkReferenceDefinition) bool {
-	label := util.ToLinkReference(def.Label)
-	spent := r.used[label]
-	delete(r.used, label)
-	return spent
 }

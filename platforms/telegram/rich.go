@@ -59,7 +59,7 @@ func tidy(text []uint16, raw []style) []style {
 		}
 	}
 	slices.SortFunc(verbatim, func(a, b style) int { return cmp.Compare(a.Offset, b.Offset) })
-	var out []style
+	out := slices.Grow([]style(nil), len(raw))
 	keep := func(e style) {
 		if e = trimmed(text, e, verbatim); e.Length > 0 {
 			out = append(out, e)
@@ -95,8 +95,9 @@ func trimmed(text []uint16, e style, verbatim []style) style {
 		}
 	} else {
 		first, last := end, start // a quotation keeps the whole of a pre at its ends
-		for _, v := range verbatim {
-			if v.Type == entityPre && v.Offset >= start && v.end() <= end && !blank(text[v.Offset:v.end()]) {
+		i, _ := slices.BinarySearchFunc(verbatim, start, func(v style, at int) int { return cmp.Compare(v.Offset, at) })
+		for ; i < len(verbatim) && verbatim[i].Offset < end; i++ {
+			if v := verbatim[i]; v.Type == entityPre && v.end() <= end && !blank(text[v.Offset:v.end()]) {
 				first, last = min(first, v.Offset), max(last, v.end())
 			}
 		}

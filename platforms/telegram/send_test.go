@@ -70,7 +70,7 @@ func ids(numbers ...int) []relay.MessageID {
 // paragraphs is a text of n parts.
 func paragraphs(n int) (content string, parts []string) {
 	for i := range n {
-		parts = append(parts, strings.Repeat(string(rune('a'+i)), 3000))
+		parts = append(parts, strings.Repeat(string(rune('a'+i%26)), 3000))
 	}
 	return strings.Join(parts, "\n\n"), parts
 }

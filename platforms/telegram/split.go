@@ -1,6 +1,7 @@
 package telegram
 
 import (
+	"cmp"
 	"slices"
 	"unicode"
 	"unicode/utf16"
@@ -46,7 +47,7 @@ func split(r rich, limit int) []part {
 type splitter struct {
 	text     []uint16
 	entities []style
-	pres     []style // the code blocks among them
+	pres     []style // the code blocks among them, in order
 }
 
 // skip is where the part that would begin at start begins: blank lines, and the blank of a cut
@@ -144,7 +145,8 @@ func (s *splitter) full(start int) int {
 }
 
 func (s *splitter) inPre(i int) bool {
-	return slices.ContainsFunc(s.pres, func(e style) bool { return e.Offset <= i && i < e.end() })
+	k, _ := slices.BinarySearchFunc(s.pres, i+1, func(e style, behind int) int { return cmp.Compare(e.end(), behind) })
+	return k < len(s.pres) && s.pres[k].Offset <= i
 }
 
 // hard cuts a word of more than a whole part: between two characters as people see them, or, if

@@ -13,14 +13,13 @@ import (
 // columns.
 func (r *renderer) table(n *extast.Table) {
 	lines := markdown.Table(r.src, n, func(cell ast.Node) string {
-		inner := renderer{src: r.src, used: r.used, flat: true, open: make(map[string]int)}
+		inner := renderer{src: r.src, flat: true, open: make(map[string]int)}
 		inner.inlines(cell)
 		return inner.out.String()
 	})
 	r.verbatim("", func() {
-		if pos := n.Pos(); pos >= 0 {
-			r.marks = append(r.marks, mark{at: r.at, start: pos, end: pos})
-		}
+		begin := r.doc.Begin(n)
+		r.marks = append(r.marks, mark{at: r.at, start: begin, end: begin})
 		r.write(strings.Join(lines, "\n"))
 	})
 }

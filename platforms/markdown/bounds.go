@@ -1,0 +1,98 @@
+package markdown
+
+import (
+	"bytes"
+	"cmp"
+
+	"github.com/yuin/goldmark/util"
+)
+
+const (
+	// MaxSource is the longest piece of a text, in bytes, that is fit to be parsed at once. The parser takes
+	// quadratic time on text made to trouble it.
+	MaxSource = 64 << 10
+	// MaxNesting is how deep lists and quotations of one line may nest. People stop at five; the
+	// parser takes quadratic time beyond.
+	MaxNesting = 100
+	// MaxMarkup bounds what the parser makes something of, which takes up to 800 bytes for each: lines,
+	// characters that are markup somewhere, cells of tables. A dense piece of 40 KB is below it. A table's
+	// rows get every cell that its head has, so that a few KB could mean millions.
+	MaxMarkup = 4 << 10
+)
+
+// Bounds say how much of a text is parsed at once. What is not set is MaxSource and so on.
+type Bounds struct {
+	Source  int // bytes
+	Nesting int // container markers of one line
+	Markup  int // lines, markup and cells
+}
+
+// reach is the end of the longest piece of src, in whole lines from start on, that is within b. It is
+// start if already the first line is not.
+func (b Bounds) reach(src []byte, start int) int {
+	var w weigher
+	end := start
+	for end < len(src) {
+		line := lineAt(src, end)
+		w.add(line)
+		if end+len(bytes.TrimSuffix(line, newline))-start > cmp.Or(b.Source, MaxSource) ||
+			w.weight > cmp.Or(b.Markup, MaxMarkup) || markers(line) > cmp.Or(b.Nesting, MaxNesting) {
+			break
+		}
+		end += len(line)
+	}
+	return end
+}
+
+// weigher adds up line by line about how much the parser makes something of, and never much less.
+type weigher struct {
+	weight int
+	width  int // of the table that the next line may be a row of
+}
+
+func (w *weigher) add(line []byte) {
+	w.weight += 1 + markers(line)
+	pipes := 0
+	for _, c := range line {
+		switch c {
+		case '|':
+			pipes++
+		case '*', '_', '~', '[', ']', '<', '>', '`':
+			w.weight++
+		}
+	}
+	w.weight += max(pipes, w.width)
+	switch {
+	case util.IsBlank(line):
+		w.width = 0
+	case pipes > 0 && len(bytes.Trim(line, ">|:- \t\v\f\n")) == 0: // the line beneath a table's head
+		w.width = max(w.width, pipes+1)
+	}
+}
+
+// markers is how many container markers line may begin with.
+func markers(line []byte) int {
+	n := 0
+	for _, c := range line {
+		if bytes.IndexByte([]byte(" \t>-+*0123456789.)"), c) < 0 {
+			break
+		}
+		if bytes.IndexByte([]byte(">-+*.)"), c) >= 0 {
+			n++
+		}
+	}
+	return n
+}
+
+var newline = []byte("\n")
+
+// lineAt is the line of src that begins at byte at, with its end.
+func lineAt(src []byte, at int) []byte {
+	if i := bytes.IndexByte(src[at:], '\n'); i >= 0 {
+		return src[at : at+i+1]
+	}
+	return src[at:]
+}
+
+// lineOf is where the line begins that byte at of src is in.
+func lineOf(src []byte, at int) int { return bytes.LastIndexByte(src[:at], '\n') + 1 }

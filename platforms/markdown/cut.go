@@ -1,0 +1,126 @@
+package markdown
+
+import (
+	"github.com/yuin/goldmark/ast"
+	extast "github.com/yuin/goldmark/extension/ast"
+	"github.com/yuin/goldmark/util"
+)
+
+// piece is a stretch of a text that can be parsed by itself: whole blocks, or whole items of a list.
+type piece struct {
+	start, end int // bytes; a line begins with each
+	raw        bool
+	blank      bool // a blank line stands before it
+	goesOn     bool // its first block is the rest of a list that the piece before began
+	number     int  // of the first item of that rest; 0 if they have none
+}
+
+// cutter cuts a text into pieces that are within bounds. Blocks are found from the beginning to the end of
+// a text, and what comes later changes nothing about one that has ended. So as much is parsed as the bounds
+// allow, and it is cut where the last block in it begins, or the last item, for only that may go on.
+type cutter struct {
+	// Set once.
+	src    []byte
+	bounds Bounds
+
+	looked int // how many bytes have been parsed meanwhile
+}
+
+func (c *cutter) cut() []piece {
+	var pieces []piece
+	for next := (piece{start: c.behindBlank(0)}); next.start < len(c.src); {
+		var p piece
+		p, next = c.next(next)
+		pieces = append(pieces, p)
+	}
+	return pieces
+}
+
+// next is the piece p, of which only the end is not known, and the one behind it.
+func (c *cutter) next(p piece) (this, next piece) {
+	p.end = c.bounds.reach(c.src, p.start)
+	if p.end == len(c.src) {
+		return p, piece{start: p.end}
+	}
+	ahead := p.end + len(c.ahead(p.end))
+	c.looked += ahead - p.start
+	doc := structure.Parse(readerAt(c.src, p.start, ahead))
+	if next, ok := c.rest(p, doc); ok {
+		p.end = next.start
+		return p, next
+	}
+	return c.large(p, ahead)
+}
+
+// ahead is what is looked at of the line behind a piece, to know whether its last block goes on: nothing of
+// a blank line, of which there may be thousands, and of a line that is not fit to be parsed only some.
+func (c *cutter) ahead(at int) []byte {
+	line := lineAt(c.src, at)
+	if util.IsBlank(line) {
+		return nil
+	}
+	return c.fit(line)
+}
+
+// maxLook is how much, in bytes, is looked at of a line that is not fit to be parsed.
+const maxLook = 100
+
+// fit is as much of line as is fit to be parsed.
+func (c *cutter) fit(line []byte) []byte {
+	if len(line) > maxLook && (Bounds{}).reach(line, 0) == 0 {
+		return line[:maxLook]
+	}
+	return line
+}
+
+// rest begins with the last block or item of doc, which is p and perhaps a line more. It is false if that
+// is the first one, too.
+func (c *cutter) rest(p piece, doc ast.Node) (piece, bool) {
+	last := doc.LastChild()
+	if last == nil {
+		return piece{}, false
+	}
+	if list, ok := last.(*ast.List); ok && list.ChildCount() > 1 {
+		number := list.Start
+		if p.goesOn && list.PreviousSibling() == nil {
+			number = p.number
+		}
+		if list.IsOrdered() {
+			number += list.ChildCount() - 1
+		}
+		item := list.LastChild()
+		return piece{
+			start: lineOf(c.src, item.Pos()), blank: item.HasBlankPreviousLines(),
+			goesOn: true, number: number,
+		}, true
+	}
+	for last.PreviousSibling() != nil && oneParagraph(c.src, last.PreviousSibling(), last) {
+		last = last.PreviousSibling()
+	}
+	start := lineOf(c.src, max(beginOf(last), 0))
+	return piece{start: start, blank: blankBefore(c.src, last)}, start > p.start
+}
+
+// oneParagraph reports whether a and b, which follow each other, may have been one paragraph. It can become
+// something else as long as it goes on, and where b begins may be no place for a block to begin.
+func oneParagraph(src []byte, a, b ast.Node) bool {
+	switch b.Kind() {
+	case ast.KindParagraph, ast.KindHeading, ast.KindLinkReferenceDefinition:
+		return a.Kind() == ast.KindLinkReferenceDefinition && !blankBefore(src, b)
+	case extast.KindTable:
+		return (a.Kind() == ast.KindLinkReferenceDefinition || a.Kind() == ast.KindParagraph) && !blankBefore(src, b)
+	}
+	return false
+}
+
+// behindBlank is where the first line that is not blank begins, from at on.
+func (c *cutter) behindBlank(at int) int {
+	for at < len(c.src) {
+		line := lineAt(c.src, at)
+		if !util.IsBlank(line) {
+			break
+		}
+		at += len(line)
+	}
+	return at
+}

@@ -1,0 +1,259 @@
+package markdown
+
+import (
+	"bytes"
+	"iter"
+	"maps"
+	"slices"
+
+	"github.com/yuin/goldmark/ast"
+	extast "github.com/yuin/goldmark/extension/ast"
+	"github.com/yuin/goldmark/parser"
+	"github.com/yuin/goldmark/text"
+	"github.com/yuin/goldmark/util"
+)
+
+// maxReferences is how many definitions of references a text may have. A piece can have no more.
+const maxReferences = MaxMarkup / 3
+
+// Document is a text as the blocks that it is made of. A long one is parsed piece by piece, so that it
+// takes the memory of one piece, and means what it means as a whole. It is walked once, by one goroutine.
+type Document struct {
+	// Set once, by Read.
+	src    []byte
+	parser parser.Parser
+	pieces []piece
+	refs   map[string]parser.Reference // of the whole text, by label
+	only   ast.Node                    // of a text of one piece
+
+	used map[string]bool // labels that links were made of, and whose definition has not come by yet
+}
+
+// Block is a block of a document: a node, or a stretch of the source that is not fit to be parsed.
+type Block struct {
+	Node       ast.Node // nil: not fit to be parsed
+	Start, End int      // of what is not, in bytes of the source, without the line end
+	Blank      bool     // the author left a blank line before it; of the first one it says nothing
+	Number     int      // of a list's first item: a long list may come as several, one after the other
+}
+
+// Read makes a document of source, which p understands and of which no more is parsed at once than b
+// allows. The source must have one sort of line end.
+func Read(source string, p parser.Parser, b Bounds) *Document {
+	d := &Document{
+		src:    []byte(source + "\n"), // the parser loses the last character of some lines without an end
+		parser: p, refs: make(map[string]parser.Reference), used: make(map[string]bool),
+	}
+	c := cutter{src: d.src, bounds: b}
+	d.pieces = c.cut()
+	if len(d.pieces) == 1 && !d.pieces[0].raw {
+		d.only = d.parse(d.parser, d.pieces[0])
+		d.use(d.only)
+		return d
+	}
+	for _, p := range d.pieces {
+		if !p.raw && bytes.Contains(d.src[p.start:p.end], []byte("]:")) {
+			d.parse(structure, p) // which collects its definitions
+		}
+	}
+	if len(d.refs) == 0 {
+		return d
+	}
+	for _, p := range d.pieces {
+		if !p.raw {
+			d.use(d.parse(d.parser, p))
+		}
+	}
+	return d
+}
+
+// Source is what the places in the document are places of.
+func (d *Document) Source() []byte { return d.src }
+
+// Begin is where the line begins, in bytes of the source, with which the block n does.
+func (d *Document) Begin(n ast.Node) int { return lineOf(d.src, max(beginOf(n), 0)) }
+
+// Blocks are the blocks of the document that say something: all but the definitions of references whose
+// every word is in a link.
+func (d *Document) Blocks() iter.Seq[Block] {
+	return d.speaking(func(yield func(Block) bool) {
+		for _, p := range d.pieces {
+			for b := range d.piece(p) {
+				if !yield(b) {
+					return
+				}
+			}
+		}
+	})
+}
+
+// Children are the blocks within n that say something.
+func (d *Document) Children(n ast.Node) iter.Seq[Block] {
+	return d.speaking(func(yield func(Block) bool) {
+		for c := n.FirstChild(); c != nil; c = c.NextSibling() {
+			if !yield(d.block(c)) {
+				return
+			}
+		}
+	})
+}
+
+// piece are the blocks of a piece.
+func (d *Document) piece(p piece) iter.Seq[Block] {
+	return func(yield func(Block) bool) {
+		if p.raw {
+			end := p.start + len(bytes.TrimRight(d.src[p.start:p.end], " \t\n"))
+			end += bytes.IndexByte(d.src[end:], '\n')
+			yield(Block{Start: p.start, End: end, Blank: p.blank})
+			return
+		}
+		doc := d.only
+		if doc == nil {
+			doc = d.parse(d.parser, p)
+		}
+		for n := doc.FirstChild(); n != nil; n = n.NextSibling() {
+			b := d.block(n)
+			if n.PreviousSibling() == nil {
+				b.Blank = p.blank
+				if p.goesOn {
+					b.Number = p.number
+				}
+			}
+			if !yield(b) {
+				return
+			}
+		}
+	}
+}
+
+// block is n, a block among its siblings.
+func (d *Document) block(n ast.Node) Block {
+	b := Block{Node: n, Blank: blankBefore(d.src, n)}
+	if list, ok := n.(*ast.List); ok {
+		b.Number = list.Start
+	}
+	return b
+}
+
+// speaking leaves out the definitions that say nothing, but not the blank lines before them.
+func (d *Document) speaking(blocks iter.Seq[Block]) iter.Seq[Block] {
+	return func(yield func(Block) bool) {
+		blank := false
+		for b := range blocks {
+			b.Blank = b.Blank || blank
+			if def, ok := b.Node.(*ast.LinkReferenceDefinition); ok && d.spent(def) {
+				blank = b.Blank
+				continue
+			}
+			blank = false
+			if !yield(b) {
+				return
+			}
+		}
+	}
+}
+
+// spent reports whether everything def says is already in a link. Only the first definition of a label
+// counts.
+func (d *Document) spent(def *ast.LinkReferenceDefinition) bool {
+	label := util.ToLinkReference(def.Label)
+	spent := d.used[label]
+	delete(d.used, label)
+	return spent
+}
+
+// use notes the definitions that links or images of doc were made of.
+func (d *Document) use(doc ast.Node) {
+	_ = ast.Walk(doc, func(n ast.Node, entering bool) (ast.WalkStatus, error) {
+		var ref *ast.ReferenceLink
+		switch n := n.(type) {
+		case *ast.Link:
+			ref = n.Reference
+		case *ast.Image:
+			ref = n.Reference
+		}
+		if entering && ref != nil {
+			d.used[util.ToLinkReference(ref.Value)] = true
+		}
+		return ast.WalkContinue, nil
+	})
+}
+
+// parse parses a piece; p is d.parser, or one that knows the same blocks.
+func (d *Document) parse(p parser.Parser, of piece) ast.Node {
+	return p.Parse(readerAt(d.src, of.start, of.end), parser.WithContext(&references{parser.NewContext(), d.refs}))
+}
+
+// references is a parser's context, with the definitions of a whole text.
+type references struct {
+	parser.Context
+	refs map[string]parser.Reference
+}
+
+// AddReference implements parser.Context: of the definitions of a label the first one counts.
+func (c *references) AddReference(ref parser.Reference) {
+	label := util.ToLinkReference(ref.Label())
+	if _, known := c.refs[label]; !known && len(c.refs) < maxReferences {
+		c.refs[label] = ref
+	}
+}
+
+// Reference implements parser.Context.
+func (c *references) Reference(label string) (parser.Reference, bool) {
+	ref, ok := c.refs[label]
+	return ref, ok
+}
+
+// References implements parser.Context.
+func (c *references) References() []parser.Reference { return slices.Collect(maps.Values(c.refs)) }
+
+// readerAt reads src from start, which is where a line begins, to end.
+func readerAt(src []byte, start, end int) text.Reader {
+	r := text.NewReader(src[:end])
+	r.SetPosition(0, text.NewSegment(start, start))
+	r.AdvanceLine()
+	return r
+}
+
+// blankBefore reports whether the author left a blank line before n, which has a sibling before it.
+func blankBefore(src []byte, n ast.Node) bool {
+	prev := n.PreviousSibling()
+	if prev == nil {
+		return n.HasBlankPreviousLines()
+	}
+	if n.Parent().Kind() == ast.KindDocument {
+		return blankLineBefore(src, beginOf(n), "")
+	}
+	switch prev.Kind() {
+	case ast.KindFencedCodeBlock, ast.KindHTMLBlock, ast.KindLinkReferenceDefinition: // the parser is wrong there
+		return blankLineBefore(src, beginOf(n), ">")
+	}
+	if n.Kind() == extast.KindTable { // and there
+		return blankLineBefore(src, beginOf(n), ">")
+	}
+	return n.HasBlankPreviousLines()
+}
+
+// blankLineBefore reports whether the line before the one with byte pos of src has nothing but blanks and
+// marks on it.
+func blankLineBefore(src []byte, pos int, marks string) bool {
+	if pos < 0 || pos > len(src) {
+		return false
+	}
+	line := lineOf(src, pos)
+	return line == 0 || util.IsBlank(bytes.Trim(src[lineOf(src, line-1):line], marks+" \t\n"))
+}
+
+// beginOf is a byte of the line that the block n begins with. What the parser says is of the paragraph that
+// n was made of, which may have begun with something else.
+func beginOf(n ast.Node) int {
+	switch n := n.(type) {
+	case *extast.Table:
+		if head := n.FirstChild().FirstChild().Lines(); head.Len() > 0 {
+			return head.At(0).Start
+		}
+	case *ast.Paragraph, *ast.TextBlock, *ast.LinkReferenceDefinition:
+		return n.Lines().At(0).Start
+	}
+	return n.Pos()
+}
