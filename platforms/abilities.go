@@ -97,10 +97,18 @@ type (
 	Locator interface {
 		Locate(ctx context.Context, chat relay.ChatID) (relay.Place, error)
 	}
+	// Threader is a network where a thread is a chat of its own, so that an action whose metadata names
+	// a thread is one on that chat.
+	Threader interface {
+		// Thread places a thread, in its parent. open: whoever sees the parent sees it. An error means
+		// that there is no such thread, or that it is not known now.
+		Thread(ctx context.Context, id relay.ThreadID) (place relay.Place, open bool, err error)
+	}
 	// Responder answers through a capability. Errors are those of Send; one that wraps
 	// ErrCapabilityGone means that the network no longer honours it: the caller forgets it.
 	Responder interface {
-		// Respond answers with a. first is true when the answer replaces c's placeholder.
+		// Respond answers with a. first is true when the answer replaces c's placeholder. The caller has
+		// one answer through c at a time under way.
 		Respond(ctx context.Context, c Capability, a relay.Send, first bool) (relay.Result, error)
 		// Discard takes c's placeholder away: nobody will answer.
 		Discard(ctx context.Context, c Capability) error

@@ -12,7 +12,8 @@
 //  2. The socket is never closed by us with 1000 or 1001, so that a session can always be resumed:
 //     the end of the process is not the end of the session.
 //  3. No read is without a deadline, from the dial to the last byte of a payload.
-//  4. An interaction is answered before its event waits for the disk, and independent of it.
+//  4. An interaction is answered before its event waits for the disk, and independent of it; its
+//     token is not used before that answer is over.
 //  5. At most maxIdentifies identifies leave in a rolling day, and never more than Discord grants.
 //  6. The state is Connected only from READY or RESUMED on until the socket is lost.
 //  7. Every error of the API passes one place that removes the token (rest.scrub).
@@ -105,6 +106,7 @@ var (
 	_ platforms.Manager          = (*Platform)(nil)
 	_ platforms.Locator          = (*Platform)(nil)
 	_ platforms.DirectChats      = (*Platform)(nil)
+	_ platforms.Threader         = (*Platform)(nil)
 	_ platforms.Responder        = (*Platform)(nil)
 	_ platforms.CommandRegistrar = (*Platform)(nil)
 	_ platforms.AuthorTeller     = (*Platform)(nil)
@@ -127,6 +129,8 @@ type Platform struct {
 	reader   *reader // of the feeder's goroutine
 	board    *board
 	memory   *memory
+
+	callbacks *callbacks
 
 	cutting sync.Mutex // held while a long text becomes a letter
 }
@@ -171,6 +175,8 @@ func open(o platforms.Options) (*Platform, error) {
 		reader:   newReader(bot, cache, rest),
 		board:    newBoard(),
 		memory:   newMemory(),
+
+		callbacks: newCallbacks(),
 	}, nil
 }
 

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/platforms/backoff"
 	"github.com/hermes-connector/hermes-connector/platforms/pace"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
@@ -22,12 +23,15 @@ func (p *Platform) Respond(ctx context.Context, c platforms.Capability, a relay.
 	if err != nil {
 		return relay.Result{}, err
 	}
+	if err := p.answerable(ctx, c); err != nil { // waited for outside of the gate: the chat is open to others
+		return relay.Result{}, err
+	}
 	t, err := p.enter(ctx, a.Chat, pace.Message, timeFor(ctx))
 	if err != nil {
 		return relay.Result{}, err
 	}
 	defer t.leave()
-	ids, err := t.answer(ctx, l, p.hookPath(c), first)
+	ids, err := t.answer(ctx, l, c, first)
 	if len(ids) > 0 && errors.Is(err, platforms.ErrCapabilityGone) {
 		var more []relay.MessageID
 		more, err = t.post(ctx, l, "")
@@ -40,14 +44,15 @@ func (p *Platform) Respond(ctx context.Context, c platforms.Capability, a relay.
 }
 
 // answer sends the letter's parts through a web hook and returns the ids of those that stand.
-func (t *turn) answer(ctx context.Context, l *letter, hook string, first bool) (ids []relay.MessageID, err error) {
+func (t *turn) answer(ctx context.Context, l *letter, c platforms.Capability, first bool) (ids []relay.MessageID, err error) {
+	hook := t.p.hookPath(c)
 	for len(l.parts) > 0 {
 		r := request{method: http.MethodPost, path: hook, body: message{Content: l.parts[0], Mentions: t.p.mentions()}}
 		if first {
 			r.method, r.path, r.again = http.MethodPatch, hook+originalPath, true
 		}
 		var m posted
-		err := t.wield(ctx, r, &m)
+		err := t.wield(ctx, c, r, &m)
 		switch {
 		case err == nil:
 			ids = append(ids, relay.MessageID(m.ID))
@@ -68,8 +73,11 @@ func (p *Platform) Discard(ctx context.Context, c platforms.Capability) error {
 	if !c.Placeholder {
 		return nil
 	}
+	if err := p.answerable(ctx, c); err != nil {
+		return err
+	}
 	t := &turn{p: p}
-	err := t.wield(ctx, request{method: http.MethodDelete, path: p.hookPath(c) + originalPath, again: true}, nil)
+	err := t.wield(ctx, c, request{method: http.MethodDelete, path: p.hookPath(c) + originalPath, again: true}, nil)
 	if err != nil && !refusedWith(err, codeUnknownMessage) {
 		return explained(err)
 	}
@@ -82,8 +90,11 @@ func (p *Platform) Settle(ctx context.Context, c platforms.Capability) error {
 	if c.Placeholder {
 		return nil
 	}
+	if err := p.answerable(ctx, c); err != nil {
+		return err
+	}
 	t := &turn{p: p}
-	err := t.wield(ctx, request{
+	err := t.wield(ctx, c, request{
 		method: http.MethodPatch, path: p.hookPath(c) + originalPath, again: true,
 		body: map[string]any{"components": []any{}},
 	}, nil)
@@ -101,14 +112,30 @@ func (p *Platform) hookPath(c platforms.Capability) string {
 	return "/webhooks/" + p.application() + "/" + url.PathEscape(c.Token.RevealString())
 }
 
+// answerable waits for the end of the call-back that makes c's token known to Discord.
+func (p *Platform) answerable(ctx context.Context, c platforms.Capability) error {
+	refused, err := p.callbacks.wait(ctx, c.ID)
+	if refused {
+		return gone(nil)
+	}
+	return err
+}
+
 // wield is call through a web hook. Discord's no to its token is final: the error wraps
-// platforms.ErrCapabilityGone, and nothing more is asked of it.
-func (t *turn) wield(ctx context.Context, r request, out any) error {
+// platforms.ErrCapabilityGone, and nothing more is asked of it. Only just after the call-back a 404
+// is not: then it is tried again, since Discord may learn of the web hook and of its message later.
+func (t *turn) wield(ctx context.Context, c platforms.Capability, r request, out any) error {
 	route := routeOf(r.method, r.path)
 	if t.p.limits.buried(route) {
 		return gone(nil)
 	}
 	err := t.call(ctx, r, out)
+	for answered(err, http.StatusNotFound) && t.p.callbacks.fresh(c.ID) {
+		if !backoff.Pause(ctx, lagTry) {
+			return notSentIn(ctx)
+		}
+		err = t.call(ctx, r, out)
+	}
 	hideToken(err, r.path)
 	var ae *apiError
 	if !errors.As(err, &ae) || ae.Sent != sentRefused {

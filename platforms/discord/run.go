@@ -348,7 +348,7 @@ func (r *runner) up(what string) {
 }
 
 // answer acknowledges an interaction on a goroutine of its own: Discord waits three seconds, the
-// disk may take longer.
+// disk may take longer. Whoever answers it waits for that.
 func (r *runner) answer(ctx context.Context, i *interaction) {
 	select {
 	case r.slots <- struct{}{}:
@@ -356,10 +356,13 @@ func (r *runner) answer(ctx context.Context, i *interaction) {
 		r.log.Warn("discord interaction not acknowledged: too many at once")
 		return
 	}
+	end := r.callbacks.begin(i.id.String())
 	r.wg.Go(func() {
 		defer func() { <-r.slots }()
 		// Also while we stop: a person waits for it. acknowledge bounds itself.
-		if err := r.acknowledge(context.WithoutCancel(ctx), i); err != nil {
+		err := r.acknowledge(context.WithoutCancel(ctx), i)
+		end(err)
+		if err != nil {
 			r.log.Warn("discord interaction not acknowledged", "err", err)
 		}
 	})

@@ -8,7 +8,6 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
-	"github.com/hermes-connector/hermes-connector/relay/gate"
 	"github.com/hermes-connector/hermes-connector/relay/session"
 	"github.com/hermes-connector/hermes-connector/store"
 )
@@ -45,22 +44,19 @@ func (h *Hub) do(ctx context.Context, s *seat, r relay.Request) (relay.Result, e
 	if a, ok := r.Action.(relay.FollowUp); ok {
 		return h.followUp(ctx, s, a)
 	}
-	p, err := h.allowed(ctx, s, r)
+	t, err := h.allowed(ctx, s, r)
 	if err != nil {
 		return relay.Result{}, err
 	}
-	asked := r.Action.Target()
-	if r.Action, err = h.retarget(ctx, p, r.Action); err != nil {
-		return relay.Result{}, internal(err)
-	}
-	if a, ok := r.Action.(relay.Send); ok {
+	p, i := t.bot, s.peer.Instance
+	if a, ok := t.action.(relay.Send); ok {
 		if res, done, err := h.respond(ctx, s, p, a); done || err != nil {
-			h.noteDone(ctx, s.peer.Instance, p, a, a.Chat, res, err)
+			h.noteDone(ctx, i, p, a, a.Chat, res, err)
 			return res, err
 		}
 	}
-	res, err := platforms.Do(ctx, p, r.Action)
-	h.noteDone(ctx, s.peer.Instance, p, r.Action, cmp.Or(res.MovedTo, r.Action.Target()), res, err)
+	res, err := platforms.Do(ctx, p, t.action)
+	h.noteDone(ctx, i, p, t.action, cmp.Or(res.MovedTo, t.action.Target()), res, err)
 	if err != nil {
 		return relay.Result{}, err
 	}
@@ -68,53 +64,13 @@ func (h *Hub) do(ctx context.Context, s *seat, r relay.Request) (relay.Result, e
 		// The platform carried the action out; what is stored must follow even if the gateway hung up.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordWithin)
 		defer cancel()
-		move := store.Move{Platform: p.Bot().Platform, From: r.Action.Target(), To: res.MovedTo}
+		move := store.Move{Platform: p.Bot().Platform, From: t.action.Target(), To: res.MovedTo}
 		if err := h.db.MoveChat(ctx, move); err != nil {
 			h.log.Warn("chat moved, but grants and conversations did not follow; the next event tries again", keyErr, err)
 		}
 	}
-	return named(res, asked, r.Action.Target()), nil
-}
-
-// allowed finds the bot for r and asks the gate.
-func (h *Hub) allowed(ctx context.Context, s *seat, r relay.Request) (platforms.Platform, error) {
-	if s.revoked.Load() {
-		return nil, relay.Declined(s.speaksOf(r))
-	}
-	p, err := h.route(ctx, s, r)
-	if err != nil {
-		return nil, internal(err)
-	}
-	f, err := h.actFacts(ctx, s.peer.Instance, p, r.Action.Target())
-	if err != nil {
-		return nil, internal(err)
-	}
-	if !gate.MayAct(f) {
-		return nil, relay.Declined(s.speaksOf(r))
-	}
-	mine, err := h.mayTouch(ctx, s.peer.Instance, p, f, r.Action)
-	if err != nil {
-		return nil, internal(err)
-	}
-	if !mine {
-		return nil, relay.Declined(s.speaksOf(r))
-	}
-	return p, nil
-}
-
-// othersThread reports whether the thread that a names within its chat was granted to another
-// instance by itself. That the thread is one of the chat's is for the platform to see.
-func (h *Hub) othersThread(ctx context.Context, i relay.InstanceID, p platforms.Platform, a relay.ThreadRename) (bool, error) {
-	thread := relay.ChatID(a.Thread)
-	if thread == "" || thread == a.Chat {
-		return false, nil
-	}
-	place, known := locate(ctx, p, relay.Place{Platform: p.Bot().Platform, Chat: thread})
-	if !known {
-		return false, nil
-	}
-	g, ok, err := h.db.GrantCovering(ctx, place)
-	return ok && g.Chat == thread && g.Instance != i, err
+	res.MovedTo = cmp.Or(res.MovedTo, t.movedTo)
+	return res, nil
 }
 
 // internal is what a gateway reads when the database could not be asked: certainly not sent,
@@ -147,16 +103,12 @@ func (h *Hub) WaitOpen(ctx context.Context, s *session.Session, r relay.Request)
 	}
 	seat := h.seatOf(s)
 	ctx = platforms.For(ctx, seat.peer.Instance)
-	p, err := h.allowed(ctx, seat, r)
+	t, err := h.allowed(ctx, seat, r)
 	if err != nil {
 		return nil // Do says so
 	}
-	if g, ok := p.(platforms.Gatekeeper); ok {
-		chat, err := h.chatNow(ctx, p, r.Action.Target())
-		if err != nil {
-			return nil // Do says so
-		}
-		return g.WaitOpen(ctx, chat)
+	if g, ok := t.bot.(platforms.Gatekeeper); ok {
+		return g.WaitOpen(ctx, t.action.Target())
 	}
 	return nil
 }

@@ -20,9 +20,10 @@ type judgement struct {
 	// consumed: the event gets a seen mark at least. A dropped event writes nothing.
 	consumed   bool
 	deliveries []store.Delivery
-	undecided  relay.InstanceID // whose verdict waits for the network; empty: none
-	ofOwner    bool             // in a shared chat, by somebody who is bound: he sees the chat
-	answer     string           // to a control message; empty: silence
+	undecided  relay.InstanceID      // whose verdict waits for the network; empty: none
+	ofOwner    bool                  // in a shared chat, by somebody who is bound: he sees the chat
+	answer     string                // to a control message; empty: silence
+	came       *platforms.Capability // what the event came with; nil: none
 }
 
 // verdict is one instance's, or with an empty instance the event's.

@@ -15,7 +15,9 @@ func TestOldIdInMidTurn(t *testing.T) {
 	r := newRig(t)
 	r.enroll("home", "ann")
 	r.enroll("eve", "eve")
-	r.net.Join("old", "ann")
+	for _, c := range []relay.ChatID{"old", "middle", "new"} { // one chat, with the same people
+		r.net.Join(c, "ann")
+	}
 	home, eve := r.dial("home"), r.dial("eve")
 	r.say(loopback.Message{User: "ann", Chat: "old", Text: "hello"})
 	if in := home.inbound(); in.Event.Source.ChatID != "old" {

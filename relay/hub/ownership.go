@@ -12,15 +12,18 @@ import (
 )
 
 // mayTouch reports whether the instance, which may act on a's chat by f, may do a to the message or
-// the thread that a names: its own ones. What others said and made is not its to change.
-func (h *Hub) mayTouch(ctx context.Context, i relay.InstanceID, p platforms.Platform, f gate.ActFacts, a relay.Action) (bool, error) {
+// the thread that a names: its own ones. What others said and made is not its to change. left: the
+// gateway used a former id of the chat, in which nothing is known to be its own but what is remembered.
+func (h *Hub) mayTouch(ctx context.Context, i relay.InstanceID, p platforms.Platform, f gate.ActFacts, a relay.Action, left bool) (bool, error) {
 	switch a := a.(type) {
 	case relay.Edit:
 		m, err := h.messageFacts(ctx, i, p, f, a.Chat, a.Message)
+		m.Alone = m.Alone && !left
 		return gate.MayEdit(m), err
 	case relay.Delete:
 		m, err := h.messageFacts(ctx, i, p, f, a.Chat, a.Message)
-		if err != nil || !askAuthor(m) {
+		m.Alone = m.Alone && !left
+		if err != nil || left || !askAuthor(m) {
 			return gate.MayDelete(m), err
 		}
 		if t, ok := p.(platforms.AuthorTeller); ok {
@@ -142,6 +145,21 @@ func (h *Hub) mayRename(ctx context.Context, i relay.InstanceID, p platforms.Pla
 	}
 	c, known, err := h.db.Conversation(ctx, i, relay.Chat{Bot: p.Bot(), ID: thread})
 	return known && c.Made, err
+}
+
+// othersThread reports whether the thread that a names within its chat was granted to another
+// instance by itself. That the thread is one of the chat's is for the platform to see.
+func (h *Hub) othersThread(ctx context.Context, i relay.InstanceID, p platforms.Platform, a relay.ThreadRename) (bool, error) {
+	thread := relay.ChatID(a.Thread)
+	if thread == "" || thread == a.Chat {
+		return false, nil
+	}
+	place, known := locate(ctx, p, relay.Place{Platform: p.Bot().Platform, Chat: thread})
+	if !known {
+		return false, nil
+	}
+	g, ok, err := h.db.GrantCovering(ctx, place)
+	return ok && g.Chat == thread && g.Instance != i, err
 }
 
 // noteDone remembers what came of an action that reached the network: the messages that are the

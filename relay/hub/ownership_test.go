@@ -143,9 +143,10 @@ func (p *parlour) open() {
 	p.db, p.sessions = db, make(map[relay.InstanceID]*session.Session)
 	p.hub = New(db, link.NewDesk(db, plainMAC{}, time.Now), &bus.Bus{}, []platforms.Platform{p.bot}, Options{})
 	for _, i := range []relay.InstanceID{"home", "guest", "other"} {
-		s := &seat{peer: session.Peer{Gateway: relay.GatewayID(i), Instance: i, Tenant: relay.TenantID(i)}}
+		s := newSeat(session.Peer{Gateway: relay.GatewayID(i), Instance: i, Tenant: relay.TenantID(i)})
 		s.session = session.New(nil, s.peer, p.hub, session.Options{})
 		s.say(p.scribe.bot)
+		s.grow() // its age is not what this is about
 		if err := p.hub.enter(p.t.Context(), s); err != nil {
 			p.t.Fatal(err)
 		}

@@ -55,6 +55,10 @@ type flight struct {
 	event relay.EventID
 }
 
+func newSeat(peer session.Peer) *seat {
+	return &seat{peer: peer, newer: make(chan struct{}), flying: make(map[relay.BufferID]flight)}
+}
+
 // land forgets an entry in flight and returns what it carried.
 func (s *seat) land(id relay.BufferID) (flight, bool) {
 	s.mu.Lock()
@@ -105,7 +109,7 @@ func (s *seat) speaksOf(r relay.Request) relay.PlatformID {
 // ends (with cause delivery.ErrShutdown), running actions finish first, unless hurry ends too. A
 // *Refused means that the connection was not taken; the caller closes conn then.
 func (h *Hub) Serve(ctx, hurry context.Context, conn *session.Conn, peer session.Peer) error {
-	s := &seat{peer: peer, newer: make(chan struct{}), flying: make(map[relay.BufferID]flight)}
+	s := newSeat(peer)
 	o := h.opts.Session
 	o.Room = h.crowds.room(peer.Gateway)
 	o.OverLimit = func() { h.crowds.bar(peer.Gateway) }

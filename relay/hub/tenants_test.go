@@ -33,7 +33,7 @@ func tenants(t *testing.T) (*Hub, map[relay.InstanceID]*session.Session) {
 	}
 	sessions := make(map[relay.InstanceID]*session.Session)
 	for inst, tenant := range map[relay.InstanceID]relay.TenantID{"home": "home", "kids": "kids", "twin": "kids"} {
-		s := &seat{peer: session.Peer{Gateway: relay.GatewayID(inst), Instance: inst, Tenant: tenant}}
+		s := newSeat(session.Peer{Gateway: relay.GatewayID(inst), Instance: inst, Tenant: tenant})
 		s.session = session.New(nil, s.peer, h, session.Options{})
 		if err := h.enter(t.Context(), s); err != nil {
 			t.Fatal(err)

@@ -139,7 +139,7 @@ func (h *Hub) judgeSome(ctx context.Context, p platforms.Platform, c relay.Chat)
 		return false, err
 	}
 	var verdicts []store.Verdict
-	var why []verdict
+	var judged []judgement
 	var unclear error
 	for _, u := range waiting {
 		v, said, err := h.judgeUndecided(ctx, p, u)
@@ -147,27 +147,52 @@ func (h *Hub) judgeSome(ctx context.Context, p platforms.Platform, c relay.Chat)
 			unclear = err
 			break
 		}
-		verdicts, why = append(verdicts, v), append(why, said)
+		verdicts, judged = append(verdicts, v), append(judged, judgement{event: v.Event, verdicts: []verdict{said}})
 	}
 	if len(verdicts) == 0 {
 		return true, unclear
 	}
+	undo := make([]func(), len(judged))
+	for n := range judged {
+		j := &judged[n]
+		undo[n] = func() {}
+		if came, ok := h.unbound.take(c.Bot, j.event.ID); ok {
+			j.came, undo[n] = &came, h.keep(ctx, *j, came)
+		}
+	}
 	out, err := h.db.Settle(ctx, c, verdicts)
 	if err != nil {
+		for n, j := range judged {
+			undo[n]()
+			h.holdAgain(j)
+		}
 		return true, err
 	}
 	h.noteOverflow(out)
-	for n, v := range verdicts {
-		if out.Items[n].Duplicate {
-			continue // its chat has another id now, and another worker
+	for n, j := range judged {
+		if out.Items[n].Duplicate { // its chat has another id now, and another worker
+			undo[n]()
+			h.holdAgain(j)
+			continue
 		}
-		if v.Delivery != nil && !v.Delivery.Oversize && out.Items[n].Buffers[0].IsZero() {
-			why[n].Reason = gate.NoBinding // revoked since it was judged
+		if d := verdicts[n].Delivery; d != nil && !d.Oversize && out.Items[n].Buffers[0].IsZero() {
+			j.verdicts[0].Reason = gate.NoBinding // revoked since it was judged
+			undo[n]()
 		}
-		h.decide(v.Event, why[n])
-		h.deliver(v.Event, why[n])
+		h.decide(j.event, j.verdicts...)
+		if j.came != nil {
+			h.dismiss(j, *j.came)
+		}
+		h.deliver(j.event, j.verdicts...)
 	}
 	return true, unclear
+}
+
+// holdAgain holds what an event came with until its verdict is stored.
+func (h *Hub) holdAgain(j judgement) {
+	if j.came != nil {
+		h.unbound.hold(j.event.Bot, *j.came)
+	}
 }
 
 // judgeUndecided puts the gate's question again, with everything as it is now, and asks the network.

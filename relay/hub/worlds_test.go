@@ -146,7 +146,7 @@ func newHistory(t *testing.T, draw *rapid.T) *history {
 	h.hub = New(h.db, h.desk, &bus.Bus{}, hosted, Options{})
 	for _, id := range h.ids {
 		a := h.agents[id]
-		s := &seat{peer: session.Peer{Gateway: relay.GatewayID(id), Instance: id, Tenant: a.tenant}}
+		s := newSeat(session.Peer{Gateway: relay.GatewayID(id), Instance: id, Tenant: a.tenant})
 		s.session = session.New(nil, s.peer, h.hub, session.Options{})
 		h.ok(h.hub.enter(h.t.Context(), s))
 		for _, b := range a.hellos {

@@ -1,0 +1,89 @@
+package discord
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+)
+
+const (
+	// webhookLag is how long after a call-back Discord may still not know the interaction's web hook:
+	// a 404 within it says "not yet".
+	webhookLag = 3 * time.Second
+	// lagTry is the pause before such a 404 is tried again.
+	lagTry = 500 * time.Millisecond
+)
+
+// callbacks knows which interactions' call-backs are under way: until one is over, Discord answers 404
+// to whatever uses the interaction's token. Methods may be called from any goroutine.
+type callbacks struct {
+	mu    sync.Mutex // guards the fields below, and those of every ack
+	by    map[string]*ack
+	ended []*ack // in the order of their ends
+}
+
+// ack is one call-back.
+type ack struct {
+	id      string        // of the interaction
+	over    chan struct{} // closed at its end
+	at      time.Time     // when that was; zero before. Guarded by callbacks.mu
+	refused bool          // for good. Guarded by callbacks.mu
+}
+
+func newCallbacks() *callbacks { return &callbacks{by: make(map[string]*ack)} }
+
+// begin notes that an interaction's call-back is on its way. It must come before its event is. The
+// caller calls end once, with what became of it.
+func (c *callbacks) begin(interaction string) (end func(error)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	a := &ack{id: interaction, over: make(chan struct{})}
+	c.by[interaction] = a
+	return func(err error) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		var ae *apiError
+		a.at, a.refused = time.Now(), errors.As(err, &ae) && ae.Sent == sentRefused && ae.Code != codeAcknowledged
+		close(a.over)
+		c.ended = append(c.ended, a)
+		c.forgetLocked(a.at)
+	}
+}
+
+// forgetLocked drops what is of no use any more. c.mu must be held.
+func (c *callbacks) forgetLocked(now time.Time) {
+	for len(c.ended) > 0 && now.Sub(c.ended[0].at) >= webhookLag {
+		if a := c.ended[0]; c.by[a.id] == a { // else Discord sent the interaction again since
+			delete(c.by, a.id)
+		}
+		c.ended = c.ended[1:]
+	}
+}
+
+// wait returns once no call-back of the interaction is under way. It takes as long as acknowledge at
+// most. refused: Discord did not take the call-back, and so knows no web hook of the interaction.
+func (c *callbacks) wait(ctx context.Context, interaction string) (refused bool, err error) {
+	c.mu.Lock()
+	a := c.by[interaction]
+	c.mu.Unlock()
+	if a == nil {
+		return false, nil
+	}
+	select {
+	case <-a.over:
+	case <-ctx.Done():
+		return false, notSentIn(ctx)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return a.refused, nil
+}
+
+// fresh reports whether a 404 to the interaction's token may mean that Discord does not know it yet.
+func (c *callbacks) fresh(interaction string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	a := c.by[interaction]
+	return a != nil && time.Since(a.at) < webhookLag
+}

@@ -1,0 +1,29 @@
+package relay
+
+// ThreadOf is the thread that a's metadata names, if a is about something in a chat; empty for actions
+// on a chat as such, which name what they mean: a look-up, and those that make and rename threads.
+func ThreadOf(a Action) ThreadID {
+	switch a := a.(type) {
+	case Send:
+		return a.Meta.ThreadID
+	case Edit:
+		return a.Meta.ThreadID
+	case Typing:
+		return a.Meta.ThreadID
+	case React:
+		return a.Meta.ThreadID
+	case Delete:
+		return a.Meta.ThreadID
+	case SendMedia:
+		return a.Meta.ThreadID
+	case Prompt:
+		return a.Meta.ThreadID
+	case Draft:
+		return a.Meta.ThreadID
+	case TaskCard:
+		return a.Meta.ThreadID
+	case TaskCardStop:
+		return a.Meta.ThreadID
+	}
+	return ""
+}
