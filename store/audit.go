@@ -33,7 +33,7 @@ type Actor struct {
 	Name string    `json:"name,omitempty"`
 }
 
-// AuditEntry is one row of the audit list: who changed what, and when. It holds ids and short
+// AuditEntry is one row of the audit list (auditlist.go): who changed what, and when. It holds ids and short
 // words, never a secret and nothing people wrote.
 type AuditEntry struct {
 	At       time.Time        `json:"at"`

@@ -14,7 +14,7 @@ import (
 // addRows adds rows to the audit list, many to a commit.
 func addRows(t *testing.T, db *DB, rows []AuditEntry) {
 	t.Helper()
-	for part := range slices.Chunk(rows, 5000) {
+	for part := range slices.Chunk(rows, 100) {
 		err := db.write(ctxOf(t), func(x *tx) error {
 			for _, e := range part {
 				if err := x.audit(e); err != nil {
@@ -117,18 +117,21 @@ func TestAuditLimitsAgainstAModel(t *testing.T) {
 	}
 	model := auditModel{count: make(map[auditor]int)}
 	var rows []AuditEntry
-	for n := range 26_000 {
+	for n := range 20_000 {
 		tenant, actor := tenants[1], actors[dice.IntN(len(actors))]
 		if dice.IntN(4) == 0 {
 			tenant = tenants[dice.IntN(len(tenants))]
 		} else if dice.IntN(2) == 0 {
-			actor = actors[3+n/9000] // one fills its share after the other
+			actor = actors[3+n/7000] // one fills its share after the other
 		}
 		rows = append(rows, AuditEntry{Tenant: tenant, Actor: actor, Action: fmt.Sprint(n)})
 		model.add(rows[n])
 	}
+	if a, g := model.count[auditor{tenant: "a"}], model.count[auditor{"a", actors[4]}]; a != maxAudit || g != maxCredential {
+		t.Fatalf("%d rows of the tenant and %d of a credential: the limits are not met", a, g)
+	}
 	addRows(t, db, rows)
-	for _, limit := range []int{0, 1, 7, 15_000} {
+	for _, limit := range []int{0, 1, 7, 11_000} {
 		want := model.rows
 		if limit > 0 {
 			want = want[max(0, len(want)-limit):]

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -188,6 +189,34 @@ func TestRestoreSaysWhatItCouldNotCarry(t *testing.T) { // invariants 7 and 8
 				t.Errorf("cursor %s", cursor)
 			}
 		})
+	}
+}
+
+// TestRestoreOfADamagedBackupCarries: and leaves what is damaged to be named.
+func TestRestoreOfADamagedBackupCarries(t *testing.T) { // invariant 8
+	c := newClock()
+	path, backup := wentOn(t, c)
+	at := filepath.Join(t.TempDir(), "backup.db")
+	put(t, at, backup)
+	b, err := openBolt(at, Options{}.withDefaults())
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = b.Update(func(x *bolt.Tx) error {
+		return x.Bucket([]byte(bucketCursors)).Put(botKey(bot), []byte("what a sick disk made of it"))
+	})
+	if err != nil || b.Close() != nil {
+		t.Fatal(err)
+	}
+	got, err := Restore(path, bytes.NewReader(read(t, at)), Options{Now: c.now})
+	if err != nil || !got.Carried || got.Damaged != 1 {
+		t.Fatalf("%+v, %v; want it carried, and one damaged record", got, err)
+	}
+	db := reopen(t, path, Options{Now: c.now})
+	seen := seenIn(t, db, allEvents)
+	q, err := db.Quarantine(ctxOf(t))
+	if err != nil || len(q) != 1 || !strings.Contains(q[0].Err, "hot/cursors") || !seen["e2"] || !seen["b1"] {
+		t.Errorf("quarantined %+v, %v, seen are %v; want the cursor named, and what was delivered seen", q, err, seen)
 	}
 }
 

@@ -5,7 +5,8 @@
 // Invariants, each held by the test that names its number:
 //
 //  1. A write returns nil only after its data is synced to the disk, and a read sees nothing
-//     that is not.
+//     that is not. A cursor with which nothing else is stored is the exception (cursor.go): it is on
+//     disk within a minute, and there never past an event that is not.
 //  2. Every caller gets an answer, whatever becomes of the disk. A full one is refused and waited
 //     for; after any other failed commit, a sync's above all, or a page that the disk does not
 //     give back, nothing is accepted any more.
@@ -19,7 +20,7 @@
 //  8. A file or record that is not what was written is refused, or set aside or made anew from
 //     others, and named; it is never replaced or skipped in silence. All records are looked at whenever the file is opened
 //     and before it is copied.
-//  9. Idle, nothing is written.
+//  9. Idle, nothing is written, and for events that are dropped, once a minute at most.
 //  10. A change that is audited and its row in the audit list are stored together, or neither is.
 //  11. An enrollment token enrolls one gateway: it is used up in the transaction that enrolls.
 //  12. All routes of one key belong to one tenant.
