@@ -37,7 +37,7 @@ func (c credentials) dial(ctx context.Context, door string) (*websocket.Conn, er
 		return nil, err
 	}
 	conn.SetReadLimit(wire.MaxFrame)
-	return conn, transmit(ctx, conn, wire.Hello{Platform: "telegram", BotID: "4242"})
+	return conn, transmit(ctx, conn, wire.Hello{Platform: "telegram", BotID: "4242", Manifest: []json.RawMessage{}})
 }
 
 func transmit(ctx context.Context, conn *websocket.Conn, f wire.Frame) error {
@@ -231,7 +231,7 @@ func (v *visit) run(ctx context.Context) {
 				return
 			}
 			wake, v.idle, v.fresh = nil, false, true
-			if transmit(ctx, v.conn, wire.Hello{Platform: "telegram", BotID: "4242"}) != nil {
+			if transmit(ctx, v.conn, wire.Hello{Platform: "telegram", BotID: "4242", Manifest: []json.RawMessage{}}) != nil {
 				return
 			}
 		}

@@ -5,6 +5,7 @@ package echo
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -52,8 +53,9 @@ func (g *Gateway) Run(ctx context.Context) error {
 	defer conn.CloseNow() //nolint:errcheck // the connection is over either way
 	conn.SetReadLimit(wire.MaxFrame)
 
+	// The manifest, though it is empty, says that this is no gateway of June 2026, which would be waited for.
 	for _, b := range g.Identities {
-		if err := g.send(ctx, conn, wire.Hello{Platform: b.Platform, BotID: b.ID}); err != nil {
+		if err := g.send(ctx, conn, wire.Hello{Platform: b.Platform, BotID: b.ID, Manifest: []json.RawMessage{}}); err != nil {
 			return err
 		}
 	}

@@ -18,6 +18,9 @@ const recordWithin = 5 * time.Second
 // Do carries one action of a gateway out. ctx carries the action's deadline; the session keeps
 // the order within a chat. The error is what the gateway is told, as an *relay.ActionError.
 func (h *Hub) Do(ctx context.Context, s *session.Session, r relay.Request) (relay.Result, error) {
+	if requestOfNow(r) {
+		h.isNewer(ctx, h.seatOf(s))
+	}
 	res, err := h.do(ctx, h.seatOf(s), r)
 	if err == nil {
 		h.counters.add("action_ok", 1)

@@ -109,6 +109,7 @@ type flipLink struct {
 
 	mu      sync.Mutex // guards the fields below
 	held    []string   // read and not acknowledged here, oldest first
+	results int        // of actions, read
 	idle    bool       // going_idle_ack was read, and no descriptor since
 	dozing  bool       // going_idle was sent, and no hello since
 	problem string
@@ -121,7 +122,7 @@ func runSocketFlip(t *testing.T, db *store.DB, inst relay.InstanceID, steps []st
 		hub: New(db, nil, b, nil, Options{}),
 	}
 	defer b.Subscribe(f.hub.note)()
-	if err := db.Enroll(t.Context(), store.Gateway{ID: relay.GatewayID(inst), Instance: inst, Tenant: relay.DefaultTenant},
+	if err := db.Enroll(t.Context(), store.Gateway{ID: relay.GatewayID(inst), Instance: inst, Tenant: relay.DefaultTenant, Newer: true},
 		store.Instance{ID: inst, Tenant: relay.DefaultTenant}); err != nil {
 		t.Fatal(err)
 	}
@@ -245,9 +246,15 @@ func (f *socketFlip) lose(cause error) {
 	f.live = nil
 }
 
-// connect dials over a pipe and says hello.
+// connect dials and says hello.
 func (f *socketFlip) connect() {
 	f.asleep = false
+	f.dial()
+	f.say(wire.Hello{Platform: relay.RelayPlatform})
+}
+
+// dial opens a socket over a pipe.
+func (f *socketFlip) dial() {
 	near, far := net.Pipe()
 	ctx, end := context.WithCancelCause(f.t.Context())
 	l := &flipLink{end: end, cut: func() { _ = far.Close() }}
@@ -281,7 +288,6 @@ func (f *socketFlip) connect() {
 	<-served
 	f.running.Go(func() { l.read(f.t.Context()) })
 	f.live = l
-	f.say(wire.Hello{Platform: relay.RelayPlatform})
 }
 
 type pipeListener struct {
@@ -319,6 +325,8 @@ func (l *flipLink) read(ctx context.Context) {
 				l.idle = false
 			case wire.GoingIdleAck:
 				l.idle = true
+			case wire.OutboundResult:
+				l.results++
 			case wire.Inbound:
 				if l.idle {
 					l.problem = x.Buffer + " came behind the going_idle_ack"

@@ -119,7 +119,7 @@ func newRigOn(t testing.TB, o store.Options, wrap func(*loopback.Platform) platf
 func (r *rig) enroll(name string, people ...relay.UserID) relay.InstanceID {
 	r.t.Helper()
 	i := store.Instance{ID: relay.InstanceID(name), Tenant: relay.DefaultTenant, CreatedAt: time.Now()}
-	g := store.Gateway{ID: relay.GatewayID(name), Instance: i.ID, Tenant: i.Tenant, CreatedAt: i.CreatedAt}
+	g := store.Gateway{ID: relay.GatewayID(name), Instance: i.ID, Tenant: i.Tenant, CreatedAt: i.CreatedAt, Newer: true}
 	if err := r.db.Enroll(r.t.Context(), g, i); err != nil {
 		r.t.Fatal(err)
 	}

@@ -45,6 +45,8 @@ type seat struct {
 	identities []relay.Bot               // said in hellos, in order
 	told       int                       // how many of them have their descriptor
 	unfronted  []relay.Bot               // what the pump passed over since, each once
+	newer      bool                      // known to be younger than the gateways of June 2026
+	grown      chan struct{}             // closed when that becomes known; nil while nobody waits
 	flying     map[relay.BufferID]flight // pushed and not acknowledged
 }
 
@@ -128,6 +130,9 @@ func (h *Hub) Serve(ctx, hurry context.Context, conn *session.Conn, peer session
 	}
 	if g.Revoked {
 		s.revoke()
+	}
+	if g.Newer {
+		s.grow()
 	}
 	return s.session.Run(ctx, hurry)
 }
@@ -244,6 +249,9 @@ func (h *Hub) Hello(ctx context.Context, ss *session.Session, f wire.Hello) (rel
 	if err := h.learnCommands(ctx, s.peer.Instance, f); err != nil { // no reason to keep its messages from it
 		h.log.Warn("commands not learned; the next hello tries again", keyInstance, s.peer.Instance, keyErr, err)
 	}
+	if helloOfNow(f, first) {
+		h.isNewer(ctx, s)
+	}
 	h.log.Info("gateway connected", keyGateway, s.peer.Gateway, keyInstance, s.peer.Instance, "platform", f.Platform)
 	return h.describe(f), nil
 }
@@ -305,6 +313,7 @@ func (h *Hub) describe(f wire.Hello) relay.Descriptor {
 func (h *Hub) Pump(ctx context.Context, ss *session.Session) error {
 	s := h.seatOf(ss)
 	defer h.rise(ctx, s)
+	s.settle(ctx)
 	return s.pump.Run(ctx)
 }
 

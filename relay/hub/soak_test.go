@@ -109,7 +109,7 @@ func (s *soak) churn(ctx context.Context) {
 	for n := 0; wait(ctx, 500*time.Millisecond); n++ {
 		long := context.WithoutCancel(ctx)
 		name := relay.GatewayID(fmt.Sprint("guest", n%5))
-		err := s.r.db.Enroll(long, store.Gateway{ID: name, Instance: relay.InstanceID(name), Tenant: relay.DefaultTenant},
+		err := s.r.db.Enroll(long, store.Gateway{ID: name, Instance: relay.InstanceID(name), Tenant: relay.DefaultTenant, Newer: true},
 			store.Instance{ID: relay.InstanceID(name), Tenant: relay.DefaultTenant})
 		if err == nil {
 			err = s.r.db.Bind(long, store.Binding{Platform: loopback.ID, User: "gus", Instance: relay.InstanceID(name), BoundAt: s.now()})

@@ -1,0 +1,71 @@
+package hub
+
+import (
+	"context"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/wire"
+)
+
+// settleTime is how long after its first hello nothing is pushed to a gateway that may be of June 2026.
+// While such a program starts it queues what it is given, acknowledges it, and drops the queue when it
+// has started, a second or two after it connected.
+const settleTime = 5 * time.Second
+
+// settle waits until the gateway has had time to start. It returns at once for one that is known to be
+// newer, and the moment it shows that it is, or ctx ends.
+func (s *seat) settle(ctx context.Context) {
+	s.mu.Lock()
+	newer, grown := s.newer, make(chan struct{})
+	s.grown = grown
+	s.mu.Unlock()
+	if newer {
+		return
+	}
+	t := time.NewTimer(settleTime)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+	case <-grown:
+	case <-t.C:
+	}
+}
+
+// helloOfNow reports whether a hello is one that gateways of June never say: they say one and send no
+// manifest.
+func helloOfNow(f wire.Hello, first bool) bool { return !first || f.Manifest != nil }
+
+// requestOfNow reports whether a request is one that gateways of June never make: they name no
+// identity, and do three things.
+func requestOfNow(r relay.Request) bool {
+	switch r.Action.(type) {
+	case relay.Send, relay.GetChatInfo, relay.FollowUp:
+		return r.Platform != "" || r.Bot != ""
+	}
+	return true
+}
+
+// isNewer notes that the gateway is younger than those of June, once: its next sessions do not wait.
+func (h *Hub) isNewer(ctx context.Context, s *seat) {
+	if !s.grow() {
+		return
+	}
+	if err := h.db.NoteNewer(ctx, s.peer.Gateway); err != nil {
+		h.log.Warn("gateway's age not recorded; its next session waits again", keyGateway, s.peer.Gateway, keyErr, err)
+	}
+}
+
+// grow ends settle, and reports whether the gateway was not known to be newer before.
+func (s *seat) grow() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.newer {
+		return false
+	}
+	s.newer = true
+	if s.grown != nil {
+		close(s.grown)
+	}
+	return true
+}

@@ -1,0 +1,172 @@
+package hub
+
+import (
+	"encoding/json"
+	"errors"
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/bus"
+	"github.com/hermes-connector/hermes-connector/relay/delivery"
+	"github.com/hermes-connector/hermes-connector/relay/wire"
+	"github.com/hermes-connector/hermes-connector/store"
+)
+
+// aged is a gateway of unknown age, in virtual time.
+type aged struct {
+	*socketFlip
+	bus *bus.Bus
+}
+
+func inAge(t *testing.T, test func(t *testing.T, a *aged)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		db, err := store.Open(filepath.Join(t.TempDir(), "connector.db"), store.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		b := &bus.Bus{}
+		a := &aged{&socketFlip{t: t, db: db, inst: "home", hub: New(db, nil, b, nil, Options{})}, b}
+		defer b.Subscribe(a.hub.note)()
+		if err := db.Enroll(t.Context(), store.Gateway{ID: "home", Instance: "home", Tenant: relay.DefaultTenant},
+			store.Instance{ID: "home", Tenant: relay.DefaultTenant}); err != nil {
+			t.Fatal(err)
+		}
+		test(t, a)
+		a.lose(delivery.ErrShutdown)
+		a.running.Wait()
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// event appends an event and says so.
+func (a *aged) event() {
+	a.step("append", a.bus)
+	synctest.Wait()
+	a.step("grown", a.bus)
+}
+
+// wantHeld checks how many entries the gateway was given so far and did not acknowledge.
+func (a *aged) wantHeld(want int, when string) {
+	a.t.Helper()
+	synctest.Wait()
+	a.live.mu.Lock()
+	defer a.live.mu.Unlock()
+	if got := len(a.live.held); got != want {
+		a.t.Errorf("%s the gateway was given %d entries, want %d", when, got, want)
+	}
+}
+
+func elapse(d time.Duration) { <-time.After(d) }
+
+func TestAGatewayThatMayBeOfJuneIsGivenTimeToStart(t *testing.T) {
+	for name, waiting := range map[string]bool{"an entry that waited": true, "one that comes meanwhile": false} {
+		t.Run(name, func(t *testing.T) {
+			inAge(t, func(t *testing.T, a *aged) {
+				if waiting {
+					a.event()
+				}
+				a.connect()
+				elapse(time.Second)
+				if !waiting {
+					a.event()
+				}
+				elapse(settleTime - time.Second - time.Millisecond)
+				a.wantHeld(0, "while it may be starting")
+				elapse(time.Millisecond)
+				a.wantHeld(1, "once it had time to start")
+				a.say(wire.InboundAck{Buffer: a.live.held[0]})
+				a.event()
+				a.wantHeld(2, "from then on")
+
+				a.connect() // the same gateway, and nothing was learned
+				a.wantHeld(0, "on its next connection")
+			})
+		})
+	}
+}
+
+func TestAGatewayThatShowsThatItIsNewerDoesNotWait(t *testing.T) {
+	ask := func(r relay.Request) wire.Frame { r.ID = "r"; return wire.Outbound{Request: r} }
+	for name, tc := range map[string]struct {
+		say   wire.Frame
+		newer bool
+	}{
+		"a second hello":          {wire.Hello{Platform: "discord"}, true},
+		"a manifest":              {wire.Hello{Platform: relay.RelayPlatform, Manifest: []json.RawMessage{}}, true},
+		"an action that names it": {ask(relay.Request{Platform: "telegram", Action: relay.Send{Chat: "c"}}), true},
+		"an op of August":         {ask(relay.Request{Action: relay.Typing{Chat: "c"}}), true},
+		"a send like June's":      {ask(relay.Request{Action: relay.Send{Chat: "c"}}), false},
+		"a question like June's":  {ask(relay.Request{Action: relay.GetChatInfo{Chat: "c"}}), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inAge(t, func(t *testing.T, a *aged) {
+				a.event()
+				a.dial()
+				if h, ok := tc.say.(wire.Hello); !ok || h.Manifest == nil {
+					a.say(wire.Hello{Platform: relay.RelayPlatform})
+					a.wantHeld(0, "before it showed its age")
+				}
+				a.say(tc.say)
+				want := 0
+				if tc.newer {
+					want = 1
+				}
+				a.wantHeld(want, "at once")
+				if _, ok := tc.say.(wire.Outbound); ok && a.live.results != 1 {
+					t.Errorf("%d results, want one: answers do not wait", a.live.results)
+				}
+				a.connect()
+				a.wantHeld(want, "on its next connection, at once,")
+			})
+		})
+	}
+}
+
+func TestWhatEndsTheWaitOfAGatewayThatMayBeOfJune(t *testing.T) {
+	for name, end := range map[string]func(a *aged){
+		"the connector stops": func(a *aged) { a.lose(delivery.ErrShutdown) },
+		"the socket is lost":  func(a *aged) { a.lose(errors.New("cut")) },
+		"another takes over": func(a *aged) {
+			a.dial()
+			a.say(wire.Hello{Platform: relay.RelayPlatform})
+			synctest.Wait()
+			a.lose(errors.New("cut"))
+		},
+		"it goes idle": func(a *aged) {
+			a.say(wire.GoingIdle{})
+			synctest.Wait()
+			a.live.mu.Lock()
+			if !a.live.idle {
+				a.t.Error("going_idle is not acknowledged at once")
+			}
+			a.live.mu.Unlock()
+			elapse(2 * settleTime)
+			a.wantHeld(0, "asleep")
+			a.lose(errors.New("cut"))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inAge(t, func(t *testing.T, a *aged) {
+				a.event()
+				a.connect()
+				a.wantHeld(0, "at first")
+				began := time.Now()
+				end(a)
+				a.running.Wait()
+				if took := time.Since(began); took > 0 && name != "it goes idle" {
+					t.Errorf("the session ended after %v, want at once", took)
+				}
+				es, err := a.db.Entries(t.Context(), "home", 0)
+				if err != nil || len(es) != 1 || es[0].Deaths != 0 {
+					t.Errorf("entries = %+v, %v, want the one, without a death", es, err)
+				}
+			})
+		})
+	}
+}
