@@ -95,7 +95,8 @@ type (
 	// Responder answers through a capability. Errors are those of Send; one that wraps
 	// ErrCapabilityGone means that the network no longer honours it: the caller forgets it.
 	Responder interface {
-		// Respond answers with a. first is true when the answer replaces c's placeholder.
+		// Respond answers with a. first is true when the answer replaces c's placeholder. The caller has
+		// one answer through c at a time under way.
 		Respond(ctx context.Context, c Capability, a relay.Send, first bool) (relay.Result, error)
 		// Discard takes c's placeholder away: nobody will answer.
 		Discard(ctx context.Context, c Capability) error

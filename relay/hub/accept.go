@@ -49,13 +49,24 @@ func (in *inbox) Accept(ctx context.Context, b platforms.Batch) error {
 			h.decide(ev, verdict{Reason: gate.StoreError})
 			return fmt.Errorf("judge event: %w", err)
 		}
-		judged = append(judged, j)
 		if j.consumed {
 			a.Items = append(a.Items, store.AcceptItem{Event: j.event, Deliveries: j.deliveries})
+		}
+		j.came = cameWith(ev.ID, b.Capabilities)
+		judged = append(judged, j)
+	}
+	undo := make([]func(), len(judged))
+	for n, j := range judged {
+		undo[n] = func() {}
+		if j.came != nil {
+			undo[n] = h.keep(ctx, j, *j.came)
 		}
 	}
 	out, err := h.db.Accept(ctx, a)
 	if err != nil {
+		for _, undo := range undo {
+			undo()
+		}
 		for _, item := range a.Items {
 			h.decide(item.Event, verdict{Reason: gate.StoreError})
 		}
@@ -66,36 +77,48 @@ func (in *inbox) Accept(ctx context.Context, b platforms.Batch) error {
 		h.counters.add("overflowed", uint64(n))
 		h.log.Warn("buffer full; the oldest entries became dead letters", keyInstance, inst, "entries", n)
 	}
-	h.announce(ctx, judged, out.Items, b.Capabilities)
+	h.announce(ctx, judged, undo, out.Items)
 	return nil
 }
 
+// cameWith is the capability that came in the event; nil: none.
+func cameWith(ev relay.EventID, caps []platforms.Capability) *platforms.Capability {
+	i := slices.IndexFunc(caps, func(c platforms.Capability) bool { return c.Event == ev })
+	if i < 0 {
+		return nil
+	}
+	return &caps[i]
+}
+
 // announce records the verdicts of a stored batch, wakes the lanes that grew, and sends the
-// answers to control messages on their way. stored has one outcome per consumed judgement.
-func (h *Hub) announce(ctx context.Context, judged []judgement, stored []store.ItemOutcome, caps []platforms.Capability) {
-	for _, j := range judged {
+// answers to control messages on their way. stored has one outcome per consumed judgement; undo takes
+// a judgement's capability back.
+func (h *Hub) announce(ctx context.Context, judged []judgement, undo []func(), stored []store.ItemOutcome) {
+	for n, j := range judged {
 		if j.consumed {
 			outcome := stored[0]
 			stored = stored[1:]
 			if outcome.Duplicate {
+				undo[n]()
 				h.decide(j.event, verdict{Reason: gate.Duplicate})
 				continue
 			}
-			j.skipped(outcome.Buffers)
+			if j.skipped(outcome.Buffers) && j.came != nil {
+				undo[n]()
+				h.keep(ctx, j, *j.came)
+			}
 		}
 		h.decide(j.event, j.verdicts...)
 		if j.verdicts[0].Reason == gate.Duplicate {
 			continue // what it came with belongs to whom its first copy was for
 		}
-		key := sessionkey.Build(j.event.Source, sessionkey.Options{})
-		var came *platforms.Capability
-		if i := slices.IndexFunc(caps, func(c platforms.Capability) bool { return c.Event == j.event.ID }); i >= 0 {
-			came = &caps[i]
-			h.keep(ctx, j, *came, key) // before the lane grows: the answer may come at once
+		if j.came != nil {
+			h.dismiss(j, *j.came)
 		}
 		if j.answer != "" {
-			h.answer(j.event, j.answer, came)
+			h.answer(j.event, j.answer, j.came)
 		}
+		key := sessionkey.Build(j.event.Source, sessionkey.Options{})
 		for _, v := range j.verdicts {
 			if v.Reason == gate.Delivered {
 				h.turns.remember(v.Tenant, key, turn{v.Instance, j.event.Source.ChatID})
@@ -106,15 +129,17 @@ func (h *Hub) announce(ctx context.Context, judged []judgement, stored []store.I
 }
 
 // skipped corrects the verdicts where the store knew better: an instance that was revoked after it was
-// judged has received nothing. buffers has one id per delivery.
-func (j judgement) skipped(buffers []relay.BufferID) {
+// judged has received nothing. buffers has one id per delivery. It reports whether there was one.
+func (j judgement) skipped(buffers []relay.BufferID) (any bool) {
 	for n, d := range j.deliveries {
 		if d.Oversize || !buffers[n].IsZero() {
 			continue
 		}
 		at := slices.IndexFunc(j.verdicts, func(v verdict) bool { return v.Instance == d.Instance })
 		j.verdicts[at].Reason = gate.NoBinding
+		any = true
 	}
+	return any
 }
 
 // decide counts and remembers verdicts about ev.

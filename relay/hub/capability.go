@@ -18,13 +18,15 @@ type Held struct {
 	Instance relay.InstanceID
 	Chat     relay.ChatID
 	Session  relay.SessionKey
-	Answered bool // an answer through it succeeded
+	Answered bool // the right to answer first is taken
 }
 
 // Keeper keeps capabilities until they expire. Its methods may be called from any goroutine;
 // none hands out an expired one.
 type Keeper interface {
-	Keep(ctx context.Context, h Held) error
+	// Keep keeps h. It is called before the event h came in can be delivered. kept is false when the
+	// instance has the event's already: that one stays as it is. lost are the ones that had to go.
+	Keep(ctx context.Context, h Held) (kept bool, lost []Held, err error)
 	// Reply is the one a send of the instance in the chat answers through: the one replyTo names,
 	// else the oldest unanswered.
 	Reply(ctx context.Context, i relay.InstanceID, chat relay.Chat, replyTo relay.MessageID) (Held, bool, error)
@@ -32,104 +34,150 @@ type Keeper interface {
 	Bound(ctx context.Context, t relay.TenantID, i relay.InstanceID, s relay.SessionKey, kind string) (Held, bool, error)
 	// OfEvent is the one that came in the event the instance received.
 	OfEvent(ctx context.Context, i relay.InstanceID, b relay.Bot, e relay.EventID) (Held, bool, error)
-	// Answered notes that an answer through h succeeded; Forget drops it. Absent: nil.
-	Answered(ctx context.Context, h Held) error
+	// Take takes the right to answer through h first, which only one has. It stays taken whatever
+	// becomes of the answer, unless certainly nothing was sent: then GiveBack.
+	Take(ctx context.Context, h Held) (taken bool, err error)
+	GiveBack(ctx context.Context, h Held) error
+	// Forget drops h. Absent: nil.
 	Forget(ctx context.Context, h Held) error
 }
 
-// maxHeld bounds what one instance's people can make the connector remember; past it the oldest go.
-const maxHeld = 256
+// maxHeld bounds what one instance's people can make the connector remember, in capabilities: as many
+// as events wait for it by default. Past it the oldest go.
+const maxHeld = 10_000
 
 // memoryKeeper keeps capabilities in this process only: a restart forgets them, and the answers go
 // out as ordinary messages then.
 type memoryKeeper struct {
-	mu sync.Mutex                  // guards by
-	by map[relay.InstanceID][]Held // in the order they came; expired ones go when the next is looked for
+	mu sync.Mutex                   // guards by and what it leads to
+	by map[relay.InstanceID][]*Held // in the order they came
 }
 
 var _ Keeper = (*memoryKeeper)(nil)
 
 // newMemoryKeeper makes an empty keeper.
 func newMemoryKeeper() *memoryKeeper {
-	return &memoryKeeper{by: make(map[relay.InstanceID][]Held)}
+	return &memoryKeeper{by: make(map[relay.InstanceID][]*Held)}
 }
 
-func (k *memoryKeeper) Keep(_ context.Context, h Held) error {
+// Keep implements Keeper.
+func (k *memoryKeeper) Keep(_ context.Context, h Held) (kept bool, lost []Held, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	mine := k.liveLocked(h.Instance)
-	mine = slices.DeleteFunc(mine, func(x Held) bool { return x.Bot == h.Bot && x.Event == h.Event })
+	if k.findLocked(h.Instance, h.is) != nil {
+		return false, nil, nil
+	}
+	mine := k.by[h.Instance]
 	if len(mine) >= maxHeld {
+		lost = append(lost, *mine[0])
+		mine[0] = nil
 		mine = mine[1:]
 	}
-	k.by[h.Instance] = append(mine, h)
+	k.by[h.Instance] = append(mine, &h)
+	return true, lost, nil
+}
+
+// is reports whether x is the same capability, held by the same instance.
+func (h Held) is(x *Held) bool {
+	return x.Instance == h.Instance && x.Bot == h.Bot && x.Event == h.Event
+}
+
+// findLocked is the instance's oldest that ok admits, or nil. k.mu must be held.
+func (k *memoryKeeper) findLocked(i relay.InstanceID, ok func(*Held) bool) *Held {
+	mine, now := k.liveLocked(i)
+	for _, x := range mine {
+		if now.Before(x.ExpiresAt) && ok(x) {
+			return x
+		}
+	}
 	return nil
 }
 
-// liveLocked drops what expired and returns the rest. k.mu must be held.
-func (k *memoryKeeper) liveLocked(i relay.InstanceID) []Held {
-	now := time.Now()
-	mine := slices.DeleteFunc(k.by[i], func(x Held) bool { return !now.Before(x.ExpiresAt) })
+// liveLocked drops the oldest that expired and returns the rest, among which few have. k.mu must be held.
+func (k *memoryKeeper) liveLocked(i relay.InstanceID) (mine []*Held, now time.Time) {
+	mine, now = k.by[i], time.Now()
+	for len(mine) > 0 && !now.Before(mine[0].ExpiresAt) {
+		mine[0] = nil // so that the token does not outlive its time
+		mine = mine[1:]
+	}
 	if len(mine) == 0 {
 		delete(k.by, i)
-		return nil
+		return nil, now
 	}
 	k.by[i] = mine
-	return mine
+	return mine, now
 }
 
-// find is the instance's oldest that ok admits.
-func (k *memoryKeeper) find(i relay.InstanceID, ok func(Held) bool) (Held, bool) {
+// find is a copy of what findLocked finds.
+func (k *memoryKeeper) find(i relay.InstanceID, ok func(*Held) bool) (Held, bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	mine := k.liveLocked(i)
-	if at := slices.IndexFunc(mine, ok); at >= 0 {
-		return mine[at], true
+	if x := k.findLocked(i, ok); x != nil {
+		return *x, true
 	}
 	return Held{}, false
 }
 
+// Reply implements Keeper.
 func (k *memoryKeeper) Reply(_ context.Context, i relay.InstanceID, chat relay.Chat, replyTo relay.MessageID) (Held, bool, error) {
-	here := func(x Held) bool { return x.Bot == chat.Bot && x.Chat == chat.ID }
+	here := func(x *Held) bool { return x.Bot == chat.Bot && x.Chat == chat.ID }
 	if replyTo != "" {
-		if h, ok := k.find(i, func(x Held) bool { return here(x) && x.ID == string(replyTo) }); ok {
+		if h, ok := k.find(i, func(x *Held) bool { return here(x) && x.ID == string(replyTo) }); ok {
 			return h, true, nil
 		}
 	}
-	h, ok := k.find(i, func(x Held) bool { return here(x) && !x.Answered })
+	h, ok := k.find(i, func(x *Held) bool { return here(x) && !x.Answered })
 	return h, ok, nil
 }
 
+// Bound implements Keeper.
 func (k *memoryKeeper) Bound(_ context.Context, t relay.TenantID, i relay.InstanceID, s relay.SessionKey, kind string) (Held, bool, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	for _, x := range slices.Backward(k.liveLocked(i)) {
-		if x.Tenant == t && x.Session == s && x.Kind == kind {
-			return x, true, nil
+	mine, now := k.liveLocked(i)
+	for _, x := range slices.Backward(mine) {
+		if now.Before(x.ExpiresAt) && x.Tenant == t && x.Session == s && x.Kind == kind {
+			return *x, true, nil
 		}
 	}
 	return Held{}, false, nil
 }
 
+// OfEvent implements Keeper.
 func (k *memoryKeeper) OfEvent(_ context.Context, i relay.InstanceID, b relay.Bot, e relay.EventID) (Held, bool, error) {
-	h, ok := k.find(i, func(x Held) bool { return x.Bot == b && x.Event == e })
+	h, ok := k.find(i, func(x *Held) bool { return x.Bot == b && x.Event == e })
 	return h, ok, nil
 }
 
-func (k *memoryKeeper) Answered(_ context.Context, h Held) error {
+// Take implements Keeper.
+func (k *memoryKeeper) Take(_ context.Context, h Held) (taken bool, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	for n, x := range k.by[h.Instance] {
-		if x.Bot == h.Bot && x.Event == h.Event {
-			k.by[h.Instance][n].Answered = true
-		}
+	x := k.findLocked(h.Instance, h.is)
+	if x == nil || x.Answered {
+		return false, nil
+	}
+	x.Answered = true
+	return true, nil
+}
+
+// GiveBack implements Keeper.
+func (k *memoryKeeper) GiveBack(_ context.Context, h Held) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if x := k.findLocked(h.Instance, h.is); x != nil {
+		x.Answered = false
 	}
 	return nil
 }
 
+// Forget implements Keeper.
 func (k *memoryKeeper) Forget(_ context.Context, h Held) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.by[h.Instance] = slices.DeleteFunc(k.by[h.Instance], func(x Held) bool { return x.Bot == h.Bot && x.Event == h.Event })
+	k.by[h.Instance] = slices.DeleteFunc(k.by[h.Instance], h.is)
+	if len(k.by[h.Instance]) == 0 {
+		delete(k.by, h.Instance)
+	}
 	return nil
 }

@@ -69,7 +69,9 @@ type Hub struct {
 	visible   visibility
 	turns     turns
 	keeper    Keeper
-	errands   chan errand // when full, one is dropped and counted
+	wielded   wielded
+	unbound   unbound
+	errands   *errands
 	crowds    crowds
 
 	mu       sync.Mutex // guards the fields below
@@ -88,7 +90,7 @@ func New(db *store.DB, desk *link.Desk, b *bus.Bus, bots []platforms.Platform, o
 	h := &Hub{
 		db: db, desk: desk, bus: b, log: o.Log, opts: o, bots: bots,
 		keeper:   newMemoryKeeper(),
-		errands:  make(chan errand, 64),
+		errands:  newErrands(),
 		lanes:    make(map[relay.InstanceID]*delivery.Lane),
 		sessions: make(map[*session.Session]*seat),
 		seats:    make(map[relay.InstanceID]*seat),
@@ -175,7 +177,7 @@ func (h *Hub) note(n bus.Note) {
 		h.interruptLocal(n)
 	case bus.Revoked:
 		h.endGateway(n.Gateway)
-		h.later("commands_left", h.showAllCommands)
+		h.later("commands_left", errand{until: time.Now().Add(errandLife), harmless: true, do: h.showAllCommands})
 	}
 }
 

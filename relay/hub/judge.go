@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 
+	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/gate"
 	"github.com/hermes-connector/hermes-connector/relay/link"
@@ -19,7 +20,8 @@ type judgement struct {
 	// consumed: the event gets a seen mark at least. A dropped event writes nothing.
 	consumed   bool
 	deliveries []store.Delivery
-	answer     string // to a control message; empty: silence
+	answer     string                // to a control message; empty: silence
+	came       *platforms.Capability // what the event came with; nil: none
 }
 
 // verdict is one instance's, or with an empty instance the event's.

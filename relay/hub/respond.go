@@ -3,38 +3,83 @@ package hub
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/gate"
+	"github.com/hermes-connector/hermes-connector/relay/sessionkey"
 )
 
-// keep binds the capability that came in a judged event to the instance that receives it. Of two, it
-// is the author's own, whose verdict comes first: an answer of the other would replace its answer.
-// When none does, the placeholder is taken away, unless the connector's own answer replaces it.
-func (h *Hub) keep(ctx context.Context, j judgement, c platforms.Capability, key relay.SessionKey) {
-	ev := j.event
-	if i := slices.IndexFunc(j.verdicts, func(v verdict) bool { return v.Reason == gate.Delivered }); i >= 0 {
-		v := j.verdicts[i]
-		if err := h.keeper.Keep(ctx, Held{
-			Capability: c, Bot: ev.Bot, Tenant: v.Tenant, Instance: v.Instance, Chat: ev.Source.ChatID, Session: key,
-		}); err != nil {
-			h.log.Warn("capability not kept; answers go out as ordinary messages", keyEvent, ev.ID, keyErr, err)
+// keep binds the capability that came in a judged event to the instance that is to receive it: before
+// the commit, since a pump at work may push the event, and its answer come, the moment it is stored.
+// Of two instances it is the author's own, whose verdict comes first: an answer of the other would
+// replace its answer. undo takes it back, for an event that was not stored after all.
+func (h *Hub) keep(ctx context.Context, j judgement, c platforms.Capability) (undo func()) {
+	v, ok := j.admitted()
+	if !ok {
+		return func() {}
+	}
+	held := Held{
+		Capability: c, Bot: j.event.Bot, Tenant: v.Tenant, Instance: v.Instance, Chat: j.event.Source.ChatID,
+		Session: sessionkey.Build(j.event.Source, sessionkey.Options{}),
+	}
+	kept, lost, err := h.keeper.Keep(ctx, held)
+	if err != nil {
+		h.log.Warn("capability not kept; answers go out as ordinary messages", keyEvent, held.Event, keyErr, err)
+	}
+	for _, l := range lost {
+		if !l.Answered {
+			h.discard(l.Bot, l.Capability)
 		}
+	}
+	if !kept {
+		return func() {}
+	}
+	return func() {
+		after, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordWithin)
+		defer cancel()
+		if err := h.keeper.Forget(after, held); err != nil {
+			h.log.Warn("capability of an event that was not stored is kept", keyEvent, held.Event, keyErr, err)
+		}
+	}
+}
+
+// admitted is the verdict of the first instance that receives the event.
+func (j judgement) admitted() (verdict, bool) {
+	i := slices.IndexFunc(j.verdicts, func(v verdict) bool { return v.Reason == gate.Delivered })
+	if i < 0 {
+		return verdict{}, false
+	}
+	return j.verdicts[i], true
+}
+
+// dismiss takes away the placeholder of an event that nobody receives, unless the connector's own
+// answer replaces it. The verdict must be final.
+func (h *Hub) dismiss(j judgement, c platforms.Capability) {
+	if _, ok := j.admitted(); !ok && j.answer == "" {
+		h.discard(j.event.Bot, c)
+	}
+}
+
+// discard has c's placeholder taken away.
+func (h *Hub) discard(bot relay.Bot, c platforms.Capability) {
+	r, ok := h.platform(bot).(platforms.Responder)
+	if !ok || !c.Placeholder {
 		return
 	}
-	if !c.Placeholder || j.answer != "" {
-		return
+	h.later("placeholder_left", errand{until: c.ExpiresAt, harmless: true, do: func(ctx context.Context) error {
+		return ignoreGone(r.Discard(ctx, c))
+	}})
+}
+
+// ignoreGone is err, but nil for a capability that the network does not honour: there is nothing left
+// to take away through it.
+func ignoreGone(err error) error {
+	if errors.Is(err, platforms.ErrCapabilityGone) {
+		return nil
 	}
-	h.later("placeholder_left", func(ctx context.Context) error {
-		r, ok := h.platform(ev.Bot).(platforms.Responder)
-		if !ok {
-			return nil
-		}
-		return r.Discard(ctx, c)
-	})
+	return err
 }
 
 // respond answers a send through a capability of the chat, if the instance holds one. done is
@@ -44,23 +89,47 @@ func (h *Hub) respond(ctx context.Context, s *seat, p platforms.Platform, a rela
 	if !ok {
 		return res, false, nil
 	}
-	held, ok, err := h.keeper.Reply(ctx, s.peer.Instance, relay.Chat{Bot: p.Bot(), ID: a.Chat}, a.ReplyTo)
-	if err != nil {
-		return res, false, internal(err)
+	for {
+		held, ok, err := h.keeper.Reply(ctx, s.peer.Instance, relay.Chat{Bot: p.Bot(), ID: a.Chat}, a.ReplyTo)
+		if err != nil {
+			return res, false, internal(err)
+		}
+		if !ok {
+			return res, false, nil
+		}
+		named := held.ID == string(a.ReplyTo)
+		res, err = h.wield(ctx, r, held, a, !named)
+		switch {
+		case errors.Is(err, errAnswered): // meanwhile, by another one: there may be a next
+		case errors.Is(err, platforms.ErrCapabilityGone):
+			return relay.Result{}, false, nil
+		default:
+			return res, true, err
+		}
 	}
-	if !ok {
-		return res, false, nil
-	}
-	res, err = h.wield(ctx, r, held, a)
-	if errors.Is(err, platforms.ErrCapabilityGone) {
-		return relay.Result{}, false, nil
-	}
-	return res, true, err
 }
 
-// wield answers through held and remembers what became of it.
-func (h *Hub) wield(ctx context.Context, r platforms.Responder, held Held, a relay.Send) (relay.Result, error) {
-	res, err := r.Respond(ctx, held.Capability, a, held.Placeholder && !held.Answered)
+// errAnswered: somebody else had the right to answer first.
+var errAnswered = errors.New("answered already")
+
+// wield answers through held: one answer at a time, since the network puts whichever comes first in
+// the placeholder's place. The first one replaces the placeholder; it counts as given unless it
+// certainly was not, so that no other one can replace it. onlyFirst: nothing but the first will do,
+// and the error is errAnswered otherwise.
+func (h *Hub) wield(ctx context.Context, r platforms.Responder, held Held, a relay.Send, onlyFirst bool) (relay.Result, error) {
+	end, err := h.wielded.begin(ctx, capabilityKey{held.Bot, held.Event})
+	if err != nil {
+		return relay.Result{}, &relay.ActionError{Outcome: relay.NotSent, Public: "network: not sent before the deadline", Err: err}
+	}
+	defer end()
+	first, err := h.keeper.Take(ctx, held)
+	if err != nil {
+		return relay.Result{}, internal(err)
+	}
+	if onlyFirst && !first {
+		return relay.Result{}, errAnswered
+	}
+	res, err := r.Respond(ctx, held.Capability, a, first && held.Placeholder)
 	// Whatever happened on the platform is remembered even if the gateway's time is up.
 	after, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordWithin)
 	defer cancel()
@@ -68,13 +137,22 @@ func (h *Hub) wield(ctx context.Context, r platforms.Responder, held Held, a rel
 	switch {
 	case errors.Is(err, platforms.ErrCapabilityGone):
 		note = h.keeper.Forget(after, held)
-	case err == nil && !held.Answered:
-		note = h.keeper.Answered(after, held)
+	case first && nothingSent(err):
+		note = h.keeper.GiveBack(after, held)
 	}
 	if note != nil {
 		h.log.Warn("capability's use not recorded", keyEvent, held.Event, keyErr, note)
 	}
 	return res, err
+}
+
+// nothingSent reports whether an action that ended with err certainly left nothing on the platform.
+func nothingSent(err error) bool {
+	if err == nil {
+		return false
+	}
+	ae := relay.Explain(err)
+	return ae.Outcome == relay.NotSent && len(ae.MessageIDs) == 0
 }
 
 // followUp answers through the capability bound to the session a gateway names, if it may still act
@@ -106,7 +184,8 @@ func (h *Hub) followUp(ctx context.Context, s *seat, a relay.FollowUp) (relay.Re
 	if !gate.MayAct(f) {
 		return relay.Result{}, none
 	}
-	res, err := h.wield(ctx, r, held, relay.Send{Chat: held.Chat, Content: a.Content, Meta: a.Meta})
+	send := relay.Send{Chat: held.Chat, Content: a.Content, Meta: a.Meta}
+	res, err := h.wield(ctx, r, held, send, false)
 	if errors.Is(err, platforms.ErrCapabilityGone) {
 		return relay.Result{}, none
 	}
@@ -123,10 +202,7 @@ func (h *Hub) settle(ctx context.Context, s *seat, bot relay.Bot, event relay.Ev
 	if err != nil || !ok {
 		return // an older capability is past settling
 	}
-	h.later("settle_dropped", func(ctx context.Context) error {
-		if err := r.Settle(ctx, held.Capability); err != nil {
-			return fmt.Errorf("settle: %w", err)
-		}
-		return nil
-	})
+	h.later("settle_dropped", errand{until: held.ExpiresAt, harmless: true, do: func(ctx context.Context) error {
+		return ignoreGone(r.Settle(ctx, held.Capability))
+	}})
 }

@@ -262,9 +262,12 @@ func TestCapabilitiesExpireAndAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newMemoryKeeper()
 		for n := range maxHeld + 10 {
-			_ = k.Keep(t.Context(), Held{Capability: platforms.Capability{
+			_, lost, _ := k.Keep(t.Context(), Held{Capability: platforms.Capability{
 				Event: relay.EventID(fmt.Sprint(n)), ExpiresAt: time.Now().Add(15 * time.Minute),
 			}, Instance: "home", Chat: "c"})
+			if want := max(0, min(1, n-maxHeld+1)); len(lost) != want || want == 1 && lost[0].Event != relay.EventID(fmt.Sprint(n-maxHeld)) {
+				t.Fatalf("keeping the %dth loses %d", n, len(lost))
+			}
 		}
 		if n := len(k.by["home"]); n != maxHeld {
 			t.Errorf("%d kept, want %d", n, maxHeld)

@@ -1,0 +1,405 @@
+package hub
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/platforms/loopback"
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/wire"
+	"github.com/hermes-connector/hermes-connector/store"
+)
+
+const slashKind = "discord.interaction_token"
+
+// moody is a responder whose answers fail as told, and which notices two at once.
+type moody struct {
+	responder
+	answer  func(a relay.Send) error                     // nil: all succeed
+	discard func(context.Context) error                  // nil: all succeed
+	under   atomic.Int32                                 // answers under way
+	crowded atomic.Bool                                  // there were two
+	pause   func(ctx context.Context, c relay.MessageID) // while one is under way; nil: none
+}
+
+func newMoodyRig(t *testing.T) (*rig, *moody) {
+	t.Helper()
+	p := &moody{}
+	return newRigWith(t, func(l *loopback.Platform) platforms.Platform { p.Platform = l; return p }), p
+}
+
+func (p *moody) Respond(ctx context.Context, c platforms.Capability, a relay.Send, first bool) (relay.Result, error) {
+	if p.under.Add(1) > 1 {
+		p.crowded.Store(true)
+	}
+	defer p.under.Add(-1)
+	if p.pause != nil {
+		p.pause(ctx, a.ReplyTo)
+	}
+	res, err := p.responder.Respond(ctx, c, a, first)
+	if p.answer != nil {
+		if err := p.answer(a); err != nil {
+			return relay.Result{}, err
+		}
+	}
+	return res, err
+}
+
+func (p *moody) Discard(ctx context.Context, c platforms.Capability) error {
+	if p.discard != nil {
+		if err := p.discard(ctx); err != nil {
+			return err
+		}
+	}
+	return p.responder.Discard(ctx, c)
+}
+
+// Issue 9, point 13: what stands, or may stand, was replaced by the next answer.
+func TestAnAnswerIsReplacedOnlyIfNothingWasSent(t *testing.T) {
+	for name, tc := range map[string]struct {
+		err   error
+		again bool // the next answer is a first one
+	}{
+		"part two failed":          {&relay.ActionError{Outcome: relay.MaybeSent, Public: "timed out: only the first 1 of 2", MessageIDs: []relay.MessageID{"m1"}}, false},
+		"the outcome is unknown":   {&relay.ActionError{Outcome: relay.MaybeSent, Public: "timed out"}, false},
+		"an error nobody knows":    {errors.New("?"), false},
+		"a part stands, they say":  {&relay.ActionError{Outcome: relay.NotSent, Public: "400", MessageIDs: []relay.MessageID{"m1"}}, false},
+		"refused":                  {&relay.ActionError{Outcome: relay.NotSent, Public: "400 Bad Request"}, true},
+		"not sent before the time": {&relay.ActionError{Outcome: relay.NotSent, Public: "network: rate limited"}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, p := newMoodyRig(t)
+			r.enroll("home", "ann")
+			g := r.dial("home")
+			r.command("ann", "i1", "/status", "tok1", true)
+			g.inbound()
+			p.answer = func(a relay.Send) error {
+				if a.Content == "one" {
+					return tc.err
+				}
+				return nil
+			}
+			g.do(relay.Request{Action: relay.Send{Chat: "@ann", Content: "one", ReplyTo: "i1"}})
+			g.do(relay.Request{Action: relay.Send{Chat: "@ann", Content: "two", ReplyTo: "i1"}})
+			want := []string{"respond tok1 first=true: one", fmt.Sprintf("respond tok1 first=%v: two", tc.again)}
+			if diff := cmp.Diff(want, p.log()); diff != "" {
+				t.Errorf("the platform did (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// Two answers at once both replaced the placeholder.
+func TestOneOfManyAnswersAtOnceIsTheFirst(t *testing.T) {
+	r, p := newMoodyRig(t)
+	p.pause = func(ctx context.Context, _ relay.MessageID) {
+		select {
+		case <-time.After(time.Millisecond):
+		case <-ctx.Done():
+		}
+	}
+	r.enroll("home", "ann")
+	r.command("ann", "i1", "/status", "tok1", true)
+	home := r.dial("home")
+	home.inbound()
+	key := relay.SessionKey("agent:main:loopback:dm:@ann")
+	var all []relay.Request
+	for n := range 20 {
+		id := relay.RequestID(fmt.Sprint(n))
+		text := string(id)
+		all = append(all,
+			relay.Request{ID: "a" + id, Action: relay.Send{Chat: "@ann", Content: text, ReplyTo: "i1"}},
+			relay.Request{ID: "b" + id, Platform: loopback.ID, Action: relay.Send{Chat: "@ann", Content: text, ReplyTo: "i1"}},
+			relay.Request{ID: "c" + id, Platform: loopback.ID, Bot: loopback.Handle, Action: relay.Send{Chat: "@ann", Content: text, ReplyTo: "i1"}},
+			relay.Request{ID: "d" + id, Action: relay.FollowUp{Session: key, Kind: slashKind, Content: text}},
+		)
+	}
+	for _, req := range all {
+		home.send(wire.Outbound{Request: req})
+	}
+	for range all {
+		if res, ok := home.read().(wire.OutboundResult); !ok || res.Err != nil {
+			t.Fatalf("result = %+v", res)
+		}
+	}
+	firsts := slices.DeleteFunc(p.log(), func(s string) bool { return !strings.Contains(s, "first=true") })
+	if len(firsts) != 1 || len(p.log()) != len(all) || p.crowded.Load() {
+		t.Errorf("%d of %d answers are first ones: %q; two at once: %v", len(firsts), len(p.log()), firsts, p.crowded.Load())
+	}
+}
+
+// Sessions do not wait for one another's lines, as after a takeover: the capability itself has one
+// answer under way, and the next one finds the next capability.
+func TestAnswersOfTwoSessionsShareNoCapability(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := &Hub{keeper: newMemoryKeeper(), counters: counters{}}
+		p := &moody{pause: func(ctx context.Context, _ relay.MessageID) { time.Sleep(time.Second) }}
+		l := loopback.New(loopback.NewNetwork(), nil)
+		p.Platform = l
+		for n := range 3 {
+			id := fmt.Sprint("i", n)
+			_, _, _ = h.keeper.Keep(t.Context(), Held{
+				Capability: platforms.Capability{
+					Event: relay.EventID(id), ID: id, Placeholder: true, Token: relay.NewSecret([]byte("tok" + id)),
+					ExpiresAt: time.Now().Add(time.Hour),
+				},
+				Bot: l.Bot(), Instance: "home", Chat: "c",
+			})
+		}
+		var wg sync.WaitGroup
+		ordinary := atomic.Int32{}
+		for n := range 5 {
+			wg.Go(func() {
+				s := &seat{}
+				s.peer.Instance = "home"
+				_, done, err := h.respond(t.Context(), s, p, relay.Send{Chat: "c", Content: fmt.Sprint(n)})
+				if err != nil {
+					t.Errorf("respond: %v", err)
+				}
+				if !done {
+					ordinary.Add(1)
+				}
+			})
+		}
+		wg.Wait()
+		used := map[string]bool{}
+		for _, did := range p.log() {
+			used[did[:len("respond toki0 first=true")]] = true
+		}
+		if len(p.log()) != 3 || len(used) != 3 || ordinary.Load() != 2 {
+			t.Errorf("the platform did %q, and %d answers were ordinary; want each capability once and 2", p.log(), ordinary.Load())
+		}
+	})
+}
+
+// orderly is a keeper that looks whether the event could have been pushed before its capability is kept.
+type orderly struct {
+	Keeper
+	r    *rig
+	late atomic.Int32
+	kept atomic.Int32
+}
+
+func (k *orderly) Keep(ctx context.Context, h Held) (bool, []Held, error) {
+	es, err := k.r.db.Entries(ctx, h.Instance, 0)
+	if err != nil {
+		return false, nil, err
+	}
+	if slices.ContainsFunc(es, func(e store.Entry) bool { return e.Event.ID == h.Event }) {
+		k.late.Add(1)
+	}
+	k.kept.Add(1)
+	return k.Keeper.Keep(ctx, h)
+}
+
+func TestACapabilityIsKeptBeforeItsEventIsStored(t *testing.T) {
+	r, _ := newResponderRig(t)
+	r.enroll("home", "ann")
+	k := &orderly{Keeper: r.hub.keeper, r: r}
+	r.hub.keeper = k
+	for n := range 3 {
+		r.command("ann", fmt.Sprint("i", n), "/status", fmt.Sprint("tok", n), true)
+	}
+	if n := k.late.Load(); n != 0 {
+		t.Errorf("%d of 3 were kept when their events were stored already", n)
+	}
+	if _, ok, _ := r.hub.keeper.OfEvent(t.Context(), "home", r.bot, "i2"); !ok {
+		t.Error("nothing is kept")
+	}
+}
+
+func TestACapabilityOfAnEventThatIsNotStoredIsNone(t *testing.T) {
+	r, p := newResponderRig(t)
+	r.enroll("home", "ann")
+	in := &inbox{hub: r.hub, bot: r.bot}
+	ev := relay.Event{
+		ID: "i1", Bot: r.bot, MessageID: "i1", Type: relay.TypeCommand, Text: "/status", At: time.Now(),
+		Source: relay.Source{Platform: loopback.ID, ChatID: "@ann", ChatType: relay.ChatDM, UserID: "ann"},
+	}
+	c := platforms.Capability{
+		Event: "i1", Kind: slashKind, ID: "i1", Token: relay.NewSecret([]byte("tok1")), Placeholder: true,
+		ExpiresAt: time.Now().Add(15 * time.Minute),
+	}
+	judged, err := r.hub.judge(t.Context(), ev, r.hub.visible.batch())
+	if err != nil {
+		t.Fatal(err)
+	}
+	undo := r.hub.keep(t.Context(), judged, c)
+	if _, ok, _ := r.hub.keeper.OfEvent(t.Context(), "home", r.bot, "i1"); !ok {
+		t.Fatal("nothing is kept")
+	}
+	undo()
+	if _, ok, _ := r.hub.keeper.OfEvent(t.Context(), "home", r.bot, "i1"); ok {
+		t.Error("it is kept after the undoing")
+	}
+	// Twice in one batch: the second one is a duplicate, and takes nothing from the first.
+	b := platforms.Batch{Events: []relay.Event{ev, ev}, Capabilities: []platforms.Capability{c}}
+	if err := in.Accept(t.Context(), b); err != nil {
+		t.Fatal(err)
+	}
+	if _, ok, _ := r.hub.keeper.OfEvent(t.Context(), "home", r.bot, "i1"); !ok {
+		t.Error("a duplicate took the capability away")
+	}
+	if len(p.log()) != 0 {
+		t.Errorf("the platform did %q", p.log())
+	}
+}
+
+func TestACapabilityIsNoneWhenTheCommitFails(t *testing.T) {
+	p := &responder{}
+	r := newRigOn(t, store.Options{MaxSize: 1 << 20}, func(l *loopback.Platform) platforms.Platform { p.Platform = l; return p })
+	r.enroll("home", "ann")
+	k := &orderly{Keeper: r.hub.keeper, r: r}
+	r.hub.keeper = k
+	ev := relay.Event{
+		ID: "i1", Bot: r.bot, MessageID: "i1", Type: relay.TypeCommand, Text: "/status", At: time.Now(),
+		Source: relay.Source{Platform: loopback.ID, ChatID: "@ann", ChatType: relay.ChatDM, UserID: "ann"},
+	}
+	c := platforms.Capability{
+		Event: "i1", Kind: slashKind, ID: "i1", Token: relay.NewSecret([]byte("tok1")), Placeholder: true,
+		ExpiresAt: time.Now().Add(15 * time.Minute),
+	}
+	in := &inbox{hub: r.hub, bot: r.bot}
+	ev.Text = strings.Repeat("x", 16<<10)
+	filler, err := ev, error(nil)
+	for n := 0; err == nil && n < 1000; n++ {
+		filler.ID = relay.EventID(fmt.Sprint("filler", n))
+		err = in.Accept(t.Context(), platforms.Batch{Events: []relay.Event{filler}})
+	}
+	err = in.Accept(t.Context(), platforms.Batch{Events: []relay.Event{ev}, Capabilities: []platforms.Capability{c}})
+	if !errors.Is(err, store.ErrFull) {
+		t.Fatalf("Accept = %v, want a full disk", err)
+	}
+	if _, ok, _ := r.hub.keeper.OfEvent(t.Context(), "home", r.bot, "i1"); ok || k.kept.Load() != 1 {
+		t.Errorf("kept %d times, and kept still: %v", k.kept.Load(), ok)
+	}
+	if len(p.log()) != 0 {
+		t.Errorf("the platform did %q: the event comes again", p.log())
+	}
+}
+
+// The store knows better than the judgement whom an event was stored for.
+func TestACapabilityIsNobodysWhenItsInstanceWentMeanwhile(t *testing.T) {
+	r, p := newResponderRig(t)
+	r.enroll("home", "ann")
+	ev := relay.Event{
+		ID: "i1", Bot: r.bot, MessageID: "i1", Type: relay.TypeCommand, Text: "/status", At: time.Now(),
+		Source: relay.Source{Platform: loopback.ID, ChatID: "@ann", ChatType: relay.ChatDM, UserID: "ann"},
+	}
+	c := platforms.Capability{
+		Event: "i1", Kind: slashKind, ID: "i1", Token: relay.NewSecret([]byte("tok1")), Placeholder: true,
+		ExpiresAt: time.Now().Add(15 * time.Minute),
+	}
+	j, err := r.hub.judge(t.Context(), ev, r.hub.visible.batch())
+	if err != nil {
+		t.Fatal(err)
+	}
+	j.came = &c
+	undo := r.hub.keep(t.Context(), j, c)
+	r.hub.announce(t.Context(), []judgement{j}, []func(){undo}, []store.ItemOutcome{{Buffers: make([]relay.BufferID, 1)}})
+	eventually(t, "the discarding", func() bool { return slices.Contains(p.log(), "discard tok1") })
+	if _, ok, _ := r.hub.keeper.OfEvent(t.Context(), "home", r.bot, "i1"); ok {
+		t.Error("it is still kept")
+	}
+}
+
+// Issue 9, point 14: of 150 strangers' commands 58 said "thinking…" for a quarter of an hour.
+func TestEveryStrangersPlaceholderGoes(t *testing.T) {
+	r, p := newMoodyRig(t)
+	open := make(chan struct{})
+	p.discard = func(ctx context.Context) error {
+		select {
+		case <-open:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	const strangers = 300
+	for n := range strangers {
+		r.command("eve", fmt.Sprint("i", n), "/status", fmt.Sprint("tok", n), true)
+	}
+	close(open)
+	eventually(t, "all to be discarded", func() bool { return len(p.log()) == strangers })
+	if left := r.hub.Counters()["placeholder_left"]; left != 0 {
+		t.Errorf("%d placeholders were left", left)
+	}
+}
+
+// What makes room in the keeper is discarded: its answer will not find it.
+func TestThePlaceholderOfAForgottenCapabilityGoes(t *testing.T) {
+	r, p := newResponderRig(t)
+	r.enroll("home", "ann")
+	for n := range maxHeld {
+		_, _, _ = r.hub.keeper.Keep(t.Context(), Held{
+			Capability: platforms.Capability{
+				Event: relay.EventID(fmt.Sprint("old", n)), Placeholder: true, Token: relay.NewSecret([]byte(fmt.Sprint("old", n))),
+				ExpiresAt: time.Now().Add(15 * time.Minute),
+			}, Bot: r.bot, Instance: "home", Answered: n == 1,
+		})
+	}
+	for n := range 3 {
+		r.command("ann", fmt.Sprint("i", n), "/status", fmt.Sprint("tok", n), true)
+	}
+	eventually(t, "the oldest to go", func() bool { return len(p.log()) == 2 })
+	got := p.log()
+	slices.Sort(got)
+	if want := []string{"discard old0", "discard old2"}; !slices.Equal(got, want) { // old1 is answered
+		t.Errorf("the platform did %q, want %q", got, want)
+	}
+}
+
+// A late reply to /link is the connector's own: it is neither given twice nor lost to a limit.
+func TestTheConnectorsOwnAnswer(t *testing.T) {
+	busy := &relay.ActionError{Outcome: relay.NotSent, Public: "network: rate limited, retry after 5", RetryAfter: 5 * time.Second}
+	for name, tc := range map[string]struct {
+		errs     []error
+		answers  int // tried
+		ordinary int
+	}{
+		"at once":          {nil, 1, 0},
+		"after a limit":    {[]error{busy, busy}, 3, 0},
+		"perhaps":          {[]error{&relay.ActionError{Outcome: relay.MaybeSent, Public: "timed out"}}, 1, 0},
+		"the token is old": {[]error{&relay.ActionError{Outcome: relay.NotSent, Public: "gone", Err: platforms.ErrCapabilityGone}}, 1, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				net := loopback.NewNetwork()
+				p, tries := &moody{}, 0
+				p.Platform = loopback.New(net, nil)
+				p.answer = func(relay.Send) error {
+					tries++
+					if tries <= len(tc.errs) {
+						return tc.errs[tries-1]
+					}
+					return nil
+				}
+				h := New(nil, nil, nil, []platforms.Platform{p}, Options{})
+				ctx, cancel := context.WithCancel(t.Context())
+				var wg sync.WaitGroup
+				for range runners {
+					wg.Go(func() { h.errandLoop(ctx) })
+				}
+				c := &platforms.Capability{Event: "i1", Placeholder: true}
+				h.answer(relay.Event{Bot: p.Bot(), Source: relay.Source{ChatID: "@ann"}}, "linked", c)
+				time.Sleep(time.Minute)
+				cancel()
+				wg.Wait()
+				if tries != tc.answers || len(net.Acts()) != tc.ordinary {
+					t.Errorf("%d answers and %d messages, want %d and %d", tries, len(net.Acts()), tc.answers, tc.ordinary)
+				}
+			})
+		})
+	}
+}

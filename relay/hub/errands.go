@@ -1,0 +1,134 @@
+package hub
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/relay"
+)
+
+const (
+	// errandWithin bounds one try of an errand.
+	errandWithin = 25 * time.Second
+	// errandLife is how long an errand is of use: as long as a capability lives.
+	errandLife = 15 * time.Minute
+	// errandPause and errandPauseMax are the least and the longest pause before one that failed is
+	// tried again, unless the platform names a longer one.
+	errandPause, errandPauseMax = time.Second, 30 * time.Second
+	// runners is how many errands are under way at once, so that one chat's rate limit does not
+	// hold up the others.
+	runners = 16
+)
+
+// errand is something small to say or do on a platform that nobody waits for: an answer to a
+// control message, a placeholder to take away.
+type errand struct {
+	do    func(context.Context) error
+	until time.Time // of no use from then on
+	// harmless: done twice it is the same as once, so that it is tried again also when nobody knows
+	// whether it was done.
+	harmless bool
+	urgent   bool // a person waits to read it: it goes before what merely must be done
+
+	name  string        // what it is counted under if it is given up
+	pause time.Duration // before it was tried last
+}
+
+// errands are those that wait. None is dropped for want of room: what one takes is small, and its time
+// is bounded. They begin in the order they came, the urgent ones first.
+type errands struct {
+	mu      sync.Mutex // guards the fields below
+	urgent  []errand
+	others  []errand
+	changed chan struct{} // closed and replaced when one came
+}
+
+func newErrands() *errands { return &errands{changed: make(chan struct{})} }
+
+func (q *errands) put(e errand) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if e.urgent {
+		q.urgent = append(q.urgent, e)
+	} else {
+		q.others = append(q.others, e)
+	}
+	close(q.changed)
+	q.changed = make(chan struct{})
+}
+
+// take is the next one; false: ctx ended first.
+func (q *errands) take(ctx context.Context) (errand, bool) {
+	for ctx.Err() == nil {
+		q.mu.Lock()
+		for _, line := range []*[]errand{&q.urgent, &q.others} {
+			if len(*line) > 0 {
+				e := (*line)[0]
+				(*line)[0] = errand{}
+				*line = (*line)[1:]
+				q.mu.Unlock()
+				return e, true
+			}
+		}
+		changed := q.changed
+		q.mu.Unlock()
+		select {
+		case <-changed:
+		case <-ctx.Done():
+		}
+	}
+	return errand{}, false
+}
+
+// later puts an errand on its way. It does not block: Accept and the sessions' readers must not
+// wait for a platform. One that is given up, because it was refused for good or its time is over, is
+// counted under the name; those that wait at the end of the process are lost.
+func (h *Hub) later(givenUp string, e errand) {
+	e.name = givenUp
+	h.errands.put(e)
+}
+
+// errandLoop is one runner.
+func (h *Hub) errandLoop(ctx context.Context) {
+	for {
+		e, ok := h.errands.take(ctx)
+		if !ok {
+			return
+		}
+		h.run(ctx, e)
+	}
+}
+
+// run tries an errand once, and sees to it that it is tried again if that makes sense.
+func (h *Hub) run(ctx context.Context, e errand) {
+	try, cancel := context.WithTimeout(ctx, errandWithin)
+	err := e.do(try)
+	cancel()
+	if err == nil || ctx.Err() != nil {
+		return
+	}
+	e.pause = min(max(2*e.pause, errandPause), errandPauseMax)
+	pause := max(e.pause, relay.Explain(err).RetryAfter)
+	if !e.again(err) || !time.Now().Add(pause).Before(e.until) {
+		h.counters.add(e.name, 1)
+		h.log.Warn("an answer of the connector's own did not go out", keyErr, err)
+		return
+	}
+	time.AfterFunc(pause, func() { h.errands.put(e) })
+}
+
+// again reports whether an errand that failed with err may and should be tried again.
+func (e errand) again(err error) bool {
+	ae := relay.Explain(err)
+	switch {
+	case errors.Is(err, platforms.ErrCapabilityGone):
+		return false
+	case ae.Outcome == relay.MaybeSent:
+		return e.harmless
+	}
+	return strings.Contains(ae.Public, "network") // the word that says so to gateways
+}
