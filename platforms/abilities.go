@@ -92,6 +92,13 @@ type (
 	Locator interface {
 		Locate(ctx context.Context, chat relay.ChatID) (relay.Place, error)
 	}
+	// Threader is a network where a thread is a chat of its own, so that an action whose metadata names
+	// a thread is one on that chat.
+	Threader interface {
+		// Thread places a thread, in its parent. open: whoever sees the parent sees it. An error means
+		// that there is no such thread, or that it is not known now.
+		Thread(ctx context.Context, id relay.ThreadID) (place relay.Place, open bool, err error)
+	}
 	// Responder answers through a capability. Errors are those of Send; one that wraps
 	// ErrCapabilityGone means that the network no longer honours it: the caller forgets it.
 	Responder interface {

@@ -106,6 +106,7 @@ var (
 	_ platforms.Manager          = (*Platform)(nil)
 	_ platforms.Locator          = (*Platform)(nil)
 	_ platforms.DirectChats      = (*Platform)(nil)
+	_ platforms.Threader         = (*Platform)(nil)
 	_ platforms.Responder        = (*Platform)(nil)
 	_ platforms.CommandRegistrar = (*Platform)(nil)
 )

@@ -101,9 +101,30 @@ func (f finder) Locate(ctx context.Context, chat relay.ChatID) (relay.Place, err
 	if err != nil {
 		return relay.Place{}, err
 	}
+	return ch.place(), nil
+}
+
+// place is where the channel is.
+func (c channel) place() relay.Place {
 	return relay.Place{
-		Platform: Name, Scope: relay.ScopeID(ch.guild.String()), Chat: chat, Parent: relay.ChatID(ch.parent.String()),
-	}, nil
+		Platform: Name, Scope: relay.ScopeID(c.guild.String()), Chat: relay.ChatID(c.id.String()), Parent: relay.ChatID(c.parent.String()),
+	}
+}
+
+// Thread implements platforms.Threader.
+func (f finder) Thread(ctx context.Context, id relay.ThreadID) (place relay.Place, open bool, err error) {
+	where, err := parseSnowflake(string(id))
+	if err != nil {
+		return relay.Place{}, false, fmt.Errorf("thread id: %w", err)
+	}
+	ch, err := f.channel(ctx, where)
+	switch {
+	case err != nil:
+		return relay.Place{}, false, err
+	case !ch.isThread():
+		return relay.Place{}, false, fmt.Errorf("thread: a channel: %w", errNoPlace)
+	}
+	return ch.place(), ch.kind != channelPrivateThread, nil
 }
 
 // DirectUser implements platforms.DirectChats, for the chats something was said in since the start
@@ -128,6 +149,11 @@ func (p *Platform) CanSee(ctx context.Context, place relay.Place, user relay.Use
 // Locate implements platforms.Locator: from what the gateway told, or by asking.
 func (p *Platform) Locate(ctx context.Context, chat relay.ChatID) (relay.Place, error) {
 	return p.reader.Locate(ctx, chat)
+}
+
+// Thread implements platforms.Threader: from what the gateway told, or by asking.
+func (p *Platform) Thread(ctx context.Context, id relay.ThreadID) (place relay.Place, open bool, err error) {
+	return p.reader.Thread(ctx, id)
 }
 
 // DirectUser implements platforms.DirectChats; see finder.DirectUser.

@@ -279,6 +279,34 @@ func TestLocate(t *testing.T) {
 	}
 }
 
+func TestThread(t *testing.T) {
+	for name, tc := range map[string]struct {
+		id   relay.ThreadID
+		says string // of the channel
+		want relay.Place
+		open bool
+		bad  bool
+	}{
+		"known":       {id: "22", want: relay.Place{Platform: Name, Scope: "1", Chat: "22", Parent: "11"}},
+		"looked up":   {id: "29", says: `{"id":"29","type":11,"guild_id":"1","parent_id":"11"}`, want: relay.Place{Platform: Name, Scope: "1", Chat: "29", Parent: "11"}, open: true},
+		"private":     {id: "29", says: `{"id":"29","type":12,"guild_id":"1","parent_id":"11"}`, want: relay.Place{Platform: Name, Scope: "1", Chat: "29", Parent: "11"}},
+		"of news":     {id: "29", says: `{"id":"29","type":10,"guild_id":"1","parent_id":"11"}`, want: relay.Place{Platform: Name, Scope: "1", Chat: "29", Parent: "11"}, open: true},
+		"a channel":   {id: "11", bad: true},
+		"a post's":    {id: "29", says: `{"id":"29","type":15,"guild_id":"1","parent_id":"10"}`, bad: true},
+		"gone":        {id: "29", says: "404", bad: true},
+		"no number":   {id: "x", bad: true},
+		"other paths": {id: "22/../11", bad: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := finder{testCache(t), &scripted{says: map[string][]string{"/channels/" + string(tc.id): {tc.says}}}}
+			got, open, err := f.Thread(t.Context(), tc.id)
+			if got != tc.want || open != tc.open || (err != nil) != tc.bad {
+				t.Errorf("Thread = %+v, %t, %v; want %+v, %t, error %t", got, open, err, tc.want, tc.open, tc.bad)
+			}
+		})
+	}
+}
+
 func TestDirectUser(t *testing.T) {
 	r := worldReader(t)
 	if user, ok := r.DirectUser(worldDM); ok {

@@ -71,8 +71,8 @@ type posted struct {
 }
 
 // Send implements platforms.Platform. Content is rendered, split and sent in order; the first part
-// is the reply. A reply target that is gone does not fail it. The thread in the metadata is a hint
-// and decides nothing: a Discord thread is a chat of its own.
+// is the reply. A reply target that is gone does not fail it. A thread is a chat of its own, which
+// the caller names as such.
 func (p *Platform) Send(ctx context.Context, a relay.Send) (relay.Result, error) {
 	l, err := p.letter(a.Content)
 	if err != nil {

@@ -7,7 +7,6 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
-	"github.com/hermes-connector/hermes-connector/relay/gate"
 	"github.com/hermes-connector/hermes-connector/relay/session"
 	"github.com/hermes-connector/hermes-connector/store"
 )
@@ -40,7 +39,7 @@ func (h *Hub) do(ctx context.Context, s *seat, r relay.Request) (relay.Result, e
 	if a, ok := r.Action.(relay.FollowUp); ok {
 		return h.followUp(ctx, s, a)
 	}
-	p, err := h.allowed(ctx, s, r)
+	p, r, err := h.allowed(ctx, s, r)
 	if err != nil {
 		return relay.Result{}, err
 	}
@@ -65,32 +64,31 @@ func (h *Hub) do(ctx context.Context, s *seat, r relay.Request) (relay.Result, e
 	return res, nil
 }
 
-// allowed finds the bot for r and asks the gate.
-func (h *Hub) allowed(ctx context.Context, s *seat, r relay.Request) (platforms.Platform, error) {
+// allowed finds the bot for r and asks the gate. aimed is r as an action on the chat it is about.
+func (h *Hub) allowed(ctx context.Context, s *seat, r relay.Request) (p platforms.Platform, aimed relay.Request, err error) {
 	if s.revoked.Load() {
-		return nil, relay.Declined(s.speaksOf(r))
+		return nil, r, relay.Declined(s.speaksOf(r))
 	}
-	p, err := h.route(ctx, s, r)
+	if p, err = h.route(ctx, s, r); err != nil {
+		return nil, r, internal(err)
+	}
+	aimed, ok, err := h.aim(ctx, s, p, r)
 	if err != nil {
-		return nil, internal(err)
+		return nil, r, internal(err)
 	}
-	f, err := h.actFacts(ctx, s.peer.Instance, p, r.Action.Target())
-	if err != nil {
-		return nil, internal(err)
-	}
-	if !gate.MayAct(f) {
-		return nil, relay.Declined(s.speaksOf(r))
+	if !ok {
+		return nil, r, relay.Declined(s.speaksOf(r))
 	}
 	if a, ok := r.Action.(relay.ThreadRename); ok {
 		others, err := h.othersThread(ctx, s.peer.Instance, p, a)
 		if err != nil {
-			return nil, internal(err)
+			return nil, r, internal(err)
 		}
 		if others {
-			return nil, relay.Declined(s.speaksOf(r))
+			return nil, r, relay.Declined(s.speaksOf(r))
 		}
 	}
-	return p, nil
+	return p, aimed, nil
 }
 
 // othersThread reports whether the thread that a names within its chat was granted to another
@@ -123,7 +121,7 @@ func (h *Hub) May(ctx context.Context, s *session.Session, r relay.Request) erro
 	if _, ok := r.Action.(relay.FollowUp); ok {
 		return nil // names no chat, and none is replaced
 	}
-	_, err := h.allowed(ctx, h.seatOf(s), r)
+	_, _, err := h.allowed(ctx, h.seatOf(s), r)
 	return err
 }
 
@@ -135,7 +133,7 @@ func (h *Hub) WaitOpen(ctx context.Context, s *session.Session, r relay.Request)
 	case relay.Typing, relay.React: // dropped, not queued, when the gate is closed
 		return nil
 	}
-	p, err := h.allowed(ctx, h.seatOf(s), r)
+	p, r, err := h.allowed(ctx, h.seatOf(s), r)
 	if err != nil {
 		return nil // Do says so
 	}

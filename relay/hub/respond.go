@@ -185,6 +185,9 @@ func (h *Hub) followUp(ctx context.Context, s *seat, a relay.FollowUp) (relay.Re
 		return relay.Result{}, none
 	}
 	send := relay.Send{Chat: held.Chat, Content: a.Content, Meta: a.Meta}
+	if _, ok := p.(platforms.Threader); ok && send.Meta.ThreadID != "" && relay.ChatID(send.Meta.ThreadID) != held.Chat {
+		return h.do(ctx, s, relay.Request{Platform: held.Bot.Platform, Bot: held.Bot.ID, Action: send}) // no capability reaches another chat
+	}
 	res, err := h.wield(ctx, r, held, send, false)
 	if errors.Is(err, platforms.ErrCapabilityGone) {
 		return relay.Result{}, none

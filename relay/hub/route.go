@@ -18,13 +18,10 @@ func (h *Hub) route(ctx context.Context, s *seat, r relay.Request) (platforms.Pl
 	if r.Platform == relay.RelayPlatform && s.said(r.Platform) {
 		r.Platform = "" // an identity that stands for every bot names none
 	}
-	mine := h.fronted(s.identityList())
+	mine := h.named(s, r)
 	if r.Platform != "" || r.Bot != "" {
-		for _, p := range mine {
-			b := p.Bot()
-			if (r.Platform == "" || r.Platform == b.Platform) && (r.Bot == "" || r.Bot == b.ID) {
-				return p, nil
-			}
+		if len(mine) > 0 {
+			return mine[0], nil
 		}
 		if s.said(r.Platform) && len(h.fronted([]relay.Bot{{Platform: r.Platform}})) == 0 {
 			return nil, unhosted(r)
@@ -48,6 +45,17 @@ func (h *Hub) route(ctx context.Context, s *seat, r relay.Request) (platforms.Pl
 		return known[0], nil
 	}
 	return mine[0], nil
+}
+
+// named are the bots among the session's that r can be for.
+func (h *Hub) named(s *seat, r relay.Request) []platforms.Platform {
+	if r.Platform == relay.RelayPlatform && s.said(r.Platform) {
+		r.Platform = ""
+	}
+	return slices.DeleteFunc(h.fronted(s.identityList()), func(p platforms.Platform) bool {
+		b := p.Bot()
+		return r.Platform != "" && r.Platform != b.Platform || r.Bot != "" && r.Bot != b.ID
+	})
 }
 
 // unhosted is the answer to an action on a platform the gateway fronts but this connector does

@@ -57,8 +57,8 @@ func (s *Session) result(r relay.Request, res relay.Result, err error) {
 	s.Tell(wire.OutboundResult{ID: r.ID, Op: r.Action.Op(), Result: res, Err: relay.Explain(err)})
 }
 
-// actions is a session's queue: one line per chat, each with a worker while there is something
-// in it.
+// actions is a session's queue: one line per chat, as the handler tells chats apart, each with a worker
+// while there is something in it.
 type actions struct {
 	// Set once, by newActions.
 	s     *Session
@@ -68,18 +68,10 @@ type actions struct {
 	running sync.WaitGroup // workers and the timers of actions
 
 	mu      sync.Mutex // guards the fields below, and those of every action
-	lines   map[chatKey]*line
+	lines   map[relay.Chat]*line
 	waiting int // in all lines
 	owed    int // actions not answered yet
 	refused bool
-}
-
-// chatKey names a chat as the gateway did. A follow-up names a session instead.
-type chatKey struct {
-	platform relay.PlatformID
-	bot      relay.BotID
-	chat     relay.ChatID
-	session  relay.SessionKey
 }
 
 // line is one chat's waiting actions, oldest first. Guarded by actions.mu.
@@ -106,14 +98,14 @@ type action struct {
 func newActions(s *Session) *actions {
 	return &actions{
 		s: s, slots: make(chan struct{}, maxParallel), done: make(chan struct{}),
-		lines: make(map[chatKey]*line),
+		lines: make(map[relay.Chat]*line),
 	}
 }
 
 // take queues r, or answers it at once. It never blocks; only the reader calls it.
 func (q *actions) take(work context.Context, r relay.Request, size int, at time.Time) {
 	a := &action{Request: r, size: size, deadline: at.Add(actionTime - answerTime)}
-	old, err := q.enqueue(work, a, at)
+	old, err := q.enqueue(work, q.s.h.Line(work, q.s, r), a, at)
 	switch {
 	case err != nil:
 		if !errors.Is(err, errStopping) {
@@ -125,15 +117,14 @@ func (q *actions) take(work context.Context, r relay.Request, size int, at time.
 	}
 }
 
-// enqueue puts a into its chat's line, in the place of the waiting action it makes pointless, if
-// there is one and the line is cleared. The error is errStopping or relay.Busy.
-func (q *actions) enqueue(work context.Context, a *action, at time.Time) (old *action, err error) {
+// enqueue puts a into the line key, in the place of the waiting action it makes pointless, if there is
+// one and the line is cleared. The error is errStopping or relay.Busy.
+func (q *actions) enqueue(work context.Context, key relay.Chat, a *action, at time.Time) (old *action, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.refused {
 		return nil, errStopping
 	}
-	key := keyOf(a.Request)
 	l := q.lines[key]
 	i := -1
 	if l != nil && l.cleared {
@@ -211,7 +202,7 @@ func (q *actions) answer(a *action, res relay.Result, err error) bool {
 
 // expire answers an action whose time is up. A picked one may still come to something: its
 // worker goes on, and the chat's next action waits for it.
-func (q *actions) expire(key chatKey, a *action) {
+func (q *actions) expire(key relay.Chat, a *action) {
 	q.mu.Lock()
 	picked := a.picked
 	if !picked {
@@ -240,7 +231,7 @@ func (q *actions) removeLocked(l *line, a *action) {
 }
 
 // work is one chat's worker. It ends when its line is empty, or answers what is left when ctx ends.
-func (q *actions) work(ctx context.Context, key chatKey, l *line) {
+func (q *actions) work(ctx context.Context, key relay.Chat, l *line) {
 	for {
 		head := q.head(key, l)
 		if head == nil {
@@ -267,7 +258,7 @@ func (q *actions) work(ctx context.Context, key chatKey, l *line) {
 }
 
 // head is the action next in line; without one the line is gone, and so must the worker be.
-func (q *actions) head(key chatKey, l *line) *action {
+func (q *actions) head(key relay.Chat, l *line) *action {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if len(l.waiting) == 0 {
@@ -352,7 +343,9 @@ func (q *actions) open(ctx context.Context, l *line, a *action) (err error) {
 			err = errWaited
 		}
 	}()
-	if !q.isCleared(l) && q.s.h.May(ctx, q.s, a.Request) == nil { // else Do says why not
+	// A follow-up's leave says nothing about the chat.
+	_, followUp := a.Action.(relay.FollowUp)
+	if !followUp && !q.isCleared(l) && q.s.h.May(ctx, q.s, a.Request) == nil { // else Do says why not
 		q.clear(l)
 	}
 	switch a.Action.(type) {

@@ -111,25 +111,50 @@ func TestChatsInParallel(t *testing.T) {
 	})
 }
 
-func TestWhatIsAChat(t *testing.T) {
-	send := relay.Send{Chat: "c"}
-	base := relay.Request{Platform: "telegram", Bot: "1", Action: send}
-	for name, tc := range map[string]struct {
-		r    relay.Request
-		same bool
-	}{
-		"another action":    {relay.Request{Platform: "telegram", Bot: "1", Action: relay.GetChatInfo{Chat: "c"}}, true},
-		"another bot":       {relay.Request{Platform: "telegram", Bot: "2", Action: send}, false},
-		"another platform":  {relay.Request{Platform: "discord", Bot: "1", Action: send}, false},
-		"another chat":      {relay.Request{Platform: "telegram", Bot: "1", Action: relay.Send{Chat: "d"}}, false},
-		"a session's reply": {relay.Request{Platform: "telegram", Bot: "1", Action: relay.FollowUp{Session: "c"}}, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			if got := keyOf(tc.r) == keyOf(base); got != tc.same {
-				t.Errorf("same chat = %v, want %v", got, tc.same)
-			}
-		})
+// TestALineIsTheHandlersChat: however the frames spell it.
+func TestALineIsTheHandlersChat(t *testing.T) {
+	p := newPlatform()
+	p.line = func(relay.Request) relay.Chat { return relay.Chat{ID: "one"} }
+	inBubble(t, &p.hub, Options{}, func(t *testing.T, r *rig) {
+		r.greet()
+		start := time.Now()
+		for _, req := range []relay.Request{
+			{ID: "1", Action: say("untagged")},
+			{ID: "2", Platform: "telegram", Bot: "42", Action: say("tagged")},
+			{ID: "3", Action: relay.FollowUp{Session: "s", Kind: "k", Content: "hi"}},
+		} {
+			r.send(wire.Outbound{Request: req})
+		}
+		for _, id := range []relay.RequestID{"1", "2", "3"} {
+			r.succeeded(id, relay.MessageID("m"+id))
+		}
+		if got := time.Since(start); got != 3*time.Second {
+			t.Errorf("took %v, want one after the other: 3s", got)
+		}
+	})
+}
+
+// TestAFollowUpClearsNoLine: it says nothing about what may be done in the chat.
+func TestAFollowUpClearsNoLine(t *testing.T) {
+	p := newPlatform()
+	p.line = func(relay.Request) relay.Chat { return relay.Chat{ID: "one"} }
+	p.may = func(r relay.Request) error {
+		if _, ok := r.Action.(relay.FollowUp); ok {
+			return nil
+		}
+		return relay.Declined("telegram")
 	}
+	inBubble(t, &p.hub, Options{}, func(t *testing.T, r *rig) {
+		r.greet()
+		r.ask("1", relay.FollowUp{Session: "s", Kind: "k", Content: "hi"})
+		synctest.Wait()
+		r.ask("2", relay.Edit{Chat: "c", Message: "a"})
+		r.ask("3", relay.Edit{Chat: "c", Message: "a"})
+		for _, id := range []relay.RequestID{"1", "2", "3"} {
+			r.succeeded(id, relay.MessageID("m"+id)) // this platform does what it is told
+		}
+		r.wantCount(CountReplaced, 0)
+	})
 }
 
 func TestNewerEditReplacesWaitingOne(t *testing.T) {

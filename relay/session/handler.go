@@ -40,6 +40,11 @@ type Handler interface {
 	// Interrupt is called by the reader. It must not block. reason is nil when none was given.
 	Interrupt(ctx context.Context, s *Session, key relay.SessionKey, reason *string)
 
+	// Line is the chat that r acts on: of every way to spell a bot and a chat the same one. It is
+	// called by the reader, and must not wait for a platform. Actions of one line are carried out one
+	// at a time, in order.
+	Line(ctx context.Context, s *Session, r relay.Request) relay.Chat
+
 	// May reports whether the gateway may act on r's chat; nil means that it may. It is called by a
 	// chat's worker when a line of that chat's actions begins. Only from then on does a newer action
 	// replace a waiting older one, which is answered with success.

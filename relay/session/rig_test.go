@@ -28,6 +28,7 @@ type hub struct {
 	ignore    bool // acknowledgements do not count
 	goingIdle func(context.Context, *Session) error
 	interrupt func(relay.SessionKey, *string)
+	line      func(relay.Request) relay.Chat
 	may       func(relay.Request) error
 	waitOpen  func(context.Context, relay.Request) error
 	do        func(context.Context, relay.Request) (relay.Result, error)
@@ -72,6 +73,13 @@ func (h *hub) Interrupt(_ context.Context, _ *Session, key relay.SessionKey, rea
 	if h.interrupt != nil {
 		h.interrupt(key, reason)
 	}
+}
+
+func (h *hub) Line(_ context.Context, _ *Session, r relay.Request) relay.Chat {
+	if h.line != nil {
+		return h.line(r)
+	}
+	return relay.Chat{Bot: relay.Bot{Platform: r.Platform, ID: r.Bot}, ID: r.Action.Target()}
 }
 
 func (h *hub) May(_ context.Context, _ *Session, r relay.Request) error {

@@ -1,0 +1,226 @@
+package hub
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/platforms/loopback"
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/session"
+	"github.com/hermes-connector/hermes-connector/relay/wire"
+	"github.com/hermes-connector/hermes-connector/store"
+)
+
+// threaded is a network where threads are chats: "garden/…" lie in garden, those of "yard/" in yard.
+type threaded struct {
+	responder
+	bot relay.Bot
+
+	mu    sync.Mutex // guards asked
+	asked []relay.ThreadID
+}
+
+func (p *threaded) Bot() relay.Bot { return p.bot }
+
+func (p *threaded) Thread(_ context.Context, id relay.ThreadID) (relay.Place, bool, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.asked = append(p.asked, id)
+	parent, ok := map[relay.ThreadID]relay.ChatID{"garden/open": "garden", "garden/closed": "garden", "yard/open": "yard"}[id]
+	if !ok {
+		return relay.Place{}, false, errors.New("no such thread")
+	}
+	return relay.Place{Platform: p.bot.Platform, Chat: relay.ChatID(id), Parent: parent}, id != "garden/closed", nil
+}
+
+func (p *threaded) Locate(_ context.Context, chat relay.ChatID) (relay.Place, error) {
+	place, _, err := p.Thread(context.Background(), relay.ThreadID(chat))
+	return place, err
+}
+
+func newThreadedRig(t *testing.T) (*rig, *threaded) {
+	t.Helper()
+	p := &threaded{}
+	return newRigWith(t, func(l *loopback.Platform) platforms.Platform { p.Platform, p.bot = l, l.Bot(); return p }), p
+}
+
+// talked makes ann have said something in the chat that home received.
+func (r *rig) talked(chat relay.ChatID) {
+	r.t.Helper()
+	r.say(loopback.Message{User: "ann", Chat: chat, Text: "hi"})
+}
+
+// Issue 9, point 10: text for a thread landed in its parent, with success.
+func TestTheThreadInTheMetadataDecides(t *testing.T) {
+	for name, tc := range map[string]struct {
+		prepare func(r *rig)
+		chat    relay.ChatID
+		thread  relay.ThreadID
+		want    relay.ChatID // where the text is; empty: declined
+	}{
+		"none":                               {func(r *rig) { r.talked("garden") }, "garden", "", "garden"},
+		"the chat itself":                    {func(r *rig) { r.talked("garden") }, "garden", "garden", "garden"},
+		"one of a chat that was talked in":   {func(r *rig) { r.talked("garden") }, "garden", "garden/open", "garden/open"},
+		"one that not everybody sees":        {func(r *rig) { r.talked("garden") }, "garden", "garden/closed", ""},
+		"a closed one that was talked in":    {func(r *rig) { r.talked("garden/closed") }, "garden", "garden/closed", "garden/closed"},
+		"a closed one of a granted chat":     {func(r *rig) { r.claim("home", "garden") }, "garden", "garden/closed", "garden/closed"},
+		"of another chat":                    {func(r *rig) { r.talked("garden") }, "garden", "yard/open", ""},
+		"of another chat, with leave there":  {func(r *rig) { r.talked("garden"); r.talked("yard/open") }, "garden", "yard/open", ""},
+		"one nobody knows":                   {func(r *rig) { r.talked("garden") }, "garden", "garden/none", ""},
+		"a chat that is none":                {func(r *rig) { r.talked("garden"); r.talked("yard") }, "garden", "yard", ""},
+		"of a chat nothing was said in":      {func(*rig) {}, "garden", "garden/open", ""},
+		"of a thread, though it is a sister": {func(r *rig) { r.talked("garden/open") }, "garden/open", "garden/closed", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, p := newThreadedRig(t)
+			r.enroll("home", "ann")
+			tc.prepare(r)
+			g := r.dial("home")
+			drain(g, r, "home")
+			meta := relay.Metadata{ThreadID: tc.thread}
+			for _, a := range []relay.Action{
+				relay.Send{Chat: tc.chat, Content: "x", Meta: meta}, relay.Typing{Chat: tc.chat, Meta: meta},
+				relay.React{Chat: tc.chat, Message: "1", Emoji: "x", Meta: meta}, relay.Delete{Chat: tc.chat, Message: "1", Meta: meta},
+				relay.Edit{Chat: tc.chat, Message: "1", Content: "x", Meta: meta},
+			} {
+				res := g.do(relay.Request{Action: a})
+				if declined := res.Err != nil && res.Err.Code == relay.CodeEgressDeclined; declined != (tc.want == "") {
+					t.Errorf("%s = %+v", a.Op(), res.Err)
+				}
+			}
+			for _, act := range r.net.Acts() {
+				if act.Chat != tc.want {
+					t.Errorf("%s went to %q, want %q", act.Op, act.Chat, tc.want)
+				}
+			}
+			if acts := r.net.Acts(); tc.want != "" && len(acts) == 0 {
+				t.Error("nothing was done")
+			}
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			if name == "of a chat nothing was said in" && len(p.asked) != 0 {
+				t.Errorf("the platform was asked for %q", p.asked)
+			}
+		})
+	}
+}
+
+// drain takes what waits for the gateway.
+func drain(g *gateway, r *rig, name string) {
+	for range r.texts(name) {
+		in := g.inbound()
+		g.send(wire.InboundAck{Buffer: in.Buffer})
+	}
+}
+
+func TestAFollowUpForAThreadGoesThere(t *testing.T) {
+	for name, tc := range map[string]struct {
+		thread relay.ThreadID
+		want   relay.ChatID // empty: declined
+	}{
+		"of the chat":      {"garden/open", "garden/open"},
+		"of another":       {"yard/open", ""},
+		"the chat's own":   {"garden", "-"},
+		"none in the text": {"", "-"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, p := newThreadedRig(t)
+			r.enroll("home", "ann")
+			r.talked("garden")
+			if _, _, err := r.hub.keeper.Keep(t.Context(), Held{
+				Capability: platforms.Capability{
+					Event: "i1", ID: "i1", Kind: slashKind, Token: relay.NewSecret([]byte("tok1")), ExpiresAt: time.Now().Add(time.Hour),
+				},
+				Bot: r.bot, Tenant: relay.DefaultTenant, Instance: "home", Chat: "garden", Session: "s",
+			}); err != nil {
+				t.Fatal(err)
+			}
+			g := r.dial("home")
+			drain(g, r, "home")
+			res := g.do(relay.Request{Action: relay.FollowUp{Session: "s", Kind: slashKind, Content: "x", Meta: relay.Metadata{ThreadID: tc.thread}}})
+			acts := r.net.Acts()
+			switch tc.want {
+			case "":
+				if res.Err == nil || res.Err.Code != relay.CodeEgressDeclined || len(acts) != 0 {
+					t.Errorf("follow_up = %+v, acts %+v", res.Err, acts)
+				}
+			case "-":
+				if res.Err != nil || len(p.log()) != 1 || len(acts) != 0 {
+					t.Errorf("follow_up = %+v, the platform did %q", res.Err, p.log())
+				}
+			default:
+				if res.Err != nil || len(acts) != 1 || acts[0].Chat != tc.want {
+					t.Errorf("follow_up = %+v, acts %+v", res.Err, acts)
+				}
+			}
+		})
+	}
+}
+
+// Two spellings of one chat had two lines, and what was sent through them overtook each other.
+func TestALineIsOfTheBotAndTheChat(t *testing.T) {
+	r, p := newThreadedRig(t)
+	second := &threaded{bot: relay.Bot{Platform: "parrot", ID: "2"}}
+	second.Platform = p.Platform
+	h := New(r.db, r.desk, r.bus, []platforms.Platform{p, second}, Options{}) // does not run
+	r.enroll("home", "ann")
+	r.talked("garden")
+	if err := r.db.Claim(t.Context(), store.Grant{Platform: "parrot", Chat: "cage", Instance: "home", Tenant: relay.DefaultTenant, GrantedAt: time.Now()}); err != nil {
+		t.Fatal(err)
+	}
+	for _, chat := range []relay.ChatID{"garden", "garden/open"} {
+		if _, _, err := h.keeper.Keep(t.Context(), Held{
+			Capability: platforms.Capability{Event: relay.EventID(chat), Kind: slashKind, ExpiresAt: time.Now().Add(time.Hour)},
+			Bot:        r.bot, Tenant: relay.DefaultTenant, Instance: "home", Chat: chat, Session: relay.SessionKey(chat),
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ss := &session.Session{}
+	s := &seat{session: ss, identities: []relay.Bot{r.bot, second.bot, {Platform: relay.RelayPlatform}}}
+	s.peer = session.Peer{Tenant: relay.DefaultTenant, Instance: "home"}
+	h.sessions[ss] = s
+	garden := relay.Chat{Bot: r.bot, ID: "garden"}
+	open := relay.Chat{Bot: r.bot, ID: "garden/open"}
+	in := func(chat relay.ChatID, thread relay.ThreadID) relay.Action {
+		return relay.Send{Chat: chat, Meta: relay.Metadata{ThreadID: thread}}
+	}
+	for name, tc := range map[string]struct {
+		r    relay.Request
+		want relay.Chat
+	}{
+		"untagged":                 {relay.Request{Action: in("garden", "")}, garden},
+		"with a platform":          {relay.Request{Platform: r.bot.Platform, Action: in("garden", "")}, garden},
+		"with both":                {relay.Request{Platform: r.bot.Platform, Bot: r.bot.ID, Action: in("garden", "")}, garden},
+		"with a bot":               {relay.Request{Bot: r.bot.ID, Action: in("garden", "")}, garden},
+		"as relay":                 {relay.Request{Platform: relay.RelayPlatform, Action: in("garden", "")}, garden},
+		"another action":           {relay.Request{Action: relay.Edit{Chat: "garden", Message: "1"}}, garden},
+		"a look-up":                {relay.Request{Action: relay.GetChatInfo{Chat: "garden"}}, garden},
+		"a follow-up":              {relay.Request{Action: relay.FollowUp{Session: "garden", Kind: slashKind}}, garden},
+		"a thread":                 {relay.Request{Action: in("garden", "garden/open")}, open},
+		"a thread as a chat":       {relay.Request{Platform: r.bot.Platform, Action: in("garden/open", "")}, open},
+		"a thread as both":         {relay.Request{Platform: r.bot.Platform, Action: in("garden/open", "garden/open")}, open},
+		"a thread's follow-up":     {relay.Request{Action: relay.FollowUp{Session: "garden/open", Kind: slashKind}}, open},
+		"a follow-up for a thread": {relay.Request{Action: relay.FollowUp{Session: "garden", Kind: slashKind, Meta: relay.Metadata{ThreadID: "garden/open"}}}, open},
+		"the other bot's":          {relay.Request{Platform: "parrot", Action: in("garden", "")}, relay.Chat{Bot: second.bot, ID: "garden"}},
+		"the other's, untagged":    {relay.Request{Action: in("cage", "")}, relay.Chat{Bot: second.bot, ID: "cage"}},
+		"nobody's, untagged":       {relay.Request{Action: in("street", "")}, relay.Chat{ID: "street"}},
+		"a platform of nobody":     {relay.Request{Platform: "owl", Action: in("garden", "")}, relay.Chat{Bot: relay.Bot{Platform: "owl"}, ID: "garden"}},
+		"a session of nobody":      {relay.Request{Action: relay.FollowUp{Session: "x", Kind: slashKind}}, relay.Chat{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := h.Line(t.Context(), ss, tc.r); got != tc.want {
+				t.Errorf("Line = %+v, want %+v", got, tc.want)
+			}
+		})
+	}
+	if p.mu.Lock(); slices.ContainsFunc(p.asked, func(relay.ThreadID) bool { return true }) {
+		t.Errorf("the reader waited for the platform: it was asked for %q", p.asked)
+	}
+	p.mu.Unlock()
+}
