@@ -101,11 +101,11 @@ type Verdict struct {
 	Delivery *Delivery   // nil: the instance does not get it
 }
 
-// Settle stores the verdicts about undecided events of one chat in one transaction: each leaves the
+// Decide stores the verdicts about undecided events of one chat in one transaction: each leaves the
 // undecided ones, and becomes an entry if it is delivered. Of the outcomes, one per verdict,
 // Duplicate says that the event was not undecided any more, and that nothing was stored. ErrFull as
 // with Accept.
-func (db *DB) Settle(ctx context.Context, c relay.Chat, vs []Verdict) (AcceptOutcome, error) {
+func (db *DB) Decide(ctx context.Context, c relay.Chat, vs []Verdict) (AcceptOutcome, error) {
 	now := db.now()
 	items := make([]prepared, len(vs))
 	size := 0
@@ -116,7 +116,7 @@ func (db *DB) Settle(ctx context.Context, c relay.Chat, vs []Verdict) (AcceptOut
 		}
 		payload, err := encode(entryRecord{At: now, Event: v.Event})
 		if err != nil {
-			return AcceptOutcome{}, fmt.Errorf("settle: encode event %s: %w", v.Event.ID, err)
+			return AcceptOutcome{}, fmt.Errorf("decide: encode event %s: %w", v.Event.ID, err)
 		}
 		items[n].payload = payload
 		size += len(payload)
@@ -146,7 +146,7 @@ func (db *DB) Settle(ctx context.Context, c relay.Chat, vs []Verdict) (AcceptOut
 		return nil
 	}}
 	if err := db.w.queue.do(ctx, o); err != nil {
-		return AcceptOutcome{}, fmt.Errorf("settle for %s: %w", c.Bot, err)
+		return AcceptOutcome{}, fmt.Errorf("decide for %s: %w", c.Bot, err)
 	}
 	return out, nil
 }

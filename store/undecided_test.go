@@ -63,11 +63,11 @@ func TestUndecidedEvents(t *testing.T) {
 		{Number: all[1].Number, Instance: "home", Event: all[1].Event},
 		{Number: all[2].Number, Instance: "home", Event: all[2].Event, Delivery: &Delivery{Instance: "home", Oversize: true}},
 	}
-	out, err := db.Settle(ctx, chat, vs)
+	out, err := db.Decide(ctx, chat, vs)
 	if err != nil || out.Items[0].Buffers[0].IsZero() || out.Items[1].Buffers != nil || !out.Items[2].Buffers[0].IsZero() {
 		t.Fatalf("settled as %+v, %v", out, err)
 	}
-	if out, err := db.Settle(ctx, chat, vs[:1]); err != nil || !out.Items[0].Duplicate {
+	if out, err := db.Decide(ctx, chat, vs[:1]); err != nil || !out.Items[0].Duplicate {
 		t.Errorf("settled again: %+v, %v", out, err)
 	}
 	entries, err := db.Entries(ctx, "home", 0)
@@ -86,8 +86,8 @@ func TestUndecidedEvents(t *testing.T) {
 	}
 }
 
-// TestSettleForARevokedInstance: it gets nothing, and the event is decided all the same.
-func TestSettleForARevokedInstance(t *testing.T) {
+// TestDecideForARevokedInstance: it gets nothing, and the event is decided all the same.
+func TestDecideForARevokedInstance(t *testing.T) {
 	ctx := ctxOf(t)
 	db := openTest(t, Options{})
 	enroll(t, db, "home")
@@ -99,7 +99,7 @@ func TestSettleForARevokedInstance(t *testing.T) {
 	if _, err := db.Revoke(ctx, "home"); err != nil {
 		t.Fatal(err)
 	}
-	out, err := db.Settle(ctx, relay.Chat{Bot: bot, ID: "c1"}, []Verdict{
+	out, err := db.Decide(ctx, relay.Chat{Bot: bot, ID: "c1"}, []Verdict{
 		{Number: all[0].Number, Instance: "home", Event: all[0].Event, Delivery: &Delivery{Instance: "home"}},
 	})
 	if err != nil || !out.Items[0].Buffers[0].IsZero() || len(undecidedIDs(t, db)) != 0 {

@@ -74,37 +74,6 @@ func (s *seat) launch(e store.Entry) {
 	s.flying[e.Buffer] = flight{e.Event.Bot, e.Event.ID}
 }
 
-// say notes an identity and reports whether it is the first.
-func (s *seat) say(b relay.Bot) (first bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	first = len(s.identities) == 0
-	if len(s.identities) < maxIdentities && !slices.Contains(s.identities, b) {
-		s.identities = append(s.identities, b)
-	}
-	return first
-}
-
-func (s *seat) identityList() []relay.Bot {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return slices.Clone(s.identities)
-}
-
-// said reports whether a hello named the platform.
-func (s *seat) said(p relay.PlatformID) bool {
-	return slices.ContainsFunc(s.identityList(), func(b relay.Bot) bool { return b.Platform == p })
-}
-
-// speaksOf is the platform a request is about, as far as the gateway knows: what the frame names,
-// else its first identity's.
-func (s *seat) speaksOf(r relay.Request) relay.PlatformID {
-	if ids := s.identityList(); r.Platform == "" && len(ids) > 0 {
-		return ids[0].Platform
-	}
-	return r.Platform
-}
-
 // Serve runs the session of an authenticated connection until it ends, and returns why. When ctx
 // ends (with cause delivery.ErrShutdown), running actions finish first, unless hurry ends too. A
 // *Refused means that the connection was not taken; the caller closes conn then.

@@ -17,10 +17,10 @@ const (
 	// maxUndecided is how many events of one chat wait for the network's word. Past it the newest
 	// count as not visible.
 	maxUndecided = 1000
-	// settledTogether is how many verdicts share a commit.
-	settledTogether = 64
-	// settleRetry is the pause before the database is asked again.
-	settleRetry = time.Second
+	// decidedTogether is how many verdicts share a commit.
+	decidedTogether = 64
+	// judgeRetry is the pause before the database is asked again.
+	judgeRetry = time.Second
 )
 
 // An event that lacks only the network's word on who can see its chat is stored undecided, and its
@@ -117,7 +117,7 @@ func (h *Hub) judgeChat(ctx context.Context, c relay.Chat) {
 		case err == nil:
 			continue
 		}
-		pause := settleRetry
+		pause := judgeRetry
 		var muted *platforms.MutedError
 		if errors.As(err, &muted) {
 			pause = max(time.Until(muted.Until), pause)
@@ -134,7 +134,7 @@ func (h *Hub) judgeChat(ctx context.Context, c relay.Chat) {
 // judgeSome decides about the oldest undecided events of a chat. left is false when there are none,
 // or when nobody can decide because their bot is not hosted here any more.
 func (h *Hub) judgeSome(ctx context.Context, p platforms.Platform, c relay.Chat) (left bool, err error) {
-	waiting, err := h.db.UndecidedIn(ctx, c, settledTogether)
+	waiting, err := h.db.UndecidedIn(ctx, c, decidedTogether)
 	if err != nil || len(waiting) == 0 || p == nil {
 		return false, err
 	}
@@ -160,7 +160,7 @@ func (h *Hub) judgeSome(ctx context.Context, p platforms.Platform, c relay.Chat)
 			j.came, undo[n] = &came, h.keep(ctx, *j, came)
 		}
 	}
-	out, err := h.db.Settle(ctx, c, verdicts)
+	out, err := h.db.Decide(ctx, c, verdicts)
 	if err != nil {
 		for n, j := range judged {
 			undo[n]()
