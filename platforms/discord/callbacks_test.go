@@ -197,3 +197,28 @@ func TestCallbacksAreForgotten(t *testing.T) {
 		end(nil)
 	})
 }
+
+// TestCallbacksTakeTurns: one more than fits waits for its turn, and is answered in its time.
+func TestCallbacksTakeTurns(t *testing.T) {
+	onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Platform) {
+		f.answer(toCallback, func(restCall) (int, any) {
+			time.Sleep(600 * time.Millisecond)
+			return http.StatusNoContent, nil
+		})
+		var wg sync.WaitGroup
+		r := &runner{Platform: p, slots: make(chan struct{}, 2), wg: &wg}
+		for id := range 10 { // of which the last two have no time left
+			r.answer(ctx, &interaction{id: snowflake(id + 1), kind: interactionCommand, channel: 42, token: relay.NewSecret([]byte(hookToken))})
+		}
+		wg.Wait()
+		answered := 0
+		for _, path := range f.paths() {
+			if strings.HasSuffix(path, "/callback") {
+				answered++
+			}
+		}
+		if answered < 8 {
+			t.Errorf("%d of 10 were answered, want at least 8", answered)
+		}
+	})
+}

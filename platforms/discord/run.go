@@ -19,8 +19,8 @@ import (
 )
 
 const (
-	// maxAcks is how many interactions are answered at once. One more goes without: the person sees
-	// "did not respond", and the event goes on all the same.
+	// maxAcks is how many interactions are answered at once. One more waits for one of them, as long
+	// as its own time allows.
 	maxAcks = 256
 	// steady is how long a connection must last to count as a good one.
 	steady = time.Minute
@@ -347,20 +347,29 @@ func (r *runner) up(what string) {
 	r.log.Info(what)
 }
 
+// errNoTurn: an interaction could not be answered in time, because too many others were.
+var errNoTurn = errors.New("too many at once")
+
+// inTurn calls do once fewer than maxAcks are under way, if that is before ctx's end.
+func (r *runner) inTurn(ctx context.Context, do func() error) error {
+	select {
+	case r.slots <- struct{}{}:
+		defer func() { <-r.slots }()
+		return do()
+	case <-ctx.Done():
+		return errNoTurn
+	}
+}
+
 // answer acknowledges an interaction on a goroutine of its own: Discord waits three seconds, the
 // disk may take longer. Whoever answers it waits for that.
 func (r *runner) answer(ctx context.Context, i *interaction) {
-	select {
-	case r.slots <- struct{}{}:
-	default:
-		r.log.Warn("discord interaction not acknowledged: too many at once")
-		return
-	}
 	end := r.callbacks.begin(i.id.String())
 	r.wg.Go(func() {
-		defer func() { <-r.slots }()
-		// Also while we stop: a person waits for it. acknowledge bounds itself.
-		err := r.acknowledge(context.WithoutCancel(ctx), i)
+		// Also while we stop: a person waits for it.
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), ackBudget)
+		defer cancel()
+		err := r.inTurn(ctx, func() error { return r.acknowledge(ctx, i) })
 		end(err)
 		if err != nil {
 			r.log.Warn("discord interaction not acknowledged", "err", err)
