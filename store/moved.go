@@ -93,7 +93,7 @@ func (s *sweep) moved(t *tx) error {
 	talked, held := chatsInUse(t.Tx)
 	return s.drop(t, bucketMoved, nil, func(k []byte) (bool, error) {
 		r, _, err := load[movedRecord](t.Tx, bucketMoved, k)
-		to := string(movedKey(r.Platform, r.To))
-		return !talked[to] && (!held[to] || s.now.Sub(r.At) > keepSilent), err
+		to := movedKey(r.Platform, r.To)
+		return !talked[string(to)] && (!held[string(to)] || s.now.Sub(r.At) > keepSilent), err
 	}, func(k []byte) error { return t.del(bucketMoved, k) })
 }

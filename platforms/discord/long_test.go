@@ -60,7 +60,7 @@ func answer(t *testing.T, size int) string {
 // TestLongAnswersAreRendered looks for markup that Discord does not know.
 func TestLongAnswersAreRendered(t *testing.T) {
 	code := regexp.MustCompile("(?ms)^(> )?```.*?^(> )?```$|`[^`\n]*`")
-	bare := regexp.MustCompile("(?m)~~~|^ *#{4,} |^[*+] |^ *\\||!\\[|\\]\\[|\\]:|^---|^\\*\\*\\*|\\[[ x]\\] |&mdash;|\\]\\(docs")
+	bare := regexp.MustCompile(`(?m)~~~|^ *#{4,} |^[*+] |^ *\||!\[|\]\[|\]:|^---|^\*\*\*|\[[ x]\] |&mdash;|\]\(docs`)
 	for _, size := range []int{23 << 10, 44 << 10, 120 << 10} {
 		source := answer(t, size)
 		out := render(source)

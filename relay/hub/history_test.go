@@ -27,7 +27,9 @@ func (h *history) step() {
 		h.judge()
 	}
 	h.act(said)
-	h.touch(said)
+	if pick(h.draw, "a message is touched", []bool{true, false, false}) {
+		h.touch(said)
+	}
 }
 
 // change draws one change of what is stored or of what the networks say.
