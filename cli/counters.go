@@ -11,6 +11,7 @@ func counterNames() []string {
 		"answer_dropped", "caller_evicted", "commands_left",
 		"event_control", "event_delivered", "event_duplicate", "event_no_binding", "event_not_addressed", "event_not_principal",
 		"event_not_visible", "event_other_bot", "event_other_command", "event_oversize", "event_own_message", "event_store_error",
+		"event_undecided",
 		"going_idle", "interrupt_unknown", "overflowed", "placeholder_left", "quarantined",
 		"session_bad_ack", "session_bad_frame", "session_busy", "session_late", "session_many_bytes", "session_many_faults",
 		"session_many_frames", "session_many_hellos", "session_many_idles", "session_many_interrupts", "session_much_framing",

@@ -116,7 +116,7 @@ func (h *Hub) Run(ctx context.Context) error {
 	if err := h.showAllCommands(ctx); err != nil {
 		h.log.Warn("commands not shown; the next hello tries again", keyErr, err)
 	}
-	if err := h.resumeJudging(ctx); err != nil {
+	if err := h.resumeJudging(ctx); err != nil && ctx.Err() == nil {
 		return err
 	}
 	var wg sync.WaitGroup
