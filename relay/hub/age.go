@@ -8,15 +8,16 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/wire"
 )
 
-// startTime is how long after its first hello nothing is pushed to a gateway that may be of June 2026, if
-// entries waited for it. While such a program starts it queues what it is given, acknowledges it, and
-// drops the queue when it has started, a second or two after it connected.
+// startTime is how long after its first hello nothing is pushed to a gateway that may be of June 2026.
+// While such a program starts it queues what it is given, acknowledges it, and drops the queue when it
+// has started, a second or two after it connected.
 const startTime = 5 * time.Second
 
-// letStart waits until the gateway has had time to start. It returns at once when nothing waits, for a
-// gateway that is known to be newer, and the moment it shows that it is, or ctx ends.
+// letStart waits until the gateway has had time to start. It returns at once for a gateway that is known
+// to be newer, and the moment it shows that it is, or ctx ends; and when nothing waits for a program that
+// does not dial as the real ones do.
 func (h *Hub) letStart(ctx context.Context, s *seat) {
-	if l, err := h.db.Lane(ctx, s.peer.Instance); err == nil && l.Entries == 0 {
+	if l, err := h.db.Lane(ctx, s.peer.Instance); err == nil && l.Entries == 0 && !s.peer.Stock {
 		return
 	}
 	t := time.NewTimer(startTime)

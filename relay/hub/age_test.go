@@ -82,14 +82,21 @@ func TestAGatewayThatMayBeOfJuneIsGivenTimeToStart(t *testing.T) {
 	})
 }
 
-// TestNothingWaitsForAGatewayWithoutABacklog: what is said to it now it gets now.
-func TestNothingWaitsForAGatewayWithoutABacklog(t *testing.T) {
-	inAge(t, func(t *testing.T, a *aged) {
-		a.connect()
-		synctest.Wait()
-		a.event()
-		a.wantHeld(1, "at once")
-	})
+// TestWithoutABacklogOnlyAStockGatewayWaits: what is said to another program now it gets now.
+func TestWithoutABacklogOnlyAStockGatewayWaits(t *testing.T) {
+	for _, stock := range []bool{true, false} {
+		inAge(t, func(t *testing.T, a *aged) {
+			a.stock = stock
+			a.connect()
+			synctest.Wait()
+			a.event()
+			if stock {
+				a.wantHeld(0, "while it may be starting")
+				elapse(startTime)
+			}
+			a.wantHeld(1, "then")
+		})
+	}
 }
 
 func TestAGatewayThatShowsThatItIsNewerDoesNotWait(t *testing.T) {

@@ -90,6 +90,7 @@ type socketFlip struct {
 	db    *store.DB
 	hub   *Hub
 	inst  relay.InstanceID
+	stock bool // it dials as the real gateways do
 	trace []string
 	live  *flipLink
 	stall chan struct{} // closed when the disk goes on; nil while it does
@@ -269,7 +270,7 @@ func (f *socketFlip) dial() {
 			return
 		}
 		f.running.Go(func() {
-			_ = f.hub.Serve(ctx, ctx, conn, session.Peer{Gateway: relay.GatewayID(f.inst), Instance: f.inst, Tenant: relay.DefaultTenant})
+			_ = f.hub.Serve(ctx, ctx, conn, session.Peer{Gateway: relay.GatewayID(f.inst), Instance: f.inst, Tenant: relay.DefaultTenant, Stock: f.stock})
 			_ = conn.CloseNow()
 		})
 	})}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"net/netip"
+	"strings"
 
 	"github.com/coder/websocket"
 
@@ -58,18 +59,19 @@ func (s *Server) upgrade(ctx, hurry context.Context, w http.ResponseWriter, r *h
 		s.log.Info("unknown credential refused", "from", addr)
 		_ = conn.Close(session.CodeUnauthorized, "unauthorized")
 	default:
+		stock := strings.Contains(r.UserAgent(), " websockets/")
 		// On a goroutine of its own: what served the upgrade is let go of.
-		s.sessions.Go(func() { s.serve(ctx, hurry, conn, peer, addr) })
+		s.sessions.Go(func() { s.serve(ctx, hurry, conn, peer, addr, stock) })
 	}
 }
 
 // serve runs the session of a verified peer until it ends.
-func (s *Server) serve(ctx, hurry context.Context, conn *session.Conn, peer token.Peer, addr netip.Addr) {
+func (s *Server) serve(ctx, hurry context.Context, conn *session.Conn, peer token.Peer, addr netip.Addr, stock bool) {
 	if err := s.auth.Used(ctx, peer); err != nil {
 		s.log.Warn("older secrets not retired; the next dial tries again", "gateway", peer.Gateway, "err", err)
 	}
 	err := s.hub.Serve(ctx, hurry, conn, session.Peer{
-		Gateway: peer.Gateway, Instance: peer.Instance, Tenant: peer.Tenant, SecretID: peer.SecretID, Addr: addr,
+		Gateway: peer.Gateway, Instance: peer.Instance, Tenant: peer.Tenant, SecretID: peer.SecretID, Addr: addr, Stock: stock,
 	})
 	var refused *hub.Refused
 	if errors.As(err, &refused) {

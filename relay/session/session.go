@@ -81,6 +81,8 @@ type Peer struct {
 	Tenant   relay.TenantID
 	SecretID string     // which of the gateway's secrets was used
 	Addr     netip.Addr // where it dialled from; tells a copied credential from a reconnect
+	// Stock: its upgrade names Python's websockets library, with which the real gateways dial.
+	Stock bool
 }
 
 // Options are a session's settings. The zero value means the defaults.
