@@ -33,7 +33,14 @@ func (p *Platform) React(ctx context.Context, a relay.React) (relay.Result, erro
 	if p.gate.Closed(a.Chat) { // in a penalty it is dropped
 		wait = 0
 	}
-	t, err := p.enter(ctx, a.Chat, pace.Signal, wait)
+	r := request{method: http.MethodPut, path: messagePath(a.Chat, a.Message) + "/reactions/" + emoji + "/@me"}
+	if a.Remove {
+		r.method = http.MethodDelete
+	}
+	if err := p.bucketOpen(ctx, r, wait); err != nil {
+		return relay.Result{}, rateLimited(p.limits.opensIn(ctx, routeOf(r.method, r.path)), err)
+	}
+	t, err := p.enter(ctx, a.Chat, pace.Signal, min(wait, time.Until(until)))
 	if errors.Is(err, errUnknownChat) {
 		return relay.Result{}, err
 	}
@@ -42,11 +49,6 @@ func (p *Platform) React(ctx context.Context, a relay.React) (relay.Result, erro
 	}
 	defer t.leave()
 	t.once = true
-
-	r := request{method: http.MethodPut, path: messagePath(a.Chat, a.Message) + "/reactions/" + emoji + "/@me"}
-	if a.Remove {
-		r.method = http.MethodDelete
-	}
 	if d := p.limits.opensIn(ctx, routeOf(r.method, r.path)); d > time.Until(until) {
 		return relay.Result{}, rateLimited(d, nil)
 	}
@@ -59,6 +61,14 @@ func (p *Platform) React(ctx context.Context, a relay.React) (relay.Result, erro
 		return relay.Result{}, rateLimited(ae.RetryAfter, err)
 	}
 	return relay.Result{}, explained(err)
+}
+
+// bucketOpen waits, at most for wait, until r's bucket has room. What has no place in the order of a chat
+// waits so before it enters there: meanwhile others may write.
+func (p *Platform) bucketOpen(ctx context.Context, r request, wait time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, wait+answerReserve)
+	defer cancel()
+	return p.limits.waitOpen(ctx, routeOf(r.method, r.path))
 }
 
 // emojiInPath is an emoji as it stands in a path: Unicode as it is, a custom one, written as in a
