@@ -13,7 +13,8 @@
 //  3. During a penalty nothing enters that it forbids.
 //  4. Who cannot enter before his deadline is told so at once, and takes nothing.
 //  5. A chat that is idle, unpunished and fully recovered is forgotten.
-//  6. However much goes to chats beyond their share, the rest of the bot's burst is there for others.
+//  6. However much goes to chats, or comes from instances, beyond their share, the rest of the bot's
+//     burst is there for others.
 //  7. However many chats of one instance are punished, the chats of others stay open.
 package pace
 
@@ -24,6 +25,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
@@ -35,6 +37,9 @@ type Limits struct {
 	// half of Bot's burst is left for others, so that no chat can make all others wait. The zero
 	// Rate lets every chat take all there is.
 	Share Rate
+	// Instance is the same for an instance in all its chats together: having many must not help it. The
+	// connector's own actions have no such bound.
+	Instance Rate
 }
 
 // Kind says what an action costs, and what a penalty for it forbids.
@@ -67,6 +72,7 @@ type Gate struct {
 	mu     sync.Mutex // guards the fields below and every chat
 	chats  map[relay.ChatID]*chat
 	bot    meter
+	shares map[relay.InstanceID]*meter    // what instances took of Limits.Instance
 	closed time.Time                      // end of the penalty the network laid on the whole bot
 	doubts [kinds]doubt                   // whether it means the whole bot without saying so
 	guilty map[relay.InstanceID]time.Time // whose actions were refused, and until when that counts
@@ -101,6 +107,7 @@ func New(limits Limits) *Gate {
 		limits: limits,
 		chats:  make(map[relay.ChatID]*chat),
 		bot:    meter{rate: limits.Bot},
+		shares: make(map[relay.InstanceID]*meter),
 		guilty: make(map[relay.InstanceID]time.Time),
 		moved:  make(chan struct{}),
 		signs:  make(map[sign]time.Time),
@@ -131,9 +138,10 @@ func (g *Gate) WaitOpen(ctx context.Context, id relay.ChatID, patience time.Dura
 // Next waits until the holder of the chat's turn may do one more thing of the given kind, as
 // the parts of a long message are. Errors are those of Acquire; the turn stays with the holder.
 func (g *Gate) Next(ctx context.Context, id relay.ChatID, kind Kind, patience time.Duration) error {
+	by := platforms.Caller(ctx)
 	return g.wait(ctx, id, patience, func(c *chat, now time.Time) (at time.Time, ready bool) {
-		return g.opensLocked(c, kind, 0, now), true
-	}, func(c *chat, now time.Time) { g.takeLocked(c, kind, now) }, func(*chat) {})
+		return g.opensLocked(c, by, kind, 0, now), true
+	}, func(c *chat, now time.Time) { g.takeLocked(c, by, kind, now) }, func(*chat) {})
 }
 
 // Due reports whether the signal what may be given in the chat again, and counts it as given
@@ -153,7 +161,7 @@ func (g *Gate) Due(id relay.ChatID, what string, every time.Duration) bool {
 
 // enter queues for the chat's turn and, when take is set, takes it.
 func (g *Gate) enter(ctx context.Context, id relay.ChatID, kind Kind, patience time.Duration, take bool) (entered *chat, err error) {
-	w := &waiter{kind: kind}
+	w, by := &waiter{kind: kind}, platforms.Caller(ctx)
 	queued := false
 	err = g.wait(ctx, id, patience, func(c *chat, now time.Time) (time.Time, bool) {
 		if !queued {
@@ -169,10 +177,10 @@ func (g *Gate) enter(ctx context.Context, id relay.ChatID, kind Kind, patience t
 				ahead++
 			}
 		}
-		return g.opensLocked(c, kind, ahead, now), !c.held && c.queue[0] == w
+		return g.opensLocked(c, by, kind, ahead, now), !c.held && c.queue[0] == w
 	}, func(c *chat, now time.Time) {
 		if take {
-			g.takeLocked(c, kind, now)
+			g.takeLocked(c, by, kind, now)
 			c.held = true
 		}
 		entered = c
@@ -247,10 +255,10 @@ func (g *Gate) leave(c *chat) {
 	c.wakeLocked()
 }
 
-// opensLocked is when an action could enter after ahead messages have. g.mu must be held.
-func (g *Gate) opensLocked(c *chat, kind Kind, ahead int, now time.Time) time.Time {
+// opensLocked is when an action of the instance could enter after ahead messages have. g.mu must be held.
+func (g *Gate) opensLocked(c *chat, by relay.InstanceID, kind Kind, ahead int, now time.Time) time.Time {
 	at := later(later(now, c.closed[kind]), g.botOpensLocked(kind))
-	within := later(g.bot.opens(0, now), c.share.opens(0, now))
+	within := later(later(g.bot.opens(0, now), c.share.opens(0, now)), g.shareLocked(by).opens(0, now))
 	beyond := g.bot.opens(g.limits.Bot.Burst/2, now)
 	at = later(at, earlier(within, beyond))
 	if kind == Message {
@@ -259,9 +267,25 @@ func (g *Gate) opensLocked(c *chat, kind Kind, ahead int, now time.Time) time.Ti
 	return at
 }
 
-// takeLocked charges one action. g.mu must be held.
-func (g *Gate) takeLocked(c *chat, kind Kind, now time.Time) {
+// shareLocked measures what an instance takes. g.mu must be held.
+func (g *Gate) shareLocked(by relay.InstanceID) *meter {
+	if by == "" || g.limits.Instance.Every <= 0 {
+		return &meter{}
+	}
+	m := g.shares[by]
+	if m == nil {
+		m = &meter{rate: g.limits.Instance}
+		g.shares[by] = m
+	}
+	return m
+}
+
+// takeLocked charges one action of the instance. g.mu must be held.
+func (g *Gate) takeLocked(c *chat, by relay.InstanceID, kind Kind, now time.Time) {
 	g.bot.take(now)
+	if m := g.shareLocked(by); !m.opens(0, now).After(now) {
+		m.take(now)
+	}
 	if !c.share.opens(0, now).After(now) {
 		c.share.take(now)
 	}
@@ -286,6 +310,11 @@ func (g *Gate) sweepLocked(now time.Time, id relay.ChatID) {
 	for s, given := range g.signs {
 		if now.Sub(given) >= sweepEvery {
 			delete(g.signs, s)
+		}
+	}
+	for by, m := range g.shares {
+		if !m.full.After(now) {
+			delete(g.shares, by)
 		}
 	}
 	for by, until := range g.guilty {
