@@ -13,18 +13,12 @@ func (p *Platform) Delete(ctx context.Context, a relay.Delete) (relay.Result, er
 	if !isID(string(a.Message)) {
 		return relay.Result{}, errUnknownMessage
 	}
-	r := request{method: http.MethodDelete, path: messagePath(a.Chat, a.Message), again: true}
-	if isID(string(a.Chat)) { // else enter says so
-		if err := p.bucketOpen(ctx, r, timeFor(ctx)); err != nil {
-			return relay.Result{}, explained(err)
-		}
-	}
 	t, err := p.enter(ctx, a.Chat, pace.Signal, timeFor(ctx))
 	if err != nil {
 		return relay.Result{}, err
 	}
-	defer t.leave()
-	err = t.call(ctx, r, nil)
+	t.leave() // a deletion has no place in the chat's order: while it waits for its share, others may write
+	err = t.call(ctx, request{method: http.MethodDelete, path: messagePath(a.Chat, a.Message), again: true}, nil)
 	if err != nil && !answered(err, http.StatusNotFound) {
 		return relay.Result{}, explained(err)
 	}

@@ -37,17 +37,14 @@ func (p *Platform) React(ctx context.Context, a relay.React) (relay.Result, erro
 	if a.Remove {
 		r.method = http.MethodDelete
 	}
-	if err := p.bucketOpen(ctx, r, wait); err != nil {
-		return relay.Result{}, rateLimited(p.limits.opensIn(ctx, routeOf(r.method, r.path)), err)
-	}
-	t, err := p.enter(ctx, a.Chat, pace.Signal, min(wait, time.Until(until)))
+	t, err := p.enter(ctx, a.Chat, pace.Signal, wait)
 	if errors.Is(err, errUnknownChat) {
 		return relay.Result{}, err
 	}
 	if err != nil {
 		return relay.Result{}, rateLimited(0, err)
 	}
-	defer t.leave()
+	t.leave() // a reaction has no place in the chat's order: while it waits for its share, others may write
 	t.once = true
 	if d := p.limits.opensIn(ctx, routeOf(r.method, r.path)); d > time.Until(until) {
 		return relay.Result{}, rateLimited(d, nil)
@@ -61,14 +58,6 @@ func (p *Platform) React(ctx context.Context, a relay.React) (relay.Result, erro
 		return relay.Result{}, rateLimited(ae.RetryAfter, err)
 	}
 	return relay.Result{}, explained(err)
-}
-
-// bucketOpen waits, at most for wait, until r's bucket has room. What has no place in the order of a chat
-// waits so before it enters there: meanwhile others may write.
-func (p *Platform) bucketOpen(ctx context.Context, r request, wait time.Duration) error {
-	ctx, cancel := context.WithTimeout(ctx, wait+answerReserve)
-	defer cancel()
-	return p.limits.waitOpen(ctx, routeOf(r.method, r.path))
 }
 
 // emojiInPath is an emoji as it stands in a path: Unicode as it is, a custom one, written as in a
