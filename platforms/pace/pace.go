@@ -8,7 +8,7 @@
 // Invariants:
 //
 //  1. At most one action of a chat is inside the gate; the waiting ones enter in the order in
-//     which they came.
+//     which they came, but nobody waits for another instance's that may not enter yet.
 //  2. In any window of length w at most Burst + w/Every messages pass a Rate.
 //  3. During a penalty nothing enters that it forbids.
 //  4. Who cannot enter before his deadline is told so at once, and takes nothing.
@@ -37,8 +37,8 @@ type Limits struct {
 	// half of Bot's burst is left for others, so that no chat can make all others wait. The zero
 	// Rate lets every chat take all there is.
 	Share Rate
-	// Instance is the same for an instance in all its chats together: having many must not help it. The
-	// connector's own actions have no such bound.
+	// Instance, when it is not zero, takes the place of Share for what instances do: each has one share
+	// for all its chats together, and having many does not help it.
 	Instance Rate
 }
 
@@ -99,7 +99,10 @@ type chat struct {
 	calm    [kinds]bool   // when it did, there had been no other and no penalty lately
 }
 
-type waiter struct{ kind Kind }
+type waiter struct {
+	kind Kind
+	by   relay.InstanceID
+}
 
 // New makes an open gate.
 func New(limits Limits) *Gate {
@@ -161,23 +164,28 @@ func (g *Gate) Due(id relay.ChatID, what string, every time.Duration) bool {
 
 // enter queues for the chat's turn and, when take is set, takes it.
 func (g *Gate) enter(ctx context.Context, id relay.ChatID, kind Kind, patience time.Duration, take bool) (entered *chat, err error) {
-	w, by := &waiter{kind: kind}, platforms.Caller(ctx)
+	by := platforms.Caller(ctx)
+	w := &waiter{kind, by}
 	queued := false
 	err = g.wait(ctx, id, patience, func(c *chat, now time.Time) (time.Time, bool) {
 		if !queued {
 			c.queue = append(c.queue, w)
 			queued = true
 		}
-		ahead := 0 // messages that go first; a lower bound for our own opening
+		ahead, first := 0, true // messages that go first; a lower bound for our own opening
 		for _, o := range c.queue {
 			if o == w {
 				break
 			}
+			if o.by != by && g.opensLocked(c, o.by, o.kind, 0, now).After(now) {
+				continue
+			}
+			first = false
 			if o.kind == Message {
 				ahead++
 			}
 		}
-		return g.opensLocked(c, by, kind, ahead, now), !c.held && c.queue[0] == w
+		return g.opensLocked(c, by, kind, ahead, now), !c.held && first
 	}, func(c *chat, now time.Time) {
 		if take {
 			g.takeLocked(c, by, kind, now)
@@ -258,7 +266,7 @@ func (g *Gate) leave(c *chat) {
 // opensLocked is when an action of the instance could enter after ahead messages have. g.mu must be held.
 func (g *Gate) opensLocked(c *chat, by relay.InstanceID, kind Kind, ahead int, now time.Time) time.Time {
 	at := later(later(now, c.closed[kind]), g.botOpensLocked(kind))
-	within := later(later(g.bot.opens(0, now), c.share.opens(0, now)), g.shareLocked(by).opens(0, now))
+	within := later(g.bot.opens(0, now), g.shareLocked(c, by).opens(0, now))
 	beyond := g.bot.opens(g.limits.Bot.Burst/2, now)
 	at = later(at, earlier(within, beyond))
 	if kind == Message {
@@ -267,10 +275,10 @@ func (g *Gate) opensLocked(c *chat, by relay.InstanceID, kind Kind, ahead int, n
 	return at
 }
 
-// shareLocked measures what an instance takes. g.mu must be held.
-func (g *Gate) shareLocked(by relay.InstanceID) *meter {
+// shareLocked is the share that an instance's actions in the chat are counted against. g.mu must be held.
+func (g *Gate) shareLocked(c *chat, by relay.InstanceID) *meter {
 	if by == "" || g.limits.Instance.Every <= 0 {
-		return &meter{}
+		return &c.share
 	}
 	m := g.shares[by]
 	if m == nil {
@@ -283,11 +291,8 @@ func (g *Gate) shareLocked(by relay.InstanceID) *meter {
 // takeLocked charges one action of the instance. g.mu must be held.
 func (g *Gate) takeLocked(c *chat, by relay.InstanceID, kind Kind, now time.Time) {
 	g.bot.take(now)
-	if m := g.shareLocked(by); !m.opens(0, now).After(now) {
-		m.take(now)
-	}
-	if !c.share.opens(0, now).After(now) {
-		c.share.take(now)
+	if share := g.shareLocked(c, by); !share.opens(0, now).After(now) {
+		share.take(now)
 	}
 	if kind == Message {
 		c.rate.take(now)

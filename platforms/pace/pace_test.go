@@ -152,6 +152,30 @@ func TestManyChatsDoNotHelp(t *testing.T) { // invariant 6
 	})
 }
 
+// TestNobodyWaitsForAnotherInstancesShare: in one chat neither.
+func TestNobodyWaitsForAnotherInstancesShare(t *testing.T) { // invariant 1
+	synctest.Test(t, func(t *testing.T) {
+		g := pace.New(pace.Limits{
+			Bot: pace.Rate{Every: 100 * time.Millisecond, Burst: 4}, Instance: pace.Rate{Every: time.Second, Burst: 1},
+		})
+		wild, calm := platforms.For(t.Context(), "wild"), platforms.For(t.Context(), "calm")
+		for range 3 {
+			pass(t, g, wild, chat, pace.Signal)
+		}
+		var wg sync.WaitGroup
+		defer wg.Wait()
+		wg.Go(func() {
+			if d := pass(t, g, wild, chat, pace.Signal); d == 0 {
+				t.Error("a third action beyond the share did not wait")
+			}
+		})
+		synctest.Wait()
+		if d := pass(t, g, calm, chat, pace.Message); d != 0 {
+			t.Errorf("waited %s behind another instance", d)
+		}
+	})
+}
+
 func TestZeroLimitsOnlyOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := pace.New(pace.Limits{})

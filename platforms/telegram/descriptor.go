@@ -41,6 +41,6 @@ func rates() pace.Limits {
 		Bot:      pace.Rate{Every: 40 * time.Millisecond, Burst: 5}, // at most 30 in a second
 		Chat:     pace.Rate{Every: 100 * time.Millisecond, Burst: 60},
 		Share:    pace.Rate{Every: time.Second, Burst: 5},
-		Instance: pace.Rate{Every: 200 * time.Millisecond, Burst: 3},
+		Instance: pace.Rate{Every: 125 * time.Millisecond, Burst: 3},
 	}
 }
