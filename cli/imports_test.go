@@ -20,7 +20,7 @@ var mayImport = map[string]string{
 	"relay/sessionkey":       "relay",
 	"relay/bus":              "relay",
 	"platforms":              "relay",
-	"platforms/pace":         "relay",
+	"platforms/pace":         "relay platforms",
 	"platforms/backoff":      "",
 	"platforms/markdown":     "",
 	"store":                  "relay",

@@ -23,6 +23,25 @@ func Caller(ctx context.Context) relay.InstanceID {
 	return i
 }
 
+type behalfKey struct{}
+
+// OnBehalf names the instance whose chat the connector asks about under the returned context. The
+// question stays the connector's own and goes before others; but what the network says of the chat's
+// conduct is laid to that instance's account.
+func OnBehalf(ctx context.Context, i relay.InstanceID) context.Context {
+	return context.WithValue(ctx, behalfKey{}, i)
+}
+
+// Behalf is the instance to whose account an answer of the network is laid: the Caller, or else whom
+// OnBehalf named; empty when that is nobody.
+func Behalf(ctx context.Context) relay.InstanceID {
+	if i := Caller(ctx); i != "" {
+		return i
+	}
+	i, _ := ctx.Value(behalfKey{}).(relay.InstanceID)
+	return i
+}
+
 // MutedError: the network takes no request of the whole bot before Until. It says nothing about
 // what was asked, so the caller waits until then and asks again.
 type MutedError struct{ Until time.Time }

@@ -250,6 +250,39 @@ func TestReactWaitsForItsBucket(t *testing.T) {
 	}
 }
 
+// TestReactionsAndDeletionsHoldUpNobody: while they wait for their buckets, others write in the chat.
+func TestReactionsAndDeletionsHoldUpNobody(t *testing.T) {
+	for name, tc := range map[string]struct {
+		route string
+		do    func(context.Context, *Platform) error
+	}{
+		"a reaction": {"PUT /channels/42/messages/:id/reactions/:emoji/@me", func(ctx context.Context, p *Platform) error {
+			return second(p.React(ctx, relay.React{Chat: chat, Message: "9", Emoji: "👀"}))
+		}},
+		"a deletion": {"DELETE /channels/42/messages/:id", func(ctx context.Context, p *Platform) error {
+			return second(p.Delete(ctx, relay.Delete{Chat: chat, Message: "9"}))
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Platform) {
+				f.header(tc.route, "X-RateLimit-Bucket", "r", "X-RateLimit-Limit", "1", "X-RateLimit-Remaining", "0", "X-RateLimit-Reset-After", "1.000")
+				if err := tc.do(ctx, p); err != nil {
+					t.Fatal(err)
+				}
+				start, done := time.Now(), make(chan error, 1)
+				go func() { done <- tc.do(platforms.For(ctx, "wild"), p) }()
+				synctest.Wait()
+				if _, err := p.Send(platforms.For(ctx, "calm"), relay.Send{Chat: chat, Content: "x"}); err != nil || time.Since(start) != 0 {
+					t.Errorf("the send took %s: %v", time.Since(start), err)
+				}
+				if err := <-done; err != nil || time.Since(start) != time.Second {
+					t.Errorf("%s took %s: %v", name, time.Since(start), err)
+				}
+			})
+		})
+	}
+}
+
 func TestDelete(t *testing.T) {
 	for name, tc := range map[string]struct {
 		faults []restFault

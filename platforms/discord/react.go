@@ -33,6 +33,10 @@ func (p *Platform) React(ctx context.Context, a relay.React) (relay.Result, erro
 	if p.gate.Closed(a.Chat) { // in a penalty it is dropped
 		wait = 0
 	}
+	r := request{method: http.MethodPut, path: messagePath(a.Chat, a.Message) + "/reactions/" + emoji + "/@me"}
+	if a.Remove {
+		r.method = http.MethodDelete
+	}
 	t, err := p.enter(ctx, a.Chat, pace.Signal, wait)
 	if errors.Is(err, errUnknownChat) {
 		return relay.Result{}, err
@@ -40,13 +44,8 @@ func (p *Platform) React(ctx context.Context, a relay.React) (relay.Result, erro
 	if err != nil {
 		return relay.Result{}, rateLimited(0, err)
 	}
-	defer t.leave()
+	t.leave() // a reaction has no place in the chat's order: while it waits for its share, others may write
 	t.once = true
-
-	r := request{method: http.MethodPut, path: messagePath(a.Chat, a.Message) + "/reactions/" + emoji + "/@me"}
-	if a.Remove {
-		r.method = http.MethodDelete
-	}
 	if d := p.limits.opensIn(ctx, routeOf(r.method, r.path)); d > time.Until(until) {
 		return relay.Result{}, rateLimited(d, nil)
 	}

@@ -291,7 +291,9 @@ func (l *limits) takeLocked(w *waiter, now time.Time) {
 		l.full = later(l.full, now).Add(botEvery)
 	}
 	if w.caller == "" {
-		l.ownInRow++
+		if counts { // else it takes nothing from anybody
+			l.ownInRow++
+		}
 		if !slices.ContainsFunc(l.waiting, func(o *waiter) bool { return o.caller != "" }) {
 			l.ownInRow = 0
 		}

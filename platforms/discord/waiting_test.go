@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/platforms/backoff"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
@@ -299,4 +300,28 @@ func beside(t *testing.T, tenants int) (guests, home quantiles) {
 		guests, home = quantilesOf(looked), quantilesOf(sent)
 	})
 	return guests, home
+}
+
+// TestAnswersOpenNoReserve: the connector takes placeholders away, many at once. That counts against no
+// rate, so what is kept of the bot's burst stays kept: whoever runs wild meanwhile gets nothing of it.
+func TestAnswersOpenNoReserve(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLimits()
+		ctx, cancel := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		defer wg.Wait()
+		defer cancel()
+		for n := range 100 {
+			wg.Go(func() { _ = l.wait(platforms.For(ctx, "wild"), "GET /channels/"+strconv.Itoa(1000+n)) })
+		}
+		synctest.Wait()
+		for n := range 150 {
+			wg.Go(func() { _ = l.wait(ctx, "DELETE /webhooks/1/token"+strconv.Itoa(n)+"/messages/@original") })
+		}
+		synctest.Wait()
+		start := time.Now()
+		if err := l.wait(platforms.For(ctx, "calm"), "POST /channels/7/messages"); err != nil || time.Since(start) != 0 {
+			t.Errorf("waited %s, %v", time.Since(start), err)
+		}
+	})
 }

@@ -8,12 +8,13 @@
 // Invariants:
 //
 //  1. At most one action of a chat is inside the gate; the waiting ones enter in the order in
-//     which they came.
+//     which they came, but nobody waits for another instance's that may not enter yet.
 //  2. In any window of length w at most Burst + w/Every messages pass a Rate.
 //  3. During a penalty nothing enters that it forbids.
 //  4. Who cannot enter before his deadline is told so at once, and takes nothing.
 //  5. A chat that is idle, unpunished and fully recovered is forgotten.
-//  6. However much goes to chats beyond their share, the rest of the bot's burst is there for others.
+//  6. However much goes to chats, or comes from instances, beyond their share, the rest of the bot's
+//     burst is there for others.
 //  7. However many chats of one instance are punished, the chats of others stay open.
 package pace
 
@@ -24,6 +25,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
@@ -35,6 +37,9 @@ type Limits struct {
 	// half of Bot's burst is left for others, so that no chat can make all others wait. The zero
 	// Rate lets every chat take all there is.
 	Share Rate
+	// Instance, when it is not zero, takes the place of Share for what instances do: each has one share
+	// for all its chats together, and having many does not help it.
+	Instance Rate
 }
 
 // Kind says what an action costs, and what a penalty for it forbids.
@@ -67,6 +72,7 @@ type Gate struct {
 	mu     sync.Mutex // guards the fields below and every chat
 	chats  map[relay.ChatID]*chat
 	bot    meter
+	shares map[relay.InstanceID]*meter    // what instances took of Limits.Instance
 	closed time.Time                      // end of the penalty the network laid on the whole bot
 	doubts [kinds]doubt                   // whether it means the whole bot without saying so
 	guilty map[relay.InstanceID]time.Time // whose actions were refused, and until when that counts
@@ -93,7 +99,10 @@ type chat struct {
 	calm    [kinds]bool   // when it did, there had been no other and no penalty lately
 }
 
-type waiter struct{ kind Kind }
+type waiter struct {
+	kind Kind
+	by   relay.InstanceID
+}
 
 // New makes an open gate.
 func New(limits Limits) *Gate {
@@ -101,6 +110,7 @@ func New(limits Limits) *Gate {
 		limits: limits,
 		chats:  make(map[relay.ChatID]*chat),
 		bot:    meter{rate: limits.Bot},
+		shares: make(map[relay.InstanceID]*meter),
 		guilty: make(map[relay.InstanceID]time.Time),
 		moved:  make(chan struct{}),
 		signs:  make(map[sign]time.Time),
@@ -131,9 +141,10 @@ func (g *Gate) WaitOpen(ctx context.Context, id relay.ChatID, patience time.Dura
 // Next waits until the holder of the chat's turn may do one more thing of the given kind, as
 // the parts of a long message are. Errors are those of Acquire; the turn stays with the holder.
 func (g *Gate) Next(ctx context.Context, id relay.ChatID, kind Kind, patience time.Duration) error {
+	by := platforms.Caller(ctx)
 	return g.wait(ctx, id, patience, func(c *chat, now time.Time) (at time.Time, ready bool) {
-		return g.opensLocked(c, kind, 0, now), true
-	}, func(c *chat, now time.Time) { g.takeLocked(c, kind, now) }, func(*chat) {})
+		return g.opensLocked(c, by, kind, 0, now), true
+	}, func(c *chat, now time.Time) { g.takeLocked(c, by, kind, now) }, func(*chat) {})
 }
 
 // Due reports whether the signal what may be given in the chat again, and counts it as given
@@ -153,26 +164,31 @@ func (g *Gate) Due(id relay.ChatID, what string, every time.Duration) bool {
 
 // enter queues for the chat's turn and, when take is set, takes it.
 func (g *Gate) enter(ctx context.Context, id relay.ChatID, kind Kind, patience time.Duration, take bool) (entered *chat, err error) {
-	w := &waiter{kind: kind}
+	by := platforms.Caller(ctx)
+	w := &waiter{kind, by}
 	queued := false
 	err = g.wait(ctx, id, patience, func(c *chat, now time.Time) (time.Time, bool) {
 		if !queued {
 			c.queue = append(c.queue, w)
 			queued = true
 		}
-		ahead := 0 // messages that go first; a lower bound for our own opening
+		ahead, first := 0, true // messages that go first; a lower bound for our own opening
 		for _, o := range c.queue {
 			if o == w {
 				break
 			}
+			if o.by != by && g.opensLocked(c, o.by, o.kind, 0, now).After(now) {
+				continue
+			}
+			first = false
 			if o.kind == Message {
 				ahead++
 			}
 		}
-		return g.opensLocked(c, kind, ahead, now), !c.held && c.queue[0] == w
+		return g.opensLocked(c, by, kind, ahead, now), !c.held && first
 	}, func(c *chat, now time.Time) {
 		if take {
-			g.takeLocked(c, kind, now)
+			g.takeLocked(c, by, kind, now)
 			c.held = true
 		}
 		entered = c
@@ -247,10 +263,10 @@ func (g *Gate) leave(c *chat) {
 	c.wakeLocked()
 }
 
-// opensLocked is when an action could enter after ahead messages have. g.mu must be held.
-func (g *Gate) opensLocked(c *chat, kind Kind, ahead int, now time.Time) time.Time {
+// opensLocked is when an action of the instance could enter after ahead messages have. g.mu must be held.
+func (g *Gate) opensLocked(c *chat, by relay.InstanceID, kind Kind, ahead int, now time.Time) time.Time {
 	at := later(later(now, c.closed[kind]), g.botOpensLocked(kind))
-	within := later(g.bot.opens(0, now), c.share.opens(0, now))
+	within := later(g.bot.opens(0, now), g.shareLocked(c, by).opens(0, now))
 	beyond := g.bot.opens(g.limits.Bot.Burst/2, now)
 	at = later(at, earlier(within, beyond))
 	if kind == Message {
@@ -259,11 +275,24 @@ func (g *Gate) opensLocked(c *chat, kind Kind, ahead int, now time.Time) time.Ti
 	return at
 }
 
-// takeLocked charges one action. g.mu must be held.
-func (g *Gate) takeLocked(c *chat, kind Kind, now time.Time) {
+// shareLocked is the share that an instance's actions in the chat are counted against. g.mu must be held.
+func (g *Gate) shareLocked(c *chat, by relay.InstanceID) *meter {
+	if by == "" || g.limits.Instance.Every <= 0 {
+		return &c.share
+	}
+	m := g.shares[by]
+	if m == nil {
+		m = &meter{rate: g.limits.Instance}
+		g.shares[by] = m
+	}
+	return m
+}
+
+// takeLocked charges one action of the instance. g.mu must be held.
+func (g *Gate) takeLocked(c *chat, by relay.InstanceID, kind Kind, now time.Time) {
 	g.bot.take(now)
-	if !c.share.opens(0, now).After(now) {
-		c.share.take(now)
+	if share := g.shareLocked(c, by); !share.opens(0, now).After(now) {
+		share.take(now)
 	}
 	if kind == Message {
 		c.rate.take(now)
@@ -286,6 +315,11 @@ func (g *Gate) sweepLocked(now time.Time, id relay.ChatID) {
 	for s, given := range g.signs {
 		if now.Sub(given) >= sweepEvery {
 			delete(g.signs, s)
+		}
+	}
+	for by, m := range g.shares {
+		if !m.full.After(now) {
+			delete(g.shares, by)
 		}
 	}
 	for by, until := range g.guilty {

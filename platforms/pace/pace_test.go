@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -11,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/platforms/pace"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
@@ -107,6 +109,69 @@ func TestBusyChatsLeaveRoomForOthers(t *testing.T) { // invariant 6
 		}
 		if n := wild.Load(); n < 120*9-10 {
 			t.Errorf("%d passed of the busy chats in 120 s; want about all but what others took of 10 a second", n)
+		}
+	})
+}
+
+// TestManyChatsDoNotHelp: a gateway that writes a little in each of very many chats delays no other
+// instance.
+func TestManyChatsDoNotHelp(t *testing.T) { // invariant 6
+	limits := limits
+	limits.Chat = pace.Rate{}
+	limits.Share = pace.Rate{Every: time.Second, Burst: 2}
+	limits.Instance = pace.Rate{Every: 500 * time.Millisecond, Burst: 2}
+	synctest.Test(t, func(t *testing.T) {
+		g := pace.New(limits)
+		ctx, cancel := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		defer wg.Wait()
+		defer cancel()
+		var wild atomic.Int32
+		for n := range 100 {
+			wg.Go(func() {
+				for {
+					release, err := g.Acquire(platforms.For(ctx, "wild"), relay.ChatID("w"+strconv.Itoa(n)), pace.Message, pace.Forever)
+					if err != nil {
+						return
+					}
+					wild.Add(1)
+					release()
+				}
+			})
+		}
+		<-time.After(time.Second / 4)
+		for range 60 {
+			if d := pass(t, g, platforms.For(t.Context(), "calm"), chat, pace.Message); d != 0 {
+				t.Fatalf("waited %s for one instance's many chats", d)
+			}
+			<-time.After(2 * time.Second)
+		}
+		if n := wild.Load(); n < 120*9 {
+			t.Errorf("%d passed of the many chats in 120 s; want about all but what the other took of 10 a second", n)
+		}
+	})
+}
+
+// TestNobodyWaitsForAnotherInstancesShare: in one chat neither.
+func TestNobodyWaitsForAnotherInstancesShare(t *testing.T) { // invariant 1
+	synctest.Test(t, func(t *testing.T) {
+		g := pace.New(pace.Limits{
+			Bot: pace.Rate{Every: 100 * time.Millisecond, Burst: 4}, Instance: pace.Rate{Every: time.Second, Burst: 1},
+		})
+		wild, calm := platforms.For(t.Context(), "wild"), platforms.For(t.Context(), "calm")
+		for range 3 {
+			pass(t, g, wild, chat, pace.Signal)
+		}
+		var wg sync.WaitGroup
+		defer wg.Wait()
+		wg.Go(func() {
+			if d := pass(t, g, wild, chat, pace.Signal); d == 0 {
+				t.Error("a third action beyond the share did not wait")
+			}
+		})
+		synctest.Wait()
+		if d := pass(t, g, calm, chat, pace.Message); d != 0 {
+			t.Errorf("waited %s behind another instance", d)
 		}
 	})
 }

@@ -47,6 +47,30 @@ func TestPunishedChatsOfOneTenantSilenceNoOther(t *testing.T) {
 	})
 }
 
+// TestPunishedLookUpsOfOneTenantSilenceNoOther: the connector asks about chats of many, and is refused in
+// those of one.
+func TestPunishedLookUpsOfOneTenantSilenceNoOther(t *testing.T) {
+	onFake(t, func(t *testing.T, ctx context.Context, f *fakeAPI, p *Platform) {
+		f.answer("getChatMember", func(v url.Values) any {
+			if strings.HasPrefix(v.Get("chat_id"), "-66") {
+				return busy(35)
+			}
+			return obj{"status": "member", "user": obj{"id": 4001, "first_name": "Ann"}}
+		})
+		sees := func(whose relay.InstanceID, chat string) (bool, error) {
+			return p.CanSee(platforms.OnBehalf(ctx, whose), relay.Place{Platform: Name, Chat: relay.ChatID(chat)}, "4001")
+		}
+		for n := range 8 {
+			if ok, err := sees("wild", "-66"+strconv.Itoa(n)); ok || err == nil {
+				t.Errorf("in a punished chat: %t, %v", ok, err)
+			}
+		}
+		if ok, err := sees("calm", "-77"); !ok || err != nil {
+			t.Errorf("with eight punished chats of a neighbour: %t, %v", ok, err)
+		}
+	})
+}
+
 // TestBotThatIsMeant: Telegram refuses everybody, and says so of each chat only.
 func TestBotThatIsMeant(t *testing.T) {
 	onFake(t, func(t *testing.T, ctx context.Context, f *fakeAPI, p *Platform) {

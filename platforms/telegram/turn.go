@@ -122,7 +122,7 @@ func (p *Platform) heed(ctx context.Context, chat relay.ChatID, kind pace.Kind, 
 	case err == nil:
 		p.gate.Passed(kind)
 	case limited(err) && errors.As(err, &ae):
-		p.gate.Refused(chat, kind, platforms.Caller(ctx), max(ae.RetryAfter, leastPenalty))
+		p.gate.Refused(chat, kind, platforms.Behalf(ctx), max(ae.RetryAfter, leastPenalty))
 	}
 }
 

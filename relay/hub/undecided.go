@@ -233,6 +233,7 @@ func (h *Hub) ownerSees(ctx context.Context, p platforms.Platform, ev relay.Even
 	if c.wrote(ev) {
 		return true, nil
 	}
+	ctx = platforms.OnBehalf(ctx, c.instance.ID)
 	until := time.Now().Add(visibleWithin) // for all of them together
 	for _, o := range c.owners {
 		if sees, err := h.visible.sees(ctx, p, sight{ev.Bot, ev.Source.Place(), o.User}, until); sees || err != nil {

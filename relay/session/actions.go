@@ -76,9 +76,10 @@ type actions struct {
 // line is one chat's waiting actions, oldest first. Guarded by actions.mu.
 type line struct {
 	waiting []*action
-	// cleared: the gateway may act on the chat. Before that is known no action is answered for
-	// having been replaced, since that answer is success.
-	cleared bool
+	// cleared is what the gateway may do, as was asked last; nil: nothing. Only likes of it are answered
+	// for having been replaced, since that answer is success: who may write in a chat may not edit every
+	// message there.
+	cleared relay.Action
 }
 
 // action is one request on its way.
@@ -117,7 +118,7 @@ func (q *actions) take(work context.Context, r relay.Request, size int, at time.
 }
 
 // enqueue puts a into the line key, in the place of the waiting action it makes pointless, if there is
-// one and the line is cleared. The error is errStopping or relay.Busy.
+// one and it is cleared. The error is errStopping or relay.Busy.
 func (q *actions) enqueue(work context.Context, key relay.Chat, a *action, at time.Time) (old *action, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -126,7 +127,7 @@ func (q *actions) enqueue(work context.Context, key relay.Chat, a *action, at ti
 	}
 	l := q.lines[key]
 	i := -1
-	if l != nil && l.cleared {
+	if l != nil && l.clearsLocked(a.Action) {
 		i = slices.IndexFunc(l.waiting, func(old *action) bool { return replaces(a.Action, old.Action) })
 	}
 	waiting, size := q.waiting+1, a.size
@@ -148,6 +149,9 @@ func (q *actions) enqueue(work context.Context, key relay.Chat, a *action, at ti
 		return old, nil
 	}
 	if l != nil {
+		if slices.ContainsFunc(l.waiting, func(old *action) bool { return replaces(a.Action, old.Action) }) {
+			q.running.Go(func() { q.ask(work, l, a) })
+		}
 		l.waiting = append(l.waiting, a)
 		return nil, nil
 	}
@@ -276,21 +280,44 @@ func (q *actions) withdraw(l *line, a *action) bool {
 	return q.waiting < before
 }
 
-func (q *actions) isCleared(l *line) bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return l.cleared
+// clearsLocked reports whether a and its likes may replace one another. actions.mu must be held.
+func (l *line) clearsLocked(a relay.Action) bool {
+	return l.cleared != nil && replaces(a, l.cleared)
 }
 
-// clear lets newer actions of line replace older ones, those that wait in it already too.
-func (q *actions) clear(l *line) {
+// ask clears a and its likes if the gateway may do that. If not, Do says why.
+func (q *actions) ask(ctx context.Context, l *line, a *action) {
+	ctx, cancel := context.WithDeadline(ctx, a.deadline)
+	defer cancel()
+	defer func() {
+		if v := recover(); v != nil {
+			q.s.panicked("gate", v)
+		}
+	}()
+	if q.s.h.May(ctx, q.s, a.Request) == nil {
+		q.clear(l, a.Action)
+	}
+}
+
+func (q *actions) isCleared(l *line, a relay.Action) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return l.clearsLocked(a)
+}
+
+// clear lets newer likes of a replace older ones in the line, those that wait in it already too.
+func (q *actions) clear(l *line, a relay.Action) {
+	if e, ok := a.(relay.Edit); ok {
+		e.Content = "" // is not what makes them alike
+		a = e
+	}
 	var replaced []*action
 	q.mu.Lock()
-	l.cleared = true
+	l.cleared = a
 	for i := 0; i < len(l.waiting); i++ {
 		for j := i + 1; j < len(l.waiting); {
 			old, newer := l.waiting[i], l.waiting[j]
-			if !replaces(newer.Action, old.Action) {
+			if !l.clearsLocked(old.Action) || !replaces(newer.Action, old.Action) {
 				j++
 				continue
 			}
@@ -328,7 +355,7 @@ func (q *actions) pick(l *line) *action {
 	return a
 }
 
-// open waits until a, the head of line, could leave, and clears the line before. An error is a's
+// open waits until a, the head of line, could leave, and clears it before if others can replace it. An error is a's
 // answer, always one that says it was not sent.
 func (q *actions) open(ctx context.Context, l *line, a *action) (err error) {
 	if ctx.Err() != nil {
@@ -342,10 +369,8 @@ func (q *actions) open(ctx context.Context, l *line, a *action) (err error) {
 			err = errWaited
 		}
 	}()
-	// A follow-up's leave says nothing about the chat.
-	_, followUp := a.Action.(relay.FollowUp)
-	if !followUp && !q.isCleared(l) && q.s.h.May(ctx, q.s, a.Request) == nil { // else Do says why not
-		q.clear(l)
+	if replaces(a.Action, a.Action) && !q.isCleared(l, a.Action) {
+		q.ask(ctx, l, a)
 	}
 	switch a.Action.(type) {
 	case relay.Typing, relay.React:

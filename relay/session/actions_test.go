@@ -217,6 +217,41 @@ func TestNothingIsReplacedInAForeignChat(t *testing.T) {
 	}
 }
 
+// TestAForeignMessagesEditIsNotReplaced: in a chat in which the gateway may write, but not edit what
+// others said.
+func TestAForeignMessagesEditIsNotReplaced(t *testing.T) {
+	foreign := func(r relay.Request) error {
+		if e, ok := r.Action.(relay.Edit); ok && e.Message == "theirs" {
+			return relay.Declined("telegram")
+		}
+		return nil
+	}
+	p := newPlatform()
+	p.may = foreign
+	do := p.hub.do
+	p.do = func(ctx context.Context, r relay.Request) (relay.Result, error) {
+		if err := foreign(r); err != nil {
+			return relay.Result{}, err
+		}
+		return do(ctx, r)
+	}
+	inBubble(t, &p.hub, Options{}, func(t *testing.T, r *rig) {
+		p.open = make(chan struct{})
+		r.greet()
+		r.ask("1", relay.Edit{Chat: "c", Message: "ours"})
+		for _, id := range []relay.RequestID{"2", "3", "4"} {
+			r.ask(id, relay.Edit{Chat: "c", Message: "theirs"})
+		}
+		r.nothing()
+		close(p.open)
+		r.succeeded("1", "m1")
+		for _, id := range []relay.RequestID{"2", "3", "4"} {
+			r.refused(id, relay.NotSent, "declined")
+		}
+		r.wantCount(CountReplaced, 0)
+	})
+}
+
 // TestABurstOfEditsBecomesOne: also when it comes before the chat is cleared.
 func TestABurstOfEditsBecomesOne(t *testing.T) {
 	p := newPlatform()

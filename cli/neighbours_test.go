@@ -1,0 +1,374 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net/http"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/cli/config"
+	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/platforms/discord"
+	"github.com/hermes-connector/hermes-connector/platforms/telegram"
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/manage"
+	"github.com/hermes-connector/hermes-connector/store"
+)
+
+var neighbourhood = flag.Duration("neighbours", 20*time.Second, "how long each phase of TestNeighbours lasts, on its own clock; with a minute or more mallory is faster, too")
+
+// TestNeighbours: home, kids and mallory live on the same two bots. The whole connector runs, but for
+// its sockets, on the bubble's clock: what it measures is who waits for whom, whatever the machine does.
+// Mallory is hostile in every way that was found, in turn and at last in all of them at once. The
+// others' messages come, and are answered, hardly later than in quiet times; none is lost, doubled,
+// declined or changed.
+func TestNeighbours(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		time.Sleep(time.Until(time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC))) // Discord's ids begin in 2015
+		w := newStreet(t)
+		ctx, end := context.WithCancel(t.Context())
+		var living sync.WaitGroup
+		w.live(ctx, &living)
+		m := w.mallory
+		w.settle("warming up", 20*time.Second)
+		rows := w.audited("home")
+		w.settle(quiet, 2**neighbourhood)
+		phases := []struct {
+			name  string
+			do    func(context.Context)
+			least time.Duration // that it needs
+		}{
+			{"secret groups", m.secretGroups, 0},
+			{"nothing to delete", m.nothingToDelete, 0},
+			{"questions", m.questions, 0},
+			{"punishment", m.punishment, 0},
+			{"strangers", m.strangers, 0},
+			{"links", m.links, 0},
+			{"others' messages", m.others, 0},
+			{"reactions", m.reactions, 0},
+			{"spelling", m.spelling, 0},
+			{"commands", m.commands, 0},
+			{"monsters", m.monsters, 0},
+			{"manifests", m.manifests, 0},
+			{"everywhere", m.everywhere, 0},
+			{"all at once", func(ctx context.Context) {
+				m.together(ctx, m.secretGroups, m.nothingToDelete, m.questions, m.punishment, m.strangers, m.links, m.others,
+					m.reactions, m.spelling, m.commands, m.monsters, m.manifests, m.everywhere)
+			}, time.Minute},
+			{"kicked", m.kicked, 90 * time.Second},
+		}
+		for _, p := range phases {
+			w.enter(p.name)
+			hostile, stop := context.WithTimeout(ctx, max(*neighbourhood, p.least))
+			p.do(hostile)
+			stop()
+			w.settle(between, 5*time.Second)
+		}
+		w.enter("the end")
+		w.quietly()
+		w.judge(rows)
+		end()
+		living.Wait()
+	})
+}
+
+// The phases in which nobody is hostile.
+const (
+	quiet   = "quiet"
+	between = "between"
+)
+
+// series is what is measured together.
+type series struct{ phase, tenant, network, what string }
+
+// street is the connector with its neighbours.
+type street struct {
+	t       *testing.T
+	tg      *telegramWorld
+	dc      *discordWorld
+	db      *store.DB
+	core    *core
+	door    *pipes
+	tenants []*calm
+	mallory *hostile
+	people  context.CancelFunc // ends what the calm people say
+	speech  sync.WaitGroup
+
+	mu      sync.Mutex // guards the fields below
+	now     string     // the phase
+	samples map[series][]time.Duration
+	slow    map[string][]string // by phase: the first that took long
+	faults  []string
+	more    int // faults that are not in the list
+}
+
+func newStreet(t *testing.T) *street {
+	w := &street{t: t, tg: newTelegramWorld(), dc: newDiscordWorld(), door: newPipes(), samples: map[series][]time.Duration{}, slow: map[string][]string{}}
+	w.tg.secretive = func(chat string) bool { n := number(chat); return n < secretChats && n >= secretChats-5 }
+	w.tg.unknown = func(chat string) bool { n := number(chat); return n < secretChats-5 && n >= secretChats-10 }
+	w.tg.punished = func(chat string) bool { n := number(chat); return n < punishedChats && n >= punishedChats-10 }
+	dir := t.TempDir()
+	log := slog.New(slog.DiscardHandler)
+	cfg := &config.Config{
+		DataDir: dir, Delivery: config.Delivery{Window: 8}, Vault: config.Vault{KeyFile: filepath.Join(dir, "vault.key")},
+		Identity: config.Identity{Mode: config.IdentityNone},
+	}
+	db, v, err := openStore(t.Context(), cfg, true, log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.db = db
+	if w.core, err = newCore(cfg, db, v, []platforms.Platform{w.tg.open(t, log), w.dc.open(t, log)}, log, "192.0.2.1:8080"); err != nil {
+		t.Fatal(err)
+	}
+	every := 50 * time.Millisecond
+	if *neighbourhood >= time.Minute {
+		every = 10 * time.Millisecond
+	}
+	w.mallory = &hostile{w: w, every: every}
+	return w
+}
+
+// live starts everything, and lets it end with ctx.
+func (w *street) live(ctx context.Context, living *sync.WaitGroup) {
+	living.Go(func() { w.dc.run(ctx) })
+	closed := make(chan struct{})
+	living.Go(func() {
+		defer close(closed)
+		if err := w.core.run(ctx, ctx, w.door); err != nil {
+			w.t.Errorf("run: %v", err)
+		}
+	})
+	living.Go(func() {
+		<-closed
+		if err := w.db.Close(); err != nil {
+			w.t.Error(err)
+		}
+	})
+	speaking, hush := context.WithCancel(ctx)
+	w.people = hush
+	for n, name := range []string{"home", "kids"} {
+		c := &calm{w: w, said: map[spot]*line{}}
+		c.neighbour = w.enroll(name, name, strconv.Itoa(4001+n), n+1, c.hear)
+		w.claim(name, telegram.Name, "", sharedGroups[n])
+		w.claim(name, discord.Name, "900", sharedChannels[n])
+		w.tenants = append(w.tenants, c)
+		owner, guest, shift := strconv.Itoa(4001+n), strconv.Itoa(4101+n), time.Duration(n)*110*time.Millisecond+5*time.Second
+		speak := func(network relay.PlatformID, chat, guest string, offset time.Duration) {
+			w.speech.Go(func() { c.speak(speaking, network, chat, owner, guest, offset+shift) })
+		}
+		speak(telegram.Name, owner, "", 0)
+		speak(telegram.Name, sharedGroups[n], guest, 970*time.Millisecond)
+		speak(discord.Name, direct(owner), "", 420*time.Millisecond)
+		speak(discord.Name, sharedChannels[n], guest, 1310*time.Millisecond)
+		living.Go(func() { c.run(ctx) })
+	}
+	for n, name := range []string{"mallory", "mallet"} {
+		g := w.enroll(name, "mallory", strconv.Itoa(4666+n), 5+n, func(relay.Event) {})
+		w.mallory.gateways = append(w.mallory.gateways, g)
+		living.Go(func() { g.run(ctx) })
+	}
+	for n := range 10 {
+		w.claim("mallory", telegram.Name, "", strconv.Itoa(secretChats-1-n))
+		w.claim("mallory", telegram.Name, "", strconv.Itoa(punishedChats-1-n))
+	}
+	for n := range 40 {
+		w.claim("mallory", telegram.Name, "", strconv.Itoa(manyChats-1-n))
+	}
+	w.claim("mallory", telegram.Name, "", plainChat)
+	for n := range 8 {
+		w.claim([]string{"mallory", "mallet"}[n%2], discord.Name, "901", nth(ownChannels, n, 8))
+	}
+	w.speech.Go(func() { // mallory's person is in the others' chats, and says something now and then
+		for n := 0; nap(speaking, 20*time.Second); n++ {
+			for i := range sharedGroups {
+				if w.tg.member(sharedGroups[i], malPerson) {
+					w.tg.say(sharedGroups[i], malPerson, "mallory in the group "+strconv.Itoa(n), nil)
+					w.dc.say(sharedChannels[i], malPerson, "mallory in the channel "+strconv.Itoa(n), nil)
+				}
+			}
+		}
+	})
+}
+
+func (w *street) must(err error) {
+	w.t.Helper()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// enroll makes a gateway with its instance, and binds a person of both networks to it.
+func (w *street) enroll(name, tenant, person string, host int, inbox func(relay.Event)) *neighbour {
+	w.t.Helper()
+	ctx, svc := w.t.Context(), w.core.service
+	cred, err := svc.Enroll(ctx, manage.Enroll{Name: name, Tenant: tenant})
+	w.must(err)
+	no := false
+	for _, p := range []relay.PlatformID{telegram.Name, discord.Name} {
+		_, err := svc.Bind(ctx, manage.Bind{Name: name, Platform: p, User: relay.UserID(person)})
+		_, err2 := svc.SetRelevance(ctx, manage.SetRelevance{Name: name, Platform: p, RequireAddress: &no})
+		w.must(errors.Join(err, err2))
+	}
+	_, err = svc.SetPrincipal(ctx, manage.SetPrincipal{Name: name, Policy: store.AnyOne})
+	w.must(err)
+	return &neighbour{name: name, cred: cred, inbox: inbox, client: &http.Client{Transport: w.door.from("198.51.100." + strconv.Itoa(host))}}
+}
+
+func (w *street) claim(name string, p relay.PlatformID, scope, chat string) {
+	w.t.Helper()
+	w.must(w.db.Claim(w.t.Context(), store.Grant{
+		Platform: p, Scope: relay.ScopeID(scope), Chat: relay.ChatID(chat), Instance: relay.InstanceID(name),
+		Tenant: relay.TenantID(strings.Replace(name, "mallet", "mallory", 1)), GrantedAt: time.Now(),
+	}))
+}
+
+func (w *street) phase() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.now
+}
+
+func (w *street) enter(phase string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.now = phase
+}
+
+// settle lets a phase without hostility pass.
+func (w *street) settle(phase string, d time.Duration) {
+	w.enter(phase)
+	time.Sleep(d)
+}
+
+// changed makes a network say that a chat is not what it was.
+func (w *street) changed(network relay.PlatformID, chat string) {
+	if network == telegram.Name {
+		w.tg.push(obj{"my_chat_member": obj{
+			"chat": obj{"id": number(chat), "type": "supergroup", "title": "Group"}, "new_chat_member": obj{"status": "administrator", "user": obj{"id": number(telegramBot)}},
+		}})
+		return
+	}
+	w.dc.dispatch("CHANNEL_UPDATE", channelObject(chat))
+}
+
+// quietly lets the people fall silent and everything come to its end.
+func (w *street) quietly() {
+	w.people()
+	w.speech.Wait()
+	time.Sleep(time.Minute)
+	for _, c := range w.tenants {
+		c.turns.Wait()
+	}
+	synctest.Wait()
+}
+
+// took measures what began at a time.
+func (w *street) took(s series, began time.Time, what ...any) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if d := time.Since(began); d > 5*takes/2 && len(w.slow[s.phase]) < 12 {
+		w.slow[s.phase] = append(w.slow[s.phase], fmt.Sprint(s.tenant, " ", s.network, " ", what, " ", d))
+	}
+	w.samples[s] = append(w.samples[s], time.Since(began))
+}
+
+// wrong notes what must not happen.
+func (w *street) wrong(format string, args ...any) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.faults) == 30 {
+		w.more++
+		return
+	}
+	w.faults = append(w.faults, fmt.Sprintf(format, args...))
+}
+
+// audited is how many rows of the audit list are about an instance.
+func (w *street) audited(name string) int {
+	rows, err := w.core.service.Audit(w.t.Context(), manage.AuditQuery{Name: name})
+	w.must(err)
+	return len(rows)
+}
+
+// of is the nearest-rank quantile.
+func of(all []time.Duration, quantile float64) time.Duration {
+	if len(all) == 0 {
+		return 0
+	}
+	all = slices.Sorted(slices.Values(all))
+	return all[max(0, int(float64(len(all))*quantile+0.999999)-1)]
+}
+
+// judge compares what was measured and looks at what stands.
+func (w *street) judge(rows int) {
+	t, ctx := w.t, w.t.Context()
+	messages := 0
+	for _, c := range w.tenants {
+		messages += c.judge()
+		if n := c.lost(); n != 0 {
+			w.wrong("%s lost its connection %d times", c.name, n)
+		}
+	}
+	if n := w.audited("home"); n != rows {
+		w.wrong("the audit list had %d rows of home's, and has %d", rows, n)
+	}
+	if n := w.dc.thinking(); n != 0 {
+		w.wrong("%d slash commands are left thinking", n)
+	}
+	st, err := w.core.service.Status(ctx, struct{}{})
+	w.must(err)
+	for _, i := range st.Instances {
+		if i.Tenant != "mallory" && (i.Backlog != 0 || i.Dead != 0 || len(i.Warnings) != 0) {
+			w.wrong("%s ends with %+v", i.ID, i)
+		}
+	}
+	if !st.Ready {
+		w.wrong("not ready: %+v", st.Bots)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, s := range slices.SortedFunc(maps.Keys(w.samples), compareSeries) {
+		calm := w.samples[series{quiet, s.tenant, s.network, s.what}]
+		floor := takes
+		if s.network == string(discord.Name) && s.what == "react" {
+			floor = 2 * reactEvery // in a channel where mallory reacts, too, and has its turn
+		}
+		got, most := of(w.samples[s], 0.99), max(of(calm, 0.99)*3/2, of(calm, 0.99)+floor)
+		t.Logf("%-17s %-4s %-8s %-5s %4d: p50 %8s p99 %8s", s.phase, s.tenant, s.network, s.what, len(w.samples[s]), of(w.samples[s], 0.5), got)
+		if s.phase != "warming up" && got > most {
+			t.Errorf("in %s: %s's p99 %s %s is %s, and %s in quiet", s.phase, s.tenant, s.network, s.what, got, of(calm, 0.99))
+		}
+	}
+	for p, all := range w.slow {
+		t.Logf("slow in %s: %s", p, strings.Join(all, "; "))
+	}
+	for _, f := range slices.Concat(w.faults, w.tg.faults, w.dc.faults) {
+		t.Error(f)
+	}
+	if w.more > 0 {
+		t.Errorf("and %d more", w.more)
+	}
+	m := w.mallory
+	t.Logf("%d messages of home's and kids'; mallory: %d declined, %d carried out, %d reactions, %d strangers; Discord refused %d of late; counters %v",
+		messages, m.declined.Load(), m.landed.Load(), m.reacted.Load(), m.strange.Load(), len(w.dc.refused), st.Counters)
+	if m.declined.Load() < 100 || m.reacted.Load() < 10 {
+		t.Errorf("mallory did too little: %d declined, %d reactions", m.declined.Load(), m.reacted.Load())
+	}
+}
+
+func compareSeries(a, b series) int {
+	return cmp.Or(cmp.Compare(a.phase, b.phase), cmp.Compare(a.tenant, b.tenant), cmp.Compare(a.network, b.network), cmp.Compare(a.what, b.what))
+}
