@@ -3,6 +3,7 @@ package hub
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -195,27 +196,35 @@ func (h *Hub) holdAgain(j judgement) {
 	}
 }
 
-// judgeUndecided puts the gate's question again, with everything as it is now, and asks the network.
+// judgeUndecided puts the gate's question again, with everything as it is now. While only the network's
+// word is missing it asks for that, and then begins anew: meanwhile a chat may have got another holder.
 func (h *Hub) judgeUndecided(ctx context.Context, p platforms.Platform, u store.Undecided) (store.Verdict, verdict, error) {
 	v, said := store.Verdict{Number: u.Number, Instance: u.Instance, Event: u.Event}, verdict{Instance: u.Instance, Reason: gate.NoBinding}
-	cs, err := h.candidates(ctx, u.Event)
-	if err != nil {
-		return v, said, err
-	}
-	for _, c := range cs {
-		if c.instance.ID != u.Instance {
-			continue
+	until := time.Now().Add(visibleWithin)
+	for {
+		cs, err := h.candidates(ctx, u.Event)
+		if err != nil {
+			return v, said, err
 		}
-		said.Tenant = c.instance.Tenant
+		i := slices.IndexFunc(cs, func(c candidate) bool { return c.instance.ID == u.Instance })
+		if i < 0 {
+			said.Reason = gate.NoBinding
+			return v, said, nil
+		}
+		c := cs[i]
 		f := c.facts(u.Event)
-		f.Visible = true
-		if said.Reason = gate.Decide(f); said.Reason == gate.Delivered && !f.Direct {
-			if f.Visible, err = h.ownerSees(ctx, p, u.Event, c); err != nil {
-				return v, said, err
+		said.Tenant, f.Visible = c.instance.Tenant, true
+		if gate.Decide(f) == gate.Delivered && !f.Direct {
+			sees, known := h.knownToSee(u.Event, c)
+			if !known && time.Now().Before(until) {
+				if err := h.askOwners(ctx, p, u.Event, c, until); err != nil {
+					return v, said, err
+				}
+				continue
 			}
-			said.Reason = gate.Decide(f)
+			f.Visible = known && sees
 		}
-		if said.Reason != gate.Delivered {
+		if said.Reason = gate.Decide(f); said.Reason != gate.Delivered {
 			return v, said, nil
 		}
 		v.Delivery = &store.Delivery{Instance: u.Instance, Conversation: c.conversation(u.Event)}
@@ -223,22 +232,18 @@ func (h *Hub) judgeUndecided(ctx context.Context, p platforms.Platform, u store.
 		if v.Event, fits = wire.FitInbound(u.Event); !fits {
 			v.Event, v.Delivery.Oversize, said.Reason = u.Event, true, gate.Oversize
 		}
+		return v, said, nil
 	}
-	return v, said, nil
 }
 
-// ownerSees reports whether a bound owner of the candidate can see the event's chat now. An owner's
-// own message in it is proof.
-func (h *Hub) ownerSees(ctx context.Context, p platforms.Platform, ev relay.Event, c candidate) (bool, error) {
-	if c.wrote(ev) {
-		return true, nil
-	}
+// askOwners asks the network whether one of the candidate's owners sees the event's chat, until one does,
+// for all of them together until the given time.
+func (h *Hub) askOwners(ctx context.Context, p platforms.Platform, ev relay.Event, c candidate, until time.Time) error {
 	ctx = platforms.OnBehalf(ctx, c.instance.ID)
-	until := time.Now().Add(visibleWithin) // for all of them together
 	for _, o := range c.owners {
 		if sees, err := h.visible.sees(ctx, p, sight{ev.Bot, ev.Source.Place(), o.User}, until); sees || err != nil {
-			return sees, err
+			return err
 		}
 	}
-	return false, nil
+	return nil
 }

@@ -59,6 +59,7 @@ type square struct {
 	db   *store.DB
 	bot  relay.Bot
 	path string
+	gone bool // ann is thrown out
 	n    int
 	end  func()
 }
@@ -220,6 +221,52 @@ func TestNoAnswerIsNo(t *testing.T) {
 		left, err := q.db.Undecided(t.Context())
 		q.want("left on disk", fmt.Sprint(len(left), err), "1 <nil>")
 	})
+}
+
+// TestWhatChangesWhileTheNetworkIsAskedCounts: a chat that was released, a policy that was narrowed, an
+// owner who was unbound or thrown out while the network was being asked about him.
+func TestWhatChangesWhileTheNetworkIsAskedCounts(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change func(context.Context, *square) error
+		want   gate.Reason
+	}{
+		"nothing":  {func(context.Context, *square) error { return nil }, gate.Delivered},
+		"released": {func(ctx context.Context, q *square) error { return q.db.Release(ctx, "home", tell, "", "garden") }, gate.NoBinding},
+		"another's": {func(ctx context.Context, q *square) error {
+			return errors.Join(q.db.Release(ctx, "home", tell, "", "garden"),
+				q.db.Claim(ctx, store.Grant{Platform: tell, Chat: "garden", Instance: "kids"}))
+		}, gate.NoBinding},
+		"unbound": {func(ctx context.Context, q *square) error { return q.db.Unbind(ctx, "home", tell, "ann") }, gate.NotVisible},
+		"narrowed": {func(ctx context.Context, q *square) error {
+			return q.db.UpdateInstance(ctx, "home", func(i *store.Instance) error { i.Principal.Policy = store.OwnerOnly; return nil })
+		}, gate.NotPrincipal},
+		"thrown out": {func(ctx context.Context, q *square) error {
+			q.gone = true
+			return (&inbox{hub: q.hub, bot: q.bot}).Accept(ctx, platforms.Batch{Roster: []platforms.RosterChange{{Chat: "garden", User: "ann"}}})
+		}, gate.NotVisible},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var q *square
+				q = newSquare(t, func(relay.Place, relay.UserID) (bool, error) {
+					gone := q.gone
+					time.Sleep(2 * time.Second)
+					return !gone, nil
+				})
+				defer q.end()
+				q.claim("garden")
+				id := q.say("eve", "garden")
+				time.Sleep(time.Second)
+				if err := tc.change(t.Context(), q); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(visibleWithin)
+				synctest.Wait()
+				q.want("verdicts", q.reasons(id), []gate.Reason{gate.Undecided, tc.want})
+				q.want("home", len(q.got("home")), map[bool]int{true: 1}[tc.want == gate.Delivered])
+			})
+		})
+	}
 }
 
 // TestADefiniteNoIsNoAtOnce, and is not asked for again within the minute.

@@ -3,6 +3,8 @@ package hub
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -27,9 +29,9 @@ const (
 type visibility struct {
 	mu    sync.Mutex // guards the fields below
 	known map[sight]fact
-	// epoch grows with every change a platform reports, so that an answer fetched before the
-	// change is not remembered after it.
-	epoch uint64
+	// asked are the questions under way. A change a platform reports takes those out that it is about,
+	// so that an answer fetched before it does not count after it.
+	asked map[*sight]struct{}
 }
 
 // sight is somebody looking at a chat through a bot.
@@ -66,26 +68,29 @@ func (v *visibility) sees(ctx context.Context, p platforms.Platform, key sight, 
 		if sees, known := v.recall(key); known {
 			return sees, nil
 		}
-		epoch := v.now()
+		q := v.ask(key)
 		sees, err := roster.CanSee(asking, key.place, key.user)
 		var muted *platforms.MutedError
 		switch {
-		case err == nil:
-			v.remember(key, fact{sees, time.Now().Add(visibleFor)}, epoch)
+		case err == nil && v.answered(q, &fact{sees, time.Now().Add(visibleFor)}):
 			return sees, nil
 		case ctx.Err() != nil:
+			v.answered(q, nil)
 			return false, ctx.Err()
 		case errors.As(err, &muted):
+			v.answered(q, nil)
 			return false, err
 		}
-		select {
+		select { // a failure, or an answer from before a change
+		case <-time.After(visibleRetry):
+			v.answered(q, nil)
 		case <-asking.Done():
 			if ctx.Err() != nil {
+				v.answered(q, nil)
 				return false, ctx.Err()
 			}
-			v.remember(key, fact{false, time.Now().Add(unknownFor)}, epoch)
+			v.answered(q, &fact{false, time.Now().Add(unknownFor)})
 			return false, nil
-		case <-time.After(visibleRetry):
 		}
 	}
 }
@@ -98,23 +103,40 @@ func (v *visibility) prove(key sight, at time.Time) {
 		at = now // their clock is ahead of ours
 	}
 	if until := at.Add(visibleFor); now.Before(until) {
-		v.remember(key, fact{true, until}, v.now())
+		v.remember(key, fact{true, until})
 	}
 }
 
-// now is the epoch.
-func (v *visibility) now() uint64 {
+// ask notes that a question is put.
+func (v *visibility) ask(key sight) *sight {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	return v.epoch
+	if v.asked == nil {
+		v.asked = make(map[*sight]struct{})
+	}
+	v.asked[&key] = struct{}{}
+	return &key
 }
 
-func (v *visibility) remember(key sight, f fact, epoch uint64) {
+// answered ends a question; f is nil if it has no answer. It reports whether the answer counts.
+func (v *visibility) answered(q *sight, f *fact) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if v.epoch != epoch {
-		return
+	_, counts := v.asked[q]
+	delete(v.asked, q)
+	if counts && f != nil {
+		v.rememberLocked(*q, *f)
 	}
+	return counts
+}
+
+func (v *visibility) remember(key sight, f fact) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.rememberLocked(key, f)
+}
+
+func (v *visibility) rememberLocked(key sight, f fact) {
 	if v.known == nil || len(v.known) >= maxVisible {
 		v.known = make(map[sight]fact)
 	}
@@ -128,18 +150,13 @@ func (v *visibility) forget(bot relay.Bot, changes []platforms.RosterChange) {
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.epoch++
-	for key := range v.known {
-		if key.bot != bot {
-			continue
-		}
-		for _, c := range changes {
-			if (c.Scope == "" || c.Scope == key.place.Scope) &&
+	concerns := func(key sight) bool {
+		return key.bot == bot && slices.ContainsFunc(changes, func(c platforms.RosterChange) bool {
+			return (c.Scope == "" || c.Scope == key.place.Scope) &&
 				(c.Chat == "" || c.Chat == key.place.Chat || c.Chat == key.place.Parent) &&
-				(c.User == "" || c.User == key.user) {
-				delete(v.known, key)
-				break
-			}
-		}
+				(c.User == "" || c.User == key.user)
+		})
 	}
+	maps.DeleteFunc(v.known, func(key sight, _ fact) bool { return concerns(key) })
+	maps.DeleteFunc(v.asked, func(key *sight, _ struct{}) bool { return concerns(*key) })
 }

@@ -18,10 +18,15 @@ type witness struct {
 	*loopback.Platform
 	asked atomic.Int32
 	fails atomic.Int32 // how many of the next answers are errors
+
+	during func() // while it is asked; nil: nothing
 }
 
 func (w *witness) CanSee(context.Context, relay.Place, relay.UserID) (bool, error) {
 	w.asked.Add(1)
+	if w.during != nil {
+		w.during()
+	}
 	if w.fails.Add(-1) >= 0 {
 		return false, errors.New("busy")
 	}
@@ -80,13 +85,36 @@ func TestWhoWritesInAChatSeesIt(t *testing.T) {
 	})
 }
 
-func TestAnAnswerFromBeforeAChangeIsNotRemembered(t *testing.T) {
-	var v visibility
-	key := sight{place: relay.Place{Chat: "garden"}, user: "ann"}
-	epoch := v.now()
-	v.forget(key.bot, []platforms.RosterChange{{Chat: "garden"}})
-	v.remember(key, fact{true, time.Now().Add(visibleFor)}, epoch)
-	if len(v.known) != 0 {
-		t.Error("an answer fetched before the change is believed after it")
+// TestAnAnswerFromBeforeAChangeDoesNotCount; one about somebody or something else does, however much
+// changes there.
+func TestAnAnswerFromBeforeAChangeDoesNotCount(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change platforms.RosterChange
+		want   int32 // questions
+	}{
+		"of that person in that chat":    {platforms.RosterChange{Chat: "garden", User: "ann"}, 2},
+		"of everybody in that chat":      {platforms.RosterChange{Chat: "garden"}, 2},
+		"of everything":                  {platforms.RosterChange{}, 2},
+		"of somebody else in that chat":  {platforms.RosterChange{Chat: "garden", User: "eve"}, 1},
+		"of that person in another chat": {platforms.RosterChange{Chat: "yard", User: "ann"}, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := &witness{Platform: loopback.New(loopback.NewNetwork(), nil)}
+				var v visibility
+				w.during = func() {
+					if w.asked.Load() == 1 {
+						v.forget(w.Bot(), []platforms.RosterChange{tc.change})
+					}
+				}
+				key := sight{bot: w.Bot(), place: relay.Place{Chat: "garden"}, user: "ann"}
+				if sees, err := v.sees(t.Context(), w, key, time.Now().Add(visibleWithin)); !sees || err != nil {
+					t.Errorf("sees = %t, %v", sees, err)
+				}
+				if n := w.asked.Load(); n != tc.want || len(v.asked) != 0 {
+					t.Errorf("%d questions, %d under way; want %d, none", n, len(v.asked), tc.want)
+				}
+			})
+		})
 	}
 }
