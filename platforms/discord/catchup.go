@@ -172,7 +172,19 @@ type listed struct {
 	ID     snowflake `json:"id"`
 	Type   int       `json:"type"`
 	Parent snowflake `json:"parent_id"`
-	Last   snowflake `json:"last_message_id"`
+	Last   latest    `json:"last_message_id"`
+}
+
+// latest is the last message of a chat, if the listing says so: null is none.
+type latest struct {
+	id    snowflake
+	known bool
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (l *latest) UnmarshalJSON(b []byte) error {
+	l.known = true
+	return json.Unmarshal(b, &l.id)
 }
 
 // survey looks at the channels and threads of a guild: it adds threads of known chats, or everything
@@ -202,7 +214,7 @@ func (f *feeder) survey(ctx context.Context, scope relay.ScopeID, all bool, from
 			continue
 		}
 		switch {
-		case c.Last <= from: // nothing new; 0: nothing at all
+		case c.Last.known && c.Last.id <= from: // nothing new; 0: nothing at all
 			delete(chats, id)
 		case counts || all:
 			chats[id] = scope

@@ -8,7 +8,8 @@
 // Invariants:
 //
 //  1. At most one action of a chat is inside the gate; the waiting ones enter in the order in
-//     which they came, but nobody waits for another instance's that may not enter yet.
+//     which they came, but nobody waits for another instance's that may not enter yet, nor for more
+//     than one part of another instance's that has many.
 //  2. In any window of length w at most Burst + w/Every messages pass a Rate.
 //  3. During a penalty nothing enters that it forbids.
 //  4. Who cannot enter before his deadline is told so at once, and takes nothing.
@@ -22,6 +23,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"sync"
 	"time"
 
@@ -89,7 +91,7 @@ type sign struct {
 
 // chat is what the gate remembers about one chat. Guarded by Gate.mu.
 type chat struct {
-	held    bool
+	holder  *waiter   // who has the turn; nil: nobody
 	queue   []*waiter // in the order of arrival
 	rate    meter
 	share   meter
@@ -124,27 +126,48 @@ func New(limits Limits) *Gate {
 // The error is an *relay.ActionError, not sent, worth retrying, with RetryAfter when the time
 // the gate opens is known. It comes at once when that time lies behind the deadline.
 func (g *Gate) Acquire(ctx context.Context, id relay.ChatID, kind Kind, patience time.Duration) (release func(), err error) {
-	c, err := g.enter(ctx, id, kind, patience, true)
+	w := &waiter{kind, platforms.Caller(ctx)}
+	c, err := g.enter(ctx, id, w, patience, true)
 	if err != nil {
 		return nil, err
 	}
-	return sync.OnceFunc(func() { g.leave(c) }), nil
+	return sync.OnceFunc(func() { g.leave(c, w) }), nil
 }
 
 // WaitOpen returns nil when a message to the chat could leave now. It waits its turn as Acquire
 // does, with the same errors, and takes nothing.
 func (g *Gate) WaitOpen(ctx context.Context, id relay.ChatID, patience time.Duration) error {
-	_, err := g.enter(ctx, id, Message, patience, false)
+	_, err := g.enter(ctx, id, &waiter{Message, platforms.Caller(ctx)}, patience, false)
 	return err
 }
 
 // Next waits until the holder of the chat's turn may do one more thing of the given kind, as
-// the parts of a long message are. Errors are those of Acquire; the turn stays with the holder.
+// the parts of a long message are. Errors are those of Acquire. The turn stays with the holder, but
+// for the turns of other instances that wait for it: theirs come first, however many parts follow.
 func (g *Gate) Next(ctx context.Context, id relay.ChatID, kind Kind, patience time.Duration) error {
 	by := platforms.Caller(ctx)
+	if w := g.giveWay(id, by); w != nil {
+		_, err := g.enter(ctx, id, w, patience, true)
+		return err
+	}
 	return g.wait(ctx, id, patience, func(c *chat, now time.Time) (at time.Time, ready bool) {
 		return g.opensLocked(c, by, kind, 0, now), true
 	}, func(c *chat, now time.Time) { g.takeLocked(c, by, kind, now) }, func(*chat) {})
+}
+
+// giveWay ends the holder's turn if another instance waits for it. It returns the holder, who has to
+// queue again; nil: nobody waits, and the turn goes on.
+func (g *Gate) giveWay(id relay.ChatID, by relay.InstanceID) *waiter {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	c := g.chats[id]
+	if c == nil || c.holder == nil || !slices.ContainsFunc(c.queue, func(o *waiter) bool { return o.by != by }) {
+		return nil
+	}
+	w := c.holder
+	c.holder = nil
+	c.wakeLocked()
+	return w
 }
 
 // Due reports whether the signal what may be given in the chat again, and counts it as given
@@ -162,10 +185,9 @@ func (g *Gate) Due(id relay.ChatID, what string, every time.Duration) bool {
 	return true
 }
 
-// enter queues for the chat's turn and, when take is set, takes it.
-func (g *Gate) enter(ctx context.Context, id relay.ChatID, kind Kind, patience time.Duration, take bool) (entered *chat, err error) {
-	by := platforms.Caller(ctx)
-	w := &waiter{kind, by}
+// enter queues w for the chat's turn and, when take is set, takes it.
+func (g *Gate) enter(ctx context.Context, id relay.ChatID, w *waiter, patience time.Duration, take bool) (entered *chat, err error) {
+	by, kind := w.by, w.kind
 	queued := false
 	err = g.wait(ctx, id, patience, func(c *chat, now time.Time) (time.Time, bool) {
 		if !queued {
@@ -185,11 +207,11 @@ func (g *Gate) enter(ctx context.Context, id relay.ChatID, kind Kind, patience t
 				ahead++
 			}
 		}
-		return g.opensLocked(c, by, kind, ahead, now), !c.held && first
+		return g.opensLocked(c, by, kind, ahead, now), c.holder == nil && first
 	}, func(c *chat, now time.Time) {
 		if take {
 			g.takeLocked(c, by, kind, now)
-			c.held = true
+			c.holder = w
 		}
 		entered = c
 		c.removeLocked(w)
@@ -255,12 +277,14 @@ func (g *Gate) wait(
 	}
 }
 
-// leave ends the holder's turn.
-func (g *Gate) leave(c *chat) {
+// leave ends w's turn, if w has it.
+func (g *Gate) leave(c *chat, w *waiter) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	c.held = false
-	c.wakeLocked()
+	if c.holder == w {
+		c.holder = nil
+		c.wakeLocked()
+	}
 }
 
 // opensLocked is when an action of the instance could enter after ahead messages have. g.mu must be held.
@@ -342,7 +366,7 @@ func (g *Gate) chatLocked(id relay.ChatID, now time.Time) *chat {
 
 // idleLocked reports whether the chat can be forgotten without anyone noticing.
 func (c *chat) idleLocked(now time.Time) bool {
-	return !c.held && len(c.queue) == 0 && !c.rate.full.After(now) && !c.share.full.After(now) &&
+	return c.holder == nil && len(c.queue) == 0 && !c.rate.full.After(now) && !c.share.full.After(now) &&
 		c.closed.longAgo(now) && c.last.longAgo(now)
 }
 

@@ -439,3 +439,57 @@ func TestDue(t *testing.T) {
 		}
 	})
 }
+
+// TestALongMessageGivesWay: between its parts other instances' messages enter, and its own go on behind
+// them; one instance's own messages keep their order.
+func TestALongMessageGivesWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := pace.New(pace.Limits{Bot: pace.Rate{Every: time.Millisecond, Burst: 100}})
+		kids, home := platforms.For(t.Context(), "kids"), platforms.For(t.Context(), "home")
+		var mu sync.Mutex
+		var order []string
+		did := func(what string) {
+			mu.Lock()
+			defer mu.Unlock()
+			order = append(order, what)
+		}
+		long, err := g.Acquire(kids, chat, pace.Message, pace.Forever)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var wg sync.WaitGroup
+		say := func(ctx context.Context, what string) {
+			wg.Go(func() {
+				release, err := g.Acquire(ctx, chat, pace.Message, pace.Forever)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				did(what)
+				time.Sleep(time.Second)
+				release()
+			})
+			synctest.Wait()
+		}
+		say(kids, "kids' next")
+		for part := range 4 {
+			if part == 2 {
+				say(home, "home")
+			}
+			if part > 0 {
+				if err := g.Next(kids, chat, pace.Message, pace.Forever); err != nil {
+					t.Fatal(err)
+				}
+			}
+			did("part " + strconv.Itoa(part))
+			time.Sleep(time.Second)
+		}
+		long()
+		long() // a second time is nothing
+		wg.Wait()
+		want := []string{"part 0", "part 1", "kids' next", "home", "part 2", "part 3"}
+		if !slices.Equal(order, want) && !slices.Equal(order, []string{"part 0", "part 1", "home", "part 2", "part 3", "kids' next"}) {
+			t.Errorf("order is %q, want %q", order, want)
+		}
+	})
+}

@@ -47,8 +47,23 @@ func TestOldIdInMidTurn(t *testing.T) {
 		t.Errorf("result = %+v; want no id but for news", res)
 	}
 
-	if res := home.do(relay.Request{Action: relay.React{Chat: "old", Message: "m1", Emoji: "👍"}}); res.Err == nil || res.Err.Public != errLeftBehind.Public {
+	if res := home.do(relay.Request{Action: relay.React{Chat: "old", Message: "m1", Emoji: "👍"}}); res.Err == nil || res.Err.Public != errLeftBehind(relay.OpReact).Public {
 		t.Errorf("a reaction to what was said under the old id = %+v; want it refused", res)
+	}
+
+	if err := r.db.MoveChat(t.Context(), store.Move{Platform: loopback.ID, From: "new", To: "newest"}); err != nil {
+		t.Fatal(err)
+	}
+	r.net.Join("newest", "ann")
+	for _, a := range []relay.Action{
+		relay.Edit{Chat: "new", Message: act.Message, Content: "too late"}, relay.Delete{Chat: "new", Message: act.Message},
+	} { // what it said there stayed behind, which is no decline
+		if res := home.do(relay.Request{Action: a}); res.Err == nil || res.Err.Public != errLeftBehind(a.Op()).Public {
+			t.Errorf("%s of what was said under the old id = %+v; want it refused", a.Op(), res)
+		}
+	}
+	if res := home.do(relay.Request{Action: relay.Delete{Chat: "new", Message: "another's"}}); res.Err == nil || res.Err.Code != relay.CodeEgressDeclined {
+		t.Errorf("deleting another's message = %+v; want a decline", res)
 	}
 
 	foreign, none := eve.do(send("old", "x")), eve.do(send("elsewhere", "x"))

@@ -37,12 +37,15 @@ func (h *Hub) allowed(ctx context.Context, s *seat, r relay.Request) (t target, 
 	if err != nil {
 		return t, internal(err)
 	}
-	if ok {
-		ok, err = h.mayTouch(ctx, s.peer.Instance, t.bot, f, t.action, t.movedTo != "")
+	if !ok {
+		return t, declined
 	}
+	ok, err = h.mayTouch(ctx, s.peer.Instance, t.bot, f, t.action, t.movedTo != "")
 	switch {
 	case err != nil:
 		return t, internal(err)
+	case !ok && t.movedTo != "":
+		return t, h.leftBehind(ctx, s.peer.Instance, t, r.Action, declined)
 	case !ok:
 		return t, declined
 	case t.movedTo != "":
