@@ -40,6 +40,8 @@ type Keeper interface {
 	GiveBack(ctx context.Context, h Held) error
 	// Forget drops h. Absent: nil.
 	Forget(ctx context.Context, h Held) error
+	// Unanswered are those nobody has answered through and that end with the process.
+	Unanswered() []Held
 }
 
 // maxHeld bounds what one instance's people can make the connector remember, in capabilities: as many
@@ -180,4 +182,19 @@ func (k *memoryKeeper) Forget(_ context.Context, h Held) error {
 		delete(k.by, h.Instance)
 	}
 	return nil
+}
+
+// Unanswered implements Keeper.
+func (k *memoryKeeper) Unanswered() (out []Held) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for i := range k.by {
+		mine, now := k.liveLocked(i)
+		for _, x := range mine {
+			if !x.Answered && now.Before(x.ExpiresAt) {
+				out = append(out, *x)
+			}
+		}
+	}
+	return out
 }

@@ -19,6 +19,8 @@ const (
 	// errandPause and errandPauseMax are the least and the longest pause before one that failed is
 	// tried again, unless the platform names a longer one.
 	errandPause, errandPauseMax = time.Second, 30 * time.Second
+	// farewellWithin bounds how long a stop waits for errands.
+	farewellWithin = 10 * time.Second
 	// runners is how many errands are under way at once, so that one chat's rate limit does not
 	// hold up the others.
 	runners = 16
@@ -44,7 +46,8 @@ type errands struct {
 	mu      sync.Mutex // guards the fields below
 	urgent  []errand
 	others  []errand
-	changed chan struct{} // closed and replaced when one came
+	open    int           // that are not over: they wait, are under way, or are to be tried again
+	changed chan struct{} // closed and replaced when one came or was over
 }
 
 func newErrands() *errands { return &errands{changed: make(chan struct{})} }
@@ -52,6 +55,7 @@ func newErrands() *errands { return &errands{changed: make(chan struct{})} }
 func (q *errands) put(e errand) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	q.open++
 	if e.urgent {
 		q.urgent = append(q.urgent, e)
 	} else {
@@ -59,6 +63,32 @@ func (q *errands) put(e errand) {
 	}
 	close(q.changed)
 	q.changed = make(chan struct{})
+}
+
+// over ends one that was taken, or one of its tries.
+func (q *errands) over() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.open--
+	close(q.changed)
+	q.changed = make(chan struct{})
+}
+
+// drain waits until none is open, or ctx ends.
+func (q *errands) drain(ctx context.Context) {
+	for {
+		q.mu.Lock()
+		open, changed := q.open, q.changed
+		q.mu.Unlock()
+		if open == 0 {
+			return
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 // take is the next one; false: ctx ended first.
@@ -86,7 +116,7 @@ func (q *errands) take(ctx context.Context) (errand, bool) {
 
 // later puts an errand on its way. It does not block: Accept and the sessions' readers must not
 // wait for a platform. One that is given up, because it was refused for good or its time is over, is
-// counted under the name; those that wait at the end of the process are lost.
+// counted under the name; those that wait at the end of the process are lost, see Farewell.
 func (h *Hub) later(givenUp string, e errand) {
 	e.name = givenUp
 	h.errands.put(e)
@@ -109,6 +139,7 @@ func (h *Hub) run(ctx context.Context, e errand) {
 	err := e.do(try)
 	cancel()
 	if err == nil || ctx.Err() != nil {
+		h.errands.over()
 		return
 	}
 	e.pause = min(max(2*e.pause, errandPause), errandPauseMax)
@@ -116,9 +147,25 @@ func (h *Hub) run(ctx context.Context, e errand) {
 	if !e.again(err) || !time.Now().Add(pause).Before(e.until) {
 		h.counters.add(e.name, 1)
 		h.log.Warn("an answer of the connector's own did not go out", keyErr, err)
+		h.errands.over()
 		return
 	}
-	time.AfterFunc(pause, func() { h.errands.put(e) })
+	time.AfterFunc(pause, func() {
+		h.errands.put(e)
+		h.errands.over() // the try before
+	})
+}
+
+// Farewell ends what people wait for and no later process can: it takes away the placeholders that
+// nobody has answered, and waits until that and every other errand is done, at most farewellWithin, or
+// until hurry ends. It is called while the hub runs, when no session is left.
+func (h *Hub) Farewell(hurry context.Context) {
+	for _, l := range append(h.keeper.Unanswered(), h.unbound.all()...) {
+		h.discard(l.Bot, l.Capability)
+	}
+	ctx, cancel := context.WithTimeout(hurry, farewellWithin)
+	defer cancel()
+	h.errands.drain(ctx)
 }
 
 // again reports whether an errand that failed with err may and should be tried again.

@@ -128,3 +128,46 @@ func TestAnErrandsTimeIsBounded(t *testing.T) {
 		}
 	})
 }
+
+// TestAStopLeavesNobodyThinking: what nobody has answered is taken away before the process ends, also
+// what waits for a verdict; what was answered is left alone.
+func TestAStopLeavesNobodyThinking(t *testing.T) {
+	r, p := newResponderRig(t)
+	r.enroll("home", "ann")
+	g := r.dial("home")
+	r.command("ann", "i1", "/ask", "tok1", true)
+	r.command("ann", "i2", "/ask", "tok2", true)
+	g.inbound()
+	if res := g.do(relay.Request{Action: relay.Send{Chat: "@ann", Content: "yes", ReplyTo: "i1"}}); res.Err != nil {
+		t.Fatal(res.Err)
+	}
+	r.hub.unbound.hold(r.bot, platforms.Capability{
+		Event: "i3", Kind: slashKind, Token: relay.NewSecret([]byte("tok3")), Placeholder: true, ExpiresAt: time.Now().Add(time.Minute),
+	})
+	r.hub.Farewell(t.Context())
+	got := p.log()
+	slices.Sort(got)
+	if want := []string{"discard tok2", "discard tok3", "respond tok1 first=true: yes"}; !slices.Equal(got, want) {
+		t.Errorf("the platform did %q, want %q", got, want)
+	}
+}
+
+// TestAStopWaitsForNoErrandForEver: nor for any when it is to be quick.
+func TestAStopWaitsForNoErrandForEver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := New(nil, nil, nil, nil, Options{})
+		h.later("stuck", errand{until: time.Now().Add(errandLife), do: func(context.Context) error { return nil }}) // nobody runs it
+		began := time.Now()
+		h.Farewell(t.Context())
+		if took := time.Since(began); took != farewellWithin {
+			t.Errorf("took %v, want %v", took, farewellWithin)
+		}
+		quick, cancel := context.WithCancel(t.Context())
+		cancel()
+		began = time.Now()
+		h.Farewell(quick)
+		if took := time.Since(began); took != 0 {
+			t.Errorf("in a hurry it took %v", took)
+		}
+	})
+}

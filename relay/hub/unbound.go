@@ -49,3 +49,16 @@ func (u *unbound) take(b relay.Bot, e relay.EventID) (c platforms.Capability, ok
 	}
 	return c, true
 }
+
+// all hands out what is held.
+func (u *unbound) all() (out []Held) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for k, c := range u.by {
+		if time.Now().Before(c.ExpiresAt) {
+			out = append(out, Held{Capability: c, Bot: k.bot})
+		}
+	}
+	u.by = nil
+	return out
+}

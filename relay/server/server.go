@@ -117,7 +117,7 @@ func (s *Server) Run(ctx, hurry context.Context, l net.Listener) error {
 
 	<-ctx.Done()
 	cause := context.Cause(ctx)
-	// No new sessions; running actions finish and sessions close; platforms stop.
+	// No new sessions; running actions finish and sessions close; errands end; platforms stop.
 	s.refuse()
 	endSessions(delivery.ErrShutdown)
 	plain, giveUp := context.WithTimeout(context.WithoutCancel(ctx), plainRequests)
@@ -125,6 +125,7 @@ func (s *Server) Run(ctx, hurry context.Context, l net.Listener) error {
 	_ = srv.Shutdown(plain) // closes the listener first; does not know of sessions
 	s.sessions.Wait()
 	_ = srv.Close()
+	s.hub.Farewell(hurry)
 	stopHub()
 	wg.Wait()
 	if errors.Is(cause, context.Canceled) {
