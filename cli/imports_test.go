@@ -77,7 +77,7 @@ func TestStrays(t *testing.T) {
 		"a pattern":                {"platforms/matrix", module + "/platforms/pace", ""},
 		"a pattern on the right":   {"cli", module + "/platforms/matrix", ""},
 		"a platform and the store": {"platforms/loopback", module + "/store", "platforms/loopback imports store, which mayImport does not allow"},
-		"the exact name wins":      {"platforms/pace", module + "/platforms", "platforms/pace imports platforms, which mayImport does not allow"},
+		"the exact name wins":      {"platforms/pace", module + "/platforms/backoff", "platforms/pace imports platforms/backoff, which mayImport does not allow"},
 		"the root":                 {".", module + "/relay", ". imports relay, which mayImport does not allow"},
 		"nobody imports the root":  {"cli", module, "cli imports ., which mayImport does not allow"},
 		"a package nobody placed":  {"relay/new", "", "relay/new stands nowhere in mayImport"},

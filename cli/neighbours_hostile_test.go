@@ -220,7 +220,7 @@ func (m *hostile) spelling(ctx context.Context) {
 
 // commands: strangers use slash commands, 150 at once.
 func (m *hostile) commands(ctx context.Context) {
-	m.flood(ctx, 20*time.Second, func(int) {
+	m.flood(ctx, 8*time.Second, func(int) {
 		for n := range 150 {
 			who := m.stranger()
 			at := direct(who)
@@ -243,7 +243,7 @@ func (m *hostile) monsters(ctx context.Context) {
 		`{"type":"inbound_ack","bufferId":"1-1"}`, strings.Repeat("[", 5000), `{"type":"outbound","requestId":"m","action":{"op":"` + strings.Repeat("x", 100_000) + `"}}`,
 	}
 	m.together(ctx, func(ctx context.Context) {
-		m.flood(ctx, 12*time.Second, func(n int) {
+		m.flood(ctx, 4*time.Second, func(n int) {
 			chat, network := relay.ChatID(plainChat), telegram.Name
 			if n%2 == 1 {
 				chat, network = relay.ChatID(nth(ownChannels, n, 8)), discord.Name

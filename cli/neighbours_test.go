@@ -27,7 +27,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/store"
 )
 
-var neighbourhood = flag.Duration("neighbours", 20*time.Second, "how long each phase of TestNeighbours lasts, on its own clock; with a minute or more mallory is faster, too")
+var neighbourhood = flag.Duration("neighbours", 10*time.Second, "how long each phase of TestNeighbours lasts, on its own clock; with a minute or more mallory is faster, too")
 
 // TestNeighbours: home, kids and mallory live on the same two bots. The whole connector runs, but for
 // its sockets, on the bubble's clock: what it measures is who waits for whom, whatever the machine does.
@@ -44,7 +44,7 @@ func TestNeighbours(t *testing.T) {
 		m := w.mallory
 		w.settle("warming up", 20*time.Second)
 		rows := w.audited("home")
-		w.settle(quiet, 2**neighbourhood)
+		w.settle(quiet, 4**neighbourhood)
 		phases := []struct {
 			name  string
 			do    func(context.Context)
@@ -66,15 +66,15 @@ func TestNeighbours(t *testing.T) {
 			{"all at once", func(ctx context.Context) {
 				m.together(ctx, m.secretGroups, m.nothingToDelete, m.questions, m.punishment, m.strangers, m.links, m.others,
 					m.reactions, m.spelling, m.commands, m.monsters, m.manifests, m.everywhere)
-			}, time.Minute},
-			{"kicked", m.kicked, 90 * time.Second},
+			}, 30 * time.Second},
+			{"kicked", m.kicked, 85 * time.Second},
 		}
 		for _, p := range phases {
 			w.enter(p.name)
 			hostile, stop := context.WithTimeout(ctx, max(*neighbourhood, p.least))
 			p.do(hostile)
 			stop()
-			w.settle(between, 5*time.Second)
+			w.settle(between, 3*time.Second)
 		}
 		w.enter("the end")
 		w.quietly()
