@@ -77,6 +77,10 @@ type (
 		// IsOwn reports whether the bot itself wrote the message.
 		IsOwn(ctx context.Context, chat relay.ChatID, message relay.MessageID) (bool, error)
 	}
+	// MessageEventer tells which event a person's message was, from its id alone.
+	MessageEventer interface {
+		MessageEvent(chat relay.ChatID, message relay.MessageID) relay.EventID
+	}
 	// Manager knows who decides who reads a chat, by the network's own word: its administrators, not
 	// everyone who may write there. A place with an empty chat is the whole scope. A direct chat has
 	// no manager. An error means not known, which is no. Nothing is cached.

@@ -21,3 +21,13 @@ func editOf(update int64, m *message) string {
 func chatID(id int64) relay.ChatID       { return relay.ChatID(strconv.FormatInt(id, 10)) }
 func userID(id int64) relay.UserID       { return relay.UserID(strconv.FormatInt(id, 10)) }
 func messageID(id int64) relay.MessageID { return relay.MessageID(strconv.FormatInt(id, 10)) }
+
+// eventID is the id of the event that a message is.
+func eventID(chat relay.ChatID, message relay.MessageID) relay.EventID {
+	return relay.EventID(string(chat) + ":" + string(message))
+}
+
+// MessageEvent implements platforms.MessageEventer.
+func (p *Platform) MessageEvent(chat relay.ChatID, message relay.MessageID) relay.EventID {
+	return eventID(chat, message)
+}

@@ -91,7 +91,7 @@ func (n normaliser) message(m *message, edit string) (reading, error) {
 		ev.At = moment(m.EditDate)
 		ev.MessageID += relay.MessageID(edit)
 	}
-	ev.ID = relay.EventID(string(ev.Source.ChatID) + ":" + string(ev.MessageID))
+	ev.ID = eventID(ev.Source.ChatID, ev.MessageID)
 	ev.Source.MessageID = ev.MessageID
 
 	entities := m.Entities

@@ -85,18 +85,19 @@ func keys() []platforms.Key {
 
 // What a Telegram bot can do.
 var (
-	_ platforms.Platform     = (*Platform)(nil)
-	_ platforms.Editor       = (*Platform)(nil)
-	_ platforms.Typer        = (*Platform)(nil)
-	_ platforms.Reacter      = (*Platform)(nil)
-	_ platforms.Deleter      = (*Platform)(nil)
-	_ platforms.ChatInformer = (*Platform)(nil)
-	_ platforms.Gatekeeper   = (*Platform)(nil)
-	_ platforms.Roster       = (*Platform)(nil)
-	_ platforms.Manager      = (*Platform)(nil)
-	_ platforms.Locator      = (*Platform)(nil)
-	_ platforms.DirectChats  = (*Platform)(nil)
-	_ platforms.DeepLinker   = (*Platform)(nil)
+	_ platforms.Platform       = (*Platform)(nil)
+	_ platforms.Editor         = (*Platform)(nil)
+	_ platforms.Typer          = (*Platform)(nil)
+	_ platforms.Reacter        = (*Platform)(nil)
+	_ platforms.Deleter        = (*Platform)(nil)
+	_ platforms.ChatInformer   = (*Platform)(nil)
+	_ platforms.Gatekeeper     = (*Platform)(nil)
+	_ platforms.Roster         = (*Platform)(nil)
+	_ platforms.Manager        = (*Platform)(nil)
+	_ platforms.Locator        = (*Platform)(nil)
+	_ platforms.DirectChats    = (*Platform)(nil)
+	_ platforms.DeepLinker     = (*Platform)(nil)
+	_ platforms.MessageEventer = (*Platform)(nil)
 )
 
 // Platform is one Telegram bot.

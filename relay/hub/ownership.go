@@ -26,16 +26,28 @@ func (h *Hub) mayTouch(ctx context.Context, i relay.InstanceID, p platforms.Plat
 		if err != nil || left || !askAuthor(m) {
 			return gate.MayDelete(m), err
 		}
-		if t, ok := p.(platforms.AuthorTeller); ok {
-			if own, err := t.IsOwn(ctx, a.Chat, a.Message); err == nil {
-				m.ByBot, m.ByPerson = own, !own
-			}
-		}
-		return gate.MayDelete(m), nil
+		m.ByBot, m.ByPerson, err = h.author(ctx, p, a)
+		return gate.MayDelete(m), err
 	case relay.ThreadRename:
 		return h.mayRename(ctx, i, p, f, a)
 	}
 	return true, nil
+}
+
+// author is whether the bot or a person wrote the message that a names, as far as that can be known: what
+// came in was a person's, and some networks tell.
+func (h *Hub) author(ctx context.Context, p platforms.Platform, a relay.Delete) (bot, person bool, err error) {
+	if e, ok := p.(platforms.MessageEventer); ok {
+		if person, err = h.db.Seen(ctx, p.Bot(), e.MessageEvent(a.Chat, a.Message)); person || err != nil {
+			return false, person, err
+		}
+	}
+	if t, ok := p.(platforms.AuthorTeller); ok {
+		if own, err := t.IsOwn(ctx, a.Chat, a.Message); err == nil {
+			return own, !own, nil
+		}
+	}
+	return false, false, nil
 }
 
 // askAuthor reports whether the message's author decides whether it may be deleted.

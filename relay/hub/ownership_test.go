@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -75,6 +76,13 @@ func (k knowing) IsOwn(_ context.Context, _ relay.ChatID, m relay.MessageID) (bo
 	return own, nil
 }
 
+// moderating is a scribe whose network does not tell, but whose events go by their messages.
+type moderating struct{ *scribe }
+
+func (moderating) MessageEvent(_ relay.ChatID, m relay.MessageID) relay.EventID {
+	return relay.EventID("e" + strings.TrimPrefix(string(m), "said"))
+}
+
 // parlour is a hub with three instances of three tenants: home holds "hall"; guest's person ann and
 // other's person bob write in "hall" and in "yard", which nobody holds. ann has direct messages.
 type parlour struct {
@@ -89,7 +97,7 @@ type parlour struct {
 	events   int
 }
 
-func newParlour(t *testing.T, tells bool) *parlour {
+func newParlour(t *testing.T, tells, moderates bool) *parlour {
 	p := &parlour{t: t, path: filepath.Join(t.TempDir(), "connector.db"), gone: make(map[relay.UserID]bool)}
 	p.scribe = &scribe{stage: &stage{
 		bot:  relay.Bot{Platform: tell, ID: "1"},
@@ -104,8 +112,11 @@ func newParlour(t *testing.T, tells bool) *parlour {
 		whose: func(c relay.ChatID) (relay.UserID, bool) { return "ann", c == "@ann" },
 	}}
 	p.bot = p.scribe
-	if tells {
+	switch {
+	case tells:
 		p.bot = knowing{p.scribe}
+	case moderates:
+		p.bot = moderating{p.scribe}
 	}
 	p.open()
 	t.Cleanup(func() {
@@ -205,7 +216,7 @@ func (p *parlour) may(a relay.Action, want ...relay.InstanceID) {
 func TestAnAgentTouchesOnlyWhatItSaid(t *testing.T) {
 	for _, tells := range []bool{false, true} {
 		t.Run(fmt.Sprint("the network tells authors: ", tells), func(t *testing.T) {
-			p := newParlour(t, tells)
+			p := newParlour(t, tells, false)
 			p.scribe.authors = map[relay.MessageID]bool{"said1": false, "old": true}
 			for _, c := range []relay.ChatID{"hall", "yard"} {
 				m := p.send("guest", c)
@@ -233,8 +244,17 @@ func TestAnAgentTouchesOnlyWhatItSaid(t *testing.T) {
 	}
 }
 
+// TestTheHolderDeletesWhatPeopleWrote, also where others may act, and nobody tells whose a message is.
+func TestTheHolderDeletesWhatPeopleWrote(t *testing.T) {
+	p := newParlour(t, false, true)
+	m := p.send("guest", "hall")
+	p.may(relay.Delete{Chat: "hall", Message: "said1"}, "home") // ann's own message
+	p.may(relay.Delete{Chat: "hall", Message: "said9"})         // nobody knows of it
+	p.may(relay.Delete{Chat: "hall", Message: m}, "guest")
+}
+
 func TestWhatStandsInPartIsRemembered(t *testing.T) {
-	p := newParlour(t, false)
+	p := newParlour(t, false, false)
 	p.scribe.partly = true
 	if _, err := p.do("guest", relay.Send{Chat: "yard", Content: "hello"}); err == nil {
 		t.Fatal("the send did not break")
@@ -245,7 +265,7 @@ func TestWhatStandsInPartIsRemembered(t *testing.T) {
 // TestWhoSentAMessageOutlivesARestart, without a commit of its own, for two days.
 func TestWhoSentAMessageOutlivesARestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := newParlour(t, false)
+		p := newParlour(t, false, false)
 		before := p.db.Stats().Commits
 		m := p.send("guest", "yard")
 		p.may(relay.Delete{Chat: "yard", Message: m}, "guest")
@@ -263,7 +283,7 @@ func TestWhoSentAMessageOutlivesARestart(t *testing.T) {
 }
 
 func TestThreads(t *testing.T) {
-	p := newParlour(t, false)
+	p := newParlour(t, false, false)
 	p.may(relay.Send{Chat: "in yard", Content: "hello"})
 	p.may(relay.ThreadRename{Chat: "in yard", Thread: "in yard", Name: "new"})
 	if _, err := p.do("guest", relay.ThreadCreate{Chat: "yard", Name: "thread"}); err != nil {
@@ -285,7 +305,7 @@ func TestThreads(t *testing.T) {
 // TestAConversationHoldsWhileItsPersonSeesTheChat: the agent of somebody who was thrown out writes no more.
 func TestAConversationHoldsWhileItsPersonSeesTheChat(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := newParlour(t, false)
+		p := newParlour(t, false, false)
 		p.may(relay.Send{Chat: "yard", Content: "hello"}, "guest", "other")
 		p.gone["ann"] = true
 		p.may(relay.Send{Chat: "yard", Content: "hello"}, "guest", "other") // believed for a minute
@@ -305,7 +325,7 @@ func TestAConversationHoldsWhileItsPersonSeesTheChat(t *testing.T) {
 // TestAMutedBotIsNoDecline: that nobody can be asked who sees the chat is worth trying again.
 func TestAMutedBotIsNoDecline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := newParlour(t, false)
+		p := newParlour(t, false, false)
 		p.scribe.sees = func(relay.Place, relay.UserID) (bool, error) {
 			return false, &platforms.MutedError{Until: time.Now().Add(7 * time.Second)}
 		}
