@@ -123,12 +123,6 @@ func (w *walls) count(what string) int {
 	return w.calls[what]
 }
 
-func (w *walls) called(what string) int {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.calls[what]
-}
-
 // fault notes what must never happen to a bot that others share.
 func (w *walls) fault(what string) {
 	w.mu.Lock()

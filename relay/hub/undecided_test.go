@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -59,7 +60,7 @@ type square struct {
 	db   *store.DB
 	bot  relay.Bot
 	path string
-	gone bool // ann is thrown out
+	gone atomic.Bool // ann is thrown out
 	n    int
 	end  func()
 }
@@ -241,7 +242,7 @@ func TestWhatChangesWhileTheNetworkIsAskedCounts(t *testing.T) {
 			return q.db.UpdateInstance(ctx, "home", func(i *store.Instance) error { i.Principal.Policy = store.OwnerOnly; return nil })
 		}, gate.NotPrincipal},
 		"thrown out": {func(ctx context.Context, q *square) error {
-			q.gone = true
+			q.gone.Store(true)
 			return (&inbox{hub: q.hub, bot: q.bot}).Accept(ctx, platforms.Batch{Roster: []platforms.RosterChange{{Chat: "garden", User: "ann"}}})
 		}, gate.NotVisible},
 	} {
@@ -249,7 +250,7 @@ func TestWhatChangesWhileTheNetworkIsAskedCounts(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var q *square
 				q = newSquare(t, func(relay.Place, relay.UserID) (bool, error) {
-					gone := q.gone
+					gone := q.gone.Load()
 					time.Sleep(2 * time.Second)
 					return !gone, nil
 				})
