@@ -1,6 +1,7 @@
 package store
 
 import (
+	"fmt"
 	"maps"
 	"math/rand/v2"
 	"slices"
@@ -93,27 +94,29 @@ func TestOldIdsAreTranslated(t *testing.T) {
 // TestTranslationsOfAnySequence compares with a map in which every word renames all it knows.
 func TestTranslationsOfAnySequence(t *testing.T) {
 	for seed := range uint64(20) {
-		rnd := rand.New(rand.NewPCG(seed, 3))
-		db := openTest(t, Options{})
-		enroll(t, db, "i1")
-		if err := db.Bind(ctxOf(t), Binding{Platform: "loop", User: "u1", Instance: "i1", DMChat: "0"}); err != nil {
-			t.Fatal(err)
-		}
-		names := []relay.ChatID{"0"} // of the one chat, the newest last
-		for range 12 {
-			to := relay.ChatID(strconv.Itoa(rnd.IntN(6)))
-			from := names[len(names)-1]
-			if from == to {
-				continue
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) { // whose database is closed at its end
+			rnd := rand.New(rand.NewPCG(seed, 3))
+			db := openTest(t, Options{})
+			enroll(t, db, "i1")
+			if err := db.Bind(ctxOf(t), Binding{Platform: "loop", User: "u1", Instance: "i1", DMChat: "0"}); err != nil {
+				t.Fatal(err)
 			}
-			move(t, db, from, to)
-			names = append(slices.DeleteFunc(names, func(n relay.ChatID) bool { return n == to }), to)
-			for _, n := range names {
-				if got := currentOf(t, db, "loop", n); got != to {
-					t.Fatalf("seed %d: %s is %s now, want %s of %v", seed, n, got, to, names)
+			names := []relay.ChatID{"0"} // of the one chat, the newest last
+			for range 12 {
+				to := relay.ChatID(strconv.Itoa(rnd.IntN(6)))
+				from := names[len(names)-1]
+				if from == to {
+					continue
+				}
+				move(t, db, from, to)
+				names = append(slices.DeleteFunc(names, func(n relay.ChatID) bool { return n == to }), to)
+				for _, n := range names {
+					if got := currentOf(t, db, "loop", n); got != to {
+						t.Fatalf("%s is %s now, want %s of %v", n, got, to, names)
+					}
 				}
 			}
-		}
+		})
 	}
 }
 
