@@ -189,7 +189,7 @@ func (h *Hub) decideFor(ctx context.Context, ev relay.Event, c candidate, before
 	switch {
 	case known && waiting == 0:
 		return gate.Delivered, nil
-	case waiting >= maxUndecided:
+	case waiting >= maxUndecided && !known: // who is known to see the chat, as its owner who writes there, is let in
 		return gate.NotVisible, nil
 	}
 	return gate.Undecided, nil

@@ -369,6 +369,12 @@ func TestAFloodOfUndecidedEventsIsBounded(t *testing.T) {
 			q.say("eve", "garden")
 		}
 		q.want("one more", q.reasons(q.say("eve", "garden")), []gate.Reason{gate.NotVisible})
+		own := q.say("ann", "garden") // who shows by it that she sees the chat
+		q.want("her own", q.reasons(own), []gate.Reason{gate.Undecided})
+		time.Sleep(visibleWithin)
+		synctest.Wait()
+		q.want("her own, in the end", slices.Contains(q.reasons(own), gate.Delivered), true) // the first word is forgotten by then
+		q.want("home", len(q.got("home")), maxUndecided+1)
 	})
 }
 

@@ -125,7 +125,9 @@ func (s *Server) Run(ctx, hurry context.Context, l net.Listener) error {
 	_ = srv.Shutdown(plain) // closes the listener first; does not know of sessions
 	s.sessions.Wait()
 	_ = srv.Close()
-	s.hub.Farewell(hurry)
+	if errors.Is(cause, context.Canceled) { // otherwise the hub may run no more
+		s.hub.Farewell(hurry)
+	}
 	stopHub()
 	wg.Wait()
 	if errors.Is(cause, context.Canceled) {
