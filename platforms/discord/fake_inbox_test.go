@@ -16,6 +16,7 @@ import (
 	"github.com/coder/websocket"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/platforms/discord/gateway"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
@@ -176,7 +177,7 @@ func (r *running) end(t testing.TB) {
 // errStall is an inbox's disk that does not answer.
 var errStall = errors.New("the disk is gone")
 
-func seqOf(t testing.TB, in *testInbox) session {
+func seqOf(t testing.TB, in *testInbox) gateway.Session {
 	t.Helper()
 	return stateOf(t, in).Session
 }

@@ -3,14 +3,13 @@ package telegram
 import (
 	"context"
 	"encoding/json"
-	"errors"
-	"fmt"
 	"strconv"
 
 	tgbotapi "github.com/go-telegram-bot-api/telegram-bot-api/v5"
 
 	"github.com/hermes-connector/hermes-connector/platforms/markdown"
 	"github.com/hermes-connector/hermes-connector/platforms/pace"
+	"github.com/hermes-connector/hermes-connector/platforms/turn"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
@@ -26,16 +25,16 @@ func (p *Platform) Send(ctx context.Context, a relay.Send) (relay.Result, error)
 	if err != nil {
 		return relay.Result{}, err
 	}
-	t, err := p.enter(ctx, a.Chat, pace.Message, patience(ctx))
+	t, err := p.turns.Enter(ctx, a.Chat, pace.Message)
 	if err != nil {
 		return relay.Result{}, err
 	}
-	defer t.leave()
-	ids, err := t.post(ctx, l, placeOf(a))
+	defer t.Leave()
+	ids, err := p.post(ctx, t, l, placeOf(a))
 	if err != nil {
-		return relay.Result{}, l.broken(ids, err)
+		return relay.Result{}, t.Broken(ids, len(l.parts), err)
 	}
-	return outcome(ids, t), nil
+	return t.Sent(ids), nil
 }
 
 // letter is a text on its way, in parts.
@@ -87,23 +86,6 @@ func (l *letter) unformat() bool {
 	return false
 }
 
-// broken is err as a gateway may read it, given the parts that were sent before it. A text of
-// which a part stands must not be sent again: the words say "timed out", whatever the reason.
-func (l *letter) broken(ids []relay.MessageID, err error) error {
-	if len(ids) == 0 {
-		return explained(err)
-	}
-	out := &relay.ActionError{
-		Outcome: relay.MaybeSent, MessageIDs: ids, Err: err,
-		Public: fmt.Sprintf("timed out: only the first %d of %d parts are delivered for certain", len(ids), len(ids)+len(l.parts)),
-	}
-	var ae *relay.ActionError
-	if errors.As(explained(err), &ae) {
-		out.RetryAfter = ae.RetryAfter
-	}
-	return out
-}
-
 // place says where in a chat a message goes and how loud.
 type place struct {
 	thread   string
@@ -149,7 +131,7 @@ func threadOf(m relay.Metadata) string {
 }
 
 // post sends the letter's parts in order and returns the ids of those that stand.
-func (t *turn) post(ctx context.Context, l *letter, pl place) (ids []relay.MessageID, err error) {
+func (p *Platform) post(ctx context.Context, t *turn.Turn, l *letter, pl place) (ids []relay.MessageID, err error) {
 	for len(l.parts) > 0 {
 		params := l.parts[0].params()
 		params.AddNonEmpty("message_thread_id", pl.thread)
@@ -158,8 +140,8 @@ func (t *turn) post(ctx context.Context, l *letter, pl place) (ids []relay.Messa
 			params["reply_parameters"] = `{"message_id":` + pl.reply + `,"allow_sending_without_reply":true}`
 		}
 		var m message
-		err := t.call(ctx, "sendMessage", params, &m)
-		if t.moved { // what was replied to stayed in the old chat
+		err := p.call(ctx, t, "sendMessage", params, &m)
+		if t.MovedTo != "" { // what was replied to stayed in the old chat
 			pl.reply, pl.fallback = "", ""
 		}
 		switch {
@@ -192,16 +174,4 @@ func (p part) params() tgbotapi.Params {
 		}
 	}
 	return params
-}
-
-// outcome is the result of a send whose parts have the given ids.
-func outcome(ids []relay.MessageID, t *turn) relay.Result {
-	res := relay.Result{MovedTo: t.movedTo()}
-	if len(ids) > 0 {
-		res.MessageID = ids[len(ids)-1]
-	}
-	if len(ids) > 1 {
-		res.MessageIDs = ids
-	}
-	return res
 }

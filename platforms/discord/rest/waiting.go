@@ -1,4 +1,4 @@
-package discord
+package rest
 
 import (
 	"context"
@@ -42,11 +42,11 @@ type waiter struct {
 // account is what an instance has had of the bot's rate.
 type account struct {
 	full time.Time // when its whole share is there again
-	turn uint64    // of its last request
+	last uint64    // the number of its last request
 }
 
 // wait blocks until a request on the route may leave, and counts it as under way. The caller hands
-// the answer to seen. The error is an *apiError, never sent, with RetryAfter when known; it comes as
+// the answer to seen. The error is an *call.Fault, never sent, with RetryAfter when known; it comes as
 // soon as it is certain that the time lies behind ctx's deadline.
 func (l *limits) wait(ctx context.Context, route string) error {
 	return l.enter(ctx, route, false)
@@ -167,7 +167,7 @@ func (l *limits) refusalLocked(w *waiter, a ahead, now time.Time) error {
 	}
 	err := limited(w.route, at.Sub(now))
 	if bot := l.closedLocked(w.route, now); bot.Add(answerReserve).After(w.deadline) {
-		err.cause = &platforms.MutedError{Until: bot}
+		err.Cause = &platforms.MutedError{Until: bot}
 	}
 	return err
 }
@@ -215,7 +215,7 @@ func (l *limits) nextLocked(now time.Time) (next *waiter, opens time.Time) {
 			}
 		case w.looks:
 			return w, now
-		case h == nil || before(l.rankLocked(w, false, now), l.rankLocked(h, false, now), b.turns[w.caller], b.turns[h.caller]):
+		case h == nil || before(l.rankLocked(w, false, now), l.rankLocked(h, false, now), b.served[w.caller], b.served[h.caller]):
 			heads[b] = w
 		}
 	}
@@ -223,19 +223,19 @@ func (l *limits) nextLocked(now time.Time) (next *waiter, opens time.Time) {
 		if heads[l.routeLocked(w.route, now)] != w {
 			continue
 		}
-		if next == nil || before(l.rankLocked(w, true, now), l.rankLocked(next, true, now), l.accountOf(w).turn, l.accountOf(next).turn) {
+		if next == nil || before(l.rankLocked(w, true, now), l.rankLocked(next, true, now), l.accountOf(w).last, l.accountOf(next).last) {
 			next = w
 		}
 	}
 	return next, opens
 }
 
-// before reports whether the first of two goes first, by rank and then by their last turns.
-func before(rank, rank2 int, turn, turn2 uint64) bool {
-	return rank < rank2 || rank == rank2 && turn < turn2
+// before reports whether the first of two goes first, by rank and then by their last requests.
+func before(rank, rank2 int, last, last2 uint64) bool {
+	return rank < rank2 || rank == rank2 && last < last2
 }
 
-// rankLocked is what goes before a turn: the least rank does. l.mu must be held.
+// rankLocked is what counts first: the least rank does. l.mu must be held.
 func (l *limits) rankLocked(w *waiter, shares bool, now time.Time) int {
 	switch {
 	case w.caller == "" && l.ownInRow < maxOwnInRow:
@@ -299,17 +299,17 @@ func (l *limits) takeLocked(w *waiter, now time.Time) {
 		}
 		return
 	}
-	l.turn++
-	if b.turns == nil {
-		b.turns = make(map[relay.InstanceID]uint64)
+	l.number++
+	if b.served == nil {
+		b.served = make(map[relay.InstanceID]uint64)
 	}
-	b.turns[w.caller] = l.turn
+	b.served[w.caller] = l.number
 	l.ownInRow = 0
 	if !counts {
 		return
 	}
 	a := l.accountOf(w)
-	a.turn = l.turn
+	a.last = l.number
 	if !a.opens(now).After(now) {
 		a.full = later(a.full, now).Add(shareEvery)
 	}

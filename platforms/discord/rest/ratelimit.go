@@ -1,9 +1,8 @@
-package discord
+package rest
 
 import (
 	"context"
 	"maps"
-	"math"
 	"net/http"
 	"strconv"
 	"strings"
@@ -11,6 +10,7 @@ import (
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/platforms/call"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
@@ -20,6 +20,9 @@ const (
 	unknownWindow = time.Second
 	// leastPenalty is how long a 429 that names no time counts.
 	leastPenalty = time.Second
+	// TokenFor is how long Discord takes answers through an interaction's token
+	// (https://docs.discord.com/developers/interactions/receiving-and-responding).
+	TokenFor = 15 * time.Minute
 	// forgetAfter is how long a bucket nobody uses is remembered.
 	forgetAfter = 10 * time.Minute
 )
@@ -45,7 +48,7 @@ type limits struct {
 	waiting  []*waiter // in the order of arrival
 	alarm    *time.Timer
 	accounts map[relay.InstanceID]*account
-	turn     uint64 // of the last request of an instance
+	number   uint64 // of the last request of an instance
 	ownInRow int    // requests of the connector's own that left before one of an instance that waits
 }
 
@@ -57,7 +60,7 @@ type bucket struct {
 	window time.Duration // the longest Discord ever said
 	reset  time.Time     // when the window ends
 	usedAt time.Time
-	turns  map[relay.InstanceID]uint64 // when each instance had its last turn
+	served map[relay.InstanceID]uint64 // each instance's last request, by its number
 }
 
 func newLimits() *limits {
@@ -133,7 +136,7 @@ func (l *limits) seen(ctx context.Context, route string, h http.Header, status i
 	b.usedAt = now
 	limit, err := strconv.Atoi(h.Get("X-RateLimit-Limit"))
 	left, err2 := strconv.Atoi(h.Get("X-RateLimit-Remaining"))
-	after, ok := seconds(h.Get("X-RateLimit-Reset-After"))
+	after, ok := call.Seconds(h.Get("X-RateLimit-Reset-After"))
 	switch {
 	case err == nil && err2 == nil && ok:
 		b.heed(max(limit, 1), left, after, now)
@@ -195,7 +198,7 @@ func (l *limits) bucketLocked(route, name string) *bucket {
 func (l *limits) bury(route string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.dead[topLevel(route)] = time.Now().Add(capabilityFor)
+	l.dead[topLevel(route)] = time.Now().Add(TokenFor)
 }
 
 // buried reports whether Discord has refused the token of a route's web hook.
@@ -250,18 +253,9 @@ func isGlobal(h http.Header) bool {
 
 // retryAfter is how long a 429 asks to be left alone; 0 when it does not say.
 func retryAfter(h http.Header) time.Duration {
-	d, _ := seconds(h.Get("Retry-After"))
-	after, _ := seconds(h.Get("X-RateLimit-Reset-After"))
+	d, _ := call.Seconds(h.Get("Retry-After"))
+	after, _ := call.Seconds(h.Get("X-RateLimit-Reset-After"))
 	return max(d, after)
-}
-
-// seconds reads a number of seconds with or without a fraction. More than a day is a day.
-func seconds(s string) (time.Duration, bool) {
-	f, err := strconv.ParseFloat(s, 64)
-	if err != nil || math.IsNaN(f) || f < 0 {
-		return 0, false
-	}
-	return time.Duration(min(f, (24*time.Hour).Seconds()) * float64(time.Second)), true
 }
 
 func later(a, b time.Time) time.Time {
@@ -272,11 +266,11 @@ func later(a, b time.Time) time.Time {
 }
 
 // limited is why a request whose turn comes after its deadline does not leave.
-func limited(route string, d time.Duration) *apiError {
-	return &apiError{Route: route, Sent: sentNever, RetryAfter: d, Message: "rate limited"}
+func limited(route string, d time.Duration) *call.Fault {
+	return &call.Fault{What: route, Sent: call.Never, RetryAfter: d, Message: "rate limited"}
 }
 
 // late is why a request does not leave after its context's end.
-func late(ctx context.Context, route string) *apiError {
-	return &apiError{Route: route, Sent: sentNever, Message: "not before the deadline", cause: ctx.Err()}
+func late(ctx context.Context, route string) *call.Fault {
+	return &call.Fault{What: route, Sent: call.Never, Message: "not before the deadline", Cause: ctx.Err()}
 }
