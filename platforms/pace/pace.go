@@ -72,8 +72,8 @@ type Limiter struct {
 
 	mu     sync.Mutex // guards the fields below and every chat
 	chats  map[relay.ChatID]*chat
-	bot    meter
-	shares map[relay.InstanceID]*meter    // what instances took of Limits.Instance
+	bot    Meter
+	shares map[relay.InstanceID]*Meter    // what instances took of Limits.Instance
 	closed time.Time                      // end of the penalty the network laid on the whole bot
 	doubts [kinds]doubt                   // whether it means the whole bot without saying so
 	guilty map[relay.InstanceID]time.Time // whose actions were refused, and until when that counts
@@ -92,8 +92,8 @@ type sign struct {
 type chat struct {
 	holder  *waiter   // who has the turn; nil: nobody
 	queue   []*waiter // in the order of arrival
-	rate    meter
-	share   meter
+	rate    Meter
+	share   Meter
 	closed  silence       // the chat's penalties
 	changed chan struct{} // closed and replaced when any of the above changed
 	last    silence       // when the last action of a kind entered
@@ -110,8 +110,8 @@ func New(limits Limits) *Limiter {
 	return &Limiter{
 		limits: limits,
 		chats:  make(map[relay.ChatID]*chat),
-		bot:    meter{rate: limits.Bot},
-		shares: make(map[relay.InstanceID]*meter),
+		bot:    Meter{Rate: limits.Bot},
+		shares: make(map[relay.InstanceID]*Meter),
 		guilty: make(map[relay.InstanceID]time.Time),
 		moved:  make(chan struct{}),
 		signs:  make(map[sign]time.Time),
@@ -288,24 +288,24 @@ func (l *Limiter) leave(c *chat, w *waiter) {
 
 // opensLocked is when an action of the instance could enter after ahead messages have. l.mu must be held.
 func (l *Limiter) opensLocked(c *chat, by relay.InstanceID, kind Kind, ahead int, now time.Time) time.Time {
-	at := later(later(now, c.closed[kind]), l.botOpensLocked(kind))
-	within := later(l.bot.opens(0, now), l.shareLocked(c, by).opens(0, now))
-	beyond := l.bot.opens(l.limits.Bot.Burst/2, now)
-	at = later(at, earlier(within, beyond))
+	at := Later(Later(now, c.closed[kind]), l.botOpensLocked(kind))
+	within := Later(l.bot.Opens(0, now), l.shareLocked(c, by).Opens(0, now))
+	beyond := l.bot.Opens(l.limits.Bot.Burst/2, now)
+	at = Later(at, earlier(within, beyond))
 	if kind == Message {
-		at = later(at, c.rate.opens(ahead, now))
+		at = Later(at, c.rate.Opens(ahead, now))
 	}
 	return at
 }
 
 // shareLocked is the share that an instance's actions in the chat are counted against. l.mu must be held.
-func (l *Limiter) shareLocked(c *chat, by relay.InstanceID) *meter {
+func (l *Limiter) shareLocked(c *chat, by relay.InstanceID) *Meter {
 	if by == "" || l.limits.Instance.Every <= 0 {
 		return &c.share
 	}
 	m := l.shares[by]
 	if m == nil {
-		m = &meter{rate: l.limits.Instance}
+		m = &Meter{Rate: l.limits.Instance}
 		l.shares[by] = m
 	}
 	return m
@@ -313,12 +313,12 @@ func (l *Limiter) shareLocked(c *chat, by relay.InstanceID) *meter {
 
 // takeLocked charges one action of the instance. l.mu must be held.
 func (l *Limiter) takeLocked(c *chat, by relay.InstanceID, kind Kind, now time.Time) {
-	l.bot.take(now)
-	if share := l.shareLocked(c, by); !share.opens(0, now).After(now) {
-		share.take(now)
+	l.bot.Take(now)
+	if share := l.shareLocked(c, by); !share.Opens(0, now).After(now) {
+		share.Take(now)
 	}
 	if kind == Message {
-		c.rate.take(now)
+		c.rate.Take(now)
 	}
 	l.enteredLocked(c, kind, now)
 }
@@ -341,7 +341,7 @@ func (l *Limiter) sweepLocked(now time.Time, id relay.ChatID) {
 		}
 	}
 	for by, m := range l.shares {
-		if !m.full.After(now) {
+		if m.Recovered(now) {
 			delete(l.shares, by)
 		}
 	}
@@ -357,7 +357,7 @@ func (l *Limiter) chatLocked(id relay.ChatID, now time.Time) *chat {
 	l.sweepLocked(now, id)
 	c := l.chats[id]
 	if c == nil {
-		c = &chat{rate: meter{rate: l.limits.Chat}, share: meter{rate: l.limits.Share}, changed: make(chan struct{})}
+		c = &chat{rate: Meter{Rate: l.limits.Chat}, share: Meter{Rate: l.limits.Share}, changed: make(chan struct{})}
 		l.chats[id] = c
 	}
 	return c
@@ -365,7 +365,7 @@ func (l *Limiter) chatLocked(id relay.ChatID, now time.Time) *chat {
 
 // idleLocked reports whether the chat can be forgotten without anyone noticing.
 func (c *chat) idleLocked(now time.Time) bool {
-	return c.holder == nil && len(c.queue) == 0 && !c.rate.full.After(now) && !c.share.full.After(now) &&
+	return c.holder == nil && len(c.queue) == 0 && c.rate.Recovered(now) && c.share.Recovered(now) &&
 		c.closed.longAgo(now) && c.last.longAgo(now)
 }
 

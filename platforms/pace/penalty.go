@@ -30,9 +30,9 @@ type silence [kinds]time.Time
 
 // extend makes every kind that a penalty for kind forbids end at until at the earliest.
 func (s *silence) extend(kind Kind, until time.Time) {
-	s[kind] = later(s[kind], until)
+	s[kind] = Later(s[kind], until)
 	if kind == Message {
-		s[Signal] = later(s[Signal], until)
+		s[Signal] = Later(s[Signal], until)
 	}
 }
 
@@ -120,7 +120,7 @@ func (l *Limiter) Refused(id relay.ChatID, kind Kind, by relay.InstanceID, d tim
 	c.closed.extend(kind, until)
 	c.wakeLocked()
 	if !own {
-		l.guilty[by] = later(l.guilty[by], until.Add(lately))
+		l.guilty[by] = Later(l.guilty[by], until.Add(lately))
 	}
 	t := &l.doubts[kind]
 	if t.probe == c { // it does not show that others pass, nor that they do not
@@ -131,7 +131,7 @@ func (l *Limiter) Refused(id relay.ChatID, kind Kind, by relay.InstanceID, d tim
 		if other == id || !end.After(now) {
 			delete(t.punished, other)
 		}
-		last = later(last, end)
+		last = Later(last, end)
 	}
 	if innocent && len(t.punished) >= 2 {
 		t.shut, t.probing = now.Add(min(d, shutFor)), last
@@ -157,9 +157,9 @@ func (l *Limiter) Passed(kind Kind) {
 
 // botOpensLocked is when the whole bot is open for a kind. l.mu must be held.
 func (l *Limiter) botOpensLocked(kind Kind) time.Time {
-	at := later(l.closed, l.doubts[kind].shut)
+	at := Later(l.closed, l.doubts[kind].shut)
 	if kind == Signal {
-		at = later(at, l.doubts[Message].shut)
+		at = Later(at, l.doubts[Message].shut)
 	}
 	return at
 }

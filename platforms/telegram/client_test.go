@@ -74,8 +74,8 @@ func TestBaseWithAPath(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := newClient(relay.NewSecret([]byte(testToken)), base+suffix, nil)
 			defer c.closeIdle()
-			var me user
-			if err := c.call(t.Context(), "getMe", nil, &me); err != nil || me.Username != testMe.name {
+			var me tgbotapi.User
+			if err := c.call(t.Context(), "getMe", nil, &me); err != nil || me.UserName != testMe.name {
 				t.Errorf("getMe = %+v, %v", me, err)
 			}
 		})

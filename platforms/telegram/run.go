@@ -116,7 +116,7 @@ func (l *poller) recall(ctx context.Context) {
 // introduce asks Telegram who the bot is, until it knows.
 func (l *poller) introduce(ctx context.Context) error {
 	for ctx.Err() == nil {
-		var me user
+		var me tgbotapi.User
 		err := l.client.call(ctx, "getMe", nil, &me)
 		if err != nil {
 			if err := l.trouble(ctx, err); err != nil {
@@ -124,10 +124,10 @@ func (l *poller) introduce(ctx context.Context) error {
 			}
 			continue
 		}
-		l.board.Named(me.Username)
-		l.reader = newReader(l.bot, identity{id: me.ID, name: me.Username}, l.opts[keyEdits] == "as_new", l.log)
-		l.log.Info("telegram bot known", "name", me.Username)
-		if !me.ReadsAll {
+		l.board.Named(me.UserName)
+		l.reader = newReader(l.bot, identity{id: me.ID, name: me.UserName}, l.opts[keyEdits] == "as_new", l.log)
+		l.log.Info("telegram bot known", "name", me.UserName)
+		if !me.CanReadAllGroupMessages {
 			l.log.Info("telegram privacy mode is on: in groups the bot sees only commands, mentions and replies to it; " +
 				"to change that, tell BotFather /setprivacy, then remove the bot from the group and add it again")
 		}

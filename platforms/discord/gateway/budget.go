@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/hermes-connector/hermes-connector/platforms/pace"
 )
 
 const (
@@ -45,9 +47,9 @@ func (b Budget) due(now time.Time, least time.Duration) (at time.Time, reason st
 		if doublings := n / identifyStep; doublings < 20 {
 			pause = min(least<<doublings, identifyPause)
 		}
-		at = latest(at, time.UnixMilli(spent[n-1]).Add(pause))
+		at = pace.Later(at, time.UnixMilli(spent[n-1]).Add(pause))
 		if n >= maxIdentifies {
-			at = latest(at, time.UnixMilli(spent[n-maxIdentifies]).Add(day+time.Millisecond))
+			at = pace.Later(at, time.UnixMilli(spent[n-maxIdentifies]).Add(day+time.Millisecond))
 		}
 		if at.After(now) {
 			reason = fmt.Sprintf("%d sessions were begun in the last 24 hours; the next one follows at %s", n, clock(at))
@@ -79,10 +81,3 @@ func (b *Budget) granted(remaining int, resetAfter time.Duration, now time.Time)
 
 // clock renders a moment for an operator.
 func clock(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") }
-
-func latest(a, b time.Time) time.Time {
-	if b.After(a) {
-		return b
-	}
-	return a
-}

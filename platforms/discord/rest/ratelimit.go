@@ -11,6 +11,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/platforms/call"
+	"github.com/hermes-connector/hermes-connector/platforms/pace"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
@@ -37,8 +38,8 @@ const (
 type limits struct {
 	mu      sync.Mutex // guards the fields below
 	routes  map[string]*bucket
-	buckets map[string]*bucket   // by Discord's name and the top-level id
-	full    time.Time            // when the whole burst of the bot is there again
+	buckets map[string]*bucket // by Discord's name and the top-level id
+	bot     pace.Meter
 	closed  time.Time            // end of a penalty on the bot
 	banned  time.Time            // end of a penalty on our address
 	dead    map[string]time.Time // web hooks whose token Discord refused, and until when we remember
@@ -65,6 +66,7 @@ type bucket struct {
 
 func newLimits() *limits {
 	return &limits{
+		bot:      pace.Meter{Rate: botRate},
 		routes:   make(map[string]*bucket),
 		buckets:  make(map[string]*bucket),
 		dead:     make(map[string]time.Time),
@@ -75,9 +77,9 @@ func newLimits() *limits {
 // closedLocked is when the penalties on everything the bot does end, as far as they are about the
 // route. l.mu must be held.
 func (l *limits) closedLocked(route string, now time.Time) time.Time {
-	at := later(now, l.banned)
+	at := pace.Later(now, l.banned)
 	if !exempt(route) {
-		at = later(at, l.closed)
+		at = pace.Later(at, l.closed)
 	}
 	return at
 }
@@ -106,7 +108,7 @@ func (b *bucket) opens(ahead int, now time.Time) time.Time {
 	case ahead < left:
 		return now
 	case b.limit == 0:
-		return later(now, b.reset)
+		return pace.Later(now, b.reset)
 	}
 	return next.Add(time.Duration((ahead-left)/b.limit) * b.window)
 }
@@ -166,11 +168,11 @@ func (l *limits) penaliseLocked(b *bucket, h http.Header, scope string, now time
 	until := now.Add(max(retryAfter(h), leastPenalty))
 	switch {
 	case isGlobal(h):
-		l.closed = later(l.closed, until)
+		l.closed = pace.Later(l.closed, until)
 	case scope == "" && h.Get("X-RateLimit-Bucket") == "": // not the API: what stands before it
-		l.banned = later(l.banned, until)
+		l.banned = pace.Later(l.banned, until)
 	default:
-		b.free, b.left, b.reset = false, 0, later(b.reset, until)
+		b.free, b.left, b.reset = false, 0, pace.Later(b.reset, until)
 	}
 }
 
@@ -220,7 +222,7 @@ func (l *limits) sweepLocked(now time.Time) {
 	maps.DeleteFunc(l.routes, idle)
 	maps.DeleteFunc(l.buckets, idle)
 	maps.DeleteFunc(l.dead, func(_ string, until time.Time) bool { return !until.After(now) })
-	maps.DeleteFunc(l.accounts, func(_ relay.InstanceID, a *account) bool { return !a.full.After(now) })
+	maps.DeleteFunc(l.accounts, func(_ relay.InstanceID, a *account) bool { return a.share.Recovered(now) })
 	maps.DeleteFunc(l.refused.noes, func(_ string, n no) bool { return !n.until.After(now) })
 }
 
@@ -256,13 +258,6 @@ func retryAfter(h http.Header) time.Duration {
 	d, _ := call.Seconds(h.Get("Retry-After"))
 	after, _ := call.Seconds(h.Get("X-RateLimit-Reset-After"))
 	return max(d, after)
-}
-
-func later(a, b time.Time) time.Time {
-	if b.After(a) {
-		return b
-	}
-	return a
 }
 
 // limited is why a request whose turn comes after its deadline does not leave.

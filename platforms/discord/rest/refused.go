@@ -10,6 +10,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/platforms/call"
+	"github.com/hermes-connector/hermes-connector/platforms/pace"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
@@ -96,7 +97,7 @@ func (r *refusals) closed(p payer, now time.Time) (until time.Time, everybody bo
 		until = r.until(maxRefusedEach, now, func(t *tally) int { return t.by[p] })
 	}
 	if p.instance != "" {
-		until = later(until, r.until(maxRefusedInstances, now, func(t *tally) int { return t.instances }))
+		until = pace.Later(until, r.until(maxRefusedInstances, now, func(t *tally) int { return t.instances }))
 	}
 	return until, false
 }

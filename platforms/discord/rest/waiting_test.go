@@ -60,7 +60,7 @@ func TestWhoLeavesNext(t *testing.T) {
 					l := newLimits()
 					waits(t, l, send1) // from now on one a second
 					l.seen(t.Context(), send1, limitHeader("a", 1, 0, 1), 200)
-					for i := range botBurst - 1 { // and of all together one in botEvery
+					for i := range botRate.Burst - 1 { // and of all together one in botRate.Every
 						waits(t, l, "POST /channels/"+strconv.Itoa(i+100)+"/messages")
 					}
 					var n line
@@ -98,7 +98,7 @@ func TestNobodyStarves(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				if d := time.Since(start); d > 10*(maxOwnInRow+1)*botEvery {
+				if d := time.Since(start); d > 10*(maxOwnInRow+1)*botRate.Every {
 					t.Errorf("ten requests took %v", d)
 				}
 				n.wg.Wait()
