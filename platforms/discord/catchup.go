@@ -14,7 +14,7 @@ import (
 	"github.com/bwmarrin/discordgo"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
-	"github.com/hermes-connector/hermes-connector/platforms/backoff"
+	"github.com/hermes-connector/hermes-connector/platforms/discord/gateway"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
@@ -101,7 +101,8 @@ func (f *feeder) catchUp(ctx context.Context) {
 	}
 	f.catchup.tries++
 	if err != nil && f.catchup.tries < maxCatchups {
-		wait := backoff.Backoff{First: f.opts.Duration(keyRetryWait), Max: 10 * f.opts.Duration(keyRetryMax), Failures: f.catchup.tries}
+		wait := gateway.Retries(f.opts)
+		wait.Max, wait.Failures = 10*wait.Max, f.catchup.tries
 		delay := wait.Next()
 		f.catchup.due = time.Now().Add(delay)
 		f.log.Warn("discord messages missed meanwhile not fetched; trying again", "in", delay, "err", err)

@@ -18,13 +18,14 @@ import (
 	"encoding/base64"
 	"errors"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/platforms/board"
-	"github.com/hermes-connector/hermes-connector/platforms/call"
 	"github.com/hermes-connector/hermes-connector/platforms/discord/commands"
+	"github.com/hermes-connector/hermes-connector/platforms/discord/gateway"
 	"github.com/hermes-connector/hermes-connector/platforms/discord/rest"
 	"github.com/hermes-connector/hermes-connector/platforms/pace"
 	"github.com/hermes-connector/hermes-connector/platforms/turn"
@@ -37,11 +38,6 @@ const Name relay.PlatformID = "discord"
 // The settings of a Discord bot.
 const (
 	keyInteractions = "interactions"
-	keyAnswerWait   = "answer_timeout"
-	keyRetryWait    = "retry_wait"
-	keyRetryMax     = "retry_max"
-	keyIdentifyWait = "identify_wait"
-	keyIntentWait   = "intent_wait"
 	keyCommandWait  = "command_wait"
 )
 
@@ -56,37 +52,18 @@ var Kind = platforms.Kind{
 }
 
 func keys() []platforms.Key {
-	return []platforms.Key{
+	return slices.Concat([]platforms.Key{
 		{
 			Name: keyInteractions, Default: "inbound", Check: platforms.OneOf("inbound"),
 			Help: `how slash commands and button presses reach a gateway: "inbound", as messages`,
 		},
-		{
-			Name: keyAnswerWait, Default: "15s", Check: platforms.CheckDuration,
-			Help: "how long Discord may take to answer a connect, a greeting or an identify, or to finish a payload it began",
-		},
-		{
-			Name: keyRetryWait, Default: "1s", Check: platforms.CheckDuration,
-			Help: "the first pause after a lost connection; doubles with each further failure",
-		},
-		{
-			Name: keyRetryMax, Default: "1m", Check: platforms.CheckDuration,
-			Help: "the longest pause after a lost connection",
-		},
-		{
-			Name: keyIdentifyWait, Default: "5s", Check: platforms.CheckDuration,
-			Help: "the least pause between two new sessions; grows with their number in a day",
-		},
-		{
-			Name: keyIntentWait, Default: "20m", Check: platforms.CheckDuration,
-			Help: "the pause while Discord refuses an intent, until it is enabled in the developer portal",
-		},
+	}, gateway.Keys(), []platforms.Key{
 		mentionsKey(),
 		{
 			Name: keyCommandWait, Default: "15s", Check: platforms.CheckDuration,
 			Help: "how long to wait for the commands of further gateways before slash commands are registered; at most twice that",
 		},
-	}
+	})
 }
 
 // What a Discord bot can do.
@@ -116,11 +93,9 @@ type Platform struct {
 	// Set once, by open.
 	bot      relay.Bot
 	base     string // of the API, as configured, without a version
-	token    relay.Secret
 	opts     platforms.Settings
 	log      *slog.Logger
 	rest     *rest.Client
-	sockets  *call.Client // dials the gateway
 	turns    *turn.Turns
 	commands *commands.Registrar
 	cache    *cache
@@ -148,13 +123,11 @@ func open(o platforms.Options) (*Platform, error) {
 	bot := relay.Bot{Platform: Name, ID: id}
 	api, cache := rest.New(o.Token, o.APIBase, o.Transport), newCache(bot)
 	p := &Platform{
-		bot:     bot,
-		base:    o.APIBase,
-		token:   o.Token,
-		opts:    opts,
-		log:     o.Log,
-		rest:    api,
-		sockets: call.New(o.Token, o.Transport, 0),
+		bot:  bot,
+		base: o.APIBase,
+		opts: opts,
+		log:  o.Log,
+		rest: api,
 		// The pace is Discord's, which names its limits with every answer (package rest). The limiter keeps
 		// the order within a chat and the silences Discord demands.
 		turns:     turn.New(pace.Limits{}, explained, checkChat),

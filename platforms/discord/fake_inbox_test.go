@@ -135,7 +135,7 @@ func (in *testInbox) await(t testing.TB, want ...string) {
 
 // quickWaits are settings for tests on real sockets. Only a hang meets the wait for an answer.
 var quickWaits = map[string]string{
-	keyAnswerWait: "1m", keyRetryWait: "1ms", keyRetryMax: "20ms", keyIdentifyWait: "1ms", keyIntentWait: "20ms",
+	"answer_timeout": "1m", "retry_wait": "1ms", "retry_max": "20ms", "identify_wait": "1ms", "intent_wait": "20ms",
 }
 
 // testBot opens a bot on f.

@@ -131,7 +131,7 @@ func (f *feeder) add(ctx context.Context, b *platforms.Batch, i item) bool {
 	if i.kind == "" {
 		return true
 	}
-	wait := f.retries()
+	wait := gateway.Retries(f.opts)
 	for range maxLookups {
 		ev, capability, err := f.normalise(ctx, i)
 		if err == nil || !errors.Is(err, errUnknownYet) {
@@ -173,9 +173,9 @@ func (f *feeder) normalise(ctx context.Context, i item) (ev *relay.Event, capabi
 		}
 	}()
 	if i.press != nil {
-		return f.normaliseInteraction(ctx, i.press)
+		return f.reader.interaction(ctx, i.press)
 	}
-	ev, err = f.normaliseMessage(ctx, i.data)
+	ev, err = f.reader.message(ctx, i.data)
 	return ev, nil, err
 }
 
@@ -187,7 +187,8 @@ func (f *feeder) quarantine(b *platforms.Batch, raw []byte, err error) {
 // hand hands in b until it is taken, and then makes advance true. With store, the state goes with
 // it. It returns false when ctx ended first; then nothing is taken.
 func (f *feeder) hand(ctx context.Context, b platforms.Batch, store bool, advance func(*state)) bool {
-	return f.retries().Keep(ctx, func() error {
+	retry := gateway.Retries(f.opts)
+	return retry.Keep(ctx, func() error {
 		raw, urgent := f.memory.draft(advance)
 		if store {
 			b.Cursor, b.Save = raw, f.memory.owes(urgent)

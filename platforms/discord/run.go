@@ -3,12 +3,10 @@ package discord
 import (
 	"context"
 	"errors"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
-	"github.com/hermes-connector/hermes-connector/platforms/backoff"
 	"github.com/hermes-connector/hermes-connector/platforms/discord/gateway"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
@@ -30,7 +28,7 @@ type runner struct {
 func (p *Platform) Run(ctx context.Context, in platforms.Inbox) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup
-	defer p.closeIdle()
+	defer p.rest.CloseIdle()
 	defer wg.Wait()
 	defer cancel()
 
@@ -45,10 +43,7 @@ func (p *Platform) Run(ctx context.Context, in platforms.Inbox) error {
 	wg.Go(func() { p.commands.Run(ctx) })
 
 	err := gateway.New(gateway.Options{
-		Token: p.token, Rest: p.rest, HTTP: p.sockets.HTTP, Clear: strings.HasPrefix(p.base, "http:"),
-		Board: p.board, Log: p.log, Handler: r, Ledger: r,
-		AnswerWait: p.opts.Duration(keyAnswerWait), RetryWait: p.opts.Duration(keyRetryWait), RetryMax: p.opts.Duration(keyRetryMax),
-		IdentifyWait: p.opts.Duration(keyIdentifyWait), IntentWait: p.opts.Duration(keyIntentWait),
+		Rest: p.rest, Settings: p.opts, Board: p.board, Log: p.log, Handler: r, Ledger: r,
 	}, p.memory.read().Session).Run(ctx)
 	switch {
 	case errors.Is(err, relay.ErrBadCredentials):
@@ -62,20 +57,11 @@ func (p *Platform) Run(ctx context.Context, in platforms.Inbox) error {
 	return err
 }
 
-func (p *Platform) closeIdle() {
-	p.rest.CloseIdle()
-	p.sockets.HTTP.CloseIdleConnections()
-}
-
-// retries are the pauses between attempts.
-func (p *Platform) retries() *backoff.Backoff {
-	return &backoff.Backoff{First: p.opts.Duration(keyRetryWait), Max: p.opts.Duration(keyRetryMax)}
-}
-
 // recall loads the state. A store that does not answer is waited for; a state that makes no sense is
 // forgotten.
 func (p *Platform) recall(ctx context.Context, in platforms.Inbox) {
-	p.retries().Keep(ctx, func() error {
+	retry := gateway.Retries(p.opts)
+	retry.Keep(ctx, func() error {
 		raw, err := in.Cursor(ctx)
 		if err != nil {
 			return err

@@ -90,10 +90,7 @@ func (s *Turns) Outside() *Turn { return &Turn{Turns: s} }
 
 // Signal is Enter for a reaction, which waits a moment and in a penalty not at all. Its error says so.
 func (s *Turns) Signal(ctx context.Context, chat relay.ChatID) (*Turn, error) {
-	if ctx.Err() != nil {
-		return nil, NotSentIn(ctx)
-	}
-	if err := s.check(chat); err != nil {
+	if err := s.ready(ctx, chat); err != nil {
 		return nil, err
 	}
 	wait := signalWait
@@ -110,10 +107,7 @@ func (s *Turns) Signal(ctx context.Context, chat relay.ChatID) (*Turn, error) {
 
 // AtOnce is Enter for a typing, which leaves now or is dropped: then the turn is nil, without an error.
 func (s *Turns) AtOnce(ctx context.Context, chat relay.ChatID) (*Turn, error) {
-	if ctx.Err() != nil {
-		return nil, NotSentIn(ctx)
-	}
-	if err := s.check(chat); err != nil {
+	if err := s.ready(ctx, chat); err != nil {
 		return nil, err
 	}
 	t, err := s.within(ctx, chat, pace.Signal, 0)
@@ -122,6 +116,14 @@ func (s *Turns) AtOnce(ctx context.Context, chat relay.ChatID) (*Turn, error) {
 	}
 	t.once = true
 	return t, nil
+}
+
+// ready is why nothing can leave for the chat at all; nil if something may.
+func (s *Turns) ready(ctx context.Context, chat relay.ChatID) error {
+	if ctx.Err() != nil {
+		return NotSentIn(ctx)
+	}
+	return s.check(chat)
 }
 
 func (s *Turns) within(ctx context.Context, chat relay.ChatID, kind pace.Kind, wait time.Duration) (*Turn, error) {

@@ -92,17 +92,25 @@ func (c *Registrar) Run(ctx context.Context) {
 func (c *Registrar) gather(ctx context.Context) bool {
 	last := time.Now().Add(2 * c.wait)
 	for {
-		timer := time.NewTimer(min(c.wait, time.Until(last)))
-		select {
-		case <-timer.C:
-			return true
-		case <-c.changed:
-			timer.Stop()
-		case <-ctx.Done():
-			timer.Stop()
-			return false
+		changed, ended := c.pause(ctx, min(c.wait, time.Until(last)))
+		if !changed {
+			return !ended
 		}
 	}
+}
+
+// pause waits for d, or until the commands change or ctx ends.
+func (c *Registrar) pause(ctx context.Context, d time.Duration) (changed, ended bool) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-c.changed:
+		changed = true
+	case <-ctx.Done():
+		ended = true
+	}
+	return changed, ended
 }
 
 // keepRegistering registers the commands until that succeeds, makes no sense, or they change again.
@@ -128,16 +136,7 @@ func (c *Registrar) keepRegistering(ctx context.Context) bool {
 			c.keeper.KeepCommands(fingerprint, time.Now().Add(d))
 		}
 		c.log.Warn("discord slash commands not registered; trying again", "in", d, "err", err)
-		timer := time.NewTimer(d)
-		select {
-		case <-timer.C:
-		case <-c.changed:
-			timer.Stop()
-			if !c.gather(ctx) {
-				return false
-			}
-		case <-ctx.Done():
-			timer.Stop()
+		if changed, ended := c.pause(ctx, d); ended || changed && !c.gather(ctx) {
 			return false
 		}
 	}

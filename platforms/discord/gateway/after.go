@@ -71,7 +71,8 @@ func (g *Gateway) after(ctx context.Context, err error) error {
 	case thenStop:
 		return errors.New(reason)
 	case thenEnable:
-		state, delay = platforms.Degraded, g.IntentWait+rand.N(g.IntentWait/20+1)
+		intentWait := g.Settings.Duration(keyIntentWait)
+		state, delay = platforms.Degraded, intentWait+rand.N(intentWait/20+1)
 		g.live = Session{}
 	case thenIdentify:
 		g.live = Session{}

@@ -22,6 +22,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/bwmarrin/discordgo"
@@ -31,7 +32,6 @@ import (
 	"github.com/hermes-connector/hermes-connector/platforms/backoff"
 	"github.com/hermes-connector/hermes-connector/platforms/board"
 	"github.com/hermes-connector/hermes-connector/platforms/discord/rest"
-	"github.com/hermes-connector/hermes-connector/relay"
 )
 
 const (
@@ -76,22 +76,54 @@ type Session struct {
 	Seq int64  `json:"seq"`
 }
 
+// The settings of a gateway.
+const (
+	keyAnswerWait   = "answer_timeout"
+	keyRetryWait    = "retry_wait"
+	keyRetryMax     = "retry_max"
+	keyIdentifyWait = "identify_wait"
+	keyIntentWait   = "intent_wait"
+)
+
+// Keys are the settings of a gateway.
+func Keys() []platforms.Key {
+	return []platforms.Key{
+		{
+			Name: keyAnswerWait, Default: "15s", Check: platforms.CheckDuration,
+			Help: "how long Discord may take to answer a connect, a greeting or an identify, or to finish a payload it began",
+		},
+		{
+			Name: keyRetryWait, Default: "1s", Check: platforms.CheckDuration,
+			Help: "the first pause after a lost connection; doubles with each further failure",
+		},
+		{
+			Name: keyRetryMax, Default: "1m", Check: platforms.CheckDuration,
+			Help: "the longest pause after a lost connection",
+		},
+		{
+			Name: keyIdentifyWait, Default: "5s", Check: platforms.CheckDuration,
+			Help: "the least pause between two new sessions; grows with their number in a day",
+		},
+		{
+			Name: keyIntentWait, Default: "20m", Check: platforms.CheckDuration,
+			Help: "the pause while Discord refuses an intent, until it is enabled in the developer portal",
+		},
+	}
+}
+
+// Retries are the pauses between attempts.
+func Retries(s platforms.Settings) backoff.Backoff {
+	return backoff.Backoff{First: s.Duration(keyRetryWait), Max: s.Duration(keyRetryMax)}
+}
+
 // Options are what a Gateway needs.
 type Options struct {
-	Token   relay.Secret
-	Rest    *rest.Client
-	HTTP    *http.Client // dials
-	Clear   bool         // the address need not be encrypted: the API's is not
-	Board   *board.Board
-	Log     *slog.Logger
-	Handler Handler
-	Ledger  Ledger
-
-	AnswerWait   time.Duration // for an answer, and for the rest of a payload
-	RetryWait    time.Duration // first pause after a lost connection
-	RetryMax     time.Duration // longest pause
-	IdentifyWait time.Duration // least pause between two new sessions
-	IntentWait   time.Duration // pause while Discord refuses an intent
+	Rest     *rest.Client
+	Settings platforms.Settings // the values of Keys
+	Board    *board.Board
+	Log      *slog.Logger
+	Handler  Handler
+	Ledger   Ledger
 }
 
 // Gateway is one Run: the loop that keeps a connection, and what only it touches.
@@ -111,7 +143,7 @@ type Gateway struct {
 
 // New makes a gateway that goes on with s, if s has an id.
 func New(o Options, s Session) *Gateway {
-	return &Gateway{Options: o, live: s, wait: backoff.Backoff{First: o.RetryWait, Max: o.RetryMax}}
+	return &Gateway{Options: o, live: s, wait: Retries(o.Settings)}
 }
 
 // Run keeps a connection until ctx ends (then it returns nil) or trying again cannot help. It owns three
@@ -169,7 +201,7 @@ func (g *Gateway) address(ctx context.Context) (string, error) {
 			return address, err
 		}
 		now := time.Now()
-		at, reason := g.Ledger.Budget().due(now, g.IdentifyWait)
+		at, reason := g.Ledger.Budget().due(now, g.Settings.Duration(keyIdentifyWait))
 		if !at.After(now) {
 			return address, nil
 		}
@@ -210,10 +242,10 @@ func (g *Gateway) dial(ctx context.Context, address string) error {
 	if err != nil {
 		return err
 	}
-	dialCtx, cancel := context.WithTimeout(ctx, g.AnswerWait)
+	dialCtx, cancel := context.WithTimeout(ctx, g.Settings.Duration(keyAnswerWait))
 	defer cancel()
 	conn, resp, err := websocket.Dial(dialCtx, target, &websocket.DialOptions{
-		HTTPClient: g.HTTP,
+		HTTPClient: g.Rest.Direct,
 		HTTPHeader: http.Header{"User-Agent": {rest.UserAgent}},
 	})
 	if err != nil {
@@ -227,7 +259,7 @@ func (g *Gateway) dial(ctx context.Context, address string) error {
 		return fmt.Errorf("connect to the gateway: %w", err)
 	}
 	conn.SetReadLimit(-1) // socket.read has its own
-	g.sock = &socket{conn: conn, to: g, wait: g.AnswerWait, nudge: make(chan struct{}, 1)}
+	g.sock = &socket{conn: conn, to: g, wait: g.Settings.Duration(keyAnswerWait), nudge: make(chan struct{}, 1)}
 	if g.resuming {
 		g.sock.seq.Store(g.live.Seq)
 	}
@@ -238,7 +270,7 @@ func (g *Gateway) dial(ctx context.Context, address string) error {
 // the API is.
 func (g *Gateway) target(address string) (string, error) {
 	u, err := url.Parse(address)
-	if err != nil || u.Host == "" || u.Scheme != "wss" && (u.Scheme != "ws" || !g.Clear) {
+	if err != nil || u.Host == "" || u.Scheme != "wss" && (u.Scheme != "ws" || !strings.HasPrefix(g.Rest.Base, "http:")) {
 		return "", errors.New("the gateway's address makes no sense")
 	}
 	q := u.Query()
@@ -254,7 +286,7 @@ func (g *Gateway) target(address string) (string, error) {
 
 // greeting is the first payload of ours: an identify or a resume.
 func (g *Gateway) greeting() command {
-	token := g.Token.RevealString()
+	token := g.Rest.Token.RevealString()
 	if g.resuming {
 		return resume(token, g.live)
 	}

@@ -45,10 +45,11 @@ const (
 // discordgo, with or without a query.
 type Client struct {
 	// Set once, by New.
-	token  relay.Secret
-	base   string // with the version
+	Token  relay.Secret
+	Base   string       // with the version
+	Direct *http.Client // for call-backs and the gateway: nothing may hold them up
 	calls  *call.Client
-	acks   *call.Client // call-backs only: nothing may hold them up
+	acks   *call.Client
 	limits *limits
 }
 
@@ -58,11 +59,13 @@ func New(token relay.Secret, base string, rt http.RoundTripper) *Client {
 	if base == "" {
 		base = defaultBase
 	}
+	acks := call.New(token, rt, maxAnswer)
 	return &Client{
-		token:  token,
-		base:   strings.TrimRight(base, "/") + "/v" + APIVersion,
+		Token:  token,
+		Base:   strings.TrimRight(base, "/") + "/v" + APIVersion,
+		Direct: acks.HTTP,
 		calls:  call.New(token, rt, maxAnswer),
-		acks:   call.New(token, rt, maxAnswer),
+		acks:   acks,
 		limits: newLimits(),
 	}
 }
@@ -70,7 +73,7 @@ func New(token relay.Secret, base string, rt http.RoundTripper) *Client {
 // CloseIdle drops connections nobody uses. The client stays usable.
 func (c *Client) CloseIdle() {
 	c.calls.HTTP.CloseIdleConnections()
-	c.acks.HTTP.CloseIdleConnections()
+	c.Direct.CloseIdleConnections()
 }
 
 // Scrub removes the token from text.
@@ -146,11 +149,11 @@ func (c *Client) request(ctx context.Context, method, path string, body any) (*h
 		}
 		content = bytes.NewReader(raw)
 	}
-	req, err := http.NewRequestWithContext(ctx, method, c.base+path, content)
+	req, err := http.NewRequestWithContext(ctx, method, c.Base+path, content)
 	if err != nil {
 		return nil, fmt.Errorf("request: %w", err)
 	}
-	req.Header.Set("Authorization", "Bot "+c.token.RevealString())
+	req.Header.Set("Authorization", "Bot "+c.Token.RevealString())
 	req.Header.Set("User-Agent", UserAgent)
 	if body != nil {
 		req.Header.Set("Content-Type", "application/json")
