@@ -7,7 +7,6 @@ import (
 	"github.com/bwmarrin/discordgo"
 
 	"github.com/hermes-connector/hermes-connector/platforms/discord/rest"
-	"github.com/hermes-connector/hermes-connector/platforms/pace"
 	"github.com/hermes-connector/hermes-connector/platforms/turn"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
@@ -22,27 +21,14 @@ func (p *Platform) Edit(ctx context.Context, a relay.Edit) (relay.Result, error)
 	if err != nil {
 		return relay.Result{}, err
 	}
-	t, err := p.turns.Enter(ctx, a.Chat, pace.Message)
-	if err != nil {
-		return relay.Result{}, err
-	}
-	defer t.Leave()
-
-	err = p.call(ctx, t, request{
-		method: http.MethodPatch, endpoint: discordgo.EndpointChannelMessage(string(a.Chat), string(a.Message)), again: true,
-		body: message{Content: l.parts[0], Mentions: p.mentions()},
-	}, nil)
-	if err != nil {
-		return relay.Result{}, explained(err)
-	}
-	ids := []relay.MessageID{a.Message}
-	if l.parts = l.parts[1:]; turn.IsUnfinished(a.Content) {
-		return t.Sent(ids), nil
-	}
-	more, err := p.post(ctx, t, l, "")
-	ids = append(ids, more...)
-	if err != nil {
-		return relay.Result{}, t.Broken(ids, len(l.parts), err)
-	}
-	return t.Sent(ids), nil
+	return p.turns.Edit(ctx, a, l, func(ctx context.Context, t *turn.Turn) error {
+		err := p.call(ctx, t, request{
+			method: http.MethodPatch, endpoint: discordgo.EndpointChannelMessage(string(a.Chat), string(a.Message)), again: true,
+			body: message{Content: l.parts[0], Mentions: p.mentions()},
+		}, nil)
+		if err == nil {
+			l.parts = l.parts[1:]
+		}
+		return err
+	})
 }

@@ -12,7 +12,6 @@ import (
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/platforms/backoff"
 	"github.com/hermes-connector/hermes-connector/platforms/call"
-	"github.com/hermes-connector/hermes-connector/platforms/pace"
 	"github.com/hermes-connector/hermes-connector/platforms/turn"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
@@ -29,45 +28,40 @@ func (p *Platform) Respond(ctx context.Context, c platforms.Capability, a relay.
 	if err := p.answerable(ctx, c); err != nil { // waited for outside of the turn: the chat is open to others
 		return relay.Result{}, err
 	}
-	t, err := p.turns.Enter(ctx, a.Chat, pace.Message)
-	if err != nil {
-		return relay.Result{}, err
-	}
-	defer t.Leave()
-	ids, err := p.answer(ctx, t, l, c, first)
-	if len(ids) > 0 && errors.Is(err, platforms.ErrCapabilityGone) {
-		var more []relay.MessageID
-		more, err = p.post(ctx, t, l, "")
-		ids = append(ids, more...)
-	}
-	if err != nil {
-		return relay.Result{}, t.Broken(ids, len(l.parts), err)
-	}
-	return t.Sent(ids), nil
+	return p.turns.Post(ctx, a.Chat, &hookLetter{letter: *l, c: c, first: first})
 }
 
-// answer sends the letter's parts through a web hook and returns the ids of those that stand.
-func (p *Platform) answer(ctx context.Context, t *turn.Turn, l *letter, c platforms.Capability, first bool) (ids []relay.MessageID, err error) {
-	for len(l.parts) > 0 {
-		r := request{method: http.MethodPost, endpoint: p.hook(c), body: message{Content: l.parts[0], Mentions: p.mentions()}}
-		if first {
-			r.method, r.endpoint, r.again = http.MethodPatch, p.original(c), true
-		}
-		var m posted
-		err := p.wield(ctx, t, c, r, &m)
-		switch {
-		case err == nil:
-			ids = append(ids, relay.MessageID(m.ID))
-			first, l.parts = false, l.parts[1:]
-		case first && refusedWith(err, discordgo.ErrCodeUnknownMessage): // somebody has removed it
-			first = false
-		case len(ids) > 0 && refusedWith(err, discordgo.ErrCodeCannotSendEmptyMessage): // nothing anybody could see
-			l.parts = l.parts[1:]
-		default:
-			return ids, err
-		}
+// hookLetter is a letter that goes through a web hook.
+type hookLetter struct {
+	letter
+	c     platforms.Capability
+	first bool // the next part replaces the placeholder
+	begun bool // parts were sent
+	gone  bool // the token has ended in the middle
+}
+
+// Send implements turn.Text.
+func (a *hookLetter) Send(ctx context.Context, t *turn.Turn) (relay.MessageID, error) {
+	if a.gone {
+		return a.letter.Send(ctx, t)
 	}
-	return ids, nil
+	r := request{method: http.MethodPost, endpoint: a.p.hook(a.c), body: message{Content: a.parts[0], Mentions: a.p.mentions()}}
+	if a.first {
+		r.method, r.endpoint, r.again = http.MethodPatch, a.p.original(a.c), true
+	}
+	var m posted
+	err := a.p.wield(ctx, t, a.c, r, &m)
+	switch {
+	case err == nil:
+		a.first, a.begun, a.parts = false, true, a.parts[1:]
+	case a.first && refusedWith(err, discordgo.ErrCodeUnknownMessage): // somebody has removed it
+		a.first = false
+		return a.Send(ctx, t)
+	case a.begun && errors.Is(err, platforms.ErrCapabilityGone):
+		a.gone = true
+		return a.Send(ctx, t)
+	}
+	return relay.MessageID(m.ID), err
 }
 
 // Discard implements platforms.Responder. A placeholder that is gone already is success.

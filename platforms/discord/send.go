@@ -11,7 +11,6 @@ import (
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/platforms/discord/rest"
 	"github.com/hermes-connector/hermes-connector/platforms/markdown"
-	"github.com/hermes-connector/hermes-connector/platforms/pace"
 	"github.com/hermes-connector/hermes-connector/platforms/turn"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
@@ -69,20 +68,16 @@ func (p *Platform) Send(ctx context.Context, a relay.Send) (relay.Result, error)
 	if err != nil {
 		return relay.Result{}, err
 	}
-	t, err := p.turns.Enter(ctx, a.Chat, pace.Message)
-	if err != nil {
-		return relay.Result{}, err
-	}
-	defer t.Leave()
-	ids, err := p.post(ctx, t, l, a.ReplyTo)
-	if err != nil {
-		return relay.Result{}, t.Broken(ids, len(l.parts), err)
-	}
-	return t.Sent(ids), nil
+	l.reply = referTo(a.ReplyTo)
+	return p.turns.Post(ctx, a.Chat, l)
 }
 
 // letter is a text on its way, in parts.
-type letter struct{ parts []string } // not sent yet
+type letter struct {
+	p     *Platform
+	parts []string                    // not sent yet
+	reply *discordgo.MessageReference // of the next one
+}
 
 func (p *Platform) letter(content string) (*letter, error) {
 	if markdown.TooLong(content) {
@@ -102,35 +97,40 @@ func (p *Platform) postscript(content string) *letter {
 		p.cutting.Lock()
 		defer p.cutting.Unlock()
 	}
-	return &letter{parts: split(render(clean(content)), maxText)}
+	return &letter{p: p, parts: split(render(clean(content)), maxText)}
 }
 
-// post sends the letter's parts in order and returns the ids of those that stand. Each has a nonce,
-// so that it may be sent again when it is not clear whether it was taken.
-func (p *Platform) post(ctx context.Context, t *turn.Turn, l *letter, replyTo relay.MessageID) (ids []relay.MessageID, err error) {
-	reply := referTo(replyTo)
-	for len(l.parts) > 0 {
-		var m posted
-		err := p.call(ctx, t, request{
-			method: http.MethodPost, endpoint: discordgo.EndpointChannelMessages(string(t.Chat)), again: true,
-			body: message{
-				Content: l.parts[0], Mentions: p.mentions(), Reference: reply,
-				Nonce: newNonce(), EnforceNonce: true,
-			},
-		}, &m)
-		switch {
-		case err == nil:
-			ids = append(ids, relay.MessageID(m.ID))
-			reply, l.parts = nil, l.parts[1:]
-		case reply != nil && refusedWith(err, discordgo.ErrCodeInvalidFormBody, discordgo.ErrCodeCannotReplyWithoutPermissionToReadMessageHistory): // a target nobody can reply to
-			reply = nil
-		case len(ids) > 0 && refusedWith(err, discordgo.ErrCodeCannotSendEmptyMessage): // nothing anybody could see
-			l.parts = l.parts[1:]
-		default:
-			return ids, err
-		}
+// Left implements turn.Text.
+func (l *letter) Left() int { return len(l.parts) }
+
+// Skip implements turn.Text.
+func (l *letter) Skip(err error) bool {
+	if !refusedWith(err, discordgo.ErrCodeCannotSendEmptyMessage) {
+		return false
 	}
-	return ids, nil
+	l.parts = l.parts[1:]
+	return true
+}
+
+// Send implements turn.Text. Each part has a nonce, so that it may be sent again when it is not clear
+// whether it was taken.
+func (l *letter) Send(ctx context.Context, t *turn.Turn) (relay.MessageID, error) {
+	var m posted
+	err := l.p.call(ctx, t, request{
+		method: http.MethodPost, endpoint: discordgo.EndpointChannelMessages(string(t.Chat)), again: true,
+		body: message{
+			Content: l.parts[0], Mentions: l.p.mentions(), Reference: l.reply,
+			Nonce: newNonce(), EnforceNonce: true,
+		},
+	}, &m)
+	if l.reply != nil && refusedWith(err, discordgo.ErrCodeInvalidFormBody, discordgo.ErrCodeCannotReplyWithoutPermissionToReadMessageHistory) {
+		l.reply = nil // a target nobody can reply to
+		return l.Send(ctx, t)
+	}
+	if err == nil {
+		l.reply, l.parts = nil, l.parts[1:]
+	}
+	return relay.MessageID(m.ID), err
 }
 
 // referTo refers to a message of the chat, without which the send does as well; nil if m is none.

@@ -82,7 +82,7 @@ func (p *Platform) CreateThread(ctx context.Context, a relay.ThreadCreate) (rela
 	inside, err := p.turns.Enter(ctx, relay.ChatID(id), pace.Message)
 	if err == nil {
 		defer inside.Leave()
-		_, err = p.post(ctx, inside, seed, "")
+		_, err = inside.Post(ctx, seed)
 	}
 	if err != nil { // a second thread would be worse than a thread without its first words
 		p.log.Warn("thread made, but its first message is not all there", "err", err)

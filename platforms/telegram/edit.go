@@ -3,7 +3,6 @@ package telegram
 import (
 	"context"
 
-	"github.com/hermes-connector/hermes-connector/platforms/pace"
 	"github.com/hermes-connector/hermes-connector/platforms/turn"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
@@ -19,36 +18,19 @@ func (p *Platform) Edit(ctx context.Context, a relay.Edit) (relay.Result, error)
 	if err != nil {
 		return relay.Result{}, err
 	}
-	t, err := p.turns.Enter(ctx, a.Chat, pace.Message)
-	if err != nil {
-		return relay.Result{}, err
-	}
-	defer t.Leave()
-
-	if err := p.replace(ctx, t, l, number); err != nil {
-		return relay.Result{}, explained(err)
-	}
-	ids := []relay.MessageID{relay.MessageID(number)}
-	if turn.IsUnfinished(a.Content) {
-		return t.Sent(ids), nil
-	}
-	pl := placeOf(relay.Send{Meta: a.Meta})
-	pl.reply, pl.fallback = "", ""
-	more, err := p.post(ctx, t, l, pl)
-	ids = append(ids, more...)
-	if err != nil {
-		return relay.Result{}, t.Broken(ids, len(l.parts), err)
-	}
-	return t.Sent(ids), nil
+	l.place = placeOf(relay.Send{Meta: a.Meta})
+	l.place.reply, l.place.fallback = "", ""
+	a.Message = relay.MessageID(number)
+	return p.turns.Edit(ctx, a, l, func(ctx context.Context, t *turn.Turn) error { return l.replace(ctx, t, number) })
 }
 
 // replace puts the letter's first part in the place of a message. The same text once more is
 // success.
-func (p *Platform) replace(ctx context.Context, t *turn.Turn, l *letter, number string) error {
+func (l *letter) replace(ctx context.Context, t *turn.Turn, number string) error {
 	for {
 		params := l.parts[0].params()
 		params["message_id"] = number
-		err := p.call(ctx, t, "editMessageText", params, nil)
+		err := l.p.call(ctx, t, "editMessageText", params, nil)
 		switch {
 		case err == nil || refusedWith(err, "message is not modified"):
 			l.next()

@@ -8,7 +8,6 @@ import (
 	tgbotapi "github.com/go-telegram-bot-api/telegram-bot-api/v5"
 
 	"github.com/hermes-connector/hermes-connector/platforms/markdown"
-	"github.com/hermes-connector/hermes-connector/platforms/pace"
 	"github.com/hermes-connector/hermes-connector/platforms/turn"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
@@ -25,20 +24,14 @@ func (p *Platform) Send(ctx context.Context, a relay.Send) (relay.Result, error)
 	if err != nil {
 		return relay.Result{}, err
 	}
-	t, err := p.turns.Enter(ctx, a.Chat, pace.Message)
-	if err != nil {
-		return relay.Result{}, err
-	}
-	defer t.Leave()
-	ids, err := p.post(ctx, t, l, placeOf(a))
-	if err != nil {
-		return relay.Result{}, t.Broken(ids, len(l.parts), err)
-	}
-	return t.Sent(ids), nil
+	l.place = placeOf(a)
+	return p.turns.Post(ctx, a.Chat, l)
 }
 
 // letter is a text on its way, in parts.
 type letter struct {
+	p      *Platform
+	place  place
 	source string // as the gateway wrote it
 	whole  rich
 	parts  []part // not sent yet
@@ -56,7 +49,7 @@ func (p *Platform) letter(content string) (*letter, error) {
 		p.cutting.Lock()
 		defer p.cutting.Unlock()
 	}
-	l := &letter{source: clean(content)}
+	l := &letter{p: p, source: clean(content)}
 	l.whole = render(l.source)
 	l.parts = split(l.whole, maxText)
 	if len(l.parts) == 0 {
@@ -130,9 +123,22 @@ func threadOf(m relay.Metadata) string {
 	return ""
 }
 
-// post sends the letter's parts in order and returns the ids of those that stand.
-func (p *Platform) post(ctx context.Context, t *turn.Turn, l *letter, pl place) (ids []relay.MessageID, err error) {
-	for len(l.parts) > 0 {
+// Left implements turn.Text.
+func (l *letter) Left() int { return len(l.parts) }
+
+// Skip implements turn.Text.
+func (l *letter) Skip(err error) bool {
+	if !refusedEmpty(err) {
+		return false
+	}
+	l.next()
+	return true
+}
+
+// Send implements turn.Text.
+func (l *letter) Send(ctx context.Context, t *turn.Turn) (relay.MessageID, error) {
+	pl := &l.place
+	for {
 		params := l.parts[0].params()
 		params.AddNonEmpty("message_thread_id", pl.thread)
 		params.AddBool("disable_notification", pl.silent)
@@ -140,29 +146,26 @@ func (p *Platform) post(ctx context.Context, t *turn.Turn, l *letter, pl place) 
 			params["reply_parameters"] = `{"message_id":` + pl.reply + `,"allow_sending_without_reply":true}`
 		}
 		var m message
-		err := p.call(ctx, t, "sendMessage", params, &m)
+		err := l.p.call(ctx, t, "sendMessage", params, &m)
 		if t.MovedTo != "" { // what was replied to stayed in the old chat
 			pl.reply, pl.fallback = "", ""
 		}
 		switch {
 		case err == nil:
-			if m.ID != 0 {
-				ids = append(ids, messageID(m.ID))
-			}
 			pl.reply, pl.fallback = "", ""
-			l.next()
+			if l.next(); m.ID == 0 {
+				return "", nil
+			}
+			return messageID(m.ID), nil
 		case pl.thread != "" && refusedThread(err):
 			pl.thread, pl.reply = "", pl.fallback
 		case pl.reply != "" && refusedReply(err):
 			pl.reply = ""
 		case refusedFormat(err) && l.unformat():
-		case len(ids) > 0 && refusedEmpty(err): // nothing anybody could see
-			l.next()
 		default:
-			return ids, err
+			return "", err
 		}
 	}
-	return ids, nil
 }
 
 // params are the parameters of a message with the part's text.

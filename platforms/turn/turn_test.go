@@ -285,7 +285,7 @@ func TestOutside(t *testing.T) {
 func TestMove(t *testing.T) {
 	in(t, func(t *testing.T, ctx context.Context, s *turn.Turns) {
 		n := enter(t, ctx, s, chat)
-		if err := n.Move(ctx, "43"); err != nil || n.Chat != "43" || n.Sent(nil).MovedTo != "43" {
+		if err := n.Move(ctx, "43"); err != nil || n.Chat != "43" || n.MovedTo != "43" {
 			t.Errorf("Move: %v, %+v", err, n)
 		}
 		enter(t, ctx, s, chat).Leave() // the old one is free
@@ -299,30 +299,97 @@ func TestMove(t *testing.T) {
 	})
 }
 
-// TestALongTextThatBreaks: a text of which a part stands must not be sent again.
-func TestALongTextThatBreaks(t *testing.T) {
-	in(t, func(t *testing.T, _ context.Context, s *turn.Turns) {
-		refused := busy(time.Minute, call.Chat)
-		if ae := failure(t, s.Broken(nil, 3, refused)); ae.Outcome != relay.NotSent || ae.Public != "network: no" {
-			t.Errorf("nothing of it stands: %+v", ae)
-		}
-		ids := []relay.MessageID{"1", "2"}
-		got := failure(t, s.Broken(ids, 3, refused))
-		want := &relay.ActionError{
-			Outcome: relay.MaybeSent, RetryAfter: time.Minute, MessageIDs: ids, Err: refused,
+// text is a text of some parts, the next of which ends with its error; nil: it stands.
+type text []error
+
+var errInvisible = &call.Fault{What: "send", Sent: call.Refused, Status: 400, Message: "nothing to see"}
+
+func (x *text) Left() int { return len(*x) }
+
+func (x *text) Skip(err error) bool {
+	if err == error(errInvisible) {
+		*x = (*x)[1:]
+	}
+	return err == error(errInvisible)
+}
+
+func (x *text) Send(context.Context, *turn.Turn) (relay.MessageID, error) {
+	if err := (*x)[0]; err != nil {
+		return "", err
+	}
+	*x = (*x)[1:]
+	return relay.MessageID(rune('a' + len(*x))), nil
+}
+
+// TestALongText: of which a part stands must not be sent again, whatever the reason.
+func TestALongText(t *testing.T) {
+	refused := busy(time.Minute, call.Chat)
+	for name, tc := range map[string]struct {
+		text text
+		want relay.Result
+		err  *relay.ActionError
+	}{
+		"one part":  {text{nil}, relay.Result{MessageID: "a"}, nil},
+		"all of it": {text{nil, nil, nil}, relay.Result{MessageID: "a", MessageIDs: []relay.MessageID{"c", "b", "a"}}, nil},
+		"nothing of it": {text{refused, nil, nil}, relay.Result{}, &relay.ActionError{
+			Outcome: relay.NotSent, Public: "network: no", RetryAfter: time.Minute,
+		}},
+		"nothing to see": {text{errInvisible}, relay.Result{}, &relay.ActionError{Outcome: relay.NotSent, Public: "no"}},
+		"nothing to see in the middle": {text{nil, errInvisible, nil}, relay.Result{
+			MessageID: "a", MessageIDs: []relay.MessageID{"c", "a"},
+		}, nil},
+		"a part": {text{nil, nil, refused, nil, nil}, relay.Result{}, &relay.ActionError{
+			Outcome: relay.MaybeSent, RetryAfter: time.Minute, MessageIDs: []relay.MessageID{"e", "d"},
 			Public: "timed out: only the first 2 of 5 parts are delivered for certain",
-		}
-		if diff := cmp.Diff(want, got, cmp.Comparer(func(a, b *call.Fault) bool { return a == b })); diff != "" {
-			t.Errorf("two parts stand (-want +got):\n%s", diff)
-		}
-		if ae := failure(t, s.Broken(ids, 1, platforms.NotSent(0, nil))); ae.Outcome != relay.MaybeSent {
-			t.Errorf("the rest was not sent in time: %+v", ae)
-		}
-		if r := s.Outside().Sent(ids); r.MessageID != "2" || !slices.Equal(r.MessageIDs, ids) {
-			t.Errorf("all of it stands: %+v", r)
-		}
-		if r := s.Outside().Sent(ids[:1]); r.MessageID != "1" || r.MessageIDs != nil {
-			t.Errorf("one part: %+v", r)
-		}
-	})
+		}},
+		"a part in time": {text{nil, platforms.NotSent(0, nil)}, relay.Result{}, &relay.ActionError{
+			Outcome: relay.MaybeSent, MessageIDs: []relay.MessageID{"b"},
+			Public: "timed out: only the first 1 of 2 parts are delivered for certain",
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in(t, func(t *testing.T, ctx context.Context, s *turn.Turns) {
+				got, err := s.Post(ctx, chat, &tc.text)
+				if diff := cmp.Diff(tc.want, got); diff != "" {
+					t.Errorf("result (-want +got):\n%s", diff)
+				}
+				if tc.err == nil && err == nil {
+					return
+				}
+				ae := *failure(t, err)
+				ae.Err = nil
+				if diff := cmp.Diff(tc.err, &ae); diff != "" {
+					t.Errorf("error (-want +got):\n%s", diff)
+				}
+				enter(t, ctx, s, chat).Leave() // the turn is over
+			})
+		})
+	}
+}
+
+// TestEdit: what does not fit into the message follows it, once the gateway is done.
+func TestEdit(t *testing.T) {
+	refused := &call.Fault{What: "edit", Sent: call.Refused, Status: 400}
+	for name, tc := range map[string]struct {
+		content string
+		err     error // of the edit
+		want    relay.Result
+		left    int
+	}{
+		"done":          {"x", nil, relay.Result{MessageID: "a", MessageIDs: []relay.MessageID{"7", "b", "a"}}, 0},
+		"being written": {"x ▉\n", nil, relay.Result{MessageID: "7"}, 2},
+		"refused":       {"x", refused, relay.Result{}, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in(t, func(t *testing.T, ctx context.Context, s *turn.Turns) {
+				x := text{nil, nil}
+				got, err := s.Edit(ctx, relay.Edit{Chat: chat, Message: "7", Content: tc.content}, &x, func(context.Context, *turn.Turn) error {
+					return tc.err
+				})
+				if diff := cmp.Diff(tc.want, got); diff != "" || (err == nil) != (tc.err == nil) || len(x) != tc.left {
+					t.Errorf("%v, %d parts left; result (-want +got):\n%s", err, len(x), diff)
+				}
+			})
+		})
+	}
 }
