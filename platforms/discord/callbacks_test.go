@@ -67,7 +67,7 @@ func through() map[string]func(context.Context, *Platform) error {
 
 // Issue 9, point 12: what overtook the call-back got a 404, and the person saw "thinking…" for a
 // quarter of an hour.
-func TestNothingOvertakesTheCallback(t *testing.T) { // invariant 4
+func TestNothingOvertakesTheCallback(t *testing.T) { // invariant 2
 	for name, do := range through() {
 		t.Run(name, func(t *testing.T) {
 			onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Platform) {

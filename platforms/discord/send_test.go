@@ -194,7 +194,7 @@ func repeated(f restFault, n int) (out []restFault) {
 	return out
 }
 
-// TestUnclearSendIsRepeatedOnce: invariant 8. The nonce makes the repetition harmless.
+// TestUnclearSendIsRepeatedOnce: invariant 3. The nonce makes the repetition harmless.
 func TestUnclearSendIsRepeatedOnce(t *testing.T) {
 	for name, fault := range map[string]restFault{
 		"carried out": {cut: true}, "not carried out": {lose: true}, "an internal error": {status: 500}, "never left": {never: true},

@@ -282,7 +282,7 @@ func TestNothingLeavesDuringAPenalty(t *testing.T) {
 			"send":   func() error { _, err := p.Send(ctx, relay.Send{Chat: dm, Content: "x"}); return err },
 			"edit":   func() error { _, err := p.Edit(ctx, relay.Edit{Chat: dm, Message: "1", Content: "x"}); return err },
 			"delete": func() error { _, err := p.Delete(ctx, relay.Delete{Chat: dm, Message: "1"}); return err },
-			"gate":   func() error { return p.WaitOpen(ctx, dm) },
+			"wait":   func() error { return p.WaitOpen(ctx, dm) },
 		} {
 			ae := failure(t, do())
 			if ae.Outcome != relay.NotSent || !strings.Contains(ae.Public, "network") || ae.RetryAfter != time.Minute {
