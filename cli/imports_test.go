@@ -11,6 +11,9 @@ import (
 
 const module = "github.com/hermes-connector/hermes-connector"
 
+// kit is what all networks share.
+const kit = "platforms/board platforms/call platforms/turn platforms/pace platforms/backoff platforms/markdown"
+
 // mayImport is the direction of imports: each package of this module, and what it may import of
 // the others. A name may end in "/*", on both sides; an exact name wins. The root is ".".
 var mayImport = map[string]string{
@@ -21,12 +24,17 @@ var mayImport = map[string]string{
 	"relay/bus":              "relay",
 	"platforms":              "relay",
 	"platforms/pace":         "relay platforms",
+	"platforms/board":        "platforms",
 	"platforms/backoff":      "",
+	"platforms/call":         "relay platforms",
+	"platforms/turn":         "relay platforms platforms/call platforms/pace platforms/backoff", // calls within a limiter
 	"platforms/markdown":     "",
 	"store":                  "relay",
 	"vault":                  "relay",
 	"platforms/platformtest": "relay platforms",
-	"platforms/*":            "relay platforms platforms/pace platforms/backoff platforms/markdown", // never the store, the hub or one another
+	"platforms/*":            "relay platforms " + kit, // never the store, the hub or one another
+	"platforms/discord":      "relay platforms " + kit + " platforms/discord/*",
+	"platforms/discord/*":    "relay platforms " + kit + " platforms/discord/*", // parts of one network
 	"relay/link":             "relay store",
 	"relay/token":            "relay store",
 	"relay/delivery":         "relay store",

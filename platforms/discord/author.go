@@ -5,16 +5,19 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/bwmarrin/discordgo"
+
+	"github.com/hermes-connector/hermes-connector/platforms/discord/rest"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
 // isOwn reports whether the bot wrote a message, which Discord tells.
 func (f finder) isOwn(ctx context.Context, chat relay.ChatID, message relay.MessageID, bot relay.BotID) (bool, error) {
-	if !isID(string(chat)) || !isID(string(message)) {
+	if !rest.IsID(string(chat)) || !rest.IsID(string(message)) {
 		return false, errUnknownMessage
 	}
 	var m messageData
-	if err := f.ask(ctx, channelPath(chat)+"/messages/:id", messagePath(chat, message), &m); err != nil {
+	if err := f.ask(ctx, discordgo.EndpointChannelMessage(string(chat), string(message)), &m); err != nil {
 		return false, fmt.Errorf("look up a message: %w", err)
 	}
 	if m.Author == nil {

@@ -3,9 +3,11 @@ package discord
 import (
 	"bytes"
 	"compress/zlib"
+	"encoding/json"
 	"io"
 	"testing"
 
+	"github.com/hermes-connector/hermes-connector/platforms/discord/gateway"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
@@ -17,8 +19,8 @@ func BenchmarkCompression(b *testing.B) {
 		c := newCache(relay.Bot{Platform: Name, ID: testBotID})
 		b.ReportAllocs()
 		for b.Loop() {
-			p, err := decodePacket(raw)
-			if err != nil {
+			var p gateway.Packet
+			if err := json.Unmarshal(raw, &p); err != nil {
 				b.Fatal(err)
 			}
 			if _, err := c.apply(p.Kind, p.Data); err != nil {

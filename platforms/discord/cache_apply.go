@@ -1,12 +1,12 @@
 package discord
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/platforms/call"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
@@ -238,9 +238,5 @@ func inScope(guild snowflake) []platforms.RosterChange {
 
 // decode reads a payload. The error has no value of the payload in it.
 func decode(data []byte, out any) error {
-	err := json.Unmarshal(data, out)
-	if err == nil || errors.Is(err, errNoSnowflake) || errors.Is(err, errNoBits) {
-		return err
-	}
-	return errors.New(decodeFault(err))
+	return call.Decode(data, out, errNoSnowflake, errNoBits)
 }

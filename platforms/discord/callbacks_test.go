@@ -3,6 +3,7 @@ package discord
 import (
 	"context"
 	"errors"
+	"github.com/bwmarrin/discordgo"
 	"net/http"
 	"slices"
 	"strings"
@@ -66,11 +67,11 @@ func through() map[string]func(context.Context, *Platform) error {
 
 // Issue 9, point 12: what overtook the call-back got a 404, and the person saw "thinking…" for a
 // quarter of an hour.
-func TestNothingOvertakesTheCallback(t *testing.T) { // invariant 4
+func TestNothingOvertakesTheCallback(t *testing.T) { // invariant 2
 	for name, do := range through() {
 		t.Run(name, func(t *testing.T) {
 			onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Platform) {
-				slowCallback(f, time.Second, 0, codeUnknownWebhook)
+				slowCallback(f, time.Second, 0, discordgo.ErrCodeUnknownWebhook)
 				wait := arrives(t, ctx, p, interactionCommand)
 				if err := do(ctx, p); err != nil {
 					t.Errorf("error: %v", err)
@@ -87,7 +88,7 @@ func TestNothingOvertakesTheCallback(t *testing.T) { // invariant 4
 // The chat is open to others meanwhile.
 func TestACallbackHoldsUpNobodyElse(t *testing.T) {
 	onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Platform) {
-		slowCallback(f, time.Second, 0, codeUnknownWebhook)
+		slowCallback(f, time.Second, 0, discordgo.ErrCodeUnknownWebhook)
 		start := time.Now()
 		wait := arrives(t, ctx, p, interactionCommand)
 		var wg sync.WaitGroup
@@ -102,8 +103,8 @@ func TestACallbackHoldsUpNobodyElse(t *testing.T) {
 
 func TestA404JustAfterTheCallbackIsTriedAgain(t *testing.T) {
 	for name, do := range through() {
-		for code, words := range map[int]string{codeUnknownWebhook: "the web hook", codeUnknownMessage: "the message"} {
-			if code == codeUnknownMessage && name == "a follow-up" {
+		for code, words := range map[int]string{discordgo.ErrCodeUnknownWebhook: "the web hook", discordgo.ErrCodeUnknownMessage: "the message"} {
+			if code == discordgo.ErrCodeUnknownMessage && name == "a follow-up" {
 				continue
 			}
 			t.Run(name+", "+words, func(t *testing.T) {
@@ -126,7 +127,7 @@ func TestA404JustAfterTheCallbackIsTriedAgain(t *testing.T) {
 
 func TestALastingNoIsFinal(t *testing.T) {
 	onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Platform) {
-		slowCallback(f, 100*time.Millisecond, time.Hour, codeUnknownWebhook)
+		slowCallback(f, 100*time.Millisecond, time.Hour, discordgo.ErrCodeUnknownWebhook)
 		wait := arrives(t, ctx, p, interactionCommand)
 		start := time.Now()
 		err := through()["a first answer"](ctx, p)

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -12,8 +11,10 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/bwmarrin/discordgo"
+
 	"github.com/hermes-connector/hermes-connector/platforms"
-	"github.com/hermes-connector/hermes-connector/platforms/backoff"
+	"github.com/hermes-connector/hermes-connector/platforms/discord/gateway"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
@@ -52,7 +53,7 @@ func (c *catchup) isDue(now time.Time) bool { return !c.due.IsZero() && !now.Bef
 // timer fires when a catch-up is due.
 func (c *catchup) timer(now time.Time) *time.Timer {
 	if c.due.IsZero() {
-		return time.NewTimer(day) // as good as never: whoever wakes for nothing looks again
+		return time.NewTimer(maxMissedAge) // as good as never: whoever wakes for nothing looks again
 	}
 	return time.NewTimer(c.due.Sub(now))
 }
@@ -100,7 +101,8 @@ func (f *feeder) catchUp(ctx context.Context) {
 	}
 	f.catchup.tries++
 	if err != nil && f.catchup.tries < maxCatchups {
-		wait := backoff.Backoff{First: f.opts.retryWait, Max: 10 * f.opts.retryMax, Failures: f.catchup.tries}
+		wait := gateway.Retries(f.opts)
+		wait.Max, wait.Failures = 10*wait.Max, f.catchup.tries
 		delay := wait.Next()
 		f.catchup.due = time.Now().Add(delay)
 		f.log.Warn("discord messages missed meanwhile not fetched; trying again", "in", delay, "err", err)
@@ -190,15 +192,14 @@ func (l *latest) UnmarshalJSON(b []byte) error {
 // survey looks at the channels and threads of a guild: it adds threads of known chats, or everything
 // if all of the guild counts, and takes out chats in which nothing new was written.
 func (f *feeder) survey(ctx context.Context, scope relay.ScopeID, all bool, from snowflake, chats map[relay.ChatID]relay.ScopeID) error {
-	guild := "/guilds/" + string(scope)
 	var channels []listed
-	if err := f.fetch(ctx, guild+"/channels", guild+"/channels", &channels); err != nil {
+	if err := f.fetch(ctx, discordgo.EndpointGuildChannels(string(scope)), &channels); err != nil {
 		return fmt.Errorf("channels of a guild: %w", err)
 	}
 	var active struct {
 		Threads []listed `json:"threads"`
 	}
-	if err := f.fetch(ctx, guild+"/threads/active", guild+"/threads/active", &active); err != nil {
+	if err := f.fetch(ctx, discordgo.EndpointGuildActiveThreads(string(scope)), &active); err != nil {
 		return fmt.Errorf("threads of a guild: %w", err)
 	}
 	known := maps.Clone(chats)
@@ -254,11 +255,10 @@ func (f *feeder) nextMissed(ctx context.Context, streams []*stream, recent snowf
 
 // refill fetches a stream's next page when it has none.
 func (f *feeder) refill(ctx context.Context, s *stream) error {
-	route := "/channels/" + string(s.chat) + "/messages"
 	for len(s.page) == 0 && !s.ended {
-		path := route + "?limit=" + strconv.Itoa(missedPage) + "&after=" + s.after.String()
+		query := "?limit=" + strconv.Itoa(missedPage) + "&after=" + s.after.String()
 		var raws []json.RawMessage
-		if err := f.fetch(ctx, route, path, &raws); err != nil {
+		if err := f.fetch(ctx, discordgo.EndpointChannelMessages(string(s.chat))+query, &raws); err != nil {
 			return fmt.Errorf("messages of a channel: %w", err)
 		}
 		var page []missedMessage
@@ -319,11 +319,9 @@ func (f *feeder) unknown(ctx context.Context, chat relay.ChatID, page []missedMe
 }
 
 // fetch is a GET. What the bot may not see, or is no longer there, is an answer without content.
-func (f *feeder) fetch(ctx context.Context, route, path string, out any) error {
-	err := f.rest.do(ctx, http.MethodGet, "GET "+route, path, nil, out)
-	var ae *apiError
-	if errors.As(err, &ae) && ae.Sent == sentRefused &&
-		(ae.Status == http.StatusForbidden || ae.Status == http.StatusNotFound || ae.Status == http.StatusBadRequest) {
+func (f *feeder) fetch(ctx context.Context, endpoint string, out any) error {
+	err := f.rest.Do(ctx, http.MethodGet, endpoint, nil, out)
+	if answered(err, http.StatusForbidden) || answered(err, http.StatusNotFound) || answered(err, http.StatusBadRequest) {
 		return nil
 	}
 	return err

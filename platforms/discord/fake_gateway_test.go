@@ -19,6 +19,19 @@ import (
 
 type obj = map[string]any
 
+// What a payload of a bot's is about.
+const (
+	opHeartbeat = 1
+	opIdentify  = 2
+	opResume    = 6
+)
+
+// Of package gateway: the most a payload may have, and how long Discord has to answer a close.
+const (
+	maxPayload = 32 << 20
+	hangUpWait = 2 * time.Second
+)
+
 const (
 	testBotID  = "123456789012345678"
 	testSecret = "s3cr3t-of-the-fake-gateway-0123456789ab"

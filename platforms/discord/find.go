@@ -7,7 +7,10 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/bwmarrin/discordgo"
+
 	"github.com/hermes-connector/hermes-connector/platforms/backoff"
+	"github.com/hermes-connector/hermes-connector/platforms/call"
 )
 
 // askWithin bounds the questions of somebody who keeps others waiting, repetitions included.
@@ -26,7 +29,7 @@ var (
 
 // api is the part of the REST client the lookups need.
 type api interface {
-	do(ctx context.Context, method, route, path string, body, out any) error
+	Do(ctx context.Context, method, endpoint string, body, out any) error
 }
 
 // finder knows guilds and channels: from the cache, or else from Discord. A process that resumes its
@@ -44,7 +47,7 @@ func (f finder) guild(ctx context.Context, id snowflake) (guild, error) {
 	}
 	since := f.cache.now()
 	var d guildData
-	if err := f.ask(ctx, "/guilds/"+id.String(), "/guilds/"+id.String(), &d); err != nil {
+	if err := f.ask(ctx, discordgo.EndpointGuild(id.String()), &d); err != nil {
 		return guild{}, fmt.Errorf("look up guild: %w", err)
 	}
 	if d.ID != id {
@@ -66,7 +69,7 @@ func (f finder) channel(ctx context.Context, id snowflake) (channel, error) {
 	}
 	since := f.cache.now()
 	var d channelData
-	if err := f.ask(ctx, "/channels/"+id.String(), "/channels/"+id.String(), &d); err != nil {
+	if err := f.ask(ctx, discordgo.EndpointChannel(id.String()), &d); err != nil {
 		return channel{}, fmt.Errorf("look up channel: %w", err)
 	}
 	if d.ID != id {
@@ -79,9 +82,8 @@ func (f finder) channel(ctx context.Context, id snowflake) (channel, error) {
 
 // member asks what a guild knows of a user. The error wraps errNoPlace when he is no member.
 func (f finder) member(ctx context.Context, guild, user snowflake) (person, error) {
-	route := "/guilds/" + guild.String() + "/members/"
 	var d memberData
-	if err := f.ask(ctx, route+"{user}", route+user.String(), &d); err != nil {
+	if err := f.ask(ctx, discordgo.EndpointGuildMember(guild.String(), user.String()), &d); err != nil {
 		return person{}, fmt.Errorf("look up member: %w", err)
 	}
 	return person{id: user, roles: d.Roles, mutedUntil: d.MutedUntil}, nil
@@ -89,8 +91,7 @@ func (f finder) member(ctx context.Context, guild, user snowflake) (person, erro
 
 // inThread asks whether a user was added to a thread.
 func (f finder) inThread(ctx context.Context, thread, user snowflake) (bool, error) {
-	route := "/channels/" + thread.String() + "/thread-members/"
-	err := f.ask(ctx, route+"{user}", route+user.String(), nil)
+	err := f.ask(ctx, discordgo.EndpointThreadMember(thread.String(), user.String()), nil)
 	switch {
 	case errors.Is(err, errNoPlace):
 		return false, nil
@@ -103,17 +104,17 @@ func (f finder) inThread(ctx context.Context, thread, user snowflake) (bool, err
 // ask is a GET. The error wraps errNoPlace when Discord's answer is no, for good; what cannot be known
 // now, because Discord is busy, broken or out of reach, is errUnknownYet. It is not put again: whoever
 // asks knows what else waits for the answer.
-func (f finder) ask(ctx context.Context, route, path string, out any) error {
-	err := f.api.do(ctx, http.MethodGet, "GET "+route, path, nil, out)
-	var ae *apiError
+func (f finder) ask(ctx context.Context, endpoint string, out any) error {
+	err := f.api.Do(ctx, http.MethodGet, endpoint, nil, out)
+	var fault *call.Fault
 	switch {
 	case err == nil:
 		return nil
-	case !errors.As(err, &ae):
+	case !errors.As(err, &fault):
 		return err
-	case ae.Sent != sentRefused || ae.Status == http.StatusTooManyRequests:
+	case fault.Sent != call.Refused || fault.Limited():
 		return fmt.Errorf("%w: %w", errUnknownYet, err)
-	case ae.Status == http.StatusUnauthorized: // about the bot, not about what was asked
+	case fault.Status == http.StatusUnauthorized: // about the bot, not about what was asked
 		return err
 	}
 	return fmt.Errorf("%w: %w", errNoPlace, err)
@@ -129,11 +130,7 @@ func patiently[T any](ctx context.Context, question func(context.Context) (T, er
 		if !errors.Is(err, errUnknownYet) {
 			return answer, err
 		}
-		wait := again.Next()
-		var ae *apiError
-		if errors.As(err, &ae) {
-			wait = max(wait, ae.RetryAfter)
-		}
+		wait := max(again.Next(), call.FaultOf(err).RetryAfter)
 		if end, _ := ctx.Deadline(); time.Until(end) <= wait || !backoff.Pause(ctx, wait) {
 			return answer, err
 		}

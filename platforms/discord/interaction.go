@@ -5,18 +5,13 @@ import (
 	"errors"
 	"regexp"
 	"strings"
-	"time"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/platforms/discord/rest"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-const (
-	capabilityKind = "discord.interaction_token"
-	// capabilityFor is how long Discord takes answers through an interaction's token
-	// (https://docs.discord.com/developers/interactions/receiving-and-responding).
-	capabilityFor = 15 * time.Minute
-)
+const capabilityKind = "discord.interaction_token"
 
 var (
 	errWithoutToken = errors.New("an interaction without a token")
@@ -108,7 +103,7 @@ func (n normaliser) fromInteraction(i *interaction, at spot) (*relay.Event, *pla
 	}
 	return &ev, &platforms.Capability{
 		Event: ev.ID, Kind: capabilityKind, ID: i.id.String(), Placeholder: i.placeholder(),
-		Token: i.token, ExpiresAt: ev.At.Add(capabilityFor),
+		Token: i.token, ExpiresAt: ev.At.Add(rest.TokenFor),
 	}, nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"flag"
+	"github.com/bwmarrin/discordgo"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/platforms/call"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/sessionkey"
 )
@@ -71,10 +73,10 @@ func payloadNames(t testing.TB) []string {
 // answers is Discord for lookups: by path. What is not in it is not there.
 type answers map[string]string
 
-func (a answers) do(_ context.Context, _, route, path string, _, out any) error {
-	body, ok := a[path]
+func (a answers) Do(_ context.Context, _, endpoint string, _, out any) error {
+	body, ok := a["/"+strings.TrimPrefix(endpoint, discordgo.EndpointAPI)]
 	if !ok {
-		return &apiError{Route: route, Status: 404, Code: 10003, Message: "Unknown Channel", Sent: sentRefused}
+		return &call.Fault{What: endpoint, Status: 404, Code: 10003, Message: "Unknown Channel", Sent: call.Refused}
 	}
 	if out == nil {
 		return nil
@@ -200,8 +202,8 @@ func TestOwnMessagesAreMarked(t *testing.T) {
 // failing is Discord in pieces.
 type failing struct{}
 
-func (failing) do(_ context.Context, _, route, _ string, _, _ any) error {
-	return &apiError{Route: route, Status: 503, Message: "no answer of the API"}
+func (failing) Do(_ context.Context, _, endpoint string, _, _ any) error {
+	return &call.Fault{What: endpoint, Status: 503, Message: "no answer of the API"}
 }
 
 func TestMakesNoSense(t *testing.T) {

@@ -133,14 +133,3 @@ func (r *reader) waitFor(id snowflake, err error) bool {
 	}
 	return time.Since(r.stuckAt) <= patience
 }
-
-// normaliseMessage is the event in a MESSAGE_CREATE or in a message of a channel's history; see
-// reader.message.
-func (p *Platform) normaliseMessage(ctx context.Context, data []byte) (*relay.Event, error) {
-	return p.reader.message(ctx, data)
-}
-
-// normaliseInteraction is the event in an interaction, and its token; see reader.interaction.
-func (p *Platform) normaliseInteraction(ctx context.Context, i *interaction) (*relay.Event, *platforms.Capability, error) {
-	return p.reader.interaction(ctx, i)
-}

@@ -4,14 +4,18 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"github.com/bwmarrin/discordgo"
+	"github.com/hermes-connector/hermes-connector/platforms/discord/rest"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/hermes-connector/hermes-connector/platforms/call"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
@@ -23,14 +27,15 @@ type scripted struct {
 	route map[string]string // by path
 }
 
-func (s *scripted) do(ctx context.Context, method, route, path string, _, out any) error {
+func (s *scripted) Do(ctx context.Context, method, endpoint string, _, out any) error {
+	path, route := "/"+strings.TrimPrefix(endpoint, discordgo.EndpointAPI), rest.RouteOf(method, endpoint)
 	s.asked = append(s.asked, path)
 	if s.route == nil {
 		s.route = map[string]string{}
 	}
 	s.route[path] = route
 	if ctx.Err() != nil {
-		return &apiError{Route: route, Sent: sentNever, Message: "ended", cause: ctx.Err()}
+		return &call.Fault{What: route, Sent: call.Never, Message: "ended", Cause: ctx.Err()}
 	}
 	script := s.says[path]
 	if len(script) == 0 {
@@ -40,12 +45,12 @@ func (s *scripted) do(ctx context.Context, method, route, path string, _, out an
 	}
 	body := script[0]
 	if body == "" {
-		return &apiError{Route: route, Sent: sentNever, Message: "connection refused"}
+		return &call.Fault{What: route, Sent: call.Never, Message: "connection refused"}
 	}
 	if status, err := strconv.Atoi(body); err == nil {
-		e := &apiError{Route: route, Status: status, Message: "refused"}
+		e := &call.Fault{What: route, Status: status, Message: "refused"}
 		if status < 500 {
-			e.Sent = sentRefused
+			e.Sent = call.Refused
 		}
 		if status == 429 {
 			e.RetryAfter = time.Second
@@ -191,8 +196,8 @@ func TestLookupsHaveTheirRoutes(t *testing.T) {
 		}
 	}
 	want := map[string]string{
-		annPath:                           "GET /guilds/1/members/{user}",
-		"/channels/22/thread-members/101": "GET /channels/22/thread-members/{user}",
+		annPath:                           "GET /guilds/1/members/:id",
+		"/channels/22/thread-members/101": "GET /channels/22/thread-members/:id",
 		"/channels/19":                    "GET /channels/19",
 	}
 	if diff := cmp.Diff(want, api.route); diff != "" {

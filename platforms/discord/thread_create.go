@@ -10,8 +10,11 @@ import (
 	"github.com/bwmarrin/discordgo"
 
 	"github.com/hermes-connector/hermes-connector/platforms/backoff"
+	"github.com/hermes-connector/hermes-connector/platforms/call"
+	"github.com/hermes-connector/hermes-connector/platforms/discord/rest"
 	"github.com/hermes-connector/hermes-connector/platforms/markdown"
 	"github.com/hermes-connector/hermes-connector/platforms/pace"
+	"github.com/hermes-connector/hermes-connector/platforms/turn"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
@@ -34,22 +37,22 @@ type newThread struct {
 // whose outcome is unknown Discord is asked which threads there are before another one is made.
 func (p *Platform) CreateThread(ctx context.Context, a relay.ThreadCreate) (relay.Result, error) {
 	name := threadName(a.Name)
-	if name == "" || a.Anchor != "" && !isID(string(a.Anchor)) {
+	if name == "" || a.Anchor != "" && !rest.IsID(string(a.Anchor)) {
 		return relay.Result{}, errInvalidForm
 	}
 	if markdown.TooLong(a.SeedText) {
 		return relay.Result{}, errTooLong
 	}
-	t, err := p.enter(ctx, a.Chat, pace.Message, timeFor(ctx))
+	t, err := p.turns.Enter(ctx, a.Chat, pace.Message)
 	if err != nil {
 		return relay.Result{}, err
 	}
-	defer t.leave()
-	parent, err := t.channel(ctx, a.Chat)
+	defer t.Leave()
+	parent, err := p.channel(ctx, t, a.Chat)
 	if err != nil {
 		return relay.Result{}, explained(err)
 	}
-	r := request{method: http.MethodPost, path: channelPath(a.Chat) + "/threads"}
+	r := request{method: http.MethodPost, endpoint: discordgo.EndpointChannelThreads(string(a.Chat))}
 	body := newThread{Name: name}
 	seed := p.postscript(a.SeedText)
 	switch {
@@ -60,14 +63,14 @@ func (p *Platform) CreateThread(ctx context.Context, a relay.ThreadCreate) (rela
 		body.Message = &message{Content: seed.parts[0], Mentions: p.mentions()}
 		seed.parts = seed.parts[1:]
 	case a.Anchor != "":
-		r.path = messagePath(a.Chat, a.Anchor) + "/threads"
+		r.endpoint = discordgo.EndpointChannelMessageThread(string(a.Chat), string(a.Anchor))
 	case discordgo.ChannelType(parent.Type) == discordgo.ChannelTypeGuildNews:
 		body.Type = channelNewsThread
 	default:
 		body.Type = channelPublicThread
 	}
 	r.body = body
-	id, err := t.create(ctx, r, parent, name)
+	id, err := p.create(ctx, t, r, parent, name)
 	if err != nil {
 		return relay.Result{}, explained(err)
 	}
@@ -76,10 +79,10 @@ func (p *Platform) CreateThread(ctx context.Context, a relay.ThreadCreate) (rela
 	if len(seed.parts) == 0 {
 		return res, nil
 	}
-	inside, err := p.enter(ctx, relay.ChatID(id), pace.Message, timeFor(ctx))
+	inside, err := p.turns.Enter(ctx, relay.ChatID(id), pace.Message)
 	if err == nil {
-		defer inside.leave()
-		_, err = inside.post(ctx, seed, "")
+		defer inside.Leave()
+		_, err = inside.Post(ctx, seed)
 	}
 	if err != nil { // a second thread would be worse than a thread without its first words
 		p.log.Warn("thread made, but its first message is not all there", "err", err)
@@ -94,19 +97,19 @@ func threadName(name string) string {
 }
 
 // create makes one thread and returns its id.
-func (t *turn) create(ctx context.Context, r request, parent channelData, name string) (id string, err error) {
+func (p *Platform) create(ctx context.Context, t *turn.Turn, r request, parent channelData, name string) (id string, err error) {
 	since := time.Now().Add(-clockSkew)
 	for range 2 {
 		var made posted
-		err = t.call(ctx, r, &made)
-		var ae *apiError
-		if err == nil || !errors.As(err, &ae) || ae.Sent != sentMaybe {
+		err = p.call(ctx, t, r, &made)
+		var f *call.Fault
+		if err == nil || !errors.As(err, &f) || f.Sent != call.Maybe {
 			return made.ID, err
 		}
 		if !backoff.Pause(ctx, backoff.Shortened(time.Second)) { // what is under way may still arrive
 			return "", err
 		}
-		id, known := t.findThread(ctx, parent, name, since)
+		id, known := p.findThread(ctx, t, parent, name, since)
 		if id != "" {
 			return id, nil
 		}
@@ -119,7 +122,7 @@ func (t *turn) create(ctx context.Context, r request, parent channelData, name s
 
 // findThread looks for a thread of that name which the bot has made since then and we know nothing
 // of. known is false when Discord did not say.
-func (t *turn) findThread(ctx context.Context, parent channelData, name string, since time.Time) (id string, known bool) {
+func (p *Platform) findThread(ctx context.Context, t *turn.Turn, parent channelData, name string, since time.Time) (id string, known bool) {
 	var active struct {
 		Threads []struct {
 			ID      snowflake `json:"id"`
@@ -131,8 +134,8 @@ func (t *turn) findThread(ctx context.Context, parent channelData, name string, 
 			} `json:"thread_metadata"`
 		} `json:"threads"`
 	}
-	err := t.call(ctx, request{
-		method: http.MethodGet, path: "/guilds/" + parent.GuildID.String() + "/threads/active", again: true,
+	err := p.call(ctx, t, request{
+		method: http.MethodGet, endpoint: discordgo.EndpointGuildActiveThreads(parent.GuildID.String()), again: true,
 	}, &active)
 	if err != nil {
 		return "", false
@@ -142,8 +145,8 @@ func (t *turn) findThread(ctx context.Context, parent channelData, name string, 
 		if at.IsZero() {
 			at = thread.ID.time()
 		}
-		_, ours := t.p.createdThread(thread.ID.String())
-		mine := thread.Owner == t.p.cache.me && !ours && at.After(since)
+		_, ours := p.createdThread(thread.ID.String())
+		mine := thread.Owner == p.cache.me && !ours && at.After(since)
 		if mine && thread.Parent == parent.ID && thread.Name == name {
 			return thread.ID.String(), true
 		}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"net/http"
 
+	"github.com/bwmarrin/discordgo"
+
 	"github.com/hermes-connector/hermes-connector/platforms/pace"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
@@ -20,12 +22,12 @@ func (p *Platform) RenameThread(ctx context.Context, a relay.ThreadRename) (rela
 	if thread == "" {
 		thread = a.Chat
 	}
-	t, err := p.enter(ctx, thread, pace.Signal, timeFor(ctx))
+	t, err := p.turns.Enter(ctx, thread, pace.Signal)
 	if err != nil {
 		return relay.Result{}, err
 	}
-	defer t.leave()
-	d, err := t.channel(ctx, thread)
+	defer t.Leave()
+	d, err := p.channel(ctx, t, thread)
 	switch {
 	case err == nil:
 	case thread != a.Chat && (answered(err, http.StatusForbidden) || answered(err, http.StatusNotFound)):
@@ -48,8 +50,8 @@ func (p *Platform) RenameThread(ctx context.Context, a relay.ThreadRename) (rela
 		return relay.Result{}, declinedRename("it has another name")
 	}
 	if d.Name != name {
-		err := t.call(ctx, request{
-			method: http.MethodPatch, path: channelPath(thread), again: true, apart: true,
+		err := p.call(ctx, t, request{
+			method: http.MethodPatch, endpoint: discordgo.EndpointChannel(string(thread)), again: true, apart: true,
 			body: newThread{Name: name},
 		}, nil)
 		if err != nil {

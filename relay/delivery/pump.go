@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"runtime/debug"
 	"slices"
 	"time"
@@ -253,11 +252,7 @@ func (p *Pump) pushOne(ctx context.Context, e store.Entry) (err error) {
 		if v == nil {
 			return
 		}
-		// The value of a panic may quote what people wrote; a runtime error's does not.
-		what := fmt.Sprintf("panic of type %T", v)
-		if re, ok := v.(runtime.Error); ok {
-			what = re.Error()
-		}
+		what := relay.PanicWords(v)
 		p.lane.log.Error("push panicked", "buffer", e.Buffer.String(), "panic", what, "stack", string(debug.Stack()))
 		err = fmt.Errorf("%w: %s", ErrPoison, what)
 	}()

@@ -20,12 +20,12 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
-	"runtime"
 	"runtime/debug"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/api"
 	"github.com/hermes-connector/hermes-connector/relay/delivery"
 	"github.com/hermes-connector/hermes-connector/relay/hub"
@@ -152,8 +152,7 @@ func (s *Server) http(h http.Handler) *http.Server {
 }
 
 // loud is h, whose panics are said: the server's own log has them among what strangers do wrong. The
-// request's path stays out, it may be a credential, and so does the panic's value, which may quote
-// what somebody sent; a runtime error's does not.
+// request's path stays out: it may be a credential.
 func (s *Server) loud(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer func() {
@@ -161,11 +160,7 @@ func (s *Server) loud(h http.Handler) http.Handler {
 			if p == nil || p == http.ErrAbortHandler {
 				return
 			}
-			text := fmt.Sprintf("%T", p)
-			if err, ok := p.(runtime.Error); ok {
-				text = err.Error()
-			}
-			s.log.Error("a request ended in a panic", "panic", text, "stack", string(debug.Stack()))
+			s.log.Error("a request ended in a panic", "panic", relay.PanicWords(p), "stack", string(debug.Stack()))
 			panic(http.ErrAbortHandler)
 		}()
 		h.ServeHTTP(w, r)

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"runtime"
 	"runtime/debug"
 	"slices"
 	"time"
@@ -202,13 +201,8 @@ func (s *Session) recovered(what string) {
 	}
 }
 
-// panicked counts and logs a panic. Its value may quote what people wrote; a runtime error's
-// does not.
+// panicked counts and logs a panic.
 func (s *Session) panicked(what string, v any) {
 	s.o.Count(CountPanic)
-	text := fmt.Sprintf("%T", v)
-	if err, ok := v.(runtime.Error); ok {
-		text = err.Error()
-	}
-	s.log.Error("panic", "in", what, "panic", text, "stack", string(debug.Stack()))
+	s.log.Error("panic", "in", what, "panic", relay.PanicWords(v), "stack", string(debug.Stack()))
 }

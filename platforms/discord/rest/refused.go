@@ -1,4 +1,4 @@
-package discord
+package rest
 
 import (
 	"errors"
@@ -6,7 +6,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/bwmarrin/discordgo"
+
 	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/platforms/call"
+	"github.com/hermes-connector/hermes-connector/platforms/pace"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
@@ -26,8 +30,8 @@ const (
 	noFor   = 30 * time.Second
 )
 
-// errOverspent: too much of what this payer asked for was refused.
-var errOverspent = errors.New("too many of these requests were refused")
+// ErrOverspent: too much of what this payer asked for was refused.
+var ErrOverspent = errors.New("too many of these requests were refused")
 
 // payer is who answers for a refused request: the instance that asked for it, or else the channel or
 // guild the connector asked about. The zero payer answers for nothing but the bot as a whole.
@@ -59,7 +63,7 @@ type tally struct {
 
 // no is a refusal that will be the same for a while.
 type no struct {
-	err   apiError
+	err   *call.Fault
 	until time.Time
 }
 
@@ -93,7 +97,7 @@ func (r *refusals) closed(p payer, now time.Time) (until time.Time, everybody bo
 		until = r.until(maxRefusedEach, now, func(t *tally) int { return t.by[p] })
 	}
 	if p.instance != "" {
-		until = later(until, r.until(maxRefusedInstances, now, func(t *tally) int { return t.instances }))
+		until = pace.Later(until, r.until(maxRefusedInstances, now, func(t *tally) int { return t.instances }))
 	}
 	return until, false
 }
@@ -122,23 +126,23 @@ func (l *limits) knownNo(method, path string) error {
 	if !ok || !n.until.After(time.Now()) {
 		return nil
 	}
-	return &n.err
+	return n.err
 }
 
 // noteNo remembers a refusal that would come again: that there is no such message, channel or guild,
 // or, to a question, that the bot may not know. What is said through a web hook may not be true yet.
 func (l *limits) noteNo(method, path string, err error) {
-	var ae *apiError
-	if !errors.As(err, &ae) || ae.Sent != sentRefused || strings.HasPrefix(path, "/webhooks/") {
+	f := call.FaultOf(err)
+	if f.Sent != call.Refused || strings.HasPrefix(path, "/webhooks/") {
 		return
 	}
-	gone := ae.Status == http.StatusNotFound
-	switch ae.Code {
+	gone := f.Status == http.StatusNotFound
+	switch f.Code {
 	case 0: // not the API's word
 		return
-	case codeUnknownChannel, codeUnknownGuild, codeUnknownMessage:
+	case discordgo.ErrCodeUnknownChannel, discordgo.ErrCodeUnknownGuild, discordgo.ErrCodeUnknownMessage:
 	default:
-		if method != http.MethodGet || !gone && ae.Status != http.StatusForbidden {
+		if method != http.MethodGet || !gone && f.Status != http.StatusForbidden {
 			return
 		}
 	}
@@ -147,18 +151,18 @@ func (l *limits) noteNo(method, path string, err error) {
 	if l.refused.noes == nil || len(l.refused.noes) >= maxNoes {
 		l.refused.noes = make(map[string]no)
 	}
-	l.refused.noes[method+" "+path] = no{*ae, time.Now().Add(noFor)}
+	l.refused.noes[method+" "+path] = no{f, time.Now().Add(noFor)}
 }
 
 // overspent is why a request does not leave whose payer has had too many refused.
-func overspent(route string, d time.Duration) *apiError {
-	return &apiError{Route: route, Sent: sentNever, RetryAfter: d, Message: errOverspent.Error(), cause: errOverspent}
+func overspent(route string, d time.Duration) *call.Fault {
+	return &call.Fault{What: route, Sent: call.Never, RetryAfter: d, Message: ErrOverspent.Error(), Cause: ErrOverspent}
 }
 
 // muted is why a request does not leave while too many were refused.
-func muted(route string, until, now time.Time) *apiError {
-	return &apiError{
-		Route: route, Sent: sentNever, RetryAfter: until.Sub(now), Message: "Discord refused too many requests",
-		cause: &platforms.MutedError{Until: until},
+func muted(route string, until, now time.Time) *call.Fault {
+	return &call.Fault{
+		What: route, Sent: call.Never, RetryAfter: until.Sub(now), Message: "Discord refused too many requests",
+		Cause: &platforms.MutedError{Until: until},
 	}
 }

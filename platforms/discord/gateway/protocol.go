@@ -1,4 +1,4 @@
-package discord
+package gateway
 
 import (
 	"encoding/json"
@@ -10,6 +10,8 @@ import (
 
 	"github.com/bwmarrin/discordgo"
 	"github.com/coder/websocket"
+
+	"github.com/hermes-connector/hermes-connector/platforms/call"
 )
 
 // What a payload on the gateway socket is about.
@@ -26,10 +28,8 @@ const (
 
 // The dispatches this package handles by itself.
 const (
-	kindReady       = "READY"
-	kindResumed     = "RESUMED"
-	kindMessage     = "MESSAGE_CREATE"
-	kindInteraction = "INTERACTION_CREATE"
+	kindReady   = "READY"
+	kindResumed = "RESUMED"
 )
 
 // closeAgain is the code we close with whenever we mean to come back. 1000 and 1001 would end the
@@ -41,29 +41,29 @@ const closeAgain websocket.StatusCode = 4000
 const intents = discordgo.IntentGuilds | discordgo.IntentGuildMessages | discordgo.IntentDirectMessages |
 	discordgo.IntentMessageContent
 
-// packet is one message on the socket.
-type packet struct {
+// Packet is one message on the socket.
+type Packet struct {
 	Op   int             `json:"op"`
 	Data json.RawMessage `json:"d"`
 	Seq  int64           `json:"s"` // counts dispatches within a session, from 1; 0: none
 	Kind string          `json:"t"`
 }
 
-func decodePacket(raw []byte) (packet, error) {
-	var p packet
-	if err := json.Unmarshal(raw, &p); err != nil {
-		return packet{}, errors.New(decodeFault(err))
+func decodePacket(raw []byte) (Packet, error) {
+	var p Packet
+	if err := call.Decode(raw, &p); err != nil {
+		return Packet{}, err
 	}
 	if p.Seq < 0 {
-		return packet{}, errors.New("a sequence below zero")
+		return Packet{}, errors.New("a sequence below zero")
 	}
 	return p, nil
 }
 
 // decodeHead reads operation, sequence and kind of a payload of which only the beginning is there.
 // Discord writes these before the data, or after it; then they are zero.
-func decodeHead(raw []byte) packet {
-	p := packet{Op: opDispatch}
+func decodeHead(raw []byte) Packet {
+	p := Packet{Op: opDispatch}
 	dec := json.NewDecoder(strings.NewReader(string(raw)))
 	if t, err := dec.Token(); err != nil || t != json.Delim('{') {
 		return p
@@ -100,8 +100,8 @@ func decodeHello(data []byte) (time.Duration, error) {
 	var d struct {
 		Interval int64 `json:"heartbeat_interval"` // milliseconds
 	}
-	if err := json.Unmarshal(data, &d); err != nil {
-		return 0, errors.New(decodeFault(err))
+	if err := call.Decode(data, &d); err != nil {
+		return 0, err
 	}
 	if d.Interval <= 0 || d.Interval > int64(time.Hour/time.Millisecond) {
 		return 0, fmt.Errorf("a heartbeat interval of %d ms", d.Interval)
@@ -109,8 +109,8 @@ func decodeHello(data []byte) (time.Duration, error) {
 	return max(time.Duration(d.Interval)*time.Millisecond, leastInterval), nil
 }
 
-// ready is what READY says about the session and the bot.
-type ready struct {
+// Ready is what READY says about the session and the bot.
+type Ready struct {
 	SessionID string `json:"session_id"`
 	ResumeURL string `json:"resume_gateway_url"`
 	User      struct {
@@ -121,13 +121,13 @@ type ready struct {
 	} `json:"application"`
 }
 
-func decodeReady(data []byte) (ready, error) {
-	var r ready
-	if err := json.Unmarshal(data, &r); err != nil {
-		return ready{}, errors.New(decodeFault(err))
+func decodeReady(data []byte) (Ready, error) {
+	var r Ready
+	if err := call.Decode(data, &r); err != nil {
+		return Ready{}, err
 	}
 	if r.SessionID == "" {
-		return ready{}, errors.New("no session id")
+		return Ready{}, errors.New("no session id")
 	}
 	return r, nil
 }
@@ -153,7 +153,7 @@ func identify(token string) command {
 }
 
 // resume asks for the session to go on behind what we have.
-func resume(token string, s session) command {
+func resume(token string, s Session) command {
 	return command{Op: opResume, Data: map[string]any{"token": token, "session_id": s.ID, "seq": s.Seq}}
 }
 

@@ -1,9 +1,11 @@
-package discord
+package gateway
 
 import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/hermes-connector/hermes-connector/platforms/pace"
 )
 
 const (
@@ -17,9 +19,9 @@ const (
 	day           = 24 * time.Hour
 )
 
-// budget is how many sessions we may still begin: what Discord says, and what we allow ourselves.
+// Budget is how many sessions we may still begin: what Discord says, and what we allow ourselves.
 // It is part of the state, so that a program that is restarted again and again keeps to it.
-type budget struct {
+type Budget struct {
 	// What Discord said last. Known is false until it did.
 	Known     bool      `json:"known,omitempty"`
 	Remaining int       `json:"left,omitempty"`
@@ -30,14 +32,14 @@ type budget struct {
 
 // recent is Spent without what no longer counts. A time in the future comes from a clock that was
 // set back since.
-func (b budget) recent(now time.Time) []int64 {
+func (b Budget) recent(now time.Time) []int64 {
 	from, to := now.Add(-day).UnixMilli(), milliUp(now)
 	return slices.DeleteFunc(slices.Clone(b.Spent), func(t int64) bool { return t <= from || t > to })
 }
 
 // due is when the next identify may leave, and why not now. least is the pause between the first
 // ones of a day.
-func (b budget) due(now time.Time, least time.Duration) (at time.Time, reason string) {
+func (b Budget) due(now time.Time, least time.Duration) (at time.Time, reason string) {
 	at = now
 	spent := b.recent(now)
 	if n := len(spent); n > 0 {
@@ -45,9 +47,9 @@ func (b budget) due(now time.Time, least time.Duration) (at time.Time, reason st
 		if doublings := n / identifyStep; doublings < 20 {
 			pause = min(least<<doublings, identifyPause)
 		}
-		at = later(at, time.UnixMilli(spent[n-1]).Add(pause))
+		at = pace.Later(at, time.UnixMilli(spent[n-1]).Add(pause))
 		if n >= maxIdentifies {
-			at = later(at, time.UnixMilli(spent[n-maxIdentifies]).Add(day+time.Millisecond))
+			at = pace.Later(at, time.UnixMilli(spent[n-maxIdentifies]).Add(day+time.Millisecond))
 		}
 		if at.After(now) {
 			reason = fmt.Sprintf("%d sessions were begun in the last 24 hours; the next one follows at %s", n, clock(at))
@@ -61,7 +63,7 @@ func (b budget) due(now time.Time, least time.Duration) (at time.Time, reason st
 }
 
 // spend notes an identify.
-func (b *budget) spend(now time.Time) {
+func (b *Budget) spend(now time.Time) {
 	b.Spent = append(b.recent(now), milliUp(now))
 	b.Remaining = max(b.Remaining-1, 0)
 }
@@ -70,7 +72,7 @@ func (b *budget) spend(now time.Time) {
 func milliUp(t time.Time) int64 { return t.Add(time.Millisecond - 1).UnixMilli() }
 
 // granted notes what Discord said. A budget that is used up and resets at once is not believed.
-func (b *budget) granted(remaining int, resetAfter time.Duration, now time.Time) {
+func (b *Budget) granted(remaining int, resetAfter time.Duration, now time.Time) {
 	if remaining <= 0 {
 		resetAfter = max(resetAfter, time.Minute)
 	}

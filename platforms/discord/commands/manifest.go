@@ -1,4 +1,4 @@
-package discord
+package commands
 
 import (
 	"cmp"
@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/bwmarrin/discordgo"
 )
 
 // Discord's limits for slash commands (https://discord.com/developers/docs/interactions/application-commands).
@@ -17,17 +19,18 @@ const (
 	maxDepth       = 3   // a group, its sub-commands, their options
 )
 
-// commandSlash is the type of a slash command.
-const commandSlash = 1
-
-// The types of options that have a meaning of their own here.
+// The types of commands and options that have a meaning of their own here.
 const (
-	optionString = 3
-	optionLast   = 11 // types beyond are unknown
+	commandSlash          = int(discordgo.ChatApplicationCommand)
+	optionSubCommand      = int(discordgo.ApplicationCommandOptionSubCommand)
+	optionSubCommandGroup = int(discordgo.ApplicationCommandOptionSubCommandGroup)
+	optionString          = int(discordgo.ApplicationCommandOptionString)
+	optionLast            = int(discordgo.ApplicationCommandOptionAttachment) // types beyond are unknown
 )
 
 // slashCommand is a slash command as it is registered, with the fields a gateway can set. What Discord
-// adds of its own plays no part in comparing.
+// adds of its own plays no part in comparing. The library's type is not used: it loses bounds of 0, and
+// says null where a gateway said nothing.
 type slashCommand struct {
 	Name         string            `json:"name"`
 	Names        map[string]string `json:"name_localizations,omitempty"`
@@ -183,7 +186,8 @@ func described(s, name string) string {
 }
 
 func clipped(s string) string {
-	runes := []rune(strings.TrimSpace(clean(s)))
+	s = strings.NewReplacer("\r\n", "\n", "\r", "\n", "\x00", "\uFFFD").Replace(s)
+	runes := []rune(strings.TrimSpace(s))
 	if len(runes) > maxDescription {
 		runes = append(runes[:maxDescription-1], '…')
 	}

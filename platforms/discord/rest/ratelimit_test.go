@@ -1,8 +1,9 @@
-package discord
+package rest
 
 import (
 	"context"
 	"errors"
+	"github.com/hermes-connector/hermes-connector/platforms/call"
 	"net/http"
 	"strconv"
 	"testing"
@@ -140,8 +141,8 @@ func TestRefusedAtOnceWhenTheBucketOpensTooLate(t *testing.T) {
 		defer cancel()
 		start := time.Now()
 		err := l.wait(ctx, send1)
-		var ae *apiError
-		if !errors.As(err, &ae) || ae.Sent != sentNever || ae.RetryAfter != 30*time.Second || time.Since(start) != 0 {
+		var ae *call.Fault
+		if !errors.As(err, &ae) || ae.Sent != call.Never || ae.RetryAfter != 30*time.Second || time.Since(start) != 0 {
 			t.Errorf("wait = %+v after %v", err, time.Since(start))
 		}
 		if err := l.waitOpen(ctx, send1); err == nil {
@@ -210,8 +211,8 @@ func TestSharedLimitsAreNotOurFault(t *testing.T) {
 		waits(t, l, send2)
 		l.seen(t.Context(), send2, http.Header{"X-Ratelimit-Bucket": {"b"}}, 429)
 		err := l.wait(t.Context(), "GET /gateway/bot")
-		var ae *apiError
-		if !errors.As(err, &ae) || ae.Sent != sentNever || ae.RetryAfter <= 9*time.Minute {
+		var ae *call.Fault
+		if !errors.As(err, &ae) || ae.Sent != call.Never || ae.RetryAfter <= 9*time.Minute {
 			t.Errorf("wait = %v", err)
 		}
 	})
@@ -226,7 +227,7 @@ func TestIdleBucketsAreForgotten(t *testing.T) {
 			l.seen(t.Context(), route, limitHeader("a", 5, 4, 5), 200)
 		}
 		l.bury("POST /webhooks/9/t")
-		<-time.After(2 * capabilityFor)
+		<-time.After(2 * TokenFor)
 		waits(t, l, send1)
 		l.mu.Lock()
 		defer l.mu.Unlock()
@@ -247,7 +248,7 @@ func TestRouteOf(t *testing.T) {
 		"/webhooks/1/" + hookToken + "/messages/@original":  "/webhooks/1/bba02b555ec5f10f/messages/@original",
 		"/interactions/1/" + hookToken + "/callback":        "/interactions/:id/:token/callback",
 	} {
-		if got := routeOf("GET", path); got != "GET "+want {
+		if got := RouteOf("GET", path); got != "GET "+want {
 			t.Errorf("route of %s is %q, want %q", path, got, want)
 		}
 	}

@@ -1,9 +1,8 @@
-package discord
+package rest
 
 import (
 	"context"
 	"maps"
-	"math"
 	"net/http"
 	"strconv"
 	"strings"
@@ -11,6 +10,8 @@ import (
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/platforms/call"
+	"github.com/hermes-connector/hermes-connector/platforms/pace"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
@@ -20,6 +21,9 @@ const (
 	unknownWindow = time.Second
 	// leastPenalty is how long a 429 that names no time counts.
 	leastPenalty = time.Second
+	// TokenFor is how long Discord takes answers through an interaction's token
+	// (https://docs.discord.com/developers/interactions/receiving-and-responding).
+	TokenFor = 15 * time.Minute
 	// forgetAfter is how long a bucket nobody uses is remembered.
 	forgetAfter = 10 * time.Minute
 )
@@ -34,8 +38,8 @@ const (
 type limits struct {
 	mu      sync.Mutex // guards the fields below
 	routes  map[string]*bucket
-	buckets map[string]*bucket   // by Discord's name and the top-level id
-	full    time.Time            // when the whole burst of the bot is there again
+	buckets map[string]*bucket // by Discord's name and the top-level id
+	bot     pace.Meter
 	closed  time.Time            // end of a penalty on the bot
 	banned  time.Time            // end of a penalty on our address
 	dead    map[string]time.Time // web hooks whose token Discord refused, and until when we remember
@@ -45,7 +49,7 @@ type limits struct {
 	waiting  []*waiter // in the order of arrival
 	alarm    *time.Timer
 	accounts map[relay.InstanceID]*account
-	turn     uint64 // of the last request of an instance
+	number   uint64 // of the last request of an instance
 	ownInRow int    // requests of the connector's own that left before one of an instance that waits
 }
 
@@ -57,11 +61,12 @@ type bucket struct {
 	window time.Duration // the longest Discord ever said
 	reset  time.Time     // when the window ends
 	usedAt time.Time
-	turns  map[relay.InstanceID]uint64 // when each instance had its last turn
+	served map[relay.InstanceID]uint64 // each instance's last request, by its number
 }
 
 func newLimits() *limits {
 	return &limits{
+		bot:      pace.Meter{Rate: botRate},
 		routes:   make(map[string]*bucket),
 		buckets:  make(map[string]*bucket),
 		dead:     make(map[string]time.Time),
@@ -72,9 +77,9 @@ func newLimits() *limits {
 // closedLocked is when the penalties on everything the bot does end, as far as they are about the
 // route. l.mu must be held.
 func (l *limits) closedLocked(route string, now time.Time) time.Time {
-	at := later(now, l.banned)
+	at := pace.Later(now, l.banned)
 	if !exempt(route) {
-		at = later(at, l.closed)
+		at = pace.Later(at, l.closed)
 	}
 	return at
 }
@@ -103,7 +108,7 @@ func (b *bucket) opens(ahead int, now time.Time) time.Time {
 	case ahead < left:
 		return now
 	case b.limit == 0:
-		return later(now, b.reset)
+		return pace.Later(now, b.reset)
 	}
 	return next.Add(time.Duration((ahead-left)/b.limit) * b.window)
 }
@@ -133,7 +138,7 @@ func (l *limits) seen(ctx context.Context, route string, h http.Header, status i
 	b.usedAt = now
 	limit, err := strconv.Atoi(h.Get("X-RateLimit-Limit"))
 	left, err2 := strconv.Atoi(h.Get("X-RateLimit-Remaining"))
-	after, ok := seconds(h.Get("X-RateLimit-Reset-After"))
+	after, ok := call.Seconds(h.Get("X-RateLimit-Reset-After"))
 	switch {
 	case err == nil && err2 == nil && ok:
 		b.heed(max(limit, 1), left, after, now)
@@ -163,11 +168,11 @@ func (l *limits) penaliseLocked(b *bucket, h http.Header, scope string, now time
 	until := now.Add(max(retryAfter(h), leastPenalty))
 	switch {
 	case isGlobal(h):
-		l.closed = later(l.closed, until)
+		l.closed = pace.Later(l.closed, until)
 	case scope == "" && h.Get("X-RateLimit-Bucket") == "": // not the API: what stands before it
-		l.banned = later(l.banned, until)
+		l.banned = pace.Later(l.banned, until)
 	default:
-		b.free, b.left, b.reset = false, 0, later(b.reset, until)
+		b.free, b.left, b.reset = false, 0, pace.Later(b.reset, until)
 	}
 }
 
@@ -195,7 +200,7 @@ func (l *limits) bucketLocked(route, name string) *bucket {
 func (l *limits) bury(route string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.dead[topLevel(route)] = time.Now().Add(capabilityFor)
+	l.dead[topLevel(route)] = time.Now().Add(TokenFor)
 }
 
 // buried reports whether Discord has refused the token of a route's web hook.
@@ -217,7 +222,7 @@ func (l *limits) sweepLocked(now time.Time) {
 	maps.DeleteFunc(l.routes, idle)
 	maps.DeleteFunc(l.buckets, idle)
 	maps.DeleteFunc(l.dead, func(_ string, until time.Time) bool { return !until.After(now) })
-	maps.DeleteFunc(l.accounts, func(_ relay.InstanceID, a *account) bool { return !a.full.After(now) })
+	maps.DeleteFunc(l.accounts, func(_ relay.InstanceID, a *account) bool { return a.share.Recovered(now) })
 	maps.DeleteFunc(l.refused.noes, func(_ string, n no) bool { return !n.until.After(now) })
 }
 
@@ -250,33 +255,17 @@ func isGlobal(h http.Header) bool {
 
 // retryAfter is how long a 429 asks to be left alone; 0 when it does not say.
 func retryAfter(h http.Header) time.Duration {
-	d, _ := seconds(h.Get("Retry-After"))
-	after, _ := seconds(h.Get("X-RateLimit-Reset-After"))
+	d, _ := call.Seconds(h.Get("Retry-After"))
+	after, _ := call.Seconds(h.Get("X-RateLimit-Reset-After"))
 	return max(d, after)
 }
 
-// seconds reads a number of seconds with or without a fraction. More than a day is a day.
-func seconds(s string) (time.Duration, bool) {
-	f, err := strconv.ParseFloat(s, 64)
-	if err != nil || math.IsNaN(f) || f < 0 {
-		return 0, false
-	}
-	return time.Duration(min(f, (24*time.Hour).Seconds()) * float64(time.Second)), true
-}
-
-func later(a, b time.Time) time.Time {
-	if b.After(a) {
-		return b
-	}
-	return a
-}
-
 // limited is why a request whose turn comes after its deadline does not leave.
-func limited(route string, d time.Duration) *apiError {
-	return &apiError{Route: route, Sent: sentNever, RetryAfter: d, Message: "rate limited"}
+func limited(route string, d time.Duration) *call.Fault {
+	return &call.Fault{What: route, Sent: call.Never, RetryAfter: d, Message: "rate limited"}
 }
 
 // late is why a request does not leave after its context's end.
-func late(ctx context.Context, route string) *apiError {
-	return &apiError{Route: route, Sent: sentNever, Message: "not before the deadline", cause: ctx.Err()}
+func late(ctx context.Context, route string) *call.Fault {
+	return &call.Fault{What: route, Sent: call.Never, Message: "not before the deadline", Cause: ctx.Err()}
 }

@@ -1,4 +1,4 @@
-package discord
+package rest
 
 import (
 	"context"
@@ -6,17 +6,19 @@ import (
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/platforms/pace"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
+var (
+	// botRate keeps the bot below Discord's 50 requests a second, in every window.
+	botRate = pace.Rate{Every: 40 * time.Millisecond, Burst: 25}
+	// shareRate is what an instance may ask for as it likes. What it asks for beyond goes behind
+	// everybody who keeps to his share.
+	shareRate = pace.Rate{Every: 200 * time.Millisecond, Burst: 5}
+)
+
 const (
-	// botEvery and botBurst keep the bot below Discord's 50 requests a second, in every window.
-	botEvery = 40 * time.Millisecond
-	botBurst = 25
-	// shareEvery and shareBurst are what an instance may ask for as it likes. What it asks for
-	// beyond goes behind everybody who keeps to his share.
-	shareEvery = 200 * time.Millisecond
-	shareBurst = 5
 	// keptForShares of the burst is not there for what is beyond a share, and keptForOwn of it for no
 	// instance at all: the connector's own requests find it whatever instances do.
 	keptForShares = 20
@@ -41,12 +43,12 @@ type waiter struct {
 
 // account is what an instance has had of the bot's rate.
 type account struct {
-	full time.Time // when its whole share is there again
-	turn uint64    // of its last request
+	share pace.Meter
+	last  uint64 // the number of its last request
 }
 
 // wait blocks until a request on the route may leave, and counts it as under way. The caller hands
-// the answer to seen. The error is an *apiError, never sent, with RetryAfter when known; it comes as
+// the answer to seen. The error is an *call.Fault, never sent, with RetryAfter when known; it comes as
 // soon as it is certain that the time lies behind ctx's deadline.
 func (l *limits) wait(ctx context.Context, route string) error {
 	return l.enter(ctx, route, false)
@@ -167,7 +169,7 @@ func (l *limits) refusalLocked(w *waiter, a ahead, now time.Time) error {
 	}
 	err := limited(w.route, at.Sub(now))
 	if bot := l.closedLocked(w.route, now); bot.Add(answerReserve).After(w.deadline) {
-		err.cause = &platforms.MutedError{Until: bot}
+		err.Cause = &platforms.MutedError{Until: bot}
 	}
 	return err
 }
@@ -198,7 +200,7 @@ func (l *limits) soonestLocked(w *waiter, a ahead, now time.Time) time.Time {
 	if w.caller != "" {
 		n += a[queued{"", b}]
 	}
-	return later(l.paceLocked(w, a[queued{w.caller, nil}], now), b.opens(n, now))
+	return pace.Later(l.paceLocked(w, a[queued{w.caller, nil}], now), b.opens(n, now))
 }
 
 // nextLocked is who leaves now; or nobody, and when somebody can; or the zero time if nobody waits.
@@ -207,7 +209,7 @@ func (l *limits) nextLocked(now time.Time) (next *waiter, opens time.Time) {
 	heads := make(map[*bucket]*waiter) // who of each bucket leaves first
 	for _, w := range l.waiting {
 		b := l.routeLocked(w.route, now)
-		at := later(l.paceLocked(w, 0, now), b.opens(0, now))
+		at := pace.Later(l.paceLocked(w, 0, now), b.opens(0, now))
 		switch h := heads[b]; {
 		case at.After(now):
 			if opens.IsZero() || at.Before(opens) {
@@ -215,7 +217,7 @@ func (l *limits) nextLocked(now time.Time) (next *waiter, opens time.Time) {
 			}
 		case w.looks:
 			return w, now
-		case h == nil || before(l.rankLocked(w, false, now), l.rankLocked(h, false, now), b.turns[w.caller], b.turns[h.caller]):
+		case h == nil || before(l.rankLocked(w, false, now), l.rankLocked(h, false, now), b.served[w.caller], b.served[h.caller]):
 			heads[b] = w
 		}
 	}
@@ -223,26 +225,26 @@ func (l *limits) nextLocked(now time.Time) (next *waiter, opens time.Time) {
 		if heads[l.routeLocked(w.route, now)] != w {
 			continue
 		}
-		if next == nil || before(l.rankLocked(w, true, now), l.rankLocked(next, true, now), l.accountOf(w).turn, l.accountOf(next).turn) {
+		if next == nil || before(l.rankLocked(w, true, now), l.rankLocked(next, true, now), l.accountOf(w).last, l.accountOf(next).last) {
 			next = w
 		}
 	}
 	return next, opens
 }
 
-// before reports whether the first of two goes first, by rank and then by their last turns.
-func before(rank, rank2 int, turn, turn2 uint64) bool {
-	return rank < rank2 || rank == rank2 && turn < turn2
+// before reports whether the first of two goes first, by rank and then by their last requests.
+func before(rank, rank2 int, last, last2 uint64) bool {
+	return rank < rank2 || rank == rank2 && last < last2
 }
 
-// rankLocked is what goes before a turn: the least rank does. l.mu must be held.
+// rankLocked is what counts first: the least rank does. l.mu must be held.
 func (l *limits) rankLocked(w *waiter, shares bool, now time.Time) int {
 	switch {
 	case w.caller == "" && l.ownInRow < maxOwnInRow:
 		return 0
 	case w.caller == "":
 		return 3
-	case shares && l.accountOf(w).opens(now).After(now):
+	case shares && l.accountOf(w).share.Opens(0, now).After(now):
 		return 2
 	}
 	return 1
@@ -255,30 +257,23 @@ func (l *limits) paceLocked(w *waiter, ahead int, now time.Time) time.Time {
 	if w.looks || exempt(w.route) {
 		return at
 	}
-	kept := func(n int) time.Time {
-		return later(l.full, now).Add(time.Duration(ahead+n+1-botBurst) * botEvery)
-	}
+	kept := func(n int) time.Time { return l.bot.Opens(ahead+n, now) }
 	if w.caller == "" || l.ownInRow >= maxOwnInRow {
-		return later(at, kept(0))
+		return pace.Later(at, kept(0))
 	}
-	within, beyond := later(kept(keptForOwn), l.accountOf(w).opens(now)), kept(keptForShares)
+	within, beyond := pace.Later(kept(keptForOwn), l.accountOf(w).share.Opens(0, now)), kept(keptForShares)
 	if beyond.Before(within) {
 		within = beyond
 	}
-	return later(at, within)
+	return pace.Later(at, within)
 }
 
 // accountOf is the account of who asks. What is not in the books has had nothing.
-func (l *limits) accountOf(w *waiter) account {
+func (l *limits) accountOf(w *waiter) *account {
 	if a := l.accounts[w.caller]; a != nil {
-		return *a
+		return a
 	}
-	return account{}
-}
-
-// opens is when the next request is within the share.
-func (a account) opens(now time.Time) time.Time {
-	return later(a.full, now).Add(-(shareBurst - 1) * shareEvery)
+	return &account{share: pace.Meter{Rate: shareRate}}
 }
 
 // takeLocked counts one request. l.mu must be held.
@@ -288,7 +283,7 @@ func (l *limits) takeLocked(w *waiter, now time.Time) {
 	b.take(now)
 	counts := !exempt(w.route)
 	if counts {
-		l.full = later(l.full, now).Add(botEvery)
+		l.bot.Take(now)
 	}
 	if w.caller == "" {
 		if counts { // else it takes nothing from anybody
@@ -299,19 +294,19 @@ func (l *limits) takeLocked(w *waiter, now time.Time) {
 		}
 		return
 	}
-	l.turn++
-	if b.turns == nil {
-		b.turns = make(map[relay.InstanceID]uint64)
+	l.number++
+	if b.served == nil {
+		b.served = make(map[relay.InstanceID]uint64)
 	}
-	b.turns[w.caller] = l.turn
+	b.served[w.caller] = l.number
 	l.ownInRow = 0
 	if !counts {
 		return
 	}
 	a := l.accountOf(w)
-	a.turn = l.turn
-	if !a.opens(now).After(now) {
-		a.full = later(a.full, now).Add(shareEvery)
+	a.last = l.number
+	if !a.share.Opens(0, now).After(now) {
+		a.share.Take(now)
 	}
-	l.accounts[w.caller] = &a
+	l.accounts[w.caller] = a
 }

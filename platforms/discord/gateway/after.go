@@ -1,4 +1,4 @@
-package discord
+package gateway
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/platforms/backoff"
+	"github.com/hermes-connector/hermes-connector/platforms/call"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
@@ -26,40 +27,40 @@ const (
 
 // after decides what follows the end of a connection, says so in the status and the log, and pauses.
 // It returns an error only when trying again cannot help.
-func (r *runner) after(ctx context.Context, err error) error {
-	var ae *apiError
+func (g *Gateway) after(ctx context.Context, err error) error {
+	var f *call.Fault
 	var invalid errInvalid
-	delay, reason := r.wait.Next(), "the connection to Discord was lost: "+r.rest.scrub(errText(err))
+	delay, reason := g.wait.Next(), "the connection to Discord was lost: "+g.Rest.Scrub(errText(err))
 	state := platforms.Connecting
-	if r.wait.Failures > patientFailures && r.ever {
+	if g.wait.Failures > patientFailures && g.ever {
 		state = platforms.Degraded
 	}
 	code := websocket.CloseStatus(err)
 	then := thenResume
 	switch {
-	case errors.As(err, &ae):
-		reason = "Discord cannot be reached: " + ae.Error()
+	case errors.As(err, &f):
+		reason = "Discord cannot be reached: " + f.Error()
 		switch {
-		case ae.Status == http.StatusUnauthorized && ae.Sent == sentRefused:
+		case f.Refused(http.StatusUnauthorized):
 			return fmt.Errorf("%w: %w", relay.ErrBadCredentials, err)
-		case ae.RetryAfter > 0:
-			state, delay = platforms.Degraded, max(delay, ae.RetryAfter)
-			reason = "Discord asked to be left alone for " + ae.RetryAfter.String()
-		case ae.Status != 0:
-			state, reason = platforms.Degraded, "Discord answers with a fault: "+ae.Error()
+		case f.RetryAfter > 0:
+			state, delay = platforms.Degraded, max(delay, f.RetryAfter)
+			reason = "Discord asked to be left alone for " + f.RetryAfter.String()
+		case f.Status != 0:
+			state, reason = platforms.Degraded, "Discord answers with a fault: "+f.Error()
 		}
 	case errors.Is(err, errReconnect):
 		reason = "Discord asked to connect again"
-		if r.wait.Failures == 1 { // not one of many
+		if g.wait.Failures == 1 { // not one of many
 			delay = 0
 		}
 	case errors.As(err, &invalid):
 		reason = "Discord rejects the session"
 		delay = max(delay, invalidWait+rand.N(invalidSpread))
-		if !invalid.resumable || !r.resuming {
+		if !invalid.resumable || !g.resuming {
 			then = thenIdentify
 		}
-	case errors.Is(err, errFull):
+	case errors.Is(err, ErrFull):
 		state, reason = platforms.Degraded, "more comes from Discord than the disk takes; Discord keeps the rest meanwhile"
 	case code != -1 && code != closeAgain:
 		then, reason = afterClose(code)
@@ -70,16 +71,17 @@ func (r *runner) after(ctx context.Context, err error) error {
 	case thenStop:
 		return errors.New(reason)
 	case thenEnable:
-		state, delay = platforms.Degraded, r.opts.intentWait+rand.N(r.opts.intentWait/20+1)
-		r.live = session{}
+		intentWait := g.Settings.Duration(keyIntentWait)
+		state, delay = platforms.Degraded, intentWait+rand.N(intentWait/20+1)
+		g.live = Session{}
 	case thenIdentify:
-		r.live = session{}
+		g.live = Session{}
 	}
-	if r.resumes >= maxResumes {
-		r.live, r.resumes = session{}, 0
+	if g.resumes >= maxResumes {
+		g.live, g.resumes = Session{}, 0
 	}
-	r.board.is(state, reason)
-	r.log.Warn("discord connection ended; trying again", "reason", reason, "in", delay, "resume", r.live.ID != "")
+	g.Board.Is(state, reason)
+	g.Log.Warn("discord connection ended; trying again", "reason", reason, "in", delay, "resume", g.live.ID != "")
 	backoff.Pause(ctx, delay)
 	return nil
 }

@@ -1,4 +1,4 @@
-package discord
+package gateway
 
 import (
 	"context"
@@ -21,8 +21,8 @@ const (
 	maxPayload = 32 << 20
 	// maxSkipped is the most we read past.
 	maxSkipped = 256 << 20
-	// headBytes of a payload that is skipped are looked at and kept.
-	headBytes = 4 << 10
+	// HeadBytes are looked at and kept of a payload that is skipped, or makes no sense.
+	HeadBytes = 4 << 10
 	// hangUpWait is how long Discord has to answer our close.
 	hangUpWait = 2 * time.Second
 	// beatPause is the least pause between two heartbeats, however often Discord asks for one: more
@@ -35,7 +35,6 @@ var (
 	errReconnect = errors.New("asked to connect again")
 	errZombie    = errors.New("a heartbeat was not answered")
 	errSilent    = errors.New("nothing came for too long")
-	errFull      = errors.New("more came than the disk takes")
 	errNonsense  = errors.New("what came makes no sense")
 )
 
@@ -49,16 +48,6 @@ func (e errInvalid) Error() string {
 	return "Discord no longer knows the session"
 }
 
-// listener is what a socket tells its owner, on the goroutine that reads. None of it may wait.
-type listener interface {
-	// greeting is the first payload of ours: an identify or a resume.
-	greeting() command
-	// dispatch takes one dispatch. An error ends the connection.
-	dispatch(context.Context, packet) error
-	// skipped takes what is known of a dispatch that was too large to look at.
-	skipped(head packet, raw []byte) error
-}
-
 // socket is one connection to the gateway, from the dial to its end. What Discord sends is not
 // compressed. BenchmarkCompression: a large server's GUILD_CREATE would take 6 KiB of the wire
 // instead of 121, and cost 6% more time and a window of 40 KiB for as long as the socket lives. But
@@ -67,7 +56,7 @@ type listener interface {
 type socket struct {
 	// Set once, by dial.
 	conn  *websocket.Conn
-	to    listener
+	to    *Gateway
 	wait  time.Duration // for an answer, and for the rest of a payload
 	nudge chan struct{} // capacity 1: one heartbeat answers any number of requests for one
 
@@ -159,7 +148,7 @@ func (s *socket) read(ctx context.Context) (raw []byte, whole bool, err error) {
 		timer.Reset(s.wait)
 		n, err := io.CopyN(io.Discard, r, 1<<20)
 		if errors.Is(err, io.EOF) {
-			return raw[:headBytes], false, nil
+			return raw[:HeadBytes], false, nil
 		}
 		if err != nil {
 			return nil, false, err
