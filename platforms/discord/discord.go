@@ -26,6 +26,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/platforms/board"
 	"github.com/hermes-connector/hermes-connector/platforms/discord/commands"
 	"github.com/hermes-connector/hermes-connector/platforms/discord/gateway"
+	"github.com/hermes-connector/hermes-connector/platforms/discord/guilds"
 	"github.com/hermes-connector/hermes-connector/platforms/discord/rest"
 	"github.com/hermes-connector/hermes-connector/platforms/pace"
 	"github.com/hermes-connector/hermes-connector/platforms/turn"
@@ -98,10 +99,10 @@ type Platform struct {
 	rest     *rest.Client
 	turns    *turn.Turns
 	commands *commands.Registrar
-	cache    *cache
-	reader   *reader // of the feeder's goroutine
-	board    *board.Board
-	memory   *memory
+	*guilds.Guilds
+	reader *reader // of the feeder's goroutine
+	board  *board.Board
+	memory *memory
 
 	callbacks *callbacks
 
@@ -121,7 +122,8 @@ func open(o platforms.Options) (*Platform, error) {
 	}
 	id, _ := tokenID(o.Token)
 	bot := relay.Bot{Platform: Name, ID: id}
-	api, cache := rest.New(o.Token, o.APIBase, o.Transport), newCache(bot)
+	api := rest.New(o.Token, o.APIBase, o.Transport)
+	known := guilds.New(bot, api)
 	p := &Platform{
 		bot:  bot,
 		base: o.APIBase,
@@ -131,8 +133,8 @@ func open(o platforms.Options) (*Platform, error) {
 		// The pace is Discord's, which names its limits with every answer (package rest). The limiter keeps
 		// the order within a chat and the silences Discord demands.
 		turns:     turn.New(pace.Limits{}, explained, checkChat),
-		cache:     cache,
-		reader:    newReader(bot, cache, api),
+		Guilds:    known,
+		reader:    newReader(bot, known),
 		board:     board.New(""),
 		memory:    newMemory(),
 		callbacks: newCallbacks(),
@@ -197,7 +199,7 @@ func tokenID(token relay.Secret) (relay.BotID, bool) {
 	if err != nil {
 		return "", false
 	}
-	id, err := parseSnowflake(string(raw))
+	id, err := guilds.ParseID(string(raw))
 	if err != nil || id.String() != string(raw) { // no sign
 		return "", false
 	}

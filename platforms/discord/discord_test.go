@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/platforms/discord/guilds"
 	"github.com/hermes-connector/hermes-connector/platforms/platformtest"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
@@ -46,7 +47,7 @@ func newHarness(t *testing.T) *harness {
 	h.fake.guilds = []obj{testGuild(), twin}
 	h.fake.rest = h.rest
 	h.fake.serve(t)
-	h.cursor = state{Base: h.fake.address + "/api", Seen: snowflakeAt(h.begun)}.encode()
+	h.cursor = state{Base: h.fake.address + "/api", Seen: guilds.At(h.begun)}.encode()
 	return h
 }
 

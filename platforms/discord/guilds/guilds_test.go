@@ -1,4 +1,4 @@
-package discord
+package guilds
 
 import (
 	"errors"
@@ -29,7 +29,7 @@ const cacheWorld = `{"id":"1","name":"Potters","owner_id":"100",
 
 func testCache(t testing.TB) *cache {
 	t.Helper()
-	c := newCache(relay.Bot{Platform: Name, ID: "7"})
+	c := newCache(relay.Bot{Platform: "discord", ID: "7"})
 	if _, err := c.apply("GUILD_CREATE", []byte(cacheWorld)); err != nil {
 		t.Fatal(err)
 	}
@@ -37,8 +37,8 @@ func testCache(t testing.TB) *cache {
 }
 
 // known lists what c holds, by id.
-func (c *cache) known() []snowflake {
-	var ids []snowflake
+func (c *cache) known() []ID {
+	var ids []ID
 	for id := range c.guilds {
 		ids = append(ids, id)
 	}
@@ -49,27 +49,27 @@ func (c *cache) known() []snowflake {
 	return ids
 }
 
-var cmpCache = cmp.AllowUnexported(guild{}, role{}, channel{}, overwrite{})
+var cmpCache = cmp.AllowUnexported(Guild{}, role{}, Channel{}, overwrite{})
 
 func TestGuildCreate(t *testing.T) {
 	c := testCache(t)
-	if diff := cmp.Diff([]snowflake{1, 11, 14, 16, 21, 22, 23}, c.known()); diff != "" {
+	if diff := cmp.Diff([]ID{1, 11, 14, 16, 21, 22, 23}, c.known()); diff != "" {
 		t.Errorf("kept (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff(guild{id: 1, owner: 100, own: 31, name: "Potters", roles: []role{{1, 1024}, {31, 8}}}, c.guilds[1], cmpCache); diff != "" {
+	if diff := cmp.Diff(Guild{ID: 1, owner: 100, Own: 31, Name: "Potters", roles: []role{{1, 1024}, {31, 8}}}, c.guilds[1], cmpCache); diff != "" {
 		t.Errorf("guild (-want +got):\n%s", diff)
 	}
-	want := channel{id: 11, guild: 1, name: "general", topic: "Clay", overwrites: []overwrite{
+	want := Channel{ID: 11, Guild: 1, Name: "general", Topic: "Clay", overwrites: []overwrite{
 		{id: 31, allow: 1 << 34, deny: 1024}, {id: 101, member: true, deny: 1},
 	}}
 	if diff := cmp.Diff(want, c.channels[11], cmpCache); diff != "" {
 		t.Errorf("channel (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff(channel{id: 22, guild: 1, parent: 11, kind: 12, name: "Orders"}, c.channels[22], cmpCache); diff != "" {
+	if diff := cmp.Diff(Channel{ID: 22, Guild: 1, Parent: 11, Kind: 12, Name: "Orders"}, c.channels[22], cmpCache); diff != "" {
 		t.Errorf("thread (-want +got):\n%s", diff)
 	}
-	if got := c.channels[16]; got.name != "" || got.topic != "" {
-		t.Errorf("hidden channel is called %q, %q", got.name, got.topic)
+	if got := c.channels[16]; got.Name != "" || got.Topic != "" {
+		t.Errorf("hidden channel is called %q, %q", got.Name, got.Topic)
 	}
 }
 
@@ -78,51 +78,51 @@ func TestApply(t *testing.T) {
 	inChat := func(chat relay.ChatID) []platforms.RosterChange {
 		return []platforms.RosterChange{{Scope: "1", Chat: chat}}
 	}
-	all := []snowflake{1, 11, 14, 16, 21, 22, 23}
+	all := []ID{1, 11, 14, 16, 21, 22, 23}
 	for name, tc := range map[string]struct {
 		kind, data string
 		changes    []platforms.RosterChange
-		known      []snowflake // all when nil
+		known      []ID // all when nil
 		check      func(c *cache) bool
 	}{
 		"nothing of ours":  {kind: "TYPING_START", data: `no JSON`},
 		"resumed":          {kind: "RESUMED", data: `{}`},
-		"a new session":    {kind: "READY", data: `{"v":10}`, changes: []platforms.RosterChange{{}}, known: []snowflake{}},
-		"guild again":      {kind: "GUILD_CREATE", data: `{"id":"1","name":"P","owner_id":"5","channels":[{"id":"11","type":0}]}`, changes: inGuild, known: []snowflake{1, 11}},
-		"another guild":    {kind: "GUILD_CREATE", data: `{"id":"2","channels":[{"id":"99","type":0}]}`, changes: []platforms.RosterChange{{Scope: "2"}}, known: []snowflake{1, 2, 11, 14, 16, 21, 22, 23, 99}},
-		"guild comes away": {kind: "GUILD_CREATE", data: `{"id":"1","unavailable":true}`, changes: inGuild, known: []snowflake{}},
-		"guild in trouble": {kind: "GUILD_DELETE", data: `{"id":"1","unavailable":true}`, changes: inGuild, known: []snowflake{}},
-		"guild left":       {kind: "GUILD_DELETE", data: `{"id":"1"}`, changes: inGuild, known: []snowflake{}},
+		"a new session":    {kind: "READY", data: `{"v":10}`, changes: []platforms.RosterChange{{}}, known: []ID{}},
+		"guild again":      {kind: "GUILD_CREATE", data: `{"id":"1","name":"P","owner_id":"5","channels":[{"id":"11","type":0}]}`, changes: inGuild, known: []ID{1, 11}},
+		"another guild":    {kind: "GUILD_CREATE", data: `{"id":"2","channels":[{"id":"99","type":0}]}`, changes: []platforms.RosterChange{{Scope: "2"}}, known: []ID{1, 2, 11, 14, 16, 21, 22, 23, 99}},
+		"guild comes away": {kind: "GUILD_CREATE", data: `{"id":"1","unavailable":true}`, changes: inGuild, known: []ID{}},
+		"guild in trouble": {kind: "GUILD_DELETE", data: `{"id":"1","unavailable":true}`, changes: inGuild, known: []ID{}},
+		"guild left":       {kind: "GUILD_DELETE", data: `{"id":"1"}`, changes: inGuild, known: []ID{}},
 		"guild of others":  {kind: "GUILD_DELETE", data: `{"id":"2"}`, changes: []platforms.RosterChange{{Scope: "2"}}},
 		"guild's new owner": {kind: "GUILD_UPDATE", data: `{"id":"1","name":"Q","owner_id":"101","roles":[{"id":"1","permissions":"0"}]}`, changes: inGuild, check: func(c *cache) bool {
 			g := c.guilds[1]
-			return g.owner == 101 && g.name == "Q" && len(g.roles) == 1 && g.own == 0
+			return g.owner == 101 && g.Name == "Q" && len(g.roles) == 1 && g.Own == 0
 		}},
 		"a role": {kind: "GUILD_ROLE_CREATE", data: `{"guild_id":"1","role":{"id":"32","permissions":"17179869184"}}`, changes: inGuild, check: func(c *cache) bool {
-			return slices.Contains(c.guilds[1].roles, role{32, 1 << 34}) && len(c.guilds[1].roles) == 3 && c.guilds[1].own == 31
+			return slices.Contains(c.guilds[1].roles, role{32, 1 << 34}) && len(c.guilds[1].roles) == 3 && c.guilds[1].Own == 31
 		}},
 		"a role changed": {kind: "GUILD_ROLE_UPDATE", data: `{"guild_id":"1","role":{"id":"1","permissions":"0"}}`, changes: inGuild, check: func(c *cache) bool {
 			return slices.Contains(c.guilds[1].roles, role{1, 0}) && len(c.guilds[1].roles) == 2
 		}},
-		"own role changed": {kind: "GUILD_ROLE_UPDATE", data: `{"guild_id":"1","role":{"id":"31","permissions":"0","tags":{"bot_id":"7"}}}`, changes: inGuild, check: func(c *cache) bool { return c.guilds[1].own == 31 }},
+		"own role changed": {kind: "GUILD_ROLE_UPDATE", data: `{"guild_id":"1","role":{"id":"31","permissions":"0","tags":{"bot_id":"7"}}}`, changes: inGuild, check: func(c *cache) bool { return c.guilds[1].Own == 31 }},
 		"own role deleted": {kind: "GUILD_ROLE_DELETE", data: `{"guild_id":"1","role_id":"31"}`, changes: inGuild, check: func(c *cache) bool {
-			return c.guilds[1].own == 0 && cmp.Equal(c.guilds[1].roles, []role{{1, 1024}}, cmpCache)
+			return c.guilds[1].Own == 0 && cmp.Equal(c.guilds[1].roles, []role{{1, 1024}}, cmpCache)
 		}},
 		"a role of a guild nobody knows": {kind: "GUILD_ROLE_DELETE", data: `{"guild_id":"2","role_id":"31"}`, changes: []platforms.RosterChange{{Scope: "2"}}},
-		"a channel":                      {kind: "CHANNEL_CREATE", data: `{"id":"17","type":0,"guild_id":"1"}`, changes: inChat("17"), known: []snowflake{1, 11, 14, 16, 17, 21, 22, 23}},
+		"a channel":                      {kind: "CHANNEL_CREATE", data: `{"id":"17","type":0,"guild_id":"1"}`, changes: inChat("17"), known: []ID{1, 11, 14, 16, 17, 21, 22, 23}},
 		"a category":                     {kind: "CHANNEL_CREATE", data: `{"id":"17","type":4,"guild_id":"1"}`, changes: inChat("17")},
 		"a channel hidden": {kind: "CHANNEL_UPDATE", data: `{"id":"11","type":0,"guild_id":"1","name":"___hidden___","flags":131072,"permission_overwrites":[{"id":"1","type":0,"deny":"1024"}]}`, changes: inChat("11"), check: func(c *cache) bool {
 			ch := c.channels[11]
-			return ch.name == "" && cmp.Equal(ch.overwrites, []overwrite{{id: 1, deny: 1024}}, cmpCache)
+			return ch.Name == "" && cmp.Equal(ch.overwrites, []overwrite{{id: 1, deny: 1024}}, cmpCache)
 		}},
-		"a channel deleted with its threads": {kind: "CHANNEL_DELETE", data: `{"id":"11","type":0,"guild_id":"1"}`, changes: inChat("11"), known: []snowflake{1, 14, 16, 23}},
-		"a thread":                           {kind: "THREAD_CREATE", data: `{"id":"24","type":11,"guild_id":"1","parent_id":"11","newly_created":true}`, changes: inChat("24"), known: []snowflake{1, 11, 14, 16, 21, 22, 23, 24}},
-		"a thread renamed":                   {kind: "THREAD_UPDATE", data: `{"id":"21","type":11,"guild_id":"1","parent_id":"11","name":"Mill"}`, changes: inChat("21"), check: func(c *cache) bool { return c.channels[21].name == "Mill" }},
-		"a thread archived":                  {kind: "THREAD_UPDATE", data: `{"id":"21","type":11,"guild_id":"1","parent_id":"11","thread_metadata":{"archived":true}}`, changes: inChat("21"), known: []snowflake{1, 11, 14, 16, 22, 23}},
-		"a thread deleted":                   {kind: "THREAD_DELETE", data: `{"id":"21","type":11,"guild_id":"1","parent_id":"11"}`, changes: inChat("21"), known: []snowflake{1, 11, 14, 16, 22, 23}},
-		"threads of a channel":               {kind: "THREAD_LIST_SYNC", data: `{"guild_id":"1","channel_ids":["11"],"threads":[{"id":"25","type":11,"parent_id":"11"}]}`, changes: inGuild, known: []snowflake{1, 11, 14, 16, 23, 25}},
-		"no threads of a channel":            {kind: "THREAD_LIST_SYNC", data: `{"guild_id":"1","channel_ids":["14"],"threads":[]}`, changes: inGuild, known: []snowflake{1, 11, 14, 16, 21, 22}},
-		"threads of a guild":                 {kind: "THREAD_LIST_SYNC", data: `{"guild_id":"1","threads":[{"id":"22","type":12,"parent_id":"11"}]}`, changes: inGuild, known: []snowflake{1, 11, 14, 16, 22}},
+		"a channel deleted with its threads": {kind: "CHANNEL_DELETE", data: `{"id":"11","type":0,"guild_id":"1"}`, changes: inChat("11"), known: []ID{1, 14, 16, 23}},
+		"a thread":                           {kind: "THREAD_CREATE", data: `{"id":"24","type":11,"guild_id":"1","parent_id":"11","newly_created":true}`, changes: inChat("24"), known: []ID{1, 11, 14, 16, 21, 22, 23, 24}},
+		"a thread renamed":                   {kind: "THREAD_UPDATE", data: `{"id":"21","type":11,"guild_id":"1","parent_id":"11","name":"Mill"}`, changes: inChat("21"), check: func(c *cache) bool { return c.channels[21].Name == "Mill" }},
+		"a thread archived":                  {kind: "THREAD_UPDATE", data: `{"id":"21","type":11,"guild_id":"1","parent_id":"11","thread_metadata":{"archived":true}}`, changes: inChat("21"), known: []ID{1, 11, 14, 16, 22, 23}},
+		"a thread deleted":                   {kind: "THREAD_DELETE", data: `{"id":"21","type":11,"guild_id":"1","parent_id":"11"}`, changes: inChat("21"), known: []ID{1, 11, 14, 16, 22, 23}},
+		"threads of a channel":               {kind: "THREAD_LIST_SYNC", data: `{"guild_id":"1","channel_ids":["11"],"threads":[{"id":"25","type":11,"parent_id":"11"}]}`, changes: inGuild, known: []ID{1, 11, 14, 16, 23, 25}},
+		"no threads of a channel":            {kind: "THREAD_LIST_SYNC", data: `{"guild_id":"1","channel_ids":["14"],"threads":[]}`, changes: inGuild, known: []ID{1, 11, 14, 16, 21, 22}},
+		"threads of a guild":                 {kind: "THREAD_LIST_SYNC", data: `{"guild_id":"1","threads":[{"id":"22","type":12,"parent_id":"11"}]}`, changes: inGuild, known: []ID{1, 11, 14, 16, 22}},
 		"members of a thread": {kind: "THREAD_MEMBERS_UPDATE", data: `{"id":"22","guild_id":"1","added_members":[{"user_id":"101"}],"removed_member_ids":["102"]}`, changes: []platforms.RosterChange{
 			{Scope: "1", Chat: "22", User: "102"}, {Scope: "1", Chat: "22", User: "101"},
 		}},
@@ -191,12 +191,12 @@ func TestWhatWasLookedUpBeforeAChangeIsNotKeptAfterIt(t *testing.T) {
 	if _, err := c.apply("CHANNEL_UPDATE", []byte(`{"id":"11","type":0,"guild_id":"1","permission_overwrites":[{"id":"1","deny":"1024"}]}`)); err != nil {
 		t.Fatal(err)
 	}
-	c.keepChannel(channel{id: 11, guild: 1}, since)
-	c.keepGuild(guild{id: 1, owner: 5}, since)
+	c.keepChannel(Channel{ID: 11, Guild: 1}, since)
+	c.keepGuild(Guild{ID: 1, owner: 5}, since)
 	if len(c.channels[11].overwrites) != 1 || c.guilds[1].owner != 100 {
 		t.Errorf("channel = %+v, guild = %+v; want what the gateway told last", c.channels[11], c.guilds[1])
 	}
-	c.keepChannel(channel{id: 12, guild: 1}, c.now())
+	c.keepChannel(Channel{ID: 12, Guild: 1}, c.now())
 	if _, ok := c.channel(12); !ok {
 		t.Error("a channel looked up in quiet times is forgotten")
 	}
@@ -244,7 +244,7 @@ func FuzzApply(f *testing.F) {
 			return
 		}
 		for id, ch := range c.channels {
-			if id == 0 || ch.id != id || !ch.isThread() && ch.parent != 0 {
+			if id == 0 || ch.ID != id || !ch.IsThread() && ch.Parent != 0 {
 				t.Fatalf("channel %d = %+v", id, ch)
 			}
 		}

@@ -1,4 +1,4 @@
-package discord
+package guilds
 
 import (
 	"context"
@@ -13,8 +13,8 @@ import (
 // it, which is who has Manage Channels there (for a thread: in its channel) or Manage Server, an
 // administrator, and the guild's owner. For a whole guild Manage Channels is not enough. It answers
 // as CanSee does, and asks again while Discord is in trouble: a person waits.
-func (f finder) CanManage(ctx context.Context, place relay.Place, user relay.UserID) (bool, error) {
-	who, err := parseSnowflake(string(user))
+func (f *Guilds) CanManage(ctx context.Context, place relay.Place, user relay.UserID) (bool, error) {
+	who, err := ParseID(string(user))
 	if err != nil {
 		return false, fmt.Errorf("user id: %w", err)
 	}
@@ -33,12 +33,12 @@ func (f finder) CanManage(ctx context.Context, place relay.Place, user relay.Use
 	return manages, nil
 }
 
-func (f finder) managesScope(ctx context.Context, scope relay.ScopeID, who snowflake) (bool, error) {
-	id, err := parseSnowflake(string(scope))
+func (f *Guilds) managesScope(ctx context.Context, scope relay.ScopeID, who ID) (bool, error) {
+	id, err := ParseID(string(scope))
 	if err != nil {
 		return false, fmt.Errorf("scope id: %w", err)
 	}
-	g, err := f.guild(ctx, id)
+	g, err := f.Guild(ctx, id)
 	if err != nil {
 		return false, err
 	}
@@ -49,16 +49,16 @@ func (f finder) managesScope(ctx context.Context, scope relay.ScopeID, who snowf
 	return managesGuild(g, p, time.Now()), nil
 }
 
-func (f finder) managesChat(ctx context.Context, place relay.Place, who snowflake) (bool, error) {
-	where, err := parseSnowflake(string(place.Chat))
+func (f *Guilds) managesChat(ctx context.Context, place relay.Place, who ID) (bool, error) {
+	where, err := ParseID(string(place.Chat))
 	if err != nil {
 		return false, fmt.Errorf("chat id: %w", err)
 	}
-	ch, err := f.channel(ctx, where)
+	ch, err := f.Channel(ctx, where)
 	if err != nil {
 		return false, err
 	}
-	if ch.guild == 0 || place.Scope != "" && string(place.Scope) != ch.guild.String() {
+	if ch.Guild == 0 || place.Scope != "" && string(place.Scope) != ch.Guild.String() {
 		return false, nil
 	}
 	s, err := f.standing(ctx, ch, who)
@@ -66,9 +66,4 @@ func (f finder) managesChat(ctx context.Context, place relay.Place, who snowflak
 		return false, err
 	}
 	return managesChannel(s.guild, s.base, s.person, time.Now()), nil
-}
-
-// CanManage implements platforms.Manager; see finder.CanManage.
-func (p *Platform) CanManage(ctx context.Context, place relay.Place, user relay.UserID) (bool, error) {
-	return p.reader.CanManage(ctx, place, user)
 }
