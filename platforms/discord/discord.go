@@ -18,7 +18,6 @@ import (
 	"encoding/base64"
 	"errors"
 	"log/slog"
-	"slices"
 	"strings"
 	"sync"
 
@@ -36,11 +35,8 @@ import (
 // Name is the platform's name in the configuration and on the wire.
 const Name relay.PlatformID = "discord"
 
-// The settings of a Discord bot.
-const (
-	keyInteractions = "interactions"
-	keyCommandWait  = "command_wait"
-)
+// keyCommandWait is a setting of a Discord bot; others are the gateway's and of mentionsKey.
+const keyCommandWait = "command_wait"
 
 // Kind is Discord, for the list of networks in the binary.
 var Kind = platforms.Kind{
@@ -53,17 +49,9 @@ var Kind = platforms.Kind{
 }
 
 func keys() []platforms.Key {
-	return slices.Concat([]platforms.Key{
-		{
-			Name: keyInteractions, Default: "inbound", Check: platforms.OneOf("inbound"),
-			Help: `how slash commands and button presses reach a gateway: "inbound", as messages`,
-		},
-	}, gateway.Keys(), []platforms.Key{
-		mentionsKey(),
-		{
-			Name: keyCommandWait, Default: "15s", Check: platforms.CheckDuration,
-			Help: "how long to wait for the commands of further gateways before slash commands are registered; at most twice that",
-		},
+	return append(gateway.Keys(), mentionsKey(), platforms.Key{
+		Name: keyCommandWait, Default: "15s", Check: platforms.CheckDuration,
+		Help: "how long to wait for the commands of further gateways before slash commands are registered; at most twice that",
 	})
 }
 
@@ -99,10 +87,11 @@ type Platform struct {
 	rest     *rest.Client
 	turns    *turn.Turns
 	commands *commands.Registrar
-	*guilds.Guilds
-	reader *reader // of the feeder's goroutine
-	board  *board.Board
-	memory *memory
+	reader   *reader // of the feeder's goroutine
+	board    *board.Board
+	memory   *memory
+
+	*guilds.Guilds // who sees and who manages what
 
 	callbacks *callbacks
 

@@ -327,7 +327,6 @@ func TestOpen(t *testing.T) {
 		"a base without host":   {func(o *platforms.Options) { o.APIBase = "http:///x" }, false},
 		"a base with a query":   {func(o *platforms.Options) { o.APIBase = "http://a/?x=1" }, false},
 		"no token":              {func(o *platforms.Options) { o.Token = relay.Secret{} }, false},
-		"passthrough":           {func(o *platforms.Options) { o.Values = map[string]string{keyInteractions: "passthrough"} }, false},
 		"no duration":           {func(o *platforms.Options) { o.Values = map[string]string{"retry_wait": "soon"} }, false},
 		"a duration below zero": {func(o *platforms.Options) { o.Values = map[string]string{"intent_wait": "-1s"} }, false},
 	} {

@@ -10,10 +10,10 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// apply learns from a dispatch and returns whose view of what may have changed. Kinds it does not
+// Apply learns from a dispatch and returns whose view of what may have changed. Kinds it does not
 // know are nothing. A payload that makes no sense could have hidden a channel from somebody: then
 // everything is forgotten, and the change returned beside the error is about everything.
-func (c *cache) apply(kind string, data []byte) ([]platforms.RosterChange, error) {
+func (c *Guilds) Apply(kind string, data []byte) ([]platforms.RosterChange, error) {
 	changes, err := c.learn(kind, data)
 	if err != nil {
 		c.forgetAll()
@@ -22,7 +22,7 @@ func (c *cache) apply(kind string, data []byte) ([]platforms.RosterChange, error
 	return changes, nil
 }
 
-func (c *cache) learn(kind string, data []byte) ([]platforms.RosterChange, error) {
+func (c *Guilds) learn(kind string, data []byte) ([]platforms.RosterChange, error) {
 	switch kind {
 	case "READY":
 		c.forgetAll()
@@ -43,7 +43,7 @@ func (c *cache) learn(kind string, data []byte) ([]platforms.RosterChange, error
 	return nil, nil
 }
 
-func (c *cache) forgetAll() {
+func (c *Guilds) forgetAll() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.version++
@@ -51,7 +51,7 @@ func (c *cache) forgetAll() {
 	clear(c.channels)
 }
 
-func (c *cache) learnGuild(kind string, data []byte) ([]platforms.RosterChange, error) {
+func (c *Guilds) learnGuild(kind string, data []byte) ([]platforms.RosterChange, error) {
 	var d guildData
 	if err := Decode(data, &d); err != nil {
 		return nil, err
@@ -80,7 +80,7 @@ func (c *cache) learnGuild(kind string, data []byte) ([]platforms.RosterChange, 
 	return inScope(d.ID), nil
 }
 
-func (c *cache) learnRole(data []byte) ([]platforms.RosterChange, error) {
+func (c *Guilds) learnRole(data []byte) ([]platforms.RosterChange, error) {
 	var d struct {
 		GuildID ID        `json:"guild_id"`
 		Role    *roleData `json:"role"`    // made or changed
@@ -117,7 +117,7 @@ func (c *cache) learnRole(data []byte) ([]platforms.RosterChange, error) {
 	return inScope(d.GuildID), nil
 }
 
-func (c *cache) learnChannel(kind string, data []byte) ([]platforms.RosterChange, error) {
+func (c *Guilds) learnChannel(kind string, data []byte) ([]platforms.RosterChange, error) {
 	var d ChannelData
 	if err := Decode(data, &d); err != nil {
 		return nil, err
@@ -139,7 +139,7 @@ func (c *cache) learnChannel(kind string, data []byte) ([]platforms.RosterChange
 
 // learnThreads takes the threads of channels the bot has begun to see; what was known of others
 // there no longer holds.
-func (c *cache) learnThreads(data []byte) ([]platforms.RosterChange, error) {
+func (c *Guilds) learnThreads(data []byte) ([]platforms.RosterChange, error) {
 	var d struct {
 		GuildID  ID            `json:"guild_id"`
 		Channels []ID          `json:"channel_ids"` // absent: all of the guild
@@ -165,7 +165,7 @@ func (c *cache) learnThreads(data []byte) ([]platforms.RosterChange, error) {
 
 // putLocked keeps a channel. Archived threads go: Discord tells of them again when they come back.
 // Categories hold no messages. c.mu must be held.
-func (c *cache) putLocked(d ChannelData, within ID) {
+func (c *Guilds) putLocked(d ChannelData, within ID) {
 	switch {
 	case d.ID == 0 || d.Type == discordgo.ChannelTypeGuildCategory:
 	case d.Thread.Archived:
@@ -176,7 +176,7 @@ func (c *cache) putLocked(d ChannelData, within ID) {
 }
 
 // dropLocked forgets channels. c.mu must be held.
-func (c *cache) dropLocked(which func(Channel) bool) {
+func (c *Guilds) dropLocked(which func(Channel) bool) {
 	for id, ch := range c.channels {
 		if which(ch) {
 			delete(c.channels, id)

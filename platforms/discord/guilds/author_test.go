@@ -37,7 +37,7 @@ func TestWhoseMessage(t *testing.T) {
 					tc.message = "77"
 				}
 				api := &scripted{says: map[string][]string{path: {tc.says}}}
-				got, err := knowing(testCache(t), api).IsOwn(t.Context(), tc.chat, tc.message)
+				got, err := knowing(testGuilds(t), api).IsOwn(t.Context(), tc.chat, tc.message)
 				if got != tc.want || (err != nil) != tc.wantErr {
 					t.Errorf("own: %t, %v; want %t, an error: %t", got, err, tc.want, tc.wantErr)
 				}

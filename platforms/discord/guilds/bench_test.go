@@ -15,7 +15,7 @@ import (
 func BenchmarkCompression(b *testing.B) {
 	raw := append(append([]byte(`{"t":"GUILD_CREATE","s":2,"op":0,"d":`), bigGuild()...), '}')
 	b.Run("plain", func(b *testing.B) {
-		c := newCache(relay.Bot{Platform: "discord", ID: "7"})
+		c := New(relay.Bot{Platform: "discord", ID: "7"}, nil)
 		b.ReportAllocs()
 		for b.Loop() {
 			var p struct {
@@ -25,7 +25,7 @@ func BenchmarkCompression(b *testing.B) {
 			if err := json.Unmarshal(raw, &p); err != nil {
 				b.Fatal(err)
 			}
-			if _, err := c.apply(p.T, p.D); err != nil {
+			if _, err := c.Apply(p.T, p.D); err != nil {
 				b.Fatal(err)
 			}
 		}

@@ -9,10 +9,8 @@ import (
 
 	"github.com/bwmarrin/discordgo"
 
-	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/platforms/backoff"
 	"github.com/hermes-connector/hermes-connector/platforms/call"
-	"github.com/hermes-connector/hermes-connector/relay"
 )
 
 // AskWithin bounds the questions of somebody who keeps others waiting, repetitions included.
@@ -29,97 +27,68 @@ var (
 	ErrUnknownYet = errors.New("could not be looked up")
 )
 
-// api is the part of the REST client the lookups need.
-type api interface {
-	Do(ctx context.Context, method, endpoint string, body, out any) error
-}
-
-// Guilds knows guilds and channels: from what the gateway told, or else by asking Discord. A process that resumes its
-// predecessor's session knows nothing at first, and archived threads are never told of. It remembers no failure.
-// Methods may be called from any goroutine.
-//
-// It implements platforms.Roster, Manager, Locator, Threader, DirectChats and AuthorTeller.
-type Guilds struct {
-	platform relay.PlatformID
-	cache    *cache
-	api      api
-}
-
-// New makes the Guilds of a bot; api is how it asks Discord.
-func New(bot relay.Bot, api api) *Guilds { return &Guilds{bot.Platform, newCache(bot), api} }
-
-// Me is the bot's id; 0 when it has none of Discord's.
-func (f *Guilds) Me() ID { return f.cache.me }
-
-// Apply learns from a dispatch and returns whose view of what may have changed. Kinds it does not
-// know are nothing. A payload that makes no sense could have hidden a channel from somebody: then
-// everything is forgotten, and the change returned beside the error is about everything.
-func (f *Guilds) Apply(kind string, data []byte) ([]platforms.RosterChange, error) {
-	return f.cache.apply(kind, data)
-}
-
 // LearnDirect remembers whom the bot talks to in ch, if that is a direct-message channel: Discord
 // tells of those only by what happens in them.
-func (f *Guilds) LearnDirect(ch Channel, with ID) {
-	if _, known := f.cache.channel(ch.ID); known || ch.Kind != discordgo.ChannelTypeDM {
+func (c *Guilds) LearnDirect(ch Channel, with ID) {
+	if _, known := c.knownChannel(ch.ID); known || ch.Kind != discordgo.ChannelTypeDM {
 		return
 	}
 	ch.Recipient = with
-	f.cache.keepChannel(ch, f.cache.now())
+	c.keepChannel(ch, c.now())
 }
 
 // Guild finds a guild. The error wraps errNoPlace when Discord's answer is no.
-func (f *Guilds) Guild(ctx context.Context, id ID) (Guild, error) {
-	if g, ok := f.cache.guild(id); ok {
+func (c *Guilds) Guild(ctx context.Context, id ID) (Guild, error) {
+	if g, ok := c.knownGuild(id); ok {
 		return g, nil
 	}
-	since := f.cache.now()
+	since := c.now()
 	var d guildData
-	if err := f.ask(ctx, discordgo.EndpointGuild(id.String()), &d); err != nil {
+	if err := c.ask(ctx, discordgo.EndpointGuild(id.String()), &d); err != nil {
 		return Guild{}, fmt.Errorf("look up guild: %w", err)
 	}
 	if d.ID != id {
 		return Guild{}, fmt.Errorf("look up guild: another one came: %w", errNoPlace)
 	}
-	g := f.cache.guildOf(d)
-	f.cache.keepGuild(g, since)
+	g := c.guildOf(d)
+	c.keepGuild(g, since)
 	return g, nil
 }
 
 // Channel finds a channel, thread or direct-message channel. The error wraps errNoPlace when
 // Discord's answer is no.
-func (f *Guilds) Channel(ctx context.Context, id ID) (Channel, error) {
-	if ch, ok := f.cache.channel(id); ok {
+func (c *Guilds) Channel(ctx context.Context, id ID) (Channel, error) {
+	if ch, ok := c.knownChannel(id); ok {
 		return ch, nil
 	}
 	if id == 0 {
 		return Channel{}, errNoPlace
 	}
-	since := f.cache.now()
+	since := c.now()
 	var d ChannelData
-	if err := f.ask(ctx, discordgo.EndpointChannel(id.String()), &d); err != nil {
+	if err := c.ask(ctx, discordgo.EndpointChannel(id.String()), &d); err != nil {
 		return Channel{}, fmt.Errorf("look up channel: %w", err)
 	}
 	if d.ID != id {
 		return Channel{}, fmt.Errorf("look up channel: another one came: %w", errNoPlace)
 	}
 	ch := ChannelOf(d, 0)
-	f.cache.keepChannel(ch, since)
+	c.keepChannel(ch, since)
 	return ch, nil
 }
 
 // member asks what a guild knows of a user. The error wraps errNoPlace when he is no member.
-func (f *Guilds) member(ctx context.Context, guild, user ID) (person, error) {
+func (c *Guilds) member(ctx context.Context, guild, user ID) (person, error) {
 	var d memberData
-	if err := f.ask(ctx, discordgo.EndpointGuildMember(guild.String(), user.String()), &d); err != nil {
+	if err := c.ask(ctx, discordgo.EndpointGuildMember(guild.String(), user.String()), &d); err != nil {
 		return person{}, fmt.Errorf("look up member: %w", err)
 	}
 	return person{id: user, roles: d.Roles, mutedUntil: d.MutedUntil}, nil
 }
 
 // inThread asks whether a user was added to a thread.
-func (f *Guilds) inThread(ctx context.Context, thread, user ID) (bool, error) {
-	err := f.ask(ctx, discordgo.EndpointThreadMember(thread.String(), user.String()), nil)
+func (c *Guilds) inThread(ctx context.Context, thread, user ID) (bool, error) {
+	err := c.ask(ctx, discordgo.EndpointThreadMember(thread.String(), user.String()), nil)
 	switch {
 	case errors.Is(err, errNoPlace):
 		return false, nil
@@ -132,8 +101,8 @@ func (f *Guilds) inThread(ctx context.Context, thread, user ID) (bool, error) {
 // ask is a GET. The error wraps errNoPlace when Discord's answer is no, for good; what cannot be known
 // now, because Discord is busy, broken or out of reach, is ErrUnknownYet. It is not put again: whoever
 // asks knows what else waits for the answer.
-func (f *Guilds) ask(ctx context.Context, endpoint string, out any) error {
-	err := f.api.Do(ctx, http.MethodGet, endpoint, nil, out)
+func (c *Guilds) ask(ctx context.Context, endpoint string, out any) error {
+	err := c.api.Do(ctx, http.MethodGet, endpoint, nil, out)
 	var fault *call.Fault
 	switch {
 	case err == nil:

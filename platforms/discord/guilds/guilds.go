@@ -7,6 +7,7 @@
 package guilds
 
 import (
+	"context"
 	"sync"
 
 	"github.com/bwmarrin/discordgo"
@@ -14,13 +15,18 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// cache is what the gateway told about guilds and channels, and what was looked up besides: just
-// enough to name a place and to judge who sees it. Archived threads are not in it, nor is anything
-// before the first READY; what is missing is asked for (finder).
+// Guilds is what the gateway told about guilds and channels, and what was looked up besides: just enough to name a
+// place and to judge who sees it. A process that resumes its predecessor's session knows nothing at first, and
+// archived threads are never told of; what is missing Discord is asked for. No failure is remembered.
 //
-// Methods may be called from any goroutine and do no I/O. Values handed out are never changed.
-type cache struct {
-	me ID // set once, by newCache
+// It implements platforms.Roster, Manager, Locator, Threader, DirectChats and AuthorTeller.
+//
+// Methods may be called from any goroutine. Only those with a context do I/O. Values handed out are never changed.
+type Guilds struct {
+	// Set once, by New.
+	platform relay.PlatformID
+	me       ID // 0 for a bot without an id of Discord's
+	api      api
 
 	mu       sync.RWMutex // guards the fields below
 	guilds   map[ID]Guild
@@ -29,6 +35,20 @@ type cache struct {
 	// change is not put in after it.
 	version uint64
 }
+
+// api is the part of the REST client the lookups need.
+type api interface {
+	Do(ctx context.Context, method, endpoint string, body, out any) error
+}
+
+// New makes the Guilds of a bot.
+func New(bot relay.Bot, api api) *Guilds {
+	me, _ := ParseID(string(bot.ID))
+	return &Guilds{platform: bot.Platform, me: me, api: api, guilds: map[ID]Guild{}, channels: map[ID]Channel{}}
+}
+
+// Me is the bot's id; 0 when it has none of Discord's.
+func (c *Guilds) Me() ID { return c.me }
 
 // Guild is a server.
 type Guild struct {
@@ -77,19 +97,14 @@ func (c Channel) HoldsPosts() bool {
 	return c.Kind == discordgo.ChannelTypeGuildForum || c.Kind == discordgo.ChannelTypeGuildMedia
 }
 
-func newCache(bot relay.Bot) *cache {
-	me, _ := ParseID(string(bot.ID)) // a bot without an id of Discord's owns no role
-	return &cache{me: me, guilds: map[ID]Guild{}, channels: map[ID]Channel{}}
-}
-
-func (c *cache) guild(id ID) (Guild, bool) {
+func (c *Guilds) knownGuild(id ID) (Guild, bool) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	g, ok := c.guilds[id]
 	return g, ok
 }
 
-func (c *cache) channel(id ID) (Channel, bool) {
+func (c *Guilds) knownChannel(id ID) (Channel, bool) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	ch, ok := c.channels[id]
@@ -97,14 +112,14 @@ func (c *cache) channel(id ID) (Channel, bool) {
 }
 
 // now is the version to hand to keepGuild and keepChannel with what is looked up from here on.
-func (c *cache) now() uint64 {
+func (c *Guilds) now() uint64 {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	return c.version
 }
 
 // keepGuild remembers a guild that was looked up, unless something changed since.
-func (c *cache) keepGuild(g Guild, since uint64) {
+func (c *Guilds) keepGuild(g Guild, since uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.version == since {
@@ -113,7 +128,7 @@ func (c *cache) keepGuild(g Guild, since uint64) {
 }
 
 // keepChannel remembers a channel that was looked up, unless something changed since.
-func (c *cache) keepChannel(ch Channel, since uint64) {
+func (c *Guilds) keepChannel(ch Channel, since uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.version == since {
@@ -122,7 +137,7 @@ func (c *cache) keepChannel(ch Channel, since uint64) {
 }
 
 // guildOf is d without what is not needed.
-func (c *cache) guildOf(d guildData) Guild {
+func (c *Guilds) guildOf(d guildData) Guild {
 	g := Guild{ID: d.ID, owner: d.OwnerID, Name: d.Name, roles: make([]role, 0, len(d.Roles))}
 	for _, r := range d.Roles {
 		g.roles = append(g.roles, role{r.ID, int64(r.Permissions)})

@@ -96,9 +96,9 @@ func TestCanManage(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				c := testCache(t)
+				c := testGuilds(t)
 				for _, d := range tc.learn {
-					if _, err := c.apply(d[0], []byte(d[1])); err != nil {
+					if _, err := c.Apply(d[0], []byte(d[1])); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -124,7 +124,7 @@ func TestCanManageIsNotKnownWhileDiscordIsInTrouble(t *testing.T) {
 			t.Run(name+" "+string(place.Chat), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					api := &scripted{says: map[string][]string{annPath: {fault}}}
-					f := knowing(testCache(t), api)
+					f := knowing(testGuilds(t), api)
 					began := time.Now()
 					if manages, err := f.CanManage(t.Context(), place, "101"); manages || !errors.Is(err, ErrUnknownYet) {
 						t.Errorf("CanManage = %t, %v; want not known", manages, err)

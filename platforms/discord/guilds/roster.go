@@ -15,13 +15,13 @@ import (
 // is and which private threads he is in, Discord is asked, once. Where it says that there is nothing,
 // or nothing for the bot to know, the answer is no, and so it is of what is no id at all; where it
 // does not answer, the error says so.
-func (f *Guilds) CanSee(ctx context.Context, place relay.Place, user relay.UserID) (bool, error) {
+func (c *Guilds) CanSee(ctx context.Context, place relay.Place, user relay.UserID) (bool, error) {
 	who, err := ParseID(string(user))
 	where, err2 := ParseID(string(place.Chat))
 	if err != nil || err2 != nil {
 		return false, nil
 	}
-	sees, err := f.sees(ctx, where, place.Scope, who)
+	sees, err := c.sees(ctx, where, place.Scope, who)
 	if errors.Is(err, errNoPlace) {
 		return false, nil
 	}
@@ -32,8 +32,8 @@ func (f *Guilds) CanSee(ctx context.Context, place relay.Place, user relay.UserI
 }
 
 // sees reports whether a user can read a channel. scope, when not empty, is the guild it has to be in.
-func (f *Guilds) sees(ctx context.Context, where ID, scope relay.ScopeID, who ID) (bool, error) {
-	ch, err := f.Channel(ctx, where)
+func (c *Guilds) sees(ctx context.Context, where ID, scope relay.ScopeID, who ID) (bool, error) {
+	ch, err := c.Channel(ctx, where)
 	if err != nil {
 		return false, err
 	}
@@ -43,7 +43,7 @@ func (f *Guilds) sees(ctx context.Context, where ID, scope relay.ScopeID, who ID
 	case ch.Guild == 0:
 		return ch.Recipient != 0 && ch.Recipient == who, nil
 	}
-	s, err := f.standing(ctx, ch, who)
+	s, err := c.standing(ctx, ch, who)
 	if err != nil {
 		return false, err
 	}
@@ -54,7 +54,7 @@ func (f *Guilds) sees(ctx context.Context, where ID, scope relay.ScopeID, who ID
 	case ch.Kind != discordgo.ChannelTypeGuildPrivateThread || permissionsIn(s.guild, s.base, s.person, now)&mayManageThreads != 0:
 		return true, nil
 	}
-	return f.inThread(ctx, where, who)
+	return c.inThread(ctx, where, who)
 }
 
 // standing is what decides what somebody may do in a channel of a guild.
@@ -66,75 +66,75 @@ type standing struct {
 
 // standing finds out how a user stands to a channel of a guild. The error wraps errNoPlace when he
 // is no member, or when the channel is a thread of nothing.
-func (f *Guilds) standing(ctx context.Context, ch Channel, who ID) (s standing, err error) {
-	if s.guild, err = f.Guild(ctx, ch.Guild); err != nil {
+func (c *Guilds) standing(ctx context.Context, ch Channel, who ID) (s standing, err error) {
+	if s.guild, err = c.Guild(ctx, ch.Guild); err != nil {
 		return s, err
 	}
 	s.base = ch
 	if ch.IsThread() {
-		if s.base, err = f.Channel(ctx, ch.Parent); err != nil {
+		if s.base, err = c.Channel(ctx, ch.Parent); err != nil {
 			return s, err
 		}
 		if s.base.Guild != ch.Guild || s.base.IsThread() {
 			return s, errNoPlace
 		}
 	}
-	s.person, err = f.person(ctx, s.guild, who)
+	s.person, err = c.person(ctx, s.guild, who)
 	return s, err
 }
 
 // person is a member of g. Of its owner nothing needs to be asked: he may do all.
-func (f *Guilds) person(ctx context.Context, g Guild, who ID) (person, error) {
+func (c *Guilds) person(ctx context.Context, g Guild, who ID) (person, error) {
 	if who == g.owner {
 		return person{id: who}, nil
 	}
-	return f.member(ctx, g.ID, who)
+	return c.member(ctx, g.ID, who)
 }
 
 // Locate implements platforms.Locator.
-func (f *Guilds) Locate(ctx context.Context, chat relay.ChatID) (relay.Place, error) {
+func (c *Guilds) Locate(ctx context.Context, chat relay.ChatID) (relay.Place, error) {
 	id, err := ParseID(string(chat))
 	if err != nil {
 		return relay.Place{}, fmt.Errorf("chat id: %w", err)
 	}
-	ch, err := patiently(ctx, func(ctx context.Context) (Channel, error) { return f.Channel(ctx, id) })
+	ch, err := patiently(ctx, func(ctx context.Context) (Channel, error) { return c.Channel(ctx, id) })
 	if err != nil {
 		return relay.Place{}, err
 	}
-	return f.place(ch), nil
+	return c.place(ch), nil
 }
 
 // place is where the channel is.
-func (f *Guilds) place(c Channel) relay.Place {
+func (c *Guilds) place(ch Channel) relay.Place {
 	return relay.Place{
-		Platform: f.platform, Scope: relay.ScopeID(c.Guild.String()), Chat: relay.ChatID(c.ID.String()), Parent: relay.ChatID(c.Parent.String()),
+		Platform: c.platform, Scope: relay.ScopeID(ch.Guild.String()), Chat: relay.ChatID(ch.ID.String()), Parent: relay.ChatID(ch.Parent.String()),
 	}
 }
 
 // Thread implements platforms.Threader.
-func (f *Guilds) Thread(ctx context.Context, id relay.ThreadID) (place relay.Place, open bool, err error) {
+func (c *Guilds) Thread(ctx context.Context, id relay.ThreadID) (place relay.Place, open bool, err error) {
 	where, err := ParseID(string(id))
 	if err != nil {
 		return relay.Place{}, false, fmt.Errorf("thread id: %w", err)
 	}
-	ch, err := f.Channel(ctx, where)
+	ch, err := c.Channel(ctx, where)
 	switch {
 	case err != nil:
 		return relay.Place{}, false, err
 	case !ch.IsThread():
 		return relay.Place{}, false, fmt.Errorf("thread: a channel: %w", errNoPlace)
 	}
-	return f.place(ch), ch.Kind != discordgo.ChannelTypeGuildPrivateThread, nil
+	return c.place(ch), ch.Kind != discordgo.ChannelTypeGuildPrivateThread, nil
 }
 
 // DirectUser implements platforms.DirectChats, for the chats something was said in since the start
 // or that were looked up.
-func (f *Guilds) DirectUser(chat relay.ChatID) (relay.UserID, bool) {
+func (c *Guilds) DirectUser(chat relay.ChatID) (relay.UserID, bool) {
 	id, err := ParseID(string(chat))
 	if err != nil {
 		return "", false
 	}
-	ch, ok := f.cache.channel(id)
+	ch, ok := c.knownChannel(id)
 	if !ok || ch.Recipient == 0 {
 		return "", false
 	}

@@ -63,8 +63,11 @@ func (s *scripted) Do(ctx context.Context, method, endpoint string, _, out any) 
 	return json.Unmarshal([]byte(body), out)
 }
 
-// knowing are the Guilds of a bot that has learned what is in c.
-func knowing(c *cache, api api) *Guilds { return &Guilds{"discord", c, api} }
+// knowing is c with a way to ask.
+func knowing(c *Guilds, api api) *Guilds {
+	c.api = api
+	return c
+}
 
 const (
 	annIsMember = `{"roles":[],"user":{"id":"101"}}`
@@ -168,9 +171,9 @@ func TestCanSee(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				c := testCache(t)
+				c := testGuilds(t)
 				for _, d := range tc.learn {
-					if _, err := c.apply(d[0], []byte(d[1])); err != nil {
+					if _, err := c.Apply(d[0], []byte(d[1])); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -192,7 +195,7 @@ func TestCanSee(t *testing.T) {
 
 func TestLookupsHaveTheirRoutes(t *testing.T) {
 	api := &scripted{says: map[string][]string{annPath: {annIsMember}}}
-	f := knowing(testCache(t), api)
+	f := knowing(testGuilds(t), api)
 	for _, chat := range []relay.ChatID{"22", "19"} {
 		if _, err := f.CanSee(t.Context(), relay.Place{Chat: chat}, "101"); err != nil {
 			t.Fatal(err)
@@ -214,7 +217,7 @@ func TestCanSeeAsksOnce(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				api := &scripted{says: map[string][]string{annPath: {fault}}}
-				f := knowing(testCache(t), api)
+				f := knowing(testGuilds(t), api)
 				place := relay.Place{Scope: "1", Chat: "14"}
 				began := time.Now()
 				sees, err := f.CanSee(t.Context(), place, "101")
@@ -235,7 +238,7 @@ func TestCanSeeAsksOnce(t *testing.T) {
 
 func TestMemberFactsAreAskedEveryTime(t *testing.T) {
 	api := &scripted{says: map[string][]string{annPath: {annIsMember, "404"}}}
-	f := knowing(testCache(t), api)
+	f := knowing(testGuilds(t), api)
 	for _, want := range []bool{true, false} {
 		if got, err := f.CanSee(t.Context(), relay.Place{Scope: "1", Chat: "14"}, "101"); got != want || err != nil {
 			t.Errorf("CanSee = %t, %v; want %t", got, err, want)
@@ -261,7 +264,7 @@ func TestLocate(t *testing.T) {
 		"a path of others": {chat: "11/../12", bad: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := knowing(testCache(t), &scripted{says: map[string][]string{"/channels/" + string(tc.chat): {tc.says}}})
+			f := knowing(testGuilds(t), &scripted{says: map[string][]string{"/channels/" + string(tc.chat): {tc.says}}})
 			got, err := f.Locate(t.Context(), tc.chat)
 			if got != tc.want || (err != nil) != tc.bad {
 				t.Errorf("Locate = %+v, %v; want %+v, error %t", got, err, tc.want, tc.bad)
@@ -289,7 +292,7 @@ func TestThread(t *testing.T) {
 		"other paths": {id: "22/../11", bad: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := knowing(testCache(t), &scripted{says: map[string][]string{"/channels/" + string(tc.id): {tc.says}}})
+			f := knowing(testGuilds(t), &scripted{says: map[string][]string{"/channels/" + string(tc.id): {tc.says}}})
 			got, open, err := f.Thread(t.Context(), tc.id)
 			if got != tc.want || open != tc.open || (err != nil) != tc.bad {
 				t.Errorf("Thread = %+v, %t, %v; want %+v, %t, error %t", got, open, err, tc.want, tc.open, tc.bad)
