@@ -49,7 +49,7 @@ func callbackTo(i *interaction) callback {
 	switch {
 	case i.kind == int(discordgo.InteractionApplicationCommandAutocomplete):
 		return callback{discordgo.InteractionApplicationCommandAutocompleteResult, map[string]any{"choices": []any{}}}
-	case i.kind == interactionComponent:
+	case i.kind == int(discordgo.InteractionMessageComponent):
 		return callback{Type: discordgo.InteractionResponseDeferredMessageUpdate}
 	case !i.wanted():
 		return callback{discordgo.InteractionResponseChannelMessageWithSource, map[string]any{

@@ -6,6 +6,7 @@ import (
 
 	"github.com/bwmarrin/discordgo"
 
+	"github.com/hermes-connector/hermes-connector/platforms/discord/guilds"
 	"github.com/hermes-connector/hermes-connector/platforms/turn"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
@@ -22,15 +23,15 @@ func (p *Platform) ChatInfo(ctx context.Context, a relay.GetChatInfo) (relay.Res
 		return relay.Result{}, explained(err)
 	}
 	info := relay.ChatInfo{Name: d.Name, Type: relay.ChatChannel}
-	switch ch := channelOf(d, 0); {
-	case ch.kind == channelDM:
+	switch ch := guilds.ChannelOf(d, 0); {
+	case ch.Kind == discordgo.ChannelTypeDM:
 		info.Type = relay.ChatDM
 		for _, other := range d.Recipients {
 			info.Name = other.Username
 		}
-	case ch.kind == channelGroupDM:
+	case ch.Kind == discordgo.ChannelTypeGroupDM:
 		info.Type = relay.ChatGroup
-	case ch.isThread():
+	case ch.IsThread():
 		info.Type = relay.ChatThread
 	}
 	if info.Name == "" {
@@ -40,8 +41,8 @@ func (p *Platform) ChatInfo(ctx context.Context, a relay.GetChatInfo) (relay.Res
 }
 
 // channel asks for a channel as it is now.
-func (p *Platform) channel(ctx context.Context, t *turn.Turn, id relay.ChatID) (channelData, error) {
-	var d channelData
+func (p *Platform) channel(ctx context.Context, t *turn.Turn, id relay.ChatID) (guilds.ChannelData, error) {
+	var d guilds.ChannelData
 	err := p.call(ctx, t, request{method: http.MethodGet, endpoint: discordgo.EndpointChannel(string(id)), again: true}, &d)
 	return d, err
 }

@@ -18,7 +18,6 @@ import (
 	"encoding/base64"
 	"errors"
 	"log/slog"
-	"slices"
 	"strings"
 	"sync"
 
@@ -26,6 +25,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/platforms/board"
 	"github.com/hermes-connector/hermes-connector/platforms/discord/commands"
 	"github.com/hermes-connector/hermes-connector/platforms/discord/gateway"
+	"github.com/hermes-connector/hermes-connector/platforms/discord/guilds"
 	"github.com/hermes-connector/hermes-connector/platforms/discord/rest"
 	"github.com/hermes-connector/hermes-connector/platforms/pace"
 	"github.com/hermes-connector/hermes-connector/platforms/turn"
@@ -35,11 +35,8 @@ import (
 // Name is the platform's name in the configuration and on the wire.
 const Name relay.PlatformID = "discord"
 
-// The settings of a Discord bot.
-const (
-	keyInteractions = "interactions"
-	keyCommandWait  = "command_wait"
-)
+// keyCommandWait is a setting of a Discord bot; others are the gateway's and of mentionsKey.
+const keyCommandWait = "command_wait"
 
 // Kind is Discord, for the list of networks in the binary.
 var Kind = platforms.Kind{
@@ -52,17 +49,9 @@ var Kind = platforms.Kind{
 }
 
 func keys() []platforms.Key {
-	return slices.Concat([]platforms.Key{
-		{
-			Name: keyInteractions, Default: "inbound", Check: platforms.OneOf("inbound"),
-			Help: `how slash commands and button presses reach a gateway: "inbound", as messages`,
-		},
-	}, gateway.Keys(), []platforms.Key{
-		mentionsKey(),
-		{
-			Name: keyCommandWait, Default: "15s", Check: platforms.CheckDuration,
-			Help: "how long to wait for the commands of further gateways before slash commands are registered; at most twice that",
-		},
+	return append(gateway.Keys(), mentionsKey(), platforms.Key{
+		Name: keyCommandWait, Default: "15s", Check: platforms.CheckDuration,
+		Help: "how long to wait for the commands of further gateways before slash commands are registered; at most twice that",
 	})
 }
 
@@ -98,10 +87,11 @@ type Platform struct {
 	rest     *rest.Client
 	turns    *turn.Turns
 	commands *commands.Registrar
-	cache    *cache
 	reader   *reader // of the feeder's goroutine
 	board    *board.Board
 	memory   *memory
+
+	*guilds.Guilds // who sees and who manages what
 
 	callbacks *callbacks
 
@@ -121,7 +111,8 @@ func open(o platforms.Options) (*Platform, error) {
 	}
 	id, _ := tokenID(o.Token)
 	bot := relay.Bot{Platform: Name, ID: id}
-	api, cache := rest.New(o.Token, o.APIBase, o.Transport), newCache(bot)
+	api := rest.New(o.Token, o.APIBase, o.Transport)
+	known := guilds.New(bot, api)
 	p := &Platform{
 		bot:  bot,
 		base: o.APIBase,
@@ -131,8 +122,8 @@ func open(o platforms.Options) (*Platform, error) {
 		// The pace is Discord's, which names its limits with every answer (package rest). The limiter keeps
 		// the order within a chat and the silences Discord demands.
 		turns:     turn.New(pace.Limits{}, explained, checkChat),
-		cache:     cache,
-		reader:    newReader(bot, cache, api),
+		Guilds:    known,
+		reader:    newReader(bot, known),
 		board:     board.New(""),
 		memory:    newMemory(),
 		callbacks: newCallbacks(),
@@ -197,7 +188,7 @@ func tokenID(token relay.Secret) (relay.BotID, bool) {
 	if err != nil {
 		return "", false
 	}
-	id, err := parseSnowflake(string(raw))
+	id, err := guilds.ParseID(string(raw))
 	if err != nil || id.String() != string(raw) { // no sign
 		return "", false
 	}

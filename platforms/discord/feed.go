@@ -9,6 +9,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/platforms/backoff"
 	"github.com/hermes-connector/hermes-connector/platforms/discord/gateway"
+	"github.com/hermes-connector/hermes-connector/platforms/discord/guilds"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
@@ -69,16 +70,16 @@ func (f *feeder) feed(ctx context.Context, items []item) bool {
 		return f.hand(ctx, platforms.Batch{Roster: items[0].roster}, false, func(*state) {})
 	}
 	var b platforms.Batch
-	seen := snowflake(0)
+	seen := guilds.ID(0)
 	for _, i := range items {
-		if i.kind == kindMessage && f.catchup.brought(snowflakeOf(i.data)) {
+		if i.kind == kindMessage && f.catchup.brought(idOf(i.data)) {
 			continue
 		}
 		if !f.add(ctx, &b, i) {
 			return false
 		}
 		if i.kind != "" {
-			seen = max(seen, snowflakeOf(i.data))
+			seen = max(seen, idOf(i.data))
 		}
 	}
 	last := items[len(items)-1].seq
@@ -105,7 +106,7 @@ func (f *feeder) begin(s gateway.Session) {
 		st.Session = s
 		switch {
 		case st.Seen == 0: // the first session ever: what was before is not ours
-			st.Seen = snowflakeAt(time.Now().Add(-clockSlack))
+			st.Seen = guilds.At(time.Now().Add(-clockSlack))
 		case st.Gap == 0:
 			st.Gap = st.Seen
 		}
@@ -134,7 +135,7 @@ func (f *feeder) add(ctx context.Context, b *platforms.Batch, i item) bool {
 	wait := gateway.Retries(f.opts)
 	for range maxLookups {
 		ev, capability, err := f.normalise(ctx, i)
-		if err == nil || !errors.Is(err, errUnknownYet) {
+		if err == nil || !errors.Is(err, guilds.ErrUnknownYet) {
 			f.board.Blocked("")
 		}
 		switch {
@@ -149,7 +150,7 @@ func (f *feeder) add(ctx context.Context, b *platforms.Batch, i item) bool {
 				b.Capabilities = append(b.Capabilities, *capability)
 			}
 			return true
-		case !errors.Is(err, errUnknownYet):
+		case !errors.Is(err, guilds.ErrUnknownYet):
 			f.quarantine(b, i.data, err)
 			return true
 		}
@@ -161,7 +162,7 @@ func (f *feeder) add(ctx context.Context, b *platforms.Batch, i item) bool {
 		}
 	}
 	f.board.Blocked("")
-	f.quarantine(b, i.data, errUnknownYet)
+	f.quarantine(b, i.data, guilds.ErrUnknownYet)
 	return true
 }
 

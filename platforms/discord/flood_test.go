@@ -71,8 +71,9 @@ func beside(t *testing.T, tenants int) (guests, home quantiles) {
 			}
 		}
 		<-time.After(10 * time.Second)
-		p.cache.keepGuild(guild{id: 1, owner: 9, roles: []role{{id: 1, permissions: 1024}}}, p.cache.now())
-		p.cache.keepChannel(channel{id: 14, guild: 1, kind: channelText}, p.cache.now())
+		if _, err := p.Apply("GUILD_CREATE", []byte(`{"id":"1","owner_id":"9","roles":[{"id":"1","permissions":"1024"}],"channels":[{"id":"14","type":0}]}`)); err != nil {
+			t.Error(err)
+		}
 		var mu sync.Mutex
 		var looked, sent []time.Duration
 		timed := func(into *[]time.Duration, what func(context.Context) error, from context.Context) {

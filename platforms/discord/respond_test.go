@@ -203,19 +203,19 @@ func TestAcknowledge(t *testing.T) {
 		took    time.Duration
 		fails   bool
 	}{
-		"a command":              {kind: interactionCommand, want: []obj{{"type": 5.0}}},
-		"a form":                 {kind: interactionModal, want: []obj{{"type": 5.0}}},
-		"a press":                {kind: interactionComponent, want: []obj{{"type": 6.0}}},
-		"a press elsewhere":      {kind: interactionComponent, private: true, want: []obj{{"type": 6.0}}},
+		"a command":              {kind: int(discordgo.InteractionApplicationCommand), want: []obj{{"type": 5.0}}},
+		"a form":                 {kind: int(discordgo.InteractionModalSubmit), want: []obj{{"type": 5.0}}},
+		"a press":                {kind: int(discordgo.InteractionMessageComponent), want: []obj{{"type": 6.0}}},
+		"a press elsewhere":      {kind: int(discordgo.InteractionMessageComponent), private: true, want: []obj{{"type": 6.0}}},
 		"a command being typed":  {kind: 4, want: []obj{{"type": 8.0, "data": obj{"choices": []any{}}}}},
-		"a command elsewhere":    {kind: interactionCommand, private: true, want: []obj{{"type": 4.0, "data": obj{"content": "I cannot be used here.", "flags": 64.0}}}},
-		"a broken connection":    {kind: interactionCommand, faults: []restFault{{lose: true}}, want: []obj{{"type": 5.0}, {"type": 5.0}}},
-		"no connection":          {kind: interactionCommand, faults: []restFault{{never: true}}, want: []obj{{"type": 5.0}}},
-		"it did arrive":          {kind: interactionCommand, faults: []restFault{{cut: true}, {status: 400, code: discordgo.ErrCodeInteractionHasAlreadyBeenAcknowledged}}, want: []obj{{"type": 5.0}, {"type": 5.0}}},
-		"a server that hangs":    {kind: interactionCommand, faults: []restFault{{hang: true}}, want: []obj{{"type": 5.0}, {"type": 5.0}}, took: ackTry},
-		"for ever":               {kind: interactionCommand, faults: repeated(restFault{hang: true}, 3), want: []obj{{"type": 5.0}, {"type": 5.0}}, took: ackBudget, fails: true},
-		"too late":               {kind: interactionCommand, faults: []restFault{{status: 404, code: 10062, words: "Unknown interaction"}}, want: []obj{{"type": 5.0}}, fails: true},
-		"a 429 is not slept out": {kind: interactionCommand, faults: []restFault{{status: 429, after: 1, scope: "user"}}, want: []obj{{"type": 5.0}}, fails: true},
+		"a command elsewhere":    {kind: int(discordgo.InteractionApplicationCommand), private: true, want: []obj{{"type": 4.0, "data": obj{"content": "I cannot be used here.", "flags": 64.0}}}},
+		"a broken connection":    {kind: int(discordgo.InteractionApplicationCommand), faults: []restFault{{lose: true}}, want: []obj{{"type": 5.0}, {"type": 5.0}}},
+		"no connection":          {kind: int(discordgo.InteractionApplicationCommand), faults: []restFault{{never: true}}, want: []obj{{"type": 5.0}}},
+		"it did arrive":          {kind: int(discordgo.InteractionApplicationCommand), faults: []restFault{{cut: true}, {status: 400, code: discordgo.ErrCodeInteractionHasAlreadyBeenAcknowledged}}, want: []obj{{"type": 5.0}, {"type": 5.0}}},
+		"a server that hangs":    {kind: int(discordgo.InteractionApplicationCommand), faults: []restFault{{hang: true}}, want: []obj{{"type": 5.0}, {"type": 5.0}}, took: ackTry},
+		"for ever":               {kind: int(discordgo.InteractionApplicationCommand), faults: repeated(restFault{hang: true}, 3), want: []obj{{"type": 5.0}, {"type": 5.0}}, took: ackBudget, fails: true},
+		"too late":               {kind: int(discordgo.InteractionApplicationCommand), faults: []restFault{{status: 404, code: 10062, words: "Unknown interaction"}}, want: []obj{{"type": 5.0}}, fails: true},
+		"a 429 is not slept out": {kind: int(discordgo.InteractionApplicationCommand), faults: []restFault{{status: 429, after: 1, scope: "user"}}, want: []obj{{"type": 5.0}}, fails: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Platform) {

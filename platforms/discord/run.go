@@ -85,7 +85,7 @@ func (r *runner) Relax(ctx context.Context) bool { return r.queue.relax(ctx) }
 // Begin implements gateway.Handler.
 func (r *runner) Begin(p gateway.Packet, s gateway.Session, d gateway.Ready) error {
 	i := item{seq: s.Seq, begun: &s}
-	i.roster, _ = r.cache.apply(p.Kind, p.Data)
+	i.roster, _ = r.Apply(p.Kind, p.Data)
 	r.memory.change(true, func(st *state) { st.Application, st.Name = d.Application.ID, d.User.Name })
 	return r.enqueue(i)
 }
@@ -103,7 +103,7 @@ func (r *runner) Dispatch(ctx context.Context, p gateway.Packet) error {
 			r.answer(ctx, i.press) // before anything that could wait
 		}
 	default:
-		if i.roster, i.err = r.cache.apply(p.Kind, p.Data); i.err != nil {
+		if i.roster, i.err = r.Apply(p.Kind, p.Data); i.err != nil {
 			i.data = p.Data[:min(len(p.Data), gateway.HeadBytes)]
 		}
 	}

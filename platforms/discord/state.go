@@ -10,6 +10,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/platforms/call"
 	"github.com/hermes-connector/hermes-connector/platforms/discord/gateway"
+	"github.com/hermes-connector/hermes-connector/platforms/discord/guilds"
 )
 
 // state is everything a restart needs to go on as if nothing had happened. It is one blob, stored
@@ -19,8 +20,8 @@ type state struct {
 	Session gateway.Session `json:"session,omitzero"`
 	// Seen is the newest message dealt with; 0: none ever. Gap, when not 0, is the newest one before
 	// an interruption that has not been caught up with.
-	Seen   snowflake      `json:"seen,omitempty"`
-	Gap    snowflake      `json:"gap,omitempty"`
+	Seen   guilds.ID      `json:"seen,omitempty"`
+	Gap    guilds.ID      `json:"gap,omitempty"`
 	Budget gateway.Budget `json:"budget,omitzero"`
 	// What READY told: a resumed session never repeats it.
 	Application string `json:"app,omitempty"`
@@ -192,25 +193,13 @@ func (p *Platform) rememberThread(id, name string) {
 	})
 }
 
-// snowflakeAt is the least id of a moment; 0 for moments before there were ids.
-func snowflakeAt(t time.Time) snowflake {
-	ms := t.UnixMilli() - discordEpoch
-	if ms <= 0 {
-		return 0
-	}
-	return snowflake(ms) << 22
-}
-
-// snowflakeOf is the "id" of an object; 0 when it has none.
-func snowflakeOf(data []byte) snowflake {
+// idOf is the "id" of an object; 0 when it has none.
+func idOf(data []byte) guilds.ID {
 	var o struct {
-		ID snowflake `json:"id"`
+		ID guilds.ID `json:"id"`
 	}
 	if json.Unmarshal(data, &o) != nil {
 		return 0
 	}
 	return o.ID
 }
-
-// back is the least id of a moment d earlier.
-func (id snowflake) back(d time.Duration) snowflake { return snowflakeAt(id.time().Add(-d)) }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"github.com/hermes-connector/hermes-connector/platforms/discord/gateway"
+	"github.com/hermes-connector/hermes-connector/platforms/discord/guilds"
 	"strings"
 	"testing"
 	"time"
@@ -88,19 +89,19 @@ func TestThreadsAreBounded(t *testing.T) {
 
 func TestSnowflakesAreTimes(t *testing.T) {
 	at := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
-	id := snowflakeAt(at)
-	if got := id.time(); !got.Equal(at) {
+	id := guilds.At(at)
+	if got := id.Time(); !got.Equal(at) {
 		t.Errorf("time of %s is %s, want %s", id, got, at)
 	}
-	if got := id.back(time.Minute).time(); !got.Equal(at.Add(-time.Minute)) {
+	if got := id.Back(time.Minute).Time(); !got.Equal(at.Add(-time.Minute)) {
 		t.Errorf("a minute before %s is %s", at, got)
 	}
-	if id := snowflakeAt(time.Unix(0, 0)); id != 0 {
+	if id := guilds.At(time.Unix(0, 0)); id != 0 {
 		t.Errorf("id before there were ids: %s", id)
 	}
-	for in, want := range map[string]snowflake{`{"id":"12"}`: 12, `{"id":""}`: 0, `{"id":"x"}`: 0, `[]`: 0, ``: 0} {
-		if got := snowflakeOf([]byte(in)); got != want {
-			t.Errorf("snowflakeOf(%s) = %d, want %d", in, got, want)
+	for in, want := range map[string]guilds.ID{`{"id":"12"}`: 12, `{"id":""}`: 0, `{"id":"x"}`: 0, `[]`: 0, ``: 0} {
+		if got := idOf([]byte(in)); got != want {
+			t.Errorf("idOf(%s) = %d, want %d", in, got, want)
 		}
 	}
 }

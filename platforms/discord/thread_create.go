@@ -11,6 +11,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/platforms/backoff"
 	"github.com/hermes-connector/hermes-connector/platforms/call"
+	"github.com/hermes-connector/hermes-connector/platforms/discord/guilds"
 	"github.com/hermes-connector/hermes-connector/platforms/discord/rest"
 	"github.com/hermes-connector/hermes-connector/platforms/markdown"
 	"github.com/hermes-connector/hermes-connector/platforms/pace"
@@ -27,9 +28,9 @@ const (
 
 // newThread is a thread as it is asked for.
 type newThread struct {
-	Name    string   `json:"name"`
-	Type    int      `json:"type,omitempty"`    // of a thread without a message
-	Message *message `json:"message,omitempty"` // the first one of a post
+	Name    string                `json:"name"`
+	Type    discordgo.ChannelType `json:"type,omitempty"`    // of a thread without a message
+	Message *message              `json:"message,omitempty"` // the first one of a post
 }
 
 // CreateThread implements platforms.ThreadCreator. In a forum it is a post, which begins with the
@@ -56,7 +57,7 @@ func (p *Platform) CreateThread(ctx context.Context, a relay.ThreadCreate) (rela
 	body := newThread{Name: name}
 	seed := p.postscript(a.SeedText)
 	switch {
-	case channelOf(parent, 0).holdsPosts():
+	case guilds.ChannelOf(parent, 0).HoldsPosts():
 		if len(seed.parts) == 0 {
 			seed.parts = []string{name}
 		}
@@ -64,10 +65,10 @@ func (p *Platform) CreateThread(ctx context.Context, a relay.ThreadCreate) (rela
 		seed.parts = seed.parts[1:]
 	case a.Anchor != "":
 		r.endpoint = discordgo.EndpointChannelMessageThread(string(a.Chat), string(a.Anchor))
-	case discordgo.ChannelType(parent.Type) == discordgo.ChannelTypeGuildNews:
-		body.Type = channelNewsThread
+	case parent.Type == discordgo.ChannelTypeGuildNews:
+		body.Type = discordgo.ChannelTypeGuildNewsThread
 	default:
-		body.Type = channelPublicThread
+		body.Type = discordgo.ChannelTypeGuildPublicThread
 	}
 	r.body = body
 	id, err := p.create(ctx, t, r, parent, name)
@@ -97,7 +98,7 @@ func threadName(name string) string {
 }
 
 // create makes one thread and returns its id.
-func (p *Platform) create(ctx context.Context, t *turn.Turn, r request, parent channelData, name string) (id string, err error) {
+func (p *Platform) create(ctx context.Context, t *turn.Turn, r request, parent guilds.ChannelData, name string) (id string, err error) {
 	since := time.Now().Add(-clockSkew)
 	for range 2 {
 		var made posted
@@ -122,12 +123,12 @@ func (p *Platform) create(ctx context.Context, t *turn.Turn, r request, parent c
 
 // findThread looks for a thread of that name which the bot has made since then and we know nothing
 // of. known is false when Discord did not say.
-func (p *Platform) findThread(ctx context.Context, t *turn.Turn, parent channelData, name string, since time.Time) (id string, known bool) {
+func (p *Platform) findThread(ctx context.Context, t *turn.Turn, parent guilds.ChannelData, name string, since time.Time) (id string, known bool) {
 	var active struct {
 		Threads []struct {
-			ID      snowflake `json:"id"`
-			Parent  snowflake `json:"parent_id"`
-			Owner   snowflake `json:"owner_id"`
+			ID      guilds.ID `json:"id"`
+			Parent  guilds.ID `json:"parent_id"`
+			Owner   guilds.ID `json:"owner_id"`
 			Name    string    `json:"name"`
 			Created struct {
 				At time.Time `json:"create_timestamp"`
@@ -143,10 +144,10 @@ func (p *Platform) findThread(ctx context.Context, t *turn.Turn, parent channelD
 	for _, thread := range active.Threads {
 		at := thread.Created.At
 		if at.IsZero() {
-			at = thread.ID.time()
+			at = thread.ID.Time()
 		}
 		_, ours := p.createdThread(thread.ID.String())
-		mine := thread.Owner == p.cache.me && !ours && at.After(since)
+		mine := thread.Owner == p.Me() && !ours && at.After(since)
 		if mine && thread.Parent == parent.ID && thread.Name == name {
 			return thread.ID.String(), true
 		}

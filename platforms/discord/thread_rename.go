@@ -6,6 +6,7 @@ import (
 
 	"github.com/bwmarrin/discordgo"
 
+	"github.com/hermes-connector/hermes-connector/platforms/discord/guilds"
 	"github.com/hermes-connector/hermes-connector/platforms/pace"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
@@ -35,12 +36,12 @@ func (p *Platform) RenameThread(ctx context.Context, a relay.ThreadRename) (rela
 	default:
 		return relay.Result{}, explained(err)
 	}
-	ch := channelOf(d, 0)
+	ch := guilds.ChannelOf(d, 0)
 	ours, created := p.createdThread(string(thread))
 	switch {
-	case thread != a.Chat && ch.parent.String() != string(a.Chat):
+	case thread != a.Chat && ch.Parent.String() != string(a.Chat):
 		return relay.Result{}, relay.Declined(Name)
-	case !ch.isThread():
+	case !ch.IsThread():
 		return relay.Result{}, declinedRename("not a thread")
 	case a.OnlyIfConnectorCreated && !created:
 		return relay.Result{}, declinedRename("the connector did not create this thread")

@@ -49,7 +49,7 @@ func (p *Platform) letter(content string) (*letter, error) {
 		p.cutting.Lock()
 		defer p.cutting.Unlock()
 	}
-	l := &letter{p: p, source: clean(content)}
+	l := &letter{p: p, source: markdown.Clean(content)}
 	l.whole = render(l.source)
 	l.parts = split(l.whole, maxText)
 	if len(l.parts) == 0 {

@@ -1,4 +1,4 @@
-package discord
+package guilds
 
 import (
 	"slices"
@@ -18,7 +18,7 @@ func TestWhoseMessage(t *testing.T) {
 		wantErr bool
 		unasked bool
 	}{
-		"the bot's":            {says: `{"id":"77","author":{"id":"900"}}`, want: true},
+		"the bot's":            {says: `{"id":"77","author":{"id":"7"}}`, want: true},
 		"a person's":           {says: `{"id":"77","author":{"id":"101"}}`},
 		"gone":                 {says: "404", wantErr: true},
 		"not for the bot":      {says: "403", wantErr: true},
@@ -37,7 +37,7 @@ func TestWhoseMessage(t *testing.T) {
 					tc.message = "77"
 				}
 				api := &scripted{says: map[string][]string{path: {tc.says}}}
-				got, err := finder{testCache(t), api}.isOwn(t.Context(), tc.chat, tc.message, "900")
+				got, err := knowing(testGuilds(t), api).IsOwn(t.Context(), tc.chat, tc.message)
 				if got != tc.want || (err != nil) != tc.wantErr {
 					t.Errorf("own: %t, %v; want %t, an error: %t", got, err, tc.want, tc.wantErr)
 				}

@@ -1,4 +1,4 @@
-package discord
+package guilds
 
 import (
 	"slices"
@@ -21,15 +21,15 @@ const (
 
 // person is what a guild knows of one of its members.
 type person struct {
-	id         snowflake
-	roles      []snowflake // without @everyone
-	mutedUntil time.Time   // end of a timeout; may be past
+	id         ID
+	roles      []ID      // without @everyone
+	mutedUntil time.Time // end of a timeout; may be past
 }
 
 // permissionsIn is what p may do in channel c of guild g at now. The order is Discord's:
 // https://docs.discord.com/developers/topics/permissions. A thread has no permissions of its own: c
 // is its parent then. Who cannot view a channel may do nothing in it.
-func permissionsIn(g guild, c channel, p person, now time.Time) int64 {
+func permissionsIn(g Guild, c Channel, p person, now time.Time) int64 {
 	may := basePermissions(g, p)
 	if may&mayAdminister != 0 {
 		return mayDoAll
@@ -41,7 +41,7 @@ func permissionsIn(g guild, c channel, p person, now time.Time) int64 {
 		case o.member && o.id == p.id:
 			own = o
 		case o.member:
-		case o.id == g.id: // @everyone, which comes before all others
+		case o.id == g.ID: // @everyone, which comes before all others
 			may = may&^o.deny | o.allow
 		case slices.Contains(p.roles, o.id):
 			allow |= o.allow
@@ -60,13 +60,13 @@ func permissionsIn(g guild, c channel, p person, now time.Time) int64 {
 }
 
 // basePermissions is what p may do in guild g before any channel has its say.
-func basePermissions(g guild, p person) int64 {
+func basePermissions(g Guild, p person) int64 {
 	if p.id == g.owner {
 		return mayDoAll
 	}
 	var may int64
 	for _, r := range g.roles {
-		if r.id == g.id || slices.Contains(p.roles, r.id) {
+		if r.id == g.ID || slices.Contains(p.roles, r.id) {
 			may |= r.permissions
 		}
 	}
@@ -75,16 +75,16 @@ func basePermissions(g guild, p person) int64 {
 
 // seesChannel reports whether p can read c, which is no thread. What is written in a voice channel
 // is read only by those who may enter it.
-func seesChannel(g guild, c channel, p person, now time.Time) bool {
+func seesChannel(g Guild, c Channel, p person, now time.Time) bool {
 	need := mayView
-	if c.kind == channelVoice || c.kind == channelStage {
+	if c.Kind == discordgo.ChannelTypeGuildVoice || c.Kind == discordgo.ChannelTypeGuildStageVoice {
 		need |= mayConnect
 	}
 	return permissionsIn(g, c, p, now)&need == need
 }
 
 // managesGuild reports whether p decides about every channel of g.
-func managesGuild(g guild, p person, now time.Time) bool {
+func managesGuild(g Guild, p person, now time.Time) bool {
 	may := basePermissions(g, p)
 	if may&mayAdminister != 0 {
 		return true // a timeout does not bind him
@@ -93,6 +93,6 @@ func managesGuild(g guild, p person, now time.Time) bool {
 }
 
 // managesChannel reports whether p decides who reads c, which is no thread.
-func managesChannel(g guild, c channel, p person, now time.Time) bool {
+func managesChannel(g Guild, c Channel, p person, now time.Time) bool {
 	return managesGuild(g, p, now) || permissionsIn(g, c, p, now)&mayManageChannel != 0
 }

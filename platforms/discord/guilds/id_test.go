@@ -1,4 +1,4 @@
-package discord
+package guilds
 
 import (
 	"encoding/json"
@@ -9,7 +9,7 @@ import (
 func TestSnowflake(t *testing.T) {
 	for name, tc := range map[string]struct {
 		json string
-		want snowflake
+		want ID
 		bad  bool
 	}{
 		"text":           {json: `"1200000000000000001"`, want: 1200000000000000001},
@@ -30,20 +30,20 @@ func TestSnowflake(t *testing.T) {
 		"object":         {json: `{}`, bad: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var id snowflake
+			var id ID
 			err := json.Unmarshal([]byte(tc.json), &id)
 			if (err != nil) != tc.bad || id != tc.want {
 				t.Fatalf("= %d, %v; want %d, error %t", id, err, tc.want, tc.bad)
 			}
-			if tc.bad && !errors.Is(err, errNoSnowflake) {
+			if tc.bad && !errors.Is(err, errNoID) {
 				t.Errorf("error = %v, which may repeat what stood there", err)
 			}
 		})
 	}
-	if got := snowflake(175928847299117063).time().UnixMilli(); got != 1462015105796 {
+	if got := ID(175928847299117063).Time().UnixMilli(); got != 1462015105796 {
 		t.Errorf("time = %d ms, want that of the example in Discord's reference", got)
 	}
-	if got := snowflake(0).String(); got != "" {
+	if got := ID(0).String(); got != "" {
 		t.Errorf("no id is written %q", got)
 	}
 }

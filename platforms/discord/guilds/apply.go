@@ -1,21 +1,19 @@
-package discord
+package guilds
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 
+	"github.com/bwmarrin/discordgo"
+
 	"github.com/hermes-connector/hermes-connector/platforms"
-	"github.com/hermes-connector/hermes-connector/platforms/call"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-var errWithoutGuild = errors.New("an event about a guild that does not say which")
-
-// apply learns from a dispatch and returns whose view of what may have changed. Kinds it does not
+// Apply learns from a dispatch and returns whose view of what may have changed. Kinds it does not
 // know are nothing. A payload that makes no sense could have hidden a channel from somebody: then
 // everything is forgotten, and the change returned beside the error is about everything.
-func (c *cache) apply(kind string, data []byte) ([]platforms.RosterChange, error) {
+func (c *Guilds) Apply(kind string, data []byte) ([]platforms.RosterChange, error) {
 	changes, err := c.learn(kind, data)
 	if err != nil {
 		c.forgetAll()
@@ -24,7 +22,7 @@ func (c *cache) apply(kind string, data []byte) ([]platforms.RosterChange, error
 	return changes, nil
 }
 
-func (c *cache) learn(kind string, data []byte) ([]platforms.RosterChange, error) {
+func (c *Guilds) learn(kind string, data []byte) ([]platforms.RosterChange, error) {
 	switch kind {
 	case "READY":
 		c.forgetAll()
@@ -45,7 +43,7 @@ func (c *cache) learn(kind string, data []byte) ([]platforms.RosterChange, error
 	return nil, nil
 }
 
-func (c *cache) forgetAll() {
+func (c *Guilds) forgetAll() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.version++
@@ -53,9 +51,9 @@ func (c *cache) forgetAll() {
 	clear(c.channels)
 }
 
-func (c *cache) learnGuild(kind string, data []byte) ([]platforms.RosterChange, error) {
+func (c *Guilds) learnGuild(kind string, data []byte) ([]platforms.RosterChange, error) {
 	var d guildData
-	if err := decode(data, &d); err != nil {
+	if err := Decode(data, &d); err != nil {
 		return nil, err
 	}
 	if d.ID == 0 {
@@ -69,7 +67,7 @@ func (c *cache) learnGuild(kind string, data []byte) ([]platforms.RosterChange, 
 		return inScope(d.ID), nil
 	}
 	delete(c.guilds, d.ID)
-	c.dropLocked(func(ch channel) bool { return ch.guild == d.ID })
+	c.dropLocked(func(ch Channel) bool { return ch.Guild == d.ID })
 	if kind == "GUILD_CREATE" && !d.Unavailable {
 		c.guilds[d.ID] = c.guildOf(d)
 		for _, ch := range d.Channels {
@@ -82,13 +80,13 @@ func (c *cache) learnGuild(kind string, data []byte) ([]platforms.RosterChange, 
 	return inScope(d.ID), nil
 }
 
-func (c *cache) learnRole(data []byte) ([]platforms.RosterChange, error) {
+func (c *Guilds) learnRole(data []byte) ([]platforms.RosterChange, error) {
 	var d struct {
-		GuildID snowflake `json:"guild_id"`
+		GuildID ID        `json:"guild_id"`
 		Role    *roleData `json:"role"`    // made or changed
-		RoleID  snowflake `json:"role_id"` // deleted
+		RoleID  ID        `json:"role_id"` // deleted
 	}
-	if err := decode(data, &d); err != nil {
+	if err := Decode(data, &d); err != nil {
 		return nil, err
 	}
 	if d.GuildID == 0 {
@@ -106,22 +104,22 @@ func (c *cache) learnRole(data []byte) ([]platforms.RosterChange, error) {
 		return inScope(d.GuildID), nil
 	}
 	g.roles = slices.DeleteFunc(slices.Clone(g.roles), func(r role) bool { return r.id == id })
-	if g.own == id {
-		g.own = 0
+	if g.Own == id {
+		g.Own = 0
 	}
 	if d.Role != nil {
 		g.roles = append(g.roles, role{id, int64(d.Role.Permissions)})
 		if d.Role.Tags.BotID != 0 && d.Role.Tags.BotID == c.me {
-			g.own = id
+			g.Own = id
 		}
 	}
 	c.guilds[d.GuildID] = g
 	return inScope(d.GuildID), nil
 }
 
-func (c *cache) learnChannel(kind string, data []byte) ([]platforms.RosterChange, error) {
-	var d channelData
-	if err := decode(data, &d); err != nil {
+func (c *Guilds) learnChannel(kind string, data []byte) ([]platforms.RosterChange, error) {
+	var d ChannelData
+	if err := Decode(data, &d); err != nil {
 		return nil, err
 	}
 	if d.ID == 0 {
@@ -132,7 +130,7 @@ func (c *cache) learnChannel(kind string, data []byte) ([]platforms.RosterChange
 	c.version++
 	switch kind {
 	case "CHANNEL_DELETE", "THREAD_DELETE":
-		c.dropLocked(func(ch channel) bool { return ch.id == d.ID || ch.parent == d.ID })
+		c.dropLocked(func(ch Channel) bool { return ch.ID == d.ID || ch.Parent == d.ID })
 	default:
 		c.putLocked(d, 0)
 	}
@@ -141,13 +139,13 @@ func (c *cache) learnChannel(kind string, data []byte) ([]platforms.RosterChange
 
 // learnThreads takes the threads of channels the bot has begun to see; what was known of others
 // there no longer holds.
-func (c *cache) learnThreads(data []byte) ([]platforms.RosterChange, error) {
+func (c *Guilds) learnThreads(data []byte) ([]platforms.RosterChange, error) {
 	var d struct {
-		GuildID  snowflake     `json:"guild_id"`
-		Channels []snowflake   `json:"channel_ids"` // absent: all of the guild
-		Threads  []channelData `json:"threads"`
+		GuildID  ID            `json:"guild_id"`
+		Channels []ID          `json:"channel_ids"` // absent: all of the guild
+		Threads  []ChannelData `json:"threads"`
 	}
-	if err := decode(data, &d); err != nil {
+	if err := Decode(data, &d); err != nil {
 		return nil, err
 	}
 	if d.GuildID == 0 {
@@ -156,8 +154,8 @@ func (c *cache) learnThreads(data []byte) ([]platforms.RosterChange, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.version++
-	c.dropLocked(func(ch channel) bool {
-		return ch.guild == d.GuildID && ch.isThread() && (d.Channels == nil || slices.Contains(d.Channels, ch.parent))
+	c.dropLocked(func(ch Channel) bool {
+		return ch.Guild == d.GuildID && ch.IsThread() && (d.Channels == nil || slices.Contains(d.Channels, ch.Parent))
 	})
 	for _, th := range d.Threads {
 		c.putLocked(th, d.GuildID)
@@ -167,18 +165,18 @@ func (c *cache) learnThreads(data []byte) ([]platforms.RosterChange, error) {
 
 // putLocked keeps a channel. Archived threads go: Discord tells of them again when they come back.
 // Categories hold no messages. c.mu must be held.
-func (c *cache) putLocked(d channelData, within snowflake) {
+func (c *Guilds) putLocked(d ChannelData, within ID) {
 	switch {
-	case d.ID == 0 || d.Type == channelCategory:
+	case d.ID == 0 || d.Type == discordgo.ChannelTypeGuildCategory:
 	case d.Thread.Archived:
 		delete(c.channels, d.ID)
 	default:
-		c.channels[d.ID] = channelOf(d, within)
+		c.channels[d.ID] = ChannelOf(d, within)
 	}
 }
 
 // dropLocked forgets channels. c.mu must be held.
-func (c *cache) dropLocked(which func(channel) bool) {
+func (c *Guilds) dropLocked(which func(Channel) bool) {
 	for id, ch := range c.channels {
 		if which(ch) {
 			delete(c.channels, id)
@@ -190,14 +188,14 @@ func (c *cache) dropLocked(which func(channel) bool) {
 // only about the bot itself.
 func threadMembers(data []byte) ([]platforms.RosterChange, error) {
 	var d struct {
-		ID      snowflake `json:"id"`
-		GuildID snowflake `json:"guild_id"`
+		ID      ID `json:"id"`
+		GuildID ID `json:"guild_id"`
 		Added   []struct {
-			UserID snowflake `json:"user_id"`
+			UserID ID `json:"user_id"`
 		} `json:"added_members"`
-		Removed []snowflake `json:"removed_member_ids"`
+		Removed []ID `json:"removed_member_ids"`
 	}
-	if err := decode(data, &d); err != nil {
+	if err := Decode(data, &d); err != nil {
 		return nil, err
 	}
 	if d.ID == 0 {
@@ -219,10 +217,10 @@ func threadMembers(data []byte) ([]platforms.RosterChange, error) {
 // only about the bot itself.
 func guildMember(data []byte) ([]platforms.RosterChange, error) {
 	var d struct {
-		GuildID snowflake `json:"guild_id"`
-		User    userData  `json:"user"`
+		GuildID ID   `json:"guild_id"`
+		User    User `json:"user"`
 	}
-	if err := decode(data, &d); err != nil {
+	if err := Decode(data, &d); err != nil {
 		return nil, err
 	}
 	if d.GuildID == 0 {
@@ -232,11 +230,6 @@ func guildMember(data []byte) ([]platforms.RosterChange, error) {
 }
 
 // inScope is a change of everything in a guild.
-func inScope(guild snowflake) []platforms.RosterChange {
+func inScope(guild ID) []platforms.RosterChange {
 	return []platforms.RosterChange{{Scope: relay.ScopeID(guild.String())}}
-}
-
-// decode reads a payload. The error has no value of the payload in it.
-func decode(data []byte, out any) error {
-	return call.Decode(data, out, errNoSnowflake, errNoBits)
 }

@@ -1,4 +1,4 @@
-package discord
+package guilds
 
 import (
 	"errors"
@@ -96,9 +96,9 @@ func TestCanManage(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				c := testCache(t)
+				c := testGuilds(t)
 				for _, d := range tc.learn {
-					if _, err := c.apply(d[0], []byte(d[1])); err != nil {
+					if _, err := c.Apply(d[0], []byte(d[1])); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -106,7 +106,7 @@ func TestCanManage(t *testing.T) {
 				if tc.user == "" {
 					tc.user = "101"
 				}
-				got, err := finder{c, api}.CanManage(t.Context(), relay.Place{Platform: Name, Scope: tc.scope, Chat: tc.chat}, tc.user)
+				got, err := knowing(c, api).CanManage(t.Context(), relay.Place{Platform: "discord", Scope: tc.scope, Chat: tc.chat}, tc.user)
 				if got != tc.want || (err != nil) != tc.wantErr {
 					t.Errorf("CanManage = %t, %v; want %t, error %t", got, err, tc.want, tc.wantErr)
 				}
@@ -124,13 +124,13 @@ func TestCanManageIsNotKnownWhileDiscordIsInTrouble(t *testing.T) {
 			t.Run(name+" "+string(place.Chat), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					api := &scripted{says: map[string][]string{annPath: {fault}}}
-					f := finder{testCache(t), api}
+					f := knowing(testGuilds(t), api)
 					began := time.Now()
-					if manages, err := f.CanManage(t.Context(), place, "101"); manages || !errors.Is(err, errUnknownYet) {
+					if manages, err := f.CanManage(t.Context(), place, "101"); manages || !errors.Is(err, ErrUnknownYet) {
 						t.Errorf("CanManage = %t, %v; want not known", manages, err)
 					}
-					if d := time.Since(began); d > askWithin {
-						t.Errorf("gave up after %s, want up to %s", d, askWithin)
+					if d := time.Since(began); d > AskWithin {
+						t.Errorf("gave up after %s, want up to %s", d, AskWithin)
 					}
 					// Neither that nor a yes is remembered.
 					for answer, want := range map[string]bool{`{"roles":["31"]}`: true, "404": false} {

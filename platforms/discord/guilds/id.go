@@ -1,4 +1,4 @@
-package discord
+package guilds
 
 import (
 	"encoding/json"
@@ -7,24 +7,24 @@ import (
 	"time"
 )
 
-// snowflake is one of Discord's ids; 0 is none. Kept as a number it takes a third of its text.
-type snowflake uint64
+// ID is one of Discord's ids (a snowflake); 0 is none. Kept as a number it takes a third of its text.
+type ID uint64
 
-// discordEpoch is when Discord's count of milliseconds begins.
-const discordEpoch = 1420070400000
+// epoch is when Discord's count of milliseconds begins.
+const epoch = 1420070400000
 
-var errNoSnowflake = errors.New("an id that is no number")
+var errNoID = errors.New("an id that is no number")
 
-func parseSnowflake(s string) (snowflake, error) {
+func ParseID(s string) (ID, error) {
 	n, err := strconv.ParseUint(s, 10, 64)
 	if err != nil || n == 0 || s[0] == '0' {
-		return 0, errNoSnowflake // without the text: anything may stand there
+		return 0, errNoID // without the text: anything may stand there
 	}
-	return snowflake(n), nil
+	return ID(n), nil
 }
 
 // UnmarshalJSON takes a string or a number. null and "" are no id.
-func (id *snowflake) UnmarshalJSON(raw []byte) error {
+func (id *ID) UnmarshalJSON(raw []byte) error {
 	s, err := digits(raw)
 	if err != nil {
 		return err
@@ -33,21 +33,21 @@ func (id *snowflake) UnmarshalJSON(raw []byte) error {
 		*id = 0
 		return nil
 	}
-	*id, err = parseSnowflake(s)
+	*id, err = ParseID(s)
 	return err
 }
 
 // String is the id as Discord writes it; empty for none.
-func (id snowflake) String() string {
+func (id ID) String() string {
 	if id == 0 {
 		return ""
 	}
 	return strconv.FormatUint(uint64(id), 10)
 }
 
-// time is when the id was made.
-func (id snowflake) time() time.Time {
-	return time.UnixMilli(int64(id>>22) + discordEpoch).UTC()
+// Time is when the id was made.
+func (id ID) Time() time.Time {
+	return time.UnixMilli(int64(id>>22) + epoch).UTC()
 }
 
 // bits is a set of permissions. Discord writes it as a decimal number of any length in a string;
@@ -85,3 +85,15 @@ func digits(raw []byte) (string, error) {
 	}
 	return string(raw), nil
 }
+
+// At is the least id of a moment; 0 for moments before there were ids.
+func At(t time.Time) ID {
+	ms := t.UnixMilli() - epoch
+	if ms <= 0 {
+		return 0
+	}
+	return ID(ms) << 22
+}
+
+// Back is the least id of a moment d earlier.
+func (id ID) Back(d time.Duration) ID { return At(id.Time().Add(-d)) }

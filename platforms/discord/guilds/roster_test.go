@@ -1,11 +1,9 @@
-package discord
+package guilds
 
 import (
 	"context"
 	"encoding/json"
 	"errors"
-	"github.com/bwmarrin/discordgo"
-	"github.com/hermes-connector/hermes-connector/platforms/discord/rest"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,9 +11,11 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/bwmarrin/discordgo"
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/hermes-connector/hermes-connector/platforms/call"
+	"github.com/hermes-connector/hermes-connector/platforms/discord/rest"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
@@ -61,6 +61,12 @@ func (s *scripted) Do(ctx context.Context, method, endpoint string, _, out any) 
 		return nil
 	}
 	return json.Unmarshal([]byte(body), out)
+}
+
+// knowing is c with a way to ask.
+func knowing(c *Guilds, api api) *Guilds {
+	c.api = api
+	return c
 }
 
 const (
@@ -165,9 +171,9 @@ func TestCanSee(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				c := testCache(t)
+				c := testGuilds(t)
 				for _, d := range tc.learn {
-					if _, err := c.apply(d[0], []byte(d[1])); err != nil {
+					if _, err := c.Apply(d[0], []byte(d[1])); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -175,7 +181,7 @@ func TestCanSee(t *testing.T) {
 				if tc.user == "" {
 					tc.user = "101"
 				}
-				got, err := finder{c, api}.CanSee(t.Context(), relay.Place{Platform: Name, Scope: tc.scope, Chat: tc.chat}, tc.user)
+				got, err := knowing(c, api).CanSee(t.Context(), relay.Place{Platform: "discord", Scope: tc.scope, Chat: tc.chat}, tc.user)
 				if got != tc.want || (err != nil) != tc.wantErr {
 					t.Errorf("CanSee = %t, %v; want %t, error %t", got, err, tc.want, tc.wantErr)
 				}
@@ -189,7 +195,7 @@ func TestCanSee(t *testing.T) {
 
 func TestLookupsHaveTheirRoutes(t *testing.T) {
 	api := &scripted{says: map[string][]string{annPath: {annIsMember}}}
-	f := finder{testCache(t), api}
+	f := knowing(testGuilds(t), api)
 	for _, chat := range []relay.ChatID{"22", "19"} {
 		if _, err := f.CanSee(t.Context(), relay.Place{Chat: chat}, "101"); err != nil {
 			t.Fatal(err)
@@ -211,11 +217,11 @@ func TestCanSeeAsksOnce(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				api := &scripted{says: map[string][]string{annPath: {fault}}}
-				f := finder{testCache(t), api}
+				f := knowing(testGuilds(t), api)
 				place := relay.Place{Scope: "1", Chat: "14"}
 				began := time.Now()
 				sees, err := f.CanSee(t.Context(), place, "101")
-				if sees || !errors.Is(err, errUnknownYet) {
+				if sees || !errors.Is(err, ErrUnknownYet) {
 					t.Errorf("CanSee = %t, %v; want not known", sees, err)
 				}
 				if d := time.Since(began); d != 0 || len(api.asked) != 1 {
@@ -232,7 +238,7 @@ func TestCanSeeAsksOnce(t *testing.T) {
 
 func TestMemberFactsAreAskedEveryTime(t *testing.T) {
 	api := &scripted{says: map[string][]string{annPath: {annIsMember, "404"}}}
-	f := finder{testCache(t), api}
+	f := knowing(testGuilds(t), api)
 	for _, want := range []bool{true, false} {
 		if got, err := f.CanSee(t.Context(), relay.Place{Scope: "1", Chat: "14"}, "101"); got != want || err != nil {
 			t.Errorf("CanSee = %t, %v; want %t", got, err, want)
@@ -247,18 +253,18 @@ func TestLocate(t *testing.T) {
 		want relay.Place
 		bad  bool
 	}{
-		"channel":          {chat: "11", want: relay.Place{Platform: Name, Scope: "1", Chat: "11"}},
-		"thread":           {chat: "22", want: relay.Place{Platform: Name, Scope: "1", Chat: "22", Parent: "11"}},
-		"looked up":        {chat: "29", says: `{"id":"29","type":11,"guild_id":"1","parent_id":"11"}`, want: relay.Place{Platform: Name, Scope: "1", Chat: "29", Parent: "11"}},
-		"in a category":    {chat: "19", says: `{"id":"19","type":0,"guild_id":"1","parent_id":"10"}`, want: relay.Place{Platform: Name, Scope: "1", Chat: "19"}},
-		"direct messages":  {chat: "51", says: `{"id":"51","type":1,"recipients":[{"id":"101"}]}`, want: relay.Place{Platform: Name, Chat: "51"}},
+		"channel":          {chat: "11", want: relay.Place{Platform: "discord", Scope: "1", Chat: "11"}},
+		"thread":           {chat: "22", want: relay.Place{Platform: "discord", Scope: "1", Chat: "22", Parent: "11"}},
+		"looked up":        {chat: "29", says: `{"id":"29","type":11,"guild_id":"1","parent_id":"11"}`, want: relay.Place{Platform: "discord", Scope: "1", Chat: "29", Parent: "11"}},
+		"in a category":    {chat: "19", says: `{"id":"19","type":0,"guild_id":"1","parent_id":"10"}`, want: relay.Place{Platform: "discord", Scope: "1", Chat: "19"}},
+		"direct messages":  {chat: "51", says: `{"id":"51","type":1,"recipients":[{"id":"101"}]}`, want: relay.Place{Platform: "discord", Chat: "51"}},
 		"gone":             {chat: "19", says: "404", bad: true},
 		"not for the bot":  {chat: "19", says: "403", bad: true},
 		"no number":        {chat: "x", bad: true},
 		"a path of others": {chat: "11/../12", bad: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := finder{testCache(t), &scripted{says: map[string][]string{"/channels/" + string(tc.chat): {tc.says}}}}
+			f := knowing(testGuilds(t), &scripted{says: map[string][]string{"/channels/" + string(tc.chat): {tc.says}}})
 			got, err := f.Locate(t.Context(), tc.chat)
 			if got != tc.want || (err != nil) != tc.bad {
 				t.Errorf("Locate = %+v, %v; want %+v, error %t", got, err, tc.want, tc.bad)
@@ -275,10 +281,10 @@ func TestThread(t *testing.T) {
 		open bool
 		bad  bool
 	}{
-		"known":       {id: "22", want: relay.Place{Platform: Name, Scope: "1", Chat: "22", Parent: "11"}},
-		"looked up":   {id: "29", says: `{"id":"29","type":11,"guild_id":"1","parent_id":"11"}`, want: relay.Place{Platform: Name, Scope: "1", Chat: "29", Parent: "11"}, open: true},
-		"private":     {id: "29", says: `{"id":"29","type":12,"guild_id":"1","parent_id":"11"}`, want: relay.Place{Platform: Name, Scope: "1", Chat: "29", Parent: "11"}},
-		"of news":     {id: "29", says: `{"id":"29","type":10,"guild_id":"1","parent_id":"11"}`, want: relay.Place{Platform: Name, Scope: "1", Chat: "29", Parent: "11"}, open: true},
+		"known":       {id: "22", want: relay.Place{Platform: "discord", Scope: "1", Chat: "22", Parent: "11"}},
+		"looked up":   {id: "29", says: `{"id":"29","type":11,"guild_id":"1","parent_id":"11"}`, want: relay.Place{Platform: "discord", Scope: "1", Chat: "29", Parent: "11"}, open: true},
+		"private":     {id: "29", says: `{"id":"29","type":12,"guild_id":"1","parent_id":"11"}`, want: relay.Place{Platform: "discord", Scope: "1", Chat: "29", Parent: "11"}},
+		"of news":     {id: "29", says: `{"id":"29","type":10,"guild_id":"1","parent_id":"11"}`, want: relay.Place{Platform: "discord", Scope: "1", Chat: "29", Parent: "11"}, open: true},
 		"a channel":   {id: "11", bad: true},
 		"a post's":    {id: "29", says: `{"id":"29","type":15,"guild_id":"1","parent_id":"10"}`, bad: true},
 		"gone":        {id: "29", says: "404", bad: true},
@@ -286,7 +292,7 @@ func TestThread(t *testing.T) {
 		"other paths": {id: "22/../11", bad: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := finder{testCache(t), &scripted{says: map[string][]string{"/channels/" + string(tc.id): {tc.says}}}}
+			f := knowing(testGuilds(t), &scripted{says: map[string][]string{"/channels/" + string(tc.id): {tc.says}}})
 			got, open, err := f.Thread(t.Context(), tc.id)
 			if got != tc.want || open != tc.open || (err != nil) != tc.bad {
 				t.Errorf("Thread = %+v, %t, %v; want %+v, %t, error %t", got, open, err, tc.want, tc.open, tc.bad)
@@ -295,37 +301,11 @@ func TestThread(t *testing.T) {
 	}
 }
 
-func TestDirectUser(t *testing.T) {
-	r := worldReader(t)
-	if user, ok := r.DirectUser(worldDM); ok {
-		t.Errorf("before anything was said there: %s", user)
-	}
-	for _, name := range []string{"own_dm", "dm"} {
-		if _, err := read(t.Context(), r, payload(t, name)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for chat, want := range map[relay.ChatID]relay.UserID{worldDM: worldAnn, worldRoom: "", "51": "", "x": "", "": ""} {
-		if got, ok := r.DirectUser(chat); got != want || ok != (want != "") {
-			t.Errorf("DirectUser(%q) = %q, %t; want %q", chat, got, ok, want)
-		}
-	}
-	for _, name := range []string{"slash_dm", "dm_without_type"} {
-		r := worldReader(t)
-		if _, err := read(t.Context(), r, payload(t, name)); err != nil {
-			t.Fatal(err)
-		}
-		if got, _ := r.DirectUser(worldDM); got != worldAnn {
-			t.Errorf("after %s DirectUser = %q, want %q", name, got, worldAnn)
-		}
-	}
-}
-
 func TestWhatIsLookedUpIsKept(t *testing.T) {
 	api := &scripted{says: map[string][]string{
 		"/channels/19": {`{"id":"19","type":0,"guild_id":"2"}`}, "/guilds/2": {`{"id":"2","owner_id":"101"}`},
 	}}
-	f := finder{newCache(relay.Bot{ID: "7"}), api}
+	f := New(relay.Bot{ID: "7"}, api)
 	for range 3 {
 		if sees, err := f.CanSee(t.Context(), relay.Place{Chat: "19"}, "101"); !sees || err != nil {
 			t.Fatalf("CanSee = %t, %v", sees, err)

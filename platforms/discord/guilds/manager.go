@@ -1,4 +1,4 @@
-package discord
+package guilds
 
 import (
 	"context"
@@ -13,16 +13,16 @@ import (
 // it, which is who has Manage Channels there (for a thread: in its channel) or Manage Server, an
 // administrator, and the guild's owner. For a whole guild Manage Channels is not enough. It answers
 // as CanSee does, and asks again while Discord is in trouble: a person waits.
-func (f finder) CanManage(ctx context.Context, place relay.Place, user relay.UserID) (bool, error) {
-	who, err := parseSnowflake(string(user))
+func (c *Guilds) CanManage(ctx context.Context, place relay.Place, user relay.UserID) (bool, error) {
+	who, err := ParseID(string(user))
 	if err != nil {
 		return false, fmt.Errorf("user id: %w", err)
 	}
 	manages, err := patiently(ctx, func(ctx context.Context) (bool, error) {
 		if place.Chat == "" {
-			return f.managesScope(ctx, place.Scope, who)
+			return c.managesScope(ctx, place.Scope, who)
 		}
-		return f.managesChat(ctx, place, who)
+		return c.managesChat(ctx, place, who)
 	})
 	if errors.Is(err, errNoPlace) {
 		return false, nil
@@ -33,42 +33,37 @@ func (f finder) CanManage(ctx context.Context, place relay.Place, user relay.Use
 	return manages, nil
 }
 
-func (f finder) managesScope(ctx context.Context, scope relay.ScopeID, who snowflake) (bool, error) {
-	id, err := parseSnowflake(string(scope))
+func (c *Guilds) managesScope(ctx context.Context, scope relay.ScopeID, who ID) (bool, error) {
+	id, err := ParseID(string(scope))
 	if err != nil {
 		return false, fmt.Errorf("scope id: %w", err)
 	}
-	g, err := f.guild(ctx, id)
+	g, err := c.Guild(ctx, id)
 	if err != nil {
 		return false, err
 	}
-	p, err := f.person(ctx, g, who)
+	p, err := c.person(ctx, g, who)
 	if err != nil {
 		return false, err
 	}
 	return managesGuild(g, p, time.Now()), nil
 }
 
-func (f finder) managesChat(ctx context.Context, place relay.Place, who snowflake) (bool, error) {
-	where, err := parseSnowflake(string(place.Chat))
+func (c *Guilds) managesChat(ctx context.Context, place relay.Place, who ID) (bool, error) {
+	where, err := ParseID(string(place.Chat))
 	if err != nil {
 		return false, fmt.Errorf("chat id: %w", err)
 	}
-	ch, err := f.channel(ctx, where)
+	ch, err := c.Channel(ctx, where)
 	if err != nil {
 		return false, err
 	}
-	if ch.guild == 0 || place.Scope != "" && string(place.Scope) != ch.guild.String() {
+	if ch.Guild == 0 || place.Scope != "" && string(place.Scope) != ch.Guild.String() {
 		return false, nil
 	}
-	s, err := f.standing(ctx, ch, who)
+	s, err := c.standing(ctx, ch, who)
 	if err != nil {
 		return false, err
 	}
 	return managesChannel(s.guild, s.base, s.person, time.Now()), nil
-}
-
-// CanManage implements platforms.Manager; see finder.CanManage.
-func (p *Platform) CanManage(ctx context.Context, place relay.Place, user relay.UserID) (bool, error) {
-	return p.reader.CanManage(ctx, place, user)
 }

@@ -1,4 +1,4 @@
-package discord
+package guilds
 
 import (
 	"bytes"
@@ -7,7 +7,6 @@ import (
 	"io"
 	"testing"
 
-	"github.com/hermes-connector/hermes-connector/platforms/discord/gateway"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
@@ -16,14 +15,17 @@ import (
 func BenchmarkCompression(b *testing.B) {
 	raw := append(append([]byte(`{"t":"GUILD_CREATE","s":2,"op":0,"d":`), bigGuild()...), '}')
 	b.Run("plain", func(b *testing.B) {
-		c := newCache(relay.Bot{Platform: Name, ID: testBotID})
+		c := New(relay.Bot{Platform: "discord", ID: "7"}, nil)
 		b.ReportAllocs()
 		for b.Loop() {
-			var p gateway.Packet
+			var p struct {
+				T string          `json:"t"`
+				D json.RawMessage `json:"d"`
+			}
 			if err := json.Unmarshal(raw, &p); err != nil {
 				b.Fatal(err)
 			}
-			if _, err := c.apply(p.Kind, p.Data); err != nil {
+			if _, err := c.Apply(p.T, p.D); err != nil {
 				b.Fatal(err)
 			}
 		}

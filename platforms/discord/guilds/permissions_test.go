@@ -1,33 +1,35 @@
-package discord
+package guilds
 
 import (
 	"testing"
 	"time"
+
+	"github.com/bwmarrin/discordgo"
 )
 
-// The table's guild: 1 is the guild and @everyone, roles are 10 to 19, people 100 and up, 100 owns it.
+// The table's Guild: 1 is the guild and @everyone, roles are 10 to 19, people 100 and up, 100 owns it.
 const (
-	tGuild = snowflake(1)
-	tCrew  = snowflake(10)
-	tQuiet = snowflake(11)
-	tMods  = snowflake(12)
-	tAdmin = snowflake(13)
-	tOwner = snowflake(100)
-	tAnn   = snowflake(101)
-	tBen   = snowflake(102)
+	tGuild = ID(1)
+	tCrew  = ID(10)
+	tQuiet = ID(11)
+	tMods  = ID(12)
+	tAdmin = ID(13)
+	tOwner = ID(100)
+	tAnn   = ID(101)
+	tBen   = ID(102)
 )
 
-func everyoneMay(may int64) guild {
-	return guild{id: tGuild, owner: tOwner, roles: []role{
+func everyoneMay(may int64) Guild {
+	return Guild{ID: tGuild, owner: tOwner, roles: []role{
 		{tGuild, may}, {tCrew, 0}, {tQuiet, 0}, {tMods, mayManageThreads}, {tAdmin, mayAdminister},
 	}}
 }
 
-func forRole(id snowflake, allow, deny int64) overwrite {
+func forRole(id ID, allow, deny int64) overwrite {
 	return overwrite{id: id, allow: allow, deny: deny}
 }
 
-func forMember(id snowflake, allow, deny int64) overwrite {
+func forMember(id ID, allow, deny int64) overwrite {
 	return overwrite{id: id, member: true, allow: allow, deny: deny}
 }
 
@@ -37,10 +39,10 @@ func TestSeesChannel(t *testing.T) {
 	type over = []overwrite
 	for name, tc := range map[string]struct {
 		everyone int64 // what @everyone may in the guild
-		roles    []snowflake
-		who      snowflake // tAnn when 0
+		roles    []ID
+		who      ID // tAnn when 0
 		muted    time.Time
-		kind     int
+		kind     discordgo.ChannelType
 		over     []overwrite
 		want     bool
 	}{
@@ -49,41 +51,41 @@ func TestSeesChannel(t *testing.T) {
 		"everyone may only write":                          {everyone: 1 << 11},
 		"everyone may all but view":                        {everyone: mayDoAll &^ mayView &^ mayAdminister},
 		"everyone is administrator":                        {everyone: mayAdminister, want: true},
-		"a role may view":                                  {roles: []snowflake{14}, want: true},
-		"a role one does not have":                         {roles: []snowflake{tCrew}},
-		"a role nobody knows":                              {roles: []snowflake{19}},
-		"the guild as a role":                              {everyone: mayView, roles: []snowflake{tGuild}, want: true},
+		"a role may view":                                  {roles: []ID{14}, want: true},
+		"a role one does not have":                         {roles: []ID{tCrew}},
+		"a role nobody knows":                              {roles: []ID{19}},
+		"the guild as a role":                              {everyone: mayView, roles: []ID{tGuild}, want: true},
 		"owner":                                            {who: tOwner, want: true},
 		"owner, shut out everywhere":                       {who: tOwner, over: over{forRole(tGuild, 0, mayView), forMember(tOwner, 0, mayDoAll)}, want: true},
 		"owner in a timeout":                               {who: tOwner, muted: muted, over: over{forRole(tGuild, 0, mayView)}, want: true},
-		"administrator":                                    {roles: []snowflake{tAdmin}, want: true},
-		"administrator, shut out":                          {roles: []snowflake{tAdmin}, over: over{forRole(tGuild, 0, mayView), forRole(tAdmin, 0, mayView), forMember(tAnn, 0, mayView)}, want: true},
-		"administrator in a timeout":                       {roles: []snowflake{tAdmin}, muted: muted, want: true},
+		"administrator":                                    {roles: []ID{tAdmin}, want: true},
+		"administrator, shut out":                          {roles: []ID{tAdmin}, over: over{forRole(tGuild, 0, mayView), forRole(tAdmin, 0, mayView), forMember(tAnn, 0, mayView)}, want: true},
+		"administrator in a timeout":                       {roles: []ID{tAdmin}, muted: muted, want: true},
 		"administrator by overwrite":                       {over: over{forMember(tAnn, mayAdminister, 0)}},
-		"no administrator any more":                        {everyone: mayView, roles: []snowflake{tAdmin}, over: over{forMember(tAnn, 0, mayAdminister|mayView)}, want: true},
+		"no administrator any more":                        {everyone: mayView, roles: []ID{tAdmin}, over: over{forMember(tAnn, 0, mayAdminister|mayView)}, want: true},
 		"everyone denied":                                  {everyone: mayView, over: over{forRole(tGuild, 0, mayView)}},
 		"everyone allowed":                                 {over: over{forRole(tGuild, mayView, 0)}, want: true},
 		"everyone denied and allowed":                      {everyone: mayView, over: over{forRole(tGuild, mayView, mayView)}, want: true},
 		"denied for a role of others":                      {everyone: mayView, over: over{forRole(tCrew, 0, mayView)}, want: true},
 		"allowed for a role of others":                     {over: over{forRole(tCrew, mayView, 0)}},
-		"denied for a role":                                {everyone: mayView, roles: []snowflake{tCrew}, over: over{forRole(tCrew, 0, mayView)}},
-		"allowed for a role":                               {roles: []snowflake{tCrew}, over: over{forRole(tCrew, mayView, 0)}, want: true},
-		"role against everyone":                            {everyone: mayView, roles: []snowflake{tCrew}, over: over{forRole(tGuild, 0, mayView), forRole(tCrew, mayView, 0)}, want: true},
-		"role against everyone, told the other way round":  {everyone: mayView, roles: []snowflake{tCrew}, over: over{forRole(tCrew, mayView, 0), forRole(tGuild, 0, mayView)}, want: true},
-		"everyone allowed, role denied":                    {roles: []snowflake{tCrew}, over: over{forRole(tGuild, mayView, 0), forRole(tCrew, 0, mayView)}},
-		"everyone allowed, role denied, the other way":     {roles: []snowflake{tCrew}, over: over{forRole(tCrew, 0, mayView), forRole(tGuild, mayView, 0)}},
-		"one role denied, one allowed":                     {everyone: mayView, roles: []snowflake{tCrew, tQuiet}, over: over{forRole(tQuiet, 0, mayView), forRole(tCrew, mayView, 0)}, want: true},
-		"one role allowed, one denied":                     {everyone: mayView, roles: []snowflake{tCrew, tQuiet}, over: over{forRole(tCrew, mayView, 0), forRole(tQuiet, 0, mayView)}, want: true},
-		"one role denied and allowed":                      {roles: []snowflake{tCrew}, over: over{forRole(tCrew, mayView, mayView)}, want: true},
-		"two roles denied":                                 {everyone: mayView, roles: []snowflake{tCrew, tQuiet}, over: over{forRole(tCrew, 0, mayView), forRole(tQuiet, 0, mayView)}},
+		"denied for a role":                                {everyone: mayView, roles: []ID{tCrew}, over: over{forRole(tCrew, 0, mayView)}},
+		"allowed for a role":                               {roles: []ID{tCrew}, over: over{forRole(tCrew, mayView, 0)}, want: true},
+		"role against everyone":                            {everyone: mayView, roles: []ID{tCrew}, over: over{forRole(tGuild, 0, mayView), forRole(tCrew, mayView, 0)}, want: true},
+		"role against everyone, told the other way round":  {everyone: mayView, roles: []ID{tCrew}, over: over{forRole(tCrew, mayView, 0), forRole(tGuild, 0, mayView)}, want: true},
+		"everyone allowed, role denied":                    {roles: []ID{tCrew}, over: over{forRole(tGuild, mayView, 0), forRole(tCrew, 0, mayView)}},
+		"everyone allowed, role denied, the other way":     {roles: []ID{tCrew}, over: over{forRole(tCrew, 0, mayView), forRole(tGuild, mayView, 0)}},
+		"one role denied, one allowed":                     {everyone: mayView, roles: []ID{tCrew, tQuiet}, over: over{forRole(tQuiet, 0, mayView), forRole(tCrew, mayView, 0)}, want: true},
+		"one role allowed, one denied":                     {everyone: mayView, roles: []ID{tCrew, tQuiet}, over: over{forRole(tCrew, mayView, 0), forRole(tQuiet, 0, mayView)}, want: true},
+		"one role denied and allowed":                      {roles: []ID{tCrew}, over: over{forRole(tCrew, mayView, mayView)}, want: true},
+		"two roles denied":                                 {everyone: mayView, roles: []ID{tCrew, tQuiet}, over: over{forRole(tCrew, 0, mayView), forRole(tQuiet, 0, mayView)}},
 		"member denied":                                    {everyone: mayView, over: over{forMember(tAnn, 0, mayView)}},
-		"member denied, role allowed":                      {everyone: mayView, roles: []snowflake{tCrew}, over: over{forMember(tAnn, 0, mayView), forRole(tCrew, mayView, 0)}},
+		"member denied, role allowed":                      {everyone: mayView, roles: []ID{tCrew}, over: over{forMember(tAnn, 0, mayView), forRole(tCrew, mayView, 0)}},
 		"member denied, everyone allowed after":            {over: over{forMember(tAnn, 0, mayView), forRole(tGuild, mayView, 0)}},
-		"member allowed, all else denied":                  {roles: []snowflake{tCrew}, over: over{forMember(tAnn, mayView, 0), forRole(tGuild, 0, mayView), forRole(tCrew, 0, mayView)}, want: true},
+		"member allowed, all else denied":                  {roles: []ID{tCrew}, over: over{forMember(tAnn, mayView, 0), forRole(tGuild, 0, mayView), forRole(tCrew, 0, mayView)}, want: true},
 		"member denied and allowed":                        {over: over{forMember(tAnn, mayView, mayView)}, want: true},
 		"another member denied":                            {everyone: mayView, over: over{forMember(tBen, 0, mayView)}, want: true},
 		"another member allowed":                           {over: over{forMember(tBen, mayView, 0)}},
-		"a member's overwrite with the id of a role":       {everyone: mayView, roles: []snowflake{tCrew}, over: over{forMember(tCrew, 0, mayView)}, want: true},
+		"a member's overwrite with the id of a role":       {everyone: mayView, roles: []ID{tCrew}, over: over{forMember(tCrew, 0, mayView)}, want: true},
 		"a member's overwrite with the id of the guild":    {everyone: mayView, over: over{forMember(tGuild, 0, mayView)}, want: true},
 		"a role's overwrite with the id of the member":     {over: over{forRole(tAnn, mayView, 0)}},
 		"denied to write, not to view":                     {everyone: mayView | 1<<11, over: over{forRole(tGuild, 0, 1<<11)}, want: true},
@@ -91,15 +93,15 @@ func TestSeesChannel(t *testing.T) {
 		"timeout":                                          {everyone: mayView, muted: muted, want: true},
 		"timeout in a channel one does not see":            {muted: muted},
 		"timeout with the channel denied":                  {everyone: mayView, muted: muted, over: over{forMember(tAnn, 0, mayView)}},
-		"voice channel":                                    {everyone: mayView | mayConnect, kind: channelVoice, want: true},
-		"voice channel one may not enter":                  {everyone: mayView, kind: channelVoice},
-		"voice channel, entry denied":                      {everyone: mayView | mayConnect, kind: channelVoice, over: over{forRole(tGuild, 0, mayConnect)}},
-		"voice channel one may enter but not view":         {everyone: mayConnect, kind: channelVoice},
-		"voice channel in a timeout":                       {everyone: mayView | mayConnect, kind: channelVoice, muted: muted},
-		"voice channel in a timeout that is over":          {everyone: mayView | mayConnect, kind: channelVoice, muted: now, want: true},
-		"stage one may not enter":                          {everyone: mayView, kind: channelStage},
-		"stage":                                            {everyone: mayView | mayConnect, kind: channelStage, want: true},
-		"forum":                                            {everyone: mayView, kind: channelForum, want: true},
+		"voice channel":                                    {everyone: mayView | mayConnect, kind: discordgo.ChannelTypeGuildVoice, want: true},
+		"voice channel one may not enter":                  {everyone: mayView, kind: discordgo.ChannelTypeGuildVoice},
+		"voice channel, entry denied":                      {everyone: mayView | mayConnect, kind: discordgo.ChannelTypeGuildVoice, over: over{forRole(tGuild, 0, mayConnect)}},
+		"voice channel one may enter but not view":         {everyone: mayConnect, kind: discordgo.ChannelTypeGuildVoice},
+		"voice channel in a timeout":                       {everyone: mayView | mayConnect, kind: discordgo.ChannelTypeGuildVoice, muted: muted},
+		"voice channel in a timeout that is over":          {everyone: mayView | mayConnect, kind: discordgo.ChannelTypeGuildVoice, muted: now, want: true},
+		"stage one may not enter":                          {everyone: mayView, kind: discordgo.ChannelTypeGuildStageVoice},
+		"stage":                                            {everyone: mayView | mayConnect, kind: discordgo.ChannelTypeGuildStageVoice, want: true},
+		"forum":                                            {everyone: mayView, kind: discordgo.ChannelTypeGuildForum, want: true},
 		"somebody whose roles nobody knows, view by guild": {who: 199, everyone: mayView, want: true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -109,7 +111,7 @@ func TestSeesChannel(t *testing.T) {
 			if p.id == 0 {
 				p.id = tAnn
 			}
-			c := channel{id: 5, guild: tGuild, kind: tc.kind, overwrites: tc.over}
+			c := Channel{ID: 5, Guild: tGuild, Kind: tc.kind, overwrites: tc.over}
 			if got := seesChannel(g, c, p, now); got != tc.want {
 				t.Errorf("sees = %t, want %t (permissions %x)", got, tc.want, permissionsIn(g, c, p, now))
 			}
@@ -126,16 +128,16 @@ func TestPermissionsIn(t *testing.T) {
 		want int64
 	}{
 		"base":                   {p: person{id: tAnn}, want: mayView | mayReadHistory | 1<<11},
-		"with a role":            {p: person{id: tAnn, roles: []snowflake{tMods}}, want: mayView | mayReadHistory | 1<<11 | mayManageThreads},
-		"timeout":                {p: person{id: tAnn, roles: []snowflake{tMods}, mutedUntil: now.Add(1)}, want: mayView | mayReadHistory},
+		"with a role":            {p: person{id: tAnn, roles: []ID{tMods}}, want: mayView | mayReadHistory | 1<<11 | mayManageThreads},
+		"timeout":                {p: person{id: tAnn, roles: []ID{tMods}, mutedUntil: now.Add(1)}, want: mayView | mayReadHistory},
 		"timeout that is over":   {p: person{id: tAnn, mutedUntil: now}, want: mayView | mayReadHistory | 1<<11},
-		"without view nothing":   {p: person{id: tAnn, roles: []snowflake{tMods}}, over: []overwrite{forRole(tGuild, 0, mayView)}},
+		"without view nothing":   {p: person{id: tAnn, roles: []ID{tMods}}, over: []overwrite{forRole(tGuild, 0, mayView)}},
 		"moderator by overwrite": {p: person{id: tAnn}, over: []overwrite{forMember(tAnn, mayManageThreads, 0)}, want: mayView | mayReadHistory | 1<<11 | mayManageThreads},
 		"owner":                  {p: person{id: tOwner, mutedUntil: now.Add(1)}, over: []overwrite{forRole(tGuild, 0, mayDoAll)}, want: mayDoAll},
-		"administrator":          {p: person{id: tAnn, roles: []snowflake{tAdmin}, mutedUntil: now.Add(1)}, want: mayDoAll},
+		"administrator":          {p: person{id: tAnn, roles: []ID{tAdmin}, mutedUntil: now.Add(1)}, want: mayDoAll},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := permissionsIn(g, channel{overwrites: tc.over}, tc.p, now); got != tc.want {
+			if got := permissionsIn(g, Channel{overwrites: tc.over}, tc.p, now); got != tc.want {
 				t.Errorf("permissions = %x, want %x", got, tc.want)
 			}
 		})
@@ -145,19 +147,19 @@ func TestPermissionsIn(t *testing.T) {
 // slowPermissions works one permission at a time through the eight steps of the section "Permission
 // Overwrites" of https://docs.discord.com/developers/topics/permissions, and then through what the
 // page says of owners, administrators, timeouts and implicit permissions.
-func slowPermissions(g guild, c channel, p person, now time.Time) map[int]bool {
+func slowPermissions(g Guild, c Channel, p person, now time.Time) map[int]bool {
 	const administrator, view, history = 3, 10, 16
 	has := func(set int64, bit int) bool { return uint64(set)/(1<<bit)%2 == 1 }
-	isRoleOf := map[snowflake]bool{}
+	isRoleOf := map[ID]bool{}
 	for _, id := range p.roles {
-		if id != g.id {
+		if id != g.ID {
 			isRoleOf[id] = true
 		}
 	}
 	inGuild := map[int]bool{}
 	for bit := range 64 {
 		for _, r := range g.roles { // 1
-			if r.id == g.id && has(r.permissions, bit) {
+			if r.id == g.ID && has(r.permissions, bit) {
 				inGuild[bit] = true
 			}
 		}
@@ -186,7 +188,7 @@ func slowPermissions(g guild, c channel, p person, now time.Time) map[int]bool {
 				}
 			}
 		}
-		everyone := func(o overwrite) bool { return !o.member && o.id == g.id }
+		everyone := func(o overwrite) bool { return !o.member && o.id == g.ID }
 		roles := func(o overwrite) bool { return !o.member && isRoleOf[o.id] }
 		member := func(o overwrite) bool { return o.member && o.id == p.id }
 		step(everyone, true)  // 3
@@ -216,7 +218,7 @@ func FuzzPermissions(f *testing.F) {
 	f.Add([]byte("\x05\x04\x08\x06\x08\x04"), mayAdminister, uint8(0b1000_0000))
 	now := time.Unix(1_790_000_000, 0)
 	f.Fuzz(func(t *testing.T, over []byte, everyone int64, shape uint8) {
-		g := guild{id: 1, owner: 100, roles: []role{
+		g := Guild{ID: 1, owner: 100, roles: []role{
 			{1, everyone}, {2, everyone >> 7}, {3, mayManageThreads}, {4, everyone << 9}, {5, mayView}, {6, mayAdminister},
 		}}
 		p := person{id: 101}
@@ -225,7 +227,7 @@ func FuzzPermissions(f *testing.F) {
 		}
 		for i := range 5 {
 			if shape&(2<<i) != 0 {
-				p.roles = append(p.roles, snowflake(2+i))
+				p.roles = append(p.roles, ID(2+i))
 			}
 		}
 		if shape == 0xff {
@@ -233,10 +235,10 @@ func FuzzPermissions(f *testing.F) {
 		}
 		// Three bytes an overwrite: whose, what is allowed, what is denied. Discord has at most one
 		// for each role and member.
-		var c channel
+		var c Channel
 		told := map[overwrite]bool{}
 		for ; len(over) >= 3; over = over[3:] {
-			o := overwrite{id: snowflake(over[0]%8 + 1), member: over[0]&0x10 != 0}
+			o := overwrite{id: ID(over[0]%8 + 1), member: over[0]&0x10 != 0}
 			if o.member {
 				o.id += 99
 			}
