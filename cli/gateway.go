@@ -51,20 +51,14 @@ token is for whatever gateway comes with it, and what is printed beside expires 
 		case !*tokenOnly:
 			return usageError{errors.New("a gateway needs a name: hermes-connector enroll NAME")}
 		}
-		return a.withClient(cmd.Context(), func(client *admin.Client) error {
-			if *tokenOnly {
-				t, err := client.EnrollToken(cmd.Context(), args)
-				if err != nil {
-					return err
-				}
-				return a.print(*asJSON, t, func(w io.Writer) { a.printToken(w, t) })
-			}
-			e, err := client.Enroll(cmd.Context(), args)
+		if *tokenOnly {
+			t, err := ask(cmd.Context(), a, admin.EnrollToken, args)
 			if err != nil {
 				return err
 			}
-			return a.printCredentials(*asJSON, e, "enrolled")
-		})
+			return a.print(*asJSON, t, func(w io.Writer) { a.printToken(w, t) })
+		}
+		return newCredentials(cmd.Context(), a, admin.Enroll, args, *asJSON, "enrolled")
 	}
 	return c
 }
@@ -108,9 +102,13 @@ func (a *app) warnLocal(dialed string) {
 
 func clock(t time.Time) string { return t.Local().Format("15:04:05") }
 
-// printCredentials prints the .env lines on stdout and everything else on stderr.
-func (a *app) printCredentials(asJSON bool, e manage.Enrolled, done string) error {
-	err := a.print(asJSON, e, func(w io.Writer) {
+// newCredentials asks for credentials, and prints their .env lines on stdout and everything else on stderr.
+func newCredentials[A any](ctx context.Context, a *app, op admin.Op[A, manage.Enrolled], args A, asJSON bool, done string) error {
+	e, err := ask(ctx, a, op, args)
+	if err != nil {
+		return err
+	}
+	err = a.print(asJSON, e, func(w io.Writer) {
 		a.say("✓ gateway %s %s (tenant %s). Put these lines into ~/.hermes/.env on its machine and restart it:", e.Gateway, done, e.Tenant)
 		a.say("")
 		for _, line := range e.EnvLines() {
@@ -135,12 +133,9 @@ func newGatewayCmd(a *app) *cobra.Command {
 }
 
 func (a *app) gatewayList() *cobra.Command {
-	return listing(a, &cobra.Command{Use: "list", Short: "List all gateways", Args: cobra.NoArgs}, list[manage.Gateway]{
-		fetch: func(ctx context.Context, client *admin.Client, _ []string) ([]manage.Gateway, error) {
-			return client.Gateways(ctx)
-		},
-		none: "No gateway yet. Next: hermes-connector enroll NAME",
-		head: gatewayHead(), row: gatewayRow,
+	c := &cobra.Command{Use: "list", Short: "List all gateways", Args: cobra.NoArgs}
+	return asking(a, c, admin.Gateways, noArgs, func(w io.Writer, _ struct{}, all []manage.Gateway) {
+		list(a, w, all, "No gateway yet. Next: hermes-connector enroll NAME", gatewayHead(), gatewayRow)
 	})
 }
 
@@ -156,80 +151,60 @@ func gatewayRow(g manage.Gateway) []string {
 }
 
 // named is a command with one gateway's name as its argument.
-func (a *app) named(verb, short string, run func(c *cobra.Command, client *admin.Client, asJSON bool, n manage.Named) error) *cobra.Command {
-	c := &cobra.Command{Use: verb + " NAME", Short: short, Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeGateways}
-	asJSON := jsonFlag(c)
-	c.RunE = func(cmd *cobra.Command, args []string) error {
-		return a.withClient(cmd.Context(), func(client *admin.Client) error {
-			return run(cmd, client, *asJSON, manage.Named{Name: args[0]})
-		})
-	}
-	return c
+func (a *app) named(verb, short string) *cobra.Command {
+	return &cobra.Command{Use: verb + " NAME", Short: short, Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeGateways}
 }
 
 func (a *app) gatewayShow() *cobra.Command {
-	return a.named("show", "Show one gateway", func(c *cobra.Command, client *admin.Client, asJSON bool, n manage.Named) error {
-		g, err := client.Gateway(c.Context(), n)
-		if err != nil {
-			return err
+	return asking(a, a.named("show", "Show one gateway"), admin.Gateway, nameArg, func(w io.Writer, _ manage.Named, g manage.Gateway) {
+		table(w, [][]string{gatewayHead(), gatewayRow(g)})
+		for _, warning := range g.Warnings {
+			_, _ = fmt.Fprintln(w, "!", warning)
 		}
-		return a.print(asJSON, g, func(w io.Writer) {
-			table(w, [][]string{gatewayHead(), gatewayRow(g)})
-			for _, warning := range g.Warnings {
-				_, _ = fmt.Fprintln(w, "!", warning)
-			}
-		})
 	})
 }
 
 func (a *app) gatewayRotate() *cobra.Command {
-	return a.named("rotate", "Give a gateway a new secret; the old one works until the new one is used, or for a day",
-		func(c *cobra.Command, client *admin.Client, asJSON bool, n manage.Named) error {
-			e, err := client.Rotate(c.Context(), n)
-			if err != nil {
-				return err
-			}
-			return a.printCredentials(asJSON, e, "has a new secret")
-		})
+	c := a.named("rotate", "Give a gateway a new secret; the old one works until the new one is used, or for a day")
+	asJSON := jsonFlag(c)
+	c.RunE = func(cmd *cobra.Command, pos []string) error {
+		return newCredentials(cmd.Context(), a, admin.Rotate, manage.Named{Name: pos[0]}, *asJSON, "has a new secret")
+	}
+	return c
 }
 
 func (a *app) gatewayRevoke() *cobra.Command {
-	return a.named("revoke", "Kill a gateway's credentials at once, and drop what was bound and granted to it",
-		func(c *cobra.Command, client *admin.Client, asJSON bool, n manage.Named) error {
-			g, err := client.Revoke(c.Context(), n)
-			if err != nil {
-				return err
-			}
-			return a.print(asJSON, g, func(w io.Writer) {
-				_, _ = fmt.Fprintf(w, "✓ gateway %s is revoked\n", g.ID)
-			})
-		})
+	c := a.named("revoke", "Kill a gateway's credentials at once, and drop what was bound and granted to it")
+	return asking(a, c, admin.Revoke, nameArg, func(w io.Writer, _ manage.Named, g manage.Gateway) {
+		_, _ = fmt.Fprintf(w, "✓ gateway %s is revoked\n", g.ID)
+	})
 }
 
 func (a *app) gatewayIdentity() *cobra.Command {
-	var revoke bool
-	c := a.named("identity", "Make a new identity URL, with which a gateway gets credentials at every start; the former one dies",
-		func(c *cobra.Command, client *admin.Client, asJSON bool, n manage.Named) error {
-			if revoke {
-				moved, err := client.DropIdentity(c.Context(), n)
-				if err != nil {
-					return err
-				}
-				return a.print(asJSON, moved, func(w io.Writer) {
-					_, _ = fmt.Fprintf(w, "✓ the identity URL of %s is revoked; the credentials its gateway has stay good\n", moved.Instance)
-				})
-			}
-			u, err := client.Identity(c.Context(), n)
+	c := a.named("identity", "Make a new identity URL, with which a gateway gets credentials at every start; the former one dies")
+	revoke := c.Flags().Bool("revoke", false, "make none, and end the one there is")
+	asJSON := jsonFlag(c)
+	c.RunE = func(cmd *cobra.Command, pos []string) error {
+		n := manage.Named{Name: pos[0]}
+		if *revoke {
+			moved, err := ask(cmd.Context(), a, admin.DropIdentity, n)
 			if err != nil {
 				return err
 			}
-			return a.print(asJSON, u, func(w io.Writer) {
-				a.say("✓ a new identity URL for %s (tenant %s). Put this line into ~/.hermes/.env on its machine:", u.Instance, u.Tenant)
-				_, _ = fmt.Fprintln(w, u.EnvLine())
-				a.say("It is a secret, and not shown again. Gateways older than August 2026 do not know it.")
+			return a.print(*asJSON, moved, func(w io.Writer) {
+				_, _ = fmt.Fprintf(w, "✓ the identity URL of %s is revoked; the credentials its gateway has stay good\n", moved.Instance)
 			})
+		}
+		u, err := ask(cmd.Context(), a, admin.Identity, n)
+		if err != nil {
+			return err
+		}
+		return a.print(*asJSON, u, func(w io.Writer) {
+			a.say("✓ a new identity URL for %s (tenant %s). Put this line into ~/.hermes/.env on its machine:", u.Instance, u.Tenant)
+			_, _ = fmt.Fprintln(w, u.EnvLine())
+			a.say("It is a secret, and not shown again. Gateways older than August 2026 do not know it.")
 		})
-	c.Flags().BoolVar(&revoke, "revoke", false, "make none, and end the one there is")
+	}
 	return c
 }
 
