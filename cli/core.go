@@ -181,6 +181,6 @@ func (c *core) openOperator(ctx context.Context, cfg *config.Config, log *slog.L
 // serveMetrics lets run serve the metrics on l.
 func (c *core) serveMetrics(l net.Listener, log *slog.Logger) {
 	log.Info("metrics", "url", "http://"+l.Addr().String()+"/metrics")
-	m := metrics.New(fromZero{c.hub}, c.service, c.db, log)
+	m := metrics.New(c.hub, c.service, c.db, log)
 	c.beside = append(c.beside, func(ctx context.Context) error { return m.Run(ctx, l) })
 }

@@ -3,6 +3,7 @@ package gate
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"testing"
 )
 
@@ -134,6 +135,9 @@ func TestDecideReasons(t *testing.T) { // invariant 5
 	allFacts(func(f Facts) {
 		why := Decide(f)
 		seen[why] = true
+		if !slices.Contains(Reasons(), why) {
+			t.Errorf("Reasons lacks %s", why)
+		}
 		// A reason names something that, put right alone, changes the answer.
 		fixed := f
 		switch why {

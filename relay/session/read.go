@@ -14,6 +14,7 @@ import (
 	"github.com/coder/websocket"
 
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/count"
 	"github.com/hermes-connector/hermes-connector/relay/wire"
 )
 
@@ -38,7 +39,7 @@ func (s *Session) read(c contexts) {
 		}
 		lines, err := s.split.Feed(message)
 		if errors.Is(err, wire.ErrTooMany) {
-			s.overLimit("too many frames", CountManyFrames)
+			s.overLimit("too many frames", count.SessionManyFrames)
 			return
 		}
 		if len(lines) > 0 || !s.split.Unfinished() {
@@ -47,7 +48,7 @@ func (s *Session) read(c contexts) {
 		if s.split.Unfinished() {
 			s.begun()
 		}
-		s.spend(&s.limits.frames, max(1, len(lines)), "too many frames", CountManyFrames)
+		s.spend(&s.limits.frames, max(1, len(lines)), "too many frames", count.SessionManyFrames)
 		at := time.Now()
 		for _, line := range lines {
 			if s.why() == nil {
@@ -117,11 +118,11 @@ func (s *Session) lost(err error) {
 	case errors.Is(err, errTooLarge):
 		s.endWith(errTooLarge)
 	case errors.Is(err, errManyBytes):
-		s.overLimit(errManyBytes.Error(), CountManyBytes)
+		s.overLimit(errManyBytes.Error(), count.SessionManyBytes)
 	case errors.Is(err, errNoRoom):
-		s.overLimit(errNoRoom.Error(), CountNoRoom)
+		s.overLimit(errNoRoom.Error(), count.SessionNoRoom)
 	case errors.Is(err, errMuchFraming):
-		s.overLimit(errMuchFraming.Error(), CountMuchFraming)
+		s.overLimit(errMuchFraming.Error(), count.SessionMuchFraming)
 	default:
 		s.endWith(fmt.Errorf("%w: %w", ErrLost, err))
 	}
@@ -146,16 +147,16 @@ func (s *Session) frame(c contexts, line []byte, at time.Time) {
 	f, err := wire.DecodeFromGateway(line)
 	switch {
 	case errors.Is(err, wire.ErrNotObject):
-		s.o.Count(CountBadFrame)
+		s.o.Count(count.SessionBadFrame)
 		s.endWith(&Closed{Code: websocket.StatusInvalidFramePayloadData, Reason: "frame is not a JSON object"})
 		return
 	case err != nil:
-		s.fault(CountBadFrame)
+		s.fault(count.SessionBadFrame)
 		return
 	}
 	switch f := f.(type) {
 	case wire.Hello:
-		if s.spend(&s.limits.hellos, 1, "too many hellos", CountManyHellos) {
+		if s.spend(&s.limits.hellos, 1, "too many hellos", count.SessionManyHellos) {
 			s.greet(c, f)
 		}
 	case wire.Outbound:
@@ -163,15 +164,15 @@ func (s *Session) frame(c contexts, line []byte, at time.Time) {
 	case wire.InboundAck:
 		s.acknowledge(c.socket, f.Buffer, len(line))
 	case wire.GoingIdle:
-		if s.spend(&s.limits.idles, 1, "too many going_idle", CountManyIdles) {
+		if s.spend(&s.limits.idles, 1, "too many going_idle", count.SessionManyIdles) {
 			s.goingIdle(c.socket)
 		}
 	case wire.Interrupt:
-		if s.spend(&s.limits.interrupts, 1, "too many interrupts", CountManyInterrupts) {
+		if s.spend(&s.limits.interrupts, 1, "too many interrupts", count.SessionManyInterrupts) {
 			s.h.Interrupt(c.socket, s, f.Session, f.Reason)
 		}
 	default:
-		s.o.Count(CountUnknownFrame)
+		s.o.Count(count.SessionUnknownFrame)
 	}
 }
 
@@ -179,7 +180,7 @@ func (s *Session) frame(c contexts, line []byte, at time.Time) {
 func (s *Session) acknowledge(ctx context.Context, buffer string, n int) {
 	id, err := relay.ParseBufferID(buffer)
 	if err != nil {
-		s.fault(CountBadAck)
+		s.fault(count.SessionBadAck)
 		return
 	}
 	switch counted, err := s.h.Ack(ctx, s, id); {
@@ -191,7 +192,7 @@ func (s *Session) acknowledge(ctx context.Context, buffer string, n int) {
 		s.limits.frames.giveBack(1)
 		s.conn.meter.excuse(n)
 	default:
-		s.fault(CountIgnoredAck)
+		s.fault(count.AckIgnored)
 	}
 }
 
@@ -205,7 +206,7 @@ func (s *Session) recovered(what string) {
 // panicked counts and logs a panic. Its value may quote what people wrote; a runtime error's
 // does not.
 func (s *Session) panicked(what string, v any) {
-	s.o.Count(CountPanic)
+	s.o.Count(count.SessionPanic)
 	text := fmt.Sprintf("%T", v)
 	if err, ok := v.(runtime.Error); ok {
 		text = err.Error()
