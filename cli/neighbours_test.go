@@ -222,7 +222,7 @@ func (w *street) enroll(name, tenant, person string, host int, inbox func(relay.
 		_, err2 := svc.SetRelevance(ctx, manage.SetRelevance{Name: name, Platform: p, RequireAddress: &no})
 		w.must(errors.Join(err, err2))
 	}
-	_, err = svc.SetPrincipal(ctx, manage.SetPrincipal{Name: name, Policy: store.AnyOne})
+	_, err = svc.SetPrincipal(ctx, manage.SetPrincipal{Name: name, Policy: relay.AnyOne})
 	w.must(err)
 	return &neighbour{name: name, cred: cred, inbox: inbox, client: &http.Client{Transport: w.door.from("198.51.100." + strconv.Itoa(host))}}
 }

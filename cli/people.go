@@ -57,7 +57,7 @@ func (a *app) binding(verb, short, done string, op admin.Op[manage.Bind, manage.
 }
 
 func newPrincipalCmd(a *app) *cobra.Command {
-	policies := []string{string(store.OwnerOnly), string(store.AllowList), string(store.AnyOne)}
+	policies := []string{string(relay.OwnerOnly), string(relay.AllowList), string(relay.AnyOne)}
 	c := &cobra.Command{
 		Use:     "principal NAME " + strings.Join(policies, "|"),
 		Short:   "Say who may speak to a gateway in the chats it was granted",
@@ -72,7 +72,7 @@ func newPrincipalCmd(a *app) *cobra.Command {
 	}
 	allow := c.Flags().StringArray("allow", nil, "`PLATFORM:USER` to admit; may be repeated; the list replaces the former one")
 	args := func(pos []string) (manage.SetPrincipal, error) {
-		p := manage.SetPrincipal{Name: pos[0], Policy: store.PrincipalPolicy(pos[1])}
+		p := manage.SetPrincipal{Name: pos[0], Policy: relay.PrincipalPolicy(pos[1])}
 		for _, raw := range *allow {
 			platform, user, err := cut(raw)
 			if err != nil {
