@@ -6,37 +6,6 @@ import (
 	"strings"
 )
 
-// setPath makes a setter of a path.
-func setPath(field func(*Config) *string) func(*loader, string) error {
-	return func(l *loader, v string) (err error) {
-		*field(&l.cfg), err = l.abs(v)
-		return err
-	}
-}
-
-// setText makes a setter of a short text.
-func setText(field func(*Config) *string) func(*loader, string) error {
-	return func(l *loader, v string) error {
-		if v == "" {
-			return errors.New("is empty")
-		}
-		*field(&l.cfg) = v
-		return nil
-	}
-}
-
-// setEndpoint makes a setter of an address that is called as it stands.
-func setEndpoint(field func(*Config) *string) func(*loader, string) error {
-	return func(l *loader, v string) error {
-		base, _, _ := strings.Cut(v, "?") // a query is part of an endpoint
-		if _, err := parseBase(base); err != nil {
-			return err
-		}
-		*field(&l.cfg) = v
-		return nil
-	}
-}
-
 func setTLSKey(l *loader, v string) (err error) {
 	l.cfg.TLS.KeyFile, err = l.abs(v)
 	if err != nil {
@@ -47,15 +16,6 @@ func setTLSKey(l *loader, v string) (err error) {
 		return errors.New("anyone on this machine can read or change that file: chmod o= it")
 	}
 	return nil
-}
-
-func setIdentityMode(l *loader, v string) error {
-	switch v {
-	case IdentityNone, IdentityJWKS, IdentityIntrospect:
-		l.cfg.Identity.Mode = v
-		return nil
-	}
-	return errors.New(`want "none", "jwks" or "introspect"`)
 }
 
 // wholeTLS refuses half of a certificate.
