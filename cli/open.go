@@ -78,8 +78,7 @@ func openBots(cfg *config.Config, log *slog.Logger) ([]platforms.Platform, error
 // listen, on addr. g judges wake URLs.
 func settings(cfg *config.Config, addr string, bots []platforms.Platform, g *guard.Guard) manage.Settings {
 	return manage.Settings{
-		Version: version(), URL: cfg.URL(addr), Bots: bots, Platforms: kindNames(),
-		CheckID:      checkID,
+		Version: version(), URL: cfg.URL(addr), Bots: bots, Kinds: kinds(),
 		IdentityURLs: cfg.Identity.Mode == config.IdentityNone,
 		CheckWake: func(raw string) error {
 			_, err := g.CheckURL(raw)

@@ -92,14 +92,11 @@ func Handler(svc *manage.Service) http.Handler {
 			http.NotFound(w, r)
 			return
 		}
-		var result any
 		raw, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxArgs))
 		if err != nil {
-			err = errMalformed
-		} else {
-			actor := store.Actor{Kind: store.ActorCLI, Name: r.Header.Get(actorHeader)}
-			result, err = do(store.WithActor(r.Context(), actor), svc, raw)
+			raw = nil // malformed
 		}
+		result, err := do(by(r.Context(), r.Header.Get(actorHeader)), svc, raw)
 		if err == nil {
 			answer(w, http.StatusOK, result)
 			return
@@ -114,6 +111,11 @@ func Handler(svc *manage.Service) http.Handler {
 		answer(w, code, f)
 	})
 	return mux
+}
+
+// by is a context for changes in the name of user.
+func by(ctx context.Context, user string) context.Context {
+	return store.WithActor(ctx, store.Actor{Kind: store.ActorCLI, Name: user})
 }
 
 // failure is the body of every answer but 200.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"maps"
 	"net/http"
+	"net/http/httptest"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -13,7 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay/bus"
 	"github.com/hermes-connector/hermes-connector/relay/link"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
@@ -39,7 +40,7 @@ func service(t *testing.T, dir string) *manage.Service {
 		t.Fatal(err)
 	}
 	return manage.New(db, token.NewAuthority(db, v, time.Now), link.NewDesk(db, v, time.Now), v, &bus.Bus{}, nil,
-		manage.Settings{URL: "http://127.0.0.1:1", Platforms: []relay.PlatformID{"pigeon"}})
+		manage.Settings{URL: "http://127.0.0.1:1", Kinds: []platforms.Kind{{Name: "pigeon"}}})
 }
 
 // overSocket is a client of a Service in another process, as far as it can tell.
@@ -158,11 +159,9 @@ func TestMalformedRequestIsRefused(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		resp, err := local{Handler(svc)}.RoundTrip(req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(http.StatusBadRequest, resp.StatusCode); diff != "" {
+		resp := httptest.NewRecorder()
+		Handler(svc).ServeHTTP(resp, req)
+		if diff := cmp.Diff(http.StatusBadRequest, resp.Code); diff != "" {
 			t.Errorf("%.20q (-want +got):\n%s", body, diff)
 		}
 	}

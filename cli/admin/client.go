@@ -22,7 +22,10 @@ import (
 const patience = 30 * time.Second
 
 // Client is the way to a Service; see Op.Ask.
-type Client struct{ via http.RoundTripper }
+type Client struct {
+	via http.RoundTripper
+	svc *manage.Service // nil: the Service is behind via
+}
 
 // Dial makes a client of the server that listens on path. ErrNoServer: nobody does.
 func Dial(ctx context.Context, path string) (*Client, error) {
@@ -49,26 +52,7 @@ func Dial(ctx context.Context, path string) (*Client, error) {
 }
 
 // Local makes a client of a Service in this process.
-func Local(svc *manage.Service) *Client { return &Client{via: local{Handler(svc)}} }
-
-// local is a round trip that leaves no process.
-type local struct{ h http.Handler }
-
-func (l local) RoundTrip(r *http.Request) (*http.Response, error) {
-	w := &recorder{code: http.StatusOK, header: make(http.Header)}
-	l.h.ServeHTTP(w, r)
-	return &http.Response{StatusCode: w.code, Header: w.header, Body: io.NopCloser(&w.body), Request: r}, nil
-}
-
-type recorder struct {
-	code   int
-	header http.Header
-	body   bytes.Buffer
-}
-
-func (r *recorder) Header() http.Header         { return r.header }
-func (r *recorder) WriteHeader(code int)        { r.code = code }
-func (r *recorder) Write(b []byte) (int, error) { return r.body.Write(b) }
+func Local(svc *manage.Service) *Client { return &Client{svc: svc} }
 
 // Ask carries out the operation with args, wherever the service of c is. Refusals are *manage.Error.
 func (o Op[A, R]) Ask(ctx context.Context, c *Client, args A) (result R, err error) {
@@ -76,14 +60,16 @@ func (o Op[A, R]) Ask(ctx context.Context, c *Client, args A) (result R, err err
 	if err != nil {
 		return result, fmt.Errorf("%s: %w", o.name, err)
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://admin/v1/"+o.name, bytes.NewReader(body))
-	if err != nil {
-		return result, fmt.Errorf("%s: %w", o.name, err)
+	if c.svc != nil {
+		out, err := carriers[o.name](by(ctx, whoami()), c.svc, body)
+		if err != nil {
+			return result, err
+		}
+		return out.(R), nil
 	}
-	req.Header.Set(actorHeader, whoami())
-	resp, err := c.via.RoundTrip(req)
+	resp, err := c.post(ctx, o.name, body)
 	if err != nil {
-		return result, fmt.Errorf("ask the running server to %s: %w", o.name, err)
+		return result, err
 	}
 	defer func() { _ = resp.Body.Close() }()
 	raw, err := io.ReadAll(resp.Body)
@@ -98,12 +84,31 @@ func (o Op[A, R]) Ask(ctx context.Context, c *Client, args A) (result R, err err
 	}
 	var f failure
 	if err := json.Unmarshal(raw, &f); err != nil {
-		return result, fmt.Errorf("the running server does not know how to %s: it is of another version; restart it", o.name)
+		return result, errOther(o.name)
 	}
 	if f.Kind != "" {
 		return result, &manage.Error{Kind: f.Kind, Message: f.Error, Field: f.Field}
 	}
 	return result, errors.New(f.Error)
+}
+
+// post asks the running server for an operation.
+func (c *Client) post(ctx context.Context, op string, args []byte) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://admin/v1/"+op, bytes.NewReader(args))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", op, err)
+	}
+	req.Header.Set(actorHeader, whoami())
+	resp, err := c.via.RoundTrip(req)
+	if err != nil {
+		return nil, fmt.Errorf("ask the running server to %s: %w", op, err)
+	}
+	return resp, nil
+}
+
+// errOther is the answer of a server that does not know op.
+func errOther(op string) error {
+	return fmt.Errorf("the running server does not know how to %s: the server is of another version; restart it", op)
 }
 
 // whoami is the name of the user who runs this process, or the number where there is no name.

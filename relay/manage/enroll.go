@@ -1,6 +1,7 @@
 package manage
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/url"
@@ -44,7 +45,10 @@ func (s *Service) Enroll(ctx context.Context, e Enroll) (Enrolled, error) {
 	g.Instance, g.Tenant = relay.InstanceID(e.Name), relay.TenantID(e.Tenant)
 	i := store.Instance{ID: g.Instance, Tenant: g.Tenant, WakeURL: e.WakeURL, CreatedAt: g.CreatedAt}
 	if err := s.db.Enroll(audited(ctx, actEnroll, i, ""), g, i); err != nil {
-		return Enrolled{}, s.whyTaken(ctx, e, err)
+		if errors.Is(err, store.ErrExists) {
+			err = cmp.Or(s.enrollable(ctx, e), err)
+		}
+		return Enrolled{}, err
 	}
 	return s.enrolled(g, e.WakeURL, cred.Secret, cred.DeliveryKey), nil
 }
@@ -96,27 +100,12 @@ func (s *Service) checkWakeURL(raw string) error {
 	return nil
 }
 
-// whyTaken explains an err of the store that may be ErrExists.
-func (s *Service) whyTaken(ctx context.Context, e Enroll, err error) error {
-	if !errors.Is(err, store.ErrExists) {
-		return err
-	}
-	if g, asked := s.db.Gateway(ctx, relay.GatewayID(e.Name)); asked == nil && !g.Revoked {
-		return taken(e.Name, err)
-	}
-	i, asked := s.db.Instance(ctx, relay.InstanceID(e.Name))
-	if asked != nil {
-		return errors.Join(err, asked)
-	}
-	return wasForeign(e.Name, i.Tenant, err)
+func wasForeign(name string, tenant relay.TenantID) error {
+	return refuse(Exists, store.ErrExists, "%q was an agent of tenant %q and cannot change tenants: give --tenant %s, or another name", name, tenant, tenant)
 }
 
-func wasForeign(name string, tenant relay.TenantID, err error) error {
-	return refuse(Exists, err, "%q was an agent of tenant %q and cannot change tenants: give --tenant %s, or another name", name, tenant, tenant)
-}
-
-func taken(name string, err error) error {
-	return refuse(Exists, err, "a gateway called %q exists already: hermes-connector gateway rotate %s gives it new credentials", name, name)
+func taken(name string) error {
+	return refuse(Exists, store.ErrExists, "a gateway called %q exists already: hermes-connector gateway rotate %s gives it new credentials", name, name)
 }
 
 func (s *Service) enrolled(g store.Gateway, wakeURL string, secret, deliveryKey relay.Secret) Enrolled {
@@ -198,14 +187,14 @@ func (s *Service) enrollable(ctx context.Context, e Enroll) error {
 	}
 	g, err := s.db.Gateway(ctx, relay.GatewayID(e.Name))
 	if err == nil && !g.Revoked {
-		return taken(e.Name, nil)
+		return taken(e.Name)
 	}
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return err
 	}
 	i, err := s.db.Instance(ctx, relay.InstanceID(e.Name))
 	if err == nil && i.Tenant != relay.TenantID(e.Tenant) {
-		return wasForeign(e.Name, i.Tenant, nil)
+		return wasForeign(e.Name, i.Tenant)
 	}
 	if errors.Is(err, store.ErrNotFound) {
 		return nil

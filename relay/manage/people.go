@@ -32,7 +32,7 @@ type LinkFor struct {
 // Link mints a code for an instance, good for one person. Refused with NotFound or Usage.
 func (s *Service) Link(ctx context.Context, f LinkFor) (Link, error) {
 	if f.Platform != "" {
-		if err := s.platform(f.Platform); err != nil {
+		if _, err := s.kind(f.Platform); err != nil {
 			return Link{}, err
 		}
 	}
@@ -224,7 +224,7 @@ type Relevance struct {
 // SetRelevance changes what is given and returns the policy as it then stands. With nothing
 // given it only looks. Refused with NotFound or Usage.
 func (s *Service) SetRelevance(ctx context.Context, p SetRelevance) (Relevance, error) {
-	if err := s.platform(p.Platform); err != nil {
+	if _, err := s.kind(p.Platform); err != nil {
 		return Relevance{}, err
 	}
 	if p.Free != nil {

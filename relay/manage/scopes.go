@@ -171,7 +171,7 @@ func (s *Service) Release(ctx context.Context, c Scope) (Grant, error) {
 }
 
 func (s *Service) scope(c Scope) error {
-	if err := s.platform(c.Platform); err != nil {
+	if _, err := s.kind(c.Platform); err != nil {
 		return err
 	}
 	if c.Scope != "" {
