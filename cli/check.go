@@ -85,7 +85,7 @@ func unusable(cfg *config.Config) error {
 		_, err := server.Certificates(cfg.TLS.CertFile, cfg.TLS.KeyFile, nil)
 		note("tls", err)
 	}
-	_, err := identity.New(nil, nil, nil, identityOptions(cfg, nil))
+	_, err := identity.New(nil, nil, nil, cfg.Identity)
 	note("", err) // it names its setting
 	if len(faults) == 0 {
 		return nil

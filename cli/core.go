@@ -74,7 +74,9 @@ func newCore(cfg *config.Config, db *store.DB, v *vault.Vault, bots []platforms.
 		c.keeper = keeper
 		c.beside = append(c.beside, keeper.Run)
 	}
-	callers, err := identity.New(db, v, db, identityOptions(cfg, log))
+	id := cfg.Identity
+	id.Log = log
+	callers, err := identity.New(db, v, db, id)
 	if err != nil {
 		return nil, err
 	}
@@ -84,14 +86,6 @@ func newCore(cfg *config.Config, db *store.DB, v *vault.Vault, bots []platforms.
 		API: api.New(c.service, auth, callers, api.Options{Log: log, Failures: failures}),
 	})
 	return c, nil
-}
-
-func identityOptions(cfg *config.Config, log *slog.Logger) identity.Options {
-	id := cfg.Identity
-	return identity.Options{
-		Mode: identity.Mode(id.Mode), Issuer: id.Issuer, Audience: id.Audience, TenantClaim: id.TenantClaim,
-		JWKSURL: id.JWKSURL, JWKSFile: id.JWKSFile, IntrospectURL: id.IntrospectURL, TenantField: id.TenantField, Log: log,
-	}
 }
 
 // warnings are what `status` says about the database and its copies.

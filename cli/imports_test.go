@@ -43,7 +43,7 @@ var mayImport = map[string]string{
 	"relay/metrics":  "relay relay/limit relay/manage platforms store",
 	"store/backup":   "store relay/count",
 	"relay/server":   "relay relay/* platforms store",
-	"cli/config":     "relay platforms",
+	"cli/config":     "relay relay/identity platforms",
 	"cli":            "relay relay/* platforms platforms/* store store/* vault cli/*",
 	"cli/*":          "relay relay/* platforms platforms/* store store/* vault cli/*",
 	".":              "cli",

@@ -23,6 +23,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/platforms/discord"
 	"github.com/hermes-connector/hermes-connector/platforms/telegram"
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/identity"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
 	"github.com/hermes-connector/hermes-connector/store"
 )
@@ -123,7 +124,7 @@ func newStreet(t *testing.T) *street {
 	log := slog.New(slog.DiscardHandler)
 	cfg := &config.Config{
 		DataDir: dir, Delivery: config.Delivery{Window: 8}, Vault: config.Vault{KeyFile: filepath.Join(dir, "vault.key")},
-		Identity: config.Identity{Mode: config.IdentityNone},
+		Identity: identity.Options{Mode: identity.None},
 	}
 	db, v, err := openStore(t.Context(), cfg, true, log)
 	if err != nil {

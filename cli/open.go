@@ -15,6 +15,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay/bus"
 	"github.com/hermes-connector/hermes-connector/relay/guard"
+	"github.com/hermes-connector/hermes-connector/relay/identity"
 	"github.com/hermes-connector/hermes-connector/relay/link"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
 	"github.com/hermes-connector/hermes-connector/relay/token"
@@ -79,7 +80,7 @@ func openBots(cfg *config.Config, log *slog.Logger) ([]platforms.Platform, error
 func settings(cfg *config.Config, addr string, bots []platforms.Platform, g *guard.Guard) manage.Settings {
 	return manage.Settings{
 		Version: version(), URL: cfg.URL(addr), Bots: bots, Kinds: kinds(),
-		IdentityURLs: cfg.Identity.Mode == config.IdentityNone,
+		IdentityURLs: cfg.Identity.Mode == identity.None,
 		CheckWake: func(raw string) error {
 			_, err := g.CheckURL(raw)
 			return err

@@ -22,6 +22,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/identity"
 )
 
 // Config is a configuration without a fault. All paths are absolute.
@@ -36,7 +37,7 @@ type Config struct {
 	TLS            TLS
 	Bots           []Bot
 	Delivery       Delivery
-	Identity       Identity
+	Identity       identity.Options // without Client, Now and Log; Mode is never empty
 	Wake           Wake
 	Metrics        Metrics
 	Backup         Backup
@@ -50,23 +51,6 @@ type TLS struct {
 
 // On reports whether the listener speaks https.
 func (t TLS) On() bool { return t.CertFile != "" }
-
-// The identity modes.
-const (
-	IdentityNone       = "none"
-	IdentityJWKS       = "jwks"
-	IdentityIntrospect = "introspect"
-)
-
-// Identity says who may enroll and provision. Only the fields of its mode are set.
-type Identity struct {
-	Mode string // one of the identity modes
-
-	Issuer, Audience, TenantClaim string // jwks
-	JWKSURL, JWKSFile             string // jwks: one of the two
-
-	IntrospectURL, TenantField string // introspect
-}
 
 // Wake bounds the wake pokes.
 type Wake struct {

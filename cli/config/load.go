@@ -234,7 +234,7 @@ func (l *loader) unknownKey(it item, at place, reported map[string]bool) {
 // defaults fills in what neither the file nor the environment gave.
 func (l *loader) defaults() {
 	for _, s := range settings() {
-		if _, given := l.places[s.path()]; !given && s.def != "" {
+		if _, given := l.places[s.path()]; !given && s.def != "" && (s.mode == "" || s.mode == l.cfg.Identity.Mode) {
 			l.set(s, s.def, place{path: s.path()})
 			delete(l.places, s.path())
 		}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/identity"
 )
 
 // botsSection is the name of the array of bots.
@@ -44,6 +45,7 @@ func (w want) spelt(it item) (s string, ok bool) {
 type setting struct {
 	section string // empty: above all sections
 	key     string
+	mode    identity.Mode // in which it does something; empty: in all
 	want    want
 	def     string // in the spelling of a variable; empty: set by loader.defaults, or absent
 	help    string
@@ -76,14 +78,14 @@ func settings() []setting {
 		{section: "delivery", key: "max_age", def: "14d", help: "how long a message is kept for a gateway that is away", set: into(parseMaxAge, func(c *Config) *time.Duration { return &c.Delivery.MaxAge })},
 		{section: "tls", key: "cert_file", help: "serve https with this certificate (PEM, with its chain); read again when it changes", set: path(func(c *Config) *string { return &c.TLS.CertFile })},
 		{section: "tls", key: "key_file", help: "the certificate's private key", set: setTLSKey},
-		{section: "identity", key: "mode", def: IdentityNone, help: "who may enroll and provision: none (an enrollment token or identity URL is enough), jwks or introspect", set: into(parseMode, func(c *Config) *string { return &c.Identity.Mode })},
-		{section: "identity", key: "issuer", help: "jwks: the issuer (iss) of the tokens", set: into(parseText, func(c *Config) *string { return &c.Identity.Issuer })},
-		{section: "identity", key: "audience", help: "jwks: the audience (aud) of the tokens for enroll and provision", set: into(parseText, func(c *Config) *string { return &c.Identity.Audience })},
-		{section: "identity", key: "tenant_claim", def: "tenant", help: "jwks: the claim that names the tenant", set: into(parseText, func(c *Config) *string { return &c.Identity.TenantClaim })},
-		{section: "identity", key: "jwks_url", help: "jwks: where the issuer's keys are", set: into(parseEndpoint, func(c *Config) *string { return &c.Identity.JWKSURL })},
-		{section: "identity", key: "jwks_file", help: "jwks: a file with the issuer's keys, in place of jwks_url", set: path(func(c *Config) *string { return &c.Identity.JWKSFile })},
-		{section: "identity", key: "introspect_url", help: "introspect: an address that answers a GET with a caller's bearer by a JSON object", set: into(parseEndpoint, func(c *Config) *string { return &c.Identity.IntrospectURL })},
-		{section: "identity", key: "tenant_field", def: "tenant", help: "introspect: the field of that object that names the tenant", set: into(parseText, func(c *Config) *string { return &c.Identity.TenantField })},
+		{section: "identity", key: "mode", def: string(identity.None), help: "who may enroll and provision: none (an enrollment token or identity URL is enough), jwks or introspect", set: into(parseMode, func(c *Config) *identity.Mode { return &c.Identity.Mode })},
+		{section: "identity", key: "issuer", mode: identity.JWKS, help: "jwks: the issuer (iss) of the tokens", set: into(parseText, func(c *Config) *string { return &c.Identity.Issuer })},
+		{section: "identity", key: "audience", mode: identity.JWKS, help: "jwks: the audience (aud) of the tokens for enroll and provision", set: into(parseText, func(c *Config) *string { return &c.Identity.Audience })},
+		{section: "identity", key: "tenant_claim", mode: identity.JWKS, def: "tenant", help: "jwks: the claim that names the tenant", set: into(parseText, func(c *Config) *string { return &c.Identity.TenantClaim })},
+		{section: "identity", key: "jwks_url", mode: identity.JWKS, help: "jwks: where the issuer's keys are", set: into(parseEndpoint, func(c *Config) *string { return &c.Identity.JWKSURL })},
+		{section: "identity", key: "jwks_file", mode: identity.JWKS, help: "jwks: a file with the issuer's keys, in place of jwks_url", set: path(func(c *Config) *string { return &c.Identity.JWKSFile })},
+		{section: "identity", key: "introspect_url", mode: identity.Introspect, help: "introspect: an address that answers a GET with a caller's bearer by a JSON object", set: into(parseEndpoint, func(c *Config) *string { return &c.Identity.IntrospectURL })},
+		{section: "identity", key: "tenant_field", mode: identity.Introspect, def: "tenant", help: "introspect: the field of that object that names the tenant", set: into(parseText, func(c *Config) *string { return &c.Identity.TenantField })},
 		{section: "wake", key: "allow", want: list, help: "addresses or networks beside public ones that wake URLs may point to", set: into(parseNetworks, func(c *Config) *[]netip.Prefix { return &c.Wake.Allow })},
 		{section: "wake", key: "cooldown", def: "60s", help: "the pause between two wake pokes of one instance; it doubles up to 30m while nobody comes", set: into(parseCooldown, func(c *Config) *time.Duration { return &c.Wake.Cooldown })},
 		{section: "metrics", key: "listen", help: "host:port of the Prometheus metrics; absent: off", set: into(parseListen, func(c *Config) *string { return &c.Metrics.Listen })},

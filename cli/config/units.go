@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"filippo.io/age"
+
+	"github.com/hermes-connector/hermes-connector/relay/identity"
 )
 
 func parseFlag(v string) (bool, error) {
@@ -81,11 +83,12 @@ func parseEndpoint(v string) (string, error) {
 	return v, nil
 }
 
-func parseMode(v string) (string, error) {
-	if v != IdentityNone && v != IdentityJWKS && v != IdentityIntrospect {
-		return "", errors.New(`want "none", "jwks" or "introspect"`)
+func parseMode(v string) (identity.Mode, error) {
+	switch mode := identity.Mode(v); mode {
+	case identity.None, identity.JWKS, identity.Introspect:
+		return mode, nil
 	}
-	return v, nil
+	return "", errors.New(`want "none", "jwks" or "introspect"`)
 }
 
 func parseRecipient(v string) (string, error) {
