@@ -33,18 +33,8 @@ func (a *app) scope(verb, short, done string, op admin.Op[manage.Scope, manage.G
 		}, nil
 	}
 	return asking(a, c, op, args, func(w io.Writer, _ manage.Scope, g manage.Grant) {
-		_, _ = fmt.Fprintf(w, "✓ %s %s %s %s\n", g.Platform, spellChat(g), done, g.Instance)
+		_, _ = fmt.Fprintf(w, "✓ %s %s %s %s\n", g.Platform, g.Where(), done, g.Instance)
 	})
-}
-
-func spellChat(g manage.Grant) string {
-	switch {
-	case g.Chat == "":
-		return "scope " + string(g.Scope)
-	case g.Scope == "":
-		return "chat " + string(g.Chat)
-	}
-	return "chat " + string(g.Chat) + " of scope " + string(g.Scope)
 }
 
 func (a *app) scopeList() *cobra.Command {

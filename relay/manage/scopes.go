@@ -102,14 +102,17 @@ func notYours(err error) *Error {
 }
 
 // spell names a grant's chat in the audit list.
-func spell(g store.Grant) string {
+func spell(g store.Grant) string { return string(g.Platform) + " " + grant(g).Where() }
+
+// Where names the chat, or the whole scope, on its network.
+func (g Grant) Where() string {
 	switch {
 	case g.Chat == "":
-		return string(g.Platform) + " scope " + string(g.Scope)
+		return "scope " + string(g.Scope)
 	case g.Scope == "":
-		return string(g.Platform) + " chat " + string(g.Chat)
+		return "chat " + string(g.Chat)
 	}
-	return string(g.Platform) + " chat " + string(g.Chat) + " of scope " + string(g.Scope)
+	return "chat " + string(g.Chat) + " of scope " + string(g.Scope)
 }
 
 // locateWithin bounds how long the platforms are asked where a chat lies.
