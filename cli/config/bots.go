@@ -231,18 +231,16 @@ func (g given) or(other given) given {
 	return g
 }
 
-func (l *loader) kindNames() []string {
-	names := make([]string, len(l.kinds))
-	for i, k := range l.kinds {
-		names[i] = string(k.Name)
+func (l *loader) kindNames() (names []string) {
+	for _, k := range l.kinds {
+		names = append(names, string(k.Name))
 	}
 	return names
 }
 
-func keyNames(keys []platforms.Key) []string {
-	names := make([]string, len(keys))
-	for i, k := range keys {
-		names[i] = k.Name
+func keyNames(keys []platforms.Key) (names []string) {
+	for _, k := range keys {
+		names = append(names, k.Name)
 	}
 	return names
 }
