@@ -91,18 +91,18 @@ func newCore(cfg *config.Config, db *store.DB, v *vault.Vault, bots []platforms.
 // warnings are what `status` says about the database and its copies.
 func (c *core) warnings() (out []string) {
 	if err := c.db.Probe(); err != nil {
-		out = append(out, "nothing is accepted: "+err.Error())
+		out = append(out, "no message is accepted: "+err.Error())
 	}
 	st := c.db.Stats()
 	if st.FellBack {
-		out = append(out, "the newest commit was unreadable at the start: what was accepted in it is lost; compare with the last snapshot")
+		out = append(out, "the newest commit was unreadable at the start: the messages accepted in that commit are lost; compare with the last snapshot")
 	}
 	if st.Damaged > 0 {
-		out = append(out, fmt.Sprintf("damaged when the database was opened: %d of its records; the log names them, buffer quarantine lists what was set aside", st.Damaged))
+		out = append(out, fmt.Sprintf("records damaged when the database was opened: %d; the log names them, and hermes-connector buffer quarantine lists those that were set aside", st.Damaged))
 	}
 	if c.keeper != nil {
 		if err := c.keeper.Stats().Err; err != nil {
-			out = append(out, "the last snapshot was not taken: "+err.Error())
+			out = append(out, "the last nightly snapshot failed: "+err.Error())
 		}
 	}
 	return out

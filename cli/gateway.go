@@ -23,18 +23,18 @@ func newEnrollCmd(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "enroll NAME",
 		Short: "Make credentials for a new gateway",
-		Long: `Makes a gateway and prints its credentials as the lines of its .env file. They are shown this
-once, and gateways of every age take them.
+		Long: `Makes a gateway and prints its credentials as the lines of its .env file. The credentials are
+shown this once, and gateways of every age take them.
 
-With --token it makes no gateway yet, and prints a single-use token. A gateway of August 2026 or
+With --token the command makes no gateway yet, and prints a single-use token. A gateway of August 2026 or
 newer turns it into credentials by itself:
 
   hermes gateway enroll --token TOKEN
 
-For that it must know where to prove who it is: GATEWAY_RELAY_URL and GATEWAY_RELAY_IDP_TOKEN_URL,
-which are printed too unless [identity] in the configuration names somebody else. With these two
-alone such a gateway needs no token: it gets fresh credentials at every start. Without NAME the
-token is for whatever gateway comes with it, and what is printed beside expires with it.`,
+For that the gateway must know where to prove who it is: from GATEWAY_RELAY_URL and
+GATEWAY_RELAY_IDP_TOKEN_URL, which are printed too unless [identity] in the configuration names
+another service. A gateway that has these two lines needs no token: it gets fresh credentials at
+every start. Without NAME any gateway may use the token, and the two lines expire with the token.`,
 		Example: "  hermes-connector enroll home >> ~/.hermes/.env\n" +
 			"  hermes-connector enroll kids --tenant family --wake-url https://kids.example.net/wake\n" +
 			"  hermes-connector enroll attic --token",
@@ -72,7 +72,7 @@ func (a *app) printToken(w io.Writer, t manage.EnrollmentToken) {
 	a.say("")
 	if t.IdentityURL == "" {
 		a.say("On the gateway's machine: hermes gateway enroll --token TOKEN --connector-url URL")
-		a.say("It must be able to prove who it is as [identity] in the configuration demands.")
+		a.say("The gateway must be able to prove who it is, as [identity] in the configuration demands.")
 		return
 	}
 	a.say("Put these lines into ~/.hermes/.env on the gateway's machine:")
@@ -83,11 +83,11 @@ func (a *app) printToken(w io.Writer, t manage.EnrollmentToken) {
 	a.say("")
 	if t.Gateway == "" {
 		a.say("Then run there: hermes gateway enroll --token TOKEN")
-		a.say("The second line expires with the token; without it the gateway goes on.")
+		a.say("The second line expires with the token; an enrolled gateway goes on without that line.")
 	} else {
-		a.say("Then restart it, and it gets its credentials by itself at every start; the token is not needed.")
-		a.say("Or run there, to get them once and for all: hermes gateway enroll --token TOKEN")
-		a.say("The second line is a secret; hermes-connector gateway identity %s --revoke ends it.", t.Gateway)
+		a.say("Then restart the gateway: it gets its credentials by itself at every start, and the token is not needed.")
+		a.say("Or get the credentials once and for all, and run there: hermes gateway enroll --token TOKEN")
+		a.say("The second line is a secret; hermes-connector gateway identity %s --revoke revokes the URL in it.", t.Gateway)
 	}
 	a.say("Gateways older than August 2026 can do neither: they take the lines that hermes-connector enroll NAME prints.")
 	a.warnLocal(t.Env["GATEWAY_RELAY_URL"])
@@ -109,7 +109,7 @@ func newCredentials[A any](ctx context.Context, a *app, op admin.Op[A, manage.En
 		return err
 	}
 	err = a.print(asJSON, e, func(w io.Writer) {
-		a.say("✓ gateway %s %s (tenant %s). Put these lines into ~/.hermes/.env on its machine and restart it:", e.Gateway, done, e.Tenant)
+		a.say("✓ gateway %s %s (tenant %s). Put these lines into ~/.hermes/.env on the gateway's machine and restart the gateway:", e.Gateway, done, e.Tenant)
 		a.say("")
 		for _, line := range e.EnvLines() {
 			_, _ = fmt.Fprintln(w, line)
@@ -117,7 +117,7 @@ func newCredentials[A any](ctx context.Context, a *app, op admin.Op[A, manage.En
 		a.say("")
 		a.say("The secret is not shown again. Next: hermes-connector link %s", e.Instance)
 		if _, named := e.Env["GATEWAY_RELAY_PLATFORMS"]; !named {
-			a.say("! No bot is configured, so the lines name none. With one, hermes-connector gateway rotate %s prints them anew.", e.Gateway)
+			a.say("! No bot is configured, so the lines name no bot. With a bot, hermes-connector gateway rotate %s prints the lines anew.", e.Gateway)
 		}
 		a.warnLocal(e.URL)
 	})
@@ -165,7 +165,7 @@ func (a *app) gatewayShow() *cobra.Command {
 }
 
 func (a *app) gatewayRotate() *cobra.Command {
-	c := a.named("rotate", "Give a gateway a new secret; the old one works until the new one is used, or for a day")
+	c := a.named("rotate", "Give a gateway a new secret; the old secret works until the new one is used, or for a day")
 	asJSON := jsonFlag(c)
 	c.RunE = func(cmd *cobra.Command, pos []string) error {
 		return newCredentials(cmd.Context(), a, admin.Rotate, manage.Named{Name: pos[0]}, *asJSON, "has a new secret")
@@ -181,8 +181,8 @@ func (a *app) gatewayRevoke() *cobra.Command {
 }
 
 func (a *app) gatewayIdentity() *cobra.Command {
-	c := a.named("identity", "Make a new identity URL, with which a gateway gets credentials at every start; the former one dies")
-	revoke := c.Flags().Bool("revoke", false, "make none, and end the one there is")
+	c := a.named("identity", "Make a new identity URL, with which a gateway gets credentials at every start; the former URL dies")
+	revoke := c.Flags().Bool("revoke", false, "make no new URL, and revoke the one there is")
 	asJSON := jsonFlag(c)
 	c.RunE = func(cmd *cobra.Command, pos []string) error {
 		n := manage.Named{Name: pos[0]}
@@ -200,9 +200,9 @@ func (a *app) gatewayIdentity() *cobra.Command {
 			return err
 		}
 		return a.print(*asJSON, u, func(w io.Writer) {
-			a.say("✓ a new identity URL for %s (tenant %s). Put this line into ~/.hermes/.env on its machine:", u.Instance, u.Tenant)
+			a.say("✓ a new identity URL for %s (tenant %s). Put this line into ~/.hermes/.env on the gateway's machine:", u.Instance, u.Tenant)
 			_, _ = fmt.Fprintln(w, u.EnvLine())
-			a.say("It is a secret, and not shown again. Gateways older than August 2026 do not know it.")
+			a.say("The URL is a secret, and it is not shown again. Gateways older than August 2026 cannot use it.")
 		})
 	}
 	return c

@@ -109,7 +109,7 @@ func ask[A, R any](ctx context.Context, a *app, op admin.Op[A, R], args A) (resu
 	// Opening mends what is damaged: if nobody is told now, no later start can tell.
 	db, v, err := openStore(ctx, cfg, false, a.warnings())
 	if errors.Is(err, store.ErrLocked) {
-		return result, fmt.Errorf("%w %s and does not answer on its admin socket: it is starting, stopping or stuck; try again in a moment",
+		return result, fmt.Errorf("%w %s and does not answer on the admin socket: that process is starting, stopping or stuck; try again in a moment",
 			store.ErrLocked, cfg.Database())
 	}
 	if err != nil {

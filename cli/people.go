@@ -36,11 +36,11 @@ func newBindCmd(a *app) *cobra.Command {
 }
 
 func newUnbindCmd(a *app) *cobra.Command {
-	return a.binding("unbind", "Undo bind, or a code that was used", "no longer reach", admin.Unbind)
+	return a.binding("unbind", "Undo bind, or the use of a code", "no longer reach", admin.Unbind)
 }
 
 func newDMDefaultCmd(a *app) *cobra.Command {
-	return a.binding("dm-default", "Of several gateways of a person, let this one get the direct messages", "written directly now reach", admin.SetDMDefault)
+	return a.binding("dm-default", "Let this gateway, of several that a person is bound to, get the direct messages", "written directly now reach", admin.SetDMDefault)
 }
 
 func (a *app) binding(verb, short, done string, op admin.Op[manage.Bind, manage.Binding]) *cobra.Command {
@@ -83,20 +83,20 @@ func newPrincipalCmd(a *app) *cobra.Command {
 		return p, nil
 	}
 	return asking(a, c, admin.SetPrincipal, args, func(w io.Writer, _ manage.SetPrincipal, out manage.Principal) {
-		_, _ = fmt.Fprintf(w, "✓ in its granted chats %s now hears: %s\n", out.Instance, out.Policy)
+		_, _ = fmt.Fprintf(w, "✓ in the chats it was granted, %s now hears: %s\n", out.Instance, out.Policy)
 	})
 }
 
 func newPolicyCmd(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "policy NAME --platform PLATFORM",
-		Short: "Say when to bother a gateway in shared chats; without changes, show it",
+		Short: "Say which messages of shared chats reach a gateway; without changes, show the policy",
 		Example: "  hermes-connector policy home --platform telegram --require-address=false\n" +
 			"  hermes-connector policy home --platform telegram --free -100123 --owner-must-address",
 		Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeGateways,
 	}
 	f := c.Flags()
-	platform := f.String("platform", "", "the `PLATFORM` it is about")
+	platform := f.String("platform", "", "the `PLATFORM` that the policy is about")
 	requireAddress := f.Bool("require-address", true, "only messages that mention the bot, answer it or command it")
 	free := f.StringArray("free", nil, "`CHAT` in which no address is needed; may be repeated; replaces the former list (--free= empties it)")
 	allowBots := f.Bool("allow-bots", false, "messages of other bots too")

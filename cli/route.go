@@ -20,7 +20,7 @@ func (a *app) routeList() *cobra.Command {
 	c := &cobra.Command{
 		Use: "list [NAME]", Short: "List routes", Args: cobra.MaximumNArgs(1), ValidArgsFunction: a.completeGateways,
 		Long: "Lists what gateways declared as their routes (GATEWAY_RELAY_ROUTE_KEYS). A route keeps gateways of other\n" +
-			"tenants from claiming that chat or scope; who receives messages is decided by scopes and bindings.",
+			"tenants from claiming the chat or the scope of that route; who receives messages is decided by scopes and bindings.",
 	}
 	return asking(a, c, admin.Routes, nameArg, func(w io.Writer, _ manage.Named, all []manage.Route) {
 		list(a, w, all, "No route is declared.", []string{"PLATFORM", "KEY", "TENANT", "INSTANCE", "SINCE"}, func(r manage.Route) []string {

@@ -56,7 +56,7 @@ func (l *loader) bots(raws []*rawBot) {
 		switch {
 		case len(env) == 0 || count[kind.Name] == 1:
 		case count[kind.Name] > 1:
-			l.judge.add(env[names[0]].at, "the file has %d %s bots, so the variable could mean any of them: set the key in the file", count[kind.Name], kind.Name)
+			l.judge.add(env[names[0]].at, "the file has %d %s bots, and the variable does not say which bot it is for: set the key in the file", count[kind.Name], kind.Name)
 		default:
 			l.bot(kind, env, env[names[0]].at, opened)
 		}

@@ -12,6 +12,9 @@
 //  3. No fault repeats what could be a token pasted into the wrong place.
 //  4. A credential enters through a file that only its owner can read, or through the
 //     environment; never through the configuration file itself.
+//
+// The file is read with go-toml's unstable parser: its decoder has positions of syntax errors, of unknown keys
+// and of the first value that does not fit, but not of the values it took, and every fault here names its line.
 package config
 
 import (

@@ -58,7 +58,7 @@ func (l *loader) identity() {
 			l.judge.add(at, "mode %q needs either jwks_url or jwks_file", mode)
 		}
 		if strings.HasPrefix(l.cfg.Identity.Audience, "agent:") {
-			l.judge.add(l.places["identity.audience"], "is that of managed tokens; choose another")
+			l.judge.add(l.places["identity.audience"], "begins as the audience of managed tokens does; choose another")
 		}
 	case identity.Introspect:
 		need("introspect_url")

@@ -246,7 +246,7 @@ func (l *loader) defaults() {
 		}
 		at := place{path: "data_dir"}
 		if dir == "" {
-			l.judge.add(at, "no home folder to put it in: write data_dir")
+			l.judge.add(at, "there is no home folder that could hold the data: write data_dir")
 		} else if err := setDataDir(l, dir); err != nil {
 			l.judge.add(at, "%v", err)
 		}

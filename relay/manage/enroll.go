@@ -78,8 +78,8 @@ func checkName(field, what, name string) error {
 // maxWakeURL bounds a wake URL, in bytes.
 const maxWakeURL = 2048
 
-// checkWakeURL judges the form, and where it points as far as that is known now: what a name
-// resolves to is looked at again whenever it is used. The error is a *Error that does not quote it.
+// checkWakeURL judges the form of a wake URL, and where the URL points as far as that is known now: what a
+// name resolves to is looked at again before every poke. The error is a *Error that does not quote the URL.
 func (s *Service) checkWakeURL(raw string) error {
 	if raw == "" {
 		return nil
@@ -130,16 +130,17 @@ type EnrollmentToken struct {
 	ExpiresAt time.Time       `json:"expiresAt"`
 	Tenant    relay.TenantID  `json:"tenant"`
 	Gateway   relay.GatewayID `json:"gatewayId,omitempty"` // empty: the gateway says how it is called
-	// IdentityURL is where the gateway fetches the proof of who it is, which newer ones need to
-	// enroll. It outlives the token, and is enough for them to come without one, if the token
-	// names a gateway. Empty when who a gateway is is proved elsewhere.
+	// IdentityURL is where a gateway fetches the proof of who it is; gateways of August 2026 and newer
+	// need that proof to enroll. If the token names a gateway, the URL outlives the token, and such a
+	// gateway can come with the URL alone. Empty when another service proves who a gateway is.
 	IdentityURL string `json:"identityUrl,omitempty"`
-	// Env is what such a gateway reads; empty like IdentityURL.
+	// Env is what such a gateway reads from its .env; empty when IdentityURL is.
 	Env map[string]string `json:"env,omitempty"`
 }
 
 // EnrollToken makes a token with which a gateway can enroll itself within 15 minutes, and its
-// identity URL. Of both only the MAC is stored. The name may be empty. Refusals are those of Enroll.
+// identity URL. Of the token and of the URL only the MAC is stored. The name may be empty. Refusals are
+// those of Enroll.
 func (s *Service) EnrollToken(ctx context.Context, e Enroll) (EnrollmentToken, error) {
 	check := e
 	if e.Name == "" {

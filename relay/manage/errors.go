@@ -47,7 +47,7 @@ func unfit(field string, err error, format string, args ...any) *Error {
 	return e
 }
 
-// kind is the network p, refused when this program does not speak it: nothing would ever come of it.
+// kind is the network p. A network that this program does not speak is refused: its ids would never match anything.
 func (s *Service) kind(p relay.PlatformID) (platforms.Kind, error) {
 	names := make([]string, len(s.set.Kinds))
 	for i, k := range s.set.Kinds {

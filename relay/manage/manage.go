@@ -16,8 +16,8 @@
 //  4. The JSON shapes of this package are relied upon by scripts: fields may be added, never
 //     renamed or removed.
 //  5. What changes something leaves a row in the audit list, in the transaction that changes it.
-//  6. Nothing is given to a tenant that is another's, and what is another's and what does not
-//     exist are refused alike.
+//  6. No tenant is given what belongs to another tenant, and what belongs to another tenant is refused as
+//     if it did not exist.
 package manage
 
 import (
@@ -105,7 +105,7 @@ func (s *Service) bots() []platforms.Platform {
 	return s.set.Bots
 }
 
-// Named names a gateway or an instance; by default one name stands for both.
+// Named names a gateway or an instance; by default a gateway and its instance have the same name.
 type Named struct {
 	Name string `json:"name"`
 }
@@ -126,8 +126,8 @@ func (s *Service) instance(ctx context.Context, name string) (store.Instance, er
 	return s.db.Instance(ctx, g.Instance)
 }
 
-// served is instance, refused when no gateway can serve it any more: nothing may be granted to
-// what was revoked.
+// served is the instance that a name stands for, refused when no gateway can serve that instance any more:
+// nothing may be granted to a revoked instance.
 func (s *Service) served(ctx context.Context, name string) (store.Instance, error) {
 	inst, err := s.instance(ctx, name)
 	if err != nil {

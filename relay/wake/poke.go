@@ -22,12 +22,12 @@ import (
 func (w *Waker) consider(ctx context.Context, i relay.InstanceID) bool {
 	w.mu.Lock()
 	t := w.targets[i]
-	room := w.running < maxPokes
+	more := w.running < maxPokes
 	wait := t.host != "" && w.hosts[t.host] >= maxPerHost
 	t.grew = false
 	w.mu.Unlock()
-	if !room || wait {
-		return room
+	if !more || wait {
+		return more
 	}
 
 	inst, entries, err := w.read(ctx, i)

@@ -178,7 +178,7 @@ func (w *Waker) Run(ctx context.Context) error {
 func (w *Waker) remember(ctx context.Context) {
 	all, err := w.db.Instances(ctx)
 	if err != nil {
-		w.opts.Log.Warn("instances not read at the start; the next event for each wakes it", keyErr, err)
+		w.opts.Log.Warn("instances not read at the start; each is woken by the next event for it", keyErr, err)
 		return
 	}
 	for _, i := range all {
