@@ -165,7 +165,7 @@ func (c *core) openOperator(ctx context.Context, cfg *config.Config, log *slog.L
 		stop := context.AfterFunc(ctx, func() { _ = srv.Close() }) // removes the socket
 		defer stop()
 		if err := srv.Serve(socket); !errors.Is(err, http.ErrServerClosed) {
-			log.Error("admin socket closed; the command line cannot reach the server", "err", err)
+			log.Error("the admin socket closed; the commands cannot reach the server", "err", err)
 		}
 		return nil
 	})

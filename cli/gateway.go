@@ -26,15 +26,15 @@ func newEnrollCmd(a *app) *cobra.Command {
 		Long: `Makes a gateway and prints its credentials as the lines of its .env file. The credentials are
 shown this once, and gateways of every age take them.
 
-With --token the command makes no gateway yet, and prints a single-use token. A gateway of August 2026 or
-newer turns it into credentials by itself:
+With --token the command makes no gateway yet, and prints a single-use token. A gateway of August
+2026 or newer turns the token into credentials by itself:
 
   hermes gateway enroll --token TOKEN
 
 For that the gateway must know where to prove who it is: from GATEWAY_RELAY_URL and
 GATEWAY_RELAY_IDP_TOKEN_URL, which are printed too unless [identity] in the configuration names
 another service. A gateway that has these two lines needs no token: it gets fresh credentials at
-every start. Without NAME any gateway may use the token, and the two lines expire with the token.`,
+every start. Without NAME any gateway may use the token, and the second line expires with it.`,
 		Example: "  hermes-connector enroll home >> ~/.hermes/.env\n" +
 			"  hermes-connector enroll kids --tenant family --wake-url https://kids.example.net/wake\n" +
 			"  hermes-connector enroll attic --token",

@@ -83,7 +83,7 @@ func newPrincipalCmd(a *app) *cobra.Command {
 		return p, nil
 	}
 	return asking(a, c, admin.SetPrincipal, args, func(w io.Writer, _ manage.SetPrincipal, out manage.Principal) {
-		_, _ = fmt.Fprintf(w, "✓ in the chats it was granted, %s now hears: %s\n", out.Instance, out.Policy)
+		_, _ = fmt.Fprintf(w, "✓ %s now hears, in the chats it was granted: %s\n", out.Instance, out.Policy)
 	})
 }
 

@@ -95,7 +95,7 @@ func statusTable(w io.Writer, st manage.Status, now time.Time) {
 func newExplainCmd(a *app) *cobra.Command {
 	c := withIDs(&cobra.Command{
 		Use: "explain [EVENT]", Short: "Show why messages went where they went", Args: cobra.MaximumNArgs(1),
-		Long: "Shows what the running server decided about the newest events, or about one: who got it, or why nobody did.",
+		Long: "Shows what the running server decided about the newest events, or about one event: which instance got it, or why none did.",
 	})
 	args := func(pos []string) (e manage.Explain, err error) {
 		if len(pos) > 0 {

@@ -33,7 +33,7 @@ func (w *Waker) consider(ctx context.Context, i relay.InstanceID) bool {
 	inst, entries, err := w.read(ctx, i)
 	connected := w.live.Awake(i) // last: whoever came while we read is not poked
 	if err != nil && ctx.Err() == nil {
-		w.opts.Log.Warn("waiting instance not read; trying again later", keyInstance, i, "in", w.opts.Cooldown, keyErr, err)
+		w.opts.Log.Warn("the waiting instance could not be read; it is looked at again later", keyInstance, i, "in", w.opts.Cooldown, keyErr, err)
 	}
 
 	w.mu.Lock()

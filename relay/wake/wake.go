@@ -178,7 +178,7 @@ func (w *Waker) Run(ctx context.Context) error {
 func (w *Waker) remember(ctx context.Context) {
 	all, err := w.db.Instances(ctx)
 	if err != nil {
-		w.opts.Log.Warn("instances not read at the start; each is woken by the next event for it", keyErr, err)
+		w.opts.Log.Warn("the instances could not be read at the start; the next event for an instance wakes that instance", keyErr, err)
 		return
 	}
 	for _, i := range all {
@@ -187,7 +187,7 @@ func (w *Waker) remember(ctx context.Context) {
 		}
 		lane, err := w.db.Lane(ctx, i.ID)
 		if err != nil {
-			w.opts.Log.Warn("buffer not read at the start; the next event wakes its instance", keyInstance, i.ID, keyErr, err)
+			w.opts.Log.Warn("the buffer could not be read at the start; the next event wakes its instance", keyInstance, i.ID, keyErr, err)
 			continue
 		}
 		if lane.Entries == 0 {
