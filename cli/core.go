@@ -74,7 +74,9 @@ func newCore(cfg *config.Config, db *store.DB, v *vault.Vault, bots []platforms.
 		c.keeper = keeper
 		c.beside = append(c.beside, keeper.Run)
 	}
-	callers, err := identity.New(db, v, db, identityOptions(cfg, log))
+	id := cfg.Identity
+	id.Log = log
+	callers, err := identity.New(db, v, db, id)
 	if err != nil {
 		return nil, err
 	}
@@ -86,29 +88,21 @@ func newCore(cfg *config.Config, db *store.DB, v *vault.Vault, bots []platforms.
 	return c, nil
 }
 
-func identityOptions(cfg *config.Config, log *slog.Logger) identity.Options {
-	id := cfg.Identity
-	return identity.Options{
-		Mode: identity.Mode(id.Mode), Issuer: id.Issuer, Audience: id.Audience, TenantClaim: id.TenantClaim,
-		JWKSURL: id.JWKSURL, JWKSFile: id.JWKSFile, IntrospectURL: id.IntrospectURL, TenantField: id.TenantField, Log: log,
-	}
-}
-
 // warnings are what `status` says about the database and its copies.
 func (c *core) warnings() (out []string) {
 	if err := c.db.Probe(); err != nil {
-		out = append(out, "nothing is accepted: "+err.Error())
+		out = append(out, "no message is accepted: "+err.Error())
 	}
 	st := c.db.Stats()
 	if st.FellBack {
-		out = append(out, "the newest commit was unreadable at the start: what was accepted in it is lost; compare with the last snapshot")
+		out = append(out, "the newest commit was unreadable at the start: the messages accepted in that commit are lost; compare with the last snapshot")
 	}
 	if st.Damaged > 0 {
-		out = append(out, fmt.Sprintf("damaged when the database was opened: %d of its records; the log names them, buffer quarantine lists what was set aside", st.Damaged))
+		out = append(out, fmt.Sprintf("records damaged when the database was opened: %d; the log names them, and hermes-connector buffer quarantine lists those that were set aside", st.Damaged))
 	}
 	if c.keeper != nil {
 		if err := c.keeper.Stats().Err; err != nil {
-			out = append(out, "the last snapshot was not taken: "+err.Error())
+			out = append(out, "the last nightly snapshot failed: "+err.Error())
 		}
 	}
 	return out
@@ -171,7 +165,7 @@ func (c *core) openOperator(ctx context.Context, cfg *config.Config, log *slog.L
 		stop := context.AfterFunc(ctx, func() { _ = srv.Close() }) // removes the socket
 		defer stop()
 		if err := srv.Serve(socket); !errors.Is(err, http.ErrServerClosed) {
-			log.Error("admin socket closed; the command line cannot reach the server", "err", err)
+			log.Error("the admin socket closed; the commands cannot reach the server", "err", err)
 		}
 		return nil
 	})
@@ -181,6 +175,6 @@ func (c *core) openOperator(ctx context.Context, cfg *config.Config, log *slog.L
 // serveMetrics lets run serve the metrics on l.
 func (c *core) serveMetrics(l net.Listener, log *slog.Logger) {
 	log.Info("metrics", "url", "http://"+l.Addr().String()+"/metrics")
-	m := metrics.New(fromZero{c.hub}, c.service, c.db, log)
+	m := metrics.New(c.hub, c.service, c.db, log)
 	c.beside = append(c.beside, func(ctx context.Context) error { return m.Run(ctx, l) })
 }

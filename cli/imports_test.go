@@ -20,6 +20,7 @@ var mayImport = map[string]string{
 	"relay":                  "",
 	"relay/wire":             "relay",
 	"relay/gate":             "relay", // pure: no store, no platforms
+	"relay/count":            "relay/gate",
 	"relay/sessionkey":       "relay",
 	"relay/bus":              "relay",
 	"platforms":              "relay",
@@ -38,21 +39,22 @@ var mayImport = map[string]string{
 	"relay/link":             "relay store",
 	"relay/token":            "relay store",
 	"relay/delivery":         "relay store",
-	"relay/session":          "relay relay/wire",
-	"relay/hub": "relay relay/wire relay/gate relay/bus relay/delivery relay/link relay/session relay/sessionkey" +
-		" platforms store vault",
+	"relay/session":          "relay relay/wire relay/count",
+	"relay/hub": "relay relay/wire relay/gate relay/count relay/bus relay/delivery relay/link relay/session relay/sessionkey" +
+		" platforms store",
 	"relay/limit":    "",
 	"relay/guard":    "",
-	"relay/wake":     "relay relay/guard store",
+	"relay/wake":     "relay relay/guard relay/count store",
 	"relay/identity": "relay store",
 	"relay/manage":   "relay relay/token relay/link relay/gate relay/bus relay/identity platforms store",
 	"relay/api":      "relay relay/token relay/identity relay/limit relay/manage store",
 	"relay/metrics":  "relay relay/limit relay/manage platforms store",
-	"store/backup":   "store",
-	"relay/server":   "relay relay/* platforms store",
-	"cli/config":     "relay platforms",
+	"store/backup":   "store relay/count",
+	"relay/server":   "relay/api relay/count relay/delivery relay/hub relay/limit relay/session relay/token",
+	"cli/config":     "relay relay/identity platforms",
 	"cli":            "relay relay/* platforms platforms/* store store/* vault cli/*",
-	"cli/*":          "relay relay/* platforms platforms/* store store/* vault cli/*",
+	"cli/admin":      "relay/manage store store/backup",
+	"cli/echo":       "relay relay/token relay/wire",
 	".":              "cli",
 }
 
@@ -71,6 +73,9 @@ func TestImportDirection(t *testing.T) {
 	}
 	for _, stray := range strays(imports) {
 		t.Error(stray)
+	}
+	for _, grant := range unused(imports) {
+		t.Error(grant)
 	}
 }
 
@@ -124,6 +129,45 @@ func strays(imports map[string][]string) []string {
 	}
 	slices.Sort(out)
 	return out
+}
+
+// unused are the sentences about what mayImport allows and nobody imports, sorted.
+func unused(imports map[string][]string) []string {
+	used := make(map[string]bool) // "row: grant"
+	for pkg, imported := range imports {
+		row := pkg
+		if _, ok := mayImport[row]; !ok {
+			row = path.Dir(pkg) + "/*"
+		}
+		for _, p := range imported {
+			used[row+": "+short(p)], used[row+": "+path.Dir(short(p))+"/*"] = true, true
+		}
+	}
+	var out []string
+	for row, grants := range mayImport {
+		for _, g := range strings.Fields(grants) {
+			if !used[row+": "+g] {
+				out = append(out, row+" may import "+g+", and does not")
+			}
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+func TestUnused(t *testing.T) {
+	imports := map[string][]string{"relay/count": {module + "/relay/gate"}, "platforms/matrix": {module + "/platforms/pace"}}
+	got := unused(imports)
+	for sentence, want := range map[string]bool{
+		"relay/gate may import relay, and does not":           true, // nobody has that package here
+		"relay/count may import relay/gate, and does not":     false,
+		"platforms/* may import platforms/pace, and does not": false, // one of the pattern's packages does
+		"platforms/* may import platforms, and does not":      true,
+	} {
+		if slices.Contains(got, sentence) != want {
+			t.Errorf("%q said: %t, want %t", sentence, !want, want)
+		}
+	}
 }
 
 // short is an import path of this module as the table spells it.

@@ -147,7 +147,7 @@ func advise(ctx context.Context, cfg *config.Config, db *store.DB, log *slog.Log
 	}
 	gateways, err := db.Gateways(ctx)
 	if err != nil {
-		log.Warn("gateways not listed", "err", err)
+		log.Warn("the gateways could not be listed", "err", err)
 		return
 	}
 	for _, g := range gateways {

@@ -58,7 +58,7 @@ func TestWhoIsWhoIsMadeAnew(t *testing.T) { // invariant 8
 			db := reopen(t, path, Options{})
 			ctx := ctxOf(t)
 			enroll(t, db, "home")
-			kids := Instance{ID: "kids", Tenant: "family", WakeURL: secret, Principal: Principal{Policy: AnyOne}}
+			kids := Instance{ID: "kids", Tenant: "family", WakeURL: secret, Principal: Principal{Policy: relay.AnyOne}}
 			for _, err := range []error{
 				db.Enroll(ctx, Gateway{ID: "kids", Secrets: []GatewaySecret{{ID: "s", Sealed: []byte("s")}}}, kids),
 				db.Enroll(ctx, Gateway{ID: "box"}, kids),

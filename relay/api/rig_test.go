@@ -85,7 +85,7 @@ func newRig(t *testing.T, o identity.Options) *rig {
 	b := &bus.Bus{}
 	t.Cleanup(b.Subscribe(func(n bus.Note) { r.told = append(r.told, n) }))
 	svc := manage.New(r.db, r.auth, link.NewDesk(r.db, v, now), v, b, r.live, manage.Settings{
-		URL: "https://relay.example.net", Platforms: []relay.PlatformID{"pigeon"}, Now: now,
+		URL: "https://relay.example.net", Kinds: []platforms.Kind{{Name: "pigeon"}}, Now: now,
 		IdentityURLs: o.Mode == "" || o.Mode == identity.None,
 	})
 	r.API = New(svc, r.auth, id, Options{Log: log, Now: now})

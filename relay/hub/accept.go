@@ -9,6 +9,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/bus"
+	"github.com/hermes-connector/hermes-connector/relay/count"
 	"github.com/hermes-connector/hermes-connector/relay/gate"
 	"github.com/hermes-connector/hermes-connector/relay/sessionkey"
 	"github.com/hermes-connector/hermes-connector/store"
@@ -74,7 +75,7 @@ func (in *inbox) Accept(ctx context.Context, b platforms.Batch) error {
 		}
 		return fmt.Errorf("store batch: %w", err)
 	}
-	h.counters.add("quarantined", uint64(len(b.Undecodable)))
+	h.counters.Add(count.Quarantined, uint64(len(b.Undecodable)))
 	h.noteOverflow(out)
 	h.announce(ctx, judged, undo, out.Items)
 	for _, m := range b.Moves {
@@ -86,7 +87,7 @@ func (in *inbox) Accept(ctx context.Context, b platforms.Batch) error {
 // noteOverflow counts and logs what had to make room.
 func (h *Hub) noteOverflow(out store.AcceptOutcome) {
 	for inst, n := range out.Overflowed {
-		h.counters.add("overflowed", uint64(n))
+		h.counters.Add(count.Overflowed, uint64(n))
 		h.log.Warn("buffer full; the oldest entries became dead letters", keyInstance, inst, "entries", n)
 	}
 }
@@ -163,7 +164,7 @@ func (j judgement) skipped(buffers []relay.BufferID) (any bool) {
 // decide counts and remembers verdicts about ev.
 func (h *Hub) decide(ev relay.Event, verdicts ...verdict) {
 	for _, v := range verdicts {
-		h.counters.add("event_"+string(v.Reason), 1)
+		h.counters.Add(count.Event(v.Reason), 1)
 		h.decisions.add(gate.Decision{
 			At: time.Now(), Bot: ev.Bot, Event: ev.ID, Chat: ev.Source.ChatID, User: ev.Source.UserID,
 			Instance: v.Instance, Reason: v.Reason,

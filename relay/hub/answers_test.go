@@ -143,7 +143,7 @@ func TestOneOfManyAnswersAtOnceIsTheFirst(t *testing.T) {
 // answer under way, and the next one finds the next capability.
 func TestAnswersOfTwoSessionsShareNoCapability(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := &Hub{keeper: newMemoryKeeper(), counters: counters{}}
+		h := &Hub{keeper: newMemoryKeeper()}
 		p := &moody{pause: func(ctx context.Context, _ relay.MessageID) { time.Sleep(time.Second) }}
 		l := loopback.New(loopback.NewNetwork(), nil)
 		p.Platform = l

@@ -8,6 +8,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/count"
 	"github.com/hermes-connector/hermes-connector/relay/session"
 	"github.com/hermes-connector/hermes-connector/store"
 )
@@ -24,17 +25,17 @@ func (h *Hub) Do(ctx context.Context, s *session.Session, r relay.Request) (rela
 	}
 	res, err := h.do(platforms.For(ctx, seat.peer.Instance), seat, r)
 	if err == nil {
-		h.counters.add("action_ok", 1)
+		h.counters.Add(count.ActionOK, 1)
 		return res, nil
 	}
 	ae := relay.Explain(err)
 	switch {
 	case ae.Code == relay.CodeEgressDeclined:
-		h.counters.add("action_declined", 1)
+		h.counters.Add(count.ActionDeclined, 1)
 	case ae.Outcome == relay.NotSent:
-		h.counters.add("action_not_sent", 1)
+		h.counters.Add(count.ActionNotSent, 1)
 	default:
-		h.counters.add("action_maybe_sent", 1)
+		h.counters.Add(count.ActionMaybeSent, 1)
 	}
 	h.log.Debug("action failed", keyOp, r.Action.Op(), keyChat, r.Action.Target(), keyErr, err)
 	return relay.Result{}, ae

@@ -97,8 +97,8 @@ func (h *history) principal() store.Principal {
 	listed := func() store.Person {
 		return person(pick(h.draw, "platform", []relay.PlatformID{tell, mute}), pick(h.draw, "listed", h.people))
 	}
-	policy := pick(h.draw, "policy", often(3, string(store.AnyOne), 3, string(store.AllowList), 1, string(store.OwnerOnly), 1, ""))
-	return store.Principal{Policy: store.PrincipalPolicy(policy), Allow: []store.Person{listed(), listed(), listed()}}
+	policy := pick(h.draw, "policy", often(3, string(relay.AnyOne), 3, string(relay.AllowList), 1, string(relay.OwnerOnly), 1, ""))
+	return store.Principal{Policy: relay.PrincipalPolicy(policy), Allow: []store.Person{listed(), listed(), listed()}}
 }
 
 // claim tries to grant a chat, mostly in its own scope, or a whole scope. Who holds what is the

@@ -25,6 +25,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/bus"
+	"github.com/hermes-connector/hermes-connector/relay/count"
 	"github.com/hermes-connector/hermes-connector/relay/delivery"
 	"github.com/hermes-connector/hermes-connector/relay/gate"
 	"github.com/hermes-connector/hermes-connector/relay/link"
@@ -64,7 +65,7 @@ type Hub struct {
 	opts Options
 	bots []platforms.Platform // in the order of the configuration
 
-	counters  counters
+	counters  count.Totals
 	decisions decisions
 	visible   visibility
 	turns     turns
@@ -163,8 +164,8 @@ func (h *Hub) sweepLoop(ctx context.Context) {
 		case err != nil && ctx.Err() == nil:
 			h.log.Warn("housekeeping failed; trying again later", "in", sweepEvery, keyErr, err)
 		case err == nil:
-			h.counters.add("swept_expired_entries", uint64(swept.Expired))
-			h.counters.add("swept_dead_letters", uint64(swept.DeadDropped))
+			h.counters.Add(count.SweptExpired, uint64(swept.Expired))
+			h.counters.Add(count.SweptDeadLetters, uint64(swept.DeadDropped))
 		}
 		select {
 		case <-ctx.Done():
@@ -183,7 +184,7 @@ func (h *Hub) note(n bus.Note) {
 		h.interruptLocal(n)
 	case bus.Revoked:
 		h.endGateway(n.Gateway)
-		h.later("commands_left", errand{until: time.Now().Add(errandLife), harmless: true, do: h.showAllCommands})
+		h.later(count.CommandsLeft, errand{until: time.Now().Add(errandLife), harmless: true, do: h.showAllCommands})
 	}
 }
 
@@ -214,7 +215,10 @@ func (h *Hub) platform(b relay.Bot) platforms.Platform {
 }
 
 // Counters are totals since the start, by name.
-func (h *Hub) Counters() map[string]uint64 { return h.counters.snapshot() }
+func (h *Hub) Counters() map[string]uint64 { return h.counters.Snapshot() }
+
+// Count adds one to a counter, for parts that have no totals of their own.
+func (h *Hub) Count(c count.Counter) { h.counters.Add(c, 1) }
 
 // Decisions are the newest verdicts, oldest first: at most maxDecisions.
 func (h *Hub) Decisions() []gate.Decision { return h.decisions.list() }

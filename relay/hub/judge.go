@@ -231,7 +231,7 @@ func (c candidate) facts(ev relay.Event) gate.Facts {
 		Direct:      src.ChatType == relay.ChatDM,
 		AuthorBound: c.bound,
 		HoldsGrant:  c.grant,
-		Principal:   gate.Principal(c.instance.Principal.Policy),
+		Principal:   c.instance.Principal.Policy,
 		AuthorListed: slices.Contains(c.instance.Principal.Allow, store.Person{
 			Platform: src.Platform, User: src.UserID,
 		}),

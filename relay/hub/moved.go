@@ -67,6 +67,6 @@ func unquoted(a relay.Action) (relay.Action, error) {
 
 // withoutMessages is m without the messages it hints at.
 func withoutMessages(m relay.Metadata) relay.Metadata {
-	m.ReplyToMessageID, m.TelegramReplyTo, m.MessageID = "", "", ""
+	m.ReplyToMessageID, m.TelegramReplyTo = "", ""
 	return m
 }

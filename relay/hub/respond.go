@@ -7,6 +7,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/count"
 	"github.com/hermes-connector/hermes-connector/relay/gate"
 	"github.com/hermes-connector/hermes-connector/relay/sessionkey"
 )
@@ -73,7 +74,7 @@ func (h *Hub) discard(bot relay.Bot, c platforms.Capability) {
 	if !ok || !c.Placeholder {
 		return
 	}
-	h.later("placeholder_left", errand{until: c.ExpiresAt, harmless: true, do: func(ctx context.Context) error {
+	h.later(count.PlaceholderLeft, errand{until: c.ExpiresAt, harmless: true, do: func(ctx context.Context) error {
 		return ignoreGone(r.Discard(ctx, c))
 	}})
 }
@@ -211,7 +212,7 @@ func (h *Hub) settle(ctx context.Context, s *seat, bot relay.Bot, event relay.Ev
 	if err != nil || !ok {
 		return // an older capability is past settling
 	}
-	h.later("settle_dropped", errand{until: held.ExpiresAt, harmless: true, do: func(ctx context.Context) error {
+	h.later(count.SettleDropped, errand{until: held.ExpiresAt, harmless: true, do: func(ctx context.Context) error {
 		return ignoreGone(r.Settle(ctx, held.Capability))
 	}})
 }

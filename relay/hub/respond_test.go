@@ -227,7 +227,7 @@ func TestACapabilityHasOneHolder(t *testing.T) {
 	r.enroll("home", "ann")
 	r.enroll("kids", "bob")
 	r.claim("kids", "@ann")
-	r.update("kids", func(i *store.Instance) { i.Principal.Policy = store.AnyOne })
+	r.update("kids", func(i *store.Instance) { i.Principal.Policy = relay.AnyOne })
 	r.command("ann", "i1", "/status", "tok1", true)
 	for _, name := range []string{"kids", "home"} {
 		g := r.dial(name)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/count"
 	"github.com/hermes-connector/hermes-connector/relay/delivery"
 	"github.com/hermes-connector/hermes-connector/relay/session"
 	"github.com/hermes-connector/hermes-connector/relay/wire"
@@ -114,7 +115,7 @@ func (h *Hub) Serve(ctx, hurry context.Context, conn *session.Conn, peer session
 func (h *Hub) TurnAway(g relay.GatewayID) time.Duration {
 	wait := h.crowds.turnAway(g)
 	if wait > 0 {
-		h.counters.add("too_many_connections", 1)
+		h.counters.Add(count.TooManyConnections, 1)
 	}
 	return wait
 }
@@ -123,12 +124,12 @@ func (h *Hub) TurnAway(g relay.GatewayID) time.Duration {
 func (h *Hub) enter(ctx context.Context, s *seat) error {
 	surplus, ok := h.crowds.enter(s)
 	if !ok {
-		h.counters.add("too_many_connections", 1)
+		h.counters.Add(count.TooManyConnections, 1)
 		h.crowds.hold(ctx, s.peer.Gateway)
 		return &Refused{"too many connections"}
 	}
 	if surplus != nil {
-		h.counters.add("too_many_silent", 1)
+		h.counters.Add(count.TooManySilent, 1)
 		surplus.session.End(websocket.StatusPolicyViolation, "no hello")
 	}
 	h.mu.Lock()
@@ -193,7 +194,7 @@ func (h *Hub) sit(s *seat) error {
 	if old == nil {
 		return nil
 	}
-	h.counters.add("takeover", 1)
+	h.counters.Add(count.Takeover, 1)
 	if copied {
 		h.log.Error("credential used from two places at once; rotate it", keyGateway, s.peer.Gateway, keyInstance, s.peer.Instance)
 	}
@@ -310,7 +311,7 @@ func (h *Hub) Ack(ctx context.Context, ss *session.Session, id relay.BufferID) (
 	if counted, err = s.pump.Ack(ctx, id); err != nil || !counted {
 		return false, err
 	}
-	h.counters.add("ack", 1)
+	h.counters.Add(count.Ack, 1)
 	if f, ok := s.land(id); ok {
 		h.settle(ctx, s, f.bot, f.event)
 	}
@@ -344,7 +345,7 @@ func (h *Hub) fallAsleep(ctx context.Context, s *seat) error {
 		return fmt.Errorf("flip %s: %w", s.peer.Instance, err)
 	}
 	if slept {
-		h.counters.add("going_idle", 1)
+		h.counters.Add(count.GoingIdle, 1)
 	}
 	return nil
 }

@@ -21,7 +21,7 @@ func tenants(t *testing.T) (*Hub, map[relay.InstanceID]*session.Session) {
 	h, first, _ := claims(t)
 	answers(first)
 	ctx := t.Context()
-	i := store.Instance{ID: "twin", Tenant: "kids", Principal: store.Principal{Policy: store.AnyOne}}
+	i := store.Instance{ID: "twin", Tenant: "kids", Principal: store.Principal{Policy: relay.AnyOne}}
 	for _, err := range []error{
 		h.db.Enroll(ctx, store.Gateway{ID: "twin"}, i),
 		h.db.Bind(ctx, store.Binding{Platform: tell, User: "zoe", Instance: "twin"}),

@@ -6,6 +6,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/bus"
+	"github.com/hermes-connector/hermes-connector/relay/count"
 	"github.com/hermes-connector/hermes-connector/relay/session"
 	"github.com/hermes-connector/hermes-connector/relay/wire"
 )
@@ -65,7 +66,7 @@ func (h *Hub) Interrupt(_ context.Context, ss *session.Session, key relay.Sessio
 	peer := h.seatOf(ss).peer
 	t, ok := h.turns.find(peer.Tenant, peer.Instance, key)
 	if !ok {
-		h.counters.add("interrupt_unknown", 1)
+		h.counters.Add(count.InterruptUnknown, 1)
 		return
 	}
 	h.bus.Publish(bus.Interrupt{Instance: t.instance, Session: key, Chat: t.chat})

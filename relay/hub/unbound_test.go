@@ -61,7 +61,7 @@ func TestACommandThatWaitsForTheNetwork(t *testing.T) {
 			r, p := newResponderRig(t)
 			r.enroll("home", "ann")
 			r.claim("home", "garden")
-			r.update("home", func(i *store.Instance) { i.Principal.Policy = store.AnyOne })
+			r.update("home", func(i *store.Instance) { i.Principal.Policy = relay.AnyOne })
 			if tc.sees {
 				r.net.Join("garden", "ann")
 			}

@@ -66,7 +66,7 @@ func newWorld(t *testing.T, live manage.Live, bots ...platforms.Platform) *world
 	w.desk = link.NewDesk(w.db, w.vault, now)
 	w.change(func(s *manage.Settings) {
 		*s = manage.Settings{
-			Version: "v1", URL: "https://relay.example.net", Bots: bots, Platforms: []relay.PlatformID{"pigeon", "raven"},
+			Version: "v1", URL: "https://relay.example.net", Bots: bots, Kinds: []platforms.Kind{{Name: "pigeon"}, {Name: "raven"}},
 			IdentityURLs: true, CheckWake: checkWake, Now: now,
 		}
 	})

@@ -139,7 +139,7 @@ func (m *Metrics) look(ctx context.Context) *snapshot {
 	case err == nil:
 		s.status = &status
 	case !errors.Is(err, context.Canceled):
-		m.log.Warn("instances left out of the metrics", "err", err)
+		m.log.Warn("the instances could not be read and are missing from the metrics", "err", err)
 	}
 	return s
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hermes-connector/hermes-connector/relay/count"
 	"github.com/hermes-connector/hermes-connector/relay/limit"
 	"github.com/hermes-connector/hermes-connector/relay/token"
 )
@@ -25,7 +26,7 @@ func TestSilentCallersMakeRoom(t *testing.T) {
 	if code, _ := r.ask(client, http.MethodGet, "/healthz", "", "", ""); code != http.StatusOK {
 		t.Errorf("GET /healthz = %d, want 200", code)
 	}
-	if n := r.hub.Counters()[countCallerEvicted]; n == 0 { // 10 s later they would have gone by themselves
+	if n := r.hub.Counters()[count.CallerEvicted.String()]; n == 0 { // 10 s later they would have gone by themselves
 		t.Error("no silent connection had to go although others waited")
 	}
 }

@@ -27,6 +27,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/api"
+	"github.com/hermes-connector/hermes-connector/relay/count"
 	"github.com/hermes-connector/hermes-connector/relay/delivery"
 	"github.com/hermes-connector/hermes-connector/relay/hub"
 	"github.com/hermes-connector/hermes-connector/relay/limit"
@@ -41,9 +42,6 @@ const (
 	// readTime is how long the caller may take to read the answer.
 	readTime = time.Minute
 )
-
-// countCallerEvicted counts connections that were no sessions and had to make room for others.
-const countCallerEvicted = "caller_evicted"
 
 // Options are the server's settings; the zero value means the defaults.
 type Options struct {
@@ -100,7 +98,7 @@ func (s *Server) Run(ctx, hurry context.Context, l net.Listener) error {
 	sessions, endSessions := context.WithCancelCause(hubCtx)
 	defer endSessions(nil)
 
-	who := limit.NewCallers(l, func() { s.hub.Count(countCallerEvicted) })
+	who := limit.NewCallers(l, func() { s.hub.Count(count.CallerEvicted) })
 	srv := s.http(s.routes(sessions, hurry))
 	who.Attach(srv, s.remote)
 	var wg sync.WaitGroup

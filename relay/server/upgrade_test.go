@@ -81,7 +81,7 @@ func newRig(t *testing.T) *rig {
 	desk, b := link.NewDesk(db, v, time.Now), &bus.Bus{}
 	h := hub.New(db, desk, b, []platforms.Platform{loopback.New(r.net, nil)}, hub.Options{})
 	r.hub = h
-	r.svc = manage.New(db, r.auth, desk, v, b, h, manage.Settings{Platforms: []relay.PlatformID{loopback.ID}, IdentityURLs: true})
+	r.svc = manage.New(db, r.auth, desk, v, b, h, manage.Settings{Kinds: []platforms.Kind{loopback.Kind}, IdentityURLs: true})
 	id, err := identity.New(db, v, db, identity.Options{})
 	if err != nil {
 		t.Fatal(err)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/count"
 	"github.com/hermes-connector/hermes-connector/relay/wire"
 )
 
@@ -109,7 +110,7 @@ func (q *actions) take(work context.Context, r relay.Request, size int, at time.
 	switch {
 	case err != nil:
 		if !errors.Is(err, errStopping) {
-			q.s.o.Count(CountBusy)
+			q.s.o.Count(count.SessionBusy)
 		}
 		q.s.result(r, relay.Result{}, err)
 	case old != nil:
@@ -217,7 +218,7 @@ func (q *actions) expire(key relay.Chat, a *action) {
 		err = errTimedOut
 	}
 	if q.answer(a, relay.Result{}, err) {
-		q.s.o.Count(CountLate)
+		q.s.o.Count(count.SessionLate)
 	}
 }
 
@@ -336,7 +337,7 @@ func (q *actions) clear(l *line, a relay.Action) {
 
 // replaced answers an action that a newer one made pointless.
 func (q *actions) replaced(old *action) {
-	q.s.o.Count(CountReplaced)
+	q.s.o.Count(count.SessionReplaced)
 	q.answer(old, replacedResult(old.Action), nil)
 }
 

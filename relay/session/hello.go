@@ -7,6 +7,7 @@ import (
 
 	"github.com/coder/websocket"
 
+	"github.com/hermes-connector/hermes-connector/relay/count"
 	"github.com/hermes-connector/hermes-connector/relay/wire"
 )
 
@@ -15,7 +16,7 @@ const helloTime = 30 * time.Second
 // noHello ends a session that never introduced itself.
 func (s *Session) noHello() {
 	if s.endWith(&Closed{Code: websocket.StatusPolicyViolation, Reason: "no hello"}) {
-		s.o.Count(CountNoHello)
+		s.o.Count(count.SessionNoHello)
 	}
 }
 

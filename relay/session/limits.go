@@ -4,6 +4,8 @@ import (
 	"time"
 
 	"github.com/coder/websocket"
+
+	"github.com/hermes-connector/hermes-connector/relay/count"
 )
 
 // What a gateway may send. A credential does not make its holder well-behaved: a gateway gone mad
@@ -64,19 +66,19 @@ func newLimits() limits {
 	}
 }
 
-// spend takes one from b, and ends the session with reason, counting it as count, when that was
+// spend takes one from b, and ends the session with reason, counting it as c, when that was
 // one too many. It reports whether the session goes on.
-func (s *Session) spend(b *budget, n int, reason, count string) bool {
+func (s *Session) spend(b *budget, n int, reason string, c count.Counter) bool {
 	if b.use(float64(n), time.Now()) {
 		return true
 	}
-	s.overLimit(reason, count)
+	s.overLimit(reason, c)
 	return false
 }
 
-func (s *Session) overLimit(reason, count string) {
+func (s *Session) overLimit(reason string, c count.Counter) {
 	if s.endWith(&Closed{Code: websocket.StatusPolicyViolation, Reason: reason}) {
-		s.o.Count(count)
+		s.o.Count(c)
 		s.conn.meter.giveUp()
 		if s.o.OverLimit != nil {
 			s.o.OverLimit()
@@ -85,7 +87,7 @@ func (s *Session) overLimit(reason, count string) {
 }
 
 // fault charges the gateway with a frame that is none, or an acknowledgement of nothing.
-func (s *Session) fault(count string) {
-	s.o.Count(count)
-	s.spend(&s.limits.faults, 1, "too many bad frames", CountManyFaults)
+func (s *Session) fault(c count.Counter) {
+	s.o.Count(c)
+	s.spend(&s.limits.faults, 1, "too many bad frames", count.SessionManyFaults)
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/coder/websocket"
 
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/count"
 	"github.com/hermes-connector/hermes-connector/relay/wire"
 )
 
@@ -37,7 +38,7 @@ func (s *Session) read(c contexts) {
 		}
 		lines, err := s.split.Feed(message)
 		if errors.Is(err, wire.ErrTooMany) {
-			s.overLimit("too many frames", CountManyFrames)
+			s.overLimit("too many frames", count.SessionManyFrames)
 			return
 		}
 		if len(lines) > 0 || !s.split.Unfinished() {
@@ -46,7 +47,7 @@ func (s *Session) read(c contexts) {
 		if s.split.Unfinished() {
 			s.begun()
 		}
-		s.spend(&s.limits.frames, max(1, len(lines)), "too many frames", CountManyFrames)
+		s.spend(&s.limits.frames, max(1, len(lines)), "too many frames", count.SessionManyFrames)
 		at := time.Now()
 		for _, line := range lines {
 			if s.why() == nil {
@@ -116,11 +117,11 @@ func (s *Session) lost(err error) {
 	case errors.Is(err, errTooLarge):
 		s.endWith(errTooLarge)
 	case errors.Is(err, errManyBytes):
-		s.overLimit(errManyBytes.Error(), CountManyBytes)
+		s.overLimit(errManyBytes.Error(), count.SessionManyBytes)
 	case errors.Is(err, errNoRoom):
-		s.overLimit(errNoRoom.Error(), CountNoRoom)
+		s.overLimit(errNoRoom.Error(), count.SessionNoRoom)
 	case errors.Is(err, errMuchFraming):
-		s.overLimit(errMuchFraming.Error(), CountMuchFraming)
+		s.overLimit(errMuchFraming.Error(), count.SessionMuchFraming)
 	default:
 		s.endWith(fmt.Errorf("%w: %w", ErrLost, err))
 	}
@@ -145,16 +146,16 @@ func (s *Session) frame(c contexts, line []byte, at time.Time) {
 	f, err := wire.DecodeFromGateway(line)
 	switch {
 	case errors.Is(err, wire.ErrNotObject):
-		s.o.Count(CountBadFrame)
+		s.o.Count(count.SessionBadFrame)
 		s.endWith(&Closed{Code: websocket.StatusInvalidFramePayloadData, Reason: "frame is not a JSON object"})
 		return
 	case err != nil:
-		s.fault(CountBadFrame)
+		s.fault(count.SessionBadFrame)
 		return
 	}
 	switch f := f.(type) {
 	case wire.Hello:
-		if s.spend(&s.limits.hellos, 1, "too many hellos", CountManyHellos) {
+		if s.spend(&s.limits.hellos, 1, "too many hellos", count.SessionManyHellos) {
 			s.greet(c, f)
 		}
 	case wire.Outbound:
@@ -162,15 +163,15 @@ func (s *Session) frame(c contexts, line []byte, at time.Time) {
 	case wire.InboundAck:
 		s.acknowledge(c.socket, f.Buffer, len(line))
 	case wire.GoingIdle:
-		if s.spend(&s.limits.idles, 1, "too many going_idle", CountManyIdles) {
+		if s.spend(&s.limits.idles, 1, "too many going_idle", count.SessionManyIdles) {
 			s.goingIdle(c.socket)
 		}
 	case wire.Interrupt:
-		if s.spend(&s.limits.interrupts, 1, "too many interrupts", CountManyInterrupts) {
+		if s.spend(&s.limits.interrupts, 1, "too many interrupts", count.SessionManyInterrupts) {
 			s.h.Interrupt(c.socket, s, f.Session, f.Reason)
 		}
 	default:
-		s.o.Count(CountUnknownFrame)
+		s.o.Count(count.SessionUnknownFrame)
 	}
 }
 
@@ -178,7 +179,7 @@ func (s *Session) frame(c contexts, line []byte, at time.Time) {
 func (s *Session) acknowledge(ctx context.Context, buffer string, n int) {
 	id, err := relay.ParseBufferID(buffer)
 	if err != nil {
-		s.fault(CountBadAck)
+		s.fault(count.SessionBadAck)
 		return
 	}
 	switch counted, err := s.h.Ack(ctx, s, id); {
@@ -190,7 +191,7 @@ func (s *Session) acknowledge(ctx context.Context, buffer string, n int) {
 		s.limits.frames.giveBack(1)
 		s.conn.meter.excuse(n)
 	default:
-		s.fault(CountIgnoredAck)
+		s.fault(count.AckIgnored)
 	}
 }
 
@@ -203,6 +204,6 @@ func (s *Session) recovered(what string) {
 
 // panicked counts and logs a panic.
 func (s *Session) panicked(what string, v any) {
-	s.o.Count(CountPanic)
+	s.o.Count(count.SessionPanic)
 	s.log.Error("panic", "in", what, "panic", relay.PanicWords(v), "stack", string(debug.Stack()))
 }

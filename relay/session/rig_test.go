@@ -16,6 +16,7 @@ import (
 	"github.com/coder/websocket"
 
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/count"
 	"github.com/hermes-connector/hermes-connector/relay/wire"
 )
 
@@ -106,19 +107,19 @@ func (h *hub) Do(ctx context.Context, _ *Session, r relay.Request) (relay.Result
 // counts is an Options.Count that can be read.
 type counts struct {
 	mu sync.Mutex
-	n  map[string]int
+	n  map[count.Counter]int
 }
 
-func (c *counts) add(name string) {
+func (c *counts) add(name count.Counter) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.n == nil {
-		c.n = make(map[string]int)
+		c.n = make(map[count.Counter]int)
 	}
 	c.n[name]++
 }
 
-func (c *counts) get(name string) int {
+func (c *counts) get(name count.Counter) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.n[name]
@@ -355,7 +356,7 @@ func (r *rig) wantClose(code websocket.StatusCode, reason string) error {
 	return <-r.run
 }
 
-func (r *rig) wantCount(name string, want int) {
+func (r *rig) wantCount(name count.Counter, want int) {
 	r.t.Helper()
 	synctest.Wait()
 	if got := r.counts.get(name); got != want {

@@ -1,6 +1,10 @@
 package session
 
-import "sync"
+import (
+	"sync"
+
+	"github.com/hermes-connector/hermes-connector/relay/count"
+)
 
 // What each gateway may hold of frames, in bytes, however much the others do: more than their usual
 // ones are. freeReading of each session is not even counted.
@@ -56,7 +60,7 @@ func (r *Room) read(s *Session, n int) bool {
 	for {
 		lost, freed, ok := r.pool.read(s, n)
 		for _, o := range lost {
-			o.overLimit(errNoRoom.Error(), CountNoRoom)
+			o.overLimit(errNoRoom.Error(), count.SessionNoRoom)
 		}
 		if freed == nil {
 			return ok

@@ -8,6 +8,7 @@ import (
 
 	"github.com/coder/websocket"
 
+	"github.com/hermes-connector/hermes-connector/relay/count"
 	"github.com/hermes-connector/hermes-connector/relay/wire"
 )
 
@@ -128,7 +129,7 @@ func TestSessionsShareAPool(t *testing.T) {
 			t.Error("there is no room for a large frame of another gateway")
 		}
 		_ = r.wantClose(websocket.StatusPolicyViolation, "too many unfinished frames")
-		r.wantCount(CountNoRoom, 1)
+		r.wantCount(count.SessionNoRoom, 1)
 		if len(pool.readers) != 0 {
 			t.Error("something is charged after the end")
 		}
@@ -164,6 +165,6 @@ func TestTheReaderThatWantsMostGoes(t *testing.T) {
 		r.succeeded("ordinary", "")
 		go func() { _, _ = r.wire.Write(message(strings.Repeat("x", wire.MaxFrame))[:wire.MaxFrame*3/4]) }()
 		_ = r.wantClose(websocket.StatusPolicyViolation, "too many unfinished frames")
-		r.wantCount(CountNoRoom, 1)
+		r.wantCount(count.SessionNoRoom, 1)
 	})
 }

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/coder/websocket"
+
+	"github.com/hermes-connector/hermes-connector/relay/count"
 )
 
 // closeTime bounds the close handshake, and before it the flush at a shutdown.
@@ -34,7 +36,7 @@ func (s *Session) Run(ctx, hurry context.Context) error {
 
 	s.unheard = time.AfterFunc(s.o.Hello, s.noHello)
 	defer s.unheard.Stop()
-	s.unfinished = time.AfterFunc(frameTime, func() { s.overLimit("frame not finished in time", CountUnfinished) })
+	s.unfinished = time.AfterFunc(frameTime, func() { s.overLimit("frame not finished in time", count.SessionUnfinished) })
 	s.unfinished.Stop()
 	defer s.unfinished.Stop()
 	var cause error

@@ -33,6 +33,7 @@ import (
 	"github.com/coder/websocket"
 
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/count"
 	"github.com/hermes-connector/hermes-connector/relay/wire"
 )
 
@@ -90,7 +91,7 @@ type Options struct {
 	Hello time.Duration // how long a socket may live without a hello; 0 means 30 s
 	Log   *slog.Logger  // nil means discard
 	// Count adds one to a counter; nil means nobody counts. Any goroutine; must not block.
-	Count func(name string)
+	Count func(count.Counter)
 	// OverLimit is called once when the gateway passed a limit, before it is told; nil means that
 	// nobody wants to know. Any goroutine; must not block.
 	OverLimit func()
@@ -98,32 +99,6 @@ type Options struct {
 	// other gateway.
 	Room *Room
 }
-
-// What is counted through Options.Count.
-const (
-	CountBadFrame     = "session_bad_frame"     // a line that is no frame; skipped
-	CountUnknownFrame = "session_unknown_frame" // a frame type of another age; skipped
-	CountBadAck       = "session_bad_ack"       // an acknowledgement of an id we never mint
-	CountPanic        = "session_panic"         // a frame or an action whose handling panicked
-	CountBusy         = "session_busy"          // an action refused because too many wait
-	CountLate         = "session_late"          // an action answered because its time was up
-	CountReplaced     = "session_replaced"      // a waiting edit or typing replaced by a newer one
-	CountSlow         = "session_slow_closed"   // closed because the gateway did not read
-	CountNoPong       = "session_no_pong"       // closed because the gateway did not answer pings
-	CountNoHello      = "session_no_hello"      // closed because no hello came
-	CountIgnoredAck   = "ack_ignored"           // an acknowledgement of what is not in flight
-
-	// Closed because a limit was passed; see limits.go.
-	CountManyBytes      = "session_many_bytes"
-	CountMuchFraming    = "session_much_framing"
-	CountManyFrames     = "session_many_frames"
-	CountManyFaults     = "session_many_faults"
-	CountManyHellos     = "session_many_hellos"
-	CountManyIdles      = "session_many_idles"
-	CountManyInterrupts = "session_many_interrupts"
-	CountUnfinished     = "session_unfinished"
-	CountNoRoom         = "session_no_room"
-)
 
 // Session is one gateway's WebSocket. Make it with New and call Run once; the other methods may
 // be called from any goroutine at any time.
@@ -171,7 +146,7 @@ func New(conn *Conn, peer Peer, h Handler, o Options) *Session {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	if o.Count == nil {
-		o.Count = func(string) {}
+		o.Count = func(count.Counter) {}
 	}
 	if o.Room == nil {
 		o.Room = new(Pool).Room()

@@ -12,6 +12,7 @@ import (
 	"github.com/coder/websocket"
 
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/count"
 	"github.com/hermes-connector/hermes-connector/relay/wire"
 )
 
@@ -46,7 +47,7 @@ func TestDeadPeerIsClosed(t *testing.T) {
 		if got, most := time.Since(start), pingEvery+pongTime; got > most {
 			t.Errorf("the peer was found dead after %v, want at most %v", got, most)
 		}
-		r.wantCount(CountNoPong, 1)
+		r.wantCount(count.SessionNoPong, 1)
 	})
 }
 
@@ -117,7 +118,7 @@ func TestSlowPeerIsClosed(t *testing.T) {
 		if got := time.Since(start); got < writeTime || got > writeTime+closeTime {
 			t.Errorf("closed after %v, want about %v", got, writeTime)
 		}
-		r.wantCount(CountSlow, 1)
+		r.wantCount(count.SessionSlow, 1)
 	})
 }
 
