@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"github.com/hermes-connector/hermes-connector/store/boltfile"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -325,7 +326,8 @@ func TestMissingBucketIsDamage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = errors.Join(b.Update(func(x *bolt.Tx) error { return x.DeleteBucket([]byte(bucketDead)) }), b.Close())
+	err = boltfile.Update(b, func(x *bolt.Tx) error { return x.DeleteBucket([]byte(bucketDead)) })
+	err = errors.Join(err, boltfile.Update(b, func(*bolt.Tx) error { return nil }), b.Close())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -27,6 +27,7 @@ func salvage(r *Restored, temp string, o Options) (err error) {
 	if err != nil {
 		return err
 	}
+	files.Give(f, temp)
 	into := f.Name()
 	defer os.Remove(into)
 	b, err := openAlone(into, o)

@@ -74,5 +74,5 @@ func days(t *bolt.Tx) []bucket {
 
 // mark remembers an event under the day of now.
 func (t *tx) mark(k []byte, now time.Time) error {
-	return t.appendSealed(seenBucket(now), k, markValue(k))
+	return t.putSealed(seenBucket(now), k, markValue(k))
 }

@@ -12,7 +12,7 @@ import (
 func TestDamagedSeenMarkIsNotBelieved(t *testing.T) { // invariants 7 and 8
 	for name, change := range map[string]func(v []byte) []byte{
 		"a flipped bit":  func(v []byte) []byte { v[2] ^= 4; return v },
-		"no value":       func([]byte) []byte { return nil },
+		"no value":       func([]byte) []byte { return []byte{} },
 		"cut off":        func(v []byte) []byte { return v[:3] },
 		"another's mark": func([]byte) []byte { return markValue(seenKey(bot, "e2")) },
 	} {
