@@ -30,12 +30,14 @@ var mayImport = map[string]string{
 	"platforms/call":         "relay platforms",
 	"platforms/turn":         "relay platforms platforms/call platforms/pace platforms/backoff", // calls within a limiter
 	"platforms/markdown":     "",
-	"store":                  "relay",
-	"vault":                  "relay",
+	"store/files":            "",            // the lowest: whoever makes a file
+	"store/boltfile":         "store/files", // knows no record, so no id either
+	"store":                  "relay store/files store/boltfile",
+	"vault":                  "relay store/files",
 	"platforms/platformtest": "relay platforms",
 	"platforms/*":            "relay platforms " + kit, // never the store, the hub or one another
 	"platforms/discord":      "relay platforms " + kit + " platforms/discord/*",
-	"platforms/discord/*":    "relay platforms " + kit + " platforms/discord/*", // parts of one network
+	"platforms/discord/*":    "relay platforms platforms/call platforms/pace platforms/backoff platforms/board platforms/discord/*", // parts of one network
 	"relay/link":             "relay store",
 	"relay/token":            "relay store",
 	"relay/delivery":         "relay store",
@@ -49,8 +51,8 @@ var mayImport = map[string]string{
 	"relay/manage":   "relay relay/token relay/link relay/gate relay/bus relay/identity platforms store",
 	"relay/api":      "relay relay/token relay/identity relay/limit relay/manage store",
 	"relay/metrics":  "relay relay/limit relay/manage platforms store",
-	"store/backup":   "store relay/count",
-	"relay/server":   "relay/api relay/count relay/delivery relay/hub relay/limit relay/session relay/token",
+	"store/backup":   "store store/files relay/count",
+	"relay/server":   "relay relay/api relay/count relay/delivery relay/hub relay/limit relay/session relay/token",
 	"cli/config":     "relay relay/identity platforms",
 	"cli":            "relay relay/* platforms platforms/* store store/* vault cli/*",
 	"cli/admin":      "relay/manage store store/backup",

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/store/boltfile"
 	bolt "go.etcd.io/bbolt"
 )
 
@@ -17,7 +18,7 @@ import (
 func (db *DB) Seen(ctx context.Context, b relay.Bot, e relay.EventID) (seen bool, err error) {
 	k := seenKey(b, e)
 	var bad []badMark
-	err = db.w.read(ctx, func(t *bolt.Tx) error {
+	err = db.read(ctx, func(t *bolt.Tx) error {
 		seen, bad = isSeen(t, k)
 		return nil
 	})
@@ -50,7 +51,7 @@ func isSeen(t *bolt.Tx, k []byte) (seen bool, bad []badMark) {
 }
 
 // markValue is what stands under the key of a seen mark: the key is all there is to it.
-func markValue(k []byte) []byte { return binary.BigEndian.AppendUint32(nil, checksum(k, nil)) }
+func markValue(k []byte) []byte { return binary.BigEndian.AppendUint32(nil, boltfile.Checksum(k, nil)) }
 
 // report counts damaged marks and names them.
 func (db *DB) report(bad []badMark) {
@@ -73,14 +74,5 @@ func days(t *bolt.Tx) []bucket {
 
 // mark remembers an event under the day of now.
 func (t *tx) mark(k []byte, now time.Time) error {
-	d := seenBucket(now)
-	b := t.appending(d)
-	if b == nil {
-		t.writes++
-		if _, err := t.CreateBucket([]byte(d)); err != nil {
-			return fmt.Errorf("bucket %s: %w", d, err)
-		}
-		t.appending(d)
-	}
-	return t.putSealed(d, k, markValue(k))
+	return t.putSealed(seenBucket(now), k, markValue(k))
 }

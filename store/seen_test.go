@@ -12,7 +12,7 @@ import (
 func TestDamagedSeenMarkIsNotBelieved(t *testing.T) { // invariants 7 and 8
 	for name, change := range map[string]func(v []byte) []byte{
 		"a flipped bit":  func(v []byte) []byte { v[2] ^= 4; return v },
-		"no value":       func([]byte) []byte { return nil },
+		"no value":       func([]byte) []byte { return []byte{} },
 		"cut off":        func(v []byte) []byte { return v[:3] },
 		"another's mark": func([]byte) []byte { return markValue(seenKey(bot, "e2")) },
 	} {
@@ -67,7 +67,7 @@ func TestDamagedSeenMarkIsNamedOnceThoughTheOpRunsAgain(t *testing.T) {
 	waiting(db, 1)
 	bad := line(t, db, func(x *tx) error { return errors.Join(putBlob("half")(x), errors.New("bad")) })
 	release()
-	if err := <-bad[0].done; err == nil {
+	if err := bad[0].Wait(); err == nil {
 		t.Error("the failing op did not fail")
 	}
 	if out := <-done; out.Duplicate || db.Stats().BadMarks != 1 {

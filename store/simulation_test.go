@@ -327,6 +327,9 @@ func (s *sim) spoilMark(t *rapid.T) {
 		v[at] ^= 1
 		return x.putSealed(d, k, v)
 	})
+	if err == nil { // or the next start would fall back to before the damage
+		err = s.db.PutBlob(t.Context(), "after the damage", nil)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -59,11 +59,8 @@ func (s *sweep) seen(t *tx) error {
 			continue
 		}
 		t.writes++
-		for k, v := range under(t.Tx, d, nil) {
-			t.delta = t.delta.without(k, v)
-		}
-		if err := t.DeleteBucket([]byte(d)); err != nil {
-			return fmt.Errorf("bucket %s: %w", d, err)
+		if err := t.file.Drop(string(d)); err != nil {
+			return err
 		}
 		s.SeenDays++
 	}

@@ -37,7 +37,7 @@ func undecidedKey(c relay.Chat, i relay.InstanceID, number uint64) []byte {
 
 // postpone stores ev until it is known whether i gets it.
 func (t *tx) postpone(b relay.Bot, i relay.InstanceID, ev relay.Event, now time.Time) error {
-	number, err := t.Bucket([]byte(bucketUndecided)).NextSequence()
+	number, err := t.file.Next(string(bucketUndecided))
 	if err != nil {
 		return fmt.Errorf("undecided: %w", err)
 	}
@@ -53,7 +53,7 @@ func (db *DB) UndecidedIn(ctx context.Context, c relay.Chat, limit int) ([]Undec
 
 // UndecidedFor counts the events of the chat that are undecided for i, up to limit.
 func (db *DB) UndecidedFor(ctx context.Context, c relay.Chat, i relay.InstanceID, limit int) (n int, err error) {
-	err = db.w.read(ctx, func(t *bolt.Tx) error {
+	err = db.read(ctx, func(t *bolt.Tx) error {
 		n = 0
 		for range under(t, bucketUndecided, undecidedUnder(c, string(i))) {
 			if n++; n >= limit {
@@ -75,7 +75,7 @@ func (db *DB) Undecided(ctx context.Context) ([]Undecided, error) {
 
 func (db *DB) undecided(ctx context.Context, pre []byte, limit int) ([]Undecided, error) {
 	var out []Undecided
-	err := db.w.read(ctx, func(t *bolt.Tx) error {
+	err := db.read(ctx, func(t *bolt.Tx) error {
 		out = nil
 		for k, v := range under(t, bucketUndecided, pre) {
 			if limit > 0 && len(out) == limit {
@@ -145,7 +145,7 @@ func (db *DB) Decide(ctx context.Context, c relay.Chat, vs []Verdict) (AcceptOut
 		}
 		return nil
 	}}
-	if err := db.w.queue.do(ctx, o); err != nil {
+	if err := db.do(ctx, o); err != nil {
 		return AcceptOutcome{}, fmt.Errorf("decide for %s: %w", c.Bot, err)
 	}
 	return out, nil
