@@ -34,11 +34,12 @@ var mayImport = map[string]string{
 	"relay/hub": "relay relay/wire relay/gate relay/bus relay/delivery relay/link relay/session relay/sessionkey" +
 		" platforms store vault",
 	"relay/limit":    "",
+	"relay/door":     "relay/limit",
 	"relay/guard":    "",
 	"relay/wake":     "relay relay/guard store",
 	"relay/identity": "relay store",
 	"relay/manage":   "relay relay/token relay/link relay/gate relay/bus relay/identity platforms store",
-	"relay/api":      "relay relay/token relay/identity relay/limit relay/manage store",
+	"relay/api":      "relay relay/token relay/identity relay/door relay/limit relay/manage store",
 	"relay/metrics":  "relay relay/limit relay/manage platforms store",
 	"store/backup":   "store",
 	"relay/server":   "relay relay/* platforms store",
