@@ -55,14 +55,13 @@ var (
 	tooLong           = &excess{"frame not finished in time", CountUnfinished}
 )
 
-// spend takes cost from the gateway's budget, and ends the session for e when that was too much. It
-// reports whether the session goes on.
+// spend takes cost from the gateway's budget, and ends the session when that was too much: for e, unless
+// the budget was overdrawn before. It reports whether the session goes on.
 func (s *Session) spend(cost int, e *excess) bool {
-	if s.conn.meter.spend(cost) {
-		return true
+	if e = s.conn.meter.spend(cost, e); e != nil {
+		s.overLimit(e)
 	}
-	s.overLimit(e)
-	return false
+	return e == nil
 }
 
 func (s *Session) overLimit(e *excess) {

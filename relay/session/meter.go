@@ -44,8 +44,8 @@ type meter struct {
 	in     *[sharedBuffer]byte // of the pool: where came lies; nil when it lies elsewhere
 	pause  bool                // a ping or a pong was read, and nothing came behind it
 	budget budget
-	straw  error // what the budget was overdrawn by; nil: it was not, or by bytes
-	over   error // why nothing more is read, but for left bytes
+	straw  *excess // what the budget was overdrawn by
+	over   error   // why nothing more is read, but for left bytes
 	left   int
 
 	// Touched by the library's writer only, of which there is one at a time.
@@ -117,12 +117,12 @@ func (m *meter) lookLocked() (came bool, err error) {
 		return true, nil
 	case m.over != nil && m.left > 0:
 		return false, nil
-	case m.over == nil && m.budget.use(0, time.Now()):
-		return false, nil
 	case m.over == nil:
-		if m.over = m.straw; m.over == nil {
-			m.over = tooManyBytes
+		e := m.useLocked(0, tooManyBytes)
+		if e == nil {
+			return false, nil
 		}
+		m.over = e
 	}
 	return false, m.over
 }
@@ -165,15 +165,28 @@ func (m *meter) countLocked(n int) {
 		m.left -= n
 		return
 	}
-	m.budget.use(float64(n), time.Now())
+	m.useLocked(n, tooManyBytes)
 }
 
-// spend takes cost from the budget and reports whether it was there. Of a session that is over, it is
-// not asked any more.
-func (m *meter) spend(cost int) bool {
+// spend takes cost from the budget for e, and returns what the budget was overdrawn by first; nil if it was
+// not. Of a session that is over, it is not asked any more.
+func (m *meter) spend(cost int, e *excess) *excess {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.over != nil || m.budget.use(float64(cost), time.Now())
+	if m.over != nil {
+		return nil
+	}
+	return m.useLocked(cost, e)
+}
+
+// useLocked is spend, for any session. m.mu must be held.
+func (m *meter) useLocked(cost int, e *excess) *excess {
+	if m.budget.use(float64(cost), time.Now()) {
+		m.straw = nil
+	} else if m.straw == nil {
+		m.straw = e
+	}
+	return m.straw
 }
 
 // excuse takes n bytes of a message, and the message, out of the count.
@@ -188,9 +201,7 @@ func (m *meter) control() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.pause = len(m.came) == 0
-	if !m.budget.use(controlCost, time.Now()) {
-		m.straw = tooManyFrames
-	}
+	m.useLocked(controlCost, tooManyFrames)
 }
 
 // giveUp stops reading, but for what is under way.
