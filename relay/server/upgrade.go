@@ -56,8 +56,8 @@ func (s *Server) upgrade(ctx, hurry context.Context, w http.ResponseWriter, r *h
 		}
 		// On a goroutine of its own: what served the upgrade is let go of. Its stack is that of an idle
 		// session, so what comes before and after is not part of it.
+		s.used(ctx, peer)
 		s.sessions.Go(func() {
-			s.used(ctx, peer)
 			s.served(conn, &p, s.hub.Serve(ctx, hurry, conn, p))
 		})
 	}

@@ -151,7 +151,7 @@ func (s *Session) frame(c contexts, line []byte, at time.Time) {
 	switch f := f.(type) {
 	case wire.Hello:
 		if s.spend(helloCost, tooManyHellos) {
-			s.greet(c, f)
+			s.aside(func() { s.greet(c, f) })
 		}
 	case wire.Outbound:
 		s.outbound(c.work, f.Request, len(line), at)
@@ -168,6 +168,18 @@ func (s *Session) frame(c contexts, line []byte, at time.Time) {
 	default:
 		s.o.Count(CountUnknownFrame)
 	}
+}
+
+// aside does what needs a deep stack, and happens to every session once, on a goroutine of its own: a stack
+// that has grown shrinks only by and by, and there is one per idle session.
+func (s *Session) aside(do func()) {
+	done := make(chan struct{})
+	s.owned.Go(func() {
+		defer close(done)
+		defer s.recovered("frame")
+		do()
+	})
+	<-done
 }
 
 // acknowledge hands in an acknowledgement, whose line has n bytes. One that counts is free.
