@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -80,10 +81,16 @@ func newCore(cfg *config.Config, db *store.DB, v *vault.Vault, bots []platforms.
 	if err != nil {
 		return nil, err
 	}
+	var certificates *tls.Config
+	if cfg.TLS.On() {
+		if certificates, err = server.Certificates(cfg.TLS.CertFile, cfg.TLS.KeyFile, log); err != nil {
+			return nil, err
+		}
+	}
 	failures := limit.NewFailures()
 	c.server = server.New(c.hub, auth, server.Options{
 		Log: log, TrustedProxies: cfg.TrustedProxies, Failures: failures,
-		API: api.New(c.service, auth, callers, api.Options{Log: log, Failures: failures}),
+		TLS: certificates, Mounts: api.New(c.service, auth, callers, api.Options{Log: log, Failures: failures}).Mounts(),
 	})
 	return c, nil
 }

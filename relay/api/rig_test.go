@@ -23,6 +23,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/bus"
+	"github.com/hermes-connector/hermes-connector/relay/door"
 	"github.com/hermes-connector/hermes-connector/relay/gate"
 	"github.com/hermes-connector/hermes-connector/relay/identity"
 	"github.com/hermes-connector/hermes-connector/relay/link"
@@ -215,10 +216,14 @@ func (r *rig) call(method, path, bearer string, body any) response {
 	return r.send(req)
 }
 
+// door is what the routes stand behind.
+func (r *rig) door() http.Handler { return door.New(nil, r.Mounts()...) }
+
 func (r *rig) send(req *http.Request) response {
 	r.t.Helper()
 	w := httptest.NewRecorder()
-	r.Serve(w, req, r.from)
+	req.RemoteAddr = netip.AddrPortFrom(r.from, 1).String()
+	r.door().ServeHTTP(w, req)
 	out := response{code: w.Code, header: w.Header(), raw: w.Body.String()}
 	if err := json.Unmarshal(w.Body.Bytes(), &out.body); err != nil || out.body == nil {
 		r.t.Errorf("%s %s: answer %q is no object: %v", req.Method, req.URL.Path, out.raw, err)

@@ -46,7 +46,7 @@ var (
 	PlaceholderLeft = counter("placeholder_left")
 	SettleDropped   = counter("settle_dropped")
 
-	CallerEvicted      = counter("caller_evicted") // connections that were no sessions and had to make room
+	CallerRefused      = counter("caller_refused") // connections turned away because their address, or strangers together, had too many
 	GoingIdle          = counter("going_idle")
 	InterruptUnknown   = counter("interrupt_unknown")
 	Overflowed         = counter("overflowed")
@@ -70,14 +70,12 @@ var (
 
 	// Sessions that were closed because a limit was passed.
 	SessionManyBytes      = counter("session_many_bytes")
-	SessionMuchFraming    = counter("session_much_framing")
 	SessionManyFrames     = counter("session_many_frames")
 	SessionManyFaults     = counter("session_many_faults")
 	SessionManyHellos     = counter("session_many_hellos")
 	SessionManyIdles      = counter("session_many_idles")
 	SessionManyInterrupts = counter("session_many_interrupts")
 	SessionUnfinished     = counter("session_unfinished")
-	SessionNoRoom         = counter("session_no_room")
 
 	SnapshotTaken  = counter("snapshot_taken")
 	SnapshotFailed = counter("snapshot_failed")

@@ -158,7 +158,7 @@ func (p *parlour) open() {
 		s.session = session.New(nil, s.peer, p.hub, session.Options{})
 		s.say(p.scribe.bot)
 		s.grow() // its age is not what this is about
-		if err := p.hub.enter(p.t.Context(), s); err != nil {
+		if err := p.hub.enter(s); err != nil {
 			p.t.Fatal(err)
 		}
 		p.sessions[i] = s.session

@@ -79,9 +79,19 @@ func (s *seat) launch(e store.Entry) {
 // ends (with cause delivery.ErrShutdown), running actions finish first, unless hurry ends too. A
 // *Refused means that the connection was not taken; the caller closes conn then.
 func (h *Hub) Serve(ctx, hurry context.Context, conn *session.Conn, peer session.Peer) error {
+	s, err := h.admit(ctx, conn, peer)
+	if err != nil {
+		return err
+	}
+	defer h.leave(s)
+	return s.session.Run(ctx, hurry)
+}
+
+// admit makes the seat of a connection, unless it is refused. It is not part of Serve because that
+// stands on the stack of every idle session.
+func (h *Hub) admit(ctx context.Context, conn *session.Conn, peer session.Peer) (*seat, error) {
 	s := newSeat(peer)
 	o := h.opts.Session
-	o.Room = h.crowds.room(peer.Gateway)
 	o.OverLimit = func() { h.crowds.bar(peer.Gateway) }
 	s.session = session.New(conn, peer, h, o)
 	s.pump = h.lane(peer.Instance).NewPump(func(ctx context.Context, e store.Entry) error {
@@ -92,14 +102,14 @@ func (h *Hub) Serve(ctx, hurry context.Context, conn *session.Conn, peer session
 		}
 		return err
 	}, s.fronts)
-	if err := h.enter(ctx, s); err != nil {
-		return err
+	if err := h.enter(s); err != nil {
+		return nil, err
 	}
-	defer h.leave(s)
 	// Registered first, looked second: a revocation either finds the session or is found here.
 	g, err := h.db.Gateway(ctx, peer.Gateway)
 	if err != nil {
-		return &Refused{"unavailable"}
+		h.leave(s)
+		return nil, &Refused{"unavailable"}
 	}
 	if g.Revoked {
 		s.revoke()
@@ -107,25 +117,14 @@ func (h *Hub) Serve(ctx, hurry context.Context, conn *session.Conn, peer session
 	if g.Newer {
 		s.grow()
 	}
-	return s.session.Run(ctx, hurry)
-}
-
-// TurnAway is how long a gateway must wait before its next connection is worth an upgrade; 0: it
-// need not.
-func (h *Hub) TurnAway(g relay.GatewayID) time.Duration {
-	wait := h.crowds.turnAway(g)
-	if wait > 0 {
-		h.counters.Add(count.TooManyConnections, 1)
-	}
-	return wait
+	return s, nil
 }
 
 // enter registers a session. It takes the instance's seat only with its first hello.
-func (h *Hub) enter(ctx context.Context, s *seat) error {
+func (h *Hub) enter(s *seat) error {
 	surplus, ok := h.crowds.enter(s)
 	if !ok {
 		h.counters.Add(count.TooManyConnections, 1)
-		h.crowds.hold(ctx, s.peer.Gateway)
 		return &Refused{"too many connections"}
 	}
 	if surplus != nil {

@@ -35,7 +35,7 @@ func tenants(t *testing.T) (*Hub, map[relay.InstanceID]*session.Session) {
 	for inst, tenant := range map[relay.InstanceID]relay.TenantID{"home": "home", "kids": "kids", "twin": "kids"} {
 		s := newSeat(session.Peer{Gateway: relay.GatewayID(inst), Instance: inst, Tenant: tenant})
 		s.session = session.New(nil, s.peer, h, session.Options{})
-		if err := h.enter(t.Context(), s); err != nil {
+		if err := h.enter(s); err != nil {
 			t.Fatal(err)
 		}
 		sessions[inst] = s.session

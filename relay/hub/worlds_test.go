@@ -139,7 +139,7 @@ func newHistory(t *testing.T, draw *rapid.T) *history {
 		a := h.agents[id]
 		s := newSeat(session.Peer{Gateway: relay.GatewayID(id), Instance: id, Tenant: a.tenant})
 		s.session = session.New(nil, s.peer, h.hub, session.Options{})
-		h.ok(h.hub.enter(h.t.Context(), s))
+		h.ok(h.hub.enter(s))
 		for _, b := range a.hellos {
 			s.say(b)
 		}

@@ -82,10 +82,9 @@ func (m *Metrics) Run(ctx context.Context, l net.Listener) error {
 		MaxHeaderBytes: 16 << 10,
 		ErrorLog:       slog.NewLogLogger(m.log.Handler(), slog.LevelDebug),
 	}
-	who := limit.NewCallers(l, func() {}) // it shares the door's file descriptors
-	who.Attach(srv, nil)
 	ended := make(chan error, 1) // holds Serve's result, so that its goroutine never waits
-	go func() { ended <- srv.Serve(who) }()
+	// It shares the door's file descriptors.
+	go func() { ended <- srv.Serve(limit.NewListener(l, nil, func() {})) }()
 	select {
 	case <-ctx.Done():
 	case err := <-ended:

@@ -49,7 +49,7 @@ type rig struct {
 	stop   func() error // ends Run and waits for it
 }
 
-func newRig(t *testing.T) *rig {
+func newRig(t *testing.T, change ...func(*Options)) *rig {
 	t.Helper()
 	dir := t.TempDir()
 	db, err := store.Open(filepath.Join(dir, "connector.db"), store.Options{})
@@ -90,10 +90,13 @@ func newRig(t *testing.T) *rig {
 	failures, start := limit.NewFailures(), time.Now()
 	now := func() time.Time { return start }
 	o := Options{
-		API:            api.New(r.svc, r.auth, id, api.Options{Failures: failures, Now: now}),
+		Mounts:         api.New(r.svc, r.auth, id, api.Options{Failures: failures, Now: now}).Mounts(),
 		Failures:       failures,
 		Now:            now,
 		TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
+	}
+	for _, c := range change {
+		c(&o)
 	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

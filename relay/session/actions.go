@@ -87,7 +87,7 @@ type line struct {
 type action struct {
 	// Set once.
 	relay.Request
-	size     int         // of its frame, in bytes; taken from the room until nobody needs it
+	size     int         // of its frame, in bytes; of what may be held, until nobody needs it
 	deadline time.Time   // for the handler
 	timer    *time.Timer // answers the action if nobody else has
 
@@ -135,7 +135,7 @@ func (q *actions) enqueue(work context.Context, key relay.Chat, a *action, at ti
 	if i >= 0 {
 		waiting, size = waiting-1, size-l.waiting[i].size
 	}
-	if waiting > maxWaiting || !q.s.o.Room.act(size) {
+	if waiting > maxWaiting || !q.s.acting.add(size) {
 		return nil, relay.Busy()
 	}
 	q.waiting = waiting
@@ -230,7 +230,7 @@ func (q *actions) removeLocked(l *line, a *action) {
 	if i := slices.Index(l.waiting, a); i >= 0 {
 		l.waiting = slices.Delete(l.waiting, i, i+1)
 		q.waiting--
-		q.s.o.Room.act(-a.size)
+		q.s.acting.add(-a.size)
 	}
 }
 
@@ -254,7 +254,7 @@ func (q *actions) work(ctx context.Context, key relay.Chat, l *line) {
 		}
 		if a := q.pick(l); a != nil {
 			res, err := q.do(ctx, a)
-			q.s.o.Room.act(-a.size)
+			q.s.acting.add(-a.size)
 			q.answer(a, res, err)
 		}
 		<-q.slots
@@ -324,7 +324,7 @@ func (q *actions) clear(l *line, a relay.Action) {
 			}
 			replaced = append(replaced, old)
 			q.waiting--
-			q.s.o.Room.act(-old.size)
+			q.s.acting.add(-old.size)
 			l.waiting[i] = newer
 			l.waiting = slices.Delete(l.waiting, j, j+1)
 		}

@@ -131,15 +131,15 @@ func TestHostileGatewaysAreClosed(t *testing.T) {
 		"a MiB of garbage a second, without end": {
 			func(r *rig) { r.greet(); r.repeat(second, strings.Repeat("x", wire.MaxFrame)) }, errTooLarge, 0},
 		"floods pings": {
-			func(r *rig) { r.greet(); r.every(quick, raw(0x89, "")) }, policy("too many control frames or fragments"), count.SessionMuchFraming},
+			func(r *rig) { r.greet(); r.every(quick, raw(0x89, "")) }, policy("too many frames"), count.SessionManyFrames},
 		"floods large pings": {
-			func(r *rig) { r.greet(); r.every(10*quick, raw(0x89, strings.Repeat("x", 125))) }, policy("too many control frames or fragments"), count.SessionMuchFraming},
+			func(r *rig) { r.greet(); r.every(10*quick, raw(0x89, strings.Repeat("x", 125))) }, policy("too many frames"), count.SessionManyFrames},
 		"floods pongs": {
-			func(r *rig) { r.greet(); r.every(quick, raw(0x8a, "")) }, policy("too many control frames or fragments"), count.SessionMuchFraming},
+			func(r *rig) { r.greet(); r.every(quick, raw(0x8a, "")) }, policy("too many frames"), count.SessionManyFrames},
 		"a message of empty fragments": {
-			func(r *rig) { r.greet(); _, _ = r.wire.Write(raw(0x01, "")); r.every(quick, raw(0x00, "")) }, policy("too many control frames or fragments"), count.SessionMuchFraming},
+			func(r *rig) { r.greet(); _, _ = r.wire.Write(raw(0x01, "")); r.every(quick, raw(0x00, "")) }, policy("frame not finished in time"), count.SessionUnfinished},
 		"a message of tiny fragments": {
-			func(r *rig) { r.greet(); _, _ = r.wire.Write(raw(0x01, "x")); r.every(quick, raw(0x00, "x")) }, policy("too many control frames or fragments"), count.SessionMuchFraming},
+			func(r *rig) { r.greet(); _, _ = r.wire.Write(raw(0x01, "x")); r.every(quick, raw(0x00, "x")) }, policy("frame not finished in time"), count.SessionUnfinished},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, &hub{ignore: true}, Options{}, func(t *testing.T, r *rig) {
@@ -169,7 +169,7 @@ func TestTheReasonIsTold(t *testing.T) {
 	inBubble(t, &hub{}, Options{}, func(t *testing.T, r *rig) {
 		r.greet()
 		r.every(0, raw(0x8a, ""))
-		_ = r.wantClose(websocket.StatusPolicyViolation, "too many control frames or fragments")
+		_ = r.wantClose(websocket.StatusPolicyViolation, "too many frames")
 	})
 }
 

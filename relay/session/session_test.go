@@ -225,7 +225,7 @@ func TestEndBeforeRun(t *testing.T) {
 		s := New(r.s.conn, r.s.peer, &hub{}, Options{})
 		s.End(CodeReplaced, "replaced")
 		live, end := context.WithCancelCause(t.Context())
-		s.start(end)
+		s.endable(end)
 		if live.Err() == nil {
 			t.Error("the context lives on")
 		}

@@ -1,4 +1,4 @@
-package server
+package door
 
 import (
 	"net/http"
@@ -7,9 +7,12 @@ import (
 	"strings"
 )
 
-// remote is who is calling: the socket's peer, or, if that is a trusted proxy, the nearest
+// Proxies are the peers whose X-Forwarded-For counts.
+type Proxies []netip.Prefix
+
+// From is who is calling: the socket's peer, or, if that is a trusted proxy, the nearest
 // forwarded address that is not one. The zero Addr when the transport has none (a Unix socket).
-func (s *Server) remote(r *http.Request) netip.Addr {
+func (p Proxies) From(r *http.Request) netip.Addr {
 	ap, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {
 		return netip.Addr{}
@@ -17,7 +20,7 @@ func (s *Server) remote(r *http.Request) netip.Addr {
 	addr := ap.Addr().Unmap()
 	hops := strings.Split(strings.Join(r.Header.Values("X-Forwarded-For"), ","), ",")
 	for _, hop := range slices.Backward(hops) { // the nearest proxy wrote the last one
-		if !s.trusts(addr) {
+		if !p.Trust(addr) {
 			break
 		}
 		next, ok := parseHop(strings.TrimSpace(hop))
@@ -42,7 +45,8 @@ func parseHop(hop string) (netip.Addr, bool) {
 	return a, err == nil
 }
 
-func (s *Server) trusts(a netip.Addr) bool {
-	a = a.WithZone("") // a network contains no address with one
-	return slices.ContainsFunc(s.proxies, func(p netip.Prefix) bool { return p.Contains(a) })
+// Trust reports whether a is a proxy's.
+func (p Proxies) Trust(a netip.Addr) bool {
+	a = a.Unmap().WithZone("") // a network contains no address with one
+	return slices.ContainsFunc(p, func(n netip.Prefix) bool { return n.Contains(a) })
 }

@@ -1,50 +1,13 @@
 package api
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
-	"math"
 	"net/http"
-	"strconv"
 	"time"
 
+	"github.com/hermes-connector/hermes-connector/relay/door"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
 )
-
-// unreadTime is how long an answer waits for what was not read of the request's body: net/http
-// takes the rest of a small one off the connection first.
-const unreadTime = time.Second
-
-// Answer writes body as JSON.
-func Answer(w http.ResponseWriter, status int, body any) {
-	var buf bytes.Buffer
-	enc := json.NewEncoder(&buf)
-	enc.SetEscapeHTML(false)                 // links stay readable
-	if err := enc.Encode(body); err != nil { // no type here can fail
-		status = http.StatusInternalServerError
-		buf.Reset()
-		buf.WriteString(`{"error":"the answer has no JSON form"}`)
-	}
-	// A connection without deadlines of its own is the server's to cut.
-	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(unreadTime))
-	h := w.Header()
-	h.Set("Content-Type", "application/json")
-	h.Set("Cache-Control", "no-store") // many answers are credentials
-	w.WriteHeader(status)
-	_, _ = w.Write(buf.Bytes()) // the peer may be gone; there is nobody else to tell
-}
-
-// Refuse answers with an error, in words a stranger may read.
-func Refuse(w http.ResponseWriter, status int, text string) {
-	Answer(w, status, map[string]string{"error": text})
-}
-
-// TooMany answers 429 to a caller who may come again after wait.
-func TooMany(w http.ResponseWriter, wait time.Duration, text string) {
-	w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(wait.Seconds()))))
-	Refuse(w, http.StatusTooManyRequests, text)
-}
 
 // refusal is an answer that is not 200.
 type refusal struct {
@@ -60,12 +23,12 @@ func (r *refusal) Error() string { return r.text }
 func (r *refusal) answer(w http.ResponseWriter) {
 	switch r.status {
 	case http.StatusTooManyRequests:
-		TooMany(w, r.wait, r.text)
+		door.TooMany(w, r.wait, r.text)
 		return
 	case http.StatusUnauthorized:
 		w.Header().Set("WWW-Authenticate", "Bearer")
 	}
-	Refuse(w, r.status, r.text)
+	door.Refuse(w, r.status, r.text)
 }
 
 // The refusals that many routes share. None of them tells a caller what is there.
