@@ -23,8 +23,10 @@ var mayImport = map[string]string{
 	"platforms/pace":         "relay platforms",
 	"platforms/backoff":      "",
 	"platforms/markdown":     "",
-	"store":                  "relay",
-	"vault":                  "relay",
+	"files":                  "",                     // the lowest: whoever makes a file
+	"store/boltfile":         "files",                // knows no record, so no id either
+	"store":                  "relay files store/boltfile",
+	"vault":                  "relay files",
 	"platforms/platformtest": "relay platforms",
 	"platforms/*":            "relay platforms platforms/pace platforms/backoff platforms/markdown", // never the store, the hub or one another
 	"relay/link":             "relay store",
@@ -40,7 +42,7 @@ var mayImport = map[string]string{
 	"relay/manage":   "relay relay/token relay/link relay/gate relay/bus relay/identity platforms store",
 	"relay/api":      "relay relay/token relay/identity relay/limit relay/manage store",
 	"relay/metrics":  "relay relay/limit relay/manage platforms store",
-	"store/backup":   "store",
+	"store/backup":   "files store",
 	"relay/server":   "relay relay/* platforms store",
 	"cli/config":     "relay platforms",
 	"cli":            "relay relay/* platforms platforms/* store store/* vault cli/*",

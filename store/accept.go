@@ -77,7 +77,7 @@ func (db *DB) Accept(ctx context.Context, a Accept) (AcceptOutcome, error) {
 		out, bad, err = t.accept(a, items, db.limits, now)
 		return err
 	}}
-	if err := db.w.queue.do(ctx, o); err != nil {
+	if err := db.do(ctx, o); err != nil {
 		return AcceptOutcome{}, fmt.Errorf("accept for %s: %w", a.Bot, err)
 	}
 	db.report(bad)

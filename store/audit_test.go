@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/hermes-connector/hermes-connector/store/boltfile"
 	"strings"
 	"testing"
 	"time"
@@ -61,7 +62,7 @@ func TestAuditRowIsWrittenOnceThoughTheOpRunsAgain(t *testing.T) { // invariant 
 	release := hold(t, db)
 	bad, runs := errors.New("bad"), 0
 	row := func(action string) *AuditEntry { return &AuditEntry{Action: action} }
-	var ops []*op
+	var ops []*boltfile.Op
 	for _, o := range []*op{
 		{row: row("first"), fn: func(x *tx) error {
 			runs++
@@ -74,15 +75,11 @@ func TestAuditRowIsWrittenOnceThoughTheOpRunsAgain(t *testing.T) { // invariant 
 		{fn: putBlob("b")},
 		{row: row("last"), fn: func(x *tx) error { x.concerns("home", "i1", "g1"); return putBlob("c")(x) }},
 	} {
-		o.done = make(chan error, 1)
-		if err := db.w.queue.push(o); err != nil {
-			t.Fatal(err)
-		}
-		ops = append(ops, o)
+		ops = append(ops, push(t, db, o))
 	}
 	release()
 	for n, o := range ops {
-		if err := <-o.done; (err != nil) != (n == 1 || n == 2) {
+		if err := o.Wait(); (err != nil) != (n == 1 || n == 2) {
 			t.Errorf("op %d: %v", n, err)
 		}
 	}
@@ -169,7 +166,7 @@ func TestAuditBucketTakesLittleRoom(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	err := db.w.read(ctxOf(t), func(x *bolt.Tx) error {
+	err := db.read(ctxOf(t), func(x *bolt.Tx) error {
 		s := x.Bucket([]byte(bucketAudit)).Stats()
 		if used, taken := s.LeafInuse, s.LeafAlloc; used*10 < taken*8 {
 			t.Errorf("%d bytes take up %d", used, taken)

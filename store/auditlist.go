@@ -68,7 +68,7 @@ func (e AuditEntry) countedWith() []auditor {
 
 // audit adds a row, and drops the oldest past a limit.
 func (t *tx) audit(e AuditEntry) error {
-	n, err := t.appending(bucketAudit).NextSequence()
+	n, err := t.file.Next(string(bucketAudit))
 	if err != nil {
 		return fmt.Errorf("audit: %w", err)
 	}
@@ -199,8 +199,8 @@ func (t *tx) recountAudit() error {
 // splitAudit gives the rows of a file from before schema 3 their tenants. Until then 10,000 were kept of
 // all together, so what a credential has too many of is all there is to drop.
 func splitAudit(x *bolt.Tx) error {
-	t := &tx{Tx: x}
-	if _, err := x.CreateBucket([]byte(bucketAuditCounts)); err != nil {
+	t := edit(x)
+	if _, err := x.CreateBucketIfNotExists([]byte(bucketAuditCounts)); err != nil {
 		return fmt.Errorf("bucket %s: %w", bucketAuditCounts, err)
 	}
 	for _, k := range keysUnder(x, bucketAudit, nil) {
@@ -242,7 +242,7 @@ func (db *DB) AuditOf(ctx context.Context, limit int, which func(AuditEntry) boo
 	}
 	var rows []row
 	var bad []error
-	err := db.w.read(ctx, func(t *bolt.Tx) error {
+	err := db.read(ctx, func(t *bolt.Tx) error {
 		rows, bad = nil, nil
 		c := t.Bucket([]byte(bucketAudit)).Cursor()
 		k, v := c.Last()

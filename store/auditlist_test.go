@@ -2,6 +2,7 @@ package store
 
 import (
 	"fmt"
+	"github.com/hermes-connector/hermes-connector/store/boltfile"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -196,17 +197,14 @@ func TestSplitAuditOfACredentialThatHasTooMany(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = b.Update(func(x *bolt.Tx) error {
+	err = boltfile.Update(b, func(x *bolt.Tx) error {
 		for n := uint64(100); n < 100+3000; n++ {
 			e := AuditEntry{Tenant: "home", Actor: Actor{ActorGateway, "home"}, Action: fmt.Sprint(n)}
-			if err := (&tx{Tx: x}).put(bucketAudit, auditKeyOf("", n)[1:], e); err != nil {
+			if err := edit(x).put(bucketAudit, auditKeyOf("", n)[1:], e); err != nil {
 				return err
 			}
 		}
-		if err := x.Bucket([]byte(bucketAudit)).SetSequence(3099); err != nil {
-			return err
-		}
-		return recount(x)
+		return x.Bucket([]byte(bucketAudit)).SetSequence(3099)
 	})
 	if err != nil {
 		t.Fatal(err)

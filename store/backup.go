@@ -1,7 +1,6 @@
 package store
 
 import (
-	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -9,7 +8,7 @@ import (
 	"io"
 	"time"
 
-	bolt "go.etcd.io/bbolt"
+	"github.com/hermes-connector/hermes-connector/store/boltfile"
 )
 
 // A backup is the file as one commit left it, and a trailer behind its last page that says when
@@ -28,7 +27,7 @@ type BackupInfo struct {
 
 // Committed is the number of the newest commit: as long as it stays the same, so does the
 // content. It starts anew in a file that was compacted.
-func (db *DB) Committed() uint64 { return uint64(db.w.synced.Load()) }
+func (db *DB) Committed() uint64 { return db.file.Committed() }
 
 // Backup writes the database as it is now to w. It goes on being used meanwhile; what is
 // committed later is not in the backup. Everything is checked before it is copied: ErrDamaged,
@@ -38,56 +37,32 @@ func (db *DB) Committed() uint64 { return uint64(db.w.synced.Load()) }
 // On 32-bit hosts the writer waits for it once, if the file passes 256 MiB just then.
 func (db *DB) Backup(ctx context.Context, w io.Writer) (BackupInfo, error) {
 	var info BackupInfo
-	err := db.w.read(ctx, func(t *bolt.Tx) error {
-		info.At, info.Commit = db.now().Truncate(time.Second), uint64(t.ID())
-		u := &until{ctx: ctx, r: db.w.file, w: w}
-		m := meta{pageSize: pageSize, root: uint64(t.Cursor().Bucket().Root()), pages: uint64(t.Size()) / pageSize}
-		got, err := walkPages(u, m)
-		if err == nil {
-			err = got.err()
-		}
-		if err != nil {
-			return err
-		}
-		if info.Bytes, err = t.WriteTo(u); err != nil {
-			return cmp.Or(u.err, err) // bbolt hands on the text of some
-		}
-		n, err := w.Write(trailer(info.At))
-		info.Bytes += int64(n)
-		return err
+	n, err := db.file.Copy(ctx, w, func(commit uint64) {
+		info.At, info.Commit = db.now().Truncate(time.Second), commit
 	})
+	if err == nil {
+		info.Bytes = n + int64(trailerSize)
+		_, err = w.Write(trailer(info.At))
+	}
 	if err != nil {
 		return BackupInfo{}, fmt.Errorf("backup: %w", err)
 	}
 	return info, nil
 }
 
-// until reads and writes until ctx ends.
-type until struct {
-	ctx context.Context
-	r   io.ReaderAt
-	w   io.Writer
-	err error // of a Write
-}
-
-func (u *until) ReadAt(p []byte, at int64) (int, error) {
-	if err := u.ctx.Err(); err != nil {
-		return 0, err
+// VerifyFile reports what is wrong with the database file at path, or with a backup of one that
+// is not encrypted: nil, or ErrDamaged with what is damaged named.
+// Nothing but a server that writes to it meanwhile may mislead it.
+func VerifyFile(path string) error {
+	if err := boltfile.Verify(path, checkFile); err != nil {
+		return fmt.Errorf("verify %s: %w", path, err)
 	}
-	return u.r.ReadAt(p, at)
-}
-
-func (u *until) Write(p []byte) (n int, err error) {
-	if err = u.ctx.Err(); err == nil {
-		n, err = u.w.Write(p)
-	}
-	u.err = err
-	return n, err
+	return nil
 }
 
 func trailer(at time.Time) []byte {
 	b := binary.BigEndian.AppendUint64([]byte(trailerMagic), uint64(at.Unix()))
-	return binary.BigEndian.AppendUint32(b, checksum(b, nil))
+	return binary.BigEndian.AppendUint32(b, boltfile.Checksum(b, nil))
 }
 
 // madeAt is when the backup f of size bytes was made; false when it has no trailer, as a copy of

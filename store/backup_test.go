@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/hermes-connector/hermes-connector/files"
 	"io"
 	"os"
 	"path/filepath"
@@ -208,7 +209,7 @@ func TestRestore(t *testing.T) { // invariant 4
 	// Again, over what is there now.
 	closeChecked(t, db)
 	again, err := Restore(path, bytes.NewReader(backup), Options{Now: c.now})
-	if err != nil || again.Kept == got.Kept || !exists(again.Kept) || !exists(got.Kept) {
+	if err != nil || again.Kept == got.Kept || !files.Exists(again.Kept) || !files.Exists(got.Kept) {
 		t.Errorf("restored again: %+v, %v; want both former files", again, err)
 	}
 	if diff := cmp.Diff([]Content{{}, {}}, []Content{again.Lost, again.Back}); diff != "" {
@@ -350,11 +351,7 @@ func TestRestoreOfACopyWithABrokenMetaPage(t *testing.T) { // invariant 8
 	made := backupOf(t, db)
 	closeChecked(t, db)
 	file := read(t, path)
-	m, err := readMetas(bytes.NewReader(file))
-	if err != nil {
-		t.Fatal(err)
-	}
-	newest := int(m.newest.txid%2)*pageSize + pageHeader
+	newest := newestMeta(t, file).at
 	for name, tc := range map[string]struct {
 		file     []byte
 		flips    []int

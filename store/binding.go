@@ -99,7 +99,7 @@ func (t *tx) buryFrom(i relay.InstanceID, p relay.PlatformID, u relay.UserID, no
 
 // BindingsOf lists the bindings of a person, the first made first.
 func (db *DB) BindingsOf(ctx context.Context, p relay.PlatformID, u relay.UserID) (out []Binding, err error) {
-	err = db.w.read(ctx, func(t *bolt.Tx) error {
+	err = db.read(ctx, func(t *bolt.Tx) error {
 		out, err = list[Binding](t, bucketBindings, prefix(p, string(u)))
 		return err
 	})
@@ -112,7 +112,7 @@ func (db *DB) BindingsOf(ctx context.Context, p relay.PlatformID, u relay.UserID
 
 // BindingsTo lists the bindings to an instance, the first made first.
 func (db *DB) BindingsTo(ctx context.Context, i relay.InstanceID) (out []Binding, err error) {
-	err = db.w.read(ctx, func(t *bolt.Tx) error {
+	err = db.read(ctx, func(t *bolt.Tx) error {
 		out, err = bindingsTo(t, i)
 		return err
 	})

@@ -14,7 +14,7 @@ import (
 func (db *DB) Blob(ctx context.Context, name string) (value []byte, ok bool, err error) {
 	value, ok, err = db.bytesAt(ctx, bucketBlobs, key(name))
 	if err == nil && !ok {
-		err = db.w.read(ctx, func(t *bolt.Tx) error {
+		err = db.read(ctx, func(t *bolt.Tx) error {
 			for k, v := range under(t, bucketBlobs, nil) {
 				if err := checkRecord(bucketBlobs, k, v); err != nil {
 					return damaged(bucketBlobs, k, err)
@@ -41,7 +41,7 @@ func (db *DB) PutBlob(ctx context.Context, name string, value []byte) error {
 
 // bytesAt copies a payload that is no JSON.
 func (db *DB) bytesAt(ctx context.Context, b bucket, k []byte) (out []byte, ok bool, err error) {
-	err = db.w.read(ctx, func(t *bolt.Tx) error {
+	err = db.read(ctx, func(t *bolt.Tx) error {
 		value := t.Bucket([]byte(b)).Get(k)
 		if value == nil {
 			return nil

@@ -3,12 +3,11 @@ package store
 import (
 	"bytes"
 	"errors"
-	"fmt"
-	"os"
 	"slices"
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/store/boltfile"
 	bolt "go.etcd.io/bbolt"
 )
 
@@ -52,8 +51,7 @@ type carrier struct {
 // carry copies what is to be carried from the former database into the file temp, the backup's. Moves are
 // repeated only in a sound one: they look at all its grants.
 func carry(temp string, former *bolt.DB, had, has holdings, sound bool, o Options) error {
-	o.OpenFile = os.OpenFile
-	to, err := openBolt(temp, o)
+	to, err := openAlone(temp, o)
 	if err != nil {
 		return err
 	}
@@ -67,7 +65,9 @@ func carry(temp string, former *bolt.DB, had, has holdings, sound bool, o Option
 			}
 			return c.moves(from)
 		})
-		err = errors.Join(err, c.commit(err == nil))
+		if err = errors.Join(err, c.commit(err == nil)); err == nil {
+			err = boltfile.Update(to, func(*bolt.Tx) error { return nil })
+		}
 	}
 	return errors.Join(err, to.Close())
 }
@@ -84,7 +84,7 @@ func (c *carrier) into() (*tx, error) {
 		if err != nil {
 			return nil, err
 		}
-		c.t = &tx{Tx: x}
+		c.t = edit(x)
 	}
 	c.n++
 	return c.t, nil
@@ -100,28 +100,22 @@ func (c *carrier) commit(well bool) error {
 	if !well {
 		return t.Rollback()
 	}
-	if err := t.settle(); err != nil {
-		return errors.Join(err, t.Rollback())
-	}
 	return t.Commit()
 }
 
 // put stores value, which fits its key, under k, unless it is there. A damaged record is left to the next
-// Open: put over it, the digest would no longer fit, and not say why.
+// Open, to be named.
 func (c *carrier) put(b bucket, k, value []byte) error {
 	t, err := c.into()
 	if err != nil {
 		return err
 	}
-	bk := t.appending(b)
-	if bk == nil {
-		if _, err := t.CreateBucket([]byte(b)); err != nil {
-			return fmt.Errorf("bucket %s: %w", b, err)
+	if bk := t.Bucket([]byte(b)); bk != nil {
+		if old := bk.Get(k); old != nil && (bytes.Equal(old, value) || checkRecord(b, k, old) != nil) {
+			return nil
 		}
-	} else if old := bk.Get(k); old != nil && (bytes.Equal(old, value) || checkRecord(b, k, old) != nil) {
-		return nil
 	}
-	return t.putSealed(b, bytes.Clone(k), bytes.Clone(value))
+	return t.appendSealed(b, bytes.Clone(k), bytes.Clone(value))
 }
 
 // intact ranges over the records of b that are what was written.

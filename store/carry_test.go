@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"github.com/hermes-connector/hermes-connector/store/boltfile"
 	"os"
 	"path/filepath"
 	"strings"
@@ -131,7 +132,7 @@ func TestRestoreDeliversNothingAgain(t *testing.T) { // invariant 7
 	if err != nil || len(grants) != 1 || grants[0].Chat != "supergroup" {
 		t.Errorf("grants %+v, %v; want the chat under its new id", grants, err)
 	}
-	err = db.w.read(ctxOf(t), func(x *bolt.Tx) error {
+	err = db.read(ctxOf(t), func(x *bolt.Tx) error {
 		for k, want := range map[string]bool{"sent": true, "sent by another": false} {
 			if has(x, bucketSent, []byte(k)) != want {
 				t.Errorf("%s: carried is not %v", k, want)
@@ -205,7 +206,7 @@ func TestRestoreOfADamagedBackupCarries(t *testing.T) { // invariant 8
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = b.Update(func(x *bolt.Tx) error {
+	err = boltfile.Update(b, func(x *bolt.Tx) error {
 		return x.Bucket([]byte(bucketCursors)).Put(botKey(bot), []byte("what a sick disk made of it"))
 	})
 	if err != nil || b.Close() != nil {
@@ -231,12 +232,7 @@ func TestRestoreOverANewerVersions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = b.Update(func(x *bolt.Tx) error {
-		if err := setVersion(x, 99); err != nil {
-			return err
-		}
-		return recount(x)
-	})
+	err = boltfile.Update(b, func(x *bolt.Tx) error { return setVersion(x, 99) })
 	if err != nil || b.Close() != nil {
 		t.Fatal(err)
 	}
@@ -320,7 +316,7 @@ func TestRestoreCarriesManyMarks(t *testing.T) {
 	}
 	db = reopen(t, path, Options{Now: c.now})
 	n := 0
-	err := db.w.read(ctxOf(t), func(x *bolt.Tx) error {
+	err := db.read(ctxOf(t), func(x *bolt.Tx) error {
 		for _, b := range []bucket{bucketRecent, bucketSeen} {
 			for k, v := range under(x, b, nil) {
 				ms, err := decodeMarks(k, v)

@@ -95,7 +95,7 @@ func (db *DB) PutEnrollmentToken(ctx context.Context, mac []byte, e EnrollmentTo
 // EnrollmentToken is the token with this HMAC, whether or not it is still good. ErrNotFound:
 // there is none.
 func (db *DB) EnrollmentToken(ctx context.Context, mac []byte) (e EnrollmentToken, err error) {
-	err = db.w.read(ctx, func(t *bolt.Tx) error {
+	err = db.read(ctx, func(t *bolt.Tx) error {
 		e, err = must[EnrollmentToken](t, bucketTokens, mac, "enrollment token")
 		return err
 	})

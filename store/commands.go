@@ -37,7 +37,7 @@ func (db *DB) SetCommands(ctx context.Context, i relay.InstanceID, p relay.Platf
 
 // Manifests lists the manifests for a platform, that of the instance enrolled first first.
 func (db *DB) Manifests(ctx context.Context, p relay.PlatformID) (out []Manifest, err error) {
-	err = db.w.read(ctx, func(t *bolt.Tx) error {
+	err = db.read(ctx, func(t *bolt.Tx) error {
 		instances, err := list[Instance](t, bucketInstances, nil)
 		if err != nil {
 			return err
@@ -63,7 +63,7 @@ func (db *DB) Manifests(ctx context.Context, p relay.PlatformID) (out []Manifest
 // moveCommands gives the manifests of a database of schema 1, which are in the instances' records,
 // records of their own.
 func moveCommands(b *bolt.Tx) error {
-	t := &tx{Tx: b}
+	t := edit(b)
 	for _, k := range keysUnder(b, bucketInstances, nil) {
 		old, _, err := load[struct {
 			Instance

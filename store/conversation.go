@@ -10,7 +10,7 @@ import (
 
 // Conversation is what is stored about i and c; ok is false when no event of c was delivered to i.
 func (db *DB) Conversation(ctx context.Context, i relay.InstanceID, c relay.Chat) (out Conversation, ok bool, err error) {
-	err = db.w.read(ctx, func(t *bolt.Tx) error {
+	err = db.read(ctx, func(t *bolt.Tx) error {
 		k := conversationKey(Conversation{Instance: i, Bot: c.Bot, Chat: c.ID})
 		out, ok, err = load[Conversation](t, bucketConversations, k)
 		return err
@@ -24,7 +24,7 @@ func (db *DB) Conversation(ctx context.Context, i relay.InstanceID, c relay.Chat
 // ConversationsOf lists all conversations of i, by chat.
 func (db *DB) ConversationsOf(ctx context.Context, i relay.InstanceID) ([]Conversation, error) {
 	var out []Conversation
-	err := db.w.read(ctx, func(t *bolt.Tx) (err error) {
+	err := db.read(ctx, func(t *bolt.Tx) (err error) {
 		out, err = list[Conversation](t, bucketConversations, prefix(i))
 		return err
 	})

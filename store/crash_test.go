@@ -3,6 +3,7 @@ package store
 import (
 	"bytes"
 	"fmt"
+	"github.com/hermes-connector/hermes-connector/files"
 	"os"
 	"path/filepath"
 	"slices"
@@ -135,7 +136,7 @@ func TestStoppedFirstStart(t *testing.T) {
 	}
 	db := reopen(t, filepath.Join(dir, "test.db"), Options{})
 	enroll(t, db, "i1")
-	if exists(temp) {
+	if files.Exists(temp) {
 		t.Error("the leftover is still there")
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/store/boltfile"
 )
 
 // A cursor alone is not worth a write, or strangers whose messages are dropped would make the disk
@@ -63,29 +64,16 @@ func (c *cursors) stop() {
 }
 
 // remind makes the writer store what waits. It only queues, and waits for nothing.
-func (w *writer) remind() {
-	_ = w.queue.push(w.overdue()) // closed: the stop stores it
+func (db *DB) remind() {
+	_ = db.file.Push(db.overdue()) // closed: the stop stores it
 }
 
 // overdue is an op with which the cursors that wait are stored though nothing else is.
-func (w *writer) overdue() *op {
-	return &op{done: make(chan error, 1), fn: func(*tx) error {
-		w.cursors.due = true
+func (db *DB) overdue() *boltfile.Op {
+	return &boltfile.Op{Run: func(boltfile.Batch) error {
+		db.cursors.due = true
 		return nil
 	}}
-}
-
-// storeLast stores at the stop what still waits for a commit to ride with.
-func (w *writer) storeLast() {
-	w.cursors.stop()
-	if len(w.cursors.waiting) == 0 && w.sent.empty() {
-		return
-	}
-	o := w.overdue()
-	w.commit([]*op{o})
-	if err := <-o.done; err != nil {
-		w.log.Warn("cursors, and who sent which message, were not stored at the stop; what platforms repeat is recognised", "err", err)
-	}
 }
 
 // setCursor moves the cursor of b. With now it is stored with this transaction; without, if anything is.
@@ -133,7 +121,7 @@ func (t *tx) takeCursors() error {
 // nothing was accepted yet. It may be ahead of what is on disk, by what stored nothing else.
 func (db *DB) Cursor(ctx context.Context, b relay.Bot) ([]byte, error) {
 	k := botKey(b)
-	if cursor, ok := db.w.cursors.get(k); ok {
+	if cursor, ok := db.cursors.get(k); ok {
 		return cursor, nil
 	}
 	value, _, err := db.bytesAt(ctx, bucketCursors, k)

@@ -14,7 +14,7 @@ import (
 // DeadLetters lists i's dead letters, in the order they died. Damaged ones are left out.
 func (db *DB) DeadLetters(ctx context.Context, i relay.InstanceID) ([]DeadLetter, error) {
 	var out []DeadLetter
-	err := db.w.read(ctx, func(t *bolt.Tx) error {
+	err := db.read(ctx, func(t *bolt.Tx) error {
 		for k, v := range under(t, bucketDead, prefix(i)) {
 			d, e, frame, err := decodeDead(k, v)
 			id, ok := tailID(k)

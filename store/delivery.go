@@ -17,7 +17,7 @@ func (db *DB) NextDelivery(ctx context.Context, i relay.InstanceID, after uint64
 		var e Entry
 		var found bool
 		var broken []byte // key of a damaged entry
-		err := db.w.read(ctx, func(t *bolt.Tx) error {
+		err := db.read(ctx, func(t *bolt.Tx) error {
 			l, _, err := load[lane](t, bucketLanes, key(i))
 			if err != nil || l.Last <= after {
 				return err
@@ -167,7 +167,7 @@ func (db *DB) Bury(ctx context.Context, i relay.InstanceID, b relay.BufferID, wh
 // ones are left out; NextDelivery sets them aside.
 func (db *DB) Entries(ctx context.Context, i relay.InstanceID, limit int) ([]Entry, error) {
 	var out []Entry
-	err := db.w.read(ctx, func(t *bolt.Tx) error {
+	err := db.read(ctx, func(t *bolt.Tx) error {
 		l, _, err := load[lane](t, bucketLanes, key(i))
 		if err != nil {
 			return err

@@ -1,6 +1,10 @@
 package store
 
-import "errors"
+import (
+	"errors"
+
+	"github.com/hermes-connector/hermes-connector/store/boltfile"
+)
 
 // What callers test for. Everything else a method returns is trouble of the disk, of the
 // context, or of the caller's own arguments.
@@ -21,15 +25,19 @@ var (
 	ErrExpired = errors.New("expired")
 	// ErrUsed: someone else has used the code.
 	ErrUsed = errors.New("already used")
+)
+
+// What callers test for of the file's trouble.
+var (
 	// ErrFull: the file may not grow any more. What only deletes or rewrites still works.
-	ErrFull = errors.New("the database has reached its maximum size")
-	// ErrNoSpace: the disk is full. Nothing is stored until there is room on it again; that is
+	ErrFull = boltfile.ErrFull
+	// ErrNoSpace: the disk is full. Nothing is stored until there is space on it again; that is
 	// noticed without help.
-	ErrNoSpace = errors.New("the disk is full")
+	ErrNoSpace = boltfile.ErrNoSpace
 	// ErrFailed wraps the first commit or read that failed; nothing is accepted after it.
-	ErrFailed = errors.New("the database failed; the process must end")
+	ErrFailed = boltfile.ErrFailed
 	// ErrLocked: another process has the file open.
-	ErrLocked = errors.New("another hermes-connector holds the database")
+	ErrLocked = boltfile.ErrLocked
 	// ErrDamaged: a file or a record is not what was once written.
-	ErrDamaged = errors.New("the database is damaged")
+	ErrDamaged = boltfile.ErrDamaged
 )

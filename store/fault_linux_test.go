@@ -3,7 +3,7 @@ package store
 import (
 	"errors"
 	"fmt"
-	"io"
+	"github.com/hermes-connector/hermes-connector/store/boltfile"
 	"io/fs"
 	"log/slog"
 	"os"
@@ -28,11 +28,16 @@ type disk struct {
 // onDisk opens path so that its disk can fail.
 func onDisk(t *testing.T, path string, o Options) (*DB, *disk) {
 	t.Helper()
+	var file *os.File
+	o.OpenFile = func(p string, flag int, mode fs.FileMode) (_ *os.File, err error) {
+		file, err = os.OpenFile(p, flag, mode)
+		return file, err
+	}
 	db, err := Open(path, o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	fd := int(db.w.file.Fd())
+	fd := int(file.Fd())
 	kept, err := syscall.Dup(fd)
 	if err != nil {
 		t.Fatal(err)
@@ -141,7 +146,7 @@ func TestFullDisk(t *testing.T) { // invariants 1 and 2
 		}
 
 		d.heals()
-		time.Sleep(maxPause)
+		time.Sleep(30 * time.Second)
 		synctest.Wait()
 		if err := db.Probe(); err != nil {
 			t.Errorf("Probe when there is room again: %v", err)
@@ -185,7 +190,7 @@ func TestFullDiskAgainAndAgain(t *testing.T) {
 			if err := db.PutBlob(ctxOf(t), id, []byte(id)); err != nil { // what does not grow is tried at once
 				t.Fatalf("round %d: %v", n, err)
 			}
-			time.Sleep(firstPause)
+			time.Sleep(time.Second)
 			synctest.Wait()
 			acceptOne(t, db, event(id, 300+n*200), "i2")
 		}
@@ -208,7 +213,11 @@ func TestMixedBatchOnAFullDisk(t *testing.T) {
 		defer d.close()
 		enroll(t, db, "i1")
 		roomy(t, db)
-		db.w.crowd(fs.ErrInvalid) // as after a growth that was refused
+		d.becomes("/dev/full", os.O_RDWR)
+		if _, err := db.Accept(ctxOf(t), acceptFor(event("refused", 300), "i1")); !errors.Is(err, ErrNoSpace) {
+			t.Fatalf("accept on a full disk: %v, want ErrNoSpace", err)
+		}
+		d.heals() // and nobody has noticed yet
 		release := hold(t, db)
 		outcome := make(chan error, 1)
 		go func() { outcome <- second(db.Accept(ctxOf(t), acceptFor(event("e", 300), "i1"))) }()
@@ -218,7 +227,7 @@ func TestMixedBatchOnAFullDisk(t *testing.T) {
 		if err := <-outcome; !errors.Is(err, ErrNoSpace) {
 			t.Errorf("what grows: %v, want ErrNoSpace", err)
 		}
-		if err := <-ops[0].done; err != nil {
+		if err := ops[0].Wait(); err != nil {
 			t.Errorf("what deletes: %v", err)
 		}
 		closeChecked(t, db)
@@ -305,12 +314,12 @@ func TestUnreadablePage(t *testing.T) { // invariant 2
 			if err := os.Truncate(path, tc.left); err != nil {
 				t.Fatal(err)
 			}
-			if err := tc.meet(t, db); !errors.Is(err, ErrFailed) || !errors.Is(err, errUnread) {
-				t.Errorf("got %v, want ErrFailed, because of errUnread", err)
+			if err := tc.meet(t, db); !errors.Is(err, ErrFailed) || !errors.Is(err, boltfile.ErrUnread) {
+				t.Errorf("got %v, want ErrFailed, because of boltfile.ErrUnread", err)
 			}
 			<-db.Failed()
-			if _, err := db.Entries(ctxOf(t), "i1", 0); !errors.Is(err, errUnread) {
-				t.Errorf("a read after it: %v, want errUnread", err)
+			if _, err := db.Entries(ctxOf(t), "i1", 0); !errors.Is(err, boltfile.ErrUnread) {
+				t.Errorf("a read after it: %v, want boltfile.ErrUnread", err)
 			}
 			if err := db.Probe(); !errors.Is(err, ErrFailed) {
 				t.Errorf("Probe: %v, want ErrFailed", err)
@@ -319,38 +328,6 @@ func TestUnreadablePage(t *testing.T) { // invariant 2
 				t.Error(err)
 			}
 		})
-	}
-}
-
-// TestNotLooked: what the system refuses is no damage, and no reason to restore a backup.
-func TestNotLooked(t *testing.T) {
-	refused := &fs.PathError{Op: "read", Path: "x", Err: syscall.EMFILE}
-	if err := advised(unsound(fmt.Errorf("page 4: %w", refused))); errors.Is(err, ErrDamaged) || err.Error() != "page 4: read x: too many open files" {
-		t.Errorf("got %v, want what the system says and nothing else", err)
-	}
-	if err := advised(unsound(io.ErrUnexpectedEOF)); !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), remedy) {
-		t.Errorf("got %v, want damage and what to do", err)
-	}
-}
-
-func TestNoSpace(t *testing.T) {
-	for name, tc := range map[string]struct {
-		err  error
-		want bool
-	}{
-		"a write":                {&fs.PathError{Op: "write", Path: "x", Err: syscall.ENOSPC}, true},
-		"a write over the quota": {fmt.Errorf("commit: %w", &fs.PathError{Op: "write", Path: "x", Err: syscall.EDQUOT}), true},
-		"a growth":               {fmt.Errorf("file resize error: %s", &fs.PathError{Op: "truncate", Path: "x", Err: syscall.ENOSPC}), true},
-		"a broken growth":        {fmt.Errorf("file resize error: %s", &fs.PathError{Op: "truncate", Path: "x", Err: syscall.EIO}), false},
-		"a sync after a growth":  {fmt.Errorf("file sync error: %s", &fs.PathError{Op: "sync", Path: "x", Err: syscall.ENOSPC}), false},
-		"a sync":                 {syscall.ENOSPC, false},
-		"another sync":           {&fs.PathError{Op: "sync", Path: "x", Err: syscall.ENOSPC}, false},
-		"a broken write":         {&fs.PathError{Op: "write", Path: "x", Err: syscall.EIO}, false},
-		"nothing":                {nil, false},
-	} {
-		if got := noSpace(tc.err); got != tc.want {
-			t.Errorf("%s: %v, want %v", name, got, tc.want)
-		}
 	}
 }
 

@@ -204,7 +204,7 @@ func (db *DB) NoteNewer(ctx context.Context, id relay.GatewayID) error {
 
 // Gateway is the record of id, also after its revocation. ErrNotFound: it was never enrolled.
 func (db *DB) Gateway(ctx context.Context, id relay.GatewayID) (g Gateway, err error) {
-	err = db.w.read(ctx, func(t *bolt.Tx) error {
+	err = db.read(ctx, func(t *bolt.Tx) error {
 		g, err = must[Gateway](t, bucketGateways, key(id), "gateway "+string(id))
 		return err
 	})
@@ -214,7 +214,7 @@ func (db *DB) Gateway(ctx context.Context, id relay.GatewayID) (g Gateway, err e
 // Gateways lists all gateways by id, the revoked ones too. One whose record is damaged is not among
 // them: it was named when the file was opened, and Gateway refuses it.
 func (db *DB) Gateways(ctx context.Context) (out []Gateway, err error) {
-	err = db.w.read(ctx, func(t *bolt.Tx) error {
+	err = db.read(ctx, func(t *bolt.Tx) error {
 		out = readable[Gateway](t, bucketGateways)
 		return nil
 	})

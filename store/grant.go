@@ -134,7 +134,7 @@ func (db *DB) Release(ctx context.Context, i relay.InstanceID, p relay.PlatformI
 // whole scope. A chat that has moved is looked for under its new id too. ok is false when nobody
 // holds it.
 func (db *DB) GrantCovering(ctx context.Context, place relay.Place) (g Grant, ok bool, err error) {
-	err = db.w.read(ctx, func(t *bolt.Tx) error {
+	err = db.read(ctx, func(t *bolt.Tx) error {
 		chats := []relay.ChatID{place.Chat, place.Parent}
 		if now, err := current(t, place.Platform, place.Chat); err != nil {
 			return err
@@ -172,7 +172,7 @@ func (db *DB) GrantsTo(ctx context.Context, i relay.InstanceID) ([]Grant, error)
 
 func (db *DB) grants(ctx context.Context, keep func(Grant) bool) ([]Grant, error) {
 	var out []Grant
-	err := db.w.read(ctx, func(t *bolt.Tx) error {
+	err := db.read(ctx, func(t *bolt.Tx) error {
 		all, err := list[Grant](t, bucketGrants, nil)
 		for _, g := range all {
 			if keep(g) {

@@ -2,8 +2,10 @@ package store
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"github.com/hermes-connector/hermes-connector/store/boltfile"
 	"os"
 	"path/filepath"
 	"strings"
@@ -64,7 +66,7 @@ func reopen(t testing.TB, path string, o Options) *DB {
 // closeChecked closes db after bbolt's own check and ours of the lane counts. Closed before: nothing.
 func closeChecked(t testing.TB, db *DB) {
 	t.Helper()
-	err := db.w.read(ctxOf(t), func(tx *bolt.Tx) error {
+	err := db.read(ctxOf(t), func(tx *bolt.Tx) error {
 		for err := range tx.Check() {
 			t.Errorf("bbolt check: %v", err)
 		}
@@ -161,6 +163,38 @@ func ids[T any](list []T, id func(T) relay.EventID) string {
 	}
 	return fmt.Sprint(out)
 }
+
+// What the tests know of bbolt's file format.
+const (
+	pageSize     = boltfile.PageSize
+	pageHeader   = 16
+	metaSize     = 64
+	elementSize  = 16
+	flagBranch   = 1
+	flagBucket   = 1
+	bucketHeader = 16
+)
+
+// meta is the meta page that bbolt goes by.
+type meta struct {
+	at                int // of the 64 bytes
+	root, pages, txid uint64
+}
+
+func newestMeta(t testing.TB, file []byte) (m meta) {
+	t.Helper()
+	e := binary.NativeEndian
+	for _, at := range []int{pageHeader, pageSize + pageHeader} {
+		b := file[at:]
+		if tx := e.Uint64(b[48:]); tx > m.txid {
+			m = meta{at, e.Uint64(b[16:]), e.Uint64(b[40:]), tx}
+		}
+	}
+	return m
+}
+
+// openBolt opens the file at path past all checks.
+func openBolt(path string, o Options) (*bolt.DB, error) { return openAlone(path, o) }
 
 // ctxOf outlives the test's own context, which is over when its clean-up runs.
 func ctxOf(t testing.TB) context.Context { return context.WithoutCancel(t.Context()) }

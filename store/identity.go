@@ -48,7 +48,7 @@ func (db *DB) PutIdentityCode(ctx context.Context, mac []byte, c IdentityCode) e
 // dropped. ErrExpired: its time is over.
 func (db *DB) IdentityCode(ctx context.Context, mac []byte) (IdentityCode, error) {
 	var c IdentityCode
-	err := db.w.read(ctx, func(t *bolt.Tx) (err error) {
+	err := db.read(ctx, func(t *bolt.Tx) (err error) {
 		c, err = must[IdentityCode](t, bucketIdentity, mac, "identity code")
 		return err
 	})

@@ -10,7 +10,7 @@ import (
 
 // Instance is the record of i, also after its revocation. ErrNotFound: it was never enrolled.
 func (db *DB) Instance(ctx context.Context, id relay.InstanceID) (i Instance, err error) {
-	err = db.w.read(ctx, func(t *bolt.Tx) error {
+	err = db.read(ctx, func(t *bolt.Tx) error {
 		i, err = must[Instance](t, bucketInstances, key(id), "instance "+string(id))
 		return err
 	})
@@ -19,7 +19,7 @@ func (db *DB) Instance(ctx context.Context, id relay.InstanceID) (i Instance, er
 
 // Instances lists all instances by id, the revoked ones too.
 func (db *DB) Instances(ctx context.Context) (out []Instance, err error) {
-	err = db.w.read(ctx, func(t *bolt.Tx) error {
+	err = db.read(ctx, func(t *bolt.Tx) error {
 		out, err = list[Instance](t, bucketInstances, nil)
 		return err
 	})
@@ -54,7 +54,7 @@ func (db *DB) UpdateInstance(ctx context.Context, id relay.InstanceID, change fu
 
 // Tenants lists all tenants by id.
 func (db *DB) Tenants(ctx context.Context) (out []Tenant, err error) {
-	err = db.w.read(ctx, func(t *bolt.Tx) error {
+	err = db.read(ctx, func(t *bolt.Tx) error {
 		out, err = list[Tenant](t, bucketTenants, nil)
 		return err
 	})

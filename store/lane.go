@@ -57,10 +57,7 @@ func (t *tx) flush() error {
 			return err
 		}
 	}
-	if err := t.storeMarks(); err != nil {
-		return err
-	}
-	return t.settle()
+	return t.storeMarks()
 }
 
 // newEpoch draws an epoch. It is never zero, and its hexadecimal form begins with a letter.
@@ -92,8 +89,7 @@ func (t *tx) append(i relay.InstanceID, l *lane, payload []byte) (relay.BufferID
 	k := entryKey(i, id.Seq)
 	value := seal(k, payload)
 	l.Sum ^= storedSum(value)
-	t.appending(bucketEntries)
-	return id, t.putSealed(bucketEntries, k, value)
+	return id, t.appendSealed(bucketEntries, k, value)
 }
 
 // remove deletes the entry under k, whose stored record is value.
@@ -140,7 +136,7 @@ func (t *tx) oldest(i relay.InstanceID) (k, value []byte) {
 
 // Lane is the state of i's buffer; the zero Lane when it was never used.
 func (db *DB) Lane(ctx context.Context, i relay.InstanceID) (out Lane, err error) {
-	err = db.w.read(ctx, func(t *bolt.Tx) error {
+	err = db.read(ctx, func(t *bolt.Tx) error {
 		l, ok, err := load[lane](t, bucketLanes, key(i))
 		if err != nil || !ok {
 			return err

@@ -22,7 +22,7 @@ func movedKey(p relay.PlatformID, c relay.ChatID) []byte { return key(p, string(
 
 // CurrentChat is the id that the chat once known as c has now: c itself, unless it has moved.
 func (db *DB) CurrentChat(ctx context.Context, p relay.PlatformID, c relay.ChatID) (relay.ChatID, error) {
-	err := db.w.read(ctx, func(t *bolt.Tx) (err error) {
+	err := db.read(ctx, func(t *bolt.Tx) (err error) {
 		c, err = current(t, p, c)
 		return err
 	})

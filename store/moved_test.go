@@ -19,7 +19,7 @@ import (
 func nowCalled(t *testing.T, db *DB) map[relay.ChatID]relay.ChatID {
 	t.Helper()
 	out := make(map[relay.ChatID]relay.ChatID)
-	err := db.w.read(ctxOf(t), func(tx *bolt.Tx) error {
+	err := db.read(ctxOf(t), func(tx *bolt.Tx) error {
 		all, err := list[movedRecord](tx, bucketMoved, nil)
 		for _, r := range all {
 			out[r.From] = r.To

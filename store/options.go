@@ -6,6 +6,8 @@ import (
 	"os"
 	"strconv"
 	"time"
+
+	"github.com/hermes-connector/hermes-connector/store/boltfile"
 )
 
 // Options of a database. The zero value is the default.
@@ -24,6 +26,18 @@ type Options struct {
 	Log     *slog.Logger     // nil means discard
 	// OpenFile opens the database file; nil means os.OpenFile. Tests make the disk fail with it.
 	OpenFile func(path string, flag int, mode fs.FileMode) (*os.File, error)
+	// BeforeSync, if set, is called when all of a commit is written and nothing of it synced. Tests cut
+	// the power there.
+	BeforeSync func()
+}
+
+// file are o for the file, complete as far as it is opened by nobody but who asks.
+func (o Options) file() boltfile.Options {
+	return boltfile.Options{
+		MaxSize: o.MaxSize, LockTimeout: o.LockTimeout, Compact: o.Compact, InitialMap: o.initialMap(), GrowStep: o.growStep(),
+		Now: o.Now, Log: o.Log, OpenFile: o.OpenFile, BeforeSync: o.BeforeSync,
+		Format: boltfile.Format{Check: checkFile, Fill: initialise},
+	}
 }
 
 // Limits of one instance's buffer. The zero value is the default.

@@ -11,7 +11,7 @@ import (
 // Quarantine lists the payloads that could not be decoded, oldest first; at most the newest
 // 1,000 are kept.
 func (db *DB) Quarantine(ctx context.Context) (out []Quarantined, err error) {
-	err = db.w.read(ctx, func(t *bolt.Tx) error {
+	err = db.read(ctx, func(t *bolt.Tx) error {
 		out, err = list[Quarantined](t, bucketQuarantine, nil)
 		return err
 	})
@@ -22,8 +22,7 @@ func (db *DB) Quarantine(ctx context.Context) (out []Quarantined, err error) {
 }
 
 func (t *tx) quarantine(q Quarantined) error {
-	b := t.Bucket([]byte(bucketQuarantine))
-	n, err := b.NextSequence()
+	n, err := t.file.Next(string(bucketQuarantine))
 	if err != nil {
 		return fmt.Errorf("quarantine: %w", err)
 	}

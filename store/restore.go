@@ -7,9 +7,12 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"strconv"
 	"time"
 
+	"github.com/hermes-connector/hermes-connector/files"
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/store/boltfile"
 	bolt "go.etcd.io/bbolt"
 	berrors "go.etcd.io/bbolt/errors"
 )
@@ -24,10 +27,12 @@ type Restored struct {
 	// Carried: what was delivered since the backup does not come again, but what is in Back. Otherwise nobody
 	// knows what that was: what came since MadeAt may come again.
 	Carried bool `json:"carried"`
-	Damaged int  `json:"damaged"` // records of the backup that are; the next Open names and deals with them
+	Damaged int  `json:"damaged"` // records of the backup that are; the next Open names them and sets them aside
 	// FellBack: the newest commit of the backup was unreadable, and the one before it is used. Not in
 	// one that Backup wrote, where both say the same.
 	FellBack bool `json:"fellBack,omitempty"`
+	// Unread is what a Salvage could not read, a line each, and what had to go with it.
+	Unread []string `json:"unread,omitempty"`
 }
 
 // Content is what a database holds of what people would miss.
@@ -53,14 +58,25 @@ type Content struct {
 // used; then, as on any error, the database is what it was.
 func Restore(path string, r io.Reader, o Options) (Restored, error) {
 	o = o.withDefaults()
-	out, err := restore(path, r, o)
+	out, err := restore(path, r, o, accept)
 	if err != nil {
 		return Restored{}, fmt.Errorf("restore %s: %w", path, err)
 	}
 	return out, nil
 }
 
-func restore(path string, r io.Reader, o Options) (out Restored, err error) {
+// Salvage is Restore with a file that is too damaged to be used, a backup or the database at path itself:
+// every record that can be read is copied into a new one. Restored.Unread lists the others.
+func Salvage(path string, r io.Reader, o Options) (Restored, error) {
+	o = o.withDefaults()
+	out, err := restore(path, r, o, salvage)
+	if err != nil {
+		return Restored{}, fmt.Errorf("salvage %s: %w", path, err)
+	}
+	return out, nil
+}
+
+func restore(path string, r io.Reader, o Options, usable func(*Restored, string, Options) error) (out Restored, err error) {
 	// Held to the end: no server can start meanwhile. What cannot be opened nobody else holds.
 	former, err := bolt.Open(path, 0o600, &bolt.Options{ReadOnly: true, Timeout: o.LockTimeout})
 	switch {
@@ -76,7 +92,7 @@ func restore(path string, r io.Reader, o Options) (out Restored, err error) {
 		return out, err
 	}
 	defer os.Remove(temp)
-	if err := out.accept(temp); err != nil {
+	if err := usable(&out, temp, o); err != nil {
 		return out, fmt.Errorf("the backup: %w", err)
 	}
 	has, err := renew(temp, o)
@@ -84,7 +100,7 @@ func restore(path string, r io.Reader, o Options) (out Restored, err error) {
 		return out, fmt.Errorf("the backup: %w", err)
 	}
 	if former != nil {
-		if had, err := inventory(path, former); err == nil {
+		if had, err := formerHoldings(path, former); err == nil {
 			out.Compared, out.Lost, out.Back = true, had.without(has), has.without(had)
 			if out.Carried = !had.untold; out.Carried {
 				if err := carry(temp, former, had, has, out.Damaged == 0, o); err != nil {
@@ -93,15 +109,57 @@ func restore(path string, r io.Reader, o Options) (out Restored, err error) {
 			}
 		}
 	}
-	if exists(path) {
+	if files.Exists(path) {
 		out.Kept = aside(path, "before-restore", o.Now())
 	}
-	return out, replace(path, temp, out.Kept)
+	return out, files.Replace(temp, path, out.Kept)
 }
 
-// accept checks the file temp, mends its newest meta page if one bit does, and cuts off the trailer
-// if it has one.
-func (r *Restored) accept(temp string) (err error) {
+// copyFor copies everything r gives into a temporary file for path. The caller removes it; when an error
+// comes back it is removed already.
+func copyFor(path string, r io.Reader) (temp string, err error) {
+	f, err := files.Temp(path, boltfile.Leftovers(path))
+	if err != nil {
+		return "", err
+	}
+	_, err = io.Copy(f, r)
+	if err == nil {
+		err = f.Sync()
+	}
+	if err := errors.Join(err, f.Close()); err != nil {
+		return "", errors.Join(err, os.Remove(f.Name()))
+	}
+	return f.Name(), nil
+}
+
+// aside makes up a name for the file at path that nobody has yet.
+func aside(path, why string, now time.Time) string {
+	base := path + "." + why + "-" + now.UTC().Format("20060102T150405Z")
+	name := base
+	for n := 2; files.Exists(name); n++ {
+		name = base + "-" + strconv.Itoa(n)
+	}
+	return name
+}
+
+// accept checks the file temp, and cuts off the trailer if it has one.
+func accept(r *Restored, temp string, _ Options) error {
+	got, err := boltfile.Adopt(temp, checkFile)
+	if err == nil {
+		err = refusal(got.Bad)
+	}
+	if err != nil {
+		if errors.Is(err, ErrDamaged) {
+			err = fmt.Errorf("%w; restore --salvage copies what can be read of it", err)
+		}
+		return err
+	}
+	r.Damaged, r.FellBack = len(got.Bad), got.FellBack
+	return r.dated(temp)
+}
+
+// dated notes when the backup temp was made, if it has a trailer, and cuts that off.
+func (r *Restored) dated(temp string) (err error) {
 	f, err := os.OpenFile(temp, os.O_RDWR, 0)
 	if err != nil {
 		return err
@@ -111,50 +169,55 @@ func (r *Restored) accept(temp string) (err error) {
 	if err != nil {
 		return err
 	}
-	got, err := look(f)
-	if err == nil && got.mended != nil {
-		if _, err = f.WriteAt(got.mended, got.at); err == nil {
-			got, err = look(f)
-		}
-	}
-	if err != nil {
-		return err
-	}
-	r.Damaged = got.damages()
 	made, ok := madeAt(f, info.Size())
 	if !ok {
-		r.FellBack = got.lost
 		return nil
 	}
-	r.MadeAt = made
+	r.MadeAt, r.FellBack = made, false
 	return f.Truncate(info.Size() - int64(trailerSize))
 }
 
-// renew gives every lane in the file temp a new epoch, and syncs it. It returns what it holds.
-func renew(temp string, o Options) (holdings, error) {
-	o.OpenFile = os.OpenFile
-	b, err := openBolt(temp, o)
+// renew gives every lane in the file temp a new epoch. It returns what it holds.
+func renew(temp string, o Options) (has holdings, err error) {
+	b, err := openAlone(temp, o)
 	if err != nil {
-		return holdings{}, err
+		return has, err
 	}
-	has, err := inventory(temp, b)
-	if err == nil {
-		err = b.Update(func(x *bolt.Tx) error {
-			t := &tx{Tx: x}
+	if has, err = inventory(b, false); err == nil {
+		err = boltfile.Update(b, func(x *bolt.Tx) error {
+			t := edit(x)
 			for _, k := range keysUnder(x, bucketLanes, nil) {
 				l, err := decode[lane](k, x.Bucket([]byte(bucketLanes)).Get(k))
-				if err != nil || l.Epoch == 0 {
-					continue // the next Open gives it one
+				if err != nil {
+					return damaged(bucketLanes, k, err)
+				}
+				if l.Epoch == 0 { // never used
+					continue
 				}
 				l.Epoch = newEpoch()
 				if err := t.put(bucketLanes, k, l); err != nil {
 					return err
 				}
 			}
-			return t.settle()
+			return nil
 		})
 	}
 	return has, errors.Join(err, b.Close())
+}
+
+// openAlone opens a file that nobody else knows of.
+func openAlone(temp string, o Options) (*bolt.DB, error) {
+	o.OpenFile = os.OpenFile // what a test wants to hear of is the database
+	return boltfile.OpenBolt(temp, o.file())
+}
+
+// formerHoldings are those of the database at path, which is open in b.
+func formerHoldings(path string, b *bolt.DB) (holdings, error) {
+	got, err := boltfile.Adopt(path, checkFile) // bbolt may panic on what this finds
+	if err != nil {
+		return holdings{}, err
+	}
+	return inventory(b, got.FellBack)
 }
 
 // holdings are the keys of what a Content counts. A message goes by its event: its buffer id is another
@@ -184,16 +247,9 @@ func (h *holdings) holds(i relay.InstanceID, e About) string {
 	return k
 }
 
-// inventory lists what the database b at path holds. Damaged records do not count.
-func inventory(path string, b *bolt.DB) (h holdings, err error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return h, err
-	}
-	got, err := look(f) // bbolt may panic on what this finds
-	if err := errors.Join(err, f.Close()); err != nil {
-		return h, err
-	}
+// inventory lists what the database b holds. Damaged records do not count. untold: it is known already that
+// not all that was can be told.
+func inventory(b *bolt.DB, untold bool) (h holdings, err error) {
 	v, err := version(b)
 	if err == nil && v > 1+len(migrations()) {
 		err = errors.New("a newer hermes-connector wrote it; run that version")
@@ -202,7 +258,7 @@ func inventory(path string, b *bolt.DB) (h holdings, err error) {
 		return h, err
 	}
 	h = holdings{
-		open: make(map[string]openEvent), untold: got.lost || got.misses(),
+		open: make(map[string]openEvent), untold: untold,
 		messages: make(map[string]relay.InstanceID), dead: make(map[string]relay.InstanceID),
 		gateways: make(map[relay.GatewayID]bool), bindings: make(map[string]bool), grants: make(map[string]bool),
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"github.com/hermes-connector/hermes-connector/store/boltfile"
 	"log/slog"
 	"math/rand/v2"
 	"os"
@@ -72,21 +73,28 @@ func realistic(t *testing.T) []byte {
 	return read(t, path)
 }
 
-// records are all records of a file, as they stand: bucket and key, and the value.
-func records(t *testing.T, b *bolt.DB) map[bucket]map[string]string {
-	t.Helper()
+// recordsIn are all records there are, as they stand: bucket and key, and the value.
+func recordsIn(x *bolt.Tx) (map[bucket]map[string]string, error) {
 	out := make(map[bucket]map[string]string)
-	err := b.View(func(x *bolt.Tx) error {
-		return x.ForEach(func(name []byte, bk *bolt.Bucket) error {
-			in := make(map[string]string)
-			out[bucket(name)] = in
-			return bk.ForEach(func(k, v []byte) error {
-				if !isDigest(bucket(name), k) { // it goes with the others
-					in[string(k)] = string(v)
-				}
-				return nil
-			})
+	err := x.ForEach(func(name []byte, bk *bolt.Bucket) error {
+		in := make(map[string]string)
+		out[bucket(name)] = in
+		return bk.ForEach(func(k, v []byte) error {
+			if string(name) != boltfile.MetaBucket { // the digest goes with the others
+				in[string(k)] = string(v)
+			}
+			return nil
 		})
+	})
+	return out, err
+}
+
+// recordsOf are the records of an open database.
+func recordsOf(t *testing.T, db *DB) (out map[bucket]map[string]string) {
+	t.Helper()
+	err := db.read(ctxOf(t), func(x *bolt.Tx) (err error) {
+		out, err = recordsIn(x)
+		return err
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -120,7 +128,7 @@ func rot(t *testing.T, path string, content []byte, want map[bucket]map[string]s
 		}
 		return "fell back"
 	}
-	has, outcome := records(t, db.bolt), "nothing lost"
+	has, outcome := recordsOf(t, db), "nothing lost"
 	if strings.Contains(text.String(), "it was recovered") {
 		outcome = "recovered"
 	}
@@ -211,8 +219,12 @@ func TestBitRot(t *testing.T) { // invariants 5 and 8
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := records(t, b)
-	if err := b.Close(); err != nil {
+	var want map[bucket]map[string]string
+	err = b.View(func(x *bolt.Tx) (err error) {
+		want, err = recordsIn(x)
+		return err
+	})
+	if err := errors.Join(err, b.Close()); err != nil {
 		t.Fatal(err)
 	}
 	outcomes := make(map[string]int)
@@ -231,7 +243,7 @@ func TestBitRot(t *testing.T) { // invariants 5 and 8
 	for range 150 { // the meta pages
 		flips = append(flips, 8*(4096*dice.IntN(2)+pageHeader+dice.IntN(metaSize))+dice.IntN(8))
 	}
-	for _, at := range pointers(good) { // what points to a page: to one that was once the same, say
+	for _, at := range pointers(t, good) { // what points to a page: to one that was once the same, say
 		for bit := range 9 {
 			flips = append(flips, 8*at+bit)
 		}
@@ -263,7 +275,7 @@ func TestSmallBucketWithANumber(t *testing.T) { // invariant 8
 		acceptOne(t, db, event(fmt.Sprint("event", n), 400), "i1")
 	}
 	var entries uint64
-	err := db.w.read(ctxOf(t), func(x *bolt.Tx) error {
+	err := db.read(ctxOf(t), func(x *bolt.Tx) error {
 		entries = uint64(x.Bucket([]byte(bucketEntries)).Root())
 		return nil
 	})
@@ -294,13 +306,10 @@ func TestSmallBucketWithANumber(t *testing.T) { // invariant 8
 
 // pointers are the offsets of all page numbers in the pages in use of a file: of branch elements
 // and of buckets.
-func pointers(file []byte) (out []int) {
-	m, err := readMetas(bytes.NewReader(file))
-	if err != nil {
-		return nil
-	}
+func pointers(t *testing.T, file []byte) (out []int) {
+	t.Helper()
 	e := binary.NativeEndian
-	todo := []uint64{m.newest.root}
+	todo := []uint64{newestMeta(t, file).root}
 	for root := true; len(todo) > 0; root = false {
 		at := int(todo[0]) * pageSize
 		todo = todo[1:]

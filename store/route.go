@@ -125,7 +125,7 @@ func (t *tx) reserved(tenant relay.TenantID, p relay.PlatformID, k string) (bool
 
 // Routes lists all routes, by platform, key and instance.
 func (db *DB) Routes(ctx context.Context) (out []Route, err error) {
-	err = db.w.read(ctx, func(t *bolt.Tx) error {
+	err = db.read(ctx, func(t *bolt.Tx) error {
 		out, err = list[Route](t, bucketRoutes, nil)
 		return err
 	})

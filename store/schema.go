@@ -5,16 +5,14 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/hermes-connector/hermes-connector/store/boltfile"
 	bolt "go.etcd.io/bbolt"
 )
 
 const schemaKey = "schema"
 
-// remedy is what to do about a file that cannot be used.
-const remedy = "restore a backup, or move the file away to start empty " +
-	"(gateways must then be enrolled again, and messages waiting in it are lost)"
-
-// migration changes a database of one version into one of the next.
+// migration changes a database of one version into one of the next. What it makes may be there already, in a
+// file that was salvaged.
 type migration func(*bolt.Tx) error
 
 // migrations lists them in order: the first makes a database of version 2 of one of version 1.
@@ -25,7 +23,7 @@ func migrations() []migration { return []migration{toSchema2, toSchema3, toSchem
 // records, and gives seen marks and lanes a checksum.
 func toSchema2(t *bolt.Tx) error {
 	for _, b := range []bucket{bucketAudit, bucketIdentity, bucketRoutes, bucketCommands} {
-		if _, err := t.CreateBucket([]byte(b)); err != nil {
+		if _, err := t.CreateBucketIfNotExists([]byte(b)); err != nil {
 			return fmt.Errorf("bucket %s: %w", b, err)
 		}
 	}
@@ -39,14 +37,14 @@ func toSchema2(t *bolt.Tx) error {
 	if err := moveCommands(t); err != nil {
 		return err
 	}
-	return sumLanes(t)
+	return edit(t).recountLanes()
 }
 
 // toSchema3 adds the events that wait for a verdict, the messages that instances sent, and the chats
 // that got a new id, and gives each tenant an audit list of its own.
 func toSchema3(t *bolt.Tx) error {
 	for _, b := range []bucket{bucketUndecided, bucketSent, bucketMoved} {
-		if _, err := t.CreateBucket([]byte(b)); err != nil {
+		if _, err := t.CreateBucketIfNotExists([]byte(b)); err != nil {
 			return fmt.Errorf("bucket %s: %w", b, err)
 		}
 	}
@@ -57,18 +55,13 @@ func toSchema3(t *bolt.Tx) error {
 func toSchema4(t *bolt.Tx) error { return toRuns(t) }
 
 // initialise makes an empty file a database of the current version.
-func initialise(b *bolt.DB) error {
-	return b.Update(func(t *bolt.Tx) error {
-		for _, name := range buckets() {
-			if _, err := t.CreateBucket([]byte(name)); err != nil {
-				return fmt.Errorf("bucket %s: %w", name, err)
-			}
+func initialise(t *bolt.Tx) error {
+	for _, name := range buckets() {
+		if _, err := t.CreateBucket([]byte(name)); err != nil {
+			return fmt.Errorf("bucket %s: %w", name, err)
 		}
-		if err := setVersion(t, 1+len(migrations())); err != nil {
-			return err
-		}
-		return recount(t)
-	})
+	}
+	return setVersion(t, 1+len(migrations()))
 }
 
 // migrate brings b to the version that steps end in, and looks whether all buckets are there. A
@@ -80,12 +73,12 @@ func migrate(b *bolt.DB, steps []migration) error {
 	return b.View(func(t *bolt.Tx) error {
 		for _, name := range buckets() {
 			if t.Bucket([]byte(name)) == nil {
-				return fmt.Errorf("%w: bucket %s is missing; %s", ErrDamaged, name, remedy)
+				return boltfile.Advised(fmt.Errorf("%w: bucket %s is missing", ErrDamaged, name))
 			}
 		}
 		return t.ForEach(func(name []byte, _ *bolt.Bucket) error {
 			if b := bucket(name); !slices.Contains(buckets(), b) {
-				return fmt.Errorf("%w: it has a bucket nobody made; %s", ErrDamaged, remedy)
+				return boltfile.Advised(fmt.Errorf("%w: it has a bucket nobody made", ErrDamaged))
 			}
 			return nil
 		})
@@ -104,14 +97,11 @@ func advance(b *bolt.DB, steps []migration) error {
 			"run that version, or restore a backup made with this one", have, want)
 	}
 	for v := have; v < want; v++ {
-		err := b.Update(func(t *bolt.Tx) error {
+		err := boltfile.Update(b, func(t *bolt.Tx) error {
 			if err := steps[v-1](t); err != nil {
 				return err
 			}
-			if err := setVersion(t, v+1); err != nil {
-				return err
-			}
-			return recount(t)
+			return setVersion(t, v+1)
 		})
 		if err != nil {
 			return fmt.Errorf("migration from schema %d: %w", v, err)
@@ -142,7 +132,7 @@ func version(b *bolt.DB) (v int, err error) {
 		return nil
 	})
 	if err != nil {
-		return 0, fmt.Errorf("%w: it is no hermes-connector database: %w; %s", ErrDamaged, err, remedy)
+		return 0, boltfile.Advised(fmt.Errorf("%w: it is no hermes-connector database: %w", ErrDamaged, err))
 	}
 	return v, nil
 }

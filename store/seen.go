@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/store/boltfile"
 	bolt "go.etcd.io/bbolt"
 )
 
@@ -74,7 +75,7 @@ func keyDay(k []byte) uint32 {
 	return binary.BigEndian.Uint32(k)
 }
 
-func (m mark) sum() []byte { return binary.BigEndian.AppendUint32(nil, checksum(m[:], nil)) }
+func (m mark) sum() []byte { return binary.BigEndian.AppendUint32(nil, boltfile.Checksum(m[:], nil)) }
 
 func encodeMarks(ms []mark) []byte {
 	out := make([]byte, 0, len(ms)*storedMark)
@@ -106,7 +107,7 @@ func decodeMarks(k, value []byte) (ms []mark, err error) {
 func (db *DB) Seen(ctx context.Context, b relay.Bot, e relay.EventID) (seen bool, err error) {
 	m := markOf(b, e)
 	var bad []badMarks
-	err = db.w.read(ctx, func(t *bolt.Tx) error {
+	err = db.read(ctx, func(t *bolt.Tx) error {
 		seen, bad = isSeen(t, m)
 		return nil
 	})
@@ -285,11 +286,10 @@ func (t *tx) runs(day uint32, level byte) (out []runKey) {
 // putRun stores marks as the run under k.
 func (t *tx) putRun(k runKey, ms []mark) error {
 	slices.SortFunc(ms, func(a, b mark) int { return bytes.Compare(a[:], b[:]) })
-	t.appending(bucketSeen)
 	for part := range slices.Chunk(slices.Compact(ms), recordMarks) {
 		last := part[len(part)-1]
 		k := append(k[:len(k):len(k)], last[:]...)
-		if err := t.putSealed(bucketSeen, k, seal(k, encodeMarks(part))); err != nil {
+		if err := t.appendSealed(bucketSeen, k, seal(k, encodeMarks(part))); err != nil {
 			return err
 		}
 	}
@@ -318,9 +318,9 @@ func (s *sweep) seen(t *tx) error {
 // toRuns makes runs of the seen marks of a file from before schema 4, which had a bucket for each day. It
 // holds one run in memory at a time.
 func toRuns(x *bolt.Tx) error {
-	t := &tx{Tx: x}
+	t := edit(x)
 	for _, b := range []bucket{bucketRecent, bucketSeen} {
-		if _, err := x.CreateBucket([]byte(b)); err != nil {
+		if _, err := x.CreateBucketIfNotExists([]byte(b)); err != nil {
 			return fmt.Errorf("bucket %s: %w", b, err)
 		}
 	}
@@ -348,7 +348,7 @@ func toRuns(x *bolt.Tx) error {
 				return err
 			}
 		}
-		if err := errors.Join(store(), x.DeleteBucket([]byte(old))); err != nil {
+		if err := errors.Join(store(), t.file.Drop(string(old))); err != nil {
 			return fmt.Errorf("bucket %s: %w", old, err)
 		}
 	}
@@ -388,4 +388,4 @@ func checkMark(k, value []byte) error {
 }
 
 // markValue is what stands under the key of such a mark.
-func markValue(k []byte) []byte { return binary.BigEndian.AppendUint32(nil, checksum(k, nil)) }
+func markValue(k []byte) []byte { return binary.BigEndian.AppendUint32(nil, boltfile.Checksum(k, nil)) }

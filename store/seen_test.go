@@ -68,7 +68,7 @@ func TestDamagedSeenMarkIsNamedOnceThoughTheOpRunsAgain(t *testing.T) {
 	waiting(db, 1)
 	bad := line(t, db, func(x *tx) error { return errors.Join(putBlob("half")(x), errors.New("bad")) })
 	release()
-	if err := <-bad[0].done; err == nil {
+	if err := bad[0].Wait(); err == nil {
 		t.Error("the failing op did not fail")
 	}
 	if out := <-done; out.Duplicate || db.Stats().BadMarks != 1 {

@@ -43,27 +43,27 @@ type sentLog struct {
 // commit. At most the newest 5,000 of an instance are remembered, for 48 hours.
 func (db *DB) NoteSent(i relay.InstanceID, c relay.Chat, ids ...relay.MessageID) {
 	now := db.now()
-	db.w.sent.mu.Lock()
-	defer db.w.sent.mu.Unlock()
+	db.sent.mu.Lock()
+	defer db.sent.mu.Unlock()
 	for _, m := range ids {
 		if m == "" {
 			continue
 		}
-		if db.w.sent.waiting == nil || len(db.w.sent.waiting) >= maxSent { // the disk takes nothing: the new ones count
-			db.w.sent.waiting = make(map[string]sentRecord)
+		if db.sent.waiting == nil || len(db.sent.waiting) >= maxSent { // the disk takes nothing: the new ones count
+			db.sent.waiting = make(map[string]sentRecord)
 		}
-		db.w.sent.waiting[string(sentKey(c, m))] = sentRecord{i, now}
+		db.sent.waiting[string(sentKey(c, m))] = sentRecord{i, now}
 	}
 }
 
 // SentBy is the instance that sent the message; ok is false when that is not remembered.
 func (db *DB) SentBy(ctx context.Context, c relay.Chat, m relay.MessageID) (i relay.InstanceID, ok bool, err error) {
 	k := sentKey(c, m)
-	db.w.sent.mu.Lock()
-	r, ok := db.w.sent.waiting[string(k)]
-	db.w.sent.mu.Unlock()
+	db.sent.mu.Lock()
+	r, ok := db.sent.waiting[string(k)]
+	db.sent.mu.Unlock()
 	if !ok {
-		err = db.w.read(ctx, func(t *bolt.Tx) error {
+		err = db.read(ctx, func(t *bolt.Tx) error {
 			r, ok, err = load[sentRecord](t, bucketSent, k)
 			return err
 		})

@@ -51,7 +51,7 @@ func TestWhoSentAMessage(t *testing.T) {
 	check("before a commit")
 	acceptOne(t, db, event("e1", 300), "home")
 	check("after one")
-	if len(db.w.sent.waiting) != 0 {
+	if len(db.sent.waiting) != 0 {
 		t.Error("the commit took nothing along")
 	}
 	closeChecked(t, db)
@@ -118,7 +118,7 @@ func TestARevokedInstancesMessagesAreForgotten(t *testing.T) {
 
 func countIn(t *testing.T, db *DB, b bucket) (n int) {
 	t.Helper()
-	err := db.w.read(ctxOf(t), func(x *bolt.Tx) error {
+	err := db.read(ctxOf(t), func(x *bolt.Tx) error {
 		n = x.Bucket([]byte(b)).Stats().KeyN
 		return nil
 	})

@@ -143,7 +143,7 @@ func (s *tenancySim) audited(t *rapid.T, name string, step func(context.Context,
 
 func (s *tenancySim) check(t *rapid.T) {
 	got := newTenancy()
-	if err := s.db.w.read(t.Context(), got.stored); err != nil {
+	if err := s.db.read(t.Context(), got.stored); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(s.tenancy, got); diff != "" {

@@ -322,6 +322,9 @@ func (s *sim) spoilMark(t *rapid.T) {
 	err := s.db.write(t.Context(), func(x *tx) error {
 		return spoilMark(x, markOf(bot, id), func(m []byte) { m[at] ^= 1 })
 	})
+	if err == nil {
+		err = s.db.PutBlob(t.Context(), "after the damage", nil) // or an Open would fall back to before it
+	}
 	if err != nil {
 		t.Fatal(err)
 	}

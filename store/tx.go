@@ -6,12 +6,16 @@ import (
 	"slices"
 
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/store/boltfile"
 	bolt "go.etcd.io/bbolt"
 )
 
-// tx is a write transaction as the ops of one batch see it.
+// tx is a write transaction as the ops of one batch see it: a boltfile.Batch. It reads through the
+// transaction of bbolt's, and changes the file through put, putSealed, del and next alone.
 type tx struct {
 	*bolt.Tx
+	file *boltfile.Tx
+	db   *DB // nil when nobody uses the database yet
 	// writes counts the changes so far: the writer learns from it which op has changed something.
 	writes int
 	// lanes are the lane states touched so far. They are written once, before the commit,
@@ -20,10 +24,49 @@ type tx struct {
 	marks       map[mark]uint32   // made so far, with their days; stored before the commit
 	cursors     map[string][]byte // moved so far, by their key; stored, before the commit, if anything is
 	waiting     map[string][]byte // those that were moved before and are not on disk; not to be changed
-	delta       digest            // what the changes so far do to the database's
+	took        bool              // the cursors were stored, or there are none
 	died        []DeadReason      // of the dead letters made
 	deadDropped uint64            // dead letters dropped to make room
 	row         *AuditEntry       // what the op that runs is to leave in the audit list; nil for none
+	noted       func()            // what to do about sent messages once the transaction is stored
+}
+
+// begin is boltfile's Format.Begin.
+func (db *DB) begin(t *boltfile.Tx) boltfile.Batch {
+	return &tx{Tx: t.Tx, file: t, db: db, waiting: db.cursors.waiting, noted: func() {}}
+}
+
+// edit is a transaction of somebody who has the file for himself.
+func edit(x *bolt.Tx) *tx { return &tx{Tx: x, file: boltfile.Edit(x)} }
+
+// Writes counts the changes so far.
+func (t *tx) Writes() int { return t.writes }
+
+// Settle stores the cursors and the notes of sent messages that ride along, and the lanes that were touched.
+func (t *tx) Settle(spare bool) (err error) {
+	t.took = spare && (t.writes > 0 || t.db.cursors.due)
+	if t.took {
+		if err := t.takeCursors(); err != nil {
+			return err
+		}
+		if t.noted, err = t.db.sent.ride(t); err != nil {
+			return err
+		}
+	}
+	return t.flush()
+}
+
+// Done notes what became of the transaction.
+func (t *tx) Done(stored bool) {
+	t.db.cursors.after(t.took, t.cursors, t.db.remind)
+	if !stored {
+		return
+	}
+	t.noted()
+	t.db.deadDropped.Add(t.deadDropped)
+	for _, why := range t.died {
+		t.db.died[slices.Index(deadReasons[:], why)].Add(1)
+	}
 }
 
 // put stores v under k as JSON in an envelope.
@@ -38,12 +81,13 @@ func (t *tx) put(b bucket, k []byte, v any) error {
 // putSealed stores an envelope.
 func (t *tx) putSealed(b bucket, k, value []byte) error {
 	t.writes++
-	bk := t.Bucket([]byte(b))
-	t.changed(bk, k, value)
-	if err := bk.Put(k, value); err != nil {
-		return fmt.Errorf("put in bucket %s: %w", b, err)
-	}
-	return nil
+	return t.file.Put(string(b), k, value)
+}
+
+// appendSealed is putSealed in key order.
+func (t *tx) appendSealed(b bucket, k, value []byte) error {
+	t.writes++
+	return t.file.Append(string(b), k, value)
 }
 
 // putChanged is put, unless the record stands there already word for word.
@@ -61,21 +105,7 @@ func (t *tx) putChanged(b bucket, k []byte, v any) error {
 
 func (t *tx) del(b bucket, k []byte) error {
 	t.writes++
-	bk := t.Bucket([]byte(b))
-	t.changed(bk, k, nil)
-	if err := bk.Delete(k); err != nil {
-		return fmt.Errorf("delete in bucket %s: %w", b, err)
-	}
-	return nil
-}
-
-// appending is bucket b for writes in key order: its pages are filled to the brim.
-func (t *tx) appending(b bucket) *bolt.Bucket {
-	bk := t.Bucket([]byte(b))
-	if bk != nil {
-		bk.FillPercent = 1
-	}
-	return bk
+	return t.file.Delete(string(b), k)
 }
 
 // load reads the record under k. A damaged one is an error that names it.

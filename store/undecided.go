@@ -66,7 +66,7 @@ func undecidedKey(c relay.Chat, i relay.InstanceID, number uint64) []byte {
 
 // postpone stores d until it is known whether i gets it.
 func (t *tx) postpone(b relay.Bot, i relay.InstanceID, d relay.Delivery, now time.Time) error {
-	number, err := t.Bucket([]byte(bucketUndecided)).NextSequence()
+	number, err := t.file.Next(string(bucketUndecided))
 	if err != nil {
 		return fmt.Errorf("undecided: %w", err)
 	}
@@ -96,7 +96,7 @@ func (f UndecidedFilter) under() []byte {
 
 // CountUndecided is how many undecided deliveries there are, up to the limit. It reads keys only.
 func (db *DB) CountUndecided(ctx context.Context, f UndecidedFilter) (n int, err error) {
-	err = db.w.read(ctx, func(t *bolt.Tx) error {
+	err = db.read(ctx, func(t *bolt.Tx) error {
 		n = 0
 		for range under(t, bucketUndecided, f.under()) {
 			if n++; n == f.Limit {
@@ -115,7 +115,7 @@ func (db *DB) CountUndecided(ctx context.Context, f UndecidedFilter) (n int, err
 // ones are left out: they were named when the file was opened.
 func (db *DB) Undecided(ctx context.Context, f UndecidedFilter) ([]Undecided, error) {
 	var out []Undecided
-	err := db.w.read(ctx, func(t *bolt.Tx) error {
+	err := db.read(ctx, func(t *bolt.Tx) error {
 		out = nil
 		for k, v := range under(t, bucketUndecided, f.under()) {
 			if f.Limit > 0 && len(out) == f.Limit {
@@ -194,7 +194,7 @@ func (db *DB) Decide(ctx context.Context, c relay.Chat, vs []Verdict) (AcceptOut
 		}
 		return nil
 	}}
-	if err := db.w.queue.do(ctx, o); err != nil {
+	if err := db.do(ctx, o); err != nil {
 		return AcceptOutcome{}, fmt.Errorf("decide for %s: %w", c.Bot, err)
 	}
 	return out, nil

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/store/boltfile"
 	bolt "go.etcd.io/bbolt"
 )
 
@@ -20,46 +21,43 @@ import (
 func hold(t *testing.T, db *DB) (release func()) {
 	t.Helper()
 	begun, end := make(chan struct{}), make(chan struct{})
-	o := &op{done: make(chan error, 1), fn: func(*tx) error {
+	o := push(t, db, &op{fn: func(*tx) error {
 		close(begun)
 		<-end
 		return nil
-	}}
-	if err := db.w.queue.push(o); err != nil {
-		t.Fatal(err)
-	}
+	}})
 	<-begun
 	return func() {
 		close(end)
-		if err := <-o.done; err != nil {
+		if err := o.Wait(); err != nil {
 			t.Error(err)
 		}
 	}
 }
 
-// line queues ops in this order and returns where their outcomes arrive.
-func line(t *testing.T, db *DB, fns ...func(*tx) error) []*op {
+// push queues o.
+func push(t *testing.T, db *DB, o *op) *boltfile.Op {
 	t.Helper()
-	var out []*op
+	q := o.queued()
+	if err := db.file.Push(q); err != nil {
+		t.Fatal(err)
+	}
+	return q
+}
+
+// line queues ops in this order and returns where their outcomes arrive.
+func line(t *testing.T, db *DB, fns ...func(*tx) error) []*boltfile.Op {
+	t.Helper()
+	var out []*boltfile.Op
 	for _, fn := range fns {
-		o := &op{fn: fn, done: make(chan error, 1)}
-		if err := db.w.queue.push(o); err != nil {
-			t.Fatal(err)
-		}
-		out = append(out, o)
+		out = append(out, push(t, db, &op{fn: fn}))
 	}
 	return out
 }
 
 // waiting returns once n ops are queued.
 func waiting(db *DB, n int) {
-	for {
-		db.w.queue.mu.Lock()
-		have := len(db.w.queue.ops)
-		db.w.queue.mu.Unlock()
-		if have >= n {
-			return
-		}
+	for db.file.Stats().Waiting < n {
 		runtime.Gosched()
 	}
 }
@@ -71,7 +69,7 @@ func putBlob(name string) func(*tx) error {
 func blobNames(t *testing.T, db *DB) []string {
 	t.Helper()
 	var out []string
-	err := db.w.read(ctxOf(t), func(tx *bolt.Tx) error {
+	err := db.read(ctxOf(t), func(tx *bolt.Tx) error {
 		for k := range under(tx, bucketBlobs, nil) {
 			out = append(out, string(k))
 		}
@@ -109,7 +107,7 @@ func TestFailingOpsDoNotDisturbTheirBatch(t *testing.T) { // invariant 3
 	release()
 	var got []error
 	for _, o := range ops {
-		got = append(got, <-o.done)
+		got = append(got, o.Wait())
 	}
 	if want := []error{nil, bad, nil, bad, nil}; !slices.Equal(got, want) {
 		t.Errorf("outcomes %v, want %v", got, want)
@@ -131,14 +129,14 @@ func TestOpsRunInTheOrderTheyWereQueued(t *testing.T) {
 	before := db.Stats().Commits
 	var order []int
 	var fns []func(*tx) error
-	const n = batchOps + 50
+	const n = 256 + 50 // more than one batch takes
 	for i := range n {
 		fns = append(fns, func(x *tx) error { order = append(order, i); return putBlob(fmt.Sprint(i))(x) })
 	}
 	ops := line(t, db, fns...)
 	release()
 	for _, o := range ops {
-		if err := <-o.done; err != nil {
+		if err := o.Wait(); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -186,22 +184,6 @@ func TestAcknowledgementsShareCommits(t *testing.T) {
 	after := db.Stats()
 	if ops, commits := after.Ops-before.Ops, after.Commits-before.Commits; ops < 2*producers*rounds || commits != 2*rounds {
 		t.Errorf("%d commits for %d ops, want %d", commits, ops, 2*rounds)
-	}
-}
-
-func TestBatchIsBoundedInBytes(t *testing.T) {
-	q := queue{wake: make(chan struct{}, 1)}
-	for _, size := range []int{batchBytes / 2, batchBytes / 2, 1, 2 * batchBytes, 1} {
-		if err := q.push(&op{size: size}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	var got []int
-	for len(q.ops) > 0 {
-		got = append(got, len(q.drainLocked()))
-	}
-	if want := []int{2, 1, 1, 1}; !slices.Equal(got, want) {
-		t.Errorf("batches of %v ops, want %v", got, want)
 	}
 }
 
@@ -269,14 +251,14 @@ func TestFailedCommit(t *testing.T) { // invariant 2
 	default:
 	}
 	release := hold(t, db)
-	var waiters []*op
+	var waiters []*boltfile.Op
 	waiters = append(waiters, line(t, db, putBlob("a"), func(*tx) error { return errors.New("own error") }, putBlob("b"))...)
 	if err := file.Close(); err != nil {
 		t.Fatal(err)
 	}
 	release()
 	for _, o := range waiters {
-		if err := <-o.done; !errors.Is(err, ErrFailed) || !errors.Is(err, os.ErrClosed) {
+		if err := o.Wait(); !errors.Is(err, ErrFailed) || !errors.Is(err, os.ErrClosed) {
 			t.Errorf("a waiter got %v, want ErrFailed with its cause", err)
 		}
 	}
@@ -333,7 +315,7 @@ func TestFullDatabase(t *testing.T) {
 		func(x *tx) error { _, err := x.drop("i1", e.Buffer); return err },
 	)
 	release()
-	if err1, err2 := <-ops[0].done, <-ops[1].done; !errors.Is(err1, ErrFull) || err2 != nil {
+	if err1, err2 := ops[0].Wait(), ops[1].Wait(); !errors.Is(err1, ErrFull) || err2 != nil {
 		t.Errorf("got %v and %v, want ErrFull and nil", err1, err2)
 	}
 	es, err := db.Entries(ctxOf(t), "i1", 0)
@@ -362,14 +344,14 @@ func TestCloseAnswersEveryone(t *testing.T) { // invariant 2
 	closed := make(chan error)
 	go func() { closed <- db.Close() }()
 	for { // until it refuses
-		if err := db.w.queue.push(&op{fn: putBlob("late"), done: make(chan error, 1)}); err != nil {
+		if err := db.file.Push((&op{fn: putBlob("late")}).queued()); err != nil {
 			break
 		}
 		runtime.Gosched()
 	}
 	release()
 	for _, o := range ops {
-		if err := <-o.done; err != nil {
+		if err := o.Wait(); err != nil {
 			t.Errorf("queued before Close: %v", err)
 		}
 	}
@@ -385,36 +367,6 @@ func TestCloseAnswersEveryone(t *testing.T) { // invariant 2
 	db = reopen(t, path, Options{})
 	if names := blobNames(t, db); !slices.Contains(names, "a") || !slices.Contains(names, "b") {
 		t.Errorf("stored %v, want a and b", names)
-	}
-}
-
-func TestReadsWaitForTheSync(t *testing.T) { // invariant 1
-	db := openTest(t, Options{})
-	if err := db.PutBlob(ctxOf(t), "x", []byte("1")); err != nil {
-		t.Fatal(err)
-	}
-	db.w.synced.Add(-1) // as while the last sync of that commit is under way
-	if synced, err := db.w.tryRead(func(*bolt.Tx) error { t.Error("reads what is not synced"); return nil }); synced || err != nil {
-		t.Errorf("tryRead: %v, %v", synced, err)
-	}
-	ctx, cancel := context.WithCancel(ctxOf(t))
-	cancel()
-	if _, _, err := db.Blob(ctx, "x"); !errors.Is(err, context.Canceled) {
-		t.Errorf("got %v, want context canceled", err)
-	}
-	read := make(chan error)
-	go func() {
-		_, ok, err := db.Blob(ctxOf(t), "x")
-		if !ok {
-			err = errors.Join(err, errors.New("not there"))
-		}
-		read <- err
-	}()
-	if err := db.PutBlob(ctxOf(t), "y", nil); err != nil { // the next commit is through
-		t.Fatal(err)
-	}
-	if err := <-read; err != nil {
-		t.Error(err)
 	}
 }
 

@@ -1,4 +1,4 @@
-package store
+package boltfile
 
 import (
 	"context"
@@ -10,27 +10,29 @@ import (
 
 const (
 	batchOps   = 256
-	batchBytes = 1 << 20
+	BatchBytes = 1 << 20
 	// A disk that takes longer than slowCommit for one commit is worth waiting lingerFor more
 	// ops for; on a quick one any wait costs more than it brings.
 	slowCommit = 3 * time.Millisecond
 	lingerFor  = 300 * time.Microsecond
 )
 
-// op is one change that waits for the writer.
-type op struct {
-	// fn runs on the writer's goroutine inside a transaction it shares with other ops. It may
+// Op is one change that waits for the writer. It is queued once.
+type Op struct {
+	// Run runs on the writer's goroutine inside a transaction it shares with other ops. It may
 	// run more than once, each time on a fresh transaction, so whatever it sets outside itself
 	// it must set anew each time. When it returns an error nothing it wrote stays.
-	fn    func(*tx) error
-	size  int         // bytes it will write, about
-	grows bool        // refused with ErrFull when the file is nearly full
-	row   *AuditEntry // left in the audit list if fn changes something; nil for none
+	Run   func(Batch) error
+	Size  int  // bytes it will write, about
+	Grows bool // refused with ErrFull when the file is nearly full
 
 	state atomic.Int32 // opQueued, then opBegun or opWithdrawn
-	err   error        // what fn said in the attempt under way; the writer's
+	err   error        // what Run said in the attempt under way; the writer's
 	done  chan error   // capacity 1: the writer answers each begun op once and never waits
 }
+
+// Wait is the outcome of an op that was pushed; once.
+func (o *Op) Wait() error { return <-o.done }
 
 const (
 	opQueued int32 = iota
@@ -44,17 +46,16 @@ type queue struct {
 	wake chan struct{} // capacity 1: full means "look again"
 
 	mu     sync.Mutex // guards the fields below
-	ops    []*op
+	ops    []*Op
 	closed error // why nothing more is accepted; nil while open
 }
 
 // do runs o and waits for its outcome. When ctx ends before o has begun, o never will; once it
 // has begun its outcome is waited for, because it may be on disk.
-func (q *queue) do(ctx context.Context, o *op) error {
+func (q *queue) do(ctx context.Context, o *Op) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	o.done = make(chan error, 1)
 	if err := q.push(o); err != nil {
 		return err
 	}
@@ -69,7 +70,8 @@ func (q *queue) do(ctx context.Context, o *op) error {
 	}
 }
 
-func (q *queue) push(o *op) error {
+func (q *queue) push(o *Op) error {
+	o.done = make(chan error, 1)
 	q.mu.Lock()
 	if q.closed != nil {
 		defer q.mu.Unlock()
@@ -88,24 +90,35 @@ func (q *queue) signal() {
 	}
 }
 
-// close makes the queue refuse everything from now on with why. The first reason stays.
-func (q *queue) close(why error) {
+// close makes the queue refuse everything from now on with why. The first reason stays. The op last, if
+// there is one, is queued behind all others, unless the queue was closed before.
+func (q *queue) close(why error, last *Op) {
 	q.mu.Lock()
 	if q.closed == nil {
-		q.closed = why
+		if q.closed = why; last != nil {
+			last.done = make(chan error, 1)
+			q.ops = append(q.ops, last)
+		}
 	}
 	q.mu.Unlock()
 	q.signal()
 }
 
+// len is how many ops wait.
+func (q *queue) len() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return len(q.ops)
+}
+
 // take blocks until there are ops and returns the next batch, begun. It returns nil when the
 // queue is closed and empty. lastOps and lastTook are what the previous commit carried and took.
-func (q *queue) take(lastOps int, lastTook time.Duration) []*op {
+func (q *queue) take(lastOps int, lastTook time.Duration) []*Op {
 	for {
 		q.mu.Lock()
-		empty, closed := len(q.ops) == 0, q.closed != nil
+		ready := len(q.ops) > 0 || q.closed != nil
 		q.mu.Unlock()
-		if !empty || closed {
+		if ready {
 			break
 		}
 		<-q.wake
@@ -139,9 +152,7 @@ func (q *queue) gather(lastOps int, lastTook time.Duration) {
 	// On a quick disk: as long as it costs no more than letting those run who are ready to.
 	for have := 0; ; {
 		runtime.Gosched()
-		q.mu.Lock()
-		n := len(q.ops)
-		q.mu.Unlock()
+		n := q.len()
 		if n <= have || n >= batchOps {
 			return
 		}
@@ -150,17 +161,17 @@ func (q *queue) gather(lastOps int, lastTook time.Duration) {
 }
 
 // drainLocked takes the next batch off the queue, without what was withdrawn. q.mu must be held.
-func (q *queue) drainLocked() []*op {
-	var batch []*op
+func (q *queue) drainLocked() []*Op {
+	var batch []*Op
 	n, bytes := 0, 0
 	for _, o := range q.ops {
-		if len(batch) == batchOps || len(batch) > 0 && bytes+o.size > batchBytes {
+		if len(batch) == batchOps || len(batch) > 0 && bytes+o.Size > BatchBytes {
 			break
 		}
 		n++
 		if o.state.CompareAndSwap(opQueued, opBegun) {
 			batch = append(batch, o)
-			bytes += o.size
+			bytes += o.Size
 		}
 	}
 	clear(q.ops[:n])

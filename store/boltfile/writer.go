@@ -1,7 +1,6 @@
-package store
+package boltfile
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -15,6 +14,9 @@ import (
 	berrors "go.etcd.io/bbolt/errors"
 )
 
+// errClosed is what everything returns after Close.
+var errClosed = fmt.Errorf("database: %w", os.ErrClosed)
+
 // writer is the one goroutine that changes the file. It takes what waits in the queue, up to a
 // batch, runs it in one transaction and answers after the sync: the slower the disk, the more
 // callers share a commit.
@@ -22,63 +24,66 @@ type writer struct {
 	queue queue
 
 	// Set once, by startWriter.
-	bolt   *bolt.DB
-	page   int64    // size in bytes
-	file   *os.File // which bolt has open
-	max    int64    // size in bytes the file may have
-	soft   int64    // from which growing ops are refused
-	log    *slog.Logger
-	failed chan struct{} // closed by fail
-	ended  chan struct{} // closed when the goroutine has returned
+	bolt       *bolt.DB
+	file       *os.File // which bolt has open
+	max        int64    // size in bytes the file may have
+	soft       int64    // from which growing ops are refused
+	begun      func(*Tx) Batch
+	beforeSync func()
+	log        *slog.Logger
+	failed     chan struct{} // closed by fail
+	ended      chan struct{} // closed when the goroutine has returned
 
 	// Written by the goroutine, read by any.
-	synced      atomic.Int64 // id of the newest transaction known to be on disk
-	commits     atomic.Uint64
-	ops         atomic.Uint64
-	deadDropped atomic.Uint64
-	died        [len(deadReasons)]atomic.Uint64
-	broken      atomic.Bool // a commit panicked
+	synced  atomic.Int64 // id of the newest transaction known to be on disk
+	commits atomic.Uint64
+	ops     atomic.Uint64
+	broken  atomic.Bool // a commit panicked
 
 	// Set once, by fail.
 	cause atomic.Pointer[error] // before failed is closed
-
-	sent sentLog // rides along with the commits
 
 	// The goroutine's own.
 	lastOps  int
 	lastTook time.Duration
 	crowded  bool          // the disk is full
-	pause    time.Duration // before it is asked for room again
+	pause    time.Duration // before it is asked for space again
 	timer    *time.Timer   // until then; nil when it was never full
 	due      bool          // the pause is over
-
-	cursors cursors
 }
 
 // startWriter starts the goroutine; stop waits for it. Everything in b must be synced.
 func startWriter(b *bolt.DB, f *os.File, o Options) (*writer, error) {
 	w := &writer{
 		queue: queue{wake: make(chan struct{}, 1)},
-		bolt:  b, page: int64(b.Info().PageSize), file: f, max: o.MaxSize, soft: o.MaxSize / 5 * 4, log: o.Log,
+		bolt:  b, file: f, max: o.MaxSize, soft: o.MaxSize / 5 * 4, log: o.Log,
+		begun: o.Format.Begin, beforeSync: o.BeforeSync,
 		failed: make(chan struct{}), ended: make(chan struct{}),
+	}
+	if w.beforeSync == nil {
+		w.beforeSync = func() {}
 	}
 	err := b.View(func(t *bolt.Tx) error {
 		w.synced.Store(int64(t.ID()))
-		w.sent.count = countSent(t)
 		return nil
 	})
 	if err != nil {
 		return nil, err
 	}
+	b.NoSync = true // from here on attempt syncs
 	go w.run()
 	return w, nil
 }
 
-// stop finishes what is queued, refuses everything else with why, and returns when the
-// goroutine has.
-func (w *writer) stop(why error) {
-	w.queue.close(why)
+// stop finishes what is queued and last behind it, refuses everything else, and returns when the
+// goroutine has, with the outcome of last.
+func (w *writer) stop(last *Op) error {
+	w.queue.close(errClosed, last)
 	<-w.ended
+	if last == nil || last.done == nil {
+		return nil
+	}
+	return last.Wait()
 }
 
 func (w *writer) run() {
@@ -96,7 +101,6 @@ func (w *writer) run() {
 			w.fail(err)
 		}
 	}
-	w.storeLast()
 	if w.timer != nil {
 		w.timer.Stop()
 	}
@@ -111,7 +115,7 @@ func (w *writer) err() error {
 }
 
 // commit carries batch out and answers every op in it.
-func (w *writer) commit(batch []*op) {
+func (w *writer) commit(batch []*Op) {
 	for len(batch) > 0 {
 		if err := w.err(); err != nil {
 			answer(batch, err)
@@ -126,7 +130,7 @@ func (w *writer) commit(batch []*op) {
 			continue
 		case errors.Is(err, berrors.ErrMaxSizeReached) && len(batch) > 1: // some of them may fit
 			for _, o := range batch {
-				w.commit([]*op{o})
+				w.commit([]*Op{o})
 			}
 		case errors.Is(err, berrors.ErrMaxSizeReached):
 			answer(batch, ErrFull)
@@ -150,7 +154,7 @@ func (w *writer) commit(batch []*op) {
 	}
 }
 
-func answer(batch []*op, err error) {
+func answer(batch []*Op, err error) {
 	for _, o := range batch {
 		o.done <- err
 	}
@@ -159,23 +163,20 @@ func answer(batch []*op, err error) {
 // guarded is attempt with a panic turned into an error: bbolt panics when it meets a page whose
 // damage verify could not see, and a page that cannot be read is a fault in its mapping. The
 // transaction is in an unknown state then, and stays open.
-func (w *writer) guarded(batch []*op) (bad int, err error) {
+func (w *writer) guarded(batch []*Op) (bad int, err error) {
 	defer func() {
 		p := recover()
 		if p == nil {
 			return
 		}
 		w.broken.Store(true)
-		bad, err = -1, fmt.Errorf("%w: %v; %s", ErrDamaged, p, remedy)
+		bad, err = -1, fmt.Errorf("%w: %v; %s", ErrDamaged, p, Remedy)
 		if unread(p) {
-			err = errUnread
+			err = ErrUnread
 		}
 	}()
 	return w.attempt(batch)
 }
-
-// errUnread is as final as a write that failed.
-var errUnread = errors.New("the disk does not give back a page of the file")
 
 // unread reports whether the panic p is a fault in the file's mapping, which needs
 // debug.SetPanicOnFault in the goroutine that reads.
@@ -188,14 +189,15 @@ func unread(p any) bool {
 // written something, with its error in err; then, as on any error, nothing of batch is stored.
 // With bad < 0 a nil error means that batch is on disk, except for the ops that failed before
 // they wrote anything: theirs stands in op.err.
-func (w *writer) attempt(batch []*op) (bad int, err error) {
+func (w *writer) attempt(batch []*Op) (bad int, err error) {
 	b, err := w.begin(true)
 	if err != nil {
 		return -1, err
 	}
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true)) // not before Begin, which would panic with its locks held
 	defer b.Rollback()                                       // does nothing after a commit
-	t := &tx{Tx: b, waiting: w.cursors.waiting}
+	t := &Tx{Tx: b}
+	shared := w.begun(t)
 	var refused error // to what grows
 	switch {
 	case w.crowded:
@@ -204,45 +206,40 @@ func (w *writer) attempt(batch []*op) (bad int, err error) {
 		refused = ErrFull
 	}
 	for i, o := range batch {
-		if o.err = nil; o.grows && refused != nil {
+		if o.err = nil; o.Grows && refused != nil {
 			o.err = refused
 			continue
 		}
-		before := t.writes
-		if o.err = t.run(o); o.err != nil && t.writes != before {
+		before := shared.Writes()
+		if o.err = o.Run(shared); o.err != nil && shared.Writes() != before {
 			return i, o.err
 		}
 	}
-	// When there is no room they wait on: what deletes must not fail for them.
-	take := refused == nil && (t.writes > 0 || w.cursors.due)
-	committed := func() {}
-	if take {
-		if err := t.takeCursors(); err != nil {
-			return -1, err
-		}
-		if committed, err = w.sent.ride(t); err != nil {
-			return -1, err
-		}
+	// When there is no space what can wait waits on: what deletes must not fail for it.
+	if err := shared.Settle(refused == nil); err != nil {
+		return -1, err
 	}
-	if t.writes == 0 {
-		w.cursors.after(take, t.cursors, w.remind)
+	if shared.Writes() == 0 {
+		shared.Done(false)
 		return -1, nil
 	}
-	if err := t.flush(); err != nil {
+	if err := t.settle(); err != nil {
 		return -1, err
 	}
 	id := b.ID()
-	if err := b.Commit(); err != nil {
+	if err := b.Commit(); err != nil { // which syncs nothing but a new size of the file
 		return -1, err
+	}
+	w.beforeSync()
+	if err := w.bolt.Sync(); err != nil {
+		// What was not synced may look sound for as long as it is in memory, also to the next process: it must
+		// not build on that. Whether this reaches the disk does not matter.
+		_ = retract(w.file, int64(id%2)*PageSize+pageHeader)
+		return -1, fmt.Errorf("sync: %w", err)
 	}
 	w.synced.Store(int64(id))
 	w.commits.Add(1)
-	committed()
-	w.cursors.after(take, t.cursors, w.remind)
-	w.deadDropped.Add(t.deadDropped)
-	for _, why := range t.died {
-		w.died[slices.Index(deadReasons[:], why)].Add(1)
-	}
+	shared.Done(true)
 	return -1, nil
 }
 
@@ -251,9 +248,9 @@ func (w *writer) attempt(batch []*op) (bad int, err error) {
 // gives stays in memory for longer than it takes to get there.
 func (w *writer) begin(writable bool) (*bolt.Tx, error) {
 	var b [1]byte
-	for _, at := range []int64{0, w.page} {
+	for _, at := range []int64{0, PageSize} {
 		if _, err := w.file.ReadAt(b[:], at); err != nil && !errors.Is(err, os.ErrClosed) { // of which Begin has its own word
-			return nil, fmt.Errorf("%w: meta page: %w", errUnread, err)
+			return nil, fmt.Errorf("%w: meta page: %w", ErrUnread, err)
 		}
 	}
 	return w.bolt.Begin(writable)
@@ -265,7 +262,7 @@ func (w *writer) full(b *bolt.Tx) bool {
 		return false
 	}
 	s := w.bolt.Stats()
-	free := int64(s.FreePageN+s.PendingPageN) * int64(w.bolt.Info().PageSize)
+	free := int64(s.FreePageN+s.PendingPageN) * PageSize
 	return b.Size()-free >= w.soft
 }
 
@@ -276,55 +273,6 @@ func (w *writer) fail(cause error) {
 	if !w.cause.CompareAndSwap(nil, &err) {
 		return
 	}
-	w.queue.close(err)
+	w.queue.close(err, nil)
 	close(w.failed)
-}
-
-// read runs fn in a read transaction of its own. fn must copy what it keeps. What fn sees is
-// on disk: bbolt shows readers a commit while its last sync is still under way, and an answer
-// drawn from that could outlive the data it rests on. A page that cannot be read is ErrFailed.
-func (w *writer) read(ctx context.Context, fn func(*bolt.Tx) error) error {
-	for {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		synced, err := w.tryRead(fn)
-		if synced || err != nil {
-			return err
-		}
-		// Once the writer answers anything, the commit we saw is through.
-		if err := w.queue.do(ctx, &op{fn: func(*tx) error { return nil }}); err != nil {
-			return err
-		}
-	}
-}
-
-func (w *writer) tryRead(fn func(*bolt.Tx) error) (synced bool, err error) {
-	t, err := w.begin(false)
-	switch {
-	case errors.Is(err, berrors.ErrDatabaseNotOpen):
-		return false, errClosed
-	case errors.Is(err, errUnread):
-		w.fail(err)
-		return false, w.err()
-	case err != nil:
-		return false, err
-	}
-	defer t.Rollback()
-	if int64(t.ID()) > w.synced.Load() {
-		return false, nil
-	}
-	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true)) // not before Begin either
-	defer func() {
-		p := recover()
-		switch {
-		case p == nil:
-		case unread(p):
-			w.fail(errUnread)
-			err = w.err()
-		default:
-			panic(p)
-		}
-	}()
-	return true, fn(t)
 }

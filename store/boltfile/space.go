@@ -1,4 +1,4 @@
-package store
+package boltfile
 
 import (
 	"errors"
@@ -12,10 +12,10 @@ import (
 // transaction has been synced and no meta page speaks of it: bbolt rolls it back and makes up its
 // list of free pages from the last commit, so the next transaction is as sound as any. What would
 // make the file grow is refused from then on; what deletes is still tried, for it mostly finds
-// room inside the file, and an acknowledgement that is not stored is a message that comes again.
-// Now and then the writer asks the disk for some room, and goes on when it gets it.
+// space inside the file, and an acknowledgement that is not stored is a message that comes again.
+// Now and then the writer asks the disk for some space, and goes on when it gets it.
 const (
-	someRoom   = 256 << 10   // bytes
+	someSpace  = 256 << 10   // bytes
 	firstPause = time.Second // doubled after every try
 	maxPause   = 30 * time.Second
 )
@@ -50,24 +50,23 @@ func (w *writer) asBefore() bool {
 	return int64(t.ID()) == w.synced.Load()
 }
 
-// crowd refuses what grows until there is room again.
+// crowd refuses what grows until there is space again.
 func (w *writer) crowd(why error) {
 	if w.crowded {
 		return
 	}
 	w.crowded, w.pause = true, firstPause
-	w.log.Error("the disk is full: new messages are refused until there is room again, and stay with the platforms", "err", why)
+	w.log.Error("the disk is full: new messages are refused until there is space again, and stay with the platforms", "err", why)
 	w.later()
 }
 
-// later has the writer look for room after a pause. Its function only queues, and waits for nothing.
+// later has the writer look for space after a pause. Its function only queues, and waits for nothing.
 func (w *writer) later() {
 	w.timer = time.AfterFunc(w.pause, func() {
-		o := &op{done: make(chan error, 1), fn: func(*tx) error {
+		_ = w.queue.push(&Op{Run: func(Batch) error { // closed: nobody needs space any more
 			w.due = true
 			return nil
-		}}
-		_ = w.queue.push(o) // closed: nobody needs room any more
+		}})
 	})
 }
 
@@ -82,7 +81,7 @@ func (w *writer) claim() error {
 	if err := t.Rollback(); err != nil {
 		return err
 	}
-	if step := min(someRoom, w.max-end); step > 0 {
+	if step := min(someSpace, w.max-end); step > 0 {
 		_, err = w.file.WriteAt(make([]byte, step), end)
 	}
 	switch {
@@ -92,7 +91,7 @@ func (w *writer) claim() error {
 		return nil
 	case err == nil:
 		w.crowded = false
-		w.log.Info("there is room on the disk again")
+		w.log.Info("there is space on the disk again")
 	}
 	return err
 }

@@ -1,4 +1,4 @@
-package store
+package boltfile
 
 import (
 	"fmt"
@@ -14,14 +14,14 @@ import (
 // they are held against whatever bbolt makes of random changes.
 func TestVerifyTakesWhatBboltWrites(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "test.db")
-	o := Options{}.withDefaults()
-	b, err := openBolt(path, o)
+	o := options()
+	b, err := OpenBolt(path, o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer b.Close()
 	b.NoSync = true
-	names := []bucket{bucketEntries, bucketBlobs, bucketGrants}
+	names := []string{"one", "two", "three"}
 	for seed := range uint64(6) {
 		dice := rand.New(rand.NewPCG(7, seed))
 		for commit := range 150 {
@@ -46,7 +46,7 @@ func TestVerifyTakesWhatBboltWrites(t *testing.T) {
 						}
 						continue
 					}
-					if err := bk.Put(k, seal(k, make([]byte, dice.IntN(2)*dice.IntN(3000)+dice.IntN(40)))); err != nil {
+					if err := bk.Put(k, Seal(k, make([]byte, dice.IntN(2)*dice.IntN(3000)+dice.IntN(40)))); err != nil {
 						return err
 					}
 				}
@@ -59,9 +59,9 @@ func TestVerifyTakesWhatBboltWrites(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got, err := look(f)
+			got, err := look(f, o.Format.Check)
 			if err == nil {
-				err = got.err()
+				err = Named(got.Bad)
 			}
 			_ = f.Close()
 			if err != nil {

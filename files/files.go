@@ -1,0 +1,121 @@
+// Package files makes files appear whole or not at all: what is to stand under a name is written and
+// synced under another one in the same folder, and then gets its name. A process that dies in between
+// leaves at most a leftover, which the next one removes.
+package files
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+)
+
+// Temp makes an empty file (mode 0600) beside path, under a name that pattern matches. As far as we may
+// give it away it belongs to whom the file at path belongs, or else its folder: what an operator makes
+// as root the server must be able to open.
+func Temp(path, pattern string) (*os.File, error) {
+	f, err := os.CreateTemp(filepath.Dir(path), pattern)
+	if err != nil {
+		return nil, err
+	}
+	of, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		of, err = os.Stat(filepath.Dir(path))
+	}
+	if err == nil && os.Geteuid() == 0 {
+		if owner, ok := of.Sys().(*syscall.Stat_t); ok {
+			_ = f.Chown(int(owner.Uid), int(owner.Gid)) // otherwise it stays ours
+		}
+	}
+	return f, nil
+}
+
+// Create makes the file path of what fill writes. fs.ErrExist: there is such a file, which stays as it
+// is. Whatever the error, no part of the new file is left behind.
+func Create(path, pattern string, fill func(*os.File) error) (err error) {
+	f, err := Temp(path, pattern)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if rm := os.Remove(f.Name()); rm != nil && !errors.Is(rm, fs.ErrNotExist) {
+			err = errors.Join(err, rm)
+		}
+	}()
+	if err = fill(f); err == nil {
+		err = f.Sync()
+	}
+	if err := errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	return Publish(f.Name(), path)
+}
+
+// Publish gives the synced file temp the name path. fs.ErrExist: there is such a file, which stays.
+func Publish(temp, path string) error { return publish(temp, path, os.Link) }
+
+// publish links, because a rename would replace what is there. A rename is for file systems without links.
+func publish(temp, path string, link func(from, to string) error) error {
+	err := link(temp, path)
+	switch {
+	case err == nil:
+		err = os.Remove(temp)
+	case Exists(path):
+		return fmt.Errorf("%s: %w", path, fs.ErrExist)
+	default:
+		err = os.Rename(temp, path)
+	}
+	return errors.Join(err, SyncDir(filepath.Dir(path)))
+}
+
+// Replace puts the synced file temp in the place of path. With a name to keep it by, the file that was
+// there gets that; it is not overwritten. Where the file system has links there is a file under path
+// at every moment.
+func Replace(temp, path, keep string) error {
+	dir := filepath.Dir(path)
+	if keep != "" {
+		err := os.Link(path, keep)
+		if err != nil && !Exists(keep) {
+			err = os.Rename(path, keep)
+		}
+		if err := errors.Join(err, SyncDir(dir)); err != nil {
+			return fmt.Errorf("keep the old file: %w", err)
+		}
+	}
+	if err := os.Rename(temp, path); err != nil {
+		return err
+	}
+	return SyncDir(dir)
+}
+
+// RemoveLeftovers removes the files in the folder dir that pattern matches, and says which stay.
+func RemoveLeftovers(dir, pattern string) error {
+	names, err := fs.Glob(os.DirFS(dir), pattern)
+	if err != nil { // the name contains a bracket; then leftovers stay
+		return nil
+	}
+	var all []error
+	for _, n := range names {
+		if err := os.Remove(filepath.Join(dir, n)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			all = append(all, fmt.Errorf("a leftover stays behind: %w", err))
+		}
+	}
+	return errors.Join(all...)
+}
+
+// Exists reports whether something has the name path.
+func Exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
+}
+
+// SyncDir makes the names in dir durable.
+func SyncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}

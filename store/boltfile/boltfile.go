@@ -1,0 +1,275 @@
+// Package boltfile is a checked bbolt file with one writer: whoever reads from it gets what was written, or
+// hears of damage, and whoever writes to it gets an answer after the sync. What a record means is not known
+// here; the Format says what is to be known of one.
+//
+// Every value rests in an envelope with a checksum over its key (envelope.go), and a digest over all records
+// is kept with them (digest.go). Each start reads the whole file before bbolt does (verify.go).
+//
+// A commit is one sync: bbolt writes the pages and the meta page, then the file is synced once, then the
+// answers go out. This is sound because a commit writes over no page of the commit before it, which was
+// synced before this one began. What a power cut leaves of an unsynced commit is any part of its pages.
+// The walk at the next start finds that: a page that is not there, a record whose checksum does not fit,
+// or, where older pages stand in the place of new ones that are sound in themselves, a digest that is of
+// another commit or other records. Then the commit before it is used, and that is said (FellBack). Nobody
+// was told of the one that is lost. The power cut test proves it with images of every kind.
+//
+// All changes at run time pass Tx.change, and are committed by writer.attempt alone.
+package boltfile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/files"
+	bolt "go.etcd.io/bbolt"
+	berrors "go.etcd.io/bbolt/errors"
+)
+
+// PageSize is of a new file; the host's may be 16 KiB, which quadruples what a small record costs.
+const PageSize = 4096
+
+// probeTime is how long Probe waits for the writer.
+const probeTime = 5 * time.Second
+
+// Options of a file. All are to be set, but BeforeSync.
+type Options struct {
+	MaxSize     int64         // in bytes; what grows is refused with ErrFull from four fifths of it on
+	LockTimeout time.Duration // how long Open waits for another process to let go of the file
+	Compact     bool          // makes Open shrink a file of more than 8 MiB, and twice its live data
+	InitialMap  int           // bytes of address space to begin with: growing past it makes the writer wait for every reader
+	GrowStep    int           // bytes; each step costs one more sync
+	Now         func() time.Time
+	Log         *slog.Logger
+	// OpenFile opens the file. Tests make the disk fail with it.
+	OpenFile func(path string, flag int, mode fs.FileMode) (*os.File, error)
+	// BeforeSync, if set, is called when all of a commit is written and nothing of it synced. Tests cut
+	// the power there.
+	BeforeSync func()
+	Format     Format
+}
+
+// Format is what the owner of the records knows.
+type Format struct {
+	// Check says why a record is not what was written; nil: it is.
+	Check func(bucket string, k, value []byte) error
+	// Fill makes an empty file a database.
+	Fill func(*bolt.Tx) error
+	// Prepare brings the file to the current version and deals with its damaged records, before anybody
+	// else uses it. An error refuses the file.
+	Prepare func(*bolt.DB, []Damaged) error
+	// Begin is called for every transaction of the writer.
+	Begin func(*Tx) Batch
+}
+
+// Batch is a transaction as those see it who write with it. All methods: the writer's goroutine.
+type Batch interface {
+	// Writes counts the changes so far, those that Settle is yet to make included.
+	Writes() int
+	// Settle makes, when all ops have run, the changes that they share. spare: there is disk space for
+	// what can wait.
+	Settle(spare bool) error
+	// Done is called when the transaction is over: stored, or not worth it. It is not called after an error.
+	Done(stored bool)
+}
+
+// File is an open file. All methods: any goroutine.
+type File struct {
+	// Set once, by Open.
+	path     string
+	bolt     *bolt.DB
+	w        *writer
+	check    func(bucket string, k, value []byte) error
+	fellBack bool
+}
+
+// Open opens the file at path, or creates it, which is done aside and put in place whole. ErrLocked:
+// another process has it. ErrDamaged: it is no sound file of ours; then it is not touched. The caller
+// must Close what is returned.
+func Open(path string, o Options) (*File, error) {
+	switch _, err := os.Lstat(path); {
+	case errors.Is(err, fs.ErrNotExist):
+		if err := create(path, o); err != nil {
+			return nil, fmt.Errorf("create: %w", err)
+		}
+	case err != nil:
+		return nil, err
+	}
+	fellBack := false
+	for {
+		got, err := verify(path, o)
+		if err != nil {
+			return nil, err
+		}
+		fellBack = fellBack || got.FellBack
+		b, f, err := lock(path, o)
+		if err != nil {
+			return nil, err
+		}
+		if improve(path, b, f, got, o) {
+			if err := b.Close(); err != nil {
+				return nil, err
+			}
+			o.Compact = false // done
+			continue
+		}
+		out := &File{path: path, bolt: b, check: o.Format.Check, fellBack: fellBack}
+		if err := out.start(f, got, o); err != nil {
+			return nil, errors.Join(err, b.Close())
+		}
+		if err := files.RemoveLeftovers(filepath.Dir(path), Leftovers(path)); err != nil {
+			o.Log.Warn("an unfinished database stays", "err", err)
+		}
+		return out, nil
+	}
+}
+
+// lock opens the file at path for this process alone. f is what bbolt has open.
+func lock(path string, o Options) (b *bolt.DB, f *os.File, err error) {
+	openFile := o.OpenFile
+	o.OpenFile = func(path string, flag int, mode fs.FileMode) (_ *os.File, err error) {
+		f, err = openFile(path, flag, mode)
+		return f, err
+	}
+	if b, err = OpenBolt(path, o); err != nil {
+		return nil, nil, err
+	}
+	if !holds(f, path) {
+		return nil, nil, errors.Join(fmt.Errorf("%w, and has just replaced it; try again", ErrLocked), b.Close())
+	}
+	return b, f, nil
+}
+
+// holds reports whether path still names the open file f. A process that waited for the lock of a
+// file may get it when another one has just put a new file in its place.
+func holds(f *os.File, path string) bool {
+	opened, err1 := f.Stat()
+	named, err2 := os.Stat(path)
+	return err1 == nil && err2 == nil && os.SameFile(opened, named)
+}
+
+// start has the owner prepare the open file, and starts the writer.
+func (f *File) start(file *os.File, got Found, o Options) (err error) {
+	// What a process that was killed wrote last may be in memory only, and we are about to build on it.
+	if err := f.bolt.Sync(); err != nil {
+		return fmt.Errorf("sync: %w", err)
+	}
+	if err := o.Format.Prepare(f.bolt, got.Bad); err != nil {
+		return err
+	}
+	if !got.current() {
+		if err := Update(f.bolt, func(*bolt.Tx) error { return nil }); err != nil {
+			return err
+		}
+	}
+	f.w, err = startWriter(f.bolt, file, o)
+	return err
+}
+
+// OpenBolt opens the file at path, which nobody else is to use and Adopt has found sound, with the settings
+// everything here relies on. bbolt panics on some files it cannot read.
+func OpenBolt(path string, o Options) (b *bolt.DB, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("%w: %v; %s", ErrDamaged, p, Remedy)
+		}
+	}()
+	b, err = bolt.Open(path, 0o600, &bolt.Options{
+		Timeout:         o.LockTimeout,
+		NoFreelistSync:  true, // a freelist on disk costs more with every free page
+		FreelistType:    bolt.FreelistMapType,
+		PageSize:        PageSize,
+		MaxSize:         int(o.MaxSize),
+		InitialMmapSize: o.InitialMap,
+		OpenFile:        o.OpenFile,
+	})
+	if err != nil {
+		return nil, boltError(err)
+	}
+	b.AllocSize = o.GrowStep
+	return b, nil
+}
+
+// boltError says in our words why bbolt refuses a file.
+func boltError(err error) error {
+	switch {
+	case errors.Is(err, berrors.ErrTimeout):
+		return fmt.Errorf("%w; stop it, or give this one a data folder of its own", ErrLocked)
+	case errors.Is(err, berrors.ErrInvalid), errors.Is(err, berrors.ErrChecksum), errors.Is(err, berrors.ErrVersionMismatch):
+		return fmt.Errorf("%w: %w; %s", ErrDamaged, err, Remedy)
+	}
+	return err
+}
+
+// Close finishes the writes that wait, and last behind them, refuses new ones, and lets go of the file.
+func (f *File) Close(last *Op) error {
+	lastErr := f.w.stop(last)
+	if f.w.broken.Load() {
+		// Closing would wait for a transaction that nobody can end. The file's lock goes with the process.
+		return nil
+	}
+	return errors.Join(lastErr, f.bolt.Close())
+}
+
+// Failed is closed when a commit failed, or a page could not be read: nothing more is accepted, and the process must end.
+func (f *File) Failed() <-chan struct{} { return f.w.failed }
+
+// Err is nil, or ErrFailed wrapping the first cause.
+func (f *File) Err() error { return f.w.err() }
+
+// Do runs o in the next transaction, and returns after the sync. A context that ends before o has begun
+// prevents it; one that ends later is not looked at any more.
+func (f *File) Do(ctx context.Context, o *Op) error { return f.w.queue.do(ctx, o) }
+
+// Push queues o for the next transaction, without waiting for it.
+func (f *File) Push(o *Op) error { return f.w.queue.push(o) }
+
+// Read runs fn in a read transaction of its own. fn must copy what it keeps. What fn sees is on disk: bbolt
+// shows readers a commit before its sync, and an answer drawn from that could outlive the data it rests on.
+// A page that cannot be read is ErrFailed.
+func (f *File) Read(ctx context.Context, fn func(*bolt.Tx) error) error { return f.w.read(ctx, fn) }
+
+// Probe reports whether the writer takes writes: nil, ErrFull, ErrNoSpace, ErrFailed, or that it has not
+// answered for five seconds. It commits nothing.
+func (f *File) Probe() error {
+	o := &Op{Run: func(Batch) error { return nil }, Grows: true}
+	if err := f.Push(o); err != nil {
+		return err
+	}
+	t := time.NewTimer(probeTime)
+	defer t.Stop()
+	select {
+	case err := <-o.done:
+		return err
+	case <-t.C:
+		o.state.CompareAndSwap(opQueued, opWithdrawn)
+		return fmt.Errorf("the disk has not answered for %v", probeTime)
+	}
+}
+
+// Stats are counters since Open, and the size of the file.
+type Stats struct {
+	Commits, Ops uint64
+	Waiting      int   // ops in the queue
+	FileBytes    int64 // as the file system says
+	// FellBack: when it was opened the newest commit was unreadable, and the one before it is used.
+	FellBack bool
+}
+
+// Stats is how the file does.
+func (f *File) Stats() Stats {
+	s := Stats{Commits: f.w.commits.Load(), Ops: f.w.ops.Load(), Waiting: f.w.queue.len(), FellBack: f.fellBack}
+	if info, err := os.Stat(f.path); err == nil {
+		s.FileBytes = info.Size()
+	}
+	return s
+}
+
+// Committed is the number of the newest commit: as long as it stays the same, so does the
+// content. It starts anew in a file that was compacted.
+func (f *File) Committed() uint64 { return uint64(f.w.synced.Load()) }

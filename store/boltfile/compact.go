@@ -1,0 +1,98 @@
+package boltfile
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/hermes-connector/hermes-connector/files"
+	bolt "go.etcd.io/bbolt"
+)
+
+// Compaction pays above worthCompacting bytes, and when the file is compactFrom times its live data.
+const (
+	worthCompacting = 8 << 20
+	compactFrom     = 2
+)
+
+// bloated reports whether the file f, which b has open, is worth compacting.
+func bloated(b *bolt.DB, f *os.File) (size int64, yes bool) {
+	info, err := f.Stat()
+	if err != nil {
+		return 0, false
+	}
+	var used int64
+	err = b.View(func(t *bolt.Tx) error {
+		used = t.Size()
+		return nil
+	})
+	live := used - int64(b.Stats().FreePageN)*PageSize
+	return info.Size(), err == nil && info.Size() > worthCompacting && info.Size() > compactFrom*live
+}
+
+// compact puts a copy of the database b without its free pages in the place of path.
+//
+// It is done before the database is used, not while it runs: bbolt reads through a mapping of the
+// one file it opened, so a swap would have to wait for every reader and stop the writer, and
+// until the next start the free pages are what new messages go into first. Nothing is lost by
+// waiting but disk space that was needed before.
+func compact(path string, b *bolt.DB, was Found, o Options) error {
+	f, err := files.Temp(path, Leftovers(path))
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name())
+	if err = compactInto(f.Name(), b, o); err == nil {
+		is, err2 := look(f, o.Format.Check)
+		if err = err2; err == nil && is.records != was.records {
+			err = fmt.Errorf("%w: the copy holds other records", ErrDamaged)
+		}
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	if err := errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	return files.Replace(f.Name(), path, "")
+}
+
+// compactInto copies all records of b into the empty file temp. It does not sync it.
+func compactInto(temp string, b *bolt.DB, o Options) error {
+	o.OpenFile = os.OpenFile // what a test wants to hear of is the database
+	dst, err := OpenBolt(temp, o)
+	if err != nil {
+		return err
+	}
+	dst.NoSync = true // as a whole, by the caller
+	err = bolt.Compact(dst, b, BatchBytes)
+	if err == nil {
+		err = Update(dst, func(*bolt.Tx) error { return nil }) // its commits have other numbers
+	}
+	return errors.Join(err, dst.Close())
+}
+
+// improve says what was found, and puts a smaller copy of the file in the place of path, if there is one to
+// be had: then everything begins again with that.
+func improve(path string, b *bolt.DB, f *os.File, got Found, o Options) (replaced bool) {
+	switch {
+	case got.FellBack:
+		o.Log.Error("the newest commit is lost", "err", errFellBack)
+	case got.broken:
+		o.Log.Warn("the meta page of the last but one commit is damaged; nothing is lost, and the next commit replaces it")
+	}
+	size, worth := bloated(b, f)
+	if !o.Compact || !worth {
+		return false
+	}
+	if err := compact(path, b, got, o); err != nil {
+		o.Log.Warn("the database was not compacted; it is used as it is", "err", err)
+		return false
+	}
+	o.Log.Info("the database was compacted", "bytes before", size)
+	return true
+}
+
+// errFellBack is what the log says when the newest commit is gone.
+var errFellBack = errors.New("the newest commit is unreadable: what was accepted in that commit is lost, " +
+	"and what it deleted is back. After a power cut it is one nobody was told of; otherwise compare with the last snapshot")

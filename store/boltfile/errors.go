@@ -1,0 +1,24 @@
+package boltfile
+
+import "errors"
+
+// What callers test for.
+var (
+	// ErrFull: the file may not grow any more. What only deletes or rewrites still works.
+	ErrFull = errors.New("the database has reached its maximum size")
+	// ErrNoSpace: the disk is full. Nothing is stored until there is room on it again; that is
+	// noticed without help.
+	ErrNoSpace = errors.New("the disk is full")
+	// ErrFailed wraps the first commit or read that failed; nothing is accepted after it.
+	ErrFailed = errors.New("the database failed; the process must end")
+	// ErrLocked: another process has the file open.
+	ErrLocked = errors.New("another hermes-connector holds the database")
+	// ErrDamaged: a file or a record is not what was once written.
+	ErrDamaged = errors.New("the database is damaged")
+	// ErrUnread is the cause of ErrFailed when a read failed: as final as a write.
+	ErrUnread = errors.New("the disk does not give back a page of the file")
+)
+
+// Remedy is what to do about a file that cannot be used.
+const Remedy = "restore a backup (hermes-connector restore FILE), or keep what can be read of this one " +
+	"(hermes-connector restore --salvage FILE, with the database as FILE)"

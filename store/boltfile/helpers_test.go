@@ -1,0 +1,95 @@
+package boltfile
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	bolt "go.etcd.io/bbolt"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const records = "records"
+
+// batch is a Batch that stores nothing beside what its ops do.
+type batch struct {
+	*Tx
+	writes int
+}
+
+func (b *batch) Writes() int       { return b.writes }
+func (b *batch) Settle(bool) error { return nil }
+func (b *batch) Done(bool)         {}
+
+func options() Options {
+	return Options{
+		MaxSize: 16 << 20, InitialMap: 16 << 20, GrowStep: 128 << 10, LockTimeout: time.Millisecond,
+		Now: time.Now, Log: slog.New(slog.DiscardHandler), OpenFile: os.OpenFile,
+		Format: Format{
+			Check: func(_ string, k, value []byte) error { _, err := Unseal(k, value); return err },
+			Fill: func(t *bolt.Tx) error {
+				for _, b := range []string{MetaBucket, records} {
+					if _, err := t.CreateBucket([]byte(b)); err != nil {
+						return err
+					}
+				}
+				return nil
+			},
+			Prepare: func(_ *bolt.DB, bad []Damaged) error { return Named(bad) },
+			Begin:   func(t *Tx) Batch { return &batch{Tx: t} },
+		},
+	}
+}
+
+// openTest opens the file at path, or a new one, and closes it when the test ends.
+func openTest(t testing.TB, path string, o Options) *File {
+	t.Helper()
+	if path == "" {
+		path = filepath.Join(t.TempDir(), "test.db")
+	}
+	f, err := Open(path, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = f.Close(nil) })
+	return f
+}
+
+// putting is an op that stores value under k; deleting when it is empty.
+func putting(k, value string) *Op {
+	return &Op{Run: func(b Batch) error {
+		t := b.(*batch)
+		t.writes++
+		if value == "" {
+			return t.Delete(records, []byte(k))
+		}
+		return t.Put(records, []byte(k), Seal([]byte(k), []byte(value)))
+	}}
+}
+
+func put(t testing.TB, f *File, k, value string) {
+	t.Helper()
+	if err := f.Do(context.WithoutCancel(t.Context()), putting(k, value)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// stored is what stands under k; empty when there is nothing.
+func stored(t testing.TB, f *File, k string) (value string) {
+	t.Helper()
+	err := f.Read(context.WithoutCancel(t.Context()), func(x *bolt.Tx) error {
+		if v := x.Bucket([]byte(records)).Get([]byte(k)); v != nil {
+			value = string(v[EnvelopeSize:])
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return value
+}

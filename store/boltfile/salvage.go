@@ -1,0 +1,45 @@
+package boltfile
+
+import (
+	"os"
+)
+
+// Salvage calls each for every record of the file at path that can be read, of the newest commit, or of the
+// one before it when less of that is damaged. lost is what cannot be read; the error is of each, or that
+// there is nothing to begin with.
+func Salvage(path string, check, each func(bucket string, k, value []byte) error) (lost []error, err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	m, err := readMetas(f)
+	if err != nil {
+		return nil, unsound(err)
+	}
+	walk := func(m meta, each func(bucket string, k, value []byte) error) (lost []error, err error) {
+		m.pages = min(m.pages, uint64(info.Size())/uint64(m.pageSize)+1) // it may be cut off
+		p := walker(f, m, check)
+		p.each, p.lost = each, func(err error) { lost = append(lost, err) }
+		err = p.walk(m.root, "", nil, nil)
+		for _, r := range p.Bad {
+			lost = append(lost, r.Err)
+		}
+		if err := p.Misses(); err != nil {
+			lost = append(lost, err)
+		}
+		return lost, err
+	}
+	best := m.intact[0]
+	if len(m.intact) == 2 {
+		newest, _ := walk(best, nil)
+		if before, _ := walk(m.intact[1], nil); len(before) < len(newest) {
+			best = m.intact[1]
+		}
+	}
+	return walk(best, each)
+}

@@ -1,0 +1,208 @@
+package boltfile
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"syscall"
+
+	bolt "go.etcd.io/bbolt"
+	berrors "go.etcd.io/bbolt/errors"
+)
+
+// bbolt reads every page of the file when it opens it, in a goroutine whose panics nobody can
+// catch, and through a mapping that faults behind the end of the file. So the page tree is
+// checked here first, with plain reads, and every record's checksum with it: a record whose key
+// changed would otherwise just not be found. walk.go has the file's format.
+
+// Found is what a look at a whole file has shown.
+type Found struct {
+	// Bad are the damaged records, by their pages.
+	Bad []Damaged
+	// FellBack: the newest commit is unreadable; all here is of the one before it.
+	FellBack bool
+	torn     *meta // of that commit, if bbolt would still go by it
+	broken   bool  // a meta page is damaged, and nothing is lost with it
+	of       meta  // the commit
+	records  Digest
+	expected *Digest // what the file says of its records; nil when it says nothing
+}
+
+// Damaged is a record that is not what was once written.
+type Damaged struct {
+	Bucket string
+	Key    []byte
+	Err    error // ErrDamaged, with the bucket and the key
+}
+
+// Misses is nil, or says that records are missing, or too many, beyond what bad records explain, or that
+// the whole tree is of an older commit.
+func (f Found) Misses() error {
+	d := f.expected
+	switch {
+	case d == nil: // from before there was one, or it is damaged itself, and named
+		return nil
+	case d.Tx != 0 && d.Tx < f.of.txid, d.N != f.records.N, !d.fits(f.records) && len(f.Bad) == 0:
+		return fmt.Errorf("%w: %w (%d records, expected %d)", ErrDamaged, errOtherRecords, f.records.N, d.N)
+	}
+	return nil
+}
+
+// current reports whether the digest is as it is stored now.
+func (f Found) current() bool { return f.expected != nil && f.expected.Tx != 0 }
+
+// How much of a commit is there.
+const (
+	whole      = iota
+	badRecords // and no others are missing
+	recordsLost
+	pagesLost
+)
+
+// grade is how much of a commit is there, of which a walk has found this.
+func (f Found) grade(err error) int {
+	switch {
+	case err != nil:
+		return pagesLost
+	case f.Misses() != nil:
+		return recordsLost
+	case len(f.Bad) > 0:
+		return badRecords
+	}
+	return whole
+}
+
+// Verify reports what is wrong with the file at path: nil, or ErrDamaged with what is damaged named.
+// Nothing but a server that writes to it meanwhile may mislead it.
+func Verify(path string, check func(bucket string, k, value []byte) error) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	got, err := look(f, check)
+	switch {
+	case err != nil:
+		return err
+	case got.broken:
+		return fmt.Errorf("%w: one of its two meta pages is unreadable", ErrDamaged)
+	case got.FellBack:
+		return fmt.Errorf("%w: its newest commit is not whole", ErrDamaged)
+	case got.Misses() != nil:
+		return got.Misses()
+	}
+	return Named(got.Bad)
+}
+
+// Named is nil, or an error in one line about all of bad.
+func Named(bad []Damaged) error {
+	switch len(bad) {
+	case 0:
+		return nil
+	case 1:
+		return bad[0].Err
+	}
+	return fmt.Errorf("%w, and %d more records", bad[0].Err, len(bad)-1)
+}
+
+// Adopt looks at the file at path, which nobody writes to, and sees to it that bbolt goes by the commit
+// that was found. ErrDamaged: bbolt cannot be given the file, or records are missing in it.
+func Adopt(path string, check func(bucket string, k, value []byte) error) (got Found, err error) {
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		return got, err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	if got, err = look(f, check); err == nil {
+		err = got.Misses()
+	}
+	if err == nil && got.torn != nil {
+		err = retract(f, got.torn.at)
+	}
+	return got, err
+}
+
+// verify reports why bbolt must not be given the file at path: ErrDamaged, ErrLocked, or what the
+// system says.
+func verify(path string, o Options) (Found, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return Found{}, err
+	}
+	if !info.Mode().IsRegular() {
+		return Found{}, fmt.Errorf("%w: it is no regular file", ErrDamaged)
+	}
+	if info.Size() == 0 { // bbolt would take it for a new one
+		return Found{}, Advised(fmt.Errorf("%w: it is empty", ErrDamaged))
+	}
+	// Opened for reading, bbolt takes the lock and judges the meta pages, and reads no other.
+	lock, err := bolt.Open(path, 0o600, &bolt.Options{ReadOnly: true, Timeout: o.LockTimeout})
+	if err != nil {
+		if errors.Is(err, berrors.ErrTimeout) || errors.Is(err, os.ErrPermission) {
+			return Found{}, boltError(err)
+		}
+		return Found{}, Advised(unsound(err))
+	}
+	got, err := Adopt(path, o.Format.Check) // nobody writes: the lock is shared only with those who do this, too
+	return got, Advised(errors.Join(err, lock.Close()))
+}
+
+// unsound says that a look at a file has met err: damage, unless the system kept us from looking.
+func unsound(err error) error {
+	if _, ok := errors.AsType[syscall.Errno](err); ok {
+		return err
+	}
+	return fmt.Errorf("%w: %w", ErrDamaged, err)
+}
+
+// Advised adds what to do about damage.
+func Advised(err error) error {
+	if !errors.Is(err, ErrDamaged) {
+		return err
+	}
+	return fmt.Errorf("%w; %s", err, Remedy)
+}
+
+// look reads the whole file. Its error is about the page tree, or that it could not be read: bbolt
+// cannot be given the file. When the newest commit is not whole, as after a power cut in it, and more is
+// there of the one before, that one is what was found.
+func look(f *os.File, check func(bucket string, k, value []byte) error) (got Found, err error) {
+	m, err := readMetas(f)
+	if err != nil {
+		return got, unsound(err)
+	}
+	got, err = walkTree(f, m.intact[0], check)
+	if errno := syscall.Errno(0); errors.As(err, &errno) {
+		return got, err
+	}
+	if is := got.grade(err); is != whole && len(m.intact) == 2 {
+		before, err2 := walkTree(f, m.intact[1], check)
+		if was := before.grade(err2); was < is && was <= badRecords {
+			before.FellBack, before.torn = true, &m.intact[0]
+			return before, nil
+		}
+	}
+	got.FellBack, got.broken = m.lost, m.broken && !m.lost
+	return got, err
+}
+
+// walkTree checks the page tree that m begins, and every record in it.
+func walkTree(f *os.File, m meta, check func(bucket string, k, value []byte) error) (Found, error) {
+	info, err := f.Stat()
+	if err != nil {
+		return Found{}, err
+	}
+	if m.pages > 1<<40 || info.Size() < int64(m.pageSize)*int64(m.pages) {
+		return Found{}, fmt.Errorf("%w: it is cut off: %d bytes, %d pages", ErrDamaged, info.Size(), m.pages)
+	}
+	return walkPages(f, m, check)
+}
+
+func walkPages(f io.ReaderAt, m meta, check func(bucket string, k, value []byte) error) (Found, error) {
+	p := walker(f, m, check)
+	if err := p.walk(m.root, "", nil, nil); err != nil {
+		return Found{}, unsound(err)
+	}
+	return p.Found, nil
+}
