@@ -101,10 +101,10 @@ func (c *core) warnings() (out []string) {
 	}
 	st := c.db.Stats()
 	if st.FellBack {
-		out = append(out, "the newest commit was unreadable at the start: what was accepted in it is lost; compare with the last snapshot")
+		out = append(out, "the newest commit was not whole at the start, and the one before it is used: after a power cut nobody was told of it; otherwise compare with the last snapshot")
 	}
 	if st.Damaged > 0 {
-		out = append(out, fmt.Sprintf("damaged when the database was opened: %d of its records; the log names them, buffer quarantine lists what was set aside", st.Damaged))
+		out = append(out, fmt.Sprintf("damaged when the database was opened: %d of its records, which were set aside; the log and buffer quarantine name them", st.Damaged))
 	}
 	if c.keeper != nil {
 		if err := c.keeper.Stats().Err; err != nil {

@@ -23,8 +23,8 @@ var mayImport = map[string]string{
 	"platforms/pace":         "relay platforms",
 	"platforms/backoff":      "",
 	"platforms/markdown":     "",
-	"files":                  "",                     // the lowest: whoever makes a file
-	"store/boltfile":         "files",                // knows no record, so no id either
+	"files":                  "",      // the lowest: whoever makes a file
+	"store/boltfile":         "files", // knows no record, so no id either
 	"store":                  "relay files store/boltfile",
 	"vault":                  "relay files",
 	"platforms/platformtest": "relay platforms",

@@ -25,17 +25,21 @@ func newRestoreCmd(a *app) *cobra.Command {
 		Short: "Put a backup or a snapshot in the place of the database",
 		Long: `Checks FILE, puts it in the place of the database and says what came after it and is lost. The
 server must be stopped. The former database is kept beside the new one under another name; what was seen is
-taken over from it, so that messages delivered since do not come again.`,
+taken over from it, so that messages delivered since do not come again.
+
+With --salvage FILE may be damaged, the database itself for one: every record that can be read is copied, and
+what cannot is listed.`,
 		Args: cobra.ExactArgs(1),
 	}
 	identity := c.Flags().String("identity", "", "age key `file` that decrypts the backup")
+	salvage := c.Flags().Bool("salvage", false, "copy what can be read of a damaged FILE")
 	asJSON := jsonFlag(c)
 	c.RunE = func(cmd *cobra.Command, args []string) error {
 		cfg, err := a.config()
 		if err != nil {
 			return err
 		}
-		got, err := a.restore(cmd.Context(), cfg, args[0], *identity)
+		got, err := a.restore(cmd.Context(), cfg, args[0], *identity, *salvage)
 		if err != nil {
 			return err
 		}
@@ -47,7 +51,7 @@ taken over from it, so that messages delivered since do not come again.`,
 	return c
 }
 
-func (a *app) restore(ctx context.Context, cfg *config.Config, path, identity string) (got store.Restored, err error) {
+func (a *app) restore(ctx context.Context, cfg *config.Config, path, identity string, salvage bool) (got store.Restored, err error) {
 	switch _, err := admin.Dial(ctx, cfg.Socket()); {
 	case err == nil:
 		return got, errors.New("the server is running: stop it first")
@@ -65,6 +69,9 @@ func (a *app) restore(ctx context.Context, cfg *config.Config, path, identity st
 	if err := os.MkdirAll(cfg.DataDir, 0o700); err != nil {
 		return got, fmt.Errorf("data folder: %w", err)
 	}
+	if salvage {
+		return store.Salvage(cfg.Database(), r, store.Options{})
+	}
 	return store.Restore(cfg.Database(), r, store.Options{})
 }
 
@@ -80,6 +87,9 @@ func tellRestored(w io.Writer, got store.Restored) {
 	}
 	if got.Damaged > 0 {
 		_, _ = fmt.Fprintf(w, "%d of its records are damaged; the server names them when it starts\n", got.Damaged)
+	}
+	if len(got.Unread) > 0 {
+		_, _ = fmt.Fprintf(w, "Not read, and not in the new database:\n  %s\n", strings.Join(got.Unread, "\n  "))
 	}
 	switch {
 	case got.Kept == "":

@@ -12,24 +12,22 @@ import (
 	"syscall"
 )
 
-// Temp makes an empty file (mode 0600) beside path, under a name that pattern matches. As far as we may
-// give it away it belongs to whom the file at path belongs, or else its folder: what an operator makes
-// as root the server must be able to open.
-func Temp(path, pattern string) (*os.File, error) {
-	f, err := os.CreateTemp(filepath.Dir(path), pattern)
-	if err != nil {
-		return nil, err
-	}
+// Temp makes an empty file (mode 0600) beside path, under a name that pattern matches.
+func Temp(path, pattern string) (*os.File, error) { return os.CreateTemp(filepath.Dir(path), pattern) }
+
+// Give gives f, when root has made it, to whom the file at path belongs, or else its folder, as far as it may:
+// what an operator makes as root the server must be able to open.
+func Give(f *os.File, path string) {
 	of, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		of, err = os.Stat(filepath.Dir(path))
 	}
-	if err == nil && os.Geteuid() == 0 {
-		if owner, ok := of.Sys().(*syscall.Stat_t); ok {
-			_ = f.Chown(int(owner.Uid), int(owner.Gid)) // otherwise it stays ours
-		}
+	if err != nil || os.Geteuid() != 0 {
+		return
 	}
-	return f, nil
+	if owner, ok := of.Sys().(*syscall.Stat_t); ok {
+		_ = f.Chown(int(owner.Uid), int(owner.Gid)) // otherwise it stays ours
+	}
 }
 
 // Create makes the file path of what fill writes. fs.ErrExist: there is such a file, which stays as it

@@ -115,7 +115,7 @@ func (c *carrier) put(b bucket, k, value []byte) error {
 			return nil
 		}
 	}
-	return t.appendSealed(b, bytes.Clone(k), bytes.Clone(value))
+	return t.putSealed(b, bytes.Clone(k), bytes.Clone(value))
 }
 
 // intact ranges over the records of b that are what was written.

@@ -3,6 +3,7 @@ package store
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -74,10 +75,7 @@ func setAside(b *bolt.DB, bad []boltfile.Damaged, now time.Time, log *slog.Logge
 				return err
 			}
 		}
-		if err := t.recountLanes(); err != nil {
-			return err
-		}
-		return t.recountAudit()
+		return errors.Join(t.recountLanes(), t.recountAudit(), t.reindex())
 	})
 	if err != nil {
 		return fmt.Errorf("set aside what is damaged: %w", err)

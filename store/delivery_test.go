@@ -476,7 +476,7 @@ func TestSweep(t *testing.T) {
 	sweep(Swept{DeadDropped: 1, Expired: 1})
 	c.add(day * 30)
 	sweep(Swept{DeadDropped: 2, Conversations: 1})
-	if cs, err := db.ConversationsOf(ctx, "i1"); err != nil || len(cs) != 0 {
+	if cs, err := db.Conversations(ctx, ConversationFilter{Instance: "i1"}); err != nil || len(cs) != 0 {
 		t.Errorf("conversations %v %v", cs, err)
 	}
 }

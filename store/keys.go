@@ -22,7 +22,7 @@ const (
 	bucketCommands      bucket = "commands"      // instance|platform -> list of commands
 	bucketGateways      bucket = "gateways"      // gateway -> Gateway
 	bucketBindings      bucket = "bindings"      // platform|user|instance -> Binding
-	bucketBindingsTo    bucket = "bindings.to"   // instance|platform|user -> key in bindings
+	bucketIndex         bucket = "index"         // bucket|by what|its parts -> key in that bucket (index.go)
 	bucketGrants        bucket = "grants"        // platform|scope|chat -> Grant
 	bucketConversations bucket = "conversations" // instance|chat|platform|bot -> Conversation
 	bucketCodes         bucket = "codes"         // HMAC -> LinkCode
@@ -47,7 +47,7 @@ const (
 func buckets() []bucket {
 	return []bucket{
 		bucketMeta, bucketBlobs, bucketTenants, bucketInstances, bucketCommands, bucketGateways, bucketBindings,
-		bucketBindingsTo, bucketGrants, bucketConversations, bucketCodes, bucketTokens, bucketIdentity,
+		bucketIndex, bucketGrants, bucketConversations, bucketCodes, bucketTokens, bucketIdentity,
 		bucketRoutes, bucketAudit, bucketAuditCounts, bucketUndecided, bucketSent, bucketMoved, bucketDead, bucketQuarantine, bucketCursors, bucketLanes, bucketEntries,
 		bucketRecent, bucketSeen,
 	}
@@ -86,10 +86,6 @@ func botKey(b relay.Bot) []byte { return key(b.Platform, string(b.ID)) }
 
 func bindingKey(p relay.PlatformID, u relay.UserID, i relay.InstanceID) []byte {
 	return key(p, string(u), string(i))
-}
-
-func bindingToKey(p relay.PlatformID, u relay.UserID, i relay.InstanceID) []byte {
-	return key(i, string(p), string(u))
 }
 
 func grantKey(p relay.PlatformID, s relay.ScopeID, c relay.ChatID) []byte {

@@ -89,7 +89,7 @@ func (t *tx) append(i relay.InstanceID, l *lane, payload []byte) (relay.BufferID
 	k := entryKey(i, id.Seq)
 	value := seal(k, payload)
 	l.Sum ^= storedSum(value)
-	return id, t.appendSealed(bucketEntries, k, value)
+	return id, t.putSealed(bucketEntries, k, value)
 }
 
 // remove deletes the entry under k, whose stored record is value.

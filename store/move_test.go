@@ -54,7 +54,7 @@ func TestMoveChat(t *testing.T) {
 
 	must(db.MoveChat(ctx, Move{Platform: "loop", From: "old", To: "new"}))
 	for range 2 { // and once more, which changes nothing
-		gs, err := db.Grants(ctx)
+		gs, err := db.Grants(ctx, GrantFilter{})
 		must(err)
 		var got []string
 		for _, g := range gs {
@@ -63,17 +63,17 @@ func TestMoveChat(t *testing.T) {
 		if want := []string{"away//old=i1", "loop//new=i1", "loop/s/new=i2"}; !cmp.Equal(got, want) {
 			t.Errorf("grants: %s", cmp.Diff(want, got))
 		}
-		bs, err := db.BindingsTo(ctx, "i1")
+		bs, err := db.Bindings(ctx, BindingFilter{Instance: "i1"})
 		must(err)
 		if bs[0].DMChat != "new" || bs[1].DMChat != "else" {
 			t.Errorf("bindings: %+v", bs)
 		}
-		cs, err := db.ConversationsOf(ctx, "i1")
+		cs, err := db.Conversations(ctx, ConversationFilter{Instance: "i1"})
 		must(err)
 		if len(cs) != 2 || cs[0].Chat != "new" || cs[1].Chat != "thread" || cs[1].Parent != "new" {
 			t.Errorf("conversations of i1: %+v", cs)
 		}
-		cs, err = db.ConversationsOf(ctx, "i2")
+		cs, err = db.Conversations(ctx, ConversationFilter{Instance: "i2"})
 		must(err)
 		if len(cs) != 1 || !cs[0].LastAt.Equal(c.now()) || cs[0].By != "u2" || !cs[0].ByGrant {
 			t.Errorf("conversations of i2: %+v, want the newer one, with the reasons of both", cs)

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"github.com/hermes-connector/hermes-connector/store/boltfile"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -192,10 +193,10 @@ func tryFile(t *testing.T, path string, content []byte) {
 		"instances":     second(db.Instances(ctx)),
 		"gateways":      second(db.Gateways(ctx)),
 		"tenants":       second(db.Tenants(ctx)),
-		"bindings of":   second(db.BindingsOf(ctx, "loop", "u1")),
-		"bindings to":   second(db.BindingsTo(ctx, "i1")),
-		"grants":        second(db.Grants(ctx)),
-		"conversations": second(db.ConversationsOf(ctx, "i1")),
+		"bindings of":   second(db.Bindings(ctx, BindingFilter{Platform: "loop", User: "u1"})),
+		"bindings to":   second(db.Bindings(ctx, BindingFilter{Instance: "i1"})),
+		"grants":        second(db.Grants(ctx, GrantFilter{})),
+		"conversations": second(db.Conversations(ctx, ConversationFilter{Instance: "i1"})),
 		"lane":          second(db.Lane(ctx, "i1")),
 		"entries":       second(db.Entries(ctx, "i1", 0)),
 		"dead":          second(db.DeadLetters(ctx, "i1")),
@@ -325,7 +326,8 @@ func TestMissingBucketIsDamage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = errors.Join(b.Update(func(x *bolt.Tx) error { return x.DeleteBucket([]byte(bucketDead)) }), b.Close())
+	err = boltfile.Update(b, func(x *bolt.Tx) error { return x.DeleteBucket([]byte(bucketDead)) })
+	err = errors.Join(err, boltfile.Update(b, func(*bolt.Tx) error { return nil }), b.Close())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -122,6 +122,7 @@ func copyFor(path string, r io.Reader) (temp string, err error) {
 	if err != nil {
 		return "", err
 	}
+	files.Give(f, path)
 	_, err = io.Copy(f, r)
 	if err == nil {
 		err = f.Sync()

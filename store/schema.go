@@ -51,8 +51,17 @@ func toSchema3(t *bolt.Tx) error {
 	return splitAudit(t)
 }
 
-// toSchema4 makes runs of the seen marks.
-func toSchema4(t *bolt.Tx) error { return toRuns(t) }
+// toSchema4 makes runs of the seen marks, and one index of all there is to be found by more than its key.
+func toSchema4(t *bolt.Tx) error {
+	if _, err := t.CreateBucketIfNotExists([]byte(bucketIndex)); err != nil {
+		return fmt.Errorf("bucket %s: %w", bucketIndex, err)
+	}
+	x := edit(t)
+	return errors.Join(toRuns(t), x.file.Drop(bindingsTo), x.reindex())
+}
+
+// bindingsTo was the index of bindings by instance until schema 4.
+const bindingsTo = "bindings.to"
 
 // initialise makes an empty file a database of the current version.
 func initialise(t *bolt.Tx) error {

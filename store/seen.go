@@ -289,7 +289,7 @@ func (t *tx) putRun(k runKey, ms []mark) error {
 	for part := range slices.Chunk(slices.Compact(ms), recordMarks) {
 		last := part[len(part)-1]
 		k := append(k[:len(k):len(k)], last[:]...)
-		if err := t.appendSealed(bucketSeen, k, seal(k, encodeMarks(part))); err != nil {
+		if err := t.putSealed(bucketSeen, k, seal(k, encodeMarks(part))); err != nil {
 			return err
 		}
 	}

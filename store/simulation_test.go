@@ -47,7 +47,7 @@ type sim struct {
 	db    *DB
 	lanes map[relay.InstanceID]*simLane
 	seen  map[relay.EventID]time.Time // the day it was seen
-	days  map[time.Time]bool          // that have a bucket
+	days  map[time.Time]bool          // on which something was marked
 	given map[relay.BufferID]relay.EventID
 }
 
@@ -358,10 +358,18 @@ func (s *sim) sweep(t *rapid.T) {
 	now := s.clock.now()
 	var want Swept
 	past := func(d time.Time) bool { return now.Truncate(day).Sub(d) > seenDays*day }
+	sound := map[time.Time]bool{} // days past that have a mark; of the others all were spoilt, and may be gone
+	for _, d := range s.seen {
+		if past(d) {
+			sound[d] = true
+		}
+	}
 	maps.DeleteFunc(s.seen, func(_ relay.EventID, d time.Time) bool { return past(d) })
-	want.SeenDays = len(s.days)
+	all := len(s.days)
 	maps.DeleteFunc(s.days, func(d time.Time, _ bool) bool { return past(d) })
-	want.SeenDays -= len(s.days)
+	if want.SeenDays = got.SeenDays; got.SeenDays < len(sound) || got.SeenDays > all-len(s.days) {
+		t.Fatalf("swept the marks of %d days, want %d to %d", got.SeenDays, len(sound), all-len(s.days))
+	}
 	for _, l := range s.lanes {
 		for len(l.entries) > 0 && now.Sub(l.entries[0].At) > simLimits.MaxAge {
 			if !l.live {

@@ -124,7 +124,7 @@ func (s *sweep) conversations(t *tx) error {
 		return s.now.Sub(c.LastAt) > keepSilent, err
 	}, func(k []byte) error {
 		s.Conversations++
-		return t.del(bucketConversations, k)
+		return dropOne[Conversation](t, bucketConversations, k)
 	})
 }
 

@@ -81,13 +81,10 @@ func (t *tx) put(b bucket, k []byte, v any) error {
 // putSealed stores an envelope.
 func (t *tx) putSealed(b bucket, k, value []byte) error {
 	t.writes++
+	if b == bucketEntries || b == bucketAudit || b == bucketSeen { // written in key order
+		return t.file.Append(string(b), k, value)
+	}
 	return t.file.Put(string(b), k, value)
-}
-
-// appendSealed is putSealed in key order.
-func (t *tx) appendSealed(b bucket, k, value []byte) error {
-	t.writes++
-	return t.file.Append(string(b), k, value)
 }
 
 // putChanged is put, unless the record stands there already word for word.

@@ -6,8 +6,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"syscall"
 
+	"github.com/hermes-connector/hermes-connector/files"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
@@ -42,29 +42,17 @@ func (k fileKey) create() (relay.Secret, *kdf, error) {
 		s, err = k.read()
 	}
 	if err == nil {
-		err = k.removeLeftovers()
+		// What a process that died in write left behind may be a second copy of the key. One that is in
+		// write now finds that the key is there.
+		if err = files.RemoveLeftovers(filepath.Dir(k.path), k.leftoverPattern()); err != nil {
+			err = fmt.Errorf("a copy of %s: %w", k.name(), err)
+		}
 	}
 	return s, nil, err
 }
 
 // leftoverPattern matches the names under which new keys for path are written.
 func (k fileKey) leftoverPattern() string { return filepath.Base(k.path) + ".new-*" }
-
-// removeLeftovers deletes what a process that died in write left behind, which may be a second
-// copy of the key. One that is in write now finds that the key is there.
-func (k fileKey) removeLeftovers() error {
-	dir := filepath.Dir(k.path)
-	names, err := fs.Glob(os.DirFS(dir), k.leftoverPattern())
-	if err != nil { // the name contains a bracket; then leftovers stay
-		return nil
-	}
-	for _, n := range names {
-		if err := os.Remove(filepath.Join(dir, n)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("a copy of %s stays behind: %w", k.name(), err)
-		}
-	}
-	return nil
-}
 
 // read returns an error that is fs.ErrNotExist only if nothing at all is at the path.
 func (k fileKey) read() (relay.Secret, error) {
@@ -98,60 +86,14 @@ func (k fileKey) read() (relay.Secret, error) {
 
 // write puts the key on disk so that the path holds all of it or nothing, also after a power
 // cut. If the path has come to exist meanwhile, it stays as it is and that is no error.
-func (k fileKey) write(key relay.Secret) (err error) {
-	dir := filepath.Dir(k.path)
-	tmp, err := os.CreateTemp(dir, k.leftoverPattern()) // O_EXCL, mode 0600
-	if err != nil {
+func (k fileKey) write(key relay.Secret) error {
+	err := files.Create(k.path, k.leftoverPattern(), func(f *os.File) error {
+		files.Give(f, k.path)
+		_, err := f.Write(formatKey(key))
 		return err
-	}
-	defer func() {
-		if rm := os.Remove(tmp.Name()); err == nil && !errors.Is(rm, fs.ErrNotExist) {
-			err = rm
-		}
-		if err == nil {
-			err = syncDir(dir)
-		}
-	}()
-	giveTo(dir, tmp)
-	_, err = tmp.Write(formatKey(key))
-	if err == nil {
-		err = tmp.Sync()
-	}
-	if err := errors.Join(err, tmp.Close()); err != nil {
-		return err
-	}
-	return publish(tmp.Name(), k.path, os.Link)
-}
-
-// publish gives the file temp the name path, unless there is one already. A link, not a rename: a
-// rename would replace what is there. It is for file systems without links, where the lock of the
-// database keeps others from making a key meanwhile.
-func publish(temp, path string, link func(from, to string) error) error {
-	if err := link(temp, path); err == nil {
+	})
+	if errors.Is(err, fs.ErrExist) {
 		return nil
 	}
-	if _, err := os.Lstat(path); err == nil {
-		return nil
-	}
-	return os.Rename(temp, path)
-}
-
-// giveTo gives f, when root has made it, to the owner of the folder dir, as far as it may: the server
-// that is to read it rarely runs as root.
-func giveTo(dir string, f *os.File) {
-	info, err := os.Stat(dir)
-	if err != nil || os.Geteuid() != 0 {
-		return
-	}
-	if owner, ok := info.Sys().(*syscall.Stat_t); ok {
-		_ = f.Chown(int(owner.Uid), int(owner.Gid)) // otherwise it stays ours
-	}
-}
-
-func syncDir(path string) error {
-	d, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
+	return err
 }

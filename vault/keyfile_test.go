@@ -1,14 +1,12 @@
 package vault
 
 import (
-	"cmp"
 	"encoding/hex"
 	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 )
 
@@ -60,31 +58,6 @@ func TestKeyFileLeftovers(t *testing.T) {
 }
 
 // Invariant 2: neither a key file that is refused nor one that is fine is ever written to.
-// TestKeyFileWithoutLinks: not every file system has them; what is there is never replaced.
-func TestKeyFileWithoutLinks(t *testing.T) {
-	noLinks := func(string, string) error { return syscall.EPERM }
-	for name, there := range map[string]string{"a new key": "", "a key that came meanwhile": "theirs"} {
-		t.Run(name, func(t *testing.T) {
-			temp, path := filepath.Join(t.TempDir(), "temp"), filepath.Join(t.TempDir(), "vault.key")
-			if err := os.WriteFile(temp, []byte("ours"), 0o600); err != nil {
-				t.Fatal(err)
-			}
-			if there != "" {
-				if err := os.WriteFile(path, []byte(there), 0o600); err != nil {
-					t.Fatal(err)
-				}
-			}
-			if err := publish(temp, path, noLinks); err != nil {
-				t.Fatal(err)
-			}
-			want := cmp.Or(there, "ours")
-			if got, err := os.ReadFile(path); err != nil || string(got) != want {
-				t.Errorf("%q, %v; want %q", got, err, want)
-			}
-		})
-	}
-}
-
 func TestKeyFileRefused(t *testing.T) {
 	good := strings.Repeat("5a", keySize) + "\n"
 	for name, tc := range map[string]struct {

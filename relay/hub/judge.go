@@ -124,7 +124,7 @@ func (h *Hub) candidates(ctx context.Context, ev relay.Event) ([]candidate, erro
 	}
 	foreign := granted // the holder is none of the author's own
 	if src.UserID != "" {
-		bindings, err := h.db.BindingsOf(ctx, src.Platform, src.UserID)
+		bindings, err := h.db.Bindings(ctx, store.BindingFilter{Platform: src.Platform, User: src.UserID})
 		if err != nil {
 			return nil, err
 		}
@@ -151,7 +151,7 @@ func (h *Hub) candidates(ctx context.Context, ev relay.Event) ([]candidate, erro
 		} else if err != nil {
 			return nil, err
 		}
-		all, err := h.db.BindingsTo(ctx, c.instance.ID)
+		all, err := h.db.Bindings(ctx, store.BindingFilter{Instance: c.instance.ID})
 		if err != nil {
 			return nil, err
 		}

@@ -25,6 +25,7 @@ import (
 
 	"filippo.io/age"
 
+	"github.com/hermes-connector/hermes-connector/files"
 	"github.com/hermes-connector/hermes-connector/store"
 )
 
@@ -69,27 +70,15 @@ func Write(ctx context.Context, src Source, path, recipient string) (Made, error
 func tempPattern(path string) string { return "." + filepath.Base(path) + ".tmp-*" }
 
 func write(ctx context.Context, src Source, path, recipient string) (m Made, err error) {
-	if exists(path) {
+	if files.Exists(path) {
 		return m, fs.ErrExist
 	}
-	f, err := os.CreateTemp(filepath.Dir(path), tempPattern(path)) // mode 0600
-	if err != nil {
-		return m, err
-	}
-	temp := f.Name()
-	defer func() {
-		if rm := os.Remove(temp); !errors.Is(rm, fs.ErrNotExist) {
-			err = errors.Join(err, rm)
-		}
-	}()
-	if m, err = fill(ctx, f, src, recipient); err == nil {
-		err = f.Sync()
-	}
-	if err := errors.Join(err, f.Close()); err != nil {
-		return m, err
-	}
+	err = files.Create(path, tempPattern(path), func(f *os.File) error {
+		m, err = fill(ctx, f, src, recipient)
+		return err
+	})
 	m.Path = path
-	return m, publish(temp, path)
+	return m, err
 }
 
 // fill writes the backup into the empty file f and checks it.
@@ -134,30 +123,4 @@ func readBack(f *os.File, given hash.Hash) (int64, error) {
 		err = errors.New("the disk does not give back what was written")
 	}
 	return n, err
-}
-
-// publish gives temp its name, unless there is a file of that name already.
-func publish(temp, path string) error {
-	err := os.Link(temp, path)
-	switch {
-	case err == nil:
-		err = os.Remove(temp)
-	case exists(path):
-		return fs.ErrExist
-	default: // a file system without links
-		err = os.Rename(temp, path)
-	}
-	if err != nil {
-		return err
-	}
-	d, err := os.Open(filepath.Dir(path))
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
-}
-
-func exists(path string) bool {
-	_, err := os.Lstat(path)
-	return err == nil
 }

@@ -14,6 +14,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/hermes-connector/hermes-connector/files"
 )
 
 // Database is what a Keeper takes snapshots of; *store.DB is one.
@@ -218,11 +220,8 @@ func (k *Keeper) list(now time.Time) ([]snapshot, error) {
 
 // clean removes what a process that died left unfinished.
 func (k *Keeper) clean() {
-	leftovers, _ := fs.Glob(os.DirFS(k.o.Dir), tempPattern("connector-*")) // the pattern is sound
-	for _, name := range leftovers {
-		if err := os.Remove(filepath.Join(k.o.Dir, name)); err != nil {
-			k.o.Log.Warn("an unfinished snapshot stays behind", "err", err)
-		}
+	if err := files.RemoveLeftovers(k.o.Dir, tempPattern("connector-*")); err != nil {
+		k.o.Log.Warn("an unfinished snapshot stays", "err", err)
 	}
 }
 

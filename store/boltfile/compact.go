@@ -42,6 +42,7 @@ func compact(path string, b *bolt.DB, was Found, o Options) error {
 		return err
 	}
 	defer os.Remove(f.Name())
+	files.Give(f, path)
 	if err = compactInto(f.Name(), b, o); err == nil {
 		is, err2 := look(f, o.Format.Check)
 		if err = err2; err == nil && is.records != was.records {

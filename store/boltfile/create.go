@@ -18,7 +18,10 @@ func Leftovers(path string) string { return filepath.Base(path) + ".new-*" }
 // create makes an empty database at path. When another process was quicker, its file stays: it may also
 // have taken our unfinished one for a leftover.
 func create(path string, o Options) error {
-	err := files.Create(path, Leftovers(path), func(f *os.File) error { return fill(f.Name(), o) })
+	err := files.Create(path, Leftovers(path), func(f *os.File) error {
+		files.Give(f, path)
+		return fill(f.Name(), o)
+	})
 	if errors.Is(err, fs.ErrExist) || err != nil && files.Exists(path) {
 		return nil
 	}

@@ -1,8 +1,11 @@
 package boltfile
 
 import (
+	"errors"
 	"os"
 )
+
+var errNoDigest = errors.New("the digest: whether more records are missing cannot be told")
 
 // Salvage calls each for every record of the file at path that can be read, of the newest commit, or of the
 // one before it when less of that is damaged. lost is what cannot be read; the error is of each, or that
@@ -32,14 +35,21 @@ func Salvage(path string, check, each func(bucket string, k, value []byte) error
 		if err := p.Misses(); err != nil {
 			lost = append(lost, err)
 		}
+		if p.expected == nil {
+			lost = append(lost, errNoDigest)
+		}
 		return lost, err
 	}
-	best := m.intact[0]
+	best, fellBack := m.intact[0], m.lost
 	if len(m.intact) == 2 {
 		newest, _ := walk(best, nil)
 		if before, _ := walk(m.intact[1], nil); len(before) < len(newest) {
-			best = m.intact[1]
+			best, fellBack = m.intact[1], true
 		}
 	}
-	return walk(best, each)
+	lost, err = walk(best, each)
+	if fellBack {
+		lost = append(lost, errFellBack)
+	}
+	return lost, err
 }

@@ -65,7 +65,7 @@ func (f Found) grade(err error) int {
 	switch {
 	case err != nil:
 		return pagesLost
-	case f.Misses() != nil:
+	case f.Misses() != nil, f.expected == nil: // of two commits, one without a digest is an older tree
 		return recordsLost
 	case len(f.Bad) > 0:
 		return badRecords
@@ -85,7 +85,7 @@ func Verify(path string, check func(bucket string, k, value []byte) error) error
 	switch {
 	case err != nil:
 		return err
-	case got.broken:
+	case got.broken, got.FellBack && got.torn == nil:
 		return fmt.Errorf("%w: one of its two meta pages is unreadable", ErrDamaged)
 	case got.FellBack:
 		return fmt.Errorf("%w: its newest commit is not whole", ErrDamaged)
