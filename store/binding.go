@@ -3,7 +3,6 @@ package store
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -28,8 +27,7 @@ func (t *tx) bind(b Binding, now time.Time) error {
 	if err != nil {
 		return err
 	}
-	k := bindingKey(b.Platform, b.User, b.Instance)
-	old, ok, err := load[Binding](t.Tx, bucketBindings, k)
+	old, ok, err := load[Binding](t.Tx, bucketBindings, bindingKey(b.Platform, b.User, b.Instance))
 	if err != nil {
 		return err
 	}
@@ -43,20 +41,7 @@ func (t *tx) bind(b Binding, now time.Time) error {
 	if b.DMChat == "" {
 		b.DMChat = old.DMChat
 	}
-	if !ok {
-		to := bindingToKey(b.Platform, b.User, b.Instance)
-		if err := t.putSealed(bucketBindingsTo, to, seal(to, k)); err != nil {
-			return err
-		}
-	}
-	return t.putChanged(bucketBindings, k, b)
-}
-
-func (t *tx) unbind(b Binding) error {
-	if err := t.del(bucketBindings, bindingKey(b.Platform, b.User, b.Instance)); err != nil {
-		return err
-	}
-	return t.del(bucketBindingsTo, bindingToKey(b.Platform, b.User, b.Instance))
+	return putIndexed(t, b)
 }
 
 // Unbind removes a binding. What the person said and waits in the instance's lane becomes dead letters
@@ -67,7 +52,7 @@ func (db *DB) Unbind(ctx context.Context, i relay.InstanceID, p relay.PlatformID
 		if !has(t.Tx, bucketBindings, bindingKey(p, u, i)) {
 			return ErrNotFound
 		}
-		if err := t.unbind(Binding{Platform: p, User: u, Instance: i}); err != nil {
+		if err := dropOne[Binding](t, bucketBindings, bindingKey(p, u, i)); err != nil {
 			return err
 		}
 		return t.buryFrom(i, p, u, now)
@@ -86,8 +71,8 @@ func (t *tx) buryFrom(i relay.InstanceID, p relay.PlatformID, u relay.UserID, no
 	}
 	for _, k := range keysUnder(t.Tx, bucketEntries, prefix(i)) {
 		value := t.Bucket([]byte(bucketEntries)).Get(k)
-		r, err := decode[entryRecord](k, value)
-		if err != nil || r.Event.Source.Platform != p || r.Event.Source.UserID != u {
+		e, _, err := decodeEntry(k, value)
+		if err != nil || e.About.Bot.Platform != p || e.About.User != u {
 			continue // a damaged one is NextDelivery's to handle
 		}
 		if err := t.bury(i, l, k, value, DeadUnbound, now); err != nil {
@@ -97,48 +82,54 @@ func (t *tx) buryFrom(i relay.InstanceID, p relay.PlatformID, u relay.UserID, no
 	return nil
 }
 
-// BindingsOf lists the bindings of a person, the first made first.
-func (db *DB) BindingsOf(ctx context.Context, p relay.PlatformID, u relay.UserID) (out []Binding, err error) {
-	err = db.read(ctx, func(t *bolt.Tx) error {
-		out, err = list[Binding](t, bucketBindings, prefix(p, string(u)))
-		return err
-	})
-	if err != nil {
-		return nil, fmt.Errorf("bindings of a user: %w", err)
-	}
-	byBoundAt(out)
-	return out, nil
+// BindingFilter picks bindings by what they have; what is empty does not matter. Read is little more than what
+// is picked where it says who or whom: a user or a direct-message chat of a platform, or an instance.
+type BindingFilter struct {
+	Platform relay.PlatformID
+	User     relay.UserID
+	Instance relay.InstanceID
+	DMChat   relay.ChatID
 }
 
-// BindingsTo lists the bindings to an instance, the first made first.
-func (db *DB) BindingsTo(ctx context.Context, i relay.InstanceID) (out []Binding, err error) {
-	err = db.read(ctx, func(t *bolt.Tx) error {
-		out, err = bindingsTo(t, i)
-		return err
-	})
-	if err != nil {
-		return nil, fmt.Errorf("bindings to %s: %w", i, err)
-	}
-	byBoundAt(out)
-	return out, nil
+func (f BindingFilter) picks(b Binding) bool {
+	return (f.Platform == "" || f.Platform == b.Platform) && (f.User == "" || f.User == b.User) &&
+		(f.Instance == "" || f.Instance == b.Instance) && (f.DMChat == "" || f.DMChat == b.DMChat)
 }
 
-func bindingsTo(t *bolt.Tx, i relay.InstanceID) ([]Binding, error) {
-	var out []Binding
-	for k, v := range under(t, bucketBindingsTo, prefix(i)) {
-		target, err := unseal(k, v)
-		if err != nil {
-			return nil, damaged(bucketBindingsTo, k, err)
-		}
-		b, ok, err := load[Binding](t, bucketBindings, target)
-		if err == nil && !ok {
-			err = damaged(bucketBindingsTo, k, errors.New("it points nowhere"))
-		}
-		if err != nil {
+// from reads the bindings that f may pick.
+func (f BindingFilter) from(t *bolt.Tx) ([]Binding, error) {
+	switch {
+	case f.Platform != "" && f.User != "" && f.Instance != "":
+		b, ok, err := load[Binding](t, bucketBindings, bindingKey(f.Platform, f.User, f.Instance))
+		if err != nil || !ok {
 			return nil, err
 		}
-		out = append(out, b)
+		return []Binding{b}, nil
+	case f.Platform != "" && f.User != "":
+		return list[Binding](t, bucketBindings, prefix(f.Platform, string(f.User)))
+	case f.Platform != "" && f.DMChat != "" && f.Instance != "":
+		return lookup[Binding](t, bucketBindings, indexUnder(bucketBindings, byChat, string(f.Platform), string(f.DMChat), string(f.Instance)))
+	case f.Platform != "" && f.DMChat != "":
+		return lookup[Binding](t, bucketBindings, indexUnder(bucketBindings, byChat, string(f.Platform), string(f.DMChat)))
+	case f.Instance != "" && f.Platform != "":
+		return lookup[Binding](t, bucketBindings, indexUnder(bucketBindings, byInstance, string(f.Instance), string(f.Platform)))
+	case f.Instance != "":
+		return lookup[Binding](t, bucketBindings, indexUnder(bucketBindings, byInstance, string(f.Instance)))
 	}
+	return list[Binding](t, bucketBindings, nil)
+}
+
+// Bindings lists the bindings that f picks, the first made first.
+func (db *DB) Bindings(ctx context.Context, f BindingFilter) (out []Binding, err error) {
+	err = db.read(ctx, func(t *bolt.Tx) error {
+		out, err = f.from(t)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("bindings: %w", err)
+	}
+	out = slices.DeleteFunc(out, func(b Binding) bool { return !f.picks(b) })
+	byBoundAt(out)
 	return out, nil
 }
 
@@ -161,7 +152,7 @@ func (db *DB) SetDMDefault(ctx context.Context, i relay.InstanceID, p relay.Plat
 		}
 		for _, b := range bs {
 			b.DMDefault = b.Instance == i
-			if err := t.putChanged(bucketBindings, bindingKey(p, u, b.Instance), b); err != nil {
+			if err := putIndexed(t, b); err != nil {
 				return err
 			}
 		}

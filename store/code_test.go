@@ -48,7 +48,7 @@ func TestLinkCodes(t *testing.T) {
 			if !errors.Is(err, tc.want) || tc.want == nil && err != nil {
 				t.Fatalf("got %v, want %v", err, tc.want)
 			}
-			bs, err := db.BindingsOf(ctx, tc.by.Platform, tc.by.User)
+			bs, err := db.Bindings(ctx, BindingFilter{Platform: tc.by.Platform, User: tc.by.User})
 			if err != nil {
 				t.Fatal(err)
 			}

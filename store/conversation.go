@@ -21,17 +21,34 @@ func (db *DB) Conversation(ctx context.Context, i relay.InstanceID, c relay.Chat
 	return out, ok, nil
 }
 
-// ConversationsOf lists all conversations of i, by chat.
-func (db *DB) ConversationsOf(ctx context.Context, i relay.InstanceID) ([]Conversation, error) {
-	var out []Conversation
-	err := db.read(ctx, func(t *bolt.Tx) (err error) {
-		out, err = list[Conversation](t, bucketConversations, prefix(i))
+// ConversationFilter picks conversations: all of an instance, or all about a chat, or with neither all.
+type ConversationFilter struct {
+	Instance relay.InstanceID
+	Chat     relay.Chat
+}
+
+// Conversations lists the conversations that f picks, of an instance by chat and of a chat by instance.
+func (db *DB) Conversations(ctx context.Context, f ConversationFilter) (out []Conversation, err error) {
+	err = db.read(ctx, func(t *bolt.Tx) error {
+		switch {
+		case f.Instance != "":
+			out, err = list[Conversation](t, bucketConversations, prefix(f.Instance))
+		case f.Chat.ID != "":
+			out, err = lookup[Conversation](t, bucketConversations, conversationsAbout(f.Chat))
+		default:
+			out, err = list[Conversation](t, bucketConversations, nil)
+		}
 		return err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("conversations: %w", err)
 	}
 	return out, nil
+}
+
+// conversationsAbout is how the keys in the index begin of the conversations about a chat.
+func conversationsAbout(c relay.Chat) []byte {
+	return indexUnder(bucketConversations, byChat, string(c.Bot.Platform), string(c.Bot.ID), string(c.ID))
 }
 
 // Converse notes that i may act on a chat for the reason in c, beside what justified earlier ones; its
@@ -75,5 +92,5 @@ func (t *tx) converse(c Conversation) error {
 			return nil
 		}
 	}
-	return t.put(bucketConversations, k, c)
+	return putIndexed(t, c)
 }

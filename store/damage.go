@@ -3,6 +3,7 @@ package store
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -22,10 +23,10 @@ import (
 func isSetAside(b bucket) bool {
 	switch b {
 	case bucketEntries, bucketDead, bucketUndecided, bucketConversations, bucketCursors, bucketCodes, bucketTokens, bucketIdentity,
-		bucketAudit, bucketAuditCounts, bucketCommands, bucketQuarantine, bucketSent, bucketMoved:
+		bucketAudit, bucketAuditCounts, bucketCommands, bucketQuarantine, bucketSent, bucketMoved, bucketRecent, bucketSeen:
 		return true
 	}
-	return isSeenBucket(b)
+	return isMarkDay(b)
 }
 
 // refusal is nil, or why a database with the damaged records bad is not used.
@@ -56,21 +57,25 @@ func setAside(b *bolt.DB, bad []boltfile.Damaged, now time.Time, log *slog.Logge
 	err := boltfile.Update(b, func(x *bolt.Tx) error {
 		t := edit(x)
 		for _, r := range bad {
+			if isMarkDay(bucket(r.Bucket)) { // the migration has left it out
+				continue
+			}
 			value := bytes.Clone(x.Bucket([]byte(r.Bucket)).Get(r.Key))
+			if b := bucket(r.Bucket); b == bucketRecent || b == bucketSeen { // those that can be believed stay
+				good, _ := decodeMarks(r.Key, value)
+				if err := t.believe([]badMarks{{b, r.Key, good, r.Err}}); err != nil {
+					return err
+				}
+				continue
+			}
 			if err := t.del(bucket(r.Bucket), r.Key); err != nil {
 				return err
-			}
-			if isSeenBucket(bucket(r.Bucket)) { // it has nothing to keep
-				continue
 			}
 			if err := t.quarantine(Quarantined{At: now, Err: r.Err.Error(), Raw: value}); err != nil {
 				return err
 			}
 		}
-		if err := t.recountLanes(); err != nil {
-			return err
-		}
-		return t.recountAudit()
+		return errors.Join(t.recountLanes(), t.recountAudit(), t.reindex())
 	})
 	if err != nil {
 		return fmt.Errorf("set aside what is damaged: %w", err)

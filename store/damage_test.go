@@ -80,8 +80,8 @@ func TestDamagedRecordIsNamed(t *testing.T) { // invariant 8
 			_, _, err := db.GrantCovering(ctx, relay.Place{Platform: "loop", Chat: "c1"})
 			return err
 		}},
-		{bucketBindingsTo, bindingToKey("loop", "u1", "i1"), func() error { return second(db.BindingsTo(ctx, "i1")) }},
-		{bucketBindings, bindingKey("loop", "u1", "i1"), func() error { return second(db.BindingsOf(ctx, "loop", "u1")) }},
+		{bucketIndex, indexKey(bucketBindings, byInstance, "i1", "loop", "u1"), func() error { return second(db.Bindings(ctx, BindingFilter{Instance: "i1"})) }},
+		{bucketBindings, bindingKey("loop", "u1", "i1"), func() error { return second(db.Bindings(ctx, BindingFilter{Platform: "loop", User: "u1"})) }},
 		{bucketTenants, key("home"), func() error { return second(db.Tenants(ctx)) }},
 		{bucketGateways, key("i1"), func() error { return second(db.Gateway(ctx, "i1")) }},
 		{bucketInstances, key("i1"), func() error { return second(db.Instance(ctx, "i1")) }},
@@ -105,8 +105,8 @@ func TestDamagedEntryIsSetAside(t *testing.T) { // invariants 5 and 8
 	for name, touch := range map[string]func(db *DB, b relay.BufferID) error{
 		"by the pump": func(db *DB, _ relay.BufferID) error {
 			e, ok, err := db.NextDelivery(t.Context(), "i1", 0)
-			if ok && e.Event.ID != "e2" {
-				return errors.New("next is " + string(e.Event.ID) + ", want e2")
+			if ok && e.About.ID != "e2" {
+				return errors.New("next is " + string(e.About.ID) + ", want e2")
 			}
 			return err
 		},
@@ -266,7 +266,7 @@ func TestDamageRefusesTheStart(t *testing.T) { // invariant 8
 		k []byte
 	}{
 		{bucketTenants, key("family")}, {bucketInstances, key("i1")}, {bucketGateways, key("i1")},
-		{bucketBindings, bindingKey("loop", "ui1", "i1")}, {bucketBindingsTo, bindingToKey("loop", "ui1", "i1")},
+		{bucketBindings, bindingKey("loop", "ui1", "i1")}, {bucketIndex, indexKey(bucketBindings, byInstance, "i1", "loop", "ui1")},
 		{bucketGrants, grantKey("loop", "", "ci1")}, {bucketRoutes, routeKey(Route{Platform: "loop", Key: "ri1", Instance: "i1"})},
 		{bucketLanes, key("i1")}, {bucketBlobs, key("vault")}, {bucketMeta, []byte("digest")}, {bucketMeta, []byte(schemaKey)},
 	} {
@@ -289,12 +289,12 @@ func TestDamageRefusesTheStart(t *testing.T) { // invariant 8
 					if g, err := db.Gateway(ctx, relay.GatewayID(i)); errors.Is(err, ErrNotFound) != lost(bucketGateways) || err == nil && (g.Revoked || len(g.Secrets) != 1) {
 						t.Errorf("gateway %s: %+v, %v", i, g, err)
 					}
-					bound, err1 := db.BindingsOf(ctx, "loop", "u"+relay.UserID(i))
-					to, err2 := db.BindingsTo(ctx, i)
+					bound, err1 := db.Bindings(ctx, BindingFilter{Platform: "loop", User: "u" + relay.UserID(i)})
+					to, err2 := db.Bindings(ctx, BindingFilter{Instance: i})
 					if n := map[bool]int{false: 1}[lost(bucketBindings)]; len(bound) != n || len(to) != n || errors.Join(err1, err2) != nil {
 						t.Errorf("bindings of %s: %v, %v, %v, %v; want %d", i, bound, to, err1, err2, n)
 					}
-					if grants, err := db.GrantsTo(ctx, i); err != nil || len(grants) != map[bool]int{false: 1}[lost(bucketGrants)] {
+					if grants, err := db.Grants(ctx, GrantFilter{Instance: i}); err != nil || len(grants) != map[bool]int{false: 1}[lost(bucketGrants)] {
 						t.Errorf("grants of %s: %v, %v", i, grants, err)
 					}
 				}
@@ -337,7 +337,7 @@ func TestWhatIsSetAside(t *testing.T) { // invariants 5 and 8
 		k []byte
 	}{
 		{bucketEntries, entryKey("i1", 1)}, {bucketConversations, conversationKey(Conversation{Instance: "i1", Bot: bot, Chat: "c1"})},
-		{seenBucket(time.Now()), seenKey(bot, "for i1")},
+		{bucketRecent, dayKey(dayOf(time.Now()))},
 	} {
 		for _, inKey := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s %q %v", tc.b, tc.k, inKey), func(t *testing.T) {
@@ -348,7 +348,7 @@ func TestWhatIsSetAside(t *testing.T) { // invariants 5 and 8
 					t.Errorf("%d damaged; the log: %s", n, &text)
 				}
 				q, err := db.Quarantine(ctxOf(t))
-				if err != nil || len(q) != 1 && !isSeenBucket(tc.b) {
+				if err != nil || len(q) != 1 && tc.b != bucketRecent {
 					t.Errorf("quarantine %+v, %v", q, err)
 				}
 				acceptOne(t, db, event("more", 300), "i1")

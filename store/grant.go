@@ -1,9 +1,11 @@
 package store
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/hermes-connector/hermes-connector/relay"
 	bolt "go.etcd.io/bbolt"
@@ -69,7 +71,7 @@ func (db *DB) claim(ctx context.Context, g Grant, check func(*tx, relay.TenantID
 		}
 		g := g // the op may run again
 		g.Tenant = inst.Tenant
-		return t.put(bucketGrants, grantKey(g.Platform, g.Scope, g.Chat), g)
+		return putIndexed(t, g)
 	})
 	if err != nil {
 		return fmt.Errorf("claim: %w", err)
@@ -122,7 +124,7 @@ func (db *DB) Release(ctx context.Context, i relay.InstanceID, p relay.PlatformI
 		if !ok || g.Instance != i {
 			return ErrNotFound
 		}
-		return t.del(bucketGrants, k)
+		return delIndexed(t, g)
 	})
 	if err != nil {
 		return fmt.Errorf("release: %w", err)
@@ -160,29 +162,46 @@ func (db *DB) GrantCovering(ctx context.Context, place relay.Place) (g Grant, ok
 	return g, ok, nil
 }
 
-// Grants lists all grants, by platform, scope and chat.
-func (db *DB) Grants(ctx context.Context) ([]Grant, error) {
-	return db.grants(ctx, func(Grant) bool { return true })
+// GrantFilter picks grants by what they have; what is empty does not matter. Read is little more than what is
+// picked where it names an instance, or a platform and a chat.
+type GrantFilter struct {
+	Instance relay.InstanceID
+	Platform relay.PlatformID
+	Chat     relay.ChatID // grants that may cover it: on it in whatever scope, and on whole scopes
 }
 
-// GrantsTo lists the grants of one instance, by platform, scope and chat.
-func (db *DB) GrantsTo(ctx context.Context, i relay.InstanceID) ([]Grant, error) {
-	return db.grants(ctx, func(g Grant) bool { return g.Instance == i })
+func (f GrantFilter) picks(g Grant) bool {
+	return (f.Instance == "" || f.Instance == g.Instance) && (f.Platform == "" || f.Platform == g.Platform) &&
+		(f.Chat == "" || f.Chat == g.Chat || g.Chat == "")
 }
 
-func (db *DB) grants(ctx context.Context, keep func(Grant) bool) ([]Grant, error) {
-	var out []Grant
-	err := db.read(ctx, func(t *bolt.Tx) error {
-		all, err := list[Grant](t, bucketGrants, nil)
-		for _, g := range all {
-			if keep(g) {
-				out = append(out, g)
-			}
-		}
+// from reads the grants that f may pick.
+func (f GrantFilter) from(t *bolt.Tx) ([]Grant, error) {
+	switch {
+	case f.Instance != "":
+		return lookup[Grant](t, bucketGrants, indexUnder(bucketGrants, byInstance, string(f.Instance)))
+	case f.Platform != "" && f.Chat != "":
+		on, err1 := lookup[Grant](t, bucketGrants, indexUnder(bucketGrants, byChat, string(f.Platform), string(f.Chat)))
+		around, err2 := lookup[Grant](t, bucketGrants, indexUnder(bucketGrants, byChat, string(f.Platform), ""))
+		return append(on, around...), errors.Join(err1, err2)
+	case f.Platform != "":
+		return list[Grant](t, bucketGrants, prefix(f.Platform))
+	}
+	return list[Grant](t, bucketGrants, nil)
+}
+
+// Grants lists the grants that f picks, by platform, scope and chat.
+func (db *DB) Grants(ctx context.Context, f GrantFilter) (out []Grant, err error) {
+	err = db.read(ctx, func(t *bolt.Tx) error {
+		out, err = f.from(t)
 		return err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("grants: %w", err)
 	}
+	out = slices.DeleteFunc(out, func(g Grant) bool { return !f.picks(g) })
+	slices.SortFunc(out, func(a, b Grant) int {
+		return bytes.Compare(grantKey(a.Platform, a.Scope, a.Chat), grantKey(b.Platform, b.Scope, b.Chat))
+	})
 	return out, nil
 }

@@ -44,23 +44,19 @@ func (t *tx) move(m Move, now time.Time) error {
 }
 
 func (t *tx) moveGrants(m Move) error {
-	grants, err := list[Grant](t.Tx, bucketGrants, prefix(m.Platform))
+	grants, err := lookup[Grant](t.Tx, bucketGrants, indexUnder(bucketGrants, byChat, string(m.Platform), string(m.From)))
 	if err != nil {
 		return err
 	}
 	for _, g := range grants {
-		if g.Chat != m.From {
-			continue
-		}
-		if err := t.del(bucketGrants, grantKey(g.Platform, g.Scope, g.Chat)); err != nil {
+		if err := delIndexed(t, g); err != nil {
 			return err
 		}
 		g.Chat = m.To
-		k := grantKey(g.Platform, g.Scope, g.Chat)
-		if has(t.Tx, bucketGrants, k) {
+		if has(t.Tx, bucketGrants, grantKey(g.Platform, g.Scope, g.Chat)) {
 			continue
 		}
-		if err := t.put(bucketGrants, k, g); err != nil {
+		if err := putIndexed(t, g); err != nil {
 			return err
 		}
 	}
@@ -76,7 +72,7 @@ func (t *tx) moveConversations(m Move) error {
 		if c.Bot.Platform != m.Platform || c.Chat != m.From && c.Parent != m.From {
 			continue
 		}
-		if err := t.del(bucketConversations, conversationKey(c)); err != nil {
+		if err := delIndexed(t, c); err != nil {
 			return err
 		}
 		if c.Parent == m.From {
@@ -95,7 +91,7 @@ func (t *tx) moveConversations(m Move) error {
 		if ok {
 			c = c.beside(old)
 		}
-		if err := t.put(bucketConversations, conversationKey(c), c); err != nil {
+		if err := putIndexed(t, c); err != nil {
 			return err
 		}
 	}
@@ -103,16 +99,13 @@ func (t *tx) moveConversations(m Move) error {
 }
 
 func (t *tx) moveBindings(m Move) error {
-	all, err := list[Binding](t.Tx, bucketBindings, prefix(m.Platform))
+	all, err := BindingFilter{Platform: m.Platform, DMChat: m.From}.from(t.Tx)
 	if err != nil {
 		return err
 	}
 	for _, b := range all {
-		if b.DMChat != m.From {
-			continue
-		}
 		b.DMChat = m.To
-		if err := t.put(bucketBindings, bindingKey(b.Platform, b.User, b.Instance), b); err != nil {
+		if err := putIndexed(t, b); err != nil {
 			return err
 		}
 	}

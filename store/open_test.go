@@ -193,10 +193,10 @@ func tryFile(t *testing.T, path string, content []byte) {
 		"instances":     second(db.Instances(ctx)),
 		"gateways":      second(db.Gateways(ctx)),
 		"tenants":       second(db.Tenants(ctx)),
-		"bindings of":   second(db.BindingsOf(ctx, "loop", "u1")),
-		"bindings to":   second(db.BindingsTo(ctx, "i1")),
-		"grants":        second(db.Grants(ctx)),
-		"conversations": second(db.ConversationsOf(ctx, "i1")),
+		"bindings of":   second(db.Bindings(ctx, BindingFilter{Platform: "loop", User: "u1"})),
+		"bindings to":   second(db.Bindings(ctx, BindingFilter{Instance: "i1"})),
+		"grants":        second(db.Grants(ctx, GrantFilter{})),
+		"conversations": second(db.Conversations(ctx, ConversationFilter{Instance: "i1"})),
 		"lane":          second(db.Lane(ctx, "i1")),
 		"entries":       second(db.Entries(ctx, "i1", 0)),
 		"dead":          second(db.DeadLetters(ctx, "i1")),
@@ -216,7 +216,7 @@ func tryFile(t *testing.T, path string, content []byte) {
 		if !ok {
 			break
 		}
-		if want := event(string(e.Event.ID), 1000); e.Event.Text != want.Text {
+		if want := event(string(e.About.ID), 1000); !bytes.Equal(e.Frame, frameOf(want)) {
 			t.Errorf("entry %s has a text nobody wrote", e.Buffer)
 		}
 		after = e.Buffer.Seq

@@ -294,7 +294,7 @@ func TestLostPagesOfAnyBucket(t *testing.T) { // invariant 8
 				}
 				return
 			}
-			if all, err := db.BindingsOf(ctxOf(t), "loop", relay.UserID(fmt.Sprintf("u%03d", (n+1)*8))); err != nil || all[0].DMChat != relay.ChatID(fmt.Sprintf("chat%03d", n+1)) {
+			if all, err := db.Bindings(ctxOf(t), BindingFilter{Platform: "loop", User: relay.UserID(fmt.Sprintf("u%03d", (n+1)*8))}); err != nil || all[0].DMChat != relay.ChatID(fmt.Sprintf("chat%03d", n+1)) {
 				silent++
 			}
 		})

@@ -56,14 +56,11 @@ func damaged(b bucket, key []byte, why error) error {
 
 // checkRecord looks at the checksum of a record of bucket b.
 func checkRecord(b bucket, k, value []byte) error {
-	if !isSeenBucket(b) {
+	if !isMarkDay(b) {
 		_, err := unseal(k, value)
 		return err
 	}
-	if len(value) > 0 && !bytes.Equal(value, markValue(k)) { // before schema 2 marks had no value
-		return errors.New("the checksum does not fit")
-	}
-	return nil
+	return checkMark(k, value)
 }
 
 // checkFile is checkRecord as boltfile asks for it.

@@ -134,9 +134,9 @@ func TestRevokeTakesEverythingAway(t *testing.T) {
 	}
 	counts := func(i relay.InstanceID) [4]int {
 		t.Helper()
-		bs, err1 := db.BindingsTo(ctx, i)
-		gs, err2 := db.GrantsTo(ctx, i)
-		cs, err3 := db.ConversationsOf(ctx, i)
+		bs, err1 := db.Bindings(ctx, BindingFilter{Instance: i})
+		gs, err2 := db.Grants(ctx, GrantFilter{Instance: i})
+		cs, err3 := db.Conversations(ctx, ConversationFilter{Instance: i})
 		es, err4 := db.Entries(ctx, i, 0)
 		if err := errors.Join(err1, err2, err3, err4); err != nil {
 			t.Fatal(err)
@@ -161,7 +161,7 @@ func TestRevokeTakesEverythingAway(t *testing.T) {
 			t.Errorf("identity code of %s: %v, want %v", i, err, want)
 		}
 	}
-	if bs, err := db.BindingsOf(ctx, "loop", "u1"); err != nil || len(bs) != 1 || bs[0].Instance != "i2" {
+	if bs, err := db.Bindings(ctx, BindingFilter{Platform: "loop", User: "u1"}); err != nil || len(bs) != 1 || bs[0].Instance != "i2" {
 		t.Errorf("the user is bound to %v, %v", bs, err)
 	}
 
@@ -230,14 +230,14 @@ func TestBindings(t *testing.T) {
 		{Tenant: "home", Platform: "loop", User: "u1", Instance: "i2", BoundAt: bound, DMChat: "dm2"},
 		{Tenant: "home", Platform: "loop", User: "u1", Instance: "i1", BoundAt: bound.Add(time.Minute), DMDefault: true, DMChat: "dm1"},
 	}
-	if got, err := db.BindingsOf(ctx, "loop", "u1"); err != nil || !cmp.Equal(got, want) {
+	if got, err := db.Bindings(ctx, BindingFilter{Platform: "loop", User: "u1"}); err != nil || !cmp.Equal(got, want) {
 		t.Errorf("bindings of: %v %s", err, cmp.Diff(want, got))
 	}
-	if got, err := db.BindingsTo(ctx, "i1"); err != nil || len(got) != 2 {
+	if got, err := db.Bindings(ctx, BindingFilter{Instance: "i1"}); err != nil || len(got) != 2 {
 		t.Errorf("bindings to: %v %v", got, err)
 	}
 	must(db.SetDMDefault(ctx, "i2", "loop", "u1"))
-	got, err := db.BindingsOf(ctx, "loop", "u1")
+	got, err := db.Bindings(ctx, BindingFilter{Platform: "loop", User: "u1"})
 	if err != nil || !got[0].DMDefault || got[1].DMDefault {
 		t.Errorf("dm default: %v %v; want i2 alone", got, err)
 	}
@@ -248,7 +248,7 @@ func TestBindings(t *testing.T) {
 	if err := db.Unbind(ctx, "i1", "loop", "u1"); !errors.Is(err, ErrNotFound) {
 		t.Errorf("unbind twice: %v", err)
 	}
-	if got, err := db.BindingsTo(ctx, "i1"); err != nil || len(got) != 1 || got[0].User != "u10" {
+	if got, err := db.Bindings(ctx, BindingFilter{Instance: "i1"}); err != nil || len(got) != 1 || got[0].User != "u10" {
 		t.Errorf("bindings to, after unbind: %v %v", got, err)
 	}
 }
@@ -346,10 +346,10 @@ func TestGrants(t *testing.T) {
 		}
 		return out
 	}
-	if got := instances(db.Grants(ctx)); len(got) != 4 {
+	if got := instances(db.Grants(ctx, GrantFilter{})); len(got) != 4 {
 		t.Errorf("all: %v", got)
 	}
-	if got := instances(db.GrantsTo(ctx, "i1")); len(got) != 3 {
+	if got := instances(db.Grants(ctx, GrantFilter{Instance: "i1"})); len(got) != 3 {
 		t.Errorf("to i1: %v", got)
 	}
 	if err := db.Release(ctx, "i1", "p", "s", "c"); !errors.Is(err, ErrNotFound) {

@@ -146,6 +146,9 @@ func rot(t *testing.T, path string, content []byte, want map[bucket]map[string]s
 		if b == bucketAuditCounts { // it says what the rows say, of the tenant and of the credential
 			named += 2 * strings.Count(text.String(), fmt.Sprintf("bucket %s,", bucketAudit))
 		}
+		if b == bucketIndex { // it says what the conversations say
+			named += strings.Count(text.String(), fmt.Sprintf("bucket %s,", bucketConversations))
+		}
 		if lost > named {
 			t.Errorf("%d records of %s are not what they were, %d of them named:\n%s", lost, b, named, &text)
 		}
@@ -204,7 +207,7 @@ func deliverAll(t *testing.T, db *DB, i relay.InstanceID, entries map[string]str
 		}
 		return
 	}
-	if _, err := db.BindingsTo(ctxOf(t), i); err != nil {
+	if _, err := db.Bindings(ctxOf(t), BindingFilter{Instance: i}); err != nil {
 		t.Errorf("bindings to %s: %v", i, err)
 	}
 	want := 0

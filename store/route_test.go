@@ -172,7 +172,7 @@ func TestClaimUnreserved(t *testing.T) {
 			if tc.want == ErrNotFound {
 				return
 			}
-			if gs, err := db.Grants(ctxOf(t)); err != nil || (len(gs) == 1) != (tc.want == nil) {
+			if gs, err := db.Grants(ctxOf(t), GrantFilter{}); err != nil || (len(gs) == 1) != (tc.want == nil) {
 				t.Errorf("grants %v, %v", gs, err)
 			}
 			if err := db.Claim(ctxOf(t), tc.grant); err != nil {

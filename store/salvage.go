@@ -56,7 +56,7 @@ func (r *Restored) copyReadable(from string, to *bolt.DB) error {
 	c := &carrier{to: to}
 	lost, err := boltfile.Salvage(from, checkFile, func(b string, k, value []byte) error {
 		switch name := bucket(b); {
-		case name == bucketBindingsTo, name == bucketAuditCounts, name == bucketMeta && string(k) != schemaKey:
+		case name == bucketIndex, b == bindingsTo, name == bucketAuditCounts, name == bucketMeta && string(k) != schemaKey:
 			return nil
 		case name == bucketMeta: // in place of this version's
 			t, err := c.into()
@@ -64,7 +64,7 @@ func (r *Restored) copyReadable(from string, to *bolt.DB) error {
 				return err
 			}
 			return t.putSealed(name, k, value)
-		case !slices.Contains(buckets(), name) && !isSeenBucket(name):
+		case !slices.Contains(buckets(), name) && !isMarkDay(name):
 			return fmt.Errorf("%w: it has a bucket nobody made", ErrDamaged)
 		default:
 			return c.put(name, k, value)
@@ -78,13 +78,7 @@ func (r *Restored) copyReadable(from string, to *bolt.DB) error {
 
 // complete makes a database of the records that were read.
 func (r *Restored) complete(t *tx, now time.Time) error {
-	for _, b := range readable[Binding](t.Tx, bucketBindings) {
-		to := bindingToKey(b.Platform, b.User, b.Instance)
-		if err := t.putSealed(bucketBindingsTo, to, seal(to, bindingKey(b.Platform, b.User, b.Instance))); err != nil {
-			return err
-		}
-	}
-	if err := t.recountLanes(); err != nil {
+	if err := errors.Join(t.reindex(), t.recountLanes()); err != nil {
 		return err
 	}
 	for _, i := range orphans(t.Tx) {

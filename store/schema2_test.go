@@ -67,12 +67,12 @@ func checkSchema2(t *testing.T, db *DB) {
 		{ID: "gone", Instance: "gone", Tenant: "family", CreatedAt: at, Revoked: true},
 		gateway("home", "home", "home"), gateway("kids", "kids", "family"), gateway("spare", "home", "home"),
 	}, err)
-	bindings, err := db.BindingsOf(ctx, "telegram", "41")
+	bindings, err := db.Bindings(ctx, BindingFilter{Platform: "telegram", User: "41"})
 	check("bindings", bindings, []Binding{
 		{Tenant: "home", Platform: "telegram", User: "41", Instance: "home", BoundAt: at, DMDefault: true, DMChat: "41"},
 		{Tenant: "family", Platform: "telegram", User: "41", Instance: "kids", BoundAt: at},
 	}, err)
-	grants, err := db.Grants(ctx)
+	grants, err := db.Grants(ctx, GrantFilter{})
 	check("grants", grants, []Grant{
 		{Platform: "discord", Scope: "g1", Chat: "c1", Instance: "home", Tenant: "home", GrantedAt: at},
 		{Platform: "telegram", Chat: "-100500", Instance: "kids", Tenant: "family", GrantedAt: at},
@@ -83,7 +83,7 @@ func checkSchema2(t *testing.T, db *DB) {
 		{Platform: "telegram", Key: "-100500", Tenant: "family", Instance: "kids", At: at},
 	}, err)
 	tg, dc := relay.Bot{Platform: "telegram", ID: "700001"}, relay.Bot{Platform: "discord", ID: "900001"}
-	conversations, err := db.ConversationsOf(ctx, "home")
+	conversations, err := db.Conversations(ctx, ConversationFilter{Instance: "home"})
 	check("conversations", conversations, []Conversation{
 		{Instance: "home", Bot: tg, Chat: "41", By: "41", LastAt: at},
 		{Instance: "home", Bot: dc, Chat: "c1", By: "41", LastAt: at.Add(day)},
@@ -157,7 +157,7 @@ func TestMigrationFromSchema2GoesOnAfterACrash(t *testing.T) {
 	if b, err = openBolt(path, Options{}.withDefaults()); err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(advance(b, migrations()), b.Close()); err != nil {
+	if err := errors.Join(advance(b, []migration{toSchema2, toSchema3}), b.Close()); err != nil {
 		t.Fatal(err)
 	}
 	for name, content := range stoppedIn(before, read(t, path)) {

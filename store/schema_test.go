@@ -62,19 +62,19 @@ func checkSchema1(t *testing.T, db *DB) {
 		{ID: "gone", Instance: "gone", Tenant: "family", CreatedAt: at, Revoked: true},
 		gateway("home", "home", "home"), gateway("kids", "kids", "family"), gateway("spare", "home", "home"),
 	}, err)
-	bindings, err := db.BindingsOf(ctx, "telegram", "41")
+	bindings, err := db.Bindings(ctx, BindingFilter{Platform: "telegram", User: "41"})
 	check("bindings", bindings, []Binding{
 		{Tenant: "home", Platform: "telegram", User: "41", Instance: "home", BoundAt: at, DMDefault: true, DMChat: "41"},
 		{Tenant: "family", Platform: "telegram", User: "41", Instance: "kids", BoundAt: at},
 	}, err)
-	to, err := db.BindingsTo(ctx, "kids")
+	to, err := db.Bindings(ctx, BindingFilter{Instance: "kids"})
 	check("bindings to", to, bindings[1:], err)
-	grants, err := db.Grants(ctx)
+	grants, err := db.Grants(ctx, GrantFilter{})
 	check("grants", grants, []Grant{
 		{Platform: "discord", Scope: "g1", Chat: "c1", Instance: "home", Tenant: "home", GrantedAt: at},
 		{Platform: "telegram", Chat: "-100500", Instance: "kids", Tenant: "family", GrantedAt: at},
 	}, err)
-	conversations, err := db.ConversationsOf(ctx, "home")
+	conversations, err := db.Conversations(ctx, ConversationFilter{Instance: "home"})
 	tg, dc := relay.Bot{Platform: "telegram", ID: "700001"}, relay.Bot{Platform: "discord", ID: "900001"}
 	check("conversations", conversations, []Conversation{
 		{Instance: "home", Bot: tg, Chat: "41", By: "41", LastAt: at},
@@ -91,7 +91,7 @@ func checkSchema1(t *testing.T, db *DB) {
 		check("cursor", string(cursor), want, err)
 	}
 	entries, err := db.Entries(ctx, "home", 0)
-	if err != nil || len(entries) != 2 || entries[0].Event.ID != "m2" || entries[0].Deaths != 1 || entries[1].Event.Text != "hello d1" {
+	if err != nil || len(entries) != 2 || entries[0].About.ID != "m2" || entries[0].Deaths != 1 || entries[1].Event.Text != "hello d1" {
 		t.Errorf("entries %+v, %v; want m2, which was in flight when a socket died, and d1", entries, err)
 	}
 	for i, want := range map[relay.InstanceID]string{"home": "[m2 d1]", "kids": "[d1 m3]", "gone": "[]"} {

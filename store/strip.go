@@ -2,7 +2,6 @@ package store
 
 import (
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay"
@@ -12,17 +11,15 @@ import (
 // empties and closes its lane. With nothing left to take it changes nothing. The instance's record
 // and its dead letters stay, for the operator to see.
 func (t *tx) strip(i relay.InstanceID, now time.Time) error {
-	if err := t.unbindAll(i); err != nil {
-		return err
-	}
-	for _, b := range []bucket{bucketConversations, bucketCommands} {
-		for _, k := range keysUnder(t.Tx, b, prefix(i)) {
-			if err := t.del(b, k); err != nil {
-				return err
-			}
+	for _, k := range keysUnder(t.Tx, bucketCommands, prefix(i)) {
+		if err := t.del(bucketCommands, k); err != nil {
+			return err
 		}
 	}
-	_, err1 := dropWhere(t, bucketGrants, func(g Grant) bool { return g.Instance == i })
+	err1 := errors.Join(
+		dropIndexed[Binding](t, bucketBindings, indexUnder(bucketBindings, byInstance, string(i))),
+		dropIndexed[Grant](t, bucketGrants, indexUnder(bucketGrants, byInstance, string(i))),
+		t.dropConversations(i))
 	_, err2 := dropWhere(t, bucketCodes, func(c LinkCode) bool { return c.Instance == i })
 	_, err3 := dropWhere(t, bucketTokens, func(e EnrollmentToken) bool { return e.Instance == i && !e.Used })
 	_, err4 := t.dropIdentityCodes(i)
@@ -33,18 +30,10 @@ func (t *tx) strip(i relay.InstanceID, now time.Time) error {
 	return t.closeLane(i, now)
 }
 
-// unbindAll goes by the keys alone: a binding must fall also when its record is damaged.
-func (t *tx) unbindAll(i relay.InstanceID) error {
-	self := key(i)
-	for _, to := range keysUnder(t.Tx, bucketBindingsTo, prefix(i)) {
-		k := append(append(slices.Clone(to[len(self)+1:]), 0), self...) // platform|user|instance
-		if err := t.del(bucketBindingsTo, to); err != nil {
-			return err
-		}
-		if !has(t.Tx, bucketBindings, k) {
-			continue
-		}
-		if err := t.del(bucketBindings, k); err != nil {
+// dropConversations removes the conversations of i, damaged ones too.
+func (t *tx) dropConversations(i relay.InstanceID) error {
+	for _, k := range keysUnder(t.Tx, bucketConversations, prefix(i)) {
+		if err := dropOne[Conversation](t, bucketConversations, k); err != nil {
 			return err
 		}
 	}

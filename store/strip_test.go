@@ -27,7 +27,7 @@ func TestRevocationPassesOverDamage(t *testing.T) {
 		}
 	}
 	spoil(t, db, bucketBindings, bindingKey("loop", "u1", "i1"))
-	spoil(t, db, bucketBindingsTo, bindingToKey("loop", "u2", "i1"))
+	spoil(t, db, bucketIndex, indexKey(bucketBindings, byInstance, "i1", "loop", "u2"))
 	spoil(t, db, bucketGrants, grantKey("loop", "", "c2"))
 	spoil(t, db, bucketCodes, []byte("mac"))
 	spoil(t, db, bucketTokens, []byte("mac"))
@@ -40,16 +40,16 @@ func TestRevocationPassesOverDamage(t *testing.T) {
 	if g, err := db.Gateway(ctx, "i1"); err != nil || !g.Revoked || len(g.Secrets) > 0 {
 		t.Errorf("gateway %+v, %v; want it revoked", g, err)
 	}
-	if bs, err := db.BindingsOf(ctx, "loop", "u1"); err != nil || len(bs) != 1 || bs[0].Instance != "i2" {
+	if bs, err := db.Bindings(ctx, BindingFilter{Platform: "loop", User: "u1"}); err != nil || len(bs) != 1 || bs[0].Instance != "i2" {
 		t.Errorf("u1 is bound to %+v, %v; want i2 only", bs, err)
 	}
-	if bs, err := db.BindingsTo(ctx, "i1"); err != nil || len(bs) > 0 {
+	if bs, err := db.Bindings(ctx, BindingFilter{Instance: "i1"}); err != nil || len(bs) > 0 {
 		t.Errorf("bound to i1: %+v, %v; want nobody", bs, err)
 	}
 	if err := db.Claim(ctx, Grant{Platform: "loop", Chat: "c1", Instance: "i2"}); err != nil {
 		t.Errorf("its chat is not free: %v", err)
 	}
-	if _, err := db.Grants(ctx); !errors.Is(err, ErrDamaged) {
+	if _, err := db.Grants(ctx, GrantFilter{}); !errors.Is(err, ErrDamaged) {
 		t.Errorf("Grants: %v, want the damaged one named", err)
 	}
 }
@@ -73,23 +73,23 @@ func TestDamagedBindingsAndGrantsAreLeftBehind(t *testing.T) { // invariant 8
 		}
 	}
 	spoil(t, db, bucketBindings, bindingKey("loop", "u1", "i1"))
-	spoil(t, db, bucketBindingsTo, bindingToKey("loop", "u2", "i1"))
+	spoil(t, db, bucketIndex, indexKey(bucketBindings, byInstance, "i1", "loop", "u2"))
 	spoil(t, db, bucketGrants, grantKey("loop", "", "c1"))
 	spoil(t, db, bucketRoutes, routeKey(Route{Platform: "loop", Key: "k1", Instance: "i1"}))
 	closeChecked(t, db)
 
 	refused(t, path, "and 3 more records")
-	db, got := salvaged(t, path, "bucket bindings.to")
+	db, got := salvaged(t, path, "bucket index")
 	if len(got.Unread) != 4 {
 		t.Errorf("listed is %q, want four records", got.Unread)
 	}
-	if bs, err := db.BindingsTo(ctx, "i1"); err != nil || len(bs) != 2 || bs[0].User != "u2" || bs[1].User != "u3" {
+	if bs, err := db.Bindings(ctx, BindingFilter{Instance: "i1"}); err != nil || len(bs) != 2 || bs[0].User != "u2" || bs[1].User != "u3" {
 		t.Errorf("bound: %+v, %v; want u2 and u3", bs, err)
 	}
-	if bs, err := db.BindingsOf(ctx, "loop", "u1"); err != nil || len(bs) > 0 {
+	if bs, err := db.Bindings(ctx, BindingFilter{Platform: "loop", User: "u1"}); err != nil || len(bs) > 0 {
 		t.Errorf("u1 is bound to %+v, %v; want nothing", bs, err)
 	}
-	if gs, err := db.Grants(ctx); err != nil || len(gs) != 1 || gs[0].Chat != "c2" {
+	if gs, err := db.Grants(ctx, GrantFilter{}); err != nil || len(gs) != 1 || gs[0].Chat != "c2" {
 		t.Errorf("grants %+v, %v; want c2's", gs, err)
 	}
 	if rs, err := db.Routes(ctx); err != nil || len(rs) != 1 || rs[0].Key != "k2" {
@@ -98,7 +98,7 @@ func TestDamagedBindingsAndGrantsAreLeftBehind(t *testing.T) { // invariant 8
 	if err := db.Bind(ctx, Binding{Platform: "loop", User: "u1", Instance: "i1"}); err != nil {
 		t.Errorf("bound again: %v", err)
 	}
-	if bs, err := db.BindingsTo(ctx, "i1"); err != nil || len(bs) != 3 {
+	if bs, err := db.Bindings(ctx, BindingFilter{Instance: "i1"}); err != nil || len(bs) != 3 {
 		t.Errorf("bound again: %d, %v; want 3", len(bs), err)
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
@@ -22,6 +21,7 @@ type tx struct {
 	// lanes are the lane states touched so far. They are written once, before the commit,
 	// however many entries a batch moves.
 	lanes       map[relay.InstanceID]*lane
+	marks       map[mark]uint32   // made so far, with their days; stored before the commit
 	cursors     map[string][]byte // moved so far, by their key; stored, before the commit, if anything is
 	waiting     map[string][]byte // those that were moved before and are not on disk; not to be changed
 	took        bool              // the cursors were stored, or there are none
@@ -81,7 +81,7 @@ func (t *tx) put(b bucket, k []byte, v any) error {
 // putSealed stores an envelope.
 func (t *tx) putSealed(b bucket, k, value []byte) error {
 	t.writes++
-	if b == bucketEntries || b == bucketAudit || strings.HasPrefix(string(b), seenPrefix) { // written in key order
+	if b == bucketEntries || b == bucketAudit || b == bucketSeen { // written in key order
 		return t.file.Append(string(b), k, value)
 	}
 	return t.file.Put(string(b), k, value)

@@ -89,7 +89,7 @@ func TestScope(t *testing.T) {
 	release := with(chat("loft"), map[string]any{"scopeId": "tower"})
 	r.call("POST", "/manage/scope/release", r.gw("gw"), release).want(t, http.StatusOK, "")
 	r.call("POST", "/manage/scope/release", r.gw("gw"), release).want(t, http.StatusNotFound, "not found")
-	if all, err := r.db.Grants(t.Context()); err != nil || len(all) != 1 || all[0].Instance != "other" {
+	if all, err := r.db.Grants(t.Context(), store.GrantFilter{}); err != nil || len(all) != 1 || all[0].Instance != "other" {
 		t.Errorf("grants %+v, %v; want the other's alone", all, err)
 	}
 }

@@ -202,7 +202,7 @@ func (p *Pump) pass(e store.Entry) bool {
 	l.mu.Lock()
 	said := p.said // taken before asking, so that a bot said meanwhile is not missed
 	l.mu.Unlock()
-	if p.fronts(e.Event.Bot) {
+	if p.fronts(e.About.Bot) {
 		return false
 	}
 	l.mu.Lock()

@@ -53,7 +53,7 @@ func (in *inbox) Accept(ctx context.Context, b platforms.Batch) error {
 			h.visible.prove(sight{ev.Bot, ev.Source.Place(), ev.Source.UserID}, ev.At)
 		}
 		if j.consumed {
-			a.Items = append(a.Items, store.AcceptItem{Event: j.event, Deliveries: j.deliveries, Undecided: j.undecided})
+			a.Items = append(a.Items, store.AcceptItem{Delivery: j.event, Frame: j.frame, To: j.to, Undecided: j.undecided})
 		}
 		j.came = cameWith(ev.ID, b.Capabilities)
 		judged = append(judged, j)
@@ -71,7 +71,7 @@ func (in *inbox) Accept(ctx context.Context, b platforms.Batch) error {
 			undo()
 		}
 		for _, item := range a.Items {
-			h.decide(item.Event, verdict{Reason: gate.StoreError})
+			h.decide(item.Delivery.About(), verdict{Reason: gate.StoreError})
 		}
 		return fmt.Errorf("store batch: %w", err)
 	}
@@ -150,11 +150,11 @@ func (h *Hub) deliver(ev relay.Event, verdicts ...verdict) {
 // skipped corrects the verdicts where the store knew better: an instance that was revoked after it was
 // judged has received nothing. buffers has one id per delivery. It reports whether there was one.
 func (j judgement) skipped(buffers []relay.BufferID) (any bool) {
-	for n, d := range j.deliveries {
-		if d.Oversize || !buffers[n].IsZero() {
+	for n, r := range j.to {
+		if r.Oversize || !buffers[n].IsZero() {
 			continue
 		}
-		at := slices.IndexFunc(j.verdicts, func(v verdict) bool { return v.Instance == d.Instance })
+		at := slices.IndexFunc(j.verdicts, func(v verdict) bool { return v.Instance == r.Instance })
 		j.verdicts[at].Reason = gate.NoBinding
 		any = true
 	}

@@ -21,7 +21,7 @@ const claimWithin = 5 * time.Second
 func (h *Hub) MayClaim(ctx context.Context, i relay.InstanceID, p relay.PlatformID, scope relay.ScopeID, chat relay.ChatID) (relay.Place, bool) {
 	ctx, cancel := context.WithTimeout(platforms.For(ctx, i), claimWithin)
 	defer cancel()
-	owners, err := h.db.BindingsTo(ctx, i)
+	owners, err := h.db.Bindings(ctx, store.BindingFilter{Instance: i})
 	if err != nil {
 		return relay.Place{}, false
 	}

@@ -80,7 +80,7 @@ func (in *inbox) Chats(ctx context.Context) ([]relay.Place, error) {
 			out = append(out, p)
 		}
 	}
-	grants, err := in.hub.db.Grants(ctx)
+	grants, err := in.hub.db.Grants(ctx, store.GrantFilter{})
 	if err != nil {
 		return nil, fmt.Errorf("chats of %s: %w", in.bot, err)
 	}
@@ -94,7 +94,7 @@ func (in *inbox) Chats(ctx context.Context) ([]relay.Place, error) {
 		return nil, fmt.Errorf("chats of %s: %w", in.bot, err)
 	}
 	for _, i := range instances {
-		conversations, err := in.hub.db.ConversationsOf(ctx, i.ID)
+		conversations, err := in.hub.db.Conversations(ctx, store.ConversationFilter{Instance: i.ID})
 		if err != nil && !errors.Is(err, store.ErrNotFound) {
 			return nil, fmt.Errorf("chats of %s: %w", in.bot, err)
 		}

@@ -16,14 +16,15 @@ import (
 // judgement is what is to happen with one event.
 type judgement struct {
 	event    relay.Event
+	frame    []byte    // of the event; nil when nobody gets it
 	verdicts []verdict // at least one
 	// consumed: the event gets a seen mark at least. A dropped event writes nothing.
-	consumed   bool
-	deliveries []store.Delivery
-	undecided  relay.InstanceID      // whose verdict waits for the network; empty: none
-	ofOwner    bool                  // in a shared chat, by somebody who is bound: he sees the chat
-	answer     string                // to a control message; empty: silence
-	came       *platforms.Capability // what the event came with; nil: none
+	consumed  bool
+	to        []store.Recipient
+	undecided relay.InstanceID      // whose verdict waits for the network; empty: none
+	ofOwner   bool                  // in a shared chat, by somebody who is bound: he sees the chat
+	answer    string                // to a control message; empty: silence
+	came      *platforms.Capability // what the event came with; nil: none
 }
 
 // verdict is one instance's, or with an empty instance the event's.
@@ -89,17 +90,14 @@ func (h *Hub) judgeCandidates(ctx context.Context, ev relay.Event, before []judg
 			j.undecided, j.consumed = c.instance.ID, true
 		case gate.Delivered:
 			if !fitted { // once for all: every instance gets the same frame
-				var trimmed relay.Event
-				if trimmed, fits = wire.FitInbound(ev); fits {
-					j.event = trimmed
-				}
+				j.frame, fits = wire.Pack(ev)
 				fitted = true
 			}
-			d := store.Delivery{Instance: c.instance.ID, Conversation: c.conversation(ev), Oversize: !fits}
+			r := store.Recipient{Instance: c.instance.ID, Conversation: c.conversation(ev), Oversize: !fits}
 			if !fits {
 				v.Reason = gate.Oversize
 			}
-			j.deliveries = append(j.deliveries, d)
+			j.to = append(j.to, r)
 			j.consumed = true
 		}
 		j.verdicts = append(j.verdicts, v)
@@ -126,7 +124,7 @@ func (h *Hub) candidates(ctx context.Context, ev relay.Event) ([]candidate, erro
 	}
 	foreign := granted // the holder is none of the author's own
 	if src.UserID != "" {
-		bindings, err := h.db.BindingsOf(ctx, src.Platform, src.UserID)
+		bindings, err := h.db.Bindings(ctx, store.BindingFilter{Platform: src.Platform, User: src.UserID})
 		if err != nil {
 			return nil, err
 		}
@@ -153,7 +151,7 @@ func (h *Hub) candidates(ctx context.Context, ev relay.Event) ([]candidate, erro
 		} else if err != nil {
 			return nil, err
 		}
-		all, err := h.db.BindingsTo(ctx, c.instance.ID)
+		all, err := h.db.Bindings(ctx, store.BindingFilter{Instance: c.instance.ID})
 		if err != nil {
 			return nil, err
 		}
@@ -177,7 +175,7 @@ func (h *Hub) decideFor(ctx context.Context, ev relay.Event, c candidate, before
 		return gate.Decide(f), nil
 	}
 	chat := relay.Chat{Bot: ev.Bot, ID: ev.Source.ChatID}
-	waiting, err := h.db.UndecidedFor(ctx, chat, c.instance.ID, maxUndecided)
+	waiting, err := h.db.CountUndecided(ctx, store.UndecidedFilter{Chat: chat, Instance: c.instance.ID, Limit: maxUndecided})
 	if err != nil {
 		return "", err
 	}

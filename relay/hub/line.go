@@ -7,6 +7,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/session"
+	"github.com/hermes-connector/hermes-connector/store"
 )
 
 // Line is the chat r waits for: the bot's and the thread's that it is about, however the frame spells
@@ -71,6 +72,6 @@ func (h *Hub) knows(ctx context.Context, i relay.InstanceID, p platforms.Platfor
 	if g, ok, err := h.db.GrantCovering(ctx, relay.Place{Platform: bot.Platform, Chat: chat}); ok && err == nil && g.Instance == i {
 		return true
 	}
-	bindings, err := h.db.BindingsTo(ctx, i)
+	bindings, err := h.db.Bindings(ctx, store.BindingFilter{Instance: i})
 	return err == nil && directWith(p, bindings, chat)
 }

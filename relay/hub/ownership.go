@@ -107,7 +107,7 @@ func (h *Hub) heldByOther(ctx context.Context, i relay.InstanceID, p platforms.P
 	if known {
 		place.Scope, place.Parent = c.Scope, c.Parent
 	} else if place, known = locate(ctx, p, place); !known {
-		all, err := h.db.Grants(ctx)
+		all, err := h.db.Grants(ctx, store.GrantFilter{})
 		return slices.ContainsFunc(all, func(g store.Grant) bool {
 			return g.Instance != i && g.Platform == place.Platform && (g.Chat == chat || g.Chat == "")
 		}), err
@@ -118,7 +118,7 @@ func (h *Hub) heldByOther(ctx context.Context, i relay.InstanceID, p platforms.P
 
 // mayComeToAct reports whether an instance that holds no grant on the chat might act there.
 func (h *Hub) mayComeToAct(ctx context.Context, i relay.InstanceID, p platforms.Platform, chat relay.ChatID) (bool, error) {
-	bindings, err := h.db.BindingsTo(ctx, i)
+	bindings, err := h.db.Bindings(ctx, store.BindingFilter{Instance: i})
 	if err != nil {
 		return false, err
 	}

@@ -94,7 +94,7 @@ func (h *Hub) actFacts(ctx context.Context, instance relay.InstanceID, p platfor
 	if err != nil {
 		return f, err
 	}
-	bindings, err := h.db.BindingsTo(ctx, instance)
+	bindings, err := h.db.Bindings(ctx, store.BindingFilter{Instance: instance})
 	if err != nil {
 		return f, err
 	}
@@ -147,7 +147,7 @@ const locateWithin = 5 * time.Second
 // outside of every scope and thread, and only a grant that names it counts.
 func (h *Hub) holds(ctx context.Context, instance relay.InstanceID, p platforms.Platform, place relay.Place, known bool) (bool, error) {
 	if !known {
-		mine, err := h.db.GrantsTo(ctx, instance)
+		mine, err := h.db.Grants(ctx, store.GrantFilter{Instance: instance})
 		if err != nil {
 			return false, err
 		}

@@ -72,7 +72,7 @@ func (s *seat) land(id relay.BufferID) (flight, bool) {
 func (s *seat) launch(e store.Entry) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.flying[e.Buffer] = flight{e.Event.Bot, e.Event.ID}
+	s.flying[e.Buffer] = flight{e.About.Bot, e.About.ID}
 }
 
 // Serve runs the session of an authenticated connection until it ends, and returns why. When ctx
@@ -96,7 +96,10 @@ func (h *Hub) admit(ctx context.Context, conn *session.Conn, peer session.Peer) 
 	s.session = session.New(conn, peer, h, o)
 	s.pump = h.lane(peer.Instance).NewPump(func(ctx context.Context, e store.Entry) error {
 		s.launch(e)
-		err := s.session.Push(ctx, wire.Inbound{Event: e.Event, Buffer: e.Buffer.String()})
+		if e.Event != nil { // from before schema 4 of the store
+			e.Frame, _ = wire.Pack(*e.Event)
+		}
+		err := s.session.Push(ctx, wire.Packed{Line: e.Frame, Buffer: e.Buffer})
 		if errors.Is(err, session.ErrUnencodable) {
 			return fmt.Errorf("%w: %w", delivery.ErrPoison, err)
 		}

@@ -80,12 +80,13 @@ func (j *judges) done(c relay.Chat) bool {
 
 // resumeJudging makes what was undecided at the last stop be judged again.
 func (h *Hub) resumeJudging(ctx context.Context) error {
-	all, err := h.db.Undecided(ctx)
+	all, err := h.db.Undecided(ctx, store.UndecidedFilter{})
 	if err != nil {
 		return err
 	}
 	for _, u := range all {
-		h.judges.call(relay.Chat{Bot: u.Event.Bot, ID: u.Event.Source.ChatID})
+		ev := u.Delivery.About()
+		h.judges.call(relay.Chat{Bot: ev.Bot, ID: ev.Source.ChatID})
 	}
 	return nil
 }
@@ -135,7 +136,7 @@ func (h *Hub) judgeChat(ctx context.Context, c relay.Chat) {
 // judgeSome decides about the oldest undecided events of a chat. left is false when there are none,
 // or when nobody can decide because their bot is not hosted here any more.
 func (h *Hub) judgeSome(ctx context.Context, p platforms.Platform, c relay.Chat) (left bool, err error) {
-	waiting, err := h.db.UndecidedIn(ctx, c, decidedTogether)
+	waiting, err := h.db.Undecided(ctx, store.UndecidedFilter{Chat: c, Limit: decidedTogether})
 	if err != nil || len(waiting) == 0 || p == nil {
 		return false, err
 	}
@@ -148,7 +149,7 @@ func (h *Hub) judgeSome(ctx context.Context, p platforms.Platform, c relay.Chat)
 			unclear = err
 			break
 		}
-		verdicts, judged = append(verdicts, v), append(judged, judgement{event: v.Event, verdicts: []verdict{said}})
+		verdicts, judged = append(verdicts, v), append(judged, judgement{event: v.Delivery.About(), verdicts: []verdict{said}})
 	}
 	if len(verdicts) == 0 {
 		return true, unclear
@@ -176,7 +177,7 @@ func (h *Hub) judgeSome(ctx context.Context, p platforms.Platform, c relay.Chat)
 			h.holdAgain(j)
 			continue
 		}
-		if d := verdicts[n].Delivery; d != nil && !d.Oversize && out.Items[n].Buffers[0].IsZero() {
+		if r := verdicts[n].To; r != nil && !r.Oversize && out.Items[n].Buffers[0].IsZero() {
 			j.verdicts[0].Reason = gate.NoBinding // revoked since it was judged
 			undo[n]()
 		}
@@ -199,10 +200,10 @@ func (h *Hub) holdAgain(j judgement) {
 // judgeUndecided puts the gate's question again, with everything as it is now. While only the network's
 // word is missing it asks for that, and then begins anew: meanwhile a chat may have got another holder.
 func (h *Hub) judgeUndecided(ctx context.Context, p platforms.Platform, u store.Undecided) (store.Verdict, verdict, error) {
-	v, said := store.Verdict{Number: u.Number, Instance: u.Instance, Event: u.Event}, verdict{Instance: u.Instance, Reason: gate.NoBinding}
-	until := time.Now().Add(visibleWithin)
+	v, said := store.Verdict{Number: u.Number, Instance: u.Instance, Delivery: u.Delivery}, verdict{Instance: u.Instance, Reason: gate.NoBinding}
+	ev, until := u.Delivery.About(), time.Now().Add(visibleWithin)
 	for {
-		cs, err := h.candidates(ctx, u.Event)
+		cs, err := h.candidates(ctx, ev)
 		if err != nil {
 			return v, said, err
 		}
@@ -212,12 +213,12 @@ func (h *Hub) judgeUndecided(ctx context.Context, p platforms.Platform, u store.
 			return v, said, nil
 		}
 		c := cs[i]
-		f := c.facts(u.Event)
+		f := c.facts(ev)
 		said.Tenant, f.Visible = c.instance.Tenant, true
 		if gate.Decide(f) == gate.Delivered && !f.Direct {
-			sees, known := h.knownToSee(u.Event, c)
+			sees, known := h.knownToSee(ev, c)
 			if !known && time.Now().Before(until) {
-				if err := h.askOwners(ctx, p, u.Event, c, until); err != nil {
+				if err := h.askOwners(ctx, p, ev, c, until); err != nil {
 					return v, said, err
 				}
 				continue
@@ -227,10 +228,10 @@ func (h *Hub) judgeUndecided(ctx context.Context, p platforms.Platform, u store.
 		if said.Reason = gate.Decide(f); said.Reason != gate.Delivered {
 			return v, said, nil
 		}
-		v.Delivery = &store.Delivery{Instance: u.Instance, Conversation: c.conversation(u.Event)}
+		v.To = &store.Recipient{Instance: u.Instance, Conversation: c.conversation(ev)}
 		var fits bool
-		if v.Event, fits = wire.FitInbound(u.Event); !fits {
-			v.Event, v.Delivery.Oversize, said.Reason = u.Event, true, gate.Oversize
+		if v.Frame, fits = wire.Pack(u.Delivery); !fits {
+			v.To.Oversize, said.Reason = true, gate.Oversize
 		}
 		return v, said, nil
 	}

@@ -107,7 +107,7 @@ func (b *bench) say(t *testing.T, ev relay.Event) string {
 
 func (b *bench) bindings(t *testing.T, user relay.UserID) []store.Binding {
 	t.Helper()
-	bs, err := b.db.BindingsOf(t.Context(), "telegram", user)
+	bs, err := b.db.Bindings(t.Context(), store.BindingFilter{Platform: "telegram", User: user})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -44,7 +44,7 @@ func TestBindAndUnbind(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	got, err := w.db.BindingsOf(t.Context(), "pigeon", "ann")
+	got, err := w.db.Bindings(t.Context(), store.BindingFilter{Platform: "pigeon", User: "ann"})
 	if err != nil || len(got) != 1 || got[0].Instance != "home" || got[0].Tenant != "home" {
 		t.Errorf("bindings %+v, %v", got, err)
 	}
@@ -86,7 +86,7 @@ func TestDMDefault(t *testing.T) {
 		if diff := cmp.Diff(want, keysOf(t, got)); diff != "" || err != nil {
 			t.Errorf("%v; default (-want +got):\n%s", err, diff)
 		}
-		bound, err := w.db.BindingsOf(t.Context(), "pigeon", "ann")
+		bound, err := w.db.Bindings(t.Context(), store.BindingFilter{Platform: "pigeon", User: "ann"})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -158,7 +158,7 @@ func (s *Service) Release(ctx context.Context, c Scope) (Grant, error) {
 	}
 	g := store.Grant{Platform: c.Platform, Scope: c.Scope, Chat: c.Chat, Instance: i.ID, Tenant: i.Tenant}
 	if c.Scope == "" {
-		held, err := s.db.GrantsTo(ctx, i.ID)
+		held, err := s.db.Grants(ctx, store.GrantFilter{Instance: i.ID})
 		if err != nil {
 			return Grant{}, err
 		}
@@ -194,11 +194,11 @@ func (s *Service) Scopes(ctx context.Context, n Named) ([]Grant, error) {
 	var all []store.Grant
 	var err error
 	if n.Name == "" {
-		all, err = s.db.Grants(ctx)
+		all, err = s.db.Grants(ctx, store.GrantFilter{})
 	} else {
 		var i store.Instance
 		if i, err = s.instance(ctx, n.Name); err == nil {
-			all, err = s.db.GrantsTo(ctx, i.ID)
+			all, err = s.db.Grants(ctx, store.GrantFilter{Instance: i.ID})
 		}
 	}
 	out := make([]Grant, 0, len(all))

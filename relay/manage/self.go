@@ -66,7 +66,7 @@ func (s *Service) Self(ctx context.Context, n Named) (Self, error) {
 			out.Gateways = append(out.Gateways, g)
 		}
 	}
-	bound, err := s.db.BindingsTo(ctx, i.ID)
+	bound, err := s.db.Bindings(ctx, store.BindingFilter{Instance: i.ID})
 	if err != nil {
 		return Self{}, err
 	}

@@ -1,0 +1,181 @@
+package store
+
+import (
+	"bytes"
+	"errors"
+	"slices"
+
+	bolt "go.etcd.io/bbolt"
+)
+
+// Bindings, grants and conversations are looked for by more than their keys, with every event and action.
+// So the index has further keys for them, each with the record's own behind it. It follows from
+// the records: whatever changes one goes through putIndexed and delIndexed.
+
+// indexed is a record with further keys.
+type indexed interface {
+	// at is where the record stands, and its keys in the index.
+	at() (b bucket, own []byte, also [][]byte)
+}
+
+// indexKey begins the keys in the index by which records of b are found, by what they have of each of a kind.
+func indexKey(b bucket, by string, parts ...string) []byte {
+	return key(b, append([]string{by}, parts...)...)
+}
+
+// indexUnder is indexKey for all keys that go on behind parts.
+func indexUnder(b bucket, by string, parts ...string) []byte {
+	return append(indexKey(b, by, parts...), 0)
+}
+
+const (
+	byInstance = "instance"
+	byChat     = "chat"
+)
+
+func (b Binding) at() (bucket, []byte, [][]byte) {
+	also := [][]byte{indexKey(bucketBindings, byInstance, string(b.Instance), string(b.Platform), string(b.User))}
+	if b.DMChat != "" {
+		also = append(also, indexKey(bucketBindings, byChat, string(b.Platform), string(b.DMChat), string(b.Instance), string(b.User)))
+	}
+	return bucketBindings, bindingKey(b.Platform, b.User, b.Instance), also
+}
+
+func (g Grant) at() (bucket, []byte, [][]byte) {
+	return bucketGrants, grantKey(g.Platform, g.Scope, g.Chat), [][]byte{
+		indexKey(bucketGrants, byInstance, string(g.Instance), string(g.Platform), string(g.Scope), string(g.Chat)),
+		indexKey(bucketGrants, byChat, string(g.Platform), string(g.Chat), string(g.Scope)),
+	}
+}
+
+func (c Conversation) at() (bucket, []byte, [][]byte) {
+	return bucketConversations, conversationKey(c), [][]byte{
+		indexKey(bucketConversations, byChat, string(c.Bot.Platform), string(c.Bot.ID), string(c.Chat), string(c.Instance)),
+	}
+}
+
+// putIndexed stores v, unless it stands there already word for word.
+func putIndexed[T indexed](t *tx, v T) error {
+	b, own, also := v.at()
+	old, ok, err := load[T](t.Tx, b, own)
+	if err != nil {
+		return err
+	}
+	var had [][]byte
+	if ok {
+		_, _, had = old.at()
+	}
+	in := func(ks [][]byte, k []byte) bool {
+		return slices.ContainsFunc(ks, func(o []byte) bool { return bytes.Equal(o, k) })
+	}
+	for _, k := range had {
+		if in(also, k) {
+			continue
+		}
+		if err := t.del(bucketIndex, k); err != nil {
+			return err
+		}
+	}
+	for _, k := range also {
+		if in(had, k) {
+			continue
+		}
+		if err := t.putSealed(bucketIndex, k, seal(k, own)); err != nil {
+			return err
+		}
+	}
+	return t.putChanged(b, own, v)
+}
+
+// delIndexed removes v.
+func delIndexed[T indexed](t *tx, v T) error {
+	b, own, also := v.at()
+	for _, k := range also {
+		if err := t.del(bucketIndex, k); err != nil {
+			return err
+		}
+	}
+	return t.del(b, own)
+}
+
+// lookup lists the records of b that the index has under pre, in the order of the index.
+func lookup[T any](t *bolt.Tx, b bucket, pre []byte) (out []T, err error) {
+	for k, v := range under(t, bucketIndex, pre) {
+		own, err := unseal(k, v)
+		if err != nil {
+			return nil, damaged(bucketIndex, k, err)
+		}
+		r, ok, err := load[T](t, b, own)
+		if err == nil && !ok {
+			err = damaged(bucketIndex, k, errors.New("it points nowhere"))
+		}
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, r)
+	}
+	return out, nil
+}
+
+// dropIndexed removes the records of b that the index has under pre.
+func dropIndexed[T indexed](t *tx, b bucket, pre []byte) error {
+	for _, k := range keysUnder(t.Tx, bucketIndex, pre) {
+		own, err := unseal(k, t.Bucket([]byte(bucketIndex)).Get(k))
+		if err != nil { // the index follows from the records
+			if err := t.reindex(); err != nil {
+				return err
+			}
+			return dropIndexed[T](t, b, pre)
+		}
+		if err := dropOne[T](t, b, bytes.Clone(own)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// dropOne removes the record under own, if it is there. A damaged one goes too: it gives nobody anything, for
+// every reader refuses it, and it must not keep a revocation of somebody else from taking effect.
+func dropOne[T indexed](t *tx, b bucket, own []byte) error {
+	v, ok, err := load[T](t.Tx, b, own)
+	switch {
+	case errors.Is(err, ErrDamaged):
+		return errors.Join(t.del(b, own), t.reindex())
+	case ok:
+		return delIndexed(t, v)
+	}
+	return err
+}
+
+// reindex makes the index agree with the records. Where it does, it writes nothing.
+func (t *tx) reindex() error {
+	want := make(map[string][]byte)
+	note := func(_ bucket, own []byte, also [][]byte) {
+		for _, k := range also {
+			want[string(k)] = own
+		}
+	}
+	for _, r := range readable[Binding](t.Tx, bucketBindings) {
+		note(r.at())
+	}
+	for _, r := range readable[Grant](t.Tx, bucketGrants) {
+		note(r.at())
+	}
+	for _, r := range readable[Conversation](t.Tx, bucketConversations) {
+		note(r.at())
+	}
+	for _, k := range keysUnder(t.Tx, bucketIndex, nil) {
+		own, err := unseal(k, t.Bucket([]byte(bucketIndex)).Get(k))
+		if err == nil && bytes.Equal(own, want[string(k)]) {
+			delete(want, string(k))
+		} else if err := t.del(bucketIndex, k); err != nil {
+			return err
+		}
+	}
+	for k, own := range want {
+		if err := t.putSealed(bucketIndex, []byte(k), seal([]byte(k), own)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
