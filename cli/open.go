@@ -117,7 +117,7 @@ func (a *app) withClient(ctx context.Context, do func(*admin.Client) error) (err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
 	return do(admin.Local(manage.New(
-		db, token.NewAuthority(db, v, time.Now), link.NewDesk(db, v, time.Now), v, &bus.Bus{}, nil,
+		db, token.NewAuthority(db, v, time.Now), link.NewDesk(db, v, time.Now), v, &bus.Local{}, nil,
 		settings(cfg, cfg.Listen, bots, newGuard(cfg, cfg.Listen, cfg.Metrics.Listen)),
 	)))
 }

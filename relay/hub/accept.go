@@ -113,7 +113,7 @@ func (h *Hub) announce(ctx context.Context, judged []judgement, undo []func(), s
 				h.decide(j.event, verdict{Reason: gate.Duplicate})
 				continue
 			}
-			if j.skipped(outcome.Buffers) && j.came != nil {
+			if j.stored(outcome.Buffers) && j.came != nil {
 				undo[n]()
 				h.keep(ctx, j, *j.came)
 			}
@@ -128,36 +128,37 @@ func (h *Hub) announce(ctx context.Context, judged []judgement, undo []func(), s
 		if j.answer != "" {
 			h.answer(j.event, j.answer, j.came)
 		}
-		h.deliver(j.event, j.verdicts...)
+		h.deliver(j)
 		if j.undecided != "" {
 			h.judges.call(relay.Chat{Bot: j.event.Bot, ID: j.event.Source.ChatID})
 		}
 	}
 }
 
-// deliver wakes the lanes that ev was appended to.
-func (h *Hub) deliver(ev relay.Event, verdicts ...verdict) {
-	key := sessionkey.Build(ev.Source, sessionkey.Options{})
-	for _, v := range verdicts {
-		if v.Reason == gate.Delivered {
-			h.turns.remember(v.Tenant, key, turn{v.Instance, ev.Source.ChatID})
-			h.bus.Publish(bus.LaneGrew{Instance: v.Instance})
+// deliver gives what was stored of j to the lanes it was appended to, and tells who else wants to know.
+func (h *Hub) deliver(j judgement) {
+	key := sessionkey.Build(j.event.Source, sessionkey.Options{})
+	for _, v := range j.verdicts {
+		if v.Reason != gate.Delivered {
+			continue
 		}
+		h.turns.remember(v.Tenant, key, turn{v.Instance, j.event.Source.ChatID})
+		h.lane(v.Instance).Appended(store.Entry{Buffer: v.buffer, Event: j.event})
+		h.bus.Publish(bus.LaneGrew{Instance: v.Instance, Seq: v.buffer.Seq})
 	}
 }
 
-// skipped corrects the verdicts where the store knew better: an instance that was revoked after it was
-// judged has received nothing. buffers has one id per delivery. It reports whether there was one.
-func (j judgement) skipped(buffers []relay.BufferID) (any bool) {
+// stored notes under which ids j was stored, one per delivery, and corrects the verdicts where the store
+// knew better: an instance that was revoked after it was judged has received nothing. It reports whether
+// there was one.
+func (j judgement) stored(buffers []relay.BufferID) (skipped bool) {
 	for n, d := range j.deliveries {
-		if d.Oversize || !buffers[n].IsZero() {
-			continue
-		}
 		at := slices.IndexFunc(j.verdicts, func(v verdict) bool { return v.Instance == d.Instance })
-		j.verdicts[at].Reason = gate.NoBinding
-		any = true
+		if j.verdicts[at].buffer = buffers[n]; buffers[n].IsZero() && !d.Oversize {
+			j.verdicts[at].Reason, skipped = gate.NoBinding, true
+		}
 	}
-	return any
+	return skipped
 }
 
 // decide counts and remembers verdicts about ev.

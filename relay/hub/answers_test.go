@@ -161,9 +161,7 @@ func TestAnswersOfTwoSessionsShareNoCapability(t *testing.T) {
 		ordinary := atomic.Int32{}
 		for n := range 5 {
 			wg.Go(func() {
-				s := &seat{}
-				s.peer.Instance = "home"
-				_, done, err := h.respond(t.Context(), s, p, relay.Send{Chat: "c", Content: fmt.Sprint(n)})
+				_, done, err := h.respond(t.Context(), "home", p, relay.Send{Chat: "c", Content: fmt.Sprint(n)})
 				if err != nil {
 					t.Errorf("respond: %v", err)
 				}

@@ -31,6 +31,7 @@ type verdict struct {
 	Instance relay.InstanceID
 	Tenant   relay.TenantID
 	Reason   gate.Reason
+	buffer   relay.BufferID // what it was stored under; zero: it was not
 }
 
 func dropped(ev relay.Event, why gate.Reason) judgement {

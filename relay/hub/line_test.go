@@ -185,10 +185,8 @@ func TestALineIsOfTheBotAndTheChat(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	ss := &session.Session{}
-	s := &seat{session: ss, identities: []relay.Bot{r.bot, second.bot, {Platform: relay.RelayPlatform}}}
-	s.peer = session.Peer{Tenant: relay.DefaultTenant, Instance: "home"}
-	h.sessions[ss] = s
+	s := h.newSeat(nil, session.Peer{Tenant: relay.DefaultTenant, Instance: "home"})
+	s.identities = []relay.Bot{r.bot, second.bot, {Platform: relay.RelayPlatform}}
 	garden := relay.Chat{Bot: r.bot, ID: "garden"}
 	open := relay.Chat{Bot: r.bot, ID: "garden/open"}
 	in := func(chat relay.ChatID, thread relay.ThreadID) relay.Action {
@@ -218,7 +216,7 @@ func TestALineIsOfTheBotAndTheChat(t *testing.T) {
 		"a session of nobody":      {relay.Request{Action: relay.FollowUp{Session: "x", Kind: slashKind}}, relay.Chat{}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := h.Line(t.Context(), ss, tc.r); got != tc.want {
+			if got := s.Action(t.Context(), tc.r).Line(); got != tc.want {
 				t.Errorf("Line = %+v, want %+v", got, tc.want)
 			}
 		})

@@ -89,13 +89,13 @@ func ignoreGone(err error) error {
 
 // respond answers a send through a capability of the chat, if the instance holds one. done is
 // false when there is none, or the network no longer honours it: then the send is an ordinary one.
-func (h *Hub) respond(ctx context.Context, s *seat, p platforms.Platform, a relay.Send) (res relay.Result, done bool, err error) {
+func (h *Hub) respond(ctx context.Context, i relay.InstanceID, p platforms.Platform, a relay.Send) (res relay.Result, done bool, err error) {
 	r, ok := p.(platforms.Responder)
 	if !ok {
 		return res, false, nil
 	}
 	for {
-		held, ok, err := h.keeper.Reply(ctx, s.peer.Instance, relay.Chat{Bot: p.Bot(), ID: a.Chat}, a.ReplyTo)
+		held, ok, err := h.keeper.Reply(ctx, i, relay.Chat{Bot: p.Bot(), ID: a.Chat}, a.ReplyTo)
 		if err != nil {
 			return res, false, internal(err)
 		}
@@ -163,7 +163,8 @@ func nothingSent(err error) bool {
 // followUp answers through the capability bound to the session a gateway names, if it may still act
 // on the chat the capability came from. Absent, expired, foreign, no longer honoured and no longer
 // allowed read alike.
-func (h *Hub) followUp(ctx context.Context, s *seat, a relay.FollowUp) (relay.Result, error) {
+func (s *seat) followUp(ctx context.Context, a relay.FollowUp) (relay.Result, error) {
+	h := s.hub
 	none := &relay.ActionError{
 		Outcome: relay.NotSent, Public: "follow_up declined: no capability for this session",
 	}
@@ -191,7 +192,12 @@ func (h *Hub) followUp(ctx context.Context, s *seat, a relay.FollowUp) (relay.Re
 	}
 	send := relay.Send{Chat: held.Chat, Content: a.Content, Meta: a.Meta}
 	if _, ok := p.(platforms.Threader); ok && send.Meta.ThreadID != "" && relay.ChatID(send.Meta.ThreadID) != held.Chat {
-		return h.do(ctx, s, relay.Request{Platform: held.Bot.Platform, Bot: held.Bot.ID, Action: send}) // no capability reaches another chat
+		// No capability reaches another chat.
+		t, err := s.allowed(ctx, relay.Request{Platform: held.Bot.Platform, Bot: held.Bot.ID, Action: send})
+		if err != nil {
+			return relay.Result{}, err
+		}
+		return s.carryOut(ctx, t)
 	}
 	res, err := h.wield(ctx, r, held, send, false)
 	h.noteDone(ctx, s.peer.Instance, p, a, held.Chat, res, err)
@@ -202,12 +208,12 @@ func (h *Hub) followUp(ctx context.Context, s *seat, a relay.FollowUp) (relay.Re
 }
 
 // settle tells the platform that a gateway has taken the event a capability came in.
-func (h *Hub) settle(ctx context.Context, s *seat, bot relay.Bot, event relay.EventID) {
+func (h *Hub) settle(ctx context.Context, i relay.InstanceID, bot relay.Bot, event relay.EventID) {
 	r, ok := h.platform(bot).(platforms.Responder)
 	if !ok {
 		return
 	}
-	held, ok, err := h.keeper.OfEvent(ctx, s.peer.Instance, bot, event)
+	held, ok, err := h.keeper.OfEvent(ctx, i, bot, event)
 	if err != nil || !ok {
 		return // an older capability is past settling
 	}

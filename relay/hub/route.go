@@ -14,49 +14,39 @@ import (
 
 // route finds the bot a request is for. The frame's platform and bot id must be one of the
 // session's identities; a frame that names neither is for the first identity, unless the chat is
-// known to the instance on exactly one other. A foreign identity is declined like a foreign chat.
-func (h *Hub) route(ctx context.Context, s *seat, r relay.Request) (platforms.Platform, error) {
+// known to the instance on exactly one other, as known says. A foreign identity is declined like a foreign
+// chat. sure is false when nobody knows the chat.
+func (s *seat) route(r relay.Request, known func(platforms.Platform) (bool, error)) (p platforms.Platform, sure bool, err error) {
 	if r.Platform == relay.RelayPlatform && s.said(r.Platform) {
 		r.Platform = "" // an identity that stands for every bot names none
 	}
-	mine := h.named(s, r)
-	if r.Platform != "" || r.Bot != "" {
-		if len(mine) > 0 {
-			return mine[0], nil
-		}
-		if s.said(r.Platform) && len(h.fronted([]relay.Bot{{Platform: r.Platform}})) == 0 {
-			return nil, unhosted(r)
-		}
-		return nil, relay.Declined(r.Platform)
-	}
-	if len(mine) == 0 {
-		return nil, unhosted(r)
-	}
-	var known []platforms.Platform
-	for _, p := range mine {
-		f, err := h.actFacts(ctx, s.peer.Instance, p, r.Action.Target())
-		if err != nil {
-			return nil, err
-		}
-		if gate.MayAct(f) {
-			known = append(known, p)
-		}
-	}
-	if len(known) == 1 {
-		return known[0], nil
-	}
-	return mine[0], nil
-}
-
-// named are the bots among the session's that r can be for.
-func (h *Hub) named(s *seat, r relay.Request) []platforms.Platform {
-	if r.Platform == relay.RelayPlatform && s.said(r.Platform) {
-		r.Platform = ""
-	}
-	return slices.DeleteFunc(h.fronted(s.identityList()), func(p platforms.Platform) bool {
+	mine := slices.DeleteFunc(s.hub.fronted(s.identityList()), func(p platforms.Platform) bool {
 		b := p.Bot()
 		return r.Platform != "" && r.Platform != b.Platform || r.Bot != "" && r.Bot != b.ID
 	})
+	tagged := r.Platform != "" || r.Bot != ""
+	switch {
+	case len(mine) > 0 && (tagged || len(mine) == 1):
+		return mine[0], true, nil
+	case tagged && !(s.said(r.Platform) && len(s.hub.fronted([]relay.Bot{{Platform: r.Platform}})) == 0):
+		return nil, false, relay.Declined(r.Platform)
+	case len(mine) == 0:
+		return nil, false, unhosted(r)
+	}
+	p = mine[0]
+	for _, bot := range mine {
+		ok, err := known(bot)
+		if err != nil {
+			return nil, false, err
+		}
+		if ok && sure {
+			return mine[0], true, nil
+		}
+		if ok {
+			p, sure = bot, true
+		}
+	}
+	return p, sure, nil
 }
 
 // unhosted is the answer to an action on a platform the gateway fronts but this connector does

@@ -148,7 +148,11 @@ func (h *Hub) judgeSome(ctx context.Context, p platforms.Platform, c relay.Chat)
 			unclear = err
 			break
 		}
-		verdicts, judged = append(verdicts, v), append(judged, judgement{event: v.Event, verdicts: []verdict{said}})
+		j := judgement{event: v.Event, verdicts: []verdict{said}}
+		if v.Delivery != nil {
+			j.deliveries = []store.Delivery{*v.Delivery}
+		}
+		verdicts, judged = append(verdicts, v), append(judged, j)
 	}
 	if len(verdicts) == 0 {
 		return true, unclear
@@ -176,15 +180,14 @@ func (h *Hub) judgeSome(ctx context.Context, p platforms.Platform, c relay.Chat)
 			h.holdAgain(j)
 			continue
 		}
-		if d := verdicts[n].Delivery; d != nil && !d.Oversize && out.Items[n].Buffers[0].IsZero() {
-			j.verdicts[0].Reason = gate.NoBinding // revoked since it was judged
+		if j.stored(out.Items[n].Buffers) {
 			undo[n]()
 		}
 		h.decide(j.event, j.verdicts...)
 		if j.came != nil {
 			h.dismiss(j, *j.came)
 		}
-		h.deliver(j.event, j.verdicts...)
+		h.deliver(j)
 	}
 	return true, unclear
 }

@@ -168,7 +168,7 @@ func (s *Session) frame(c contexts, line []byte, at time.Time) {
 		}
 	case wire.Interrupt:
 		if s.spend(&s.limits.interrupts, 1, "too many interrupts", CountManyInterrupts) {
-			s.h.Interrupt(c.socket, s, f.Session, f.Reason)
+			s.h.Interrupt(c.socket, f.Session, f.Reason)
 		}
 	default:
 		s.o.Count(CountUnknownFrame)
@@ -182,7 +182,7 @@ func (s *Session) acknowledge(ctx context.Context, buffer string, n int) {
 		s.fault(CountBadAck)
 		return
 	}
-	switch counted, err := s.h.Ack(ctx, s, id); {
+	switch counted, err := s.h.Ack(ctx, id); {
 	case err != nil:
 		if ctx.Err() == nil {
 			s.endBy(err)
