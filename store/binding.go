@@ -126,20 +126,26 @@ func (db *DB) BindingsTo(ctx context.Context, i relay.InstanceID) (out []Binding
 func bindingsTo(t *bolt.Tx, i relay.InstanceID) ([]Binding, error) {
 	var out []Binding
 	for k, v := range under(t, bucketBindingsTo, prefix(i)) {
-		target, err := unseal(k, v)
-		if err != nil {
-			return nil, damaged(bucketBindingsTo, k, err)
-		}
-		b, ok, err := load[Binding](t, bucketBindings, target)
-		if err == nil && !ok {
-			err = damaged(bucketBindingsTo, k, errors.New("it points nowhere"))
-		}
+		b, err := pointed(t, k, v)
 		if err != nil {
 			return nil, err
 		}
 		out = append(out, b)
 	}
 	return out, nil
+}
+
+// pointed is the binding that the row k of the index by instance points to.
+func pointed(t *bolt.Tx, k, v []byte) (Binding, error) {
+	target, err := unseal(k, v)
+	if err != nil {
+		return Binding{}, damaged(bucketBindingsTo, k, err)
+	}
+	b, ok, err := load[Binding](t, bucketBindings, target)
+	if err == nil && !ok {
+		err = damaged(bucketBindingsTo, k, errors.New("it points nowhere"))
+	}
+	return b, err
 }
 
 func byBoundAt(bs []Binding) {

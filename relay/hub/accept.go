@@ -130,7 +130,7 @@ func (h *Hub) announce(ctx context.Context, judged []judgement, undo []func(), s
 		}
 		h.deliver(j)
 		if j.undecided != "" {
-			h.judges.call(relay.Chat{Bot: j.event.Bot, ID: j.event.Source.ChatID})
+			h.judges.call(j.event.Chat())
 		}
 	}
 }

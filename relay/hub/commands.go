@@ -80,7 +80,7 @@ func (in *inbox) Chats(ctx context.Context) ([]relay.Place, error) {
 			out = append(out, p)
 		}
 	}
-	grants, err := in.hub.db.Grants(ctx)
+	grants, err := in.hub.db.GrantsBy(ctx, store.GrantFilter{Platform: in.bot.Platform})
 	if err != nil {
 		return nil, fmt.Errorf("chats of %s: %w", in.bot, err)
 	}

@@ -57,12 +57,13 @@ type Options struct {
 // Hub joins the platforms and the gateways. Its methods may be called from any goroutine.
 type Hub struct {
 	// Set once, by New.
-	db   *store.DB
-	desk *link.Desk
-	bus  bus.Bus
-	log  *slog.Logger
-	opts Options
-	bots []platforms.Platform // in the order of the configuration
+	db    *store.DB
+	facts Facts // db's
+	desk  *link.Desk
+	bus   bus.Bus
+	log   *slog.Logger
+	opts  Options
+	bots  []platforms.Platform // in the order of the configuration
 
 	counters  counters
 	decisions decisions
@@ -86,7 +87,7 @@ func New(db *store.DB, desk *link.Desk, b bus.Bus, bots []platforms.Platform, o 
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	h := &Hub{
-		db: db, desk: desk, bus: b, log: o.Log, opts: o, bots: bots,
+		db: db, facts: db, desk: desk, bus: b, log: o.Log, opts: o, bots: bots,
 		keeper:    newMemoryKeeper(),
 		judges:    newJudges(),
 		errands:   newErrands(),

@@ -35,17 +35,3 @@ func (s *seat) line(ctx context.Context, r relay.Request) relay.Chat {
 	}
 	return line
 }
-
-// knows reports whether something is stored that lets the instance act on the chat with p, without
-// asking the platform.
-func (h *Hub) knows(ctx context.Context, i relay.InstanceID, p platforms.Platform, chat relay.ChatID) bool {
-	bot := p.Bot()
-	if _, ok, err := h.db.Conversation(ctx, i, relay.Chat{Bot: bot, ID: chat}); ok && err == nil {
-		return true
-	}
-	if g, ok, err := h.db.GrantCovering(ctx, relay.Place{Platform: bot.Platform, Chat: chat}); ok && err == nil && g.Instance == i {
-		return true
-	}
-	bindings, err := h.db.BindingsTo(ctx, i)
-	return err == nil && directWith(p, bindings, chat)
-}

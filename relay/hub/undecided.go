@@ -85,7 +85,7 @@ func (h *Hub) resumeJudging(ctx context.Context) error {
 		return err
 	}
 	for _, u := range all {
-		h.judges.call(relay.Chat{Bot: u.Event.Bot, ID: u.Event.Source.ChatID})
+		h.judges.call(u.Event.Chat())
 	}
 	return nil
 }
@@ -218,7 +218,10 @@ func (h *Hub) judgeUndecided(ctx context.Context, p platforms.Platform, u store.
 		f := c.facts(u.Event)
 		said.Tenant, f.Visible = c.instance.Tenant, true
 		if gate.Decide(f) == gate.Delivered && !f.Direct {
-			sees, known := h.knownToSee(u.Event, c)
+			sees, known, err := h.knownToSee(ctx, u.Event, c)
+			if err != nil {
+				return v, said, err
+			}
 			if !known && time.Now().Before(until) {
 				if err := h.askOwners(ctx, p, u.Event, c, until); err != nil {
 					return v, said, err
@@ -239,12 +242,15 @@ func (h *Hub) judgeUndecided(ctx context.Context, p platforms.Platform, u store.
 	}
 }
 
-// askOwners asks the network whether one of the candidate's owners sees the event's chat, until one does,
+// askOwners asks the network whether one of those bound to the candidate sees the event's chat, until one does,
 // for all of them together until the given time.
 func (h *Hub) askOwners(ctx context.Context, p platforms.Platform, ev relay.Event, c candidate, until time.Time) error {
 	ctx = platforms.OnBehalf(ctx, c.instance.ID)
-	for _, o := range c.owners {
-		if sees, err := h.visible.sees(ctx, p, sight{ev.Bot, ev.Source.Place(), o.User}, until); sees || err != nil {
+	for u, err := range h.watchers(ctx, c.instance.ID, ev.Chat()) {
+		if err != nil {
+			return err
+		}
+		if sees, err := h.visible.sees(ctx, p, sight{ev.Bot, ev.Source.Place(), u}, until); sees || err != nil {
 			return err
 		}
 	}
