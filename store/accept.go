@@ -20,17 +20,18 @@ type Accept struct {
 	Save bool
 }
 
-// AcceptItem is one event and the instances it was admitted to. Only events that are delivered
-// or consumed are items.
+// AcceptItem is one delivery and the instances it was admitted to. Only what is delivered or consumed
+// is an item.
 type AcceptItem struct {
-	Event      relay.Event
-	Deliveries []Delivery
-	// Undecided is the instance of which it is not known yet whether it gets the event; empty: none.
+	Delivery relay.Delivery
+	Frame    []byte // of the delivery, as wire.Pack makes it; nil when it has no recipients
+	To       []Recipient
+	// Undecided is the instance of which it is not known yet whether it gets the delivery; empty: none.
 	Undecided relay.InstanceID
 }
 
-// Delivery is one instance that is to get an event.
-type Delivery struct {
+// Recipient is one instance that is to get a delivery.
+type Recipient struct {
 	Instance relay.InstanceID
 	// Conversation is stored with it. Instance, Bot, Chat and LastAt are filled in from the event.
 	Conversation Conversation
@@ -47,14 +48,15 @@ type AcceptOutcome struct {
 // ItemOutcome is what became of one item.
 type ItemOutcome struct {
 	Duplicate bool             // the event was stored before; nothing was stored now
-	Buffers   []relay.BufferID // as Deliveries; zero where the delivery was skipped or is oversize
+	Buffers   []relay.BufferID // as To; zero where the recipient was skipped or the delivery is oversize
 }
 
 // prepared is an AcceptItem with everything encoded that can be before the transaction.
 type prepared struct {
 	item    AcceptItem
-	mark    []byte
-	payload []byte // entryRecord; nil when there are no deliveries
+	about   About
+	mark    mark
+	payload []byte // the entry; nil when there are no recipients
 }
 
 // Accept stores one batch in one transaction: the quarantine, then per item the seen mark, its
@@ -70,7 +72,7 @@ func (db *DB) Accept(ctx context.Context, a Accept) (AcceptOutcome, error) {
 		return AcceptOutcome{}, fmt.Errorf("accept for %s: %w", a.Bot, err)
 	}
 	var out AcceptOutcome
-	var bad []badMark
+	var bad []badMarks
 	o := &op{size: size, grows: true, fn: func(t *tx) (err error) {
 		out, bad, err = t.accept(a, items, db.limits, now)
 		return err
@@ -88,23 +90,24 @@ func prepareItems(a Accept, now time.Time) (out []prepared, size int, err error)
 	}
 	out = make([]prepared, len(a.Items))
 	for n, item := range a.Items {
-		if item.Event.ID == "" {
+		p := prepared{item: item, about: aboutOf(item.Delivery)}
+		if p.about.ID == "" {
 			return nil, 0, errors.New("an event has no id")
 		}
-		p := prepared{item: item, mark: seenKey(a.Bot, item.Event.ID)}
-		if len(item.Deliveries) > 0 {
-			if p.payload, err = encode(entryRecord{At: now, Event: item.Event}); err != nil {
-				return nil, 0, fmt.Errorf("encode event %s: %w", item.Event.ID, err)
+		p.mark = markOf(a.Bot, p.about.ID)
+		if len(item.To) > 0 {
+			if p.payload, err = encodeWith(entryHead{At: now, About: p.about}, item.Frame); err != nil {
+				return nil, 0, fmt.Errorf("encode event %s: %w", p.about.ID, err)
 			}
 		}
-		size += len(p.mark) + len(p.payload)*len(item.Deliveries)
+		size += len(p.mark) + len(p.payload)*len(item.To)
 		out[n] = p
 	}
 	return out, size, nil
 }
 
-// accept is Accept's transaction. bad are the damaged seen marks it met and removed.
-func (t *tx) accept(a Accept, items []prepared, m Limits, now time.Time) (out AcceptOutcome, bad []badMark, err error) {
+// accept is Accept's transaction. bad are the damaged records of seen marks it met and replaced.
+func (t *tx) accept(a Accept, items []prepared, m Limits, now time.Time) (out AcceptOutcome, bad []badMarks, err error) {
 	out.Items = make([]ItemOutcome, len(items))
 	for _, q := range a.Quarantine {
 		if err := t.quarantine(q); err != nil {
@@ -112,31 +115,27 @@ func (t *tx) accept(a Accept, items []prepared, m Limits, now time.Time) (out Ac
 		}
 	}
 	for n, p := range items {
-		seen, spoilt := isSeen(t.Tx, p.mark)
-		for _, m := range spoilt {
-			if err := t.del(m.day, m.key); err != nil {
-				return out, nil, err
-			}
+		seen, spoilt := t.isSeen(p.mark)
+		if err := t.believe(spoilt); err != nil {
+			return out, nil, err
 		}
 		bad = append(bad, spoilt...)
 		if seen {
 			out.Items[n].Duplicate = true
 			continue
 		}
-		if err := t.mark(p.mark, now); err != nil {
-			return out, nil, err
-		}
-		out.Items[n].Buffers = make([]relay.BufferID, len(p.item.Deliveries))
-		for d, delivery := range p.item.Deliveries {
-			id, overflowed, err := t.deliver(a.Bot, p, delivery, m, now)
+		t.mark(p.mark, now)
+		out.Items[n].Buffers = make([]relay.BufferID, len(p.item.To))
+		for r, to := range p.item.To {
+			id, overflowed, err := t.deliver(a.Bot, p, to, m, now)
 			if err != nil {
 				return out, nil, err
 			}
-			out.Items[n].Buffers[d] = id
-			out.overflowed(delivery.Instance, overflowed)
+			out.Items[n].Buffers[r] = id
+			out.overflowed(to.Instance, overflowed)
 		}
 		if i := p.item.Undecided; i != "" {
-			if err := t.postpone(a.Bot, i, p.item.Event, now); err != nil {
+			if err := t.postpone(a.Bot, i, p.item.Delivery, now); err != nil {
 				return out, nil, err
 			}
 		}
@@ -145,31 +144,31 @@ func (t *tx) accept(a Accept, items []prepared, m Limits, now time.Time) (out Ac
 	return out, bad, nil
 }
 
-// deliver stores one delivery. The id is zero when the instance is not there or the delivery is oversize.
-func (t *tx) deliver(b relay.Bot, p prepared, d Delivery, m Limits, now time.Time) (id relay.BufferID, overflowed int, err error) {
-	l, err := t.live(d.Instance)
+// deliver stores a delivery for one recipient. The id is zero when the instance is not there or the delivery is oversize.
+func (t *tx) deliver(b relay.Bot, p prepared, to Recipient, m Limits, now time.Time) (id relay.BufferID, overflowed int, err error) {
+	l, err := t.live(to.Instance)
 	if errors.Is(err, ErrNotFound) {
 		return id, 0, nil
 	}
 	if err != nil {
 		return id, 0, err
 	}
-	c := d.Conversation
-	c.Instance, c.Bot, c.Chat, c.LastAt = d.Instance, b, p.item.Event.Source.ChatID, now
+	c := to.Conversation
+	c.Instance, c.Bot, c.Chat, c.LastAt = to.Instance, b, p.about.Chat, now
 	// An event may be from just before its chat moved. A translation that is damaged must not stop it.
-	if to, err := current(t.Tx, b.Platform, c.Chat); err == nil {
-		c.Chat = to
+	if now, err := current(t.Tx, b.Platform, c.Chat); err == nil {
+		c.Chat = now
 	}
 	if err := t.converse(c); err != nil {
 		return id, 0, err
 	}
-	if d.Oversize {
-		dead := deadRecord{DiedAt: now, Reason: DeadOversize, Size: envelopeSize + len(p.payload), Entry: p.payload}
-		return id, 0, t.addDead(d.Instance, l, l.next(), dead)
+	if to.Oversize {
+		dead := deadHead{DiedAt: now, Reason: DeadOversize, Size: envelopeSize + len(p.payload)}
+		return id, 0, t.addDead(to.Instance, l, l.next(), dead, p.payload)
 	}
-	if id, err = t.append(d.Instance, l, p.payload); err != nil {
+	if id, err = t.append(to.Instance, l, p.payload); err != nil {
 		return id, 0, err
 	}
-	overflowed, err = t.trim(d.Instance, l, m, now)
+	overflowed, err = t.trim(to.Instance, l, m, now)
 	return id, overflowed, err
 }

@@ -86,8 +86,8 @@ func (t *tx) buryFrom(i relay.InstanceID, p relay.PlatformID, u relay.UserID, no
 	}
 	for _, k := range keysUnder(t.Tx, bucketEntries, prefix(i)) {
 		value := t.Bucket([]byte(bucketEntries)).Get(k)
-		r, err := decode[entryRecord](k, value)
-		if err != nil || r.Event.Source.Platform != p || r.Event.Source.UserID != u {
+		e, _, err := decodeEntry(k, value)
+		if err != nil || e.About.Bot.Platform != p || e.About.User != u {
 			continue // a damaged one is NextDelivery's to handle
 		}
 		if err := t.bury(i, l, k, value, DeadUnbound, now); err != nil {

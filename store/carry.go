@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay"
@@ -27,12 +28,12 @@ import (
 // file gets its name when all is in it.
 const carryBatch = 5000
 
-// lostIn are the events, by the keys of their seen marks, that are in h and not in other, and the keys of their bots.
-func (h holdings) lostIn(other holdings) (events, bots map[string]bool) {
-	events, bots = make(map[string]bool), make(map[string]bool)
+// lostIn are the events, by their seen marks, that are in h and not in other, and the keys of their bots.
+func (h holdings) lostIn(other holdings) (events map[mark]bool, bots map[string]bool) {
+	events, bots = make(map[mark]bool), make(map[string]bool)
 	for k, e := range h.open {
 		if _, ok := other.open[k]; !ok {
-			events[string(seenKey(e.bot, e.id))], bots[string(botKey(e.bot))] = true, true
+			events[markOf(e.bot, e.id)], bots[string(botKey(e.bot))] = true, true
 		}
 	}
 	return events, bots
@@ -44,7 +45,7 @@ type carrier struct {
 	t    *tx // under way; nil for none
 	n    int // records in it
 	now  time.Time
-	lost map[string]bool // events, by the keys of their seen marks
+	lost map[mark]bool   // events
 	bots map[string]bool // of those events, by the keys of their cursors
 }
 
@@ -137,22 +138,66 @@ func intact(from *bolt.Tx, b bucket) func(yield func(k, v []byte) bool) {
 	}
 }
 
+// marks carries the marks of each day as runs of that day, one for each that the former database has.
 func (c *carrier) marks(from *bolt.Tx) error {
-	oldest := seenBucket(c.now.Add(-seenDays * day))
-	for _, d := range days(from) {
-		if d < oldest || !isSeenBucket(d) {
-			continue
-		}
-		for k := range intact(from, d) {
-			if c.lost[string(k)] {
+	if from.Bucket([]byte(bucketSeen)) == nil { // from before schema 4
+		return c.oldMarks(from)
+	}
+	oldest := dayOf(c.now) - seenDays
+	for _, b := range []bucket{bucketRecent, bucketSeen} {
+		for k, v := range intact(from, b) {
+			ms, err := decodeMarks(k, v)
+			if err != nil || keyDay(k) < oldest {
 				continue
 			}
-			if err := c.put(d, k, markValue(k)); err != nil {
+			if err := c.putMarks(keyDay(k), ms); err != nil {
 				return err
 			}
 		}
 	}
 	return nil
+}
+
+// oldMarks carries the marks of a database from before schema 4.
+func (c *carrier) oldMarks(from *bolt.Tx) error {
+	for _, b := range markDays(from) {
+		day := markDay(b)
+		if day < dayOf(c.now)-seenDays {
+			continue
+		}
+		var ms []mark
+		for k, v := range under(from, b, nil) {
+			if checkMark(k, v) == nil {
+				ms = append(ms, markOfKey(k))
+			}
+			if len(ms) == recordMarks {
+				if err := c.putMarks(day, ms); err != nil {
+					return err
+				}
+				ms = ms[:0]
+			}
+		}
+		if err := c.putMarks(day, ms); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// putMarks stores those marks of a day that are not to be lost and not there.
+func (c *carrier) putMarks(day uint32, ms []mark) error {
+	t, err := c.into()
+	if err != nil {
+		return err
+	}
+	ms = slices.DeleteFunc(ms, func(m mark) bool {
+		seen, _ := isSeen(t.Tx, m)
+		return seen || c.lost[m]
+	})
+	if len(ms) == 0 {
+		return nil
+	}
+	return t.addRun(day, 0, ms)
 }
 
 func (c *carrier) cursors(from *bolt.Tx) error {

@@ -34,8 +34,10 @@ func wentOn(t *testing.T, c *clock) (path string, backup []byte) {
 	enroll(t, db, "i1", "renewed")
 	say := func(b relay.Bot, id string) relay.BufferID {
 		t.Helper()
-		a := acceptFor(event(id, 300), "i1")
-		a.Bot, a.Items[0].Event.Bot, a.Cursor = b, b, []byte(id)
+		e := event(id, 300)
+		e.Bot = b
+		a := acceptFor(e, "i1")
+		a.Bot, a.Cursor = b, []byte(id)
 		out, err := db.Accept(ctx, a)
 		if err != nil {
 			t.Fatal(err)
@@ -77,7 +79,8 @@ func wentOn(t *testing.T, c *clock) (path string, backup []byte) {
 				return err
 			}
 		}
-		return x.mark(seenKey(otherBot, "e5"), c.now())
+		x.mark(markOf(otherBot, "e5"), c.now())
+		return nil
 	}))
 	enroll(t, db, "late")
 	closeChecked(t, db)
@@ -268,7 +271,7 @@ func TestRestoreAcrossVersions(t *testing.T) {
 			path, other := filepath.Join(t.TempDir(), "test.db"), relay.Bot{Platform: "telegram", ID: "1"}
 			db := reopen(t, path, Options{Now: schema1Clock})
 			enroll(t, db, "i1")
-			if _, err := db.Accept(ctxOf(t), Accept{Bot: other, Cursor: []byte("77"), Items: []AcceptItem{{Event: relay.Event{ID: "new", Bot: other}}}}); err != nil {
+			if _, err := db.Accept(ctxOf(t), Accept{Bot: other, Cursor: []byte("77"), Items: []AcceptItem{{Delivery: relay.Event{ID: "new", Bot: other}}}}); err != nil {
 				t.Fatal(err)
 			}
 			closeChecked(t, db)
@@ -299,7 +302,7 @@ func TestRestoreCarriesManyMarks(t *testing.T) {
 	for range 6 {
 		a := Accept{Bot: bot}
 		for n := range 4000 {
-			a.Items = append(a.Items, AcceptItem{Event: relay.Event{ID: relay.EventID(fmt.Sprintf("d%d-%d", days, n)), Bot: bot}})
+			a.Items = append(a.Items, AcceptItem{Delivery: relay.Event{ID: relay.EventID(fmt.Sprintf("d%d-%d", days, n)), Bot: bot}})
 		}
 		if _, err := db.Accept(ctxOf(t), a); err != nil {
 			t.Fatal(err)
@@ -318,12 +321,15 @@ func TestRestoreCarriesManyMarks(t *testing.T) {
 	db = reopen(t, path, Options{Now: c.now})
 	n := 0
 	err := db.w.read(ctxOf(t), func(x *bolt.Tx) error {
-		return x.ForEach(func(name []byte, bk *bolt.Bucket) error {
-			if isSeenBucket(bucket(name)) {
-				n += bk.Stats().KeyN
+		for _, b := range []bucket{bucketRecent, bucketSeen} {
+			for k, v := range under(x, b, nil) {
+				ms, err := decodeMarks(k, v)
+				if n += len(ms); err != nil {
+					return err
+				}
 			}
-			return nil
-		})
+		}
+		return nil
 	})
 	if err != nil || n != (seenDays+1)*4000 {
 		t.Errorf("%d marks, %v; want those of today and the three days before", n, err)

@@ -129,7 +129,7 @@ func TestCursorIsNeverPastAnEvent(t *testing.T) { // invariant 1
 		if dice.IntN(4) == 0 {
 			e := event(fmt.Sprint(n), 300)
 			e.Bot = b
-			a.Items = []AcceptItem{{Event: e, Deliveries: []Delivery{{Instance: "i1"}}}}
+			a.Items = []AcceptItem{{Delivery: e, Frame: frameOf(e), To: []Recipient{{Instance: "i1"}}}}
 			stored[b] = append(stored[b], n)
 		}
 		bad := line(t, db, func(x *tx) error { return errors.Join(putBlob("half")(x), errors.New("bad")) })

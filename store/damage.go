@@ -25,10 +25,10 @@ func isSetAside(b bucket) bool {
 	switch b {
 	case bucketEntries, bucketDead, bucketLanes, bucketCursors, bucketConversations, bucketCodes,
 		bucketTokens, bucketIdentity, bucketAudit, bucketAuditCounts, bucketCommands, bucketQuarantine, bucketBindings, bucketBindingsTo, bucketGrants, bucketRoutes, bucketMeta,
-		bucketUndecided, bucketSent, bucketMoved:
+		bucketUndecided, bucketSent, bucketMoved, bucketRecent, bucketSeen:
 		return true
 	}
-	return isSeenBucket(b)
+	return false
 }
 
 // repair deals with what a look at the file has shown, and with lanes that do not agree with their
@@ -36,7 +36,12 @@ func isSetAside(b bucket) bool {
 func repair(b *bolt.DB, got found, now time.Time, log *slog.Logger) (n int, err error) {
 	var wrong []wrongLane
 	var numbers []bucket
-	bad := got.bad
+	bad := slices.DeleteFunc(slices.Clone(got.bad), func(r badRecord) bool {
+		if isMarkDay(r.bucket) { // the migration to schema 4 has left it out
+			log.Error("a damaged seen mark is not believed", "err", r.err)
+		}
+		return isMarkDay(r.bucket)
+	})
 	err = b.View(func(t *bolt.Tx) error {
 		for n, r := range bad {
 			bad[n].meant = meant(t, r)
@@ -134,11 +139,12 @@ func (t *tx) removeDamaged(r badRecord, now time.Time) error {
 // toQuarantine moves r to the quarantine. A seen mark has nothing to keep.
 func (t *tx) toQuarantine(r badRecord, now time.Time) error {
 	value := append([]byte(nil), t.Bucket([]byte(r.bucket)).Get(r.key)...)
+	if r.bucket == bucketRecent || r.bucket == bucketSeen {
+		good, _ := decodeMarks(r.key, value)
+		return t.believe([]badMarks{{r.bucket, r.key, good, r.err}})
+	}
 	if err := t.del(r.bucket, r.key); err != nil {
 		return err
-	}
-	if isSeenBucket(r.bucket) {
-		return nil
 	}
 	return t.quarantine(Quarantined{At: now, Err: r.err.Error(), Raw: value})
 }

@@ -99,8 +99,8 @@ func TestDamagedEntryIsSetAside(t *testing.T) { // invariants 5 and 8
 	for name, touch := range map[string]func(db *DB, b relay.BufferID) error{
 		"by the pump": func(db *DB, _ relay.BufferID) error {
 			e, ok, err := db.NextDelivery(t.Context(), "i1", 0)
-			if ok && e.Event.ID != "e2" {
-				return errors.New("next is " + string(e.Event.ID) + ", want e2")
+			if ok && e.About.ID != "e2" {
+				return errors.New("next is " + string(e.About.ID) + ", want e2")
 			}
 			return err
 		},

@@ -3,8 +3,6 @@ package store
 import (
 	"bytes"
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -18,12 +16,12 @@ func (db *DB) DeadLetters(ctx context.Context, i relay.InstanceID) ([]DeadLetter
 	var out []DeadLetter
 	err := db.w.read(ctx, func(t *bolt.Tx) error {
 		for k, v := range under(t, bucketDead, prefix(i)) {
-			d, e, err := decodeDead(k, v)
+			d, e, frame, err := decodeDead(k, v)
 			id, ok := tailID(k)
 			if err != nil || !ok {
 				continue
 			}
-			out = append(out, DeadLetter{Entry: e.entry(id, d.Size), Reason: d.Reason, DiedAt: d.DiedAt})
+			out = append(out, DeadLetter{Entry: e.entry(id, d.Size, frame), Reason: d.Reason, DiedAt: d.DiedAt})
 		}
 		return nil
 	})
@@ -31,16 +29,6 @@ func (db *DB) DeadLetters(ctx context.Context, i relay.InstanceID) ([]DeadLetter
 		return nil, fmt.Errorf("dead letters of %s: %w", i, err)
 	}
 	return out, nil
-}
-
-func decodeDead(k, v []byte) (d deadRecord, e entryRecord, err error) {
-	if d, err = decode[deadRecord](k, v); err != nil {
-		return d, e, err
-	}
-	if json.Unmarshal(d.Entry, &e) != nil {
-		return d, e, errors.New("the letter holds no entry")
-	}
-	return d, e, nil
 }
 
 // Replay moves dead letters back to the end of the lane, under new ids and with no deaths on
@@ -103,16 +91,16 @@ func (t *tx) deadKeys(i relay.InstanceID, ids []relay.BufferID) ([][]byte, error
 
 // replay moves the letter under k back; ok is false when it does not fit.
 func (t *tx) replay(i relay.InstanceID, l *lane, k []byte, m Limits, now time.Time) (ok bool, err error) {
-	d, found, err := load[deadRecord](t.Tx, bucketDead, k)
-	if err != nil || !found {
-		return true, err
+	value := t.Bucket([]byte(bucketDead)).Get(k)
+	if value == nil {
+		return true, nil
 	}
-	var e rawEntry
-	if json.Unmarshal(d.Entry, &e) != nil {
-		return false, damaged(bucketDead, k, errors.New("the letter holds no entry"))
+	_, e, frame, err := decodeDead(k, value)
+	if err != nil {
+		return false, damaged(bucketDead, k, err)
 	}
 	e.At, e.Deaths = now, 0 // as if accepted now, or its age would bring it straight back
-	payload, err := encode(e)
+	payload, err := encodeWith(e, frame)
 	if err != nil {
 		return false, err
 	}

@@ -26,12 +26,12 @@ func (db *DB) NextDelivery(ctx context.Context, i relay.InstanceID, after uint64
 			if !bytes.HasPrefix(k, prefix(i)) {
 				return nil
 			}
-			r, err := decode[entryRecord](k, v)
+			h, frame, err := decodeEntry(k, v)
 			if err != nil {
 				broken = bytes.Clone(k)
 				return nil
 			}
-			e, found = r.entry(relay.BufferID{Epoch: l.Epoch, Seq: tailSeq(k)}, len(v)), true
+			e, found = h.entry(relay.BufferID{Epoch: l.Epoch, Seq: tailSeq(k)}, len(v), frame), true
 			return nil
 		})
 		if err == nil && broken != nil {
@@ -60,7 +60,7 @@ func (db *DB) setAside(ctx context.Context, i relay.InstanceID, k []byte) error 
 		if v == nil {
 			return nil
 		}
-		if _, err := decode[entryRecord](k, v); err != nil {
+		if _, _, err := decodeEntry(k, v); err != nil {
 			moved = true
 			return t.setAside(i, l, k, v, err, now)
 		}
@@ -114,13 +114,13 @@ func (db *DB) RecordDeath(ctx context.Context, i relay.InstanceID, b relay.Buffe
 		if v == nil {
 			return ErrNotFound
 		}
-		r, err := decode[rawEntry](k, v)
+		h, frame, err := decodeEntry(k, v)
 		if err != nil {
 			dead = true
 			return t.setAside(i, l, k, v, err, now)
 		}
-		r.Deaths++
-		payload, err := encode(r)
+		h.Deaths++
+		payload, err := encodeWith(h, frame)
 		if err != nil {
 			return err
 		}
@@ -131,7 +131,7 @@ func (db *DB) RecordDeath(ctx context.Context, i relay.InstanceID, b relay.Buffe
 		if err := t.putSealed(bucketEntries, k, value); err != nil {
 			return err
 		}
-		if r.Deaths < db.limits.MaxDeaths {
+		if h.Deaths < db.limits.MaxDeaths {
 			return nil
 		}
 		dead = true
@@ -176,8 +176,8 @@ func (db *DB) Entries(ctx context.Context, i relay.InstanceID, limit int) ([]Ent
 			if limit > 0 && len(out) == limit {
 				break
 			}
-			if r, err := decode[entryRecord](k, v); err == nil {
-				out = append(out, r.entry(relay.BufferID{Epoch: l.Epoch, Seq: tailSeq(k)}, len(v)))
+			if h, frame, err := decodeEntry(k, v); err == nil {
+				out = append(out, h.entry(relay.BufferID{Epoch: l.Epoch, Seq: tailSeq(k)}, len(v), frame))
 			}
 		}
 		return nil

@@ -19,7 +19,7 @@ func laneOf(t testing.TB, db *DB, i relay.InstanceID) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return ids(es, func(e Entry) relay.EventID { return e.Event.ID })
+	return ids(es, func(e Entry) relay.EventID { return e.About.ID })
 }
 
 func deadOf(t testing.TB, db *DB, i relay.InstanceID) string {
@@ -28,7 +28,7 @@ func deadOf(t testing.TB, db *DB, i relay.InstanceID) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return ids(ds, func(d DeadLetter) relay.EventID { return d.Event.ID + ":" + relay.EventID(d.Reason) })
+	return ids(ds, func(d DeadLetter) relay.EventID { return d.About.ID + ":" + relay.EventID(d.Reason) })
 }
 
 func TestAccept(t *testing.T) {
@@ -37,13 +37,13 @@ func TestAccept(t *testing.T) {
 	ctx := ctxOf(t)
 	enroll(t, db, "i1", "i2")
 	e1, e2 := event("e1", 300), event("e2", 300)
-	both := []Delivery{{Instance: "i1"}, {Instance: "nobody"}, {Instance: "i2", Oversize: true}}
+	both := []Recipient{{Instance: "i1"}, {Instance: "nobody"}, {Instance: "i2", Oversize: true}}
 	out, err := db.Accept(ctx, Accept{
 		Bot: bot, Cursor: []byte("5"),
 		Items: []AcceptItem{
-			{Event: e1, Deliveries: both},
-			{Event: e1, Deliveries: both}, // the same event twice in a batch
-			{Event: e2},                   // consumed: nobody gets it
+			{Delivery: e1, Frame: frameOf(e1), To: both},
+			{Delivery: e1, Frame: frameOf(e1), To: both}, // the same event twice in a batch
+			{Delivery: e2}, // consumed: nobody gets it
 		},
 		Quarantine: []Quarantined{{Bot: bot, At: c.now(), Err: "odd", Raw: []byte{0xff}}},
 	})
@@ -67,7 +67,7 @@ func TestAccept(t *testing.T) {
 	if err != nil || !ok {
 		t.Fatal(ok, err)
 	}
-	wantEntry := Entry{Buffer: relay.BufferID{Epoch: lane.Epoch, Seq: 1}, At: c.now(), Bytes: int(lane.Bytes), Event: e1}
+	wantEntry := Entry{Buffer: relay.BufferID{Epoch: lane.Epoch, Seq: 1}, At: c.now(), Bytes: int(lane.Bytes), About: aboutOf(e1), Frame: frameOf(e1)}
 	if !cmp.Equal(got, wantEntry) {
 		t.Error(cmp.Diff(wantEntry, got))
 	}
@@ -121,13 +121,13 @@ func TestNextDeliveryGoesThroughTheLaneInOrder(t *testing.T) { // invariant 6
 		if !ok {
 			break
 		}
-		got = append(got, string(e.Event.ID))
+		got = append(got, string(e.About.ID))
 		after = e.Buffer.Seq
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
-	if es, err := db.Entries(ctxOf(t), "i1", 2); err != nil || len(es) != 2 || es[0].Event.ID != "e0" {
+	if es, err := db.Entries(ctxOf(t), "i1", 2); err != nil || len(es) != 2 || es[0].About.ID != "e0" {
 		t.Errorf("the first two: %v %v", es, err)
 	}
 }

@@ -1,33 +1,87 @@
 package store
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// entryRecord is an entry as it rests in the lane. Its buffer id is the lane's epoch and its key.
-type entryRecord struct {
-	At     time.Time   `json:"at"`
-	Deaths int         `json:"deaths,omitempty"`
-	Event  relay.Event `json:"event"`
+// entryHead is what the store knows of an entry. Its frame stands behind it, after a newline: bytes
+// that only those read who send them. The buffer id is the lane's epoch and the end of the entry's key.
+type entryHead struct {
+	At     time.Time `json:"at"`
+	Deaths int       `json:"deaths,omitempty"`
+	About  About     `json:"of,omitzero"`
+	// Event is there in an entry from before schema 4, and nothing stands behind it. Entries are not
+	// converted, for there may be more than fits in memory.
+	Event *relay.Event `json:"event,omitempty"`
 }
 
-// rawEntry is an entryRecord whose event nobody needs to look into.
-type rawEntry struct {
-	At     time.Time       `json:"at"`
-	Deaths int             `json:"deaths,omitempty"`
-	Event  json.RawMessage `json:"event"`
+// deadHead is what the store knows of a dead letter. The entry, head and frame, stands behind it. The
+// buffer id is the end of the letter's key.
+type deadHead struct {
+	DiedAt time.Time  `json:"died"`
+	Reason DeadReason `json:"reason"`
+	Size   int        `json:"size"` // of the entry's stored record
+	// Entry is there in a letter from before schema 4, and nothing stands behind it.
+	Entry json.RawMessage `json:"entry,omitempty"`
 }
 
-// deadRecord is a dead letter. Its buffer id is the end of its key.
-type deadRecord struct {
-	DiedAt time.Time       `json:"died"`
-	Reason DeadReason      `json:"reason"`
-	Size   int             `json:"size"`  // of the entry's stored record
-	Entry  json.RawMessage `json:"entry"` // entryRecord
+// aboutOf is what the store knows of a delivery.
+func aboutOf(d relay.Delivery) About {
+	e := d.About()
+	return About{ID: e.ID, Bot: e.Bot, At: e.At, Chat: e.Source.ChatID, User: e.Source.UserID}
+}
+
+// encodeWith renders head and what stands behind it.
+func encodeWith(head any, behind []byte) ([]byte, error) {
+	b, err := encode(head)
+	if err != nil {
+		return nil, err
+	}
+	return append(append(b, '\n'), behind...), nil
+}
+
+// parseEntry reads an entry. frame is part of payload.
+func parseEntry(payload []byte) (e entryHead, frame []byte, err error) {
+	head, frame, _ := bytes.Cut(payload, []byte{'\n'})
+	if json.Unmarshal(head, &e) != nil {
+		return e, nil, errors.New("the entry has no head")
+	}
+	if e.Event != nil {
+		e.About, frame = aboutOf(*e.Event), nil
+	}
+	return e, frame, nil
+}
+
+// decodeEntry reads the entry under k.
+func decodeEntry(k, value []byte) (e entryHead, frame []byte, err error) {
+	payload, err := unseal(k, value)
+	if err != nil {
+		return e, nil, err
+	}
+	return parseEntry(payload)
+}
+
+// decodeDead reads the dead letter under k, and the entry in it.
+func decodeDead(k, value []byte) (d deadHead, e entryHead, frame []byte, err error) {
+	payload, err := unseal(k, value)
+	if err != nil {
+		return d, e, nil, err
+	}
+	head, entry, _ := bytes.Cut(payload, []byte{'\n'})
+	if json.Unmarshal(head, &d) != nil {
+		return d, e, nil, errors.New("the letter has no head")
+	}
+	if d.Entry != nil {
+		entry = d.Entry
+	}
+	e, frame, err = parseEntry(entry)
+	return d, e, frame, err
 }
 
 // bury moves the entry under k, which is in the lane, to the dead letters; one that does not
@@ -38,34 +92,39 @@ func (t *tx) bury(i relay.InstanceID, l *lane, k, value []byte, why DeadReason, 
 	if err != nil {
 		return t.setAside(i, l, k, value, err, now)
 	}
-	// A copy: the memory under value moves when the bucket changes.
-	d := deadRecord{DiedAt: now, Reason: why, Size: len(value), Entry: append([]byte(nil), payload...)}
-	k = append([]byte(nil), k...)
+	// Copies: the memory under value moves when the bucket changes.
+	k, payload = bytes.Clone(k), bytes.Clone(payload)
+	d := deadHead{DiedAt: now, Reason: why, Size: len(value)}
 	if err := t.remove(i, l, k, value); err != nil {
 		return err
 	}
-	return t.addDead(i, l, id, d)
+	return t.addDead(i, l, id, d, payload)
 }
 
 // setAside moves a damaged entry to the quarantine, where it is named and kept as it is.
 func (t *tx) setAside(i relay.InstanceID, l *lane, k, value []byte, why error, now time.Time) error {
 	id := relay.BufferID{Epoch: l.Epoch, Seq: tailSeq(k)}
 	q := Quarantined{
-		At: now, Err: fmt.Sprintf("entry %s of %s is damaged: %v", id, i, why), Raw: append([]byte(nil), value...),
+		At: now, Err: fmt.Sprintf("entry %s of %s is damaged: %v", id, i, why), Raw: bytes.Clone(value),
 	}
-	if err := t.remove(i, l, append([]byte(nil), k...), value); err != nil {
+	if err := t.remove(i, l, bytes.Clone(k), value); err != nil {
 		return err
 	}
 	return t.quarantine(q)
 }
 
-// addDead adds a dead letter and drops the oldest ones past the limit.
-func (t *tx) addDead(i relay.InstanceID, l *lane, id relay.BufferID, d deadRecord) error {
+// addDead adds a dead letter of an encoded entry, and drops the oldest ones past the limit.
+func (t *tx) addDead(i relay.InstanceID, l *lane, id relay.BufferID, d deadHead, entry []byte) error {
 	l.Dead++
 	l.Deaths++
 	t.touch(i, l)
 	t.died = append(t.died, d.Reason)
-	if err := t.put(bucketDead, deadKey(i, l.Deaths, id), d); err != nil {
+	payload, err := encodeWith(d, entry)
+	if err != nil {
+		return fmt.Errorf("encode for bucket %s: %w", bucketDead, err)
+	}
+	k := deadKey(i, l.Deaths, id)
+	if err := t.putSealed(bucketDead, k, seal(k, payload)); err != nil {
 		return err
 	}
 	for l.Dead > maxDead {
@@ -96,12 +155,13 @@ func (t *tx) dropDead(i relay.InstanceID, l *lane, k []byte) error {
 func (t *tx) findDead(i relay.InstanceID, b relay.BufferID) []byte {
 	for k := range under(t.Tx, bucketDead, prefix(i)) {
 		if id, ok := tailID(k); ok && id == b {
-			return append([]byte(nil), k...)
+			return bytes.Clone(k)
 		}
 	}
 	return nil
 }
 
-func (e entryRecord) entry(id relay.BufferID, size int) Entry {
-	return Entry{Buffer: id, At: e.At, Deaths: e.Deaths, Bytes: size, Event: e.Event}
+// entry is what is handed out. frame dies with the transaction, so it is copied.
+func (e entryHead) entry(id relay.BufferID, size int, frame []byte) Entry {
+	return Entry{Buffer: id, At: e.At, Deaths: e.Deaths, Bytes: size, About: e.About, Frame: bytes.Clone(frame), Event: e.Event}
 }

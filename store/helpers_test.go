@@ -142,11 +142,16 @@ func acceptOne(t testing.TB, db *DB, e relay.Event, to ...relay.InstanceID) Item
 }
 
 func acceptFor(e relay.Event, to ...relay.InstanceID) Accept {
-	item := AcceptItem{Event: e}
+	item := AcceptItem{Delivery: e, Frame: frameOf(e)}
 	for _, i := range to {
-		item.Deliveries = append(item.Deliveries, Delivery{Instance: i, Conversation: Conversation{By: e.Source.UserID}})
+		item.To = append(item.To, Recipient{Instance: i, Conversation: Conversation{By: e.Source.UserID}})
 	}
 	return Accept{Bot: bot, Items: []AcceptItem{item}}
+}
+
+// frameOf stands for a delivery's frame, which the store does not look into.
+func frameOf(d relay.Delivery) []byte {
+	return []byte("frame of " + strings.Repeat(".", 80) + d.About().Text)
 }
 
 func ids[T any](list []T, id func(T) relay.EventID) string {

@@ -2,8 +2,6 @@ package store
 
 import (
 	"encoding/binary"
-	"strings"
-	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay"
 )
@@ -15,8 +13,7 @@ type bucket string
 //
 // The buckets written with every message share the prefix "hot/", so that they lie side by
 // side in the root page: bbolt keeps a bucket of less than a quarter page inside it, and lane
-// states and cursors then cost no page of their own. The entries and seen marks are appended
-// in key order.
+// states, cursors and new seen marks then cost no page of their own. The entries are appended in key order.
 const (
 	bucketMeta          bucket = "meta"          // "schema" -> version, "digest" -> digest
 	bucketBlobs         bucket = "blobs"         // name -> bytes, the vault's
@@ -37,32 +34,23 @@ const (
 	bucketUndecided     bucket = "undecided"     // platform|bot|chat|instance|number -> undecidedRecord
 	bucketSent          bucket = "sent"          // platform|bot|chat|message -> sentRecord
 	bucketMoved         bucket = "moved"         // platform|old chat -> movedRecord
-	bucketDead          bucket = "dead"          // instance|number of the death, epoch, seq -> deadRecord
+	bucketDead          bucket = "dead"          // instance|number of the death, epoch, seq -> deadHead, entryHead, frame
 	bucketQuarantine    bucket = "quarantine"    // running number -> Quarantined
 	bucketCursors       bucket = "hot/cursors"   // platform|bot -> bytes
 	bucketLanes         bucket = "hot/lanes"     // instance -> lane
-	bucketEntries       bucket = "hot/entries"   // instance|seq -> entryRecord
-	seenPrefix                 = "hot/seen/"     // and the UTC day: platform|bot|event -> checksum of the key
+	bucketEntries       bucket = "hot/entries"   // instance|seq -> entryHead, frame
+	bucketRecent        bucket = "hot/seen"      // day -> the newest seen marks
+	bucketSeen          bucket = "seen"          // day, level, number of a run, last mark -> seen marks
 )
 
-// buckets are those that always exist; the seen marks' come and go with the days.
+// buckets are all of them.
 func buckets() []bucket {
 	return []bucket{
 		bucketMeta, bucketBlobs, bucketTenants, bucketInstances, bucketCommands, bucketGateways, bucketBindings,
 		bucketBindingsTo, bucketGrants, bucketConversations, bucketCodes, bucketTokens, bucketIdentity,
 		bucketRoutes, bucketAudit, bucketAuditCounts, bucketUndecided, bucketSent, bucketMoved, bucketDead, bucketQuarantine, bucketCursors, bucketLanes, bucketEntries,
+		bucketRecent, bucketSeen,
 	}
-}
-
-// isSeenBucket reports whether b is the seen marks' of some day.
-func isSeenBucket(b bucket) bool {
-	day, ok := strings.CutPrefix(string(b), seenPrefix)
-	_, err := time.Parse(time.DateOnly, day)
-	return ok && err == nil
-}
-
-func seenBucket(at time.Time) bucket {
-	return bucket(seenPrefix + at.UTC().Format(time.DateOnly))
 }
 
 // key joins parts with a zero byte between them. A zero byte inside a part is escaped, so that
@@ -95,8 +83,6 @@ func appendPart(k []byte, part string) []byte {
 }
 
 func botKey(b relay.Bot) []byte { return key(b.Platform, string(b.ID)) }
-
-func seenKey(b relay.Bot, e relay.EventID) []byte { return key(b.Platform, string(b.ID), string(e)) }
 
 func bindingKey(p relay.PlatformID, u relay.UserID, i relay.InstanceID) []byte {
 	return key(p, string(u), string(i))

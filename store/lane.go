@@ -50,12 +50,15 @@ func (t *tx) touch(i relay.InstanceID, l *lane) {
 	t.writes++
 }
 
-// flush writes the lane states touched. Nothing may be changed after it.
+// flush writes the lane states touched and the marks made. Nothing may be changed after it.
 func (t *tx) flush() error {
 	for i, l := range t.lanes {
 		if err := t.put(bucketLanes, key(i), l); err != nil {
 			return err
 		}
+	}
+	if err := t.storeMarks(); err != nil {
+		return err
 	}
 	return t.settle()
 }
@@ -80,7 +83,7 @@ func (l *lane) next() relay.BufferID {
 	return relay.BufferID{Epoch: l.Epoch, Seq: l.Last}
 }
 
-// append puts an encoded entryRecord at the end of the lane.
+// append puts an encoded entry at the end of the lane.
 func (t *tx) append(i relay.InstanceID, l *lane, payload []byte) (relay.BufferID, error) {
 	id := l.next()
 	l.Entries++
@@ -144,7 +147,7 @@ func (db *DB) Lane(ctx context.Context, i relay.InstanceID) (out Lane, err error
 		}
 		out = Lane{Epoch: l.Epoch, NextSeq: l.Last + 1, Entries: l.Entries, Bytes: l.Bytes, Dead: l.Dead}
 		for k, v := range under(t, bucketEntries, prefix(i)) {
-			if e, err := decode[rawEntry](k, v); err == nil { // a damaged one is NextDelivery's to handle
+			if e, _, err := decodeEntry(k, v); err == nil { // a damaged one is NextDelivery's to handle
 				out.OldestAt = e.At
 				break
 			}

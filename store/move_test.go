@@ -38,13 +38,13 @@ func TestMoveChat(t *testing.T) {
 	}
 	acceptOne(t, db, in("e1", "old", ""), "i1")
 	thread := acceptFor(in("e2", "thread", "old"), "i1")
-	thread.Items[0].Deliveries[0].Conversation.Parent = "old"
+	thread.Items[0].To[0].Conversation.Parent = "old"
 	_, err := db.Accept(ctx, thread)
 	must(err)
 	for i, e := range []relay.Event{in("e3", "old", ""), in("e4", "new", "")} { // the second is newer than what moves onto it
 		c.add(2 * time.Hour)
 		a := acceptFor(e, "i2")
-		conv := &a.Items[0].Deliveries[0].Conversation
+		conv := &a.Items[0].To[0].Conversation
 		if conv.By, conv.ByGrant = "", true; i == 0 {
 			conv.By, conv.ByGrant = "u2", false
 		}
@@ -87,7 +87,7 @@ func TestMoveChat(t *testing.T) {
 		}
 		es, err := db.Entries(ctx, "i1", 0)
 		must(err)
-		if es[0].Event.Source.ChatID != "old" {
+		if es[0].About.Chat != "old" {
 			t.Error("an entry in the lane was changed")
 		}
 		must(db.MoveChat(ctx, Move{Platform: "loop", From: "old", To: "new"}))
@@ -117,7 +117,7 @@ func TestConversationIsRefreshedSeldom(t *testing.T) {
 			acceptOne(t, db, event("e1", 300), "i1")
 			c.add(tc.wait)
 			a := acceptFor(event("e2", 300), "i1")
-			tc.change(&a.Items[0].Deliveries[0].Conversation)
+			tc.change(&a.Items[0].To[0].Conversation)
 			if _, err := db.Accept(ctxOf(t), a); err != nil {
 				t.Fatal(err)
 			}

@@ -211,7 +211,7 @@ func TestWhatWasSaidJustBeforeTheMove(t *testing.T) {
 	if _, ok, err := db.Conversation(ctxOf(t), "i1", relay.Chat{Bot: bot, ID: "new"}); !ok || err != nil {
 		t.Errorf("no conversation under the new id: %v", err)
 	}
-	if es, err := db.Entries(ctxOf(t), "i1", 0); err != nil || es[0].Event.Source.ChatID != "c1" {
+	if es, err := db.Entries(ctxOf(t), "i1", 0); err != nil || es[0].About.Chat != "c1" {
 		t.Errorf("the event was changed: %+v, %v", es, err)
 	}
 }

@@ -234,7 +234,7 @@ func tryFile(t *testing.T, path string, content []byte) {
 		if !ok {
 			break
 		}
-		if want := event(string(e.Event.ID), 1000); e.Event.Text != want.Text {
+		if want := event(string(e.About.ID), 1000); !bytes.Equal(e.Frame, frameOf(want)) {
 			t.Errorf("entry %s has a text nobody wrote", e.Buffer)
 		}
 		after = e.Buffer.Seq

@@ -128,13 +128,25 @@ type Conversation struct {
 	LastAt time.Time `json:"last"`
 }
 
-// Entry is one event in an instance's delivery buffer.
+// Entry is one delivery in an instance's buffer.
 type Entry struct {
 	Buffer relay.BufferID
 	At     time.Time // when it was accepted
 	Deaths int       // sockets that died while it was in flight
 	Bytes  int       // size of the stored record
-	Event  relay.Event
+	About  About
+	Frame  []byte // what is sent, but for the buffer id; see wire.Pack
+	// Event is there in place of the frame in an entry from before schema 4.
+	Event *relay.Event
+}
+
+// About is what a delivery is about, as far as the store needs to know.
+type About struct {
+	ID   relay.EventID `json:"id"`
+	Bot  relay.Bot     `json:"bot"`
+	At   time.Time     `json:"at"` // when it happened, by the platform's clock
+	Chat relay.ChatID  `json:"chat,omitempty"`
+	User relay.UserID  `json:"user,omitempty"` // its author
 }
 
 // DeadReason says why an entry left the buffer without being acknowledged.

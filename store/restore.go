@@ -176,8 +176,9 @@ type openEvent struct {
 }
 
 // holds notes that e is open for i, and returns under which key.
-func (h *holdings) holds(i relay.InstanceID, e relay.Event) string {
-	k := string(key(i, string(seenKey(e.Bot, e.ID)))) // ids hold none of the bytes a key escapes
+func (h *holdings) holds(i relay.InstanceID, e About) string {
+	m := markOf(e.Bot, e.ID)
+	k := string(append(prefix(i), m[:]...))
 	h.open[k] = openEvent{e.Bot, e.ID}
 	h.untold = h.untold || e.ID == ""
 	return k
@@ -212,26 +213,26 @@ func inventory(path string, b *bolt.DB) (h holdings, err error) {
 			}
 		}
 		for k, v := range under(t, bucketEntries, nil) {
-			e, err := decode[entryRecord](k, v)
+			e, _, err := decodeEntry(k, v)
 			if err != nil || len(k) < 9 {
 				h.untold = true
 				continue
 			}
 			i := relay.InstanceID(k[:len(k)-9])
-			h.messages[h.holds(i, e.Event)] = i
+			h.messages[h.holds(i, e.About)] = i
 		}
 		if t.Bucket([]byte(bucketUndecided)) != nil { // since schema 3
 			for k, v := range under(t, bucketUndecided, nil) {
-				u, err := decode[undecidedRecord](k, v)
+				u, err := decodeUndecided(k, v)
 				if err != nil {
 					h.untold = true
 					continue
 				}
-				h.messages[h.holds(u.Instance, u.Event)] = u.Instance
+				h.messages[h.holds(u.Instance, aboutOf(*u.event()))] = u.Instance
 			}
 		}
 		for k, v := range under(t, bucketDead, nil) {
-			_, e, err := decodeDead(k, v)
+			_, e, _, err := decodeDead(k, v)
 			if err != nil || len(k) < 25 {
 				h.untold = true
 				continue
@@ -239,7 +240,7 @@ func inventory(path string, b *bolt.DB) (h holdings, err error) {
 			// The buffer id: replayed and dead again it has another number, and is the same message.
 			name := k[:len(k)-25]
 			h.dead[string(name)+":"+string(k[len(k)-16:])] = relay.InstanceID(name)
-			h.holds(relay.InstanceID(name), e.Event)
+			h.holds(relay.InstanceID(name), e.About)
 		}
 		for k, v := range under(t, bucketGateways, nil) {
 			if g, err := decode[Gateway](k, v); err == nil && !g.Revoked {

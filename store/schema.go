@@ -19,7 +19,7 @@ type migration func(*bolt.Tx) error
 
 // migrations lists them in order: the first makes a database of version 2 of one of version 1.
 // The current version is one more than their number.
-func migrations() []migration { return []migration{toSchema2, toSchema3} }
+func migrations() []migration { return []migration{toSchema2, toSchema3, toSchema4} }
 
 // toSchema2 adds what tenants share the connector by, takes the commands out of the instances'
 // records, and gives seen marks and lanes a checksum.
@@ -29,7 +29,7 @@ func toSchema2(t *bolt.Tx) error {
 			return fmt.Errorf("bucket %s: %w", b, err)
 		}
 	}
-	for _, d := range days(t) {
+	for _, d := range markDays(t) {
 		for _, k := range keysUnder(t, d, nil) {
 			if err := t.Bucket([]byte(d)).Put(k, markValue(k)); err != nil {
 				return fmt.Errorf("mark in bucket %s: %w", d, err)
@@ -52,6 +52,9 @@ func toSchema3(t *bolt.Tx) error {
 	}
 	return splitAudit(t)
 }
+
+// toSchema4 makes runs of the seen marks.
+func toSchema4(t *bolt.Tx) error { return toRuns(t) }
 
 // initialise makes an empty file a database of the current version.
 func initialise(b *bolt.DB) error {
@@ -81,7 +84,7 @@ func migrate(b *bolt.DB, steps []migration) error {
 			}
 		}
 		return t.ForEach(func(name []byte, _ *bolt.Bucket) error {
-			if b := bucket(name); !slices.Contains(buckets(), b) && !isSeenBucket(b) {
+			if b := bucket(name); !slices.Contains(buckets(), b) {
 				return fmt.Errorf("%w: it has a bucket nobody made; %s", ErrDamaged, remedy)
 			}
 			return nil

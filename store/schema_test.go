@@ -91,7 +91,7 @@ func checkSchema1(t *testing.T, db *DB) {
 		check("cursor", string(cursor), want, err)
 	}
 	entries, err := db.Entries(ctx, "home", 0)
-	if err != nil || len(entries) != 2 || entries[0].Event.ID != "m2" || entries[0].Deaths != 1 || entries[1].Event.Text != "hello d1" {
+	if err != nil || len(entries) != 2 || entries[0].About.ID != "m2" || entries[0].Deaths != 1 || entries[1].Event.Text != "hello d1" {
 		t.Errorf("entries %+v, %v; want m2, which was in flight when a socket died, and d1", entries, err)
 	}
 	for i, want := range map[relay.InstanceID]string{"home": "[m2 d1]", "kids": "[d1 m3]", "gone": "[]"} {

@@ -163,7 +163,7 @@ func (s *sim) accept(t *rapid.T) {
 	}
 	overflowed := map[relay.InstanceID]int{}
 	for n, item := range a.Items {
-		id, got := item.Event.ID, out.Items[n]
+		id, got := item.Delivery.About().ID, out.Items[n]
 		if _, dup := s.seen[id]; dup != got.Duplicate {
 			t.Fatalf("%s: duplicate %v, want %v", id, got.Duplicate, dup)
 		}
@@ -172,7 +172,7 @@ func (s *sim) accept(t *rapid.T) {
 		}
 		s.seen[id] = s.clock.now().Truncate(day)
 		s.days[s.seen[id]] = true
-		for d, delivery := range item.Deliveries {
+		for d, delivery := range item.To {
 			l := s.lanes[delivery.Instance]
 			if !l.live {
 				if !got.Buffers[d].IsZero() {
@@ -318,14 +318,9 @@ func (s *sim) spoilMark(t *rapid.T) {
 		t.Skip("nothing was seen yet")
 	}
 	id := rapid.SampledFrom(slices.Sorted(maps.Keys(s.seen))).Draw(t, "mark")
-	d, k, at := seenBucket(s.seen[id]), seenKey(bot, id), rapid.IntRange(0, 3).Draw(t, "byte")
+	at := rapid.IntRange(0, storedMark-1).Draw(t, "byte")
 	err := s.db.write(t.Context(), func(x *tx) error {
-		v := slices.Clone(x.Bucket([]byte(d)).Get(k))
-		if len(v) != 4 {
-			return fmt.Errorf("the mark of %s has %d bytes", id, len(v))
-		}
-		v[at] ^= 1
-		return x.putSealed(d, k, v)
+		return spoilMark(x, markOf(bot, id), func(m []byte) { m[at] ^= 1 })
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -390,7 +385,7 @@ func (s *sim) check(t *rapid.T) {
 		}
 		var got []simEntry
 		for _, e := range es {
-			got = append(got, simEntry{e.Buffer, e.Event.ID, e.At, e.Deaths})
+			got = append(got, simEntry{e.Buffer, e.About.ID, e.At, e.Deaths})
 		}
 		if !slices.Equal(got, l.entries) {
 			t.Fatalf("lane %s: %s", i, cmp.Diff(l.entries, got))
@@ -401,7 +396,7 @@ func (s *sim) check(t *rapid.T) {
 		}
 		var dead []simDead
 		for _, d := range ds {
-			dead = append(dead, simDead{simEntry{d.Buffer, d.Event.ID, d.At, d.Deaths}, d.Reason, d.DiedAt})
+			dead = append(dead, simDead{simEntry{d.Buffer, d.About.ID, d.At, d.Deaths}, d.Reason, d.DiedAt})
 		}
 		if !slices.Equal(dead, l.dead) {
 			t.Fatalf("dead letters of %s: %s", i, cmp.Diff(l.dead, dead))

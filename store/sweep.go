@@ -12,7 +12,7 @@ import (
 
 // Swept counts what a Sweep dropped or moved.
 type Swept struct {
-	SeenDays      int // buckets of seen marks
+	SeenDays      int // days whose seen marks were dropped
 	Expired       int // entries past Limits.MaxAge, moved to the dead letters
 	DeadDropped   int // dead letters older than 14 days
 	Conversations int // silent for 30 days
@@ -52,24 +52,6 @@ type sweep struct {
 	damaged []error
 }
 
-func (s *sweep) seen(t *tx) error {
-	oldest := seenBucket(s.now.Add(-seenDays * day))
-	for _, d := range days(t.Tx) {
-		if d >= oldest {
-			continue
-		}
-		t.writes++
-		for k, v := range under(t.Tx, d, nil) {
-			t.delta = t.delta.without(k, v)
-		}
-		if err := t.DeleteBucket([]byte(d)); err != nil {
-			return fmt.Errorf("bucket %s: %w", d, err)
-		}
-		s.SeenDays++
-	}
-	return nil
-}
-
 func (s *sweep) lanes(t *tx) error {
 	for _, k := range keysUnder(t.Tx, bucketInstances, nil) {
 		i, ok, err := load[Instance](t.Tx, bucketInstances, k)
@@ -100,7 +82,10 @@ func (s *sweep) entries(t *tx, i relay.InstanceID, l *lane) error {
 		if k == nil {
 			return nil
 		}
-		if r, err := decode[rawEntry](k, v); err == nil && (s.now.Sub(r.At) <= s.maxAge || s.young(k, v)) {
+		// Young is also what happened lately by the platform's clock. Ours may have been behind when it was
+		// accepted: a machine without a battery for it starts in the past.
+		if e, _, err := decodeEntry(k, v); err == nil &&
+			(s.now.Sub(e.At) <= s.maxAge || s.now.Sub(e.About.At).Abs() <= s.maxAge) {
 			return nil
 		}
 		if err := t.bury(i, l, k, v, DeadOverflow, s.now); err != nil {
@@ -110,16 +95,12 @@ func (s *sweep) entries(t *tx, i relay.InstanceID, l *lane) error {
 	}
 }
 
-// young reports whether an entry's event happened lately, by the platform's clock. Ours may have been
-// behind when it was accepted: a machine without a battery for it starts in the past.
-func (s *sweep) young(k, v []byte) bool {
-	r, err := decode[entryRecord](k, v)
-	return err == nil && s.now.Sub(r.Event.At).Abs() <= s.maxAge
-}
-
 func (s *sweep) dead(t *tx, i relay.InstanceID, l *lane) error {
 	return s.drop(t, bucketDead, prefix(i), func(k []byte) (bool, error) {
-		d, _, err := load[deadRecord](t.Tx, bucketDead, k)
+		d, _, _, err := decodeDead(k, t.Bucket([]byte(bucketDead)).Get(k))
+		if err != nil {
+			err = damaged(bucketDead, k, err)
+		}
 		return s.now.Sub(d.DiedAt) > keepDead, err
 	}, func(k []byte) error {
 		s.DeadDropped++

@@ -17,6 +17,7 @@ type tx struct {
 	// lanes are the lane states touched so far. They are written once, before the commit,
 	// however many entries a batch moves.
 	lanes       map[relay.InstanceID]*lane
+	marks       map[mark]uint32   // made so far, with their days; stored before the commit
 	cursors     map[string][]byte // moved so far, by their key; stored, before the commit, if anything is
 	waiting     map[string][]byte // those that were moved before and are not on disk; not to be changed
 	delta       digest            // what the changes so far do to the database's

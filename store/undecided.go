@@ -11,19 +11,48 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// Undecided is an event that an instance gets if the network says that its owner can see the chat.
+// Undecided is a delivery that an instance gets if the network says that its owner can see the chat.
 type Undecided struct {
-	Number   uint64 // grows from event to event; unique in the database
+	Number   uint64 // grows from one to the next; unique in the database
 	At       time.Time
 	Instance relay.InstanceID
-	Event    relay.Event
+	Delivery relay.Delivery
 }
 
-// undecidedRecord is an Undecided as it rests on disk. Its number is the end of its key.
+// undecidedRecord is an Undecided as it rests on disk: not as a frame, for it is judged again. Its
+// number is the end of its key.
 type undecidedRecord struct {
 	At       time.Time        `json:"at"`
 	Instance relay.InstanceID `json:"instance"`
-	Event    relay.Event      `json:"event"`
+	Event    *relay.Event     `json:"event,omitempty"` // one of the two
+	Forward  *relay.Forward   `json:"forward,omitempty"`
+}
+
+// set notes what the record is about.
+func (r *undecidedRecord) set(d relay.Delivery) {
+	r.Event, r.Forward = nil, nil
+	switch d := d.(type) {
+	case relay.Event:
+		r.Event = &d
+	case relay.Forward:
+		r.Forward = &d
+	}
+}
+
+// event is the event that the record is about, in place; nil when there is none.
+func (r *undecidedRecord) event() *relay.Event {
+	if r.Forward != nil {
+		return &r.Forward.Event
+	}
+	return r.Event
+}
+
+func decodeUndecided(k, value []byte) (r undecidedRecord, err error) {
+	r, err = decode[undecidedRecord](k, value)
+	if err == nil && r.event() == nil {
+		err = errors.New("it is about nothing")
+	}
+	return r, err
 }
 
 // undecidedUnder is how the keys of a chat's undecided events begin, of one instance's if i is given.
@@ -35,28 +64,42 @@ func undecidedKey(c relay.Chat, i relay.InstanceID, number uint64) []byte {
 	return binary.BigEndian.AppendUint64(undecidedUnder(c, string(i)), number)
 }
 
-// postpone stores ev until it is known whether i gets it.
-func (t *tx) postpone(b relay.Bot, i relay.InstanceID, ev relay.Event, now time.Time) error {
+// postpone stores d until it is known whether i gets it.
+func (t *tx) postpone(b relay.Bot, i relay.InstanceID, d relay.Delivery, now time.Time) error {
 	number, err := t.Bucket([]byte(bucketUndecided)).NextSequence()
 	if err != nil {
 		return fmt.Errorf("undecided: %w", err)
 	}
-	k := undecidedKey(relay.Chat{Bot: b, ID: ev.Source.ChatID}, i, number)
-	return t.put(bucketUndecided, k, undecidedRecord{At: now, Instance: i, Event: ev})
+	k := undecidedKey(relay.Chat{Bot: b, ID: d.About().Source.ChatID}, i, number)
+	r := undecidedRecord{At: now, Instance: i}
+	r.set(d)
+	return t.put(bucketUndecided, k, r)
 }
 
-// UndecidedIn lists undecided events of a chat, at most limit of them (0: all), the oldest of an
-// instance first. Damaged ones are left out: they were named when the file was opened.
-func (db *DB) UndecidedIn(ctx context.Context, c relay.Chat, limit int) ([]Undecided, error) {
-	return db.undecided(ctx, undecidedUnder(c), limit)
+// UndecidedFilter picks undecided deliveries. The zero value picks all.
+type UndecidedFilter struct {
+	Chat     relay.Chat
+	Instance relay.InstanceID // of that chat's
+	Limit    int              // 0 means no limit
 }
 
-// UndecidedFor counts the events of the chat that are undecided for i, up to limit.
-func (db *DB) UndecidedFor(ctx context.Context, c relay.Chat, i relay.InstanceID, limit int) (n int, err error) {
+// under is how the keys begin of what f picks.
+func (f UndecidedFilter) under() []byte {
+	switch {
+	case f.Instance != "":
+		return undecidedUnder(f.Chat, string(f.Instance))
+	case f.Chat.ID != "":
+		return undecidedUnder(f.Chat)
+	}
+	return nil
+}
+
+// CountUndecided is how many undecided deliveries there are, up to the limit. It reads keys only.
+func (db *DB) CountUndecided(ctx context.Context, f UndecidedFilter) (n int, err error) {
 	err = db.w.read(ctx, func(t *bolt.Tx) error {
 		n = 0
-		for range under(t, bucketUndecided, undecidedUnder(c, string(i))) {
-			if n++; n >= limit {
+		for range under(t, bucketUndecided, f.under()) {
+			if n++; n == f.Limit {
 				break
 			}
 		}
@@ -68,22 +111,27 @@ func (db *DB) UndecidedFor(ctx context.Context, c relay.Chat, i relay.InstanceID
 	return n, nil
 }
 
-// Undecided lists all undecided events, chat by chat and instance by instance, the oldest first.
-func (db *DB) Undecided(ctx context.Context) ([]Undecided, error) {
-	return db.undecided(ctx, nil, 0)
-}
-
-func (db *DB) undecided(ctx context.Context, pre []byte, limit int) ([]Undecided, error) {
+// Undecided lists undecided deliveries, chat by chat and instance by instance, the oldest first. Damaged
+// ones are left out: they were named when the file was opened.
+func (db *DB) Undecided(ctx context.Context, f UndecidedFilter) ([]Undecided, error) {
 	var out []Undecided
 	err := db.w.read(ctx, func(t *bolt.Tx) error {
 		out = nil
-		for k, v := range under(t, bucketUndecided, pre) {
-			if limit > 0 && len(out) == limit {
+		for k, v := range under(t, bucketUndecided, f.under()) {
+			if f.Limit > 0 && len(out) == f.Limit {
 				break
 			}
-			if r, err := decode[undecidedRecord](k, v); err == nil {
-				out = append(out, Undecided{Number: tailSeq(k), At: r.At, Instance: r.Instance, Event: r.Event})
+			r, err := decodeUndecided(k, v)
+			if err != nil {
+				continue
 			}
+			u := Undecided{Number: tailSeq(k), At: r.At, Instance: r.Instance}
+			if r.Forward != nil {
+				u.Delivery = *r.Forward
+			} else {
+				u.Delivery = *r.Event
+			}
+			out = append(out, u)
 		}
 		return nil
 	})
@@ -93,12 +141,13 @@ func (db *DB) undecided(ctx context.Context, pre []byte, limit int) ([]Undecided
 	return out, nil
 }
 
-// Verdict is what became of an undecided event.
+// Verdict is what became of something undecided.
 type Verdict struct {
 	Number   uint64
 	Instance relay.InstanceID
-	Event    relay.Event // as it is to be delivered
-	Delivery *Delivery   // nil: the instance does not get it
+	Delivery relay.Delivery
+	Frame    []byte     // as AcceptItem.Frame
+	To       *Recipient // nil: the instance does not get it
 }
 
 // Decide stores the verdicts about undecided events of one chat in one transaction: each leaves the
@@ -110,13 +159,13 @@ func (db *DB) Decide(ctx context.Context, c relay.Chat, vs []Verdict) (AcceptOut
 	items := make([]prepared, len(vs))
 	size := 0
 	for n, v := range vs {
-		items[n].item.Event = v.Event
-		if v.Delivery == nil {
+		if v.To == nil {
 			continue
 		}
-		payload, err := encode(entryRecord{At: now, Event: v.Event})
+		items[n].about = aboutOf(v.Delivery)
+		payload, err := encodeWith(entryHead{At: now, About: items[n].about}, v.Frame)
 		if err != nil {
-			return AcceptOutcome{}, fmt.Errorf("decide: encode event %s: %w", v.Event.ID, err)
+			return AcceptOutcome{}, fmt.Errorf("decide: encode event %s: %w", items[n].about.ID, err)
 		}
 		items[n].payload = payload
 		size += len(payload)
@@ -133,15 +182,15 @@ func (db *DB) Decide(ctx context.Context, c relay.Chat, vs []Verdict) (AcceptOut
 			if err := t.del(bucketUndecided, k); err != nil {
 				return err
 			}
-			if v.Delivery == nil {
+			if v.To == nil {
 				continue
 			}
-			id, overflowed, err := t.deliver(c.Bot, items[n], *v.Delivery, db.limits, now)
+			id, overflowed, err := t.deliver(c.Bot, items[n], *v.To, db.limits, now)
 			if err != nil {
 				return err
 			}
 			out.Items[n].Buffers = []relay.BufferID{id}
-			out.overflowed(v.Delivery.Instance, overflowed)
+			out.overflowed(v.To.Instance, overflowed)
 		}
 		return nil
 	}}
@@ -166,7 +215,8 @@ func (o *AcceptOutcome) overflowed(i relay.InstanceID, n int) {
 func (t *tx) moveUndecided(m Move) error {
 	for _, k := range keysUnder(t.Tx, bucketUndecided, prefix(m.Platform)) {
 		r, ok, err := load[undecidedRecord](t.Tx, bucketUndecided, k)
-		if errors.Is(err, ErrDamaged) || err == nil && (!ok || r.Event.Source.ChatID != m.From) {
+		ev := r.event()
+		if errors.Is(err, ErrDamaged) || err == nil && (!ok || ev == nil || ev.Source.ChatID != m.From) {
 			continue
 		}
 		if err != nil {
@@ -175,8 +225,8 @@ func (t *tx) moveUndecided(m Move) error {
 		if err := t.del(bucketUndecided, k); err != nil {
 			return err
 		}
-		r.Event.Source.ChatID = m.To
-		k = undecidedKey(relay.Chat{Bot: r.Event.Bot, ID: m.To}, r.Instance, tailSeq(k))
+		ev.Source.ChatID = m.To
+		k = undecidedKey(relay.Chat{Bot: ev.Bot, ID: m.To}, r.Instance, tailSeq(k))
 		if err := t.put(bucketUndecided, k, r); err != nil {
 			return err
 		}

@@ -11,19 +11,19 @@ import (
 // numbers are the undecided events of the chat c1, by event.
 func undecidedIDs(t *testing.T, db *DB) (ids []relay.EventID) {
 	t.Helper()
-	us, err := db.UndecidedIn(ctxOf(t), relay.Chat{Bot: bot, ID: "c1"}, 0)
+	us, err := db.Undecided(ctxOf(t), UndecidedFilter{Chat: relay.Chat{Bot: bot, ID: "c1"}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, u := range us {
-		ids = append(ids, u.Event.ID)
+		ids = append(ids, u.Delivery.About().ID)
 	}
 	return ids
 }
 
 func postponeOne(t *testing.T, db *DB, e relay.Event, i relay.InstanceID) ItemOutcome {
 	t.Helper()
-	out, err := db.Accept(ctxOf(t), Accept{Bot: bot, Items: []AcceptItem{{Event: e, Undecided: i}}})
+	out, err := db.Accept(ctxOf(t), Accept{Bot: bot, Items: []AcceptItem{{Delivery: e, Undecided: i}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,10 +41,10 @@ func TestUndecidedEvents(t *testing.T) {
 	if out := postponeOne(t, db, event("e1", 300), "home"); !out.Duplicate {
 		t.Error("an undecided event was stored twice")
 	}
-	if n, err := db.UndecidedFor(ctx, relay.Chat{Bot: bot, ID: "c1"}, "kids", 10); n != 0 || err != nil {
+	if n, err := db.CountUndecided(ctx, UndecidedFilter{relay.Chat{Bot: bot, ID: "c1"}, "kids", 10}); n != 0 || err != nil {
 		t.Errorf("kids waits for %d, %v", n, err)
 	}
-	if n, err := db.UndecidedFor(ctx, relay.Chat{Bot: bot, ID: "c1"}, "home", 2); n != 2 || err != nil {
+	if n, err := db.CountUndecided(ctx, UndecidedFilter{relay.Chat{Bot: bot, ID: "c1"}, "home", 2}); n != 2 || err != nil {
 		t.Errorf("counted %d, %v, want no more than 2", n, err)
 	}
 	closeChecked(t, db)
@@ -52,16 +52,16 @@ func TestUndecidedEvents(t *testing.T) {
 	if got, want := undecidedIDs(t, db), []relay.EventID{"e1", "e2", "e3"}; !slices.Equal(got, want) {
 		t.Fatalf("after a restart %q, want %q", got, want)
 	}
-	all, err := db.Undecided(ctx)
+	all, err := db.Undecided(ctx, UndecidedFilter{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	chat := relay.Chat{Bot: bot, ID: "c1"}
-	deliver := &Delivery{Instance: "home", Conversation: Conversation{ByGrant: true}}
+	deliver := &Recipient{Instance: "home", Conversation: Conversation{ByGrant: true}}
 	vs := []Verdict{
-		{Number: all[0].Number, Instance: "home", Event: all[0].Event, Delivery: deliver},
-		{Number: all[1].Number, Instance: "home", Event: all[1].Event},
-		{Number: all[2].Number, Instance: "home", Event: all[2].Event, Delivery: &Delivery{Instance: "home", Oversize: true}},
+		{Number: all[0].Number, Instance: "home", Delivery: all[0].Delivery, Frame: frameOf(all[0].Delivery), To: deliver},
+		{Number: all[1].Number, Instance: "home", Delivery: all[1].Delivery},
+		{Number: all[2].Number, Instance: "home", Delivery: all[2].Delivery, To: &Recipient{Instance: "home", Oversize: true}},
 	}
 	out, err := db.Decide(ctx, chat, vs)
 	if err != nil || out.Items[0].Buffers[0].IsZero() || out.Items[1].Buffers != nil || !out.Items[2].Buffers[0].IsZero() {
@@ -72,7 +72,7 @@ func TestUndecidedEvents(t *testing.T) {
 	}
 	entries, err := db.Entries(ctx, "home", 0)
 	dead, err2 := db.DeadLetters(ctx, "home")
-	if err != nil || err2 != nil || len(entries) != 1 || entries[0].Event.ID != "e1" || len(dead) != 1 || dead[0].Event.ID != "e3" || dead[0].Reason != DeadOversize {
+	if err != nil || err2 != nil || len(entries) != 1 || entries[0].About.ID != "e1" || len(dead) != 1 || dead[0].About.ID != "e3" || dead[0].Reason != DeadOversize {
 		t.Errorf("lane %+v, dead %+v, %v, %v", entries, dead, err, err2)
 	}
 	if c, ok, err := db.Conversation(ctx, "home", chat); !ok || err != nil || !c.ByGrant {
@@ -92,7 +92,7 @@ func TestDecideForARevokedInstance(t *testing.T) {
 	db := openTest(t, Options{})
 	enroll(t, db, "home")
 	postponeOne(t, db, event("e1", 300), "home")
-	all, err := db.Undecided(ctx)
+	all, err := db.Undecided(ctx, UndecidedFilter{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,7 +100,7 @@ func TestDecideForARevokedInstance(t *testing.T) {
 		t.Fatal(err)
 	}
 	out, err := db.Decide(ctx, relay.Chat{Bot: bot, ID: "c1"}, []Verdict{
-		{Number: all[0].Number, Instance: "home", Event: all[0].Event, Delivery: &Delivery{Instance: "home"}},
+		{Number: all[0].Number, Instance: "home", Delivery: all[0].Delivery, To: &Recipient{Instance: "home"}},
 	})
 	if err != nil || !out.Items[0].Buffers[0].IsZero() || len(undecidedIDs(t, db)) != 0 {
 		t.Errorf("%+v, %v", out, err)
@@ -116,8 +116,8 @@ func TestUndecidedEventsMoveWithTheirChat(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	us, err := db.UndecidedIn(ctxOf(t), relay.Chat{Bot: bot, ID: "c2"}, 0)
-	if err != nil || len(us) != 1 || us[0].Event.Source.ChatID != "c2" || len(undecidedIDs(t, db)) != 0 {
+	us, err := db.Undecided(ctxOf(t), UndecidedFilter{Chat: relay.Chat{Bot: bot, ID: "c2"}})
+	if err != nil || len(us) != 1 || us[0].Delivery.About().Source.ChatID != "c2" || len(undecidedIDs(t, db)) != 0 {
 		t.Errorf("%+v, %v", us, err)
 	}
 }
@@ -149,14 +149,14 @@ func TestUnbindTakesWhatWaitsOutOfTheLane(t *testing.T) {
 	}
 	acceptOne(t, db, event("e1", 300), "home", "kids")
 	other, elsewhere := event("e2", 300), event("e3", 300)
-	other.Source.UserID, elsewhere.Source.Platform = "u2", "other"
+	other.Source.UserID, elsewhere.Bot.Platform = "u2", "other"
 	acceptOne(t, db, other, "home")
 	acceptOne(t, db, elsewhere, "home")
 	if err := db.Unbind(ctx, "home", bot.Platform, "u1"); err != nil {
 		t.Fatal(err)
 	}
 	dead, err := db.DeadLetters(ctx, "home")
-	if err != nil || len(dead) != 1 || dead[0].Event.ID != "e1" || dead[0].Reason != DeadUnbound {
+	if err != nil || len(dead) != 1 || dead[0].About.ID != "e1" || dead[0].Reason != DeadUnbound {
 		t.Errorf("dead letters %+v, %v", dead, err)
 	}
 	for i, want := range map[relay.InstanceID]int{"home": 2, "kids": 1} {

@@ -329,12 +329,9 @@ func (p *pages) value(id uint64, b bucket, k []byte, flags uint32, size uint64, 
 
 // checkRecord looks at the checksum of a record of bucket b.
 func checkRecord(b bucket, k, value []byte) error {
-	if !isSeenBucket(b) {
-		_, err := unseal(k, value)
-		return err
+	if isMarkDay(b) {
+		return checkMark(k, value)
 	}
-	if len(value) > 0 && !bytes.Equal(value, markValue(k)) { // before schema 2 marks had no value
-		return errors.New("the checksum does not fit")
-	}
-	return nil
+	_, err := unseal(k, value)
+	return err
 }

@@ -41,7 +41,7 @@ func (m *memory) append(text string) relay.BufferID {
 	defer m.mu.Unlock()
 	m.seq++
 	id := relay.BufferID{Epoch: testEpoch, Seq: m.seq}
-	m.entries = append(m.entries, store.Entry{Buffer: id, Event: relay.Event{Text: text, Bot: botOf(text)}})
+	m.entries = append(m.entries, store.Entry{Buffer: id, Frame: []byte(text), About: store.About{Bot: botOf(text)}})
 	return id
 }
 

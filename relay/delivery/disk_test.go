@@ -72,8 +72,8 @@ func (d *disk) append(text string) relay.BufferID {
 	d.events++
 	id := relay.EventID(fmt.Sprintf("%s:%d", d.inst, d.events))
 	out, err := d.Accept(d.t.Context(), store.Accept{Bot: botOf(text), Items: []store.AcceptItem{{
-		Event:      relay.Event{ID: id, Bot: botOf(text), Text: text, MessageID: relay.MessageID(id)},
-		Deliveries: []store.Delivery{{Instance: d.inst}},
+		Delivery: relay.Event{ID: id, Bot: botOf(text)}, Frame: []byte(text),
+		To: []store.Recipient{{Instance: d.inst}},
 	}}})
 	if err != nil {
 		d.t.Fatal(err)

@@ -274,7 +274,7 @@ func (p *Pump) pass(e store.Entry) bool {
 	l.mu.Lock()
 	said := p.said // taken before asking, so that a bot said meanwhile is not missed
 	l.mu.Unlock()
-	if p.fronts(e.Event.Bot) {
+	if p.fronts(e.About.Bot) {
 		return false
 	}
 	l.mu.Lock()
@@ -297,7 +297,7 @@ func (p *Pump) enter(e store.Entry) bool {
 	if p.indexLocked(e.Buffer) >= 0 || slices.Contains(p.gone, e.Buffer) {
 		return false
 	}
-	p.inFlight = append(p.inFlight, entry{id: e.Buffer, event: Event{e.Event.Bot, e.Event.ID}})
+	p.inFlight = append(p.inFlight, entry{id: e.Buffer, event: Event{e.About.Bot, e.About.ID}})
 	return true
 }
 

@@ -51,11 +51,11 @@ func (s *socket) push(ctx context.Context, e store.Entry) error {
 			return ctx.Err()
 		}
 	}
-	switch e.Event.Text {
+	switch text := string(e.Frame); text {
 	case "poison":
 		return fmt.Errorf("no JSON for it: %w", ErrPoison)
 	case "panic":
-		panic(e.Event.Text)
+		panic(text)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -3,7 +3,6 @@ package delivery
 import (
 	"testing"
 
-	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store"
 )
 
@@ -22,7 +21,7 @@ func TestThePumpTakesTheEntryItIsToldOf(t *testing.T) { // invariants 3, 6, 7
 		}
 		add := func(text string) store.Entry {
 			id := m.append(text)
-			return store.Entry{Buffer: id, Event: relay.Event{Text: text, Bot: botOf(text)}}
+			return store.Entry{Buffer: id, About: store.About{Bot: botOf(text)}}
 		}
 		s := connect(t, l)
 		wantPushed(t, s, 1)
@@ -87,7 +86,7 @@ func TestAWindowIsFilledFromMemory(t *testing.T) { // invariant 6
 		wantPushed(t, s)
 		m.reads = 0
 		for _, text := range []string{"one", "two", "three"} {
-			l.Appended(store.Entry{Buffer: m.append(text), Event: relay.Event{Text: text, Bot: loopback}})
+			l.Appended(store.Entry{Buffer: m.append(text), About: store.About{Bot: loopback}})
 		}
 		wantPushed(t, s, 1, 2)
 		if m.reads != 0 {

@@ -52,7 +52,7 @@ func (in *inbox) Accept(ctx context.Context, b platforms.Batch) error {
 			h.visible.prove(sight{ev.Bot, ev.Source.Place(), ev.Source.UserID}, ev.At)
 		}
 		if j.consumed {
-			a.Items = append(a.Items, store.AcceptItem{Event: j.event, Deliveries: j.deliveries, Undecided: j.undecided})
+			a.Items = append(a.Items, store.AcceptItem{Delivery: j.event, Frame: j.frame, To: j.to, Undecided: j.undecided})
 		}
 		j.came = cameWith(ev.ID, b.Capabilities)
 		judged = append(judged, j)
@@ -70,7 +70,7 @@ func (in *inbox) Accept(ctx context.Context, b platforms.Batch) error {
 			undo()
 		}
 		for _, item := range a.Items {
-			h.decide(item.Event, verdict{Reason: gate.StoreError})
+			h.decide(item.Delivery.About(), verdict{Reason: gate.StoreError})
 		}
 		return fmt.Errorf("store batch: %w", err)
 	}
@@ -138,12 +138,13 @@ func (h *Hub) announce(ctx context.Context, judged []judgement, undo []func(), s
 // deliver gives what was stored of j to the lanes it was appended to, and tells who else wants to know.
 func (h *Hub) deliver(j judgement) {
 	key := sessionkey.Build(j.event.Source, sessionkey.Options{})
+	about := store.About{ID: j.event.ID, Bot: j.event.Bot}
 	for _, v := range j.verdicts {
 		if v.Reason != gate.Delivered {
 			continue
 		}
 		h.turns.remember(v.Tenant, key, turn{v.Instance, j.event.Source.ChatID})
-		h.lane(v.Instance).Appended(store.Entry{Buffer: v.buffer, Event: j.event})
+		h.lane(v.Instance).Appended(store.Entry{Buffer: v.buffer, About: about, Frame: j.frame})
 		h.bus.Publish(bus.LaneGrew{Instance: v.Instance, Seq: v.buffer.Seq})
 	}
 }
@@ -152,9 +153,9 @@ func (h *Hub) deliver(j judgement) {
 // knew better: an instance that was revoked after it was judged has received nothing. It reports whether
 // there was one.
 func (j judgement) stored(buffers []relay.BufferID) (skipped bool) {
-	for n, d := range j.deliveries {
-		at := slices.IndexFunc(j.verdicts, func(v verdict) bool { return v.Instance == d.Instance })
-		if j.verdicts[at].buffer = buffers[n]; buffers[n].IsZero() && !d.Oversize {
+	for n, to := range j.to {
+		at := slices.IndexFunc(j.verdicts, func(v verdict) bool { return v.Instance == to.Instance })
+		if j.verdicts[at].buffer = buffers[n]; buffers[n].IsZero() && !to.Oversize {
 			j.verdicts[at].Reason, skipped = gate.NoBinding, true
 		}
 	}

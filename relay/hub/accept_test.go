@@ -244,11 +244,11 @@ func TestAnOversizedEventLosesContextFirstAndIsBuriedThen(t *testing.T) {
 		t.Fatal(err)
 	}
 	es, err := r.db.Entries(t.Context(), "home", 0)
-	if err != nil || len(es) != 1 || len(es[0].Event.Context) != 1 || es[0].Event.Context[0].UserName != "new" {
+	if err != nil || len(es) != 1 || len(eventIn(t, es[0]).Context) != 1 || eventIn(t, es[0]).Context[0].UserName != "new" {
 		t.Fatalf("entries = %d, %v, want one with the newest line of its context", len(es), err)
 	}
 	dead, err := r.db.DeadLetters(t.Context(), "home")
-	if err != nil || len(dead) != 1 || dead[0].Reason != store.DeadOversize || dead[0].Event.ID != "e2" {
+	if err != nil || len(dead) != 1 || dead[0].Reason != store.DeadOversize || dead[0].About.ID != "e2" {
 		t.Errorf("dead letters = %+v, %v, want the huge one, oversize", len(dead), err)
 	}
 	if got := r.reasons(); got["home"] != gate.Oversize {

@@ -194,7 +194,7 @@ func (k *orderly) Keep(ctx context.Context, h Held) (bool, []Held, error) {
 	if err != nil {
 		return false, nil, err
 	}
-	if slices.ContainsFunc(es, func(e store.Entry) bool { return e.Event.ID == h.Event }) {
+	if slices.ContainsFunc(es, func(e store.Entry) bool { return e.About.ID == h.Event }) {
 		k.late.Add(1)
 	}
 	k.kept.Add(1)

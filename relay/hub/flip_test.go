@@ -169,9 +169,10 @@ func (f *socketFlip) step(step string, b bus.Bus) {
 		f.appended++
 		id := relay.EventID(fmt.Sprint(f.inst, "-", f.appended))
 		f.running.Go(func() { // may have to wait for the disk
+			ev := relay.Event{ID: id, MessageID: relay.MessageID(id), Text: string(id)}
+			frame, _ := wire.Pack(ev)
 			_, err := f.db.Accept(f.t.Context(), store.Accept{Items: []store.AcceptItem{{
-				Event:      relay.Event{ID: id, MessageID: relay.MessageID(id), Text: string(id)},
-				Deliveries: []store.Delivery{{Instance: f.inst}},
+				Delivery: ev, Frame: frame, To: []store.Recipient{{Instance: f.inst}},
 			}}})
 			if err != nil {
 				f.t.Error(err)

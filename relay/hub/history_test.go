@@ -454,7 +454,7 @@ func (h *history) checkLane(a *agent) {
 	h.ok(err)
 	var got []relay.EventID
 	for _, e := range es {
-		got = append(got, e.Event.ID)
+		got = append(got, e.About.ID)
 	}
 	var want []relay.EventID
 	for _, e := range a.got {

@@ -16,14 +16,15 @@ import (
 // judgement is what is to happen with one event.
 type judgement struct {
 	event    relay.Event
+	frame    []byte    // of the event; nil when nobody gets it
 	verdicts []verdict // at least one
 	// consumed: the event gets a seen mark at least. A dropped event writes nothing.
-	consumed   bool
-	deliveries []store.Delivery
-	undecided  relay.InstanceID      // whose verdict waits for the network; empty: none
-	ofOwner    bool                  // in a shared chat, by somebody who is bound: he sees the chat
-	answer     string                // to a control message; empty: silence
-	came       *platforms.Capability // what the event came with; nil: none
+	consumed  bool
+	to        []store.Recipient
+	undecided relay.InstanceID      // whose verdict waits for the network; empty: none
+	ofOwner   bool                  // in a shared chat, by somebody who is bound: he sees the chat
+	answer    string                // to a control message; empty: silence
+	came      *platforms.Capability // what the event came with; nil: none
 }
 
 // verdict is one instance's, or with an empty instance the event's.
@@ -90,17 +91,14 @@ func (h *Hub) judgeCandidates(ctx context.Context, ev relay.Event, before []judg
 			j.undecided, j.consumed = c.instance.ID, true
 		case gate.Delivered:
 			if !fitted { // once for all: every instance gets the same frame
-				var trimmed relay.Event
-				if trimmed, fits = wire.FitInbound(ev); fits {
-					j.event = trimmed
-				}
+				j.frame, fits = wire.Pack(ev)
 				fitted = true
 			}
-			d := store.Delivery{Instance: c.instance.ID, Conversation: c.conversation(ev), Oversize: !fits}
+			to := store.Recipient{Instance: c.instance.ID, Conversation: c.conversation(ev), Oversize: !fits}
 			if !fits {
 				v.Reason = gate.Oversize
 			}
-			j.deliveries = append(j.deliveries, d)
+			j.to = append(j.to, to)
 			j.consumed = true
 		}
 		j.verdicts = append(j.verdicts, v)
@@ -177,7 +175,7 @@ func (h *Hub) decideFor(ctx context.Context, ev relay.Event, c candidate, before
 		return gate.Decide(f), nil
 	}
 	chat := ev.Chat()
-	waiting, err := h.db.UndecidedFor(ctx, chat, c.instance.ID, maxUndecided)
+	waiting, err := h.db.CountUndecided(ctx, store.UndecidedFilter{Chat: chat, Instance: c.instance.ID, Limit: maxUndecided})
 	if err != nil {
 		return "", err
 	}

@@ -185,9 +185,20 @@ func (r *rig) texts(name string) []string {
 	}
 	var out []string
 	for _, e := range es {
-		out = append(out, e.Event.Text)
+		out = append(out, eventIn(r.t, e).Text)
 	}
 	return out
+}
+
+// eventIn is the event that a gateway reads from an entry's frame.
+func eventIn(t testing.TB, e store.Entry) relay.Event {
+	t.Helper()
+	f, err := wire.DecodeFromConnector(e.Frame)
+	in, ok := f.(wire.Inbound)
+	if err != nil || !ok {
+		t.Fatalf("entry %s holds %T, %v", e.Buffer, f, err)
+	}
+	return in.Event
 }
 
 // gateway is the far side of one session, frame by frame.

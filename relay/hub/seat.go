@@ -64,7 +64,10 @@ func (h *Hub) newSeat(conn *session.Conn, peer session.Peer) *seat {
 
 // push queues one delivery; see delivery.Lane.NewPump.
 func (s *seat) push(ctx context.Context, e store.Entry) error {
-	err := s.session.Push(ctx, wire.Inbound{Event: e.Event, Buffer: e.Buffer.String()})
+	if e.Event != nil { // from before schema 4 of the store
+		e.Frame, _ = wire.Pack(*e.Event)
+	}
+	err := s.session.Push(ctx, wire.Packed{Line: e.Frame, Buffer: e.Buffer})
 	if errors.Is(err, session.ErrUnencodable) {
 		return fmt.Errorf("%w: %w", delivery.ErrPoison, err)
 	}

@@ -371,7 +371,7 @@ func (s *soak) judge(samples []soakSample) {
 			s.missed[i] = append(s.missed[i], n)
 		}
 		for _, n := range s.missed[i] {
-			if !slices.ContainsFunc(dead, func(d store.DeadLetter) bool { return strings.HasPrefix(d.Event.Text, fmt.Sprint(n, " ")) }) {
+			if !slices.ContainsFunc(dead, func(d store.DeadLetter) bool { return strings.HasPrefix(eventIn(t, d.Entry).Text, fmt.Sprint(n, " ")) }) {
 				t.Errorf("instance %d: event %d of %d is lost", i, n, s.sent[i])
 			}
 		}

@@ -80,12 +80,12 @@ func (j *judges) done(c relay.Chat) bool {
 
 // resumeJudging makes what was undecided at the last stop be judged again.
 func (h *Hub) resumeJudging(ctx context.Context) error {
-	all, err := h.db.Undecided(ctx)
+	all, err := h.db.Undecided(ctx, store.UndecidedFilter{})
 	if err != nil {
 		return err
 	}
 	for _, u := range all {
-		h.judges.call(u.Event.Chat())
+		h.judges.call(u.Delivery.About().Chat())
 	}
 	return nil
 }
@@ -135,7 +135,7 @@ func (h *Hub) judgeChat(ctx context.Context, c relay.Chat) {
 // judgeSome decides about the oldest undecided events of a chat. left is false when there are none,
 // or when nobody can decide because their bot is not hosted here any more.
 func (h *Hub) judgeSome(ctx context.Context, p platforms.Platform, c relay.Chat) (left bool, err error) {
-	waiting, err := h.db.UndecidedIn(ctx, c, decidedTogether)
+	waiting, err := h.db.Undecided(ctx, store.UndecidedFilter{Chat: c, Limit: decidedTogether})
 	if err != nil || len(waiting) == 0 || p == nil {
 		return false, err
 	}
@@ -148,9 +148,9 @@ func (h *Hub) judgeSome(ctx context.Context, p platforms.Platform, c relay.Chat)
 			unclear = err
 			break
 		}
-		j := judgement{event: v.Event, verdicts: []verdict{said}}
-		if v.Delivery != nil {
-			j.deliveries = []store.Delivery{*v.Delivery}
+		j := judgement{event: v.Delivery.About(), frame: v.Frame, verdicts: []verdict{said}}
+		if v.To != nil {
+			j.to = []store.Recipient{*v.To}
 		}
 		verdicts, judged = append(verdicts, v), append(judged, j)
 	}
@@ -202,10 +202,10 @@ func (h *Hub) holdAgain(j judgement) {
 // judgeUndecided puts the gate's question again, with everything as it is now. While only the network's
 // word is missing it asks for that, and then begins anew: meanwhile a chat may have got another holder.
 func (h *Hub) judgeUndecided(ctx context.Context, p platforms.Platform, u store.Undecided) (store.Verdict, verdict, error) {
-	v, said := store.Verdict{Number: u.Number, Instance: u.Instance, Event: u.Event}, verdict{Instance: u.Instance, Reason: gate.NoBinding}
-	until := time.Now().Add(visibleWithin)
+	v, said := store.Verdict{Number: u.Number, Instance: u.Instance, Delivery: u.Delivery}, verdict{Instance: u.Instance, Reason: gate.NoBinding}
+	ev, until := u.Delivery.About(), time.Now().Add(visibleWithin)
 	for {
-		cs, err := h.candidates(ctx, u.Event)
+		cs, err := h.candidates(ctx, ev)
 		if err != nil {
 			return v, said, err
 		}
@@ -215,15 +215,15 @@ func (h *Hub) judgeUndecided(ctx context.Context, p platforms.Platform, u store.
 			return v, said, nil
 		}
 		c := cs[i]
-		f := c.facts(u.Event)
+		f := c.facts(ev)
 		said.Tenant, f.Visible = c.instance.Tenant, true
 		if gate.Decide(f) == gate.Delivered && !f.Direct {
-			sees, known, err := h.knownToSee(ctx, u.Event, c)
+			sees, known, err := h.knownToSee(ctx, ev, c)
 			if err != nil {
 				return v, said, err
 			}
 			if !known && time.Now().Before(until) {
-				if err := h.askOwners(ctx, p, u.Event, c, until); err != nil {
+				if err := h.askOwners(ctx, p, ev, c, until); err != nil {
 					return v, said, err
 				}
 				continue
@@ -233,10 +233,10 @@ func (h *Hub) judgeUndecided(ctx context.Context, p platforms.Platform, u store.
 		if said.Reason = gate.Decide(f); said.Reason != gate.Delivered {
 			return v, said, nil
 		}
-		v.Delivery = &store.Delivery{Instance: u.Instance, Conversation: c.conversation(u.Event)}
+		v.To = &store.Recipient{Instance: u.Instance, Conversation: c.conversation(ev)}
 		var fits bool
-		if v.Event, fits = wire.FitInbound(u.Event); !fits {
-			v.Event, v.Delivery.Oversize, said.Reason = u.Event, true, gate.Oversize
+		if v.Frame, fits = wire.Pack(u.Delivery); !fits {
+			v.To.Oversize, said.Reason = true, gate.Oversize
 		}
 		return v, said, nil
 	}

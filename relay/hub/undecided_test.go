@@ -132,7 +132,7 @@ func (q *square) got(i relay.InstanceID) (ids []relay.EventID) {
 		q.t.Fatal(err)
 	}
 	for _, e := range es {
-		ids = append(ids, e.Event.ID)
+		ids = append(ids, e.About.ID)
 	}
 	return ids
 }
@@ -219,7 +219,7 @@ func TestNoAnswerIsNo(t *testing.T) {
 		q.want("later", q.reasons(q.say("eve", "garden")), []gate.Reason{gate.Undecided})
 		synctest.Wait()
 		q.want("questions", asked, before+1)
-		left, err := q.db.Undecided(t.Context())
+		left, err := q.db.Undecided(t.Context(), store.UndecidedFilter{})
 		q.want("left on disk", fmt.Sprint(len(left), err), "1 <nil>")
 	})
 }

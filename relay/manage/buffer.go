@@ -65,8 +65,8 @@ func (s *Service) Dead(ctx context.Context, n Named) ([]DeadEntry, error) {
 
 func entry(e store.Entry) Entry {
 	return Entry{
-		Buffer: e.Buffer.String(), At: e.At.UTC(), Platform: e.Event.Source.Platform,
-		Chat: e.Event.Source.ChatID, Event: e.Event.ID, Bytes: e.Bytes, Deaths: e.Deaths,
+		Buffer: e.Buffer.String(), At: e.At.UTC(), Platform: e.About.Bot.Platform,
+		Chat: e.About.Chat, Event: e.About.ID, Bytes: e.Bytes, Deaths: e.Deaths,
 	}
 }
 

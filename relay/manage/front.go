@@ -25,12 +25,12 @@ func (s *Service) stuck(ctx context.Context, i relay.InstanceID) (map[relay.Even
 	events := make(map[relay.EventID]relay.Bot)
 	var bots []relay.Bot
 	for _, e := range entries {
-		if !slices.Contains(unfronted, e.Event.Bot) {
+		if !slices.Contains(unfronted, e.About.Bot) {
 			continue
 		}
-		events[e.Event.ID] = e.Event.Bot
-		if !slices.Contains(bots, e.Event.Bot) {
-			bots = append(bots, e.Event.Bot)
+		events[e.About.ID] = e.About.Bot
+		if !slices.Contains(bots, e.About.Bot) {
+			bots = append(bots, e.About.Bot)
 		}
 	}
 	return events, bots, nil

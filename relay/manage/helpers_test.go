@@ -97,11 +97,11 @@ func (w *world) put(t *testing.T, i relay.InstanceID, ids ...relay.EventID) []re
 	a := store.Accept{Bot: relay.Bot{Platform: "pigeon", ID: "1"}}
 	for _, id := range ids {
 		a.Items = append(a.Items, store.AcceptItem{
-			Event: relay.Event{
+			Delivery: relay.Event{
 				ID: id, Bot: a.Bot, Type: relay.TypeText, Text: "coo", MessageID: "m",
 				Source: relay.Source{Platform: "pigeon", ChatID: "loft", ChatType: relay.ChatDM, UserID: "ann"},
 			},
-			Deliveries: []store.Delivery{{Instance: i}},
+			Frame: []byte("{}\n"), To: []store.Recipient{{Instance: i}},
 		})
 	}
 	out, err := w.db.Accept(t.Context(), a)

@@ -208,11 +208,11 @@ func (r *rig) event(i relay.InstanceID) {
 	bot := relay.Bot{Platform: "pigeon", ID: "1"}
 	id := fmt.Sprint(i, time.Now().UnixNano())
 	if _, err := r.db.Accept(r.t.Context(), store.Accept{Bot: bot, Items: []store.AcceptItem{{
-		Event: relay.Event{
+		Delivery: relay.Event{
 			ID: relay.EventID(id), Bot: bot, Type: relay.TypeText, Text: "coo", MessageID: relay.MessageID(id),
 			Source: relay.Source{Platform: "pigeon", ChatID: "loft", ChatType: relay.ChatDM, UserID: "ann"},
 		},
-		Deliveries: []store.Delivery{{Instance: i}},
+		Frame: []byte("{}\n"), To: []store.Recipient{{Instance: i}},
 	}}}); err != nil {
 		r.t.Fatal(err)
 	}

@@ -139,7 +139,7 @@ func TestConnectorFramesReadLeniently(t *testing.T) {
 		},
 		"headers that are no pairs are skipped": {
 			`{"type":"passthrough_forward","forward":{"headers":[["a","b"],["a"],5,["a",1],["c","d","e"]]}}`,
-			wire.PassthroughForward{Headers: [][2]string{{"a", "b"}}},
+			wire.PassthroughForward{Forward: relay.Forward{Headers: [][2]string{{"a", "b"}}}},
 		},
 		"a gateway's own frame": {`{"type":"hello"}`, wire.Unknown{Type: "hello"}},
 	} {

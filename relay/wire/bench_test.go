@@ -34,12 +34,12 @@ func BenchmarkDecode(b *testing.B) {
 	}
 }
 
-func BenchmarkFitInbound(b *testing.B) {
+func BenchmarkPack(b *testing.B) {
 	ev := plainEvent()
 	ev.Context = contextOf(40, 30_000)
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, ok := wire.FitInbound(ev); !ok {
+		if _, ok := wire.Pack(ev); !ok {
 			b.Fatal("does not fit")
 		}
 	}

@@ -1,44 +1,82 @@
 package wire
 
 import (
-	"math"
+	"fmt"
 
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// FitInbound returns ev with as much of its context, the newest lines, as leaves its inbound
-// frame below MaxFrame under any buffer id. It reports false when ev does not fit even without
-// context, or cannot be encoded at all. ev itself is not changed.
-func FitInbound(ev relay.Event) (relay.Event, bool) {
-	if inboundSize(ev) < MaxFrame {
-		return ev, true
+// A delivery is encoded once, when it is accepted: what waits for a gateway is its frame, and only the
+// buffer id, which nobody knows before, is added when it is sent.
+
+// Packed is the frame of a delivery, as Pack made it, under a buffer id.
+type Packed struct {
+	Line   []byte
+	Buffer relay.BufferID // zero: the gateway does not acknowledge it
+}
+
+// idKey is what the buffer id stands behind in a frame. The longest id has 37 bytes.
+const (
+	idKey     = `,"bufferId":"`
+	longestID = len("ffffffffffffffff-18446744073709551615")
+	idSpace   = len(idKey) + longestID + len(`"`)
+)
+
+// Pack is the frame of a delivery without a buffer id, with as much of an event's context, the newest
+// lines, as leaves it below MaxFrame under any id. It reports false when the frame does not fit even without
+// context, and then returns all of it; nil when it cannot be encoded at all.
+func Pack(d relay.Delivery) (line []byte, fits bool) {
+	var err error
+	switch d := d.(type) {
+	case relay.Forward:
+		line, err = Encode(PassthroughForward{Forward: d})
+	case relay.Event:
+		if line, err = Encode(Inbound{Event: d}); err == nil && len(line)+idSpace >= MaxFrame && len(d.Context) > 0 {
+			line, err = packWithout(d, line)
+		}
 	}
+	if err != nil {
+		return nil, false
+	}
+	return line, len(line)+idSpace < MaxFrame
+}
+
+// packWithout is the frame of an event without the oldest of its context; whole when it is too large without any.
+func packWithout(ev relay.Event, whole []byte) ([]byte, error) {
 	context := ev.Context
 	ev.Context = nil
-	size := inboundSize(ev) + len(`"context":[],`)
-	if size >= MaxFrame {
-		return relay.Event{}, false
+	line, err := Encode(Inbound{Event: ev})
+	size := len(line) + idSpace + len(`"context":[],`)
+	if err != nil || size >= MaxFrame {
+		return whole, err
 	}
 	first := len(context)
 	for first > 0 {
-		line, err := marshalLine(encodeContext(context[first-1])) // its newline pays for the comma
-		if size += len(line); err != nil || size >= MaxFrame {
+		text, err := marshalLine(encodeContext(context[first-1])) // its newline pays for the comma
+		if size += len(text); err != nil || size >= MaxFrame {
 			break
 		}
 		first--
 	}
-	if first < len(context) {
-		ev.Context = context[first:]
+	if first == len(context) {
+		return line, nil
 	}
-	return ev, true
+	ev.Context = context[first:]
+	return Encode(Inbound{Event: ev})
 }
 
-// inboundSize is the length of ev's frame with the longest buffer id there can be, in bytes.
-func inboundSize(ev relay.Event) int {
-	longest := relay.BufferID{Epoch: math.MaxUint64, Seq: math.MaxUint64}
-	line, err := Encode(Inbound{Event: ev, Buffer: longest.String()})
-	if err != nil {
-		return math.MaxInt / 2
+// encodePacked adds the buffer id.
+func encodePacked(f Packed) ([]byte, error) {
+	end := len(f.Line) - len("}\n")
+	if end < 1 || f.Line[0] != '{' || string(f.Line[end:]) != "}\n" {
+		return nil, fmt.Errorf("encode %T: not a frame", f)
 	}
-	return len(line)
+	if f.Buffer.IsZero() {
+		return f.Line, nil
+	}
+	line := make([]byte, 0, len(f.Line)+idSpace)
+	line = append(append(line, f.Line[:end]...), idKey...)
+	return append(append(line, f.Buffer.String()...), "\"}\n"...), nil
 }
+
+func (Packed) frame() {}

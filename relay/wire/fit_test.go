@@ -2,6 +2,7 @@ package wire_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -31,7 +32,18 @@ func contextOf(lines, bytes int) []relay.ContextLine {
 	return out
 }
 
-func TestFitInbound(t *testing.T) {
+// packed is the event in the frame that Pack makes of ev, as it was given when that does not fit.
+func packed(t rapid.TB, ev relay.Event) (relay.Event, bool) {
+	t.Helper()
+	line, fits := wire.Pack(ev)
+	f, err := wire.DecodeFromConnector(line)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f.(wire.Inbound).Event, fits
+}
+
+func TestPackLeavesOutContextThatDoesNotFit(t *testing.T) {
 	plain := plainEvent()
 	room := wire.MaxFrame - 1 - frameSize(t, plain) // how much more text fits
 	for name, tc := range map[string]struct {
@@ -54,9 +66,9 @@ func TestFitInbound(t *testing.T) {
 			ev := plainEvent()
 			tc.change(&ev)
 			before := len(ev.Context)
-			got, ok := wire.FitInbound(ev)
-			if ok != tc.fits || len(got.Context) != tc.lines {
-				t.Fatalf("FitInbound = %d lines, %v; want %d, %v", len(got.Context), ok, tc.lines, tc.fits)
+			got, ok := packed(t, ev)
+			if ok != tc.fits || ok && len(got.Context) != tc.lines {
+				t.Fatalf("Pack = %d lines, %v; want %d, %v", len(got.Context), ok, tc.lines, tc.fits)
 			}
 			if len(ev.Context) != before {
 				t.Error("the caller's event changed")
@@ -69,7 +81,7 @@ func TestFitInbound(t *testing.T) {
 }
 
 // Whatever the event: what is returned fits, is the newest part, and could not be longer.
-func TestFitInboundKeepsTheNewest(t *testing.T) {
+func TestPackKeepsTheNewest(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		ev := plainEvent()
 		for range rapid.IntRange(0, 6).Draw(t, "lines") {
@@ -77,12 +89,16 @@ func TestFitInboundKeepsTheNewest(t *testing.T) {
 			n := rapid.IntRange(0, 300_000).Draw(t, "n")
 			ev.Context = append(ev.Context, relay.ContextLine{UserID: "7", Text: strings.Repeat(unit, n/len(unit))})
 		}
-		got, ok := wire.FitInbound(ev)
+		got, ok := packed(t, ev)
 		if !ok || frameSize(t, got) >= wire.MaxFrame {
 			t.Fatalf("fits %v, size %d", ok, frameSize(t, got))
 		}
 		first := len(ev.Context) - len(got.Context)
-		if diff := cmp.Diff(ev.Context[first:], got.Context); len(got.Context) > 0 && diff != "" {
+		want := slices.Clone(ev.Context[first:])
+		for i := range want {
+			want[i].Text = string([]rune(want[i].Text)) // as a frame has it
+		}
+		if diff := cmp.Diff(want, got.Context); len(got.Context) > 0 && diff != "" {
 			t.Fatal("not the newest lines")
 		}
 		if first > 0 {
@@ -93,4 +109,42 @@ func TestFitInboundKeepsTheNewest(t *testing.T) {
 			}
 		}
 	})
+}
+
+func TestAPackedFrameIsTheDeliverysUnderItsID(t *testing.T) {
+	id := relay.BufferID{Epoch: 0x9f3c0000000000aa, Seq: 17}
+	for name, tc := range map[string]struct {
+		delivery relay.Delivery
+		frame    func(buffer string) wire.Frame
+	}{
+		"an event":         {richEvent(), func(b string) wire.Frame { return wire.Inbound{Event: richEvent(), Buffer: b} }},
+		"a forward":        {richForward(), func(b string) wire.Frame { return wire.PassthroughForward{Forward: richForward(), Buffer: b} }},
+		"an empty forward": {relay.Forward{}, func(b string) wire.Frame { return wire.PassthroughForward{Buffer: b} }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			line, fits := wire.Pack(tc.delivery)
+			if !fits {
+				t.Fatal("it does not fit")
+			}
+			for _, buffer := range []relay.BufferID{id, {}} {
+				b := buffer.String()
+				if buffer.IsZero() {
+					b = ""
+				}
+				want, err1 := wire.Encode(tc.frame(b))
+				got, err2 := wire.Encode(wire.Packed{Line: line, Buffer: buffer})
+				if string(got) != string(want) || err1 != nil || err2 != nil {
+					t.Errorf("%q, want %q; %v, %v", got, want, err1, err2)
+				}
+			}
+		})
+	}
+	for _, line := range []string{"", "}\n", "{}", "[]\n"} {
+		if got, err := wire.Encode(wire.Packed{Line: []byte(line), Buffer: id}); err == nil {
+			t.Errorf("%q became %q", line, got)
+		}
+	}
+	if line, fits := wire.Pack(relay.Forward{Body: make([]byte, wire.MaxFrame)}); fits || len(line) < wire.MaxFrame {
+		t.Errorf("a forward as long as a frame: %d bytes, %v", len(line), fits)
+	}
 }

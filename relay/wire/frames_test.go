@@ -118,12 +118,10 @@ func connectorFrames() map[string][]wire.Frame {
 		"connector.interrupt_inbound.jsonl": {wire.InterruptInbound{Session: "agent:main:telegram:dm:4242", Chat: "4242"}},
 		"connector.going_idle_ack.jsonl":    {wire.GoingIdleAck{}},
 		"connector.passthrough_forward.jsonl": {
-			wire.PassthroughForward{
-				Platform: "discord", Bot: "112233445566778899", Method: "POST", Path: "/webhooks/discord/112233445566778899",
-				Headers: [][2]string{{"Content-Type", "application/json"}, {"X-Twice", "1"}, {"X-Twice", "2"}},
-				Body:    []byte("{\"type\":2}\n\x00\xff"), Profile: "coder", Buffer: "9f3c0000000000aa-18",
-			},
-			wire.PassthroughForward{Platform: "discord", Method: "POST", Path: "/"},
+			wire.PassthroughForward{Forward: richForward(), Buffer: "9f3c0000000000aa-18"},
+			wire.PassthroughForward{Forward: relay.Forward{
+				Event: relay.Event{Bot: relay.Bot{Platform: "discord"}}, Method: "POST", Path: "/",
+			}},
 		},
 	}
 }
@@ -184,5 +182,14 @@ func resultFrames() []wire.Frame {
 		wire.OutboundResult{ID: id, Err: relay.Declined("telegram")},
 		wire.OutboundResult{ID: id, Err: relay.Unsupported(relay.OpDraft)},
 		wire.OutboundResult{ID: id, Err: relay.Invalid(relay.OpSend, "content is missing or not text")},
+	}
+}
+
+func richForward() relay.Forward {
+	return relay.Forward{
+		Event:  relay.Event{Bot: relay.Bot{Platform: "discord", ID: "112233445566778899"}},
+		Method: "POST", Path: "/webhooks/discord/112233445566778899",
+		Headers: [][2]string{{"Content-Type", "application/json"}, {"X-Twice", "1"}, {"X-Twice", "2"}},
+		Body:    []byte("{\"type\":2}\n\x00\xff"), Profile: "coder",
 	}
 }

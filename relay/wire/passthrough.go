@@ -8,16 +8,10 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// PassthroughForward is a web-hook request that goes to a gateway as it came, without its
-// credentials.
+// PassthroughForward is a web-hook request on its way to an agent.
 type PassthroughForward struct {
-	Platform relay.PlatformID
-	Bot      relay.BotID
-	Method   string
-	Path     string
-	Headers  [][2]string // in the order they came; names may repeat
-	Body     []byte      // as it came, but for what was a credential; nil when empty
-	Profile  string      // empty unless the gateway runs several
+	// Forward travels without its event, but for the event's bot: decoded, the rest is zero.
+	Forward relay.Forward
 	// Buffer is the delivery's name. Only the newest gateways acknowledge it.
 	Buffer string
 }
@@ -32,7 +26,8 @@ type forwardJSON struct {
 	Profile  string           `json:"profile,omitempty"`
 }
 
-func encodePassthrough(f PassthroughForward) any {
+func encodePassthrough(p PassthroughForward) any {
+	f := p.Forward
 	if f.Headers == nil {
 		f.Headers = [][2]string{}
 	}
@@ -41,9 +36,9 @@ func encodePassthrough(f PassthroughForward) any {
 		Forward forwardJSON `json:"forward"`
 		Buffer  string      `json:"bufferId,omitempty"`
 	}{typePassthrough, forwardJSON{
-		Platform: f.Platform, Bot: f.Bot, Method: f.Method, Path: f.Path, Headers: f.Headers,
+		Platform: f.Event.Bot.Platform, Bot: f.Event.Bot.ID, Method: f.Method, Path: f.Path, Headers: f.Headers,
 		BodyB64: base64.StdEncoding.EncodeToString(f.Body), Profile: f.Profile,
-	}, f.Buffer}
+	}, p.Buffer}
 }
 
 // decodePassthrough refuses only a body that is no base64; headers that are no pairs of
@@ -54,9 +49,9 @@ func decodePassthrough(o object) (Frame, error) {
 	if err != nil {
 		return nil, fmt.Errorf("passthrough_forward bodyB64: %w", ErrUnusable)
 	}
-	f := PassthroughForward{
-		Platform: relay.PlatformID(fw.id("platform")), Bot: relay.BotID(fw.id("botId")),
-		Method: fw.words("method"), Path: fw.words("path"), Profile: fw.words("profile"), Buffer: o.id("bufferId"),
+	f := relay.Forward{
+		Event:  relay.Event{Bot: relay.Bot{Platform: relay.PlatformID(fw.id("platform")), ID: relay.BotID(fw.id("botId"))}},
+		Method: fw.words("method"), Path: fw.words("path"), Profile: fw.words("profile"),
 	}
 	if len(body) > 0 {
 		f.Body = body
@@ -72,5 +67,5 @@ func decodePassthrough(o object) (Frame, error) {
 			f.Headers = append(f.Headers, [2]string{k, v})
 		}
 	}
-	return f, nil
+	return PassthroughForward{Forward: f, Buffer: o.id("bufferId")}, nil
 }

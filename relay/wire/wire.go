@@ -214,6 +214,8 @@ func Encode(f Frame) ([]byte, error) {
 		v = encodeInterruptInbound(f)
 	case PassthroughForward:
 		v = encodePassthrough(f)
+	case Packed:
+		return encodePacked(f)
 	case GoingIdleAck:
 		v = bare{typeGoingIdleAck}
 	case Unknown:
