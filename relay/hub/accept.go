@@ -57,17 +57,13 @@ func (in *inbox) Accept(ctx context.Context, b platforms.Batch) error {
 		j.came = cameWith(ev.ID, b.Capabilities)
 		judged = append(judged, j)
 	}
-	undo := make([]func(), len(judged))
-	for n, j := range judged {
-		undo[n] = func() {}
-		if j.came != nil {
-			undo[n] = h.keep(ctx, j, *j.came)
-		}
+	for n := range judged {
+		h.keep(&judged[n])
 	}
 	out, err := h.db.Accept(ctx, a)
 	if err != nil {
-		for _, undo := range undo {
-			undo()
+		for _, j := range judged {
+			j.undo()
 		}
 		for _, item := range a.Items {
 			h.decide(item.Delivery.About(), verdict{Reason: gate.StoreError})
@@ -76,7 +72,7 @@ func (in *inbox) Accept(ctx context.Context, b platforms.Batch) error {
 	}
 	h.counters.add("quarantined", uint64(len(b.Undecodable)))
 	h.noteOverflow(out)
-	h.announce(ctx, judged, undo, out.Items)
+	h.announce(judged, out.Items)
 	for _, m := range b.Moves {
 		h.judges.call(relay.Chat{Bot: in.bot, ID: m.To}) // what was undecided went along
 	}
@@ -101,30 +97,27 @@ func cameWith(ev relay.EventID, caps []platforms.Capability) *platforms.Capabili
 }
 
 // announce records the verdicts of a stored batch, wakes the lanes that grew, and sends the
-// answers to control messages on their way. stored has one outcome per consumed judgement; undo takes
-// a judgement's capability back.
-func (h *Hub) announce(ctx context.Context, judged []judgement, undo []func(), stored []store.ItemOutcome) {
-	for n, j := range judged {
+// answers to control messages on their way. stored has one outcome per consumed judgement.
+func (h *Hub) announce(judged []judgement, stored []store.ItemOutcome) {
+	for _, j := range judged {
 		if j.consumed {
 			outcome := stored[0]
 			stored = stored[1:]
 			if outcome.Duplicate {
-				undo[n]()
+				j.undo()
 				h.decide(j.event, verdict{Reason: gate.Duplicate})
 				continue
 			}
-			if j.stored(outcome.Buffers) && j.came != nil {
-				undo[n]()
-				h.keep(ctx, j, *j.came)
+			if j.stored(outcome.Buffers) {
+				j.undo()
+				h.keep(&j)
 			}
 		}
 		h.decide(j.event, j.verdicts...)
 		if j.verdicts[0].Reason == gate.Duplicate {
 			continue // what it came with belongs to whom its first copy was for
 		}
-		if j.came != nil {
-			h.dismiss(j, *j.came)
-		}
+		h.dismiss(j)
 		if j.answer != "" {
 			h.answer(j.event, j.answer, j.came)
 		}

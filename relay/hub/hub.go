@@ -71,7 +71,6 @@ type Hub struct {
 	turns     turns
 	keeper    Keeper
 	wielded   wielded
-	unbound   unbound
 	errands   *errands
 	crowds    crowds
 	judges    judges

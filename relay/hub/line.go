@@ -15,10 +15,7 @@ func (s *seat) line(ctx context.Context, r relay.Request) relay.Chat {
 	line := relay.Chat{Bot: relay.Bot{Platform: r.Platform, ID: r.Bot}, ID: r.Action.Target()}
 	var p platforms.Platform
 	if a, ok := r.Action.(relay.FollowUp); ok {
-		held, _, err := h.keeper.Bound(ctx, s.peer.Tenant, i, a.Session, a.Kind)
-		if err != nil {
-			return relay.Chat{}
-		}
+		held, _ := h.keeper.Bound(s.peer.Tenant, i, a.Session, a.Kind)
 		line, p, thread = relay.Chat{Bot: held.Bot, ID: held.Chat}, h.platform(held.Bot), a.Meta.ThreadID
 	} else if bot, sure, err := s.route(r, func(p platforms.Platform) (bool, error) {
 		return h.knows(ctx, i, p, line.ID), nil
@@ -29,7 +26,7 @@ func (s *seat) line(ctx context.Context, r relay.Request) relay.Chat {
 		line.ID = relay.ChatID(thread)
 	}
 	if p != nil {
-		if now, err := h.chatNow(ctx, p, line.ID); err == nil {
+		if now, err := h.facts.CurrentChat(ctx, p.Bot().Platform, line.ID); err == nil {
 			line.ID = now
 		}
 	}

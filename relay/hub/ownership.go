@@ -61,7 +61,7 @@ func askAuthor(m gate.MessageFacts) bool {
 // where nobody remembers the message.
 func (h *Hub) messageFacts(ctx context.Context, i relay.InstanceID, p platforms.Platform, f gate.ActFacts, chat relay.ChatID, id relay.MessageID) (gate.MessageFacts, error) {
 	m := gate.MessageFacts{Direct: f.DirectWithBound, HoldsGrant: f.HoldsGrant}
-	sender, known, err := h.db.SentBy(ctx, relay.Chat{Bot: p.Bot(), ID: chat}, id)
+	sender, known, err := h.facts.SentBy(ctx, relay.Chat{Bot: p.Bot(), ID: chat}, id)
 	if err != nil {
 		return m, err
 	}
@@ -86,7 +86,7 @@ func (h *Hub) mayRename(ctx context.Context, i relay.InstanceID, p platforms.Pla
 	if f.HoldsGrant || f.DirectWithBound {
 		return true, nil
 	}
-	c, known, err := h.db.Conversation(ctx, i, relay.Chat{Bot: p.Bot(), ID: thread})
+	c, known, err := h.facts.Conversation(ctx, i, relay.Chat{Bot: p.Bot(), ID: thread})
 	return known && c.Made, err
 }
 
@@ -101,7 +101,7 @@ func (h *Hub) othersThread(ctx context.Context, i relay.InstanceID, p platforms.
 	if !known {
 		return false, nil
 	}
-	g, ok, err := h.db.GrantCovering(ctx, place)
+	g, ok, err := h.facts.GrantCovering(ctx, place)
 	return ok && g.Chat == thread && g.Instance != i, err
 }
 
@@ -127,7 +127,7 @@ func (h *Hub) noteDone(ctx context.Context, i relay.InstanceID, p platforms.Plat
 func (h *Hub) noteThread(ctx context.Context, i relay.InstanceID, p platforms.Platform, a relay.ThreadCreate, res relay.Result) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordWithin)
 	defer cancel()
-	parent, _, err := h.db.Conversation(ctx, i, relay.Chat{Bot: p.Bot(), ID: a.Chat})
+	parent, _, err := h.facts.Conversation(ctx, i, relay.Chat{Bot: p.Bot(), ID: a.Chat})
 	if err == nil {
 		at := relay.Place{Platform: p.Bot().Platform, Scope: parent.Scope, Chat: a.Chat}
 		if at.Scope == "" {

@@ -30,7 +30,7 @@ func (s *seat) allowed(ctx context.Context, r relay.Request) (t target, err erro
 	if err != nil {
 		return t, internal(err)
 	}
-	now, err := h.chatNow(ctx, t.bot, r.Action.Target())
+	now, err := h.facts.CurrentChat(ctx, t.bot.Bot().Platform, r.Action.Target())
 	if err != nil {
 		return t, internal(err)
 	}

@@ -157,46 +157,37 @@ func (h *Hub) judgeSome(ctx context.Context, p platforms.Platform, c relay.Chat)
 	if len(verdicts) == 0 {
 		return true, unclear
 	}
-	undo := make([]func(), len(judged))
 	for n := range judged {
 		j := &judged[n]
-		undo[n] = func() {}
-		if came, ok := h.unbound.take(c.Bot, j.event.ID); ok {
-			j.came, undo[n] = &came, h.keep(ctx, *j, came)
+		if held, ok := h.keeper.OfEvent("", c.Bot, j.event.ID); ok {
+			j.came = &held.Capability
 		}
+		h.keep(j)
 	}
 	out, err := h.db.Decide(ctx, c, verdicts)
 	if err != nil {
-		for n, j := range judged {
-			undo[n]()
-			h.holdAgain(j)
+		for _, j := range judged {
+			j.undo()
 		}
 		return true, err
 	}
 	h.noteOverflow(out)
 	for n, j := range judged {
 		if out.Items[n].Duplicate { // its chat has another id now, and another worker
-			undo[n]()
-			h.holdAgain(j)
+			j.undo()
 			continue
 		}
 		if j.stored(out.Items[n].Buffers) {
-			undo[n]()
+			j.undo()
 		}
 		h.decide(j.event, j.verdicts...)
 		if j.came != nil {
-			h.dismiss(j, *j.came)
+			h.keeper.Forget(Held{Capability: *j.came, Bot: c.Bot})
 		}
+		h.dismiss(j)
 		h.deliver(j)
 	}
 	return true, unclear
-}
-
-// holdAgain holds what an event came with until its verdict is stored.
-func (h *Hub) holdAgain(j judgement) {
-	if j.came != nil {
-		h.unbound.hold(j.event.Bot, *j.came)
-	}
 }
 
 // judgeUndecided puts the gate's question again, with everything as it is now. While only the network's
