@@ -38,7 +38,7 @@ import (
 // core is the running part of the connector, wired.
 type core struct {
 	db      *store.DB
-	bus     *bus.Bus
+	bus     bus.Bus
 	hub     *hub.Hub
 	service *manage.Service
 	waker   *wake.Waker
@@ -51,7 +51,7 @@ type core struct {
 
 // newCore wires a server that listens on addr. beside are the addresses of our other listeners.
 func newCore(cfg *config.Config, db *store.DB, v *vault.Vault, bots []platforms.Platform, log *slog.Logger, addr string, beside ...string) (*core, error) {
-	c := &core{db: db, bus: &bus.Bus{}}
+	c := &core{db: db, bus: &bus.Local{}}
 	auth := token.NewAuthority(db, v, time.Now)
 	desk := link.NewDesk(db, v, time.Now)
 	c.hub = hub.New(db, desk, c.bus, bots, hub.Options{

@@ -39,7 +39,7 @@ func service(t *testing.T, dir string) *manage.Service {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return manage.New(db, token.NewAuthority(db, v, time.Now), link.NewDesk(db, v, time.Now), v, &bus.Bus{}, nil,
+	return manage.New(db, token.NewAuthority(db, v, time.Now), link.NewDesk(db, v, time.Now), v, &bus.Local{}, nil,
 		manage.Settings{URL: "http://127.0.0.1:1", Kinds: []platforms.Kind{{Name: "pigeon"}}})
 }
 

@@ -291,7 +291,7 @@ func startGateway(t *testing.T, p *Platform, w *webhooks) *answering {
 	); err != nil {
 		t.Fatal(err)
 	}
-	h := hub.New(db, nil, &bus.Bus{}, []platforms.Platform{p}, hub.Options{Log: slog.New(slog.DiscardHandler)})
+	h := hub.New(db, nil, &bus.Local{}, []platforms.Platform{p}, hub.Options{Log: slog.New(slog.DiscardHandler)})
 	ctx, cancel := context.WithCancel(t.Context())
 	sessions, stop := context.WithCancelCause(ctx)
 	var wg sync.WaitGroup

@@ -83,7 +83,7 @@ func newRig(t *testing.T, o identity.Options) *rig {
 		t.Fatal(err)
 	}
 	r.auth = token.NewAuthority(r.db, v, now)
-	b := &bus.Bus{}
+	b := &bus.Local{}
 	t.Cleanup(b.Subscribe(func(n bus.Note) { r.told = append(r.told, n) }))
 	svc := manage.New(r.db, r.auth, link.NewDesk(r.db, v, now), v, b, r.live, manage.Settings{
 		URL: "https://relay.example.net", Kinds: []platforms.Kind{{Name: "pigeon"}}, Now: now,

@@ -16,8 +16,8 @@ const startTime = 5 * time.Second
 // letStart waits until the gateway has had time to start. It returns at once for a gateway that is known
 // to be newer, and the moment it shows that it is, or ctx ends; and when nothing waits for a program that
 // does not dial as the real ones do.
-func (h *Hub) letStart(ctx context.Context, s *seat) {
-	if l, err := h.db.Lane(ctx, s.peer.Instance); err == nil && l.Entries == 0 && !s.peer.Stock {
+func (s *seat) letStart(ctx context.Context) {
+	if l, err := s.hub.db.Lane(ctx, s.peer.Instance); err == nil && l.Entries == 0 && !s.peer.Stock {
 		return
 	}
 	t := time.NewTimer(startTime)
@@ -44,12 +44,12 @@ func requestOfNow(r relay.Request) bool {
 }
 
 // isNewer notes that the gateway is younger than those of June, once: its next sessions do not wait.
-func (h *Hub) isNewer(ctx context.Context, s *seat) {
+func (s *seat) isNewer(ctx context.Context) {
 	if !s.grow() {
 		return
 	}
-	if err := h.db.NoteNewer(ctx, s.peer.Gateway); err != nil {
-		h.log.Warn("gateway's age not recorded; its next session waits again", keyGateway, s.peer.Gateway, keyErr, err)
+	if err := s.hub.db.NoteNewer(ctx, s.peer.Gateway); err != nil {
+		s.hub.log.Warn("gateway's age not recorded; its next session waits again", keyGateway, s.peer.Gateway, keyErr, err)
 	}
 }
 

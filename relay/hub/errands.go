@@ -161,7 +161,7 @@ func (h *Hub) run(ctx context.Context, e errand) {
 // nobody has answered, and waits until that and every other errand is done, at most farewellWithin, or
 // until hurry ends. It is called while the hub runs, when no session is left.
 func (h *Hub) Farewell(hurry context.Context) {
-	for _, l := range append(h.keeper.Unanswered(), h.unbound.all()...) {
+	for _, l := range h.keeper.Unanswered() {
 		h.discard(l.Bot, l.Capability)
 	}
 	ctx, cancel := context.WithTimeout(hurry, farewellWithin)

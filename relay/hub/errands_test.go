@@ -142,9 +142,9 @@ func TestAStopLeavesNobodyThinking(t *testing.T) {
 	if res := g.do(relay.Request{Action: relay.Send{Chat: "@ann", Content: "yes", ReplyTo: "i1"}}); res.Err != nil {
 		t.Fatal(res.Err)
 	}
-	r.hub.unbound.hold(r.bot, platforms.Capability{
+	r.hub.keeper.Keep(Held{Bot: r.bot, Capability: platforms.Capability{ // of an event that waits for its verdict
 		Event: "i3", Kind: slashKind, Token: relay.NewSecret([]byte("tok3")), Placeholder: true, ExpiresAt: time.Now().Add(time.Minute),
-	})
+	}})
 	r.hub.Farewell(t.Context())
 	got := p.log()
 	slices.Sort(got)

@@ -375,7 +375,7 @@ func (h *history) actOn(a *agent, named relay.Bot, chat relay.ChatID) {
 	for b, s := range h.stages {
 		before[b] = len(s.sent)
 	}
-	res, err := h.hub.Do(h.t.Context(), h.sessions[a.id], relay.Request{
+	res, err := act(h.t.Context(), h.sessions[a.id], relay.Request{
 		Platform: named.Platform, Bot: named.ID, Action: relay.Send{Chat: chat, Content: "hello"},
 	})
 	for _, b := range h.bots {
@@ -407,7 +407,7 @@ func (h *history) touch(said relay.ChatID) {
 	}
 	for _, id := range h.ids {
 		before := h.stages[in.Bot].touched
-		_, err := h.hub.Do(h.t.Context(), h.sessions[id], relay.Request{Platform: in.Bot.Platform, Bot: in.Bot.ID, Action: a})
+		_, err := act(h.t.Context(), h.sessions[id], relay.Request{Platform: in.Bot.Platform, Bot: in.Bot.ID, Action: a})
 		_, may := h.carries(h.agents[id], in.Bot, in.ID)
 		may = may && h.mayTouch(id, in, m, deletes)
 		if done := h.stages[in.Bot].touched - before; (err == nil) != may || (done == 1) != may {

@@ -58,12 +58,13 @@ type Options struct {
 // Hub joins the platforms and the gateways. Its methods may be called from any goroutine.
 type Hub struct {
 	// Set once, by New.
-	db   *store.DB
-	desk *link.Desk
-	bus  *bus.Bus
-	log  *slog.Logger
-	opts Options
-	bots []platforms.Platform // in the order of the configuration
+	db    *store.DB
+	facts Facts // db's
+	desk  *link.Desk
+	bus   bus.Bus
+	log   *slog.Logger
+	opts  Options
+	bots  []platforms.Platform // in the order of the configuration
 
 	counters  count.Totals
 	decisions decisions
@@ -71,34 +72,27 @@ type Hub struct {
 	turns     turns
 	keeper    Keeper
 	wielded   wielded
-	unbound   unbound
 	errands   *errands
 	crowds    crowds
 	judges    judges
 
-	mu       sync.Mutex // guards the fields below
-	lanes    map[relay.InstanceID]*delivery.Lane
-	sessions map[*session.Session]*seat  // every live session, also before its first hello
-	seats    map[relay.InstanceID]*seat  // the session that serves the instance
-	sittings map[relay.InstanceID]uint64 // how often its seat was taken
-	takeover map[relay.InstanceID]*takeovers
+	mu        sync.Mutex // guards the fields below
+	instances map[relay.InstanceID]*instance
+	live      map[*seat]bool // every live session's, also before its first hello
 }
 
 // New makes a hub for bots. Nothing runs before Run.
-func New(db *store.DB, desk *link.Desk, b *bus.Bus, bots []platforms.Platform, o Options) *Hub {
+func New(db *store.DB, desk *link.Desk, b bus.Bus, bots []platforms.Platform, o Options) *Hub {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	h := &Hub{
-		db: db, desk: desk, bus: b, log: o.Log, opts: o, bots: bots,
-		keeper:   newMemoryKeeper(),
-		judges:   newJudges(),
-		errands:  newErrands(),
-		lanes:    make(map[relay.InstanceID]*delivery.Lane),
-		sessions: make(map[*session.Session]*seat),
-		seats:    make(map[relay.InstanceID]*seat),
-		sittings: make(map[relay.InstanceID]uint64),
-		takeover: make(map[relay.InstanceID]*takeovers),
+		db: db, facts: db, desk: desk, bus: b, log: o.Log, opts: o, bots: bots,
+		keeper:    newMemoryKeeper(),
+		judges:    newJudges(),
+		errands:   newErrands(),
+		instances: make(map[relay.InstanceID]*instance),
+		live:      make(map[*seat]bool),
 	}
 	h.opts.Session.Log = o.Log
 	h.opts.Session.Count = h.Count
@@ -179,26 +173,13 @@ func (h *Hub) sweepLoop(ctx context.Context) {
 func (h *Hub) note(n bus.Note) {
 	switch n := n.(type) {
 	case bus.LaneGrew:
-		h.lane(n.Instance).Grown()
+		h.lane(n.Instance).Grown(n.Seq)
 	case bus.Interrupt:
 		h.interruptLocal(n)
 	case bus.Revoked:
 		h.endGateway(n.Gateway)
 		h.later(count.CommandsLeft, errand{until: time.Now().Add(errandLife), harmless: true, do: h.showAllCommands})
 	}
-}
-
-// lane is the instance's lane, made at first use. A lane without entries or session is a few
-// words of memory; instances are few and never forgotten while the process runs.
-func (h *Hub) lane(i relay.InstanceID) *delivery.Lane {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	l, ok := h.lanes[i]
-	if !ok {
-		l = delivery.NewLane(i, h.db, h.opts.Delivery)
-		h.lanes[i] = l
-	}
-	return l
 }
 
 // Bots are the hosted bots in the order of the configuration.

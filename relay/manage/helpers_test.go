@@ -31,7 +31,7 @@ type world struct {
 	auth  *token.Authority
 	vault *vault.Vault
 	desk  *link.Desk
-	bus   *bus.Bus
+	bus   bus.Bus
 	live  manage.Live
 	set   manage.Settings
 	now   time.Time
@@ -47,7 +47,7 @@ func (w *world) change(set func(*manage.Settings)) {
 func newWorld(t *testing.T, live manage.Live, bots ...platforms.Platform) *world {
 	t.Helper()
 	dir := t.TempDir()
-	w := &world{path: filepath.Join(dir, "connector.db"), live: live, bus: &bus.Bus{}, now: noon}
+	w := &world{path: filepath.Join(dir, "connector.db"), live: live, bus: &bus.Local{}, now: noon}
 	now := func() time.Time { return w.now }
 	var err error
 	if w.db, err = store.Open(w.path, store.Options{Now: now}); err != nil {

@@ -84,13 +84,13 @@ type Service struct {
 	auth *token.Authority
 	desk *link.Desk
 	mac  identity.MACer
-	bus  *bus.Bus
+	bus  bus.Bus
 	live Live // nil: the database was opened without a server
 	set  Settings
 }
 
 // New makes a Service. live is nil when no server runs in this process.
-func New(db *store.DB, auth *token.Authority, desk *link.Desk, mac identity.MACer, b *bus.Bus, live Live, s Settings) *Service {
+func New(db *store.DB, auth *token.Authority, desk *link.Desk, mac identity.MACer, b bus.Bus, live Live, s Settings) *Service {
 	if s.Now == nil {
 		s.Now = time.Now
 	}

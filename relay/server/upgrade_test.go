@@ -78,7 +78,7 @@ func newRig(t *testing.T, change ...func(*Options)) *rig {
 	if err := db.Bind(t.Context(), store.Binding{Platform: loopback.ID, User: "ann", Instance: "home", BoundAt: time.Now()}); err != nil {
 		t.Fatal(err)
 	}
-	desk, b := link.NewDesk(db, v, time.Now), &bus.Bus{}
+	desk, b := link.NewDesk(db, v, time.Now), &bus.Local{}
 	h := hub.New(db, desk, b, []platforms.Platform{loopback.New(r.net, nil)}, hub.Options{})
 	r.hub = h
 	r.svc = manage.New(db, r.auth, desk, v, b, h, manage.Settings{Kinds: []platforms.Kind{loopback.Kind}, IdentityURLs: true})

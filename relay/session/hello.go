@@ -20,25 +20,22 @@ func (s *Session) noHello() {
 	}
 }
 
-// greet answers a hello with its descriptor, and starts the pump behind the first one.
+// greet has a hello answered, and starts the pump behind the first one.
 func (s *Session) greet(c contexts, f wire.Hello) {
 	if !s.idle.wait(c.socket) || c.live.Err() != nil {
 		return // nothing begins on a session that ends
 	}
-	d, err := s.h.Hello(c.socket, s, f)
-	if err != nil {
+	if err := s.h.Hello(c.socket, f); err != nil {
 		s.endBy(err)
 		return
 	}
-	s.Tell(wire.Descriptor{Descriptor: d})
-	s.h.Resume(s)
 	if s.greeted {
 		return
 	}
 	s.greeted = true
 	s.unheard.Stop()
 	s.owned.Go(func() {
-		if err := s.h.Pump(c.live, s); err != nil && c.live.Err() == nil {
+		if err := s.h.Pump(c.live); err != nil && c.live.Err() == nil {
 			s.endBy(err)
 		}
 	})
@@ -93,7 +90,7 @@ func (s *Session) goingIdle(ctx context.Context) {
 
 func (s *Session) flip(ctx context.Context) {
 	defer s.recovered("going_idle")
-	err := s.h.GoingIdle(ctx, s)
+	err := s.h.GoingIdle(ctx)
 	switch {
 	case ctx.Err() != nil:
 	case err != nil:

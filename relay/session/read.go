@@ -163,7 +163,7 @@ func (s *Session) frame(c contexts, line []byte, at time.Time) {
 		}
 	case wire.Interrupt:
 		if s.spend(interruptCost, tooManyInterrupts) {
-			s.h.Interrupt(c.socket, s, f.Session, f.Reason)
+			s.h.Interrupt(c.socket, f.Session, f.Reason)
 		}
 	default:
 		s.o.Count(count.SessionUnknownFrame)
@@ -189,7 +189,7 @@ func (s *Session) acknowledge(ctx context.Context, buffer string, n int) {
 		s.fault(count.SessionBadAck)
 		return
 	}
-	switch counted, err := s.h.Ack(ctx, s, id); {
+	switch counted, err := s.h.Ack(ctx, id); {
 	case err != nil:
 		if ctx.Err() == nil {
 			s.endBy(err)
