@@ -214,7 +214,7 @@ func (h *Hub) knownToSee(ctx context.Context, ev relay.Event, c candidate) (sees
 			return true, true, nil
 		}
 		known = known && k
-		if n++; !known && n == someWatchers {
+		if n++; !known && n >= someWatchers {
 			break // the network is to say it of all of them
 		}
 	}
