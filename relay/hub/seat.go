@@ -250,7 +250,7 @@ func (h *Hub) current(ctx context.Context, s *seat) error {
 // wake ends the instance's sleep. Only the first hello of a session is a coming worth a write.
 func (h *Hub) wake(ctx context.Context, s *seat, first bool) error {
 	if first {
-		return h.db.NoteSeen(ctx, s.peer.Gateway, time.Now(), true)
+		return h.db.UpdateGateway(ctx, s.peer.Gateway, store.CameOrWent(time.Now(), true))
 	}
 	return h.db.UpdateInstance(ctx, s.peer.Instance, func(i *store.Instance) error {
 		i.Asleep = false
@@ -302,7 +302,7 @@ func (h *Hub) rise(ctx context.Context, s *seat) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordWithin)
 	defer cancel()
-	if err := h.db.NoteSeen(ctx, s.peer.Gateway, time.Now(), false); err != nil && !errors.Is(err, store.ErrNotFound) {
+	if err := h.db.UpdateGateway(ctx, s.peer.Gateway, store.CameOrWent(time.Now(), false)); err != nil && !errors.Is(err, store.ErrNotFound) {
 		h.log.Warn("last-seen time not recorded", keyInstance, s.peer.Instance, keyErr, err)
 	}
 }

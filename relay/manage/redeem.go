@@ -20,7 +20,7 @@ type EnrollByToken struct {
 // Exists when that is taken; the token stays good then.
 func (s *Service) EnrollByToken(ctx context.Context, e EnrollByToken) (Enrolled, error) {
 	mac := s.mac.MAC(enrollmentPurpose, e.Token)
-	t, err := s.db.EnrollmentToken(ctx, mac)
+	t, err := s.db.Code(ctx, store.EnrollCode, mac)
 	if err != nil {
 		return Enrolled{}, whyNotRedeemed(err)
 	}
