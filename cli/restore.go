@@ -44,7 +44,7 @@ what cannot is listed.`,
 			return err
 		}
 		return a.print(*asJSON, got, func(w io.Writer) {
-			tellRestored(w, got)
+			tellRestored(w, map[bool]string{false: "restored", true: "salvaged"}[*salvage], got)
 			a.say("%s", keepVaultKey(cfg))
 		})
 	}
@@ -76,12 +76,12 @@ func (a *app) restore(ctx context.Context, cfg *config.Config, path, identity st
 }
 
 // tellRestored writes for people what a restore changed.
-func tellRestored(w io.Writer, got store.Restored) {
+func tellRestored(w io.Writer, what string, got store.Restored) {
 	made := "; the backup does not say when it was made"
 	if !got.MadeAt.IsZero() {
 		made = " as of " + got.MadeAt.Local().Format(time.DateTime)
 	}
-	_, _ = fmt.Fprintf(w, "✓ restored%s\n", made)
+	_, _ = fmt.Fprintf(w, "✓ %s%s\n", what, made)
 	if got.FellBack {
 		_, _ = fmt.Fprintln(w, "Its newest commit was unreadable: what was accepted in that is lost, and what it deleted is back.")
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/files"
@@ -70,7 +71,7 @@ func (r *Restored) copyReadable(from string, to *bolt.DB) error {
 		}
 	})
 	for _, l := range lost {
-		r.Unread = append(r.Unread, l.Error())
+		r.Unread = append(r.Unread, strings.TrimPrefix(l.Error(), ErrDamaged.Error()+": "))
 	}
 	return errors.Join(err, c.commit(err == nil))
 }

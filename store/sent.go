@@ -74,13 +74,6 @@ func (db *DB) SentBy(ctx context.Context, c relay.Chat, m relay.MessageID) (i re
 	return r.Instance, ok && db.now().Sub(r.At) <= keepSent, nil
 }
 
-// empty reports whether nothing waits.
-func (s *sentLog) empty() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.waiting) == 0
-}
-
 // ride adds what waits to a transaction that is about to be committed, and returns what to do once
 // it is.
 func (s *sentLog) ride(t *tx) (committed func(), err error) {

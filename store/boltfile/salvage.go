@@ -35,7 +35,7 @@ func Salvage(path string, check, each func(bucket string, k, value []byte) error
 		if err := p.Misses(); err != nil {
 			lost = append(lost, err)
 		}
-		if p.expected == nil {
+		if !p.current() {
 			lost = append(lost, errNoDigest)
 		}
 		return lost, err

@@ -1,6 +1,7 @@
 package boltfile
 
 import (
+	"errors"
 	"fmt"
 
 	bolt "go.etcd.io/bbolt"
@@ -50,50 +51,36 @@ func (t *Tx) Next(bucket string) (n uint64, err error) {
 }
 
 // change carries c out. Whatever else is to happen with every change of the file belongs here.
-func (t *Tx) change(c change) (err error) {
-	b := t.Bucket([]byte(c.bucket))
+func (t *Tx) change(c change) error {
+	b, err := t.CreateBucketIfNotExists([]byte(c.bucket))
 	switch {
-	case c.key == nil && c.number == 0 && b == nil:
-		return nil
-	case c.key == nil && c.number == 0:
+	case err != nil:
+	case c.number != 0:
+		t.delta = t.delta.numbered(c.bucket, b.Sequence(), c.number)
+		err = b.SetSequence(c.number)
+	case c.key == nil:
+		t.delta = t.delta.numbered(c.bucket, b.Sequence(), 0)
 		err = b.ForEach(func(k, v []byte) error {
 			t.delta = t.delta.without(k, v)
 			return nil
 		})
-		if err == nil {
-			t.delta = t.delta.numbered(c.bucket, b.Sequence(), 0)
-			err = t.DeleteBucket([]byte(c.bucket))
-		}
-	case b == nil && c.key != nil && c.value == nil:
-		return nil
-	case b == nil:
-		if b, err = t.CreateBucket([]byte(c.bucket)); err == nil {
-			err = t.record(b, c)
-		}
+		err = errors.Join(err, t.DeleteBucket([]byte(c.bucket)))
 	default:
-		err = t.record(b, c)
+		if old := b.Get(c.key); old != nil {
+			t.delta = t.delta.without(c.key, old)
+		}
+		if c.value == nil {
+			err = b.Delete(c.key)
+			break
+		}
+		t.delta = t.delta.with(c.key, c.value)
+		if c.append {
+			b.FillPercent = 1
+		}
+		err = b.Put(c.key, c.value)
 	}
 	if err != nil {
 		return fmt.Errorf("bucket %s: %w", c.bucket, err)
 	}
 	return nil
-}
-
-// record is change within the bucket b.
-func (t *Tx) record(b *bolt.Bucket, c change) error {
-	if c.number != 0 {
-		t.delta = t.delta.numbered(c.bucket, b.Sequence(), c.number)
-		return b.SetSequence(c.number)
-	}
-	if old := b.Get(c.key); old != nil {
-		t.delta = t.delta.without(c.key, old)
-	}
-	if c.value == nil {
-		return b.Delete(c.key)
-	}
-	t.delta = t.delta.with(c.key, c.value)
-	if c.append {
-		b.FillPercent = 1
-	}
-	return b.Put(c.key, c.value)
 }

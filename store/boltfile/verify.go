@@ -65,7 +65,7 @@ func (f Found) grade(err error) int {
 	switch {
 	case err != nil:
 		return pagesLost
-	case f.Misses() != nil, f.expected == nil: // of two commits, one without a digest is an older tree
+	case f.Misses() != nil, !f.current(): // of two commits, one without its number is an older tree
 		return recordsLost
 	case len(f.Bad) > 0:
 		return badRecords
