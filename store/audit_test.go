@@ -94,9 +94,9 @@ func TestAuditSaysWhatTheWriteFoundOut(t *testing.T) {
 	ctx := Audited(ctxOf(t), AuditEntry{Action: "did"})
 	hour := time.Now().Add(time.Hour)
 	for _, err := range []error{
-		db.PutEnrollmentToken(ctxOf(t), []byte("m"), EnrollmentToken{Tenant: "home", Gateway: "g1", ExpiresAt: hour}),
+		db.PutCode(ctxOf(t), []byte("m"), Code{Kind: EnrollCode, Tenant: "home", Gateway: "g1", ExpiresAt: hour}),
 		db.EnrollByToken(ctx, []byte("m"), "", Gateway{ID: "g1"}, Instance{ID: "i1"}),
-		db.PutLinkCode(ctxOf(t), []byte("m"), LinkCode{Instance: "i1", Tenant: "home", ExpiresAt: hour}),
+		db.PutCode(ctxOf(t), []byte("m"), Code{Kind: LinkCode, Instance: "i1", Tenant: "home", ExpiresAt: hour}),
 		second(db.RedeemLinkCode(ctx, []byte("m"), Person{"loop", "u"}, "dm")),
 		second(db.RedeemLinkCode(ctx, []byte("m"), Person{"loop", "u"}, "dm")), // the same answer, and no change
 		second(db.Revoke(ctx, "g1")),

@@ -227,15 +227,13 @@ func splitAudit(x *bolt.Tx) error {
 	return nil
 }
 
-// Audit lists the newest limit rows of all tenants, the newest last; a limit of 0 means all. Kept are the
-// newest 10,000 of each tenant, and of those without one, of which at most 2,000 are one credential's.
-// A damaged row comes back as an error that names it, together with the others.
-func (db *DB) Audit(ctx context.Context, limit int) ([]AuditEntry, error) {
-	return db.AuditOf(ctx, limit, func(AuditEntry) bool { return true })
-}
-
-// AuditOf is Audit of the rows that which picks.
-func (db *DB) AuditOf(ctx context.Context, limit int, which func(AuditEntry) bool) ([]AuditEntry, error) {
+// Audit lists the newest limit rows of all tenants, or of those that which picks, the newest last; a limit of 0
+// means all. Kept are the newest 10,000 of each tenant, and of those without one, of which at most 2,000 are
+// one credential's. A damaged row comes back as an error that names it, together with the others.
+func (db *DB) Audit(ctx context.Context, limit int, which ...func(AuditEntry) bool) ([]AuditEntry, error) {
+	picked := func(e AuditEntry) bool {
+		return !slices.ContainsFunc(which, func(picks func(AuditEntry) bool) bool { return !picks(e) })
+	}
 	type row struct {
 		n uint64
 		AuditEntry
@@ -258,7 +256,7 @@ func (db *DB) AuditOf(ctx context.Context, limit int, which func(AuditEntry) boo
 				switch {
 				case err != nil:
 					bad = append(bad, damaged(bucketAudit, k, err))
-				case which(e):
+				case picked(e):
 					rows = append(rows, row{tailSeq(k), e})
 					had++
 				}

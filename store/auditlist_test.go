@@ -59,7 +59,7 @@ func TestOneCredentialPushesOutNobodysRows(t *testing.T) {
 	if diff := cmp.Diff(want, actions(rows)); err != nil || diff != "" {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}
-	newest, err := db.AuditOf(ctxOf(t), 2, func(e AuditEntry) bool { return e.Actor != hostile })
+	newest, err := db.Audit(ctxOf(t), 2, func(e AuditEntry) bool { return e.Actor != hostile })
 	if diff := cmp.Diff(others[3:], newest); err != nil || diff != "" {
 		t.Errorf("the newest two of the others: %v (-want +got):\n%s", err, diff)
 	}

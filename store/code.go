@@ -2,39 +2,96 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/hermes-connector/hermes-connector/relay"
 	bolt "go.etcd.io/bbolt"
 )
 
-// PutLinkCode stores a code under its HMAC. ErrExists: there is such a code already; draw
-// another one. ErrNotFound: no such instance, or it was revoked.
-func (db *DB) PutLinkCode(ctx context.Context, mac []byte, c LinkCode) error {
+// bucket is where the codes of a kind are, under their HMACs.
+func (k CodeKind) bucket() bucket {
+	switch k {
+	case EnrollCode:
+		return bucketTokens
+	case IdentityCode:
+		return bucketIdentity
+	}
+	return bucketCodes
+}
+
+// PutCode stores a code under its HMAC. ErrExists: there is such a code already; draw another one. Of a link
+// code the instance must be there (ErrNotFound: it is not, or was revoked). An identity code must name a
+// tenant, and takes the place of the one its instance had, which need not be enrolled yet (ErrForeign: it is another
+// tenant's); a zero CreatedAt of one is now.
+func (db *DB) PutCode(ctx context.Context, mac []byte, c Code) error {
+	if c.Kind == IdentityCode && c.Tenant == "" {
+		return errors.New("identity code: no tenant is named")
+	}
+	if c.Kind == IdentityCode && c.CreatedAt.IsZero() {
+		c.CreatedAt = db.now()
+	}
 	err := db.write(ctx, func(t *tx) error {
-		if _, err := t.live(c.Instance); err != nil {
-			return err
+		if c.Kind == LinkCode {
+			if _, err := t.live(c.Instance); err != nil {
+				return err
+			}
 		}
-		if has(t.Tx, bucketCodes, mac) {
+		if has(t.Tx, c.Kind.bucket(), mac) {
 			return ErrExists
 		}
-		return t.put(bucketCodes, mac, c)
+		if c.Kind == IdentityCode && c.Instance != "" {
+			if err := t.replaceIdentity(c); err != nil {
+				return err
+			}
+		}
+		return t.put(c.Kind.bucket(), mac, c)
 	})
 	if err != nil {
-		return fmt.Errorf("link code: %w", err)
+		return fmt.Errorf("%s code: %w", c.Kind, err)
 	}
 	return nil
+}
+
+// replaceIdentity makes room for an identity code of an instance.
+func (t *tx) replaceIdentity(c Code) error {
+	i, ok, err := load[Instance](t.Tx, bucketInstances, key(c.Instance))
+	if err != nil {
+		return err
+	}
+	if ok && i.Tenant != c.Tenant {
+		return fmt.Errorf("instance %s: %w", c.Instance, ErrForeign)
+	}
+	_, err = t.dropIdentityCodes(c.Instance)
+	return err
+}
+
+// Code is the code of that kind with this HMAC; a link code or an enrollment token whether or not it is still
+// good. ErrNotFound: there is none, or it was replaced or dropped. ErrExpired: an identity code's time is over.
+func (db *DB) Code(ctx context.Context, k CodeKind, mac []byte) (c Code, err error) {
+	err = db.read(ctx, func(t *bolt.Tx) error {
+		c, err = must[Code](t, k.bucket(), mac, string(k)+" code")
+		return err
+	})
+	if err == nil && k == IdentityCode && !c.ExpiresAt.IsZero() && !db.now().Before(c.ExpiresAt) {
+		err = fmt.Errorf("identity code: %w", ErrExpired)
+	}
+	if err != nil {
+		return Code{}, err
+	}
+	c.Kind = k
+	return c, nil
 }
 
 // RedeemLinkCode binds the person to the code's instance and marks the code, in one transaction.
 // dm is the chat it was sent in. The same person again, while the binding stands: the same answer,
 // and nothing changes. ErrNotFound: unknown, for another platform, or its instance is gone.
 // ErrUsed: someone redeemed it before. ErrExpired: its time is over.
-func (db *DB) RedeemLinkCode(ctx context.Context, mac []byte, by Person, dm relay.ChatID) (LinkCode, error) {
+func (db *DB) RedeemLinkCode(ctx context.Context, mac []byte, by Person, dm relay.ChatID) (Code, error) {
 	now := db.now()
-	var out LinkCode
+	var out Code
 	err := db.write(ctx, func(t *tx) error {
-		c, ok, err := load[LinkCode](t.Tx, bucketCodes, mac)
+		c, ok, err := load[Code](t.Tx, bucketCodes, mac)
 		if err != nil {
 			return err
 		}
@@ -59,7 +116,7 @@ func (db *DB) RedeemLinkCode(ctx context.Context, mac []byte, by Person, dm rela
 		return t.put(bucketCodes, mac, c)
 	})
 	if err != nil {
-		return LinkCode{}, fmt.Errorf("redeem link code: %w", err)
+		return Code{}, fmt.Errorf("redeem link code: %w", err)
 	}
 	return out, nil
 }
@@ -78,26 +135,19 @@ func (db *DB) BurnLinkCode(ctx context.Context, mac []byte) error {
 	return nil
 }
 
-// PutEnrollmentToken stores a token under its HMAC. ErrExists: there is such a token already.
-func (db *DB) PutEnrollmentToken(ctx context.Context, mac []byte, e EnrollmentToken) error {
-	err := db.write(ctx, func(t *tx) error {
-		if has(t.Tx, bucketTokens, mac) {
-			return ErrExists
-		}
-		return t.put(bucketTokens, mac, e)
-	})
-	if err != nil {
-		return fmt.Errorf("enrollment token: %w", err)
-	}
-	return nil
-}
-
-// EnrollmentToken is the token with this HMAC, whether or not it is still good. ErrNotFound:
-// there is none.
-func (db *DB) EnrollmentToken(ctx context.Context, mac []byte) (e EnrollmentToken, err error) {
-	err = db.read(ctx, func(t *bolt.Tx) error {
-		e, err = must[EnrollmentToken](t, bucketTokens, mac, "enrollment token")
+// DropIdentityCodes makes the codes of an instance worthless and returns how many there were.
+func (db *DB) DropIdentityCodes(ctx context.Context, i relay.InstanceID) (int, error) {
+	var n int
+	err := db.write(ctx, func(t *tx) (err error) {
+		n, err = t.dropIdentityCodes(i)
 		return err
 	})
-	return e, err
+	if err != nil {
+		return 0, fmt.Errorf("drop identity codes of %s: %w", i, err)
+	}
+	return n, nil
+}
+
+func (t *tx) dropIdentityCodes(i relay.InstanceID) (int, error) {
+	return dropWhere(t, bucketIdentity, func(c Code) bool { return c.Instance == i })
 }

@@ -13,29 +13,29 @@ func TestLinkCodes(t *testing.T) {
 	ann, bob := Person{"loop", "ann"}, Person{"loop", "bob"}
 	mac := []byte{0, 1, 2}
 	for name, tc := range map[string]struct {
-		code   LinkCode
+		code   Code
 		before []Person // who redeemed it before
 		wait   time.Duration
 		by     Person
 		want   error
 	}{
-		"good":                           {LinkCode{}, nil, 0, ann, nil},
-		"good on its platform":           {LinkCode{Platform: "loop"}, nil, 0, ann, nil},
-		"the same person again":          {LinkCode{}, []Person{ann}, 0, ann, nil},
-		"the same person, much later":    {LinkCode{}, []Person{ann}, time.Hour, ann, nil},
-		"someone else":                   {LinkCode{}, []Person{ann}, 0, bob, ErrUsed},
-		"same id on another platform":    {LinkCode{}, []Person{ann}, 0, Person{"other", "ann"}, ErrUsed},
-		"for another platform":           {LinkCode{Platform: "other"}, nil, 0, ann, ErrNotFound},
-		"just expired":                   {LinkCode{}, nil, 10 * time.Minute, ann, ErrExpired},
-		"a moment before":                {LinkCode{}, nil, 10*time.Minute - 1, ann, nil},
-		"someone else, after its expiry": {LinkCode{}, []Person{ann}, time.Hour, bob, ErrUsed},
+		"good":                           {Code{Kind: LinkCode}, nil, 0, ann, nil},
+		"good on its platform":           {Code{Kind: LinkCode, Platform: "loop"}, nil, 0, ann, nil},
+		"the same person again":          {Code{Kind: LinkCode}, []Person{ann}, 0, ann, nil},
+		"the same person, much later":    {Code{Kind: LinkCode}, []Person{ann}, time.Hour, ann, nil},
+		"someone else":                   {Code{Kind: LinkCode}, []Person{ann}, 0, bob, ErrUsed},
+		"same id on another platform":    {Code{Kind: LinkCode}, []Person{ann}, 0, Person{"other", "ann"}, ErrUsed},
+		"for another platform":           {Code{Kind: LinkCode, Platform: "other"}, nil, 0, ann, ErrNotFound},
+		"just expired":                   {Code{Kind: LinkCode}, nil, 10 * time.Minute, ann, ErrExpired},
+		"a moment before":                {Code{Kind: LinkCode}, nil, 10*time.Minute - 1, ann, nil},
+		"someone else, after its expiry": {Code{Kind: LinkCode}, []Person{ann}, time.Hour, bob, ErrUsed},
 	} {
 		t.Run(name, func(t *testing.T) {
 			db := openTest(t, Options{Now: c.now})
 			ctx := ctxOf(t)
 			enroll(t, db, "i1")
 			tc.code.Instance, tc.code.ExpiresAt = "i1", c.now().Add(10*time.Minute)
-			if err := db.PutLinkCode(ctx, mac, tc.code); err != nil {
+			if err := db.PutCode(ctx, mac, tc.code); err != nil {
 				t.Fatal(err)
 			}
 			for _, p := range tc.before {
@@ -69,11 +69,11 @@ func TestLinkCodesAreNotOverwrittenAndBurn(t *testing.T) {
 	db := openTest(t, Options{})
 	ctx := ctxOf(t)
 	enroll(t, db, "i1")
-	c := LinkCode{Instance: "i1", ExpiresAt: time.Now().Add(time.Hour)}
-	if err := db.PutLinkCode(ctx, []byte("m"), c); err != nil {
+	c := Code{Kind: LinkCode, Instance: "i1", ExpiresAt: time.Now().Add(time.Hour)}
+	if err := db.PutCode(ctx, []byte("m"), c); err != nil {
 		t.Fatal(err)
 	}
-	if err := db.PutLinkCode(ctx, []byte("m"), c); !errors.Is(err, ErrExists) {
+	if err := db.PutCode(ctx, []byte("m"), c); !errors.Is(err, ErrExists) {
 		t.Errorf("the same code twice: %v", err)
 	}
 	for range 2 {
@@ -89,17 +89,17 @@ func TestLinkCodesAreNotOverwrittenAndBurn(t *testing.T) {
 func TestEnrollmentTokens(t *testing.T) {
 	db := openTest(t, Options{})
 	ctx := ctxOf(t)
-	want := EnrollmentToken{Tenant: "home", Gateway: "g", WakeURL: "https://a.example", ExpiresAt: time.Now().UTC()}
-	if err := db.PutEnrollmentToken(ctx, []byte("m"), want); err != nil {
+	want := Code{Kind: EnrollCode, Tenant: "home", Gateway: "g", WakeURL: "https://a.example", ExpiresAt: time.Now().UTC()}
+	if err := db.PutCode(ctx, []byte("m"), want); err != nil {
 		t.Fatal(err)
 	}
-	if err := db.PutEnrollmentToken(ctx, []byte("m"), want); !errors.Is(err, ErrExists) {
+	if err := db.PutCode(ctx, []byte("m"), want); !errors.Is(err, ErrExists) {
 		t.Errorf("twice: %v", err)
 	}
-	if got, err := db.EnrollmentToken(ctx, []byte("m")); err != nil || !cmp.Equal(got, want) {
+	if got, err := db.Code(ctx, EnrollCode, []byte("m")); err != nil || !cmp.Equal(got, want) {
 		t.Errorf("%v %s", err, cmp.Diff(want, got))
 	}
-	if _, err := db.EnrollmentToken(ctx, []byte("other")); !errors.Is(err, ErrNotFound) {
+	if _, err := db.Code(ctx, EnrollCode, []byte("other")); !errors.Is(err, ErrNotFound) {
 		t.Errorf("unknown: %v", err)
 	}
 }

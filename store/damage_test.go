@@ -43,9 +43,9 @@ func TestDamagedRecordIsNamed(t *testing.T) { // invariant 8
 	for _, err := range []error{
 		db.Bind(ctx, Binding{Platform: "loop", User: "u1", Instance: "i1"}),
 		db.Claim(ctx, Grant{Platform: "loop", Chat: "c1", Instance: "i1"}),
-		db.PutLinkCode(ctx, []byte("mac"), LinkCode{Instance: "i1", ExpiresAt: time.Now().Add(time.Hour)}),
-		db.PutEnrollmentToken(ctx, []byte("mac"), EnrollmentToken{}),
-		db.PutIdentityCode(ctx, []byte("mac"), IdentityCode{Tenant: "home", Instance: "i1"}),
+		db.PutCode(ctx, []byte("mac"), Code{Kind: LinkCode, Instance: "i1", ExpiresAt: time.Now().Add(time.Hour)}),
+		db.PutCode(ctx, []byte("mac"), Code{Kind: EnrollCode}),
+		db.PutCode(ctx, []byte("mac"), Code{Kind: IdentityCode, Tenant: "home", Instance: "i1"}),
 		second(db.SetRoutes(ctx, "i1", "loop", []string{"k"})),
 		db.PutBlob(ctx, "blob", []byte("value")),
 		second(db.Accept(ctx, Accept{Bot: bot, Cursor: []byte("9")})),
@@ -65,7 +65,7 @@ func TestDamagedRecordIsNamed(t *testing.T) { // invariant 8
 	}{
 		{bucketCursors, botKey(bot), func() error { return second(db.Cursor(ctx, bot)) }},
 		{bucketBlobs, key("blob"), func() error { _, _, err := db.Blob(ctx, "blob"); return err }},
-		{bucketTokens, []byte("mac"), func() error { return second(db.EnrollmentToken(ctx, []byte("mac"))) }},
+		{bucketTokens, []byte("mac"), func() error { return second(db.Code(ctx, EnrollCode, []byte("mac"))) }},
 		{bucketCodes, []byte("mac"), func() error {
 			return second(db.RedeemLinkCode(ctx, []byte("mac"), Person{"loop", "u1"}, ""))
 		}},
@@ -74,7 +74,7 @@ func TestDamagedRecordIsNamed(t *testing.T) { // invariant 8
 			return err
 		}},
 		{bucketMoved, movedKey("loop", "c8"), func() error { return second(db.CurrentChat(ctx, "loop", "c8")) }},
-		{bucketIdentity, []byte("mac"), func() error { return second(db.IdentityCode(ctx, []byte("mac"))) }},
+		{bucketIdentity, []byte("mac"), func() error { return second(db.Code(ctx, IdentityCode, []byte("mac"))) }},
 		{bucketRoutes, routeKey(Route{Platform: "loop", Key: "k", Instance: "i1"}), func() error { return second(db.Routes(ctx)) }},
 		{bucketGrants, grantKey("loop", "", "c1"), func() error {
 			_, _, err := db.GrantCovering(ctx, relay.Place{Platform: "loop", Chat: "c1"})
@@ -82,7 +82,7 @@ func TestDamagedRecordIsNamed(t *testing.T) { // invariant 8
 		}},
 		{bucketIndex, indexKey(bucketBindings, byInstance, "i1", "loop", "u1"), func() error { return second(db.Bindings(ctx, BindingFilter{Instance: "i1"})) }},
 		{bucketBindings, bindingKey("loop", "u1", "i1"), func() error { return second(db.Bindings(ctx, BindingFilter{Platform: "loop", User: "u1"})) }},
-		{bucketTenants, key("home"), func() error { return second(db.Tenants(ctx)) }},
+		{bucketTenants, key("home"), func() error { return second(tenantsOf(db)) }},
 		{bucketGateways, key("i1"), func() error { return second(db.Gateway(ctx, "i1")) }},
 		{bucketInstances, key("i1"), func() error { return second(db.Instance(ctx, "i1")) }},
 		{bucketLanes, key("i1"), func() error { _, _, err := db.NextDelivery(ctx, "i1", 0); return err }},
@@ -143,7 +143,7 @@ func TestSweepGoesOnPastDamage(t *testing.T) {
 	ctx := ctxOf(t)
 	enroll(t, db, "i1")
 	for _, mac := range []string{"a", "b", "c"} {
-		if err := db.PutLinkCode(ctx, []byte(mac), LinkCode{Instance: "i1", ExpiresAt: c.now()}); err != nil {
+		if err := db.PutCode(ctx, []byte(mac), Code{Kind: LinkCode, Instance: "i1", ExpiresAt: c.now()}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -301,7 +301,7 @@ func TestDamageRefusesTheStart(t *testing.T) { // invariant 8
 				if _, ok, err := db.Blob(ctx, "vault"); err != nil || ok != (tc.b != bucketBlobs) {
 					t.Errorf("the vault's blob: %v, %v", ok, err)
 				}
-				if all, err := db.Tenants(ctx); err != nil || len(all) != 1 || all[0].ID != "family" {
+				if all, err := tenantsOf(db); err != nil || len(all) != 1 || all[0].ID != "family" {
 					t.Errorf("tenants %+v, %v", all, err)
 				}
 				if err := db.Enroll(ctx, Gateway{ID: "evil"}, Instance{ID: "i1", Tenant: "evil"}); !errors.Is(err, ErrExists) {

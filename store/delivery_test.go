@@ -404,9 +404,9 @@ func TestSweep(t *testing.T) {
 	acceptOne(t, db, event("old", 300), "i1")
 	until := c.now().Add(time.Hour)
 	for _, err := range []error{
-		db.PutLinkCode(ctx, []byte("m"), LinkCode{Instance: "i1", ExpiresAt: until}),
-		db.PutEnrollmentToken(ctx, []byte("m"), EnrollmentToken{ExpiresAt: until}),
-		db.UpdateGateway(ctx, "i1", func(g *Gateway) error {
+		db.PutCode(ctx, []byte("m"), Code{Kind: LinkCode, Instance: "i1", ExpiresAt: until}),
+		db.PutCode(ctx, []byte("m"), Code{Kind: EnrollCode, ExpiresAt: until}),
+		db.UpdateGateway(ctx, "i1", func(g *Gateway, _ *Instance) error {
 			g.Secrets = append(g.Secrets, GatewaySecret{ID: "out", ExpiresAt: until})
 			return nil
 		}),

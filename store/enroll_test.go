@@ -18,27 +18,27 @@ func TestEnrollByToken(t *testing.T) { // invariant 11
 	c := newClock()
 	life := 15 * time.Minute
 	for name, tc := range map[string]struct {
-		token   EnrollmentToken
+		token   Code
 		tenant  relay.TenantID
 		gateway relay.GatewayID
 		inst    Instance
 		wait    time.Duration
 		want    error
 	}{
-		"unbound":                     {EnrollmentToken{Tenant: "b"}, "", "g", Instance{ID: "i"}, 0, nil},
-		"bound":                       {EnrollmentToken{Tenant: "b", Gateway: "g", Instance: "i"}, "b", "g", Instance{ID: "i"}, life - 1, nil},
-		"another tenant is asserted":  {EnrollmentToken{Tenant: "b"}, "", "g", Instance{ID: "i", Tenant: "a"}, 0, nil},
-		"into an instance that is":    {EnrollmentToken{Tenant: "a"}, "", "g", Instance{ID: "a1"}, 0, nil},
-		"its wake URL":                {EnrollmentToken{Tenant: "b", WakeURL: "https://t.example"}, "", "g", Instance{ID: "i"}, 0, nil},
-		"asked for another tenant":    {EnrollmentToken{Tenant: "b"}, "a", "g", Instance{ID: "i"}, 0, ErrForeign},
-		"for another gateway":         {EnrollmentToken{Tenant: "b", Gateway: "h"}, "", "g", Instance{ID: "i"}, 0, ErrForeign},
-		"for another instance":        {EnrollmentToken{Tenant: "b", Instance: "j"}, "", "g", Instance{ID: "i"}, 0, ErrForeign},
-		"expired":                     {EnrollmentToken{Tenant: "b"}, "", "g", Instance{ID: "i"}, life, ErrExpired},
-		"used":                        {EnrollmentToken{Tenant: "b", Used: true}, "", "g", Instance{ID: "i"}, 0, ErrUsed},
-		"the name is taken":           {EnrollmentToken{Tenant: "a"}, "", "a1", Instance{ID: "i"}, 0, ErrExists},
-		"the instance is another's":   {EnrollmentToken{Tenant: "b"}, "", "g", Instance{ID: "a1"}, 0, ErrExists},
-		"used, and it has expired":    {EnrollmentToken{Tenant: "b", Used: true}, "", "g", Instance{ID: "i"}, life, ErrUsed},
-		"another's says nothing more": {EnrollmentToken{Tenant: "b", Used: true}, "a", "g", Instance{ID: "i"}, life, ErrForeign},
+		"unbound":                     {Code{Kind: EnrollCode, Tenant: "b"}, "", "g", Instance{ID: "i"}, 0, nil},
+		"bound":                       {Code{Kind: EnrollCode, Tenant: "b", Gateway: "g", Instance: "i"}, "b", "g", Instance{ID: "i"}, life - 1, nil},
+		"another tenant is asserted":  {Code{Kind: EnrollCode, Tenant: "b"}, "", "g", Instance{ID: "i", Tenant: "a"}, 0, nil},
+		"into an instance that is":    {Code{Kind: EnrollCode, Tenant: "a"}, "", "g", Instance{ID: "a1"}, 0, nil},
+		"its wake URL":                {Code{Kind: EnrollCode, Tenant: "b", WakeURL: "https://t.example"}, "", "g", Instance{ID: "i"}, 0, nil},
+		"asked for another tenant":    {Code{Kind: EnrollCode, Tenant: "b"}, "a", "g", Instance{ID: "i"}, 0, ErrForeign},
+		"for another gateway":         {Code{Kind: EnrollCode, Tenant: "b", Gateway: "h"}, "", "g", Instance{ID: "i"}, 0, ErrForeign},
+		"for another instance":        {Code{Kind: EnrollCode, Tenant: "b", Instance: "j"}, "", "g", Instance{ID: "i"}, 0, ErrForeign},
+		"expired":                     {Code{Kind: EnrollCode, Tenant: "b"}, "", "g", Instance{ID: "i"}, life, ErrExpired},
+		"used":                        {Code{Kind: EnrollCode, Tenant: "b", Used: true}, "", "g", Instance{ID: "i"}, 0, ErrUsed},
+		"the name is taken":           {Code{Kind: EnrollCode, Tenant: "a"}, "", "a1", Instance{ID: "i"}, 0, ErrExists},
+		"the instance is another's":   {Code{Kind: EnrollCode, Tenant: "b"}, "", "g", Instance{ID: "a1"}, 0, ErrExists},
+		"used, and it has expired":    {Code{Kind: EnrollCode, Tenant: "b", Used: true}, "", "g", Instance{ID: "i"}, life, ErrUsed},
+		"another's says nothing more": {Code{Kind: EnrollCode, Tenant: "b", Used: true}, "a", "g", Instance{ID: "i"}, life, ErrForeign},
 	} {
 		t.Run(name, func(t *testing.T) {
 			now := c.now()
@@ -46,7 +46,7 @@ func TestEnrollByToken(t *testing.T) { // invariant 11
 			ctx := ctxOf(t)
 			tenants(t, db)
 			tc.token.ExpiresAt = now.Add(life)
-			if err := db.PutEnrollmentToken(ctx, []byte("m"), tc.token); err != nil {
+			if err := db.PutCode(ctx, []byte("m"), tc.token); err != nil {
 				t.Fatal(err)
 			}
 			now = now.Add(tc.wait)
@@ -55,7 +55,7 @@ func TestEnrollByToken(t *testing.T) { // invariant 11
 			if !errors.Is(err, tc.want) || tc.want == nil && err != nil {
 				t.Fatalf("got %v, want %v", err, tc.want)
 			}
-			token, err2 := db.EnrollmentToken(ctx, []byte("m"))
+			token, err2 := db.Code(ctx, EnrollCode, []byte("m"))
 			if err := errors.Join(err1, err2); err != nil {
 				t.Fatal(err)
 			}
@@ -87,8 +87,8 @@ func TestEnrollByToken(t *testing.T) { // invariant 11
 
 func TestEnrollmentTokenKeepsItsOwnWakeURLBack(t *testing.T) {
 	db := openTest(t, Options{})
-	token := EnrollmentToken{Tenant: "a", WakeURL: "https://t.example", ExpiresAt: time.Now().Add(time.Hour)}
-	err := db.PutEnrollmentToken(ctxOf(t), []byte("m"), token)
+	token := Code{Kind: EnrollCode, Tenant: "a", WakeURL: "https://t.example", ExpiresAt: time.Now().Add(time.Hour)}
+	err := db.PutCode(ctxOf(t), []byte("m"), token)
 	if err == nil {
 		err = db.EnrollByToken(ctxOf(t), []byte("m"), "", Gateway{ID: "g"}, Instance{ID: "i", WakeURL: "https://i.example"})
 	}
@@ -102,7 +102,7 @@ func TestEnrollmentTokenIsUsedOnce(t *testing.T) { // invariant 11
 	ctx := ctxOf(t)
 	for round := range 5 {
 		mac := []byte{byte(round)}
-		if err := db.PutEnrollmentToken(ctx, mac, EnrollmentToken{Tenant: "a", ExpiresAt: time.Now().Add(time.Hour)}); err != nil {
+		if err := db.PutCode(ctx, mac, Code{Kind: EnrollCode, Tenant: "a", ExpiresAt: time.Now().Add(time.Hour)}); err != nil {
 			t.Fatal(err)
 		}
 		var won atomic.Int32
@@ -134,7 +134,7 @@ func TestCrashLeavesATokenUsedAndEnrolledOrNeither(t *testing.T) { // invariants
 	ctx := ctxOf(t)
 	for n := range 30 { // enough that the records lie in pages of their own
 		mac := []byte{byte(n)}
-		if err := db.PutEnrollmentToken(ctx, mac, EnrollmentToken{Tenant: "a", ExpiresAt: time.Now().Add(time.Hour)}); err != nil {
+		if err := db.PutCode(ctx, mac, Code{Kind: EnrollCode, Tenant: "a", ExpiresAt: time.Now().Add(time.Hour)}); err != nil {
 			t.Fatal(err)
 		}
 		before := read(t, path)
@@ -148,7 +148,7 @@ func TestCrashLeavesATokenUsedAndEnrolledOrNeither(t *testing.T) { // invariants
 		both, neither := 0, 0
 		for name, content := range stoppedIn(before, read(t, path)) {
 			db := openCopy(t, content)
-			token, err1 := db.EnrollmentToken(ctx, mac)
+			token, err1 := db.Code(ctx, EnrollCode, mac)
 			_, err2 := db.Gateway(ctx, g.ID)
 			_, err3 := db.Instance(ctx, relay.InstanceID(g.ID))
 			rows, err4 := db.Audit(ctx, 0)
@@ -183,10 +183,10 @@ func TestRevokeInstance(t *testing.T) {
 		db.Enroll(ctx, Gateway{ID: "a"}, Instance{ID: "i1", Tenant: "home"}),
 		db.Enroll(ctx, Gateway{ID: "z", Secrets: []GatewaySecret{{ID: "s"}}}, Instance{ID: "i1", Tenant: "home"}),
 		second(db.Revoke(ctx, "a")),
-		db.PutEnrollmentToken(ctx, []byte("of i1"), EnrollmentToken{Tenant: "home", Instance: "i1", ExpiresAt: hour}),
-		db.PutEnrollmentToken(ctx, []byte("used"), EnrollmentToken{Tenant: "home", Instance: "i1", ExpiresAt: hour, Used: true}),
-		db.PutEnrollmentToken(ctx, []byte("of i2"), EnrollmentToken{Tenant: "home", Instance: "i2", ExpiresAt: hour}),
-		db.PutEnrollmentToken(ctx, []byte("unnamed"), EnrollmentToken{Tenant: "home", ExpiresAt: hour}),
+		db.PutCode(ctx, []byte("of i1"), Code{Kind: EnrollCode, Tenant: "home", Instance: "i1", ExpiresAt: hour}),
+		db.PutCode(ctx, []byte("used"), Code{Kind: EnrollCode, Tenant: "home", Instance: "i1", ExpiresAt: hour, Used: true}),
+		db.PutCode(ctx, []byte("of i2"), Code{Kind: EnrollCode, Tenant: "home", Instance: "i2", ExpiresAt: hour}),
+		db.PutCode(ctx, []byte("unnamed"), Code{Kind: EnrollCode, Tenant: "home", ExpiresAt: hour}),
 	} {
 		if err != nil {
 			t.Fatal(err)
@@ -217,15 +217,15 @@ func TestRevokeInstance(t *testing.T) {
 		t.Errorf("dead letters %s, the neighbour's lane %s", a, b)
 	}
 	for mac, want := range map[string]error{"of i1": ErrNotFound, "used": nil, "of i2": nil, "unnamed": nil} {
-		if _, err := db.EnrollmentToken(ctx, []byte(mac)); !errors.Is(err, want) || want == nil && err != nil {
+		if _, err := db.Code(ctx, EnrollCode, []byte(mac)); !errors.Is(err, want) || want == nil && err != nil {
 			t.Errorf("token %s: %v, want %v", mac, err, want)
 		}
 	}
-	if err := db.PutIdentityCode(ctx, []byte("late"), IdentityCode{Tenant: "home", Instance: "i1"}); err != nil {
+	if err := db.PutCode(ctx, []byte("late"), Code{Kind: IdentityCode, Tenant: "home", Instance: "i1"}); err != nil {
 		t.Fatal(err)
 	}
 	revoke()
-	if _, err := db.IdentityCode(ctx, []byte("late")); !errors.Is(err, ErrNotFound) {
+	if _, err := db.Code(ctx, IdentityCode, []byte("late")); !errors.Is(err, ErrNotFound) {
 		t.Errorf("what was made out to it since: %v, want ErrNotFound", err)
 	}
 	if _, err := db.RevokeInstance(ctx, "zz"); !errors.Is(err, ErrNotFound) {

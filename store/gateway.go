@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -32,7 +33,7 @@ func (db *DB) Enroll(ctx context.Context, g Gateway, i Instance) error {
 func (db *DB) EnrollByToken(ctx context.Context, mac []byte, tenant relay.TenantID, g Gateway, i Instance) error {
 	now := db.now()
 	err := db.write(ctx, func(t *tx) error {
-		e, err := must[EnrollmentToken](t.Tx, bucketTokens, mac, "enrollment token")
+		e, err := must[Code](t.Tx, bucketTokens, mac, "enrollment token")
 		if err != nil {
 			return err
 		}
@@ -160,46 +161,14 @@ func (t *tx) enrollInstance(i Instance) error {
 	return t.put(bucketInstances, key(i.ID), i)
 }
 
-// NoteSeen notes that a gateway, and with it its instance, came or went at that time; woken ends
-// the instance's sleep. ErrNotFound: there is no such gateway.
-func (db *DB) NoteSeen(ctx context.Context, id relay.GatewayID, at time.Time, woken bool) error {
-	err := db.write(ctx, func(t *tx) error {
-		g, err := must[Gateway](t.Tx, bucketGateways, key(id), "gateway "+string(id))
-		if err != nil {
-			return err
-		}
-		i, err := must[Instance](t.Tx, bucketInstances, key(g.Instance), "instance "+string(g.Instance))
-		if err != nil {
-			return err
-		}
+// CameOrWent is a change for UpdateGateway: the gateway, and with it its instance, came or went at that time;
+// woken ends the instance's sleep.
+func CameOrWent(at time.Time, woken bool) func(*Gateway, *Instance) error {
+	return func(g *Gateway, i *Instance) error {
 		g.LastSeenAt, i.LastSeenAt = at, at
 		i.Asleep = i.Asleep && !woken
-		if err := t.put(bucketInstances, key(i.ID), i); err != nil {
-			return err
-		}
-		return t.put(bucketGateways, key(id), g)
-	})
-	if err != nil {
-		return fmt.Errorf("note seen: %w", err)
+		return nil
 	}
-	return nil
-}
-
-// NoteNewer notes that a gateway is younger than those of June 2026. ErrNotFound: there is no such
-// gateway.
-func (db *DB) NoteNewer(ctx context.Context, id relay.GatewayID) error {
-	err := db.write(ctx, func(t *tx) error {
-		g, err := must[Gateway](t.Tx, bucketGateways, key(id), "gateway "+string(id))
-		if err != nil {
-			return err
-		}
-		g.Newer = true
-		return t.put(bucketGateways, key(id), g)
-	})
-	if err != nil {
-		return fmt.Errorf("note newer: %w", err)
-	}
-	return nil
 }
 
 // Gateway is the record of id, also after its revocation. ErrNotFound: it was never enrolled.
@@ -224,22 +193,26 @@ func (db *DB) Gateways(ctx context.Context) (out []Gateway, err error) {
 	return out, nil
 }
 
-// UpdateGateway runs change on the stored record inside the write transaction and stores the
-// result, if it differs. change may run more than once, must not call the database, and prevents
-// the update by returning an error, which comes back wrapped. The id, the instance and the
+// UpdateGateway runs change on the stored records of a gateway and its instance inside the write transaction, and
+// stores what of the result differs. change may run more than once, must not call the database, and
+// prevents the update by returning an error, which comes back wrapped. The ids, the instance and the
 // tenant stay what they are. ErrNotFound: no such gateway.
-func (db *DB) UpdateGateway(ctx context.Context, id relay.GatewayID, change func(*Gateway) error) error {
+func (db *DB) UpdateGateway(ctx context.Context, id relay.GatewayID, change func(*Gateway, *Instance) error) error {
 	err := db.write(ctx, func(t *tx) error {
 		g, err := must[Gateway](t.Tx, bucketGateways, key(id), "gateway "+string(id))
 		if err != nil {
 			return err
 		}
-		old := g
-		if err := change(&g); err != nil {
+		i, err := must[Instance](t.Tx, bucketInstances, key(g.Instance), "instance "+string(g.Instance))
+		if err != nil {
 			return err
 		}
-		g.ID, g.Instance, g.Tenant = id, old.Instance, old.Tenant
-		return t.putChanged(bucketGateways, key(id), g)
+		inst, tenant := g.Instance, g.Tenant
+		if err := change(&g, &i); err != nil {
+			return err
+		}
+		g.ID, g.Instance, g.Tenant, i.ID, i.Tenant = id, inst, tenant, inst, tenant
+		return errors.Join(t.putChanged(bucketGateways, key(id), g), t.putChanged(bucketInstances, key(inst), i))
 	})
 	if err != nil {
 		return fmt.Errorf("update gateway: %w", err)

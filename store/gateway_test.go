@@ -22,7 +22,7 @@ func TestNoteSeen(t *testing.T) {
 	}
 	for _, tc := range []struct{ woken, asleep bool }{{false, true}, {true, false}, {false, false}} {
 		at := time.Now().UTC()
-		if err := db.NoteSeen(ctx, "i1", at, tc.woken); err != nil {
+		if err := db.UpdateGateway(ctx, "i1", CameOrWent(at, tc.woken)); err != nil {
 			t.Fatal(err)
 		}
 		g, err1 := db.Gateway(ctx, "i1")
@@ -31,7 +31,7 @@ func TestNoteSeen(t *testing.T) {
 			t.Errorf("woken %v: gateway %v, instance %v, asleep %v, %v; want %v and asleep %v", tc.woken, g.LastSeenAt, i.LastSeenAt, i.Asleep, err, at, tc.asleep)
 		}
 	}
-	if err := db.NoteSeen(ctx, "nobody", time.Now(), true); !errors.Is(err, ErrNotFound) {
+	if err := db.UpdateGateway(ctx, "nobody", CameOrWent(time.Now(), true)); !errors.Is(err, ErrNotFound) {
 		t.Errorf("nobody was seen: %v, want ErrNotFound", err)
 	}
 }
@@ -55,7 +55,7 @@ func TestProvisionedGatewaysAreForgotten(t *testing.T) {
 			}
 		}
 		if n > 0 { // the first one is in use all the time
-			if err := db.NoteSeen(ctx, "gw-00", c.now(), true); err != nil {
+			if err := db.UpdateGateway(ctx, "gw-00", CameOrWent(c.now(), true)); err != nil {
 				t.Fatal(err)
 			}
 		}

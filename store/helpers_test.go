@@ -198,3 +198,12 @@ func openBolt(path string, o Options) (*bolt.DB, error) { return openAlone(path,
 
 // ctxOf outlives the test's own context, which is over when its clean-up runs.
 func ctxOf(t testing.TB) context.Context { return context.WithoutCancel(t.Context()) }
+
+// tenantsOf lists the records of tenants, by id.
+func tenantsOf(db *DB) (out []Tenant, err error) {
+	err = db.read(context.Background(), func(t *bolt.Tx) error {
+		out, err = list[Tenant](t, bucketTenants, nil)
+		return err
+	})
+	return out, err
+}

@@ -13,37 +13,37 @@ func TestIdentityCodes(t *testing.T) {
 	db := openTest(t, Options{Now: c.now})
 	ctx := ctxOf(t)
 	enroll(t, db, "i1", "i2")
-	put := func(mac string, code IdentityCode, want error) {
+	put := func(mac string, code Code, want error) {
 		t.Helper()
-		if err := db.PutIdentityCode(ctx, []byte(mac), code); !errors.Is(err, want) || want == nil && err != nil {
+		if err := db.PutCode(ctx, []byte(mac), code); !errors.Is(err, want) || want == nil && err != nil {
 			t.Errorf("put %s: %v, want %v", mac, err, want)
 		}
 	}
-	get := func(mac string, want error) (got IdentityCode) {
+	get := func(mac string, want error) (got Code) {
 		t.Helper()
-		got, err := db.IdentityCode(ctx, []byte(mac))
-		if !errors.Is(err, want) || want == nil && err != nil || want != nil && got != (IdentityCode{}) {
+		got, err := db.Code(ctx, IdentityCode, []byte(mac))
+		if !errors.Is(err, want) || want == nil && err != nil || want != nil && got != (Code{}) {
 			t.Errorf("get %s: %+v, %v; want %v", mac, got, err, want)
 		}
 		return got
 	}
-	put("m1", IdentityCode{Tenant: "home", Instance: "i1"}, nil)
-	put("m1", IdentityCode{Tenant: "home", Instance: "i2"}, ErrExists)
-	put("m2", IdentityCode{Tenant: "away", Instance: "i1"}, ErrForeign)
-	put("m2", IdentityCode{Tenant: "home", Instance: "i2"}, nil)
-	put("m3", IdentityCode{Tenant: "home", Instance: "later"}, nil) // enrolls with a token first
-	put("m4", IdentityCode{Tenant: "home", ExpiresAt: c.now().Add(time.Hour)}, nil)
-	put("m5", IdentityCode{Tenant: "home", ExpiresAt: c.now().Add(time.Hour)}, nil) // unnamed ones do not replace each other
-	if err := db.PutIdentityCode(ctx, []byte("m6"), IdentityCode{Instance: "i1"}); err == nil {
+	put("m1", Code{Kind: IdentityCode, Tenant: "home", Instance: "i1"}, nil)
+	put("m1", Code{Kind: IdentityCode, Tenant: "home", Instance: "i2"}, ErrExists)
+	put("m2", Code{Kind: IdentityCode, Tenant: "away", Instance: "i1"}, ErrForeign)
+	put("m2", Code{Kind: IdentityCode, Tenant: "home", Instance: "i2"}, nil)
+	put("m3", Code{Kind: IdentityCode, Tenant: "home", Instance: "later"}, nil) // enrolls with a token first
+	put("m4", Code{Kind: IdentityCode, Tenant: "home", ExpiresAt: c.now().Add(time.Hour)}, nil)
+	put("m5", Code{Kind: IdentityCode, Tenant: "home", ExpiresAt: c.now().Add(time.Hour)}, nil) // unnamed ones do not replace each other
+	if err := db.PutCode(ctx, []byte("m6"), Code{Kind: IdentityCode, Instance: "i1"}); err == nil {
 		t.Error("a code of no tenant was stored")
 	}
-	want := IdentityCode{Tenant: "home", Instance: "i1", CreatedAt: c.now()}
+	want := Code{Kind: IdentityCode, Tenant: "home", Instance: "i1", CreatedAt: c.now()}
 	if got := get("m1", nil); got != want {
 		t.Error(cmp.Diff(want, got))
 	}
 	get("nothing", ErrNotFound)
 
-	put("m7", IdentityCode{Tenant: "home", Instance: "i1"}, nil)
+	put("m7", Code{Kind: IdentityCode, Tenant: "home", Instance: "i1"}, nil)
 	get("m1", ErrNotFound) // replaced
 	get("m7", nil)
 	get("m2", nil)

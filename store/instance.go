@@ -52,18 +52,6 @@ func (db *DB) UpdateInstance(ctx context.Context, id relay.InstanceID, change fu
 	return nil
 }
 
-// Tenants lists all tenants by id.
-func (db *DB) Tenants(ctx context.Context) (out []Tenant, err error) {
-	err = db.read(ctx, func(t *bolt.Tx) error {
-		out, err = list[Tenant](t, bucketTenants, nil)
-		return err
-	})
-	if err != nil {
-		return nil, fmt.Errorf("tenants: %w", err)
-	}
-	return out, nil
-}
-
 // live is the lane of an instance that is enrolled and not revoked; otherwise ErrNotFound.
 // Nothing is given to any other.
 func (t *tx) live(i relay.InstanceID) (*lane, error) {

@@ -30,8 +30,8 @@ func sound(t testing.TB) []byte {
 	for _, err := range []error{
 		db.Bind(ctxOf(t), Binding{Platform: "loop", User: "u1", Instance: "i1"}),
 		db.Claim(ctxOf(t), Grant{Platform: "loop", Chat: "c9", Instance: "i1"}),
-		db.PutLinkCode(ctxOf(t), []byte("mac"), LinkCode{Instance: "i1", ExpiresAt: time.Now().Add(time.Hour)}),
-		db.PutEnrollmentToken(ctxOf(t), []byte("mac"), EnrollmentToken{Tenant: "home"}),
+		db.PutCode(ctxOf(t), []byte("mac"), Code{Kind: LinkCode, Instance: "i1", ExpiresAt: time.Now().Add(time.Hour)}),
+		db.PutCode(ctxOf(t), []byte("mac"), Code{Kind: EnrollCode, Tenant: "home"}),
 		db.PutBlob(ctxOf(t), "key", []byte("value")),
 		second(db.Accept(ctxOf(t), Accept{Bot: bot, Cursor: []byte("9"), Quarantine: []Quarantined{{Bot: bot, Err: "odd", Raw: []byte("?")}}})),
 	} {
@@ -192,7 +192,7 @@ func tryFile(t *testing.T, path string, content []byte) {
 	for what, err := range map[string]error{
 		"instances":     second(db.Instances(ctx)),
 		"gateways":      second(db.Gateways(ctx)),
-		"tenants":       second(db.Tenants(ctx)),
+		"tenants":       second(tenantsOf(db)),
 		"bindings of":   second(db.Bindings(ctx, BindingFilter{Platform: "loop", User: "u1"})),
 		"bindings to":   second(db.Bindings(ctx, BindingFilter{Instance: "i1"})),
 		"grants":        second(db.Grants(ctx, GrantFilter{})),

@@ -172,35 +172,34 @@ type Lane struct {
 	OldestAt time.Time // zero when empty
 }
 
-// LinkCode is a code that binds whoever sends it to the bot.
-type LinkCode struct {
-	Instance  relay.InstanceID `json:"instance"`
-	Tenant    relay.TenantID   `json:"tenant"`
-	Platform  relay.PlatformID `json:"platform,omitempty"` // empty: any
-	ExpiresAt time.Time        `json:"expires"`
-	// RedeemedBy makes a second try of the same person succeed again, so that a crash between the
+// CodeKind says what a code is good for.
+type CodeKind string
+
+// The kinds of codes.
+const (
+	LinkCode   CodeKind = "link"   // it binds whoever sends it to the bot
+	EnrollCode CodeKind = "enroll" // a gateway enrolls itself with it, once: an enrollment token
+	// IdentityCode is behind an identity address: who fetches that gets identity tokens for the code's instance,
+	// or, when it names none, for enrolling in the tenant.
+	IdentityCode CodeKind = "identity"
+)
+
+// Code is worth something to whoever knows it. The database knows its HMAC.
+type Code struct {
+	Kind     CodeKind         `json:"-"`
+	Tenant   relay.TenantID   `json:"tenant"`
+	Instance relay.InstanceID `json:"instance,omitempty"`
+	// Platform is the one a link code is for; empty: any.
+	Platform relay.PlatformID `json:"platform,omitempty"`
+	// Gateway is whom an enrollment token is made out to; empty: any.
+	Gateway   relay.GatewayID `json:"gateway,omitempty"`
+	WakeURL   string          `json:"wake,omitempty"` // of an enrollment token
+	CreatedAt time.Time       `json:"created,omitzero"`
+	ExpiresAt time.Time       `json:"expires,omitzero"` // zero: an identity code that does not expire
+	// RedeemedBy makes a second try of a link code by the same person succeed again, so that a crash between the
 	// binding and the answer does not read as a wrong code.
 	RedeemedBy *Person `json:"redeemedBy,omitempty"`
-}
-
-// EnrollmentToken lets a gateway enroll itself once.
-type EnrollmentToken struct {
-	Tenant    relay.TenantID   `json:"tenant"`
-	Gateway   relay.GatewayID  `json:"gateway,omitempty"` // empty: any
-	Instance  relay.InstanceID `json:"instance,omitempty"`
-	WakeURL   string           `json:"wake,omitempty"`
-	CreatedAt time.Time        `json:"created"`
-	ExpiresAt time.Time        `json:"expires"`
-	Used      bool             `json:"used,omitempty"`
-}
-
-// IdentityCode is the record behind an identity address: who fetches it gets identity tokens for
-// the instance, or, when it names none, for enrolling in the tenant.
-type IdentityCode struct {
-	Tenant    relay.TenantID   `json:"tenant"`
-	Instance  relay.InstanceID `json:"instance,omitempty"`
-	CreatedAt time.Time        `json:"created"`
-	ExpiresAt time.Time        `json:"expires,omitzero"` // zero: does not expire
+	Used       bool    `json:"used,omitempty"` // an enrollment token
 }
 
 // Route reserves a place for a tenant: none other may claim it on its own. It does not change

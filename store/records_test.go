@@ -43,7 +43,7 @@ func TestEnroll(t *testing.T) {
 	if i, err := db.Instance(ctx, "i1"); err != nil || i.WakeURL != "https://a.example" || !i.CreatedAt.Equal(c.now()) {
 		t.Errorf("instance %+v, %v; a second gateway must leave it alone", i, err)
 	}
-	if ts, err := db.Tenants(ctx); err != nil || len(ts) != 1 || ts[0].ID != "home" {
+	if ts, err := tenantsOf(db); err != nil || len(ts) != 1 || ts[0].ID != "home" {
 		t.Errorf("tenants %v, %v; want home alone", ts, err)
 	}
 	if _, err := db.Gateway(ctx, "g2"); !errors.Is(err, ErrNotFound) {
@@ -58,7 +58,7 @@ func TestUpdate(t *testing.T) {
 	db := openTest(t, Options{})
 	ctx := ctxOf(t)
 	enroll(t, db, "i1")
-	if err := db.UpdateGateway(ctx, "i1", func(g *Gateway) error {
+	if err := db.UpdateGateway(ctx, "i1", func(g *Gateway, _ *Instance) error {
 		g.Secrets = append(g.Secrets, GatewaySecret{ID: "s2"})
 		g.ID, g.Instance, g.Tenant = "x", "y", "z"
 		return nil
@@ -80,7 +80,7 @@ func TestUpdate(t *testing.T) {
 		t.Errorf("instance %+v, %v", i, err)
 	}
 	for what, err := range map[string]error{
-		"gateway":  db.UpdateGateway(ctx, "zz", func(*Gateway) error { return nil }),
+		"gateway":  db.UpdateGateway(ctx, "zz", func(*Gateway, *Instance) error { return nil }),
 		"instance": db.UpdateInstance(ctx, "zz", func(*Instance) error { return nil }),
 		"revoke":   second(db.Revoke(ctx, "zz")),
 		"get":      second(db.Instance(ctx, "zz")),
@@ -102,8 +102,8 @@ func TestRevokeTakesEverythingAway(t *testing.T) {
 		for _, err := range []error{
 			db.Bind(ctx, Binding{Platform: "loop", User: "u1", Instance: i}),
 			db.Claim(ctx, Grant{Platform: "loop", Chat: relay.ChatID("of " + i), Instance: i}),
-			db.PutLinkCode(ctx, []byte("mac "+i), LinkCode{Instance: i, ExpiresAt: time.Now().Add(time.Hour)}),
-			db.PutIdentityCode(ctx, []byte("mac "+i), IdentityCode{Tenant: relay.DefaultTenant, Instance: i}),
+			db.PutCode(ctx, []byte("mac "+i), Code{Kind: LinkCode, Instance: i, ExpiresAt: time.Now().Add(time.Hour)}),
+			db.PutCode(ctx, []byte("mac "+i), Code{Kind: IdentityCode, Tenant: relay.DefaultTenant, Instance: i}),
 			second(db.SetRoutes(ctx, i, "loop", []string{"shared"})),
 		} {
 			if err != nil {
@@ -157,7 +157,7 @@ func TestRevokeTakesEverythingAway(t *testing.T) {
 		t.Errorf("routes %v, %v; want the neighbour's", rs, err)
 	}
 	for i, want := range map[string]error{"i1": ErrNotFound, "i2": nil} {
-		if _, err := db.IdentityCode(ctx, []byte("mac "+i)); !errors.Is(err, want) || want == nil && err != nil {
+		if _, err := db.Code(ctx, IdentityCode, []byte("mac "+i)); !errors.Is(err, want) || want == nil && err != nil {
 			t.Errorf("identity code of %s: %v, want %v", i, err, want)
 		}
 	}
@@ -172,7 +172,7 @@ func TestRevokeTakesEverythingAway(t *testing.T) {
 	for what, err := range map[string]error{
 		"bind":   db.Bind(ctx, Binding{Platform: "loop", User: "u1", Instance: "i1"}),
 		"claim":  db.Claim(ctx, Grant{Platform: "loop", Chat: "c7", Instance: "i1"}),
-		"code":   db.PutLinkCode(ctx, []byte("new"), LinkCode{Instance: "i1"}),
+		"code":   db.PutCode(ctx, []byte("new"), Code{Kind: LinkCode, Instance: "i1"}),
 		"routes": second(db.SetRoutes(ctx, "i1", "loop", []string{"c7"})),
 		"redeem": second(db.RedeemLinkCode(ctx, []byte("mac i1"), Person{"loop", "u5"}, "c")),
 		"replay": second(db.Replay(ctx, "i1")),

@@ -55,10 +55,10 @@ func realistic(t *testing.T) []byte {
 		check(
 			db.Bind(ctx, Binding{Platform: "loop", User: relay.UserID("user" + name), Instance: "i1"}),
 			db.Claim(ctx, Grant{Platform: "loop", Chat: relay.ChatID("grant" + name), Instance: "i2"}),
-			db.PutLinkCode(ctx, []byte("code"+name), LinkCode{Instance: "i1", ExpiresAt: soon}),
-			db.PutEnrollmentToken(ctx, []byte("token"+name), EnrollmentToken{Tenant: "home", ExpiresAt: soon}),
+			db.PutCode(ctx, []byte("code"+name), Code{Kind: LinkCode, Instance: "i1", ExpiresAt: soon}),
+			db.PutCode(ctx, []byte("token"+name), Code{Kind: EnrollCode, Tenant: "home", ExpiresAt: soon}),
 			db.PutBlob(ctx, "blob"+name, bytes.Repeat([]byte("v"), 50)),
-			db.PutIdentityCode(ctx, []byte("identity"+name), IdentityCode{Tenant: "home", Instance: relay.InstanceID("i" + name)}),
+			db.PutCode(ctx, []byte("identity"+name), Code{Kind: IdentityCode, Tenant: "home", Instance: relay.InstanceID("i" + name)}),
 			second(db.SetRoutes(Audited(WithActor(ctx, Actor{ActorGateway, name}), AuditEntry{Action: "routes", Tenant: "home"}), "i1", relay.PlatformID("p"+name), []string{"guild"})),
 			second(db.Accept(ctx, Accept{
 				Bot: relay.Bot{Platform: "loop", ID: relay.BotID("bot" + name)}, Cursor: []byte(name),
@@ -188,6 +188,7 @@ func salvageRot(t *testing.T, path string, want map[bucket]map[string]string) {
 			all++
 			if is, ok := has[b][k]; !ok {
 				missing++
+			} else if b == bucketRecent && len(unmade(is, k, want)) == 0 { // older, with fewer marks
 			} else if is != v && b != bucketLanes && b != bucketAuditCounts && b != bucketInstances && b != bucketTenants {
 				t.Errorf("bucket %s, key %q: nobody wrote this", b, k)
 			}
@@ -357,4 +358,22 @@ func pointers(t *testing.T, file []byte) (out []int) {
 		}
 	}
 	return out
+}
+
+// unmade are the marks in the record is under k that are nowhere in want.
+func unmade(is, k string, want map[bucket]map[string]string) (out []mark) {
+	made := make(map[mark]bool)
+	for _, b := range []bucket{bucketRecent, bucketSeen} {
+		for k, v := range want[b] {
+			ms, _ := decodeMarks([]byte(k), []byte(v))
+			for _, m := range ms {
+				made[m] = true
+			}
+		}
+	}
+	ms, err := decodeMarks([]byte(k), []byte(is))
+	if err != nil {
+		return []mark{{}}
+	}
+	return slices.DeleteFunc(ms, func(m mark) bool { return made[m] })
 }

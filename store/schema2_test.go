@@ -42,7 +42,7 @@ func checkSchema2(t *testing.T, db *DB) {
 		{At: at, Actor: Actor{Kind: ActorSystem}, Action: "enroll-token"},
 		{At: at.Add(day), Actor: ann, Action: "revoke", Tenant: "family", Instance: "gone", Gateway: "gone"},
 	}, err)
-	tenants, err := db.Tenants(ctx)
+	tenants, err := tenantsOf(db)
 	check("tenants", tenants, []Tenant{{"family", at}, {"home", at}}, err)
 	instances, err := db.Instances(ctx)
 	check("instances", instances, []Instance{
@@ -90,12 +90,12 @@ func checkSchema2(t *testing.T, db *DB) {
 	}, err)
 	code, err := db.RedeemLinkCode(ctx, []byte("mac of a link code"), Person{"telegram", "42"}, "42")
 	check("link code", code.Instance, relay.InstanceID("kids"), err)
-	token, err := db.EnrollmentToken(ctx, []byte("mac of a token"))
-	check("token", token, EnrollmentToken{Tenant: "home", Gateway: "new", Instance: "new", CreatedAt: at, ExpiresAt: at.Add(3 * day)}, err)
-	identity, err := db.IdentityCode(ctx, []byte("mac of an identity code"))
-	check("identity code", identity, IdentityCode{Tenant: "home", Instance: "home", CreatedAt: at}, err)
-	identity, err = db.IdentityCode(ctx, []byte("mac of an identity code for enrolling"))
-	check("identity code", identity, IdentityCode{Tenant: "family", CreatedAt: at, ExpiresAt: at.Add(3 * day)}, err)
+	token, err := db.Code(ctx, EnrollCode, []byte("mac of a token"))
+	check("token", token, Code{Kind: EnrollCode, Tenant: "home", Gateway: "new", Instance: "new", CreatedAt: at, ExpiresAt: at.Add(3 * day)}, err)
+	identity, err := db.Code(ctx, IdentityCode, []byte("mac of an identity code"))
+	check("identity code", identity, Code{Kind: IdentityCode, Tenant: "home", Instance: "home", CreatedAt: at}, err)
+	identity, err = db.Code(ctx, IdentityCode, []byte("mac of an identity code for enrolling"))
+	check("identity code", identity, Code{Kind: IdentityCode, Tenant: "family", CreatedAt: at, ExpiresAt: at.Add(3 * day)}, err)
 	blob, _, err := db.Blob(ctx, "vault")
 	check("blob", string(blob), "wrapped key", err)
 	for b, want := range map[relay.Bot]string{tg: "1003", dc: `{"seq":7}`} {

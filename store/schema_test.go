@@ -37,7 +37,7 @@ func checkSchema1(t *testing.T, db *DB) {
 			t.Errorf("%s: %v (-want +got):\n%s", what, err, diff)
 		}
 	}
-	tenants, err := db.Tenants(ctx)
+	tenants, err := tenantsOf(db)
 	check("tenants", tenants, []Tenant{{"family", at}, {"home", at}}, err)
 	instances, err := db.Instances(ctx)
 	check("instances", instances, []Instance{
@@ -82,8 +82,8 @@ func checkSchema1(t *testing.T, db *DB) {
 	}, err)
 	code, err := db.RedeemLinkCode(ctx, []byte("mac of a link code"), Person{"telegram", "42"}, "42")
 	check("link code", code.Instance, relay.InstanceID("kids"), err)
-	token, err := db.EnrollmentToken(ctx, []byte("mac of a token"))
-	check("token", token, EnrollmentToken{Tenant: "home", Gateway: "new", Instance: "new", CreatedAt: at, ExpiresAt: at.Add(3 * day)}, err)
+	token, err := db.Code(ctx, EnrollCode, []byte("mac of a token"))
+	check("token", token, Code{Kind: EnrollCode, Tenant: "home", Gateway: "new", Instance: "new", CreatedAt: at, ExpiresAt: at.Add(3 * day)}, err)
 	blob, _, err := db.Blob(ctx, "vault")
 	check("blob", string(blob), "wrapped key", err)
 	for b, want := range map[relay.Bot]string{tg: "1003", dc: `{"seq":7}`} {
@@ -120,7 +120,7 @@ func TestSchema1IsBroughtUpToDate(t *testing.T) {
 	ctx := ctxOf(t)
 	for what, err := range map[string]error{ // what is new works in it
 		"routes":   second(db.SetRoutes(ctx, "home", "telegram", []string{"-100501"})),
-		"identity": db.PutIdentityCode(ctx, []byte("m"), IdentityCode{Tenant: "home", Instance: "home"}),
+		"identity": db.PutCode(ctx, []byte("m"), Code{Kind: IdentityCode, Tenant: "home", Instance: "home"}),
 		"audited":  db.Release(Audited(ctx, AuditEntry{Action: "release"}), "kids", "telegram", "", "-100500"),
 	} {
 		if err != nil {

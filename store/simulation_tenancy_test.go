@@ -25,8 +25,8 @@ type tenancy struct {
 	Live      map[relay.InstanceID]bool
 	Gateways  map[relay.GatewayID]relay.InstanceID
 	Revoked   map[relay.GatewayID]bool
-	Tokens    map[string]EnrollmentToken
-	Codes     map[string]IdentityCode
+	Tokens    map[string]Code
+	Codes     map[string]Code
 	Routes    map[string]Route
 	Grants    map[string]Grant
 	Moved     map[string]movedRecord
@@ -35,7 +35,7 @@ type tenancy struct {
 func newTenancy() tenancy {
 	return tenancy{
 		map[relay.InstanceID]relay.TenantID{}, map[relay.InstanceID]bool{}, map[relay.GatewayID]relay.InstanceID{},
-		map[relay.GatewayID]bool{}, map[string]EnrollmentToken{}, map[string]IdentityCode{}, map[string]Route{}, map[string]Grant{},
+		map[relay.GatewayID]bool{}, map[string]Code{}, map[string]Code{}, map[string]Route{}, map[string]Grant{},
 		map[string]movedRecord{},
 	}
 }
@@ -178,18 +178,25 @@ func drawPlatform(t *rapid.T) relay.PlatformID {
 	return draw[relay.PlatformID](t, "platform", "p", "q")
 }
 
+// unkinded is a code as it rests on disk.
+func unkinded(c Code) Code {
+	c.Kind = ""
+	return c
+}
+
 func (s *tenancySim) putToken(ctx context.Context, t *rapid.T) (got, want error) {
 	mac := draw(t, "token", "m1", "m2", "m3")
-	e := EnrollmentToken{
+	e := Code{
+		Kind:   EnrollCode,
 		Tenant: drawTenant(t), Gateway: draw[relay.GatewayID](t, "for", "", "g1", "g2"), Instance: draw[relay.InstanceID](t, "as", "", "i1"),
 		ExpiresAt: s.clock.now().Add(draw(t, "life", time.Hour, 48*time.Hour)),
 	}
 	if _, taken := s.Tokens[mac]; taken {
 		want = ErrExists
 	} else {
-		s.Tokens[mac] = e
+		s.Tokens[mac] = unkinded(e)
 	}
-	return s.db.PutEnrollmentToken(ctx, []byte(mac), e), want
+	return s.db.PutCode(ctx, []byte(mac), e), want
 }
 
 func (s *tenancySim) enrollByToken(ctx context.Context, t *rapid.T) (got, want error) {
@@ -280,15 +287,15 @@ func (s *tenancySim) liveGateways(i relay.InstanceID) (out []relay.GatewayID) {
 
 func (s *tenancySim) strip(i relay.InstanceID) {
 	delete(s.Live, i)
-	maps.DeleteFunc(s.Tokens, func(_ string, e EnrollmentToken) bool { return e.Instance == i && !e.Used })
-	maps.DeleteFunc(s.Codes, func(_ string, c IdentityCode) bool { return c.Instance == i })
+	maps.DeleteFunc(s.Tokens, func(_ string, e Code) bool { return e.Instance == i && !e.Used })
+	maps.DeleteFunc(s.Codes, func(_ string, c Code) bool { return c.Instance == i })
 	maps.DeleteFunc(s.Routes, func(_ string, r Route) bool { return r.Instance == i })
 	maps.DeleteFunc(s.Grants, func(_ string, g Grant) bool { return g.Instance == i })
 }
 
 func (s *tenancySim) putIdentity(ctx context.Context, t *rapid.T) (got, want error) {
 	mac := draw(t, "code", "c1", "c2", "c3", "c4")
-	c := IdentityCode{Tenant: drawTenant(t), Instance: draw[relay.InstanceID](t, "instance", "", "i1", "i2"), CreatedAt: s.clock.now()}
+	c := Code{Kind: IdentityCode, Tenant: drawTenant(t), Instance: draw[relay.InstanceID](t, "instance", "", "i1", "i2"), CreatedAt: s.clock.now()}
 	if life := draw(t, "life", 0, time.Hour); life > 0 {
 		c.ExpiresAt = s.clock.now().Add(life)
 	}
@@ -300,15 +307,15 @@ func (s *tenancySim) putIdentity(ctx context.Context, t *rapid.T) (got, want err
 	case known && tenant != c.Tenant:
 		want = ErrForeign
 	default:
-		maps.DeleteFunc(s.Codes, func(_ string, old IdentityCode) bool { return c.Instance != "" && old.Instance == c.Instance })
-		s.Codes[mac] = c
+		maps.DeleteFunc(s.Codes, func(_ string, old Code) bool { return c.Instance != "" && old.Instance == c.Instance })
+		s.Codes[mac] = unkinded(c)
 	}
-	return s.db.PutIdentityCode(ctx, []byte(mac), c), want
+	return s.db.PutCode(ctx, []byte(mac), c), want
 }
 
 func (s *tenancySim) dropIdentity(ctx context.Context, t *rapid.T) (got, want error) {
 	i, before := drawInstance(t), len(s.Codes)
-	maps.DeleteFunc(s.Codes, func(_ string, c IdentityCode) bool { return c.Instance == i })
+	maps.DeleteFunc(s.Codes, func(_ string, c Code) bool { return c.Instance == i })
 	n, err := s.db.DropIdentityCodes(ctx, i)
 	if n != before-len(s.Codes) {
 		t.Fatalf("dropped %d codes, want %d", n, before-len(s.Codes))
@@ -470,8 +477,8 @@ func (s *tenancySim) move(ctx context.Context, t *rapid.T) (got, want error) {
 func (s *tenancySim) sweep(ctx context.Context, t *rapid.T) (got, want error) {
 	past := func(at time.Time) bool { return !at.IsZero() && s.clock.now().Sub(at) > keepCode }
 	before := len(s.Tokens) + len(s.Codes)
-	maps.DeleteFunc(s.Tokens, func(_ string, e EnrollmentToken) bool { return past(e.ExpiresAt) })
-	maps.DeleteFunc(s.Codes, func(_ string, c IdentityCode) bool { return past(c.ExpiresAt) })
+	maps.DeleteFunc(s.Tokens, func(_ string, e Code) bool { return past(e.ExpiresAt) })
+	maps.DeleteFunc(s.Codes, func(_ string, c Code) bool { return past(c.ExpiresAt) })
 	maps.DeleteFunc(s.Moved, func(_ string, r movedRecord) bool {
 		held := slices.ContainsFunc(slices.Collect(maps.Values(s.Grants)), func(g Grant) bool { return g.Platform == r.Platform && g.Chat == r.To })
 		return !held || s.clock.now().Sub(r.At) > keepSilent

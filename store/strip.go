@@ -20,8 +20,8 @@ func (t *tx) strip(i relay.InstanceID, now time.Time) error {
 		dropIndexed[Binding](t, bucketBindings, indexUnder(bucketBindings, byInstance, string(i))),
 		dropIndexed[Grant](t, bucketGrants, indexUnder(bucketGrants, byInstance, string(i))),
 		t.dropConversations(i))
-	_, err2 := dropWhere(t, bucketCodes, func(c LinkCode) bool { return c.Instance == i })
-	_, err3 := dropWhere(t, bucketTokens, func(e EnrollmentToken) bool { return e.Instance == i && !e.Used })
+	_, err2 := dropWhere(t, bucketCodes, func(c Code) bool { return c.Instance == i })
+	_, err3 := dropWhere(t, bucketTokens, func(c Code) bool { return c.Instance == i && !c.Used })
 	_, err4 := t.dropIdentityCodes(i)
 	_, err5 := dropWhere(t, bucketSent, func(r sentRecord) bool { return r.Instance == i })
 	if err := errors.Join(err1, err2, err3, err4, err5, t.dropRoutes(i)); err != nil {

@@ -18,9 +18,9 @@ func TestRevocationPassesOverDamage(t *testing.T) {
 		db.Bind(ctx, Binding{Platform: "loop", User: "u1", Instance: "i2"}),
 		db.Claim(ctx, Grant{Platform: "loop", Chat: "c1", Instance: "i1"}),
 		db.Claim(ctx, Grant{Platform: "loop", Chat: "c2", Instance: "i2"}),
-		db.PutLinkCode(ctx, []byte("mac"), LinkCode{Instance: "i2", ExpiresAt: later}),
-		db.PutEnrollmentToken(ctx, []byte("mac"), EnrollmentToken{Instance: "i2"}),
-		db.PutIdentityCode(ctx, []byte("mac"), IdentityCode{Tenant: "home", Instance: "i2"}),
+		db.PutCode(ctx, []byte("mac"), Code{Kind: LinkCode, Instance: "i2", ExpiresAt: later}),
+		db.PutCode(ctx, []byte("mac"), Code{Kind: EnrollCode, Instance: "i2"}),
+		db.PutCode(ctx, []byte("mac"), Code{Kind: IdentityCode, Tenant: "home", Instance: "i2"}),
 	} {
 		if err != nil {
 			t.Fatal(err)

@@ -28,7 +28,7 @@ func (db *DB) Sweep(ctx context.Context) (Swept, error) {
 	err := db.write(ctx, func(t *tx) error {
 		s.Swept, s.damaged = Swept{}, nil
 		for _, step := range []func(*tx) error{
-			s.seen, s.lanes, s.undecided, s.sent, s.conversations, s.moved, s.codes, s.tokens, s.identities, s.secrets,
+			s.seen, s.lanes, s.undecided, s.sent, s.conversations, s.moved, s.codes, s.secrets,
 		} {
 			if err := step(t); err != nil {
 				return err
@@ -128,32 +128,22 @@ func (s *sweep) conversations(t *tx) error {
 	})
 }
 
+// codes drops those that expired long enough ago.
 func (s *sweep) codes(t *tx) error {
-	return dropExpired(s, t, bucketCodes, func(c LinkCode) time.Time { return c.ExpiresAt })
-}
-
-func (s *sweep) tokens(t *tx) error {
-	return dropExpired(s, t, bucketTokens, func(e EnrollmentToken) time.Time { return e.ExpiresAt })
-}
-
-func (s *sweep) identities(t *tx) error {
-	return dropExpired(s, t, bucketIdentity, func(c IdentityCode) time.Time {
-		if c.ExpiresAt.IsZero() {
-			return s.now
+	for _, k := range []CodeKind{LinkCode, EnrollCode, IdentityCode} {
+		err := s.drop(t, k.bucket(), nil, func(mac []byte) (bool, error) {
+			c, _, err := load[Code](t.Tx, k.bucket(), mac)
+			lasts := k == IdentityCode && c.ExpiresAt.IsZero()
+			return !lasts && s.now.Sub(c.ExpiresAt) > keepCode, err
+		}, func(mac []byte) error {
+			s.Codes++
+			return t.del(k.bucket(), mac)
+		})
+		if err != nil {
+			return err
 		}
-		return c.ExpiresAt
-	})
-}
-
-// dropExpired drops the codes of b that expired long enough ago.
-func dropExpired[T any](s *sweep, t *tx, b bucket, expiry func(T) time.Time) error {
-	return s.drop(t, b, nil, func(k []byte) (bool, error) {
-		v, _, err := load[T](t.Tx, b, k)
-		return s.now.Sub(expiry(v)) > keepCode, err
-	}, func(k []byte) error {
-		s.Codes++
-		return t.del(b, k)
-	})
+	}
+	return nil
 }
 
 // drop calls del for every key under pre that is past its time. A damaged record stays.

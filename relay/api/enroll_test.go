@@ -198,7 +198,7 @@ func TestProvision(t *testing.T) {
 	if again.code != http.StatusOK || again.text("secret") != first.text("secret") {
 		t.Error("the second platform of a boot got another secret, want the same")
 	}
-	if err := r.db.NoteSeen(t.Context(), "gw", r.clock.Add(time.Second), true); err != nil {
+	if err := r.db.UpdateGateway(t.Context(), "gw", store.CameOrWent(r.clock.Add(time.Second), true)); err != nil {
 		t.Fatal(err)
 	}
 	r.clock = r.clock.Add(2 * time.Second)

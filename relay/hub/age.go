@@ -6,6 +6,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/wire"
+	"github.com/hermes-connector/hermes-connector/store"
 )
 
 // startTime is how long after its first hello nothing is pushed to a gateway that may be of June 2026.
@@ -48,7 +49,10 @@ func (s *seat) isNewer(ctx context.Context) {
 	if !s.grow() {
 		return
 	}
-	if err := s.hub.db.NoteNewer(ctx, s.peer.Gateway); err != nil {
+	if err := s.hub.db.UpdateGateway(ctx, s.peer.Gateway, func(g *store.Gateway, _ *store.Instance) error {
+		g.Newer = true
+		return nil
+	}); err != nil {
 		s.hub.log.Warn("gateway's age not recorded; its next session waits again", keyGateway, s.peer.Gateway, keyErr, err)
 	}
 }

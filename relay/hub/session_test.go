@@ -379,7 +379,7 @@ func TestARetiredSecretTakesNoSeat(t *testing.T) {
 	r.enroll("home", "ann")
 	secrets := func(ids ...string) {
 		t.Helper()
-		if err := r.db.UpdateGateway(t.Context(), "home", func(g *store.Gateway) error {
+		if err := r.db.UpdateGateway(t.Context(), "home", func(g *store.Gateway, _ *store.Instance) error {
 			g.Secrets = nil
 			for _, id := range ids {
 				g.Secrets = append(g.Secrets, store.GatewaySecret{ID: id, Sealed: []byte(id)})

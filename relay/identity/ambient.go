@@ -66,15 +66,15 @@ func (v *Verifier) Mint(ctx context.Context, code string) (token string, life ti
 }
 
 // code is the identity code with this MAC, if it still counts.
-func (v *Verifier) code(ctx context.Context, mac []byte) (store.IdentityCode, error) {
-	rec, err := v.codes.IdentityCode(ctx, mac)
+func (v *Verifier) code(ctx context.Context, mac []byte) (store.Code, error) {
+	rec, err := v.codes.Code(ctx, store.IdentityCode, mac)
 	switch {
 	case errors.Is(err, store.ErrNotFound):
-		return store.IdentityCode{}, fmt.Errorf("%w: the identity code is unknown or revoked", ErrUnauthorized)
+		return store.Code{}, fmt.Errorf("%w: the identity code is unknown or revoked", ErrUnauthorized)
 	case errors.Is(err, store.ErrExpired):
-		return store.IdentityCode{}, fmt.Errorf("%w: the identity code has expired", ErrUnauthorized)
+		return store.Code{}, fmt.Errorf("%w: the identity code has expired", ErrUnauthorized)
 	case err != nil:
-		return store.IdentityCode{}, fmt.Errorf("identity code: %w", err)
+		return store.Code{}, fmt.Errorf("identity code: %w", err)
 	}
 	return rec, nil
 }

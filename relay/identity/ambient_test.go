@@ -41,10 +41,10 @@ func newDesk(t *testing.T) *desk {
 }
 
 // give stores a new code.
-func (d *desk) give(t *testing.T, c store.IdentityCode) string {
+func (d *desk) give(t *testing.T, c store.Code) string {
 	t.Helper()
 	code := NewCode()
-	if err := d.db.PutIdentityCode(t.Context(), CodeMAC(macer{}, code), c); err != nil {
+	if err := d.db.PutCode(t.Context(), CodeMAC(macer{}, code), c); err != nil {
 		t.Fatal(err)
 	}
 	return code
@@ -91,7 +91,7 @@ func TestNewCode(t *testing.T) {
 
 func TestIdentityToken(t *testing.T) {
 	d := newDesk(t)
-	code := d.give(t, store.IdentityCode{Tenant: "home", Instance: "i1"})
+	code := d.give(t, store.Code{Kind: store.IdentityCode, Tenant: "home", Instance: "i1"})
 	token, life, err := d.Mint(t.Context(), code)
 	if err != nil || life != 5*time.Minute {
 		t.Fatalf("Mint = %v, %v; want five minutes", life, err)
@@ -114,7 +114,7 @@ func TestIdentityToken(t *testing.T) {
 
 func TestCodeWithoutAnInstanceHasATimeOfItsOwn(t *testing.T) {
 	d := newDesk(t)
-	code := d.give(t, store.IdentityCode{Tenant: "acme", ExpiresAt: d.now.Add(8 * time.Minute)})
+	code := d.give(t, store.Code{Kind: store.IdentityCode, Tenant: "acme", ExpiresAt: d.now.Add(8 * time.Minute)})
 	nobody := Caller{Kind: Ambient, Tenant: "acme"}
 	d.check(t, "fresh", d.mint(t, code), nobody)
 	d.now = d.now.Add(5 * time.Minute)
@@ -132,9 +132,9 @@ func TestCodeWithoutAnInstanceHasATimeOfItsOwn(t *testing.T) {
 
 func TestRevokedCodeEndsItsTokens(t *testing.T) { // invariant 4
 	d := newDesk(t)
-	first := d.give(t, store.IdentityCode{Tenant: "home", Instance: "i1"})
+	first := d.give(t, store.Code{Kind: store.IdentityCode, Tenant: "home", Instance: "i1"})
 	token := d.mint(t, first)
-	second := d.give(t, store.IdentityCode{Tenant: "home", Instance: "i1"})
+	second := d.give(t, store.Code{Kind: store.IdentityCode, Tenant: "home", Instance: "i1"})
 	d.check(t, "of a replaced code", token, Caller{})
 	if _, _, err := d.Mint(t.Context(), first); !errors.Is(err, ErrUnauthorized) {
 		t.Errorf("Mint with a replaced code: %v, want %v", err, ErrUnauthorized)
@@ -149,7 +149,7 @@ func TestRevokedCodeEndsItsTokens(t *testing.T) { // invariant 4
 
 func TestNoOtherSpellingOfATokenCounts(t *testing.T) {
 	d := newDesk(t)
-	token := d.mint(t, d.give(t, store.IdentityCode{Tenant: "home", Instance: "i1"}))
+	token := d.mint(t, d.give(t, store.Code{Kind: store.IdentityCode, Tenant: "home", Instance: "i1"}))
 	d.check(t, "as it was made", token, home)
 	const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.="
 	for i := len(ambientPrefix); i < len(token); i++ {
@@ -189,7 +189,7 @@ func (o otherMacer) MAC(purpose string, token relay.Secret) []byte {
 func TestOlderCodesAreGood(t *testing.T) {
 	d := newDesk(t)
 	const older = "-7Wm2uX0r4jzT1bqZkq0JmZbP8cVn5sY_3eKdQhLwRo"
-	if err := d.db.PutIdentityCode(t.Context(), CodeMAC(macer{}, older), store.IdentityCode{Tenant: "home", Instance: "i1"}); err != nil {
+	if err := d.db.PutCode(t.Context(), CodeMAC(macer{}, older), store.Code{Kind: store.IdentityCode, Tenant: "home", Instance: "i1"}); err != nil {
 		t.Fatal(err)
 	}
 	d.check(t, "an older code's", d.mint(t, older), home)
@@ -197,7 +197,7 @@ func TestOlderCodesAreGood(t *testing.T) {
 
 func TestMintRefuses(t *testing.T) {
 	d := newDesk(t)
-	code := d.give(t, store.IdentityCode{Tenant: "home", Instance: "i1"})
+	code := d.give(t, store.Code{Kind: store.IdentityCode, Tenant: "home", Instance: "i1"})
 	for name, text := range map[string]string{
 		"nothing":           "",
 		"unknown":           NewCode(),
@@ -232,13 +232,13 @@ type brokenCodes struct{}
 
 var errDisk = errors.New("the disk is on fire")
 
-func (brokenCodes) IdentityCode(context.Context, []byte) (store.IdentityCode, error) {
-	return store.IdentityCode{}, errDisk
+func (brokenCodes) Code(context.Context, store.CodeKind, []byte) (store.Code, error) {
+	return store.Code{}, errDisk
 }
 
 func TestTroubleWithTheStoreIsNoVerdict(t *testing.T) { // invariant 5
 	d := newDesk(t)
-	code := d.give(t, store.IdentityCode{Tenant: "home", Instance: "i1"})
+	code := d.give(t, store.Code{Kind: store.IdentityCode, Tenant: "home", Instance: "i1"})
 	token := d.mint(t, code)
 	v, err := New(brokenCodes{}, macer{}, &blobs{}, Options{Now: d.Verifier.now})
 	if err != nil {

@@ -82,9 +82,9 @@ const (
 
 // Codes is the part of the store that knows the identity codes. *store.DB satisfies it.
 type Codes interface {
-	// IdentityCode is the code with this MAC. store.ErrNotFound: there is none, or no longer.
+	// Code is the code of that kind with this MAC. store.ErrNotFound: there is none, or no longer.
 	// store.ErrExpired: its time is over.
-	IdentityCode(ctx context.Context, mac []byte) (store.IdentityCode, error)
+	Code(ctx context.Context, k store.CodeKind, mac []byte) (store.Code, error)
 }
 
 // MACer authenticates values that are only ever compared. *vault.Vault satisfies it.

@@ -61,7 +61,8 @@ func (d *Desk) Mint(ctx context.Context, inst relay.InstanceID, p relay.Platform
 	}
 	code, expires = newCode(), d.now().Add(lifetime)
 	ctx = store.Audited(ctx, store.AuditEntry{Action: "link-code", Tenant: i.Tenant, Instance: i.ID})
-	err = d.db.PutLinkCode(ctx, d.key(code), store.LinkCode{
+	err = d.db.PutCode(ctx, d.key(code), store.Code{
+		Kind:     store.LinkCode,
 		Instance: i.ID, Tenant: i.Tenant, Platform: p, ExpiresAt: expires,
 	})
 	if err != nil {

@@ -63,7 +63,7 @@ func (s *Service) Audit(ctx context.Context, q AuditQuery) ([]AuditRow, error) {
 	if q.Limit < 0 {
 		return nil, unfit("limit", nil, "a limit of %d shows nothing", q.Limit)
 	}
-	all, err := s.db.AuditOf(ctx, q.Limit, func(e store.AuditEntry) bool {
+	all, err := s.db.Audit(ctx, q.Limit, func(e store.AuditEntry) bool {
 		return q.Name == "" || string(e.Instance) == q.Name || string(e.Gateway) == q.Name
 	})
 	if err != nil {

@@ -159,13 +159,14 @@ func (s *Service) EnrollToken(ctx context.Context, e Enroll) (EnrollmentToken, e
 		Tenant:    relay.TenantID(e.Tenant),
 		Gateway:   relay.GatewayID(e.Name),
 	}
-	stored := store.EnrollmentToken{
+	stored := store.Code{
+		Kind:   store.EnrollCode,
 		Tenant: t.Tenant, Gateway: t.Gateway, Instance: relay.InstanceID(e.Name), WakeURL: e.WakeURL,
 		CreatedAt: s.set.Now(), ExpiresAt: t.ExpiresAt,
 	}
 	row := store.Gateway{ID: stored.Gateway, Instance: stored.Instance, Tenant: stored.Tenant}
 	mac := s.mac.MAC(enrollmentPurpose, relay.NewSecret([]byte(t.Token)))
-	if err := s.db.PutEnrollmentToken(auditedGateway(ctx, actEnrollToken, row, ""), mac, stored); err != nil {
+	if err := s.db.PutCode(auditedGateway(ctx, actEnrollToken, row, ""), mac, stored); err != nil {
 		return EnrollmentToken{}, err
 	}
 	if !s.set.IdentityURLs {

@@ -39,9 +39,9 @@ func (s *Service) Identity(ctx context.Context, n Named) (IdentityURL, error) {
 // good until it is revoked.
 func (s *Service) identityURL(ctx context.Context, i relay.InstanceID, t relay.TenantID, expires time.Time) (string, error) {
 	code := identity.NewCode()
-	c := store.IdentityCode{Tenant: t, Instance: i, CreatedAt: s.set.Now(), ExpiresAt: expires}
+	c := store.Code{Kind: store.IdentityCode, Tenant: t, Instance: i, CreatedAt: s.set.Now(), ExpiresAt: expires}
 	ctx = audited(ctx, actIdentity, store.Instance{ID: i, Tenant: t}, "new identity URL")
-	if err := s.db.PutIdentityCode(ctx, identity.CodeMAC(s.mac, code), c); err != nil {
+	if err := s.db.PutCode(ctx, identity.CodeMAC(s.mac, code), c); err != nil {
 		return "", err
 	}
 	return s.set.URL + "/relay/identity/" + code, nil

@@ -221,7 +221,7 @@ func (s *Service) noteServing(ctx context.Context, i relay.InstanceID) error {
 	}
 	for _, g := range all {
 		if g.Provisioned && g.Instance == i && s.live.Serves(g.ID, i) {
-			return s.db.NoteSeen(ctx, g.ID, s.set.Now(), false)
+			return s.db.UpdateGateway(ctx, g.ID, store.CameOrWent(s.set.Now(), false))
 		}
 	}
 	return nil

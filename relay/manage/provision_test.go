@@ -12,6 +12,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
 	"github.com/hermes-connector/hermes-connector/relay/token"
+	"github.com/hermes-connector/hermes-connector/store"
 )
 
 // boot is what the gateway box says of itself, with an identity that names the instance home.
@@ -112,7 +113,7 @@ func TestASecretInUseIsNotGivenAgain(t *testing.T) {
 	w := newWorld(t, live)
 	seen := func() {
 		t.Helper()
-		if err := w.db.NoteSeen(t.Context(), "gw-box", w.now, true); err != nil {
+		if err := w.db.UpdateGateway(t.Context(), "gw-box", store.CameOrWent(w.now, true)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -184,7 +185,7 @@ func TestAStartThatIsOverGetsNothing(t *testing.T) {
 	one := w.provision(t, first)
 	withheld("another platform of the start", first, false)
 	w.now = w.now.Add(time.Second)
-	if err := w.db.NoteSeen(t.Context(), "gw-box", w.now, true); err != nil {
+	if err := w.db.UpdateGateway(t.Context(), "gw-box", store.CameOrWent(w.now, true)); err != nil {
 		t.Fatal(err)
 	}
 	withheld("the start again, after the gateway came and went", first, true)

@@ -20,7 +20,7 @@ type EnrollByToken struct {
 // Exists when that name is taken; after these two the token is still good.
 func (s *Service) EnrollByToken(ctx context.Context, e EnrollByToken) (Enrolled, error) {
 	mac := s.mac.MAC(enrollmentPurpose, e.Token)
-	t, err := s.db.EnrollmentToken(ctx, mac)
+	t, err := s.db.Code(ctx, store.EnrollCode, mac)
 	if err != nil {
 		return Enrolled{}, whyNotRedeemed(err)
 	}

@@ -137,7 +137,7 @@ func TestAnIdentityURLComesWithTheToken(t *testing.T) {
 				t.Errorf("%d lines, want %d: %s", len(lines), len(tc.env), lines)
 			}
 			got := w.code(t, tok.IdentityURL)
-			want := store.IdentityCode{Tenant: "family", Instance: relay.InstanceID(tc.token.Name), CreatedAt: noon, ExpiresAt: tc.expires}
+			want := store.Code{Kind: store.IdentityCode, Tenant: "family", Instance: relay.InstanceID(tc.token.Name), CreatedAt: noon, ExpiresAt: tc.expires}
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("stored (-want +got):\n%s", diff)
 			}
@@ -146,13 +146,13 @@ func TestAnIdentityURLComesWithTheToken(t *testing.T) {
 }
 
 // code is the stored identity code behind an identity URL, or the zero value.
-func (w *world) code(t *testing.T, url string) store.IdentityCode {
+func (w *world) code(t *testing.T, url string) store.Code {
 	t.Helper()
 	code, ok := strings.CutPrefix(url, "https://relay.example.net/relay/identity/")
 	if !ok || w.inDatabase(t, code) {
 		t.Errorf("identity URL %q; or its code lies in the database in the clear", url)
 	}
-	c, err := w.db.IdentityCode(t.Context(), identity.CodeMAC(w.vault, code))
+	c, err := w.db.Code(t.Context(), store.IdentityCode, identity.CodeMAC(w.vault, code))
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		t.Fatal(err)
 	}
@@ -168,7 +168,7 @@ func TestIdentityURLs(t *testing.T) {
 	if _, err := w.DropIdentity(t.Context(), home); err != nil { // nobody has come with it yet
 		t.Error(err)
 	}
-	if got := w.code(t, old.IdentityURL); got != (store.IdentityCode{}) {
+	if got := w.code(t, old.IdentityURL); got != (store.Code{}) {
 		t.Errorf("a revoked code is %+v", got)
 	}
 	w.enroll(t, "home")

@@ -68,7 +68,7 @@ func (a *Authority) Newest(ctx context.Context, g relay.GatewayID, within time.D
 		return Newest{}, fmt.Errorf("rotate %s: %w", g, err)
 	}
 	var found *store.GatewaySecret
-	err = a.db.UpdateGateway(ctx, g, func(rec *store.Gateway) error {
+	err = a.db.UpdateGateway(ctx, g, func(rec *store.Gateway, _ *store.Instance) error {
 		if rec.Revoked {
 			return ErrRevoked
 		}
@@ -108,7 +108,7 @@ func (a *Authority) Used(ctx context.Context, p Peer) error {
 	if position(g, p.SecretID) <= 0 {
 		return nil
 	}
-	err = a.db.UpdateGateway(ctx, p.Gateway, func(rec *store.Gateway) error {
+	err = a.db.UpdateGateway(ctx, p.Gateway, func(rec *store.Gateway, _ *store.Instance) error {
 		if i := position(*rec, p.SecretID); i > 0 {
 			rec.Secrets = slices.Delete(rec.Secrets, 0, i)
 		}
