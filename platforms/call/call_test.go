@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -102,10 +103,10 @@ func TestBrokenAfterItLeft(t *testing.T) { // invariants 1 and 3
 		}, 200, "an answer of more than"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			calls := 0
+			var calls atomic.Int32
 			srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				_, _ = io.Copy(io.Discard, r.Body)
-				if calls++; calls > 1 {
+				if calls.Add(1) > 1 {
 					tc.broken(w)
 				}
 			}))
@@ -118,8 +119,8 @@ func TestBrokenAfterItLeft(t *testing.T) { // invariants 1 and 3
 			if f == nil || f.Sent != Maybe || f.Status != tc.status || !strings.Contains(f.Message, tc.words) {
 				t.Errorf("%+v, want maybe sent", f)
 			}
-			if calls != 2 {
-				t.Errorf("%d calls, want 2", calls)
+			if n := calls.Load(); n != 2 {
+				t.Errorf("%d calls, want 2", n)
 			}
 		})
 	}
