@@ -30,9 +30,10 @@ var mayImport = map[string]string{
 	"platforms/call":         "relay platforms",
 	"platforms/turn":         "relay platforms platforms/call platforms/pace platforms/backoff", // calls within a limiter
 	"platforms/markdown":     "",
-	"store/files":            "",            // the lowest: whoever makes a file
-	"store/boltfile":         "store/files", // knows no record, so no id either
-	"store":                  "relay store/files store/boltfile",
+	"store/files":            "",               // the lowest: whoever makes a file
+	"store/boltfile":         "store/files",    // knows no record, so no id either
+	"store/table":            "store/boltfile", // records, whatever they say
+	"store":                  "relay store/files store/boltfile store/table",
 	"vault":                  "relay store/files",
 	"platforms/platformtest": "relay platforms",
 	"platforms/*":            "relay platforms " + kit, // never the store, the hub or one another

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/store/boltfile"
 )
 
 // Accept is what one batch of a bot stores.
@@ -163,7 +164,7 @@ func (t *tx) deliver(b relay.Bot, p prepared, to Recipient, m Limits, now time.T
 		return id, 0, err
 	}
 	if to.Oversize {
-		dead := deadHead{DiedAt: now, Reason: DeadOversize, Size: envelopeSize + len(p.payload)}
+		dead := deadHead{DiedAt: now, Reason: DeadOversize, Size: boltfile.EnvelopeSize + len(p.payload)}
 		return id, 0, t.addDead(to.Instance, l, l.next(), dead, p.payload)
 	}
 	if id, err = t.append(to.Instance, l, p.payload); err != nil {

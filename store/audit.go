@@ -89,8 +89,8 @@ func (t *tx) run(o *op) error {
 		row := *o.row // o may run again
 		t.row = &row
 	}
-	before := t.writes
-	if err := o.fn(t); err != nil || t.row == nil || t.writes == before {
+	before := t.Changes
+	if err := o.fn(t); err != nil || t.row == nil || t.Changes == before {
 		return err
 	}
 	return t.audit(*t.row)

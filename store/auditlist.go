@@ -10,6 +10,8 @@ import (
 	"slices"
 
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/store/boltfile"
+	"github.com/hermes-connector/hermes-connector/store/table"
 	bolt "go.etcd.io/bbolt"
 )
 
@@ -40,9 +42,9 @@ func (a Actor) credential() bool {
 
 func (a auditor) key() []byte {
 	if a.actor == (Actor{}) {
-		return prefix(a.tenant)
+		return table.Prefix(a.tenant)
 	}
-	return key(a.tenant, string(a.actor.Kind), a.actor.Name)
+	return table.Key(a.tenant, string(a.actor.Kind), a.actor.Name)
 }
 
 // limit is how many rows are kept.
@@ -54,7 +56,7 @@ func (a auditor) limit() int {
 }
 
 func auditKeyOf(tenant relay.TenantID, n uint64) []byte {
-	return binary.BigEndian.AppendUint64(prefix(tenant), n)
+	return binary.BigEndian.AppendUint64(table.Prefix(tenant), n)
 }
 
 // countedWith are those e counts for.
@@ -68,15 +70,15 @@ func (e AuditEntry) countedWith() []auditor {
 
 // audit adds a row, and drops the oldest past a limit.
 func (t *tx) audit(e AuditEntry) error {
-	n, err := t.file.Next(string(bucketAudit))
+	n, err := t.Next(bucketAudit)
 	if err != nil {
 		return fmt.Errorf("audit: %w", err)
 	}
-	if err := t.put(bucketAudit, auditKeyOf(e.Tenant, n), e); err != nil {
+	if err := t.Append(bucketAudit, auditKeyOf(e.Tenant, n), e); err != nil {
 		return err
 	}
 	for _, of := range e.countedWith() {
-		c, _, err := load[auditCount](t.Tx, bucketAuditCounts, of.key())
+		c, _, err := table.Load[auditCount](t.Tx, bucketAuditCounts, of.key())
 		if err != nil || c.N > of.limit() {
 			if err := t.recountAudit(); err != nil {
 				return err
@@ -84,7 +86,7 @@ func (t *tx) audit(e AuditEntry) error {
 			break // the new row is there already
 		}
 		c.N++
-		if err := t.put(bucketAuditCounts, of.key(), c); err != nil {
+		if err := t.Put(bucketAuditCounts, of.key(), c); err != nil {
 			return err
 		}
 	}
@@ -100,7 +102,7 @@ func (t *tx) audit(e AuditEntry) error {
 // trimAudit drops the oldest rows of a tenant, or of a credential in it, until they are within the limit.
 func (t *tx) trimAudit(of auditor) error {
 	for {
-		c, _, err := load[auditCount](t.Tx, bucketAuditCounts, of.key())
+		c, _, err := table.Load[auditCount](t.Tx, bucketAuditCounts, of.key())
 		if err == nil && c.N <= of.limit() {
 			return nil
 		}
@@ -117,10 +119,10 @@ func (t *tx) trimAudit(of auditor) error {
 // oldestRow is the first row of a tenant, or of a credential in it, from a number on; nil when there is
 // none. A damaged one of a tenant comes back without its entry.
 func (t *tx) oldestRow(of auditor, from uint64) (k []byte, e AuditEntry) {
-	pre := prefix(of.tenant)
+	pre := table.Prefix(of.tenant)
 	c := t.Bucket([]byte(bucketAudit)).Cursor()
 	for k, v := c.Seek(auditKeyOf(of.tenant, from)); bytes.HasPrefix(k, pre); k, v = c.Next() {
-		e, err := decode[AuditEntry](k, v)
+		e, err := table.Decode[AuditEntry](k, v)
 		if of.actor == (Actor{}) || err == nil && e.Actor == of.actor {
 			return bytes.Clone(k), e
 		}
@@ -130,22 +132,22 @@ func (t *tx) oldestRow(of auditor, from uint64) (k []byte, e AuditEntry) {
 
 // dropRow drops the row e under k, which is the oldest of somebody it counts for.
 func (t *tx) dropRow(k []byte, e AuditEntry) error {
-	if err := t.del(bucketAudit, k); err != nil {
+	if err := t.Delete(bucketAudit, k); err != nil {
 		return err
 	}
 	e.Tenant = tenantOf(k) // it may be damaged
 	for _, of := range e.countedWith() {
-		c, _, err := load[auditCount](t.Tx, bucketAuditCounts, of.key())
+		c, _, err := table.Load[auditCount](t.Tx, bucketAuditCounts, of.key())
 		if err != nil {
 			return t.recountAudit()
 		}
 		if c.N--; c.N <= 0 {
-			err = t.del(bucketAuditCounts, of.key())
+			err = t.Delete(bucketAuditCounts, of.key())
 		} else {
 			if of.actor != (Actor{}) {
-				c.From = tailSeq(k) + 1
+				c.From = table.Number(k) + 1
 			}
-			err = t.put(bucketAuditCounts, of.key(), c)
+			err = t.Put(bucketAuditCounts, of.key(), c)
 		}
 		if err != nil {
 			return err
@@ -160,8 +162,8 @@ func tenantOf(k []byte) relay.TenantID { return relay.TenantID(k[:max(0, len(k)-
 // recountAudit makes the counts agree with the rows. Where they do, it writes nothing.
 func (t *tx) recountAudit() error {
 	is := make(map[auditor]auditCount)
-	for k, v := range under(t.Tx, bucketAudit, nil) {
-		e, err := decode[AuditEntry](k, v)
+	for k, v := range table.Under(t.Tx, bucketAudit, nil) {
+		e, err := table.Decode[AuditEntry](k, v)
 		if err != nil {
 			continue // set aside, or about to be
 		}
@@ -169,7 +171,7 @@ func (t *tx) recountAudit() error {
 		for _, of := range e.countedWith() {
 			c := is[of]
 			if c.N++; c.From == 0 && of.actor != (Actor{}) {
-				c.From = tailSeq(k)
+				c.From = table.Number(k)
 			}
 			is[of] = c
 		}
@@ -178,18 +180,18 @@ func (t *tx) recountAudit() error {
 	for of, c := range is {
 		want[string(of.key())] = c
 	}
-	for _, k := range keysUnder(t.Tx, bucketAuditCounts, nil) {
+	for _, k := range table.KeysUnder(t.Tx, bucketAuditCounts, nil) {
 		c, ok := want[string(k)]
-		if has, err := decode[auditCount](k, t.Bucket([]byte(bucketAuditCounts)).Get(k)); ok && err == nil && has.N == c.N && has.From <= c.From {
+		if has, err := table.Decode[auditCount](k, t.Bucket([]byte(bucketAuditCounts)).Get(k)); ok && err == nil && has.N == c.N && has.From <= c.From {
 			delete(want, string(k))
 		} else if !ok {
-			if err := t.del(bucketAuditCounts, k); err != nil {
+			if err := t.Delete(bucketAuditCounts, k); err != nil {
 				return err
 			}
 		}
 	}
 	for k, c := range want {
-		if err := t.put(bucketAuditCounts, []byte(k), c); err != nil {
+		if err := t.Put(bucketAuditCounts, []byte(k), c); err != nil {
 			return err
 		}
 	}
@@ -203,20 +205,20 @@ func splitAudit(x *bolt.Tx) error {
 	if _, err := x.CreateBucketIfNotExists([]byte(bucketAuditCounts)); err != nil {
 		return fmt.Errorf("bucket %s: %w", bucketAuditCounts, err)
 	}
-	for _, k := range keysUnder(x, bucketAudit, nil) {
+	for _, k := range table.KeysUnder(x, bucketAudit, nil) {
 		value := bytes.Clone(x.Bucket([]byte(bucketAudit)).Get(k))
-		e, err := decode[AuditEntry](k, value)
+		e, err := table.Decode[AuditEntry](k, value)
 		if err != nil {
 			continue // for repair
 		}
-		if err := errors.Join(t.del(bucketAudit, k), t.put(bucketAudit, auditKeyOf(e.Tenant, tailSeq(k)), e)); err != nil {
+		if err := errors.Join(t.Delete(bucketAudit, k), t.Append(bucketAudit, auditKeyOf(e.Tenant, table.Number(k)), e)); err != nil {
 			return err
 		}
 	}
 	if err := t.recountAudit(); err != nil {
 		return err
 	}
-	for _, e := range readable[AuditEntry](x, bucketAudit) {
+	for _, e := range table.Readable[AuditEntry](x, bucketAudit) {
 		if !e.Actor.credential() {
 			continue
 		}
@@ -252,12 +254,12 @@ func (db *DB) Audit(ctx context.Context, limit int, which ...func(AuditEntry) bo
 					k, v = c.Prev()
 					break
 				}
-				e, err := decode[AuditEntry](k, v)
+				e, err := table.Decode[AuditEntry](k, v)
 				switch {
 				case err != nil:
-					bad = append(bad, damaged(bucketAudit, k, err))
+					bad = append(bad, boltfile.DamagedRecord(bucketAudit, k, err))
 				case picked(e):
-					rows = append(rows, row{tailSeq(k), e})
+					rows = append(rows, row{table.Number(k), e})
 					had++
 				}
 			}

@@ -2,10 +2,11 @@ package store
 
 import (
 	"fmt"
-	"github.com/hermes-connector/hermes-connector/store/boltfile"
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/hermes-connector/hermes-connector/store/boltfile"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/hermes-connector/hermes-connector/relay"
@@ -98,8 +99,8 @@ func checkCounts(t *testing.T, db *DB) {
 		if err := x.recountAudit(); err != nil {
 			return err
 		}
-		if x.writes > 0 {
-			t.Errorf("%d counts do not agree with the rows", x.writes)
+		if x.Changes > 0 {
+			t.Errorf("%d counts do not agree with the rows", x.Changes)
 		}
 		return nil
 	})
@@ -148,9 +149,9 @@ func TestAuditLimitsAgainstAModel(t *testing.T) {
 // TestWrongAuditCountsAreMadeAnew: neither a change nor a start fails for them.
 func TestWrongAuditCountsAreMadeAnew(t *testing.T) { // invariants 8 and 10
 	for name, spoilIt := range map[string]func(x *tx, k []byte) error{
-		"too high":  func(x *tx, k []byte) error { return x.put(bucketAuditCounts, k, auditCount{N: 20_000, From: 1}) },
-		"past them": func(x *tx, k []byte) error { return x.put(bucketAuditCounts, k, auditCount{N: 20_000, From: 99}) },
-		"damaged":   func(x *tx, k []byte) error { return x.putSealed(bucketAuditCounts, k, []byte("ruins")) },
+		"too high":  func(x *tx, k []byte) error { return x.Put(bucketAuditCounts, k, auditCount{N: 20_000, From: 1}) },
+		"past them": func(x *tx, k []byte) error { return x.Put(bucketAuditCounts, k, auditCount{N: 20_000, From: 99}) },
+		"damaged":   func(x *tx, k []byte) error { return x.PutSealed(bucketAuditCounts, k, []byte("ruins")) },
 	} {
 		for _, of := range []auditor{{tenant: "home"}, {"home", Actor{ActorGateway, "g"}}} {
 			t.Run(name, func(t *testing.T) {
@@ -200,7 +201,7 @@ func TestSplitAuditOfACredentialThatHasTooMany(t *testing.T) {
 	err = boltfile.Update(b, func(x *bolt.Tx) error {
 		for n := uint64(100); n < 100+3000; n++ {
 			e := AuditEntry{Tenant: "home", Actor: Actor{ActorGateway, "home"}, Action: fmt.Sprint(n)}
-			if err := edit(x).put(bucketAudit, auditKeyOf("", n)[1:], e); err != nil {
+			if err := edit(x).Put(bucketAudit, auditKeyOf("", n)[1:], e); err != nil {
 				return err
 			}
 		}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"github.com/hermes-connector/hermes-connector/store/files"
 	"io"
 	"os"
 	"path/filepath"
@@ -14,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/hermes-connector/hermes-connector/store/files"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -261,7 +262,7 @@ func TestRestoreRefuses(t *testing.T) {
 	broken := errors.New("cut off")
 	newer := filepath.Join(t.TempDir(), "newer.db")
 	db := reopen(t, newer, Options{})
-	if err := db.write(ctxOf(t), func(x *tx) error { return x.put(bucketMeta, []byte(schemaKey), 99) }); err != nil {
+	if err := db.write(ctxOf(t), func(x *tx) error { return x.Put(bucketMeta, []byte(schemaKey), 99) }); err != nil {
 		t.Fatal(err)
 	}
 	for name, tc := range map[string]struct {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
+	"github.com/hermes-connector/hermes-connector/store/table"
 	bolt "go.etcd.io/bbolt"
 )
 
@@ -105,27 +106,27 @@ func (c *carrier) commit(well bool) error {
 
 // put stores value, which fits its key, under k, unless it is there. A damaged record is left to the next
 // Open, to be named.
-func (c *carrier) put(b bucket, k, value []byte) error {
+func (c *carrier) put(b string, k, value []byte) error {
 	t, err := c.into()
 	if err != nil {
 		return err
 	}
 	if bk := t.Bucket([]byte(b)); bk != nil {
-		if old := bk.Get(k); old != nil && (bytes.Equal(old, value) || checkRecord(b, k, old) != nil) {
+		if old := bk.Get(k); old != nil && (bytes.Equal(old, value) || checkFile(b, k, old) != nil) {
 			return nil
 		}
 	}
-	return t.putSealed(b, bytes.Clone(k), bytes.Clone(value))
+	return t.AppendSealed(b, bytes.Clone(k), bytes.Clone(value)) // it comes in the order of its keys
 }
 
 // intact ranges over the records of b that are what was written.
-func intact(from *bolt.Tx, b bucket) func(yield func(k, v []byte) bool) {
+func intact(from *bolt.Tx, b string) func(yield func(k, v []byte) bool) {
 	return func(yield func(k, v []byte) bool) {
 		if from.Bucket([]byte(b)) == nil { // from before there was one
 			return
 		}
-		for k, v := range under(from, b, nil) {
-			if checkRecord(b, k, v) == nil && !yield(k, v) {
+		for k, v := range table.Under(from, b, nil) {
+			if checkFile(b, k, v) == nil && !yield(k, v) {
 				return
 			}
 		}
@@ -138,7 +139,7 @@ func (c *carrier) marks(from *bolt.Tx) error {
 		return c.oldMarks(from)
 	}
 	oldest := dayOf(c.now) - seenDays
-	for _, b := range []bucket{bucketRecent, bucketSeen} {
+	for _, b := range []string{bucketRecent, bucketSeen} {
 		for k, v := range intact(from, b) {
 			ms, err := decodeMarks(k, v)
 			if err != nil || keyDay(k) < oldest {
@@ -160,7 +161,7 @@ func (c *carrier) oldMarks(from *bolt.Tx) error {
 			continue
 		}
 		var ms []mark
-		for k, v := range under(from, b, nil) {
+		for k, v := range table.Under(from, b, nil) {
 			if checkMark(k, v) == nil {
 				ms = append(ms, markOfKey(k))
 			}
@@ -210,10 +211,10 @@ func (c *carrier) cursors(from *bolt.Tx) error {
 // another owner.
 func (c *carrier) sent(from *bolt.Tx) error {
 	same := make(map[relay.InstanceID]bool)
-	had := readable[Instance](from, bucketInstances)
+	had := table.Readable[Instance](from, bucketInstances)
 	err := c.to.View(func(to *bolt.Tx) error {
 		for _, i := range had {
-			o, ok, _ := load[Instance](to, bucketInstances, key(i.ID))
+			o, ok, _ := table.Load[Instance](to, bucketInstances, table.Key(i.ID))
 			same[i.ID] = ok && o.Tenant == i.Tenant && o.CreatedAt.Equal(i.CreatedAt)
 		}
 		return nil
@@ -222,7 +223,7 @@ func (c *carrier) sent(from *bolt.Tx) error {
 		return err
 	}
 	for k, v := range intact(from, bucketSent) {
-		r, err := decode[sentRecord](k, v)
+		r, err := table.Decode[sentRecord](k, v)
 		if err != nil || !same[r.Instance] {
 			continue
 		}
@@ -236,7 +237,7 @@ func (c *carrier) sent(from *bolt.Tx) error {
 // moves repeats the moves of chats since the backup, for no platform tells of one twice.
 func (c *carrier) moves(from *bolt.Tx) error {
 	for k, v := range intact(from, bucketMoved) {
-		r, err := decode[movedRecord](k, v)
+		r, err := table.Decode[movedRecord](k, v)
 		if err != nil {
 			continue
 		}

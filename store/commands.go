@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/store/table"
 	bolt "go.etcd.io/bbolt"
 )
 
@@ -27,19 +28,19 @@ func (db *DB) SetCommands(ctx context.Context, i relay.InstanceID, p relay.Platf
 		if _, err := t.live(i); err != nil {
 			return err
 		}
-		return t.putChanged(bucketCommands, commandsKey(i, p), commands)
+		return t.PutChanged(bucketCommands, commandsKey(i, p), commands)
 	})
 }
 
 // Manifests lists the manifests for a platform, that of the instance enrolled first first.
 func (db *DB) Manifests(ctx context.Context, p relay.PlatformID) (out []Manifest, err error) {
 	err = db.read(ctx, func(t *bolt.Tx) error {
-		instances, err := list[Instance](t, bucketInstances, nil)
+		instances, err := table.List[Instance](t, bucketInstances, nil)
 		if err != nil {
 			return err
 		}
 		for _, i := range instances {
-			commands, ok, err := load[[]json.RawMessage](t, bucketCommands, commandsKey(i.ID, p))
+			commands, ok, err := table.Load[[]json.RawMessage](t, bucketCommands, commandsKey(i.ID, p))
 			if err != nil {
 				return err
 			}
@@ -60,8 +61,8 @@ func (db *DB) Manifests(ctx context.Context, p relay.PlatformID) (out []Manifest
 // records of their own.
 func moveCommands(b *bolt.Tx) error {
 	t := edit(b)
-	for _, k := range keysUnder(b, bucketInstances, nil) {
-		old, _, err := load[struct {
+	for _, k := range table.KeysUnder(b, bucketInstances, nil) {
+		old, _, err := table.Load[struct {
 			Instance
 			Commands map[relay.PlatformID][]json.RawMessage `json:"commands"`
 		}](b, bucketInstances, k)
@@ -69,11 +70,11 @@ func moveCommands(b *bolt.Tx) error {
 			continue // a damaged one is for repair to name
 		}
 		for p, commands := range old.Commands {
-			if err := t.put(bucketCommands, commandsKey(old.ID, p), commands); err != nil {
+			if err := t.Put(bucketCommands, commandsKey(old.ID, p), commands); err != nil {
 				return err
 			}
 		}
-		if err := t.put(bucketInstances, k, old.Instance); err != nil {
+		if err := t.Put(bucketInstances, k, old.Instance); err != nil {
 			return err
 		}
 	}

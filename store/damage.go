@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
+	"github.com/hermes-connector/hermes-connector/store/table"
 	bolt "go.etcd.io/bbolt"
 )
 
@@ -20,7 +21,7 @@ import (
 // restores a backup, or salvages what can be read.
 
 // isSetAside reports whether damaged records of b are moved to the quarantine.
-func isSetAside(b bucket) bool {
+func isSetAside(b string) bool {
 	switch b {
 	case bucketEntries, bucketDead, bucketUndecided, bucketConversations, bucketCursors, bucketCodes, bucketTokens, bucketIdentity,
 		bucketAudit, bucketAuditCounts, bucketCommands, bucketQuarantine, bucketSent, bucketMoved, bucketRecent, bucketSeen:
@@ -33,7 +34,7 @@ func isSetAside(b bucket) bool {
 func refusal(bad []boltfile.Damaged) error {
 	var worst []boltfile.Damaged
 	for _, r := range bad {
-		if !isSetAside(bucket(r.Bucket)) {
+		if !isSetAside(r.Bucket) {
 			worst = append(worst, r)
 		}
 	}
@@ -57,18 +58,18 @@ func setAside(b *bolt.DB, bad []boltfile.Damaged, now time.Time, log *slog.Logge
 	err := boltfile.Update(b, func(x *bolt.Tx) error {
 		t := edit(x)
 		for _, r := range bad {
-			if isMarkDay(bucket(r.Bucket)) { // the migration has left it out
+			if isMarkDay(r.Bucket) { // the migration has left it out
 				continue
 			}
 			value := bytes.Clone(x.Bucket([]byte(r.Bucket)).Get(r.Key))
-			if b := bucket(r.Bucket); b == bucketRecent || b == bucketSeen { // those that can be believed stay
+			if b := r.Bucket; b == bucketRecent || b == bucketSeen { // those that can be believed stay
 				good, _ := decodeMarks(r.Key, value)
 				if err := t.believe([]badMarks{{b, r.Key, good, r.Err}}); err != nil {
 					return err
 				}
 				continue
 			}
-			if err := t.del(bucket(r.Bucket), r.Key); err != nil {
+			if err := t.Delete(r.Bucket, r.Key); err != nil {
 				return err
 			}
 			if err := t.quarantine(Quarantined{At: now, Err: r.Err.Error(), Raw: value}); err != nil {
@@ -87,10 +88,10 @@ func setAside(b *bolt.DB, bad []boltfile.Damaged, now time.Time, log *slog.Logge
 // made, under a new epoch, for nobody knows which numbers it has given out.
 func (t *tx) recountLanes() error {
 	lanes := make(map[string]*lane)
-	for k, v := range under(t.Tx, bucketLanes, nil) {
-		l, err := decode[lane](k, v)
+	for k, v := range table.Under(t.Tx, bucketLanes, nil) {
+		l, err := table.Decode[lane](k, v)
 		if err != nil {
-			return damaged(bucketLanes, k, err)
+			return boltfile.DamagedRecord(bucketLanes, k, err)
 		}
 		l.Entries, l.Bytes, l.Sum, l.Dead = 0, 0, 0, 0
 		lanes[string(k)] = &l
@@ -102,14 +103,14 @@ func (t *tx) recountLanes() error {
 		}
 		return lanes[name]
 	}
-	for k, v := range under(t.Tx, bucketEntries, nil) {
+	for k, v := range table.Under(t.Tx, bucketEntries, nil) {
 		l := of(k, 8)
 		l.Entries++
 		l.Bytes += int64(len(v))
 		l.Sum ^= storedSum(v)
-		l.Last = max(l.Last, tailSeq(k))
+		l.Last = max(l.Last, table.Number(k))
 	}
-	for k := range under(t.Tx, bucketDead, nil) {
+	for k := range table.Under(t.Tx, bucketDead, nil) {
 		l := of(k, 24)
 		l.Dead++
 		if len(k) > 24 {
@@ -117,7 +118,7 @@ func (t *tx) recountLanes() error {
 		}
 	}
 	for name, l := range lanes {
-		if err := t.putChanged(bucketLanes, []byte(name), l); err != nil {
+		if err := t.PutChanged(bucketLanes, []byte(name), l); err != nil {
 			return err
 		}
 	}

@@ -5,13 +5,15 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"github.com/hermes-connector/hermes-connector/store/boltfile"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/hermes-connector/hermes-connector/store/boltfile"
+	"github.com/hermes-connector/hermes-connector/store/table"
 
 	"github.com/hermes-connector/hermes-connector/relay"
 	bolt "go.etcd.io/bbolt"
@@ -88,19 +90,19 @@ func closeChecked(t testing.TB, db *DB) {
 func checkLanes(t testing.TB, tx *bolt.Tx) {
 	t.Helper()
 	err := tx.Bucket([]byte(bucketLanes)).ForEach(func(k, v []byte) error {
-		l, err := decode[lane](k, v)
+		l, err := table.Decode[lane](k, v)
 		if err != nil {
 			return nil // a test damaged it
 		}
 		var entries, dead int
 		var bytes int64
 		var sum uint32
-		for _, v := range under(tx, bucketEntries, append(k[:len(k):len(k)], 0)) {
+		for _, v := range table.Under(tx, bucketEntries, append(k[:len(k):len(k)], 0)) {
 			entries++
 			bytes += int64(len(v))
 			sum ^= storedSum(v)
 		}
-		for range under(tx, bucketDead, append(k[:len(k):len(k)], 0)) {
+		for range table.Under(tx, bucketDead, append(k[:len(k):len(k)], 0)) {
 			dead++
 		}
 		if entries != l.Entries || bytes != l.Bytes || sum != l.Sum || dead != l.Dead {
@@ -202,7 +204,7 @@ func ctxOf(t testing.TB) context.Context { return context.WithoutCancel(t.Contex
 // tenantsOf lists the records of tenants, by id.
 func tenantsOf(db *DB) (out []Tenant, err error) {
 	err = db.read(context.Background(), func(t *bolt.Tx) error {
-		out, err = list[Tenant](t, bucketTenants, nil)
+		out, err = table.List[Tenant](t, bucketTenants, nil)
 		return err
 	})
 	return out, err

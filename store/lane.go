@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/store/boltfile"
+	"github.com/hermes-connector/hermes-connector/store/table"
 	bolt "go.etcd.io/bbolt"
 )
 
@@ -34,7 +36,7 @@ func (t *tx) lane(i relay.InstanceID) (*lane, error) {
 	if l, ok := t.lanes[i]; ok {
 		return l, nil
 	}
-	l, _, err := load[lane](t.Tx, bucketLanes, key(i))
+	l, _, err := table.Load[lane](t.Tx, bucketLanes, table.Key(i))
 	if err != nil {
 		return nil, err
 	}
@@ -47,13 +49,13 @@ func (t *tx) touch(i relay.InstanceID, l *lane) {
 		t.lanes = make(map[relay.InstanceID]*lane)
 	}
 	t.lanes[i] = l
-	t.writes++
+	t.Changes++
 }
 
 // flush writes the lane states touched and the marks made. Nothing may be changed after it.
 func (t *tx) flush() error {
 	for i, l := range t.lanes {
-		if err := t.put(bucketLanes, key(i), l); err != nil {
+		if err := t.Put(bucketLanes, table.Key(i), l); err != nil {
 			return err
 		}
 	}
@@ -84,12 +86,12 @@ func (l *lane) next() relay.BufferID {
 func (t *tx) append(i relay.InstanceID, l *lane, payload []byte) (relay.BufferID, error) {
 	id := l.next()
 	l.Entries++
-	l.Bytes += envelopeSize + int64(len(payload))
+	l.Bytes += boltfile.EnvelopeSize + int64(len(payload))
 	t.touch(i, l)
 	k := entryKey(i, id.Seq)
-	value := seal(k, payload)
+	value := boltfile.Seal(k, payload)
 	l.Sum ^= storedSum(value)
-	return id, t.putSealed(bucketEntries, k, value)
+	return id, t.AppendSealed(bucketEntries, k, value)
 }
 
 // remove deletes the entry under k, whose stored record is value.
@@ -98,7 +100,7 @@ func (t *tx) remove(i relay.InstanceID, l *lane, k, value []byte) error {
 	l.Bytes -= int64(len(value))
 	l.Sum ^= storedSum(value)
 	t.touch(i, l)
-	return t.del(bucketEntries, k)
+	return t.Delete(bucketEntries, k)
 }
 
 // find is the stored record of an entry that is in the lane; nil when it is not.
@@ -128,7 +130,7 @@ func (t *tx) trim(i relay.InstanceID, l *lane, m Limits, now time.Time) (moved i
 
 // oldest is the first entry of the lane; nil when it is empty.
 func (t *tx) oldest(i relay.InstanceID) (k, value []byte) {
-	for k, v := range under(t.Tx, bucketEntries, prefix(i)) {
+	for k, v := range table.Under(t.Tx, bucketEntries, table.Prefix(i)) {
 		return k, v
 	}
 	return nil, nil
@@ -137,12 +139,12 @@ func (t *tx) oldest(i relay.InstanceID) (k, value []byte) {
 // Lane is the state of i's buffer; the zero Lane when it was never used.
 func (db *DB) Lane(ctx context.Context, i relay.InstanceID) (out Lane, err error) {
 	err = db.read(ctx, func(t *bolt.Tx) error {
-		l, ok, err := load[lane](t, bucketLanes, key(i))
+		l, ok, err := table.Load[lane](t, bucketLanes, table.Key(i))
 		if err != nil || !ok {
 			return err
 		}
 		out = Lane{Epoch: l.Epoch, NextSeq: l.Last + 1, Entries: l.Entries, Bytes: l.Bytes, Dead: l.Dead}
-		for k, v := range under(t, bucketEntries, prefix(i)) {
+		for k, v := range table.Under(t, bucketEntries, table.Prefix(i)) {
 			if e, _, err := decodeEntry(k, v); err == nil { // a damaged one is NextDelivery's to handle
 				out.OldestAt = e.At
 				break

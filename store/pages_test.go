@@ -81,7 +81,7 @@ func allocated(t *testing.T, db *DB) (n int64) {
 }
 
 // keysIn is how many records are in b.
-func keysIn(t *testing.T, db *DB, b bucket) (n int) {
+func keysIn(t *testing.T, db *DB, b string) (n int) {
 	t.Helper()
 	err := db.read(ctxOf(t), func(x *bolt.Tx) error {
 		n = x.Bucket([]byte(b)).Stats().KeyN

@@ -13,6 +13,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
 	"github.com/hermes-connector/hermes-connector/store/files"
+	"github.com/hermes-connector/hermes-connector/store/table"
 	bolt "go.etcd.io/bbolt"
 	berrors "go.etcd.io/bbolt/errors"
 )
@@ -187,16 +188,16 @@ func renew(temp string, o Options) (has holdings, err error) {
 	if has, err = inventory(b, false); err == nil {
 		err = boltfile.Update(b, func(x *bolt.Tx) error {
 			t := edit(x)
-			for _, k := range keysUnder(x, bucketLanes, nil) {
-				l, err := decode[lane](k, x.Bucket([]byte(bucketLanes)).Get(k))
+			for _, k := range table.KeysUnder(x, bucketLanes, nil) {
+				l, err := table.Decode[lane](k, x.Bucket([]byte(bucketLanes)).Get(k))
 				if err != nil {
-					return damaged(bucketLanes, k, err)
+					return boltfile.DamagedRecord(bucketLanes, k, err)
 				}
 				if l.Epoch == 0 { // never used
 					continue
 				}
 				l.Epoch = newEpoch()
-				if err := t.put(bucketLanes, k, l); err != nil {
+				if err := t.Put(bucketLanes, k, l); err != nil {
 					return err
 				}
 			}
@@ -242,7 +243,7 @@ type openEvent struct {
 // holds notes that e is open for i, and returns under which key.
 func (h *holdings) holds(i relay.InstanceID, e About) string {
 	m := markOf(e.Bot, e.ID)
-	k := string(append(prefix(i), m[:]...))
+	k := string(append(table.Prefix(i), m[:]...))
 	h.open[k] = openEvent{e.Bot, e.ID}
 	h.untold = h.untold || e.ID == ""
 	return k
@@ -264,12 +265,12 @@ func inventory(b *bolt.DB, untold bool) (h holdings, err error) {
 		gateways: make(map[relay.GatewayID]bool), bindings: make(map[string]bool), grants: make(map[string]bool),
 	}
 	err = b.View(func(t *bolt.Tx) error {
-		for _, name := range []bucket{bucketEntries, bucketLanes, bucketDead, bucketGateways, bucketBindings, bucketGrants} {
+		for _, name := range []string{bucketEntries, bucketLanes, bucketDead, bucketGateways, bucketBindings, bucketGrants} {
 			if t.Bucket([]byte(name)) == nil {
 				return fmt.Errorf("%w: bucket %s is missing", ErrDamaged, name)
 			}
 		}
-		for k, v := range under(t, bucketEntries, nil) {
+		for k, v := range table.Under(t, bucketEntries, nil) {
 			e, _, err := decodeEntry(k, v)
 			if err != nil || len(k) < 9 {
 				h.untold = true
@@ -279,7 +280,7 @@ func inventory(b *bolt.DB, untold bool) (h holdings, err error) {
 			h.messages[h.holds(i, e.About)] = i
 		}
 		if t.Bucket([]byte(bucketUndecided)) != nil { // since schema 3
-			for k, v := range under(t, bucketUndecided, nil) {
+			for k, v := range table.Under(t, bucketUndecided, nil) {
 				u, err := decodeUndecided(k, v)
 				if err != nil {
 					h.untold = true
@@ -288,7 +289,7 @@ func inventory(b *bolt.DB, untold bool) (h holdings, err error) {
 				h.messages[h.holds(u.Instance, aboutOf(*u.event()))] = u.Instance
 			}
 		}
-		for k, v := range under(t, bucketDead, nil) {
+		for k, v := range table.Under(t, bucketDead, nil) {
 			_, e, _, err := decodeDead(k, v)
 			if err != nil || len(k) < 25 {
 				h.untold = true
@@ -299,14 +300,14 @@ func inventory(b *bolt.DB, untold bool) (h holdings, err error) {
 			h.dead[string(name)+":"+string(k[len(k)-16:])] = relay.InstanceID(name)
 			h.holds(relay.InstanceID(name), e.About)
 		}
-		for k, v := range under(t, bucketGateways, nil) {
-			if g, err := decode[Gateway](k, v); err == nil && !g.Revoked {
+		for k, v := range table.Under(t, bucketGateways, nil) {
+			if g, err := table.Decode[Gateway](k, v); err == nil && !g.Revoked {
 				h.gateways[g.ID] = true
 			}
 		}
-		for name, set := range map[bucket]map[string]bool{bucketBindings: h.bindings, bucketGrants: h.grants} {
-			for k, v := range under(t, name, nil) {
-				if checkRecord(name, k, v) == nil {
+		for name, set := range map[string]map[string]bool{bucketBindings: h.bindings, bucketGrants: h.grants} {
+			for k, v := range table.Under(t, name, nil) {
+				if checkFile(name, k, v) == nil {
 					set[string(k)] = true
 				}
 			}

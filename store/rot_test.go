@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"github.com/hermes-connector/hermes-connector/store/boltfile"
 	"log/slog"
 	"math/rand/v2"
 	"os"
@@ -14,6 +13,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/hermes-connector/hermes-connector/store/boltfile"
+	"github.com/hermes-connector/hermes-connector/store/table"
 
 	"github.com/hermes-connector/hermes-connector/relay"
 	bolt "go.etcd.io/bbolt"
@@ -74,11 +76,11 @@ func realistic(t *testing.T) []byte {
 }
 
 // recordsIn are all records there are, as they stand: bucket and key, and the value.
-func recordsIn(x *bolt.Tx) (map[bucket]map[string]string, error) {
-	out := make(map[bucket]map[string]string)
+func recordsIn(x *bolt.Tx) (map[string]map[string]string, error) {
+	out := make(map[string]map[string]string)
 	err := x.ForEach(func(name []byte, bk *bolt.Bucket) error {
 		in := make(map[string]string)
-		out[bucket(name)] = in
+		out[string(name)] = in
 		return bk.ForEach(func(k, v []byte) error {
 			if string(name) != boltfile.MetaBucket { // the digest goes with the others
 				in[string(k)] = string(v)
@@ -90,7 +92,7 @@ func recordsIn(x *bolt.Tx) (map[bucket]map[string]string, error) {
 }
 
 // recordsOf are the records of an open database.
-func recordsOf(t *testing.T, db *DB) (out map[bucket]map[string]string) {
+func recordsOf(t *testing.T, db *DB) (out map[string]map[string]string) {
 	t.Helper()
 	err := db.read(ctxOf(t), func(x *bolt.Tx) (err error) {
 		out, err = recordsIn(x)
@@ -104,7 +106,7 @@ func recordsOf(t *testing.T, db *DB) (out map[bucket]map[string]string) {
 
 // rot opens damaged content and holds what is in it against what was accepted. It returns what
 // became of it in a word.
-func rot(t *testing.T, path string, content []byte, want map[bucket]map[string]string) string {
+func rot(t *testing.T, path string, content []byte, want map[string]map[string]string) string {
 	t.Helper()
 	if err := os.WriteFile(path, content, 0o600); err != nil {
 		t.Fatal(err)
@@ -139,7 +141,7 @@ func rot(t *testing.T, path string, content []byte, want map[bucket]map[string]s
 		}
 		named := strings.Count(text.String(), fmt.Sprintf("bucket %s,", b))
 		if b == bucketLanes {
-			for _, b := range []bucket{bucketEntries, bucketDead} { // the lane has one less
+			for _, b := range []string{bucketEntries, bucketDead} { // the lane has one less
 				named += strings.Count(text.String(), fmt.Sprintf("bucket %s,", b))
 			}
 		}
@@ -167,7 +169,7 @@ func rot(t *testing.T, path string, content []byte, want map[bucket]map[string]s
 
 // salvageRot holds what is salvaged of the file at path against what was accepted: nothing else is in it, and
 // what is missing is listed.
-func salvageRot(t *testing.T, path string, want map[bucket]map[string]string) {
+func salvageRot(t *testing.T, path string, want map[string]map[string]string) {
 	t.Helper()
 	got, err := Salvage(path, bytes.NewReader(read(t, path)), Options{})
 	if err != nil {
@@ -213,7 +215,7 @@ func deliverAll(t *testing.T, db *DB, i relay.InstanceID, entries map[string]str
 	}
 	want := 0
 	for k := range entries {
-		if strings.HasPrefix(k, string(prefix(i))) {
+		if strings.HasPrefix(k, string(table.Prefix(i))) {
 			want++
 		}
 	}
@@ -245,7 +247,7 @@ func TestBitRot(t *testing.T) { // invariants 5 and 8
 	if err != nil {
 		t.Fatal(err)
 	}
-	var want map[bucket]map[string]string
+	var want map[string]map[string]string
 	err = b.View(func(x *bolt.Tx) (err error) {
 		want, err = recordsIn(x)
 		return err
@@ -361,9 +363,9 @@ func pointers(t *testing.T, file []byte) (out []int) {
 }
 
 // unmade are the marks in the record is under k that are nowhere in want.
-func unmade(is, k string, want map[bucket]map[string]string) (out []mark) {
+func unmade(is, k string, want map[string]map[string]string) (out []mark) {
 	made := make(map[mark]bool)
-	for _, b := range []bucket{bucketRecent, bucketSeen} {
+	for _, b := range []string{bucketRecent, bucketSeen} {
 		for k, v := range want[b] {
 			ms, _ := decodeMarks([]byte(k), []byte(v))
 			for _, m := range ms {

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
+	"github.com/hermes-connector/hermes-connector/store/table"
 	bolt "go.etcd.io/bbolt"
 )
 
@@ -152,7 +153,7 @@ func TestMigrationOfManyMarks(t *testing.T) {
 	}
 	day := []byte(markDayPrefix + "2026-11-21")
 	tg := relay.Bot{Platform: "telegram", ID: "700001"}
-	oldKey := func(n int) []byte { return key(tg.Platform, string(tg.ID), fmt.Sprintf("%d:%d", n%97, n)) }
+	oldKey := func(n int) []byte { return table.Key(tg.Platform, string(tg.ID), fmt.Sprintf("%d:%d", n%97, n)) }
 	for n := 0; n < marks; {
 		err := b.Update(func(x *bolt.Tx) error {
 			for range 25_000 {

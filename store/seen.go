@@ -13,6 +13,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
+	"github.com/hermes-connector/hermes-connector/store/table"
 	bolt "go.etcd.io/bbolt"
 )
 
@@ -39,7 +40,7 @@ type mark [12]byte
 const storedMark = len(mark{}) + 4
 
 func markOf(b relay.Bot, e relay.EventID) mark {
-	return markOfKey(key(b.Platform, string(b.ID), string(e)))
+	return markOfKey(table.Key(b.Platform, string(b.ID), string(e)))
 }
 
 func markOfKey(k []byte) mark {
@@ -88,9 +89,9 @@ func encodeMarks(ms []mark) []byte {
 // decodeMarks are the marks of a record: newest last in one of the newest, sorted in one of a run. From one that
 // is damaged come those that are not, with the error.
 func decodeMarks(k, value []byte) (ms []mark, err error) {
-	payload, err := unseal(k, value)
+	payload, err := boltfile.Unseal(k, value)
 	if err != nil {
-		payload = value[min(len(value), envelopeSize):]
+		payload = value[min(len(value), boltfile.EnvelopeSize):]
 	}
 	ms = make([]mark, 0, len(payload)/storedMark)
 	for ; len(payload) >= storedMark; payload = payload[storedMark:] {
@@ -120,7 +121,7 @@ func (db *DB) Seen(ctx context.Context, b relay.Bot, e relay.EventID) (seen bool
 
 // badMarks is a record of marks that is not what was once written.
 type badMarks struct {
-	bucket bucket
+	bucket string
 	key    []byte
 	good   []mark // that can be believed nevertheless
 	err    error
@@ -130,14 +131,14 @@ type badMarks struct {
 func (db *DB) report(bad []badMarks) {
 	db.badMarks.Add(uint64(len(bad)))
 	for _, b := range bad {
-		db.log.Error("seen marks are not believed; their events may come a second time", "err", damaged(b.bucket, b.key, b.err))
+		db.log.Error("seen marks are not believed; their events may come a second time", "err", boltfile.DamagedRecord(b.bucket, b.key, b.err))
 	}
 }
 
 // isSeen looks for m among the newest marks and in each run. bad are the damaged records it met.
 func isSeen(t *bolt.Tx, m mark) (seen bool, bad []badMarks) {
-	in := func(b bucket, k, value []byte) bool {
-		payload, err := unseal(k, value)
+	in := func(b string, k, value []byte) bool {
+		payload, err := boltfile.Unseal(k, value)
 		if err != nil {
 			good, _ := decodeMarks(k, value)
 			bad = append(bad, badMarks{b, bytes.Clone(k), good, err})
@@ -150,7 +151,7 @@ func isSeen(t *bolt.Tx, m mark) (seen bool, bad []badMarks) {
 		}
 		return false
 	}
-	for k, value := range under(t, bucketRecent, nil) {
+	for k, value := range table.Under(t, bucketRecent, nil) {
 		if in(bucketRecent, k, value) {
 			return true, bad
 		}
@@ -172,13 +173,13 @@ func isSeen(t *bolt.Tx, m mark) (seen bool, bad []badMarks) {
 // believe replaces damaged records of marks by what of them can be believed.
 func (t *tx) believe(bad []badMarks) error {
 	for _, b := range bad {
-		err := t.del(b.bucket, b.key)
+		err := t.Delete(b.bucket, b.key)
 		switch {
 		case err != nil:
 		case b.bucket == bucketSeen:
 			err = t.putRun(runKey(b.key), b.good)
 		case len(b.good) > 0:
-			err = t.putSealed(b.bucket, b.key, seal(b.key, encodeMarks(b.good)))
+			err = t.PutSealed(b.bucket, b.key, boltfile.Seal(b.key, encodeMarks(b.good)))
 		}
 		if err != nil {
 			return err
@@ -201,7 +202,7 @@ func (t *tx) mark(m mark, now time.Time) {
 		t.marks = make(map[mark]uint32)
 	}
 	t.marks[m] = dayOf(now)
-	t.writes++
+	t.Changes++
 }
 
 // storeMarks stores what was marked: with the newest of its day, or as a run when those are too many.
@@ -215,7 +216,7 @@ func (t *tx) storeMarks() error {
 		byDay[day] = append(byDay[day], m)
 	}
 	newest := slices.Max(slices.Collect(maps.Keys(byDay)))
-	for _, k := range keysUnder(t.Tx, bucketRecent, nil) {
+	for _, k := range table.KeysUnder(t.Tx, bucketRecent, nil) {
 		had, err := decodeMarks(k, t.Bucket([]byte(bucketRecent)).Get(k))
 		if err == nil {
 			byDay[keyDay(k)] = append(had, byDay[keyDay(k)]...)
@@ -223,7 +224,7 @@ func (t *tx) storeMarks() error {
 		if keyDay(k) == newest && err == nil {
 			continue // is written anew below
 		}
-		if err := t.del(bucketRecent, k); err != nil {
+		if err := t.Delete(bucketRecent, k); err != nil {
 			return err
 		}
 	}
@@ -231,9 +232,9 @@ func (t *tx) storeMarks() error {
 		var err error
 		switch k, ms := dayKey(day), byDay[day]; {
 		case day == newest && len(ms) <= recentMarks:
-			err = t.putSealed(bucketRecent, k, seal(k, encodeMarks(ms)))
-		case day == newest && has(t.Tx, bucketRecent, k):
-			err = errors.Join(t.del(bucketRecent, k), t.addRun(day, 0, ms))
+			err = t.PutSealed(bucketRecent, k, boltfile.Seal(k, encodeMarks(ms)))
+		case day == newest && table.Has(t.Tx, bucketRecent, k):
+			err = errors.Join(t.Delete(bucketRecent, k), t.addRun(day, 0, ms))
 		default:
 			err = t.addRun(day, 0, ms)
 		}
@@ -257,13 +258,13 @@ func (t *tx) addRun(day uint32, level byte, ms []mark) error {
 			return t.putRun(newRunKey(day, level, n), ms)
 		}
 		for _, run := range runs {
-			for _, k := range keysUnder(t.Tx, bucketSeen, run[:]) {
+			for _, k := range table.KeysUnder(t.Tx, bucketSeen, run[:]) {
 				more, err := decodeMarks(k, t.Bucket([]byte(bucketSeen)).Get(k))
 				if err != nil {
 					continue // it stays, to be named whenever it is met
 				}
 				ms = append(ms, more...)
-				if err := t.del(bucketSeen, k); err != nil {
+				if err := t.Delete(bucketSeen, k); err != nil {
 					return err
 				}
 			}
@@ -289,7 +290,7 @@ func (t *tx) putRun(k runKey, ms []mark) error {
 	for part := range slices.Chunk(slices.Compact(ms), recordMarks) {
 		last := part[len(part)-1]
 		k := append(k[:len(k):len(k)], last[:]...)
-		if err := t.putSealed(bucketSeen, k, seal(k, encodeMarks(part))); err != nil {
+		if err := t.AppendSealed(bucketSeen, k, boltfile.Seal(k, encodeMarks(part))); err != nil {
 			return err
 		}
 	}
@@ -300,13 +301,13 @@ func (t *tx) putRun(k runKey, ms []mark) error {
 func (s *sweep) seen(t *tx) error {
 	oldest := dayOf(s.now) - seenDays
 	over := make(map[uint32]bool)
-	for _, b := range []bucket{bucketRecent, bucketSeen} {
-		for _, k := range keysUnder(t.Tx, b, nil) {
+	for _, b := range []string{bucketRecent, bucketSeen} {
+		for _, k := range table.KeysUnder(t.Tx, b, nil) {
 			if keyDay(k) >= oldest {
 				break
 			}
 			over[keyDay(k)] = true
-			if err := t.del(b, k); err != nil {
+			if err := t.Delete(b, k); err != nil {
 				return err
 			}
 		}
@@ -319,7 +320,7 @@ func (s *sweep) seen(t *tx) error {
 // holds one run in memory at a time.
 func toRuns(x *bolt.Tx) error {
 	t := edit(x)
-	for _, b := range []bucket{bucketRecent, bucketSeen} {
+	for _, b := range []string{bucketRecent, bucketSeen} {
 		if _, err := x.CreateBucketIfNotExists([]byte(b)); err != nil {
 			return fmt.Errorf("bucket %s: %w", b, err)
 		}
@@ -337,7 +338,7 @@ func toRuns(x *bolt.Tx) error {
 			ms = ms[:0]
 			return err
 		}
-		for k, v := range under(x, old, nil) {
+		for k, v := range table.Under(x, old, nil) {
 			if checkMark(k, v) != nil {
 				continue // never believed
 			}
@@ -348,7 +349,7 @@ func toRuns(x *bolt.Tx) error {
 				return err
 			}
 		}
-		if err := errors.Join(store(), t.file.Drop(string(old))); err != nil {
+		if err := errors.Join(store(), t.Drop(old)); err != nil {
 			return fmt.Errorf("bucket %s: %w", old, err)
 		}
 	}
@@ -360,18 +361,18 @@ func toRuns(x *bolt.Tx) error {
 const markDayPrefix = "hot/seen/"
 
 // markDays are these buckets, oldest first.
-func markDays(t *bolt.Tx) (out []bucket) {
+func markDays(t *bolt.Tx) (out []string) {
 	c := t.Cursor()
-	for k, _ := c.Seek([]byte(markDayPrefix)); isMarkDay(bucket(k)); k, _ = c.Next() {
-		out = append(out, bucket(k))
+	for k, _ := c.Seek([]byte(markDayPrefix)); isMarkDay(string(k)); k, _ = c.Next() {
+		out = append(out, string(k))
 	}
 	return out
 }
 
-func isMarkDay(b bucket) bool { return markDay(b) != 0 }
+func isMarkDay(b string) bool { return markDay(b) != 0 }
 
 // markDay is the day of such a bucket; 0 when b is none.
-func markDay(b bucket) uint32 {
+func markDay(b string) uint32 {
 	at, err := time.Parse(markDayPrefix+time.DateOnly, string(b))
 	if err != nil {
 		return 0

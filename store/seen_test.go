@@ -6,6 +6,9 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+
+	"github.com/hermes-connector/hermes-connector/store/boltfile"
+	"github.com/hermes-connector/hermes-connector/store/table"
 )
 
 func TestDamagedSeenMarkIsNotBelieved(t *testing.T) { // invariants 7 and 8
@@ -78,13 +81,13 @@ func TestDamagedSeenMarkIsNamedOnceThoughTheOpRunsAgain(t *testing.T) {
 
 // spoilMark changes m where it is stored, and nothing else.
 func spoilMark(x *tx, m mark, change func(stored []byte)) error {
-	for _, b := range []bucket{bucketRecent, bucketSeen} {
-		for _, k := range keysUnder(x.Tx, b, nil) {
+	for _, b := range []string{bucketRecent, bucketSeen} {
+		for _, k := range table.KeysUnder(x.Tx, b, nil) {
 			v := bytes.Clone(x.Bucket([]byte(b)).Get(k))
-			for at := envelopeSize; at+storedMark <= len(v); at += storedMark {
+			for at := boltfile.EnvelopeSize; at+storedMark <= len(v); at += storedMark {
 				if mark(v[at:]) == m && bytes.Equal(v[at+len(m):at+storedMark], m.sum()) {
 					change(v[at : at+storedMark])
-					return x.putSealed(b, k, v)
+					return x.PutSealed(b, k, v)
 				}
 			}
 		}

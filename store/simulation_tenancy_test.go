@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/store/table"
 	bolt "go.etcd.io/bbolt"
 	"pgregory.net/rapid"
 )
@@ -50,16 +51,16 @@ func (s tenancy) clone() tenancy {
 
 // stored reads all of it from the database.
 func (s tenancy) stored(t *bolt.Tx) error {
-	is, err1 := list[Instance](t, bucketInstances, nil)
+	is, err1 := table.List[Instance](t, bucketInstances, nil)
 	for _, i := range is {
 		s.Instances[i.ID] = i.Tenant
-		if l, _, err := load[lane](t, bucketLanes, key(i.ID)); err != nil {
+		if l, _, err := table.Load[lane](t, bucketLanes, table.Key(i.ID)); err != nil {
 			return err
 		} else if !l.Closed {
 			s.Live[i.ID] = true
 		}
 	}
-	gs, err2 := list[Gateway](t, bucketGateways, nil)
+	gs, err2 := table.List[Gateway](t, bucketGateways, nil)
 	for _, g := range gs {
 		s.Gateways[g.ID] = g.Instance
 		if g.Revoked {
@@ -71,9 +72,9 @@ func (s tenancy) stored(t *bolt.Tx) error {
 		collect(t, bucketMoved, s.Moved))
 }
 
-func collect[T any](t *bolt.Tx, b bucket, into map[string]T) error {
-	for k, v := range under(t, b, nil) {
-		r, err := decode[T](k, v)
+func collect[T any](t *bolt.Tx, b string, into map[string]T) error {
+	for k, v := range table.Under(t, b, nil) {
+		r, err := table.Decode[T](k, v)
 		if err != nil {
 			return err
 		}
