@@ -3,11 +3,11 @@ package store
 import (
 	"bytes"
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
+	"github.com/hermes-connector/hermes-connector/store/seen"
 	"github.com/hermes-connector/hermes-connector/store/table"
 	bolt "go.etcd.io/bbolt"
 )
@@ -29,11 +29,11 @@ import (
 const carryBatch = 5000
 
 // lostIn are the events, by their seen marks, that are in h and not in other, and the keys of their bots.
-func (h holdings) lostIn(other holdings) (events map[mark]bool, bots map[string]bool) {
-	events, bots = make(map[mark]bool), make(map[string]bool)
+func (h holdings) lostIn(other holdings) (events map[seen.Mark]bool, bots map[string]bool) {
+	events, bots = make(map[seen.Mark]bool), make(map[string]bool)
 	for k, e := range h.open {
 		if _, ok := other.open[k]; !ok {
-			events[markOf(e.bot, e.id)], bots[string(botKey(e.bot))] = true, true
+			events[seen.Of(e.bot, e.id)], bots[string(botKey(e.bot))] = true, true
 		}
 	}
 	return events, bots
@@ -45,8 +45,8 @@ type carrier struct {
 	t    *tx // under way; nil for none
 	n    int // records in it
 	now  time.Time
-	lost map[mark]bool   // events
-	bots map[string]bool // of those events, by the keys of their cursors
+	lost map[seen.Mark]bool // events
+	bots map[string]bool    // of those events, by the keys of their cursors
 }
 
 // carry copies what is to be carried from the former database into the file temp, the backup's. Moves are
@@ -61,7 +61,7 @@ func carry(temp string, former *bolt.DB, had, has holdings, sound bool, o Option
 	err = migrate(to, migrations()) // it may be from before there was room for all of it
 	if err == nil {
 		err = former.View(func(from *bolt.Tx) error {
-			if err := errors.Join(c.marks(from), c.cursors(from), c.sent(from)); err != nil || !sound {
+			if err := errors.Join(seen.Carry(from, c.now, c.lost, c.writer), c.cursors(from), c.sent(from)); err != nil || !sound {
 				return err
 			}
 			return c.moves(from)
@@ -89,6 +89,14 @@ func (c *carrier) into() (*tx, error) {
 	}
 	c.n++
 	return c.t, nil
+}
+
+func (c *carrier) writer() (*table.Writer, error) {
+	t, err := c.into()
+	if err != nil {
+		return nil, err
+	}
+	return t.Writer, nil
 }
 
 // commit ends the transaction under way.
@@ -131,68 +139,6 @@ func intact(from *bolt.Tx, b string) func(yield func(k, v []byte) bool) {
 			}
 		}
 	}
-}
-
-// marks carries the marks of each day as runs of that day, one for each that the former database has.
-func (c *carrier) marks(from *bolt.Tx) error {
-	if from.Bucket([]byte(bucketSeen)) == nil { // from before schema 4
-		return c.oldMarks(from)
-	}
-	oldest := dayOf(c.now) - seenDays
-	for _, b := range []string{bucketRecent, bucketSeen} {
-		for k, v := range intact(from, b) {
-			ms, err := decodeMarks(k, v)
-			if err != nil || keyDay(k) < oldest {
-				continue
-			}
-			if err := c.putMarks(keyDay(k), ms); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// oldMarks carries the marks of a database from before schema 4.
-func (c *carrier) oldMarks(from *bolt.Tx) error {
-	for _, b := range markDays(from) {
-		day := markDay(b)
-		if day < dayOf(c.now)-seenDays {
-			continue
-		}
-		var ms []mark
-		for k, v := range table.Under(from, b, nil) {
-			if checkMark(k, v) == nil {
-				ms = append(ms, markOfKey(k))
-			}
-			if len(ms) == recordMarks {
-				if err := c.putMarks(day, ms); err != nil {
-					return err
-				}
-				ms = ms[:0]
-			}
-		}
-		if err := c.putMarks(day, ms); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// putMarks stores those marks of a day that are not to be lost and not there.
-func (c *carrier) putMarks(day uint32, ms []mark) error {
-	t, err := c.into()
-	if err != nil {
-		return err
-	}
-	ms = slices.DeleteFunc(ms, func(m mark) bool {
-		seen, _ := isSeen(t.Tx, m)
-		return seen || c.lost[m]
-	})
-	if len(ms) == 0 {
-		return nil
-	}
-	return t.addRun(day, 0, ms)
 }
 
 func (c *carrier) cursors(from *bolt.Tx) error {

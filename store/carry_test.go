@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
+	"github.com/hermes-connector/hermes-connector/store/seen"
 	"github.com/hermes-connector/hermes-connector/store/table"
 
 	"github.com/hermes-connector/hermes-connector/relay"
@@ -82,7 +83,7 @@ func wentOn(t *testing.T, c *clock) (path string, backup []byte) {
 				return err
 			}
 		}
-		x.mark(markOf(otherBot, "e5"), c.now())
+		x.mark(seen.Of(otherBot, "e5"), c.now())
 		return nil
 	}))
 	enroll(t, db, "late")
@@ -322,9 +323,9 @@ func TestRestoreCarriesManyMarks(t *testing.T) {
 	db = reopen(t, path, Options{Now: c.now})
 	n := 0
 	err := db.read(ctxOf(t), func(x *bolt.Tx) error {
-		for _, b := range []string{bucketRecent, bucketSeen} {
+		for _, b := range []string{seen.Newest, seen.Runs} {
 			for k, v := range table.Under(x, b, nil) {
-				ms, err := decodeMarks(k, v)
+				ms, err := seen.Decode(k, v)
 				if n += len(ms); err != nil {
 					return err
 				}
@@ -332,7 +333,7 @@ func TestRestoreCarriesManyMarks(t *testing.T) {
 		}
 		return nil
 	})
-	if err != nil || n != (seenDays+1)*4000 {
+	if err != nil || n != (seen.Days+1)*4000 {
 		t.Errorf("%d marks, %v; want those of today and the three days before", n, err)
 	}
 }

@@ -8,7 +8,9 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/hermes-connector/hermes-connector/store/audit"
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
+	"github.com/hermes-connector/hermes-connector/store/seen"
 	"github.com/hermes-connector/hermes-connector/store/table"
 	bolt "go.etcd.io/bbolt"
 )
@@ -24,10 +26,10 @@ import (
 func isSetAside(b string) bool {
 	switch b {
 	case bucketEntries, bucketDead, bucketUndecided, bucketConversations, bucketCursors, bucketCodes, bucketTokens, bucketIdentity,
-		bucketAudit, bucketAuditCounts, bucketCommands, bucketQuarantine, bucketSent, bucketMoved, bucketRecent, bucketSeen:
+		audit.Rows, audit.Counts, bucketCommands, bucketQuarantine, bucketSent, bucketMoved, seen.Newest, seen.Runs:
 		return true
 	}
-	return isMarkDay(b)
+	return seen.IsOld(b)
 }
 
 // refusal is nil, or why a database with the damaged records bad is not used.
@@ -58,13 +60,12 @@ func setAside(b *bolt.DB, bad []boltfile.Damaged, now time.Time, log *slog.Logge
 	err := boltfile.Update(b, func(x *bolt.Tx) error {
 		t := edit(x)
 		for _, r := range bad {
-			if isMarkDay(r.Bucket) { // the migration has left it out
+			if seen.IsOld(r.Bucket) { // the migration has left it out
 				continue
 			}
 			value := bytes.Clone(x.Bucket([]byte(r.Bucket)).Get(r.Key))
-			if b := r.Bucket; b == bucketRecent || b == bucketSeen { // those that can be believed stay
-				good, _ := decodeMarks(r.Key, value)
-				if err := t.believe([]badMarks{{b, r.Key, good, r.Err}}); err != nil {
+			if b := r.Bucket; b == seen.Newest || b == seen.Runs { // those that can be believed stay
+				if err := seen.Believe(t.Writer, []seen.Bad{seen.Damaged(b, r.Key, value, r.Err)}); err != nil {
 					return err
 				}
 				continue
@@ -76,7 +77,7 @@ func setAside(b *bolt.DB, bad []boltfile.Damaged, now time.Time, log *slog.Logge
 				return err
 			}
 		}
-		return errors.Join(t.recountLanes(), t.recountAudit(), t.reindex())
+		return errors.Join(t.recountLanes(), audit.Recount(t.Writer), t.reindex())
 	})
 	if err != nil {
 		return fmt.Errorf("set aside what is damaged: %w", err)

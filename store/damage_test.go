@@ -16,6 +16,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
+	"github.com/hermes-connector/hermes-connector/store/seen"
 	"github.com/hermes-connector/hermes-connector/store/table"
 )
 
@@ -339,7 +340,7 @@ func TestWhatIsSetAside(t *testing.T) { // invariants 5 and 8
 		k []byte
 	}{
 		{bucketEntries, entryKey("i1", 1)}, {bucketConversations, conversationKey(Conversation{Instance: "i1", Bot: bot, Chat: "c1"})},
-		{bucketRecent, dayKey(dayOf(time.Now()))},
+		{seen.Newest, seen.DayKey(seen.Day(time.Now()))},
 	} {
 		for _, inKey := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s %q %v", tc.b, tc.k, inKey), func(t *testing.T) {
@@ -350,7 +351,7 @@ func TestWhatIsSetAside(t *testing.T) { // invariants 5 and 8
 					t.Errorf("%d damaged; the log: %s", n, &text)
 				}
 				q, err := db.Quarantine(ctxOf(t))
-				if err != nil || len(q) != 1 && tc.b != bucketRecent {
+				if err != nil || len(q) != 1 && tc.b != seen.Newest {
 					t.Errorf("quarantine %+v, %v", q, err)
 				}
 				acceptOne(t, db, event("more", 300), "i1")

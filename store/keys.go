@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/store/audit"
+	"github.com/hermes-connector/hermes-connector/store/seen"
 	"github.com/hermes-connector/hermes-connector/store/table"
 )
 
@@ -27,8 +29,6 @@ const (
 	bucketTokens        = "tokens"        // HMAC -> EnrollmentToken
 	bucketIdentity      = "identity"      // HMAC -> IdentityCode; at most one per instance
 	bucketRoutes        = "routes"        // platform|key|instance -> Route
-	bucketAudit         = "audit"         // tenant|running number -> AuditEntry
-	bucketAuditCounts   = "audit.counts"  // tenant| and tenant|kind of actor|actor -> auditCount
 	bucketUndecided     = "undecided"     // platform|bot|chat|instance|number -> undecidedRecord
 	bucketSent          = "sent"          // platform|bot|chat|message -> sentRecord
 	bucketMoved         = "moved"         // platform|old chat -> movedRecord
@@ -37,8 +37,6 @@ const (
 	bucketCursors       = "hot/cursors"   // platform|bot -> bytes
 	bucketLanes         = "hot/lanes"     // instance -> lane
 	bucketEntries       = "hot/entries"   // instance|seq -> entryHead, frame
-	bucketRecent        = "hot/seen"      // day -> the newest seen marks
-	bucketSeen          = "seen"          // day, level, number of a run, last mark -> seen marks
 )
 
 // buckets are all of them.
@@ -46,8 +44,8 @@ func buckets() []string {
 	return []string{
 		bucketMeta, bucketBlobs, bucketTenants, bucketInstances, bucketCommands, bucketGateways, bucketBindings,
 		bucketIndex, bucketGrants, bucketConversations, bucketCodes, bucketTokens, bucketIdentity,
-		bucketRoutes, bucketAudit, bucketAuditCounts, bucketUndecided, bucketSent, bucketMoved, bucketDead, bucketQuarantine, bucketCursors, bucketLanes, bucketEntries,
-		bucketRecent, bucketSeen,
+		bucketRoutes, audit.Rows, audit.Counts, bucketUndecided, bucketSent, bucketMoved, bucketDead, bucketQuarantine, bucketCursors, bucketLanes, bucketEntries,
+		seen.Newest, seen.Runs,
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
+	"github.com/hermes-connector/hermes-connector/store/seen"
 	"github.com/hermes-connector/hermes-connector/store/table"
 	bolt "go.etcd.io/bbolt"
 )
@@ -59,7 +60,7 @@ func (t *tx) flush() error {
 			return err
 		}
 	}
-	return t.storeMarks()
+	return seen.Store(t.Writer, t.marks)
 }
 
 // newEpoch draws an epoch. It is never zero, and its hexadecimal form begins with a letter.

@@ -54,7 +54,6 @@ const (
 	maxDead        = 1000 // dead letters kept per instance
 	maxQuarantined = 1000 // payloads kept in quarantine
 	day            = 24 * time.Hour
-	seenDays       = 3 // whole days a seen mark outlives its own
 	keepDead       = 14 * day
 	keepSilent     = 30 * day // a conversation without an event
 	keepCode       = day      // past its expiry, so that a late try reads "expired"

@@ -13,6 +13,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
 	"github.com/hermes-connector/hermes-connector/store/files"
+	"github.com/hermes-connector/hermes-connector/store/seen"
 	"github.com/hermes-connector/hermes-connector/store/table"
 	bolt "go.etcd.io/bbolt"
 	berrors "go.etcd.io/bbolt/errors"
@@ -242,7 +243,7 @@ type openEvent struct {
 
 // holds notes that e is open for i, and returns under which key.
 func (h *holdings) holds(i relay.InstanceID, e About) string {
-	m := markOf(e.Bot, e.ID)
+	m := seen.Of(e.Bot, e.ID)
 	k := string(append(table.Prefix(i), m[:]...))
 	h.open[k] = openEvent{e.Bot, e.ID}
 	h.untold = h.untold || e.ID == ""

@@ -14,7 +14,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hermes-connector/hermes-connector/store/audit"
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
+	"github.com/hermes-connector/hermes-connector/store/seen"
 	"github.com/hermes-connector/hermes-connector/store/table"
 
 	"github.com/hermes-connector/hermes-connector/relay"
@@ -61,7 +63,7 @@ func realistic(t *testing.T) []byte {
 			db.PutCode(ctx, []byte("token"+name), Code{Kind: EnrollCode, Tenant: "home", ExpiresAt: soon}),
 			db.PutBlob(ctx, "blob"+name, bytes.Repeat([]byte("v"), 50)),
 			db.PutCode(ctx, []byte("identity"+name), Code{Kind: IdentityCode, Tenant: "home", Instance: relay.InstanceID("i" + name)}),
-			second(db.SetRoutes(Audited(WithActor(ctx, Actor{ActorGateway, name}), AuditEntry{Action: "routes", Tenant: "home"}), "i1", relay.PlatformID("p"+name), []string{"guild"})),
+			second(db.SetRoutes(audit.With(audit.WithActor(ctx, audit.Actor{Kind: audit.ActorGateway, Name: name}), audit.Entry{Action: "routes", Tenant: "home"}), "i1", relay.PlatformID("p"+name), []string{"guild"})),
 			second(db.Accept(ctx, Accept{
 				Bot: relay.Bot{Platform: "loop", ID: relay.BotID("bot" + name)}, Cursor: []byte(name),
 				Quarantine: []Quarantined{{Bot: bot, Err: "odd", Raw: []byte("raw" + name)}},
@@ -145,8 +147,8 @@ func rot(t *testing.T, path string, content []byte, want map[string]map[string]s
 				named += strings.Count(text.String(), fmt.Sprintf("bucket %s,", b))
 			}
 		}
-		if b == bucketAuditCounts { // it says what the rows say, of the tenant and of the credential
-			named += 2 * strings.Count(text.String(), fmt.Sprintf("bucket %s,", bucketAudit))
+		if b == audit.Counts { // it says what the rows say, of the tenant and of the credential
+			named += 2 * strings.Count(text.String(), fmt.Sprintf("bucket %s,", audit.Rows))
 		}
 		if b == bucketIndex { // it says what the conversations say
 			named += strings.Count(text.String(), fmt.Sprintf("bucket %s,", bucketConversations))
@@ -190,8 +192,8 @@ func salvageRot(t *testing.T, path string, want map[string]map[string]string) {
 			all++
 			if is, ok := has[b][k]; !ok {
 				missing++
-			} else if b == bucketRecent && len(unmade(is, k, want)) == 0 { // older, with fewer marks
-			} else if is != v && b != bucketLanes && b != bucketAuditCounts && b != bucketInstances && b != bucketTenants {
+			} else if b == seen.Newest && len(unmade(is, k, want)) == 0 { // older, with fewer marks
+			} else if is != v && b != bucketLanes && b != audit.Counts && b != bucketInstances && b != bucketTenants {
 				t.Errorf("bucket %s, key %q: nobody wrote this", b, k)
 			}
 		}
@@ -363,19 +365,19 @@ func pointers(t *testing.T, file []byte) (out []int) {
 }
 
 // unmade are the marks in the record is under k that are nowhere in want.
-func unmade(is, k string, want map[string]map[string]string) (out []mark) {
-	made := make(map[mark]bool)
-	for _, b := range []string{bucketRecent, bucketSeen} {
+func unmade(is, k string, want map[string]map[string]string) (out []seen.Mark) {
+	made := make(map[seen.Mark]bool)
+	for _, b := range []string{seen.Newest, seen.Runs} {
 		for k, v := range want[b] {
-			ms, _ := decodeMarks([]byte(k), []byte(v))
+			ms, _ := seen.Decode([]byte(k), []byte(v))
 			for _, m := range ms {
 				made[m] = true
 			}
 		}
 	}
-	ms, err := decodeMarks([]byte(k), []byte(is))
+	ms, err := seen.Decode([]byte(k), []byte(is))
 	if err != nil {
-		return []mark{{}}
+		return []seen.Mark{{}}
 	}
-	return slices.DeleteFunc(ms, func(m mark) bool { return made[m] })
+	return slices.DeleteFunc(ms, func(m seen.Mark) bool { return made[m] })
 }

@@ -9,8 +9,10 @@ import (
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/store/audit"
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
 	"github.com/hermes-connector/hermes-connector/store/files"
+	"github.com/hermes-connector/hermes-connector/store/seen"
 	"github.com/hermes-connector/hermes-connector/store/table"
 	bolt "go.etcd.io/bbolt"
 )
@@ -57,7 +59,7 @@ func (r *Restored) copyReadable(from string, to *bolt.DB) error {
 	c := &carrier{to: to}
 	lost, err := boltfile.Salvage(from, checkFile, func(b string, k, value []byte) error {
 		switch name := b; {
-		case name == bucketIndex, b == bindingsTo, name == bucketAuditCounts, name == bucketMeta && string(k) != schemaKey:
+		case name == bucketIndex, b == bindingsTo, name == audit.Counts, name == bucketMeta && string(k) != schemaKey:
 			return nil
 		case name == bucketMeta: // in place of this version's
 			t, err := c.into()
@@ -65,7 +67,7 @@ func (r *Restored) copyReadable(from string, to *bolt.DB) error {
 				return err
 			}
 			return t.PutSealed(name, k, value)
-		case !slices.Contains(buckets(), name) && !isMarkDay(name):
+		case !slices.Contains(buckets(), name) && !seen.IsOld(name):
 			return fmt.Errorf("%w: it has a bucket nobody made", ErrDamaged)
 		default:
 			return c.put(name, k, value)
@@ -99,7 +101,7 @@ func (r *Restored) complete(t *tx, now time.Time) error {
 	if err := r.dropNobodys(t, now); err != nil {
 		return err
 	}
-	for _, b := range []string{bucketQuarantine, bucketAudit, bucketUndecided} {
+	for _, b := range []string{bucketQuarantine, audit.Rows, bucketUndecided} {
 		var last uint64
 		for k := range table.Under(t.Tx, b, nil) {
 			last = max(last, table.Number(k))
@@ -108,7 +110,7 @@ func (r *Restored) complete(t *tx, now time.Time) error {
 			return fmt.Errorf("bucket %s: %w", b, err)
 		}
 	}
-	return t.recountAudit()
+	return audit.Recount(t.Writer)
 }
 
 // orphans are the instances that gateways, bindings and grants speak of and that are not there, as far

@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/hermes-connector/hermes-connector/store/audit"
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
+	"github.com/hermes-connector/hermes-connector/store/seen"
 	"github.com/hermes-connector/hermes-connector/store/table"
 	bolt "go.etcd.io/bbolt"
 )
@@ -23,14 +25,14 @@ func migrations() []migration { return []migration{toSchema2, toSchema3, toSchem
 // toSchema2 adds what tenants share the connector by, takes the commands out of the instances'
 // records, and gives seen marks and lanes a checksum.
 func toSchema2(t *bolt.Tx) error {
-	for _, b := range []string{bucketAudit, bucketIdentity, bucketRoutes, bucketCommands} {
+	for _, b := range []string{audit.Rows, bucketIdentity, bucketRoutes, bucketCommands} {
 		if _, err := t.CreateBucketIfNotExists([]byte(b)); err != nil {
 			return fmt.Errorf("bucket %s: %w", b, err)
 		}
 	}
-	for _, d := range markDays(t) {
+	for _, d := range seen.OldBuckets(t) {
 		for _, k := range table.KeysUnder(t, d, nil) {
-			if err := t.Bucket([]byte(d)).Put(k, markValue(k)); err != nil {
+			if err := t.Bucket([]byte(d)).Put(k, seen.OldValue(k)); err != nil {
 				return fmt.Errorf("mark in bucket %s: %w", d, err)
 			}
 		}
@@ -49,7 +51,7 @@ func toSchema3(t *bolt.Tx) error {
 			return fmt.Errorf("bucket %s: %w", b, err)
 		}
 	}
-	return splitAudit(t)
+	return audit.Split(t)
 }
 
 // toSchema4 makes runs of the seen marks, and one index of all there is to be found by more than its key.
@@ -58,7 +60,7 @@ func toSchema4(t *bolt.Tx) error {
 		return fmt.Errorf("bucket %s: %w", bucketIndex, err)
 	}
 	x := edit(t)
-	return errors.Join(toRuns(t), x.Drop(bindingsTo), x.reindex())
+	return errors.Join(seen.FromOld(t), x.Drop(bindingsTo), x.reindex())
 }
 
 // bindingsTo was the index of bindings by instance until schema 4.

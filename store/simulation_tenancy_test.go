@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/store/audit"
 	"github.com/hermes-connector/hermes-connector/store/table"
 	bolt "go.etcd.io/bbolt"
 	"pgregory.net/rapid"
@@ -88,7 +89,7 @@ type tenancySim struct {
 	clock *clock
 	db    *DB
 	tenancy
-	rows []AuditEntry
+	rows []audit.Entry
 }
 
 func TestTenancySimulation(t *testing.T) { // invariants 10 to 12
@@ -131,9 +132,9 @@ func (s *tenancySim) open(t *testing.T) {
 
 // audited runs step and notes the row it must leave.
 func (s *tenancySim) audited(t *rapid.T, name string, step func(context.Context, *rapid.T) (got, want error)) {
-	before, who := s.clone(), Actor{Kind: ActorCLI, Name: "ann"}
-	row := AuditEntry{At: s.clock.now(), Actor: who, Action: name, Tenant: "t", Instance: "i", Gateway: "g"}
-	got, want := step(Audited(WithActor(t.Context(), who), row), t)
+	before, who := s.clone(), audit.Actor{Kind: audit.ActorCLI, Name: "ann"}
+	row := audit.Entry{At: s.clock.now(), Actor: who, Action: name, Tenant: "t", Instance: "i", Gateway: "g"}
+	got, want := step(audit.With(audit.WithActor(t.Context(), who), row), t)
 	if !errors.Is(got, want) || want == nil && got != nil {
 		t.Fatalf("%s: %v, want %v", name, got, want)
 	}

@@ -38,6 +38,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/hermes-connector/hermes-connector/store/audit"
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
 	bolt "go.etcd.io/bbolt"
 )
@@ -129,7 +130,7 @@ type op struct {
 	fn    func(*tx) error // as boltfile.Op.Run
 	size  int             // bytes it will write, about
 	grows bool            // refused with ErrFull when the file is nearly full
-	row   *AuditEntry     // left in the audit list if fn changes something; nil for none
+	row   *audit.Entry    // left in the audit list if fn changes something; nil for none
 }
 
 // do runs o in the next transaction.
@@ -142,7 +143,7 @@ func (o *op) queued() *boltfile.Op {
 
 // write runs fn in the next transaction. See op.fn for what fn must keep to.
 func (db *DB) write(ctx context.Context, fn func(*tx) error) error {
-	return db.do(ctx, &op{fn: fn, row: auditRow(ctx, db.now)})
+	return db.do(ctx, &op{fn: fn, row: audit.Row(ctx, db.now)})
 }
 
 // change is write, with what failed in front of an error.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
+	"github.com/hermes-connector/hermes-connector/store/seen"
 	"github.com/hermes-connector/hermes-connector/store/table"
 )
 
@@ -30,7 +31,7 @@ func (db *DB) Sweep(ctx context.Context) (Swept, error) {
 	err := db.write(ctx, func(t *tx) error {
 		s.Swept, s.damaged = Swept{}, nil
 		for _, step := range []func(*tx) error{
-			s.seen, s.lanes, s.undecided, s.sent, s.conversations, s.moved, s.codes, s.secrets,
+			s.marks, s.lanes, s.undecided, s.sent, s.conversations, s.moved, s.codes, s.secrets,
 		} {
 			if err := step(t); err != nil {
 				return err
@@ -52,6 +53,11 @@ type sweep struct {
 	now     time.Time
 	maxAge  time.Duration
 	damaged []error
+}
+
+func (s *sweep) marks(t *tx) (err error) {
+	s.SeenDays, err = seen.Sweep(t.Writer, s.now)
+	return err
 }
 
 func (s *sweep) lanes(t *tx) error {

@@ -4,7 +4,9 @@ import (
 	"slices"
 
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/store/audit"
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
+	"github.com/hermes-connector/hermes-connector/store/seen"
 	"github.com/hermes-connector/hermes-connector/store/table"
 	bolt "go.etcd.io/bbolt"
 )
@@ -16,14 +18,14 @@ type tx struct {
 	// lanes are the lane states touched so far. They are written once, before the commit,
 	// however many entries a batch moves.
 	lanes       map[relay.InstanceID]*lane
-	marks       map[mark]uint32   // made so far, with their days; stored before the commit
-	cursors     map[string][]byte // moved so far, by their key; stored, before the commit, if anything is
-	waiting     map[string][]byte // those that were moved before and are not on disk; not to be changed
-	took        bool              // the cursors were stored, or there are none
-	died        []DeadReason      // of the dead letters made
-	deadDropped uint64            // dead letters dropped to make room
-	row         *AuditEntry       // what the op that runs is to leave in the audit list; nil for none
-	noted       func()            // what to do about sent messages once the transaction is stored
+	marks       map[seen.Mark]uint32 // made so far, with their days; stored before the commit
+	cursors     map[string][]byte    // moved so far, by their key; stored, before the commit, if anything is
+	waiting     map[string][]byte    // those that were moved before and are not on disk; not to be changed
+	took        bool                 // the cursors were stored, or there are none
+	died        []DeadReason         // of the dead letters made
+	deadDropped uint64               // dead letters dropped to make room
+	row         *audit.Entry         // what the op that runs is to leave in the audit list; nil for none
+	noted       func()               // what to do about sent messages once the transaction is stored
 }
 
 // begin is boltfile's Format.Begin.
