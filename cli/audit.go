@@ -1,7 +1,7 @@
 package cli
 
 import (
-	"context"
+	"io"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -16,13 +16,13 @@ func newAuditCmd(a *app) *cobra.Command {
 		Long: "Shows the newest changes, newest last: of one gateway or instance, or of all. Of each tenant the newest 10,000 are kept, of which 2,000 are one credential's.",
 	}
 	limit := c.Flags().Int("limit", 100, "show so many; 0 shows all")
-	return listing(a, c, list[manage.AuditRow]{
-		fetch: func(ctx context.Context, client *admin.Client, args []string) ([]manage.AuditRow, error) {
-			return client.Audit(ctx, manage.AuditQuery{Name: optionalName(args).Name, Limit: *limit})
-		},
-		none: "Nothing was changed.",
-		head: []string{"AT", "WHO", "ACTION", "TENANT", "INSTANCE", "GATEWAY", "DETAIL"},
-		row: func(r manage.AuditRow) []string {
+	args := func(pos []string) (manage.AuditQuery, error) {
+		n, err := nameArg(pos)
+		return manage.AuditQuery{Name: n.Name, Limit: *limit}, err
+	}
+	return asking(a, c, admin.Audit, args, func(w io.Writer, _ manage.AuditQuery, all []manage.AuditRow) {
+		head := []string{"AT", "WHO", "ACTION", "TENANT", "INSTANCE", "GATEWAY", "DETAIL"}
+		list(a, w, all, "Nothing was changed.", head, func(r manage.AuditRow) []string {
 			who := string(r.ActorKind)
 			if r.Actor != "" {
 				who += " " + r.Actor
@@ -30,6 +30,6 @@ func newAuditCmd(a *app) *cobra.Command {
 			return []string{
 				r.At.Local().Format(time.DateTime), who, r.Action, dash(r.Tenant), dash(r.Instance), dash(r.Gateway), dash(r.Detail),
 			}
-		},
+		})
 	})
 }

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"bufio"
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -23,22 +22,8 @@ func newBufferCmd(a *app) *cobra.Command {
 }
 
 func (a *app) bufferList() *cobra.Command {
-	return a.named("list", "List the messages that wait, oldest first", func(c *cobra.Command, client *admin.Client, asJSON bool, n manage.Named) error {
-		all, err := client.Entries(c.Context(), n)
-		if err != nil {
-			return err
-		}
-		return a.print(asJSON, all, func(w io.Writer) {
-			if len(all) == 0 {
-				a.say("Nothing waits for %s.", n.Name)
-				return
-			}
-			rows := [][]string{entryHead()}
-			for _, e := range all {
-				rows = append(rows, entryRow(e))
-			}
-			table(w, rows)
-		})
+	return asking(a, a.named("list", "List the messages that wait, oldest first"), admin.Entries, nameArg, func(w io.Writer, n manage.Named, all []manage.Entry) {
+		list(a, w, all, "Nothing waits for "+n.Name+".", entryHead(), entryRow)
 	})
 }
 
@@ -54,24 +39,20 @@ func entryRow(e manage.Entry) []string {
 }
 
 func (a *app) bufferDead() *cobra.Command {
-	return a.named("dead", "List the messages that were given up, and why", func(c *cobra.Command, client *admin.Client, asJSON bool, n manage.Named) error {
-		all, err := client.Dead(c.Context(), n)
-		if err != nil {
-			return err
-		}
-		return a.print(asJSON, all, func(w io.Writer) {
-			if len(all) == 0 {
-				a.say("%s has no dead letters.", n.Name)
-				return
-			}
-			rows := [][]string{append(entryHead(), "REASON")}
-			for _, d := range all {
-				rows = append(rows, append(entryRow(d.Entry), string(d.Reason)))
-			}
-			table(w, rows)
-			a.say("Next: hermes-connector buffer replay %s, or buffer drop %s", n.Name, n.Name)
+	c := a.named("dead", "List the messages that were given up, and why")
+	return asking(a, c, admin.Dead, nameArg, func(w io.Writer, n manage.Named, all []manage.DeadEntry) {
+		list(a, w, all, n.Name+" has no dead letters.", append(entryHead(), "REASON"), func(d manage.DeadEntry) []string {
+			return append(entryRow(d.Entry), string(d.Reason))
 		})
+		if len(all) > 0 {
+			a.say("Next: hermes-connector buffer replay %s, or buffer drop %s", n.Name, n.Name)
+		}
 	})
+}
+
+// letters names the dead letters that a command is about.
+func letters(pos []string) (manage.Letters, error) {
+	return manage.Letters{Name: pos[0], Buffers: pos[1:]}, nil
 }
 
 func (a *app) bufferReplay() *cobra.Command {
@@ -79,22 +60,12 @@ func (a *app) bufferReplay() *cobra.Command {
 		Use: "replay NAME [BUFFERID]...", Short: "Deliver dead letters after all: those named, or all",
 		Args: cobra.MinimumNArgs(1), ValidArgsFunction: a.completeGateways,
 	}
-	asJSON := jsonFlag(c)
-	c.RunE = func(cmd *cobra.Command, args []string) error {
-		return a.withClient(cmd.Context(), func(client *admin.Client) error {
-			moved, err := client.Replay(cmd.Context(), manage.Letters{Name: args[0], Buffers: args[1:]})
-			if err != nil {
-				return err
-			}
-			return a.print(*asJSON, moved, func(w io.Writer) {
-				_, _ = fmt.Fprintf(w, "✓ %d put back at the end of the buffer of %s\n", moved.Count, moved.Instance)
-				if moved.Left > 0 {
-					_, _ = fmt.Fprintf(w, "%d stay dead letters: the buffer is full until the gateway has taken some of it\n", moved.Left)
-				}
-			})
-		})
-	}
-	return c
+	return asking(a, c, admin.Replay, letters, func(w io.Writer, _ manage.Letters, moved manage.Moved) {
+		_, _ = fmt.Fprintf(w, "✓ %d put back at the end of the buffer of %s\n", moved.Count, moved.Instance)
+		if moved.Left > 0 {
+			_, _ = fmt.Fprintf(w, "%d stay dead letters: the buffer is full until the gateway has taken some of it\n", moved.Left)
+		}
+	})
 }
 
 func (a *app) bufferDrop() *cobra.Command {
@@ -103,44 +74,31 @@ func (a *app) bufferDrop() *cobra.Command {
 		Args: cobra.MinimumNArgs(1), ValidArgsFunction: a.completeGateways,
 	}
 	yes := c.Flags().Bool("yes", false, "do not ask")
-	asJSON := jsonFlag(c)
-	c.RunE = func(cmd *cobra.Command, args []string) error {
+	args := func(pos []string) (manage.Letters, error) {
 		what := "all dead letters"
-		if len(args) > 1 {
-			what = fmt.Sprintf("%d messages", len(args)-1)
+		if len(pos) > 1 {
+			what = fmt.Sprintf("%d messages", len(pos)-1)
 		}
-		if !*yes && !a.confirmed(fmt.Sprintf("Delete %s of %s for good?", what, args[0])) {
-			return errors.New("nothing was deleted: answer y, or give --yes")
+		if !*yes && !a.confirmed(fmt.Sprintf("Delete %s of %s for good?", what, pos[0])) {
+			return manage.Letters{}, errors.New("nothing was deleted: answer y, or give --yes")
 		}
-		return a.withClient(cmd.Context(), func(client *admin.Client) error {
-			moved, err := client.Drop(cmd.Context(), manage.Letters{Name: args[0], Buffers: args[1:]})
-			if err != nil {
-				return err
-			}
-			return a.print(*asJSON, moved, func(w io.Writer) {
-				_, _ = fmt.Fprintf(w, "✓ %d deleted\n", moved.Count)
-			})
-		})
+		return letters(pos)
 	}
-	return c
+	return asking(a, c, admin.Drop, args, func(w io.Writer, _ manage.Letters, moved manage.Moved) {
+		_, _ = fmt.Fprintf(w, "✓ %d deleted\n", moved.Count)
+	})
 }
 
 func (a *app) bufferQuarantine() *cobra.Command {
-	return listing(a, &cobra.Command{
-		Use: "quarantine", Short: "List what could not be read and was put aside, without showing it", Args: cobra.NoArgs,
-	}, list[manage.Quarantined]{
-		fetch: func(ctx context.Context, client *admin.Client, _ []string) ([]manage.Quarantined, error) {
-			return client.Quarantine(ctx)
-		},
-		none: "Nothing was put aside.",
-		head: []string{"AT", "BOT", "BYTES", "REASON"},
-		row: func(q manage.Quarantined) []string {
+	c := &cobra.Command{Use: "quarantine", Short: "List what could not be read and was put aside, without showing it", Args: cobra.NoArgs}
+	return asking(a, c, admin.Quarantine, noArgs, func(w io.Writer, _ struct{}, all []manage.Quarantined) {
+		list(a, w, all, "Nothing was put aside.", []string{"AT", "BOT", "BYTES", "REASON"}, func(q manage.Quarantined) []string {
 			bot := "-" // a record of ours
 			if q.Platform != "" {
 				bot = relay.Bot{Platform: q.Platform, ID: q.Bot}.String()
 			}
 			return []string{q.At.Local().Format(time.DateTime), bot, strconv.Itoa(q.Bytes), q.Reason}
-		},
+		})
 	})
 }
 

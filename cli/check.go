@@ -15,15 +15,8 @@ import (
 
 // checked is the JSON form of a judged configuration.
 type checked struct {
-	File   string  `json:"file"` // empty: there is none
-	Faults []fault `json:"faults"`
-}
-
-type fault struct {
-	File string `json:"file"`
-	Line int    `json:"line,omitempty"`
-	Path string `json:"path,omitempty"`
-	What string `json:"what"`
+	File   string        `json:"file"` // empty: there is none
+	Faults config.Faults `json:"faults"`
 }
 
 func newCheckCmd(a *app) *cobra.Command {
@@ -44,10 +37,7 @@ func newCheckCmd(a *app) *cobra.Command {
 		if err != nil && !ok {
 			return err
 		}
-		out := checked{Faults: []fault{}}
-		for _, f := range faults {
-			out.Faults = append(out.Faults, fault{f.File, f.Line, f.Path, f.What})
-		}
+		out := checked{Faults: append(config.Faults{}, faults...)}
 		if err != nil {
 			if *asJSON {
 				return errors.Join(a.print(true, out, nil), err)
@@ -85,7 +75,7 @@ func unusable(cfg *config.Config) error {
 		_, err := server.Certificates(cfg.TLS.CertFile, cfg.TLS.KeyFile, nil)
 		note("tls", err)
 	}
-	_, err := identity.New(nil, nil, nil, identityOptions(cfg, nil))
+	_, err := identity.New(nil, nil, nil, cfg.Identity)
 	note("", err) // it names its setting
 	if len(faults) == 0 {
 		return nil

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -37,7 +38,7 @@ import (
 // core is the running part of the connector, wired.
 type core struct {
 	db      *store.DB
-	bus     *bus.Bus
+	bus     bus.Bus
 	hub     *hub.Hub
 	service *manage.Service
 	waker   *wake.Waker
@@ -50,7 +51,7 @@ type core struct {
 
 // newCore wires a server that listens on addr. beside are the addresses of our other listeners.
 func newCore(cfg *config.Config, db *store.DB, v *vault.Vault, bots []platforms.Platform, log *slog.Logger, addr string, beside ...string) (*core, error) {
-	c := &core{db: db, bus: &bus.Bus{}}
+	c := &core{db: db, bus: &bus.Local{}}
 	auth := token.NewAuthority(db, v, time.Now)
 	desk := link.NewDesk(db, v, time.Now)
 	c.hub = hub.New(db, desk, c.bus, bots, hub.Options{
@@ -74,30 +75,30 @@ func newCore(cfg *config.Config, db *store.DB, v *vault.Vault, bots []platforms.
 		c.keeper = keeper
 		c.beside = append(c.beside, keeper.Run)
 	}
-	callers, err := identity.New(db, v, db, identityOptions(cfg, log))
+	id := cfg.Identity
+	id.Log = log
+	callers, err := identity.New(db, v, db, id)
 	if err != nil {
 		return nil, err
+	}
+	var certificates *tls.Config
+	if cfg.TLS.On() {
+		if certificates, err = server.Certificates(cfg.TLS.CertFile, cfg.TLS.KeyFile, log); err != nil {
+			return nil, err
+		}
 	}
 	failures := limit.NewFailures()
 	c.server = server.New(c.hub, auth, server.Options{
 		Log: log, TrustedProxies: cfg.TrustedProxies, Failures: failures,
-		API: api.New(c.service, auth, callers, api.Options{Log: log, Failures: failures}),
+		TLS: certificates, Mounts: api.New(c.service, auth, callers, api.Options{Log: log, Failures: failures}).Mounts(),
 	})
 	return c, nil
-}
-
-func identityOptions(cfg *config.Config, log *slog.Logger) identity.Options {
-	id := cfg.Identity
-	return identity.Options{
-		Mode: identity.Mode(id.Mode), Issuer: id.Issuer, Audience: id.Audience, TenantClaim: id.TenantClaim,
-		JWKSURL: id.JWKSURL, JWKSFile: id.JWKSFile, IntrospectURL: id.IntrospectURL, TenantField: id.TenantField, Log: log,
-	}
 }
 
 // warnings are what `status` says about the database and its copies.
 func (c *core) warnings() (out []string) {
 	if err := c.db.Probe(); err != nil {
-		out = append(out, "nothing is accepted: "+err.Error())
+		out = append(out, "no message is accepted: "+err.Error())
 	}
 	st := c.db.Stats()
 	if st.FellBack {
@@ -108,7 +109,7 @@ func (c *core) warnings() (out []string) {
 	}
 	if c.keeper != nil {
 		if err := c.keeper.Stats().Err; err != nil {
-			out = append(out, "the last snapshot was not taken: "+err.Error())
+			out = append(out, "the last nightly snapshot failed: "+err.Error())
 		}
 	}
 	return out
@@ -171,7 +172,7 @@ func (c *core) openOperator(ctx context.Context, cfg *config.Config, log *slog.L
 		stop := context.AfterFunc(ctx, func() { _ = srv.Close() }) // removes the socket
 		defer stop()
 		if err := srv.Serve(socket); !errors.Is(err, http.ErrServerClosed) {
-			log.Error("admin socket closed; the command line cannot reach the server", "err", err)
+			log.Error("the admin socket closed; the commands cannot reach the server", "err", err)
 		}
 		return nil
 	})
@@ -181,6 +182,6 @@ func (c *core) openOperator(ctx context.Context, cfg *config.Config, log *slog.L
 // serveMetrics lets run serve the metrics on l.
 func (c *core) serveMetrics(l net.Listener, log *slog.Logger) {
 	log.Info("metrics", "url", "http://"+l.Addr().String()+"/metrics")
-	m := metrics.New(fromZero{c.hub}, c.service, c.db, log)
+	m := metrics.New(c.hub, c.service, c.db, log)
 	c.beside = append(c.beside, func(ctx context.Context) error { return m.Run(ctx, l) })
 }

@@ -23,18 +23,18 @@ func newEnrollCmd(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "enroll NAME",
 		Short: "Make credentials for a new gateway",
-		Long: `Makes a gateway and prints its credentials as the lines of its .env file. They are shown this
-once, and gateways of every age take them.
+		Long: `Makes a gateway and prints its credentials as the lines of its .env file. The credentials are
+shown this once, and gateways of every age take them.
 
-With --token it makes no gateway yet, and prints a single-use token. A gateway of August 2026 or
-newer turns it into credentials by itself:
+With --token the command makes no gateway yet, and prints a single-use token. A gateway of August
+2026 or newer turns the token into credentials by itself:
 
   hermes gateway enroll --token TOKEN
 
-For that it must know where to prove who it is: GATEWAY_RELAY_URL and GATEWAY_RELAY_IDP_TOKEN_URL,
-which are printed too unless [identity] in the configuration names somebody else. With these two
-alone such a gateway needs no token: it gets fresh credentials at every start. Without NAME the
-token is for whatever gateway comes with it, and what is printed beside expires with it.`,
+For that the gateway must know where to prove who it is: from GATEWAY_RELAY_URL and
+GATEWAY_RELAY_IDP_TOKEN_URL, which are printed too unless [identity] in the configuration names
+another service. A gateway that has these two lines needs no token: it gets fresh credentials at
+every start. Without NAME any gateway may use the token, and the second line expires with it.`,
 		Example: "  hermes-connector enroll home >> ~/.hermes/.env\n" +
 			"  hermes-connector enroll kids --tenant family --wake-url https://kids.example.net/wake\n" +
 			"  hermes-connector enroll attic --token",
@@ -51,20 +51,14 @@ token is for whatever gateway comes with it, and what is printed beside expires 
 		case !*tokenOnly:
 			return usageError{errors.New("a gateway needs a name: hermes-connector enroll NAME")}
 		}
-		return a.withClient(cmd.Context(), func(client *admin.Client) error {
-			if *tokenOnly {
-				t, err := client.EnrollToken(cmd.Context(), args)
-				if err != nil {
-					return err
-				}
-				return a.print(*asJSON, t, func(w io.Writer) { a.printToken(w, t) })
-			}
-			e, err := client.Enroll(cmd.Context(), args)
+		if *tokenOnly {
+			t, err := ask(cmd.Context(), a, admin.EnrollToken, args)
 			if err != nil {
 				return err
 			}
-			return a.printCredentials(*asJSON, e, "enrolled")
-		})
+			return a.print(*asJSON, t, func(w io.Writer) { a.printToken(w, t) })
+		}
+		return newCredentials(cmd.Context(), a, admin.Enroll, args, *asJSON, "enrolled")
 	}
 	return c
 }
@@ -78,7 +72,7 @@ func (a *app) printToken(w io.Writer, t manage.EnrollmentToken) {
 	a.say("")
 	if t.IdentityURL == "" {
 		a.say("On the gateway's machine: hermes gateway enroll --token TOKEN --connector-url URL")
-		a.say("It must be able to prove who it is as [identity] in the configuration demands.")
+		a.say("The gateway must be able to prove who it is, as [identity] in the configuration demands.")
 		return
 	}
 	a.say("Put these lines into ~/.hermes/.env on the gateway's machine:")
@@ -89,11 +83,11 @@ func (a *app) printToken(w io.Writer, t manage.EnrollmentToken) {
 	a.say("")
 	if t.Gateway == "" {
 		a.say("Then run there: hermes gateway enroll --token TOKEN")
-		a.say("The second line expires with the token; without it the gateway goes on.")
+		a.say("The second line expires with the token; an enrolled gateway goes on without that line.")
 	} else {
-		a.say("Then restart it, and it gets its credentials by itself at every start; the token is not needed.")
-		a.say("Or run there, to get them once and for all: hermes gateway enroll --token TOKEN")
-		a.say("The second line is a secret; hermes-connector gateway identity %s --revoke ends it.", t.Gateway)
+		a.say("Then restart the gateway: it gets its credentials by itself at every start, and the token is not needed.")
+		a.say("Or get the credentials once and for all, and run there: hermes gateway enroll --token TOKEN")
+		a.say("The second line is a secret; hermes-connector gateway identity %s --revoke revokes the URL in it.", t.Gateway)
 	}
 	a.say("Gateways older than August 2026 can do neither: they take the lines that hermes-connector enroll NAME prints.")
 	a.warnLocal(t.Env["GATEWAY_RELAY_URL"])
@@ -108,10 +102,14 @@ func (a *app) warnLocal(dialed string) {
 
 func clock(t time.Time) string { return t.Local().Format("15:04:05") }
 
-// printCredentials prints the .env lines on stdout and everything else on stderr.
-func (a *app) printCredentials(asJSON bool, e manage.Enrolled, done string) error {
-	err := a.print(asJSON, e, func(w io.Writer) {
-		a.say("✓ gateway %s %s (tenant %s). Put these lines into ~/.hermes/.env on its machine and restart it:", e.Gateway, done, e.Tenant)
+// newCredentials asks for credentials, and prints their .env lines on stdout and everything else on stderr.
+func newCredentials[A any](ctx context.Context, a *app, op admin.Op[A, manage.Enrolled], args A, asJSON bool, done string) error {
+	e, err := ask(ctx, a, op, args)
+	if err != nil {
+		return err
+	}
+	err = a.print(asJSON, e, func(w io.Writer) {
+		a.say("✓ gateway %s %s (tenant %s). Put these lines into ~/.hermes/.env on the gateway's machine and restart the gateway:", e.Gateway, done, e.Tenant)
 		a.say("")
 		for _, line := range e.EnvLines() {
 			_, _ = fmt.Fprintln(w, line)
@@ -119,7 +117,7 @@ func (a *app) printCredentials(asJSON bool, e manage.Enrolled, done string) erro
 		a.say("")
 		a.say("The secret is not shown again. Next: hermes-connector link %s", e.Instance)
 		if _, named := e.Env["GATEWAY_RELAY_PLATFORMS"]; !named {
-			a.say("! No bot is configured, so the lines name none. With one, hermes-connector gateway rotate %s prints them anew.", e.Gateway)
+			a.say("! No bot is configured, so the lines name no bot. With a bot, hermes-connector gateway rotate %s prints the lines anew.", e.Gateway)
 		}
 		a.warnLocal(e.URL)
 	})
@@ -135,12 +133,9 @@ func newGatewayCmd(a *app) *cobra.Command {
 }
 
 func (a *app) gatewayList() *cobra.Command {
-	return listing(a, &cobra.Command{Use: "list", Short: "List all gateways", Args: cobra.NoArgs}, list[manage.Gateway]{
-		fetch: func(ctx context.Context, client *admin.Client, _ []string) ([]manage.Gateway, error) {
-			return client.Gateways(ctx)
-		},
-		none: "No gateway yet. Next: hermes-connector enroll NAME",
-		head: gatewayHead(), row: gatewayRow,
+	c := &cobra.Command{Use: "list", Short: "List all gateways", Args: cobra.NoArgs}
+	return asking(a, c, admin.Gateways, noArgs, func(w io.Writer, _ struct{}, all []manage.Gateway) {
+		list(a, w, all, "No gateway yet. Next: hermes-connector enroll NAME", gatewayHead(), gatewayRow)
 	})
 }
 
@@ -156,80 +151,60 @@ func gatewayRow(g manage.Gateway) []string {
 }
 
 // named is a command with one gateway's name as its argument.
-func (a *app) named(verb, short string, run func(c *cobra.Command, client *admin.Client, asJSON bool, n manage.Named) error) *cobra.Command {
-	c := &cobra.Command{Use: verb + " NAME", Short: short, Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeGateways}
-	asJSON := jsonFlag(c)
-	c.RunE = func(cmd *cobra.Command, args []string) error {
-		return a.withClient(cmd.Context(), func(client *admin.Client) error {
-			return run(cmd, client, *asJSON, manage.Named{Name: args[0]})
-		})
-	}
-	return c
+func (a *app) named(verb, short string) *cobra.Command {
+	return &cobra.Command{Use: verb + " NAME", Short: short, Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeGateways}
 }
 
 func (a *app) gatewayShow() *cobra.Command {
-	return a.named("show", "Show one gateway", func(c *cobra.Command, client *admin.Client, asJSON bool, n manage.Named) error {
-		g, err := client.Gateway(c.Context(), n)
-		if err != nil {
-			return err
+	return asking(a, a.named("show", "Show one gateway"), admin.Gateway, nameArg, func(w io.Writer, _ manage.Named, g manage.Gateway) {
+		table(w, [][]string{gatewayHead(), gatewayRow(g)})
+		for _, warning := range g.Warnings {
+			_, _ = fmt.Fprintln(w, "!", warning)
 		}
-		return a.print(asJSON, g, func(w io.Writer) {
-			table(w, [][]string{gatewayHead(), gatewayRow(g)})
-			for _, warning := range g.Warnings {
-				_, _ = fmt.Fprintln(w, "!", warning)
-			}
-		})
 	})
 }
 
 func (a *app) gatewayRotate() *cobra.Command {
-	return a.named("rotate", "Give a gateway a new secret; the old one works until the new one is used, or for a day",
-		func(c *cobra.Command, client *admin.Client, asJSON bool, n manage.Named) error {
-			e, err := client.Rotate(c.Context(), n)
-			if err != nil {
-				return err
-			}
-			return a.printCredentials(asJSON, e, "has a new secret")
-		})
+	c := a.named("rotate", "Give a gateway a new secret; the old secret works until the new one is used, or for a day")
+	asJSON := jsonFlag(c)
+	c.RunE = func(cmd *cobra.Command, pos []string) error {
+		return newCredentials(cmd.Context(), a, admin.Rotate, manage.Named{Name: pos[0]}, *asJSON, "has a new secret")
+	}
+	return c
 }
 
 func (a *app) gatewayRevoke() *cobra.Command {
-	return a.named("revoke", "Kill a gateway's credentials at once, and drop what was bound and granted to it",
-		func(c *cobra.Command, client *admin.Client, asJSON bool, n manage.Named) error {
-			g, err := client.Revoke(c.Context(), n)
-			if err != nil {
-				return err
-			}
-			return a.print(asJSON, g, func(w io.Writer) {
-				_, _ = fmt.Fprintf(w, "✓ gateway %s is revoked\n", g.ID)
-			})
-		})
+	c := a.named("revoke", "Kill a gateway's credentials at once, and drop what was bound and granted to it")
+	return asking(a, c, admin.Revoke, nameArg, func(w io.Writer, _ manage.Named, g manage.Gateway) {
+		_, _ = fmt.Fprintf(w, "✓ gateway %s is revoked\n", g.ID)
+	})
 }
 
 func (a *app) gatewayIdentity() *cobra.Command {
-	var revoke bool
-	c := a.named("identity", "Make a new identity URL, with which a gateway gets credentials at every start; the former one dies",
-		func(c *cobra.Command, client *admin.Client, asJSON bool, n manage.Named) error {
-			if revoke {
-				moved, err := client.DropIdentity(c.Context(), n)
-				if err != nil {
-					return err
-				}
-				return a.print(asJSON, moved, func(w io.Writer) {
-					_, _ = fmt.Fprintf(w, "✓ the identity URL of %s is revoked; the credentials its gateway has stay good\n", moved.Instance)
-				})
-			}
-			u, err := client.Identity(c.Context(), n)
+	c := a.named("identity", "Make a new identity URL, with which a gateway gets credentials at every start; the former URL dies")
+	revoke := c.Flags().Bool("revoke", false, "make no new URL, and revoke the one there is")
+	asJSON := jsonFlag(c)
+	c.RunE = func(cmd *cobra.Command, pos []string) error {
+		n := manage.Named{Name: pos[0]}
+		if *revoke {
+			moved, err := ask(cmd.Context(), a, admin.DropIdentity, n)
 			if err != nil {
 				return err
 			}
-			return a.print(asJSON, u, func(w io.Writer) {
-				a.say("✓ a new identity URL for %s (tenant %s). Put this line into ~/.hermes/.env on its machine:", u.Instance, u.Tenant)
-				_, _ = fmt.Fprintln(w, u.EnvLine())
-				a.say("It is a secret, and not shown again. Gateways older than August 2026 do not know it.")
+			return a.print(*asJSON, moved, func(w io.Writer) {
+				_, _ = fmt.Fprintf(w, "✓ the identity URL of %s is revoked; the credentials its gateway has stay good\n", moved.Instance)
 			})
+		}
+		u, err := ask(cmd.Context(), a, admin.Identity, n)
+		if err != nil {
+			return err
+		}
+		return a.print(*asJSON, u, func(w io.Writer) {
+			a.say("✓ a new identity URL for %s (tenant %s). Put this line into ~/.hermes/.env on the gateway's machine:", u.Instance, u.Tenant)
+			_, _ = fmt.Fprintln(w, u.EnvLine())
+			a.say("The URL is a secret, and it is not shown again. Gateways older than August 2026 cannot use it.")
 		})
-	c.Flags().BoolVar(&revoke, "revoke", false, "make none, and end the one there is")
+	}
 	return c
 }
 

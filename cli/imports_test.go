@@ -11,42 +11,53 @@ import (
 
 const module = "github.com/hermes-connector/hermes-connector"
 
+// kit is what all networks share.
+const kit = "platforms/board platforms/call platforms/turn platforms/pace platforms/backoff platforms/markdown"
+
 // mayImport is the direction of imports: each package of this module, and what it may import of
 // the others. A name may end in "/*", on both sides; an exact name wins. The root is ".".
 var mayImport = map[string]string{
 	"relay":                  "",
 	"relay/wire":             "relay",
 	"relay/gate":             "relay", // pure: no store, no platforms
+	"relay/count":            "relay/gate",
 	"relay/sessionkey":       "relay",
 	"relay/bus":              "relay",
 	"platforms":              "relay",
 	"platforms/pace":         "relay platforms",
+	"platforms/board":        "platforms",
 	"platforms/backoff":      "",
+	"platforms/call":         "relay platforms",
+	"platforms/turn":         "relay platforms platforms/call platforms/pace platforms/backoff", // calls within a limiter
 	"platforms/markdown":     "",
-	"files":                  "",      // the lowest: whoever makes a file
-	"store/boltfile":         "files", // knows no record, so no id either
-	"store":                  "relay files store/boltfile",
-	"vault":                  "relay files",
+	"store/files":            "",            // the lowest: whoever makes a file
+	"store/boltfile":         "store/files", // knows no record, so no id either
+	"store":                  "relay store/files store/boltfile",
+	"vault":                  "relay store/files",
 	"platforms/platformtest": "relay platforms",
-	"platforms/*":            "relay platforms platforms/pace platforms/backoff platforms/markdown", // never the store, the hub or one another
+	"platforms/*":            "relay platforms " + kit, // never the store, the hub or one another
+	"platforms/discord":      "relay platforms " + kit + " platforms/discord/*",
+	"platforms/discord/*":    "relay platforms platforms/call platforms/pace platforms/backoff platforms/board platforms/discord/*", // parts of one network
 	"relay/link":             "relay store",
 	"relay/token":            "relay store",
 	"relay/delivery":         "relay store",
-	"relay/session":          "relay relay/wire",
-	"relay/hub": "relay relay/wire relay/gate relay/bus relay/delivery relay/link relay/session relay/sessionkey" +
-		" platforms store vault",
+	"relay/session":          "relay relay/wire relay/count",
+	"relay/hub": "relay relay/wire relay/gate relay/count relay/bus relay/delivery relay/link relay/session relay/sessionkey" +
+		" platforms store",
 	"relay/limit":    "",
+	"relay/door":     "relay/limit",
 	"relay/guard":    "",
-	"relay/wake":     "relay relay/guard store",
+	"relay/wake":     "relay relay/guard relay/count store",
 	"relay/identity": "relay store",
 	"relay/manage":   "relay relay/token relay/link relay/gate relay/bus relay/identity platforms store",
-	"relay/api":      "relay relay/token relay/identity relay/limit relay/manage store",
+	"relay/api":      "relay relay/token relay/identity relay/door relay/limit relay/manage store",
 	"relay/metrics":  "relay relay/limit relay/manage platforms store",
-	"store/backup":   "files store",
-	"relay/server":   "relay relay/* platforms store",
-	"cli/config":     "relay platforms",
+	"store/backup":   "store store/files relay/count",
+	"relay/server":   "relay/count relay/door relay/delivery relay/hub relay/limit relay/session relay/token",
+	"cli/config":     "relay relay/identity platforms",
 	"cli":            "relay relay/* platforms platforms/* store store/* vault cli/*",
-	"cli/*":          "relay relay/* platforms platforms/* store store/* vault cli/*",
+	"cli/admin":      "relay/manage store store/backup",
+	"cli/echo":       "relay relay/token relay/wire",
 	".":              "cli",
 }
 
@@ -65,6 +76,9 @@ func TestImportDirection(t *testing.T) {
 	}
 	for _, stray := range strays(imports) {
 		t.Error(stray)
+	}
+	for _, grant := range unused(imports) {
+		t.Error(grant)
 	}
 }
 
@@ -118,6 +132,45 @@ func strays(imports map[string][]string) []string {
 	}
 	slices.Sort(out)
 	return out
+}
+
+// unused are the sentences about what mayImport allows and nobody imports, sorted.
+func unused(imports map[string][]string) []string {
+	used := make(map[string]bool) // "row: grant"
+	for pkg, imported := range imports {
+		row := pkg
+		if _, ok := mayImport[row]; !ok {
+			row = path.Dir(pkg) + "/*"
+		}
+		for _, p := range imported {
+			used[row+": "+short(p)], used[row+": "+path.Dir(short(p))+"/*"] = true, true
+		}
+	}
+	var out []string
+	for row, grants := range mayImport {
+		for _, g := range strings.Fields(grants) {
+			if !used[row+": "+g] {
+				out = append(out, row+" may import "+g+", and does not")
+			}
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+func TestUnused(t *testing.T) {
+	imports := map[string][]string{"relay/count": {module + "/relay/gate"}, "platforms/matrix": {module + "/platforms/pace"}}
+	got := unused(imports)
+	for sentence, want := range map[string]bool{
+		"relay/gate may import relay, and does not":           true, // nobody has that package here
+		"relay/count may import relay/gate, and does not":     false,
+		"platforms/* may import platforms/pace, and does not": false, // one of the pattern's packages does
+		"platforms/* may import platforms, and does not":      true,
+	} {
+		if slices.Contains(got, sentence) != want {
+			t.Errorf("%q said: %t, want %t", sentence, !want, want)
+		}
+	}
 }
 
 // short is an import path of this module as the table spells it.

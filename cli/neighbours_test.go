@@ -23,6 +23,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/platforms/discord"
 	"github.com/hermes-connector/hermes-connector/platforms/telegram"
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/identity"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
 	"github.com/hermes-connector/hermes-connector/store"
 )
@@ -123,7 +124,7 @@ func newStreet(t *testing.T) *street {
 	log := slog.New(slog.DiscardHandler)
 	cfg := &config.Config{
 		DataDir: dir, Delivery: config.Delivery{Window: 8}, Vault: config.Vault{KeyFile: filepath.Join(dir, "vault.key")},
-		Identity: config.Identity{Mode: config.IdentityNone},
+		Identity: identity.Options{Mode: identity.None},
 	}
 	db, v, err := openStore(t.Context(), cfg, true, log)
 	if err != nil {
@@ -222,7 +223,7 @@ func (w *street) enroll(name, tenant, person string, host int, inbox func(relay.
 		_, err2 := svc.SetRelevance(ctx, manage.SetRelevance{Name: name, Platform: p, RequireAddress: &no})
 		w.must(errors.Join(err, err2))
 	}
-	_, err = svc.SetPrincipal(ctx, manage.SetPrincipal{Name: name, Policy: store.AnyOne})
+	_, err = svc.SetPrincipal(ctx, manage.SetPrincipal{Name: name, Policy: relay.AnyOne})
 	w.must(err)
 	return &neighbour{name: name, cred: cred, inbox: inbox, client: &http.Client{Transport: w.door.from("198.51.100." + strconv.Itoa(host))}}
 }

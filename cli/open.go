@@ -15,6 +15,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay/bus"
 	"github.com/hermes-connector/hermes-connector/relay/guard"
+	"github.com/hermes-connector/hermes-connector/relay/identity"
 	"github.com/hermes-connector/hermes-connector/relay/link"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
 	"github.com/hermes-connector/hermes-connector/relay/token"
@@ -78,9 +79,8 @@ func openBots(cfg *config.Config, log *slog.Logger) ([]platforms.Platform, error
 // listen, on addr. g judges wake URLs.
 func settings(cfg *config.Config, addr string, bots []platforms.Platform, g *guard.Guard) manage.Settings {
 	return manage.Settings{
-		Version: version(), URL: cfg.URL(addr), Bots: bots, Platforms: kindNames(),
-		CheckID:      checkID,
-		IdentityURLs: cfg.Identity.Mode == config.IdentityNone,
+		Version: version(), URL: cfg.URL(addr), Bots: bots, Kinds: kinds(),
+		IdentityURLs: cfg.Identity.Mode == identity.None,
 		CheckWake: func(raw string) error {
 			_, err := g.CheckURL(raw)
 			return err
@@ -88,38 +88,38 @@ func settings(cfg *config.Config, addr string, bots []platforms.Platform, g *gua
 	}
 }
 
-// withClient calls do with a client of the running server or, when none runs, of the database
-// opened for this one command.
-func (a *app) withClient(ctx context.Context, do func(*admin.Client) error) (err error) {
+// ask carries out one operation: in the running server or, when none runs, over the database opened
+// for this one command.
+func ask[A, R any](ctx context.Context, a *app, op admin.Op[A, R], args A) (result R, err error) {
 	cfg, err := a.config()
 	if err != nil {
-		return err
+		return result, err
 	}
 	client, err := admin.Dial(ctx, cfg.Socket())
 	if err == nil {
-		return do(client)
+		return op.Ask(ctx, client, args)
 	}
 	if !errors.Is(err, admin.ErrNoServer) {
-		return err
+		return result, err
 	}
 	bots, err := openBots(cfg, slog.New(slog.DiscardHandler))
 	if err != nil {
-		return err
+		return result, err
 	}
 	// Opening mends what is damaged: if nobody is told now, no later start can tell.
 	db, v, err := openStore(ctx, cfg, false, a.warnings())
 	if errors.Is(err, store.ErrLocked) {
-		return fmt.Errorf("%w %s and does not answer on its admin socket: it is starting, stopping or stuck; try again in a moment",
+		return result, fmt.Errorf("%w %s and does not answer on the admin socket: that process is starting, stopping or stuck; try again in a moment",
 			store.ErrLocked, cfg.Database())
 	}
 	if err != nil {
-		return err
+		return result, err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	return do(admin.Local(manage.New(
-		db, token.NewAuthority(db, v, time.Now), link.NewDesk(db, v, time.Now), v, &bus.Bus{}, nil,
+	return op.Ask(ctx, admin.Local(manage.New(
+		db, token.NewAuthority(db, v, time.Now), link.NewDesk(db, v, time.Now), v, &bus.Local{}, nil,
 		settings(cfg, cfg.Listen, bots, newGuard(cfg, cfg.Listen, cfg.Metrics.Listen)),
-	)))
+	)), args)
 }
 
 // completeGateways offers the gateways' names for the first argument. It makes no database.
@@ -131,16 +131,13 @@ func (a *app) completeGateways(cmd *cobra.Command, args []string, _ string) ([]s
 	if _, err := os.Stat(cfg.Database()); err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	var names []string
-	err = a.withClient(cmd.Context(), func(c *admin.Client) error {
-		all, err := c.Gateways(cmd.Context())
-		for _, g := range all {
-			names = append(names, string(g.ID))
-		}
-		return err
-	})
+	all, err := ask(cmd.Context(), a, admin.Gateways, struct{}{})
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveError
+	}
+	names := make([]string, len(all))
+	for i, g := range all {
+		names[i] = string(g.ID)
 	}
 	return names, cobra.ShellCompDirectiveNoFileComp
 }

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -113,45 +112,46 @@ func table(w io.Writer, rows [][]string) {
 	_ = t.Flush()
 }
 
-// list is what a command that lists things asks for, and how it shows them.
-type list[T any] struct {
-	fetch func(ctx context.Context, client *admin.Client, args []string) ([]T, error)
-	none  string // said when there is nothing
-	head  []string
-	row   func(T) []string
-}
-
-// listing makes c a command that prints a list, as a table or as JSON.
-func listing[T any](a *app, c *cobra.Command, l list[T]) *cobra.Command {
+// asking makes c a command that asks for one operation and prints what comes back. args reads the
+// arguments of the command.
+func asking[A, R any](a *app, c *cobra.Command, op admin.Op[A, R], args func(pos []string) (A, error), human func(w io.Writer, args A, r R)) *cobra.Command {
 	asJSON := jsonFlag(c)
-	c.RunE = func(cmd *cobra.Command, args []string) error {
-		return a.withClient(cmd.Context(), func(client *admin.Client) error {
-			all, err := l.fetch(cmd.Context(), client, args)
-			if err != nil {
-				return err
-			}
-			return a.print(*asJSON, all, func(w io.Writer) {
-				if len(all) == 0 {
-					a.say("%s", l.none)
-					return
-				}
-				rows := [][]string{l.head}
-				for _, v := range all {
-					rows = append(rows, l.row(v))
-				}
-				table(w, rows)
-			})
-		})
+	c.RunE = func(cmd *cobra.Command, pos []string) error {
+		in, err := args(pos)
+		if err != nil {
+			return err
+		}
+		out, err := ask(cmd.Context(), a, op, in)
+		if err != nil {
+			return err
+		}
+		return a.print(*asJSON, out, func(w io.Writer) { human(w, in, out) })
 	}
 	return c
 }
 
-// optionalName is the argument of a command that may name one gateway.
-func optionalName(args []string) (n manage.Named) {
-	if len(args) > 0 {
-		n.Name = args[0]
+// list writes a table of all, or says that there is nothing.
+func list[T any](a *app, w io.Writer, all []T, none string, head []string, row func(T) []string) {
+	if len(all) == 0 {
+		a.say("%s", none)
+		return
 	}
-	return n
+	rows := [][]string{head}
+	for _, v := range all {
+		rows = append(rows, row(v))
+	}
+	table(w, rows)
+}
+
+// noArgs are the arguments of an operation that takes none.
+func noArgs([]string) (none struct{}, err error) { return none, nil }
+
+// nameArg is the first argument as a name; there may be none.
+func nameArg(pos []string) (n manage.Named, err error) {
+	if len(pos) > 0 {
+		n.Name = pos[0]
+	}
+	return n, nil
 }
 
 // ago renders a time as the distance from now, or "-" for none.

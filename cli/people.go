@@ -18,67 +18,46 @@ import (
 )
 
 func newLinkCmd(a *app) *cobra.Command {
-	return a.named("link", "A code that binds whoever sends it to the bot", func(c *cobra.Command, client *admin.Client, asJSON bool, n manage.Named) error {
-		l, err := client.Link(c.Context(), manage.LinkFor{Name: n.Name})
-		if err != nil {
-			return err
-		}
-		return a.print(asJSON, l, func(w io.Writer) {
-			_, _ = fmt.Fprintf(w, "Send this to the bot in a direct message, before %s:\n\n  /link %s\n", clock(l.ExpiresAt), l.Code)
-			for _, p := range slices.Sorted(maps.Keys(l.DeepLinks)) {
-				_, _ = fmt.Fprintf(w, "\nor open, or scan with a phone (%s):\n\n  %s\n\n", p, plain(l.DeepLinks[p]))
-				if qr, err := qrcode.New(l.DeepLinks[p], qrcode.Low); err == nil { // too long for one: the link is enough
-					_, _ = fmt.Fprint(w, qr.ToSmallString(false))
-				}
+	args := func(pos []string) (manage.LinkFor, error) { return manage.LinkFor{Name: pos[0]}, nil }
+	c := a.named("link", "A code that binds whoever sends it to the bot")
+	return asking(a, c, admin.Link, args, func(w io.Writer, _ manage.LinkFor, l manage.Link) {
+		_, _ = fmt.Fprintf(w, "Send this to the bot in a direct message, before %s:\n\n  /link %s\n", clock(l.ExpiresAt), l.Code)
+		for _, p := range slices.Sorted(maps.Keys(l.DeepLinks)) {
+			_, _ = fmt.Fprintf(w, "\nor open, or scan with a phone (%s):\n\n  %s\n\n", p, plain(l.DeepLinks[p]))
+			if qr, err := qrcode.New(l.DeepLinks[p], qrcode.Low); err == nil { // too long for one: the link is enough
+				_, _ = fmt.Fprint(w, qr.ToSmallString(false))
 			}
-		})
+		}
 	})
 }
 
 func newBindCmd(a *app) *cobra.Command {
-	return a.binding("bind", "Send a person's messages to a gateway, without a code", "now reach",
-		func(c *cobra.Command, client *admin.Client, b manage.Bind) (manage.Binding, error) {
-			return client.Bind(c.Context(), b)
-		})
+	return a.binding("bind", "Send a person's messages to a gateway, without a code", "now reach", admin.Bind)
 }
 
 func newUnbindCmd(a *app) *cobra.Command {
-	return a.binding("unbind", "Undo bind, or a code that was used", "no longer reach",
-		func(c *cobra.Command, client *admin.Client, b manage.Bind) (manage.Binding, error) {
-			return client.Unbind(c.Context(), b)
-		})
+	return a.binding("unbind", "Undo bind, or the use of a code", "no longer reach", admin.Unbind)
 }
 
 func newDMDefaultCmd(a *app) *cobra.Command {
-	return a.binding("dm-default", "Of several gateways of a person, let this one get the direct messages", "written directly now reach",
-		func(c *cobra.Command, client *admin.Client, b manage.Bind) (manage.Binding, error) {
-			return client.SetDMDefault(c.Context(), b)
-		})
+	return a.binding("dm-default", "Let this gateway, of several that a person is bound to, get the direct messages", "written directly now reach", admin.SetDMDefault)
 }
 
-func (a *app) binding(verb, short, done string, run func(*cobra.Command, *admin.Client, manage.Bind) (manage.Binding, error)) *cobra.Command {
+func (a *app) binding(verb, short, done string, op admin.Op[manage.Bind, manage.Binding]) *cobra.Command {
 	c := withIDs(&cobra.Command{
 		Use: verb + " NAME PLATFORM USER", Short: short, Example: "  hermes-connector " + verb + " home telegram 4242",
 		Args: cobra.ExactArgs(3), ValidArgsFunction: a.completeGateways,
 	})
-	asJSON := jsonFlag(c)
-	c.RunE = func(cmd *cobra.Command, args []string) error {
-		b := manage.Bind{Name: args[0], Platform: relay.PlatformID(args[1]), User: relay.UserID(args[2])}
-		return a.withClient(cmd.Context(), func(client *admin.Client) error {
-			out, err := run(cmd, client, b)
-			if err != nil {
-				return err
-			}
-			return a.print(*asJSON, out, func(w io.Writer) {
-				_, _ = fmt.Fprintf(w, "✓ messages of %s user %s %s %s\n", out.Platform, out.User, done, out.Instance)
-			})
-		})
+	args := func(pos []string) (manage.Bind, error) {
+		return manage.Bind{Name: pos[0], Platform: relay.PlatformID(pos[1]), User: relay.UserID(pos[2])}, nil
 	}
-	return c
+	return asking(a, c, op, args, func(w io.Writer, _ manage.Bind, out manage.Binding) {
+		_, _ = fmt.Fprintf(w, "✓ messages of %s user %s %s %s\n", out.Platform, out.User, done, out.Instance)
+	})
 }
 
 func newPrincipalCmd(a *app) *cobra.Command {
-	policies := []string{string(store.OwnerOnly), string(store.AllowList), string(store.AnyOne)}
+	policies := []string{string(relay.OwnerOnly), string(relay.AllowList), string(relay.AnyOne)}
 	c := &cobra.Command{
 		Use:     "principal NAME " + strings.Join(policies, "|"),
 		Short:   "Say who may speak to a gateway in the chats it was granted",
@@ -92,49 +71,41 @@ func newPrincipalCmd(a *app) *cobra.Command {
 		},
 	}
 	allow := c.Flags().StringArray("allow", nil, "`PLATFORM:USER` to admit; may be repeated; the list replaces the former one")
-	asJSON := jsonFlag(c)
-	c.RunE = func(cmd *cobra.Command, args []string) error {
-		p := manage.SetPrincipal{Name: args[0], Policy: store.PrincipalPolicy(args[1])}
+	args := func(pos []string) (manage.SetPrincipal, error) {
+		p := manage.SetPrincipal{Name: pos[0], Policy: relay.PrincipalPolicy(pos[1])}
 		for _, raw := range *allow {
 			platform, user, err := cut(raw)
 			if err != nil {
-				return err
+				return p, err
 			}
 			p.Allow = append(p.Allow, store.Person{Platform: relay.PlatformID(platform), User: relay.UserID(user)})
 		}
-		return a.withClient(cmd.Context(), func(client *admin.Client) error {
-			out, err := client.SetPrincipal(cmd.Context(), p)
-			if err != nil {
-				return err
-			}
-			return a.print(*asJSON, out, func(w io.Writer) {
-				_, _ = fmt.Fprintf(w, "✓ in its granted chats %s now hears: %s\n", out.Instance, out.Policy)
-			})
-		})
+		return p, nil
 	}
-	return c
+	return asking(a, c, admin.SetPrincipal, args, func(w io.Writer, _ manage.SetPrincipal, out manage.Principal) {
+		_, _ = fmt.Fprintf(w, "✓ %s now hears, in the chats it was granted: %s\n", out.Instance, out.Policy)
+	})
 }
 
 func newPolicyCmd(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "policy NAME --platform PLATFORM",
-		Short: "Say when to bother a gateway in shared chats; without changes, show it",
+		Short: "Say which messages of shared chats reach a gateway; without changes, show the policy",
 		Example: "  hermes-connector policy home --platform telegram --require-address=false\n" +
 			"  hermes-connector policy home --platform telegram --free -100123 --owner-must-address",
 		Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeGateways,
 	}
 	f := c.Flags()
-	platform := f.String("platform", "", "the `PLATFORM` it is about")
+	platform := f.String("platform", "", "the `PLATFORM` that the policy is about")
 	requireAddress := f.Bool("require-address", true, "only messages that mention the bot, answer it or command it")
 	free := f.StringArray("free", nil, "`CHAT` in which no address is needed; may be repeated; replaces the former list (--free= empties it)")
 	allowBots := f.Bool("allow-bots", false, "messages of other bots too")
 	ownerMust := f.Bool("owner-must-address", false, "the owner's own messages follow --require-address too")
-	asJSON := jsonFlag(c)
-	c.RunE = func(cmd *cobra.Command, args []string) error {
+	args := func(pos []string) (manage.SetRelevance, error) {
+		p := manage.SetRelevance{Name: pos[0], Platform: relay.PlatformID(*platform)}
 		if *platform == "" {
-			return usageError{errors.New("a policy is about one platform: give --platform")}
+			return p, usageError{errors.New("a policy is about one platform: give --platform")}
 		}
-		p := manage.SetRelevance{Name: args[0], Platform: relay.PlatformID(*platform)}
 		if f.Changed("require-address") {
 			p.RequireAddress = requireAddress
 		}
@@ -153,25 +124,19 @@ func newPolicyCmd(a *app) *cobra.Command {
 			}
 			p.Free = &chats
 		}
-		return a.withClient(cmd.Context(), func(client *admin.Client) error {
-			r, err := client.SetRelevance(cmd.Context(), p)
-			if err != nil {
-				return err
-			}
-			return a.print(*asJSON, r, func(w io.Writer) {
-				chats := make([]string, len(r.Free))
-				for i, chat := range r.Free {
-					chats[i] = string(chat)
-				}
-				table(w, [][]string{
-					{string(r.Instance), "on " + string(r.Platform)},
-					{"  must be addressed", fmt.Sprint(r.RequireAddress)},
-					{"  except in", dash(strings.Join(chats, ", "))},
-					{"  hears other bots", fmt.Sprint(r.AllowBots)},
-					{"  the owner too must address it", fmt.Sprint(r.OwnerMustAddress)},
-				})
-			})
-		})
+		return p, nil
 	}
-	return c
+	return asking(a, c, admin.SetRelevance, args, func(w io.Writer, _ manage.SetRelevance, r manage.Relevance) {
+		chats := make([]string, len(r.Free))
+		for i, chat := range r.Free {
+			chats[i] = string(chat)
+		}
+		table(w, [][]string{
+			{string(r.Instance), "on " + string(r.Platform)},
+			{"  must be addressed", fmt.Sprint(r.RequireAddress)},
+			{"  except in", dash(strings.Join(chats, ", "))},
+			{"  hears other bots", fmt.Sprint(r.AllowBots)},
+			{"  the owner too must address it", fmt.Sprint(r.OwnerMustAddress)},
+		})
+	})
 }

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"time"
@@ -18,19 +17,15 @@ func newRouteCmd(a *app) *cobra.Command {
 }
 
 func (a *app) routeList() *cobra.Command {
-	return listing(a, &cobra.Command{
+	c := &cobra.Command{
 		Use: "list [NAME]", Short: "List routes", Args: cobra.MaximumNArgs(1), ValidArgsFunction: a.completeGateways,
 		Long: "Lists what gateways declared as their routes (GATEWAY_RELAY_ROUTE_KEYS). A route keeps gateways of other\n" +
-			"tenants from claiming that chat or scope; who receives messages is decided by scopes and bindings.",
-	}, list[manage.Route]{
-		fetch: func(ctx context.Context, client *admin.Client, args []string) ([]manage.Route, error) {
-			return client.Routes(ctx, optionalName(args))
-		},
-		none: "No route is declared.",
-		head: []string{"PLATFORM", "KEY", "TENANT", "INSTANCE", "SINCE"},
-		row: func(r manage.Route) []string {
+			"tenants from claiming the chat or the scope of that route; who receives messages is decided by scopes and bindings.",
+	}
+	return asking(a, c, admin.Routes, nameArg, func(w io.Writer, _ manage.Named, all []manage.Route) {
+		list(a, w, all, "No route is declared.", []string{"PLATFORM", "KEY", "TENANT", "INSTANCE", "SINCE"}, func(r manage.Route) []string {
 			return []string{string(r.Platform), r.Key, string(r.Tenant), string(r.Instance), r.At.Local().Format(time.DateTime)}
-		},
+		})
 	})
 }
 
@@ -39,18 +34,10 @@ func (a *app) routeDrop() *cobra.Command {
 		Use: "drop PLATFORM KEY", Short: "Free what a route reserves, until a gateway declares it again", Args: cobra.ExactArgs(2),
 		Example: "  hermes-connector route drop discord 112233445566778899",
 	})
-	asJSON := jsonFlag(c)
-	c.RunE = func(cmd *cobra.Command, args []string) error {
-		k := manage.RouteKey{Platform: relay.PlatformID(args[0]), Key: args[1]}
-		return a.withClient(cmd.Context(), func(client *admin.Client) error {
-			out, err := client.DropRoute(cmd.Context(), k)
-			if err != nil {
-				return err
-			}
-			return a.print(*asJSON, out, func(w io.Writer) {
-				_, _ = fmt.Fprintf(w, "✓ %s %s is no longer reserved\n", out.Platform, out.Key)
-			})
-		})
+	args := func(pos []string) (manage.RouteKey, error) {
+		return manage.RouteKey{Platform: relay.PlatformID(pos[0]), Key: pos[1]}, nil
 	}
-	return c
+	return asking(a, c, admin.DropRoute, args, func(w io.Writer, _, out manage.RouteKey) {
+		_, _ = fmt.Fprintf(w, "✓ %s %s is no longer reserved\n", out.Platform, out.Key)
+	})
 }

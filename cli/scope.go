@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"time"
@@ -14,18 +13,12 @@ import (
 )
 
 func newScopeCmd(a *app) *cobra.Command {
-	claim := a.scope("claim", "Grant a chat to a gateway", "now belongs to",
-		func(c *cobra.Command, client *admin.Client, s manage.Scope) (manage.Grant, error) {
-			return client.Claim(c.Context(), s)
-		})
-	release := a.scope("release", "Take a chat back", "no longer belongs to",
-		func(c *cobra.Command, client *admin.Client, s manage.Scope) (manage.Grant, error) {
-			return client.Release(c.Context(), s)
-		})
-	return group("scope", "Grant chats to gateways", claim, release, a.scopeList())
+	return group("scope", "Grant chats to gateways",
+		a.scope("claim", "Grant a chat to a gateway", "now belongs to", admin.Claim),
+		a.scope("release", "Take a chat back", "no longer belongs to", admin.Release), a.scopeList())
 }
 
-func (a *app) scope(verb, short, done string, run func(*cobra.Command, *admin.Client, manage.Scope) (manage.Grant, error)) *cobra.Command {
+func (a *app) scope(verb, short, done string, op admin.Op[manage.Scope, manage.Grant]) *cobra.Command {
 	c := withIDs(&cobra.Command{
 		Use:     verb + " NAME PLATFORM CHAT",
 		Short:   short,
@@ -34,48 +27,25 @@ func (a *app) scope(verb, short, done string, run func(*cobra.Command, *admin.Cl
 		Args:    cobra.ExactArgs(3), ValidArgsFunction: a.completeGateways,
 	})
 	container := c.Flags().String("scope", "", "the `SCOPE` the chat lies in: a Discord server; Telegram has none")
-	asJSON := jsonFlag(c)
-	c.RunE = func(cmd *cobra.Command, args []string) error {
-		s := manage.Scope{
-			Name: args[0], Platform: relay.PlatformID(args[1]), Chat: relay.ChatID(args[2]), Scope: relay.ScopeID(*container),
-		}
-		return a.withClient(cmd.Context(), func(client *admin.Client) error {
-			g, err := run(cmd, client, s)
-			if err != nil {
-				return err
-			}
-			return a.print(*asJSON, g, func(w io.Writer) {
-				_, _ = fmt.Fprintf(w, "✓ %s %s %s %s\n", g.Platform, spellChat(g), done, g.Instance)
-			})
-		})
+	args := func(pos []string) (manage.Scope, error) {
+		return manage.Scope{
+			Name: pos[0], Platform: relay.PlatformID(pos[1]), Chat: relay.ChatID(pos[2]), Scope: relay.ScopeID(*container),
+		}, nil
 	}
-	return c
-}
-
-func spellChat(g manage.Grant) string {
-	switch {
-	case g.Chat == "":
-		return "scope " + string(g.Scope)
-	case g.Scope == "":
-		return "chat " + string(g.Chat)
-	}
-	return "chat " + string(g.Chat) + " of scope " + string(g.Scope)
+	return asking(a, c, op, args, func(w io.Writer, _ manage.Scope, g manage.Grant) {
+		_, _ = fmt.Fprintf(w, "✓ %s %s %s %s\n", g.Platform, g.Where(), done, g.Instance)
+	})
 }
 
 func (a *app) scopeList() *cobra.Command {
-	return listing(a, &cobra.Command{
-		Use: "list [NAME]", Short: "List granted chats", Args: cobra.MaximumNArgs(1), ValidArgsFunction: a.completeGateways,
-	}, list[manage.Grant]{
-		fetch: func(ctx context.Context, client *admin.Client, args []string) ([]manage.Grant, error) {
-			return client.Scopes(ctx, optionalName(args))
-		},
-		none: "No chat is granted. Direct messages need none; for a group: hermes-connector scope claim NAME PLATFORM CHAT",
-		head: []string{"PLATFORM", "SCOPE", "CHAT", "INSTANCE", "TENANT", "SINCE"},
-		row: func(g manage.Grant) []string {
+	c := &cobra.Command{Use: "list [NAME]", Short: "List granted chats", Args: cobra.MaximumNArgs(1), ValidArgsFunction: a.completeGateways}
+	return asking(a, c, admin.Scopes, nameArg, func(w io.Writer, _ manage.Named, all []manage.Grant) {
+		none := "No chat is granted. Direct messages need none; for a group: hermes-connector scope claim NAME PLATFORM CHAT"
+		list(a, w, all, none, []string{"PLATFORM", "SCOPE", "CHAT", "INSTANCE", "TENANT", "SINCE"}, func(g manage.Grant) []string {
 			return []string{
 				string(g.Platform), dash(g.Scope), dash(g.Chat), string(g.Instance), string(g.Tenant),
 				g.GrantedAt.Local().Format(time.DateOnly),
 			}
-		},
+		})
 	})
 }

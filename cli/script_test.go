@@ -17,6 +17,8 @@ import (
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
 		"hermes-connector": func() { os.Exit(cli.Main()) },
+		"bare-sockets":     func() { bareSockets(false) },
+		"naive-sockets":    func() { bareSockets(true) },
 	})
 }
 

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -16,7 +15,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hermes-connector/hermes-connector/cli/config"
-	"github.com/hermes-connector/hermes-connector/relay/server"
 	"github.com/hermes-connector/hermes-connector/store"
 )
 
@@ -78,9 +76,9 @@ func serve(ctx, hurry context.Context, cfg *config.Config, stdout io.Writer, log
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
 
-	l, err := listen(cfg, log)
+	l, err := net.Listen("tcp", cfg.Listen)
 	if err != nil {
-		return err
+		return fmt.Errorf("listen: %w", err)
 	}
 	metrics, err := listenMetrics(cfg)
 	if err != nil {
@@ -108,25 +106,6 @@ func serve(ctx, hurry context.Context, cfg *config.Config, stdout io.Writer, log
 	return core.run(ctx, hurry, l)
 }
 
-// listen opens the door, with TLS when there is a certificate.
-func listen(cfg *config.Config, log *slog.Logger) (net.Listener, error) {
-	var certificates *tls.Config
-	if cfg.TLS.On() {
-		var err error
-		if certificates, err = server.Certificates(cfg.TLS.CertFile, cfg.TLS.KeyFile, log); err != nil {
-			return nil, err
-		}
-	}
-	l, err := net.Listen("tcp", cfg.Listen)
-	if err != nil {
-		return nil, fmt.Errorf("listen: %w", err)
-	}
-	if certificates != nil {
-		l = tls.NewListener(l, certificates)
-	}
-	return l, nil
-}
-
 // listenMetrics opens the listener for metrics; nil when none is wanted.
 func listenMetrics(cfg *config.Config) (net.Listener, error) {
 	if cfg.Metrics.Listen == "" {
@@ -147,7 +126,7 @@ func advise(ctx context.Context, cfg *config.Config, db *store.DB, log *slog.Log
 	}
 	gateways, err := db.Gateways(ctx)
 	if err != nil {
-		log.Warn("gateways not listed", "err", err)
+		log.Warn("the gateways could not be listed", "err", err)
 		return
 	}
 	for _, g := range gateways {

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"strconv"
@@ -23,11 +22,7 @@ func newStatusCmd(a *app) *cobra.Command {
 	}
 	asJSON := jsonFlag(c)
 	c.RunE = func(cmd *cobra.Command, _ []string) error {
-		var st manage.Status
-		err := a.withClient(cmd.Context(), func(client *admin.Client) (err error) {
-			st, err = client.Status(cmd.Context())
-			return err
-		})
+		st, err := ask(cmd.Context(), a, admin.Status, struct{}{})
 		if err != nil {
 			return err
 		}
@@ -100,24 +95,22 @@ func statusTable(w io.Writer, st manage.Status, now time.Time) {
 func newExplainCmd(a *app) *cobra.Command {
 	c := withIDs(&cobra.Command{
 		Use: "explain [EVENT]", Short: "Show why messages went where they went", Args: cobra.MaximumNArgs(1),
-		Long: "Shows what the running server decided about the newest events, or about one: who got it, or why nobody did.",
+		Long: "Shows what the running server decided about the newest events, or about one event: which instance got it, or why none did.",
 	})
-	return listing(a, c, list[gate.Decision]{
-		fetch: func(ctx context.Context, client *admin.Client, args []string) ([]gate.Decision, error) {
-			var e manage.Explain
-			if len(args) > 0 {
-				e.Event = relay.EventID(args[0])
-			}
-			return client.Explain(ctx, e)
-		},
-		none: "No event since the server started.",
-		head: []string{"AT", "BOT", "EVENT", "CHAT", "USER", "INSTANCE", "REASON"},
-		row: func(d gate.Decision) []string {
+	args := func(pos []string) (e manage.Explain, err error) {
+		if len(pos) > 0 {
+			e.Event = relay.EventID(pos[0])
+		}
+		return e, nil
+	}
+	return asking(a, c, admin.Explain, args, func(w io.Writer, _ manage.Explain, all []gate.Decision) {
+		head := []string{"AT", "BOT", "EVENT", "CHAT", "USER", "INSTANCE", "REASON"}
+		list(a, w, all, "No event since the server started.", head, func(d gate.Decision) []string {
 			return []string{
 				d.At.Local().Format(time.TimeOnly), d.Bot.String(), string(d.Event), string(d.Chat), dash(d.User),
 				dash(d.Instance), reasonOf(d),
 			}
-		},
+		})
 	})
 }
 

@@ -134,58 +134,40 @@ type (
 	}
 )
 
+// abilities are the operations, in the order in which they are advertised.
+var abilities = []ability{
+	can(Platform.Send), can(Editor.Edit), can(Typer.Typing), can(Reacter.React), can(Deleter.Delete), can(ChatInformer.ChatInfo),
+	can(MediaSender.SendMedia), can(Prompter.Prompt), can(ThreadCreator.CreateThread), can(ThreadRenamer.RenameThread),
+	can(Drafter.Draft), can(TaskCarder.TaskCard), can(TaskCarder.StopTaskCard),
+}
+
+// ability is an operation: who has it, and how it is done.
+type ability struct {
+	op  relay.Op
+	has func(Platform) bool
+	do  func(context.Context, Platform, relay.Action) (relay.Result, error) // of who has it
+}
+
+// can is the ability of every P to do an A.
+func can[P any, A relay.Action](do func(P, context.Context, A) (relay.Result, error)) ability {
+	var a A
+	return ability{
+		op:  a.Op(),
+		has: func(p Platform) bool { _, ok := p.(P); return ok },
+		do: func(ctx context.Context, p Platform, a relay.Action) (relay.Result, error) {
+			if a, ok := a.(A); ok {
+				return do(p.(P), ctx, a)
+			}
+			return relay.Result{}, relay.Unsupported(a.Op())
+		},
+	}
+}
+
 // Do carries out a on p. An action p has no ability for is refused as unsupported.
 func Do(ctx context.Context, p Platform, a relay.Action) (relay.Result, error) {
-	switch a := a.(type) {
-	case relay.Send:
-		return p.Send(ctx, a)
-	case relay.Edit:
-		if p, ok := p.(Editor); ok {
-			return p.Edit(ctx, a)
-		}
-	case relay.Typing:
-		if p, ok := p.(Typer); ok {
-			return p.Typing(ctx, a)
-		}
-	case relay.React:
-		if p, ok := p.(Reacter); ok {
-			return p.React(ctx, a)
-		}
-	case relay.Delete:
-		if p, ok := p.(Deleter); ok {
-			return p.Delete(ctx, a)
-		}
-	case relay.GetChatInfo:
-		if p, ok := p.(ChatInformer); ok {
-			return p.ChatInfo(ctx, a)
-		}
-	case relay.SendMedia:
-		if p, ok := p.(MediaSender); ok {
-			return p.SendMedia(ctx, a)
-		}
-	case relay.Prompt:
-		if p, ok := p.(Prompter); ok {
-			return p.Prompt(ctx, a)
-		}
-	case relay.ThreadCreate:
-		if p, ok := p.(ThreadCreator); ok {
-			return p.CreateThread(ctx, a)
-		}
-	case relay.ThreadRename:
-		if p, ok := p.(ThreadRenamer); ok {
-			return p.RenameThread(ctx, a)
-		}
-	case relay.Draft:
-		if p, ok := p.(Drafter); ok {
-			return p.Draft(ctx, a)
-		}
-	case relay.TaskCard:
-		if p, ok := p.(TaskCarder); ok {
-			return p.TaskCard(ctx, a)
-		}
-	case relay.TaskCardStop:
-		if p, ok := p.(TaskCarder); ok {
-			return p.StopTaskCard(ctx, a)
+	for _, can := range abilities {
+		if can.op == a.Op() && can.has(p) {
+			return can.do(ctx, p, a)
 		}
 	}
 	return relay.Result{}, relay.Unsupported(a.Op())
@@ -193,34 +175,12 @@ func Do(ctx context.Context, p Platform, a relay.Action) (relay.Result, error) {
 
 // Ops lists what p can do, in a fixed order.
 func Ops(p Platform) []relay.Op {
-	ops := []relay.Op{relay.OpSend}
-	add := func(ok bool, more ...relay.Op) {
-		if ok {
-			ops = append(ops, more...)
+	var ops []relay.Op
+	for _, can := range abilities {
+		if can.has(p) {
+			ops = append(ops, can.op)
 		}
 	}
-	_, edit := p.(Editor)
-	_, typing := p.(Typer)
-	_, react := p.(Reacter)
-	_, del := p.(Deleter)
-	_, info := p.(ChatInformer)
-	_, media := p.(MediaSender)
-	_, prompt := p.(Prompter)
-	_, create := p.(ThreadCreator)
-	_, rename := p.(ThreadRenamer)
-	_, draft := p.(Drafter)
-	_, card := p.(TaskCarder)
-	add(edit, relay.OpEdit)
-	add(typing, relay.OpTyping)
-	add(react, relay.OpReact)
-	add(del, relay.OpDelete)
-	add(info, relay.OpGetChatInfo)
-	add(media, relay.OpSendMedia)
-	add(prompt, relay.OpPrompt)
-	add(create, relay.OpThreadCreate)
-	add(rename, relay.OpThreadRename)
-	add(draft, relay.OpDraft)
-	add(card, relay.OpTaskCard, relay.OpTaskCardStop)
 	return ops
 }
 

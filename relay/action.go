@@ -30,27 +30,15 @@ type Action interface {
 
 // Metadata is what a gateway says beside an action. Hints only: nothing here authorises anything.
 type Metadata struct {
-	Scope                 ScopeID
-	UserID                UserID
-	Profile               string
-	ThreadID              ThreadID
-	Notify                bool // a final, user-visible reply; progress comes without
-	ExpectEdits           bool
-	NonConversational     bool
-	ReplyToMessageID      MessageID
-	DMTopicReplyFallback  bool      // telegram_dm_topic_reply_fallback
-	DMTopicCreatedForSend bool      // telegram_dm_topic_created_for_send
-	DMTopicID             ThreadID  // direct_messages_topic_id
-	TelegramReplyTo       MessageID // telegram_reply_to_message_id
-	MessageID             MessageID // the triggering message, on streaming frames
-	SlackTeamID           string
-	SlackThreadTS         string
-	SlackRecipientTeamID  string
-	SlackRecipientUserID  string
-	UnfurlLinks           *bool
-	UnfurlMedia           *bool
-	FormatRichBlocks      bool // format_hints.rich_blocks
-	FormatMarkdownBlocks  bool // format_hints.markdown_blocks
+	Scope                ScopeID
+	UserID               UserID
+	ThreadID             ThreadID
+	Notify               bool // a final, user-visible reply; progress comes without
+	NonConversational    bool
+	ReplyToMessageID     MessageID
+	DMTopicReplyFallback bool      // telegram_dm_topic_reply_fallback
+	DMTopicID            ThreadID  // direct_messages_topic_id
+	TelegramReplyTo      MessageID // telegram_reply_to_message_id
 }
 
 // The closed set of actions.

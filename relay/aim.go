@@ -2,48 +2,65 @@ package relay
 
 // Aimed is a with another chat as its target. A FollowUp, which has none, stays as it is.
 func Aimed(a Action, chat ChatID) Action {
+	return about(a, func(c *ChatID, _ Metadata) { *c = chat })
+}
+
+// ThreadOf is the thread that a's metadata names, if a is about something in a chat; empty for actions
+// on a chat as such, which name what they mean: a look-up, and those that make and rename threads.
+func ThreadOf(a Action) (thread ThreadID) {
+	switch a.(type) {
+	case GetChatInfo, ThreadCreate, ThreadRename:
+		return ""
+	}
+	about(a, func(_ *ChatID, m Metadata) { thread = m.ThreadID })
+	return thread
+}
+
+// about is a as f leaves it, which gets the chat that a is about and what a says beside it. A FollowUp is
+// about a session, and an UnknownAction says nothing.
+func about(a Action, f func(*ChatID, Metadata)) Action {
 	switch a := a.(type) {
 	case Send:
-		a.Chat = chat
+		f(&a.Chat, a.Meta)
 		return a
 	case Edit:
-		a.Chat = chat
+		f(&a.Chat, a.Meta)
 		return a
 	case Typing:
-		a.Chat = chat
+		f(&a.Chat, a.Meta)
 		return a
 	case React:
-		a.Chat = chat
+		f(&a.Chat, a.Meta)
 		return a
 	case Delete:
-		a.Chat = chat
+		f(&a.Chat, a.Meta)
 		return a
 	case GetChatInfo:
-		a.Chat = chat
+		f(&a.Chat, a.Meta)
 		return a
 	case SendMedia:
-		a.Chat = chat
+		f(&a.Chat, a.Meta)
 		return a
 	case Prompt:
-		a.Chat = chat
+		f(&a.Chat, a.Meta)
 		return a
 	case ThreadCreate:
-		a.Chat = chat
+		f(&a.Chat, a.Meta)
 		return a
 	case ThreadRename:
-		a.Chat = chat
+		f(&a.Chat, a.Meta)
 		return a
 	case Draft:
-		a.Chat = chat
+		f(&a.Chat, a.Meta)
 		return a
 	case TaskCard:
-		a.Chat = chat
+		f(&a.Chat, a.Meta)
 		return a
 	case TaskCardStop:
-		a.Chat = chat
+		f(&a.Chat, a.Meta)
 		return a
 	case UnknownAction:
-		a.Chat = chat
+		f(&a.Chat, Metadata{})
 		return a
 	}
 	return a

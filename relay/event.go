@@ -85,3 +85,6 @@ type Media struct {
 	Filename string `json:"name,omitempty"`
 	Caption  string `json:"caption,omitempty"`
 }
+
+// Chat is where the event happened, through its bot.
+func (e Event) Chat() Chat { return Chat{Bot: e.Bot, ID: e.Source.ChatID} }

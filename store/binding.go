@@ -82,6 +82,11 @@ type BindingFilter struct {
 	User     relay.UserID
 	Instance relay.InstanceID
 	DMChat   relay.ChatID
+
+	// Limit picks so many, those with the next users behind After, in their order; with an instance and a
+	// platform only. 0: all.
+	Limit int
+	After relay.UserID
 }
 
 func (f BindingFilter) picks(b Binding) bool {
@@ -105,14 +110,15 @@ func (f BindingFilter) from(t *bolt.Tx) ([]Binding, error) {
 	case f.Platform != "" && f.DMChat != "":
 		return lookup[Binding](t, bucketBindings, indexUnder(bucketBindings, byChat, string(f.Platform), string(f.DMChat)))
 	case f.Instance != "" && f.Platform != "":
-		return lookup[Binding](t, bucketBindings, indexUnder(bucketBindings, byInstance, string(f.Instance), string(f.Platform)))
+		pre := indexUnder(bucketBindings, byInstance, string(f.Instance), string(f.Platform))
+		return lookupSome[Binding](t, bucketBindings, pre, string(f.After), f.Limit)
 	case f.Instance != "":
 		return lookup[Binding](t, bucketBindings, indexUnder(bucketBindings, byInstance, string(f.Instance)))
 	}
 	return list[Binding](t, bucketBindings, nil)
 }
 
-// Bindings lists the bindings that f picks, the first made first.
+// Bindings lists the bindings that f picks, the first made first, or with a limit by user.
 func (db *DB) Bindings(ctx context.Context, f BindingFilter) (out []Binding, err error) {
 	err = db.read(ctx, func(t *bolt.Tx) error {
 		out, err = f.from(t)
@@ -122,7 +128,9 @@ func (db *DB) Bindings(ctx context.Context, f BindingFilter) (out []Binding, err
 		return nil, fmt.Errorf("bindings: %w", err)
 	}
 	out = slices.DeleteFunc(out, func(b Binding) bool { return !f.picks(b) })
-	byBoundAt(out)
+	if f.Limit == 0 {
+		byBoundAt(out)
+	}
 	return out, nil
 }
 

@@ -3,7 +3,7 @@ package store
 import (
 	"bytes"
 	"fmt"
-	"github.com/hermes-connector/hermes-connector/files"
+	"github.com/hermes-connector/hermes-connector/store/files"
 	"os"
 	"path/filepath"
 	"slices"

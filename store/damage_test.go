@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"github.com/hermes-connector/hermes-connector/store/boltfile"
 	bolt "go.etcd.io/bbolt"
 	"io"
 	"log/slog"
@@ -15,6 +14,7 @@ import (
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/store/boltfile"
 )
 
 // spoil flips a bit in the stored record under k.
@@ -165,7 +165,7 @@ func damagedFile(t *testing.T, b bucket, k []byte, inKey bool) (path string) {
 	for _, i := range []relay.InstanceID{"i1", "i2"} {
 		g := Gateway{ID: relay.GatewayID(i), Secrets: []GatewaySecret{{ID: "s", Sealed: []byte("s")}}}
 		for _, err := range []error{
-			db.Enroll(ctx, g, Instance{ID: i, Tenant: "family", WakeURL: wakeSecret, Principal: Principal{Policy: AnyOne}}),
+			db.Enroll(ctx, g, Instance{ID: i, Tenant: "family", WakeURL: wakeSecret, Principal: Principal{Policy: relay.AnyOne}}),
 			db.Bind(ctx, Binding{Platform: "loop", User: "u" + relay.UserID(i), Instance: i}),
 			db.Claim(ctx, Grant{Platform: "loop", Chat: "c" + relay.ChatID(i), Instance: i}),
 			second(db.SetRoutes(ctx, i, "loop", []string{"r" + string(i)})),

@@ -160,6 +160,7 @@ type GrantFilter struct {
 	Instance relay.InstanceID
 	Platform relay.PlatformID
 	Chat     relay.ChatID // grants that may cover it: on it in whatever scope, and on whole scopes
+	Limit    int          // picks so many at most, of an instance; 0: all
 }
 
 func (f GrantFilter) picks(g Grant) bool {
@@ -170,8 +171,11 @@ func (f GrantFilter) picks(g Grant) bool {
 // from reads the grants that f may pick.
 func (f GrantFilter) from(t *bolt.Tx) ([]Grant, error) {
 	switch {
+	case f.Instance != "" && f.Platform != "":
+		pre := indexUnder(bucketGrants, byInstance, string(f.Instance), string(f.Platform))
+		return lookupSome[Grant](t, bucketGrants, pre, "", f.Limit)
 	case f.Instance != "":
-		return lookup[Grant](t, bucketGrants, indexUnder(bucketGrants, byInstance, string(f.Instance)))
+		return lookupSome[Grant](t, bucketGrants, indexUnder(bucketGrants, byInstance, string(f.Instance)), "", f.Limit)
 	case f.Platform != "" && f.Chat != "":
 		on, err1 := lookup[Grant](t, bucketGrants, indexUnder(bucketGrants, byChat, string(f.Platform), string(f.Chat)))
 		around, err2 := lookup[Grant](t, bucketGrants, indexUnder(bucketGrants, byChat, string(f.Platform), ""))

@@ -100,7 +100,19 @@ func delIndexed[T indexed](t *tx, v T) error {
 
 // lookup lists the records of b that the index has under pre, in the order of the index.
 func lookup[T any](t *bolt.Tx, b bucket, pre []byte) (out []T, err error) {
-	for k, v := range under(t, bucketIndex, pre) {
+	return lookupSome[T](t, b, pre, "", 0)
+}
+
+// lookupSome is lookup for those of which the key goes on with something greater than after, and for limit of
+// them, or for all if that is 0.
+func lookupSome[T any](t *bolt.Tx, b bucket, pre []byte, after string, limit int) (out []T, err error) {
+	for k, v := range underFrom(t, bucketIndex, pre, after) {
+		if after != "" && string(k[len(pre):]) == after {
+			continue
+		}
+		if limit > 0 && len(out) == limit {
+			break
+		}
 		own, err := unseal(k, v)
 		if err != nil {
 			return nil, damaged(bucketIndex, k, err)

@@ -29,20 +29,10 @@ type Instance struct {
 	LastSeenAt time.Time `json:"seen,omitzero"` // last hello or last disconnect
 }
 
-// PrincipalPolicy says who may speak inside an instance's granted chats.
-type PrincipalPolicy string
-
-// The principal policies. The zero value counts as OwnerOnly.
-const (
-	OwnerOnly PrincipalPolicy = "owner-only"
-	AllowList PrincipalPolicy = "allow-list"
-	AnyOne    PrincipalPolicy = "any"
-)
-
 // Principal is a principal policy with its list.
 type Principal struct {
-	Policy PrincipalPolicy `json:"policy,omitempty"`
-	Allow  []Person        `json:"allow,omitempty"` // for AllowList
+	Policy relay.PrincipalPolicy `json:"policy,omitempty"`
+	Allow  []Person              `json:"allow,omitempty"` // for relay.AllowList
 }
 
 // Person is a user on a platform.

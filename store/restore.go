@@ -10,9 +10,9 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/hermes-connector/hermes-connector/files"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
+	"github.com/hermes-connector/hermes-connector/store/files"
 	bolt "go.etcd.io/bbolt"
 	berrors "go.etcd.io/bbolt/errors"
 )

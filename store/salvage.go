@@ -8,9 +8,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/hermes-connector/hermes-connector/files"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
+	"github.com/hermes-connector/hermes-connector/store/files"
 	bolt "go.etcd.io/bbolt"
 )
 

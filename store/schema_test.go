@@ -44,7 +44,7 @@ func checkSchema1(t *testing.T, db *DB) {
 		{ID: "gone", Tenant: "family", CreatedAt: at},
 		{
 			ID: "home", Tenant: "home", WakeURL: "https://wake.example/home", CreatedAt: at,
-			Principal: Principal{AllowList, []Person{{"telegram", "41"}}},
+			Principal: Principal{relay.AllowList, []Person{{"telegram", "41"}}},
 			Relevance: map[relay.PlatformID]Relevance{"discord": {RequireAddress: true, FreeResponseScopes: []relay.ChatID{"c9"}}},
 		},
 		{ID: "kids", Tenant: "family", CreatedAt: at},

@@ -167,9 +167,14 @@ func readable[T any](t *bolt.Tx, b bucket) (out []T) {
 // under ranges over what begins with pre. Keys and values die with the transaction, and the
 // bucket must not be changed meanwhile.
 func under(t *bolt.Tx, b bucket, pre []byte) func(yield func(k, v []byte) bool) {
+	return underFrom(t, b, pre, "")
+}
+
+// underFrom is under for the keys that go on with from, or with something greater.
+func underFrom(t *bolt.Tx, b bucket, pre []byte, from string) func(yield func(k, v []byte) bool) {
 	return func(yield func(k, v []byte) bool) {
 		c := t.Bucket([]byte(b)).Cursor()
-		for k, v := c.Seek(pre); bytes.HasPrefix(k, pre) && k != nil; k, v = c.Next() {
+		for k, v := c.Seek(append(slices.Clip(pre), from...)); bytes.HasPrefix(k, pre) && k != nil; k, v = c.Next() {
 			if !yield(k, v) {
 				return
 			}

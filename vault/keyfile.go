@@ -7,8 +7,8 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/hermes-connector/hermes-connector/files"
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/store/files"
 )
 
 // FileKey is the key in the file at path: 64 hexadecimal digits and a newline, mode 0600. It is

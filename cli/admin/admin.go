@@ -11,6 +11,7 @@
 //  2. Only who holds the database may listen, so a socket file found then is stale.
 //  3. A refusal (*manage.Error) arrives as it was made.
 //  4. Every change is made in the name of the user who ran the command.
+//  5. An operation is one row below: what the server carries out is what a command asks for.
 package admin
 
 import (
@@ -24,36 +25,54 @@ import (
 	"github.com/hermes-connector/hermes-connector/store"
 )
 
-// The operations. Each is POST /v1/<name> with its arguments as JSON.
-const (
-	opEnroll       = "enroll"
-	opEnrollToken  = "enroll-token"
-	opGateways     = "gateways"
-	opGateway      = "gateway"
-	opRotate       = "rotate"
-	opRevoke       = "revoke"
-	opLink         = "link"
-	opBind         = "bind"
-	opUnbind       = "unbind"
-	opClaim        = "claim"
-	opRelease      = "release"
-	opScopes       = "scopes"
-	opSetPrincipal = "principal"
-	opSetRelevance = "relevance"
-	opStatus       = "status"
-	opExplain      = "explain"
-	opEntries      = "entries"
-	opDead         = "dead"
-	opReplay       = "replay"
-	opDrop         = "drop"
-	opDMDefault    = "dm-default"
-	opIdentity     = "identity"
-	opDropIdentity = "drop-identity"
-	opRoutes       = "routes"
-	opDropRoute    = "drop-route"
-	opAudit        = "audit"
-	opQuarantine   = "quarantine"
+// The operations: each is POST /v1/<name> with its arguments as JSON.
+var (
+	Enroll       = op("enroll", (*manage.Service).Enroll)
+	EnrollToken  = op("enroll-token", (*manage.Service).EnrollToken)
+	Gateways     = op("gateways", (*manage.Service).Gateways)
+	Gateway      = op("gateway", (*manage.Service).Gateway)
+	Rotate       = op("rotate", (*manage.Service).Rotate)
+	Revoke       = op("revoke", (*manage.Service).Revoke)
+	Link         = op("link", (*manage.Service).Link)
+	Bind         = op("bind", (*manage.Service).Bind)
+	Unbind       = op("unbind", (*manage.Service).Unbind)
+	Claim        = op("claim", (*manage.Service).Claim)
+	Release      = op("release", (*manage.Service).Release)
+	Scopes       = op("scopes", (*manage.Service).Scopes)
+	SetPrincipal = op("principal", (*manage.Service).SetPrincipal)
+	SetRelevance = op("relevance", (*manage.Service).SetRelevance)
+	Status       = op("status", (*manage.Service).Status)
+	Explain      = op("explain", (*manage.Service).Explain)
+	Entries      = op("entries", (*manage.Service).Entries)
+	Dead         = op("dead", (*manage.Service).Dead)
+	Replay       = op("replay", (*manage.Service).Replay)
+	Drop         = op("drop", (*manage.Service).Drop)
+	SetDMDefault = op("dm-default", (*manage.Service).SetDMDefault)
+	Identity     = op("identity", (*manage.Service).Identity)
+	DropIdentity = op("drop-identity", (*manage.Service).DropIdentity)
+	Routes       = op("routes", (*manage.Service).Routes)
+	DropRoute    = op("drop-route", (*manage.Service).DropRoute)
+	Audit        = op("audit", (*manage.Service).Audit)
+	Quarantine   = op("quarantine", (*manage.Service).Quarantine)
 )
+
+// Op is an operation with arguments A and the result R.
+type Op[A, R any] struct{ name string }
+
+// carriers carry out the operations, by their names; malformed arguments are a refusal. Every op
+// adds its own while the package is set up, and nothing changes them after that.
+var carriers = make(map[string]func(ctx context.Context, svc *manage.Service, args []byte) (any, error))
+
+func op[A, R any](name string, do func(*manage.Service, context.Context, A) (R, error)) Op[A, R] {
+	carriers[name] = func(ctx context.Context, svc *manage.Service, raw []byte) (any, error) {
+		var args A
+		if json.Unmarshal(raw, &args) != nil {
+			return nil, errMalformed
+		}
+		return do(svc, ctx, args)
+	}
+	return Op[A, R]{name}
+}
 
 // maxArgs bounds a request, in bytes.
 const maxArgs = 1 << 20
@@ -62,37 +81,41 @@ const maxArgs = 1 << 20
 // owner can send it.
 const actorHeader = "Hermes-Connector-User"
 
+var errMalformed = &manage.Error{Kind: manage.Usage, Message: "malformed request"}
+
 // Handler serves the operations of svc.
 func Handler(svc *manage.Service) http.Handler {
 	mux := http.NewServeMux()
-	handle(mux, opEnroll, svc.Enroll)
-	handle(mux, opEnrollToken, svc.EnrollToken)
-	handle(mux, opGateways, svc.Gateways)
-	handle(mux, opGateway, svc.Gateway)
-	handle(mux, opRotate, svc.Rotate)
-	handle(mux, opRevoke, svc.Revoke)
-	handle(mux, opLink, svc.Link)
-	handle(mux, opBind, svc.Bind)
-	handle(mux, opUnbind, svc.Unbind)
-	handle(mux, opClaim, svc.Claim)
-	handle(mux, opRelease, svc.Release)
-	handle(mux, opScopes, svc.Scopes)
-	handle(mux, opSetPrincipal, svc.SetPrincipal)
-	handle(mux, opSetRelevance, svc.SetRelevance)
-	handle(mux, opStatus, svc.Status)
-	handle(mux, opExplain, svc.Explain)
-	handle(mux, opEntries, svc.Entries)
-	handle(mux, opDead, svc.Dead)
-	handle(mux, opReplay, svc.Replay)
-	handle(mux, opDrop, svc.Drop)
-	handle(mux, opDMDefault, svc.SetDMDefault)
-	handle(mux, opIdentity, svc.Identity)
-	handle(mux, opDropIdentity, svc.DropIdentity)
-	handle(mux, opRoutes, svc.Routes)
-	handle(mux, opDropRoute, svc.DropRoute)
-	handle(mux, opAudit, svc.Audit)
-	handle(mux, opQuarantine, svc.Quarantine)
+	mux.HandleFunc("POST /v1/{op}", func(w http.ResponseWriter, r *http.Request) {
+		do, ok := carriers[r.PathValue("op")]
+		if !ok {
+			http.NotFound(w, r)
+			return
+		}
+		raw, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxArgs))
+		if err != nil {
+			raw = nil // malformed
+		}
+		result, err := do(by(r.Context(), r.Header.Get(actorHeader)), svc, raw)
+		if err == nil {
+			answer(w, http.StatusOK, result)
+			return
+		}
+		code, f := http.StatusInternalServerError, failure{Error: err.Error()}
+		if refused, ok := errors.AsType[*manage.Error](err); ok {
+			code, f = http.StatusConflict, failure{Error: refused.Message, Kind: refused.Kind, Field: refused.Field}
+			if refused == errMalformed {
+				code = http.StatusBadRequest
+			}
+		}
+		answer(w, code, f)
+	})
 	return mux
+}
+
+// by is a context for changes in the name of user.
+func by(ctx context.Context, user string) context.Context {
+	return store.WithActor(ctx, store.Actor{Kind: store.ActorCLI, Name: user})
 }
 
 // failure is the body of every answer but 200.
@@ -100,31 +123,6 @@ type failure struct {
 	Error string      `json:"error"`
 	Kind  manage.Kind `json:"kind,omitempty"` // empty: no refusal but trouble
 	Field string      `json:"field,omitempty"`
-}
-
-func handle[A, R any](mux *http.ServeMux, op string, do func(context.Context, A) (R, error)) {
-	mux.HandleFunc("POST /v1/"+op, func(w http.ResponseWriter, r *http.Request) {
-		var args A
-		raw, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxArgs))
-		if err == nil {
-			err = json.Unmarshal(raw, &args)
-		}
-		if err != nil {
-			answer(w, http.StatusBadRequest, failure{Error: "malformed request", Kind: manage.Usage})
-			return
-		}
-		actor := store.Actor{Kind: store.ActorCLI, Name: r.Header.Get(actorHeader)}
-		result, err := do(store.WithActor(r.Context(), actor), args)
-		if err == nil {
-			answer(w, http.StatusOK, result)
-			return
-		}
-		if refused, ok := errors.AsType[*manage.Error](err); ok {
-			answer(w, http.StatusConflict, failure{Error: refused.Message, Kind: refused.Kind, Field: refused.Field})
-			return
-		}
-		answer(w, http.StatusInternalServerError, failure{Error: err.Error()})
-	})
 }
 
 func answer(w http.ResponseWriter, code int, body any) {

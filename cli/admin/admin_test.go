@@ -3,15 +3,18 @@ package admin
 import (
 	"context"
 	"errors"
+	"maps"
 	"net/http"
+	"net/http/httptest"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay/bus"
 	"github.com/hermes-connector/hermes-connector/relay/link"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
@@ -36,8 +39,8 @@ func service(t *testing.T, dir string) *manage.Service {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return manage.New(db, token.NewAuthority(db, v, time.Now), link.NewDesk(db, v, time.Now), v, &bus.Bus{}, nil,
-		manage.Settings{URL: "http://127.0.0.1:1", Platforms: []relay.PlatformID{"pigeon"}})
+	return manage.New(db, token.NewAuthority(db, v, time.Now), link.NewDesk(db, v, time.Now), v, &bus.Local{}, nil,
+		manage.Settings{URL: "http://127.0.0.1:1", Kinds: []platforms.Kind{{Name: "pigeon"}}})
 }
 
 // overSocket is a client of a Service in another process, as far as it can tell.
@@ -70,7 +73,7 @@ func TestBothWaysDoTheSame(t *testing.T) { // invariant 3
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			c := client(t, dir, service(t, dir))
-			e, err := c.Enroll(t.Context(), manage.Enroll{Name: "home"})
+			e, err := Enroll.Ask(t.Context(), c, manage.Enroll{Name: "home"})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -78,24 +81,28 @@ func TestBothWaysDoTheSame(t *testing.T) { // invariant 3
 				t.Errorf("enrolled %s with a secret of %d bytes, the same in env: %t; want home, 64, true",
 					e.Gateway, len(e.Secret), e.Env["GATEWAY_RELAY_SECRET"] == e.Secret)
 			}
-			_, err = c.Enroll(t.Context(), manage.Enroll{Name: "home"})
+			_, err = Enroll.Ask(t.Context(), c, manage.Enroll{Name: "home"})
 			refused, ok := errors.AsType[*manage.Error](err)
 			if !ok || refused.Kind != manage.Exists || !strings.Contains(refused.Message, "rotate home") {
 				t.Errorf("a second enroll: %v; want the refusal as it was made", err)
 			}
-			_, err = c.Enroll(t.Context(), manage.Enroll{Name: "a b"})
+			_, err = Enroll.Ask(t.Context(), c, manage.Enroll{Name: "a b"})
 			if refused, ok := errors.AsType[*manage.Error](err); !ok || refused.Kind != manage.Usage || refused.Field != "gatewayId" {
 				t.Errorf("an unfit name: %v; want the refusal as it was made", err)
 			}
-			rows, err := c.Audit(t.Context(), manage.AuditQuery{})
+			rows, err := Audit.Ask(t.Context(), c, manage.AuditQuery{})
 			if err != nil {
 				t.Fatal(err)
 			}
 			if len(rows) != 1 || rows[0].Action != "enroll" || rows[0].ActorKind != store.ActorCLI || rows[0].Actor != whoami() || whoami() == "" { // invariant 4
 				t.Errorf("audit list %+v; want the one enroll by %q", rows, whoami())
 			}
-			for op, call := range operations(c) {
-				if err := call(t.Context()); err != nil && strings.Contains(err.Error(), "another version") {
+			all := operations()
+			if diff := cmp.Diff(slices.Sorted(maps.Keys(carriers)), slices.Sorted(maps.Keys(all))); diff != "" { // invariant 5
+				t.Errorf("what a server carries out (-) and what is asked for here (+):\n%s", diff)
+			}
+			for op, call := range all {
+				if err := call(t.Context(), c); err != nil && strings.Contains(err.Error(), "another version") {
 					t.Errorf("%s: %v", op, err)
 				}
 			}
@@ -103,46 +110,45 @@ func TestBothWaysDoTheSame(t *testing.T) { // invariant 3
 	}
 }
 
-// operations are all methods of c, with arguments that change little.
-func operations(c *Client) map[string]func(context.Context) error {
+// operations are all operations, with arguments that change little.
+func operations() map[string]func(context.Context, *Client) error {
 	home, letters := manage.Named{Name: "home"}, manage.Letters{Name: "home"}
 	scope, ann := manage.Scope{Name: "home", Platform: "pigeon", Chat: "loft"}, manage.Bind{Name: "home", Platform: "pigeon", User: "ann"}
-	return map[string]func(context.Context) error{
-		opEnrollToken: func(ctx context.Context) error { _, err := c.EnrollToken(ctx, manage.Enroll{Name: "new"}); return err },
-		opGateways:    func(ctx context.Context) error { _, err := c.Gateways(ctx); return err },
-		opGateway:     func(ctx context.Context) error { _, err := c.Gateway(ctx, home); return err },
-		opRotate:      func(ctx context.Context) error { _, err := c.Rotate(ctx, home); return err },
-		opRevoke:      func(ctx context.Context) error { _, err := c.Revoke(ctx, manage.Named{Name: "nobody"}); return err },
-		opLink:        func(ctx context.Context) error { _, err := c.Link(ctx, manage.LinkFor{Name: "home"}); return err },
-		opBind:        func(ctx context.Context) error { _, err := c.Bind(ctx, ann); return err },
-		opUnbind:      func(ctx context.Context) error { _, err := c.Unbind(ctx, ann); return err },
-		opClaim:       func(ctx context.Context) error { _, err := c.Claim(ctx, scope); return err },
-		opRelease:     func(ctx context.Context) error { _, err := c.Release(ctx, scope); return err },
-		opScopes:      func(ctx context.Context) error { _, err := c.Scopes(ctx, home); return err },
-		opSetPrincipal: func(ctx context.Context) error {
-			_, err := c.SetPrincipal(ctx, manage.SetPrincipal{Name: "home"})
-			return err
-		},
-		opSetRelevance: func(ctx context.Context) error {
-			_, err := c.SetRelevance(ctx, manage.SetRelevance{Name: "home"})
-			return err
-		},
-		opStatus:       func(ctx context.Context) error { _, err := c.Status(ctx); return err },
-		opExplain:      func(ctx context.Context) error { _, err := c.Explain(ctx, manage.Explain{}); return err },
-		opEntries:      func(ctx context.Context) error { _, err := c.Entries(ctx, home); return err },
-		opDead:         func(ctx context.Context) error { _, err := c.Dead(ctx, home); return err },
-		opReplay:       func(ctx context.Context) error { _, err := c.Replay(ctx, letters); return err },
-		opDrop:         func(ctx context.Context) error { _, err := c.Drop(ctx, letters); return err },
-		opDMDefault:    func(ctx context.Context) error { _, err := c.SetDMDefault(ctx, ann); return err },
-		opIdentity:     func(ctx context.Context) error { _, err := c.Identity(ctx, home); return err },
-		opDropIdentity: func(ctx context.Context) error { _, err := c.DropIdentity(ctx, home); return err },
-		opRoutes:       func(ctx context.Context) error { _, err := c.Routes(ctx, home); return err },
-		opDropRoute: func(ctx context.Context) error {
-			_, err := c.DropRoute(ctx, manage.RouteKey{Platform: "pigeon", Key: "x"})
-			return err
-		},
-		opAudit:      func(ctx context.Context) error { _, err := c.Audit(ctx, manage.AuditQuery{}); return err },
-		opQuarantine: func(ctx context.Context) error { _, err := c.Quarantine(ctx); return err },
+	all := make(map[string]func(context.Context, *Client) error)
+	try(all, Enroll, manage.Enroll{Name: "home"})
+	try(all, EnrollToken, manage.Enroll{Name: "new"})
+	try(all, Gateways, struct{}{})
+	try(all, Gateway, home)
+	try(all, Rotate, home)
+	try(all, Revoke, manage.Named{Name: "nobody"})
+	try(all, Link, manage.LinkFor{Name: "home"})
+	try(all, Bind, ann)
+	try(all, Unbind, ann)
+	try(all, Claim, scope)
+	try(all, Release, scope)
+	try(all, Scopes, home)
+	try(all, SetPrincipal, manage.SetPrincipal{Name: "home"})
+	try(all, SetRelevance, manage.SetRelevance{Name: "home"})
+	try(all, Status, struct{}{})
+	try(all, Explain, manage.Explain{})
+	try(all, Entries, home)
+	try(all, Dead, home)
+	try(all, Replay, letters)
+	try(all, Drop, letters)
+	try(all, SetDMDefault, ann)
+	try(all, Identity, home)
+	try(all, DropIdentity, home)
+	try(all, Routes, home)
+	try(all, DropRoute, manage.RouteKey{Platform: "pigeon", Key: "x"})
+	try(all, Audit, manage.AuditQuery{})
+	try(all, Quarantine, struct{}{})
+	return all
+}
+
+func try[A, R any](all map[string]func(context.Context, *Client) error, o Op[A, R], args A) {
+	all[o.name] = func(ctx context.Context, c *Client) error {
+		_, err := o.Ask(ctx, c, args)
+		return err
 	}
 }
 
@@ -153,11 +159,9 @@ func TestMalformedRequestIsRefused(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		resp, err := local{Handler(svc)}.RoundTrip(req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(http.StatusBadRequest, resp.StatusCode); diff != "" {
+		resp := httptest.NewRecorder()
+		Handler(svc).ServeHTTP(resp, req)
+		if diff := cmp.Diff(http.StatusBadRequest, resp.Code); diff != "" {
 			t.Errorf("%.20q (-want +got):\n%s", body, diff)
 		}
 	}

@@ -51,17 +51,13 @@ var _ backup.Source = (*Client)(nil)
 
 // Backup writes a copy of the running server's database to w.
 func (c *Client) Backup(ctx context.Context, w io.Writer) (info store.BackupInfo, err error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://admin/v1/"+opBackup, http.NoBody)
+	resp, err := c.post(ctx, opBackup, nil)
 	if err != nil {
-		return info, fmt.Errorf("%s: %w", opBackup, err)
-	}
-	resp, err := c.via.RoundTrip(req)
-	if err != nil {
-		return info, fmt.Errorf("ask the running server to %s: %w", opBackup, err)
+		return info, err
 	}
 	defer func() { _ = resp.Body.Close() }()
 	if resp.StatusCode != http.StatusOK {
-		return info, fmt.Errorf("the running server does not know how to %s: it is of another version; restart it", opBackup)
+		return info, errOther(opBackup)
 	}
 	if info.Bytes, err = io.Copy(w, resp.Body); err != nil {
 		return info, fmt.Errorf("the running server's answer to %s: %w", opBackup, err)
@@ -70,7 +66,7 @@ func (c *Client) Backup(ctx context.Context, w io.Writer) (info store.BackupInfo
 		return info, errors.New(text)
 	}
 	if info.At, err = time.Parse(time.RFC3339, resp.Trailer.Get(backupAt)); err != nil {
-		return info, fmt.Errorf("the running server's answer to %s: it is cut off", opBackup)
+		return info, fmt.Errorf("the running server's answer to %s: the answer is cut off", opBackup)
 	}
 	return info, nil
 }

@@ -96,7 +96,7 @@ func (panicking) Backup(_ context.Context, w io.Writer) (store.BackupInfo, error
 
 func TestBackupLeavesTheOtherOperations(t *testing.T) {
 	c := served(t, WithBackup(Handler(service(t, t.TempDir())), source{}))
-	if _, err := c.Status(t.Context()); err != nil {
+	if _, err := Status.Ask(t.Context(), c, struct{}{}); err != nil {
 		t.Error(err)
 	}
 	c = served(t, http.NotFoundHandler())

@@ -91,7 +91,7 @@ func dialError(path string, err error) error {
 	case errors.Is(err, syscall.ENOENT), errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, syscall.ENOTDIR):
 		return ErrNoServer
 	case errors.Is(err, syscall.EACCES), errors.Is(err, syscall.EPERM):
-		return fmt.Errorf("admin socket %s belongs to another user: run this as the user the server runs as", path)
+		return fmt.Errorf("admin socket %s belongs to another user: run this command as the user the server runs as", path)
 	}
 	return fmt.Errorf("admin socket: %w", err)
 }

@@ -68,7 +68,7 @@ func TestSocketOfADeadProcess(t *testing.T) { // invariant 2
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := c.Status(t.Context()); err == nil || !strings.Contains(err.Error(), "another version") {
+			if _, err := Status.Ask(t.Context(), c, struct{}{}); err == nil || !strings.Contains(err.Error(), "another version") {
 				t.Errorf("a server that does not know the command: %v", err)
 			}
 			if err := srv.Close(); err != nil {

@@ -23,6 +23,7 @@ const headerOfMany = unstable.ArrayTable
 type rawBot struct {
 	at    place // its header; a variable when the environment alone makes the bot
 	items []item
+	kind  platforms.Kind // see kindOf
 }
 
 // given is a value with where it came from.
@@ -36,19 +37,18 @@ func (l *loader) bots(raws []*rawBot) {
 	count := make(map[relay.PlatformID]int)
 	opened := make(map[relay.Bot]place)
 	for _, raw := range raws {
-		if kind, ok := l.kindOf(raw); ok {
-			count[kind.Name]++
-		}
+		raw.kind = l.kindOf(raw)
+		count[raw.kind.Name]++
 	}
 	for _, raw := range raws {
-		values, kind, ok := l.fileKeys(raw)
+		values, ok := l.fileKeys(raw)
 		if !ok {
 			continue
 		}
-		if env := l.envValues(kind); count[kind.Name] == 1 {
-			override(values, env)
+		if count[raw.kind.Name] == 1 {
+			override(values, l.envValues(raw.kind))
 		}
-		l.bot(kind, values, raw.at, opened)
+		l.bot(raw.kind, values, raw.at, opened)
 	}
 	for _, kind := range l.kinds {
 		env := l.envValues(kind)
@@ -56,34 +56,29 @@ func (l *loader) bots(raws []*rawBot) {
 		switch {
 		case len(env) == 0 || count[kind.Name] == 1:
 		case count[kind.Name] > 1:
-			l.judge.add(env[names[0]].at, "the file has %d %s bots, so the variable could mean any of them: set the key in the file", count[kind.Name], kind.Name)
+			l.judge.add(env[names[0]].at, "the file has %d %s bots, and the variable does not say which bot it is for: set the key in the file", count[kind.Name], kind.Name)
 		default:
 			l.bot(kind, env, env[names[0]].at, opened)
 		}
 	}
 }
 
-// kindOf is the kind a table names, if it is one of ours.
-func (l *loader) kindOf(raw *rawBot) (platforms.Kind, bool) {
+// kindOf is the kind a table names; its name is empty when the kind is none of ours.
+func (l *loader) kindOf(raw *rawBot) platforms.Kind {
 	for _, it := range raw.items {
-		if it.path[len(it.path)-1] != "platform" || it.kind != unstable.String {
-			continue
-		}
-		i := slices.IndexFunc(l.kinds, func(k platforms.Kind) bool { return string(k.Name) == it.text })
-		if i >= 0 {
-			return l.kinds[i], true
+		for _, k := range l.kinds {
+			if it.path[len(it.path)-1] == "platform" && it.kind == unstable.String && it.text == string(k.Name) {
+				return k
+			}
 		}
 	}
-	return platforms.Kind{}, false
+	return platforms.Kind{}
 }
 
 // fileKeys judges the keys of one table. ok is false when its platform is missing or unknown.
-func (l *loader) fileKeys(raw *rawBot) (values map[string]given, kind platforms.Kind, ok bool) {
-	kind, ok = l.kindOf(raw)
-	names := keyNames(botKeys())
-	if ok {
-		names = append(names, keyNames(kind.Keys)...)
-	}
+func (l *loader) fileKeys(raw *rawBot) (values map[string]given, ok bool) {
+	ok = raw.kind.Name != ""
+	names := append(keyNames(botKeys()), keyNames(raw.kind.Keys)...)
 	values = make(map[string]given)
 	hasPlatform := false
 	for _, it := range raw.items {
@@ -113,7 +108,7 @@ func (l *loader) fileKeys(raw *rawBot) (values map[string]given, kind platforms.
 	if !hasPlatform {
 		l.judge.add(raw.at, "platform is missing; this program speaks %s", strings.Join(l.kindNames(), ", "))
 	}
-	return values, kind, ok
+	return values, ok
 }
 
 // isTokenKey: words under which people write a credential.
@@ -236,18 +231,16 @@ func (g given) or(other given) given {
 	return g
 }
 
-func (l *loader) kindNames() []string {
-	names := make([]string, len(l.kinds))
-	for i, k := range l.kinds {
-		names[i] = string(k.Name)
+func (l *loader) kindNames() (names []string) {
+	for _, k := range l.kinds {
+		names = append(names, string(k.Name))
 	}
 	return names
 }
 
-func keyNames(keys []platforms.Key) []string {
-	names := make([]string, len(keys))
-	for i, k := range keys {
-		names[i] = k.Name
+func keyNames(keys []platforms.Key) (names []string) {
+	for _, k := range keys {
+		names = append(names, k.Name)
 	}
 	return names
 }

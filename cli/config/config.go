@@ -12,6 +12,9 @@
 //  3. No fault repeats what could be a token pasted into the wrong place.
 //  4. A credential enters through a file that only its owner can read, or through the
 //     environment; never through the configuration file itself.
+//
+// The file is read with go-toml's unstable parser: its decoder has positions of syntax errors, of unknown keys
+// and of the first value that does not fit, but not of the values it took, and every fault here names its line.
 package config
 
 import (
@@ -22,6 +25,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/identity"
 )
 
 // Config is a configuration without a fault. All paths are absolute.
@@ -36,7 +40,7 @@ type Config struct {
 	TLS            TLS
 	Bots           []Bot
 	Delivery       Delivery
-	Identity       Identity
+	Identity       identity.Options // without Client, Now and Log; Mode is never empty
 	Wake           Wake
 	Metrics        Metrics
 	Backup         Backup
@@ -50,23 +54,6 @@ type TLS struct {
 
 // On reports whether the listener speaks https.
 func (t TLS) On() bool { return t.CertFile != "" }
-
-// The identity modes.
-const (
-	IdentityNone       = "none"
-	IdentityJWKS       = "jwks"
-	IdentityIntrospect = "introspect"
-)
-
-// Identity says who may enroll and provision. Only the fields of its mode are set.
-type Identity struct {
-	Mode string // one of the identity modes
-
-	Issuer, Audience, TenantClaim string // jwks
-	JWKSURL, JWKSFile             string // jwks: one of the two
-
-	IntrospectURL, TenantField string // introspect
-}
 
 // Wake bounds the wake pokes.
 type Wake struct {

@@ -4,38 +4,9 @@ import (
 	"errors"
 	"os"
 	"strings"
+
+	"github.com/hermes-connector/hermes-connector/relay/identity"
 )
-
-// setPath makes a setter of a path.
-func setPath(field func(*Config) *string) func(*loader, string) error {
-	return func(l *loader, v string) (err error) {
-		*field(&l.cfg), err = l.abs(v)
-		return err
-	}
-}
-
-// setText makes a setter of a short text.
-func setText(field func(*Config) *string) func(*loader, string) error {
-	return func(l *loader, v string) error {
-		if v == "" {
-			return errors.New("is empty")
-		}
-		*field(&l.cfg) = v
-		return nil
-	}
-}
-
-// setEndpoint makes a setter of an address that is called as it stands.
-func setEndpoint(field func(*Config) *string) func(*loader, string) error {
-	return func(l *loader, v string) error {
-		base, _, _ := strings.Cut(v, "?") // a query is part of an endpoint
-		if _, err := parseBase(base); err != nil {
-			return err
-		}
-		*field(&l.cfg) = v
-		return nil
-	}
-}
 
 func setTLSKey(l *loader, v string) (err error) {
 	l.cfg.TLS.KeyFile, err = l.abs(v)
@@ -47,15 +18,6 @@ func setTLSKey(l *loader, v string) (err error) {
 		return errors.New("anyone on this machine can read or change that file: chmod o= it")
 	}
 	return nil
-}
-
-func setIdentityMode(l *loader, v string) error {
-	switch v {
-	case IdentityNone, IdentityJWKS, IdentityIntrospect:
-		l.cfg.Identity.Mode = v
-		return nil
-	}
-	return errors.New(`want "none", "jwks" or "introspect"`)
 }
 
 // wholeTLS refuses half of a certificate.
@@ -72,44 +34,33 @@ func (l *loader) wholeTLS() {
 
 // identity refuses a mode without its keys, and the keys of another mode: they would do nothing.
 func (l *loader) identity() {
-	id := &l.cfg.Identity
-	of := map[string]string{
-		"issuer": IdentityJWKS, "audience": IdentityJWKS, "tenant_claim": IdentityJWKS, "jwks_url": IdentityJWKS, "jwks_file": IdentityJWKS,
-		"introspect_url": IdentityIntrospect, "tenant_field": IdentityIntrospect,
-	}
-	given := make(map[string]bool)
+	mode, given := l.cfg.Identity.Mode, make(map[string]bool)
 	for _, s := range settings() {
-		at, ok := l.places[s.path()]
-		if s.section != "identity" || !ok || of[s.key] == "" {
-			continue
-		}
-		given[s.key] = true
-		if id.Mode != "" && of[s.key] != id.Mode {
-			l.judge.add(at, "does nothing unless mode is %q", of[s.key])
+		if at, ok := l.places[s.path()]; ok && s.mode != "" {
+			given[s.key] = true
+			if mode != "" && s.mode != mode {
+				l.judge.add(at, "does nothing unless mode is %q", s.mode)
+			}
 		}
 	}
 	at := l.places["identity.mode"]
 	need := func(keys ...string) {
 		for _, k := range keys {
 			if !given[k] {
-				l.judge.add(at, "mode %q needs %s", id.Mode, k)
+				l.judge.add(at, "mode %q needs %s", mode, k)
 			}
 		}
 	}
-	switch id.Mode {
-	case IdentityJWKS:
+	switch mode {
+	case identity.JWKS:
 		need("issuer", "audience")
 		if given["jwks_url"] == given["jwks_file"] {
-			l.judge.add(at, "mode %q needs either jwks_url or jwks_file", id.Mode)
+			l.judge.add(at, "mode %q needs either jwks_url or jwks_file", mode)
 		}
-		if strings.HasPrefix(id.Audience, "agent:") {
-			l.judge.add(l.places["identity.audience"], "is that of managed tokens; choose another")
+		if strings.HasPrefix(l.cfg.Identity.Audience, "agent:") {
+			l.judge.add(l.places["identity.audience"], "begins as the audience of managed tokens does; choose another")
 		}
-		id.TenantField = ""
-	case IdentityIntrospect:
+	case identity.Introspect:
 		need("introspect_url")
-		id.TenantClaim = ""
-	default:
-		id.TenantClaim, id.TenantField = "", ""
 	}
 }

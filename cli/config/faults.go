@@ -10,10 +10,10 @@ import (
 
 // Fault is one thing wrong with the configuration.
 type Fault struct {
-	File string // as the operator named it, or "environment"
-	Line int    // from 1; 0 when it is about no line
-	Path string // section.key, or the environment variable's name
-	What string // what is wrong and what to do, in one line, without the value
+	File string `json:"file"`           // as the operator named it, or "environment"
+	Line int    `json:"line,omitempty"` // from 1; 0 when the fault is about no line
+	Path string `json:"path,omitempty"` // section.key, or the environment variable's name
+	What string `json:"what"`           // what is wrong and what to do, in one line, without the value
 }
 
 // String is "file:line: path: what".

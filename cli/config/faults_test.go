@@ -216,7 +216,7 @@ func TestFaults(t *testing.T) { // invariant 4
 		},
 		"the audience of managed tokens": {
 			"[identity]\nmode = \"jwks\"\nissuer = \"x\"\naudience = \"agent:x\"\njwks_file = \"k\"", nil,
-			[]string{"connector.toml:4: identity.audience: is that of managed tokens; choose another"},
+			[]string{"connector.toml:4: identity.audience: begins as the audience of managed tokens does; choose another"},
 		},
 		"introspection without an address": {
 			"[identity]\nmode = \"introspect\"", nil, []string{`connector.toml:2: identity.mode: mode "introspect" needs introspect_url`},
@@ -267,7 +267,7 @@ func TestFaults(t *testing.T) { // invariant 4
 		},
 		"variables for several bots": {
 			bot + "token_file = \"good.token\"\n" + bot + "token_env = \"SECOND\"", []string{"SECOND=1:x", "HERMES_CONNECTOR_PIGEON_EDITS=drop"},
-			[]string{"environment: HERMES_CONNECTOR_PIGEON_EDITS: the file has 2 pigeon bots, so the variable could mean any of them: set the key in the file"},
+			[]string{"environment: HERMES_CONNECTOR_PIGEON_EDITS: the file has 2 pigeon bots, and the variable does not say which bot it is for: set the key in the file"},
 		},
 		"a variable makes half a bot": {
 			"", []string{"HERMES_CONNECTOR_RAVEN_EDITS=drop"},

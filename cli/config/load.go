@@ -234,7 +234,7 @@ func (l *loader) unknownKey(it item, at place, reported map[string]bool) {
 // defaults fills in what neither the file nor the environment gave.
 func (l *loader) defaults() {
 	for _, s := range settings() {
-		if _, given := l.places[s.path()]; !given && s.def != "" {
+		if _, given := l.places[s.path()]; !given && s.def != "" && (s.mode == "" || s.mode == l.cfg.Identity.Mode) {
 			l.set(s, s.def, place{path: s.path()})
 			delete(l.places, s.path())
 		}
@@ -246,7 +246,7 @@ func (l *loader) defaults() {
 		}
 		at := place{path: "data_dir"}
 		if dir == "" {
-			l.judge.add(at, "no home folder to put it in: write data_dir")
+			l.judge.add(at, "there is no home folder that could hold the data: write data_dir")
 		} else if err := setDataDir(l, dir); err != nil {
 			l.judge.add(at, "%v", err)
 		}

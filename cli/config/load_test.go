@@ -15,6 +15,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/identity"
 )
 
 // goodToken is a token of the made-up platform "pigeon": a number, a colon, letters.
@@ -90,7 +91,7 @@ func TestNothingConfiguredIsAValidConfiguration(t *testing.T) {
 		DataDir:  filepath.Join(dir, ".local/share/hermes-connector"),
 		Listen:   "127.0.0.1:8787",
 		Delivery: Delivery{Window: 1, MaxEntries: 10_000, MaxBytes: 64 << 20, MaxAge: 14 * 24 * time.Hour},
-		Identity: Identity{Mode: IdentityNone},
+		Identity: identity.Options{Mode: identity.None},
 		Wake:     Wake{Cooldown: time.Minute},
 		Backup:   Backup{Nightly: true, Keep: 3, Dir: filepath.Join(dir, ".local/share/hermes-connector/snapshots")},
 		Vault:    Vault{KeyFile: filepath.Join(dir, ".local/share/hermes-connector/vault.key")},
@@ -181,8 +182,8 @@ passphrase_file = "pass"
 		},
 		Delivery: Delivery{Window: 4, MaxEntries: 1000, MaxBytes: 1 << 20, MaxAge: 36 * time.Hour},
 		TLS:      TLS{CertFile: filepath.Join(conf, "cert.pem"), KeyFile: filepath.Join(conf, "key.pem")},
-		Identity: Identity{
-			Mode: IdentityJWKS, Issuer: "https://id.example.net", Audience: "connector", TenantClaim: "org",
+		Identity: identity.Options{
+			Mode: identity.JWKS, Issuer: "https://id.example.net", Audience: "connector", TenantClaim: "org",
 			JWKSURL: "https://id.example.net/keys?v=2",
 		},
 		Wake: Wake{

@@ -3,17 +3,17 @@ package config
 import (
 	"errors"
 	"fmt"
-	"net"
-	"net/url"
+	"net/netip"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
+	"time"
 
 	"github.com/pelletier/go-toml/v2/unstable"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/identity"
 )
 
 // botsSection is the name of the array of bots.
@@ -45,6 +45,7 @@ func (w want) spelt(it item) (s string, ok bool) {
 type setting struct {
 	section string // empty: above all sections
 	key     string
+	mode    identity.Mode // in which it does something; empty: in all
 	want    want
 	def     string // in the spelling of a variable; empty: set by loader.defaults, or absent
 	help    string
@@ -67,55 +68,31 @@ func (s setting) env() string {
 func settings() []setting {
 	return []setting{
 		{key: "data_dir", help: "folder of the database, the vault key and the admin socket; default $STATE_DIRECTORY, else ~/.local/share/hermes-connector", set: setDataDir},
-		{key: "listen", def: "127.0.0.1:8787", help: "host:port gateways dial; port 0 means any", set: setListen},
-		{key: "public_url", help: "the address gateways dial when a proxy stands in front; what enroll prints", set: setPublicURL},
-		{key: "insecure", want: flag, def: "false", help: "allow plain http beyond localhost", set: func(l *loader, v string) (err error) {
-			l.cfg.Insecure, err = parseFlag(v)
-			return err
-		}},
-		{key: "trusted_proxies", want: list, help: "addresses or networks whose X-Forwarded-For counts", set: setTrustedProxies},
-		{section: "delivery", key: "window", want: number, def: "1", help: "messages in flight per gateway", set: func(l *loader, v string) (err error) {
-			l.cfg.Delivery.Window, err = parseNumber(v, 1, 1000)
-			return err
-		}},
-		{section: "delivery", key: "max_entries", want: number, def: "10000", help: "messages kept per gateway that is away", set: func(l *loader, v string) (err error) {
-			l.cfg.Delivery.MaxEntries, err = parseNumber(v, 1, 10_000_000)
-			return err
-		}},
-		{section: "delivery", key: "max_bytes", def: "64MiB", help: "bytes kept per gateway that is away", set: setMaxBytes},
-		{section: "delivery", key: "max_age", def: "14d", help: "how long a message is kept for a gateway that is away", set: setMaxAge},
-		{section: "tls", key: "cert_file", help: "serve https with this certificate (PEM, with its chain); read again when it changes", set: setPath(func(c *Config) *string { return &c.TLS.CertFile })},
+		{key: "listen", def: "127.0.0.1:8787", help: "host:port gateways dial; port 0 means any", set: into(parseListen, func(c *Config) *string { return &c.Listen })},
+		{key: "public_url", help: "the address gateways dial when a proxy stands in front; what enroll prints", set: into(parsePublicURL, func(c *Config) *string { return &c.PublicURL })},
+		{key: "insecure", want: flag, def: "false", help: "allow plain http beyond localhost", set: into(parseFlag, func(c *Config) *bool { return &c.Insecure })},
+		{key: "trusted_proxies", want: list, help: "addresses or networks whose X-Forwarded-For counts", set: into(parseNetworks, func(c *Config) *[]netip.Prefix { return &c.TrustedProxies })},
+		{section: "delivery", key: "window", want: number, def: "1", help: "messages in flight per gateway", set: into(numberFrom(1, 1000), func(c *Config) *int { return &c.Delivery.Window })},
+		{section: "delivery", key: "max_entries", want: number, def: "10000", help: "messages kept per gateway that is away", set: into(numberFrom(1, 10_000_000), func(c *Config) *int { return &c.Delivery.MaxEntries })},
+		{section: "delivery", key: "max_bytes", def: "64MiB", help: "bytes kept per gateway that is away", set: into(parseMaxBytes, func(c *Config) *int64 { return &c.Delivery.MaxBytes })},
+		{section: "delivery", key: "max_age", def: "14d", help: "how long a message is kept for a gateway that is away", set: into(parseMaxAge, func(c *Config) *time.Duration { return &c.Delivery.MaxAge })},
+		{section: "tls", key: "cert_file", help: "serve https with this certificate (PEM, with its chain); read again when it changes", set: path(func(c *Config) *string { return &c.TLS.CertFile })},
 		{section: "tls", key: "key_file", help: "the certificate's private key", set: setTLSKey},
-		{section: "identity", key: "mode", def: IdentityNone, help: "who may enroll and provision: none (an enrollment token or identity URL is enough), jwks or introspect", set: setIdentityMode},
-		{section: "identity", key: "issuer", help: "jwks: the issuer (iss) of the tokens", set: setText(func(c *Config) *string { return &c.Identity.Issuer })},
-		{section: "identity", key: "audience", help: "jwks: the audience (aud) of the tokens for enroll and provision", set: setText(func(c *Config) *string { return &c.Identity.Audience })},
-		{section: "identity", key: "tenant_claim", def: "tenant", help: "jwks: the claim that names the tenant", set: setText(func(c *Config) *string { return &c.Identity.TenantClaim })},
-		{section: "identity", key: "jwks_url", help: "jwks: where the issuer's keys are", set: setEndpoint(func(c *Config) *string { return &c.Identity.JWKSURL })},
-		{section: "identity", key: "jwks_file", help: "jwks: a file with the issuer's keys, in place of jwks_url", set: setPath(func(c *Config) *string { return &c.Identity.JWKSFile })},
-		{section: "identity", key: "introspect_url", help: "introspect: an address that answers a GET with a caller's bearer by a JSON object", set: setEndpoint(func(c *Config) *string { return &c.Identity.IntrospectURL })},
-		{section: "identity", key: "tenant_field", def: "tenant", help: "introspect: the field of that object that names the tenant", set: setText(func(c *Config) *string { return &c.Identity.TenantField })},
-		{section: "wake", key: "allow", want: list, help: "addresses or networks beside public ones that wake URLs may point to", set: func(l *loader, v string) (err error) {
-			l.cfg.Wake.Allow, err = parseNetworks(v)
-			return err
-		}},
-		{section: "wake", key: "cooldown", def: "60s", help: "the pause between two wake pokes of one instance; it doubles up to 30m while nobody comes", set: setCooldown},
-		{section: "metrics", key: "listen", help: "host:port of the Prometheus metrics; absent: off", set: func(l *loader, v string) error {
-			if err := checkListen(v); err != nil {
-				return err
-			}
-			l.cfg.Metrics.Listen = v
-			return nil
-		}},
-		{section: "backup", key: "nightly", want: flag, def: "true", help: "take a snapshot of the database every night", set: func(l *loader, v string) (err error) {
-			l.cfg.Backup.Nightly, err = parseFlag(v)
-			return err
-		}},
-		{section: "backup", key: "dir", help: "folder of the snapshots; default snapshots in data_dir", set: setPath(func(c *Config) *string { return &c.Backup.Dir })},
-		{section: "backup", key: "keep", want: number, def: "3", help: "how many snapshots to keep", set: func(l *loader, v string) (err error) {
-			l.cfg.Backup.Keep, err = parseNumber(v, 1, 1000)
-			return err
-		}},
-		{section: "backup", key: "recipient", help: "an age recipient (age1…) to encrypt backups for", set: setRecipient},
+		{section: "identity", key: "mode", def: string(identity.None), help: "who may enroll and provision: none (an enrollment token or identity URL is enough), jwks or introspect", set: into(parseMode, func(c *Config) *identity.Mode { return &c.Identity.Mode })},
+		{section: "identity", key: "issuer", mode: identity.JWKS, help: "jwks: the issuer (iss) of the tokens", set: into(parseText, func(c *Config) *string { return &c.Identity.Issuer })},
+		{section: "identity", key: "audience", mode: identity.JWKS, help: "jwks: the audience (aud) of the tokens for enroll and provision", set: into(parseText, func(c *Config) *string { return &c.Identity.Audience })},
+		{section: "identity", key: "tenant_claim", mode: identity.JWKS, def: "tenant", help: "jwks: the claim that names the tenant", set: into(parseText, func(c *Config) *string { return &c.Identity.TenantClaim })},
+		{section: "identity", key: "jwks_url", mode: identity.JWKS, help: "jwks: where the issuer's keys are", set: into(parseEndpoint, func(c *Config) *string { return &c.Identity.JWKSURL })},
+		{section: "identity", key: "jwks_file", mode: identity.JWKS, help: "jwks: a file with the issuer's keys, in place of jwks_url", set: path(func(c *Config) *string { return &c.Identity.JWKSFile })},
+		{section: "identity", key: "introspect_url", mode: identity.Introspect, help: "introspect: an address that answers a GET with a caller's bearer by a JSON object", set: into(parseEndpoint, func(c *Config) *string { return &c.Identity.IntrospectURL })},
+		{section: "identity", key: "tenant_field", mode: identity.Introspect, def: "tenant", help: "introspect: the field of that object that names the tenant", set: into(parseText, func(c *Config) *string { return &c.Identity.TenantField })},
+		{section: "wake", key: "allow", want: list, help: "addresses or networks beside public ones that wake URLs may point to", set: into(parseNetworks, func(c *Config) *[]netip.Prefix { return &c.Wake.Allow })},
+		{section: "wake", key: "cooldown", def: "60s", help: "the pause between two wake pokes of one instance; it doubles up to 30m while nobody comes", set: into(parseCooldown, func(c *Config) *time.Duration { return &c.Wake.Cooldown })},
+		{section: "metrics", key: "listen", help: "host:port of the Prometheus metrics; absent: off", set: into(parseListen, func(c *Config) *string { return &c.Metrics.Listen })},
+		{section: "backup", key: "nightly", want: flag, def: "true", help: "take a snapshot of the database every night", set: into(parseFlag, func(c *Config) *bool { return &c.Backup.Nightly })},
+		{section: "backup", key: "dir", help: "folder of the snapshots; default snapshots in data_dir", set: path(func(c *Config) *string { return &c.Backup.Dir })},
+		{section: "backup", key: "keep", want: number, def: "3", help: "how many snapshots to keep", set: into(numberFrom(1, 1000), func(c *Config) *int { return &c.Backup.Keep })},
+		{section: "backup", key: "recipient", help: "an age recipient (age1…) to encrypt backups for", set: into(parseRecipient, func(c *Config) *string { return &c.Backup.Recipient })},
 		{section: "vault", key: "key_file", help: "seals the stored credentials; made when missing; default vault.key in data_dir", set: setKeyFile},
 		{section: "vault", key: "passphrase_file", help: "a file with a passphrase to use in place of key_file", set: setPassphraseFile},
 		{section: "vault", key: "passphrase_env", help: "the variable that holds such a passphrase", set: setPassphraseEnv},
@@ -138,96 +115,30 @@ func botKeys() []platforms.Key {
 	}
 }
 
-func parseFlag(v string) (bool, error) {
-	b, err := strconv.ParseBool(v)
-	if err != nil {
-		return false, errors.New("want true or false")
-	}
-	return b, nil
-}
-
-func parseNumber(v string, least, most int) (int, error) {
-	n, err := strconv.ParseInt(v, 0, 64)
-	if err != nil || n < int64(least) || n > int64(most) {
-		return 0, fmt.Errorf("want a whole number from %d to %d", least, most)
-	}
-	return int(n), nil
-}
-
-func setDataDir(l *loader, v string) error {
-	dir, err := l.abs(v)
-	if err != nil {
+// into makes a setter of a field whose value does not depend on where it stands.
+func into[T any](parse func(string) (T, error), field func(*Config) *T) func(*loader, string) error {
+	return func(l *loader, v string) (err error) {
+		*field(&l.cfg), err = parse(v)
 		return err
 	}
-	if st, err := os.Stat(dir); err == nil && !st.IsDir() {
+}
+
+// path makes a setter of a path.
+func path(field func(*Config) *string) func(*loader, string) error {
+	return func(l *loader, v string) (err error) {
+		*field(&l.cfg), err = l.abs(v)
+		return err
+	}
+}
+
+func setDataDir(l *loader, v string) (err error) {
+	if l.cfg.DataDir, err = l.abs(v); err != nil {
+		return err
+	}
+	if st, err := os.Stat(l.cfg.DataDir); err == nil && !st.IsDir() {
 		return errors.New("is no folder")
 	}
-	l.cfg.DataDir = dir
 	return nil
-}
-
-func setListen(l *loader, v string) error {
-	if err := checkListen(v); err != nil {
-		return err
-	}
-	l.cfg.Listen = v
-	return nil
-}
-
-func checkListen(v string) error {
-	_, port, err := net.SplitHostPort(v)
-	if err != nil {
-		return errors.New(`want host:port, such as "127.0.0.1:8787"`)
-	}
-	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
-		return errors.New("want a port from 0 to 65535")
-	}
-	return nil
-}
-
-func setPublicURL(l *loader, v string) error {
-	u, err := parseBase(v)
-	if err != nil {
-		return err
-	}
-	// A gateway appends /relay itself, and takes a base that already ends in it.
-	l.cfg.PublicURL = strings.TrimRight(strings.TrimSuffix(u, "/relay"), "/")
-	return nil
-}
-
-// parseBase checks an http address without user, query and fragment, and cuts its final slashes.
-func parseBase(v string) (string, error) {
-	u, err := url.Parse(v)
-	switch {
-	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "":
-		return "", errors.New(`want an address such as "https://relay.example.net"`)
-	case u.User != nil:
-		return "", errors.New("the address must not contain a user or password")
-	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
-		return "", errors.New("the address must not contain ? or #")
-	}
-	return strings.TrimRight(v, "/"), nil
-}
-
-func setTrustedProxies(l *loader, v string) (err error) {
-	l.cfg.TrustedProxies, err = parseNetworks(v)
-	return err
-}
-
-func setMaxBytes(l *loader, v string) (err error) {
-	l.cfg.Delivery.MaxBytes, err = parseSize(v)
-	if err == nil && l.cfg.Delivery.MaxBytes < 1<<20 {
-		err = errors.New("want at least 1MiB: a single message can be that large")
-	}
-	return err
-}
-
-func setMaxAge(l *loader, v string) (err error) {
-	l.cfg.Delivery.MaxAge, err = parseAge(v)
-	if err == nil && l.cfg.Delivery.MaxAge.Seconds() < 1 {
-		err = errors.New("want at least 1s")
-	}
-	return err
 }
 
 func setKeyFile(l *loader, v string) (err error) {

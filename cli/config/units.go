@@ -2,12 +2,102 @@ package config
 
 import (
 	"errors"
+	"fmt"
 	"math"
+	"net"
 	"net/netip"
+	"net/url"
 	"strconv"
 	"strings"
 	"time"
+
+	"filippo.io/age"
+
+	"github.com/hermes-connector/hermes-connector/relay/identity"
 )
+
+func parseFlag(v string) (bool, error) {
+	b, err := strconv.ParseBool(v)
+	if err != nil {
+		return false, errors.New("want true or false")
+	}
+	return b, nil
+}
+
+// numberFrom makes a reader of whole numbers in bounds.
+func numberFrom(least, most int) func(string) (int, error) {
+	return func(v string) (int, error) {
+		n, err := strconv.ParseInt(v, 0, 64)
+		if err != nil || n < int64(least) || n > int64(most) {
+			return 0, fmt.Errorf("want a whole number from %d to %d", least, most)
+		}
+		return int(n), nil
+	}
+}
+
+func parseText(v string) (string, error) {
+	if v == "" {
+		return "", errors.New("is empty")
+	}
+	return v, nil
+}
+
+// parseListen checks host:port.
+func parseListen(v string) (string, error) {
+	_, port, err := net.SplitHostPort(v)
+	if err != nil {
+		return "", errors.New(`want host:port, such as "127.0.0.1:8787"`)
+	}
+	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
+		return "", errors.New("want a port from 0 to 65535")
+	}
+	return v, nil
+}
+
+// parseBase checks an http address without user, query and fragment, and cuts its final slashes.
+func parseBase(v string) (string, error) {
+	u, err := url.Parse(v)
+	switch {
+	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "":
+		return "", errors.New(`want an address such as "https://relay.example.net"`)
+	case u.User != nil:
+		return "", errors.New("the address must not contain a user or password")
+	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
+		return "", errors.New("the address must not contain ? or #")
+	}
+	return strings.TrimRight(v, "/"), nil
+}
+
+// parsePublicURL cuts the /relay that a gateway appends itself.
+func parsePublicURL(v string) (string, error) {
+	u, err := parseBase(v)
+	return strings.TrimRight(strings.TrimSuffix(u, "/relay"), "/"), err
+}
+
+// parseEndpoint checks an address that is called as it stands; it may have a query.
+func parseEndpoint(v string) (string, error) {
+	base, _, _ := strings.Cut(v, "?")
+	if _, err := parseBase(base); err != nil {
+		return "", err
+	}
+	return v, nil
+}
+
+func parseMode(v string) (identity.Mode, error) {
+	switch mode := identity.Mode(v); mode {
+	case identity.None, identity.JWKS, identity.Introspect:
+		return mode, nil
+	}
+	return "", errors.New(`want "none", "jwks" or "introspect"`)
+}
+
+func parseRecipient(v string) (string, error) {
+	if _, err := age.ParseX25519Recipient(v); err != nil {
+		// What stands here may be the secret key, pasted into the wrong place: it is not repeated.
+		return "", errors.New("want an age recipient: the line that begins with age1, as age-keygen prints it; never the secret key")
+	}
+	return v, nil
+}
 
 // parseSize reads a number of bytes: "64MiB", "512KiB", "1GiB", "1000B".
 func parseSize(s string) (int64, error) {
@@ -19,6 +109,14 @@ func parseSize(s string) (int64, error) {
 		return 0, bad
 	}
 	return int64(n) << shift, nil
+}
+
+func parseMaxBytes(s string) (int64, error) {
+	n, err := parseSize(s)
+	if err == nil && n < 1<<20 {
+		err = errors.New("want at least 1MiB: a single message can be that large")
+	}
+	return n, err
 }
 
 // parseAge reads a span of time: "14d", or anything Go's durations accept ("60s", "1h30m").
@@ -36,6 +134,22 @@ func parseAge(s string) (time.Duration, error) {
 		return 0, bad
 	}
 	return d, nil
+}
+
+func parseMaxAge(s string) (time.Duration, error) {
+	d, err := parseAge(s)
+	if err == nil && d < time.Second {
+		err = errors.New("want at least 1s")
+	}
+	return d, err
+}
+
+func parseCooldown(s string) (time.Duration, error) {
+	d, err := parseAge(s)
+	if err == nil && (d < time.Second || d > 30*time.Minute) {
+		err = errors.New("want a span from 1s to 30m")
+	}
+	return d, err
 }
 
 // parseNetworks reads addresses and networks, separated by commas.

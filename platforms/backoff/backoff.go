@@ -50,3 +50,21 @@ func Pause(ctx context.Context, d time.Duration) bool {
 		return false
 	}
 }
+
+// Keep calls try until it succeeds, and pauses after each failure, of which it tells failed. It returns
+// false when ctx ended first.
+func (b *Backoff) Keep(ctx context.Context, try func() error, failed func(err error, in time.Duration)) bool {
+	for ctx.Err() == nil {
+		err := try()
+		if err == nil {
+			return true
+		}
+		if ctx.Err() != nil {
+			break
+		}
+		in := b.Next()
+		failed(err, in)
+		Pause(ctx, in)
+	}
+	return false
+}

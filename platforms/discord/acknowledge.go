@@ -2,12 +2,12 @@ package discord
 
 import (
 	"context"
-	"errors"
-	"net/http"
 	"net/url"
 	"time"
 
 	"github.com/bwmarrin/discordgo"
+
+	"github.com/hermes-connector/hermes-connector/platforms/call"
 )
 
 const (
@@ -24,26 +24,21 @@ type callback struct {
 }
 
 // acknowledge tells Discord that the interaction arrived: for a command or a form the person sees
-// that the bot is thinking, for a press nothing. It passes no limiter, which Discord asks of nobody
-// here, and has connections of its own, so that nothing can be in its way. If the connection breaks
-// it is tried once more. What makes no event is answered for good, because nobody else will.
+// that the bot is thinking, for a press nothing. If the connection breaks it is tried once more. What makes no event is answered for good, because nobody else will.
 func (p *Platform) acknowledge(ctx context.Context, i *interaction) error {
 	ctx, cancel := context.WithTimeout(ctx, ackBudget)
 	defer cancel()
-	path := "/interactions/" + i.id.String() + "/" + url.PathEscape(i.token.RevealString()) + "/callback"
 	try := func(ctx context.Context) error {
-		err := p.rest.roundTrip(ctx, p.acks, http.MethodPost, routeOf(http.MethodPost, path), path, callbackTo(i), nil)
-		hideToken(err, path)
-		return err
+		endpoint := discordgo.EndpointInteractionResponse(i.id.String(), url.PathEscape(i.token.RevealString()))
+		return p.rest.CallBack(ctx, endpoint, callbackTo(i))
 	}
 	first, stop := context.WithTimeout(ctx, ackTry)
 	err := try(first)
 	stop()
-	var ae *apiError
-	if err == nil || ctx.Err() != nil || !errors.As(err, &ae) || ae.Status != 0 {
+	if err == nil || ctx.Err() != nil || call.FaultOf(err).Status != 0 {
 		return err
 	}
-	if err = try(ctx); refusedWith(err, codeAcknowledged) { // the first attempt did arrive
+	if err = try(ctx); refusedWith(err, discordgo.ErrCodeInteractionHasAlreadyBeenAcknowledged) { // the first attempt did arrive
 		return nil
 	}
 	return err
@@ -54,7 +49,7 @@ func callbackTo(i *interaction) callback {
 	switch {
 	case i.kind == int(discordgo.InteractionApplicationCommandAutocomplete):
 		return callback{discordgo.InteractionApplicationCommandAutocompleteResult, map[string]any{"choices": []any{}}}
-	case i.kind == interactionComponent:
+	case i.kind == int(discordgo.InteractionMessageComponent):
 		return callback{Type: discordgo.InteractionResponseDeferredMessageUpdate}
 	case !i.wanted():
 		return callback{discordgo.InteractionResponseChannelMessageWithSource, map[string]any{

@@ -8,13 +8,18 @@ import (
 	"time"
 
 	"github.com/coder/websocket"
-	"pgregory.net/rapid"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/platforms/backoff"
 )
 
-// TestBadDays: invariant 5, against everything that can make a bot begin sessions, for three days.
+// maxIdentifies of package gateway: in any day.
+const (
+	maxIdentifies = 100
+	day           = 24 * time.Hour
+)
+
+// TestBadDays: invariant 3 of package gateway, against everything that can make a bot begin sessions, for three days.
 func TestBadDays(t *testing.T) {
 	greet := func(ctx context.Context, c *websocket.Conn) {
 		_ = write(ctx, c, obj{"op": 10, "d": obj{"heartbeat_interval": 41250}})
@@ -113,54 +118,4 @@ func TestBudgetUsedUp(t *testing.T) {
 		}
 		r.end(t)
 	})
-}
-
-// TestBudgetHolds: however the attempts come, no day sees more than maxIdentifies.
-func TestBudgetHolds(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		now := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
-		var b budget
-		var all []time.Time
-		least := time.Duration(rapid.Int64Range(1, int64(time.Minute)).Draw(t, "least"))
-		for range rapid.IntRange(1, 600).Draw(t, "attempts") {
-			at, reason := b.due(now, least)
-			if at.After(now) != (reason != "") {
-				t.Fatalf("due %s after %s with the reason %q", at, now, reason)
-			}
-			now = at.Add(time.Duration(rapid.Int64Range(0, int64(time.Minute)).Draw(t, "later")))
-			if rapid.Bool().Draw(t, "restart") {
-				s, err := readState(state{Budget: b}.encode(), "")
-				if err != nil {
-					t.Fatal(err)
-				}
-				b = s.Budget
-			}
-			b.spend(now)
-			all = append(all, now)
-			in := 0
-			for _, u := range all {
-				if now.Sub(u) < day {
-					in++
-				}
-			}
-			if in > maxIdentifies {
-				t.Fatalf("%d identifies in a day", in)
-			}
-			if len(b.Spent) > maxIdentifies {
-				t.Fatalf("%d remembered", len(b.Spent))
-			}
-		}
-	})
-}
-
-// TestClockSetBack: identifies that lie in the future do not lock the bot out.
-func TestClockSetBack(t *testing.T) {
-	now := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
-	var b budget
-	for range 50 {
-		b.spend(now.Add(30 * day))
-	}
-	if at, _ := b.due(now, time.Second); at.After(now) {
-		t.Errorf("due %s, want now", at)
-	}
 }

@@ -2,9 +2,13 @@ package discord
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"time"
+
+	"github.com/bwmarrin/discordgo"
+
+	"github.com/hermes-connector/hermes-connector/platforms/call"
+	"github.com/hermes-connector/hermes-connector/platforms/turn"
 )
 
 const (
@@ -43,8 +47,8 @@ func (c *callbacks) begin(interaction string) (end func(error)) {
 	return func(err error) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		var ae *apiError
-		a.at, a.refused = time.Now(), errors.As(err, &ae) && ae.Sent == sentRefused && ae.Code != codeAcknowledged
+		f := call.FaultOf(err)
+		a.at, a.refused = time.Now(), f.Sent == call.Refused && f.Code != discordgo.ErrCodeInteractionHasAlreadyBeenAcknowledged
 		close(a.over)
 		c.ended = append(c.ended, a)
 		c.forgetLocked(a.at)
@@ -73,7 +77,7 @@ func (c *callbacks) wait(ctx context.Context, interaction string) (refused bool,
 	select {
 	case <-a.over:
 	case <-ctx.Done():
-		return false, notSentIn(ctx)
+		return false, turn.NotSentIn(ctx)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()

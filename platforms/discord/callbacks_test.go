@@ -3,6 +3,7 @@ package discord
 import (
 	"context"
 	"errors"
+	"github.com/bwmarrin/discordgo"
 	"net/http"
 	"slices"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/platforms/discord/guilds"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
@@ -66,12 +68,12 @@ func through() map[string]func(context.Context, *Platform) error {
 
 // Issue 9, point 12: what overtook the call-back got a 404, and the person saw "thinking…" for a
 // quarter of an hour.
-func TestNothingOvertakesTheCallback(t *testing.T) { // invariant 4
+func TestNothingOvertakesTheCallback(t *testing.T) { // invariant 2
 	for name, do := range through() {
 		t.Run(name, func(t *testing.T) {
 			onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Platform) {
-				slowCallback(f, time.Second, 0, codeUnknownWebhook)
-				wait := arrives(t, ctx, p, interactionCommand)
+				slowCallback(f, time.Second, 0, discordgo.ErrCodeUnknownWebhook)
+				wait := arrives(t, ctx, p, int(discordgo.InteractionApplicationCommand))
 				if err := do(ctx, p); err != nil {
 					t.Errorf("error: %v", err)
 				}
@@ -87,9 +89,9 @@ func TestNothingOvertakesTheCallback(t *testing.T) { // invariant 4
 // The chat is open to others meanwhile.
 func TestACallbackHoldsUpNobodyElse(t *testing.T) {
 	onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Platform) {
-		slowCallback(f, time.Second, 0, codeUnknownWebhook)
+		slowCallback(f, time.Second, 0, discordgo.ErrCodeUnknownWebhook)
 		start := time.Now()
-		wait := arrives(t, ctx, p, interactionCommand)
+		wait := arrives(t, ctx, p, int(discordgo.InteractionApplicationCommand))
 		var wg sync.WaitGroup
 		wg.Go(func() { _ = through()["a first answer"](ctx, p) })
 		if _, err := p.Send(ctx, relay.Send{Chat: chat, Content: "x"}); err != nil || time.Since(start) != 0 {
@@ -102,14 +104,14 @@ func TestACallbackHoldsUpNobodyElse(t *testing.T) {
 
 func TestA404JustAfterTheCallbackIsTriedAgain(t *testing.T) {
 	for name, do := range through() {
-		for code, words := range map[int]string{codeUnknownWebhook: "the web hook", codeUnknownMessage: "the message"} {
-			if code == codeUnknownMessage && name == "a follow-up" {
+		for code, words := range map[int]string{discordgo.ErrCodeUnknownWebhook: "the web hook", discordgo.ErrCodeUnknownMessage: "the message"} {
+			if code == discordgo.ErrCodeUnknownMessage && name == "a follow-up" {
 				continue
 			}
 			t.Run(name+", "+words, func(t *testing.T) {
 				onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Platform) {
 					slowCallback(f, 100*time.Millisecond, 2*time.Second, code)
-					wait := arrives(t, ctx, p, interactionCommand)
+					wait := arrives(t, ctx, p, int(discordgo.InteractionApplicationCommand))
 					if err := do(ctx, p); err != nil {
 						t.Errorf("error: %v", err)
 					}
@@ -126,8 +128,8 @@ func TestA404JustAfterTheCallbackIsTriedAgain(t *testing.T) {
 
 func TestALastingNoIsFinal(t *testing.T) {
 	onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Platform) {
-		slowCallback(f, 100*time.Millisecond, time.Hour, codeUnknownWebhook)
-		wait := arrives(t, ctx, p, interactionCommand)
+		slowCallback(f, 100*time.Millisecond, time.Hour, discordgo.ErrCodeUnknownWebhook)
+		wait := arrives(t, ctx, p, int(discordgo.InteractionApplicationCommand))
 		start := time.Now()
 		err := through()["a first answer"](ctx, p)
 		if ae := failure(t, err); ae.Outcome != relay.NotSent || !errors.Is(err, platforms.ErrCapabilityGone) {
@@ -147,7 +149,7 @@ func TestARefusedCallbackIsNotAskedAbout(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Platform) {
 				f.fail(toCallback, restFault{status: 404, code: 10062, words: "Unknown interaction"})
-				wait := arrives(t, ctx, p, interactionCommand)
+				wait := arrives(t, ctx, p, int(discordgo.InteractionApplicationCommand))
 				if err := do(ctx, p); !errors.Is(err, platforms.ErrCapabilityGone) {
 					t.Errorf("error: %v", err)
 				}
@@ -163,7 +165,7 @@ func TestARefusedCallbackIsNotAskedAbout(t *testing.T) {
 func TestTheTimeForACallbackIsBounded(t *testing.T) {
 	onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Platform) {
 		f.fail(toCallback, repeated(restFault{hang: true}, 2)...)
-		wait := arrives(t, ctx, p, interactionCommand)
+		wait := arrives(t, ctx, p, int(discordgo.InteractionApplicationCommand))
 		short, cancel := context.WithTimeout(ctx, time.Second)
 		defer cancel()
 		err := through()["a first answer"](short, p)
@@ -208,7 +210,7 @@ func TestCallbacksTakeTurns(t *testing.T) {
 		var wg sync.WaitGroup
 		r := &runner{Platform: p, slots: make(chan struct{}, 2), wg: &wg}
 		for id := range 10 { // of which the last two have no time left
-			r.answer(ctx, &interaction{id: snowflake(id + 1), kind: interactionCommand, channel: 42, token: relay.NewSecret([]byte(hookToken))})
+			r.answer(ctx, &interaction{id: guilds.ID(id + 1), kind: int(discordgo.InteractionApplicationCommand), channel: 42, token: relay.NewSecret([]byte(hookToken))})
 		}
 		wg.Wait()
 		answered := 0

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -12,8 +11,11 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/bwmarrin/discordgo"
+
 	"github.com/hermes-connector/hermes-connector/platforms"
-	"github.com/hermes-connector/hermes-connector/platforms/backoff"
+	"github.com/hermes-connector/hermes-connector/platforms/discord/gateway"
+	"github.com/hermes-connector/hermes-connector/platforms/discord/guilds"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
@@ -41,7 +43,7 @@ type catchup struct {
 	tries  int
 	direct map[relay.ChatID]struct{} // direct-message channels in which somebody wrote
 	// recent are the messages of the last moments that were fetched: the new session brings them, too.
-	recent map[snowflake]struct{}
+	recent map[guilds.ID]struct{}
 }
 
 // plan makes a catch-up due.
@@ -52,13 +54,13 @@ func (c *catchup) isDue(now time.Time) bool { return !c.due.IsZero() && !now.Bef
 // timer fires when a catch-up is due.
 func (c *catchup) timer(now time.Time) *time.Timer {
 	if c.due.IsZero() {
-		return time.NewTimer(day) // as good as never: whoever wakes for nothing looks again
+		return time.NewTimer(maxMissedAge) // as good as never: whoever wakes for nothing looks again
 	}
 	return time.NewTimer(c.due.Sub(now))
 }
 
 // brought reports whether the message was just fetched. The hub would recognise it, but with a write.
-func (c *catchup) brought(id snowflake) bool {
+func (c *catchup) brought(id guilds.ID) bool {
 	_, ok := c.recent[id]
 	return ok
 }
@@ -78,11 +80,11 @@ func (c *catchup) met(src relay.Source) {
 // events wait meanwhile. A chat the bot may not read is left out; anything else that goes wrong ends
 // the attempt, and a later one begins it anew.
 func (f *feeder) catchUp(ctx context.Context) {
-	from := f.memory.read().Gap.back(clockSlack)
-	from = max(from, snowflakeAt(time.Now().Add(-maxMissedAge)))
+	from := f.memory.read().Gap.Back(clockSlack)
+	from = max(from, guilds.At(time.Now().Add(-maxMissedAge)))
 	streams, err := f.missed(ctx, from)
-	n, began := 0, snowflakeAt(time.Now().Add(-clockSlack))
-	f.catchup.recent = make(map[snowflake]struct{})
+	n, began := 0, guilds.At(time.Now().Add(-clockSlack))
+	f.catchup.recent = make(map[guilds.ID]struct{})
 	for err == nil && ctx.Err() == nil {
 		var batch platforms.Batch
 		batch, err = f.nextMissed(ctx, streams, began)
@@ -100,7 +102,8 @@ func (f *feeder) catchUp(ctx context.Context) {
 	}
 	f.catchup.tries++
 	if err != nil && f.catchup.tries < maxCatchups {
-		wait := backoff.Backoff{First: f.opts.retryWait, Max: 10 * f.opts.retryMax, Failures: f.catchup.tries}
+		wait := gateway.Retries(f.opts)
+		wait.Max, wait.Failures = 10*wait.Max, f.catchup.tries
 		delay := wait.Next()
 		f.catchup.due = time.Now().Add(delay)
 		f.log.Warn("discord messages missed meanwhile not fetched; trying again", "in", delay, "err", err)
@@ -119,7 +122,7 @@ func (f *feeder) catchUp(ctx context.Context) {
 type stream struct {
 	chat  relay.ChatID
 	scope relay.ScopeID
-	after snowflake
+	after guilds.ID
 	page  []missedMessage // oldest first
 	ended bool            // nothing is left to fetch
 
@@ -127,12 +130,12 @@ type stream struct {
 }
 
 type missedMessage struct {
-	id  snowflake
+	id  guilds.ID
 	raw json.RawMessage
 }
 
 // missed finds the chats that matter and have something new, and opens a stream for each.
-func (f *feeder) missed(ctx context.Context, from snowflake) ([]*stream, error) {
+func (f *feeder) missed(ctx context.Context, from guilds.ID) ([]*stream, error) {
 	chats := make(map[relay.ChatID]relay.ScopeID)
 	for chat := range f.catchup.direct {
 		chats[chat] = ""
@@ -169,15 +172,15 @@ func (f *feeder) missed(ctx context.Context, from snowflake) ([]*stream, error) 
 
 // listed is a channel or thread in a listing.
 type listed struct {
-	ID     snowflake `json:"id"`
-	Type   int       `json:"type"`
-	Parent snowflake `json:"parent_id"`
-	Last   latest    `json:"last_message_id"`
+	ID     guilds.ID             `json:"id"`
+	Type   discordgo.ChannelType `json:"type"`
+	Parent guilds.ID             `json:"parent_id"`
+	Last   latest                `json:"last_message_id"`
 }
 
 // latest is the last message of a chat, if the listing says so: null is none.
 type latest struct {
-	id    snowflake
+	id    guilds.ID
 	known bool
 }
 
@@ -189,16 +192,15 @@ func (l *latest) UnmarshalJSON(b []byte) error {
 
 // survey looks at the channels and threads of a guild: it adds threads of known chats, or everything
 // if all of the guild counts, and takes out chats in which nothing new was written.
-func (f *feeder) survey(ctx context.Context, scope relay.ScopeID, all bool, from snowflake, chats map[relay.ChatID]relay.ScopeID) error {
-	guild := "/guilds/" + string(scope)
+func (f *feeder) survey(ctx context.Context, scope relay.ScopeID, all bool, from guilds.ID, chats map[relay.ChatID]relay.ScopeID) error {
 	var channels []listed
-	if err := f.fetch(ctx, guild+"/channels", guild+"/channels", &channels); err != nil {
+	if err := f.fetch(ctx, discordgo.EndpointGuildChannels(string(scope)), &channels); err != nil {
 		return fmt.Errorf("channels of a guild: %w", err)
 	}
 	var active struct {
 		Threads []listed `json:"threads"`
 	}
-	if err := f.fetch(ctx, guild+"/threads/active", guild+"/threads/active", &active); err != nil {
+	if err := f.fetch(ctx, discordgo.EndpointGuildActiveThreads(string(scope)), &active); err != nil {
 		return fmt.Errorf("threads of a guild: %w", err)
 	}
 	known := maps.Clone(chats)
@@ -209,7 +211,7 @@ func (f *feeder) survey(ctx context.Context, scope relay.ScopeID, all bool, from
 			_, counts = known[relay.ChatID(c.Parent.String())]
 		}
 		switch c.Type {
-		case channelCategory, channelForum, channelMedia:
+		case discordgo.ChannelTypeGuildCategory, discordgo.ChannelTypeGuildForum, discordgo.ChannelTypeGuildMedia:
 			delete(chats, id) // they hold no messages themselves
 			continue
 		}
@@ -225,7 +227,7 @@ func (f *feeder) survey(ctx context.Context, scope relay.ScopeID, all bool, from
 
 // nextMissed is the next batch over all streams, the oldest messages first; it is empty at the end.
 // Messages newer than recent are remembered.
-func (f *feeder) nextMissed(ctx context.Context, streams []*stream, recent snowflake) (platforms.Batch, error) {
+func (f *feeder) nextMissed(ctx context.Context, streams []*stream, recent guilds.ID) (platforms.Batch, error) {
 	var b platforms.Batch
 	for len(b.Events)+len(b.Undecodable) < maxBatch {
 		var oldest *stream
@@ -254,16 +256,15 @@ func (f *feeder) nextMissed(ctx context.Context, streams []*stream, recent snowf
 
 // refill fetches a stream's next page when it has none.
 func (f *feeder) refill(ctx context.Context, s *stream) error {
-	route := "/channels/" + string(s.chat) + "/messages"
 	for len(s.page) == 0 && !s.ended {
-		path := route + "?limit=" + strconv.Itoa(missedPage) + "&after=" + s.after.String()
+		query := "?limit=" + strconv.Itoa(missedPage) + "&after=" + s.after.String()
 		var raws []json.RawMessage
-		if err := f.fetch(ctx, route, path, &raws); err != nil {
+		if err := f.fetch(ctx, discordgo.EndpointChannelMessages(string(s.chat))+query, &raws); err != nil {
 			return fmt.Errorf("messages of a channel: %w", err)
 		}
 		var page []missedMessage
 		for _, raw := range raws {
-			if id := snowflakeOf(raw); id > s.after {
+			if id := idOf(raw); id > s.after {
 				page = append(page, missedMessage{id, raw})
 			}
 		}
@@ -292,10 +293,10 @@ func (f *feeder) unknown(ctx context.Context, chat relay.ChatID, page []missedMe
 	page = slices.DeleteFunc(page, func(m missedMessage) bool {
 		var by struct {
 			Author struct {
-				ID snowflake `json:"id"`
+				ID guilds.ID `json:"id"`
 			} `json:"author"`
 		}
-		return json.Unmarshal(m.raw, &by) == nil && by.Author.ID == f.cache.me
+		return json.Unmarshal(m.raw, &by) == nil && by.Author.ID == f.Me()
 	})
 	dir, ok := f.in.(platforms.Directory)
 	if !ok || len(page) == 0 {
@@ -319,11 +320,9 @@ func (f *feeder) unknown(ctx context.Context, chat relay.ChatID, page []missedMe
 }
 
 // fetch is a GET. What the bot may not see, or is no longer there, is an answer without content.
-func (f *feeder) fetch(ctx context.Context, route, path string, out any) error {
-	err := f.rest.do(ctx, http.MethodGet, "GET "+route, path, nil, out)
-	var ae *apiError
-	if errors.As(err, &ae) && ae.Sent == sentRefused &&
-		(ae.Status == http.StatusForbidden || ae.Status == http.StatusNotFound || ae.Status == http.StatusBadRequest) {
+func (f *feeder) fetch(ctx context.Context, endpoint string, out any) error {
+	err := f.rest.Do(ctx, http.MethodGet, endpoint, nil, out)
+	if answered(err, http.StatusForbidden) || answered(err, http.StatusNotFound) || answered(err, http.StatusBadRequest) {
 		return nil
 	}
 	return err

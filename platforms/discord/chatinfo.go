@@ -4,6 +4,10 @@ import (
 	"context"
 	"net/http"
 
+	"github.com/bwmarrin/discordgo"
+
+	"github.com/hermes-connector/hermes-connector/platforms/discord/guilds"
+	"github.com/hermes-connector/hermes-connector/platforms/turn"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
@@ -11,24 +15,23 @@ import (
 // group in events: so says the gateway's own adapter. A question has no place in the chat's order:
 // while it waits for its share of the bot's rate, others may write there.
 func (p *Platform) ChatInfo(ctx context.Context, a relay.GetChatInfo) (relay.Result, error) {
-	if !isID(string(a.Chat)) {
-		return relay.Result{}, errUnknownChat
+	if err := checkChat(a.Chat); err != nil {
+		return relay.Result{}, err
 	}
-	t := &turn{p: p}
-	d, err := t.channel(ctx, a.Chat)
+	d, err := p.channel(ctx, p.turns.Outside(), a.Chat)
 	if err != nil {
 		return relay.Result{}, explained(err)
 	}
 	info := relay.ChatInfo{Name: d.Name, Type: relay.ChatChannel}
-	switch ch := channelOf(d, 0); {
-	case ch.kind == channelDM:
+	switch ch := guilds.ChannelOf(d, 0); {
+	case ch.Kind == discordgo.ChannelTypeDM:
 		info.Type = relay.ChatDM
 		for _, other := range d.Recipients {
 			info.Name = other.Username
 		}
-	case ch.kind == channelGroupDM:
+	case ch.Kind == discordgo.ChannelTypeGroupDM:
 		info.Type = relay.ChatGroup
-	case ch.isThread():
+	case ch.IsThread():
 		info.Type = relay.ChatThread
 	}
 	if info.Name == "" {
@@ -38,8 +41,8 @@ func (p *Platform) ChatInfo(ctx context.Context, a relay.GetChatInfo) (relay.Res
 }
 
 // channel asks for a channel as it is now.
-func (t *turn) channel(ctx context.Context, id relay.ChatID) (channelData, error) {
-	var d channelData
-	err := t.call(ctx, request{method: http.MethodGet, path: channelPath(id), again: true}, &d)
+func (p *Platform) channel(ctx context.Context, t *turn.Turn, id relay.ChatID) (guilds.ChannelData, error) {
+	var d guilds.ChannelData
+	err := p.call(ctx, t, request{method: http.MethodGet, endpoint: discordgo.EndpointChannel(string(id)), again: true}, &d)
 	return d, err
 }

@@ -4,6 +4,8 @@ import (
 	"path"
 	"strings"
 
+	"github.com/bwmarrin/discordgo"
+
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
@@ -32,7 +34,7 @@ func content(m *messageData, text string) (relay.MessageType, string) {
 	case strings.HasPrefix(text, "/"):
 		kind = relay.TypeCommand
 	case attached:
-		kind = a.kind(m.Flags&flagVoice != 0)
+		kind = a.kind(m.Flags&int64(discordgo.MessageFlagsIsVoiceMessage) != 0)
 	case len(m.Stickers) > 0:
 		kind = relay.TypeSticker
 	}

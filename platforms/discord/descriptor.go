@@ -1,7 +1,6 @@
 package discord
 
 import (
-	"github.com/hermes-connector/hermes-connector/platforms/pace"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
@@ -17,7 +16,3 @@ func (p *Platform) Descriptor() relay.Descriptor {
 		Emoji:            "🎮",
 	}
 }
-
-// rates leaves the pace to Discord, which names its limits with every answer (limits); the gate
-// keeps the order within a chat and the silences Discord demands.
-func rates() pace.Limits { return pace.Limits{} }

@@ -9,46 +9,34 @@
 //
 //  1. The stored sequence moves past a dispatch only after Inbox.Accept returned nil for the event
 //     in it; session, sequence and resume URL are one blob, stored with the events they cover.
-//  2. The socket is never closed by us with 1000 or 1001, so that a session can always be resumed:
-//     the end of the process is not the end of the session.
-//  3. No read is without a deadline, from the dial to the last byte of a payload.
-//  4. An interaction is answered before its event waits for the disk, and independent of it; its
+//  2. An interaction is answered before its event waits for the disk, and independent of it; its
 //     token is not used before that answer is over.
-//  5. At most maxIdentifies identifies leave in a rolling day, and never more than Discord grants.
-//  6. The state is Connected only from READY or RESUMED on until the socket is lost.
-//  7. Every error of the API passes one place that removes the token (rest.scrub).
-//  8. A request that may have been carried out is never repeated, unless a nonce makes it harmless.
+//  3. A request that may have been carried out is never repeated, unless a nonce makes it harmless.
 package discord
 
 import (
 	"encoding/base64"
 	"errors"
-	"fmt"
 	"log/slog"
-	"net/http"
-	"net/url"
-	"strconv"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/platforms/board"
+	"github.com/hermes-connector/hermes-connector/platforms/discord/commands"
+	"github.com/hermes-connector/hermes-connector/platforms/discord/gateway"
+	"github.com/hermes-connector/hermes-connector/platforms/discord/guilds"
+	"github.com/hermes-connector/hermes-connector/platforms/discord/rest"
 	"github.com/hermes-connector/hermes-connector/platforms/pace"
+	"github.com/hermes-connector/hermes-connector/platforms/turn"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
 // Name is the platform's name in the configuration and on the wire.
 const Name relay.PlatformID = "discord"
 
-// The settings of a Discord bot.
-const (
-	keyInteractions = "interactions"
-	keyAnswerWait   = "answer_timeout"
-	keyRetryWait    = "retry_wait"
-	keyRetryMax     = "retry_max"
-	keyIdentifyWait = "identify_wait"
-	keyIntentWait   = "intent_wait"
-)
+// keyCommandWait is a setting of a Discord bot; others are the gateway's and of mentionsKey.
+const keyCommandWait = "command_wait"
 
 // Kind is Discord, for the list of networks in the binary.
 var Kind = platforms.Kind{
@@ -61,34 +49,10 @@ var Kind = platforms.Kind{
 }
 
 func keys() []platforms.Key {
-	return []platforms.Key{
-		{
-			Name: keyInteractions, Default: "inbound", Check: checkInteractions,
-			Help: `how slash commands and button presses reach a gateway: "inbound", as messages`,
-		},
-		{
-			Name: keyAnswerWait, Default: "15s", Check: checkDuration,
-			Help: "how long Discord may take to answer a connect, a greeting or an identify, or to finish a payload it began",
-		},
-		{
-			Name: keyRetryWait, Default: "1s", Check: checkDuration,
-			Help: "the first pause after a lost connection; doubles with each further failure",
-		},
-		{
-			Name: keyRetryMax, Default: "1m", Check: checkDuration,
-			Help: "the longest pause after a lost connection",
-		},
-		{
-			Name: keyIdentifyWait, Default: "5s", Check: checkDuration,
-			Help: "the least pause between two new sessions; grows with their number in a day",
-		},
-		{
-			Name: keyIntentWait, Default: "20m", Check: checkDuration,
-			Help: "the pause while Discord refuses an intent, until it is enabled in the developer portal",
-		},
-		mentionsKey(),
-		commandsKey(),
-	}
+	return append(gateway.Keys(), mentionsKey(), platforms.Key{
+		Name: keyCommandWait, Default: "15s", Check: platforms.CheckDuration,
+		Help: "how long to wait for the commands of further gateways before slash commands are registered; at most twice that",
+	})
 }
 
 // What a Discord bot can do.
@@ -110,6 +74,7 @@ var (
 	_ platforms.Responder        = (*Platform)(nil)
 	_ platforms.CommandRegistrar = (*Platform)(nil)
 	_ platforms.AuthorTeller     = (*Platform)(nil)
+	_ commands.Keeper            = (*Platform)(nil)
 )
 
 // Platform is one Discord bot.
@@ -117,115 +82,61 @@ type Platform struct {
 	// Set once, by open.
 	bot      relay.Bot
 	base     string // of the API, as configured, without a version
-	opts     settings
+	opts     platforms.Settings
 	log      *slog.Logger
-	limits   *limits
-	rest     *rest
-	acks     *http.Client // interaction call-backs only: nothing may hold them up
-	sockets  *http.Client // dials the gateway
-	gate     *pace.Gate
-	commands *registrar
-	cache    *cache
+	rest     *rest.Client
+	turns    *turn.Turns
+	commands *commands.Registrar
 	reader   *reader // of the feeder's goroutine
-	board    *board
+	board    *board.Board
 	memory   *memory
+
+	*guilds.Guilds // who sees and who manages what
 
 	callbacks *callbacks
 
 	cutting sync.Mutex // held while a long text becomes a letter
 }
 
-// settings are the decoded values of Kind.Keys.
-type settings struct {
-	answerWait   time.Duration
-	retryWait    time.Duration
-	retryMax     time.Duration
-	identifyWait time.Duration
-	intentWait   time.Duration
-	mentions     string
-	commandWait  time.Duration
-}
-
 func open(o platforms.Options) (*Platform, error) {
 	if err := checkToken(o.Token); err != nil {
 		return nil, err
 	}
-	if err := checkBase(o.APIBase); err != nil {
+	if err := platforms.CheckBase(o.APIBase, "a Discord API without a version, like http://127.0.0.1:8081/api"); err != nil {
 		return nil, err
 	}
-	opts, err := readSettings(o.Values)
+	opts, err := o.Settings(keys())
 	if err != nil {
 		return nil, err
 	}
 	id, _ := tokenID(o.Token)
-	bot, limits := relay.Bot{Platform: Name, ID: id}, newLimits()
-	rest, cache := newREST(o.Token, o.APIBase, o.Transport, limits), newCache(bot)
-	return &Platform{
-		bot:      bot,
-		base:     o.APIBase,
-		opts:     opts,
-		log:      o.Log,
-		limits:   limits,
-		rest:     rest,
-		acks:     newHTTPClient(o.Transport),
-		sockets:  newHTTPClient(o.Transport),
-		gate:     pace.New(rates()),
-		commands: newRegistrar(),
-		cache:    cache,
-		reader:   newReader(bot, cache, rest),
-		board:    newBoard(),
-		memory:   newMemory(),
-
+	bot := relay.Bot{Platform: Name, ID: id}
+	api := rest.New(o.Token, o.APIBase, o.Transport)
+	known := guilds.New(bot, api)
+	p := &Platform{
+		bot:  bot,
+		base: o.APIBase,
+		opts: opts,
+		log:  o.Log,
+		rest: api,
+		// The pace is Discord's, which names its limits with every answer (package rest). The limiter keeps
+		// the order within a chat and the silences Discord demands.
+		turns:     turn.New(pace.Limits{}, explained, checkChat),
+		Guilds:    known,
+		reader:    newReader(bot, known),
+		board:     board.New(""),
+		memory:    newMemory(),
 		callbacks: newCallbacks(),
-	}, nil
+	}
+	p.commands = commands.New(p.rest, p, p.log, p.opts.Duration(keyCommandWait))
+	return p, nil
 }
 
 // Bot implements platforms.Platform. The token begins with the bot's id.
 func (p *Platform) Bot() relay.Bot { return p.bot }
 
 // Status implements platforms.Platform.
-func (p *Platform) Status() platforms.Status { return p.board.read() }
-
-func readSettings(values map[string]string) (settings, error) {
-	value := make(map[string]string, len(keys()))
-	for _, k := range keys() {
-		value[k.Name] = k.Default
-		if v, ok := values[k.Name]; ok {
-			value[k.Name] = v
-		}
-		if err := k.Check(value[k.Name]); err != nil {
-			return settings{}, fmt.Errorf("%s: %w", k.Name, err)
-		}
-	}
-	duration := func(key string) time.Duration {
-		d, _ := time.ParseDuration(value[key]) // checked above
-		return d
-	}
-	return settings{
-		answerWait:   duration(keyAnswerWait),
-		retryWait:    duration(keyRetryWait),
-		retryMax:     duration(keyRetryMax),
-		identifyWait: duration(keyIdentifyWait),
-		intentWait:   duration(keyIntentWait),
-		mentions:     value[keyMentions],
-		commandWait:  duration(keyCommandWait),
-	}, nil
-}
-
-func checkInteractions(v string) error {
-	if v != "inbound" {
-		return fmt.Errorf("%s: want inbound", strconv.Quote(v))
-	}
-	return nil
-}
-
-func checkDuration(v string) error {
-	d, err := time.ParseDuration(v)
-	if err != nil || d <= 0 {
-		return fmt.Errorf("%s: want a duration above zero, like 30s", strconv.Quote(v))
-	}
-	return nil
-}
+func (p *Platform) Status() platforms.Status { return p.board.Read() }
 
 // checkID refuses names and mentions.
 func checkID(id string) error {
@@ -277,21 +188,9 @@ func tokenID(token relay.Secret) (relay.BotID, bool) {
 	if err != nil {
 		return "", false
 	}
-	id, err := parseSnowflake(string(raw))
+	id, err := guilds.ParseID(string(raw))
 	if err != nil || id.String() != string(raw) { // no sign
 		return "", false
 	}
 	return relay.BotID(id.String()), true
-}
-
-// checkBase accepts an empty base, or the URL of a REST API without its version.
-func checkBase(base string) error {
-	if base == "" {
-		return nil
-	}
-	u, err := url.Parse(base)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
-		return errors.New("api_base: want the URL of a Discord API without a version, like http://127.0.0.1:8081/api")
-	}
-	return nil
 }

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
-	"github.com/hermes-connector/hermes-connector/platforms/pace"
+	"github.com/hermes-connector/hermes-connector/platforms/discord/guilds"
 	"github.com/hermes-connector/hermes-connector/platforms/platformtest"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
@@ -47,7 +47,7 @@ func newHarness(t *testing.T) *harness {
 	h.fake.guilds = []obj{testGuild(), twin}
 	h.fake.rest = h.rest
 	h.fake.serve(t)
-	h.cursor = state{Base: h.fake.address + "/api", Seen: snowflakeAt(h.begun)}.encode()
+	h.cursor = state{Base: h.fake.address + "/api", Seen: guilds.At(h.begun)}.encode()
 	return h
 }
 
@@ -61,7 +61,6 @@ func (h *harness) Open() (platforms.Platform, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.gate = pace.New(pace.Limits{})
 	return harnessed{p, h}, nil
 }
 
@@ -328,9 +327,8 @@ func TestOpen(t *testing.T) {
 		"a base without host":   {func(o *platforms.Options) { o.APIBase = "http:///x" }, false},
 		"a base with a query":   {func(o *platforms.Options) { o.APIBase = "http://a/?x=1" }, false},
 		"no token":              {func(o *platforms.Options) { o.Token = relay.Secret{} }, false},
-		"passthrough":           {func(o *platforms.Options) { o.Values = map[string]string{keyInteractions: "passthrough"} }, false},
-		"no duration":           {func(o *platforms.Options) { o.Values = map[string]string{keyRetryWait: "soon"} }, false},
-		"a duration below zero": {func(o *platforms.Options) { o.Values = map[string]string{keyIntentWait: "-1s"} }, false},
+		"no duration":           {func(o *platforms.Options) { o.Values = map[string]string{"retry_wait": "soon"} }, false},
+		"a duration below zero": {func(o *platforms.Options) { o.Values = map[string]string{"intent_wait": "-1s"} }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := good

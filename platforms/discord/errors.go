@@ -1,41 +1,30 @@
 package discord
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"math"
 	"net/http"
 	"slices"
 	"strings"
-	"time"
 
+	"github.com/bwmarrin/discordgo"
+
+	"github.com/hermes-connector/hermes-connector/platforms/call"
+	"github.com/hermes-connector/hermes-connector/platforms/discord/rest"
+	"github.com/hermes-connector/hermes-connector/platforms/turn"
 	"github.com/hermes-connector/hermes-connector/relay"
-)
-
-// Discord's error codes that are acted on (https://discord.com/developers/docs/topics/opcodes-and-status-codes).
-const (
-	codeUnknownChannel = 10003
-	codeUnknownGuild   = 10004
-	codeUnknownMessage = 10008
-	codeUnknownEmoji   = 10014
-	codeUnknownWebhook = 10015
-	codeAcknowledged   = 40060
-	codeEmptyMessage   = 50006
-	codeInvalidToken   = 50027
-	codeInvalidForm    = 50035
-	codeNoHistory      = 160002 // cannot reply without permission to read the message history
 )
 
 // Discord's phrases, in the form its libraries give them, for what is refused before it is asked,
 // so that a gateway reads the same words for the same fault.
 var (
-	errEmpty          = refusal(http.StatusBadRequest, codeEmptyMessage, "Cannot send an empty message")
-	errTooLong        = refusal(http.StatusBadRequest, codeInvalidForm, "Invalid Form Body: the text is too long")
-	errUnknownChat    = refusal(http.StatusNotFound, codeUnknownChannel, "Unknown Channel")
-	errUnknownMessage = refusal(http.StatusNotFound, codeUnknownMessage, "Unknown Message")
-	errUnknownEmoji   = refusal(http.StatusBadRequest, codeUnknownEmoji, "Unknown Emoji")
-	errInvalidForm    = refusal(http.StatusBadRequest, codeInvalidForm, "Invalid Form Body")
+	errEmpty          = refusal(http.StatusBadRequest, discordgo.ErrCodeCannotSendEmptyMessage, "Cannot send an empty message")
+	errTooLong        = refusal(http.StatusBadRequest, discordgo.ErrCodeInvalidFormBody, "Invalid Form Body: the text is too long")
+	errUnknownChat    = refusal(http.StatusNotFound, discordgo.ErrCodeUnknownChannel, "Unknown Channel")
+	errUnknownMessage = refusal(http.StatusNotFound, discordgo.ErrCodeUnknownMessage, "Unknown Message")
+	errUnknownEmoji   = refusal(http.StatusBadRequest, discordgo.ErrCodeUnknownEmoji, "Unknown Emoji")
+	errInvalidForm    = refusal(http.StatusBadRequest, discordgo.ErrCodeInvalidFormBody, "Invalid Form Body")
 )
 
 func refusal(status, code int, words string) *relay.ActionError {
@@ -59,69 +48,24 @@ func phrase(status, code int, words string) string {
 	return out
 }
 
-// explained is err as a gateway may read it, always an *relay.ActionError. Its words steer the
-// gateway: "network" has it try again, "timed out" has it leave the message alone, anything else is
-// final, and then Discord's own phrase says it best.
-func explained(err error) error {
-	var done *relay.ActionError
-	if errors.As(err, &done) {
-		return done
+// explained is err as a gateway may read it. What it brought upon itself it is not asked to try again.
+func explained(err error) *relay.ActionError {
+	if errors.Is(err, rest.ErrOverspent) {
+		return turn.Dropped(err)
 	}
-	var ae *apiError
-	if !errors.As(err, &ae) {
-		return &relay.ActionError{Outcome: relay.MaybeSent, Public: "timed out: the outcome is unknown", Err: err}
-	}
-	if errors.Is(ae.cause, errOverspent) { // the gateway's own doing: it is not asked to try again
-		return rateLimited(ae.RetryAfter, err)
-	}
-	out := &relay.ActionError{Outcome: relay.NotSent, RetryAfter: ae.RetryAfter, Err: err}
-	switch {
-	case ae.Sent == sentRefused && ae.Status == http.StatusTooManyRequests:
-		out.Public = "network: " + limitedWords(ae.RetryAfter)
-	case ae.Sent == sentRefused:
-		out.Public = phrase(ae.Status, ae.Code, ae.Message)
-	case ae.Sent == sentNever && ae.RetryAfter > 0:
-		out.Public = "network: " + limitedWords(ae.RetryAfter)
-	case ae.Sent == sentNever && ae.cause != nil:
-		out.Public = "network: not sent before the deadline"
-	case ae.Sent == sentNever:
-		out.Public = "network: Discord cannot be reached"
-	case ae.Status >= 500:
-		out.Outcome, out.Public = relay.MaybeSent, "timed out: Discord had an internal error, the outcome is unknown"
-	default:
-		out.Outcome, out.Public = relay.MaybeSent, "timed out: Discord's answer did not come, the outcome is unknown"
-	}
-	return out
-}
-
-func limitedWords(d time.Duration) string {
-	return fmt.Sprintf("rate limited, retry after %d", int64(math.Ceil(d.Seconds())))
+	return call.Explain(err, "Discord", func(f *call.Fault) string {
+		if f.Limited() {
+			return fmt.Sprintf("rate limited, retry after %d", int64(math.Ceil(f.RetryAfter.Seconds())))
+		}
+		return phrase(f.Status, f.Code, f.Message)
+	})
 }
 
 // refusedWith reports whether Discord refused the request with one of codes.
 func refusedWith(err error, codes ...int) bool {
-	var ae *apiError
-	return errors.As(err, &ae) && ae.Sent == sentRefused && slices.Contains(codes, ae.Code)
+	f := call.FaultOf(err)
+	return f.Sent == call.Refused && slices.Contains(codes, f.Code)
 }
 
 // answered reports whether Discord refused the request with the HTTP status.
-func answered(err error, status int) bool {
-	var ae *apiError
-	return errors.As(err, &ae) && ae.Sent == sentRefused && ae.Status == status
-}
-
-// rateLimited is the answer to a reaction that is dropped.
-func rateLimited(d time.Duration, err error) error {
-	var done *relay.ActionError
-	if errors.As(err, &done) {
-		d = done.RetryAfter
-	}
-	return &relay.ActionError{Outcome: relay.NotSent, Public: "rate limited", RetryAfter: d, Err: err}
-}
-
-// notSentIn is the answer to a request that was not made because ctx had ended.
-func notSentIn(ctx context.Context) error {
-	return &relay.ActionError{
-		Outcome: relay.NotSent, Public: "network: not sent before the deadline", Err: context.Cause(ctx),
-	}
-}
+func answered(err error, status int) bool { return call.FaultOf(err).Refused(status) }

@@ -15,9 +15,24 @@ import (
 	"time"
 
 	"github.com/coder/websocket"
+
+	"github.com/hermes-connector/hermes-connector/platforms/discord/guilds"
 )
 
 type obj = map[string]any
+
+// What a payload of a bot's is about.
+const (
+	opHeartbeat = 1
+	opIdentify  = 2
+	opResume    = 6
+)
+
+// Of package gateway: the most a payload may have, and how long Discord has to answer a close.
+const (
+	maxPayload = 32 << 20
+	hangUpWait = 2 * time.Second
+)
 
 const (
 	testBotID  = "123456789012345678"
@@ -438,12 +453,12 @@ func (f *fakeDiscord) dispatch(kind string, d any) {
 	f.changedLocked()
 }
 
-// id is a new snowflake of now.
+// id is a new guilds.ID of now.
 func (f *fakeDiscord) id() string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.nextID++
-	return strconv.FormatUint(uint64(snowflakeAt(time.Now()))|f.nextID&0x3fffff, 10)
+	return strconv.FormatUint(uint64(guilds.At(time.Now()))|f.nextID&0x3fffff, 10)
 }
 
 // say writes a message of ann's into a channel and returns its id.

@@ -16,6 +16,7 @@ import (
 	"github.com/coder/websocket"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/platforms/discord/gateway"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
@@ -134,7 +135,7 @@ func (in *testInbox) await(t testing.TB, want ...string) {
 
 // quickWaits are settings for tests on real sockets. Only a hang meets the wait for an answer.
 var quickWaits = map[string]string{
-	keyAnswerWait: "1m", keyRetryWait: "1ms", keyRetryMax: "20ms", keyIdentifyWait: "1ms", keyIntentWait: "20ms",
+	"answer_timeout": "1m", "retry_wait": "1ms", "retry_max": "20ms", "identify_wait": "1ms", "intent_wait": "20ms",
 }
 
 // testBot opens a bot on f.
@@ -176,7 +177,7 @@ func (r *running) end(t testing.TB) {
 // errStall is an inbox's disk that does not answer.
 var errStall = errors.New("the disk is gone")
 
-func seqOf(t testing.TB, in *testInbox) session {
+func seqOf(t testing.TB, in *testInbox) gateway.Session {
 	t.Helper()
 	return stateOf(t, in).Session
 }

@@ -3,13 +3,13 @@ package discord
 import (
 	"context"
 	"errors"
-	"fmt"
-	"runtime"
 	"slices"
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/platforms/backoff"
+	"github.com/hermes-connector/hermes-connector/platforms/discord/gateway"
+	"github.com/hermes-connector/hermes-connector/platforms/discord/guilds"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
@@ -70,16 +70,16 @@ func (f *feeder) feed(ctx context.Context, items []item) bool {
 		return f.hand(ctx, platforms.Batch{Roster: items[0].roster}, false, func(*state) {})
 	}
 	var b platforms.Batch
-	seen := snowflake(0)
+	seen := guilds.ID(0)
 	for _, i := range items {
-		if i.kind == kindMessage && f.catchup.brought(snowflakeOf(i.data)) {
+		if i.kind == kindMessage && f.catchup.brought(idOf(i.data)) {
 			continue
 		}
 		if !f.add(ctx, &b, i) {
 			return false
 		}
 		if i.kind != "" {
-			seen = max(seen, snowflakeOf(i.data))
+			seen = max(seen, idOf(i.data))
 		}
 	}
 	last := items[len(items)-1].seq
@@ -101,12 +101,12 @@ func worthStoring(b platforms.Batch) bool {
 }
 
 // begin makes a new session the current one. What came between the old one and it must be asked for.
-func (f *feeder) begin(s session) {
+func (f *feeder) begin(s gateway.Session) {
 	f.memory.change(true, func(st *state) {
 		st.Session = s
 		switch {
 		case st.Seen == 0: // the first session ever: what was before is not ours
-			st.Seen = snowflakeAt(time.Now().Add(-clockSlack))
+			st.Seen = guilds.At(time.Now().Add(-clockSlack))
 		case st.Gap == 0:
 			st.Gap = st.Seen
 		}
@@ -115,6 +115,12 @@ func (f *feeder) begin(s session) {
 		}
 	})
 }
+
+// The dispatches that become events.
+const (
+	kindMessage     = "MESSAGE_CREATE"
+	kindInteraction = "INTERACTION_CREATE"
+)
 
 // add puts what i brings into b. It returns false when ctx ended first.
 func (f *feeder) add(ctx context.Context, b *platforms.Batch, i item) bool {
@@ -126,11 +132,11 @@ func (f *feeder) add(ctx context.Context, b *platforms.Batch, i item) bool {
 	if i.kind == "" {
 		return true
 	}
-	wait := backoff.Backoff{First: f.opts.retryWait, Max: f.opts.retryMax}
+	wait := gateway.Retries(f.opts)
 	for range maxLookups {
 		ev, capability, err := f.normalise(ctx, i)
-		if err == nil || !errors.Is(err, errUnknownYet) {
-			f.board.blocked("")
+		if err == nil || !errors.Is(err, guilds.ErrUnknownYet) {
+			f.board.Blocked("")
 		}
 		switch {
 		case ctx.Err() != nil:
@@ -144,19 +150,19 @@ func (f *feeder) add(ctx context.Context, b *platforms.Batch, i item) bool {
 				b.Capabilities = append(b.Capabilities, *capability)
 			}
 			return true
-		case !errors.Is(err, errUnknownYet):
+		case !errors.Is(err, guilds.ErrUnknownYet):
 			f.quarantine(b, i.data, err)
 			return true
 		}
 		delay := wait.Next()
-		f.board.blocked("the channel of a message cannot be looked up: " + err.Error())
+		f.board.Blocked("the channel of a message cannot be looked up: " + err.Error())
 		f.log.Warn("discord channel not looked up; trying again", "in", delay, "err", err)
 		if !backoff.Pause(ctx, delay) {
 			return false
 		}
 	}
-	f.board.blocked("")
-	f.quarantine(b, i.data, errUnknownYet)
+	f.board.Blocked("")
+	f.quarantine(b, i.data, guilds.ErrUnknownYet)
 	return true
 }
 
@@ -164,23 +170,14 @@ func (f *feeder) add(ctx context.Context, b *platforms.Batch, i item) bool {
 func (f *feeder) normalise(ctx context.Context, i item) (ev *relay.Event, capability *platforms.Capability, err error) {
 	defer func() {
 		if v := recover(); v != nil {
-			ev, capability, err = nil, nil, panicked(v)
+			ev, capability, err = nil, nil, errors.New("panic: "+relay.PanicWords(v))
 		}
 	}()
 	if i.press != nil {
-		return f.normaliseInteraction(ctx, i.press)
+		return f.reader.interaction(ctx, i.press)
 	}
-	ev, err = f.normaliseMessage(ctx, i.data)
+	ev, err = f.reader.message(ctx, i.data)
 	return ev, nil, err
-}
-
-// panicked describes a recovered value without what people wrote: only the runtime's own words
-// are sure to be free of it.
-func panicked(v any) error {
-	if err, ok := v.(runtime.Error); ok {
-		return fmt.Errorf("panic: %w", err)
-	}
-	return fmt.Errorf("panic: a %T", v)
 }
 
 func (f *feeder) quarantine(b *platforms.Batch, raw []byte, err error) {
@@ -191,31 +188,26 @@ func (f *feeder) quarantine(b *platforms.Batch, raw []byte, err error) {
 // hand hands in b until it is taken, and then makes advance true. With store, the state goes with
 // it. It returns false when ctx ended first; then nothing is taken.
 func (f *feeder) hand(ctx context.Context, b platforms.Batch, store bool, advance func(*state)) bool {
-	wait := backoff.Backoff{First: f.opts.retryWait, Max: f.opts.retryMax}
-	for ctx.Err() == nil {
+	retry := gateway.Retries(f.opts)
+	return retry.Keep(ctx, func() error {
 		raw, urgent := f.memory.draft(advance)
 		if store {
 			b.Cursor, b.Save = raw, f.memory.owes(urgent)
 		}
-		err := f.in.Accept(ctx, b)
-		if err == nil {
-			f.board.blocked("")
-			if store {
-				f.memory.keep(raw, urgent, advance)
-			} else {
-				f.memory.change(false, advance)
-			}
-			return true
+		if err := f.in.Accept(ctx, b); err != nil {
+			return err
 		}
-		if ctx.Err() != nil {
-			break
+		f.board.Blocked("")
+		if store {
+			f.memory.keep(raw, urgent, advance)
+		} else {
+			f.memory.change(false, advance)
 		}
-		delay := wait.Next()
-		f.board.blocked("what Discord sent cannot be stored; it is kept in memory, and by Discord")
-		f.log.Warn("discord events not stored; trying again", "events", len(b.Events), "in", delay, "err", err)
-		backoff.Pause(ctx, delay)
-	}
-	return false
+		return nil
+	}, func(err error, in time.Duration) {
+		f.board.Blocked("what Discord sent cannot be stored; it is kept in memory, and by Discord")
+		f.log.Warn("discord events not stored; trying again", "events", len(b.Events), "in", in, "err", err)
+	})
 }
 
 // skip moves the state past what waits and needs no inbox.

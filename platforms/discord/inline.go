@@ -2,7 +2,6 @@ package discord
 
 import (
 	"cmp"
-	"html"
 	"net/url"
 	"slices"
 	"strings"
@@ -13,6 +12,8 @@ import (
 	"github.com/yuin/goldmark/parser"
 	"github.com/yuin/goldmark/text"
 	"github.com/yuin/goldmark/util"
+
+	"github.com/hermes-connector/hermes-connector/platforms/markdown"
 )
 
 // edit replaces the source from from to to.
@@ -22,8 +23,8 @@ type edit struct {
 }
 
 // inlines is what the lines of n say: the source, save for what Discord would show otherwise.
-func (r *renderer) inlines(n ast.Node) string {
-	e := editor{src: r.src}
+func (r renderer) inlines(n ast.Node) string {
+	e := editor{src: r.Source}
 	e.children(n)
 	slices.SortStableFunc(e.edits, func(a, b edit) int { return cmp.Compare(a.from, b.from) })
 	var out strings.Builder
@@ -32,13 +33,13 @@ func (r *renderer) inlines(n ast.Node) string {
 		seg := n.Lines().At(i)
 		at = max(at, seg.Start)
 		for len(edits) > 0 && edits[0].from < seg.Stop {
-			out.Write(r.src[at:max(edits[0].from, at)])
+			out.Write(r.Source[at:max(edits[0].from, at)])
 			out.WriteString(edits[0].with)
 			at = max(edits[0].to, at)
 			edits = edits[1:]
 		}
 		if at < seg.Stop {
-			out.Write(r.src[at:seg.Stop])
+			out.Write(r.Source[at:seg.Stop])
 			at = seg.Stop
 		}
 	}
@@ -146,7 +147,7 @@ func addressOf(destination []byte) (target, shown string) {
 	if linkable(target) {
 		return target, "<" + target + ">"
 	}
-	return target, unescaped(string(destination))
+	return target, markdown.Address(destination)
 }
 
 // addressesIn are the addresses of the links and images within n, as people read them.
@@ -216,7 +217,7 @@ func (e *editor) text(start, end int) {
 		case s[0] == '\\' && len(s) > 1:
 			i += 2
 		case s[0] == '&':
-			plain, size := reference(s)
+			plain, size := markdown.EscapeAt(s)
 			if size > 0 {
 				e.replace(i, i+size, escaped(plain))
 			}
@@ -247,45 +248,6 @@ func escaped(s string) string {
 		return `\` + s
 	}
 	return s
-}
-
-// reference reads the character reference s begins with; size 0 means none.
-func reference(s []byte) (plain string, size int) {
-	end := 1
-	for end < len(s) && end < 40 && (util.IsAlphaNumeric(s[end]) || s[end] == '#' && end == 1) {
-		end++
-	}
-	if end == len(s) || s[end] != ';' {
-		return "", 0
-	}
-	ref := string(s[:end+1])
-	plain = html.UnescapeString(ref)
-	if strings.HasSuffix(plain, ";") && plain != ";" { // unknown, or known only in its first letters
-		return "", 0
-	}
-	return strings.ReplaceAll(plain, "\x00", "\uFFFD"), end + 1
-}
-
-// unescaped is s with backslash escapes and character references resolved.
-func unescaped(s string) string {
-	var out strings.Builder
-	for i := 0; i < len(s); {
-		if s[i] == '\\' && i+1 < len(s) && util.IsPunct(s[i+1]) {
-			out.WriteByte(s[i+1])
-			i += 2
-			continue
-		}
-		if s[i] == '&' {
-			if plain, size := reference([]byte(s[i:])); size > 0 {
-				out.WriteString(plain)
-				i += size
-				continue
-			}
-		}
-		out.WriteByte(s[i])
-		i++
-	}
-	return out.String()
 }
 
 // inlineParsers are CommonMark's, with one that remembers where links end.

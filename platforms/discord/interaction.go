@@ -5,18 +5,16 @@ import (
 	"errors"
 	"regexp"
 	"strings"
-	"time"
+
+	"github.com/bwmarrin/discordgo"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/platforms/discord/guilds"
+	"github.com/hermes-connector/hermes-connector/platforms/discord/rest"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-const (
-	capabilityKind = "discord.interaction_token"
-	// capabilityFor is how long Discord takes answers through an interaction's token
-	// (https://docs.discord.com/developers/interactions/receiving-and-responding).
-	capabilityFor = 15 * time.Minute
-)
+const capabilityKind = "discord.interaction_token"
 
 var (
 	errWithoutToken = errors.New("an interaction without a token")
@@ -25,14 +23,14 @@ var (
 
 // interaction is somebody's slash command, button press, choice, or submitted form.
 type interaction struct {
-	id          snowflake
-	application snowflake
-	kind        int // interactionCommand, …; others are possible
+	id          guilds.ID
+	application guilds.ID
+	kind        int // of the library's InteractionType, which has no place for what may come
 	token       relay.Secret
-	guild       snowflake // 0: direct messages
-	channel     snowflake
-	place       *channelData // the channel as Discord described it
-	user        userData
+	guild       guilds.ID // 0: direct messages
+	channel     guilds.ID
+	place       *guilds.ChannelData // the channel as Discord described it
+	user        guilds.User
 	nick        string
 	message     *messageData // what a pressed button hangs on
 	private     bool         // in a chat of other people, where the bot is not
@@ -43,13 +41,13 @@ type interaction struct {
 // acknowledgement. An error has nothing of the payload in it.
 func decodeInteraction(data []byte) (*interaction, error) {
 	var d interactionData
-	if err := decode(data, &d); err != nil {
+	if err := guilds.Decode(data, &d); err != nil {
 		return nil, err
 	}
 	i := &interaction{
 		id: d.ID, application: d.ApplicationID, kind: d.Type, token: relay.NewSecret([]byte(d.Token)),
 		guild: d.GuildID, channel: d.ChannelID, place: d.Channel, message: d.Message,
-		private: d.Context != nil && *d.Context == contextPrivate, data: d.Data,
+		private: d.Context != nil && *d.Context == int(discordgo.InteractionContextPrivateChannel), data: d.Data,
 	}
 	if i.channel == 0 && d.Channel != nil {
 		i.channel = d.Channel.ID
@@ -76,15 +74,19 @@ func decodeInteraction(data []byte) (*interaction, error) {
 // wanted reports whether the interaction is an event for somebody: it is not while a command is
 // still being typed, nor in chats the bot is no part of.
 func (i *interaction) wanted() bool {
-	if i.private || i.place != nil && i.place.Type == channelGroupDM {
+	if i.private || i.place != nil && i.place.Type == discordgo.ChannelTypeGroupDM {
 		return false
 	}
-	return i.kind == interactionCommand || i.kind == interactionComponent || i.kind == interactionModal
+	switch i.kind {
+	case int(discordgo.InteractionApplicationCommand), int(discordgo.InteractionMessageComponent), int(discordgo.InteractionModalSubmit):
+		return true
+	}
+	return false
 }
 
 // placeholder reports whether the acknowledgement is a message that says the bot is thinking. A
 // press or a choice changes nothing anybody sees.
-func (i *interaction) placeholder() bool { return i.kind != interactionComponent }
+func (i *interaction) placeholder() bool { return i.kind != int(discordgo.InteractionMessageComponent) }
 
 // fromInteraction is the event in a wanted interaction at the spot, keyed like a message there, and
 // what answers it.
@@ -93,11 +95,11 @@ func (n normaliser) fromInteraction(i *interaction, at spot) (*relay.Event, *pla
 	ev.Traits.Addressed = true
 	var err error
 	switch i.kind {
-	case interactionCommand:
+	case int(discordgo.InteractionApplicationCommand):
 		err = n.command(i, &ev)
-	case interactionComponent:
+	case int(discordgo.InteractionMessageComponent):
 		err = press(i, &ev)
-	case interactionModal:
+	case int(discordgo.InteractionModalSubmit):
 		err = form(i, &ev)
 	}
 	if err != nil {
@@ -108,7 +110,7 @@ func (n normaliser) fromInteraction(i *interaction, at spot) (*relay.Event, *pla
 	}
 	return &ev, &platforms.Capability{
 		Event: ev.ID, Kind: capabilityKind, ID: i.id.String(), Placeholder: i.placeholder(),
-		Token: i.token, ExpiresAt: ev.At.Add(capabilityFor),
+		Token: i.token, ExpiresAt: ev.At.Add(rest.TokenFor),
 	}, nil
 }
 
@@ -116,7 +118,7 @@ func (n normaliser) fromInteraction(i *interaction, at spot) (*relay.Event, *pla
 // replied to.
 func (n normaliser) command(i *interaction, ev *relay.Event) error {
 	var d commandData
-	if err := decode(i.data, &d); err != nil {
+	if err := guilds.Decode(i.data, &d); err != nil {
 		return err
 	}
 	if d.Name == "" {
@@ -124,9 +126,9 @@ func (n normaliser) command(i *interaction, ev *relay.Event) error {
 	}
 	words := append([]string{"/" + d.Name}, arguments(nil, d.Options)...)
 	switch d.Type {
-	case commandUser:
+	case int(discordgo.UserApplicationCommand):
 		words = append(words, d.TargetID.String())
-	case commandMessage:
+	case int(discordgo.MessageApplicationCommand):
 		ev.ReplyToMessageID = relay.MessageID(d.TargetID.String())
 		if m, ok := d.Resolved.Messages[d.TargetID]; ok {
 			ev.ReplyTo = n.quote(&m)
@@ -139,7 +141,7 @@ func (n normaliser) command(i *interaction, ev *relay.Event) error {
 // arguments appends the names of sub-commands and the values of options, in order.
 func arguments(words []string, options []optionData) []string {
 	for _, o := range options {
-		if o.Type == optionSubCommand || o.Type == optionSubCommandGroup {
+		if o.Type == int(discordgo.ApplicationCommandOptionSubCommand) || o.Type == int(discordgo.ApplicationCommandOptionSubCommandGroup) {
 			words = arguments(append(words, o.Name), o.Options)
 			continue
 		}
@@ -156,7 +158,7 @@ var prompt = regexp.MustCompile(`^hp1:([A-Za-z0-9_.-]{1,32}):([A-Za-z0-9_.-]{1,3
 // press answers a prompt, or says what was chosen, or which button was pressed.
 func press(i *interaction, ev *relay.Event) error {
 	var d componentData
-	if err := decode(i.data, &d); err != nil {
+	if err := guilds.Decode(i.data, &d); err != nil {
 		return err
 	}
 	ev.Type, ev.Text = relay.TypeText, strings.Join(d.Values, ", ")
@@ -192,7 +194,7 @@ func labelOf(components []componentData, id string) string {
 // form says "id=value" for every field of a submitted modal, a line each.
 func form(i *interaction, ev *relay.Event) error {
 	var d componentData
-	if err := decode(i.data, &d); err != nil {
+	if err := guilds.Decode(i.data, &d); err != nil {
 		return err
 	}
 	ev.Type, ev.Text = relay.TypeText, strings.Join(fields(nil, d.Components), "\n")

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"github.com/bwmarrin/discordgo"
 	"io"
 	"log/slog"
 	"math/rand/v2"
@@ -207,7 +208,7 @@ func (w *webhooks) carryOut(method string, part []string, text string) (status i
 	now := time.Now()
 	switch what := method + " " + strings.Join(part[3:], "/"); {
 	case what == "POST callback" && !i.known.IsZero():
-		return http.StatusBadRequest, obj{"code": codeAcknowledged, "message": "acknowledged"}
+		return http.StatusBadRequest, obj{"code": discordgo.ErrCodeInteractionHasAlreadyBeenAcknowledged, "message": "acknowledged"}
 	case what == "POST callback":
 		if i.asked {
 			w.early++
@@ -217,12 +218,12 @@ func (w *webhooks) carryOut(method string, part []string, text string) (status i
 	case i.known.IsZero() || now.Before(i.known):
 		i.asked = true
 		w.notYet++
-		return http.StatusNotFound, obj{"code": codeUnknownWebhook, "message": "Unknown Webhook"}
+		return http.StatusNotFound, obj{"code": discordgo.ErrCodeUnknownWebhook, "message": "Unknown Webhook"}
 	case what == "DELETE messages/@original":
 		i.thinking, i.deleted = false, true
 		return http.StatusNoContent, nil
 	case what == "PATCH messages/@original" && i.deleted:
-		return http.StatusNotFound, obj{"code": codeUnknownMessage, "message": "Unknown Message"}
+		return http.StatusNotFound, obj{"code": discordgo.ErrCodeUnknownMessage, "message": "Unknown Message"}
 	case what == "PATCH messages/@original" || i.thinking:
 		if !i.thinking && i.original != text {
 			w.replaced = append(w.replaced, fmt.Sprintf("%.20q by %.20q", i.original, text))
@@ -290,7 +291,7 @@ func startGateway(t *testing.T, p *Platform, w *webhooks) *answering {
 	); err != nil {
 		t.Fatal(err)
 	}
-	h := hub.New(db, nil, &bus.Bus{}, []platforms.Platform{p}, hub.Options{Log: slog.New(slog.DiscardHandler)})
+	h := hub.New(db, nil, &bus.Local{}, []platforms.Platform{p}, hub.Options{Log: slog.New(slog.DiscardHandler)})
 	ctx, cancel := context.WithCancel(t.Context())
 	sessions, stop := context.WithCancelCause(ctx)
 	var wg sync.WaitGroup

@@ -5,6 +5,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/bwmarrin/discordgo"
+
+	"github.com/hermes-connector/hermes-connector/platforms/discord/guilds"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
@@ -18,20 +21,20 @@ var (
 // their arguments.
 type normaliser struct {
 	bot relay.Bot
-	me  snowflake
+	me  guilds.ID
 }
 
 // spot is where something happened, as far as that is known: channel always, parent of a thread
 // and guild perhaps.
 type spot struct {
-	guild   guild
-	channel channel
-	parent  channel
+	guild   guilds.Guild
+	channel guilds.Channel
+	parent  guilds.Channel
 }
 
 // author is who did something.
 type author struct {
-	user userData
+	user guilds.User
 	nick string
 }
 
@@ -57,8 +60,8 @@ func (n normaliser) written(m *messageData) (bool, error) {
 		return false, errWithoutID
 	}
 	switch m.Type {
-	case messageDefault, messageReply:
-	case messageSlash, messageContextMenu:
+	case discordgo.MessageTypeDefault, discordgo.MessageTypeReply:
+	case discordgo.MessageTypeChatInputCommand, discordgo.MessageTypeContextMenuCommand:
 		if m.Author == nil || m.Author.ID != n.me {
 			return false, nil
 		}
@@ -73,19 +76,19 @@ func (n normaliser) written(m *messageData) (bool, error) {
 
 // fromMessage is the event in m, which somebody wrote at the spot; nil when it is none.
 func (n normaliser) fromMessage(m *messageData, at spot) *relay.Event {
-	if at.channel.kind == channelGroupDM || at.echo(m.ID) {
+	if at.channel.Kind == discordgo.ChannelTypeGroupDM || at.echo(m.ID) {
 		return nil
 	}
 	ev := n.event(m.ID, at, author{user: *m.Author, nick: m.Member.Nick})
 	ev.Traits.Own = m.Author.ID == n.me
 	ev.Traits.AuthorIsBot = m.Author.Bot || m.WebhookID != 0
-	if m.Type == messageReply && m.Reference != nil && m.Reference.Type != referenceForward {
+	if m.Type == discordgo.MessageTypeReply && m.Reference != nil && m.Reference.Type != discordgo.MessageReferenceTypeForward {
 		ev.ReplyToMessageID = relay.MessageID(m.Reference.MessageID.String())
 		ev.ReplyTo = n.quote(m.Referenced)
 	}
-	mentioned := slices.ContainsFunc(m.Mentions, func(u userData) bool { return u.ID == n.me && n.me != 0 })
+	mentioned := slices.ContainsFunc(m.Mentions, func(u guilds.User) bool { return u.ID == n.me && n.me != 0 })
 	ev.Traits.Addressed = mentioned || ev.ReplyTo != nil && ev.ReplyTo.IsOwn ||
-		at.guild.own != 0 && slices.Contains(m.MentionRoles, at.guild.own)
+		at.guild.Own != 0 && slices.Contains(m.MentionRoles, at.guild.Own)
 
 	text := m.text()
 	if mentioned {
@@ -96,36 +99,36 @@ func (n normaliser) fromMessage(m *messageData, at spot) *relay.Event {
 }
 
 // event is an event at the spot, without what was said.
-func (n normaliser) event(id snowflake, at spot, who author) relay.Event {
+func (n normaliser) event(id guilds.ID, at spot, who author) relay.Event {
 	message := relay.MessageID(id.String())
 	ev := relay.Event{
-		ID:        eventID(at.channel.id.String(), id),
+		ID:        eventID(at.channel.ID.String(), id),
 		Bot:       n.bot,
-		At:        id.time(),
+		At:        id.Time(),
 		MessageID: message,
 		Source: relay.Source{
 			Platform:  n.bot.Platform,
-			ChatID:    relay.ChatID(at.channel.id.String()),
+			ChatID:    relay.ChatID(at.channel.ID.String()),
 			ChatType:  relay.ChatGroup, // every channel of a guild: the session key says so
 			ChatName:  at.name(),
-			ChatTopic: at.channel.topic,
+			ChatTopic: at.channel.Topic,
 			UserID:    relay.UserID(who.user.ID.String()),
 			UserName:  who.name(),
-			Scope:     relay.ScopeID(at.channel.guild.String()),
+			Scope:     relay.ScopeID(at.channel.Guild.String()),
 			MessageID: message,
 		},
 	}
 	s := &ev.Source
 	s.UserDisplayName, s.UserHandle = s.UserName, who.user.Username
 	switch {
-	case at.channel.isThread():
+	case at.channel.IsThread():
 		s.ChatType = relay.ChatThread
 		s.ThreadID = relay.ThreadID(s.ChatID)
-		s.ParentChatID = relay.ChatID(at.channel.parent.String())
-		if s.ChatTopic == "" && at.parent.holdsPosts() {
-			s.ChatTopic = at.parent.topic
+		s.ParentChatID = relay.ChatID(at.channel.Parent.String())
+		if s.ChatTopic == "" && at.parent.HoldsPosts() {
+			s.ChatTopic = at.parent.Topic
 		}
-	case at.channel.kind == channelDM:
+	case at.channel.Kind == discordgo.ChannelTypeDM:
 		s.ChatType = relay.ChatDM
 		s.ChatName = who.user.Username
 	}
@@ -135,25 +138,25 @@ func (n normaliser) event(id snowflake, at spot, who author) relay.Event {
 // echo reports whether a message repeats the one its thread grew out of: then it has the thread's
 // id. A post's first message has it too, and is said nowhere else. Without word of the parent it
 // counts as said: twice is better than never.
-func (at spot) echo(message snowflake) bool {
-	return at.channel.isThread() && message == at.channel.id && at.parent.id != 0 && !at.parent.holdsPosts()
+func (at spot) echo(message guilds.ID) bool {
+	return at.channel.IsThread() && message == at.channel.ID && at.parent.ID != 0 && !at.parent.HoldsPosts()
 }
 
 // name is what the place is called, in the words of the gateway's own adapter.
 func (at spot) name() string {
-	name := at.channel.name
+	name := at.channel.Name
 	if name == "" {
-		name = at.channel.id.String()
+		name = at.channel.ID.String()
 	}
-	guild, parent := at.guild.name, at.parent.name
+	guild, parent := at.guild.Name, at.parent.Name
 	switch {
-	case !at.channel.isThread():
+	case !at.channel.IsThread():
 		if guild != "" {
 			return guild + " / #" + name
 		}
 	case parent != "" && guild == "":
 		return parent + " / " + name
-	case parent != "" && at.parent.holdsPosts():
+	case parent != "" && at.parent.HoldsPosts():
 		return guild + " / " + parent + " / " + name
 	case parent != "":
 		return guild + " / #" + parent + " / " + name
@@ -181,6 +184,6 @@ func (n normaliser) withoutMention(text string) string {
 }
 
 // eventID tells the events of a bot apart: a thread and the message it began with share an id.
-func eventID(channel string, id snowflake) relay.EventID {
+func eventID(channel string, id guilds.ID) relay.EventID {
 	return relay.EventID(channel + ":" + id.String())
 }

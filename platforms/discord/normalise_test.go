@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"flag"
+	"github.com/bwmarrin/discordgo"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,6 +15,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/platforms/call"
+	"github.com/hermes-connector/hermes-connector/platforms/discord/guilds"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/sessionkey"
 )
@@ -71,10 +74,10 @@ func payloadNames(t testing.TB) []string {
 // answers is Discord for lookups: by path. What is not in it is not there.
 type answers map[string]string
 
-func (a answers) do(_ context.Context, _, route, path string, _, out any) error {
-	body, ok := a[path]
+func (a answers) Do(_ context.Context, _, endpoint string, _, out any) error {
+	body, ok := a["/"+strings.TrimPrefix(endpoint, discordgo.EndpointAPI)]
 	if !ok {
-		return &apiError{Route: route, Status: 404, Code: 10003, Message: "Unknown Channel", Sent: sentRefused}
+		return &call.Fault{What: endpoint, Status: 404, Code: 10003, Message: "Unknown Channel", Sent: call.Refused}
 	}
 	if out == nil {
 		return nil
@@ -86,13 +89,13 @@ func (a answers) do(_ context.Context, _, route, path string, _, out any) error 
 func worldReader(t testing.TB) *reader {
 	t.Helper()
 	bot := relay.Bot{Platform: Name, ID: worldBot}
-	c := newCache(bot)
-	if _, err := c.apply("GUILD_CREATE", payload(t, "world").Data); err != nil {
-		t.Fatal(err)
-	}
-	return newReader(bot, c, answers{
+	known := guilds.New(bot, answers{
 		"/channels/" + worldDM: `{"id":"` + worldDM + `","type":1,"recipients":[{"id":"` + worldAnn + `","username":"ann.potter"}]}`,
 	})
+	if _, err := known.Apply("GUILD_CREATE", payload(t, "world").Data); err != nil {
+		t.Fatal(err)
+	}
+	return newReader(bot, known)
 }
 
 // golden is what a payload comes to, as the files show it.
@@ -189,7 +192,8 @@ func TestMessagesThatAreNoEvents(t *testing.T) {
 }
 
 func TestOwnMessagesAreMarked(t *testing.T) {
-	r := newReader(relay.Bot{Platform: Name, ID: worldBot}, newCache(relay.Bot{ID: worldBot}), failing{})
+	bot := relay.Bot{Platform: Name, ID: worldBot}
+	r := newReader(bot, guilds.New(bot, failing{}))
 	for _, name := range []string{"own", "own_dm", "own_slash_answer"} {
 		if g, err := read(t.Context(), r, payload(t, name)); err != nil || g.Event == nil || !g.Event.Traits.Own {
 			t.Errorf("%s = %+v, %v; want an event of the bot's own, without any lookup", name, g.Event, err)
@@ -200,8 +204,8 @@ func TestOwnMessagesAreMarked(t *testing.T) {
 // failing is Discord in pieces.
 type failing struct{}
 
-func (failing) do(_ context.Context, _, route, _ string, _, _ any) error {
-	return &apiError{Route: route, Status: 503, Message: "no answer of the API"}
+func (failing) Do(_ context.Context, _, endpoint string, _, _ any) error {
+	return &call.Fault{What: endpoint, Status: 503, Message: "no answer of the API"}
 }
 
 func TestMakesNoSense(t *testing.T) {
@@ -261,21 +265,21 @@ func TestMentions(t *testing.T) {
 }
 
 func TestNames(t *testing.T) {
-	guildA, room := guild{id: 1, name: "Potters"}, channel{id: 2, guild: 1, name: "general"}
-	forum := channel{id: 3, guild: 1, kind: channelForum, name: "firings"}
-	thread := channel{id: 4, guild: 1, kind: channelPublicThread, name: "Lathe"}
+	guildA, room := guilds.Guild{ID: 1, Name: "Potters"}, guilds.Channel{ID: 2, Guild: 1, Name: "general"}
+	forum := guilds.Channel{ID: 3, Guild: 1, Kind: discordgo.ChannelTypeGuildForum, Name: "firings"}
+	thread := guilds.Channel{ID: 4, Guild: 1, Kind: discordgo.ChannelTypeGuildPublicThread, Name: "Lathe"}
 	for name, tc := range map[string]struct {
 		at   spot
 		want string
 	}{
 		"channel":                {spot{guild: guildA, channel: room}, "Potters / #general"},
 		"channel, guild unknown": {spot{channel: room}, "general"},
-		"hidden channel":         {spot{guild: guildA, channel: channel{id: 5, guild: 1}}, "Potters / #5"},
+		"hidden channel":         {spot{guild: guildA, channel: guilds.Channel{ID: 5, Guild: 1}}, "Potters / #5"},
 		"thread":                 {spot{guildA, thread, room}, "Potters / #general / Lathe"},
 		"post":                   {spot{guildA, thread, forum}, "Potters / firings / Lathe"},
 		"thread, guild unknown":  {spot{channel: thread, parent: room}, "general / Lathe"},
 		"thread, parent unknown": {spot{guild: guildA, channel: thread}, "Lathe"},
-		"nothing known":          {spot{channel: channel{id: 5}}, "5"},
+		"nothing known":          {spot{channel: guilds.Channel{ID: 5}}, "5"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := tc.at.name(); got != tc.want {
@@ -355,15 +359,15 @@ func FuzzNormalise(f *testing.F) {
 	bot := relay.Bot{Platform: Name, ID: worldBot}
 	world := payload(f, "world").Data
 	f.Fuzz(func(t *testing.T, isInteraction bool, raw []byte) {
-		c := newCache(bot)
-		if _, err := c.apply("GUILD_CREATE", world); err != nil {
+		known := guilds.New(bot, answers{})
+		if _, err := known.Apply("GUILD_CREATE", world); err != nil {
 			t.Fatal(err)
 		}
 		d := dispatch{"MESSAGE_CREATE", raw}
 		if isInteraction {
 			d.Kind = "INTERACTION_CREATE"
 		}
-		g, err := read(t.Context(), newReader(bot, c, answers{}), d)
+		g, err := read(t.Context(), newReader(bot, known), d)
 		if err != nil {
 			if g.Event != nil || g.Capability != nil {
 				t.Fatalf("a value and an error: %+v, %v", g, err)
@@ -380,7 +384,7 @@ func FuzzNormalise(f *testing.F) {
 		if _, err := json.Marshal(g); err != nil {
 			t.Fatalf("event does not encode: %v", err)
 		}
-		again, err := read(t.Context(), newReader(bot, c, answers{}), d)
+		again, err := read(t.Context(), newReader(bot, known), d)
 		if err != nil || !cmp.Equal(*again.Event, *g.Event) {
 			t.Fatalf("not the same a second time: %v", err)
 		}

@@ -15,7 +15,7 @@ func tightest(source string, weight int) markdown.Bounds {
 	for weight < markdown.MaxMarkup {
 		b := markdown.Bounds{Markup: weight}
 		raw := false
-		for block := range markdown.Read(source, commonMark, b).Blocks() {
+		for block := range markdown.Read(source, dialect.Parser, b).Blocks() {
 			raw = raw || block.Node == nil
 		}
 		if !raw {

@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/platforms/discord/gateway"
 )
 
 const (
@@ -20,7 +21,7 @@ type item struct {
 	kind  string // kindMessage or kindInteraction, else nothing but seq, begun, roster and err count
 	data  []byte // the dispatch's data
 	press *interaction
-	begun *session // READY: from here on the sequence counts in this session
+	begun *gateway.Session // READY: from here on the sequence counts in this session
 	// roster are changes of who sees what.
 	roster []platforms.RosterChange
 	err    error // the data makes no sense

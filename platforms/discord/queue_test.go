@@ -1,6 +1,7 @@
 package discord
 
 import (
+	"github.com/hermes-connector/hermes-connector/platforms/discord/gateway"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -40,7 +41,7 @@ func TestQueueIsASlice(t *testing.T) {
 				q.put(item{seq: seq, kind: kindMessage, data: make([]byte, 10)})
 				put = append(put, seq)
 			case 3:
-				q.put(item{seq: seq, begun: &session{}})
+				q.put(item{seq: seq, begun: &gateway.Session{}})
 				put = append(put, seq)
 			case 4:
 				drain(rapid.IntRange(1, 10).Draw(t, "n"))

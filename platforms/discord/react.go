@@ -2,60 +2,52 @@ package discord
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"net/url"
 	"strings"
 	"time"
 
-	"github.com/hermes-connector/hermes-connector/platforms/pace"
+	"github.com/bwmarrin/discordgo"
+
+	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/platforms/call"
+	"github.com/hermes-connector/hermes-connector/platforms/discord/rest"
+	"github.com/hermes-connector/hermes-connector/platforms/turn"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// reactWait is how long a reaction waits for its turn and its bucket, which holds one in a quarter
+// reactWait is how long a reaction waits, for its turn and for its bucket, which holds one in a quarter
 // of a second. It is cosmetic.
 const reactWait = 2 * time.Second
 
 // React implements platforms.Reacter. Removing what is not there is success.
 func (p *Platform) React(ctx context.Context, a relay.React) (relay.Result, error) {
-	if !isID(string(a.Message)) {
+	if !rest.IsID(string(a.Message)) {
 		return relay.Result{}, errUnknownMessage
 	}
 	emoji := emojiInPath(a.Emoji)
 	if emoji == "" {
 		return relay.Result{}, errUnknownEmoji
 	}
-	if ctx.Err() != nil {
-		return relay.Result{}, notSentIn(ctx)
-	}
 	until := time.Now().Add(reactWait)
-	wait := reactWait
-	if p.gate.Closed(a.Chat) { // in a penalty it is dropped
-		wait = 0
-	}
-	r := request{method: http.MethodPut, path: messagePath(a.Chat, a.Message) + "/reactions/" + emoji + "/@me"}
+	r := request{method: http.MethodPut, endpoint: discordgo.EndpointMessageReaction(string(a.Chat), string(a.Message), emoji, "@me")}
 	if a.Remove {
 		r.method = http.MethodDelete
 	}
-	t, err := p.enter(ctx, a.Chat, pace.Signal, wait)
-	if errors.Is(err, errUnknownChat) {
+	t, err := p.turns.Signal(ctx, a.Chat)
+	if err != nil {
 		return relay.Result{}, err
 	}
-	if err != nil {
-		return relay.Result{}, rateLimited(0, err)
+	t.Leave() // a reaction has no place in the chat's order: while it waits for its share, others may write
+	if d := p.rest.OpensIn(ctx, r.method, r.endpoint); d > time.Until(until) {
+		return relay.Result{}, turn.Dropped(platforms.NotSent(d, nil))
 	}
-	t.leave() // a reaction has no place in the chat's order: while it waits for its share, others may write
-	t.once = true
-	if d := p.limits.opensIn(ctx, routeOf(r.method, r.path)); d > time.Until(until) {
-		return relay.Result{}, rateLimited(d, nil)
-	}
-	err = t.call(ctx, r, nil)
-	var ae *apiError
+	err = p.call(ctx, t, r, nil)
 	switch {
-	case err == nil || a.Remove && refusedWith(err, codeUnknownEmoji):
+	case err == nil || a.Remove && refusedWith(err, discordgo.ErrCodeUnknownEmoji):
 		return relay.Result{MessageID: a.Message}, nil
-	case answered(err, http.StatusTooManyRequests) && errors.As(err, &ae):
-		return relay.Result{}, rateLimited(ae.RetryAfter, err)
+	case call.FaultOf(err).Limited():
+		return relay.Result{}, turn.Dropped(err)
 	}
 	return relay.Result{}, explained(err)
 }

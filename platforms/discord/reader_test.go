@@ -1,21 +1,52 @@
 package discord
 
 import (
+	"context"
+	"encoding/json"
 	"errors"
+	"strconv"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/bwmarrin/discordgo"
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/hermes-connector/hermes-connector/platforms/call"
+	"github.com/hermes-connector/hermes-connector/platforms/discord/guilds"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
+
+// scripted is Discord for lookups: for each path what it says, one after the other, the last for
+// ever. A body of digits is an HTTP status; "" is a connection that does not come about.
+type scripted struct{ says map[string][]string }
+
+func (s *scripted) Do(_ context.Context, _, endpoint string, _, out any) error {
+	path := "/" + strings.TrimPrefix(endpoint, discordgo.EndpointAPI)
+	script := s.says[path]
+	if len(script) == 0 {
+		script = []string{"404"}
+	} else if len(script) > 1 {
+		s.says[path] = script[1:]
+	}
+	status, err := strconv.Atoi(script[0])
+	switch {
+	case script[0] == "":
+		return &call.Fault{What: path, Sent: call.Never, Message: "connection refused"}
+	case err != nil:
+		return json.Unmarshal([]byte(script[0]), out)
+	case status < 500:
+		return &call.Fault{What: path, Status: status, Message: "refused", Sent: call.Refused}
+	}
+	return &call.Fault{What: path, Status: status, Message: "refused"}
+}
 
 // restarted is a reader whose process resumed a session: it knows nothing yet.
 func restarted(says map[string][]string) (*reader, *scripted) {
 	api := &scripted{says: says}
 	bot := relay.Bot{Platform: Name, ID: worldBot}
-	return newReader(bot, newCache(bot), api), api
+	return newReader(bot, guilds.New(bot, api)), api
 }
 
 // worldOverREST is the guild of the payloads as lookups tell it.
@@ -80,7 +111,7 @@ func TestAfterAResumeWithoutAnyHelp(t *testing.T) {
 				d := payload(t, tc.payload)
 				began := time.Now()
 				g, err := read(t.Context(), r, d)
-				for errors.Is(err, errUnknownYet) && time.Since(began) < time.Hour {
+				for errors.Is(err, guilds.ErrUnknownYet) && time.Since(began) < time.Hour {
 					time.Sleep(time.Second)
 					g, err = read(t.Context(), r, d)
 				}
@@ -96,7 +127,7 @@ func TestAfterAResumeWithoutAnyHelp(t *testing.T) {
 					t.Errorf("source (-want +got):\n%s", diff)
 				}
 				began = time.Now()
-				if _, err := read(t.Context(), r, d); err != nil || time.Since(began) > 4*askWithin {
+				if _, err := read(t.Context(), r, d); err != nil || time.Since(began) > 4*guilds.AskWithin {
 					t.Errorf("the next one there: %v after %s; want it to go on at once", err, time.Since(began))
 				}
 			})
@@ -110,7 +141,7 @@ func TestLookupThatWorksAgain(t *testing.T) {
 		says["/channels/1210000000000000021"] = append([]string{"500", "429", ""}, says["/channels/1210000000000000021"]...)
 		r, _ := restarted(says)
 		g, err := read(t.Context(), r, payload(t, "thread"))
-		for tries := 0; errors.Is(err, errUnknownYet) && tries < 3; tries++ {
+		for tries := 0; errors.Is(err, guilds.ErrUnknownYet) && tries < 3; tries++ {
 			g, err = read(t.Context(), r, payload(t, "thread"))
 		}
 		if err != nil || g.Event.Source.ParentChatID != worldRoom {
@@ -127,7 +158,7 @@ func TestPostWhoseForumCannotBeLookedUp(t *testing.T) {
 		says["/channels/"+worldForum] = []string{"503"}
 		r, _ := restarted(says)
 		d := payload(t, "post_first")
-		if _, err := read(t.Context(), r, d); !errors.Is(err, errUnknownYet) {
+		if _, err := read(t.Context(), r, d); !errors.Is(err, guilds.ErrUnknownYet) {
 			t.Fatalf("error = %v, want one that calls for another try", err)
 		}
 		time.Sleep(patience + time.Second)
@@ -170,5 +201,31 @@ func TestCapability(t *testing.T) {
 				t.Errorf("expires after %s, want 15m", d)
 			}
 		})
+	}
+}
+
+func TestDirectUser(t *testing.T) {
+	r := worldReader(t)
+	if user, ok := r.guilds.DirectUser(worldDM); ok {
+		t.Errorf("before anything was said there: %s", user)
+	}
+	for _, name := range []string{"own_dm", "dm"} {
+		if _, err := read(t.Context(), r, payload(t, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for chat, want := range map[relay.ChatID]relay.UserID{worldDM: worldAnn, worldRoom: "", "51": "", "x": "", "": ""} {
+		if got, ok := r.guilds.DirectUser(chat); got != want || ok != (want != "") {
+			t.Errorf("DirectUser(%q) = %q, %t; want %q", chat, got, ok, want)
+		}
+	}
+	for _, name := range []string{"slash_dm", "dm_without_type"} {
+		r := worldReader(t)
+		if _, err := read(t.Context(), r, payload(t, name)); err != nil {
+			t.Fatal(err)
+		}
+		if got, _ := r.guilds.DirectUser(worldDM); got != worldAnn {
+			t.Errorf("after %s DirectUser = %q, want %q", name, got, worldAnn)
+		}
 	}
 }

@@ -3,29 +3,41 @@ package discord
 import (
 	"context"
 	"errors"
+	"github.com/bwmarrin/discordgo"
 	"net/http"
 	"strconv"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// asking is the context of what an instance asks for.
-func asking(t *testing.T, i relay.InstanceID) context.Context {
-	return platforms.For(t.Context(), i)
+// Of package rest: how many requests Discord may refuse in ten minutes, how many of them one payer may
+// cause, and for how long a refusal counts.
+const (
+	maxRefused     = 5000
+	maxRefusedEach = 500
+	noFor          = 30 * time.Second
+)
+
+// overspend has Discord refuse as many requests as it may.
+func overspend(t *testing.T, f *fakeREST, p *Platform) {
+	for i := range maxRefused {
+		guild := strconv.Itoa(i + 5)
+		f.fail("GET /guilds/"+guild, restFault{status: http.StatusForbidden})
+		_ = p.rest.Do(t.Context(), "GET", discordgo.EndpointGuild(guild), nil, nil)
+	}
 }
 
 // TestOneGatewaySilencesNobody: issue 9, point 2. Deleting what is not there ends for the one who does it, long
 // before it does for anybody else, and before any further request leaves.
 func TestOneGatewaySilencesNobody(t *testing.T) {
 	onREST(t, func(t *testing.T, _ context.Context, f *fakeREST, p *Platform) {
-		hostile, home := asking(t, "hostile"), asking(t, "home")
+		hostile, home := platforms.For(t.Context(), "hostile"), platforms.For(t.Context(), "home")
 		for i := range 8 {
 			f.answer("DELETE /channels/"+strconv.Itoa(60+i)+"/messages/:id", func(restCall) (int, any) {
-				return http.StatusNotFound, obj{"code": codeUnknownMessage, "message": "Unknown Message"}
+				return http.StatusNotFound, obj{"code": discordgo.ErrCodeUnknownMessage, "message": "Unknown Message"}
 			})
 		}
 		f.has("/guilds/1/members/:id", obj{"roles": []string{}})
@@ -50,7 +62,7 @@ func TestOneGatewaySilencesNobody(t *testing.T) {
 				t.Fatalf("another's send: %v", err)
 			}
 		}
-		if err := p.limits.wait(t.Context(), "GET /guilds/1/members/{user}"); err != nil {
+		if err := p.rest.Do(t.Context(), "GET", discordgo.EndpointGuildMember("1", "101"), nil, nil); err != nil {
 			t.Errorf("a look-up: %v", err)
 		}
 		<-time.After(failure(t, last).RetryAfter)
@@ -60,73 +72,32 @@ func TestOneGatewaySilencesNobody(t *testing.T) {
 	})
 }
 
-// TestAQuarterIsKept: however many instances are refused, look-ups go on, and Discord is never asked
-// more often than maxRefused times.
-func TestAQuarterIsKept(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := newLimits()
-		sent := 0
-		for i := range 20 {
-			for range 2 * maxRefusedEach {
-				ctx := asking(t, relay.InstanceID("i"+strconv.Itoa(i)))
-				if l.wait(ctx, send1) == nil {
-					l.seen(ctx, send1, http.Header{}, http.StatusNotFound)
-					sent++
-				}
-			}
-		}
-		if sent != maxRefusedInstances {
-			t.Errorf("%d requests of instances left, want %d", sent, maxRefusedInstances)
-		}
-		var err error
-		for guild := range 20 { // look-ups, refused as well
-			route := "GET /guilds/" + strconv.Itoa(guild+1) + "/members/{user}"
-			for range 2 * maxRefusedEach {
-				if err = l.wait(t.Context(), route); err == nil {
-					l.seen(t.Context(), route, http.Header{}, http.StatusNotFound)
-					sent++
-				} else if sent < maxRefused && errors.As(err, new(*platforms.MutedError)) {
-					t.Fatalf("muted after %d", sent)
-				}
-			}
-		}
-		if sent != maxRefused {
-			t.Errorf("%d requests left, want %d", sent, maxRefused)
-		}
-		var m *platforms.MutedError
-		if !errors.As(err, &m) || time.Until(m.Until) <= 0 {
-			t.Errorf("at the end: %v, want until when the bot is muted", err)
-		}
-		<-time.After(time.Until(m.Until))
-		waits(t, l, send2)
-	})
-}
-
 // TestCanSeeSaysHowLongTheBotIsMuted: the hub keeps the event until then.
 func TestCanSeeSaysHowLongTheBotIsMuted(t *testing.T) {
-	for name, silence := range map[string]func(*testing.T, *Platform) time.Duration{
-		"too much was refused": func(t *testing.T, p *Platform) time.Duration {
-			for i := range maxRefused {
-				p.limits.seen(t.Context(), "GET /guilds/"+strconv.Itoa(i+5), http.Header{}, http.StatusForbidden)
-			}
-			return 11 * time.Minute
+	for name, silence := range map[string]func(*testing.T, *fakeREST, *Platform) time.Duration{
+		"too much was refused": func(t *testing.T, f *fakeREST, p *Platform) time.Duration {
+			start := time.Now()
+			overspend(t, f, p)
+			return 11*time.Minute - time.Since(start)
 		},
-		"a penalty on the bot": func(t *testing.T, p *Platform) time.Duration {
-			p.limits.seen(t.Context(), send1, http.Header{"Retry-After": {"60"}, "X-Ratelimit-Scope": {"global"}}, http.StatusTooManyRequests)
+		"a penalty on the bot": func(t *testing.T, f *fakeREST, p *Platform) time.Duration {
+			f.fail(toChat, restFault{status: http.StatusTooManyRequests, after: 60, scope: "global"})
+			_ = p.rest.Do(t.Context(), "POST", discordgo.EndpointChannelMessages("42"), nil, nil)
 			return time.Minute
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Platform) {
-				ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+				d := silence(t, f, p)
+				asked := len(f.paths())
+				ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 				defer cancel()
-				d := silence(t, p)
 				_, err := p.CanSee(ctx, relay.Place{Platform: Name, Scope: "1", Chat: "14"}, "101")
 				var m *platforms.MutedError
 				if !errors.As(err, &m) || time.Until(m.Until) > d || time.Until(m.Until) < d-time.Minute {
 					t.Errorf("CanSee: %v; want muted for %v", err, d)
 				}
-				if got := f.paths(); got != nil {
+				if got := f.paths()[asked:]; len(got) > 0 {
 					t.Errorf("requests %q left", got)
 				}
 			})
@@ -146,21 +117,21 @@ func TestARefusalIsNotFetchedTwice(t *testing.T) {
 		do     func(context.Context, *Platform)
 		again  bool
 	}{
-		"a message that is gone": {"DELETE /channels/42/messages/:id", 404, codeUnknownMessage, func(ctx context.Context, p *Platform) {
+		"a message that is gone": {"DELETE /channels/42/messages/:id", 404, discordgo.ErrCodeUnknownMessage, func(ctx context.Context, p *Platform) {
 			_, _ = p.Delete(ctx, relay.Delete{Chat: "42", Message: "9"})
 		}, false},
-		"a channel that is gone": {"POST /channels/42/messages", 404, codeUnknownChannel, func(ctx context.Context, p *Platform) {
+		"a channel that is gone": {"POST /channels/42/messages", 404, discordgo.ErrCodeUnknownChannel, func(ctx context.Context, p *Platform) {
 			_, _ = p.Send(ctx, relay.Send{Chat: "42", Content: "x"})
 		}, false},
 		"a chat nobody may know of": {"GET /channels/42", 403, 50001, func(ctx context.Context, p *Platform) {
 			_, _ = p.ChatInfo(ctx, relay.GetChatInfo{Chat: "42"})
 		}, false},
-		"a look-up": {"GET /channels/42", 404, codeUnknownChannel, func(ctx context.Context, p *Platform) {
+		"a look-up": {"GET /channels/42", 404, discordgo.ErrCodeUnknownChannel, func(ctx context.Context, p *Platform) {
 			if sees, err := p.CanSee(ctx, relay.Place{Platform: Name, Chat: "42"}, "7"); sees || err != nil {
 				panic("sees")
 			}
 		}, false},
-		"a reaction that may come": {"DELETE /channels/42/messages/:id/reactions/:emoji/@me", 404, codeUnknownEmoji, func(ctx context.Context, p *Platform) {
+		"a reaction that may come": {"DELETE /channels/42/messages/:id/reactions/:emoji/@me", 404, discordgo.ErrCodeUnknownEmoji, func(ctx context.Context, p *Platform) {
 			_, _ = p.React(ctx, relay.React{Chat: "42", Message: "9", Emoji: "👀", Remove: true})
 		}, true},
 		"a permission that may come": {"POST /channels/42/messages", 403, 50013, func(ctx context.Context, p *Platform) {
@@ -169,7 +140,7 @@ func TestARefusalIsNotFetchedTwice(t *testing.T) {
 		"a proxy's word": {"GET /channels/42", 404, 0, func(ctx context.Context, p *Platform) {
 			_, _ = p.ChatInfo(ctx, relay.GetChatInfo{Chat: "42"})
 		}, true},
-		"a placeholder that may come": {"DELETE /webhooks/" + testBotID + "/bba02b555ec5f10f/messages/@original", 404, codeUnknownMessage, func(ctx context.Context, p *Platform) {
+		"a placeholder that may come": {"DELETE /webhooks/" + testBotID + "/bba02b555ec5f10f/messages/@original", 404, discordgo.ErrCodeUnknownMessage, func(ctx context.Context, p *Platform) {
 			_ = p.Discard(ctx, platforms.Capability{Placeholder: true, Token: relay.NewSecret([]byte(hookToken))})
 		}, true},
 	} {

@@ -150,7 +150,7 @@ func checkConserved(t failer, markdown, out string) {
 func saidTwice(markdown string) map[rune]int {
 	out := make(map[rune]int)
 	src := []byte(markdown + "\n")
-	ast.Walk(commonMark.Parse(text.NewReader(src)), func(n ast.Node, entering bool) (ast.WalkStatus, error) {
+	ast.Walk(dialect.Parser.Parse(text.NewReader(src)), func(n ast.Node, entering bool) (ast.WalkStatus, error) {
 		var destination []byte
 		open := 1
 		switch n := n.(type) {

@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"strings"
+
+	"github.com/bwmarrin/discordgo"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/platforms/backoff"
-	"github.com/hermes-connector/hermes-connector/platforms/pace"
+	"github.com/hermes-connector/hermes-connector/platforms/call"
+	"github.com/hermes-connector/hermes-connector/platforms/turn"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
@@ -23,49 +25,43 @@ func (p *Platform) Respond(ctx context.Context, c platforms.Capability, a relay.
 	if err != nil {
 		return relay.Result{}, err
 	}
-	if err := p.answerable(ctx, c); err != nil { // waited for outside of the gate: the chat is open to others
+	if err := p.answerable(ctx, c); err != nil { // waited for outside of the turn: the chat is open to others
 		return relay.Result{}, err
 	}
-	t, err := p.enter(ctx, a.Chat, pace.Message, timeFor(ctx))
-	if err != nil {
-		return relay.Result{}, err
-	}
-	defer t.leave()
-	ids, err := t.answer(ctx, l, c, first)
-	if len(ids) > 0 && errors.Is(err, platforms.ErrCapabilityGone) {
-		var more []relay.MessageID
-		more, err = t.post(ctx, l, "")
-		ids = append(ids, more...)
-	}
-	if err != nil {
-		return relay.Result{}, l.broken(ids, err)
-	}
-	return outcome(ids), nil
+	return p.turns.Post(ctx, a.Chat, &hookLetter{letter: *l, c: c, first: first})
 }
 
-// answer sends the letter's parts through a web hook and returns the ids of those that stand.
-func (t *turn) answer(ctx context.Context, l *letter, c platforms.Capability, first bool) (ids []relay.MessageID, err error) {
-	hook := t.p.hookPath(c)
-	for len(l.parts) > 0 {
-		r := request{method: http.MethodPost, path: hook, body: message{Content: l.parts[0], Mentions: t.p.mentions()}}
-		if first {
-			r.method, r.path, r.again = http.MethodPatch, hook+originalPath, true
-		}
-		var m posted
-		err := t.wield(ctx, c, r, &m)
-		switch {
-		case err == nil:
-			ids = append(ids, relay.MessageID(m.ID))
-			first, l.parts = false, l.parts[1:]
-		case first && refusedWith(err, codeUnknownMessage): // somebody has removed it
-			first = false
-		case len(ids) > 0 && refusedWith(err, codeEmptyMessage): // nothing anybody could see
-			l.parts = l.parts[1:]
-		default:
-			return ids, err
-		}
+// hookLetter is a letter that goes through a web hook.
+type hookLetter struct {
+	letter
+	c     platforms.Capability
+	first bool // the next part replaces the placeholder
+	begun bool // parts were sent
+	gone  bool // the token has ended in the middle
+}
+
+// Send implements turn.Text.
+func (a *hookLetter) Send(ctx context.Context, t *turn.Turn) (relay.MessageID, error) {
+	if a.gone {
+		return a.letter.Send(ctx, t)
 	}
-	return ids, nil
+	r := request{method: http.MethodPost, endpoint: a.p.hook(a.c), body: message{Content: a.parts[0], Mentions: a.p.mentions()}}
+	if a.first {
+		r.method, r.endpoint, r.again = http.MethodPatch, a.p.original(a.c), true
+	}
+	var m posted
+	err := a.p.wield(ctx, t, a.c, r, &m)
+	switch {
+	case err == nil:
+		a.first, a.begun, a.parts = false, true, a.parts[1:]
+	case a.first && refusedWith(err, discordgo.ErrCodeUnknownMessage): // somebody has removed it
+		a.first = false
+		return a.Send(ctx, t)
+	case a.begun && errors.Is(err, platforms.ErrCapabilityGone):
+		a.gone = true
+		return a.Send(ctx, t)
+	}
+	return relay.MessageID(m.ID), err
 }
 
 // Discard implements platforms.Responder. A placeholder that is gone already is success.
@@ -76,9 +72,8 @@ func (p *Platform) Discard(ctx context.Context, c platforms.Capability) error {
 	if err := p.answerable(ctx, c); err != nil {
 		return err
 	}
-	t := &turn{p: p}
-	err := t.wield(ctx, c, request{method: http.MethodDelete, path: p.hookPath(c) + originalPath, again: true}, nil)
-	if err != nil && !refusedWith(err, codeUnknownMessage) {
+	err := p.wield(ctx, p.turns.Outside(), c, request{method: http.MethodDelete, endpoint: p.original(c), again: true}, nil)
+	if err != nil && !refusedWith(err, discordgo.ErrCodeUnknownMessage) {
 		return explained(err)
 	}
 	return nil
@@ -93,24 +88,23 @@ func (p *Platform) Settle(ctx context.Context, c platforms.Capability) error {
 	if err := p.answerable(ctx, c); err != nil {
 		return err
 	}
-	t := &turn{p: p}
-	err := t.wield(ctx, c, request{
-		method: http.MethodPatch, path: p.hookPath(c) + originalPath, again: true,
+	err := p.wield(ctx, p.turns.Outside(), c, request{
+		method: http.MethodPatch, endpoint: p.original(c), again: true,
 		body: map[string]any{"components": []any{}},
 	}, nil)
-	if err != nil && !refusedWith(err, codeUnknownMessage) {
+	if err != nil && !refusedWith(err, discordgo.ErrCodeUnknownMessage) {
 		return explained(err)
 	}
 	return nil
 }
 
-// originalPath is the first answer to an interaction, behind its web hook's path.
-const originalPath = "/messages/@original"
-
-// hookPath is where a capability is wielded.
-func (p *Platform) hookPath(c platforms.Capability) string {
-	return "/webhooks/" + p.application() + "/" + url.PathEscape(c.Token.RevealString())
+// hook is the web hook through which a capability is wielded.
+func (p *Platform) hook(c platforms.Capability) string {
+	return discordgo.EndpointWebhookToken(p.Application(), url.PathEscape(c.Token.RevealString()))
 }
+
+// original is the first answer to an interaction.
+func (p *Platform) original(c platforms.Capability) string { return p.hook(c) + "/messages/@original" }
 
 // answerable waits for the end of the call-back that makes c's token known to Discord.
 func (p *Platform) answerable(ctx context.Context, c platforms.Capability) error {
@@ -124,40 +118,26 @@ func (p *Platform) answerable(ctx context.Context, c platforms.Capability) error
 // wield is call through a web hook. Discord's no to its token is final: the error wraps
 // platforms.ErrCapabilityGone, and nothing more is asked of it. Only just after the call-back a 404
 // is not: then it is tried again, since Discord may learn of the web hook and of its message later.
-func (t *turn) wield(ctx context.Context, c platforms.Capability, r request, out any) error {
-	route := routeOf(r.method, r.path)
-	if t.p.limits.buried(route) {
+func (p *Platform) wield(ctx context.Context, t *turn.Turn, c platforms.Capability, r request, out any) error {
+	if p.rest.Buried(r.endpoint) {
 		return gone(nil)
 	}
-	err := t.call(ctx, r, out)
-	for answered(err, http.StatusNotFound) && t.p.callbacks.fresh(c.ID) {
+	err := p.call(ctx, t, r, out)
+	for answered(err, http.StatusNotFound) && p.callbacks.fresh(c.ID) {
 		if !backoff.Pause(ctx, lagTry) {
-			return notSentIn(ctx)
+			return turn.NotSentIn(ctx)
 		}
-		err = t.call(ctx, r, out)
+		err = p.call(ctx, t, r, out)
 	}
-	hideToken(err, r.path)
-	var ae *apiError
-	if !errors.As(err, &ae) || ae.Sent != sentRefused {
+	switch f := call.FaultOf(err); {
+	case f.Sent != call.Refused, f.Code == discordgo.ErrCodeUnknownMessage:
 		return err
-	}
-	switch {
-	case ae.Code == codeUnknownMessage:
-		return err
-	case ae.Status == http.StatusUnauthorized, ae.Status == http.StatusNotFound,
-		ae.Code == codeInvalidToken, ae.Code == codeUnknownWebhook:
-		t.p.limits.bury(route)
+	case f.Status == http.StatusUnauthorized, f.Status == http.StatusNotFound,
+		f.Code == discordgo.ErrCodeInvalidWebhookTokenProvided, f.Code == discordgo.ErrCodeUnknownWebhook:
+		p.rest.Bury(r.endpoint)
 		return gone(err)
 	}
 	return err
-}
-
-// hideToken takes the interaction's token, which stands in the path, out of err.
-func hideToken(err error, path string) {
-	var ae *apiError
-	if segments := strings.Split(path, "/"); errors.As(err, &ae) && len(segments) > 3 && segments[3] != "" {
-		ae.Message = strings.ReplaceAll(ae.Message, segments[3], relay.Redacted)
-	}
 }
 
 func gone(err error) *relay.ActionError {

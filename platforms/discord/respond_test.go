@@ -3,6 +3,7 @@ package discord
 import (
 	"context"
 	"errors"
+	"github.com/bwmarrin/discordgo"
 	"strings"
 	"testing"
 	"time"
@@ -10,15 +11,16 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/platforms/discord/rest"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
 var (
 	hook      = "/webhooks/" + testBotID + "/" + hookToken
 	original  = hook + "/messages/@original"
-	toHook    = routeOf("POST", hook)
-	toOrigin  = routeOf("PATCH", original)
-	delOrigin = routeOf("DELETE", original)
+	toHook    = rest.RouteOf("POST", hook)
+	toOrigin  = rest.RouteOf("PATCH", original)
+	delOrigin = rest.RouteOf("DELETE", original)
 )
 
 func slashCapability() platforms.Capability {
@@ -35,7 +37,7 @@ func pressCapability() platforms.Capability {
 
 func TestRespond(t *testing.T) {
 	long, parts := paragraphs(3)
-	unknown := restFault{status: 404, code: codeUnknownWebhook, words: "Unknown Webhook"}
+	unknown := restFault{status: 404, code: discordgo.ErrCodeUnknownWebhook, words: "Unknown Webhook"}
 	for name, tc := range map[string]struct {
 		content string
 		first   bool
@@ -47,7 +49,7 @@ func TestRespond(t *testing.T) {
 		"the first answer":   {"#### x", true, nil, relay.Result{MessageID: "501"}, []string{"PATCH " + original}, []string{"**x**"}},
 		"a later one":        {"x", false, nil, relay.Result{MessageID: "501"}, []string{"POST " + hook}, []string{"x"}},
 		"a long first one":   {long, true, nil, relay.Result{MessageID: "503", MessageIDs: ids("501", "502", "503")}, []string{"PATCH " + original, "POST " + hook, "POST " + hook}, parts},
-		"a removed original": {"x", true, map[string][]restFault{toOrigin: {{status: 404, code: codeUnknownMessage}}}, relay.Result{MessageID: "501"}, []string{"PATCH " + original, "POST " + hook}, []string{"x"}},
+		"a removed original": {"x", true, map[string][]restFault{toOrigin: {{status: 404, code: discordgo.ErrCodeUnknownMessage}}}, relay.Result{MessageID: "501"}, []string{"PATCH " + original, "POST " + hook}, []string{"x"}},
 		"unclear at first":   {"x", true, map[string][]restFault{toOrigin: {{cut: true}}}, relay.Result{MessageID: "502"}, []string{"PATCH " + original, "PATCH " + original}, []string{"x", "x"}},
 		"a token that ends in the middle": {
 			long, true, map[string][]restFault{toHook: {unknown}}, relay.Result{MessageID: "503", MessageIDs: ids("501", "502", "503")},
@@ -85,10 +87,10 @@ func TestRespond(t *testing.T) {
 // TestGoneTokenIsAskedOnce: a loop of 404s on a web hook is how bots get banned.
 func TestGoneTokenIsAskedOnce(t *testing.T) {
 	for name, fault := range map[string]restFault{
-		"expired":     {status: 401, code: codeInvalidToken, words: "Invalid Webhook Token"},
-		"unknown":     {status: 404, code: codeUnknownWebhook, words: "Unknown Webhook"},
+		"expired":     {status: 401, code: discordgo.ErrCodeInvalidWebhookTokenProvided, words: "Invalid Webhook Token"},
+		"unknown":     {status: 404, code: discordgo.ErrCodeUnknownWebhook, words: "Unknown Webhook"},
 		"not a token": {status: 404},
-		"bad request": {status: 400, code: codeInvalidToken},
+		"bad request": {status: 400, code: discordgo.ErrCodeInvalidWebhookTokenProvided},
 	} {
 		t.Run(name, func(t *testing.T) {
 			onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Platform) {
@@ -164,11 +166,11 @@ func TestDiscardAndSettle(t *testing.T) {
 		want   []string
 	}{
 		"a placeholder is deleted":   {func(ctx context.Context, p *Platform) error { return p.Discard(ctx, slashCapability()) }, nil, []string{"DELETE " + original}},
-		"and may be gone":            {func(ctx context.Context, p *Platform) error { return p.Discard(ctx, slashCapability()) }, []restFault{{status: 404, code: codeUnknownMessage}}, []string{"DELETE " + original}},
+		"and may be gone":            {func(ctx context.Context, p *Platform) error { return p.Discard(ctx, slashCapability()) }, []restFault{{status: 404, code: discordgo.ErrCodeUnknownMessage}}, []string{"DELETE " + original}},
 		"or not clear":               {func(ctx context.Context, p *Platform) error { return p.Discard(ctx, slashCapability()) }, []restFault{{cut: true}}, []string{"DELETE " + original, "DELETE " + original}},
 		"a message of ours stays":    {func(ctx context.Context, p *Platform) error { return p.Discard(ctx, pressCapability()) }, nil, nil},
 		"buttons are removed":        {func(ctx context.Context, p *Platform) error { return p.Settle(ctx, pressCapability()) }, nil, []string{"PATCH " + original}},
-		"from a message that stands": {func(ctx context.Context, p *Platform) error { return p.Settle(ctx, pressCapability()) }, []restFault{{status: 404, code: codeUnknownMessage}}, []string{"PATCH " + original}},
+		"from a message that stands": {func(ctx context.Context, p *Platform) error { return p.Settle(ctx, pressCapability()) }, []restFault{{status: 404, code: discordgo.ErrCodeUnknownMessage}}, []string{"PATCH " + original}},
 		"a command has none":         {func(ctx context.Context, p *Platform) error { return p.Settle(ctx, slashCapability()) }, nil, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -201,25 +203,25 @@ func TestAcknowledge(t *testing.T) {
 		took    time.Duration
 		fails   bool
 	}{
-		"a command":              {kind: interactionCommand, want: []obj{{"type": 5.0}}},
-		"a form":                 {kind: interactionModal, want: []obj{{"type": 5.0}}},
-		"a press":                {kind: interactionComponent, want: []obj{{"type": 6.0}}},
-		"a press elsewhere":      {kind: interactionComponent, private: true, want: []obj{{"type": 6.0}}},
+		"a command":              {kind: int(discordgo.InteractionApplicationCommand), want: []obj{{"type": 5.0}}},
+		"a form":                 {kind: int(discordgo.InteractionModalSubmit), want: []obj{{"type": 5.0}}},
+		"a press":                {kind: int(discordgo.InteractionMessageComponent), want: []obj{{"type": 6.0}}},
+		"a press elsewhere":      {kind: int(discordgo.InteractionMessageComponent), private: true, want: []obj{{"type": 6.0}}},
 		"a command being typed":  {kind: 4, want: []obj{{"type": 8.0, "data": obj{"choices": []any{}}}}},
-		"a command elsewhere":    {kind: interactionCommand, private: true, want: []obj{{"type": 4.0, "data": obj{"content": "I cannot be used here.", "flags": 64.0}}}},
-		"a broken connection":    {kind: interactionCommand, faults: []restFault{{lose: true}}, want: []obj{{"type": 5.0}, {"type": 5.0}}},
-		"no connection":          {kind: interactionCommand, faults: []restFault{{never: true}}, want: []obj{{"type": 5.0}}},
-		"it did arrive":          {kind: interactionCommand, faults: []restFault{{cut: true}, {status: 400, code: codeAcknowledged}}, want: []obj{{"type": 5.0}, {"type": 5.0}}},
-		"a server that hangs":    {kind: interactionCommand, faults: []restFault{{hang: true}}, want: []obj{{"type": 5.0}, {"type": 5.0}}, took: ackTry},
-		"for ever":               {kind: interactionCommand, faults: repeated(restFault{hang: true}, 3), want: []obj{{"type": 5.0}, {"type": 5.0}}, took: ackBudget, fails: true},
-		"too late":               {kind: interactionCommand, faults: []restFault{{status: 404, code: 10062, words: "Unknown interaction"}}, want: []obj{{"type": 5.0}}, fails: true},
-		"a 429 is not slept out": {kind: interactionCommand, faults: []restFault{{status: 429, after: 1, scope: "user"}}, want: []obj{{"type": 5.0}}, fails: true},
+		"a command elsewhere":    {kind: int(discordgo.InteractionApplicationCommand), private: true, want: []obj{{"type": 4.0, "data": obj{"content": "I cannot be used here.", "flags": 64.0}}}},
+		"a broken connection":    {kind: int(discordgo.InteractionApplicationCommand), faults: []restFault{{lose: true}}, want: []obj{{"type": 5.0}, {"type": 5.0}}},
+		"no connection":          {kind: int(discordgo.InteractionApplicationCommand), faults: []restFault{{never: true}}, want: []obj{{"type": 5.0}}},
+		"it did arrive":          {kind: int(discordgo.InteractionApplicationCommand), faults: []restFault{{cut: true}, {status: 400, code: discordgo.ErrCodeInteractionHasAlreadyBeenAcknowledged}}, want: []obj{{"type": 5.0}, {"type": 5.0}}},
+		"a server that hangs":    {kind: int(discordgo.InteractionApplicationCommand), faults: []restFault{{hang: true}}, want: []obj{{"type": 5.0}, {"type": 5.0}}, took: ackTry},
+		"for ever":               {kind: int(discordgo.InteractionApplicationCommand), faults: repeated(restFault{hang: true}, 3), want: []obj{{"type": 5.0}, {"type": 5.0}}, took: ackBudget, fails: true},
+		"too late":               {kind: int(discordgo.InteractionApplicationCommand), faults: []restFault{{status: 404, code: 10062, words: "Unknown interaction"}}, want: []obj{{"type": 5.0}}, fails: true},
+		"a 429 is not slept out": {kind: int(discordgo.InteractionApplicationCommand), faults: []restFault{{status: 429, after: 1, scope: "user"}}, want: []obj{{"type": 5.0}}, fails: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Platform) {
-				for range maxRefused + 1 { // nothing holds it up
-					p.limits.seen(ctx, "POST /x", nil, 401)
-				}
+				overspend(t, f, p) // nothing holds it up
+				ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 25*time.Second)
+				defer cancel()
 				f.fail(route, tc.faults...)
 				start := time.Now()
 				err := p.acknowledge(ctx, &interaction{

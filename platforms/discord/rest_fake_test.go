@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/platforms/discord/rest"
 	"github.com/hermes-connector/hermes-connector/platforms/platformtest"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
@@ -147,7 +148,7 @@ func (f *fakeREST) RoundTrip(req *http.Request) (*http.Response, error) {
 			call.Body = obj{"list": list}
 		}
 	}
-	route := routeOf(call.Method, call.Path)
+	route := rest.RouteOf(call.Method, call.Path)
 	f.mu.Lock()
 	var fault restFault
 	if q := f.faults[route]; len(q) > 0 {

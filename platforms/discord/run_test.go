@@ -151,7 +151,7 @@ func TestIdleWritesNothing(t *testing.T) {
 	}
 }
 
-// TestInteractionsAreAcknowledgedAtOnce: invariant 4, while every write to the disk stalls. By the bubble's
+// TestInteractionsAreAcknowledgedAtOnce: invariant 2, while every write to the disk stalls. By the bubble's
 // clock, which no busy machine holds up.
 func TestInteractionsAreAcknowledgedAtOnce(t *testing.T) {
 	const stall, presses, most = 5 * time.Second, 200, 100 * time.Millisecond

@@ -2,6 +2,7 @@ package discord
 
 import (
 	"encoding/json"
+	"github.com/hermes-connector/hermes-connector/platforms/discord/gateway"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -28,7 +29,7 @@ func TestMessagesAloneAreNotWorthAWrite(t *testing.T) {
 		if err := json.Unmarshal(raw, &s); raw != nil && err != nil {
 			t.Fatal(err)
 		}
-		s.Base, s.Session.Seq, s.Seen, s.Budget = "", 0, 0, budget{Spent: s.Budget.Spent}
+		s.Base, s.Session.Seq, s.Seen, s.Budget = "", 0, 0, gateway.Budget{Spent: s.Budget.Spent}
 		return s
 	}
 	in.mu.Lock()

@@ -3,17 +3,15 @@ package discord
 import (
 	"context"
 	"crypto/rand"
-	"errors"
-	"fmt"
 	"net/http"
-	"strconv"
 	"strings"
 
 	"github.com/bwmarrin/discordgo"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/platforms/discord/rest"
 	"github.com/hermes-connector/hermes-connector/platforms/markdown"
-	"github.com/hermes-connector/hermes-connector/platforms/pace"
+	"github.com/hermes-connector/hermes-connector/platforms/turn"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
@@ -29,24 +27,16 @@ const (
 
 func mentionsKey() platforms.Key {
 	return platforms.Key{
-		Name: keyMentions, Default: mentionUsers, Check: checkMentions,
+		Name: keyMentions, Default: mentionUsers, Check: platforms.OneOf(mentionUsers, mentionRoles, mentionEveryone),
 		Help: `whom an agent's message may ping: "users", "roles" as well, or "everyone" as well`,
 	}
-}
-
-func checkMentions(v string) error {
-	switch v {
-	case mentionUsers, mentionRoles, mentionEveryone:
-		return nil
-	}
-	return fmt.Errorf("%s: want users, roles or everyone", strconv.Quote(v))
 }
 
 // mentions says whom a message may ping. It is part of every message: without it Discord pings
 // whatever the text names.
 func (p *Platform) mentions() *discordgo.MessageAllowedMentions {
 	parse := []discordgo.AllowedMentionType{discordgo.AllowedMentionTypeUsers}
-	switch p.opts.mentions {
+	switch p.opts[keyMentions] {
 	case mentionEveryone:
 		parse = append(parse, discordgo.AllowedMentionTypeRoles, discordgo.AllowedMentionTypeEveryone)
 	case mentionRoles:
@@ -78,20 +68,16 @@ func (p *Platform) Send(ctx context.Context, a relay.Send) (relay.Result, error)
 	if err != nil {
 		return relay.Result{}, err
 	}
-	t, err := p.enter(ctx, a.Chat, pace.Message, timeFor(ctx))
-	if err != nil {
-		return relay.Result{}, err
-	}
-	defer t.leave()
-	ids, err := t.post(ctx, l, a.ReplyTo)
-	if err != nil {
-		return relay.Result{}, l.broken(ids, err)
-	}
-	return outcome(ids), nil
+	l.reply = referTo(a.ReplyTo)
+	return p.turns.Post(ctx, a.Chat, l)
 }
 
 // letter is a text on its way, in parts.
-type letter struct{ parts []string } // not sent yet
+type letter struct {
+	p     *Platform
+	parts []string                    // not sent yet
+	reply *discordgo.MessageReference // of the next one
+}
 
 func (p *Platform) letter(content string) (*letter, error) {
 	if markdown.TooLong(content) {
@@ -111,57 +97,45 @@ func (p *Platform) postscript(content string) *letter {
 		p.cutting.Lock()
 		defer p.cutting.Unlock()
 	}
-	return &letter{parts: split(render(clean(content)), maxText)}
+	return &letter{p: p, parts: split(render(clean(content)), maxText)}
 }
 
-// broken is err as a gateway may read it, given the parts that were sent before it. A text of which
-// a part stands must not be sent again: the words say "timed out", whatever the reason.
-func (l *letter) broken(ids []relay.MessageID, err error) error {
-	if len(ids) == 0 {
-		return explained(err)
+// Left implements turn.Text.
+func (l *letter) Left() int { return len(l.parts) }
+
+// Skip implements turn.Text.
+func (l *letter) Skip(err error) bool {
+	if !refusedWith(err, discordgo.ErrCodeCannotSendEmptyMessage) {
+		return false
 	}
-	out := &relay.ActionError{
-		Outcome: relay.MaybeSent, MessageIDs: ids, Err: err,
-		Public: fmt.Sprintf("timed out: only the first %d of %d parts are delivered for certain", len(ids), len(ids)+len(l.parts)),
-	}
-	var ae *relay.ActionError
-	if errors.As(explained(err), &ae) {
-		out.RetryAfter = ae.RetryAfter
-	}
-	return out
+	l.parts = l.parts[1:]
+	return true
 }
 
-// post sends the letter's parts in order and returns the ids of those that stand. Each has a nonce,
-// so that it may be sent again when it is not clear whether it was taken.
-func (t *turn) post(ctx context.Context, l *letter, replyTo relay.MessageID) (ids []relay.MessageID, err error) {
-	reply := t.replyTo(replyTo)
-	for len(l.parts) > 0 {
-		var m posted
-		err := t.call(ctx, request{
-			method: http.MethodPost, path: channelPath(t.chat) + "/messages", again: true,
-			body: message{
-				Content: l.parts[0], Mentions: t.p.mentions(), Reference: reply,
-				Nonce: newNonce(), EnforceNonce: true,
-			},
-		}, &m)
-		switch {
-		case err == nil:
-			ids = append(ids, relay.MessageID(m.ID))
-			reply, l.parts = nil, l.parts[1:]
-		case reply != nil && refusedWith(err, codeInvalidForm, codeNoHistory): // a target nobody can reply to
-			reply = nil
-		case len(ids) > 0 && refusedWith(err, codeEmptyMessage): // nothing anybody could see
-			l.parts = l.parts[1:]
-		default:
-			return ids, err
-		}
+// Send implements turn.Text. Each part has a nonce, so that it may be sent again when it is not clear
+// whether it was taken.
+func (l *letter) Send(ctx context.Context, t *turn.Turn) (relay.MessageID, error) {
+	var m posted
+	err := l.p.call(ctx, t, request{
+		method: http.MethodPost, endpoint: discordgo.EndpointChannelMessages(string(t.Chat)), again: true,
+		body: message{
+			Content: l.parts[0], Mentions: l.p.mentions(), Reference: l.reply,
+			Nonce: newNonce(), EnforceNonce: true,
+		},
+	}, &m)
+	if l.reply != nil && refusedWith(err, discordgo.ErrCodeInvalidFormBody, discordgo.ErrCodeCannotReplyWithoutPermissionToReadMessageHistory) {
+		l.reply = nil // a target nobody can reply to
+		return l.Send(ctx, t)
 	}
-	return ids, nil
+	if err == nil {
+		l.reply, l.parts = nil, l.parts[1:]
+	}
+	return relay.MessageID(m.ID), err
 }
 
-// replyTo refers to a message of the chat, without which the send does as well; nil if m is none.
-func (t *turn) replyTo(m relay.MessageID) *discordgo.MessageReference {
-	if !isID(string(m)) {
+// referTo refers to a message of the chat, without which the send does as well; nil if m is none.
+func referTo(m relay.MessageID) *discordgo.MessageReference {
+	if !rest.IsID(string(m)) {
 		return nil
 	}
 	failIfNotExists := false
@@ -170,15 +144,3 @@ func (t *turn) replyTo(m relay.MessageID) *discordgo.MessageReference {
 
 // newNonce is unique; Discord takes at most 25 characters.
 func newNonce() string { return strings.ToLower(rand.Text())[:25] }
-
-// outcome is the result of a send whose parts have the given ids.
-func outcome(ids []relay.MessageID) relay.Result {
-	var res relay.Result
-	if len(ids) > 0 {
-		res.MessageID = ids[len(ids)-1]
-	}
-	if len(ids) > 1 {
-		res.MessageIDs = ids
-	}
-	return res
-}

@@ -3,6 +3,7 @@ package discord
 import (
 	"context"
 	"errors"
+	"github.com/bwmarrin/discordgo"
 	"strings"
 	"testing"
 	"time"
@@ -115,7 +116,7 @@ func TestMentionsAreTheOperators(t *testing.T) {
 			})
 		})
 	}
-	if err := checkMentions("all"); err == nil {
+	if _, err := open(platforms.Options{Token: relay.NewSecret([]byte(testToken)), Values: map[string]string{keyMentions: "all"}}); err == nil {
 		t.Error("all is a value")
 	}
 }
@@ -193,7 +194,7 @@ func repeated(f restFault, n int) (out []restFault) {
 	return out
 }
 
-// TestUnclearSendIsRepeatedOnce: invariant 8. The nonce makes the repetition harmless.
+// TestUnclearSendIsRepeatedOnce: invariant 3. The nonce makes the repetition harmless.
 func TestUnclearSendIsRepeatedOnce(t *testing.T) {
 	for name, fault := range map[string]restFault{
 		"carried out": {cut: true}, "not carried out": {lose: true}, "an internal error": {status: 500}, "never left": {never: true},
@@ -248,7 +249,7 @@ func TestPenaltyIsForItsChatOrForTheBot(t *testing.T) {
 					_, err := p.Send(ctx, relay.Send{Chat: id, Content: "x"})
 					failure(t, err)
 				}
-				if got := p.gate.Closed("44"); got != tc.want {
+				if got := p.turns.Limiter.Closed("44"); got != tc.want {
 					t.Errorf("another chat is closed: %t, want %t", got, tc.want)
 				}
 				err := p.WaitOpen(ctx, "42")
@@ -261,7 +262,7 @@ func TestPenaltyIsForItsChatOrForTheBot(t *testing.T) {
 }
 
 func TestReplyTargetThatCannotBeRepliedTo(t *testing.T) {
-	for name, code := range map[string]int{"a system message": codeInvalidForm, "no history": codeNoHistory} {
+	for name, code := range map[string]int{"a system message": discordgo.ErrCodeInvalidFormBody, "no history": discordgo.ErrCodeCannotReplyWithoutPermissionToReadMessageHistory} {
 		t.Run(name, func(t *testing.T) {
 			onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Platform) {
 				f.fail(toChat, restFault{status: 400, code: code})
@@ -308,7 +309,7 @@ func TestSendBrokenInTheMiddle(t *testing.T) {
 func TestInvisiblePartIsLeftOut(t *testing.T) {
 	onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Platform) {
 		content, _ := paragraphs(3)
-		f.fail(toChat, restFault{}, restFault{status: 400, code: codeEmptyMessage, words: "Cannot send an empty message"})
+		f.fail(toChat, restFault{}, restFault{status: 400, code: discordgo.ErrCodeCannotSendEmptyMessage, words: "Cannot send an empty message"})
 		got, err := p.Send(ctx, relay.Send{Chat: chat, Content: content})
 		if err != nil || !cmp.Equal(got.MessageIDs, ids("501", "502")) {
 			t.Errorf("Send = %+v, %v", got, err)

@@ -13,37 +13,30 @@ import (
 // maxText is how many code points Discord takes in one message.
 const maxText = 2000
 
-// split cuts text, in Discord's dialect, into parts of at most limit code points. It cuts where
-// people would: between paragraphs, else lines, else words, and code blocks only when it must. A
-// code block that is cut ends with its part and begins again with the next; so does a quotation.
-// Only blanks are lost, at the cuts and of very wide gaps.
+// split cuts text, in Discord's dialect, into parts of at most limit code points. A code block that is cut
+// ends with its part and begins again with the next; so does a quotation. Only blanks are lost, at the cuts
+// and of very wide gaps.
 func split(text string, limit int) []string {
-	s := newSplitter(text, limit)
-	var parts []string
-	for start := 0; ; {
-		start = s.skip(start)
-		if start == len(s.text) {
-			return parts
+	text, blocks := fences(text)
+	for _, b := range blocks {
+		if utf8.RuneCountInString(b.Open)+len(b.Close)+len(quoteMark) > limit/2 { // no room for code
+			blocks = nil
+			break
 		}
-		end := s.cut(start)
-		parts = append(parts, s.part(start, end))
-		start = end
 	}
+	s := splitter{markdown.Splitter[rune]{
+		Text: []rune(text), Limit: limit, Blocks: blocks,
+		Decode: func(letters []rune) string { return string(letters) }, Length: utf8.RuneCountInString,
+	}}
+	var parts []string
+	for start, end := range s.Parts(&s) {
+		parts = append(parts, s.part(start, end))
+	}
+	return parts
 }
 
-type splitter struct {
-	text   []rune
-	limit  int
-	blocks []fenced
-}
-
-// fenced is a code block, in runes: its first fence begins at begin, its code is from from to to,
-// and end is behind its last fence.
-type fenced struct {
-	begin, from, to, end int
-	open                 string // the first fence and its line end
-	close                string // the last fence with the line end before it
-}
+// splitter is the markdown.Cuts of one text.
+type splitter struct{ markdown.Splitter[rune] }
 
 // span is a range of runes.
 type span struct{ from, to int }
@@ -52,28 +45,16 @@ type span struct{ from, to int }
 var inline = regexp.MustCompile("\\[[^\\]\n]*\\]\\([^)\n]*\\)|`{3,}[^`\n]+`{3,}|`[^`\n]+`|\\*\\*[^*\n]+\\*\\*|\\*[^*\\s][^*\n]*\\*|" +
 	"__[^_\n]+__|~~[^~\n]+~~|\\|\\|[^|\n]+\\|\\||<[^>\\s]{1,100}>")
 
-func newSplitter(text string, limit int) *splitter {
-	text, blocks := fences(text)
-	s := &splitter{text: []rune(text), limit: limit, blocks: blocks}
-	for _, b := range blocks {
-		if utf8.RuneCountInString(b.open)+len(b.close)+len(quoteMark) > limit/2 { // no room for code
-			s.blocks = nil
-			break
-		}
-	}
-	return s
-}
-
 // wholes are what should not be torn by a cut from from to to, in order. A long text is looked at part by
 // part: all of it may hold a hundred thousand.
 func (s *splitter) wholes(from, to int) []span {
-	text := string(s.text[from:min(to+s.limit/2, len(s.text))])
+	text := string(s.Text[from:min(to+s.Limit/2, len(s.Text))])
 	var out []span
 	at, runes := 0, from
 	for _, m := range inline.FindAllStringIndex(text, -1) {
 		begin := runes + utf8.RuneCountInString(text[at:m[0]])
 		end := begin + utf8.RuneCountInString(text[m[0]:m[1]])
-		if end-begin <= s.limit/2 {
+		if end-begin <= s.Limit/2 {
 			out = append(out, span{begin, end})
 		}
 		at, runes = m[1], end
@@ -86,11 +67,11 @@ var wide = regexp.MustCompile(`[\t\v\f\r\x{85}\pZ]{40,}`)
 
 // fences finds the code blocks of text. whole is text without blanks behind first fences, with a
 // gap of two for wide ones outside of code, and with an end if the last block has none.
-func fences(text string) (whole string, blocks []fenced) {
+func fences(text string) (whole string, blocks []markdown.CodeBlock) {
 	var out strings.Builder
 	out.Grow(len(text))
 	at := 0
-	var b *fenced
+	var b *markdown.CodeBlock
 	for line := range strings.Lines(text) {
 		bare := strings.TrimRightFunc(line, unicode.IsSpace)
 		quote := ""
@@ -102,9 +83,9 @@ func fences(text string) (whole string, blocks []fenced) {
 			if len(line) != len(bare)+1 {
 				line = bare + "\n"
 			}
-			b = &fenced{begin: at, from: at + len(line), open: line, close: "\n" + quote + "```"}
-		case b != nil && bare == b.close[1:]:
-			b.to, b.end = at-1, at+len(bare)
+			b = &markdown.CodeBlock{Begin: at, From: at + len(line), Open: line, Close: "\n" + quote + "```"}
+		case b != nil && bare == b.Close[1:]:
+			b.To, b.End = at-1, at+len(bare)
 			blocks, b = append(blocks, *b), nil
 		case b == nil:
 			line = wide.ReplaceAllString(line, "  ") // one could be part of a quotation mark
@@ -113,80 +94,30 @@ func fences(text string) (whole string, blocks []fenced) {
 		at += utf8.RuneCountInString(line)
 	}
 	if b != nil {
-		out.WriteString(b.close)
-		b.to, b.end = at, at+len(b.close)
+		out.WriteString(b.Close)
+		b.To, b.End = at, at+len(b.Close)
 		blocks = append(blocks, *b)
 	}
 	return out.String(), blocks
 }
 
 // longestFence is how long a line without blanks at its end can be that begins a code block.
-const longestFence = len(quoteMark) + len("```") + maxLanguage
+const longestFence = len(quoteMark) + len("```") + markdown.MaxLanguage
 
 // opensFence reports whether a line without blanks at its end begins a code block.
 func opensFence(line string) bool {
 	info, ok := strings.CutPrefix(strings.TrimPrefix(line, quoteMark), "```")
-	return ok && len(info) <= maxLanguage && !strings.ContainsFunc(info, markdown.NotInLanguage)
-}
-
-// blockAt is the code block i is inside of, its fences included; nil if there is none.
-func (s *splitter) blockAt(i int) *fenced {
-	k, _ := slices.BinarySearchFunc(s.blocks, i, func(b fenced, i int) int {
-		if b.end <= i {
-			return -1
-		}
-		return 1
-	})
-	if k < len(s.blocks) && s.blocks[k].begin < i {
-		return &s.blocks[k]
-	}
-	return nil
-}
-
-// codeAt is the code block between whose lines, or within one of whose lines, i is.
-func (s *splitter) codeAt(i int) *fenced {
-	if b := s.blockAt(i); b != nil && b.from < i && i < b.to {
-		return b
-	}
-	return nil
-}
-
-// skip is where the part that would begin at start begins: blank lines, and the blank of a cut
-// between words, are left out. The indentation of a line stays, and in code everything but the
-// line end at the cut.
-func (s *splitter) skip(start int) int {
-	if b := s.codeAt(start); b != nil {
-		if s.text[start] == '\n' {
-			start++
-		}
-		if start < b.to {
-			return start
-		}
-		start = b.end
-	}
-	begin := start
-	for i := start; i < len(s.text); i++ {
-		switch {
-		case s.text[i] == '\n':
-			begin = i + 1
-		case unicode.IsSpace(s.text[i]):
-		case begin == start && start > 0 || i-begin >= s.limit/2:
-			return i
-		default:
-			return begin
-		}
-	}
-	return len(s.text)
+	return ok && markdown.IsLanguage(info)
 }
 
 // lead is what the part that begins at start needs before its text.
 func (s *splitter) lead(start int) string {
 	lead := ""
-	if b := s.codeAt(start); b != nil {
-		lead = b.open
+	if b := s.CodeAt(start); b != nil {
+		lead = b.Open
 	}
 	line := s.lineOf(start)
-	if begin := line + len(quoteMark); begin <= start && string(s.text[line:begin]) == quoteMark {
+	if begin := line + len(quoteMark); begin <= start && string(s.Text[line:begin]) == quoteMark {
 		lead += quoteMark
 	}
 	return lead
@@ -194,7 +125,7 @@ func (s *splitter) lead(start int) string {
 
 // lineOf is where the line of i begins.
 func (s *splitter) lineOf(i int) int {
-	for i > 0 && s.text[i-1] != '\n' {
+	for i > 0 && s.Text[i-1] != '\n' {
 		i--
 	}
 	return i
@@ -202,9 +133,9 @@ func (s *splitter) lineOf(i int) int {
 
 // part is the text from start to end.
 func (s *splitter) part(start, end int) string {
-	text := s.lead(start) + string(s.text[start:end])
-	if b := s.codeAt(end); b != nil {
-		return text + b.close
+	text := s.lead(start) + string(s.Text[start:end])
+	if b := s.CodeAt(end); b != nil {
+		return text + b.Close
 	}
 	text = strings.TrimRightFunc(text, unicode.IsSpace)
 	for strings.HasSuffix(text, "\n>") { // a blank line of a quotation, now without its blank
@@ -213,86 +144,40 @@ func (s *splitter) part(start, end int) string {
 	return text
 }
 
-// cut is where the part that begins at start ends.
-func (s *splitter) cut(start int) int {
-	end := start + s.limit - utf8.RuneCountInString(s.lead(start))
-	if end >= len(s.text) {
-		return len(s.text)
-	}
-	// The better the border, the shorter the part that is accepted for its sake.
-	paragraph, line, codeLine := -1, -1, -1
-	first := start
-	for s.codeAt(start) == nil && first < end && unicode.IsSpace(s.text[first]) { // in code, blanks are text
-		first++
-	}
-	for i := first + 1; i <= end; i++ {
-		if s.text[i] != '\n' {
-			continue
-		}
-		b, code := s.blockAt(i), s.codeAt(i)
-		switch {
-		case b != nil && code == nil || code != nil && i+len(code.close) > end: // in a fence, or no room for one
-		case code != nil:
-			codeLine = i
-		case i+1 < len(s.text) && s.text[i+1] == '\n':
-			paragraph, line = i, i
-		default:
-			line = i
-		}
-	}
-	half, quarter := start+(end-start)/2, start+(end-start)/4
-	switch {
-	case paragraph >= half:
-		return paragraph
-	case line >= half:
-		return line
-	case codeLine >= half:
-		return codeLine
-	case max(line, codeLine) >= quarter:
-		return max(line, codeLine)
-	}
-	if i := max(s.lastWord(start, first, end), line, codeLine); i > start {
-		return i
-	}
-	return s.hard(start, first, end)
+// Reach implements markdown.Cuts.
+func (s *splitter) Reach(start int) int {
+	return start + s.Limit - utf8.RuneCountInString(s.lead(start))
 }
 
-// lastWord is the last blank behind first, outside of code, where the part that begins at start can
-// end; -1 if there is none.
-func (s *splitter) lastWord(start, first, end int) int {
+// Words implements markdown.Cuts.
+func (s *splitter) Words(start, end int) func(int) bool {
 	whole := s.wholes(start, end)
-	for i := end; i > first; i-- {
-		if s.text[i] != '\n' && unicode.IsSpace(s.text[i]) && s.blockAt(i) == nil && !tears(whole, i) && !s.fakesFence(start, i) {
-			return i
-		}
-	}
-	return -1
+	return func(i int) bool { return !tears(whole, i) && s.Letters(start, i) }
 }
 
-// fakesFence reports whether a cut at i, within a line, leaves a piece of that line that alone is a
-// fence: at the end of the part that begins at start, or at the beginning of the next one.
-func (s *splitter) fakesFence(start, i int) bool {
-	next := s.skip(i)
+// Letters implements markdown.Cuts: a cut within a line must not leave a piece of that line that alone is a
+// fence, at the end of the part that begins at start, or at the beginning of the next one.
+func (s *splitter) Letters(start, i int) bool {
 	line := i
-	for line > start && s.text[line-1] != '\n' {
+	for line > start && s.Text[line-1] != '\n' {
 		line--
 	}
-	return s.isFence(line, i) || s.isFence(next, len(s.text))
+	return !s.isFence(line, i) && !s.isFence(s.Skip(i), len(s.Text))
 }
 
 // isFence reports whether the runes from from to the end of the line, or to to, begin a code block.
 func (s *splitter) isFence(from, to int) bool {
 	end := from
-	for i := from; i < to && s.text[i] != '\n'; i++ {
+	for i := from; i < to && s.Text[i] != '\n'; i++ {
 		switch {
-		case unicode.IsSpace(s.text[i]):
+		case unicode.IsSpace(s.Text[i]):
 		case i-from >= longestFence:
 			return false
 		default:
 			end = i + 1
 		}
 	}
-	return opensFence(string(s.text[from:end]))
+	return opensFence(string(s.Text[from:end]))
 }
 
 // tears reports whether a cut at i would tear one of whole.
@@ -305,43 +190,3 @@ func tears(whole []span, i int) bool {
 	})
 	return k < len(whole) && whole[k].from < i
 }
-
-// hard cuts a word of more than a whole part: between two characters as people see them, or, if
-// there is none for a while, between two code points. What stands from start to first is blank.
-func (s *splitter) hard(start, first, end int) int {
-	if b := s.blockAt(end); b != nil {
-		if end <= b.from && b.begin > first {
-			return b.begin
-		}
-		first = max(first, b.from)
-		end = max(min(end-len(b.close), b.to-1), first+1)
-	}
-	for i := end; i > first && i > end-64; i-- {
-		if !joined(s.text, i) && !s.fakesFence(start, i) {
-			return i
-		}
-	}
-	return end
-}
-
-// joined reports whether the code points before and after i show as one character, by the most
-// common of Unicode's rules: marks, joiners, modifiers, flags, Hangul. Where it is in doubt it
-// says yes.
-func joined(text []rune, i int) bool {
-	next, last := text[i], text[i-1]
-	const joiner = 0x200D
-	jamo := func(c rune) bool {
-		return c >= 0x1100 && c <= 0x11FF || c >= 0xA960 && c <= 0xA97F || c >= 0xD7B0 && c <= 0xD7FF
-	}
-	hangul := func(c rune) bool { return jamo(c) || c >= 0xAC00 && c <= 0xD7A3 }
-	flags := 0
-	for k := i - 1; k >= 0 && flagLetter(text[k]); k-- {
-		flags++
-	}
-	return last == joiner || next == joiner || unicode.In(next, unicode.M) ||
-		next >= 0x1F3FB && next <= 0x1F3FF || next >= 0xE0020 && next <= 0xE007F ||
-		flagLetter(next) && flags%2 == 1 || hangul(last) && jamo(next)
-}
-
-// flagLetter: two of these letters make one.
-func flagLetter(c rune) bool { return c >= 0x1F1E6 && c <= 0x1F1FF }

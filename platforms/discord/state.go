@@ -1,30 +1,28 @@
 package discord
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
 	"sync"
 	"time"
-)
 
-// session is a session on Discord's side, and how far its dispatches are dealt with.
-type session struct {
-	ID  string `json:"id"`
-	URL string `json:"url,omitempty"` // where to resume; empty means the general address
-	Seq int64  `json:"seq"`
-}
+	"github.com/hermes-connector/hermes-connector/platforms/call"
+	"github.com/hermes-connector/hermes-connector/platforms/discord/gateway"
+	"github.com/hermes-connector/hermes-connector/platforms/discord/guilds"
+)
 
 // state is everything a restart needs to go on as if nothing had happened. It is one blob, stored
 // as the cursor of the batch it belongs to.
 type state struct {
-	Base    string  `json:"base,omitempty"` // the API all of this is true of
-	Session session `json:"session,omitzero"`
+	Base    string          `json:"base,omitempty"` // the API all of this is true of
+	Session gateway.Session `json:"session,omitzero"`
 	// Seen is the newest message dealt with; 0: none ever. Gap, when not 0, is the newest one before
 	// an interruption that has not been caught up with.
-	Seen   snowflake `json:"seen,omitempty"`
-	Gap    snowflake `json:"gap,omitempty"`
-	Budget budget    `json:"budget,omitzero"`
+	Seen   guilds.ID      `json:"seen,omitempty"`
+	Gap    guilds.ID      `json:"gap,omitempty"`
+	Budget gateway.Budget `json:"budget,omitzero"`
 	// What READY told: a resumed session never repeats it.
 	Application string `json:"app,omitempty"`
 	Name        string `json:"name,omitempty"`
@@ -52,15 +50,15 @@ func readState(raw []byte, base string) (state, error) {
 		return none, nil
 	}
 	var s state
-	if err := json.Unmarshal(raw, &s); err != nil {
-		return none, fmt.Errorf("stored state: %s", decodeFault(err))
+	if err := call.Decode(raw, &s); err != nil {
+		return none, fmt.Errorf("stored state: %w", err)
 	}
 	if s.Base != base {
 		return none, nil
 	}
 	s.Session.Seq = max(s.Session.Seq, 0)
 	if s.Session.ID == "" {
-		s.Session = session{}
+		s.Session = gateway.Session{}
 	}
 	return s, nil
 }
@@ -158,36 +156,23 @@ func (m *memory) unsaved() []byte {
 	return nil
 }
 
-// application is the id of the application the bot belongs to, for interactions and commands. It
-// is kept over restarts; until the first READY it is the bot's own id, which it nearly always equals.
-func (p *Platform) application() string {
-	if id := p.memory.read().Application; id != "" {
-		return id
-	}
-	return string(p.bot.ID)
+// Application implements commands.Keeper. The id is kept over restarts; until the first READY it is the
+// bot's own, which it nearly always equals.
+func (p *Platform) Application() string { return cmp.Or(p.memory.read().Application, string(p.bot.ID)) }
+
+// Commands implements commands.Keeper.
+func (p *Platform) Commands() (fingerprint string, notBefore time.Time) {
+	s := p.memory.read()
+	return s.Commands, s.CommandsAt
 }
 
-// commandFingerprint is what rememberCommands kept last; empty if nothing.
-func (p *Platform) commandFingerprint() string { return p.memory.read().Commands }
-
-// rememberCommands keeps a fingerprint of the registered commands over restarts.
-func (p *Platform) rememberCommands(fingerprint string) {
-	p.memory.change(true, func(s *state) { s.Commands, s.CommandsAt = fingerprint, time.Time{} })
+// KeepCommands implements commands.Keeper.
+func (p *Platform) KeepCommands(fingerprint string, notBefore time.Time) {
+	p.memory.change(true, func(s *state) { s.Commands, s.CommandsAt = fingerprint, notBefore.UTC().Round(0) })
 }
 
-// commandsIn is how long commands must not be registered. A time beyond a day, which no penalty is
-// believed to last, comes from a clock that was set back since.
-func (p *Platform) commandsIn(now time.Time) time.Duration {
-	if d := p.memory.read().CommandsAt.Sub(now); d <= day {
-		return max(d, 0)
-	}
-	return 0
-}
-
-// leaveCommands keeps over restarts that Discord does not want commands before the given time.
-func (p *Platform) leaveCommands(until time.Time) {
-	p.memory.change(true, func(s *state) { s.CommandsAt = until.UTC().Round(0) })
-}
+// SetCommands implements platforms.CommandRegistrar.
+func (p *Platform) SetCommands(manifest []json.RawMessage) { p.commands.Set(manifest) }
 
 // createdThread reports whether the connector made a thread, and the name it gave it last.
 func (p *Platform) createdThread(id string) (name string, ok bool) {
@@ -208,25 +193,13 @@ func (p *Platform) rememberThread(id, name string) {
 	})
 }
 
-// snowflakeAt is the least id of a moment; 0 for moments before there were ids.
-func snowflakeAt(t time.Time) snowflake {
-	ms := t.UnixMilli() - discordEpoch
-	if ms <= 0 {
-		return 0
-	}
-	return snowflake(ms) << 22
-}
-
-// snowflakeOf is the "id" of an object; 0 when it has none.
-func snowflakeOf(data []byte) snowflake {
+// idOf is the "id" of an object; 0 when it has none.
+func idOf(data []byte) guilds.ID {
 	var o struct {
-		ID snowflake `json:"id"`
+		ID guilds.ID `json:"id"`
 	}
 	if json.Unmarshal(data, &o) != nil {
 		return 0
 	}
 	return o.ID
 }
-
-// back is the least id of a moment d earlier.
-func (id snowflake) back(d time.Duration) snowflake { return snowflakeAt(id.time().Add(-d)) }

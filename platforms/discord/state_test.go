@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"github.com/hermes-connector/hermes-connector/platforms/discord/gateway"
+	"github.com/hermes-connector/hermes-connector/platforms/discord/guilds"
 	"strings"
 	"testing"
 	"time"
@@ -13,8 +15,8 @@ import (
 
 func TestStateSurvives(t *testing.T) {
 	want := state{
-		Base: "http://a/api", Session: session{ID: "s", URL: "wss://gateway", Seq: 42}, Seen: 7, Gap: 5,
-		Budget:      budget{Known: true, Remaining: 3, ResetAt: time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC), Spent: []int64{1, 2}},
+		Base: "http://a/api", Session: gateway.Session{ID: "s", URL: "wss://gateway", Seq: 42}, Seen: 7, Gap: 5,
+		Budget:      gateway.Budget{Known: true, Remaining: 3, ResetAt: time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC), Spent: []int64{1, 2}},
 		Application: "9", Name: "pi", Commands: "fingerprint", Threads: []madeThread{{"1", "one"}},
 	}
 	got, err := readState(want.encode(), want.Base)
@@ -87,25 +89,25 @@ func TestThreadsAreBounded(t *testing.T) {
 
 func TestSnowflakesAreTimes(t *testing.T) {
 	at := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
-	id := snowflakeAt(at)
-	if got := id.time(); !got.Equal(at) {
+	id := guilds.At(at)
+	if got := id.Time(); !got.Equal(at) {
 		t.Errorf("time of %s is %s, want %s", id, got, at)
 	}
-	if got := id.back(time.Minute).time(); !got.Equal(at.Add(-time.Minute)) {
+	if got := id.Back(time.Minute).Time(); !got.Equal(at.Add(-time.Minute)) {
 		t.Errorf("a minute before %s is %s", at, got)
 	}
-	if id := snowflakeAt(time.Unix(0, 0)); id != 0 {
+	if id := guilds.At(time.Unix(0, 0)); id != 0 {
 		t.Errorf("id before there were ids: %s", id)
 	}
-	for in, want := range map[string]snowflake{`{"id":"12"}`: 12, `{"id":""}`: 0, `{"id":"x"}`: 0, `[]`: 0, ``: 0} {
-		if got := snowflakeOf([]byte(in)); got != want {
-			t.Errorf("snowflakeOf(%s) = %d, want %d", in, got, want)
+	for in, want := range map[string]guilds.ID{`{"id":"12"}`: 12, `{"id":""}`: 0, `{"id":"x"}`: 0, `[]`: 0, ``: 0} {
+		if got := idOf([]byte(in)); got != want {
+			t.Errorf("idOf(%s) = %d, want %d", in, got, want)
 		}
 	}
 }
 
 func FuzzReadState(f *testing.F) {
-	f.Add(state{Session: session{ID: "s", Seq: 1}, Seen: 1}.encode(), "")
+	f.Add(state{Session: gateway.Session{ID: "s", Seq: 1}, Seen: 1}.encode(), "")
 	f.Add([]byte(`{"session":{"seq":-5},"seen":-1,"budget":{"spent":[9e99]}}`), "")
 	f.Add([]byte(`{"base":"a","session":{"id":"x","seq":3}}`), "a")
 	f.Add([]byte(`null`), "")
@@ -120,11 +122,6 @@ func FuzzReadState(f *testing.F) {
 		if s.Session.Seq < 0 || s.Base != base {
 			t.Errorf("state %+v", s)
 		}
-		now := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
-		if n := len(s.Budget.recent(now)); n > len(s.Budget.Spent) {
-			t.Errorf("%d identifies out of %d", n, len(s.Budget.Spent))
-		}
-		s.Budget.due(now, time.Second)
 		again, err := readState(s.encode(), base)
 		if err != nil {
 			t.Fatal(err)

@@ -10,8 +10,12 @@ import (
 	"github.com/bwmarrin/discordgo"
 
 	"github.com/hermes-connector/hermes-connector/platforms/backoff"
+	"github.com/hermes-connector/hermes-connector/platforms/call"
+	"github.com/hermes-connector/hermes-connector/platforms/discord/guilds"
+	"github.com/hermes-connector/hermes-connector/platforms/discord/rest"
 	"github.com/hermes-connector/hermes-connector/platforms/markdown"
 	"github.com/hermes-connector/hermes-connector/platforms/pace"
+	"github.com/hermes-connector/hermes-connector/platforms/turn"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
@@ -24,9 +28,9 @@ const (
 
 // newThread is a thread as it is asked for.
 type newThread struct {
-	Name    string   `json:"name"`
-	Type    int      `json:"type,omitempty"`    // of a thread without a message
-	Message *message `json:"message,omitempty"` // the first one of a post
+	Name    string                `json:"name"`
+	Type    discordgo.ChannelType `json:"type,omitempty"`    // of a thread without a message
+	Message *message              `json:"message,omitempty"` // the first one of a post
 }
 
 // CreateThread implements platforms.ThreadCreator. In a forum it is a post, which begins with the
@@ -34,40 +38,40 @@ type newThread struct {
 // whose outcome is unknown Discord is asked which threads there are before another one is made.
 func (p *Platform) CreateThread(ctx context.Context, a relay.ThreadCreate) (relay.Result, error) {
 	name := threadName(a.Name)
-	if name == "" || a.Anchor != "" && !isID(string(a.Anchor)) {
+	if name == "" || a.Anchor != "" && !rest.IsID(string(a.Anchor)) {
 		return relay.Result{}, errInvalidForm
 	}
 	if markdown.TooLong(a.SeedText) {
 		return relay.Result{}, errTooLong
 	}
-	t, err := p.enter(ctx, a.Chat, pace.Message, timeFor(ctx))
+	t, err := p.turns.Enter(ctx, a.Chat, pace.Message)
 	if err != nil {
 		return relay.Result{}, err
 	}
-	defer t.leave()
-	parent, err := t.channel(ctx, a.Chat)
+	defer t.Leave()
+	parent, err := p.channel(ctx, t, a.Chat)
 	if err != nil {
 		return relay.Result{}, explained(err)
 	}
-	r := request{method: http.MethodPost, path: channelPath(a.Chat) + "/threads"}
+	r := request{method: http.MethodPost, endpoint: discordgo.EndpointChannelThreads(string(a.Chat))}
 	body := newThread{Name: name}
 	seed := p.postscript(a.SeedText)
 	switch {
-	case channelOf(parent, 0).holdsPosts():
+	case guilds.ChannelOf(parent, 0).HoldsPosts():
 		if len(seed.parts) == 0 {
 			seed.parts = []string{name}
 		}
 		body.Message = &message{Content: seed.parts[0], Mentions: p.mentions()}
 		seed.parts = seed.parts[1:]
 	case a.Anchor != "":
-		r.path = messagePath(a.Chat, a.Anchor) + "/threads"
-	case discordgo.ChannelType(parent.Type) == discordgo.ChannelTypeGuildNews:
-		body.Type = channelNewsThread
+		r.endpoint = discordgo.EndpointChannelMessageThread(string(a.Chat), string(a.Anchor))
+	case parent.Type == discordgo.ChannelTypeGuildNews:
+		body.Type = discordgo.ChannelTypeGuildNewsThread
 	default:
-		body.Type = channelPublicThread
+		body.Type = discordgo.ChannelTypeGuildPublicThread
 	}
 	r.body = body
-	id, err := t.create(ctx, r, parent, name)
+	id, err := p.create(ctx, t, r, parent, name)
 	if err != nil {
 		return relay.Result{}, explained(err)
 	}
@@ -76,10 +80,10 @@ func (p *Platform) CreateThread(ctx context.Context, a relay.ThreadCreate) (rela
 	if len(seed.parts) == 0 {
 		return res, nil
 	}
-	inside, err := p.enter(ctx, relay.ChatID(id), pace.Message, timeFor(ctx))
+	inside, err := p.turns.Enter(ctx, relay.ChatID(id), pace.Message)
 	if err == nil {
-		defer inside.leave()
-		_, err = inside.post(ctx, seed, "")
+		defer inside.Leave()
+		_, err = inside.Post(ctx, seed)
 	}
 	if err != nil { // a second thread would be worse than a thread without its first words
 		p.log.Warn("thread made, but its first message is not all there", "err", err)
@@ -94,19 +98,19 @@ func threadName(name string) string {
 }
 
 // create makes one thread and returns its id.
-func (t *turn) create(ctx context.Context, r request, parent channelData, name string) (id string, err error) {
+func (p *Platform) create(ctx context.Context, t *turn.Turn, r request, parent guilds.ChannelData, name string) (id string, err error) {
 	since := time.Now().Add(-clockSkew)
 	for range 2 {
 		var made posted
-		err = t.call(ctx, r, &made)
-		var ae *apiError
-		if err == nil || !errors.As(err, &ae) || ae.Sent != sentMaybe {
+		err = p.call(ctx, t, r, &made)
+		var f *call.Fault
+		if err == nil || !errors.As(err, &f) || f.Sent != call.Maybe {
 			return made.ID, err
 		}
 		if !backoff.Pause(ctx, backoff.Shortened(time.Second)) { // what is under way may still arrive
 			return "", err
 		}
-		id, known := t.findThread(ctx, parent, name, since)
+		id, known := p.findThread(ctx, t, parent, name, since)
 		if id != "" {
 			return id, nil
 		}
@@ -119,20 +123,20 @@ func (t *turn) create(ctx context.Context, r request, parent channelData, name s
 
 // findThread looks for a thread of that name which the bot has made since then and we know nothing
 // of. known is false when Discord did not say.
-func (t *turn) findThread(ctx context.Context, parent channelData, name string, since time.Time) (id string, known bool) {
+func (p *Platform) findThread(ctx context.Context, t *turn.Turn, parent guilds.ChannelData, name string, since time.Time) (id string, known bool) {
 	var active struct {
 		Threads []struct {
-			ID      snowflake `json:"id"`
-			Parent  snowflake `json:"parent_id"`
-			Owner   snowflake `json:"owner_id"`
+			ID      guilds.ID `json:"id"`
+			Parent  guilds.ID `json:"parent_id"`
+			Owner   guilds.ID `json:"owner_id"`
 			Name    string    `json:"name"`
 			Created struct {
 				At time.Time `json:"create_timestamp"`
 			} `json:"thread_metadata"`
 		} `json:"threads"`
 	}
-	err := t.call(ctx, request{
-		method: http.MethodGet, path: "/guilds/" + parent.GuildID.String() + "/threads/active", again: true,
+	err := p.call(ctx, t, request{
+		method: http.MethodGet, endpoint: discordgo.EndpointGuildActiveThreads(parent.GuildID.String()), again: true,
 	}, &active)
 	if err != nil {
 		return "", false
@@ -140,10 +144,10 @@ func (t *turn) findThread(ctx context.Context, parent channelData, name string, 
 	for _, thread := range active.Threads {
 		at := thread.Created.At
 		if at.IsZero() {
-			at = thread.ID.time()
+			at = thread.ID.Time()
 		}
-		_, ours := t.p.createdThread(thread.ID.String())
-		mine := thread.Owner == t.p.cache.me && !ours && at.After(since)
+		_, ours := p.createdThread(thread.ID.String())
+		mine := thread.Owner == p.Me() && !ours && at.After(since)
 		if mine && thread.Parent == parent.ID && thread.Name == name {
 			return thread.ID.String(), true
 		}

@@ -4,6 +4,9 @@ import (
 	"context"
 	"net/http"
 
+	"github.com/bwmarrin/discordgo"
+
+	"github.com/hermes-connector/hermes-connector/platforms/discord/guilds"
 	"github.com/hermes-connector/hermes-connector/platforms/pace"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
@@ -20,12 +23,12 @@ func (p *Platform) RenameThread(ctx context.Context, a relay.ThreadRename) (rela
 	if thread == "" {
 		thread = a.Chat
 	}
-	t, err := p.enter(ctx, thread, pace.Signal, timeFor(ctx))
+	t, err := p.turns.Enter(ctx, thread, pace.Signal)
 	if err != nil {
 		return relay.Result{}, err
 	}
-	defer t.leave()
-	d, err := t.channel(ctx, thread)
+	defer t.Leave()
+	d, err := p.channel(ctx, t, thread)
 	switch {
 	case err == nil:
 	case thread != a.Chat && (answered(err, http.StatusForbidden) || answered(err, http.StatusNotFound)):
@@ -33,12 +36,12 @@ func (p *Platform) RenameThread(ctx context.Context, a relay.ThreadRename) (rela
 	default:
 		return relay.Result{}, explained(err)
 	}
-	ch := channelOf(d, 0)
+	ch := guilds.ChannelOf(d, 0)
 	ours, created := p.createdThread(string(thread))
 	switch {
-	case thread != a.Chat && ch.parent.String() != string(a.Chat):
+	case thread != a.Chat && ch.Parent.String() != string(a.Chat):
 		return relay.Result{}, relay.Declined(Name)
-	case !ch.isThread():
+	case !ch.IsThread():
 		return relay.Result{}, declinedRename("not a thread")
 	case a.OnlyIfConnectorCreated && !created:
 		return relay.Result{}, declinedRename("the connector did not create this thread")
@@ -48,8 +51,8 @@ func (p *Platform) RenameThread(ctx context.Context, a relay.ThreadRename) (rela
 		return relay.Result{}, declinedRename("it has another name")
 	}
 	if d.Name != name {
-		err := t.call(ctx, request{
-			method: http.MethodPatch, path: channelPath(thread), again: true, apart: true,
+		err := p.call(ctx, t, request{
+			method: http.MethodPatch, endpoint: discordgo.EndpointChannel(string(thread)), again: true, apart: true,
 			body: newThread{Name: name},
 		}, nil)
 		if err != nil {

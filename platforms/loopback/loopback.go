@@ -27,6 +27,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/platforms/backoff"
+	"github.com/hermes-connector/hermes-connector/platforms/board"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
@@ -47,12 +48,10 @@ const (
 // Platform is the bot.
 type Platform struct {
 	// Set once, by New and Kind.Open.
-	net  *Network
-	log  *slog.Logger
-	file *follower // nil: driven through the Network only
-
-	mu     sync.Mutex // guards status
-	status platforms.Status
+	net   *Network
+	log   *slog.Logger
+	file  *follower // nil: driven through the Network only
+	board *board.Board
 }
 
 var (
@@ -73,7 +72,7 @@ func New(net *Network, log *slog.Logger) *Platform {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	return &Platform{net: net, log: log, status: platforms.Status{State: platforms.Starting, Name: Handle}}
+	return &Platform{net: net, log: log, board: board.New(Handle)}
 }
 
 // Bot is always loopback:loopback.
@@ -88,17 +87,7 @@ func (p *Platform) Descriptor() relay.Descriptor {
 }
 
 // Status is the state of the connection.
-func (p *Platform) Status() platforms.Status {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.status
-}
-
-func (p *Platform) setState(s platforms.State, reason string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.status.State, p.status.Reason = s, reason
-}
+func (p *Platform) Status() platforms.Status { return p.board.Read() }
 
 // Run hands in what is said until ctx ends or the network revokes the bot. It owns the goroutine
 // that follows the file, when there is one.
@@ -126,15 +115,15 @@ func (p *Platform) Run(ctx context.Context, in platforms.Inbox) error {
 		var wait <-chan time.Time
 		switch {
 		case ctx.Err() != nil:
-			p.setState(platforms.Stopped, "shut down")
+			p.board.Is(platforms.Stopped, "shut down")
 			return nil
 		case revoked:
-			p.setState(platforms.BadCredentials, "the network revoked the bot")
+			p.board.Is(platforms.BadCredentials, "the network revoked the bot")
 			return fmt.Errorf("loopback: %w", relay.ErrBadCredentials)
 		case dropped:
-			p.setState(platforms.Connecting, "connecting")
+			p.board.Is(platforms.Connecting, "connecting")
 			p.log.Debug("connected", "drops", drops)
-			p.setState(platforms.Connected, "")
+			p.board.Is(platforms.Connected, "")
 			continue
 		case next != nil:
 			if err := p.handIn(ctx, in, next); err == nil {
@@ -164,9 +153,7 @@ func (p *Platform) handIn(ctx context.Context, in platforms.Inbox, next *pending
 		next.event.Bot = p.Bot()
 		b.Events = []relay.Event{next.event}
 	}
-	p.mu.Lock()
-	p.status.LastEventAt = time.Now()
-	p.mu.Unlock()
+	p.board.Heard()
 	if err := in.Accept(ctx, b); err != nil {
 		return err
 	}

@@ -1,6 +1,10 @@
-// Package markdown holds what every platform's rendering of CommonMark needs: what is fit to be
-// parsed, a long text as a walk over its blocks, and the parts of a document whose meaning does not
-// depend on the dialect. How a dialect says them is the platform's.
+// Package markdown renders CommonMark and cuts what came out into messages, for networks that have a dialect
+// of their own. It knows what is fit to be parsed (Document), walks the blocks of a text (Writer) and finds
+// the places for cuts (Splitter). What a block looks like in a dialect, and what a cut must not tear there,
+// each platform says: Form, Dialect and Cuts.
+//
+// Where one character ends, as people see it, rivo/uniseg knows: Unicode's rules are tables of a few
+// thousand ranges, which change every year.
 package markdown
 
 import (
@@ -21,7 +25,12 @@ const (
 // TooLong reports whether source has more than MaxText characters.
 func TooLong(source string) bool { return utf8.RuneCountInString(source) > MaxText }
 
-// NotInLanguage reports whether c does not belong in the name of a language behind a fence.
-func NotInLanguage(c rune) bool {
-	return c > 0x7e || !util.IsAlphaNumeric(byte(c)) && !strings.ContainsRune("+-#._", c)
+// MaxLanguage is the longest name of a language behind a fence, in bytes.
+const MaxLanguage = 40
+
+// IsLanguage reports whether info, behind a fence, can be the name of a language. It may be empty.
+func IsLanguage(info string) bool {
+	return len(info) <= MaxLanguage && !strings.ContainsFunc(info, func(c rune) bool {
+		return c > 0x7e || !util.IsAlphaNumeric(byte(c)) && !strings.ContainsRune("+-#._", c)
+	})
 }

@@ -42,7 +42,7 @@ func TestTable(t *testing.T) {
 			if !ok {
 				t.Fatalf("%q is no table", tc.source)
 			}
-			got := Table(src, n, func(cell ast.Node) string { return string(cell.Lines().Value(src)) })
+			got := tableLines(src, n)
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("lines (-want +got):\n%s", diff)
 			}

@@ -17,12 +17,11 @@ const maxTableWidth = 120
 // maxPadding is how many times as large as what it says a table may become by being aligned.
 const maxPadding = 8
 
-// Table is n as lines of aligned text, for platforms that show a table as preformatted text only.
-// flat renders a cell without markup.
-func Table(source []byte, n *extast.Table, flat func(cell ast.Node) string) []string {
+// tableLines is n as lines of aligned text.
+func tableLines(source []byte, n *extast.Table) []string {
 	var rows [][]string
 	for row := n.FirstChild(); row != nil; row = row.NextSibling() {
-		rows = append(rows, cells(source, row, len(n.Alignments), flat))
+		rows = append(rows, cells(source, row, len(n.Alignments)))
 	}
 	widths := widthsOf(rows)
 	var out []string
@@ -76,13 +75,13 @@ func widthsOf(rows [][]string) []int {
 
 // cells are the texts of a row. What stands beyond the last column, which CommonMark's tables
 // drop, becomes one more cell.
-func cells(source []byte, row ast.Node, width int, flat func(ast.Node) string) []string {
+func cells(source []byte, row ast.Node, width int) []string {
 	var out []string
 	end := -1
 	for cell := row.FirstChild(); cell != nil; cell = cell.NextSibling() {
 		words := ""
 		if cell.HasChildren() {
-			words = strings.Join(strings.Fields(flat(cell)), " ")
+			words = strings.Join(strings.Fields(flat(source, cell)), " ")
 		}
 		out = append(out, words)
 		if lines := cell.Lines(); lines.Len() > 0 {

@@ -1,4 +1,4 @@
-// Package pace is the one gate of a bot through which everything it does to a chat must pass.
+// Package pace is the limiter of a bot, which everything the bot does to a chat must pass.
 // It keeps the order within a chat, keeps to the rates a network is known to bear, and keeps
 // silent for as long as the network asked to be left alone.
 //
@@ -7,7 +7,7 @@
 //
 // Invariants:
 //
-//  1. At most one action of a chat is inside the gate; the waiting ones enter in the order in
+//  1. At most one action of a chat is inside the limiter; the waiting ones enter in the order in
 //     which they came, but nobody waits for another instance's that may not enter yet, nor for more
 //     than one part of another instance's that has many.
 //  2. In any window of length w at most Burst + w/Every messages pass a Rate.
@@ -21,7 +21,6 @@ package pace
 
 import (
 	"context"
-	"fmt"
 	"math"
 	"slices"
 	"sync"
@@ -66,15 +65,15 @@ const Forever time.Duration = math.MaxInt64
 // sweepEvery is how often chats that need no memory are dropped.
 const sweepEvery = time.Minute
 
-// Gate is the gate of one bot. Its methods may be called from any goroutine.
-type Gate struct {
+// Limiter is the limiter of one bot. Its methods may be called from any goroutine.
+type Limiter struct {
 	// Set once, by New.
 	limits Limits
 
 	mu     sync.Mutex // guards the fields below and every chat
 	chats  map[relay.ChatID]*chat
-	bot    meter
-	shares map[relay.InstanceID]*meter    // what instances took of Limits.Instance
+	bot    Meter
+	shares map[relay.InstanceID]*Meter    // what instances took of Limits.Instance
 	closed time.Time                      // end of the penalty the network laid on the whole bot
 	doubts [kinds]doubt                   // whether it means the whole bot without saying so
 	guilty map[relay.InstanceID]time.Time // whose actions were refused, and until when that counts
@@ -89,12 +88,12 @@ type sign struct {
 	what string
 }
 
-// chat is what the gate remembers about one chat. Guarded by Gate.mu.
+// chat is what the limiter remembers about one chat. Guarded by Limiter.mu.
 type chat struct {
 	holder  *waiter   // who has the turn; nil: nobody
 	queue   []*waiter // in the order of arrival
-	rate    meter
-	share   meter
+	rate    Meter
+	share   Meter
 	closed  silence       // the chat's penalties
 	changed chan struct{} // closed and replaced when any of the above changed
 	last    silence       // when the last action of a kind entered
@@ -106,13 +105,13 @@ type waiter struct {
 	by   relay.InstanceID
 }
 
-// New makes an open gate.
-func New(limits Limits) *Gate {
-	return &Gate{
+// New makes an open limiter.
+func New(limits Limits) *Limiter {
+	return &Limiter{
 		limits: limits,
 		chats:  make(map[relay.ChatID]*chat),
-		bot:    meter{rate: limits.Bot},
-		shares: make(map[relay.InstanceID]*meter),
+		bot:    Meter{Rate: limits.Bot},
+		shares: make(map[relay.InstanceID]*Meter),
 		guilty: make(map[relay.InstanceID]time.Time),
 		moved:  make(chan struct{}),
 		signs:  make(map[sign]time.Time),
@@ -124,43 +123,43 @@ func New(limits Limits) *Gate {
 // 0 or less takes the turn now or not at all.
 //
 // The error is an *relay.ActionError, not sent, worth retrying, with RetryAfter when the time
-// the gate opens is known. It comes at once when that time lies behind the deadline.
-func (g *Gate) Acquire(ctx context.Context, id relay.ChatID, kind Kind, patience time.Duration) (release func(), err error) {
+// the limiter opens is known. It comes at once when that time lies behind the deadline.
+func (l *Limiter) Acquire(ctx context.Context, id relay.ChatID, kind Kind, patience time.Duration) (release func(), err error) {
 	w := &waiter{kind, platforms.Caller(ctx)}
-	c, err := g.enter(ctx, id, w, patience, true)
+	c, err := l.enter(ctx, id, w, patience, true)
 	if err != nil {
 		return nil, err
 	}
-	return sync.OnceFunc(func() { g.leave(c, w) }), nil
+	return sync.OnceFunc(func() { l.leave(c, w) }), nil
 }
 
 // WaitOpen returns nil when a message to the chat could leave now. It waits its turn as Acquire
 // does, with the same errors, and takes nothing.
-func (g *Gate) WaitOpen(ctx context.Context, id relay.ChatID, patience time.Duration) error {
-	_, err := g.enter(ctx, id, &waiter{Message, platforms.Caller(ctx)}, patience, false)
+func (l *Limiter) WaitOpen(ctx context.Context, id relay.ChatID, patience time.Duration) error {
+	_, err := l.enter(ctx, id, &waiter{Message, platforms.Caller(ctx)}, patience, false)
 	return err
 }
 
 // Next waits until the holder of the chat's turn may do one more thing of the given kind, as
 // the parts of a long message are. Errors are those of Acquire. The turn stays with the holder, but
 // for the turns of other instances that wait for it: theirs come first, however many parts follow.
-func (g *Gate) Next(ctx context.Context, id relay.ChatID, kind Kind, patience time.Duration) error {
+func (l *Limiter) Next(ctx context.Context, id relay.ChatID, kind Kind, patience time.Duration) error {
 	by := platforms.Caller(ctx)
-	if w := g.giveWay(id, by); w != nil {
-		_, err := g.enter(ctx, id, w, patience, true)
+	if w := l.giveWay(id, by); w != nil {
+		_, err := l.enter(ctx, id, w, patience, true)
 		return err
 	}
-	return g.wait(ctx, id, patience, func(c *chat, now time.Time) (at time.Time, ready bool) {
-		return g.opensLocked(c, by, kind, 0, now), true
-	}, func(c *chat, now time.Time) { g.takeLocked(c, by, kind, now) }, func(*chat) {})
+	return l.wait(ctx, id, patience, func(c *chat, now time.Time) (at time.Time, ready bool) {
+		return l.opensLocked(c, by, kind, 0, now), true
+	}, func(c *chat, now time.Time) { l.takeLocked(c, by, kind, now) }, func(*chat) {})
 }
 
 // giveWay ends the holder's turn if another instance waits for it. It returns the holder, who has to
 // queue again; nil: nobody waits, and the turn goes on.
-func (g *Gate) giveWay(id relay.ChatID, by relay.InstanceID) *waiter {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	c := g.chats[id]
+func (l *Limiter) giveWay(id relay.ChatID, by relay.InstanceID) *waiter {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	c := l.chats[id]
 	if c == nil || c.holder == nil || !slices.ContainsFunc(c.queue, func(o *waiter) bool { return o.by != by }) {
 		return nil
 	}
@@ -172,24 +171,24 @@ func (g *Gate) giveWay(id relay.ChatID, by relay.InstanceID) *waiter {
 
 // Due reports whether the signal what may be given in the chat again, and counts it as given
 // until every has passed: of a row of typings one in a while does. every is at most a minute.
-func (g *Gate) Due(id relay.ChatID, what string, every time.Duration) bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
+func (l *Limiter) Due(id relay.ChatID, what string, every time.Duration) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	now := time.Now()
-	g.sweepLocked(now, id)
+	l.sweepLocked(now, id)
 	key := sign{id, what}
-	if given, ok := g.signs[key]; ok && now.Sub(given) < every {
+	if given, ok := l.signs[key]; ok && now.Sub(given) < every {
 		return false
 	}
-	g.signs[key] = now
+	l.signs[key] = now
 	return true
 }
 
 // enter queues w for the chat's turn and, when take is set, takes it.
-func (g *Gate) enter(ctx context.Context, id relay.ChatID, w *waiter, patience time.Duration, take bool) (entered *chat, err error) {
+func (l *Limiter) enter(ctx context.Context, id relay.ChatID, w *waiter, patience time.Duration, take bool) (entered *chat, err error) {
 	by, kind := w.by, w.kind
 	queued := false
-	err = g.wait(ctx, id, patience, func(c *chat, now time.Time) (time.Time, bool) {
+	err = l.wait(ctx, id, patience, func(c *chat, now time.Time) (time.Time, bool) {
 		if !queued {
 			c.queue = append(c.queue, w)
 			queued = true
@@ -199,7 +198,7 @@ func (g *Gate) enter(ctx context.Context, id relay.ChatID, w *waiter, patience t
 			if o == w {
 				break
 			}
-			if o.by != by && g.opensLocked(c, o.by, o.kind, 0, now).After(now) {
+			if o.by != by && l.opensLocked(c, o.by, o.kind, 0, now).After(now) {
 				continue
 			}
 			first = false
@@ -207,10 +206,10 @@ func (g *Gate) enter(ctx context.Context, id relay.ChatID, w *waiter, patience t
 				ahead++
 			}
 		}
-		return g.opensLocked(c, by, kind, ahead, now), c.holder == nil && first
+		return l.opensLocked(c, by, kind, ahead, now), c.holder == nil && first
 	}, func(c *chat, now time.Time) {
 		if take {
-			g.takeLocked(c, by, kind, now)
+			l.takeLocked(c, by, kind, now)
 			c.holder = w
 		}
 		entered = c
@@ -221,14 +220,14 @@ func (g *Gate) enter(ctx context.Context, id relay.ChatID, w *waiter, patience t
 
 // wait blocks until look says ready and the opening time has come, and then calls take; or
 // until that is known not to happen in time, and then calls giveUp. All three are called with
-// g.mu held.
-func (g *Gate) wait(
+// l.mu held.
+func (l *Limiter) wait(
 	ctx context.Context, id relay.ChatID, patience time.Duration,
 	look func(c *chat, now time.Time) (opens time.Time, ready bool),
 	take func(c *chat, now time.Time), giveUp func(c *chat),
 ) error {
 	if err := ctx.Err(); err != nil {
-		return refusal(0, err)
+		return platforms.NotSent(0, err)
 	}
 	start := time.Now()
 	deadline, limited := ctx.Deadline()
@@ -237,14 +236,14 @@ func (g *Gate) wait(
 			deadline, limited = own, true
 		}
 	}
-	g.mu.Lock()
-	c := g.chatLocked(id, start)
+	l.mu.Lock()
+	c := l.chatLocked(id, start)
 	for {
 		now := time.Now()
 		at, ready := look(c, now)
 		if ready && !at.After(now) && ctx.Err() == nil {
 			take(c, now)
-			g.mu.Unlock()
+			l.mu.Unlock()
 			return nil
 		}
 		stop := ctx.Err()
@@ -253,11 +252,11 @@ func (g *Gate) wait(
 		}
 		if stop != nil {
 			giveUp(c)
-			g.mu.Unlock()
-			return refusal(at.Sub(now), stop)
+			l.mu.Unlock()
+			return platforms.NotSent(at.Sub(now), stop)
 		}
-		changed, moved := c.changed, g.moved // taken under the lock that guards what was looked at
-		g.mu.Unlock()
+		changed, moved := c.changed, l.moved // taken under the lock that guards what was looked at
+		l.mu.Unlock()
 
 		wake := deadline
 		if ready && (!limited || at.Before(wake)) {
@@ -273,100 +272,100 @@ func (g *Gate) wait(
 		case <-moved:
 		case <-ctx.Done():
 		}
-		g.mu.Lock()
+		l.mu.Lock()
 	}
 }
 
 // leave ends w's turn, if w has it.
-func (g *Gate) leave(c *chat, w *waiter) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
+func (l *Limiter) leave(c *chat, w *waiter) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	if c.holder == w {
 		c.holder = nil
 		c.wakeLocked()
 	}
 }
 
-// opensLocked is when an action of the instance could enter after ahead messages have. g.mu must be held.
-func (g *Gate) opensLocked(c *chat, by relay.InstanceID, kind Kind, ahead int, now time.Time) time.Time {
-	at := later(later(now, c.closed[kind]), g.botOpensLocked(kind))
-	within := later(g.bot.opens(0, now), g.shareLocked(c, by).opens(0, now))
-	beyond := g.bot.opens(g.limits.Bot.Burst/2, now)
-	at = later(at, earlier(within, beyond))
+// opensLocked is when an action of the instance could enter after ahead messages have. l.mu must be held.
+func (l *Limiter) opensLocked(c *chat, by relay.InstanceID, kind Kind, ahead int, now time.Time) time.Time {
+	at := Later(Later(now, c.closed[kind]), l.botOpensLocked(kind))
+	within := Later(l.bot.Opens(0, now), l.shareLocked(c, by).Opens(0, now))
+	beyond := l.bot.Opens(l.limits.Bot.Burst/2, now)
+	at = Later(at, earlier(within, beyond))
 	if kind == Message {
-		at = later(at, c.rate.opens(ahead, now))
+		at = Later(at, c.rate.Opens(ahead, now))
 	}
 	return at
 }
 
-// shareLocked is the share that an instance's actions in the chat are counted against. g.mu must be held.
-func (g *Gate) shareLocked(c *chat, by relay.InstanceID) *meter {
-	if by == "" || g.limits.Instance.Every <= 0 {
+// shareLocked is the share that an instance's actions in the chat are counted against. l.mu must be held.
+func (l *Limiter) shareLocked(c *chat, by relay.InstanceID) *Meter {
+	if by == "" || l.limits.Instance.Every <= 0 {
 		return &c.share
 	}
-	m := g.shares[by]
+	m := l.shares[by]
 	if m == nil {
-		m = &meter{rate: g.limits.Instance}
-		g.shares[by] = m
+		m = &Meter{Rate: l.limits.Instance}
+		l.shares[by] = m
 	}
 	return m
 }
 
-// takeLocked charges one action of the instance. g.mu must be held.
-func (g *Gate) takeLocked(c *chat, by relay.InstanceID, kind Kind, now time.Time) {
-	g.bot.take(now)
-	if share := g.shareLocked(c, by); !share.opens(0, now).After(now) {
-		share.take(now)
+// takeLocked charges one action of the instance. l.mu must be held.
+func (l *Limiter) takeLocked(c *chat, by relay.InstanceID, kind Kind, now time.Time) {
+	l.bot.Take(now)
+	if share := l.shareLocked(c, by); !share.Opens(0, now).After(now) {
+		share.Take(now)
 	}
 	if kind == Message {
-		c.rate.take(now)
+		c.rate.Take(now)
 	}
-	g.enteredLocked(c, kind, now)
+	l.enteredLocked(c, kind, now)
 }
 
-// sweepLocked now and then drops what is not needed, save what is known of the chat id. g.mu must
+// sweepLocked now and then drops what is not needed, save what is known of the chat id. l.mu must
 // be held.
-func (g *Gate) sweepLocked(now time.Time, id relay.ChatID) {
-	if now.Sub(g.swept) < sweepEvery {
+func (l *Limiter) sweepLocked(now time.Time, id relay.ChatID) {
+	if now.Sub(l.swept) < sweepEvery {
 		return
 	}
-	g.swept = now
-	for other, c := range g.chats {
+	l.swept = now
+	for other, c := range l.chats {
 		if other != id && c.idleLocked(now) {
-			delete(g.chats, other)
+			delete(l.chats, other)
 		}
 	}
-	for s, given := range g.signs {
+	for s, given := range l.signs {
 		if now.Sub(given) >= sweepEvery {
-			delete(g.signs, s)
+			delete(l.signs, s)
 		}
 	}
-	for by, m := range g.shares {
-		if !m.full.After(now) {
-			delete(g.shares, by)
+	for by, m := range l.shares {
+		if m.Recovered(now) {
+			delete(l.shares, by)
 		}
 	}
-	for by, until := range g.guilty {
+	for by, until := range l.guilty {
 		if !until.After(now) {
-			delete(g.guilty, by)
+			delete(l.guilty, by)
 		}
 	}
 }
 
-// chatLocked finds or makes the memory of a chat. g.mu must be held.
-func (g *Gate) chatLocked(id relay.ChatID, now time.Time) *chat {
-	g.sweepLocked(now, id)
-	c := g.chats[id]
+// chatLocked finds or makes the memory of a chat. l.mu must be held.
+func (l *Limiter) chatLocked(id relay.ChatID, now time.Time) *chat {
+	l.sweepLocked(now, id)
+	c := l.chats[id]
 	if c == nil {
-		c = &chat{rate: meter{rate: g.limits.Chat}, share: meter{rate: g.limits.Share}, changed: make(chan struct{})}
-		g.chats[id] = c
+		c = &chat{rate: Meter{Rate: l.limits.Chat}, share: Meter{Rate: l.limits.Share}, changed: make(chan struct{})}
+		l.chats[id] = c
 	}
 	return c
 }
 
 // idleLocked reports whether the chat can be forgotten without anyone noticing.
 func (c *chat) idleLocked(now time.Time) bool {
-	return c.holder == nil && len(c.queue) == 0 && !c.rate.full.After(now) && !c.share.full.After(now) &&
+	return c.holder == nil && len(c.queue) == 0 && c.rate.Recovered(now) && c.share.Recovered(now) &&
 		c.closed.longAgo(now) && c.last.longAgo(now)
 }
 
@@ -383,16 +382,4 @@ func (c *chat) removeLocked(w *waiter) {
 func (c *chat) wakeLocked() {
 	close(c.changed)
 	c.changed = make(chan struct{})
-}
-
-// refusal is the answer to who cannot enter. "network" makes gateways of every age try again.
-func refusal(d time.Duration, err error) *relay.ActionError {
-	if d <= 0 {
-		return &relay.ActionError{Outcome: relay.NotSent, Public: "network: not sent before the deadline", Err: err}
-	}
-	seconds := int64(math.Ceil(d.Seconds()))
-	return &relay.ActionError{
-		Outcome: relay.NotSent, RetryAfter: d, Err: err,
-		Public: fmt.Sprintf("network: rate limited, retry after %d", seconds),
-	}
 }

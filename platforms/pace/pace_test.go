@@ -24,8 +24,8 @@ var limits = pace.Limits{
 	Chat: pace.Rate{Every: time.Second, Burst: 2},
 }
 
-// pass goes through the gate and reports how long that took.
-func pass(t *testing.T, g *pace.Gate, ctx context.Context, id relay.ChatID, kind pace.Kind) time.Duration {
+// pass goes through the limiter and reports how long that took.
+func pass(t *testing.T, g *pace.Limiter, ctx context.Context, id relay.ChatID, kind pace.Kind) time.Duration {
 	t.Helper()
 	start := time.Now()
 	release, err := g.Acquire(ctx, id, kind, pace.Forever)
@@ -350,7 +350,7 @@ func TestCancelledWaiterTakesNothing(t *testing.T) {
 			t.Errorf("the next waited %v, want 1s: the cancelled one took nothing", d)
 		}
 		if _, err := g.Acquire(ctx, "2", pace.Message, pace.Forever); err == nil {
-			t.Error("a cancelled context got through an open gate")
+			t.Error("a cancelled context got through an open limiter")
 		}
 	})
 }

@@ -30,9 +30,9 @@ type silence [kinds]time.Time
 
 // extend makes every kind that a penalty for kind forbids end at until at the earliest.
 func (s *silence) extend(kind Kind, until time.Time) {
-	s[kind] = later(s[kind], until)
+	s[kind] = Later(s[kind], until)
 	if kind == Message {
-		s[Signal] = later(s[Signal], until)
+		s[Signal] = Later(s[Signal], until)
 	}
 }
 
@@ -55,74 +55,74 @@ type doubt struct {
 }
 
 // Closed reports whether a penalty forbids signals in the chat.
-func (g *Gate) Closed(id relay.ChatID) bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
+func (l *Limiter) Closed(id relay.ChatID) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	now := time.Now()
-	c := g.chats[id]
-	return g.botOpensLocked(Signal).After(now) || c != nil && c.closed[Signal].After(now)
+	c := l.chats[id]
+	return l.botOpensLocked(Signal).After(now) || c != nil && c.closed[Signal].After(now)
 }
 
 // Ask lets a look-up enter that waits neither for the chat's turn nor for a rate, unless a penalty
 // forbids it: then until is its end, and bot whether it lies on the whole bot.
-func (g *Gate) Ask(id relay.ChatID) (until time.Time, bot bool) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
+func (l *Limiter) Ask(id relay.ChatID) (until time.Time, bot bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	now := time.Now()
-	c := g.chatLocked(id, now)
-	if at := g.botOpensLocked(Look); at.After(now) {
+	c := l.chatLocked(id, now)
+	if at := l.botOpensLocked(Look); at.After(now) {
 		return at, true
 	}
 	if at := c.closed[Look]; at.After(now) {
 		return at, false
 	}
-	g.enteredLocked(c, Look, now)
+	l.enteredLocked(c, Look, now)
 	return time.Time{}, false
 }
 
 // Penalise closes the chat for d, as the network demanded of the chat.
-func (g *Gate) Penalise(id relay.ChatID, d time.Duration) {
+func (l *Limiter) Penalise(id relay.ChatID, d time.Duration) {
 	if d <= 0 {
 		return
 	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	now := time.Now()
-	c := g.chatLocked(id, now)
+	c := l.chatLocked(id, now)
 	c.closed.extend(Message, now.Add(d))
 	c.closed.extend(Look, now.Add(d))
 	c.wakeLocked()
 }
 
 // PenaliseBot closes all chats for d, as the network demanded of the bot.
-func (g *Gate) PenaliseBot(d time.Duration) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if until := time.Now().Add(d); until.After(g.closed) {
-		g.closed = until
-		g.movedLocked()
+func (l *Limiter) PenaliseBot(d time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if until := time.Now().Add(d); until.After(l.closed) {
+		l.closed = until
+		l.movedLocked()
 	}
 }
 
 // Refused says that the network refused an action that had entered, asked for by an instance (empty:
 // by the connector), and demanded silence for d without saying of whom. It closes the chat for d.
-func (g *Gate) Refused(id relay.ChatID, kind Kind, by relay.InstanceID, d time.Duration) {
+func (l *Limiter) Refused(id relay.ChatID, kind Kind, by relay.InstanceID, d time.Duration) {
 	if d <= 0 {
 		return
 	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	now := time.Now()
 	until := now.Add(d)
-	c := g.chatLocked(id, now)
+	c := l.chatLocked(id, now)
 	own := by == "" && kind == Look // the connector's, which speak of no chat's conduct: it asks seldom
-	innocent := c.calm[kind] && (own || !g.guilty[by].After(now))
+	innocent := c.calm[kind] && (own || !l.guilty[by].After(now))
 	c.closed.extend(kind, until)
 	c.wakeLocked()
 	if !own {
-		g.guilty[by] = later(g.guilty[by], until.Add(lately))
+		l.guilty[by] = Later(l.guilty[by], until.Add(lately))
 	}
-	t := &g.doubts[kind]
+	t := &l.doubts[kind]
 	if t.probe == c { // it does not show that others pass, nor that they do not
 		t.shut, t.probe = now, nil
 	}
@@ -131,7 +131,7 @@ func (g *Gate) Refused(id relay.ChatID, kind Kind, by relay.InstanceID, d time.D
 		if other == id || !end.After(now) {
 			delete(t.punished, other)
 		}
-		last = later(last, end)
+		last = Later(last, end)
 	}
 	if innocent && len(t.punished) >= 2 {
 		t.shut, t.probing = now.Add(min(d, shutFor)), last
@@ -140,42 +140,42 @@ func (g *Gate) Refused(id relay.ChatID, kind Kind, by relay.InstanceID, d time.D
 		t.punished = make(map[relay.ChatID]time.Time)
 	}
 	t.punished[id] = until
-	g.movedLocked()
+	l.movedLocked()
 }
 
 // Passed says that the network carried out an action of that kind: it does not refuse the whole bot.
-func (g *Gate) Passed(kind Kind) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	t := &g.doubts[kind]
+func (l *Limiter) Passed(kind Kind) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	t := &l.doubts[kind]
 	if t.punished == nil {
 		return
 	}
 	*t = doubt{}
-	g.movedLocked()
+	l.movedLocked()
 }
 
-// botOpensLocked is when the whole bot is open for a kind. g.mu must be held.
-func (g *Gate) botOpensLocked(kind Kind) time.Time {
-	at := later(g.closed, g.doubts[kind].shut)
+// botOpensLocked is when the whole bot is open for a kind. l.mu must be held.
+func (l *Limiter) botOpensLocked(kind Kind) time.Time {
+	at := Later(l.closed, l.doubts[kind].shut)
 	if kind == Signal {
-		at = later(at, g.doubts[Message].shut)
+		at = Later(at, l.doubts[Message].shut)
 	}
 	return at
 }
 
-// enteredLocked remembers an action that enters. g.mu must be held.
-func (g *Gate) enteredLocked(c *chat, kind Kind, now time.Time) {
+// enteredLocked remembers an action that enters. l.mu must be held.
+func (l *Limiter) enteredLocked(c *chat, kind Kind, now time.Time) {
 	c.calm[kind] = now.Sub(c.last[kind]) >= lately && now.Sub(c.closed[kind]) >= lately
 	c.last[kind] = now
-	if t := &g.doubts[kind]; t.probing.After(now) {
+	if t := &l.doubts[kind]; t.probing.After(now) {
 		t.shut, t.probe = now.Add(probeFor), c
-		g.movedLocked()
+		l.movedLocked()
 	}
 }
 
-// movedLocked wakes who waits for the whole bot. g.mu must be held.
-func (g *Gate) movedLocked() {
-	close(g.moved)
-	g.moved = make(chan struct{})
+// movedLocked wakes who waits for the whole bot. l.mu must be held.
+func (l *Limiter) movedLocked() {
+	close(l.moved)
+	l.moved = make(chan struct{})
 }

@@ -13,7 +13,7 @@ import (
 )
 
 // sent is an action of an instance that the network refused for d, or carried out when d is 0.
-func sent(t *testing.T, g *pace.Gate, id relay.ChatID, kind pace.Kind, by relay.InstanceID, d time.Duration) {
+func sent(t *testing.T, g *pace.Limiter, id relay.ChatID, kind pace.Kind, by relay.InstanceID, d time.Duration) {
 	t.Helper()
 	release, err := g.Acquire(t.Context(), id, kind, pace.Forever)
 	if err != nil {
@@ -27,8 +27,8 @@ func sent(t *testing.T, g *pace.Gate, id relay.ChatID, kind pace.Kind, by relay.
 	}
 }
 
-// waits is how long an action that is not carried out waits for the gate of a chat.
-func waits(t *testing.T, g *pace.Gate, id relay.ChatID) time.Duration {
+// waits is how long an action that is not carried out waits for the limiter of a chat.
+func waits(t *testing.T, g *pace.Limiter, id relay.ChatID) time.Duration {
 	t.Helper()
 	return pass(t, g, t.Context(), id, pace.Message)
 }
@@ -73,52 +73,52 @@ func TestPunishedChatsOfOneInstanceCloseNoOther(t *testing.T) { // invariant 7
 // and how long a further chat then waits.
 func TestWhoseRefusalMeansTheBot(t *testing.T) {
 	for name, tc := range map[string]struct {
-		before func(t *testing.T, g *pace.Gate)
+		before func(t *testing.T, g *pace.Limiter)
 		after  time.Duration // between before and the refusal
 		want   time.Duration
 	}{
-		"nobody else is punished": {func(*testing.T, *pace.Gate) {}, 0, 0},
-		"one other is": {func(t *testing.T, g *pace.Gate) {
+		"nobody else is punished": {func(*testing.T, *pace.Limiter) {}, 0, 0},
+		"one other is": {func(t *testing.T, g *pace.Limiter) {
 			sent(t, g, "1", pace.Message, "wild", 35*time.Second)
 		}, 0, 0},
-		"two others are": {func(t *testing.T, g *pace.Gate) {
+		"two others are": {func(t *testing.T, g *pace.Limiter) {
 			sent(t, g, "1", pace.Message, "wild", 35*time.Second)
 			sent(t, g, "2", pace.Message, "wild", 35*time.Second)
 		}, 0, 5 * time.Second},
-		"they were": {func(t *testing.T, g *pace.Gate) {
+		"they were": {func(t *testing.T, g *pace.Limiter) {
 			sent(t, g, "1", pace.Message, "wild", 35*time.Second)
 			sent(t, g, "2", pace.Message, "wild", 35*time.Second)
 		}, 36 * time.Second, 0},
-		"they are, but somebody's action has passed": {func(t *testing.T, g *pace.Gate) {
+		"they are, but somebody's action has passed": {func(t *testing.T, g *pace.Limiter) {
 			sent(t, g, "1", pace.Message, "wild", 35*time.Second)
 			sent(t, g, "2", pace.Message, "wild", 35*time.Second)
 			sent(t, g, "bob", pace.Message, "bob", 0)
 		}, 0, 0},
-		"they are, and a signal has passed": {func(t *testing.T, g *pace.Gate) {
+		"they are, and a signal has passed": {func(t *testing.T, g *pace.Limiter) {
 			sent(t, g, "1", pace.Message, "wild", 35*time.Second)
 			sent(t, g, "2", pace.Message, "wild", 35*time.Second)
 			sent(t, g, "bob", pace.Signal, "bob", 0)
 		}, 0, 5 * time.Second},
-		"they are, for signals": {func(t *testing.T, g *pace.Gate) {
+		"they are, for signals": {func(t *testing.T, g *pace.Limiter) {
 			sent(t, g, "1", pace.Signal, "wild", 35*time.Second)
 			sent(t, g, "2", pace.Signal, "wild", 35*time.Second)
 		}, 0, 0},
-		"they are, and its own instance has another": {func(t *testing.T, g *pace.Gate) {
+		"they are, and its own instance has another": {func(t *testing.T, g *pace.Limiter) {
 			sent(t, g, "1", pace.Message, "wild", 35*time.Second)
 			sent(t, g, "2", pace.Message, "ann", 35*time.Second)
 		}, 0, 0},
-		"they are, and it has been busy itself": {func(t *testing.T, g *pace.Gate) {
+		"they are, and it has been busy itself": {func(t *testing.T, g *pace.Limiter) {
 			sent(t, g, "ann", pace.Message, "ann", 0)
 			sent(t, g, "1", pace.Message, "wild", 35*time.Second)
 			sent(t, g, "2", pace.Message, "wild", 35*time.Second)
 		}, 20 * time.Second, 0},
-		"they are, and it was punished itself lately": {func(t *testing.T, g *pace.Gate) {
+		"they are, and it was punished itself lately": {func(t *testing.T, g *pace.Limiter) {
 			sent(t, g, "ann", pace.Message, "bob", 70*time.Second)
 			<-time.After(80 * time.Second)
 			sent(t, g, "1", pace.Message, "wild", 35*time.Second)
 			sent(t, g, "2", pace.Message, "wild", 35*time.Second)
 		}, 0, 0},
-		"they are, and its own penalties are long over": {func(t *testing.T, g *pace.Gate) {
+		"they are, and its own penalties are long over": {func(t *testing.T, g *pace.Limiter) {
 			sent(t, g, "ann", pace.Message, "ann", 10*time.Second)
 			<-time.After(80 * time.Second)
 			sent(t, g, "1", pace.Message, "wild", 35*time.Second)
@@ -211,16 +211,16 @@ func TestOneProbeDecides(t *testing.T) {
 // TestProbeWithoutAnAnswer holds nobody up for long, and one that is refused for its own sake does not.
 func TestProbeWithoutAnAnswer(t *testing.T) {
 	for name, tc := range map[string]struct {
-		answer func(g *pace.Gate)
+		answer func(g *pace.Limiter)
 		want   time.Duration
 	}{
-		"none":                         {func(*pace.Gate) {}, 2 * time.Second},
-		"it passed":                    {func(g *pace.Gate) { g.Passed(pace.Message) }, 0},
-		"a guilty one's, refused":      {func(g *pace.Gate) { g.Refused("3", pace.Message, "wild", time.Minute) }, 0},
-		"an innocent one's, refused":   {func(g *pace.Gate) { g.Refused("3", pace.Message, "bob", time.Minute) }, 5 * time.Second},
-		"refused, for a moment":        {func(g *pace.Gate) { g.Refused("3", pace.Message, "bob", time.Second) }, time.Second},
-		"a signal's, which passed":     {func(g *pace.Gate) { g.Passed(pace.Signal) }, 2 * time.Second},
-		"another's, refused, and none": {func(g *pace.Gate) { g.Refused("9", pace.Message, "wild", time.Second) }, 2 * time.Second},
+		"none":                         {func(*pace.Limiter) {}, 2 * time.Second},
+		"it passed":                    {func(g *pace.Limiter) { g.Passed(pace.Message) }, 0},
+		"a guilty one's, refused":      {func(g *pace.Limiter) { g.Refused("3", pace.Message, "wild", time.Minute) }, 0},
+		"an innocent one's, refused":   {func(g *pace.Limiter) { g.Refused("3", pace.Message, "bob", time.Minute) }, 5 * time.Second},
+		"refused, for a moment":        {func(g *pace.Limiter) { g.Refused("3", pace.Message, "bob", time.Second) }, time.Second},
+		"a signal's, which passed":     {func(g *pace.Limiter) { g.Passed(pace.Signal) }, 2 * time.Second},
+		"another's, refused, and none": {func(g *pace.Limiter) { g.Refused("9", pace.Message, "wild", time.Second) }, 2 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

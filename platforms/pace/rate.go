@@ -8,28 +8,34 @@ type Rate struct {
 	Burst int           // less than 1 means 1
 }
 
-// meter measures one Rate: full is when the whole burst is there again.
-type meter struct {
-	rate Rate
-	full time.Time
+// Meter measures one Rate. golang.org/x/time/rate counts in floating point, by which one passes a
+// nanosecond early now and then (invariant 2), and it does not say when a later one may pass.
+type Meter struct {
+	Rate Rate
+	full time.Time // when the whole burst is there again
 }
 
-// opens is when one more may pass after ahead others have.
-func (m *meter) opens(ahead int, now time.Time) time.Time {
-	if m.rate.Every <= 0 {
+// Opens is when one more may pass after ahead others have.
+func (m *Meter) Opens(ahead int, now time.Time) time.Time {
+	if m.Rate.Every <= 0 {
 		return now
 	}
-	spare := time.Duration(max(m.rate.Burst, 1)-1-ahead) * m.rate.Every
-	return later(m.full, now).Add(-spare)
+	spare := time.Duration(max(m.Rate.Burst, 1)-1-ahead) * m.Rate.Every
+	return Later(m.full, now).Add(-spare)
 }
 
-func (m *meter) take(now time.Time) {
-	if m.rate.Every > 0 {
-		m.full = later(m.full, now).Add(m.rate.Every)
+// Take counts one that passes.
+func (m *Meter) Take(now time.Time) {
+	if m.Rate.Every > 0 {
+		m.full = Later(m.full, now).Add(m.Rate.Every)
 	}
 }
 
-func later(a, b time.Time) time.Time {
+// Recovered reports whether the whole burst is there again.
+func (m *Meter) Recovered(now time.Time) bool { return !m.full.After(now) }
+
+// Later is the later one of two moments.
+func Later(a, b time.Time) time.Time {
 	if b.After(a) {
 		return b
 	}

@@ -19,7 +19,7 @@ type passage struct {
 	at   time.Time
 }
 
-// TestSimulation lets many callers of several chats at the gate, punishes chats at random, and
+// TestSimulation lets many callers of several chats at the limiter, punishes chats at random, and
 // checks invariants 1 to 5 on what came through.
 func TestSimulation(t *testing.T) {
 	limits := Limits{

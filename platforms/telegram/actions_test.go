@@ -5,7 +5,6 @@ import (
 	"net/url"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -122,29 +121,6 @@ func TestTyping(t *testing.T) {
 	})
 }
 
-func TestTypingIsDroppedNotQueued(t *testing.T) {
-	onFake(t, func(t *testing.T, ctx context.Context, f *fakeAPI, p *Platform) {
-		f.fail("sendMessage", fault{hang: true})
-		sent := make(chan error, 1)
-		go func() {
-			_, err := p.Send(ctx, relay.Send{Chat: dm, Content: "x"})
-			sent <- err
-		}()
-		synctest.Wait()
-		start := time.Now()
-		if _, err := p.Typing(ctx, relay.Typing{Chat: dm}); err != nil {
-			t.Errorf("Typing: %v", err)
-		}
-		if d := time.Since(start); d != 0 {
-			t.Errorf("typing waited %v", d)
-		}
-		if n := len(f.callsTo("sendChatAction")); n != 0 {
-			t.Errorf("%d typings left beside a send", n)
-		}
-		failure(t, <-sent)
-	})
-}
-
 // TestRefusedTypingHoldsUpNoMessage: what is decoration must not keep an answer from its reader.
 func TestRefusedTypingHoldsUpNoMessage(t *testing.T) {
 	onFake(t, func(t *testing.T, ctx context.Context, f *fakeAPI, p *Platform) {
@@ -210,27 +186,6 @@ func TestReact(t *testing.T) {
 			})
 		})
 	}
-}
-
-func TestReactWaitsTwoSeconds(t *testing.T) {
-	onFake(t, func(t *testing.T, ctx context.Context, f *fakeAPI, p *Platform) {
-		f.fail("sendMessage", fault{hang: true})
-		sent := make(chan error, 1)
-		go func() {
-			_, err := p.Send(ctx, relay.Send{Chat: dm, Content: "x"})
-			sent <- err
-		}()
-		synctest.Wait()
-		start := time.Now()
-		_, err := p.React(ctx, relay.React{Chat: dm, Message: "7", Emoji: "👀"})
-		if ae := failure(t, err); ae.Public != "rate limited" || ae.Outcome != relay.NotSent {
-			t.Errorf("error is %+v", ae)
-		}
-		if d := time.Since(start); d != reactWait {
-			t.Errorf("waited %v, want %v", d, reactWait)
-		}
-		failure(t, <-sent)
-	})
 }
 
 func TestDelete(t *testing.T) {

@@ -11,17 +11,17 @@ import (
 
 // ChatInfo implements platforms.ChatInformer. Types are those of events: a forum is a group.
 func (p *Platform) ChatInfo(ctx context.Context, a relay.GetChatInfo) (relay.Result, error) {
-	t, err := p.enter(ctx, a.Chat, pace.Look, patience(ctx))
+	t, err := p.turns.Enter(ctx, a.Chat, pace.Look)
 	if err != nil {
 		return relay.Result{}, err
 	}
-	defer t.leave()
+	defer t.Leave()
 	var c chat
-	if err := t.call(ctx, "getChat", tgbotapi.Params{}, &c); err != nil {
+	if err := p.call(ctx, t, "getChat", tgbotapi.Params{}, &c); err != nil {
 		return relay.Result{}, explained(err)
 	}
 	return relay.Result{
 		ChatInfo: &relay.ChatInfo{Name: c.name(), Type: c.kind()},
-		MovedTo:  t.movedTo(),
+		MovedTo:  t.MovedTo,
 	}, nil
 }

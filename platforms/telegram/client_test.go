@@ -1,12 +1,8 @@
 package telegram
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"net"
-	"net/http"
-	"net/http/httptest"
 	"net/url"
 	"strings"
 	"testing"
@@ -14,17 +10,16 @@ import (
 
 	tgbotapi "github.com/go-telegram-bot-api/telegram-bot-api/v5"
 
-	"github.com/hermes-connector/hermes-connector/platforms"
-	"github.com/hermes-connector/hermes-connector/platforms/platformtest"
+	"github.com/hermes-connector/hermes-connector/platforms/call"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// asAPIError checks that err is an *apiError free of the token (invariant 4) and returns it.
-func asAPIError(t *testing.T, err error) *apiError {
+// asFault checks that err is a *call.Fault free of the token (invariant 4) and returns it.
+func asFault(t *testing.T, err error) *call.Fault {
 	t.Helper()
-	var ae *apiError
+	var ae *call.Fault
 	if !errors.As(err, &ae) {
-		t.Fatalf("error = %v (%T), want an *apiError", err, err)
+		t.Fatalf("error = %v (%T), want a *call.Fault", err, err)
 	}
 	for e := err; e != nil; e = errors.Unwrap(e) {
 		text := fmt.Sprintf("%v %+v %#v", e, e, e)
@@ -38,28 +33,28 @@ func asAPIError(t *testing.T, err error) *apiError {
 func TestCallFailures(t *testing.T) {
 	for name, tc := range map[string]struct {
 		fault fault
-		want  apiError
+		want  call.Fault
 	}{
-		"refused":           {fault{code: 400, description: "Bad Request: chat not found"}, apiError{Code: 400, Description: "Bad Request: chat not found", Sent: sentRefused}},
-		"forbidden":         {fault{code: 403, description: "Forbidden"}, apiError{Code: 403, Description: "Forbidden", Sent: sentRefused}},
-		"too many":          {fault{code: 429, description: "Too Many Requests", retryAfter: 7}, apiError{Code: 429, Description: "Too Many Requests", RetryAfter: 7 * time.Second, Sent: sentRefused}},
-		"moved":             {fault{code: 400, description: "upgraded", migrateTo: -1001}, apiError{Code: 400, Description: "upgraded", MigrateTo: -1001, Sent: sentRefused}},
-		"server fault":      {fault{code: 500, description: "Internal Server Error"}, apiError{Code: 500, Description: "Internal Server Error"}},
-		"page of a proxy":   {fault{code: 502, html: true}, apiError{Code: 502, Description: "HTTP 502 and no answer of the Bot API"}},
-		"polite page":       {fault{code: 404, html: true}, apiError{Code: 404, Description: "HTTP 404 and no answer of the Bot API"}},
-		"foreign JSON":      {fault{code: 503, body: `{"message":"no upstream"}`}, apiError{Code: 503, Description: "HTTP 503 and no answer of the Bot API"}},
-		"half an answer":    {fault{code: 200, body: `{"ok":true,"resu`}, apiError{Code: 200, Description: "HTTP 200 and no answer of the Bot API"}},
-		"not the result":    {fault{code: 200, body: `{"ok":true,"result":{"message_id":"x"}}`}, apiError{Code: 200, Description: `the result makes no sense: string in field "message_id" where int64 belongs`}},
-		"token in an error": {fault{code: 400, description: "no " + testToken + " here " + url.QueryEscape(testToken)}, apiError{Code: 400, Description: "no [secret] here [secret]", Sent: sentRefused}},
-		"redirect":          {fault{code: 302, html: true}, apiError{Code: 302, Description: "HTTP 302 and no answer of the Bot API"}},
+		"refused":           {fault{code: 400, description: "Bad Request: chat not found"}, call.Fault{Status: 400, Message: "Bad Request: chat not found", Sent: call.Refused}},
+		"forbidden":         {fault{code: 403, description: "Forbidden"}, call.Fault{Status: 403, Message: "Forbidden", Sent: call.Refused}},
+		"too many":          {fault{code: 429, description: "Too Many Requests", retryAfter: 7}, call.Fault{Status: 429, Message: "Too Many Requests", RetryAfter: 7 * time.Second, Sent: call.Refused}},
+		"moved":             {fault{code: 400, description: "upgraded", migrateTo: -1001}, call.Fault{Status: 400, Message: "upgraded", Detail: int64(-1001), Sent: call.Refused}},
+		"server fault":      {fault{code: 500, description: "Internal Server Error"}, call.Fault{Status: 500, Message: "Internal Server Error"}},
+		"page of a proxy":   {fault{code: 502, html: true}, call.Fault{Status: 502, Message: call.NoAnswer}},
+		"polite page":       {fault{code: 404, html: true}, call.Fault{Status: 404, Message: call.NoAnswer}},
+		"foreign JSON":      {fault{code: 503, body: `{"message":"no upstream"}`}, call.Fault{Status: 503, Message: call.NoAnswer}},
+		"half an answer":    {fault{code: 200, body: `{"ok":true,"resu`}, call.Fault{Status: 200, Message: call.NoAnswer}},
+		"not the result":    {fault{code: 200, body: `{"ok":true,"result":{"message_id":"x"}}`}, call.Fault{Status: 200, Message: `the result makes no sense: string in field "message_id" where int64 belongs`}},
+		"token in an error": {fault{code: 400, description: "no " + testToken + " here " + url.QueryEscape(testToken)}, call.Fault{Status: 400, Message: "no [secret] here [secret]", Sent: call.Refused}},
+		"redirect":          {fault{code: 302, html: true}, call.Fault{Status: 302, Message: call.NoAnswer}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFake()
 			c := openFake(t, f).client
 			f.fail("sendMessage", tc.fault)
 			var m message
-			got := asAPIError(t, c.call(t.Context(), "sendMessage", tgbotapi.Params{"chat_id": "1", "text": "x"}, &m))
-			tc.want.Method = "sendMessage"
+			got := asFault(t, c.call(t.Context(), "sendMessage", tgbotapi.Params{"chat_id": "1", "text": "x"}, &m))
+			tc.want.What = "sendMessage"
 			if *got != tc.want {
 				t.Errorf("error = %+v, want %+v", *got, tc.want)
 			}
@@ -68,106 +63,6 @@ func TestCallFailures(t *testing.T) {
 			}
 		})
 	}
-}
-
-func TestCallBrokenAfterItLeft(t *testing.T) {
-	for name, broken := range map[string]fault{
-		"carried out":     {cut: true},
-		"not carried out": {lose: true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			f := newFake()
-			c := openFake(t, f).client
-			// A used connection is where net/http is tempted to try again on its own.
-			if err := c.call(t.Context(), "getMe", nil, nil); err != nil {
-				t.Fatal(err)
-			}
-			f.fail("sendMessage", broken)
-			e := asAPIError(t, c.call(t.Context(), "sendMessage", tgbotapi.Params{"chat_id": "1", "text": "x"}, nil))
-			if e.Sent != sentMaybe || e.Code != 0 {
-				t.Errorf("error = %+v, want maybe sent and no code", *e)
-			}
-			if n := len(f.callsTo("sendMessage")); n != 1 { // invariant 5
-				t.Errorf("calls = %d, want 1", n)
-			}
-		})
-	}
-}
-
-func TestCallThatTimesOut(t *testing.T) {
-	f := newFake()
-	c := openFake(t, f).client
-	f.fail("sendMessage", fault{hang: true})
-	ctx, cancel := context.WithCancel(t.Context())
-	go func() {
-		defer cancel()
-		_ = f.waitCalls(t.Context(), "sendMessage", 1)
-	}()
-	e := asAPIError(t, c.call(ctx, "sendMessage", tgbotapi.Params{"chat_id": "1", "text": "x"}, nil))
-	if e.Sent != sentMaybe || !errors.Is(e, context.Canceled) {
-		t.Errorf("error = %+v, want maybe sent, cancelled", *e)
-	}
-}
-
-func TestCallThatNeverLeft(t *testing.T) {
-	t.Run("context over before", func(t *testing.T) {
-		f := newFake()
-		c := openFake(t, f).client
-		ctx, cancel := context.WithCancel(t.Context())
-		cancel()
-		e := asAPIError(t, c.call(ctx, "sendMessage", nil, nil))
-		if e.Sent != sentNever || !errors.Is(e, context.Canceled) {
-			t.Errorf("error = %+v, want never sent, cancelled", *e)
-		}
-		if n := len(f.callsTo("sendMessage")); n != 0 {
-			t.Errorf("calls = %d, want 0", n)
-		}
-	})
-	t.Run("nobody listens", func(t *testing.T) {
-		port, release, err := platformtest.HoldPort()
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer release()
-		base := fmt.Sprint("http://127.0.0.1:", port)
-		e := asAPIError(t, openAt(t, platforms.Options{APIBase: base}).client.call(t.Context(), "getMe", nil, nil))
-		if e.Sent != sentNever || e.Code != 0 || !strings.Contains(e.Error(), "refused") {
-			t.Errorf("error = %+v, want never sent, refused", *e)
-		}
-	})
-	t.Run("no such host", func(t *testing.T) {
-		rt := &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) {
-			return nil, errors.New("no way to " + testToken)
-		}}
-		e := asAPIError(t, openAt(t, platforms.Options{Transport: rt}).client.call(t.Context(), "getMe", nil, nil))
-		if e.Sent != sentNever || e.Description != "no way to [secret]" {
-			t.Errorf("error = %+v, want never sent", *e)
-		}
-	})
-	t.Run("connection ends while dialling", func(t *testing.T) {
-		ctx, cancel := context.WithCancel(t.Context())
-		rt := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			cancel()
-			<-ctx.Done()
-			return nil, ctx.Err()
-		}}
-		e := asAPIError(t, openAt(t, platforms.Options{Transport: rt}).client.call(ctx, "getMe", nil, nil))
-		if e.Sent != sentNever {
-			t.Errorf("error = %+v, want never sent", *e)
-		}
-	})
-}
-
-func TestRedirectIsNotFollowed(t *testing.T) {
-	elsewhere := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		t.Errorf("followed to %s", r.URL.Path)
-	}))
-	defer elsewhere.Close()
-	here := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		http.Redirect(w, r, elsewhere.URL+r.URL.Path, http.StatusTemporaryRedirect)
-	}))
-	defer here.Close()
-	asAPIError(t, openAt(t, platforms.Options{APIBase: here.URL}).client.call(t.Context(), "getMe", nil, nil))
 }
 
 func TestBaseWithAPath(t *testing.T) {
@@ -179,32 +74,9 @@ func TestBaseWithAPath(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := newClient(relay.NewSecret([]byte(testToken)), base+suffix, nil)
 			defer c.closeIdle()
-			var me user
-			if err := c.call(t.Context(), "getMe", nil, &me); err != nil || me.Username != testMe.name {
+			var me tgbotapi.User
+			if err := c.call(t.Context(), "getMe", nil, &me); err != nil || me.UserName != testMe.name {
 				t.Errorf("getMe = %+v, %v", me, err)
-			}
-		})
-	}
-}
-
-func TestScrub(t *testing.T) {
-	long := newClient(relay.NewSecret([]byte(testToken)), "", nil)
-	toy := newClient(relay.NewSecret([]byte("1:a")), "", nil)
-	for name, tc := range map[string]struct {
-		c          *client
-		text, want string
-	}{
-		"plain":         {long, "x " + testToken + " y", "x [secret] y"},
-		"escaped":       {long, "x " + url.QueryEscape(testToken) + " y", "x [secret] y"},
-		"escaped small": {long, "x " + strings.Replace(testToken, ":", "%3a", 1) + " y", "x [secret] y"},
-		"in a path":     {long, "/bot" + testToken + "/getMe", "/bot[secret]/getMe"},
-		"only the half": {long, strings.TrimPrefix(testToken, "700100:"), "[secret]"},
-		"nothing":       {long, "dial tcp: refused", "dial tcp: refused"},
-		"toy":           {toy, "a banana with 1:a", "a banana with [secret]"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			if got := tc.c.scrub(tc.text); got != tc.want {
-				t.Errorf("scrub(%q) = %q, want %q", tc.text, got, tc.want)
 			}
 		})
 	}

@@ -15,14 +15,14 @@ func (p *Platform) Delete(ctx context.Context, a relay.Delete) (relay.Result, er
 	if !ok {
 		return relay.Result{}, errUnknownMessage
 	}
-	t, err := p.enter(ctx, a.Chat, pace.Signal, patience(ctx))
+	t, err := p.turns.Enter(ctx, a.Chat, pace.Signal)
 	if err != nil {
 		return relay.Result{}, err
 	}
-	defer t.leave()
-	err = t.call(ctx, "deleteMessage", tgbotapi.Params{"message_id": number}, nil)
+	defer t.Leave()
+	err = p.call(ctx, t, "deleteMessage", tgbotapi.Params{"message_id": number}, nil)
 	if err != nil && !refusedWith(err, "message to delete not found") {
 		return relay.Result{}, explained(err)
 	}
-	return relay.Result{MessageID: relay.MessageID(number), MovedTo: t.movedTo()}, nil
+	return relay.Result{MessageID: relay.MessageID(number), MovedTo: t.MovedTo}, nil
 }

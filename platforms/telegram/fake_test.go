@@ -159,19 +159,6 @@ func (f *fakeAPI) callsTo(method string) []url.Values {
 	return out
 }
 
-// waitCalls waits until a method was called n times in all.
-func (f *fakeAPI) waitCalls(ctx context.Context, method string, n int) error {
-	return f.await(ctx, func() bool {
-		seen := 0
-		for _, c := range f.calls {
-			if c.method == method {
-				seen++
-			}
-		}
-		return seen >= n
-	})
-}
-
 // waitConfirmed waits until no update is left.
 func (f *fakeAPI) waitConfirmed(ctx context.Context) error {
 	return f.await(ctx, func() bool { return len(f.updates) == 0 })

@@ -1,17 +1,18 @@
 package telegram
 
 import (
-	"html"
 	"net/url"
 	"strings"
 
 	"github.com/yuin/goldmark/ast"
 	extast "github.com/yuin/goldmark/extension/ast"
 	"github.com/yuin/goldmark/util"
+
+	"github.com/hermes-connector/hermes-connector/platforms/markdown"
 )
 
-// inlines writes the children of n, which stand within lines.
-func (r *renderer) inlines(n ast.Node) {
+// Inlines implements markdown.Dialect: it writes the children of n, which stand within lines.
+func (r *renderer) Inlines(n ast.Node) {
 	for c := n.FirstChild(); c != nil; c = c.NextSibling() {
 		r.inline(c)
 	}
@@ -21,15 +22,15 @@ func (r *renderer) inline(n ast.Node) {
 	switch n := n.(type) {
 	case *ast.Text:
 		if n.IsRaw() {
-			r.copy(n.Segment.Start, n.Segment.Stop)
+			r.Copy(n.Segment.Start, n.Segment.Stop)
 		} else {
 			r.unescape(n.Segment.Start, n.Segment.Stop)
 		}
 		if n.SoftLineBreak() || n.HardLineBreak() {
-			r.write("\n")
+			r.Write("\n")
 		}
 	case *ast.String:
-		r.write(string(n.Value))
+		r.Write(string(n.Value))
 	case *ast.CodeSpan:
 		r.format(style{Type: entityCode}, func() { r.codeSpan(n) })
 	case *ast.Emphasis:
@@ -37,29 +38,29 @@ func (r *renderer) inline(n ast.Node) {
 		if n.Level > 1 {
 			kind = entityBold
 		}
-		r.format(style{Type: kind}, func() { r.inlines(n) })
+		r.format(style{Type: kind}, func() { r.Inlines(n) })
 	case *extast.Strikethrough:
-		r.format(style{Type: entityStrike}, func() { r.inlines(n) })
+		r.format(style{Type: entityStrike}, func() { r.Inlines(n) })
 	case *spoiler:
-		r.format(style{Type: entitySpoiler}, func() { r.inlines(n) })
+		r.format(style{Type: entitySpoiler}, func() { r.Inlines(n) })
 	case *ast.Link:
 		r.link(n, n.Destination)
 	case *ast.Image:
 		r.link(n, n.Destination)
 	case *ast.AutoLink: // Telegram makes the link by itself
-		r.write(string(n.Label(r.src)))
+		r.Write(string(n.Label(r.Source)))
 	case *ast.RawHTML:
 		for i := range n.Segments.Len() {
-			r.copy(n.Segments.At(i).Start, n.Segments.At(i).Stop)
+			r.Copy(n.Segments.At(i).Start, n.Segments.At(i).Stop)
 		}
 	case *extast.TaskCheckBox:
 		box := "☐ "
 		if n.IsChecked {
 			box = "☑ "
 		}
-		r.write(box)
+		r.Write(box)
 	default:
-		r.inlines(n)
+		r.Inlines(n)
 	}
 }
 
@@ -71,12 +72,12 @@ func (r *renderer) codeSpan(n *ast.CodeSpan) {
 			continue
 		}
 		seg := t.Segment
-		if !seg.IsEmpty() && r.src[seg.Stop-1] == '\n' {
-			r.copy(seg.Start, seg.Stop-1)
-			r.write(" ")
+		if !seg.IsEmpty() && r.Source[seg.Stop-1] == '\n' {
+			r.Copy(seg.Start, seg.Stop-1)
+			r.Write(" ")
 			continue
 		}
-		r.copy(seg.Start, seg.Stop)
+		r.Copy(seg.Start, seg.Stop)
 	}
 }
 
@@ -84,29 +85,29 @@ func (r *renderer) codeSpan(n *ast.CodeSpan) {
 // behind it in parentheses.
 func (r *renderer) link(n ast.Node, destination []byte) {
 	target := string(util.URLEscape(destination, true))
-	before := r.out.Len()
+	before := len(r.Text())
 	label := func() {
-		r.inlines(n)
-		if strings.TrimSpace(r.out.String()[before:]) == "" {
-			r.write(shown(destination))
+		r.Inlines(n)
+		if strings.TrimSpace(r.Text()[before:]) == "" {
+			r.Write(shown(destination))
 		}
 	}
-	if !r.flat && linkable(target) {
-		r.flush()
-		before = r.out.Len()
+	if linkable(target) {
+		r.Flush()
+		before = len(r.Text())
 		r.format(style{Type: entityLink, URL: target}, label)
 		return
 	}
 	label()
-	if s := shown(destination); s != "" && s != strings.TrimSpace(r.out.String()[before:]) {
-		r.write(" (" + s + ")")
+	if s := shown(destination); s != "" && s != strings.TrimSpace(r.Text()[before:]) {
+		r.Write(" (" + s + ")")
 	}
 }
 
 // shown is a link target as people read it. Addresses go without their scheme: Telegram finds
 // them in the text, and would turn a mailto link into a web address.
 func shown(destination []byte) string {
-	return strings.TrimPrefix(unescaped(string(destination)), "mailto:")
+	return strings.TrimPrefix(markdown.Address(destination), "mailto:")
 }
 
 // linkable reports whether Telegram takes target for a text_link. It refuses a whole message
@@ -132,56 +133,17 @@ func linkable(target string) bool {
 func (r *renderer) unescape(start, end int) {
 	from := start
 	for i := start; i < end; {
-		plain, size := escapeAt(r.src[i:end])
+		plain, size := markdown.EscapeAt(r.Source[i:end])
 		if size == 0 {
 			i++
 			continue
 		}
-		r.copy(from, i)
-		r.flush()
-		r.marks = append(r.marks, mark{at: r.at, start: i, end: i + size})
-		r.write(plain)
+		r.Copy(from, i)
+		r.Flush()
+		r.Mark(i, i+size)
+		r.Write(plain)
 		i += size
 		from = i
 	}
-	r.copy(from, end)
-}
-
-// unescaped is s with backslash escapes and character references resolved.
-func unescaped(s string) string {
-	var out strings.Builder
-	for i := 0; i < len(s); {
-		plain, size := escapeAt([]byte(s[i:]))
-		if size == 0 {
-			out.WriteByte(s[i])
-			i++
-			continue
-		}
-		out.WriteString(plain)
-		i += size
-	}
-	return out.String()
-}
-
-// escapeAt reads the escape or character reference s begins with; size 0 means none.
-func escapeAt(s []byte) (plain string, size int) {
-	if len(s) > 1 && s[0] == '\\' && util.IsPunct(s[1]) {
-		return string(s[1]), 2
-	}
-	if len(s) < 3 || s[0] != '&' {
-		return "", 0
-	}
-	end := 1
-	for end < len(s) && end < 40 && (util.IsAlphaNumeric(s[end]) || s[end] == '#' && end == 1) {
-		end++
-	}
-	if end == len(s) || s[end] != ';' {
-		return "", 0
-	}
-	ref := string(s[:end+1])
-	plain = html.UnescapeString(ref)
-	if strings.HasSuffix(plain, ";") && plain != ";" { // unknown, or known only in its first letters
-		return "", 0
-	}
-	return strings.ReplaceAll(plain, "\x00", "\uFFFD"), end + 1
+	r.Copy(from, end)
 }

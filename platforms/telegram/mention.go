@@ -5,11 +5,13 @@ import (
 	"unicode"
 	"unicode/utf16"
 	"unicode/utf8"
+
+	tgbotapi "github.com/go-telegram-bot-api/telegram-bot-api/v5"
 )
 
 // cut returns the part of text an entity marks, and false when it marks nothing in it.
 // Entities count UTF-16 code units.
-func (e messageEntity) cut(units []uint16) (string, bool) {
+func cut(e tgbotapi.MessageEntity, units []uint16) (string, bool) {
 	if e.Offset < 0 || e.Length <= 0 || e.Offset > len(units) || e.Length > len(units)-e.Offset {
 		return "", false
 	}
@@ -25,7 +27,7 @@ type address struct {
 
 // addressed reads the entities of a text. A command without "@" is for every bot that reads it
 // when the text begins with it, and in a direct message wherever it stands.
-func addressed(text string, entities []messageEntity, me identity, direct bool) address {
+func addressed(text string, entities []tgbotapi.MessageEntity, me identity, direct bool) address {
 	a := address{otherCommand: forAnother(text, me)}
 	if len(entities) == 0 {
 		return a
@@ -34,12 +36,12 @@ func addressed(text string, entities []messageEntity, me identity, direct bool) 
 	for _, e := range entities {
 		switch e.Type {
 		case "mention":
-			name, ok := e.cut(units)
+			name, ok := cut(e, units)
 			a.me = a.me || ok && me.called(strings.TrimPrefix(name, "@"))
 		case "text_mention":
 			a.me = a.me || e.User != nil && e.User.ID == me.id
 		case "bot_command":
-			command, ok := e.cut(units)
+			command, ok := cut(e, units)
 			if !ok {
 				continue
 			}

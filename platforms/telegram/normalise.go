@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 
+	tgbotapi "github.com/go-telegram-bot-api/telegram-bot-api/v5"
+
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
@@ -148,7 +150,7 @@ func (n normaliser) service(m *message) reading {
 }
 
 // rosterChange is a change about one user. The bot's own arrival or departure concerns everybody.
-func (n normaliser) rosterChange(chat int64, u user) platforms.RosterChange {
+func (n normaliser) rosterChange(chat int64, u tgbotapi.User) platforms.RosterChange {
 	c := platforms.RosterChange{Chat: chatID(chat), User: userID(u.ID)}
 	if u.ID == n.me.id || u.ID == 0 {
 		c.User = ""
@@ -167,7 +169,7 @@ func (n normaliser) source(m *message, o reading) relay.Source {
 	}
 	switch {
 	case m.From != nil:
-		s.UserID, s.UserName, s.UserHandle = userID(m.From.ID), m.From.name(), m.From.Username
+		s.UserID, s.UserName, s.UserHandle = userID(m.From.ID), nameOf(*m.From), m.From.UserName
 	case m.SenderChat != nil:
 		s.UserID, s.UserName, s.UserHandle = userID(m.SenderChat.ID), m.SenderChat.name(), m.SenderChat.Username
 	default:
@@ -197,7 +199,7 @@ func (n normaliser) reply(m *message, ev *relay.Event) {
 		q := &relay.Quote{Text: r.body()}
 		switch {
 		case r.From != nil:
-			q.Author = r.From.name()
+			q.Author = nameOf(*r.From)
 			q.IsOwn = r.From.ID == n.me.id
 		case r.SenderChat != nil:
 			q.Author = r.SenderChat.name()
@@ -207,7 +209,7 @@ func (n normaliser) reply(m *message, ev *relay.Event) {
 		q := &relay.Quote{Author: m.ExternalReply.Origin.SenderUserName}
 		switch o := m.ExternalReply.Origin; {
 		case o.SenderUser != nil:
-			q.Author = o.SenderUser.name()
+			q.Author = nameOf(*o.SenderUser)
 			q.IsOwn = o.SenderUser.ID == n.me.id
 		case o.SenderChat != nil:
 			q.Author = o.SenderChat.name()
@@ -250,7 +252,7 @@ func (c chat) name() string {
 	return fullName(c.FirstName, c.LastName, c.Username)
 }
 
-func (u user) name() string { return fullName(u.FirstName, u.LastName, u.Username) }
+func nameOf(u tgbotapi.User) string { return fullName(u.FirstName, u.LastName, u.UserName) }
 
 // fullName is a person's name as Telegram shows it; a deleted account may have neither.
 func fullName(first, last, handle string) string {

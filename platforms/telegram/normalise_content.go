@@ -4,6 +4,8 @@ import (
 	"strconv"
 	"strings"
 
+	tgbotapi "github.com/go-telegram-bot-api/telegram-bot-api/v5"
+
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
@@ -37,7 +39,7 @@ func content(m *message) (kind relay.MessageType, text string, ok bool) {
 }
 
 // pin puts a location into words, as the gateway's own adapter does.
-func pin(l location, title, address string) string {
+func pin(l tgbotapi.Location, title, address string) string {
 	lat, lon := degrees(l.Latitude), degrees(l.Longitude)
 	lines := []string{"[The user shared a location pin.]"}
 	if title != "" {
@@ -62,7 +64,7 @@ func degrees(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }
 func describe(m *message) string {
 	switch {
 	case m.Contact != nil:
-		return "[Contact: " + strings.TrimSpace(fullName(m.Contact.FirstName, m.Contact.LastName, "")+" "+m.Contact.Phone) + "]"
+		return "[Contact: " + strings.TrimSpace(fullName(m.Contact.FirstName, m.Contact.LastName, "")+" "+m.Contact.PhoneNumber) + "]"
 	case m.Dice != nil:
 		return "[" + m.Dice.Emoji + " " + strconv.Itoa(m.Dice.Value) + "]"
 	case m.Poll != nil:

@@ -11,6 +11,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	tgbotapi "github.com/go-telegram-bot-api/telegram-bot-api/v5"
+
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
@@ -213,29 +215,29 @@ func TestWithoutMention(t *testing.T) {
 func TestAddressed(t *testing.T) {
 	for name, tc := range map[string]struct {
 		text     string
-		entities []messageEntity
+		entities []tgbotapi.MessageEntity
 		direct   bool
 		want     address
 	}{
 		"nothing":               {text: "hi"},
-		"mention":               {text: "@pi_bot hi", entities: []messageEntity{{Type: "mention", Length: 7}}, want: address{me: true}},
-		"mention after a pair":  {text: "𝄞 @pi_bot", entities: []messageEntity{{Type: "mention", Offset: 3, Length: 7}}, want: address{me: true}},
+		"mention":               {text: "@pi_bot hi", entities: []tgbotapi.MessageEntity{{Type: "mention", Length: 7}}, want: address{me: true}},
+		"mention after a pair":  {text: "𝄞 @pi_bot", entities: []tgbotapi.MessageEntity{{Type: "mention", Offset: 3, Length: 7}}, want: address{me: true}},
 		"text without entity":   {text: "@pi_bot hi"},
-		"beyond the end":        {text: "@pi_bot", entities: []messageEntity{{Type: "mention", Offset: 1, Length: 7}}},
-		"negative":              {text: "@pi_bot", entities: []messageEntity{{Type: "mention", Offset: -1, Length: 7}}},
-		"overflow":              {text: "@pi_bot", entities: []messageEntity{{Type: "mention", Offset: 7, Length: int(^uint(0) >> 1)}}},
-		"command in a dm":       {text: "do /x", entities: []messageEntity{{Type: "bot_command", Offset: 3, Length: 2}}, direct: true, want: address{me: true}},
-		"command inside":        {text: "do /x", entities: []messageEntity{{Type: "bot_command", Offset: 3, Length: 2}}},
-		"command first":         {text: "/x do", entities: []messageEntity{{Type: "bot_command", Length: 2}}, want: address{me: true, command: true}},
-		"ours by name":          {text: "/x@PI_BOT", entities: []messageEntity{{Type: "bot_command", Length: 9}}, want: address{me: true, command: true}},
-		"another's":             {text: "/x@abc", entities: []messageEntity{{Type: "bot_command", Length: 6}}, want: address{command: true, otherCommand: true}},
+		"beyond the end":        {text: "@pi_bot", entities: []tgbotapi.MessageEntity{{Type: "mention", Offset: 1, Length: 7}}},
+		"negative":              {text: "@pi_bot", entities: []tgbotapi.MessageEntity{{Type: "mention", Offset: -1, Length: 7}}},
+		"overflow":              {text: "@pi_bot", entities: []tgbotapi.MessageEntity{{Type: "mention", Offset: 7, Length: int(^uint(0) >> 1)}}},
+		"command in a dm":       {text: "do /x", entities: []tgbotapi.MessageEntity{{Type: "bot_command", Offset: 3, Length: 2}}, direct: true, want: address{me: true}},
+		"command inside":        {text: "do /x", entities: []tgbotapi.MessageEntity{{Type: "bot_command", Offset: 3, Length: 2}}},
+		"command first":         {text: "/x do", entities: []tgbotapi.MessageEntity{{Type: "bot_command", Length: 2}}, want: address{me: true, command: true}},
+		"ours by name":          {text: "/x@PI_BOT", entities: []tgbotapi.MessageEntity{{Type: "bot_command", Length: 9}}, want: address{me: true, command: true}},
+		"another's":             {text: "/x@abc", entities: []tgbotapi.MessageEntity{{Type: "bot_command", Length: 6}}, want: address{command: true, otherCommand: true}},
 		"another's, unmarked":   {text: "/do-x@abc now", want: address{otherCommand: true}},
 		"a path, unmarked":      {text: "/home/me@abc"},
 		"an address, unmarked":  {text: "/me@example.org"},
-		"another's inside":      {text: "do /x@abc", entities: []messageEntity{{Type: "bot_command", Offset: 3, Length: 6}}},
-		"another's in a dm":     {text: "/x@abc", entities: []messageEntity{{Type: "bot_command", Length: 6}}, direct: true, want: address{command: true, otherCommand: true}},
-		"text mention of other": {text: "Pi", entities: []messageEntity{{Type: "text_mention", Length: 2, User: &user{ID: 4001}}}},
-		"text mention of none":  {text: "Pi", entities: []messageEntity{{Type: "text_mention", Length: 2}}},
+		"another's inside":      {text: "do /x@abc", entities: []tgbotapi.MessageEntity{{Type: "bot_command", Offset: 3, Length: 6}}},
+		"another's in a dm":     {text: "/x@abc", entities: []tgbotapi.MessageEntity{{Type: "bot_command", Length: 6}}, direct: true, want: address{command: true, otherCommand: true}},
+		"text mention of other": {text: "Pi", entities: []tgbotapi.MessageEntity{{Type: "text_mention", Length: 2, User: &tgbotapi.User{ID: 4001}}}},
+		"text mention of none":  {text: "Pi", entities: []tgbotapi.MessageEntity{{Type: "text_mention", Length: 2}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := addressed(tc.text, tc.entities, testMe, tc.direct); got != tc.want {

@@ -3,17 +3,13 @@ package telegram
 import (
 	"context"
 	"encoding/json"
-	"errors"
-	"time"
 
 	tgbotapi "github.com/go-telegram-bot-api/telegram-bot-api/v5"
 
-	"github.com/hermes-connector/hermes-connector/platforms/pace"
+	"github.com/hermes-connector/hermes-connector/platforms/call"
+	"github.com/hermes-connector/hermes-connector/platforms/turn"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
-
-// reactWait is how long a reaction waits for its turn. It is cosmetic.
-const reactWait = 2 * time.Second
 
 // React implements platforms.Reacter. A bot has one reaction per message: setting one replaces
 // the other, and removing any removes it.
@@ -22,22 +18,11 @@ func (p *Platform) React(ctx context.Context, a relay.React) (relay.Result, erro
 	if !ok {
 		return relay.Result{}, errUnknownMessage
 	}
-	if ctx.Err() != nil {
-		return relay.Result{}, notSentIn(ctx)
-	}
-	wait := reactWait
-	if p.gate.Closed(a.Chat) { // in a penalty it is dropped
-		wait = 0
-	}
-	t, err := p.enter(ctx, a.Chat, pace.Signal, wait)
-	if errors.Is(err, errUnknownChat) {
+	t, err := p.turns.Signal(ctx, a.Chat)
+	if err != nil {
 		return relay.Result{}, err
 	}
-	if err != nil {
-		return relay.Result{}, rateLimited(0, err)
-	}
-	defer t.leave()
-	t.once = true
+	defer t.Leave()
 
 	reaction := "[]"
 	if !a.Remove {
@@ -47,21 +32,12 @@ func (p *Platform) React(ctx context.Context, a relay.React) (relay.Result, erro
 		}
 		reaction = string(list)
 	}
-	err = t.call(ctx, "setMessageReaction", tgbotapi.Params{"message_id": number, "reaction": reaction}, nil)
-	var ae *apiError
-	if limited(err) && errors.As(err, &ae) {
-		return relay.Result{}, rateLimited(ae.RetryAfter, err)
+	err = p.call(ctx, t, "setMessageReaction", tgbotapi.Params{"message_id": number, "reaction": reaction}, nil)
+	if call.FaultOf(err).Limited() {
+		return relay.Result{}, turn.Dropped(err)
 	}
 	if err != nil {
 		return relay.Result{}, explained(err)
 	}
-	return relay.Result{MessageID: relay.MessageID(number), MovedTo: t.movedTo()}, nil
-}
-
-func rateLimited(d time.Duration, err error) error {
-	var ae *relay.ActionError
-	if errors.As(err, &ae) {
-		d = ae.RetryAfter
-	}
-	return &relay.ActionError{Outcome: relay.NotSent, Public: "rate limited", RetryAfter: d, Err: err}
+	return relay.Result{MessageID: relay.MessageID(number), MovedTo: t.MovedTo}, nil
 }

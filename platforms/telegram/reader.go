@@ -3,11 +3,10 @@ package telegram
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"log/slog"
-	"runtime"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/platforms/call"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
@@ -55,8 +54,8 @@ func (r *reader) batch(raws []json.RawMessage) platforms.Batch {
 func (r *reader) read(raw json.RawMessage) (reading, error) {
 	return guarded(func() (reading, error) {
 		var u update
-		if err := json.Unmarshal(raw, &u); err != nil {
-			return reading{}, errors.New(decodeFault(err))
+		if err := call.Decode(raw, &u); err != nil {
+			return reading{}, err
 		}
 		return r.normalise(&u)
 	})
@@ -66,19 +65,10 @@ func (r *reader) read(raw json.RawMessage) (reading, error) {
 func guarded(f func() (reading, error)) (o reading, err error) {
 	defer func() {
 		if v := recover(); v != nil {
-			o, err = reading{}, panicked(v)
+			o, err = reading{}, errors.New("panic: "+relay.PanicWords(v))
 		}
 	}()
 	return f()
-}
-
-// panicked describes a recovered value without what people wrote: only the runtime's own words
-// are sure to be free of it.
-func panicked(v any) error {
-	if err, ok := v.(runtime.Error); ok {
-		return fmt.Errorf("panic: %w", err)
-	}
-	return fmt.Errorf("panic: a %T", v)
 }
 
 // learn remembers a topic's name. When the memory is full, some other name is forgotten.

@@ -97,7 +97,7 @@ func TestRender(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := render(clean(tc.in))
+			got := render(markdown.Clean(tc.in))
 			if diff := cmp.Diff(tc.text, got.text); diff != "" {
 				t.Errorf("text (-want +got):\n%s", diff)
 			}
@@ -129,7 +129,7 @@ func checkLegal(t interface {
 			t.Fatalf("cuts a surrogate pair: %s", at)
 		case blank(units[e.Offset:e.end()]):
 			t.Fatalf("covers nothing visible: %s", at)
-		case e.Type != entityPre && e.Type != entityQuote && (isSpace(units[e.Offset]) || isSpace(units[e.end()-1])):
+		case e.Type != entityPre && e.Type != entityQuote && (markdown.IsSpace(units[e.Offset]) || markdown.IsSpace(units[e.end()-1])):
 			t.Fatalf("blanks at the ends: %s", at)
 		case e.Type == entityLink && !linkable(e.URL):
 			t.Fatalf("address Telegram would refuse: %s", at)
@@ -199,15 +199,15 @@ func FuzzRender(f *testing.F) {
 	} {
 		f.Add(s)
 	}
-	f.Fuzz(func(t *testing.T, markdown string) {
-		if len(markdown) > 1<<10 {
+	f.Fuzz(func(t *testing.T, source string) {
+		if len(source) > 1<<10 {
 			return
 		}
-		markdown = clean(markdown)
-		r := render(markdown)
+		source = markdown.Clean(source)
+		r := render(source)
 		checkLegal(t, r.text, r.entities)
-		checkConserved(t, markdown, r)
-		checkMarks(t, markdown, r)
+		checkConserved(t, source, r)
+		checkMarks(t, source, r)
 		for _, limit := range []int{7, 50, maxText} {
 			checkParts(t, r, limit)
 		}
@@ -221,7 +221,7 @@ func checkMarks(t interface {
 }, source string, r rich) {
 	t.Helper()
 	for i, m := range r.marks {
-		if m.start < 0 || m.start > m.end || m.end > len(source) || i > 0 && m.at < r.marks[i-1].at {
+		if m.Start < 0 || m.Start > m.End || m.End > len(source) || i > 0 && m.At < r.marks[i-1].At {
 			t.Fatalf("mark %d is %+v after %+v, source has %d bytes", i, m, r.marks[max(i-1, 0)], len(source))
 		}
 	}

@@ -7,6 +7,8 @@ import (
 	"unicode"
 	"unicode/utf16"
 	"unicode/utf8"
+
+	"github.com/hermes-connector/hermes-connector/platforms/markdown"
 )
 
 // The style types we write. Telegram knows more; those it finds by itself.
@@ -43,11 +45,8 @@ func (e style) verbatim() bool { return e.Type == entityCode || e.Type == entity
 type rich struct {
 	text     string
 	entities []style
-	marks    []mark // sorted by at
+	marks    []markdown.Mark
 }
-
-// mark says that the text from UTF-16 unit at on is the source's bytes from start to end.
-type mark struct{ at, start, end int }
 
 // tidy makes raw entities legal. They must come from a tree: each two apart or one inside the
 // other, the outer one first.
@@ -101,10 +100,10 @@ func trimmed(text []uint16, e style, verbatim []style) style {
 				first, last = min(first, v.Offset), max(last, v.end())
 			}
 		}
-		for start < first && start < end && isSpace(text[start]) {
+		for start < first && start < end && markdown.IsSpace(text[start]) {
 			start++
 		}
-		for end > last && end > start && isSpace(text[end-1]) {
+		for end > last && end > start && markdown.IsSpace(text[end-1]) {
 			end--
 		}
 	}
@@ -112,10 +111,8 @@ func trimmed(text []uint16, e style, verbatim []style) style {
 	return e
 }
 
-func isSpace(unit uint16) bool { return unicode.IsSpace(rune(unit)) }
-
 func blank(text []uint16) bool {
-	return !slices.ContainsFunc(text, func(u uint16) bool { return !isSpace(u) })
+	return !slices.ContainsFunc(text, func(u uint16) bool { return !markdown.IsSpace(u) })
 }
 
 // units16 is the length of s in UTF-16 units.
@@ -159,7 +156,7 @@ func decode16(units []uint16) string {
 // sourceAt is the byte of source from which on everything after unit at was made. When at
 // begins what a line of the source says, the line's markup is included.
 func (r rich) sourceAt(source string, at int) int {
-	i, found := slices.BinarySearchFunc(r.marks, at, func(m mark, at int) int { return cmp.Compare(m.at, at) })
+	i, found := slices.BinarySearchFunc(r.marks, at, func(m markdown.Mark, at int) int { return cmp.Compare(m.At, at) })
 	if !found {
 		i--
 	}
@@ -167,20 +164,20 @@ func (r rich) sourceAt(source string, at int) int {
 		return 0
 	}
 	m := r.marks[i]
-	pos := m.start
-	for n := m.at; n < at && pos < m.end; {
+	pos := m.Start
+	for n := m.At; n < at && pos < m.End; {
 		c, size := utf8.DecodeRuneInString(source[pos:])
 		n += utf16.RuneLen(c)
 		pos += size
 	}
-	if pos != m.start {
+	if pos != m.Start {
 		return pos
 	}
 	line := pos
 	for line > 0 && source[line-1] != '\n' {
 		line--
 	}
-	if i > 0 && r.marks[i-1].end > line {
+	if i > 0 && r.marks[i-1].End > line {
 		return pos
 	}
 	return line

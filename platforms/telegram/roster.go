@@ -80,15 +80,14 @@ func parseIDs(chat relay.ChatID, user relay.UserID) (where, who int64, err error
 // to be left alone.
 func (p *Platform) member(ctx context.Context, chat relay.ChatID, user relay.UserID) (m member, err error) {
 	m, err = p.memberIn(ctx, chat, user)
-	var ae *apiError
-	if errors.As(err, &ae) && ae.Sent == sentRefused && ae.MigrateTo != 0 {
-		m, err = p.memberIn(ctx, chatID(ae.MigrateTo), user)
+	if to := movedTo(err); to != 0 {
+		m, err = p.memberIn(ctx, chatID(to), user)
 	}
 	return m, err
 }
 
 func (p *Platform) memberIn(ctx context.Context, chat relay.ChatID, user relay.UserID) (m member, err error) {
-	switch until, bot := p.gate.Ask(chat); {
+	switch until, bot := p.turns.Limiter.Ask(chat); {
 	case bot:
 		return m, &platforms.MutedError{Until: until}
 	case !until.IsZero():
@@ -97,7 +96,7 @@ func (p *Platform) memberIn(ctx context.Context, chat relay.ChatID, user relay.U
 	err = p.client.call(ctx, "getChatMember", tgbotapi.Params{
 		"chat_id": string(chat), "user_id": string(user),
 	}, &m)
-	p.heed(ctx, chat, pace.Look, err)
+	p.turns.Heed(ctx, chat, pace.Look, err)
 	return m, err
 }
 
@@ -122,7 +121,7 @@ func (p *Platform) DirectUser(chat relay.ChatID) (relay.UserID, bool) {
 
 // DeepLink implements platforms.DeepLinker: Telegram sends the bot "/start CODE".
 func (p *Platform) DeepLink(code string) (string, bool) {
-	name := p.board.read().Name
+	name := p.board.Read().Name
 	if name == "" {
 		return "", false
 	}

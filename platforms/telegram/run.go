@@ -14,6 +14,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/platforms/backoff"
+	"github.com/hermes-connector/hermes-connector/platforms/call"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
@@ -44,21 +45,21 @@ func (p *Platform) Run(ctx context.Context, in platforms.Inbox) error {
 	l := &poller{
 		Platform: p,
 		in:       in,
-		wait:     backoff.Backoff{First: p.opts.retryWait, Max: p.opts.retryMax},
+		wait:     backoff.Backoff{First: p.opts.Duration(keyRetryWait), Max: p.opts.Duration(keyRetryMax)},
 	}
 	err := l.run(ctx)
 	if errors.Is(err, relay.ErrBadCredentials) {
-		p.board.is(platforms.BadCredentials, "Telegram does not accept the token; check the token file, "+
+		p.board.Is(platforms.BadCredentials, "Telegram does not accept the token; check the token file, "+
 			"or ask BotFather for a new one")
 		return err
 	}
-	p.board.is(platforms.Stopped, "")
+	p.board.Is(platforms.Stopped, "")
 	return nil
 }
 
 // run returns ErrBadCredentials, or nil when ctx ended.
 func (l *poller) run(ctx context.Context) error {
-	l.board.is(platforms.Connecting, "")
+	l.board.Is(platforms.Connecting, "")
 	l.recall(ctx)
 	if err := l.introduce(ctx); err != nil {
 		return err
@@ -75,18 +76,18 @@ func (l *poller) run(ctx context.Context) error {
 		l.answered(len(raws))
 		if len(raws) == 0 {
 			if time.Since(asked) < hold/2 { // the server knows no long polls; do not spin
-				backoff.Pause(ctx, l.opts.retryWait)
+				backoff.Pause(ctx, l.opts.Duration(keyRetryWait))
 			}
 			continue
 		}
-		l.board.heard(time.Now())
+		l.board.Heard()
 		batch, next := l.reader.batch(raws), l.cursor.past(raws, time.Now())
 		batch.Cursor = next.encode()
 		if !l.deliver(ctx, batch) {
 			break
 		}
 		if next.Next == l.cursor.Next { // the server repeats itself; do not spin
-			backoff.Pause(ctx, l.opts.retryWait)
+			backoff.Pause(ctx, l.opts.Duration(keyRetryWait))
 		}
 		l.cursor = next
 	}
@@ -96,27 +97,26 @@ func (l *poller) run(ctx context.Context) error {
 // recall loads the cursor. A store that does not answer is waited for; a cursor that makes no
 // sense is forgotten, because Telegram itself remembers what was not confirmed.
 func (l *poller) recall(ctx context.Context) {
-	for ctx.Err() == nil {
+	l.wait.Keep(ctx, func() error {
 		raw, err := l.in.Cursor(ctx)
-		if err == nil {
-			l.cursor, err = readCursor(raw, l.base)
-			if err != nil {
-				l.log.Warn("telegram cursor makes no sense; starting with what Telegram still holds", "err", err)
-			}
-			break
+		if err != nil {
+			return err
 		}
-		l.board.is(platforms.Connecting, "the stored position cannot be read")
-		delay := l.wait.Next()
-		l.log.Warn("telegram position not read; trying again", "in", delay, "err", err)
-		backoff.Pause(ctx, delay)
-	}
+		if l.cursor, err = readCursor(raw, l.base); err != nil {
+			l.log.Warn("telegram cursor makes no sense; starting with what Telegram still holds", "err", err)
+		}
+		return nil
+	}, func(err error, in time.Duration) {
+		l.board.Is(platforms.Connecting, "the stored position cannot be read")
+		l.log.Warn("telegram position not read; trying again", "in", in, "err", err)
+	})
 	l.wait.Reset()
 }
 
 // introduce asks Telegram who the bot is, until it knows.
 func (l *poller) introduce(ctx context.Context) error {
 	for ctx.Err() == nil {
-		var me user
+		var me tgbotapi.User
 		err := l.client.call(ctx, "getMe", nil, &me)
 		if err != nil {
 			if err := l.trouble(ctx, err); err != nil {
@@ -124,10 +124,10 @@ func (l *poller) introduce(ctx context.Context) error {
 			}
 			continue
 		}
-		l.board.named(me.Username)
-		l.reader = newReader(l.bot, identity{id: me.ID, name: me.Username}, l.opts.edits, l.log)
-		l.log.Info("telegram bot known", "name", me.Username)
-		if !me.ReadsAll {
+		l.board.Named(me.UserName)
+		l.reader = newReader(l.bot, identity{id: me.ID, name: me.UserName}, l.opts[keyEdits] == "as_new", l.log)
+		l.log.Info("telegram bot known", "name", me.UserName)
+		if !me.CanReadAllGroupMessages {
 			l.log.Info("telegram privacy mode is on: in groups the bot sees only commands, mentions and replies to it; " +
 				"to change that, tell BotFather /setprivacy, then remove the bot from the group and add it again")
 		}
@@ -141,11 +141,11 @@ func (l *poller) introduce(ctx context.Context) error {
 func (l *poller) hold() time.Duration {
 	switch {
 	case l.probe:
-		return min(l.opts.pollTimeout, probeTimeout)
+		return min(l.opts.Duration(keyPollTimeout), probeTimeout)
 	case !l.up:
 		return 0
 	}
-	return l.opts.pollTimeout
+	return l.opts.Duration(keyPollTimeout)
 }
 
 // fetch asks for updates.
@@ -158,7 +158,7 @@ func (l *poller) fetch(ctx context.Context, hold time.Duration) ([]json.RawMessa
 	if next, ok := l.cursor.offset(time.Now()); ok {
 		params["offset"] = strconv.FormatInt(next, 10)
 	}
-	ctx, cancel := context.WithTimeout(ctx, hold+l.opts.answerTimeout)
+	ctx, cancel := context.WithTimeout(ctx, hold+l.opts.Duration(keyAnswerTimeout))
 	defer cancel()
 	var raws []json.RawMessage
 	err := l.client.poll(ctx, "getUpdates", params, &raws)
@@ -173,28 +173,22 @@ func (l *poller) answered(waiting int) {
 		l.up, l.ever = true, true
 		l.log.Info("telegram connected", "waiting", waiting)
 	}
-	l.board.is(platforms.Connected, "")
+	l.board.Is(platforms.Connected, "")
 }
 
 // deliver hands in b until it is taken, and returns true; false when ctx ended first.
 func (l *poller) deliver(ctx context.Context, b platforms.Batch) bool {
-	retry := backoff.Backoff{First: l.opts.retryWait, Max: l.opts.retryMax}
-	for {
+	retry := backoff.Backoff{First: l.opts.Duration(keyRetryWait), Max: l.opts.Duration(keyRetryMax)}
+	return retry.Keep(ctx, func() error {
 		err := l.in.Accept(ctx, b)
 		if err == nil {
-			l.board.is(platforms.Connected, "")
-			return true
+			l.board.Blocked("")
 		}
-		if ctx.Err() != nil {
-			return false
-		}
-		l.board.is(platforms.Degraded, "what Telegram sent cannot be stored; Telegram keeps it meanwhile")
-		delay := retry.Next()
-		l.log.Warn("telegram updates not stored; trying again", "events", len(b.Events), "in", delay, "err", err)
-		if !backoff.Pause(ctx, delay) {
-			return false
-		}
-	}
+		return err
+	}, func(err error, in time.Duration) {
+		l.board.Blocked("what Telegram sent cannot be stored; Telegram keeps it meanwhile")
+		l.log.Warn("telegram updates not stored; trying again", "events", len(b.Events), "in", in, "err", err)
+	})
 }
 
 // trouble says in the status and the log why a call failed, and pauses. It returns an error
@@ -203,10 +197,7 @@ func (l *poller) trouble(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return nil
 	}
-	var ae *apiError
-	if !errors.As(err, &ae) {
-		ae = &apiError{Description: err.Error()}
-	}
+	f := call.FaultOf(err)
 	state := platforms.Connecting
 	if l.ever {
 		state = platforms.Degraded
@@ -216,28 +207,28 @@ func (l *poller) trouble(ctx context.Context, err error) error {
 	var reason string
 	delay := l.wait.Next()
 	switch {
-	case ae.Sent == sentRefused && (ae.Code == http.StatusUnauthorized || ae.Code == http.StatusNotFound):
+	case f.Refused(http.StatusUnauthorized), f.Refused(http.StatusNotFound):
 		return fmt.Errorf("%w: %w", relay.ErrBadCredentials, err)
-	case ae.Sent == sentRefused && ae.Code == http.StatusConflict:
-		state, delay = platforms.Degraded, l.opts.conflictWait+backoff.Shortened(l.opts.conflictWait/4)
-		if strings.Contains(ae.Description, "webhook") {
+	case f.Refused(http.StatusConflict):
+		state, delay = platforms.Degraded, l.opts.Duration(keyConflictWait)+backoff.Shortened(l.opts.Duration(keyConflictWait)/4)
+		if strings.Contains(f.Message, "webhook") {
 			reason = "a web hook is set for this bot, so Telegram hands its updates to that address; " +
 				"remove it with the Bot API's deleteWebhook method if it is no longer wanted"
 		} else {
 			l.probe = true
 			reason = "another program polls this bot; stop it, or give it a bot of its own"
 		}
-	case ae.RetryAfter > 0:
-		state, delay = platforms.Degraded, ae.RetryAfter
-		reason = "Telegram asked to be left alone for " + ae.RetryAfter.String()
-	case ae.Code != 0:
+	case f.RetryAfter > 0:
+		state, delay = platforms.Degraded, f.RetryAfter
+		reason = "Telegram asked to be left alone for " + f.RetryAfter.String()
+	case f.Status != 0:
 		state = platforms.Degraded
-		reason = "Telegram answers with a fault: " + ae.Error()
+		reason = "Telegram answers with a fault: " + f.Error()
 	default:
-		reason = "Telegram cannot be reached: " + ae.Error()
+		reason = "Telegram cannot be reached: " + f.Error()
 	}
-	l.board.is(state, reason)
-	l.log.Warn("telegram call failed; trying again", "method", ae.Method, "code", ae.Code, "in", delay, "err", err)
+	l.board.Is(state, reason)
+	l.log.Warn("telegram call failed; trying again", "method", f.What, "code", f.Status, "in", delay, "err", err)
 	backoff.Pause(ctx, delay)
 	return nil
 }

@@ -324,7 +324,7 @@ func TestBadCredentials(t *testing.T) {
 			if !errors.Is(err, relay.ErrBadCredentials) {
 				t.Errorf("Run = %v, want ErrBadCredentials", err)
 			}
-			asAPIError(t, err)
+			asFault(t, err)
 			if got := p.Status(); got.State != platforms.BadCredentials || got.Reason == "" {
 				t.Errorf("status = %+v", got)
 			}

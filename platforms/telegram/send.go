@@ -3,14 +3,12 @@ package telegram
 import (
 	"context"
 	"encoding/json"
-	"errors"
-	"fmt"
 	"strconv"
 
 	tgbotapi "github.com/go-telegram-bot-api/telegram-bot-api/v5"
 
 	"github.com/hermes-connector/hermes-connector/platforms/markdown"
-	"github.com/hermes-connector/hermes-connector/platforms/pace"
+	"github.com/hermes-connector/hermes-connector/platforms/turn"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
@@ -26,20 +24,14 @@ func (p *Platform) Send(ctx context.Context, a relay.Send) (relay.Result, error)
 	if err != nil {
 		return relay.Result{}, err
 	}
-	t, err := p.enter(ctx, a.Chat, pace.Message, patience(ctx))
-	if err != nil {
-		return relay.Result{}, err
-	}
-	defer t.leave()
-	ids, err := t.post(ctx, l, placeOf(a))
-	if err != nil {
-		return relay.Result{}, l.broken(ids, err)
-	}
-	return outcome(ids, t), nil
+	l.place = placeOf(a)
+	return p.turns.Post(ctx, a.Chat, l)
 }
 
 // letter is a text on its way, in parts.
 type letter struct {
+	p      *Platform
+	place  place
 	source string // as the gateway wrote it
 	whole  rich
 	parts  []part // not sent yet
@@ -57,7 +49,7 @@ func (p *Platform) letter(content string) (*letter, error) {
 		p.cutting.Lock()
 		defer p.cutting.Unlock()
 	}
-	l := &letter{source: clean(content)}
+	l := &letter{p: p, source: markdown.Clean(content)}
 	l.whole = render(l.source)
 	l.parts = split(l.whole, maxText)
 	if len(l.parts) == 0 {
@@ -85,23 +77,6 @@ func (l *letter) unformat() bool {
 		return true
 	}
 	return false
-}
-
-// broken is err as a gateway may read it, given the parts that were sent before it. A text of
-// which a part stands must not be sent again: the words say "timed out", whatever the reason.
-func (l *letter) broken(ids []relay.MessageID, err error) error {
-	if len(ids) == 0 {
-		return explained(err)
-	}
-	out := &relay.ActionError{
-		Outcome: relay.MaybeSent, MessageIDs: ids, Err: err,
-		Public: fmt.Sprintf("timed out: only the first %d of %d parts are delivered for certain", len(ids), len(ids)+len(l.parts)),
-	}
-	var ae *relay.ActionError
-	if errors.As(explained(err), &ae) {
-		out.RetryAfter = ae.RetryAfter
-	}
-	return out
 }
 
 // place says where in a chat a message goes and how loud.
@@ -148,9 +123,22 @@ func threadOf(m relay.Metadata) string {
 	return ""
 }
 
-// post sends the letter's parts in order and returns the ids of those that stand.
-func (t *turn) post(ctx context.Context, l *letter, pl place) (ids []relay.MessageID, err error) {
-	for len(l.parts) > 0 {
+// Left implements turn.Text.
+func (l *letter) Left() int { return len(l.parts) }
+
+// Skip implements turn.Text.
+func (l *letter) Skip(err error) bool {
+	if !refusedEmpty(err) {
+		return false
+	}
+	l.next()
+	return true
+}
+
+// Send implements turn.Text.
+func (l *letter) Send(ctx context.Context, t *turn.Turn) (relay.MessageID, error) {
+	pl := &l.place
+	for {
 		params := l.parts[0].params()
 		params.AddNonEmpty("message_thread_id", pl.thread)
 		params.AddBool("disable_notification", pl.silent)
@@ -158,29 +146,26 @@ func (t *turn) post(ctx context.Context, l *letter, pl place) (ids []relay.Messa
 			params["reply_parameters"] = `{"message_id":` + pl.reply + `,"allow_sending_without_reply":true}`
 		}
 		var m message
-		err := t.call(ctx, "sendMessage", params, &m)
-		if t.moved { // what was replied to stayed in the old chat
+		err := l.p.call(ctx, t, "sendMessage", params, &m)
+		if t.MovedTo != "" { // what was replied to stayed in the old chat
 			pl.reply, pl.fallback = "", ""
 		}
 		switch {
 		case err == nil:
-			if m.ID != 0 {
-				ids = append(ids, messageID(m.ID))
-			}
 			pl.reply, pl.fallback = "", ""
-			l.next()
+			if l.next(); m.ID == 0 {
+				return "", nil
+			}
+			return messageID(m.ID), nil
 		case pl.thread != "" && refusedThread(err):
 			pl.thread, pl.reply = "", pl.fallback
 		case pl.reply != "" && refusedReply(err):
 			pl.reply = ""
 		case refusedFormat(err) && l.unformat():
-		case len(ids) > 0 && refusedEmpty(err): // nothing anybody could see
-			l.next()
 		default:
-			return ids, err
+			return "", err
 		}
 	}
-	return ids, nil
 }
 
 // params are the parameters of a message with the part's text.
@@ -192,16 +177,4 @@ func (p part) params() tgbotapi.Params {
 		}
 	}
 	return params
-}
-
-// outcome is the result of a send whose parts have the given ids.
-func outcome(ids []relay.MessageID, t *turn) relay.Result {
-	res := relay.Result{MovedTo: t.movedTo()}
-	if len(ids) > 0 {
-		res.MessageID = ids[len(ids)-1]
-	}
-	if len(ids) > 1 {
-		res.MessageIDs = ids
-	}
-	return res
 }

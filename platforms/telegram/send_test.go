@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
@@ -276,44 +275,14 @@ func TestSendFaults(t *testing.T) {
 	}
 }
 
-func TestSendWaitsForTheSilenceToEnd(t *testing.T) {
-	onFake(t, func(t *testing.T, ctx context.Context, f *fakeAPI, p *Platform) {
-		f.fail("sendMessage", fault{code: 429, description: "Too Many Requests: retry after 7", retryAfter: 7})
-		start := time.Now()
-		done := make(chan time.Duration, 2)
-		send := func(text string) {
-			if _, err := p.Send(ctx, relay.Send{Chat: dm, Content: text}); err != nil {
-				t.Errorf("Send: %v", err)
-			}
-			done <- time.Since(start)
-		}
-		go send("first")
-		synctest.Wait()
-		go send("second")
-		synctest.Wait()
-		if err := p.WaitOpen(ctx, dm); err != nil {
-			t.Errorf("WaitOpen: %v", err)
-		}
-		if d := time.Since(start); d != 7*time.Second {
-			t.Errorf("the gate opened after %v, want 7s", d)
-		}
-		if a, b := <-done, <-done; a != 7*time.Second || b != 7*time.Second {
-			t.Errorf("sends took %v and %v, want 7s", a, b)
-		}
-		if diff := cmp.Diff([]string{"first", "first", "second"}, paramsOf(f, "sendMessage", "text")); diff != "" {
-			t.Errorf("texts (-want +got):\n%s", diff)
-		}
-	})
-}
-
 func TestNothingLeavesDuringAPenalty(t *testing.T) {
 	onFake(t, func(t *testing.T, ctx context.Context, f *fakeAPI, p *Platform) {
-		p.gate.Refused(dm, pace.Message, "", time.Minute)
+		p.turns.Limiter.Refused(dm, pace.Message, "", time.Minute)
 		for name, do := range map[string]func() error{
 			"send":   func() error { _, err := p.Send(ctx, relay.Send{Chat: dm, Content: "x"}); return err },
 			"edit":   func() error { _, err := p.Edit(ctx, relay.Edit{Chat: dm, Message: "1", Content: "x"}); return err },
 			"delete": func() error { _, err := p.Delete(ctx, relay.Delete{Chat: dm, Message: "1"}); return err },
-			"gate":   func() error { return p.WaitOpen(ctx, dm) },
+			"wait":   func() error { return p.WaitOpen(ctx, dm) },
 		} {
 			ae := failure(t, do())
 			if ae.Outcome != relay.NotSent || !strings.Contains(ae.Public, "network") || ae.RetryAfter != time.Minute {
@@ -329,65 +298,6 @@ func TestNothingLeavesDuringAPenalty(t *testing.T) {
 		}
 		if n := len(f.carriedOut()); n != 0 {
 			t.Errorf("%d calls left", n)
-		}
-	})
-}
-
-// downFor is a network that cannot be reached for the first n calls.
-type downFor struct {
-	n    int
-	next http.RoundTripper
-}
-
-func (d *downFor) RoundTrip(r *http.Request) (*http.Response, error) {
-	if d.n--; d.n >= 0 {
-		return nil, errors.New("dial tcp: connection refused by " + r.URL.String())
-	}
-	return d.next.RoundTrip(r)
-}
-
-func TestSendTriesAgainWhatNeverLeft(t *testing.T) {
-	for name, tc := range map[string]struct {
-		down  int
-		works bool
-	}{
-		"back soon": {3, true},
-		"gone":      {1000, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				f := newFake()
-				p := openAt(t, platforms.Options{Transport: &downFor{tc.down, f}})
-				ctx, cancel := context.WithTimeout(t.Context(), 25*time.Second)
-				defer cancel()
-				_, err := p.Send(ctx, relay.Send{Chat: dm, Content: "x"})
-				if ctx.Err() != nil {
-					t.Error("the deadline passed")
-				}
-				if tc.works {
-					if err != nil || len(f.callsTo("sendMessage")) != 1 {
-						t.Errorf("error is %v after %d calls", err, len(f.callsTo("sendMessage")))
-					}
-					return
-				}
-				if ae := failure(t, err); ae.Outcome != relay.NotSent || ae.Public != "network: Telegram cannot be reached" {
-					t.Errorf("error is %+v", ae)
-				}
-			})
-		})
-	}
-}
-
-func TestSendOnAnEndedContext(t *testing.T) {
-	onFake(t, func(t *testing.T, ctx context.Context, f *fakeAPI, p *Platform) {
-		ctx, cancel := context.WithCancel(ctx)
-		cancel()
-		_, err := p.Send(ctx, relay.Send{Chat: dm, Content: "x"})
-		if ae := failure(t, err); ae.Outcome != relay.NotSent || !strings.Contains(ae.Public, "network") {
-			t.Errorf("error is %+v", ae)
-		}
-		if n := len(f.callsTo("sendMessage")); n != 0 {
-			t.Errorf("%d calls were made", n)
 		}
 	})
 }

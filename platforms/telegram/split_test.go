@@ -10,6 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
+
+	"github.com/hermes-connector/hermes-connector/platforms/markdown"
 )
 
 // dense is s without blanks.
@@ -57,7 +59,7 @@ func checkParts(t interface {
 			if whole[p.at+j] != u {
 				t.Fatalf("part %d does not stand at %d", i, p.at)
 			}
-			if isSpace(u) {
+			if markdown.IsSpace(u) {
 				continue
 			}
 			if got, want := covered(p.entities, p.at, p.at+j), covered(r.entities, 0, p.at+j); !maps.Equal(got, want) {
@@ -174,7 +176,7 @@ func FuzzSplit(f *testing.F) {
 		if len(source) > 1<<10 || limit < 2 || limit > maxText {
 			return
 		}
-		source = clean(source)
+		source = markdown.Clean(source)
 		checkParts(t, plain(source), limit)
 		checkParts(t, render(source), limit)
 	})

@@ -12,7 +12,7 @@
 //     nil for its whole batch. Pending updates are never thrown away.
 //  2. An update that makes no sense goes raw into quarantine, and the others of its batch go on.
 //  3. The state is Connected only while the newest getUpdates was answered.
-//  4. Every error of the API passes one place that removes the token (client.explain).
+//  4. Every error of the API is a call.Fault, free of the token.
 //  5. A call whose request may have left is never repeated.
 package telegram
 
@@ -20,14 +20,14 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/url"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
-	"github.com/hermes-connector/hermes-connector/platforms/pace"
+	"github.com/hermes-connector/hermes-connector/platforms/board"
+	"github.com/hermes-connector/hermes-connector/platforms/turn"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
@@ -57,7 +57,7 @@ var Kind = platforms.Kind{
 func keys() []platforms.Key {
 	return []platforms.Key{
 		{
-			Name: keyEdits, Default: "drop", Check: checkEdits,
+			Name: keyEdits, Default: "drop", Check: platforms.OneOf("drop", "as_new"),
 			Help: `a person's edit of an old message: "drop" it, or hand it in "as_new" message`,
 		},
 		{
@@ -65,19 +65,19 @@ func keys() []platforms.Key {
 			Help: "how long Telegram may hold a request for updates open: whole seconds, 1s to 50s",
 		},
 		{
-			Name: keyAnswerTimeout, Default: "15s", Check: checkDuration,
+			Name: keyAnswerTimeout, Default: "15s", Check: platforms.CheckDuration,
 			Help: "how long beyond poll_timeout an answer may take before the connection counts as dead",
 		},
 		{
-			Name: keyRetryWait, Default: "1s", Check: checkDuration,
+			Name: keyRetryWait, Default: "1s", Check: platforms.CheckDuration,
 			Help: "the first pause after a failed request for updates; doubles with each further failure",
 		},
 		{
-			Name: keyRetryMax, Default: "1m", Check: checkDuration,
+			Name: keyRetryMax, Default: "1m", Check: platforms.CheckDuration,
 			Help: "the longest pause after a failed request for updates",
 		},
 		{
-			Name: keyConflictWait, Default: "30s", Check: checkDuration,
+			Name: keyConflictWait, Default: "30s", Check: platforms.CheckDuration,
 			Help: "the pause while another program polls this bot, or a web hook is set for it",
 		},
 	}
@@ -105,33 +105,23 @@ type Platform struct {
 	// Set once, by open.
 	bot    relay.Bot
 	base   string // of the API, as configured
-	opts   settings
+	opts   platforms.Settings
 	log    *slog.Logger
 	client *client
-	gate   *pace.Gate
-	board  *board
+	turns  *turn.Turns
+	board  *board.Board
 
 	cutting sync.Mutex // held while a long text becomes a letter
-}
-
-// settings are the decoded values of Kind.Keys.
-type settings struct {
-	edits         bool
-	pollTimeout   time.Duration
-	answerTimeout time.Duration
-	retryWait     time.Duration
-	retryMax      time.Duration
-	conflictWait  time.Duration
 }
 
 func open(o platforms.Options) (*Platform, error) {
 	if err := checkToken(o.Token); err != nil {
 		return nil, err
 	}
-	if err := checkBase(o.APIBase); err != nil {
+	if err := platforms.CheckBase(o.APIBase, "a Bot API server, like http://127.0.0.1:8081"); err != nil {
 		return nil, err
 	}
-	opts, err := readSettings(o.Values)
+	opts, err := o.Settings(keys())
 	if err != nil {
 		return nil, err
 	}
@@ -142,8 +132,8 @@ func open(o platforms.Options) (*Platform, error) {
 		opts:   opts,
 		log:    o.Log,
 		client: newClient(o.Token, o.APIBase, o.Transport),
-		gate:   pace.New(rates()),
-		board:  newBoard(),
+		turns:  turn.New(rates(), explained, checkChat),
+		board:  board.New(""),
 	}, nil
 }
 
@@ -151,47 +141,7 @@ func open(o platforms.Options) (*Platform, error) {
 func (p *Platform) Bot() relay.Bot { return p.bot }
 
 // Status implements platforms.Platform.
-func (p *Platform) Status() platforms.Status { return p.board.read() }
-
-func readSettings(values map[string]string) (settings, error) {
-	value := make(map[string]string, len(keys()))
-	for _, k := range keys() {
-		value[k.Name] = k.Default
-		if v, ok := values[k.Name]; ok {
-			value[k.Name] = v
-		}
-		if err := k.Check(value[k.Name]); err != nil {
-			return settings{}, fmt.Errorf("%s: %w", k.Name, err)
-		}
-	}
-	duration := func(key string) time.Duration {
-		d, _ := time.ParseDuration(value[key]) // checked above
-		return d
-	}
-	return settings{
-		edits:         value[keyEdits] == "as_new",
-		pollTimeout:   duration(keyPollTimeout),
-		answerTimeout: duration(keyAnswerTimeout),
-		retryWait:     duration(keyRetryWait),
-		retryMax:      duration(keyRetryMax),
-		conflictWait:  duration(keyConflictWait),
-	}, nil
-}
-
-func checkEdits(v string) error {
-	if v != "drop" && v != "as_new" {
-		return fmt.Errorf("%s: want drop or as_new", strconv.Quote(v))
-	}
-	return nil
-}
-
-func checkDuration(v string) error {
-	d, err := time.ParseDuration(v)
-	if err != nil || d <= 0 {
-		return fmt.Errorf("%s: want a duration above zero, like 30s", strconv.Quote(v))
-	}
-	return nil
-}
+func (p *Platform) Status() platforms.Status { return p.board.Read() }
 
 // checkPollTimeout: the API takes whole seconds, and holds no request longer than 50.
 func checkPollTimeout(v string) error {
@@ -232,18 +182,6 @@ func checkToken(token relay.Secret) error {
 		return errors.New("the Telegram token does not begin with a number and a colon; " + form)
 	case secret == "" || strings.Trim(secret, digits+letters) != "":
 		return errors.New("the Telegram token has characters after the colon that no token has; " + form)
-	}
-	return nil
-}
-
-// checkBase accepts an empty base, or the URL of a Bot API server with or without a path.
-func checkBase(base string) error {
-	if base == "" {
-		return nil
-	}
-	u, err := url.Parse(base)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
-		return errors.New("api_base: want the URL of a Bot API server, like http://127.0.0.1:8081")
 	}
 	return nil
 }

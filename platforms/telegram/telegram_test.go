@@ -8,6 +8,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/platforms/pace"
 	"github.com/hermes-connector/hermes-connector/platforms/platformtest"
+	"github.com/hermes-connector/hermes-connector/platforms/turn"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
@@ -38,7 +39,7 @@ func (h *harness) Open() (platforms.Platform, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.gate = pace.New(pace.Limits{})
+	p.turns = turn.New(pace.Limits{}, explained, checkChat)
 	return p, nil
 }
 

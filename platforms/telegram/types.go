@@ -1,8 +1,11 @@
 package telegram
 
+import tgbotapi "github.com/go-telegram-bot-api/telegram-bot-api/v5"
+
 // The parts of the Bot API's objects this package reads, spelled as on
-// https://core.telegram.org/bots/api. Ids are int64 everywhere: the API promises up to 52 bits,
-// and an int is 32 on some machines.
+// https://core.telegram.org/bots/api. The library's types serve where they are small: its messages know
+// no topics, and an int of theirs may hold 32 bits, which one size of a file exceeds. Ids are int64
+// everywhere: the API promises up to 52 bits.
 
 type update struct {
 	ID                int64         `json:"update_id"`
@@ -23,45 +26,45 @@ type message struct {
 	Date          int64          `json:"date"`      // Unix time
 	EditDate      int64          `json:"edit_date"` // Unix time; 0 when not edited
 	Chat          chat           `json:"chat"`
-	From          *user          `json:"from"`        // absent in channels; a placeholder when SenderChat is set
+	From          *tgbotapi.User `json:"from"`        // absent in channels; a placeholder when SenderChat is set
 	SenderChat    *chat          `json:"sender_chat"` // who speaks, when that is a chat: channels, anonymous administrators
-	ViaBot        *user          `json:"via_bot"`
+	ViaBot        *tgbotapi.User `json:"via_bot"`
 	ThreadID      int64          `json:"message_thread_id"` // a topic, or merely the root of a chain of replies
 	IsTopic       bool           `json:"is_topic_message"`
 	ReplyTo       *message       `json:"reply_to_message"`
 	Quote         *textQuote     `json:"quote"`
 	ExternalReply *externalReply `json:"external_reply"`
 
-	Text            string          `json:"text"`
-	Entities        []messageEntity `json:"entities"`
-	Caption         string          `json:"caption"`
-	CaptionEntities []messageEntity `json:"caption_entities"`
+	Text            string                   `json:"text"`
+	Entities        []tgbotapi.MessageEntity `json:"entities"`
+	Caption         string                   `json:"caption"`
+	CaptionEntities []tgbotapi.MessageEntity `json:"caption_entities"`
 
-	Sticker   *sticker  `json:"sticker"`
-	Photo     []present `json:"photo"`
-	Video     *present  `json:"video"`
-	VideoNote *present  `json:"video_note"`
-	Animation *present  `json:"animation"`
-	Audio     *present  `json:"audio"`
-	Voice     *present  `json:"voice"`
-	Document  *present  `json:"document"`
-	Story     *present  `json:"story"`
-	PaidMedia *present  `json:"paid_media"`
-	Location  *location `json:"location"`
-	Venue     *venue    `json:"venue"`
-	Contact   *contact  `json:"contact"`
-	Dice      *dice     `json:"dice"`
-	Poll      *poll     `json:"poll"`
-	Game      *titled   `json:"game"`
-	Checklist *titled   `json:"checklist"`
+	Sticker   *sticker           `json:"sticker"`
+	Photo     []present          `json:"photo"`
+	Video     *present           `json:"video"`
+	VideoNote *present           `json:"video_note"`
+	Animation *present           `json:"animation"`
+	Audio     *present           `json:"audio"`
+	Voice     *present           `json:"voice"`
+	Document  *present           `json:"document"`
+	Story     *present           `json:"story"`
+	PaidMedia *present           `json:"paid_media"`
+	Location  *tgbotapi.Location `json:"location"`
+	Venue     *tgbotapi.Venue    `json:"venue"`
+	Contact   *tgbotapi.Contact  `json:"contact"`
+	Dice      *tgbotapi.Dice     `json:"dice"`
+	Poll      *poll              `json:"poll"`
+	Game      *titled            `json:"game"`
+	Checklist *titled            `json:"checklist"`
 
 	// Service messages.
-	TopicCreated *topic `json:"forum_topic_created"`
-	TopicEdited  *topic `json:"forum_topic_edited"`
-	MigrateTo    int64  `json:"migrate_to_chat_id"`
-	MigrateFrom  int64  `json:"migrate_from_chat_id"`
-	NewMembers   []user `json:"new_chat_members"`
-	LeftMember   *user  `json:"left_chat_member"`
+	TopicCreated *topic          `json:"forum_topic_created"`
+	TopicEdited  *topic          `json:"forum_topic_edited"`
+	MigrateTo    int64           `json:"migrate_to_chat_id"`
+	MigrateFrom  int64           `json:"migrate_from_chat_id"`
+	NewMembers   []tgbotapi.User `json:"new_chat_members"`
+	LeftMember   *tgbotapi.User  `json:"left_chat_member"`
 }
 
 type chat struct {
@@ -74,24 +77,6 @@ type chat struct {
 	IsForum   bool   `json:"is_forum"`
 }
 
-type user struct {
-	ID        int64  `json:"id"`
-	IsBot     bool   `json:"is_bot"`
-	FirstName string `json:"first_name"`
-	LastName  string `json:"last_name"`
-	Username  string `json:"username"`
-	// ReadsAll is in getMe's answer only: false means privacy mode.
-	ReadsAll bool `json:"can_read_all_group_messages"`
-}
-
-// messageEntity marks Length UTF-16 code units of a text, from Offset on.
-type messageEntity struct {
-	Type   string `json:"type"`
-	Offset int    `json:"offset"`
-	Length int    `json:"length"`
-	User   *user  `json:"user"` // of a text_mention
-}
-
 type textQuote struct {
 	Text string `json:"text"`
 }
@@ -99,10 +84,10 @@ type textQuote struct {
 // externalReply is a reply to a message of another chat or topic.
 type externalReply struct {
 	Origin struct {
-		SenderUser     *user  `json:"sender_user"`
-		SenderUserName string `json:"sender_user_name"`
-		SenderChat     *chat  `json:"sender_chat"`
-		Chat           *chat  `json:"chat"`
+		SenderUser     *tgbotapi.User `json:"sender_user"`
+		SenderUserName string         `json:"sender_user_name"`
+		SenderChat     *chat          `json:"sender_chat"`
+		Chat           *chat          `json:"chat"`
 	} `json:"origin"`
 }
 
@@ -112,9 +97,9 @@ type memberUpdate struct {
 }
 
 type member struct {
-	Status   string `json:"status"` // creator, administrator, member, restricted, left, kicked
-	IsMember bool   `json:"is_member"`
-	User     user   `json:"user"`
+	Status   string        `json:"status"` // creator, administrator, member, restricted, left, kicked
+	IsMember bool          `json:"is_member"`
+	User     tgbotapi.User `json:"user"`
 }
 
 // present is an object of which only the presence matters here.
@@ -122,28 +107,6 @@ type present struct{}
 
 type sticker struct {
 	Emoji string `json:"emoji"`
-}
-
-type location struct {
-	Latitude  float64 `json:"latitude"`
-	Longitude float64 `json:"longitude"`
-}
-
-type venue struct {
-	Location location `json:"location"`
-	Title    string   `json:"title"`
-	Address  string   `json:"address"`
-}
-
-type contact struct {
-	FirstName string `json:"first_name"`
-	LastName  string `json:"last_name"`
-	Phone     string `json:"phone_number"`
-}
-
-type dice struct {
-	Emoji string `json:"emoji"`
-	Value int    `json:"value"`
 }
 
 type poll struct {

@@ -1,8 +1,8 @@
 // Package api is the part of the contract that other programs call over HTTP: gateways that
 // enroll, provision themselves and declare their policies, and whoever manages an instance.
 //
-// It knows who is calling and what a request says. What may be done and how is relay/manage's;
-// listening, the gateways' socket and the callers' addresses are relay/server's.
+// It knows who is calling and what a request says. What may be done and how is relay/manage's; paths,
+// methods, origins and the callers' addresses are relay/door's.
 //
 // Invariants:
 //
@@ -24,10 +24,9 @@ import (
 	"log/slog"
 	"net/http"
 	"net/netip"
-	"slices"
-	"strings"
 	"time"
 
+	"github.com/hermes-connector/hermes-connector/relay/door"
 	"github.com/hermes-connector/hermes-connector/relay/identity"
 	"github.com/hermes-connector/hermes-connector/relay/limit"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
@@ -39,6 +38,8 @@ const (
 	manageRate, manageBurst = 2, 60
 	// A tenant's gateways may share a credential, start together, and ask once per platform.
 	bootRate, bootBurst = 20, 600
+	// maxStrangers requests of one address at a time may be under way before it is known who is asking.
+	maxStrangers = 16
 )
 
 // Options are the API's settings; the zero value means the defaults.
@@ -63,7 +64,9 @@ type API struct {
 	managing *limit.Rates // per gateway, instance or identity code
 	booting  *limit.Rates // per identity
 
-	strangers limit.Strangers
+	// strangers are the requests whose bodies have to be read before there is a credential to judge, so
+	// that one address cannot fill the memory with unfinished ones; and the questions to a third party.
+	strangers *limit.Share
 }
 
 // New makes an API over svc. auth knows the gateways' bearers, id everybody else's.
@@ -80,6 +83,7 @@ func New(svc *manage.Service, auth *token.Authority, id *identity.Verifier, o Op
 	return &API{
 		routes: routes(), svc: svc, auth: auth, id: id, log: o.Log, failures: o.Failures, now: o.Now,
 		managing: limit.NewRates(manageRate, manageBurst), booting: limit.NewRates(bootRate, bootBurst),
+		strangers: limit.NewShare(0, maxStrangers),
 	}
 }
 
@@ -122,36 +126,25 @@ func routes() map[string]route {
 	}
 }
 
-// find is the route at a path as it was sent, and what a route that ends in "/" is asked for.
-func find(all map[string]route, path string) (ro route, rest string, ok bool) {
-	if ro, ok := all[path]; ok && !strings.HasSuffix(path, "/") {
-		return ro, "", true
+// Mounts are the routes, for the door.
+func (a *API) Mounts() (all []door.Mount) {
+	for path, ro := range a.routes {
+		all = append(all, door.Mount{Path: path, Methods: ro.methods, Policy: programs, Serve: func(w http.ResponseWriter, r *http.Request, from netip.Addr) {
+			a.serve(path, ro, w, r, from)
+		}})
 	}
-	cut := strings.LastIndexByte(path, '/') + 1
-	ro, ok = all[path[:cut]]
-	return ro, path[cut:], ok && cut < len(path)
+	return all
 }
 
-// Serve answers a request from that address. Paths match as they were sent, without cleaning,
-// decoding or redirecting: the gateway's client turns a redirected POST into a GET.
-func (a *API) Serve(w http.ResponseWriter, r *http.Request, from netip.Addr) {
-	ro, rest, ok := find(a.routes, r.URL.EscapedPath())
-	switch {
-	case !ok:
-		notFound().answer(w)
-		return
-	case !slices.Contains(ro.methods, r.Method):
-		w.Header().Set("Allow", strings.Join(ro.methods, ", "))
-		Refuse(w, http.StatusMethodNotAllowed, "method not allowed")
-		return
-	case r.Header.Get("Origin") != "": // gateways are not browsers
-		Refuse(w, http.StatusForbidden, "browsers are not served here")
-		return
-	}
-	name := strings.TrimSuffix(r.URL.EscapedPath(), rest)
+// programs are who may call a route: gateways and other programs, with a small body.
+var programs = door.Policy{Body: maxBody}
+
+// serve answers a request for a route.
+func (a *API) serve(name string, ro route, w http.ResponseWriter, r *http.Request, from netip.Addr) {
+	rest := r.URL.EscapedPath()[len(name):]
 	out, err := ro.do(a, r.Context(), &request{Request: r, w: w, from: from, route: name, rest: rest})
 	if err == nil {
-		Answer(w, http.StatusOK, out)
+		door.Answer(w, http.StatusOK, out)
 		return
 	}
 	refused, ok := asRefusal(err)

@@ -40,7 +40,7 @@ func readBody(w http.ResponseWriter, r *http.Request, within time.Duration) (*bo
 	conn := http.NewResponseController(w)
 	// A connection without deadlines of its own is the server's to cut.
 	_ = conn.SetReadDeadline(time.Now().Add(within))
-	raw, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	raw, err := io.ReadAll(r.Body) // the door bounds it
 	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return nil, refuse(http.StatusRequestEntityTooLarge, "the body is larger than 64 KiB")
 	}

@@ -9,20 +9,12 @@ import (
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/door"
 	"github.com/hermes-connector/hermes-connector/relay/identity"
 	"github.com/hermes-connector/hermes-connector/relay/limit"
 	"github.com/hermes-connector/hermes-connector/relay/token"
 	"github.com/hermes-connector/hermes-connector/store"
 )
-
-// Bearer is the request's bearer token; empty when there is none.
-func Bearer(r *http.Request) string {
-	scheme, t, ok := strings.Cut(r.Header.Get("Authorization"), " ")
-	if !ok || !strings.EqualFold(scheme, "Bearer") {
-		return ""
-	}
-	return strings.TrimSpace(t)
-}
 
 // caller is the instance that a credential stands for, and who holds it.
 type caller struct {
@@ -37,7 +29,7 @@ type own func(*API, context.Context, relay.InstanceID, *request) (any, error)
 // gateway's bearer has no dots in it, and such a token has two.
 func byManager(do own) handler {
 	return func(a *API, ctx context.Context, r *request) (any, error) {
-		if strings.Count(Bearer(r.Request), ".") == 2 {
+		if strings.Count(door.Bearer(r.Request), ".") == 2 {
 			return a.admit(ctx, r, a.managed, do)
 		}
 		return a.admit(ctx, r, a.gateway, do)
@@ -56,7 +48,7 @@ func (a *API) admit(ctx context.Context, r *request, prove func(context.Context,
 // gateway is the caller with a gateway's bearer (wire.md 2.2). One that has expired is refused
 // and counted like a wrong one: whoever got hold of it can send it for ever.
 func (a *API) gateway(ctx context.Context, r *request) (caller, error) {
-	peer, verdict, err := a.auth.Verify(ctx, Bearer(r.Request))
+	peer, verdict, err := a.auth.Verify(ctx, door.Bearer(r.Request))
 	switch {
 	case err != nil:
 		return caller{}, err
@@ -73,7 +65,7 @@ func (a *API) gateway(ctx context.Context, r *request) (caller, error) {
 // managed is the caller with a managed token. What the token says must be true of the record. To
 // verify one asks nobody (relay/identity bounds how often it fetches keys), so it is always done.
 func (a *API) managed(ctx context.Context, r *request) (caller, error) {
-	m, err := a.id.Managed(ctx, Bearer(r.Request))
+	m, err := a.id.Managed(ctx, door.Bearer(r.Request))
 	if errors.Is(err, identity.ErrUnauthorized) {
 		return caller{}, a.failed(r, unauthorized(), unknown)
 	}
@@ -94,9 +86,9 @@ func (a *API) managed(ctx context.Context, r *request) (caller, error) {
 // identified is who calls enroll or provision, and the context that names them as the actor.
 //
 // With introspection a verdict may cost a question to a third party. So an address that has used up
-// its failures gets none, and no address has more than limit.MaxStrangers questions open.
+// its failures gets none, and no address has more than maxStrangers questions open.
 func (a *API) identified(ctx context.Context, r *request) (context.Context, identity.Caller, error) {
-	if a.id.Asks(Bearer(r.Request)) {
+	if a.id.Asks(door.Bearer(r.Request)) {
 		if wait := a.failures.Wait(r.from, a.now()); wait > 0 {
 			return nil, identity.Caller{}, tooManyFailures(wait)
 		}
@@ -106,7 +98,7 @@ func (a *API) identified(ctx context.Context, r *request) (context.Context, iden
 		}
 		defer leave()
 	}
-	c, err := a.id.Caller(ctx, Bearer(r.Request))
+	c, err := a.id.Caller(ctx, door.Bearer(r.Request))
 	if errors.Is(err, identity.ErrUnauthorized) {
 		return nil, c, a.failed(r, unauthorized(), unknown)
 	}

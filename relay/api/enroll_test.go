@@ -12,8 +12,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/door"
 	"github.com/hermes-connector/hermes-connector/relay/identity"
-	"github.com/hermes-connector/hermes-connector/relay/limit"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
 	"github.com/hermes-connector/hermes-connector/relay/token"
 	"github.com/hermes-connector/hermes-connector/store"
@@ -89,18 +89,18 @@ func TestEnrollWithIdentities(t *testing.T) {
 	asked := 0
 	hanging, release := make(chan struct{}), make(chan struct{})
 	provider := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if Bearer(r) == "hang" {
+		if door.Bearer(r) == "hang" {
 			hanging <- struct{}{}
 			<-release
 			w.WriteHeader(http.StatusBadGateway)
 			return
 		}
 		asked++
-		switch Bearer(r) {
+		switch door.Bearer(r) {
 		case "down":
 			w.WriteHeader(http.StatusBadGateway)
 		case "home", "away":
-			_ = json.NewEncoder(w).Encode(map[string]string{"org": Bearer(r), "sub": "jan"})
+			_ = json.NewEncoder(w).Encode(map[string]string{"org": door.Bearer(r), "sub": "jan"})
 		default:
 			w.WriteHeader(http.StatusUnauthorized)
 		}
@@ -166,7 +166,7 @@ func TestEnrollWithIdentities(t *testing.T) {
 	t.Run("an address whose questions hang", func(t *testing.T) {
 		r := newRig(t, identity.Options{Mode: identity.Introspect, IntrospectURL: provider.URL, TenantField: "org"})
 		var wg sync.WaitGroup
-		for range limit.MaxStrangers {
+		for range maxStrangers {
 			req := httptest.NewRequestWithContext(t.Context(), "POST", "/relay/provision", nil)
 			req.Header.Set("Authorization", "Bearer hang")
 			wg.Go(func() { r.send(req).want(t, http.StatusServiceUnavailable, "unavailable") })

@@ -5,7 +5,6 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
-	"github.com/hermes-connector/hermes-connector/store"
 )
 
 // link makes a code that binds whoever sends it to the bot.
@@ -40,7 +39,7 @@ func (a *API) principal(ctx context.Context, i relay.InstanceID, r *request) (an
 	if err != nil {
 		return nil, err
 	}
-	p := manage.SetPrincipal{Name: string(i), Policy: store.PrincipalPolicy(b.text("policy")), Allow: b.people("allow")}
+	p := manage.SetPrincipal{Name: string(i), Policy: relay.PrincipalPolicy(b.text("policy")), Allow: b.people("allow")}
 	if b.err != nil {
 		return nil, b.err
 	}

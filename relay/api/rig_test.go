@@ -23,6 +23,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/bus"
+	"github.com/hermes-connector/hermes-connector/relay/door"
 	"github.com/hermes-connector/hermes-connector/relay/gate"
 	"github.com/hermes-connector/hermes-connector/relay/identity"
 	"github.com/hermes-connector/hermes-connector/relay/link"
@@ -82,10 +83,10 @@ func newRig(t *testing.T, o identity.Options) *rig {
 		t.Fatal(err)
 	}
 	r.auth = token.NewAuthority(r.db, v, now)
-	b := &bus.Bus{}
+	b := &bus.Local{}
 	t.Cleanup(b.Subscribe(func(n bus.Note) { r.told = append(r.told, n) }))
 	svc := manage.New(r.db, r.auth, link.NewDesk(r.db, v, now), v, b, r.live, manage.Settings{
-		URL: "https://relay.example.net", Platforms: []relay.PlatformID{"pigeon"}, Now: now,
+		URL: "https://relay.example.net", Kinds: []platforms.Kind{{Name: "pigeon"}}, Now: now,
 		IdentityURLs: o.Mode == "" || o.Mode == identity.None,
 	})
 	r.API = New(svc, r.auth, id, Options{Log: log, Now: now})
@@ -215,10 +216,14 @@ func (r *rig) call(method, path, bearer string, body any) response {
 	return r.send(req)
 }
 
+// door is what the routes stand behind.
+func (r *rig) door() http.Handler { return door.New(nil, r.Mounts()...) }
+
 func (r *rig) send(req *http.Request) response {
 	r.t.Helper()
 	w := httptest.NewRecorder()
-	r.Serve(w, req, r.from)
+	req.RemoteAddr = netip.AddrPortFrom(r.from, 1).String()
+	r.door().ServeHTTP(w, req)
 	out := response{code: w.Code, header: w.Header(), raw: w.Body.String()}
 	if err := json.Unmarshal(w.Body.Bytes(), &out.body); err != nil || out.body == nil {
 		r.t.Errorf("%s %s: answer %q is no object: %v", req.Method, req.URL.Path, out.raw, err)

@@ -1,72 +1,76 @@
 // Package bus carries small notes between the part of the connector that owns a platform's
 // socket and the part that owns a gateway's socket: "this lane grew", interrupts, revocations.
 // It is the one seam where a second node will plug in: nothing else may assume that both
-// parts live in one process.
+// parts live in one process. A note has a form as bytes for that day.
 //
 // A note is a hint, never the only record of anything: what it announces is in the store
 // already, and a subscriber that misses one finds out at its next look.
 package bus
 
 import (
+	"slices"
 	"sync"
 
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
 // Note is one of the types below.
-type Note interface{ note() }
+type Note interface{ kind() string }
 
 type (
-	// LaneGrew says that entries were appended for an instance.
-	LaneGrew struct{ Instance relay.InstanceID }
+	// LaneGrew says that the entry of that sequence was appended for an instance.
+	LaneGrew struct {
+		Instance relay.InstanceID `json:"instance"`
+		Seq      uint64           `json:"seq,string"`
+	}
 	// Interrupt asks the gateway that serves Instance to stop the turn of Session.
 	Interrupt struct {
-		Instance relay.InstanceID
-		Session  relay.SessionKey
-		Chat     relay.ChatID
+		Instance relay.InstanceID `json:"instance"`
+		Session  relay.SessionKey `json:"session"`
+		Chat     relay.ChatID     `json:"chat"`
 	}
 	// Revoked says that a gateway's credential died; its sockets close with 4401.
-	Revoked struct{ Gateway relay.GatewayID }
+	Revoked struct {
+		Gateway relay.GatewayID `json:"gateway"`
+	}
 )
 
-func (LaneGrew) note()  {}
-func (Interrupt) note() {}
-func (Revoked) note()   {}
-
-// Bus delivers notes within one process. The zero value is ready.
-type Bus struct {
-	mu   sync.Mutex // guards the fields below
-	next int
-	subs map[int]func(Note)
+// Bus delivers notes. Its methods may be called from any goroutine.
+type Bus interface {
+	// Publish hands n to every subscriber. It does not wait for anything but their calls.
+	Publish(n Note)
+	// Subscribe has fn called for every note published from now on; fn must not block and must not
+	// call Subscribe. cancel ends it; a call under way may still finish.
+	Subscribe(fn func(Note)) (cancel func())
 }
 
-// Subscribe calls fn for every note published from now on, on the publisher's goroutine; fn
-// must not block and must not call Subscribe. cancel ends it; a call under way may still finish.
-func (b *Bus) Subscribe(fn func(Note)) (cancel func()) {
+// Local is a Bus within one process: a note has reached every subscriber when Publish returns. The zero
+// value is ready.
+type Local struct {
+	mu   sync.Mutex // guards subs
+	subs []*func(Note)
+}
+
+var _ Bus = (*Local)(nil)
+
+// Subscribe implements Bus; fn is called on the publisher's goroutine.
+func (b *Local) Subscribe(fn func(Note)) (cancel func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.subs == nil {
-		b.subs = make(map[int]func(Note))
-	}
-	id := b.next
-	b.next++
-	b.subs[id] = fn
+	b.subs = append(slices.Clone(b.subs), &fn) // Publish may be reading the old ones
 	return func() {
 		b.mu.Lock()
 		defer b.mu.Unlock()
-		delete(b.subs, id)
+		b.subs = slices.DeleteFunc(slices.Clone(b.subs), func(s *func(Note)) bool { return s == &fn })
 	}
 }
 
-// Publish hands n to every subscriber before it returns.
-func (b *Bus) Publish(n Note) {
+// Publish implements Bus.
+func (b *Local) Publish(n Note) {
 	b.mu.Lock()
-	fns := make([]func(Note), 0, len(b.subs))
-	for _, fn := range b.subs {
-		fns = append(fns, fn)
-	}
+	subs := b.subs
 	b.mu.Unlock()
-	for _, fn := range fns {
-		fn(n)
+	for _, fn := range subs {
+		(*fn)(n)
 	}
 }

@@ -10,9 +10,9 @@ import (
 
 // Ack deletes an entry in flight and makes room for the next one; it returns after the commit.
 // counted is false when id is not in flight on this pump, or another pump of the lane has had
-// its turn since: then nothing happened. It works after Flip, and after Run returned, for as
-// long as no other pump took over. On an error the entry is still in flight.
-func (p *Pump) Ack(ctx context.Context, id relay.BufferID) (counted bool, err error) {
+// the lease since: then nothing happened. It works after Flip, and after Run returned, for as
+// long as no other pump took over. On an error the entry is still in flight. of is what it carried.
+func (p *Pump) Ack(ctx context.Context, id relay.BufferID) (of Event, counted bool, err error) {
 	l := p.lane
 	taken := false
 	if err := l.until(ctx, func() bool {
@@ -23,10 +23,12 @@ func (p *Pump) Ack(ctx context.Context, id relay.BufferID) (counted bool, err er
 			return false
 		}
 		// In the same breath, or a Resume could send it out again in between.
-		taken = p.takeLocked(i)
+		if taken = p.takeLocked(i); taken {
+			of = p.inFlight[i].event
+		}
 		return true
 	}); err != nil || !taken {
-		return false, err
+		return Event{}, false, err
 	}
 
 	err = l.buf.DropDelivery(ctx, l.inst, id)
@@ -43,11 +45,11 @@ func (p *Pump) Ack(ctx context.Context, id relay.BufferID) (counted bool, err er
 	} else {
 		p.removeLocked(id)
 		if p.pushing {
-			p.landed = append(p.landed, id)
+			p.gone = append(p.gone, id)
 		}
 	}
 	l.changedLocked()
-	return err == nil, err
+	return of, err == nil, err
 }
 
 // takeLocked marks the entry at i as acknowledged and its deletion as under way, or reports that the
@@ -92,15 +94,15 @@ func (p *Pump) Resume() {
 // oldestLocked is where the entry in flight is that was pushed first and is not acknowledged, or -1. lane.mu
 // must be held.
 func (p *Pump) oldestLocked() int {
-	return slices.IndexFunc(p.inFlight, func(f flight) bool { return !f.acked })
+	return slices.IndexFunc(p.inFlight, func(e entry) bool { return !e.acked })
 }
 
 // indexLocked is where id is in flight, or -1. lane.mu must be held.
 func (p *Pump) indexLocked(id relay.BufferID) int {
-	return slices.IndexFunc(p.inFlight, func(f flight) bool { return f.id == id })
+	return slices.IndexFunc(p.inFlight, func(e entry) bool { return e.id == id })
 }
 
-// removeLocked takes id out of flight, if it is there. lane.mu must be held.
+// removeLocked takes id out of what is in flight, if it is there. lane.mu must be held.
 func (p *Pump) removeLocked(id relay.BufferID) {
 	if i := p.indexLocked(id); i >= 0 {
 		p.inFlight = slices.Delete(p.inFlight, i, i+1)

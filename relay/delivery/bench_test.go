@@ -40,7 +40,7 @@ func drain(b *testing.B, l *Lane, n int) {
 	ended := make(chan error)
 	go func() { ended <- p.Run(ctx) }()
 	for range n {
-		if counted, err := p.Ack(ctx, <-pushed); !counted || err != nil {
+		if _, counted, err := p.Ack(ctx, <-pushed); !counted || err != nil {
 			b.Fatalf("Ack = %v, %v, want true, nil", counted, err)
 		}
 	}

@@ -23,6 +23,7 @@ var errCrashed = errors.New("the process is gone")
 const (
 	doAppend  = "append"     // an entry is committed
 	doGrown   = "grown"      // the lane hears of one
+	doHand    = "handed"     // the lane is given the oldest that it did not hear of
 	doAck     = "ack"        // the gateway acknowledges the oldest entry that it has not
 	doIdle    = "going_idle" // is read
 	doHello   = "hello"      // comes on the same socket
@@ -58,6 +59,10 @@ func TestFlipInEveryOrder(t *testing.T) { // invariants 1 to 7
 		"two events, taken over":           {1, "append append grown connect going_idle hello ack"},
 		"a window of two":                  {2, "append append grown going_idle ack hello ack"},
 		"a window of two, cut":             {2, "append append grown going_idle ack cut connect"},
+		"handed over":                      {1, "append handed going_idle ack connect"},
+		"handed over, the same socket":     {1, "append append handed handed going_idle hello ack"},
+		"handed over and taken over":       {1, "append handed append connect handed ack"},
+		"a window of two, handed over":     {2, "append append handed handed going_idle hello ack"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -190,7 +195,7 @@ func (w *flips) options(steps []string) (options, calls []string) {
 
 func (w *flips) possibleLocked(step string) bool {
 	switch step {
-	case doGrown:
+	case doGrown, doHand:
 		return w.announced < w.appended
 	case doAck:
 		return w.live != nil && len(w.live.held) > 0
@@ -212,7 +217,14 @@ func (w *flips) step(step string) {
 		w.appended++
 	case doGrown:
 		w.announced = w.appended
-		w.lane.Grown()
+		w.lane.Grown(0)
+	case doHand:
+		w.announced++ // one at a time: the pump runs beside
+		for _, e := range w.mem.buffered() {
+			if e.Buffer.Seq == uint64(w.announced) {
+				w.lane.Appended(e)
+			}
+		}
 	case doAck:
 		w.ackLocked(s)
 	case doIdle:
@@ -294,7 +306,7 @@ func (w *flips) ackLocked(s *flipSocket) {
 		s.again = slices.DeleteFunc(s.again, func(x relay.BufferID) bool { return x == id })
 	}
 	w.running.Go(func() {
-		counted, err := s.pump.Ack(s.ctx, id)
+		_, counted, err := s.pump.Ack(s.ctx, id)
 		select {
 		case <-crash:
 			return

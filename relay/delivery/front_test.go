@@ -17,7 +17,7 @@ func TestAnEntryOfAnotherBotWaitsAndHoldsNobodyUp(t *testing.T) {
 		mustAck(t, s, 2, true)
 		wantPushed(t, s, 2, 4)
 		m.append("hi")
-		l.Grown()
+		l.Grown(0)
 		s.widen()
 		wantPushed(t, s, 2, 4) // 4 is in flight still
 		mustAck(t, s, 4, true)
@@ -67,7 +67,7 @@ func TestWhatIsPassedOverIsReadOnce(t *testing.T) {
 		const live = 100
 		for n := range uint64(live) {
 			m.append("hi")
-			l.Grown()
+			l.Grown(0)
 			synctest.Wait()
 			mustAck(t, s, waiting+1+n, true)
 		}

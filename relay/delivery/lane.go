@@ -19,6 +19,9 @@
 //     its deletion is committed.
 //  7. After Flip returned, nothing is pushed until Resume.
 //  8. An entry that cannot be pushed is buried; it never stops the ones behind it.
+//
+// A pump that waits takes the entry it is told of from memory, if that is the very next one; every other
+// entry is read from the buffer, and nothing is read when nothing was appended.
 package delivery
 
 import (
@@ -56,12 +59,14 @@ type Lane struct {
 	window int
 	log    *slog.Logger
 
-	turn chan struct{} // capacity 1: full while a pump runs, so the next one waits
+	lease chan struct{} // capacity 1: full while a pump runs, so the next one waits
 
 	mu      sync.Mutex    // guards the fields below, and those of every pump
 	changed chan struct{} // closed and replaced whenever a waiting pump or Flip should look again
 	waiters int           // how many wait in until
-	newest  *Pump         // the pump that had its turn last; nil before the first
+	newest  *Pump         // the pump that has the lease, or had it last; nil before the first
+	told    uint64        // the newest sequence that Grown or Appended named
+	offered []store.Entry // what the pump that waits is to take, at most as many as may be in flight
 	// deleting is how many acknowledged entries are being deleted, by whichever pump's Ack.
 	deleting int
 }
@@ -76,14 +81,36 @@ func NewLane(inst relay.InstanceID, buf Buffer, o Options) *Lane {
 	}
 	return &Lane{
 		inst: inst, buf: buf, window: o.Window, log: o.Log.With("instance", inst),
-		turn: make(chan struct{}, 1), changed: make(chan struct{}),
+		lease: make(chan struct{}, 1), changed: make(chan struct{}),
 	}
 }
 
-// Grown says that entries were appended. It never blocks.
-func (l *Lane) Grown() {
+// Grown says that the entry of that sequence was appended and committed; 0: that some were. It never blocks.
+func (l *Lane) Grown(seq uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.grownLocked(seq)
+}
+
+// Appended is Grown for whoever has the entry at hand, as the buffer holds it.
+func (l *Lane) Appended(e store.Entry) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if p := l.newest; p != nil && p.waitsForLocked(e.Buffer.Seq) {
+		l.offered = append(l.offered, e)
+	}
+	l.grownLocked(e.Buffer.Seq)
+}
+
+// grownLocked is Grown. l.mu must be held.
+func (l *Lane) grownLocked(seq uint64) {
+	switch {
+	case seq == 0 && l.newest != nil:
+		l.newest.dry = false
+	case seq != 0 && seq <= l.told:
+		return // said before
+	}
+	l.told = max(l.told, seq)
 	l.changedLocked()
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"runtime/debug"
 	"slices"
 	"time"
@@ -32,18 +31,21 @@ type Pump struct {
 
 	// Guarded by lane.mu.
 	last     uint64           // sequence of the entry looked at last; everything behind it is still to be looked at
+	dry      bool             // behind last there is nothing but what the lane was told of since
+	idle     bool             // it waits for an entry, and has room for it
 	passed   uint64           // sequence of the oldest entry passed over because its bot is not fronted; 0: none
 	said     int              // how often Fronted was called
-	inFlight []flight         // pushed and not yet deleted, in the order they were pushed first
-	landed   []relay.BufferID // deleted while pushing: what is being read may be one of them
+	inFlight []entry          // pushed and not yet deleted, in the order they were pushed first
+	gone     []relay.BufferID // deleted while pushing: what is being read may be one of them
 	pushing  bool             // an entry is being read or pushed
 	flipped  bool
 	failed   bool // the store refused a deletion: the session ends through no fault of the entry
 }
 
-// flight is an entry in flight.
-type flight struct {
+// entry is one in flight.
+type entry struct {
 	id       relay.BufferID
+	event    Event
 	queued   bool // push returned: from now on the gateway may have seen it
 	due      bool // to be pushed once more, after a Resume
 	again    bool // pushed before a Resume too, so the gateway may have seen it
@@ -51,8 +53,20 @@ type flight struct {
 	deleting bool // its deletion is being committed
 }
 
-// isDue reports whether f is still to be pushed once more.
-func (f flight) isDue() bool { return f.due && !f.acked }
+// Event names what an entry carries.
+type Event struct {
+	Bot relay.Bot
+	ID  relay.EventID
+}
+
+// isDue reports whether e is still to be pushed once more.
+func (e entry) isDue() bool { return e.due && !e.acked }
+
+// waitsForLocked reports whether p waits for just the entry of that sequence. lane.mu must be held.
+func (p *Pump) waitsForLocked(seq uint64) bool {
+	n := uint64(len(p.lane.offered))
+	return p.idle && seq == p.last+n+1 && len(p.inFlight)+int(n) < p.lane.window
+}
 
 // NewPump makes the pump of one session. push puts an entry into that session's outbox: it
 // blocks while there is no room and returns once the frame is queued. It is called by Run's
@@ -74,7 +88,7 @@ func (p *Pump) Fronted() {
 	defer p.lane.mu.Unlock()
 	p.said++
 	if p.passed > 0 {
-		p.last, p.passed = min(p.last, p.passed-1), 0
+		p.last, p.passed, p.dry = min(p.last, p.passed-1), 0, false
 	}
 	p.lane.changedLocked()
 }
@@ -95,9 +109,14 @@ func (p *Pump) Run(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
 		return nil
-	case l.turn <- struct{}{}:
+	case l.lease <- struct{}{}:
 	}
-	defer func() { <-l.turn }()
+	defer func() {
+		l.mu.Lock()
+		p.idle, l.offered = false, nil
+		l.mu.Unlock()
+		<-l.lease
+	}()
 
 	l.mu.Lock()
 	l.newest = p // from here on no acknowledgement to another pump counts
@@ -120,24 +139,16 @@ func (p *Pump) pump(ctx context.Context) error {
 	for {
 		l.mu.Lock()
 		changed := l.changed // taken before looking, so growth while looking is not missed
-		room := len(p.inFlight) < l.window || slices.ContainsFunc(p.inFlight, flight.isDue)
-		open := !p.flipped && room && ctx.Err() == nil
-		p.pushing = open
-		p.landed = nil
-		after, again := p.last, false
-		if i := slices.IndexFunc(p.inFlight, flight.isDue); i >= 0 {
-			after, again = p.inFlight[i].id.Seq-1, true
-		}
+		t := p.taskLocked()
+		p.pushing = t != none && ctx.Err() == nil
+		p.gone = nil
 		l.mu.Unlock()
 
-		if open {
-			more, err := p.next(ctx, after, again)
-			if err != nil {
+		if p.pushing {
+			if err := p.next(ctx, t); err != nil {
 				return err
 			}
-			if more {
-				continue
-			}
+			continue
 		}
 		select {
 		case <-ctx.Done():
@@ -147,9 +158,39 @@ func (p *Pump) pump(ctx context.Context) error {
 	}
 }
 
-// next looks at the oldest entry behind after, if there is one, and pushes it unless it is to wait.
-// again: behind after lies one that is to come once more, and nothing else is to be pushed.
-func (p *Pump) next(ctx context.Context, after uint64, again bool) (more bool, err error) {
+// task is what a pump does next.
+type task int
+
+const (
+	none  task = iota // it waits
+	again             // push what is due once more
+	take              // push the entry that was offered
+	look              // read the buffer behind last
+)
+
+// taskLocked is what p is to do now. lane.mu must be held.
+func (p *Pump) taskLocked() task {
+	l := p.lane
+	room := len(p.inFlight) < l.window
+	p.idle = false
+	t := none
+	switch {
+	case p.flipped:
+	case slices.ContainsFunc(p.inFlight, entry.isDue):
+		t = again
+	case room && len(l.offered) > 0 && l.offered[0].Buffer.Seq == p.last+1:
+		return take
+	case room && (!p.dry || l.told > p.last):
+		t = look
+	default:
+		p.idle = room
+	}
+	l.offered = nil // it may be gone from the buffer when its time comes
+	return t
+}
+
+// next looks at one entry, if there is one, and pushes it unless it is to wait.
+func (p *Pump) next(ctx context.Context, t task) (err error) {
 	l := p.lane
 	defer func() {
 		l.mu.Lock()
@@ -160,19 +201,12 @@ func (p *Pump) next(ctx context.Context, after uint64, again bool) (more bool, e
 		}
 	}()
 
-	e, ok, err := l.buf.NextDelivery(ctx, l.inst, after)
+	e, ok, err := p.find(ctx, t)
 	if err != nil {
-		return false, fmt.Errorf("next delivery for %s: %w", l.inst, err)
+		return fmt.Errorf("next delivery for %s: %w", l.inst, err)
 	}
-	switch {
-	case again:
-		if !p.relaunch(after, e.Buffer, ok) {
-			return true, nil
-		}
-	case !ok:
-		return false, nil
-	case p.pass(e) || !p.launch(e.Buffer):
-		return true, nil
+	if !ok || t != again && (p.pass(e) || !p.enter(e)) {
+		return nil
 	}
 	err = p.pushOne(ctx, e)
 
@@ -186,15 +220,51 @@ func (p *Pump) next(ctx context.Context, after uint64, again bool) (more bool, e
 	l.mu.Unlock()
 	switch {
 	case err == nil:
-		return true, nil
+		return nil
 	case !errors.Is(err, ErrPoison):
-		return false, fmt.Errorf("push %s for %s: %w", e.Buffer, l.inst, err)
+		return fmt.Errorf("push %s for %s: %w", e.Buffer, l.inst, err)
 	}
 	l.log.Error("entry buried: it cannot be pushed", "buffer", e.Buffer.String(), "err", err)
 	if err := l.buf.Bury(ctx, l.inst, e.Buffer, store.DeadPoison); err != nil {
-		return false, fmt.Errorf("bury %s for %s: %w", e.Buffer, l.inst, err)
+		return fmt.Errorf("bury %s for %s: %w", e.Buffer, l.inst, err)
 	}
-	return true, nil
+	return nil
+}
+
+// find is the entry that the task is about; ok is false when there is none.
+func (p *Pump) find(ctx context.Context, t task) (e store.Entry, ok bool, err error) {
+	l := p.lane
+	l.mu.Lock()
+	after, told := p.last, l.told
+	switch t {
+	case take:
+		e, l.offered = l.offered[0], l.offered[1:]
+		l.mu.Unlock()
+		return e, true, nil
+	case again:
+		i := slices.IndexFunc(p.inFlight, entry.isDue)
+		if i < 0 { // acknowledged meanwhile
+			l.mu.Unlock()
+			return e, false, nil
+		}
+		after = p.inFlight[i].id.Seq - 1
+	case look:
+		p.dry = true // until something is found, or Grown says otherwise
+	}
+	l.mu.Unlock()
+	e, ok, err = l.buf.NextDelivery(ctx, l.inst, after)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case err != nil:
+	case t == again:
+		ok = p.repeatLocked(after, e.Buffer, ok)
+	case ok:
+		p.dry = false
+	default:
+		p.last = max(p.last, told) // all of that is gone
+	}
+	return e, ok, err
 }
 
 // pass moves on past an entry whose bot the session does not front, and reports whether it did.
@@ -217,26 +287,25 @@ func (p *Pump) pass(e store.Entry) bool {
 	return true // or it is looked at anew
 }
 
-// launch notes that id is about to be pushed: before it is, for the gateway may be quicker than
+// enter puts e in flight, for it is about to be pushed: before it is, since the gateway may be quicker than
 // push's return. It reports false for one that has been pushed before.
-func (p *Pump) launch(id relay.BufferID) bool {
+func (p *Pump) enter(e store.Entry) bool {
 	p.lane.mu.Lock()
 	defer p.lane.mu.Unlock()
-	p.last = id.Seq
-	if p.indexLocked(id) >= 0 || slices.Contains(p.landed, id) {
+	p.last = e.Buffer.Seq
+	if p.indexLocked(e.Buffer) >= 0 || slices.Contains(p.gone, e.Buffer) {
 		return false
 	}
-	p.inFlight = append(p.inFlight, flight{id: id})
+	p.inFlight = append(p.inFlight, entry{id: e.Buffer, event: Event{e.About.Bot, e.About.ID}})
 	return true
 }
 
-// relaunch is launch after a Resume: id is the first in the buffer behind after, if ok. It reports
-// false for one that is not to come once more, because it was acknowledged or buried after all.
-func (p *Pump) relaunch(after uint64, id relay.BufferID, ok bool) bool {
-	p.lane.mu.Lock()
-	defer p.lane.mu.Unlock()
-	p.inFlight = slices.DeleteFunc(p.inFlight, func(f flight) bool { // gone from the buffer
-		return f.isDue() && after < f.id.Seq && (!ok || f.id.Seq < id.Seq)
+// repeatLocked is enter after a Resume: id is the first in the buffer behind after, if ok. It reports
+// false for one that is not to come once more, because it was acknowledged or buried after all. lane.mu
+// must be held.
+func (p *Pump) repeatLocked(after uint64, id relay.BufferID, ok bool) bool {
+	p.inFlight = slices.DeleteFunc(p.inFlight, func(e entry) bool { // gone from the buffer
+		return e.isDue() && after < e.id.Seq && (!ok || e.id.Seq < id.Seq)
 	})
 	i := p.indexLocked(id)
 	if i < 0 || !p.inFlight[i].isDue() {
@@ -253,11 +322,7 @@ func (p *Pump) pushOne(ctx context.Context, e store.Entry) (err error) {
 		if v == nil {
 			return
 		}
-		// The value of a panic may quote what people wrote; a runtime error's does not.
-		what := fmt.Sprintf("panic of type %T", v)
-		if re, ok := v.(runtime.Error); ok {
-			what = re.Error()
-		}
+		what := relay.PanicWords(v)
 		p.lane.log.Error("push panicked", "buffer", e.Buffer.String(), "panic", what, "stack", string(debug.Stack()))
 		err = fmt.Errorf("%w: %s", ErrPoison, what)
 	}()

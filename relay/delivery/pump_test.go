@@ -119,7 +119,7 @@ func wantPushed(t *testing.T, s *socket, want ...uint64) {
 
 func mustAck(t *testing.T, s *socket, seq uint64, want bool) {
 	t.Helper()
-	got, err := s.pump.Ack(t.Context(), relay.BufferID{Epoch: testEpoch, Seq: seq})
+	_, got, err := s.pump.Ack(t.Context(), relay.BufferID{Epoch: testEpoch, Seq: seq})
 	if err != nil || got != want {
 		t.Errorf("Ack(%d) = %v, %v, want %v, nil", seq, got, err, want)
 	}
@@ -184,7 +184,7 @@ func TestOrderAndGrowth(t *testing.T) { // invariant 3
 		s := connect(t, l)
 		wantPushed(t, s, 1)
 		m.append("later")
-		l.Grown()
+		l.Grown(0)
 		wantPushed(t, s, 1)
 		mustAck(t, s, 1, true)
 		wantPushed(t, s, 1, 2)
@@ -192,7 +192,7 @@ func TestOrderAndGrowth(t *testing.T) { // invariant 3
 		for range 3 {
 			m.append("more")
 		}
-		l.Grown()
+		l.Grown(0)
 		wantPushed(t, s, 1, 2, 3)
 		s.end(nil)
 	})
@@ -203,7 +203,7 @@ func TestAckOfUnpushedEntryIsRefused(t *testing.T) { // invariant 4
 		s := connect(t, l)
 		wantPushed(t, s, 1)
 		mustAck(t, s, 2, false)
-		if got, err := s.pump.Ack(t.Context(), relay.BufferID{Epoch: 8, Seq: 1}); got || err != nil {
+		if _, got, err := s.pump.Ack(t.Context(), relay.BufferID{Epoch: 8, Seq: 1}); got || err != nil {
 			t.Errorf("Ack of another epoch = %v, %v, want false, nil", got, err)
 		}
 		mustAck(t, s, 1, true)
@@ -283,7 +283,7 @@ func TestNextEntryWaitsForTheDeletion(t *testing.T) { // invariant 6
 		wantPushed(t, s, 1)
 		acked := make(chan bool, 1)
 		go func() {
-			counted, _ := s.pump.Ack(t.Context(), ids(1)[0])
+			_, counted, _ := s.pump.Ack(t.Context(), ids(1)[0])
 			acked <- counted
 		}()
 		wantPushed(t, s, 1)
@@ -345,7 +345,7 @@ func TestFlipWaitsForThePushInProgress(t *testing.T) { // invariant 7
 		}
 		before := s.seen()
 		m.append("asleep")
-		l.Grown()
+		l.Grown(0)
 		time.Sleep(time.Hour) // virtual
 		if diff := cmp.Diff(before, s.seen()); diff != "" {
 			t.Errorf("pushed while flipped (-want +got):\n%s", diff)
@@ -414,7 +414,7 @@ func TestAckWhileTheEntryGoesOutAgain(t *testing.T) { // invariants 3 and 4
 	l.mu.Lock()
 	go func() {
 		defer close(acked)
-		if counted, err := p.Ack(ctx, id); !counted || err != nil {
+		if _, counted, err := p.Ack(ctx, id); !counted || err != nil {
 			t.Errorf("Ack = %v, %v, want true, nil", counted, err)
 		}
 	}()
@@ -527,7 +527,7 @@ func TestWhatCountsAsADeath(t *testing.T) {
 
 func failedAck(t *testing.T, s *socket) {
 	s.pump.lane.buf.(*memory).fail(fault{call: "drop"})
-	if counted, err := s.pump.Ack(t.Context(), ids(1)[0]); counted || !errors.Is(err, errDisk) {
+	if _, counted, err := s.pump.Ack(t.Context(), ids(1)[0]); counted || !errors.Is(err, errDisk) {
 		t.Errorf("Ack = %v, %v, want false, %v", counted, err, errDisk)
 	}
 }

@@ -117,6 +117,7 @@ func (w *world) steps() map[string]func(*rapid.T) {
 }
 
 func (w *world) append(rt *rapid.T) {
+	was := w.newest.Seq
 	for range rapid.IntRange(1, 3).Draw(rt, "entries") {
 		text := rapid.SampledFrom([]string{"hi", "hi", "hi", "hi", "strange", "strange", "poison", "panic"}).Draw(rt, "text")
 		id := w.mem.append(text)
@@ -124,7 +125,26 @@ func (w *world) append(rt *rapid.T) {
 		w.newest = id
 		w.waiting = append(w.waiting, id)
 	}
-	w.l.Grown()
+	switch rapid.SampledFrom([]string{"handed over", "handed over", "handed over late", "named", "hinted at"}).Draw(rt, "told") {
+	case "handed over":
+		w.hand(was)
+	case "handed over late":
+		w.l.Grown(w.newest.Seq)
+		w.hand(was)
+	case "named":
+		w.l.Grown(w.newest.Seq)
+	default:
+		w.l.Grown(0)
+	}
+}
+
+// hand gives the lane the entries behind was, as whoever appended them does.
+func (w *world) hand(was uint64) {
+	for _, e := range w.mem.buffered() {
+		if e.Buffer.Seq > was {
+			w.l.Appended(e)
+		}
+	}
 }
 
 // afresh forgets what was known of the socket before.
@@ -187,7 +207,7 @@ func (w *world) ack(rt *rapid.T) {
 		return // a full outbox makes Ack wait for what is coming again
 	}
 	id := rapid.SampledFrom(w.inFlight).Draw(rt, "id")
-	counted, err := w.live.pump.Ack(w.t.Context(), id)
+	_, counted, err := w.live.pump.Ack(w.t.Context(), id)
 	if counted == (err != nil) || err != nil && !errors.Is(err, errDisk) {
 		rt.Fatalf("Ack(%s) of an entry in flight = %v, %v", id, counted, err)
 	}
@@ -199,7 +219,7 @@ func (w *world) ack(rt *rapid.T) {
 		return
 	}
 	w.inFlight = slices.DeleteFunc(w.inFlight, func(x relay.BufferID) bool { return x == id })
-	if again, err := w.live.pump.Ack(w.t.Context(), id); again || err != nil {
+	if _, again, err := w.live.pump.Ack(w.t.Context(), id); again || err != nil {
 		rt.Fatalf("Ack(%s) a second time = %v, %v, want false, nil", id, again, err)
 	}
 }
@@ -222,7 +242,7 @@ func (w *world) wrongAck(rt *rapid.T) {
 	case on != w.live && w.live == nil:
 		return // no other pump took over: an earlier acknowledgement may still count
 	}
-	if counted, err := on.pump.Ack(w.t.Context(), id); counted || err != nil {
+	if _, counted, err := on.pump.Ack(w.t.Context(), id); counted || err != nil {
 		rt.Fatalf("Ack(%s) of an entry not in flight = %v, %v, want false, nil", id, counted, err)
 	}
 }
@@ -383,7 +403,7 @@ func (w *world) drain() {
 	w.connect()
 	w.widen(w.rt)
 	for w.check(); len(w.inFlight) > 0; w.check() {
-		if counted, err := w.live.pump.Ack(w.t.Context(), w.inFlight[0]); !counted || err != nil {
+		if _, counted, err := w.live.pump.Ack(w.t.Context(), w.inFlight[0]); !counted || err != nil {
 			w.rt.Fatalf("Ack(%s) = %v, %v, want true, nil", w.inFlight[0], counted, err)
 		}
 		w.acked[w.inFlight[0]] = true

@@ -36,3 +36,11 @@ const (
 	// StoreError: the database could not be asked or written; the platform hands the event in again.
 	StoreError Reason = "store_error"
 )
+
+// Reasons are all of them.
+func Reasons() []Reason {
+	return []Reason{
+		Delivered, NoBinding, NotPrincipal, NotVisible, NotAddressed, OtherBot,
+		Undecided, Duplicate, Control, OwnMessage, OtherCommand, Oversize, StoreError,
+	}
+}

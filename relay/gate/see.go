@@ -1,14 +1,6 @@
 package gate
 
-// Principal says who may speak inside the chats an instance holds.
-type Principal string
-
-// The principal policies. Anything else, the empty value included, counts as OwnerOnly.
-const (
-	OwnerOnly Principal = "owner-only"
-	AllowList Principal = "allow-list"
-	AnyOne    Principal = "any"
-)
+import "github.com/hermes-connector/hermes-connector/relay"
 
 // Facts are what decides whether one candidate instance receives one event.
 type Facts struct {
@@ -24,8 +16,8 @@ type Facts struct {
 	Visible bool
 
 	// Principal is the instance's principal policy.
-	Principal Principal
-	// AuthorListed: the author stands on the instance's allow list. Counts under AllowList only.
+	Principal relay.PrincipalPolicy
+	// AuthorListed: the author stands on the instance's allow list. Counts under relay.AllowList only.
 	AuthorListed bool
 
 	// AuthorIsBot and Addressed are the event's Traits of that name.
@@ -65,11 +57,11 @@ func (f Facts) authorised() bool {
 		return false
 	}
 	switch f.Principal {
-	case AnyOne:
+	case relay.AnyOne:
 		return true
-	case AllowList:
+	case relay.AllowList:
 		return f.AuthorListed
-	default: // OwnerOnly, and the author is not bound
+	default: // relay.OwnerOnly, and the author is not bound
 		return false
 	}
 }

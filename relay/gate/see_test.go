@@ -3,12 +3,15 @@ package gate
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"testing"
+
+	"github.com/hermes-connector/hermes-connector/relay"
 )
 
 func TestDecide(t *testing.T) {
 	// A stranger's message that reaches the holder of the chat: every fact it needs, and no other.
-	ok := Facts{HoldsGrant: true, Principal: AnyOne, Visible: true, Addressed: true, RequireAddress: true}
+	ok := Facts{HoldsGrant: true, Principal: relay.AnyOne, Visible: true, Addressed: true, RequireAddress: true}
 	// The owner's message in a chat nobody was granted.
 	own := Facts{AuthorBound: true, RequireAddress: true}
 	for name, tc := range map[string]struct {
@@ -20,13 +23,13 @@ func TestDecide(t *testing.T) {
 		"nobody is bound and nothing granted":                {ok, func(f *Facts) { f.HoldsGrant = false }, NoBinding},
 		"no policy means the owner only":                     {ok, func(f *Facts) { f.Principal = "" }, NotPrincipal},
 		"an unknown policy means the owner only":             {ok, func(f *Facts) { f.Principal = "anyone" }, NotPrincipal},
-		"owner-only refuses a stranger":                      {ok, func(f *Facts) { f.Principal = OwnerOnly }, NotPrincipal},
-		"owner-only ignores the allow list":                  {ok, func(f *Facts) { f.Principal, f.AuthorListed = OwnerOnly, true }, NotPrincipal},
-		"allow-list refuses who is not listed":               {ok, func(f *Facts) { f.Principal = AllowList }, NotPrincipal},
-		"allow-list admits who is listed":                    {ok, func(f *Facts) { f.Principal, f.AuthorListed = AllowList, true }, Delivered},
+		"owner-only refuses a stranger":                      {ok, func(f *Facts) { f.Principal = relay.OwnerOnly }, NotPrincipal},
+		"owner-only ignores the allow list":                  {ok, func(f *Facts) { f.Principal, f.AuthorListed = relay.OwnerOnly, true }, NotPrincipal},
+		"allow-list refuses who is not listed":               {ok, func(f *Facts) { f.Principal = relay.AllowList }, NotPrincipal},
+		"allow-list admits who is listed":                    {ok, func(f *Facts) { f.Principal, f.AuthorListed = relay.AllowList, true }, Delivered},
 		"no owner sees the chat":                             {ok, func(f *Facts) { f.Visible = false }, NotVisible},
 		"visibility comes before relevance":                  {ok, func(f *Facts) { f.Visible, f.Addressed = false, false }, NotVisible},
-		"principal comes before visibility":                  {ok, func(f *Facts) { f.Visible, f.Principal = false, OwnerOnly }, NotPrincipal},
+		"principal comes before visibility":                  {ok, func(f *Facts) { f.Visible, f.Principal = false, relay.OwnerOnly }, NotPrincipal},
 		"not addressed":                                      {ok, func(f *Facts) { f.Addressed = false }, NotAddressed},
 		"not addressed where it need not be":                 {ok, func(f *Facts) { f.Addressed, f.RequireAddress = false, false }, Delivered},
 		"not addressed in a free-response chat":              {ok, func(f *Facts) { f.Addressed, f.FreeResponse = false, true }, Delivered},
@@ -40,7 +43,7 @@ func TestDecide(t *testing.T) {
 		"the owner's direct message":                         {own, func(f *Facts) { f.Direct = true }, Delivered},
 		"the owner's direct message, though he must address": {own, func(f *Facts) { f.Direct, f.OwnerMustAddress = true, true }, Delivered},
 		"the owner in a shared chat, not addressed":          {own, func(*Facts) {}, Delivered}, // invariant 4
-		"the owner, where the policy refuses everybody else": {own, func(f *Facts) { f.HoldsGrant, f.Principal = true, OwnerOnly }, Delivered},
+		"the owner, where the policy refuses everybody else": {own, func(f *Facts) { f.HoldsGrant, f.Principal = true, relay.OwnerOnly }, Delivered},
 		"the owner, who must address and does not":           {own, func(f *Facts) { f.OwnerMustAddress = true }, NotAddressed},
 		"the owner, who must address and does":               {own, func(f *Facts) { f.OwnerMustAddress, f.Addressed = true, true }, Delivered},
 		"the owner, who must address, in a free chat":        {own, func(f *Facts) { f.OwnerMustAddress, f.FreeResponse = true, true }, Delivered},
@@ -68,7 +71,7 @@ func allFacts(with func(Facts)) {
 			bools = append(bools, i)
 		}
 	}
-	for _, principal := range []Principal{OwnerOnly, AllowList, AnyOne, "", "nonsense"} {
+	for _, principal := range []relay.PrincipalPolicy{relay.OwnerOnly, relay.AllowList, relay.AnyOne, "", "nonsense"} {
 		for mask := range 1 << len(bools) {
 			f := Facts{Principal: principal}
 			for bit, i := range bools {
@@ -134,6 +137,9 @@ func TestDecideReasons(t *testing.T) { // invariant 5
 	allFacts(func(f Facts) {
 		why := Decide(f)
 		seen[why] = true
+		if !slices.Contains(Reasons(), why) {
+			t.Errorf("Reasons lacks %s", why)
+		}
 		// A reason names something that, put right alone, changes the answer.
 		fixed := f
 		switch why {
@@ -142,7 +148,7 @@ func TestDecideReasons(t *testing.T) { // invariant 5
 		case NoBinding:
 			fixed.AuthorBound = true
 		case NotPrincipal:
-			fixed.Principal = AnyOne
+			fixed.Principal = relay.AnyOne
 		case NotVisible:
 			fixed.Visible = true
 		case NotAddressed:
@@ -175,10 +181,10 @@ func TestDecideIsMonotone(t *testing.T) { // invariant 2
 		"OwnerMustAddress": func(f *Facts) bool { return take(&f.OwnerMustAddress, false) },
 		"Principal": func(f *Facts) bool {
 			switch f.Principal {
-			case AnyOne:
-				f.Principal = AllowList
-			case AllowList:
-				f.Principal = OwnerOnly
+			case relay.AnyOne:
+				f.Principal = relay.AllowList
+			case relay.AllowList:
+				f.Principal = relay.OwnerOnly
 			default:
 				return false
 			}
@@ -208,6 +214,6 @@ func take(b *bool, from bool) bool {
 }
 
 func ExampleDecide() {
-	fmt.Println(Decide(Facts{HoldsGrant: true, Principal: AnyOne, Visible: true, RequireAddress: true}))
+	fmt.Println(Decide(Facts{HoldsGrant: true, Principal: relay.AnyOne, Visible: true, RequireAddress: true}))
 	// Output: not_addressed
 }

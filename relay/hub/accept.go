@@ -9,6 +9,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/bus"
+	"github.com/hermes-connector/hermes-connector/relay/count"
 	"github.com/hermes-connector/hermes-connector/relay/gate"
 	"github.com/hermes-connector/hermes-connector/relay/sessionkey"
 	"github.com/hermes-connector/hermes-connector/store"
@@ -57,26 +58,22 @@ func (in *inbox) Accept(ctx context.Context, b platforms.Batch) error {
 		j.came = cameWith(ev.ID, b.Capabilities)
 		judged = append(judged, j)
 	}
-	undo := make([]func(), len(judged))
-	for n, j := range judged {
-		undo[n] = func() {}
-		if j.came != nil {
-			undo[n] = h.keep(ctx, j, *j.came)
-		}
+	for n := range judged {
+		h.keep(&judged[n])
 	}
 	out, err := h.db.Accept(ctx, a)
 	if err != nil {
-		for _, undo := range undo {
-			undo()
+		for _, j := range judged {
+			j.undo()
 		}
 		for _, item := range a.Items {
 			h.decide(item.Delivery.About(), verdict{Reason: gate.StoreError})
 		}
 		return fmt.Errorf("store batch: %w", err)
 	}
-	h.counters.add("quarantined", uint64(len(b.Undecodable)))
+	h.counters.Add(count.Quarantined, uint64(len(b.Undecodable)))
 	h.noteOverflow(out)
-	h.announce(ctx, judged, undo, out.Items)
+	h.announce(judged, out.Items)
 	for _, m := range b.Moves {
 		h.judges.call(relay.Chat{Bot: in.bot, ID: m.To}) // what was undecided went along
 	}
@@ -86,7 +83,7 @@ func (in *inbox) Accept(ctx context.Context, b platforms.Batch) error {
 // noteOverflow counts and logs what had to make room.
 func (h *Hub) noteOverflow(out store.AcceptOutcome) {
 	for inst, n := range out.Overflowed {
-		h.counters.add("overflowed", uint64(n))
+		h.counters.Add(count.Overflowed, uint64(n))
 		h.log.Warn("buffer full; the oldest entries became dead letters", keyInstance, inst, "entries", n)
 	}
 }
@@ -101,69 +98,68 @@ func cameWith(ev relay.EventID, caps []platforms.Capability) *platforms.Capabili
 }
 
 // announce records the verdicts of a stored batch, wakes the lanes that grew, and sends the
-// answers to control messages on their way. stored has one outcome per consumed judgement; undo takes
-// a judgement's capability back.
-func (h *Hub) announce(ctx context.Context, judged []judgement, undo []func(), stored []store.ItemOutcome) {
-	for n, j := range judged {
+// answers to control messages on their way. stored has one outcome per consumed judgement.
+func (h *Hub) announce(judged []judgement, stored []store.ItemOutcome) {
+	for _, j := range judged {
 		if j.consumed {
 			outcome := stored[0]
 			stored = stored[1:]
 			if outcome.Duplicate {
-				undo[n]()
+				j.undo()
 				h.decide(j.event, verdict{Reason: gate.Duplicate})
 				continue
 			}
-			if j.skipped(outcome.Buffers) && j.came != nil {
-				undo[n]()
-				h.keep(ctx, j, *j.came)
+			if j.stored(outcome.Buffers) {
+				j.undo()
+				h.keep(&j)
 			}
 		}
 		h.decide(j.event, j.verdicts...)
 		if j.verdicts[0].Reason == gate.Duplicate {
 			continue // what it came with belongs to whom its first copy was for
 		}
-		if j.came != nil {
-			h.dismiss(j, *j.came)
-		}
+		h.dismiss(j)
 		if j.answer != "" {
 			h.answer(j.event, j.answer, j.came)
 		}
-		h.deliver(j.event, j.verdicts...)
+		h.deliver(j)
 		if j.undecided != "" {
-			h.judges.call(relay.Chat{Bot: j.event.Bot, ID: j.event.Source.ChatID})
+			h.judges.call(j.event.Chat())
 		}
 	}
 }
 
-// deliver wakes the lanes that ev was appended to.
-func (h *Hub) deliver(ev relay.Event, verdicts ...verdict) {
-	key := sessionkey.Build(ev.Source, sessionkey.Options{})
-	for _, v := range verdicts {
-		if v.Reason == gate.Delivered {
-			h.turns.remember(v.Tenant, key, turn{v.Instance, ev.Source.ChatID})
-			h.bus.Publish(bus.LaneGrew{Instance: v.Instance})
-		}
-	}
-}
-
-// skipped corrects the verdicts where the store knew better: an instance that was revoked after it was
-// judged has received nothing. buffers has one id per delivery. It reports whether there was one.
-func (j judgement) skipped(buffers []relay.BufferID) (any bool) {
-	for n, r := range j.to {
-		if r.Oversize || !buffers[n].IsZero() {
+// deliver gives what was stored of j to the lanes it was appended to, and tells who else wants to know.
+func (h *Hub) deliver(j judgement) {
+	key := sessionkey.Build(j.event.Source, sessionkey.Options{})
+	about := store.About{ID: j.event.ID, Bot: j.event.Bot}
+	for _, v := range j.verdicts {
+		if v.Reason != gate.Delivered {
 			continue
 		}
-		at := slices.IndexFunc(j.verdicts, func(v verdict) bool { return v.Instance == r.Instance })
-		j.verdicts[at].Reason = gate.NoBinding
-		any = true
+		h.turns.remember(v.Tenant, key, turn{v.Instance, j.event.Source.ChatID})
+		h.lane(v.Instance).Appended(store.Entry{Buffer: v.buffer, About: about, Frame: j.frame})
+		h.bus.Publish(bus.LaneGrew{Instance: v.Instance, Seq: v.buffer.Seq})
 	}
-	return any
+}
+
+// stored notes under which ids j was stored, one per delivery, and corrects the verdicts where the store
+// knew better: an instance that was revoked after it was judged has received nothing. It reports whether
+// there was one.
+func (j judgement) stored(buffers []relay.BufferID) (skipped bool) {
+	for n, to := range j.to {
+		at := slices.IndexFunc(j.verdicts, func(v verdict) bool { return v.Instance == to.Instance })
+		if j.verdicts[at].buffer = buffers[n]; buffers[n].IsZero() && !to.Oversize {
+			j.verdicts[at].Reason, skipped = gate.NoBinding, true
+		}
+	}
+	return skipped
 }
 
 // decide counts and remembers verdicts about ev.
 func (h *Hub) decide(ev relay.Event, verdicts ...verdict) {
 	for _, v := range verdicts {
-		h.counters.add("event_"+string(v.Reason), 1)
+		h.counters.Add(count.Event(v.Reason), 1)
 		h.decisions.add(gate.Decision{
 			At: time.Now(), Bot: ev.Bot, Event: ev.ID, Chat: ev.Source.ChatID, User: ev.Source.UserID,
 			Instance: v.Instance, Reason: v.Reason,

@@ -65,7 +65,7 @@ func TestWhoReceives(t *testing.T) {
 			set: func(r *rig) {
 				r.claim("home", "garden")
 				r.net.Join("garden", "ann")
-				r.update("home", func(i *store.Instance) { i.Principal.Policy = store.AnyOne })
+				r.update("home", func(i *store.Instance) { i.Principal.Policy = relay.AnyOne })
 			},
 			say:  loopback.Message{User: "eve", Chat: "garden", Text: "@loopback hi"},
 			want: map[relay.InstanceID]gate.Reason{"home": gate.Delivered},
@@ -74,7 +74,7 @@ func TestWhoReceives(t *testing.T) {
 			set: func(r *rig) {
 				r.claim("home", "garden")
 				r.net.Join("garden", "ann")
-				r.update("home", func(i *store.Instance) { i.Principal.Policy = store.AnyOne })
+				r.update("home", func(i *store.Instance) { i.Principal.Policy = relay.AnyOne })
 			},
 			say:  loopback.Message{User: "eve", Chat: "garden", Text: "hi"},
 			want: map[relay.InstanceID]gate.Reason{"home": gate.NotAddressed},
@@ -84,7 +84,7 @@ func TestWhoReceives(t *testing.T) {
 				r.claim("home", "garden")
 				r.net.Join("garden", "ann")
 				r.update("home", func(i *store.Instance) {
-					i.Principal.Policy = store.AnyOne
+					i.Principal.Policy = relay.AnyOne
 					i.Relevance = map[relay.PlatformID]store.Relevance{
 						loopback.ID: {RequireAddress: true, FreeResponseScopes: []relay.ChatID{"garden"}},
 					}
@@ -96,7 +96,7 @@ func TestWhoReceives(t *testing.T) {
 		"nothing from a chat the owner cannot see": {
 			set: func(r *rig) {
 				r.claim("home", "garden")
-				r.update("home", func(i *store.Instance) { i.Principal.Policy = store.AnyOne })
+				r.update("home", func(i *store.Instance) { i.Principal.Policy = relay.AnyOne })
 			},
 			say:  loopback.Message{User: "eve", Chat: "garden", Text: "@loopback hi"},
 			want: map[relay.InstanceID]gate.Reason{"home": gate.NotVisible},
@@ -105,7 +105,7 @@ func TestWhoReceives(t *testing.T) {
 			set: func(r *rig) {
 				r.enroll("empty")
 				r.claim("empty", "garden")
-				r.update("empty", func(i *store.Instance) { i.Principal.Policy = store.AnyOne })
+				r.update("empty", func(i *store.Instance) { i.Principal.Policy = relay.AnyOne })
 			},
 			say:  loopback.Message{User: "eve", Chat: "garden", Text: "@loopback hi"},
 			want: map[relay.InstanceID]gate.Reason{"empty": gate.NotVisible},
@@ -115,7 +115,7 @@ func TestWhoReceives(t *testing.T) {
 				r.claim("home", "garden")
 				r.net.Join("garden", "ann")
 				r.update("home", func(i *store.Instance) {
-					i.Principal = store.Principal{Policy: store.AllowList, Allow: []store.Person{{Platform: loopback.ID, User: "eve"}}}
+					i.Principal = store.Principal{Policy: relay.AllowList, Allow: []store.Person{{Platform: loopback.ID, User: "eve"}}}
 				})
 			},
 			say:  loopback.Message{User: "eve", Chat: "garden", Text: "@loopback hi"},
@@ -126,7 +126,7 @@ func TestWhoReceives(t *testing.T) {
 				r.enroll("kids", "bob")
 				r.claim("kids", "garden")
 				r.net.Join("garden", "bob")
-				r.update("kids", func(i *store.Instance) { i.Principal.Policy = store.AnyOne })
+				r.update("kids", func(i *store.Instance) { i.Principal.Policy = relay.AnyOne })
 			},
 			say:  loopback.Message{User: "ann", Chat: "garden", Text: "@loopback hi"},
 			want: map[relay.InstanceID]gate.Reason{"home": gate.Delivered, "kids": gate.Delivered},
@@ -153,7 +153,7 @@ func TestWhoReceives(t *testing.T) {
 			set: func(r *rig) {
 				r.enroll("kids", "ann")
 				r.claim("kids", "@ann")
-				r.update("kids", func(i *store.Instance) { i.Principal.Policy = store.AnyOne })
+				r.update("kids", func(i *store.Instance) { i.Principal.Policy = relay.AnyOne })
 			},
 			say:  loopback.Message{User: "ann", Text: "hi"},
 			want: map[relay.InstanceID]gate.Reason{"home": gate.Delivered},
@@ -293,7 +293,7 @@ func TestVisibilityIsForgottenWhenThePlatformSaysSo(t *testing.T) {
 	r.enroll("home", "ann")
 	r.claim("home", "garden")
 	r.net.Join("garden", "ann")
-	r.update("home", func(i *store.Instance) { i.Principal.Policy = store.AnyOne })
+	r.update("home", func(i *store.Instance) { i.Principal.Policy = relay.AnyOne })
 	say := func(want gate.Reason) {
 		t.Helper()
 		r.say(loopback.Message{User: "eve", Chat: "garden", Text: "@loopback hi"})
@@ -333,7 +333,7 @@ func TestAnInstanceThatIsRevokedMeanwhileReceivedNothing(t *testing.T) {
 	}
 	r.enroll("home", "ann")
 	r.claim("home", "garden")
-	r.update("home", func(i *store.Instance) { i.Principal.Policy = store.AnyOne })
+	r.update("home", func(i *store.Instance) { i.Principal.Policy = relay.AnyOne })
 	r.say(loopback.Message{User: "eve", Chat: "garden", Text: "@loopback hi"})
 	if got := r.reasons()["home"]; got != gate.NoBinding {
 		t.Errorf("verdict = %s, want %s", got, gate.NoBinding)

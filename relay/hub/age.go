@@ -17,8 +17,8 @@ const startTime = 5 * time.Second
 // letStart waits until the gateway has had time to start. It returns at once for a gateway that is known
 // to be newer, and the moment it shows that it is, or ctx ends; and when nothing waits for a program that
 // does not dial as the real ones do.
-func (h *Hub) letStart(ctx context.Context, s *seat) {
-	if l, err := h.db.Lane(ctx, s.peer.Instance); err == nil && l.Entries == 0 && !s.peer.Stock {
+func (s *seat) letStart(ctx context.Context) {
+	if l, err := s.hub.db.Lane(ctx, s.peer.Instance); err == nil && l.Entries == 0 && !s.peer.Stock {
 		return
 	}
 	t := time.NewTimer(startTime)
@@ -45,15 +45,15 @@ func requestOfNow(r relay.Request) bool {
 }
 
 // isNewer notes that the gateway is younger than those of June, once: its next sessions do not wait.
-func (h *Hub) isNewer(ctx context.Context, s *seat) {
+func (s *seat) isNewer(ctx context.Context) {
 	if !s.grow() {
 		return
 	}
-	if err := h.db.UpdateGateway(ctx, s.peer.Gateway, func(g *store.Gateway, _ *store.Instance) error {
+	if err := s.hub.db.UpdateGateway(ctx, s.peer.Gateway, func(g *store.Gateway, _ *store.Instance) error {
 		g.Newer = true
 		return nil
 	}); err != nil {
-		h.log.Warn("gateway's age not recorded; its next session waits again", keyGateway, s.peer.Gateway, keyErr, err)
+		s.hub.log.Warn("gateway's age not recorded; its next session waits again", keyGateway, s.peer.Gateway, keyErr, err)
 	}
 }
 

@@ -18,7 +18,7 @@ import (
 // aged is a gateway of unknown age, in virtual time.
 type aged struct {
 	*socketFlip
-	bus *bus.Bus
+	bus bus.Bus
 }
 
 func inAge(t *testing.T, test func(t *testing.T, a *aged)) {
@@ -28,7 +28,7 @@ func inAge(t *testing.T, test func(t *testing.T, a *aged)) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		b := &bus.Bus{}
+		b := &bus.Local{}
 		a := &aged{&socketFlip{t: t, db: db, inst: "home", hub: New(db, nil, b, nil, Options{})}, b}
 		defer b.Subscribe(a.hub.note)()
 		if err := db.Enroll(t.Context(), store.Gateway{ID: "home", Instance: "home", Tenant: relay.DefaultTenant},

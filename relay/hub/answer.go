@@ -7,6 +7,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/count"
 )
 
 // answer puts the answer to the control message ev on its way, through the capability the message
@@ -17,7 +18,7 @@ func (h *Hub) answer(ev relay.Event, text string, c *platforms.Capability) {
 		Meta: relay.Metadata{ThreadID: ev.Source.ThreadID, Notify: true},
 	}
 	p := h.platform(ev.Bot)
-	h.later("answer_dropped", errand{until: time.Now().Add(errandLife), urgent: true, do: func(ctx context.Context) error {
+	h.later(count.AnswerDropped, errand{until: time.Now().Add(errandLife), urgent: true, do: func(ctx context.Context) error {
 		if r, ok := p.(platforms.Responder); c != nil && ok {
 			if _, err := r.Respond(ctx, *c, send, c.Placeholder); !errors.Is(err, platforms.ErrCapabilityGone) {
 				return err

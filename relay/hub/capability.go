@@ -1,7 +1,6 @@
 package hub
 
 import (
-	"context"
 	"slices"
 	"sync"
 	"time"
@@ -10,7 +9,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// Held is a capability bound to the instance that received its event.
+// Held is a capability bound to the instance that received its event; to none while it waits for a verdict.
 type Held struct {
 	platforms.Capability
 	Bot      relay.Bot
@@ -22,24 +21,24 @@ type Held struct {
 }
 
 // Keeper keeps capabilities until they expire. Its methods may be called from any goroutine;
-// none hands out an expired one.
+// none hands out an expired one, and none blocks.
 type Keeper interface {
 	// Keep keeps h. It is called before the event h came in can be delivered. kept is false when the
 	// instance has the event's already: that one stays as it is. lost are the ones that had to go.
-	Keep(ctx context.Context, h Held) (kept bool, lost []Held, err error)
+	Keep(h Held) (kept bool, lost []Held)
 	// Reply is the one a send of the instance in the chat answers through: the one replyTo names,
 	// else the oldest unanswered.
-	Reply(ctx context.Context, i relay.InstanceID, chat relay.Chat, replyTo relay.MessageID) (Held, bool, error)
+	Reply(i relay.InstanceID, chat relay.Chat, replyTo relay.MessageID) (Held, bool)
 	// Bound is the newest of that kind bound to the tenant's and instance's session.
-	Bound(ctx context.Context, t relay.TenantID, i relay.InstanceID, s relay.SessionKey, kind string) (Held, bool, error)
+	Bound(t relay.TenantID, i relay.InstanceID, s relay.SessionKey, kind string) (Held, bool)
 	// OfEvent is the one that came in the event the instance received.
-	OfEvent(ctx context.Context, i relay.InstanceID, b relay.Bot, e relay.EventID) (Held, bool, error)
+	OfEvent(i relay.InstanceID, b relay.Bot, e relay.EventID) (Held, bool)
 	// Take takes the right to answer through h first, which only one has. It stays taken whatever
 	// becomes of the answer, unless certainly nothing was sent: then GiveBack.
-	Take(ctx context.Context, h Held) (taken bool, err error)
-	GiveBack(ctx context.Context, h Held) error
-	// Forget drops h. Absent: nil.
-	Forget(ctx context.Context, h Held) error
+	Take(h Held) (taken bool)
+	GiveBack(h Held)
+	// Forget drops h, if it is there.
+	Forget(h Held)
 	// Unanswered are those nobody has answered through and that end with the process.
 	Unanswered() []Held
 }
@@ -62,12 +61,11 @@ func newMemoryKeeper() *memoryKeeper {
 	return &memoryKeeper{by: make(map[relay.InstanceID][]*Held)}
 }
 
-// Keep implements Keeper.
-func (k *memoryKeeper) Keep(_ context.Context, h Held) (kept bool, lost []Held, err error) {
+func (k *memoryKeeper) Keep(h Held) (kept bool, lost []Held) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.findLocked(h.Instance, h.is) != nil {
-		return false, nil, nil
+		return false, nil
 	}
 	mine := k.by[h.Instance]
 	if len(mine) >= maxHeld {
@@ -76,7 +74,7 @@ func (k *memoryKeeper) Keep(_ context.Context, h Held) (kept bool, lost []Held, 
 		mine = mine[1:]
 	}
 	k.by[h.Instance] = append(mine, &h)
-	return true, lost, nil
+	return true, lost
 }
 
 // is reports whether x is the same capability, held by the same instance.
@@ -120,71 +118,60 @@ func (k *memoryKeeper) find(i relay.InstanceID, ok func(*Held) bool) (Held, bool
 	return Held{}, false
 }
 
-// Reply implements Keeper.
-func (k *memoryKeeper) Reply(_ context.Context, i relay.InstanceID, chat relay.Chat, replyTo relay.MessageID) (Held, bool, error) {
+func (k *memoryKeeper) Reply(i relay.InstanceID, chat relay.Chat, replyTo relay.MessageID) (Held, bool) {
 	here := func(x *Held) bool { return x.Bot == chat.Bot && x.Chat == chat.ID }
 	if replyTo != "" {
 		if h, ok := k.find(i, func(x *Held) bool { return here(x) && x.ID == string(replyTo) }); ok {
-			return h, true, nil
+			return h, true
 		}
 	}
-	h, ok := k.find(i, func(x *Held) bool { return here(x) && !x.Answered })
-	return h, ok, nil
+	return k.find(i, func(x *Held) bool { return here(x) && !x.Answered })
 }
 
-// Bound implements Keeper.
-func (k *memoryKeeper) Bound(_ context.Context, t relay.TenantID, i relay.InstanceID, s relay.SessionKey, kind string) (Held, bool, error) {
+func (k *memoryKeeper) Bound(t relay.TenantID, i relay.InstanceID, s relay.SessionKey, kind string) (Held, bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	mine, now := k.liveLocked(i)
 	for _, x := range slices.Backward(mine) {
 		if now.Before(x.ExpiresAt) && x.Tenant == t && x.Session == s && x.Kind == kind {
-			return *x, true, nil
+			return *x, true
 		}
 	}
-	return Held{}, false, nil
+	return Held{}, false
 }
 
-// OfEvent implements Keeper.
-func (k *memoryKeeper) OfEvent(_ context.Context, i relay.InstanceID, b relay.Bot, e relay.EventID) (Held, bool, error) {
-	h, ok := k.find(i, func(x *Held) bool { return x.Bot == b && x.Event == e })
-	return h, ok, nil
+func (k *memoryKeeper) OfEvent(i relay.InstanceID, b relay.Bot, e relay.EventID) (Held, bool) {
+	return k.find(i, func(x *Held) bool { return x.Bot == b && x.Event == e })
 }
 
-// Take implements Keeper.
-func (k *memoryKeeper) Take(_ context.Context, h Held) (taken bool, err error) {
+func (k *memoryKeeper) Take(h Held) (taken bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	x := k.findLocked(h.Instance, h.is)
 	if x == nil || x.Answered {
-		return false, nil
+		return false
 	}
 	x.Answered = true
-	return true, nil
+	return true
 }
 
-// GiveBack implements Keeper.
-func (k *memoryKeeper) GiveBack(_ context.Context, h Held) error {
+func (k *memoryKeeper) GiveBack(h Held) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if x := k.findLocked(h.Instance, h.is); x != nil {
 		x.Answered = false
 	}
-	return nil
 }
 
-// Forget implements Keeper.
-func (k *memoryKeeper) Forget(_ context.Context, h Held) error {
+func (k *memoryKeeper) Forget(h Held) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.by[h.Instance] = slices.DeleteFunc(k.by[h.Instance], h.is)
 	if len(k.by[h.Instance]) == 0 {
 		delete(k.by, h.Instance)
 	}
-	return nil
 }
 
-// Unanswered implements Keeper.
 func (k *memoryKeeper) Unanswered() (out []Held) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

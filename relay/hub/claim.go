@@ -21,12 +21,8 @@ const claimWithin = 5 * time.Second
 func (h *Hub) MayClaim(ctx context.Context, i relay.InstanceID, p relay.PlatformID, scope relay.ScopeID, chat relay.ChatID) (relay.Place, bool) {
 	ctx, cancel := context.WithTimeout(platforms.For(ctx, i), claimWithin)
 	defer cancel()
-	owners, err := h.db.Bindings(ctx, store.BindingFilter{Instance: i})
-	if err != nil {
-		return relay.Place{}, false
-	}
-	owners = slices.DeleteFunc(owners, func(b store.Binding) bool { return b.Platform != p })
-	if len(owners) == 0 {
+	owners, err := h.facts.Bindings(ctx, store.BindingFilter{Instance: i, Platform: p})
+	if err != nil || len(owners) == 0 {
 		return relay.Place{}, false // whom no platform needs to be asked about
 	}
 	for _, bot := range h.bots {

@@ -3,7 +3,6 @@ package hub
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -75,33 +74,27 @@ func unite(all []store.Manifest) []json.RawMessage {
 // Chats are the places where a grant or a conversation says that events matter to somebody.
 func (in *inbox) Chats(ctx context.Context) ([]relay.Place, error) {
 	var out []relay.Place
+	added := make(map[relay.Place]bool)
 	add := func(p relay.Place) {
-		if (p.Chat != "" || p.Scope != "") && !slices.Contains(out, p) { // a scope without a chat: all of it
+		if (p.Chat != "" || p.Scope != "") && !added[p] { // a scope without a chat: all of it
+			added[p] = true
 			out = append(out, p)
 		}
 	}
-	grants, err := in.hub.db.Grants(ctx, store.GrantFilter{})
+	grants, err := in.hub.db.Grants(ctx, store.GrantFilter{Platform: in.bot.Platform})
 	if err != nil {
 		return nil, fmt.Errorf("chats of %s: %w", in.bot, err)
 	}
 	for _, g := range grants {
-		if g.Platform == in.bot.Platform {
-			add(relay.Place{Platform: g.Platform, Scope: g.Scope, Chat: g.Chat})
-		}
+		add(relay.Place{Platform: g.Platform, Scope: g.Scope, Chat: g.Chat})
 	}
-	instances, err := in.hub.db.Instances(ctx)
+	talks, err := in.hub.db.Conversations(ctx, store.ConversationFilter{})
 	if err != nil {
 		return nil, fmt.Errorf("chats of %s: %w", in.bot, err)
 	}
-	for _, i := range instances {
-		conversations, err := in.hub.db.Conversations(ctx, store.ConversationFilter{Instance: i.ID})
-		if err != nil && !errors.Is(err, store.ErrNotFound) {
-			return nil, fmt.Errorf("chats of %s: %w", in.bot, err)
-		}
-		for _, c := range conversations {
-			if c.Bot == in.bot {
-				add(relay.Place{Platform: c.Bot.Platform, Scope: c.Scope, Chat: c.Chat, Parent: c.Parent})
-			}
+	for _, c := range talks {
+		if c.Bot == in.bot {
+			add(relay.Place{Platform: c.Bot.Platform, Scope: c.Scope, Chat: c.Chat, Parent: c.Parent})
 		}
 	}
 	return out, nil

@@ -96,43 +96,9 @@ func TestWhoPassedALimitStaysOutForAWhile(t *testing.T) {
 		if _, ok := c.enter(crowdSeat("g")); ok {
 			t.Error("let in at once")
 		}
-		start := time.Now()
-		c.hold(t.Context(), "g")
-		if got := time.Since(start); got != pause {
-			t.Errorf("refused after %v, want %v", got, pause)
-		}
 		time.Sleep(barredFor)
 		if _, ok := c.enter(crowdSeat("g")); !ok {
 			t.Errorf("still out after %v", barredFor)
-		}
-	})
-}
-
-func TestSessionsOfOneCredentialShareARoom(t *testing.T) {
-	var c crowds
-	if one := c.room("g"); c.room("g") != one || c.room("other") == one {
-		t.Error("a gateway's sessions have rooms of their own, or share one with another's")
-	}
-}
-
-func TestWhoIsRefusedTooOftenIsNotUpgraded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var c crowds
-		for range maxPaused {
-			if wait := c.turnAway("g"); wait != 0 {
-				t.Fatalf("turned away for %v, want not", wait)
-			}
-			c.ofLocked("g")
-			go c.hold(t.Context(), "g")
-			synctest.Wait()
-		}
-		if c.turnAway("g") == 0 || c.turnAway("other") != 0 {
-			t.Error("not turned away, or another credential is")
-		}
-		time.Sleep(pause)
-		synctest.Wait()
-		if wait := c.turnAway("g"); wait != 0 {
-			t.Errorf("turned away for %v after the refusals, want not", wait)
 		}
 	})
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/count"
 )
 
 const (
@@ -36,8 +37,8 @@ type errand struct {
 	harmless bool
 	urgent   bool // a person waits to read it: it goes before what merely must be done
 
-	name  string        // what it is counted under if it is given up
-	pause time.Duration // before it was tried last
+	givenUp count.Counter // counts the errand if it is given up
+	pause   time.Duration // before it was tried last
 }
 
 // errands are those that wait. None is dropped for want of room: what one takes is small, and its time
@@ -116,9 +117,9 @@ func (q *errands) take(ctx context.Context) (errand, bool) {
 
 // later puts an errand on its way. It does not block: Accept and the sessions' readers must not
 // wait for a platform. One that is given up, because it was refused for good or its time is over, is
-// counted under the name; those that wait at the end of the process are lost, see Farewell.
-func (h *Hub) later(givenUp string, e errand) {
-	e.name = givenUp
+// counted by givenUp; those that wait at the end of the process are lost, see Farewell.
+func (h *Hub) later(givenUp count.Counter, e errand) {
+	e.givenUp = givenUp
 	h.errands.put(e)
 }
 
@@ -145,7 +146,7 @@ func (h *Hub) run(ctx context.Context, e errand) {
 	e.pause = min(max(2*e.pause, errandPause), errandPauseMax)
 	pause := max(e.pause, relay.Explain(err).RetryAfter)
 	if !e.again(err) || !time.Now().Add(pause).Before(e.until) {
-		h.counters.add(e.name, 1)
+		h.counters.Add(e.givenUp, 1)
 		h.log.Warn("an answer of the connector's own did not go out", keyErr, err)
 		h.errands.over()
 		return
@@ -160,7 +161,7 @@ func (h *Hub) run(ctx context.Context, e errand) {
 // nobody has answered, and waits until that and every other errand is done, at most farewellWithin, or
 // until hurry ends. It is called while the hub runs, when no session is left.
 func (h *Hub) Farewell(hurry context.Context) {
-	for _, l := range append(h.keeper.Unanswered(), h.unbound.all()...) {
+	for _, l := range h.keeper.Unanswered() {
 		h.discard(l.Bot, l.Capability)
 	}
 	ctx, cancel := context.WithTimeout(hurry, farewellWithin)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/count"
 )
 
 // withRunners runs f with a hub whose runners work, in virtual time.
@@ -63,11 +64,11 @@ func TestErrandsAreTriedAgain(t *testing.T) {
 					}
 					return nil
 				}
-				h.later("x_left", tc.e)
+				h.later(count.AnswerDropped, tc.e)
 				time.Sleep(time.Hour)
 				synctest.Wait()
-				if tried != tc.tried || last != tc.within || h.Counters()["x_left"] != tc.left {
-					t.Errorf("tried %d times, last after %v, %d left; want %d, %v, %d", tried, last, h.Counters()["x_left"], tc.tried, tc.within, tc.left)
+				if tried != tc.tried || last != tc.within || h.Counters()["answer_dropped"] != tc.left {
+					t.Errorf("tried %d times, last after %v, %d left; want %d, %v, %d", tried, last, h.Counters()["answer_dropped"], tc.tried, tc.within, tc.left)
 				}
 			})
 		})
@@ -92,10 +93,10 @@ func TestErrandsAreNotDropped(t *testing.T) {
 		const many = 5000
 		until := time.Now().Add(errandLife)
 		for n := range many {
-			h.later("x_left", errand{do: do(fmt.Sprint(n)), until: until})
+			h.later(count.AnswerDropped, errand{do: do(fmt.Sprint(n)), until: until})
 		}
 		synctest.Wait()
-		h.later("x_left", errand{do: do("urgent"), until: until, urgent: true})
+		h.later(count.AnswerDropped, errand{do: do("urgent"), until: until, urgent: true})
 		start := time.Now()
 		time.Sleep(250 * time.Millisecond)
 		mu.Lock()
@@ -115,7 +116,7 @@ func TestErrandsAreNotDropped(t *testing.T) {
 func TestAnErrandsTimeIsBounded(t *testing.T) {
 	withRunners(t, func(t *testing.T, h *Hub) {
 		start := time.Now()
-		h.later("x_left", errand{until: start.Add(errandLife), do: func(ctx context.Context) error {
+		h.later(count.AnswerDropped, errand{until: start.Add(errandLife), do: func(ctx context.Context) error {
 			<-ctx.Done()
 			if d := time.Since(start); d != errandWithin {
 				t.Errorf("its context ended after %v", d)
@@ -123,7 +124,7 @@ func TestAnErrandsTimeIsBounded(t *testing.T) {
 			return ctx.Err()
 		}})
 		time.Sleep(time.Hour)
-		if h.Counters()["x_left"] != 1 {
+		if h.Counters()["answer_dropped"] != 1 {
 			t.Error("it is not counted as given up")
 		}
 	})
@@ -141,9 +142,9 @@ func TestAStopLeavesNobodyThinking(t *testing.T) {
 	if res := g.do(relay.Request{Action: relay.Send{Chat: "@ann", Content: "yes", ReplyTo: "i1"}}); res.Err != nil {
 		t.Fatal(res.Err)
 	}
-	r.hub.unbound.hold(r.bot, platforms.Capability{
+	r.hub.keeper.Keep(Held{Bot: r.bot, Capability: platforms.Capability{ // of an event that waits for its verdict
 		Event: "i3", Kind: slashKind, Token: relay.NewSecret([]byte("tok3")), Placeholder: true, ExpiresAt: time.Now().Add(time.Minute),
-	})
+	}})
 	r.hub.Farewell(t.Context())
 	got := p.log()
 	slices.Sort(got)
@@ -156,7 +157,7 @@ func TestAStopLeavesNobodyThinking(t *testing.T) {
 func TestAStopWaitsForNoErrandForEver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := New(nil, nil, nil, nil, Options{})
-		h.later("stuck", errand{until: time.Now().Add(errandLife), do: func(context.Context) error { return nil }}) // nobody runs it
+		h.later(count.AnswerDropped, errand{until: time.Now().Add(errandLife), do: func(context.Context) error { return nil }}) // nobody runs it
 		began := time.Now()
 		h.Farewell(t.Context())
 		if took := time.Since(began); took != farewellWithin {

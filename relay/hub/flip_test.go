@@ -117,7 +117,7 @@ type flipLink struct {
 }
 
 func runSocketFlip(t *testing.T, db *store.DB, inst relay.InstanceID, steps []string, choose func(int) int) {
-	b := &bus.Bus{}
+	b := &bus.Local{}
 	f := &socketFlip{
 		t: t, db: db, inst: inst, deaths: make(map[string]int), acked: make(map[string]bool),
 		hub: New(db, nil, b, nil, Options{}),
@@ -162,7 +162,7 @@ func (f *socketFlip) possible(step string) bool {
 	return step != "ack" || len(f.live.held) > 0
 }
 
-func (f *socketFlip) step(step string, b *bus.Bus) {
+func (f *socketFlip) step(step string, b bus.Bus) {
 	l := f.live
 	switch step {
 	case "append":

@@ -73,9 +73,7 @@ func (s *seat) tell() (more bool) {
 // Unfronted are the bots whose events wait because the session that serves the instance does not front them.
 // Those events may have left the buffer since.
 func (h *Hub) Unfronted(i relay.InstanceID) []relay.Bot {
-	h.mu.Lock()
-	s := h.seats[i]
-	h.mu.Unlock()
+	s := h.seat(i)
 	if s == nil {
 		return nil
 	}

@@ -97,8 +97,8 @@ func (h *history) principal() store.Principal {
 	listed := func() store.Person {
 		return person(pick(h.draw, "platform", []relay.PlatformID{tell, mute}), pick(h.draw, "listed", h.people))
 	}
-	policy := pick(h.draw, "policy", often(3, string(store.AnyOne), 3, string(store.AllowList), 1, string(store.OwnerOnly), 1, ""))
-	return store.Principal{Policy: store.PrincipalPolicy(policy), Allow: []store.Person{listed(), listed(), listed()}}
+	policy := pick(h.draw, "policy", often(3, string(relay.AnyOne), 3, string(relay.AllowList), 1, string(relay.OwnerOnly), 1, ""))
+	return store.Principal{Policy: relay.PrincipalPolicy(policy), Allow: []store.Person{listed(), listed(), listed()}}
 }
 
 // claim tries to grant a chat, mostly in its own scope, or a whole scope. Who holds what is the
@@ -375,7 +375,7 @@ func (h *history) actOn(a *agent, named relay.Bot, chat relay.ChatID) {
 	for b, s := range h.stages {
 		before[b] = len(s.sent)
 	}
-	res, err := h.hub.Do(h.t.Context(), h.sessions[a.id], relay.Request{
+	res, err := act(h.t.Context(), h.sessions[a.id], relay.Request{
 		Platform: named.Platform, Bot: named.ID, Action: relay.Send{Chat: chat, Content: "hello"},
 	})
 	for _, b := range h.bots {
@@ -407,7 +407,7 @@ func (h *history) touch(said relay.ChatID) {
 	}
 	for _, id := range h.ids {
 		before := h.stages[in.Bot].touched
-		_, err := h.hub.Do(h.t.Context(), h.sessions[id], relay.Request{Platform: in.Bot.Platform, Bot: in.Bot.ID, Action: a})
+		_, err := act(h.t.Context(), h.sessions[id], relay.Request{Platform: in.Bot.Platform, Bot: in.Bot.ID, Action: a})
 		_, may := h.carries(h.agents[id], in.Bot, in.ID)
 		may = may && h.mayTouch(id, in, m, deletes)
 		if done := h.stages[in.Bot].touched - before; (err == nil) != may || (done == 1) != may {

@@ -25,6 +25,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/bus"
+	"github.com/hermes-connector/hermes-connector/relay/count"
 	"github.com/hermes-connector/hermes-connector/relay/delivery"
 	"github.com/hermes-connector/hermes-connector/relay/gate"
 	"github.com/hermes-connector/hermes-connector/relay/link"
@@ -57,47 +58,41 @@ type Options struct {
 // Hub joins the platforms and the gateways. Its methods may be called from any goroutine.
 type Hub struct {
 	// Set once, by New.
-	db   *store.DB
-	desk *link.Desk
-	bus  *bus.Bus
-	log  *slog.Logger
-	opts Options
-	bots []platforms.Platform // in the order of the configuration
+	db    *store.DB
+	facts Facts // db's
+	desk  *link.Desk
+	bus   bus.Bus
+	log   *slog.Logger
+	opts  Options
+	bots  []platforms.Platform // in the order of the configuration
 
-	counters  counters
+	counters  count.Totals
 	decisions decisions
 	visible   visibility
 	turns     turns
 	keeper    Keeper
 	wielded   wielded
-	unbound   unbound
 	errands   *errands
 	crowds    crowds
 	judges    judges
 
-	mu       sync.Mutex // guards the fields below
-	lanes    map[relay.InstanceID]*delivery.Lane
-	sessions map[*session.Session]*seat  // every live session, also before its first hello
-	seats    map[relay.InstanceID]*seat  // the session that serves the instance
-	sittings map[relay.InstanceID]uint64 // how often its seat was taken
-	takeover map[relay.InstanceID]*takeovers
+	mu        sync.Mutex // guards the fields below
+	instances map[relay.InstanceID]*instance
+	live      map[*seat]bool // every live session's, also before its first hello
 }
 
 // New makes a hub for bots. Nothing runs before Run.
-func New(db *store.DB, desk *link.Desk, b *bus.Bus, bots []platforms.Platform, o Options) *Hub {
+func New(db *store.DB, desk *link.Desk, b bus.Bus, bots []platforms.Platform, o Options) *Hub {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	h := &Hub{
-		db: db, desk: desk, bus: b, log: o.Log, opts: o, bots: bots,
-		keeper:   newMemoryKeeper(),
-		judges:   newJudges(),
-		errands:  newErrands(),
-		lanes:    make(map[relay.InstanceID]*delivery.Lane),
-		sessions: make(map[*session.Session]*seat),
-		seats:    make(map[relay.InstanceID]*seat),
-		sittings: make(map[relay.InstanceID]uint64),
-		takeover: make(map[relay.InstanceID]*takeovers),
+		db: db, facts: db, desk: desk, bus: b, log: o.Log, opts: o, bots: bots,
+		keeper:    newMemoryKeeper(),
+		judges:    newJudges(),
+		errands:   newErrands(),
+		instances: make(map[relay.InstanceID]*instance),
+		live:      make(map[*seat]bool),
 	}
 	h.opts.Session.Log = o.Log
 	h.opts.Session.Count = h.Count
@@ -163,8 +158,8 @@ func (h *Hub) sweepLoop(ctx context.Context) {
 		case err != nil && ctx.Err() == nil:
 			h.log.Warn("housekeeping failed; trying again later", "in", sweepEvery, keyErr, err)
 		case err == nil:
-			h.counters.add("swept_expired_entries", uint64(swept.Expired))
-			h.counters.add("swept_dead_letters", uint64(swept.DeadDropped))
+			h.counters.Add(count.SweptExpired, uint64(swept.Expired))
+			h.counters.Add(count.SweptDeadLetters, uint64(swept.DeadDropped))
 		}
 		select {
 		case <-ctx.Done():
@@ -178,26 +173,13 @@ func (h *Hub) sweepLoop(ctx context.Context) {
 func (h *Hub) note(n bus.Note) {
 	switch n := n.(type) {
 	case bus.LaneGrew:
-		h.lane(n.Instance).Grown()
+		h.lane(n.Instance).Grown(n.Seq)
 	case bus.Interrupt:
 		h.interruptLocal(n)
 	case bus.Revoked:
 		h.endGateway(n.Gateway)
-		h.later("commands_left", errand{until: time.Now().Add(errandLife), harmless: true, do: h.showAllCommands})
+		h.later(count.CommandsLeft, errand{until: time.Now().Add(errandLife), harmless: true, do: h.showAllCommands})
 	}
-}
-
-// lane is the instance's lane, made at first use. A lane without entries or session is a few
-// words of memory; instances are few and never forgotten while the process runs.
-func (h *Hub) lane(i relay.InstanceID) *delivery.Lane {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	l, ok := h.lanes[i]
-	if !ok {
-		l = delivery.NewLane(i, h.db, h.opts.Delivery)
-		h.lanes[i] = l
-	}
-	return l
 }
 
 // Bots are the hosted bots in the order of the configuration.
@@ -214,7 +196,10 @@ func (h *Hub) platform(b relay.Bot) platforms.Platform {
 }
 
 // Counters are totals since the start, by name.
-func (h *Hub) Counters() map[string]uint64 { return h.counters.snapshot() }
+func (h *Hub) Counters() map[string]uint64 { return h.counters.Snapshot() }
+
+// Count adds one to a counter, for parts that have no totals of their own.
+func (h *Hub) Count(c count.Counter) { h.counters.Add(c, 1) }
 
 // Decisions are the newest verdicts, oldest first: at most maxDecisions.
 func (h *Hub) Decisions() []gate.Decision { return h.decisions.list() }

@@ -25,6 +25,7 @@ type judgement struct {
 	ofOwner   bool                  // in a shared chat, by somebody who is bound: he sees the chat
 	answer    string                // to a control message; empty: silence
 	came      *platforms.Capability // what the event came with; nil: none
+	undo      func()                // takes back what keep did; set by keep
 }
 
 // verdict is one instance's, or with an empty instance the event's.
@@ -32,6 +33,7 @@ type verdict struct {
 	Instance relay.InstanceID
 	Tenant   relay.TenantID
 	Reason   gate.Reason
+	buffer   relay.BufferID // what it was stored under; zero: it was not
 }
 
 func dropped(ev relay.Event, why gate.Reason) judgement {
@@ -93,11 +95,11 @@ func (h *Hub) judgeCandidates(ctx context.Context, ev relay.Event, before []judg
 				j.frame, fits = wire.Pack(ev)
 				fitted = true
 			}
-			r := store.Recipient{Instance: c.instance.ID, Conversation: c.conversation(ev), Oversize: !fits}
+			to := store.Recipient{Instance: c.instance.ID, Conversation: c.conversation(ev), Oversize: !fits}
 			if !fits {
 				v.Reason = gate.Oversize
 			}
-			j.to = append(j.to, r)
+			j.to = append(j.to, to)
 			j.consumed = true
 		}
 		j.verdicts = append(j.verdicts, v)
@@ -108,54 +110,50 @@ func (h *Hub) judgeCandidates(ctx context.Context, ev relay.Event, before []judg
 // candidate is an instance that could receive an event, with what is stored about it.
 type candidate struct {
 	instance store.Instance
-	owners   []store.Binding // everyone bound to it on the event's platform
-	bound    bool            // the author is bound to it, and it is the one of his that gets the event
-	grant    bool            // it holds the grant covering the chat
+	bound    bool // the author is bound to it, and it is the one of his that gets the event
+	grant    bool // it holds the grant covering the chat
 }
 
 // candidates are the instance of the author's own that gets the event, and the holder of the
-// grant covering the chat. A button press is for one of them only.
-func (h *Hub) candidates(ctx context.Context, ev relay.Event) ([]candidate, error) {
+// grant covering the chat, if that is none of his own. A button press is for one of them only.
+func (h *Hub) candidates(ctx context.Context, ev relay.Event) (out []candidate, err error) {
 	src := ev.Source
-	var own relay.InstanceID
-	grant, granted, err := h.db.GrantCovering(ctx, src.Place())
+	grant, granted, err := h.facts.GrantCovering(ctx, src.Place())
 	if err != nil {
 		return nil, err
 	}
-	foreign := granted // the holder is none of the author's own
+	var owned []gate.Owned
+	foreign := granted
 	if src.UserID != "" {
-		bindings, err := h.db.Bindings(ctx, store.BindingFilter{Platform: src.Platform, User: src.UserID})
+		bindings, err := h.facts.Bindings(ctx, store.BindingFilter{Platform: src.Platform, User: src.UserID})
 		if err != nil {
 			return nil, err
 		}
-		owned := make([]gate.Owned, 0, len(bindings))
 		for _, b := range bindings {
 			owned = append(owned, gate.Owned{Instance: b.Instance, DMDefault: b.DMDefault})
 			foreign = foreign && b.Instance != grant.Instance
 		}
-		own, _ = gate.OwnInstance(owned, grant.Instance, src.ChatType == relay.ChatDM)
 	}
-	var out []candidate
-	if own != "" {
-		out = append(out, candidate{instance: store.Instance{ID: own}, bound: true, grant: granted && grant.Instance == own})
+	add := func(i relay.InstanceID, c candidate) error {
+		c.instance, err = h.facts.Instance(ctx, i)
+		switch {
+		case errors.Is(err, store.ErrNotFound):
+			return nil
+		case err == nil:
+			out = append(out, c)
+		}
+		return err
 	}
-	if foreign && (ev.Prompt == nil || own == "") {
-		out = append(out, candidate{instance: store.Instance{ID: grant.Instance}, grant: true})
-	}
-	for i := 0; i < len(out); i++ {
-		c := &out[i]
-		if c.instance, err = h.db.Instance(ctx, c.instance.ID); errors.Is(err, store.ErrNotFound) {
-			out = slices.Delete(out, i, i+1)
-			i--
-			continue
-		} else if err != nil {
+	own, bound := gate.OwnInstance(owned, grant.Instance, src.ChatType == relay.ChatDM)
+	if bound {
+		if err := add(own, candidate{bound: true, grant: granted && grant.Instance == own}); err != nil {
 			return nil, err
 		}
-		all, err := h.db.Bindings(ctx, store.BindingFilter{Instance: c.instance.ID})
-		if err != nil {
+	}
+	if foreign && (ev.Prompt == nil || !bound) {
+		if err := add(grant.Instance, candidate{grant: true}); err != nil {
 			return nil, err
 		}
-		c.owners = slices.DeleteFunc(all, func(b store.Binding) bool { return b.Platform != src.Platform })
 	}
 	return out, nil
 }
@@ -169,12 +167,15 @@ func (h *Hub) decideFor(ctx context.Context, ev relay.Event, c candidate, before
 	if why := gate.Decide(f); why != gate.Delivered || f.Direct {
 		return why, nil
 	}
-	sees, known := h.knownToSee(ev, c)
+	sees, known, err := h.knownToSee(ctx, ev, c)
+	if err != nil {
+		return "", err
+	}
 	if known && !sees {
 		f.Visible = false
 		return gate.Decide(f), nil
 	}
-	chat := relay.Chat{Bot: ev.Bot, ID: ev.Source.ChatID}
+	chat := ev.Chat()
 	waiting, err := h.db.CountUndecided(ctx, store.UndecidedFilter{Chat: chat, Instance: c.instance.ID, Limit: maxUndecided})
 	if err != nil {
 		return "", err
@@ -193,30 +194,31 @@ func (h *Hub) decideFor(ctx context.Context, ev relay.Event, c candidate, before
 	return gate.Undecided, nil
 }
 
-// knownToSee is whether a bound owner of the candidate can see the event's chat now, if that is known
-// without asking.
-func (h *Hub) knownToSee(ev relay.Event, c candidate) (sees, known bool) {
-	if c.wrote(ev) {
-		return true, true
+// knownToSee is whether somebody who is bound to the candidate can see the event's chat now, if that is
+// known without asking. Who writes in a chat sees it.
+func (h *Hub) knownToSee(ctx context.Context, ev relay.Event, c candidate) (sees, known bool, err error) {
+	if c.bound {
+		return true, true, nil
 	}
 	p := h.platform(ev.Bot)
 	if _, asks := p.(platforms.Roster); !asks {
-		return false, true
+		return false, true, nil
 	}
-	known = true
-	for _, o := range c.owners {
-		s, k := h.visible.recall(sight{ev.Bot, ev.Source.Place(), o.User})
+	known, n := true, 0
+	for u, err := range h.watchers(ctx, c.instance.ID, ev.Chat()) {
+		if err != nil {
+			return false, false, err
+		}
+		s, k := h.visible.recall(sight{ev.Bot, ev.Source.Place(), u})
 		if k && s {
-			return true, true
+			return true, true, nil
 		}
 		known = known && k
+		if n++; !known && n >= someWatchers {
+			break // the network is to say it of all of them
+		}
 	}
-	return false, known
-}
-
-// wrote reports whether an owner of the candidate wrote ev: who writes in a chat sees it.
-func (c candidate) wrote(ev relay.Event) bool {
-	return slices.ContainsFunc(c.owners, func(o store.Binding) bool { return o.User == ev.Source.UserID })
+	return false, known, nil
 }
 
 func (c candidate) facts(ev relay.Event) gate.Facts {
@@ -229,7 +231,7 @@ func (c candidate) facts(ev relay.Event) gate.Facts {
 		Direct:      src.ChatType == relay.ChatDM,
 		AuthorBound: c.bound,
 		HoldsGrant:  c.grant,
-		Principal:   gate.Principal(c.instance.Principal.Policy),
+		Principal:   c.instance.Principal.Policy,
 		AuthorListed: slices.Contains(c.instance.Principal.Allow, store.Person{
 			Platform: src.Platform, User: src.UserID,
 		}),

@@ -136,13 +136,13 @@ func TestAFollowUpForAThreadGoesThere(t *testing.T) {
 			r, p := newThreadedRig(t)
 			r.enroll("home", "ann")
 			r.talked("garden")
-			if _, _, err := r.hub.keeper.Keep(t.Context(), Held{
+			if kept, _ := r.hub.keeper.Keep(Held{
 				Capability: platforms.Capability{
 					Event: "i1", ID: "i1", Kind: slashKind, Token: relay.NewSecret([]byte("tok1")), ExpiresAt: time.Now().Add(time.Hour),
 				},
 				Bot: r.bot, Tenant: relay.DefaultTenant, Instance: "home", Chat: "garden", Session: "s",
-			}); err != nil {
-				t.Fatal(err)
+			}); !kept {
+				t.Fatal("not kept")
 			}
 			g := r.dial("home")
 			drain(g, r, "home")
@@ -178,17 +178,15 @@ func TestALineIsOfTheBotAndTheChat(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, chat := range []relay.ChatID{"garden", "garden/open"} {
-		if _, _, err := h.keeper.Keep(t.Context(), Held{
+		if kept, _ := h.keeper.Keep(Held{
 			Capability: platforms.Capability{Event: relay.EventID(chat), Kind: slashKind, ExpiresAt: time.Now().Add(time.Hour)},
 			Bot:        r.bot, Tenant: relay.DefaultTenant, Instance: "home", Chat: chat, Session: relay.SessionKey(chat),
-		}); err != nil {
-			t.Fatal(err)
+		}); !kept {
+			t.Fatal("not kept")
 		}
 	}
-	ss := &session.Session{}
-	s := &seat{session: ss, identities: []relay.Bot{r.bot, second.bot, {Platform: relay.RelayPlatform}}}
-	s.peer = session.Peer{Tenant: relay.DefaultTenant, Instance: "home"}
-	h.sessions[ss] = s
+	s := h.newSeat(nil, session.Peer{Tenant: relay.DefaultTenant, Instance: "home"})
+	s.identities = []relay.Bot{r.bot, second.bot, {Platform: relay.RelayPlatform}}
 	garden := relay.Chat{Bot: r.bot, ID: "garden"}
 	open := relay.Chat{Bot: r.bot, ID: "garden/open"}
 	in := func(chat relay.ChatID, thread relay.ThreadID) relay.Action {
@@ -218,7 +216,7 @@ func TestALineIsOfTheBotAndTheChat(t *testing.T) {
 		"a session of nobody":      {relay.Request{Action: relay.FollowUp{Session: "x", Kind: slashKind}}, relay.Chat{}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := h.Line(t.Context(), ss, tc.r); got != tc.want {
+			if got := s.Action(t.Context(), tc.r).Line(); got != tc.want {
 				t.Errorf("Line = %+v, want %+v", got, tc.want)
 			}
 		})

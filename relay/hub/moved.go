@@ -3,18 +3,12 @@ package hub
 import (
 	"context"
 
-	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
 // A chat may get another id in the middle of a turn, as a Telegram group does that becomes a
 // supergroup. What a gateway then asks for about the old id is meant for the new one, is judged by
 // that alone, and its result says which it is.
-
-// chatNow is the id that the chat has on p now.
-func (h *Hub) chatNow(ctx context.Context, p platforms.Platform, chat relay.ChatID) (relay.ChatID, error) {
-	return h.db.CurrentChat(ctx, p.Bot().Platform, chat)
-}
 
 // errLeftBehind is the answer to an action on a message that stayed in the chat of the former id, in
 // Telegram's words.
@@ -34,7 +28,7 @@ func (h *Hub) leftBehind(ctx context.Context, i relay.InstanceID, t target, a re
 	default:
 		return declined
 	}
-	sender, known, err := h.db.SentBy(ctx, relay.Chat{Bot: t.bot.Bot(), ID: a.Target()}, m)
+	sender, known, err := h.facts.SentBy(ctx, relay.Chat{Bot: t.bot.Bot(), ID: a.Target()}, m)
 	switch {
 	case err != nil:
 		return internal(err)
@@ -67,6 +61,6 @@ func unquoted(a relay.Action) (relay.Action, error) {
 
 // withoutMessages is m without the messages it hints at.
 func withoutMessages(m relay.Metadata) relay.Metadata {
-	m.ReplyToMessageID, m.TelegramReplyTo, m.MessageID = "", "", ""
+	m.ReplyToMessageID, m.TelegramReplyTo = "", ""
 	return m
 }

@@ -3,7 +3,6 @@ package hub
 import (
 	"context"
 	"slices"
-	"time"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
@@ -62,7 +61,7 @@ func askAuthor(m gate.MessageFacts) bool {
 // where nobody remembers the message.
 func (h *Hub) messageFacts(ctx context.Context, i relay.InstanceID, p platforms.Platform, f gate.ActFacts, chat relay.ChatID, id relay.MessageID) (gate.MessageFacts, error) {
 	m := gate.MessageFacts{Direct: f.DirectWithBound, HoldsGrant: f.HoldsGrant}
-	sender, known, err := h.db.SentBy(ctx, relay.Chat{Bot: p.Bot(), ID: chat}, id)
+	sender, known, err := h.facts.SentBy(ctx, relay.Chat{Bot: p.Bot(), ID: chat}, id)
 	if err != nil {
 		return m, err
 	}
@@ -72,74 +71,6 @@ func (h *Hub) messageFacts(ctx context.Context, i relay.InstanceID, p platforms.
 	}
 	m.Alone, err = h.alone(ctx, i, p, chat)
 	return m, err
-}
-
-// alone reports whether nobody but the instance may act on the chat. No network is asked who can see
-// it: an instance that may turn out to be allowed counts.
-func (h *Hub) alone(ctx context.Context, i relay.InstanceID, p platforms.Platform, chat relay.ChatID) (bool, error) {
-	if held, err := h.heldByOther(ctx, i, p, chat); err != nil || held {
-		return false, err
-	}
-	all, err := h.db.Instances(ctx)
-	if err != nil {
-		return false, err
-	}
-	for _, other := range all {
-		if other.ID == i {
-			continue
-		}
-		acts, err := h.mayComeToAct(ctx, other.ID, p, chat)
-		if err != nil || acts {
-			return false, err
-		}
-	}
-	return true, nil
-}
-
-// heldByOther reports whether another instance holds, or where nobody can place the chat may hold, the
-// grant covering it.
-func (h *Hub) heldByOther(ctx context.Context, i relay.InstanceID, p platforms.Platform, chat relay.ChatID) (bool, error) {
-	place := relay.Place{Platform: p.Bot().Platform, Chat: chat}
-	c, known, err := h.db.Conversation(ctx, i, relay.Chat{Bot: p.Bot(), ID: chat})
-	if err != nil {
-		return false, err
-	}
-	if known {
-		place.Scope, place.Parent = c.Scope, c.Parent
-	} else if place, known = locate(ctx, p, place); !known {
-		all, err := h.db.Grants(ctx, store.GrantFilter{})
-		return slices.ContainsFunc(all, func(g store.Grant) bool {
-			return g.Instance != i && g.Platform == place.Platform && (g.Chat == chat || g.Chat == "")
-		}), err
-	}
-	g, ok, err := h.db.GrantCovering(ctx, place)
-	return ok && g.Instance != i, err
-}
-
-// mayComeToAct reports whether an instance that holds no grant on the chat might act there.
-func (h *Hub) mayComeToAct(ctx context.Context, i relay.InstanceID, p platforms.Platform, chat relay.ChatID) (bool, error) {
-	bindings, err := h.db.Bindings(ctx, store.BindingFilter{Instance: i})
-	if err != nil {
-		return false, err
-	}
-	if directWith(p, bindings, chat) {
-		return true, nil
-	}
-	c, known, err := h.db.Conversation(ctx, i, relay.Chat{Bot: p.Bot(), ID: chat})
-	if err != nil || !known {
-		return false, err
-	}
-	return conversationFacts(c, bindings).Stands(), nil
-}
-
-// conversationFacts are the facts that a conversation speaks for, but for who sees its chat.
-func conversationFacts(c store.Conversation, bindings []store.Binding) gate.ActFacts {
-	return gate.ActFacts{
-		Now: time.Now(), Conversation: true, ConversationAt: c.LastAt,
-		JustificationStands: c.By != "" && slices.ContainsFunc(bindings, func(b store.Binding) bool {
-			return b.Platform == c.Bot.Platform && b.User == c.By
-		}),
-	}
 }
 
 // mayRename: a thread is renamed by the holder of its chat, unless the thread was granted to another
@@ -155,7 +86,7 @@ func (h *Hub) mayRename(ctx context.Context, i relay.InstanceID, p platforms.Pla
 	if f.HoldsGrant || f.DirectWithBound {
 		return true, nil
 	}
-	c, known, err := h.db.Conversation(ctx, i, relay.Chat{Bot: p.Bot(), ID: thread})
+	c, known, err := h.facts.Conversation(ctx, i, relay.Chat{Bot: p.Bot(), ID: thread})
 	return known && c.Made, err
 }
 
@@ -170,7 +101,7 @@ func (h *Hub) othersThread(ctx context.Context, i relay.InstanceID, p platforms.
 	if !known {
 		return false, nil
 	}
-	g, ok, err := h.db.GrantCovering(ctx, place)
+	g, ok, err := h.facts.GrantCovering(ctx, place)
 	return ok && g.Chat == thread && g.Instance != i, err
 }
 
@@ -196,7 +127,7 @@ func (h *Hub) noteDone(ctx context.Context, i relay.InstanceID, p platforms.Plat
 func (h *Hub) noteThread(ctx context.Context, i relay.InstanceID, p platforms.Platform, a relay.ThreadCreate, res relay.Result) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordWithin)
 	defer cancel()
-	parent, _, err := h.db.Conversation(ctx, i, relay.Chat{Bot: p.Bot(), ID: a.Chat})
+	parent, _, err := h.facts.Conversation(ctx, i, relay.Chat{Bot: p.Bot(), ID: a.Chat})
 	if err == nil {
 		at := relay.Place{Platform: p.Bot().Platform, Scope: parent.Scope, Chat: a.Chat}
 		if at.Scope == "" {

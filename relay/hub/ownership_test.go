@@ -92,7 +92,7 @@ type parlour struct {
 	path     string
 	scribe   *scribe
 	bot      platforms.Platform
-	sessions map[relay.InstanceID]*session.Session
+	sessions map[relay.InstanceID]*seat
 	gone     map[relay.UserID]bool // that see no chat any more
 	events   int
 }
@@ -151,17 +151,16 @@ func (p *parlour) open() {
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	p.db, p.sessions = db, make(map[relay.InstanceID]*session.Session)
-	p.hub = New(db, link.NewDesk(db, plainMAC{}, time.Now), &bus.Bus{}, []platforms.Platform{p.bot}, Options{})
+	p.db, p.sessions = db, make(map[relay.InstanceID]*seat)
+	p.hub = New(db, link.NewDesk(db, plainMAC{}, time.Now), &bus.Local{}, []platforms.Platform{p.bot}, Options{})
 	for _, i := range []relay.InstanceID{"home", "guest", "other"} {
-		s := newSeat(session.Peer{Gateway: relay.GatewayID(i), Instance: i, Tenant: relay.TenantID(i)})
-		s.session = session.New(nil, s.peer, p.hub, session.Options{})
+		s := p.hub.newSeat(nil, session.Peer{Gateway: relay.GatewayID(i), Instance: i, Tenant: relay.TenantID(i)})
 		s.say(p.scribe.bot)
 		s.grow() // its age is not what this is about
-		if err := p.hub.enter(p.t.Context(), s); err != nil {
+		if err := p.hub.enter(s); err != nil {
 			p.t.Fatal(err)
 		}
-		p.sessions[i] = s.session
+		p.sessions[i] = s
 	}
 }
 
@@ -184,7 +183,7 @@ func (p *parlour) hear(u relay.UserID, c relay.ChatID) {
 }
 
 func (p *parlour) do(i relay.InstanceID, a relay.Action) (relay.Result, error) {
-	return p.hub.Do(p.t.Context(), p.sessions[i], relay.Request{Action: a})
+	return act(p.t.Context(), p.sessions[i], relay.Request{Action: a})
 }
 
 // send posts as an instance and returns the message.

@@ -8,34 +8,24 @@ import (
 )
 
 // Connected reports whether a session serves the instance now.
-func (h *Hub) Connected(i relay.InstanceID) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.seats[i] != nil
-}
+func (h *Hub) Connected(i relay.InstanceID) bool { return h.seat(i) != nil }
 
 // Serves reports whether a session of the gateway serves its instance now.
 func (h *Hub) Serves(g relay.GatewayID, i relay.InstanceID) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	s := h.seats[i]
+	s := h.seat(i)
 	return s != nil && s.peer.Gateway == g
 }
 
 // Answers is Serves for a session whose gateway gives a sign of life now. It blocks for at most three
 // seconds: a socket outlives the host at its other end by most of a minute.
 func (h *Hub) Answers(ctx context.Context, g relay.GatewayID, i relay.InstanceID) bool {
-	h.mu.Lock()
-	s := h.seats[i]
-	h.mu.Unlock()
+	s := h.seat(i)
 	return s != nil && s.peer.Gateway == g && s.session.Answers(ctx)
 }
 
 // Awake reports whether a session serves the instance now that did not say that it goes idle.
 func (h *Hub) Awake(i relay.InstanceID) bool {
-	h.mu.Lock()
-	s := h.seats[i]
-	h.mu.Unlock()
+	s := h.seat(i)
 	return s != nil && !s.pump.Flipped()
 }
 
@@ -43,7 +33,7 @@ func (h *Hub) Awake(i relay.InstanceID) bool {
 func (h *Hub) Warning(i relay.InstanceID) string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if t := h.takeover[i]; t != nil && t.copied(time.Now()) {
+	if h.instanceLocked(i).takeovers.copied(time.Now()) {
 		return "copied_credential"
 	}
 	return ""

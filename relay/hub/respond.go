@@ -7,6 +7,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/count"
 	"github.com/hermes-connector/hermes-connector/relay/gate"
 	"github.com/hermes-connector/hermes-connector/relay/sessionkey"
 )
@@ -14,39 +15,29 @@ import (
 // keep binds the capability that came in a judged event to the instance that is to receive it: before
 // the commit, since a pump at work may push the event, and its answer come, the moment it is stored.
 // Of two instances it is the author's own, whose verdict comes first: an answer of the other would
-// replace its answer. Of an event that only waits for a verdict it is held for that. undo takes it back,
+// replace its answer. That of an event that waits for a verdict is nobody's until then. Its undo takes it back,
 // for an event that was not stored after all.
-func (h *Hub) keep(ctx context.Context, j judgement, c platforms.Capability) (undo func()) {
-	v, ok := j.admitted()
-	switch {
-	case !ok && j.undecided != "":
-		h.unbound.hold(j.event.Bot, c)
-		return func() { h.unbound.take(j.event.Bot, c.Event) }
-	case !ok:
-		return func() {}
+func (h *Hub) keep(j *judgement) {
+	j.undo = func() {}
+	if j.came == nil {
+		return
 	}
-	held := Held{
-		Capability: c, Bot: j.event.Bot, Tenant: v.Tenant, Instance: v.Instance, Chat: j.event.Source.ChatID,
-		Session: sessionkey.Build(j.event.Source, sessionkey.Options{}),
+	held := Held{Capability: *j.came, Bot: j.event.Bot} // nobody's, until there is a verdict
+	switch v, ok := j.admitted(); {
+	case ok:
+		held.Tenant, held.Instance, held.Chat = v.Tenant, v.Instance, j.event.Source.ChatID
+		held.Session = sessionkey.Build(j.event.Source, sessionkey.Options{})
+	case j.undecided == "":
+		return
 	}
-	kept, lost, err := h.keeper.Keep(ctx, held)
-	if err != nil {
-		h.log.Warn("capability not kept; answers go out as ordinary messages", keyEvent, held.Event, keyErr, err)
-	}
+	kept, lost := h.keeper.Keep(held)
 	for _, l := range lost {
 		if !l.Answered {
 			h.discard(l.Bot, l.Capability)
 		}
 	}
-	if !kept {
-		return func() {}
-	}
-	return func() {
-		after, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordWithin)
-		defer cancel()
-		if err := h.keeper.Forget(after, held); err != nil {
-			h.log.Warn("capability of an event that was not stored is kept", keyEvent, held.Event, keyErr, err)
-		}
+	if kept {
+		j.undo = func() { h.keeper.Forget(held) }
 	}
 }
 
@@ -61,9 +52,9 @@ func (j judgement) admitted() (verdict, bool) {
 
 // dismiss takes away the placeholder of an event that nobody receives, unless the connector's own
 // answer replaces it, or a verdict is still to come.
-func (h *Hub) dismiss(j judgement, c platforms.Capability) {
-	if _, ok := j.admitted(); !ok && j.answer == "" && j.undecided == "" {
-		h.discard(j.event.Bot, c)
+func (h *Hub) dismiss(j judgement) {
+	if _, ok := j.admitted(); j.came != nil && !ok && j.answer == "" && j.undecided == "" {
+		h.discard(j.event.Bot, *j.came)
 	}
 }
 
@@ -73,7 +64,7 @@ func (h *Hub) discard(bot relay.Bot, c platforms.Capability) {
 	if !ok || !c.Placeholder {
 		return
 	}
-	h.later("placeholder_left", errand{until: c.ExpiresAt, harmless: true, do: func(ctx context.Context) error {
+	h.later(count.PlaceholderLeft, errand{until: c.ExpiresAt, harmless: true, do: func(ctx context.Context) error {
 		return ignoreGone(r.Discard(ctx, c))
 	}})
 }
@@ -89,16 +80,13 @@ func ignoreGone(err error) error {
 
 // respond answers a send through a capability of the chat, if the instance holds one. done is
 // false when there is none, or the network no longer honours it: then the send is an ordinary one.
-func (h *Hub) respond(ctx context.Context, s *seat, p platforms.Platform, a relay.Send) (res relay.Result, done bool, err error) {
+func (h *Hub) respond(ctx context.Context, i relay.InstanceID, p platforms.Platform, a relay.Send) (res relay.Result, done bool, err error) {
 	r, ok := p.(platforms.Responder)
 	if !ok {
 		return res, false, nil
 	}
 	for {
-		held, ok, err := h.keeper.Reply(ctx, s.peer.Instance, relay.Chat{Bot: p.Bot(), ID: a.Chat}, a.ReplyTo)
-		if err != nil {
-			return res, false, internal(err)
-		}
+		held, ok := h.keeper.Reply(i, relay.Chat{Bot: p.Bot(), ID: a.Chat}, a.ReplyTo)
 		if !ok {
 			return res, false, nil
 		}
@@ -127,26 +115,16 @@ func (h *Hub) wield(ctx context.Context, r platforms.Responder, held Held, a rel
 		return relay.Result{}, &relay.ActionError{Outcome: relay.NotSent, Public: "network: not sent before the deadline", Err: err}
 	}
 	defer end()
-	first, err := h.keeper.Take(ctx, held)
-	if err != nil {
-		return relay.Result{}, internal(err)
-	}
+	first := h.keeper.Take(held)
 	if onlyFirst && !first {
 		return relay.Result{}, errAnswered
 	}
 	res, err := r.Respond(ctx, held.Capability, a, first && held.Placeholder)
-	// Whatever happened on the platform is remembered even if the gateway's time is up.
-	after, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordWithin)
-	defer cancel()
-	var note error
 	switch {
 	case errors.Is(err, platforms.ErrCapabilityGone):
-		note = h.keeper.Forget(after, held)
+		h.keeper.Forget(held)
 	case first && nothingSent(err):
-		note = h.keeper.GiveBack(after, held)
-	}
-	if note != nil {
-		h.log.Warn("capability's use not recorded", keyEvent, held.Event, keyErr, note)
+		h.keeper.GiveBack(held)
 	}
 	return res, err
 }
@@ -163,23 +141,18 @@ func nothingSent(err error) bool {
 // followUp answers through the capability bound to the session a gateway names, if it may still act
 // on the chat the capability came from. Absent, expired, foreign, no longer honoured and no longer
 // allowed read alike.
-func (h *Hub) followUp(ctx context.Context, s *seat, a relay.FollowUp) (relay.Result, error) {
+func (s *seat) followUp(ctx context.Context, a relay.FollowUp) (relay.Result, error) {
+	h := s.hub
 	none := &relay.ActionError{
 		Outcome: relay.NotSent, Public: "follow_up declined: no capability for this session",
 	}
 	if s.revoked.Load() {
 		return relay.Result{}, none
 	}
-	held, ok, err := h.keeper.Bound(ctx, s.peer.Tenant, s.peer.Instance, a.Session, a.Kind)
-	if err != nil {
-		return relay.Result{}, internal(err)
-	}
-	if !ok {
-		return relay.Result{}, none
-	}
-	p := h.platform(held.Bot)
-	r, ok := p.(platforms.Responder)
-	if !ok {
+	held, ok := h.keeper.Bound(s.peer.Tenant, s.peer.Instance, a.Session, a.Kind)
+	p := h.platform(held.Bot) // nil if there is none held
+	r, responds := p.(platforms.Responder)
+	if !ok || !responds {
 		return relay.Result{}, none
 	}
 	f, err := h.actFacts(ctx, s.peer.Instance, p, held.Chat)
@@ -191,7 +164,12 @@ func (h *Hub) followUp(ctx context.Context, s *seat, a relay.FollowUp) (relay.Re
 	}
 	send := relay.Send{Chat: held.Chat, Content: a.Content, Meta: a.Meta}
 	if _, ok := p.(platforms.Threader); ok && send.Meta.ThreadID != "" && relay.ChatID(send.Meta.ThreadID) != held.Chat {
-		return h.do(ctx, s, relay.Request{Platform: held.Bot.Platform, Bot: held.Bot.ID, Action: send}) // no capability reaches another chat
+		// No capability reaches another chat.
+		t, err := s.allowed(ctx, relay.Request{Platform: held.Bot.Platform, Bot: held.Bot.ID, Action: send})
+		if err != nil {
+			return relay.Result{}, err
+		}
+		return s.carryOut(ctx, t)
 	}
 	res, err := h.wield(ctx, r, held, send, false)
 	h.noteDone(ctx, s.peer.Instance, p, a, held.Chat, res, err)
@@ -202,16 +180,16 @@ func (h *Hub) followUp(ctx context.Context, s *seat, a relay.FollowUp) (relay.Re
 }
 
 // settle tells the platform that a gateway has taken the event a capability came in.
-func (h *Hub) settle(ctx context.Context, s *seat, bot relay.Bot, event relay.EventID) {
+func (h *Hub) settle(i relay.InstanceID, bot relay.Bot, event relay.EventID) {
 	r, ok := h.platform(bot).(platforms.Responder)
 	if !ok {
 		return
 	}
-	held, ok, err := h.keeper.OfEvent(ctx, s.peer.Instance, bot, event)
-	if err != nil || !ok {
+	held, ok := h.keeper.OfEvent(i, bot, event)
+	if !ok {
 		return // an older capability is past settling
 	}
-	h.later("settle_dropped", errand{until: held.ExpiresAt, harmless: true, do: func(ctx context.Context) error {
+	h.later(count.SettleDropped, errand{until: held.ExpiresAt, harmless: true, do: func(ctx context.Context) error {
 		return ignoreGone(r.Settle(ctx, held.Capability))
 	}})
 }

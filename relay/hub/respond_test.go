@@ -157,7 +157,7 @@ func TestACapabilityTheNetworkForgotIsForgottenHere(t *testing.T) {
 	if acts := r.net.Acts(); len(acts) != 1 || acts[0].Text != "anyway" {
 		t.Errorf("acts = %+v, want an ordinary message", acts)
 	}
-	if _, ok, _ := r.hub.keeper.OfEvent(t.Context(), "home", r.bot, "i1"); ok {
+	if _, ok := r.hub.keeper.OfEvent("home", r.bot, "i1"); ok {
 		t.Error("the capability is still kept")
 	}
 }
@@ -227,7 +227,7 @@ func TestACapabilityHasOneHolder(t *testing.T) {
 	r.enroll("home", "ann")
 	r.enroll("kids", "bob")
 	r.claim("kids", "@ann")
-	r.update("kids", func(i *store.Instance) { i.Principal.Policy = store.AnyOne })
+	r.update("kids", func(i *store.Instance) { i.Principal.Policy = relay.AnyOne })
 	r.command("ann", "i1", "/status", "tok1", true)
 	for _, name := range []string{"kids", "home"} {
 		g := r.dial(name)
@@ -262,7 +262,7 @@ func TestCapabilitiesExpireAndAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newMemoryKeeper()
 		for n := range maxHeld + 10 {
-			_, lost, _ := k.Keep(t.Context(), Held{Capability: platforms.Capability{
+			_, lost := k.Keep(Held{Capability: platforms.Capability{
 				Event: relay.EventID(fmt.Sprint(n)), ExpiresAt: time.Now().Add(15 * time.Minute),
 			}, Instance: "home", Chat: "c"})
 			if want := max(0, min(1, n-maxHeld+1)); len(lost) != want || want == 1 && lost[0].Event != relay.EventID(fmt.Sprint(n-maxHeld)) {
@@ -272,12 +272,12 @@ func TestCapabilitiesExpireAndAreBounded(t *testing.T) {
 		if n := len(k.by["home"]); n != maxHeld {
 			t.Errorf("%d kept, want %d", n, maxHeld)
 		}
-		h, ok, _ := k.Reply(t.Context(), "home", relay.Chat{ID: "c"}, "")
+		h, ok := k.Reply("home", relay.Chat{ID: "c"}, "")
 		if !ok || h.Event != "10" {
 			t.Errorf("the oldest kept is %q", h.Event)
 		}
 		time.Sleep(15 * time.Minute)
-		if _, ok, _ := k.Reply(t.Context(), "home", relay.Chat{ID: "c"}, ""); ok {
+		if _, ok := k.Reply("home", relay.Chat{ID: "c"}, ""); ok {
 			t.Error("an expired capability was handed out")
 		}
 		if len(k.by) != 0 {

@@ -36,7 +36,7 @@ type rig struct {
 	net  *loopback.Network
 	bot  relay.Bot
 	hub  *Hub
-	bus  *bus.Bus
+	bus  bus.Bus
 	desk *link.Desk
 	door *httptest.Server
 }
@@ -71,7 +71,7 @@ func newRigOn(t testing.TB, o store.Options, wrap func(*loopback.Platform) platf
 			t.Error(err)
 		}
 	})
-	r := &rig{t: t, db: db, net: loopback.NewNetwork(), bus: &bus.Bus{}}
+	r := &rig{t: t, db: db, net: loopback.NewNetwork(), bus: &bus.Local{}}
 	p := loopback.New(r.net, nil)
 	r.bot = p.Bot()
 	r.desk = link.NewDesk(db, plainMAC{}, time.Now)

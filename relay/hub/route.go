@@ -8,55 +8,44 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
-	"github.com/hermes-connector/hermes-connector/relay/gate"
 	"github.com/hermes-connector/hermes-connector/store"
 )
 
 // route finds the bot a request is for. The frame's platform and bot id must be one of the
 // session's identities; a frame that names neither is for the first identity, unless the chat is
-// known to the instance on exactly one other. A foreign identity is declined like a foreign chat.
-func (h *Hub) route(ctx context.Context, s *seat, r relay.Request) (platforms.Platform, error) {
+// known to the instance on exactly one other, as known says. A foreign identity is declined like a foreign
+// chat. sure is false when nobody knows the chat.
+func (s *seat) route(r relay.Request, known func(platforms.Platform) (bool, error)) (p platforms.Platform, sure bool, err error) {
 	if r.Platform == relay.RelayPlatform && s.said(r.Platform) {
 		r.Platform = "" // an identity that stands for every bot names none
 	}
-	mine := h.named(s, r)
-	if r.Platform != "" || r.Bot != "" {
-		if len(mine) > 0 {
-			return mine[0], nil
-		}
-		if s.said(r.Platform) && len(h.fronted([]relay.Bot{{Platform: r.Platform}})) == 0 {
-			return nil, unhosted(r)
-		}
-		return nil, relay.Declined(r.Platform)
-	}
-	if len(mine) == 0 {
-		return nil, unhosted(r)
-	}
-	var known []platforms.Platform
-	for _, p := range mine {
-		f, err := h.actFacts(ctx, s.peer.Instance, p, r.Action.Target())
-		if err != nil {
-			return nil, err
-		}
-		if gate.MayAct(f) {
-			known = append(known, p)
-		}
-	}
-	if len(known) == 1 {
-		return known[0], nil
-	}
-	return mine[0], nil
-}
-
-// named are the bots among the session's that r can be for.
-func (h *Hub) named(s *seat, r relay.Request) []platforms.Platform {
-	if r.Platform == relay.RelayPlatform && s.said(r.Platform) {
-		r.Platform = ""
-	}
-	return slices.DeleteFunc(h.fronted(s.identityList()), func(p platforms.Platform) bool {
+	mine := slices.DeleteFunc(s.hub.fronted(s.identityList()), func(p platforms.Platform) bool {
 		b := p.Bot()
 		return r.Platform != "" && r.Platform != b.Platform || r.Bot != "" && r.Bot != b.ID
 	})
+	tagged := r.Platform != "" || r.Bot != ""
+	switch {
+	case len(mine) > 0 && (tagged || len(mine) == 1):
+		return mine[0], true, nil
+	case tagged && !(s.said(r.Platform) && len(s.hub.fronted([]relay.Bot{{Platform: r.Platform}})) == 0):
+		return nil, false, relay.Declined(r.Platform)
+	case len(mine) == 0:
+		return nil, false, unhosted(r)
+	}
+	p = mine[0]
+	for _, bot := range mine {
+		ok, err := known(bot)
+		if err != nil {
+			return nil, false, err
+		}
+		if ok && sure {
+			return mine[0], true, nil
+		}
+		if ok {
+			p, sure = bot, true
+		}
+	}
+	return p, sure, nil
 }
 
 // unhosted is the answer to an action on a platform the gateway fronts but this connector does
@@ -83,44 +72,6 @@ func (h *Hub) fronted(ids []relay.Bot) []platforms.Platform {
 	return out
 }
 
-// actFacts gathers what decides whether instance may act on chat with p.
-func (h *Hub) actFacts(ctx context.Context, instance relay.InstanceID, p platforms.Platform, chat relay.ChatID) (gate.ActFacts, error) {
-	f := gate.ActFacts{Now: time.Now()}
-	if chat == "" {
-		return f, nil
-	}
-	bot := p.Bot()
-	chat, err := h.chatNow(ctx, p, chat)
-	if err != nil {
-		return f, err
-	}
-	bindings, err := h.db.Bindings(ctx, store.BindingFilter{Instance: instance})
-	if err != nil {
-		return f, err
-	}
-	if f.DirectWithBound = directWith(p, bindings, chat); f.DirectWithBound {
-		return f, nil // nothing else needs to be known
-	}
-	place := relay.Place{Platform: bot.Platform, Chat: chat}
-	c, known, err := h.db.Conversation(ctx, instance, relay.Chat{Bot: bot, ID: chat})
-	if err != nil {
-		return f, err
-	}
-	if known {
-		place.Scope, place.Parent = c.Scope, c.Parent
-	}
-	if f.HoldsGrant, err = h.holds(ctx, instance, p, place, known); err != nil {
-		return f, err
-	}
-	if known && !f.HoldsGrant {
-		f = conversationFacts(c, bindings)
-	}
-	if f.Stands() {
-		f.PersonSees, err = h.personSees(ctx, p, place, c)
-	}
-	return f, err
-}
-
 // personSees reports whether the person who justified the conversation sees its chat now.
 func (h *Hub) personSees(ctx context.Context, p platforms.Platform, place relay.Place, c store.Conversation) (bool, error) {
 	if c.Type == relay.ChatDM {
@@ -141,28 +92,6 @@ func (h *Hub) personSees(ctx context.Context, p platforms.Platform, place relay.
 // locateWithin bounds the question where a chat stands.
 const locateWithin = 5 * time.Second
 
-// holds reports whether instance holds the grant covering place. A place that is not known but for
-// its chat is completed by the platform, which is asked only for an instance that holds some grant
-// there: others cannot make it ask. Where the platform does not know either, the chat counts as
-// outside of every scope and thread, and only a grant that names it counts.
-func (h *Hub) holds(ctx context.Context, instance relay.InstanceID, p platforms.Platform, place relay.Place, known bool) (bool, error) {
-	if !known {
-		mine, err := h.db.Grants(ctx, store.GrantFilter{Instance: instance})
-		if err != nil {
-			return false, err
-		}
-		mine = slices.DeleteFunc(mine, func(g store.Grant) bool { return g.Platform != place.Platform })
-		if len(mine) == 0 {
-			return false, nil
-		}
-		if place, known = locate(ctx, p, place); !known {
-			return slices.ContainsFunc(mine, func(g store.Grant) bool { return g.Chat == place.Chat }), nil
-		}
-	}
-	g, ok, err := h.db.GrantCovering(ctx, place)
-	return ok && g.Instance == instance, err
-}
-
 // locate completes a place that is known by its chat only, if the platform knows it.
 func locate(ctx context.Context, p platforms.Platform, place relay.Place) (relay.Place, bool) {
 	l, ok := p.(platforms.Locator)
@@ -176,16 +105,4 @@ func locate(ctx context.Context, p platforms.Platform, place relay.Place) (relay
 		return place, false
 	}
 	return found, true
-}
-
-// directWith reports whether chat is a direct message with one of the people in bindings.
-func directWith(p platforms.Platform, bindings []store.Binding, chat relay.ChatID) bool {
-	var user relay.UserID
-	direct := false
-	if d, ok := p.(platforms.DirectChats); ok {
-		user, direct = d.DirectUser(chat)
-	}
-	return slices.ContainsFunc(bindings, func(b store.Binding) bool {
-		return b.Platform == p.Bot().Platform && (direct && b.User == user || b.DMChat != "" && b.DMChat == chat)
-	})
 }

@@ -337,17 +337,17 @@ func TestASeatIsFreeAfterAHelloThatFailed(t *testing.T) {
 	r := newRig(t)
 	r.enroll("home", "ann")
 	g := r.dialOnly("home")
-	var ss *session.Session
+	var s *seat
 	eventually(t, "the session", func() bool {
 		r.hub.mu.Lock()
 		defer r.hub.mu.Unlock()
-		for ss = range r.hub.sessions {
+		for s = range r.hub.live {
 		}
-		return ss != nil
+		return s != nil
 	})
 	over, end := context.WithCancel(t.Context())
 	end()
-	if _, err := r.hub.Hello(over, ss, wire.Hello{Platform: r.bot.Platform, BotID: r.bot.ID}); err == nil {
+	if err := s.Hello(over, wire.Hello{Platform: r.bot.Platform, BotID: r.bot.ID}); err == nil {
 		t.Fatal("the hello was stored after its session")
 	}
 	_ = g.conn.CloseNow()

@@ -17,35 +17,36 @@ type target struct {
 }
 
 // allowed finds what r is about and asks the gate.
-func (h *Hub) allowed(ctx context.Context, s *seat, r relay.Request) (t target, err error) {
-	declined := relay.Declined(s.speaksOf(r))
+func (s *seat) allowed(ctx context.Context, r relay.Request) (t target, err error) {
+	h, i, declined := s.hub, s.peer.Instance, relay.Declined(s.speaksOf(r))
 	if s.revoked.Load() {
 		return t, declined
 	}
-	if t.bot, err = h.route(ctx, s, r); err != nil {
+	t.action = r.Action
+	t.bot, _, err = s.route(r, func(p platforms.Platform) (bool, error) {
+		f, err := h.actFacts(ctx, i, p, r.Action.Target())
+		return gate.MayAct(f), err
+	})
+	if err != nil {
 		return t, internal(err)
 	}
-	t.action = r.Action
-	now, err := h.chatNow(ctx, t.bot, r.Action.Target())
+	now, err := h.facts.CurrentChat(ctx, t.bot.Bot().Platform, r.Action.Target())
 	if err != nil {
 		return t, internal(err)
 	}
 	if now != r.Action.Target() {
 		t.movedTo, t.action = now, relay.Aimed(r.Action, now)
 	}
-	f, ok, err := h.aim(ctx, s, &t)
-	if err != nil {
-		return t, internal(err)
+	f, ok, err := h.aim(ctx, i, &t)
+	if ok && err == nil {
+		ok, err = h.mayTouch(ctx, i, t.bot, f, t.action, t.movedTo != "")
+		if !ok && err == nil && t.movedTo != "" {
+			return t, h.leftBehind(ctx, i, t, r.Action, declined)
+		}
 	}
-	if !ok {
-		return t, declined
-	}
-	ok, err = h.mayTouch(ctx, s.peer.Instance, t.bot, f, t.action, t.movedTo != "")
 	switch {
 	case err != nil:
 		return t, internal(err)
-	case !ok && t.movedTo != "":
-		return t, h.leftBehind(ctx, s.peer.Instance, t, r.Action, declined)
 	case !ok:
 		return t, declined
 	case t.movedTo != "":
@@ -59,16 +60,16 @@ func (h *Hub) allowed(ctx context.Context, s *seat, r relay.Request) (t target, 
 // when the thread does not lie in the chat the frame names or is not known: one of the chat's that not
 // everybody there sees needs a reason of its own. The platform is asked only for a chat or a thread the
 // instance may act on.
-func (h *Hub) aim(ctx context.Context, s *seat, t *target) (f gate.ActFacts, ok bool, err error) {
+func (h *Hub) aim(ctx context.Context, i relay.InstanceID, t *target) (f gate.ActFacts, ok bool, err error) {
 	chat, thread := t.action.Target(), relay.ThreadOf(t.action)
-	if f, err = h.actFacts(ctx, s.peer.Instance, t.bot, chat); err != nil {
+	if f, err = h.actFacts(ctx, i, t.bot, chat); err != nil {
 		return f, false, err
 	}
 	network, threads := t.bot.(platforms.Threader)
 	if !threads || thread == "" || relay.ChatID(thread) == chat {
 		return f, gate.MayAct(f), nil
 	}
-	own, err := h.actFacts(ctx, s.peer.Instance, t.bot, relay.ChatID(thread))
+	own, err := h.actFacts(ctx, i, t.bot, relay.ChatID(thread))
 	if err != nil || !gate.MayAct(f) && !gate.MayAct(own) {
 		return f, false, err
 	}

@@ -1,6 +1,7 @@
 package hub
 
 import (
+	"context"
 	"slices"
 	"testing"
 
@@ -16,12 +17,12 @@ import (
 // tenants is the hub of claims, with a session for each instance. "home" and "kids" are in tenants
 // of their own, "twin" is in that of "kids". Eve is bound to "kids", and "hall" is granted to "twin",
 // where anybody may speak.
-func tenants(t *testing.T) (*Hub, map[relay.InstanceID]*session.Session) {
+func tenants(t *testing.T) (*Hub, map[relay.InstanceID]*seat) {
 	t.Helper()
 	h, first, _ := claims(t)
 	answers(first)
 	ctx := t.Context()
-	i := store.Instance{ID: "twin", Tenant: "kids", Principal: store.Principal{Policy: store.AnyOne}}
+	i := store.Instance{ID: "twin", Tenant: "kids", Principal: store.Principal{Policy: relay.AnyOne}}
 	for _, err := range []error{
 		h.db.Enroll(ctx, store.Gateway{ID: "twin"}, i),
 		h.db.Bind(ctx, store.Binding{Platform: tell, User: "zoe", Instance: "twin"}),
@@ -31,16 +32,24 @@ func tenants(t *testing.T) (*Hub, map[relay.InstanceID]*session.Session) {
 			t.Fatal(err)
 		}
 	}
-	sessions := make(map[relay.InstanceID]*session.Session)
+	sessions := make(map[relay.InstanceID]*seat)
 	for inst, tenant := range map[relay.InstanceID]relay.TenantID{"home": "home", "kids": "kids", "twin": "kids"} {
-		s := newSeat(session.Peer{Gateway: relay.GatewayID(inst), Instance: inst, Tenant: tenant})
-		s.session = session.New(nil, s.peer, h, session.Options{})
-		if err := h.enter(t.Context(), s); err != nil {
+		s := h.newSeat(nil, session.Peer{Gateway: relay.GatewayID(inst), Instance: inst, Tenant: tenant})
+		if err := h.enter(s); err != nil {
 			t.Fatal(err)
 		}
-		sessions[inst] = s.session
+		sessions[inst] = s
 	}
 	return h, sessions
+}
+
+// act has the session of s ask for r, and nothing else.
+func act(ctx context.Context, s *seat, r relay.Request) (relay.Result, error) {
+	a := s.Action(ctx, r)
+	if err := a.Allow(ctx); err != nil {
+		return relay.Result{}, err
+	}
+	return a.Do(ctx, func() (context.Context, relay.Request, bool) { return ctx, r, true })
 }
 
 // said hands in what a person says to the first bot of "tell", and returns the session key of it.
@@ -79,7 +88,7 @@ func TestAnInterruptStaysInItsTenant(t *testing.T) {
 		{"kids", "agent:main:tell:dm:@nobody", ""},
 	} {
 		published = nil
-		h.Interrupt(t.Context(), sessions[tc.by], tc.key, nil)
+		sessions[tc.by].Interrupt(t.Context(), tc.key, nil)
 		var got relay.InstanceID
 		if len(published) == 1 {
 			got = published[0].Instance
@@ -97,19 +106,19 @@ func TestARevokedGatewayActsNoMore(t *testing.T) {
 	first := h.bots[0].(*stage)
 	send := relay.Request{Platform: tell, Bot: "1", Action: relay.Send{Chat: "@ann", Content: "hello"}}
 	for _, s := range sessions {
-		h.seatOf(s).say(first.bot)
+		s.say(first.bot)
 	}
-	if _, err := h.Do(t.Context(), sessions["home"], send); err != nil || len(first.sent) != 1 {
+	if _, err := act(t.Context(), sessions["home"], send); err != nil || len(first.sent) != 1 {
 		t.Fatalf("before: %v, %d sent", err, len(first.sent))
 	}
 	h.endGateway("kids")
-	if _, err := h.Do(t.Context(), sessions["home"], send); err != nil {
+	if _, err := act(t.Context(), sessions["home"], send); err != nil {
 		t.Errorf("after another's revocation: %v", err)
 	}
 	h.endGateway("home")
 	for name, err := range map[string]error{
-		"Do":  func() error { _, err := h.Do(t.Context(), sessions["home"], send); return err }(),
-		"May": h.May(t.Context(), sessions["home"], send),
+		"act":   func() error { _, err := act(t.Context(), sessions["home"], send); return err }(),
+		"Allow": sessions["home"].Action(t.Context(), send).Allow(t.Context()),
 	} {
 		if ae := relay.Explain(err); err == nil || ae.Code != relay.CodeEgressDeclined {
 			t.Errorf("%s after its own revocation: %v, want a decline", name, err)
@@ -124,7 +133,7 @@ func TestARevokedGatewayActsNoMore(t *testing.T) {
 func TestAThreadOfAnotherIsNotRenamed(t *testing.T) {
 	h, sessions := tenants(t)
 	for _, s := range sessions {
-		h.seatOf(s).say(relay.Bot{Platform: tell, ID: "1"})
+		s.say(relay.Bot{Platform: tell, ID: "1"})
 	}
 	grant := func(i relay.InstanceID, chat relay.ChatID) {
 		t.Helper()
@@ -134,7 +143,7 @@ func TestAThreadOfAnotherIsNotRenamed(t *testing.T) {
 	}
 	rename := func(i relay.InstanceID, chat relay.ChatID) bool {
 		r := relay.Request{Action: relay.ThreadRename{Chat: chat, Thread: "rose", Name: "new"}}
-		return h.May(t.Context(), sessions[i], r) == nil
+		return sessions[i].Action(t.Context(), r).Allow(t.Context()) == nil
 	}
 	grant("home", "green")
 	if !rename("home", "green") || rename("kids", "green") {

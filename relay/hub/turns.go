@@ -6,7 +6,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/bus"
-	"github.com/hermes-connector/hermes-connector/relay/session"
+	"github.com/hermes-connector/hermes-connector/relay/count"
 	"github.com/hermes-connector/hermes-connector/relay/wire"
 )
 
@@ -61,11 +61,11 @@ func (t *turns) find(tenant relay.TenantID, i relay.InstanceID, key relay.Sessio
 
 // Interrupt loops a gateway's request to stop a turn back to the session of the instance that
 // runs it, within the tenant: its own, if it runs one.
-func (h *Hub) Interrupt(_ context.Context, ss *session.Session, key relay.SessionKey, _ *string) {
-	peer := h.seatOf(ss).peer
-	t, ok := h.turns.find(peer.Tenant, peer.Instance, key)
+func (s *seat) Interrupt(_ context.Context, key relay.SessionKey, _ *string) {
+	h := s.hub
+	t, ok := h.turns.find(s.peer.Tenant, s.peer.Instance, key)
 	if !ok {
-		h.counters.add("interrupt_unknown", 1)
+		h.counters.Add(count.InterruptUnknown, 1)
 		return
 	}
 	h.bus.Publish(bus.Interrupt{Instance: t.instance, Session: key, Chat: t.chat})
@@ -74,10 +74,7 @@ func (h *Hub) Interrupt(_ context.Context, ss *session.Session, key relay.Sessio
 // interruptLocal hands an interrupt to the session that serves the instance, if it is here. To one
 // that went idle nothing is pushed.
 func (h *Hub) interruptLocal(n bus.Interrupt) {
-	h.mu.Lock()
-	s := h.seats[n.Instance]
-	h.mu.Unlock()
-	if s != nil && !s.pump.Flipped() {
+	if s := h.seat(n.Instance); s != nil && !s.pump.Flipped() {
 		s.session.Tell(wire.InterruptInbound{Session: n.Session, Chat: n.Chat})
 	}
 }

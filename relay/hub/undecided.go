@@ -85,8 +85,7 @@ func (h *Hub) resumeJudging(ctx context.Context) error {
 		return err
 	}
 	for _, u := range all {
-		ev := u.Delivery.About()
-		h.judges.call(relay.Chat{Bot: ev.Bot, ID: ev.Source.ChatID})
+		h.judges.call(u.Delivery.About().Chat())
 	}
 	return nil
 }
@@ -149,52 +148,46 @@ func (h *Hub) judgeSome(ctx context.Context, p platforms.Platform, c relay.Chat)
 			unclear = err
 			break
 		}
-		verdicts, judged = append(verdicts, v), append(judged, judgement{event: v.Delivery.About(), verdicts: []verdict{said}})
+		j := judgement{event: v.Delivery.About(), frame: v.Frame, verdicts: []verdict{said}}
+		if v.To != nil {
+			j.to = []store.Recipient{*v.To}
+		}
+		verdicts, judged = append(verdicts, v), append(judged, j)
 	}
 	if len(verdicts) == 0 {
 		return true, unclear
 	}
-	undo := make([]func(), len(judged))
 	for n := range judged {
 		j := &judged[n]
-		undo[n] = func() {}
-		if came, ok := h.unbound.take(c.Bot, j.event.ID); ok {
-			j.came, undo[n] = &came, h.keep(ctx, *j, came)
+		if held, ok := h.keeper.OfEvent("", c.Bot, j.event.ID); ok {
+			j.came = &held.Capability
 		}
+		h.keep(j)
 	}
 	out, err := h.db.Decide(ctx, c, verdicts)
 	if err != nil {
-		for n, j := range judged {
-			undo[n]()
-			h.holdAgain(j)
+		for _, j := range judged {
+			j.undo()
 		}
 		return true, err
 	}
 	h.noteOverflow(out)
 	for n, j := range judged {
 		if out.Items[n].Duplicate { // its chat has another id now, and another worker
-			undo[n]()
-			h.holdAgain(j)
+			j.undo()
 			continue
 		}
-		if r := verdicts[n].To; r != nil && !r.Oversize && out.Items[n].Buffers[0].IsZero() {
-			j.verdicts[0].Reason = gate.NoBinding // revoked since it was judged
-			undo[n]()
+		if j.stored(out.Items[n].Buffers) {
+			j.undo()
 		}
 		h.decide(j.event, j.verdicts...)
 		if j.came != nil {
-			h.dismiss(j, *j.came)
+			h.keeper.Forget(Held{Capability: *j.came, Bot: c.Bot})
 		}
-		h.deliver(j.event, j.verdicts...)
+		h.dismiss(j)
+		h.deliver(j)
 	}
 	return true, unclear
-}
-
-// holdAgain holds what an event came with until its verdict is stored.
-func (h *Hub) holdAgain(j judgement) {
-	if j.came != nil {
-		h.unbound.hold(j.event.Bot, *j.came)
-	}
 }
 
 // judgeUndecided puts the gate's question again, with everything as it is now. While only the network's
@@ -216,7 +209,10 @@ func (h *Hub) judgeUndecided(ctx context.Context, p platforms.Platform, u store.
 		f := c.facts(ev)
 		said.Tenant, f.Visible = c.instance.Tenant, true
 		if gate.Decide(f) == gate.Delivered && !f.Direct {
-			sees, known := h.knownToSee(ev, c)
+			sees, known, err := h.knownToSee(ctx, ev, c)
+			if err != nil {
+				return v, said, err
+			}
 			if !known && time.Now().Before(until) {
 				if err := h.askOwners(ctx, p, ev, c, until); err != nil {
 					return v, said, err
@@ -237,12 +233,15 @@ func (h *Hub) judgeUndecided(ctx context.Context, p platforms.Platform, u store.
 	}
 }
 
-// askOwners asks the network whether one of the candidate's owners sees the event's chat, until one does,
+// askOwners asks the network whether one of those bound to the candidate sees the event's chat, until one does,
 // for all of them together until the given time.
 func (h *Hub) askOwners(ctx context.Context, p platforms.Platform, ev relay.Event, c candidate, until time.Time) error {
 	ctx = platforms.OnBehalf(ctx, c.instance.ID)
-	for _, o := range c.owners {
-		if sees, err := h.visible.sees(ctx, p, sight{ev.Bot, ev.Source.Place(), o.User}, until); sees || err != nil {
+	for u, err := range h.watchers(ctx, c.instance.ID, ev.Chat()) {
+		if err != nil {
+			return err
+		}
+		if sees, err := h.visible.sees(ctx, p, sight{ev.Bot, ev.Source.Place(), u}, until); sees || err != nil {
 			return err
 		}
 	}

@@ -71,7 +71,7 @@ func newSquare(t *testing.T, sees func(relay.Place, relay.UserID) (bool, error))
 	ctx := t.Context()
 	for i, u := range map[relay.InstanceID]relay.UserID{"home": "ann", "kids": "bob"} {
 		if err := errors.Join(
-			q.db.Enroll(ctx, store.Gateway{ID: relay.GatewayID(i)}, store.Instance{ID: i, Tenant: relay.TenantID(i), Principal: store.Principal{Policy: store.AnyOne}}),
+			q.db.Enroll(ctx, store.Gateway{ID: relay.GatewayID(i)}, store.Instance{ID: i, Tenant: relay.TenantID(i), Principal: store.Principal{Policy: relay.AnyOne}}),
 			q.db.Bind(ctx, store.Binding{Platform: tell, User: u, Instance: i}),
 		); err != nil {
 			t.Fatal(err)
@@ -88,7 +88,7 @@ func (q *square) open(sees func(relay.Place, relay.UserID) (bool, error)) {
 		q.t.Fatal(err)
 	}
 	q.db = db
-	q.hub = New(db, link.NewDesk(db, plainMAC{}, time.Now), &bus.Bus{}, []platforms.Platform{&stage{bot: q.bot, sees: sees}}, Options{})
+	q.hub = New(db, link.NewDesk(db, plainMAC{}, time.Now), &bus.Local{}, []platforms.Platform{&stage{bot: q.bot, sees: sees}}, Options{})
 	ctx, cancel := context.WithCancel(q.t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- q.hub.Run(ctx) }()
@@ -239,7 +239,7 @@ func TestWhatChangesWhileTheNetworkIsAskedCounts(t *testing.T) {
 		}, gate.NoBinding},
 		"unbound": {func(ctx context.Context, q *square) error { return q.db.Unbind(ctx, "home", tell, "ann") }, gate.NotVisible},
 		"narrowed": {func(ctx context.Context, q *square) error {
-			return q.db.UpdateInstance(ctx, "home", func(i *store.Instance) error { i.Principal.Policy = store.OwnerOnly; return nil })
+			return q.db.UpdateInstance(ctx, "home", func(i *store.Instance) error { i.Principal.Policy = relay.OwnerOnly; return nil })
 		}, gate.NotPrincipal},
 		"thrown out": {func(ctx context.Context, q *square) error {
 			q.gone.Store(true)
@@ -384,7 +384,7 @@ func TestAGuestIsUndecidedOnce(t *testing.T) {
 	r.enroll("home", "ann")
 	r.claim("home", "garden")
 	r.net.Join("garden", "ann")
-	r.update("home", func(i *store.Instance) { i.Principal.Policy = store.AnyOne })
+	r.update("home", func(i *store.Instance) { i.Principal.Policy = relay.AnyOne })
 	r.say(loopback.Message{User: "eve", Chat: "garden", Text: "@loopback one"})
 	before := r.db.Stats().Commits
 	r.say(loopback.Message{User: "eve", Chat: "garden", Text: "@loopback two"})

@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -25,7 +24,6 @@ import (
 
 const (
 	wantWorlds = 100_000
-	maxOracle  = 130 // lines
 	// A history is drawn as a whole: short, so that a failure shrinks. rapid draws 100 for each of
 	// the parallel parts.
 	parts         = 8
@@ -81,17 +79,6 @@ func TestRandomWorlds(t *testing.T) {
 	}
 }
 
-func TestTheOracleIsShort(t *testing.T) {
-	text, err := os.ReadFile("oracle_test.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, rules, ok := strings.Cut(string(text), "\n)\n") // behind the imports
-	if n := strings.Count(rules, "\n"); !ok || n > maxOracle {
-		t.Errorf("the oracle has %d lines, want at most %d", n, maxOracle)
-	}
-}
-
 // history is a hub, its world, and the draws that change both.
 type history struct {
 	*world
@@ -104,7 +91,7 @@ type history struct {
 
 	bots     []relay.Bot
 	stages   map[relay.Bot]*stage
-	sessions map[relay.InstanceID]*session.Session
+	sessions map[relay.InstanceID]*seat
 	people   []relay.UserID
 	chats    []relay.ChatID // of the rooms
 	ids      []relay.InstanceID
@@ -130,7 +117,7 @@ func newHistory(t *testing.T, draw *rapid.T) *history {
 		world: newWorld(), t: t, draw: draw, stages: make(map[relay.Bot]*stage),
 		bots:     []relay.Bot{{Platform: tell, ID: "1"}, {Platform: tell, ID: "2"}, {Platform: mute, ID: "1"}},
 		people:   []relay.UserID{"ann", "bob", "cat", "eve"},
-		sessions: make(map[relay.InstanceID]*session.Session), hints: make(map[relay.Bot][]platforms.RosterChange),
+		sessions: make(map[relay.InstanceID]*seat), hints: make(map[relay.Bot][]platforms.RosterChange),
 		codes: make(map[string]bond),
 	}
 	h.chats = slices.SortedFunc(maps.Keys(h.rooms), func(a, b relay.ChatID) int { return cmp.Compare(b, a) }) // shared ones first
@@ -147,16 +134,15 @@ func newHistory(t *testing.T, draw *rapid.T) *history {
 		}
 	}
 	h.desk = link.NewDesk(h.db, plainMAC{}, time.Now)
-	h.hub = New(h.db, h.desk, &bus.Bus{}, hosted, Options{})
+	h.hub = New(h.db, h.desk, &bus.Local{}, hosted, Options{})
 	for _, id := range h.ids {
 		a := h.agents[id]
-		s := newSeat(session.Peer{Gateway: relay.GatewayID(id), Instance: id, Tenant: a.tenant})
-		s.session = session.New(nil, s.peer, h.hub, session.Options{})
-		h.ok(h.hub.enter(h.t.Context(), s))
+		s := h.hub.newSeat(nil, session.Peer{Gateway: relay.GatewayID(id), Instance: id, Tenant: a.tenant})
+		h.ok(h.hub.enter(s))
 		for _, b := range a.hellos {
 			s.say(b)
 		}
-		h.sessions[id] = s.session
+		h.sessions[id] = s
 		h.enroll(a)
 	}
 	for range beforeHistory {

@@ -17,6 +17,11 @@
 //  5. Trouble of ours or of the key server's is never the verdict ErrUnauthorized, and never lets
 //     anyone in. A key that a fetched set no longer has does not verify any more.
 //  6. No error and no log line contains a bearer, a code, or an address with its query.
+//
+// The cache of keys is our own and not MicahParks/keyfunc with jwkset: the library asks its server when it is
+// made, does not ask again when a known key's signature fails, bounds no answer, and drops a whole set for one
+// damaged key. With jwkset for the decoding of keys alone, 15 lines fell and 110 KB of program were added, and
+// a key beside a certificate that cannot be read was lost.
 package identity
 
 import (

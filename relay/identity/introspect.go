@@ -15,8 +15,9 @@ import (
 )
 
 const (
-	// maxAsking is how many bearers are asked about at the same time. It is more than relay/api lets
-	// one address have open: an address whose questions hang leaves room for the others'.
+	// maxAsking is how many bearers are asked about at the same time. The number is higher than that of
+	// the requests relay/api lets one address have open: an address whose questions hang does not block
+	// the questions of other addresses.
 	maxAsking = 32
 	// rememberFor is how long a good answer counts without asking again, and so how long a token
 	// outlives its end.
@@ -125,8 +126,8 @@ func (i *introspector) recall(sum [sha256.Size]byte) (Caller, bool) {
 	return r.caller, ok && i.now().Before(r.until)
 }
 
-// remember makes room by dropping what is over, and if nothing is, any one answer: it costs no
-// more than a question.
+// remember keeps an answer. When there are too many, the answers whose time is over are dropped, or else any
+// one: a dropped answer costs one more question.
 func (i *introspector) remember(sum [sha256.Size]byte, c Caller) {
 	i.mu.Lock()
 	defer i.mu.Unlock()

@@ -59,7 +59,7 @@ func (k *keyFile) look(every time.Duration) *keySet {
 		k.fault = ""
 	case err.Error() != k.fault:
 		k.fault = err.Error()
-		k.log.Warn("key file cannot be used; going on with the last good keys", "err", err)
+		k.log.Warn("the key file cannot be used; the last good keys stay in use", "err", err)
 	}
 	return k.set
 }

@@ -115,7 +115,7 @@ func (k *keyServer) ask(ctx context.Context, old *keySet) *keySet {
 		k.keep(ctx, fresh)
 		failed = time.Time{}
 	} else {
-		k.log.Warn("no keys from the key server; going on with those known so far", "err", err)
+		k.log.Warn("the key server gave no keys; the keys known so far stay in use", "err", err)
 		if fresh, fetched = set, before; set == nil {
 			fresh = k.stored(ctx)
 		}
@@ -165,7 +165,7 @@ func (k *keyServer) keep(ctx context.Context, set *keySet) {
 		}
 	}
 	if err != nil {
-		k.log.Warn("keys not stored; a restart needs the key server", "err", err)
+		k.log.Warn("the keys could not be stored; after a restart they must come from the key server", "err", err)
 	}
 }
 
@@ -173,7 +173,7 @@ func (k *keyServer) keep(ctx context.Context, set *keySet) {
 func (k *keyServer) stored(ctx context.Context) *keySet {
 	text, ok, err := k.blobs.Blob(ctx, blobKeys)
 	if err != nil {
-		k.log.Warn("stored keys not read", "err", err)
+		k.log.Warn("the stored keys could not be read", "err", err)
 		return nil
 	}
 	var doc struct {

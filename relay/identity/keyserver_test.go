@@ -257,7 +257,7 @@ func TestTroubleWithTheServer(t *testing.T) { // invariant 5
 				restarted.check(t, "restarted", keyA(), "a", nil)
 				restarted.check(t, "restarted, another key", keyB(), "b", ErrUnauthorized)
 				restarted.asked(t, "restarted", 1)
-				if !strings.Contains(restarted.log.String(), "no keys from the key server") {
+				if !strings.Contains(restarted.log.String(), "the key server gave no keys") {
 					t.Errorf("the log says %q", restarted.log)
 				}
 				if stored.put != 1 {
@@ -312,7 +312,7 @@ func TestKeysThatCannotBeStoredCount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServed(t, &blobs{fail: errDisk}, a)
 		s.check(t, "disk in trouble", keyA(), "a", nil)
-		if !strings.Contains(s.log.String(), "keys not stored") {
+		if !strings.Contains(s.log.String(), "the keys could not be stored") {
 			t.Errorf("the log says %q", s.log)
 		}
 	})

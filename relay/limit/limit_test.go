@@ -92,11 +92,12 @@ func TestRatesPerKey(t *testing.T) {
 	}
 }
 
-func TestStrangersAtATime(t *testing.T) {
-	var s Strangers
+func TestShares(t *testing.T) {
+	const each, all = 16, 20
+	s := NewShare(all, each)
 	a, b := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2")
 	var leave []func()
-	for i := range MaxStrangers {
+	for i := range each {
 		l, ok := s.Enter(a)
 		if !ok {
 			t.Fatalf("request %d is refused", i+1)
@@ -111,6 +112,16 @@ func TestStrangersAtATime(t *testing.T) {
 		t.Fatal("another address is refused") // invariant 2
 	}
 	l()
+	for i := range all - each { // whose address is unknown counts among all
+		l, ok := s.Enter(netip.Addr{})
+		if !ok {
+			t.Fatalf("caller %d without an address is refused", i+1)
+		}
+		leave = append(leave, l)
+	}
+	if _, ok := s.Enter(b); ok {
+		t.Error("more are let in than there may be together")
+	}
 	leave[0]()
 	if l, ok = s.Enter(a); !ok {
 		t.Fatal("refused although one has left")
@@ -118,8 +129,8 @@ func TestStrangersAtATime(t *testing.T) {
 	for _, l := range append(leave[1:], l) {
 		l()
 	}
-	if len(s.in) != 0 {
-		t.Errorf("%d addresses remembered with nobody inside, want none", len(s.in)) // invariant 1
+	if len(s.by) != 0 || s.held != 0 {
+		t.Errorf("%d addresses and %d callers remembered with nobody inside, want none", len(s.by), s.held) // invariant 1
 	}
 }
 

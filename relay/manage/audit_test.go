@@ -66,11 +66,11 @@ func TestEveryChangeLeavesARow(t *testing.T) {
 		{"claim for itself", func(ctx context.Context, w *world) error { _, err := w.ClaimOwned(ctx, loft); return err },
 			[]manage.AuditRow{{Action: "claim", Detail: "pigeon chat loft of scope tower"}}, false},
 		{"principal", func(ctx context.Context, w *world) error {
-			_, err := w.SetPrincipal(ctx, manage.SetPrincipal{Name: "home", Policy: store.AnyOne})
+			_, err := w.SetPrincipal(ctx, manage.SetPrincipal{Name: "home", Policy: relay.AnyOne})
 			return err
 		}, []manage.AuditRow{{Action: "principal", Detail: "any"}}, false},
 		{"principal list", func(ctx context.Context, w *world) error {
-			_, err := w.SetPrincipal(ctx, manage.SetPrincipal{Name: "home", Policy: store.AllowList, Allow: []store.Person{
+			_, err := w.SetPrincipal(ctx, manage.SetPrincipal{Name: "home", Policy: relay.AllowList, Allow: []store.Person{
 				{Platform: "pigeon", User: "ann"}, {Platform: "raven", User: "bea"},
 			}})
 			return err

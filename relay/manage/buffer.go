@@ -103,7 +103,7 @@ type Letters struct {
 type Moved struct {
 	Instance relay.InstanceID `json:"instanceId"`
 	Count    int              `json:"count"`
-	// Left are the dead letters that were meant and stay: of a replay, when the buffer is full.
+	// Left are the dead letters that the operation was to move and that stay, because the buffer is full.
 	Left int `json:"left,omitempty"`
 }
 

@@ -1,6 +1,7 @@
 package manage
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/url"
@@ -44,7 +45,10 @@ func (s *Service) Enroll(ctx context.Context, e Enroll) (Enrolled, error) {
 	g.Instance, g.Tenant = relay.InstanceID(e.Name), relay.TenantID(e.Tenant)
 	i := store.Instance{ID: g.Instance, Tenant: g.Tenant, WakeURL: e.WakeURL, CreatedAt: g.CreatedAt}
 	if err := s.db.Enroll(audited(ctx, actEnroll, i, ""), g, i); err != nil {
-		return Enrolled{}, s.whyTaken(ctx, e, err)
+		if errors.Is(err, store.ErrExists) {
+			err = cmp.Or(s.enrollable(ctx, e), err)
+		}
+		return Enrolled{}, err
 	}
 	return s.enrolled(g, e.WakeURL, cred.Secret, cred.DeliveryKey), nil
 }
@@ -74,8 +78,8 @@ func checkName(field, what, name string) error {
 // maxWakeURL bounds a wake URL, in bytes.
 const maxWakeURL = 2048
 
-// checkWakeURL judges the form, and where it points as far as that is known now: what a name
-// resolves to is looked at again whenever it is used. The error is a *Error that does not quote it.
+// checkWakeURL judges the form of a wake URL, and where the URL points as far as that is known now: what a
+// name resolves to is looked at again before every poke. The error is a *Error that does not quote the URL.
 func (s *Service) checkWakeURL(raw string) error {
 	if raw == "" {
 		return nil
@@ -96,27 +100,12 @@ func (s *Service) checkWakeURL(raw string) error {
 	return nil
 }
 
-// whyTaken explains an err of the store that may be ErrExists.
-func (s *Service) whyTaken(ctx context.Context, e Enroll, err error) error {
-	if !errors.Is(err, store.ErrExists) {
-		return err
-	}
-	if g, asked := s.db.Gateway(ctx, relay.GatewayID(e.Name)); asked == nil && !g.Revoked {
-		return taken(e.Name, err)
-	}
-	i, asked := s.db.Instance(ctx, relay.InstanceID(e.Name))
-	if asked != nil {
-		return errors.Join(err, asked)
-	}
-	return wasForeign(e.Name, i.Tenant, err)
+func wasForeign(name string, tenant relay.TenantID) error {
+	return refuse(Exists, store.ErrExists, "%q was an agent of tenant %q and cannot change tenants: give --tenant %s, or another name", name, tenant, tenant)
 }
 
-func wasForeign(name string, tenant relay.TenantID, err error) error {
-	return refuse(Exists, err, "%q was an agent of tenant %q and cannot change tenants: give --tenant %s, or another name", name, tenant, tenant)
-}
-
-func taken(name string, err error) error {
-	return refuse(Exists, err, "a gateway called %q exists already: hermes-connector gateway rotate %s gives it new credentials", name, name)
+func taken(name string) error {
+	return refuse(Exists, store.ErrExists, "a gateway called %q exists already: hermes-connector gateway rotate %s gives it new credentials", name, name)
 }
 
 func (s *Service) enrolled(g store.Gateway, wakeURL string, secret, deliveryKey relay.Secret) Enrolled {
@@ -141,16 +130,17 @@ type EnrollmentToken struct {
 	ExpiresAt time.Time       `json:"expiresAt"`
 	Tenant    relay.TenantID  `json:"tenant"`
 	Gateway   relay.GatewayID `json:"gatewayId,omitempty"` // empty: the gateway says how it is called
-	// IdentityURL is where the gateway fetches the proof of who it is, which newer ones need to
-	// enroll. It outlives the token, and is enough for them to come without one, if the token
-	// names a gateway. Empty when who a gateway is is proved elsewhere.
+	// IdentityURL is where a gateway fetches the proof of who it is; gateways of August 2026 and newer
+	// need that proof to enroll. If the token names a gateway, the URL outlives the token, and such a
+	// gateway can come with the URL alone. Empty when another service proves who a gateway is.
 	IdentityURL string `json:"identityUrl,omitempty"`
-	// Env is what such a gateway reads; empty like IdentityURL.
+	// Env is what such a gateway reads from its .env; empty when IdentityURL is.
 	Env map[string]string `json:"env,omitempty"`
 }
 
 // EnrollToken makes a token with which a gateway can enroll itself within 15 minutes, and its
-// identity URL. Of both only the MAC is stored. The name may be empty. Refusals are those of Enroll.
+// identity URL. Of the token and of the URL only the MAC is stored. The name may be empty. Refusals are
+// those of Enroll.
 func (s *Service) EnrollToken(ctx context.Context, e Enroll) (EnrollmentToken, error) {
 	check := e
 	if e.Name == "" {
@@ -199,14 +189,14 @@ func (s *Service) enrollable(ctx context.Context, e Enroll) error {
 	}
 	g, err := s.db.Gateway(ctx, relay.GatewayID(e.Name))
 	if err == nil && !g.Revoked {
-		return taken(e.Name, nil)
+		return taken(e.Name)
 	}
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return err
 	}
 	i, err := s.db.Instance(ctx, relay.InstanceID(e.Name))
 	if err == nil && i.Tenant != relay.TenantID(e.Tenant) {
-		return wasForeign(e.Name, i.Tenant, nil)
+		return wasForeign(e.Name, i.Tenant)
 	}
 	if errors.Is(err, store.ErrNotFound) {
 		return nil

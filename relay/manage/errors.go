@@ -2,9 +2,9 @@ package manage
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
+	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
@@ -47,35 +47,35 @@ func unfit(field string, err error, format string, args ...any) *Error {
 	return e
 }
 
-// platform refuses a network this program does not speak: nothing would ever come of it.
-func (s *Service) platform(p relay.PlatformID) error {
-	if slices.Contains(s.set.Platforms, p) {
-		return nil
+// kind is the network p. A network that this program does not speak is refused: its ids would never match anything.
+func (s *Service) kind(p relay.PlatformID) (platforms.Kind, error) {
+	names := make([]string, len(s.set.Kinds))
+	for i, k := range s.set.Kinds {
+		if k.Name == p {
+			return k, nil
+		}
+		names[i] = string(k.Name)
 	}
-	names := make([]string, len(s.set.Platforms))
-	for i, known := range s.set.Platforms {
-		names[i] = string(known)
-	}
-	return unfit("platform", nil, "unknown platform %q: this program speaks %s", p, strings.Join(names, ", "))
+	return platforms.Kind{}, unfit("platform", nil, "unknown platform %q: this program speaks %s", p, strings.Join(names, ", "))
 }
 
 // person refuses what cannot be a user.
 func (s *Service) person(p relay.PlatformID, user relay.UserID) error {
-	if err := s.platform(p); err != nil {
+	if _, err := s.kind(p); err != nil {
 		return err
 	}
 	return checkID("userId", "user", string(user))
 }
 
-// typed refuses what cannot be an id on that platform.
+// typed refuses what cannot be an id on that network.
 func (s *Service) typed(field string, p relay.PlatformID, id string) error {
-	if s.set.CheckID == nil || id == "" {
-		return nil
+	kind, err := s.kind(p)
+	if err == nil && kind.CheckID != nil && id != "" {
+		if err = kind.CheckID(id); err != nil {
+			return unfit(field, err, "%q: %v", id, err)
+		}
 	}
-	if err := s.set.CheckID(p, id); err != nil {
-		return unfit(field, err, "%q: %v", id, err)
-	}
-	return nil
+	return err
 }
 
 // checkID refuses what cannot be an id on any platform.

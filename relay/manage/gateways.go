@@ -20,7 +20,7 @@ const (
 	Connected State = "connected" // a session serves it
 	Asleep    State = "asleep"    // it said that it goes idle: healthy
 	Away      State = "away"      // it vanished, or never came
-	Revoked   State = "revoked"   // gateways only: its credentials are dead
+	Revoked   State = "revoked"   // gateways only: the credentials are dead
 )
 
 func (s *Service) state(i store.Instance) State {
@@ -87,7 +87,7 @@ func (s *Service) gateway(ctx context.Context, name string) (store.Gateway, erro
 		}
 	}
 	if len(its) > 0 {
-		return g, refuse(NotFound, err, "%q is an agent, not a gateway: name one that serves it (%s)", name, strings.Join(its, ", "))
+		return g, refuse(NotFound, err, "%q is an agent, not a gateway: name a gateway that serves this agent (%s)", name, strings.Join(its, ", "))
 	}
 	return g, noGateway(name, err)
 }

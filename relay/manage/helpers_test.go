@@ -31,7 +31,7 @@ type world struct {
 	auth  *token.Authority
 	vault *vault.Vault
 	desk  *link.Desk
-	bus   *bus.Bus
+	bus   bus.Bus
 	live  manage.Live
 	set   manage.Settings
 	now   time.Time
@@ -47,7 +47,7 @@ func (w *world) change(set func(*manage.Settings)) {
 func newWorld(t *testing.T, live manage.Live, bots ...platforms.Platform) *world {
 	t.Helper()
 	dir := t.TempDir()
-	w := &world{path: filepath.Join(dir, "connector.db"), live: live, bus: &bus.Bus{}, now: noon}
+	w := &world{path: filepath.Join(dir, "connector.db"), live: live, bus: &bus.Local{}, now: noon}
 	now := func() time.Time { return w.now }
 	var err error
 	if w.db, err = store.Open(w.path, store.Options{Now: now}); err != nil {
@@ -66,7 +66,7 @@ func newWorld(t *testing.T, live manage.Live, bots ...platforms.Platform) *world
 	w.desk = link.NewDesk(w.db, w.vault, now)
 	w.change(func(s *manage.Settings) {
 		*s = manage.Settings{
-			Version: "v1", URL: "https://relay.example.net", Bots: bots, Platforms: []relay.PlatformID{"pigeon", "raven"},
+			Version: "v1", URL: "https://relay.example.net", Bots: bots, Kinds: []platforms.Kind{{Name: "pigeon"}, {Name: "raven"}},
 			IdentityURLs: true, CheckWake: checkWake, Now: now,
 		}
 	})

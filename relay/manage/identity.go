@@ -61,7 +61,7 @@ func (s *Service) DropIdentity(ctx context.Context, n Named) (Moved, error) {
 	}
 	count, err := s.db.DropIdentityCodes(audited(ctx, actIdentity, i, "identity URL revoked"), i.ID)
 	if err == nil && count == 0 {
-		return Moved{}, refuse(NotFound, nil, "%q has no identity URL: nothing to revoke", n.Name)
+		return Moved{}, refuse(NotFound, nil, "%q has no identity URL that could be revoked", n.Name)
 	}
 	return Moved{Instance: i.ID, Count: count}, err
 }

@@ -16,8 +16,8 @@
 //  4. The JSON shapes of this package are relied upon by scripts: fields may be added, never
 //     renamed or removed.
 //  5. What changes something leaves a row in the audit list, in the transaction that changes it.
-//  6. Nothing is given to a tenant that is another's, and what is another's and what does not
-//     exist are refused alike.
+//  6. No tenant is given what belongs to another tenant, and what belongs to another tenant is refused as
+//     if it did not exist.
 package manage
 
 import (
@@ -29,6 +29,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/bus"
 	"github.com/hermes-connector/hermes-connector/relay/gate"
+	"github.com/hermes-connector/hermes-connector/relay/identity"
 	"github.com/hermes-connector/hermes-connector/relay/link"
 	"github.com/hermes-connector/hermes-connector/relay/token"
 	"github.com/hermes-connector/hermes-connector/store"
@@ -60,23 +61,14 @@ type Live interface {
 	MayClaim(context.Context, relay.InstanceID, relay.PlatformID, relay.ScopeID, relay.ChatID) (relay.Place, bool)
 }
 
-// MACer turns a token into what may be stored of it. *vault.Vault satisfies it.
-type MACer interface {
-	MAC(purpose string, token relay.Secret) []byte
-}
-
 // Settings are what a Service knows of the configuration.
 type Settings struct {
 	Version string // of this program
 	URL     string // what gateways dial: http or https, without a trailing slash
 	// Bots are the configured bots, opened but not run, in the order of the configuration. They
 	// are looked at only without a Live.
-	Bots []platforms.Platform
-	// Platforms are the networks this program speaks.
-	Platforms []relay.PlatformID
-	// CheckID reports why a text that the operator typed cannot be an id on a platform; nil means
-	// that every text can.
-	CheckID func(p relay.PlatformID, id string) error
+	Bots  []platforms.Platform
+	Kinds []platforms.Kind // the networks this program speaks
 	// IdentityURLs: this connector is its gateways' token endpoint.
 	IdentityURLs bool
 	// CheckWake judges where a wake URL points; nil means that only its form is judged.
@@ -91,14 +83,14 @@ type Service struct {
 	db   *store.DB
 	auth *token.Authority
 	desk *link.Desk
-	mac  MACer
-	bus  *bus.Bus
+	mac  identity.MACer
+	bus  bus.Bus
 	live Live // nil: the database was opened without a server
 	set  Settings
 }
 
 // New makes a Service. live is nil when no server runs in this process.
-func New(db *store.DB, auth *token.Authority, desk *link.Desk, mac MACer, b *bus.Bus, live Live, s Settings) *Service {
+func New(db *store.DB, auth *token.Authority, desk *link.Desk, mac identity.MACer, b bus.Bus, live Live, s Settings) *Service {
 	if s.Now == nil {
 		s.Now = time.Now
 	}
@@ -113,7 +105,7 @@ func (s *Service) bots() []platforms.Platform {
 	return s.set.Bots
 }
 
-// Named names a gateway or an instance; by default one name stands for both.
+// Named names a gateway or an instance; by default a gateway and its instance have the same name.
 type Named struct {
 	Name string `json:"name"`
 }
@@ -134,8 +126,8 @@ func (s *Service) instance(ctx context.Context, name string) (store.Instance, er
 	return s.db.Instance(ctx, g.Instance)
 }
 
-// served is instance, refused when no gateway can serve it any more: nothing may be granted to
-// what was revoked.
+// served is the instance that a name stands for, refused when no gateway can serve that instance any more:
+// nothing may be granted to a revoked instance.
 func (s *Service) served(ctx context.Context, name string) (store.Instance, error) {
 	inst, err := s.instance(ctx, name)
 	if err != nil {

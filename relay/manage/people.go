@@ -32,7 +32,7 @@ type LinkFor struct {
 // Link mints a code for an instance, good for one person. Refused with NotFound or Usage.
 func (s *Service) Link(ctx context.Context, f LinkFor) (Link, error) {
 	if f.Platform != "" {
-		if err := s.platform(f.Platform); err != nil {
+		if _, err := s.kind(f.Platform); err != nil {
 			return Link{}, err
 		}
 	}
@@ -127,7 +127,7 @@ func (s *Service) SetDMDefault(ctx context.Context, b Bind) (Binding, error) {
 // SetPrincipal says who may speak inside an instance's granted chats, besides its owners.
 type SetPrincipal struct {
 	Name   string                `json:"name"`
-	Policy store.PrincipalPolicy `json:"policy"`
+	Policy relay.PrincipalPolicy `json:"policy"`
 	Allow  []store.Person        `json:"allow,omitempty"` // for allow-list: the whole list
 }
 
@@ -143,23 +143,23 @@ func (p SetPrincipal) spell() string {
 // Principal is what SetPrincipal left behind.
 type Principal struct {
 	Instance relay.InstanceID      `json:"instanceId"`
-	Policy   store.PrincipalPolicy `json:"policy"`
+	Policy   relay.PrincipalPolicy `json:"policy"`
 	Allow    []store.Person        `json:"allow"`
 }
 
 // SetPrincipal replaces an instance's principal policy. Refused with NotFound or Usage.
 func (s *Service) SetPrincipal(ctx context.Context, p SetPrincipal) (Principal, error) {
 	switch p.Policy {
-	case store.OwnerOnly, store.AnyOne:
+	case relay.OwnerOnly, relay.AnyOne:
 		if len(p.Allow) > 0 {
-			return Principal{}, unfit("allow", nil, "a list of people goes with %s only, not with %s", store.AllowList, p.Policy)
+			return Principal{}, unfit("allow", nil, "a list of people goes with %s only, not with %s", relay.AllowList, p.Policy)
 		}
-	case store.AllowList:
+	case relay.AllowList:
 		if len(p.Allow) == 0 {
-			return Principal{}, unfit("allow", nil, "%s needs somebody to allow: --allow PLATFORM:USER", store.AllowList)
+			return Principal{}, unfit("allow", nil, "%s needs somebody to allow: --allow PLATFORM:USER", relay.AllowList)
 		}
 	default:
-		return Principal{}, unfit("policy", nil, "unknown policy %q: want %s, %s or %s", p.Policy, store.OwnerOnly, store.AllowList, store.AnyOne)
+		return Principal{}, unfit("policy", nil, "unknown policy %q: want %s, %s or %s", p.Policy, relay.OwnerOnly, relay.AllowList, relay.AnyOne)
 	}
 	for _, a := range p.Allow {
 		if err := s.person(a.Platform, a.User); err != nil {
@@ -180,7 +180,7 @@ func (s *Service) SetPrincipal(ctx context.Context, p SetPrincipal) (Principal, 
 // principal is an instance's policy as it counts.
 func principal(i store.Instance) Principal {
 	return Principal{
-		Instance: i.ID, Policy: cmp.Or(i.Principal.Policy, store.OwnerOnly), Allow: append([]store.Person{}, i.Principal.Allow...),
+		Instance: i.ID, Policy: cmp.Or(i.Principal.Policy, relay.OwnerOnly), Allow: append([]store.Person{}, i.Principal.Allow...),
 	}
 }
 
@@ -224,7 +224,7 @@ type Relevance struct {
 // SetRelevance changes what is given and returns the policy as it then stands. With nothing
 // given it only looks. Refused with NotFound or Usage.
 func (s *Service) SetRelevance(ctx context.Context, p SetRelevance) (Relevance, error) {
-	if err := s.platform(p.Platform); err != nil {
+	if _, err := s.kind(p.Platform); err != nil {
 		return Relevance{}, err
 	}
 	if p.Free != nil {

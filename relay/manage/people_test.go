@@ -110,13 +110,13 @@ func TestPrincipal(t *testing.T) {
 		set  manage.SetPrincipal
 		want manage.Kind // empty: accepted
 	}{
-		"owner only":                {manage.SetPrincipal{Policy: store.OwnerOnly}, ""},
-		"anyone":                    {manage.SetPrincipal{Policy: store.AnyOne}, ""},
-		"a list":                    {manage.SetPrincipal{Policy: store.AllowList, Allow: []store.Person{bea}}, ""},
-		"an empty list":             {manage.SetPrincipal{Policy: store.AllowList}, manage.Usage},
-		"a list that says nothing":  {manage.SetPrincipal{Policy: store.AnyOne, Allow: []store.Person{bea}}, manage.Usage},
+		"owner only":                {manage.SetPrincipal{Policy: relay.OwnerOnly}, ""},
+		"anyone":                    {manage.SetPrincipal{Policy: relay.AnyOne}, ""},
+		"a list":                    {manage.SetPrincipal{Policy: relay.AllowList, Allow: []store.Person{bea}}, ""},
+		"an empty list":             {manage.SetPrincipal{Policy: relay.AllowList}, manage.Usage},
+		"a list that says nothing":  {manage.SetPrincipal{Policy: relay.AnyOne, Allow: []store.Person{bea}}, manage.Usage},
 		"an unknown policy":         {manage.SetPrincipal{Policy: "everyone"}, manage.Usage},
-		"a list of another network": {manage.SetPrincipal{Policy: store.AllowList, Allow: []store.Person{{Platform: "x", User: "y"}}}, manage.Usage},
+		"a list of another network": {manage.SetPrincipal{Policy: relay.AllowList, Allow: []store.Person{{Platform: "x", User: "y"}}}, manage.Usage},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, nil)

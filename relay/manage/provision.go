@@ -55,8 +55,8 @@ type Provisioned struct {
 	Gateway      relay.GatewayID  `json:"gatewayId"` // not what it said, when that is taken
 	Instance     relay.InstanceID `json:"instanceId"`
 	RouteKeys    []string         `json:"routeKeys"` // those that are its now
-	// Warnings are sentences about what it said and what is not used. It gets its credentials
-	// nevertheless: without them it would be cut off from everything.
+	// Warnings are sentences about what the gateway said and the connector does not use. The gateway gets
+	// its credentials nevertheless: without credentials it would be cut off from everything.
 	Warnings []string `json:"warnings,omitempty"`
 }
 
@@ -115,8 +115,8 @@ func checkProvision(p Provision) error {
 	return nil
 }
 
-// usable is p without what it can do without and what cannot be used, with a sentence about each
-// and that about the wake URL once more: empty when that is fit.
+// usable is p without the parts that cannot be used and that the gateway can do without, and a sentence
+// about each such part. wakeFault is the sentence about the wake URL; empty when the URL is fit.
 func (s *Service) usable(p Provision) (_ Provision, wakeFault string, warnings []string) {
 	if p.WakeURL != nil {
 		if err := s.checkWakeURL(*p.WakeURL); err != nil {
@@ -270,10 +270,11 @@ func (s *Service) lapsed(p Provision) bool {
 	return !p.Began.IsZero() && s.set.Now().Sub(p.Began) >= bootWindow
 }
 
-// had reports whether the gateway has come with its newest secret, and is connected with it or has
-// p's identity from before that: such a call is none of a new start. What tells that it came is
-// that nothing older is left, and that it was seen since. A connection counts while its gateway
-// answers: the socket of a host that lost power looks alive when the host is back and asks.
+// had reports whether the gateway has connected with its newest secret, and either is connected now or
+// fetched p's identity before that secret was made: such a call does not belong to a new start. The gateway
+// has connected with the newest secret if no older secret is left and it was seen after that secret was
+// made. A connection counts while its gateway answers: the socket of a host that lost power looks alive
+// when the host is back and asks.
 func (s *Service) had(ctx context.Context, g store.Gateway, p Provision, newest token.Newest) bool {
 	if newest.Rival || g.LastSeenAt.Before(newest.CreatedAt) {
 		return false
@@ -281,6 +282,6 @@ func (s *Service) had(ctx context.Context, g store.Gateway, p Provision, newest 
 	if s.live != nil && s.live.Answers(ctx, g.ID, g.Instance) {
 		return true
 	}
-	// A secret from the future tells that the clock was set back, and then nothing is known.
+	// A secret from the future tells that the clock was set back; then the order of the two is unknown.
 	return !p.Began.IsZero() && !p.Began.After(newest.CreatedAt) && !newest.CreatedAt.After(s.set.Now())
 }

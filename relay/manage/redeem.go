@@ -16,16 +16,16 @@ type EnrollByToken struct {
 }
 
 // EnrollByToken makes a gateway for whoever holds an enrollment token, once. Refused with
-// Forbidden whenever the token does not do, with Usage when the gateway's name is unfit, and with
-// Exists when that is taken; the token stays good then.
+// Forbidden for every reason that lies in the token, with Usage when the gateway's name is unfit, and with
+// Exists when that name is taken; after these two the token is still good.
 func (s *Service) EnrollByToken(ctx context.Context, e EnrollByToken) (Enrolled, error) {
 	mac := s.mac.MAC(enrollmentPurpose, e.Token)
 	t, err := s.db.Code(ctx, store.EnrollCode, mac)
 	if err != nil {
 		return Enrolled{}, whyNotRedeemed(err)
 	}
-	// The store looks again when it marks the token. Here it keeps who holds a spent one from
-	// learning which names are taken.
+	// The store checks this again when it marks the token. The check here keeps whoever holds a spent
+	// token from learning which names are taken.
 	switch {
 	case t.Used:
 		return Enrolled{}, whyNotRedeemed(store.ErrUsed)
@@ -61,7 +61,7 @@ func (s *Service) EnrollByToken(ctx context.Context, e EnrollByToken) (Enrolled,
 	return s.enrolled(g, t.WakeURL, cred.Secret, cred.DeliveryKey), nil
 }
 
-// whyNotRedeemed sorts the store's answers about a token. Why it does not do is not told.
+// whyNotRedeemed sorts the store's answers about a token. The refusal does not tell why the token is refused.
 func whyNotRedeemed(err error) error {
 	for _, bad := range []error{store.ErrNotFound, store.ErrExpired, store.ErrUsed, store.ErrForeign} {
 		if errors.Is(err, bad) {

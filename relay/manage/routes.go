@@ -9,8 +9,8 @@ import (
 	"github.com/hermes-connector/hermes-connector/store"
 )
 
-// Route reserves a scope, a chat or a path for a tenant: other tenants cannot claim it for
-// themselves. It says nothing about who receives what.
+// Route reserves a scope, a chat or a path for a tenant: other tenants cannot claim what is reserved. A
+// route does not decide who receives messages.
 type Route struct {
 	Platform relay.PlatformID `json:"platform"`
 	Key      string           `json:"key"`

@@ -45,7 +45,7 @@ func (s *Service) Claim(ctx context.Context, c Scope) (Grant, error) {
 	g := store.Grant{Platform: c.Platform, Scope: c.Scope, Chat: c.Chat, Instance: i.ID, Tenant: i.Tenant, GrantedAt: s.set.Now()}
 	err = s.db.Claim(audited(ctx, actClaim, i, spell(g)), g)
 	if errors.Is(err, store.ErrHeld) {
-		return Grant{}, refuse(Held, err, "another gateway holds that chat: hermes-connector scope list shows which; release it there first")
+		return Grant{}, refuse(Held, err, "another gateway holds that chat: hermes-connector scope list shows which gateway; release the chat there first")
 	}
 	return s.granted(ctx, g, err)
 }
@@ -63,7 +63,7 @@ func (s *Service) ClaimOwned(ctx context.Context, c Scope) (Grant, error) {
 		return Grant{}, err
 	}
 	if s.live == nil {
-		return Grant{}, refuse(Offline, nil, "no server is running: who manages a chat is known to its bots only")
+		return Grant{}, refuse(Offline, nil, "no server is running: only the bots of a running server know who manages a chat")
 	}
 	place, ok := s.live.MayClaim(ctx, i.ID, c.Platform, c.Scope, c.Chat)
 	if !ok {
@@ -84,14 +84,15 @@ func (s *Service) ClaimOwned(ctx context.Context, c Scope) (Grant, error) {
 	return s.granted(ctx, g, err)
 }
 
-// granted is the grant that a claim of g, which ended with err, found or made.
+// granted is the answer to a claim of g: the error of the claim, or else the grant as it is stored. That
+// grant is older than the claim if the instance held the chat before.
 func (s *Service) granted(ctx context.Context, g store.Grant, err error) (Grant, error) {
 	if err != nil {
 		return Grant{}, err
 	}
 	held, ok, err := s.db.GrantCovering(ctx, relay.Place{Platform: g.Platform, Scope: g.Scope, Chat: g.Chat})
 	if err == nil && ok && held.Instance == g.Instance {
-		g = held // from an earlier time, if it was there before
+		g = held
 	}
 	return grant(g), err
 }
@@ -102,14 +103,17 @@ func notYours(err error) *Error {
 }
 
 // spell names a grant's chat in the audit list.
-func spell(g store.Grant) string {
+func spell(g store.Grant) string { return string(g.Platform) + " " + grant(g).Where() }
+
+// Where names the chat, or the whole scope, on its network.
+func (g Grant) Where() string {
 	switch {
 	case g.Chat == "":
-		return string(g.Platform) + " scope " + string(g.Scope)
+		return "scope " + string(g.Scope)
 	case g.Scope == "":
-		return string(g.Platform) + " chat " + string(g.Chat)
+		return "chat " + string(g.Chat)
 	}
-	return string(g.Platform) + " chat " + string(g.Chat) + " of scope " + string(g.Scope)
+	return "chat " + string(g.Chat) + " of scope " + string(g.Scope)
 }
 
 // locateWithin bounds how long the platforms are asked where a chat lies.
@@ -171,7 +175,7 @@ func (s *Service) Release(ctx context.Context, c Scope) (Grant, error) {
 }
 
 func (s *Service) scope(c Scope) error {
-	if err := s.platform(c.Platform); err != nil {
+	if _, err := s.kind(c.Platform); err != nil {
 		return err
 	}
 	if c.Scope != "" {

@@ -33,8 +33,8 @@ type BoundUser struct {
 	DMDefault bool             `json:"dmDefault"` // of several instances, this one gets the direct messages
 }
 
-// Manageable refuses with NotFound unless i is an instance of tenant t (of any, when t is empty)
-// that a gateway can serve. Another tenant's is looked at no further than one that is not there.
+// Manageable refuses with NotFound unless i is an instance of tenant t (of any tenant, when t is empty)
+// that a gateway can serve. An instance of another tenant is refused as if it did not exist.
 func (s *Service) Manageable(ctx context.Context, i relay.InstanceID, t relay.TenantID) error {
 	inst, err := s.db.Instance(ctx, i)
 	if errors.Is(err, store.ErrNotFound) || err == nil && t != "" && inst.Tenant != t {

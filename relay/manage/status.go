@@ -125,7 +125,7 @@ type Explain struct {
 // server runs (they are kept in its memory only), with NotFound when the event is not among them.
 func (s *Service) Explain(ctx context.Context, e Explain) ([]gate.Decision, error) {
 	if s.live == nil {
-		return nil, refuse(Offline, nil, "no server is running: what it decided is kept in its memory only; start it with hermes-connector serve")
+		return nil, refuse(Offline, nil, "no server is running: a server keeps its decisions in memory only; start one with hermes-connector serve")
 	}
 	out := []gate.Decision{}
 	stuck := make(map[relay.InstanceID]map[relay.EventID]relay.Bot)
@@ -149,7 +149,7 @@ func (s *Service) Explain(ctx context.Context, e Explain) ([]gate.Decision, erro
 		out = append(out, d)
 	}
 	if e.Event != "" && len(out) == 0 {
-		return nil, refuse(NotFound, nil, "nothing is remembered about event %q: hermes-connector explain lists what is", e.Event)
+		return nil, refuse(NotFound, nil, "the server remembers no event %q: hermes-connector explain lists the events that it remembers", e.Event)
 	}
 	return out, nil
 }

@@ -82,10 +82,9 @@ func (m *Metrics) Run(ctx context.Context, l net.Listener) error {
 		MaxHeaderBytes: 16 << 10,
 		ErrorLog:       slog.NewLogLogger(m.log.Handler(), slog.LevelDebug),
 	}
-	who := limit.NewCallers(l, func() {}) // it shares the door's file descriptors
-	who.Attach(srv, nil)
 	ended := make(chan error, 1) // holds Serve's result, so that its goroutine never waits
-	go func() { ended <- srv.Serve(who) }()
+	// It shares the door's file descriptors.
+	go func() { ended <- srv.Serve(limit.NewListener(l, nil, func() {})) }()
 	select {
 	case <-ctx.Done():
 	case err := <-ended:
@@ -139,7 +138,7 @@ func (m *Metrics) look(ctx context.Context) *snapshot {
 	case err == nil:
 		s.status = &status
 	case !errors.Is(err, context.Canceled):
-		m.log.Warn("instances left out of the metrics", "err", err)
+		m.log.Warn("the instances could not be read and are missing from the metrics", "err", err)
 	}
 	return s
 }

@@ -6,27 +6,30 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hermes-connector/hermes-connector/relay/count"
 	"github.com/hermes-connector/hermes-connector/relay/limit"
 	"github.com/hermes-connector/hermes-connector/relay/token"
 )
 
-// TestSilentCallersMakeRoom: more strangers than there is room for, who say nothing, keep nobody out.
-func TestSilentCallersMakeRoom(t *testing.T) {
-	r := newRig(t)
-	for range 2 * limit.MaxCallers {
+// TestSilentCallersKeepNobodyOut: more strangers of one address than there is room for, who say nothing,
+// keep nobody from another address out. (One that has a share of the machine's own addresses.)
+func TestSilentCallersKeepNobodyOut(t *testing.T) {
+	r := newRig(t, func(o *Options) { o.TrustedProxies = nil })
+	for range 2 * limit.MaxOfAddress {
 		c, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", r.addr)
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer func() { _ = c.Close() }()
 	}
-	client := &http.Client{Timeout: patience}
+	elsewhere := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}}
+	client := &http.Client{Timeout: patience, Transport: &http.Transport{DialContext: elsewhere.DialContext}}
 	defer client.CloseIdleConnections()
 	if code, _ := r.ask(client, http.MethodGet, "/healthz", "", "", ""); code != http.StatusOK {
 		t.Errorf("GET /healthz = %d, want 200", code)
 	}
-	if n := r.hub.Counters()[countCallerEvicted]; n == 0 { // 10 s later they would have gone by themselves
-		t.Error("no silent connection had to go although others waited")
+	if n := r.hub.Counters()[count.CallerRefused.String()]; n == 0 {
+		t.Error("nobody was turned away although one address had more than its share")
 	}
 }
 

@@ -1,7 +1,7 @@
-// Package server is the connector's front door: the listener, the callers' addresses, the upgrade
+// Package server is the connector's front door: the listener, the table of what is served, the upgrade
 // of a gateway's socket, health, and the order in which everything starts and stops. It decides
-// who is let in, and nothing about what is said afterwards (relay/session and relay/hub do). The
-// routes that other programs call are relay/api's.
+// who is let in, and nothing about what is said afterwards (relay/session and relay/hub do). How a
+// request comes to its handler is relay/door's, what other programs call relay/api's.
 //
 // Invariants:
 //
@@ -14,6 +14,7 @@ package server
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -22,12 +23,12 @@ import (
 	"net/netip"
 	"runtime"
 	"runtime/debug"
-	"strings"
 	"sync"
 	"time"
 
-	"github.com/hermes-connector/hermes-connector/relay/api"
+	"github.com/hermes-connector/hermes-connector/relay/count"
 	"github.com/hermes-connector/hermes-connector/relay/delivery"
+	"github.com/hermes-connector/hermes-connector/relay/door"
 	"github.com/hermes-connector/hermes-connector/relay/hub"
 	"github.com/hermes-connector/hermes-connector/relay/limit"
 	"github.com/hermes-connector/hermes-connector/relay/token"
@@ -36,22 +37,19 @@ import (
 const (
 	// plainRequests bounds how long a stop waits for requests that are no sessions.
 	plainRequests = 2 * time.Second
-	// bodyTime is how long a request may take to come, also with a body that nobody wants.
-	bodyTime = 20 * time.Second
-	// readTime is how long the caller may take to read the answer.
-	readTime = time.Minute
+	// headerTime is how long a caller may take to say what he wants.
+	headerTime = 10 * time.Second
 )
-
-// countCallerEvicted counts connections that were no sessions and had to make room for others.
-const countCallerEvicted = "caller_evicted"
 
 // Options are the server's settings; the zero value means the defaults.
 type Options struct {
 	Log *slog.Logger // nil means discard
 	// TrustedProxies are the peers whose X-Forwarded-For counts.
 	TrustedProxies []netip.Prefix
-	// API answers all but the server's own routes; nil means that there are no others.
-	API *api.API
+	// Mounts are what is served besides the server's own.
+	Mounts []door.Mount
+	// TLS is nil when there is none.
+	TLS *tls.Config
 	// Failures are the failed credentials per address, shared with the API; nil means a count of
 	// its own.
 	Failures *limit.Failures
@@ -64,8 +62,9 @@ type Server struct {
 	hub     *hub.Hub
 	auth    *token.Authority
 	log     *slog.Logger
-	proxies []netip.Prefix
-	api     *api.API // nil: none
+	proxies door.Proxies
+	mounts  []door.Mount
+	tls     *tls.Config // nil: none
 	failed  *limit.Failures
 	now     func() time.Time
 
@@ -85,7 +84,7 @@ func New(h *hub.Hub, auth *token.Authority, o Options) *Server {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return &Server{hub: h, auth: auth, log: o.Log, proxies: o.TrustedProxies, api: o.API, failed: o.Failures, now: o.Now}
+	return &Server{hub: h, auth: auth, log: o.Log, proxies: o.TrustedProxies, mounts: o.Mounts, tls: o.TLS, failed: o.Failures, now: o.Now}
 }
 
 // Run serves on l, and runs the hub, until ctx ends; then it stops in order and returns nil.
@@ -100,12 +99,14 @@ func (s *Server) Run(ctx, hurry context.Context, l net.Listener) error {
 	sessions, endSessions := context.WithCancelCause(hubCtx)
 	defer endSessions(nil)
 
-	who := limit.NewCallers(l, func() { s.hub.Count(countCallerEvicted) })
-	srv := s.http(s.routes(sessions, hurry))
-	who.Attach(srv, s.remote)
+	l = limit.NewListener(l, s.proxies.Trust, func() { s.hub.Count(count.CallerRefused) })
+	if s.tls != nil {
+		l = tls.NewListener(l, s.tls)
+	}
+	srv := s.http(s.door(sessions, hurry))
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		if err := srv.Serve(who); !errors.Is(err, http.ErrServerClosed) {
+		if err := srv.Serve(l); !errors.Is(err, http.ErrServerClosed) {
 			cancel(fmt.Errorf("serve: %w", err))
 		}
 	})
@@ -136,19 +137,17 @@ func (s *Server) Run(ctx, hurry context.Context, l net.Listener) error {
 	return cause
 }
 
-// http is the HTTP server. Its times are those of plain requests: the upgrade to a session takes them off.
-// A connection serves one of them, so that the limits of connections are those of requests too.
+// http is the HTTP server. What comes behind a header is the door's to bound, and of a session it is nobody's.
 func (s *Server) http(h http.Handler) *http.Server {
-	srv := &http.Server{
+	return &http.Server{
 		Handler:           s.loud(h),
-		ReadHeaderTimeout: 10 * time.Second,
-		ReadTimeout:       bodyTime,
-		WriteTimeout:      readTime, // or who never reads the answers would hold a connection for ever
+		ReadHeaderTimeout: headerTime,
+		IdleTimeout:       headerTime,
+		WriteTimeout:      door.AnswerTime,
 		MaxHeaderBytes:    32 << 10,
+		ConnContext:       limit.ConnContext,
 		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 	}
-	srv.SetKeepAlivesEnabled(false)
-	return srv
 }
 
 // loud is h, whose panics are said: the server's own log has them among what strangers do wrong. The
@@ -189,47 +188,25 @@ func (s *Server) enter() bool {
 	return !s.stopping
 }
 
-// routes are matched exactly, as api.API does.
-func (s *Server) routes(ctx, hurry context.Context) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		switch path := r.URL.EscapedPath(); {
-		case path == "/relay":
-			only(w, r, http.MethodGet, func() { s.upgrade(ctx, hurry, w, r) })
-		case upgrades(r): // whatever else is there (wire.md 2.1)
-			api.Refuse(w, http.StatusBadRequest, "gateways dial /relay")
-		case path == "/healthz":
-			only(w, r, http.MethodGet, func() { api.Answer(w, http.StatusOK, map[string]bool{"ok": true}) })
-		case path == "/readyz":
-			only(w, r, http.MethodGet, func() { s.ready(w) })
-		case s.api != nil:
-			s.api.Serve(w, r, s.remote(r))
-		default:
-			api.Refuse(w, http.StatusNotFound, "not found")
-		}
-	})
+// door is the table of what this program serves.
+func (s *Server) door(ctx, hurry context.Context) *door.Door {
+	get := []string{http.MethodGet, http.MethodHead}
+	return door.New(s.proxies, append([]door.Mount{
+		{Path: "/relay", Methods: get, Policy: door.Policy{Sockets: true}, Serve: func(w http.ResponseWriter, r *http.Request, from netip.Addr) {
+			s.upgrade(ctx, hurry, w, r, from)
+		}},
+		{Path: "/healthz", Methods: get, Policy: door.Policy{Browsers: true}, Serve: func(w http.ResponseWriter, _ *http.Request, _ netip.Addr) {
+			door.Answer(w, http.StatusOK, map[string]bool{"ok": true})
+		}},
+		{Path: "/readyz", Methods: get, Policy: door.Policy{Browsers: true}, Serve: s.ready},
+	}, s.mounts...)...)
 }
 
-// upgrades reports whether r asks for a WebSocket. Some proxies put a Connection: upgrade into every
-// request, so that says nothing.
-func upgrades(r *http.Request) bool {
-	return r.Method == http.MethodGet && strings.EqualFold(r.Header.Get("Upgrade"), "websocket")
-}
-
-func (s *Server) ready(w http.ResponseWriter) {
+func (s *Server) ready(w http.ResponseWriter, _ *http.Request, _ netip.Addr) {
 	ready := s.hub.Ready()
 	status := http.StatusOK
 	if !ready {
 		status = http.StatusServiceUnavailable
 	}
-	api.Answer(w, status, map[string]bool{"ready": ready})
-}
-
-// only calls do for requests of the given method (and HEAD where GET is meant).
-func only(w http.ResponseWriter, r *http.Request, method string, do func()) {
-	if r.Method != method && !(method == http.MethodGet && r.Method == http.MethodHead) {
-		w.Header().Set("Allow", method)
-		api.Refuse(w, http.StatusMethodNotAllowed, "method not allowed")
-		return
-	}
-	do()
+	door.Answer(w, status, map[string]bool{"ready": ready})
 }

@@ -9,7 +9,7 @@ import (
 
 	"github.com/coder/websocket"
 
-	"github.com/hermes-connector/hermes-connector/relay/api"
+	"github.com/hermes-connector/hermes-connector/relay/door"
 	"github.com/hermes-connector/hermes-connector/relay/hub"
 	"github.com/hermes-connector/hermes-connector/relay/limit"
 	"github.com/hermes-connector/hermes-connector/relay/session"
@@ -18,30 +18,21 @@ import (
 
 // upgrade lets a gateway in. Everything that is wrong with a credential is told by a close after
 // the upgrade: an HTTP 401 is just a failed connect to a gateway.
-func (s *Server) upgrade(ctx, hurry context.Context, w http.ResponseWriter, r *http.Request) {
-	if r.Header.Get("Origin") != "" { // gateways are not browsers
-		api.Refuse(w, http.StatusForbidden, "browsers are not served here")
-		return
-	}
+func (s *Server) upgrade(ctx, hurry context.Context, w http.ResponseWriter, r *http.Request, addr netip.Addr) {
 	if !s.enter() {
-		api.Refuse(w, http.StatusServiceUnavailable, "stopping")
+		door.Refuse(w, http.StatusServiceUnavailable, "stopping")
 		return
 	}
 	defer s.sessions.Done()
-	addr := s.remote(r)
-	peer, verdict, err := s.auth.Verify(r.Context(), api.Bearer(r))
+	peer, verdict, err := s.auth.Verify(r.Context(), door.Bearer(r))
 	if err == nil && (verdict == token.Unauthorized || verdict == token.Expired) {
 		if wait := s.failed.Add(addr, s.now()); wait > 0 {
-			api.TooMany(w, wait, "too many failed attempts")
+			door.TooMany(w, wait, "too many failed attempts")
 			return
 		}
 	}
 	if err == nil && verdict == token.Valid {
 		limit.Verified(r.Context())
-		if wait := s.hub.TurnAway(peer.Gateway); wait > 0 {
-			api.TooMany(w, wait, "too many connections")
-			return
-		}
 	}
 	conn, acceptErr := session.Accept(w, r)
 	if acceptErr != nil { // Accept has answered
@@ -59,20 +50,28 @@ func (s *Server) upgrade(ctx, hurry context.Context, w http.ResponseWriter, r *h
 		s.log.Info("unknown credential refused", "from", addr)
 		_ = conn.Close(session.CodeUnauthorized, "unauthorized")
 	default:
-		stock := strings.Contains(r.UserAgent(), " websockets/")
-		// On a goroutine of its own: what served the upgrade is let go of.
-		s.sessions.Go(func() { s.serve(ctx, hurry, conn, peer, addr, stock) })
+		p := session.Peer{
+			Gateway: peer.Gateway, Instance: peer.Instance, Tenant: peer.Tenant, SecretID: peer.SecretID, Addr: addr,
+			Stock: strings.Contains(r.UserAgent(), " websockets/"),
+		}
+		// On a goroutine of its own: what served the upgrade is let go of. Its stack is that of an idle
+		// session, so what comes before and after is not part of it.
+		s.used(ctx, peer)
+		s.sessions.Go(func() {
+			s.served(conn, &p, s.hub.Serve(ctx, hurry, conn, p))
+		})
 	}
 }
 
-// serve runs the session of a verified peer until it ends.
-func (s *Server) serve(ctx, hurry context.Context, conn *session.Conn, peer token.Peer, addr netip.Addr, stock bool) {
+// used lets go of the secrets that the peer's replaced.
+func (s *Server) used(ctx context.Context, peer token.Peer) {
 	if err := s.auth.Used(ctx, peer); err != nil {
 		s.log.Warn("older secrets not retired; the next dial tries again", "gateway", peer.Gateway, "err", err)
 	}
-	err := s.hub.Serve(ctx, hurry, conn, session.Peer{
-		Gateway: peer.Gateway, Instance: peer.Instance, Tenant: peer.Tenant, SecretID: peer.SecretID, Addr: addr, Stock: stock,
-	})
+}
+
+// served closes a connection that the hub did not take, and logs the end of one that it did.
+func (s *Server) served(conn *session.Conn, peer *session.Peer, err error) {
 	var refused *hub.Refused
 	if errors.As(err, &refused) {
 		_ = conn.Close(websocket.StatusTryAgainLater, refused.Reason)

@@ -49,7 +49,7 @@ type rig struct {
 	stop   func() error // ends Run and waits for it
 }
 
-func newRig(t *testing.T) *rig {
+func newRig(t *testing.T, change ...func(*Options)) *rig {
 	t.Helper()
 	dir := t.TempDir()
 	db, err := store.Open(filepath.Join(dir, "connector.db"), store.Options{})
@@ -78,10 +78,10 @@ func newRig(t *testing.T) *rig {
 	if err := db.Bind(t.Context(), store.Binding{Platform: loopback.ID, User: "ann", Instance: "home", BoundAt: time.Now()}); err != nil {
 		t.Fatal(err)
 	}
-	desk, b := link.NewDesk(db, v, time.Now), &bus.Bus{}
+	desk, b := link.NewDesk(db, v, time.Now), &bus.Local{}
 	h := hub.New(db, desk, b, []platforms.Platform{loopback.New(r.net, nil)}, hub.Options{})
 	r.hub = h
-	r.svc = manage.New(db, r.auth, desk, v, b, h, manage.Settings{Platforms: []relay.PlatformID{loopback.ID}, IdentityURLs: true})
+	r.svc = manage.New(db, r.auth, desk, v, b, h, manage.Settings{Kinds: []platforms.Kind{loopback.Kind}, IdentityURLs: true})
 	id, err := identity.New(db, v, db, identity.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -90,10 +90,13 @@ func newRig(t *testing.T) *rig {
 	failures, start := limit.NewFailures(), time.Now()
 	now := func() time.Time { return start }
 	o := Options{
-		API:            api.New(r.svc, r.auth, id, api.Options{Failures: failures, Now: now}),
+		Mounts:         api.New(r.svc, r.auth, id, api.Options{Failures: failures, Now: now}).Mounts(),
 		Failures:       failures,
 		Now:            now,
 		TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
+	}
+	for _, c := range change {
+		c(&o)
 	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

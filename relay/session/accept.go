@@ -3,18 +3,12 @@ package session
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"fmt"
 	"net"
 	"net/http"
 
 	"github.com/coder/websocket"
-)
-
-// A connection lives for weeks and is mostly silent, so its buffers are as small as its usual
-// frames: an acknowledgement in, a message of a page out. A larger frame costs a system call more.
-const (
-	readBuffer  = 1 << 10
-	writeBuffer = 2 << 10
 )
 
 // Conn is a gateway's connection: the WebSocket, and below it the meter of what it takes in.
@@ -27,12 +21,16 @@ type Conn struct {
 // connection does not need the request's goroutine: an http.Handler that returns lets go of the
 // buffers and the stack that served the upgrade.
 func Accept(w http.ResponseWriter, r *http.Request) (*Conn, error) {
-	h := &hijacker{ResponseWriter: w}
-	conn, err := websocket.Accept(h, r, &websocket.AcceptOptions{CompressionMode: websocket.CompressionDisabled})
+	m := newMeter()
+	conn, err := websocket.Accept(hijacker{w, m}, r, &websocket.AcceptOptions{
+		CompressionMode: websocket.CompressionDisabled,
+		OnPingReceived:  func(context.Context, []byte) bool { m.control(); return true },
+		OnPongReceived:  func(context.Context, []byte) { m.control() },
+	})
 	if err != nil {
 		return nil, fmt.Errorf("upgrade: %w", err)
 	}
-	return &Conn{Conn: conn, meter: h.meter}, nil
+	return &Conn{Conn: conn, meter: m}, nil
 }
 
 // Close tells the gateway why and closes the connection, within 10 s. Of what is still coming in,
@@ -45,10 +43,10 @@ func (c *Conn) Close(code websocket.StatusCode, reason string) error {
 // hijacker hands out the connection under a response with a meter around it.
 type hijacker struct {
 	http.ResponseWriter
-	meter *meter // set by Hijack
+	meter *meter
 }
 
-func (h *hijacker) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+func (h hijacker) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	conn, rw, err := http.NewResponseController(h.ResponseWriter).Hijack()
 	if err != nil {
 		return nil, nil, err
@@ -57,6 +55,10 @@ func (h *hijacker) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	h.meter = newMeter(conn, bytes.Clone(early))
-	return h.meter, bufio.NewReadWriter(bufio.NewReaderSize(h.meter, readBuffer), bufio.NewWriterSize(h.meter, writeBuffer)), nil
+	m := h.meter
+	m.Conn = conn
+	if len(early) > 0 {
+		m.arrived(len(early), bytes.Clone(early), nil)
+	}
+	return m, bufio.NewReadWriter(bufio.NewReaderSize(m, tinyBuffer), bufio.NewWriterSize(m, tinyBuffer)), nil
 }

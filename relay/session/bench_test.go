@@ -17,7 +17,7 @@ import (
 )
 
 // benchServer serves a session per connection over TCP, and hands each out.
-func benchServer(b *testing.B, h Handler) (addr string, sessions <-chan *Session, stop func()) {
+func benchServer(b *testing.B) (addr string, sessions <-chan *Session, stop func()) {
 	b.Helper()
 	ctx, cancel := context.WithCancel(b.Context())
 	made := make(chan *Session)
@@ -29,7 +29,9 @@ func benchServer(b *testing.B, h Handler) (addr string, sessions <-chan *Session
 			return
 		}
 		running.Go(func() {
+			h := &hub{}
 			s := New(conn, Peer{Gateway: "g", Instance: "i", Tenant: "home"}, h, Options{})
+			h.s = s
 			made <- s
 			_ = s.Run(ctx, ctx)
 		})
@@ -100,7 +102,7 @@ func (rawGateway) skip(b *testing.B, r *bufio.Reader) {
 // BenchmarkPushToFrame is the time from Push to the whole frame at the other end of a TCP
 // connection.
 func BenchmarkPushToFrame(b *testing.B) {
-	addr, sessions, stop := benchServer(b, &hub{})
+	addr, sessions, stop := benchServer(b)
 	defer stop()
 	dialled := make(chan rawGateway)
 	r := bufio.NewReader(nil)
@@ -120,7 +122,7 @@ func BenchmarkPushToFrame(b *testing.B) {
 // BenchmarkActionToResult is the time from an action's frame to its result, with a handler that
 // takes none.
 func BenchmarkActionToResult(b *testing.B) {
-	addr, sessions, stop := benchServer(b, &hub{})
+	addr, sessions, stop := benchServer(b)
 	defer stop()
 	dialled := make(chan rawGateway)
 	r := bufio.NewReader(nil)
@@ -139,7 +141,7 @@ func BenchmarkActionToResult(b *testing.B) {
 func BenchmarkIdleSessions(b *testing.B) {
 	const sessions = 1000
 	for b.Loop() {
-		addr, made, stop := benchServer(b, &hub{})
+		addr, made, stop := benchServer(b)
 		before := memory()
 		r := bufio.NewReader(nil)
 		gateways := make([]rawGateway, 0, sessions)

@@ -13,6 +13,7 @@ import (
 	"github.com/coder/websocket"
 
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/count"
 	"github.com/hermes-connector/hermes-connector/relay/wire"
 )
 
@@ -32,7 +33,7 @@ func TestNoHello(t *testing.T) {
 				if got := time.Since(start); got != tc.want {
 					t.Errorf("closed after %v, want %v", got, tc.want)
 				}
-				r.wantCount(CountNoHello, 1)
+				r.wantCount(count.SessionNoHello, 1)
 			})
 		})
 	}
@@ -117,7 +118,7 @@ func TestFraming(t *testing.T) {
 				}
 				r.succeeded("1", "")
 				r.nothing()
-				bad := r.counts.get(CountBadFrame) + r.counts.get(CountUnknownFrame) + r.counts.get(CountBadAck)
+				bad := r.counts.get(count.SessionBadFrame) + r.counts.get(count.SessionUnknownFrame) + r.counts.get(count.SessionBadAck)
 				want := map[string]int{
 					"garbage between": 2, "a type of another age": 1, "no type": 1,
 					"an outbound nobody can answer": 1, "an ack of nothing we minted": 2,
@@ -228,7 +229,7 @@ func TestPanicCostsOneFrame(t *testing.T) { // invariant 6
 		r.refused("2", relay.MaybeSent, "timed out")
 		r.ask("3", say("hi"))
 		r.succeeded("3", "m")
-		r.wantCount(CountPanic, 5)
+		r.wantCount(count.SessionPanic, 5)
 	})
 }
 

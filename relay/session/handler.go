@@ -7,58 +7,59 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/wire"
 )
 
-// Handler is what a session needs from its owner. One handler serves all sessions; s tells
-// which. A panic in any method but Pump is caught, counted, and costs that one frame or action.
+// Handler is the owner's half of one session: New gets one of its own for each. A panic in any method
+// but Pump is caught, counted, and costs that one frame or action.
 //
 // An error from Hello, Pump, Ack or GoingIdle ends the session: with the code and reason of a
 // *Closed if it is one, else with 1013 "try again later".
 type Handler interface {
 	// Hello is called by the reader for every hello, one at a time, in order, and never while
-	// GoingIdle runs. It may wait for a commit and for nothing else. The descriptor it returns is
-	// queued before anything a later frame causes; Pump is called after the first one is queued.
-	Hello(ctx context.Context, s *Session, h wire.Hello) (relay.Descriptor, error)
-
-	// Resume is called by the reader when the descriptor of a hello was queued, each time: a hello
-	// ends the flip of a going_idle on the same socket, and from then on the gateway can be given what
-	// is of that identity. It must not block.
-	Resume(s *Session)
+	// GoingIdle runs. It may wait for a commit and for nothing else. It answers: when it returns nil it
+	// has queued the descriptor, with Tell, and ended the flip of a going_idle on the same socket. Pump
+	// is called after the first one.
+	Hello(ctx context.Context, h wire.Hello) error
 
 	// Pump is called once, on its own goroutine, after the first descriptor was queued. It
-	// pushes deliveries with s.Push until ctx ends, which happens the moment the session begins
+	// pushes deliveries with Session.Push until ctx ends, which happens the moment the session begins
 	// to end; context.Cause tells why. It returns nil then.
-	Pump(ctx context.Context, s *Session) error
+	Pump(ctx context.Context) error
 
 	// Ack is called by the reader. It may wait for a commit. It is also called while the
 	// connector stops and Pump has returned. counted is false for what was not in flight; too
 	// many of those end the session.
-	Ack(ctx context.Context, s *Session, id relay.BufferID) (counted bool, err error)
+	Ack(ctx context.Context, id relay.BufferID) (counted bool, err error)
 
 	// GoingIdle is called on its own goroutine, one at a time, and may block. It returns nil once
 	// nothing more will be pushed until the next hello; the acknowledgement is queued then. ctx
 	// ends with the socket.
-	GoingIdle(ctx context.Context, s *Session) error
+	GoingIdle(ctx context.Context) error
 
 	// Interrupt is called by the reader. It must not block. reason is nil when none was given.
-	Interrupt(ctx context.Context, s *Session, key relay.SessionKey, reason *string)
+	Interrupt(ctx context.Context, key relay.SessionKey, reason *string)
 
-	// Line is the chat that r acts on: of every way to spell a bot and a chat the same one. It is
-	// called by the reader, and must not wait for a platform. Actions of one line are carried out one
-	// at a time, in order.
-	Line(ctx context.Context, s *Session, r relay.Request) relay.Chat
-
-	// May reports whether the gateway may act on r's chat; nil means that it may. It is called by a
-	// chat's worker when a line of that chat's actions begins. Only from then on does a newer action
-	// replace a waiting older one, which is answered with success.
-	May(ctx context.Context, s *Session, r relay.Request) error
-
-	// WaitOpen is called by a chat's worker before it picks the chat's next action, which is r
-	// unless a newer one replaces it meanwhile. It blocks until the chat's rate limit lets an
-	// action leave. An error is r's answer. Not called for typing and reactions, which are
-	// dropped rather than queued. ctx ends shortly before r must be answered.
-	WaitOpen(ctx context.Context, s *Session, r relay.Request) error
-
-	// Do carries out r, on its chat's worker. ctx ends shortly before r must be answered,
-	// 25 s after its frame was read, and does not end with the socket. Its error is reduced by
-	// relay.Explain; the handler logs what is worth it.
-	Do(ctx context.Context, s *Session, r relay.Request) (relay.Result, error)
+	// Action is what r asks for. It is called by the reader, and must not wait for a platform.
+	Action(ctx context.Context, r relay.Request) Action
 }
+
+// Action is one thing that the gateway asks for, on its way. The contexts of its methods end shortly
+// before it must be answered, 25 s after its frame was read, and do not end with the socket.
+type Action interface {
+	// Line is the chat that is acted on: of every way to spell a bot and a chat the same one, each
+	// time. Actions of one line are carried out one at a time, in order.
+	Line() relay.Chat
+
+	// Allow decides whether the gateway may do it, once; an error is the answer. Only after that do newer
+	// actions that are alike replace it where it waits, which is answered with success: who may write
+	// in a chat may not edit every message there.
+	Allow(ctx context.Context) error
+
+	// Do is called on its line's worker after Allow returned nil. It waits until the chat's rate limit
+	// lets an action leave, calls pick once, and carries out what that returns. Its error is reduced
+	// by relay.Explain; the handler logs what is worth it.
+	Do(ctx context.Context, pick Pick) (relay.Result, error)
+}
+
+// Pick takes the action to be carried out out of its line: the one whose Do calls it, or the newest of
+// those alike, which what Allow decided covers too. ctx is that action's. ok is false when the time of
+// the action is up; then nothing is done.
+type Pick func() (ctx context.Context, r relay.Request, ok bool)

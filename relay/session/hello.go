@@ -7,6 +7,7 @@ import (
 
 	"github.com/coder/websocket"
 
+	"github.com/hermes-connector/hermes-connector/relay/count"
 	"github.com/hermes-connector/hermes-connector/relay/wire"
 )
 
@@ -15,29 +16,26 @@ const helloTime = 30 * time.Second
 // noHello ends a session that never introduced itself.
 func (s *Session) noHello() {
 	if s.endWith(&Closed{Code: websocket.StatusPolicyViolation, Reason: "no hello"}) {
-		s.o.Count(CountNoHello)
+		s.o.Count(count.SessionNoHello)
 	}
 }
 
-// greet answers a hello with its descriptor, and starts the pump behind the first one.
+// greet has a hello answered, and starts the pump behind the first one.
 func (s *Session) greet(c contexts, f wire.Hello) {
 	if !s.idle.wait(c.socket) || c.live.Err() != nil {
 		return // nothing begins on a session that ends
 	}
-	d, err := s.h.Hello(c.socket, s, f)
-	if err != nil {
+	if err := s.h.Hello(c.socket, f); err != nil {
 		s.endBy(err)
 		return
 	}
-	s.Tell(wire.Descriptor{Descriptor: d})
-	s.h.Resume(s)
 	if s.greeted {
 		return
 	}
 	s.greeted = true
 	s.unheard.Stop()
 	s.owned.Go(func() {
-		if err := s.h.Pump(c.live, s); err != nil && c.live.Err() == nil {
+		if err := s.h.Pump(c.live); err != nil && c.live.Err() == nil {
 			s.endBy(err)
 		}
 	})
@@ -92,7 +90,7 @@ func (s *Session) goingIdle(ctx context.Context) {
 
 func (s *Session) flip(ctx context.Context) {
 	defer s.recovered("going_idle")
-	err := s.h.GoingIdle(ctx, s)
+	err := s.h.GoingIdle(ctx)
 	switch {
 	case ctx.Err() != nil:
 	case err != nil:

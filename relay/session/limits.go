@@ -4,79 +4,74 @@ import (
 	"time"
 
 	"github.com/coder/websocket"
+
+	"github.com/hermes-connector/hermes-connector/relay/count"
 )
 
 // What a gateway may send. A credential does not make its holder well-behaved: a gateway gone mad
 // must not cost its neighbours anything, and a healthy one must never notice that there are
-// limits. What is over a limit ends the session with 1008 and a reason; gateways of every age dial
-// again after a pause then, and the owner of the sessions sees to it that this gains them nothing.
-// An acknowledgement of an entry in flight counts against none of them: how many of those come is
-// ours to say.
+// limits. There is one budget, in bytes: whatever comes over the socket costs its size, and a frame
+// costs more by what it makes the connector do. Who overdraws it is closed with 1008 and a reason;
+// gateways of every age dial again after a pause then, and the owner of the sessions sees to it that
+// this gains them nothing. An acknowledgement of an entry in flight is free: how many of those come
+// is ours to say.
 const (
-	// Bytes off the socket. A healthy gateway sends hellos of a few hundred KB after dialling,
-	// and then answers: a streamed edit of 4 KB once a second in sixteen chats is 64 KiB/s. The
-	// burst is sixteen of the largest frames.
-	byteBurst = 16 << 20
-	byteRate  = 256 << 10
-	// Bytes that are no frame's: pings, pongs, headers of fragments. Gateways ping every 20 to
-	// 30 s (under 1 byte/s) and do not fragment; a proxy that cuts messages into 4 KiB costs 8
-	// bytes for each. Headers of whole messages are not counted. The burst is 10,000 pings.
-	framingBurst = 64 << 10
-	framingRate  = 512
+	// A healthy gateway sends hellos of a few hundred KB after dialling, and then answers: a streamed
+	// edit of 4 KB and a typing each second in sixteen chats cost 128 KiB/s. The burst is sixteen of
+	// the largest frames, or what 256 requests at once cost ten times over.
+	budgetBurst = 16 << 20
+	budgetRate  = 256 << 10
 
-	// Frames and messages, whichever are more. Sixteen chats with a streamed edit and a typing
-	// each second are 32/s; a gateway's burst of 256 requests must fit many times over.
-	frameBurst = 2048
-	frameRate  = 200
-	// Frames that are none, and acknowledgements of what is not in flight. After a lost
-	// connection the ones under way may come, a window's worth; otherwise nothing does.
-	faultBurst = 256
-	faultRate  = 1
-	// Hellos: one per identity after dialling, and each may cost a write.
-	helloBurst = 64
-	helloRate  = 0.1
-	// going_idle: one per sleep, and each may cost a write.
-	idleBurst = 16
-	idleRate  = 0.1
+	// A line, or a message without one: 8,192 at once, 128 a second.
+	frameCost = 2 << 10
+	// A ping or a pong: 1,024 at once, 16 a second. Gateways ping every 20 to 30 s.
+	controlCost = 16 << 10
+	// A frame that is none, or an acknowledgement of what is not in flight. After a lost connection
+	// the ones under way may come, a window's worth; otherwise nothing does.
+	faultCost = 64 << 10
+	// One hello per identity after dialling, each of which may cost a write.
+	helloCost = 256 << 10
 	// Interrupts go to other sessions of the tenant, whose outboxes they must not fill. No
 	// gateway sends any so far.
-	interruptBurst = 64
-	interruptRate  = 1
+	interruptCost = 256 << 10
+	// One going_idle per sleep, which may cost a write.
+	idleCost = 1 << 20
 
 	// frameTime is how long a frame may take from its first byte to its last. The largest one
 	// needs 140 kbit/s for that.
 	frameTime = 60 * time.Second
 )
 
-// limits are a session's budgets for what it reads, frame by frame. Bytes are the meter's.
-// Touched by the reader only.
-type limits struct {
-	frames, faults, hellos, idles, interrupts budget
+// excess is a limit that was passed: what the gateway is told, and what is counted.
+type excess struct {
+	reason  string
+	counter count.Counter
 }
 
-func newLimits() limits {
-	return limits{
-		frames:     budget{burst: frameBurst, rate: frameRate},
-		faults:     budget{burst: faultBurst, rate: faultRate},
-		hellos:     budget{burst: helloBurst, rate: helloRate},
-		idles:      budget{burst: idleBurst, rate: idleRate},
-		interrupts: budget{burst: interruptBurst, rate: interruptRate},
+func (e *excess) Error() string { return e.reason }
+
+var (
+	tooManyBytes      = &excess{"too much data", count.SessionManyBytes}
+	tooManyFrames     = &excess{"too many frames", count.SessionManyFrames}
+	tooManyFaults     = &excess{"too many bad frames", count.SessionManyFaults}
+	tooManyHellos     = &excess{"too many hellos", count.SessionManyHellos}
+	tooManyInterrupts = &excess{"too many interrupts", count.SessionManyInterrupts}
+	tooManyIdles      = &excess{"too many going_idle", count.SessionManyIdles}
+	tooLong           = &excess{"frame not finished in time", count.SessionUnfinished}
+)
+
+// spend takes cost from the gateway's budget, and ends the session when that was too much: for e, unless
+// the budget was overdrawn before. It reports whether the session goes on.
+func (s *Session) spend(cost int, e *excess) bool {
+	if e = s.conn.meter.spend(cost, e); e != nil {
+		s.overLimit(e)
 	}
+	return e == nil
 }
 
-// spend takes one from b, and ends the session with reason, counting it as count, when that was
-// one too many. It reports whether the session goes on.
-func (s *Session) spend(b *budget, n int, reason, count string) bool {
-	if b.use(float64(n), time.Now()) {
-		return true
-	}
-	s.overLimit(reason, count)
-	return false
-}
-
-func (s *Session) overLimit(reason, count string) {
-	if s.endWith(&Closed{Code: websocket.StatusPolicyViolation, Reason: reason}) {
-		s.o.Count(count)
+func (s *Session) overLimit(e *excess) {
+	if s.endWith(&Closed{Code: websocket.StatusPolicyViolation, Reason: e.reason}) {
+		s.o.Count(e.counter)
 		s.conn.meter.giveUp()
 		if s.o.OverLimit != nil {
 			s.o.OverLimit()
@@ -85,7 +80,7 @@ func (s *Session) overLimit(reason, count string) {
 }
 
 // fault charges the gateway with a frame that is none, or an acknowledgement of nothing.
-func (s *Session) fault(count string) {
+func (s *Session) fault(count count.Counter) {
 	s.o.Count(count)
-	s.spend(&s.limits.faults, 1, "too many bad frames", CountManyFaults)
+	s.spend(faultCost, tooManyFaults)
 }

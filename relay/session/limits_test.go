@@ -15,6 +15,7 @@ import (
 	"github.com/coder/websocket"
 
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/count"
 	"github.com/hermes-connector/hermes-connector/relay/wire"
 )
 
@@ -59,10 +60,10 @@ func TestHostileGatewaysAreClosed(t *testing.T) {
 	for name, tc := range map[string]struct {
 		do    func(*rig)
 		want  *Closed // nil: the connection is given up
-		count string
+		count count.Counter
 	}{
 		"never reads": {
-			func(r *rig) { r.send(wire.Hello{Platform: "telegram"}) }, errTooSlow, CountSlow},
+			func(r *rig) { r.send(wire.Hello{Platform: "telegram"}) }, errTooSlow, count.SessionSlow},
 		"reads a byte a second": {func(r *rig) {
 			r.send(wire.Hello{Platform: "telegram"})
 			r.helpers.Go(func() {
@@ -72,16 +73,16 @@ func TestHostileGatewaysAreClosed(t *testing.T) {
 					}
 				}
 			})
-		}, errTooSlow, CountSlow},
+		}, errTooSlow, count.SessionSlow},
 		"reads, and answers no ping": {func(r *rig) {
 			r.send(wire.Hello{Platform: "telegram"})
 			r.swallow()
-		}, nil, CountNoPong},
+		}, nil, count.SessionNoPong},
 		"writes a byte a second": {func(r *rig) {
 			r.greet()
 			_, _ = r.wire.Write(message(strings.Repeat("x", 1000))[:20])
 			r.every(second, []byte("x"))
-		}, nil, CountNoPong},
+		}, nil, count.SessionNoPong},
 		"writes a fragment a second": {func(r *rig) {
 			r.greet()
 			w, _ := r.gw.Writer(r.t.Context(), websocket.MessageText)
@@ -93,52 +94,52 @@ func TestHostileGatewaysAreClosed(t *testing.T) {
 					time.Sleep(second)
 				}
 			})
-		}, policy("frame not finished in time"), CountUnfinished},
+		}, policy("frame not finished in time"), count.SessionUnfinished},
 		"writes a piece of a frame a second": {func(r *rig) {
 			r.greet()
 			r.repeat(second, "x")
-		}, policy("frame not finished in time"), CountUnfinished},
+		}, policy("frame not finished in time"), count.SessionUnfinished},
 		"never says hello": {
-			func(r *rig) { r.listen(); r.repeat(second, `{"type":"interrupt"}`+"\n") }, policy("no hello"), CountNoHello},
+			func(r *rig) { r.listen(); r.repeat(second, `{"type":"interrupt"}`+"\n") }, policy("no hello"), count.SessionNoHello},
 		"acknowledges what it was not sent": {
-			func(r *rig) { r.greet(); r.repeat(quick, `{"type":"inbound_ack","bufferId":"1-1"}`) }, policy("too many bad frames"), CountManyFaults},
+			func(r *rig) { r.greet(); r.repeat(quick, `{"type":"inbound_ack","bufferId":"1-1"}`) }, policy("too many bad frames"), count.SessionManyFaults},
 		"acknowledges what nobody mints": {
-			func(r *rig) { r.greet(); r.repeat(quick, `{"type":"inbound_ack","bufferId":"?"}`) }, policy("too many bad frames"), CountManyFaults},
+			func(r *rig) { r.greet(); r.repeat(quick, `{"type":"inbound_ack","bufferId":"?"}`) }, policy("too many bad frames"), count.SessionManyFaults},
 		"floods hellos": {
-			func(r *rig) { r.greet(); r.repeat(quick, `{"type":"hello","platform":"discord"}`) }, policy("too many hellos"), CountManyHellos},
+			func(r *rig) { r.greet(); r.repeat(quick, `{"type":"hello","platform":"discord"}`) }, policy("too many hellos"), count.SessionManyHellos},
 		"floods requests": {func(r *rig) {
 			r.swallow()
 			r.send(wire.Hello{Platform: "telegram"})
 			r.repeat(quick, `{"type":"outbound","requestId":"1","action":{"op":"typing","chat_id":"c"}}`)
-		}, policy("too many frames"), CountManyFrames},
+		}, policy("too many frames"), count.SessionManyFrames},
 		"floods interrupts": {
-			func(r *rig) { r.greet(); r.repeat(quick, `{"type":"interrupt","session_key":"k"}`) }, policy("too many interrupts"), CountManyInterrupts},
+			func(r *rig) { r.greet(); r.repeat(quick, `{"type":"interrupt","session_key":"k"}`) }, policy("too many interrupts"), count.SessionManyInterrupts},
 		"floods going_idle": {
-			func(r *rig) { r.greet(); r.repeat(quick, `{"type":"going_idle"}`) }, policy("too many going_idle"), CountManyIdles},
+			func(r *rig) { r.greet(); r.repeat(quick, `{"type":"going_idle"}`) }, policy("too many going_idle"), count.SessionManyIdles},
 		"floods frames of another age": {
-			func(r *rig) { r.greet(); r.repeat(quick, `{"type":"presence"}`) }, policy("too many frames"), CountManyFrames},
+			func(r *rig) { r.greet(); r.repeat(quick, `{"type":"presence"}`) }, policy("too many frames"), count.SessionManyFrames},
 		"floods lines that are no JSON": {
-			func(r *rig) { r.greet(); r.repeat(quick, "garbage\n") }, policy("too many bad frames"), CountManyFaults},
+			func(r *rig) { r.greet(); r.repeat(quick, "garbage\n") }, policy("too many bad frames"), count.SessionManyFaults},
 		"floods lines in one message": {
-			func(r *rig) { r.greet(); r.repeat(second, strings.Repeat(`{"type":"presence"}`+"\n", 500)) }, policy("too many frames"), CountManyFrames},
+			func(r *rig) { r.greet(); r.repeat(second, strings.Repeat(`{"type":"presence"}`+"\n", 500)) }, policy("too many frames"), count.SessionManyFrames},
 		"more lines in a message than are split": {
-			func(r *rig) { r.greet(); r.repeat(second, strings.Repeat("{}\n", wire.MaxLines+1)) }, policy("too many frames"), CountManyFrames},
+			func(r *rig) { r.greet(); r.repeat(second, strings.Repeat("{}\n", wire.MaxLines+1)) }, policy("too many frames"), count.SessionManyFrames},
 		"floods blank messages": {
-			func(r *rig) { r.greet(); r.repeat(quick, "\n") }, policy("too many frames"), CountManyFrames},
+			func(r *rig) { r.greet(); r.repeat(quick, "\n") }, policy("too many frames"), count.SessionManyFrames},
 		"a MiB of garbage a second, in lines": {
-			func(r *rig) { r.greet(); r.repeat(second, strings.Repeat("x", wire.MaxFrame-1)+"\n") }, policy("too much data"), CountManyBytes},
+			func(r *rig) { r.greet(); r.repeat(second, strings.Repeat("x", wire.MaxFrame-1)+"\n") }, policy("too much data"), count.SessionManyBytes},
 		"a MiB of garbage a second, without end": {
-			func(r *rig) { r.greet(); r.repeat(second, strings.Repeat("x", wire.MaxFrame)) }, errTooLarge, ""},
+			func(r *rig) { r.greet(); r.repeat(second, strings.Repeat("x", wire.MaxFrame)) }, errTooLarge, 0},
 		"floods pings": {
-			func(r *rig) { r.greet(); r.every(quick, raw(0x89, "")) }, policy("too many control frames or fragments"), CountMuchFraming},
+			func(r *rig) { r.greet(); r.every(quick, raw(0x89, "")) }, policy("too many frames"), count.SessionManyFrames},
 		"floods large pings": {
-			func(r *rig) { r.greet(); r.every(10*quick, raw(0x89, strings.Repeat("x", 125))) }, policy("too many control frames or fragments"), CountMuchFraming},
+			func(r *rig) { r.greet(); r.every(10*quick, raw(0x89, strings.Repeat("x", 125))) }, policy("too many frames"), count.SessionManyFrames},
 		"floods pongs": {
-			func(r *rig) { r.greet(); r.every(quick, raw(0x8a, "")) }, policy("too many control frames or fragments"), CountMuchFraming},
+			func(r *rig) { r.greet(); r.every(quick, raw(0x8a, "")) }, policy("too many frames"), count.SessionManyFrames},
 		"a message of empty fragments": {
-			func(r *rig) { r.greet(); _, _ = r.wire.Write(raw(0x01, "")); r.every(quick, raw(0x00, "")) }, policy("too many control frames or fragments"), CountMuchFraming},
+			func(r *rig) { r.greet(); _, _ = r.wire.Write(raw(0x01, "")); r.every(quick, raw(0x00, "")) }, policy("frame not finished in time"), count.SessionUnfinished},
 		"a message of tiny fragments": {
-			func(r *rig) { r.greet(); _, _ = r.wire.Write(raw(0x01, "x")); r.every(quick, raw(0x00, "x")) }, policy("too many control frames or fragments"), CountMuchFraming},
+			func(r *rig) { r.greet(); _, _ = r.wire.Write(raw(0x01, "x")); r.every(quick, raw(0x00, "x")) }, policy("frame not finished in time"), count.SessionUnfinished},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, &hub{ignore: true}, Options{}, func(t *testing.T, r *rig) {
@@ -155,7 +156,7 @@ func TestHostileGatewaysAreClosed(t *testing.T) {
 				if took := time.Since(start); took > closedWithin {
 					t.Errorf("closed after %v, want at most %v", took, closedWithin)
 				}
-				if tc.count != "" {
+				if tc.count != 0 {
 					r.wantCount(tc.count, 1)
 				}
 			})
@@ -168,7 +169,7 @@ func TestTheReasonIsTold(t *testing.T) {
 	inBubble(t, &hub{}, Options{}, func(t *testing.T, r *rig) {
 		r.greet()
 		r.every(0, raw(0x8a, ""))
-		_ = r.wantClose(websocket.StatusPolicyViolation, "too many control frames or fragments")
+		_ = r.wantClose(websocket.StatusPolicyViolation, "too many frames")
 	})
 }
 

@@ -1,89 +1,162 @@
 package session
 
 import (
+	"encoding/binary"
 	"errors"
-	"io"
 	"net"
 	"sync"
 	"time"
 )
 
-// Why a meter stops reading.
+// Why a meter does not read.
 var (
-	errManyBytes   = errors.New("too much data")
-	errMuchFraming = errors.New("too many control frames or fragments")
-	errParting     = errors.New("the session is over")
+	errParting = errors.New("the session is over")
+	// errIdle: nothing has come behind a ping or a pong. The library would wait for more on a deep stack.
+	errIdle = errors.New("nothing to read")
 )
 
 const (
+	// tinyBuffer is the least that bufio allows. The library must have buffers; these stay empty.
+	tinyBuffer = 16
+	// sharedBuffer holds a usual frame.
+	sharedBuffer = 4 << 10
 	// maxHeader is the largest header of a frame, by RFC 6455.
 	maxHeader = 14
-	// part is how much of a message is read at a time, well below framingBurst.
-	part = 16 << 10
-	// parting is how many bytes are still read once a budget is used up, so that a gateway that
+	// parting is how many bytes are still read once the budget is used up, so that a gateway that
 	// is told why can be done sending and read it: closing a socket over unread data resets it.
 	parting = 64 << 10
 )
 
-// meter counts what comes in over a connection, and stops reading it when that is too much. It
-// stands below the WebSocket library, which reads fragments and control frames without end on
-// behalf of one call.
+// buffers hold what is just coming or going, for all sessions: an idle session has none.
+var buffers = sync.Pool{New: func() any { return new([sharedBuffer]byte) }}
+
+// meter stands below the WebSocket library. It counts what comes in, and stops reading when that is too
+// much: the library reads fragments and control frames without end on behalf of one call. And it
+// buffers in the library's place, but only while there is something to buffer.
 type meter struct {
-	net.Conn
+	net.Conn // set by Hijack, before anything is read or written
 
-	mu      sync.Mutex // guards the fields below
-	early   []byte     // read before the upgrade was answered
-	bytes   budget
-	framing budget // bytes that have not turned out to be of a message
-	over    error  // the budget that is used up
-	left    int    // still read after that
+	reading chan struct{} // full while somebody reads from Conn: the session, or the library in its stead
+	first   [1]byte       // of who reads
+
+	mu     sync.Mutex          // guards the fields below
+	came   []byte              // read from Conn, and not yet by the library
+	in     *[sharedBuffer]byte // of the pool: where came lies; nil when it lies elsewhere
+	pause  bool                // a ping or a pong was read, and nothing came behind it
+	budget budget
+	straw  *excess // what the budget was overdrawn by
+	over   error   // why nothing more is read, but for left bytes
+	left   int
+
+	// Touched by the library's writer only, of which there is one at a time.
+	head  [tinyBuffer]byte // the beginning of a frame, which leaves with the rest
+	heads int              // how long that is
 }
 
-func newMeter(conn net.Conn, early []byte) *meter {
-	return &meter{
-		Conn: conn, early: early, left: parting,
-		bytes:   budget{burst: byteBurst, rate: byteRate},
-		framing: budget{burst: framingBurst, rate: framingRate},
+func newMeter() *meter {
+	return &meter{reading: make(chan struct{}, 1), left: parting, budget: budget{burst: budgetBurst, rate: budgetRate}}
+}
+
+// await returns once there is something to read, or with the reason why there will be nothing. While it
+// waits it needs no buffer and little stack.
+func (m *meter) await() error {
+	m.reading <- struct{}{}
+	came, err := m.look()
+	if !came && err == nil {
+		var n int
+		if n, err = m.Conn.Read(m.first[:]); n > 0 {
+			m.arrived(n, m.first[:], nil)
+			err = nil
+		}
 	}
+	<-m.reading // not deferred: that would cost every idle session's stack
+	return err
 }
 
-// Read reads unless a budget is used up. That is looked at before and not after: only then is
-// everything that came in the last read accounted for.
+// Read reads unless the budget is used up. That is looked at before and not after: only then is
+// everything that came in the last read accounted for. What the library would put into its own buffer
+// it gets byte by byte, so that nothing stays there.
 func (m *meter) Read(p []byte) (int, error) {
-	early, err := m.begin(p)
-	if early > 0 || err != nil {
-		return early, err
+	if len(p) <= tinyBuffer {
+		p = p[:1]
 	}
-	n, err := m.Conn.Read(p)
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.countLocked(n)
-	return n, err
+	m.reading <- struct{}{}
+	defer func() { <-m.reading }()
+	for {
+		if n, err := m.take(p); n > 0 || err != nil {
+			return n, err
+		}
+		if len(p) > sharedBuffer {
+			n, err := m.Conn.Read(p)
+			m.mu.Lock()
+			defer m.mu.Unlock()
+			m.countLocked(n)
+			return n, err
+		}
+		b := buffers.Get().(*[sharedBuffer]byte)
+		n, err := m.Conn.Read(b[:])
+		if n == 0 {
+			buffers.Put(b)
+			return 0, err
+		}
+		m.arrived(n, b[:], b)
+	}
 }
 
-// begin refuses a read, or serves it from what came early, or does neither.
-func (m *meter) begin(p []byte) (int, error) {
+// look reports whether something that came before is still to be read. The error is why nothing more is.
+func (m *meter) look() (came bool, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.over != nil && m.left <= 0 {
-		return 0, m.over
-	}
-	now := time.Now()
+	m.pause = false
+	return m.lookLocked()
+}
+
+func (m *meter) lookLocked() (came bool, err error) {
 	switch {
-	case m.over != nil:
-	case !m.bytes.use(0, now):
-		m.over = errManyBytes
-		return 0, m.over
-	case !m.framing.use(0, now):
-		m.over = errMuchFraming
-		return 0, m.over
+	case len(m.came) > 0:
+		return true, nil
+	case m.over != nil && m.left > 0:
+		return false, nil
+	case m.over == nil:
+		e := m.useLocked(0, tooManyBytes)
+		if e == nil {
+			return false, nil
+		}
+		m.over = e
 	}
-	n := copy(p, m.early)
-	if m.early = m.early[n:]; len(m.early) == 0 {
-		m.early = nil
+	return false, m.over
+}
+
+// take reads what came before into p.
+func (m *meter) take(p []byte) (int, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	paused := m.pause && len(m.came) == 0 && m.over == nil
+	m.pause = false
+	if paused {
+		return 0, errIdle
 	}
-	m.countLocked(n)
+	came, err := m.lookLocked()
+	if !came {
+		return 0, err
+	}
+	n := copy(p, m.came)
+	if m.came = m.came[n:]; len(m.came) == 0 {
+		m.came = nil
+		if m.in != nil {
+			buffers.Put(m.in)
+			m.in = nil
+		}
+	}
 	return n, nil
+}
+
+// arrived notes that n bytes were read into b, which is in if that is of the pool.
+func (m *meter) arrived(n int, b []byte, in *[sharedBuffer]byte) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.came, m.in = b[:n], in
+	m.countLocked(n)
 }
 
 // countLocked notes n bytes read. m.mu must be held.
@@ -92,9 +165,43 @@ func (m *meter) countLocked(n int) {
 		m.left -= n
 		return
 	}
-	now := time.Now()
-	m.bytes.use(float64(n), now)
-	m.framing.use(float64(n), now)
+	m.useLocked(n, tooManyBytes)
+}
+
+// spend takes cost from the budget for e, and returns what the budget was overdrawn by first; nil if it was
+// not. Of a session that is over, it is not asked any more.
+func (m *meter) spend(cost int, e *excess) *excess {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.over != nil {
+		return nil
+	}
+	return m.useLocked(cost, e)
+}
+
+// useLocked is spend, for any session. m.mu must be held.
+func (m *meter) useLocked(cost int, e *excess) *excess {
+	if m.budget.use(float64(cost), time.Now()) {
+		m.straw = nil
+	} else if m.straw == nil {
+		m.straw = e
+	}
+	return m.straw
+}
+
+// excuse takes n bytes of a message, and the message, out of the count.
+func (m *meter) excuse(n int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.budget.giveBack(float64(n + maxHeader + frameCost))
+}
+
+// control charges for a ping or a pong that the library has read.
+func (m *meter) control() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.pause = len(m.came) == 0
+	m.useLocked(controlCost, tooManyFrames)
 }
 
 // giveUp stops reading, but for what is under way.
@@ -106,34 +213,43 @@ func (m *meter) giveUp() {
 	}
 }
 
-// message is r, a message's reader, as the meter knows of it.
-func (m *meter) message(r io.Reader) io.Reader { return payload{m, r} }
-
-// finished notes that a message was read to its end.
-func (m *meter) finished() {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.framing.giveBack(maxHeader)
+// Write writes p. The library's buffer is smaller than a frame, so a frame comes in two parts; they
+// leave together.
+func (m *meter) Write(p []byte) (int, error) {
+	if m.heads == 0 {
+		if frameSize(p) <= len(p) {
+			return m.Conn.Write(p)
+		}
+		m.heads = copy(m.head[:], p)
+		return len(p), nil
+	}
+	head := m.head[:m.heads]
+	m.heads = 0
+	if len(head)+len(p) > sharedBuffer {
+		if _, err := m.Conn.Write(head); err != nil {
+			return 0, err
+		}
+		return m.Conn.Write(p)
+	}
+	b := buffers.Get().(*[sharedBuffer]byte)
+	defer buffers.Put(b)
+	if _, err := m.Conn.Write(append(append(b[:0], head...), p...)); err != nil {
+		return 0, err
+	}
+	return len(p), nil
 }
 
-// excuse takes n bytes of a message back.
-func (m *meter) excuse(n int) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.bytes.giveBack(float64(n + maxHeader))
-}
-
-type payload struct {
-	m *meter
-	r io.Reader
-}
-
-// Read reads at most part at a time: the library returns once b is full, and until then the meter
-// takes what came for framing.
-func (p payload) Read(b []byte) (int, error) {
-	n, err := p.r.Read(b[:min(len(b), part)])
-	p.m.mu.Lock()
-	defer p.m.mu.Unlock()
-	p.m.framing.giveBack(float64(n))
-	return n, err
+// frameSize is how long the frame is that begins with p, which holds its header. A server masks nothing.
+func frameSize(p []byte) int {
+	if len(p) < 2 {
+		return 0
+	}
+	switch n := int(p[1]); {
+	case n == 126 && len(p) >= 4:
+		return 4 + int(binary.BigEndian.Uint16(p[2:]))
+	case n == 127 && len(p) >= 10:
+		return 10 + int(binary.BigEndian.Uint64(p[2:]))
+	default:
+		return 2 + n
+	}
 }

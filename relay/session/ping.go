@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"github.com/hermes-connector/hermes-connector/relay/count"
 )
 
 const (
@@ -71,7 +73,7 @@ func (s *Session) pingOnce(ctx context.Context) {
 	case err == nil || ctx.Err() != nil:
 	case pong.Err() != nil:
 		if s.endWith(fmt.Errorf("%w: no pong within %v", ErrLost, pongTime)) {
-			s.o.Count(CountNoPong)
+			s.o.Count(count.SessionNoPong)
 		}
 	case errors.Is(err, context.DeadlineExceeded):
 		// The library gives a ping 5 s to get past a frame being written. That frame has a

@@ -16,13 +16,15 @@ import (
 	"github.com/coder/websocket"
 
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/count"
 	"github.com/hermes-connector/hermes-connector/relay/wire"
 )
 
-// hub is a Handler made of functions. What is not given does nothing, successfully.
+// hub is a Handler made of functions, and makes Actions of them. What is not given does nothing,
+// successfully.
 type hub struct {
+	s         *Session // that it handles
 	hello     func(*Session, wire.Hello) (relay.Descriptor, error)
-	resume    func(*Session)
 	pump      func(context.Context, *Session) error
 	ack       func(relay.BufferID) error
 	ignore    bool // acknowledgements do not count
@@ -34,91 +36,97 @@ type hub struct {
 	do        func(context.Context, relay.Request) (relay.Result, error)
 }
 
-func (h *hub) Hello(_ context.Context, s *Session, f wire.Hello) (relay.Descriptor, error) {
+func (h *hub) Hello(_ context.Context, f wire.Hello) error {
+	d := relay.Bare(f.Platform)
 	if h.hello != nil {
-		return h.hello(s, f)
+		var err error
+		if d, err = h.hello(h.s, f); err != nil {
+			return err
+		}
 	}
-	return relay.Bare(f.Platform), nil
+	h.s.Tell(wire.Descriptor{Descriptor: d})
+	return nil
 }
 
-func (h *hub) Resume(s *Session) {
-	if h.resume != nil {
-		h.resume(s)
-	}
-}
-
-func (h *hub) Pump(ctx context.Context, s *Session) error {
+func (h *hub) Pump(ctx context.Context) error {
 	if h.pump != nil {
-		return h.pump(ctx, s)
+		return h.pump(ctx, h.s)
 	}
 	<-ctx.Done()
 	return nil
 }
 
-func (h *hub) Ack(_ context.Context, _ *Session, id relay.BufferID) (counted bool, err error) {
+func (h *hub) Ack(_ context.Context, id relay.BufferID) (counted bool, err error) {
 	if h.ack != nil {
 		err = h.ack(id)
 	}
 	return !h.ignore, err
 }
 
-func (h *hub) GoingIdle(ctx context.Context, s *Session) error {
+func (h *hub) GoingIdle(ctx context.Context) error {
 	if h.goingIdle != nil {
-		return h.goingIdle(ctx, s)
+		return h.goingIdle(ctx, h.s)
 	}
 	return nil
 }
 
-func (h *hub) Interrupt(_ context.Context, _ *Session, key relay.SessionKey, reason *string) {
+func (h *hub) Interrupt(_ context.Context, key relay.SessionKey, reason *string) {
 	if h.interrupt != nil {
 		h.interrupt(key, reason)
 	}
 }
 
-func (h *hub) Line(_ context.Context, _ *Session, r relay.Request) relay.Chat {
-	if h.line != nil {
-		return h.line(r)
-	}
-	return relay.Chat{Bot: relay.Bot{Platform: r.Platform, ID: r.Bot}, ID: r.Action.Target()}
+func (h *hub) Action(_ context.Context, r relay.Request) Action { return &deed{h, r} }
+
+// deed is an Action of a hub.
+type deed struct {
+	h *hub
+	r relay.Request
 }
 
-func (h *hub) May(_ context.Context, _ *Session, r relay.Request) error {
-	if h.may != nil {
-		return h.may(r)
+func (d *deed) Line() relay.Chat {
+	if d.h.line != nil {
+		return d.h.line(d.r)
+	}
+	return relay.Chat{Bot: relay.Bot{Platform: d.r.Platform, ID: d.r.Bot}, ID: d.r.Action.Target()}
+}
+
+func (d *deed) Allow(context.Context) error {
+	if d.h.may != nil {
+		return d.h.may(d.r)
 	}
 	return nil
 }
 
-func (h *hub) WaitOpen(ctx context.Context, _ *Session, r relay.Request) error {
-	if h.waitOpen != nil {
-		return h.waitOpen(ctx, r)
+func (d *deed) Do(ctx context.Context, pick Pick) (relay.Result, error) {
+	if d.h.waitOpen != nil {
+		if err := d.h.waitOpen(ctx, d.r); err != nil {
+			return relay.Result{}, err
+		}
 	}
-	return nil
-}
-
-func (h *hub) Do(ctx context.Context, _ *Session, r relay.Request) (relay.Result, error) {
-	if h.do != nil {
-		return h.do(ctx, r)
+	ctx, r, ok := pick()
+	if !ok || d.h.do == nil {
+		return relay.Result{}, nil
 	}
-	return relay.Result{}, nil
+	return d.h.do(ctx, r)
 }
 
 // counts is an Options.Count that can be read.
 type counts struct {
 	mu sync.Mutex
-	n  map[string]int
+	n  map[count.Counter]int
 }
 
-func (c *counts) add(name string) {
+func (c *counts) add(name count.Counter) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.n == nil {
-		c.n = make(map[string]int)
+		c.n = make(map[count.Counter]int)
 	}
 	c.n[name]++
 }
 
-func (c *counts) get(name string) int {
+func (c *counts) get(name count.Counter) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.n[name]
@@ -184,6 +192,7 @@ func inBubble(t *testing.T, h *hub, o Options, f func(t *testing.T, r *rig)) {
 			}
 			peer := Peer{Gateway: "g1", Instance: "i1", Tenant: "home", Addr: netip.MustParseAddr("192.0.2.1")}
 			s := New(conn, peer, h, o)
+			h.s = s
 			made <- s
 			r.run <- s.Run(ctx, hurry)
 		})}
@@ -355,7 +364,7 @@ func (r *rig) wantClose(code websocket.StatusCode, reason string) error {
 	return <-r.run
 }
 
-func (r *rig) wantCount(name string, want int) {
+func (r *rig) wantCount(name count.Counter, want int) {
 	r.t.Helper()
 	synctest.Wait()
 	if got := r.counts.get(name); got != want {

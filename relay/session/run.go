@@ -3,6 +3,7 @@ package session
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"time"
 
 	"github.com/coder/websocket"
@@ -21,35 +22,56 @@ const closeTime = 2 * time.Second
 // otherwise, actions that were read are still carried out; their results go nowhere. Once hurry
 // ends, actions are cut short.
 func (s *Session) Run(ctx, hurry context.Context) error {
-	// live ends when the session begins to end: the pump's. socket ends after the drain: the
-	// reader's. work ends when actions are out of time: theirs.
-	live, end := context.WithCancelCause(ctx)
-	defer end(nil)
-	socket, gone := context.WithCancelCause(context.WithoutCancel(ctx))
-	defer gone(nil)
-	work, stopWork := context.WithCancelCause(context.WithoutCancel(ctx))
-	defer stopWork(nil)
-	defer context.AfterFunc(hurry, func() { stopWork(context.Cause(hurry)) })()
-	s.start(end)
-
-	s.unheard = time.AfterFunc(s.o.Hello, s.noHello)
-	defer s.unheard.Stop()
-	s.unfinished = time.AfterFunc(frameTime, func() { s.overLimit("frame not finished in time", CountUnfinished) })
-	s.unfinished.Stop()
-	defer s.unfinished.Stop()
-	var cause error
-	s.pinger.start(&s.owned, func() { s.pingOnce(live) })
-	s.owned.Add(1)
-	context.AfterFunc(live, func() { // which ends before the reader does
-		defer s.owned.Done()
-		s.pinger.stop()
-		cause = s.conclude(socket, gone)
-	})
-	s.out.open(func() { s.owned.Go(func() { s.write(context.WithoutCancel(ctx)) }) })
-	s.read(contexts{live, socket, work})
+	r := s.start(ctx, hurry)
+	defer r.stop()
+	s.read(&r.contexts) // nearly always: so what stands on the stack below is little
 	s.owned.Wait()
 	s.acts.wait()
-	return cause
+	return r.cause
+}
+
+// run is one Run.
+type run struct {
+	contexts
+	cause error  // what Run returns; set by conclude
+	stop  func() // frees what start made
+}
+
+// start begins all that does not wait for the gateway.
+func (s *Session) start(ctx, hurry context.Context) *run {
+	// live ends when the session begins to end: the pump's. socket ends after the drain: the
+	// reader's. hurry ends when actions are out of time: theirs.
+	live, end := context.WithCancelCause(context.WithoutCancel(ctx))
+	socket, gone := context.WithCancelCause(context.WithoutCancel(ctx))
+	r := &run{contexts: contexts{live, socket, hurry}}
+	s.unheard = time.AfterFunc(s.o.Hello, s.noHello)
+	s.pinger.start(&s.owned, func() { s.pingOnce(live) })
+	var ends atomic.Bool
+	s.owned.Add(1) // for conclude, which happens once, and before the reader ends
+	conclude := func() {
+		defer s.owned.Done()
+		s.pinger.stop()
+		r.cause = s.conclude(socket, gone)
+	}
+	unstop := context.AfterFunc(ctx, func() {
+		end(context.Cause(ctx))
+		if !ends.Swap(true) {
+			conclude()
+		}
+	})
+	s.endable(func(cause error) {
+		end(cause)
+		if !ends.Swap(true) {
+			go conclude()
+		}
+	})
+	s.out.open(func() { s.owned.Go(func() { s.write(context.WithoutCancel(ctx)) }) })
+	r.stop = func() {
+		s.unheard.Stop()
+		unstop()
+		gone(nil)
+	}
+	return r
 }
 
 // conclude takes a session that begins to end to the end of its socket, which gone announces, and
@@ -76,8 +98,8 @@ func (s *Session) conclude(socket context.Context, gone context.CancelCauseFunc)
 	return cause
 }
 
-// start lets endWith end the session through end, also if it was called before Run.
-func (s *Session) start(end context.CancelCauseFunc) {
+// endable lets endWith end the session through end, also if it was called before Run.
+func (s *Session) endable(end context.CancelCauseFunc) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.end = end

@@ -11,14 +11,15 @@
 //  2. Every outbound frame that was read is answered exactly once, within 25 s, whatever the
 //     handler does; unless the socket is gone, then the answer is dropped.
 //  3. Actions of one chat are carried out one at a time, in the order they were read.
-//  4. The reader never waits for a platform or for the peer; at most for a commit, a hello for the
-//     flip that was asked for before it, and a large frame for the close of whoever made it room.
+//  4. The reader never waits for a platform or for the peer; at most for a commit, and a hello for
+//     the flip that was asked for before it.
 //  5. Frames leave in the order they were queued; a going_idle_ack leaves behind every frame
 //     pushed before the flip.
 //  6. A panic costs the one frame or the one action that caused it.
 //  7. Close code 4401 is sent only when the owner says so.
 //  8. What a gateway can make the session read, keep and write is bounded (limits.go), and a
 //     healthy gateway never comes near the bounds.
+//  9. An idle session holds no buffer, and no goroutine but its reader and the handler's Pump.
 package session
 
 import (
@@ -33,6 +34,7 @@ import (
 	"github.com/coder/websocket"
 
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/count"
 	"github.com/hermes-connector/hermes-connector/relay/wire"
 )
 
@@ -90,40 +92,11 @@ type Options struct {
 	Hello time.Duration // how long a socket may live without a hello; 0 means 30 s
 	Log   *slog.Logger  // nil means discard
 	// Count adds one to a counter; nil means nobody counts. Any goroutine; must not block.
-	Count func(name string)
+	Count func(count.Counter)
 	// OverLimit is called once when the gateway passed a limit, before it is told; nil means that
 	// nobody wants to know. Any goroutine; must not block.
 	OverLimit func()
-	// Room is shared by the sessions of one gateway; nil means that there is only this one, and no
-	// other gateway.
-	Room *Room
 }
-
-// What is counted through Options.Count.
-const (
-	CountBadFrame     = "session_bad_frame"     // a line that is no frame; skipped
-	CountUnknownFrame = "session_unknown_frame" // a frame type of another age; skipped
-	CountBadAck       = "session_bad_ack"       // an acknowledgement of an id we never mint
-	CountPanic        = "session_panic"         // a frame or an action whose handling panicked
-	CountBusy         = "session_busy"          // an action refused because too many wait
-	CountLate         = "session_late"          // an action answered because its time was up
-	CountReplaced     = "session_replaced"      // a waiting edit or typing replaced by a newer one
-	CountSlow         = "session_slow_closed"   // closed because the gateway did not read
-	CountNoPong       = "session_no_pong"       // closed because the gateway did not answer pings
-	CountNoHello      = "session_no_hello"      // closed because no hello came
-	CountIgnoredAck   = "ack_ignored"           // an acknowledgement of what is not in flight
-
-	// Closed because a limit was passed; see limits.go.
-	CountManyBytes      = "session_many_bytes"
-	CountMuchFraming    = "session_much_framing"
-	CountManyFrames     = "session_many_frames"
-	CountManyFaults     = "session_many_faults"
-	CountManyHellos     = "session_many_hellos"
-	CountManyIdles      = "session_many_idles"
-	CountManyInterrupts = "session_many_interrupts"
-	CountUnfinished     = "session_unfinished"
-	CountNoRoom         = "session_no_room"
-)
 
 // Session is one gateway's WebSocket. Make it with New and call Run once; the other methods may
 // be called from any goroutine at any time.
@@ -133,15 +106,15 @@ type Session struct {
 	peer Peer
 	h    Handler
 	o    Options
-	log  *slog.Logger
 	out  *outbox
 	acts *actions
 	// ended is closed once cause is set.
 	ended chan struct{}
 
+	acting acting // what the actions hold
+
 	// Set once, by Run, before it reads.
-	unheard    *time.Timer // ends the session if no hello comes
-	unfinished *time.Timer // ends the session while a frame has begun and does not end
+	unheard *time.Timer // ends the session if no hello comes
 
 	owned  sync.WaitGroup // what Run waits for, besides the actions
 	idle   idler
@@ -151,14 +124,10 @@ type Session struct {
 	cause error      // why the session ends; nil while it does not, and when Run's context ended it
 	end   context.CancelCauseFunc
 
-	evicted bool // it must give back what it holds of the pool; guarded by that one's mu
-
 	// Touched by the reader only.
-	split   wire.Splitter
-	reading bool // a frame has begun
-	greeted bool // a hello was answered
-	limits  limits
-	charged int // of the room, for what is being read
+	split      wire.Splitter
+	unfinished *time.Timer // ends the session; nil unless a frame has begun
+	greeted    bool        // a hello was answered
 }
 
 // New makes the session of an accepted connection. Nothing happens on conn before Run, which
@@ -171,20 +140,20 @@ func New(conn *Conn, peer Peer, h Handler, o Options) *Session {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	if o.Count == nil {
-		o.Count = func(string) {}
-	}
-	if o.Room == nil {
-		o.Room = new(Pool).Room()
+		o.Count = func(count.Counter) {}
 	}
 	s := &Session{
 		conn: conn, peer: peer, h: h, o: o,
-		log:    o.Log.With("gateway", peer.Gateway, "instance", peer.Instance),
-		out:    &outbox{},
-		ended:  make(chan struct{}),
-		limits: newLimits(),
+		out:   &outbox{},
+		ended: make(chan struct{}),
 	}
 	s.acts = newActions(s)
 	return s
+}
+
+// log is made when there is something to say: most sessions never have.
+func (s *Session) log() *slog.Logger {
+	return s.o.Log.With("gateway", s.peer.Gateway, "instance", s.peer.Instance)
 }
 
 // Peer is who the session speaks with.
@@ -223,7 +192,7 @@ func (s *Session) Tell(f wire.Frame) {
 	}
 	switch s.out.put(line) {
 	case putDropped:
-		s.log.Debug("frame dropped: the session is over", "frame", fmt.Sprintf("%T", f))
+		s.log().Debug("frame dropped: the session is over", "frame", fmt.Sprintf("%T", f))
 	case putOverflow:
 		s.tooSlow()
 	case putQueued:

@@ -12,6 +12,7 @@ import (
 	"github.com/coder/websocket"
 
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/count"
 	"github.com/hermes-connector/hermes-connector/relay/wire"
 )
 
@@ -46,7 +47,7 @@ func TestDeadPeerIsClosed(t *testing.T) {
 		if got, most := time.Since(start), pingEvery+pongTime; got > most {
 			t.Errorf("the peer was found dead after %v, want at most %v", got, most)
 		}
-		r.wantCount(CountNoPong, 1)
+		r.wantCount(count.SessionNoPong, 1)
 	})
 }
 
@@ -117,7 +118,7 @@ func TestSlowPeerIsClosed(t *testing.T) {
 		if got := time.Since(start); got < writeTime || got > writeTime+closeTime {
 			t.Errorf("closed after %v, want about %v", got, writeTime)
 		}
-		r.wantCount(CountSlow, 1)
+		r.wantCount(count.SessionSlow, 1)
 	})
 }
 
@@ -224,7 +225,7 @@ func TestEndBeforeRun(t *testing.T) {
 		s := New(r.s.conn, r.s.peer, &hub{}, Options{})
 		s.End(CodeReplaced, "replaced")
 		live, end := context.WithCancelCause(t.Context())
-		s.start(end)
+		s.endable(end)
 		if live.Err() == nil {
 			t.Error("the context lives on")
 		}

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/coder/websocket"
+
+	"github.com/hermes-connector/hermes-connector/relay/count"
 )
 
 // writeTime bounds the writing of one frame. A gateway's reader may be deaf for 30 s while its
@@ -36,6 +38,6 @@ func (s *Session) write(ctx context.Context) {
 // write in progress.
 func (s *Session) tooSlow() {
 	if s.endWith(errTooSlow) {
-		s.o.Count(CountSlow)
+		s.o.Count(count.SessionSlow)
 	}
 }

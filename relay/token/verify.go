@@ -61,7 +61,7 @@ const (
 	Valid
 )
 
-// String names the verdict, for logs and counters.
+// String is the verdict in a word.
 func (v Verdict) String() string {
 	switch v {
 	case Expired:

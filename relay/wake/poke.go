@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/count"
 	"github.com/hermes-connector/hermes-connector/relay/guard"
 	"github.com/hermes-connector/hermes-connector/store"
 )
@@ -21,18 +22,18 @@ import (
 func (w *Waker) consider(ctx context.Context, i relay.InstanceID) bool {
 	w.mu.Lock()
 	t := w.targets[i]
-	room := w.running < maxPokes
+	more := w.running < maxPokes
 	wait := t.host != "" && w.hosts[t.host] >= maxPerHost
 	t.grew = false
 	w.mu.Unlock()
-	if !room || wait {
-		return room
+	if !more || wait {
+		return more
 	}
 
 	inst, entries, err := w.read(ctx, i)
 	connected := w.live.Awake(i) // last: whoever came while we read is not poked
 	if err != nil && ctx.Err() == nil {
-		w.opts.Log.Warn("waiting instance not read; trying again later", keyInstance, i, "in", w.opts.Cooldown, keyErr, err)
+		w.opts.Log.Warn("the waiting instance could not be read; it is looked at again later", keyInstance, i, "in", w.opts.Cooldown, keyErr, err)
 	}
 
 	w.mu.Lock()
@@ -95,12 +96,12 @@ func (w *Waker) settleLocked(i relay.InstanceID, t *target, now time.Time) {
 func (w *Waker) poke(ctx context.Context, i relay.InstanceID, t *target, wakeURL string) {
 	status, err := w.send(ctx, wakeURL)
 	if ctx.Err() == nil {
-		result, level := CountSent, slog.LevelDebug
+		result, level := count.WakeSent, slog.LevelDebug
 		switch {
 		case errors.Is(err, guard.ErrBlocked):
-			result, level = CountBlocked, slog.LevelInfo // for good, until the operator does something
+			result, level = count.WakeBlocked, slog.LevelInfo // for good, until the operator does something
 		case err != nil || status >= http.StatusBadRequest:
-			result = CountFailed
+			result = count.WakeFailed
 		}
 		w.opts.Count(result)
 		w.opts.Log.Log(ctx, level, "instance poked", keyInstance, i, keyResult, result, keyStatus, status, keyReason, cause(err))

@@ -20,6 +20,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/count"
 	"github.com/hermes-connector/hermes-connector/store"
 )
 
@@ -41,7 +42,7 @@ type rig struct {
 	pokes   []poke
 	hang    map[string]bool // hosts that do not answer
 	answer  func(*http.Request) (*http.Response, error)
-	counts  map[string]int
+	counts  map[count.Counter]int
 	running int
 	most    int // requests under way at once, at most
 	lanes   int // looks into lanes
@@ -61,7 +62,7 @@ func bubble(t *testing.T, o Options, test func(t *testing.T, r *rig)) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &rig{
 			t: t, path: filepath.Join(t.TempDir(), "test.db"), start: time.Now(),
-			here: make(map[relay.InstanceID]bool), hang: make(map[string]bool), counts: make(map[string]int),
+			here: make(map[relay.InstanceID]bool), hang: make(map[string]bool), counts: make(map[count.Counter]int),
 		}
 		r.open()
 		r.restart(o)
@@ -90,7 +91,7 @@ func (r *rig) restart(o Options) {
 	if r.stop != nil {
 		r.stop()
 	}
-	o.Count = func(name string) {
+	o.Count = func(name count.Counter) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		r.counts[name]++
@@ -270,7 +271,7 @@ func (r *rig) asked() []poke {
 	return slices.Clone(r.pokes)
 }
 
-func (r *rig) counted() map[string]int {
+func (r *rig) counted() map[count.Counter]int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return maps.Clone(r.counts)

@@ -11,7 +11,7 @@ type target struct {
 	pause time.Duration // between the next poke and the one after
 	busy  bool          // a request is under way
 	grew  bool          // since it was last looked at
-	host  string        // the host of its last request, or of the one that waits for room
+	host  string        // the host of the last request, or of the one that waits for its turn
 }
 
 // waits notes that entries were appended while nobody was there: it may be poked as soon as the

@@ -27,6 +27,7 @@ import (
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/count"
 	"github.com/hermes-connector/hermes-connector/store"
 )
 
@@ -45,13 +46,6 @@ const (
 	keyResult   = "result"
 	keyStatus   = "status"
 	keyErr      = "err"
-)
-
-// Names of what is counted.
-const (
-	CountSent    = "wake_sent"    // the target answered
-	CountFailed  = "wake_failed"  // it did not, or with a status from 400 on
-	CountBlocked = "wake_blocked" // the guard did not let the request out
 )
 
 // Instances is the part of the store a waker needs. *store.DB satisfies it.
@@ -75,10 +69,10 @@ type Getter interface {
 
 // Options are a waker's settings; the zero value means the defaults.
 type Options struct {
-	Cooldown time.Duration     // least time between two pokes of one instance; 0 means 60 s
-	Most     time.Duration     // most time between two while entries wait; 0 means 30 min, at least Cooldown
-	Count    func(name string) // called for every poke with one of the Count names; nil means not counted
-	Log      *slog.Logger      // nil means discard
+	Cooldown time.Duration       // least time between two pokes of one instance; 0 means 60 s
+	Most     time.Duration       // most time between two while entries wait; 0 means 30 min, at least Cooldown
+	Count    func(count.Counter) // called for every poke; nil means not counted
+	Log      *slog.Logger        // nil means discard
 }
 
 // Waker pokes wake URLs. Make one with New, run it once.
@@ -108,7 +102,7 @@ func New(db Instances, live Presence, get Getter, o Options) *Waker {
 	}
 	o.Most = max(o.Most, o.Cooldown)
 	if o.Count == nil {
-		o.Count = func(string) {}
+		o.Count = func(count.Counter) {}
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -184,7 +178,7 @@ func (w *Waker) Run(ctx context.Context) error {
 func (w *Waker) remember(ctx context.Context) {
 	all, err := w.db.Instances(ctx)
 	if err != nil {
-		w.opts.Log.Warn("instances not read at the start; the next event for each wakes it", keyErr, err)
+		w.opts.Log.Warn("the instances could not be read at the start; the next event for an instance wakes that instance", keyErr, err)
 		return
 	}
 	for _, i := range all {
@@ -193,7 +187,7 @@ func (w *Waker) remember(ctx context.Context) {
 		}
 		lane, err := w.db.Lane(ctx, i.ID)
 		if err != nil {
-			w.opts.Log.Warn("buffer not read at the start; the next event wakes its instance", keyInstance, i.ID, keyErr, err)
+			w.opts.Log.Warn("the buffer could not be read at the start; the next event wakes its instance", keyInstance, i.ID, keyErr, err)
 			continue
 		}
 		if lane.Entries == 0 {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/count"
 	"github.com/hermes-connector/hermes-connector/relay/guard"
 	"github.com/hermes-connector/hermes-connector/store"
 )
@@ -35,7 +36,7 @@ func TestSomebodyAwayIsPoked(t *testing.T) { // invariant 2
 			want = append(want, at)
 		}
 		r.want(want...)
-		if got := r.counted(); got[CountSent] != len(want) || len(got) != 1 {
+		if got := r.counted(); got[count.WakeSent] != len(want) || len(got) != 1 {
 			t.Errorf("counted %v, want %d sent", got, len(want))
 		}
 	})
@@ -331,19 +332,19 @@ func TestWhoComesBackAfterARestartIsNotPoked(t *testing.T) { // invariant 1
 func TestOutcomes(t *testing.T) {
 	for name, tc := range map[string]struct {
 		answer func(*http.Request) (*http.Response, error)
-		want   string
+		want   count.Counter
 	}{
-		"ok":        {func(*http.Request) (*http.Response, error) { return answered(204), nil }, CountSent},
-		"redirect":  {func(*http.Request) (*http.Response, error) { return answered(302), nil }, CountSent},
-		"not found": {func(*http.Request) (*http.Response, error) { return answered(404), nil }, CountFailed},
-		"trouble":   {func(*http.Request) (*http.Response, error) { return answered(502), nil }, CountFailed},
-		"reset":     {func(*http.Request) (*http.Response, error) { return nil, errReset }, CountFailed},
+		"ok":        {func(*http.Request) (*http.Response, error) { return answered(204), nil }, count.WakeSent},
+		"redirect":  {func(*http.Request) (*http.Response, error) { return answered(302), nil }, count.WakeSent},
+		"not found": {func(*http.Request) (*http.Response, error) { return answered(404), nil }, count.WakeFailed},
+		"trouble":   {func(*http.Request) (*http.Response, error) { return answered(502), nil }, count.WakeFailed},
+		"reset":     {func(*http.Request) (*http.Response, error) { return nil, errReset }, count.WakeFailed},
 		"echoed": {func(q *http.Request) (*http.Response, error) {
 			return nil, fmt.Errorf("malformed HTTP response %q", q.URL)
-		}, CountFailed},
+		}, count.WakeFailed},
 		"blocked": {func(*http.Request) (*http.Response, error) {
 			return nil, fmt.Errorf("dial: %w", guard.ErrBlocked)
-		}, CountBlocked},
+		}, count.WakeBlocked},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, Options{}, func(t *testing.T, r *rig) {
@@ -351,7 +352,7 @@ func TestOutcomes(t *testing.T) {
 				r.enroll("home", targetURL)
 				r.grow("home")
 				r.pass(m)
-				if want := map[string]int{tc.want: 2}; !maps.Equal(r.counted(), want) {
+				if want := map[count.Counter]int{tc.want: 2}; !maps.Equal(r.counted(), want) {
 					t.Errorf("counted %v, want %v", r.counted(), want)
 				}
 			})
@@ -450,7 +451,7 @@ func TestATargetThatHangsHoldsUpNobodyElse(t *testing.T) { // invariant 3
 			t.Errorf("%d of %d requests went to the others, want 20 of %d", others, n, 20+maxPerHost)
 		}
 		r.pass(4*m + 10*s) // 50 in pairs, ten seconds each
-		if got := r.counted(); got[CountFailed] < 50 {
+		if got := r.counted(); got[count.WakeFailed] < 50 {
 			t.Errorf("counted %v, want at least 50 failed", got)
 		}
 	})

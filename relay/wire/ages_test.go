@@ -41,9 +41,9 @@ func TestFramesOfEveryAge(t *testing.T) {
 				Meta: relay.Metadata{Scope: "S1", UserID: "77", ThreadID: "12"},
 			}}},
 		},
-		"November send: profile under its other name, block formatting, keys of later days": {
+		"November send: hints that nobody acts on, keys of later days": {
 			`{"type": "outbound", "requestId": "r1", "action": {"op": "send", "chat_id": "C0", "content": "hi", "reply_to": null, "metadata": {"hermes_profile": "coder", "format_hints": {"rich_blocks": true}, "platform": "slack", "new_one": {"a": [1]}}, "new_field": 1}, "new_key": {}}`,
-			request(relay.Send{Chat: "C0", Content: "hi", Meta: relay.Metadata{Profile: "coder", FormatRichBlocks: true}}),
+			request(relay.Send{Chat: "C0", Content: "hi"}),
 		},
 		"both names of the scope: the new one counts": {
 			`{"type":"outbound","requestId":"r1","action":{"op":"delete","chat_id":"C1","message_id":"5","metadata":{"guild_id":"G1","scope_id":"S1"}}}`,
@@ -56,7 +56,7 @@ func TestFramesOfEveryAge(t *testing.T) {
 		"Telegram DM topic hints": {
 			`{"type": "outbound", "requestId": "r1", "action": {"op": "send", "chat_id": "4242", "content": "hi", "reply_to": "501", "metadata": {"telegram_dm_topic_reply_fallback": true, "direct_messages_topic_id": 33, "telegram_reply_to_message_id": 501, "telegram_dm_topic_created_for_send": true}}}`,
 			request(relay.Send{Chat: "4242", Content: "hi", ReplyTo: "501", Meta: relay.Metadata{
-				DMTopicReplyFallback: true, DMTopicID: "33", TelegramReplyTo: "501", DMTopicCreatedForSend: true,
+				DMTopicReplyFallback: true, DMTopicID: "33", TelegramReplyTo: "501",
 			}}),
 		},
 		"thread_rename under both guards: the first wins": {

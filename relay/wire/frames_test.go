@@ -32,11 +32,9 @@ func gatewayFrames() map[string][]wire.Frame {
 // metadata has every hint set.
 func metadata() relay.Metadata {
 	return relay.Metadata{
-		Scope: "900100", UserID: "77", Profile: "coder", ThreadID: "12", Notify: true, ExpectEdits: true,
+		Scope: "900100", UserID: "77", ThreadID: "12", Notify: true,
 		NonConversational: true, ReplyToMessageID: "501", DMTopicReplyFallback: true,
-		DMTopicCreatedForSend: true, DMTopicID: "33", TelegramReplyTo: "502", MessageID: "503",
-		SlackTeamID: "T0", SlackThreadTS: "1712.1", SlackRecipientTeamID: "T1", SlackRecipientUserID: "U1",
-		UnfurlLinks: new(false), UnfurlMedia: new(true), FormatRichBlocks: true, FormatMarkdownBlocks: true,
+		DMTopicID: "33", TelegramReplyTo: "502",
 	}
 }
 
@@ -46,20 +44,20 @@ func outboundFrames() []wire.Frame {
 	for _, a := range []relay.Action{
 		relay.Send{Chat: "-100500", Content: "**Hi** <b> & \"you\"\nsecond line \U0001F600", ReplyTo: "501", Meta: meta},
 		relay.Send{Chat: "4242", Content: "hi"},
-		relay.Edit{Chat: "4242", Message: "601", Content: "hi ▉", Meta: relay.Metadata{ExpectEdits: true}},
+		relay.Edit{Chat: "4242", Message: "601", Content: "hi ▉", Meta: relay.Metadata{Notify: true}},
 		relay.Edit{Chat: "4242", Message: "601"},
-		relay.Typing{Chat: "C0", Phrase: new("is thinking"), Meta: relay.Metadata{SlackTeamID: "T0"}},
+		relay.Typing{Chat: "C0", Phrase: new("is thinking"), Meta: relay.Metadata{ThreadID: "T0"}},
 		relay.Typing{Chat: "C0", Phrase: new("")},
 		relay.Typing{Chat: "4242"},
 		relay.React{Chat: "4242", Message: "501", Emoji: "👀", Remove: true, Meta: relay.Metadata{UserID: "77"}},
 		relay.React{Chat: "4242", Message: "501", Emoji: "✅"},
 		relay.Delete{Chat: "4242", Message: "601", Meta: relay.Metadata{Scope: "900100"}},
 		relay.Delete{Chat: "4242", Message: "601"},
-		relay.GetChatInfo{Chat: "-100500", Meta: relay.Metadata{Profile: "coder"}},
+		relay.GetChatInfo{Chat: "-100500", Meta: relay.Metadata{Scope: "T0"}},
 		relay.GetChatInfo{Chat: "-100500"},
 		relay.FollowUp{
 			Session: "agent:main:discord:group:C1:u1", Kind: "discord.interaction_token", Content: "done",
-			Meta: relay.Metadata{Profile: "coder"},
+			Meta: relay.Metadata{Scope: "T0"},
 		},
 		relay.FollowUp{Session: "agent:main:discord:dm:D1", Kind: "discord.interaction_token"},
 		relay.SendMedia{
@@ -83,13 +81,13 @@ func outboundFrames() []wire.Frame {
 		relay.ThreadRename{Chat: "C1", Thread: "T9", Name: "Better plans", OnlyIfConnectorCreated: true},
 		relay.ThreadRename{Chat: "C1", Thread: "T9", Name: "Better plans", OnlyIfCurrentName: new("Plans")},
 		relay.ThreadRename{Chat: "T9", Thread: "T9", Name: "Better plans"},
-		relay.Draft{Chat: "4242", DraftID: 9007199254740993, Content: "so far", Final: true, Meta: relay.Metadata{MessageID: "501"}},
+		relay.Draft{Chat: "4242", DraftID: 9007199254740993, Content: "so far", Final: true, Meta: relay.Metadata{ReplyToMessageID: "501"}},
 		relay.Draft{Chat: "4242", DraftID: 1},
 		relay.TaskCard{Chat: "C0", CardID: "turn:1712.1", Chunks: [][]byte{
 			[]byte(`{"type":"plan","title":"<b>"}`), []byte(`{"type":"task","id":1}`),
-		}, Meta: relay.Metadata{SlackThreadTS: "1712.1"}},
+		}, Meta: relay.Metadata{ThreadID: "1712.1"}},
 		relay.TaskCard{Chat: "C0", CardID: "turn:1712.1"},
-		relay.TaskCardStop{Chat: "C0", CardID: "turn:1712.1", Meta: relay.Metadata{SlackThreadTS: "1712.1"}},
+		relay.TaskCardStop{Chat: "C0", CardID: "turn:1712.1", Meta: relay.Metadata{ThreadID: "1712.1"}},
 		relay.TaskCardStop{Chat: "C0", CardID: "turn:1712.1"},
 		relay.UnknownAction{Name: "pin", Chat: "4242"},
 	} {

@@ -137,14 +137,6 @@ func (o object) hint(key string) bool {
 	return v
 }
 
-// tristate returns nil for a flag that was not given.
-func (o object) tristate(key string) *bool {
-	if v, ok := o.flag(key); ok && o.has(key) {
-		return &v
-	}
-	return nil
-}
-
 // integer returns a whole number, also one written as a string, as 5.0 or as 5e3.
 func (o object) integer(key string) (int64, bool) {
 	n, err := strconv.ParseInt(o.id(key), 10, 64)

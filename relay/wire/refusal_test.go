@@ -191,7 +191,7 @@ func steersNobody(t *testing.T, a relay.UnknownAction) {
 func TestHintsOfWrongTypesAreNotSaid(t *testing.T) {
 	line := `{"type":"outbound","requestId":7,"platform":[],"botId":true,"action":{"op":"send","chat_id":-100123,"content":"x","reply_to":{},` +
 		`"metadata":{"scope_id":null,"guild_id":12.0,"user_id":9007199254740993,"profile":false,"thread_id":1e2,"notify":"yes",` +
-		`"expect_edits":1,"unfurl_links":0,"unfurl_media":null,"format_hints":true,"message_id":12345678901234567890123}}}`
+		`"expect_edits":1,"unfurl_links":0,"unfurl_media":null,"format_hints":true,"non_conversational":1,"reply_to_message_id":12345678901234567890123}}}`
 	got, err := wire.DecodeFromGateway([]byte(line))
 	if err != nil {
 		t.Fatal(err)
@@ -199,7 +199,7 @@ func TestHintsOfWrongTypesAreNotSaid(t *testing.T) {
 	want := wire.Outbound{Request: relay.Request{ID: "7", Action: relay.Send{
 		Chat: "-100123", Content: "x",
 		Meta: relay.Metadata{
-			Scope: "12", UserID: "9007199254740993", ThreadID: "100", MessageID: "12345678901234567890123",
+			Scope: "12", UserID: "9007199254740993", ThreadID: "100", ReplyToMessageID: "12345678901234567890123",
 		},
 	}}}
 	if diff := cmp.Diff(wire.Frame(want), got); diff != "" {

@@ -25,8 +25,8 @@ import (
 
 	"filippo.io/age"
 
-	"github.com/hermes-connector/hermes-connector/files"
 	"github.com/hermes-connector/hermes-connector/store"
+	"github.com/hermes-connector/hermes-connector/store/files"
 )
 
 // Source gives a copy of the database; *store.DB does, and a client of a running server.

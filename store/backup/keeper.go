@@ -15,7 +15,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/hermes-connector/hermes-connector/files"
+	"github.com/hermes-connector/hermes-connector/relay/count"
+	"github.com/hermes-connector/hermes-connector/store/files"
 )
 
 // Database is what a Keeper takes snapshots of; *store.DB is one.
@@ -32,15 +33,9 @@ type Options struct {
 	Recipient string // as CheckRecipient; empty: not encrypted
 	Hour      int    // of the night, local time, 1 to 23; 0 means 3
 	Now       func() time.Time
-	Count     func(name string) // called for every try, with CountTaken or CountFailed; nil means not counted
-	Log       *slog.Logger      // nil means discard
+	Count     func(count.Counter) // called for every try; nil means not counted
+	Log       *slog.Logger        // nil means discard
 }
-
-// The names given to Options.Count.
-const (
-	CountTaken  = "snapshot_taken"
-	CountFailed = "snapshot_failed"
-)
 
 const (
 	defaultKeep = 3
@@ -84,7 +79,7 @@ func NewKeeper(db Database, o Options) (*Keeper, error) {
 		o.Now = time.Now
 	}
 	if o.Count == nil {
-		o.Count = func(string) {}
+		o.Count = func(count.Counter) {}
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -123,7 +118,7 @@ func (k *Keeper) step(ctx context.Context) time.Duration {
 	k.stats.Err = err
 	k.mu.Unlock()
 	if err != nil {
-		k.o.Count(CountFailed)
+		k.o.Count(count.SnapshotFailed)
 		k.o.Log.Error("no snapshot was taken; the older ones stay, and it is tried again", "in", retryAfter, "err", err)
 		return retryAfter
 	}
@@ -163,7 +158,7 @@ func (k *Keeper) keep(ctx context.Context) (next time.Time, err error) {
 		return next, err
 	}
 	k.noteNewest(taken)
-	k.o.Count(CountTaken)
+	k.o.Count(count.SnapshotTaken)
 	k.o.Log.Info("snapshot taken", "file", m.Path, "bytes", m.Bytes, "encrypted", m.Encrypted)
 	return k.due(now), k.prune(append(all, taken)) // of all it is the newest
 }

@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/hermes-connector/hermes-connector/relay/count"
 	"github.com/hermes-connector/hermes-connector/store"
 )
 
@@ -66,14 +67,14 @@ func taken(t *testing.T, dir string) (out []string) {
 }
 
 // counting counts by name; it is safe in a synctest bubble only.
-func counting() (n map[string]int, count func(string)) {
-	n = make(map[string]int)
-	return n, func(name string) { n[name]++ }
+func counting() (n map[count.Counter]int, counts func(count.Counter)) {
+	n = make(map[count.Counter]int)
+	return n, func(name count.Counter) { n[name]++ }
 }
 
 func TestNightlySnapshots(t *testing.T) { // invariants 2 and 4
-	n, count := counting()
-	kept(t, 12, Options{Count: count}, func(t *testing.T, db *flaky, k *Keeper, dir string) {
+	n, counts := counting()
+	kept(t, 12, Options{Count: counts}, func(t *testing.T, db *flaky, k *Keeper, dir string) {
 		want := []string{"20000101T120000Z"} // there was none
 		check := func(when string) {
 			t.Helper()
@@ -103,7 +104,7 @@ func TestNightlySnapshots(t *testing.T) { // invariants 2 and 4
 		if got := db.Stats().Commits - commits; got != 2 {
 			t.Errorf("%d commits, want the test's own two", got)
 		}
-		if s := k.Stats(); n[CountTaken] != 4 || n[CountFailed] != 0 || s.Err != nil || !s.LastAt.Equal(time.Date(2000, 1, 6, 3, 0, 0, 0, time.UTC)) {
+		if s := k.Stats(); n[count.SnapshotTaken] != 4 || n[count.SnapshotFailed] != 0 || s.Err != nil || !s.LastAt.Equal(time.Date(2000, 1, 6, 3, 0, 0, 0, time.UTC)) {
 			t.Errorf("stats %+v, %v", s, n)
 		}
 	})
@@ -163,9 +164,9 @@ func TestClockThatWasWrong(t *testing.T) { // invariant 2
 				}
 			}
 			now := time.Date(tc.now, 5, 1, 12, 0, 0, 0, time.UTC)
-			n, count := counting()
+			n, counts := counting()
 			db := openDB(t)
-			k, err := NewKeeper(db, Options{Dir: dir, Count: count, Now: func() time.Time { return now }})
+			k, err := NewKeeper(db, Options{Dir: dir, Count: counts, Now: func() time.Time { return now }})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -174,8 +175,8 @@ func TestClockThatWasWrong(t *testing.T) { // invariant 2
 				k.step(t.Context())
 				now = now.Add(time.Hour)
 			}
-			if got := taken(t, dir); !slices.Equal(got, tc.want) || n[CountTaken] != 4 {
-				t.Errorf("%v after %d snapshots, want %v after 4", got, n[CountTaken], tc.want)
+			if got := taken(t, dir); !slices.Equal(got, tc.want) || n[count.SnapshotTaken] != 4 {
+				t.Errorf("%v after %d snapshots, want %v after 4", got, n[count.SnapshotTaken], tc.want)
 			}
 		})
 	}
@@ -200,8 +201,8 @@ func TestClockThatWasAheadWhileNothingHappened(t *testing.T) {
 }
 
 func TestFailureIsTriedAgain(t *testing.T) { // invariants 2 and 5
-	n, count := counting()
-	kept(t, 12, Options{Keep: 1, Count: count}, func(t *testing.T, db *flaky, k *Keeper, dir string) {
+	n, counts := counting()
+	kept(t, 12, Options{Keep: 1, Count: counts}, func(t *testing.T, db *flaky, k *Keeper, dir string) {
 		had := taken(t, dir)
 		change(t, db.DB, "1")
 		db.broken.Store(true)
@@ -210,7 +211,7 @@ func TestFailureIsTriedAgain(t *testing.T) { // invariants 2 and 5
 		if got := taken(t, dir); !slices.Equal(got, had) {
 			t.Errorf("%v, want the old one: %v", got, had)
 		}
-		if s := k.Stats(); n[CountFailed] < 2 || !errors.Is(s.Err, errFlaky) {
+		if s := k.Stats(); n[count.SnapshotFailed] < 2 || !errors.Is(s.Err, errFlaky) {
 			t.Errorf("stats %+v, %v", s, n)
 		}
 		db.broken.Store(false)

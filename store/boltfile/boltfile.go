@@ -26,7 +26,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/hermes-connector/hermes-connector/files"
+	"github.com/hermes-connector/hermes-connector/store/files"
 	bolt "go.etcd.io/bbolt"
 	berrors "go.etcd.io/bbolt/errors"
 )

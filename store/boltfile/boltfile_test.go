@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hermes-connector/hermes-connector/files"
+	"github.com/hermes-connector/hermes-connector/store/files"
 	bolt "go.etcd.io/bbolt"
 )
 

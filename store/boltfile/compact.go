@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/hermes-connector/hermes-connector/files"
+	"github.com/hermes-connector/hermes-connector/store/files"
 	bolt "go.etcd.io/bbolt"
 )
 

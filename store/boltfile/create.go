@@ -6,7 +6,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/hermes-connector/hermes-connector/files"
+	"github.com/hermes-connector/hermes-connector/store/files"
 )
 
 // A power cut while a bbolt file is being initialised can leave one that never opens again.

@@ -1,0 +1,61 @@
+// Package board is where a bot's Run writes how the connection is, and where everybody else reads it.
+package board
+
+import (
+	"sync"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/platforms"
+)
+
+// Board holds the status of one bot. Its methods may be called from any goroutine.
+type Board struct {
+	mu     sync.Mutex // guards the fields below
+	status platforms.Status
+	stuck  string // why what came cannot be taken in; empty when it can
+}
+
+// New makes the board of a bot that has not been started. name may be empty: not known yet.
+func New(name string) *Board {
+	return &Board{status: platforms.Status{State: platforms.Starting, Name: name}}
+}
+
+// Read is the status now. A connection that is up is of no use while nothing of what it brings can be
+// taken in.
+func (b *Board) Read() platforms.Status {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	s := b.status
+	if s.State == platforms.Connected && b.stuck != "" {
+		s.State, s.Reason = platforms.Degraded, b.stuck
+	}
+	return s
+}
+
+// Is sets the state of the connection. reason is for people, and empty when all is well.
+func (b *Board) Is(state platforms.State, reason string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.status.State, b.status.Reason = state, reason
+}
+
+// Blocked says why what came cannot be taken in, until it is called with an empty reason.
+func (b *Board) Blocked(reason string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.stuck = reason
+}
+
+// Named sets the bot's name.
+func (b *Board) Named(name string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.status.Name = name
+}
+
+// Heard notes that an event came now.
+func (b *Board) Heard() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.status.LastEventAt = time.Now()
+}

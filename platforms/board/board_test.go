@@ -1,0 +1,31 @@
+package board
+
+import (
+	"testing"
+
+	"github.com/hermes-connector/hermes-connector/platforms"
+)
+
+// TestWhatCannotBeTakenInShows: but not while something worse is to be said.
+func TestWhatCannotBeTakenInShows(t *testing.T) {
+	b := New("pi")
+	want := func(state platforms.State, reason string) {
+		t.Helper()
+		if s := b.Read(); s.State != state || s.Reason != reason || s.Name != "pi" {
+			t.Errorf("%+v, want %s %q", s, state, reason)
+		}
+	}
+	want(platforms.Starting, "")
+	b.Blocked("the disk is full")
+	want(platforms.Starting, "")
+	b.Is(platforms.Connected, "")
+	want(platforms.Degraded, "the disk is full")
+	b.Is(platforms.BadCredentials, "a new token is needed")
+	want(platforms.BadCredentials, "a new token is needed")
+	b.Is(platforms.Connected, "")
+	b.Blocked("")
+	want(platforms.Connected, "")
+	if b.Heard(); b.Read().LastEventAt.IsZero() {
+		t.Error("nothing was heard")
+	}
+}

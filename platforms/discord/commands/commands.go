@@ -1,0 +1,241 @@
+// Package commands keeps Discord's list of a bot's slash commands what the gateways want it to be: the
+// union of theirs and the connector's own, in a form Discord takes. Commands of other types, which are
+// not ours, it leaves alone.
+package commands
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/bwmarrin/discordgo"
+
+	"github.com/hermes-connector/hermes-connector/platforms/backoff"
+	"github.com/hermes-connector/hermes-connector/platforms/call"
+	"github.com/hermes-connector/hermes-connector/platforms/discord/rest"
+)
+
+// Keeper keeps over restarts what was registered.
+type Keeper interface {
+	// Application is the id of the application the bot belongs to.
+	Application() string
+	// Commands is what KeepCommands kept last.
+	Commands() (fingerprint string, notBefore time.Time)
+	// KeepCommands keeps the fingerprint of the registered commands, and until when Discord wants to be
+	// left alone with them.
+	KeepCommands(fingerprint string, notBefore time.Time)
+}
+
+// Registrar registers the slash commands of one bot.
+type Registrar struct {
+	// Set once, by New.
+	rest    *rest.Client
+	keeper  Keeper
+	log     *slog.Logger
+	wait    time.Duration // for more commands
+	changed chan struct{} // capacity 1: one wake-up stands for any number of changes
+
+	mu       sync.Mutex // guards the field below
+	manifest []json.RawMessage
+}
+
+// New makes a registrar that waits for more commands until none has come for a while, or for twice that
+// while.
+func New(r *rest.Client, k Keeper, log *slog.Logger, while time.Duration) *Registrar {
+	return &Registrar{rest: r, keeper: k, log: log, wait: while, changed: make(chan struct{}, 1)}
+}
+
+// Set makes manifest what is to be registered. Run does the work.
+func (c *Registrar) Set(manifest []json.RawMessage) {
+	c.mu.Lock()
+	c.manifest = slices.Clone(manifest)
+	c.mu.Unlock()
+	select {
+	case c.changed <- struct{}{}:
+	default: // a wake-up waits already
+	}
+}
+
+func (c *Registrar) read() []json.RawMessage {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.manifest
+}
+
+// Run registers the commands whenever they changed, until ctx ends. Discord allows few
+// writes a day: it waits for the gateways' hellos to end, asks what is registered, and writes all
+// commands in one request, if at all. What it registered last is remembered over restarts.
+func (c *Registrar) Run(ctx context.Context) {
+	for {
+		select {
+		case <-c.changed:
+		case <-ctx.Done():
+			return
+		}
+		if !c.gather(ctx) || !c.keepRegistering(ctx) {
+			return
+		}
+	}
+}
+
+// gather waits until no command has changed for a while, or for twice that while. It
+// returns false when ctx ended.
+func (c *Registrar) gather(ctx context.Context) bool {
+	last := time.Now().Add(2 * c.wait)
+	for {
+		changed, ended := c.pause(ctx, min(c.wait, time.Until(last)))
+		if !changed {
+			return !ended
+		}
+	}
+}
+
+// pause waits for d, or until the commands change or ctx ends.
+func (c *Registrar) pause(ctx context.Context, d time.Duration) (changed, ended bool) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-c.changed:
+		changed = true
+	case <-ctx.Done():
+		ended = true
+	}
+	return changed, ended
+}
+
+// keepRegistering registers the commands until that succeeds, makes no sense, or they change again.
+// It returns false when ctx ended.
+func (c *Registrar) keepRegistering(ctx context.Context) bool {
+	again := backoff.Backoff{First: 5 * time.Second, Max: 10 * time.Minute}
+	for {
+		err := c.register(ctx)
+		if err == nil {
+			return true
+		}
+		if ctx.Err() != nil {
+			return false
+		}
+		f := call.FaultOf(err)
+		if f.Sent == call.Refused && !f.Limited() {
+			c.log.Warn("discord refused the slash commands; waiting until a gateway changes them", "err", err)
+			return true
+		}
+		d := max(again.Next(), f.RetryAfter)
+		if f.Limited() {
+			fingerprint, _ := c.keeper.Commands()
+			c.keeper.KeepCommands(fingerprint, time.Now().Add(d))
+		}
+		c.log.Warn("discord slash commands not registered; trying again", "in", d, "err", err)
+		if changed, ended := c.pause(ctx, d); ended || changed && !c.gather(ctx) {
+			return false
+		}
+	}
+}
+
+// register makes Discord's list of the bot's global commands what it should be. During a penalty,
+// also one from before a restart, it asks nothing.
+func (c *Registrar) register(ctx context.Context) error {
+	wanted, dropped := commandsOf(c.read())
+	if dropped > 0 {
+		c.log.Warn("slash commands left out: more than Discord takes, or with names it does not", "count", dropped)
+	}
+	app := c.keeper.Application()
+	fingerprint := fingerprintOf(app, wanted)
+	kept, notBefore := c.keeper.Commands()
+	if fingerprint == kept {
+		return nil
+	}
+	// A time beyond a day, which no penalty is believed to last, comes from a clock that was set back since.
+	if d := time.Until(notBefore); d > 0 && d <= 24*time.Hour {
+		return &call.Fault{What: "slash commands", Sent: call.Never, RetryAfter: d, Message: "rate limited"}
+	}
+	endpoint := discordgo.EndpointApplicationGlobalCommands(app)
+	var raw []json.RawMessage
+	if err := c.rest.Do(ctx, http.MethodGet, endpoint+"?with_localizations=true", nil, &raw); err != nil {
+		return fmt.Errorf("registered commands: %w", err)
+	}
+	current, others := registered(raw)
+	if !sameCommands(current, wanted) {
+		if err := c.overwrite(ctx, endpoint, others, wanted); err != nil {
+			return fmt.Errorf("register commands: %w", err)
+		}
+	}
+	c.keeper.KeepCommands(fingerprint, time.Time{})
+	return nil
+}
+
+// overwrite makes wanted the bot's slash commands, beside others, which are not ours to remove. What
+// Discord finds fault with is left out: one gateway's command must not keep away everybody's.
+func (c *Registrar) overwrite(ctx context.Context, endpoint string, others []json.RawMessage, wanted []slashCommand) error {
+	for {
+		body := slices.Clone(others)
+		for _, one := range wanted {
+			body = append(body, one.encode())
+		}
+		err := c.rest.Do(ctx, http.MethodPut, endpoint, body, nil)
+		if err == nil {
+			c.log.Info("discord slash commands registered", "count", len(wanted))
+			return nil
+		}
+		sound := withoutFaults(wanted, err, len(others))
+		if len(sound) == len(wanted) || len(sound) == 0 {
+			return err
+		}
+		c.log.Warn("discord refused some of the slash commands; registering the others", "count", len(wanted)-len(sound), "err", err)
+		wanted = sound
+	}
+}
+
+// withoutFaults are the commands of list in which Discord found no fault, when it refused a request with
+// err whose body had them behind the first begin.
+func withoutFaults(list []slashCommand, err error, begin int) (sound []slashCommand) {
+	f := call.FaultOf(err)
+	places, told := f.Detail.(rest.Places)
+	if !told || f.Sent != call.Refused || f.Code != discordgo.ErrCodeInvalidFormBody {
+		return list
+	}
+	for i, c := range list {
+		if _, bad := places[strconv.Itoa(begin+i)]; !bad {
+			sound = append(sound, c)
+		}
+	}
+	return sound
+}
+
+// registered sorts what Discord has: slash commands, and commands of other types as they are.
+func registered(raw []json.RawMessage) (current []slashCommand, others []json.RawMessage) {
+	for _, one := range raw {
+		var c slashCommand
+		if json.Unmarshal(one, &c) == nil && c.Type <= commandSlash {
+			c.Type = commandSlash
+			current = append(current, c.normal())
+		} else {
+			others = append(others, one)
+		}
+	}
+	slices.SortFunc(current, func(a, b slashCommand) int { return cmp.Compare(a.Name, b.Name) })
+	return current, others
+}
+
+func sameCommands(a, b []slashCommand) bool {
+	return slices.EqualFunc(a, b, func(x, y slashCommand) bool { return string(x.encode()) == string(y.encode()) })
+}
+
+func fingerprintOf(application string, list []slashCommand) string {
+	h := sha256.New()
+	_, _ = fmt.Fprintln(h, application) // a hash takes everything
+	for _, c := range list {
+		_, _ = h.Write(append(c.encode(), '\n'))
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}

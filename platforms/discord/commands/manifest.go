@@ -1,0 +1,213 @@
+package commands
+
+import (
+	"cmp"
+	"encoding/json"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/bwmarrin/discordgo"
+)
+
+// Discord's limits for slash commands (https://discord.com/developers/docs/interactions/application-commands).
+const (
+	maxCommands    = 100
+	maxDescription = 100 // code points; of a choice's name and value as well
+	maxOptions     = 25  // and choices
+	maxDepth       = 3   // a group, its sub-commands, their options
+)
+
+// The types of commands and options that have a meaning of their own here.
+const (
+	commandSlash          = int(discordgo.ChatApplicationCommand)
+	optionSubCommand      = int(discordgo.ApplicationCommandOptionSubCommand)
+	optionSubCommandGroup = int(discordgo.ApplicationCommandOptionSubCommandGroup)
+	optionString          = int(discordgo.ApplicationCommandOptionString)
+	optionLast            = int(discordgo.ApplicationCommandOptionAttachment) // types beyond are unknown
+)
+
+// slashCommand is a slash command as it is registered, with the fields a gateway can set. What Discord
+// adds of its own plays no part in comparing. The library's type is not used: it loses bounds of 0, and
+// says null where a gateway said nothing.
+type slashCommand struct {
+	Name         string            `json:"name"`
+	Names        map[string]string `json:"name_localizations,omitempty"`
+	Type         int               `json:"type"`
+	Description  string            `json:"description"`
+	Descriptions map[string]string `json:"description_localizations,omitempty"`
+	Options      []commandOption   `json:"options,omitempty"`
+}
+
+type commandOption struct {
+	Type         int               `json:"type"`
+	Name         string            `json:"name"`
+	Names        map[string]string `json:"name_localizations,omitempty"`
+	Description  string            `json:"description"`
+	Descriptions map[string]string `json:"description_localizations,omitempty"`
+	Required     bool              `json:"required,omitempty"`
+	Choices      []commandChoice   `json:"choices,omitempty"`
+	Options      []commandOption   `json:"options,omitempty"`
+	ChannelTypes []int             `json:"channel_types,omitempty"`
+	MinValue     *float64          `json:"min_value,omitempty"`
+	MaxValue     *float64          `json:"max_value,omitempty"`
+	MinLength    *int              `json:"min_length,omitempty"`
+	MaxLength    *int              `json:"max_length,omitempty"`
+}
+
+type commandChoice struct {
+	Name  string            `json:"name"`
+	Names map[string]string `json:"name_localizations,omitempty"`
+	Value any               `json:"value"` // a string or a number
+}
+
+// encode is the command as JSON, always the same for the same command.
+func (c slashCommand) encode() json.RawMessage {
+	raw, _ := json.Marshal(c) // strings and finite numbers cannot fail
+	return raw
+}
+
+// linkCommand is the connector's own.
+func linkCommand() slashCommand {
+	return slashCommand{
+		Name: "link", Type: commandSlash, Description: "Link your account to your agent, with the code its operator gave you",
+		Options: []commandOption{{Type: optionString, Name: "code", Description: "The link code, like KQ2-9F4-M7X", Required: true}},
+	}
+}
+
+// commandsOf are the commands to register, by name: the connector's own and those of the manifest
+// that Discord would take, in a form it takes. Of two with one name the first counts. dropped is how
+// many of the manifest are left out.
+func commandsOf(manifest []json.RawMessage) (list []slashCommand, dropped int) {
+	list = []slashCommand{linkCommand()}
+	names := map[string]bool{"link": true}
+	for _, raw := range manifest {
+		var c slashCommand
+		if json.Unmarshal(raw, &c) != nil || c.Type > commandSlash {
+			dropped++
+			continue
+		}
+		c.Type = commandSlash
+		c = c.normal()
+		switch {
+		case names[c.Name]:
+		case !validName(c.Name) || len(list) == maxCommands:
+			dropped++
+		default:
+			names[c.Name] = true
+			list = append(list, c)
+		}
+	}
+	slices.SortFunc(list, func(a, b slashCommand) int { return cmp.Compare(a.Name, b.Name) })
+	return list, dropped
+}
+
+// optionName is Discord's pattern for names; letters with a lower case must be in it.
+var optionName = regexp.MustCompile(`^[-_'\p{L}\p{N}\p{Devanagari}\p{Thai}]{1,32}$`)
+
+func validName(s string) bool { return optionName.MatchString(s) && s == strings.ToLower(s) }
+
+// normal is c as Discord would take and return it.
+func (c slashCommand) normal() slashCommand {
+	c.Name = strings.ToLower(strings.TrimSpace(c.Name))
+	c.Names = named(c.Names)
+	c.Description, c.Descriptions = described(c.Description, c.Name), clippedAll(c.Descriptions)
+	c.Options = normalOptions(c.Options, 1)
+	return c
+}
+
+// normalOptions keeps the options Discord would take: required ones first, and no sub-command
+// beside anything else.
+func normalOptions(list []commandOption, depth int) []commandOption {
+	var out []commandOption
+	names := make(map[string]bool)
+	groups := slices.ContainsFunc(list, commandOption.groups)
+	for _, o := range list {
+		o.Name = strings.ToLower(strings.TrimSpace(o.Name))
+		known := o.Type >= optionSubCommand && o.Type <= optionLast
+		if !known || !validName(o.Name) || names[o.Name] || o.groups() != groups || groups && depth == maxDepth || len(out) == maxOptions {
+			continue
+		}
+		names[o.Name] = true
+		o.Names = named(o.Names)
+		o.Description, o.Descriptions = described(o.Description, o.Name), clippedAll(o.Descriptions)
+		o.Choices = normalChoices(o.Choices)
+		if groups {
+			o.Required = false
+			o.Options = normalOptions(o.Options, depth+1)
+		} else {
+			o.Options = nil
+		}
+		slices.Sort(o.ChannelTypes)
+		out = append(out, o)
+	}
+	slices.SortStableFunc(out, func(a, b commandOption) int {
+		switch {
+		case a.Required && !b.Required:
+			return -1
+		case b.Required && !a.Required:
+			return 1
+		}
+		return 0
+	})
+	return out
+}
+
+// groups reports whether the option is a sub-command or a group of them.
+func (o commandOption) groups() bool {
+	return o.Type == optionSubCommand || o.Type == optionSubCommandGroup
+}
+
+func normalChoices(list []commandChoice) []commandChoice {
+	var out []commandChoice
+	for _, c := range list {
+		c.Name, c.Names = clipped(c.Name), clippedAll(c.Names)
+		switch v := c.Value.(type) {
+		case string:
+			c.Value = clipped(v)
+		case float64:
+		default:
+			continue
+		}
+		if c.Name != "" && len(out) < maxOptions {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// described is a description Discord takes: there must be one.
+func described(s, name string) string {
+	if s = clipped(s); s == "" {
+		return clipped(name)
+	}
+	return s
+}
+
+func clipped(s string) string {
+	s = strings.NewReplacer("\r\n", "\n", "\r", "\n", "\x00", "\uFFFD").Replace(s)
+	runes := []rune(strings.TrimSpace(s))
+	if len(runes) > maxDescription {
+		runes = append(runes[:maxDescription-1], '…')
+	}
+	return string(runes)
+}
+
+// clippedAll is m with clipped texts; what is empty is left out.
+func clippedAll(m map[string]string) map[string]string {
+	out := make(map[string]string, len(m))
+	for locale, text := range m {
+		if text = clipped(text); text != "" {
+			out[locale] = text
+		}
+	}
+	return out
+}
+
+// named is m with only the names Discord takes.
+func named(m map[string]string) map[string]string {
+	out := maps.Clone(m)
+	maps.DeleteFunc(out, func(_, name string) bool { return !validName(name) })
+	return out
+}

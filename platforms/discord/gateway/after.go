@@ -1,0 +1,96 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/platforms/backoff"
+	"github.com/hermes-connector/hermes-connector/platforms/call"
+	"github.com/hermes-connector/hermes-connector/relay"
+)
+
+const (
+	// invalidWait and invalidSpread: Discord wants 1 to 5 seconds between an invalid session and the
+	// next attempt.
+	invalidWait   = time.Second
+	invalidSpread = 4 * time.Second
+	// patientFailures in a row are hiccups; more is trouble an operator should see.
+	patientFailures = 2
+)
+
+// after decides what follows the end of a connection, says so in the status and the log, and pauses.
+// It returns an error only when trying again cannot help.
+func (g *Gateway) after(ctx context.Context, err error) error {
+	var f *call.Fault
+	var invalid errInvalid
+	delay, reason := g.wait.Next(), "the connection to Discord was lost: "+g.Rest.Scrub(errText(err))
+	state := platforms.Connecting
+	if g.wait.Failures > patientFailures && g.ever {
+		state = platforms.Degraded
+	}
+	code := websocket.CloseStatus(err)
+	then := thenResume
+	switch {
+	case errors.As(err, &f):
+		reason = "Discord cannot be reached: " + f.Error()
+		switch {
+		case f.Refused(http.StatusUnauthorized):
+			return fmt.Errorf("%w: %w", relay.ErrBadCredentials, err)
+		case f.RetryAfter > 0:
+			state, delay = platforms.Degraded, max(delay, f.RetryAfter)
+			reason = "Discord asked to be left alone for " + f.RetryAfter.String()
+		case f.Status != 0:
+			state, reason = platforms.Degraded, "Discord answers with a fault: "+f.Error()
+		}
+	case errors.Is(err, errReconnect):
+		reason = "Discord asked to connect again"
+		if g.wait.Failures == 1 { // not one of many
+			delay = 0
+		}
+	case errors.As(err, &invalid):
+		reason = "Discord rejects the session"
+		delay = max(delay, invalidWait+rand.N(invalidSpread))
+		if !invalid.resumable || !g.resuming {
+			then = thenIdentify
+		}
+	case errors.Is(err, ErrFull):
+		state, reason = platforms.Degraded, "more comes from Discord than the disk takes; Discord keeps the rest meanwhile"
+	case code != -1 && code != closeAgain:
+		then, reason = afterClose(code)
+	}
+	switch then {
+	case thenRevoked:
+		return fmt.Errorf("%w: %s", relay.ErrBadCredentials, reason)
+	case thenStop:
+		return errors.New(reason)
+	case thenEnable:
+		intentWait := g.Settings.Duration(keyIntentWait)
+		state, delay = platforms.Degraded, intentWait+rand.N(intentWait/20+1)
+		g.live = Session{}
+	case thenIdentify:
+		g.live = Session{}
+	}
+	if g.resumes >= maxResumes {
+		g.live, g.resumes = Session{}, 0
+	}
+	g.Board.Is(state, reason)
+	g.Log.Warn("discord connection ended; trying again", "reason", reason, "in", delay, "resume", g.live.ID != "")
+	backoff.Pause(ctx, delay)
+	return nil
+}
+
+// errText is err without the quoted reason of a close: Discord's words are not ours to repeat.
+func errText(err error) string {
+	var ce websocket.CloseError
+	if errors.As(err, &ce) {
+		return fmt.Sprintf("closed with %d", ce.Code)
+	}
+	return err.Error()
+}

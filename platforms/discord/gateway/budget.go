@@ -1,0 +1,83 @@
+package gateway
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/platforms/pace"
+)
+
+const (
+	// maxIdentifies is how many sessions we begin in any 24 hours at most. Discord grants 1,000, and
+	// takes the token away from a bot that asks for more.
+	maxIdentifies = 100
+	// identifyStep is how many identifies in a day double the pause between two.
+	identifyStep = 5
+	// identifyPause is the longest pause between two.
+	identifyPause = 30 * time.Minute
+	day           = 24 * time.Hour
+)
+
+// Budget is how many sessions we may still begin: what Discord says, and what we allow ourselves.
+// It is part of the state, so that a program that is restarted again and again keeps to it.
+type Budget struct {
+	// What Discord said last. Known is false until it did.
+	Known     bool      `json:"known,omitempty"`
+	Remaining int       `json:"left,omitempty"`
+	ResetAt   time.Time `json:"reset,omitzero"`
+	// Spent is when we identified in the last 24 hours: milliseconds since 1970, oldest first.
+	Spent []int64 `json:"spent,omitempty"`
+}
+
+// recent is Spent without what no longer counts. A time in the future comes from a clock that was
+// set back since.
+func (b Budget) recent(now time.Time) []int64 {
+	from, to := now.Add(-day).UnixMilli(), milliUp(now)
+	return slices.DeleteFunc(slices.Clone(b.Spent), func(t int64) bool { return t <= from || t > to })
+}
+
+// due is when the next identify may leave, and why not now. least is the pause between the first
+// ones of a day.
+func (b Budget) due(now time.Time, least time.Duration) (at time.Time, reason string) {
+	at = now
+	spent := b.recent(now)
+	if n := len(spent); n > 0 {
+		pause := identifyPause
+		if doublings := n / identifyStep; doublings < 20 {
+			pause = min(least<<doublings, identifyPause)
+		}
+		at = pace.Later(at, time.UnixMilli(spent[n-1]).Add(pause))
+		if n >= maxIdentifies {
+			at = pace.Later(at, time.UnixMilli(spent[n-maxIdentifies]).Add(day+time.Millisecond))
+		}
+		if at.After(now) {
+			reason = fmt.Sprintf("%d sessions were begun in the last 24 hours; the next one follows at %s", n, clock(at))
+		}
+	}
+	if b.Known && b.Remaining <= 0 && b.ResetAt.After(at) {
+		at = b.ResetAt
+		reason = "Discord's budget of new sessions is used up; it resets at " + clock(at)
+	}
+	return at, reason
+}
+
+// spend notes an identify.
+func (b *Budget) spend(now time.Time) {
+	b.Spent = append(b.recent(now), milliUp(now))
+	b.Remaining = max(b.Remaining-1, 0)
+}
+
+// milliUp is t in milliseconds since 1970, rounded up: an identify must not count as older than it is.
+func milliUp(t time.Time) int64 { return t.Add(time.Millisecond - 1).UnixMilli() }
+
+// granted notes what Discord said. A budget that is used up and resets at once is not believed.
+func (b *Budget) granted(remaining int, resetAfter time.Duration, now time.Time) {
+	if remaining <= 0 {
+		resetAfter = max(resetAfter, time.Minute)
+	}
+	b.Known, b.Remaining, b.ResetAt = true, remaining, now.Add(resetAfter).UTC().Truncate(time.Second)
+}
+
+// clock renders a moment for an operator.
+func clock(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") }

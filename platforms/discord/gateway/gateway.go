@@ -1,0 +1,346 @@
+// Package gateway keeps one bot's connection to Discord's gateway: where to connect, hello, identify or
+// resume, heartbeats, and what follows each kind of end. discordgo gives the types and constants; the
+// socket is our own, because the library's can hang for ever, cannot resume after a restart and does not
+// know a final close from another.
+//
+// It does not look into dispatches, save READY and RESUMED: they are the Handler's.
+//
+// Invariants:
+//
+//  1. The socket is never closed by us with 1000 or 1001, so that a session can always be resumed:
+//     the end of the process is not the end of the session.
+//  2. No read is without a deadline, from the dial to the last byte of a payload.
+//  3. At most maxIdentifies identifies leave in a rolling day, and never more than Discord grants.
+//  4. The state is Connected only from READY or RESUMED on until the socket is lost.
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/bwmarrin/discordgo"
+	"github.com/coder/websocket"
+
+	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/platforms/backoff"
+	"github.com/hermes-connector/hermes-connector/platforms/board"
+	"github.com/hermes-connector/hermes-connector/platforms/discord/rest"
+)
+
+const (
+	// steady is how long a connection must last to count as a good one.
+	steady = time.Minute
+	// maxResumes is how many resumes in a row may fail, with Discord in reach, before a new session.
+	maxResumes = 5
+	// maxDetours is how many dials of the resume address in a row may fail before the general one is
+	// used.
+	maxDetours = 2
+	// askTimeout bounds the question where the gateway is.
+	askTimeout = 15 * time.Second
+)
+
+// ErrFull is a Handler's answer when nothing more may come for a while. What it was told of is taken.
+var ErrFull = errors.New("more came than the disk takes")
+
+// Handler takes what comes. Begin, Dispatch and Skipped are called on the goroutine that reads, and may
+// not wait; an error of theirs ends the connection.
+type Handler interface {
+	// Relax waits until more may come. It returns false when ctx ended first.
+	Relax(ctx context.Context) bool
+	// Begin takes the READY of a new session.
+	Begin(p Packet, s Session, r Ready) error
+	// Dispatch takes any other dispatch.
+	Dispatch(ctx context.Context, p Packet) error
+	// Skipped takes the beginning of a dispatch that was too large to look at.
+	Skipped(p Packet, err error) error
+}
+
+// Ledger keeps the budget over restarts.
+type Ledger interface {
+	Budget() Budget
+	// ChangeBudget alters it; soon: it is worth a write of its own.
+	ChangeBudget(soon bool, change func(*Budget))
+}
+
+// Session is a session on Discord's side, and how far its dispatches are dealt with.
+type Session struct {
+	ID  string `json:"id"`
+	URL string `json:"url,omitempty"` // where to resume; empty means the general address
+	Seq int64  `json:"seq"`
+}
+
+// The settings of a gateway.
+const (
+	keyAnswerWait   = "answer_timeout"
+	keyRetryWait    = "retry_wait"
+	keyRetryMax     = "retry_max"
+	keyIdentifyWait = "identify_wait"
+	keyIntentWait   = "intent_wait"
+)
+
+// Keys are the settings of a gateway.
+func Keys() []platforms.Key {
+	return []platforms.Key{
+		{
+			Name: keyAnswerWait, Default: "15s", Check: platforms.CheckDuration,
+			Help: "how long Discord may take to answer a connect, a greeting or an identify, or to finish a payload it began",
+		},
+		{
+			Name: keyRetryWait, Default: "1s", Check: platforms.CheckDuration,
+			Help: "the first pause after a lost connection; doubles with each further failure",
+		},
+		{
+			Name: keyRetryMax, Default: "1m", Check: platforms.CheckDuration,
+			Help: "the longest pause after a lost connection",
+		},
+		{
+			Name: keyIdentifyWait, Default: "5s", Check: platforms.CheckDuration,
+			Help: "the least pause between two new sessions; grows with their number in a day",
+		},
+		{
+			Name: keyIntentWait, Default: "20m", Check: platforms.CheckDuration,
+			Help: "the pause while Discord refuses an intent, until it is enabled in the developer portal",
+		},
+	}
+}
+
+// Retries are the pauses between attempts.
+func Retries(s platforms.Settings) backoff.Backoff {
+	return backoff.Backoff{First: s.Duration(keyRetryWait), Max: s.Duration(keyRetryMax)}
+}
+
+// Options are what a Gateway needs.
+type Options struct {
+	Rest     *rest.Client
+	Settings platforms.Settings // the values of Keys
+	Board    *board.Board
+	Log      *slog.Logger
+	Handler  Handler
+	Ledger   Ledger
+}
+
+// Gateway is one Run: the loop that keeps a connection, and what only it touches.
+type Gateway struct {
+	Options
+
+	live    Session // where a resume would go on; ID is empty when there is nothing to resume
+	wait    backoff.Backoff
+	resumes int  // in a row that failed
+	detours int  // dials of the resume address in a row that failed
+	ever    bool // a connection was greeted
+
+	// Of the connection at hand.
+	resuming bool
+	sock     *socket
+}
+
+// New makes a gateway that goes on with s, if s has an id.
+func New(o Options, s Session) *Gateway {
+	return &Gateway{Options: o, live: s, wait: Retries(o.Settings)}
+}
+
+// Run keeps a connection until ctx ends (then it returns nil) or trying again cannot help. It owns three
+// goroutines per socket.
+func (g *Gateway) Run(ctx context.Context) error {
+	for g.Handler.Relax(ctx) {
+		err := g.once(ctx)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err := g.after(ctx, err); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// once makes one connection and serves it to its end. It returns why it ended.
+func (g *Gateway) once(ctx context.Context) error {
+	address, err := g.address(ctx)
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	if err := g.dial(ctx, address); err != nil {
+		if g.resuming && g.live.URL != "" {
+			g.detours++
+		}
+		return err
+	}
+	g.detours = 0
+	err = g.sock.serve(ctx)
+	switch {
+	case g.sock.greeted.Load():
+		g.resumes = 0
+		if time.Since(began) >= steady {
+			g.wait.Reset()
+		}
+	case g.resuming && g.sock.interval != 0:
+		g.resumes++
+	}
+	return err
+}
+
+// address decides whether to resume, and where to connect. For a new session it waits until one may
+// be begun.
+func (g *Gateway) address(ctx context.Context) (string, error) {
+	g.resuming = g.live.ID != "" && g.resumes < maxResumes
+	if g.resuming && g.live.URL != "" && g.detours < maxDetours {
+		return g.live.URL, nil
+	}
+	for {
+		address, err := g.ask(ctx)
+		if err != nil || g.resuming {
+			return address, err
+		}
+		now := time.Now()
+		at, reason := g.Ledger.Budget().due(now, g.Settings.Duration(keyIdentifyWait))
+		if !at.After(now) {
+			return address, nil
+		}
+		if at.Sub(now) > time.Minute {
+			g.Board.Is(platforms.Degraded, reason)
+			g.Log.Warn("discord session not begun yet", "reason", reason)
+		}
+		if !backoff.Pause(ctx, at.Sub(now)+rand.N(time.Second+at.Sub(now)/20)) {
+			return "", ctx.Err()
+		}
+	}
+}
+
+// ask asks Discord where its gateway is, and how many sessions it grants.
+func (g *Gateway) ask(ctx context.Context) (address string, err error) {
+	var answer struct {
+		URL   string `json:"url"`
+		Limit *struct {
+			Remaining  int   `json:"remaining"`
+			ResetAfter int64 `json:"reset_after"` // milliseconds
+		} `json:"session_start_limit"`
+	}
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	if err := g.Rest.Do(ctx, http.MethodGet, discordgo.EndpointGatewayBot, nil, &answer); err != nil {
+		return "", err
+	}
+	if l := answer.Limit; l != nil {
+		after := min(max(time.Duration(l.ResetAfter)*time.Millisecond, 0), day)
+		g.Ledger.ChangeBudget(false, func(b *Budget) { b.granted(l.Remaining, after, time.Now()) })
+	}
+	return answer.URL, nil
+}
+
+// dial connects to address.
+func (g *Gateway) dial(ctx context.Context, address string) error {
+	target, err := g.target(address)
+	if err != nil {
+		return err
+	}
+	dialCtx, cancel := context.WithTimeout(ctx, g.Settings.Duration(keyAnswerWait))
+	defer cancel()
+	conn, resp, err := websocket.Dial(dialCtx, target, &websocket.DialOptions{
+		HTTPClient: g.Rest.Direct,
+		HTTPHeader: http.Header{"User-Agent": {rest.UserAgent}},
+	})
+	if err != nil {
+		if resp != nil {
+			return fmt.Errorf("connect to the gateway: HTTP %d", resp.StatusCode)
+		}
+		var ue *url.Error
+		if errors.As(err, &ue) {
+			err = ue.Err
+		}
+		return fmt.Errorf("connect to the gateway: %w", err)
+	}
+	conn.SetReadLimit(-1) // socket.read has its own
+	g.sock = &socket{conn: conn, to: g, wait: g.Settings.Duration(keyAnswerWait), nudge: make(chan struct{}, 1)}
+	if g.resuming {
+		g.sock.seq.Store(g.live.Seq)
+	}
+	return nil
+}
+
+// target completes the address of the gateway. The token goes there, so it must be encrypted wherever
+// the API is.
+func (g *Gateway) target(address string) (string, error) {
+	u, err := url.Parse(address)
+	if err != nil || u.Host == "" || u.Scheme != "wss" && (u.Scheme != "ws" || !strings.HasPrefix(g.Rest.Base, "http:")) {
+		return "", errors.New("the gateway's address makes no sense")
+	}
+	q := u.Query()
+	q.Set("v", rest.APIVersion)
+	q.Set("encoding", "json")
+	q.Del("compress") // see socket
+	u.RawQuery = q.Encode()
+	if u.Path == "" {
+		u.Path = "/"
+	}
+	return u.String(), nil
+}
+
+// greeting is the first payload of ours: an identify or a resume.
+func (g *Gateway) greeting() command {
+	token := g.Rest.Token.RevealString()
+	if g.resuming {
+		return resume(token, g.live)
+	}
+	// Stored at once, but not waited for: a program that dies in between is not the one that is
+	// restarted a hundred times, and what Discord says about the budget holds anyway.
+	g.Ledger.ChangeBudget(true, func(b *Budget) { b.spend(time.Now()) })
+	return identify(token)
+}
+
+// dispatch hands on one dispatch. From here on it survives the connection, so that the next one resumes
+// behind it.
+func (g *Gateway) dispatch(ctx context.Context, p Packet) error {
+	g.Board.Heard()
+	switch p.Kind {
+	case kindReady:
+		r, err := decodeReady(p.Data)
+		if err != nil {
+			return fmt.Errorf("%w: READY: %w", errNonsense, err)
+		}
+		if _, err := g.target(r.ResumeURL); err != nil {
+			r.ResumeURL = ""
+		}
+		g.live = Session{ID: r.SessionID, URL: r.ResumeURL, Seq: p.Seq}
+		g.Board.Named(r.User.Name)
+		g.up("discord session begun")
+		return g.Handler.Begin(p, g.live, r)
+	case kindResumed:
+		g.up("discord session resumed")
+	}
+	return g.Handler.Dispatch(ctx, g.passed(p))
+}
+
+// skipped hands on what is known of a payload that was too large to look at.
+func (g *Gateway) skipped(head Packet, raw []byte) error {
+	g.Log.Warn("discord payload skipped: too large", "kind", head.Kind, "seq", head.Seq)
+	if head.Op != opDispatch {
+		return nil
+	}
+	head.Data = raw
+	return g.Handler.Skipped(g.passed(head), fmt.Errorf("a %q of more than %d bytes", head.Kind, maxPayload))
+}
+
+// passed notes the sequence of p. One without is where we are.
+func (g *Gateway) passed(p Packet) Packet {
+	g.live.Seq = max(g.live.Seq, p.Seq)
+	if p.Seq == 0 {
+		p.Seq = g.live.Seq
+	}
+	return p
+}
+
+// up notes that events flow.
+func (g *Gateway) up(what string) {
+	g.ever = true
+	g.Board.Is(platforms.Connected, "")
+	g.Log.Info(what)
+}

@@ -1,0 +1,202 @@
+package gateway
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/bwmarrin/discordgo"
+	"github.com/coder/websocket"
+
+	"github.com/hermes-connector/hermes-connector/platforms/call"
+)
+
+// What a payload on the gateway socket is about.
+const (
+	opDispatch       = 0
+	opHeartbeat      = 1
+	opIdentify       = 2
+	opResume         = 6
+	opReconnect      = 7
+	opInvalidSession = 9
+	opHello          = 10
+	opHeartbeatAck   = 11
+)
+
+// The dispatches this package handles by itself.
+const (
+	kindReady   = "READY"
+	kindResumed = "RESUMED"
+)
+
+// closeAgain is the code we close with whenever we mean to come back. 1000 and 1001 would end the
+// session on Discord's side, and with it the hope to resume after a restart.
+const closeAgain websocket.StatusCode = 4000
+
+// intents are the events the bot asks for. Of these only the message content needs to be enabled in
+// the developer portal. Members are not among them: facts about one are asked for on demand.
+const intents = discordgo.IntentGuilds | discordgo.IntentGuildMessages | discordgo.IntentDirectMessages |
+	discordgo.IntentMessageContent
+
+// Packet is one message on the socket.
+type Packet struct {
+	Op   int             `json:"op"`
+	Data json.RawMessage `json:"d"`
+	Seq  int64           `json:"s"` // counts dispatches within a session, from 1; 0: none
+	Kind string          `json:"t"`
+}
+
+func decodePacket(raw []byte) (Packet, error) {
+	var p Packet
+	if err := call.Decode(raw, &p); err != nil {
+		return Packet{}, err
+	}
+	if p.Seq < 0 {
+		return Packet{}, errors.New("a sequence below zero")
+	}
+	return p, nil
+}
+
+// decodeHead reads operation, sequence and kind of a payload of which only the beginning is there.
+// Discord writes these before the data, or after it; then they are zero.
+func decodeHead(raw []byte) Packet {
+	p := Packet{Op: opDispatch}
+	dec := json.NewDecoder(strings.NewReader(string(raw)))
+	if t, err := dec.Token(); err != nil || t != json.Delim('{') {
+		return p
+	}
+	for dec.More() {
+		key, err := dec.Token()
+		if err != nil {
+			return p
+		}
+		switch key {
+		case "op":
+			err = dec.Decode(&p.Op)
+		case "s":
+			err = dec.Decode(&p.Seq)
+		case "t":
+			err = dec.Decode(&p.Kind)
+		default:
+			var skipped json.RawMessage
+			err = dec.Decode(&skipped) // ends at the cut, if this is the data
+		}
+		if err != nil {
+			break
+		}
+	}
+	p.Seq = max(p.Seq, 0)
+	return p
+}
+
+// leastInterval keeps a greeting that makes no sense from making us hammer.
+const leastInterval = 100 * time.Millisecond
+
+// decodeHello reads how often to send a heartbeat.
+func decodeHello(data []byte) (time.Duration, error) {
+	var d struct {
+		Interval int64 `json:"heartbeat_interval"` // milliseconds
+	}
+	if err := call.Decode(data, &d); err != nil {
+		return 0, err
+	}
+	if d.Interval <= 0 || d.Interval > int64(time.Hour/time.Millisecond) {
+		return 0, fmt.Errorf("a heartbeat interval of %d ms", d.Interval)
+	}
+	return max(time.Duration(d.Interval)*time.Millisecond, leastInterval), nil
+}
+
+// Ready is what READY says about the session and the bot.
+type Ready struct {
+	SessionID string `json:"session_id"`
+	ResumeURL string `json:"resume_gateway_url"`
+	User      struct {
+		Name string `json:"username"`
+	} `json:"user"`
+	Application struct {
+		ID string `json:"id"`
+	} `json:"application"`
+}
+
+func decodeReady(data []byte) (Ready, error) {
+	var r Ready
+	if err := call.Decode(data, &r); err != nil {
+		return Ready{}, err
+	}
+	if r.SessionID == "" {
+		return Ready{}, errors.New("no session id")
+	}
+	return r, nil
+}
+
+// command is a payload of ours.
+type command struct {
+	Op   int `json:"op"`
+	Data any `json:"d"`
+}
+
+// identify asks for a new session.
+func identify(token string) command {
+	return command{Op: opIdentify, Data: map[string]any{
+		"token":   token,
+		"intents": intents,
+		"properties": map[string]string{
+			"os": runtime.GOOS, "browser": "hermes-connector", "device": "hermes-connector",
+		},
+		"large_threshold": 50, // the least: members are of no use to us
+		// Without a presence a bot that is connected shows as offline.
+		"presence": map[string]any{"status": "online", "afk": false, "since": nil, "activities": []any{}},
+	}}
+}
+
+// resume asks for the session to go on behind what we have.
+func resume(token string, s Session) command {
+	return command{Op: opResume, Data: map[string]any{"token": token, "session_id": s.ID, "seq": s.Seq}}
+}
+
+// heartbeat says how far we have received; 0 means nothing yet.
+func heartbeat(seq int64) command {
+	if seq == 0 {
+		return command{Op: opHeartbeat}
+	}
+	return command{Op: opHeartbeat, Data: seq}
+}
+
+// aftermath is what may be done after a connection ended.
+type aftermath int
+
+const (
+	thenResume   aftermath = iota // connect again and resume
+	thenIdentify                  // the session is gone
+	thenEnable                    // a person must enable an intent
+	thenStop                      // trying again cannot help
+	thenRevoked                   // the token is not accepted
+)
+
+// afterClose sorts the codes Discord closes with. Unknown ones resume: if the session is gone,
+// Discord will say so.
+func afterClose(code websocket.StatusCode) (aftermath, string) {
+	switch code {
+	case 4004:
+		return thenRevoked, "Discord does not accept the token"
+	case 4007:
+		return thenIdentify, "Discord does not know the sequence we resumed with"
+	case 4009:
+		return thenIdentify, "the session timed out"
+	case 4010:
+		return thenStop, "Discord rejects the shard (4010)"
+	case 4011:
+		return thenStop, "the bot is in so many servers that Discord demands sharding, which this program does not do (4011)"
+	case 4012:
+		return thenStop, "Discord no longer serves this version of its gateway (4012); update the program"
+	case 4013:
+		return thenStop, "Discord does not know the intents asked for (4013); update the program"
+	case 4014:
+		return thenEnable, "the MESSAGE CONTENT intent is not enabled for this bot (4014); enable it in the developer " +
+			"portal under Bot, Privileged Gateway Intents"
+	}
+	return thenResume, fmt.Sprintf("Discord closed the connection (%d)", code)
+}

@@ -1,0 +1,281 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/coder/websocket"
+)
+
+const (
+	// maxPayload is the most one payload may have, in bytes, to be looked at. A GUILD_CREATE of a
+	// server with every channel and role it may have stays below it. A greater one is skipped: to
+	// close would bring the same one again with the resume.
+	maxPayload = 32 << 20
+	// maxSkipped is the most we read past.
+	maxSkipped = 256 << 20
+	// HeadBytes are looked at and kept of a payload that is skipped, or makes no sense.
+	HeadBytes = 4 << 10
+	// hangUpWait is how long Discord has to answer our close.
+	hangUpWait = 2 * time.Second
+	// beatPause is the least pause between two heartbeats, however often Discord asks for one: more
+	// than 120 payloads a minute would be held against us.
+	beatPause = time.Second
+)
+
+// Why a connection ended, as far as we decided it.
+var (
+	errReconnect = errors.New("asked to connect again")
+	errZombie    = errors.New("a heartbeat was not answered")
+	errSilent    = errors.New("nothing came for too long")
+	errNonsense  = errors.New("what came makes no sense")
+)
+
+// errInvalid is op 9: the session cannot be had, or (resumable) not now.
+type errInvalid struct{ resumable bool }
+
+func (e errInvalid) Error() string {
+	if e.resumable {
+		return "Discord rejects the session for now"
+	}
+	return "Discord no longer knows the session"
+}
+
+// socket is one connection to the gateway, from the dial to its end. What Discord sends is not
+// compressed. BenchmarkCompression: a large server's GUILD_CREATE would take 6 KiB of the wire
+// instead of 121, and cost 6% more time and a window of 40 KiB for as long as the socket lives. But
+// those come once per session; what flows day and night are messages of a kilobyte. For that saving
+// a socket would gain a state that one lost byte ruins, and payloads that explode.
+type socket struct {
+	// Set once, by dial.
+	conn  *websocket.Conn
+	to    *Gateway
+	wait  time.Duration // for an answer, and for the rest of a payload
+	nudge chan struct{} // capacity 1: one heartbeat answers any number of requests for one
+
+	seq     atomic.Int64 // newest sequence received
+	unacked atomic.Bool  // a heartbeat is unanswered
+	greeted atomic.Bool  // READY or RESUMED came
+
+	// Of the goroutine that reads.
+	interval time.Duration // between heartbeats; 0 until the hello
+	patience time.Time     // when READY or RESUMED must have come; zero until the hello
+
+	wg   sync.WaitGroup
+	once sync.Once
+	stop context.CancelCauseFunc // ends every read and write
+}
+
+// serve reads until the connection ends, and returns why. It returns only after everything it
+// started has ended. When ctx ends the connection is closed in a way that leaves the session alive.
+func (s *socket) serve(ctx context.Context) error {
+	inner, stop := context.WithCancelCause(context.WithoutCancel(ctx))
+	s.stop = stop
+	unhook := context.AfterFunc(ctx, func() { s.hangUp(ctx.Err()) })
+	var err error
+	for err == nil {
+		var raw []byte
+		var whole bool
+		if raw, whole, err = s.read(inner); err == nil {
+			err = s.take(inner, raw, whole)
+		}
+	}
+	unhook()
+	s.hangUp(err)
+	for reading := error(nil); reading == nil; { // until Discord's answer to the close
+		_, _, reading = s.read(inner)
+	}
+	s.wg.Wait()
+	if code := websocket.CloseStatus(err); code == -1 || code == closeAgain {
+		err = context.Cause(inner) // what made us hang up
+	}
+	return err
+}
+
+// hangUp begins the end: a close that keeps the session, and soon after, whatever Discord says, the
+// end of the connection. The first cause counts.
+func (s *socket) hangUp(cause error) {
+	s.once.Do(func() {
+		s.wg.Add(2)
+		done := make(chan struct{})
+		go func() {
+			defer s.wg.Done()
+			defer close(done)
+			_ = s.conn.Close(closeAgain, "")
+		}()
+		go func() {
+			defer s.wg.Done()
+			timer := time.NewTimer(hangUpWait)
+			defer timer.Stop()
+			select {
+			case <-done:
+			case <-timer.C:
+			}
+			s.stop(cause)
+		}()
+	})
+}
+
+// read returns the next payload, or the beginning of one that is too large (whole is false then).
+func (s *socket) read(ctx context.Context) (raw []byte, whole bool, err error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	timer := time.AfterFunc(s.allowance(), func() { cancel(errSilent) })
+	defer timer.Stop()
+	defer func() {
+		if err != nil && errors.Is(context.Cause(ctx), errSilent) {
+			err = errSilent
+		}
+	}()
+	_, r, err := s.conn.Reader(ctx)
+	if err != nil {
+		return nil, false, err
+	}
+	timer.Reset(s.wait)
+	raw, err = io.ReadAll(io.LimitReader(r, maxPayload+1))
+	if err != nil || len(raw) <= maxPayload {
+		return raw, true, err
+	}
+	// What goes on flowing is worth the time, what drips is not.
+	for left := int64(maxSkipped); left > 0; {
+		timer.Reset(s.wait)
+		n, err := io.CopyN(io.Discard, r, 1<<20)
+		if errors.Is(err, io.EOF) {
+			return raw[:HeadBytes], false, nil
+		}
+		if err != nil {
+			return nil, false, err
+		}
+		left -= n
+	}
+	return nil, false, fmt.Errorf("%w: a payload of more than %d bytes", errNonsense, maxSkipped)
+}
+
+// allowance is how long the next payload may take to begin.
+func (s *socket) allowance() time.Duration {
+	switch {
+	case s.interval == 0:
+		return s.wait
+	case !s.greeted.Load():
+		return max(time.Until(s.patience), 0)
+	}
+	// Every interval brings the answer to a heartbeat. When one does not come, heartbeats should be
+	// the first to notice, and close in good order.
+	return 2*s.interval + s.wait
+}
+
+// take deals with one payload. Any of them may come at any time, also before the hello.
+func (s *socket) take(ctx context.Context, raw []byte, whole bool) error {
+	if !whole {
+		head := decodeHead(raw)
+		s.heard(head.Seq)
+		return s.to.skipped(head, raw)
+	}
+	p, err := decodePacket(raw)
+	if err != nil {
+		return fmt.Errorf("%w: %w", errNonsense, err)
+	}
+	switch p.Op {
+	case opHello:
+		return s.hello(ctx, p.Data)
+	case opHeartbeat:
+		return s.beatNow(ctx)
+	case opHeartbeatAck:
+		s.unacked.Store(false)
+	case opReconnect:
+		return errReconnect
+	case opInvalidSession:
+		var resumable bool
+		_ = json.Unmarshal(p.Data, &resumable) // what makes no sense is a no
+		return errInvalid{resumable}
+	case opDispatch:
+		s.heard(p.Seq)
+		if p.Kind == kindReady || p.Kind == kindResumed {
+			s.greeted.Store(true)
+		}
+		return s.to.dispatch(ctx, p)
+	}
+	return nil
+}
+
+// heard notes a dispatch's sequence. While dispatches come, a resume is at work.
+func (s *socket) heard(seq int64) {
+	s.patience = time.Now().Add(s.wait)
+	s.seq.Store(max(s.seq.Load(), seq))
+}
+
+// hello starts the heartbeats and says who we are.
+func (s *socket) hello(ctx context.Context, data []byte) error {
+	interval, err := decodeHello(data)
+	switch {
+	case err != nil:
+		return fmt.Errorf("%w: hello: %w", errNonsense, err)
+	case s.interval != 0:
+		return nil // once is enough
+	}
+	s.interval, s.patience = interval, time.Now().Add(s.wait)
+	s.wg.Go(func() { s.heartbeats(ctx, interval) })
+	return s.send(ctx, s.to.greeting())
+}
+
+// heartbeats sends one after the other until ctx ends. One that was not answered by the time of the
+// next means that nobody is there.
+func (s *socket) heartbeats(ctx context.Context, interval time.Duration) {
+	timer := time.NewTimer(rand.N(interval)) // so that a thousand bots do not beat at once after an outage
+	defer timer.Stop()
+	var last time.Time
+	for {
+		asked := false
+		select {
+		case <-ctx.Done():
+			return
+		case <-s.nudge:
+			asked = true
+		case <-timer.C:
+		}
+		if asked && time.Since(last) < beatPause {
+			continue
+		}
+		if !asked && s.unacked.Load() {
+			s.hangUp(errZombie)
+			return
+		}
+		s.unacked.Store(true)
+		last = time.Now()
+		if err := s.send(ctx, heartbeat(s.seq.Load())); err != nil {
+			s.hangUp(err)
+			return
+		}
+		timer.Reset(interval)
+	}
+}
+
+// beatNow answers Discord's request for a heartbeat.
+func (s *socket) beatNow(ctx context.Context) error {
+	if s.interval == 0 { // no hello yet: nobody sends them
+		return s.send(ctx, heartbeat(s.seq.Load()))
+	}
+	select {
+	case s.nudge <- struct{}{}:
+	default: // one is asked for already
+	}
+	return nil
+}
+
+// send writes one payload. It takes at most as long as an answer may.
+func (s *socket) send(ctx context.Context, c command) error {
+	raw, err := json.Marshal(c)
+	if err != nil {
+		return fmt.Errorf("gateway payload: %w", err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.wait)
+	defer cancel()
+	return s.conn.Write(ctx, websocket.MessageText, raw)
+}

@@ -1,0 +1,235 @@
+package guilds
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/bwmarrin/discordgo"
+
+	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/relay"
+)
+
+// Apply learns from a dispatch and returns whose view of what may have changed. Kinds it does not
+// know are nothing. A payload that makes no sense could have hidden a channel from somebody: then
+// everything is forgotten, and the change returned beside the error is about everything.
+func (c *Guilds) Apply(kind string, data []byte) ([]platforms.RosterChange, error) {
+	changes, err := c.learn(kind, data)
+	if err != nil {
+		c.forgetAll()
+		return []platforms.RosterChange{{}}, fmt.Errorf("%s: %w", kind, err)
+	}
+	return changes, nil
+}
+
+func (c *Guilds) learn(kind string, data []byte) ([]platforms.RosterChange, error) {
+	switch kind {
+	case "READY":
+		c.forgetAll()
+		return []platforms.RosterChange{{}}, nil
+	case "GUILD_CREATE", "GUILD_UPDATE", "GUILD_DELETE":
+		return c.learnGuild(kind, data)
+	case "GUILD_ROLE_CREATE", "GUILD_ROLE_UPDATE", "GUILD_ROLE_DELETE":
+		return c.learnRole(data)
+	case "CHANNEL_CREATE", "CHANNEL_UPDATE", "CHANNEL_DELETE", "THREAD_CREATE", "THREAD_UPDATE", "THREAD_DELETE":
+		return c.learnChannel(kind, data)
+	case "THREAD_LIST_SYNC":
+		return c.learnThreads(data)
+	case "THREAD_MEMBERS_UPDATE":
+		return threadMembers(data)
+	case "GUILD_MEMBER_ADD", "GUILD_MEMBER_UPDATE", "GUILD_MEMBER_REMOVE":
+		return guildMember(data)
+	}
+	return nil, nil
+}
+
+func (c *Guilds) forgetAll() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.version++
+	clear(c.guilds)
+	clear(c.channels)
+}
+
+func (c *Guilds) learnGuild(kind string, data []byte) ([]platforms.RosterChange, error) {
+	var d guildData
+	if err := Decode(data, &d); err != nil {
+		return nil, err
+	}
+	if d.ID == 0 {
+		return nil, errWithoutGuild
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.version++
+	if kind == "GUILD_UPDATE" {
+		c.guilds[d.ID] = c.guildOf(d)
+		return inScope(d.ID), nil
+	}
+	delete(c.guilds, d.ID)
+	c.dropLocked(func(ch Channel) bool { return ch.Guild == d.ID })
+	if kind == "GUILD_CREATE" && !d.Unavailable {
+		c.guilds[d.ID] = c.guildOf(d)
+		for _, ch := range d.Channels {
+			c.putLocked(ch, d.ID)
+		}
+		for _, th := range d.Threads {
+			c.putLocked(th, d.ID)
+		}
+	}
+	return inScope(d.ID), nil
+}
+
+func (c *Guilds) learnRole(data []byte) ([]platforms.RosterChange, error) {
+	var d struct {
+		GuildID ID        `json:"guild_id"`
+		Role    *roleData `json:"role"`    // made or changed
+		RoleID  ID        `json:"role_id"` // deleted
+	}
+	if err := Decode(data, &d); err != nil {
+		return nil, err
+	}
+	if d.GuildID == 0 {
+		return nil, errWithoutGuild
+	}
+	id := d.RoleID
+	if d.Role != nil {
+		id = d.Role.ID
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.version++
+	g, known := c.guilds[d.GuildID]
+	if !known {
+		return inScope(d.GuildID), nil
+	}
+	g.roles = slices.DeleteFunc(slices.Clone(g.roles), func(r role) bool { return r.id == id })
+	if g.Own == id {
+		g.Own = 0
+	}
+	if d.Role != nil {
+		g.roles = append(g.roles, role{id, int64(d.Role.Permissions)})
+		if d.Role.Tags.BotID != 0 && d.Role.Tags.BotID == c.me {
+			g.Own = id
+		}
+	}
+	c.guilds[d.GuildID] = g
+	return inScope(d.GuildID), nil
+}
+
+func (c *Guilds) learnChannel(kind string, data []byte) ([]platforms.RosterChange, error) {
+	var d ChannelData
+	if err := Decode(data, &d); err != nil {
+		return nil, err
+	}
+	if d.ID == 0 {
+		return nil, errWithoutChannel
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.version++
+	switch kind {
+	case "CHANNEL_DELETE", "THREAD_DELETE":
+		c.dropLocked(func(ch Channel) bool { return ch.ID == d.ID || ch.Parent == d.ID })
+	default:
+		c.putLocked(d, 0)
+	}
+	return []platforms.RosterChange{{Scope: relay.ScopeID(d.GuildID.String()), Chat: relay.ChatID(d.ID.String())}}, nil
+}
+
+// learnThreads takes the threads of channels the bot has begun to see; what was known of others
+// there no longer holds.
+func (c *Guilds) learnThreads(data []byte) ([]platforms.RosterChange, error) {
+	var d struct {
+		GuildID  ID            `json:"guild_id"`
+		Channels []ID          `json:"channel_ids"` // absent: all of the guild
+		Threads  []ChannelData `json:"threads"`
+	}
+	if err := Decode(data, &d); err != nil {
+		return nil, err
+	}
+	if d.GuildID == 0 {
+		return nil, errWithoutGuild
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.version++
+	c.dropLocked(func(ch Channel) bool {
+		return ch.Guild == d.GuildID && ch.IsThread() && (d.Channels == nil || slices.Contains(d.Channels, ch.Parent))
+	})
+	for _, th := range d.Threads {
+		c.putLocked(th, d.GuildID)
+	}
+	return inScope(d.GuildID), nil
+}
+
+// putLocked keeps a channel. Archived threads go: Discord tells of them again when they come back.
+// Categories hold no messages. c.mu must be held.
+func (c *Guilds) putLocked(d ChannelData, within ID) {
+	switch {
+	case d.ID == 0 || d.Type == discordgo.ChannelTypeGuildCategory:
+	case d.Thread.Archived:
+		delete(c.channels, d.ID)
+	default:
+		c.channels[d.ID] = ChannelOf(d, within)
+	}
+}
+
+// dropLocked forgets channels. c.mu must be held.
+func (c *Guilds) dropLocked(which func(Channel) bool) {
+	for id, ch := range c.channels {
+		if which(ch) {
+			delete(c.channels, id)
+		}
+	}
+}
+
+// threadMembers reports who came to or left a thread. Without the members' intent Discord tells
+// only about the bot itself.
+func threadMembers(data []byte) ([]platforms.RosterChange, error) {
+	var d struct {
+		ID      ID `json:"id"`
+		GuildID ID `json:"guild_id"`
+		Added   []struct {
+			UserID ID `json:"user_id"`
+		} `json:"added_members"`
+		Removed []ID `json:"removed_member_ids"`
+	}
+	if err := Decode(data, &d); err != nil {
+		return nil, err
+	}
+	if d.ID == 0 {
+		return nil, errWithoutChannel
+	}
+	for _, m := range d.Added {
+		d.Removed = append(d.Removed, m.UserID)
+	}
+	var changes []platforms.RosterChange
+	for _, user := range d.Removed {
+		changes = append(changes, platforms.RosterChange{
+			Scope: relay.ScopeID(d.GuildID.String()), Chat: relay.ChatID(d.ID.String()), User: relay.UserID(user.String()),
+		})
+	}
+	return changes, nil
+}
+
+// guildMember reports whose standing in a guild changed. Without the members' intent Discord tells
+// only about the bot itself.
+func guildMember(data []byte) ([]platforms.RosterChange, error) {
+	var d struct {
+		GuildID ID   `json:"guild_id"`
+		User    User `json:"user"`
+	}
+	if err := Decode(data, &d); err != nil {
+		return nil, err
+	}
+	if d.GuildID == 0 {
+		return nil, errWithoutGuild
+	}
+	return []platforms.RosterChange{{Scope: relay.ScopeID(d.GuildID.String()), User: relay.UserID(d.User.ID.String())}}, nil
+}
+
+// inScope is a change of everything in a guild.
+func inScope(guild ID) []platforms.RosterChange {
+	return []platforms.RosterChange{{Scope: relay.ScopeID(guild.String())}}
+}

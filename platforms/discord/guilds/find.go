@@ -1,0 +1,135 @@
+package guilds
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/bwmarrin/discordgo"
+
+	"github.com/hermes-connector/hermes-connector/platforms/backoff"
+	"github.com/hermes-connector/hermes-connector/platforms/call"
+)
+
+// AskWithin bounds the questions of somebody who keeps others waiting, repetitions included.
+const AskWithin = 5 * time.Second
+
+// askAgain is the first pause before a question that failed is put again, where it is.
+const askAgain = 250 * time.Millisecond
+
+var (
+	// errNoPlace: Discord says that there is no such guild, channel or member, or that the bot
+	// may not know.
+	errNoPlace = errors.New("not there, or not for the bot to see")
+	// ErrUnknownYet: what must be known could not be looked up now; later it may.
+	ErrUnknownYet = errors.New("could not be looked up")
+)
+
+// LearnDirect remembers whom the bot talks to in ch, if that is a direct-message channel: Discord
+// tells of those only by what happens in them.
+func (c *Guilds) LearnDirect(ch Channel, with ID) {
+	if _, known := c.knownChannel(ch.ID); known || ch.Kind != discordgo.ChannelTypeDM {
+		return
+	}
+	ch.Recipient = with
+	c.keepChannel(ch, c.now())
+}
+
+// Guild finds a guild. The error wraps errNoPlace when Discord's answer is no.
+func (c *Guilds) Guild(ctx context.Context, id ID) (Guild, error) {
+	if g, ok := c.knownGuild(id); ok {
+		return g, nil
+	}
+	since := c.now()
+	var d guildData
+	if err := c.ask(ctx, discordgo.EndpointGuild(id.String()), &d); err != nil {
+		return Guild{}, fmt.Errorf("look up guild: %w", err)
+	}
+	if d.ID != id {
+		return Guild{}, fmt.Errorf("look up guild: another one came: %w", errNoPlace)
+	}
+	g := c.guildOf(d)
+	c.keepGuild(g, since)
+	return g, nil
+}
+
+// Channel finds a channel, thread or direct-message channel. The error wraps errNoPlace when
+// Discord's answer is no.
+func (c *Guilds) Channel(ctx context.Context, id ID) (Channel, error) {
+	if ch, ok := c.knownChannel(id); ok {
+		return ch, nil
+	}
+	if id == 0 {
+		return Channel{}, errNoPlace
+	}
+	since := c.now()
+	var d ChannelData
+	if err := c.ask(ctx, discordgo.EndpointChannel(id.String()), &d); err != nil {
+		return Channel{}, fmt.Errorf("look up channel: %w", err)
+	}
+	if d.ID != id {
+		return Channel{}, fmt.Errorf("look up channel: another one came: %w", errNoPlace)
+	}
+	ch := ChannelOf(d, 0)
+	c.keepChannel(ch, since)
+	return ch, nil
+}
+
+// member asks what a guild knows of a user. The error wraps errNoPlace when he is no member.
+func (c *Guilds) member(ctx context.Context, guild, user ID) (person, error) {
+	var d memberData
+	if err := c.ask(ctx, discordgo.EndpointGuildMember(guild.String(), user.String()), &d); err != nil {
+		return person{}, fmt.Errorf("look up member: %w", err)
+	}
+	return person{id: user, roles: d.Roles, mutedUntil: d.MutedUntil}, nil
+}
+
+// inThread asks whether a user was added to a thread.
+func (c *Guilds) inThread(ctx context.Context, thread, user ID) (bool, error) {
+	err := c.ask(ctx, discordgo.EndpointThreadMember(thread.String(), user.String()), nil)
+	switch {
+	case errors.Is(err, errNoPlace):
+		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("look up member of thread: %w", err)
+	}
+	return true, nil
+}
+
+// ask is a GET. The error wraps errNoPlace when Discord's answer is no, for good; what cannot be known
+// now, because Discord is busy, broken or out of reach, is ErrUnknownYet. It is not put again: whoever
+// asks knows what else waits for the answer.
+func (c *Guilds) ask(ctx context.Context, endpoint string, out any) error {
+	err := c.api.Do(ctx, http.MethodGet, endpoint, nil, out)
+	var fault *call.Fault
+	switch {
+	case err == nil:
+		return nil
+	case !errors.As(err, &fault):
+		return err
+	case fault.Sent != call.Refused || fault.Limited():
+		return fmt.Errorf("%w: %w", ErrUnknownYet, err)
+	case fault.Status == http.StatusUnauthorized: // about the bot, not about what was asked
+		return err
+	}
+	return fmt.Errorf("%w: %w", errNoPlace, err)
+}
+
+// patiently puts a question again for up to AskWithin while the answer is not known yet.
+func patiently[T any](ctx context.Context, question func(context.Context) (T, error)) (T, error) {
+	ctx, cancel := context.WithTimeout(ctx, AskWithin)
+	defer cancel()
+	again := backoff.Backoff{First: askAgain, Max: AskWithin}
+	for {
+		answer, err := question(ctx)
+		if !errors.Is(err, ErrUnknownYet) {
+			return answer, err
+		}
+		wait := max(again.Next(), call.FaultOf(err).RetryAfter)
+		if end, _ := ctx.Deadline(); time.Until(end) <= wait || !backoff.Pause(ctx, wait) {
+			return answer, err
+		}
+	}
+}

@@ -1,0 +1,175 @@
+// Package guilds knows the servers and channels a bot is in: where they are, who sees them and who manages them.
+// It learns from what Discord's gateway tells and asks for the rest.
+//
+// The types of what comes in are its own: the library's hold all of a guild's members and emojis. So is the judgement
+// of permissions, since the library takes a thread of a hidden channel for visible, and lets nobody do what is newer
+// than itself.
+package guilds
+
+import (
+	"context"
+	"sync"
+
+	"github.com/bwmarrin/discordgo"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+)
+
+// Guilds is what the gateway told about guilds and channels, and what was looked up besides: just enough to name a
+// place and to judge who sees it. A process that resumes its predecessor's session knows nothing at first, and
+// archived threads are never told of; what is missing Discord is asked for. No failure is remembered.
+//
+// It implements platforms.Roster, Manager, Locator, Threader, DirectChats and AuthorTeller.
+//
+// Methods may be called from any goroutine. Only those with a context do I/O. Values handed out are never changed.
+type Guilds struct {
+	// Set once, by New.
+	platform relay.PlatformID
+	me       ID // 0 for a bot without an id of Discord's
+	api      api
+
+	mu       sync.RWMutex // guards the fields below
+	guilds   map[ID]Guild
+	channels map[ID]Channel // threads and direct-message channels, too
+	// version grows with every change the gateway tells, so that what was looked up before a
+	// change is not put in after it.
+	version uint64
+}
+
+// api is the part of the REST client the lookups need.
+type api interface {
+	Do(ctx context.Context, method, endpoint string, body, out any) error
+}
+
+// New makes the Guilds of a bot.
+func New(bot relay.Bot, api api) *Guilds {
+	me, _ := ParseID(string(bot.ID))
+	return &Guilds{platform: bot.Platform, me: me, api: api, guilds: map[ID]Guild{}, channels: map[ID]Channel{}}
+}
+
+// Me is the bot's id; 0 when it has none of Discord's.
+func (c *Guilds) Me() ID { return c.me }
+
+// Guild is a server.
+type Guild struct {
+	ID    ID
+	Own   ID // the role Discord made for the bot alone; 0 when there is none
+	Name  string
+	owner ID
+	roles []role // replaced as a whole
+}
+
+type role struct {
+	id          ID
+	permissions int64
+}
+
+// Channel is a place for messages, or one that only holds such places (a forum).
+type Channel struct {
+	ID         ID
+	Guild      ID // 0: direct messages
+	Parent     ID // of a thread: the channel it belongs to
+	Recipient  ID // of a direct-message channel: who is on the other side
+	Kind       discordgo.ChannelType
+	Name       string // empty when it is hidden from the bot
+	Topic      string
+	overwrites []overwrite
+}
+
+// overwrite changes the permissions of one role or one member in a channel.
+type overwrite struct {
+	id          ID
+	member      bool
+	allow, deny int64
+}
+
+// IsThread reports whether it is a thread: its permissions are those of its parent.
+func (c Channel) IsThread() bool {
+	switch c.Kind {
+	case discordgo.ChannelTypeGuildNewsThread, discordgo.ChannelTypeGuildPublicThread, discordgo.ChannelTypeGuildPrivateThread:
+		return true
+	}
+	return false
+}
+
+// HoldsPosts reports whether its threads are posts, each with a first message that has the thread's id.
+func (c Channel) HoldsPosts() bool {
+	return c.Kind == discordgo.ChannelTypeGuildForum || c.Kind == discordgo.ChannelTypeGuildMedia
+}
+
+func (c *Guilds) knownGuild(id ID) (Guild, bool) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	g, ok := c.guilds[id]
+	return g, ok
+}
+
+func (c *Guilds) knownChannel(id ID) (Channel, bool) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	ch, ok := c.channels[id]
+	return ch, ok
+}
+
+// now is the version to hand to keepGuild and keepChannel with what is looked up from here on.
+func (c *Guilds) now() uint64 {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.version
+}
+
+// keepGuild remembers a guild that was looked up, unless something changed since.
+func (c *Guilds) keepGuild(g Guild, since uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.version == since {
+		c.guilds[g.ID] = g
+	}
+}
+
+// keepChannel remembers a channel that was looked up, unless something changed since.
+func (c *Guilds) keepChannel(ch Channel, since uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.version == since {
+		c.channels[ch.ID] = ch
+	}
+}
+
+// guildOf is d without what is not needed.
+func (c *Guilds) guildOf(d guildData) Guild {
+	g := Guild{ID: d.ID, owner: d.OwnerID, Name: d.Name, roles: make([]role, 0, len(d.Roles))}
+	for _, r := range d.Roles {
+		g.roles = append(g.roles, role{r.ID, int64(r.Permissions)})
+		if r.Tags.BotID != 0 && r.Tags.BotID == c.me {
+			g.Own = r.ID
+		}
+	}
+	return g
+}
+
+// ChannelOf is d without what is not needed. within is the guild it came in, if it does not say.
+func ChannelOf(d ChannelData, within ID) Channel {
+	ch := Channel{ID: d.ID, Guild: d.GuildID, Kind: d.Type, Name: d.Name, Topic: d.Topic}
+	if ch.Guild == 0 {
+		ch.Guild = within
+	}
+	if d.Flags&flagObfuscated != 0 {
+		ch.Name, ch.Topic = "", ""
+	}
+	if ch.IsThread() {
+		ch.Parent = d.ParentID
+	}
+	if d.Type == discordgo.ChannelTypeDM && len(d.Recipients) == 1 {
+		ch.Recipient = d.Recipients[0].ID
+	}
+	if len(d.Overwrites) > 0 {
+		ch.overwrites = make([]overwrite, 0, len(d.Overwrites))
+	}
+	for _, o := range d.Overwrites {
+		ch.overwrites = append(ch.overwrites, overwrite{
+			id: o.ID, member: o.Type == discordgo.PermissionOverwriteTypeMember, allow: int64(o.Allow), deny: int64(o.Deny),
+		})
+	}
+	return ch
+}

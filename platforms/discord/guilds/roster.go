@@ -1,0 +1,142 @@
+package guilds
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/bwmarrin/discordgo"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+)
+
+// CanSee implements platforms.Roster. Of what the gateway told everything is at hand; what a member
+// is and which private threads he is in, Discord is asked, once. Where it says that there is nothing,
+// or nothing for the bot to know, the answer is no, and so it is of what is no id at all; where it
+// does not answer, the error says so.
+func (c *Guilds) CanSee(ctx context.Context, place relay.Place, user relay.UserID) (bool, error) {
+	who, err := ParseID(string(user))
+	where, err2 := ParseID(string(place.Chat))
+	if err != nil || err2 != nil {
+		return false, nil
+	}
+	sees, err := c.sees(ctx, where, place.Scope, who)
+	if errors.Is(err, errNoPlace) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("visibility of a chat: %w", err)
+	}
+	return sees, nil
+}
+
+// sees reports whether a user can read a channel. scope, when not empty, is the guild it has to be in.
+func (c *Guilds) sees(ctx context.Context, where ID, scope relay.ScopeID, who ID) (bool, error) {
+	ch, err := c.Channel(ctx, where)
+	if err != nil {
+		return false, err
+	}
+	switch {
+	case scope != "" && string(scope) != ch.Guild.String():
+		return false, nil
+	case ch.Guild == 0:
+		return ch.Recipient != 0 && ch.Recipient == who, nil
+	}
+	s, err := c.standing(ctx, ch, who)
+	if err != nil {
+		return false, err
+	}
+	now := time.Now()
+	switch {
+	case !seesChannel(s.guild, s.base, s.person, now):
+		return false, nil
+	case ch.Kind != discordgo.ChannelTypeGuildPrivateThread || permissionsIn(s.guild, s.base, s.person, now)&mayManageThreads != 0:
+		return true, nil
+	}
+	return c.inThread(ctx, where, who)
+}
+
+// standing is what decides what somebody may do in a channel of a guild.
+type standing struct {
+	guild  Guild
+	base   Channel // where the permissions stand: the channel, or the one it is a thread of
+	person person
+}
+
+// standing finds out how a user stands to a channel of a guild. The error wraps errNoPlace when he
+// is no member, or when the channel is a thread of nothing.
+func (c *Guilds) standing(ctx context.Context, ch Channel, who ID) (s standing, err error) {
+	if s.guild, err = c.Guild(ctx, ch.Guild); err != nil {
+		return s, err
+	}
+	s.base = ch
+	if ch.IsThread() {
+		if s.base, err = c.Channel(ctx, ch.Parent); err != nil {
+			return s, err
+		}
+		if s.base.Guild != ch.Guild || s.base.IsThread() {
+			return s, errNoPlace
+		}
+	}
+	s.person, err = c.person(ctx, s.guild, who)
+	return s, err
+}
+
+// person is a member of g. Of its owner nothing needs to be asked: he may do all.
+func (c *Guilds) person(ctx context.Context, g Guild, who ID) (person, error) {
+	if who == g.owner {
+		return person{id: who}, nil
+	}
+	return c.member(ctx, g.ID, who)
+}
+
+// Locate implements platforms.Locator.
+func (c *Guilds) Locate(ctx context.Context, chat relay.ChatID) (relay.Place, error) {
+	id, err := ParseID(string(chat))
+	if err != nil {
+		return relay.Place{}, fmt.Errorf("chat id: %w", err)
+	}
+	ch, err := patiently(ctx, func(ctx context.Context) (Channel, error) { return c.Channel(ctx, id) })
+	if err != nil {
+		return relay.Place{}, err
+	}
+	return c.place(ch), nil
+}
+
+// place is where the channel is.
+func (c *Guilds) place(ch Channel) relay.Place {
+	return relay.Place{
+		Platform: c.platform, Scope: relay.ScopeID(ch.Guild.String()), Chat: relay.ChatID(ch.ID.String()), Parent: relay.ChatID(ch.Parent.String()),
+	}
+}
+
+// Thread implements platforms.Threader.
+func (c *Guilds) Thread(ctx context.Context, id relay.ThreadID) (place relay.Place, open bool, err error) {
+	where, err := ParseID(string(id))
+	if err != nil {
+		return relay.Place{}, false, fmt.Errorf("thread id: %w", err)
+	}
+	ch, err := c.Channel(ctx, where)
+	switch {
+	case err != nil:
+		return relay.Place{}, false, err
+	case !ch.IsThread():
+		return relay.Place{}, false, fmt.Errorf("thread: a channel: %w", errNoPlace)
+	}
+	return c.place(ch), ch.Kind != discordgo.ChannelTypeGuildPrivateThread, nil
+}
+
+// DirectUser implements platforms.DirectChats, for the chats something was said in since the start
+// or that were looked up.
+func (c *Guilds) DirectUser(chat relay.ChatID) (relay.UserID, bool) {
+	id, err := ParseID(string(chat))
+	if err != nil {
+		return "", false
+	}
+	ch, ok := c.knownChannel(id)
+	if !ok || ch.Recipient == 0 {
+		return "", false
+	}
+	return relay.UserID(ch.Recipient.String()), true
+}

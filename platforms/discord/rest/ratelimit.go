@@ -1,0 +1,271 @@
+package rest
+
+import (
+	"context"
+	"maps"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/platforms/call"
+	"github.com/hermes-connector/hermes-connector/platforms/pace"
+	"github.com/hermes-connector/hermes-connector/relay"
+)
+
+const (
+	// unknownWindow is how long one request of a route may be under way before the next one goes
+	// without knowing the route's limit.
+	unknownWindow = time.Second
+	// leastPenalty is how long a 429 that names no time counts.
+	leastPenalty = time.Second
+	// TokenFor is how long Discord takes answers through an interaction's token
+	// (https://docs.discord.com/developers/interactions/receiving-and-responding).
+	TokenFor = 15 * time.Minute
+	// forgetAfter is how long a bucket nobody uses is remembered.
+	forgetAfter = 10 * time.Minute
+)
+
+// limits keeps the bot's requests to the rates Discord names in its answers, and shares them out. A
+// route is a method and a path in which all ids but the top-level one (channel, guild, webhook) are
+// replaced; routes that Discord counts together share a bucket. Nobody sleeps past his deadline: who
+// cannot go in time is told so at once. Who asks for what Discord refuses is declined before the bot
+// is in danger.
+//
+// Methods may be called from any goroutine.
+type limits struct {
+	mu      sync.Mutex // guards the fields below
+	routes  map[string]*bucket
+	buckets map[string]*bucket // by Discord's name and the top-level id
+	bot     pace.Meter
+	closed  time.Time            // end of a penalty on the bot
+	banned  time.Time            // end of a penalty on our address
+	dead    map[string]time.Time // web hooks whose token Discord refused, and until when we remember
+	refused refusals
+	sweptAt time.Time
+
+	waiting  []*waiter // in the order of arrival
+	alarm    *time.Timer
+	accounts map[relay.InstanceID]*account
+	number   uint64 // of the last request of an instance
+	ownInRow int    // requests of the connector's own that left before one of an instance that waits
+}
+
+// bucket is what is known about one of Discord's rate limits.
+type bucket struct {
+	free   bool // Discord names no limit
+	limit  int  // requests per window; 0 until known
+	left   int
+	window time.Duration // the longest Discord ever said
+	reset  time.Time     // when the window ends
+	usedAt time.Time
+	served map[relay.InstanceID]uint64 // each instance's last request, by its number
+}
+
+func newLimits() *limits {
+	return &limits{
+		bot:      pace.Meter{Rate: botRate},
+		routes:   make(map[string]*bucket),
+		buckets:  make(map[string]*bucket),
+		dead:     make(map[string]time.Time),
+		accounts: make(map[relay.InstanceID]*account),
+	}
+}
+
+// closedLocked is when the penalties on everything the bot does end, as far as they are about the
+// route. l.mu must be held.
+func (l *limits) closedLocked(route string, now time.Time) time.Time {
+	at := pace.Later(now, l.banned)
+	if !exempt(route) {
+		at = pace.Later(at, l.closed)
+	}
+	return at
+}
+
+// routeLocked is the bucket of a route. l.mu must be held.
+func (l *limits) routeLocked(route string, now time.Time) *bucket {
+	b := l.routes[route]
+	if b == nil {
+		b = &bucket{usedAt: now}
+		l.routes[route] = b
+	}
+	return b
+}
+
+// opens is when one more request of the bucket may leave after ahead others have. How many of those
+// a limit that is not known lets through is not known either: it does not count them.
+func (b *bucket) opens(ahead int, now time.Time) time.Time {
+	if b.free {
+		return now
+	}
+	left, next := max(b.left, 0), b.reset
+	if !b.reset.After(now) {
+		left, next = max(b.limit, 1), now.Add(b.window)
+	}
+	switch {
+	case ahead < left:
+		return now
+	case b.limit == 0:
+		return pace.Later(now, b.reset)
+	}
+	return next.Add(time.Duration((ahead-left)/b.limit) * b.window)
+}
+
+// take counts one request.
+func (b *bucket) take(now time.Time) {
+	b.usedAt = now
+	if !b.reset.After(now) {
+		b.left, b.reset = max(b.limit, 1), now.Add(max(b.window, unknownWindow))
+	}
+	b.left--
+}
+
+// seen heeds the answer to a request that wait let through. A status of 0 means that none came.
+func (l *limits) seen(ctx context.Context, route string, h http.Header, status int) {
+	if status == 0 {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := time.Now()
+	scope := h.Get("X-RateLimit-Scope")
+	if scope != "shared" {
+		l.refused.count(payerOf(platforms.Caller(ctx), route), status, now)
+	}
+	b := l.bucketLocked(route, h.Get("X-RateLimit-Bucket"))
+	b.usedAt = now
+	limit, err := strconv.Atoi(h.Get("X-RateLimit-Limit"))
+	left, err2 := strconv.Atoi(h.Get("X-RateLimit-Remaining"))
+	after, ok := call.Seconds(h.Get("X-RateLimit-Reset-After"))
+	switch {
+	case err == nil && err2 == nil && ok:
+		b.heed(max(limit, 1), left, after, now)
+	case b.limit == 0:
+		b.free = true
+	}
+	if status == http.StatusTooManyRequests {
+		l.penaliseLocked(b, h, scope, now)
+	}
+	l.serveLocked()
+}
+
+// heed takes over what an answer says. Requests still under way are known to us only: within a
+// window the smaller number counts.
+func (b *bucket) heed(limit, left int, after time.Duration, now time.Time) {
+	reset := now.Add(after)
+	fresh := b.limit == 0 || reset.After(b.reset.Add(b.window/2))
+	if !fresh {
+		left = min(left, b.left)
+	}
+	b.free, b.limit, b.left, b.reset = false, limit, left, reset
+	b.window = max(b.window, after)
+}
+
+// penaliseLocked closes what a 429 is about. l.mu must be held.
+func (l *limits) penaliseLocked(b *bucket, h http.Header, scope string, now time.Time) {
+	until := now.Add(max(retryAfter(h), leastPenalty))
+	switch {
+	case isGlobal(h):
+		l.closed = pace.Later(l.closed, until)
+	case scope == "" && h.Get("X-RateLimit-Bucket") == "": // not the API: what stands before it
+		l.banned = pace.Later(l.banned, until)
+	default:
+		b.free, b.left, b.reset = false, 0, pace.Later(b.reset, until)
+	}
+}
+
+// bucketLocked is the bucket of a route, now that Discord has named it. l.mu must be held.
+func (l *limits) bucketLocked(route, name string) *bucket {
+	b := l.routes[route]
+	if name == "" {
+		return l.routeLocked(route, time.Now())
+	}
+	key := name + " " + topLevel(route)
+	if known := l.buckets[key]; known != nil {
+		l.routes[route] = known
+		return known
+	}
+	if b == nil || b.limit != 0 { // the second: the route has moved to another bucket
+		b = &bucket{}
+		l.routes[route] = b
+	}
+	l.buckets[key] = b
+	return b
+}
+
+// bury notes that Discord refused the token of a route's web hook. Asking again would only count
+// against the bot.
+func (l *limits) bury(route string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.dead[topLevel(route)] = time.Now().Add(TokenFor)
+}
+
+// buried reports whether Discord has refused the token of a route's web hook.
+func (l *limits) buried(route string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.dead[topLevel(route)].After(time.Now())
+}
+
+// sweepLocked now and then forgets the buckets nobody uses. l.mu must be held.
+func (l *limits) sweepLocked(now time.Time) {
+	if now.Sub(l.sweptAt) < forgetAfter {
+		return
+	}
+	l.sweptAt = now
+	idle := func(_ string, b *bucket) bool {
+		return now.Sub(b.usedAt) >= forgetAfter && !b.reset.After(now)
+	}
+	maps.DeleteFunc(l.routes, idle)
+	maps.DeleteFunc(l.buckets, idle)
+	maps.DeleteFunc(l.dead, func(_ string, until time.Time) bool { return !until.After(now) })
+	maps.DeleteFunc(l.accounts, func(_ relay.InstanceID, a *account) bool { return a.share.Recovered(now) })
+	maps.DeleteFunc(l.refused.noes, func(_ string, n no) bool { return !n.until.After(now) })
+}
+
+// exempt reports whether a route does not count against the bot: answers to interactions carry
+// their own token.
+func exempt(route string) bool {
+	_, path, _ := strings.Cut(route, " ")
+	return strings.HasPrefix(path, "/webhooks/")
+}
+
+// topLevel is the part of a route by which Discord tells limits apart: a channel, a guild, or a web
+// hook with its token.
+func topLevel(route string) string {
+	_, path, _ := strings.Cut(route, " ")
+	segments := strings.Split(strings.Trim(path, "/"), "/")
+	n := 0
+	switch segments[0] {
+	case "channels", "guilds":
+		n = 2
+	case "webhooks":
+		n = 3
+	}
+	return strings.Join(segments[:min(n, len(segments))], "/")
+}
+
+// isGlobal reports whether a 429 is about the whole bot.
+func isGlobal(h http.Header) bool {
+	return h.Get("X-RateLimit-Global") == "true" || h.Get("X-RateLimit-Scope") == "global"
+}
+
+// retryAfter is how long a 429 asks to be left alone; 0 when it does not say.
+func retryAfter(h http.Header) time.Duration {
+	d, _ := call.Seconds(h.Get("Retry-After"))
+	after, _ := call.Seconds(h.Get("X-RateLimit-Reset-After"))
+	return max(d, after)
+}
+
+// limited is why a request whose turn comes after its deadline does not leave.
+func limited(route string, d time.Duration) *call.Fault {
+	return &call.Fault{What: route, Sent: call.Never, RetryAfter: d, Message: "rate limited"}
+}
+
+// late is why a request does not leave after its context's end.
+func late(ctx context.Context, route string) *call.Fault {
+	return &call.Fault{What: route, Sent: call.Never, Message: "not before the deadline", Cause: ctx.Err()}
+}

@@ -1,0 +1,168 @@
+package rest
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/bwmarrin/discordgo"
+
+	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/platforms/call"
+	"github.com/hermes-connector/hermes-connector/platforms/pace"
+	"github.com/hermes-connector/hermes-connector/relay"
+)
+
+const (
+	// maxRefused is how many requests Discord may refuse in ten minutes before we refuse them
+	// ourselves. At 10,000 it bans the address, on which other programs may run.
+	maxRefused = 5000
+	// maxRefusedEach is how many of them one payer may cause, and maxRefusedInstances how many all
+	// instances together may: the rest is for look-ups and the connector's own needs.
+	maxRefusedEach      = maxRefused / 10
+	maxRefusedInstances = maxRefused * 3 / 4
+	// refusedMinutes is how many minutes are counted together: ten, and the one that has begun.
+	refusedMinutes = 11
+	// maxNoes bounds the refusals remembered; when they are too many they are forgotten. Each counts
+	// for noFor.
+	maxNoes = 2000
+	noFor   = 30 * time.Second
+)
+
+// ErrOverspent: too much of what this payer asked for was refused.
+var ErrOverspent = errors.New("too many of these requests were refused")
+
+// payer is who answers for a refused request: the instance that asked for it, or else the channel or
+// guild the connector asked about. The zero payer answers for nothing but the bot as a whole.
+type payer struct {
+	instance relay.InstanceID
+	place    string
+}
+
+func payerOf(caller relay.InstanceID, route string) payer {
+	if caller != "" {
+		return payer{instance: caller}
+	}
+	return payer{place: topLevel(route)}
+}
+
+// refusals are the requests Discord refused of late. They are guarded by the limits' lock.
+type refusals struct {
+	minutes [refusedMinutes]tally
+	noes    map[string]no // by method and path
+}
+
+// tally is what was refused in one minute.
+type tally struct {
+	minute    int64 // since 1970
+	all       int
+	instances int // of all
+	by        map[payer]int
+}
+
+// no is a refusal that will be the same for a while.
+type no struct {
+	err   *call.Fault
+	until time.Time
+}
+
+// count counts what Discord counts as an invalid request, and what looks like a loop that does not
+// learn: asking again and again for what is not there.
+func (r *refusals) count(p payer, status int, now time.Time) {
+	switch status {
+	case http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusTooManyRequests:
+	default:
+		return
+	}
+	minute := now.Unix() / 60
+	t := &r.minutes[minute%refusedMinutes]
+	if t.minute != minute {
+		*t = tally{minute: minute, by: make(map[payer]int)}
+	}
+	t.all++
+	t.by[p]++
+	if p.instance != "" {
+		t.instances++
+	}
+}
+
+// closed is until when nothing of p may leave, and whether that is so for everybody; the zero time
+// if it may.
+func (r *refusals) closed(p payer, now time.Time) (until time.Time, everybody bool) {
+	if until = r.until(maxRefused, now, func(t *tally) int { return t.all }); !until.IsZero() {
+		return until, true
+	}
+	if p != (payer{}) {
+		until = r.until(maxRefusedEach, now, func(t *tally) int { return t.by[p] })
+	}
+	if p.instance != "" {
+		until = pace.Later(until, r.until(maxRefusedInstances, now, func(t *tally) int { return t.instances }))
+	}
+	return until, false
+}
+
+// until is when the sum of the last minutes falls below most; the zero time if it is below.
+func (r *refusals) until(most int, now time.Time, of func(*tally) int) time.Time {
+	minute, sum := now.Unix()/60, 0
+	for m := minute; m > minute-refusedMinutes; m-- {
+		t := &r.minutes[m%refusedMinutes]
+		if t.minute != m {
+			continue
+		}
+		if sum += of(t); sum >= most {
+			return time.Unix((m+refusedMinutes)*60, 0)
+		}
+	}
+	return time.Time{}
+}
+
+// knownNo is Discord's refusal of the same request a moment ago, when another answer cannot be
+// expected; else nil. Asking again would only count against the bot.
+func (l *limits) knownNo(method, path string) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n, ok := l.refused.noes[method+" "+path]
+	if !ok || !n.until.After(time.Now()) {
+		return nil
+	}
+	return n.err
+}
+
+// noteNo remembers a refusal that would come again: that there is no such message, channel or guild,
+// or, to a question, that the bot may not know. What is said through a web hook may not be true yet.
+func (l *limits) noteNo(method, path string, err error) {
+	f := call.FaultOf(err)
+	if f.Sent != call.Refused || strings.HasPrefix(path, "/webhooks/") {
+		return
+	}
+	gone := f.Status == http.StatusNotFound
+	switch f.Code {
+	case 0: // not the API's word
+		return
+	case discordgo.ErrCodeUnknownChannel, discordgo.ErrCodeUnknownGuild, discordgo.ErrCodeUnknownMessage:
+	default:
+		if method != http.MethodGet || !gone && f.Status != http.StatusForbidden {
+			return
+		}
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.refused.noes == nil || len(l.refused.noes) >= maxNoes {
+		l.refused.noes = make(map[string]no)
+	}
+	l.refused.noes[method+" "+path] = no{f, time.Now().Add(noFor)}
+}
+
+// overspent is why a request does not leave whose payer has had too many refused.
+func overspent(route string, d time.Duration) *call.Fault {
+	return &call.Fault{What: route, Sent: call.Never, RetryAfter: d, Message: ErrOverspent.Error(), Cause: ErrOverspent}
+}
+
+// muted is why a request does not leave while too many were refused.
+func muted(route string, until, now time.Time) *call.Fault {
+	return &call.Fault{
+		What: route, Sent: call.Never, RetryAfter: until.Sub(now), Message: "Discord refused too many requests",
+		Cause: &platforms.MutedError{Until: until},
+	}
+}

@@ -1,0 +1,239 @@
+// Package rest is Discord's REST API for one bot: it carries out requests, keeps them to the rates
+// Discord names in its answers, shares those rates out among the instances that ask, and declines what
+// Discord would refuse once more. Endpoints are discordgo's; the HTTP client and the limits are our own,
+// because the library's sleep while they hold a lock, heed no context, and repeat what they should not.
+//
+// Invariants:
+//
+//  1. Every error is a *call.Fault, free of the bot's token and of an interaction's token in the path.
+//  2. Who cannot leave before his deadline is told so as soon as that is certain, and takes nothing.
+//  3. Fewer than maxRefused requests in ten minutes are refused, however they come.
+package rest
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/bwmarrin/discordgo"
+
+	"github.com/hermes-connector/hermes-connector/platforms/call"
+	"github.com/hermes-connector/hermes-connector/relay"
+)
+
+const (
+	defaultBase = "https://discord.com/api"
+	// APIVersion is that of the REST API and of the gateway. The library's own is an older one.
+	APIVersion = "10"
+	// UserAgent is in the form Discord asks for.
+	UserAgent = "DiscordBot (https://github.com/hermes-connector/hermes-connector, 1)"
+	// maxAnswer bounds one answer of the API, in bytes. A hundred messages with all their embeds
+	// stay below it.
+	maxAnswer = 16 << 20
+)
+
+// Client speaks the REST API. Its methods may be called from any goroutine. Endpoints are those of
+// discordgo, with or without a query.
+type Client struct {
+	// Set once, by New.
+	Token  relay.Secret
+	Base   string       // with the version
+	Direct *http.Client // for call-backs and the gateway: nothing may hold them up
+	calls  *call.Client
+	acks   *call.Client
+	limits *limits
+}
+
+// New returns a client for the API at base (without a version); an empty base is Discord's own.
+// rt carries everything when it is not nil.
+func New(token relay.Secret, base string, rt http.RoundTripper) *Client {
+	if base == "" {
+		base = defaultBase
+	}
+	acks := call.New(token, rt, maxAnswer)
+	return &Client{
+		Token:  token,
+		Base:   strings.TrimRight(base, "/") + "/v" + APIVersion,
+		Direct: acks.HTTP,
+		calls:  call.New(token, rt, maxAnswer),
+		acks:   acks,
+		limits: newLimits(),
+	}
+}
+
+// CloseIdle drops connections nobody uses. The client stays usable.
+func (c *Client) CloseIdle() {
+	c.calls.HTTP.CloseIdleConnections()
+	c.Direct.CloseIdleConnections()
+}
+
+// Scrub removes the token from text.
+func (c *Client) Scrub(text string) string { return c.calls.Scrub(text) }
+
+// Do carries out one request and decodes the answer into out, unless out is nil. body becomes JSON,
+// unless it is nil. It takes at most call.Timeout.
+func (c *Client) Do(ctx context.Context, method, endpoint string, body, out any) error {
+	ctx, cancel := context.WithTimeout(ctx, call.Timeout)
+	defer cancel()
+	path := pathOf(endpoint)
+	if err := c.limits.knownNo(method, path); err != nil {
+		return err
+	}
+	if err := c.limits.wait(ctx, RouteOf(method, path)); err != nil {
+		return err
+	}
+	err := c.roundTrip(ctx, c.calls, method, path, body, out)
+	c.limits.noteNo(method, path, err)
+	return err
+}
+
+// CallBack is Do for the answer to an interaction. It passes no limiter, which Discord asks of nobody
+// here, and has connections of its own, so that nothing can be in its way.
+func (c *Client) CallBack(ctx context.Context, endpoint string, body any) error {
+	return c.roundTrip(ctx, c.acks, http.MethodPost, pathOf(endpoint), body, nil)
+}
+
+// WaitOpen blocks until a request could leave. Errors are those of Do.
+func (c *Client) WaitOpen(ctx context.Context, method, endpoint string) error {
+	return c.limits.waitOpen(ctx, RouteOf(method, endpoint))
+}
+
+// OpensIn is how long a request would have to wait now, at least.
+func (c *Client) OpensIn(ctx context.Context, method, endpoint string) time.Duration {
+	return c.limits.opensIn(ctx, RouteOf(method, endpoint))
+}
+
+// Bury notes that Discord refused the token of a web hook. Asking again would only count against the bot.
+func (c *Client) Bury(endpoint string) { c.limits.bury(RouteOf("", endpoint)) }
+
+// Buried reports whether Discord has refused the token of a web hook.
+func (c *Client) Buried(endpoint string) bool { return c.limits.buried(RouteOf("", endpoint)) }
+
+func (c *Client) roundTrip(ctx context.Context, via *call.Client, method, path string, body, out any) error {
+	route, hidden := RouteOf(method, path), secretsIn(path)
+	req, err := c.request(ctx, method, path, body)
+	if err != nil {
+		return &call.Fault{What: route, Sent: call.Never, Message: via.Scrub(err.Error(), hidden...)}
+	}
+	a, fault := via.Do(req, route, hidden...)
+	c.limits.seen(ctx, route, a.Header, a.Status)
+	switch {
+	case a.Status >= 300:
+		return refused(route, a, func(s string) string { return via.Scrub(s, hidden...) })
+	case fault != nil:
+		return fault
+	case out == nil:
+		return nil
+	}
+	if err := call.Decode(a.Body, out); err != nil {
+		return &call.Fault{What: route, Status: a.Status, Message: "the answer makes no sense: " + err.Error()}
+	}
+	return nil
+}
+
+func (c *Client) request(ctx context.Context, method, path string, body any) (*http.Request, error) {
+	var content io.Reader
+	if body != nil {
+		raw, err := json.Marshal(body)
+		if err != nil {
+			return nil, fmt.Errorf("request body: %w", err)
+		}
+		content = bytes.NewReader(raw)
+	}
+	req, err := http.NewRequestWithContext(ctx, method, c.Base+path, content)
+	if err != nil {
+		return nil, fmt.Errorf("request: %w", err)
+	}
+	req.Header.Set("Authorization", "Bot "+c.Token.RevealString())
+	req.Header.Set("User-Agent", UserAgent)
+	if body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	return req, nil
+}
+
+// Places are where in a request's body Discord found fault: the keys of an object, the indexes of a
+// list. They are a Fault's Detail.
+type Places map[string]struct{}
+
+// refused is the error in an answer.
+func refused(route string, a call.Answer, scrub func(string) string) *call.Fault {
+	var body struct {
+		Code       int             `json:"code"`
+		Message    string          `json:"message"`
+		RetryAfter json.Number     `json:"retry_after"`
+		Global     bool            `json:"global"`
+		Errors     json.RawMessage `json:"errors"` // by where in the request's body
+	}
+	f := &call.Fault{What: route, Status: a.Status, Message: call.NoAnswer}
+	if json.Unmarshal(a.Body, &body) == nil {
+		f.Code, f.Message = body.Code, scrub(body.Message)
+		var at Places
+		if json.Unmarshal(body.Errors, &at) == nil { // what is told otherwise does not count
+			f.Detail = at
+		}
+	}
+	if a.Status < 500 {
+		f.Sent = call.Refused
+	}
+	if a.Status == http.StatusTooManyRequests {
+		f.Whom = call.Chat
+		if body.Global || isGlobal(a.Header) {
+			f.Whom = call.Bot
+		}
+		after, _ := call.Seconds(body.RetryAfter.String())
+		f.RetryAfter = max(after, retryAfter(a.Header))
+	}
+	return f
+}
+
+// pathOf is where an endpoint of the library's is, behind the version.
+func pathOf(endpoint string) string {
+	return "/" + strings.TrimPrefix(strings.TrimPrefix(endpoint, discordgo.EndpointAPI), "/")
+}
+
+// secretsIn are the spellings of the interaction's token in a path, if it has one.
+func secretsIn(path string) []string {
+	segments := strings.Split(path, "/")
+	if len(segments) < 4 || segments[1] != "webhooks" && segments[1] != "interactions" {
+		return nil
+	}
+	token, _ := url.PathUnescape(segments[3])
+	return []string{segments[3], token}
+}
+
+// RouteOf is the route of a request: its method and its path without any id but the top-level one.
+// The token in a web hook's path is one, and is told apart without being shown.
+func RouteOf(method, endpoint string) string {
+	path, _, _ := strings.Cut(pathOf(endpoint), "?")
+	segments := strings.Split(strings.TrimPrefix(path, "/"), "/")
+	for i := range segments {
+		switch {
+		case i == 2 && segments[0] == "webhooks":
+			sum := sha256.Sum256([]byte(segments[i]))
+			segments[i] = hex.EncodeToString(sum[:8])
+		case i == 2 && segments[0] == "interactions":
+			segments[i] = ":token"
+		case i > 1 && segments[i-1] == "reactions":
+			segments[i] = ":emoji"
+		case i > 1 && IsID(segments[i]), i == 1 && segments[0] == "interactions":
+			segments[i] = ":id"
+		}
+	}
+	return method + " /" + strings.Join(segments, "/")
+}
+
+// IsID reports whether s is one of Discord's ids. Nothing else may stand in a path.
+func IsID(s string) bool {
+	n, err := strconv.ParseUint(s, 10, 64)
+	return err == nil && n != 0 && s[0] != '0'
+}

@@ -1,0 +1,312 @@
+package rest
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/platforms/pace"
+	"github.com/hermes-connector/hermes-connector/relay"
+)
+
+var (
+	// botRate keeps the bot below Discord's 50 requests a second, in every window.
+	botRate = pace.Rate{Every: 40 * time.Millisecond, Burst: 25}
+	// shareRate is what an instance may ask for as it likes. What it asks for beyond goes behind
+	// everybody who keeps to his share.
+	shareRate = pace.Rate{Every: 200 * time.Millisecond, Burst: 5}
+)
+
+const (
+	// keptForShares of the burst is not there for what is beyond a share, and keptForOwn of it for no
+	// instance at all: the connector's own requests find it whatever instances do.
+	keptForShares = 20
+	keptForOwn    = 16
+	// maxOwnInRow of the connector's own requests leave before one of an instance that waits does.
+	maxOwnInRow = 8
+	// answerReserve of an action's time is left to a request that had to wait: one that leaves with
+	// no time for its answer makes an outcome unknown that need not be.
+	answerReserve = time.Second
+)
+
+// waiter is a request that has not left yet. Within a bucket, and for the rate of the bot, the
+// connector's own go first; then instances take turns, and each of them keeps its order.
+type waiter struct {
+	route    string
+	caller   relay.InstanceID // empty: the connector itself
+	payer    payer
+	looks    bool       // it only wants to know when it could leave
+	deadline time.Time  // zero: none
+	done     chan error // capacity 1
+}
+
+// account is what an instance has had of the bot's rate.
+type account struct {
+	share pace.Meter
+	last  uint64 // the number of its last request
+}
+
+// wait blocks until a request on the route may leave, and counts it as under way. The caller hands
+// the answer to seen. The error is an *call.Fault, never sent, with RetryAfter when known; it comes as
+// soon as it is certain that the time lies behind ctx's deadline.
+func (l *limits) wait(ctx context.Context, route string) error {
+	return l.enter(ctx, route, false)
+}
+
+// waitOpen is wait for somebody who only wants to know when the route is open.
+func (l *limits) waitOpen(ctx context.Context, route string) error {
+	return l.enter(ctx, route, true)
+}
+
+// opensIn is how long a request on the route would have to wait now, at least.
+func (l *limits) opensIn(ctx context.Context, route string) time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now, a := time.Now(), make(ahead)
+	for _, w := range l.waiting {
+		a.add(w, l.routeLocked(w.route, now), now)
+	}
+	return l.soonestLocked(newWaiter(ctx, route, false), a, now).Sub(now)
+}
+
+func newWaiter(ctx context.Context, route string, looks bool) *waiter {
+	caller := platforms.Caller(ctx)
+	w := &waiter{route: route, caller: caller, payer: payerOf(caller, route), looks: looks, done: make(chan error, 1)}
+	w.deadline, _ = ctx.Deadline()
+	return w
+}
+
+func (l *limits) enter(ctx context.Context, route string, looks bool) error {
+	if ctx.Err() != nil {
+		return late(ctx, route)
+	}
+	w := newWaiter(ctx, route, looks)
+	l.mu.Lock()
+	l.waiting = append(l.waiting, w)
+	l.serveLocked()
+	l.mu.Unlock()
+	select {
+	case err := <-w.done:
+		return err
+	case <-ctx.Done():
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	select {
+	case err := <-w.done: // at the same moment: it counts as under way
+		return err
+	default:
+	}
+	l.waiting = slices.DeleteFunc(l.waiting, func(o *waiter) bool { return o == w })
+	return late(ctx, route)
+}
+
+// serve is serveLocked for the timer.
+func (l *limits) serve() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.serveLocked()
+}
+
+// serveLocked tells everybody who waits and may leave, or will not be able to in time, and sets the
+// timer for the next one. It is called whenever something changed. l.mu must be held.
+func (l *limits) serveLocked() {
+	now := time.Now()
+	l.refuseLocked(now)
+	for {
+		w, opens := l.nextLocked(now)
+		if w == nil {
+			l.wakeLocked(opens, now)
+			return
+		}
+		if !w.looks {
+			l.takeLocked(w, now)
+		}
+		l.waiting = slices.DeleteFunc(l.waiting, func(o *waiter) bool { return o == w })
+		w.done <- nil
+	}
+}
+
+// wakeLocked has serve called at the given time; not at all if it is zero. l.mu must be held.
+func (l *limits) wakeLocked(at, now time.Time) {
+	switch {
+	case at.IsZero() && l.alarm != nil:
+		l.alarm.Stop()
+	case at.IsZero():
+	case l.alarm == nil:
+		l.alarm = time.AfterFunc(at.Sub(now), l.serve)
+	default:
+		l.alarm.Reset(at.Sub(now))
+	}
+}
+
+// refuseLocked tells those who cannot leave in time, or not at all for what was refused. l.mu must
+// be held.
+func (l *limits) refuseLocked(now time.Time) {
+	a := make(ahead)
+	l.waiting = slices.DeleteFunc(l.waiting, func(w *waiter) bool {
+		err := l.refusalLocked(w, a, now)
+		if err != nil {
+			w.done <- err
+			return true
+		}
+		a.add(w, l.routeLocked(w.route, now), now)
+		return false
+	})
+}
+
+// refusalLocked is why w will not leave behind what is ahead of it; nil if it may. l.mu must be held.
+func (l *limits) refusalLocked(w *waiter, a ahead, now time.Time) error {
+	if until, everybody := l.refused.closed(w.payer, now); everybody {
+		return muted(w.route, until, now)
+	} else if !until.IsZero() {
+		return overspent(w.route, until.Sub(now))
+	}
+	at := l.soonestLocked(w, a, now)
+	if w.deadline.IsZero() || !at.After(now) || !at.Add(answerReserve).After(w.deadline) {
+		return nil
+	}
+	err := limited(w.route, at.Sub(now))
+	if bot := l.closedLocked(w.route, now); bot.Add(answerReserve).After(w.deadline) {
+		err.Cause = &platforms.MutedError{Until: bot}
+	}
+	return err
+}
+
+// ahead counts the requests that certainly leave before a later one: those of the same caller, per
+// bucket, and with a nil bucket for the rate of the bot.
+type ahead map[queued]int
+
+type queued struct {
+	caller relay.InstanceID
+	bucket *bucket
+}
+
+func (a ahead) add(w *waiter, b *bucket, now time.Time) {
+	if w.looks {
+		return
+	}
+	a[queued{w.caller, b}]++
+	if !exempt(w.route) && !b.opens(0, now).After(now) { // who waits for his route lets others pass
+		a[queued{w.caller, nil}]++
+	}
+}
+
+// soonestLocked is when w could leave at the earliest behind what is ahead of it. l.mu must be held.
+func (l *limits) soonestLocked(w *waiter, a ahead, now time.Time) time.Time {
+	b := l.routeLocked(w.route, now)
+	n := a[queued{w.caller, b}]
+	if w.caller != "" {
+		n += a[queued{"", b}]
+	}
+	return pace.Later(l.paceLocked(w, a[queued{w.caller, nil}], now), b.opens(n, now))
+}
+
+// nextLocked is who leaves now; or nobody, and when somebody can; or the zero time if nobody waits.
+// l.mu must be held.
+func (l *limits) nextLocked(now time.Time) (next *waiter, opens time.Time) {
+	heads := make(map[*bucket]*waiter) // who of each bucket leaves first
+	for _, w := range l.waiting {
+		b := l.routeLocked(w.route, now)
+		at := pace.Later(l.paceLocked(w, 0, now), b.opens(0, now))
+		switch h := heads[b]; {
+		case at.After(now):
+			if opens.IsZero() || at.Before(opens) {
+				opens = at
+			}
+		case w.looks:
+			return w, now
+		case h == nil || before(l.rankLocked(w, false, now), l.rankLocked(h, false, now), b.served[w.caller], b.served[h.caller]):
+			heads[b] = w
+		}
+	}
+	for _, w := range l.waiting { // of equals the first counts
+		if heads[l.routeLocked(w.route, now)] != w {
+			continue
+		}
+		if next == nil || before(l.rankLocked(w, true, now), l.rankLocked(next, true, now), l.accountOf(w).last, l.accountOf(next).last) {
+			next = w
+		}
+	}
+	return next, opens
+}
+
+// before reports whether the first of two goes first, by rank and then by their last requests.
+func before(rank, rank2 int, last, last2 uint64) bool {
+	return rank < rank2 || rank == rank2 && last < last2
+}
+
+// rankLocked is what counts first: the least rank does. l.mu must be held.
+func (l *limits) rankLocked(w *waiter, shares bool, now time.Time) int {
+	switch {
+	case w.caller == "" && l.ownInRow < maxOwnInRow:
+		return 0
+	case w.caller == "":
+		return 3
+	case shares && l.accountOf(w).share.Opens(0, now).After(now):
+		return 2
+	}
+	return 1
+}
+
+// paceLocked is when the penalties and the rate of the bot let w leave after ahead others of the
+// same caller have, at the earliest. l.mu must be held.
+func (l *limits) paceLocked(w *waiter, ahead int, now time.Time) time.Time {
+	at := l.closedLocked(w.route, now)
+	if w.looks || exempt(w.route) {
+		return at
+	}
+	kept := func(n int) time.Time { return l.bot.Opens(ahead+n, now) }
+	if w.caller == "" || l.ownInRow >= maxOwnInRow {
+		return pace.Later(at, kept(0))
+	}
+	within, beyond := pace.Later(kept(keptForOwn), l.accountOf(w).share.Opens(0, now)), kept(keptForShares)
+	if beyond.Before(within) {
+		within = beyond
+	}
+	return pace.Later(at, within)
+}
+
+// accountOf is the account of who asks. What is not in the books has had nothing.
+func (l *limits) accountOf(w *waiter) *account {
+	if a := l.accounts[w.caller]; a != nil {
+		return a
+	}
+	return &account{share: pace.Meter{Rate: shareRate}}
+}
+
+// takeLocked counts one request. l.mu must be held.
+func (l *limits) takeLocked(w *waiter, now time.Time) {
+	l.sweepLocked(now)
+	b := l.routeLocked(w.route, now)
+	b.take(now)
+	counts := !exempt(w.route)
+	if counts {
+		l.bot.Take(now)
+	}
+	if w.caller == "" {
+		if counts { // else it takes nothing from anybody
+			l.ownInRow++
+		}
+		if !slices.ContainsFunc(l.waiting, func(o *waiter) bool { return o.caller != "" }) {
+			l.ownInRow = 0
+		}
+		return
+	}
+	l.number++
+	if b.served == nil {
+		b.served = make(map[relay.InstanceID]uint64)
+	}
+	b.served[w.caller] = l.number
+	l.ownInRow = 0
+	if !counts {
+		return
+	}
+	a := l.accountOf(w)
+	a.last = l.number
+	if !a.share.Opens(0, now).After(now) {
+		a.share.Take(now)
+	}
+	l.accounts[w.caller] = a
+}

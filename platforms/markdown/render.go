@@ -1,0 +1,272 @@
+package markdown
+
+import (
+	"bytes"
+	"iter"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/yuin/goldmark/ast"
+	extast "github.com/yuin/goldmark/extension/ast"
+	"github.com/yuin/goldmark/parser"
+	"github.com/yuin/goldmark/text"
+	"github.com/yuin/goldmark/util"
+)
+
+// rule stands for a thematic break, which no network of ours knows.
+const rule = "———"
+
+// Form is what a network's dialect is made of, where that needs no more than a few words.
+type Form struct {
+	Parser parser.Parser
+	Length func(s string) int                       // in the units the network counts in
+	Marker func(list *ast.List, number int) string  // what an item of a list begins with
+	Blank  func(prefix string) string               // what a blank line has of the prefix of lines; nil: nothing
+	Escape func(s string, code bool) (plain string) // keeps the network from seeing markup in s; nil: it would not
+}
+
+// Dialect writes the blocks that each network has in a way of its own, with the Writer it was made for.
+type Dialect interface {
+	// Inlines writes what stands within the lines of n.
+	Inlines(n ast.Node)
+	Heading(n *ast.Heading)
+	// Quote makes a quotation of what body writes.
+	Quote(body func())
+	// Code makes a code block of what body writes, which is not empty. language may be.
+	Code(language string, body func())
+}
+
+// Mark says that what is written from At on, in the network's units, is the source's bytes from Start to End.
+type Mark struct{ At, Start, End int }
+
+// Writer walks a document and writes it down in a dialect. Nothing that was said is lost: what is no
+// markdown is written as it stands.
+type Writer struct {
+	// Set once, by NewWriter.
+	Source []byte // what the places of nodes are places of
+	doc    *Document
+	form   *Form
+
+	Marks []Mark // sorted by At
+	At    int    // how much is written, in the network's units
+
+	out     strings.Builder
+	prefix  string // of every line: marks of quotations, indentation of lists
+	pending bool   // prefix is due before the next thing on this line
+	code    bool   // within a code block
+}
+
+// NewWriter reads source, of which no more is parsed at once than b allows.
+func NewWriter(source string, f *Form, b Bounds) *Writer {
+	doc := Read(source, f.Parser, b)
+	return &Writer{Source: doc.Source(), doc: doc, form: f, pending: true}
+}
+
+// Clean makes any string something that can be parsed and sent: valid UTF-8, one sort of line end.
+func Clean(source string) string {
+	source = strings.ToValidUTF8(source, "\uFFFD")
+	return strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(source)
+}
+
+// Document writes the whole document with d, and returns the text.
+func (w *Writer) Document(d Dialect) string {
+	w.blocks(d, w.doc.Blocks())
+	return w.out.String()
+}
+
+// Text is what is written so far.
+func (w *Writer) Text() string { return w.out.String() }
+
+// Begins reports whether nothing stands on this line yet.
+func (w *Writer) Begins() bool { return w.pending }
+
+// Prefix is what lines begin with here.
+func (w *Writer) Prefix() string { return w.prefix }
+
+// Write appends s; lines after the first get the prefix.
+func (w *Writer) Write(s string) {
+	for {
+		line, rest, more := strings.Cut(s, "\n")
+		if line != "" {
+			w.Flush()
+			w.append(line)
+		}
+		if !more {
+			return
+		}
+		if w.pending && w.form.Blank != nil {
+			w.append(w.form.Blank(w.prefix))
+		}
+		w.append("\n")
+		w.pending = true
+		s = rest
+	}
+}
+
+// Flush writes the prefix that is due.
+func (w *Writer) Flush() {
+	if w.pending {
+		w.pending = false
+		w.append(w.prefix)
+	}
+}
+
+func (w *Writer) append(s string) {
+	w.out.WriteString(s)
+	w.At += w.form.Length(s)
+}
+
+// Copy appends bytes of the source as they are, and remembers where they came from.
+func (w *Writer) Copy(start, end int) {
+	if start >= end {
+		return
+	}
+	if w.Source[start] != '\n' {
+		w.Flush()
+	}
+	w.Mark(start, end)
+	w.plain(string(w.Source[start:end]))
+}
+
+// Mark remembers that what is written next says what the source says from start to end.
+func (w *Writer) Mark(start, end int) { w.Marks = append(w.Marks, Mark{w.At, start, end}) }
+
+// plain appends s, of which nothing is markup.
+func (w *Writer) plain(s string) {
+	if w.form.Escape != nil {
+		s = w.form.Escape(s, w.code)
+	}
+	w.Write(s)
+}
+
+// Indented writes marker, then body with prefix on its further lines.
+func (w *Writer) Indented(marker, prefix string, body func()) {
+	w.Write(marker)
+	outer := w.prefix
+	w.prefix += prefix
+	body()
+	w.prefix = outer
+}
+
+// Verbatim writes body from the beginning of a line, as code, with prefix in place of what lines begin with here.
+func (w *Writer) Verbatim(prefix string, body func()) {
+	if text := w.out.String(); text != "" && !strings.HasSuffix(text, "\n") {
+		w.Write("\n")
+	}
+	outer := w.prefix
+	w.prefix, w.code = prefix, true
+	body()
+	w.prefix, w.code = outer, false
+}
+
+// blocks writes blocks, with the author's own blank lines between them.
+func (w *Writer) blocks(d Dialect, list iter.Seq[Block]) {
+	first := true
+	for b := range list {
+		if !first {
+			w.between(b.Blank)
+		}
+		first = false
+		w.block(d, b)
+	}
+}
+
+// between ends a line, and leaves a blank one if the author did.
+func (w *Writer) between(blank bool) {
+	w.Write("\n")
+	if blank {
+		w.Write("\n")
+	}
+}
+
+func (w *Writer) block(d Dialect, b Block) {
+	switch n := b.Node.(type) {
+	case nil: // not fit to be parsed
+		w.Copy(b.Start, b.End)
+	case *ast.Heading:
+		d.Heading(n)
+	case *ast.List:
+		w.list(d, n, b.Number)
+	case *ast.Blockquote:
+		d.Quote(func() { w.blocks(d, w.doc.Children(n)) })
+	case *ast.FencedCodeBlock:
+		info := ""
+		if n.Info != nil {
+			info = strings.TrimSpace(string(n.Info.Segment.Value(w.Source)))
+		}
+		w.fenced(d, info, n.Lines())
+	case *ast.CodeBlock:
+		w.fenced(d, "", n.Lines())
+	case *ast.HTMLBlock:
+		lines := n.Lines().Sliced(0, n.Lines().Len())
+		if n.HasClosure() {
+			lines = append(lines[:len(lines):len(lines)], n.ClosureLine)
+		}
+		w.lines(lines)
+	case *ast.ThematicBreak:
+		w.Write(rule)
+	case *ast.LinkReferenceDefinition:
+		w.Write("[" + string(n.Label) + "]: " + string(n.Destination))
+		if len(n.Title) > 0 {
+			w.Write(" \"" + string(n.Title) + "\"")
+		}
+	case *extast.Table: // aligned in a code block, which is the one form that networks show in columns
+		d.Code("", func() {
+			begin := w.doc.Begin(n)
+			w.Mark(begin, begin)
+			w.plain(strings.Join(tableLines(w.Source, n), "\n"))
+		})
+	default: // paragraphs and the bare text of list items
+		d.Inlines(n)
+	}
+}
+
+func (w *Writer) list(d Dialect, n *ast.List, number int) {
+	for item := n.FirstChild(); item != nil; item = item.NextSibling() {
+		if item != n.FirstChild() {
+			w.between(item.HasBlankPreviousLines())
+		}
+		marker := w.form.Marker(n, number)
+		number++
+		w.Indented(marker, strings.Repeat(" ", utf8.RuneCountInString(marker)), func() { w.blocks(d, w.doc.Children(item)) })
+	}
+}
+
+// fenced writes a code block. An info string that cannot be a language, or has no code beneath it, is text
+// that would be lost, and becomes the first line.
+func (w *Writer) fenced(d Dialect, info string, segs *text.Segments) {
+	lines := segs.Sliced(0, segs.Len())
+	for len(lines) > 0 && len(bytes.TrimSpace(lines[0].Value(w.Source))) == 0 {
+		lines = lines[1:]
+	}
+	language := info
+	if len(lines) == 0 || !IsLanguage(info) {
+		language = ""
+	} else {
+		info = ""
+	}
+	if info == "" && len(lines) == 0 {
+		return
+	}
+	d.Code(language, func() {
+		w.plain(info)
+		if info != "" && len(lines) > 0 {
+			w.Write("\n")
+		}
+		w.lines(lines)
+	})
+}
+
+// lines writes whole lines of the source as they are, save for blanks at the end.
+func (w *Writer) lines(lines []text.Segment) {
+	for len(lines) > 0 && util.IsBlank(lines[len(lines)-1].Value(w.Source)) {
+		lines = lines[:len(lines)-1]
+	}
+	for i, seg := range lines {
+		w.Write(strings.Repeat(" ", seg.Padding))
+		if i == len(lines)-1 {
+			seg = seg.TrimRightSpace(w.Source)
+		}
+		w.Copy(seg.Start, seg.Stop)
+	}
+}

@@ -1,0 +1,201 @@
+package markdown
+
+import (
+	"iter"
+	"slices"
+	"unicode"
+
+	"github.com/rivo/uniseg"
+)
+
+// Unit is what a network counts the length of a message in: UTF-16 units or characters.
+type Unit interface{ uint16 | rune }
+
+// CodeBlock is a code block of a text: its first fence begins at Begin, its code is from From to To, and End
+// is behind its last fence.
+type CodeBlock struct {
+	Begin, From, To, End int
+	// Open and Close are the fences, with the line end between them and the code, which a part needs
+	// when the block is cut. Where they are empty it is a range with a format, and its text is cut like any.
+	Open, Close string
+}
+
+// Cuts say what a dialect knows about where one of its texts may be cut.
+type Cuts interface {
+	// Reach is where the longest part ends that begins at start. It may be beyond the text.
+	Reach(start int) int
+	// Words reports of the blanks within lines, from start to end, whether the part that begins at start can end there.
+	Words(start, end int) func(i int) bool
+	// Letters reports whether the part that begins at start can end at i, in a word that has to be cut.
+	Letters(start, i int) bool
+}
+
+// Splitter cuts a text where people would: between paragraphs, else lines, else words, and code blocks only
+// when it must.
+type Splitter[U Unit] struct {
+	Text   []U
+	Limit  int // of a part, in units
+	Blocks []CodeBlock
+	Decode func([]U) string
+	Length func(string) int // in units
+}
+
+// Parts are the parts of the text, as where each begins and ends. Only blanks are left out between them.
+func (s *Splitter[U]) Parts(c Cuts) iter.Seq2[int, int] {
+	return func(yield func(int, int) bool) {
+		for start := s.Skip(0); start < len(s.Text); {
+			end := s.cut(start, c)
+			if !yield(start, end) {
+				return
+			}
+			start = s.Skip(end)
+		}
+	}
+}
+
+// blockAt is the code block i is inside of, its fences included; nil if there is none.
+func (s *Splitter[U]) blockAt(i int) *CodeBlock {
+	k, _ := slices.BinarySearchFunc(s.Blocks, i, func(b CodeBlock, i int) int {
+		if b.End <= i {
+			return -1
+		}
+		return 1
+	})
+	if k < len(s.Blocks) && s.Blocks[k].Begin < i {
+		return &s.Blocks[k]
+	}
+	return nil
+}
+
+// fenced is the code block i is inside of, if that has fences.
+func (s *Splitter[U]) fenced(i int) *CodeBlock {
+	if b := s.blockAt(i); b != nil && b.Close != "" {
+		return b
+	}
+	return nil
+}
+
+// CodeAt is the code block with fences between whose lines, or within one of whose lines, i is.
+func (s *Splitter[U]) CodeAt(i int) *CodeBlock {
+	if b := s.fenced(i); b != nil && b.From < i && i < b.To {
+		return b
+	}
+	return nil
+}
+
+// Skip is where the part that would begin at start begins: blank lines, and the blank of a cut between
+// words, are left out. The indentation of a line stays, if it leaves room for the line, and between fences
+// everything but the line end at the cut.
+func (s *Splitter[U]) Skip(start int) int {
+	if b := s.CodeAt(start); b != nil {
+		if s.Text[start] == '\n' {
+			start++
+		}
+		if start < b.To {
+			return start
+		}
+		start = b.End
+	}
+	begin := start
+	for i := start; i < len(s.Text); i++ {
+		switch {
+		case s.Text[i] == '\n':
+			begin = i + 1
+		case IsSpace(s.Text[i]):
+		case begin == start && start > 0 || i-begin >= s.Limit/2:
+			return i
+		default:
+			return begin
+		}
+	}
+	return len(s.Text)
+}
+
+// cut is where the part that begins at start ends.
+func (s *Splitter[U]) cut(start int, c Cuts) int {
+	end := c.Reach(start)
+	if end >= len(s.Text) {
+		return len(s.Text)
+	}
+	// The better the border, the shorter the part that is accepted for its sake.
+	paragraph, line, codeLine := -1, -1, -1
+	first := start
+	for s.CodeAt(start) == nil && first < end && IsSpace(s.Text[first]) { // between fences, blanks are text
+		first++
+	}
+	for i := first + 1; i <= end; i++ {
+		if s.Text[i] != '\n' {
+			continue
+		}
+		switch b := s.blockAt(i); {
+		case b == nil && i+1 < len(s.Text) && s.Text[i+1] == '\n':
+			paragraph, line = i, i
+		case b == nil:
+			line = i
+		case b.From < i && i < b.To && i+len(b.Close) <= end: // neither in a fence nor without room for one
+			codeLine = i
+		}
+	}
+	half, quarter := start+(end-start)/2, start+(end-start)/4
+	switch {
+	case paragraph >= half:
+		return paragraph
+	case line >= half:
+		return line
+	case codeLine >= half:
+		return codeLine
+	case max(line, codeLine) >= quarter:
+		return max(line, codeLine)
+	}
+	if i := max(s.lastWord(start, first, end, c), line, codeLine); i > start {
+		return i
+	}
+	return s.hard(start, first, end, c)
+}
+
+// lastWord is the last blank behind first, outside of fences, where the part that begins at start can end;
+// -1 if there is none.
+func (s *Splitter[U]) lastWord(start, first, end int, c Cuts) int {
+	ends := c.Words(start, end)
+	for i := end; i > first; i-- {
+		if s.Text[i] != '\n' && IsSpace(s.Text[i]) && s.fenced(i) == nil && ends(i) {
+			return i
+		}
+	}
+	return -1
+}
+
+// maxLetter is the longest character as people see it, in units, that is kept whole.
+const maxLetter = 64
+
+// hard cuts a word of more than a whole part: between two characters as people see them, or, if there is
+// none for a while, between two code points. What stands from start to first is blank.
+func (s *Splitter[U]) hard(start, first, end int, c Cuts) int {
+	if b := s.fenced(end); b != nil {
+		if end <= b.From && b.Begin > first {
+			return b.Begin
+		}
+		first = max(first, b.From)
+		end = max(min(end-len(b.Close), b.To-1), first+1)
+	}
+	best, at := 0, first
+	rest, state := s.Decode(s.Text[first:min(end+2, len(s.Text))]), -1 // what follows a border decides about it, too
+	for at < end && rest != "" {
+		var letter string
+		letter, rest, _, state = uniseg.FirstGraphemeClusterInString(rest, state)
+		at += s.Length(letter)
+		if end-maxLetter < at && at <= end && c.Letters(start, at) {
+			best = at
+		}
+	}
+	switch {
+	case best > 0:
+		return best
+	case end > first+1 && s.Text[end-1] >= 0xD800 && s.Text[end-1] < 0xDC00: // half of a character in UTF-16
+		return end - 1
+	}
+	return end
+}
+
+// IsSpace reports whether a unit is a blank or ends a line.
+func IsSpace[U Unit](unit U) bool { return unicode.IsSpace(rune(unit)) }

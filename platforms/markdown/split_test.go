@@ -1,0 +1,75 @@
+package markdown
+
+import (
+	"strings"
+	"testing"
+	"unicode/utf16"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// limit is a dialect that knows nothing but how long a part may be.
+type limit int
+
+func (l limit) Reach(start int) int           { return start + int(l) }
+func (limit) Words(int, int) func(i int) bool { return func(int) bool { return true } }
+func (limit) Letters(int, int) bool           { return true }
+
+// cut16 are the parts of s in UTF-16 units.
+func cut16(s string, n limit) []string {
+	sp := Splitter[uint16]{
+		Text: utf16.Encode([]rune(s)), Limit: int(n),
+		Decode: func(u []uint16) string { return string(utf16.Decode(u)) },
+		Length: func(s string) int { return len(utf16.Encode([]rune(s))) },
+	}
+	var out []string
+	for start, end := range sp.Parts(n) {
+		out = append(out, sp.Decode(sp.Text[start:end]))
+	}
+	return out
+}
+
+// cut32 are the parts of s in characters.
+func cut32(s string, n limit) []string {
+	sp := Splitter[rune]{
+		Text: []rune(s), Limit: int(n), Length: utf8.RuneCountInString,
+		Decode: func(r []rune) string { return string(r) },
+	}
+	var out []string
+	for start, end := range sp.Parts(n) {
+		out = append(out, string(sp.Text[start:end]))
+	}
+	return out
+}
+
+func TestLettersStayWhole(t *testing.T) {
+	for name, letter := range map[string]string{
+		"an accent": "e\u0301\u0301", "a family": "👩\u200d👩\u200d👧\u200d👦", "a flag": "🇩🇪", "Hangul": "\u1112\u1161\u11ab",
+		"a vowel sign": "कि", "Thai": "ก\u0e33", "a skin": "👍🏽", "a keycap": "1\ufe0f\u20e3", "a variant": "❤\ufe0f",
+	} {
+		t.Run(name, func(t *testing.T) {
+			want := []string{strings.Repeat("x", 18), letter + "xx"}
+			if diff := cmp.Diff(want, cut16(want[0]+want[1], 19)); diff != "" {
+				t.Errorf("in UTF-16 (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(want, cut32(want[0]+want[1], 19)); diff != "" {
+				t.Errorf("in characters (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestNoLetterIsTooLong has a letter that is longer than a part: it is cut between code points.
+func TestNoLetterIsTooLong(t *testing.T) {
+	long := "e" + strings.Repeat("\u0301", 3*maxLetter)
+	for name, parts := range map[string][]string{"UTF-16": cut16(long, maxLetter+10), "characters": cut32(long, maxLetter+10)} {
+		if strings.Join(parts, "") != long || len(parts) != 3 {
+			t.Errorf("in %s it became %q", name, parts)
+		}
+	}
+	pairs := strings.Repeat("🏽", maxLetter) // modifiers, each of two units
+	if parts := cut16(pairs, maxLetter+1); strings.Join(parts, "") != pairs || len(parts[0]) != len(pairs)/2 {
+		t.Errorf("pairs became %q", parts)
+	}
+}

@@ -1,0 +1,72 @@
+package platforms
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Settings are the checked values of a kind's keys.
+type Settings map[string]string
+
+// Settings are the values of keys. What is not set has its default.
+func (o Options) Settings(keys []Key) (Settings, error) {
+	s := make(Settings, len(keys))
+	for _, k := range keys {
+		s[k.Name] = k.Default
+		if v, ok := o.Values[k.Name]; ok {
+			s[k.Name] = v
+		}
+		if err := k.Check(s[k.Name]); err != nil {
+			return nil, fmt.Errorf("%s: %w", k.Name, err)
+		}
+	}
+	return s, nil
+}
+
+// Duration is the value of a key that holds one.
+func (s Settings) Duration(key string) time.Duration {
+	d, _ := time.ParseDuration(s[key]) // checked by Options.Settings
+	return d
+}
+
+// CheckDuration is the Check of a key that holds a duration.
+func CheckDuration(v string) error {
+	d, err := time.ParseDuration(v)
+	if err != nil || d <= 0 {
+		return fmt.Errorf("%s: want a duration above zero, like 30s", strconv.Quote(v))
+	}
+	return nil
+}
+
+// OneOf makes the Check of a key that holds one of words.
+func OneOf(words ...string) func(string) error {
+	return func(v string) error {
+		if slices.Contains(words, v) {
+			return nil
+		}
+		last := len(words) - 1
+		list := words[last]
+		if last > 0 {
+			list = strings.Join(words[:last], ", ") + " or " + list
+		}
+		return fmt.Errorf("%s: want %s", strconv.Quote(v), list)
+	}
+}
+
+// CheckBase accepts an empty api_base, or a URL of http without credentials and query. want is what
+// belongs there, for whoever typed something else.
+func CheckBase(base, want string) error {
+	if base == "" {
+		return nil
+	}
+	u, err := url.Parse(base)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+		return errors.New("api_base: want the URL of " + want)
+	}
+	return nil
+}

@@ -1,0 +1,267 @@
+// Package turn carries out what a bot does in a chat: an action waits for the chat's turn at the bot's
+// limiter, and makes its calls there. What certainly was not sent is tried again as long as the action's
+// deadline allows, and the silences the network demands are heeded.
+//
+// It is apart from package pace, which decides when something may leave and makes no call, and it knows
+// no network: a call is a function.
+//
+// Invariants:
+//
+//  1. A call that may have been carried out is repeated only if the caller says that a repetition is
+//     harmless. If the outcome of one try is unknown, so is that of all.
+//  2. Nothing leaves with less than reserve of the action's time left, if it had to wait.
+package turn
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/platforms/backoff"
+	"github.com/hermes-connector/hermes-connector/platforms/call"
+	"github.com/hermes-connector/hermes-connector/platforms/pace"
+	"github.com/hermes-connector/hermes-connector/relay"
+)
+
+const (
+	// reserve of an action's time is left to the call when the limiter opens late: a request that
+	// leaves with no time for its answer makes an outcome unknown that need not be.
+	reserve = 3 * time.Second
+	// leastPenalty is how long a chat is left alone after a 429 that names no time.
+	leastPenalty = time.Second
+	// maxTries bounds the calls for one message when no deadline does.
+	maxTries = 12
+	// silenceFor is how long an action without a deadline may wait for the limiter.
+	silenceFor = time.Minute
+	// signalWait is how long a signal waits for its turn. It is cosmetic.
+	signalWait = 2 * time.Second
+)
+
+// Turns hands out the turns of one bot's chats. Its methods may be called from any goroutine.
+type Turns struct {
+	// Set once, by New.
+	Limiter *pace.Limiter
+	explain func(error) *relay.ActionError
+	check   func(relay.ChatID) error
+}
+
+// New makes the turns of a bot. explain puts why a call failed into a gateway's words; check is why
+// the network can have no chat of that id, or nil.
+func New(limits pace.Limits, explain func(error) *relay.ActionError, check func(relay.ChatID) error) *Turns {
+	return &Turns{Limiter: pace.New(limits), explain: explain, check: check}
+}
+
+// Turn is one action's stay at the limiter of its chat. Not for use by several goroutines.
+type Turn struct {
+	*Turns
+	Chat    relay.ChatID // empty: none, so that no limiter is asked
+	MovedTo relay.ChatID // the chat's new id, if Move was called
+
+	kind    pace.Kind
+	once    bool // no second try, whatever the reason
+	paid    bool // the next call has its place in the rates already
+	release func()
+}
+
+// Patience is how long an action may wait for a limiter.
+func Patience(ctx context.Context) time.Duration {
+	if deadline, ok := ctx.Deadline(); ok {
+		return time.Until(deadline) - reserve
+	}
+	return silenceFor
+}
+
+// WaitOpen implements platforms.Gatekeeper.
+func (s *Turns) WaitOpen(ctx context.Context, chat relay.ChatID) error {
+	return s.Limiter.WaitOpen(ctx, chat, Patience(ctx))
+}
+
+// Enter waits for the chat's turn. The caller must Leave. Errors are *relay.ActionError, not sent.
+func (s *Turns) Enter(ctx context.Context, chat relay.ChatID, kind pace.Kind) (*Turn, error) {
+	if err := s.check(chat); err != nil {
+		return nil, err
+	}
+	return s.within(ctx, chat, kind, Patience(ctx))
+}
+
+// Outside is the turn of what has no place in any chat's order.
+func (s *Turns) Outside() *Turn { return &Turn{Turns: s} }
+
+// Signal is Enter for a reaction, which waits a moment and in a penalty not at all. Its error says so.
+func (s *Turns) Signal(ctx context.Context, chat relay.ChatID) (*Turn, error) {
+	if err := s.ready(ctx, chat); err != nil {
+		return nil, err
+	}
+	wait := signalWait
+	if s.Limiter.Closed(chat) {
+		wait = 0
+	}
+	t, err := s.within(ctx, chat, pace.Signal, wait)
+	if err != nil {
+		return nil, Dropped(err)
+	}
+	t.once = true
+	return t, nil
+}
+
+// AtOnce is Enter for a typing, which leaves now or is dropped: then the turn is nil, without an error.
+func (s *Turns) AtOnce(ctx context.Context, chat relay.ChatID) (*Turn, error) {
+	if err := s.ready(ctx, chat); err != nil {
+		return nil, err
+	}
+	t, err := s.within(ctx, chat, pace.Signal, 0)
+	if err != nil {
+		return nil, nil
+	}
+	t.once = true
+	return t, nil
+}
+
+// ready is why nothing can leave for the chat at all; nil if something may.
+func (s *Turns) ready(ctx context.Context, chat relay.ChatID) error {
+	if ctx.Err() != nil {
+		return NotSentIn(ctx)
+	}
+	return s.check(chat)
+}
+
+func (s *Turns) within(ctx context.Context, chat relay.ChatID, kind pace.Kind, wait time.Duration) (*Turn, error) {
+	release, err := s.Limiter.Acquire(ctx, chat, kind, wait)
+	if err != nil {
+		return nil, err
+	}
+	return &Turn{Turns: s, Chat: chat, kind: kind, paid: true, release: release}, nil
+}
+
+// Leave ends the turn. What the action still does has no place in the chat's order.
+func (t *Turn) Leave() { t.release() }
+
+// Move takes the turn to another chat.
+func (t *Turn) Move(ctx context.Context, to relay.ChatID) error {
+	t.release() // once more it does nothing
+	next, err := t.Enter(ctx, to, t.kind)
+	if err != nil {
+		return err
+	}
+	t.Chat, t.MovedTo, t.paid, t.release = to, to, true, next.release
+	return nil
+}
+
+// Call is one call of an action.
+type Call struct {
+	Do func(context.Context) error
+	// Again: carried out twice it has the same effect as once.
+	Again bool
+	// Undoes: when the network refuses it, it is as if it had never been asked for, whatever became of
+	// the tries before.
+	Undoes bool
+	// Apart: its penalties are not the chat's.
+	Apart bool
+}
+
+// Do carries out one call. What certainly was not carried out, and what may be carried out twice, it
+// tries again as long as ctx's deadline allows; the silences the network demands it heeds.
+func (t *Turn) Do(ctx context.Context, c Call) error {
+	again := backoff.Backoff{First: 500 * time.Millisecond, Max: 4 * time.Second}
+	var last, unclear error // why it was tried before; likewise with an unknown outcome
+	for tries := 1; ; tries++ {
+		if err := t.next(ctx); err != nil {
+			return worst(unclear, t.waitedFor(last, err))
+		}
+		err := c.Do(ctx)
+		if !c.Apart {
+			t.Heed(ctx, t.Chat, t.kind, err)
+		}
+		var f *call.Fault
+		if err == nil || !errors.As(err, &f) {
+			return err
+		}
+		last = err
+		if f.Sent == call.Maybe {
+			unclear = err
+		}
+		once := t.once || tries == maxTries
+		switch {
+		case f.Limited() && !once:
+		case f.Sent == call.Never && f.RetryAfter > 0: // held back by a limit: not before the deadline
+			return worst(unclear, err)
+		case (f.Sent == call.Never || f.Sent == call.Maybe && c.Again) && !once:
+			d := again.Next()
+			if ctx.Err() != nil || d > Patience(ctx) || !backoff.Pause(ctx, d) {
+				return worst(unclear, err)
+			}
+		case f.Sent == call.Refused && !f.Limited() && c.Undoes:
+			return err
+		default:
+			return worst(unclear, err)
+		}
+	}
+}
+
+// next waits for the limiter, for a second call of the turn on.
+func (t *Turn) next(ctx context.Context) error {
+	if !t.paid && t.Chat != "" {
+		if err := t.Limiter.Next(ctx, t.Chat, t.kind, Patience(ctx)); err != nil {
+			return err
+		}
+	}
+	t.paid = false
+	if ctx.Err() != nil {
+		return NotSentIn(ctx)
+	}
+	return nil
+}
+
+// Heed tells the limiter what the answer to an action says about it: err is nil, or why the call had no
+// result.
+func (s *Turns) Heed(ctx context.Context, chat relay.ChatID, kind pace.Kind, err error) {
+	f := call.FaultOf(err)
+	d := max(f.RetryAfter, leastPenalty)
+	switch {
+	case err == nil:
+		s.Limiter.Passed(kind)
+	case !f.Limited():
+	case f.Whom == call.Bot:
+		s.Limiter.PenaliseBot(d)
+	case chat == "":
+	case f.Whom == call.Chat:
+		s.Limiter.Penalise(chat, d)
+	default:
+		s.Limiter.Refused(chat, kind, platforms.Behalf(ctx), d)
+	}
+}
+
+// worst is the error of a row of tries that ended with err: if the outcome of one of them is unknown, so
+// is that of all.
+func worst(unclear, err error) error {
+	if unclear == nil {
+		return err
+	}
+	return unclear
+}
+
+// waitedFor is why an action that may not be tried again in time failed: for the reason it was to be
+// tried again, with the time the limiter named.
+func (s *Turns) waitedFor(last, refusal error) error {
+	limiter := new(relay.ActionError)
+	if last == nil || !errors.As(refusal, &limiter) {
+		return refusal
+	}
+	out := *s.explain(last)
+	out.RetryAfter = max(out.RetryAfter, limiter.RetryAfter)
+	return &out
+}
+
+// NotSentIn is the answer to a call that was not made because ctx had ended.
+func NotSentIn(ctx context.Context) error { return platforms.NotSent(0, context.Cause(ctx)) }
+
+// Dropped is the answer to a signal that is dropped because of err: a gateway does not try it again.
+func Dropped(err error) *relay.ActionError {
+	d := call.FaultOf(err).RetryAfter
+	var ae *relay.ActionError
+	if errors.As(err, &ae) {
+		d = ae.RetryAfter
+	}
+	return &relay.ActionError{Outcome: relay.NotSent, Public: "rate limited", RetryAfter: d, Err: err}
+}

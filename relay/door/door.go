@@ -1,0 +1,131 @@
+// Package door is what stands before every handler that a stranger can reach: a table of mounts, each
+// with a policy, the callers' addresses, and the form of an answer.
+//
+// It knows no handler. What listens, and the order of start and stop, is relay/server's.
+//
+// Invariants:
+//
+//  1. A request is judged in one order: upgrade, path, method, origin, share; then its handler sees it.
+//  2. Paths match as they were sent, without cleaning, decoding or redirecting: the gateway's client turns
+//     a redirected POST into a GET.
+//  3. Every request has a time by which it must have come and one by which its answer must have been read,
+//     also one that is refused; and no more is read of its body than its mount allows.
+package door
+
+import (
+	"cmp"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/relay/limit"
+)
+
+// What holds for a mount that says nothing else.
+const (
+	// ReadTime is how long a request may take to come, also with a body that nobody wants.
+	ReadTime = 20 * time.Second
+	// AnswerTime is how long the caller may take to read the answer.
+	AnswerTime = time.Minute
+)
+
+// Mount is what is served at a path.
+type Mount struct {
+	Path    string // exact; one that ends in "/" has one more part
+	Methods []string
+	Policy  Policy
+	Serve   Handler
+}
+
+// Handler answers the requests of a mount. from is who is calling, proxies taken off.
+type Handler func(w http.ResponseWriter, r *http.Request, from netip.Addr)
+
+// Policy is what holds for the requests of a mount. The zero value is for programs that send no body. The
+// size of a header is the server's to bound: it is read before there is a path.
+type Policy struct {
+	Sockets  bool // for gateways, which ask for a WebSocket
+	Browsers bool // serve requests with an Origin too
+	// KeepAlive lets a connection serve more requests than one. Only for callers who are few: where it
+	// serves one, the bounds of connections are bounds of requests too.
+	KeepAlive bool
+	Body      int64         // the largest body, in bytes
+	Read      time.Duration // for the request to come, and its context ends; 0 means ReadTime
+	Answer    time.Duration // for the answer to be made and read; 0 means AnswerTime
+	// Share bounds the requests under way at a time: what is held open, or moves files, must not
+	// take the place of what is quick. nil means no bound but that of the connections.
+	Share *limit.Share
+}
+
+// Door is a table of mounts. It is an http.Handler.
+type Door struct {
+	mounts  map[string]Mount
+	proxies Proxies
+}
+
+// New makes a door. Of two mounts at one path the later counts.
+func New(proxies Proxies, mounts ...Mount) *Door {
+	d := &Door{mounts: make(map[string]Mount), proxies: proxies}
+	for _, m := range mounts {
+		d.mounts[m.Path] = m
+	}
+	return d
+}
+
+// find is the mount at a path as it was sent.
+func (d *Door) find(path string) (m Mount, ok bool) {
+	if m, ok := d.mounts[path]; ok && !strings.HasSuffix(path, "/") {
+		return m, true
+	}
+	cut := strings.LastIndexByte(path, '/') + 1
+	if cut == len(path) {
+		return Mount{}, false
+	}
+	m, ok = d.mounts[path[:cut]]
+	return m, ok
+}
+
+// ServeHTTP lets a request in to its mount, or refuses it.
+func (d *Door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	m, found := d.find(r.URL.EscapedPath())
+	p := m.Policy
+	r.Body = http.MaxBytesReader(w, r.Body, p.Body)
+	if !p.KeepAlive {
+		w.Header().Set("Connection", "close")
+	}
+	now, conn := time.Now(), http.NewResponseController(w)
+	_ = conn.SetReadDeadline(now.Add(cmp.Or(p.Read, ReadTime))) // a connection without deadlines is a test's
+	_ = conn.SetWriteDeadline(now.Add(cmp.Or(p.Answer, AnswerTime)))
+	switch {
+	case upgrades(r) && !p.Sockets: // whatever else is there (wire.md 2.1)
+		Refuse(w, http.StatusBadRequest, "gateways dial /relay")
+		return
+	case !found:
+		Refuse(w, http.StatusNotFound, "not found")
+		return
+	case !slices.Contains(m.Methods, r.Method):
+		w.Header().Set("Allow", strings.Join(m.Methods, ", "))
+		Refuse(w, http.StatusMethodNotAllowed, "method not allowed")
+		return
+	case !p.Browsers && r.Header.Get("Origin") != "":
+		Refuse(w, http.StatusForbidden, "browsers are not served here")
+		return
+	}
+	from := d.proxies.From(r)
+	if p.Share != nil {
+		leave, ok := p.Share.Enter(from)
+		if !ok {
+			TooMany(w, time.Second, "too many requests at once")
+			return
+		}
+		defer leave()
+	}
+	m.Serve(w, r, from)
+}
+
+// upgrades reports whether r asks for a WebSocket. Some proxies put a Connection: upgrade into every
+// request, so that says nothing.
+func upgrades(r *http.Request) bool {
+	return r.Method == http.MethodGet && strings.EqualFold(r.Header.Get("Upgrade"), "websocket")
+}

@@ -1,0 +1,157 @@
+package hub
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/count"
+	"github.com/hermes-connector/hermes-connector/relay/session"
+	"github.com/hermes-connector/hermes-connector/store"
+)
+
+const (
+	// recordWithin bounds what must still be stored after an action's own time ran out.
+	recordWithin = 5 * time.Second
+	// allowedFor is how long what was decided about an action counts: one that waits longer for its rate
+	// limit is looked at once more before it leaves.
+	allowedFor = time.Second
+)
+
+// action is one thing that a gateway asks for, on its way; see session.Action.
+type action struct {
+	// Set once, by seat.Action.
+	seat    *seat
+	request relay.Request
+	line    relay.Chat
+
+	// Set by Allow.
+	target target
+	at     time.Time // when it was allowed
+}
+
+// Action implements session.Handler.
+func (s *seat) Action(ctx context.Context, r relay.Request) session.Action {
+	return &action{seat: s, request: r, line: s.line(ctx, r)}
+}
+
+// Line implements session.Action.
+func (a *action) Line() relay.Chat { return a.line }
+
+// Allow implements session.Action. A follow-up names no chat, and is decided about when it is carried out.
+func (a *action) Allow(ctx context.Context) (err error) {
+	if requestOfNow(a.request) {
+		a.seat.isNewer(ctx)
+	}
+	if _, ok := a.request.Action.(relay.FollowUp); ok {
+		return nil
+	}
+	a.at = time.Now()
+	a.target, err = a.seat.allowed(platforms.For(ctx, a.seat.peer.Instance), a.request)
+	if err != nil {
+		return a.seat.failed(a.request.Action, err)
+	}
+	return nil
+}
+
+// Do implements session.Action.
+func (a *action) Do(ctx context.Context, pick session.Pick) (relay.Result, error) {
+	s := a.seat
+	if g, ok := a.target.bot.(platforms.Gatekeeper); ok && waits(a.request.Action) {
+		if err := g.WaitOpen(platforms.For(ctx, s.peer.Instance), a.target.action.Target()); err != nil {
+			return relay.Result{}, err
+		}
+	}
+	running, r, ok := pick()
+	if !ok {
+		return relay.Result{}, nil // the session answers
+	}
+	res, err := a.do(platforms.For(running, s.peer.Instance), r)
+	if err != nil {
+		return relay.Result{}, s.failed(r.Action, err)
+	}
+	s.hub.counters.Add(count.ActionOK, 1)
+	return res, nil
+}
+
+// waits reports whether a waits for its chat's rate limit: what shows the moment is dropped rather than kept
+// for later.
+func waits(a relay.Action) bool {
+	switch a.(type) {
+	case relay.Typing, relay.React:
+		return false
+	}
+	return true
+}
+
+// do carries out r, which is a's own request or one alike.
+func (a *action) do(ctx context.Context, r relay.Request) (_ relay.Result, err error) {
+	t := a.target
+	switch act := r.Action.(type) {
+	case relay.FollowUp:
+		return a.seat.followUp(ctx, act)
+	case relay.Edit, relay.Typing: // it may be a newer one, about the same
+		t.action = relay.Aimed(act, t.action.Target())
+	}
+	if a.seat.revoked.Load() || time.Since(a.at) > allowedFor {
+		if t, err = a.seat.allowed(ctx, r); err != nil {
+			return relay.Result{}, err
+		}
+	}
+	return a.seat.carryOut(ctx, t)
+}
+
+// failed counts an action that came to nothing, or not to all, and is its error as the gateway is told it.
+func (s *seat) failed(a relay.Action, err error) error {
+	ae := relay.Explain(err)
+	switch {
+	case ae.Code == relay.CodeEgressDeclined:
+		s.hub.counters.Add(count.ActionDeclined, 1)
+	case ae.Outcome == relay.NotSent:
+		s.hub.counters.Add(count.ActionNotSent, 1)
+	default:
+		s.hub.counters.Add(count.ActionMaybeSent, 1)
+	}
+	s.hub.log.Debug("action failed", keyOp, a.Op(), keyChat, a.Target(), keyErr, err)
+	return ae
+}
+
+// carryOut does what was allowed.
+func (s *seat) carryOut(ctx context.Context, t target) (relay.Result, error) {
+	h, p, i := s.hub, t.bot, s.peer.Instance
+	if a, ok := t.action.(relay.Send); ok {
+		if res, done, err := h.respond(ctx, i, p, a); done || err != nil {
+			h.noteDone(ctx, i, p, a, a.Chat, res, err)
+			return res, err
+		}
+	}
+	res, err := platforms.Do(ctx, p, t.action)
+	h.noteDone(ctx, i, p, t.action, cmp.Or(res.MovedTo, t.action.Target()), res, err)
+	if err != nil {
+		return relay.Result{}, err
+	}
+	if res.MovedTo != "" {
+		// The platform carried the action out; what is stored must follow even if the gateway hung up.
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordWithin)
+		defer cancel()
+		move := store.Move{Platform: p.Bot().Platform, From: t.action.Target(), To: res.MovedTo}
+		if err := h.db.MoveChat(ctx, move); err != nil {
+			h.log.Warn("chat moved, but grants and conversations did not follow; the next event tries again", keyErr, err)
+		}
+	}
+	res.MovedTo = cmp.Or(res.MovedTo, t.movedTo)
+	return res, nil
+}
+
+// internal is what a gateway reads when the database could not be asked: certainly not sent,
+// worth trying again.
+func internal(err error) error {
+	var ae *relay.ActionError
+	if errors.As(err, &ae) {
+		return err
+	}
+	return &relay.ActionError{Outcome: relay.NotSent, Public: "network: the connector's database is not available", Err: err}
+}

@@ -1,0 +1,273 @@
+package hub
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/session"
+	"github.com/hermes-connector/hermes-connector/store"
+)
+
+// town is Facts about an instance "home" with n people "p0", "p1" and on, who talked in "yard" and "hall",
+// and with grants for "hall" and n other chats. It counts the records that are read, and the looks
+// that find none.
+type town struct {
+	n, reads int
+}
+
+var _ Facts = (*town)(nil)
+
+func (f *town) read(records int) { f.reads += max(1, records) }
+
+func (f *town) bound(u relay.UserID) store.Binding {
+	return store.Binding{Platform: tell, User: u, Instance: "home"}
+}
+
+func (f *town) Instance(_ context.Context, i relay.InstanceID) (store.Instance, error) {
+	f.read(1)
+	return store.Instance{ID: i, Tenant: "home", Principal: store.Principal{Policy: relay.AnyOne}}, nil
+}
+
+func (f *town) Bindings(_ context.Context, b store.BindingFilter) (out []store.Binding, err error) {
+	switch {
+	case b.User != "":
+		if b.User[0] == 'p' && (b.Instance == "" || b.Instance == "home") {
+			out = append(out, f.bound(b.User))
+		}
+	case b.DMChat == "" && b.Instance == "home":
+		next := 0
+		if b.After != "" {
+			last, _ := strconv.Atoi(string(b.After[1:]))
+			next = last + 1
+		}
+		for n := next; n < f.n && (b.Limit == 0 || len(out) < b.Limit); n++ {
+			out = append(out, f.bound(relay.UserID(fmt.Sprint("p", n))))
+		}
+	}
+	f.read(len(out))
+	return out, nil
+}
+
+func (f *town) Grants(_ context.Context, g store.GrantFilter) (out []store.Grant, err error) {
+	if g.Chat == "" {
+		for n := range f.n {
+			if g.Limit == 0 || n < g.Limit {
+				out = append(out, store.Grant{Platform: tell, Chat: relay.ChatID(fmt.Sprint("c", n)), Instance: "home"})
+			}
+		}
+	}
+	f.read(len(out))
+	return out, nil
+}
+
+func (f *town) GrantCovering(_ context.Context, at relay.Place) (store.Grant, bool, error) {
+	f.read(1)
+	return store.Grant{Platform: tell, Chat: "hall", Instance: "home"}, at.Chat == "hall", nil
+}
+
+func (f *town) Conversation(_ context.Context, i relay.InstanceID, c relay.Chat) (store.Conversation, bool, error) {
+	f.read(1)
+	return store.Conversation{Instance: i, Bot: c.Bot, Chat: c.ID, By: "p5", LastAt: time.Now()}, i == "home" && (c.ID == "yard" || c.ID == "hall"), nil
+}
+
+func (f *town) Conversations(ctx context.Context, c store.ConversationFilter) ([]store.Conversation, error) {
+	talk, ok, err := f.Conversation(ctx, "home", c.Chat)
+	if !ok {
+		return nil, err
+	}
+	return []store.Conversation{talk}, err
+}
+
+func (f *town) CurrentChat(_ context.Context, _ relay.PlatformID, c relay.ChatID) (relay.ChatID, error) {
+	f.read(1)
+	return c, nil
+}
+
+func (f *town) SentBy(context.Context, relay.Chat, relay.MessageID) (relay.InstanceID, bool, error) {
+	f.read(1)
+	return "", false, nil
+}
+
+// TestJudgingReadsTheSameWhateverThereIs: a few records for an event and for an action, with a hundred people
+// and chats and with a hundred thousand.
+func TestJudgingReadsTheSameWhateverThereIs(t *testing.T) {
+	event := func(u relay.UserID, c relay.ChatID) relay.Event {
+		return relay.Event{
+			ID: "e", MessageID: "e", Bot: relay.Bot{Platform: tell, ID: "1"}, Traits: relay.Traits{Addressed: true},
+			Source: relay.Source{Platform: tell, ChatID: c, ChatType: relay.ChatGroup, UserID: u},
+		}
+	}
+	for name, tc := range map[string]struct {
+		event  relay.Event  // judged, if it has an author
+		known  relay.UserID // is known to see its chat
+		action relay.Action // else decided about
+		want   string
+		most   int
+	}{
+		"a bound person":                       {event: event("p7", "yard"), want: "delivered", most: 4},
+		"a bound person in a granted chat":     {event: event("p7", "hall"), want: "delivered", most: 4},
+		"a stranger":                           {event: event("eve", "yard"), want: "no_binding", most: 4},
+		"a stranger in a granted chat":         {event: event("eve", "hall"), known: "p5", want: "delivered", most: 6},
+		"and somebody else sees it":            {event: event("eve", "hall"), known: "p9", want: "delivered", most: 6 + someWatchers},
+		"and the network is to say who sees":   {event: event("eve", "hall"), want: "undecided", most: 6 + someWatchers},
+		"a message to a granted chat":          {action: relay.Send{Chat: "hall"}, want: "yes", most: 8},
+		"a message to a chat that was heard":   {action: relay.Send{Chat: "yard"}, want: "yes", most: 8},
+		"a message to a chat of nobody":        {action: relay.Send{Chat: "street"}, want: "no", most: 8},
+		"a change of what nobody remembers":    {action: relay.Edit{Chat: "hall", Message: "old"}, want: "yes", most: 16},
+		"a deletion of what nobody remembers":  {action: relay.Delete{Chat: "hall", Message: "old"}, want: "yes", most: 16},
+		"a change where nobody knows the chat": {action: relay.Edit{Chat: "street", Message: "old"}, want: "no", most: 16},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h, first, _ := claims(t)
+			first.sees = func(relay.Place, relay.UserID) (bool, error) { return true, nil }
+			if tc.known != "" {
+				h.visible.prove(sight{first.bot, tc.event.Source.Place(), tc.known}, time.Now())
+			}
+			s := h.newSeat(nil, session.Peer{Gateway: "home", Instance: "home", Tenant: "home"})
+			s.say(first.bot)
+			s.grow()
+			reads := make(map[int]int)
+			for _, n := range []int{100, 100_000} {
+				f := &town{n: n}
+				h.facts = f
+				got := ""
+				if tc.action == nil {
+					j, err := h.judge(t.Context(), tc.event, nil)
+					if err != nil {
+						t.Fatal(err)
+					}
+					got = string(j.verdicts[0].Reason)
+				} else {
+					err := s.Action(t.Context(), relay.Request{Action: tc.action}).Allow(t.Context())
+					got = map[bool]string{true: "yes", false: "no"}[err == nil]
+				}
+				if got != tc.want {
+					t.Errorf("with %d: %s, want %s", n, got, tc.want)
+				}
+				reads[n] = f.reads
+			}
+			if reads[100] != reads[100_000] || reads[100] > tc.most {
+				t.Errorf("reads = %v, want the same twice, at most %d", reads, tc.most)
+			}
+		})
+	}
+}
+
+// slowLane is a stage whose chats are closed by their rate limit until open is closed.
+type slowLane struct {
+	*stage
+	open    chan struct{}
+	waiting chan struct{} // gets one for each that waits
+}
+
+func (p *slowLane) WaitOpen(ctx context.Context, _ relay.ChatID) error {
+	p.waiting <- struct{}{}
+	select {
+	case <-p.open:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (p *slowLane) Typing(context.Context, relay.Typing) (relay.Result, error) {
+	return relay.Result{}, nil
+}
+
+func (p *slowLane) React(context.Context, relay.React) (relay.Result, error) {
+	return relay.Result{}, nil
+}
+
+// TestAnActionWaitsForItsRateLimitAndIsPickedThen: but what shows the moment does not wait, and what was
+// allowed a while ago is not allowed any more if the reason is gone.
+func TestAnActionWaitsForItsRateLimitAndIsPickedThen(t *testing.T) {
+	h, first, _ := claims(t)
+	answers(first)
+	p := &slowLane{stage: first, open: make(chan struct{}), waiting: make(chan struct{}, 1)}
+	h.bots[0] = p
+	s := h.newSeat(nil, session.Peer{Gateway: "home", Instance: "home", Tenant: "home"})
+	s.say(first.bot)
+	s.grow()
+	for _, a := range []relay.Action{relay.Typing{Chat: "@ann"}, relay.React{Chat: "@ann", Message: "1", Emoji: "x"}} {
+		if _, err := act(t.Context(), s, relay.Request{Action: a}); err != nil || len(p.waiting) > 0 {
+			t.Errorf("%s: %v, and %d wait for the rate limit", a.Op(), err, len(p.waiting))
+		}
+	}
+	for _, tc := range []struct {
+		unbound bool
+		want    int // sent
+	}{{false, 1}, {true, 1}} {
+		a := s.Action(t.Context(), relay.Request{Action: relay.Send{Chat: "@ann", Content: "old"}}).(*action)
+		if err := a.Allow(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		done := make(chan error)
+		picked := make(chan struct{}, 1)
+		go func() {
+			_, err := a.Do(t.Context(), func() (context.Context, relay.Request, bool) {
+				picked <- struct{}{}
+				return t.Context(), a.request, true
+			})
+			done <- err
+		}()
+		<-p.waiting
+		if len(picked) > 0 || len(first.sent) == tc.want && !tc.unbound {
+			t.Error("it did not wait")
+		}
+		if tc.unbound {
+			if err := h.db.Unbind(t.Context(), "home", tell, "ann"); err != nil {
+				t.Fatal(err)
+			}
+			a.at = a.at.Add(-allowedFor) // that long it waited
+		}
+		close(p.open)
+		err := <-done
+		if ae := relay.Explain(err); (err != nil) != tc.unbound || tc.unbound && ae.Code != relay.CodeEgressDeclined || len(first.sent) != tc.want {
+			t.Errorf("unbound %t: %v, %d sent, want %d", tc.unbound, err, len(first.sent), tc.want)
+		}
+		p.open = make(chan struct{})
+	}
+}
+
+// TestWhatWasAllowedCoversTheNewestOfItsKind: an edit is carried out as the newest text says, where the one
+// that was allowed was to be.
+func TestWhatWasAllowedCoversTheNewestOfItsKind(t *testing.T) {
+	h, first, _ := claims(t)
+	answers(first)
+	var done []relay.Edit
+	h.bots[0] = &scribbler{stage: first, done: &done}
+	s := h.newSeat(nil, session.Peer{Gateway: "home", Instance: "home", Tenant: "home"})
+	s.say(first.bot)
+	s.grow()
+	a := s.Action(t.Context(), relay.Request{Action: relay.Edit{Chat: "@ann", Message: "m", Content: "old"}})
+	if err := a.Allow(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	_, err := a.Do(t.Context(), func() (context.Context, relay.Request, bool) {
+		return t.Context(), relay.Request{Action: relay.Edit{Chat: "@ann", Message: "m", Content: "new"}}, true
+	})
+	if err != nil || len(done) != 1 || done[0].Content != "new" || done[0].Chat != "@ann" {
+		t.Errorf("edited %+v, %v, want the newest text", done, err)
+	}
+}
+
+// scribbler is a stage that remembers what it edits.
+type scribbler struct {
+	*stage
+	done *[]relay.Edit
+}
+
+func (p *scribbler) Edit(_ context.Context, a relay.Edit) (relay.Result, error) {
+	*p.done = append(*p.done, a)
+	return relay.Result{MessageID: a.Message}, nil
+}
+
+var (
+	_ platforms.Gatekeeper = (*slowLane)(nil)
+	_ platforms.Editor     = (*scribbler)(nil)
+)

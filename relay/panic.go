@@ -1,0 +1,15 @@
+package relay
+
+import (
+	"fmt"
+	"runtime"
+)
+
+// PanicWords says what the recovered value v is, without what people wrote: a panic's value may quote a
+// message or a credential, a runtime error never does.
+func PanicWords(v any) string {
+	if err, ok := v.(runtime.Error); ok {
+		return err.Error()
+	}
+	return fmt.Sprintf("a %T", v)
+}

@@ -1,0 +1,192 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/count"
+)
+
+// work is one chat's worker. It ends when its line is empty, or answers what is left when ctx ends.
+func (q *actions) work(ctx context.Context, key relay.Chat, l *line) {
+	for {
+		head := q.head(key, l)
+		if head == nil {
+			return
+		}
+		err := q.carryOut(ctx, l, head)
+		if err == nil {
+			continue
+		}
+		q.mu.Lock()
+		waits := q.removeLocked(l, head) // it was not replaced, and its time was not up
+		q.mu.Unlock()
+		if waits {
+			q.answer(head, relay.Result{}, err)
+		}
+	}
+}
+
+// head is the action next in line; without one the line is gone, and so must the worker be.
+func (q *actions) head(key relay.Chat, l *line) *action {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(l.waiting) == 0 {
+		delete(q.lines, key)
+		return nil
+	}
+	return l.waiting[0]
+}
+
+// carryOut has a, the head of its line, carried out and answered, or the newest of its likes. An error is a's
+// answer: nothing was begun.
+func (q *actions) carryOut(ctx context.Context, l *line, a *action) error {
+	if ctx.Err() != nil {
+		return errStopping
+	}
+	todo, err := q.allow(ctx, l, a)
+	if err != nil {
+		return unsent(err)
+	}
+	picked, res, err := q.do(ctx, l, a, todo)
+	if picked == nil {
+		return unsent(err)
+	}
+	<-q.slots
+	q.s.acting.add(-picked.size)
+	q.answer(picked, res, err)
+	return nil
+}
+
+// unsent is err as the answer to an action that was not begun.
+func unsent(err error) error {
+	var ae *relay.ActionError
+	if errors.As(err, &ae) {
+		return err
+	}
+	return errWaited
+}
+
+// allow is what the handler allowed that covers a. It is asked once.
+func (q *actions) allow(ctx context.Context, l *line, a *action) (Action, error) {
+	q.mu.Lock()
+	first := a.asked == nil && a.allowed == nil
+	if first {
+		a.asked = make(chan struct{})
+	}
+	asked := a.asked
+	q.mu.Unlock()
+	switch {
+	case first:
+		q.ask(ctx, l, a)
+	case asked != nil:
+		<-asked
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return a.allowed, a.refusal
+}
+
+// ask has the handler decide about a, and lets the newest of its likes that wait in the line take its place
+// if it may be done.
+func (q *actions) ask(ctx context.Context, l *line, a *action) {
+	err := func() (err error) {
+		ctx, cancel := context.WithDeadline(ctx, a.deadline)
+		defer cancel()
+		defer func() {
+			if v := recover(); v != nil {
+				q.s.panicked("gate", v)
+				err = errWaited
+			}
+		}()
+		return a.todo.Allow(ctx)
+	}()
+	q.mu.Lock()
+	var replaced []*action
+	if a.refusal = err; err == nil {
+		a.allowed = a.todo
+		replaced = q.collapseLocked(l, a)
+	}
+	close(a.asked)
+	q.mu.Unlock()
+	for _, old := range replaced {
+		q.replaced(old)
+	}
+}
+
+// collapseLocked puts the newest of a's likes that wait behind it in its place, and returns those that are
+// gone. q.mu must be held.
+func (q *actions) collapseLocked(l *line, a *action) (gone []*action) {
+	i := slices.Index(l.waiting, a)
+	for j := i + 1; i >= 0 && j < len(l.waiting); {
+		newer := l.waiting[j]
+		if newer.asked != nil || !replaces(newer.Action, a.Action) {
+			j++
+			continue
+		}
+		gone = append(gone, l.waiting[i])
+		q.waiting--
+		q.s.acting.add(-l.waiting[i].size)
+		newer.allowed, l.waiting[i] = a.todo, newer
+		l.waiting = slices.Delete(l.waiting, j, j+1)
+	}
+	return gone
+}
+
+// replaced answers an action that a newer one made pointless.
+func (q *actions) replaced(old *action) {
+	q.s.o.Count(count.SessionReplaced)
+	q.answer(old, replacedResult(old.Action), nil)
+}
+
+// do has the handler do what it allowed for a. picked is the action that was carried out, which holds a
+// slot; nil: none was.
+func (q *actions) do(ctx context.Context, l *line, a *action, todo Action) (picked *action, res relay.Result, err error) {
+	waiting, cancel := context.WithDeadline(ctx, a.deadline)
+	defer cancel()
+	end := func() {}
+	defer func() {
+		end()
+		v := recover()
+		if v == nil {
+			return
+		}
+		q.s.panicked("action", v)
+		res, err = relay.Result{}, errWaited
+		if picked != nil {
+			err = errTimedOut
+		}
+	}()
+	res, err = todo.Do(waiting, func() (context.Context, relay.Request, bool) {
+		select {
+		case q.slots <- struct{}{}:
+		case <-waiting.Done():
+			return nil, relay.Request{}, false
+		}
+		if picked = q.pick(l, todo); picked == nil {
+			<-q.slots
+			return nil, relay.Request{}, false
+		}
+		var running context.Context
+		running, end = context.WithDeadline(ctx, picked.deadline)
+		return running, picked.Request, true
+	})
+	return picked, res, err
+}
+
+// pick takes the head of the line, if todo covers it: a newer one may stand there than the one that todo was
+// allowed for, or, if its time is up, another.
+func (q *actions) pick(l *line, todo Action) *action {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(l.waiting) == 0 || l.waiting[0].allowed != todo {
+		return nil
+	}
+	a := l.waiting[0]
+	l.waiting = slices.Delete(l.waiting, 0, 1)
+	q.waiting--
+	a.picked = true
+	return a
+}

@@ -1,0 +1,329 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	_ "embed"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/token"
+)
+
+// contender is a program that takes messages from a Bot API to gateways.
+type contender struct {
+	name   string
+	dir    string // where its processes run
+	api    *botAPI
+	bearer func(gateway int) string
+	// Each is what a process says when it is ready, and its command. Behind what the last one says
+	// stands where gateways dial.
+	commands [][]string
+
+	redis string // the port of its Redis server; empty: it has none
+
+	pids []int
+	door string
+	took chan time.Duration // of each message, from the Bot API to the gateway
+}
+
+func nobody(int) string { return "" } // a bearer
+
+// start starts the processes; the function it returns ends them.
+func (c *contender) start(ctx context.Context) (stop func()) {
+	c.pids = nil
+	stop = func() {}
+	for _, command := range c.commands {
+		ctx, cancel := context.WithCancel(ctx)
+		cmd := exec.CommandContext(ctx, command[1], command[2:]...)
+		cmd.Dir, cmd.Stderr = c.dir, new(bytes.Buffer)
+		cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+		cmd.WaitDelay = patience
+		out := bufio.NewReader(must(cmd.StdoutPipe()))
+		check(cmd.Start())
+		before := stop
+		stop = func() {
+			cancel()
+			_ = cmd.Wait() // it was told to end, or ended before
+			before()
+		}
+		for ready := false; !ready; {
+			line, err := out.ReadString('\n')
+			if err != nil {
+				stop()
+				check(fmt.Errorf("%s does not start: %s", cmd, cmd.Stderr))
+			}
+			_, c.door, ready = strings.Cut(line, command[0])
+		}
+		go io.Copy(io.Discard, out) //nolint:errcheck // ends with the process
+		c.pids = append(c.pids, cmd.Process.Pid)
+	}
+	c.door = "ws://" + strings.TrimSpace(c.door) + "/relay"
+	return stop
+}
+
+const listening = "listening on http://"
+
+// connector is a binary of this program with gateways enrolled, the first of which gets the messages.
+func connector(ctx context.Context, name, binary, dir string) *contender {
+	c := &contender{name: name, dir: must(os.MkdirTemp(dir, "c")), api: newBotAPI(), commands: [][]string{{listening, binary, "serve"}}}
+	config := "listen = \"127.0.0.1:0\"\ndata_dir = \"data\"\n[backup]\nnightly = false\n" +
+		"[[bots]]\nplatform = \"telegram\"\ntoken_file = \"token\"\napi_base = " + strconv.Quote(c.api.URL)
+	check(os.WriteFile(filepath.Join(c.dir, "connector.toml"), []byte(config), 0o600))
+	check(os.WriteFile(filepath.Join(c.dir, "token"), []byte("4242:AAHdqTcvCH1vGWJxfSeofSAs0K5PALDsaw4"), 0o600))
+	defer c.start(ctx)()
+	var secrets [warm + sockets]struct{ Secret string }
+	for g := range secrets {
+		check(json.Unmarshal([]byte(output(ctx, c.dir, binary, "enroll", fmt.Sprint("g", g), "--json")), &secrets[g]))
+	}
+	output(ctx, c.dir, binary, "bind", "g0", "telegram", "1001")
+	c.bearer = func(g int) string {
+		return token.Mint(relay.GatewayID(fmt.Sprint("g", g)), relay.NewSecret([]byte(secrets[g].Secret)), time.Now().Add(time.Minute))
+	}
+	return c
+}
+
+//go:embed standin.js
+var script string
+
+// standin is the Node program with a Redis server of its own; nil: it cannot run here.
+func standin(ctx context.Context, cache, dir string) *contender {
+	for _, tool := range []string{"redis-server", "redis-benchmark", "node", "npm"} {
+		if _, err := exec.LookPath(tool); err != nil {
+			fmt.Println("not compared:", err)
+			return nil
+		}
+	}
+	prefix := filepath.Join(cache, "ws-"+wsVersion)
+	if _, err := os.Stat(filepath.Join(prefix, "node_modules", "ws")); err != nil {
+		output(ctx, dir, "npm", "install", "--prefix", prefix, "--no-audit", "--no-fund", "ws@"+wsVersion)
+	}
+	path := filepath.Join(prefix, "standin.js") // there it finds ws
+	check(os.WriteFile(path, []byte(script), 0o600))
+	l := must(net.Listen("tcp", "127.0.0.1:0")) // a free port
+	check(l.Close())
+	port := strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
+	c := &contender{name: "node + redis", dir: must(os.MkdirTemp(dir, "s")), api: newBotAPI(), bearer: nobody, redis: port}
+	c.commands = [][]string{
+		{"Ready to accept connections", "redis-server", "--bind", "127.0.0.1", "--port", port,
+			"--save", "", "--appendonly", "yes", "--appendfsync", "always", "--auto-aof-rewrite-percentage", "0"},
+		{listening, "node", path, c.api.URL, port},
+	}
+	return c
+}
+
+const bareServer = "bare-server"
+
+// serveBare is the least that a WebSocket server takes with the library we use, until it is killed: a
+// goroutine for each socket, and no buffers but the library's.
+func serveBare() {
+	ctx, l := context.Background(), must(net.Listen("tcp", "127.0.0.1:0"))
+	fmt.Println(listening + l.Addr().String())
+	check(http.Serve(l, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		conn, err := websocket.Accept(bareHijacker{w}, r, nil)
+		if err != nil {
+			return
+		}
+		go func() { // the handler's goroutine has a grown stack; this one ends with the socket
+			for err := error(nil); err == nil; _, _, err = conn.Read(ctx) {
+				_ = conn.Write(ctx, websocket.MessageText, []byte(`{"type":"descriptor"}`)) // or Read says it
+			}
+		}()
+	})))
+}
+
+// bareHijacker takes away the buffers that net/http gives to a connection.
+type bareHijacker struct{ http.ResponseWriter }
+
+func (h bareHijacker) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	conn, rw, err := http.NewResponseController(h.ResponseWriter).Hijack()
+	if err != nil {
+		return nil, nil, err
+	}
+	early, _ := rw.Peek(rw.Reader.Buffered()) // what came right behind the request
+	in := bufio.NewReaderSize(io.MultiReader(strings.NewReader(string(early)), conn), len(early))
+	_, _ = in.Peek(len(early)) // the library takes over only what is buffered
+	return conn, bufio.NewReadWriter(in, bufio.NewWriterSize(conn, 16)), nil
+}
+
+// botAPI is a Bot API that notes when it handed each message out. Each is handed out once.
+type botAPI struct {
+	*httptest.Server
+	said   int
+	waits  chan int // ids, until they are handed out
+	handed sync.Map // from ids to times
+}
+
+func newBotAPI() *botAPI {
+	a := &botAPI{waits: make(chan int, messages)}
+	a.Server = httptest.NewServer(a)
+	return a
+}
+
+// say makes the one user there is write to the bot.
+func (a *botAPI) say() {
+	a.said++
+	a.waits <- a.said
+}
+
+func (a *botAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	answer := "true"
+	switch {
+	case strings.HasSuffix(r.URL.Path, "/getMe"):
+		answer = `{"id":4242,"is_bot":true,"first_name":"Bot","username":"bench_bot"}`
+	case strings.HasSuffix(r.URL.Path, "/getUpdates"):
+		answer = "[]"
+		seconds, _ := strconv.Atoi(r.FormValue("timeout"))
+		select {
+		case id := <-a.waits:
+			answer = fmt.Sprintf(`[{"update_id":%d,"message":{"message_id":%d,"date":%d,"text":"%s",`+
+				`"from":{"id":1001,"first_name":"Ann","is_bot":false},"chat":{"id":1001,"type":"private","first_name":"Ann"}}}]`,
+				id, id, time.Now().Unix(), strings.Repeat("What people write. ", 11))
+			a.handed.Store(strconv.Itoa(id), time.Now())
+		case <-time.After(time.Duration(seconds) * time.Second):
+		case <-r.Context().Done():
+		}
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = fmt.Fprintf(w, `{"ok":true,"result":%s}`, answer) // who asked may have ended
+}
+
+// dial connects as a gateway, says hello and reads the descriptor.
+func (c *contender) dial(ctx context.Context, gateway int) *websocket.Conn {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	conn, _, err := websocket.Dial(ctx, c.door, &websocket.DialOptions{HTTPHeader: http.Header{"Authorization": {"Bearer " + c.bearer(gateway)}}})
+	if err == nil {
+		const hello = `{"type":"hello","platform":"telegram","botId":"4242","command_manifest":[]}` + "\n"
+		err = conn.Write(ctx, websocket.MessageText, []byte(hello))
+	}
+	if err == nil {
+		_, _, err = conn.Read(ctx)
+	}
+	if err != nil {
+		panic(fmt.Errorf("%s: gateway %d: %w", c.name, gateway, err))
+	}
+	return conn
+}
+
+// listen acknowledges every message, and hands on how long it took, until the socket ends.
+func (c *contender) listen(ctx context.Context, conn *websocket.Conn) error {
+	for {
+		_, message, err := conn.Read(ctx)
+		now := time.Now()
+		if err != nil {
+			return err
+		}
+		if f := inbound.FindSubmatch(message); f != nil {
+			if err := conn.Write(ctx, websocket.MessageText, fmt.Appendf(nil, "{\"type\":\"inbound_ack\",\"bufferId\":%q}\n", f[2])); err != nil {
+				return err
+			}
+			at, _ := c.api.handed.Load(string(f[1]))
+			c.took <- now.Sub(at.(time.Time))
+		}
+	}
+}
+
+// inbound finds in a frame the message's id and what to acknowledge it by.
+var inbound = regexp.MustCompile(`"type":"inbound".*"message_id":"(\d+)".*"bufferId":"([^"]+)"`)
+
+// connect makes the first gateway listen, and waits until a message has come all the way.
+func (c *contender) connect(ctx context.Context) {
+	conn := c.dial(ctx, 0)
+	c.took = make(chan time.Duration, messages)
+	go func() { // ends with the contender
+		_ = c.listen(ctx, conn) // who waits for a message sees that none comes
+		_ = conn.CloseNow()
+	}()
+	c.api.say()
+	c.next()
+}
+
+func (c *contender) next() time.Duration {
+	select {
+	case d := <-c.took:
+		return d
+	case <-time.After(patience):
+		panic(c.name + ": a message does not come")
+	}
+}
+
+// messages has one message after the other come, and notes what that took.
+func (c *contender) messages(f *figures) {
+	before := usageOf(c.pids)
+	tick := time.NewTicker(pace)
+	defer tick.Stop()
+	for range messages {
+		c.api.say()
+		<-tick.C
+	}
+	var took []time.Duration
+	for range messages {
+		took = append(took, c.next())
+	}
+	<-time.After(10 * pace) // the last acknowledgement
+	after := usageOf(c.pids)
+	slices.Sort(took)
+	f.add("event to frame, p50 ms", c, took[messages/2].Seconds()*1000)
+	f.add("event to frame, p99 ms", c, took[messages*99/100].Seconds()*1000)
+	f.add("CPU per message, ms", c, (after.cpu-before.cpu)*1000/messages)
+	f.add("KiB written per message", c, (after.written-before.written)/1024/messages)
+}
+
+// idleGrowth is by how many bytes new processes grow for sockets that said hello.
+func (c *contender) idleGrowth(ctx context.Context) float64 {
+	defer c.start(ctx)()
+	ended := make(chan error, warm+sockets)
+	var before usage
+	for n := range warm + sockets {
+		if n == warm {
+			before = usageOf(c.pids)
+		}
+		conn := c.dial(ctx, n)
+		defer conn.CloseNow()                        //nolint:errcheck // it is over either way
+		go func() { ended <- c.listen(ctx, conn) }() // pings are answered by who reads
+	}
+	select {
+	case err := <-ended:
+		check(fmt.Errorf("%s: an idle socket ended: %w", c.name, err))
+	case <-time.After(2 * time.Second): // what the upgrades took is let go
+	}
+	return usageOf(c.pids).rss - before.rss
+}
+
+// usage is what processes have used since they began: seconds, bytes that go to a disk, and bytes of memory now.
+type usage struct{ cpu, written, rss float64 }
+
+func usageOf(pids []int) (u usage) {
+	for _, pid := range pids {
+		read := func(name string) string { return string(must(os.ReadFile(fmt.Sprintf("/proc/%d/%s", pid, name)))) }
+		number := func(text, before string) float64 {
+			_, text, _ = strings.Cut(text, before)
+			return must(strconv.ParseFloat(strings.Fields(text)[0], 64))
+		}
+		stat := read("stat") // behind the name in brackets, utime and stime are the 12th and 13th, in 1/100 s
+		times := strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:])[11:13]
+		u.cpu += (number(times[0], "") + number(times[1], "")) / 100
+		u.written += number(read("io"), "\nwrite_bytes:")
+		u.rss += number(read("status"), "VmRSS:") * 1024
+	}
+	return u
+}
