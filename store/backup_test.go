@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hermes-connector/hermes-connector/store/boltfile"
 	"github.com/hermes-connector/hermes-connector/store/files"
 
 	"github.com/google/go-cmp/cmp"
@@ -123,8 +124,8 @@ func TestVerifyFile(t *testing.T) {
 		want   string // in the error; empty: none
 	}{
 		"sound":               {func(b []byte) []byte { return b }, ""},
-		"without the trailer": {func(b []byte) []byte { return b[:len(b)-trailerSize] }, ""},
-		"cut off":             {func(b []byte) []byte { return b[:len(b)-trailerSize-1] }, "cut off"},
+		"without the trailer": {func(b []byte) []byte { return b[:len(b)-int(boltfile.TrailerSize)] }, ""},
+		"cut off":             {func(b []byte) []byte { return b[:len(b)-int(boltfile.TrailerSize)-1] }, "cut off"},
 		"a record":            {func(b []byte) []byte { b[at] ^= 1; return b }, "hot/entries"},
 		"a page":              {func(b []byte) []byte { clear(b[at/4096*4096:][:16]); return b }, "page"},
 		"a meta page":         {func(b []byte) []byte { b[30] ^= 1; return b }, "meta page"},

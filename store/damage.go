@@ -94,7 +94,7 @@ func (t *tx) recountLanes() error {
 		if err != nil {
 			return boltfile.DamagedRecord(bucketLanes, k, err)
 		}
-		l.Entries, l.Bytes, l.Sum, l.Dead = 0, 0, 0, 0
+		l.Entries, l.Bytes, l.Dead = 0, 0, 0
 		lanes[string(k)] = &l
 	}
 	of := func(k []byte, tail int) *lane {
@@ -108,7 +108,6 @@ func (t *tx) recountLanes() error {
 		l := of(k, 8)
 		l.Entries++
 		l.Bytes += int64(len(v))
-		l.Sum ^= storedSum(v)
 		l.Last = max(l.Last, table.Number(k))
 	}
 	for k := range table.Under(t.Tx, bucketDead, nil) {

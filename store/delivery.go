@@ -128,7 +128,6 @@ func (db *DB) RecordDeath(ctx context.Context, i relay.InstanceID, b relay.Buffe
 		}
 		value := boltfile.Seal(k, payload)
 		l.Bytes += int64(len(value) - len(v))
-		l.Sum ^= storedSum(value) ^ storedSum(v)
 		t.touch(i, l)
 		if err := t.AppendSealed(bucketEntries, k, value); err != nil {
 			return err

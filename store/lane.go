@@ -23,11 +23,8 @@ type lane struct {
 	Last    uint64 `json:"last"`
 	Entries int    `json:"n"`
 	Bytes   int64  `json:"bytes"` // of the entries' stored records
-	// Sum is the entries' checksums, bit by bit: a page of entries, or of lanes, that the disk has
-	// lost or mistaken for another shows by it.
-	Sum    uint32 `json:"sum"`
-	Dead   int    `json:"dead"`
-	Deaths uint64 `json:"deaths"` // running number of the newest dead letter
+	Dead    int    `json:"dead"`
+	Deaths  uint64 `json:"deaths"` // running number of the newest dead letter
 	// Closed: the instance was revoked; nothing is appended until it is enrolled again.
 	Closed bool `json:"closed,omitempty"`
 }
@@ -90,16 +87,13 @@ func (t *tx) append(i relay.InstanceID, l *lane, payload []byte) (relay.BufferID
 	l.Bytes += boltfile.EnvelopeSize + int64(len(payload))
 	t.touch(i, l)
 	k := entryKey(i, id.Seq)
-	value := boltfile.Seal(k, payload)
-	l.Sum ^= storedSum(value)
-	return id, t.AppendSealed(bucketEntries, k, value)
+	return id, t.AppendSealed(bucketEntries, k, boltfile.Seal(k, payload))
 }
 
 // remove deletes the entry under k, whose stored record is value.
 func (t *tx) remove(i relay.InstanceID, l *lane, k, value []byte) error {
 	l.Entries--
 	l.Bytes -= int64(len(value))
-	l.Sum ^= storedSum(value)
 	t.touch(i, l)
 	return t.Delete(bucketEntries, k)
 }

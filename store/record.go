@@ -1,8 +1,6 @@
 package store
 
 import (
-	"encoding/binary"
-
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
 	"github.com/hermes-connector/hermes-connector/store/seen"
 )
@@ -14,12 +12,4 @@ func checkFile(b string, k, value []byte) error {
 	}
 	_, err := boltfile.Unseal(k, value)
 	return err
-}
-
-// storedSum is the checksum that stands in an envelope, whether or not it fits.
-func storedSum(value []byte) uint32 {
-	if len(value) < boltfile.EnvelopeSize {
-		return 0
-	}
-	return binary.BigEndian.Uint32(value[1:])
 }

@@ -4,19 +4,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"os"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
-	"github.com/hermes-connector/hermes-connector/store/files"
 	"github.com/hermes-connector/hermes-connector/store/seen"
 	"github.com/hermes-connector/hermes-connector/store/table"
 	bolt "go.etcd.io/bbolt"
-	berrors "go.etcd.io/bbolt/errors"
 )
 
 // Restored says what a Restore has changed.
@@ -79,70 +75,31 @@ func Salvage(path string, r io.Reader, o Options) (Restored, error) {
 }
 
 func restore(path string, r io.Reader, o Options, usable func(*Restored, string, Options) error) (out Restored, err error) {
-	// Held to the end: no server can start meanwhile. What cannot be opened nobody else holds.
-	former, err := bolt.Open(path, 0o600, &bolt.Options{ReadOnly: true, Timeout: o.LockTimeout})
-	switch {
-	case errors.Is(err, berrors.ErrTimeout):
-		return out, fmt.Errorf("%w; stop it first", ErrLocked)
-	case errors.Is(err, os.ErrPermission):
-		return out, err
-	case err == nil:
-		defer func() { err = errors.Join(err, former.Close()) }()
-	}
-	temp, err := copyFor(path, r)
-	if err != nil {
-		return out, err
-	}
-	defer os.Remove(temp)
-	if err := usable(&out, temp, o); err != nil {
-		return out, fmt.Errorf("the backup: %w", err)
-	}
-	has, err := renew(temp, o)
-	if err != nil {
-		return out, fmt.Errorf("the backup: %w", err)
-	}
-	if former != nil {
-		if had, err := formerHoldings(path, former); err == nil {
-			out.Compared, out.Lost, out.Back = true, had.without(has), has.without(had)
-			if out.Carried = !had.untold; out.Carried {
-				if err := carry(temp, former, had, has, out.Damaged == 0, o); err != nil {
-					return out, fmt.Errorf("carry over what was seen: %w", err)
-				}
-			}
+	out.Kept, err = boltfile.Replace(path, r, o.file(), func(temp string, former *bolt.DB) error {
+		if err := usable(&out, temp, o); err != nil {
+			return fmt.Errorf("the backup: %w", err)
 		}
-	}
-	if files.Exists(path) {
-		out.Kept = aside(path, "before-restore", o.Now())
-	}
-	return out, files.Replace(temp, path, out.Kept)
-}
-
-// copyFor copies everything r gives into a temporary file for path. The caller removes it; when an error
-// comes back it is removed already.
-func copyFor(path string, r io.Reader) (temp string, err error) {
-	f, err := files.Temp(path, boltfile.Leftovers(path))
-	if err != nil {
-		return "", err
-	}
-	files.Give(f, path)
-	_, err = io.Copy(f, r)
-	if err == nil {
-		err = f.Sync()
-	}
-	if err := errors.Join(err, f.Close()); err != nil {
-		return "", errors.Join(err, os.Remove(f.Name()))
-	}
-	return f.Name(), nil
-}
-
-// aside makes up a name for the file at path that nobody has yet.
-func aside(path, why string, now time.Time) string {
-	base := path + "." + why + "-" + now.UTC().Format("20060102T150405Z")
-	name := base
-	for n := 2; files.Exists(name); n++ {
-		name = base + "-" + strconv.Itoa(n)
-	}
-	return name
+		has, err := renew(temp, o)
+		if err != nil {
+			return fmt.Errorf("the backup: %w", err)
+		}
+		if former == nil {
+			return nil
+		}
+		had, err := formerHoldings(path, former)
+		if err != nil {
+			return nil // said by Compared
+		}
+		out.Compared, out.Lost, out.Back = true, had.without(has), has.without(had)
+		if out.Carried = !had.untold; !out.Carried {
+			return nil
+		}
+		if err := carry(temp, former, had, has, out.Damaged == 0, o); err != nil {
+			return fmt.Errorf("carry over what was seen: %w", err)
+		}
+		return nil
+	})
+	return out, err
 }
 
 // accept checks the file temp, and cuts off the trailer if it has one.
@@ -162,22 +119,12 @@ func accept(r *Restored, temp string, _ Options) error {
 }
 
 // dated notes when the backup temp was made, if it has a trailer, and cuts that off.
-func (r *Restored) dated(temp string) (err error) {
-	f, err := os.OpenFile(temp, os.O_RDWR, 0)
-	if err != nil {
-		return err
+func (r *Restored) dated(temp string) error {
+	made, ok, err := boltfile.CutTrailer(temp)
+	if ok {
+		r.MadeAt, r.FellBack = made, false
 	}
-	defer func() { err = errors.Join(err, f.Close()) }()
-	info, err := f.Stat()
-	if err != nil {
-		return err
-	}
-	made, ok := madeAt(f, info.Size())
-	if !ok {
-		return nil
-	}
-	r.MadeAt, r.FellBack = made, false
-	return f.Truncate(info.Size() - int64(trailerSize))
+	return err
 }
 
 // renew gives every lane in the file temp a new epoch. It returns what it holds.
@@ -230,7 +177,7 @@ type holdings struct {
 	untold   bool                 // damage keeps from telling all that was not
 	messages map[string]relay.InstanceID
 	dead     map[string]relay.InstanceID
-	gateways map[relay.GatewayID]bool
+	gateways map[string]bool
 	bindings map[string]bool
 	grants   map[string]bool
 }
@@ -263,7 +210,7 @@ func inventory(b *bolt.DB, untold bool) (h holdings, err error) {
 	h = holdings{
 		open: make(map[string]openEvent), untold: untold,
 		messages: make(map[string]relay.InstanceID), dead: make(map[string]relay.InstanceID),
-		gateways: make(map[relay.GatewayID]bool), bindings: make(map[string]bool), grants: make(map[string]bool),
+		gateways: make(map[string]bool), bindings: make(map[string]bool), grants: make(map[string]bool),
 	}
 	err = b.View(func(t *bolt.Tx) error {
 		for _, name := range []string{bucketEntries, bucketLanes, bucketDead, bucketGateways, bucketBindings, bucketGrants} {
@@ -303,7 +250,7 @@ func inventory(b *bolt.DB, untold bool) (h holdings, err error) {
 		}
 		for k, v := range table.Under(t, bucketGateways, nil) {
 			if g, err := table.Decode[Gateway](k, v); err == nil && !g.Revoked {
-				h.gateways[g.ID] = true
+				h.gateways[string(g.ID)] = true
 			}
 		}
 		for name, set := range map[string]map[string]bool{bucketBindings: h.bindings, bucketGrants: h.grants} {
@@ -320,36 +267,34 @@ func inventory(b *bolt.DB, untold bool) (h holdings, err error) {
 
 // without is what is in h and not in other.
 func (h holdings) without(other holdings) Content {
-	c := Content{Messages: missingOf(h.messages, other.messages), Dead: missingOf(h.dead, other.dead)}
-	for _, g := range slices.Sorted(maps.Keys(h.gateways)) {
-		if !other.gateways[g] {
-			c.Gateways = append(c.Gateways, g)
-		}
+	c := Content{
+		Messages: perInstance(h.messages, other.messages), Dead: perInstance(h.dead, other.dead),
+		Bindings: len(missing(h.bindings, other.bindings)), Grants: len(missing(h.grants, other.grants)),
 	}
-	c.Bindings, c.Grants = missing(h.bindings, other.bindings), missing(h.grants, other.grants)
+	for _, g := range missing(h.gateways, other.gateways) {
+		c.Gateways = append(c.Gateways, relay.GatewayID(g))
+	}
 	return c
 }
 
-// missingOf counts per instance what is in a and not in b.
-func missingOf(a, b map[string]relay.InstanceID) (n map[relay.InstanceID]int) {
-	for k, i := range a {
-		if _, ok := b[k]; ok {
-			continue
-		}
+// perInstance counts what is in a and not in b.
+func perInstance(a, b map[string]relay.InstanceID) (n map[relay.InstanceID]int) {
+	for _, k := range missing(a, b) {
 		if n == nil {
 			n = make(map[relay.InstanceID]int)
 		}
-		n[i]++
+		n[a[k]]++
 	}
 	return n
 }
 
-// missing counts what is in a and not in b.
-func missing(a, b map[string]bool) (n int) {
+// missing is what is in a and not in b, sorted.
+func missing[V any](a, b map[string]V) (out []string) {
 	for k := range a {
-		if !b[k] {
-			n++
+		if _, ok := b[k]; !ok {
+			out = append(out, k)
 		}
 	}
-	return n
+	slices.Sort(out)
+	return out
 }
