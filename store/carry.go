@@ -3,7 +3,6 @@ package store
 import (
 	"bytes"
 	"errors"
-	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
@@ -41,12 +40,9 @@ func (h holdings) lostIn(other holdings) (events map[seen.Mark]bool, bots map[st
 
 // carrier copies records into the database of a backup.
 type carrier struct {
-	to   *bolt.DB
-	t    *tx // under way; nil for none
-	n    int // records in it
-	now  time.Time
-	lost map[seen.Mark]bool // events
-	bots map[string]bool    // of those events, by the keys of their cursors
+	to *bolt.DB
+	t  *tx // under way; nil for none
+	n  int // records in it
 }
 
 // carry copies what is to be carried from the former database into the file temp, the backup's. Moves are
@@ -56,12 +52,16 @@ func carry(temp string, former *bolt.DB, had, has holdings, sound bool, o Option
 	if err != nil {
 		return err
 	}
-	c := &carrier{to: to, now: o.Now()}
-	c.lost, c.bots = had.lostIn(has)
+	c := &carrier{to: to}
+	lost, bots := had.lostIn(has)
 	err = migrate(to, migrations()) // it may be from before there was room for all of it
 	if err == nil {
 		err = former.View(func(from *bolt.Tx) error {
-			if err := errors.Join(seen.Carry(from, c.now, c.lost, c.writer), c.cursors(from), c.sent(from)); err != nil || !sound {
+			err := errors.Join(
+				seen.Carry(from, o.Now(), lost, c.writer),
+				c.copy(from, bucketCursors, func(k, _ []byte) (bool, error) { return !bots[string(k)], nil }),
+				c.sent(from))
+			if err != nil || !sound {
 				return err
 			}
 			return c.moves(from)
@@ -91,6 +91,7 @@ func (c *carrier) into() (*tx, error) {
 	return c.t, nil
 }
 
+// writer is into for who knows no records of ours.
 func (c *carrier) writer() (*table.Writer, error) {
 	t, err := c.into()
 	if err != nil {
@@ -141,12 +142,14 @@ func intact(from *bolt.Tx, b string) func(yield func(k, v []byte) bool) {
 	}
 }
 
-func (c *carrier) cursors(from *bolt.Tx) error {
-	for k, v := range intact(from, bucketCursors) {
-		if c.bots[string(k)] {
-			continue
+// copy carries the records of b that take picks.
+func (c *carrier) copy(from *bolt.Tx, b string, take func(k, v []byte) (bool, error)) error {
+	for k, v := range intact(from, b) {
+		ok, err := take(k, v)
+		if ok && err == nil {
+			err = c.put(b, k, v)
 		}
-		if err := c.put(bucketCursors, k, v); err != nil {
+		if err != nil {
 			return err
 		}
 	}
@@ -157,9 +160,8 @@ func (c *carrier) cursors(from *bolt.Tx) error {
 // another owner.
 func (c *carrier) sent(from *bolt.Tx) error {
 	same := make(map[relay.InstanceID]bool)
-	had := table.Readable[Instance](from, bucketInstances)
 	err := c.to.View(func(to *bolt.Tx) error {
-		for _, i := range had {
+		for _, i := range table.Readable[Instance](from, bucketInstances) {
 			o, ok, _ := table.Load[Instance](to, bucketInstances, table.Key(i.ID))
 			same[i.ID] = ok && o.Tenant == i.Tenant && o.CreatedAt.Equal(i.CreatedAt)
 		}
@@ -168,38 +170,23 @@ func (c *carrier) sent(from *bolt.Tx) error {
 	if err != nil {
 		return err
 	}
-	for k, v := range intact(from, bucketSent) {
+	return c.copy(from, bucketSent, func(k, v []byte) (bool, error) {
 		r, err := table.Decode[sentRecord](k, v)
-		if err != nil || !same[r.Instance] {
-			continue
-		}
-		if err := c.put(bucketSent, k, v); err != nil {
-			return err
-		}
-	}
-	return nil
+		return err == nil && same[r.Instance], nil
+	})
 }
 
 // moves repeats the moves of chats since the backup, for no platform tells of one twice.
 func (c *carrier) moves(from *bolt.Tx) error {
-	for k, v := range intact(from, bucketMoved) {
+	return c.copy(from, bucketMoved, func(k, v []byte) (bool, error) {
 		r, err := table.Decode[movedRecord](k, v)
 		if err != nil {
-			continue
+			return false, nil
 		}
 		t, err := c.into()
-		if err != nil {
-			return err
+		if err != nil || bytes.Equal(t.Bucket([]byte(bucketMoved)).Get(k), v) {
+			return false, err
 		}
-		if bytes.Equal(t.Bucket([]byte(bucketMoved)).Get(k), v) {
-			continue
-		}
-		if err := t.move(Move{Platform: r.Platform, From: r.From, To: r.To}, r.At); err != nil {
-			return err
-		}
-		if err := c.put(bucketMoved, k, v); err != nil {
-			return err
-		}
-	}
-	return nil
+		return true, t.move(Move{Platform: r.Platform, From: r.From, To: r.To}, r.At)
+	})
 }

@@ -15,8 +15,7 @@ import (
 
 // DeadLetters lists i's dead letters, in the order they died. Damaged ones are left out.
 func (db *DB) DeadLetters(ctx context.Context, i relay.InstanceID) ([]DeadLetter, error) {
-	var out []DeadLetter
-	err := db.read(ctx, func(t *bolt.Tx) error {
+	return get(ctx, db, fmt.Sprintf("dead letters of %s", i), func(t *bolt.Tx) (out []DeadLetter, err error) {
 		for k, v := range table.Under(t, bucketDead, table.Prefix(i)) {
 			d, e, frame, err := decodeDead(k, v)
 			id, ok := tailID(k)
@@ -25,12 +24,8 @@ func (db *DB) DeadLetters(ctx context.Context, i relay.InstanceID) ([]DeadLetter
 			}
 			out = append(out, DeadLetter{Entry: e.entry(id, d.Size, frame), Reason: d.Reason, DiedAt: d.DiedAt})
 		}
-		return nil
+		return out, nil
 	})
-	if err != nil {
-		return nil, fmt.Errorf("dead letters of %s: %w", i, err)
-	}
-	return out, nil
 }
 
 // Replay moves dead letters back to the end of the lane, under new ids and with no deaths on

@@ -132,11 +132,11 @@ func (t *tx) oldest(i relay.InstanceID) (k, value []byte) {
 }
 
 // Lane is the state of i's buffer; the zero Lane when it was never used.
-func (db *DB) Lane(ctx context.Context, i relay.InstanceID) (out Lane, err error) {
-	err = db.read(ctx, func(t *bolt.Tx) error {
+func (db *DB) Lane(ctx context.Context, i relay.InstanceID) (Lane, error) {
+	return get(ctx, db, fmt.Sprintf("lane of %s", i), func(t *bolt.Tx) (out Lane, err error) {
 		l, ok, err := table.Load[lane](t, bucketLanes, table.Key(i))
 		if err != nil || !ok {
-			return err
+			return out, err
 		}
 		out = Lane{Epoch: l.Epoch, NextSeq: l.Last + 1, Entries: l.Entries, Bytes: l.Bytes, Dead: l.Dead}
 		for k, v := range table.Under(t, bucketEntries, table.Prefix(i)) {
@@ -145,10 +145,6 @@ func (db *DB) Lane(ctx context.Context, i relay.InstanceID) (out Lane, err error
 				break
 			}
 		}
-		return nil
+		return out, nil
 	})
-	if err != nil {
-		return Lane{}, fmt.Errorf("lane of %s: %w", i, err)
-	}
-	return out, nil
 }

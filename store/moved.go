@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay"
@@ -23,14 +22,7 @@ func movedKey(p relay.PlatformID, c relay.ChatID) []byte { return table.Key(p, s
 
 // CurrentChat is the id that the chat once known as c has now: c itself, unless it has moved.
 func (db *DB) CurrentChat(ctx context.Context, p relay.PlatformID, c relay.ChatID) (relay.ChatID, error) {
-	err := db.read(ctx, func(t *bolt.Tx) (err error) {
-		c, err = current(t, p, c)
-		return err
-	})
-	if err != nil {
-		return "", fmt.Errorf("current id of a chat: %w", err)
-	}
-	return c, nil
+	return get(ctx, db, "current id of a chat", func(t *bolt.Tx) (relay.ChatID, error) { return current(t, p, c) })
 }
 
 func current(t *bolt.Tx, p relay.PlatformID, c relay.ChatID) (relay.ChatID, error) {

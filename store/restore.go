@@ -218,51 +218,58 @@ func inventory(b *bolt.DB, untold bool) (h holdings, err error) {
 				return fmt.Errorf("%w: bucket %s is missing", ErrDamaged, name)
 			}
 		}
-		for k, v := range table.Under(t, bucketEntries, nil) {
+		h.each(t, bucketEntries, func(k, v []byte) error {
 			e, _, err := decodeEntry(k, v)
 			if err != nil || len(k) < 9 {
-				h.untold = true
-				continue
+				return ErrDamaged
 			}
 			i := relay.InstanceID(k[:len(k)-9])
 			h.messages[h.holds(i, e.About)] = i
-		}
+			return nil
+		})
 		if t.Bucket([]byte(bucketUndecided)) != nil { // since schema 3
-			for k, v := range table.Under(t, bucketUndecided, nil) {
+			h.each(t, bucketUndecided, func(k, v []byte) error {
 				u, err := decodeUndecided(k, v)
-				if err != nil {
-					h.untold = true
-					continue
+				if err == nil {
+					h.messages[h.holds(u.Instance, aboutOf(*u.event()))] = u.Instance
 				}
-				h.messages[h.holds(u.Instance, aboutOf(*u.event()))] = u.Instance
-			}
+				return err
+			})
 		}
-		for k, v := range table.Under(t, bucketDead, nil) {
+		h.each(t, bucketDead, func(k, v []byte) error {
 			_, e, _, err := decodeDead(k, v)
 			if err != nil || len(k) < 25 {
-				h.untold = true
-				continue
+				return ErrDamaged
 			}
 			// The buffer id: replayed and dead again it has another number, and is the same message.
 			name := k[:len(k)-25]
 			h.dead[string(name)+":"+string(k[len(k)-16:])] = relay.InstanceID(name)
 			h.holds(relay.InstanceID(name), e.About)
-		}
-		for k, v := range table.Under(t, bucketGateways, nil) {
-			if g, err := table.Decode[Gateway](k, v); err == nil && !g.Revoked {
+			return nil
+		})
+		for _, g := range table.Readable[Gateway](t, bucketGateways) {
+			if !g.Revoked {
 				h.gateways[string(g.ID)] = true
 			}
 		}
-		for name, set := range map[string]map[string]bool{bucketBindings: h.bindings, bucketGrants: h.grants} {
-			for k, v := range table.Under(t, name, nil) {
-				if checkFile(name, k, v) == nil {
-					set[string(k)] = true
-				}
-			}
+		for k := range intact(t, bucketBindings) {
+			h.bindings[string(k)] = true
+		}
+		for k := range intact(t, bucketGrants) {
+			h.grants[string(k)] = true
 		}
 		return nil
 	})
 	return h, err
+}
+
+// each calls fn for the records of b. Where one is not readable it cannot be told what was not delivered.
+func (h *holdings) each(t *bolt.Tx, b string, fn func(k, v []byte) error) {
+	for k, v := range table.Under(t, b, nil) {
+		if fn(k, v) != nil {
+			h.untold = true
+		}
+	}
 }
 
 // without is what is in h and not in other.

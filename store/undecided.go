@@ -96,28 +96,21 @@ func (f UndecidedFilter) under() []byte {
 }
 
 // CountUndecided is how many undecided deliveries there are, up to the limit. It reads keys only.
-func (db *DB) CountUndecided(ctx context.Context, f UndecidedFilter) (n int, err error) {
-	err = db.read(ctx, func(t *bolt.Tx) error {
-		n = 0
+func (db *DB) CountUndecided(ctx context.Context, f UndecidedFilter) (int, error) {
+	return get(ctx, db, "undecided events", func(t *bolt.Tx) (n int, err error) {
 		for range table.Under(t, bucketUndecided, f.under()) {
 			if n++; n == f.Limit {
 				break
 			}
 		}
-		return nil
+		return n, nil
 	})
-	if err != nil {
-		return 0, fmt.Errorf("undecided events: %w", err)
-	}
-	return n, nil
 }
 
 // Undecided lists undecided deliveries, chat by chat and instance by instance, the oldest first. Damaged
 // ones are left out: they were named when the file was opened.
 func (db *DB) Undecided(ctx context.Context, f UndecidedFilter) ([]Undecided, error) {
-	var out []Undecided
-	err := db.read(ctx, func(t *bolt.Tx) error {
-		out = nil
+	return get(ctx, db, "undecided events", func(t *bolt.Tx) (out []Undecided, err error) {
 		for k, v := range table.Under(t, bucketUndecided, f.under()) {
 			if f.Limit > 0 && len(out) == f.Limit {
 				break
@@ -134,12 +127,8 @@ func (db *DB) Undecided(ctx context.Context, f UndecidedFilter) ([]Undecided, er
 			}
 			out = append(out, u)
 		}
-		return nil
+		return out, nil
 	})
-	if err != nil {
-		return nil, fmt.Errorf("undecided events: %w", err)
-	}
-	return out, nil
 }
 
 // Verdict is what became of something undecided.
