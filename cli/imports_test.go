@@ -30,15 +30,18 @@ var mayImport = map[string]string{
 	"platforms/call":         "relay platforms",
 	"platforms/turn":         "relay platforms platforms/call platforms/pace platforms/backoff", // calls within a limiter
 	"platforms/markdown":     "",
-	"store/files":            "",            // the lowest: whoever makes a file
-	"store/boltfile":         "store/files", // knows no record, so no id either
-	"store":                  "relay store/files store/boltfile",
+	"store/files":            "",               // the lowest: whoever makes a file
+	"store/boltfile":         "store/files",    // knows no record, so no id either
+	"store/table":            "store/boltfile", // records, whatever they say
+	"store/seen":             "relay store/boltfile store/table",
+	"store/audit":            "relay store/boltfile store/table",
+	"store":                  "relay store/files store/boltfile store/table store/seen store/audit",
 	"vault":                  "relay store/files",
 	"platforms/platformtest": "relay platforms",
 	"platforms/*":            "relay platforms " + kit, // never the store, the hub or one another
 	"platforms/discord":      "relay platforms " + kit + " platforms/discord/*",
 	"platforms/discord/*":    "relay platforms platforms/call platforms/pace platforms/backoff platforms/board platforms/discord/*", // parts of one network
-	"relay/link":             "relay store",
+	"relay/link":             "relay store store/audit",
 	"relay/token":            "relay store",
 	"relay/delivery":         "relay store",
 	"relay/session":          "relay relay/wire relay/count",
@@ -49,14 +52,14 @@ var mayImport = map[string]string{
 	"relay/guard":    "",
 	"relay/wake":     "relay relay/guard relay/count store",
 	"relay/identity": "relay store",
-	"relay/manage":   "relay relay/token relay/link relay/gate relay/bus relay/identity platforms store",
-	"relay/api":      "relay relay/token relay/identity relay/door relay/limit relay/manage store",
+	"relay/manage":   "relay relay/token relay/link relay/gate relay/bus relay/identity platforms store store/audit",
+	"relay/api":      "relay relay/token relay/identity relay/door relay/limit relay/manage store store/audit",
 	"relay/metrics":  "relay relay/limit relay/manage platforms store",
 	"store/backup":   "store store/files relay/count",
 	"relay/server":   "relay/count relay/door relay/delivery relay/hub relay/limit relay/session relay/token",
 	"cli/config":     "relay relay/identity platforms",
 	"cli":            "relay relay/* platforms platforms/* store store/* vault cli/*",
-	"cli/admin":      "relay/manage store store/backup",
+	"cli/admin":      "relay/manage store store/audit store/backup",
 	"cli/echo":       "relay relay/token relay/wire",
 	".":              "cli",
 }

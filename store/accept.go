@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/store/boltfile"
+	"github.com/hermes-connector/hermes-connector/store/seen"
 )
 
 // Accept is what one batch of a bot stores.
@@ -55,7 +57,7 @@ type ItemOutcome struct {
 type prepared struct {
 	item    AcceptItem
 	about   About
-	mark    mark
+	mark    seen.Mark
 	payload []byte // the entry; nil when there are no recipients
 }
 
@@ -72,7 +74,7 @@ func (db *DB) Accept(ctx context.Context, a Accept) (AcceptOutcome, error) {
 		return AcceptOutcome{}, fmt.Errorf("accept for %s: %w", a.Bot, err)
 	}
 	var out AcceptOutcome
-	var bad []badMarks
+	var bad []seen.Bad
 	o := &op{size: size, grows: true, fn: func(t *tx) (err error) {
 		out, bad, err = t.accept(a, items, db.limits, now)
 		return err
@@ -94,7 +96,7 @@ func prepareItems(a Accept, now time.Time) (out []prepared, size int, err error)
 		if p.about.ID == "" {
 			return nil, 0, errors.New("an event has no id")
 		}
-		p.mark = markOf(a.Bot, p.about.ID)
+		p.mark = seen.Of(a.Bot, p.about.ID)
 		if len(item.To) > 0 {
 			if p.payload, err = encodeWith(entryHead{At: now, About: p.about}, item.Frame); err != nil {
 				return nil, 0, fmt.Errorf("encode event %s: %w", p.about.ID, err)
@@ -107,7 +109,7 @@ func prepareItems(a Accept, now time.Time) (out []prepared, size int, err error)
 }
 
 // accept is Accept's transaction. bad are the damaged records of seen marks it met and replaced.
-func (t *tx) accept(a Accept, items []prepared, m Limits, now time.Time) (out AcceptOutcome, bad []badMarks, err error) {
+func (t *tx) accept(a Accept, items []prepared, m Limits, now time.Time) (out AcceptOutcome, bad []seen.Bad, err error) {
 	out.Items = make([]ItemOutcome, len(items))
 	for _, q := range a.Quarantine {
 		if err := t.quarantine(q); err != nil {
@@ -115,12 +117,12 @@ func (t *tx) accept(a Accept, items []prepared, m Limits, now time.Time) (out Ac
 		}
 	}
 	for n, p := range items {
-		seen, spoilt := t.isSeen(p.mark)
-		if err := t.believe(spoilt); err != nil {
+		dup, spoilt := t.isSeen(p.mark)
+		if err := seen.Believe(t.Writer, spoilt); err != nil {
 			return out, nil, err
 		}
 		bad = append(bad, spoilt...)
-		if seen {
+		if dup {
 			out.Items[n].Duplicate = true
 			continue
 		}
@@ -163,7 +165,7 @@ func (t *tx) deliver(b relay.Bot, p prepared, to Recipient, m Limits, now time.T
 		return id, 0, err
 	}
 	if to.Oversize {
-		dead := deadHead{DiedAt: now, Reason: DeadOversize, Size: envelopeSize + len(p.payload)}
+		dead := deadHead{DiedAt: now, Reason: DeadOversize, Size: boltfile.EnvelopeSize + len(p.payload)}
 		return id, 0, t.addDead(to.Instance, l, l.next(), dead, p.payload)
 	}
 	if id, err = t.append(to.Instance, l, p.payload); err != nil {

@@ -2,84 +2,27 @@ package store
 
 import (
 	"context"
-	"strings"
-	"time"
+	"errors"
+	"fmt"
 
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/store/audit"
+	bolt "go.etcd.io/bbolt"
 )
 
-const (
-	maxAudit      = 10_000 // rows kept of a tenant
-	maxCredential = 2_000  // of which one credential's
-	auditText     = 512    // bytes of a free text kept in a row
-)
-
-// ActorKind says what sort of caller made a change.
-type ActorKind string
-
-// The kinds of actors.
-const (
-	ActorCLI      ActorKind = "cli"      // a user of this machine; the name is the operating system's
-	ActorGateway  ActorKind = "gateway"  // a gateway with its own credential; the name is its id
-	ActorJWT      ActorKind = "jwt"      // the bearer of a managed token; the name is its subject
-	ActorIdentity ActorKind = "identity" // the bearer of an identity token; the name is its instance, or tenant
-	ActorPerson   ActorKind = "person"   // someone on a platform; the name is platform:user
-	ActorSystem   ActorKind = "system"   // the connector itself
-)
-
-// Actor is who makes a change.
-type Actor struct {
-	Kind ActorKind `json:"kind"`
-	Name string    `json:"name,omitempty"`
-}
-
-// AuditEntry is one row of the audit list (auditlist.go): who changed what, and when. It holds ids and short
-// words, never a secret and nothing people wrote.
-type AuditEntry struct {
-	At       time.Time        `json:"at"`
-	Actor    Actor            `json:"actor"`
-	Action   string           `json:"action"`
-	Tenant   relay.TenantID   `json:"tenant,omitempty"`
-	Instance relay.InstanceID `json:"instance,omitempty"`
-	Gateway  relay.GatewayID  `json:"gateway,omitempty"`
-	Detail   string           `json:"detail,omitempty"` // such as "telegram chat -100500"
-}
-
-type (
-	actorKey struct{}
-	auditKey struct{}
-)
-
-// WithActor says who makes the changes under ctx. Without it, it is the connector itself.
-func WithActor(ctx context.Context, a Actor) context.Context {
-	return context.WithValue(ctx, actorKey{}, a)
-}
-
-// Audited makes a write under ctx leave e in the audit list: in the same transaction, and only if
-// the write changes something. Every write with this context leaves a row, except Accept, so it
-// belongs to the one that makes the change. Time and actor are filled in by the write, and so are
-// the tenant, the instance and the gateway where they are empty and the write finds them out:
-// RedeemLinkCode, Enroll, EnrollByToken, Revoke and RevokeInstance do. Texts are cut at 512 bytes.
-func Audited(ctx context.Context, e AuditEntry) context.Context {
-	return context.WithValue(ctx, auditKey{}, e)
-}
-
-// auditRow is the row a write under ctx is to leave; nil for none.
-func auditRow(ctx context.Context, now func() time.Time) *AuditEntry {
-	e, ok := ctx.Value(auditKey{}).(AuditEntry)
-	if !ok {
+// Audit lists the newest limit rows of all tenants, or of those that which picks, the newest last; a limit of 0
+// means all. Kept are the newest 10,000 of each tenant, and of those without one, of which at most 2,000 are
+// one credential's. A damaged row comes back as an error that names it, together with the others.
+func (db *DB) Audit(ctx context.Context, limit int, which ...func(audit.Entry) bool) (out []audit.Entry, err error) {
+	var bad error
+	err = db.read(ctx, func(t *bolt.Tx) error {
+		out, bad = audit.List(t, limit, which...)
 		return nil
+	})
+	if err = errors.Join(bad, err); err != nil {
+		err = fmt.Errorf("audit: %w", err)
 	}
-	e.At, e.Actor = now(), Actor{Kind: ActorSystem}
-	if a, ok := ctx.Value(actorKey{}).(Actor); ok {
-		e.Actor = a
-	}
-	for _, text := range []*string{&e.Actor.Name, &e.Action, &e.Detail} {
-		if len(*text) > auditText {
-			*text = strings.ToValidUTF8((*text)[:auditText], "")
-		}
-	}
-	return &e
+	return out, err
 }
 
 // run runs o, and leaves its audit row if it has one and changed something.
@@ -89,11 +32,11 @@ func (t *tx) run(o *op) error {
 		row := *o.row // o may run again
 		t.row = &row
 	}
-	before := t.writes
-	if err := o.fn(t); err != nil || t.row == nil || t.writes == before {
+	before := t.Changes
+	if err := o.fn(t); err != nil || t.row == nil || t.Changes == before {
 		return err
 	}
-	return t.audit(*t.row)
+	return audit.Add(t.Writer, *t.row)
 }
 
 // concerns completes the audit row of the op that runs with what it found out.

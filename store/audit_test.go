@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"github.com/hermes-connector/hermes-connector/store/boltfile"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/hermes-connector/hermes-connector/store/audit"
+	"github.com/hermes-connector/hermes-connector/store/boltfile"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/hermes-connector/hermes-connector/relay"
@@ -18,15 +20,15 @@ func TestAuditRowsComeWithTheChange(t *testing.T) { // invariant 10
 	c := newClock()
 	db := openTest(t, Options{Now: c.now})
 	enroll(t, db, "i1")
-	ann := Actor{Kind: ActorCLI, Name: "ann"}
-	ctx := WithActor(ctxOf(t), ann)
+	ann := audit.Actor{Kind: audit.ActorCLI, Name: "ann"}
+	ctx := audit.WithActor(ctxOf(t), ann)
 	did := func(action, detail string) context.Context {
-		return Audited(ctx, AuditEntry{Action: action, Instance: "i1", Detail: detail, At: c.now().Add(-time.Hour), Actor: Actor{Kind: "spoofed"}})
+		return audit.With(ctx, audit.Entry{Action: action, Instance: "i1", Detail: detail, At: c.now().Add(-time.Hour), Actor: audit.Actor{Kind: "spoofed"}})
 	}
 	grant := Grant{Platform: "loop", Chat: "c1", Instance: "i1"}
 	for what, err := range map[string]error{
 		"a change without a row":  db.Claim(ctx, Grant{Platform: "loop", Chat: "c0", Instance: "i1"}),
-		"a row about the default": db.Bind(Audited(ctxOf(t), AuditEntry{Action: "bind"}), Binding{Platform: "loop", User: "u", Instance: "i1"}),
+		"a row about the default": db.Bind(audit.With(ctxOf(t), audit.Entry{Action: "bind"}), Binding{Platform: "loop", User: "u", Instance: "i1"}),
 	} {
 		if err != nil {
 			t.Errorf("%s: %v", what, err)
@@ -45,12 +47,12 @@ func TestAuditRowsComeWithTheChange(t *testing.T) { // invariant 10
 		t.Fatal(err)
 	}
 	begun := newClock().now()
-	want := []AuditEntry{
-		{At: begun, Actor: Actor{Kind: ActorSystem}, Action: "bind"},
+	want := []audit.Entry{
+		{At: begun, Actor: audit.Actor{Kind: audit.ActorSystem}, Action: "bind"},
 		{At: begun, Actor: ann, Action: "claim", Instance: "i1", Detail: "loop chat c1"},
 		{At: c.now(), Actor: ann, Action: "release", Instance: "i1", Detail: strings.Repeat("x", 511)},
 	}
-	for limit, want := range map[int][]AuditEntry{0: want, 2: want[1:], 1: want[2:], 9: want} {
+	for limit, want := range map[int][]audit.Entry{0: want, 2: want[1:], 1: want[2:], 9: want} {
 		if got, err := db.Audit(ctx, limit); err != nil || !cmp.Equal(got, want) {
 			t.Errorf("newest %d: %v %s", limit, err, cmp.Diff(want, got))
 		}
@@ -61,7 +63,7 @@ func TestAuditRowIsWrittenOnceThoughTheOpRunsAgain(t *testing.T) { // invariant 
 	db := openTest(t, Options{})
 	release := hold(t, db)
 	bad, runs := errors.New("bad"), 0
-	row := func(action string) *AuditEntry { return &AuditEntry{Action: action} }
+	row := func(action string) *audit.Entry { return &audit.Entry{Action: action} }
 	var ops []*boltfile.Op
 	for _, o := range []*op{
 		{row: row("first"), fn: func(x *tx) error {
@@ -83,7 +85,7 @@ func TestAuditRowIsWrittenOnceThoughTheOpRunsAgain(t *testing.T) { // invariant 
 			t.Errorf("op %d: %v", n, err)
 		}
 	}
-	want := []AuditEntry{{Action: "first", Gateway: "2"}, {Action: "last", Tenant: "home", Instance: "i1", Gateway: "g1"}}
+	want := []audit.Entry{{Action: "first", Gateway: "2"}, {Action: "last", Tenant: "home", Instance: "i1", Gateway: "g1"}}
 	if got, err := db.Audit(ctxOf(t), 0); err != nil || !cmp.Equal(got, want) || runs != 2 {
 		t.Errorf("after %d runs: %v %s", runs, err, cmp.Diff(want, got))
 	}
@@ -91,7 +93,7 @@ func TestAuditRowIsWrittenOnceThoughTheOpRunsAgain(t *testing.T) { // invariant 
 
 func TestAuditSaysWhatTheWriteFoundOut(t *testing.T) {
 	db := openTest(t, Options{})
-	ctx := Audited(ctxOf(t), AuditEntry{Action: "did"})
+	ctx := audit.With(ctxOf(t), audit.Entry{Action: "did"})
 	hour := time.Now().Add(time.Hour)
 	for _, err := range []error{
 		db.PutCode(ctxOf(t), []byte("m"), Code{Kind: EnrollCode, Tenant: "home", Gateway: "g1", ExpiresAt: hour}),
@@ -102,7 +104,7 @@ func TestAuditSaysWhatTheWriteFoundOut(t *testing.T) {
 		second(db.Revoke(ctx, "g1")),
 		second(db.Revoke(ctx, "g1")),
 		db.Enroll(ctxOf(t), Gateway{ID: "g2"}, Instance{ID: "i1", Tenant: "home"}),
-		second(db.RevokeInstance(Audited(ctxOf(t), AuditEntry{Action: "did", Gateway: "given"}), "i1")),
+		second(db.RevokeInstance(audit.With(ctxOf(t), audit.Entry{Action: "did", Gateway: "given"}), "i1")),
 	} {
 		if err != nil {
 			t.Fatal(err)
@@ -121,8 +123,8 @@ func TestAuditSaysWhatTheWriteFoundOut(t *testing.T) {
 func TestAuditIsBounded(t *testing.T) {
 	db := openTest(t, Options{})
 	err := db.write(ctxOf(t), func(x *tx) error {
-		for n := range maxAudit + 3 {
-			if err := x.audit(AuditEntry{Action: fmt.Sprint(n)}); err != nil {
+		for n := range audit.MaxRows + 3 {
+			if err := audit.Add(x.Writer, audit.Entry{Action: fmt.Sprint(n)}); err != nil {
 				return err
 			}
 		}
@@ -132,20 +134,20 @@ func TestAuditIsBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	got, err := db.Audit(ctxOf(t), 0)
-	if err != nil || len(got) != maxAudit || got[0].Action != "3" || got[maxAudit-1].Action != fmt.Sprint(maxAudit+2) {
-		t.Errorf("%d rows, %v; want the newest %d", len(got), err, maxAudit)
+	if err != nil || len(got) != audit.MaxRows || got[0].Action != "3" || got[audit.MaxRows-1].Action != fmt.Sprint(audit.MaxRows+2) {
+		t.Errorf("%d rows, %v; want the newest %d", len(got), err, audit.MaxRows)
 	}
 }
 
 func TestDamagedAuditRowHidesNoOther(t *testing.T) { // invariant 8
 	db := openTest(t, Options{})
 	for _, i := range []relay.InstanceID{"a", "b", "c"} {
-		err := db.Enroll(Audited(ctxOf(t), AuditEntry{Action: "enroll " + string(i)}), Gateway{ID: relay.GatewayID(i)}, Instance{ID: i, Tenant: "home"})
+		err := db.Enroll(audit.With(ctxOf(t), audit.Entry{Action: "enroll " + string(i)}), Gateway{ID: relay.GatewayID(i)}, Instance{ID: i, Tenant: "home"})
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
-	spoil(t, db, bucketAudit, auditKeyOf("home", 2))
+	spoil(t, db, audit.Rows, auditKey("home", 2))
 	got, err := db.Audit(ctxOf(t), 0)
 	if len(got) != 2 || got[0].Action != "enroll a" || got[1].Action != "enroll c" || !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), "bucket audit") {
 		t.Errorf("%v, %v; want a and c, and b named", got, err)
@@ -154,11 +156,11 @@ func TestDamagedAuditRowHidesNoOther(t *testing.T) { // invariant 8
 
 func TestAuditBucketTakesLittleRoom(t *testing.T) {
 	db := openTest(t, Options{})
-	e := AuditEntry{At: newClock().now(), Actor: Actor{ActorCLI, "ann"}, Action: "claim", Tenant: "home", Instance: "home", Detail: "telegram chat -1001234567890"}
-	for range maxAudit / 100 {
+	e := audit.Entry{At: newClock().now(), Actor: audit.Actor{Kind: audit.ActorCLI, Name: "ann"}, Action: "claim", Tenant: "home", Instance: "home", Detail: "telegram chat -1001234567890"}
+	for range audit.MaxRows / 100 {
 		err := db.write(ctxOf(t), func(x *tx) (err error) {
 			for range 100 {
-				err = errors.Join(err, x.audit(e))
+				err = errors.Join(err, audit.Add(x.Writer, e))
 			}
 			return err
 		})
@@ -167,7 +169,7 @@ func TestAuditBucketTakesLittleRoom(t *testing.T) {
 		}
 	}
 	err := db.read(ctxOf(t), func(x *bolt.Tx) error {
-		s := x.Bucket([]byte(bucketAudit)).Stats()
+		s := x.Bucket([]byte(audit.Rows)).Stats()
 		if used, taken := s.LeafInuse, s.LeafAlloc; used*10 < taken*8 {
 			t.Errorf("%d bytes take up %d", used, taken)
 		}

@@ -2,20 +2,11 @@ package store
 
 import (
 	"context"
-	"encoding/binary"
-	"errors"
 	"fmt"
 	"io"
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
-)
-
-// A backup is the file as one commit left it, and a trailer behind its last page that says when
-// it was made. Nothing reads that far in a database, so a backup is one as it stands.
-const (
-	trailerMagic = "hermes-connector backup\n"
-	trailerSize  = len(trailerMagic) + 8 + 4 // the time in Unix seconds and the checksum of both
 )
 
 // BackupInfo describes a backup.
@@ -41,8 +32,8 @@ func (db *DB) Backup(ctx context.Context, w io.Writer) (BackupInfo, error) {
 		info.At, info.Commit = db.now().Truncate(time.Second), commit
 	})
 	if err == nil {
-		info.Bytes = n + int64(trailerSize)
-		_, err = w.Write(trailer(info.At))
+		info.Bytes = n + boltfile.TrailerSize
+		_, err = w.Write(boltfile.Trailer(info.At))
 	}
 	if err != nil {
 		return BackupInfo{}, fmt.Errorf("backup: %w", err)
@@ -58,20 +49,4 @@ func VerifyFile(path string) error {
 		return fmt.Errorf("verify %s: %w", path, err)
 	}
 	return nil
-}
-
-func trailer(at time.Time) []byte {
-	b := binary.BigEndian.AppendUint64([]byte(trailerMagic), uint64(at.Unix()))
-	return binary.BigEndian.AppendUint32(b, boltfile.Checksum(b, nil))
-}
-
-// madeAt is when the backup f of size bytes was made; false when it has no trailer, as a copy of
-// the file that was made by hand.
-func madeAt(f io.ReaderAt, size int64) (time.Time, bool) {
-	b := make([]byte, trailerSize)
-	if _, err := f.ReadAt(b, size-int64(trailerSize)); err != nil && !errors.Is(err, io.EOF) {
-		return time.Time{}, false
-	}
-	at := time.Unix(int64(binary.BigEndian.Uint64(b[len(trailerMagic):])), 0)
-	return at.UTC(), string(b) == string(trailer(at))
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"github.com/hermes-connector/hermes-connector/store/files"
 	"io"
 	"os"
 	"path/filepath"
@@ -14,6 +13,9 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/hermes-connector/hermes-connector/store/boltfile"
+	"github.com/hermes-connector/hermes-connector/store/files"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -122,8 +124,8 @@ func TestVerifyFile(t *testing.T) {
 		want   string // in the error; empty: none
 	}{
 		"sound":               {func(b []byte) []byte { return b }, ""},
-		"without the trailer": {func(b []byte) []byte { return b[:len(b)-trailerSize] }, ""},
-		"cut off":             {func(b []byte) []byte { return b[:len(b)-trailerSize-1] }, "cut off"},
+		"without the trailer": {func(b []byte) []byte { return b[:len(b)-int(boltfile.TrailerSize)] }, ""},
+		"cut off":             {func(b []byte) []byte { return b[:len(b)-int(boltfile.TrailerSize)-1] }, "cut off"},
 		"a record":            {func(b []byte) []byte { b[at] ^= 1; return b }, "hot/entries"},
 		"a page":              {func(b []byte) []byte { clear(b[at/4096*4096:][:16]); return b }, "page"},
 		"a meta page":         {func(b []byte) []byte { b[30] ^= 1; return b }, "meta page"},
@@ -261,7 +263,7 @@ func TestRestoreRefuses(t *testing.T) {
 	broken := errors.New("cut off")
 	newer := filepath.Join(t.TempDir(), "newer.db")
 	db := reopen(t, newer, Options{})
-	if err := db.write(ctxOf(t), func(x *tx) error { return x.put(bucketMeta, []byte(schemaKey), 99) }); err != nil {
+	if err := db.write(ctxOf(t), func(x *tx) error { return x.Put(bucketMeta, []byte(schemaKey), 99) }); err != nil {
 		t.Fatal(err)
 	}
 	for name, tc := range map[string]struct {

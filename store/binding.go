@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/store/table"
 	bolt "go.etcd.io/bbolt"
 )
 
@@ -16,10 +17,7 @@ import (
 // instance's; DMDefault is SetDMDefault's alone to set. ErrNotFound: no such instance, or it was revoked.
 func (db *DB) Bind(ctx context.Context, b Binding) error {
 	now := db.now()
-	if err := db.write(ctx, func(t *tx) error { return t.bind(b, now) }); err != nil {
-		return fmt.Errorf("bind: %w", err)
-	}
-	return nil
+	return db.change(ctx, "bind", func(t *tx) error { return t.bind(b, now) })
 }
 
 func (t *tx) bind(b Binding, now time.Time) error {
@@ -27,7 +25,7 @@ func (t *tx) bind(b Binding, now time.Time) error {
 	if err != nil {
 		return err
 	}
-	old, ok, err := load[Binding](t.Tx, bucketBindings, bindingKey(b.Platform, b.User, b.Instance))
+	old, ok, err := table.Load[Binding](t.Tx, bucketBindings, bindingKey(b.Platform, b.User, b.Instance))
 	if err != nil {
 		return err
 	}
@@ -48,8 +46,8 @@ func (t *tx) bind(b Binding, now time.Time) error {
 // (DeadUnbound). ErrNotFound: there is none.
 func (db *DB) Unbind(ctx context.Context, i relay.InstanceID, p relay.PlatformID, u relay.UserID) error {
 	now := db.now()
-	err := db.write(ctx, func(t *tx) error {
-		if !has(t.Tx, bucketBindings, bindingKey(p, u, i)) {
+	return db.change(ctx, "unbind", func(t *tx) error {
+		if !table.Has(t.Tx, bucketBindings, bindingKey(p, u, i)) {
 			return ErrNotFound
 		}
 		if err := dropOne[Binding](t, bucketBindings, bindingKey(p, u, i)); err != nil {
@@ -57,10 +55,6 @@ func (db *DB) Unbind(ctx context.Context, i relay.InstanceID, p relay.PlatformID
 		}
 		return t.buryFrom(i, p, u, now)
 	})
-	if err != nil {
-		return fmt.Errorf("unbind: %w", err)
-	}
-	return nil
 }
 
 // buryFrom moves what a person said out of i's lane.
@@ -69,7 +63,7 @@ func (t *tx) buryFrom(i relay.InstanceID, p relay.PlatformID, u relay.UserID, no
 	if err != nil {
 		return err
 	}
-	for _, k := range keysUnder(t.Tx, bucketEntries, prefix(i)) {
+	for _, k := range table.KeysUnder(t.Tx, bucketEntries, table.Prefix(i)) {
 		value := t.Bucket([]byte(bucketEntries)).Get(k)
 		e, _, err := decodeEntry(k, value)
 		if err != nil || e.About.Bot.Platform != p || e.About.User != u {
@@ -105,13 +99,13 @@ func (f BindingFilter) picks(b Binding) bool {
 func (f BindingFilter) from(t *bolt.Tx) ([]Binding, error) {
 	switch {
 	case f.Platform != "" && f.User != "" && f.Instance != "":
-		b, ok, err := load[Binding](t, bucketBindings, bindingKey(f.Platform, f.User, f.Instance))
+		b, ok, err := table.Load[Binding](t, bucketBindings, bindingKey(f.Platform, f.User, f.Instance))
 		if err != nil || !ok {
 			return nil, err
 		}
 		return []Binding{b}, nil
 	case f.Platform != "" && f.User != "":
-		return list[Binding](t, bucketBindings, prefix(f.Platform, string(f.User)))
+		return table.List[Binding](t, bucketBindings, table.Prefix(f.Platform, string(f.User)))
 	case f.Platform != "" && f.DMChat != "" && f.Instance != "":
 		return lookup[Binding](t, bucketBindings, indexUnder(bucketBindings, byChat, string(f.Platform), string(f.DMChat), string(f.Instance)))
 	case f.Platform != "" && f.DMChat != "":
@@ -122,7 +116,7 @@ func (f BindingFilter) from(t *bolt.Tx) ([]Binding, error) {
 	case f.Instance != "":
 		return lookup[Binding](t, bucketBindings, indexUnder(bucketBindings, byInstance, string(f.Instance)))
 	}
-	return list[Binding](t, bucketBindings, nil)
+	return table.List[Binding](t, bucketBindings, nil)
 }
 
 // Bindings lists the bindings that f picks, the first made first, or with a limit by user.
@@ -150,8 +144,8 @@ func byBoundAt(bs []Binding) {
 // SetDMDefault makes i the one of the user's instances that gets his direct messages. ErrNotFound:
 // he is not bound to it.
 func (db *DB) SetDMDefault(ctx context.Context, i relay.InstanceID, p relay.PlatformID, u relay.UserID) error {
-	err := db.write(ctx, func(t *tx) error {
-		bs, err := list[Binding](t.Tx, bucketBindings, prefix(p, string(u)))
+	return db.change(ctx, "dm default", func(t *tx) error {
+		bs, err := table.List[Binding](t.Tx, bucketBindings, table.Prefix(p, string(u)))
 		if err != nil {
 			return err
 		}
@@ -166,8 +160,4 @@ func (db *DB) SetDMDefault(ctx context.Context, i relay.InstanceID, p relay.Plat
 		}
 		return nil
 	})
-	if err != nil {
-		return fmt.Errorf("dm default: %w", err)
-	}
-	return nil
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/hermes-connector/hermes-connector/store/boltfile"
+	"github.com/hermes-connector/hermes-connector/store/table"
 	bolt "go.etcd.io/bbolt"
 )
 
@@ -12,12 +14,12 @@ import (
 // wrapped key here: as long as there is a damaged blob, what is not found may be that one, and is
 // ErrDamaged, so that nobody makes another.
 func (db *DB) Blob(ctx context.Context, name string) (value []byte, ok bool, err error) {
-	value, ok, err = db.bytesAt(ctx, bucketBlobs, key(name))
+	value, ok, err = db.bytesAt(ctx, bucketBlobs, table.Key(name))
 	if err == nil && !ok {
 		err = db.read(ctx, func(t *bolt.Tx) error {
-			for k, v := range under(t, bucketBlobs, nil) {
-				if err := checkRecord(bucketBlobs, k, v); err != nil {
-					return damaged(bucketBlobs, k, err)
+			for k, v := range table.Under(t, bucketBlobs, nil) {
+				if err := checkFile(bucketBlobs, k, v); err != nil {
+					return boltfile.DamagedRecord(bucketBlobs, k, err)
 				}
 			}
 			return nil
@@ -31,24 +33,21 @@ func (db *DB) Blob(ctx context.Context, name string) (value []byte, ok bool, err
 
 // PutBlob stores value under name, in place of what was there.
 func (db *DB) PutBlob(ctx context.Context, name string, value []byte) error {
-	k := key(name)
-	sealed := seal(k, value)
-	if err := db.write(ctx, func(t *tx) error { return t.putSealed(bucketBlobs, k, sealed) }); err != nil {
-		return fmt.Errorf("blob %s: %w", name, err)
-	}
-	return nil
+	k := table.Key(name)
+	sealed := boltfile.Seal(k, value)
+	return db.change(ctx, fmt.Sprintf("blob %s", name), func(t *tx) error { return t.PutSealed(bucketBlobs, k, sealed) })
 }
 
 // bytesAt copies a payload that is no JSON.
-func (db *DB) bytesAt(ctx context.Context, b bucket, k []byte) (out []byte, ok bool, err error) {
+func (db *DB) bytesAt(ctx context.Context, b string, k []byte) (out []byte, ok bool, err error) {
 	err = db.read(ctx, func(t *bolt.Tx) error {
 		value := t.Bucket([]byte(b)).Get(k)
 		if value == nil {
 			return nil
 		}
-		payload, err := unseal(k, value)
+		payload, err := boltfile.Unseal(k, value)
 		if err != nil {
-			return damaged(b, k, err)
+			return boltfile.DamagedRecord(b, k, err)
 		}
 		out, ok = slices.Clone(payload), true
 		return nil

@@ -3,11 +3,11 @@ package store
 import (
 	"bytes"
 	"errors"
-	"slices"
-	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
+	"github.com/hermes-connector/hermes-connector/store/seen"
+	"github.com/hermes-connector/hermes-connector/store/table"
 	bolt "go.etcd.io/bbolt"
 )
 
@@ -28,11 +28,11 @@ import (
 const carryBatch = 5000
 
 // lostIn are the events, by their seen marks, that are in h and not in other, and the keys of their bots.
-func (h holdings) lostIn(other holdings) (events map[mark]bool, bots map[string]bool) {
-	events, bots = make(map[mark]bool), make(map[string]bool)
+func (h holdings) lostIn(other holdings) (events map[seen.Mark]bool, bots map[string]bool) {
+	events, bots = make(map[seen.Mark]bool), make(map[string]bool)
 	for k, e := range h.open {
 		if _, ok := other.open[k]; !ok {
-			events[markOf(e.bot, e.id)], bots[string(botKey(e.bot))] = true, true
+			events[seen.Of(e.bot, e.id)], bots[string(botKey(e.bot))] = true, true
 		}
 	}
 	return events, bots
@@ -40,12 +40,9 @@ func (h holdings) lostIn(other holdings) (events map[mark]bool, bots map[string]
 
 // carrier copies records into the database of a backup.
 type carrier struct {
-	to   *bolt.DB
-	t    *tx // under way; nil for none
-	n    int // records in it
-	now  time.Time
-	lost map[mark]bool   // events
-	bots map[string]bool // of those events, by the keys of their cursors
+	to *bolt.DB
+	t  *tx // under way; nil for none
+	n  int // records in it
 }
 
 // carry copies what is to be carried from the former database into the file temp, the backup's. Moves are
@@ -55,12 +52,16 @@ func carry(temp string, former *bolt.DB, had, has holdings, sound bool, o Option
 	if err != nil {
 		return err
 	}
-	c := &carrier{to: to, now: o.Now()}
-	c.lost, c.bots = had.lostIn(has)
+	c := &carrier{to: to}
+	lost, bots := had.lostIn(has)
 	err = migrate(to, migrations()) // it may be from before there was room for all of it
 	if err == nil {
 		err = former.View(func(from *bolt.Tx) error {
-			if err := errors.Join(c.marks(from), c.cursors(from), c.sent(from)); err != nil || !sound {
+			err := errors.Join(
+				seen.Carry(from, o.Now(), lost, c.writer),
+				c.copy(from, bucketCursors, func(k, _ []byte) (bool, error) { return !bots[string(k)], nil }),
+				c.sent(from))
+			if err != nil || !sound {
 				return err
 			}
 			return c.moves(from)
@@ -90,6 +91,15 @@ func (c *carrier) into() (*tx, error) {
 	return c.t, nil
 }
 
+// writer is into for who knows no records of ours.
+func (c *carrier) writer() (*table.Writer, error) {
+	t, err := c.into()
+	if err != nil {
+		return nil, err
+	}
+	return t.Writer, nil
+}
+
 // commit ends the transaction under way.
 func (c *carrier) commit(well bool) error {
 	t := c.t
@@ -105,101 +115,41 @@ func (c *carrier) commit(well bool) error {
 
 // put stores value, which fits its key, under k, unless it is there. A damaged record is left to the next
 // Open, to be named.
-func (c *carrier) put(b bucket, k, value []byte) error {
+func (c *carrier) put(b string, k, value []byte) error {
 	t, err := c.into()
 	if err != nil {
 		return err
 	}
 	if bk := t.Bucket([]byte(b)); bk != nil {
-		if old := bk.Get(k); old != nil && (bytes.Equal(old, value) || checkRecord(b, k, old) != nil) {
+		if old := bk.Get(k); old != nil && (bytes.Equal(old, value) || checkFile(b, k, old) != nil) {
 			return nil
 		}
 	}
-	return t.putSealed(b, bytes.Clone(k), bytes.Clone(value))
+	return t.AppendSealed(b, bytes.Clone(k), bytes.Clone(value)) // it comes in the order of its keys
 }
 
 // intact ranges over the records of b that are what was written.
-func intact(from *bolt.Tx, b bucket) func(yield func(k, v []byte) bool) {
+func intact(from *bolt.Tx, b string) func(yield func(k, v []byte) bool) {
 	return func(yield func(k, v []byte) bool) {
 		if from.Bucket([]byte(b)) == nil { // from before there was one
 			return
 		}
-		for k, v := range under(from, b, nil) {
-			if checkRecord(b, k, v) == nil && !yield(k, v) {
+		for k, v := range table.Under(from, b, nil) {
+			if checkFile(b, k, v) == nil && !yield(k, v) {
 				return
 			}
 		}
 	}
 }
 
-// marks carries the marks of each day as runs of that day, one for each that the former database has.
-func (c *carrier) marks(from *bolt.Tx) error {
-	if from.Bucket([]byte(bucketSeen)) == nil { // from before schema 4
-		return c.oldMarks(from)
-	}
-	oldest := dayOf(c.now) - seenDays
-	for _, b := range []bucket{bucketRecent, bucketSeen} {
-		for k, v := range intact(from, b) {
-			ms, err := decodeMarks(k, v)
-			if err != nil || keyDay(k) < oldest {
-				continue
-			}
-			if err := c.putMarks(keyDay(k), ms); err != nil {
-				return err
-			}
+// copy carries the records of b that take picks.
+func (c *carrier) copy(from *bolt.Tx, b string, take func(k, v []byte) (bool, error)) error {
+	for k, v := range intact(from, b) {
+		ok, err := take(k, v)
+		if ok && err == nil {
+			err = c.put(b, k, v)
 		}
-	}
-	return nil
-}
-
-// oldMarks carries the marks of a database from before schema 4.
-func (c *carrier) oldMarks(from *bolt.Tx) error {
-	for _, b := range markDays(from) {
-		day := markDay(b)
-		if day < dayOf(c.now)-seenDays {
-			continue
-		}
-		var ms []mark
-		for k, v := range under(from, b, nil) {
-			if checkMark(k, v) == nil {
-				ms = append(ms, markOfKey(k))
-			}
-			if len(ms) == recordMarks {
-				if err := c.putMarks(day, ms); err != nil {
-					return err
-				}
-				ms = ms[:0]
-			}
-		}
-		if err := c.putMarks(day, ms); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// putMarks stores those marks of a day that are not to be lost and not there.
-func (c *carrier) putMarks(day uint32, ms []mark) error {
-	t, err := c.into()
-	if err != nil {
-		return err
-	}
-	ms = slices.DeleteFunc(ms, func(m mark) bool {
-		seen, _ := isSeen(t.Tx, m)
-		return seen || c.lost[m]
-	})
-	if len(ms) == 0 {
-		return nil
-	}
-	return t.addRun(day, 0, ms)
-}
-
-func (c *carrier) cursors(from *bolt.Tx) error {
-	for k, v := range intact(from, bucketCursors) {
-		if c.bots[string(k)] {
-			continue
-		}
-		if err := c.put(bucketCursors, k, v); err != nil {
+		if err != nil {
 			return err
 		}
 	}
@@ -210,10 +160,9 @@ func (c *carrier) cursors(from *bolt.Tx) error {
 // another owner.
 func (c *carrier) sent(from *bolt.Tx) error {
 	same := make(map[relay.InstanceID]bool)
-	had := readable[Instance](from, bucketInstances)
 	err := c.to.View(func(to *bolt.Tx) error {
-		for _, i := range had {
-			o, ok, _ := load[Instance](to, bucketInstances, key(i.ID))
+		for _, i := range table.Readable[Instance](from, bucketInstances) {
+			o, ok, _ := table.Load[Instance](to, bucketInstances, table.Key(i.ID))
 			same[i.ID] = ok && o.Tenant == i.Tenant && o.CreatedAt.Equal(i.CreatedAt)
 		}
 		return nil
@@ -221,38 +170,23 @@ func (c *carrier) sent(from *bolt.Tx) error {
 	if err != nil {
 		return err
 	}
-	for k, v := range intact(from, bucketSent) {
-		r, err := decode[sentRecord](k, v)
-		if err != nil || !same[r.Instance] {
-			continue
-		}
-		if err := c.put(bucketSent, k, v); err != nil {
-			return err
-		}
-	}
-	return nil
+	return c.copy(from, bucketSent, func(k, v []byte) (bool, error) {
+		r, err := table.Decode[sentRecord](k, v)
+		return err == nil && same[r.Instance], nil
+	})
 }
 
 // moves repeats the moves of chats since the backup, for no platform tells of one twice.
 func (c *carrier) moves(from *bolt.Tx) error {
-	for k, v := range intact(from, bucketMoved) {
-		r, err := decode[movedRecord](k, v)
+	return c.copy(from, bucketMoved, func(k, v []byte) (bool, error) {
+		r, err := table.Decode[movedRecord](k, v)
 		if err != nil {
-			continue
+			return false, nil
 		}
 		t, err := c.into()
-		if err != nil {
-			return err
+		if err != nil || bytes.Equal(t.Bucket([]byte(bucketMoved)).Get(k), v) {
+			return false, err
 		}
-		if bytes.Equal(t.Bucket([]byte(bucketMoved)).Get(k), v) {
-			continue
-		}
-		if err := t.move(Move{Platform: r.Platform, From: r.From, To: r.To}, r.At); err != nil {
-			return err
-		}
-		if err := c.put(bucketMoved, k, v); err != nil {
-			return err
-		}
-	}
-	return nil
+		return true, t.move(Move{Platform: r.Platform, From: r.From, To: r.To}, r.At)
+	})
 }

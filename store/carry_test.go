@@ -4,12 +4,15 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"github.com/hermes-connector/hermes-connector/store/boltfile"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/hermes-connector/hermes-connector/store/boltfile"
+	"github.com/hermes-connector/hermes-connector/store/seen"
+	"github.com/hermes-connector/hermes-connector/store/table"
 
 	"github.com/hermes-connector/hermes-connector/relay"
 	bolt "go.etcd.io/bbolt"
@@ -67,20 +70,20 @@ func wentOn(t *testing.T, c *clock) (path string, backup []byte) {
 		e5 := event("e5", 300)
 		e5.Bot = otherBot
 		for _, r := range []struct {
-			b bucket
+			b string
 			k []byte
 			v any
 		}{
 			{bucketUndecided, []byte("undecided"), map[string]any{"at": c.now(), "instance": "i1", "event": e5}},
 			{bucketSent, []byte("sent"), map[string]any{"instance": "i1"}},
 			{bucketSent, []byte("sent by another"), map[string]any{"instance": "late"}},
-			{bucketMoved, key("loop", "group"), map[string]any{"platform": "loop", "from": "group", "to": "supergroup"}},
+			{bucketMoved, table.Key("loop", "group"), map[string]any{"platform": "loop", "from": "group", "to": "supergroup"}},
 		} {
-			if err := x.put(r.b, r.k, r.v); err != nil {
+			if err := x.Put(r.b, r.k, r.v); err != nil {
 				return err
 			}
 		}
-		x.mark(markOf(otherBot, "e5"), c.now())
+		x.mark(seen.Of(otherBot, "e5"), c.now())
 		return nil
 	}))
 	enroll(t, db, "late")
@@ -134,11 +137,11 @@ func TestRestoreDeliversNothingAgain(t *testing.T) { // invariant 7
 	}
 	err = db.read(ctxOf(t), func(x *bolt.Tx) error {
 		for k, want := range map[string]bool{"sent": true, "sent by another": false} {
-			if has(x, bucketSent, []byte(k)) != want {
+			if table.Has(x, bucketSent, []byte(k)) != want {
 				t.Errorf("%s: carried is not %v", k, want)
 			}
 		}
-		if !has(x, bucketMoved, key("loop", "group")) {
+		if !table.Has(x, bucketMoved, table.Key("loop", "group")) {
 			t.Error("the chat's move is not carried")
 		}
 		return nil
@@ -320,9 +323,9 @@ func TestRestoreCarriesManyMarks(t *testing.T) {
 	db = reopen(t, path, Options{Now: c.now})
 	n := 0
 	err := db.read(ctxOf(t), func(x *bolt.Tx) error {
-		for _, b := range []bucket{bucketRecent, bucketSeen} {
-			for k, v := range under(x, b, nil) {
-				ms, err := decodeMarks(k, v)
+		for _, b := range []string{seen.Newest, seen.Runs} {
+			for k, v := range table.Under(x, b, nil) {
+				ms, err := seen.Decode(k, v)
 				if n += len(ms); err != nil {
 					return err
 				}
@@ -330,7 +333,7 @@ func TestRestoreCarriesManyMarks(t *testing.T) {
 		}
 		return nil
 	})
-	if err != nil || n != (seenDays+1)*4000 {
+	if err != nil || n != (seen.Days+1)*4000 {
 		t.Errorf("%d marks, %v; want those of today and the three days before", n, err)
 	}
 }
@@ -355,8 +358,8 @@ func FuzzCarriedRecords(f *testing.F) {
 			t.Fatal(err)
 		}
 		err = db.write(t.Context(), func(x *tx) error {
-			for b, payload := range map[bucket][]byte{bucketUndecided: undecided, bucketMoved: moved, bucketSent: sent} {
-				if err := x.putSealed(b, []byte("k"), seal([]byte("k"), payload)); err != nil {
+			for b, payload := range map[string][]byte{bucketUndecided: undecided, bucketMoved: moved, bucketSent: sent} {
+				if err := x.PutSealed(b, []byte("k"), boltfile.Seal([]byte("k"), payload)); err != nil {
 					return err
 				}
 			}

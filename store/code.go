@@ -6,11 +6,12 @@ import (
 	"fmt"
 
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/store/table"
 	bolt "go.etcd.io/bbolt"
 )
 
 // bucket is where the codes of a kind are, under their HMACs.
-func (k CodeKind) bucket() bucket {
+func (k CodeKind) bucket() string {
 	switch k {
 	case EnrollCode:
 		return bucketTokens
@@ -31,13 +32,13 @@ func (db *DB) PutCode(ctx context.Context, mac []byte, c Code) error {
 	if c.Kind == IdentityCode && c.CreatedAt.IsZero() {
 		c.CreatedAt = db.now()
 	}
-	err := db.write(ctx, func(t *tx) error {
+	return db.change(ctx, fmt.Sprintf("%s code", c.Kind), func(t *tx) error {
 		if c.Kind == LinkCode {
 			if _, err := t.live(c.Instance); err != nil {
 				return err
 			}
 		}
-		if has(t.Tx, c.Kind.bucket(), mac) {
+		if table.Has(t.Tx, c.Kind.bucket(), mac) {
 			return ErrExists
 		}
 		if c.Kind == IdentityCode && c.Instance != "" {
@@ -45,17 +46,13 @@ func (db *DB) PutCode(ctx context.Context, mac []byte, c Code) error {
 				return err
 			}
 		}
-		return t.put(c.Kind.bucket(), mac, c)
+		return t.Put(c.Kind.bucket(), mac, c)
 	})
-	if err != nil {
-		return fmt.Errorf("%s code: %w", c.Kind, err)
-	}
-	return nil
 }
 
 // replaceIdentity makes room for an identity code of an instance.
 func (t *tx) replaceIdentity(c Code) error {
-	i, ok, err := load[Instance](t.Tx, bucketInstances, key(c.Instance))
+	i, ok, err := table.Load[Instance](t.Tx, bucketInstances, table.Key(c.Instance))
 	if err != nil {
 		return err
 	}
@@ -70,7 +67,7 @@ func (t *tx) replaceIdentity(c Code) error {
 // good. ErrNotFound: there is none, or it was replaced or dropped. ErrExpired: an identity code's time is over.
 func (db *DB) Code(ctx context.Context, k CodeKind, mac []byte) (c Code, err error) {
 	err = db.read(ctx, func(t *bolt.Tx) error {
-		c, err = must[Code](t, k.bucket(), mac, string(k)+" code")
+		c, err = table.Must[Code](t, k.bucket(), mac, string(k)+" code")
 		return err
 	})
 	if err == nil && k == IdentityCode && !c.ExpiresAt.IsZero() && !db.now().Before(c.ExpiresAt) {
@@ -91,14 +88,14 @@ func (db *DB) RedeemLinkCode(ctx context.Context, mac []byte, by Person, dm rela
 	now := db.now()
 	var out Code
 	err := db.write(ctx, func(t *tx) error {
-		c, ok, err := load[Code](t.Tx, bucketCodes, mac)
+		c, ok, err := table.Load[Code](t.Tx, bucketCodes, mac)
 		if err != nil {
 			return err
 		}
 		switch {
 		case !ok, c.Platform != "" && c.Platform != by.Platform:
 			return ErrNotFound
-		case c.RedeemedBy != nil && *c.RedeemedBy == by && has(t.Tx, bucketBindings, bindingKey(by.Platform, by.User, c.Instance)):
+		case c.RedeemedBy != nil && *c.RedeemedBy == by && table.Has(t.Tx, bucketBindings, bindingKey(by.Platform, by.User, c.Instance)):
 			out = c
 			return nil
 		case c.RedeemedBy != nil:
@@ -113,7 +110,7 @@ func (db *DB) RedeemLinkCode(ctx context.Context, mac []byte, by Person, dm rela
 		if err := t.bind(b, now); err != nil {
 			return err
 		}
-		return t.put(bucketCodes, mac, c)
+		return t.Put(bucketCodes, mac, c)
 	})
 	if err != nil {
 		return Code{}, fmt.Errorf("redeem link code: %w", err)
@@ -123,16 +120,12 @@ func (db *DB) RedeemLinkCode(ctx context.Context, mac []byte, by Person, dm rela
 
 // BurnLinkCode makes a code worthless. One that is not there is nil.
 func (db *DB) BurnLinkCode(ctx context.Context, mac []byte) error {
-	err := db.write(ctx, func(t *tx) error {
-		if !has(t.Tx, bucketCodes, mac) {
+	return db.change(ctx, "burn link code", func(t *tx) error {
+		if !table.Has(t.Tx, bucketCodes, mac) {
 			return nil
 		}
-		return t.del(bucketCodes, mac)
+		return t.Delete(bucketCodes, mac)
 	})
-	if err != nil {
-		return fmt.Errorf("burn link code: %w", err)
-	}
-	return nil
 }
 
 // DropIdentityCodes makes the codes of an instance worthless and returns how many there were.
@@ -149,5 +142,5 @@ func (db *DB) DropIdentityCodes(ctx context.Context, i relay.InstanceID) (int, e
 }
 
 func (t *tx) dropIdentityCodes(i relay.InstanceID) (int, error) {
-	return dropWhere(t, bucketIdentity, func(c Code) bool { return c.Instance == i })
+	return table.DropWhere(t.Writer, bucketIdentity, func(c Code) bool { return c.Instance == i })
 }

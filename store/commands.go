@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/store/table"
 	bolt "go.etcd.io/bbolt"
 )
 
@@ -23,27 +24,23 @@ type Manifest struct {
 // SetCommands stores the manifest of i's gateway for a platform, if it differs from the one before.
 // ErrNotFound: no such instance, or it was revoked.
 func (db *DB) SetCommands(ctx context.Context, i relay.InstanceID, p relay.PlatformID, commands []json.RawMessage) error {
-	err := db.write(ctx, func(t *tx) error {
+	return db.change(ctx, fmt.Sprintf("commands of %s", i), func(t *tx) error {
 		if _, err := t.live(i); err != nil {
 			return err
 		}
-		return t.putChanged(bucketCommands, commandsKey(i, p), commands)
+		return t.PutChanged(bucketCommands, commandsKey(i, p), commands)
 	})
-	if err != nil {
-		return fmt.Errorf("commands of %s: %w", i, err)
-	}
-	return nil
 }
 
 // Manifests lists the manifests for a platform, that of the instance enrolled first first.
 func (db *DB) Manifests(ctx context.Context, p relay.PlatformID) (out []Manifest, err error) {
 	err = db.read(ctx, func(t *bolt.Tx) error {
-		instances, err := list[Instance](t, bucketInstances, nil)
+		instances, err := table.List[Instance](t, bucketInstances, nil)
 		if err != nil {
 			return err
 		}
 		for _, i := range instances {
-			commands, ok, err := load[[]json.RawMessage](t, bucketCommands, commandsKey(i.ID, p))
+			commands, ok, err := table.Load[[]json.RawMessage](t, bucketCommands, commandsKey(i.ID, p))
 			if err != nil {
 				return err
 			}
@@ -64,8 +61,8 @@ func (db *DB) Manifests(ctx context.Context, p relay.PlatformID) (out []Manifest
 // records of their own.
 func moveCommands(b *bolt.Tx) error {
 	t := edit(b)
-	for _, k := range keysUnder(b, bucketInstances, nil) {
-		old, _, err := load[struct {
+	for _, k := range table.KeysUnder(b, bucketInstances, nil) {
+		old, _, err := table.Load[struct {
 			Instance
 			Commands map[relay.PlatformID][]json.RawMessage `json:"commands"`
 		}](b, bucketInstances, k)
@@ -73,11 +70,11 @@ func moveCommands(b *bolt.Tx) error {
 			continue // a damaged one is for repair to name
 		}
 		for p, commands := range old.Commands {
-			if err := t.put(bucketCommands, commandsKey(old.ID, p), commands); err != nil {
+			if err := t.Put(bucketCommands, commandsKey(old.ID, p), commands); err != nil {
 				return err
 			}
 		}
-		if err := t.put(bucketInstances, k, old.Instance); err != nil {
+		if err := t.Put(bucketInstances, k, old.Instance); err != nil {
 			return err
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/store/table"
 	bolt "go.etcd.io/bbolt"
 )
 
@@ -12,7 +13,7 @@ import (
 func (db *DB) Conversation(ctx context.Context, i relay.InstanceID, c relay.Chat) (out Conversation, ok bool, err error) {
 	err = db.read(ctx, func(t *bolt.Tx) error {
 		k := conversationKey(Conversation{Instance: i, Bot: c.Bot, Chat: c.ID})
-		out, ok, err = load[Conversation](t, bucketConversations, k)
+		out, ok, err = table.Load[Conversation](t, bucketConversations, k)
 		return err
 	})
 	if err != nil {
@@ -32,11 +33,11 @@ func (db *DB) Conversations(ctx context.Context, f ConversationFilter) (out []Co
 	err = db.read(ctx, func(t *bolt.Tx) error {
 		switch {
 		case f.Instance != "":
-			out, err = list[Conversation](t, bucketConversations, prefix(f.Instance))
+			out, err = table.List[Conversation](t, bucketConversations, table.Prefix(f.Instance))
 		case f.Chat.ID != "":
 			out, err = lookup[Conversation](t, bucketConversations, conversationsAbout(f.Chat))
 		default:
-			out, err = list[Conversation](t, bucketConversations, nil)
+			out, err = table.List[Conversation](t, bucketConversations, nil)
 		}
 		return err
 	})
@@ -55,16 +56,12 @@ func conversationsAbout(c relay.Chat) []byte {
 // time is now. ErrNotFound: there is no such instance, or it was revoked.
 func (db *DB) Converse(ctx context.Context, c Conversation) error {
 	c.LastAt = db.now()
-	err := db.write(ctx, func(t *tx) error {
+	return db.change(ctx, "conversation", func(t *tx) error {
 		if _, err := t.liveInstance(c.Instance); err != nil {
 			return err
 		}
 		return t.converse(c)
 	})
-	if err != nil {
-		return fmt.Errorf("conversation: %w", err)
-	}
-	return nil
 }
 
 // beside is c with what justified an earlier conversation about the same chat.
@@ -82,7 +79,7 @@ func (c Conversation) beside(old Conversation) Conversation {
 // says the same and is younger than an hour is left alone: it would cost a page for every message.
 func (t *tx) converse(c Conversation) error {
 	k := conversationKey(c)
-	old, ok, err := load[Conversation](t.Tx, bucketConversations, k)
+	old, ok, err := table.Load[Conversation](t.Tx, bucketConversations, k)
 	if err != nil {
 		return err
 	}

@@ -3,12 +3,13 @@ package store
 import (
 	"bytes"
 	"fmt"
-	"github.com/hermes-connector/hermes-connector/store/files"
 	"os"
 	"path/filepath"
 	"slices"
 	"sync"
 	"testing"
+
+	"github.com/hermes-connector/hermes-connector/store/files"
 
 	"github.com/hermes-connector/hermes-connector/relay"
 	bolt "go.etcd.io/bbolt"

@@ -86,7 +86,7 @@ func (t *tx) setCursor(b relay.Bot, cursor []byte, now bool) {
 	if !ok {
 		has, ok = t.waiting[string(k)]
 	}
-	stored := bytes.Equal(t.Bucket([]byte(bucketCursors)).Get(k), seal(k, cursor))
+	stored := bytes.Equal(t.Bucket([]byte(bucketCursors)).Get(k), boltfile.Seal(k, cursor))
 	if stored && !ok || ok && bytes.Equal(has, cursor) && !now {
 		return
 	}
@@ -95,7 +95,7 @@ func (t *tx) setCursor(b relay.Bot, cursor []byte, now bool) {
 	}
 	t.cursors[string(k)] = bytes.Clone(cursor)
 	if now && !stored {
-		t.writes++
+		t.Changes++
 	}
 }
 
@@ -106,11 +106,11 @@ func (t *tx) takeCursors() error {
 	maps.Copy(all, t.cursors)
 	for name, cursor := range all {
 		k := []byte(name)
-		value := seal(k, cursor)
+		value := boltfile.Seal(k, cursor)
 		if bytes.Equal(t.Bucket([]byte(bucketCursors)).Get(k), value) {
 			continue
 		}
-		if err := t.putSealed(bucketCursors, k, value); err != nil {
+		if err := t.PutSealed(bucketCursors, k, value); err != nil {
 			return err
 		}
 	}

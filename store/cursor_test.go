@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/store/table"
 )
 
 // moved hands in a batch of which nothing but the cursor is to be stored.
@@ -166,7 +167,7 @@ func TestFailedBatchMovesNoCursor(t *testing.T) { // invariant 3
 	enroll(t, db, "i1")
 	acceptOne(t, db, event("e0", 300), "i1")
 	moved(t, db, bot, "1")
-	spoil(t, db, bucketLanes, key("i1"))
+	spoil(t, db, bucketLanes, table.Key("i1"))
 	a := acceptFor(event("e1", 300), "i1")
 	a.Cursor = []byte("2")
 	if _, err := db.Accept(ctxOf(t), a); !errors.Is(err, ErrDamaged) {

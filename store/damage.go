@@ -8,7 +8,10 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/hermes-connector/hermes-connector/store/audit"
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
+	"github.com/hermes-connector/hermes-connector/store/seen"
+	"github.com/hermes-connector/hermes-connector/store/table"
 	bolt "go.etcd.io/bbolt"
 )
 
@@ -20,20 +23,20 @@ import (
 // restores a backup, or salvages what can be read.
 
 // isSetAside reports whether damaged records of b are moved to the quarantine.
-func isSetAside(b bucket) bool {
+func isSetAside(b string) bool {
 	switch b {
 	case bucketEntries, bucketDead, bucketUndecided, bucketConversations, bucketCursors, bucketCodes, bucketTokens, bucketIdentity,
-		bucketAudit, bucketAuditCounts, bucketCommands, bucketQuarantine, bucketSent, bucketMoved, bucketRecent, bucketSeen:
+		audit.Rows, audit.Counts, bucketCommands, bucketQuarantine, bucketSent, bucketMoved, seen.Newest, seen.Runs:
 		return true
 	}
-	return isMarkDay(b)
+	return seen.IsOld(b)
 }
 
 // refusal is nil, or why a database with the damaged records bad is not used.
 func refusal(bad []boltfile.Damaged) error {
 	var worst []boltfile.Damaged
 	for _, r := range bad {
-		if !isSetAside(bucket(r.Bucket)) {
+		if !isSetAside(r.Bucket) {
 			worst = append(worst, r)
 		}
 	}
@@ -57,25 +60,24 @@ func setAside(b *bolt.DB, bad []boltfile.Damaged, now time.Time, log *slog.Logge
 	err := boltfile.Update(b, func(x *bolt.Tx) error {
 		t := edit(x)
 		for _, r := range bad {
-			if isMarkDay(bucket(r.Bucket)) { // the migration has left it out
+			if seen.IsOld(r.Bucket) { // the migration has left it out
 				continue
 			}
 			value := bytes.Clone(x.Bucket([]byte(r.Bucket)).Get(r.Key))
-			if b := bucket(r.Bucket); b == bucketRecent || b == bucketSeen { // those that can be believed stay
-				good, _ := decodeMarks(r.Key, value)
-				if err := t.believe([]badMarks{{b, r.Key, good, r.Err}}); err != nil {
+			if b := r.Bucket; b == seen.Newest || b == seen.Runs { // those that can be believed stay
+				if err := seen.Believe(t.Writer, []seen.Bad{seen.Damaged(b, r.Key, value, r.Err)}); err != nil {
 					return err
 				}
 				continue
 			}
-			if err := t.del(bucket(r.Bucket), r.Key); err != nil {
+			if err := t.Delete(r.Bucket, r.Key); err != nil {
 				return err
 			}
 			if err := t.quarantine(Quarantined{At: now, Err: r.Err.Error(), Raw: value}); err != nil {
 				return err
 			}
 		}
-		return errors.Join(t.recountLanes(), t.recountAudit(), t.reindex())
+		return errors.Join(t.recountLanes(), audit.Recount(t.Writer), t.reindex())
 	})
 	if err != nil {
 		return fmt.Errorf("set aside what is damaged: %w", err)
@@ -87,12 +89,12 @@ func setAside(b *bolt.DB, bad []boltfile.Damaged, now time.Time, log *slog.Logge
 // made, under a new epoch, for nobody knows which numbers it has given out.
 func (t *tx) recountLanes() error {
 	lanes := make(map[string]*lane)
-	for k, v := range under(t.Tx, bucketLanes, nil) {
-		l, err := decode[lane](k, v)
+	for k, v := range table.Under(t.Tx, bucketLanes, nil) {
+		l, err := table.Decode[lane](k, v)
 		if err != nil {
-			return damaged(bucketLanes, k, err)
+			return boltfile.DamagedRecord(bucketLanes, k, err)
 		}
-		l.Entries, l.Bytes, l.Sum, l.Dead = 0, 0, 0, 0
+		l.Entries, l.Bytes, l.Dead = 0, 0, 0
 		lanes[string(k)] = &l
 	}
 	of := func(k []byte, tail int) *lane {
@@ -102,14 +104,13 @@ func (t *tx) recountLanes() error {
 		}
 		return lanes[name]
 	}
-	for k, v := range under(t.Tx, bucketEntries, nil) {
+	for k, v := range table.Under(t.Tx, bucketEntries, nil) {
 		l := of(k, 8)
 		l.Entries++
 		l.Bytes += int64(len(v))
-		l.Sum ^= storedSum(v)
-		l.Last = max(l.Last, tailSeq(k))
+		l.Last = max(l.Last, table.Number(k))
 	}
-	for k := range under(t.Tx, bucketDead, nil) {
+	for k := range table.Under(t.Tx, bucketDead, nil) {
 		l := of(k, 24)
 		l.Dead++
 		if len(k) > 24 {
@@ -117,7 +118,7 @@ func (t *tx) recountLanes() error {
 		}
 	}
 	for name, l := range lanes {
-		if err := t.putChanged(bucketLanes, []byte(name), l); err != nil {
+		if err := t.PutChanged(bucketLanes, []byte(name), l); err != nil {
 			return err
 		}
 	}

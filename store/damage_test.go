@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	bolt "go.etcd.io/bbolt"
 	"io"
 	"log/slog"
 	"path/filepath"
@@ -13,12 +12,16 @@ import (
 	"testing"
 	"time"
 
+	bolt "go.etcd.io/bbolt"
+
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
+	"github.com/hermes-connector/hermes-connector/store/seen"
+	"github.com/hermes-connector/hermes-connector/store/table"
 )
 
 // spoil flips a bit in the stored record under k.
-func spoil(t *testing.T, db *DB, b bucket, k []byte) {
+func spoil(t *testing.T, db *DB, b string, k []byte) {
 	t.Helper()
 	err := db.write(ctxOf(t), func(x *tx) error {
 		v := append([]byte(nil), x.Bucket([]byte(b)).Get(k)...)
@@ -26,7 +29,7 @@ func spoil(t *testing.T, db *DB, b bucket, k []byte) {
 			return errors.New("there is no such record")
 		}
 		v[len(v)/2] ^= 4
-		return x.putSealed(b, k, v)
+		return x.PutSealed(b, k, v)
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -59,12 +62,12 @@ func TestDamagedRecordIsNamed(t *testing.T) { // invariant 8
 	acceptOne(t, db, event("e1", 300), "i1")
 	chat := relay.Chat{Bot: bot, ID: "c1"}
 	for _, tc := range []struct {
-		b    bucket
+		b    string
 		k    []byte
 		read func() error
 	}{
 		{bucketCursors, botKey(bot), func() error { return second(db.Cursor(ctx, bot)) }},
-		{bucketBlobs, key("blob"), func() error { _, _, err := db.Blob(ctx, "blob"); return err }},
+		{bucketBlobs, table.Key("blob"), func() error { _, _, err := db.Blob(ctx, "blob"); return err }},
 		{bucketTokens, []byte("mac"), func() error { return second(db.Code(ctx, EnrollCode, []byte("mac"))) }},
 		{bucketCodes, []byte("mac"), func() error {
 			return second(db.RedeemLinkCode(ctx, []byte("mac"), Person{"loop", "u1"}, ""))
@@ -82,10 +85,10 @@ func TestDamagedRecordIsNamed(t *testing.T) { // invariant 8
 		}},
 		{bucketIndex, indexKey(bucketBindings, byInstance, "i1", "loop", "u1"), func() error { return second(db.Bindings(ctx, BindingFilter{Instance: "i1"})) }},
 		{bucketBindings, bindingKey("loop", "u1", "i1"), func() error { return second(db.Bindings(ctx, BindingFilter{Platform: "loop", User: "u1"})) }},
-		{bucketTenants, key("home"), func() error { return second(tenantsOf(db)) }},
-		{bucketGateways, key("i1"), func() error { return second(db.Gateway(ctx, "i1")) }},
-		{bucketInstances, key("i1"), func() error { return second(db.Instance(ctx, "i1")) }},
-		{bucketLanes, key("i1"), func() error { _, _, err := db.NextDelivery(ctx, "i1", 0); return err }},
+		{bucketTenants, table.Key("home"), func() error { return second(tenantsOf(db)) }},
+		{bucketGateways, table.Key("i1"), func() error { return second(db.Gateway(ctx, "i1")) }},
+		{bucketInstances, table.Key("i1"), func() error { return second(db.Instance(ctx, "i1")) }},
+		{bucketLanes, table.Key("i1"), func() error { _, _, err := db.NextDelivery(ctx, "i1", 0); return err }},
 	} {
 		if err := tc.read(); err != nil && tc.b != bucketTokens {
 			t.Errorf("%s: %v before it was damaged", tc.b, err)
@@ -157,7 +160,7 @@ func TestSweepGoesOnPastDamage(t *testing.T) {
 
 // damagedFile is a file with two instances of the tenant family, each with a gateway, a binding, a grant, a
 // route and a message, in which the record under k of b is damaged: its value, or its key.
-func damagedFile(t *testing.T, b bucket, k []byte, inKey bool) (path string) {
+func damagedFile(t *testing.T, b string, k []byte, inKey bool) (path string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "test.db")
 	db := reopen(t, path, Options{})
@@ -262,13 +265,13 @@ func salvaged(t *testing.T, path, names string) (*DB, Restored) {
 // read of the others is salvaged, and nobody else gets what was the damaged one's.
 func TestDamageRefusesTheStart(t *testing.T) { // invariant 8
 	for _, tc := range []struct {
-		b bucket
+		b string
 		k []byte
 	}{
-		{bucketTenants, key("family")}, {bucketInstances, key("i1")}, {bucketGateways, key("i1")},
+		{bucketTenants, table.Key("family")}, {bucketInstances, table.Key("i1")}, {bucketGateways, table.Key("i1")},
 		{bucketBindings, bindingKey("loop", "ui1", "i1")}, {bucketIndex, indexKey(bucketBindings, byInstance, "i1", "loop", "ui1")},
 		{bucketGrants, grantKey("loop", "", "ci1")}, {bucketRoutes, routeKey(Route{Platform: "loop", Key: "ri1", Instance: "i1"})},
-		{bucketLanes, key("i1")}, {bucketBlobs, key("vault")}, {bucketMeta, []byte("digest")}, {bucketMeta, []byte(schemaKey)},
+		{bucketLanes, table.Key("i1")}, {bucketBlobs, table.Key("vault")}, {bucketMeta, []byte("digest")}, {bucketMeta, []byte(schemaKey)},
 	} {
 		for _, inKey := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s %q %v", tc.b, tc.k, inKey), func(t *testing.T) {
@@ -277,7 +280,7 @@ func TestDamageRefusesTheStart(t *testing.T) { // invariant 8
 				db, _ := salvaged(t, path, "bucket "+string(tc.b))
 				ctx := ctxOf(t)
 				for _, i := range []relay.InstanceID{"i1", "i2"} {
-					lost := func(b bucket) bool { return b == tc.b && i == "i1" }
+					lost := func(b string) bool { return b == tc.b && i == "i1" }
 					acceptOne(t, db, event("more for "+string(i), 300), i)
 					if got, want := laneOf(t, db, i), "[for "+string(i)+" more for "+string(i)+"]"; got != want {
 						t.Errorf("lane of %s: %s, want %s", i, got, want)
@@ -333,11 +336,11 @@ func TestDamageRefusesTheStart(t *testing.T) { // invariant 8
 // TestWhatIsSetAside: what can be missing without harm to others is moved out of the way, and named.
 func TestWhatIsSetAside(t *testing.T) { // invariants 5 and 8
 	for _, tc := range []struct {
-		b bucket
+		b string
 		k []byte
 	}{
 		{bucketEntries, entryKey("i1", 1)}, {bucketConversations, conversationKey(Conversation{Instance: "i1", Bot: bot, Chat: "c1"})},
-		{bucketRecent, dayKey(dayOf(time.Now()))},
+		{seen.Newest, seen.DayKey(seen.Day(time.Now()))},
 	} {
 		for _, inKey := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s %q %v", tc.b, tc.k, inKey), func(t *testing.T) {
@@ -348,7 +351,7 @@ func TestWhatIsSetAside(t *testing.T) { // invariants 5 and 8
 					t.Errorf("%d damaged; the log: %s", n, &text)
 				}
 				q, err := db.Quarantine(ctxOf(t))
-				if err != nil || len(q) != 1 && tc.b != bucketRecent {
+				if err != nil || len(q) != 1 && tc.b != seen.Newest {
 					t.Errorf("quarantine %+v, %v", q, err)
 				}
 				acceptOne(t, db, event("more", 300), "i1")
@@ -377,8 +380,8 @@ func TestAnInstanceNobodyKnowsGoes(t *testing.T) { // invariant 8
 	if err := db.Bury(ctxOf(t), "i1", acceptOne(t, db, event("e2", 300), "i1").Buffers[0], DeadPoison); err != nil {
 		t.Fatal(err)
 	}
-	spoil(t, db, bucketInstances, key("i1"))
-	spoil(t, db, bucketGateways, key("i1"))
+	spoil(t, db, bucketInstances, table.Key("i1"))
+	spoil(t, db, bucketGateways, table.Key("i1"))
 	closeChecked(t, db)
 	refused(t, path, "bucket gateways")
 	db, _ = salvaged(t, path, "instance i1: all of it")
@@ -402,7 +405,7 @@ func TestLostRecordsRefuseTheStart(t *testing.T) { // invariant 8
 	acceptOne(t, db, event("e1", 300), "i1")
 	acceptOne(t, db, event("e2", 300), "i1")
 	err := db.write(ctxOf(t), func(x *tx) error {
-		x.writes++
+		x.Changes++
 		return x.Bucket([]byte(bucketEntries)).Delete(entryKey("i1", 1)) // as if a page were gone
 	})
 	if err := errors.Join(err, db.PutBlob(ctxOf(t), "after it", nil), db.Close()); err != nil {

@@ -8,14 +8,15 @@ import (
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/store/boltfile"
+	"github.com/hermes-connector/hermes-connector/store/table"
 	bolt "go.etcd.io/bbolt"
 )
 
 // DeadLetters lists i's dead letters, in the order they died. Damaged ones are left out.
 func (db *DB) DeadLetters(ctx context.Context, i relay.InstanceID) ([]DeadLetter, error) {
-	var out []DeadLetter
-	err := db.read(ctx, func(t *bolt.Tx) error {
-		for k, v := range under(t, bucketDead, prefix(i)) {
+	return get(ctx, db, fmt.Sprintf("dead letters of %s", i), func(t *bolt.Tx) (out []DeadLetter, err error) {
+		for k, v := range table.Under(t, bucketDead, table.Prefix(i)) {
 			d, e, frame, err := decodeDead(k, v)
 			id, ok := tailID(k)
 			if err != nil || !ok {
@@ -23,12 +24,8 @@ func (db *DB) DeadLetters(ctx context.Context, i relay.InstanceID) ([]DeadLetter
 			}
 			out = append(out, DeadLetter{Entry: e.entry(id, d.Size, frame), Reason: d.Reason, DiedAt: d.DiedAt})
 		}
-		return nil
+		return out, nil
 	})
-	if err != nil {
-		return nil, fmt.Errorf("dead letters of %s: %w", i, err)
-	}
-	return out, nil
 }
 
 // Replay moves dead letters back to the end of the lane, under new ids and with no deaths on
@@ -66,7 +63,7 @@ func (db *DB) Replay(ctx context.Context, i relay.InstanceID, ids ...relay.Buffe
 // deadKeys are the keys of the letters with these ids, of all when there are none: in the order they
 // died, whatever the order of ids.
 func (t *tx) deadKeys(i relay.InstanceID, ids []relay.BufferID) ([][]byte, error) {
-	all := keysUnder(t.Tx, bucketDead, prefix(i))
+	all := table.KeysUnder(t.Tx, bucketDead, table.Prefix(i))
 	if len(ids) == 0 {
 		return all, nil
 	}
@@ -97,14 +94,14 @@ func (t *tx) replay(i relay.InstanceID, l *lane, k []byte, m Limits, now time.Ti
 	}
 	_, e, frame, err := decodeDead(k, value)
 	if err != nil {
-		return false, damaged(bucketDead, k, err)
+		return false, boltfile.DamagedRecord(bucketDead, k, err)
 	}
 	e.At, e.Deaths = now, 0 // as if accepted now, or its age would bring it straight back
 	payload, err := encodeWith(e, frame)
 	if err != nil {
 		return false, err
 	}
-	if l.Entries >= m.MaxEntries || l.Bytes+envelopeSize+int64(len(payload)) > m.MaxBytes {
+	if l.Entries >= m.MaxEntries || l.Bytes+boltfile.EnvelopeSize+int64(len(payload)) > m.MaxBytes {
 		return false, nil
 	}
 	if err := t.dropDead(i, l, k); err != nil {
@@ -126,7 +123,7 @@ func (db *DB) DropBuffered(ctx context.Context, i relay.InstanceID, ids ...relay
 			return err
 		}
 		if len(ids) == 0 {
-			keys := keysUnder(t.Tx, bucketDead, prefix(i))
+			keys := table.KeysUnder(t.Tx, bucketDead, table.Prefix(i))
 			for _, k := range keys {
 				if err := t.dropDead(i, l, k); err != nil {
 					return err

@@ -6,6 +6,8 @@ import (
 	"fmt"
 
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/store/boltfile"
+	"github.com/hermes-connector/hermes-connector/store/table"
 	bolt "go.etcd.io/bbolt"
 )
 
@@ -18,12 +20,12 @@ func (db *DB) NextDelivery(ctx context.Context, i relay.InstanceID, after uint64
 		var found bool
 		var broken []byte // key of a damaged entry
 		err := db.read(ctx, func(t *bolt.Tx) error {
-			l, _, err := load[lane](t, bucketLanes, key(i))
+			l, _, err := table.Load[lane](t, bucketLanes, table.Key(i))
 			if err != nil || l.Last <= after {
 				return err
 			}
 			k, v := t.Bucket([]byte(bucketEntries)).Cursor().Seek(entryKey(i, after+1))
-			if !bytes.HasPrefix(k, prefix(i)) {
+			if !bytes.HasPrefix(k, table.Prefix(i)) {
 				return nil
 			}
 			h, frame, err := decodeEntry(k, v)
@@ -31,7 +33,7 @@ func (db *DB) NextDelivery(ctx context.Context, i relay.InstanceID, after uint64
 				broken = bytes.Clone(k)
 				return nil
 			}
-			e, found = h.entry(relay.BufferID{Epoch: l.Epoch, Seq: tailSeq(k)}, len(v), frame), true
+			e, found = h.entry(relay.BufferID{Epoch: l.Epoch, Seq: table.Number(k)}, len(v), frame), true
 			return nil
 		})
 		if err == nil && broken != nil {
@@ -67,7 +69,7 @@ func (db *DB) setAside(ctx context.Context, i relay.InstanceID, k []byte) error 
 		return nil
 	})
 	if err == nil && moved {
-		db.log.Error("a damaged delivery was moved to the quarantine", "instance", i, "seq", tailSeq(k))
+		db.log.Error("a damaged delivery was moved to the quarantine", "instance", i, "seq", table.Number(k))
 	}
 	return err
 }
@@ -124,11 +126,10 @@ func (db *DB) RecordDeath(ctx context.Context, i relay.InstanceID, b relay.Buffe
 		if err != nil {
 			return err
 		}
-		value := seal(k, payload)
+		value := boltfile.Seal(k, payload)
 		l.Bytes += int64(len(value) - len(v))
-		l.Sum ^= storedSum(value) ^ storedSum(v)
 		t.touch(i, l)
-		if err := t.putSealed(bucketEntries, k, value); err != nil {
+		if err := t.AppendSealed(bucketEntries, k, value); err != nil {
 			return err
 		}
 		if h.Deaths < db.limits.MaxDeaths {
@@ -146,7 +147,7 @@ func (db *DB) RecordDeath(ctx context.Context, i relay.InstanceID, b relay.Buffe
 // Bury moves an entry from the lane to the dead letters. One that is not in the lane is nil.
 func (db *DB) Bury(ctx context.Context, i relay.InstanceID, b relay.BufferID, why DeadReason) error {
 	now := db.now()
-	err := db.write(ctx, func(t *tx) error {
+	return db.change(ctx, fmt.Sprintf("bury %s of %s", b, i), func(t *tx) error {
 		l, err := t.lane(i)
 		if err != nil {
 			return err
@@ -157,10 +158,6 @@ func (db *DB) Bury(ctx context.Context, i relay.InstanceID, b relay.BufferID, wh
 		}
 		return t.bury(i, l, k, v, why, now)
 	})
-	if err != nil {
-		return fmt.Errorf("bury %s of %s: %w", b, i, err)
-	}
-	return nil
 }
 
 // Entries lists what is in the buffer, oldest first, at most limit of them (0: all). Damaged
@@ -168,16 +165,16 @@ func (db *DB) Bury(ctx context.Context, i relay.InstanceID, b relay.BufferID, wh
 func (db *DB) Entries(ctx context.Context, i relay.InstanceID, limit int) ([]Entry, error) {
 	var out []Entry
 	err := db.read(ctx, func(t *bolt.Tx) error {
-		l, _, err := load[lane](t, bucketLanes, key(i))
+		l, _, err := table.Load[lane](t, bucketLanes, table.Key(i))
 		if err != nil {
 			return err
 		}
-		for k, v := range under(t, bucketEntries, prefix(i)) {
+		for k, v := range table.Under(t, bucketEntries, table.Prefix(i)) {
 			if limit > 0 && len(out) == limit {
 				break
 			}
 			if h, frame, err := decodeEntry(k, v); err == nil {
-				out = append(out, h.entry(relay.BufferID{Epoch: l.Epoch, Seq: tailSeq(k)}, len(v), frame))
+				out = append(out, h.entry(relay.BufferID{Epoch: l.Epoch, Seq: table.Number(k)}, len(v), frame))
 			}
 		}
 		return nil

@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/store/audit"
 )
 
 func TestEnrollByToken(t *testing.T) { // invariant 11
@@ -139,7 +140,7 @@ func TestCrashLeavesATokenUsedAndEnrolledOrNeither(t *testing.T) { // invariants
 		}
 		before := read(t, path)
 		g := Gateway{ID: relay.GatewayID(fmt.Sprintf("g%d", n)), DeliveryKey: make([]byte, 300)}
-		if err := db.EnrollByToken(Audited(ctx, AuditEntry{Action: "enroll"}), mac, "", g, Instance{ID: relay.InstanceID(g.ID)}); err != nil {
+		if err := db.EnrollByToken(audit.With(ctx, audit.Entry{Action: "enroll"}), mac, "", g, Instance{ID: relay.InstanceID(g.ID)}); err != nil {
 			t.Fatal(err)
 		}
 		if n%6 != 5 {

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/store/boltfile"
+	"github.com/hermes-connector/hermes-connector/store/table"
 )
 
 // entryHead is what the store knows of an entry. Its frame stands behind it, after a newline: bytes
@@ -39,7 +41,7 @@ func aboutOf(d relay.Delivery) About {
 
 // encodeWith renders head and what stands behind it.
 func encodeWith(head any, behind []byte) ([]byte, error) {
-	b, err := encode(head)
+	b, err := table.Encode(head)
 	if err != nil {
 		return nil, err
 	}
@@ -60,7 +62,7 @@ func parseEntry(payload []byte) (e entryHead, frame []byte, err error) {
 
 // decodeEntry reads the entry under k.
 func decodeEntry(k, value []byte) (e entryHead, frame []byte, err error) {
-	payload, err := unseal(k, value)
+	payload, err := boltfile.Unseal(k, value)
 	if err != nil {
 		return e, nil, err
 	}
@@ -69,7 +71,7 @@ func decodeEntry(k, value []byte) (e entryHead, frame []byte, err error) {
 
 // decodeDead reads the dead letter under k, and the entry in it.
 func decodeDead(k, value []byte) (d deadHead, e entryHead, frame []byte, err error) {
-	payload, err := unseal(k, value)
+	payload, err := boltfile.Unseal(k, value)
 	if err != nil {
 		return d, e, nil, err
 	}
@@ -87,8 +89,8 @@ func decodeDead(k, value []byte) (d deadHead, e entryHead, frame []byte, err err
 // bury moves the entry under k, which is in the lane, to the dead letters; one that does not
 // decode, to the quarantine.
 func (t *tx) bury(i relay.InstanceID, l *lane, k, value []byte, why DeadReason, now time.Time) error {
-	id := relay.BufferID{Epoch: l.Epoch, Seq: tailSeq(k)}
-	payload, err := unseal(k, value)
+	id := relay.BufferID{Epoch: l.Epoch, Seq: table.Number(k)}
+	payload, err := boltfile.Unseal(k, value)
 	if err != nil {
 		return t.setAside(i, l, k, value, err, now)
 	}
@@ -103,7 +105,7 @@ func (t *tx) bury(i relay.InstanceID, l *lane, k, value []byte, why DeadReason, 
 
 // setAside moves a damaged entry to the quarantine, where it is named and kept as it is.
 func (t *tx) setAside(i relay.InstanceID, l *lane, k, value []byte, why error, now time.Time) error {
-	id := relay.BufferID{Epoch: l.Epoch, Seq: tailSeq(k)}
+	id := relay.BufferID{Epoch: l.Epoch, Seq: table.Number(k)}
 	q := Quarantined{
 		At: now, Err: fmt.Sprintf("entry %s of %s is damaged: %v", id, i, why), Raw: bytes.Clone(value),
 	}
@@ -124,12 +126,12 @@ func (t *tx) addDead(i relay.InstanceID, l *lane, id relay.BufferID, d deadHead,
 		return fmt.Errorf("encode for bucket %s: %w", bucketDead, err)
 	}
 	k := deadKey(i, l.Deaths, id)
-	if err := t.putSealed(bucketDead, k, seal(k, payload)); err != nil {
+	if err := t.PutSealed(bucketDead, k, boltfile.Seal(k, payload)); err != nil {
 		return err
 	}
 	for l.Dead > maxDead {
 		var first []byte
-		for k := range under(t.Tx, bucketDead, prefix(i)) {
+		for k := range table.Under(t.Tx, bucketDead, table.Prefix(i)) {
 			first = append(first, k...)
 			break
 		}
@@ -148,12 +150,12 @@ func (t *tx) addDead(i relay.InstanceID, l *lane, id relay.BufferID, d deadHead,
 func (t *tx) dropDead(i relay.InstanceID, l *lane, k []byte) error {
 	l.Dead--
 	t.touch(i, l)
-	return t.del(bucketDead, k)
+	return t.Delete(bucketDead, k)
 }
 
 // findDead is the key of the dead letter with this id; nil when there is none.
 func (t *tx) findDead(i relay.InstanceID, b relay.BufferID) []byte {
-	for k := range under(t.Tx, bucketDead, prefix(i)) {
+	for k := range table.Under(t.Tx, bucketDead, table.Prefix(i)) {
 		if id, ok := tailID(k); ok && id == b {
 			return bytes.Clone(k)
 		}

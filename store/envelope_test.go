@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/hermes-connector/hermes-connector/store/boltfile"
+	"github.com/hermes-connector/hermes-connector/store/table"
 	"pgregory.net/rapid"
 )
 
@@ -29,7 +31,7 @@ func TestKeysOfDifferentPartsDiffer(t *testing.T) {
 		part := rapid.StringOfN(rapid.SampledFrom([]rune{0, 1, 2, 'a'}), 0, 4, -1)
 		a := rapid.SliceOfN(part, 1, 3).Draw(t, "a")
 		b := rapid.SliceOfN(part, 1, 3).Draw(t, "b")
-		if same := bytes.Equal(key(a[0], a[1:]...), key(b[0], b[1:]...)); same != cmp.Equal(a, b) {
+		if same := bytes.Equal(table.Key(a[0], a[1:]...), table.Key(b[0], b[1:]...)); same != cmp.Equal(a, b) {
 			t.Errorf("%q and %q: same key %v", a, b, same)
 		}
 	})
@@ -39,17 +41,17 @@ func FuzzEnvelope(f *testing.F) {
 	f.Add([]byte("key"), []byte("payload"), 3)
 	f.Add([]byte{}, []byte{}, 0)
 	f.Fuzz(func(t *testing.T, k, payload []byte, at int) {
-		value := seal(k, payload)
-		got, err := unseal(k, value)
+		value := boltfile.Seal(k, payload)
+		got, err := boltfile.Unseal(k, value)
 		if err != nil || !bytes.Equal(got, payload) {
 			t.Fatalf("got %q, %v", got, err)
 		}
 		if at >= 0 && at < len(value) {
 			value[at] ^= 1
-			if got, err := unseal(k, value); err == nil {
+			if got, err := boltfile.Unseal(k, value); err == nil {
 				t.Errorf("a flipped bit at %d went unnoticed: %q", at, got)
 			}
-			if got, err := decode[Instance](k, value); err == nil {
+			if got, err := table.Decode[Instance](k, value); err == nil {
 				t.Errorf("decoded %+v", got)
 			}
 		}

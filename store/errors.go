@@ -4,13 +4,14 @@ import (
 	"errors"
 
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
+	"github.com/hermes-connector/hermes-connector/store/table"
 )
 
 // What callers test for. Everything else a method returns is trouble of the disk, of the
 // context, or of the caller's own arguments.
 var (
 	// ErrNotFound: there is no such record.
-	ErrNotFound = errors.New("not found")
+	ErrNotFound = table.ErrNotFound
 	// ErrExists: the name or key is taken.
 	ErrExists = errors.New("already exists")
 	// ErrHeld: another instance holds the chat, or the scope it lies in. It names nothing about the holder.

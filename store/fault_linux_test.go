@@ -3,7 +3,6 @@ package store
 import (
 	"errors"
 	"fmt"
-	"github.com/hermes-connector/hermes-connector/store/boltfile"
 	"io/fs"
 	"log/slog"
 	"os"
@@ -14,6 +13,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/hermes-connector/hermes-connector/store/boltfile"
 )
 
 // disk is the descriptor of an open database, in whose place another can be put: /dev/full has no

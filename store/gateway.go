@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/store/table"
 	bolt "go.etcd.io/bbolt"
 )
 
@@ -19,10 +20,7 @@ import (
 // gateway's instance and tenant are taken from i, creation times that are zero are set.
 func (db *DB) Enroll(ctx context.Context, g Gateway, i Instance) error {
 	now := db.now()
-	if err := db.write(ctx, func(t *tx) error { return t.enroll(g, i, now) }); err != nil {
-		return fmt.Errorf("enroll: %w", err)
-	}
-	return nil
+	return db.change(ctx, "enroll", func(t *tx) error { return t.enroll(g, i, now) })
 }
 
 // EnrollByToken is Enroll with the enrollment token that has this HMAC. The token is marked used
@@ -32,8 +30,8 @@ func (db *DB) Enroll(ctx context.Context, g Gateway, i Instance) error {
 // is given, or it was made out to another gateway or instance. ErrExists: as Enroll.
 func (db *DB) EnrollByToken(ctx context.Context, mac []byte, tenant relay.TenantID, g Gateway, i Instance) error {
 	now := db.now()
-	err := db.write(ctx, func(t *tx) error {
-		e, err := must[Code](t.Tx, bucketTokens, mac, "enrollment token")
+	return db.change(ctx, "enroll by token", func(t *tx) error {
+		e, err := table.Must[Code](t.Tx, bucketTokens, mac, "enrollment token")
 		if err != nil {
 			return err
 		}
@@ -58,12 +56,8 @@ func (db *DB) EnrollByToken(ctx context.Context, mac []byte, tenant relay.Tenant
 			return err
 		}
 		e.Used = true
-		return t.put(bucketTokens, mac, e)
+		return t.Put(bucketTokens, mac, e)
 	})
-	if err != nil {
-		return fmt.Errorf("enroll by token: %w", err)
-	}
-	return nil
 }
 
 func (t *tx) enroll(g Gateway, i Instance, now time.Time) error {
@@ -75,7 +69,7 @@ func (t *tx) enroll(g Gateway, i Instance, now time.Time) error {
 		i.CreatedAt = now
 	}
 	t.concerns(i.Tenant, i.ID, g.ID)
-	old, ok, err := load[Gateway](t.Tx, bucketGateways, key(g.ID))
+	old, ok, err := table.Load[Gateway](t.Tx, bucketGateways, table.Key(g.ID))
 	if err != nil {
 		return err
 	}
@@ -88,12 +82,12 @@ func (t *tx) enroll(g Gateway, i Instance, now time.Time) error {
 	if err := t.enrollInstance(i); err != nil {
 		return err
 	}
-	if !has(t.Tx, bucketTenants, key(i.Tenant)) {
-		if err := t.put(bucketTenants, key(i.Tenant), Tenant{ID: i.Tenant, CreatedAt: now}); err != nil {
+	if !table.Has(t.Tx, bucketTenants, table.Key(i.Tenant)) {
+		if err := t.Put(bucketTenants, table.Key(i.Tenant), Tenant{ID: i.Tenant, CreatedAt: now}); err != nil {
 			return err
 		}
 	}
-	if err := t.put(bucketGateways, key(g.ID), g); err != nil || !g.Provisioned {
+	if err := t.Put(bucketGateways, table.Key(g.ID), g); err != nil || !g.Provisioned {
 		return err
 	}
 	return t.pruneProvisioned(i.ID, g.ID)
@@ -101,11 +95,11 @@ func (t *tx) enroll(g Gateway, i Instance, now time.Time) error {
 
 // crowded reports whether i would be one too many of its tenant's.
 func (t *tx) crowded(i Instance) bool {
-	if has(t.Tx, bucketInstances, key(i.ID)) {
+	if table.Has(t.Tx, bucketInstances, table.Key(i.ID)) {
 		return false
 	}
 	n := 0
-	for _, other := range readable[Instance](t.Tx, bucketInstances) {
+	for _, other := range table.Readable[Instance](t.Tx, bucketInstances) {
 		if other.Tenant == i.Tenant {
 			n++
 		}
@@ -117,8 +111,8 @@ func (t *tx) crowded(i Instance) bool {
 // that were made or seen last.
 func (t *tx) pruneProvisioned(i relay.InstanceID, newest relay.GatewayID) error {
 	var all []Gateway
-	for _, k := range keysUnder(t.Tx, bucketGateways, nil) {
-		g, ok, err := load[Gateway](t.Tx, bucketGateways, k) // a damaged one stays, to be named
+	for _, k := range table.KeysUnder(t.Tx, bucketGateways, nil) {
+		g, ok, err := table.Load[Gateway](t.Tx, bucketGateways, k) // a damaged one stays, to be named
 		// By a clock that is behind the newest may be the oldest.
 		if err == nil && ok && g.Instance == i && g.Provisioned && g.ID != newest {
 			all = append(all, g)
@@ -132,7 +126,7 @@ func (t *tx) pruneProvisioned(i relay.InstanceID, newest relay.GatewayID) error 
 	}
 	slices.SortStableFunc(all, func(a, b Gateway) int { return last(b).Compare(last(a)) })
 	for _, g := range all[min(len(all), maxProvisioned-1):] {
-		if err := t.del(bucketGateways, key(g.ID)); err != nil {
+		if err := t.Delete(bucketGateways, table.Key(g.ID)); err != nil {
 			return err
 		}
 	}
@@ -140,7 +134,7 @@ func (t *tx) pruneProvisioned(i relay.InstanceID, newest relay.GatewayID) error 
 }
 
 func (t *tx) enrollInstance(i Instance) error {
-	old, ok, err := load[Instance](t.Tx, bucketInstances, key(i.ID))
+	old, ok, err := table.Load[Instance](t.Tx, bucketInstances, table.Key(i.ID))
 	if err != nil {
 		return err
 	}
@@ -158,7 +152,7 @@ func (t *tx) enrollInstance(i Instance) error {
 		l.Closed, l.Epoch = false, newEpoch()
 		t.touch(i.ID, l)
 	}
-	return t.put(bucketInstances, key(i.ID), i)
+	return t.Put(bucketInstances, table.Key(i.ID), i)
 }
 
 // CameOrWent is a change for UpdateGateway: the gateway, and with it its instance, came or went at that time;
@@ -172,19 +166,15 @@ func CameOrWent(at time.Time, woken bool) func(*Gateway, *Instance) error {
 }
 
 // Gateway is the record of id, also after its revocation. ErrNotFound: it was never enrolled.
-func (db *DB) Gateway(ctx context.Context, id relay.GatewayID) (g Gateway, err error) {
-	err = db.read(ctx, func(t *bolt.Tx) error {
-		g, err = must[Gateway](t, bucketGateways, key(id), "gateway "+string(id))
-		return err
-	})
-	return g, err
+func (db *DB) Gateway(ctx context.Context, id relay.GatewayID) (Gateway, error) {
+	return get(ctx, db, "gateway "+string(id), func(t *bolt.Tx) (Gateway, error) { return table.Found[Gateway](t, bucketGateways, table.Key(id)) })
 }
 
 // Gateways lists all gateways by id, the revoked ones too. One whose record is damaged is not among
 // them: it was named when the file was opened, and Gateway refuses it.
 func (db *DB) Gateways(ctx context.Context) (out []Gateway, err error) {
 	err = db.read(ctx, func(t *bolt.Tx) error {
-		out = readable[Gateway](t, bucketGateways)
+		out = table.Readable[Gateway](t, bucketGateways)
 		return nil
 	})
 	if err != nil {
@@ -198,12 +188,12 @@ func (db *DB) Gateways(ctx context.Context) (out []Gateway, err error) {
 // prevents the update by returning an error, which comes back wrapped. The ids, the instance and the
 // tenant stay what they are. ErrNotFound: no such gateway.
 func (db *DB) UpdateGateway(ctx context.Context, id relay.GatewayID, change func(*Gateway, *Instance) error) error {
-	err := db.write(ctx, func(t *tx) error {
-		g, err := must[Gateway](t.Tx, bucketGateways, key(id), "gateway "+string(id))
+	return db.change(ctx, "update gateway", func(t *tx) error {
+		g, err := table.Must[Gateway](t.Tx, bucketGateways, table.Key(id), "gateway "+string(id))
 		if err != nil {
 			return err
 		}
-		i, err := must[Instance](t.Tx, bucketInstances, key(g.Instance), "instance "+string(g.Instance))
+		i, err := table.Must[Instance](t.Tx, bucketInstances, table.Key(g.Instance), "instance "+string(g.Instance))
 		if err != nil {
 			return err
 		}
@@ -212,12 +202,8 @@ func (db *DB) UpdateGateway(ctx context.Context, id relay.GatewayID, change func
 			return err
 		}
 		g.ID, g.Instance, g.Tenant, i.ID, i.Tenant = id, inst, tenant, inst, tenant
-		return errors.Join(t.putChanged(bucketGateways, key(id), g), t.putChanged(bucketInstances, key(inst), i))
+		return errors.Join(t.PutChanged(bucketGateways, table.Key(id), g), t.PutChanged(bucketInstances, table.Key(inst), i))
 	})
-	if err != nil {
-		return fmt.Errorf("update gateway: %w", err)
-	}
-	return nil
 }
 
 // Revoke marks the gateway revoked and drops its secrets and delivery key. If no other live
@@ -229,7 +215,7 @@ func (db *DB) Revoke(ctx context.Context, id relay.GatewayID) (relay.InstanceID,
 	now := db.now()
 	var inst relay.InstanceID
 	err := db.write(ctx, func(t *tx) error {
-		g, err := must[Gateway](t.Tx, bucketGateways, key(id), "gateway "+string(id))
+		g, err := table.Must[Gateway](t.Tx, bucketGateways, table.Key(id), "gateway "+string(id))
 		if err != nil {
 			return err
 		}
@@ -260,7 +246,7 @@ func (db *DB) RevokeInstance(ctx context.Context, id relay.InstanceID) ([]relay.
 	var ids []relay.GatewayID
 	err := db.write(ctx, func(t *tx) error {
 		ids = nil
-		i, err := must[Instance](t.Tx, bucketInstances, key(id), "instance "+string(id))
+		i, err := table.Must[Instance](t.Tx, bucketInstances, table.Key(id), "instance "+string(id))
 		if err != nil {
 			return err
 		}
@@ -281,11 +267,11 @@ func (db *DB) RevokeInstance(ctx context.Context, id relay.InstanceID) ([]relay.
 
 func (t *tx) revoke(g Gateway) error {
 	g.Revoked, g.Secrets, g.DeliveryKey = true, nil, nil
-	return t.put(bucketGateways, key(g.ID), g)
+	return t.Put(bucketGateways, table.Key(g.ID), g)
 }
 
 // liveGateways are the gateways of i that are not revoked, by id. A damaged one lives no more: it
 // must not keep a revocation of another from taking effect.
 func (t *tx) liveGateways(i relay.InstanceID) []Gateway {
-	return slices.DeleteFunc(readable[Gateway](t.Tx, bucketGateways), func(g Gateway) bool { return g.Instance != i || g.Revoked })
+	return slices.DeleteFunc(table.Readable[Gateway](t.Tx, bucketGateways), func(g Gateway) bool { return g.Instance != i || g.Revoked })
 }

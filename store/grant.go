@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/store/table"
 	bolt "go.etcd.io/bbolt"
 )
 
@@ -25,7 +26,7 @@ func (db *DB) Claim(ctx context.Context, g Grant) error {
 func (db *DB) ClaimUnreserved(ctx context.Context, g Grant, parent relay.ChatID) error {
 	return db.claim(ctx, g, func(t *tx, tenant relay.TenantID) error {
 		if parent != "" {
-			above, ok, err := load[Grant](t.Tx, bucketGrants, grantKey(g.Platform, g.Scope, parent))
+			above, ok, err := table.Load[Grant](t.Tx, bucketGrants, grantKey(g.Platform, g.Scope, parent))
 			if err != nil {
 				return err
 			}
@@ -57,7 +58,7 @@ func (db *DB) claim(ctx context.Context, g Grant, check func(*tx, relay.TenantID
 	if g.GrantedAt.IsZero() {
 		g.GrantedAt = db.now()
 	}
-	err := db.write(ctx, func(t *tx) error {
+	return db.change(ctx, "claim", func(t *tx) error {
 		inst, err := t.liveInstance(g.Instance)
 		if err != nil {
 			return err
@@ -73,21 +74,17 @@ func (db *DB) claim(ctx context.Context, g Grant, check func(*tx, relay.TenantID
 		g.Tenant = inst.Tenant
 		return putIndexed(t, g)
 	})
-	if err != nil {
-		return fmt.Errorf("claim: %w", err)
-	}
-	return nil
 }
 
 // claimable is nil when nobody else's grant stands in g's way. mine: g's instance has it already.
 func claimable(t *bolt.Tx, g Grant) (mine bool, err error) {
-	old, mine, err := load[Grant](t, bucketGrants, grantKey(g.Platform, g.Scope, g.Chat))
+	old, mine, err := table.Load[Grant](t, bucketGrants, grantKey(g.Platform, g.Scope, g.Chat))
 	if err != nil {
 		return false, err
 	}
 	rivals := []Grant{old}
 	if g.Scope != "" {
-		whole, ok, err := load[Grant](t, bucketGrants, grantKey(g.Platform, g.Scope, ""))
+		whole, ok, err := table.Load[Grant](t, bucketGrants, grantKey(g.Platform, g.Scope, ""))
 		if err != nil {
 			return false, err
 		}
@@ -95,7 +92,7 @@ func claimable(t *bolt.Tx, g Grant) (mine bool, err error) {
 			rivals = append(rivals, whole)
 		}
 		if g.Chat == "" {
-			inside, err := list[Grant](t, bucketGrants, prefix(g.Platform, string(g.Scope)))
+			inside, err := table.List[Grant](t, bucketGrants, table.Prefix(g.Platform, string(g.Scope)))
 			if err != nil {
 				return false, err
 			}
@@ -116,8 +113,8 @@ func claimable(t *bolt.Tx, g Grant) (mine bool, err error) {
 // Release removes a grant. ErrNotFound: i holds no such grant.
 func (db *DB) Release(ctx context.Context, i relay.InstanceID, p relay.PlatformID, s relay.ScopeID, c relay.ChatID) error {
 	k := grantKey(p, s, c)
-	err := db.write(ctx, func(t *tx) error {
-		g, ok, err := load[Grant](t.Tx, bucketGrants, k)
+	return db.change(ctx, "release", func(t *tx) error {
+		g, ok, err := table.Load[Grant](t.Tx, bucketGrants, k)
 		if err != nil {
 			return err
 		}
@@ -126,10 +123,6 @@ func (db *DB) Release(ctx context.Context, i relay.InstanceID, p relay.PlatformI
 		}
 		return delIndexed(t, g)
 	})
-	if err != nil {
-		return fmt.Errorf("release: %w", err)
-	}
-	return nil
 }
 
 // GrantCovering is the grant on place's chat, else on the chat it is a thread of, else on its
@@ -147,12 +140,12 @@ func (db *DB) GrantCovering(ctx context.Context, place relay.Place) (g Grant, ok
 			if c == "" {
 				continue
 			}
-			if g, ok, err = load[Grant](t, bucketGrants, grantKey(place.Platform, place.Scope, c)); ok || err != nil {
+			if g, ok, err = table.Load[Grant](t, bucketGrants, grantKey(place.Platform, place.Scope, c)); ok || err != nil {
 				return err
 			}
 		}
 		if place.Scope != "" {
-			g, ok, err = load[Grant](t, bucketGrants, grantKey(place.Platform, place.Scope, ""))
+			g, ok, err = table.Load[Grant](t, bucketGrants, grantKey(place.Platform, place.Scope, ""))
 		}
 		return err
 	})
@@ -189,9 +182,9 @@ func (f GrantFilter) from(t *bolt.Tx) ([]Grant, error) {
 		around, err2 := lookup[Grant](t, bucketGrants, indexUnder(bucketGrants, byChat, string(f.Platform), ""))
 		return append(on, around...), errors.Join(err1, err2)
 	case f.Platform != "":
-		return list[Grant](t, bucketGrants, prefix(f.Platform))
+		return table.List[Grant](t, bucketGrants, table.Prefix(f.Platform))
 	}
-	return list[Grant](t, bucketGrants, nil)
+	return table.List[Grant](t, bucketGrants, nil)
 }
 
 // Grants lists the grants that f picks, by platform, scope and chat.

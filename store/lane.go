@@ -8,6 +8,9 @@ import (
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/store/boltfile"
+	"github.com/hermes-connector/hermes-connector/store/seen"
+	"github.com/hermes-connector/hermes-connector/store/table"
 	bolt "go.etcd.io/bbolt"
 )
 
@@ -20,11 +23,8 @@ type lane struct {
 	Last    uint64 `json:"last"`
 	Entries int    `json:"n"`
 	Bytes   int64  `json:"bytes"` // of the entries' stored records
-	// Sum is the entries' checksums, bit by bit: a page of entries, or of lanes, that the disk has
-	// lost or mistaken for another shows by it.
-	Sum    uint32 `json:"sum"`
-	Dead   int    `json:"dead"`
-	Deaths uint64 `json:"deaths"` // running number of the newest dead letter
+	Dead    int    `json:"dead"`
+	Deaths  uint64 `json:"deaths"` // running number of the newest dead letter
 	// Closed: the instance was revoked; nothing is appended until it is enrolled again.
 	Closed bool `json:"closed,omitempty"`
 }
@@ -34,7 +34,7 @@ func (t *tx) lane(i relay.InstanceID) (*lane, error) {
 	if l, ok := t.lanes[i]; ok {
 		return l, nil
 	}
-	l, _, err := load[lane](t.Tx, bucketLanes, key(i))
+	l, _, err := table.Load[lane](t.Tx, bucketLanes, table.Key(i))
 	if err != nil {
 		return nil, err
 	}
@@ -47,17 +47,17 @@ func (t *tx) touch(i relay.InstanceID, l *lane) {
 		t.lanes = make(map[relay.InstanceID]*lane)
 	}
 	t.lanes[i] = l
-	t.writes++
+	t.Changes++
 }
 
 // flush writes the lane states touched and the marks made. Nothing may be changed after it.
 func (t *tx) flush() error {
 	for i, l := range t.lanes {
-		if err := t.put(bucketLanes, key(i), l); err != nil {
+		if err := t.Put(bucketLanes, table.Key(i), l); err != nil {
 			return err
 		}
 	}
-	return t.storeMarks()
+	return seen.Store(t.Writer, t.marks)
 }
 
 // newEpoch draws an epoch. It is never zero, and its hexadecimal form begins with a letter.
@@ -84,21 +84,18 @@ func (l *lane) next() relay.BufferID {
 func (t *tx) append(i relay.InstanceID, l *lane, payload []byte) (relay.BufferID, error) {
 	id := l.next()
 	l.Entries++
-	l.Bytes += envelopeSize + int64(len(payload))
+	l.Bytes += boltfile.EnvelopeSize + int64(len(payload))
 	t.touch(i, l)
 	k := entryKey(i, id.Seq)
-	value := seal(k, payload)
-	l.Sum ^= storedSum(value)
-	return id, t.putSealed(bucketEntries, k, value)
+	return id, t.AppendSealed(bucketEntries, k, boltfile.Seal(k, payload))
 }
 
 // remove deletes the entry under k, whose stored record is value.
 func (t *tx) remove(i relay.InstanceID, l *lane, k, value []byte) error {
 	l.Entries--
 	l.Bytes -= int64(len(value))
-	l.Sum ^= storedSum(value)
 	t.touch(i, l)
-	return t.del(bucketEntries, k)
+	return t.Delete(bucketEntries, k)
 }
 
 // find is the stored record of an entry that is in the lane; nil when it is not.
@@ -128,30 +125,26 @@ func (t *tx) trim(i relay.InstanceID, l *lane, m Limits, now time.Time) (moved i
 
 // oldest is the first entry of the lane; nil when it is empty.
 func (t *tx) oldest(i relay.InstanceID) (k, value []byte) {
-	for k, v := range under(t.Tx, bucketEntries, prefix(i)) {
+	for k, v := range table.Under(t.Tx, bucketEntries, table.Prefix(i)) {
 		return k, v
 	}
 	return nil, nil
 }
 
 // Lane is the state of i's buffer; the zero Lane when it was never used.
-func (db *DB) Lane(ctx context.Context, i relay.InstanceID) (out Lane, err error) {
-	err = db.read(ctx, func(t *bolt.Tx) error {
-		l, ok, err := load[lane](t, bucketLanes, key(i))
+func (db *DB) Lane(ctx context.Context, i relay.InstanceID) (Lane, error) {
+	return get(ctx, db, fmt.Sprintf("lane of %s", i), func(t *bolt.Tx) (out Lane, err error) {
+		l, ok, err := table.Load[lane](t, bucketLanes, table.Key(i))
 		if err != nil || !ok {
-			return err
+			return out, err
 		}
 		out = Lane{Epoch: l.Epoch, NextSeq: l.Last + 1, Entries: l.Entries, Bytes: l.Bytes, Dead: l.Dead}
-		for k, v := range under(t, bucketEntries, prefix(i)) {
+		for k, v := range table.Under(t, bucketEntries, table.Prefix(i)) {
 			if e, _, err := decodeEntry(k, v); err == nil { // a damaged one is NextDelivery's to handle
 				out.OldestAt = e.At
 				break
 			}
 		}
-		return nil
+		return out, nil
 	})
-	if err != nil {
-		return Lane{}, fmt.Errorf("lane of %s: %w", i, err)
-	}
-	return out, nil
 }

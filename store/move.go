@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/store/table"
 )
 
 // Move says that a chat's id changed from From to To for good.
@@ -21,23 +22,20 @@ type Move struct {
 // the lanes are left as they are, so gateways go on using the old id: CurrentChat translates it.
 func (db *DB) MoveChat(ctx context.Context, m Move) error {
 	now := db.now()
-	if err := db.write(ctx, func(t *tx) error { return t.move(m, now) }); err != nil {
-		return fmt.Errorf("move chat on %s: %w", m.Platform, err)
-	}
-	return nil
+	return db.change(ctx, fmt.Sprintf("move chat on %s", m.Platform), func(t *tx) error { return t.move(m, now) })
 }
 
 func (t *tx) move(m Move, now time.Time) error {
 	if m.From == m.To || m.From == "" || m.To == "" {
 		return nil
 	}
-	before := t.writes
+	before := t.Changes
 	for _, step := range []func(Move) error{t.moveGrants, t.moveRoutes, t.moveConversations, t.moveBindings, t.moveScopes, t.moveUndecided} {
 		if err := step(m); err != nil {
 			return err
 		}
 	}
-	if t.writes == before { // nobody has anything to do with the old id
+	if t.Changes == before { // nobody has anything to do with the old id
 		return nil
 	}
 	return t.moveIDs(m, now)
@@ -53,7 +51,7 @@ func (t *tx) moveGrants(m Move) error {
 			return err
 		}
 		g.Chat = m.To
-		if has(t.Tx, bucketGrants, grantKey(g.Platform, g.Scope, g.Chat)) {
+		if table.Has(t.Tx, bucketGrants, grantKey(g.Platform, g.Scope, g.Chat)) {
 			continue
 		}
 		if err := putIndexed(t, g); err != nil {
@@ -64,7 +62,7 @@ func (t *tx) moveGrants(m Move) error {
 }
 
 func (t *tx) moveConversations(m Move) error {
-	all, err := list[Conversation](t.Tx, bucketConversations, nil)
+	all, err := table.List[Conversation](t.Tx, bucketConversations, nil)
 	if err != nil {
 		return err
 	}
@@ -81,7 +79,7 @@ func (t *tx) moveConversations(m Move) error {
 		if c.Chat == m.From {
 			c.Chat = m.To
 		}
-		old, ok, err := load[Conversation](t.Tx, bucketConversations, conversationKey(c))
+		old, ok, err := table.Load[Conversation](t.Tx, bucketConversations, conversationKey(c))
 		if err != nil {
 			return err
 		}
@@ -113,7 +111,7 @@ func (t *tx) moveBindings(m Move) error {
 }
 
 func (t *tx) moveScopes(m Move) error {
-	all, err := list[Instance](t.Tx, bucketInstances, nil)
+	all, err := table.List[Instance](t.Tx, bucketInstances, nil)
 	if err != nil {
 		return err
 	}
@@ -129,7 +127,7 @@ func (t *tx) moveScopes(m Move) error {
 			r.FreeResponseScopes[at] = m.To
 		}
 		i.Relevance[m.Platform] = r
-		if err := t.put(bucketInstances, key(i.ID), i); err != nil {
+		if err := t.Put(bucketInstances, table.Key(i.ID), i); err != nil {
 			return err
 		}
 	}

@@ -2,10 +2,10 @@ package store
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/store/table"
 	bolt "go.etcd.io/bbolt"
 )
 
@@ -18,25 +18,18 @@ type movedRecord struct {
 	At       time.Time        `json:"at"`
 }
 
-func movedKey(p relay.PlatformID, c relay.ChatID) []byte { return key(p, string(c)) }
+func movedKey(p relay.PlatformID, c relay.ChatID) []byte { return table.Key(p, string(c)) }
 
 // CurrentChat is the id that the chat once known as c has now: c itself, unless it has moved.
 func (db *DB) CurrentChat(ctx context.Context, p relay.PlatformID, c relay.ChatID) (relay.ChatID, error) {
-	err := db.read(ctx, func(t *bolt.Tx) (err error) {
-		c, err = current(t, p, c)
-		return err
-	})
-	if err != nil {
-		return "", fmt.Errorf("current id of a chat: %w", err)
-	}
-	return c, nil
+	return get(ctx, db, "current id of a chat", func(t *bolt.Tx) (relay.ChatID, error) { return current(t, p, c) })
 }
 
 func current(t *bolt.Tx, p relay.PlatformID, c relay.ChatID) (relay.ChatID, error) {
 	if c == "" {
 		return c, nil
 	}
-	r, ok, err := load[movedRecord](t, bucketMoved, movedKey(p, c))
+	r, ok, err := table.Load[movedRecord](t, bucketMoved, movedKey(p, c))
 	if err != nil || !ok {
 		return c, err
 	}
@@ -46,38 +39,38 @@ func current(t *bolt.Tx, p relay.PlatformID, c relay.ChatID) (relay.ChatID, erro
 // moveIDs remembers that From is now called To, and so is what was called From before. The newest
 // word counts: To is an id in use from now on.
 func (t *tx) moveIDs(m Move, now time.Time) error {
-	if k := movedKey(m.Platform, m.To); has(t.Tx, bucketMoved, k) {
-		if err := t.del(bucketMoved, k); err != nil {
+	if k := movedKey(m.Platform, m.To); table.Has(t.Tx, bucketMoved, k) {
+		if err := t.Delete(bucketMoved, k); err != nil {
 			return err
 		}
 	}
-	for _, k := range keysUnder(t.Tx, bucketMoved, prefix(m.Platform)) {
-		r, _, err := load[movedRecord](t.Tx, bucketMoved, k)
+	for _, k := range table.KeysUnder(t.Tx, bucketMoved, table.Prefix(m.Platform)) {
+		r, _, err := table.Load[movedRecord](t.Tx, bucketMoved, k)
 		if err != nil || r.To != m.From { // a damaged one is refused to whoever asks for it
 			continue
 		}
 		r.To = m.To
-		if err := t.put(bucketMoved, k, r); err != nil {
+		if err := t.Put(bucketMoved, k, r); err != nil {
 			return err
 		}
 	}
-	return t.put(bucketMoved, movedKey(m.Platform, m.From), movedRecord{Platform: m.Platform, From: m.From, To: m.To, At: now})
+	return t.Put(bucketMoved, movedKey(m.Platform, m.From), movedRecord{Platform: m.Platform, From: m.From, To: m.To, At: now})
 }
 
 // chatsInUse are the chats, by the keys they would have as moved ones, that there are conversations
 // about, and those that grants or bindings name.
 func chatsInUse(t *bolt.Tx) (talked, held map[string]bool) {
 	talked, held = make(map[string]bool), make(map[string]bool)
-	for _, c := range readable[Conversation](t, bucketConversations) {
+	for _, c := range table.Readable[Conversation](t, bucketConversations) {
 		talked[string(movedKey(c.Bot.Platform, c.Chat))] = true
 		if c.Parent != "" {
 			talked[string(movedKey(c.Bot.Platform, c.Parent))] = true
 		}
 	}
-	for _, g := range readable[Grant](t, bucketGrants) {
+	for _, g := range table.Readable[Grant](t, bucketGrants) {
 		held[string(movedKey(g.Platform, g.Chat))] = true
 	}
-	for _, b := range readable[Binding](t, bucketBindings) {
+	for _, b := range table.Readable[Binding](t, bucketBindings) {
 		held[string(movedKey(b.Platform, b.DMChat))] = true
 	}
 	return talked, held
@@ -86,14 +79,14 @@ func chatsInUse(t *bolt.Tx) (talked, held map[string]bool) {
 // moved drops the ids of chats that nobody talks in any more: at once when nobody has anything to do
 // with the chat at all, else after the time that a conversation would have had.
 func (s *sweep) moved(t *tx) error {
-	keys := keysUnder(t.Tx, bucketMoved, nil)
+	keys := table.KeysUnder(t.Tx, bucketMoved, nil)
 	if len(keys) == 0 {
 		return nil
 	}
 	talked, held := chatsInUse(t.Tx)
 	return s.drop(t, bucketMoved, nil, func(k []byte) (bool, error) {
-		r, _, err := load[movedRecord](t.Tx, bucketMoved, k)
+		r, _, err := table.Load[movedRecord](t.Tx, bucketMoved, k)
 		to := movedKey(r.Platform, r.To)
 		return !talked[string(to)] && (!held[string(to)] || s.now.Sub(r.At) > keepSilent), err
-	}, func(k []byte) error { return t.del(bucketMoved, k) })
+	}, func(k []byte) error { return t.Delete(bucketMoved, k) })
 }

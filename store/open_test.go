@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"github.com/hermes-connector/hermes-connector/store/boltfile"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -14,6 +13,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/hermes-connector/hermes-connector/store/boltfile"
 
 	bolt "go.etcd.io/bbolt"
 )
@@ -261,7 +262,7 @@ func FuzzOpen(f *testing.F) {
 func TestNewerSchemaIsRefused(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "test.db")
 	db := reopen(t, path, Options{})
-	err := db.write(ctxOf(t), func(x *tx) error { return x.put(bucketMeta, []byte(schemaKey), 99) })
+	err := db.write(ctxOf(t), func(x *tx) error { return x.Put(bucketMeta, []byte(schemaKey), 99) })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -287,7 +288,7 @@ func TestMigrations(t *testing.T) {
 	note := func(name string) migration {
 		return func(x *bolt.Tx) error {
 			ran = append(ran, name)
-			return x.Bucket([]byte(bucketBlobs)).Put([]byte(name), seal([]byte(name), nil))
+			return x.Bucket([]byte(bucketBlobs)).Put([]byte(name), boltfile.Seal([]byte(name), nil))
 		}
 	}
 	broken := errors.New("broken")

@@ -34,7 +34,7 @@ type Options struct {
 // file are o for the file, complete as far as it is opened by nobody but who asks.
 func (o Options) file() boltfile.Options {
 	return boltfile.Options{
-		MaxSize: o.MaxSize, LockTimeout: o.LockTimeout, Compact: o.Compact, InitialMap: o.initialMap(), GrowStep: o.growStep(),
+		MaxSize: o.MaxSize, LockTimeout: o.LockTimeout, Compact: o.Compact,
 		Now: o.Now, Log: o.Log, OpenFile: o.OpenFile, BeforeSync: o.BeforeSync,
 		Format: boltfile.Format{Check: checkFile, Fill: initialise},
 	}
@@ -54,7 +54,6 @@ const (
 	maxDead        = 1000 // dead letters kept per instance
 	maxQuarantined = 1000 // payloads kept in quarantine
 	day            = 24 * time.Hour
-	seenDays       = 3 // whole days a seen mark outlives its own
 	keepDead       = 14 * day
 	keepSilent     = 30 * day // a conversation without an event
 	keepCode       = day      // past its expiry, so that a late try reads "expired"
@@ -101,19 +100,4 @@ func defaultMaxSize() int64 {
 		return 448 << 20
 	}
 	return 8 << 30
-}
-
-// initialMap is how much address space the file is mapped into at once. Growing past it makes
-// the writer wait for every reader, so for a whole backup: on 64-bit hosts the file never does.
-// It costs no memory. On 32-bit ones, where address space is scarce, it may happen once.
-func (o Options) initialMap() int {
-	if strconv.IntSize == 32 {
-		return 256 << 20
-	}
-	return int(o.MaxSize)
-}
-
-// growStep is how much the file grows by. Each step costs one more sync.
-func (o Options) growStep() int {
-	return int(min(max(o.MaxSize/64, 64<<10), 4<<20))
 }

@@ -8,13 +8,14 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
+	"github.com/hermes-connector/hermes-connector/store/seen"
 	bolt "go.etcd.io/bbolt"
 )
 
 var pagesMarks = flag.Int("marks", 0, "beside 0 and 10,000, how many seen marks TestAcceptWritesFewPages has in the file")
 
 // TestAcceptWritesFewPages: of bbolt's pages, the meta page among them, an accept writes four at most however
-// many events were seen before and whatever their ids are; once in recentMarks the newest marks
+// many events were seen before and whatever their ids are; once in seen.MaxNewest the newest marks
 // become a run, which costs little more on average.
 func TestAcceptWritesFewPages(t *testing.T) {
 	for _, marks := range []int{0, 10_000, *pagesMarks} {
@@ -30,7 +31,7 @@ func TestAcceptWritesFewPages(t *testing.T) {
 				for n < marks {
 					err := db.write(ctx, func(x *tx) error {
 						for range min(500, marks-n) {
-							x.mark(markOf(bot, relay.EventID(id(n))), db.now())
+							x.mark(seen.Of(bot, relay.EventID(id(n))), db.now())
 							n++
 						}
 						return nil
@@ -40,15 +41,15 @@ func TestAcceptWritesFewPages(t *testing.T) {
 					}
 				}
 				var all, most, runs int64
-				const accepts = 10 * recentMarks
+				const accepts = 10 * seen.MaxNewest
 				for range accepts {
 					n++
-					recent := keysIn(t, db, bucketRecent)
+					recent := keysIn(t, db, seen.Newest)
 					before := allocated(t, db)
 					out := acceptOne(t, db, event(id(n), 1024), "i1")
 					pages := 1 + (allocated(t, db)-before)/boltfile.PageSize
 					all += pages
-					if recent > 0 && keysIn(t, db, bucketRecent) == 0 {
+					if recent > 0 && keysIn(t, db, seen.Newest) == 0 {
 						runs++
 					} else {
 						most = max(most, pages)
@@ -58,7 +59,7 @@ func TestAcceptWritesFewPages(t *testing.T) {
 					}
 				}
 				t.Logf("%d pages at most, %.2f on average, %d runs", most, float64(all)/accepts, runs)
-				if most > 4 || all > 4*accepts || runs > accepts/recentMarks {
+				if most > 4 || all > 4*accepts || runs > accepts/seen.MaxNewest {
 					t.Errorf("%d pages at most, %.2f on average; want 4", most, float64(all)/accepts)
 				}
 			})
@@ -81,7 +82,7 @@ func allocated(t *testing.T, db *DB) (n int64) {
 }
 
 // keysIn is how many records are in b.
-func keysIn(t *testing.T, db *DB, b bucket) (n int) {
+func keysIn(t *testing.T, db *DB, b string) (n int) {
 	t.Helper()
 	err := db.read(ctxOf(t), func(x *bolt.Tx) error {
 		n = x.Bucket([]byte(b)).Stats().KeyN

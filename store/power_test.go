@@ -80,7 +80,7 @@ func busy(t *testing.T) (steps []step) {
 }
 
 // afterCut opens what a power cut left, and returns all that is in it. goOn: and writes to it, and checks it.
-func afterCut(t *testing.T, path string, file []byte, goOn bool) (has map[bucket]map[string]string, fellBack bool) {
+func afterCut(t *testing.T, path string, file []byte, goOn bool) (has map[string]map[string]string, fellBack bool) {
 	t.Helper()
 	if err := os.WriteFile(path, file, 0o600); err != nil {
 		t.Fatal(err)

@@ -5,32 +5,26 @@ import (
 	"encoding/binary"
 	"fmt"
 
+	"github.com/hermes-connector/hermes-connector/store/table"
 	bolt "go.etcd.io/bbolt"
 )
 
 // Quarantine lists the payloads that could not be decoded, oldest first; at most the newest
 // 1,000 are kept.
-func (db *DB) Quarantine(ctx context.Context) (out []Quarantined, err error) {
-	err = db.read(ctx, func(t *bolt.Tx) error {
-		out, err = list[Quarantined](t, bucketQuarantine, nil)
-		return err
-	})
-	if err != nil {
-		return nil, fmt.Errorf("quarantine: %w", err)
-	}
-	return out, nil
+func (db *DB) Quarantine(ctx context.Context) ([]Quarantined, error) {
+	return get(ctx, db, "quarantine", func(t *bolt.Tx) ([]Quarantined, error) { return table.List[Quarantined](t, bucketQuarantine, nil) })
 }
 
 func (t *tx) quarantine(q Quarantined) error {
-	n, err := t.file.Next(string(bucketQuarantine))
+	n, err := t.Next(bucketQuarantine)
 	if err != nil {
 		return fmt.Errorf("quarantine: %w", err)
 	}
-	if err := t.put(bucketQuarantine, binary.BigEndian.AppendUint64(nil, n), q); err != nil {
+	if err := t.Put(bucketQuarantine, binary.BigEndian.AppendUint64(nil, n), q); err != nil {
 		return err
 	}
 	if n <= maxQuarantined {
 		return nil
 	}
-	return t.del(bucketQuarantine, binary.BigEndian.AppendUint64(nil, n-maxQuarantined))
+	return t.Delete(bucketQuarantine, binary.BigEndian.AppendUint64(nil, n-maxQuarantined))
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/store/files"
 )
 
 // filesIn are the names in the folder of path.
@@ -86,19 +87,18 @@ func TestBrokenMetaPage(t *testing.T) { // invariant 8
 	}
 }
 
-func TestDamagedFilesAreKeptApart(t *testing.T) {
+func TestReplacedFilesAreKeptApart(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "test.db")
-	now := newClock().now()
-	var names []string
-	for range 3 {
-		name := aside(path, "damaged", now)
-		if err := os.WriteFile(name, nil, 0o600); err != nil {
-			t.Fatal(err)
+	db := reopen(t, path, Options{})
+	backup := backupOf(t, db)
+	closeChecked(t, db)
+	kept := make(map[string]bool)
+	for range 3 { // in the same second
+		got, err := Restore(path, bytes.NewReader(backup), Options{Now: newClock().now})
+		if err != nil || !files.Exists(got.Kept) || kept[got.Kept] {
+			t.Fatalf("kept as %q beside %v, %v", got.Kept, kept, err)
 		}
-		names = append(names, name)
-	}
-	if names[0] == names[1] || names[1] == names[2] {
-		t.Errorf("names %v", names)
+		kept[got.Kept] = true
 	}
 }
 

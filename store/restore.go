@@ -4,17 +4,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"os"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
-	"github.com/hermes-connector/hermes-connector/store/files"
+	"github.com/hermes-connector/hermes-connector/store/seen"
+	"github.com/hermes-connector/hermes-connector/store/table"
 	bolt "go.etcd.io/bbolt"
-	berrors "go.etcd.io/bbolt/errors"
 )
 
 // Restored says what a Restore has changed.
@@ -77,70 +75,31 @@ func Salvage(path string, r io.Reader, o Options) (Restored, error) {
 }
 
 func restore(path string, r io.Reader, o Options, usable func(*Restored, string, Options) error) (out Restored, err error) {
-	// Held to the end: no server can start meanwhile. What cannot be opened nobody else holds.
-	former, err := bolt.Open(path, 0o600, &bolt.Options{ReadOnly: true, Timeout: o.LockTimeout})
-	switch {
-	case errors.Is(err, berrors.ErrTimeout):
-		return out, fmt.Errorf("%w; stop it first", ErrLocked)
-	case errors.Is(err, os.ErrPermission):
-		return out, err
-	case err == nil:
-		defer func() { err = errors.Join(err, former.Close()) }()
-	}
-	temp, err := copyFor(path, r)
-	if err != nil {
-		return out, err
-	}
-	defer os.Remove(temp)
-	if err := usable(&out, temp, o); err != nil {
-		return out, fmt.Errorf("the backup: %w", err)
-	}
-	has, err := renew(temp, o)
-	if err != nil {
-		return out, fmt.Errorf("the backup: %w", err)
-	}
-	if former != nil {
-		if had, err := formerHoldings(path, former); err == nil {
-			out.Compared, out.Lost, out.Back = true, had.without(has), has.without(had)
-			if out.Carried = !had.untold; out.Carried {
-				if err := carry(temp, former, had, has, out.Damaged == 0, o); err != nil {
-					return out, fmt.Errorf("carry over what was seen: %w", err)
-				}
-			}
+	out.Kept, err = boltfile.Replace(path, r, o.file(), func(temp string, former *bolt.DB) error {
+		if err := usable(&out, temp, o); err != nil {
+			return fmt.Errorf("the backup: %w", err)
 		}
-	}
-	if files.Exists(path) {
-		out.Kept = aside(path, "before-restore", o.Now())
-	}
-	return out, files.Replace(temp, path, out.Kept)
-}
-
-// copyFor copies everything r gives into a temporary file for path. The caller removes it; when an error
-// comes back it is removed already.
-func copyFor(path string, r io.Reader) (temp string, err error) {
-	f, err := files.Temp(path, boltfile.Leftovers(path))
-	if err != nil {
-		return "", err
-	}
-	files.Give(f, path)
-	_, err = io.Copy(f, r)
-	if err == nil {
-		err = f.Sync()
-	}
-	if err := errors.Join(err, f.Close()); err != nil {
-		return "", errors.Join(err, os.Remove(f.Name()))
-	}
-	return f.Name(), nil
-}
-
-// aside makes up a name for the file at path that nobody has yet.
-func aside(path, why string, now time.Time) string {
-	base := path + "." + why + "-" + now.UTC().Format("20060102T150405Z")
-	name := base
-	for n := 2; files.Exists(name); n++ {
-		name = base + "-" + strconv.Itoa(n)
-	}
-	return name
+		has, err := renew(temp, o)
+		if err != nil {
+			return fmt.Errorf("the backup: %w", err)
+		}
+		if former == nil {
+			return nil
+		}
+		had, err := formerHoldings(path, former)
+		if err != nil {
+			return nil // said by Compared
+		}
+		out.Compared, out.Lost, out.Back = true, had.without(has), has.without(had)
+		if out.Carried = !had.untold; !out.Carried {
+			return nil
+		}
+		if err := carry(temp, former, had, has, out.Damaged == 0, o); err != nil {
+			return fmt.Errorf("carry over what was seen: %w", err)
+		}
+		return nil
+	})
+	return out, err
 }
 
 // accept checks the file temp, and cuts off the trailer if it has one.
@@ -160,22 +119,12 @@ func accept(r *Restored, temp string, _ Options) error {
 }
 
 // dated notes when the backup temp was made, if it has a trailer, and cuts that off.
-func (r *Restored) dated(temp string) (err error) {
-	f, err := os.OpenFile(temp, os.O_RDWR, 0)
-	if err != nil {
-		return err
+func (r *Restored) dated(temp string) error {
+	made, ok, err := boltfile.CutTrailer(temp)
+	if ok {
+		r.MadeAt, r.FellBack = made, false
 	}
-	defer func() { err = errors.Join(err, f.Close()) }()
-	info, err := f.Stat()
-	if err != nil {
-		return err
-	}
-	made, ok := madeAt(f, info.Size())
-	if !ok {
-		return nil
-	}
-	r.MadeAt, r.FellBack = made, false
-	return f.Truncate(info.Size() - int64(trailerSize))
+	return err
 }
 
 // renew gives every lane in the file temp a new epoch. It returns what it holds.
@@ -187,16 +136,16 @@ func renew(temp string, o Options) (has holdings, err error) {
 	if has, err = inventory(b, false); err == nil {
 		err = boltfile.Update(b, func(x *bolt.Tx) error {
 			t := edit(x)
-			for _, k := range keysUnder(x, bucketLanes, nil) {
-				l, err := decode[lane](k, x.Bucket([]byte(bucketLanes)).Get(k))
+			for _, k := range table.KeysUnder(x, bucketLanes, nil) {
+				l, err := table.Decode[lane](k, x.Bucket([]byte(bucketLanes)).Get(k))
 				if err != nil {
-					return damaged(bucketLanes, k, err)
+					return boltfile.DamagedRecord(bucketLanes, k, err)
 				}
 				if l.Epoch == 0 { // never used
 					continue
 				}
 				l.Epoch = newEpoch()
-				if err := t.put(bucketLanes, k, l); err != nil {
+				if err := t.Put(bucketLanes, k, l); err != nil {
 					return err
 				}
 			}
@@ -228,7 +177,7 @@ type holdings struct {
 	untold   bool                 // damage keeps from telling all that was not
 	messages map[string]relay.InstanceID
 	dead     map[string]relay.InstanceID
-	gateways map[relay.GatewayID]bool
+	gateways map[string]bool
 	bindings map[string]bool
 	grants   map[string]bool
 }
@@ -241,8 +190,8 @@ type openEvent struct {
 
 // holds notes that e is open for i, and returns under which key.
 func (h *holdings) holds(i relay.InstanceID, e About) string {
-	m := markOf(e.Bot, e.ID)
-	k := string(append(prefix(i), m[:]...))
+	m := seen.Of(e.Bot, e.ID)
+	k := string(append(table.Prefix(i), m[:]...))
 	h.open[k] = openEvent{e.Bot, e.ID}
 	h.untold = h.untold || e.ID == ""
 	return k
@@ -261,93 +210,98 @@ func inventory(b *bolt.DB, untold bool) (h holdings, err error) {
 	h = holdings{
 		open: make(map[string]openEvent), untold: untold,
 		messages: make(map[string]relay.InstanceID), dead: make(map[string]relay.InstanceID),
-		gateways: make(map[relay.GatewayID]bool), bindings: make(map[string]bool), grants: make(map[string]bool),
+		gateways: make(map[string]bool), bindings: make(map[string]bool), grants: make(map[string]bool),
 	}
 	err = b.View(func(t *bolt.Tx) error {
-		for _, name := range []bucket{bucketEntries, bucketLanes, bucketDead, bucketGateways, bucketBindings, bucketGrants} {
+		for _, name := range []string{bucketEntries, bucketLanes, bucketDead, bucketGateways, bucketBindings, bucketGrants} {
 			if t.Bucket([]byte(name)) == nil {
 				return fmt.Errorf("%w: bucket %s is missing", ErrDamaged, name)
 			}
 		}
-		for k, v := range under(t, bucketEntries, nil) {
+		h.each(t, bucketEntries, func(k, v []byte) error {
 			e, _, err := decodeEntry(k, v)
 			if err != nil || len(k) < 9 {
-				h.untold = true
-				continue
+				return ErrDamaged
 			}
 			i := relay.InstanceID(k[:len(k)-9])
 			h.messages[h.holds(i, e.About)] = i
-		}
+			return nil
+		})
 		if t.Bucket([]byte(bucketUndecided)) != nil { // since schema 3
-			for k, v := range under(t, bucketUndecided, nil) {
+			h.each(t, bucketUndecided, func(k, v []byte) error {
 				u, err := decodeUndecided(k, v)
-				if err != nil {
-					h.untold = true
-					continue
+				if err == nil {
+					h.messages[h.holds(u.Instance, aboutOf(*u.event()))] = u.Instance
 				}
-				h.messages[h.holds(u.Instance, aboutOf(*u.event()))] = u.Instance
-			}
+				return err
+			})
 		}
-		for k, v := range under(t, bucketDead, nil) {
+		h.each(t, bucketDead, func(k, v []byte) error {
 			_, e, _, err := decodeDead(k, v)
 			if err != nil || len(k) < 25 {
-				h.untold = true
-				continue
+				return ErrDamaged
 			}
 			// The buffer id: replayed and dead again it has another number, and is the same message.
 			name := k[:len(k)-25]
 			h.dead[string(name)+":"+string(k[len(k)-16:])] = relay.InstanceID(name)
 			h.holds(relay.InstanceID(name), e.About)
-		}
-		for k, v := range under(t, bucketGateways, nil) {
-			if g, err := decode[Gateway](k, v); err == nil && !g.Revoked {
-				h.gateways[g.ID] = true
+			return nil
+		})
+		for _, g := range table.Readable[Gateway](t, bucketGateways) {
+			if !g.Revoked {
+				h.gateways[string(g.ID)] = true
 			}
 		}
-		for name, set := range map[bucket]map[string]bool{bucketBindings: h.bindings, bucketGrants: h.grants} {
-			for k, v := range under(t, name, nil) {
-				if checkRecord(name, k, v) == nil {
-					set[string(k)] = true
-				}
-			}
+		for k := range intact(t, bucketBindings) {
+			h.bindings[string(k)] = true
+		}
+		for k := range intact(t, bucketGrants) {
+			h.grants[string(k)] = true
 		}
 		return nil
 	})
 	return h, err
 }
 
-// without is what is in h and not in other.
-func (h holdings) without(other holdings) Content {
-	c := Content{Messages: missingOf(h.messages, other.messages), Dead: missingOf(h.dead, other.dead)}
-	for _, g := range slices.Sorted(maps.Keys(h.gateways)) {
-		if !other.gateways[g] {
-			c.Gateways = append(c.Gateways, g)
+// each calls fn for the records of b. Where one is not readable it cannot be told what was not delivered.
+func (h *holdings) each(t *bolt.Tx, b string, fn func(k, v []byte) error) {
+	for k, v := range table.Under(t, b, nil) {
+		if fn(k, v) != nil {
+			h.untold = true
 		}
 	}
-	c.Bindings, c.Grants = missing(h.bindings, other.bindings), missing(h.grants, other.grants)
+}
+
+// without is what is in h and not in other.
+func (h holdings) without(other holdings) Content {
+	c := Content{
+		Messages: perInstance(h.messages, other.messages), Dead: perInstance(h.dead, other.dead),
+		Bindings: len(missing(h.bindings, other.bindings)), Grants: len(missing(h.grants, other.grants)),
+	}
+	for _, g := range missing(h.gateways, other.gateways) {
+		c.Gateways = append(c.Gateways, relay.GatewayID(g))
+	}
 	return c
 }
 
-// missingOf counts per instance what is in a and not in b.
-func missingOf(a, b map[string]relay.InstanceID) (n map[relay.InstanceID]int) {
-	for k, i := range a {
-		if _, ok := b[k]; ok {
-			continue
-		}
+// perInstance counts what is in a and not in b.
+func perInstance(a, b map[string]relay.InstanceID) (n map[relay.InstanceID]int) {
+	for _, k := range missing(a, b) {
 		if n == nil {
 			n = make(map[relay.InstanceID]int)
 		}
-		n[i]++
+		n[a[k]]++
 	}
 	return n
 }
 
-// missing counts what is in a and not in b.
-func missing(a, b map[string]bool) (n int) {
+// missing is what is in a and not in b, sorted.
+func missing[V any](a, b map[string]V) (out []string) {
 	for k := range a {
-		if !b[k] {
-			n++
+		if _, ok := b[k]; !ok {
+			out = append(out, k)
 		}
 	}
-	return n
+	slices.Sort(out)
+	return out
 }

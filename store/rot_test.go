@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"github.com/hermes-connector/hermes-connector/store/boltfile"
 	"log/slog"
 	"math/rand/v2"
 	"os"
@@ -14,6 +13,11 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/hermes-connector/hermes-connector/store/audit"
+	"github.com/hermes-connector/hermes-connector/store/boltfile"
+	"github.com/hermes-connector/hermes-connector/store/seen"
+	"github.com/hermes-connector/hermes-connector/store/table"
 
 	"github.com/hermes-connector/hermes-connector/relay"
 	bolt "go.etcd.io/bbolt"
@@ -59,7 +63,7 @@ func realistic(t *testing.T) []byte {
 			db.PutCode(ctx, []byte("token"+name), Code{Kind: EnrollCode, Tenant: "home", ExpiresAt: soon}),
 			db.PutBlob(ctx, "blob"+name, bytes.Repeat([]byte("v"), 50)),
 			db.PutCode(ctx, []byte("identity"+name), Code{Kind: IdentityCode, Tenant: "home", Instance: relay.InstanceID("i" + name)}),
-			second(db.SetRoutes(Audited(WithActor(ctx, Actor{ActorGateway, name}), AuditEntry{Action: "routes", Tenant: "home"}), "i1", relay.PlatformID("p"+name), []string{"guild"})),
+			second(db.SetRoutes(audit.With(audit.WithActor(ctx, audit.Actor{Kind: audit.ActorGateway, Name: name}), audit.Entry{Action: "routes", Tenant: "home"}), "i1", relay.PlatformID("p"+name), []string{"guild"})),
 			second(db.Accept(ctx, Accept{
 				Bot: relay.Bot{Platform: "loop", ID: relay.BotID("bot" + name)}, Cursor: []byte(name),
 				Quarantine: []Quarantined{{Bot: bot, Err: "odd", Raw: []byte("raw" + name)}},
@@ -74,11 +78,11 @@ func realistic(t *testing.T) []byte {
 }
 
 // recordsIn are all records there are, as they stand: bucket and key, and the value.
-func recordsIn(x *bolt.Tx) (map[bucket]map[string]string, error) {
-	out := make(map[bucket]map[string]string)
+func recordsIn(x *bolt.Tx) (map[string]map[string]string, error) {
+	out := make(map[string]map[string]string)
 	err := x.ForEach(func(name []byte, bk *bolt.Bucket) error {
 		in := make(map[string]string)
-		out[bucket(name)] = in
+		out[string(name)] = in
 		return bk.ForEach(func(k, v []byte) error {
 			if string(name) != boltfile.MetaBucket { // the digest goes with the others
 				in[string(k)] = string(v)
@@ -90,7 +94,7 @@ func recordsIn(x *bolt.Tx) (map[bucket]map[string]string, error) {
 }
 
 // recordsOf are the records of an open database.
-func recordsOf(t *testing.T, db *DB) (out map[bucket]map[string]string) {
+func recordsOf(t *testing.T, db *DB) (out map[string]map[string]string) {
 	t.Helper()
 	err := db.read(ctxOf(t), func(x *bolt.Tx) (err error) {
 		out, err = recordsIn(x)
@@ -104,7 +108,7 @@ func recordsOf(t *testing.T, db *DB) (out map[bucket]map[string]string) {
 
 // rot opens damaged content and holds what is in it against what was accepted. It returns what
 // became of it in a word.
-func rot(t *testing.T, path string, content []byte, want map[bucket]map[string]string) string {
+func rot(t *testing.T, path string, content []byte, want map[string]map[string]string) string {
 	t.Helper()
 	if err := os.WriteFile(path, content, 0o600); err != nil {
 		t.Fatal(err)
@@ -139,12 +143,12 @@ func rot(t *testing.T, path string, content []byte, want map[bucket]map[string]s
 		}
 		named := strings.Count(text.String(), fmt.Sprintf("bucket %s,", b))
 		if b == bucketLanes {
-			for _, b := range []bucket{bucketEntries, bucketDead} { // the lane has one less
+			for _, b := range []string{bucketEntries, bucketDead} { // the lane has one less
 				named += strings.Count(text.String(), fmt.Sprintf("bucket %s,", b))
 			}
 		}
-		if b == bucketAuditCounts { // it says what the rows say, of the tenant and of the credential
-			named += 2 * strings.Count(text.String(), fmt.Sprintf("bucket %s,", bucketAudit))
+		if b == audit.Counts { // it says what the rows say, of the tenant and of the credential
+			named += 2 * strings.Count(text.String(), fmt.Sprintf("bucket %s,", audit.Rows))
 		}
 		if b == bucketIndex { // it says what the conversations say
 			named += strings.Count(text.String(), fmt.Sprintf("bucket %s,", bucketConversations))
@@ -167,7 +171,7 @@ func rot(t *testing.T, path string, content []byte, want map[bucket]map[string]s
 
 // salvageRot holds what is salvaged of the file at path against what was accepted: nothing else is in it, and
 // what is missing is listed.
-func salvageRot(t *testing.T, path string, want map[bucket]map[string]string) {
+func salvageRot(t *testing.T, path string, want map[string]map[string]string) {
 	t.Helper()
 	got, err := Salvage(path, bytes.NewReader(read(t, path)), Options{})
 	if err != nil {
@@ -188,8 +192,8 @@ func salvageRot(t *testing.T, path string, want map[bucket]map[string]string) {
 			all++
 			if is, ok := has[b][k]; !ok {
 				missing++
-			} else if b == bucketRecent && len(unmade(is, k, want)) == 0 { // older, with fewer marks
-			} else if is != v && b != bucketLanes && b != bucketAuditCounts && b != bucketInstances && b != bucketTenants {
+			} else if b == seen.Newest && len(unmade(is, k, want)) == 0 { // older, with fewer marks
+			} else if is != v && b != bucketLanes && b != audit.Counts && b != bucketInstances && b != bucketTenants {
 				t.Errorf("bucket %s, key %q: nobody wrote this", b, k)
 			}
 		}
@@ -213,7 +217,7 @@ func deliverAll(t *testing.T, db *DB, i relay.InstanceID, entries map[string]str
 	}
 	want := 0
 	for k := range entries {
-		if strings.HasPrefix(k, string(prefix(i))) {
+		if strings.HasPrefix(k, string(table.Prefix(i))) {
 			want++
 		}
 	}
@@ -245,7 +249,7 @@ func TestBitRot(t *testing.T) { // invariants 5 and 8
 	if err != nil {
 		t.Fatal(err)
 	}
-	var want map[bucket]map[string]string
+	var want map[string]map[string]string
 	err = b.View(func(x *bolt.Tx) (err error) {
 		want, err = recordsIn(x)
 		return err
@@ -361,19 +365,19 @@ func pointers(t *testing.T, file []byte) (out []int) {
 }
 
 // unmade are the marks in the record is under k that are nowhere in want.
-func unmade(is, k string, want map[bucket]map[string]string) (out []mark) {
-	made := make(map[mark]bool)
-	for _, b := range []bucket{bucketRecent, bucketSeen} {
+func unmade(is, k string, want map[string]map[string]string) (out []seen.Mark) {
+	made := make(map[seen.Mark]bool)
+	for _, b := range []string{seen.Newest, seen.Runs} {
 		for k, v := range want[b] {
-			ms, _ := decodeMarks([]byte(k), []byte(v))
+			ms, _ := seen.Decode([]byte(k), []byte(v))
 			for _, m := range ms {
 				made[m] = true
 			}
 		}
 	}
-	ms, err := decodeMarks([]byte(k), []byte(is))
+	ms, err := seen.Decode([]byte(k), []byte(is))
 	if err != nil {
-		return []mark{{}}
+		return []seen.Mark{{}}
 	}
-	return slices.DeleteFunc(ms, func(m mark) bool { return made[m] })
+	return slices.DeleteFunc(ms, func(m seen.Mark) bool { return made[m] })
 }

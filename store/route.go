@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/store/table"
 	bolt "go.etcd.io/bbolt"
 )
 
@@ -40,17 +41,17 @@ func (db *DB) SetRoutes(ctx context.Context, i relay.InstanceID, p relay.Platfor
 			r := Route{Platform: p, Key: k, Tenant: inst.Tenant, Instance: i, At: now}
 			want[string(routeKey(r))] = r
 		}
-		for _, k := range routeKeysOf(t.Tx, prefix(p), i) {
+		for _, k := range routeKeysOf(t.Tx, table.Prefix(p), i) {
 			if _, keep := want[string(k)]; keep {
 				delete(want, string(k))
 				continue
 			}
-			if err := t.del(bucketRoutes, k); err != nil {
+			if err := t.Delete(bucketRoutes, k); err != nil {
 				return err
 			}
 		}
 		for k, r := range want {
-			if err := t.put(bucketRoutes, []byte(k), r); err != nil {
+			if err := t.Put(bucketRoutes, []byte(k), r); err != nil {
 				return err
 			}
 		}
@@ -76,7 +77,7 @@ func checkRoutes(keys []string) error {
 
 // routable are those of keys that tenant may have routes with, each once.
 func (t *tx) routable(tenant relay.TenantID, p relay.PlatformID, keys []string) ([]string, error) {
-	grants, err := list[Grant](t.Tx, bucketGrants, prefix(p))
+	grants, err := table.List[Grant](t.Tx, bucketGrants, table.Prefix(p))
 	if err != nil {
 		return nil, err
 	}
@@ -101,13 +102,13 @@ func (t *tx) routable(tenant relay.TenantID, p relay.PlatformID, keys []string) 
 
 // routeKeysOf are the keys under pre of the routes that i declared.
 func routeKeysOf(t *bolt.Tx, pre []byte, i relay.InstanceID) [][]byte {
-	end := append([]byte{0}, key(i)...)
-	return slices.DeleteFunc(keysUnder(t, bucketRoutes, pre), func(k []byte) bool { return !bytes.HasSuffix(k, end) })
+	end := append([]byte{0}, table.Key(i)...)
+	return slices.DeleteFunc(table.KeysUnder(t, bucketRoutes, pre), func(k []byte) bool { return !bytes.HasSuffix(k, end) })
 }
 
 func (t *tx) dropRoutes(i relay.InstanceID) error {
 	for _, k := range routeKeysOf(t.Tx, nil, i) {
-		if err := t.del(bucketRoutes, k); err != nil {
+		if err := t.Delete(bucketRoutes, k); err != nil {
 			return err
 		}
 	}
@@ -116,7 +117,7 @@ func (t *tx) dropRoutes(i relay.InstanceID) error {
 
 // reserved reports whether a tenant other than this one has a route with key k.
 func (t *tx) reserved(tenant relay.TenantID, p relay.PlatformID, k string) (bool, error) {
-	routes, err := list[Route](t.Tx, bucketRoutes, prefix(p, k))
+	routes, err := table.List[Route](t.Tx, bucketRoutes, table.Prefix(p, k))
 	if err != nil {
 		return false, err
 	}
@@ -124,55 +125,44 @@ func (t *tx) reserved(tenant relay.TenantID, p relay.PlatformID, k string) (bool
 }
 
 // Routes lists all routes, by platform, key and instance.
-func (db *DB) Routes(ctx context.Context) (out []Route, err error) {
-	err = db.read(ctx, func(t *bolt.Tx) error {
-		out, err = list[Route](t, bucketRoutes, nil)
-		return err
-	})
-	if err != nil {
-		return nil, fmt.Errorf("routes: %w", err)
-	}
-	return out, nil
+func (db *DB) Routes(ctx context.Context) ([]Route, error) {
+	return get(ctx, db, "routes", func(t *bolt.Tx) ([]Route, error) { return table.List[Route](t, bucketRoutes, nil) })
 }
 
 // DropRoute removes the routes with a key, whoever declared them. ErrNotFound: there is none.
 func (db *DB) DropRoute(ctx context.Context, p relay.PlatformID, k string) error {
-	err := db.write(ctx, func(t *tx) error {
-		keys := keysUnder(t.Tx, bucketRoutes, prefix(p, k))
+	return db.change(ctx, "drop route", func(t *tx) error {
+		keys := table.KeysUnder(t.Tx, bucketRoutes, table.Prefix(p, k))
 		if len(keys) == 0 {
 			return ErrNotFound
 		}
 		for _, k := range keys {
-			if err := t.del(bucketRoutes, k); err != nil {
+			if err := t.Delete(bucketRoutes, k); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
-	if err != nil {
-		return fmt.Errorf("drop route: %w", err)
-	}
-	return nil
 }
 
 // moveRoutes takes a chat's routes to its new id, if their tenant may have one there.
 func (t *tx) moveRoutes(m Move) error {
-	routes, err := list[Route](t.Tx, bucketRoutes, prefix(m.Platform, string(m.From)))
+	routes, err := table.List[Route](t.Tx, bucketRoutes, table.Prefix(m.Platform, string(m.From)))
 	if err != nil {
 		return err
 	}
 	for _, r := range routes {
-		if err := t.del(bucketRoutes, routeKey(r)); err != nil {
+		if err := t.Delete(bucketRoutes, routeKey(r)); err != nil {
 			return err
 		}
 		free, err := t.routable(r.Tenant, m.Platform, []string{string(m.To)})
 		if err != nil {
 			return err
 		}
-		if r.Key = string(m.To); len(free) == 0 || has(t.Tx, bucketRoutes, routeKey(r)) {
+		if r.Key = string(m.To); len(free) == 0 || table.Has(t.Tx, bucketRoutes, routeKey(r)) {
 			continue
 		}
-		if err := t.put(bucketRoutes, routeKey(r), r); err != nil {
+		if err := t.Put(bucketRoutes, routeKey(r), r); err != nil {
 			return err
 		}
 	}

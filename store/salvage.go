@@ -9,8 +9,11 @@ import (
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/store/audit"
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
 	"github.com/hermes-connector/hermes-connector/store/files"
+	"github.com/hermes-connector/hermes-connector/store/seen"
+	"github.com/hermes-connector/hermes-connector/store/table"
 	bolt "go.etcd.io/bbolt"
 )
 
@@ -55,16 +58,16 @@ func salvage(r *Restored, temp string, o Options) (err error) {
 func (r *Restored) copyReadable(from string, to *bolt.DB) error {
 	c := &carrier{to: to}
 	lost, err := boltfile.Salvage(from, checkFile, func(b string, k, value []byte) error {
-		switch name := bucket(b); {
-		case name == bucketIndex, b == bindingsTo, name == bucketAuditCounts, name == bucketMeta && string(k) != schemaKey:
+		switch name := b; {
+		case name == bucketIndex, b == bindingsTo, name == audit.Counts, name == bucketMeta && string(k) != schemaKey:
 			return nil
 		case name == bucketMeta: // in place of this version's
 			t, err := c.into()
 			if err != nil {
 				return err
 			}
-			return t.putSealed(name, k, value)
-		case !slices.Contains(buckets(), name) && !isMarkDay(name):
+			return t.PutSealed(name, k, value)
+		case !slices.Contains(buckets(), name) && !seen.IsOld(name):
 			return fmt.Errorf("%w: it has a bucket nobody made", ErrDamaged)
 		default:
 			return c.put(name, k, value)
@@ -83,31 +86,31 @@ func (r *Restored) complete(t *tx, now time.Time) error {
 	}
 	for _, i := range orphans(t.Tx) {
 		r.Unread = append(r.Unread, fmt.Sprintf("instance %s: what it declared and its policies; it keeps its name", i.ID))
-		if err := t.put(bucketInstances, key(i.ID), i); err != nil {
+		if err := t.Put(bucketInstances, table.Key(i.ID), i); err != nil {
 			return err
 		}
 	}
-	for _, i := range readable[Instance](t.Tx, bucketInstances) {
-		if has(t.Tx, bucketTenants, key(i.Tenant)) {
+	for _, i := range table.Readable[Instance](t.Tx, bucketInstances) {
+		if table.Has(t.Tx, bucketTenants, table.Key(i.Tenant)) {
 			continue
 		}
-		if err := t.put(bucketTenants, key(i.Tenant), Tenant{ID: i.Tenant, CreatedAt: i.CreatedAt}); err != nil {
+		if err := t.Put(bucketTenants, table.Key(i.Tenant), Tenant{ID: i.Tenant, CreatedAt: i.CreatedAt}); err != nil {
 			return err
 		}
 	}
 	if err := r.dropNobodys(t, now); err != nil {
 		return err
 	}
-	for _, b := range []bucket{bucketQuarantine, bucketAudit, bucketUndecided} {
+	for _, b := range []string{bucketQuarantine, audit.Rows, bucketUndecided} {
 		var last uint64
-		for k := range under(t.Tx, b, nil) {
-			last = max(last, tailSeq(k))
+		for k := range table.Under(t.Tx, b, nil) {
+			last = max(last, table.Number(k))
 		}
 		if err := t.Bucket([]byte(b)).SetSequence(last); err != nil {
 			return fmt.Errorf("bucket %s: %w", b, err)
 		}
 	}
-	return t.recountAudit()
+	return audit.Recount(t.Writer)
 }
 
 // orphans are the instances that gateways, bindings and grants speak of and that are not there, as far
@@ -119,17 +122,17 @@ func orphans(t *bolt.Tx) (out []Instance) {
 			return
 		}
 		met[i] = true
-		if !has(t, bucketInstances, key(i)) {
+		if !table.Has(t, bucketInstances, table.Key(i)) {
 			out = append(out, Instance{ID: i, Tenant: of, CreatedAt: since})
 		}
 	}
-	for _, g := range readable[Gateway](t, bucketGateways) {
+	for _, g := range table.Readable[Gateway](t, bucketGateways) {
 		meet(g.Instance, g.Tenant, g.CreatedAt)
 	}
-	for _, b := range readable[Binding](t, bucketBindings) {
+	for _, b := range table.Readable[Binding](t, bucketBindings) {
 		meet(b.Instance, b.Tenant, b.BoundAt)
 	}
-	for _, g := range readable[Grant](t, bucketGrants) {
+	for _, g := range table.Readable[Grant](t, bucketGrants) {
 		meet(g.Instance, g.Tenant, g.GrantedAt)
 	}
 	return out
@@ -138,30 +141,30 @@ func orphans(t *bolt.Tx) (out []Instance) {
 // dropNobodys drops what hangs on instances that are not there.
 func (r *Restored) dropNobodys(t *tx, now time.Time) error {
 	names := make(map[relay.InstanceID]bool)
-	for k := range under(t.Tx, bucketLanes, nil) {
+	for k := range table.Under(t.Tx, bucketLanes, nil) {
 		names[relay.InstanceID(k)] = true // names of instances hold none of the bytes a key escapes
 	}
-	for _, c := range readable[Conversation](t.Tx, bucketConversations) {
+	for _, c := range table.Readable[Conversation](t.Tx, bucketConversations) {
 		names[c.Instance] = true
 	}
-	for _, u := range readable[undecidedRecord](t.Tx, bucketUndecided) {
+	for _, u := range table.Readable[undecidedRecord](t.Tx, bucketUndecided) {
 		names[u.Instance] = true
 	}
 	for i := range names {
-		if has(t.Tx, bucketInstances, key(i)) {
+		if table.Has(t.Tx, bucketInstances, table.Key(i)) {
 			continue
 		}
 		r.Unread = append(r.Unread, fmt.Sprintf("instance %s: all of it, for nobody says whose it is", i))
-		_, err := dropWhere(t, bucketUndecided, func(u undecidedRecord) bool { return u.Instance == i })
+		_, err := table.DropWhere(t.Writer, bucketUndecided, func(u undecidedRecord) bool { return u.Instance == i })
 		if err := errors.Join(err, t.strip(i, now), t.flush()); err != nil {
 			return err
 		}
-		for _, b := range []bucket{bucketDead, bucketLanes} {
-			for _, k := range keysUnder(t.Tx, b, nil) {
+		for _, b := range []string{bucketDead, bucketLanes} {
+			for _, k := range table.KeysUnder(t.Tx, b, nil) {
 				if string(k) != string(i) && (b == bucketLanes || len(k) < 25 || string(k[:len(k)-25]) != string(i)) {
 					continue
 				}
-				if err := t.del(b, k); err != nil {
+				if err := t.Delete(b, k); err != nil {
 					return err
 				}
 			}

@@ -5,7 +5,10 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/hermes-connector/hermes-connector/store/audit"
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
+	"github.com/hermes-connector/hermes-connector/store/seen"
+	"github.com/hermes-connector/hermes-connector/store/table"
 	bolt "go.etcd.io/bbolt"
 )
 
@@ -22,14 +25,14 @@ func migrations() []migration { return []migration{toSchema2, toSchema3, toSchem
 // toSchema2 adds what tenants share the connector by, takes the commands out of the instances'
 // records, and gives seen marks and lanes a checksum.
 func toSchema2(t *bolt.Tx) error {
-	for _, b := range []bucket{bucketAudit, bucketIdentity, bucketRoutes, bucketCommands} {
+	for _, b := range []string{audit.Rows, bucketIdentity, bucketRoutes, bucketCommands} {
 		if _, err := t.CreateBucketIfNotExists([]byte(b)); err != nil {
 			return fmt.Errorf("bucket %s: %w", b, err)
 		}
 	}
-	for _, d := range markDays(t) {
-		for _, k := range keysUnder(t, d, nil) {
-			if err := t.Bucket([]byte(d)).Put(k, markValue(k)); err != nil {
+	for _, d := range seen.OldBuckets(t) {
+		for _, k := range table.KeysUnder(t, d, nil) {
+			if err := t.Bucket([]byte(d)).Put(k, seen.OldValue(k)); err != nil {
 				return fmt.Errorf("mark in bucket %s: %w", d, err)
 			}
 		}
@@ -43,12 +46,12 @@ func toSchema2(t *bolt.Tx) error {
 // toSchema3 adds the events that wait for a verdict, the messages that instances sent, and the chats
 // that got a new id, and gives each tenant an audit list of its own.
 func toSchema3(t *bolt.Tx) error {
-	for _, b := range []bucket{bucketUndecided, bucketSent, bucketMoved} {
+	for _, b := range []string{bucketUndecided, bucketSent, bucketMoved} {
 		if _, err := t.CreateBucketIfNotExists([]byte(b)); err != nil {
 			return fmt.Errorf("bucket %s: %w", b, err)
 		}
 	}
-	return splitAudit(t)
+	return audit.Split(t)
 }
 
 // toSchema4 makes runs of the seen marks, and one index of all there is to be found by more than its key.
@@ -57,7 +60,7 @@ func toSchema4(t *bolt.Tx) error {
 		return fmt.Errorf("bucket %s: %w", bucketIndex, err)
 	}
 	x := edit(t)
-	return errors.Join(toRuns(t), x.file.Drop(bindingsTo), x.reindex())
+	return errors.Join(seen.FromOld(t), x.Drop(bindingsTo), x.reindex())
 }
 
 // bindingsTo was the index of bindings by instance until schema 4.
@@ -86,7 +89,7 @@ func migrate(b *bolt.DB, steps []migration) error {
 			}
 		}
 		return t.ForEach(func(name []byte, _ *bolt.Bucket) error {
-			if b := bucket(name); !slices.Contains(buckets(), b) {
+			if !slices.Contains(buckets(), string(name)) {
 				return boltfile.Advised(fmt.Errorf("%w: it has a bucket nobody made", ErrDamaged))
 			}
 			return nil
@@ -120,12 +123,12 @@ func advance(b *bolt.DB, steps []migration) error {
 }
 
 func setVersion(t *bolt.Tx, v int) error {
-	payload, err := encode(v)
+	payload, err := table.Encode(v)
 	if err != nil {
 		return err
 	}
 	k := []byte(schemaKey)
-	return t.Bucket([]byte(bucketMeta)).Put(k, seal(k, payload))
+	return t.Bucket([]byte(bucketMeta)).Put(k, boltfile.Seal(k, payload))
 }
 
 func version(b *bolt.DB) (v int, err error) {
@@ -133,7 +136,7 @@ func version(b *bolt.DB) (v int, err error) {
 		if t.Bucket([]byte(bucketMeta)) == nil {
 			return errors.New("it has no schema version")
 		}
-		stored, ok, err := load[int](t, bucketMeta, []byte(schemaKey))
+		stored, ok, err := table.Load[int](t, bucketMeta, []byte(schemaKey))
 		if err != nil || !ok || stored < 1 {
 			return errors.Join(errors.New("it has no readable schema version"), err)
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/store/audit"
 	bolt "go.etcd.io/bbolt"
 )
 
@@ -27,9 +28,9 @@ func checkSchema2(t *testing.T, db *DB) {
 			t.Errorf("%s: %v (-want +got):\n%s", what, err, diff)
 		}
 	}
-	ann, home := Actor{ActorCLI, "ann"}, Actor{ActorGateway, "home"}
+	ann, home := audit.Actor{Kind: audit.ActorCLI, Name: "ann"}, audit.Actor{Kind: audit.ActorGateway, Name: "home"}
 	rows, err := db.Audit(ctx, 0)
-	check("audit", rows, []AuditEntry{
+	check("audit", rows, []audit.Entry{
 		{At: at, Actor: ann, Action: "enroll", Tenant: "home", Instance: "home", Gateway: "home"},
 		{At: at, Actor: ann, Action: "enroll", Tenant: "home", Instance: "home", Gateway: "spare"},
 		{At: at, Actor: ann, Action: "enroll", Tenant: "family", Instance: "kids", Gateway: "kids"},
@@ -39,7 +40,7 @@ func checkSchema2(t *testing.T, db *DB) {
 		{At: at, Actor: ann, Action: "bind", Tenant: "home", Instance: "home", Detail: "telegram 41"},
 		{At: at, Actor: home, Action: "claim", Tenant: "home", Instance: "home", Detail: "discord chat c1"},
 		{At: at, Actor: home, Action: "link-code", Tenant: "home", Instance: "home"},
-		{At: at, Actor: Actor{Kind: ActorSystem}, Action: "enroll-token"},
+		{At: at, Actor: audit.Actor{Kind: audit.ActorSystem}, Action: "enroll-token"},
 		{At: at.Add(day), Actor: ann, Action: "revoke", Tenant: "family", Instance: "gone", Gateway: "gone"},
 	}, err)
 	tenants, err := tenantsOf(db)
@@ -124,7 +125,7 @@ func TestSchema2IsBroughtUpToDate(t *testing.T) {
 	db := reopen(t, path, Options{Now: schema1Clock})
 	checkSchema2(t, db)
 	ctx := ctxOf(t)
-	if err := db.Release(Audited(ctx, AuditEntry{Action: "release", Tenant: "family"}), "kids", "telegram", "", "-100500"); err != nil {
+	if err := db.Release(audit.With(ctx, audit.Entry{Action: "release", Tenant: "family"}), "kids", "telegram", "", "-100500"); err != nil {
 		t.Error(err)
 	}
 	if rows, err := db.Audit(ctx, 2); err != nil || len(rows) != 2 || rows[0].Action != "revoke" || rows[1].Action != "release" {

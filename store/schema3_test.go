@@ -10,6 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
+	"github.com/hermes-connector/hermes-connector/store/seen"
+	"github.com/hermes-connector/hermes-connector/store/table"
 	bolt "go.etcd.io/bbolt"
 )
 
@@ -150,13 +152,13 @@ func TestMigrationOfManyMarks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	day := []byte(markDayPrefix + "2026-11-21")
+	day := []byte("hot/seen/" + "2026-11-21")
 	tg := relay.Bot{Platform: "telegram", ID: "700001"}
-	oldKey := func(n int) []byte { return key(tg.Platform, string(tg.ID), fmt.Sprintf("%d:%d", n%97, n)) }
+	oldKey := func(n int) []byte { return table.Key(tg.Platform, string(tg.ID), fmt.Sprintf("%d:%d", n%97, n)) }
 	for n := 0; n < marks; {
 		err := b.Update(func(x *bolt.Tx) error {
 			for range 25_000 {
-				if err := x.Bucket(day).Put(oldKey(n), markValue(oldKey(n))); err != nil {
+				if err := x.Bucket(day).Put(oldKey(n), seen.OldValue(oldKey(n))); err != nil {
 					return err
 				}
 				n++

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/store/audit"
 	bolt "go.etcd.io/bbolt"
 )
 
@@ -121,7 +122,7 @@ func TestSchema1IsBroughtUpToDate(t *testing.T) {
 	for what, err := range map[string]error{ // what is new works in it
 		"routes":   second(db.SetRoutes(ctx, "home", "telegram", []string{"-100501"})),
 		"identity": db.PutCode(ctx, []byte("m"), Code{Kind: IdentityCode, Tenant: "home", Instance: "home"}),
-		"audited":  db.Release(Audited(ctx, AuditEntry{Action: "release"}), "kids", "telegram", "", "-100500"),
+		"audited":  db.Release(audit.With(ctx, audit.Entry{Action: "release"}), "kids", "telegram", "", "-100500"),
 	} {
 		if err != nil {
 			t.Errorf("%s: %v", what, err)

@@ -6,6 +6,10 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+
+	"github.com/hermes-connector/hermes-connector/store/boltfile"
+	"github.com/hermes-connector/hermes-connector/store/seen"
+	"github.com/hermes-connector/hermes-connector/store/table"
 )
 
 func TestDamagedSeenMarkIsNotBelieved(t *testing.T) { // invariants 7 and 8
@@ -13,8 +17,8 @@ func TestDamagedSeenMarkIsNotBelieved(t *testing.T) { // invariants 7 and 8
 		"a flipped bit":           func(m []byte) { m[2] ^= 4 },
 		"a flipped checksum":      func(m []byte) { m[14] ^= 4 },
 		"nothing":                 func(m []byte) { clear(m) },
-		"another's mark":          func(m []byte) { e2 := markOf(bot, "e2"); copy(m, e2[:]) },
-		"another's, checksum too": func(m []byte) { copy(m, encodeMarks([]mark{markOf(bot, "e2")})) },
+		"another's mark":          func(m []byte) { e2 := seen.Of(bot, "e2"); copy(m, e2[:]) },
+		"another's, checksum too": func(m []byte) { copy(m, seen.Encode([]seen.Mark{seen.Of(bot, "e2")})) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newClock()
@@ -24,7 +28,7 @@ func TestDamagedSeenMarkIsNotBelieved(t *testing.T) { // invariants 7 and 8
 			enroll(t, db, "i1")
 			acceptOne(t, db, event("e1", 300), "i1")
 			acceptOne(t, db, event("e2", 300), "i1")
-			err := db.write(ctx, func(x *tx) error { return spoilMark(x, markOf(bot, "e1"), change) })
+			err := db.write(ctx, func(x *tx) error { return spoilMark(x, seen.Of(bot, "e1"), change) })
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -58,7 +62,7 @@ func TestDamagedSeenMarkIsNamedOnceThoughTheOpRunsAgain(t *testing.T) {
 	enroll(t, db, "i1")
 	acceptOne(t, db, event("e1", 300), "i1")
 	if err := db.write(ctxOf(t), func(x *tx) error {
-		return spoilMark(x, markOf(bot, "e1"), func(m []byte) { m[0] ^= 1 })
+		return spoilMark(x, seen.Of(bot, "e1"), func(m []byte) { m[0] ^= 1 })
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -77,14 +81,14 @@ func TestDamagedSeenMarkIsNamedOnceThoughTheOpRunsAgain(t *testing.T) {
 }
 
 // spoilMark changes m where it is stored, and nothing else.
-func spoilMark(x *tx, m mark, change func(stored []byte)) error {
-	for _, b := range []bucket{bucketRecent, bucketSeen} {
-		for _, k := range keysUnder(x.Tx, b, nil) {
+func spoilMark(x *tx, m seen.Mark, change func(stored []byte)) error {
+	for _, b := range []string{seen.Newest, seen.Runs} {
+		for _, k := range table.KeysUnder(x.Tx, b, nil) {
 			v := bytes.Clone(x.Bucket([]byte(b)).Get(k))
-			for at := envelopeSize; at+storedMark <= len(v); at += storedMark {
-				if mark(v[at:]) == m && bytes.Equal(v[at+len(m):at+storedMark], m.sum()) {
-					change(v[at : at+storedMark])
-					return x.putSealed(b, k, v)
+			for at := boltfile.EnvelopeSize; at+seen.Stored <= len(v); at += seen.Stored {
+				if bytes.Equal(v[at:at+seen.Stored], seen.Encode([]seen.Mark{m})) {
+					change(v[at : at+seen.Stored])
+					return x.PutSealed(b, k, v)
 				}
 			}
 		}

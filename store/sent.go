@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/store/table"
 	bolt "go.etcd.io/bbolt"
 )
 
@@ -28,7 +29,7 @@ type sentRecord struct {
 }
 
 func sentKey(c relay.Chat, m relay.MessageID) []byte {
-	return key(c.Bot.Platform, string(c.Bot.ID), string(c.ID), string(m))
+	return table.Key(c.Bot.Platform, string(c.Bot.ID), string(c.ID), string(m))
 }
 
 // sentLog are the messages that instances sent and that no commit has taken along yet. A commit of
@@ -64,7 +65,7 @@ func (db *DB) SentBy(ctx context.Context, c relay.Chat, m relay.MessageID) (i re
 	db.sent.mu.Unlock()
 	if !ok {
 		err = db.read(ctx, func(t *bolt.Tx) error {
-			r, ok, err = load[sentRecord](t, bucketSent, k)
+			r, ok, err = table.Load[sentRecord](t, bucketSent, k)
 			return err
 		})
 	}
@@ -86,7 +87,7 @@ func (s *sentLog) ride(t *tx) (committed func(), err error) {
 		if l, err := t.lane(r.Instance); err != nil || l.Closed {
 			continue // revoked: what it sent is nobody's
 		}
-		if err := t.put(bucketSent, []byte(k), r); err != nil {
+		if err := t.Put(bucketSent, []byte(k), r); err != nil {
 			return nil, err
 		}
 		added[r.Instance]++
@@ -122,14 +123,14 @@ func (t *tx) trimSent(i relay.InstanceID) (left int, err error) {
 		at  time.Time
 	}
 	var mine []row
-	for k, v := range under(t.Tx, bucketSent, nil) {
-		if r, err := decode[sentRecord](k, v); err == nil && r.Instance == i {
+	for k, v := range table.Under(t.Tx, bucketSent, nil) {
+		if r, err := table.Decode[sentRecord](k, v); err == nil && r.Instance == i {
 			mine = append(mine, row{string(k), r.At})
 		}
 	}
 	slices.SortFunc(mine, func(a, b row) int { return cmp.Or(b.at.Compare(a.at), cmp.Compare(a.key, b.key)) })
 	for _, r := range mine[min(maxSent, len(mine)):] {
-		if err := t.del(bucketSent, []byte(r.key)); err != nil {
+		if err := t.Delete(bucketSent, []byte(r.key)); err != nil {
 			return 0, err
 		}
 	}
@@ -139,7 +140,7 @@ func (t *tx) trimSent(i relay.InstanceID) (left int, err error) {
 // countSent is how many messages each instance is remembered to have sent.
 func countSent(t *bolt.Tx) map[relay.InstanceID]int {
 	out := make(map[relay.InstanceID]int)
-	for _, r := range readable[sentRecord](t, bucketSent) {
+	for _, r := range table.Readable[sentRecord](t, bucketSent) {
 		out[r.Instance]++
 	}
 	return out
@@ -147,7 +148,7 @@ func countSent(t *bolt.Tx) map[relay.InstanceID]int {
 
 func (s *sweep) sent(t *tx) error {
 	return s.drop(t, bucketSent, nil, func(k []byte) (bool, error) {
-		r, _, err := load[sentRecord](t.Tx, bucketSent, k)
+		r, _, err := table.Load[sentRecord](t.Tx, bucketSent, k)
 		return s.now.Sub(r.At) > keepSent, err
-	}, func(k []byte) error { return t.del(bucketSent, k) })
+	}, func(k []byte) error { return t.Delete(bucketSent, k) })
 }

@@ -116,7 +116,7 @@ func TestARevokedInstancesMessagesAreForgotten(t *testing.T) {
 	}
 }
 
-func countIn(t *testing.T, db *DB, b bucket) (n int) {
+func countIn(t *testing.T, db *DB, b string) (n int) {
 	t.Helper()
 	err := db.read(ctxOf(t), func(x *bolt.Tx) error {
 		n = x.Bucket([]byte(b)).Stats().KeyN

@@ -12,6 +12,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/store/audit"
+	"github.com/hermes-connector/hermes-connector/store/table"
 	bolt "go.etcd.io/bbolt"
 	"pgregory.net/rapid"
 )
@@ -50,16 +52,16 @@ func (s tenancy) clone() tenancy {
 
 // stored reads all of it from the database.
 func (s tenancy) stored(t *bolt.Tx) error {
-	is, err1 := list[Instance](t, bucketInstances, nil)
+	is, err1 := table.List[Instance](t, bucketInstances, nil)
 	for _, i := range is {
 		s.Instances[i.ID] = i.Tenant
-		if l, _, err := load[lane](t, bucketLanes, key(i.ID)); err != nil {
+		if l, _, err := table.Load[lane](t, bucketLanes, table.Key(i.ID)); err != nil {
 			return err
 		} else if !l.Closed {
 			s.Live[i.ID] = true
 		}
 	}
-	gs, err2 := list[Gateway](t, bucketGateways, nil)
+	gs, err2 := table.List[Gateway](t, bucketGateways, nil)
 	for _, g := range gs {
 		s.Gateways[g.ID] = g.Instance
 		if g.Revoked {
@@ -71,9 +73,9 @@ func (s tenancy) stored(t *bolt.Tx) error {
 		collect(t, bucketMoved, s.Moved))
 }
 
-func collect[T any](t *bolt.Tx, b bucket, into map[string]T) error {
-	for k, v := range under(t, b, nil) {
-		r, err := decode[T](k, v)
+func collect[T any](t *bolt.Tx, b string, into map[string]T) error {
+	for k, v := range table.Under(t, b, nil) {
+		r, err := table.Decode[T](k, v)
 		if err != nil {
 			return err
 		}
@@ -87,7 +89,7 @@ type tenancySim struct {
 	clock *clock
 	db    *DB
 	tenancy
-	rows []AuditEntry
+	rows []audit.Entry
 }
 
 func TestTenancySimulation(t *testing.T) { // invariants 10 to 12
@@ -130,9 +132,9 @@ func (s *tenancySim) open(t *testing.T) {
 
 // audited runs step and notes the row it must leave.
 func (s *tenancySim) audited(t *rapid.T, name string, step func(context.Context, *rapid.T) (got, want error)) {
-	before, who := s.clone(), Actor{Kind: ActorCLI, Name: "ann"}
-	row := AuditEntry{At: s.clock.now(), Actor: who, Action: name, Tenant: "t", Instance: "i", Gateway: "g"}
-	got, want := step(Audited(WithActor(t.Context(), who), row), t)
+	before, who := s.clone(), audit.Actor{Kind: audit.ActorCLI, Name: "ann"}
+	row := audit.Entry{At: s.clock.now(), Actor: who, Action: name, Tenant: "t", Instance: "i", Gateway: "g"}
+	got, want := step(audit.With(audit.WithActor(t.Context(), who), row), t)
 	if !errors.Is(got, want) || want == nil && got != nil {
 		t.Fatalf("%s: %v, want %v", name, got, want)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/store/seen"
 	"pgregory.net/rapid"
 )
 
@@ -318,9 +319,9 @@ func (s *sim) spoilMark(t *rapid.T) {
 		t.Skip("nothing was seen yet")
 	}
 	id := rapid.SampledFrom(slices.Sorted(maps.Keys(s.seen))).Draw(t, "mark")
-	at := rapid.IntRange(0, storedMark-1).Draw(t, "byte")
+	at := rapid.IntRange(0, seen.Stored-1).Draw(t, "byte")
 	err := s.db.write(t.Context(), func(x *tx) error {
-		return spoilMark(x, markOf(bot, id), func(m []byte) { m[at] ^= 1 })
+		return spoilMark(x, seen.Of(bot, id), func(m []byte) { m[at] ^= 1 })
 	})
 	if err == nil {
 		err = s.db.PutBlob(t.Context(), "after the damage", nil) // or an Open would fall back to before it
@@ -357,7 +358,7 @@ func (s *sim) sweep(t *rapid.T) {
 	}
 	now := s.clock.now()
 	var want Swept
-	past := func(d time.Time) bool { return now.Truncate(day).Sub(d) > seenDays*day }
+	past := func(d time.Time) bool { return now.Truncate(day).Sub(d) > seen.Days*day }
 	sound := map[time.Time]bool{} // days past that have a mark; of the others all were spoilt, and may be gone
 	for _, d := range s.seen {
 		if past(d) {

@@ -38,6 +38,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/hermes-connector/hermes-connector/store/audit"
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
 	bolt "go.etcd.io/bbolt"
 )
@@ -129,7 +130,7 @@ type op struct {
 	fn    func(*tx) error // as boltfile.Op.Run
 	size  int             // bytes it will write, about
 	grows bool            // refused with ErrFull when the file is nearly full
-	row   *AuditEntry     // left in the audit list if fn changes something; nil for none
+	row   *audit.Entry    // left in the audit list if fn changes something; nil for none
 }
 
 // do runs o in the next transaction.
@@ -142,7 +143,28 @@ func (o *op) queued() *boltfile.Op {
 
 // write runs fn in the next transaction. See op.fn for what fn must keep to.
 func (db *DB) write(ctx context.Context, fn func(*tx) error) error {
-	return db.do(ctx, &op{fn: fn, row: auditRow(ctx, db.now)})
+	return db.do(ctx, &op{fn: fn, row: audit.Row(ctx, db.now)})
+}
+
+// change is write, with what failed in front of an error.
+func (db *DB) change(ctx context.Context, what string, fn func(*tx) error) error {
+	if err := db.write(ctx, fn); err != nil {
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	return nil
+}
+
+// get is what fn reads, with what failed in front of an error.
+func get[T any](ctx context.Context, db *DB, what string, fn func(*bolt.Tx) (T, error)) (out T, err error) {
+	err = db.read(ctx, func(t *bolt.Tx) error {
+		out, err = fn(t)
+		return err
+	})
+	if err != nil {
+		var none T
+		return none, fmt.Errorf("%s: %w", what, err)
+	}
+	return out, nil
 }
 
 // read runs fn in a read transaction of its own. fn must copy what it keeps.

@@ -5,14 +5,15 @@ import (
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/store/table"
 )
 
 // strip takes from i what it was given or declared, and what would enroll it or speak for it, and
 // empties and closes its lane. With nothing left to take it changes nothing. The instance's record
 // and its dead letters stay, for the operator to see.
 func (t *tx) strip(i relay.InstanceID, now time.Time) error {
-	for _, k := range keysUnder(t.Tx, bucketCommands, prefix(i)) {
-		if err := t.del(bucketCommands, k); err != nil {
+	for _, k := range table.KeysUnder(t.Tx, bucketCommands, table.Prefix(i)) {
+		if err := t.Delete(bucketCommands, k); err != nil {
 			return err
 		}
 	}
@@ -20,10 +21,10 @@ func (t *tx) strip(i relay.InstanceID, now time.Time) error {
 		dropIndexed[Binding](t, bucketBindings, indexUnder(bucketBindings, byInstance, string(i))),
 		dropIndexed[Grant](t, bucketGrants, indexUnder(bucketGrants, byInstance, string(i))),
 		t.dropConversations(i))
-	_, err2 := dropWhere(t, bucketCodes, func(c Code) bool { return c.Instance == i })
-	_, err3 := dropWhere(t, bucketTokens, func(c Code) bool { return c.Instance == i && !c.Used })
+	_, err2 := table.DropWhere(t.Writer, bucketCodes, func(c Code) bool { return c.Instance == i })
+	_, err3 := table.DropWhere(t.Writer, bucketTokens, func(c Code) bool { return c.Instance == i && !c.Used })
 	_, err4 := t.dropIdentityCodes(i)
-	_, err5 := dropWhere(t, bucketSent, func(r sentRecord) bool { return r.Instance == i })
+	_, err5 := table.DropWhere(t.Writer, bucketSent, func(r sentRecord) bool { return r.Instance == i })
 	if err := errors.Join(err1, err2, err3, err4, err5, t.dropRoutes(i)); err != nil {
 		return err
 	}
@@ -32,7 +33,7 @@ func (t *tx) strip(i relay.InstanceID, now time.Time) error {
 
 // dropConversations removes the conversations of i, damaged ones too.
 func (t *tx) dropConversations(i relay.InstanceID) error {
-	for _, k := range keysUnder(t.Tx, bucketConversations, prefix(i)) {
+	for _, k := range table.KeysUnder(t.Tx, bucketConversations, table.Prefix(i)) {
 		if err := dropOne[Conversation](t, bucketConversations, k); err != nil {
 			return err
 		}
@@ -46,7 +47,7 @@ func (t *tx) closeLane(i relay.InstanceID, now time.Time) error {
 	if err != nil {
 		return err
 	}
-	for _, k := range keysUnder(t.Tx, bucketEntries, prefix(i)) {
+	for _, k := range table.KeysUnder(t.Tx, bucketEntries, table.Prefix(i)) {
 		value := t.Bucket([]byte(bucketEntries)).Get(k)
 		if err := t.bury(i, l, k, value, DeadRemoved, now); err != nil {
 			return err

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"testing"
 	"time"
+
+	"github.com/hermes-connector/hermes-connector/store/table"
 )
 
 // Damage to somebody else's record, or to one of its own, does not keep a gateway alive.
@@ -32,7 +34,7 @@ func TestRevocationPassesOverDamage(t *testing.T) {
 	spoil(t, db, bucketCodes, []byte("mac"))
 	spoil(t, db, bucketTokens, []byte("mac"))
 	spoil(t, db, bucketIdentity, []byte("mac"))
-	spoil(t, db, bucketGateways, key("i3"))
+	spoil(t, db, bucketGateways, table.Key("i3"))
 
 	if _, err := db.Revoke(ctx, "i1"); err != nil {
 		t.Fatalf("Revoke: %v", err)

@@ -8,6 +8,9 @@ import (
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/store/boltfile"
+	"github.com/hermes-connector/hermes-connector/store/seen"
+	"github.com/hermes-connector/hermes-connector/store/table"
 )
 
 // Swept counts what a Sweep dropped or moved.
@@ -28,7 +31,7 @@ func (db *DB) Sweep(ctx context.Context) (Swept, error) {
 	err := db.write(ctx, func(t *tx) error {
 		s.Swept, s.damaged = Swept{}, nil
 		for _, step := range []func(*tx) error{
-			s.seen, s.lanes, s.undecided, s.sent, s.conversations, s.moved, s.codes, s.secrets,
+			s.marks, s.lanes, s.undecided, s.sent, s.conversations, s.moved, s.codes, s.secrets,
 		} {
 			if err := step(t); err != nil {
 				return err
@@ -52,9 +55,14 @@ type sweep struct {
 	damaged []error
 }
 
+func (s *sweep) marks(t *tx) (err error) {
+	s.SeenDays, err = seen.Sweep(t.Writer, s.now)
+	return err
+}
+
 func (s *sweep) lanes(t *tx) error {
-	for _, k := range keysUnder(t.Tx, bucketInstances, nil) {
-		i, ok, err := load[Instance](t.Tx, bucketInstances, k)
+	for _, k := range table.KeysUnder(t.Tx, bucketInstances, nil) {
+		i, ok, err := table.Load[Instance](t.Tx, bucketInstances, k)
 		if err != nil {
 			s.damaged = append(s.damaged, err)
 			continue
@@ -96,10 +104,10 @@ func (s *sweep) entries(t *tx, i relay.InstanceID, l *lane) error {
 }
 
 func (s *sweep) dead(t *tx, i relay.InstanceID, l *lane) error {
-	return s.drop(t, bucketDead, prefix(i), func(k []byte) (bool, error) {
+	return s.drop(t, bucketDead, table.Prefix(i), func(k []byte) (bool, error) {
 		d, _, _, err := decodeDead(k, t.Bucket([]byte(bucketDead)).Get(k))
 		if err != nil {
-			err = damaged(bucketDead, k, err)
+			err = boltfile.DamagedRecord(bucketDead, k, err)
 		}
 		return s.now.Sub(d.DiedAt) > keepDead, err
 	}, func(k []byte) error {
@@ -110,17 +118,17 @@ func (s *sweep) dead(t *tx, i relay.InstanceID, l *lane) error {
 
 func (s *sweep) undecided(t *tx) error {
 	return s.drop(t, bucketUndecided, nil, func(k []byte) (bool, error) {
-		r, _, err := load[undecidedRecord](t.Tx, bucketUndecided, k)
+		r, _, err := table.Load[undecidedRecord](t.Tx, bucketUndecided, k)
 		return s.now.Sub(r.At) > day, err
 	}, func(k []byte) error {
 		s.Undecided++
-		return t.del(bucketUndecided, k)
+		return t.Delete(bucketUndecided, k)
 	})
 }
 
 func (s *sweep) conversations(t *tx) error {
 	return s.drop(t, bucketConversations, nil, func(k []byte) (bool, error) {
-		c, _, err := load[Conversation](t.Tx, bucketConversations, k)
+		c, _, err := table.Load[Conversation](t.Tx, bucketConversations, k)
 		return s.now.Sub(c.LastAt) > keepSilent, err
 	}, func(k []byte) error {
 		s.Conversations++
@@ -132,12 +140,12 @@ func (s *sweep) conversations(t *tx) error {
 func (s *sweep) codes(t *tx) error {
 	for _, k := range []CodeKind{LinkCode, EnrollCode, IdentityCode} {
 		err := s.drop(t, k.bucket(), nil, func(mac []byte) (bool, error) {
-			c, _, err := load[Code](t.Tx, k.bucket(), mac)
+			c, _, err := table.Load[Code](t.Tx, k.bucket(), mac)
 			lasts := k == IdentityCode && c.ExpiresAt.IsZero()
 			return !lasts && s.now.Sub(c.ExpiresAt) > keepCode, err
 		}, func(mac []byte) error {
 			s.Codes++
-			return t.del(k.bucket(), mac)
+			return t.Delete(k.bucket(), mac)
 		})
 		if err != nil {
 			return err
@@ -147,8 +155,8 @@ func (s *sweep) codes(t *tx) error {
 }
 
 // drop calls del for every key under pre that is past its time. A damaged record stays.
-func (s *sweep) drop(t *tx, b bucket, pre []byte, past func(k []byte) (bool, error), del func(k []byte) error) error {
-	for _, k := range keysUnder(t.Tx, b, pre) {
+func (s *sweep) drop(t *tx, b string, pre []byte, past func(k []byte) (bool, error), del func(k []byte) error) error {
+	for _, k := range table.KeysUnder(t.Tx, b, pre) {
 		over, err := past(k)
 		if err != nil {
 			s.damaged = append(s.damaged, err)
@@ -166,8 +174,8 @@ func (s *sweep) drop(t *tx, b bucket, pre []byte, past func(k []byte) (bool, err
 
 // secrets drops the secrets that were rotated out and were not replaced in time.
 func (s *sweep) secrets(t *tx) error {
-	for _, k := range keysUnder(t.Tx, bucketGateways, nil) {
-		g, _, err := load[Gateway](t.Tx, bucketGateways, k)
+	for _, k := range table.KeysUnder(t.Tx, bucketGateways, nil) {
+		g, _, err := table.Load[Gateway](t.Tx, bucketGateways, k)
 		if err != nil {
 			s.damaged = append(s.damaged, err)
 			continue
@@ -179,7 +187,7 @@ func (s *sweep) secrets(t *tx) error {
 		if len(g.Secrets) == n {
 			continue
 		}
-		if err := t.put(bucketGateways, k, g); err != nil {
+		if err := t.Put(bucketGateways, k, g); err != nil {
 			return err
 		}
 	}

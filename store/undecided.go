@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/store/table"
 	bolt "go.etcd.io/bbolt"
 )
 
@@ -48,7 +49,7 @@ func (r *undecidedRecord) event() *relay.Event {
 }
 
 func decodeUndecided(k, value []byte) (r undecidedRecord, err error) {
-	r, err = decode[undecidedRecord](k, value)
+	r, err = table.Decode[undecidedRecord](k, value)
 	if err == nil && r.event() == nil {
 		err = errors.New("it is about nothing")
 	}
@@ -57,7 +58,7 @@ func decodeUndecided(k, value []byte) (r undecidedRecord, err error) {
 
 // undecidedUnder is how the keys of a chat's undecided events begin, of one instance's if i is given.
 func undecidedUnder(c relay.Chat, i ...string) []byte {
-	return prefix(c.Bot.Platform, append([]string{string(c.Bot.ID), string(c.ID)}, i...)...)
+	return table.Prefix(c.Bot.Platform, append([]string{string(c.Bot.ID), string(c.ID)}, i...)...)
 }
 
 func undecidedKey(c relay.Chat, i relay.InstanceID, number uint64) []byte {
@@ -66,14 +67,14 @@ func undecidedKey(c relay.Chat, i relay.InstanceID, number uint64) []byte {
 
 // postpone stores d until it is known whether i gets it.
 func (t *tx) postpone(b relay.Bot, i relay.InstanceID, d relay.Delivery, now time.Time) error {
-	number, err := t.file.Next(string(bucketUndecided))
+	number, err := t.Next(bucketUndecided)
 	if err != nil {
 		return fmt.Errorf("undecided: %w", err)
 	}
 	k := undecidedKey(relay.Chat{Bot: b, ID: d.About().Source.ChatID}, i, number)
 	r := undecidedRecord{At: now, Instance: i}
 	r.set(d)
-	return t.put(bucketUndecided, k, r)
+	return t.Put(bucketUndecided, k, r)
 }
 
 // UndecidedFilter picks undecided deliveries. The zero value picks all.
@@ -95,29 +96,22 @@ func (f UndecidedFilter) under() []byte {
 }
 
 // CountUndecided is how many undecided deliveries there are, up to the limit. It reads keys only.
-func (db *DB) CountUndecided(ctx context.Context, f UndecidedFilter) (n int, err error) {
-	err = db.read(ctx, func(t *bolt.Tx) error {
-		n = 0
-		for range under(t, bucketUndecided, f.under()) {
+func (db *DB) CountUndecided(ctx context.Context, f UndecidedFilter) (int, error) {
+	return get(ctx, db, "undecided events", func(t *bolt.Tx) (n int, err error) {
+		for range table.Under(t, bucketUndecided, f.under()) {
 			if n++; n == f.Limit {
 				break
 			}
 		}
-		return nil
+		return n, nil
 	})
-	if err != nil {
-		return 0, fmt.Errorf("undecided events: %w", err)
-	}
-	return n, nil
 }
 
 // Undecided lists undecided deliveries, chat by chat and instance by instance, the oldest first. Damaged
 // ones are left out: they were named when the file was opened.
 func (db *DB) Undecided(ctx context.Context, f UndecidedFilter) ([]Undecided, error) {
-	var out []Undecided
-	err := db.read(ctx, func(t *bolt.Tx) error {
-		out = nil
-		for k, v := range under(t, bucketUndecided, f.under()) {
+	return get(ctx, db, "undecided events", func(t *bolt.Tx) (out []Undecided, err error) {
+		for k, v := range table.Under(t, bucketUndecided, f.under()) {
 			if f.Limit > 0 && len(out) == f.Limit {
 				break
 			}
@@ -125,7 +119,7 @@ func (db *DB) Undecided(ctx context.Context, f UndecidedFilter) ([]Undecided, er
 			if err != nil {
 				continue
 			}
-			u := Undecided{Number: tailSeq(k), At: r.At, Instance: r.Instance}
+			u := Undecided{Number: table.Number(k), At: r.At, Instance: r.Instance}
 			if r.Forward != nil {
 				u.Delivery = *r.Forward
 			} else {
@@ -133,12 +127,8 @@ func (db *DB) Undecided(ctx context.Context, f UndecidedFilter) ([]Undecided, er
 			}
 			out = append(out, u)
 		}
-		return nil
+		return out, nil
 	})
-	if err != nil {
-		return nil, fmt.Errorf("undecided events: %w", err)
-	}
-	return out, nil
 }
 
 // Verdict is what became of something undecided.
@@ -175,11 +165,11 @@ func (db *DB) Decide(ctx context.Context, c relay.Chat, vs []Verdict) (AcceptOut
 		out = AcceptOutcome{Items: make([]ItemOutcome, len(vs))}
 		for n, v := range vs {
 			k := undecidedKey(c, v.Instance, v.Number)
-			if !has(t.Tx, bucketUndecided, k) {
+			if !table.Has(t.Tx, bucketUndecided, k) {
 				out.Items[n].Duplicate = true
 				continue
 			}
-			if err := t.del(bucketUndecided, k); err != nil {
+			if err := t.Delete(bucketUndecided, k); err != nil {
 				return err
 			}
 			if v.To == nil {
@@ -213,8 +203,8 @@ func (o *AcceptOutcome) overflowed(i relay.InstanceID, n int) {
 
 // moveUndecided takes the undecided events of a chat along to its new id, behind what waits there.
 func (t *tx) moveUndecided(m Move) error {
-	for _, k := range keysUnder(t.Tx, bucketUndecided, prefix(m.Platform)) {
-		r, ok, err := load[undecidedRecord](t.Tx, bucketUndecided, k)
+	for _, k := range table.KeysUnder(t.Tx, bucketUndecided, table.Prefix(m.Platform)) {
+		r, ok, err := table.Load[undecidedRecord](t.Tx, bucketUndecided, k)
 		ev := r.event()
 		if errors.Is(err, ErrDamaged) || err == nil && (!ok || ev == nil || ev.Source.ChatID != m.From) {
 			continue
@@ -222,12 +212,12 @@ func (t *tx) moveUndecided(m Move) error {
 		if err != nil {
 			return err
 		}
-		if err := t.del(bucketUndecided, k); err != nil {
+		if err := t.Delete(bucketUndecided, k); err != nil {
 			return err
 		}
 		ev.Source.ChatID = m.To
-		k = undecidedKey(relay.Chat{Bot: ev.Bot, ID: m.To}, r.Instance, tailSeq(k))
-		if err := t.put(bucketUndecided, k, r); err != nil {
+		k = undecidedKey(relay.Chat{Bot: ev.Bot, ID: m.To}, r.Instance, table.Number(k))
+		if err := t.Put(bucketUndecided, k, r); err != nil {
 			return err
 		}
 	}

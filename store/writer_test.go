@@ -14,6 +14,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
+	"github.com/hermes-connector/hermes-connector/store/table"
 	bolt "go.etcd.io/bbolt"
 )
 
@@ -63,14 +64,16 @@ func waiting(db *DB, n int) {
 }
 
 func putBlob(name string) func(*tx) error {
-	return func(t *tx) error { return t.putSealed(bucketBlobs, key(name), seal(key(name), []byte(name))) }
+	return func(t *tx) error {
+		return t.PutSealed(bucketBlobs, table.Key(name), boltfile.Seal(table.Key(name), []byte(name)))
+	}
 }
 
 func blobNames(t *testing.T, db *DB) []string {
 	t.Helper()
 	var out []string
 	err := db.read(ctxOf(t), func(tx *bolt.Tx) error {
-		for k := range under(tx, bucketBlobs, nil) {
+		for k := range table.Under(tx, bucketBlobs, nil) {
 			out = append(out, string(k))
 		}
 		return nil
@@ -98,7 +101,7 @@ func TestFailingOpsDoNotDisturbTheirBatch(t *testing.T) { // invariant 3
 		func(x *tx) error { runs++; return putBlob("b")(x) },
 		func(*tx) error { return bad }, // fails before it writes: nobody has to run again for it
 		func(x *tx) error { // sees what came before it in the batch
-			if !has(x.Tx, bucketBlobs, key("a")) || has(x.Tx, bucketBlobs, key("half")) {
+			if !table.Has(x.Tx, bucketBlobs, table.Key("a")) || table.Has(x.Tx, bucketBlobs, table.Key("half")) {
 				return errors.New("sees something else")
 			}
 			return putBlob("c")(x)
@@ -311,7 +314,7 @@ func TestFullDatabase(t *testing.T) {
 	}
 	release := hold(t, db)
 	ops := line(t, db,
-		func(x *tx) error { return x.put(bucketBlobs, key("huge"), make([]byte, 300_000)) },
+		func(x *tx) error { return x.Put(bucketBlobs, table.Key("huge"), make([]byte, 300_000)) },
 		func(x *tx) error { _, err := x.drop("i1", e.Buffer); return err },
 	)
 	release()

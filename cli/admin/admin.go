@@ -22,7 +22,7 @@ import (
 	"net/http"
 
 	"github.com/hermes-connector/hermes-connector/relay/manage"
-	"github.com/hermes-connector/hermes-connector/store"
+	"github.com/hermes-connector/hermes-connector/store/audit"
 )
 
 // The operations: each is POST /v1/<name> with its arguments as JSON.
@@ -115,7 +115,7 @@ func Handler(svc *manage.Service) http.Handler {
 
 // by is a context for changes in the name of user.
 func by(ctx context.Context, user string) context.Context {
-	return store.WithActor(ctx, store.Actor{Kind: store.ActorCLI, Name: user})
+	return audit.WithActor(ctx, audit.Actor{Kind: audit.ActorCLI, Name: user})
 }
 
 // failure is the body of every answer but 200.

@@ -20,6 +20,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/manage"
 	"github.com/hermes-connector/hermes-connector/relay/token"
 	"github.com/hermes-connector/hermes-connector/store"
+	"github.com/hermes-connector/hermes-connector/store/audit"
 	"github.com/hermes-connector/hermes-connector/vault"
 )
 
@@ -94,7 +95,7 @@ func TestBothWaysDoTheSame(t *testing.T) { // invariant 3
 			if err != nil {
 				t.Fatal(err)
 			}
-			if len(rows) != 1 || rows[0].Action != "enroll" || rows[0].ActorKind != store.ActorCLI || rows[0].Actor != whoami() || whoami() == "" { // invariant 4
+			if len(rows) != 1 || rows[0].Action != "enroll" || rows[0].ActorKind != audit.ActorCLI || rows[0].Actor != whoami() || whoami() == "" { // invariant 4
 				t.Errorf("audit list %+v; want the one enroll by %q", rows, whoami())
 			}
 			all := operations()

@@ -13,13 +13,13 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/identity"
 	"github.com/hermes-connector/hermes-connector/relay/limit"
 	"github.com/hermes-connector/hermes-connector/relay/token"
-	"github.com/hermes-connector/hermes-connector/store"
+	"github.com/hermes-connector/hermes-connector/store/audit"
 )
 
 // caller is the instance that a credential stands for, and who holds it.
 type caller struct {
 	instance relay.InstanceID
-	actor    store.Actor
+	actor    audit.Actor
 }
 
 // own is a route of an instance that names itself by its credential. The context names the actor.
@@ -42,7 +42,7 @@ func (a *API) admit(ctx context.Context, r *request, prove func(context.Context,
 	if err != nil {
 		return nil, err
 	}
-	return do(a, store.WithActor(ctx, c.actor), c.instance, r)
+	return do(a, audit.WithActor(ctx, c.actor), c.instance, r)
 }
 
 // gateway is the caller with a gateway's bearer (wire.md 2.2). One that has expired is refused
@@ -58,7 +58,7 @@ func (a *API) gateway(ctx context.Context, r *request) (caller, error) {
 		return caller{}, a.failed(r, unauthorized(), unknown)
 	}
 	limit.Verified(ctx)
-	actor := store.Actor{Kind: store.ActorGateway, Name: string(peer.Gateway)}
+	actor := audit.Actor{Kind: audit.ActorGateway, Name: string(peer.Gateway)}
 	return caller{peer.Instance, actor}, a.take(a.managing, "gateway "+string(peer.Gateway))
 }
 
@@ -80,7 +80,7 @@ func (a *API) managed(ctx context.Context, r *request) (caller, error) {
 	if err := a.svc.Manageable(ctx, m.Instance, m.Tenant); err != nil {
 		return caller{}, err
 	}
-	return caller{m.Instance, store.Actor{Kind: store.ActorJWT, Name: m.Subject}}, nil
+	return caller{m.Instance, audit.Actor{Kind: audit.ActorJWT, Name: m.Subject}}, nil
 }
 
 // identified is who calls enroll or provision, and the context that names them as the actor.
@@ -113,7 +113,7 @@ func (a *API) identified(ctx context.Context, r *request) (context.Context, iden
 			return nil, c, err
 		}
 	}
-	return store.WithActor(ctx, store.Actor{Kind: store.ActorIdentity, Name: name}), c, nil
+	return audit.WithActor(ctx, audit.Actor{Kind: audit.ActorIdentity, Name: name}), c, nil
 }
 
 // unknown is what the log says about a credential that proves nothing.

@@ -17,6 +17,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/manage"
 	"github.com/hermes-connector/hermes-connector/relay/token"
 	"github.com/hermes-connector/hermes-connector/store"
+	"github.com/hermes-connector/hermes-connector/store/audit"
 )
 
 const badToken = "the enrollment token is wrong, used, expired or for somebody else: ask for a new one"
@@ -39,7 +40,7 @@ func TestEnroll(t *testing.T) {
 		t.Errorf("answer (-want +got):\n%s", diff)
 	}
 	rows, err := r.db.Audit(t.Context(), 1)
-	if who := (store.Actor{Kind: store.ActorIdentity, Name: "enrollment token"}); err != nil || len(rows) != 1 || rows[0].Actor != who || rows[0].Gateway != "kids" {
+	if who := (audit.Actor{Kind: audit.ActorIdentity, Name: "enrollment token"}); err != nil || len(rows) != 1 || rows[0].Actor != who || rows[0].Gateway != "kids" {
 		t.Errorf("audit rows %+v, %v; want the enrollment of kids last", rows, err)
 	}
 	_, verdict, err := r.auth.Verify(t.Context(), token.Mint("kids", relay.NewSecret([]byte(secret)), time.Time{}))
@@ -140,7 +141,7 @@ func TestEnrollWithIdentities(t *testing.T) {
 				t.Errorf("provisioned %s, want a secret in tenant home", resp.raw)
 			}
 			rows, err := r.db.Audit(t.Context(), 1)
-			who := store.Actor{Kind: store.ActorIdentity, Name: "home:" + map[string]string{"jwks": "console", "introspect": "jan"}[mode]}
+			who := audit.Actor{Kind: audit.ActorIdentity, Name: "home:" + map[string]string{"jwks": "console", "introspect": "jan"}[mode]}
 			if err != nil || len(rows) != 1 || rows[0].Actor != who {
 				t.Errorf("audit rows %+v, %v; want the last by %+v", rows, err, who)
 			}

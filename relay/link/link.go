@@ -23,6 +23,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store"
+	"github.com/hermes-connector/hermes-connector/store/audit"
 )
 
 // lifetime is how long a code can be redeemed.
@@ -60,7 +61,7 @@ func (d *Desk) Mint(ctx context.Context, inst relay.InstanceID, p relay.Platform
 		return "", time.Time{}, fmt.Errorf("link code for %s: %w", inst, err)
 	}
 	code, expires = newCode(), d.now().Add(lifetime)
-	ctx = store.Audited(ctx, store.AuditEntry{Action: "link-code", Tenant: i.Tenant, Instance: i.ID})
+	ctx = audit.With(ctx, audit.Entry{Action: "link-code", Tenant: i.Tenant, Instance: i.ID})
 	err = d.db.PutCode(ctx, d.key(code), store.Code{
 		Kind:     store.LinkCode,
 		Instance: i.ID, Tenant: i.Tenant, Platform: p, ExpiresAt: expires,
@@ -111,8 +112,8 @@ func (d *Desk) Redeem(ctx context.Context, ev relay.Event, typed string) (answer
 		return answerWrong, nil
 	}
 	by := store.Person{Platform: ev.Source.Platform, User: ev.Source.UserID}
-	ctx = store.WithActor(ctx, store.Actor{Kind: store.ActorPerson, Name: string(by.Platform) + ":" + string(by.User)})
-	ctx = store.Audited(ctx, store.AuditEntry{Action: "link"}) // whose code it is, the store finds out
+	ctx = audit.WithActor(ctx, audit.Actor{Kind: audit.ActorPerson, Name: string(by.Platform) + ":" + string(by.User)})
+	ctx = audit.With(ctx, audit.Entry{Action: "link"}) // whose code it is, the store finds out
 	linked, err := d.db.RedeemLinkCode(ctx, d.key(code), by, ev.Source.ChatID)
 	switch {
 	case err == nil:

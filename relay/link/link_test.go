@@ -12,6 +12,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store"
+	"github.com/hermes-connector/hermes-connector/store/audit"
 )
 
 var start = time.Date(2026, 8, 1, 12, 0, 0, 0, time.UTC)
@@ -363,7 +364,7 @@ func TestStoreTroubleIsAnErrorAndNoTry(t *testing.T) {
 // Invariant 5.
 func TestAudit(t *testing.T) {
 	b := newBench(t)
-	ctx := store.WithActor(t.Context(), store.Actor{Kind: store.ActorGateway, Name: "gw"})
+	ctx := audit.WithActor(t.Context(), audit.Actor{Kind: audit.ActorGateway, Name: "gw"})
 	code, _, err := b.Mint(ctx, "home", "")
 	if err != nil {
 		t.Fatal(err)
@@ -376,9 +377,9 @@ func TestAudit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []store.AuditEntry{
-		{At: start, Actor: store.Actor{Kind: store.ActorGateway, Name: "gw"}, Action: "link-code", Tenant: "ours", Instance: "home"},
-		{At: start, Actor: store.Actor{Kind: store.ActorPerson, Name: "telegram:ann"}, Action: "link", Tenant: "ours", Instance: "home"},
+	want := []audit.Entry{
+		{At: start, Actor: audit.Actor{Kind: audit.ActorGateway, Name: "gw"}, Action: "link-code", Tenant: "ours", Instance: "home"},
+		{At: start, Actor: audit.Actor{Kind: audit.ActorPerson, Name: "telegram:ann"}, Action: "link", Tenant: "ours", Instance: "home"},
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("rows %+v, want %+v", got, want)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store"
+	"github.com/hermes-connector/hermes-connector/store/audit"
 )
 
 // The actions in the audit list; relay/link adds "link-code" and "link". Scripts search for them.
@@ -31,12 +32,12 @@ const (
 
 // audited makes the write under the context that comes back leave a row about i.
 func audited(ctx context.Context, action string, i store.Instance, detail string) context.Context {
-	return store.Audited(ctx, store.AuditEntry{Action: action, Tenant: i.Tenant, Instance: i.ID, Detail: detail})
+	return audit.With(ctx, audit.Entry{Action: action, Tenant: i.Tenant, Instance: i.ID, Detail: detail})
 }
 
 // auditedGateway is audited for a change to one gateway.
 func auditedGateway(ctx context.Context, action string, g store.Gateway, detail string) context.Context {
-	return store.Audited(ctx, store.AuditEntry{Action: action, Tenant: g.Tenant, Instance: g.Instance, Gateway: g.ID, Detail: detail})
+	return audit.With(ctx, audit.Entry{Action: action, Tenant: g.Tenant, Instance: g.Instance, Gateway: g.ID, Detail: detail})
 }
 
 // AuditQuery says which rows of the audit list are wanted.
@@ -48,7 +49,7 @@ type AuditQuery struct {
 // AuditRow says who changed what, and when.
 type AuditRow struct {
 	At        time.Time        `json:"at"`
-	ActorKind store.ActorKind  `json:"actorKind"`
+	ActorKind audit.ActorKind  `json:"actorKind"`
 	Actor     string           `json:"actor,omitempty"` // as its kind names it: a user, a gateway, a subject
 	Action    string           `json:"action"`
 	Tenant    relay.TenantID   `json:"tenant,omitempty"`
@@ -63,7 +64,7 @@ func (s *Service) Audit(ctx context.Context, q AuditQuery) ([]AuditRow, error) {
 	if q.Limit < 0 {
 		return nil, unfit("limit", nil, "a limit of %d shows nothing", q.Limit)
 	}
-	all, err := s.db.Audit(ctx, q.Limit, func(e store.AuditEntry) bool {
+	all, err := s.db.Audit(ctx, q.Limit, func(e audit.Entry) bool {
 		return q.Name == "" || string(e.Instance) == q.Name || string(e.Gateway) == q.Name
 	})
 	if err != nil {

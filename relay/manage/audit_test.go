@@ -9,6 +9,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
 	"github.com/hermes-connector/hermes-connector/store"
+	"github.com/hermes-connector/hermes-connector/store/audit"
 )
 
 // Invariant 5.
@@ -105,7 +106,7 @@ func TestEveryChangeLeavesARow(t *testing.T) {
 	} {
 		t.Run(step.name, func(t *testing.T) {
 			w := auditedWorld(t, step.name)
-			ctx := store.WithActor(t.Context(), store.Actor{Kind: store.ActorCLI, Name: "ann"})
+			ctx := audit.WithActor(t.Context(), audit.Actor{Kind: audit.ActorCLI, Name: "ann"})
 			for n := range 2 {
 				before, err := w.Audit(ctx, manage.AuditQuery{})
 				if err != nil {
@@ -120,7 +121,7 @@ func TestEveryChangeLeavesARow(t *testing.T) {
 				}
 				var want []manage.AuditRow
 				for _, r := range step.want {
-					r.At, r.ActorKind, r.Actor = noon, store.ActorCLI, "ann"
+					r.At, r.ActorKind, r.Actor = noon, audit.ActorCLI, "ann"
 					r.Tenant, r.Instance = defaulted(r.Tenant), defaulted(r.Instance)
 					want = append(want, r)
 				}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store"
+	"github.com/hermes-connector/hermes-connector/store/audit"
 )
 
 // Route reserves a scope, a chat or a path for a tenant: other tenants cannot claim what is reserved. A
@@ -51,7 +52,7 @@ type RouteKey struct {
 // DropRoute frees what a route reserves. The gateway that declared it declares it again at its
 // next start, unless somebody else was faster. Refused with NotFound.
 func (s *Service) DropRoute(ctx context.Context, k RouteKey) (RouteKey, error) {
-	ctx = store.Audited(ctx, store.AuditEntry{Action: actRoute, Detail: "dropped " + string(k.Platform) + " " + k.Key})
+	ctx = audit.With(ctx, audit.Entry{Action: actRoute, Detail: "dropped " + string(k.Platform) + " " + k.Key})
 	err := s.db.DropRoute(ctx, k.Platform, k.Key)
 	if errors.Is(err, store.ErrNotFound) {
 		return RouteKey{}, refuse(NotFound, err, "there is no such route: hermes-connector route list shows what there is")

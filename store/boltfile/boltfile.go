@@ -42,8 +42,6 @@ type Options struct {
 	MaxSize     int64         // in bytes; what grows is refused with ErrFull from four fifths of it on
 	LockTimeout time.Duration // how long Open waits for another process to let go of the file
 	Compact     bool          // makes Open shrink a file of more than 8 MiB, and twice its live data
-	InitialMap  int           // bytes of address space to begin with: growing past it makes the writer wait for every reader
-	GrowStep    int           // bytes; each step costs one more sync
 	Now         func() time.Time
 	Log         *slog.Logger
 	// OpenFile opens the file. Tests make the disk fail with it.
@@ -185,13 +183,13 @@ func OpenBolt(path string, o Options) (b *bolt.DB, err error) {
 		FreelistType:    bolt.FreelistMapType,
 		PageSize:        PageSize,
 		MaxSize:         int(o.MaxSize),
-		InitialMmapSize: o.InitialMap,
+		InitialMmapSize: o.initialMap(),
 		OpenFile:        o.OpenFile,
 	})
 	if err != nil {
 		return nil, boltError(err)
 	}
-	b.AllocSize = o.GrowStep
+	b.AllocSize = o.growStep()
 	return b, nil
 }
 

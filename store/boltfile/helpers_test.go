@@ -28,7 +28,7 @@ func (b *batch) Done(bool)         {}
 
 func options() Options {
 	return Options{
-		MaxSize: 16 << 20, InitialMap: 16 << 20, GrowStep: 128 << 10, LockTimeout: time.Millisecond,
+		MaxSize: 16 << 20, LockTimeout: time.Millisecond,
 		Now: time.Now, Log: slog.New(slog.DiscardHandler), OpenFile: os.OpenFile,
 		Format: Format{
 			Check: func(_ string, k, value []byte) error { _, err := Unseal(k, value); return err },

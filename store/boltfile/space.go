@@ -3,6 +3,7 @@ package boltfile
 import (
 	"errors"
 	"io/fs"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -94,4 +95,19 @@ func (w *writer) claim() error {
 		w.log.Info("there is space on the disk again")
 	}
 	return err
+}
+
+// initialMap is how much address space the file is mapped into at once. Growing past it makes
+// the writer wait for every reader, so for a whole backup: on 64-bit hosts the file never does.
+// It costs no memory. On 32-bit ones, where address space is scarce, it may happen once.
+func (o Options) initialMap() int {
+	if strconv.IntSize == 32 {
+		return 256 << 20
+	}
+	return int(o.MaxSize)
+}
+
+// growStep is how much the file grows by. Each step costs one more sync.
+func (o Options) growStep() int {
+	return int(min(max(o.MaxSize/64, 64<<10), 4<<20))
 }

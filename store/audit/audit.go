@@ -1,0 +1,92 @@
+// Package audit is the list of who changed what, and when.
+//
+// Rows stand under their tenant and a number that runs through all of them, so that one tenant's many rows push
+// out none of another's, and the order over tenants is known whatever the clock did. Rows without a tenant are
+// the operator's and the connector's, and are kept as one more. A count says how many rows there are of a
+// tenant, and of each credential in it; what is too many goes, the oldest first. A count that turns out wrong
+// is made anew: no change may fail for it.
+package audit
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+)
+
+// How many rows are kept.
+const (
+	MaxRows       = 10_000 // of a tenant
+	MaxCredential = 2_000  // of which one credential's
+)
+
+const maxText = 512 // bytes of a free text kept in a row
+
+// ActorKind says what sort of caller made a change.
+type ActorKind string
+
+// The kinds of actors.
+const (
+	ActorCLI      ActorKind = "cli"      // a user of this machine; the name is the operating system's
+	ActorGateway  ActorKind = "gateway"  // a gateway with its own credential; the name is its id
+	ActorJWT      ActorKind = "jwt"      // the bearer of a managed token; the name is its subject
+	ActorIdentity ActorKind = "identity" // the bearer of an identity token; the name is its instance, or tenant
+	ActorPerson   ActorKind = "person"   // someone on a platform; the name is platform:user
+	ActorSystem   ActorKind = "system"   // the connector itself
+)
+
+// Actor is who makes a change.
+type Actor struct {
+	Kind ActorKind `json:"kind"`
+	Name string    `json:"name,omitempty"`
+}
+
+// Entry is one row of the audit list: who changed what, and when. It holds ids and short
+// words, never a secret and nothing people wrote.
+type Entry struct {
+	At       time.Time        `json:"at"`
+	Actor    Actor            `json:"actor"`
+	Action   string           `json:"action"`
+	Tenant   relay.TenantID   `json:"tenant,omitempty"`
+	Instance relay.InstanceID `json:"instance,omitempty"`
+	Gateway  relay.GatewayID  `json:"gateway,omitempty"`
+	Detail   string           `json:"detail,omitempty"` // such as "telegram chat -100500"
+}
+
+type (
+	actorKey struct{}
+	entryKey struct{}
+)
+
+// WithActor says who makes the changes under ctx. Without it, it is the connector itself.
+func WithActor(ctx context.Context, a Actor) context.Context {
+	return context.WithValue(ctx, actorKey{}, a)
+}
+
+// With makes a write under ctx leave e in the audit list: in the same transaction, and only if
+// the write changes something. Every write with this context leaves a row, except Accept, so it
+// belongs to the one that makes the change. Time and actor are filled in by the write, and so are
+// the tenant, the instance and the gateway where they are empty and the write finds them out:
+// RedeemLinkCode, Enroll, EnrollByToken, Revoke and RevokeInstance do. Texts are cut at 512 bytes.
+func With(ctx context.Context, e Entry) context.Context {
+	return context.WithValue(ctx, entryKey{}, e)
+}
+
+// Row is the row that a write under ctx is to leave; nil for none.
+func Row(ctx context.Context, now func() time.Time) *Entry {
+	e, ok := ctx.Value(entryKey{}).(Entry)
+	if !ok {
+		return nil
+	}
+	e.At, e.Actor = now(), Actor{Kind: ActorSystem}
+	if a, ok := ctx.Value(actorKey{}).(Actor); ok {
+		e.Actor = a
+	}
+	for _, text := range []*string{&e.Actor.Name, &e.Action, &e.Detail} {
+		if len(*text) > maxText {
+			*text = strings.ToValidUTF8((*text)[:maxText], "")
+		}
+	}
+	return &e
+}

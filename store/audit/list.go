@@ -1,0 +1,271 @@
+package audit
+
+import (
+	bolt "go.etcd.io/bbolt"
+
+	"bytes"
+	"cmp"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/store/boltfile"
+	"github.com/hermes-connector/hermes-connector/store/table"
+)
+
+// The buckets of the list.
+const (
+	Rows   = "audit"        // tenant|running number -> Entry
+	Counts = "audit.counts" // tenant| and tenant|kind of actor|actor -> count
+)
+
+// count counts rows: of a tenant, or of one credential in it.
+type count struct {
+	N int `json:"n"`
+	// From is a number that no row of the credential is below, so that its oldest is found without
+	// looking at the same rows of others again and again.
+	From uint64 `json:"from,omitempty"`
+}
+
+// auditor is whose rows are counted together, within a tenant: the zero Actor is everybody.
+type auditor struct {
+	tenant relay.TenantID
+	actor  Actor
+}
+
+// credential reports whether a is one that could fill the list by itself.
+func (a Actor) credential() bool {
+	return a.Kind == ActorGateway || a.Kind == ActorJWT || a.Kind == ActorIdentity
+}
+
+func (a auditor) key() []byte {
+	if a.actor == (Actor{}) {
+		return table.Prefix(a.tenant)
+	}
+	return table.Key(a.tenant, string(a.actor.Kind), a.actor.Name)
+}
+
+// limit is how many rows are kept.
+func (a auditor) limit() int {
+	if a.actor == (Actor{}) {
+		return MaxRows
+	}
+	return MaxCredential
+}
+
+func rowKey(tenant relay.TenantID, n uint64) []byte {
+	return binary.BigEndian.AppendUint64(table.Prefix(tenant), n)
+}
+
+// countedWith are those e counts for.
+func (e Entry) countedWith() []auditor {
+	all := []auditor{{tenant: e.Tenant}}
+	if e.Actor.credential() {
+		all = append(all, auditor{e.Tenant, e.Actor})
+	}
+	return all
+}
+
+// Add adds a row, and drops the oldest past a limit.
+func Add(w *table.Writer, e Entry) error {
+	n, err := w.Next(Rows)
+	if err != nil {
+		return fmt.Errorf("audit: %w", err)
+	}
+	if err := w.Append(Rows, rowKey(e.Tenant, n), e); err != nil {
+		return err
+	}
+	for _, of := range e.countedWith() {
+		c, _, err := table.Load[count](w.Tx, Counts, of.key())
+		if err != nil || c.N > of.limit() {
+			if err := Recount(w); err != nil {
+				return err
+			}
+			break // the new row is there already
+		}
+		c.N++
+		if err := w.Put(Counts, of.key(), c); err != nil {
+			return err
+		}
+	}
+	// The credential's own go first.
+	for _, of := range slices.Backward(e.countedWith()) {
+		if err := trim(w, of); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// trim drops the oldest rows of a tenant, or of a credential in it, until they are within the limit.
+func trim(w *table.Writer, of auditor) error {
+	for {
+		c, _, err := table.Load[count](w.Tx, Counts, of.key())
+		if err == nil && c.N <= of.limit() {
+			return nil
+		}
+		k, e := oldest(w, of, c.From)
+		if err != nil || k == nil {
+			return Recount(w)
+		}
+		if err := drop(w, k, e); err != nil {
+			return err
+		}
+	}
+}
+
+// oldest is the first row of a tenant, or of a credential in it, from a number on; nil when there is
+// none. A damaged one of a tenant comes back without its entry.
+func oldest(w *table.Writer, of auditor, from uint64) (k []byte, e Entry) {
+	pre := table.Prefix(of.tenant)
+	c := w.Bucket([]byte(Rows)).Cursor()
+	for k, v := c.Seek(rowKey(of.tenant, from)); bytes.HasPrefix(k, pre); k, v = c.Next() {
+		e, err := table.Decode[Entry](k, v)
+		if of.actor == (Actor{}) || err == nil && e.Actor == of.actor {
+			return bytes.Clone(k), e
+		}
+	}
+	return nil, Entry{}
+}
+
+// drop drops the row e under k, which is the oldest of somebody it counts for.
+func drop(w *table.Writer, k []byte, e Entry) error {
+	if err := w.Delete(Rows, k); err != nil {
+		return err
+	}
+	e.Tenant = tenantOf(k) // it may be damaged
+	for _, of := range e.countedWith() {
+		c, _, err := table.Load[count](w.Tx, Counts, of.key())
+		if err != nil {
+			return Recount(w)
+		}
+		if c.N--; c.N <= 0 {
+			err = w.Delete(Counts, of.key())
+		} else {
+			if of.actor != (Actor{}) {
+				c.From = table.Number(k) + 1
+			}
+			err = w.Put(Counts, of.key(), c)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// tenantOf is the tenant in the key of a row. Names of tenants hold none of the bytes a key escapes.
+func tenantOf(k []byte) relay.TenantID { return relay.TenantID(k[:max(0, len(k)-9)]) }
+
+// Recount makes the counts agree with the rows. Where they do, it writes nothing.
+func Recount(w *table.Writer) error {
+	is := make(map[auditor]count)
+	for k, v := range table.Under(w.Tx, Rows, nil) {
+		e, err := table.Decode[Entry](k, v)
+		if err != nil {
+			continue // set aside, or about to be
+		}
+		e.Tenant = tenantOf(k)
+		for _, of := range e.countedWith() {
+			c := is[of]
+			if c.N++; c.From == 0 && of.actor != (Actor{}) {
+				c.From = table.Number(k)
+			}
+			is[of] = c
+		}
+	}
+	want := make(map[string]count, len(is))
+	for of, c := range is {
+		want[string(of.key())] = c
+	}
+	for _, k := range table.KeysUnder(w.Tx, Counts, nil) {
+		c, ok := want[string(k)]
+		if has, err := table.Decode[count](k, w.Bucket([]byte(Counts)).Get(k)); ok && err == nil && has.N == c.N && has.From <= c.From {
+			delete(want, string(k))
+		} else if !ok {
+			if err := w.Delete(Counts, k); err != nil {
+				return err
+			}
+		}
+	}
+	for k, c := range want {
+		if err := w.Put(Counts, []byte(k), c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Split gives the rows of a file from before schema 3 their tenants. Until then 10,000 were kept of
+// all together, so what a credential has too many of is all there is to drop.
+func Split(x *bolt.Tx) error {
+	w := table.Edit(x)
+	if _, err := x.CreateBucketIfNotExists([]byte(Counts)); err != nil {
+		return fmt.Errorf("bucket %s: %w", Counts, err)
+	}
+	for _, k := range table.KeysUnder(x, Rows, nil) {
+		value := bytes.Clone(x.Bucket([]byte(Rows)).Get(k))
+		e, err := table.Decode[Entry](k, value)
+		if err != nil {
+			continue // for repair
+		}
+		if err := errors.Join(w.Delete(Rows, k), w.Append(Rows, rowKey(e.Tenant, table.Number(k)), e)); err != nil {
+			return err
+		}
+	}
+	if err := Recount(w); err != nil {
+		return err
+	}
+	for _, e := range table.Readable[Entry](x, Rows) {
+		if !e.Actor.credential() {
+			continue
+		}
+		if err := trim(w, auditor{e.Tenant, e.Actor}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// List lists the newest limit rows of all tenants, or of those that which picks, the newest last; a limit of 0
+// means all. A damaged row is an error that names it, beside the others.
+func List(t *bolt.Tx, limit int, which ...func(Entry) bool) (out []Entry, err error) {
+	picked := func(e Entry) bool {
+		return !slices.ContainsFunc(which, func(picks func(Entry) bool) bool { return !picks(e) })
+	}
+	type row struct {
+		n uint64
+		Entry
+	}
+	var rows []row
+	c := t.Bucket([]byte(Rows)).Cursor()
+	k, v := c.Last()
+	for k != nil { // a tenant after the other, from its newest row on
+		of := bytes.Clone(k[:max(0, len(k)-8)])
+		for had := 0; k != nil && bytes.Equal(k[:max(0, len(k)-8)], of); k, v = c.Prev() {
+			if limit > 0 && had == limit {
+				c.Seek(of)
+				k, v = c.Prev()
+				break
+			}
+			e, bad := table.Decode[Entry](k, v)
+			switch {
+			case bad != nil:
+				err = errors.Join(err, boltfile.DamagedRecord(Rows, k, bad))
+			case picked(e):
+				rows = append(rows, row{table.Number(k), e})
+				had++
+			}
+		}
+	}
+	slices.SortFunc(rows, func(a, b row) int { return cmp.Compare(a.n, b.n) })
+	if limit > 0 {
+		rows = rows[max(0, len(rows)-limit):]
+	}
+	for _, r := range rows {
+		out = append(out, r.Entry)
+	}
+	return out, err
+}

@@ -1,0 +1,94 @@
+package boltfile
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/store/files"
+	bolt "go.etcd.io/bbolt"
+	berrors "go.etcd.io/bbolt/errors"
+)
+
+// Replace puts what r gives in the place of the file at path, which is kept beside it under another name. prepare
+// is called with the new file, which nobody else knows of, and with the former one, locked; nil when there is
+// none that bbolt opens. On any error the file at path is what it was.
+func Replace(path string, r io.Reader, o Options, prepare func(temp string, former *bolt.DB) error) (kept string, err error) {
+	// Held to the end: no server can start meanwhile. What cannot be opened nobody else holds.
+	former, err := bolt.Open(path, 0o600, &bolt.Options{ReadOnly: true, Timeout: o.LockTimeout})
+	switch {
+	case errors.Is(err, berrors.ErrTimeout):
+		return "", fmt.Errorf("%w; stop it first", ErrLocked)
+	case errors.Is(err, os.ErrPermission):
+		return "", err
+	case err == nil:
+		defer func() { err = errors.Join(err, former.Close()) }()
+	default:
+		former = nil
+	}
+	f, err := files.Temp(path, Leftovers(path))
+	if err != nil {
+		return "", err
+	}
+	defer os.Remove(f.Name())
+	files.Give(f, path)
+	_, err = io.Copy(f, r)
+	if err == nil {
+		err = f.Sync()
+	}
+	if err := errors.Join(err, f.Close()); err != nil {
+		return "", err
+	}
+	if err := prepare(f.Name(), former); err != nil {
+		return "", err
+	}
+	if files.Exists(path) {
+		base := path + ".before-restore-" + o.Now().UTC().Format("20060102T150405Z")
+		kept = base
+		for n := 2; files.Exists(kept); n++ {
+			kept = base + "-" + strconv.Itoa(n)
+		}
+	}
+	return kept, files.Replace(f.Name(), path, kept)
+}
+
+// A backup is the file as one commit left it, and a trailer behind its last page that says when
+// it was made. Nothing reads that far in a database, so a backup is one as it stands.
+const (
+	trailerMagic = "hermes-connector backup\n"
+	// TrailerSize is of the magic, the time in Unix seconds and the checksum of both.
+	TrailerSize = int64(len(trailerMagic) + 8 + 4)
+)
+
+// Trailer is the trailer of a backup that was made at.
+func Trailer(at time.Time) []byte {
+	b := binary.BigEndian.AppendUint64([]byte(trailerMagic), uint64(at.Unix()))
+	return binary.BigEndian.AppendUint32(b, Checksum(b, nil))
+}
+
+// CutTrailer cuts the trailer off the backup at path; false when it has none, as a copy of the file that was
+// made by hand.
+func CutTrailer(path string) (made time.Time, ok bool, err error) {
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		return made, false, err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	info, err := f.Stat()
+	if err != nil {
+		return made, false, err
+	}
+	b := make([]byte, TrailerSize)
+	if _, err := f.ReadAt(b, info.Size()-TrailerSize); err != nil && !errors.Is(err, io.EOF) {
+		return made, false, nil
+	}
+	made = time.Unix(int64(binary.BigEndian.Uint64(b[len(trailerMagic):])), 0).UTC()
+	if string(b) != string(Trailer(made)) {
+		return time.Time{}, false, nil
+	}
+	return made, true, f.Truncate(info.Size() - TrailerSize)
+}

@@ -1,0 +1,160 @@
+// Package seen remembers which events were stored, for a platform may bring one again.
+//
+// Every event leaves a mark. Ids of events come in no order that helps: kept in a tree by themselves, each mark
+// would cost that tree's page and the branches above it, as much as all else that an accept writes. So the
+// newest marks of a day stand in one record, small enough that bbolt keeps it in the root page, which every
+// commit writes anyway. When that is full its marks become a run: sorted, in records of half a page. When
+// runFan runs of one size have come together they become one of the next size. A look at a mark is a seek per
+// run, of which there are few, and a mark is written once per size. Nothing of it is kept in memory.
+package seen
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"slices"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/store/boltfile"
+	"github.com/hermes-connector/hermes-connector/store/table"
+	bolt "go.etcd.io/bbolt"
+)
+
+// The buckets of marks.
+const (
+	Newest = "hot/seen" // day -> the newest marks, in the order they came
+	Runs   = "seen"     // day, level, number of a run, last mark -> marks, sorted
+)
+
+const (
+	// MaxNewest is how many marks the record of the newest holds.
+	MaxNewest = 48
+	// Days is how many whole days a Mark outlives its own.
+	Days        = 3
+	recordMarks = 120 // in a record of a run
+	runFan      = 4   // runs of one level that become one of the next
+	topLevel    = 6   // whose runs stay as they are: 3 MiB are enough for one commit
+)
+
+// Mark stands for one event of one bot: 96 bits that no two share. In a record its checksum follows, so
+// that damage to one does not touch the others.
+type Mark [12]byte
+
+// Stored is the size of a mark in a record.
+const Stored = len(Mark{}) + 4
+
+// Of is the mark of an event.
+func Of(b relay.Bot, e relay.EventID) Mark {
+	return markOfKey(table.Key(b.Platform, string(b.ID), string(e)))
+}
+
+func markOfKey(k []byte) Mark {
+	sum := sha256.Sum256(k)
+	return Mark(sum[:])
+}
+
+// The key of a run is its day, its level and its number, one of its records that and its last mark.
+type runKey [9]byte
+
+func newRunKey(day uint32, level byte, n uint32) (k runKey) {
+	copy(k[:], DayKey(day))
+	k[4] = level
+	binary.BigEndian.PutUint32(k[5:], n)
+	return k
+}
+
+func (k runKey) number() uint32 { return binary.BigEndian.Uint32(k[5:]) }
+
+// behind is a key behind all of the run's records.
+func (k runKey) behind() []byte { return append(k[:], bytes.Repeat([]byte{0xff}, len(Mark{})+1)...) }
+
+// Day numbers the UTC days.
+func Day(at time.Time) uint32 { return uint32(at.Unix() / (24 * 60 * 60)) }
+
+// DayKey is where the newest marks of a day stand.
+func DayKey(day uint32) []byte { return binary.BigEndian.AppendUint32(nil, day) }
+
+// keyDay is the day of a key of marks.
+func keyDay(k []byte) uint32 {
+	if len(k) < 4 {
+		return 0
+	}
+	return binary.BigEndian.Uint32(k)
+}
+
+func (m Mark) sum() []byte { return binary.BigEndian.AppendUint32(nil, boltfile.Checksum(m[:], nil)) }
+
+// Encode is the payload of a record of marks.
+func Encode(ms []Mark) []byte {
+	out := make([]byte, 0, len(ms)*Stored)
+	for _, m := range ms {
+		out = append(append(out, m[:]...), m.sum()...)
+	}
+	return out
+}
+
+// Decode are the marks of a record: newest last in one of the newest, sorted in one of a run. From one that
+// is damaged come those that are not, with the error.
+func Decode(k, value []byte) (ms []Mark, err error) {
+	payload, err := boltfile.Unseal(k, value)
+	if err != nil {
+		payload = value[min(len(value), boltfile.EnvelopeSize):]
+	}
+	ms = make([]Mark, 0, len(payload)/Stored)
+	for ; len(payload) >= Stored; payload = payload[Stored:] {
+		m := Mark(payload)
+		if err == nil || bytes.Equal(payload[len(m):Stored], m.sum()) {
+			ms = append(ms, m)
+		}
+	}
+	return ms, err
+}
+
+// Bad is a record of marks that is not what was once written.
+type Bad struct {
+	Err    error // names the record
+	bucket string
+	key    []byte
+	good   []Mark // those that can be believed nevertheless
+}
+
+// Damaged is the record of marks under k, with why it is not believed.
+func Damaged(bucket string, k, value []byte, why error) Bad {
+	good, _ := Decode(k, value)
+	return Bad{Err: boltfile.DamagedRecord(bucket, k, why), bucket: bucket, key: bytes.Clone(k), good: good}
+}
+
+// Has looks for m among the newest marks and in each run. bad are the damaged records it met.
+func Has(t *bolt.Tx, m Mark) (seen bool, bad []Bad) {
+	in := func(b string, k, value []byte) bool {
+		payload, err := boltfile.Unseal(k, value)
+		if err != nil {
+			bad = append(bad, Damaged(b, k, value, err))
+			return slices.Contains(bad[len(bad)-1].good, m)
+		}
+		for ; len(payload) >= Stored; payload = payload[Stored:] {
+			if Mark(payload) == m {
+				return true
+			}
+		}
+		return false
+	}
+	for k, value := range table.Under(t, Newest, nil) {
+		if in(Newest, k, value) {
+			return true, bad
+		}
+	}
+	c := t.Bucket([]byte(Runs)).Cursor()
+	for k, _ := c.First(); len(k) > len(runKey{}); {
+		run := runKey(k)
+		var value []byte
+		if k, value = c.Seek(append(run[:], m[:]...)); bytes.HasPrefix(k, run[:]) {
+			if in(Runs, k, value) {
+				return true, bad
+			}
+			k, _ = c.Seek(run.behind())
+		}
+	}
+	return false, bad
+}

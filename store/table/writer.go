@@ -1,0 +1,98 @@
+package table
+
+import (
+	"bytes"
+	"fmt"
+
+	"github.com/hermes-connector/hermes-connector/store/boltfile"
+	bolt "go.etcd.io/bbolt"
+)
+
+// Writer is a write transaction. It reads through bbolt's, and changes the file through its own methods alone.
+type Writer struct {
+	*bolt.Tx
+	file *boltfile.Tx
+	// Changes counts the changes so far, those included that are yet to be made: who has some in hand adds one.
+	Changes int
+}
+
+// NewWriter is the transaction t.
+func NewWriter(t *boltfile.Tx) *Writer { return &Writer{Tx: t.Tx, file: t} }
+
+// Edit is a transaction of somebody who has the file for himself.
+func Edit(x *bolt.Tx) *Writer { return NewWriter(boltfile.Edit(x)) }
+
+// Put stores v under k as JSON in an envelope.
+func (w *Writer) Put(b string, k []byte, v any) error {
+	value, err := sealed(b, k, v)
+	if err != nil {
+		return err
+	}
+	return w.PutSealed(b, k, value)
+}
+
+// PutChanged is Put, unless the record stands there already word for word.
+func (w *Writer) PutChanged(b string, k []byte, v any) error {
+	value, err := sealed(b, k, v)
+	if err != nil || bytes.Equal(w.Bucket([]byte(b)).Get(k), value) {
+		return err
+	}
+	return w.PutSealed(b, k, value)
+}
+
+// Append is Put in a bucket that is written in the order of its keys.
+func (w *Writer) Append(b string, k []byte, v any) error {
+	value, err := sealed(b, k, v)
+	if err != nil {
+		return err
+	}
+	return w.AppendSealed(b, k, value)
+}
+
+func sealed(b string, k []byte, v any) ([]byte, error) {
+	payload, err := Encode(v)
+	if err != nil {
+		return nil, fmt.Errorf("encode for bucket %s: %w", b, err)
+	}
+	return boltfile.Seal(k, payload), nil
+}
+
+// PutSealed stores an envelope.
+func (w *Writer) PutSealed(b string, k, value []byte) error {
+	w.Changes++
+	return w.file.Put(b, k, value)
+}
+
+// AppendSealed is PutSealed in a bucket that is written in the order of its keys.
+func (w *Writer) AppendSealed(b string, k, value []byte) error {
+	w.Changes++
+	return w.file.Append(b, k, value)
+}
+
+// Delete removes what is under k.
+func (w *Writer) Delete(b string, k []byte) error {
+	w.Changes++
+	return w.file.Delete(b, k)
+}
+
+// Drop removes a bucket.
+func (w *Writer) Drop(b string) error { return w.file.Drop(b) }
+
+// Next gives out the bucket's next running number.
+func (w *Writer) Next(b string) (uint64, error) { return w.file.Next(b) }
+
+// DropWhere deletes the records of b that which picks, and returns how many. A damaged one is passed
+// over: it gives nobody anything, because every reader refuses it, and it must not keep a
+// revocation of somebody else from taking effect.
+func DropWhere[T any](w *Writer, b string, which func(T) bool) (n int, err error) {
+	for _, k := range KeysUnder(w.Tx, b, nil) {
+		if v, ok, err := Load[T](w.Tx, b, k); err != nil || !ok || !which(v) {
+			continue
+		}
+		if err := w.Delete(b, k); err != nil {
+			return n, err
+		}
+		n++
+	}
+	return n, nil
+}
