@@ -21,11 +21,11 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
-	"runtime"
 	"runtime/debug"
 	"sync"
 	"time"
 
+	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/count"
 	"github.com/hermes-connector/hermes-connector/relay/delivery"
 	"github.com/hermes-connector/hermes-connector/relay/door"
@@ -160,11 +160,7 @@ func (s *Server) loud(h http.Handler) http.Handler {
 			if p == nil || p == http.ErrAbortHandler {
 				return
 			}
-			text := fmt.Sprintf("%T", p)
-			if err, ok := p.(runtime.Error); ok {
-				text = err.Error()
-			}
-			s.log.Error("a request ended in a panic", "panic", text, "stack", string(debug.Stack()))
+			s.log.Error("a request ended in a panic", "panic", relay.PanicWords(p), "stack", string(debug.Stack()))
 			panic(http.ErrAbortHandler)
 		}()
 		h.ServeHTTP(w, r)
