@@ -25,6 +25,7 @@
 package identity
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -184,9 +185,7 @@ func New(codes Codes, mac MACer, blobs Blobs, o Options) (*Verifier, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
+	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	v := &Verifier{mode: o.Mode, codes: codes, mac: mac, now: o.Now}
 	var err error
 	switch o.Mode {
@@ -217,10 +216,7 @@ func (v *Verifier) useKeys(blobs Blobs, o Options) (err error) {
 	case (o.JWKSURL == "") == (o.JWKSFile == ""):
 		return errors.New("jwks_url: give either this or jwks_file")
 	}
-	v.audience, v.tenantClaim = o.Audience, o.TenantClaim
-	if v.tenantClaim == "" {
-		v.tenantClaim = defaultTenantClaim
-	}
+	v.audience, v.tenantClaim = o.Audience, cmp.Or(o.TenantClaim, defaultTenantClaim)
 	v.parser = jwt.NewParser(
 		jwt.WithValidMethods([]string{jwt.SigningMethodRS256.Alg()}),
 		jwt.WithIssuer(o.Issuer),

@@ -66,15 +66,10 @@ func (s *Service) Audit(ctx context.Context, q AuditQuery) ([]AuditRow, error) {
 	all, err := s.db.Audit(ctx, q.Limit, func(e store.AuditEntry) bool {
 		return q.Name == "" || string(e.Instance) == q.Name || string(e.Gateway) == q.Name
 	})
-	if err != nil {
-		return nil, err
-	}
-	rows := make([]AuditRow, 0, len(all))
-	for _, e := range all {
-		rows = append(rows, AuditRow{
+	return each(all, func(e store.AuditEntry) AuditRow {
+		return AuditRow{
 			At: e.At.UTC(), ActorKind: e.Actor.Kind, Actor: e.Actor.Name, Action: e.Action,
 			Tenant: e.Tenant, Instance: e.Instance, Gateway: e.Gateway, Detail: e.Detail,
-		})
-	}
-	return rows, nil
+		}
+	}), err
 }

@@ -110,13 +110,10 @@ func taken(name string) error {
 
 func (s *Service) enrolled(g store.Gateway, wakeURL string, secret, deliveryKey relay.Secret) Enrolled {
 	e := Enrolled{Gateway: g.ID, Instance: g.Instance, Tenant: g.Tenant, URL: s.set.URL}
-	e.Secret, e.DeliveryKey = handOver(secret), handOver(deliveryKey)
+	e.Secret, e.DeliveryKey = secret.RevealString(), deliveryKey.RevealString()
 	e.Env = s.credentials(e, wakeURL)
 	return e
 }
-
-// handOver puts a credential in the clear, for the one answer that carries it.
-func handOver(secret relay.Secret) string { return secret.RevealString() }
 
 // tokenAge is how long an enrollment token can be used.
 const tokenAge = 15 * time.Minute

@@ -105,6 +105,15 @@ func (s *Service) bots() []platforms.Platform {
 	return s.set.Bots
 }
 
+// each is a list of what as makes of all; never nil, which JSON would show as null.
+func each[A, B any](all []A, as func(A) B) []B {
+	out := make([]B, len(all))
+	for i, a := range all {
+		out[i] = as(a)
+	}
+	return out
+}
+
 // Named names a gateway or an instance; by default a gateway and its instance have the same name.
 type Named struct {
 	Name string `json:"name"`

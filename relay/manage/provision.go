@@ -95,7 +95,7 @@ func (s *Service) Provision(ctx context.Context, p Provision) (Provisioned, erro
 	if err != nil {
 		return Provisioned{}, err
 	}
-	out.SecretIssued, out.Secret, out.DeliveryKey = true, handOver(newest.Secret), handOver(key)
+	out.SecretIssued, out.Secret, out.DeliveryKey = true, newest.Secret.RevealString(), key.RevealString()
 	return out, nil
 }
 

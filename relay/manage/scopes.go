@@ -191,21 +191,15 @@ func (s *Service) scope(c Scope) error {
 
 // Scopes lists the grants of an instance, or with an empty name all of them. Refused with NotFound.
 func (s *Service) Scopes(ctx context.Context, n Named) ([]Grant, error) {
-	var all []store.Grant
-	var err error
-	if n.Name == "" {
-		all, err = s.db.Grants(ctx, store.GrantFilter{})
-	} else {
-		var i store.Instance
-		if i, err = s.instance(ctx, n.Name); err == nil {
-			all, err = s.db.Grants(ctx, store.GrantFilter{Instance: i.ID})
+	var of store.Instance
+	if n.Name != "" {
+		var err error
+		if of, err = s.instance(ctx, n.Name); err != nil {
+			return nil, err
 		}
 	}
-	out := make([]Grant, 0, len(all))
-	for _, g := range all {
-		out = append(out, grant(g))
-	}
-	return out, err
+	all, err := s.db.Grants(ctx, store.GrantFilter{Instance: of.ID})
+	return each(all, grant), err
 }
 
 func grant(g store.Grant) Grant {

@@ -55,7 +55,7 @@ func (s *Service) Self(ctx context.Context, n Named) (Self, error) {
 	out := Self{
 		Instance: i.ID, Tenant: i.Tenant, State: s.state(i), WakeURL: i.WakeURL != "",
 		Principal: principal(i), Relevance: make(map[relay.PlatformID]Relevance),
-		Gateways: []Gateway{}, Bound: []BoundUser{}, Missing: []string{},
+		Gateways: []Gateway{},
 	}
 	gateways, err := s.Gateways(ctx, struct{}{})
 	if err != nil {
@@ -70,9 +70,9 @@ func (s *Service) Self(ctx context.Context, n Named) (Self, error) {
 	if err != nil {
 		return Self{}, err
 	}
-	for _, b := range bound {
-		out.Bound = append(out.Bound, BoundUser{Platform: b.Platform, User: b.User, DMDefault: b.DMDefault})
-	}
+	out.Bound = each(bound, func(b store.Binding) BoundUser {
+		return BoundUser{Platform: b.Platform, User: b.User, DMDefault: b.DMDefault}
+	})
 	if out.Scopes, err = s.Scopes(ctx, Named{Name: string(i.ID)}); err != nil {
 		return Self{}, err
 	}

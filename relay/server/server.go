@@ -13,6 +13,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -75,16 +76,13 @@ type Server struct {
 
 // New makes a server. Nothing listens before Run.
 func New(h *hub.Hub, auth *token.Authority, o Options) *Server {
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
-	if o.Failures == nil {
-		o.Failures = limit.NewFailures()
-	}
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return &Server{hub: h, auth: auth, log: o.Log, proxies: o.TrustedProxies, mounts: o.Mounts, tls: o.TLS, failed: o.Failures, now: o.Now}
+	return &Server{
+		hub: h, auth: auth, log: cmp.Or(o.Log, slog.New(slog.DiscardHandler)), proxies: o.TrustedProxies,
+		mounts: o.Mounts, tls: o.TLS, failed: cmp.Or(o.Failures, limit.NewFailures()), now: o.Now,
+	}
 }
 
 // Run serves on l, and runs the hub, until ctx ends; then it stops in order and returns nil.

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"crypto/tls"
 	"fmt"
 	"log/slog"
@@ -18,9 +19,7 @@ const statEvery = time.Second
 // one cannot be used (half written, say) the old one goes on, and log (nil means discard) gets one
 // line for each change. Only HTTP/1.1 is offered: a WebSocket's upgrade needs it.
 func Certificates(certFile, keyFile string, log *slog.Logger) (*tls.Config, error) {
-	if log == nil {
-		log = slog.New(slog.DiscardHandler)
-	}
+	log = cmp.Or(log, slog.New(slog.DiscardHandler))
 	pair, err := files.Watch([]string{certFile, keyFile}, time.Now, func(texts [][]byte) (*tls.Certificate, error) {
 		pair, err := tls.X509KeyPair(texts[0], texts[1])
 		if err != nil {

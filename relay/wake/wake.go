@@ -104,9 +104,7 @@ func New(db Instances, live Presence, get Getter, o Options) *Waker {
 	if o.Count == nil {
 		o.Count = func(count.Counter) {}
 	}
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
+	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	return &Waker{
 		db: db, live: live, get: get, opts: o,
 		look:    make(chan struct{}, 1),
