@@ -11,7 +11,7 @@ type class struct {
 // block is a range of addresses and what it is for.
 type block struct {
 	prefix netip.Prefix
-	name   string
+	class  class
 }
 
 // closed are the ranges nothing opens, also where they lie inside one of openable or among the
@@ -59,26 +59,20 @@ var openable = blocks(false,
 	"::1/128", "a loopback address",
 )
 
-type table struct {
-	blocks []block
-	never  bool
-}
-
 // blocks reads pairs of a range and its name.
-func blocks(never bool, pairs ...string) table {
-	t := table{never: never}
+func blocks(never bool, pairs ...string) (out []block) {
 	for i := 0; i < len(pairs); i += 2 {
-		t.blocks = append(t.blocks, block{netip.MustParsePrefix(pairs[i]), pairs[i+1]})
+		out = append(out, block{netip.MustParsePrefix(pairs[i]), class{pairs[i+1], never}})
 	}
-	return t
+	return out
 }
 
 // classify says what an address is for. It is unmapped and has no zone.
 func classify(a netip.Addr) class {
-	for _, t := range []table{closed, openable} {
-		for _, b := range t.blocks {
+	for _, list := range [][]block{closed, openable} {
+		for _, b := range list {
 			if b.prefix.Contains(a) {
-				return class{b.name, t.never}
+				return b.class
 			}
 		}
 	}

@@ -31,7 +31,7 @@ type introspector struct {
 	// Set once, by newIntrospector.
 	url    string
 	field  string
-	client client
+	client *http.Client
 	now    func() time.Time
 
 	asking chan struct{} // holds one value per question under way; full: wait
@@ -83,7 +83,7 @@ func (i *introspector) caller(ctx context.Context, bearer string) (Caller, error
 }
 
 func (i *introspector) ask(ctx context.Context, bearer string) (Caller, error) {
-	status, body, err := i.client.get(ctx, i.url, bearer)
+	status, body, err := get(ctx, i.client, i.url, bearer)
 	switch {
 	case err != nil:
 		return Caller{}, fmt.Errorf("%w: introspection: %w", ErrUnavailable, err)

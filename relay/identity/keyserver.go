@@ -34,7 +34,7 @@ const (
 type keyServer struct {
 	// Set once, by newKeyServer.
 	url    string
-	client client
+	client *http.Client
 	blobs  Blobs
 	now    func() time.Time
 	log    *slog.Logger
@@ -131,7 +131,7 @@ func (k *keyServer) ask(ctx context.Context, old *keySet) *keySet {
 func (k *keyServer) fetch(ctx context.Context) (*keySet, error) {
 	ctx, cancel := context.WithTimeout(ctx, askFor)
 	defer cancel()
-	status, body, err := k.client.get(ctx, k.url, "")
+	status, body, err := get(ctx, k.client, k.url, "")
 	switch {
 	case err != nil:
 		return nil, err

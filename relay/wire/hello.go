@@ -2,6 +2,7 @@ package wire
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 
 	"github.com/hermes-connector/hermes-connector/relay"
@@ -27,10 +28,7 @@ type Hello struct {
 }
 
 func decodeHello(o object) Hello {
-	h := Hello{Platform: relay.PlatformID(o.id("platform")), BotID: relay.BotID(o.id("botId"))}
-	if h.Platform == "" {
-		h.Platform = relay.RelayPlatform
-	}
+	h := Hello{Platform: cmp.Or(relay.PlatformID(o.id("platform")), relay.RelayPlatform), BotID: relay.BotID(o.id("botId"))}
 	if bytes.HasPrefix(o["command_manifest"], []byte("[")) {
 		h.Manifest = []json.RawMessage{}
 	}

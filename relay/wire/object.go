@@ -46,16 +46,10 @@ func parseObject(raw []byte) (object, bool) {
 // parts are a list's elements, or an object's keys and values in turn. raw is valid JSON.
 func parts(raw []byte) iter.Seq[json.RawMessage] {
 	return func(yield func(json.RawMessage) bool) {
-		depth, from, inString, escaped := 0, 0, false, false
+		depth, from, q := 0, 0, quotes{}
 		for i, c := range raw {
 			switch {
-			case escaped:
-				escaped = false
-			case inString:
-				escaped = c == '\\'
-				inString = c != '"'
-			case c == '"':
-				inString = true
+			case q.holds(c):
 			case c == '{' || c == '[':
 				if depth++; depth == 1 {
 					from = i + 1
@@ -71,6 +65,22 @@ func parts(raw []byte) iter.Seq[json.RawMessage] {
 			}
 		}
 	}
+}
+
+// quotes follows JSON byte by byte and knows what stands in its strings.
+type quotes struct{ open, escaped bool }
+
+// holds reports whether c, the next byte, belongs to a string; its quotes do.
+func (q *quotes) holds(c byte) bool {
+	was := q.open
+	if q.escaped {
+		q.escaped = false
+	} else if c == '"' {
+		q.open = !was
+	} else {
+		q.escaped = was && c == '\\'
+	}
+	return was || q.open
 }
 
 // has reports whether the member is there and not null.

@@ -65,22 +65,16 @@ func (s *Splitter) finish(lines [][]byte, line []byte) [][]byte {
 // braces follows a JSON object byte by byte, so that a line that grows by many small messages
 // costs one look at each byte. It counts; it does not judge: a decoder does.
 type braces struct {
-	open     int
-	inString bool
-	escaped  bool
-	closed   bool // an object was opened and closed, and only blanks followed
+	quotes quotes
+	open   int
+	closed bool // an object was opened and closed, and only blanks followed
 }
 
 func (b *braces) read(part []byte) {
 	for _, c := range part {
 		switch {
-		case b.escaped:
-			b.escaped = false
-		case b.inString:
-			b.escaped = c == '\\'
-			b.inString = c != '"'
-		case c == '"':
-			b.inString, b.closed = true, false
+		case b.quotes.holds(c):
+			b.closed = false
 		case c == '{':
 			b.open++
 			b.closed = false

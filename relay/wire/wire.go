@@ -140,17 +140,9 @@ func DecodeFromConnector(line []byte) (Frame, error) {
 
 // values is how many values line has, if it is JSON, give or take the empty lists and objects.
 func values(line []byte) int {
-	n, inString, escaped := 1, false, false
+	n, q := 1, quotes{}
 	for _, c := range line {
-		switch {
-		case escaped:
-			escaped = false
-		case inString:
-			escaped = c == '\\'
-			inString = c != '"'
-		case c == '"':
-			inString = true
-		case c == ',' || c == ':':
+		if !q.holds(c) && (c == ',' || c == ':') {
 			n++
 		}
 	}
