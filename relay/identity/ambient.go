@@ -41,7 +41,7 @@ const (
 func NewCode() string { return relay.RandomText(relay.TokenLen) }
 
 // CodeMAC is what code is stored under.
-func CodeMAC(mac MACer, code string) []byte {
+func CodeMAC(mac relay.MACer, code string) []byte {
 	return mac.MAC(purposeCode, relay.NewSecret([]byte(code)))
 }
 

@@ -88,11 +88,6 @@ type Codes interface {
 	Code(ctx context.Context, k store.CodeKind, mac []byte) (store.Code, error)
 }
 
-// MACer authenticates values that are only ever compared. *vault.Vault satisfies it.
-type MACer interface {
-	MAC(purpose string, token relay.Secret) []byte
-}
-
 // Blobs keeps the last good key set over a restart. *store.DB satisfies it.
 type Blobs interface {
 	Blob(ctx context.Context, name string) (value []byte, ok bool, err error)
@@ -170,7 +165,7 @@ type Verifier struct {
 	// Set once, by New.
 	mode        Mode
 	codes       Codes
-	mac         MACer
+	mac         relay.MACer
 	now         func() time.Time
 	audience    string
 	tenantClaim string
@@ -181,7 +176,7 @@ type Verifier struct {
 
 // New makes a verifier. It asks no server, but reads JWKSFile. Its errors name the setting at
 // fault: one that is missing or makes no sense, or a key file that cannot be used.
-func New(codes Codes, mac MACer, blobs Blobs, o Options) (*Verifier, error) {
+func New(codes Codes, mac relay.MACer, blobs Blobs, o Options) (*Verifier, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}

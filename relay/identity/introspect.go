@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"strings"
 	"sync"
@@ -126,24 +127,17 @@ func (i *introspector) recall(sum [sha256.Size]byte) (Caller, bool) {
 	return r.caller, ok && i.now().Before(r.until)
 }
 
-// remember keeps an answer. When there are too many, the answers whose time is over are dropped, or else any
-// one: a dropped answer costs one more question.
+// remember keeps an answer. When there are too many, those whose time is over are dropped, or else all: a
+// dropped answer costs one more question.
 func (i *introspector) remember(sum [sha256.Size]byte, c Caller) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	now := i.now()
 	if len(i.good) >= maxRemembered {
-		for key, r := range i.good {
-			if !now.Before(r.until) {
-				delete(i.good, key)
-			}
-		}
+		maps.DeleteFunc(i.good, func(_ [sha256.Size]byte, r remembered) bool { return !now.Before(r.until) })
 	}
-	for key := range i.good {
-		if len(i.good) < maxRemembered {
-			break
-		}
-		delete(i.good, key)
+	if len(i.good) >= maxRemembered {
+		clear(i.good)
 	}
 	i.good[sum] = remembered{c, now.Add(rememberFor)}
 }

@@ -31,23 +31,18 @@ const lifetime = 10 * time.Minute
 // purpose names the key of the codes' MACs.
 const purpose = "link"
 
-// MACer authenticates values that are only ever compared. *vault.Vault satisfies it.
-type MACer interface {
-	MAC(purpose string, token relay.Secret) []byte
-}
-
 // Desk gives out link codes and takes them back. Its methods may be called from any goroutine.
 type Desk struct {
 	// Set once, by NewDesk.
 	db  *store.DB
-	mac MACer
+	mac relay.MACer
 	now func() time.Time
 
 	tries tries
 }
 
 // NewDesk makes a desk over db. now is the clock, of the codes and of the tries.
-func NewDesk(db *store.DB, mac MACer, now func() time.Time) *Desk {
+func NewDesk(db *store.DB, mac relay.MACer, now func() time.Time) *Desk {
 	return &Desk{db: db, mac: mac, now: now}
 }
 

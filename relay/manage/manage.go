@@ -29,7 +29,6 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/bus"
 	"github.com/hermes-connector/hermes-connector/relay/gate"
-	"github.com/hermes-connector/hermes-connector/relay/identity"
 	"github.com/hermes-connector/hermes-connector/relay/link"
 	"github.com/hermes-connector/hermes-connector/relay/token"
 	"github.com/hermes-connector/hermes-connector/store"
@@ -83,14 +82,14 @@ type Service struct {
 	db   *store.DB
 	auth *token.Authority
 	desk *link.Desk
-	mac  identity.MACer
+	mac  relay.MACer
 	bus  bus.Bus
 	live Live // nil: the database was opened without a server
 	set  Settings
 }
 
 // New makes a Service. live is nil when no server runs in this process.
-func New(db *store.DB, auth *token.Authority, desk *link.Desk, mac identity.MACer, b bus.Bus, live Live, s Settings) *Service {
+func New(db *store.DB, auth *token.Authority, desk *link.Desk, mac relay.MACer, b bus.Bus, live Live, s Settings) *Service {
 	if s.Now == nil {
 		s.Now = time.Now
 	}

@@ -2,7 +2,6 @@ package manage
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -36,12 +35,9 @@ type BoundUser struct {
 // Manageable refuses with NotFound unless i is an instance of tenant t (of any tenant, when t is empty)
 // that a gateway can serve. An instance of another tenant is refused as if it did not exist.
 func (s *Service) Manageable(ctx context.Context, i relay.InstanceID, t relay.TenantID) error {
-	inst, err := s.db.Instance(ctx, i)
-	if errors.Is(err, store.ErrNotFound) || err == nil && t != "" && inst.Tenant != t {
-		return noGateway(string(i), err)
-	}
-	if err == nil {
-		_, err = s.served(ctx, string(i))
+	inst, err := s.served(ctx, string(i))
+	if err == nil && (inst.ID != i || t != "" && inst.Tenant != t) {
+		return noGateway(string(i), nil)
 	}
 	return err
 }

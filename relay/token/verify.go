@@ -61,18 +61,6 @@ const (
 	Valid
 )
 
-// String is the verdict in a word.
-func (v Verdict) String() string {
-	switch v {
-	case Expired:
-		return "expired"
-	case Valid:
-		return "valid"
-	default:
-		return "unauthorized"
-	}
-}
-
 // Authority checks bearers and manages the secrets behind them. Its methods may be called from
 // any goroutine.
 type Authority struct {

@@ -33,7 +33,7 @@ func (w *Waker) consider(ctx context.Context, i relay.InstanceID) bool {
 	inst, entries, err := w.read(ctx, i)
 	connected := w.live.Awake(i) // last: whoever came while we read is not poked
 	if err != nil && ctx.Err() == nil {
-		w.opts.Log.Warn("the waiting instance could not be read; it is looked at again later", keyInstance, i, "in", w.opts.Cooldown, keyErr, err)
+		w.opts.Log.Warn("the waiting instance could not be read; it is looked at again later", "instance", i, "in", w.opts.Cooldown, "err", err)
 	}
 
 	w.mu.Lock()
@@ -104,7 +104,7 @@ func (w *Waker) poke(ctx context.Context, i relay.InstanceID, t *target, wakeURL
 			result = count.WakeFailed
 		}
 		w.opts.Count(result)
-		w.opts.Log.Log(ctx, level, "instance poked", keyInstance, i, keyResult, result, keyStatus, status, keyReason, cause(err))
+		w.opts.Log.Log(ctx, level, "instance poked", "instance", i, "result", result, "status", status, "reason", cause(err))
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -39,15 +39,6 @@ const (
 	settle = 15 * time.Second
 )
 
-// Keys of the log attributes this package writes.
-const (
-	keyInstance = "instance"
-	keyReason   = "reason"
-	keyResult   = "result"
-	keyStatus   = "status"
-	keyErr      = "err"
-)
-
 // Instances is the part of the store a waker needs. *store.DB satisfies it.
 type Instances interface {
 	Instances(ctx context.Context) ([]store.Instance, error)
@@ -176,7 +167,7 @@ func (w *Waker) Run(ctx context.Context) error {
 func (w *Waker) remember(ctx context.Context) {
 	all, err := w.db.Instances(ctx)
 	if err != nil {
-		w.opts.Log.Warn("the instances could not be read at the start; the next event for an instance wakes that instance", keyErr, err)
+		w.opts.Log.Warn("the instances could not be read at the start; the next event for an instance wakes that instance", "err", err)
 		return
 	}
 	for _, i := range all {
@@ -185,7 +176,7 @@ func (w *Waker) remember(ctx context.Context) {
 		}
 		lane, err := w.db.Lane(ctx, i.ID)
 		if err != nil {
-			w.opts.Log.Warn("the buffer could not be read at the start; the next event wakes its instance", keyInstance, i.ID, keyErr, err)
+			w.opts.Log.Warn("the buffer could not be read at the start; the next event wakes its instance", "instance", i.ID, "err", err)
 			continue
 		}
 		if lane.Entries == 0 {

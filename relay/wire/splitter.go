@@ -47,11 +47,8 @@ func (s *Splitter) Feed(message []byte) ([][]byte, error) {
 	}
 }
 
-// Held is how many bytes of an unfinished line it keeps.
+// Held is how many bytes it keeps of a frame that no message has ended yet.
 func (s *Splitter) Held() int { return len(s.tail) }
-
-// Unfinished reports whether a frame has begun that no message has ended yet.
-func (s *Splitter) Unfinished() bool { return len(s.tail) > 0 }
 
 // finish adds line unless it is blank, and begins the next one.
 func (s *Splitter) finish(lines [][]byte, line []byte) [][]byte {
