@@ -20,9 +20,8 @@ func MetaOf(a Action) Metadata {
 	return Metadata{}
 }
 
-// ThreadOf is the thread that a's metadata names, if a is about something in a chat; empty for actions
-// on a chat as such, which name what they mean: a look-up, and those that make and rename threads; empty
-// also for a FollowUp, which is about a session.
+// ThreadOf is the thread that a's metadata names; empty for actions on a chat as such, which name the
+// thread themselves, and for a FollowUp, which is about a session.
 func ThreadOf(a Action) ThreadID {
 	switch a.(type) {
 	case GetChatInfo, ThreadCreate, ThreadRename, FollowUp:

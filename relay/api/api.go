@@ -65,8 +65,8 @@ type API struct {
 	managing *limit.Rates // per gateway, instance or identity code
 	booting  *limit.Rates // per identity
 
-	// strangers are the requests whose bodies have to be read before there is a credential to judge, so
-	// that one address cannot fill the memory with unfinished ones; and the questions to a third party.
+	// strangers are the requests whose bodies hold the credential, and the questions to a third party: one
+	// address cannot fill the memory with unfinished ones.
 	strangers *limit.Share
 }
 

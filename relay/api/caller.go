@@ -79,10 +79,8 @@ func (a *API) managed(ctx context.Context, r *request) (caller, error) {
 	return caller{m.Instance, store.Actor{Kind: store.ActorJWT, Name: m.Subject}}, nil
 }
 
-// identified is who calls enroll or provision, and the context that names them as the actor.
-//
-// With introspection a verdict may cost a question to a third party. So an address that has used up
-// its failures gets none, and no address has more than maxStrangers questions open.
+// identified is who calls enroll or provision, and the context that names them as the actor. An address that
+// has used up its failures asks no third party, and none has more than maxStrangers questions open.
 func (a *API) identified(ctx context.Context, r *request) (context.Context, identity.Caller, error) {
 	if a.id.Asks(door.Bearer(r.Request)) {
 		if wait := a.failures.Wait(r.from, a.now()); wait > 0 {

@@ -14,10 +14,9 @@ type block struct {
 	class  class
 }
 
-// closed are the ranges nothing opens, also where they lie inside one of openable or among the
-// public addresses (IANA special-purpose registries, RFC 6890; the clouds' own documentation for
-// their metadata services). An IPv6 range that carries IPv4 addresses is closed as a whole:
-// nobody needs it to reach a wake URL, and behind it stands any address. Never changed.
+// closed are the ranges nothing opens (IANA special-purpose registries, RFC 6890; the clouds' documentation of
+// their metadata services). An IPv6 range that carries IPv4 addresses is closed as a whole: behind it stands
+// any address. Never changed.
 var closed = blocks(true,
 	"0.0.0.0/8", "an address of this network",
 	"169.254.0.0/16", "a link-local or metadata address",

@@ -57,19 +57,16 @@ const (
 	Introspect Mode = "introspect"
 )
 
-// What callers test for. Everything else that comes back is trouble with the store or an ended
-// context, and to a caller the same as ErrUnavailable.
+// What callers test for. Everything else is to a caller the same as ErrUnavailable.
 var (
 	// ErrUnauthorized: the bearer, or the code, proves nothing (401). It wraps a reason for a log.
 	ErrUnauthorized = errors.New("unauthorized")
-	// ErrUnavailable: nobody can say now (503): the key server cannot be reached and no keys are
-	// known, or the introspection gives no answer to go by.
+	// ErrUnavailable: nobody can say now (503).
 	ErrUnavailable = errors.New("identity cannot be verified now")
 )
 
 const (
-	// maxBearer bounds what is looked at at all, in bytes. Tokens with long lists of groups in
-	// them have some thousands.
+	// maxBearer bounds a bearer, in bytes. Tokens with long lists of groups have some thousands.
 	maxBearer = 16 << 10
 	// maxSubject bounds a subject, in bytes.
 	maxSubject = 128
@@ -107,9 +104,7 @@ type Options struct {
 
 	// For Introspect: both.
 	IntrospectURL string
-	// TenantField is the field of the answer with the tenant's name. Dots go into objects
-	// ("org.slug"); a field whose whole name contains the dots comes first.
-	TenantField string
+	TenantField   string // of the answer, with the tenant's name; dots go into objects ("org.slug")
 
 	Client *http.Client     // for both addresses; redirects are not followed; nil means one of its own
 	Now    func() time.Time // the clock; nil means time.Now
@@ -132,14 +127,11 @@ const (
 type Caller struct {
 	Kind   Kind
 	Tenant relay.TenantID // empty only for Anonymous
-	// Instance is whom the identity code was made for: with Ambient only, and empty for a code
-	// without one, which serves for enrollment and for nothing else.
+	// Instance is whom the identity code was made for, with Ambient only. A code without one serves for
+	// enrollment and for nothing else.
 	Instance relay.InstanceID
-	// Minted is when the identity token was made: with Ambient only.
-	Minted time.Time
-	// Subject is whom to name in the audit list: a token's "sub", else the instance. At most 128
-	// bytes, printable, possibly empty.
-	Subject string
+	Minted   time.Time // when the identity token was made, with Ambient only
+	Subject  string    // for the audit list: a token's "sub", else the instance; printable, may be empty
 }
 
 // Managed is who calls a management route with a managed token.
@@ -228,10 +220,9 @@ func (v *Verifier) useKeys(blobs Blobs, o Options) (err error) {
 	return err
 }
 
-// Caller says who calls enroll or provision with bearer: the text after "Bearer " in the
-// Authorization header, or "". In mode None a bearer that is no identity token of this connector's
-// is nobody's (older gateways send a token for somebody else), and so Anonymous; one that is must
-// be good. In the other modes a bearer must prove who it belongs to.
+// Caller says who calls enroll or provision with bearer, which may be empty. In mode None a bearer that is no
+// identity token of this connector's is Anonymous (older gateways send a token for somebody else); otherwise
+// it must prove who it belongs to.
 func (v *Verifier) Caller(ctx context.Context, bearer string) (Caller, error) {
 	switch v.mode {
 	case JWKS:
@@ -255,9 +246,8 @@ func (v *Verifier) Asks(bearer string) bool {
 	return !known
 }
 
-// checkBearer refuses what no issuer hands out, before anything else looks at it. Visible ASCII it
-// must be: nothing of it can become another header, and base64 decoders, which skip line breaks,
-// see one spelling.
+// checkBearer refuses what no issuer hands out: of visible ASCII nothing can become another header, and base64
+// decoders, which skip line breaks, see one spelling.
 func checkBearer(bearer string) error {
 	odd := func(r rune) bool { return r <= ' ' || r > '~' }
 	if bearer == "" || len(bearer) > maxBearer || strings.ContainsFunc(bearer, odd) {

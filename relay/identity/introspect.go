@@ -16,9 +16,8 @@ import (
 )
 
 const (
-	// maxAsking is how many bearers are asked about at the same time. The number is higher than that of
-	// the requests relay/api lets one address have open: an address whose questions hang does not block
-	// the questions of other addresses.
+	// maxAsking is how many bearers are asked about at a time: more than relay/api lets one address ask about,
+	// so that an address whose questions hang does not block the others.
 	maxAsking = 32
 	// rememberFor is how long a good answer counts without asking again, and so how long a token
 	// outlives its end.

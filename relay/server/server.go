@@ -85,9 +85,8 @@ func New(h *hub.Hub, auth *token.Authority, o Options) *Server {
 	}
 }
 
-// Run serves on l, and runs the hub, until ctx ends; then it stops in order and returns nil.
-// When hurry ends, the stop no longer waits for running actions. A failed database or listener
-// ends Run with its error. l is closed when Run returns.
+// Run serves on l, and runs the hub, until ctx ends; then it stops in order, and when hurry ends no longer waits
+// for running actions. A failed database or listener ends it with its error. It closes l.
 func (s *Server) Run(ctx, hurry context.Context, l net.Listener) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -148,9 +147,8 @@ func (s *Server) http(h http.Handler) *http.Server {
 	}
 }
 
-// loud is h, whose panics are said: the server's own log has them among what strangers do wrong. The
-// request's path stays out, it may be a credential, and so does the panic's value, which may quote
-// what somebody sent; a runtime error's does not.
+// loud is h, whose panics are said: the server's own log has them among what strangers do wrong. The request's
+// path stays out: it may be a credential.
 func (s *Server) loud(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer func() {

@@ -104,11 +104,9 @@ func New(db Instances, live Presence, get Getter, o Options) *Waker {
 	}
 }
 
-// Grew says that entries were appended for an instance. It may be called from any goroutine, also
-// before Run, and does not block.
-//
-// An instance that is connected is looked at a little later: the session may end, or flip to
-// asleep, before it has taken the entry, and nothing else would tell.
+// Grew says that entries were appended for an instance. It may be called from any goroutine, also before Run,
+// and does not block. A connected instance is looked at a little later: its session may end before it has
+// taken the entry, and nothing else would tell.
 func (w *Waker) Grew(i relay.InstanceID) {
 	connected := w.live.Awake(i)
 	now := time.Now()
@@ -140,9 +138,8 @@ func (w *Waker) signal() {
 	}
 }
 
-// Run pokes until ctx ends, and returns nil then. It first looks for what was waiting at the start:
-// instances that sleep are poked at once; those that vanished dial again by themselves and get a
-// cooldown's time to do so.
+// Run pokes until ctx ends, and returns nil then. Of what waits at the start, instances that sleep are poked at
+// once; those that vanished get a cooldown's time to dial by themselves.
 func (w *Waker) Run(ctx context.Context) error {
 	defer w.pokes.Wait()
 	w.remember(ctx)

@@ -21,9 +21,8 @@ type Hello struct {
 	// Platform is relay.RelayPlatform when the gateway was never told one.
 	Platform relay.PlatformID
 	BotID    relay.BotID // empty when the gateway was never told one
-	// Manifest is the gateway's slash commands in the shape of Discord's application commands,
-	// each a compact JSON object; only gateways since August send it, and only for Discord. What is
-	// over the limits above is left out. nil: it was not sent, which an empty one was.
+	// Manifest is the gateway's slash commands, each a compact JSON object in Discord's shape, as far as they are
+	// within the limits above. nil: it was not sent, as by gateways before August.
 	Manifest []json.RawMessage
 }
 

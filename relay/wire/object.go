@@ -12,17 +12,15 @@ import (
 // blanks is what JSON calls whitespace.
 const blanks = " \t\r\n"
 
-// maxID bounds what is read as an id, in bytes. No network's ids come near it; ids end up in
-// database keys and are repeated in answers, so a longer one counts as absent.
+// maxID bounds what is read as an id, in bytes: ids end up in database keys and answers. A longer one is absent.
 const maxID = 1024
 
 // maxWait bounds the durations a peer may name. A longer one counts as absent.
 const maxWait = 7 * 24 * time.Hour
 
-// object is a JSON object whose members are looked at one by one, so that one of the wrong type
-// spoils nothing else. Keys match exactly; of a repeated key the last counts, as in Python.
-// A nil object has no members. The members share memory with what was parsed: a copy at every level
-// would make a frame of a MiB cost several.
+// object is a JSON object whose members are looked at one by one, so that one of the wrong type spoils nothing
+// else. Keys match exactly; of a repeated key the last counts, as in Python. The members share memory with what
+// was parsed: a copy at every level would make a frame of a MiB cost several.
 type object map[string]json.RawMessage
 
 // parseObject reports false for anything but an object. No blanks stand around raw.
@@ -188,8 +186,7 @@ func ids[T ~string](o object, key string) []T {
 	return out
 }
 
-// compact copies raw, an element of a parsed list, without its insignificant blanks, so that
-// equal values have equal bytes.
+// compact copies raw, an element of a parsed list, without blanks, so that equal values have equal bytes.
 func compact(raw json.RawMessage) json.RawMessage {
 	var buf bytes.Buffer
 	buf.Grow(len(raw))

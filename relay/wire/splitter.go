@@ -9,12 +9,10 @@ type Splitter struct {
 	depth braces // what tail leaves open
 }
 
-// Feed takes the next message and returns the lines it completes, without their newlines and
-// without blank ones. A message may hold several frames, a frame may span several messages,
-// and an object that closes at a message's end is complete even without its newline. Lines may
-// share memory with message, which therefore belongs to them from now on.
-//
-// The error is ErrTooLarge or ErrTooMany; the stream cannot be followed any further then.
+// Feed takes the next message and returns the lines it completes, without newlines and without blank ones. A
+// frame may span several messages, and an object that closes at a message's end is complete without its newline.
+// Lines may share memory with message, which belongs to them from now on. After an error, ErrTooLarge or
+// ErrTooMany, the stream cannot be followed any further.
 func (s *Splitter) Feed(message []byte) ([][]byte, error) {
 	var lines [][]byte
 	whole := len(s.tail) == 0
