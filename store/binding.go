@@ -16,10 +16,7 @@ import (
 // instance's; DMDefault is SetDMDefault's alone to set. ErrNotFound: no such instance, or it was revoked.
 func (db *DB) Bind(ctx context.Context, b Binding) error {
 	now := db.now()
-	if err := db.write(ctx, func(t *tx) error { return t.bind(b, now) }); err != nil {
-		return fmt.Errorf("bind: %w", err)
-	}
-	return nil
+	return db.change(ctx, "bind", func(t *tx) error { return t.bind(b, now) })
 }
 
 func (t *tx) bind(b Binding, now time.Time) error {
@@ -48,7 +45,7 @@ func (t *tx) bind(b Binding, now time.Time) error {
 // (DeadUnbound). ErrNotFound: there is none.
 func (db *DB) Unbind(ctx context.Context, i relay.InstanceID, p relay.PlatformID, u relay.UserID) error {
 	now := db.now()
-	err := db.write(ctx, func(t *tx) error {
+	return db.change(ctx, "unbind", func(t *tx) error {
 		if !has(t.Tx, bucketBindings, bindingKey(p, u, i)) {
 			return ErrNotFound
 		}
@@ -57,10 +54,6 @@ func (db *DB) Unbind(ctx context.Context, i relay.InstanceID, p relay.PlatformID
 		}
 		return t.buryFrom(i, p, u, now)
 	})
-	if err != nil {
-		return fmt.Errorf("unbind: %w", err)
-	}
-	return nil
 }
 
 // buryFrom moves what a person said out of i's lane.
@@ -150,7 +143,7 @@ func byBoundAt(bs []Binding) {
 // SetDMDefault makes i the one of the user's instances that gets his direct messages. ErrNotFound:
 // he is not bound to it.
 func (db *DB) SetDMDefault(ctx context.Context, i relay.InstanceID, p relay.PlatformID, u relay.UserID) error {
-	err := db.write(ctx, func(t *tx) error {
+	return db.change(ctx, "dm default", func(t *tx) error {
 		bs, err := list[Binding](t.Tx, bucketBindings, prefix(p, string(u)))
 		if err != nil {
 			return err
@@ -166,8 +159,4 @@ func (db *DB) SetDMDefault(ctx context.Context, i relay.InstanceID, p relay.Plat
 		}
 		return nil
 	})
-	if err != nil {
-		return fmt.Errorf("dm default: %w", err)
-	}
-	return nil
 }

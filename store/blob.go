@@ -33,10 +33,7 @@ func (db *DB) Blob(ctx context.Context, name string) (value []byte, ok bool, err
 func (db *DB) PutBlob(ctx context.Context, name string, value []byte) error {
 	k := key(name)
 	sealed := seal(k, value)
-	if err := db.write(ctx, func(t *tx) error { return t.putSealed(bucketBlobs, k, sealed) }); err != nil {
-		return fmt.Errorf("blob %s: %w", name, err)
-	}
-	return nil
+	return db.change(ctx, fmt.Sprintf("blob %s", name), func(t *tx) error { return t.putSealed(bucketBlobs, k, sealed) })
 }
 
 // bytesAt copies a payload that is no JSON.

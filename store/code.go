@@ -31,7 +31,7 @@ func (db *DB) PutCode(ctx context.Context, mac []byte, c Code) error {
 	if c.Kind == IdentityCode && c.CreatedAt.IsZero() {
 		c.CreatedAt = db.now()
 	}
-	err := db.write(ctx, func(t *tx) error {
+	return db.change(ctx, fmt.Sprintf("%s code", c.Kind), func(t *tx) error {
 		if c.Kind == LinkCode {
 			if _, err := t.live(c.Instance); err != nil {
 				return err
@@ -47,10 +47,6 @@ func (db *DB) PutCode(ctx context.Context, mac []byte, c Code) error {
 		}
 		return t.put(c.Kind.bucket(), mac, c)
 	})
-	if err != nil {
-		return fmt.Errorf("%s code: %w", c.Kind, err)
-	}
-	return nil
 }
 
 // replaceIdentity makes room for an identity code of an instance.
@@ -123,16 +119,12 @@ func (db *DB) RedeemLinkCode(ctx context.Context, mac []byte, by Person, dm rela
 
 // BurnLinkCode makes a code worthless. One that is not there is nil.
 func (db *DB) BurnLinkCode(ctx context.Context, mac []byte) error {
-	err := db.write(ctx, func(t *tx) error {
+	return db.change(ctx, "burn link code", func(t *tx) error {
 		if !has(t.Tx, bucketCodes, mac) {
 			return nil
 		}
 		return t.del(bucketCodes, mac)
 	})
-	if err != nil {
-		return fmt.Errorf("burn link code: %w", err)
-	}
-	return nil
 }
 
 // DropIdentityCodes makes the codes of an instance worthless and returns how many there were.

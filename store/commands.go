@@ -23,16 +23,12 @@ type Manifest struct {
 // SetCommands stores the manifest of i's gateway for a platform, if it differs from the one before.
 // ErrNotFound: no such instance, or it was revoked.
 func (db *DB) SetCommands(ctx context.Context, i relay.InstanceID, p relay.PlatformID, commands []json.RawMessage) error {
-	err := db.write(ctx, func(t *tx) error {
+	return db.change(ctx, fmt.Sprintf("commands of %s", i), func(t *tx) error {
 		if _, err := t.live(i); err != nil {
 			return err
 		}
 		return t.putChanged(bucketCommands, commandsKey(i, p), commands)
 	})
-	if err != nil {
-		return fmt.Errorf("commands of %s: %w", i, err)
-	}
-	return nil
 }
 
 // Manifests lists the manifests for a platform, that of the instance enrolled first first.

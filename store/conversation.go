@@ -55,16 +55,12 @@ func conversationsAbout(c relay.Chat) []byte {
 // time is now. ErrNotFound: there is no such instance, or it was revoked.
 func (db *DB) Converse(ctx context.Context, c Conversation) error {
 	c.LastAt = db.now()
-	err := db.write(ctx, func(t *tx) error {
+	return db.change(ctx, "conversation", func(t *tx) error {
 		if _, err := t.liveInstance(c.Instance); err != nil {
 			return err
 		}
 		return t.converse(c)
 	})
-	if err != nil {
-		return fmt.Errorf("conversation: %w", err)
-	}
-	return nil
 }
 
 // beside is c with what justified an earlier conversation about the same chat.

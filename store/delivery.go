@@ -146,7 +146,7 @@ func (db *DB) RecordDeath(ctx context.Context, i relay.InstanceID, b relay.Buffe
 // Bury moves an entry from the lane to the dead letters. One that is not in the lane is nil.
 func (db *DB) Bury(ctx context.Context, i relay.InstanceID, b relay.BufferID, why DeadReason) error {
 	now := db.now()
-	err := db.write(ctx, func(t *tx) error {
+	return db.change(ctx, fmt.Sprintf("bury %s of %s", b, i), func(t *tx) error {
 		l, err := t.lane(i)
 		if err != nil {
 			return err
@@ -157,10 +157,6 @@ func (db *DB) Bury(ctx context.Context, i relay.InstanceID, b relay.BufferID, wh
 		}
 		return t.bury(i, l, k, v, why, now)
 	})
-	if err != nil {
-		return fmt.Errorf("bury %s of %s: %w", b, i, err)
-	}
-	return nil
 }
 
 // Entries lists what is in the buffer, oldest first, at most limit of them (0: all). Damaged

@@ -19,10 +19,7 @@ import (
 // gateway's instance and tenant are taken from i, creation times that are zero are set.
 func (db *DB) Enroll(ctx context.Context, g Gateway, i Instance) error {
 	now := db.now()
-	if err := db.write(ctx, func(t *tx) error { return t.enroll(g, i, now) }); err != nil {
-		return fmt.Errorf("enroll: %w", err)
-	}
-	return nil
+	return db.change(ctx, "enroll", func(t *tx) error { return t.enroll(g, i, now) })
 }
 
 // EnrollByToken is Enroll with the enrollment token that has this HMAC. The token is marked used
@@ -32,7 +29,7 @@ func (db *DB) Enroll(ctx context.Context, g Gateway, i Instance) error {
 // is given, or it was made out to another gateway or instance. ErrExists: as Enroll.
 func (db *DB) EnrollByToken(ctx context.Context, mac []byte, tenant relay.TenantID, g Gateway, i Instance) error {
 	now := db.now()
-	err := db.write(ctx, func(t *tx) error {
+	return db.change(ctx, "enroll by token", func(t *tx) error {
 		e, err := must[Code](t.Tx, bucketTokens, mac, "enrollment token")
 		if err != nil {
 			return err
@@ -60,10 +57,6 @@ func (db *DB) EnrollByToken(ctx context.Context, mac []byte, tenant relay.Tenant
 		e.Used = true
 		return t.put(bucketTokens, mac, e)
 	})
-	if err != nil {
-		return fmt.Errorf("enroll by token: %w", err)
-	}
-	return nil
 }
 
 func (t *tx) enroll(g Gateway, i Instance, now time.Time) error {
@@ -172,12 +165,8 @@ func CameOrWent(at time.Time, woken bool) func(*Gateway, *Instance) error {
 }
 
 // Gateway is the record of id, also after its revocation. ErrNotFound: it was never enrolled.
-func (db *DB) Gateway(ctx context.Context, id relay.GatewayID) (g Gateway, err error) {
-	err = db.read(ctx, func(t *bolt.Tx) error {
-		g, err = must[Gateway](t, bucketGateways, key(id), "gateway "+string(id))
-		return err
-	})
-	return g, err
+func (db *DB) Gateway(ctx context.Context, id relay.GatewayID) (Gateway, error) {
+	return get(ctx, db, "gateway "+string(id), func(t *bolt.Tx) (Gateway, error) { return found[Gateway](t, bucketGateways, key(id)) })
 }
 
 // Gateways lists all gateways by id, the revoked ones too. One whose record is damaged is not among
@@ -198,7 +187,7 @@ func (db *DB) Gateways(ctx context.Context) (out []Gateway, err error) {
 // prevents the update by returning an error, which comes back wrapped. The ids, the instance and the
 // tenant stay what they are. ErrNotFound: no such gateway.
 func (db *DB) UpdateGateway(ctx context.Context, id relay.GatewayID, change func(*Gateway, *Instance) error) error {
-	err := db.write(ctx, func(t *tx) error {
+	return db.change(ctx, "update gateway", func(t *tx) error {
 		g, err := must[Gateway](t.Tx, bucketGateways, key(id), "gateway "+string(id))
 		if err != nil {
 			return err
@@ -214,10 +203,6 @@ func (db *DB) UpdateGateway(ctx context.Context, id relay.GatewayID, change func
 		g.ID, g.Instance, g.Tenant, i.ID, i.Tenant = id, inst, tenant, inst, tenant
 		return errors.Join(t.putChanged(bucketGateways, key(id), g), t.putChanged(bucketInstances, key(inst), i))
 	})
-	if err != nil {
-		return fmt.Errorf("update gateway: %w", err)
-	}
-	return nil
 }
 
 // Revoke marks the gateway revoked and drops its secrets and delivery key. If no other live

@@ -57,7 +57,7 @@ func (db *DB) claim(ctx context.Context, g Grant, check func(*tx, relay.TenantID
 	if g.GrantedAt.IsZero() {
 		g.GrantedAt = db.now()
 	}
-	err := db.write(ctx, func(t *tx) error {
+	return db.change(ctx, "claim", func(t *tx) error {
 		inst, err := t.liveInstance(g.Instance)
 		if err != nil {
 			return err
@@ -73,10 +73,6 @@ func (db *DB) claim(ctx context.Context, g Grant, check func(*tx, relay.TenantID
 		g.Tenant = inst.Tenant
 		return putIndexed(t, g)
 	})
-	if err != nil {
-		return fmt.Errorf("claim: %w", err)
-	}
-	return nil
 }
 
 // claimable is nil when nobody else's grant stands in g's way. mine: g's instance has it already.
@@ -116,7 +112,7 @@ func claimable(t *bolt.Tx, g Grant) (mine bool, err error) {
 // Release removes a grant. ErrNotFound: i holds no such grant.
 func (db *DB) Release(ctx context.Context, i relay.InstanceID, p relay.PlatformID, s relay.ScopeID, c relay.ChatID) error {
 	k := grantKey(p, s, c)
-	err := db.write(ctx, func(t *tx) error {
+	return db.change(ctx, "release", func(t *tx) error {
 		g, ok, err := load[Grant](t.Tx, bucketGrants, k)
 		if err != nil {
 			return err
@@ -126,10 +122,6 @@ func (db *DB) Release(ctx context.Context, i relay.InstanceID, p relay.PlatformI
 		}
 		return delIndexed(t, g)
 	})
-	if err != nil {
-		return fmt.Errorf("release: %w", err)
-	}
-	return nil
 }
 
 // GrantCovering is the grant on place's chat, else on the chat it is a thread of, else on its

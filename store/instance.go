@@ -9,24 +9,13 @@ import (
 )
 
 // Instance is the record of i, also after its revocation. ErrNotFound: it was never enrolled.
-func (db *DB) Instance(ctx context.Context, id relay.InstanceID) (i Instance, err error) {
-	err = db.read(ctx, func(t *bolt.Tx) error {
-		i, err = must[Instance](t, bucketInstances, key(id), "instance "+string(id))
-		return err
-	})
-	return i, err
+func (db *DB) Instance(ctx context.Context, id relay.InstanceID) (Instance, error) {
+	return get(ctx, db, "instance "+string(id), func(t *bolt.Tx) (Instance, error) { return found[Instance](t, bucketInstances, key(id)) })
 }
 
 // Instances lists all instances by id, the revoked ones too.
-func (db *DB) Instances(ctx context.Context) (out []Instance, err error) {
-	err = db.read(ctx, func(t *bolt.Tx) error {
-		out, err = list[Instance](t, bucketInstances, nil)
-		return err
-	})
-	if err != nil {
-		return nil, fmt.Errorf("instances: %w", err)
-	}
-	return out, nil
+func (db *DB) Instances(ctx context.Context) ([]Instance, error) {
+	return get(ctx, db, "instances", func(t *bolt.Tx) ([]Instance, error) { return list[Instance](t, bucketInstances, nil) })
 }
 
 // UpdateInstance runs change on the stored record inside the write transaction and stores the
@@ -34,7 +23,7 @@ func (db *DB) Instances(ctx context.Context) (out []Instance, err error) {
 // the update by returning an error, which comes back wrapped. The id and the tenant stay what
 // they are. ErrNotFound: no such instance.
 func (db *DB) UpdateInstance(ctx context.Context, id relay.InstanceID, change func(*Instance) error) error {
-	err := db.write(ctx, func(t *tx) error {
+	return db.change(ctx, "update instance", func(t *tx) error {
 		i, err := must[Instance](t.Tx, bucketInstances, key(id), "instance "+string(id))
 		if err != nil {
 			return err
@@ -46,10 +35,6 @@ func (db *DB) UpdateInstance(ctx context.Context, id relay.InstanceID, change fu
 		i.ID, i.Tenant = id, tenant
 		return t.putChanged(bucketInstances, key(id), i)
 	})
-	if err != nil {
-		return fmt.Errorf("update instance: %w", err)
-	}
-	return nil
 }
 
 // live is the lane of an instance that is enrolled and not revoked; otherwise ErrNotFound.

@@ -21,10 +21,7 @@ type Move struct {
 // the lanes are left as they are, so gateways go on using the old id: CurrentChat translates it.
 func (db *DB) MoveChat(ctx context.Context, m Move) error {
 	now := db.now()
-	if err := db.write(ctx, func(t *tx) error { return t.move(m, now) }); err != nil {
-		return fmt.Errorf("move chat on %s: %w", m.Platform, err)
-	}
-	return nil
+	return db.change(ctx, fmt.Sprintf("move chat on %s", m.Platform), func(t *tx) error { return t.move(m, now) })
 }
 
 func (t *tx) move(m Move, now time.Time) error {

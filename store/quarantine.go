@@ -10,15 +10,8 @@ import (
 
 // Quarantine lists the payloads that could not be decoded, oldest first; at most the newest
 // 1,000 are kept.
-func (db *DB) Quarantine(ctx context.Context) (out []Quarantined, err error) {
-	err = db.read(ctx, func(t *bolt.Tx) error {
-		out, err = list[Quarantined](t, bucketQuarantine, nil)
-		return err
-	})
-	if err != nil {
-		return nil, fmt.Errorf("quarantine: %w", err)
-	}
-	return out, nil
+func (db *DB) Quarantine(ctx context.Context) ([]Quarantined, error) {
+	return get(ctx, db, "quarantine", func(t *bolt.Tx) ([]Quarantined, error) { return list[Quarantined](t, bucketQuarantine, nil) })
 }
 
 func (t *tx) quarantine(q Quarantined) error {

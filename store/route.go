@@ -124,20 +124,13 @@ func (t *tx) reserved(tenant relay.TenantID, p relay.PlatformID, k string) (bool
 }
 
 // Routes lists all routes, by platform, key and instance.
-func (db *DB) Routes(ctx context.Context) (out []Route, err error) {
-	err = db.read(ctx, func(t *bolt.Tx) error {
-		out, err = list[Route](t, bucketRoutes, nil)
-		return err
-	})
-	if err != nil {
-		return nil, fmt.Errorf("routes: %w", err)
-	}
-	return out, nil
+func (db *DB) Routes(ctx context.Context) ([]Route, error) {
+	return get(ctx, db, "routes", func(t *bolt.Tx) ([]Route, error) { return list[Route](t, bucketRoutes, nil) })
 }
 
 // DropRoute removes the routes with a key, whoever declared them. ErrNotFound: there is none.
 func (db *DB) DropRoute(ctx context.Context, p relay.PlatformID, k string) error {
-	err := db.write(ctx, func(t *tx) error {
+	return db.change(ctx, "drop route", func(t *tx) error {
 		keys := keysUnder(t.Tx, bucketRoutes, prefix(p, k))
 		if len(keys) == 0 {
 			return ErrNotFound
@@ -149,10 +142,6 @@ func (db *DB) DropRoute(ctx context.Context, p relay.PlatformID, k string) error
 		}
 		return nil
 	})
-	if err != nil {
-		return fmt.Errorf("drop route: %w", err)
-	}
-	return nil
 }
 
 // moveRoutes takes a chat's routes to its new id, if their tenant may have one there.

@@ -145,6 +145,27 @@ func (db *DB) write(ctx context.Context, fn func(*tx) error) error {
 	return db.do(ctx, &op{fn: fn, row: auditRow(ctx, db.now)})
 }
 
+// change is write, with what failed in front of an error.
+func (db *DB) change(ctx context.Context, what string, fn func(*tx) error) error {
+	if err := db.write(ctx, fn); err != nil {
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	return nil
+}
+
+// get is what fn reads, with what failed in front of an error.
+func get[T any](ctx context.Context, db *DB, what string, fn func(*bolt.Tx) (T, error)) (out T, err error) {
+	err = db.read(ctx, func(t *bolt.Tx) error {
+		out, err = fn(t)
+		return err
+	})
+	if err != nil {
+		var none T
+		return none, fmt.Errorf("%s: %w", what, err)
+	}
+	return out, nil
+}
+
 // read runs fn in a read transaction of its own. fn must copy what it keeps.
 func (db *DB) read(ctx context.Context, fn func(*bolt.Tx) error) error { return db.file.Read(ctx, fn) }
 

@@ -117,11 +117,20 @@ func load[T any](t *bolt.Tx, b bucket, k []byte) (v T, ok bool, err error) {
 	return v, true, nil
 }
 
-// must is load for a record that has to be there: ErrNotFound, with what in front, when it is not.
-func must[T any](t *bolt.Tx, b bucket, k []byte, what string) (T, error) {
+// found is load for a record that has to be there: ErrNotFound when it is not.
+func found[T any](t *bolt.Tx, b bucket, k []byte) (T, error) {
 	v, ok, err := load[T](t, b, k)
 	if err == nil && !ok {
-		err = fmt.Errorf("%s: %w", what, ErrNotFound)
+		err = ErrNotFound
+	}
+	return v, err
+}
+
+// must is found with what in front of its error.
+func must[T any](t *bolt.Tx, b bucket, k []byte, what string) (T, error) {
+	v, err := found[T](t, b, k)
+	if err != nil {
+		err = fmt.Errorf("%s: %w", what, err)
 	}
 	return v, err
 }

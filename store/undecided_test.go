@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
@@ -163,5 +164,33 @@ func TestUnbindTakesWhatWaitsOutOfTheLane(t *testing.T) {
 		if l, err := db.Lane(ctx, i); err != nil || l.Entries != want {
 			t.Errorf("%s has %d entries, %v; want %d", i, l.Entries, err, want)
 		}
+	}
+}
+
+// TestAForwardMayBeUndecided: it comes back as it was, also after its chat moved.
+func TestAForwardMayBeUndecided(t *testing.T) {
+	ctx := ctxOf(t)
+	db := openTest(t, Options{})
+	enroll(t, db, "home")
+	f := relay.Forward{Event: event("e1", 300), Method: "POST", Path: "/x", Headers: [][2]string{{"A", "b"}}, Body: []byte{0, '\n', 0xff}}
+	if _, err := db.Accept(ctx, Accept{Bot: bot, Items: []AcceptItem{{Delivery: f, Undecided: "home"}}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.MoveChat(ctx, Move{Platform: bot.Platform, From: "c1", To: "c2"}); err != nil {
+		t.Fatal(err)
+	}
+	f.Event.Source.ChatID = "c2"
+	us, err := db.Undecided(ctx, UndecidedFilter{Chat: relay.Chat{Bot: bot, ID: "c2"}})
+	if err != nil || len(us) != 1 || !cmp.Equal(us[0].Delivery, relay.Delivery(f)) {
+		t.Fatalf("%+v, %v", us, err)
+	}
+	out, err := db.Decide(ctx, relay.Chat{Bot: bot, ID: "c2"}, []Verdict{{
+		Number: us[0].Number, Instance: "home", Delivery: f, Frame: []byte("frame"), To: &Recipient{Instance: "home"},
+	}})
+	if err != nil || out.Items[0].Duplicate {
+		t.Fatalf("%+v, %v", out, err)
+	}
+	if e, ok, err := db.NextDelivery(ctx, "home", 0); err != nil || !ok || e.About.ID != "e1" || e.About.Chat != "c2" || string(e.Frame) != "frame" {
+		t.Errorf("%+v, %v, %v", e, ok, err)
 	}
 }
