@@ -20,8 +20,7 @@
 //
 // The cache of keys is our own and not MicahParks/keyfunc with jwkset: the library asks its server when it is
 // made, does not ask again when a known key's signature fails, bounds no answer, and drops a whole set for one
-// damaged key. With jwkset for the decoding of keys alone, 15 lines fell and 110 KB of program were added, and
-// a key beside a certificate that cannot be read was lost.
+// damaged key. jwkset for the decoding alone saves 15 lines and adds 110 KB.
 package identity
 
 import (

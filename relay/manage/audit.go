@@ -57,8 +57,7 @@ type AuditRow struct {
 	Detail    string           `json:"detail,omitempty"`
 }
 
-// Audit lists who changed what, newest last; of each tenant 10,000 rows are kept, of which at most 2,000
-// are one credential's. A name nothing was ever done to gives none. Refused with Usage.
+// Audit lists who changed what, newest last. A name nothing was ever done to gives none. Refused with Usage.
 func (s *Service) Audit(ctx context.Context, q AuditQuery) ([]AuditRow, error) {
 	if q.Limit < 0 {
 		return nil, unfit("limit", nil, "a limit of %d shows nothing", q.Limit)

@@ -18,8 +18,7 @@ import (
 type Link struct {
 	Code      string    `json:"code"`
 	ExpiresAt time.Time `json:"expiresAt"`
-	// DeepLinks open the bot with the code typed in, per platform; empty for platforms that have
-	// none, or whose bot has not been reached yet.
+	// DeepLinks open the bot with the code typed in, where the platform has such links and the bot was reached.
 	DeepLinks map[relay.PlatformID]string `json:"deepLinks"`
 }
 
@@ -112,8 +111,8 @@ func (s *Service) Unbind(ctx context.Context, b Bind) (Binding, error) {
 	})
 }
 
-// SetDMDefault makes an instance the one of a person's that gets the direct messages. Again:
-// nothing changes. Refused with Usage, or with NotFound, also when the person is not bound to it.
+// SetDMDefault makes an instance the one of a person's that gets the direct messages. Refused with Usage, or with
+// NotFound, also when the person is not bound to it.
 func (s *Service) SetDMDefault(ctx context.Context, b Bind) (Binding, error) {
 	if err := s.person(b.Platform, b.User); err != nil {
 		return Binding{}, err

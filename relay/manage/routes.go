@@ -9,8 +9,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/store"
 )
 
-// Route reserves a scope, a chat or a path for a tenant: other tenants cannot claim what is reserved. A
-// route does not decide who receives messages.
+// Route keeps other tenants from claiming a scope, a chat or a path. It does not decide who receives messages.
 type Route struct {
 	Platform relay.PlatformID `json:"platform"`
 	Key      string           `json:"key"`
@@ -48,8 +47,7 @@ type RouteKey struct {
 	Key      string           `json:"key"`
 }
 
-// DropRoute frees what a route reserves. The gateway that declared it declares it again at its
-// next start, unless somebody else was faster. Refused with NotFound.
+// DropRoute frees what a route reserves, until its gateway starts again and declares it. Refused with NotFound.
 func (s *Service) DropRoute(ctx context.Context, k RouteKey) (RouteKey, error) {
 	ctx = store.Audited(ctx, store.AuditEntry{Action: actRoute, Detail: "dropped " + string(k.Platform) + " " + k.Key})
 	err := s.db.DropRoute(ctx, k.Platform, k.Key)

@@ -32,8 +32,7 @@ type BoundUser struct {
 	DMDefault bool             `json:"dmDefault"` // of several instances, this one gets the direct messages
 }
 
-// Manageable refuses with NotFound unless i is an instance of tenant t (of any tenant, when t is empty)
-// that a gateway can serve. An instance of another tenant is refused as if it did not exist.
+// Manageable refuses with NotFound unless i is an instance of tenant t (empty: any) that a gateway can serve.
 func (s *Service) Manageable(ctx context.Context, i relay.InstanceID, t relay.TenantID) error {
 	inst, err := s.served(ctx, string(i))
 	if err == nil && (inst.ID != i || t != "" && inst.Tenant != t) {
@@ -88,8 +87,7 @@ func (s *Service) Self(ctx context.Context, n Named) (Self, error) {
 	return out, nil
 }
 
-// missing are the reasons why messages do not arrive that the instance's people can do something
-// about.
+// missing are the reasons why messages do not arrive that the instance's people can change.
 func (s *Service) missing(i store.Instance, self Self) []string {
 	out := []string{}
 	if len(s.bots()) == 0 {

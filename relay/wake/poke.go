@@ -76,8 +76,8 @@ func (w *Waker) read(ctx context.Context, i relay.InstanceID) (store.Instance, i
 	return inst, lane.Entries, err
 }
 
-// settleLocked forgets an instance for which nothing is to be done, unless that changed while it
-// was looked at, or its last poke is so recent that the cooldown must be remembered. w.mu is held.
+// settleLocked forgets an instance for which nothing is to be done, unless that changed meanwhile, or the
+// cooldown since its last poke must be remembered. w.mu is held.
 func (w *Waker) settleLocked(i relay.InstanceID, t *target, now time.Time) {
 	if t.grew {
 		t.look = now
@@ -131,8 +131,7 @@ func (w *Waker) send(ctx context.Context, wakeURL string) (status int, err error
 	return res.StatusCode, res.Body.Close()
 }
 
-// cause says in fixed words why a poke failed: the errors of HTTP quote the URL, and what a server
-// answered may repeat it. (invariant 4)
+// cause says in fixed words why a poke failed: the errors of HTTP quote the URL (invariant 4).
 func cause(err error) string {
 	if err == nil {
 		return ""
