@@ -11,9 +11,8 @@ const text = "abcdefghijklmnopqrstuvwxyz234567"
 // TokenLen is how long a RandomText of more than 256 random bits is.
 const TokenLen = 52
 
-// RandomText is n random small letters and digits, of which the first is a letter: n×5 random bits
-// but for 0.3. n is at least 1. Programs take an argument that begins with '-' for a flag, and some
-// take digits for a number.
+// RandomText is n (at least 1) random small letters and digits, 5 bits each. The first is a letter: programs
+// take an argument that begins with '-' for a flag, and some take digits for a number.
 func RandomText(n int) string { return RandomOf(text, n) }
 
 // RandomOf is RandomText with an alphabet of 32 symbols, some of them letters of ASCII.

@@ -8,9 +8,8 @@ import (
 // Redacted is what a Secret prints as.
 const Redacted = "[secret]"
 
-// Secret is a value that cannot be printed: not by fmt in any verb, not by slog, not by
-// encoding/json, not from inside another struct. It holds its bytes in a closure, because fmt
-// prints the bytes of unexported fields without calling any method.
+// Secret is a value that fmt, slog and encoding/json cannot print, also inside another struct. It holds its
+// bytes in a closure, because fmt prints unexported fields without calling any method.
 type Secret struct{ reveal func() []byte }
 
 // NewSecret wraps a copy of b.
@@ -38,3 +37,8 @@ func (Secret) Format(w fmt.State, _ rune) { _, _ = io.WriteString(w, Redacted) }
 
 // MarshalText renders Redacted, for slog and encoding/json.
 func (Secret) MarshalText() ([]byte, error) { return []byte(Redacted), nil }
+
+// MACer authenticates values that are only ever compared. *vault.Vault satisfies it.
+type MACer interface {
+	MAC(purpose string, token Secret) []byte
+}

@@ -25,9 +25,8 @@ type Key interface {
 	open(stored *kdf) (relay.Secret, error)
 }
 
-// keyText is what a key file or credential holds: the key in hexadecimal and a newline. Text, so
-// that it can be printed and typed in again, and so that a file which a power cut filled with
-// zeros is not taken for a key.
+// keyText is the size of a key file or credential: the key in hexadecimal and a newline. Text can be typed in
+// again, and a file that a power cut filled with zeros is not taken for a key.
 const keyText = 2*keySize + 1
 
 // CredentialKey is the key in a systemd credential: the file name in dir, which is

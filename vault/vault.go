@@ -63,23 +63,8 @@ type Vault struct {
 // ErrWrongKey, ErrKeyRefused or ErrDamaged, and say what to do; others come from blobs. With a
 // passphrase it takes a noticeable moment and up to 64 MiB of memory.
 func Open(ctx context.Context, blobs Blobs, key Key) (*Vault, error) {
-	stored, ok, err := blobs.Blob(ctx, blobName)
+	data, err := dataKey(ctx, blobs, key)
 	if err != nil {
-		return nil, fmt.Errorf("vault: %w", err)
-	}
-	if ok {
-		data, err := unwrap(stored, key)
-		if err != nil {
-			return nil, fmt.Errorf("vault: %w", err)
-		}
-		return newVault(data), nil
-	}
-	data := randomKey()
-	wrapped, err := wrap(data, key)
-	if err != nil {
-		return nil, fmt.Errorf("vault: %w", err)
-	}
-	if err := blobs.PutBlob(ctx, blobName, wrapped); err != nil {
 		return nil, fmt.Errorf("vault: %w", err)
 	}
 	return newVault(data), nil
@@ -89,6 +74,22 @@ func newVault(data relay.Secret) *Vault {
 	v := &Vault{data: data}
 	copy(v.id[:], v.derive("id", ""))
 	return v
+}
+
+func dataKey(ctx context.Context, blobs Blobs, key Key) (relay.Secret, error) {
+	stored, ok, err := blobs.Blob(ctx, blobName)
+	if err != nil {
+		return relay.Secret{}, err
+	}
+	if ok {
+		return unwrap(stored, key)
+	}
+	data := randomKey()
+	wrapped, err := wrap(data, key)
+	if err != nil {
+		return relay.Secret{}, err
+	}
+	return data, blobs.PutBlob(ctx, blobName, wrapped)
 }
 
 // derive is the key for one use of the data key. use is one of this package's own words without

@@ -10,8 +10,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// origin tells how a wrapping key comes about. Key file and credential are one origin, so that the
-// content of one can be moved into the other.
+// origin tells how a wrapping key comes about. A key file's content can be moved into a credential.
 type origin string
 
 const (
@@ -31,8 +30,7 @@ type envelope struct {
 	Wrapped []byte `json:"wrapped"`
 }
 
-// associated ties the wrapped key to its role; a changed origin or KDF gives another wrapping key
-// by itself.
+// associated ties the wrapped key to its role.
 func (e envelope) associated() []byte {
 	return fmt.Appendf(nil, "hermes-connector/wrap/v%d\x00%s", e.Version, e.Origin)
 }

@@ -20,6 +20,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"net/http"
@@ -64,24 +65,19 @@ type API struct {
 	managing *limit.Rates // per gateway, instance or identity code
 	booting  *limit.Rates // per identity
 
-	// strangers are the requests whose bodies have to be read before there is a credential to judge, so
-	// that one address cannot fill the memory with unfinished ones; and the questions to a third party.
+	// strangers are the requests whose bodies hold the credential, and the questions to a third party: one
+	// address cannot fill the memory with unfinished ones.
 	strangers *limit.Share
 }
 
 // New makes an API over svc. auth knows the gateways' bearers, id everybody else's.
 func New(svc *manage.Service, auth *token.Authority, id *identity.Verifier, o Options) *API {
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
-	if o.Failures == nil {
-		o.Failures = limit.NewFailures()
-	}
 	if o.Now == nil {
 		o.Now = time.Now
 	}
 	return &API{
-		routes: routes(), svc: svc, auth: auth, id: id, log: o.Log, failures: o.Failures, now: o.Now,
+		routes: routes(), svc: svc, auth: auth, id: id, now: o.Now,
+		log: cmp.Or(o.Log, slog.New(slog.DiscardHandler)), failures: cmp.Or(o.Failures, limit.NewFailures()),
 		managing: limit.NewRates(manageRate, manageBurst), booting: limit.NewRates(bootRate, bootBurst),
 		strangers: limit.NewShare(0, maxStrangers),
 	}
@@ -115,13 +111,13 @@ func routes() map[string]route {
 		"/relay/enroll":         {post, (*API).enroll},
 		"/relay/provision":      {post, (*API).provision},
 		"/relay/identity/":      {[]string{http.MethodGet, http.MethodPost}, (*API).identity},
-		"/relay/policy":         {post, byManager((*API).policy)},
-		"/manage/link":          {post, byManager((*API).link)},
-		"/manage/scope":         {post, byManager((*API).claim)},
-		"/manage/scope/release": {post, byManager((*API).release)},
-		"/manage/principal":     {post, byManager((*API).principal)},
-		"/manage/dm-default":    {post, byManager((*API).dmDefault)},
-		"/manage/deprovision":   {post, byManager((*API).deprovision)},
+		"/relay/policy":         {post, asks(relevance, declare)},
+		"/manage/link":          {post, asks(linkFor, (*manage.Service).Link)},
+		"/manage/scope":         {post, asks(scope, (*manage.Service).ClaimOwned)},
+		"/manage/scope/release": {post, asks(scope, (*manage.Service).Release)},
+		"/manage/principal":     {post, asks(principal, (*manage.Service).SetPrincipal)},
+		"/manage/dm-default":    {post, asks(bind, (*manage.Service).SetDMDefault)},
+		"/manage/deprovision":   {post, asks(named, deprovision)},
 		"/manage/self":          {get, byManager((*API).self)},
 	}
 }

@@ -26,9 +26,8 @@ const (
 	maxList = 1000
 )
 
-// body is a request's JSON object. Its members are looked at one by one: keys match exactly, of a
-// repeated key the last counts, null is the same as absent, and unknown ones are ignored. The
-// first fault stays in err; what is read after it is empty.
+// body is a request's JSON object: keys match exactly, of a repeated key the last counts, null is the same as
+// absent, and unknown ones are ignored. The first fault stays in err; what is read after it is empty.
 type body struct {
 	members map[string]json.RawMessage
 	path    string // of the object in the request, for the words of err
@@ -85,10 +84,7 @@ func (b *body) must(name string) (json.RawMessage, bool) {
 
 // text is a string of at most maxText bytes that has to be there and say something.
 func (b *body) text(name string) string {
-	raw, ok := b.must(name)
-	if !ok {
-		return ""
-	}
+	raw, _ := b.must(name)
 	s := b.stringOf(name, raw, maxText)
 	if s == "" {
 		b.fault(name, "empty")
@@ -127,10 +123,7 @@ func optionalID[T ~string](b *body, name string) T {
 // flag is a boolean that has to be there.
 func (b *body) flag(name string) bool {
 	raw, ok := b.must(name)
-	if !ok {
-		return false
-	}
-	if s := string(raw); s != "true" && s != "false" {
+	if s := string(raw); ok && s != "true" && s != "false" {
 		b.fault(name, "want true or false")
 	}
 	return string(raw) == "true"

@@ -29,20 +29,16 @@ type own func(*API, context.Context, relay.InstanceID, *request) (any, error)
 // gateway's bearer has no dots in it, and such a token has two.
 func byManager(do own) handler {
 	return func(a *API, ctx context.Context, r *request) (any, error) {
+		prove := a.gateway
 		if strings.Count(door.Bearer(r.Request), ".") == 2 {
-			return a.admit(ctx, r, a.managed, do)
+			prove = a.managed
 		}
-		return a.admit(ctx, r, a.gateway, do)
+		c, err := prove(ctx, r)
+		if err != nil {
+			return nil, err
+		}
+		return do(a, audit.WithActor(ctx, c.actor), c.instance, r)
 	}
-}
-
-// admit goes on with do for a caller who proved to be somebody and does not ask too often.
-func (a *API) admit(ctx context.Context, r *request, prove func(context.Context, *request) (caller, error), do own) (any, error) {
-	c, err := prove(ctx, r)
-	if err != nil {
-		return nil, err
-	}
-	return do(a, audit.WithActor(ctx, c.actor), c.instance, r)
 }
 
 // gateway is the caller with a gateway's bearer (wire.md 2.2). One that has expired is refused
@@ -83,10 +79,8 @@ func (a *API) managed(ctx context.Context, r *request) (caller, error) {
 	return caller{m.Instance, audit.Actor{Kind: audit.ActorJWT, Name: m.Subject}}, nil
 }
 
-// identified is who calls enroll or provision, and the context that names them as the actor.
-//
-// With introspection a verdict may cost a question to a third party. So an address that has used up
-// its failures gets none, and no address has more than maxStrangers questions open.
+// identified is who calls enroll or provision, and the context that names them as the actor. An address that
+// has used up its failures asks no third party, and none has more than maxStrangers questions open.
 func (a *API) identified(ctx context.Context, r *request) (context.Context, identity.Caller, error) {
 	if a.id.Asks(door.Bearer(r.Request)) {
 		if wait := a.failures.Wait(r.from, a.now()); wait > 0 {

@@ -14,9 +14,8 @@ type identityToken struct {
 	Expires int    `json:"expires_in"` // seconds
 }
 
-// identity hands out an identity token for an identity code, which stands in the path and is the
-// credential. Gateways of July know an identity provider only as one that takes a POST of client
-// credentials; what they send as these does not matter.
+// identity hands out an identity token for an identity code, which stands in the path and is the credential.
+// Gateways of July POST client credentials, which do not matter.
 func (a *API) identity(ctx context.Context, r *request) (any, error) {
 	minted, life, err := a.id.Mint(ctx, r.rest)
 	if errors.Is(err, identity.ErrUnauthorized) {

@@ -7,10 +7,28 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/manage"
 )
 
+// asks is a route that passes on what read takes from the body: a request about the instance called name.
+func asks[In, Out any](read func(name string, b *body) In, do func(*manage.Service, context.Context, In) (Out, error)) handler {
+	return byManager(func(a *API, ctx context.Context, i relay.InstanceID, r *request) (any, error) {
+		b, err := r.body()
+		if err != nil {
+			return nil, err
+		}
+		in := read(string(i), b)
+		if b.err != nil {
+			return nil, b.err
+		}
+		return do(a.svc, ctx, in)
+	})
+}
+
 // self is what the instance is, holds and misses.
 func (a *API) self(ctx context.Context, i relay.InstanceID, _ *request) (any, error) {
 	return a.svc.Self(ctx, manage.Named{Name: string(i)})
 }
+
+// named takes an empty object, so that nobody gets there by mistake.
+func named(name string, _ *body) manage.Named { return manage.Named{Name: name} }
 
 // deprovisioned is the answer to deprovision.
 type deprovisioned struct {
@@ -18,12 +36,33 @@ type deprovisioned struct {
 	manage.Deprovisioned
 }
 
-// deprovision revokes every gateway of the instance, and drops what it holds. It takes an empty
-// object, so that nobody gets there by mistake.
-func (a *API) deprovision(ctx context.Context, i relay.InstanceID, r *request) (any, error) {
-	if _, err := r.body(); err != nil {
-		return nil, err
-	}
-	gone, err := a.svc.Deprovision(ctx, manage.Named{Name: string(i)})
+// deprovision revokes every gateway of the instance, and drops what it holds.
+func deprovision(s *manage.Service, ctx context.Context, n manage.Named) (deprovisioned, error) {
+	gone, err := s.Deprovision(ctx, n)
 	return deprovisioned{OK: true, Deprovisioned: gone}, err
+}
+
+func linkFor(name string, b *body) manage.LinkFor {
+	return manage.LinkFor{Name: name, Platform: optionalID[relay.PlatformID](b, "platform")}
+}
+
+func bind(name string, b *body) manage.Bind {
+	return manage.Bind{Name: name, Platform: id[relay.PlatformID](b, "platform"), User: id[relay.UserID](b, "userId")}
+}
+
+func principal(name string, b *body) manage.SetPrincipal {
+	return manage.SetPrincipal{Name: name, Policy: relay.PrincipalPolicy(b.text("policy")), Allow: b.people("allow")}
+}
+
+func scope(name string, b *body) manage.Scope {
+	s := manage.Scope{
+		Name:     name,
+		Platform: id[relay.PlatformID](b, "platform"),
+		Scope:    optionalID[relay.ScopeID](b, "scopeId"),
+		Chat:     optionalID[relay.ChatID](b, "chatId"),
+	}
+	if s.Scope == "" && s.Chat == "" {
+		b.fault("chatId", "missing, and so is scopeId")
+	}
+	return s
 }

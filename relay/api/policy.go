@@ -8,27 +8,20 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/manage"
 )
 
-// policy replaces what the gateway declared about a platform (wire.md 1.4). What the operator
-// alone can say about it stays.
-func (a *API) policy(ctx context.Context, i relay.InstanceID, r *request) (any, error) {
-	b, err := r.body()
-	if err != nil {
-		return nil, err
-	}
-	platform := id[relay.PlatformID](b, "platform")
-	address := b.flag("requireAddress")
-	free := ids[relay.ChatID](b, "freeResponseScopes")
-	bots := b.flag("allowOtherBots")
-	if b.err != nil {
-		return nil, b.err
-	}
-	set, err := a.svc.SetRelevance(ctx, manage.SetRelevance{
-		Name: string(i), Platform: platform, RequireAddress: &address, Free: &free, AllowBots: &bots,
-	})
+// relevance is a full replacement of what the gateway declared about a platform (wire.md 1.4). What the
+// operator alone can say about it stays.
+func relevance(name string, b *body) manage.SetRelevance {
+	platform, address := id[relay.PlatformID](b, "platform"), b.flag("requireAddress")
+	free, bots := ids[relay.ChatID](b, "freeResponseScopes"), b.flag("allowOtherBots")
+	return manage.SetRelevance{Name: name, Platform: platform, RequireAddress: &address, Free: &free, AllowBots: &bots}
+}
+
+func declare(s *manage.Service, ctx context.Context, p manage.SetRelevance) (any, error) {
+	set, err := s.SetRelevance(ctx, p)
 	if refused, ok := errors.AsType[*manage.Error](err); ok && refused.Kind == manage.Usage && refused.Field == "platform" {
 		// A gateway declares it for every platform it fronts and warns of what is not 200. There
 		// is nothing to keep for a network that this program does not speak.
-		return ignored{Platform: platform, Ignored: true}, nil
+		return ignored{Platform: p.Platform, Ignored: true}, nil
 	}
 	return set, err
 }

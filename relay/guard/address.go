@@ -11,13 +11,12 @@ type class struct {
 // block is a range of addresses and what it is for.
 type block struct {
 	prefix netip.Prefix
-	name   string
+	class  class
 }
 
-// closed are the ranges nothing opens, also where they lie inside one of openable or among the
-// public addresses (IANA special-purpose registries, RFC 6890; the clouds' own documentation for
-// their metadata services). An IPv6 range that carries IPv4 addresses is closed as a whole:
-// nobody needs it to reach a wake URL, and behind it stands any address. Never changed.
+// closed are the ranges nothing opens (IANA special-purpose registries, RFC 6890; the clouds' documentation of
+// their metadata services). An IPv6 range that carries IPv4 addresses is closed as a whole: behind it stands
+// any address. Never changed.
 var closed = blocks(true,
 	"0.0.0.0/8", "an address of this network",
 	"169.254.0.0/16", "a link-local or metadata address",
@@ -59,26 +58,20 @@ var openable = blocks(false,
 	"::1/128", "a loopback address",
 )
 
-type table struct {
-	blocks []block
-	never  bool
-}
-
 // blocks reads pairs of a range and its name.
-func blocks(never bool, pairs ...string) table {
-	t := table{never: never}
+func blocks(never bool, pairs ...string) (out []block) {
 	for i := 0; i < len(pairs); i += 2 {
-		t.blocks = append(t.blocks, block{netip.MustParsePrefix(pairs[i]), pairs[i+1]})
+		out = append(out, block{netip.MustParsePrefix(pairs[i]), class{pairs[i+1], never}})
 	}
-	return t
+	return out
 }
 
 // classify says what an address is for. It is unmapped and has no zone.
 func classify(a netip.Addr) class {
-	for _, t := range []table{closed, openable} {
-		for _, b := range t.blocks {
+	for _, list := range [][]block{closed, openable} {
+		for _, b := range list {
 			if b.prefix.Contains(a) {
-				return class{b.name, t.never}
+				return b.class
 			}
 		}
 	}

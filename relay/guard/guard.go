@@ -53,8 +53,7 @@ type Options struct {
 	// Allow are ranges the operator opened. Of what lies in them, private, carrier-grade NAT,
 	// unique local and loopback addresses become reachable, and every port but our own.
 	Allow []netip.Prefix
-	// Own are the ports our listeners are bound to. With one of these, no address of this machine
-	// is reachable.
+	// Own are the ports our listeners are bound to; on them no address of this machine is reachable.
 	Own []uint16
 	// OwnHosts are the places a listener of ours is known by elsewhere (the host of public_url): a name
 	// or an address, with a port or, for all of its ports, without one.
@@ -102,9 +101,8 @@ func New(o Options) *Guard {
 	return g
 }
 
-// Client is the only client for URLs that somebody else named: 5 s to connect, 10 s in all. A URL
-// or an address that may not be asked for is ErrBlocked; a body that is read
-// past 64 KiB is an *http.MaxBytesError.
+// Client is the only client for URLs that somebody else named. A URL or an address that may not be asked for is
+// ErrBlocked; a body that is read past 64 KiB is an *http.MaxBytesError.
 func (g *Guard) Client() *http.Client { return g.client }
 
 // transport checks the URL of every request, then hands it on.

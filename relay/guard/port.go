@@ -1,13 +1,8 @@
 package guard
 
-// publicPort reports whether a request to a public address may go to the port: 80, 443, or one
-// from 1024 on where no other protocol is at home.
-//
-// Below 1024 stand the services of the system (mail, name service, files, shells), which read a
-// request line as their own protocol's; somebody could have us speak to them from our address.
-// People run gateways on any high port, so those are open but for the well-known ports of
-// databases, queues, remote desktops, container engines and chats. Inside Options.Allow the
-// operator answers for what is reachable, and every port is open.
+// publicPort reports whether a request to a public address may go to the port: 80, 443, or one from 1024 on
+// where no other protocol is at home. Other services would read a request line as their own protocol's, and
+// somebody could have us speak to them from our address. Inside Options.Allow every port is open.
 func publicPort(port uint16) bool {
 	if port < 1024 {
 		return port == 80 || port == 443

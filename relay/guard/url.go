@@ -10,9 +10,8 @@ import (
 // maxURL bounds a URL, in bytes.
 const maxURL = 2048
 
-// CheckURL reads a URL that somebody else named and says whether it may be asked for, as far as
-// that can be said without resolving its name. An error is ErrBlocked and says why, without quoting
-// the URL.
+// CheckURL says whether a URL that somebody else named may be asked for, as far as that can be said without
+// resolving its name. An error is ErrBlocked and says why, without quoting the URL.
 func (g *Guard) CheckURL(raw string) (*url.URL, error) {
 	if len(raw) > maxURL {
 		return nil, blocked("longer than " + strconv.Itoa(maxURL) + " bytes")
@@ -116,10 +115,8 @@ func digits(s string) bool {
 	return !strings.ContainsFunc(s, func(r rune) bool { return r < '0' || r > '9' })
 }
 
-// reserved are names refused with everything below them: the machine's own (RFC 6761, and what
-// distributions write into /etc/hosts; whoever opened loopback writes the address), and the
-// private zones of the clouds, whose names lead to their metadata and to the machines beside us.
-// The bare words are there because resolvers complete them. Never changed.
+// reserved are names refused with everything below them: the machine's own (RFC 6761, /etc/hosts) and the
+// private zones of the clouds. The bare words are there because resolvers complete them. Never changed.
 var reserved = []string{
 	"localhost", "localhost4", "localhost6", "localdomain",
 	"ip6-localhost", "ip6-loopback", "ip6-allnodes", "ip6-allrouters", "broadcasthost",

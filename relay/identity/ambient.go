@@ -41,13 +41,12 @@ const (
 func NewCode() string { return relay.RandomText(relay.TokenLen) }
 
 // CodeMAC is what code is stored under.
-func CodeMAC(mac MACer, code string) []byte {
+func CodeMAC(mac relay.MACer, code string) []byte {
 	return mac.MAC(purposeCode, relay.NewSecret([]byte(code)))
 }
 
-// Mint makes an identity token for who holds code, and says how long it is good: five minutes, or
-// less if the code's own time ends before. ErrUnauthorized: the code is unknown or expired, or the
-// mode is not None.
+// Mint makes an identity token for who holds code, and says how long it is good. ErrUnauthorized: the code is
+// unknown or expired, or the mode is not None.
 func (v *Verifier) Mint(ctx context.Context, code string) (token string, life time.Duration, err error) {
 	if v.mode != None || len(code) != relay.TokenLen && len(code) != olderCodeLen {
 		return "", 0, fmt.Errorf("%w: no identity code", ErrUnauthorized)

@@ -14,18 +14,13 @@ const (
 	// askFor bounds one question to another server, its answer's body included. A gateway waits
 	// 15 s for us (wire.md 1).
 	askFor = 5 * time.Second
-	// maxAnswer bounds the body of an answer, and a key file, in bytes.
+	// maxAnswer bounds the body of an answer, in bytes.
 	maxAnswer = 1 << 20
 )
 
-var errTooLong = fmt.Errorf("longer than %d bytes", maxAnswer)
-
-// client asks the configured servers.
-type client struct{ http *http.Client }
-
 // newClient makes a client of c's transport that follows no redirect: a bearer goes where the
 // operator said, and nowhere else.
-func newClient(c *http.Client) client {
+func newClient(c *http.Client) *http.Client {
 	if c == nil {
 		// One connection per question: questions are rare, and nothing is left to be closed.
 		c = &http.Client{Transport: &http.Transport{
@@ -36,11 +31,11 @@ func newClient(c *http.Client) client {
 	}
 	own := *c
 	own.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	return client{&own}
+	return &own
 }
 
 // get asks address, with bearer if it is not empty. The body is read for status 200 only.
-func (c client) get(ctx context.Context, address, bearer string) (status int, body []byte, err error) {
+func get(ctx context.Context, c *http.Client, address, bearer string) (status int, body []byte, err error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
 		return 0, nil, withoutURL(err)
@@ -49,7 +44,7 @@ func (c client) get(ctx context.Context, address, bearer string) (status int, bo
 	if bearer != "" {
 		r.Header.Set("Authorization", "Bearer "+bearer)
 	}
-	answer, err := c.http.Do(r)
+	answer, err := c.Do(r)
 	if err != nil {
 		return 0, nil, withoutURL(err)
 	}
@@ -57,20 +52,11 @@ func (c client) get(ctx context.Context, address, bearer string) (status int, bo
 	if answer.StatusCode != http.StatusOK {
 		return answer.StatusCode, nil, nil
 	}
-	body, err = readAll(answer.Body)
-	return answer.StatusCode, body, err
-}
-
-// readAll reads what is no longer than maxAnswer.
-func readAll(r io.Reader) ([]byte, error) {
-	text, err := io.ReadAll(io.LimitReader(r, maxAnswer+1))
-	switch {
-	case err != nil:
-		return nil, err
-	case len(text) > maxAnswer:
-		return nil, errTooLong
+	body, err = io.ReadAll(io.LimitReader(answer.Body, maxAnswer+1))
+	if err == nil && len(body) > maxAnswer {
+		body, err = nil, fmt.Errorf("longer than %d bytes", maxAnswer)
 	}
-	return text, nil
+	return answer.StatusCode, body, err
 }
 
 // withoutURL takes the address out of an error: its query may hold a credential.

@@ -20,11 +20,11 @@
 //
 // The cache of keys is our own and not MicahParks/keyfunc with jwkset: the library asks its server when it is
 // made, does not ask again when a known key's signature fails, bounds no answer, and drops a whole set for one
-// damaged key. With jwkset for the decoding of keys alone, 15 lines fell and 110 KB of program were added, and
-// a key beside a certificate that cannot be read was lost.
+// damaged key. jwkset for the decoding alone saves 15 lines and adds 110 KB.
 package identity
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -56,19 +56,16 @@ const (
 	Introspect Mode = "introspect"
 )
 
-// What callers test for. Everything else that comes back is trouble with the store or an ended
-// context, and to a caller the same as ErrUnavailable.
+// What callers test for. Everything else is to a caller the same as ErrUnavailable.
 var (
 	// ErrUnauthorized: the bearer, or the code, proves nothing (401). It wraps a reason for a log.
 	ErrUnauthorized = errors.New("unauthorized")
-	// ErrUnavailable: nobody can say now (503): the key server cannot be reached and no keys are
-	// known, or the introspection gives no answer to go by.
+	// ErrUnavailable: nobody can say now (503).
 	ErrUnavailable = errors.New("identity cannot be verified now")
 )
 
 const (
-	// maxBearer bounds what is looked at at all, in bytes. Tokens with long lists of groups in
-	// them have some thousands.
+	// maxBearer bounds a bearer, in bytes. Tokens with long lists of groups have some thousands.
 	maxBearer = 16 << 10
 	// maxSubject bounds a subject, in bytes.
 	maxSubject = 128
@@ -85,11 +82,6 @@ type Codes interface {
 	// Code is the code of that kind with this MAC. store.ErrNotFound: there is none, or no longer.
 	// store.ErrExpired: its time is over.
 	Code(ctx context.Context, k store.CodeKind, mac []byte) (store.Code, error)
-}
-
-// MACer authenticates values that are only ever compared. *vault.Vault satisfies it.
-type MACer interface {
-	MAC(purpose string, token relay.Secret) []byte
 }
 
 // Blobs keeps the last good key set over a restart. *store.DB satisfies it.
@@ -111,9 +103,7 @@ type Options struct {
 
 	// For Introspect: both.
 	IntrospectURL string
-	// TenantField is the field of the answer with the tenant's name. Dots go into objects
-	// ("org.slug"); a field whose whole name contains the dots comes first.
-	TenantField string
+	TenantField   string // of the answer, with the tenant's name; dots go into objects ("org.slug")
 
 	Client *http.Client     // for both addresses; redirects are not followed; nil means one of its own
 	Now    func() time.Time // the clock; nil means time.Now
@@ -136,14 +126,11 @@ const (
 type Caller struct {
 	Kind   Kind
 	Tenant relay.TenantID // empty only for Anonymous
-	// Instance is whom the identity code was made for: with Ambient only, and empty for a code
-	// without one, which serves for enrollment and for nothing else.
+	// Instance is whom the identity code was made for, with Ambient only. A code without one serves for
+	// enrollment and for nothing else.
 	Instance relay.InstanceID
-	// Minted is when the identity token was made: with Ambient only.
-	Minted time.Time
-	// Subject is whom to name in the audit list: a token's "sub", else the instance. At most 128
-	// bytes, printable, possibly empty.
-	Subject string
+	Minted   time.Time // when the identity token was made, with Ambient only
+	Subject  string    // for the audit list: a token's "sub", else the instance; printable, may be empty
 }
 
 // Managed is who calls a management route with a managed token.
@@ -169,7 +156,7 @@ type Verifier struct {
 	// Set once, by New.
 	mode        Mode
 	codes       Codes
-	mac         MACer
+	mac         relay.MACer
 	now         func() time.Time
 	audience    string
 	tenantClaim string
@@ -180,13 +167,11 @@ type Verifier struct {
 
 // New makes a verifier. It asks no server, but reads JWKSFile. Its errors name the setting at
 // fault: one that is missing or makes no sense, or a key file that cannot be used.
-func New(codes Codes, mac MACer, blobs Blobs, o Options) (*Verifier, error) {
+func New(codes Codes, mac relay.MACer, blobs Blobs, o Options) (*Verifier, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
+	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	v := &Verifier{mode: o.Mode, codes: codes, mac: mac, now: o.Now}
 	var err error
 	switch o.Mode {
@@ -217,10 +202,7 @@ func (v *Verifier) useKeys(blobs Blobs, o Options) (err error) {
 	case (o.JWKSURL == "") == (o.JWKSFile == ""):
 		return errors.New("jwks_url: give either this or jwks_file")
 	}
-	v.audience, v.tenantClaim = o.Audience, o.TenantClaim
-	if v.tenantClaim == "" {
-		v.tenantClaim = defaultTenantClaim
-	}
+	v.audience, v.tenantClaim = o.Audience, cmp.Or(o.TenantClaim, defaultTenantClaim)
 	v.parser = jwt.NewParser(
 		jwt.WithValidMethods([]string{jwt.SigningMethodRS256.Alg()}),
 		jwt.WithIssuer(o.Issuer),
@@ -237,10 +219,9 @@ func (v *Verifier) useKeys(blobs Blobs, o Options) (err error) {
 	return err
 }
 
-// Caller says who calls enroll or provision with bearer: the text after "Bearer " in the
-// Authorization header, or "". In mode None a bearer that is no identity token of this connector's
-// is nobody's (older gateways send a token for somebody else), and so Anonymous; one that is must
-// be good. In the other modes a bearer must prove who it belongs to.
+// Caller says who calls enroll or provision with bearer, which may be empty. In mode None a bearer that is no
+// identity token of this connector's is Anonymous (older gateways send a token for somebody else); otherwise
+// it must prove who it belongs to.
 func (v *Verifier) Caller(ctx context.Context, bearer string) (Caller, error) {
 	switch v.mode {
 	case JWKS:
@@ -264,9 +245,8 @@ func (v *Verifier) Asks(bearer string) bool {
 	return !known
 }
 
-// checkBearer refuses what no issuer hands out, before anything else looks at it. Visible ASCII it
-// must be: nothing of it can become another header, and base64 decoders, which skip line breaks,
-// see one spelling.
+// checkBearer refuses what no issuer hands out: of visible ASCII nothing can become another header, and base64
+// decoders, which skip line breaks, see one spelling.
 func checkBearer(bearer string) error {
 	odd := func(r rune) bool { return r <= ' ' || r > '~' }
 	if bearer == "" || len(bearer) > maxBearer || strings.ContainsFunc(bearer, odd) {

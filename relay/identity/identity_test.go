@@ -40,7 +40,7 @@ func TestNewJudgesTheSettings(t *testing.T) {
 		"no address":                   {introspect, func(o *Options) { o.IntrospectURL = "" }, "identity.introspect_url: missing"},
 		"no address, but something":    {introspect, func(o *Options) { o.IntrospectURL = "\x7f" }, "identity.introspect_url: want http://… or https://…"},
 		"no field":                     {introspect, func(o *Options) { o.TenantField = "" }, "identity.tenant_field: missing"},
-		"a key file that is not there": {jwksOptions(), func(o *Options) { o.JWKSURL, o.JWKSFile = "", filepath.Join(dir, "x.json") }, "identity.jwks_file: " + filepath.Join(dir, "x.json") + ": no such file or directory"},
+		"a key file that is not there": {jwksOptions(), func(o *Options) { o.JWKSURL, o.JWKSFile = "", filepath.Join(dir, "x.json") }, "identity.jwks_file: stat " + filepath.Join(dir, "x.json") + ": no such file or directory"},
 		"a key file without a key":     {jwksOptions(), func(o *Options) { o.JWKSURL, o.JWKSFile = "", empty }, "identity.jwks_file: " + empty + ": no RSA signing key of 2048 bits or more"},
 	} {
 		t.Run(name, func(t *testing.T) {

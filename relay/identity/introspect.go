@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"strings"
 	"sync"
@@ -15,9 +16,8 @@ import (
 )
 
 const (
-	// maxAsking is how many bearers are asked about at the same time. The number is higher than that of
-	// the requests relay/api lets one address have open: an address whose questions hang does not block
-	// the questions of other addresses.
+	// maxAsking is how many bearers are asked about at a time: more than relay/api lets one address ask about,
+	// so that an address whose questions hang does not block the others.
 	maxAsking = 32
 	// rememberFor is how long a good answer counts without asking again, and so how long a token
 	// outlives its end.
@@ -31,7 +31,7 @@ type introspector struct {
 	// Set once, by newIntrospector.
 	url    string
 	field  string
-	client client
+	client *http.Client
 	now    func() time.Time
 
 	asking chan struct{} // holds one value per question under way; full: wait
@@ -83,7 +83,7 @@ func (i *introspector) caller(ctx context.Context, bearer string) (Caller, error
 }
 
 func (i *introspector) ask(ctx context.Context, bearer string) (Caller, error) {
-	status, body, err := i.client.get(ctx, i.url, bearer)
+	status, body, err := get(ctx, i.client, i.url, bearer)
 	switch {
 	case err != nil:
 		return Caller{}, fmt.Errorf("%w: introspection: %w", ErrUnavailable, err)
@@ -126,24 +126,17 @@ func (i *introspector) recall(sum [sha256.Size]byte) (Caller, bool) {
 	return r.caller, ok && i.now().Before(r.until)
 }
 
-// remember keeps an answer. When there are too many, the answers whose time is over are dropped, or else any
-// one: a dropped answer costs one more question.
+// remember keeps an answer. When there are too many, those whose time is over are dropped, or else all: a
+// dropped answer costs one more question.
 func (i *introspector) remember(sum [sha256.Size]byte, c Caller) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	now := i.now()
 	if len(i.good) >= maxRemembered {
-		for key, r := range i.good {
-			if !now.Before(r.until) {
-				delete(i.good, key)
-			}
-		}
+		maps.DeleteFunc(i.good, func(_ [sha256.Size]byte, r remembered) bool { return !now.Before(r.until) })
 	}
-	for key := range i.good {
-		if len(i.good) < maxRemembered {
-			break
-		}
-		delete(i.good, key)
+	if len(i.good) >= maxRemembered {
+		clear(i.good)
 	}
 	i.good[sum] = remembered{c, now.Add(rememberFor)}
 }

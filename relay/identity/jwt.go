@@ -29,10 +29,9 @@ func (v *Verifier) enrolling(ctx context.Context, bearer string) (Caller, error)
 	return Caller{Kind: Token, Tenant: tenant, Subject: subject(claims["sub"])}, nil
 }
 
-// Managed says which instance the managed token bearer speaks for: the text after "Bearer " in the
-// Authorization header, or "". Such tokens are of the same issuer as those for enrollment, and
-// their audience is "agent:" and one instance. In other modes than JWKS there are none, and every
-// bearer is ErrUnauthorized. Whether the instance exists is the caller's to find out.
+// Managed says which instance the managed token bearer speaks for; the caller finds out whether it exists.
+// Such tokens are of the same issuer as those for enrollment, and their audience is "agent:" and one
+// instance. In other modes than JWKS every bearer is ErrUnauthorized.
 func (v *Verifier) Managed(ctx context.Context, bearer string) (Managed, error) {
 	if v.mode != JWKS {
 		return Managed{}, fmt.Errorf("%w: managed tokens need the mode jwks", ErrUnauthorized)

@@ -79,7 +79,7 @@ func TestKeyFileIsNotReadWithoutNeed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		first := k.set
+		first, _ := k.current(t.Context())
 		time.Sleep(lookEvery)
 		if set, err := k.current(t.Context()); set != first || err != nil {
 			t.Errorf("an unchanged file was read again, %v", err)

@@ -16,8 +16,7 @@ import (
 const (
 	// maxAge is how old a set may be before a request looks for a newer one.
 	maxAge = time.Hour
-	// askEvery and askBurst bound the questions to a key server that answers: whoever makes up key
-	// names must not make us a nuisance. The burst is for a new key that is used at once.
+	// askEvery and askBurst bound the questions: whoever makes up key names must not make us a nuisance.
 	askEvery = 10 * time.Second
 	askBurst = 20
 	// askAgain is the pause after a question without a good answer, which may have cost the caller
@@ -28,13 +27,12 @@ const (
 	blobKeys = "jwks"
 )
 
-// keyServer is the keys at an address. Whoever needs them asks for them: one request at a time
-// goes to the server, in the request's own goroutine; while a set is only old, the others go on
-// with it.
+// keyServer is the keys at an address. One request at a time asks the server, in its own goroutine; while a
+// set is only old, the others go on with it.
 type keyServer struct {
 	// Set once, by newKeyServer.
 	url    string
-	client client
+	client *http.Client
 	blobs  Blobs
 	now    func() time.Time
 	log    *slog.Logger
@@ -91,9 +89,8 @@ func (k *keyServer) state() (set *keySet, fetched, failed time.Time) {
 	return k.set, k.fetched, k.failed
 }
 
-// ask asks the server, unless somebody did since the caller saw old, or it is too soon; it says
-// which set is the one to go by from now on. The caller has put its value into asking, and ask
-// takes it out.
+// ask asks the server, unless somebody did since the caller saw old, or it is too soon, and returns the set to
+// go by from now on. The caller has put its value into asking, and ask takes it out.
 func (k *keyServer) ask(ctx context.Context, old *keySet) *keySet {
 	defer func() { <-k.asking }()
 	set, before, failed := k.state()
@@ -131,7 +128,7 @@ func (k *keyServer) ask(ctx context.Context, old *keySet) *keySet {
 func (k *keyServer) fetch(ctx context.Context) (*keySet, error) {
 	ctx, cancel := context.WithTimeout(ctx, askFor)
 	defer cancel()
-	status, body, err := k.client.get(ctx, k.url, "")
+	status, body, err := get(ctx, k.client, k.url, "")
 	switch {
 	case err != nil:
 		return nil, err

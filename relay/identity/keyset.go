@@ -44,9 +44,8 @@ type jwk struct {
 	E       string   `json:"e"`
 }
 
-// decodeKeys reads a JWKS document. Keys of other kinds or for other uses, too short ones and
-// damaged ones are skipped, and so is a second key of one name; a set without any key left is a
-// set, which verifies nothing. An error means that the text is no key set.
+// decodeKeys reads a JWKS document. Keys that cannot verify are skipped, and so is a second key of one name; a
+// set without any key left is a set, which verifies nothing. An error means that the text is no key set.
 func decodeKeys(text []byte) (*keySet, error) {
 	var doc struct {
 		Keys []json.RawMessage `json:"keys"`

@@ -13,10 +13,8 @@ const (
 	MaxFailures = 10
 )
 
-// Failures counts failed credentials per address. Its methods may be called from any goroutine.
-//
-// A success neither counts nor asks: a credential that verifies is never refused for its
-// neighbours' failures.
+// Failures counts failed credentials per address. A credential that verifies is never refused for its
+// neighbours' failures. Its methods may be called from any goroutine.
 type Failures struct {
 	mu sync.Mutex // guards by
 	by table[netip.Prefix, failing]

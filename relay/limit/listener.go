@@ -7,9 +7,8 @@ import (
 	"sync"
 )
 
-// What strangers may hold open. A connection is a stranger's until a credential has been verified on it,
-// and costs some 15 KB from the moment it is served. Who holds his share is turned away at once; whoever
-// says nothing loses his place when the time for the header is over.
+// What strangers may hold open. A connection is a stranger's until a credential has been verified on it. Who
+// holds his share is turned away at once; who says nothing loses his place when the header's time is over.
 const (
 	MaxStrangers = 1024
 	// MaxOfAddress of them may be of one address: with fewer than eight that are at it, there is room

@@ -8,11 +8,9 @@ import (
 )
 
 const (
-	// alphabet has 32 symbols, so that random bits pick one without bias. It lacks I, L, O
-	// and U: three look like digits, one makes words.
+	// alphabet lacks I, L, O and U: three look like digits, one makes words.
 	alphabet = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
-	// codeLen is in symbols. The first is a letter, so a code has 44 random bits, with five tries in
-	// ten minutes.
+	// codeLen is in symbols: 44 random bits, with five tries in ten minutes.
 	codeLen = 9
 	// olderLen is how long codes were that did not all begin with a letter.
 	olderLen = 8
@@ -24,8 +22,8 @@ func newCode() string { return relay.RandomOf(alphabet, codeLen) }
 // display is how people are shown a code: in groups of three.
 func display(code string) string { return code[:3] + "-" + code[3:6] + "-" + code[6:] }
 
-// parseCode reads a code as people type it: in any case, with blanks and dashes of any kind
-// anywhere, and with letters for the digits they look like. The result has no dash.
+// parseCode reads a code as people type it: in any case, with blanks and dashes anywhere, and with letters for
+// the digits they look like. The result has no dash.
 func parseCode(typed string) (code string, ok bool) {
 	var b strings.Builder
 	for _, r := range typed {
@@ -49,13 +47,10 @@ func parseCode(typed string) (code string, ok bool) {
 	return b.String(), b.Len() == codeLen || b.Len() == olderLen
 }
 
-// Command reports whether ev is a control message, which reaches no agent, and what was typed
-// after the command: possibly nothing, and not necessarily a code.
-//
-// In a direct message that is every "/link", and on Telegram "/start" with a code, which is what
-// a deep link sends; a "/start" without one is what Telegram sends when a person opens the bot,
-// and an ordinary message. Elsewhere it is "/link" with a code, which must not be seen by more
-// people than it has been. A command addressed to another bot is never one.
+// Command reports whether ev is a control message, which reaches no agent, and what was typed after the
+// command: possibly nothing, and not necessarily a code. In a direct message that is every "/link", and on
+// Telegram "/start" with a code, which a deep link sends. Elsewhere it is "/link" with a code, which must not
+// be seen by more people. A command addressed to another bot is never one.
 func Command(ev relay.Event) (typed string, ok bool) {
 	text := strings.TrimSpace(ev.Text)
 	if !strings.HasPrefix(text, "/") || ev.Traits.OtherCommand {

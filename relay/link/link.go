@@ -32,29 +32,23 @@ const lifetime = 10 * time.Minute
 // purpose names the key of the codes' MACs.
 const purpose = "link"
 
-// MACer authenticates values that are only ever compared. *vault.Vault satisfies it.
-type MACer interface {
-	MAC(purpose string, token relay.Secret) []byte
-}
-
 // Desk gives out link codes and takes them back. Its methods may be called from any goroutine.
 type Desk struct {
 	// Set once, by NewDesk.
 	db  *store.DB
-	mac MACer
+	mac relay.MACer
 	now func() time.Time
 
 	tries tries
 }
 
 // NewDesk makes a desk over db. now is the clock, of the codes and of the tries.
-func NewDesk(db *store.DB, mac MACer, now func() time.Time) *Desk {
+func NewDesk(db *store.DB, mac relay.MACer, now func() time.Time) *Desk {
 	return &Desk{db: db, mac: mac, now: now}
 }
 
-// Mint makes a code that binds whoever sends it to instance inst, in the form people are shown
-// ("KQ2-9F4-M7X"), and says until when. An empty p means any platform. store.ErrNotFound: no such
-// instance.
+// Mint makes a code that binds whoever sends it to instance inst ("KQ2-9F4-M7X"), and says until when. An empty
+// p means any platform. store.ErrNotFound: no such instance.
 func (d *Desk) Mint(ctx context.Context, inst relay.InstanceID, p relay.PlatformID) (code string, expires time.Time, err error) {
 	i, err := d.db.Instance(ctx, inst)
 	if err != nil {
@@ -83,12 +77,10 @@ const (
 	answerLinked = "Done: you are linked to `%s`. Just write to me here."
 )
 
-// Redeem carries out the control message ev, where typed is what Command returned, and says what
-// to answer in ev's chat; "" means silence. In a direct message it binds the author, and keeps
-// the chat as the one to reach the author in; anywhere else it makes the code worthless.
-//
-// An error means trouble with the store: nothing was decided, and the caller hands the same event
-// in again. That is harmless after a success too, and has the same result.
+// Redeem carries out the control message ev, where typed is what Command returned, and says what to answer in
+// ev's chat; "" means silence. In a direct message it binds the author, and keeps the chat as the one to reach
+// the author in; anywhere else it makes the code worthless. An error means trouble with the store: the caller
+// hands the same event in again, which is harmless after a success too.
 func (d *Desk) Redeem(ctx context.Context, ev relay.Event, typed string) (answer string, err error) {
 	code, shaped := parseCode(typed)
 	if ev.Source.ChatType != relay.ChatDM {
@@ -127,8 +119,7 @@ func (d *Desk) Redeem(ctx context.Context, ev relay.Event, typed string) (answer
 	}
 }
 
-// burn makes a code worthless that was typed where others read it. It does so for anyone and at
-// any number of tries: only the answer is rationed.
+// burn makes a code worthless that was typed where others read it. Only the answer is rationed.
 func (d *Desk) burn(ctx context.Context, ev relay.Event, code string) (answer string, err error) {
 	if err := d.db.BurnLinkCode(ctx, d.key(code)); err != nil {
 		return "", fmt.Errorf("burn link code: %w", err)

@@ -13,8 +13,8 @@ const (
 	// maxTries is how many messages that link nobody one person may send within tryWindow.
 	maxTries  = 5
 	tryWindow = 10 * time.Minute
-	// maxTriers bounds how many people are remembered. When that many are at it at once, all are
-	// forgotten: the bits of a code hold without this, which only makes it tedious.
+	// maxTriers bounds how many people are remembered. When more are at it at once, all are forgotten: the bits
+	// of a code hold without this.
 	maxTriers = 4096
 )
 

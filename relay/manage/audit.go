@@ -58,8 +58,7 @@ type AuditRow struct {
 	Detail    string           `json:"detail,omitempty"`
 }
 
-// Audit lists who changed what, newest last; of each tenant 10,000 rows are kept, of which at most 2,000
-// are one credential's. A name nothing was ever done to gives none. Refused with Usage.
+// Audit lists who changed what, newest last. A name nothing was ever done to gives none. Refused with Usage.
 func (s *Service) Audit(ctx context.Context, q AuditQuery) ([]AuditRow, error) {
 	if q.Limit < 0 {
 		return nil, unfit("limit", nil, "a limit of %d shows nothing", q.Limit)
@@ -67,15 +66,10 @@ func (s *Service) Audit(ctx context.Context, q AuditQuery) ([]AuditRow, error) {
 	all, err := s.db.Audit(ctx, q.Limit, func(e audit.Entry) bool {
 		return q.Name == "" || string(e.Instance) == q.Name || string(e.Gateway) == q.Name
 	})
-	if err != nil {
-		return nil, err
-	}
-	rows := make([]AuditRow, 0, len(all))
-	for _, e := range all {
-		rows = append(rows, AuditRow{
+	return each(all, func(e audit.Entry) AuditRow {
+		return AuditRow{
 			At: e.At.UTC(), ActorKind: e.Actor.Kind, Actor: e.Actor.Name, Action: e.Action,
 			Tenant: e.Tenant, Instance: e.Instance, Gateway: e.Gateway, Detail: e.Detail,
-		})
-	}
-	return rows, nil
+		}
+	}), err
 }

@@ -36,14 +36,7 @@ func (s *Service) Entries(ctx context.Context, n Named) ([]Entry, error) {
 		return nil, err
 	}
 	all, err := s.db.Entries(ctx, i.ID, 0)
-	if err != nil {
-		return nil, err
-	}
-	out := make([]Entry, 0, len(all))
-	for _, e := range all {
-		out = append(out, entry(e))
-	}
-	return out, nil
+	return each(all, entry), err
 }
 
 // Dead lists an instance's dead letters, oldest first. Refused with NotFound.
@@ -53,14 +46,9 @@ func (s *Service) Dead(ctx context.Context, n Named) ([]DeadEntry, error) {
 		return nil, err
 	}
 	all, err := s.db.DeadLetters(ctx, i.ID)
-	if err != nil {
-		return nil, err
-	}
-	out := make([]DeadEntry, 0, len(all))
-	for _, d := range all {
-		out = append(out, DeadEntry{Entry: entry(d.Entry), Reason: d.Reason, DiedAt: utc(d.DiedAt)})
-	}
-	return out, nil
+	return each(all, func(d store.DeadLetter) DeadEntry {
+		return DeadEntry{Entry: entry(d.Entry), Reason: d.Reason, DiedAt: utc(d.DiedAt)}
+	}), err
 }
 
 func entry(e store.Entry) Entry {
@@ -83,14 +71,9 @@ type Quarantined struct {
 // Quarantine lists what was put aside, oldest first, without showing it; 1,000 are kept.
 func (s *Service) Quarantine(ctx context.Context, _ struct{}) ([]Quarantined, error) {
 	all, err := s.db.Quarantine(ctx)
-	if err != nil {
-		return nil, err
-	}
-	out := make([]Quarantined, 0, len(all))
-	for _, q := range all {
-		out = append(out, Quarantined{Platform: q.Bot.Platform, Bot: q.Bot.ID, At: q.At.UTC(), Reason: q.Err, Bytes: len(q.Raw)})
-	}
-	return out, nil
+	return each(all, func(q store.Quarantined) Quarantined {
+		return Quarantined{Platform: q.Bot.Platform, Bot: q.Bot.ID, At: q.At.UTC(), Reason: q.Err, Bytes: len(q.Raw)}
+	}), err
 }
 
 // Letters names dead letters of an instance; none means all.

@@ -18,9 +18,8 @@ type Enroll struct {
 	WakeURL string `json:"wakeUrl,omitempty"` // what to GET when messages wait and the gateway is away
 }
 
-// Enrolled are a gateway's credentials. Secret, DeliveryKey and Env are the credentials
-// themselves, in the clear because they are made to be handed over: whoever holds an Enrolled
-// writes it to the operator and to nothing else.
+// Enrolled are a gateway's credentials, in the clear: whoever holds an Enrolled writes it to the operator
+// and to nothing else.
 type Enrolled struct {
 	Gateway     relay.GatewayID   `json:"gatewayId"`
 	Instance    relay.InstanceID  `json:"instanceId"`
@@ -53,7 +52,7 @@ func (s *Service) Enroll(ctx context.Context, e Enroll) (Enrolled, error) {
 	return s.enrolled(g, e.WakeURL, cred.Secret, cred.DeliveryKey), nil
 }
 
-// checkEnroll fills in the default tenant.
+// checkEnroll refuses what is unfit, and fills in the default tenant.
 func (s *Service) checkEnroll(e *Enroll) error {
 	if e.Tenant == "" {
 		e.Tenant = string(relay.DefaultTenant)
@@ -78,8 +77,8 @@ func checkName(field, what, name string) error {
 // maxWakeURL bounds a wake URL, in bytes.
 const maxWakeURL = 2048
 
-// checkWakeURL judges the form of a wake URL, and where the URL points as far as that is known now: what a
-// name resolves to is looked at again before every poke. The error is a *Error that does not quote the URL.
+// checkWakeURL judges a wake URL as far as that is possible now; relay/guard judges what its name resolves to
+// before every poke. The error is a *Error that does not quote the URL.
 func (s *Service) checkWakeURL(raw string) error {
 	if raw == "" {
 		return nil
@@ -110,18 +109,14 @@ func taken(name string) error {
 
 func (s *Service) enrolled(g store.Gateway, wakeURL string, secret, deliveryKey relay.Secret) Enrolled {
 	e := Enrolled{Gateway: g.ID, Instance: g.Instance, Tenant: g.Tenant, URL: s.set.URL}
-	e.Secret, e.DeliveryKey = handOver(secret), handOver(deliveryKey)
+	e.Secret, e.DeliveryKey = secret.RevealString(), deliveryKey.RevealString()
 	e.Env = s.credentials(e, wakeURL)
 	return e
 }
 
-// handOver puts a credential in the clear, for the one answer that carries it.
-func handOver(secret relay.Secret) string { return secret.RevealString() }
-
 // tokenAge is how long an enrollment token can be used.
 const tokenAge = 15 * time.Minute
 
-// enrollmentPurpose separates the stored form of enrollment tokens from that of everything else.
 const enrollmentPurpose = "enrollment"
 
 // EnrollmentToken lets a gateway enroll itself once.
@@ -130,17 +125,15 @@ type EnrollmentToken struct {
 	ExpiresAt time.Time       `json:"expiresAt"`
 	Tenant    relay.TenantID  `json:"tenant"`
 	Gateway   relay.GatewayID `json:"gatewayId,omitempty"` // empty: the gateway says how it is called
-	// IdentityURL is where a gateway fetches the proof of who it is; gateways of August 2026 and newer
-	// need that proof to enroll. If the token names a gateway, the URL outlives the token, and such a
-	// gateway can come with the URL alone. Empty when another service proves who a gateway is.
+	// IdentityURL is where a gateway of August 2026 or newer fetches the proof of who it is. If the token names
+	// a gateway, the URL outlives the token. Empty when another service proves who a gateway is.
 	IdentityURL string `json:"identityUrl,omitempty"`
 	// Env is what such a gateway reads from its .env; empty when IdentityURL is.
 	Env map[string]string `json:"env,omitempty"`
 }
 
-// EnrollToken makes a token with which a gateway can enroll itself within 15 minutes, and its
-// identity URL. Of the token and of the URL only the MAC is stored. The name may be empty. Refusals are
-// those of Enroll.
+// EnrollToken makes a token with which a gateway can enroll itself within 15 minutes, and its identity URL;
+// of both only the MAC is stored. The name may be empty. Refusals are those of Enroll.
 func (s *Service) EnrollToken(ctx context.Context, e Enroll) (EnrollmentToken, error) {
 	check := e
 	if e.Name == "" {

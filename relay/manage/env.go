@@ -24,8 +24,8 @@ const (
 	envAllowAll    = "GATEWAY_ALLOW_ALL_USERS"
 )
 
-// env is what every gateway's .env must say. With several bots of one platform the gateway names none of
-// them, which stands for all: a gateway is not given what comes from a bot that it does not front.
+// env is what every gateway's .env must say. With several bots of one platform it names none of them, which
+// stands for all.
 func (s *Service) env(wakeURL string) map[string]string {
 	env := map[string]string{envURL: s.set.URL}
 	if wakeURL != "" {

@@ -1,6 +1,7 @@
 package manage
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -61,10 +62,8 @@ func (s *Service) kind(p relay.PlatformID) (platforms.Kind, error) {
 
 // person refuses what cannot be a user.
 func (s *Service) person(p relay.PlatformID, user relay.UserID) error {
-	if _, err := s.kind(p); err != nil {
-		return err
-	}
-	return checkID("userId", "user", string(user))
+	_, err := s.kind(p)
+	return cmp.Or(err, checkID("userId", "user", string(user)))
 }
 
 // typed refuses what cannot be an id on that network.

@@ -10,8 +10,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/store"
 )
 
-// IdentityURL is where a gateway fetches proof of who it is: its GATEWAY_RELAY_IDP_TOKEN_URL. It
-// is a credential, good until it is replaced or revoked.
+// IdentityURL is where a gateway fetches proof of who it is. It is a credential, good until replaced or revoked.
 type IdentityURL struct {
 	URL      string           `json:"identityUrl"`
 	Instance relay.InstanceID `json:"instanceId"`
@@ -35,8 +34,7 @@ func (s *Service) Identity(ctx context.Context, n Named) (IdentityURL, error) {
 	return IdentityURL{URL: url, Instance: i.ID, Tenant: i.Tenant}, err
 }
 
-// identityURL makes an identity code and returns where it is used. A zero expiry means that it is
-// good until it is revoked.
+// identityURL makes an identity code and returns where it is used. With a zero expiry it does not expire.
 func (s *Service) identityURL(ctx context.Context, i relay.InstanceID, t relay.TenantID, expires time.Time) (string, error) {
 	code := identity.NewCode()
 	c := store.Code{Kind: store.IdentityCode, Tenant: t, Instance: i, CreatedAt: s.set.Now(), ExpiresAt: expires}
@@ -47,8 +45,8 @@ func (s *Service) identityURL(ctx context.Context, i relay.InstanceID, t relay.T
 	return s.set.URL + "/relay/identity/" + code, nil
 }
 
-// DropIdentity revokes an instance's identity URL: the gateway cannot provision itself any more,
-// and goes on with the credentials it has. Refused with NotFound, also when there is none.
+// DropIdentity revokes an instance's identity URL; the gateway goes on with the credentials it has. Refused with
+// NotFound, also when there is none.
 func (s *Service) DropIdentity(ctx context.Context, n Named) (Moved, error) {
 	if n.Name == "" { // it would be that of every token without a name
 		return Moved{}, noGateway(n.Name, nil)

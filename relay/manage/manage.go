@@ -29,7 +29,6 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/bus"
 	"github.com/hermes-connector/hermes-connector/relay/gate"
-	"github.com/hermes-connector/hermes-connector/relay/identity"
 	"github.com/hermes-connector/hermes-connector/relay/link"
 	"github.com/hermes-connector/hermes-connector/relay/token"
 	"github.com/hermes-connector/hermes-connector/store"
@@ -83,14 +82,14 @@ type Service struct {
 	db   *store.DB
 	auth *token.Authority
 	desk *link.Desk
-	mac  identity.MACer
+	mac  relay.MACer
 	bus  bus.Bus
 	live Live // nil: the database was opened without a server
 	set  Settings
 }
 
 // New makes a Service. live is nil when no server runs in this process.
-func New(db *store.DB, auth *token.Authority, desk *link.Desk, mac identity.MACer, b bus.Bus, live Live, s Settings) *Service {
+func New(db *store.DB, auth *token.Authority, desk *link.Desk, mac relay.MACer, b bus.Bus, live Live, s Settings) *Service {
 	if s.Now == nil {
 		s.Now = time.Now
 	}
@@ -103,6 +102,15 @@ func (s *Service) bots() []platforms.Platform {
 		return s.live.Bots()
 	}
 	return s.set.Bots
+}
+
+// each is a list of what as makes of all; never nil, which JSON would show as null.
+func each[A, B any](all []A, as func(A) B) []B {
+	out := make([]B, len(all))
+	for i, a := range all {
+		out[i] = as(a)
+	}
+	return out
 }
 
 // Named names a gateway or an instance; by default a gateway and its instance have the same name.

@@ -18,8 +18,7 @@ import (
 type Link struct {
 	Code      string    `json:"code"`
 	ExpiresAt time.Time `json:"expiresAt"`
-	// DeepLinks open the bot with the code typed in, per platform; empty for platforms that have
-	// none, or whose bot has not been reached yet.
+	// DeepLinks open the bot with the code typed in, where the platform has such links and the bot was reached.
 	DeepLinks map[relay.PlatformID]string `json:"deepLinks"`
 }
 
@@ -82,46 +81,46 @@ func (s *Service) Bind(ctx context.Context, b Bind) (Binding, error) {
 	if err != nil {
 		return Binding{}, err
 	}
-	i, err := s.served(ctx, b.Name)
+	return s.rebind(ctx, s.served, actBind, b, "", func(ctx context.Context, i store.Instance) error {
+		return s.db.Bind(ctx, store.Binding{
+			Tenant: i.Tenant, Platform: b.Platform, User: b.User, Instance: i.ID, BoundAt: s.set.Now(),
+		})
+	})
+}
+
+// rebind does something to b's binding to the instance that find finds. hint ends the refusal when there is
+// no such binding.
+func (s *Service) rebind(ctx context.Context, find func(context.Context, string) (store.Instance, error),
+	action string, b Bind, hint string, do func(context.Context, store.Instance) error,
+) (Binding, error) {
+	i, err := find(ctx, b.Name)
 	if err != nil {
 		return Binding{}, err
 	}
-	out := Binding{Platform: b.Platform, User: b.User, Instance: i.ID}
-	return out, s.db.Bind(audited(ctx, actBind, i, b.person()), store.Binding{
-		Tenant: i.Tenant, Platform: b.Platform, User: b.User, Instance: i.ID, BoundAt: s.set.Now(),
-	})
+	err = do(audited(ctx, action, i, b.person()), i)
+	if errors.Is(err, store.ErrNotFound) && hint != "" {
+		err = refuse(NotFound, err, "%s user %s is not bound to %q: %s", b.Platform, b.User, b.Name, hint)
+	}
+	return Binding{Platform: b.Platform, User: b.User, Instance: i.ID}, err
 }
 
 // Unbind undoes Bind. Refused with NotFound, also when the person was not bound.
 func (s *Service) Unbind(ctx context.Context, b Bind) (Binding, error) {
-	i, err := s.instance(ctx, b.Name)
-	if err != nil {
-		return Binding{}, err
-	}
-	out := Binding{Platform: b.Platform, User: b.User, Instance: i.ID}
-	err = s.db.Unbind(audited(ctx, actUnbind, i, b.person()), i.ID, b.Platform, b.User)
-	if errors.Is(err, store.ErrNotFound) {
-		return out, refuse(NotFound, err, "%s user %s is not bound to %q: nothing to undo", b.Platform, b.User, b.Name)
-	}
-	return out, err
+	return s.rebind(ctx, s.instance, actUnbind, b, "nothing to undo", func(ctx context.Context, i store.Instance) error {
+		return s.db.Unbind(ctx, i.ID, b.Platform, b.User)
+	})
 }
 
-// SetDMDefault makes an instance the one of a person's that gets the direct messages. Again:
-// nothing changes. Refused with Usage, or with NotFound, also when the person is not bound to it.
+// SetDMDefault makes an instance the one of a person's that gets the direct messages. Refused with Usage, or with
+// NotFound, also when the person is not bound to it.
 func (s *Service) SetDMDefault(ctx context.Context, b Bind) (Binding, error) {
 	if err := s.person(b.Platform, b.User); err != nil {
 		return Binding{}, err
 	}
-	i, err := s.served(ctx, b.Name)
-	if err != nil {
-		return Binding{}, err
-	}
-	out := Binding{Platform: b.Platform, User: b.User, Instance: i.ID}
-	err = s.db.SetDMDefault(audited(ctx, actDMDefault, i, b.person()), i.ID, b.Platform, b.User)
-	if errors.Is(err, store.ErrNotFound) {
-		return out, refuse(NotFound, err, "%s user %s is not bound to %q: hermes-connector bind %s %s %s does that", b.Platform, b.User, b.Name, b.Name, b.Platform, b.User)
-	}
-	return out, err
+	hint := fmt.Sprintf("hermes-connector bind %s %s %s does that", b.Name, b.Platform, b.User)
+	return s.rebind(ctx, s.served, actDMDefault, b, hint, func(ctx context.Context, i store.Instance) error {
+		return s.db.SetDMDefault(ctx, i.ID, b.Platform, b.User)
+	})
 }
 
 // SetPrincipal says who may speak inside an instance's granted chats, besides its owners.

@@ -17,9 +17,8 @@ import (
 )
 
 const (
-	// bootWindow is how long a new secret is the secret of one start of a gateway, which calls
-	// once per platform and needs the same answer each time (wire.md 1.3), and how long an identity
-	// token that a gateway fetched for a start serves that start.
+	// bootWindow is how long a new secret, and an identity token, serve one start of a gateway, which calls
+	// once per platform and needs the same answer each time (wire.md 1.3).
 	bootWindow = 2 * time.Minute
 	// What a gateway may declare as routes of one platform.
 	maxRouteKeys = 100
@@ -37,17 +36,14 @@ type Provision struct {
 	Gateway          relay.GatewayID
 	AssertedInstance relay.InstanceID // counts for a new gateway whose identity names no instance
 	Platform         relay.PlatformID
-	WakeURL          *string  // nil: as it was
-	RouteKeys        []string // the platform's routes; nil: as they were
-	// Began is when the gateway fetched its identity, which it does once for each start; zero when
-	// that is not known.
-	Began time.Time
+	WakeURL          *string   // nil: as it was
+	RouteKeys        []string  // the platform's routes; nil: as they were
+	Began            time.Time // when the gateway fetched its identity for this start; zero: not known
 }
 
 // Provisioned is what the gateway is told.
 type Provisioned struct {
-	// SecretIssued is false for a gateway that has had its secret: it is connected with it, or the
-	// call belongs to a start that is over. Both credentials are empty then.
+	// SecretIssued is false for a gateway that has had its secret. Both credentials are empty then.
 	SecretIssued bool             `json:"secretIssued"`
 	Secret       string           `json:"secret,omitempty"`
 	DeliveryKey  string           `json:"deliveryKey,omitempty"`
@@ -55,16 +51,13 @@ type Provisioned struct {
 	Gateway      relay.GatewayID  `json:"gatewayId"` // not what it said, when that is taken
 	Instance     relay.InstanceID `json:"instanceId"`
 	RouteKeys    []string         `json:"routeKeys"` // those that are its now
-	// Warnings are sentences about what the gateway said and the connector does not use. The gateway gets
-	// its credentials nevertheless: without credentials it would be cut off from everything.
+	// Warnings are sentences about what the gateway said and the connector does not use.
 	Warnings []string `json:"warnings,omitempty"`
 }
 
-// Provision gives a gateway the secret of this start: all calls within two minutes get the same
-// one, until the gateway has connected with it. A replay after that gets none; a call that may be
-// the next start's gets one, for a gateway that starts has lost what it had. Refused with NotFound
-// when the instance is another tenant's, with Forbidden when the tenant has too many, and with Usage
-// when an argument is unfit.
+// Provision gives a gateway the secret of this start: all calls within two minutes get the same one, until
+// the gateway has connected with it. A replay after that gets none; a call that may be the next start's gets
+// one, for a gateway that starts has lost what it had. Refused with NotFound, Forbidden or Usage.
 func (s *Service) Provision(ctx context.Context, p Provision) (Provisioned, error) {
 	if err := checkProvision(p); err != nil {
 		return Provisioned{}, err
@@ -95,7 +88,7 @@ func (s *Service) Provision(ctx context.Context, p Provision) (Provisioned, erro
 	if err != nil {
 		return Provisioned{}, err
 	}
-	out.SecretIssued, out.Secret, out.DeliveryKey = true, handOver(newest.Secret), handOver(key)
+	out.SecretIssued, out.Secret, out.DeliveryKey = true, newest.Secret.RevealString(), key.RevealString()
 	return out, nil
 }
 
@@ -242,8 +235,7 @@ func (s *Service) vary(p Provision, n int) relay.GatewayID {
 	return relay.GatewayID(head + tail)
 }
 
-// declare stores what the gateway says of itself. A wake URL that cannot be used changes nothing but
-// what is said about it.
+// declare stores what the gateway says of itself. Of a wake URL that cannot be used it stores only the fault.
 func (s *Service) declare(ctx context.Context, p Provision, wakeFault string, g store.Gateway, out *Provisioned) error {
 	err := s.db.UpdateInstance(auditedGateway(ctx, actProvision, g, "wake URL"), g.Instance, func(i *store.Instance) error {
 		if p.WakeURL != nil {
@@ -270,11 +262,10 @@ func (s *Service) lapsed(p Provision) bool {
 	return !p.Began.IsZero() && s.set.Now().Sub(p.Began) >= bootWindow
 }
 
-// had reports whether the gateway has connected with its newest secret, and either is connected now or
-// fetched p's identity before that secret was made: such a call does not belong to a new start. The gateway
-// has connected with the newest secret if no older secret is left and it was seen after that secret was
-// made. A connection counts while its gateway answers: the socket of a host that lost power looks alive
-// when the host is back and asks.
+// had reports whether the gateway has connected with its newest secret (no older one is left, and it was seen
+// since), and either is connected now or fetched p's identity before that secret was made: such a call does
+// not belong to a new start. A connection counts while its gateway answers: the socket of a host that lost
+// power looks alive when the host is back and asks.
 func (s *Service) had(ctx context.Context, g store.Gateway, p Provision, newest token.Newest) bool {
 	if newest.Rival || g.LastSeenAt.Before(newest.CreatedAt) {
 		return false

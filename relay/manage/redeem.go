@@ -15,9 +15,8 @@ type EnrollByToken struct {
 	Tenant  relay.TenantID  // whose the caller has proved to be; empty when it proved nothing
 }
 
-// EnrollByToken makes a gateway for whoever holds an enrollment token, once. Refused with
-// Forbidden for every reason that lies in the token, with Usage when the gateway's name is unfit, and with
-// Exists when that name is taken; after these two the token is still good.
+// EnrollByToken makes a gateway for whoever holds an enrollment token, once. Refused with Forbidden because of
+// the token, and with Usage or Exists because of the gateway's name; then the token is still good.
 func (s *Service) EnrollByToken(ctx context.Context, e EnrollByToken) (Enrolled, error) {
 	mac := s.mac.MAC(enrollmentPurpose, e.Token)
 	t, err := s.db.Code(ctx, store.EnrollCode, mac)

@@ -10,8 +10,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/store/audit"
 )
 
-// Route reserves a scope, a chat or a path for a tenant: other tenants cannot claim what is reserved. A
-// route does not decide who receives messages.
+// Route keeps other tenants from claiming a scope, a chat or a path. It does not decide who receives messages.
 type Route struct {
 	Platform relay.PlatformID `json:"platform"`
 	Key      string           `json:"key"`
@@ -49,8 +48,7 @@ type RouteKey struct {
 	Key      string           `json:"key"`
 }
 
-// DropRoute frees what a route reserves. The gateway that declared it declares it again at its
-// next start, unless somebody else was faster. Refused with NotFound.
+// DropRoute frees what a route reserves, until its gateway starts again and declares it. Refused with NotFound.
 func (s *Service) DropRoute(ctx context.Context, k RouteKey) (RouteKey, error) {
 	ctx = audit.With(ctx, audit.Entry{Action: actRoute, Detail: "dropped " + string(k.Platform) + " " + k.Key})
 	err := s.db.DropRoute(ctx, k.Platform, k.Key)

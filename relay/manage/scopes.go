@@ -30,9 +30,8 @@ type Grant struct {
 	GrantedAt time.Time        `json:"grantedAt,omitzero"`
 }
 
-// Claim grants a chat or a whole scope to an instance. The operator may grant anything that
-// nobody else holds; the scope of a chat is asked of the platform, where a server runs. Again:
-// nothing changes. Refused with NotFound, Usage or Held.
+// Claim grants a chat or a whole scope that nobody else holds to an instance. Again: nothing changes. Refused
+// with NotFound, Usage or Held.
 func (s *Service) Claim(ctx context.Context, c Scope) (Grant, error) {
 	c, err := s.located(ctx, c)
 	if err != nil {
@@ -50,10 +49,9 @@ func (s *Service) Claim(ctx context.Context, c Scope) (Grant, error) {
 	return s.granted(ctx, g, err)
 }
 
-// ClaimOwned is Claim for the instance itself. It may have what one of its bound people sees and
-// manages, at the place where the platform says it is, unless a route reserves that for another
-// tenant; a thread is granted alone. Refused with NotFound, Usage, Held, Forbidden, or, without a
-// server, Offline.
+// ClaimOwned is Claim for the instance itself, which may have what one of its bound people sees and manages,
+// where the platform says it is, unless a route reserves that for another tenant; a thread is granted alone.
+// Refused with NotFound, Usage, Held, Forbidden, or, without a server, Offline.
 func (s *Service) ClaimOwned(ctx context.Context, c Scope) (Grant, error) {
 	if err := s.scope(c); err != nil {
 		return Grant{}, err
@@ -84,8 +82,7 @@ func (s *Service) ClaimOwned(ctx context.Context, c Scope) (Grant, error) {
 	return s.granted(ctx, g, err)
 }
 
-// granted is the answer to a claim of g: the error of the claim, or else the grant as it is stored. That
-// grant is older than the claim if the instance held the chat before.
+// granted is the answer to a claim of g: the grant as it is stored, which may be older than the claim.
 func (s *Service) granted(ctx context.Context, g store.Grant, err error) (Grant, error) {
 	if err != nil {
 		return Grant{}, err
@@ -191,21 +188,15 @@ func (s *Service) scope(c Scope) error {
 
 // Scopes lists the grants of an instance, or with an empty name all of them. Refused with NotFound.
 func (s *Service) Scopes(ctx context.Context, n Named) ([]Grant, error) {
-	var all []store.Grant
-	var err error
-	if n.Name == "" {
-		all, err = s.db.Grants(ctx, store.GrantFilter{})
-	} else {
-		var i store.Instance
-		if i, err = s.instance(ctx, n.Name); err == nil {
-			all, err = s.db.Grants(ctx, store.GrantFilter{Instance: i.ID})
+	var of store.Instance
+	if n.Name != "" {
+		var err error
+		if of, err = s.instance(ctx, n.Name); err != nil {
+			return nil, err
 		}
 	}
-	out := make([]Grant, 0, len(all))
-	for _, g := range all {
-		out = append(out, grant(g))
-	}
-	return out, err
+	all, err := s.db.Grants(ctx, store.GrantFilter{Instance: of.ID})
+	return each(all, grant), err
 }
 
 func grant(g store.Grant) Grant {

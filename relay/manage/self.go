@@ -2,7 +2,6 @@ package manage
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -33,15 +32,11 @@ type BoundUser struct {
 	DMDefault bool             `json:"dmDefault"` // of several instances, this one gets the direct messages
 }
 
-// Manageable refuses with NotFound unless i is an instance of tenant t (of any tenant, when t is empty)
-// that a gateway can serve. An instance of another tenant is refused as if it did not exist.
+// Manageable refuses with NotFound unless i is an instance of tenant t (empty: any) that a gateway can serve.
 func (s *Service) Manageable(ctx context.Context, i relay.InstanceID, t relay.TenantID) error {
-	inst, err := s.db.Instance(ctx, i)
-	if errors.Is(err, store.ErrNotFound) || err == nil && t != "" && inst.Tenant != t {
-		return noGateway(string(i), err)
-	}
-	if err == nil {
-		_, err = s.served(ctx, string(i))
+	inst, err := s.served(ctx, string(i))
+	if err == nil && (inst.ID != i || t != "" && inst.Tenant != t) {
+		return noGateway(string(i), nil)
 	}
 	return err
 }
@@ -55,7 +50,7 @@ func (s *Service) Self(ctx context.Context, n Named) (Self, error) {
 	out := Self{
 		Instance: i.ID, Tenant: i.Tenant, State: s.state(i), WakeURL: i.WakeURL != "",
 		Principal: principal(i), Relevance: make(map[relay.PlatformID]Relevance),
-		Gateways: []Gateway{}, Bound: []BoundUser{}, Missing: []string{},
+		Gateways: []Gateway{},
 	}
 	gateways, err := s.Gateways(ctx, struct{}{})
 	if err != nil {
@@ -70,9 +65,9 @@ func (s *Service) Self(ctx context.Context, n Named) (Self, error) {
 	if err != nil {
 		return Self{}, err
 	}
-	for _, b := range bound {
-		out.Bound = append(out.Bound, BoundUser{Platform: b.Platform, User: b.User, DMDefault: b.DMDefault})
-	}
+	out.Bound = each(bound, func(b store.Binding) BoundUser {
+		return BoundUser{Platform: b.Platform, User: b.User, DMDefault: b.DMDefault}
+	})
 	if out.Scopes, err = s.Scopes(ctx, Named{Name: string(i.ID)}); err != nil {
 		return Self{}, err
 	}
@@ -92,8 +87,7 @@ func (s *Service) Self(ctx context.Context, n Named) (Self, error) {
 	return out, nil
 }
 
-// missing are the reasons why messages do not arrive that the instance's people can do something
-// about.
+// missing are the reasons why messages do not arrive that the instance's people can change.
 func (s *Service) missing(i store.Instance, self Self) []string {
 	out := []string{}
 	if len(s.bots()) == 0 {

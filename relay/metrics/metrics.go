@@ -13,6 +13,7 @@
 package metrics
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -61,11 +62,8 @@ type Metrics struct {
 
 // New makes metrics. The process counts as started now. log may be nil: discard.
 func New(live Live, service Service, db Store, log *slog.Logger) *Metrics {
-	if log == nil {
-		log = slog.New(slog.DiscardHandler)
-	}
 	return &Metrics{
-		live: live, service: service, db: db, log: log, start: time.Now(),
+		live: live, service: service, db: db, log: cmp.Or(log, slog.New(slog.DiscardHandler)), start: time.Now(),
 		scrapes: make(chan struct{}, maxScrapes),
 	}
 }

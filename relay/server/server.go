@@ -13,6 +13,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -21,11 +22,11 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
-	"runtime"
 	"runtime/debug"
 	"sync"
 	"time"
 
+	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/count"
 	"github.com/hermes-connector/hermes-connector/relay/delivery"
 	"github.com/hermes-connector/hermes-connector/relay/door"
@@ -75,21 +76,17 @@ type Server struct {
 
 // New makes a server. Nothing listens before Run.
 func New(h *hub.Hub, auth *token.Authority, o Options) *Server {
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
-	if o.Failures == nil {
-		o.Failures = limit.NewFailures()
-	}
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return &Server{hub: h, auth: auth, log: o.Log, proxies: o.TrustedProxies, mounts: o.Mounts, tls: o.TLS, failed: o.Failures, now: o.Now}
+	return &Server{
+		hub: h, auth: auth, log: cmp.Or(o.Log, slog.New(slog.DiscardHandler)), proxies: o.TrustedProxies,
+		mounts: o.Mounts, tls: o.TLS, failed: cmp.Or(o.Failures, limit.NewFailures()), now: o.Now,
+	}
 }
 
-// Run serves on l, and runs the hub, until ctx ends; then it stops in order and returns nil.
-// When hurry ends, the stop no longer waits for running actions. A failed database or listener
-// ends Run with its error. l is closed when Run returns.
+// Run serves on l, and runs the hub, until ctx ends; then it stops in order, and when hurry ends no longer waits
+// for running actions. A failed database or listener ends it with its error. It closes l.
 func (s *Server) Run(ctx, hurry context.Context, l net.Listener) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -150,9 +147,8 @@ func (s *Server) http(h http.Handler) *http.Server {
 	}
 }
 
-// loud is h, whose panics are said: the server's own log has them among what strangers do wrong. The
-// request's path stays out, it may be a credential, and so does the panic's value, which may quote
-// what somebody sent; a runtime error's does not.
+// loud is h, whose panics are said: the server's own log has them among what strangers do wrong. The request's
+// path stays out: it may be a credential.
 func (s *Server) loud(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer func() {
@@ -160,11 +156,7 @@ func (s *Server) loud(h http.Handler) http.Handler {
 			if p == nil || p == http.ErrAbortHandler {
 				return
 			}
-			text := fmt.Sprintf("%T", p)
-			if err, ok := p.(runtime.Error); ok {
-				text = err.Error()
-			}
-			s.log.Error("a request ended in a panic", "panic", text, "stack", string(debug.Stack()))
+			s.log.Error("a request ended in a panic", "panic", relay.PanicWords(p), "stack", string(debug.Stack()))
 			panic(http.ErrAbortHandler)
 		}()
 		h.ServeHTTP(w, r)

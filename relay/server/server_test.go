@@ -54,7 +54,7 @@ func TestPanicsAreSaid(t *testing.T) {
 		value any
 		want  string
 	}{
-		"a value that quotes": {"the body hush", "panic=string"},
+		"a value that quotes": {"the body hush", "panic=\"a string\""},
 		"a runtime error":     {nil, "index out of range"},
 	} {
 		t.Run(name, func(t *testing.T) {

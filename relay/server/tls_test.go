@@ -306,14 +306,3 @@ func TestAnExpiredCertificateIsSaid(t *testing.T) {
 		t.Errorf("the log says %q", &log)
 	}
 }
-
-func TestHandshakesDoNotWaitForALook(t *testing.T) {
-	c := &certificates{}
-	first := new(tls.Certificate)
-	c.pair.Store(first)
-	c.mu.Lock() // somebody is looking
-	defer c.mu.Unlock()
-	if got := c.current(); got != first {
-		t.Errorf("current = %p, want the pair in place", got)
-	}
-}

@@ -56,17 +56,12 @@ func (s *Server) upgrade(ctx, hurry context.Context, w http.ResponseWriter, r *h
 		}
 		// On a goroutine of its own: what served the upgrade is let go of. Its stack is that of an idle
 		// session, so what comes before and after is not part of it.
-		s.used(ctx, peer)
+		if err := s.auth.Used(ctx, peer); err != nil {
+			s.log.Warn("older secrets not retired; the next dial tries again", "gateway", peer.Gateway, "err", err)
+		}
 		s.sessions.Go(func() {
 			s.served(conn, &p, s.hub.Serve(ctx, hurry, conn, p))
 		})
-	}
-}
-
-// used lets go of the secrets that the peer's replaced.
-func (s *Server) used(ctx context.Context, peer token.Peer) {
-	if err := s.auth.Used(ctx, peer); err != nil {
-		s.log.Warn("older secrets not retired; the next dial tries again", "gateway", peer.Gateway, "err", err)
 	}
 }
 

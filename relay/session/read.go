@@ -56,10 +56,10 @@ func (s *Session) receive(c *contexts) error {
 	if errors.Is(err, wire.ErrTooMany) {
 		return tooManyFrames
 	}
-	if len(lines) > 0 || !s.split.Unfinished() {
+	if len(lines) > 0 || s.split.Held() == 0 {
 		s.finished()
 	}
-	if s.split.Unfinished() {
+	if s.split.Held() > 0 {
 		s.begun()
 	}
 	s.spend(max(1, len(lines))*frameCost, tooManyFrames)

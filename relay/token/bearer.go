@@ -24,10 +24,9 @@ type claim struct {
 	mac     []byte // sha256.Size bytes
 }
 
-// Mint is the bearer of gateway g under secret, good until exp; the zero time means for ever.
-// Gateways mint their own, so this is for the demo's and the tests' gateways. The form is the
-// contract's: base64url without padding of "g:exp:mac", the mac in lower-case hexadecimal,
-// HMAC-SHA256 with the secret's text as the key.
+// Mint is the bearer of gateway g under secret, good until exp; the zero time means for ever. It is for the
+// demo's and the tests' gateways. The form is the contract's: base64url without padding of "g:exp:mac", the
+// mac in lower-case hexadecimal, HMAC-SHA256 with the secret's text as the key.
 func Mint(g relay.GatewayID, secret relay.Secret, exp time.Time) string {
 	var unix int64
 	if !exp.IsZero() {

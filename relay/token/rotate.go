@@ -41,10 +41,9 @@ func (a *Authority) Issue(g relay.GatewayID) (Credentials, store.Gateway, error)
 	return c, rec, nil
 }
 
-// Rotate gives gateway g a new secret. The old one lives until Used was told of the new one, or
-// for 24 hours. Rotating again before that replaces the secret that nobody used, and the 24 hours
-// of the one in use begin anew: whoever rotates twice has lost the first result, and the gateway
-// is still running with the old secret. Errors: store.ErrNotFound, ErrRevoked, or the store's.
+// Rotate gives gateway g a new secret. The old one lives until Used was told of the new one, or for 24 hours.
+// Rotating again before that replaces the secret that nobody used, and the 24 hours of the one in use begin
+// anew. Errors: store.ErrNotFound, ErrRevoked, or the store's.
 func (a *Authority) Rotate(ctx context.Context, g relay.GatewayID) (relay.Secret, error) {
 	n, err := a.Newest(ctx, g, 0)
 	return n.Secret, err
@@ -97,9 +96,8 @@ func (a *Authority) Newest(ctx context.Context, g relay.GatewayID, within time.D
 	return n, nil
 }
 
-// Used records that p's gateway dialled with p's secret: the older ones are dropped. It writes
-// only when there are any. Age is the position in the record, where Rotate appends: a host
-// without a battery clock may give a newer secret an earlier time.
+// Used drops the secrets older than the one that p's gateway dialled with. Age is the position in the record:
+// a host without a battery clock may give a newer secret an earlier time.
 func (a *Authority) Used(ctx context.Context, p Peer) error {
 	g, err := a.db.Gateway(ctx, p.Gateway)
 	if err != nil {

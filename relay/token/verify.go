@@ -24,7 +24,7 @@ import (
 )
 
 const (
-	// skew is how far a gateway's clock may be behind before its bearers count as expired.
+	// skew is how far a gateway's clock may be behind before its bearers count as expired (wire.md 2.3).
 	skew = 60 * time.Second
 	// maxLive is how many secrets of one gateway can be live.
 	maxLive = 2
@@ -48,30 +48,18 @@ type Peer struct {
 }
 
 // Verdict is what a bearer is worth.
-type Verdict int
+type Verdict string
 
 const (
 	// Unauthorized is the zero value: missing, malformed, unknown, wrong or revoked. Over a socket
 	// it is close code 4401, which switches gateways off for good.
-	Unauthorized Verdict = iota
+	Unauthorized Verdict = ""
 	// Expired is a bearer by a live secret whose time is over: a clock that goes wrong, mostly.
 	// Never answer it with 4401.
-	Expired
+	Expired Verdict = "expired"
 	// Valid is a bearer to act upon.
-	Valid
+	Valid Verdict = "valid"
 )
-
-// String is the verdict in a word.
-func (v Verdict) String() string {
-	switch v {
-	case Expired:
-		return "expired"
-	case Valid:
-		return "valid"
-	default:
-		return "unauthorized"
-	}
-}
 
 // Authority checks bearers and manages the secrets behind them. Its methods may be called from
 // any goroutine.
@@ -93,12 +81,8 @@ func NewAuthority(db *store.DB, s Sealer, now func() time.Time) *Authority {
 	})}
 }
 
-// Verify says what bearer is worth: the text after "Bearer " in the Authorization header, or "".
-// Peer is set with Valid, and with Expired so that a log can name who has a wrong clock. An error
-// means trouble with the store or the vault, and says nothing about the bearer.
-//
-// The contract has no verdict between right and wrong for a clock that is behind, and older
-// gateways give up on 4401; hence the skew (wire.md 2.3).
+// Verify says what bearer is worth, which may be empty. Peer is set with Valid, and with Expired so that a log
+// can name who has a wrong clock. An error says nothing about the bearer.
 func (a *Authority) Verify(ctx context.Context, bearer string) (Peer, Verdict, error) {
 	c, ok := parse(bearer)
 	if !ok {

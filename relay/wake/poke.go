@@ -33,7 +33,7 @@ func (w *Waker) consider(ctx context.Context, i relay.InstanceID) bool {
 	inst, entries, err := w.read(ctx, i)
 	connected := w.live.Awake(i) // last: whoever came while we read is not poked
 	if err != nil && ctx.Err() == nil {
-		w.opts.Log.Warn("the waiting instance could not be read; it is looked at again later", keyInstance, i, "in", w.opts.Cooldown, keyErr, err)
+		w.opts.Log.Warn("the waiting instance could not be read; it is looked at again later", "instance", i, "in", w.opts.Cooldown, "err", err)
 	}
 
 	w.mu.Lock()
@@ -76,8 +76,8 @@ func (w *Waker) read(ctx context.Context, i relay.InstanceID) (store.Instance, i
 	return inst, lane.Entries, err
 }
 
-// settleLocked forgets an instance for which nothing is to be done, unless that changed while it
-// was looked at, or its last poke is so recent that the cooldown must be remembered. w.mu is held.
+// settleLocked forgets an instance for which nothing is to be done, unless that changed meanwhile, or the
+// cooldown since its last poke must be remembered. w.mu is held.
 func (w *Waker) settleLocked(i relay.InstanceID, t *target, now time.Time) {
 	if t.grew {
 		t.look = now
@@ -104,7 +104,7 @@ func (w *Waker) poke(ctx context.Context, i relay.InstanceID, t *target, wakeURL
 			result = count.WakeFailed
 		}
 		w.opts.Count(result)
-		w.opts.Log.Log(ctx, level, "instance poked", keyInstance, i, keyResult, result, keyStatus, status, keyReason, cause(err))
+		w.opts.Log.Log(ctx, level, "instance poked", "instance", i, "result", result, "status", status, "reason", cause(err))
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -131,8 +131,7 @@ func (w *Waker) send(ctx context.Context, wakeURL string) (status int, err error
 	return res.StatusCode, res.Body.Close()
 }
 
-// cause says in fixed words why a poke failed: the errors of HTTP quote the URL, and what a server
-// answered may repeat it. (invariant 4)
+// cause says in fixed words why a poke failed: the errors of HTTP quote the URL (invariant 4).
 func cause(err error) string {
 	if err == nil {
 		return ""

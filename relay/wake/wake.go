@@ -39,15 +39,6 @@ const (
 	settle = 15 * time.Second
 )
 
-// Keys of the log attributes this package writes.
-const (
-	keyInstance = "instance"
-	keyReason   = "reason"
-	keyResult   = "result"
-	keyStatus   = "status"
-	keyErr      = "err"
-)
-
 // Instances is the part of the store a waker needs. *store.DB satisfies it.
 type Instances interface {
 	Instances(ctx context.Context) ([]store.Instance, error)
@@ -104,9 +95,7 @@ func New(db Instances, live Presence, get Getter, o Options) *Waker {
 	if o.Count == nil {
 		o.Count = func(count.Counter) {}
 	}
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
+	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	return &Waker{
 		db: db, live: live, get: get, opts: o,
 		look:    make(chan struct{}, 1),
@@ -115,11 +104,9 @@ func New(db Instances, live Presence, get Getter, o Options) *Waker {
 	}
 }
 
-// Grew says that entries were appended for an instance. It may be called from any goroutine, also
-// before Run, and does not block.
-//
-// An instance that is connected is looked at a little later: the session may end, or flip to
-// asleep, before it has taken the entry, and nothing else would tell.
+// Grew says that entries were appended for an instance. It may be called from any goroutine, also before Run,
+// and does not block. A connected instance is looked at a little later: its session may end before it has
+// taken the entry, and nothing else would tell.
 func (w *Waker) Grew(i relay.InstanceID) {
 	connected := w.live.Awake(i)
 	now := time.Now()
@@ -151,9 +138,8 @@ func (w *Waker) signal() {
 	}
 }
 
-// Run pokes until ctx ends, and returns nil then. It first looks for what was waiting at the start:
-// instances that sleep are poked at once; those that vanished dial again by themselves and get a
-// cooldown's time to do so.
+// Run pokes until ctx ends, and returns nil then. Of what waits at the start, instances that sleep are poked at
+// once; those that vanished get a cooldown's time to dial by themselves.
 func (w *Waker) Run(ctx context.Context) error {
 	defer w.pokes.Wait()
 	w.remember(ctx)
@@ -178,7 +164,7 @@ func (w *Waker) Run(ctx context.Context) error {
 func (w *Waker) remember(ctx context.Context) {
 	all, err := w.db.Instances(ctx)
 	if err != nil {
-		w.opts.Log.Warn("the instances could not be read at the start; the next event for an instance wakes that instance", keyErr, err)
+		w.opts.Log.Warn("the instances could not be read at the start; the next event for an instance wakes that instance", "err", err)
 		return
 	}
 	for _, i := range all {
@@ -187,7 +173,7 @@ func (w *Waker) remember(ctx context.Context) {
 		}
 		lane, err := w.db.Lane(ctx, i.ID)
 		if err != nil {
-			w.opts.Log.Warn("the buffer could not be read at the start; the next event wakes its instance", keyInstance, i.ID, keyErr, err)
+			w.opts.Log.Warn("the buffer could not be read at the start; the next event wakes its instance", "instance", i.ID, "err", err)
 			continue
 		}
 		if lane.Entries == 0 {

@@ -100,47 +100,44 @@ func encodeAction(a relay.Action) members {
 	}
 	m := members{"op": a.Op()}
 	set(m, "chat_id", a.Target())
+	if _, unknown := a.(relay.UnknownAction); !unknown {
+		m["metadata"] = encodeMetadata(relay.MetaOf(a))
+	}
 	switch a := a.(type) {
 	case relay.Send:
-		m["content"], m["reply_to"], m["metadata"] = a.Content, orNull(a.ReplyTo), encodeMetadata(a.Meta)
+		m["content"], m["reply_to"] = a.Content, orNull(a.ReplyTo)
 	case relay.Edit:
-		m["message_id"], m["content"], m["metadata"] = a.Message, a.Content, encodeMetadata(a.Meta)
+		m["message_id"], m["content"] = a.Message, a.Content
 	case relay.Typing:
-		m["metadata"] = encodeMetadata(a.Meta)
 		set(m, "content", a.Phrase)
 	case relay.React:
 		m["message_id"], m["emoji"], m["remove"] = a.Message, a.Emoji, a.Remove
-		m["metadata"] = encodeMetadata(a.Meta)
 	case relay.Delete:
-		m["message_id"], m["metadata"] = a.Message, encodeMetadata(a.Meta)
-	case relay.GetChatInfo:
-		m["metadata"] = encodeMetadata(a.Meta)
+		m["message_id"] = a.Message
 	case relay.FollowUp:
 		m["session_key"], m["kind"], m["content"] = a.Session, a.Kind, a.Content
-		m["metadata"] = encodeMetadata(a.Meta)
 	case relay.SendMedia:
 		m["media_kind"], m["source_url"], m["content"] = a.Kind, a.SourceURL, a.Caption
-		m["reply_to"], m["metadata"] = orNull(a.ReplyTo), encodeMetadata(a.Meta)
+		m["reply_to"] = orNull(a.ReplyTo)
 		set(m, "filename", a.Filename)
 	case relay.Prompt:
 		m["content"], m["prompt_kind"], m["prompt_id"] = a.Content, a.Kind, a.PromptID
-		m["options"], m["reply_to"], m["metadata"] = encodeOptions(a.Options), orNull(a.ReplyTo), encodeMetadata(a.Meta)
+		m["options"], m["reply_to"] = encodeOptions(a.Options), orNull(a.ReplyTo)
 		set(m, "timeout_s", a.TimeoutS)
 	case relay.ThreadCreate:
-		m["thread_name"], m["metadata"] = a.Name, encodeMetadata(a.Meta)
+		m["thread_name"] = a.Name
 		set(m, "message_id", a.Anchor)
 		set(m, "seed_text", a.SeedText)
 	case relay.ThreadRename:
-		m["message_id"], m["thread_name"], m["metadata"] = a.Thread, a.Name, encodeMetadata(a.Meta)
+		m["message_id"], m["thread_name"] = a.Thread, a.Name
 		set(m, "only_if_connector_created", a.OnlyIfConnectorCreated)
 		set(m, "only_if_current_name", a.OnlyIfCurrentName)
 	case relay.Draft:
 		m["draft_id"], m["content"], m["final"] = a.DraftID, a.Content, a.Final
-		m["metadata"] = encodeMetadata(a.Meta)
 	case relay.TaskCard:
-		m["card_id"], m["chunks"], m["metadata"] = a.CardID, encodeChunks(a.Chunks), encodeMetadata(a.Meta)
+		m["card_id"], m["chunks"] = a.CardID, encodeChunks(a.Chunks)
 	case relay.TaskCardStop:
-		m["card_id"], m["metadata"] = a.CardID, encodeMetadata(a.Meta)
+		m["card_id"] = a.CardID
 	}
 	return m
 }

@@ -21,8 +21,8 @@ func requiredDescriptorKeys() []string {
 	}
 }
 
+// descriptorJSON is a relay.Descriptor under the wire's names.
 type descriptorJSON struct {
-	ContractVersion              int              `json:"contract_version"`
 	Platform                     relay.PlatformID `json:"platform"`
 	Label                        string           `json:"label"`
 	MaxMessageLength             int              `json:"max_message_length"`
@@ -41,15 +41,7 @@ type descriptorJSON struct {
 }
 
 func encodeDescriptor(f Descriptor) any {
-	d := descriptorJSON{
-		ContractVersion: relay.ContractVersion, Platform: f.Platform, Label: f.Label,
-		MaxMessageLength: f.MaxMessageLength, LenUnit: f.LenUnit, MarkdownDialect: f.MarkdownDialect,
-		SupportsDraftStreaming: f.SupportsDraftStreaming, SupportsEdit: f.SupportsEdit,
-		SupportsThreads: f.SupportsThreads, Emoji: f.Emoji, PlatformHint: f.PlatformHint, PIISafe: f.PIISafe,
-		SupportsContext: f.SupportsContext, SupportedOps: f.SupportedOps,
-		SupportsInchannelContinuable: f.SupportsInchannelContinuable,
-		SupportsBlockFormatting:      f.SupportsBlockFormatting,
-	}
+	d := descriptorJSON(f.Descriptor)
 	if d.MaxMessageLength <= 0 {
 		d.MaxMessageLength = defaultMaxLength
 	}
@@ -59,10 +51,14 @@ func encodeDescriptor(f Descriptor) any {
 	if d.SupportedOps == nil {
 		d.SupportedOps = []relay.Op{}
 	}
+	type body struct {
+		ContractVersion int `json:"contract_version"`
+		descriptorJSON
+	}
 	return struct {
-		Type       string         `json:"type"`
-		Descriptor descriptorJSON `json:"descriptor"`
-	}{typeDescriptor, d}
+		Type       string `json:"type"`
+		Descriptor body   `json:"descriptor"`
+	}{typeDescriptor, body{relay.ContractVersion, d}}
 }
 
 func decodeDescriptor(o object) (Frame, error) {

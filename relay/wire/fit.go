@@ -22,9 +22,8 @@ const (
 	idSpace   = len(idKey) + longestID + len(`"`)
 )
 
-// Pack is the frame of a delivery without a buffer id, with as much of an event's context, the newest
-// lines, as leaves it below MaxFrame under any id. It reports false when the frame does not fit even without
-// context, and then returns all of it; nil when it cannot be encoded at all.
+// Pack is the frame of a delivery without a buffer id, with as many of the newest lines of context as fit under
+// any id. False: it does not fit even without context and is whole, or nil, when it cannot be encoded.
 func Pack(d relay.Delivery) (line []byte, fits bool) {
 	var err error
 	switch d := d.(type) {

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"bytes"
+	"cmp"
 
 	"github.com/hermes-connector/hermes-connector/relay"
 )
@@ -87,15 +88,13 @@ func (f *form) options() []relay.PromptOption {
 	var out []relay.PromptOption
 	for raw := range f.list(key) {
 		o, _ := parseObject(raw)
-		opt := relay.PromptOption{ID: o.id("id"), Label: o.words("label"), Style: o.words("style")}
-		if opt.ID == "" {
-			f.miss(key, "a list of objects with ids")
-			return nil
+		id := o.id("id")
+		if id == "" {
+			out = nil
+			break
 		}
-		if opt.Label == "" {
-			opt.Label = opt.ID // a button has to say something
-		}
-		out = append(out, opt)
+		// A button has to say something.
+		out = append(out, relay.PromptOption{ID: id, Label: cmp.Or(o.words("label"), id), Style: o.words("style")})
 	}
 	if out == nil {
 		f.miss(key, "a list of objects with ids")

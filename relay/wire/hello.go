@@ -2,6 +2,7 @@ package wire
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 
 	"github.com/hermes-connector/hermes-connector/relay"
@@ -20,17 +21,13 @@ type Hello struct {
 	// Platform is relay.RelayPlatform when the gateway was never told one.
 	Platform relay.PlatformID
 	BotID    relay.BotID // empty when the gateway was never told one
-	// Manifest is the gateway's slash commands in the shape of Discord's application commands,
-	// each a compact JSON object; only gateways since August send it, and only for Discord. What is
-	// over the limits above is left out. nil: it was not sent, which an empty one was.
+	// Manifest is the gateway's slash commands, each a compact JSON object in Discord's shape, as far as they are
+	// within the limits above. nil: it was not sent, as by gateways before August.
 	Manifest []json.RawMessage
 }
 
 func decodeHello(o object) Hello {
-	h := Hello{Platform: relay.PlatformID(o.id("platform")), BotID: relay.BotID(o.id("botId"))}
-	if h.Platform == "" {
-		h.Platform = relay.RelayPlatform
-	}
+	h := Hello{Platform: cmp.Or(relay.PlatformID(o.id("platform")), relay.RelayPlatform), BotID: relay.BotID(o.id("botId"))}
 	if bytes.HasPrefix(o["command_manifest"], []byte("[")) {
 		h.Manifest = []json.RawMessage{}
 	}

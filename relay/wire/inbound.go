@@ -1,6 +1,10 @@
 package wire
 
-import "github.com/hermes-connector/hermes-connector/relay"
+import (
+	"cmp"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+)
 
 // Inbound is one event on its way to an agent.
 type Inbound struct {
@@ -64,12 +68,9 @@ type mediaJSON struct {
 func encodeInbound(f Inbound) any {
 	ev := f.Event
 	out := eventJSON{
-		Text: ev.Text, MessageType: ev.Type, Source: encodeSource(ev.Source), MessageID: ev.MessageID,
+		Text: ev.Text, MessageType: cmp.Or(ev.Type, relay.TypeText), Source: encodeSource(ev.Source), MessageID: ev.MessageID,
 		ReplyToMessageID: ev.ReplyToMessageID, ContextError: ev.ContextError,
 		ReplyTo: (*quoteJSON)(ev.ReplyTo), Prompt: (*promptJSON)(ev.Prompt),
-	}
-	if out.MessageType == "" {
-		out.MessageType = relay.TypeText
 	}
 	for _, line := range ev.Context {
 		out.Context = append(out.Context, encodeContext(line))
@@ -95,13 +96,10 @@ func encodeContext(line relay.ContextLine) contextJSON {
 func decodeInbound(o object) Inbound {
 	e := o.sub("event")
 	ev := relay.Event{
-		Source: decodeSource(e.sub("source")), Type: relay.MessageType(e.words("message_type")),
+		Source: decodeSource(e.sub("source")), Type: cmp.Or(relay.MessageType(e.words("message_type")), relay.TypeText),
 		Text: e.words("text"), MessageID: relay.MessageID(e.id("message_id")),
 		ReplyToMessageID: relay.MessageID(e.id("reply_to_message_id")),
 		ContextError:     e.hint("context_error"), Media: decodeMedia(e),
-	}
-	if ev.Type == "" {
-		ev.Type = relay.TypeText
 	}
 	if q := e.sub("reply_to"); q != nil {
 		ev.ReplyTo = &relay.Quote{Text: q.words("text"), Author: q.words("author"), IsOwn: q.hint("is_own")}

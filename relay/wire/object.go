@@ -12,17 +12,15 @@ import (
 // blanks is what JSON calls whitespace.
 const blanks = " \t\r\n"
 
-// maxID bounds what is read as an id, in bytes. No network's ids come near it; ids end up in
-// database keys and are repeated in answers, so a longer one counts as absent.
+// maxID bounds what is read as an id, in bytes: ids end up in database keys and answers. A longer one is absent.
 const maxID = 1024
 
 // maxWait bounds the durations a peer may name. A longer one counts as absent.
 const maxWait = 7 * 24 * time.Hour
 
-// object is a JSON object whose members are looked at one by one, so that one of the wrong type
-// spoils nothing else. Keys match exactly; of a repeated key the last counts, as in Python.
-// A nil object has no members. The members share memory with what was parsed: a copy at every level
-// would make a frame of a MiB cost several.
+// object is a JSON object whose members are looked at one by one, so that one of the wrong type spoils nothing
+// else. Keys match exactly; of a repeated key the last counts, as in Python. The members share memory with what
+// was parsed: a copy at every level would make a frame of a MiB cost several.
 type object map[string]json.RawMessage
 
 // parseObject reports false for anything but an object. No blanks stand around raw.
@@ -46,16 +44,10 @@ func parseObject(raw []byte) (object, bool) {
 // parts are a list's elements, or an object's keys and values in turn. raw is valid JSON.
 func parts(raw []byte) iter.Seq[json.RawMessage] {
 	return func(yield func(json.RawMessage) bool) {
-		depth, from, inString, escaped := 0, 0, false, false
+		depth, from, q := 0, 0, quotes{}
 		for i, c := range raw {
 			switch {
-			case escaped:
-				escaped = false
-			case inString:
-				escaped = c == '\\'
-				inString = c != '"'
-			case c == '"':
-				inString = true
+			case q.holds(c):
 			case c == '{' || c == '[':
 				if depth++; depth == 1 {
 					from = i + 1
@@ -71,6 +63,22 @@ func parts(raw []byte) iter.Seq[json.RawMessage] {
 			}
 		}
 	}
+}
+
+// quotes follows JSON byte by byte and knows what stands in its strings.
+type quotes struct{ open, escaped bool }
+
+// holds reports whether c, the next byte, belongs to a string; its quotes do.
+func (q *quotes) holds(c byte) bool {
+	was := q.open
+	if q.escaped {
+		q.escaped = false
+	} else if c == '"' {
+		q.open = !was
+	} else {
+		q.escaped = was && c == '\\'
+	}
+	return was || q.open
 }
 
 // has reports whether the member is there and not null.
@@ -178,8 +186,7 @@ func ids[T ~string](o object, key string) []T {
 	return out
 }
 
-// compact copies raw, an element of a parsed list, without its insignificant blanks, so that
-// equal values have equal bytes.
+// compact copies raw, an element of a parsed list, without blanks, so that equal values have equal bytes.
 func compact(raw json.RawMessage) json.RawMessage {
 	var buf bytes.Buffer
 	buf.Grow(len(raw))

@@ -10,9 +10,8 @@ import (
 // request id, whatever the action is.
 type Outbound struct{ relay.Request }
 
-// decodeOutbound refuses only a frame nobody could answer. An action that is missing, unknown
-// or does not fit becomes a relay.UnknownAction; so does one in a frame of too many values, which is not
-// looked at.
+// decodeOutbound refuses only a frame nobody could answer. An action that cannot be used becomes a
+// relay.UnknownAction; so does one in a frame of too many values.
 func decodeOutbound(o object, values int) (Frame, error) {
 	id := relay.RequestID(o.id("requestId"))
 	if id == "" {

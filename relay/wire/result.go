@@ -11,9 +11,8 @@ import (
 // OutboundResult answers one Outbound.
 type OutboundResult struct {
 	ID relay.RequestID
-	// Op is the operation answered. It does not travel: get_chat_info's answer is written in
-	// both spellings the contract allows, and decoded, Op is relay.OpGetChatInfo when there is
-	// such an answer and empty otherwise.
+	// Op is the operation answered, which does not travel: decoded, it is relay.OpGetChatInfo for such an answer,
+	// which is written in both spellings the contract allows, and empty otherwise.
 	Op relay.Op
 	// Result is what came of it; without meaning when Err is set.
 	Result relay.Result

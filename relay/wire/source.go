@@ -1,6 +1,10 @@
 package wire
 
-import "github.com/hermes-connector/hermes-connector/relay"
+import (
+	"cmp"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+)
 
 // sourceJSON is a source as gateways of every age read it. The keys without omitempty are
 // always there; null says that there is nothing to say.
@@ -29,14 +33,8 @@ type sourceJSON struct {
 
 // encodeSource writes the defaults a gateway would assume, so that every age assumes the same.
 func encodeSource(s relay.Source) sourceJSON {
-	if s.Platform == "" {
-		s.Platform = relay.RelayPlatform
-	}
-	if s.ChatType == "" {
-		s.ChatType = relay.ChatDM
-	}
 	return sourceJSON{
-		Platform: s.Platform, ChatID: s.ChatID, ChatType: s.ChatType, ChatName: orNull(s.ChatName),
+		Platform: cmp.Or(s.Platform, relay.RelayPlatform), ChatID: s.ChatID, ChatType: cmp.Or(s.ChatType, relay.ChatDM), ChatName: orNull(s.ChatName),
 		UserID: orNull(s.UserID), UserName: orNull(s.UserName), ThreadID: orNull(s.ThreadID),
 		ChatTopic: orNull(s.ChatTopic), UserDisplayName: s.UserDisplayName, UserHandle: s.UserHandle,
 		UserIDAlt: s.UserIDAlt, ChatIDAlt: s.ChatIDAlt, GuildID: s.Scope, ScopeID: s.Scope,
@@ -46,9 +44,9 @@ func encodeSource(s relay.Source) sourceJSON {
 }
 
 func decodeSource(o object) relay.Source {
-	s := relay.Source{
-		Platform: relay.PlatformID(o.id("platform")), ChatID: relay.ChatID(o.id("chat_id")),
-		ChatType: relay.ChatType(o.words("chat_type")), ChatName: o.words("chat_name"),
+	return relay.Source{
+		Platform: cmp.Or(relay.PlatformID(o.id("platform")), relay.RelayPlatform), ChatID: relay.ChatID(o.id("chat_id")),
+		ChatType: cmp.Or(relay.ChatType(o.words("chat_type")), relay.ChatDM), ChatName: o.words("chat_name"),
 		ChatTopic: o.words("chat_topic"), UserID: relay.UserID(o.id("user_id")),
 		UserName: o.words("user_name"), UserDisplayName: o.words("user_display_name"),
 		UserHandle: o.words("user_handle"), ThreadID: relay.ThreadID(o.id("thread_id")),
@@ -57,19 +55,9 @@ func decodeSource(o object) relay.Source {
 		MessageID: relay.MessageID(o.id("message_id")), Profile: o.words("profile"),
 		AutoThreadCreated: o.hint("auto_thread_created"), AutoThreadInitialName: o.words("auto_thread_initial_name"),
 	}
-	if s.Platform == "" {
-		s.Platform = relay.RelayPlatform
-	}
-	if s.ChatType == "" {
-		s.ChatType = relay.ChatDM
-	}
-	return s
 }
 
 // scopeOf reads the scope under its new name or its old one.
 func scopeOf(o object) relay.ScopeID {
-	if id := o.id("scope_id"); id != "" {
-		return relay.ScopeID(id)
-	}
-	return relay.ScopeID(o.id("guild_id"))
+	return relay.ScopeID(cmp.Or(o.id("scope_id"), o.id("guild_id")))
 }

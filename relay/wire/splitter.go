@@ -9,12 +9,10 @@ type Splitter struct {
 	depth braces // what tail leaves open
 }
 
-// Feed takes the next message and returns the lines it completes, without their newlines and
-// without blank ones. A message may hold several frames, a frame may span several messages,
-// and an object that closes at a message's end is complete even without its newline. Lines may
-// share memory with message, which therefore belongs to them from now on.
-//
-// The error is ErrTooLarge or ErrTooMany; the stream cannot be followed any further then.
+// Feed takes the next message and returns the lines it completes, without newlines and without blank ones. A
+// frame may span several messages, and an object that closes at a message's end is complete without its newline.
+// Lines may share memory with message, which belongs to them from now on. After an error, ErrTooLarge or
+// ErrTooMany, the stream cannot be followed any further.
 func (s *Splitter) Feed(message []byte) ([][]byte, error) {
 	var lines [][]byte
 	whole := len(s.tail) == 0
@@ -47,11 +45,8 @@ func (s *Splitter) Feed(message []byte) ([][]byte, error) {
 	}
 }
 
-// Held is how many bytes of an unfinished line it keeps.
+// Held is how many bytes it keeps of a frame that no message has ended yet.
 func (s *Splitter) Held() int { return len(s.tail) }
-
-// Unfinished reports whether a frame has begun that no message has ended yet.
-func (s *Splitter) Unfinished() bool { return len(s.tail) > 0 }
 
 // finish adds line unless it is blank, and begins the next one.
 func (s *Splitter) finish(lines [][]byte, line []byte) [][]byte {
@@ -65,22 +60,16 @@ func (s *Splitter) finish(lines [][]byte, line []byte) [][]byte {
 // braces follows a JSON object byte by byte, so that a line that grows by many small messages
 // costs one look at each byte. It counts; it does not judge: a decoder does.
 type braces struct {
-	open     int
-	inString bool
-	escaped  bool
-	closed   bool // an object was opened and closed, and only blanks followed
+	quotes quotes
+	open   int
+	closed bool // an object was opened and closed, and only blanks followed
 }
 
 func (b *braces) read(part []byte) {
 	for _, c := range part {
 		switch {
-		case b.escaped:
-			b.escaped = false
-		case b.inString:
-			b.escaped = c == '\\'
-			b.inString = c != '"'
-		case c == '"':
-			b.inString, b.closed = true, false
+		case b.quotes.holds(c):
+			b.closed = false
 		case c == '{':
 			b.open++
 			b.closed = false

@@ -28,17 +28,14 @@ import (
 	"unicode/utf8"
 )
 
-// MaxFrame is the largest frame either side accepts, in bytes. The gateway's WebSocket library
-// closes the connection over a larger message and dials again, in every age.
+// MaxFrame is the largest frame either side accepts, in bytes: over a larger one gateways hang up.
 const MaxFrame = 1 << 20
 
 const (
-	// MaxValues is how many values a gateway's frame may hold, keys counted in. A value of one
-	// byte takes a hundred in memory. The largest frames of real gateways are manifests: of the hundred
-	// commands that Discord takes, each has room for 655 values.
+	// MaxValues is how many values a gateway's frame may hold, keys counted in: one of a byte takes a hundred in
+	// memory. In a manifest, each of Discord's hundred commands may have 655.
 	MaxValues = 1 << 16
-	// MaxActionValues is how many values an action's frame may hold. The largest real ones are cards and
-	// prompts with a few hundred.
+	// MaxActionValues is how many values an action's frame may hold. Real ones have a few hundred.
 	MaxActionValues = 1 << 12
 	// MaxLines is how many frames one message may hold. Gateways send one in each.
 	MaxLines = 1 << 12
@@ -48,11 +45,9 @@ const (
 var (
 	// ErrNotJSON: the line is not JSON. Count it and go on, as the gateway does.
 	ErrNotJSON = errors.New("not JSON")
-	// ErrNotObject: the line is JSON but no object. The peer is not speaking this protocol;
-	// the session ends.
+	// ErrNotObject: the line is JSON but no object, not this protocol. The session ends.
 	ErrNotObject = errors.New("not a JSON object")
-	// ErrUnusable: the frame lacks something without which nothing can be done about it, not
-	// even answer it. Count it and go on.
+	// ErrUnusable: the frame cannot even be answered. Count it and go on.
 	ErrUnusable = errors.New("frame is unusable")
 	// ErrTooLarge: a line is longer than MaxFrame. The session ends.
 	ErrTooLarge = errors.New("frame is too large")
@@ -140,17 +135,9 @@ func DecodeFromConnector(line []byte) (Frame, error) {
 
 // values is how many values line has, if it is JSON, give or take the empty lists and objects.
 func values(line []byte) int {
-	n, inString, escaped := 1, false, false
+	n, q := 1, quotes{}
 	for _, c := range line {
-		switch {
-		case escaped:
-			escaped = false
-		case inString:
-			escaped = c == '\\'
-			inString = c != '"'
-		case c == '"':
-			inString = true
-		case c == ',' || c == ':':
+		if !q.holds(c) && (c == ',' || c == ':') {
 			n++
 		}
 	}
@@ -235,8 +222,7 @@ type bare struct {
 	Type string `json:"type"`
 }
 
-// marshalLine is json.Marshal without HTML escaping (which would triple the size of markup for
-// nobody's benefit) and with the final newline.
+// marshalLine is json.Marshal without HTML escaping, and with the final newline.
 func marshalLine(v any) ([]byte, error) {
 	var buf bytes.Buffer
 	enc := json.NewEncoder(&buf)

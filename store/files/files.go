@@ -1,6 +1,6 @@
 // Package files makes files appear whole or not at all: what is to stand under a name is written and
 // synced under another one in the same folder, and then gets its name. A process that dies in between
-// leaves at most a leftover, which the next one removes.
+// leaves at most a leftover, which the next one removes. What others write is watched, and read when it changed.
 package files
 
 import (
