@@ -184,7 +184,6 @@ type latest struct {
 	known bool
 }
 
-// UnmarshalJSON implements json.Unmarshaler.
 func (l *latest) UnmarshalJSON(b []byte) error {
 	l.known = true
 	return json.Unmarshal(b, &l.id)

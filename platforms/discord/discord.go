@@ -135,7 +135,6 @@ func open(o platforms.Options) (*Platform, error) {
 // Bot implements platforms.Platform. The token begins with the bot's id.
 func (p *Platform) Bot() relay.Bot { return p.bot }
 
-// Status implements platforms.Platform.
 func (p *Platform) Status() platforms.Status { return p.board.Read() }
 
 // checkID refuses names and mentions.
@@ -193,4 +192,17 @@ func tokenID(token relay.Secret) (relay.BotID, bool) {
 		return "", false
 	}
 	return relay.BotID(id.String()), true
+}
+
+// Descriptor implements platforms.Platform, with the values of the gateway's own Discord adapter.
+func (p *Platform) Descriptor() relay.Descriptor {
+	return relay.Descriptor{
+		Platform:         Name,
+		Label:            "Discord",
+		MaxMessageLength: maxText,
+		LenUnit:          relay.LenChars,
+		MarkdownDialect:  "discord",
+		SupportsThreads:  true,
+		Emoji:            "🎮",
+	}
 }

@@ -40,7 +40,6 @@ type hookLetter struct {
 	gone  bool // the token has ended in the middle
 }
 
-// Send implements turn.Text.
 func (a *hookLetter) Send(ctx context.Context, t *turn.Turn) (relay.MessageID, error) {
 	if a.gone {
 		return a.letter.Send(ctx, t)

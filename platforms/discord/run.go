@@ -79,10 +79,8 @@ func (p *Platform) recall(ctx context.Context, in platforms.Inbox) {
 	})
 }
 
-// Relax implements gateway.Handler.
 func (r *runner) Relax(ctx context.Context) bool { return r.queue.relax(ctx) }
 
-// Begin implements gateway.Handler.
 func (r *runner) Begin(p gateway.Packet, s gateway.Session, d gateway.Ready) error {
 	i := item{seq: s.Seq, begun: &s}
 	i.roster, _ = r.Apply(p.Kind, p.Data)
@@ -90,7 +88,6 @@ func (r *runner) Begin(p gateway.Packet, s gateway.Session, d gateway.Ready) err
 	return r.enqueue(i)
 }
 
-// Dispatch implements gateway.Handler.
 func (r *runner) Dispatch(ctx context.Context, p gateway.Packet) error {
 	i := item{seq: p.Seq}
 	switch p.Kind {
@@ -127,10 +124,8 @@ func (r *runner) enqueue(i item) error {
 	return nil
 }
 
-// Budget implements gateway.Ledger.
 func (r *runner) Budget() gateway.Budget { return r.memory.read().Budget }
 
-// ChangeBudget implements gateway.Ledger.
 func (r *runner) ChangeBudget(soon bool, change func(*gateway.Budget)) {
 	r.memory.change(soon, func(s *state) { change(&s.Budget) })
 }

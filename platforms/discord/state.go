@@ -160,18 +160,15 @@ func (m *memory) unsaved() []byte {
 // bot's own, which it nearly always equals.
 func (p *Platform) Application() string { return cmp.Or(p.memory.read().Application, string(p.bot.ID)) }
 
-// Commands implements commands.Keeper.
 func (p *Platform) Commands() (fingerprint string, notBefore time.Time) {
 	s := p.memory.read()
 	return s.Commands, s.CommandsAt
 }
 
-// KeepCommands implements commands.Keeper.
 func (p *Platform) KeepCommands(fingerprint string, notBefore time.Time) {
 	p.memory.change(true, func(s *state) { s.Commands, s.CommandsAt = fingerprint, notBefore.UTC().Round(0) })
 }
 
-// SetCommands implements platforms.CommandRegistrar.
 func (p *Platform) SetCommands(manifest []json.RawMessage) { p.commands.Set(manifest) }
 
 // createdThread reports whether the connector made a thread, and the name it gave it last.

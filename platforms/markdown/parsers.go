@@ -27,7 +27,6 @@ var lineByLine = parser.NewParser(parser.WithBlockParsers(parser.DefaultBlockPar
 // the library alone takes the text for a heading that stands behind the table.
 type Tables struct{}
 
-// Extend implements goldmark.Extender.
 func (Tables) Extend(m goldmark.Markdown) {
 	extension.Table.Extend(m)
 	m.Parser().AddOptions(parser.WithParagraphTransformers(util.Prioritized(aboveTable{}, 300)))

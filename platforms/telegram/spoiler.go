@@ -12,7 +12,6 @@ import (
 // Telegram.
 type spoilers struct{}
 
-// Extend implements goldmark.Extender.
 func (spoilers) Extend(m goldmark.Markdown) {
 	m.Parser().AddOptions(parser.WithInlineParsers(util.Prioritized(spoilerParser{}, 500)))
 }
@@ -22,19 +21,15 @@ type spoiler struct{ ast.BaseInline }
 
 var kindSpoiler = ast.NewNodeKind("Spoiler")
 
-// Kind implements ast.Node.
 func (*spoiler) Kind() ast.NodeKind { return kindSpoiler }
 
-// Dump implements ast.Node.
 func (n *spoiler) Dump(source []byte, level int) { ast.DumpHelper(n, source, level, nil, nil) }
 
 // spoilerParser finds the bars. It follows the rules of emphasis, so "a || b" is none.
 type spoilerParser struct{}
 
-// Trigger implements parser.InlineParser.
 func (spoilerParser) Trigger() []byte { return []byte{'|'} }
 
-// Parse implements parser.InlineParser.
 func (p spoilerParser) Parse(_ ast.Node, block text.Reader, pc parser.Context) ast.Node {
 	before := block.PrecendingCharacter()
 	line, segment := block.PeekLine()
@@ -48,13 +43,10 @@ func (p spoilerParser) Parse(_ ast.Node, block text.Reader, pc parser.Context) a
 	return node
 }
 
-// IsDelimiter implements parser.DelimiterProcessor.
 func (spoilerParser) IsDelimiter(b byte) bool { return b == '|' }
 
-// CanOpenCloser implements parser.DelimiterProcessor.
 func (spoilerParser) CanOpenCloser(opener, closer *parser.Delimiter) bool {
 	return opener.Char == closer.Char
 }
 
-// OnMatch implements parser.DelimiterProcessor.
 func (spoilerParser) OnMatch(int) ast.Node { return &spoiler{} }

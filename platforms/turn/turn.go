@@ -72,7 +72,6 @@ func Patience(ctx context.Context) time.Duration {
 	return silenceFor
 }
 
-// WaitOpen implements platforms.Gatekeeper.
 func (s *Turns) WaitOpen(ctx context.Context, chat relay.ChatID) error {
 	return s.Limiter.WaitOpen(ctx, chat, Patience(ctx))
 }
