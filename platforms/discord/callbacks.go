@@ -2,6 +2,7 @@ package discord
 
 import (
 	"context"
+	"maps"
 	"net/url"
 	"sync"
 	"time"
@@ -72,72 +73,67 @@ const (
 // callbacks knows which interactions' call-backs are under way: until one is over, Discord answers 404
 // to whatever uses the interaction's token. Methods may be called from any goroutine.
 type callbacks struct {
-	mu    sync.Mutex // guards the fields below, and those of every ack
-	by    map[string]*ack
-	ended []*ack // in the order of their ends
+	mu sync.Mutex // guards the field below
+	by map[string]*ack
 }
 
 // ack is one call-back.
 type ack struct {
-	id      string        // of the interaction
-	over    chan struct{} // closed at its end
-	at      time.Time     // when that was; zero before. Guarded by callbacks.mu
-	refused bool          // for good. Guarded by callbacks.mu
+	over    chan struct{} // closed at its end; then the fields below are set, and change no more
+	at      time.Time
+	refused bool // for good
+}
+
+// fresh reports whether Discord may not know the interaction's web hook yet.
+func (a *ack) fresh() bool {
+	select {
+	case <-a.over:
+		return time.Since(a.at) < webhookLag
+	default:
+		return true
+	}
 }
 
 func newCallbacks() *callbacks { return &callbacks{by: make(map[string]*ack)} }
 
-// begin notes that an interaction's call-back is on its way. It must come before its event is. The
-// caller calls end once, with what became of it.
+// begin notes that an interaction's call-back is on its way, and forgets those that are of no use any more. It
+// must come before the interaction's event is. The caller calls end once, with what became of it.
 func (c *callbacks) begin(interaction string) (end func(error)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	a := &ack{id: interaction, over: make(chan struct{})}
+	maps.DeleteFunc(c.by, func(_ string, a *ack) bool { return !a.fresh() })
+	a := &ack{over: make(chan struct{})}
 	c.by[interaction] = a
 	return func(err error) {
-		c.mu.Lock()
-		defer c.mu.Unlock()
 		f := call.FaultOf(err)
 		a.at, a.refused = time.Now(), f.Sent == call.Refused && f.Code != discordgo.ErrCodeInteractionHasAlreadyBeenAcknowledged
 		close(a.over)
-		c.ended = append(c.ended, a)
-		c.forgetLocked(a.at)
 	}
 }
 
-// forgetLocked drops what is of no use any more. c.mu must be held.
-func (c *callbacks) forgetLocked(now time.Time) {
-	for len(c.ended) > 0 && now.Sub(c.ended[0].at) >= webhookLag {
-		if a := c.ended[0]; c.by[a.id] == a { // else Discord sent the interaction again since
-			delete(c.by, a.id)
-		}
-		c.ended = c.ended[1:]
-	}
+func (c *callbacks) of(interaction string) *ack {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.by[interaction]
 }
 
 // wait returns once no call-back of the interaction is under way. It takes as long as acknowledge at
 // most. refused: Discord did not take the call-back, and so knows no web hook of the interaction.
 func (c *callbacks) wait(ctx context.Context, interaction string) (refused bool, err error) {
-	c.mu.Lock()
-	a := c.by[interaction]
-	c.mu.Unlock()
+	a := c.of(interaction)
 	if a == nil {
 		return false, nil
 	}
 	select {
 	case <-a.over:
+		return a.refused, nil
 	case <-ctx.Done():
 		return false, turn.NotSentIn(ctx)
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return a.refused, nil
 }
 
 // fresh reports whether a 404 to the interaction's token may mean that Discord does not know it yet.
 func (c *callbacks) fresh(interaction string) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	a := c.by[interaction]
-	return a != nil && time.Since(a.at) < webhookLag
+	a := c.of(interaction)
+	return a != nil && a.fresh()
 }

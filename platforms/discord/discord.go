@@ -49,10 +49,8 @@ var Kind = platforms.Kind{
 }
 
 func keys() []platforms.Key {
-	return append(gateway.Keys(), mentionsKey(), platforms.Key{
-		Name: keyCommandWait, Default: "15s", Check: platforms.CheckDuration,
-		Help: "how long to wait for the commands of further gateways before slash commands are registered; at most twice that",
-	})
+	return append(gateway.Keys(), mentionsKey(), platforms.DurationKey(keyCommandWait, "15s",
+		"how long to wait for the commands of further gateways before slash commands are registered; at most twice that"))
 }
 
 // What a Discord bot can do.

@@ -65,22 +65,12 @@ func keys() []platforms.Key {
 			Name: keyPollTimeout, Default: "50s", Check: checkPollTimeout,
 			Help: "how long Telegram may hold a request for updates open: whole seconds, 1s to 50s",
 		},
-		{
-			Name: keyAnswerTimeout, Default: "15s", Check: platforms.CheckDuration,
-			Help: "how long beyond poll_timeout an answer may take before the connection counts as dead",
-		},
-		{
-			Name: keyRetryWait, Default: "1s", Check: platforms.CheckDuration,
-			Help: "the first pause after a failed request for updates; doubles with each further failure",
-		},
-		{
-			Name: keyRetryMax, Default: "1m", Check: platforms.CheckDuration,
-			Help: "the longest pause after a failed request for updates",
-		},
-		{
-			Name: keyConflictWait, Default: "30s", Check: platforms.CheckDuration,
-			Help: "the pause while another program polls this bot, or a web hook is set for it",
-		},
+		platforms.DurationKey(keyAnswerTimeout, "15s",
+			"how long beyond poll_timeout an answer may take before the connection counts as dead"),
+		platforms.DurationKey(keyRetryWait, "1s",
+			"the first pause after a failed request for updates; doubles with each further failure"),
+		platforms.DurationKey(keyRetryMax, "1m", "the longest pause after a failed request for updates"),
+		platforms.DurationKey(keyConflictWait, "30s", "the pause while another program polls this bot, or a web hook is set for it"),
 	}
 }
 

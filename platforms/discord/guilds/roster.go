@@ -79,16 +79,10 @@ func (c *Guilds) standing(ctx context.Context, ch Channel, who ID) (s standing, 
 			return s, errNoPlace
 		}
 	}
-	s.person, err = c.person(ctx, s.guild, who)
-	return s, err
-}
-
-// person is a member of g. Of its owner nothing needs to be asked: he may do all.
-func (c *Guilds) person(ctx context.Context, g Guild, who ID) (person, error) {
-	if who == g.owner {
-		return person{id: who}, nil
+	if s.person = (person{id: who}); who != s.guild.owner { // of whom nothing needs to be asked: he may do all
+		s.person, err = c.member(ctx, s.guild.ID, who)
 	}
-	return c.member(ctx, g.ID, who)
+	return s, err
 }
 
 func (c *Guilds) Locate(ctx context.Context, chat relay.ChatID) (relay.Place, error) {
@@ -132,7 +126,7 @@ func (c *Guilds) DirectUser(chat relay.ChatID) (relay.UserID, bool) {
 	if err != nil {
 		return "", false
 	}
-	ch, ok := c.knownChannel(id)
+	ch, _, ok := known(c, c.channels, id)
 	if !ok || ch.Recipient == 0 {
 		return "", false
 	}
@@ -168,15 +162,8 @@ func (c *Guilds) managesScope(ctx context.Context, scope relay.ScopeID, who ID) 
 	if err != nil {
 		return false, fmt.Errorf("scope id: %w", err)
 	}
-	g, err := c.Guild(ctx, id)
-	if err != nil {
-		return false, err
-	}
-	p, err := c.person(ctx, g, who)
-	if err != nil {
-		return false, err
-	}
-	return managesGuild(g, p, time.Now()), nil
+	s, err := c.standing(ctx, Channel{Guild: id}, who)
+	return err == nil && managesGuild(s.guild, s.person, time.Now()), err
 }
 
 func (c *Guilds) managesChat(ctx context.Context, place relay.Place, who ID) (bool, error) {
@@ -192,10 +179,7 @@ func (c *Guilds) managesChat(ctx context.Context, place relay.Place, who ID) (bo
 		return false, nil
 	}
 	s, err := c.standing(ctx, ch, who)
-	if err != nil {
-		return false, err
-	}
-	return managesChannel(s.guild, s.base, s.person, time.Now()), nil
+	return err == nil && managesChannel(s.guild, s.base, s.person, time.Now()), err
 }
 
 // IsOwn implements platforms.AuthorTeller: whether the bot wrote a message, which Discord tells.
