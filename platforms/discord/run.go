@@ -15,6 +15,9 @@ import (
 // own time allows.
 const maxAcks = 256
 
+// errNoTurn: an interaction could not be answered in time, because too many others were.
+var errNoTurn = errors.New("too many at once")
+
 // runner is one Run: what the gateway's dispatches become. It implements gateway.Handler and Ledger.
 type runner struct {
 	*Platform
@@ -130,20 +133,6 @@ func (r *runner) ChangeBudget(soon bool, change func(*gateway.Budget)) {
 	r.memory.change(soon, func(s *state) { change(&s.Budget) })
 }
 
-// errNoTurn: an interaction could not be answered in time, because too many others were.
-var errNoTurn = errors.New("too many at once")
-
-// inTurn calls do once fewer than maxAcks are under way, if that is before ctx's end.
-func (r *runner) inTurn(ctx context.Context, do func() error) error {
-	select {
-	case r.slots <- struct{}{}:
-		defer func() { <-r.slots }()
-		return do()
-	case <-ctx.Done():
-		return errNoTurn
-	}
-}
-
 // answer acknowledges an interaction on a goroutine of its own: Discord waits three seconds, the
 // disk may take longer. Whoever answers it waits for that.
 func (r *runner) answer(ctx context.Context, i *interaction) {
@@ -152,7 +141,13 @@ func (r *runner) answer(ctx context.Context, i *interaction) {
 		// Also while we stop: a person waits for it.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), ackBudget)
 		defer cancel()
-		err := r.inTurn(ctx, func() error { return r.acknowledge(ctx, i) })
+		err := errNoTurn
+		select {
+		case r.slots <- struct{}{}:
+			err = r.acknowledge(ctx, i)
+			<-r.slots
+		case <-ctx.Done():
+		}
 		end(err)
 		if err != nil {
 			r.log.Warn("discord interaction not acknowledged", "err", err)

@@ -114,13 +114,14 @@ func (m *memory) change(urgent bool, f func(*state)) {
 	}
 }
 
-// draft is the blob to store once f holds, and what stored then has to be told.
-func (m *memory) draft(f func(*state)) (raw []byte, urgent int) {
+// draft is the blob to store once f holds, what keep then has to be told, and whether it holds an urgent change
+// that is not stored.
+func (m *memory) draft(f func(*state)) (raw []byte, urgent int, owed bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	s := m.state
 	f(&s)
-	return s.encode(), m.urgent
+	return s.encode(), m.urgent, m.urgent != m.kept
 }
 
 // keep notes that raw, drafted with f, is stored. f becomes true; what others changed meanwhile stays.
@@ -136,13 +137,6 @@ func (m *memory) wanting() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.urgent != m.kept
-}
-
-// owes reports whether a draft with this many urgent changes has one that is not stored.
-func (m *memory) owes(urgent int) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return urgent != m.kept
 }
 
 // unsaved is the blob when it differs from the stored one, else nil. What was never read is not
