@@ -34,8 +34,8 @@ var mayImport = map[string]string{
 	"store/boltfile":         "store/files", // knows no record, so no id either
 	"store":                  "relay store/files store/boltfile",
 	"vault":                  "relay store/files",
-	"platforms/platformtest": "relay platforms",
-	"platforms/*":            "relay platforms " + kit, // never the store, the hub or one another
+	"platforms/platformtest": "relay platforms platforms/backoff", // to pause where nothing should happen
+	"platforms/*":            "relay platforms " + kit,            // never the store, the hub or one another
 	"platforms/discord":      "relay platforms " + kit + " platforms/discord/*",
 	"platforms/discord/*":    "relay platforms platforms/call platforms/pace platforms/backoff platforms/board platforms/discord/*", // parts of one network
 	"relay/link":             "relay store",

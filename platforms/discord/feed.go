@@ -35,27 +35,30 @@ type feeder struct {
 // run ends when ctx does. What was not accepted by then is still Discord's.
 func (f *feeder) run(ctx context.Context) {
 	if f.memory.read().Gap != 0 { // the last process was interrupted while it caught up
-		f.catchup.plan(time.Now())
+		f.catchup.plan()
 	}
 	whole := true // nothing that was taken out of the queue is open
 	for whole && ctx.Err() == nil {
 		n, _, changed := f.queue.look()
+		in, missing := f.catchup.in()
 		switch {
 		case f.memory.wanting():
 			f.hand(ctx, platforms.Batch{}, true, func(*state) {})
-		case f.catchup.isDue(time.Now()):
+		case missing && in <= 0:
 			f.catchUp(ctx)
 		case n > 0:
 			whole = f.feed(ctx, f.queue.take(maxBatch))
 		default:
-			timer := f.catchup.timer(time.Now())
+			var due <-chan time.Time
+			if missing {
+				due = time.After(in)
+			}
 			select {
 			case <-changed:
 			case <-f.memory.changed:
-			case <-timer.C:
+			case <-due:
 			case <-ctx.Done():
 			}
-			timer.Stop()
 		}
 	}
 	if whole {
@@ -112,7 +115,7 @@ func (f *feeder) begin(s gateway.Session) {
 			st.Gap = st.Seen
 		}
 		if st.Gap != 0 {
-			f.catchup.plan(time.Now())
+			f.catchup.plan()
 		}
 	})
 }
@@ -177,7 +180,7 @@ func (f *feeder) normalise(ctx context.Context, i item) (ev *relay.Event, capabi
 	if i.press != nil {
 		return f.reader.interaction(ctx, i.press)
 	}
-	ev, err = f.reader.message(ctx, i.data)
+	ev, err = f.reader.message(ctx, i.data, i.scope)
 	return ev, nil, err
 }
 
@@ -254,8 +257,9 @@ const (
 // item is one dispatch on its way to the inbox, or several in a row that are nothing for it.
 type item struct {
 	seq   int64
-	kind  string // kindMessage or kindInteraction, else nothing but seq, begun, roster and err count
-	data  []byte // the dispatch's data
+	scope relay.ScopeID // of a fetched message: REST does not tell the guild
+	kind  string        // kindMessage or kindInteraction, else nothing but seq, begun, roster and err count
+	data  []byte        // the dispatch's data
 	press *interaction
 	begun *gateway.Session // READY: from here on the sequence counts in this session
 	// roster are changes of who sees what.

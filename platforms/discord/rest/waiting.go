@@ -96,13 +96,6 @@ func (l *limits) wait(ctx context.Context, route string, looks bool) error {
 	return late
 }
 
-// serve is serveLocked for the timer.
-func (l *limits) serve() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.serveLocked()
-}
-
 // serveLocked tells everybody who waits and may leave, or will not be able to in time, and sets the
 // timer for the next one. It is called whenever something changed. l.mu must be held.
 func (l *limits) serveLocked() {
@@ -122,14 +115,18 @@ func (l *limits) serveLocked() {
 	}
 }
 
-// wakeLocked has serve called at the given time; not at all if it is zero. l.mu must be held.
+// wakeLocked has serveLocked called at the given time; not at all if it is zero. l.mu must be held.
 func (l *limits) wakeLocked(at, now time.Time) {
 	switch {
 	case at.IsZero() && l.alarm != nil:
 		l.alarm.Stop()
 	case at.IsZero():
 	case l.alarm == nil:
-		l.alarm = time.AfterFunc(at.Sub(now), l.serve)
+		l.alarm = time.AfterFunc(at.Sub(now), func() {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			l.serveLocked()
+		})
 	default:
 		l.alarm.Reset(at.Sub(now))
 	}
