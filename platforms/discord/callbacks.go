@@ -27,7 +27,8 @@ type callback struct {
 }
 
 // acknowledge tells Discord that the interaction arrived: for a command or a form the person sees
-// that the bot is thinking, for a press nothing. If the connection breaks it is tried once more. What makes no event is answered for good, because nobody else will.
+// that the bot is thinking, for a press nothing. If the connection breaks it is tried once more. What makes no
+// event is answered for good, because nobody else will.
 func (p *Platform) acknowledge(ctx context.Context, i *interaction) error {
 	ctx, cancel := context.WithTimeout(ctx, ackBudget)
 	defer cancel()
