@@ -37,8 +37,8 @@ var mayImport = map[string]string{
 	"store/audit":            "relay store/boltfile store/table",
 	"store":                  "relay store/files store/boltfile store/table store/seen store/audit",
 	"vault":                  "relay store/files",
-	"platforms/platformtest": "relay platforms",
-	"platforms/*":            "relay platforms " + kit, // never the store, the hub or one another
+	"platforms/platformtest": "relay platforms platforms/backoff", // to pause where nothing should happen
+	"platforms/*":            "relay platforms " + kit,            // never the store, the hub or one another
 	"platforms/discord":      "relay platforms " + kit + " platforms/discord/*",
 	"platforms/discord/*":    "relay platforms platforms/call platforms/pace platforms/backoff platforms/board platforms/discord/*", // parts of one network
 	"relay/link":             "relay store store/audit",

@@ -38,14 +38,6 @@ type (
 	ChatInformer interface {
 		ChatInfo(ctx context.Context, a relay.GetChatInfo) (relay.Result, error)
 	}
-	// MediaSender posts an attachment.
-	MediaSender interface {
-		SendMedia(ctx context.Context, a relay.SendMedia) (relay.Result, error)
-	}
-	// Prompter posts a question with buttons.
-	Prompter interface {
-		Prompt(ctx context.Context, a relay.Prompt) (relay.Result, error)
-	}
 	// ThreadCreator opens threads.
 	ThreadCreator interface {
 		CreateThread(ctx context.Context, a relay.ThreadCreate) (relay.Result, error)
@@ -53,15 +45,6 @@ type (
 	// ThreadRenamer renames threads.
 	ThreadRenamer interface {
 		RenameThread(ctx context.Context, a relay.ThreadRename) (relay.Result, error)
-	}
-	// Drafter shows text in the making.
-	Drafter interface {
-		Draft(ctx context.Context, a relay.Draft) (relay.Result, error)
-	}
-	// TaskCarder shows plans.
-	TaskCarder interface {
-		TaskCard(ctx context.Context, a relay.TaskCard) (relay.Result, error)
-		StopTaskCard(ctx context.Context, a relay.TaskCardStop) (relay.Result, error)
 	}
 
 	// Roster knows who can see a chat now, by the network's own word. What the network refuses to
@@ -137,8 +120,7 @@ type (
 // abilities are the operations, in the order in which they are advertised.
 var abilities = []ability{
 	can(Platform.Send), can(Editor.Edit), can(Typer.Typing), can(Reacter.React), can(Deleter.Delete), can(ChatInformer.ChatInfo),
-	can(MediaSender.SendMedia), can(Prompter.Prompt), can(ThreadCreator.CreateThread), can(ThreadRenamer.RenameThread),
-	can(Drafter.Draft), can(TaskCarder.TaskCard), can(TaskCarder.StopTaskCard),
+	can(ThreadCreator.CreateThread), can(ThreadRenamer.RenameThread),
 }
 
 // ability is an operation: who has it, and how it is done.
@@ -189,7 +171,6 @@ func Describe(p Platform) relay.Descriptor {
 	d := p.Descriptor()
 	d.SupportedOps = Ops(p)
 	_, d.SupportsEdit = p.(Editor)
-	_, drafts := p.(Drafter)
-	d.SupportsDraftStreaming = d.SupportsDraftStreaming && drafts
+	d.SupportsDraftStreaming = false // nobody has drafts
 	return d
 }

@@ -3,6 +3,7 @@ package platforms_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -31,16 +32,8 @@ func (able) Edit(context.Context, relay.Edit) (relay.Result, error)     { return
 func (able) Typing(context.Context, relay.Typing) (relay.Result, error) { return did(relay.OpTyping) }
 func (able) React(context.Context, relay.React) (relay.Result, error)   { return did(relay.OpReact) }
 func (able) Delete(context.Context, relay.Delete) (relay.Result, error) { return did(relay.OpDelete) }
-func (able) Prompt(context.Context, relay.Prompt) (relay.Result, error) { return did(relay.OpPrompt) }
-func (able) Draft(context.Context, relay.Draft) (relay.Result, error)   { return did(relay.OpDraft) }
-func (able) TaskCard(context.Context, relay.TaskCard) (relay.Result, error) {
-	return did(relay.OpTaskCard)
-}
 func (able) ChatInfo(context.Context, relay.GetChatInfo) (relay.Result, error) {
 	return did(relay.OpGetChatInfo)
-}
-func (able) SendMedia(context.Context, relay.SendMedia) (relay.Result, error) {
-	return did(relay.OpSendMedia)
 }
 func (able) CreateThread(context.Context, relay.ThreadCreate) (relay.Result, error) {
 	return did(relay.OpThreadCreate)
@@ -48,14 +41,17 @@ func (able) CreateThread(context.Context, relay.ThreadCreate) (relay.Result, err
 func (able) RenameThread(context.Context, relay.ThreadRename) (relay.Result, error) {
 	return did(relay.OpThreadRename)
 }
-func (able) StopTaskCard(context.Context, relay.TaskCardStop) (relay.Result, error) {
-	return did(relay.OpTaskCardStop)
-}
 
 // actions are one of each, in the order of Ops.
 var actions = []relay.Action{
 	relay.Send{Content: "send"}, relay.Edit{}, relay.Typing{}, relay.React{}, relay.Delete{}, relay.GetChatInfo{},
-	relay.SendMedia{}, relay.Prompt{}, relay.ThreadCreate{}, relay.ThreadRename{}, relay.Draft{}, relay.TaskCard{}, relay.TaskCardStop{},
+	relay.ThreadCreate{}, relay.ThreadRename{},
+}
+
+// unknown are actions for which there is no ability.
+var unknown = []relay.Action{
+	relay.SendMedia{}, relay.Prompt{}, relay.Draft{}, relay.TaskCard{}, relay.TaskCardStop{},
+	relay.FollowUp{}, relay.UnknownAction{Name: "dance"},
 }
 
 func TestAnAbilityIsAdvertisedExactlyWhenItWorks(t *testing.T) {
@@ -70,10 +66,15 @@ func TestAnAbilityIsAdvertisedExactlyWhenItWorks(t *testing.T) {
 	if diff := cmp.Diff(all, platforms.Ops(able{})); diff != "" {
 		t.Errorf("ops of a platform with every ability (-want +got):\n%s", diff)
 	}
+	for _, a := range unknown {
+		if _, err := platforms.Do(t.Context(), able{}, a); relay.Explain(err).Public != "unsupported op "+string(a.Op()) {
+			t.Errorf("%s of a platform with every ability = %v, want unsupported", a.Op(), err)
+		}
+	}
 	if diff := cmp.Diff([]relay.Op{relay.OpSend}, platforms.Ops(plain{})); diff != "" {
 		t.Errorf("ops of a platform with none (-want +got):\n%s", diff)
 	}
-	for _, a := range append(actions[1:], relay.FollowUp{}, relay.UnknownAction{Name: "dance"}) {
+	for _, a := range slices.Concat(actions[1:], unknown) {
 		_, err := platforms.Do(t.Context(), plain{}, a)
 		ae, ok := errors.AsType[*relay.ActionError](err)
 		if !ok || ae.Outcome != relay.NotSent || ae.Public != "unsupported op "+string(a.Op()) {
@@ -88,7 +89,7 @@ func TestDescribeBelievesAbilitiesAndNothingElse(t *testing.T) {
 		t.Errorf("Describe(plain) = %+v: it claims what it lacks", d)
 	}
 	d = platforms.Describe(able{})
-	if !d.SupportsEdit || !d.SupportsDraftStreaming || len(d.SupportedOps) != len(actions) {
-		t.Errorf("Describe(able) = %+v: it hides what it has", d)
+	if !d.SupportsEdit || d.SupportsDraftStreaming || len(d.SupportedOps) != len(actions) {
+		t.Errorf("Describe(able) = %+v: it hides what it has, or claims what it lacks", d)
 	}
 }

@@ -34,8 +34,12 @@ func (s Settings) Duration(key string) time.Duration {
 	return d
 }
 
-// CheckDuration is the Check of a key that holds a duration.
-func CheckDuration(v string) error {
+// DurationKey is a key that holds a duration.
+func DurationKey(name, value, help string) Key {
+	return Key{Name: name, Default: value, Check: checkDuration, Help: help}
+}
+
+func checkDuration(v string) error {
 	d, err := time.ParseDuration(v)
 	if err != nil || d <= 0 {
 		return fmt.Errorf("%s: want a duration above zero, like 30s", strconv.Quote(v))

@@ -46,18 +46,11 @@ type catchup struct {
 	recent map[guilds.ID]struct{}
 }
 
-// plan makes a catch-up due.
-func (c *catchup) plan(at time.Time) { c.due, c.tries = at, 0 }
+// plan makes a catch-up due now.
+func (c *catchup) plan() { c.due, c.tries = time.Now(), 0 }
 
-func (c *catchup) isDue(now time.Time) bool { return !c.due.IsZero() && !now.Before(c.due) }
-
-// timer fires when a catch-up is due.
-func (c *catchup) timer(now time.Time) *time.Timer {
-	if c.due.IsZero() {
-		return time.NewTimer(maxMissedAge) // as good as never: whoever wakes for nothing looks again
-	}
-	return time.NewTimer(c.due.Sub(now))
-}
+// in is how long it is until a catch-up is due; false if nothing is missing.
+func (c *catchup) in() (time.Duration, bool) { return time.Until(c.due), !c.due.IsZero() }
 
 // brought reports whether the message was just fetched. The hub would recognise it, but with a write.
 func (c *catchup) brought(id guilds.ID) bool {
@@ -184,7 +177,6 @@ type latest struct {
 	known bool
 }
 
-// UnmarshalJSON implements json.Unmarshaler.
 func (l *latest) UnmarshalJSON(b []byte) error {
 	l.known = true
 	return json.Unmarshal(b, &l.id)
@@ -244,7 +236,7 @@ func (f *feeder) nextMissed(ctx context.Context, streams []*stream, recent guild
 		}
 		next := oldest.page[0]
 		oldest.page = oldest.page[1:]
-		if !f.add(ctx, &b, item{kind: kindMessage, data: within(next.raw, oldest.scope)}) {
+		if !f.add(ctx, &b, item{kind: kindMessage, data: next.raw, scope: oldest.scope}) {
 			return b, ctx.Err()
 		}
 		if next.id > recent {
@@ -326,16 +318,4 @@ func (f *feeder) fetch(ctx context.Context, endpoint string, out any) error {
 		return nil
 	}
 	return err
-}
-
-// within puts the guild into a message as REST answers it; dispatches have it by themselves.
-func within(raw json.RawMessage, scope relay.ScopeID) []byte {
-	if scope == "" || len(raw) < 2 || raw[0] != '{' {
-		return raw
-	}
-	head := `{"guild_id":` + strconv.Quote(string(scope))
-	if rest := raw[1:]; rest[0] != '}' {
-		return append([]byte(head+","), rest...)
-	}
-	return []byte(head + "}")
 }

@@ -285,16 +285,3 @@ func TestCatchUpWaitsForTheDisk(t *testing.T) {
 		}
 	})
 }
-
-func TestWithin(t *testing.T) {
-	for in, want := range map[string]string{
-		`{"id":"1"}`: `{"guild_id":"7","id":"1"}`, `{}`: `{"guild_id":"7"}`, `null`: `null`, `[]`: `[]`, ``: ``,
-	} {
-		if got := string(within([]byte(in), "7")); got != want {
-			t.Errorf("within(%s) = %s, want %s", in, got, want)
-		}
-	}
-	if got := string(within([]byte(`{"id":"1"}`), "")); got != `{"id":"1"}` {
-		t.Errorf("without a scope: %s", got)
-	}
-}

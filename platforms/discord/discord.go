@@ -49,10 +49,8 @@ var Kind = platforms.Kind{
 }
 
 func keys() []platforms.Key {
-	return append(gateway.Keys(), mentionsKey(), platforms.Key{
-		Name: keyCommandWait, Default: "15s", Check: platforms.CheckDuration,
-		Help: "how long to wait for the commands of further gateways before slash commands are registered; at most twice that",
-	})
+	return append(gateway.Keys(), mentionsKey(), platforms.DurationKey(keyCommandWait, "15s",
+		"how long to wait for the commands of further gateways before slash commands are registered; at most twice that"))
 }
 
 // What a Discord bot can do.
@@ -135,7 +133,6 @@ func open(o platforms.Options) (*Platform, error) {
 // Bot implements platforms.Platform. The token begins with the bot's id.
 func (p *Platform) Bot() relay.Bot { return p.bot }
 
-// Status implements platforms.Platform.
 func (p *Platform) Status() platforms.Status { return p.board.Read() }
 
 // checkID refuses names and mentions.
@@ -193,4 +190,17 @@ func tokenID(token relay.Secret) (relay.BotID, bool) {
 		return "", false
 	}
 	return relay.BotID(id.String()), true
+}
+
+// Descriptor implements platforms.Platform, with the values of the gateway's own Discord adapter.
+func (p *Platform) Descriptor() relay.Descriptor {
+	return relay.Descriptor{
+		Platform:         Name,
+		Label:            "Discord",
+		MaxMessageLength: maxText,
+		LenUnit:          relay.LenChars,
+		MarkdownDialect:  "discord",
+		SupportsThreads:  true,
+		Emoji:            "🎮",
+	}
 }

@@ -274,7 +274,6 @@ const (
 	attrEnd   = "end"
 )
 
-// Parse implements parser.InlineParser.
 func (p linkParser) Parse(parent ast.Node, block text.Reader, pc parser.Context) ast.Node {
 	_, before := block.Position()
 	n := p.InlineParser.Parse(parent, block, pc)
@@ -286,7 +285,6 @@ func (p linkParser) Parse(parent ast.Node, block text.Reader, pc parser.Context)
 	return n
 }
 
-// CloseBlock implements parser.CloseBlocker.
 func (p linkParser) CloseBlock(parent ast.Node, block text.Reader, pc parser.Context) {
 	if c, ok := p.InlineParser.(parser.CloseBlocker); ok {
 		c.CloseBlock(parent, block, pc)

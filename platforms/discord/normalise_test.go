@@ -107,7 +107,7 @@ type golden struct {
 // read is what d comes to.
 func read(ctx context.Context, r *reader, d dispatch) (golden, error) {
 	if d.Kind == "MESSAGE_CREATE" {
-		ev, err := r.message(ctx, d.Data)
+		ev, err := r.message(ctx, d.Data, "")
 		return golden{Event: ev}, err
 	}
 	i, err := decodeInteraction(d.Data)

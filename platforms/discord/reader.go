@@ -28,13 +28,16 @@ func newReader(bot relay.Bot, g *guilds.Guilds) *reader {
 	return &reader{normaliser: normaliser{bot: bot, me: g.Me()}, guilds: g}
 }
 
-// message is the event in a MESSAGE_CREATE, or in a message of a channel's history; nil when nobody
-// wrote it. It may look up where that was. An error that wraps guilds.ErrUnknownYet calls for another try
+// message is the event in a MESSAGE_CREATE, or in a message of a channel's history, which lies in scope; nil
+// when nobody wrote it. It may look up where that was. An error that wraps guilds.ErrUnknownYet calls for another try
 // after a pause, any other is about the payload and has nothing of it in it.
-func (r *reader) message(ctx context.Context, data []byte) (*relay.Event, error) {
+func (r *reader) message(ctx context.Context, data []byte, scope relay.ScopeID) (*relay.Event, error) {
 	var m messageData
 	if err := guilds.Decode(data, &m); err != nil {
 		return nil, err
+	}
+	if m.GuildID == 0 {
+		m.GuildID, _ = guilds.ParseID(string(scope))
 	}
 	if ok, err := r.written(&m); err != nil || !ok {
 		return nil, err

@@ -73,10 +73,8 @@ func renderWithin(source string, b markdown.Bounds) string {
 // renderer is the markdown.Dialect of one document.
 type renderer struct{ *markdown.Writer }
 
-// Inlines implements markdown.Dialect.
 func (r renderer) Inlines(n ast.Node) { r.Write(r.inlines(n)) }
 
-// Quote implements markdown.Dialect.
 func (r renderer) Quote(body func()) {
 	if r.Begins() {
 		r.Indented("", quoteMark, body)

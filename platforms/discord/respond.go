@@ -40,7 +40,6 @@ type hookLetter struct {
 	gone  bool // the token has ended in the middle
 }
 
-// Send implements turn.Text.
 func (a *hookLetter) Send(ctx context.Context, t *turn.Turn) (relay.MessageID, error) {
 	if a.gone {
 		return a.letter.Send(ctx, t)
@@ -64,19 +63,12 @@ func (a *hookLetter) Send(ctx context.Context, t *turn.Turn) (relay.MessageID, e
 	return relay.MessageID(m.ID), err
 }
 
-// Discard implements platforms.Responder. A placeholder that is gone already is success.
+// Discard implements platforms.Responder.
 func (p *Platform) Discard(ctx context.Context, c platforms.Capability) error {
 	if !c.Placeholder {
 		return nil
 	}
-	if err := p.answerable(ctx, c); err != nil {
-		return err
-	}
-	err := p.wield(ctx, p.turns.Outside(), c, request{method: http.MethodDelete, endpoint: p.original(c), again: true}, nil)
-	if err != nil && !refusedWith(err, discordgo.ErrCodeUnknownMessage) {
-		return explained(err)
-	}
-	return nil
+	return p.rework(ctx, c, request{method: http.MethodDelete})
 }
 
 // Settle implements platforms.Responder: it takes the buttons off the message they were pressed on.
@@ -85,13 +77,16 @@ func (p *Platform) Settle(ctx context.Context, c platforms.Capability) error {
 	if c.Placeholder {
 		return nil
 	}
+	return p.rework(ctx, c, request{method: http.MethodPatch, body: map[string]any{"components": []any{}}})
+}
+
+// rework carries out r on the first answer to an interaction. One that is gone already is success.
+func (p *Platform) rework(ctx context.Context, c platforms.Capability, r request) error {
 	if err := p.answerable(ctx, c); err != nil {
 		return err
 	}
-	err := p.wield(ctx, p.turns.Outside(), c, request{
-		method: http.MethodPatch, endpoint: p.original(c), again: true,
-		body: map[string]any{"components": []any{}},
-	}, nil)
+	r.endpoint, r.again = p.original(c), true
+	err := p.wield(ctx, p.turns.Outside(), c, r, nil)
 	if err != nil && !refusedWith(err, discordgo.ErrCodeUnknownMessage) {
 		return explained(err)
 	}

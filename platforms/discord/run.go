@@ -15,6 +15,9 @@ import (
 // own time allows.
 const maxAcks = 256
 
+// errNoTurn: an interaction could not be answered in time, because too many others were.
+var errNoTurn = errors.New("too many at once")
+
 // runner is one Run: what the gateway's dispatches become. It implements gateway.Handler and Ledger.
 type runner struct {
 	*Platform
@@ -79,10 +82,8 @@ func (p *Platform) recall(ctx context.Context, in platforms.Inbox) {
 	})
 }
 
-// Relax implements gateway.Handler.
 func (r *runner) Relax(ctx context.Context) bool { return r.queue.relax(ctx) }
 
-// Begin implements gateway.Handler.
 func (r *runner) Begin(p gateway.Packet, s gateway.Session, d gateway.Ready) error {
 	i := item{seq: s.Seq, begun: &s}
 	i.roster, _ = r.Apply(p.Kind, p.Data)
@@ -90,7 +91,6 @@ func (r *runner) Begin(p gateway.Packet, s gateway.Session, d gateway.Ready) err
 	return r.enqueue(i)
 }
 
-// Dispatch implements gateway.Handler.
 func (r *runner) Dispatch(ctx context.Context, p gateway.Packet) error {
 	i := item{seq: p.Seq}
 	switch p.Kind {
@@ -127,26 +127,10 @@ func (r *runner) enqueue(i item) error {
 	return nil
 }
 
-// Budget implements gateway.Ledger.
 func (r *runner) Budget() gateway.Budget { return r.memory.read().Budget }
 
-// ChangeBudget implements gateway.Ledger.
 func (r *runner) ChangeBudget(soon bool, change func(*gateway.Budget)) {
 	r.memory.change(soon, func(s *state) { change(&s.Budget) })
-}
-
-// errNoTurn: an interaction could not be answered in time, because too many others were.
-var errNoTurn = errors.New("too many at once")
-
-// inTurn calls do once fewer than maxAcks are under way, if that is before ctx's end.
-func (r *runner) inTurn(ctx context.Context, do func() error) error {
-	select {
-	case r.slots <- struct{}{}:
-		defer func() { <-r.slots }()
-		return do()
-	case <-ctx.Done():
-		return errNoTurn
-	}
 }
 
 // answer acknowledges an interaction on a goroutine of its own: Discord waits three seconds, the
@@ -157,7 +141,13 @@ func (r *runner) answer(ctx context.Context, i *interaction) {
 		// Also while we stop: a person waits for it.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), ackBudget)
 		defer cancel()
-		err := r.inTurn(ctx, func() error { return r.acknowledge(ctx, i) })
+		err := errNoTurn
+		select {
+		case r.slots <- struct{}{}:
+			err = r.acknowledge(ctx, i)
+			<-r.slots
+		case <-ctx.Done():
+		}
 		end(err)
 		if err != nil {
 			r.log.Warn("discord interaction not acknowledged", "err", err)

@@ -100,10 +100,8 @@ func (p *Platform) postscript(content string) *letter {
 	return &letter{p: p, parts: split(render(clean(content)), maxText)}
 }
 
-// Left implements turn.Text.
 func (l *letter) Left() int { return len(l.parts) }
 
-// Skip implements turn.Text.
 func (l *letter) Skip(err error) bool {
 	if !refusedWith(err, discordgo.ErrCodeCannotSendEmptyMessage) {
 		return false

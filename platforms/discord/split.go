@@ -144,12 +144,10 @@ func (s *splitter) part(start, end int) string {
 	return text
 }
 
-// Reach implements markdown.Cuts.
 func (s *splitter) Reach(start int) int {
 	return start + s.Limit - utf8.RuneCountInString(s.lead(start))
 }
 
-// Words implements markdown.Cuts.
 func (s *splitter) Words(start, end int) func(int) bool {
 	whole := s.wholes(start, end)
 	return func(i int) bool { return !tears(whole, i) && s.Letters(start, i) }

@@ -114,13 +114,14 @@ func (m *memory) change(urgent bool, f func(*state)) {
 	}
 }
 
-// draft is the blob to store once f holds, and what stored then has to be told.
-func (m *memory) draft(f func(*state)) (raw []byte, urgent int) {
+// draft is the blob to store once f holds, what keep then has to be told, and whether it holds an urgent change
+// that is not stored.
+func (m *memory) draft(f func(*state)) (raw []byte, urgent int, owed bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	s := m.state
 	f(&s)
-	return s.encode(), m.urgent
+	return s.encode(), m.urgent, m.urgent != m.kept
 }
 
 // keep notes that raw, drafted with f, is stored. f becomes true; what others changed meanwhile stays.
@@ -138,13 +139,6 @@ func (m *memory) wanting() bool {
 	return m.urgent != m.kept
 }
 
-// owes reports whether a draft with this many urgent changes has one that is not stored.
-func (m *memory) owes(urgent int) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return urgent != m.kept
-}
-
 // unsaved is the blob when it differs from the stored one, else nil. What was never read is not
 // written over.
 func (m *memory) unsaved() []byte {
@@ -160,18 +154,15 @@ func (m *memory) unsaved() []byte {
 // bot's own, which it nearly always equals.
 func (p *Platform) Application() string { return cmp.Or(p.memory.read().Application, string(p.bot.ID)) }
 
-// Commands implements commands.Keeper.
 func (p *Platform) Commands() (fingerprint string, notBefore time.Time) {
 	s := p.memory.read()
 	return s.Commands, s.CommandsAt
 }
 
-// KeepCommands implements commands.Keeper.
 func (p *Platform) KeepCommands(fingerprint string, notBefore time.Time) {
 	p.memory.change(true, func(s *state) { s.Commands, s.CommandsAt = fingerprint, notBefore.UTC().Round(0) })
 }
 
-// SetCommands implements platforms.CommandRegistrar.
 func (p *Platform) SetCommands(manifest []json.RawMessage) { p.commands.Set(manifest) }
 
 // createdThread reports whether the connector made a thread, and the name it gave it last.

@@ -51,7 +51,7 @@ func TestChangesMeanwhileStay(t *testing.T) {
 	m := newMemory()
 	m.recall(state{}, nil)
 	advance := func(s *state) { s.Session.Seq = 9 }
-	raw, urgent := m.draft(advance)
+	raw, urgent, _ := m.draft(advance)
 	m.change(true, func(s *state) { s.Commands = "new" })
 	m.keep(raw, urgent, advance)
 	if s := m.read(); s.Session.Seq != 9 || s.Commands != "new" {
@@ -60,7 +60,7 @@ func TestChangesMeanwhileStay(t *testing.T) {
 	if !m.wanting() {
 		t.Error("the change is not to be stored")
 	}
-	raw, urgent = m.draft(func(*state) {})
+	raw, urgent, _ = m.draft(func(*state) {})
 	m.keep(raw, urgent, func(*state) {})
 	if m.wanting() || m.unsaved() != nil {
 		t.Error("something is left to store")

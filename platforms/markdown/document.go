@@ -198,13 +198,11 @@ func (c *references) AddReference(ref parser.Reference) {
 	}
 }
 
-// Reference implements parser.Context.
 func (c *references) Reference(label string) (parser.Reference, bool) {
 	ref, ok := c.refs[label]
 	return ref, ok
 }
 
-// References implements parser.Context.
 func (c *references) References() []parser.Reference { return slices.Collect(maps.Values(c.refs)) }
 
 // readerAt reads src from start, which is where a line begins, to end.

@@ -31,11 +31,8 @@ func EscapeAt(s []byte) (plain string, size int) {
 	return strings.ReplaceAll(plain, "\x00", "\uFFFD"), end + 1
 }
 
-// Address is a link's destination as people read it.
-func Address(destination []byte) string { return unescaped(destination) }
-
-// unescaped is s with backslash escapes and character references resolved.
-func unescaped(s []byte) string {
+// Address is a link's destination as people read it: with backslash escapes and character references resolved.
+func Address(s []byte) string {
 	var out strings.Builder
 	for len(s) > 0 {
 		plain, size := EscapeAt(s)
@@ -58,7 +55,7 @@ func flat(source []byte, n ast.Node) string {
 			if _, code := n.(*ast.CodeSpan); code || c.IsRaw() {
 				out.Write(value)
 			} else {
-				out.WriteString(unescaped(value))
+				out.WriteString(Address(value))
 			}
 		case *ast.Link:
 			out.WriteString(flatLink(flat(source, c), c.Destination))

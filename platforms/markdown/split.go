@@ -178,8 +178,8 @@ func (s *Splitter[U]) hard(start, first, end int, c Cuts) int {
 		first = max(first, b.From)
 		end = max(min(end-len(b.Close), b.To-1), first+1)
 	}
-	best, at := 0, first
-	rest, state := s.Decode(s.Text[first:min(end+2, len(s.Text))]), -1 // what follows a border decides about it, too
+	best, at := 0, s.border(first, end)
+	rest, state := s.Decode(s.Text[at:min(end+2, len(s.Text))]), -1 // what follows a border decides about it, too
 	for at < end && rest != "" {
 		var letter string
 		letter, rest, _, state = uniseg.FirstGraphemeClusterInString(rest, state)
@@ -195,6 +195,29 @@ func (s *Splitter[U]) hard(start, first, end int, c Cuts) int {
 		return end - 1
 	}
 	return end
+}
+
+// border is a place between two characters, as people see them, that is sure whatever stands before it, a little
+// before the last maxLetter units from first to end; first if none is.
+func (s *Splitter[U]) border(first, end int) int {
+	at := end - 4*maxLetter
+	if at <= first {
+		return first
+	}
+	letters := []rune(s.Decode(s.Text[at : end-maxLetter]))
+	for i := range letters {
+		if at += s.Length(string(letters[i])); i == 0 || i+1 == len(letters) { // may be half a letter
+			continue
+		}
+		a, b := letters[i], letters[i+1]
+		if unicode.In(a, unicode.M, unicode.C, unicode.Regional_Indicator) || unicode.Is(unicode.Regional_Indicator, b) {
+			continue // what stands before these decides as well
+		}
+		if uniseg.GraphemeClusterCount(string([]rune{a, b})) == 2 {
+			return at
+		}
+	}
+	return first
 }
 
 // IsSpace reports whether a unit is a blank or ends a line.

@@ -7,6 +7,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/rivo/uniseg"
+	"pgregory.net/rapid"
 )
 
 // limit is a dialect that knows nothing but how long a part may be.
@@ -72,4 +74,31 @@ func TestNoLetterIsTooLong(t *testing.T) {
 	if parts := cut16(pairs, maxLetter+1); strings.Join(parts, "") != pairs || len(parts[0]) != len(pairs)/2 {
 		t.Errorf("pairs became %q", parts)
 	}
+}
+
+// TestACutNeedsNoMoreThanWhatStandsAroundIt: it is where somebody would cut who reads the part from its start.
+func TestACutNeedsNoMoreThanWhatStandsAroundIt(t *testing.T) {
+	letters := []string{
+		"x", "é", "\u0301", "\u200d", "👩", "🏽", "🇩", "🇪", "\u1112", "\u1161", "\u11ab", "क", "\u094d", "ि", "\ufe0f", "\u0600",
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		few := rapid.SliceOfN(rapid.SampledFrom(letters), 1, 4).Draw(t, "letters")
+		word := strings.Join(rapid.SliceOfN(rapid.SampledFrom(few), 400, 900).Draw(t, "word"), "")
+		n := rapid.IntRange(4*maxLetter-5, 4*maxLetter+40).Draw(t, "limit")
+		want, at, rest, state := 0, 0, word, -1
+		for rest != "" {
+			var letter string
+			letter, rest, _, state = uniseg.FirstGraphemeClusterInString(rest, state)
+			if at += utf8.RuneCountInString(letter); at > n {
+				break
+			}
+			want = at
+		}
+		if want <= n-maxLetter {
+			want = n // no character ends for a while
+		}
+		if got := utf8.RuneCountInString(cut32(word, limit(n))[0]); got != want {
+			t.Fatalf("the first part has %d characters, want %d", got, want)
+		}
+	})
 }

@@ -5,11 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"go.uber.org/goleak"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/platforms/backoff"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
@@ -81,7 +81,7 @@ func checkCursor(ctx context.Context, h Harness) error {
 		if err := b.say(ctx, Ann, Group, "second"); err != nil {
 			return err
 		}
-		betray(ctx, quiet) // time to confirm what must not be confirmed yet
+		backoff.Pause(ctx, quiet) // time to confirm what must not be confirmed yet
 		return nil
 	})
 	if err != nil {
@@ -93,16 +93,6 @@ func checkCursor(ctx context.Context, h Harness) error {
 	return with(ctx, h, again, func(*bench) error {
 		return again.inOrder(ctx, []string{"first", "second"})
 	})
-}
-
-// betray gives a broken platform time.
-func betray(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-ctx.Done():
-	}
 }
 
 // checkAgain is rule 3.

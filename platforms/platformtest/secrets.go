@@ -20,85 +20,95 @@ const (
 
 // checkSecrets is rule 12: it makes everything go wrong that can, and reads what is said about it.
 func checkSecrets(ctx context.Context, h Harness) error {
-	secret := h.Credential()
-	if len(secret) < 16 {
+	if len(h.Credential()) < 16 {
 		return errors.New("harness: the credential is too short to be searched for")
-	}
-	var said []string // everything the platform let out, except into the log
-	note := func(where string, v any) {
-		said = append(said, fmt.Sprintf("%s: %v %+v %#v", where, v, v, v))
-		if err, ok := v.(error); ok {
-			if ae := relay.Explain(err); ae.Err != nil {
-				said = append(said, fmt.Sprintf("%s, inner error: %v", where, ae.Err))
-			}
-		}
-		if b, err := json.Marshal(v); err == nil {
-			said = append(said, fmt.Sprintf("%s: %s", where, b))
-		}
 	}
 	b, err := start(ctx, h, &inbox{})
 	if err != nil {
 		return err
 	}
 	defer b.stop()
+	var said gossip
+	if err := trouble(ctx, b, &said); err != nil {
+		return errors.Join(err, b.end(ctx))
+	}
+	return errors.Join(said.betrays(h), b.in.fault())
+}
+
+// trouble makes everything go wrong that can, up to a revoked credential.
+func trouble(ctx context.Context, b *bench, said *gossip) error {
 	ev, err := b.hear(ctx, Ann, Direct, spoken)
 	if err != nil {
-		return errors.Join(err, b.end(ctx))
+		return err
 	}
-	note("bot", b.p.Bot())
-	note("descriptor", b.p.Descriptor())
-	note("status", b.p.Status())
-
+	send := func(ctx context.Context, what string, a relay.Send) {
+		_, err := b.p.Send(ctx, a)
+		said.note(what, err)
+	}
+	said.note("bot", b.p.Bot())
+	said.note("descriptor", b.p.Descriptor())
+	said.note("status", b.p.Status())
 	cancelled, cancel := context.WithCancel(ctx)
 	cancel()
-	_, err = b.p.Send(cancelled, reply(ev, answered))
-	note("cancelled send", err)
-	if err := h.BreakNextSend(ctx); err != nil {
+	send(cancelled, "cancelled send", reply(ev, answered))
+	if err := b.h.BreakNextSend(ctx); err != nil {
 		return fmt.Errorf("harness: break the next send: %w", err)
 	}
-	_, err = b.p.Send(ctx, reply(ev, answered))
-	note("broken send", err)
-	_, err = b.p.Send(ctx, relay.Send{Chat: "no such chat", Content: answered})
-	note("send to nowhere", err)
-
-	if err := h.Drop(ctx); err != nil {
+	send(ctx, "broken send", reply(ev, answered))
+	send(ctx, "send to nowhere", relay.Send{Chat: "no such chat", Content: answered})
+	if err := b.h.Drop(ctx); err != nil {
 		return fmt.Errorf("harness: drop: %w", err)
 	}
-	note("status after the drop", b.p.Status())
+	said.note("status after the drop", b.p.Status())
 	if _, err := b.hear(ctx, Ann, Direct, spoken+" again"); err != nil {
-		return errors.Join(err, b.end(ctx))
+		return err
 	}
-	if err := h.Revoke(ctx); err != nil {
+	if err := b.h.Revoke(ctx); err != nil {
 		return fmt.Errorf("harness: revoke: %w", err)
 	}
 	err = b.ended(ctx, limit)
 	if errors.Is(err, errStillRunning) {
 		return fmt.Errorf("run, with a revoked credential: %w", err)
 	}
-	note("run", err)
-	note("status after the revocation", b.p.Status())
-	_, err = b.p.Send(ctx, reply(ev, answered))
-	note("send after the revocation", err)
+	said.note("run", err)
+	said.note("status after the revocation", b.p.Status())
+	send(ctx, "send after the revocation", reply(ev, answered))
 	for _, ev := range b.in.events() {
-		note("event", ev)
+		said.note("event", ev)
 	}
-	said = append(said, "log: "+h.Logged())
+	return nil
+}
 
-	for _, text := range said {
-		for _, form := range spellings(secret) {
+// gossip is everything a platform let out, except into the log.
+type gossip []string
+
+func (g *gossip) note(where string, v any) {
+	*g = append(*g, fmt.Sprintf("%s: %v %+v %#v", where, v, v, v))
+	if err, ok := v.(error); ok {
+		if ae := relay.Explain(err); ae.Err != nil {
+			*g = append(*g, fmt.Sprintf("%s, inner error: %v", where, ae.Err))
+		}
+	}
+	if b, err := json.Marshal(v); err == nil {
+		*g = append(*g, fmt.Sprintf("%s: %s", where, b))
+	}
+}
+
+// betrays is what it and the log say that they must not.
+func (g gossip) betrays(h Harness) error {
+	for _, text := range append(g, "log: "+h.Logged()) {
+		for _, form := range spellings(h.Credential()) {
 			if strings.Contains(text, form) {
 				return fmt.Errorf("the credential stands in %s", strings.ReplaceAll(text, form, "[HERE]"))
 			}
 		}
 	}
 	for line := range strings.Lines(h.Logged()) {
-		for _, words := range []string{spoken, answered} {
-			if strings.Contains(line, words) {
-				return fmt.Errorf("what people wrote stands in the log: %s", line)
-			}
+		if strings.Contains(line, spoken) || strings.Contains(line, answered) {
+			return fmt.Errorf("what people wrote stands in the log: %s", line)
 		}
 	}
-	return b.in.fault()
+	return nil
 }
 
 // spellings are the forms in which a credential slips out.

@@ -109,5 +109,4 @@ func (c *client) do(ctx context.Context, via *call.Client, method string, params
 // carrier implements tgbotapi.HTTPClient. The library knows no contexts, so each call gets its own.
 type carrier func(*http.Request) (*http.Response, error)
 
-// Do implements tgbotapi.HTTPClient.
 func (f carrier) Do(r *http.Request) (*http.Response, error) { return f(r) }

@@ -15,7 +15,7 @@ func cut(e tgbotapi.MessageEntity, units []uint16) (string, bool) {
 	if e.Offset < 0 || e.Length <= 0 || e.Offset > len(units) || e.Length > len(units)-e.Offset {
 		return "", false
 	}
-	return string(utf16.Decode(units[e.Offset : e.Offset+e.Length])), true
+	return decode16(units[e.Offset : e.Offset+e.Length]), true
 }
 
 // address says to whom a text is spoken.

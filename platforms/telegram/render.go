@@ -71,7 +71,6 @@ func (r *renderer) format(e style, body func()) {
 	r.entities[i].Length = r.At - r.entities[i].Offset
 }
 
-// Heading implements markdown.Dialect.
 func (r *renderer) Heading(n *ast.Heading) {
 	r.format(style{Type: entityBold}, func() { r.Inlines(n) })
 }

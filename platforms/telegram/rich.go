@@ -3,8 +3,6 @@ package telegram
 import (
 	"cmp"
 	"slices"
-	"strings"
-	"unicode"
 	"unicode/utf16"
 	"unicode/utf8"
 
@@ -134,24 +132,8 @@ func encode16(s string) []uint16 {
 	return units
 }
 
-// decode16 is the text of whole UTF-16 units, likewise.
-func decode16(units []uint16) string {
-	var b strings.Builder
-	b.Grow(len(units))
-	for i := 0; i < len(units); i++ {
-		r := rune(units[i])
-		if utf16.IsSurrogate(r) {
-			if r = unicode.ReplacementChar; i+1 < len(units) {
-				if pair := utf16.DecodeRune(rune(units[i]), rune(units[i+1])); pair != unicode.ReplacementChar {
-					r = pair
-					i++
-				}
-			}
-		}
-		b.WriteRune(r)
-	}
-	return b.String()
-}
+// decode16 is the text of whole UTF-16 units.
+func decode16(units []uint16) string { return string(utf16.Decode(units)) }
 
 // sourceAt is the byte of source from which on everything after unit at was made. When at
 // begins what a line of the source says, the line's markup is included.

@@ -110,7 +110,6 @@ func (p *Platform) Locate(_ context.Context, chat relay.ChatID) (relay.Place, er
 	return relay.Place{Platform: Name, Chat: chat}, nil
 }
 
-// DirectUser implements platforms.DirectChats.
 func (p *Platform) DirectUser(chat relay.ChatID) (relay.UserID, bool) {
 	id, err := strconv.ParseInt(string(chat), 10, 64)
 	if err != nil || id <= 0 {

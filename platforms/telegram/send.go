@@ -123,10 +123,8 @@ func threadOf(m relay.Metadata) string {
 	return ""
 }
 
-// Left implements turn.Text.
 func (l *letter) Left() int { return len(l.parts) }
 
-// Skip implements turn.Text.
 func (l *letter) Skip(err error) bool {
 	if !refusedEmpty(err) {
 		return false
@@ -135,7 +133,6 @@ func (l *letter) Skip(err error) bool {
 	return true
 }
 
-// Send implements turn.Text.
 func (l *letter) Send(ctx context.Context, t *turn.Turn) (relay.MessageID, error) {
 	pl := &l.place
 	for {

@@ -72,8 +72,6 @@ func (s *splitter) Reach(start int) int {
 	return start + s.Limit
 }
 
-// Words implements markdown.Cuts.
 func (s *splitter) Words(int, int) func(int) bool { return func(int) bool { return true } }
 
-// Letters implements markdown.Cuts.
 func (s *splitter) Letters(int, int) bool { return true }

@@ -27,6 +27,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/platforms/board"
+	"github.com/hermes-connector/hermes-connector/platforms/pace"
 	"github.com/hermes-connector/hermes-connector/platforms/turn"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
@@ -64,22 +65,12 @@ func keys() []platforms.Key {
 			Name: keyPollTimeout, Default: "50s", Check: checkPollTimeout,
 			Help: "how long Telegram may hold a request for updates open: whole seconds, 1s to 50s",
 		},
-		{
-			Name: keyAnswerTimeout, Default: "15s", Check: platforms.CheckDuration,
-			Help: "how long beyond poll_timeout an answer may take before the connection counts as dead",
-		},
-		{
-			Name: keyRetryWait, Default: "1s", Check: platforms.CheckDuration,
-			Help: "the first pause after a failed request for updates; doubles with each further failure",
-		},
-		{
-			Name: keyRetryMax, Default: "1m", Check: platforms.CheckDuration,
-			Help: "the longest pause after a failed request for updates",
-		},
-		{
-			Name: keyConflictWait, Default: "30s", Check: platforms.CheckDuration,
-			Help: "the pause while another program polls this bot, or a web hook is set for it",
-		},
+		platforms.DurationKey(keyAnswerTimeout, "15s",
+			"how long beyond poll_timeout an answer may take before the connection counts as dead"),
+		platforms.DurationKey(keyRetryWait, "1s",
+			"the first pause after a failed request for updates; doubles with each further failure"),
+		platforms.DurationKey(keyRetryMax, "1m", "the longest pause after a failed request for updates"),
+		platforms.DurationKey(keyConflictWait, "30s", "the pause while another program polls this bot, or a web hook is set for it"),
 	}
 }
 
@@ -140,7 +131,6 @@ func open(o platforms.Options) (*Platform, error) {
 // Bot implements platforms.Platform. The token begins with the bot's id.
 func (p *Platform) Bot() relay.Bot { return p.bot }
 
-// Status implements platforms.Platform.
 func (p *Platform) Status() platforms.Status { return p.board.Read() }
 
 // checkPollTimeout: the API takes whole seconds, and holds no request longer than 50.
@@ -184,4 +174,41 @@ func checkToken(token relay.Secret) error {
 		return errors.New("the Telegram token has characters after the colon that no token has; " + form)
 	}
 	return nil
+}
+
+// What a Telegram bot can do for a gateway.
+var (
+	_ platforms.Editor       = (*Platform)(nil)
+	_ platforms.Typer        = (*Platform)(nil)
+	_ platforms.Reacter      = (*Platform)(nil)
+	_ platforms.Deleter      = (*Platform)(nil)
+	_ platforms.ChatInformer = (*Platform)(nil)
+	_ platforms.Gatekeeper   = (*Platform)(nil)
+)
+
+// Descriptor implements platforms.Platform, with the values of the gateway's own Telegram adapter.
+func (p *Platform) Descriptor() relay.Descriptor {
+	return relay.Descriptor{
+		Platform:         Name,
+		Label:            "Telegram",
+		MaxMessageLength: maxText,
+		LenUnit:          relay.LenUTF16,
+		MarkdownDialect:  "markdown_v2",
+		SupportsThreads:  true,
+		Emoji:            "✈️",
+	}
+}
+
+// rates is what Telegram is known to bear from a bot: about 30 messages a second. What it bears in
+// one chat is not published, differs from chat to chat and allows bursts; there its own "retry
+// after" is the measure, and a tighter guess of ours would refuse what Telegram accepts. Ten a
+// second, and the shares, only keep a gateway that has run wild, in one chat or in a hundred, from using up
+// the bot for all others.
+func rates() pace.Limits {
+	return pace.Limits{
+		Bot:      pace.Rate{Every: 40 * time.Millisecond, Burst: 5}, // at most 30 in a second
+		Chat:     pace.Rate{Every: 100 * time.Millisecond, Burst: 60},
+		Share:    pace.Rate{Every: time.Second, Burst: 5},
+		Instance: pace.Rate{Every: 125 * time.Millisecond, Burst: 3},
+	}
 }

@@ -88,26 +88,12 @@ const (
 // Keys are the settings of a gateway.
 func Keys() []platforms.Key {
 	return []platforms.Key{
-		{
-			Name: keyAnswerWait, Default: "15s", Check: platforms.CheckDuration,
-			Help: "how long Discord may take to answer a connect, a greeting or an identify, or to finish a payload it began",
-		},
-		{
-			Name: keyRetryWait, Default: "1s", Check: platforms.CheckDuration,
-			Help: "the first pause after a lost connection; doubles with each further failure",
-		},
-		{
-			Name: keyRetryMax, Default: "1m", Check: platforms.CheckDuration,
-			Help: "the longest pause after a lost connection",
-		},
-		{
-			Name: keyIdentifyWait, Default: "5s", Check: platforms.CheckDuration,
-			Help: "the least pause between two new sessions; grows with their number in a day",
-		},
-		{
-			Name: keyIntentWait, Default: "20m", Check: platforms.CheckDuration,
-			Help: "the pause while Discord refuses an intent, until it is enabled in the developer portal",
-		},
+		platforms.DurationKey(keyAnswerWait, "15s",
+			"how long Discord may take to answer a connect, a greeting or an identify, or to finish a payload it began"),
+		platforms.DurationKey(keyRetryWait, "1s", "the first pause after a lost connection; doubles with each further failure"),
+		platforms.DurationKey(keyRetryMax, "1m", "the longest pause after a lost connection"),
+		platforms.DurationKey(keyIdentifyWait, "5s", "the least pause between two new sessions; grows with their number in a day"),
+		platforms.DurationKey(keyIntentWait, "20m", "the pause while Discord refuses an intent, until it is enabled in the developer portal"),
 	}
 }
 

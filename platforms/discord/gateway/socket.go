@@ -48,11 +48,8 @@ func (e errInvalid) Error() string {
 	return "Discord no longer knows the session"
 }
 
-// socket is one connection to the gateway, from the dial to its end. What Discord sends is not
-// compressed. BenchmarkCompression: a large server's GUILD_CREATE would take 6 KiB of the wire
-// instead of 121, and cost 6% more time and a window of 40 KiB for as long as the socket lives. But
-// those come once per session; what flows day and night are messages of a kilobyte. For that saving
-// a socket would gain a state that one lost byte ruins, and payloads that explode.
+// socket is one connection to the gateway, from the dial to its end. What Discord sends is not compressed: that
+// would save little of what flows day and night (BenchmarkCompression), and adds a state that one lost byte ruins.
 type socket struct {
 	// Set once, by dial.
 	conn  *websocket.Conn

@@ -2,6 +2,7 @@ package guilds
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/bwmarrin/discordgo"
@@ -53,11 +54,8 @@ func (c *Guilds) forgetAll() {
 
 func (c *Guilds) learnGuild(kind string, data []byte) ([]platforms.RosterChange, error) {
 	var d guildData
-	if err := Decode(data, &d); err != nil {
+	if err := decodeOf(data, &d, &d.ID, errWithoutGuild); err != nil {
 		return nil, err
-	}
-	if d.ID == 0 {
-		return nil, errWithoutGuild
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -86,11 +84,8 @@ func (c *Guilds) learnRole(data []byte) ([]platforms.RosterChange, error) {
 		Role    *roleData `json:"role"`    // made or changed
 		RoleID  ID        `json:"role_id"` // deleted
 	}
-	if err := Decode(data, &d); err != nil {
+	if err := decodeOf(data, &d, &d.GuildID, errWithoutGuild); err != nil {
 		return nil, err
-	}
-	if d.GuildID == 0 {
-		return nil, errWithoutGuild
 	}
 	id := d.RoleID
 	if d.Role != nil {
@@ -119,11 +114,8 @@ func (c *Guilds) learnRole(data []byte) ([]platforms.RosterChange, error) {
 
 func (c *Guilds) learnChannel(kind string, data []byte) ([]platforms.RosterChange, error) {
 	var d ChannelData
-	if err := Decode(data, &d); err != nil {
+	if err := decodeOf(data, &d, &d.ID, errWithoutChannel); err != nil {
 		return nil, err
-	}
-	if d.ID == 0 {
-		return nil, errWithoutChannel
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -145,11 +137,8 @@ func (c *Guilds) learnThreads(data []byte) ([]platforms.RosterChange, error) {
 		Channels []ID          `json:"channel_ids"` // absent: all of the guild
 		Threads  []ChannelData `json:"threads"`
 	}
-	if err := Decode(data, &d); err != nil {
+	if err := decodeOf(data, &d, &d.GuildID, errWithoutGuild); err != nil {
 		return nil, err
-	}
-	if d.GuildID == 0 {
-		return nil, errWithoutGuild
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -177,11 +166,7 @@ func (c *Guilds) putLocked(d ChannelData, within ID) {
 
 // dropLocked forgets channels. c.mu must be held.
 func (c *Guilds) dropLocked(which func(Channel) bool) {
-	for id, ch := range c.channels {
-		if which(ch) {
-			delete(c.channels, id)
-		}
-	}
+	maps.DeleteFunc(c.channels, func(_ ID, ch Channel) bool { return which(ch) })
 }
 
 // threadMembers reports who came to or left a thread. Without the members' intent Discord tells
@@ -195,11 +180,8 @@ func threadMembers(data []byte) ([]platforms.RosterChange, error) {
 		} `json:"added_members"`
 		Removed []ID `json:"removed_member_ids"`
 	}
-	if err := Decode(data, &d); err != nil {
+	if err := decodeOf(data, &d, &d.ID, errWithoutChannel); err != nil {
 		return nil, err
-	}
-	if d.ID == 0 {
-		return nil, errWithoutChannel
 	}
 	for _, m := range d.Added {
 		d.Removed = append(d.Removed, m.UserID)
@@ -220,13 +202,21 @@ func guildMember(data []byte) ([]platforms.RosterChange, error) {
 		GuildID ID   `json:"guild_id"`
 		User    User `json:"user"`
 	}
-	if err := Decode(data, &d); err != nil {
+	if err := decodeOf(data, &d, &d.GuildID, errWithoutGuild); err != nil {
 		return nil, err
 	}
-	if d.GuildID == 0 {
-		return nil, errWithoutGuild
-	}
 	return []platforms.RosterChange{{Scope: relay.ScopeID(d.GuildID.String()), User: relay.UserID(d.User.ID.String())}}, nil
+}
+
+// decodeOf is Decode for a payload that must have an id; without is the error if it has none.
+func decodeOf(data []byte, out any, id *ID, without error) error {
+	if err := Decode(data, out); err != nil {
+		return err
+	}
+	if *id == 0 {
+		return without
+	}
+	return nil
 }
 
 // inScope is a change of everything in a guild.

@@ -30,19 +30,20 @@ var (
 // LearnDirect remembers whom the bot talks to in ch, if that is a direct-message channel: Discord
 // tells of those only by what happens in them.
 func (c *Guilds) LearnDirect(ch Channel, with ID) {
-	if _, known := c.knownChannel(ch.ID); known || ch.Kind != discordgo.ChannelTypeDM {
+	_, since, ok := known(c, c.channels, ch.ID)
+	if ok || ch.Kind != discordgo.ChannelTypeDM {
 		return
 	}
 	ch.Recipient = with
-	c.keepChannel(ch, c.now())
+	keep(c, c.channels, ch.ID, ch, since)
 }
 
 // Guild finds a guild. The error wraps errNoPlace when Discord's answer is no.
 func (c *Guilds) Guild(ctx context.Context, id ID) (Guild, error) {
-	if g, ok := c.knownGuild(id); ok {
+	g, since, ok := known(c, c.guilds, id)
+	if ok {
 		return g, nil
 	}
-	since := c.now()
 	var d guildData
 	if err := c.ask(ctx, discordgo.EndpointGuild(id.String()), &d); err != nil {
 		return Guild{}, fmt.Errorf("look up guild: %w", err)
@@ -50,21 +51,21 @@ func (c *Guilds) Guild(ctx context.Context, id ID) (Guild, error) {
 	if d.ID != id {
 		return Guild{}, fmt.Errorf("look up guild: another one came: %w", errNoPlace)
 	}
-	g := c.guildOf(d)
-	c.keepGuild(g, since)
+	g = c.guildOf(d)
+	keep(c, c.guilds, id, g, since)
 	return g, nil
 }
 
 // Channel finds a channel, thread or direct-message channel. The error wraps errNoPlace when
 // Discord's answer is no.
 func (c *Guilds) Channel(ctx context.Context, id ID) (Channel, error) {
-	if ch, ok := c.knownChannel(id); ok {
+	ch, since, ok := known(c, c.channels, id)
+	switch {
+	case ok:
 		return ch, nil
-	}
-	if id == 0 {
+	case id == 0:
 		return Channel{}, errNoPlace
 	}
-	since := c.now()
 	var d ChannelData
 	if err := c.ask(ctx, discordgo.EndpointChannel(id.String()), &d); err != nil {
 		return Channel{}, fmt.Errorf("look up channel: %w", err)
@@ -72,8 +73,8 @@ func (c *Guilds) Channel(ctx context.Context, id ID) (Channel, error) {
 	if d.ID != id {
 		return Channel{}, fmt.Errorf("look up channel: another one came: %w", errNoPlace)
 	}
-	ch := ChannelOf(d, 0)
-	c.keepChannel(ch, since)
+	ch = ChannelOf(d, 0)
+	keep(c, c.channels, id, ch, since)
 	return ch, nil
 }
 

@@ -97,42 +97,20 @@ func (c Channel) HoldsPosts() bool {
 	return c.Kind == discordgo.ChannelTypeGuildForum || c.Kind == discordgo.ChannelTypeGuildMedia
 }
 
-func (c *Guilds) knownGuild(id ID) (Guild, bool) {
+// known is what is known under an id, and the version to hand to keep with what is looked up from here on.
+func known[V any](c *Guilds, all map[ID]V, id ID) (v V, version uint64, ok bool) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	g, ok := c.guilds[id]
-	return g, ok
+	v, ok = all[id]
+	return v, c.version, ok
 }
 
-func (c *Guilds) knownChannel(id ID) (Channel, bool) {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	ch, ok := c.channels[id]
-	return ch, ok
-}
-
-// now is the version to hand to keepGuild and keepChannel with what is looked up from here on.
-func (c *Guilds) now() uint64 {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	return c.version
-}
-
-// keepGuild remembers a guild that was looked up, unless something changed since.
-func (c *Guilds) keepGuild(g Guild, since uint64) {
+// keep remembers what was looked up, unless something changed since that version.
+func keep[V any](c *Guilds, all map[ID]V, id ID, v V, since uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.version == since {
-		c.guilds[g.ID] = g
-	}
-}
-
-// keepChannel remembers a channel that was looked up, unless something changed since.
-func (c *Guilds) keepChannel(ch Channel, since uint64) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.version == since {
-		c.channels[ch.ID] = ch
+		all[id] = v
 	}
 }
 

@@ -187,17 +187,18 @@ func TestApplyOfNonsenseForgetsEverything(t *testing.T) {
 
 func TestWhatWasLookedUpBeforeAChangeIsNotKeptAfterIt(t *testing.T) {
 	c := testGuilds(t)
-	since := c.now()
+	_, since, _ := known(c, c.guilds, 1)
 	if _, err := c.Apply("CHANNEL_UPDATE", []byte(`{"id":"11","type":0,"guild_id":"1","permission_overwrites":[{"id":"1","deny":"1024"}]}`)); err != nil {
 		t.Fatal(err)
 	}
-	c.keepChannel(Channel{ID: 11, Guild: 1}, since)
-	c.keepGuild(Guild{ID: 1, owner: 5}, since)
+	keep(c, c.channels, 11, Channel{ID: 11, Guild: 1}, since)
+	keep(c, c.guilds, 1, Guild{ID: 1, owner: 5}, since)
 	if len(c.channels[11].overwrites) != 1 || c.guilds[1].owner != 100 {
 		t.Errorf("channel = %+v, guild = %+v; want what the gateway told last", c.channels[11], c.guilds[1])
 	}
-	c.keepChannel(Channel{ID: 12, Guild: 1}, c.now())
-	if _, ok := c.knownChannel(12); !ok {
+	_, since, _ = known(c, c.channels, 12)
+	keep(c, c.channels, 12, Channel{ID: 12, Guild: 1}, since)
+	if _, _, ok := known(c, c.channels, 12); !ok {
 		t.Error("a channel looked up in quiet times is forgotten")
 	}
 }
@@ -213,7 +214,7 @@ func TestReadersSeeWholeGuilds(t *testing.T) {
 		}
 	}()
 	for range 200 {
-		g, ok := c.knownGuild(1)
+		g, _, ok := known(c, c.guilds, 1)
 		if !ok || len(g.roles) != 2 {
 			t.Errorf("guild = %+v", g)
 		}

@@ -79,19 +79,12 @@ func (c *Guilds) standing(ctx context.Context, ch Channel, who ID) (s standing, 
 			return s, errNoPlace
 		}
 	}
-	s.person, err = c.person(ctx, s.guild, who)
+	if s.person = (person{id: who}); who != s.guild.owner { // of whom nothing needs to be asked: he may do all
+		s.person, err = c.member(ctx, s.guild.ID, who)
+	}
 	return s, err
 }
 
-// person is a member of g. Of its owner nothing needs to be asked: he may do all.
-func (c *Guilds) person(ctx context.Context, g Guild, who ID) (person, error) {
-	if who == g.owner {
-		return person{id: who}, nil
-	}
-	return c.member(ctx, g.ID, who)
-}
-
-// Locate implements platforms.Locator.
 func (c *Guilds) Locate(ctx context.Context, chat relay.ChatID) (relay.Place, error) {
 	id, err := ParseID(string(chat))
 	if err != nil {
@@ -111,7 +104,6 @@ func (c *Guilds) place(ch Channel) relay.Place {
 	}
 }
 
-// Thread implements platforms.Threader.
 func (c *Guilds) Thread(ctx context.Context, id relay.ThreadID) (place relay.Place, open bool, err error) {
 	where, err := ParseID(string(id))
 	if err != nil {
@@ -134,9 +126,77 @@ func (c *Guilds) DirectUser(chat relay.ChatID) (relay.UserID, bool) {
 	if err != nil {
 		return "", false
 	}
-	ch, ok := c.knownChannel(id)
+	ch, _, ok := known(c, c.channels, id)
 	if !ok || ch.Recipient == 0 {
 		return "", false
 	}
 	return relay.UserID(ch.Recipient.String()), true
+}
+
+// CanManage implements platforms.Manager: who may change a channel's permissions decides who reads
+// it, which is who has Manage Channels there (for a thread: in its channel) or Manage Server, an
+// administrator, and the guild's owner. For a whole guild Manage Channels is not enough. It answers
+// as CanSee does, and asks again while Discord is in trouble: a person waits.
+func (c *Guilds) CanManage(ctx context.Context, place relay.Place, user relay.UserID) (bool, error) {
+	who, err := ParseID(string(user))
+	if err != nil {
+		return false, fmt.Errorf("user id: %w", err)
+	}
+	manages, err := patiently(ctx, func(ctx context.Context) (bool, error) {
+		if place.Chat == "" {
+			return c.managesScope(ctx, place.Scope, who)
+		}
+		return c.managesChat(ctx, place, who)
+	})
+	if errors.Is(err, errNoPlace) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("management of a chat: %w", err)
+	}
+	return manages, nil
+}
+
+func (c *Guilds) managesScope(ctx context.Context, scope relay.ScopeID, who ID) (bool, error) {
+	id, err := ParseID(string(scope))
+	if err != nil {
+		return false, fmt.Errorf("scope id: %w", err)
+	}
+	s, err := c.standing(ctx, Channel{Guild: id}, who)
+	return err == nil && managesGuild(s.guild, s.person, time.Now()), err
+}
+
+func (c *Guilds) managesChat(ctx context.Context, place relay.Place, who ID) (bool, error) {
+	where, err := ParseID(string(place.Chat))
+	if err != nil {
+		return false, fmt.Errorf("chat id: %w", err)
+	}
+	ch, err := c.Channel(ctx, where)
+	if err != nil {
+		return false, err
+	}
+	if ch.Guild == 0 || place.Scope != "" && string(place.Scope) != ch.Guild.String() {
+		return false, nil
+	}
+	s, err := c.standing(ctx, ch, who)
+	return err == nil && managesChannel(s.guild, s.base, s.person, time.Now()), err
+}
+
+// IsOwn implements platforms.AuthorTeller: whether the bot wrote a message, which Discord tells.
+func (c *Guilds) IsOwn(ctx context.Context, chat relay.ChatID, message relay.MessageID) (bool, error) {
+	where, err := ParseID(string(chat))
+	id, err2 := ParseID(string(message))
+	if err := errors.Join(err, err2); err != nil {
+		return false, fmt.Errorf("look up a message: %w", err)
+	}
+	var m struct {
+		Author *User `json:"author"`
+	}
+	if err := c.ask(ctx, discordgo.EndpointChannelMessage(where.String(), id.String()), &m); err != nil {
+		return false, fmt.Errorf("look up a message: %w", err)
+	}
+	if m.Author == nil {
+		return false, errors.New("look up a message: it has no author")
+	}
+	return m.Author.ID == c.me, nil
 }

@@ -259,13 +259,3 @@ func retryAfter(h http.Header) time.Duration {
 	after, _ := call.Seconds(h.Get("X-RateLimit-Reset-After"))
 	return max(d, after)
 }
-
-// limited is why a request whose turn comes after its deadline does not leave.
-func limited(route string, d time.Duration) *call.Fault {
-	return &call.Fault{What: route, Sent: call.Never, RetryAfter: d, Message: "rate limited"}
-}
-
-// late is why a request does not leave after its context's end.
-func late(ctx context.Context, route string) *call.Fault {
-	return &call.Fault{What: route, Sent: call.Never, Message: "not before the deadline", Cause: ctx.Err()}
-}

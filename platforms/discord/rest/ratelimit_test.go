@@ -27,7 +27,7 @@ func limitHeader(bucket string, limit, left int, after float64) http.Header {
 func waits(t *testing.T, l *limits, route string) time.Duration {
 	t.Helper()
 	start := time.Now()
-	if err := l.wait(t.Context(), route); err != nil {
+	if err := l.wait(t.Context(), route, false); err != nil {
 		t.Fatalf("wait: %v", err)
 	}
 	return time.Since(start)
@@ -140,12 +140,12 @@ func TestRefusedAtOnceWhenTheBucketOpensTooLate(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 25*time.Second)
 		defer cancel()
 		start := time.Now()
-		err := l.wait(ctx, send1)
+		err := l.wait(ctx, send1, false)
 		var ae *call.Fault
 		if !errors.As(err, &ae) || ae.Sent != call.Never || ae.RetryAfter != 30*time.Second || time.Since(start) != 0 {
 			t.Errorf("wait = %+v after %v", err, time.Since(start))
 		}
-		if err := l.waitOpen(ctx, send1); err == nil {
+		if err := l.wait(ctx, send1, true); err == nil {
 			t.Error("waitOpen says open")
 		}
 		go func() {
@@ -153,7 +153,7 @@ func TestRefusedAtOnceWhenTheBucketOpensTooLate(t *testing.T) {
 			cancel()
 		}()
 		l.seen(t.Context(), send1, limitHeader("a", 5, 0, 10), 200)
-		if err := l.wait(ctx, send1); !errors.As(err, &ae) || !errors.Is(err, context.Canceled) || time.Since(start) != time.Second {
+		if err := l.wait(ctx, send1, false); !errors.As(err, &ae) || !errors.Is(err, context.Canceled) || time.Since(start) != time.Second {
 			t.Errorf("wait = %+v after %v, want when the context ended", err, time.Since(start))
 		}
 	})
@@ -166,7 +166,7 @@ func TestWaiterLearnsFromAnAnswer(t *testing.T) {
 		done := make(chan time.Duration, 1)
 		start := time.Now()
 		go func() {
-			_ = l.wait(t.Context(), send1)
+			_ = l.wait(t.Context(), send1, false)
 			done <- time.Since(start)
 		}()
 		<-time.After(100 * time.Millisecond)
@@ -210,7 +210,7 @@ func TestSharedLimitsAreNotOurFault(t *testing.T) {
 		}
 		waits(t, l, send2)
 		l.seen(t.Context(), send2, http.Header{"X-Ratelimit-Bucket": {"b"}}, 429)
-		err := l.wait(t.Context(), "GET /gateway/bot")
+		err := l.wait(t.Context(), "GET /gateway/bot", false)
 		var ae *call.Fault
 		if !errors.As(err, &ae) || ae.Sent != call.Never || ae.RetryAfter <= 9*time.Minute {
 			t.Errorf("wait = %v", err)
@@ -269,7 +269,7 @@ func FuzzSeen(f *testing.F) {
 		} {
 			h.Set(key, value)
 		}
-		_ = l.wait(t.Context(), send1)
+		_ = l.wait(t.Context(), send1, false)
 		l.seen(t.Context(), send1, h, status)
 		if d := l.opensIn(t.Context(), send1); d < 0 || d > 24*time.Hour {
 			t.Fatalf("opens in %v", d)

@@ -8,7 +8,6 @@ import (
 
 	"github.com/bwmarrin/discordgo"
 
-	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/platforms/call"
 	"github.com/hermes-connector/hermes-connector/platforms/pace"
 	"github.com/hermes-connector/hermes-connector/relay"
@@ -152,17 +151,4 @@ func (l *limits) noteNo(method, path string, err error) {
 		l.refused.noes = make(map[string]no)
 	}
 	l.refused.noes[method+" "+path] = no{f, time.Now().Add(noFor)}
-}
-
-// overspent is why a request does not leave whose payer has had too many refused.
-func overspent(route string, d time.Duration) *call.Fault {
-	return &call.Fault{What: route, Sent: call.Never, RetryAfter: d, Message: ErrOverspent.Error(), Cause: ErrOverspent}
-}
-
-// muted is why a request does not leave while too many were refused.
-func muted(route string, until, now time.Time) *call.Fault {
-	return &call.Fault{
-		What: route, Sent: call.Never, RetryAfter: until.Sub(now), Message: "Discord refused too many requests",
-		Cause: &platforms.MutedError{Until: until},
-	}
 }

@@ -27,7 +27,7 @@ func TestAQuarterIsKept(t *testing.T) {
 		for i := range 20 {
 			for range 2 * maxRefusedEach {
 				ctx := asking(t, relay.InstanceID("i"+strconv.Itoa(i)))
-				if l.wait(ctx, send1) == nil {
+				if l.wait(ctx, send1, false) == nil {
 					l.seen(ctx, send1, http.Header{}, http.StatusNotFound)
 					sent++
 				}
@@ -40,7 +40,7 @@ func TestAQuarterIsKept(t *testing.T) {
 		for guild := range 20 { // look-ups, refused as well
 			route := "GET /guilds/" + strconv.Itoa(guild+1) + "/members/{user}"
 			for range 2 * maxRefusedEach {
-				if err = l.wait(t.Context(), route); err == nil {
+				if err = l.wait(t.Context(), route, false); err == nil {
 					l.seen(t.Context(), route, http.Header{}, http.StatusNotFound)
 					sent++
 				} else if sent < maxRefused && errors.As(err, new(*platforms.MutedError)) {

@@ -88,7 +88,7 @@ func (c *Client) Do(ctx context.Context, method, endpoint string, body, out any)
 	if err := c.limits.knownNo(method, path); err != nil {
 		return err
 	}
-	if err := c.limits.wait(ctx, RouteOf(method, path)); err != nil {
+	if err := c.limits.wait(ctx, RouteOf(method, path), false); err != nil {
 		return err
 	}
 	err := c.roundTrip(ctx, c.calls, method, path, body, out)
@@ -104,7 +104,7 @@ func (c *Client) CallBack(ctx context.Context, endpoint string, body any) error 
 
 // WaitOpen blocks until a request could leave. Errors are those of Do.
 func (c *Client) WaitOpen(ctx context.Context, method, endpoint string) error {
-	return c.limits.waitOpen(ctx, RouteOf(method, endpoint))
+	return c.limits.wait(ctx, RouteOf(method, endpoint), true)
 }
 
 // OpensIn is how long a request would have to wait now, at least.

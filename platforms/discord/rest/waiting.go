@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/platforms/call"
 	"github.com/hermes-connector/hermes-connector/platforms/pace"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
@@ -47,18 +48,6 @@ type account struct {
 	last  uint64 // the number of its last request
 }
 
-// wait blocks until a request on the route may leave, and counts it as under way. The caller hands
-// the answer to seen. The error is an *call.Fault, never sent, with RetryAfter when known; it comes as
-// soon as it is certain that the time lies behind ctx's deadline.
-func (l *limits) wait(ctx context.Context, route string) error {
-	return l.enter(ctx, route, false)
-}
-
-// waitOpen is wait for somebody who only wants to know when the route is open.
-func (l *limits) waitOpen(ctx context.Context, route string) error {
-	return l.enter(ctx, route, true)
-}
-
 // opensIn is how long a request on the route would have to wait now, at least.
 func (l *limits) opensIn(ctx context.Context, route string) time.Duration {
 	l.mu.Lock()
@@ -77,9 +66,13 @@ func newWaiter(ctx context.Context, route string, looks bool) *waiter {
 	return w
 }
 
-func (l *limits) enter(ctx context.Context, route string, looks bool) error {
-	if ctx.Err() != nil {
-		return late(ctx, route)
+// wait blocks until a request on the route may leave, and counts it as under way, unless it only looks; the
+// caller hands the answer to seen. The error is a *call.Fault, never sent, with RetryAfter when known; it comes
+// as soon as it is certain that the time lies behind ctx's deadline.
+func (l *limits) wait(ctx context.Context, route string, looks bool) error {
+	late := &call.Fault{What: route, Sent: call.Never, Message: "not before the deadline"}
+	if late.Cause = ctx.Err(); late.Cause != nil {
+		return late
 	}
 	w := newWaiter(ctx, route, looks)
 	l.mu.Lock()
@@ -99,14 +92,8 @@ func (l *limits) enter(ctx context.Context, route string, looks bool) error {
 	default:
 	}
 	l.waiting = slices.DeleteFunc(l.waiting, func(o *waiter) bool { return o == w })
-	return late(ctx, route)
-}
-
-// serve is serveLocked for the timer.
-func (l *limits) serve() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.serveLocked()
+	late.Cause = ctx.Err()
+	return late
 }
 
 // serveLocked tells everybody who waits and may leave, or will not be able to in time, and sets the
@@ -128,14 +115,18 @@ func (l *limits) serveLocked() {
 	}
 }
 
-// wakeLocked has serve called at the given time; not at all if it is zero. l.mu must be held.
+// wakeLocked has serveLocked called at the given time; not at all if it is zero. l.mu must be held.
 func (l *limits) wakeLocked(at, now time.Time) {
 	switch {
 	case at.IsZero() && l.alarm != nil:
 		l.alarm.Stop()
 	case at.IsZero():
 	case l.alarm == nil:
-		l.alarm = time.AfterFunc(at.Sub(now), l.serve)
+		l.alarm = time.AfterFunc(at.Sub(now), func() {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			l.serveLocked()
+		})
 	default:
 		l.alarm.Reset(at.Sub(now))
 	}
@@ -158,20 +149,23 @@ func (l *limits) refuseLocked(now time.Time) {
 
 // refusalLocked is why w will not leave behind what is ahead of it; nil if it may. l.mu must be held.
 func (l *limits) refusalLocked(w *waiter, a ahead, now time.Time) error {
+	no := func(until time.Time, why string, cause error) error {
+		return &call.Fault{What: w.route, Sent: call.Never, RetryAfter: until.Sub(now), Message: why, Cause: cause}
+	}
 	if until, everybody := l.refused.closed(w.payer, now); everybody {
-		return muted(w.route, until, now)
+		return no(until, "Discord refused too many requests", &platforms.MutedError{Until: until})
 	} else if !until.IsZero() {
-		return overspent(w.route, until.Sub(now))
+		return no(until, ErrOverspent.Error(), ErrOverspent)
 	}
 	at := l.soonestLocked(w, a, now)
 	if w.deadline.IsZero() || !at.After(now) || !at.Add(answerReserve).After(w.deadline) {
 		return nil
 	}
-	err := limited(w.route, at.Sub(now))
+	var cause error
 	if bot := l.closedLocked(w.route, now); bot.Add(answerReserve).After(w.deadline) {
-		err.Cause = &platforms.MutedError{Until: bot}
+		cause = &platforms.MutedError{Until: bot}
 	}
-	return err
+	return no(at, "rate limited", cause)
 }
 
 // ahead counts the requests that certainly leave before a later one: those of the same caller, per

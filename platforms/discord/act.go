@@ -1,0 +1,210 @@
+package discord
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/bwmarrin/discordgo"
+
+	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/platforms/call"
+	"github.com/hermes-connector/hermes-connector/platforms/discord/guilds"
+	"github.com/hermes-connector/hermes-connector/platforms/discord/rest"
+	"github.com/hermes-connector/hermes-connector/platforms/pace"
+	"github.com/hermes-connector/hermes-connector/platforms/turn"
+	"github.com/hermes-connector/hermes-connector/relay"
+)
+
+// request is one request of an action.
+type request struct {
+	method, endpoint string
+	body             any
+	// again: carried out twice it has the same effect as once.
+	again bool
+	// apart: its penalties are not the chat's. Renaming has a limit of minutes, all of its own.
+	apart bool
+}
+
+// anyMessage stands for all messages of a chat: edits of all of them share a bucket.
+const anyMessage = "1"
+
+// WaitOpen implements platforms.Gatekeeper. Besides the limiter it waits for the bucket of edits, so
+// that of a row of edits the last one leaves.
+func (p *Platform) WaitOpen(ctx context.Context, chat relay.ChatID) error {
+	if err := p.turns.WaitOpen(ctx, chat); err != nil {
+		return err
+	}
+	if err := p.rest.WaitOpen(ctx, http.MethodPatch, discordgo.EndpointChannelMessage(string(chat), anyMessage)); err != nil {
+		return explained(err)
+	}
+	return nil
+}
+
+// call carries out one request.
+func (p *Platform) call(ctx context.Context, t *turn.Turn, r request, out any) error {
+	return t.Do(ctx, turn.Call{
+		Do: func(ctx context.Context) error {
+			return p.rest.Do(ctx, r.method, r.endpoint, r.body, out)
+		},
+		Again: r.again, Undoes: r.method != http.MethodPost, Apart: r.apart,
+	})
+}
+
+// checkChat is errUnknownChat unless chat is spelled like one of Discord's ids.
+func checkChat(chat relay.ChatID) error {
+	if !rest.IsID(string(chat)) {
+		return errUnknownChat
+	}
+	return nil
+}
+
+// Edit implements platforms.Editor. Text over the limit edits the message to the first part and
+// sends the rest as new messages, unless the text is unfinished; the result names the last.
+func (p *Platform) Edit(ctx context.Context, a relay.Edit) (relay.Result, error) {
+	if !rest.IsID(string(a.Message)) {
+		return relay.Result{}, errUnknownMessage
+	}
+	l, err := p.letter(a.Content)
+	if err != nil {
+		return relay.Result{}, err
+	}
+	return p.turns.Edit(ctx, a, l, func(ctx context.Context, t *turn.Turn) error {
+		err := p.call(ctx, t, request{
+			method: http.MethodPatch, endpoint: discordgo.EndpointChannelMessage(string(a.Chat), string(a.Message)), again: true,
+			body: message{Content: l.parts[0], Mentions: p.mentions()},
+		}, nil)
+		if err == nil {
+			l.parts = l.parts[1:]
+		}
+		return err
+	})
+}
+
+// Delete implements platforms.Deleter. A message that is gone already is success.
+func (p *Platform) Delete(ctx context.Context, a relay.Delete) (relay.Result, error) {
+	if !rest.IsID(string(a.Message)) {
+		return relay.Result{}, errUnknownMessage
+	}
+	t, err := p.turns.Enter(ctx, a.Chat, pace.Signal)
+	if err != nil {
+		return relay.Result{}, err
+	}
+	t.Leave() // a deletion has no place in the chat's order: while it waits for its share, others may write
+	err = p.call(ctx, t, request{method: http.MethodDelete, endpoint: discordgo.EndpointChannelMessage(string(a.Chat), string(a.Message)), again: true}, nil)
+	if err != nil && !answered(err, http.StatusNotFound) {
+		return relay.Result{}, explained(err)
+	}
+	return relay.Result{MessageID: a.Message}, nil
+}
+
+// reactWait is how long a reaction waits, for its turn and for its bucket, which holds one in a quarter
+// of a second. It is cosmetic.
+const reactWait = 2 * time.Second
+
+// React implements platforms.Reacter. Removing what is not there is success.
+func (p *Platform) React(ctx context.Context, a relay.React) (relay.Result, error) {
+	if !rest.IsID(string(a.Message)) {
+		return relay.Result{}, errUnknownMessage
+	}
+	emoji := emojiInPath(a.Emoji)
+	if emoji == "" {
+		return relay.Result{}, errUnknownEmoji
+	}
+	until := time.Now().Add(reactWait)
+	r := request{method: http.MethodPut, endpoint: discordgo.EndpointMessageReaction(string(a.Chat), string(a.Message), emoji, "@me")}
+	if a.Remove {
+		r.method = http.MethodDelete
+	}
+	t, err := p.turns.Signal(ctx, a.Chat)
+	if err != nil {
+		return relay.Result{}, err
+	}
+	t.Leave() // a reaction has no place in the chat's order: while it waits for its share, others may write
+	if d := p.rest.OpensIn(ctx, r.method, r.endpoint); d > time.Until(until) {
+		return relay.Result{}, turn.Dropped(platforms.NotSent(d, nil))
+	}
+	err = p.call(ctx, t, r, nil)
+	switch {
+	case err == nil || a.Remove && refusedWith(err, discordgo.ErrCodeUnknownEmoji):
+		return relay.Result{MessageID: a.Message}, nil
+	case call.FaultOf(err).Limited():
+		return relay.Result{}, turn.Dropped(err)
+	}
+	return relay.Result{}, explained(err)
+}
+
+// emojiInPath is an emoji as it stands in a path: Unicode as it is, a custom one, written as in a
+// message (<:name:id>) or bare, as name:id.
+func emojiInPath(emoji string) string {
+	emoji = strings.TrimSpace(emoji)
+	if inner, ok := strings.CutPrefix(emoji, "<"); ok {
+		inner = strings.TrimSuffix(inner, ">")
+		inner = strings.TrimPrefix(inner, "a:")
+		emoji = strings.TrimPrefix(inner, ":")
+	}
+	if emoji == "." || emoji == ".." { // would leave the path
+		return ""
+	}
+	return url.PathEscape(emoji)
+}
+
+// typingLasts is how long we let one "is typing…" stand before the next. Discord shows it for ten
+// seconds; a gateway asks every two.
+const typingLasts = 8 * time.Second
+
+// Typing implements platforms.Typer. It leaves at once or not at all, at most one in typingLasts.
+func (p *Platform) Typing(ctx context.Context, a relay.Typing) (relay.Result, error) {
+	t, err := p.turns.AtOnce(ctx, a.Chat)
+	if t == nil {
+		return relay.Result{}, err
+	}
+	defer t.Leave()
+	r := request{method: http.MethodPost, endpoint: discordgo.EndpointChannelTyping(string(a.Chat))}
+	if p.rest.OpensIn(ctx, r.method, r.endpoint) > 0 || !p.turns.Limiter.Due(a.Chat, "typing", typingLasts) {
+		return relay.Result{}, nil
+	}
+	err = p.call(ctx, t, r, nil)
+	if err != nil && !call.FaultOf(err).Limited() {
+		return relay.Result{}, explained(err)
+	}
+	return relay.Result{}, nil
+}
+
+// ChatInfo implements platforms.ChatInformer. A guild's channel is a "channel" here, though it is a
+// group in events: so says the gateway's own adapter. A question has no place in the chat's order:
+// while it waits for its share of the bot's rate, others may write there.
+func (p *Platform) ChatInfo(ctx context.Context, a relay.GetChatInfo) (relay.Result, error) {
+	if err := checkChat(a.Chat); err != nil {
+		return relay.Result{}, err
+	}
+	d, err := p.channel(ctx, p.turns.Outside(), a.Chat)
+	if err != nil {
+		return relay.Result{}, explained(err)
+	}
+	info := relay.ChatInfo{Name: d.Name, Type: relay.ChatChannel}
+	switch ch := guilds.ChannelOf(d, 0); {
+	case ch.Kind == discordgo.ChannelTypeDM:
+		info.Type = relay.ChatDM
+		for _, other := range d.Recipients {
+			info.Name = other.Username
+		}
+	case ch.Kind == discordgo.ChannelTypeGroupDM:
+		info.Type = relay.ChatGroup
+	case ch.IsThread():
+		info.Type = relay.ChatThread
+	}
+	if info.Name == "" {
+		info.Name = string(a.Chat)
+	}
+	return relay.Result{ChatInfo: &info}, nil
+}
+
+// channel asks for a channel as it is now.
+func (p *Platform) channel(ctx context.Context, t *turn.Turn, id relay.ChatID) (guilds.ChannelData, error) {
+	var d guilds.ChannelData
+	err := p.call(ctx, t, request{method: http.MethodGet, endpoint: discordgo.EndpointChannel(string(id)), again: true}, &d)
+	return d, err
+}

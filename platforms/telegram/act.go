@@ -1,0 +1,220 @@
+package telegram
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	tgbotapi "github.com/go-telegram-bot-api/telegram-bot-api/v5"
+
+	"github.com/hermes-connector/hermes-connector/platforms/call"
+	"github.com/hermes-connector/hermes-connector/platforms/pace"
+	"github.com/hermes-connector/hermes-connector/platforms/turn"
+	"github.com/hermes-connector/hermes-connector/relay"
+)
+
+// Edit implements platforms.Editor. Text over the limit edits the message to the first part and
+// sends the rest as new messages, unless the text is unfinished; the result names the last.
+func (p *Platform) Edit(ctx context.Context, a relay.Edit) (relay.Result, error) {
+	number, ok := messageNumber(a.Message)
+	if !ok {
+		return relay.Result{}, errUnknownMessage
+	}
+	l, err := p.letter(a.Content)
+	if err != nil {
+		return relay.Result{}, err
+	}
+	l.place = placeOf(relay.Send{Meta: a.Meta})
+	l.place.reply, l.place.fallback = "", ""
+	a.Message = relay.MessageID(number)
+	return p.turns.Edit(ctx, a, l, func(ctx context.Context, t *turn.Turn) error { return l.replace(ctx, t, number) })
+}
+
+// replace puts the letter's first part in the place of a message. The same text once more is
+// success.
+func (l *letter) replace(ctx context.Context, t *turn.Turn, number string) error {
+	for {
+		params := l.parts[0].params()
+		params["message_id"] = number
+		err := l.p.call(ctx, t, "editMessageText", params, nil)
+		switch {
+		case err == nil || refusedWith(err, "message is not modified"):
+			l.next()
+			return nil
+		case refusedFormat(err) && l.unformat():
+		default:
+			return err
+		}
+	}
+}
+
+// Delete implements platforms.Deleter. A message that is gone already is success.
+func (p *Platform) Delete(ctx context.Context, a relay.Delete) (relay.Result, error) {
+	number, ok := messageNumber(a.Message)
+	if !ok {
+		return relay.Result{}, errUnknownMessage
+	}
+	t, err := p.turns.Enter(ctx, a.Chat, pace.Signal)
+	if err != nil {
+		return relay.Result{}, err
+	}
+	defer t.Leave()
+	err = p.call(ctx, t, "deleteMessage", tgbotapi.Params{"message_id": number}, nil)
+	if err != nil && !refusedWith(err, "message to delete not found") {
+		return relay.Result{}, explained(err)
+	}
+	return relay.Result{MessageID: relay.MessageID(number), MovedTo: t.MovedTo}, nil
+}
+
+// React implements platforms.Reacter. A bot has one reaction per message: setting one replaces
+// the other, and removing any removes it.
+func (p *Platform) React(ctx context.Context, a relay.React) (relay.Result, error) {
+	number, ok := messageNumber(a.Message)
+	if !ok {
+		return relay.Result{}, errUnknownMessage
+	}
+	t, err := p.turns.Signal(ctx, a.Chat)
+	if err != nil {
+		return relay.Result{}, err
+	}
+	defer t.Leave()
+
+	reaction := "[]"
+	if !a.Remove {
+		list, err := json.Marshal([]map[string]string{{"type": "emoji", "emoji": allowed(a.Emoji)}})
+		if err != nil {
+			return relay.Result{}, explained(err)
+		}
+		reaction = string(list)
+	}
+	err = p.call(ctx, t, "setMessageReaction", tgbotapi.Params{"message_id": number, "reaction": reaction}, nil)
+	if call.FaultOf(err).Limited() {
+		return relay.Result{}, turn.Dropped(err)
+	}
+	if err != nil {
+		return relay.Result{}, explained(err)
+	}
+	return relay.Result{MessageID: relay.MessageID(number), MovedTo: t.MovedTo}, nil
+}
+
+// typingLasts is how long we let one "typing…" stand before the next. Telegram shows it for
+// five seconds; a gateway asks every two.
+const typingLasts = 4 * time.Second
+
+// Typing implements platforms.Typer. It leaves at once or not at all, at most one per topic in
+// typingLasts. The General topic is named here, unlike on sends.
+func (p *Platform) Typing(ctx context.Context, a relay.Typing) (relay.Result, error) {
+	t, err := p.turns.AtOnce(ctx, a.Chat)
+	if t == nil {
+		return relay.Result{}, err
+	}
+	defer t.Leave()
+	thread := threadOf(a.Meta)
+	if !p.turns.Limiter.Due(a.Chat, "typing in "+thread, typingLasts) {
+		return relay.Result{}, nil
+	}
+	params := tgbotapi.Params{"action": tgbotapi.ChatTyping}
+	params.AddNonEmpty("message_thread_id", thread)
+	err = p.call(ctx, t, "sendChatAction", params, nil)
+	if call.FaultOf(err).Limited() {
+		return relay.Result{}, nil
+	}
+	if err != nil {
+		return relay.Result{}, explained(err)
+	}
+	return relay.Result{MovedTo: t.MovedTo}, nil
+}
+
+// ChatInfo implements platforms.ChatInformer. Types are those of events: a forum is a group.
+func (p *Platform) ChatInfo(ctx context.Context, a relay.GetChatInfo) (relay.Result, error) {
+	t, err := p.turns.Enter(ctx, a.Chat, pace.Look)
+	if err != nil {
+		return relay.Result{}, err
+	}
+	defer t.Leave()
+	var c chat
+	if err := p.call(ctx, t, "getChat", tgbotapi.Params{}, &c); err != nil {
+		return relay.Result{}, explained(err)
+	}
+	return relay.Result{
+		ChatInfo: &relay.ChatInfo{Name: c.name(), Type: c.kind()},
+		MovedTo:  t.MovedTo,
+	}, nil
+}
+
+func (p *Platform) WaitOpen(ctx context.Context, chat relay.ChatID) error {
+	return p.turns.WaitOpen(ctx, chat)
+}
+
+// checkChat is errUnknownChat unless chat is spelled like one of Telegram's ids.
+func checkChat(chat relay.ChatID) error {
+	if _, err := strconv.ParseInt(string(chat), 10, 64); err != nil {
+		return errUnknownChat
+	}
+	return nil
+}
+
+// call carries out one method on the turn's chat, under the chat's new id if it has moved. Nothing with
+// an unknown outcome is repeated: the Bot API knows no keys.
+func (p *Platform) call(ctx context.Context, t *turn.Turn, method string, params tgbotapi.Params, out any) error {
+	do := turn.Call{Do: func(ctx context.Context) error {
+		params["chat_id"] = string(t.Chat)
+		return p.client.call(ctx, method, params, out)
+	}}
+	err := t.Do(ctx, do)
+	to := movedTo(err)
+	if to == 0 || t.MovedTo != "" || params["message_id"] != "" {
+		return err
+	}
+	delete(params, "reply_parameters") // as with message_id: the message stayed in the old chat
+	if err := t.Move(ctx, chatID(to)); err != nil {
+		return err
+	}
+	return t.Do(ctx, do)
+}
+
+// movedTo is the new id of a chat that the API refused for having moved; 0 if that is not why.
+func movedTo(err error) int64 {
+	to, _ := call.FaultOf(err).Detail.(int64)
+	return to
+}
+
+// messageNumber is the API's number of a message; ok is false when id is no number of one. The id
+// of an edit names the message that was edited.
+func messageNumber(id relay.MessageID) (number string, ok bool) {
+	number, _, _ = strings.Cut(string(id), editMark)
+	n, err := strconv.ParseInt(number, 10, 64)
+	return number, err == nil && n > 0
+}
+
+// reactions are the emoji Telegram lets bots react with (Bot API, ReactionTypeEmoji), exactly as it
+// spells them: none has a variation selector or a skin tone, and it refuses those that have one.
+// Those that look alike with and without a selector, or are joined of several, are written in numbers.
+const reactions = "\u2764 👍 👎 🔥 🥰 👏 😁 🤔 🤯 😱 🤬 😢 🎉 🤩 🤮 💩 🙏 👌 \U0001f54a 🤡 🥱 🥴 😍 🐳 \u2764\u200d\U0001f525 🌚 🌭 💯 🤣 " +
+	"\u26a1 🍌 🏆 💔 🤨 😐 🍓 🍾 💋 🖕 😈 😴 😭 🤓 👻 \U0001f468\u200d\U0001f4bb 👀 🎃 🙈 😇 😨 🤝 \u270d 🤗 🫡 🎅 🎄 \u2603 " +
+	"💅 🤪 🗿 🆒 💘 🙉 🦄 😘 💊 🙊 😎 👾 \U0001f937\u200d\u2642 🤷 \U0001f937\u200d\u2640 😡 "
+
+// allowed is emoji as Telegram spells it, or what stands for it among the reactions. Gateways up to
+// August 2026 end a turn with marks that are not among them. What is neither stays as it is: Telegram
+// says that it does not take it, or takes it because its list has grown.
+func allowed(emoji string) string {
+	bare := strings.Map(func(r rune) rune {
+		if r == '\ufe0e' || r == '\ufe0f' || r >= '\U0001f3fb' && r <= '\U0001f3ff' { // variation selectors, skin tones
+			return -1
+		}
+		return r
+	}, emoji)
+	if slices.Contains(strings.Fields(reactions), bare) {
+		return bare
+	}
+	switch bare {
+	case "\u2705", "\u2714", "\u2611": // ticks
+		return "👍"
+	case "\u274c", "\u2716": // crosses
+		return "👎"
+	}
+	return emoji
+}
