@@ -68,7 +68,7 @@ func unusable(cfg *config.Config) error {
 	var faults config.Faults
 	note := func(path string, err error) {
 		if err != nil {
-			faults = append(faults, config.Fault{File: cmp.Or(cfg.File, "environment"), Path: path, What: err.Error()})
+			faults = append(faults, config.Fault{Place: config.Place{File: cmp.Or(cfg.File, "environment"), Path: path}, What: err.Error()})
 		}
 	}
 	if cfg.TLS.On() {

@@ -108,10 +108,10 @@ func serve(ctx, hurry context.Context, cfg *config.Config, stdout io.Writer, log
 
 // listenMetrics opens the listener for metrics; nil when none is wanted.
 func listenMetrics(cfg *config.Config) (net.Listener, error) {
-	if cfg.Metrics.Listen == "" {
+	if cfg.MetricsListen == "" {
 		return nil, nil
 	}
-	l, err := net.Listen("tcp", cfg.Metrics.Listen)
+	l, err := net.Listen("tcp", cfg.MetricsListen)
 	if err != nil {
 		return nil, fmt.Errorf("listen for metrics: %w", err)
 	}
