@@ -108,16 +108,16 @@ func (l *loader) bot(kind platforms.Kind, values map[string]given, at Place, ope
 		if key.Path {
 			l.from(v.at)
 			path, err := l.abs(v.value)
-			if err != nil {
-				l.faults.add(v.at, "%v", err)
-			}
+			l.faults.note(v.at, err)
 			o.Values[key.Name] = path
 		}
 		if key.Check == nil {
 			continue
 		}
-		if err := key.Check(v.value); err != nil {
-			l.faults.add(v.at, "%s", elide(err.Error(), v.value))
+		if err := key.Check(v.value); err != nil && len(v.value) > 16 { // it may be a token in the wrong place
+			l.faults.add(v.at, "%s", strings.ReplaceAll(err.Error(), v.value, "…"))
+		} else {
+			l.faults.note(v.at, err)
 		}
 	}
 	if v, ok := values["api_base"]; ok {
@@ -125,9 +125,7 @@ func (l *loader) bot(kind platforms.Kind, values map[string]given, at Place, ope
 		if err == nil && !l.cfg.Insecure && remotePlain(base) {
 			err = errors.New("plain http beyond localhost would show the token; use https, or write insecure = true if the network is trusted")
 		}
-		if err != nil {
-			l.faults.add(v.at, "%v", err)
-		}
+		l.faults.note(v.at, err)
 		o.APIBase = base
 	}
 	o.Token = l.token(kind, values, at)
@@ -147,14 +145,6 @@ func (l *loader) bot(kind platforms.Kind, values map[string]given, at Place, ope
 	}
 	opened[p.Bot()] = at
 	l.cfg.Bots = append(l.cfg.Bots, Bot{Kind: kind, Options: o})
-}
-
-// elide takes a value out of a message when it is long enough to be a token in the wrong place.
-func elide(message, value string) string {
-	if len(value) <= 16 {
-		return message
-	}
-	return strings.ReplaceAll(message, value, "…")
 }
 
 // tokenKeys are the ways to give a token; the last one is a variable's only.
@@ -189,9 +179,7 @@ func (l *loader) token(kind platforms.Kind, values map[string]given, at Place) (
 	if err == nil && check != nil {
 		err = check(s)
 	}
-	if err != nil {
-		l.faults.add(src.at, "%v", err)
-	}
+	l.faults.note(src.at, err)
 	return s
 }
 

@@ -53,6 +53,13 @@ func (f *Faults) add(at Place, format string, args ...any) {
 	*f = append(*f, Fault{at, fmt.Sprintf(format, args...)})
 }
 
+// note adds what err says, if it is one.
+func (f *Faults) note(at Place, err error) {
+	if err != nil {
+		f.add(at, "%v", err)
+	}
+}
+
 // err is nil, or all faults in a fixed order.
 func (f Faults) err() error {
 	if len(f) == 0 {

@@ -161,9 +161,7 @@ func (l *loader) assign(items []item) {
 func (l *loader) set(s setting, value string, at Place) {
 	l.places[s.path()] = at
 	l.from(at)
-	if err := s.set(value); err != nil {
-		l.faults.add(at, "%v", err)
-	}
+	l.faults.note(at, s.set(value))
 }
 
 // from makes relative paths relative to where a value stands.
@@ -220,9 +218,7 @@ func (l *loader) defaults() {
 			return
 		}
 		l.base = ""
-		if err := set(value); err != nil {
-			l.faults.add(Place{File: l.file, Path: path}, "%v", err)
-		}
+		l.faults.note(Place{File: l.file, Path: path}, set(value))
 	}
 	for _, s := range l.settings {
 		if s.def != "" && (s.mode == "" || s.mode == l.cfg.Identity.Mode) {
