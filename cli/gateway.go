@@ -129,13 +129,11 @@ func newGatewayCmd(a *app) *cobra.Command {
 func (a *app) gatewayList() *cobra.Command {
 	c := &cobra.Command{Use: "list", Short: "List all gateways", Args: cobra.NoArgs}
 	return asking(a, c, admin.Gateways, noArgs, func(w io.Writer, _ struct{}, all []manage.Gateway) {
-		list(a, w, all, "No gateway yet. Next: hermes-connector enroll NAME", gatewayHead(), gatewayRow)
+		list(a, w, all, "No gateway yet. Next: hermes-connector enroll NAME", gatewayHead, gatewayRow)
 	})
 }
 
-func gatewayHead() []string {
-	return []string{"GATEWAY", "INSTANCE", "TENANT", "STATE", "CREATED", "LAST SEEN", "SECRETS"}
-}
+var gatewayHead = []string{"GATEWAY", "INSTANCE", "TENANT", "STATE", "CREATED", "LAST SEEN", "SECRETS"}
 
 func gatewayRow(g manage.Gateway) []string {
 	return []string{
@@ -151,7 +149,7 @@ func (a *app) named(verb, short string) *cobra.Command {
 
 func (a *app) gatewayShow() *cobra.Command {
 	return asking(a, a.named("show", "Show one gateway"), admin.Gateway, nameArg, func(w io.Writer, _ manage.Named, g manage.Gateway) {
-		table(w, [][]string{gatewayHead(), gatewayRow(g)})
+		table(w, [][]string{gatewayHead, gatewayRow(g)})
 		for _, warning := range g.Warnings {
 			_, _ = fmt.Fprintln(w, "!", warning)
 		}
