@@ -7,46 +7,30 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// takesIDs marks a command whose arguments are ids of a platform, which may begin with "-".
-const takesIDs = "takes-ids"
-
-// withIDs marks c.
-func withIDs(c *cobra.Command) *cobra.Command {
-	c.Annotations = map[string]string{takesIDs: ""}
-	return c
-}
-
 // keepIDs moves arguments such as -100123 (a Telegram group) behind "--", so that they are not
-// taken for flags. They are last among the arguments of every command that takes ids, so the
-// order of arguments stays. The values of flags stay where they are.
+// taken for flags; no flag of ours begins with a digit. Ids are last among the arguments of every
+// command that takes them, so the order of arguments stays. The values of flags stay where they are.
 func keepIDs(root *cobra.Command, args []string) []string {
 	cmd, _, err := root.Find(args)
 	if err != nil {
 		return args
 	}
-	if _, ok := cmd.Annotations[takesIDs]; !ok {
-		return args
-	}
 	var kept, ids []string
 	for i := 0; i < len(args); i++ {
 		arg := args[i]
-		if arg == "--" {
+		name, isLong := strings.CutPrefix(arg, "--")
+		switch f := cmd.Flag(name); {
+		case arg == "--":
 			ids = append(ids, args[i+1:]...)
-			break
-		}
-		if name, isLong := strings.CutPrefix(arg, "--"); isLong {
-			kept = append(kept, arg)
-			if f := cmd.Flag(name); f != nil && f.NoOptDefVal == "" && i+1 < len(args) {
-				i++
-				kept = append(kept, args[i])
-			}
-			continue
-		}
-		if len(arg) > 1 && arg[0] == '-' && arg != "-h" {
+			i = len(args)
+		case isLong && f != nil && f.NoOptDefVal == "" && i+1 < len(args):
+			kept = append(kept, arg, args[i+1])
+			i++
+		case len(arg) > 1 && arg[0] == '-' && arg[1] >= '0' && arg[1] <= '9':
 			ids = append(ids, arg)
-			continue
+		default:
+			kept = append(kept, arg)
 		}
-		kept = append(kept, arg)
 	}
 	if len(ids) == 0 {
 		return kept

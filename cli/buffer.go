@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -23,13 +24,11 @@ func newBufferCmd(a *app) *cobra.Command {
 
 func (a *app) bufferList() *cobra.Command {
 	return asking(a, a.named("list", "List the messages that wait, oldest first"), admin.Entries, nameArg, func(w io.Writer, n manage.Named, all []manage.Entry) {
-		list(a, w, all, "Nothing waits for "+n.Name+".", entryHead(), entryRow)
+		list(a, w, all, "Nothing waits for "+n.Name+".", entryHead, entryRow)
 	})
 }
 
-func entryHead() []string {
-	return []string{"BUFFER ID", "AT", "PLATFORM", "CHAT", "EVENT", "BYTES", "DEATHS"}
-}
+var entryHead = []string{"BUFFER ID", "AT", "PLATFORM", "CHAT", "EVENT", "BYTES", "DEATHS"}
 
 func entryRow(e manage.Entry) []string {
 	return []string{
@@ -41,7 +40,7 @@ func entryRow(e manage.Entry) []string {
 func (a *app) bufferDead() *cobra.Command {
 	c := a.named("dead", "List the messages that were given up, and why")
 	return asking(a, c, admin.Dead, nameArg, func(w io.Writer, n manage.Named, all []manage.DeadEntry) {
-		list(a, w, all, n.Name+" has no dead letters.", append(entryHead(), "REASON"), func(d manage.DeadEntry) []string {
+		list(a, w, all, n.Name+" has no dead letters.", slices.Concat(entryHead, []string{"REASON"}), func(d manage.DeadEntry) []string {
 			return append(entryRow(d.Entry), string(d.Reason))
 		})
 		if len(all) > 0 {
@@ -56,10 +55,8 @@ func letters(pos []string) (manage.Letters, error) {
 }
 
 func (a *app) bufferReplay() *cobra.Command {
-	c := &cobra.Command{
-		Use: "replay NAME [BUFFERID]...", Short: "Deliver dead letters after all: those named, or all",
-		Args: cobra.MinimumNArgs(1), ValidArgsFunction: a.completeGateways,
-	}
+	c := a.named("replay", "Deliver dead letters after all: those named, or all")
+	c.Use, c.Args = "replay NAME [BUFFERID]...", cobra.MinimumNArgs(1)
 	return asking(a, c, admin.Replay, letters, func(w io.Writer, _ manage.Letters, moved manage.Moved) {
 		_, _ = fmt.Fprintf(w, "✓ %d put back at the end of the buffer of %s\n", moved.Count, moved.Instance)
 		if moved.Left > 0 {
@@ -69,10 +66,8 @@ func (a *app) bufferReplay() *cobra.Command {
 }
 
 func (a *app) bufferDrop() *cobra.Command {
-	c := &cobra.Command{
-		Use: "drop NAME [BUFFERID]...", Short: "Delete messages for good: those named, or all dead letters",
-		Args: cobra.MinimumNArgs(1), ValidArgsFunction: a.completeGateways,
-	}
+	c := a.named("drop", "Delete messages for good: those named, or all dead letters")
+	c.Use, c.Args = "drop NAME [BUFFERID]...", cobra.MinimumNArgs(1)
 	yes := c.Flags().Bool("yes", false, "do not ask")
 	args := func(pos []string) (manage.Letters, error) {
 		what := "all dead letters"

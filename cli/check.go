@@ -38,19 +38,15 @@ func newCheckCmd(a *app) *cobra.Command {
 			return err
 		}
 		out := checked{Faults: append(config.Faults{}, faults...)}
-		if err != nil {
-			if *asJSON {
-				return errors.Join(a.print(true, out, nil), err)
-			}
+		switch {
+		case err != nil && *asJSON:
+			return errors.Join(a.print(true, out, nil), err)
+		case err != nil:
 			return err
 		}
 		out.File = cfg.File
 		return a.print(*asJSON, out, func(w io.Writer) {
-			name := cfg.File
-			if name == "" {
-				name = "no configuration file: the defaults hold"
-			}
-			_, _ = fmt.Fprintf(w, "✓ %s\n", name)
+			_, _ = fmt.Fprintf(w, "✓ %s\n", cmp.Or(cfg.File, "no configuration file: the defaults hold"))
 			_, _ = fmt.Fprintf(w, "  data in %s, listening on %s\n", cfg.DataDir, cfg.Listen)
 			for _, b := range cfg.Bots {
 				_, _ = fmt.Fprintf(w, "  a %s bot\n", b.Kind.Name)
@@ -68,7 +64,7 @@ func unusable(cfg *config.Config) error {
 	var faults config.Faults
 	note := func(path string, err error) {
 		if err != nil {
-			faults = append(faults, config.Fault{File: cmp.Or(cfg.File, "environment"), Path: path, What: err.Error()})
+			faults = append(faults, config.Fault{Place: config.Place{File: cmp.Or(cfg.File, "environment"), Path: path}, What: err.Error()})
 		}
 	}
 	if cfg.TLS.On() {

@@ -103,12 +103,11 @@ func demo(ctx, hurry context.Context, once bool, stdin io.Reader, out *hops) (er
 			cancel(err)
 		}
 	})
-	svc := core.service
-	cred, err := svc.Enroll(ctx, manage.Enroll{Name: demoName})
-	if err != nil {
-		return errors.Join(err, l.Close())
+	cred, err := core.service.Enroll(ctx, manage.Enroll{Name: demoName})
+	if err == nil {
+		_, err = core.service.Bind(ctx, manage.Bind{Name: demoName, Platform: loopback.ID, User: demoPerson})
 	}
-	if _, err := svc.Bind(ctx, manage.Bind{Name: demoName, Platform: loopback.ID, User: demoPerson}); err != nil {
+	if err != nil {
 		return errors.Join(err, l.Close())
 	}
 	out.print("connector", "listening on http://%s, data in a temporary folder", l.Addr())
@@ -137,14 +136,27 @@ func demo(ctx, hurry context.Context, once bool, stdin io.Reader, out *hops) (er
 	case <-ctx.Done():
 		return ended(ctx)
 	}
+	began := time.Now()
 	if once {
-		return demoOnce(ctx, network, out, answered)
+		var stop func()
+		ctx, stop = context.WithTimeout(ctx, demoWithin)
+		defer stop()
+		stdin = strings.NewReader("hello")
+	} else {
+		out.print("demo", "type a message and press return; end with ctrl-d")
 	}
-	out.print("demo", "type a message and press return; end with ctrl-d")
-	return demoTalk(ctx, network, out, stdin, answered)
+	err = demoTalk(ctx, network, out, stdin, answered)
+	switch {
+	case !once || err != nil && ctx.Err() == nil:
+		return err
+	case ctx.Err() != nil:
+		return fmt.Errorf("the answer did not come back: %w", context.Cause(ctx))
+	}
+	out.print("demo", "there and back in %s", time.Since(began).Round(10*time.Microsecond))
+	return nil
 }
 
-// demoTalk says every line of stdin, until it ends and everything said is answered.
+// demoTalk says every line of stdin as the person, until it ends and everything said is answered.
 func demoTalk(ctx context.Context, network *loopback.Network, out *hops, stdin io.Reader, answered <-chan struct{}) error {
 	lines, ends := readLines(stdin)
 	for open := 0; lines != nil || open > 0; {
@@ -156,14 +168,15 @@ func demoTalk(ctx context.Context, network *loopback.Network, out *hops, stdin i
 		case line, ok := <-lines:
 			if !ok {
 				lines = nil
-				continue
 			}
 			if strings.TrimSpace(line) == "" {
 				continue
 			}
-			if err := say(ctx, network, out, line); err != nil {
+			out.print(string(demoPerson), "says %q", line)
+			if err := network.Say(ctx, loopback.Message{User: demoPerson, Text: line}); err != nil {
 				return err
 			}
+			out.print("connector", "accepted it: it is on disk")
 			open++
 		}
 	}
@@ -175,32 +188,6 @@ func ended(ctx context.Context) error {
 	if cause := context.Cause(ctx); !errors.Is(cause, context.Canceled) {
 		return cause
 	}
-	return nil
-}
-
-func demoOnce(ctx context.Context, network *loopback.Network, out *hops, answered <-chan struct{}) error {
-	ctx, cancel := context.WithTimeout(ctx, demoWithin)
-	defer cancel()
-	began := time.Now()
-	if err := say(ctx, network, out, "hello"); err != nil {
-		return err
-	}
-	select {
-	case <-answered:
-		out.print("demo", "there and back in %s", time.Since(began).Round(10*time.Microsecond))
-		return nil
-	case <-ctx.Done():
-		return fmt.Errorf("the answer did not come back: %w", context.Cause(ctx))
-	}
-}
-
-// say speaks as the person and reports when the connector has the message on disk.
-func say(ctx context.Context, network *loopback.Network, out *hops, text string) error {
-	out.print(string(demoPerson), "says %q", text)
-	if err := network.Say(ctx, loopback.Message{User: demoPerson, Text: text}); err != nil {
-		return err
-	}
-	out.print("connector", "accepted it: it is on disk")
 	return nil
 }
 
@@ -240,11 +227,11 @@ func (h *hops) gateway(sent bool, f wire.Frame) {
 			h.print("gateway", "%s outbound %s: %s %q", verb, f.ID, a.Op(), a.Content)
 		}
 	case wire.OutboundResult:
+		became := fmt.Sprintf("message %s stands in the chat", f.Result.MessageID)
 		if f.Err != nil {
-			h.print("gateway", "%s outbound_result %s: %s", verb, f.ID, f.Err.Public)
-			return
+			became = f.Err.Public
 		}
-		h.print("gateway", "%s outbound_result %s: message %s stands in the chat", verb, f.ID, f.Result.MessageID)
+		h.print("gateway", "%s outbound_result %s: %s", verb, f.ID, became)
 	}
 }
 

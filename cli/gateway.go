@@ -9,7 +9,6 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -45,18 +44,13 @@ every start. Without NAME any gateway may use the token, and the second line exp
 	tokenOnly := c.Flags().Bool("token", false, "print a single-use enrollment token")
 	asJSON := jsonFlag(c)
 	c.RunE = func(cmd *cobra.Command, pos []string) error {
-		switch {
-		case len(pos) > 0:
+		if len(pos) > 0 {
 			args.Name = pos[0]
-		case !*tokenOnly:
+		} else if !*tokenOnly {
 			return usageError{errors.New("a gateway needs a name: hermes-connector enroll NAME")}
 		}
 		if *tokenOnly {
-			t, err := ask(cmd.Context(), a, admin.EnrollToken, args)
-			if err != nil {
-				return err
-			}
-			return a.print(*asJSON, t, func(w io.Writer) { a.printToken(w, t) })
+			return show(cmd.Context(), a, admin.EnrollToken, args, *asJSON, a.printToken)
 		}
 		return newCredentials(cmd.Context(), a, admin.Enroll, args, *asJSON, "enrolled")
 	}
@@ -135,13 +129,11 @@ func newGatewayCmd(a *app) *cobra.Command {
 func (a *app) gatewayList() *cobra.Command {
 	c := &cobra.Command{Use: "list", Short: "List all gateways", Args: cobra.NoArgs}
 	return asking(a, c, admin.Gateways, noArgs, func(w io.Writer, _ struct{}, all []manage.Gateway) {
-		list(a, w, all, "No gateway yet. Next: hermes-connector enroll NAME", gatewayHead(), gatewayRow)
+		list(a, w, all, "No gateway yet. Next: hermes-connector enroll NAME", gatewayHead, gatewayRow)
 	})
 }
 
-func gatewayHead() []string {
-	return []string{"GATEWAY", "INSTANCE", "TENANT", "STATE", "CREATED", "LAST SEEN", "SECRETS"}
-}
+var gatewayHead = []string{"GATEWAY", "INSTANCE", "TENANT", "STATE", "CREATED", "LAST SEEN", "SECRETS"}
 
 func gatewayRow(g manage.Gateway) []string {
 	return []string{
@@ -157,7 +149,7 @@ func (a *app) named(verb, short string) *cobra.Command {
 
 func (a *app) gatewayShow() *cobra.Command {
 	return asking(a, a.named("show", "Show one gateway"), admin.Gateway, nameArg, func(w io.Writer, _ manage.Named, g manage.Gateway) {
-		table(w, [][]string{gatewayHead(), gatewayRow(g)})
+		table(w, [][]string{gatewayHead, gatewayRow(g)})
 		for _, warning := range g.Warnings {
 			_, _ = fmt.Fprintln(w, "!", warning)
 		}
@@ -187,32 +179,15 @@ func (a *app) gatewayIdentity() *cobra.Command {
 	c.RunE = func(cmd *cobra.Command, pos []string) error {
 		n := manage.Named{Name: pos[0]}
 		if *revoke {
-			moved, err := ask(cmd.Context(), a, admin.DropIdentity, n)
-			if err != nil {
-				return err
-			}
-			return a.print(*asJSON, moved, func(w io.Writer) {
+			return show(cmd.Context(), a, admin.DropIdentity, n, *asJSON, func(w io.Writer, moved manage.Moved) {
 				_, _ = fmt.Fprintf(w, "✓ the identity URL of %s is revoked; the credentials its gateway has stay good\n", moved.Instance)
 			})
 		}
-		u, err := ask(cmd.Context(), a, admin.Identity, n)
-		if err != nil {
-			return err
-		}
-		return a.print(*asJSON, u, func(w io.Writer) {
+		return show(cmd.Context(), a, admin.Identity, n, *asJSON, func(w io.Writer, u manage.IdentityURL) {
 			a.say("✓ a new identity URL for %s (tenant %s). Put this line into ~/.hermes/.env on the gateway's machine:", u.Instance, u.Tenant)
 			_, _ = fmt.Fprintln(w, u.EnvLine())
 			a.say("The URL is a secret, and it is not shown again. Gateways older than August 2026 cannot use it.")
 		})
 	}
 	return c
-}
-
-// cut splits "platform:user".
-func cut(s string) (platform, user string, err error) {
-	platform, user, ok := strings.Cut(s, ":")
-	if !ok || platform == "" || user == "" {
-		return "", "", usageError{fmt.Errorf("%q: want PLATFORM:USER, such as telegram:4242", s)}
-	}
-	return platform, user, nil
 }

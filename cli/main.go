@@ -102,10 +102,11 @@ func newRoot(a *app) *cobra.Command {
 	root.AddCommand(
 		newServeCmd(a), newDemoCmd(a),
 		newEnrollCmd(a), newGatewayCmd(a),
-		newLinkCmd(a), newBindCmd(a), newUnbindCmd(a), newDMDefaultCmd(a),
+		newLinkCmd(a),
 		newScopeCmd(a), newRouteCmd(a), newPrincipalCmd(a), newPolicyCmd(a), newAuditCmd(a),
 		newBackupCmd(a), newRestoreCmd(a), newCheckCmd(a), newStatusCmd(a), newExplainCmd(a), newBufferCmd(a), newVersionCmd(a),
 	)
+	root.AddCommand(a.bindings()...)
 	return root
 }
 

@@ -118,7 +118,7 @@ func ask[A, R any](ctx context.Context, a *app, op admin.Op[A, R], args A) (resu
 	defer func() { err = errors.Join(err, db.Close()) }()
 	return op.Ask(ctx, admin.Local(manage.New(
 		db, token.NewAuthority(db, v, time.Now), link.NewDesk(db, v, time.Now), v, &bus.Local{}, nil,
-		settings(cfg, cfg.Listen, bots, newGuard(cfg, cfg.Listen, cfg.Metrics.Listen)),
+		settings(cfg, cfg.Listen, bots, newGuard(cfg, cfg.Listen, cfg.MetricsListen)),
 	)), args)
 }
 

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -121,13 +122,18 @@ func asking[A, R any](a *app, c *cobra.Command, op admin.Op[A, R], args func(pos
 		if err != nil {
 			return err
 		}
-		out, err := ask(cmd.Context(), a, op, in)
-		if err != nil {
-			return err
-		}
-		return a.print(*asJSON, out, func(w io.Writer) { human(w, in, out) })
+		return show(cmd.Context(), a, op, in, *asJSON, func(w io.Writer, out R) { human(w, in, out) })
 	}
 	return c
+}
+
+// show asks for one operation and prints what comes back.
+func show[A, R any](ctx context.Context, a *app, op admin.Op[A, R], args A, asJSON bool, human func(w io.Writer, r R)) error {
+	out, err := ask(ctx, a, op, args)
+	if err != nil {
+		return err
+	}
+	return a.print(asJSON, out, func(w io.Writer) { human(w, out) })
 }
 
 // list writes a table of all, or says that there is nothing.
@@ -177,4 +183,13 @@ func dash[S ~string](s S) string {
 		return "-"
 	}
 	return string(s)
+}
+
+// join is all ids in one cell or line.
+func join[S ~string](all []S) string {
+	texts := make([]string, len(all))
+	for i, s := range all {
+		texts[i] = string(s)
+	}
+	return strings.Join(texts, ", ")
 }

@@ -31,23 +31,20 @@ func newLinkCmd(a *app) *cobra.Command {
 	})
 }
 
-func newBindCmd(a *app) *cobra.Command {
-	return a.binding("bind", "Send a person's messages to a gateway, without a code", "now reach", admin.Bind)
-}
-
-func newUnbindCmd(a *app) *cobra.Command {
-	return a.binding("unbind", "Undo bind, or the use of a code", "no longer reach", admin.Unbind)
-}
-
-func newDMDefaultCmd(a *app) *cobra.Command {
-	return a.binding("dm-default", "Let this gateway, of several that a person is bound to, get the direct messages", "written directly now reach", admin.SetDMDefault)
+// bindings are the commands about one person and one gateway.
+func (a *app) bindings() []*cobra.Command {
+	return []*cobra.Command{
+		a.binding("bind", "Send a person's messages to a gateway, without a code", "now reach", admin.Bind),
+		a.binding("unbind", "Undo bind, or the use of a code", "no longer reach", admin.Unbind),
+		a.binding("dm-default", "Let this gateway, of several that a person is bound to, get the direct messages", "written directly now reach", admin.SetDMDefault),
+	}
 }
 
 func (a *app) binding(verb, short, done string, op admin.Op[manage.Bind, manage.Binding]) *cobra.Command {
-	c := withIDs(&cobra.Command{
+	c := &cobra.Command{
 		Use: verb + " NAME PLATFORM USER", Short: short, Example: "  hermes-connector " + verb + " home telegram 4242",
 		Args: cobra.ExactArgs(3), ValidArgsFunction: a.completeGateways,
-	})
+	}
 	args := func(pos []string) (manage.Bind, error) {
 		return manage.Bind{Name: pos[0], Platform: relay.PlatformID(pos[1]), User: relay.UserID(pos[2])}, nil
 	}
@@ -74,9 +71,9 @@ func newPrincipalCmd(a *app) *cobra.Command {
 	args := func(pos []string) (manage.SetPrincipal, error) {
 		p := manage.SetPrincipal{Name: pos[0], Policy: relay.PrincipalPolicy(pos[1])}
 		for _, raw := range *allow {
-			platform, user, err := cut(raw)
-			if err != nil {
-				return p, err
+			platform, user, ok := strings.Cut(raw, ":")
+			if !ok || platform == "" || user == "" {
+				return p, usageError{fmt.Errorf("%q: want PLATFORM:USER, such as telegram:4242", raw)}
 			}
 			p.Allow = append(p.Allow, store.Person{Platform: relay.PlatformID(platform), User: relay.UserID(user)})
 		}
@@ -106,35 +103,29 @@ func newPolicyCmd(a *app) *cobra.Command {
 		if *platform == "" {
 			return p, usageError{errors.New("a policy is about one platform: give --platform")}
 		}
-		if f.Changed("require-address") {
-			p.RequireAddress = requireAddress
+		given := func(flag string, value *bool) *bool {
+			if f.Changed(flag) {
+				return value
+			}
+			return nil
 		}
-		if f.Changed("allow-bots") {
-			p.AllowBots = allowBots
-		}
-		if f.Changed("owner-must-address") {
-			p.OwnerMustAddress = ownerMust
-		}
+		p.RequireAddress = given("require-address", requireAddress)
+		p.AllowBots = given("allow-bots", allowBots)
+		p.OwnerMustAddress = given("owner-must-address", ownerMust)
 		if f.Changed("free") {
 			chats := []relay.ChatID{}
-			for _, chat := range *free {
-				if chat != "" {
-					chats = append(chats, relay.ChatID(chat))
-				}
+			for _, chat := range slices.DeleteFunc(*free, func(c string) bool { return c == "" }) {
+				chats = append(chats, relay.ChatID(chat))
 			}
 			p.Free = &chats
 		}
 		return p, nil
 	}
 	return asking(a, c, admin.SetRelevance, args, func(w io.Writer, _ manage.SetRelevance, r manage.Relevance) {
-		chats := make([]string, len(r.Free))
-		for i, chat := range r.Free {
-			chats[i] = string(chat)
-		}
 		table(w, [][]string{
 			{string(r.Instance), "on " + string(r.Platform)},
 			{"  must be addressed", fmt.Sprint(r.RequireAddress)},
-			{"  except in", dash(strings.Join(chats, ", "))},
+			{"  except in", dash(join(r.Free))},
 			{"  hears other bots", fmt.Sprint(r.AllowBots)},
 			{"  the owner too must address it", fmt.Sprint(r.OwnerMustAddress)},
 		})

@@ -129,11 +129,7 @@ func tellContent(w io.Writer, head string, c store.Content) {
 		lines = append(lines, fmt.Sprintf("dead letters of %s: %d", i, c.Dead[i]))
 	}
 	if len(c.Gateways) > 0 {
-		names := make([]string, len(c.Gateways))
-		for n, g := range c.Gateways {
-			names[n] = string(g)
-		}
-		lines = append(lines, "gateways: "+strings.Join(names, ", "))
+		lines = append(lines, "gateways: "+join(c.Gateways))
 	}
 	if c.Bindings > 0 {
 		lines = append(lines, fmt.Sprintf("bindings: %d", c.Bindings))

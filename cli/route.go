@@ -30,10 +30,10 @@ func (a *app) routeList() *cobra.Command {
 }
 
 func (a *app) routeDrop() *cobra.Command {
-	c := withIDs(&cobra.Command{
+	c := &cobra.Command{
 		Use: "drop PLATFORM KEY", Short: "Free what a route reserves, until a gateway declares it again", Args: cobra.ExactArgs(2),
 		Example: "  hermes-connector route drop discord 112233445566778899",
-	})
+	}
 	args := func(pos []string) (manage.RouteKey, error) {
 		return manage.RouteKey{Platform: relay.PlatformID(pos[0]), Key: pos[1]}, nil
 	}

@@ -19,13 +19,13 @@ func newScopeCmd(a *app) *cobra.Command {
 }
 
 func (a *app) scope(verb, short, done string, op admin.Op[manage.Scope, manage.Grant]) *cobra.Command {
-	c := withIDs(&cobra.Command{
+	c := &cobra.Command{
 		Use:     verb + " NAME PLATFORM CHAT",
 		Short:   short,
 		Long:    short + ". An empty CHAT (\"\") with --scope means all chats of that scope.",
 		Example: "  hermes-connector scope " + verb + " home telegram -1001234567890",
 		Args:    cobra.ExactArgs(3), ValidArgsFunction: a.completeGateways,
-	})
+	}
 	container := c.Flags().String("scope", "", "the `SCOPE` the chat lies in: a Discord server; Telegram has none")
 	args := func(pos []string) (manage.Scope, error) {
 		return manage.Scope{

@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"os/signal"
+	"slices"
 	"sync"
 	"syscall"
 
@@ -80,42 +81,31 @@ func serve(ctx, hurry context.Context, cfg *config.Config, stdout io.Writer, log
 	if err != nil {
 		return fmt.Errorf("listen: %w", err)
 	}
-	metrics, err := listenMetrics(cfg)
-	if err != nil {
-		return errors.Join(err, l.Close())
-	}
+	defer func() { _ = l.Close() }() // closed already when it was served
+	var metrics net.Listener         // nil: none are wanted
 	var beside []string
-	if metrics != nil {
-		defer func() { _ = metrics.Close() }() // closed twice when it was served
+	if cfg.MetricsListen != "" {
+		if metrics, err = net.Listen("tcp", cfg.MetricsListen); err != nil {
+			return fmt.Errorf("listen for metrics: %w", err)
+		}
+		defer func() { _ = metrics.Close() }() // as l
 		beside = append(beside, metrics.Addr().String())
 	}
 	core, err := newCore(cfg, db, v, bots, log, l.Addr().String(), beside...)
 	if err != nil {
-		return errors.Join(err, l.Close())
+		return err
 	}
 	if metrics != nil {
 		core.serveMetrics(metrics, log)
 	}
 	if err := core.openOperator(ctx, cfg, log); err != nil {
-		return errors.Join(err, l.Close())
+		return err
 	}
 	if _, err := fmt.Fprintf(stdout, "listening on %s://%s\n", cfg.Scheme(), l.Addr()); err != nil {
-		return errors.Join(fmt.Errorf("stdout: %w", err), l.Close())
+		return fmt.Errorf("stdout: %w", err)
 	}
 	advise(ctx, cfg, db, log)
 	return core.run(ctx, hurry, l)
-}
-
-// listenMetrics opens the listener for metrics; nil when none is wanted.
-func listenMetrics(cfg *config.Config) (net.Listener, error) {
-	if cfg.Metrics.Listen == "" {
-		return nil, nil
-	}
-	l, err := net.Listen("tcp", cfg.Metrics.Listen)
-	if err != nil {
-		return nil, fmt.Errorf("listen for metrics: %w", err)
-	}
-	return l, nil
 }
 
 // advise says what is missing and what to type next.
@@ -129,10 +119,8 @@ func advise(ctx context.Context, cfg *config.Config, db *store.DB, log *slog.Log
 		log.Warn("the gateways could not be listed", "err", err)
 		return
 	}
-	for _, g := range gateways {
-		if !g.Revoked {
-			return
-		}
+	if slices.ContainsFunc(gateways, func(g store.Gateway) bool { return !g.Revoked }) {
+		return
 	}
 	log.Warn("no gateway is enrolled: run `hermes-connector enroll NAME` and put the printed lines into the gateway's .env")
 }

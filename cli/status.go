@@ -93,10 +93,10 @@ func statusTable(w io.Writer, st manage.Status, now time.Time) {
 }
 
 func newExplainCmd(a *app) *cobra.Command {
-	c := withIDs(&cobra.Command{
+	c := &cobra.Command{
 		Use: "explain [EVENT]", Short: "Show why messages went where they went", Args: cobra.MaximumNArgs(1),
 		Long: "Shows what the running server decided about the newest events, or about one event: which instance got it, or why none did.",
-	})
+	}
 	args := func(pos []string) (e manage.Explain, err error) {
 		if len(pos) > 0 {
 			e.Event = relay.EventID(pos[0])

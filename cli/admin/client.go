@@ -77,16 +77,16 @@ func (o Op[A, R]) Ask(ctx context.Context, c *Client, args A) (result R, err err
 		return result, fmt.Errorf("the running server's answer to %s: %w", o.name, err)
 	}
 	if resp.StatusCode == http.StatusOK {
-		if err := json.Unmarshal(raw, &result); err != nil {
-			return result, fmt.Errorf("the running server's answer to %s: %w", o.name, err)
+		if err = json.Unmarshal(raw, &result); err != nil {
+			err = fmt.Errorf("the running server's answer to %s: %w", o.name, err)
 		}
-		return result, nil
+		return result, err
 	}
 	var f failure
-	if err := json.Unmarshal(raw, &f); err != nil {
+	switch err := json.Unmarshal(raw, &f); {
+	case err != nil:
 		return result, errOther(o.name)
-	}
-	if f.Kind != "" {
+	case f.Kind != "":
 		return result, &manage.Error{Kind: f.Kind, Message: f.Error, Field: f.Field}
 	}
 	return result, errors.New(f.Error)

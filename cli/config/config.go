@@ -42,7 +42,7 @@ type Config struct {
 	Delivery       Delivery
 	Identity       identity.Options // without Client, Now and Log; Mode is never empty
 	Wake           Wake
-	Metrics        Metrics
+	MetricsListen  string // host:port of the Prometheus metrics; empty: off
 	Backup         Backup
 	Vault          Vault
 }
@@ -59,11 +59,6 @@ func (t TLS) On() bool { return t.CertFile != "" }
 type Wake struct {
 	Allow    []netip.Prefix // beside public addresses
 	Cooldown time.Duration  // at least 1 s
-}
-
-// Metrics is where Prometheus finds them.
-type Metrics struct {
-	Listen string // host:port; empty: off
 }
 
 // Backup says how snapshots of the database are kept.
@@ -110,15 +105,11 @@ func (c *Config) URL(addr string) string {
 	if c.PublicURL != "" {
 		return c.PublicURL
 	}
-	scheme := c.Scheme() + "://"
-	host, port, err := net.SplitHostPort(addr)
-	if err != nil {
-		return scheme + addr
-	}
+	host, port, _ := net.SplitHostPort(addr)
 	if ip, err := netip.ParseAddr(host); host == "" || err == nil && ip.IsUnspecified() {
 		host = "127.0.0.1"
 	}
-	return scheme + net.JoinHostPort(host, port)
+	return c.Scheme() + "://" + net.JoinHostPort(host, port)
 }
 
 // Scheme is what the listener speaks: http or https.

@@ -3,32 +3,38 @@ package config
 import (
 	"cmp"
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 )
 
+// environment stands for the file's name where the environment is meant.
+const environment = "environment"
+
+// Place is where a setting stands.
+type Place struct {
+	File string `json:"file"`           // as the operator named it, or "environment"
+	Line int    `json:"line,omitempty"` // from 1; 0: about no line
+	Path string `json:"path,omitempty"` // section.key, or the environment variable's name
+}
+
 // Fault is one thing wrong with the configuration.
 type Fault struct {
-	File string `json:"file"`           // as the operator named it, or "environment"
-	Line int    `json:"line,omitempty"` // from 1; 0 when the fault is about no line
-	Path string `json:"path,omitempty"` // section.key, or the environment variable's name
-	What string `json:"what"`           // what is wrong and what to do, in one line, without the value
+	Place
+	What string `json:"what"` // what is wrong and what to do, in one line, without the value
 }
 
 // String is "file:line: path: what".
 func (f Fault) String() string {
-	var b strings.Builder
-	b.WriteString(f.File)
+	s := f.File
 	if f.Line > 0 {
-		b.WriteString(":" + strconv.Itoa(f.Line))
+		s += ":" + strconv.Itoa(f.Line)
 	}
-	b.WriteString(": ")
 	if f.Path != "" {
-		b.WriteString(f.Path + ": ")
+		s += ": " + f.Path
 	}
-	b.WriteString(f.What)
-	return b.String()
+	return s + ": " + f.What
 }
 
 // Faults is everything wrong with a configuration, in the order of the file, the environment last.
@@ -43,43 +49,32 @@ func (f Faults) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// place is where a setting came from: a line of the file, or a variable.
-type place struct {
-	line int    // 0: not from the file
-	env  string // the variable's name; empty: from the file
-	path string
+func (f *Faults) add(at Place, format string, args ...any) {
+	*f = append(*f, Fault{at, fmt.Sprintf(format, args...)})
 }
 
-// judge collects faults.
-type judge struct {
-	file   string
-	faults Faults
-}
-
-func (j *judge) add(at place, format string, args ...any) {
-	f := Fault{File: j.file, Line: at.line, Path: at.path, What: fmt.Sprintf(format, args...)}
-	if at.env != "" {
-		f.File, f.Line, f.Path = "environment", 0, at.env
+// note adds what err says, if it is one.
+func (f *Faults) note(at Place, err error) {
+	if err != nil {
+		f.add(at, "%v", err)
 	}
-	j.faults = append(j.faults, f)
 }
 
 // err is nil, or all faults in a fixed order.
-func (j *judge) err() error {
-	if len(j.faults) == 0 {
+func (f Faults) err() error {
+	if len(f) == 0 {
 		return nil
 	}
-	slices.SortStableFunc(j.faults, func(a, b Fault) int {
-		return cmp.Or(cmp.Compare(fromEnv(a), fromEnv(b)), cmp.Compare(a.Line, b.Line))
+	slices.SortStableFunc(f, func(a, b Fault) int {
+		switch fromEnv := a.File == environment; {
+		case fromEnv == (b.File == environment):
+			return cmp.Compare(a.Line, b.Line)
+		case fromEnv:
+			return 1
+		}
+		return -1
 	})
-	return j.faults
-}
-
-func fromEnv(f Fault) int {
-	if f.File == "environment" {
-		return 1
-	}
-	return 0
+	return f
 }
 
 // nearest is the candidate that s was probably meant to be, or empty. A candidate that s is a
@@ -102,8 +97,7 @@ func hint(s string, candidates []string) string {
 	return ""
 }
 
-// distance is the number of single-byte edits that turn s into c, or into a beginning of c at
-// the price of one.
+// distance is the number of single-byte edits that make c of s, or a beginning of c at the price of one.
 func distance(s, c string) int {
 	row := make([]int, len(c)+1) // row[j]: edits from s[:i] to c[:j]
 	for j := range row {
@@ -124,16 +118,16 @@ func distance(s, c string) int {
 	return min(row[len(c)], slices.Min(row)+1)
 }
 
-// spell renders a key as the operator wrote it, shortened and quoted where it is no bare key.
+var bareKey = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
+
+// spell renders a key as the operator wrote it, shortened, and quoted where it is no bare key.
 func spell(key string) string {
-	bare := key != "" && strings.IndexFunc(key, func(r rune) bool {
-		return !(r == '_' || r == '-' || r >= '0' && r <= '9' || r >= 'A' && r <= 'Z' || r >= 'a' && r <= 'z')
-	}) < 0
+	short := key
 	if len(key) > 40 {
-		key = key[:40] + "…"
+		short = key[:40] + "…"
 	}
-	if bare {
-		return key
+	if bareKey.MatchString(key) {
+		return short
 	}
-	return strconv.QuoteToASCII(key)
+	return strconv.QuoteToASCII(short)
 }

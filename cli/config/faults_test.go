@@ -324,7 +324,7 @@ func TestExistingKeyFileMustBePrivate(t *testing.T) {
 
 func TestEveryKeyStandsInTheReference(t *testing.T) { // invariant 2
 	got := Reference(nil)
-	for _, s := range settings() {
+	for _, s := range newLoader(Source{}).settings {
 		if !strings.Contains(got, "  "+s.key+" ") {
 			t.Errorf("%s is missing in:\n%s", s.key, got)
 		}

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"io/fs"
 	"maps"
@@ -9,7 +10,10 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/pelletier/go-toml/v2/unstable"
+
 	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/relay/identity"
 )
 
 // fileName is the configuration file's name in every folder that is searched.
@@ -36,24 +40,37 @@ type Source struct {
 func Load(src Source) (*Config, error) {
 	l := newLoader(src)
 	path, data := l.read(src.Path)
-	doc := &document{}
-	if path != "" && len(l.judge.faults) == 0 {
+	file := parser{file: l.file, faults: &l.faults, seen: make(map[string]Place)}
+	if path != "" && len(l.faults) == 0 {
 		l.cfg.File, l.folderOfFile = path, filepath.Dir(path)
-		var ok bool
-		if doc, ok = parse(data, &l.judge); !ok {
-			return nil, l.judge.err()
+		if !file.parse(data) {
+			return nil, l.faults.err()
 		}
 	}
-	return l.load(doc)
+	l.assign(file.items)
+	l.defaults()
+	l.wholeTLS()
+	l.identity()
+	l.plainHTTP()
+	l.oneKeySource()
+	l.bots(file.bots)
+	l.unknownEnv()
+	if err := l.faults.err(); err != nil {
+		return nil, err
+	}
+	return &l.cfg, nil
 }
 
-// loader turns a document and the environment into a Config.
+// loader turns a file's items and the environment into a Config.
 type loader struct {
-	judge        judge
+	file         string // as the operator named it
+	faults       Faults
+	settings     []setting
 	env          map[string]string
 	kinds        []platforms.Kind
 	cfg          Config
-	places       map[string]place // by setting.path: where its value came from
+	places       map[string]Place // by setting.path: where its value came from
+	unknown      map[string]bool  // sections that were reported
 	folderOfFile string
 	// base is what a relative path is relative to: folderOfFile, or empty for the working folder.
 	base string
@@ -62,7 +79,11 @@ type loader struct {
 }
 
 func newLoader(src Source) *loader {
-	l := &loader{env: make(map[string]string), kinds: src.Kinds, places: make(map[string]place)}
+	l := &loader{
+		file: fileName, kinds: src.Kinds,
+		env: make(map[string]string), places: make(map[string]Place), unknown: make(map[string]bool),
+	}
+	l.settings = l.declare()
 	for _, kv := range src.Env {
 		if name, value, ok := strings.Cut(kv, "="); ok && value != "" {
 			l.env[name] = value
@@ -72,9 +93,9 @@ func newLoader(src Source) *loader {
 }
 
 // read finds and reads the file. An empty path: there is none.
-func (l *loader) read(path string) (string, []byte) {
-	candidates := []string{path}
-	if path == "" {
+func (l *loader) read(given string) (path string, data []byte) {
+	candidates := []string{given}
+	if given == "" {
 		candidates = []string{fileName}
 		if dir := l.folder("XDG_CONFIG_HOME", ".config"); dir != "" {
 			candidates = append(candidates, filepath.Join(dir, fileName))
@@ -82,13 +103,10 @@ func (l *loader) read(path string) (string, []byte) {
 		candidates = append(candidates, filepath.Join("/etc/hermes-connector", fileName))
 	}
 	for _, c := range candidates {
-		l.judge.file = c
 		st, err := os.Stat(c)
-		if errors.Is(err, fs.ErrNotExist) && path == "" {
-			continue
-		}
-		var data []byte
 		switch {
+		case errors.Is(err, fs.ErrNotExist) && given == "":
+			continue
 		case err != nil:
 		case !st.Mode().IsRegular():
 			err = errors.New("is no ordinary file")
@@ -97,168 +115,127 @@ func (l *loader) read(path string) (string, []byte) {
 		default:
 			data, err = os.ReadFile(c)
 		}
+		l.file = c
 		if err != nil {
-			l.judge.add(place{}, "%v", reason(err))
+			l.faults.add(Place{File: c}, "%v", reason(err))
 		}
 		return c, data
 	}
-	l.judge.file = fileName
 	return "", nil
 }
 
-func (l *loader) load(doc *document) (*Config, error) {
-	bots := l.assign(doc)
-	l.defaults()
-	l.wholeTLS()
-	l.identity()
-	l.plainHTTP()
-	l.oneKeySource()
-	l.bots(bots)
-	l.unknownEnv()
-	if err := l.judge.err(); err != nil {
-		return nil, err
-	}
-	return &l.cfg, nil
-}
-
-// assign sets everything outside [[bots]] from the file, then from the environment, and
-// returns the bots' keys.
-func (l *loader) assign(doc *document) []*rawBot {
-	known := make(map[string]setting)
-	for _, s := range settings() {
-		known[s.path()] = s
-	}
-	reported := make(map[string]bool) // sections
-	for _, s := range doc.sections {
-		l.section(s, reported)
-	}
-	bots := make([]*rawBot, len(doc.bots))
-	for i, line := range doc.bots {
-		bots[i] = &rawBot{at: place{line: line, path: botsSection}}
-	}
-	for _, it := range doc.items {
-		if it.bot >= 0 {
-			bots[it.bot].items = append(bots[it.bot].items, it)
-			continue
+// assign sets everything outside [[bots]] from the file, then from the environment.
+func (l *loader) assign(items []item) {
+	for _, it := range items { // all headers first: the keys of an unknown section are not reported one by one
+		if it.kind == unstable.Table || it.kind == unstable.ArrayTable {
+			l.section(it)
 		}
-		s, ok := known[strings.Join(it.path, ".")]
-		at := place{line: it.line, path: spellPath(it.path)}
-		if !ok || strings.Contains(it.path[0], ".") {
-			l.unknownKey(it, at, reported)
-			continue
+	}
+	for _, it := range items {
+		path := strings.Join(it.path, ".")
+		i := slices.IndexFunc(l.settings, func(s setting) bool { return s.path() == path })
+		switch {
+		case it.kind == unstable.Table || it.kind == unstable.ArrayTable:
+		case i < 0 || strings.Contains(it.path[0], "."):
+			l.unknownKey(it)
+		case it.kind != l.settings[i].want:
+			l.faults.add(it.at, "want %s", wants[l.settings[i].want])
+		default:
+			l.set(l.settings[i], it.text, it.at)
 		}
-		v, ok := s.want.spelt(it)
-		if !ok {
-			l.judge.add(at, "want %s", s.want)
-			continue
-		}
-		l.set(s, v, at)
 	}
 	vaultReplaced := false
-	for _, s := range settings() {
+	for _, s := range l.settings {
 		v, ok := l.env[s.env()]
 		if !ok {
 			continue
 		}
 		if s.section == "vault" && !vaultReplaced { // one source replaces another, whichever key it has
 			vaultReplaced, l.cfg.Vault = true, Vault{}
-			maps.DeleteFunc(l.places, func(path string, _ place) bool { return strings.HasPrefix(path, "vault.") })
+			maps.DeleteFunc(l.places, func(path string, _ Place) bool { return strings.HasPrefix(path, "vault.") })
 		}
-		l.set(s, v, place{env: s.env()})
+		l.set(s, v, Place{File: environment, Path: s.env()})
 	}
-	return bots
 }
 
-func (l *loader) set(s setting, value string, at place) {
+func (l *loader) set(s setting, value string, at Place) {
 	l.places[s.path()] = at
 	l.from(at)
-	if err := s.set(l, value); err != nil {
-		l.judge.add(at, "%v", err)
-	}
+	l.faults.note(at, s.set(value))
 }
 
 // from makes relative paths relative to where a value stands.
-func (l *loader) from(at place) {
+func (l *loader) from(at Place) {
 	l.base = ""
-	if at.line > 0 {
+	if at.Line > 0 {
 		l.base = l.folderOfFile
 	}
 }
 
 // section judges a header.
-func (l *loader) section(s item, reported map[string]bool) {
-	name := spellPath(s.path)
-	at := place{line: s.line, path: name}
+func (l *loader) section(s item) {
 	switch known := len(s.path) == 1 && slices.Contains(sections(), s.path[0]); {
 	case isBots(s.path):
-		l.judge.add(at, "write [[bots]] with double brackets: one table per bot")
-	case known && s.kind == headerOfMany:
-		l.judge.add(at, "write [%s] with single brackets", name)
-	case known || reported[s.path[0]]:
+		l.faults.add(s.at, "write [[bots]] with double brackets: one table per bot")
+	case known && s.kind == unstable.ArrayTable:
+		l.faults.add(s.at, "write [%s] with single brackets", s.path[0])
+	case known || l.unknown[s.path[0]]:
 	default:
-		l.judge.add(at, "unknown section%s", hint(s.path[0], append(sections(), botsSection)))
-		reported[s.path[0]] = true
+		l.faults.add(s.at, "unknown section%s", hint(s.path[0], append(sections(), botsSection)))
+		l.unknown[s.path[0]] = true
 	}
 }
 
-// unknownKey judges a key that is in no section we know. The keys of an unknown section are not
-// reported one by one.
-func (l *loader) unknownKey(it item, at place, reported map[string]bool) {
-	head := it.path[0]
+// unknownKey judges a key that is in no section we know.
+func (l *loader) unknownKey(it item) {
+	head, last := it.path[0], it.path[min(len(it.path)-1, 1)]
 	var here []string // the keys it could have meant
-	for _, s := range settings() {
+	for _, s := range l.settings {
 		if len(it.path) == 1 && s.section == "" || len(it.path) > 1 && s.section == head {
 			here = append(here, s.key)
 		}
 	}
-	switch {
-	case head == botsSection && len(it.path) == 1:
-		l.judge.add(at, "write [[bots]]: one table per bot")
+	switch known := slices.Contains(sections(), head); {
+	case isBots(it.path):
+		l.faults.add(it.at, "write [[bots]]: one table per bot")
 	case head == botsSection: // the header was reported
-	case len(it.path) == 1 && slices.Contains(sections(), head):
-		l.judge.add(at, "is a section: write [%s]", head)
-	case len(it.path) == 1:
-		l.judge.add(at, "unknown key%s", hint(head, here))
-	case slices.Contains(sections(), head):
-		if head == "vault" && it.path[1] == "passphrase" {
-			l.judge.add(at, "a passphrase does not belong in this file: write passphrase_file or passphrase_env")
-			return
-		}
-		l.judge.add(at, "unknown key%s", hint(it.path[1], here))
-	case !reported[head]:
-		l.judge.add(at, "unknown section %s%s", spell(head), hint(head, append(sections(), botsSection)))
-		reported[head] = true
+	case known && len(it.path) == 1:
+		l.faults.add(it.at, "is a section: write [%s]", head)
+	case head == "vault" && last == "passphrase":
+		l.faults.add(it.at, "a passphrase does not belong in this file: write passphrase_file or passphrase_env")
+	case known || len(it.path) == 1:
+		l.faults.add(it.at, "unknown key%s", hint(last, here))
+	case !l.unknown[head]:
+		l.faults.add(it.at, "unknown section %s%s", spell(head), hint(head, append(sections(), botsSection)))
+		l.unknown[head] = true
 	}
 }
 
 // defaults fills in what neither the file nor the environment gave.
 func (l *loader) defaults() {
-	for _, s := range settings() {
-		if _, given := l.places[s.path()]; !given && s.def != "" && (s.mode == "" || s.mode == l.cfg.Identity.Mode) {
-			l.set(s, s.def, place{path: s.path()})
-			delete(l.places, s.path())
+	fill := func(path string, set func(string) error, value string) {
+		if _, given := l.places[path]; given {
+			return
+		}
+		l.base = ""
+		l.faults.note(Place{File: l.file, Path: path}, set(value))
+	}
+	for _, s := range l.settings {
+		if s.def != "" && (s.mode == "" || s.mode == l.cfg.Identity.Mode) {
+			fill(s.path(), s.set, s.def)
 		}
 	}
-	if _, given := l.places["data_dir"]; !given {
-		dir, _, _ := strings.Cut(l.env["STATE_DIRECTORY"], ":")
-		if dir == "" {
-			dir = l.folder("XDG_DATA_HOME", ".local/share")
+	fill("data_dir", func(dir string) error {
+		dir, _, _ = strings.Cut(dir, ":")
+		if dir = cmp.Or(dir, l.folder("XDG_DATA_HOME", ".local/share")); dir == "" {
+			return errors.New("there is no home folder that could hold the data: write data_dir")
 		}
-		at := place{path: "data_dir"}
-		if dir == "" {
-			l.judge.add(at, "there is no home folder that could hold the data: write data_dir")
-		} else if err := setDataDir(l, dir); err != nil {
-			l.judge.add(at, "%v", err)
-		}
-	}
-	if _, given := l.places["backup.dir"]; !given {
-		l.cfg.Backup.Dir = filepath.Join(l.cfg.DataDir, "snapshots")
-	}
+		return into(&l.cfg.DataDir, l.dataDir)(dir)
+	}, l.env["STATE_DIRECTORY"])
 	v := &l.cfg.Vault
-	if _, given := l.places["vault.key_file"]; !given && v.Passphrase.IsZero() && v.Credential == "" {
-		if err := setKeyFile(l, filepath.Join(l.cfg.DataDir, "vault.key")); err != nil {
-			l.judge.add(place{path: "vault.key_file"}, "%v", err)
-		}
+	fill("backup.dir", into(&l.cfg.Backup.Dir, l.abs), filepath.Join(l.cfg.DataDir, "snapshots"))
+	if v.Passphrase.IsZero() && v.Credential == "" {
+		fill("vault.key_file", into(&v.KeyFile, l.keyFile), filepath.Join(l.cfg.DataDir, "vault.key"))
 	}
 }
 
@@ -291,46 +268,87 @@ func (l *loader) abs(v string) (string, error) {
 	return filepath.Abs(v)
 }
 
+// wholeTLS refuses half of a certificate.
+func (l *loader) wholeTLS() {
+	cert, hasCert := l.places["tls.cert_file"]
+	key, hasKey := l.places["tls.key_file"]
+	switch {
+	case hasCert && !hasKey:
+		l.faults.add(cert, "key_file must be given too")
+	case hasKey && !hasCert:
+		l.faults.add(key, "cert_file must be given too")
+	}
+}
+
+// identity refuses a mode without its keys, and the keys of another mode: they would do nothing.
+func (l *loader) identity() {
+	mode, given := l.cfg.Identity.Mode, make(map[string]bool)
+	for _, s := range l.settings {
+		if at, ok := l.places[s.path()]; ok && s.mode != "" {
+			given[s.key] = true
+			if mode != "" && s.mode != mode {
+				l.faults.add(at, "does nothing unless mode is %q", s.mode)
+			}
+		}
+	}
+	at := l.places["identity.mode"]
+	need := func(keys ...string) {
+		for _, k := range keys {
+			if !given[k] {
+				l.faults.add(at, "mode %q needs %s", mode, k)
+			}
+		}
+	}
+	switch mode {
+	case identity.JWKS:
+		need("issuer", "audience")
+		if given["jwks_url"] == given["jwks_file"] {
+			l.faults.add(at, "mode %q needs either jwks_url or jwks_file", mode)
+		}
+		if strings.HasPrefix(l.cfg.Identity.Audience, "agent:") {
+			l.faults.add(l.places["identity.audience"], "begins as the audience of managed tokens does; choose another")
+		}
+	case identity.Introspect:
+		need("introspect_url")
+	}
+}
+
 // plainHTTP refuses to carry credentials, or names and numbers, unencrypted where others could listen.
 func (l *loader) plainHTTP() {
 	if l.cfg.Insecure {
 		return
 	}
-	if at, given := l.places["listen"]; given && l.cfg.Listen != "" && !localAddr(l.cfg.Listen) && !l.cfg.TLS.On() {
-		l.judge.add(at, "plain http on %s; give [tls] a certificate, or write insecure = true if a proxy terminates TLS", spellHost(l.cfg.Listen))
-	}
-	if at, given := l.places["metrics.listen"]; given && l.cfg.Metrics.Listen != "" && !localAddr(l.cfg.Metrics.Listen) {
-		l.judge.add(at, "plain http on %s; metrics are never encrypted: write insecure = true if the network is trusted", spellHost(l.cfg.Metrics.Listen))
-	}
-	if at, given := l.places["public_url"]; given && remotePlain(l.cfg.PublicURL) {
-		l.judge.add(at, "plain http beyond localhost; use https, or write insecure = true if the network is trusted")
-	}
-	for _, called := range []struct{ path, address string }{
-		{"identity.jwks_url", l.cfg.Identity.JWKSURL}, {"identity.introspect_url", l.cfg.Identity.IntrospectURL},
-	} {
-		if at, given := l.places[called.path]; given && remotePlain(called.address) {
-			l.judge.add(at, "plain http beyond localhost; use https, or write insecure = true if the network is trusted")
+	judge := func(path string, open bool, format string, args ...any) {
+		if at, given := l.places[path]; given && open {
+			l.faults.add(at, format, args...)
 		}
 	}
+	judge("listen", remoteAddr(l.cfg.Listen) && !l.cfg.TLS.On(),
+		"plain http on %s; give [tls] a certificate, or write insecure = true if a proxy terminates TLS", spellHost(l.cfg.Listen))
+	judge("metrics.listen", remoteAddr(l.cfg.MetricsListen),
+		"plain http on %s; metrics are never encrypted: write insecure = true if the network is trusted", spellHost(l.cfg.MetricsListen))
+	const dialed = "plain http beyond localhost; use https, or write insecure = true if the network is trusted"
+	judge("public_url", remotePlain(l.cfg.PublicURL), dialed)
+	judge("identity.jwks_url", remotePlain(l.cfg.Identity.JWKSURL), dialed)
+	judge("identity.introspect_url", remotePlain(l.cfg.Identity.IntrospectURL), dialed)
 }
 
 // oneKeySource refuses two sources for the vault's key.
 func (l *loader) oneKeySource() {
-	var sources []place
-	for _, s := range settings() {
+	sources := 0
+	for _, s := range l.settings {
 		if at, given := l.places[s.path()]; given && s.section == "vault" {
-			sources = append(sources, at)
+			if sources++; sources == 2 {
+				l.faults.add(at, "give one source for the vault's key: key_file, passphrase_file, passphrase_env or credential")
+			}
 		}
-	}
-	if len(sources) > 1 {
-		l.judge.add(sources[1], "give one source for the vault's key: key_file, passphrase_file, passphrase_env or credential")
 	}
 }
 
 // unknownEnv reports variables with our prefix that mean nothing.
 func (l *loader) unknownEnv() {
 	known := slices.Clone(l.lent)
-	for _, s := range settings() {
+	for _, s := range l.settings {
 		known = append(known, s.env())
 	}
 	for _, k := range l.kinds {
@@ -346,6 +364,6 @@ func (l *loader) unknownEnv() {
 	}
 	slices.Sort(unknown)
 	for _, name := range unknown {
-		l.judge.add(place{env: name}, "unknown variable%s", hint(name, known))
+		l.faults.add(Place{File: environment, Path: name}, "unknown variable%s", hint(name, known))
 	}
 }

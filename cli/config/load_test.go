@@ -190,7 +190,7 @@ passphrase_file = "pass"
 			Allow:    []netip.Prefix{netip.MustParsePrefix("192.168.1.0/24"), netip.MustParsePrefix("fd00::7/128")},
 			Cooldown: 2 * time.Minute,
 		},
-		Metrics: Metrics{Listen: "127.0.0.1:9464"},
+		MetricsListen: "127.0.0.1:9464",
 		Backup: Backup{
 			Dir: "/mnt/stick", Keep: 7, Recipient: "age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kg5sfn9aqmcac8p",
 		},

@@ -2,134 +2,142 @@ package config
 
 import (
 	"errors"
+	"fmt"
 	"slices"
-	"sort"
-	"strconv"
 	"strings"
 
 	"github.com/pelletier/go-toml/v2"
 	"github.com/pelletier/go-toml/v2/unstable"
 )
 
-// document is a parsed file before anyone asked what its keys mean.
-type document struct {
-	items    []item
-	sections []item // headers other than [[bots]]; kind is Table or ArrayTable
-	bots     []int  // the line of each bot's table
+// item is one key with its value, or the header of a section.
+type item struct {
+	at   Place
+	path []string
+	kind unstable.Kind // of the value; Table or ArrayTable: a header
+	text string        // the value as a variable would spell it
 }
 
-// item is one key with its value.
-type item struct {
-	path []string
-	bot  int // index into document.bots, or -1
-	line int
-	kind unstable.Kind
-	text string   // of a scalar, as env would spell it
-	list []string // of an array of strings
+// rawBot is one [[bots]] table.
+type rawBot struct {
+	at    Place // its header
+	items []item
+}
+
+// parser reads a file, before anyone asks what its keys mean.
+type parser struct {
+	file   string
+	faults *Faults
+	ast    unstable.Parser
+	prefix []string         // the section the next keys belong to
+	bot    *rawBot          // the bot the next keys belong to, or nil
+	seen   map[string]Place // of a key or section, where it stands first
+
+	items []item // all but those of bots
+	bots  []*rawBot
 }
 
 // parse reads a TOML file. What breaks the file's own grammar is a fault here: a key or a section
-// given twice, or a syntax error; then ok is false, and nothing else can be said about the file.
-func parse(data []byte, j *judge) (doc *document, ok bool) {
-	p := parser{judge: j, seen: make(map[string]int), bot: -1}
-	for i, b := range data {
-		if b == '\n' {
-			p.newlines = append(p.newlines, i)
-		}
-	}
+// given twice, or a syntax error; then it returns false, and nothing else can be said about the file.
+func (p *parser) parse(data []byte) bool {
 	p.ast.Reset(data)
 	for p.ast.NextExpression() {
-		p.expression(p.ast.Expression())
+		n := p.ast.Expression()
+		if n.Kind == unstable.KeyValue {
+			p.keyValue(p.prefix, n)
+			continue
+		}
+		header := p.item(nil, n)
+		p.prefix, p.bot = header.path, nil
+		switch {
+		case n.Kind == unstable.ArrayTable && isBots(header.path):
+			p.startBot(header.at)
+			continue
+		case n.Kind == unstable.Table:
+			p.once("section", header)
+		}
+		p.items = append(p.items, header)
 	}
-	if p.ast.Error() == nil && len(j.faults) > 0 {
-		return &p.doc, true // given twice: said with both lines, better than the decoder can
+	if p.ast.Error() == nil && len(*p.faults) > 0 {
+		return true // given twice: said with both lines, better than the decoder can
 	}
 	// The decoder knows the rules that the parser does not. Its excerpt of the file never reaches
 	// a fault: it may hold a token.
 	var whole map[string]any
-	if err := toml.Unmarshal(data, &whole); err != nil {
-		at, what := place{}, ""
-		var de *toml.DecodeError
-		if errors.As(err, &de) {
-			at.line, _ = de.Position()
-			what = ": " + strings.TrimPrefix(de.Error(), "toml: ")
-		}
-		j.faults = nil
-		j.add(at, "not valid TOML%s", what)
-		return nil, false
+	err := toml.Unmarshal(data, &whole)
+	if err == nil {
+		return true
 	}
-	return &p.doc, true
-}
-
-type parser struct {
-	judge    *judge
-	ast      unstable.Parser
-	newlines []int // offsets
-	doc      document
-	prefix   []string       // the section the next keys belong to
-	bot      int            // the bot the next keys belong to, or -1
-	seen     map[string]int // path, with the bot's index, to its first line
-}
-
-func (p *parser) expression(n *unstable.Node) {
-	switch n.Kind {
-	case unstable.Table:
-		path, line := p.key(n.Key())
-		p.prefix, p.bot = path, -1
-		p.once("["+strings.Join(path, "\x00"), place{line: line, path: spellPath(path)}, "section")
-		p.doc.sections = append(p.doc.sections, item{path: path, bot: -1, line: line, kind: n.Kind})
-	case unstable.ArrayTable:
-		path, line := p.key(n.Key())
-		p.prefix, p.bot = path, -1
-		if isBots(path) {
-			p.startBot(line)
-			return
-		}
-		p.doc.sections = append(p.doc.sections, item{path: path, bot: -1, line: line, kind: n.Kind})
-	case unstable.KeyValue:
-		p.keyValue(p.prefix, n)
-	default: // comments: the parser skips them
+	at, what := Place{File: p.file}, ""
+	if de, ok := errors.AsType[*toml.DecodeError](err); ok {
+		at.Line, _ = de.Position()
+		what = ": " + strings.TrimPrefix(de.Error(), "toml: ")
 	}
+	*p.faults = nil
+	p.faults.add(at, "not valid TOML%s", what)
+	return false
 }
 
-func (p *parser) startBot(line int) {
-	p.bot = len(p.doc.bots)
-	p.doc.bots = append(p.doc.bots, line)
+// item is the key of n, without its value.
+func (p *parser) item(prefix []string, n *unstable.Node) item {
+	it := item{path: slices.Clip(prefix), kind: n.Kind, at: Place{File: p.file}}
+	for key := n.Key(); key.Next(); {
+		if it.at.Line == 0 {
+			it.at.Line = p.ast.Shape(key.Node().Raw).Start.Line
+		}
+		it.path = append(it.path, string(key.Node().Data))
+	}
+	for i, name := range it.path[:min(len(it.path), 6)] {
+		if i > 0 {
+			it.at.Path += "."
+		}
+		it.at.Path += spell(name)
+	}
+	return it
+}
+
+func (p *parser) startBot(at Place) {
+	p.bot = &rawBot{at: at}
+	p.bots = append(p.bots, p.bot)
 }
 
 func (p *parser) keyValue(prefix []string, n *unstable.Node) {
-	key, line := p.key(n.Key())
-	path := slices.Concat(prefix, key)
-	value := n.Value()
+	it, value := p.item(prefix, n), n.Value()
+	it.kind = value.Kind
 	switch {
-	case value.Kind == unstable.InlineTable && !isBots(path):
-		p.inline(path, value)
+	case value.Kind == unstable.InlineTable && !isBots(it.path):
+		p.inline(it.path, value)
 		return
-	case value.Kind == unstable.Array && isBots(path) && onlyTables(value):
-		for it := value.Children(); it.Next(); {
-			p.startBot(line)
-			p.inline(path, it.Node())
+	case value.Kind == unstable.Array && isBots(it.path) && all(value, unstable.InlineTable):
+		for c := value.Children(); c.Next(); {
+			p.startBot(it.at)
+			p.inline(it.path, c.Node())
 		}
-		p.bot = -1
+		p.bot = nil
 		return
 	}
-	p.once(strings.Join(path, "\x00"), place{line: line, path: spellPath(path)}, "key")
-	it := item{path: path, bot: p.bot, line: line, kind: value.Kind}
+	p.once("key", it)
 	switch value.Kind {
 	case unstable.String, unstable.Bool:
 		it.text = string(value.Data)
 	case unstable.Integer:
 		it.text = strings.ReplaceAll(string(value.Data), "_", "")
 	case unstable.Array:
-		for c := value.Children(); c.Next(); {
-			if c.Node().Kind != unstable.String {
-				it.kind = unstable.Invalid // no array of strings: the wrong type for every key
-			}
-			it.list = append(it.list, string(c.Node().Data))
+		if !all(value, unstable.String) {
+			it.kind = unstable.Invalid // the wrong type for every key
 		}
+		var list []string
+		for c := value.Children(); c.Next(); {
+			list = append(list, string(c.Node().Data))
+		}
+		it.text = strings.Join(list, ",")
 	default: // dates and floats: the wrong type for every key
 	}
-	p.doc.items = append(p.doc.items, it)
+	if p.bot != nil {
+		p.bot.items = append(p.bot.items, it)
+	} else {
+		p.items = append(p.items, it)
+	}
 }
 
 func (p *parser) inline(path []string, table *unstable.Node) {
@@ -139,42 +147,23 @@ func (p *parser) inline(path []string, table *unstable.Node) {
 }
 
 // once reports a key or section that was there before. Keys of different bots are different.
-func (p *parser) once(id string, at place, what string) {
-	id = strconv.Itoa(p.bot) + "\x00" + id
+func (p *parser) once(what string, it item) {
+	id := fmt.Sprintf("%p %s %q", p.bot, what, it.path)
 	if first, ok := p.seen[id]; ok {
-		p.judge.add(at, "%s given twice (first on line %d)", what, first)
+		p.faults.add(it.at, "%s given twice (first on line %d)", what, first.Line)
 		return
 	}
-	p.seen[id] = at.line
-}
-
-// key is a dotted key and the line it stands on.
-func (p *parser) key(it unstable.Iterator) (path []string, line int) {
-	for it.Next() {
-		if line == 0 {
-			line = sort.SearchInts(p.newlines, int(it.Node().Raw.Offset)) + 1
-		}
-		path = append(path, string(it.Node().Data))
-	}
-	return path, line
+	p.seen[id] = it.at
 }
 
 func isBots(path []string) bool { return len(path) == 1 && path[0] == botsSection }
 
-func onlyTables(array *unstable.Node) bool {
+// all reports whether the array holds nothing but values of the kind.
+func all(array *unstable.Node, kind unstable.Kind) bool {
 	for it := array.Children(); it.Next(); {
-		if it.Node().Kind != unstable.InlineTable {
+		if it.Node().Kind != kind {
 			return false
 		}
 	}
 	return true
-}
-
-// spellPath renders section.key.
-func spellPath(path []string) string {
-	parts := make([]string, 0, len(path))
-	for _, p := range path[:min(len(path), 6)] {
-		parts = append(parts, spell(p))
-	}
-	return strings.Join(parts, ".")
 }

@@ -3,10 +3,11 @@ package config
 import (
 	"errors"
 	"fmt"
-	"net/netip"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
+	"text/tabwriter"
 	"time"
 
 	"github.com/pelletier/go-toml/v2/unstable"
@@ -19,37 +20,25 @@ import (
 // botsSection is the name of the array of bots.
 const botsSection = "bots"
 
-// want is a setting's type in the file.
-type want int
+// wants are the types that a setting may have in the file, as people say them.
+var wants = map[unstable.Kind]string{
+	text: "text in quotes", flag: "true or false", number: "a whole number", list: `a list such as ["a", "b"]`,
+}
 
 const (
-	text want = iota
-	flag
-	number
-	list // of strings; in a variable separated by commas
+	text, flag, number = unstable.String, unstable.Bool, unstable.Integer
+	list               = unstable.Array // of strings; in a variable separated by commas
 )
 
-func (w want) String() string {
-	return [...]string{`text in quotes`, "true or false", "a whole number", `a list such as ["a", "b"]`}[w]
-}
-
-// spelt is the value as a variable would spell it; ok is false when the file has another type.
-func (w want) spelt(it item) (s string, ok bool) {
-	if w == list {
-		return strings.Join(it.list, ","), it.kind == unstable.Array
-	}
-	return it.text, it.kind == [...]unstable.Kind{text: unstable.String, flag: unstable.Bool, number: unstable.Integer}[w]
-}
-
-// setting is one key of the file and its variable. It is declared once, in settings.
+// setting is one key of the file and its variable. It is declared once, in loader.declare.
 type setting struct {
 	section string // empty: above all sections
 	key     string
 	mode    identity.Mode // in which it does something; empty: in all
-	want    want
-	def     string // in the spelling of a variable; empty: set by loader.defaults, or absent
+	want    unstable.Kind // a key of wants
+	def     string        // in the spelling of a variable; empty: set by loader.defaults, or absent
 	help    string
-	set     func(l *loader, value string) error
+	set     func(value string) error
 }
 
 func (s setting) path() string {
@@ -64,39 +53,40 @@ func (s setting) env() string {
 	return envPrefix + strings.ToUpper(strings.ReplaceAll(s.path(), ".", "_"))
 }
 
-// settings is every key outside [[bots]].
-func settings() []setting {
+// declare is every key outside [[bots]], with the field of l.cfg that it sets.
+func (l *loader) declare() []setting {
+	c := &l.cfg
 	return []setting{
-		{key: "data_dir", help: "folder of the database, the vault key and the admin socket; default $STATE_DIRECTORY, else ~/.local/share/hermes-connector", set: setDataDir},
-		{key: "listen", def: "127.0.0.1:8787", help: "host:port gateways dial; port 0 means any", set: into(parseListen, func(c *Config) *string { return &c.Listen })},
-		{key: "public_url", help: "the address gateways dial when a proxy stands in front; what enroll prints", set: into(parsePublicURL, func(c *Config) *string { return &c.PublicURL })},
-		{key: "insecure", want: flag, def: "false", help: "allow plain http beyond localhost", set: into(parseFlag, func(c *Config) *bool { return &c.Insecure })},
-		{key: "trusted_proxies", want: list, help: "addresses or networks whose X-Forwarded-For counts", set: into(parseNetworks, func(c *Config) *[]netip.Prefix { return &c.TrustedProxies })},
-		{section: "delivery", key: "window", want: number, def: "1", help: "messages in flight per gateway", set: into(numberFrom(1, 1000), func(c *Config) *int { return &c.Delivery.Window })},
-		{section: "delivery", key: "max_entries", want: number, def: "10000", help: "messages kept per gateway that is away", set: into(numberFrom(1, 10_000_000), func(c *Config) *int { return &c.Delivery.MaxEntries })},
-		{section: "delivery", key: "max_bytes", def: "64MiB", help: "bytes kept per gateway that is away", set: into(parseMaxBytes, func(c *Config) *int64 { return &c.Delivery.MaxBytes })},
-		{section: "delivery", key: "max_age", def: "14d", help: "how long a message is kept for a gateway that is away", set: into(parseMaxAge, func(c *Config) *time.Duration { return &c.Delivery.MaxAge })},
-		{section: "tls", key: "cert_file", help: "serve https with this certificate (PEM, with its chain); read again when it changes", set: path(func(c *Config) *string { return &c.TLS.CertFile })},
-		{section: "tls", key: "key_file", help: "the certificate's private key", set: setTLSKey},
-		{section: "identity", key: "mode", def: string(identity.None), help: "who may enroll and provision: none (an enrollment token or identity URL is enough), jwks or introspect", set: into(parseMode, func(c *Config) *identity.Mode { return &c.Identity.Mode })},
-		{section: "identity", key: "issuer", mode: identity.JWKS, help: "jwks: the issuer (iss) of the tokens", set: into(parseText, func(c *Config) *string { return &c.Identity.Issuer })},
-		{section: "identity", key: "audience", mode: identity.JWKS, help: "jwks: the audience (aud) of the tokens for enroll and provision", set: into(parseText, func(c *Config) *string { return &c.Identity.Audience })},
-		{section: "identity", key: "tenant_claim", mode: identity.JWKS, def: "tenant", help: "jwks: the claim that names the tenant", set: into(parseText, func(c *Config) *string { return &c.Identity.TenantClaim })},
-		{section: "identity", key: "jwks_url", mode: identity.JWKS, help: "jwks: where the issuer's keys are", set: into(parseEndpoint, func(c *Config) *string { return &c.Identity.JWKSURL })},
-		{section: "identity", key: "jwks_file", mode: identity.JWKS, help: "jwks: a file with the issuer's keys, in place of jwks_url", set: path(func(c *Config) *string { return &c.Identity.JWKSFile })},
-		{section: "identity", key: "introspect_url", mode: identity.Introspect, help: "introspect: an address that answers a GET with a caller's bearer by a JSON object", set: into(parseEndpoint, func(c *Config) *string { return &c.Identity.IntrospectURL })},
-		{section: "identity", key: "tenant_field", mode: identity.Introspect, def: "tenant", help: "introspect: the field of that object that names the tenant", set: into(parseText, func(c *Config) *string { return &c.Identity.TenantField })},
-		{section: "wake", key: "allow", want: list, help: "addresses or networks beside public ones that wake URLs may point to", set: into(parseNetworks, func(c *Config) *[]netip.Prefix { return &c.Wake.Allow })},
-		{section: "wake", key: "cooldown", def: "60s", help: "the pause between two wake pokes of one instance; it doubles up to 30m while nobody comes", set: into(parseCooldown, func(c *Config) *time.Duration { return &c.Wake.Cooldown })},
-		{section: "metrics", key: "listen", help: "host:port of the Prometheus metrics; absent: off", set: into(parseListen, func(c *Config) *string { return &c.Metrics.Listen })},
-		{section: "backup", key: "nightly", want: flag, def: "true", help: "take a snapshot of the database every night", set: into(parseFlag, func(c *Config) *bool { return &c.Backup.Nightly })},
-		{section: "backup", key: "dir", help: "folder of the snapshots; default snapshots in data_dir", set: path(func(c *Config) *string { return &c.Backup.Dir })},
-		{section: "backup", key: "keep", want: number, def: "3", help: "how many snapshots to keep", set: into(numberFrom(1, 1000), func(c *Config) *int { return &c.Backup.Keep })},
-		{section: "backup", key: "recipient", help: "an age recipient (age1…) to encrypt backups for", set: into(parseRecipient, func(c *Config) *string { return &c.Backup.Recipient })},
-		{section: "vault", key: "key_file", help: "seals the stored credentials; made when missing; default vault.key in data_dir", set: setKeyFile},
-		{section: "vault", key: "passphrase_file", help: "a file with a passphrase to use in place of key_file", set: setPassphraseFile},
-		{section: "vault", key: "passphrase_env", help: "the variable that holds such a passphrase", set: setPassphraseEnv},
-		{section: "vault", key: "credential", help: "the name of a systemd credential to use in place of key_file", set: setCredential},
+		{key: "data_dir", want: text, help: "folder of the database, the vault key and the admin socket; default $STATE_DIRECTORY, else ~/.local/share/hermes-connector", set: into(&c.DataDir, l.dataDir)},
+		{key: "listen", want: text, def: "127.0.0.1:8787", help: "host:port gateways dial; port 0 means any", set: into(&c.Listen, parseListen)},
+		{key: "public_url", want: text, help: "the address gateways dial when a proxy stands in front; what enroll prints", set: into(&c.PublicURL, parsePublicURL)},
+		{key: "insecure", want: flag, def: "false", help: "allow plain http beyond localhost", set: into(&c.Insecure, parseFlag)},
+		{key: "trusted_proxies", want: list, help: "addresses or networks whose X-Forwarded-For counts", set: into(&c.TrustedProxies, parseNetworks)},
+		{section: "delivery", key: "window", want: number, def: "1", help: "messages in flight per gateway", set: into(&c.Delivery.Window, numberIn(1, 1000))},
+		{section: "delivery", key: "max_entries", want: number, def: "10000", help: "messages kept per gateway that is away", set: into(&c.Delivery.MaxEntries, numberIn(1, 10_000_000))},
+		{section: "delivery", key: "max_bytes", want: text, def: "64MiB", help: "bytes kept per gateway that is away", set: into(&c.Delivery.MaxBytes, within(parseSize, 1<<20, math.MaxInt64, "want at least 1MiB: a single message can be that large"))},
+		{section: "delivery", key: "max_age", want: text, def: "14d", help: "how long a message is kept for a gateway that is away", set: into(&c.Delivery.MaxAge, within(parseAge, time.Second, math.MaxInt64, "want at least 1s"))},
+		{section: "tls", key: "cert_file", want: text, help: "serve https with this certificate (PEM, with its chain); read again when it changes", set: into(&c.TLS.CertFile, l.abs)},
+		{section: "tls", key: "key_file", want: text, help: "the certificate's private key", set: into(&c.TLS.KeyFile, l.tlsKey)},
+		{section: "identity", key: "mode", want: text, def: string(identity.None), help: "who may enroll and provision: none (an enrollment token or identity URL is enough), jwks or introspect", set: into(&c.Identity.Mode, parseMode)},
+		{section: "identity", key: "issuer", mode: identity.JWKS, want: text, help: "jwks: the issuer (iss) of the tokens", set: into(&c.Identity.Issuer, parseText)},
+		{section: "identity", key: "audience", mode: identity.JWKS, want: text, help: "jwks: the audience (aud) of the tokens for enroll and provision", set: into(&c.Identity.Audience, parseText)},
+		{section: "identity", key: "tenant_claim", mode: identity.JWKS, want: text, def: "tenant", help: "jwks: the claim that names the tenant", set: into(&c.Identity.TenantClaim, parseText)},
+		{section: "identity", key: "jwks_url", mode: identity.JWKS, want: text, help: "jwks: where the issuer's keys are", set: into(&c.Identity.JWKSURL, parseEndpoint)},
+		{section: "identity", key: "jwks_file", mode: identity.JWKS, want: text, help: "jwks: a file with the issuer's keys, in place of jwks_url", set: into(&c.Identity.JWKSFile, l.abs)},
+		{section: "identity", key: "introspect_url", mode: identity.Introspect, want: text, help: "introspect: an address that answers a GET with a caller's bearer by a JSON object", set: into(&c.Identity.IntrospectURL, parseEndpoint)},
+		{section: "identity", key: "tenant_field", mode: identity.Introspect, want: text, def: "tenant", help: "introspect: the field of that object that names the tenant", set: into(&c.Identity.TenantField, parseText)},
+		{section: "wake", key: "allow", want: list, help: "addresses or networks beside public ones that wake URLs may point to", set: into(&c.Wake.Allow, parseNetworks)},
+		{section: "wake", key: "cooldown", want: text, def: "60s", help: "the pause between two wake pokes of one instance; it doubles up to 30m while nobody comes", set: into(&c.Wake.Cooldown, within(parseAge, time.Second, 30*time.Minute, "want a span from 1s to 30m"))},
+		{section: "metrics", key: "listen", want: text, help: "host:port of the Prometheus metrics; absent: off", set: into(&c.MetricsListen, parseListen)},
+		{section: "backup", key: "nightly", want: flag, def: "true", help: "take a snapshot of the database every night", set: into(&c.Backup.Nightly, parseFlag)},
+		{section: "backup", key: "dir", want: text, help: "folder of the snapshots; default snapshots in data_dir", set: into(&c.Backup.Dir, l.abs)},
+		{section: "backup", key: "keep", want: number, def: "3", help: "how many snapshots to keep", set: into(&c.Backup.Keep, numberIn(1, 1000))},
+		{section: "backup", key: "recipient", want: text, help: "an age recipient (age1…) to encrypt backups for", set: into(&c.Backup.Recipient, parseRecipient)},
+		{section: "vault", key: "key_file", want: text, help: "seals the stored credentials; made when missing; default vault.key in data_dir", set: into(&c.Vault.KeyFile, l.keyFile)},
+		{section: "vault", key: "passphrase_file", want: text, help: "a file with a passphrase to use in place of key_file", set: into(&c.Vault.Passphrase, l.secretFile)},
+		{section: "vault", key: "passphrase_env", want: text, help: "the variable that holds such a passphrase", set: into(&c.Vault.Passphrase, l.secretEnv)},
+		{section: "vault", key: "credential", want: text, help: "the name of a systemd credential to use in place of key_file", set: into(&c.Vault.Credential, l.credential)},
 	}
 }
 
@@ -115,97 +105,85 @@ func botKeys() []platforms.Key {
 	}
 }
 
-// into makes a setter of a field whose value does not depend on where it stands.
-func into[T any](parse func(string) (T, error), field func(*Config) *T) func(*loader, string) error {
-	return func(l *loader, v string) (err error) {
-		*field(&l.cfg), err = parse(v)
+// into makes a setter of a field.
+func into[T any](field *T, parse func(string) (T, error)) func(string) error {
+	return func(v string) (err error) {
+		*field, err = parse(v)
 		return err
 	}
 }
 
-// path makes a setter of a path.
-func path(field func(*Config) *string) func(*loader, string) error {
-	return func(l *loader, v string) (err error) {
-		*field(&l.cfg), err = l.abs(v)
-		return err
+func (l *loader) dataDir(v string) (string, error) {
+	dir, err := l.abs(v)
+	if st, e := os.Stat(dir); err == nil && e == nil && !st.IsDir() {
+		err = errors.New("is no folder")
 	}
+	return dir, err
 }
 
-func setDataDir(l *loader, v string) (err error) {
-	if l.cfg.DataDir, err = l.abs(v); err != nil {
-		return err
+func (l *loader) tlsKey(v string) (string, error) {
+	path, err := l.abs(v)
+	if st, e := os.Stat(path); err == nil && e == nil && st.Mode().Perm()&0o007 != 0 {
+		// The group may read it: certificates are often shared by a group of services.
+		err = errors.New("anyone on this machine can read or change that file: chmod o= it")
 	}
-	if st, err := os.Stat(l.cfg.DataDir); err == nil && !st.IsDir() {
-		return errors.New("is no folder")
-	}
-	return nil
+	return path, err
 }
 
-func setKeyFile(l *loader, v string) (err error) {
-	l.cfg.Vault.KeyFile, err = l.abs(v)
-	if err != nil {
-		return err
+// keyFile is the path of the vault's key, which is made at the first start.
+func (l *loader) keyFile(v string) (string, error) {
+	path, err := l.abs(v)
+	if st, e := os.Stat(path); err == nil && e == nil {
+		err = private(st)
 	}
-	if st, err := os.Stat(l.cfg.Vault.KeyFile); err == nil {
-		return private(st)
-	}
-	return nil // made at the first start
+	return path, err
 }
 
-func setPassphraseFile(l *loader, v string) (err error) {
-	l.cfg.Vault.Passphrase, err = l.secretFile(v)
-	return err
-}
-
-func setPassphraseEnv(l *loader, v string) (err error) {
-	l.cfg.Vault.Passphrase, err = l.secretEnv(v)
-	return err
-}
-
-func setCredential(l *loader, v string) error {
+func (l *loader) credential(name string) (string, error) {
 	dir := l.env["CREDENTIALS_DIRECTORY"]
 	if dir == "" {
-		return errors.New("$CREDENTIALS_DIRECTORY is not set: systemd sets it for a unit with LoadCredential=")
+		return "", errors.New("$CREDENTIALS_DIRECTORY is not set: systemd sets it for a unit with LoadCredential=")
 	}
-	if v == "" || v != filepath.Base(v) || v == "." || v == ".." {
-		return errors.New("want the name of a credential, without a folder")
+	if name != filepath.Base(name) || name == "." || name == ".." {
+		return "", errors.New("want the name of a credential, without a folder")
 	}
-	if _, err := os.Stat(filepath.Join(dir, v)); err != nil {
-		return fmt.Errorf("no such credential: %w", reason(err))
+	if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
+		return "", fmt.Errorf("no such credential: %w", reason(err))
 	}
-	l.cfg.Vault.CredentialDir, l.cfg.Vault.Credential = dir, v
-	return nil
+	l.cfg.Vault.CredentialDir = dir
+	return name, nil
 }
 
 // secretFile reads a credential from a file that only its owner can read.
-func (l *loader) secretFile(v string) (relay.Secret, error) {
+func (l *loader) secretFile(v string) (none relay.Secret, err error) {
 	path, err := l.abs(v)
 	if err != nil {
-		return relay.Secret{}, err
+		return none, err
 	}
 	st, err := os.Stat(path)
+	var raw []byte
+	if err == nil {
+		if err := private(st); err != nil {
+			return none, err
+		}
+		raw, err = os.ReadFile(path)
+	}
 	if err != nil {
-		return relay.Secret{}, fmt.Errorf("cannot be read: %w", reason(err))
+		return none, fmt.Errorf("cannot be read: %w", reason(err))
 	}
-	if err := private(st); err != nil {
-		return relay.Secret{}, err
-	}
-	raw, err := os.ReadFile(path)
-	if err != nil {
-		return relay.Secret{}, fmt.Errorf("cannot be read: %w", reason(err))
-	}
-	s := relay.NewSecret([]byte(strings.TrimSpace(string(raw))))
-	if s.IsZero() {
-		return relay.Secret{}, errors.New("the file is empty")
-	}
-	return s, nil
+	return secret(string(raw), "the file is empty")
 }
 
 // secretEnv reads a credential from the named variable.
 func (l *loader) secretEnv(name string) (relay.Secret, error) {
-	s := relay.NewSecret([]byte(strings.TrimSpace(l.env[name])))
+	return secret(l.env[name], "that variable is not set")
+}
+
+// secret is raw without the spaces around it, or the error that missing says when nothing is left.
+func secret(raw, missing string) (relay.Secret, error) {
+	s := relay.NewSecret([]byte(strings.TrimSpace(raw)))
 	if s.IsZero() {
-		return relay.Secret{}, errors.New("that variable is not set")
+		return s, errors.New(missing)
 	}
 	return s, nil
 }
@@ -232,4 +210,36 @@ func reason(err error) error {
 		return pe.Err
 	}
 	return err
+}
+
+// Reference describes every key, with its default and its meaning, section by section.
+func Reference(kinds []platforms.Kind) string {
+	var b strings.Builder
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	row := func(key, def, help string) {
+		if def != "" {
+			help += " (default " + def + ")"
+		}
+		_, _ = fmt.Fprintf(w, "  %s\t%s\n", key, help)
+	}
+	_, _ = fmt.Fprintf(w, "Every key can also be given as a variable: %sLISTEN, %sDELIVERY_WINDOW,\n%sTELEGRAM_TOKEN_FILE (for the one bot of that platform).\n\n", envPrefix, envPrefix, envPrefix)
+	section := ""
+	for _, s := range newLoader(Source{}).settings {
+		if s.section != section {
+			section = s.section
+			_, _ = fmt.Fprintf(w, "\n[%s]\n", section)
+		}
+		row(s.key, s.def, s.help)
+	}
+	_, _ = fmt.Fprintf(w, "\n[[%s]]\n", botsSection)
+	for _, k := range botKeys() {
+		row(k.Name, k.Default, k.Help)
+	}
+	for _, kind := range kinds {
+		for _, k := range kind.Keys {
+			row(k.Name, k.Default, string(kind.Name)+": "+k.Help)
+		}
+	}
+	_ = w.Flush() // a strings.Builder takes everything
+	return strings.TrimRight(b.String(), "\n")
 }

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -24,8 +25,8 @@ func parseFlag(v string) (bool, error) {
 	return b, nil
 }
 
-// numberFrom makes a reader of whole numbers in bounds.
-func numberFrom(least, most int) func(string) (int, error) {
+// numberIn makes a reader of whole numbers in bounds.
+func numberIn(least, most int) func(string) (int, error) {
 	return func(v string) (int, error) {
 		n, err := strconv.ParseInt(v, 0, 64)
 		if err != nil || n < int64(least) || n > int64(most) {
@@ -111,14 +112,6 @@ func parseSize(s string) (int64, error) {
 	return int64(n) << shift, nil
 }
 
-func parseMaxBytes(s string) (int64, error) {
-	n, err := parseSize(s)
-	if err == nil && n < 1<<20 {
-		err = errors.New("want at least 1MiB: a single message can be that large")
-	}
-	return n, err
-}
-
 // parseAge reads a span of time: "14d", or anything Go's durations accept ("60s", "1h30m").
 func parseAge(s string) (time.Duration, error) {
 	bad := errors.New(`want a span of time such as "14d", "12h" or "60s"`)
@@ -136,20 +129,15 @@ func parseAge(s string) (time.Duration, error) {
 	return d, nil
 }
 
-func parseMaxAge(s string) (time.Duration, error) {
-	d, err := parseAge(s)
-	if err == nil && d < time.Second {
-		err = errors.New("want at least 1s")
+// within is parse with bounds; outside is what is said of a value beyond them.
+func within[T cmp.Ordered](parse func(string) (T, error), least, most T, outside string) func(string) (T, error) {
+	return func(s string) (T, error) {
+		v, err := parse(s)
+		if err == nil && (v < least || v > most) {
+			err = errors.New(outside)
+		}
+		return v, err
 	}
-	return d, err
-}
-
-func parseCooldown(s string) (time.Duration, error) {
-	d, err := parseAge(s)
-	if err == nil && (d < time.Second || d > 30*time.Minute) {
-		err = errors.New("want a span from 1s to 30m")
-	}
-	return d, err
 }
 
 // parseNetworks reads addresses and networks, separated by commas.

@@ -45,26 +45,25 @@ type contender struct {
 	took chan time.Duration // of each message, from the Bot API to the gateway
 }
 
-func nobody(int) string { return "" } // a bearer
-
 // start starts the processes; the function it returns ends them.
 func (c *contender) start(ctx context.Context) (stop func()) {
 	c.pids = nil
-	stop = func() {}
+	ctx, cancel := context.WithCancel(ctx)
+	var ends []func() error
+	stop = func() {
+		cancel()
+		for _, end := range ends {
+			_ = end() // it was told to, or did before
+		}
+	}
 	for _, command := range c.commands {
-		ctx, cancel := context.WithCancel(ctx)
 		cmd := exec.CommandContext(ctx, command[1], command[2:]...)
 		cmd.Dir, cmd.Stderr = c.dir, new(bytes.Buffer)
 		cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 		cmd.WaitDelay = patience
 		out := bufio.NewReader(must(cmd.StdoutPipe()))
 		check(cmd.Start())
-		before := stop
-		stop = func() {
-			cancel()
-			_ = cmd.Wait() // it was told to end, or ended before
-			before()
-		}
+		ends = append(ends, cmd.Wait)
 		for ready := false; !ready; {
 			line, err := out.ReadString('\n')
 			if err != nil {
@@ -79,8 +78,6 @@ func (c *contender) start(ctx context.Context) (stop func()) {
 	c.door = "ws://" + strings.TrimSpace(c.door) + "/relay"
 	return stop
 }
-
-const listening = "listening on http://"
 
 // connector is a binary of this program with gateways enrolled, the first of which gets the messages.
 func connector(ctx context.Context, name, binary, dir string) *contender {
@@ -106,7 +103,7 @@ var script string
 
 // standin is the Node program with a Redis server of its own; nil: it cannot run here.
 func standin(ctx context.Context, cache, dir string) *contender {
-	for _, tool := range []string{"redis-server", "redis-benchmark", "node", "npm"} {
+	for _, tool := range []string{"redis-server", "node", "npm"} {
 		if _, err := exec.LookPath(tool); err != nil {
 			fmt.Println("not compared:", err)
 			return nil
@@ -121,47 +118,13 @@ func standin(ctx context.Context, cache, dir string) *contender {
 	l := must(net.Listen("tcp", "127.0.0.1:0")) // a free port
 	check(l.Close())
 	port := strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
-	c := &contender{name: "node + redis", dir: must(os.MkdirTemp(dir, "s")), api: newBotAPI(), bearer: nobody, redis: port}
+	c := &contender{name: "node + redis", dir: must(os.MkdirTemp(dir, "s")), api: newBotAPI(), redis: port, bearer: func(int) string { return "" }}
 	c.commands = [][]string{
 		{"Ready to accept connections", "redis-server", "--bind", "127.0.0.1", "--port", port,
 			"--save", "", "--appendonly", "yes", "--appendfsync", "always", "--auto-aof-rewrite-percentage", "0"},
 		{listening, "node", path, c.api.URL, port},
 	}
 	return c
-}
-
-const bareServer = "bare-server"
-
-// serveBare is the least that a WebSocket server takes with the library we use, until it is killed: a
-// goroutine for each socket, and no buffers but the library's.
-func serveBare() {
-	ctx, l := context.Background(), must(net.Listen("tcp", "127.0.0.1:0"))
-	fmt.Println(listening + l.Addr().String())
-	check(http.Serve(l, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		conn, err := websocket.Accept(bareHijacker{w}, r, nil)
-		if err != nil {
-			return
-		}
-		go func() { // the handler's goroutine has a grown stack; this one ends with the socket
-			for err := error(nil); err == nil; _, _, err = conn.Read(ctx) {
-				_ = conn.Write(ctx, websocket.MessageText, []byte(`{"type":"descriptor"}`)) // or Read says it
-			}
-		}()
-	})))
-}
-
-// bareHijacker takes away the buffers that net/http gives to a connection.
-type bareHijacker struct{ http.ResponseWriter }
-
-func (h bareHijacker) Hijack() (net.Conn, *bufio.ReadWriter, error) {
-	conn, rw, err := http.NewResponseController(h.ResponseWriter).Hijack()
-	if err != nil {
-		return nil, nil, err
-	}
-	early, _ := rw.Peek(rw.Reader.Buffered()) // what came right behind the request
-	in := bufio.NewReaderSize(io.MultiReader(strings.NewReader(string(early)), conn), len(early))
-	_, _ = in.Peek(len(early)) // the library takes over only what is buffered
-	return conn, bufio.NewReadWriter(in, bufio.NewWriterSize(conn, 16)), nil
 }
 
 // botAPI is a Bot API that notes when it handed each message out. Each is handed out once.
@@ -211,16 +174,11 @@ func (c *contender) dial(ctx context.Context, gateway int) *websocket.Conn {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	conn, _, err := websocket.Dial(ctx, c.door, &websocket.DialOptions{HTTPHeader: http.Header{"Authorization": {"Bearer " + c.bearer(gateway)}}})
-	if err == nil {
-		const hello = `{"type":"hello","platform":"telegram","botId":"4242","command_manifest":[]}` + "\n"
-		err = conn.Write(ctx, websocket.MessageText, []byte(hello))
-	}
-	if err == nil {
-		_, _, err = conn.Read(ctx)
-	}
-	if err != nil {
-		panic(fmt.Errorf("%s: gateway %d: %w", c.name, gateway, err))
-	}
+	check(err)
+	const hello = `{"type":"hello","platform":"telegram","botId":"4242","command_manifest":[]}` + "\n"
+	check(conn.Write(ctx, websocket.MessageText, []byte(hello)))
+	_, _, err = conn.Read(ctx)
+	check(err)
 	return conn
 }
 

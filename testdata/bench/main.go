@@ -5,17 +5,18 @@
 //
 // It builds the program, runs everything against a Bot API and a gateway of its own, in turns, and prints
 // the medians over the rounds, with the ratio of this program's to each other's. Only the ratios mean
-// anything elsewhere. Each BINARY is a further build of this program, measured in the same run. "bare" is a
-// server that only holds sockets. It needs Linux and, to compare, redis-server, redis-benchmark, node and
-// npm; what is missing is said, and left out. Its files are in the user's cache folder, which should be on
+// anything elsewhere. Each BINARY is a further build of this program, measured in the same run. It needs
+// Linux and, to compare, redis-server, node and npm; what is missing is said, and left out. Its files are in the user's cache folder, which should be on
 // the disk that matters; only the ws package stays there.
 package main
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"flag"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -29,6 +30,7 @@ import (
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/wire"
 	"github.com/hermes-connector/hermes-connector/store"
 )
 
@@ -39,6 +41,7 @@ const (
 	patience  = 20 * time.Second      // for anything a program is asked
 	warm      = 50                    // sockets before the first that counts, so that what is there once is there
 	sockets   = 1000                  // that count
+	listening = "listening on http://"
 )
 
 // check ends the bench; on the way up, what was started is stopped.
@@ -56,9 +59,6 @@ func must[T any](v T, err error) T {
 func main() {
 	rounds := flag.Int("rounds", 5, "rounds of everything")
 	flag.Parse()
-	if flag.Arg(0) == bareServer {
-		serveBare()
-	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	ctx, cancel := context.WithTimeout(ctx, time.Duration(*rounds)*5*time.Minute)
@@ -78,11 +78,10 @@ func main() {
 	if other != nil {
 		all = append(all, other)
 	}
-	bare := &contender{name: "bare", dir: dir, bearer: nobody, commands: [][]string{{listening, os.Args[0], bareServer}}}
 
 	f := &figures{values: make(map[[2]string][]float64)}
 	for range *rounds {
-		for _, c := range append(slices.Clip(all), bare) {
+		for _, c := range all {
 			f.add("KB per idle socket (RSS)", c, c.idleGrowth(ctx)/sockets/1024)
 		}
 	}
@@ -98,23 +97,18 @@ func main() {
 			row := fmt.Sprintf("durable appends/s, producers %d, bots %d", n.producers, n.bots)
 			f.add(row, all[0], storeAppends(ctx, dir, n.producers, n.bots))
 			if other != nil {
-				f.add(row, other, redisAppends(ctx, other.redis, n.producers))
+				f.add(row, other, redisAppends(other.redis, n.producers))
 			}
 		}
 	}
-	f.print(fmt.Sprintf("medians of %d rounds", *rounds), append(all, bare))
+	f.print(fmt.Sprintf("medians of %d rounds", *rounds), all)
 }
 
 // output is what a command prints.
 func output(ctx context.Context, dir, name string, args ...string) string {
 	cmd := exec.CommandContext(ctx, name, args...)
-	cmd.Dir = dir
-	out, err := cmd.Output()
-	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
-		err = fmt.Errorf("%s: %w: %s", cmd, err, exit.Stderr)
-	}
-	check(err)
-	return strings.TrimSpace(string(out))
+	cmd.Dir, cmd.Stderr = dir, os.Stderr
+	return strings.TrimSpace(string(must(cmd.Output())))
 }
 
 // figures are what was measured, by row and contender.
@@ -190,20 +184,40 @@ func storeAppends(ctx context.Context, dir string, producers, bots int) float64 
 	return produce(producers, func(p int, n int64) error {
 		to := strconv.Itoa(p % bots)
 		bot, id := relay.Bot{Platform: "loop", ID: relay.BotID(to)}, strconv.FormatInt(1_000_000_000+n, 10)
+		event := relay.Event{
+			ID: relay.EventID(id), Bot: bot, At: time.Now(), Type: relay.TypeText, Text: text, MessageID: relay.MessageID(id),
+			Source: relay.Source{Platform: bot.Platform, ChatID: "c1", ChatType: relay.ChatDM, UserID: "u1", UserName: "Ann"},
+		}
+		frame, _ := wire.Pack(event) // it fits
 		_, err := db.Accept(ctx, store.Accept{Bot: bot, Items: []store.AcceptItem{{
-			Event: relay.Event{
-				ID: relay.EventID(id), Bot: bot, At: time.Now(), Type: relay.TypeText, Text: text, MessageID: relay.MessageID(id),
-				Source: relay.Source{Platform: bot.Platform, ChatID: "c1", ChatType: relay.ChatDM, UserID: "u1", UserName: "Ann"},
-			},
-			Deliveries: []store.Delivery{{Instance: relay.InstanceID(to)}},
+			Delivery: event, Frame: frame, To: []store.Recipient{{Instance: relay.InstanceID(to)}},
 		}}})
 		return err
 	})
 }
 
-// redisAppends is how many entries of 1 KiB a second the Redis server adds to a stream, as its own tool finds.
-func redisAppends(ctx context.Context, port string, producers int) float64 {
-	csv := output(ctx, "", "redis-benchmark", "-p", port, "--csv", "-c", strconv.Itoa(producers), "-n", strconv.Itoa(min(2000*producers, 30_000)),
-		"XADD", "appends", "MAXLEN", "~", "100000", "*", "event", strings.Repeat("x", 1024))
-	return must(strconv.ParseFloat(strings.Split(csv[strings.LastIndexByte(csv, '\n')+1:], `"`)[3], 64))
+// redisAppends is how many entries of 1 KiB a second the Redis server adds to a stream, for producers like
+// those of storeAppends with a connection each.
+func redisAppends(port string, producers int) float64 {
+	command := "*8\r\n"
+	for _, arg := range []string{"XADD", "appends", "MAXLEN", "~", "100000", "*", "event", strings.Repeat("x", 1024)} {
+		command += fmt.Sprintf("$%d\r\n%s\r\n", len(arg), arg)
+	}
+	conns, answers := make([]net.Conn, producers), make([]*bufio.Reader, producers)
+	for p := range conns {
+		conns[p] = must(net.Dial("tcp", "127.0.0.1:"+port))
+		defer conns[p].Close()
+		answers[p] = bufio.NewReader(conns[p])
+	}
+	return produce(producers, func(p int, _ int64) error {
+		if _, err := conns[p].Write([]byte(command)); err != nil {
+			return err
+		}
+		length, err := answers[p].ReadString('\n') // of the entry's id
+		if err != nil || length[0] != '$' {
+			return fmt.Errorf("redis: %q, %v", length, err)
+		}
+		_, err = answers[p].ReadString('\n')
+		return err
+	})
 }
