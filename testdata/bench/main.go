@@ -29,6 +29,7 @@ import (
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/wire"
 	"github.com/hermes-connector/hermes-connector/store"
 )
 
@@ -190,12 +191,13 @@ func storeAppends(ctx context.Context, dir string, producers, bots int) float64 
 	return produce(producers, func(p int, n int64) error {
 		to := strconv.Itoa(p % bots)
 		bot, id := relay.Bot{Platform: "loop", ID: relay.BotID(to)}, strconv.FormatInt(1_000_000_000+n, 10)
+		ev := relay.Event{
+			ID: relay.EventID(id), Bot: bot, At: time.Now(), Type: relay.TypeText, Text: text, MessageID: relay.MessageID(id),
+			Source: relay.Source{Platform: bot.Platform, ChatID: "c1", ChatType: relay.ChatDM, UserID: "u1", UserName: "Ann"},
+		}
+		frame, _ := wire.Pack(ev)
 		_, err := db.Accept(ctx, store.Accept{Bot: bot, Items: []store.AcceptItem{{
-			Event: relay.Event{
-				ID: relay.EventID(id), Bot: bot, At: time.Now(), Type: relay.TypeText, Text: text, MessageID: relay.MessageID(id),
-				Source: relay.Source{Platform: bot.Platform, ChatID: "c1", ChatType: relay.ChatDM, UserID: "u1", UserName: "Ann"},
-			},
-			Deliveries: []store.Delivery{{Instance: relay.InstanceID(to)}},
+			Delivery: ev, Frame: frame, To: []store.Recipient{{Instance: relay.InstanceID(to)}},
 		}}})
 		return err
 	})
