@@ -80,7 +80,7 @@ func (t *tx) put(b bucket, k []byte, v any) error {
 
 // putSealed stores an envelope.
 func (t *tx) putSealed(b bucket, k, value []byte) error {
-	t.writes++
+	t.changes(b)
 	if b == bucketEntries || b == bucketAudit || b == bucketSeen { // written in key order
 		return t.file.Append(string(b), k, value)
 	}
@@ -101,8 +101,16 @@ func (t *tx) putChanged(b bucket, k []byte, v any) error {
 }
 
 func (t *tx) del(b bucket, k []byte) error {
-	t.writes++
+	t.changes(b)
 	return t.file.Delete(string(b), k)
+}
+
+// changes notes a change in b.
+func (t *tx) changes(b bucket) {
+	t.writes++
+	if b == bucketInstances && t.db != nil {
+		t.db.instances.forget(t.ID())
+	}
 }
 
 // load reads the record under k. A damaged one is an error that names it.

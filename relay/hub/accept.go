@@ -3,6 +3,7 @@ package hub
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"slices"
 	"time"
 
@@ -74,6 +75,7 @@ func (in *inbox) Accept(ctx context.Context, b platforms.Batch) error {
 	h.counters.Add(count.Quarantined, uint64(len(b.Undecodable)))
 	h.noteOverflow(out)
 	h.announce(judged, out.Items)
+	runtime.Gosched() // the pumps go first: otherwise the platform's next request holds up what came
 	for _, m := range b.Moves {
 		h.judges.call(relay.Chat{Bot: in.bot, ID: m.To}) // what was undecided went along
 	}

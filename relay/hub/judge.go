@@ -43,31 +43,34 @@ func dropped(ev relay.Event, why gate.Reason) judgement {
 // judge decides about one event, in the order: own message, duplicate, control, another bot's
 // command, then the candidates. before are the judgements about what came before it in its batch. An
 // error is store trouble: the platform hands the event in again.
-func (h *Hub) judge(ctx context.Context, ev relay.Event, before []judgement) (judgement, error) {
+func (h *Hub) judge(ctx context.Context, ev relay.Event, before []judgement) (j judgement, err error) {
 	if ev.Traits.Own {
 		return dropped(ev, gate.OwnMessage), nil
 	}
-	seen, err := h.db.Seen(ctx, ev.Bot, ev.ID)
-	if err != nil {
-		return judgement{}, err
-	}
-	if seen {
-		return dropped(ev, gate.Duplicate), nil
-	}
-	if code, ok := link.Command(ev); ok {
-		answer, err := h.desk.Redeem(ctx, ev, code)
-		if err != nil {
-			return judgement{}, err
+	code, control := link.Command(ev)
+	err = h.db.View(ctx, func(ctx context.Context) error {
+		seen, err := h.db.Seen(ctx, ev.Bot, ev.ID)
+		switch {
+		case err != nil:
+			return err
+		case seen:
+			control, j = false, dropped(ev, gate.Duplicate)
+		case control:
+		case ev.Traits.OtherCommand:
+			j = dropped(ev, gate.OtherCommand)
+		default:
+			j, err = h.judgeCandidates(ctx, ev, before)
 		}
-		j := dropped(ev, gate.Control)
-		// What changed nothing and gets no answer writes nothing either, however often it is sent.
-		j.consumed, j.answer = answer != "", answer
-		return j, nil
+		return err
+	})
+	if err != nil || !control {
+		return j, err
 	}
-	if ev.Traits.OtherCommand {
-		return dropped(ev, gate.OtherCommand), nil
-	}
-	return h.judgeCandidates(ctx, ev, before)
+	// What changed nothing and gets no answer writes nothing either, however often it is sent.
+	j = dropped(ev, gate.Control)
+	j.answer, err = h.desk.Redeem(ctx, ev, code)
+	j.consumed = j.answer != ""
+	return j, err
 }
 
 // judgeCandidates puts the gate's question for every instance that could receive ev.
