@@ -19,7 +19,7 @@
 //  7. Close code 4401 is sent only when the owner says so.
 //  8. What a gateway can make the session read, keep and write is bounded (limits.go), and a
 //     healthy gateway never comes near the bounds.
-//  9. An idle session holds no buffer, and no goroutine but its reader and the handler's Pump.
+//  9. An idle session holds no buffer, and no goroutine but its reader.
 package session
 
 import (
@@ -60,7 +60,7 @@ var (
 )
 
 // Closed is the cause of a session that this side ended: what the gateway was told. A handler
-// that returns one from Hello, Pump, GoingIdle or Ack chooses how the session ends.
+// that returns one from Hello, GoingIdle or Ack, or gives one to over, chooses how the session ends.
 type Closed struct {
 	Code   websocket.StatusCode
 	Reason string // goes to the gateway; at most 123 bytes, no secrets
