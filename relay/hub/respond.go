@@ -41,6 +41,18 @@ func (h *Hub) keep(j *judgement) {
 	}
 }
 
+// keepAll is keep for all that is about to be stored together.
+func (h *Hub) keepAll(judged []judgement) (undo func()) {
+	for n := range judged {
+		h.keep(&judged[n])
+	}
+	return func() {
+		for _, j := range judged {
+			j.undo()
+		}
+	}
+}
+
 // admitted is the verdict of the first instance that receives the event.
 func (j judgement) admitted() (verdict, bool) {
 	i := slices.IndexFunc(j.verdicts, func(v verdict) bool { return v.Reason == gate.Delivered })
@@ -110,11 +122,12 @@ var errAnswered = errors.New("answered already")
 // certainly was not, so that no other one can replace it. onlyFirst: nothing but the first will do,
 // and the error is errAnswered otherwise.
 func (h *Hub) wield(ctx context.Context, r platforms.Responder, held Held, a relay.Send, onlyFirst bool) (relay.Result, error) {
-	end, err := h.wielded.begin(ctx, capabilityKey{held.Bot, held.Event})
-	if err != nil {
-		return relay.Result{}, &relay.ActionError{Outcome: relay.NotSent, Public: "network: not sent before the deadline", Err: err}
+	select {
+	case held.using <- struct{}{}:
+		defer func() { <-held.using }()
+	case <-ctx.Done():
+		return relay.Result{}, &relay.ActionError{Outcome: relay.NotSent, Public: "network: not sent before the deadline", Err: ctx.Err()}
 	}
-	defer end()
 	first := h.keeper.Take(held)
 	if onlyFirst && !first {
 		return relay.Result{}, errAnswered

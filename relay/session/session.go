@@ -111,8 +111,6 @@ type Session struct {
 	// ended is closed once cause is set.
 	ended chan struct{}
 
-	acting acting // what the actions hold
-
 	// Set once, by Run, before it reads.
 	unheard *time.Timer // ends the session if no hello comes
 
@@ -190,12 +188,11 @@ func (s *Session) Tell(f wire.Frame) {
 		s.endWith(&Closed{Code: websocket.StatusInternalError, Reason: "internal error", Err: err})
 		return
 	}
-	switch s.out.put(line) {
-	case putDropped:
+	switch err := s.out.put(line); {
+	case errors.Is(err, ErrEnded):
 		s.log().Debug("frame dropped: the session is over", "frame", fmt.Sprintf("%T", f))
-	case putOverflow:
+	case err != nil:
 		s.tooSlow()
-	case putQueued:
 	}
 }
 
