@@ -39,6 +39,7 @@ type Pump struct {
 	dry      bool             // behind last there is nothing but what the lane was told of since
 	passed   uint64           // sequence of the oldest entry passed over because its bot is not fronted; 0: none
 	said     int              // how often Fronted was called
+	knew     int              // said, when the task was chosen: a bot said since is not missed
 	inFlight []entry          // pushed and not yet deleted, in the order they were pushed first
 	gone     []relay.BufferID // deleted while pushing: what is being read may be one of them
 	working  bool             // it has a goroutine
@@ -156,7 +157,7 @@ func (p *Pump) work() {
 			p.working = false
 			return
 		}
-		p.begun, p.pushing, p.gone = true, true, nil
+		p.begun, p.pushing, p.gone, p.knew = true, true, nil, p.said
 		l.mu.Unlock()
 		err := p.next(p.ctx, t)
 		l.mu.Lock()
@@ -284,7 +285,7 @@ func (p *Pump) find(ctx context.Context, t task) (e store.Entry, ok bool, err er
 		ok = p.repeatLocked(after, e.Buffer, ok)
 	case ok:
 		p.dry = false
-	default:
+	case p.said == p.knew:
 		p.last = max(p.last, told) // all of that is gone
 	}
 	return e, ok, err
@@ -292,16 +293,12 @@ func (p *Pump) find(ctx context.Context, t task) (e store.Entry, ok bool, err er
 
 // pass moves on past an entry whose bot the session does not front, and reports whether it did.
 func (p *Pump) pass(e store.Entry) bool {
-	l := p.lane
-	l.mu.Lock()
-	said := p.said // taken before asking, so that a bot said meanwhile is not missed
-	l.mu.Unlock()
 	if p.fronts(e.About.Bot) {
 		return false
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if p.said == said {
+	p.lane.mu.Lock()
+	defer p.lane.mu.Unlock()
+	if p.said == p.knew {
 		p.last = e.Buffer.Seq
 		if p.passed == 0 {
 			p.passed = e.Buffer.Seq
@@ -311,10 +308,13 @@ func (p *Pump) pass(e store.Entry) bool {
 }
 
 // enter puts e in flight, for it is about to be pushed: before it is, since the gateway may be quicker than
-// push's return. It reports false for one that has been pushed before.
+// push's return. It reports false for one that has been pushed before, or is to be looked at anew.
 func (p *Pump) enter(e store.Entry) bool {
 	p.lane.mu.Lock()
 	defer p.lane.mu.Unlock()
+	if p.said != p.knew {
+		return false
+	}
 	p.last = e.Buffer.Seq
 	if p.indexLocked(e.Buffer) >= 0 || slices.Contains(p.gone, e.Buffer) {
 		return false
