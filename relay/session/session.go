@@ -154,9 +154,6 @@ func (s *Session) log() *slog.Logger {
 	return s.o.Log.With("gateway", s.peer.Gateway, "instance", s.peer.Instance)
 }
 
-// Peer is who the session speaks with.
-func (s *Session) Peer() Peer { return s.peer }
-
 // Push queues a frame behind everything queued before. It blocks while 64 frames wait, until
 // there is room, ctx ends (its error) or the session ends (ErrEnded). ErrUnencodable: the frame
 // can never be sent.
