@@ -3,15 +3,64 @@ package store
 import (
 	"context"
 	"fmt"
+	"sync"
 
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store/table"
 	bolt "go.etcd.io/bbolt"
 )
 
-// Instance is the record of i, also after its revocation. ErrNotFound: it was never enrolled.
+// Instance is the record of i, also after its revocation. It is shared: nobody changes its lists.
+// ErrNotFound: it was never enrolled.
 func (db *DB) Instance(ctx context.Context, id relay.InstanceID) (Instance, error) {
-	return get(ctx, db, "instance "+string(id), func(t *bolt.Tx) (Instance, error) { return table.Found[Instance](t, bucketInstances, table.Key(id)) })
+	return get(ctx, db, "instance "+string(id), func(t *bolt.Tx) (Instance, error) {
+		if i, known := db.instances.find(t.ID(), id); known {
+			return i, nil
+		}
+		i, err := table.Found[Instance](t, bucketInstances, table.Key(id))
+		if err == nil {
+			db.instances.keep(t.ID(), id, i)
+		}
+		return i, err
+	})
+}
+
+// decodedInstances are those read since any was changed: every event asks for some, and their lists may be long.
+type decodedInstances struct {
+	mu      sync.Mutex // guards the fields below
+	changed int        // the transaction that changed one last
+	known   map[relay.InstanceID]Instance
+}
+
+// find is the instance as the transaction sees it, if it is known.
+func (d *decodedInstances) find(tx int, id relay.InstanceID) (i Instance, known bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if tx >= d.changed {
+		i, known = d.known[id]
+	}
+	return i, known
+}
+
+// keep notes what the transaction read.
+func (d *decodedInstances) keep(tx int, id relay.InstanceID, i Instance) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if tx < d.changed {
+		return
+	}
+	if d.known == nil {
+		d.known = make(map[relay.InstanceID]Instance)
+	}
+	d.known[id] = i
+}
+
+// forget drops all, for the transaction changes one. Older ones find nothing from now on, whether or not
+// it is committed.
+func (d *decodedInstances) forget(tx int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.changed, d.known = tx, nil
 }
 
 // Instances lists all instances by id, the revoked ones too.

@@ -59,6 +59,8 @@ type DB struct {
 	cursors cursors
 	sent    sentLog
 
+	instances decodedInstances
+
 	badMarks    atomic.Uint64 // damaged seen marks met
 	deadDropped atomic.Uint64
 	died        [len(deadReasons)]atomic.Uint64
@@ -134,7 +136,12 @@ type op struct {
 }
 
 // do runs o in the next transaction.
-func (db *DB) do(ctx context.Context, o *op) error { return db.file.Do(ctx, o.queued()) }
+func (db *DB) do(ctx context.Context, o *op) error {
+	if ctx.Value(viewing{}) != nil { // the writer may have to wait for every reader
+		return errors.New("a write within a view")
+	}
+	return db.file.Do(ctx, o.queued())
+}
 
 // queued is o for the file's writer.
 func (o *op) queued() *boltfile.Op {
@@ -167,8 +174,22 @@ func get[T any](ctx context.Context, db *DB, what string, fn func(*bolt.Tx) (T, 
 	return out, nil
 }
 
-// read runs fn in a read transaction of its own. fn must copy what it keeps.
-func (db *DB) read(ctx context.Context, fn func(*bolt.Tx) error) error { return db.file.Read(ctx, fn) }
+// viewing is the key under which a context carries View's transaction.
+type viewing struct{}
+
+// View has all that fn reads with its context come from one read transaction. fn must neither write nor wait
+// for others, and the context must not outlive it.
+func (db *DB) View(ctx context.Context, fn func(context.Context) error) error {
+	return db.file.Read(ctx, func(t *bolt.Tx) error { return fn(context.WithValue(ctx, viewing{}, t)) })
+}
+
+// read runs fn in View's transaction, or in a read transaction of its own. fn must copy what it keeps.
+func (db *DB) read(ctx context.Context, fn func(*bolt.Tx) error) error {
+	if t, ok := ctx.Value(viewing{}).(*bolt.Tx); ok {
+		return fn(t)
+	}
+	return db.file.Read(ctx, fn)
+}
 
 // Stats are counters since Open, and the size of the file.
 type Stats struct {

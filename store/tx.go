@@ -30,7 +30,13 @@ type tx struct {
 
 // begin is boltfile's Format.Begin.
 func (db *DB) begin(t *boltfile.Tx) boltfile.Batch {
-	return &tx{Writer: table.NewWriter(t), db: db, waiting: db.cursors.waiting, noted: func() {}}
+	w := table.NewWriter(t)
+	w.Note = func(bucket string) {
+		if bucket == bucketInstances {
+			db.instances.forget(t.ID())
+		}
+	}
+	return &tx{Writer: w, db: db, waiting: db.cursors.waiting, noted: func() {}}
 }
 
 // edit is a transaction of somebody who has the file for himself.

@@ -1,8 +1,11 @@
 package delivery
 
 import (
+	"context"
 	"testing"
 	"testing/synctest"
+
+	"github.com/hermes-connector/hermes-connector/relay"
 )
 
 // TestAnEntryOfAnotherBotWaitsAndHoldsNobodyUp is invariant 3: what the session does not front is passed
@@ -79,5 +82,27 @@ func TestWhatIsPassedOverIsReadOnce(t *testing.T) {
 			t.Errorf("%d reads for %d entries that wait and %d that came", reads, waiting, live)
 		}
 		s.end(nil)
+	})
+}
+
+// TestABotFrontedWhileAnEntryIsLookedAt: what was passed over before comes nevertheless.
+func TestABotFrontedWhileAnEntryIsLookedAt(t *testing.T) {
+	bubble(t, 0, Options{}, func(t *testing.T, m *memory, l *Lane) {
+		m.append("strange")
+		m.append("hi")
+		s := &socket{run: make(chan error, 1)}
+		s.pump = l.NewPump(s.push, func(b relay.Bot) bool {
+			if b != strange && !s.fronts(strange) {
+				s.widen()
+			}
+			return s.fronts(b)
+		})
+		ctx, end := context.WithCancel(t.Context())
+		go func() { s.run <- s.pump.Run(ctx) }()
+		wantPushed(t, s, 1)
+		mustAck(t, s, 1, true)
+		wantPushed(t, s, 1, 2)
+		end()
+		<-s.run
 	})
 }

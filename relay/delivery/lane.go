@@ -3,7 +3,7 @@
 // reconnect and a sleep are the same case.
 //
 // It does not append (the hub does, for all instances of a batch at once), does not know how a
-// frame is spelled, and starts no goroutine.
+// frame is spelled, and starts no goroutine but through whoever starts a pump. A pump that waits has none.
 //
 // Invariants:
 //
@@ -59,11 +59,10 @@ type Lane struct {
 	window int
 	log    *slog.Logger
 
-	lease chan struct{} // capacity 1: full while a pump runs, so the next one waits
-
 	mu      sync.Mutex    // guards the fields below, and those of every pump
-	changed chan struct{} // closed and replaced whenever a waiting pump or Flip should look again
+	changed chan struct{} // closed and replaced whenever an Ack or a Flip that waits should look again
 	waiters int           // how many wait in until
+	pumps   []*Pump       // the first has the lease, the others wait for it
 	newest  *Pump         // the pump that has the lease, or had it last; nil before the first
 	told    uint64        // the newest sequence that Grown or Appended named
 	offered []store.Entry // what the pump that waits is to take, at most as many as may be in flight
@@ -80,8 +79,7 @@ func NewLane(inst relay.InstanceID, buf Buffer, o Options) *Lane {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	return &Lane{
-		inst: inst, buf: buf, window: o.Window, log: o.Log.With("instance", inst),
-		lease: make(chan struct{}, 1), changed: make(chan struct{}),
+		inst: inst, buf: buf, window: o.Window, log: o.Log.With("instance", inst), changed: make(chan struct{}),
 	}
 }
 
@@ -96,7 +94,7 @@ func (l *Lane) Grown(seq uint64) {
 func (l *Lane) Appended(e store.Entry) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if p := l.newest; p != nil && p.waitsForLocked(e.Buffer.Seq) {
+	if len(l.pumps) > 0 && l.pumps[0].waitsForLocked(e.Buffer.Seq) {
 		l.offered = append(l.offered, e)
 	}
 	l.grownLocked(e.Buffer.Seq)
@@ -114,10 +112,15 @@ func (l *Lane) grownLocked(seq uint64) {
 	l.changedLocked()
 }
 
-// changedLocked wakes everyone who waits for the lane to change. l.mu must be held.
+// changedLocked has everyone who waits for the lane to change look again. l.mu must be held.
 func (l *Lane) changedLocked() {
-	close(l.changed)
-	l.changed = make(chan struct{})
+	if l.waiters > 0 {
+		close(l.changed)
+		l.changed = make(chan struct{})
+	}
+	if len(l.pumps) > 0 {
+		l.pumps[0].wakeLocked()
+	}
 }
 
 // until waits for cond, which is asked with l.mu held, or for the end of ctx, whose error it returns.

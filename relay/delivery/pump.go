@@ -22,21 +22,28 @@ var ErrPoison = errors.New("entry cannot be encoded")
 // deathTime bounds the bookkeeping after a session died.
 const deathTime = 5 * time.Second
 
-// Pump copies a lane into one session. It is run once.
+// Pump copies a lane into one session. It is started once.
 type Pump struct {
 	// Set once, by NewPump.
 	lane   *Lane
 	push   func(context.Context, store.Entry) error
 	fronts func(relay.Bot) bool
 
+	// Set once, by Start.
+	ctx  context.Context
+	run  func(func())
+	over func(error)
+
 	// Guarded by lane.mu.
 	last     uint64           // sequence of the entry looked at last; everything behind it is still to be looked at
 	dry      bool             // behind last there is nothing but what the lane was told of since
-	idle     bool             // it waits for an entry, and has room for it
 	passed   uint64           // sequence of the oldest entry passed over because its bot is not fronted; 0: none
 	said     int              // how often Fronted was called
+	knew     int              // said, when the task was chosen: a bot said since is not missed
 	inFlight []entry          // pushed and not yet deleted, in the order they were pushed first
 	gone     []relay.BufferID // deleted while pushing: what is being read may be one of them
+	working  bool             // it has a goroutine
+	begun    bool             // it has had something to do
 	pushing  bool             // an entry is being read or pushed
 	flipped  bool
 	failed   bool // the store refused a deletion: the session ends through no fault of the entry
@@ -65,13 +72,13 @@ func (e entry) isDue() bool { return e.due && !e.acked }
 // waitsForLocked reports whether p waits for just the entry of that sequence. lane.mu must be held.
 func (p *Pump) waitsForLocked(seq uint64) bool {
 	n := uint64(len(p.lane.offered))
-	return p.idle && seq == p.last+n+1 && len(p.inFlight)+int(n) < p.lane.window
+	return !p.pushing && !p.flipped && seq == p.last+n+1 && len(p.inFlight)+int(n) < p.lane.window
 }
 
 // NewPump makes the pump of one session. push puts an entry into that session's outbox: it
-// blocks while there is no room and returns once the frame is queued. It is called by Run's
+// blocks while there is no room and returns once the frame is queued. It is called by the pump's
 // goroutine only, one entry at a time. An error that wraps ErrPoison, or a panic, buries the
-// entry; any other error means that the entry was not queued and ends Run. An entry of a bot that
+// entry; any other error means that the entry was not queued and ends the pump. An entry of a bot that
 // fronts says no to stays in the buffer, and those behind it are pushed; nil: every bot is fronted.
 // fronts is called like push. A no may become a yes, which Fronted must be told, and never the reverse.
 func (l *Lane) NewPump(push func(context.Context, store.Entry) error, fronts func(relay.Bot) bool) *Pump {
@@ -100,62 +107,85 @@ func (p *Pump) Flipped() bool {
 	return p.flipped
 }
 
-// Run waits until the lane's previous pump returned, and pumps until ctx ends (then it returns
-// nil) or the store or push fails. If the session ended with an entry in flight, the oldest one
-// is charged with a death, unless the session was flipped, an Ack failed, or the cause of ctx is
-// ErrShutdown. (The gateway handles entries one after the other: the oldest may have killed it.)
-func (p *Pump) Run(ctx context.Context) error {
+// Start has p pump, once the lane's previous pump is over, until ctx ends or the store or push fails. It
+// returns at once; over is called at the end, with the failure, or nil when ctx ended. run starts a
+// goroutine; p has one at a time, and only while it has something to do. If the session ended with an entry
+// in flight, the oldest one is charged with a death, unless the session was flipped, an Ack failed, or the
+// cause of ctx is ErrShutdown. (The gateway handles entries one after the other: the oldest may have killed it.)
+func (p *Pump) Start(ctx context.Context, run func(func()), over func(error)) {
+	p.ctx, p.run, p.over = ctx, run, over
 	l := p.lane
-	select {
-	case <-ctx.Done():
-		return nil
-	case l.lease <- struct{}{}:
-	}
-	defer func() {
-		l.mu.Lock()
-		p.idle, l.offered = false, nil
-		l.mu.Unlock()
-		<-l.lease
-	}()
-
 	l.mu.Lock()
-	l.newest = p // from here on no acknowledgement to another pump counts
-	l.mu.Unlock()
-	// One that came in time may still be on its way to the disk.
-	if l.until(ctx, func() bool { return l.deleting == 0 }) != nil {
-		return nil
-	}
-
-	err := p.pump(ctx)
-	if ctx.Err() == nil {
-		return err // our own trouble, which is no reason to blame the entry
-	}
-	return p.die(ctx)
+	defer l.mu.Unlock()
+	l.pumps = append(l.pumps, p)
+	l.leaseLocked()
+	context.AfterFunc(ctx, func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		p.wakeLocked()
+	})
 }
 
-// pump pushes until ctx ends or something fails.
-func (p *Pump) pump(ctx context.Context) error {
-	l := p.lane
-	for {
-		l.mu.Lock()
-		changed := l.changed // taken before looking, so growth while looking is not missed
-		t := p.taskLocked()
-		p.pushing = t != none && ctx.Err() == nil
-		p.gone = nil
-		l.mu.Unlock()
+// leaseLocked gives the lease to the first pump. From here on no acknowledgement to another one counts.
+// l.mu must be held.
+func (l *Lane) leaseLocked() {
+	if len(l.pumps) > 0 {
+		l.newest = l.pumps[0]
+		l.newest.wakeLocked()
+	}
+}
 
-		if p.pushing {
-			if err := p.next(ctx, t); err != nil {
-				return err
-			}
-			continue
+// wakeLocked starts p's goroutine if there is something for it to do. lane.mu must be held.
+func (p *Pump) wakeLocked() {
+	if !p.working && slices.Contains(p.lane.pumps, p) && (p.ctx.Err() != nil || p.taskLocked() != none) {
+		p.working = true
+		p.run(p.work)
+	}
+}
+
+// work pushes until there is nothing to do, or p ends.
+func (p *Pump) work() {
+	l := p.lane
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for p.ctx.Err() == nil {
+		t := p.taskLocked()
+		if t != take {
+			l.offered = nil // it may be gone from the buffer when its time comes
 		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-changed:
+		if t == none {
+			p.working = false
+			return
+		}
+		p.begun, p.pushing, p.gone, p.knew = true, true, nil, p.said
+		l.mu.Unlock()
+		err := p.next(p.ctx, t)
+		l.mu.Lock()
+		if err != nil && p.ctx.Err() == nil {
+			p.endLocked(err) // our own trouble, which is no reason to blame the entry
+			return
 		}
 	}
+	var err error
+	if l.newest == p {
+		l.mu.Unlock()
+		err = p.die(p.ctx)
+		l.mu.Lock()
+	}
+	p.endLocked(err)
+}
+
+// endLocked lets go of the lane, and tells the owner. lane.mu must be held.
+func (p *Pump) endLocked(err error) {
+	l := p.lane
+	if l.pumps[0] == p {
+		l.offered = nil
+	}
+	l.pumps = slices.DeleteFunc(l.pumps, func(o *Pump) bool { return o == p })
+	l.leaseLocked()
+	l.mu.Unlock()
+	p.over(err)
+	l.mu.Lock()
 }
 
 // task is what a pump does next.
@@ -168,25 +198,21 @@ const (
 	look              // read the buffer behind last
 )
 
-// taskLocked is what p is to do now. lane.mu must be held.
+// taskLocked is what p is to do now: nothing without the lease, or while an acknowledgement that came to
+// another pump in time is on its way to the disk. lane.mu must be held.
 func (p *Pump) taskLocked() task {
 	l := p.lane
 	room := len(p.inFlight) < l.window
-	p.idle = false
-	t := none
 	switch {
-	case p.flipped:
+	case p.flipped, l.newest != p, !p.begun && l.deleting > 0:
 	case slices.ContainsFunc(p.inFlight, entry.isDue):
-		t = again
+		return again
 	case room && len(l.offered) > 0 && l.offered[0].Buffer.Seq == p.last+1:
 		return take
 	case room && (!p.dry || l.told > p.last):
-		t = look
-	default:
-		p.idle = room
+		return look
 	}
-	l.offered = nil // it may be gone from the buffer when its time comes
-	return t
+	return none
 }
 
 // next looks at one entry, if there is one, and pushes it unless it is to wait.
@@ -196,9 +222,7 @@ func (p *Pump) next(ctx context.Context, t task) (err error) {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		p.pushing = false
-		if l.waiters > 0 {
-			l.changedLocked()
-		}
+		l.changedLocked()
 	}()
 
 	e, ok, err := p.find(ctx, t)
@@ -261,7 +285,7 @@ func (p *Pump) find(ctx context.Context, t task) (e store.Entry, ok bool, err er
 		ok = p.repeatLocked(after, e.Buffer, ok)
 	case ok:
 		p.dry = false
-	default:
+	case p.said == p.knew:
 		p.last = max(p.last, told) // all of that is gone
 	}
 	return e, ok, err
@@ -269,16 +293,12 @@ func (p *Pump) find(ctx context.Context, t task) (e store.Entry, ok bool, err er
 
 // pass moves on past an entry whose bot the session does not front, and reports whether it did.
 func (p *Pump) pass(e store.Entry) bool {
-	l := p.lane
-	l.mu.Lock()
-	said := p.said // taken before asking, so that a bot said meanwhile is not missed
-	l.mu.Unlock()
 	if p.fronts(e.About.Bot) {
 		return false
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if p.said == said {
+	p.lane.mu.Lock()
+	defer p.lane.mu.Unlock()
+	if p.said == p.knew {
 		p.last = e.Buffer.Seq
 		if p.passed == 0 {
 			p.passed = e.Buffer.Seq
@@ -288,10 +308,13 @@ func (p *Pump) pass(e store.Entry) bool {
 }
 
 // enter puts e in flight, for it is about to be pushed: before it is, since the gateway may be quicker than
-// push's return. It reports false for one that has been pushed before.
+// push's return. It reports false for one that has been pushed before, or is to be looked at anew.
 func (p *Pump) enter(e store.Entry) bool {
 	p.lane.mu.Lock()
 	defer p.lane.mu.Unlock()
+	if p.said != p.knew {
+		return false
+	}
 	p.last = e.Buffer.Seq
 	if p.indexLocked(e.Buffer) >= 0 || slices.Contains(p.gone, e.Buffer) {
 		return false

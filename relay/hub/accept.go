@@ -3,6 +3,7 @@ package hub
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"slices"
 	"time"
 
@@ -58,14 +59,10 @@ func (in *inbox) Accept(ctx context.Context, b platforms.Batch) error {
 		j.came = cameWith(ev.ID, b.Capabilities)
 		judged = append(judged, j)
 	}
-	for n := range judged {
-		h.keep(&judged[n])
-	}
+	undo := h.keepAll(judged)
 	out, err := h.db.Accept(ctx, a)
 	if err != nil {
-		for _, j := range judged {
-			j.undo()
-		}
+		undo()
 		for _, item := range a.Items {
 			h.decide(item.Delivery.About(), verdict{Reason: gate.StoreError})
 		}
@@ -73,7 +70,21 @@ func (in *inbox) Accept(ctx context.Context, b platforms.Batch) error {
 	}
 	h.counters.Add(count.Quarantined, uint64(len(b.Undecodable)))
 	h.noteOverflow(out)
-	h.announce(judged, out.Items)
+	stored := out.Items // one per consumed judgement
+	for _, j := range judged {
+		switch {
+		case !j.consumed:
+			h.announce(j, nil)
+			continue
+		case stored[0].Duplicate:
+			j.undo()
+			h.decide(j.event, verdict{Reason: gate.Duplicate})
+		default:
+			h.announce(j, stored[0].Buffers)
+		}
+		stored = stored[1:]
+	}
+	runtime.Gosched() // the pumps go first: otherwise the platform's next request holds up what came
 	for _, m := range b.Moves {
 		h.judges.call(relay.Chat{Bot: in.bot, ID: m.To}) // what was undecided went along
 	}
@@ -97,35 +108,24 @@ func cameWith(ev relay.EventID, caps []platforms.Capability) *platforms.Capabili
 	return &caps[i]
 }
 
-// announce records the verdicts of a stored batch, wakes the lanes that grew, and sends the
-// answers to control messages on their way. stored has one outcome per consumed judgement.
-func (h *Hub) announce(judged []judgement, stored []store.ItemOutcome) {
-	for _, j := range judged {
-		if j.consumed {
-			outcome := stored[0]
-			stored = stored[1:]
-			if outcome.Duplicate {
-				j.undo()
-				h.decide(j.event, verdict{Reason: gate.Duplicate})
-				continue
-			}
-			if j.stored(outcome.Buffers) {
-				j.undo()
-				h.keep(&j)
-			}
-		}
-		h.decide(j.event, j.verdicts...)
-		if j.verdicts[0].Reason == gate.Duplicate {
-			continue // what it came with belongs to whom its first copy was for
-		}
-		h.dismiss(j)
-		if j.answer != "" {
-			h.answer(j.event, j.answer, j.came)
-		}
-		h.deliver(j)
-		if j.undecided != "" {
-			h.judges.call(j.event.Chat())
-		}
+// announce records the verdicts about an event that is stored under those ids, if it is, wakes the lanes that
+// grew, and sends the answer to a control message on its way.
+func (h *Hub) announce(j judgement, buffers []relay.BufferID) {
+	if j.stored(buffers) {
+		j.undo()
+		h.keep(&j)
+	}
+	h.decide(j.event, j.verdicts...)
+	if j.verdicts[0].Reason == gate.Duplicate {
+		return // what it came with belongs to whom its first copy was for
+	}
+	h.dismiss(j)
+	if j.answer != "" {
+		h.answer(j.event, j.answer, j.came)
+	}
+	h.deliver(j)
+	if j.undecided != "" {
+		h.judges.call(j.event.Chat())
 	}
 }
 

@@ -306,7 +306,7 @@ func TestACapabilityIsNobodysWhenItsInstanceWentMeanwhile(t *testing.T) {
 	}
 	j.came = &c
 	r.hub.keep(&j)
-	r.hub.announce([]judgement{j}, []store.ItemOutcome{{Buffers: make([]relay.BufferID, 1)}})
+	r.hub.announce(j, make([]relay.BufferID, 1))
 	eventually(t, "the discarding", func() bool { return slices.Contains(p.log(), "discard tok1") })
 	if _, ok := r.hub.keeper.OfEvent("home", r.bot, "i1"); ok {
 		t.Error("it is still kept")

@@ -18,6 +18,8 @@ type Held struct {
 	Chat     relay.ChatID
 	Session  relay.SessionKey
 	Answered bool // the right to answer first is taken
+
+	using chan struct{} // capacity 1: full while an answer through it is under way; made by Keep
 }
 
 // Keeper keeps capabilities until they expire. Its methods may be called from any goroutine;
@@ -73,6 +75,7 @@ func (k *memoryKeeper) Keep(h Held) (kept bool, lost []Held) {
 		mine[0] = nil
 		mine = mine[1:]
 	}
+	h.using = make(chan struct{}, 1)
 	k.by[h.Instance] = append(mine, &h)
 	return true, lost
 }

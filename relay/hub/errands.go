@@ -62,8 +62,7 @@ func (q *errands) put(e errand) {
 	} else {
 		q.others = append(q.others, e)
 	}
-	close(q.changed)
-	q.changed = make(chan struct{})
+	q.changedLocked()
 }
 
 // over ends one that was taken, or one of its tries.
@@ -71,6 +70,11 @@ func (q *errands) over() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.open--
+	q.changedLocked()
+}
+
+// changedLocked has drain and take look again. q.mu must be held.
+func (q *errands) changedLocked() {
 	close(q.changed)
 	q.changed = make(chan struct{})
 }

@@ -71,7 +71,6 @@ type Hub struct {
 	visible   visibility
 	turns     turns
 	keeper    Keeper
-	wielded   wielded
 	errands   *errands
 	crowds    crowds
 	judges    judges

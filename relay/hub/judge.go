@@ -43,31 +43,34 @@ func dropped(ev relay.Event, why gate.Reason) judgement {
 // judge decides about one event, in the order: own message, duplicate, control, another bot's
 // command, then the candidates. before are the judgements about what came before it in its batch. An
 // error is store trouble: the platform hands the event in again.
-func (h *Hub) judge(ctx context.Context, ev relay.Event, before []judgement) (judgement, error) {
+func (h *Hub) judge(ctx context.Context, ev relay.Event, before []judgement) (j judgement, err error) {
 	if ev.Traits.Own {
 		return dropped(ev, gate.OwnMessage), nil
 	}
-	seen, err := h.db.Seen(ctx, ev.Bot, ev.ID)
-	if err != nil {
-		return judgement{}, err
-	}
-	if seen {
-		return dropped(ev, gate.Duplicate), nil
-	}
-	if code, ok := link.Command(ev); ok {
-		answer, err := h.desk.Redeem(ctx, ev, code)
-		if err != nil {
-			return judgement{}, err
+	code, control := link.Command(ev)
+	err = h.db.View(ctx, func(ctx context.Context) error {
+		seen, err := h.db.Seen(ctx, ev.Bot, ev.ID)
+		switch {
+		case err != nil:
+			return err
+		case seen:
+			control, j = false, dropped(ev, gate.Duplicate)
+		case control:
+		case ev.Traits.OtherCommand:
+			j = dropped(ev, gate.OtherCommand)
+		default:
+			j, err = h.judgeCandidates(ctx, ev, before)
 		}
-		j := dropped(ev, gate.Control)
-		// What changed nothing and gets no answer writes nothing either, however often it is sent.
-		j.consumed, j.answer = answer != "", answer
-		return j, nil
+		return err
+	})
+	if err != nil || !control {
+		return j, err
 	}
-	if ev.Traits.OtherCommand {
-		return dropped(ev, gate.OtherCommand), nil
-	}
-	return h.judgeCandidates(ctx, ev, before)
+	// What changed nothing and gets no answer writes nothing either, however often it is sent.
+	j = dropped(ev, gate.Control)
+	j.answer, err = h.desk.Redeem(ctx, ev, code)
+	j.consumed = j.answer != ""
+	return j, err
 }
 
 // judgeCandidates puts the gate's question for every instance that could receive ev.
@@ -79,8 +82,7 @@ func (h *Hub) judgeCandidates(ctx context.Context, ev relay.Event, before []judg
 	if len(cs) == 0 {
 		return dropped(ev, gate.NoBinding), nil
 	}
-	j := judgement{event: ev}
-	var fits, fitted bool
+	j, fits := judgement{event: ev}, false
 	for _, c := range cs {
 		j.ofOwner = j.ofOwner || c.bound && ev.Source.ChatType != relay.ChatDM
 		v := verdict{Instance: c.instance.ID, Tenant: c.instance.Tenant}
@@ -91,20 +93,24 @@ func (h *Hub) judgeCandidates(ctx context.Context, ev relay.Event, before []judg
 		case gate.Undecided:
 			j.undecided, j.consumed = c.instance.ID, true
 		case gate.Delivered:
-			if !fitted { // once for all: every instance gets the same frame
+			if j.frame == nil { // once for all: every instance gets the same frame
 				j.frame, fits = wire.Pack(ev)
-				fitted = true
 			}
-			to := store.Recipient{Instance: c.instance.ID, Conversation: c.conversation(ev), Oversize: !fits}
-			if !fits {
-				v.Reason = gate.Oversize
-			}
-			j.to = append(j.to, to)
+			v.Reason = j.admit(c, fits)
 			j.consumed = true
 		}
 		j.verdicts = append(j.verdicts, v)
 	}
 	return j, nil
+}
+
+// admit adds the candidate to who gets the event, whose frame fits or not, and is the verdict.
+func (j *judgement) admit(c candidate, fits bool) gate.Reason {
+	j.to = append(j.to, store.Recipient{Instance: c.instance.ID, Conversation: c.conversation(j.event), Oversize: !fits})
+	if !fits {
+		return gate.Oversize
+	}
+	return gate.Delivered
 }
 
 // candidate is an instance that could receive an event, with what is stored about it.
@@ -158,22 +164,25 @@ func (h *Hub) candidates(ctx context.Context, ev relay.Event) (out []candidate, 
 	return out, nil
 }
 
-// decideFor asks the gate about one candidate, from what is known: the network is not asked here. It
-// is Undecided where only the network's word is missing, and where an earlier event of the chat
-// waits for it.
-func (h *Hub) decideFor(ctx context.Context, ev relay.Event, c candidate, before []judgement) (gate.Reason, error) {
+// ask puts the gate's question about one candidate, from what is known: the network is not asked here.
+// known is false where only the network's word on who sees the chat is missing; without it the answer is no.
+func (h *Hub) ask(ctx context.Context, ev relay.Event, c candidate) (why gate.Reason, known bool, err error) {
 	f := c.facts(ev)
 	f.Visible = true
 	if why := gate.Decide(f); why != gate.Delivered || f.Direct {
-		return why, nil
+		return why, true, nil
 	}
 	sees, known, err := h.knownToSee(ctx, ev, c)
-	if err != nil {
-		return "", err
-	}
-	if known && !sees {
-		f.Visible = false
-		return gate.Decide(f), nil
+	f.Visible = sees && known
+	return gate.Decide(f), known, err
+}
+
+// decideFor is ask for an event that just came: it is Undecided where only the network's word is missing, and
+// where an earlier event of the chat waits for it.
+func (h *Hub) decideFor(ctx context.Context, ev relay.Event, c candidate, before []judgement) (gate.Reason, error) {
+	why, known, err := h.ask(ctx, ev, c)
+	if err != nil || known && why != gate.Delivered || ev.Source.ChatType == relay.ChatDM {
+		return why, err
 	}
 	chat := ev.Chat()
 	waiting, err := h.db.CountUndecided(ctx, store.UndecidedFilter{Chat: chat, Instance: c.instance.ID, Limit: maxUndecided})

@@ -16,16 +16,13 @@ import (
 func (h *Hub) mayTouch(ctx context.Context, i relay.InstanceID, p platforms.Platform, f gate.ActFacts, a relay.Action, left bool) (bool, error) {
 	switch a := a.(type) {
 	case relay.Edit:
-		m, err := h.messageFacts(ctx, i, p, f, a.Chat, a.Message)
-		m.Alone = m.Alone && !left
+		m, err := h.messageFacts(ctx, i, p, f, a.Chat, a.Message, left)
 		return gate.MayEdit(m), err
 	case relay.Delete:
-		m, err := h.messageFacts(ctx, i, p, f, a.Chat, a.Message)
-		m.Alone = m.Alone && !left
-		if err != nil || left || !askAuthor(m) {
-			return gate.MayDelete(m), err
+		m, err := h.messageFacts(ctx, i, p, f, a.Chat, a.Message, left)
+		if err == nil && !left && askAuthor(m) {
+			m.ByBot, m.ByPerson, err = h.author(ctx, p, a)
 		}
-		m.ByBot, m.ByPerson, err = h.author(ctx, p, a)
 		return gate.MayDelete(m), err
 	case relay.ThreadRename:
 		return h.mayRename(ctx, i, p, f, a)
@@ -59,7 +56,7 @@ func askAuthor(m gate.MessageFacts) bool {
 
 // messageFacts gathers what is stored about a message. Who else may act on the chat is looked at only
 // where nobody remembers the message.
-func (h *Hub) messageFacts(ctx context.Context, i relay.InstanceID, p platforms.Platform, f gate.ActFacts, chat relay.ChatID, id relay.MessageID) (gate.MessageFacts, error) {
+func (h *Hub) messageFacts(ctx context.Context, i relay.InstanceID, p platforms.Platform, f gate.ActFacts, chat relay.ChatID, id relay.MessageID, left bool) (gate.MessageFacts, error) {
 	m := gate.MessageFacts{Direct: f.DirectWithBound, HoldsGrant: f.HoldsGrant}
 	sender, known, err := h.facts.SentBy(ctx, relay.Chat{Bot: p.Bot(), ID: chat}, id)
 	if err != nil {
@@ -69,7 +66,8 @@ func (h *Hub) messageFacts(ctx context.Context, i relay.InstanceID, p platforms.
 		m.SentBySelf, m.SentByOther = sender == i, sender != i
 		return m, nil
 	}
-	m.Alone, err = h.alone(ctx, i, p, chat)
+	alone, err := h.alone(ctx, i, p, chat)
+	m.Alone = alone && !left
 	return m, err
 }
 

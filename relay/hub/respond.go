@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
@@ -38,6 +39,18 @@ func (h *Hub) keep(j *judgement) {
 	}
 	if kept {
 		j.undo = func() { h.keeper.Forget(held) }
+	}
+}
+
+// keepAll is keep for all that is about to be stored together.
+func (h *Hub) keepAll(judged []judgement) (undo func()) {
+	for n := range judged {
+		h.keep(&judged[n])
+	}
+	return func() {
+		for _, j := range judged {
+			j.undo()
+		}
 	}
 }
 
@@ -110,11 +123,12 @@ var errAnswered = errors.New("answered already")
 // certainly was not, so that no other one can replace it. onlyFirst: nothing but the first will do,
 // and the error is errAnswered otherwise.
 func (h *Hub) wield(ctx context.Context, r platforms.Responder, held Held, a relay.Send, onlyFirst bool) (relay.Result, error) {
-	end, err := h.wielded.begin(ctx, capabilityKey{held.Bot, held.Event})
-	if err != nil {
-		return relay.Result{}, &relay.ActionError{Outcome: relay.NotSent, Public: "network: not sent before the deadline", Err: err}
+	select {
+	case held.using <- struct{}{}:
+		defer func() { <-held.using }()
+	case <-ctx.Done():
+		return relay.Result{}, &relay.ActionError{Outcome: relay.NotSent, Public: "network: not sent before the deadline", Err: ctx.Err()}
 	}
-	defer end()
 	first := h.keeper.Take(held)
 	if onlyFirst && !first {
 		return relay.Result{}, errAnswered
@@ -191,5 +205,24 @@ func (h *Hub) settle(i relay.InstanceID, bot relay.Bot, event relay.EventID) {
 	}
 	h.later(count.SettleDropped, errand{until: held.ExpiresAt, harmless: true, do: func(ctx context.Context) error {
 		return ignoreGone(r.Settle(ctx, held.Capability))
+	}})
+}
+
+// answer puts the answer to the control message ev on its way, through the capability the message
+// came with if it has one.
+func (h *Hub) answer(ev relay.Event, text string, c *platforms.Capability) {
+	send := relay.Send{
+		Chat: ev.Source.ChatID, Content: text, ReplyTo: ev.MessageID,
+		Meta: relay.Metadata{ThreadID: ev.Source.ThreadID, Notify: true},
+	}
+	p := h.platform(ev.Bot)
+	h.later(count.AnswerDropped, errand{until: time.Now().Add(errandLife), urgent: true, do: func(ctx context.Context) error {
+		if r, ok := p.(platforms.Responder); c != nil && ok {
+			if _, err := r.Respond(ctx, *c, send, c.Placeholder); !errors.Is(err, platforms.ErrCapabilityGone) {
+				return err
+			}
+		}
+		_, err := p.Send(ctx, send)
+		return err
 	}})
 }

@@ -287,10 +287,12 @@ func (h *Hub) describe(f wire.Hello) relay.Descriptor {
 
 // Pump empties the instance's lane into the session. It ends the moment the session begins to
 // end, and the seat is free then, even while the session's last actions run on.
-func (s *seat) Pump(ctx context.Context) error {
-	defer s.rise(ctx)
+func (s *seat) Pump(ctx context.Context, run func(func()), over func(error)) {
 	s.letStart(ctx)
-	return s.pump.Run(ctx)
+	s.pump.Start(ctx, run, func(err error) {
+		s.rise(ctx)
+		over(err)
+	})
 }
 
 // rise frees the instance's seat, if s still holds it.

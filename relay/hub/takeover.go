@@ -2,6 +2,7 @@ package hub
 
 import (
 	"net/netip"
+	"slices"
 	"time"
 )
 
@@ -26,26 +27,14 @@ type takeover struct {
 
 // add notes a takeover and reports whether it shows a copied credential.
 func (t *takeovers) add(now time.Time, from netip.Addr) bool {
-	keep := t.recent[:0]
-	for _, x := range t.recent {
-		if now.Sub(x.at) < takeoverWindow {
-			keep = append(keep, x)
-		}
-	}
-	t.recent = append(keep, takeover{now, from})
-	if extra := len(t.recent) - maxRemembered; extra > 0 {
-		t.recent = t.recent[extra:]
-	}
-	if len(t.recent) <= maxTakeovers {
+	t.recent = append(slices.DeleteFunc(t.recent, func(x takeover) bool { return now.Sub(x.at) >= takeoverWindow }), takeover{now, from})
+	t.recent = t.recent[max(0, len(t.recent)-maxRemembered):]
+	elsewhere := slices.ContainsFunc(t.recent, func(x takeover) bool { return x.from != from })
+	if len(t.recent) <= maxTakeovers || !elsewhere {
 		return false
 	}
-	for _, x := range t.recent {
-		if x.from != from {
-			t.until = now.Add(takeoverWindow)
-			return true
-		}
-	}
-	return false
+	t.until = now.Add(takeoverWindow)
+	return true
 }
 
 // copied reports whether the credential counts as copied now.

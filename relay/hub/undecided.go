@@ -152,23 +152,18 @@ func (h *Hub) judgeSome(ctx context.Context, p platforms.Platform, c relay.Chat)
 		if v.To != nil {
 			j.to = []store.Recipient{*v.To}
 		}
+		if held, ok := h.keeper.OfEvent("", c.Bot, j.event.ID); ok {
+			j.came = &held.Capability
+		}
 		verdicts, judged = append(verdicts, v), append(judged, j)
 	}
 	if len(verdicts) == 0 {
 		return true, unclear
 	}
-	for n := range judged {
-		j := &judged[n]
-		if held, ok := h.keeper.OfEvent("", c.Bot, j.event.ID); ok {
-			j.came = &held.Capability
-		}
-		h.keep(j)
-	}
+	undo := h.keepAll(judged)
 	out, err := h.db.Decide(ctx, c, verdicts)
 	if err != nil {
-		for _, j := range judged {
-			j.undo()
-		}
+		undo()
 		return true, err
 	}
 	h.noteOverflow(out)
@@ -177,15 +172,10 @@ func (h *Hub) judgeSome(ctx context.Context, p platforms.Platform, c relay.Chat)
 			j.undo()
 			continue
 		}
-		if j.stored(out.Items[n].Buffers) {
-			j.undo()
-		}
-		h.decide(j.event, j.verdicts...)
 		if j.came != nil {
 			h.keeper.Forget(Held{Capability: *j.came, Bot: c.Bot})
 		}
-		h.dismiss(j)
-		h.deliver(j)
+		h.announce(j, out.Items[n].Buffers)
 	}
 	return true, unclear
 }
@@ -197,37 +187,27 @@ func (h *Hub) judgeUndecided(ctx context.Context, p platforms.Platform, u store.
 	ev, until := u.Delivery.About(), time.Now().Add(visibleWithin)
 	for {
 		cs, err := h.candidates(ctx, ev)
-		if err != nil {
+		i := slices.IndexFunc(cs, func(c candidate) bool { return c.instance.ID == u.Instance })
+		if err != nil || i < 0 {
+			said.Reason = gate.NoBinding
 			return v, said, err
 		}
-		i := slices.IndexFunc(cs, func(c candidate) bool { return c.instance.ID == u.Instance })
-		if i < 0 {
-			said.Reason = gate.NoBinding
-			return v, said, nil
-		}
-		c := cs[i]
-		f := c.facts(ev)
-		said.Tenant, f.Visible = c.instance.Tenant, true
-		if gate.Decide(f) == gate.Delivered && !f.Direct {
-			sees, known, err := h.knownToSee(ctx, ev, c)
-			if err != nil {
+		c, known := cs[i], false
+		said.Tenant = c.instance.Tenant
+		said.Reason, known, err = h.ask(ctx, ev, c)
+		switch {
+		case err != nil:
+			return v, said, err
+		case !known && time.Now().Before(until):
+			if err := h.askOwners(ctx, p, ev, c, until); err != nil {
 				return v, said, err
 			}
-			if !known && time.Now().Before(until) {
-				if err := h.askOwners(ctx, p, ev, c, until); err != nil {
-					return v, said, err
-				}
-				continue
-			}
-			f.Visible = known && sees
-		}
-		if said.Reason = gate.Decide(f); said.Reason != gate.Delivered {
-			return v, said, nil
-		}
-		v.To = &store.Recipient{Instance: u.Instance, Conversation: c.conversation(ev)}
-		var fits bool
-		if v.Frame, fits = wire.Pack(u.Delivery); !fits {
-			v.To.Oversize, said.Reason = true, gate.Oversize
+			continue
+		case said.Reason == gate.Delivered:
+			j, fits := judgement{event: ev}, false
+			v.Frame, fits = wire.Pack(u.Delivery)
+			said.Reason = j.admit(c, fits)
+			v.To = &j.to[0]
 		}
 		return v, said, nil
 	}

@@ -102,8 +102,10 @@ func (v *visibility) prove(key sight, at time.Time) {
 	if at.After(now) {
 		at = now // their clock is ahead of ours
 	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
 	if until := at.Add(visibleFor); now.Before(until) {
-		v.remember(key, fact{true, until})
+		v.rememberLocked(key, fact{true, until})
 	}
 }
 
@@ -128,12 +130,6 @@ func (v *visibility) answered(q *sight, f *fact) bool {
 		v.rememberLocked(*q, *f)
 	}
 	return counts
-}
-
-func (v *visibility) remember(key sight, f fact) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.rememberLocked(key, f)
 }
 
 func (v *visibility) rememberLocked(key sight, f fact) {

@@ -22,6 +22,9 @@ const (
 
 	maxParallel = 16  // chats acted on at once
 	maxWaiting  = 256 // actions waiting in all chats
+	// maxActing bounds the frames of the actions that wait and run, in bytes: one of the largest, or 256
+	// that fill a message each.
+	maxActing = wire.MaxFrame
 )
 
 var (
@@ -71,6 +74,7 @@ type actions struct {
 	lines   map[relay.Chat]*line
 	waiting int // in all lines
 	owed    int // actions not answered yet
+	held    int // bytes, of maxActing
 	refused bool
 }
 
@@ -135,10 +139,10 @@ func (q *actions) enqueue(work context.Context, a *action, at time.Time) (old *a
 	if replace {
 		waiting, size = waiting-1, size-l.waiting[i].size
 	}
-	if waiting > maxWaiting || !q.s.acting.add(size) {
+	if waiting > maxWaiting || q.held+size > maxActing && size > 0 {
 		return nil, relay.Busy()
 	}
-	q.waiting = waiting
+	q.waiting, q.held = waiting, q.held+size
 	q.owed++
 	q.running.Add(1)
 	a.timer = time.AfterFunc(time.Until(at.Add(actionTime)), func() {
@@ -232,6 +236,6 @@ func (q *actions) removeLocked(l *line, a *action) bool {
 	}
 	l.waiting = slices.Delete(l.waiting, i, i+1)
 	q.waiting--
-	q.s.acting.add(-a.size)
+	q.held -= a.size
 	return true
 }

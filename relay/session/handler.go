@@ -19,10 +19,11 @@ type Handler interface {
 	// is called after the first one.
 	Hello(ctx context.Context, h wire.Hello) error
 
-	// Pump is called once, on its own goroutine, after the first descriptor was queued. It
-	// pushes deliveries with Session.Push until ctx ends, which happens the moment the session begins
-	// to end; context.Cause tells why. It returns nil then.
-	Pump(ctx context.Context) error
+	// Pump is called once, on a goroutine of its own, after the first descriptor was queued, and may
+	// return. From then on deliveries are pushed with Session.Push, on goroutines that run starts, until
+	// ctx ends, which happens the moment the session begins to end; context.Cause tells why. over is
+	// called once, behind the last push, with nil if ctx ended.
+	Pump(ctx context.Context, run func(func()), over func(error))
 
 	// Ack is called by the reader. It may wait for a commit. It is also called while the
 	// connector stops and Pump has returned. counted is false for what was not in flight; too

@@ -34,10 +34,14 @@ func (s *Session) greet(c contexts, f wire.Hello) {
 	}
 	s.greeted = true
 	s.unheard.Stop()
+	s.owned.Add(1)
 	s.owned.Go(func() {
-		if err := s.h.Pump(c.live); err != nil && c.live.Err() == nil {
-			s.endBy(err)
-		}
+		s.h.Pump(c.live, s.owned.Go, func(err error) {
+			defer s.owned.Done()
+			if err != nil && c.live.Err() == nil {
+				s.endBy(err)
+			}
+		})
 	})
 }
 

@@ -256,6 +256,16 @@ func TestHealthyGatewaysMeetNoLimit(t *testing.T) {
 	}
 }
 
+func TestWhatAnActionHeldIsThereAgain(t *testing.T) {
+	inBubble(t, &hub{}, Options{}, func(t *testing.T, r *rig) {
+		r.greet()
+		for _, id := range []relay.RequestID{"first", "second", "third"} {
+			r.ask(id, say(strings.Repeat("x", 1_000_000)))
+			r.succeeded(id, "")
+		}
+	})
+}
+
 func TestActionsAreBoundedInBytes(t *testing.T) {
 	h := &hub{do: func(ctx context.Context, _ relay.Request) (relay.Result, error) {
 		<-ctx.Done()

@@ -86,13 +86,3 @@ func TestAFrameLeavesWhole(t *testing.T) {
 		}
 	}
 }
-
-func TestActingIsBounded(t *testing.T) {
-	var a acting
-	if !a.add(wire.MaxFrame) || a.add(1) {
-		t.Error("want room for just one of the largest frames")
-	}
-	if a.add(-1); !a.add(1) || a.add(1) {
-		t.Error("what is released is not there again, or more than that is")
-	}
-}

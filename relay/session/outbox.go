@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"errors"
 	"sync"
 )
 
@@ -25,13 +26,8 @@ type outbox struct {
 	busy   chan struct{} // closed when the writer ends; nil while there is none
 }
 
-type putOutcome int
-
-const (
-	putQueued putOutcome = iota
-	putDropped
-	putOverflow
-)
+// errFull is what put returns when too many frames wait.
+var errFull = errors.New("outbox full")
 
 // open lets writers start. write must start one that calls next until that returns false.
 func (o *outbox) open(write func()) {
@@ -43,51 +39,41 @@ func (o *outbox) open(write func()) {
 
 // push queues frame once fewer than outboxRoom wait. It returns ctx's error or ErrEnded instead.
 func (o *outbox) push(ctx context.Context, frame []byte) error {
-	for {
-		o.mu.Lock()
-		if o.closed {
-			o.mu.Unlock()
-			return ErrEnded
-		}
-		if err := ctx.Err(); err != nil {
-			o.mu.Unlock()
+	for ctx.Err() == nil {
+		room, err := o.add(frame, outboxRoom)
+		if !errors.Is(err, errFull) {
 			return err
 		}
-		if len(o.frames) < outboxRoom {
-			o.addLocked(frame)
-			o.mu.Unlock()
-			return nil
-		}
-		if o.room == nil {
-			o.room = make(chan struct{})
-		}
-		room := o.room
-		o.mu.Unlock()
 		select {
 		case <-ctx.Done():
 		case <-room:
 		}
 	}
+	return ctx.Err()
 }
 
-// put queues frame at once, or says why not.
-func (o *outbox) put(frame []byte) putOutcome {
+// put queues frame at once. It returns errFull or ErrEnded instead.
+func (o *outbox) put(frame []byte) error {
+	_, err := o.add(frame, outboxMax)
+	return err
+}
+
+// add queues frame unless as many as most wait; then the channel is closed once there is room to push.
+func (o *outbox) add(frame []byte, most int) (room <-chan struct{}, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	switch {
 	case o.closed:
-		return putDropped
-	case len(o.frames) >= outboxMax:
-		return putOverflow
+		return nil, ErrEnded
+	case len(o.frames) >= most:
+		if o.room == nil {
+			o.room = make(chan struct{})
+		}
+		return o.room, errFull
 	}
-	o.addLocked(frame)
-	return putQueued
-}
-
-// addLocked appends frame. o.mu must be held.
-func (o *outbox) addLocked(frame []byte) {
 	o.frames = append(o.frames, frame)
 	o.startLocked()
+	return nil, nil
 }
 
 // startLocked starts a writer if there is none and one is needed. o.mu must be held.

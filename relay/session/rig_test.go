@@ -48,12 +48,12 @@ func (h *hub) Hello(_ context.Context, f wire.Hello) error {
 	return nil
 }
 
-func (h *hub) Pump(ctx context.Context) error {
+func (h *hub) Pump(ctx context.Context, _ func(func()), over func(error)) {
 	if h.pump != nil {
-		return h.pump(ctx, h.s)
+		over(h.pump(ctx, h.s))
+		return
 	}
-	<-ctx.Done()
-	return nil
+	context.AfterFunc(ctx, func() { over(nil) })
 }
 
 func (h *hub) Ack(_ context.Context, id relay.BufferID) (counted bool, err error) {

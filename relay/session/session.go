@@ -19,7 +19,7 @@
 //  7. Close code 4401 is sent only when the owner says so.
 //  8. What a gateway can make the session read, keep and write is bounded (limits.go), and a
 //     healthy gateway never comes near the bounds.
-//  9. An idle session holds no buffer, and no goroutine but its reader and the handler's Pump.
+//  9. An idle session holds no buffer, and no goroutine but its reader.
 package session
 
 import (
@@ -60,7 +60,7 @@ var (
 )
 
 // Closed is the cause of a session that this side ended: what the gateway was told. A handler
-// that returns one from Hello, Pump, GoingIdle or Ack chooses how the session ends.
+// that returns one from Hello, GoingIdle or Ack, or gives one to over, chooses how the session ends.
 type Closed struct {
 	Code   websocket.StatusCode
 	Reason string // goes to the gateway; at most 123 bytes, no secrets
@@ -111,8 +111,6 @@ type Session struct {
 	// ended is closed once cause is set.
 	ended chan struct{}
 
-	acting acting // what the actions hold
-
 	// Set once, by Run, before it reads.
 	unheard *time.Timer // ends the session if no hello comes
 
@@ -156,9 +154,6 @@ func (s *Session) log() *slog.Logger {
 	return s.o.Log.With("gateway", s.peer.Gateway, "instance", s.peer.Instance)
 }
 
-// Peer is who the session speaks with.
-func (s *Session) Peer() Peer { return s.peer }
-
 // Push queues a frame behind everything queued before. It blocks while 64 frames wait, until
 // there is room, ctx ends (its error) or the session ends (ErrEnded). ErrUnencodable: the frame
 // can never be sent.
@@ -190,12 +185,11 @@ func (s *Session) Tell(f wire.Frame) {
 		s.endWith(&Closed{Code: websocket.StatusInternalError, Reason: "internal error", Err: err})
 		return
 	}
-	switch s.out.put(line) {
-	case putDropped:
+	switch err := s.out.put(line); {
+	case errors.Is(err, ErrEnded):
 		s.log().Debug("frame dropped: the session is over", "frame", fmt.Sprintf("%T", f))
-	case putOverflow:
+	case err != nil:
 		s.tooSlow()
-	case putQueued:
 	}
 }
 

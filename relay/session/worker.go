@@ -55,7 +55,9 @@ func (q *actions) carryOut(ctx context.Context, l *line, a *action) error {
 		return unsent(err)
 	}
 	<-q.slots
-	q.s.acting.add(-picked.size)
+	q.mu.Lock()
+	q.held -= picked.size
+	q.mu.Unlock()
 	q.answer(picked, res, err)
 	return nil
 }
@@ -128,7 +130,7 @@ func (q *actions) collapseLocked(l *line, a *action) (gone []*action) {
 		}
 		gone = append(gone, l.waiting[i])
 		q.waiting--
-		q.s.acting.add(-l.waiting[i].size)
+		q.held -= l.waiting[i].size
 		newer.allowed, l.waiting[i] = a.todo, newer
 		l.waiting = slices.Delete(l.waiting, j, j+1)
 	}
@@ -189,4 +191,28 @@ func (q *actions) pick(l *line, todo Action) *action {
 	q.waiting--
 	a.picked = true
 	return a
+}
+
+// replaces reports whether newer, in the same line, makes a waiting older one pointless: a newer
+// text for the same message, or a newer sign of work in the same thread. Both must name their chat
+// alike: of two ways to spell it one may be refused.
+func replaces(newer, older relay.Action) bool {
+	switch n := newer.(type) {
+	case relay.Edit:
+		o, ok := older.(relay.Edit)
+		return ok && o.Message == n.Message && o.Chat == n.Chat && o.Meta.ThreadID == n.Meta.ThreadID
+	case relay.Typing:
+		o, ok := older.(relay.Typing)
+		return ok && o.Chat == n.Chat && o.Meta.ThreadID == n.Meta.ThreadID
+	}
+	return false
+}
+
+// replacedResult is the answer to an action that was replaced: success, as if it had been carried
+// out and overtaken at once.
+func replacedResult(a relay.Action) relay.Result {
+	if e, ok := a.(relay.Edit); ok {
+		return relay.Result{MessageID: e.Message}
+	}
+	return relay.Result{}
 }

@@ -14,6 +14,8 @@ type Writer struct {
 	file *boltfile.Tx
 	// Changes counts the changes so far, those included that are yet to be made: who has some in hand adds one.
 	Changes int
+	// Note, if set, is called with the bucket of every change.
+	Note func(bucket string)
 }
 
 // NewWriter is the transaction t.
@@ -57,21 +59,28 @@ func sealed(b string, k []byte, v any) ([]byte, error) {
 	return boltfile.Seal(k, payload), nil
 }
 
+func (w *Writer) changed(b string) {
+	w.Changes++
+	if w.Note != nil {
+		w.Note(b)
+	}
+}
+
 // PutSealed stores an envelope.
 func (w *Writer) PutSealed(b string, k, value []byte) error {
-	w.Changes++
+	w.changed(b)
 	return w.file.Put(b, k, value)
 }
 
 // AppendSealed is PutSealed in a bucket that is written in the order of its keys.
 func (w *Writer) AppendSealed(b string, k, value []byte) error {
-	w.Changes++
+	w.changed(b)
 	return w.file.Append(b, k, value)
 }
 
 // Delete removes what is under k.
 func (w *Writer) Delete(b string, k []byte) error {
-	w.Changes++
+	w.changed(b)
 	return w.file.Delete(b, k)
 }
 

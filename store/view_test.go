@@ -1,0 +1,44 @@
+package store
+
+import (
+	"context"
+	"testing"
+)
+
+// TestViewIsOneState: what is read in it is as it was when it began, also an instance that was changed
+// since, and nothing is written.
+func TestViewIsOneState(t *testing.T) {
+	db := openTest(t, Options{})
+	enroll(t, db, "home")
+	asleep := func(ctx context.Context) bool {
+		t.Helper()
+		i, err := db.Instance(ctx, "home")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return i.Asleep
+	}
+	sleep := func(ctx context.Context, is bool) error {
+		return db.UpdateInstance(ctx, "home", func(i *Instance) error { i.Asleep = is; return nil })
+	}
+	for _, is := range []bool{true, false, true} {
+		if err := db.View(t.Context(), func(ctx context.Context) error {
+			before := asleep(ctx)
+			if err := sleep(ctx, is); err == nil {
+				t.Error("written within a view")
+			}
+			if err := sleep(t.Context(), is); err != nil {
+				t.Fatal(err)
+			}
+			if now := asleep(t.Context()); now != is {
+				t.Errorf("asleep = %v behind the change, want %v", now, is)
+			}
+			if got := asleep(ctx); got != before {
+				t.Errorf("asleep = %v within the view, want %v", got, before)
+			}
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
