@@ -136,21 +136,21 @@ func demo(ctx, hurry context.Context, once bool, stdin io.Reader, out *hops) (er
 	case <-ctx.Done():
 		return ended(ctx)
 	}
-	began := time.Now()
+	began, talk := time.Now(), ctx
 	if once {
 		var stop func()
-		ctx, stop = context.WithTimeout(ctx, demoWithin)
+		talk, stop = context.WithTimeout(ctx, demoWithin)
 		defer stop()
 		stdin = strings.NewReader("hello")
 	} else {
 		out.print("demo", "type a message and press return; end with ctrl-d")
 	}
-	err = demoTalk(ctx, network, out, stdin, answered)
+	err = demoTalk(talk, network, out, stdin, answered)
 	switch {
-	case !once || err != nil && ctx.Err() == nil:
+	case !once || err != nil && talk.Err() == nil:
 		return err
-	case ctx.Err() != nil:
-		return fmt.Errorf("the answer did not come back: %w", context.Cause(ctx))
+	case talk.Err() != nil:
+		return fmt.Errorf("the answer did not come back: %w", context.Cause(talk))
 	}
 	out.print("demo", "there and back in %s", time.Since(began).Round(10*time.Microsecond))
 	return nil
