@@ -41,7 +41,7 @@ type run struct {
 func (s *Session) start(ctx, hurry context.Context) *run {
 	// live ends when the session begins to end: the pump's. socket ends after the drain: the
 	// reader's. hurry ends when actions are out of time: theirs.
-	live, end := context.WithCancelCause(context.WithoutCancel(ctx))
+	live, end := context.WithCancelCause(ctx) // at once with ctx: a takeover behind that is not the cause
 	socket, gone := context.WithCancelCause(context.WithoutCancel(ctx))
 	r := &run{contexts: contexts{live, socket, hurry}}
 	s.unheard = time.AfterFunc(s.o.Hello, s.noHello)
@@ -54,7 +54,6 @@ func (s *Session) start(ctx, hurry context.Context) *run {
 		r.cause = s.conclude(socket, gone)
 	}
 	unstop := context.AfterFunc(ctx, func() {
-		end(context.Cause(ctx))
 		if !ends.Swap(true) {
 			conclude()
 		}
@@ -69,6 +68,7 @@ func (s *Session) start(ctx, hurry context.Context) *run {
 	r.stop = func() {
 		s.unheard.Stop()
 		unstop()
+		end(nil)
 		gone(nil)
 	}
 	return r
