@@ -77,7 +77,7 @@ func (a *app) restore(ctx context.Context, cfg *config.Config, path, identity st
 
 // tellRestored writes for people what a restore changed.
 func tellRestored(w io.Writer, what string, got store.Restored) {
-	made := "; the backup does not say when it was made"
+	made := "; the file does not say when it was made"
 	if !got.MadeAt.IsZero() {
 		made = " as of " + got.MadeAt.Local().Format(time.DateTime)
 	}
@@ -106,7 +106,7 @@ func tellRestored(w io.Writer, what string, got store.Restored) {
 
 // tellAgain writes what the platforms will bring again.
 func tellAgain(w io.Writer, got store.Restored) {
-	since := "the backup was made"
+	since := "the file was made"
 	if !got.MadeAt.IsZero() {
 		since = got.MadeAt.Local().Format(time.DateTime)
 	}

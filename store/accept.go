@@ -43,7 +43,7 @@ type Recipient struct {
 // AcceptOutcome is what became of an Accept.
 type AcceptOutcome struct {
 	Items []ItemOutcome // as Accept.Items
-	// Overflowed counts the entries moved to the dead letters to make room; nil when none were.
+	// Overflowed counts the entries moved to the dead letters because a buffer was full; nil when none were.
 	Overflowed map[relay.InstanceID]int
 }
 

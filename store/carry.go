@@ -54,7 +54,7 @@ func carry(temp string, former *bolt.DB, had, has holdings, sound bool, o Option
 	}
 	c := &carrier{to: to}
 	lost, bots := had.lostIn(has)
-	err = migrate(to, migrations()) // it may be from before there was room for all of it
+	err = migrate(to, migrations()) // an older file has not every bucket yet
 	if err == nil {
 		err = former.View(func(from *bolt.Tx) error {
 			err := errors.Join(

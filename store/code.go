@@ -50,7 +50,7 @@ func (db *DB) PutCode(ctx context.Context, mac []byte, c Code) error {
 	})
 }
 
-// replaceIdentity makes room for an identity code of an instance.
+// replaceIdentity drops the former identity codes of the instance that c is for.
 func (t *tx) replaceIdentity(c Code) error {
 	i, ok, err := table.Load[Instance](t.Tx, bucketInstances, table.Key(c.Instance))
 	if err != nil {

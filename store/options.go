@@ -14,8 +14,8 @@ import (
 type Options struct {
 	// MaxSize bounds the file, in bytes; 0 means 8 GiB on 64-bit hosts and 448 MiB on 32-bit
 	// ones, where it is never more than 1 GiB: past 2 GiB such a host could not open the file
-	// again. Accept is refused with ErrFull from four fifths of it on, so that what deletes
-	// still finds room.
+	// again. Accept is refused with ErrFull from four fifths of it on, so that deletions
+	// can still be committed.
 	MaxSize int64
 	// LockTimeout is how long Open waits for another process to let go of the file; 0 means 2 s.
 	LockTimeout time.Duration

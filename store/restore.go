@@ -77,11 +77,11 @@ func Salvage(path string, r io.Reader, o Options) (Restored, error) {
 func restore(path string, r io.Reader, o Options, usable func(*Restored, string, Options) error) (out Restored, err error) {
 	out.Kept, err = boltfile.Replace(path, r, o.file(), func(temp string, former *bolt.DB) error {
 		if err := usable(&out, temp, o); err != nil {
-			return fmt.Errorf("the backup: %w", err)
+			return fmt.Errorf("the file to restore from: %w", err)
 		}
 		has, err := renew(temp, o)
 		if err != nil {
-			return fmt.Errorf("the backup: %w", err)
+			return fmt.Errorf("the file to restore from: %w", err)
 		}
 		if former == nil {
 			return nil

@@ -23,7 +23,7 @@ type tx struct {
 	waiting     map[string][]byte    // those that were moved before and are not on disk; not to be changed
 	took        bool                 // the cursors were stored, or there are none
 	died        []DeadReason         // of the dead letters made
-	deadDropped uint64               // dead letters dropped to make room
+	deadDropped uint64               // dead letters dropped because there were too many
 	row         *audit.Entry         // what the op that runs is to leave in the audit list; nil for none
 	noted       func()               // what to do about sent messages once the transaction is stored
 }

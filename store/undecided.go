@@ -190,7 +190,7 @@ func (db *DB) Decide(ctx context.Context, c relay.Chat, vs []Verdict) (AcceptOut
 	return out, nil
 }
 
-// overflowed notes that n entries of i had to make room.
+// overflowed notes that n entries of i left a full buffer.
 func (o *AcceptOutcome) overflowed(i relay.InstanceID, n int) {
 	if n == 0 {
 		return

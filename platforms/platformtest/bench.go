@@ -32,8 +32,8 @@ func start(ctx context.Context, h Harness, in *inbox) (*bench, error) {
 	return run(ctx, h, p, in), nil
 }
 
-// run gives Run a context that only stop ends, or that has ended before: were it to end with the
-// check's time, a Run that waits for just that would return at the moment it is found out.
+// run starts p.Run with a context that ends only when stop is called, or has ended already. The check's own
+// context would not do: a Run that only waits for its context's end would return just when the check looks.
 func run(ctx context.Context, h Harness, p platforms.Platform, in *inbox) *bench {
 	life, stop := context.WithCancel(context.WithoutCancel(ctx))
 	if ctx.Err() != nil {

@@ -8,9 +8,9 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// Ack deletes an entry in flight and makes room for the next one; it returns after the commit.
+// Ack deletes an entry in flight so that the next one may be pushed; it returns after the commit.
 // counted is false when id is not in flight on this pump, or another pump of the lane has had
-// the lease since: then nothing happened. It works after Flip, and after Run returned, for as
+// the lease since: then nothing happened. It works after Flip, and after the pump is over, for as
 // long as no other pump took over. On an error the entry is still in flight. of is what it carried.
 func (p *Pump) Ack(ctx context.Context, id relay.BufferID) (of Event, counted bool, err error) {
 	l := p.lane

@@ -76,7 +76,7 @@ func (p *Pump) waitsForLocked(seq uint64) bool {
 }
 
 // NewPump makes the pump of one session. push puts an entry into that session's outbox: it
-// blocks while there is no room and returns once the frame is queued. It is called by the pump's
+// blocks while the outbox is full and returns once the frame is queued. It is called by the pump's
 // goroutine only, one entry at a time. An error that wraps ErrPoison, or a panic, buries the
 // entry; any other error means that the entry was not queued and ends the pump. An entry of a bot that
 // fronts says no to stays in the buffer, and those behind it are pushed; nil: every bot is fronted.
@@ -202,14 +202,14 @@ const (
 // another pump in time is on its way to the disk. lane.mu must be held.
 func (p *Pump) taskLocked() task {
 	l := p.lane
-	room := len(p.inFlight) < l.window
+	open := len(p.inFlight) < l.window
 	switch {
 	case p.flipped, l.newest != p, !p.begun && l.deleting > 0:
 	case slices.ContainsFunc(p.inFlight, entry.isDue):
 		return again
-	case room && len(l.offered) > 0 && l.offered[0].Buffer.Seq == p.last+1:
+	case open && len(l.offered) > 0 && l.offered[0].Buffer.Seq == p.last+1:
 		return take
-	case room && (!p.dry || l.told > p.last):
+	case open && (!p.dry || l.told > p.last):
 		return look
 	}
 	return none

@@ -91,7 +91,7 @@ func (in *inbox) Accept(ctx context.Context, b platforms.Batch) error {
 	return nil
 }
 
-// noteOverflow counts and logs what had to make room.
+// noteOverflow counts and logs what left a full buffer.
 func (h *Hub) noteOverflow(out store.AcceptOutcome) {
 	for inst, n := range out.Overflowed {
 		h.counters.Add(count.Overflowed, uint64(n))

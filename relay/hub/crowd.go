@@ -43,8 +43,8 @@ type crowd struct {
 	silent []*seat // oldest first
 }
 
-// enter counts s in, or returns false when there are too many already. surplus is who has been
-// silent too long to make room for s; nil is nobody.
+// enter counts s in, or returns false when there are too many already. surplus is the oldest
+// silent session, if there are too many of these now; nil is none.
 func (c *crowds) enter(s *seat) (surplus *seat, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -41,7 +41,7 @@ type errand struct {
 	pause   time.Duration // before it was tried last
 }
 
-// errands are those that wait. None is dropped for want of room: what one takes is small, and its time
+// errands are those that wait. None is dropped: each takes little memory, and its time
 // is bounded. They begin in the order they came, the urgent ones first.
 type errands struct {
 	mu      sync.Mutex // guards the fields below

@@ -11,8 +11,8 @@ import (
 // holds his share is turned away at once; who says nothing loses his place when the header's time is over.
 const (
 	MaxStrangers = 1024
-	// MaxOfAddress of them may be of one address: with fewer than eight that are at it, there is room
-	// for everybody else.
+	// MaxOfAddress of them may be of one address: fewer than eight addresses that use all of theirs leave
+	// connections to everybody else.
 	MaxOfAddress = 128
 )
 
@@ -30,7 +30,7 @@ func NewListener(l net.Listener, trusted func(netip.Addr) bool, refused func()) 
 	return &Listener{l, NewShare(MaxStrangers, MaxOfAddress), trusted, refused}
 }
 
-// Accept waits for a connection that there is room for.
+// Accept waits for a connection within the bounds.
 func (l *Listener) Accept() (net.Conn, error) {
 	for {
 		conn, err := l.Listener.Accept()

@@ -285,7 +285,7 @@ func TestGoingIdle(t *testing.T) { // invariant 5
 	inBubble(t, h, Options{}, func(t *testing.T, r *rig) {
 		pushing = make(chan struct{})
 		// The outbox is full, so that the pump's push hangs.
-		for range outboxRoom + 1 {
+		for range outboxFull + 1 {
 			r.s.Tell(wire.InterruptInbound{Session: "k"})
 		}
 		r.send(wire.Hello{Platform: "telegram"})
@@ -298,7 +298,7 @@ func TestGoingIdle(t *testing.T) { // invariant 5
 		}
 		r.listen()
 		order := ""
-		for range outboxRoom + 1 + 4 {
+		for range outboxFull + 1 + 4 {
 			switch r.next().(type) {
 			case wire.Descriptor:
 				order += "d"

@@ -7,20 +7,20 @@ import (
 )
 
 const (
-	// outboxRoom is how many frames may wait before push does.
-	outboxRoom = 64
+	// outboxFull is how many frames may wait before push does.
+	outboxFull = 64
 	// outboxMax is how many frames may wait at all. More answers than that are owed only to a
 	// gateway that asks and does not read.
 	outboxMax = 1024
 )
 
-// outbox is the queue of encoded frames in front of the writer. push waits for room (the pump,
-// which has time); put never does (answers, which have none). Both keep one order. There is a
+// outbox is the queue of encoded frames in front of the writer. push waits while it is full (the pump can
+// wait); put never does (an answer cannot). Both keep one order. There is a
 // writer while there is something to write: an idle session has none.
 type outbox struct {
 	mu     sync.Mutex // guards the fields below
 	frames [][]byte
-	room   chan struct{} // closed and replaced when room was made; nil while nobody waits
+	opens  chan struct{} // closed when frames may be pushed again; nil while nobody was refused
 	closed bool
 	write  func()        // starts a writer; nil before open
 	busy   chan struct{} // closed when the writer ends; nil while there is none
@@ -37,16 +37,16 @@ func (o *outbox) open(write func()) {
 	o.startLocked()
 }
 
-// push queues frame once fewer than outboxRoom wait. It returns ctx's error or ErrEnded instead.
+// push queues frame once fewer than outboxFull wait. It returns ctx's error or ErrEnded instead.
 func (o *outbox) push(ctx context.Context, frame []byte) error {
 	for ctx.Err() == nil {
-		room, err := o.add(frame, outboxRoom)
+		opens, err := o.add(frame, outboxFull)
 		if !errors.Is(err, errFull) {
 			return err
 		}
 		select {
 		case <-ctx.Done():
-		case <-room:
+		case <-opens:
 		}
 	}
 	return ctx.Err()
@@ -58,18 +58,18 @@ func (o *outbox) put(frame []byte) error {
 	return err
 }
 
-// add queues frame unless as many as most wait; then the channel is closed once there is room to push.
-func (o *outbox) add(frame []byte, most int) (room <-chan struct{}, err error) {
+// add queues frame unless as many as most wait; then the channel is closed once a frame may be pushed.
+func (o *outbox) add(frame []byte, most int) (opens <-chan struct{}, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	switch {
 	case o.closed:
 		return nil, ErrEnded
 	case len(o.frames) >= most:
-		if o.room == nil {
-			o.room = make(chan struct{})
+		if o.opens == nil {
+			o.opens = make(chan struct{})
 		}
-		return o.room, errFull
+		return o.opens, errFull
 	}
 	o.frames = append(o.frames, frame)
 	o.startLocked()
@@ -96,7 +96,7 @@ func (o *outbox) next() (frame []byte, ok bool) {
 	}
 	frame, o.frames[0] = o.frames[0], nil
 	o.frames = o.frames[1:]
-	if len(o.frames) < outboxRoom {
+	if len(o.frames) < outboxFull {
 		o.wakePushersLocked()
 	}
 	return frame, true
@@ -104,9 +104,9 @@ func (o *outbox) next() (frame []byte, ok bool) {
 
 // wakePushersLocked lets waiting pushes look again. o.mu must be held.
 func (o *outbox) wakePushersLocked() {
-	if o.room != nil {
-		close(o.room)
-		o.room = nil
+	if o.opens != nil {
+		close(o.opens)
+		o.opens = nil
 	}
 }
 

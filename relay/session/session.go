@@ -155,7 +155,7 @@ func (s *Session) log() *slog.Logger {
 }
 
 // Push queues a frame behind everything queued before. It blocks while 64 frames wait, until
-// there is room, ctx ends (its error) or the session ends (ErrEnded). ErrUnencodable: the frame
+// fewer do, ctx ends (its error) or the session ends (ErrEnded). ErrUnencodable: the frame
 // can never be sent.
 func (s *Session) Push(ctx context.Context, f wire.Frame) error {
 	line, err := encode(f)
@@ -176,8 +176,8 @@ func encode(f wire.Frame) ([]byte, error) {
 	return line, nil
 }
 
-// Tell queues a frame like Push, but without waiting for room: answers and interrupts have no
-// time. A gateway that asks without ever reading the answers is cut off before they fill the
+// Tell queues a frame like Push, but without waiting: answers and interrupts cannot
+// wait. A gateway that asks without ever reading the answers is cut off before they fill the
 // memory; a frame of a session that is over is dropped.
 func (s *Session) Tell(f wire.Frame) {
 	line, err := encode(f)

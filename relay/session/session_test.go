@@ -126,7 +126,7 @@ func TestPushWaitsForRoomAndResultsDoNot(t *testing.T) { // invariant 4
 	inBubble(t, &hub{}, Options{}, func(t *testing.T, r *rig) {
 		r.send(wire.Hello{Platform: "telegram"})
 		synctest.Wait()
-		for n := range outboxRoom {
+		for n := range outboxFull {
 			if err := r.s.Push(t.Context(), event(uint64(n), 1)); err != nil {
 				t.Fatalf("push %d: %v", n, err)
 			}
@@ -146,7 +146,7 @@ func TestPushWaitsForRoomAndResultsDoNot(t *testing.T) { // invariant 4
 			t.Errorf("push after room was made = %v, want nil", err)
 		}
 		order := ""
-		for range 1 + outboxRoom + 2 {
+		for range 1 + outboxFull + 2 {
 			switch f := r.next().(type) {
 			case wire.Descriptor:
 				order += "d"

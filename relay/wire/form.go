@@ -37,8 +37,8 @@ func (f *form) prose(key string) string {
 	return s
 }
 
-// maxTitle bounds what is no message, in bytes: a thread's name has a hundred characters, a signed address a
-// few thousand. Networks are asked with it as it is.
+// maxTitle bounds short texts that are not a message, in bytes. A thread's name has at most a hundred
+// characters, a signed address a few thousand. Networks get such a text unchanged.
 const maxTitle = 8 << 10
 
 // title is text that must be there and say something in few words.

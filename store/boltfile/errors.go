@@ -6,8 +6,8 @@ import "errors"
 var (
 	// ErrFull: the file may not grow any more. What only deletes or rewrites still works.
 	ErrFull = errors.New("the database has reached its maximum size")
-	// ErrNoSpace: the disk is full. Nothing is stored until there is room on it again; that is
-	// noticed without help.
+	// ErrNoSpace: the disk is full. Nothing is stored until the disk has space again, which the
+	// file notices by itself.
 	ErrNoSpace = errors.New("the disk is full")
 	// ErrFailed wraps the first commit or read that failed; nothing is accepted after it.
 	ErrFailed = errors.New("the database failed; the process must end")
