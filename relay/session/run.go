@@ -54,6 +54,7 @@ func (s *Session) start(ctx, hurry context.Context) *run {
 		r.cause = s.conclude(socket, gone)
 	}
 	unstop := context.AfterFunc(ctx, func() {
+		end(context.Cause(ctx)) // or conclude could have the reader fail before live ends with ctx
 		if !ends.Swap(true) {
 			conclude()
 		}
