@@ -181,7 +181,7 @@ type visit struct {
 	*agent
 	conn  *websocket.Conn
 	fresh bool // nothing was heard since the last hello
-	idle  bool // going_idle was acknowledged, and no hello said since
+	idle  bool // going_idle was acknowledged, and no descriptor came since
 	texts map[relay.RequestID]string
 }
 
@@ -217,6 +217,8 @@ func (v *visit) run(ctx context.Context) {
 				if !v.hear(ctx, f) {
 					return
 				}
+			case wire.Descriptor:
+				v.idle = false // a second going_idle may be acknowledged behind the hello that ended the first
 			case wire.GoingIdleAck:
 				v.sleeps()
 				wake = time.After(time.Duration(v.rand.IntN(40)) * time.Millisecond)
@@ -230,7 +232,7 @@ func (v *visit) run(ctx context.Context) {
 				_ = v.conn.Close(websocket.StatusNormalClosure, "")
 				return
 			}
-			wake, v.idle, v.fresh = nil, false, true
+			wake, v.fresh = nil, true
 			if transmit(ctx, v.conn, wire.Hello{Platform: "telegram", BotID: "4242", Manifest: []json.RawMessage{}}) != nil {
 				return
 			}
