@@ -165,10 +165,8 @@ func (f *feeder) missed(ctx context.Context, from guilds.ID) ([]*stream, error) 
 
 // listed is a channel or thread in a listing.
 type listed struct {
-	ID     guilds.ID             `json:"id"`
-	Type   discordgo.ChannelType `json:"type"`
-	Parent guilds.ID             `json:"parent_id"`
-	Last   latest                `json:"last_message_id"`
+	guilds.Channel
+	Last latest `json:"last_message_id"`
 }
 
 // latest is the last message of a chat, if the listing says so: null is none.
@@ -202,7 +200,7 @@ func (f *feeder) survey(ctx context.Context, scope relay.ScopeID, all bool, from
 		if !counts && c.Parent != 0 {
 			_, counts = known[relay.ChatID(c.Parent.String())]
 		}
-		switch c.Type {
+		switch c.Kind {
 		case discordgo.ChannelTypeGuildCategory, discordgo.ChannelTypeGuildForum, discordgo.ChannelTypeGuildMedia:
 			delete(chats, id) // they hold no messages themselves
 			continue

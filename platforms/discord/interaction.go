@@ -74,7 +74,7 @@ func decodeInteraction(data []byte) (*interaction, error) {
 // wanted reports whether the interaction is an event for somebody: it is not while a command is
 // still being typed, nor in chats the bot is no part of.
 func (i *interaction) wanted() bool {
-	if i.private || i.place != nil && i.place.Type == discordgo.ChannelTypeGroupDM {
+	if i.private || i.place != nil && i.place.Kind == discordgo.ChannelTypeGroupDM {
 		return false
 	}
 	switch i.kind {

@@ -65,7 +65,7 @@ func (p *Platform) CreateThread(ctx context.Context, a relay.ThreadCreate) (rela
 		seed.parts = seed.parts[1:]
 	case a.Anchor != "":
 		r.endpoint = discordgo.EndpointChannelMessageThread(string(a.Chat), string(a.Anchor))
-	case parent.Type == discordgo.ChannelTypeGuildNews:
+	case parent.Kind == discordgo.ChannelTypeGuildNews:
 		body.Type = discordgo.ChannelTypeGuildNewsThread
 	default:
 		body.Type = discordgo.ChannelTypeGuildPublicThread
@@ -126,17 +126,15 @@ func (p *Platform) create(ctx context.Context, t *turn.Turn, r request, parent g
 func (p *Platform) findThread(ctx context.Context, t *turn.Turn, parent guilds.ChannelData, name string, since time.Time) (id string, known bool) {
 	var active struct {
 		Threads []struct {
-			ID      guilds.ID `json:"id"`
-			Parent  guilds.ID `json:"parent_id"`
+			guilds.Channel
 			Owner   guilds.ID `json:"owner_id"`
-			Name    string    `json:"name"`
 			Created struct {
 				At time.Time `json:"create_timestamp"`
 			} `json:"thread_metadata"`
 		} `json:"threads"`
 	}
 	err := p.call(ctx, t, request{
-		method: http.MethodGet, endpoint: discordgo.EndpointGuildActiveThreads(parent.GuildID.String()), again: true,
+		method: http.MethodGet, endpoint: discordgo.EndpointGuildActiveThreads(parent.Guild.String()), again: true,
 	}, &active)
 	if err != nil {
 		return "", false

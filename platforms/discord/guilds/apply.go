@@ -15,27 +15,31 @@ import (
 // know are nothing. A payload that makes no sense could have hidden a channel from somebody: then
 // everything is forgotten, and the change returned beside the error is about everything.
 func (c *Guilds) Apply(kind string, data []byte) ([]platforms.RosterChange, error) {
-	changes, err := c.learn(kind, data)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	changes, err := c.learnLocked(kind, data)
 	if err != nil {
-		c.forgetAll()
-		return []platforms.RosterChange{{}}, fmt.Errorf("%s: %w", kind, err)
+		changes, err = c.forgetLocked(), fmt.Errorf("%s: %w", kind, err)
 	}
-	return changes, nil
+	if changes != nil {
+		c.version++
+	}
+	return changes, err
 }
 
-func (c *Guilds) learn(kind string, data []byte) ([]platforms.RosterChange, error) {
+// learnLocked is Apply without what follows an error. c.mu must be held.
+func (c *Guilds) learnLocked(kind string, data []byte) ([]platforms.RosterChange, error) {
 	switch kind {
 	case "READY":
-		c.forgetAll()
-		return []platforms.RosterChange{{}}, nil
+		return c.forgetLocked(), nil
 	case "GUILD_CREATE", "GUILD_UPDATE", "GUILD_DELETE":
-		return c.learnGuild(kind, data)
+		return c.guildLocked(kind, data)
 	case "GUILD_ROLE_CREATE", "GUILD_ROLE_UPDATE", "GUILD_ROLE_DELETE":
-		return c.learnRole(data)
+		return c.roleLocked(data)
 	case "CHANNEL_CREATE", "CHANNEL_UPDATE", "CHANNEL_DELETE", "THREAD_CREATE", "THREAD_UPDATE", "THREAD_DELETE":
-		return c.learnChannel(kind, data)
+		return c.channelLocked(kind, data)
 	case "THREAD_LIST_SYNC":
-		return c.learnThreads(data)
+		return c.threadsLocked(data)
 	case "THREAD_MEMBERS_UPDATE":
 		return threadMembers(data)
 	case "GUILD_MEMBER_ADD", "GUILD_MEMBER_UPDATE", "GUILD_MEMBER_REMOVE":
@@ -44,94 +48,69 @@ func (c *Guilds) learn(kind string, data []byte) ([]platforms.RosterChange, erro
 	return nil, nil
 }
 
-func (c *Guilds) forgetAll() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.version++
+// forgetLocked forgets everything. c.mu must be held.
+func (c *Guilds) forgetLocked() []platforms.RosterChange {
 	clear(c.guilds)
 	clear(c.channels)
+	return []platforms.RosterChange{{}}
 }
 
-func (c *Guilds) learnGuild(kind string, data []byte) ([]platforms.RosterChange, error) {
+func (c *Guilds) guildLocked(kind string, data []byte) ([]platforms.RosterChange, error) {
 	var d guildData
 	if err := decodeOf(data, &d, &d.ID, errWithoutGuild); err != nil {
 		return nil, err
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.version++
-	if kind == "GUILD_UPDATE" {
-		c.guilds[d.ID] = c.guildOf(d)
+	if kind != "GUILD_UPDATE" {
+		delete(c.guilds, d.ID)
+		c.dropLocked(func(ch Channel) bool { return ch.Guild == d.ID })
+	}
+	if kind == "GUILD_DELETE" || d.Unavailable {
 		return inScope(d.ID), nil
 	}
-	delete(c.guilds, d.ID)
-	c.dropLocked(func(ch Channel) bool { return ch.Guild == d.ID })
-	if kind == "GUILD_CREATE" && !d.Unavailable {
-		c.guilds[d.ID] = c.guildOf(d)
-		for _, ch := range d.Channels {
-			c.putLocked(ch, d.ID)
-		}
-		for _, th := range d.Threads {
-			c.putLocked(th, d.ID)
-		}
+	c.guilds[d.ID] = c.withOwn(d.Guild)
+	for _, ch := range append(d.Channels, d.Threads...) { // none in an update
+		c.putLocked(ch, d.ID)
 	}
 	return inScope(d.ID), nil
 }
 
-func (c *Guilds) learnRole(data []byte) ([]platforms.RosterChange, error) {
+func (c *Guilds) roleLocked(data []byte) ([]platforms.RosterChange, error) {
 	var d struct {
-		GuildID ID        `json:"guild_id"`
-		Role    *roleData `json:"role"`    // made or changed
-		RoleID  ID        `json:"role_id"` // deleted
+		GuildID ID    `json:"guild_id"`
+		Role    *role `json:"role"`    // made or changed
+		RoleID  ID    `json:"role_id"` // deleted
 	}
 	if err := decodeOf(data, &d, &d.GuildID, errWithoutGuild); err != nil {
 		return nil, err
 	}
-	id := d.RoleID
-	if d.Role != nil {
-		id = d.Role.ID
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.version++
-	g, known := c.guilds[d.GuildID]
-	if !known {
-		return inScope(d.GuildID), nil
-	}
-	g.roles = slices.DeleteFunc(slices.Clone(g.roles), func(r role) bool { return r.id == id })
-	if g.Own == id {
-		g.Own = 0
-	}
-	if d.Role != nil {
-		g.roles = append(g.roles, role{id, int64(d.Role.Permissions)})
-		if d.Role.Tags.BotID != 0 && d.Role.Tags.BotID == c.me {
-			g.Own = id
+	if g, ok := c.guilds[d.GuildID]; ok {
+		g.Roles = slices.DeleteFunc(slices.Clone(g.Roles), func(r role) bool {
+			return r.ID == d.RoleID || d.Role != nil && r.ID == d.Role.ID
+		})
+		if d.Role != nil {
+			g.Roles = append(g.Roles, *d.Role)
 		}
+		c.guilds[d.GuildID] = c.withOwn(g)
 	}
-	c.guilds[d.GuildID] = g
 	return inScope(d.GuildID), nil
 }
 
-func (c *Guilds) learnChannel(kind string, data []byte) ([]platforms.RosterChange, error) {
+func (c *Guilds) channelLocked(kind string, data []byte) ([]platforms.RosterChange, error) {
 	var d ChannelData
 	if err := decodeOf(data, &d, &d.ID, errWithoutChannel); err != nil {
 		return nil, err
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.version++
-	switch kind {
-	case "CHANNEL_DELETE", "THREAD_DELETE":
+	if kind == "CHANNEL_DELETE" || kind == "THREAD_DELETE" {
 		c.dropLocked(func(ch Channel) bool { return ch.ID == d.ID || ch.Parent == d.ID })
-	default:
+	} else {
 		c.putLocked(d, 0)
 	}
-	return []platforms.RosterChange{{Scope: relay.ScopeID(d.GuildID.String()), Chat: relay.ChatID(d.ID.String())}}, nil
+	return []platforms.RosterChange{{Scope: relay.ScopeID(d.Guild.String()), Chat: relay.ChatID(d.ID.String())}}, nil
 }
 
-// learnThreads takes the threads of channels the bot has begun to see; what was known of others
+// threadsLocked takes the threads of channels the bot has begun to see; what was known of others
 // there no longer holds.
-func (c *Guilds) learnThreads(data []byte) ([]platforms.RosterChange, error) {
+func (c *Guilds) threadsLocked(data []byte) ([]platforms.RosterChange, error) {
 	var d struct {
 		GuildID  ID            `json:"guild_id"`
 		Channels []ID          `json:"channel_ids"` // absent: all of the guild
@@ -140,9 +119,6 @@ func (c *Guilds) learnThreads(data []byte) ([]platforms.RosterChange, error) {
 	if err := decodeOf(data, &d, &d.GuildID, errWithoutGuild); err != nil {
 		return nil, err
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.version++
 	c.dropLocked(func(ch Channel) bool {
 		return ch.Guild == d.GuildID && ch.IsThread() && (d.Channels == nil || slices.Contains(d.Channels, ch.Parent))
 	})
@@ -156,7 +132,7 @@ func (c *Guilds) learnThreads(data []byte) ([]platforms.RosterChange, error) {
 // Categories hold no messages. c.mu must be held.
 func (c *Guilds) putLocked(d ChannelData, within ID) {
 	switch {
-	case d.ID == 0 || d.Type == discordgo.ChannelTypeGuildCategory:
+	case d.ID == 0 || d.Kind == discordgo.ChannelTypeGuildCategory:
 	case d.Thread.Archived:
 		delete(c.channels, d.ID)
 	default:

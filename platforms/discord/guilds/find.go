@@ -51,7 +51,7 @@ func (c *Guilds) Guild(ctx context.Context, id ID) (Guild, error) {
 	if d.ID != id {
 		return Guild{}, fmt.Errorf("look up guild: another one came: %w", errNoPlace)
 	}
-	g = c.guildOf(d)
+	g = c.withOwn(d.Guild)
 	keep(c, c.guilds, id, g, since)
 	return g, nil
 }

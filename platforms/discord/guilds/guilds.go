@@ -7,7 +7,9 @@
 package guilds
 
 import (
+	"cmp"
 	"context"
+	"slices"
 	"sync"
 
 	"github.com/bwmarrin/discordgo"
@@ -50,39 +52,6 @@ func New(bot relay.Bot, api api) *Guilds {
 // Me is the bot's id; 0 when it has none of Discord's.
 func (c *Guilds) Me() ID { return c.me }
 
-// Guild is a server.
-type Guild struct {
-	ID    ID
-	Own   ID // the role Discord made for the bot alone; 0 when there is none
-	Name  string
-	owner ID
-	roles []role // replaced as a whole
-}
-
-type role struct {
-	id          ID
-	permissions int64
-}
-
-// Channel is a place for messages, or one that only holds such places (a forum).
-type Channel struct {
-	ID         ID
-	Guild      ID // 0: direct messages
-	Parent     ID // of a thread: the channel it belongs to
-	Recipient  ID // of a direct-message channel: who is on the other side
-	Kind       discordgo.ChannelType
-	Name       string // empty when it is hidden from the bot
-	Topic      string
-	overwrites []overwrite
-}
-
-// overwrite changes the permissions of one role or one member in a channel.
-type overwrite struct {
-	id          ID
-	member      bool
-	allow, deny int64
-}
-
 // IsThread reports whether it is a thread: its permissions are those of its parent.
 func (c Channel) IsThread() bool {
 	switch c.Kind {
@@ -114,11 +83,10 @@ func keep[V any](c *Guilds, all map[ID]V, id ID, v V, since uint64) {
 	}
 }
 
-// guildOf is d without what is not needed.
-func (c *Guilds) guildOf(d guildData) Guild {
-	g := Guild{ID: d.ID, owner: d.OwnerID, Name: d.Name, roles: make([]role, 0, len(d.Roles))}
-	for _, r := range d.Roles {
-		g.roles = append(g.roles, role{r.ID, int64(r.Permissions)})
+// withOwn is g with the bot's own role found among its roles.
+func (c *Guilds) withOwn(g Guild) Guild {
+	g.Own = 0
+	for _, r := range g.Roles {
 		if r.Tags.BotID != 0 && r.Tags.BotID == c.me {
 			g.Own = r.ID
 		}
@@ -128,26 +96,17 @@ func (c *Guilds) guildOf(d guildData) Guild {
 
 // ChannelOf is d without what is not needed. within is the guild it came in, if it does not say.
 func ChannelOf(d ChannelData, within ID) Channel {
-	ch := Channel{ID: d.ID, Guild: d.GuildID, Kind: d.Type, Name: d.Name, Topic: d.Topic}
-	if ch.Guild == 0 {
-		ch.Guild = within
-	}
+	ch := d.Channel
+	ch.Guild = cmp.Or(ch.Guild, within)
+	ch.Overwrites = slices.Clone(ch.Overwrites) // as long as needed: the decoder makes them longer
 	if d.Flags&flagObfuscated != 0 {
 		ch.Name, ch.Topic = "", ""
 	}
-	if ch.IsThread() {
-		ch.Parent = d.ParentID
+	if !ch.IsThread() {
+		ch.Parent = 0 // a category
 	}
-	if d.Type == discordgo.ChannelTypeDM && len(d.Recipients) == 1 {
+	if ch.Kind == discordgo.ChannelTypeDM && len(d.Recipients) == 1 {
 		ch.Recipient = d.Recipients[0].ID
-	}
-	if len(d.Overwrites) > 0 {
-		ch.overwrites = make([]overwrite, 0, len(d.Overwrites))
-	}
-	for _, o := range d.Overwrites {
-		ch.overwrites = append(ch.overwrites, overwrite{
-			id: o.ID, member: o.Type == discordgo.PermissionOverwriteTypeMember, allow: int64(o.Allow), deny: int64(o.Deny),
-		})
 	}
 	return ch
 }

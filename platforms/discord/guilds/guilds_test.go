@@ -49,23 +49,21 @@ func (c *Guilds) known() []ID {
 	return ids
 }
 
-var cmpGuilds = cmp.AllowUnexported(Guild{}, role{}, Channel{}, overwrite{})
-
 func TestGuildCreate(t *testing.T) {
 	c := testGuilds(t)
 	if diff := cmp.Diff([]ID{1, 11, 14, 16, 21, 22, 23}, c.known()); diff != "" {
 		t.Errorf("kept (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff(Guild{ID: 1, owner: 100, Own: 31, Name: "Potters", roles: []role{{1, 1024}, {31, 8}}}, c.guilds[1], cmpGuilds); diff != "" {
+	own := roleOf(31, 8)
+	own.Tags.BotID = 7
+	if diff := cmp.Diff(Guild{ID: 1, Owner: 100, Own: 31, Name: "Potters", Roles: []role{roleOf(1, 1024), own}}, c.guilds[1]); diff != "" {
 		t.Errorf("guild (-want +got):\n%s", diff)
 	}
-	want := Channel{ID: 11, Guild: 1, Name: "general", Topic: "Clay", overwrites: []overwrite{
-		{id: 31, allow: 1 << 34, deny: 1024}, {id: 101, member: true, deny: 1},
-	}}
-	if diff := cmp.Diff(want, c.channels[11], cmpGuilds); diff != "" {
+	want := Channel{ID: 11, Guild: 1, Name: "general", Topic: "Clay", Overwrites: []overwrite{forRole(31, 1<<34, 1024), forMember(101, 0, 1)}}
+	if diff := cmp.Diff(want, c.channels[11]); diff != "" {
 		t.Errorf("channel (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff(Channel{ID: 22, Guild: 1, Parent: 11, Kind: 12, Name: "Orders"}, c.channels[22], cmpGuilds); diff != "" {
+	if diff := cmp.Diff(Channel{ID: 22, Guild: 1, Parent: 11, Kind: 12, Name: "Orders"}, c.channels[22]); diff != "" {
 		t.Errorf("thread (-want +got):\n%s", diff)
 	}
 	if got := c.channels[16]; got.Name != "" || got.Topic != "" {
@@ -96,24 +94,24 @@ func TestApply(t *testing.T) {
 		"guild of others":  {kind: "GUILD_DELETE", data: `{"id":"2"}`, changes: []platforms.RosterChange{{Scope: "2"}}},
 		"guild's new owner": {kind: "GUILD_UPDATE", data: `{"id":"1","name":"Q","owner_id":"101","roles":[{"id":"1","permissions":"0"}]}`, changes: inGuild, check: func(c *Guilds) bool {
 			g := c.guilds[1]
-			return g.owner == 101 && g.Name == "Q" && len(g.roles) == 1 && g.Own == 0
+			return g.Owner == 101 && g.Name == "Q" && len(g.Roles) == 1 && g.Own == 0
 		}},
 		"a role": {kind: "GUILD_ROLE_CREATE", data: `{"guild_id":"1","role":{"id":"32","permissions":"17179869184"}}`, changes: inGuild, check: func(c *Guilds) bool {
-			return slices.Contains(c.guilds[1].roles, role{32, 1 << 34}) && len(c.guilds[1].roles) == 3 && c.guilds[1].Own == 31
+			return slices.Contains(c.guilds[1].Roles, roleOf(32, 1<<34)) && len(c.guilds[1].Roles) == 3 && c.guilds[1].Own == 31
 		}},
 		"a role changed": {kind: "GUILD_ROLE_UPDATE", data: `{"guild_id":"1","role":{"id":"1","permissions":"0"}}`, changes: inGuild, check: func(c *Guilds) bool {
-			return slices.Contains(c.guilds[1].roles, role{1, 0}) && len(c.guilds[1].roles) == 2
+			return slices.Contains(c.guilds[1].Roles, roleOf(1, 0)) && len(c.guilds[1].Roles) == 2
 		}},
 		"own role changed": {kind: "GUILD_ROLE_UPDATE", data: `{"guild_id":"1","role":{"id":"31","permissions":"0","tags":{"bot_id":"7"}}}`, changes: inGuild, check: func(c *Guilds) bool { return c.guilds[1].Own == 31 }},
 		"own role deleted": {kind: "GUILD_ROLE_DELETE", data: `{"guild_id":"1","role_id":"31"}`, changes: inGuild, check: func(c *Guilds) bool {
-			return c.guilds[1].Own == 0 && cmp.Equal(c.guilds[1].roles, []role{{1, 1024}}, cmpGuilds)
+			return c.guilds[1].Own == 0 && cmp.Equal(c.guilds[1].Roles, []role{roleOf(1, 1024)})
 		}},
 		"a role of a guild nobody knows": {kind: "GUILD_ROLE_DELETE", data: `{"guild_id":"2","role_id":"31"}`, changes: []platforms.RosterChange{{Scope: "2"}}},
 		"a channel":                      {kind: "CHANNEL_CREATE", data: `{"id":"17","type":0,"guild_id":"1"}`, changes: inChat("17"), known: []ID{1, 11, 14, 16, 17, 21, 22, 23}},
 		"a category":                     {kind: "CHANNEL_CREATE", data: `{"id":"17","type":4,"guild_id":"1"}`, changes: inChat("17")},
 		"a channel hidden": {kind: "CHANNEL_UPDATE", data: `{"id":"11","type":0,"guild_id":"1","name":"___hidden___","flags":131072,"permission_overwrites":[{"id":"1","type":0,"deny":"1024"}]}`, changes: inChat("11"), check: func(c *Guilds) bool {
 			ch := c.channels[11]
-			return ch.Name == "" && cmp.Equal(ch.overwrites, []overwrite{{id: 1, deny: 1024}}, cmpGuilds)
+			return ch.Name == "" && cmp.Equal(ch.Overwrites, []overwrite{forRole(1, 0, 1024)})
 		}},
 		"a channel deleted with its threads": {kind: "CHANNEL_DELETE", data: `{"id":"11","type":0,"guild_id":"1"}`, changes: inChat("11"), known: []ID{1, 14, 16, 23}},
 		"a thread":                           {kind: "THREAD_CREATE", data: `{"id":"24","type":11,"guild_id":"1","parent_id":"11","newly_created":true}`, changes: inChat("24"), known: []ID{1, 11, 14, 16, 21, 22, 23, 24}},
@@ -192,8 +190,8 @@ func TestWhatWasLookedUpBeforeAChangeIsNotKeptAfterIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	keep(c, c.channels, 11, Channel{ID: 11, Guild: 1}, since)
-	keep(c, c.guilds, 1, Guild{ID: 1, owner: 5}, since)
-	if len(c.channels[11].overwrites) != 1 || c.guilds[1].owner != 100 {
+	keep(c, c.guilds, 1, Guild{ID: 1, Owner: 5}, since)
+	if len(c.channels[11].Overwrites) != 1 || c.guilds[1].Owner != 100 {
 		t.Errorf("channel = %+v, guild = %+v; want what the gateway told last", c.channels[11], c.guilds[1])
 	}
 	_, since, _ = known(c, c.channels, 12)
@@ -215,7 +213,7 @@ func TestReadersSeeWholeGuilds(t *testing.T) {
 	}()
 	for range 200 {
 		g, _, ok := known(c, c.guilds, 1)
-		if !ok || len(g.roles) != 2 {
+		if !ok || len(g.Roles) != 2 {
 			t.Errorf("guild = %+v", g)
 		}
 	}

@@ -22,45 +22,59 @@ var (
 	errWithoutChannel = errors.New("something without a channel's id")
 )
 
+// Guild is a server.
+type Guild struct {
+	ID    ID     `json:"id"`
+	Name  string `json:"name"`
+	Owner ID     `json:"owner_id"`
+	Roles []role `json:"roles"` // replaced as a whole
+	Own   ID     `json:"-"`     // the role Discord made for the bot alone; 0 when there is none
+}
+
+// guildData is a guild as Discord describes it.
 type guildData struct {
-	ID          ID            `json:"id"`
-	Name        string        `json:"name"`
-	OwnerID     ID            `json:"owner_id"`
+	Guild
 	Unavailable bool          `json:"unavailable"`
-	Roles       []roleData    `json:"roles"`
 	Channels    []ChannelData `json:"channels"` // in GUILD_CREATE only
 	Threads     []ChannelData `json:"threads"`  // in GUILD_CREATE only
 }
 
-type roleData struct {
-	ID          ID   `json:"id"`
-	Permissions bits `json:"permissions"`
+type role struct {
+	ID          ID          `json:"id"`
+	Permissions permissions `json:"permissions"`
 	Tags        struct {
 		BotID ID `json:"bot_id"`
 	} `json:"tags"`
 }
 
+// Channel is a place for messages, or one that only holds such places (a forum).
+type Channel struct {
+	ID         ID                    `json:"id"`
+	Guild      ID                    `json:"guild_id"`  // 0: direct messages
+	Parent     ID                    `json:"parent_id"` // of a thread: the channel it belongs to
+	Kind       discordgo.ChannelType `json:"type"`
+	Name       string                `json:"name"` // empty when it is hidden from the bot
+	Topic      string                `json:"topic"`
+	Overwrites []overwrite           `json:"permission_overwrites"`
+	Recipient  ID                    `json:"-"` // of a direct-message channel: who is on the other side
+}
+
 // ChannelData is a channel as Discord describes it; see ChannelOf.
 type ChannelData struct {
-	ID         ID                    `json:"id"`
-	GuildID    ID                    `json:"guild_id"`
-	ParentID   ID                    `json:"parent_id"`
-	Type       discordgo.ChannelType `json:"type"`
-	Flags      int64                 `json:"flags"`
-	Name       string                `json:"name"`
-	Topic      string                `json:"topic"`
-	Overwrites []overwriteData       `json:"permission_overwrites"`
-	Recipients []User                `json:"recipients"`
+	Channel
+	Flags      int64  `json:"flags"`
+	Recipients []User `json:"recipients"`
 	Thread     struct {
 		Archived bool `json:"archived"`
 	} `json:"thread_metadata"`
 }
 
-type overwriteData struct {
+// overwrite changes the permissions of one role or one member in a channel.
+type overwrite struct {
 	ID    ID                                `json:"id"`
 	Type  discordgo.PermissionOverwriteType `json:"type"`
-	Allow bits                              `json:"allow"`
-	Deny  bits                              `json:"deny"`
+	Allow permissions                       `json:"allow"`
+	Deny  permissions                       `json:"deny"`
 }
 
 // User is somebody with an account: a person, or a bot.
@@ -77,7 +91,7 @@ type memberData struct {
 }
 
 // Decode reads a payload. The error has no value of the payload in it.
-func Decode(data []byte, out any) error { return call.Decode(data, out, errNoID, errNoBits) }
+func Decode(data []byte, out any) error { return call.Decode(data, out, errNoID, errNoPermissions) }
 
 // ID is one of Discord's ids (a snowflake); 0 is none. Kept as a number it takes a third of its text.
 type ID uint64
@@ -122,14 +136,14 @@ func (id ID) Time() time.Time {
 	return time.UnixMilli(int64(id>>22) + epoch).UTC()
 }
 
-// bits is a set of permissions. Discord writes it as a decimal number of any length in a string;
-// what lies beyond the 64th bit is unknown to us and falls away.
-type bits int64
+// permissions are a set of discordgo's. Discord writes them as a decimal number of any length in a string;
+// what lies beyond the 64th bit falls away.
+type permissions int64
 
-var errNoBits = errors.New("permissions that are no number")
+var errNoPermissions = errors.New("permissions that are no number")
 
 // UnmarshalJSON takes a string or a number; null is the empty set.
-func (b *bits) UnmarshalJSON(raw []byte) error {
+func (p *permissions) UnmarshalJSON(raw []byte) error {
 	s, err := digits(raw)
 	if err != nil {
 		return err
@@ -137,11 +151,11 @@ func (b *bits) UnmarshalJSON(raw []byte) error {
 	var n uint64
 	for _, c := range []byte(s) {
 		if c < '0' || c > '9' {
-			return errNoBits
+			return errNoPermissions
 		}
 		n = n*10 + uint64(c-'0') // modulo 2^64 the low bits stay right
 	}
-	*b = bits(n)
+	*p = permissions(n)
 	return nil
 }
 

@@ -7,17 +7,8 @@ import (
 	"github.com/bwmarrin/discordgo"
 )
 
-// The permissions that decide what somebody sees, and what he may let others see. They do not fit into an int everywhere.
-const (
-	mayAdminister    = int64(discordgo.PermissionAdministrator)
-	mayView          = int64(discordgo.PermissionViewChannel)
-	mayReadHistory   = int64(discordgo.PermissionReadMessageHistory)
-	mayConnect       = int64(discordgo.PermissionVoiceConnect)
-	mayManageThreads = int64(discordgo.PermissionManageThreads)
-	mayManageChannel = int64(discordgo.PermissionManageChannels)
-	mayManageGuild   = int64(discordgo.PermissionManageGuild)
-	mayDoAll         = ^int64(0)
-)
+// mayDoAll is what administrators and a guild's owner may do.
+const mayDoAll = ^permissions(0)
 
 // person is what a guild knows of one of its members.
 type person struct {
@@ -29,45 +20,45 @@ type person struct {
 // permissionsIn is what p may do in channel c of guild g at now. The order is Discord's:
 // https://docs.discord.com/developers/topics/permissions. A thread has no permissions of its own: c
 // is its parent then. Who cannot view a channel may do nothing in it.
-func permissionsIn(g Guild, c Channel, p person, now time.Time) int64 {
+func permissionsIn(g Guild, c Channel, p person, now time.Time) permissions {
 	may := basePermissions(g, p)
-	if may&mayAdminister != 0 {
+	if may&discordgo.PermissionAdministrator != 0 {
 		return mayDoAll
 	}
-	var allow, deny int64 // of the roles, together: their order does not matter
+	var allow, deny permissions // of the roles, together: their order does not matter
 	var own overwrite
-	for _, o := range c.overwrites {
+	for _, o := range c.Overwrites {
 		switch {
-		case o.member && o.id == p.id:
+		case o.Type == discordgo.PermissionOverwriteTypeMember && o.ID == p.id:
 			own = o
-		case o.member:
-		case o.id == g.ID: // @everyone, which comes before all others
-			may = may&^o.deny | o.allow
-		case slices.Contains(p.roles, o.id):
-			allow |= o.allow
-			deny |= o.deny
+		case o.Type == discordgo.PermissionOverwriteTypeMember:
+		case o.ID == g.ID: // @everyone, which comes before all others
+			may = may&^o.Deny | o.Allow
+		case slices.Contains(p.roles, o.ID):
+			allow |= o.Allow
+			deny |= o.Deny
 		}
 	}
 	may = may&^deny | allow
-	may = may&^own.deny | own.allow
+	may = may&^own.Deny | own.Allow
 	if now.Before(p.mutedUntil) {
-		may &= mayView | mayReadHistory
+		may &= discordgo.PermissionViewChannel | discordgo.PermissionReadMessageHistory
 	}
-	if may&mayView == 0 {
+	if may&discordgo.PermissionViewChannel == 0 {
 		return 0
 	}
 	return may
 }
 
 // basePermissions is what p may do in guild g before any channel has its say.
-func basePermissions(g Guild, p person) int64 {
-	if p.id == g.owner {
+func basePermissions(g Guild, p person) permissions {
+	if p.id == g.Owner {
 		return mayDoAll
 	}
-	var may int64
-	for _, r := range g.roles {
-		if r.id == g.ID || slices.Contains(p.roles, r.id) {
-			may |= r.permissions
+	var may permissions
+	for _, r := range g.Roles {
+		if r.ID == g.ID || slices.Contains(p.roles, r.ID) {
+			may |= r.Permissions
 		}
 	}
 	return may
@@ -76,9 +67,9 @@ func basePermissions(g Guild, p person) int64 {
 // seesChannel reports whether p can read c, which is no thread. What is written in a voice channel
 // is read only by those who may enter it.
 func seesChannel(g Guild, c Channel, p person, now time.Time) bool {
-	need := mayView
+	need := permissions(discordgo.PermissionViewChannel)
 	if c.Kind == discordgo.ChannelTypeGuildVoice || c.Kind == discordgo.ChannelTypeGuildStageVoice {
-		need |= mayConnect
+		need |= discordgo.PermissionVoiceConnect
 	}
 	return permissionsIn(g, c, p, now)&need == need
 }
@@ -86,13 +77,13 @@ func seesChannel(g Guild, c Channel, p person, now time.Time) bool {
 // managesGuild reports whether p decides about every channel of g.
 func managesGuild(g Guild, p person, now time.Time) bool {
 	may := basePermissions(g, p)
-	if may&mayAdminister != 0 {
+	if may&discordgo.PermissionAdministrator != 0 {
 		return true // a timeout does not bind him
 	}
-	return may&mayManageGuild != 0 && !now.Before(p.mutedUntil)
+	return may&discordgo.PermissionManageGuild != 0 && !now.Before(p.mutedUntil)
 }
 
 // managesChannel reports whether p decides who reads c, which is no thread.
 func managesChannel(g Guild, c Channel, p person, now time.Time) bool {
-	return managesGuild(g, p, now) || permissionsIn(g, c, p, now)&mayManageChannel != 0
+	return managesGuild(g, p, now) || permissionsIn(g, c, p, now)&discordgo.PermissionManageChannels != 0
 }

@@ -19,18 +19,29 @@ const (
 	tBen   = ID(102)
 )
 
-func everyoneMay(may int64) Guild {
-	return Guild{ID: tGuild, owner: tOwner, roles: []role{
-		{tGuild, may}, {tCrew, 0}, {tQuiet, 0}, {tMods, mayManageThreads}, {tAdmin, mayAdminister},
+// The permissions of the tests.
+const (
+	mayAdminister    permissions = discordgo.PermissionAdministrator
+	mayView          permissions = discordgo.PermissionViewChannel
+	mayReadHistory   permissions = discordgo.PermissionReadMessageHistory
+	mayConnect       permissions = discordgo.PermissionVoiceConnect
+	mayManageThreads permissions = discordgo.PermissionManageThreads
+)
+
+func roleOf(id ID, may permissions) role { return role{ID: id, Permissions: may} }
+
+func everyoneMay(may permissions) Guild {
+	return Guild{ID: tGuild, Owner: tOwner, Roles: []role{
+		roleOf(tGuild, may), roleOf(tCrew, 0), roleOf(tQuiet, 0), roleOf(tMods, mayManageThreads), roleOf(tAdmin, mayAdminister),
 	}}
 }
 
-func forRole(id ID, allow, deny int64) overwrite {
-	return overwrite{id: id, allow: allow, deny: deny}
+func forRole(id ID, allow, deny permissions) overwrite {
+	return overwrite{ID: id, Allow: allow, Deny: deny}
 }
 
-func forMember(id ID, allow, deny int64) overwrite {
-	return overwrite{id: id, member: true, allow: allow, deny: deny}
+func forMember(id ID, allow, deny permissions) overwrite {
+	return overwrite{ID: id, Type: discordgo.PermissionOverwriteTypeMember, Allow: allow, Deny: deny}
 }
 
 func TestSeesChannel(t *testing.T) {
@@ -38,7 +49,7 @@ func TestSeesChannel(t *testing.T) {
 	muted := now.Add(time.Minute)
 	type over = []overwrite
 	for name, tc := range map[string]struct {
-		everyone int64 // what @everyone may in the guild
+		everyone permissions // what @everyone may in the guild
 		roles    []ID
 		who      ID // tAnn when 0
 		muted    time.Time
@@ -106,12 +117,12 @@ func TestSeesChannel(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := everyoneMay(tc.everyone)
-			g.roles = append(g.roles, role{14, mayView})
+			g.Roles = append(g.Roles, roleOf(14, mayView))
 			p := person{id: tc.who, roles: tc.roles, mutedUntil: tc.muted}
 			if p.id == 0 {
 				p.id = tAnn
 			}
-			c := Channel{ID: 5, Guild: tGuild, Kind: tc.kind, overwrites: tc.over}
+			c := Channel{ID: 5, Guild: tGuild, Kind: tc.kind, Overwrites: tc.over}
 			if got := seesChannel(g, c, p, now); got != tc.want {
 				t.Errorf("sees = %t, want %t (permissions %x)", got, tc.want, permissionsIn(g, c, p, now))
 			}
@@ -125,7 +136,7 @@ func TestPermissionsIn(t *testing.T) {
 	for name, tc := range map[string]struct {
 		p    person
 		over []overwrite
-		want int64
+		want permissions
 	}{
 		"base":                   {p: person{id: tAnn}, want: mayView | mayReadHistory | 1<<11},
 		"with a role":            {p: person{id: tAnn, roles: []ID{tMods}}, want: mayView | mayReadHistory | 1<<11 | mayManageThreads},
@@ -137,7 +148,7 @@ func TestPermissionsIn(t *testing.T) {
 		"administrator":          {p: person{id: tAnn, roles: []ID{tAdmin}, mutedUntil: now.Add(1)}, want: mayDoAll},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := permissionsIn(g, Channel{overwrites: tc.over}, tc.p, now); got != tc.want {
+			if got := permissionsIn(g, Channel{Overwrites: tc.over}, tc.p, now); got != tc.want {
 				t.Errorf("permissions = %x, want %x", got, tc.want)
 			}
 		})
@@ -149,7 +160,7 @@ func TestPermissionsIn(t *testing.T) {
 // page says of owners, administrators, timeouts and implicit permissions.
 func slowPermissions(g Guild, c Channel, p person, now time.Time) map[int]bool {
 	const administrator, view, history = 3, 10, 16
-	has := func(set int64, bit int) bool { return uint64(set)/(1<<bit)%2 == 1 }
+	has := func(set permissions, bit int) bool { return uint64(set)/(1<<bit)%2 == 1 }
 	isRoleOf := map[ID]bool{}
 	for _, id := range p.roles {
 		if id != g.ID {
@@ -158,19 +169,19 @@ func slowPermissions(g Guild, c Channel, p person, now time.Time) map[int]bool {
 	}
 	inGuild := map[int]bool{}
 	for bit := range 64 {
-		for _, r := range g.roles { // 1
-			if r.id == g.ID && has(r.permissions, bit) {
+		for _, r := range g.Roles { // 1
+			if r.ID == g.ID && has(r.Permissions, bit) {
 				inGuild[bit] = true
 			}
 		}
-		for _, r := range g.roles { // 2
-			if isRoleOf[r.id] && has(r.permissions, bit) {
+		for _, r := range g.Roles { // 2
+			if isRoleOf[r.ID] && has(r.Permissions, bit) {
 				inGuild[bit] = true
 			}
 		}
 	}
 	may := map[int]bool{}
-	if p.id == g.owner || inGuild[administrator] {
+	if p.id == g.Owner || inGuild[administrator] {
 		for bit := range 64 {
 			may[bit] = true
 		}
@@ -179,18 +190,18 @@ func slowPermissions(g Guild, c Channel, p person, now time.Time) map[int]bool {
 	for bit := range 64 {
 		may[bit] = inGuild[bit]
 		step := func(concerns func(overwrite) bool, denies bool) {
-			for _, o := range c.overwrites {
-				if concerns(o) && denies && has(o.deny, bit) {
+			for _, o := range c.Overwrites {
+				if concerns(o) && denies && has(o.Deny, bit) {
 					may[bit] = false
 				}
-				if concerns(o) && !denies && has(o.allow, bit) {
+				if concerns(o) && !denies && has(o.Allow, bit) {
 					may[bit] = true
 				}
 			}
 		}
-		everyone := func(o overwrite) bool { return !o.member && o.id == g.ID }
-		roles := func(o overwrite) bool { return !o.member && isRoleOf[o.id] }
-		member := func(o overwrite) bool { return o.member && o.id == p.id }
+		everyone := func(o overwrite) bool { return o.Type != discordgo.PermissionOverwriteTypeMember && o.ID == g.ID }
+		roles := func(o overwrite) bool { return o.Type != discordgo.PermissionOverwriteTypeMember && isRoleOf[o.ID] }
+		member := func(o overwrite) bool { return o.Type == discordgo.PermissionOverwriteTypeMember && o.ID == p.id }
 		step(everyone, true)  // 3
 		step(everyone, false) // 4
 		step(roles, true)     // 5
@@ -213,13 +224,14 @@ func slowPermissions(g Guild, c Channel, p person, now time.Time) map[int]bool {
 
 func FuzzPermissions(f *testing.F) {
 	f.Add([]byte{}, int64(0), uint8(0))
-	f.Add([]byte("\x00\x00\x04\x00\x01\x04\x02\x04\x00\x03\x00\x04"), mayView, uint8(1))
-	f.Add([]byte("\x01\x04\x00\x11\x00\x04\x02\x04\x04\x13\xff\xff"), mayView|mayManageThreads, uint8(0b0101_0110))
-	f.Add([]byte("\x05\x04\x08\x06\x08\x04"), mayAdminister, uint8(0b1000_0000))
+	f.Add([]byte("\x00\x00\x04\x00\x01\x04\x02\x04\x00\x03\x00\x04"), int64(mayView), uint8(1))
+	f.Add([]byte("\x01\x04\x00\x11\x00\x04\x02\x04\x04\x13\xff\xff"), int64(mayView|mayManageThreads), uint8(0b0101_0110))
+	f.Add([]byte("\x05\x04\x08\x06\x08\x04"), int64(mayAdminister), uint8(0b1000_0000))
 	now := time.Unix(1_790_000_000, 0)
 	f.Fuzz(func(t *testing.T, over []byte, everyone int64, shape uint8) {
-		g := Guild{ID: 1, owner: 100, roles: []role{
-			{1, everyone}, {2, everyone >> 7}, {3, mayManageThreads}, {4, everyone << 9}, {5, mayView}, {6, mayAdminister},
+		g := Guild{ID: 1, Owner: 100, Roles: []role{
+			roleOf(1, permissions(everyone)), roleOf(2, permissions(everyone>>7)), roleOf(3, mayManageThreads), roleOf(4, permissions(everyone<<9)),
+			roleOf(5, mayView), roleOf(6, mayAdminister),
 		}}
 		p := person{id: 101}
 		if shape&1 != 0 {
@@ -238,16 +250,16 @@ func FuzzPermissions(f *testing.F) {
 		var c Channel
 		told := map[overwrite]bool{}
 		for ; len(over) >= 3; over = over[3:] {
-			o := overwrite{id: ID(over[0]%8 + 1), member: over[0]&0x10 != 0}
-			if o.member {
-				o.id += 99
+			o := overwrite{ID: ID(over[0]%8 + 1)}
+			if over[0]&0x10 != 0 {
+				o = overwrite{ID: o.ID + 99, Type: discordgo.PermissionOverwriteTypeMember}
 			}
 			if told[o] {
 				continue
 			}
 			told[o] = true
-			o.allow, o.deny = spread(over[1]), spread(over[2])
-			c.overwrites = append(c.overwrites, o)
+			o.Allow, o.Deny = spread(over[1]), spread(over[2])
+			c.Overwrites = append(c.Overwrites, o)
 		}
 		got, want := permissionsIn(g, c, p, now), slowPermissions(g, c, p, now)
 		for bit := range 64 {
@@ -259,9 +271,9 @@ func FuzzPermissions(f *testing.F) {
 }
 
 // spread makes permissions out of a byte: those that matter, and some high ones.
-func spread(b byte) int64 {
-	places := []int64{mayView, mayManageThreads, mayAdminister, mayConnect, mayReadHistory, 1 << 11, 1 << 51, -1 << 63}
-	var out int64
+func spread(b byte) permissions {
+	places := []permissions{mayView, mayManageThreads, mayAdminister, mayConnect, mayReadHistory, 1 << 11, 1 << 51, -1 << 63}
+	var out permissions
 	for i, p := range places {
 		if b&(1<<i) != 0 {
 			out |= p

@@ -51,7 +51,7 @@ func (c *Guilds) sees(ctx context.Context, where ID, scope relay.ScopeID, who ID
 	switch {
 	case !seesChannel(s.guild, s.base, s.person, now):
 		return false, nil
-	case ch.Kind != discordgo.ChannelTypeGuildPrivateThread || permissionsIn(s.guild, s.base, s.person, now)&mayManageThreads != 0:
+	case ch.Kind != discordgo.ChannelTypeGuildPrivateThread || permissionsIn(s.guild, s.base, s.person, now)&discordgo.PermissionManageThreads != 0:
 		return true, nil
 	}
 	return c.inThread(ctx, where, who)
@@ -79,7 +79,7 @@ func (c *Guilds) standing(ctx context.Context, ch Channel, who ID) (s standing, 
 			return s, errNoPlace
 		}
 	}
-	if s.person = (person{id: who}); who != s.guild.owner { // of whom nothing needs to be asked: he may do all
+	if s.person = (person{id: who}); who != s.guild.Owner { // of whom nothing needs to be asked: he may do all
 		s.person, err = c.member(ctx, s.guild.ID, who)
 	}
 	return s, err
