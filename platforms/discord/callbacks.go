@@ -33,7 +33,7 @@ func (p *Platform) acknowledge(ctx context.Context, i *interaction) error {
 	ctx, cancel := context.WithTimeout(ctx, ackBudget)
 	defer cancel()
 	try := func(ctx context.Context) error {
-		endpoint := discordgo.EndpointInteractionResponse(i.id.String(), url.PathEscape(i.token.RevealString()))
+		endpoint := discordgo.EndpointInteractionResponse(i.ID.String(), url.PathEscape(i.token.RevealString()))
 		return p.rest.CallBack(ctx, endpoint, callbackTo(i))
 	}
 	first, stop := context.WithTimeout(ctx, ackTry)
@@ -51,9 +51,9 @@ func (p *Platform) acknowledge(ctx context.Context, i *interaction) error {
 // callbackTo is what an interaction is answered with.
 func callbackTo(i *interaction) callback {
 	switch {
-	case i.kind == int(discordgo.InteractionApplicationCommandAutocomplete):
+	case i.Kind == discordgo.InteractionApplicationCommandAutocomplete:
 		return callback{discordgo.InteractionApplicationCommandAutocompleteResult, map[string]any{"choices": []any{}}}
-	case i.kind == int(discordgo.InteractionMessageComponent):
+	case i.Kind == discordgo.InteractionMessageComponent:
 		return callback{Type: discordgo.InteractionResponseDeferredMessageUpdate}
 	case !i.wanted():
 		return callback{discordgo.InteractionResponseChannelMessageWithSource, map[string]any{

@@ -23,62 +23,62 @@ var (
 
 // interaction is somebody's slash command, button press, choice, or submitted form.
 type interaction struct {
-	id          guilds.ID
-	application guilds.ID
-	kind        int // of the library's InteractionType, which has no place for what may come
-	token       relay.Secret
-	guild       guilds.ID // 0: direct messages
-	channel     guilds.ID
-	place       *guilds.ChannelData // the channel as Discord described it
-	user        guilds.User
-	nick        string
-	message     *messageData // what a pressed button hangs on
-	private     bool         // in a chat of other people, where the bot is not
-	data        json.RawMessage
+	ID      guilds.ID                        `json:"id"`
+	Kind    discordgo.InteractionType        `json:"type"`
+	Context discordgo.InteractionContextType `json:"context"`
+	Guild   guilds.ID                        `json:"guild_id"` // 0: direct messages
+	Channel guilds.ID                        `json:"channel_id"`
+	Place   *guilds.ChannelData              `json:"channel"` // as Discord describes it
+	User    guilds.User                      `json:"user"`
+	Message *messageData                     `json:"message"` // what a pressed button hangs on
+	Data    json.RawMessage                  `json:"data"`
+	nick    string                           // of the user
+	token   relay.Secret
 }
 
 // decodeInteraction reads an INTERACTION_CREATE. It is quick: Discord waits three seconds for the
 // acknowledgement. An error has nothing of the payload in it.
 func decodeInteraction(data []byte) (*interaction, error) {
-	var d interactionData
+	var d struct {
+		interaction
+		Token  string `json:"token"`
+		Member *struct {
+			nickData
+			User guilds.User `json:"user"`
+		} `json:"member"` // in guilds, in place of the user
+	}
 	if err := guilds.Decode(data, &d); err != nil {
 		return nil, err
 	}
-	i := &interaction{
-		id: d.ID, application: d.ApplicationID, kind: d.Type, token: relay.NewSecret([]byte(d.Token)),
-		guild: d.GuildID, channel: d.ChannelID, place: d.Channel, message: d.Message,
-		private: d.Context != nil && *d.Context == int(discordgo.InteractionContextPrivateChannel), data: d.Data,
+	i := d.interaction
+	i.token = relay.NewSecret([]byte(d.Token))
+	if i.Channel == 0 && i.Place != nil {
+		i.Channel = i.Place.ID
 	}
-	if i.channel == 0 && d.Channel != nil {
-		i.channel = d.Channel.ID
-	}
-	switch {
-	case d.Member != nil && d.Member.User != nil:
-		i.user, i.nick = *d.Member.User, d.Member.Nick
-	case d.User != nil:
-		i.user = *d.User
+	if d.Member != nil {
+		i.User, i.nick = d.Member.User, d.Member.Nick
 	}
 	switch {
-	case i.id == 0:
+	case i.ID == 0:
 		return nil, errWithoutID
 	case d.Token == "":
 		return nil, errWithoutToken
-	case i.wanted() && i.channel == 0:
+	case i.wanted() && i.Channel == 0:
 		return nil, errWithoutChannel
-	case i.wanted() && i.user.ID == 0:
+	case i.wanted() && i.User.ID == 0:
 		return nil, errWithoutAuthor
 	}
-	return i, nil
+	return &i, nil
 }
 
 // wanted reports whether the interaction is an event for somebody: it is not while a command is
 // still being typed, nor in chats the bot is no part of.
 func (i *interaction) wanted() bool {
-	if i.private || i.place != nil && i.place.Kind == discordgo.ChannelTypeGroupDM {
+	if i.Context == discordgo.InteractionContextPrivateChannel || i.Place != nil && i.Place.Kind == discordgo.ChannelTypeGroupDM {
 		return false
 	}
-	switch i.kind {
-	case int(discordgo.InteractionApplicationCommand), int(discordgo.InteractionMessageComponent), int(discordgo.InteractionModalSubmit):
+	switch i.Kind {
+	case discordgo.InteractionApplicationCommand, discordgo.InteractionMessageComponent, discordgo.InteractionModalSubmit:
 		return true
 	}
 	return false
@@ -86,20 +86,20 @@ func (i *interaction) wanted() bool {
 
 // placeholder reports whether the acknowledgement is a message that says the bot is thinking. A
 // press or a choice changes nothing anybody sees.
-func (i *interaction) placeholder() bool { return i.kind != int(discordgo.InteractionMessageComponent) }
+func (i *interaction) placeholder() bool { return i.Kind != discordgo.InteractionMessageComponent }
 
 // fromInteraction is the event in a wanted interaction at the spot, keyed like a message there, and
 // what answers it.
 func (n normaliser) fromInteraction(i *interaction, at spot) (*relay.Event, *platforms.Capability, error) {
-	ev := n.event(i.id, at, author{user: i.user, nick: i.nick})
+	ev := n.event(i.ID, at, author{i.User, i.nick})
 	ev.Traits.Addressed = true
 	var err error
-	switch i.kind {
-	case int(discordgo.InteractionApplicationCommand):
+	switch i.Kind {
+	case discordgo.InteractionApplicationCommand:
 		err = n.command(i, &ev)
-	case int(discordgo.InteractionMessageComponent):
+	case discordgo.InteractionMessageComponent:
 		err = press(i, &ev)
-	case int(discordgo.InteractionModalSubmit):
+	case discordgo.InteractionModalSubmit:
 		err = form(i, &ev)
 	}
 	if err != nil {
@@ -109,7 +109,7 @@ func (n normaliser) fromInteraction(i *interaction, at spot) (*relay.Event, *pla
 		ev.Text = noText
 	}
 	return &ev, &platforms.Capability{
-		Event: ev.ID, Kind: capabilityKind, ID: i.id.String(), Placeholder: i.placeholder(),
+		Event: ev.ID, Kind: capabilityKind, ID: i.ID.String(), Placeholder: i.placeholder(),
 		Token: i.token, ExpiresAt: ev.At.Add(rest.TokenFor),
 	}, nil
 }
@@ -118,7 +118,7 @@ func (n normaliser) fromInteraction(i *interaction, at spot) (*relay.Event, *pla
 // replied to.
 func (n normaliser) command(i *interaction, ev *relay.Event) error {
 	var d commandData
-	if err := guilds.Decode(i.data, &d); err != nil {
+	if err := guilds.Decode(i.Data, &d); err != nil {
 		return err
 	}
 	if d.Name == "" {
@@ -126,9 +126,9 @@ func (n normaliser) command(i *interaction, ev *relay.Event) error {
 	}
 	words := append([]string{"/" + d.Name}, arguments(nil, d.Options)...)
 	switch d.Type {
-	case int(discordgo.UserApplicationCommand):
+	case discordgo.UserApplicationCommand:
 		words = append(words, d.TargetID.String())
-	case int(discordgo.MessageApplicationCommand):
+	case discordgo.MessageApplicationCommand:
 		ev.ReplyToMessageID = relay.MessageID(d.TargetID.String())
 		if m, ok := d.Resolved.Messages[d.TargetID]; ok {
 			ev.ReplyTo = n.quote(&m)
@@ -141,7 +141,7 @@ func (n normaliser) command(i *interaction, ev *relay.Event) error {
 // arguments appends the names of sub-commands and the values of options, in order.
 func arguments(words []string, options []optionData) []string {
 	for _, o := range options {
-		if o.Type == int(discordgo.ApplicationCommandOptionSubCommand) || o.Type == int(discordgo.ApplicationCommandOptionSubCommandGroup) {
+		if o.Type == discordgo.ApplicationCommandOptionSubCommand || o.Type == discordgo.ApplicationCommandOptionSubCommandGroup {
 			words = arguments(append(words, o.Name), o.Options)
 			continue
 		}
@@ -158,7 +158,7 @@ var prompt = regexp.MustCompile(`^hp1:([A-Za-z0-9_.-]{1,32}):([A-Za-z0-9_.-]{1,3
 // press answers a prompt, or says what was chosen, or which button was pressed.
 func press(i *interaction, ev *relay.Event) error {
 	var d componentData
-	if err := guilds.Decode(i.data, &d); err != nil {
+	if err := guilds.Decode(i.Data, &d); err != nil {
 		return err
 	}
 	ev.Type, ev.Text = relay.TypeText, strings.Join(d.Values, ", ")
@@ -171,9 +171,9 @@ func press(i *interaction, ev *relay.Event) error {
 	}
 	ev.Type, ev.Text = relay.TypeCommand, "/"+ids[2]
 	ev.Prompt = &relay.PromptResponse{PromptID: ids[1], OptionID: ids[2]}
-	if i.message != nil {
-		ev.Prompt.PromptMessageID = relay.MessageID(i.message.ID.String())
-		ev.Prompt.Label = labelOf(i.message.Components, d.CustomID)
+	if i.Message != nil {
+		ev.Prompt.PromptMessageID = relay.MessageID(i.Message.ID.String())
+		ev.Prompt.Label = labelOf(i.Message.Components, d.CustomID)
 	}
 	return nil
 }
@@ -194,7 +194,7 @@ func labelOf(components []componentData, id string) string {
 // form says "id=value" for every field of a submitted modal, a line each.
 func form(i *interaction, ev *relay.Event) error {
 	var d componentData
-	if err := guilds.Decode(i.data, &d); err != nil {
+	if err := guilds.Decode(i.Data, &d); err != nil {
 		return err
 	}
 	ev.Type, ev.Text = relay.TypeText, strings.Join(fields(nil, d.Components), "\n")

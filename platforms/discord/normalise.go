@@ -209,12 +209,12 @@ func (m *messageData) text() string {
 // content is what m mainly is, and its text. Without words it is put into a few, if there are any.
 func content(m *messageData, text string) (relay.MessageType, string) {
 	kind := relay.TypeText
-	a, attached := m.attachment()
+	a := m.attachment()
 	switch {
 	case strings.HasPrefix(text, "/"):
 		kind = relay.TypeCommand
-	case attached:
-		kind = a.kind(m.Flags&int64(discordgo.MessageFlagsIsVoiceMessage) != 0)
+	case a != nil:
+		kind = kindOf(a, m.Flags&int64(discordgo.MessageFlagsIsVoiceMessage) != 0)
 	case len(m.Stickers) > 0:
 		kind = relay.TypeSticker
 	}
@@ -224,24 +224,23 @@ func content(m *messageData, text string) (relay.MessageType, string) {
 	return kind, text
 }
 
-// attachment is the first one of m, of what was forwarded with it, or of what it replies to.
-func (m *messageData) attachment() (attachmentData, bool) {
-	if len(m.Attachments) > 0 {
-		return m.Attachments[0], true
-	}
+// attachment is the first one of m, of what was forwarded with it, or of what it replies to; nil if there is none.
+func (m *messageData) attachment() *discordgo.MessageAttachment {
+	all := m.Attachments
 	for _, s := range m.Snapshots {
-		if len(s.Message.Attachments) > 0 {
-			return s.Message.Attachments[0], true
-		}
+		all = append(all, s.Message.Attachments...)
 	}
-	if m.Referenced != nil && len(m.Referenced.Attachments) > 0 {
-		return m.Referenced.Attachments[0], true
+	if m.Referenced != nil {
+		all = append(all, m.Referenced.Attachments...)
 	}
-	return attachmentData{}, false
+	if len(all) == 0 {
+		return nil
+	}
+	return &all[0]
 }
 
-// kind is what sort of file a is. voice: the message is a voice message.
-func (a attachmentData) kind(voice bool) relay.MessageType {
+// kindOf is what sort of file a is. voice: the message is a voice message.
+func kindOf(a *discordgo.MessageAttachment, voice bool) relay.MessageType {
 	top, _, _ := strings.Cut(a.ContentType, "/")
 	if top == "" {
 		top = sortOf(path.Ext(a.Filename))
@@ -282,7 +281,9 @@ func describe(m *messageData) string {
 	if m.Poll != nil {
 		lines = append(lines, "[Poll: "+m.Poll.Question.Text+"]")
 		for _, a := range m.Poll.Answers {
-			lines = append(lines, "- "+a.Media.Text)
+			if a.Media != nil {
+				lines = append(lines, "- "+a.Media.Text)
+			}
 		}
 	}
 	if len(lines) == 0 {

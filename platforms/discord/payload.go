@@ -13,21 +13,21 @@ import (
 // whole message for one component they do not know, and hold all of a guild's members and emojis.
 
 type messageData struct {
-	ID           guilds.ID              `json:"id"`
-	ChannelID    guilds.ID              `json:"channel_id"`
-	GuildID      guilds.ID              `json:"guild_id"`
-	ChannelType  *discordgo.ChannelType `json:"channel_type"`
-	Type         discordgo.MessageType  `json:"type"`
-	Flags        int64                  `json:"flags"`
-	Author       *guilds.User           `json:"author"`
-	Member       nickData               `json:"member"` // of the author; empty in what REST answers
-	WebhookID    guilds.ID              `json:"webhook_id"`
-	Content      string                 `json:"content"`
-	Mentions     []guilds.User          `json:"mentions"`
-	MentionRoles []guilds.ID            `json:"mention_roles"`
-	Attachments  []attachmentData       `json:"attachments"`
-	Stickers     []namedData            `json:"sticker_items"`
-	Poll         *pollData              `json:"poll"`
+	ID           guilds.ID                     `json:"id"`
+	ChannelID    guilds.ID                     `json:"channel_id"`
+	GuildID      guilds.ID                     `json:"guild_id"`
+	ChannelType  *discordgo.ChannelType        `json:"channel_type"`
+	Type         discordgo.MessageType         `json:"type"`
+	Flags        int64                         `json:"flags"`
+	Author       *guilds.User                  `json:"author"`
+	Member       nickData                      `json:"member"` // of the author; empty in what REST answers
+	WebhookID    guilds.ID                     `json:"webhook_id"`
+	Content      string                        `json:"content"`
+	Mentions     []guilds.User                 `json:"mentions"`
+	MentionRoles []guilds.ID                   `json:"mention_roles"`
+	Attachments  []discordgo.MessageAttachment `json:"attachments"`
+	Stickers     []discordgo.StickerItem       `json:"sticker_items"`
+	Poll         *discordgo.Poll               `json:"poll"`
 	Reference    *struct {
 		Type      discordgo.MessageReferenceType `json:"type"`
 		MessageID guilds.ID                      `json:"message_id"`
@@ -37,27 +37,6 @@ type messageData struct {
 		Message messageData `json:"message"`
 	} `json:"message_snapshots"`
 	Components []componentData `json:"components"`
-}
-
-type attachmentData struct {
-	Filename    string `json:"filename"`
-	ContentType string `json:"content_type"`
-	Waveform    string `json:"waveform"` // of a voice message
-}
-
-type namedData struct {
-	Name string `json:"name"`
-}
-
-type pollData struct {
-	Question pollText `json:"question"`
-	Answers  []struct {
-		Media pollText `json:"poll_media"`
-	} `json:"answers"`
-}
-
-type pollText struct {
-	Text string `json:"text"`
 }
 
 // componentData is any component, of a message or of a submitted modal.
@@ -70,43 +49,23 @@ type componentData struct {
 	Components []componentData `json:"components"`
 }
 
-type interactionData struct {
-	ID            guilds.ID           `json:"id"`
-	ApplicationID guilds.ID           `json:"application_id"`
-	Type          int                 `json:"type"`
-	Context       *int                `json:"context"`
-	Token         string              `json:"token"`
-	GuildID       guilds.ID           `json:"guild_id"`
-	ChannelID     guilds.ID           `json:"channel_id"`
-	Channel       *guilds.ChannelData `json:"channel"`
-	Member        *invokerData        `json:"member"` // in guilds
-	User          *guilds.User        `json:"user"`   // elsewhere
-	Message       *messageData        `json:"message"`
-	Data          json.RawMessage     `json:"data"`
-}
-
-type invokerData struct {
-	nickData
-	User *guilds.User `json:"user"`
-}
-
 type nickData struct {
 	Nick string `json:"nick"`
 }
 
 type commandData struct {
-	Name     string       `json:"name"`
-	Type     int          `json:"type"` // 0 and 1: a slash command
-	Options  []optionData `json:"options"`
-	TargetID guilds.ID    `json:"target_id"`
+	Name     string                           `json:"name"`
+	Type     discordgo.ApplicationCommandType `json:"type"` // 0 and 1: a slash command
+	Options  []optionData                     `json:"options"`
+	TargetID guilds.ID                        `json:"target_id"`
 	Resolved struct {
 		Messages map[guilds.ID]messageData `json:"messages"`
 	} `json:"resolved"`
 }
 
 type optionData struct {
-	Name    string          `json:"name"`
-	Type    int             `json:"type"`
-	Value   json.RawMessage `json:"value"` // a string, a number, or a boolean
-	Options []optionData    `json:"options"`
+	Name    string                                 `json:"name"`
+	Type    discordgo.ApplicationCommandOptionType `json:"type"`
+	Value   json.RawMessage                        `json:"value"` // a string, a number, or a boolean
+	Options []optionData                           `json:"options"`
 }

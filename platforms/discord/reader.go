@@ -70,16 +70,16 @@ func (r *reader) interaction(ctx context.Context, i *interaction) (*relay.Event,
 	if !i.wanted() {
 		return nil, nil, nil
 	}
-	hint := guilds.Channel{ID: i.channel, Guild: i.guild, Kind: discordgo.ChannelTypeGuildText}
+	hint := guilds.Channel{ID: i.Channel, Guild: i.Guild, Kind: discordgo.ChannelTypeGuildText}
 	switch {
-	case i.place != nil:
-		hint = guilds.ChannelOf(*i.place, i.guild)
-		hint.ID = i.channel
-	case i.guild == 0:
+	case i.Place != nil:
+		hint = guilds.ChannelOf(*i.Place, i.Guild)
+		hint.ID = i.Channel
+	case i.Guild == 0:
 		hint.Kind = discordgo.ChannelTypeDM
 	}
-	r.guilds.LearnDirect(hint, i.user.ID)
-	at, err := r.spot(ctx, hint, i.place != nil || i.guild == 0, true)
+	r.guilds.LearnDirect(hint, i.User.ID)
+	at, err := r.spot(ctx, hint, i.Place != nil || i.Guild == 0, true)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -196,26 +196,26 @@ func TestDiscardAndSettle(t *testing.T) {
 func TestAcknowledge(t *testing.T) {
 	const route = "POST /interactions/:id/:token/callback"
 	for name, tc := range map[string]struct {
-		kind    int
-		private bool
+		kind    discordgo.InteractionType
+		context discordgo.InteractionContextType
 		faults  []restFault
 		want    []obj // bodies
 		took    time.Duration
 		fails   bool
 	}{
-		"a command":              {kind: int(discordgo.InteractionApplicationCommand), want: []obj{{"type": 5.0}}},
-		"a form":                 {kind: int(discordgo.InteractionModalSubmit), want: []obj{{"type": 5.0}}},
-		"a press":                {kind: int(discordgo.InteractionMessageComponent), want: []obj{{"type": 6.0}}},
-		"a press elsewhere":      {kind: int(discordgo.InteractionMessageComponent), private: true, want: []obj{{"type": 6.0}}},
+		"a command":              {kind: discordgo.InteractionApplicationCommand, want: []obj{{"type": 5.0}}},
+		"a form":                 {kind: discordgo.InteractionModalSubmit, want: []obj{{"type": 5.0}}},
+		"a press":                {kind: discordgo.InteractionMessageComponent, want: []obj{{"type": 6.0}}},
+		"a press elsewhere":      {kind: discordgo.InteractionMessageComponent, context: discordgo.InteractionContextPrivateChannel, want: []obj{{"type": 6.0}}},
 		"a command being typed":  {kind: 4, want: []obj{{"type": 8.0, "data": obj{"choices": []any{}}}}},
-		"a command elsewhere":    {kind: int(discordgo.InteractionApplicationCommand), private: true, want: []obj{{"type": 4.0, "data": obj{"content": "I cannot be used here.", "flags": 64.0}}}},
-		"a broken connection":    {kind: int(discordgo.InteractionApplicationCommand), faults: []restFault{{lose: true}}, want: []obj{{"type": 5.0}, {"type": 5.0}}},
-		"no connection":          {kind: int(discordgo.InteractionApplicationCommand), faults: []restFault{{never: true}}, want: []obj{{"type": 5.0}}},
-		"it did arrive":          {kind: int(discordgo.InteractionApplicationCommand), faults: []restFault{{cut: true}, {status: 400, code: discordgo.ErrCodeInteractionHasAlreadyBeenAcknowledged}}, want: []obj{{"type": 5.0}, {"type": 5.0}}},
-		"a server that hangs":    {kind: int(discordgo.InteractionApplicationCommand), faults: []restFault{{hang: true}}, want: []obj{{"type": 5.0}, {"type": 5.0}}, took: ackTry},
-		"for ever":               {kind: int(discordgo.InteractionApplicationCommand), faults: repeated(restFault{hang: true}, 3), want: []obj{{"type": 5.0}, {"type": 5.0}}, took: ackBudget, fails: true},
-		"too late":               {kind: int(discordgo.InteractionApplicationCommand), faults: []restFault{{status: 404, code: 10062, words: "Unknown interaction"}}, want: []obj{{"type": 5.0}}, fails: true},
-		"a 429 is not slept out": {kind: int(discordgo.InteractionApplicationCommand), faults: []restFault{{status: 429, after: 1, scope: "user"}}, want: []obj{{"type": 5.0}}, fails: true},
+		"a command elsewhere":    {kind: discordgo.InteractionApplicationCommand, context: discordgo.InteractionContextPrivateChannel, want: []obj{{"type": 4.0, "data": obj{"content": "I cannot be used here.", "flags": 64.0}}}},
+		"a broken connection":    {kind: discordgo.InteractionApplicationCommand, faults: []restFault{{lose: true}}, want: []obj{{"type": 5.0}, {"type": 5.0}}},
+		"no connection":          {kind: discordgo.InteractionApplicationCommand, faults: []restFault{{never: true}}, want: []obj{{"type": 5.0}}},
+		"it did arrive":          {kind: discordgo.InteractionApplicationCommand, faults: []restFault{{cut: true}, {status: 400, code: discordgo.ErrCodeInteractionHasAlreadyBeenAcknowledged}}, want: []obj{{"type": 5.0}, {"type": 5.0}}},
+		"a server that hangs":    {kind: discordgo.InteractionApplicationCommand, faults: []restFault{{hang: true}}, want: []obj{{"type": 5.0}, {"type": 5.0}}, took: ackTry},
+		"for ever":               {kind: discordgo.InteractionApplicationCommand, faults: repeated(restFault{hang: true}, 3), want: []obj{{"type": 5.0}, {"type": 5.0}}, took: ackBudget, fails: true},
+		"too late":               {kind: discordgo.InteractionApplicationCommand, faults: []restFault{{status: 404, code: 10062, words: "Unknown interaction"}}, want: []obj{{"type": 5.0}}, fails: true},
+		"a 429 is not slept out": {kind: discordgo.InteractionApplicationCommand, faults: []restFault{{status: 429, after: 1, scope: "user"}}, want: []obj{{"type": 5.0}}, fails: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Platform) {
@@ -225,7 +225,7 @@ func TestAcknowledge(t *testing.T) {
 				f.fail(route, tc.faults...)
 				start := time.Now()
 				err := p.acknowledge(ctx, &interaction{
-					id: 7, kind: tc.kind, private: tc.private, channel: 42, token: relay.NewSecret([]byte(hookToken)),
+					ID: 7, Kind: tc.kind, Context: tc.context, Channel: 42, token: relay.NewSecret([]byte(hookToken)),
 				})
 				if (err != nil) != tc.fails || err != nil && strings.Contains(err.Error(), hookToken) {
 					t.Errorf("acknowledge = %v", err)

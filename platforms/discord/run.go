@@ -136,7 +136,7 @@ func (r *runner) ChangeBudget(soon bool, change func(*gateway.Budget)) {
 // answer acknowledges an interaction on a goroutine of its own: Discord waits three seconds, the
 // disk may take longer. Whoever answers it waits for that.
 func (r *runner) answer(ctx context.Context, i *interaction) {
-	end := r.callbacks.begin(i.id.String())
+	end := r.callbacks.begin(i.ID.String())
 	r.wg.Go(func() {
 		// Also while we stop: a person waits for it.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), ackBudget)

@@ -54,17 +54,17 @@ func TestBits(t *testing.T) {
 		want permissions
 		bad  bool
 	}{
-		"text":              {json: `"2248473465835073"`, want: 2248473465835073},
-		"number":            {json: `1024`, want: 1024},
-		"beyond 32 permissions":    {json: `"17179869184"`, want: 1 << 34},
-		"the sign's bit":    {json: `"9223372036854775808"`, want: -1 << 63},
-		"beyond 64 permissions":    {json: `"18446744073709552640"`, want: 1024}, // 1<<64 + 1<<10
-		"far beyond":        {json: `"340282366920938463463374607431768212480"`, want: 1024},
-		"null":              {json: `null`},
-		"words":             {json: `"all"`, bad: true},
-		"negative":          {json: `"-1"`, bad: true},
-		"a number's power":  {json: `1e3`, bad: true},
-		"a list of numbers": {json: `[1]`, bad: true},
+		"text":                  {json: `"2248473465835073"`, want: 2248473465835073},
+		"number":                {json: `1024`, want: 1024},
+		"beyond 32 permissions": {json: `"17179869184"`, want: 1 << 34},
+		"the sign's bit":        {json: `"9223372036854775808"`, want: -1 << 63},
+		"beyond 64 permissions": {json: `"18446744073709552640"`, want: 1024}, // 1<<64 + 1<<10
+		"far beyond":            {json: `"340282366920938463463374607431768212480"`, want: 1024},
+		"null":                  {json: `null`},
+		"words":                 {json: `"all"`, bad: true},
+		"negative":              {json: `"-1"`, bad: true},
+		"a number's power":      {json: `1e3`, bad: true},
+		"a list of numbers":     {json: `[1]`, bad: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var b permissions
