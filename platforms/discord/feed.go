@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
-	"github.com/hermes-connector/hermes-connector/platforms/backoff"
 	"github.com/hermes-connector/hermes-connector/platforms/discord/gateway"
 	"github.com/hermes-connector/hermes-connector/platforms/discord/guilds"
 	"github.com/hermes-connector/hermes-connector/relay"
@@ -17,8 +16,6 @@ import (
 const (
 	// maxBatch is how many dispatches are handed in at once.
 	maxBatch = 100
-	// maxLookups is how often the facts an event needs are asked for before it goes into quarantine.
-	maxLookups = 30
 	// lastWrite bounds the write of the state at the end.
 	lastWrite = 5 * time.Second
 )
@@ -136,37 +133,32 @@ func (f *feeder) add(ctx context.Context, b *platforms.Batch, i item) bool {
 	if i.kind == "" {
 		return true
 	}
+	var ev *relay.Event
+	var capability *platforms.Capability
+	var err error
 	wait := gateway.Retries(f.opts)
-	for range maxLookups {
-		ev, capability, err := f.normalise(ctx, i)
-		if err == nil || !errors.Is(err, guilds.ErrUnknownYet) {
-			f.board.Blocked("")
+	if !wait.Keep(ctx, func() error {
+		if ev, capability, err = f.normalise(ctx, i); errors.Is(err, guilds.ErrUnknownYet) {
+			return err
 		}
-		switch {
-		case ctx.Err() != nil:
-			return false
-		case err == nil:
-			if ev != nil {
-				b.Events = append(b.Events, *ev)
-				f.catchup.met(ev.Source)
-			}
-			if capability != nil {
-				b.Capabilities = append(b.Capabilities, *capability)
-			}
-			return true
-		case !errors.Is(err, guilds.ErrUnknownYet):
-			f.quarantine(b, i.data, err)
-			return true
-		}
-		delay := wait.Next()
+		return nil
+	}, func(err error, in time.Duration) {
 		f.board.Blocked("the channel of a message cannot be looked up: " + err.Error())
-		f.log.Warn("discord channel not looked up; trying again", "in", delay, "err", err)
-		if !backoff.Pause(ctx, delay) {
-			return false
-		}
+		f.log.Warn("discord channel not looked up; trying again", "in", in, "err", err)
+	}) {
+		return false
 	}
 	f.board.Blocked("")
-	f.quarantine(b, i.data, guilds.ErrUnknownYet)
+	if err != nil {
+		f.quarantine(b, i.data, err)
+	}
+	if ev != nil {
+		b.Events = append(b.Events, *ev)
+		f.catchup.met(ev.Source)
+	}
+	if capability != nil {
+		b.Capabilities = append(b.Capabilities, *capability)
+	}
 	return true
 }
 
