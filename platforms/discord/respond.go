@@ -114,9 +114,6 @@ func (p *Platform) answerable(ctx context.Context, c platforms.Capability) error
 // platforms.ErrCapabilityGone, and nothing more is asked of it. Only just after the call-back a 404
 // is not: then it is tried again, since Discord may learn of the web hook and of its message later.
 func (p *Platform) wield(ctx context.Context, t *turn.Turn, c platforms.Capability, r request, out any) error {
-	if p.rest.Buried(r.endpoint) {
-		return gone(nil)
-	}
 	err := p.call(ctx, t, r, out)
 	for answered(err, http.StatusNotFound) && p.callbacks.fresh(c.ID) {
 		if !backoff.Pause(ctx, lagTry) {
@@ -129,7 +126,7 @@ func (p *Platform) wield(ctx context.Context, t *turn.Turn, c platforms.Capabili
 		return err
 	case f.Status == http.StatusUnauthorized, f.Status == http.StatusNotFound,
 		f.Code == discordgo.ErrCodeInvalidWebhookTokenProvided, f.Code == discordgo.ErrCodeUnknownWebhook:
-		p.rest.Bury(r.endpoint)
+		p.rest.Bury(r.endpoint, f)
 		return gone(err)
 	}
 	return err

@@ -231,7 +231,7 @@ func (g *Gateway) dial(ctx context.Context, address string) error {
 	dialCtx, cancel := context.WithTimeout(ctx, g.Settings.Duration(keyAnswerWait))
 	defer cancel()
 	conn, resp, err := websocket.Dial(dialCtx, target, &websocket.DialOptions{
-		HTTPClient: g.Rest.Direct,
+		HTTPClient: g.Rest.Direct.HTTP,
 		HTTPHeader: http.Header{"User-Agent": {rest.UserAgent}},
 	})
 	if err != nil {

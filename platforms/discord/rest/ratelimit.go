@@ -28,21 +28,20 @@ const (
 	forgetAfter = 10 * time.Minute
 )
 
-// limits keeps the bot's requests to the rates Discord names in its answers, and shares them out. A
+// limiter keeps the bot's requests to the rates Discord names in its answers, and shares them out. A
 // route is a method and a path in which all ids but the top-level one (channel, guild, webhook) are
 // replaced; routes that Discord counts together share a bucket. Nobody sleeps past his deadline: who
 // cannot go in time is told so at once. Who asks for what Discord refuses is declined before the bot
 // is in danger.
 //
 // Methods may be called from any goroutine.
-type limits struct {
+type limiter struct {
 	mu      sync.Mutex // guards the fields below
 	routes  map[string]*bucket
 	buckets map[string]*bucket // by Discord's name and the top-level id
 	bot     pace.Meter
-	closed  time.Time            // end of a penalty on the bot
-	banned  time.Time            // end of a penalty on our address
-	dead    map[string]time.Time // web hooks whose token Discord refused, and until when we remember
+	closed  time.Time // end of a penalty on the bot
+	banned  time.Time // end of a penalty on our address
 	refused refusals
 	sweptAt time.Time
 
@@ -64,19 +63,20 @@ type bucket struct {
 	served map[relay.InstanceID]uint64 // each instance's last request, by its number
 }
 
-func newLimits() *limits {
-	return &limits{
+func newLimiter() *limiter {
+	l := &limiter{
 		bot:      pace.Meter{Rate: botRate},
 		routes:   make(map[string]*bucket),
 		buckets:  make(map[string]*bucket),
-		dead:     make(map[string]time.Time),
 		accounts: make(map[relay.InstanceID]*account),
 	}
+	l.alarm = time.AfterFunc(forgetAfter, l.serve)
+	return l
 }
 
 // closedLocked is when the penalties on everything the bot does end, as far as they are about the
 // route. l.mu must be held.
-func (l *limits) closedLocked(route string, now time.Time) time.Time {
+func (l *limiter) closedLocked(route string, now time.Time) time.Time {
 	at := pace.Later(now, l.banned)
 	if !exempt(route) {
 		at = pace.Later(at, l.closed)
@@ -85,7 +85,7 @@ func (l *limits) closedLocked(route string, now time.Time) time.Time {
 }
 
 // routeLocked is the bucket of a route. l.mu must be held.
-func (l *limits) routeLocked(route string, now time.Time) *bucket {
+func (l *limiter) routeLocked(route string, now time.Time) *bucket {
 	b := l.routes[route]
 	if b == nil {
 		b = &bucket{usedAt: now}
@@ -123,7 +123,7 @@ func (b *bucket) take(now time.Time) {
 }
 
 // seen heeds the answer to a request that wait let through. A status of 0 means that none came.
-func (l *limits) seen(ctx context.Context, route string, h http.Header, status int) {
+func (l *limiter) seen(ctx context.Context, route string, h http.Header, status int) {
 	if status == 0 {
 		return
 	}
@@ -164,7 +164,7 @@ func (b *bucket) heed(limit, left int, after time.Duration, now time.Time) {
 }
 
 // penaliseLocked closes what a 429 is about. l.mu must be held.
-func (l *limits) penaliseLocked(b *bucket, h http.Header, scope string, now time.Time) {
+func (l *limiter) penaliseLocked(b *bucket, h http.Header, scope string, now time.Time) {
 	until := now.Add(max(retryAfter(h), leastPenalty))
 	switch {
 	case isGlobal(h):
@@ -177,7 +177,7 @@ func (l *limits) penaliseLocked(b *bucket, h http.Header, scope string, now time
 }
 
 // bucketLocked is the bucket of a route, now that Discord has named it. l.mu must be held.
-func (l *limits) bucketLocked(route, name string) *bucket {
+func (l *limiter) bucketLocked(route, name string) *bucket {
 	b := l.routes[route]
 	if name == "" {
 		return l.routeLocked(route, time.Now())
@@ -195,23 +195,8 @@ func (l *limits) bucketLocked(route, name string) *bucket {
 	return b
 }
 
-// bury notes that Discord refused the token of a route's web hook. Asking again would only count
-// against the bot.
-func (l *limits) bury(route string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.dead[topLevel(route)] = time.Now().Add(TokenFor)
-}
-
-// buried reports whether Discord has refused the token of a route's web hook.
-func (l *limits) buried(route string) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.dead[topLevel(route)].After(time.Now())
-}
-
 // sweepLocked now and then forgets the buckets nobody uses. l.mu must be held.
-func (l *limits) sweepLocked(now time.Time) {
+func (l *limiter) sweepLocked(now time.Time) {
 	if now.Sub(l.sweptAt) < forgetAfter {
 		return
 	}
@@ -221,7 +206,6 @@ func (l *limits) sweepLocked(now time.Time) {
 	}
 	maps.DeleteFunc(l.routes, idle)
 	maps.DeleteFunc(l.buckets, idle)
-	maps.DeleteFunc(l.dead, func(_ string, until time.Time) bool { return !until.After(now) })
 	maps.DeleteFunc(l.accounts, func(_ relay.InstanceID, a *account) bool { return a.share.Recovered(now) })
 	maps.DeleteFunc(l.refused.noes, func(_ string, n no) bool { return !n.until.After(now) })
 }

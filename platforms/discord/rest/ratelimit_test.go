@@ -24,7 +24,7 @@ func limitHeader(bucket string, limit, left int, after float64) http.Header {
 }
 
 // waits is how long a request has to wait.
-func waits(t *testing.T, l *limits, route string) time.Duration {
+func waits(t *testing.T, l *limiter, route string) time.Duration {
 	t.Helper()
 	start := time.Now()
 	if err := l.wait(t.Context(), route, false); err != nil {
@@ -41,43 +41,43 @@ const (
 
 func TestBuckets(t *testing.T) {
 	for name, tc := range map[string]struct {
-		then func(*limits) // after a request on send1 was let through
+		then func(*limiter) // after a request on send1 was let through
 		next string
 		want time.Duration
 	}{
-		"some left":                {func(l *limits) { l.seen(t.Context(), send1, limitHeader("a", 5, 4, 5), 200) }, send1, 0},
-		"none left":                {func(l *limits) { l.seen(t.Context(), send1, limitHeader("a", 5, 0, 2.5), 200) }, send1, 2500 * time.Millisecond},
-		"not answered yet":         {func(*limits) {}, send1, unknownWindow},
-		"answered without a limit": {func(l *limits) { l.seen(t.Context(), send1, http.Header{}, 200) }, send1, 0},
-		"another channel":          {func(l *limits) { l.seen(t.Context(), send1, limitHeader("a", 5, 0, 2.5), 200) }, send2, 0},
-		"another route":            {func(l *limits) { l.seen(t.Context(), send1, limitHeader("a", 5, 0, 2.5), 200) }, edit1, 0},
-		"a refusal":                {func(l *limits) { l.seen(t.Context(), send1, limitHeader("a", 5, 0, 2.5), 403) }, send1, 2500 * time.Millisecond},
-		"no answer":                {func(l *limits) { l.seen(t.Context(), send1, nil, 0) }, send1, unknownWindow},
-		"a 429 without anything":   {func(l *limits) { l.seen(t.Context(), send1, http.Header{}, 429) }, send2, leastPenalty},
-		"a 429 that names the bucket": {func(l *limits) {
+		"some left":                {func(l *limiter) { l.seen(t.Context(), send1, limitHeader("a", 5, 4, 5), 200) }, send1, 0},
+		"none left":                {func(l *limiter) { l.seen(t.Context(), send1, limitHeader("a", 5, 0, 2.5), 200) }, send1, 2500 * time.Millisecond},
+		"not answered yet":         {func(*limiter) {}, send1, unknownWindow},
+		"answered without a limit": {func(l *limiter) { l.seen(t.Context(), send1, http.Header{}, 200) }, send1, 0},
+		"another channel":          {func(l *limiter) { l.seen(t.Context(), send1, limitHeader("a", 5, 0, 2.5), 200) }, send2, 0},
+		"another route":            {func(l *limiter) { l.seen(t.Context(), send1, limitHeader("a", 5, 0, 2.5), 200) }, edit1, 0},
+		"a refusal":                {func(l *limiter) { l.seen(t.Context(), send1, limitHeader("a", 5, 0, 2.5), 403) }, send1, 2500 * time.Millisecond},
+		"no answer":                {func(l *limiter) { l.seen(t.Context(), send1, nil, 0) }, send1, unknownWindow},
+		"a 429 without anything":   {func(l *limiter) { l.seen(t.Context(), send1, http.Header{}, 429) }, send2, leastPenalty},
+		"a 429 that names the bucket": {func(l *limiter) {
 			h := limitHeader("a", 5, 0, 1)
 			h.Set("Retry-After", "3")
 			l.seen(t.Context(), send1, h, 429)
 		}, send1, 3 * time.Second},
-		"and leaves others alone": {func(l *limits) {
+		"and leaves others alone": {func(l *limiter) {
 			h := limitHeader("a", 5, 0, 1)
 			h.Set("Retry-After", "3")
 			l.seen(t.Context(), send1, h, 429)
 		}, send2, 0},
-		"a 429 for the bot": {func(l *limits) {
+		"a 429 for the bot": {func(l *limiter) {
 			h := limitHeader("a", 5, 3, 1)
 			h.Set("Retry-After", "7")
 			h.Set("X-RateLimit-Global", "true")
 			l.seen(t.Context(), send1, h, 429)
 		}, send2, 7 * time.Second},
-		"which is not about interactions": {func(l *limits) {
+		"which is not about interactions": {func(l *limiter) {
 			l.seen(t.Context(), send1, http.Header{"Retry-After": {"7"}, "X-Ratelimit-Scope": {"global"}}, 429)
 		}, "POST /webhooks/9/abc", 0},
-		"a 429 for the address": {func(l *limits) { l.seen(t.Context(), send1, http.Header{"Retry-After": {"60"}}, 429) }, "POST /webhooks/9/abc", time.Minute},
+		"a 429 for the address": {func(l *limiter) { l.seen(t.Context(), send1, http.Header{"Retry-After": {"60"}}, 429) }, "POST /webhooks/9/abc", time.Minute},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				l := newLimits()
+				l := newLimiter()
 				if d := waits(t, l, send1); d != 0 {
 					t.Fatalf("the first request waited %v", d)
 				}
@@ -95,7 +95,7 @@ func TestBuckets(t *testing.T) {
 
 func TestRoutesShareABucket(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := newLimits()
+		l := newLimiter()
 		waits(t, l, send1)
 		l.seen(t.Context(), send1, limitHeader("shared", 2, 1, 4), 200)
 		waits(t, l, edit1)
@@ -108,7 +108,7 @@ func TestRoutesShareABucket(t *testing.T) {
 
 func TestWindowIsUsedUpWithoutAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := newLimits()
+		l := newLimiter()
 		waits(t, l, send1)
 		l.seen(t.Context(), send1, limitHeader("a", 3, 2, 5), 200)
 		for range 2 {
@@ -134,7 +134,7 @@ func TestWindowIsUsedUpWithoutAnswers(t *testing.T) {
 // TestRefusedAtOnceWhenTheBucketOpensTooLate: nobody sleeps past his deadline.
 func TestRefusedAtOnceWhenTheBucketOpensTooLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := newLimits()
+		l := newLimiter()
 		waits(t, l, send1)
 		l.seen(t.Context(), send1, limitHeader("a", 5, 0, 30), 200)
 		ctx, cancel := context.WithTimeout(t.Context(), 25*time.Second)
@@ -161,7 +161,7 @@ func TestRefusedAtOnceWhenTheBucketOpensTooLate(t *testing.T) {
 
 func TestWaiterLearnsFromAnAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := newLimits()
+		l := newLimiter()
 		waits(t, l, send1)
 		done := make(chan time.Duration, 1)
 		start := time.Now()
@@ -181,7 +181,7 @@ func TestBotStaysBelowFiftyASecond(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		pauses := rapid.SliceOfN(rapid.IntRange(0, 30), 51, 200).Draw(rt, "pauses in ms")
 		synctest.Test(t, func(t *testing.T) {
-			l := newLimits()
+			l := newLimiter()
 			var left []time.Time
 			for i, ms := range pauses {
 				<-time.After(time.Duration(ms) * time.Millisecond)
@@ -200,7 +200,7 @@ func TestBotStaysBelowFiftyASecond(t *testing.T) {
 
 func TestSharedLimitsAreNotOurFault(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := newLimits()
+		l := newLimiter()
 		for range 2 * maxRefused {
 			l.seen(t.Context(), send1, http.Header{"X-Ratelimit-Scope": {"shared"}, "X-Ratelimit-Bucket": {"a"}}, 429)
 		}
@@ -220,18 +220,18 @@ func TestSharedLimitsAreNotOurFault(t *testing.T) {
 
 func TestIdleBucketsAreForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := newLimits()
+		l := newLimiter()
 		for i := range 1000 {
 			route := "POST /channels/" + strconv.Itoa(i+1) + "/messages"
 			waits(t, l, route)
 			l.seen(t.Context(), route, limitHeader("a", 5, 4, 5), 200)
 		}
-		l.bury("POST /webhooks/9/t")
+		l.remember("webhooks/9/t", &call.Fault{}, TokenFor)
 		<-time.After(2 * TokenFor)
 		waits(t, l, send1)
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		if n := len(l.routes) + len(l.buckets) + len(l.dead); n > 2 {
+		if n := len(l.routes) + len(l.buckets) + len(l.refused.noes); n > 2 {
 			t.Errorf("%d entries are left", n)
 		}
 	})
@@ -261,7 +261,7 @@ func FuzzSeen(f *testing.F) {
 	f.Add("a", "5", "0", "1.5", "3", "user", 429)
 	f.Add("", "-1", "x", "NaN", "1e300", "", 429)
 	f.Fuzz(func(t *testing.T, bucket, limit, left, after, retry, scope string, status int) {
-		l := newLimits()
+		l := newLimiter()
 		h := http.Header{}
 		for key, value := range map[string]string{
 			"X-RateLimit-Bucket": bucket, "X-RateLimit-Limit": limit, "X-RateLimit-Remaining": left,

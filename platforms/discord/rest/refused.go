@@ -23,10 +23,10 @@ const (
 	maxRefusedInstances = maxRefused * 3 / 4
 	// refusedMinutes is how many minutes are counted together: ten, and the one that has begun.
 	refusedMinutes = 11
-	// maxNoes bounds the refusals remembered; when they are too many they are forgotten. Each counts
-	// for noFor.
+	// maxNoes bounds the refusals remembered; when they are too many they are forgotten.
 	maxNoes = 2000
-	noFor   = 30 * time.Second
+	// noFor is how long a refused request is remembered.
+	noFor = 30 * time.Second
 )
 
 // ErrOverspent: too much of what this payer asked for was refused.
@@ -46,10 +46,10 @@ func payerOf(caller relay.InstanceID, route string) payer {
 	return payer{place: topLevel(route)}
 }
 
-// refusals are the requests Discord refused of late. They are guarded by the limits' lock.
+// refusals are the requests Discord refused of late. They are guarded by the limiter's lock.
 type refusals struct {
 	minutes [refusedMinutes]tally
-	noes    map[string]no // by method and path
+	noes    map[string]no // by method and path, or by web hook
 }
 
 // tally is what was refused in one minute.
@@ -116,39 +116,40 @@ func (r *refusals) until(most int, now time.Time, of func(*tally) int) time.Time
 	return time.Time{}
 }
 
-// knownNo is Discord's refusal of the same request a moment ago, when another answer cannot be
-// expected; else nil. Asking again would only count against the bot.
-func (l *limits) knownNo(method, path string) error {
+// knownNo is a refusal remembered under one of keys; nil if there is none. To ask again would only count
+// against the bot.
+func (l *limiter) knownNo(keys ...string) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	n, ok := l.refused.noes[method+" "+path]
-	if !ok || !n.until.After(time.Now()) {
-		return nil
-	}
-	return n.err
-}
-
-// noteNo remembers a refusal that would come again: that there is no such message, channel or guild,
-// or, to a question, that the bot may not know. What is said through a web hook may not be true yet.
-func (l *limits) noteNo(method, path string, err error) {
-	f := call.FaultOf(err)
-	if f.Sent != call.Refused || strings.HasPrefix(path, "/webhooks/") {
-		return
-	}
-	gone := f.Status == http.StatusNotFound
-	switch f.Code {
-	case 0: // not the API's word
-		return
-	case discordgo.ErrCodeUnknownChannel, discordgo.ErrCodeUnknownGuild, discordgo.ErrCodeUnknownMessage:
-	default:
-		if method != http.MethodGet || !gone && f.Status != http.StatusForbidden {
-			return
+	for _, key := range keys {
+		if n, ok := l.refused.noes[key]; ok && n.until.After(time.Now()) {
+			return n.err
 		}
 	}
+	return nil
+}
+
+// remember has knownNo say for a while that Discord refused what key stands for.
+func (l *limiter) remember(key string, f *call.Fault, while time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.refused.noes == nil || len(l.refused.noes) >= maxNoes {
 		l.refused.noes = make(map[string]no)
 	}
-	l.refused.noes[method+" "+path] = no{f, time.Now().Add(noFor)}
+	l.refused.noes[key] = no{f, time.Now().Add(while)}
+}
+
+// staysNo reports whether f is a refusal that would come again: that there is no such message, channel or
+// guild, or, to a question, that the bot may not know. What is said through a web hook may not be true yet.
+func staysNo(method, path string, f *call.Fault) bool {
+	if f.Sent != call.Refused || strings.HasPrefix(path, "/webhooks/") {
+		return false
+	}
+	switch f.Code {
+	case 0: // not the API's word
+		return false
+	case discordgo.ErrCodeUnknownChannel, discordgo.ErrCodeUnknownGuild, discordgo.ErrCodeUnknownMessage:
+		return true
+	}
+	return method == http.MethodGet && (f.Status == http.StatusNotFound || f.Status == http.StatusForbidden)
 }

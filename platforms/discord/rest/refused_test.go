@@ -22,7 +22,7 @@ func asking(t *testing.T, i relay.InstanceID) context.Context {
 // more often than maxRefused times.
 func TestAQuarterIsKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := newLimits()
+		l := newLimiter()
 		sent := 0
 		for i := range 20 {
 			for range 2 * maxRefusedEach {

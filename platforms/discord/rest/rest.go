@@ -1,6 +1,6 @@
 // Package rest is Discord's REST API for one bot: it carries out requests, keeps them to the rates
 // Discord names in its answers, shares those rates out among the instances that ask, and declines what
-// Discord would refuse once more. Endpoints are discordgo's; the HTTP client and the limits are our own,
+// Discord would refuse once more. Endpoints are discordgo's; the HTTP client and the limiter are its own,
 // because the library's sleep while they hold a lock, heed no context, and repeat what they should not.
 //
 // Invariants:
@@ -45,12 +45,11 @@ const (
 // discordgo, with or without a query.
 type Client struct {
 	// Set once, by New.
-	Token  relay.Secret
-	Base   string       // with the version
-	Direct *http.Client // for call-backs and the gateway: nothing may hold them up
-	calls  *call.Client
-	acks   *call.Client
-	limits *limits
+	Token   relay.Secret
+	Base    string       // with the version
+	Direct  *call.Client // for call-backs and the gateway: nothing may hold them up
+	calls   *call.Client
+	limiter *limiter
 }
 
 // New returns a client for the API at base (without a version); an empty base is Discord's own.
@@ -59,21 +58,19 @@ func New(token relay.Secret, base string, rt http.RoundTripper) *Client {
 	if base == "" {
 		base = defaultBase
 	}
-	acks := call.New(token, rt, maxAnswer)
 	return &Client{
-		Token:  token,
-		Base:   strings.TrimRight(base, "/") + "/v" + APIVersion,
-		Direct: acks.HTTP,
-		calls:  call.New(token, rt, maxAnswer),
-		acks:   acks,
-		limits: newLimits(),
+		Token:   token,
+		Base:    strings.TrimRight(base, "/") + "/v" + APIVersion,
+		Direct:  call.New(token, rt, maxAnswer),
+		calls:   call.New(token, rt, maxAnswer),
+		limiter: newLimiter(),
 	}
 }
 
 // CloseIdle drops connections nobody uses. The client stays usable.
 func (c *Client) CloseIdle() {
 	c.calls.HTTP.CloseIdleConnections()
-	c.Direct.CloseIdleConnections()
+	c.Direct.HTTP.CloseIdleConnections()
 }
 
 // Scrub removes the token from text.
@@ -85,38 +82,40 @@ func (c *Client) Do(ctx context.Context, method, endpoint string, body, out any)
 	ctx, cancel := context.WithTimeout(ctx, call.Timeout)
 	defer cancel()
 	path := pathOf(endpoint)
-	if err := c.limits.knownNo(method, path); err != nil {
+	route := RouteOf(method, path)
+	if err := c.limiter.knownNo(method+" "+path, topLevel(route)); err != nil {
 		return err
 	}
-	if err := c.limits.wait(ctx, RouteOf(method, path), false); err != nil {
+	if err := c.limiter.wait(ctx, route, false); err != nil {
 		return err
 	}
 	err := c.roundTrip(ctx, c.calls, method, path, body, out)
-	c.limits.noteNo(method, path, err)
+	if f := call.FaultOf(err); staysNo(method, path, f) {
+		c.limiter.remember(method+" "+path, f, noFor)
+	}
 	return err
 }
 
 // CallBack is Do for the answer to an interaction. It passes no limiter, which Discord asks of nobody
 // here, and has connections of its own, so that nothing can be in its way.
 func (c *Client) CallBack(ctx context.Context, endpoint string, body any) error {
-	return c.roundTrip(ctx, c.acks, http.MethodPost, pathOf(endpoint), body, nil)
+	return c.roundTrip(ctx, c.Direct, http.MethodPost, pathOf(endpoint), body, nil)
 }
 
 // WaitOpen blocks until a request could leave. Errors are those of Do.
 func (c *Client) WaitOpen(ctx context.Context, method, endpoint string) error {
-	return c.limits.wait(ctx, RouteOf(method, endpoint), true)
+	return c.limiter.wait(ctx, RouteOf(method, endpoint), true)
 }
 
 // OpensIn is how long a request would have to wait now, at least.
 func (c *Client) OpensIn(ctx context.Context, method, endpoint string) time.Duration {
-	return c.limits.opensIn(ctx, RouteOf(method, endpoint))
+	return c.limiter.opensIn(ctx, RouteOf(method, endpoint))
 }
 
-// Bury notes that Discord refused the token of a web hook. Asking again would only count against the bot.
-func (c *Client) Bury(endpoint string) { c.limits.bury(RouteOf("", endpoint)) }
-
-// Buried reports whether Discord has refused the token of a web hook.
-func (c *Client) Buried(endpoint string) bool { return c.limits.buried(RouteOf("", endpoint)) }
+// Bury has Do decline everything that uses the token of a web hook, since Discord refused that token with f.
+func (c *Client) Bury(endpoint string, f *call.Fault) {
+	c.limiter.remember(topLevel(RouteOf("", endpoint)), f, TokenFor)
+}
 
 func (c *Client) roundTrip(ctx context.Context, via *call.Client, method, path string, body, out any) error {
 	route, hidden := RouteOf(method, path), secretsIn(path)
@@ -125,7 +124,7 @@ func (c *Client) roundTrip(ctx context.Context, via *call.Client, method, path s
 		return &call.Fault{What: route, Sent: call.Never, Message: via.Scrub(err.Error(), hidden...)}
 	}
 	a, fault := via.Do(req, route, hidden...)
-	c.limits.seen(ctx, route, a.Header, a.Status)
+	c.limiter.seen(ctx, route, a.Header, a.Status)
 	switch {
 	case a.Status >= 300:
 		return refused(route, a, func(s string) string { return via.Scrub(s, hidden...) })

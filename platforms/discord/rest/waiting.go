@@ -49,7 +49,7 @@ type account struct {
 }
 
 // opensIn is how long a request on the route would have to wait now, at least.
-func (l *limits) opensIn(ctx context.Context, route string) time.Duration {
+func (l *limiter) opensIn(ctx context.Context, route string) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now, a := time.Now(), make(ahead)
@@ -69,7 +69,7 @@ func newWaiter(ctx context.Context, route string, looks bool) *waiter {
 // wait blocks until a request on the route may leave, and counts it as under way, unless it only looks; the
 // caller hands the answer to seen. The error is a *call.Fault, never sent, with RetryAfter when known; it comes
 // as soon as it is certain that the time lies behind ctx's deadline.
-func (l *limits) wait(ctx context.Context, route string, looks bool) error {
+func (l *limiter) wait(ctx context.Context, route string, looks bool) error {
 	late := &call.Fault{What: route, Sent: call.Never, Message: "not before the deadline"}
 	if late.Cause = ctx.Err(); late.Cause != nil {
 		return late
@@ -96,15 +96,24 @@ func (l *limits) wait(ctx context.Context, route string, looks bool) error {
 	return late
 }
 
+func (l *limiter) serve() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.serveLocked()
+}
+
 // serveLocked tells everybody who waits and may leave, or will not be able to in time, and sets the
 // timer for the next one. It is called whenever something changed. l.mu must be held.
-func (l *limits) serveLocked() {
+func (l *limiter) serveLocked() {
 	now := time.Now()
 	l.refuseLocked(now)
 	for {
 		w, opens := l.nextLocked(now)
 		if w == nil {
-			l.wakeLocked(opens, now)
+			l.alarm.Stop()
+			if !opens.IsZero() {
+				l.alarm.Reset(opens.Sub(now))
+			}
 			return
 		}
 		if !w.looks {
@@ -115,26 +124,9 @@ func (l *limits) serveLocked() {
 	}
 }
 
-// wakeLocked has serveLocked called at the given time; not at all if it is zero. l.mu must be held.
-func (l *limits) wakeLocked(at, now time.Time) {
-	switch {
-	case at.IsZero() && l.alarm != nil:
-		l.alarm.Stop()
-	case at.IsZero():
-	case l.alarm == nil:
-		l.alarm = time.AfterFunc(at.Sub(now), func() {
-			l.mu.Lock()
-			defer l.mu.Unlock()
-			l.serveLocked()
-		})
-	default:
-		l.alarm.Reset(at.Sub(now))
-	}
-}
-
 // refuseLocked tells those who cannot leave in time, or not at all for what was refused. l.mu must
 // be held.
-func (l *limits) refuseLocked(now time.Time) {
+func (l *limiter) refuseLocked(now time.Time) {
 	a := make(ahead)
 	l.waiting = slices.DeleteFunc(l.waiting, func(w *waiter) bool {
 		err := l.refusalLocked(w, a, now)
@@ -148,7 +140,7 @@ func (l *limits) refuseLocked(now time.Time) {
 }
 
 // refusalLocked is why w will not leave behind what is ahead of it; nil if it may. l.mu must be held.
-func (l *limits) refusalLocked(w *waiter, a ahead, now time.Time) error {
+func (l *limiter) refusalLocked(w *waiter, a ahead, now time.Time) error {
 	no := func(until time.Time, why string, cause error) error {
 		return &call.Fault{What: w.route, Sent: call.Never, RetryAfter: until.Sub(now), Message: why, Cause: cause}
 	}
@@ -188,7 +180,7 @@ func (a ahead) add(w *waiter, b *bucket, now time.Time) {
 }
 
 // soonestLocked is when w could leave at the earliest behind what is ahead of it. l.mu must be held.
-func (l *limits) soonestLocked(w *waiter, a ahead, now time.Time) time.Time {
+func (l *limiter) soonestLocked(w *waiter, a ahead, now time.Time) time.Time {
 	b := l.routeLocked(w.route, now)
 	n := a[queued{w.caller, b}]
 	if w.caller != "" {
@@ -199,7 +191,7 @@ func (l *limits) soonestLocked(w *waiter, a ahead, now time.Time) time.Time {
 
 // nextLocked is who leaves now; or nobody, and when somebody can; or the zero time if nobody waits.
 // l.mu must be held.
-func (l *limits) nextLocked(now time.Time) (next *waiter, opens time.Time) {
+func (l *limiter) nextLocked(now time.Time) (next *waiter, opens time.Time) {
 	heads := make(map[*bucket]*waiter) // who of each bucket leaves first
 	for _, w := range l.waiting {
 		b := l.routeLocked(w.route, now)
@@ -232,7 +224,7 @@ func before(rank, rank2 int, last, last2 uint64) bool {
 }
 
 // rankLocked is what counts first: the least rank does. l.mu must be held.
-func (l *limits) rankLocked(w *waiter, shares bool, now time.Time) int {
+func (l *limiter) rankLocked(w *waiter, shares bool, now time.Time) int {
 	switch {
 	case w.caller == "" && l.ownInRow < maxOwnInRow:
 		return 0
@@ -246,7 +238,7 @@ func (l *limits) rankLocked(w *waiter, shares bool, now time.Time) int {
 
 // paceLocked is when the penalties and the rate of the bot let w leave after ahead others of the
 // same caller have, at the earliest. l.mu must be held.
-func (l *limits) paceLocked(w *waiter, ahead int, now time.Time) time.Time {
+func (l *limiter) paceLocked(w *waiter, ahead int, now time.Time) time.Time {
 	at := l.closedLocked(w.route, now)
 	if w.looks || exempt(w.route) {
 		return at
@@ -263,7 +255,7 @@ func (l *limits) paceLocked(w *waiter, ahead int, now time.Time) time.Time {
 }
 
 // accountOf is the account of who asks. What is not in the books has had nothing.
-func (l *limits) accountOf(w *waiter) *account {
+func (l *limiter) accountOf(w *waiter) *account {
 	if a := l.accounts[w.caller]; a != nil {
 		return a
 	}
@@ -271,7 +263,7 @@ func (l *limits) accountOf(w *waiter) *account {
 }
 
 // takeLocked counts one request. l.mu must be held.
-func (l *limits) takeLocked(w *waiter, now time.Time) {
+func (l *limiter) takeLocked(w *waiter, now time.Time) {
 	l.sweepLocked(now)
 	b := l.routeLocked(w.route, now)
 	b.take(now)

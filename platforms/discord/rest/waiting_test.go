@@ -27,7 +27,7 @@ type line struct {
 }
 
 // join has a request wait on its own goroutine, and returns once it does.
-func (n *line) join(ctx context.Context, l *limits, route, name string) {
+func (n *line) join(ctx context.Context, l *limiter, route, name string) {
 	n.wg.Go(func() {
 		err := l.wait(ctx, route, false)
 		n.mu.Lock()
@@ -57,7 +57,7 @@ func TestWhoLeavesNext(t *testing.T) {
 		} {
 			t.Run(name+" "+scene, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					l := newLimits()
+					l := newLimiter()
 					waits(t, l, send1) // from now on one a second
 					l.seen(t.Context(), send1, limitHeader("a", 1, 0, 1), 200)
 					for i := range botRate.Burst - 1 { // and of all together one in botRate.Every
@@ -87,7 +87,7 @@ func TestNobodyStarves(t *testing.T) {
 	for name, who := range map[string]relay.InstanceID{"look-ups": "", "another instance": "b"} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				l := newLimits()
+				l := newLimiter()
 				var n line
 				for i := range 400 {
 					n.join(asking(t, who), l, "GET /channels/"+strconv.Itoa(i+100), "flood")
@@ -111,7 +111,7 @@ func TestNobodyStarves(t *testing.T) {
 // learn it; who is not leaves in time.
 func TestToldAtOnceBehindALongQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := newLimits()
+		l := newLimiter()
 		waits(t, l, send1)
 		l.seen(t.Context(), send1, limitHeader("a", 5, 4, 5), 200)
 		ctx, cancel := context.WithTimeout(asking(t, "a"), 25*time.Second)
@@ -150,7 +150,7 @@ func TestWaitersLeaveNothingBehind(t *testing.T) {
 			}
 		}), 1, 150).Draw(rt, "asks")
 		synctest.Test(t, func(t *testing.T) {
-			l := newLimits()
+			l := newLimiter()
 			var wg sync.WaitGroup
 			var mu sync.Mutex
 			var left []time.Time
@@ -208,7 +208,7 @@ func TestWaitersLeaveNothingBehind(t *testing.T) {
 // rate, so what is kept of the bot's burst stays kept: whoever runs wild meanwhile gets nothing of it.
 func TestAnswersOpenNoReserve(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := newLimits()
+		l := newLimiter()
 		ctx, cancel := context.WithCancel(t.Context())
 		var wg sync.WaitGroup
 		defer wg.Wait()
