@@ -29,7 +29,6 @@ const (
 // It returns an error only when trying again cannot help.
 func (g *Gateway) after(ctx context.Context, err error) error {
 	var f *call.Fault
-	var invalid errInvalid
 	delay, reason := g.wait.Next(), "the connection to Discord was lost: "+g.Rest.Scrub(errText(err))
 	state := platforms.Connecting
 	if g.wait.Failures > patientFailures && g.ever {
@@ -54,10 +53,10 @@ func (g *Gateway) after(ctx context.Context, err error) error {
 		if g.wait.Failures == 1 { // not one of many
 			delay = 0
 		}
-	case errors.As(err, &invalid):
+	case errors.Is(err, errRejected), errors.Is(err, errUnknown):
 		reason = "Discord rejects the session"
 		delay = max(delay, invalidWait+rand.N(invalidSpread))
-		if !invalid.resumable || !g.resuming {
+		if errors.Is(err, errUnknown) || !g.resuming {
 			then = thenIdentify
 		}
 	case errors.Is(err, ErrFull):

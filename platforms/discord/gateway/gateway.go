@@ -203,19 +203,13 @@ func (g *Gateway) address(ctx context.Context) (string, error) {
 
 // ask asks Discord where its gateway is, and how many sessions it grants.
 func (g *Gateway) ask(ctx context.Context) (address string, err error) {
-	var answer struct {
-		URL   string `json:"url"`
-		Limit *struct {
-			Remaining  int   `json:"remaining"`
-			ResetAfter int64 `json:"reset_after"` // milliseconds
-		} `json:"session_start_limit"`
-	}
+	var answer discordgo.GatewayBotResponse
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	if err := g.Rest.Do(ctx, http.MethodGet, discordgo.EndpointGatewayBot, nil, &answer); err != nil {
 		return "", err
 	}
-	if l := answer.Limit; l != nil {
+	if l := answer.SessionStartLimit; l != (discordgo.SessionInformation{}) {
 		after := min(max(time.Duration(l.ResetAfter)*time.Millisecond, 0), day)
 		g.Ledger.ChangeBudget(false, func(b *Budget) { b.granted(l.Remaining, after, time.Now()) })
 	}

@@ -62,31 +62,10 @@ func decodePacket(raw []byte) (Packet, error) {
 
 // decodeHead reads operation, sequence and kind of a payload of which only the beginning is there.
 // Discord writes these before the data, or after it; then they are zero.
-func decodeHead(raw []byte) Packet {
-	p := Packet{Op: opDispatch}
-	dec := json.NewDecoder(strings.NewReader(string(raw)))
-	if t, err := dec.Token(); err != nil || t != json.Delim('{') {
-		return p
-	}
-	for dec.More() {
-		key, err := dec.Token()
-		if err != nil {
-			return p
-		}
-		switch key {
-		case "op":
-			err = dec.Decode(&p.Op)
-		case "s":
-			err = dec.Decode(&p.Seq)
-		case "t":
-			err = dec.Decode(&p.Kind)
-		default:
-			var skipped json.RawMessage
-			err = dec.Decode(&skipped) // ends at the cut, if this is the data
-		}
-		if err != nil {
-			break
-		}
+func decodeHead(raw []byte) (p Packet) {
+	head, _, _ := strings.Cut(string(raw), `"d":`)
+	if json.Unmarshal([]byte(strings.TrimRight(head, ", \n")+"}"), &p) != nil {
+		return Packet{}
 	}
 	p.Seq = max(p.Seq, 0)
 	return p
@@ -176,27 +155,27 @@ const (
 	thenRevoked                   // the token is not accepted
 )
 
-// afterClose sorts the codes Discord closes with. Unknown ones resume: if the session is gone,
+// ends are the codes Discord closes with after which a resume is no use.
+var ends = map[websocket.StatusCode]struct {
+	then   aftermath
+	reason string
+}{
+	4004: {thenRevoked, "Discord does not accept the token"},
+	4007: {thenIdentify, "Discord does not know the sequence we resumed with"},
+	4009: {thenIdentify, "the session timed out"},
+	4010: {thenStop, "Discord rejects the shard (4010)"},
+	4011: {thenStop, "the bot is in so many servers that Discord demands sharding, which this program does not do (4011)"},
+	4012: {thenStop, "Discord no longer serves this version of its gateway (4012); update the program"},
+	4013: {thenStop, "Discord does not know the intents asked for (4013); update the program"},
+	4014: {thenEnable, "the MESSAGE CONTENT intent is not enabled for this bot (4014); enable it in the developer " +
+		"portal under Bot, Privileged Gateway Intents"},
+}
+
+// afterClose is what follows a close. After an unknown code too it is a resume: if the session is gone,
 // Discord will say so.
 func afterClose(code websocket.StatusCode) (aftermath, string) {
-	switch code {
-	case 4004:
-		return thenRevoked, "Discord does not accept the token"
-	case 4007:
-		return thenIdentify, "Discord does not know the sequence we resumed with"
-	case 4009:
-		return thenIdentify, "the session timed out"
-	case 4010:
-		return thenStop, "Discord rejects the shard (4010)"
-	case 4011:
-		return thenStop, "the bot is in so many servers that Discord demands sharding, which this program does not do (4011)"
-	case 4012:
-		return thenStop, "Discord no longer serves this version of its gateway (4012); update the program"
-	case 4013:
-		return thenStop, "Discord does not know the intents asked for (4013); update the program"
-	case 4014:
-		return thenEnable, "the MESSAGE CONTENT intent is not enabled for this bot (4014); enable it in the developer " +
-			"portal under Bot, Privileged Gateway Intents"
+	if end, ok := ends[code]; ok {
+		return end.then, end.reason
 	}
 	return thenResume, fmt.Sprintf("Discord closed the connection (%d)", code)
 }

@@ -36,17 +36,9 @@ var (
 	errZombie    = errors.New("a heartbeat was not answered")
 	errSilent    = errors.New("nothing came for too long")
 	errNonsense  = errors.New("what came makes no sense")
+	errRejected  = errors.New("Discord rejects the session for now")
+	errUnknown   = errors.New("Discord no longer knows the session")
 )
-
-// errInvalid is op 9: the session cannot be had, or (resumable) not now.
-type errInvalid struct{ resumable bool }
-
-func (e errInvalid) Error() string {
-	if e.resumable {
-		return "Discord rejects the session for now"
-	}
-	return "Discord no longer knows the session"
-}
 
 // socket is one connection to the gateway, from the dial to its end. What Discord sends is not compressed: that
 // would save little of what flows day and night (BenchmarkCompression), and adds a state that one lost byte ruins.
@@ -100,23 +92,12 @@ func (s *socket) serve(ctx context.Context) error {
 // end of the connection. The first cause counts.
 func (s *socket) hangUp(cause error) {
 	s.once.Do(func() {
-		s.wg.Add(2)
-		done := make(chan struct{})
-		go func() {
-			defer s.wg.Done()
-			defer close(done)
+		s.wg.Go(func() {
+			timer := time.AfterFunc(hangUpWait, func() { s.stop(cause) })
 			_ = s.conn.Close(closeAgain, "")
-		}()
-		go func() {
-			defer s.wg.Done()
-			timer := time.NewTimer(hangUpWait)
-			defer timer.Stop()
-			select {
-			case <-done:
-			case <-timer.C:
-			}
+			timer.Stop()
 			s.stop(cause)
-		}()
+		})
 	})
 }
 
@@ -190,8 +171,10 @@ func (s *socket) take(ctx context.Context, raw []byte, whole bool) error {
 		return errReconnect
 	case opInvalidSession:
 		var resumable bool
-		_ = json.Unmarshal(p.Data, &resumable) // what makes no sense is a no
-		return errInvalid{resumable}
+		if _ = json.Unmarshal(p.Data, &resumable); resumable { // what makes no sense is a no
+			return errRejected
+		}
+		return errUnknown
 	case opDispatch:
 		s.heard(p.Seq)
 		if p.Kind == kindReady || p.Kind == kindResumed {
