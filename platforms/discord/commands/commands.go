@@ -4,7 +4,6 @@
 package commands
 
 import (
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -65,79 +64,53 @@ func (c *Registrar) Set(manifest []json.RawMessage) {
 	}
 }
 
-func (c *Registrar) read() []json.RawMessage {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.manifest
-}
-
 // Run registers the commands whenever they changed, until ctx ends. Discord allows few
 // writes a day: it waits for the gateways' hellos to end, asks what is registered, and writes all
 // commands in one request, if at all. What it registered last is remembered over restarts.
 func (c *Registrar) Run(ctx context.Context) {
+	again := backoff.Backoff{First: 5 * time.Second, Max: 10 * time.Minute}
+	var retry <-chan time.Time // nil: nothing is to be tried again
 	for {
 		select {
 		case <-c.changed:
+			c.gather(ctx)
+		case <-retry:
 		case <-ctx.Done():
 			return
 		}
-		if !c.gather(ctx) || !c.keepRegistering(ctx) {
+		retry = nil
+		err := c.register(ctx)
+		f := call.FaultOf(err)
+		switch {
+		case err == nil:
+			again.Reset()
+		case ctx.Err() != nil:
 			return
+		case f.Sent == call.Refused && !f.Limited():
+			again.Reset()
+			c.log.Warn("discord refused the slash commands; waiting until a gateway changes them", "err", err)
+		default:
+			d := max(again.Next(), f.RetryAfter)
+			if f.Limited() {
+				fingerprint, _ := c.keeper.Commands()
+				c.keeper.KeepCommands(fingerprint, time.Now().Add(d))
+			}
+			c.log.Warn("discord slash commands not registered; trying again", "in", d, "err", err)
+			retry = time.After(d)
 		}
 	}
 }
 
-// gather waits until no command has changed for a while, or for twice that while. It
-// returns false when ctx ended.
-func (c *Registrar) gather(ctx context.Context) bool {
+// gather waits until no command has changed for a while, or for twice that while, or until ctx ends.
+func (c *Registrar) gather(ctx context.Context) {
 	last := time.Now().Add(2 * c.wait)
 	for {
-		changed, ended := c.pause(ctx, min(c.wait, time.Until(last)))
-		if !changed {
-			return !ended
-		}
-	}
-}
-
-// pause waits for d, or until the commands change or ctx ends.
-func (c *Registrar) pause(ctx context.Context, d time.Duration) (changed, ended bool) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-c.changed:
-		changed = true
-	case <-ctx.Done():
-		ended = true
-	}
-	return changed, ended
-}
-
-// keepRegistering registers the commands until that succeeds, makes no sense, or they change again.
-// It returns false when ctx ended.
-func (c *Registrar) keepRegistering(ctx context.Context) bool {
-	again := backoff.Backoff{First: 5 * time.Second, Max: 10 * time.Minute}
-	for {
-		err := c.register(ctx)
-		if err == nil {
-			return true
-		}
-		if ctx.Err() != nil {
-			return false
-		}
-		f := call.FaultOf(err)
-		if f.Sent == call.Refused && !f.Limited() {
-			c.log.Warn("discord refused the slash commands; waiting until a gateway changes them", "err", err)
-			return true
-		}
-		d := max(again.Next(), f.RetryAfter)
-		if f.Limited() {
-			fingerprint, _ := c.keeper.Commands()
-			c.keeper.KeepCommands(fingerprint, time.Now().Add(d))
-		}
-		c.log.Warn("discord slash commands not registered; trying again", "in", d, "err", err)
-		if changed, ended := c.pause(ctx, d); ended || changed && !c.gather(ctx) {
-			return false
+		select {
+		case <-c.changed:
+		case <-time.After(min(c.wait, time.Until(last))):
+			return
+		case <-ctx.Done():
+			return
 		}
 	}
 }
@@ -145,7 +118,10 @@ func (c *Registrar) keepRegistering(ctx context.Context) bool {
 // register makes Discord's list of the bot's global commands what it should be. During a penalty,
 // also one from before a restart, it asks nothing.
 func (c *Registrar) register(ctx context.Context) error {
-	wanted, dropped := commandsOf(c.read())
+	c.mu.Lock()
+	manifest := c.manifest
+	c.mu.Unlock()
+	wanted, dropped := commandsOf(manifest)
 	if dropped > 0 {
 		c.log.Warn("slash commands left out: more than Discord takes, or with names it does not", "count", dropped)
 	}
@@ -165,7 +141,7 @@ func (c *Registrar) register(ctx context.Context) error {
 		return fmt.Errorf("registered commands: %w", err)
 	}
 	current, others := registered(raw)
-	if !sameCommands(current, wanted) {
+	if fingerprintOf(app, current) != fingerprint {
 		if err := c.overwrite(ctx, endpoint, others, wanted); err != nil {
 			return fmt.Errorf("register commands: %w", err)
 		}
@@ -216,19 +192,14 @@ func withoutFaults(list []slashCommand, err error, begin int) (sound []slashComm
 func registered(raw []json.RawMessage) (current []slashCommand, others []json.RawMessage) {
 	for _, one := range raw {
 		var c slashCommand
-		if json.Unmarshal(one, &c) == nil && c.Type <= commandSlash {
-			c.Type = commandSlash
+		if json.Unmarshal(one, &c) == nil && c.Type <= discordgo.ChatApplicationCommand {
 			current = append(current, c.normal())
 		} else {
 			others = append(others, one)
 		}
 	}
-	slices.SortFunc(current, func(a, b slashCommand) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(current, byName)
 	return current, others
-}
-
-func sameCommands(a, b []slashCommand) bool {
-	return slices.EqualFunc(a, b, func(x, y slashCommand) bool { return string(x.encode()) == string(y.encode()) })
 }
 
 func fingerprintOf(application string, list []slashCommand) string {

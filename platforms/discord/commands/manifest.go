@@ -19,47 +19,32 @@ const (
 	maxDepth       = 3   // a group, its sub-commands, their options
 )
 
-// The types of commands and options that have a meaning of their own here.
-const (
-	commandSlash          = int(discordgo.ChatApplicationCommand)
-	optionSubCommand      = int(discordgo.ApplicationCommandOptionSubCommand)
-	optionSubCommandGroup = int(discordgo.ApplicationCommandOptionSubCommandGroup)
-	optionString          = int(discordgo.ApplicationCommandOptionString)
-	optionLast            = int(discordgo.ApplicationCommandOptionAttachment) // types beyond are unknown
-)
-
 // slashCommand is a slash command as it is registered, with the fields a gateway can set. What Discord
 // adds of its own plays no part in comparing. The library's type is not used: it loses bounds of 0, and
 // says null where a gateway said nothing.
 type slashCommand struct {
-	Name         string            `json:"name"`
-	Names        map[string]string `json:"name_localizations,omitempty"`
-	Type         int               `json:"type"`
-	Description  string            `json:"description"`
-	Descriptions map[string]string `json:"description_localizations,omitempty"`
-	Options      []commandOption   `json:"options,omitempty"`
+	Name         string                           `json:"name"`
+	Names        map[string]string                `json:"name_localizations,omitempty"`
+	Type         discordgo.ApplicationCommandType `json:"type"`
+	Description  string                           `json:"description"`
+	Descriptions map[string]string                `json:"description_localizations,omitempty"`
+	Options      []commandOption                  `json:"options,omitempty"`
 }
 
 type commandOption struct {
-	Type         int               `json:"type"`
-	Name         string            `json:"name"`
-	Names        map[string]string `json:"name_localizations,omitempty"`
-	Description  string            `json:"description"`
-	Descriptions map[string]string `json:"description_localizations,omitempty"`
-	Required     bool              `json:"required,omitempty"`
-	Choices      []commandChoice   `json:"choices,omitempty"`
-	Options      []commandOption   `json:"options,omitempty"`
-	ChannelTypes []int             `json:"channel_types,omitempty"`
-	MinValue     *float64          `json:"min_value,omitempty"`
-	MaxValue     *float64          `json:"max_value,omitempty"`
-	MinLength    *int              `json:"min_length,omitempty"`
-	MaxLength    *int              `json:"max_length,omitempty"`
-}
-
-type commandChoice struct {
-	Name  string            `json:"name"`
-	Names map[string]string `json:"name_localizations,omitempty"`
-	Value any               `json:"value"` // a string or a number
+	Type         discordgo.ApplicationCommandOptionType     `json:"type"`
+	Name         string                                     `json:"name"`
+	Names        map[string]string                          `json:"name_localizations,omitempty"`
+	Description  string                                     `json:"description"`
+	Descriptions map[string]string                          `json:"description_localizations,omitempty"`
+	Required     bool                                       `json:"required,omitempty"`
+	Choices      []discordgo.ApplicationCommandOptionChoice `json:"choices,omitempty"`
+	Options      []commandOption                            `json:"options,omitempty"`
+	ChannelTypes []int                                      `json:"channel_types,omitempty"`
+	MinValue     *float64                                   `json:"min_value,omitempty"`
+	MaxValue     *float64                                   `json:"max_value,omitempty"`
+	MinLength    *int                                       `json:"min_length,omitempty"`
+	MaxLength    *int                                       `json:"max_length,omitempty"`
 }
 
 // encode is the command as JSON, always the same for the same command.
@@ -71,8 +56,11 @@ func (c slashCommand) encode() json.RawMessage {
 // linkCommand is the connector's own.
 func linkCommand() slashCommand {
 	return slashCommand{
-		Name: "link", Type: commandSlash, Description: "Link your account to your agent, with the code its operator gave you",
-		Options: []commandOption{{Type: optionString, Name: "code", Description: "The link code, like KQ2-9F4-M7X", Required: true}},
+		Name: "link", Type: discordgo.ChatApplicationCommand,
+		Description: "Link your account to your agent, with the code its operator gave you",
+		Options: []commandOption{{
+			Type: discordgo.ApplicationCommandOptionString, Name: "code", Description: "The link code, like KQ2-9F4-M7X", Required: true,
+		}},
 	}
 }
 
@@ -84,13 +72,11 @@ func commandsOf(manifest []json.RawMessage) (list []slashCommand, dropped int) {
 	names := map[string]bool{"link": true}
 	for _, raw := range manifest {
 		var c slashCommand
-		if json.Unmarshal(raw, &c) != nil || c.Type > commandSlash {
-			dropped++
-			continue
-		}
-		c.Type = commandSlash
+		err := json.Unmarshal(raw, &c)
 		c = c.normal()
 		switch {
+		case err != nil || c.Type > discordgo.ChatApplicationCommand:
+			dropped++
 		case names[c.Name]:
 		case !validName(c.Name) || len(list) == maxCommands:
 			dropped++
@@ -99,9 +85,11 @@ func commandsOf(manifest []json.RawMessage) (list []slashCommand, dropped int) {
 			list = append(list, c)
 		}
 	}
-	slices.SortFunc(list, func(a, b slashCommand) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(list, byName)
 	return list, dropped
 }
+
+func byName(a, b slashCommand) int { return cmp.Compare(a.Name, b.Name) }
 
 // optionName is Discord's pattern for names; letters with a lower case must be in it.
 var optionName = regexp.MustCompile(`^[-_'\p{L}\p{N}\p{Devanagari}\p{Thai}]{1,32}$`)
@@ -110,6 +98,7 @@ func validName(s string) bool { return optionName.MatchString(s) && s == strings
 
 // normal is c as Discord would take and return it.
 func (c slashCommand) normal() slashCommand {
+	c.Type = max(c.Type, discordgo.ChatApplicationCommand) // which it is unless it says otherwise
 	c.Name = strings.ToLower(strings.TrimSpace(c.Name))
 	c.Names = named(c.Names)
 	c.Description, c.Descriptions = described(c.Description, c.Name), clippedAll(c.Descriptions)
@@ -125,7 +114,7 @@ func normalOptions(list []commandOption, depth int) []commandOption {
 	groups := slices.ContainsFunc(list, commandOption.groups)
 	for _, o := range list {
 		o.Name = strings.ToLower(strings.TrimSpace(o.Name))
-		known := o.Type >= optionSubCommand && o.Type <= optionLast
+		known := o.Type >= discordgo.ApplicationCommandOptionSubCommand && o.Type <= discordgo.ApplicationCommandOptionAttachment
 		if !known || !validName(o.Name) || names[o.Name] || o.groups() != groups || groups && depth == maxDepth || len(out) == maxOptions {
 			continue
 		}
@@ -142,27 +131,20 @@ func normalOptions(list []commandOption, depth int) []commandOption {
 		slices.Sort(o.ChannelTypes)
 		out = append(out, o)
 	}
-	slices.SortStableFunc(out, func(a, b commandOption) int {
-		switch {
-		case a.Required && !b.Required:
-			return -1
-		case b.Required && !a.Required:
-			return 1
-		}
-		return 0
-	})
-	return out
+	required := func(o commandOption) bool { return o.Required }
+	optional := func(o commandOption) bool { return !o.Required }
+	return append(slices.DeleteFunc(slices.Clone(out), optional), slices.DeleteFunc(out, required)...)
 }
 
 // groups reports whether the option is a sub-command or a group of them.
 func (o commandOption) groups() bool {
-	return o.Type == optionSubCommand || o.Type == optionSubCommandGroup
+	return o.Type == discordgo.ApplicationCommandOptionSubCommand || o.Type == discordgo.ApplicationCommandOptionSubCommandGroup
 }
 
-func normalChoices(list []commandChoice) []commandChoice {
-	var out []commandChoice
+func normalChoices(list []discordgo.ApplicationCommandOptionChoice) []discordgo.ApplicationCommandOptionChoice {
+	var out []discordgo.ApplicationCommandOptionChoice
 	for _, c := range list {
-		c.Name, c.Names = clipped(c.Name), clippedAll(c.Names)
+		c.Name, c.NameLocalizations = clipped(c.Name), clippedAll(c.NameLocalizations)
 		switch v := c.Value.(type) {
 		case string:
 			c.Value = clipped(v)
@@ -195,8 +177,8 @@ func clipped(s string) string {
 }
 
 // clippedAll is m with clipped texts; what is empty is left out.
-func clippedAll(m map[string]string) map[string]string {
-	out := make(map[string]string, len(m))
+func clippedAll[L ~string](m map[L]string) map[L]string {
+	out := make(map[L]string, len(m))
 	for locale, text := range m {
 		if text = clipped(text); text != "" {
 			out[locale] = text

@@ -110,7 +110,7 @@ func TestWhatIsRegisteredComesBackTheSame(t *testing.T) {
 		for i := range list {
 			answer = append(answer, list[len(list)-1-i].encode())
 		}
-		if current, others := registered(answer); !sameCommands(current, list) || len(others) > 0 {
+		if current, others := registered(answer); fingerprintOf("", current) != fingerprintOf("", list) || len(others) > 0 {
 			t.Fatalf("%s came back as %v", raw, current)
 		}
 	})
