@@ -1,6 +1,7 @@
 package discord
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"net/url"
@@ -196,9 +197,7 @@ func (p *Platform) ChatInfo(ctx context.Context, a relay.GetChatInfo) (relay.Res
 	case ch.IsThread():
 		info.Type = relay.ChatThread
 	}
-	if info.Name == "" {
-		info.Name = string(a.Chat)
-	}
+	info.Name = cmp.Or(info.Name, string(a.Chat))
 	return relay.Result{ChatInfo: &info}, nil
 }
 

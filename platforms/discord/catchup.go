@@ -43,7 +43,8 @@ type catchup struct {
 	tries  int
 	direct map[relay.ChatID]struct{} // direct-message channels in which somebody wrote
 	// recent are the messages of the last moments that were fetched: the new session brings them, too.
-	recent map[guilds.ID]struct{}
+	// The hub would recognise them, but with a write.
+	recent map[guilds.ID]bool
 }
 
 // plan makes a catch-up due now.
@@ -51,12 +52,6 @@ func (c *catchup) plan() { c.due, c.tries = time.Now(), 0 }
 
 // in is how long it is until a catch-up is due; false if nothing is missing.
 func (c *catchup) in() (time.Duration, bool) { return time.Until(c.due), !c.due.IsZero() }
-
-// brought reports whether the message was just fetched. The hub would recognise it, but with a write.
-func (c *catchup) brought(id guilds.ID) bool {
-	_, ok := c.recent[id]
-	return ok
-}
 
 // met remembers the direct-message channel of an event.
 func (c *catchup) met(src relay.Source) {
@@ -77,7 +72,7 @@ func (f *feeder) catchUp(ctx context.Context) {
 	from = max(from, guilds.At(time.Now().Add(-maxMissedAge)))
 	streams, err := f.missed(ctx, from)
 	n, began := 0, guilds.At(time.Now().Add(-clockSlack))
-	f.catchup.recent = make(map[guilds.ID]struct{})
+	f.catchup.recent = make(map[guilds.ID]bool)
 	for err == nil && ctx.Err() == nil {
 		var batch platforms.Batch
 		batch, err = f.nextMissed(ctx, streams, began)
@@ -166,18 +161,7 @@ func (f *feeder) missed(ctx context.Context, from guilds.ID) ([]*stream, error) 
 // listed is a channel or thread in a listing.
 type listed struct {
 	guilds.Channel
-	Last latest `json:"last_message_id"`
-}
-
-// latest is the last message of a chat, if the listing says so: null is none.
-type latest struct {
-	id    guilds.ID
-	known bool
-}
-
-func (l *latest) UnmarshalJSON(b []byte) error {
-	l.known = true
-	return json.Unmarshal(b, &l.id)
+	Last json.RawMessage `json:"last_message_id"` // null: there is none
 }
 
 // survey looks at the channels and threads of a guild: it adds threads of known chats, or everything
@@ -205,8 +189,10 @@ func (f *feeder) survey(ctx context.Context, scope relay.ScopeID, all bool, from
 			delete(chats, id) // they hold no messages themselves
 			continue
 		}
+		var last guilds.ID
+		told := json.Unmarshal(c.Last, &last) == nil
 		switch {
-		case c.Last.known && c.Last.id <= from: // nothing new; 0: nothing at all
+		case told && last <= from: // nothing new; 0: nothing at all
 			delete(chats, id)
 		case counts || all:
 			chats[id] = scope
@@ -238,7 +224,7 @@ func (f *feeder) nextMissed(ctx context.Context, streams []*stream, recent guild
 			return b, ctx.Err()
 		}
 		if next.id > recent {
-			f.catchup.recent[next.id] = struct{}{}
+			f.catchup.recent[next.id] = true
 		}
 	}
 	return b, nil
@@ -281,12 +267,8 @@ func (f *feeder) refill(ctx context.Context, s *stream) error {
 // unknown leaves out of a chat's messages what the bot wrote itself and what the inbox has.
 func (f *feeder) unknown(ctx context.Context, chat relay.ChatID, page []missedMessage) ([]missedMessage, error) {
 	page = slices.DeleteFunc(page, func(m missedMessage) bool {
-		var by struct {
-			Author struct {
-				ID guilds.ID `json:"id"`
-			} `json:"author"`
-		}
-		return json.Unmarshal(m.raw, &by) == nil && by.Author.ID == f.Me()
+		var d messageData
+		return json.Unmarshal(m.raw, &d) == nil && d.Author != nil && d.Author.ID == f.Me()
 	})
 	dir, ok := f.in.(platforms.Directory)
 	if !ok || len(page) == 0 {

@@ -240,7 +240,7 @@ func TestCommandPenaltyOutlivesARestart(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				next.memory.recall(kept, s.encode())
+				next.memory.recall(kept)
 				defer registersAlone(ctx, next)()
 				next.SetCommands(manifest(modelInManifest))
 				before := len(f.paths())

@@ -73,7 +73,7 @@ func (f *feeder) feed(ctx context.Context, items []item) bool {
 	var b platforms.Batch
 	seen := guilds.ID(0)
 	for _, i := range items {
-		if i.kind == kindMessage && f.catchup.brought(idOf(i.data)) {
+		if i.kind == kindMessage && f.catchup.recent[idOf(i.data)] {
 			continue
 		}
 		if !f.add(ctx, &b, i) {
@@ -186,7 +186,7 @@ func (f *feeder) quarantine(b *platforms.Batch, raw []byte, err error) {
 func (f *feeder) hand(ctx context.Context, b platforms.Batch, store bool, advance func(*state)) bool {
 	retry := gateway.Retries(f.opts)
 	return retry.Keep(ctx, func() error {
-		raw, urgent, owed := f.memory.draft(advance)
+		raw, version, owed := f.memory.draft(advance)
 		if store {
 			b.Cursor, b.Save = raw, owed
 		}
@@ -195,7 +195,7 @@ func (f *feeder) hand(ctx context.Context, b platforms.Batch, store bool, advanc
 		}
 		f.board.Blocked("")
 		if store {
-			f.memory.keep(raw, urgent, advance)
+			f.memory.keep(version, advance)
 		} else {
 			f.memory.change(false, advance)
 		}

@@ -1,6 +1,7 @@
 package discord
 
 import (
+	"cmp"
 	"errors"
 	"path"
 	"slices"
@@ -40,39 +41,23 @@ type author struct {
 }
 
 // name is what others see.
-func (a author) name() string {
-	switch {
-	case a.nick != "":
-		return a.nick
-	case a.user.GlobalName != "":
-		return a.user.GlobalName
-	}
-	return a.user.Username
-}
+func (a author) name() string { return cmp.Or(a.nick, a.user.GlobalName, a.user.Username) }
 
 // written reports whether a person, a bot or a web hook wrote m. Everything else (a join, a pin, the
 // first line of a thread, which repeats a message of its parent) nobody did. Answers to
 // interactions have types of their own; of these only the bot's own matter.
 func (n normaliser) written(m *messageData) (bool, error) {
+	said := m.Type == discordgo.MessageTypeDefault || m.Type == discordgo.MessageTypeReply
+	answer := m.Type == discordgo.MessageTypeChatInputCommand || m.Type == discordgo.MessageTypeContextMenuCommand
 	switch {
 	case m.ChannelID == 0:
 		return false, errWithoutChannel
 	case m.ID == 0:
 		return false, errWithoutID
-	}
-	switch m.Type {
-	case discordgo.MessageTypeDefault, discordgo.MessageTypeReply:
-	case discordgo.MessageTypeChatInputCommand, discordgo.MessageTypeContextMenuCommand:
-		if m.Author == nil || m.Author.ID != n.me {
-			return false, nil
-		}
-	default:
-		return false, nil
-	}
-	if m.Author == nil || m.Author.ID == 0 {
+	case said && (m.Author == nil || m.Author.ID == 0):
 		return false, errWithoutAuthor
 	}
-	return true, nil
+	return said || answer && m.Author != nil && m.Author.ID == n.me, nil
 }
 
 // fromMessage is the event in m, which somebody wrote at the spot; nil when it is none.
@@ -145,10 +130,7 @@ func (at spot) echo(message guilds.ID) bool {
 
 // name is what the place is called, in the words of the gateway's own adapter.
 func (at spot) name() string {
-	name := at.channel.Name
-	if name == "" {
-		name = at.channel.ID.String()
-	}
+	name := cmp.Or(at.channel.Name, at.channel.ID.String())
 	guild, parent := at.guild.Name, at.parent.Name
 	switch {
 	case !at.channel.IsThread():

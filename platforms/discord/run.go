@@ -73,7 +73,7 @@ func (p *Platform) recall(ctx context.Context, in platforms.Inbox) {
 		if err != nil {
 			p.log.Warn("discord state makes no sense; beginning a new session", "err", err)
 		}
-		p.memory.recall(s, raw)
+		p.memory.recall(s)
 		p.board.Named(s.Name)
 		return nil
 	}, func(err error, in time.Duration) {

@@ -72,24 +72,21 @@ func (s state) encode() []byte {
 type memory struct {
 	changed chan struct{} // capacity 1: one wake-up stands for any number of changes
 
-	mu     sync.Mutex // guards the fields below
-	state  state
-	stored string // the blob as stored
-	known  bool   // what was stored has been read
-	// urgent counts changes worth a write of their own; kept is how many of them are stored.
-	urgent, kept int
+	mu      sync.Mutex // guards the fields below
+	state   state
+	known   bool // what was stored has been read
+	version int  // counts changes
+	urgent  int  // the version of the last change worth a write of its own
+	kept    int  // the version that is stored
 }
 
 func newMemory() *memory { return &memory{changed: make(chan struct{}, 1)} }
 
 // recall replaces everything with what was stored.
-func (m *memory) recall(s state, raw []byte) {
+func (m *memory) recall(s state) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.state, m.stored, m.known = s, string(raw), true
-	if len(raw) == 0 {
-		m.stored = string(s.encode()) // as good as stored
-	}
+	m.state, m.known, m.kept = s, true, m.version
 }
 
 func (m *memory) read() state {
@@ -101,12 +98,11 @@ func (m *memory) read() state {
 // change alters the state. An urgent change is stored soon, any other one with whatever is stored next.
 func (m *memory) change(urgent bool, f func(*state)) {
 	m.mu.Lock()
+	defer m.mu.Unlock()
 	f(&m.state)
+	m.version++
 	if urgent {
-		m.urgent++
-	}
-	m.mu.Unlock()
-	if urgent {
+		m.urgent = m.version
 		select {
 		case m.changed <- struct{}{}:
 		default: // a wake-up waits already
@@ -116,38 +112,38 @@ func (m *memory) change(urgent bool, f func(*state)) {
 
 // draft is the blob to store once f holds, what keep then has to be told, and whether it holds an urgent change
 // that is not stored.
-func (m *memory) draft(f func(*state)) (raw []byte, urgent int, owed bool) {
+func (m *memory) draft(f func(*state)) (raw []byte, version int, owed bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	s := m.state
 	f(&s)
-	return s.encode(), m.urgent, m.urgent != m.kept
+	return s.encode(), m.version, m.urgent > m.kept
 }
 
-// keep notes that raw, drafted with f, is stored. f becomes true; what others changed meanwhile stays.
-func (m *memory) keep(raw []byte, urgent int, f func(*state)) {
+// keep notes that what was drafted with f is stored. f becomes true; what others changed meanwhile stays.
+func (m *memory) keep(version int, f func(*state)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	f(&m.state)
-	m.stored, m.kept = string(raw), urgent
+	m.kept = version
 }
 
 // wanting reports whether there is an urgent change that is not stored.
 func (m *memory) wanting() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.urgent != m.kept
+	return m.urgent > m.kept
 }
 
-// unsaved is the blob when it differs from the stored one, else nil. What was never read is not
+// unsaved is the blob when something changed since it was stored, else nil. What was never read is not
 // written over.
 func (m *memory) unsaved() []byte {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if raw := m.state.encode(); m.known && string(raw) != m.stored {
-		return raw
+	if !m.known || m.version == m.kept {
+		return nil
 	}
-	return nil
+	return m.state.encode()
 }
 
 // Application implements commands.Keeper. The id is kept over restarts; until the first READY it is the

@@ -39,7 +39,7 @@ func TestWhatWasNotReadIsNotWrittenOver(t *testing.T) {
 	if raw := m.unsaved(); raw != nil {
 		t.Errorf("unsaved %s, want nothing", raw)
 	}
-	m.recall(state{}, nil)
+	m.recall(state{})
 	if raw := m.unsaved(); raw != nil {
 		t.Errorf("unsaved %s after the first start, want nothing", raw)
 	}
@@ -49,19 +49,19 @@ func TestWhatWasNotReadIsNotWrittenOver(t *testing.T) {
 // stored later.
 func TestChangesMeanwhileStay(t *testing.T) {
 	m := newMemory()
-	m.recall(state{}, nil)
+	m.recall(state{})
 	advance := func(s *state) { s.Session.Seq = 9 }
-	raw, urgent, _ := m.draft(advance)
+	_, version, _ := m.draft(advance)
 	m.change(true, func(s *state) { s.Commands = "new" })
-	m.keep(raw, urgent, advance)
+	m.keep(version, advance)
 	if s := m.read(); s.Session.Seq != 9 || s.Commands != "new" {
 		t.Errorf("state %+v", s)
 	}
 	if !m.wanting() {
 		t.Error("the change is not to be stored")
 	}
-	raw, urgent, _ = m.draft(func(*state) {})
-	m.keep(raw, urgent, func(*state) {})
+	raw, version, _ := m.draft(func(*state) {})
+	m.keep(version, func(*state) {})
 	if m.wanting() || m.unsaved() != nil {
 		t.Error("something is left to store")
 	}

@@ -1,6 +1,7 @@
 package discord
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -161,10 +162,7 @@ func (p *Platform) RenameThread(ctx context.Context, a relay.ThreadRename) (rela
 	if name == "" {
 		return relay.Result{}, errInvalidForm
 	}
-	thread := relay.ChatID(a.Thread)
-	if thread == "" {
-		thread = a.Chat
-	}
+	thread := cmp.Or(relay.ChatID(a.Thread), a.Chat)
 	t, err := p.turns.Enter(ctx, thread, pace.Signal)
 	if err != nil {
 		return relay.Result{}, err
