@@ -1,6 +1,5 @@
-// Package commands keeps Discord's list of a bot's slash commands what the gateways want it to be: the
-// union of theirs and the connector's own, in a form Discord takes. Commands of other types, which are
-// not ours, it leaves alone.
+// Package commands registers a bot's slash commands with Discord: those of the gateways and the connector's
+// own, in a form Discord takes. Commands of other types, which are not the connector's, it leaves alone.
 package commands
 
 import (
@@ -29,8 +28,7 @@ type Keeper interface {
 	Application() string
 	// Commands is what KeepCommands kept last.
 	Commands() (fingerprint string, notBefore time.Time)
-	// KeepCommands keeps the fingerprint of the registered commands, and until when Discord wants to be
-	// left alone with them.
+	// KeepCommands keeps the fingerprint of the registered commands, and when Discord's penalty ends.
 	KeepCommands(fingerprint string, notBefore time.Time)
 }
 
@@ -64,9 +62,8 @@ func (c *Registrar) Set(manifest []json.RawMessage) {
 	}
 }
 
-// Run registers the commands whenever they changed, until ctx ends. Discord allows few
-// writes a day: it waits for the gateways' hellos to end, asks what is registered, and writes all
-// commands in one request, if at all. What it registered last is remembered over restarts.
+// Run registers the commands whenever they changed, until ctx ends. Discord allows few writes a day: Run waits
+// for the hellos of all gateways, asks what is registered, and writes all commands in one request if they differ.
 func (c *Registrar) Run(ctx context.Context) {
 	again := backoff.Backoff{First: 5 * time.Second, Max: 10 * time.Minute}
 	var retry <-chan time.Time // nil: nothing is to be tried again
@@ -150,8 +147,8 @@ func (c *Registrar) register(ctx context.Context) error {
 	return nil
 }
 
-// overwrite makes wanted the bot's slash commands, beside others, which are not ours to remove. What
-// Discord finds fault with is left out: one gateway's command must not keep away everybody's.
+// overwrite makes wanted the bot's slash commands, beside others. It leaves out the commands that Discord finds
+// fault with: one gateway's command must not keep away those of the others.
 func (c *Registrar) overwrite(ctx context.Context, endpoint string, others []json.RawMessage, wanted []slashCommand) error {
 	for {
 		body := slices.Clone(others)

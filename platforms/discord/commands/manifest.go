@@ -19,9 +19,8 @@ const (
 	maxDepth       = 3   // a group, its sub-commands, their options
 )
 
-// slashCommand is a slash command as it is registered, with the fields a gateway can set. What Discord
-// adds of its own plays no part in comparing. The library's type is not used: it loses bounds of 0, and
-// says null where a gateway said nothing.
+// slashCommand is a slash command with the fields a gateway can set. It is not discordgo's type, which loses
+// bounds of 0 and says null where a gateway said nothing.
 type slashCommand struct {
 	Name         string                           `json:"name"`
 	Names        map[string]string                `json:"name_localizations,omitempty"`
@@ -64,9 +63,8 @@ func linkCommand() slashCommand {
 	}
 }
 
-// commandsOf are the commands to register, by name: the connector's own and those of the manifest
-// that Discord would take, in a form it takes. Of two with one name the first counts. dropped is how
-// many of the manifest are left out.
+// commandsOf are the commands to register, sorted by name: the connector's own and those of the manifest that
+// Discord would take. Of two with one name the first counts. dropped is how many are left out.
 func commandsOf(manifest []json.RawMessage) (list []slashCommand, dropped int) {
 	list = []slashCommand{linkCommand()}
 	names := map[string]bool{"link": true}

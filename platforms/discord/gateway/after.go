@@ -21,7 +21,7 @@ const (
 	// next attempt.
 	invalidWait   = time.Second
 	invalidSpread = 4 * time.Second
-	// patientFailures in a row are hiccups; more is trouble an operator should see.
+	// patientFailures in a row are normal; after more the state is Degraded.
 	patientFailures = 2
 )
 
@@ -85,7 +85,7 @@ func (g *Gateway) after(ctx context.Context, err error) error {
 	return nil
 }
 
-// errText is err without the quoted reason of a close: Discord's words are not ours to repeat.
+// errText is err without the reason of a close, which are Discord's words.
 func errText(err error) string {
 	var ce websocket.CloseError
 	if errors.As(err, &ce) {

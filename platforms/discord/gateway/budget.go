@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	// maxIdentifies is how many sessions we begin in any 24 hours at most. Discord grants 1,000, and
+	// maxIdentifies is how many sessions are begun in any 24 hours at most. Discord grants 1,000, and
 	// takes the token away from a bot that asks for more.
 	maxIdentifies = 100
 	// identifyStep is how many identifies in a day double the pause between two.
@@ -19,19 +19,18 @@ const (
 	day           = 24 * time.Hour
 )
 
-// Budget is how many sessions we may still begin: what Discord says, and what we allow ourselves.
-// It is part of the state, so that a program that is restarted again and again keeps to it.
+// Budget is how many sessions may still be begun. It is part of the stored state, so that a program that is
+// restarted again and again keeps to it.
 type Budget struct {
 	// What Discord said last. Known is false until it did.
 	Known     bool      `json:"known,omitempty"`
 	Remaining int       `json:"left,omitempty"`
 	ResetAt   time.Time `json:"reset,omitzero"`
-	// Spent is when we identified in the last 24 hours: milliseconds since 1970, oldest first.
+	// Spent is when identifies left in the last 24 hours: milliseconds since 1970, oldest first.
 	Spent []int64 `json:"spent,omitempty"`
 }
 
-// recent is Spent without what no longer counts. A time in the future comes from a clock that was
-// set back since.
+// recent is Spent of the last 24 hours. A time in the future comes from a clock that was set back since.
 func (b Budget) recent(now time.Time) []int64 {
 	from, to := now.Add(-day).UnixMilli(), milliUp(now)
 	return slices.DeleteFunc(slices.Clone(b.Spent), func(t int64) bool { return t <= from || t > to })

@@ -1,17 +1,16 @@
 // Package gateway keeps one bot's connection to Discord's gateway: where to connect, hello, identify or
-// resume, heartbeats, and what follows each kind of end. discordgo gives the types and constants; the
-// socket is our own, because the library's can hang for ever, cannot resume after a restart and does not
-// know a final close from another.
+// resume, heartbeats, and what follows each kind of end. The socket is its own, because discordgo's can hang
+// for ever, cannot resume after a restart and does not tell a final close from others.
 //
-// It does not look into dispatches, save READY and RESUMED: they are the Handler's.
+// It hands dispatches to the Handler, and reads only READY and RESUMED itself.
 //
 // Invariants:
 //
-//  1. The socket is never closed by us with 1000 or 1001, so that a session can always be resumed:
-//     the end of the process is not the end of the session.
+//  1. It never closes the socket with 1000 or 1001, which would end the session: after a restart the session
+//     is resumed.
 //  2. No read is without a deadline, from the dial to the last byte of a payload.
 //  3. At most maxIdentifies identifies leave in a rolling day, and never more than Discord grants.
-//  4. The state is Connected only from READY or RESUMED on until the socket is lost.
+//  4. The state is Connected only between READY or RESUMED and the loss of the socket.
 package gateway
 
 import (
@@ -46,13 +45,13 @@ const (
 	askTimeout = 15 * time.Second
 )
 
-// ErrFull is a Handler's answer when nothing more may come for a while. What it was told of is taken.
+// ErrFull is a Handler's error when it took a dispatch and wants no more for a while.
 var ErrFull = errors.New("more came than the disk takes")
 
-// Handler takes what comes. Begin, Dispatch and Skipped are called on the goroutine that reads, and may
-// not wait; an error of theirs ends the connection.
+// Handler takes dispatches. Begin, Dispatch and Skipped are called on the goroutine that reads, and must not
+// wait; their error ends the connection.
 type Handler interface {
-	// Relax waits until more may come. It returns false when ctx ended first.
+	// Relax waits until the Handler can take dispatches. It returns false when ctx ended first.
 	Relax(ctx context.Context) bool
 	// Begin takes the READY of a new session.
 	Begin(p Packet, s Session, r Ready) error
@@ -65,18 +64,17 @@ type Handler interface {
 // Ledger keeps the budget over restarts.
 type Ledger interface {
 	Budget() Budget
-	// ChangeBudget alters it; soon: it is worth a write of its own.
+	// ChangeBudget alters it; soon: the change is worth a write of its own.
 	ChangeBudget(soon bool, change func(*Budget))
 }
 
-// Session is a session on Discord's side, and how far its dispatches are dealt with.
+// Session is a session at Discord, and the newest of its dispatches that was dealt with.
 type Session struct {
 	ID  string `json:"id"`
 	URL string `json:"url,omitempty"` // where to resume; empty means the general address
 	Seq int64  `json:"seq"`
 }
 
-// The settings of a gateway.
 const (
 	keyAnswerWait   = "answer_timeout"
 	keyRetryWait    = "retry_wait"
@@ -112,7 +110,7 @@ type Options struct {
 	Ledger   Ledger
 }
 
-// Gateway is one Run: the loop that keeps a connection, and what only it touches.
+// Gateway is one Run: the loop that keeps a connection. Only that loop touches it.
 type Gateway struct {
 	Options
 
@@ -174,8 +172,8 @@ func (g *Gateway) once(ctx context.Context) error {
 	return err
 }
 
-// address decides whether to resume, and where to connect. For a new session it waits until one may
-// be begun.
+// address decides whether to resume, and where to connect. For a new session it waits until the budget
+// allows one.
 func (g *Gateway) address(ctx context.Context) (string, error) {
 	g.resuming = g.live.ID != "" && g.resumes < maxResumes
 	if g.resuming && g.live.URL != "" && g.detours < maxDetours {
@@ -270,14 +268,12 @@ func (g *Gateway) greeting() command {
 	if g.resuming {
 		return resume(token, g.live)
 	}
-	// Stored at once, but not waited for: a program that dies in between is not the one that is
-	// restarted a hundred times, and what Discord says about the budget holds anyway.
+	// Nothing waits for the write: a program that dies before it is not the one that restarts a hundred times.
 	g.Ledger.ChangeBudget(true, func(b *Budget) { b.spend(time.Now()) })
 	return identify(token)
 }
 
-// dispatch hands on one dispatch. From here on it survives the connection, so that the next one resumes
-// behind it.
+// dispatch hands on one dispatch. The next connection resumes behind it.
 func (g *Gateway) dispatch(ctx context.Context, p Packet) error {
 	g.Board.Heard()
 	switch p.Kind {
@@ -299,7 +295,7 @@ func (g *Gateway) dispatch(ctx context.Context, p Packet) error {
 	return g.Handler.Dispatch(ctx, g.passed(p))
 }
 
-// skipped hands on what is known of a payload that was too large to look at.
+// skipped hands on the beginning of a payload that was too large to read.
 func (g *Gateway) skipped(head Packet, raw []byte) error {
 	g.Log.Warn("discord payload skipped: too large", "kind", head.Kind, "seq", head.Seq)
 	if head.Op != opDispatch {
@@ -309,7 +305,7 @@ func (g *Gateway) skipped(head Packet, raw []byte) error {
 	return g.Handler.Skipped(g.passed(head), fmt.Errorf("a %q of more than %d bytes", head.Kind, maxPayload))
 }
 
-// passed notes the sequence of p. One without is where we are.
+// passed notes the sequence of p, and gives p the last one if it has none.
 func (g *Gateway) passed(p Packet) Packet {
 	g.live.Seq = max(g.live.Seq, p.Seq)
 	if p.Seq == 0 {
@@ -318,7 +314,7 @@ func (g *Gateway) passed(p Packet) Packet {
 	return p
 }
 
-// up notes that events flow.
+// up notes that the session stands.
 func (g *Gateway) up(what string) {
 	g.ever = true
 	g.Board.Is(platforms.Connected, "")

@@ -32,12 +32,11 @@ const (
 	kindResumed = "RESUMED"
 )
 
-// closeAgain is the code we close with whenever we mean to come back. 1000 and 1001 would end the
-// session on Discord's side, and with it the hope to resume after a restart.
+// closeAgain is the code this side closes with (invariant 1).
 const closeAgain websocket.StatusCode = 4000
 
-// intents are the events the bot asks for. Of these only the message content needs to be enabled in
-// the developer portal. Members are not among them: facts about one are asked for on demand.
+// intents are the events the bot asks for. Only the message content needs to be enabled in the developer
+// portal. Members are not among them: what a member may do is asked on demand.
 const intents = discordgo.IntentGuilds | discordgo.IntentGuildMessages | discordgo.IntentDirectMessages |
 	discordgo.IntentMessageContent
 
@@ -71,7 +70,7 @@ func decodeHead(raw []byte) (p Packet) {
 	return p
 }
 
-// leastInterval keeps a greeting that makes no sense from making us hammer.
+// leastInterval bounds how often a hello can have heartbeats sent.
 const leastInterval = 100 * time.Millisecond
 
 // decodeHello reads how often to send a heartbeat.
@@ -131,12 +130,12 @@ func identify(token string) command {
 	}}
 }
 
-// resume asks for the session to go on behind what we have.
+// resume asks for the session to go on behind s.Seq.
 func resume(token string, s Session) command {
 	return command{Op: opResume, Data: map[string]any{"token": token, "session_id": s.ID, "seq": s.Seq}}
 }
 
-// heartbeat says how far we have received; 0 means nothing yet.
+// heartbeat names the newest sequence received; 0 means nothing yet.
 func heartbeat(seq int64) command {
 	if seq == 0 {
 		return command{Op: opHeartbeat}

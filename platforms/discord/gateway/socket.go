@@ -15,22 +15,21 @@ import (
 )
 
 const (
-	// maxPayload is the most one payload may have, in bytes, to be looked at. A GUILD_CREATE of a
-	// server with every channel and role it may have stays below it. A greater one is skipped: to
-	// close would bring the same one again with the resume.
+	// maxPayload is the largest payload that is read, in bytes. A server with every channel and role it may
+	// have stays below it. A larger payload is skipped: after a close the resume would bring it again.
 	maxPayload = 32 << 20
-	// maxSkipped is the most we read past.
+	// maxSkipped is the largest payload that is skipped.
 	maxSkipped = 256 << 20
-	// HeadBytes are looked at and kept of a payload that is skipped, or makes no sense.
+	// HeadBytes are kept of a payload that is skipped, or makes no sense.
 	HeadBytes = 4 << 10
 	// hangUpWait is how long Discord has to answer our close.
 	hangUpWait = 2 * time.Second
-	// beatPause is the least pause between two heartbeats, however often Discord asks for one: more
-	// than 120 payloads a minute would be held against us.
+	// beatPause is the least pause between two heartbeats, however often Discord asks for one: it allows
+	// 120 payloads a minute.
 	beatPause = time.Second
 )
 
-// Why a connection ended, as far as we decided it.
+// Why this side ended a connection.
 var (
 	errReconnect = errors.New("asked to connect again")
 	errZombie    = errors.New("a heartbeat was not answered")
@@ -40,8 +39,8 @@ var (
 	errUnknown   = errors.New("Discord no longer knows the session")
 )
 
-// socket is one connection to the gateway, from the dial to its end. What Discord sends is not compressed: that
-// would save little of what flows day and night (BenchmarkCompression), and adds a state that one lost byte ruins.
+// socket is one connection to the gateway, from the dial to its end. It asks for no compression, which would
+// save little (BenchmarkCompression) and add a state that one lost byte ruins.
 type socket struct {
 	// Set once, by dial.
 	conn  *websocket.Conn
@@ -62,8 +61,8 @@ type socket struct {
 	stop context.CancelCauseFunc // ends every read and write
 }
 
-// serve reads until the connection ends, and returns why. It returns only after everything it
-// started has ended. When ctx ends the connection is closed in a way that leaves the session alive.
+// serve reads until the connection ends, and returns why, after all its goroutines have ended. When ctx ends
+// it closes the connection and leaves the session alive.
 func (s *socket) serve(ctx context.Context) error {
 	inner, stop := context.WithCancelCause(context.WithoutCancel(ctx))
 	s.stop = stop
@@ -88,8 +87,7 @@ func (s *socket) serve(ctx context.Context) error {
 	return err
 }
 
-// hangUp begins the end: a close that keeps the session, and soon after, whatever Discord says, the
-// end of the connection. The first cause counts.
+// hangUp closes the connection, which ends after hangUpWait whatever Discord answers. The first cause counts.
 func (s *socket) hangUp(cause error) {
 	s.once.Do(func() {
 		s.wg.Go(func() {
@@ -101,7 +99,7 @@ func (s *socket) hangUp(cause error) {
 	})
 }
 
-// read returns the next payload, or the beginning of one that is too large (whole is false then).
+// read returns the next payload. whole is false if it was too large: then raw is its beginning.
 func (s *socket) read(ctx context.Context) (raw []byte, whole bool, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -121,7 +119,6 @@ func (s *socket) read(ctx context.Context) (raw []byte, whole bool, err error) {
 	if err != nil || len(raw) <= maxPayload {
 		return raw, true, err
 	}
-	// What goes on flowing is worth the time, what drips is not.
 	for left := int64(maxSkipped); left > 0; {
 		timer.Reset(s.wait)
 		n, err := io.CopyN(io.Discard, r, 1<<20)
@@ -144,12 +141,11 @@ func (s *socket) allowance() time.Duration {
 	case !s.greeted.Load():
 		return max(time.Until(s.patience), 0)
 	}
-	// Every interval brings the answer to a heartbeat. When one does not come, heartbeats should be
-	// the first to notice, and close in good order.
+	// Every interval brings the answer to a heartbeat. heartbeats notices first when one does not come.
 	return 2*s.interval + s.wait
 }
 
-// take deals with one payload. Any of them may come at any time, also before the hello.
+// take deals with one payload. Any kind may come at any time, also before the hello.
 func (s *socket) take(ctx context.Context, raw []byte, whole bool) error {
 	if !whole {
 		head := decodeHead(raw)
@@ -205,8 +201,7 @@ func (s *socket) hello(ctx context.Context, data []byte) error {
 	return s.send(ctx, s.to.greeting())
 }
 
-// heartbeats sends one after the other until ctx ends. One that was not answered by the time of the
-// next means that nobody is there.
+// heartbeats sends heartbeats until ctx ends. When one is not answered before the next, it hangs up.
 func (s *socket) heartbeats(ctx context.Context, interval time.Duration) {
 	timer := time.NewTimer(rand.N(interval)) // so that a thousand bots do not beat at once after an outage
 	defer timer.Stop()

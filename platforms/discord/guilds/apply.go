@@ -11,9 +11,8 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// Apply learns from a dispatch and returns whose view of what may have changed. Kinds it does not
-// know are nothing. A payload that makes no sense could have hidden a channel from somebody: then
-// everything is forgotten, and the change returned beside the error is about everything.
+// Apply learns from a dispatch and returns who may see more or less than before. A payload that makes no sense
+// could have hidden a channel from somebody: then everything is forgotten, and the change is about everything.
 func (c *Guilds) Apply(kind string, data []byte) ([]platforms.RosterChange, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -128,8 +127,8 @@ func (c *Guilds) threadsLocked(data []byte) ([]platforms.RosterChange, error) {
 	return inScope(d.GuildID), nil
 }
 
-// putLocked keeps a channel. Archived threads go: Discord tells of them again when they come back.
-// Categories hold no messages. c.mu must be held.
+// putLocked keeps a channel, unless it is an archived thread, which Discord tells of again when it comes back,
+// or a category. c.mu must be held.
 func (c *Guilds) putLocked(d ChannelData, within ID) {
 	switch {
 	case d.ID == 0 || d.Kind == discordgo.ChannelTypeGuildCategory:
@@ -145,8 +144,7 @@ func (c *Guilds) dropLocked(which func(Channel) bool) {
 	maps.DeleteFunc(c.channels, func(_ ID, ch Channel) bool { return which(ch) })
 }
 
-// threadMembers reports who came to or left a thread. Without the members' intent Discord tells
-// only about the bot itself.
+// threadMembers reports who came to or left a thread; without the members' intent only about the bot.
 func threadMembers(data []byte) ([]platforms.RosterChange, error) {
 	var d struct {
 		ID      ID `json:"id"`
@@ -171,8 +169,7 @@ func threadMembers(data []byte) ([]platforms.RosterChange, error) {
 	return changes, nil
 }
 
-// guildMember reports whose standing in a guild changed. Without the members' intent Discord tells
-// only about the bot itself.
+// guildMember reports whose roles in a guild changed; without the members' intent only about the bot.
 func guildMember(data []byte) ([]platforms.RosterChange, error) {
 	var d struct {
 		GuildID ID   `json:"guild_id"`

@@ -13,22 +13,21 @@ import (
 	"github.com/hermes-connector/hermes-connector/platforms/call"
 )
 
-// AskWithin bounds the questions of somebody who keeps others waiting, repetitions included.
+// AskWithin bounds a question, with its repetitions, while others wait for the answer.
 const AskWithin = 5 * time.Second
 
-// askAgain is the first pause before a question that failed is put again, where it is.
+// askAgain is the first pause before a question that failed is asked again.
 const askAgain = 250 * time.Millisecond
 
 var (
-	// errNoPlace: Discord says that there is no such guild, channel or member, or that the bot
-	// may not know.
+	// errNoPlace: Discord says that there is no such guild, channel or member, or that the bot may not know.
 	errNoPlace = errors.New("not there, or not for the bot to see")
-	// ErrUnknownYet: what must be known could not be looked up now; later it may.
+	// ErrUnknownYet: a look-up failed that may succeed later.
 	ErrUnknownYet = errors.New("could not be looked up")
 )
 
-// LearnDirect remembers whom the bot talks to in ch, if that is a direct-message channel: Discord
-// tells of those only by what happens in them.
+// LearnDirect remembers whom the bot talks to in ch, if that is a direct-message channel: the gateway does not
+// tell of those.
 func (c *Guilds) LearnDirect(ch Channel, with ID) {
 	_, since, ok := known(c, c.channels, ch.ID)
 	if ok || ch.Kind != discordgo.ChannelTypeDM {
@@ -99,9 +98,8 @@ func (c *Guilds) inThread(ctx context.Context, thread, user ID) (bool, error) {
 	return true, nil
 }
 
-// ask is a GET. The error wraps errNoPlace when Discord's answer is no, for good; what cannot be known
-// now, because Discord is busy, broken or out of reach, is ErrUnknownYet. It is not put again: whoever
-// asks knows what else waits for the answer.
+// ask is a GET. The error wraps errNoPlace when Discord's answer is no, and ErrUnknownYet while Discord is busy,
+// broken or out of reach. Whether to ask again, the caller decides.
 func (c *Guilds) ask(ctx context.Context, endpoint string, out any) error {
 	err := c.api.Do(ctx, http.MethodGet, endpoint, nil, out)
 	var fault *call.Fault
@@ -118,7 +116,7 @@ func (c *Guilds) ask(ctx context.Context, endpoint string, out any) error {
 	return fmt.Errorf("%w: %w", errNoPlace, err)
 }
 
-// patiently puts a question again for up to AskWithin while the answer is not known yet.
+// patiently asks a question again for up to AskWithin while the answer is not known yet.
 func patiently[T any](ctx context.Context, question func(context.Context) (T, error)) (T, error) {
 	ctx, cancel := context.WithTimeout(ctx, AskWithin)
 	defer cancel()

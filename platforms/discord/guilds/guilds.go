@@ -1,9 +1,8 @@
-// Package guilds knows the servers and channels a bot is in: where they are, who sees them and who manages them.
-// It learns from what Discord's gateway tells and asks for the rest.
+// Package guilds knows the servers and channels a bot is in, who sees them and who manages them. It learns
+// from the gateway's dispatches and asks Discord for the rest.
 //
-// The types of what comes in are its own: the library's hold all of a guild's members and emojis. So is the judgement
-// of permissions, since the library takes a thread of a hidden channel for visible, and lets nobody do what is newer
-// than itself.
+// The types are its own, since discordgo's hold all of a guild's members and emojis; so is the judgement of
+// permissions, since discordgo's takes a thread of a hidden channel for visible.
 package guilds
 
 import (
@@ -17,13 +16,11 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// Guilds is what the gateway told about guilds and channels, and what was looked up besides: just enough to name a
-// place and to judge who sees it. A process that resumes its predecessor's session knows nothing at first, and
-// archived threads are never told of; what is missing Discord is asked for. No failure is remembered.
+// Guilds holds what names a place and says who sees it. After a resume it knows nothing at first, and the
+// gateway never tells of archived threads: what is missing it looks up. No failure is remembered.
 //
-// It implements platforms.Roster, Manager, Locator, Threader, DirectChats and AuthorTeller.
-//
-// Methods may be called from any goroutine. Only those with a context do I/O. Values handed out are never changed.
+// It implements platforms.Roster, Manager, Locator, Threader, DirectChats and AuthorTeller. Methods may be
+// called from any goroutine. Only those with a context do I/O. Values handed out are never changed.
 type Guilds struct {
 	// Set once, by New.
 	platform relay.PlatformID
@@ -33,8 +30,8 @@ type Guilds struct {
 	mu       sync.RWMutex // guards the fields below
 	guilds   map[ID]Guild
 	channels map[ID]Channel // threads and direct-message channels, too
-	// version grows with every change the gateway tells, so that what was looked up before a
-	// change is not put in after it.
+	// version grows with every change the gateway tells: what was looked up before a change is not kept
+	// after it.
 	version uint64
 }
 
@@ -66,7 +63,7 @@ func (c Channel) HoldsPosts() bool {
 	return c.Kind == discordgo.ChannelTypeGuildForum || c.Kind == discordgo.ChannelTypeGuildMedia
 }
 
-// known is what is known under an id, and the version to hand to keep with what is looked up from here on.
+// known is what is known under an id, and the version that keep needs for what is looked up from now on.
 func known[V any](c *Guilds, all map[ID]V, id ID) (v V, version uint64, ok bool) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()

@@ -13,8 +13,8 @@ import (
 
 // The parts of Discord's objects that are read, spelled as on https://docs.discord.com/developers.
 
-// flagObfuscated marks a channel the bot cannot see: Discord tells its place, and nothing true
-// besides (https://docs.discord.com/developers/change-log, August 12, 2026).
+// flagObfuscated marks a channel the bot cannot see: its name and topic are not true
+// (https://docs.discord.com/developers/change-log, August 12, 2026).
 const flagObfuscated = 1 << 17
 
 var (
@@ -93,7 +93,7 @@ type memberData struct {
 // Decode reads a payload. The error has no value of the payload in it.
 func Decode(data []byte, out any) error { return call.Decode(data, out, errNoID, errNoPermissions) }
 
-// ID is one of Discord's ids (a snowflake); 0 is none. Kept as a number it takes a third of its text.
+// ID is one of Discord's ids (a snowflake); 0 is none.
 type ID uint64
 
 // epoch is when Discord's count of milliseconds begins.
@@ -104,7 +104,7 @@ var errNoID = errors.New("an id that is no number")
 func ParseID(s string) (ID, error) {
 	n, err := strconv.ParseUint(s, 10, 64)
 	if err != nil || n == 0 || s[0] == '0' {
-		return 0, errNoID // without the text: anything may stand there
+		return 0, errNoID // without the text, which may be anything
 	}
 	return ID(n), nil
 }

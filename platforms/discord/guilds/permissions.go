@@ -17,9 +17,9 @@ type person struct {
 	mutedUntil time.Time // end of a timeout; may be past
 }
 
-// permissionsIn is what p may do in channel c of guild g at now. The order is Discord's:
-// https://docs.discord.com/developers/topics/permissions. A thread has no permissions of its own: c
-// is its parent then. Who cannot view a channel may do nothing in it.
+// permissionsIn is what p may do in channel c of guild g at now, in the order of
+// https://docs.discord.com/developers/topics/permissions. For a thread, c is its parent. Who cannot view a
+// channel may do nothing in it.
 func permissionsIn(g Guild, c Channel, p person, now time.Time) permissions {
 	may := basePermissions(g, p)
 	if may&discordgo.PermissionAdministrator != 0 {
@@ -64,8 +64,8 @@ func basePermissions(g Guild, p person) permissions {
 	return may
 }
 
-// seesChannel reports whether p can read c, which is no thread. What is written in a voice channel
-// is read only by those who may enter it.
+// seesChannel reports whether p can read c, which is no thread. Only who may enter a voice channel reads what
+// is written in it.
 func seesChannel(g Guild, c Channel, p person, now time.Time) bool {
 	need := permissions(discordgo.PermissionViewChannel)
 	if c.Kind == discordgo.ChannelTypeGuildVoice || c.Kind == discordgo.ChannelTypeGuildStageVoice {

@@ -11,10 +11,9 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// CanSee implements platforms.Roster. Of what the gateway told everything is at hand; what a member
-// is and which private threads he is in, Discord is asked, once. Where it says that there is nothing,
-// or nothing for the bot to know, the answer is no, and so it is of what is no id at all; where it
-// does not answer, the error says so.
+// CanSee implements platforms.Roster. It asks Discord, once, for a member's roles and for who is in a private
+// thread. The answer is no where Discord says that there is nothing or that the bot may not know, and for
+// what is no id; where Discord does not answer, it is an error.
 func (c *Guilds) CanSee(ctx context.Context, place relay.Place, user relay.UserID) (bool, error) {
 	who, err := ParseID(string(user))
 	where, err2 := ParseID(string(place.Chat))
@@ -60,12 +59,12 @@ func (c *Guilds) sees(ctx context.Context, where ID, scope relay.ScopeID, who ID
 // standing is what decides what somebody may do in a channel of a guild.
 type standing struct {
 	guild  Guild
-	base   Channel // where the permissions stand: the channel, or the one it is a thread of
+	base   Channel // that has the permissions: the channel, or the parent of a thread
 	person person
 }
 
-// standing finds out how a user stands to a channel of a guild. The error wraps errNoPlace when he
-// is no member, or when the channel is a thread of nothing.
+// standing looks up what decides about a user in ch. The error wraps errNoPlace when he is no member, or when
+// ch is a thread of nothing.
 func (c *Guilds) standing(ctx context.Context, ch Channel, who ID) (s standing, err error) {
 	if s.guild, err = c.Guild(ctx, ch.Guild); err != nil {
 		return s, err
@@ -79,7 +78,7 @@ func (c *Guilds) standing(ctx context.Context, ch Channel, who ID) (s standing, 
 			return s, errNoPlace
 		}
 	}
-	if s.person = (person{id: who}); who != s.guild.Owner { // of whom nothing needs to be asked: he may do all
+	if s.person = (person{id: who}); who != s.guild.Owner { // an owner may do all, whatever his roles
 		s.person, err = c.member(ctx, s.guild.ID, who)
 	}
 	return s, err
@@ -119,8 +118,7 @@ func (c *Guilds) Thread(ctx context.Context, id relay.ThreadID) (place relay.Pla
 	return c.place(ch), ch.Kind != discordgo.ChannelTypeGuildPrivateThread, nil
 }
 
-// DirectUser implements platforms.DirectChats, for the chats something was said in since the start
-// or that were looked up.
+// DirectUser implements platforms.DirectChats for chats with a message since the start, or that were looked up.
 func (c *Guilds) DirectUser(chat relay.ChatID) (relay.UserID, bool) {
 	id, err := ParseID(string(chat))
 	if err != nil {
@@ -133,10 +131,10 @@ func (c *Guilds) DirectUser(chat relay.ChatID) (relay.UserID, bool) {
 	return relay.UserID(ch.Recipient.String()), true
 }
 
-// CanManage implements platforms.Manager: who may change a channel's permissions decides who reads
-// it, which is who has Manage Channels there (for a thread: in its channel) or Manage Server, an
-// administrator, and the guild's owner. For a whole guild Manage Channels is not enough. It answers
-// as CanSee does, and asks again while Discord is in trouble: a person waits.
+// CanManage implements platforms.Manager. A channel is managed by who may change its permissions: by Manage
+// Channels there (for a thread: in its parent), Manage Server, an administrator, and the guild's owner. A guild
+// is not managed by Manage Channels. It answers as CanSee does, and asks again while Discord is in trouble,
+// since a person waits.
 func (c *Guilds) CanManage(ctx context.Context, place relay.Place, user relay.UserID) (bool, error) {
 	who, err := ParseID(string(user))
 	if err != nil {

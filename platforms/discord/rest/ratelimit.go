@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	// unknownWindow is how long one request of a route may be under way before the next one goes
-	// without knowing the route's limit.
+	// unknownWindow is how long the next request of a route waits for the answer to the first one, which
+	// tells the route's limit.
 	unknownWindow = time.Second
 	// leastPenalty is how long a 429 that names no time counts.
 	leastPenalty = time.Second
@@ -28,13 +28,9 @@ const (
 	forgetAfter = 10 * time.Minute
 )
 
-// limiter keeps the bot's requests to the rates Discord names in its answers, and shares them out. A
-// route is a method and a path in which all ids but the top-level one (channel, guild, webhook) are
-// replaced; routes that Discord counts together share a bucket. Nobody sleeps past his deadline: who
-// cannot go in time is told so at once. Who asks for what Discord refuses is declined before the bot
-// is in danger.
-//
-// Methods may be called from any goroutine.
+// limiter keeps the bot's requests to the rates Discord names in its answers, and shares them out among
+// instances. Routes that Discord counts together share a bucket. A request that cannot leave before its
+// deadline fails at once. Methods may be called from any goroutine.
 type limiter struct {
 	mu      sync.Mutex // guards the fields below
 	routes  map[string]*bucket
@@ -74,8 +70,8 @@ func newLimiter() *limiter {
 	return l
 }
 
-// closedLocked is when the penalties on everything the bot does end, as far as they are about the
-// route. l.mu must be held.
+// closedLocked is when the penalties on the bot and on its address end, as far as they are about the route.
+// l.mu must be held.
 func (l *limiter) closedLocked(route string, now time.Time) time.Time {
 	at := pace.Later(now, l.banned)
 	if !exempt(route) {
@@ -94,8 +90,8 @@ func (l *limiter) routeLocked(route string, now time.Time) *bucket {
 	return b
 }
 
-// opens is when one more request of the bucket may leave after ahead others have. How many of those
-// a limit that is not known lets through is not known either: it does not count them.
+// opens is when one more request of the bucket may leave after ahead others have. While the limit is not
+// known, the others do not count.
 func (b *bucket) opens(ahead int, now time.Time) time.Time {
 	if b.free {
 		return now
@@ -134,7 +130,7 @@ func (l *limiter) seen(ctx context.Context, route string, h http.Header, status 
 	if scope != "shared" {
 		l.refused.count(payerOf(platforms.Caller(ctx), route), status, now)
 	}
-	b := l.bucketLocked(route, h.Get("X-RateLimit-Bucket"))
+	b := l.bucketLocked(route, h.Get("X-RateLimit-Bucket"), now)
 	b.usedAt = now
 	limit, err := strconv.Atoi(h.Get("X-RateLimit-Limit"))
 	left, err2 := strconv.Atoi(h.Get("X-RateLimit-Remaining"))
@@ -151,8 +147,8 @@ func (l *limiter) seen(ctx context.Context, route string, h http.Header, status 
 	l.serveLocked()
 }
 
-// heed takes over what an answer says. Requests still under way are known to us only: within a
-// window the smaller number counts.
+// heed takes over what an answer says. Discord does not know the requests still under way: within a window
+// the smaller number counts.
 func (b *bucket) heed(limit, left int, after time.Duration, now time.Time) {
 	reset := now.Add(after)
 	fresh := b.limit == 0 || reset.After(b.reset.Add(b.window/2))
@@ -177,17 +173,17 @@ func (l *limiter) penaliseLocked(b *bucket, h http.Header, scope string, now tim
 }
 
 // bucketLocked is the bucket of a route, now that Discord has named it. l.mu must be held.
-func (l *limiter) bucketLocked(route, name string) *bucket {
-	b := l.routes[route]
+func (l *limiter) bucketLocked(route, name string, now time.Time) *bucket {
+	b := l.routeLocked(route, now)
 	if name == "" {
-		return l.routeLocked(route, time.Now())
+		return b
 	}
 	key := name + " " + topLevel(route)
 	if known := l.buckets[key]; known != nil {
 		l.routes[route] = known
 		return known
 	}
-	if b == nil || b.limit != 0 { // the second: the route has moved to another bucket
+	if b.limit != 0 { // the route has moved to another bucket
 		b = &bucket{}
 		l.routes[route] = b
 	}

@@ -17,8 +17,8 @@ const (
 	// maxRefused is how many requests Discord may refuse in ten minutes before we refuse them
 	// ourselves. At 10,000 it bans the address, on which other programs may run.
 	maxRefused = 5000
-	// maxRefusedEach is how many of them one payer may cause, and maxRefusedInstances how many all
-	// instances together may: the rest is for look-ups and the connector's own needs.
+	// maxRefusedEach is how many of them one payer may cause, and maxRefusedInstances how many all instances
+	// together may: the rest is for the connector's own requests.
 	maxRefusedEach      = maxRefused / 10
 	maxRefusedInstances = maxRefused * 3 / 4
 	// refusedMinutes is how many minutes are counted together: ten, and the one that has begun.
@@ -32,8 +32,8 @@ const (
 // ErrOverspent: too much of what this payer asked for was refused.
 var ErrOverspent = errors.New("too many of these requests were refused")
 
-// payer is who answers for a refused request: the instance that asked for it, or else the channel or
-// guild the connector asked about. The zero payer answers for nothing but the bot as a whole.
+// payer is who answers for a refused request: the instance that asked for it, or else the channel or guild
+// the connector asked about. The zero payer has no bound of its own.
 type payer struct {
 	instance relay.InstanceID
 	place    string
@@ -66,8 +66,8 @@ type no struct {
 	until time.Time
 }
 
-// count counts what Discord counts as an invalid request, and what looks like a loop that does not
-// learn: asking again and again for what is not there.
+// count counts what Discord counts as an invalid request, and a 404 too: a loop may ask for ever for what is
+// not there.
 func (r *refusals) count(p payer, status int, now time.Time) {
 	switch status {
 	case http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusTooManyRequests:
@@ -86,8 +86,7 @@ func (r *refusals) count(p payer, status int, now time.Time) {
 	}
 }
 
-// closed is until when nothing of p may leave, and whether that is so for everybody; the zero time
-// if it may.
+// closed is until when nothing of p may leave (zero: it may), and whether that is so for everybody.
 func (r *refusals) closed(p payer, now time.Time) (until time.Time, everybody bool) {
 	if until = r.until(maxRefused, now, func(t *tally) int { return t.all }); !until.IsZero() {
 		return until, true

@@ -32,17 +32,16 @@ import (
 
 const (
 	defaultBase = "https://discord.com/api"
-	// APIVersion is that of the REST API and of the gateway. The library's own is an older one.
+	// APIVersion is that of the REST API and of the gateway. The library's is an older one.
 	APIVersion = "10"
 	// UserAgent is in the form Discord asks for.
 	UserAgent = "DiscordBot (https://github.com/hermes-connector/hermes-connector, 1)"
-	// maxAnswer bounds one answer of the API, in bytes. A hundred messages with all their embeds
-	// stay below it.
+	// maxAnswer bounds one answer, in bytes. A hundred messages with all their embeds stay below it.
 	maxAnswer = 16 << 20
 )
 
-// Client speaks the REST API. Its methods may be called from any goroutine. Endpoints are those of
-// discordgo, with or without a query.
+// Client speaks the REST API. Methods may be called from any goroutine. Endpoints are discordgo's, with or
+// without a query.
 type Client struct {
 	// Set once, by New.
 	Token   relay.Secret
@@ -96,8 +95,7 @@ func (c *Client) Do(ctx context.Context, method, endpoint string, body, out any)
 	return err
 }
 
-// CallBack is Do for the answer to an interaction. It passes no limiter, which Discord asks of nobody
-// here, and has connections of its own, so that nothing can be in its way.
+// CallBack is Do for the answer to an interaction, which Discord does not limit: nothing is in its way.
 func (c *Client) CallBack(ctx context.Context, endpoint string, body any) error {
 	return c.roundTrip(ctx, c.Direct, http.MethodPost, pathOf(endpoint), body, nil)
 }
@@ -160,8 +158,8 @@ func (c *Client) request(ctx context.Context, method, path string, body any) (*h
 	return req, nil
 }
 
-// Places are where in a request's body Discord found fault: the keys of an object, the indexes of a
-// list. They are a Fault's Detail.
+// Places are where in a request's body Discord found fault: keys of an object, or indexes of a list. They
+// are a Fault's Detail.
 type Places map[string]struct{}
 
 // refused is the error in an answer.
@@ -177,7 +175,7 @@ func refused(route string, a call.Answer, scrub func(string) string) *call.Fault
 	if json.Unmarshal(a.Body, &body) == nil {
 		f.Code, f.Message = body.Code, scrub(body.Message)
 		var at Places
-		if json.Unmarshal(body.Errors, &at) == nil { // what is told otherwise does not count
+		if json.Unmarshal(body.Errors, &at) == nil {
 			f.Detail = at
 		}
 	}
@@ -210,8 +208,8 @@ func secretsIn(path string) []string {
 	return []string{segments[3], token}
 }
 
-// RouteOf is the route of a request: its method and its path without any id but the top-level one.
-// The token in a web hook's path is one, and is told apart without being shown.
+// RouteOf is the route of a request: its method, and its path without ids except the one by which Discord
+// tells limits apart. A web hook's token counts as such an id; a hash of it stands for it.
 func RouteOf(method, endpoint string) string {
 	path, _, _ := strings.Cut(pathOf(endpoint), "?")
 	segments := strings.Split(strings.TrimPrefix(path, "/"), "/")
@@ -231,7 +229,7 @@ func RouteOf(method, endpoint string) string {
 	return method + " /" + strings.Join(segments, "/")
 }
 
-// IsID reports whether s is one of Discord's ids. Nothing else may stand in a path.
+// IsID reports whether s is spelled like one of Discord's ids. Nothing else may stand in a path.
 func IsID(s string) bool {
 	n, err := strconv.ParseUint(s, 10, 64)
 	return err == nil && n != 0 && s[0] != '0'

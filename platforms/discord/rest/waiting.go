@@ -14,30 +14,30 @@ import (
 var (
 	// botRate keeps the bot below Discord's 50 requests a second, in every window.
 	botRate = pace.Rate{Every: 40 * time.Millisecond, Burst: 25}
-	// shareRate is what an instance may ask for as it likes. What it asks for beyond goes behind
-	// everybody who keeps to his share.
+	// shareRate is an instance's share of the bot's rate. Requests beyond it go behind those of instances
+	// within theirs.
 	shareRate = pace.Rate{Every: 200 * time.Millisecond, Burst: 5}
 )
 
 const (
-	// keptForShares of the burst is not there for what is beyond a share, and keptForOwn of it for no
-	// instance at all: the connector's own requests find it whatever instances do.
+	// keptForShares requests of the burst are kept from requests beyond a share, and keptForOwn of it from
+	// all instances: the connector's own requests can leave whatever instances do.
 	keptForShares = 20
 	keptForOwn    = 16
 	// maxOwnInRow of the connector's own requests leave before one of an instance that waits does.
 	maxOwnInRow = 8
-	// answerReserve of an action's time is left to a request that had to wait: one that leaves with
-	// no time for its answer makes an outcome unknown that need not be.
+	// answerReserve is the time a request must have for its answer when it leaves: without an answer the
+	// outcome would be unknown.
 	answerReserve = time.Second
 )
 
-// waiter is a request that has not left yet. Within a bucket, and for the rate of the bot, the
-// connector's own go first; then instances take turns, and each of them keeps its order.
+// waiter is a request that has not left yet. Within a bucket, and for the rate of the bot, the connector's
+// own requests go first; then instances alternate, and the requests of each keep their order.
 type waiter struct {
 	route    string
 	caller   relay.InstanceID // empty: the connector itself
 	payer    payer
-	looks    bool       // it only wants to know when it could leave
+	looks    bool       // it waits until a request could leave, and does not leave itself
 	deadline time.Time  // zero: none
 	done     chan error // capacity 1
 }
@@ -66,9 +66,9 @@ func newWaiter(ctx context.Context, route string, looks bool) *waiter {
 	return w
 }
 
-// wait blocks until a request on the route may leave, and counts it as under way, unless it only looks; the
-// caller hands the answer to seen. The error is a *call.Fault, never sent, with RetryAfter when known; it comes
-// as soon as it is certain that the time lies behind ctx's deadline.
+// wait blocks until a request on the route may leave, and counts it, unless it only looks; the caller hands
+// the answer to seen. The error is a *call.Fault that was never sent, with RetryAfter when known. It comes as
+// soon as it is certain that the request cannot leave before ctx's deadline.
 func (l *limiter) wait(ctx context.Context, route string, looks bool) error {
 	late := &call.Fault{What: route, Sent: call.Never, Message: "not before the deadline"}
 	if late.Cause = ctx.Err(); late.Cause != nil {
@@ -102,8 +102,8 @@ func (l *limiter) serve() {
 	l.serveLocked()
 }
 
-// serveLocked tells everybody who waits and may leave, or will not be able to in time, and sets the
-// timer for the next one. It is called whenever something changed. l.mu must be held.
+// serveLocked lets those leave who may, tells those who cannot in time, and sets the timer for the next one.
+// It is called whenever something changed. l.mu must be held.
 func (l *limiter) serveLocked() {
 	now := time.Now()
 	l.refuseLocked(now)
@@ -124,7 +124,7 @@ func (l *limiter) serveLocked() {
 	}
 }
 
-// refuseLocked tells those who cannot leave in time, or not at all for what was refused. l.mu must
+// refuseLocked tells those who cannot leave in time, or of whose requests Discord refused too many. l.mu must
 // be held.
 func (l *limiter) refuseLocked(now time.Time) {
 	a := make(ahead)
@@ -160,8 +160,8 @@ func (l *limiter) refusalLocked(w *waiter, a ahead, now time.Time) error {
 	return no(at, "rate limited", cause)
 }
 
-// ahead counts the requests that certainly leave before a later one: those of the same caller, per
-// bucket, and with a nil bucket for the rate of the bot.
+// ahead counts the requests of the same caller that leave before a later one, by bucket; the nil bucket is
+// the rate of the bot.
 type ahead map[queued]int
 
 type queued struct {
@@ -174,7 +174,7 @@ func (a ahead) add(w *waiter, b *bucket, now time.Time) {
 		return
 	}
 	a[queued{w.caller, b}]++
-	if !exempt(w.route) && !b.opens(0, now).After(now) { // who waits for his route lets others pass
+	if !exempt(w.route) && !b.opens(0, now).After(now) { // a request that waits for its bucket lets others pass
 		a[queued{w.caller, nil}]++
 	}
 }
@@ -189,10 +189,10 @@ func (l *limiter) soonestLocked(w *waiter, a ahead, now time.Time) time.Time {
 	return pace.Later(l.paceLocked(w, a[queued{w.caller, nil}], now), b.opens(n, now))
 }
 
-// nextLocked is who leaves now; or nobody, and when somebody can; or the zero time if nobody waits.
+// nextLocked is the request that leaves now; if none can, opens is when one will, and zero if none waits.
 // l.mu must be held.
 func (l *limiter) nextLocked(now time.Time) (next *waiter, opens time.Time) {
-	heads := make(map[*bucket]*waiter) // who of each bucket leaves first
+	heads := make(map[*bucket]*waiter) // the first to leave, of each bucket
 	for _, w := range l.waiting {
 		b := l.routeLocked(w.route, now)
 		at := pace.Later(l.paceLocked(w, 0, now), b.opens(0, now))
@@ -223,7 +223,7 @@ func before(rank, rank2 int, last, last2 uint64) bool {
 	return rank < rank2 || rank == rank2 && last < last2
 }
 
-// rankLocked is what counts first: the least rank does. l.mu must be held.
+// rankLocked orders requests: the least rank leaves first. l.mu must be held.
 func (l *limiter) rankLocked(w *waiter, shares bool, now time.Time) int {
 	switch {
 	case w.caller == "" && l.ownInRow < maxOwnInRow:
@@ -254,7 +254,7 @@ func (l *limiter) paceLocked(w *waiter, ahead int, now time.Time) time.Time {
 	return pace.Later(at, within)
 }
 
-// accountOf is the account of who asks. What is not in the books has had nothing.
+// accountOf is the account of who asks; a fresh one if it has had nothing yet.
 func (l *limiter) accountOf(w *waiter) *account {
 	if a := l.accounts[w.caller]; a != nil {
 		return a
