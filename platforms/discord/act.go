@@ -25,15 +25,15 @@ type request struct {
 	body             any
 	// again: carried out twice it has the same effect as once.
 	again bool
-	// apart: its penalties are not the chat's. Renaming has a limit of minutes, all of its own.
+	// apart: a penalty on it is not the chat's. Renaming has a limit of its own, of minutes.
 	apart bool
 }
 
 // anyMessage stands for all messages of a chat: edits of all of them share a bucket.
 const anyMessage = "1"
 
-// WaitOpen implements platforms.Gatekeeper. Besides the limiter it waits for the bucket of edits, so
-// that of a row of edits the last one leaves.
+// WaitOpen implements platforms.Gatekeeper. It waits for the bucket of edits too, so that of a row of edits the
+// last one leaves.
 func (p *Platform) WaitOpen(ctx context.Context, chat relay.ChatID) error {
 	if err := p.turns.WaitOpen(ctx, chat); err != nil {
 		return err
@@ -62,8 +62,8 @@ func checkChat(chat relay.ChatID) error {
 	return nil
 }
 
-// Edit implements platforms.Editor. Text over the limit edits the message to the first part and
-// sends the rest as new messages, unless the text is unfinished; the result names the last.
+// Edit implements platforms.Editor. A text over the limit replaces the message by its first part and sends the
+// rest as new messages, unless the text is unfinished; the result names the last.
 func (p *Platform) Edit(ctx context.Context, a relay.Edit) (relay.Result, error) {
 	if !rest.IsID(string(a.Message)) {
 		return relay.Result{}, errUnknownMessage
@@ -93,7 +93,7 @@ func (p *Platform) Delete(ctx context.Context, a relay.Delete) (relay.Result, er
 	if err != nil {
 		return relay.Result{}, err
 	}
-	t.Leave() // a deletion has no place in the chat's order: while it waits for its share, others may write
+	t.Leave() // a deletion has no place in the chat's order: while it waits, others may write
 	err = p.call(ctx, t, request{method: http.MethodDelete, endpoint: discordgo.EndpointChannelMessage(string(a.Chat), string(a.Message)), again: true}, nil)
 	if err != nil && !answered(err, http.StatusNotFound) {
 		return relay.Result{}, explained(err)
@@ -101,8 +101,8 @@ func (p *Platform) Delete(ctx context.Context, a relay.Delete) (relay.Result, er
 	return relay.Result{MessageID: a.Message}, nil
 }
 
-// reactWait is how long a reaction waits, for its turn and for its bucket, which holds one in a quarter
-// of a second. It is cosmetic.
+// reactWait is how long a reaction waits for its turn and for its bucket, which lets one leave in a quarter of a
+// second. A reaction is cosmetic.
 const reactWait = 2 * time.Second
 
 // React implements platforms.Reacter. Removing what is not there is success.
@@ -123,7 +123,7 @@ func (p *Platform) React(ctx context.Context, a relay.React) (relay.Result, erro
 	if err != nil {
 		return relay.Result{}, err
 	}
-	t.Leave() // a reaction has no place in the chat's order: while it waits for its share, others may write
+	t.Leave() // a reaction has no place in the chat's order either
 	if d := p.rest.OpensIn(ctx, r.method, r.endpoint); d > time.Until(until) {
 		return relay.Result{}, turn.Dropped(platforms.NotSent(d, nil))
 	}
@@ -137,8 +137,7 @@ func (p *Platform) React(ctx context.Context, a relay.React) (relay.Result, erro
 	return relay.Result{}, explained(err)
 }
 
-// emojiInPath is an emoji as it stands in a path: Unicode as it is, a custom one, written as in a
-// message (<:name:id>) or bare, as name:id.
+// emojiInPath is an emoji for a path: Unicode, or name:id for a custom one, which may be written <:name:id>.
 func emojiInPath(emoji string) string {
 	emoji = strings.TrimSpace(emoji)
 	if inner, ok := strings.CutPrefix(emoji, "<"); ok {
@@ -152,11 +151,11 @@ func emojiInPath(emoji string) string {
 	return url.PathEscape(emoji)
 }
 
-// typingLasts is how long we let one "is typing…" stand before the next. Discord shows it for ten
-// seconds; a gateway asks every two.
+// typingLasts is the least pause between two "is typing…". Discord shows one for ten seconds; a gateway asks
+// every two.
 const typingLasts = 8 * time.Second
 
-// Typing implements platforms.Typer. It leaves at once or not at all, at most one in typingLasts.
+// Typing implements platforms.Typer. It leaves at once or not at all.
 func (p *Platform) Typing(ctx context.Context, a relay.Typing) (relay.Result, error) {
 	t, err := p.turns.AtOnce(ctx, a.Chat)
 	if t == nil {
@@ -174,9 +173,8 @@ func (p *Platform) Typing(ctx context.Context, a relay.Typing) (relay.Result, er
 	return relay.Result{}, nil
 }
 
-// ChatInfo implements platforms.ChatInformer. A guild's channel is a "channel" here, though it is a
-// group in events: so says the gateway's own adapter. A question has no place in the chat's order:
-// while it waits for its share of the bot's rate, others may write there.
+// ChatInfo implements platforms.ChatInformer. A guild's channel is a "channel" here, though it is a group in
+// events, as in the gateway's own adapter. A question has no place in the chat's order.
 func (p *Platform) ChatInfo(ctx context.Context, a relay.GetChatInfo) (relay.Result, error) {
 	if err := checkChat(a.Chat); err != nil {
 		return relay.Result{}, err

@@ -26,9 +26,9 @@ type callback struct {
 	Data any                               `json:"data,omitempty"`
 }
 
-// acknowledge tells Discord that the interaction arrived: for a command or a form the person sees
-// that the bot is thinking, for a press nothing. If the connection breaks it is tried once more. What makes no
-// event is answered for good, because nobody else will.
+// acknowledge tells Discord that the interaction arrived: for a command or a form the person sees that the bot
+// is thinking, for a press nothing. If the connection breaks it tries once more. What becomes no event gets its
+// final answer.
 func (p *Platform) acknowledge(ctx context.Context, i *interaction) error {
 	ctx, cancel := context.WithTimeout(ctx, ackBudget)
 	defer cancel()
@@ -64,15 +64,15 @@ func callbackTo(i *interaction) callback {
 }
 
 const (
-	// webhookLag is how long after a call-back Discord may still not know the interaction's web hook:
-	// a 404 within it says "not yet".
+	// webhookLag is how long after a call-back a 404 may mean that Discord does not know the interaction's web
+	// hook yet.
 	webhookLag = 3 * time.Second
 	// lagTry is the pause before such a 404 is tried again.
 	lagTry = 500 * time.Millisecond
 )
 
-// callbacks knows which interactions' call-backs are under way: until one is over, Discord answers 404
-// to whatever uses the interaction's token. Methods may be called from any goroutine.
+// callbacks knows which interactions' call-backs are under way: until the end of one, Discord answers 404 to
+// uses of the interaction's token. Methods may be called from any goroutine.
 type callbacks struct {
 	mu sync.Mutex // guards the field below
 	by map[string]*ack
@@ -97,8 +97,8 @@ func (a *ack) fresh() bool {
 
 func newCallbacks() *callbacks { return &callbacks{by: make(map[string]*ack)} }
 
-// begin notes that an interaction's call-back is on its way, and forgets those that are of no use any more. It
-// must come before the interaction's event is. The caller calls end once, with what became of it.
+// begin notes that an interaction's call-back begins, which must be before its event is handed in, and forgets
+// old ones. The caller calls end once, with what became of it.
 func (c *callbacks) begin(interaction string) (end func(error)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -118,8 +118,8 @@ func (c *callbacks) of(interaction string) *ack {
 	return c.by[interaction]
 }
 
-// wait returns once no call-back of the interaction is under way. It takes as long as acknowledge at
-// most. refused: Discord did not take the call-back, and so knows no web hook of the interaction.
+// wait returns once no call-back of the interaction is under way. refused: Discord did not take the call-back,
+// and so has no web hook for the interaction.
 func (c *callbacks) wait(ctx context.Context, interaction string) (refused bool, err error) {
 	a := c.of(interaction)
 	if a == nil {

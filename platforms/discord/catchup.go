@@ -20,16 +20,15 @@ import (
 )
 
 const (
-	// maxMissed is how many missed messages of one chat are handed in after an interruption, and
-	// maxMissedAge how old the oldest may be. What is known already does not count: maxFetched bounds
-	// what is looked through.
+	// maxMissed is how many missed messages of one chat are handed in after an interruption, maxMissedAge how old
+	// they may be, and maxFetched how many messages of the chat are fetched to find them.
 	maxMissed    = 500
 	maxMissedAge = 24 * time.Hour
 	maxFetched   = 10 * maxMissed
 	// missedPage is the most Discord hands out at once.
 	missedPage = 100
-	// clockSlack is how far messages of different channels may overtake each other, and our clock
-	// be off. What comes twice for that is recognised by its event id.
+	// clockSlack is how far messages of different channels may overtake each other, and this clock be off. What
+	// comes twice for that is recognised by its event id.
 	clockSlack = time.Minute
 	// maxCatchups is how often an interrupted catch-up is begun again.
 	maxCatchups = 20
@@ -37,13 +36,13 @@ const (
 	maxDirect = 1000
 )
 
-// catchup is what is known about the messages missed while there was no session to resume.
+// catchup is about the messages missed while there was no session to resume.
 type catchup struct {
 	due    time.Time // when to try next; zero: nothing is missing
 	tries  int
 	direct map[relay.ChatID]struct{} // direct-message channels in which somebody wrote
-	// recent are the messages of the last moments that were fetched: the new session brings them, too.
-	// The hub would recognise them, but with a write.
+	// recent are the newest of the fetched messages, which the new session brings too. The hub would recognise
+	// them, but with a write.
 	recent map[guilds.ID]bool
 }
 
@@ -64,9 +63,8 @@ func (c *catchup) met(src relay.Source) {
 	c.direct[src.ChatID] = struct{}{}
 }
 
-// catchUp fetches what was missed in every chat that matters and hands it in, the oldest first. Live
-// events wait meanwhile. A chat the bot may not read is left out; anything else that goes wrong ends
-// the attempt, and a later one begins it anew.
+// catchUp fetches what was missed in every chat that matters and hands it in, the oldest first. Live events wait
+// meanwhile. A chat the bot may not read is left out; after any other error a later attempt begins anew.
 func (f *feeder) catchUp(ctx context.Context) {
 	from := f.memory.read().Gap.Back(clockSlack)
 	from = max(from, guilds.At(time.Now().Add(-maxMissedAge)))
@@ -106,7 +104,7 @@ func (f *feeder) catchUp(ctx context.Context) {
 	f.memory.change(true, func(s *state) { s.Gap = 0 })
 }
 
-// stream is what was missed in one chat, as far as it is fetched.
+// stream is what was fetched of one chat.
 type stream struct {
 	chat  relay.ChatID
 	scope relay.ScopeID
@@ -122,7 +120,7 @@ type missedMessage struct {
 	raw json.RawMessage
 }
 
-// missed finds the chats that matter and have something new, and opens a stream for each.
+// missed makes a stream for each chat that matters and has something new.
 func (f *feeder) missed(ctx context.Context, from guilds.ID) ([]*stream, error) {
 	chats := make(map[relay.ChatID]relay.ScopeID)
 	for chat := range f.catchup.direct {
@@ -164,8 +162,8 @@ type listed struct {
 	Last json.RawMessage `json:"last_message_id"` // null: there is none
 }
 
-// survey looks at the channels and threads of a guild: it adds threads of known chats, or everything
-// if all of the guild counts, and takes out chats in which nothing new was written.
+// survey lists the channels and threads of a guild: it adds threads of known chats, or everything if all of the
+// guild counts, and takes out chats in which nothing new was written.
 func (f *feeder) survey(ctx context.Context, scope relay.ScopeID, all bool, from guilds.ID, chats map[relay.ChatID]relay.ScopeID) error {
 	var channels []listed
 	if err := f.fetch(ctx, discordgo.EndpointGuildChannels(string(scope)), &channels); err != nil {
@@ -201,8 +199,8 @@ func (f *feeder) survey(ctx context.Context, scope relay.ScopeID, all bool, from
 	return nil
 }
 
-// nextMissed is the next batch over all streams, the oldest messages first; it is empty at the end.
-// Messages newer than recent are remembered.
+// nextMissed is the next batch over all streams, the oldest messages first; it is empty at the end. It remembers
+// messages newer than recent.
 func (f *feeder) nextMissed(ctx context.Context, streams []*stream, recent guilds.ID) (platforms.Batch, error) {
 	var b platforms.Batch
 	for len(b.Events)+len(b.Undecodable) < maxBatch {
@@ -244,7 +242,7 @@ func (f *feeder) refill(ctx context.Context, s *stream) error {
 				page = append(page, missedMessage{id, raw})
 			}
 		}
-		// Discord hands out the ones that follow, but the newest of them first.
+		// Discord hands out the messages that follow, the newest of them first.
 		slices.SortFunc(page, func(a, b missedMessage) int { return cmp.Compare(a.id, b.id) })
 		s.fetched += len(page)
 		s.ended = len(page) < missedPage
@@ -291,7 +289,7 @@ func (f *feeder) unknown(ctx context.Context, chat relay.ChatID, page []missedMe
 	return out, nil
 }
 
-// fetch is a GET. What the bot may not see, or is no longer there, is an answer without content.
+// fetch is a GET. What the bot may not see, or what is gone, counts as an empty answer.
 func (f *feeder) fetch(ctx context.Context, endpoint string, out any) error {
 	err := f.rest.Do(ctx, http.MethodGet, endpoint, nil, out)
 	if answered(err, http.StatusForbidden) || answered(err, http.StatusNotFound) || answered(err, http.StatusBadRequest) {

@@ -1,16 +1,15 @@
-// Package discord is one Discord bot behind platforms.Platform: it holds the bot's gateway socket,
-// turns what comes over it into events, and carries actions out over REST. discordgo gives the
-// types and constants; the socket and the HTTP client are its own, because the library's socket
-// can hang for ever, cannot resume after a restart and does not know a final close from another.
+// Package discord is one Discord bot behind platforms.Platform: it turns the gateway's dispatches into events
+// (package gateway), and carries actions out over REST (package rest). discordgo gives constants, endpoints and
+// the types of what is sent.
 //
 // It does not decide who may see or do what, keeps nothing on disk itself, and fetches no files.
 //
 // Invariants, besides those of package platforms:
 //
-//  1. The stored sequence moves past a dispatch only after Inbox.Accept returned nil for the event
-//     in it; session, sequence and resume URL are one blob, stored with the events they cover.
-//  2. An interaction is answered before its event waits for the disk, and independent of it; its
-//     token is not used before that answer is over.
+//  1. The stored sequence moves past a dispatch only after Inbox.Accept returned nil for its event;
+//     session, sequence and resume URL are one blob, stored with the events they cover.
+//  2. An interaction is answered before its event waits for the disk; its token is not used before that
+//     answer is over.
 //  3. A request that may have been carried out is never repeated, unless a nonce makes it harmless.
 package discord
 
@@ -35,7 +34,7 @@ import (
 // Name is the platform's name in the configuration and on the wire.
 const Name relay.PlatformID = "discord"
 
-// keyCommandWait is a setting of a Discord bot; others are the gateway's and of mentionsKey.
+// keyCommandWait is a setting of a Discord bot, beside the gateway's and mentionsKey.
 const keyCommandWait = "command_wait"
 
 // Kind is Discord, for the list of networks in the binary.
@@ -117,8 +116,8 @@ func open(o platforms.Options) (*Platform, error) {
 		opts: opts,
 		log:  o.Log,
 		rest: api,
-		// The pace is Discord's, which names its limits with every answer (package rest). The limiter keeps
-		// the order within a chat and the silences Discord demands.
+		// Package rest keeps to the rates, which Discord names with every answer. The limiter keeps the order
+		// within a chat and the pauses Discord demands.
 		turns:     turn.New(pace.Limits{}, explained, checkChat),
 		Guilds:    known,
 		reader:    newReader(bot, known),
@@ -143,8 +142,8 @@ func checkID(id string) error {
 	return nil
 }
 
-// checkToken accepts three parts of letters, digits, _ and - joined by dots, the first of which is
-// the bot's id in base64. Test servers hand out toy tokens, so the lengths do not matter.
+// checkToken accepts three parts joined by dots, the first of which is the bot's id in base64. Test servers
+// hand out toy tokens, so the lengths do not matter.
 func checkToken(token relay.Secret) error {
 	const (
 		form = "a bot token has three parts joined by dots, and is shown once by the developer portal " +

@@ -16,8 +16,8 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// Discord's phrases, in the form its libraries give them, for what is refused before it is asked,
-// so that a gateway reads the same words for the same fault.
+// Discord's words, as its libraries print them, for what is refused before Discord is asked: a gateway reads the
+// same words for the same fault.
 var (
 	errEmpty          = refusal(http.StatusBadRequest, discordgo.ErrCodeCannotSendEmptyMessage, "Cannot send an empty message")
 	errTooLong        = refusal(http.StatusBadRequest, discordgo.ErrCodeInvalidFormBody, "Invalid Form Body: the text is too long")
@@ -33,7 +33,7 @@ func refusal(status, code int, words string) *relay.ActionError {
 
 // phrase is what Discord answered, as its libraries print it: gateways read the status's name.
 func phrase(status, code int, words string) string {
-	for _, word := range []string{"network", "timed out"} { // would have a gateway try again, or give up
+	for _, word := range []string{"network", "timed out"} { // to a gateway they mean something else
 		if strings.Contains(strings.ToLower(words), word) {
 			words = ""
 		}
@@ -48,7 +48,7 @@ func phrase(status, code int, words string) string {
 	return out
 }
 
-// explained is err as a gateway may read it. What it brought upon itself it is not asked to try again.
+// explained is err as a gateway may read it. After too many refused requests of its own it must not try again.
 func explained(err error) *relay.ActionError {
 	if errors.Is(err, rest.ErrOverspent) {
 		return turn.Dropped(err)

@@ -20,8 +20,7 @@ const (
 	lastWrite = 5 * time.Second
 )
 
-// feeder takes items from the queue to the inbox, in order. It is the only one who calls Accept,
-// and the only one who stores the state.
+// feeder hands the items of the queue to the inbox, in order. Only it calls Accept and stores the state.
 type feeder struct {
 	*Platform
 	in      platforms.Inbox
@@ -29,12 +28,12 @@ type feeder struct {
 	catchup catchup
 }
 
-// run ends when ctx does. What was not accepted by then is still Discord's.
+// run ends when ctx does. What was not accepted by then Discord sends again.
 func (f *feeder) run(ctx context.Context) {
 	if f.memory.read().Gap != 0 { // the last process was interrupted while it caught up
 		f.catchup.plan()
 	}
-	whole := true // nothing that was taken out of the queue is open
+	whole := true // all items taken out of the queue were accepted
 	for whole && ctx.Err() == nil {
 		n, _, changed := f.queue.look()
 		in, missing := f.catchup.in()
@@ -95,18 +94,18 @@ func (f *feeder) feed(ctx context.Context, items []item) bool {
 	return f.hand(ctx, b, worthStoring(b), advance)
 }
 
-// worthStoring reports whether b is a reason to write. Who sees what does not outlive the process
-// anyway, and the bot's own messages may come again.
+// worthStoring reports whether the state is stored with b: not for a roster, which does not outlive the process,
+// nor for the bot's own messages, which may come again.
 func worthStoring(b platforms.Batch) bool {
 	return len(b.Undecodable) > 0 || slices.ContainsFunc(b.Events, func(ev relay.Event) bool { return !ev.Traits.Own })
 }
 
-// begin makes a new session the current one. What came between the old one and it must be asked for.
+// begin makes s the current session. What was said between the old session and s must be fetched.
 func (f *feeder) begin(s gateway.Session) {
 	f.memory.change(true, func(st *state) {
 		st.Session = s
 		switch {
-		case st.Seen == 0: // the first session ever: what was before is not ours
+		case st.Seen == 0: // the first session ever: what was said before is not for the bot
 			st.Seen = guilds.At(time.Now().Add(-clockSlack))
 		case st.Gap == 0:
 			st.Gap = st.Seen
@@ -123,7 +122,7 @@ const (
 	kindInteraction = "INTERACTION_CREATE"
 )
 
-// add puts what i brings into b. It returns false when ctx ended first.
+// add puts the event of i, or its fault, into b. It returns false when ctx ended first.
 func (f *feeder) add(ctx context.Context, b *platforms.Batch, i item) bool {
 	b.Roster = append(b.Roster, i.roster...)
 	if i.err != nil {
@@ -181,8 +180,8 @@ func (f *feeder) quarantine(b *platforms.Batch, raw []byte, err error) {
 	f.log.Warn("discord event makes no sense; kept in quarantine", "err", err)
 }
 
-// hand hands in b until it is taken, and then makes advance true. With store, the state goes with
-// it. It returns false when ctx ended first; then nothing is taken.
+// hand hands in b until it is accepted, and then applies advance. With store, the state goes with b. It returns
+// false when ctx ended first.
 func (f *feeder) hand(ctx context.Context, b platforms.Batch, store bool, advance func(*state)) bool {
 	retry := gateway.Retries(f.opts)
 	return retry.Keep(ctx, func() error {
@@ -206,7 +205,8 @@ func (f *feeder) hand(ctx context.Context, b platforms.Batch, store bool, advanc
 	})
 }
 
-// skip moves the state past what waits and needs no inbox.
+// skip moves the state past the queued items that are nothing for the inbox, so that a restart resumes the
+// session it belongs to.
 func (f *feeder) skip() {
 	for {
 		items := f.queue.take(maxQueued)
@@ -226,7 +226,7 @@ func (f *feeder) skip() {
 	}
 }
 
-// keepLast stores what moved without a write of its own, so that a restart resumes where we are.
+// keepLast stores the changes that were not worth a write of their own.
 func (f *feeder) keepLast(ctx context.Context) {
 	raw := f.memory.unsaved()
 	if raw == nil {
@@ -240,21 +240,20 @@ func (f *feeder) keepLast(ctx context.Context) {
 }
 
 const (
-	// maxQueued and maxQueuedBytes bound what waits for the disk. Past them the socket is closed
-	// until half of it is gone; Discord keeps the rest, and sends it after the resume.
+	// maxQueued and maxQueuedBytes bound what waits for the disk. Past them the socket is closed until half of it
+	// is stored; Discord keeps the rest, and sends it after the resume.
 	maxQueued      = 4096
 	maxQueuedBytes = 16 << 20
 )
 
-// item is one dispatch on its way to the inbox, or several in a row that are nothing for it.
+// item is one dispatch for the inbox, or several in a row that are nothing for it.
 type item struct {
-	seq   int64
-	scope relay.ScopeID // of a fetched message: REST does not tell the guild
-	kind  string        // kindMessage or kindInteraction, else nothing but seq, begun, roster and err count
-	data  []byte        // the dispatch's data
-	press *interaction
-	begun *gateway.Session // READY: from here on the sequence counts in this session
-	// roster are changes of who sees what.
+	seq    int64
+	scope  relay.ScopeID    // of a fetched message: REST does not tell the guild
+	kind   string           // kindMessage, kindInteraction, or empty
+	data   []byte           // the dispatch's data
+	press  *interaction     // of kindInteraction
+	begun  *gateway.Session // READY: from here on the sequence counts in this session
 	roster []platforms.RosterChange
 	err    error // the data makes no sense
 }
@@ -274,9 +273,8 @@ type queue struct {
 
 func newQueue() *queue { return &queue{changed: make(chan struct{})} }
 
-// put appends an item and reports whether there is room for a next one. It never waits and never
-// refuses: who puts looks at the answer.
-func (q *queue) put(i item) (room bool) {
+// put appends an item and reports whether the queue may grow further. It never waits and never refuses.
+func (q *queue) put(i item) (more bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if last := len(q.items) - 1; last >= 0 && i.idle() && q.items[last].idle() {
@@ -301,7 +299,7 @@ func (q *queue) take(n int) []item {
 		}
 	}
 	taken := append([]item(nil), q.items[:n]...)
-	clear(q.items[:n]) // so that payloads do not outlive their turn
+	clear(q.items[:n]) // so that the payloads can be freed
 	q.items = q.items[n:]
 	for _, i := range taken {
 		q.bytes -= len(i.data)

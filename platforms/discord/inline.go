@@ -95,9 +95,8 @@ func (e *editor) node(n ast.Node) {
 	}
 }
 
-// link rewrites a link or an image (open is the length of its opening bracket): an image becomes a
-// link, a reference gets its address, and where Discord makes no link the address stands behind the
-// label in parentheses.
+// link rewrites a link or an image (open is the length of its opening bracket): an image becomes a link, a
+// reference gets its address, and where Discord makes no link the address follows the label in parentheses.
 func (e *editor) link(n ast.Node, destination, title []byte, reference bool, open int) {
 	begin := n.Pos()
 	label, end := placeOfLink(n)
@@ -110,7 +109,7 @@ func (e *editor) link(n ast.Node, destination, title []byte, reference bool, ope
 		}
 		e.replace(begin, end, words)
 	case e.label:
-		e.more = append(e.more, strings.TrimSpace(address+spoken(title)))
+		e.more = append(e.more, inWords(destination, title))
 		e.replace(begin, begin+open, "")
 		e.replace(label, end, "")
 		e.children(n)
@@ -140,8 +139,8 @@ func (e *editor) link(n ast.Node, destination, title []byte, reference bool, ope
 	}
 }
 
-// addressOf is a destination as a link's target, and as people read it: in the brackets that keep
-// Discord from showing what is there, if it would.
+// addressOf is a destination as a link's target, and as people read it: in the brackets that keep Discord from
+// showing a preview.
 func addressOf(destination []byte) (target, shown string) {
 	target = string(util.URLEscape(destination, true))
 	if linkable(target) {
@@ -155,15 +154,19 @@ func addressesIn(n ast.Node) (shown []string) {
 	for c := n.FirstChild(); c != nil; c = c.NextSibling() {
 		switch c := c.(type) {
 		case *ast.Image:
-			_, address := addressOf(c.Destination)
-			shown = append(shown, strings.TrimSpace(address+spoken(c.Title)))
+			shown = append(shown, inWords(c.Destination, c.Title))
 		case *ast.Link:
-			_, address := addressOf(c.Destination)
-			shown = append(shown, strings.TrimSpace(address+spoken(c.Title)))
+			shown = append(shown, inWords(c.Destination, c.Title))
 		}
 		shown = append(shown, addressesIn(c)...)
 	}
 	return shown
+}
+
+// inWords is a destination and a title as people read them.
+func inWords(destination, title []byte) string {
+	_, address := addressOf(destination)
+	return strings.TrimSpace(address + spoken(title))
 }
 
 func titleOf(title []byte) string {
@@ -208,8 +211,8 @@ func linkable(target string) bool {
 	return false
 }
 
-// text edits plain text: character references become what they mean, and what Discord would take
-// for a fence or a spoiler, and CommonMark does not, is escaped.
+// text edits plain text: character references become what they mean, and fences and spoilers that only Discord
+// sees are escaped.
 func (e *editor) text(start, end int) {
 	for i := start; i < end; {
 		s := e.src[i:end]
@@ -242,7 +245,7 @@ func (e *editor) text(start, end int) {
 	}
 }
 
-// escaped is s, which is no markup, so that Discord does not take it for any.
+// escaped is s, which is no markup, so that Discord shows it as it is.
 func escaped(s string) string {
 	if len(s) == 1 && util.IsPunct(s[0]) {
 		return `\` + s
@@ -264,8 +267,7 @@ func inlineParsers() []util.PrioritizedValue {
 // linkPriority is the place of CommonMark's link parser among its inline parsers.
 const linkPriority = 200
 
-// linkParser is CommonMark's link parser. It notes where a link's label and the link itself end,
-// which the tree does not tell.
+// linkParser is CommonMark's link parser. It notes where a link and its label end, which the tree does not tell.
 type linkParser struct{ parser.InlineParser }
 
 // The attributes under which a link's ends are kept.

@@ -36,8 +36,7 @@ type interaction struct {
 	token   relay.Secret
 }
 
-// decodeInteraction reads an INTERACTION_CREATE. It is quick: Discord waits three seconds for the
-// acknowledgement. An error has nothing of the payload in it.
+// decodeInteraction reads an INTERACTION_CREATE. An error has nothing of the payload in it.
 func decodeInteraction(data []byte) (*interaction, error) {
 	var d struct {
 		interaction
@@ -71,8 +70,8 @@ func decodeInteraction(data []byte) (*interaction, error) {
 	return &i, nil
 }
 
-// wanted reports whether the interaction is an event for somebody: it is not while a command is
-// still being typed, nor in chats the bot is no part of.
+// wanted reports whether the interaction becomes an event: not while a command is still being typed, nor in
+// chats the bot is no part of.
 func (i *interaction) wanted() bool {
 	if i.Context == discordgo.InteractionContextPrivateChannel || i.Place != nil && i.Place.Kind == discordgo.ChannelTypeGroupDM {
 		return false
@@ -84,12 +83,12 @@ func (i *interaction) wanted() bool {
 	return false
 }
 
-// placeholder reports whether the acknowledgement is a message that says the bot is thinking. A
-// press or a choice changes nothing anybody sees.
+// placeholder reports whether the acknowledgement is a message that says the bot is thinking, which that of a
+// press is not.
 func (i *interaction) placeholder() bool { return i.Kind != discordgo.InteractionMessageComponent }
 
-// fromInteraction is the event in a wanted interaction at the spot, keyed like a message there, and
-// what answers it.
+// fromInteraction is the event in a wanted interaction at the spot, keyed like a message there, and the
+// capability to answer it.
 func (n normaliser) fromInteraction(i *interaction, at spot) (*relay.Event, *platforms.Capability, error) {
 	ev := n.event(i.ID, at, author{i.User, i.nick})
 	ev.Traits.Addressed = true
@@ -233,22 +232,17 @@ func scalar(raw json.RawMessage) string {
 	return string(raw)
 }
 
-// withoutToken is an interaction's payload as it may be kept: without the credential in it. What is
-// no object is not kept at all.
+// withoutToken is an interaction's payload without the credential in it; nil if it is no object.
 func withoutToken(data []byte) []byte {
 	var o map[string]json.RawMessage
 	if json.Unmarshal(data, &o) != nil {
 		return nil
 	}
 	for key := range o {
-		// The decoder takes keys in any case, and so may hide one from us.
-		if strings.EqualFold(key, "token") {
+		if strings.EqualFold(key, "token") { // the decoder takes keys in any case
 			delete(o, key)
 		}
 	}
-	out, err := json.Marshal(o)
-	if err != nil {
-		return nil
-	}
+	out, _ := json.Marshal(o) // of JSON: cannot fail
 	return out
 }

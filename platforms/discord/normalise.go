@@ -43,9 +43,8 @@ type author struct {
 // name is what others see.
 func (a author) name() string { return cmp.Or(a.nick, a.user.GlobalName, a.user.Username) }
 
-// written reports whether a person, a bot or a web hook wrote m. Everything else (a join, a pin, the
-// first line of a thread, which repeats a message of its parent) nobody did. Answers to
-// interactions have types of their own; of these only the bot's own matter.
+// written reports whether a person, a bot or a web hook wrote m, which is not so of a join, a pin, or the first
+// line of a thread, which repeats a message of its parent. Of answers to interactions only the bot's own matter.
 func (n normaliser) written(m *messageData) (bool, error) {
 	said := m.Type == discordgo.MessageTypeDefault || m.Type == discordgo.MessageTypeReply
 	answer := m.Type == discordgo.MessageTypeChatInputCommand || m.Type == discordgo.MessageTypeContextMenuCommand
@@ -121,9 +120,9 @@ func (n normaliser) event(id guilds.ID, at spot, who author) relay.Event {
 	return ev
 }
 
-// echo reports whether a message repeats the one its thread grew out of: then it has the thread's
-// id. A post's first message has it too, and is said nowhere else. Without word of the parent it
-// counts as said: twice is better than never.
+// echo reports whether a message repeats the one its thread began with: then it has the thread's id. So has a
+// post's first message, which repeats nothing. While the parent is unknown it is no echo: twice is better than
+// never.
 func (at spot) echo(message guilds.ID) bool {
 	return at.channel.IsThread() && message == at.channel.ID && at.parent.ID != 0 && !at.parent.HoldsPosts()
 }
@@ -171,7 +170,7 @@ func eventID(channel string, id guilds.ID) relay.EventID {
 	return relay.EventID(channel + ":" + id.String())
 }
 
-// noText stands where nothing was said, as in the gateway's own adapter, so that nothing arrives empty.
+// noText stands where nothing was said, as in the gateway's own adapter.
 const noText = "(The user sent a message with no text content)"
 
 // text is what m says: its own words, else those of the messages forwarded with it.
@@ -188,7 +187,7 @@ func (m *messageData) text() string {
 	return strings.Join(parts, "\n")
 }
 
-// content is what m mainly is, and its text. Without words it is put into a few, if there are any.
+// content is what m mainly is, and its text; without a text, a description.
 func content(m *messageData, text string) (relay.MessageType, string) {
 	kind := relay.TypeText
 	a := m.attachment()
@@ -254,7 +253,7 @@ func sortOf(ext string) string {
 	return ""
 }
 
-// describe puts what has no words of its own into a few.
+// describe names the stickers and the poll of a message without a text.
 func describe(m *messageData) string {
 	var lines []string
 	for _, s := range m.Stickers {

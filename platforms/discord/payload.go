@@ -8,9 +8,8 @@ import (
 	"github.com/hermes-connector/hermes-connector/platforms/discord/guilds"
 )
 
-// The parts of Discord's objects that are read from events, spelled as on
-// https://docs.discord.com/developers. The library's own types are not used for that: they refuse a
-// whole message for one component they do not know, and hold all of a guild's members and emojis.
+// The parts of Discord's objects that are read from events, as on https://docs.discord.com/developers. The
+// library's message refuses a whole message for one component it does not know.
 
 type messageData struct {
 	ID           guilds.ID                     `json:"id"`

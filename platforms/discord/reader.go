@@ -12,8 +12,8 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// patience is how long events wait for a lookup that fails before they go on with what they say of
-// themselves: one channel must not hold up all others for ever.
+// patience is how long events wait for a look-up that fails before they go on without it: one channel must not
+// hold up all others for ever.
 const patience = 2 * time.Minute
 
 // reader turns payloads into events. It is for one goroutine.
@@ -29,8 +29,8 @@ func newReader(bot relay.Bot, g *guilds.Guilds) *reader {
 }
 
 // message is the event in a MESSAGE_CREATE, or in a message of a channel's history, which lies in scope; nil
-// when nobody wrote it. It may look up where that was. An error that wraps guilds.ErrUnknownYet calls for another try
-// after a pause, any other is about the payload and has nothing of it in it.
+// when nobody wrote it. After an error that wraps guilds.ErrUnknownYet it is worth another try; any other is
+// about the payload and has nothing of it in it.
 func (r *reader) message(ctx context.Context, data []byte, scope relay.ScopeID) (*relay.Event, error) {
 	var m messageData
 	if err := guilds.Decode(data, &m); err != nil {
@@ -50,7 +50,7 @@ func (r *reader) message(ctx context.Context, data []byte, scope relay.ScopeID) 
 	case m.GuildID == 0:
 		hint.Kind = discordgo.ChannelTypeDM
 	}
-	if m.Author.ID == r.me { // goes nowhere
+	if m.Author.ID == r.me { // nobody is given it: no look-up
 		return r.fromMessage(&m, spot{channel: hint}), nil
 	}
 	if sure {
@@ -64,8 +64,8 @@ func (r *reader) message(ctx context.Context, data []byte, scope relay.ScopeID) 
 	return r.fromMessage(&m, at), nil
 }
 
-// interaction is the event in an interaction, and the token to answer it with; nil when there is
-// nothing for anybody. It may look up where that was.
+// interaction is the event in an interaction, and the capability to answer it; nil when it is for nobody. Errors
+// are those of message.
 func (r *reader) interaction(ctx context.Context, i *interaction) (*relay.Event, *platforms.Capability, error) {
 	if !i.wanted() {
 		return nil, nil, nil
@@ -86,8 +86,8 @@ func (r *reader) interaction(ctx context.Context, i *interaction) (*relay.Event,
 	return r.fromInteraction(i, at)
 }
 
-// spot completes what an event says about its place. sure: what hint says can be relied on, should
-// nothing better be had; sureParent likewise for a thread's parent. Only names are missing then.
+// spot completes what an event says about its place. sure: if the look-up fails, hint will do, with names
+// missing; sureParent: so does a thread without its parent.
 func (r *reader) spot(ctx context.Context, hint guilds.Channel, sure, sureParent bool) (spot, error) {
 	ctx, cancel := context.WithTimeout(ctx, guilds.AskWithin)
 	defer cancel()
@@ -118,8 +118,8 @@ func (r *reader) spot(ctx context.Context, hint guilds.Channel, sure, sureParent
 	return at, nil
 }
 
-// waitFor reports whether the failure of a lookup for an event in channel id is worth another try:
-// not when Discord's answer was no, or when patience with that channel is at its end.
+// waitFor reports whether a failed look-up for an event in channel id is worth another try: not when Discord's
+// answer was no, nor after patience with that channel.
 func (r *reader) waitFor(id guilds.ID, err error) bool {
 	if !errors.Is(err, guilds.ErrUnknownYet) {
 		return false

@@ -49,16 +49,15 @@ var dialect = markdown.Form{
 	},
 }
 
-// clean makes any string something that can be parsed and sent: as the parser wants it, and without NUL.
+// clean makes source what the parser wants and Discord takes: without NUL.
 func clean(source string) string {
 	return strings.ReplaceAll(markdown.Clean(source), "\x00", "\uFFFD")
 }
 
-// render turns CommonMark into the dialect of Discord: what Discord shows as meant
-// stays to the letter, mentions and Discord's own markup included. Rewritten is what it would show
-// as bare markup (tables, images, reference links, deep headings, rules, task lists, indented code)
-// or would understand otherwise (fences, quotations, character references). Nothing that was said
-// is lost. The argument must be clean.
+// render turns CommonMark into Discord's dialect. What Discord shows as meant stays to the letter, mentions and
+// its own markup included; what it would show as bare markup (tables, images, reference links, deep headings,
+// rules, task lists, indented code) or take for something else (fences, quotations, character references) is
+// rewritten. Nothing that was said is lost. The argument must be clean.
 func render(source string) string { return renderWithin(source, markdown.Bounds{}) }
 
 // renderWithin is render with no more of source parsed at once than b allows.
@@ -116,8 +115,8 @@ func (r renderer) Heading(n *ast.Heading) {
 // longTicks are the runs of backticks that Discord takes for a fence, wherever they stand.
 var longTicks = regexp.MustCompile("`{3,}")
 
-// withoutFences is s without anything Discord could take for a fence: each backtick of a long run
-// is escaped with mark or, where escapes do not count, an invisible blank stands in every run.
+// withoutFences is s without anything Discord could take for a fence: each backtick of a long run is escaped with
+// mark; where escapes do not count, mark is empty, and invisible blanks part the run.
 func withoutFences(s, mark string) string {
 	return longTicks.ReplaceAllStringFunc(s, func(run string) string {
 		var out strings.Builder

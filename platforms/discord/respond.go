@@ -16,16 +16,15 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// Respond implements platforms.Responder. The first part of a first answer replaces what the person
-// sees ("is thinking…"); everything else follows it. Follow-ups have no nonce, so one with an
-// unknown outcome is not repeated. If the token ends in the middle of a long answer, the rest goes
-// into the chat as ordinary messages.
+// Respond implements platforms.Responder. The first part of a first answer replaces the placeholder ("is
+// thinking…"). Follow-ups have no nonce, so one with an unknown outcome is not repeated. If the token ends in the
+// middle of a long answer, the rest goes into the chat as ordinary messages.
 func (p *Platform) Respond(ctx context.Context, c platforms.Capability, a relay.Send, first bool) (relay.Result, error) {
 	l, err := p.letter(a.Content)
 	if err != nil {
 		return relay.Result{}, err
 	}
-	if err := p.answerable(ctx, c); err != nil { // waited for outside of the turn: the chat is open to others
+	if err := p.answerable(ctx, c); err != nil { // before the chat's turn, which others may have meanwhile
 		return relay.Result{}, err
 	}
 	return p.turns.Post(ctx, a.Chat, &hookLetter{letter: *l, c: c, first: first})
@@ -71,8 +70,7 @@ func (p *Platform) Discard(ctx context.Context, c platforms.Capability) error {
 	return p.rework(ctx, c, request{method: http.MethodDelete})
 }
 
-// Settle implements platforms.Responder: it takes the buttons off the message they were pressed on.
-// A slash command has none.
+// Settle implements platforms.Responder: it takes the buttons off the message on which one was pressed.
 func (p *Platform) Settle(ctx context.Context, c platforms.Capability) error {
 	if c.Placeholder {
 		return nil
@@ -110,9 +108,9 @@ func (p *Platform) answerable(ctx context.Context, c platforms.Capability) error
 	return err
 }
 
-// wield is call through a web hook. Discord's no to its token is final: the error wraps
-// platforms.ErrCapabilityGone, and nothing more is asked of it. Only just after the call-back a 404
-// is not: then it is tried again, since Discord may learn of the web hook and of its message later.
+// wield is call through a web hook. When Discord refuses its token, the error wraps platforms.ErrCapabilityGone,
+// and no further request uses it. Just after the call-back a 404 is tried again: Discord may not know the web hook
+// and its message yet.
 func (p *Platform) wield(ctx context.Context, t *turn.Turn, c platforms.Capability, r request, out any) error {
 	err := p.call(ctx, t, r, out)
 	for answered(err, http.StatusNotFound) && p.callbacks.fresh(c.ID) {

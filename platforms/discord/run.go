@@ -11,14 +11,13 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// maxAcks is how many interactions are answered at once. One more waits for one of them, as long as its
-// own time allows.
+// maxAcks is how many interactions are answered at once. More of them wait, as long as their time allows.
 const maxAcks = 256
 
-// errNoTurn: an interaction could not be answered in time, because too many others were.
+// errNoTurn: too many other interactions were being answered for this one to be answered in time.
 var errNoTurn = errors.New("too many at once")
 
-// runner is one Run: what the gateway's dispatches become. It implements gateway.Handler and Ledger.
+// runner is one Run. It implements gateway.Handler and gateway.Ledger.
 type runner struct {
 	*Platform
 	queue *queue
@@ -39,7 +38,7 @@ func (p *Platform) Run(ctx context.Context, in platforms.Inbox) error {
 	p.recall(ctx, in)
 	r := &runner{Platform: p, queue: newQueue(), slots: make(chan struct{}, maxAcks), wg: &wg}
 	f := &feeder{Platform: p, in: in, queue: r.queue}
-	// The feeder ends after the socket, so that nothing is put behind its back.
+	// The feeder ends after the socket, so that it sees all that was put into the queue.
 	feeding, stopFeeding := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopFeeding()
 	wg.Go(func() { f.run(feeding) })
@@ -60,8 +59,7 @@ func (p *Platform) Run(ctx context.Context, in platforms.Inbox) error {
 	return err
 }
 
-// recall loads the state. A store that does not answer is waited for; a state that makes no sense is
-// forgotten.
+// recall loads the state, as soon as the store answers. A state that makes no sense is forgotten.
 func (p *Platform) recall(ctx context.Context, in platforms.Inbox) {
 	retry := gateway.Retries(p.opts)
 	retry.Keep(ctx, func() error {
@@ -110,8 +108,8 @@ func (r *runner) Dispatch(ctx context.Context, p gateway.Packet) error {
 	return r.enqueue(i)
 }
 
-// Skipped implements gateway.Handler. Only a message's beginning is kept: what other payloads begin with
-// may be an interaction's token, which cannot be cut out of half an object.
+// Skipped implements gateway.Handler. It keeps only the beginning of a message: that of an interaction may hold
+// its token, which cannot be cut out of half an object.
 func (r *runner) Skipped(p gateway.Packet, err error) error {
 	if p.Kind != kindMessage {
 		p.Data = nil
@@ -133,8 +131,8 @@ func (r *runner) ChangeBudget(soon bool, change func(*gateway.Budget)) {
 	r.memory.change(soon, func(s *state) { change(&s.Budget) })
 }
 
-// answer acknowledges an interaction on a goroutine of its own: Discord waits three seconds, the
-// disk may take longer. Whoever answers it waits for that.
+// answer acknowledges an interaction on a goroutine of its own: Discord waits three seconds, the disk may take
+// longer.
 func (r *runner) answer(ctx context.Context, i *interaction) {
 	end := r.callbacks.begin(i.ID.String())
 	r.wg.Go(func() {

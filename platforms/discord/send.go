@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/bwmarrin/discordgo"
@@ -18,34 +19,26 @@ import (
 // keyMentions is the setting that says whom an agent may ping.
 const keyMentions = "allow_mentions"
 
-// The values of keyMentions; each allows what the ones before it do.
-const (
-	mentionUsers    = "users"
-	mentionRoles    = "roles"
-	mentionEveryone = "everyone"
-)
+// mentionable are the values of keyMentions; each allows what the ones before it do.
+var mentionable = []discordgo.AllowedMentionType{
+	discordgo.AllowedMentionTypeUsers, discordgo.AllowedMentionTypeRoles, discordgo.AllowedMentionTypeEveryone,
+}
 
 func mentionsKey() platforms.Key {
 	return platforms.Key{
-		Name: keyMentions, Default: mentionUsers, Check: platforms.OneOf(mentionUsers, mentionRoles, mentionEveryone),
+		Name: keyMentions, Default: "users", Check: platforms.OneOf("users", "roles", "everyone"),
 		Help: `whom an agent's message may ping: "users", "roles" as well, or "everyone" as well`,
 	}
 }
 
-// mentions says whom a message may ping. It is part of every message: without it Discord pings
-// whatever the text names.
+// mentions says whom a message may ping. It is part of every message: without it Discord pings everybody the
+// text names.
 func (p *Platform) mentions() *discordgo.MessageAllowedMentions {
-	parse := []discordgo.AllowedMentionType{discordgo.AllowedMentionTypeUsers}
-	switch p.opts[keyMentions] {
-	case mentionEveryone:
-		parse = append(parse, discordgo.AllowedMentionTypeRoles, discordgo.AllowedMentionTypeEveryone)
-	case mentionRoles:
-		parse = append(parse, discordgo.AllowedMentionTypeRoles)
-	}
-	return &discordgo.MessageAllowedMentions{Parse: parse, RepliedUser: true}
+	last := slices.Index(mentionable, discordgo.AllowedMentionType(p.opts[keyMentions]))
+	return &discordgo.MessageAllowedMentions{Parse: mentionable[:last+1], RepliedUser: true}
 }
 
-// message is a message as it is sent. The library's type knows no nonce.
+// message is a message as it is sent. The library's type has no nonce.
 type message struct {
 	Content   string                            `json:"content"`
 	Mentions  *discordgo.MessageAllowedMentions `json:"allowed_mentions"`
@@ -60,9 +53,8 @@ type posted struct {
 	ID string `json:"id"`
 }
 
-// Send implements platforms.Platform. Content is rendered, split and sent in order; the first part
-// is the reply. A reply target that is gone does not fail it. A thread is a chat of its own, which
-// the caller names as such.
+// Send implements platforms.Platform. Content is rendered, split and sent in order; the first part is the
+// reply, an ordinary message if its target is gone. A thread is a chat of its own.
 func (p *Platform) Send(ctx context.Context, a relay.Send) (relay.Result, error) {
 	l, err := p.letter(a.Content)
 	if err != nil {
@@ -72,7 +64,7 @@ func (p *Platform) Send(ctx context.Context, a relay.Send) (relay.Result, error)
 	return p.turns.Post(ctx, a.Chat, l)
 }
 
-// letter is a text on its way, in parts.
+// letter is a text that is being sent, in parts.
 type letter struct {
 	p     *Platform
 	parts []string                    // not sent yet
@@ -110,8 +102,7 @@ func (l *letter) Skip(err error) bool {
 	return true
 }
 
-// Send implements turn.Text. Each part has a nonce, so that it may be sent again when it is not clear
-// whether it was taken.
+// Send implements turn.Text. Each part has a nonce, so it may be sent again when the outcome is unknown.
 func (l *letter) Send(ctx context.Context, t *turn.Turn) (relay.MessageID, error) {
 	var m posted
 	err := l.p.call(ctx, t, request{
@@ -122,7 +113,7 @@ func (l *letter) Send(ctx context.Context, t *turn.Turn) (relay.MessageID, error
 		},
 	}, &m)
 	if l.reply != nil && refusedWith(err, discordgo.ErrCodeInvalidFormBody, discordgo.ErrCodeCannotReplyWithoutPermissionToReadMessageHistory) {
-		l.reply = nil // a target nobody can reply to
+		l.reply = nil // nobody can reply to the target
 		return l.Send(ctx, t)
 	}
 	if err == nil {
@@ -131,7 +122,7 @@ func (l *letter) Send(ctx context.Context, t *turn.Turn) (relay.MessageID, error
 	return relay.MessageID(m.ID), err
 }
 
-// referTo refers to a message of the chat, without which the send does as well; nil if m is none.
+// referTo refers to a message of the chat, which may be gone; nil if m is no message's id.
 func referTo(m relay.MessageID) *discordgo.MessageReference {
 	if !rest.IsID(string(m)) {
 		return nil

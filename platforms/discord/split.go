@@ -19,7 +19,7 @@ const maxText = 2000
 func split(text string, limit int) []string {
 	text, blocks := fences(text)
 	for _, b := range blocks {
-		if utf8.RuneCountInString(b.Open)+len(b.Close)+len(quoteMark) > limit/2 { // no room for code
+		if utf8.RuneCountInString(b.Open)+len(b.Close)+len(quoteMark) > limit/2 { // too little would be left for code
 			blocks = nil
 			break
 		}
@@ -45,8 +45,8 @@ type span struct{ from, to int }
 var inline = regexp.MustCompile("\\[[^\\]\n]*\\]\\([^)\n]*\\)|`{3,}[^`\n]+`{3,}|`[^`\n]+`|\\*\\*[^*\n]+\\*\\*|\\*[^*\\s][^*\n]*\\*|" +
 	"__[^_\n]+__|~~[^~\n]+~~|\\|\\|[^|\n]+\\|\\||<[^>\\s]{1,100}>")
 
-// wholes are what should not be torn by a cut from from to to, in order. A long text is looked at part by
-// part: all of it may hold a hundred thousand.
+// wholes are what a cut between from and to should not tear, in order. It looks at no more of the text, which may
+// hold a hundred thousand of them.
 func (s *splitter) wholes(from, to int) []span {
 	text := string(s.Text[from:min(to+s.Limit/2, len(s.Text))])
 	var out []span
@@ -153,8 +153,8 @@ func (s *splitter) Words(start, end int) func(int) bool {
 	return func(i int) bool { return !tears(whole, i) && s.Letters(start, i) }
 }
 
-// Letters implements markdown.Cuts: a cut within a line must not leave a piece of that line that alone is a
-// fence, at the end of the part that begins at start, or at the beginning of the next one.
+// Letters implements markdown.Cuts: neither piece of a line that is cut may be a fence: not the end of the part
+// that begins at start, nor the beginning of the next one.
 func (s *splitter) Letters(start, i int) bool {
 	line := i
 	for line > start && s.Text[line-1] != '\n' {

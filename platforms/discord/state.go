@@ -13,24 +13,23 @@ import (
 	"github.com/hermes-connector/hermes-connector/platforms/discord/guilds"
 )
 
-// state is everything a restart needs to go on as if nothing had happened. It is one blob, stored
-// as the cursor of the batch it belongs to.
+// state is what a restart needs to go on. It is one blob, stored as the cursor of the batch it belongs to.
 type state struct {
 	Base    string          `json:"base,omitempty"` // the API all of this is true of
 	Session gateway.Session `json:"session,omitzero"`
-	// Seen is the newest message dealt with; 0: none ever. Gap, when not 0, is the newest one before
-	// an interruption that has not been caught up with.
+	// Seen is the newest message dealt with; 0: none ever. Gap, when not 0, is the newest one before an
+	// interruption whose messages have not all been fetched.
 	Seen   guilds.ID      `json:"seen,omitempty"`
 	Gap    guilds.ID      `json:"gap,omitempty"`
 	Budget gateway.Budget `json:"budget,omitzero"`
-	// What READY told: a resumed session never repeats it.
+	// What READY told, which a resumed session never repeats.
 	Application string `json:"app,omitempty"`
 	Name        string `json:"name,omitempty"`
-	// Commands is the fingerprint of the slash commands as last registered, and CommandsAt until when
-	// Discord wants to be left alone with them.
+	// Commands is the fingerprint of the slash commands as last registered, and CommandsAt the end of Discord's
+	// penalty on them.
 	Commands   string    `json:"commands,omitempty"`
 	CommandsAt time.Time `json:"commandsAt,omitzero"`
-	// Threads are those the connector made, the oldest first: at most maxThreads.
+	// Threads are those the connector made, the oldest first.
 	Threads []madeThread `json:"threads,omitempty"`
 }
 
@@ -68,7 +67,7 @@ func (s state) encode() []byte {
 	return raw
 }
 
-// memory holds the state while the program runs. The feeder is the only one who stores it.
+// memory holds the state while the program runs. Only the feeder stores it.
 type memory struct {
 	changed chan struct{} // capacity 1: one wake-up stands for any number of changes
 
@@ -110,8 +109,8 @@ func (m *memory) change(urgent bool, f func(*state)) {
 	}
 }
 
-// draft is the blob to store once f holds, what keep then has to be told, and whether it holds an urgent change
-// that is not stored.
+// draft is the blob to store with f applied, the version for keep, and whether an urgent change in it is not
+// stored yet.
 func (m *memory) draft(f func(*state)) (raw []byte, version int, owed bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -120,7 +119,7 @@ func (m *memory) draft(f func(*state)) (raw []byte, version int, owed bool) {
 	return s.encode(), m.version, m.urgent > m.kept
 }
 
-// keep notes that what was drafted with f is stored. f becomes true; what others changed meanwhile stays.
+// keep notes that the draft of that version is stored, and applies f. What others changed meanwhile stays.
 func (m *memory) keep(version int, f func(*state)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -146,8 +145,7 @@ func (m *memory) unsaved() []byte {
 	return m.state.encode()
 }
 
-// Application implements commands.Keeper. The id is kept over restarts; until the first READY it is the
-// bot's own, which it nearly always equals.
+// Application implements commands.Keeper. Until the first READY it is the bot's id, which it nearly always equals.
 func (p *Platform) Application() string { return cmp.Or(p.memory.read().Application, string(p.bot.ID)) }
 
 func (p *Platform) Commands() (fingerprint string, notBefore time.Time) {

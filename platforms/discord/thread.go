@@ -34,9 +34,9 @@ type newThread struct {
 	Message *message              `json:"message,omitempty"` // the first one of a post
 }
 
-// CreateThread implements platforms.ThreadCreator. In a forum it is a post, which begins with the
-// seed text; on an anchor it is that message's thread; else it is a public one. After an attempt
-// whose outcome is unknown Discord is asked which threads there are before another one is made.
+// CreateThread implements platforms.ThreadCreator. In a forum it makes a post, which begins with the seed text;
+// with an anchor that message's thread; else a public one. After an attempt with an unknown outcome it asks
+// Discord for the thread before it makes another.
 func (p *Platform) CreateThread(ctx context.Context, a relay.ThreadCreate) (relay.Result, error) {
 	name := threadName(a.Name)
 	if name == "" || a.Anchor != "" && !rest.IsID(string(a.Anchor)) {
@@ -122,8 +122,8 @@ func (p *Platform) create(ctx context.Context, t *turn.Turn, r request, parent g
 	return "", err
 }
 
-// findThread looks for a thread of that name which the bot has made since then and we know nothing
-// of. known is false when Discord did not say.
+// findThread looks for a thread of that name which the bot made since then and did not remember. known is false
+// when Discord did not answer.
 func (p *Platform) findThread(ctx context.Context, t *turn.Turn, parent guilds.ChannelData, name string, since time.Time) (id string, known bool) {
 	var active struct {
 		Threads []struct {
@@ -154,9 +154,8 @@ func (p *Platform) findThread(ctx context.Context, t *turn.Turn, parent guilds.C
 	return "", true
 }
 
-// RenameThread implements platforms.ThreadRenamer. OnlyIfConnectorCreated wins over
-// OnlyIfCurrentName; it also means that nobody has renamed the thread since. A thread of another
-// chat than the one named, which is the one the caller may act on, is declined.
+// RenameThread implements platforms.ThreadRenamer. OnlyIfConnectorCreated wins over OnlyIfCurrentName, and also
+// asks that nobody has renamed the thread since. The thread must be one of the chat that the caller may act on.
 func (p *Platform) RenameThread(ctx context.Context, a relay.ThreadRename) (relay.Result, error) {
 	name := threadName(a.Name)
 	if name == "" {
@@ -172,7 +171,7 @@ func (p *Platform) RenameThread(ctx context.Context, a relay.ThreadRename) (rela
 	switch {
 	case err == nil:
 	case thread != a.Chat && (answered(err, http.StatusForbidden) || answered(err, http.StatusNotFound)):
-		return relay.Result{}, relay.Declined(Name) // as where there is one: the answer must not tell
+		return relay.Result{}, relay.Declined(Name) // the answer must not tell whether the thread exists
 	default:
 		return relay.Result{}, explained(err)
 	}
