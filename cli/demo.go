@@ -23,6 +23,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
 	"github.com/hermes-connector/hermes-connector/relay/wire"
+	"github.com/hermes-connector/hermes-connector/store/audit"
 )
 
 const (
@@ -103,9 +104,9 @@ func demo(ctx, hurry context.Context, once bool, stdin io.Reader, out *hops) (er
 			cancel(err)
 		}
 	})
-	cred, err := core.service.Enroll(ctx, manage.Enroll{Name: demoName})
+	cred, err := core.service.Enroll(ctx, audit.Actor{}, manage.Enroll{Name: demoName})
 	if err == nil {
-		_, err = core.service.Bind(ctx, manage.Bind{Name: demoName, Platform: loopback.ID, User: demoPerson})
+		_, err = core.service.Bind(ctx, audit.Actor{}, manage.Bind{Name: demoName, Platform: loopback.ID, User: demoPerson})
 	}
 	if err != nil {
 		return errors.Join(err, l.Close())

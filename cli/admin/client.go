@@ -61,7 +61,7 @@ func (o Op[A, R]) Ask(ctx context.Context, c *Client, args A) (result R, err err
 		return result, fmt.Errorf("%s: %w", o.name, err)
 	}
 	if c.svc != nil {
-		out, err := carriers[o.name](by(ctx, whoami()), c.svc, body)
+		out, err := carriers[o.name](ctx, c.svc, operator(whoami()), body)
 		if err != nil {
 			return result, err
 		}

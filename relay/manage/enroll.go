@@ -9,6 +9,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store"
+	"github.com/hermes-connector/hermes-connector/store/audit"
 )
 
 // Enroll asks for credentials of a new gateway.
@@ -32,7 +33,7 @@ type Enrolled struct {
 
 // Enroll makes a gateway with its instance, and in a new tenant the tenant. Refused with Exists
 // when the name is taken by a gateway that is not revoked, with Usage when an argument is unfit.
-func (s *Service) Enroll(ctx context.Context, e Enroll) (Enrolled, error) {
+func (s *Service) Enroll(ctx context.Context, by audit.Actor, e Enroll) (Enrolled, error) {
 	if err := s.checkEnroll(&e); err != nil {
 		return Enrolled{}, err
 	}
@@ -43,7 +44,7 @@ func (s *Service) Enroll(ctx context.Context, e Enroll) (Enrolled, error) {
 	}
 	g.Instance, g.Tenant = relay.InstanceID(e.Name), relay.TenantID(e.Tenant)
 	i := store.Instance{ID: g.Instance, Tenant: g.Tenant, WakeURL: e.WakeURL, CreatedAt: g.CreatedAt}
-	if err := s.db.Enroll(audited(ctx, actEnroll, i, ""), g, i); err != nil {
+	if err := s.db.Enroll(ctx, row(by, "enroll", i, ""), g, i); err != nil {
 		if errors.Is(err, store.ErrExists) {
 			err = cmp.Or(s.enrollable(ctx, e), err)
 		}
@@ -134,7 +135,7 @@ type EnrollmentToken struct {
 
 // EnrollToken makes a token with which a gateway can enroll itself within 15 minutes, and its identity URL;
 // of both only the MAC is stored. The name may be empty. Refusals are those of Enroll.
-func (s *Service) EnrollToken(ctx context.Context, e Enroll) (EnrollmentToken, error) {
+func (s *Service) EnrollToken(ctx context.Context, by audit.Actor, e Enroll) (EnrollmentToken, error) {
 	check := e
 	if e.Name == "" {
 		check.Name = string(relay.DefaultTenant) // any that is fit
@@ -157,9 +158,9 @@ func (s *Service) EnrollToken(ctx context.Context, e Enroll) (EnrollmentToken, e
 		Tenant: t.Tenant, Gateway: t.Gateway, Instance: relay.InstanceID(e.Name), WakeURL: e.WakeURL,
 		CreatedAt: s.set.Now(), ExpiresAt: t.ExpiresAt,
 	}
-	row := store.Gateway{ID: stored.Gateway, Instance: stored.Instance, Tenant: stored.Tenant}
+	g := store.Gateway{ID: stored.Gateway, Instance: stored.Instance, Tenant: stored.Tenant}
 	mac := s.mac.MAC(enrollmentPurpose, relay.NewSecret([]byte(t.Token)))
-	if err := s.db.PutCode(auditedGateway(ctx, actEnrollToken, row, ""), mac, stored); err != nil {
+	if err := s.db.PutCode(ctx, gatewayRow(by, "enroll-token", g, ""), mac, stored); err != nil {
 		return EnrollmentToken{}, err
 	}
 	if !s.set.IdentityURLs {
@@ -170,7 +171,7 @@ func (s *Service) EnrollToken(ctx context.Context, e Enroll) (EnrollmentToken, e
 		expires = t.ExpiresAt
 	}
 	var err error
-	t.IdentityURL, err = s.identityURL(ctx, stored.Instance, stored.Tenant, expires)
+	t.IdentityURL, err = s.identityURL(ctx, by, stored.Instance, stored.Tenant, expires)
 	t.Env = s.identified(t.IdentityURL, e.WakeURL)
 	return t, err
 }

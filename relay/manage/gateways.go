@@ -10,6 +10,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/bus"
 	"github.com/hermes-connector/hermes-connector/relay/token"
 	"github.com/hermes-connector/hermes-connector/store"
+	"github.com/hermes-connector/hermes-connector/store/audit"
 )
 
 // State is how an instance, or the gateway that serves it, is.
@@ -131,7 +132,7 @@ func utc(t time.Time) time.Time {
 
 // Rotate gives a gateway a new secret. The old one works until the gateway has come with the new
 // one, or for a day. Refused with NotFound.
-func (s *Service) Rotate(ctx context.Context, n Named) (Enrolled, error) {
+func (s *Service) Rotate(ctx context.Context, by audit.Actor, n Named) (Enrolled, error) {
 	g, err := s.gateway(ctx, n.Name)
 	if err != nil {
 		return Enrolled{}, err
@@ -139,7 +140,7 @@ func (s *Service) Rotate(ctx context.Context, n Named) (Enrolled, error) {
 	if g.Revoked {
 		return Enrolled{}, revoked(n.Name)
 	}
-	secret, err := s.auth.Rotate(auditedGateway(ctx, actRotate, g, ""), g.ID)
+	secret, err := s.auth.Rotate(ctx, gatewayRow(by, "rotate", g, ""), g.ID)
 	if errors.Is(err, token.ErrRevoked) { // meanwhile
 		return Enrolled{}, revoked(n.Name)
 	}
@@ -163,12 +164,12 @@ func revoked(name string) error {
 
 // Revoke kills a gateway's credentials; its session is closed at once. With the last gateway of
 // an instance go its bindings and grants, and its buffer becomes dead letters. Refused with NotFound.
-func (s *Service) Revoke(ctx context.Context, n Named) (Gateway, error) {
+func (s *Service) Revoke(ctx context.Context, by audit.Actor, n Named) (Gateway, error) {
 	g, err := s.gateway(ctx, n.Name)
 	if err != nil {
 		return Gateway{}, err
 	}
-	if _, err := s.db.Revoke(auditedGateway(ctx, actRevoke, g, ""), g.ID); err != nil {
+	if _, err := s.db.Revoke(ctx, gatewayRow(by, "revoke", g, ""), g.ID); err != nil {
 		return Gateway{}, err
 	}
 	s.bus.Publish(bus.Revoked{Gateway: g.ID})
@@ -185,12 +186,12 @@ type Deprovisioned struct {
 
 // Deprovision is Revoke for every gateway of an instance at once. Again: nothing changes. Refused
 // with NotFound.
-func (s *Service) Deprovision(ctx context.Context, n Named) (Deprovisioned, error) {
+func (s *Service) Deprovision(ctx context.Context, by audit.Actor, n Named) (Deprovisioned, error) {
 	i, err := s.instance(ctx, n.Name)
 	if err != nil {
 		return Deprovisioned{}, err
 	}
-	gone, err := s.db.RevokeInstance(audited(ctx, actDeprovision, i, ""), i.ID)
+	gone, err := s.db.RevokeInstance(ctx, row(by, "deprovision", i, ""), i.ID)
 	if err != nil {
 		return Deprovisioned{}, err
 	}

@@ -18,10 +18,16 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/manage"
 	"github.com/hermes-connector/hermes-connector/relay/token"
 	"github.com/hermes-connector/hermes-connector/store"
+	"github.com/hermes-connector/hermes-connector/store/audit"
 	"github.com/hermes-connector/hermes-connector/vault"
 )
 
 var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+
+var (
+	operator = audit.Actor{Kind: audit.ActorCLI, Name: "ann"}
+	system   audit.Actor // nobody asked
+)
 
 // world is a Service over a real database and vault, with what it publishes.
 type world struct {
@@ -85,7 +91,7 @@ func checkWake(raw string) error {
 func (w *world) enroll(t *testing.T, names ...string) {
 	t.Helper()
 	for _, name := range names {
-		if _, err := w.Enroll(t.Context(), manage.Enroll{Name: name}); err != nil {
+		if _, err := w.Enroll(t.Context(), system, manage.Enroll{Name: name}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/identity"
 	"github.com/hermes-connector/hermes-connector/store"
+	"github.com/hermes-connector/hermes-connector/store/audit"
 )
 
 // IdentityURL is where a gateway fetches proof of who it is. It is a credential, good until replaced or revoked.
@@ -22,7 +23,7 @@ func (u IdentityURL) EnvLine() string { return envTokenURL + "=" + quoteEnv(u.UR
 
 // Identity makes a new identity URL for an instance; its former one dies. Refused with NotFound,
 // or with Usage when the connector takes others' word for who a gateway is.
-func (s *Service) Identity(ctx context.Context, n Named) (IdentityURL, error) {
+func (s *Service) Identity(ctx context.Context, by audit.Actor, n Named) (IdentityURL, error) {
 	if !s.set.IdentityURLs {
 		return IdentityURL{}, refuse(Usage, nil, "identity URLs exist only with mode = \"none\" in [identity]: gateways prove themselves to another service here")
 	}
@@ -30,16 +31,16 @@ func (s *Service) Identity(ctx context.Context, n Named) (IdentityURL, error) {
 	if err != nil {
 		return IdentityURL{}, err
 	}
-	url, err := s.identityURL(ctx, i.ID, i.Tenant, time.Time{})
+	url, err := s.identityURL(ctx, by, i.ID, i.Tenant, time.Time{})
 	return IdentityURL{URL: url, Instance: i.ID, Tenant: i.Tenant}, err
 }
 
 // identityURL makes an identity code and returns where it is used. With a zero expiry it does not expire.
-func (s *Service) identityURL(ctx context.Context, i relay.InstanceID, t relay.TenantID, expires time.Time) (string, error) {
+func (s *Service) identityURL(ctx context.Context, by audit.Actor, i relay.InstanceID, t relay.TenantID, expires time.Time) (string, error) {
 	code := identity.NewCode()
 	c := store.Code{Kind: store.IdentityCode, Tenant: t, Instance: i, CreatedAt: s.set.Now(), ExpiresAt: expires}
-	ctx = audited(ctx, actIdentity, store.Instance{ID: i, Tenant: t}, "new identity URL")
-	if err := s.db.PutCode(ctx, identity.CodeMAC(s.mac, code), c); err != nil {
+	made := row(by, "identity", store.Instance{ID: i, Tenant: t}, "new identity URL")
+	if err := s.db.PutCode(ctx, made, identity.CodeMAC(s.mac, code), c); err != nil {
 		return "", err
 	}
 	return s.set.URL + "/relay/identity/" + code, nil
@@ -47,7 +48,7 @@ func (s *Service) identityURL(ctx context.Context, i relay.InstanceID, t relay.T
 
 // DropIdentity revokes an instance's identity URL; the gateway goes on with the credentials it has. Refused with
 // NotFound, also when there is none.
-func (s *Service) DropIdentity(ctx context.Context, n Named) (Moved, error) {
+func (s *Service) DropIdentity(ctx context.Context, by audit.Actor, n Named) (Moved, error) {
 	if n.Name == "" { // it would be that of every token without a name
 		return Moved{}, noGateway(n.Name, nil)
 	}
@@ -57,7 +58,7 @@ func (s *Service) DropIdentity(ctx context.Context, n Named) (Moved, error) {
 	} else if err != nil {
 		return Moved{}, err
 	}
-	count, err := s.db.DropIdentityCodes(audited(ctx, actIdentity, i, "identity URL revoked"), i.ID)
+	count, err := s.db.DropIdentityCodes(ctx, row(by, "identity", i, "identity URL revoked"), i.ID)
 	if err == nil && count == 0 {
 		return Moved{}, refuse(NotFound, nil, "%q has no identity URL that could be revoked", n.Name)
 	}

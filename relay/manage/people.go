@@ -12,6 +12,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store"
+	"github.com/hermes-connector/hermes-connector/store/audit"
 )
 
 // Link is a code that binds whoever sends it to the bot.
@@ -29,7 +30,7 @@ type LinkFor struct {
 }
 
 // Link mints a code for an instance, good for one person. Refused with NotFound or Usage.
-func (s *Service) Link(ctx context.Context, f LinkFor) (Link, error) {
+func (s *Service) Link(ctx context.Context, by audit.Actor, f LinkFor) (Link, error) {
 	if f.Platform != "" {
 		if _, err := s.kind(f.Platform); err != nil {
 			return Link{}, err
@@ -39,7 +40,7 @@ func (s *Service) Link(ctx context.Context, f LinkFor) (Link, error) {
 	if err != nil {
 		return Link{}, err
 	}
-	code, expires, err := s.desk.Mint(ctx, i.ID, f.Platform)
+	code, expires, err := s.desk.Mint(ctx, by, i.ID, f.Platform)
 	if err != nil {
 		return Link{}, err
 	}
@@ -76,13 +77,13 @@ type Binding struct {
 
 // Bind binds a person to an instance, as a link code would. Again: nothing changes. Refused with
 // NotFound or Usage.
-func (s *Service) Bind(ctx context.Context, b Bind) (Binding, error) {
+func (s *Service) Bind(ctx context.Context, by audit.Actor, b Bind) (Binding, error) {
 	err := cmp.Or(s.person(b.Platform, b.User), s.typed("userId", b.Platform, string(b.User)))
 	if err != nil {
 		return Binding{}, err
 	}
-	return s.rebind(ctx, s.served, actBind, b, "", func(ctx context.Context, i store.Instance) error {
-		return s.db.Bind(ctx, store.Binding{
+	return s.rebind(ctx, s.served, b, "", func(i store.Instance) error {
+		return s.db.Bind(ctx, row(by, "bind", i, b.person()), store.Binding{
 			Tenant: i.Tenant, Platform: b.Platform, User: b.User, Instance: i.ID, BoundAt: s.set.Now(),
 		})
 	})
@@ -91,13 +92,13 @@ func (s *Service) Bind(ctx context.Context, b Bind) (Binding, error) {
 // rebind does something to b's binding to the instance that find finds. hint ends the refusal when there is
 // no such binding.
 func (s *Service) rebind(ctx context.Context, find func(context.Context, string) (store.Instance, error),
-	action string, b Bind, hint string, do func(context.Context, store.Instance) error,
+	b Bind, hint string, do func(store.Instance) error,
 ) (Binding, error) {
 	i, err := find(ctx, b.Name)
 	if err != nil {
 		return Binding{}, err
 	}
-	err = do(audited(ctx, action, i, b.person()), i)
+	err = do(i)
 	if errors.Is(err, store.ErrNotFound) && hint != "" {
 		err = refuse(NotFound, err, "%s user %s is not bound to %q: %s", b.Platform, b.User, b.Name, hint)
 	}
@@ -105,21 +106,21 @@ func (s *Service) rebind(ctx context.Context, find func(context.Context, string)
 }
 
 // Unbind undoes Bind. Refused with NotFound, also when the person was not bound.
-func (s *Service) Unbind(ctx context.Context, b Bind) (Binding, error) {
-	return s.rebind(ctx, s.instance, actUnbind, b, "nothing to undo", func(ctx context.Context, i store.Instance) error {
-		return s.db.Unbind(ctx, i.ID, b.Platform, b.User)
+func (s *Service) Unbind(ctx context.Context, by audit.Actor, b Bind) (Binding, error) {
+	return s.rebind(ctx, s.instance, b, "nothing to undo", func(i store.Instance) error {
+		return s.db.Unbind(ctx, row(by, "unbind", i, b.person()), i.ID, b.Platform, b.User)
 	})
 }
 
 // SetDMDefault makes an instance the one of a person's that gets the direct messages. Refused with Usage, or with
 // NotFound, also when the person is not bound to it.
-func (s *Service) SetDMDefault(ctx context.Context, b Bind) (Binding, error) {
+func (s *Service) SetDMDefault(ctx context.Context, by audit.Actor, b Bind) (Binding, error) {
 	if err := s.person(b.Platform, b.User); err != nil {
 		return Binding{}, err
 	}
 	hint := fmt.Sprintf("hermes-connector bind %s %s %s does that", b.Name, b.Platform, b.User)
-	return s.rebind(ctx, s.served, actDMDefault, b, hint, func(ctx context.Context, i store.Instance) error {
-		return s.db.SetDMDefault(ctx, i.ID, b.Platform, b.User)
+	return s.rebind(ctx, s.served, b, hint, func(i store.Instance) error {
+		return s.db.SetDMDefault(ctx, row(by, "dm-default", i, b.person()), i.ID, b.Platform, b.User)
 	})
 }
 
@@ -147,7 +148,7 @@ type Principal struct {
 }
 
 // SetPrincipal replaces an instance's principal policy. Refused with NotFound or Usage.
-func (s *Service) SetPrincipal(ctx context.Context, p SetPrincipal) (Principal, error) {
+func (s *Service) SetPrincipal(ctx context.Context, by audit.Actor, p SetPrincipal) (Principal, error) {
 	switch p.Policy {
 	case relay.OwnerOnly, relay.AnyOne:
 		if len(p.Allow) > 0 {
@@ -170,7 +171,7 @@ func (s *Service) SetPrincipal(ctx context.Context, p SetPrincipal) (Principal, 
 		return Principal{}, err
 	}
 	out := Principal{Instance: i.ID, Policy: p.Policy, Allow: append([]store.Person{}, p.Allow...)}
-	return out, s.db.UpdateInstance(audited(ctx, actPrincipal, i, p.spell()), i.ID, func(i *store.Instance) error {
+	return out, s.db.UpdateInstance(ctx, row(by, "principal", i, p.spell()), i.ID, func(i *store.Instance) error {
 		i.Principal = store.Principal{Policy: p.Policy, Allow: slices.Clone(p.Allow)}
 		return nil
 	})
@@ -222,7 +223,7 @@ type Relevance struct {
 
 // SetRelevance changes what is given and returns the policy as it then stands. With nothing
 // given it only looks. Refused with NotFound or Usage.
-func (s *Service) SetRelevance(ctx context.Context, p SetRelevance) (Relevance, error) {
+func (s *Service) SetRelevance(ctx context.Context, by audit.Actor, p SetRelevance) (Relevance, error) {
 	if _, err := s.kind(p.Platform); err != nil {
 		return Relevance{}, err
 	}
@@ -239,7 +240,7 @@ func (s *Service) SetRelevance(ctx context.Context, p SetRelevance) (Relevance, 
 	}
 	r := relevance(i, p.Platform)
 	if p.RequireAddress != nil || p.Free != nil || p.AllowBots != nil || p.OwnerMustAddress != nil {
-		err = s.db.UpdateInstance(audited(ctx, actPolicy, i, p.spell()), i.ID, func(i *store.Instance) error {
+		err = s.db.UpdateInstance(ctx, row(by, "policy", i, p.spell()), i.ID, func(i *store.Instance) error {
 			r = relevance(*i, p.Platform)
 			change(&r.RequireAddress, p.RequireAddress)
 			change(&r.FreeResponseScopes, p.Free)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store"
+	"github.com/hermes-connector/hermes-connector/store/audit"
 )
 
 // EnrollByToken is a gateway that enrolls itself.
@@ -17,7 +18,7 @@ type EnrollByToken struct {
 
 // EnrollByToken makes a gateway for whoever holds an enrollment token, once. Refused with Forbidden because of
 // the token, and with Usage or Exists because of the gateway's name; then the token is still good.
-func (s *Service) EnrollByToken(ctx context.Context, e EnrollByToken) (Enrolled, error) {
+func (s *Service) EnrollByToken(ctx context.Context, by audit.Actor, e EnrollByToken) (Enrolled, error) {
 	mac := s.mac.MAC(enrollmentPurpose, e.Token)
 	t, err := s.db.Code(ctx, store.EnrollCode, mac)
 	if err != nil {
@@ -54,7 +55,7 @@ func (s *Service) EnrollByToken(ctx context.Context, e EnrollByToken) (Enrolled,
 	}
 	g.Instance, g.Tenant = inst, t.Tenant
 	i := store.Instance{ID: inst, Tenant: t.Tenant, WakeURL: t.WakeURL, CreatedAt: g.CreatedAt}
-	if err := s.db.EnrollByToken(auditedGateway(ctx, actEnroll, g, "by token"), mac, e.Tenant, g, i); err != nil {
+	if err := s.db.EnrollByToken(ctx, gatewayRow(by, "enroll", g, "by token"), mac, e.Tenant, g, i); err != nil {
 		return Enrolled{}, whyNotRedeemed(err)
 	}
 	return s.enrolled(g, t.WakeURL, cred.Secret, cred.DeliveryKey), nil

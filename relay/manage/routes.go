@@ -49,9 +49,8 @@ type RouteKey struct {
 }
 
 // DropRoute frees what a route reserves, until its gateway starts again and declares it. Refused with NotFound.
-func (s *Service) DropRoute(ctx context.Context, k RouteKey) (RouteKey, error) {
-	ctx = audit.With(ctx, audit.Entry{Action: actRoute, Detail: "dropped " + string(k.Platform) + " " + k.Key})
-	err := s.db.DropRoute(ctx, k.Platform, k.Key)
+func (s *Service) DropRoute(ctx context.Context, by audit.Actor, k RouteKey) (RouteKey, error) {
+	err := s.db.DropRoute(ctx, &audit.Entry{Actor: by, Action: "route", Detail: "dropped " + string(k.Platform) + " " + k.Key}, k.Platform, k.Key)
 	if errors.Is(err, store.ErrNotFound) {
 		return RouteKey{}, refuse(NotFound, err, "there is no such route: hermes-connector route list shows what there is")
 	}

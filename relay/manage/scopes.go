@@ -10,6 +10,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store"
+	"github.com/hermes-connector/hermes-connector/store/audit"
 )
 
 // Scope names a chat, or with an empty Chat a whole scope, and an instance.
@@ -32,7 +33,7 @@ type Grant struct {
 
 // Claim grants a chat or a whole scope that nobody else holds to an instance. Again: nothing changes. Refused
 // with NotFound, Usage or Held.
-func (s *Service) Claim(ctx context.Context, c Scope) (Grant, error) {
+func (s *Service) Claim(ctx context.Context, by audit.Actor, c Scope) (Grant, error) {
 	c, err := s.located(ctx, c)
 	if err != nil {
 		return Grant{}, err
@@ -42,7 +43,7 @@ func (s *Service) Claim(ctx context.Context, c Scope) (Grant, error) {
 		return Grant{}, err
 	}
 	g := store.Grant{Platform: c.Platform, Scope: c.Scope, Chat: c.Chat, Instance: i.ID, Tenant: i.Tenant, GrantedAt: s.set.Now()}
-	err = s.db.Claim(audited(ctx, actClaim, i, spell(g)), g)
+	err = s.db.Claim(ctx, row(by, "claim", i, spell(g)), g)
 	if errors.Is(err, store.ErrHeld) {
 		return Grant{}, refuse(Held, err, "another gateway holds that chat: hermes-connector scope list shows which gateway; release the chat there first")
 	}
@@ -52,7 +53,7 @@ func (s *Service) Claim(ctx context.Context, c Scope) (Grant, error) {
 // ClaimOwned is Claim for the instance itself, which may have what one of its bound people sees and manages,
 // where the platform says it is, unless a route reserves that for another tenant; a thread is granted alone.
 // Refused with NotFound, Usage, Held, Forbidden, or, without a server, Offline.
-func (s *Service) ClaimOwned(ctx context.Context, c Scope) (Grant, error) {
+func (s *Service) ClaimOwned(ctx context.Context, by audit.Actor, c Scope) (Grant, error) {
 	if err := s.scope(c); err != nil {
 		return Grant{}, err
 	}
@@ -70,7 +71,7 @@ func (s *Service) ClaimOwned(ctx context.Context, c Scope) (Grant, error) {
 	g := store.Grant{
 		Platform: place.Platform, Scope: place.Scope, Chat: place.Chat, Instance: i.ID, Tenant: i.Tenant, GrantedAt: s.set.Now(),
 	}
-	err = s.db.ClaimUnreserved(audited(ctx, actClaim, i, spell(g)), g, place.Parent)
+	err = s.db.ClaimUnreserved(ctx, row(by, "claim", i, spell(g)), g, place.Parent)
 	switch {
 	case errors.Is(err, store.ErrHeld):
 		return Grant{}, refuse(Held, err, "another instance holds that chat")
@@ -145,7 +146,7 @@ func (s *Service) located(ctx context.Context, c Scope) (Scope, error) {
 
 // Release undoes Claim. A chat named without its scope is the one of that id that the instance
 // holds. Refused with NotFound, also when the instance holds no such grant.
-func (s *Service) Release(ctx context.Context, c Scope) (Grant, error) {
+func (s *Service) Release(ctx context.Context, by audit.Actor, c Scope) (Grant, error) {
 	if err := s.scope(c); err != nil {
 		return Grant{}, err
 	}
@@ -164,7 +165,7 @@ func (s *Service) Release(ctx context.Context, c Scope) (Grant, error) {
 			g.Scope = held[i].Scope
 		}
 	}
-	err = s.db.Release(audited(ctx, actRelease, i, spell(g)), i.ID, g.Platform, g.Scope, g.Chat)
+	err = s.db.Release(ctx, row(by, "release", i, spell(g)), i.ID, g.Platform, g.Scope, g.Chat)
 	if errors.Is(err, store.ErrNotFound) {
 		return Grant{}, refuse(NotFound, err, "%q does not hold that chat: hermes-connector scope list %s shows what it holds", c.Name, c.Name)
 	}
