@@ -70,7 +70,7 @@ func (a *app) run(ctx context.Context, args []string) int {
 }
 
 func exitCode(err error, began bool) int {
-	if refused, ok := errors.AsType[*manage.Error](err); ok && refused.Kind == manage.Usage || !began {
+	if refused, ok := errors.AsType[*manage.Error](err); ok && refused.Why == manage.Usage || !began {
 		return exitUsage
 	}
 	if _, ok := errors.AsType[usageError](err); ok {

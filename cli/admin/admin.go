@@ -92,7 +92,7 @@ const maxArgs = 1 << 20
 // owner can send it.
 const actorHeader = "Hermes-Connector-User"
 
-var errMalformed = &manage.Error{Kind: manage.Usage, Message: "malformed request"}
+var errMalformed = &manage.Error{Why: manage.Usage, Message: "malformed request"}
 
 // Handler serves the operations of svc.
 func Handler(svc *manage.Service) http.Handler {
@@ -114,7 +114,7 @@ func Handler(svc *manage.Service) http.Handler {
 		}
 		code, f := http.StatusInternalServerError, failure{Error: err.Error()}
 		if refused, ok := errors.AsType[*manage.Error](err); ok {
-			code, f = http.StatusConflict, failure{Error: refused.Message, Kind: refused.Kind, Field: refused.Field}
+			code, f = http.StatusConflict, failure{Error: refused.Message, Why: refused.Why, Field: refused.Field}
 			if refused == errMalformed {
 				code = http.StatusBadRequest
 			}
@@ -129,9 +129,9 @@ func operator(user string) audit.Actor { return audit.Actor{Kind: audit.ActorCLI
 
 // failure is the body of every answer but 200.
 type failure struct {
-	Error string      `json:"error"`
-	Kind  manage.Kind `json:"kind,omitempty"` // empty: no refusal but trouble
-	Field string      `json:"field,omitempty"`
+	Error string     `json:"error"`
+	Why   manage.Why `json:"kind,omitempty"` // empty: no refusal but trouble
+	Field string     `json:"field,omitempty"`
 }
 
 func answer(w http.ResponseWriter, code int, body any) {

@@ -86,8 +86,8 @@ func (o Op[A, R]) Ask(ctx context.Context, c *Client, args A) (result R, err err
 	switch err := json.Unmarshal(raw, &f); {
 	case err != nil:
 		return result, errOther(o.name)
-	case f.Kind != "":
-		return result, &manage.Error{Kind: f.Kind, Message: f.Error, Field: f.Field}
+	case f.Why != "":
+		return result, &manage.Error{Why: f.Why, Message: f.Error, Field: f.Field}
 	}
 	return result, errors.New(f.Error)
 }

@@ -39,7 +39,7 @@ func (a *API) enroll(ctx context.Context, r *request) (any, error) {
 	done, err := a.svc.EnrollByToken(ctx, by, e)
 	refused, ok := errors.AsType[*manage.Error](err)
 	switch {
-	case ok && refused.Kind == manage.Forbidden: // the gateway shows it
+	case ok && refused.Why == manage.Forbidden: // the gateway shows it
 		return nil, a.failed(r, refuse(http.StatusForbidden, refused.Message), unknown)
 	case ok: // the token is good, and stays good: or one would do to ask for every name there is
 		return nil, cmp.Or(a.take(a.managing, "enrollment "+digest(et)), err)

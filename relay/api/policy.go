@@ -19,7 +19,7 @@ func relevance(name string, b *body) manage.SetRelevance {
 
 func declare(s *manage.Service, ctx context.Context, by audit.Actor, p manage.SetRelevance) (any, error) {
 	set, err := s.SetRelevance(ctx, by, p)
-	if refused, ok := errors.AsType[*manage.Error](err); ok && refused.Kind == manage.Usage && refused.Field == "platform" {
+	if refused, ok := errors.AsType[*manage.Error](err); ok && refused.Why == manage.Usage && refused.Field == "platform" {
 		// A gateway declares it for every platform it fronts and warns of what is not 200. There
 		// is nothing to keep for a network that this program does not speak.
 		return ignored{Platform: p.Platform, Ignored: true}, nil

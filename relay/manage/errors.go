@@ -9,22 +9,22 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// Kind sorts refusals, for exit codes and HTTP status codes.
-type Kind string
+// Why sorts refusals, for exit codes and HTTP status codes.
+type Why string
 
-// The kinds of refusals.
+// Why something is refused.
 const (
-	NotFound  Kind = "not_found" // what was named does not exist, or is another tenant's
-	Exists    Kind = "exists"    // the name is taken
-	Held      Kind = "held"      // another instance has it
-	Forbidden Kind = "forbidden" // whoever asks may not have it, whether or not it exists
-	Usage     Kind = "usage"     // an argument makes no sense
-	Offline   Kind = "offline"   // only a running server knows
+	NotFound  Why = "not_found" // what was named does not exist, or is another tenant's
+	Exists    Why = "exists"    // the name is taken
+	Held      Why = "held"      // another instance has it
+	Forbidden Why = "forbidden" // whoever asks may not have it, whether or not it exists
+	Usage     Why = "usage"     // an argument makes no sense
+	Offline   Why = "offline"   // only a running server knows
 )
 
 // Error is a refusal.
 type Error struct {
-	Kind Kind
+	Why Why
 	// Message says what was refused, why, and what to do. It contains no credential.
 	Message string
 	// Field is the argument that a Usage refusal is about, under its name on the wire.
@@ -37,8 +37,8 @@ func (e *Error) Error() string { return e.Message }
 // Unwrap is the cause, or nil.
 func (e *Error) Unwrap() error { return e.Err }
 
-func refuse(kind Kind, err error, format string, args ...any) *Error {
-	return &Error{Kind: kind, Message: fmt.Sprintf(format, args...), Err: err}
+func refuse(why Why, err error, format string, args ...any) *Error {
+	return &Error{Why: why, Message: fmt.Sprintf(format, args...), Err: err}
 }
 
 // unfit refuses an argument.

@@ -81,7 +81,7 @@ func TestEnrollWithoutBotsNamesNone(t *testing.T) {
 func TestEnrollRefusals(t *testing.T) { // invariant 3
 	for name, tc := range map[string]struct {
 		args manage.Enroll
-		want manage.Kind
+		want manage.Why
 		says string
 	}{
 		"an existing name":           {manage.Enroll{Name: "home"}, manage.Exists, "gateway rotate home"},

@@ -122,10 +122,10 @@ func (w *world) put(t *testing.T, i relay.InstanceID, ids ...relay.EventID) []re
 }
 
 // wantRefusal fails unless err is a refusal of that kind.
-func wantRefusal(t *testing.T, err error, kind manage.Kind) {
+func wantRefusal(t *testing.T, err error, kind manage.Why) {
 	t.Helper()
 	refused, ok := errors.AsType[*manage.Error](err)
-	if !ok || refused.Kind != kind {
+	if !ok || refused.Why != kind {
 		t.Errorf("error %v; want a refusal of kind %s", err, kind)
 	}
 }
@@ -204,7 +204,7 @@ func (s *server) Warning(i relay.InstanceID) string {
 func wantField(t *testing.T, err error, field string) {
 	t.Helper()
 	refused, ok := errors.AsType[*manage.Error](err)
-	if !ok || refused.Kind != manage.Usage || refused.Field != field {
+	if !ok || refused.Why != manage.Usage || refused.Field != field {
 		t.Errorf("error %v; want a refusal about %s", err, field)
 	}
 }

@@ -53,7 +53,7 @@ func (s *Service) DropIdentity(ctx context.Context, by audit.Actor, n Named) (Mo
 		return Moved{}, noGateway(n.Name, nil)
 	}
 	i, err := s.instance(ctx, n.Name)
-	if refused, ok := errors.AsType[*Error](err); ok && refused.Kind == NotFound {
+	if refused, ok := errors.AsType[*Error](err); ok && refused.Why == NotFound {
 		i = store.Instance{ID: relay.InstanceID(n.Name)} // enroll --token makes one for a gateway that never came
 	} else if err != nil {
 		return Moved{}, err

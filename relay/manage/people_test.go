@@ -50,7 +50,7 @@ func TestBindAndUnbind(t *testing.T) {
 	}
 	for name, tc := range map[string]struct {
 		bind manage.Bind
-		want manage.Kind
+		want manage.Why
 	}{
 		"an unknown gateway":  {manage.Bind{Name: "nobody", Platform: "pigeon", User: "ann"}, manage.NotFound},
 		"an unknown platform": {manage.Bind{Name: "home", Platform: "pidgeon", User: "ann"}, manage.Usage},
@@ -108,7 +108,7 @@ func TestPrincipal(t *testing.T) {
 	bea := store.Person{Platform: "raven", User: "bea"}
 	for name, tc := range map[string]struct {
 		set  manage.SetPrincipal
-		want manage.Kind // empty: accepted
+		want manage.Why // empty: accepted
 	}{
 		"owner only":                {manage.SetPrincipal{Policy: relay.OwnerOnly}, ""},
 		"anyone":                    {manage.SetPrincipal{Policy: relay.AnyOne}, ""},

@@ -211,7 +211,7 @@ func TestWhoseTheGatewayIs(t *testing.T) {
 		call         manage.Provision
 		gateway      relay.GatewayID // a trailing "*" stands for a variation
 		instance     relay.InstanceID
-		refused      manage.Kind
+		refused      manage.Why
 		alsoInstance bool // the instance's name is the gateway's
 	}{
 		"the identity's instance": {

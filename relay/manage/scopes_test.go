@@ -110,7 +110,7 @@ func TestClaimOwned(t *testing.T) {
 	for name, tc := range map[string]struct {
 		claim manage.Scope
 		want  manage.Grant
-		kind  manage.Kind
+		kind  manage.Why
 	}{
 		"a chat it manages, where the platform says it is": {
 			claim: manage.Scope{Chat: "loft"}, want: manage.Grant{Scope: "tower", Chat: "loft"},
