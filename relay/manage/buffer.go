@@ -48,7 +48,7 @@ func (s *Service) Dead(ctx context.Context, n Named) ([]DeadEntry, error) {
 	}
 	all, err := s.db.DeadLetters(ctx, i.ID)
 	return each(all, func(d store.DeadLetter) DeadEntry {
-		return DeadEntry{Entry: entry(d.Entry), Reason: d.Reason, DiedAt: utc(d.DiedAt)}
+		return DeadEntry{Entry: entry(d.Entry), Reason: d.Reason, DiedAt: d.DiedAt.UTC()}
 	}), err
 }
 
@@ -125,7 +125,7 @@ func (s *Service) move(ctx context.Context, row *audit.Entry, l Letters,
 	for _, raw := range l.Buffers {
 		id, err := relay.ParseBufferID(raw)
 		if err != nil {
-			return Moved{}, unfit("bufferIds", err, "%v", err)
+			return Moved{}, unfit("bufferIds", "%v", err)
 		}
 		if !slices.Contains(ids, id) { // named twice is meant once
 			ids = append(ids, id)
@@ -141,7 +141,7 @@ func (s *Service) move(ctx context.Context, row *audit.Entry, l Letters,
 	}
 	n, err := do(ctx, row, row.Instance, ids...)
 	if errors.Is(err, store.ErrNotFound) {
-		return Moved{}, refuse(NotFound, err, "%q has no such entry: hermes-connector buffer dead %s lists the dead letters", l.Name, l.Name)
+		return Moved{}, refuse(NotFound, "%q has no such entry: hermes-connector buffer dead %s lists the dead letters", l.Name, l.Name)
 	}
 	return Moved{Instance: row.Instance, Count: n, Left: max(0, meant-n)}, err
 }

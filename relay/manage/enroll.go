@@ -37,8 +37,7 @@ func (s *Service) Enroll(ctx context.Context, by audit.Actor, e Enroll) (Enrolle
 	if err := s.checkEnroll(&e); err != nil {
 		return Enrolled{}, err
 	}
-	id := relay.GatewayID(e.Name)
-	cred, g, err := s.auth.Issue(id)
+	cred, g, err := s.auth.Issue(relay.GatewayID(e.Name))
 	if err != nil {
 		return Enrolled{}, err
 	}
@@ -58,19 +57,13 @@ func (s *Service) checkEnroll(e *Enroll) error {
 	if e.Tenant == "" {
 		e.Tenant = string(relay.DefaultTenant)
 	}
-	if err := checkName("gatewayId", "a gateway", e.Name); err != nil {
-		return err
-	}
-	if err := checkName("tenant", "a tenant", e.Tenant); err != nil {
-		return err
-	}
-	return s.checkWakeURL(e.WakeURL)
+	return cmp.Or(checkName("gatewayId", "a gateway", e.Name), checkName("tenant", "a tenant", e.Tenant), s.checkWakeURL(e.WakeURL))
 }
 
 // checkName refuses what cannot name what.
 func checkName(field, what, name string) error {
 	if err := relay.CheckName(name); err != nil {
-		return unfit(field, err, "%q cannot name %s: %v", name, what, err)
+		return unfit(field, "%q cannot name %s: %v", name, what, err)
 	}
 	return nil
 }
@@ -85,27 +78,19 @@ func (s *Service) checkWakeURL(raw string) error {
 		return nil
 	}
 	if len(raw) > maxWakeURL {
-		return unfit("wakeUrl", nil, "the wake URL is longer than %d bytes", maxWakeURL)
+		return unfit("wakeUrl", "the wake URL is longer than %d bytes", maxWakeURL)
 	}
 	u, err := url.Parse(raw)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.User != nil {
-		return unfit("wakeUrl", nil, "the wake URL must be http:// or https:// with a host and without a user or password")
+		return unfit("wakeUrl", "the wake URL must be http:// or https:// with a host and without a user or password")
 	}
-	if s.set.CheckWake == nil {
-		return nil
+	if s.set.CheckWake != nil {
+		err = s.set.CheckWake(raw)
 	}
-	if err := s.set.CheckWake(raw); err != nil {
-		return unfit("wakeUrl", err, "the wake URL will not do: %v; it may point to public addresses, and to those that allow opens under [wake]", err)
+	if err != nil {
+		return unfit("wakeUrl", "the wake URL will not do: %v; it may point to public addresses, and to those that allow opens under [wake]", err)
 	}
 	return nil
-}
-
-func wasForeign(name string, tenant relay.TenantID) error {
-	return refuse(Exists, store.ErrExists, "%q was an agent of tenant %q and cannot change tenants: give --tenant %s, or another name", name, tenant, tenant)
-}
-
-func taken(name string) error {
-	return refuse(Exists, store.ErrExists, "a gateway called %q exists already: hermes-connector gateway rotate %s gives it new credentials", name, name)
 }
 
 func (s *Service) enrolled(g store.Gateway, wakeURL string, secret, deliveryKey relay.Secret) Enrolled {
@@ -182,18 +167,18 @@ func (s *Service) enrollable(ctx context.Context, e Enroll) error {
 		return nil
 	}
 	g, err := s.db.Gateway(ctx, relay.GatewayID(e.Name))
-	if err == nil && !g.Revoked {
-		return taken(e.Name)
-	}
-	if err != nil && !errors.Is(err, store.ErrNotFound) {
+	switch {
+	case err == nil && !g.Revoked:
+		return refuse(Exists, "a gateway called %q exists already: hermes-connector gateway rotate %s gives it new credentials", e.Name, e.Name)
+	case err != nil && !errors.Is(err, store.ErrNotFound):
 		return err
 	}
 	i, err := s.db.Instance(ctx, relay.InstanceID(e.Name))
-	if err == nil && i.Tenant != relay.TenantID(e.Tenant) {
-		return wasForeign(e.Name, i.Tenant)
-	}
-	if errors.Is(err, store.ErrNotFound) {
+	switch {
+	case errors.Is(err, store.ErrNotFound):
 		return nil
+	case err == nil && i.Tenant != relay.TenantID(e.Tenant):
+		return refuse(Exists, "%q was an agent of tenant %q and cannot change tenants: give --tenant %s, or another name", e.Name, i.Tenant, i.Tenant)
 	}
 	return err
 }

@@ -29,21 +29,17 @@ type Error struct {
 	Message string
 	// Field is the argument that a Usage refusal is about, under its name on the wire.
 	Field string
-	Err   error // may be nil
 }
 
 func (e *Error) Error() string { return e.Message }
 
-// Unwrap is the cause, or nil.
-func (e *Error) Unwrap() error { return e.Err }
-
-func refuse(why Why, err error, format string, args ...any) *Error {
-	return &Error{Why: why, Message: fmt.Sprintf(format, args...), Err: err}
+func refuse(why Why, format string, args ...any) *Error {
+	return &Error{Why: why, Message: fmt.Sprintf(format, args...)}
 }
 
 // unfit refuses an argument.
-func unfit(field string, err error, format string, args ...any) *Error {
-	e := refuse(Usage, err, format, args...)
+func unfit(field, format string, args ...any) *Error {
+	e := refuse(Usage, format, args...)
 	e.Field = field
 	return e
 }
@@ -57,7 +53,7 @@ func (s *Service) kind(p relay.PlatformID) (platforms.Kind, error) {
 		}
 		names[i] = string(k.Name)
 	}
-	return platforms.Kind{}, unfit("platform", nil, "unknown platform %q: this program speaks %s", p, strings.Join(names, ", "))
+	return platforms.Kind{}, unfit("platform", "unknown platform %q: this program speaks %s", p, strings.Join(names, ", "))
 }
 
 // person refuses what cannot be a user.
@@ -71,7 +67,7 @@ func (s *Service) typed(field string, p relay.PlatformID, id string) error {
 	kind, err := s.kind(p)
 	if err == nil && kind.CheckID != nil && id != "" {
 		if err = kind.CheckID(id); err != nil {
-			return unfit(field, err, "%q: %v", id, err)
+			return unfit(field, "%q: %v", id, err)
 		}
 	}
 	return err
@@ -80,7 +76,7 @@ func (s *Service) typed(field string, p relay.PlatformID, id string) error {
 // checkID refuses what cannot be an id on any platform.
 func checkID(field, what, id string) error {
 	if !fit(id, relay.MaxName) {
-		return unfit(field, nil, "%q is no %s id", id, what)
+		return unfit(field, "%q is no %s id", id, what)
 	}
 	return nil
 }

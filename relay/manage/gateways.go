@@ -88,13 +88,13 @@ func (s *Service) gateway(ctx context.Context, name string) (store.Gateway, erro
 		}
 	}
 	if len(its) > 0 {
-		return g, refuse(NotFound, err, "%q is an agent, not a gateway: name a gateway that serves this agent (%s)", name, strings.Join(its, ", "))
+		return g, refuse(NotFound, "%q is an agent, not a gateway: name a gateway that serves this agent (%s)", name, strings.Join(its, ", "))
 	}
-	return g, noGateway(name, err)
+	return g, noGateway(name)
 }
 
-func noGateway(name string, err error) error {
-	return refuse(NotFound, err, "no gateway is called %q: hermes-connector gateway list shows what there is", name)
+func noGateway(name string) error {
+	return refuse(NotFound, "no gateway is called %q: hermes-connector gateway list shows what there is", name)
 }
 
 func (s *Service) show(ctx context.Context, g store.Gateway) (Gateway, error) {
@@ -104,7 +104,7 @@ func (s *Service) show(ctx context.Context, g store.Gateway) (Gateway, error) {
 	}
 	out := Gateway{
 		ID: g.ID, Instance: g.Instance, Tenant: g.Tenant, State: s.state(i),
-		CreatedAt: g.CreatedAt.UTC(), LastSeenAt: utc(g.LastSeenAt), Warnings: warnings(i),
+		CreatedAt: g.CreatedAt.UTC(), LastSeenAt: g.LastSeenAt.UTC(), Warnings: warnings(i),
 	}
 	switch {
 	case g.Revoked:
@@ -120,14 +120,6 @@ func (s *Service) show(ctx context.Context, g store.Gateway) (Gateway, error) {
 		}
 	}
 	return out, nil
-}
-
-// utc keeps the zero time zero.
-func utc(t time.Time) time.Time {
-	if t.IsZero() {
-		return t
-	}
-	return t.UTC()
 }
 
 // Rotate gives a gateway a new secret. The old one works until the gateway has come with the new
@@ -159,7 +151,7 @@ func (s *Service) Rotate(ctx context.Context, by audit.Actor, n Named) (Enrolled
 }
 
 func revoked(name string) error {
-	return refuse(NotFound, nil, "the credentials of %q are revoked: hermes-connector enroll %s makes new ones", name, name)
+	return refuse(NotFound, "the credentials of %q are revoked: hermes-connector enroll %s makes new ones", name, name)
 }
 
 // Revoke kills a gateway's credentials; its session is closed at once. With the last gateway of

@@ -124,14 +124,22 @@ func (s *Service) instance(ctx context.Context, name string) (store.Instance, er
 	if !errors.Is(err, store.ErrNotFound) {
 		return inst, err
 	}
-	g, err := s.db.Gateway(ctx, relay.GatewayID(name))
-	if errors.Is(err, store.ErrNotFound) {
-		return store.Instance{}, noGateway(name, err)
-	}
-	if err != nil {
+	switch g, err := s.db.Gateway(ctx, relay.GatewayID(name)); {
+	case errors.Is(err, store.ErrNotFound):
+		return store.Instance{}, noGateway(name)
+	case err != nil:
 		return store.Instance{}, err
+	default:
+		return s.db.Instance(ctx, g.Instance)
 	}
-	return s.db.Instance(ctx, g.Instance)
+}
+
+// maybe is instance, or no instance for no name.
+func (s *Service) maybe(ctx context.Context, n Named) (store.Instance, error) {
+	if n.Name == "" {
+		return store.Instance{}, nil
+	}
+	return s.instance(ctx, n.Name)
 }
 
 // served is the instance that a name stands for, refused when no gateway can serve that instance any more:
@@ -139,16 +147,13 @@ func (s *Service) instance(ctx context.Context, name string) (store.Instance, er
 func (s *Service) served(ctx context.Context, name string) (store.Instance, error) {
 	inst, err := s.instance(ctx, name)
 	if err != nil {
-		return store.Instance{}, err
+		return inst, err
 	}
 	live, err := s.liveGateways(ctx)
-	if err != nil {
-		return store.Instance{}, err
+	if err == nil && !live[inst.ID] {
+		err = revoked(name)
 	}
-	if !live[inst.ID] {
-		return store.Instance{}, revoked(name)
-	}
-	return inst, nil
+	return inst, err
 }
 
 // liveGateways are the instances that a gateway can serve.

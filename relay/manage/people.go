@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -100,7 +99,7 @@ func (s *Service) rebind(ctx context.Context, find func(context.Context, string)
 	}
 	err = do(i)
 	if errors.Is(err, store.ErrNotFound) && hint != "" {
-		err = refuse(NotFound, err, "%s user %s is not bound to %q: %s", b.Platform, b.User, b.Name, hint)
+		err = refuse(NotFound, "%s user %s is not bound to %q: %s", b.Platform, b.User, b.Name, hint)
 	}
 	return Binding{Platform: b.Platform, User: b.User, Instance: i.ID}, err
 }
@@ -152,14 +151,14 @@ func (s *Service) SetPrincipal(ctx context.Context, by audit.Actor, p SetPrincip
 	switch p.Policy {
 	case relay.OwnerOnly, relay.AnyOne:
 		if len(p.Allow) > 0 {
-			return Principal{}, unfit("allow", nil, "a list of people goes with %s only, not with %s", relay.AllowList, p.Policy)
+			return Principal{}, unfit("allow", "a list of people goes with %s only, not with %s", relay.AllowList, p.Policy)
 		}
 	case relay.AllowList:
 		if len(p.Allow) == 0 {
-			return Principal{}, unfit("allow", nil, "%s needs somebody to allow: --allow PLATFORM:USER", relay.AllowList)
+			return Principal{}, unfit("allow", "%s needs somebody to allow: --allow PLATFORM:USER", relay.AllowList)
 		}
 	default:
-		return Principal{}, unfit("policy", nil, "unknown policy %q: want %s, %s or %s", p.Policy, relay.OwnerOnly, relay.AllowList, relay.AnyOne)
+		return Principal{}, unfit("policy", "unknown policy %q: want %s, %s or %s", p.Policy, relay.OwnerOnly, relay.AllowList, relay.AnyOne)
 	}
 	for _, a := range p.Allow {
 		if err := s.person(a.Platform, a.User); err != nil {
@@ -170,9 +169,9 @@ func (s *Service) SetPrincipal(ctx context.Context, by audit.Actor, p SetPrincip
 	if err != nil {
 		return Principal{}, err
 	}
-	out := Principal{Instance: i.ID, Policy: p.Policy, Allow: append([]store.Person{}, p.Allow...)}
-	return out, s.db.UpdateInstance(ctx, row(by, "principal", i, p.spell()), i.ID, func(i *store.Instance) error {
-		i.Principal = store.Principal{Policy: p.Policy, Allow: slices.Clone(p.Allow)}
+	i.Principal = store.Principal{Policy: p.Policy, Allow: p.Allow}
+	return principal(i), s.db.UpdateInstance(ctx, row(by, "principal", i, p.spell()), i.ID, func(stored *store.Instance) error {
+		stored.Principal = i.Principal
 		return nil
 	})
 }

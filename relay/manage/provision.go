@@ -95,18 +95,11 @@ func (s *Service) Provision(ctx context.Context, by audit.Actor, p Provision) (P
 
 // checkProvision refuses what p cannot do without.
 func checkProvision(p Provision) error {
-	if err := checkName("gatewayId", "a gateway", string(p.Gateway)); err != nil {
-		return err
+	err := cmp.Or(checkName("gatewayId", "a gateway", string(p.Gateway)), checkName("platform", "a platform", string(p.Platform)))
+	if err == nil && p.AssertedInstance != "" {
+		err = checkName("instanceId", "an instance", string(p.AssertedInstance))
 	}
-	if err := checkName("platform", "a platform", string(p.Platform)); err != nil {
-		return err
-	}
-	if p.AssertedInstance != "" {
-		if err := checkName("instanceId", "an instance", string(p.AssertedInstance)); err != nil {
-			return err
-		}
-	}
-	return nil
+	return err
 }
 
 // usable is p without the parts that cannot be used and that the gateway can do without, and a sentence
@@ -144,14 +137,14 @@ func (s *Service) seatFor(ctx context.Context, by audit.Actor, p Provision) (sto
 		switch {
 		case errors.Is(err, store.ErrExists): // another call was faster: look again
 		case errors.Is(err, store.ErrTooMany):
-			return g, refuse(Forbidden, err, "the tenant %q has as many instances as may make themselves: enroll this one", p.Tenant)
+			return g, refuse(Forbidden, "the tenant %q has as many instances as may make themselves: enroll this one", p.Tenant)
 		case err != nil || ok:
 			return g, err
 		default:
 			variation++
 		}
 	}
-	return store.Gateway{}, nameTaken(nil)
+	return store.Gateway{}, nameTaken()
 }
 
 // seat is the gateway id, if p may have it.
@@ -175,7 +168,7 @@ func (s *Service) seat(ctx context.Context, by audit.Actor, p Provision, id rela
 		if p.Instance == "" && p.AssertedInstance == "" { // it did not ask for this one
 			return g, false, nil
 		}
-		return g, false, noGateway(string(g.Instance), nil)
+		return g, false, noGateway(string(g.Instance))
 	}
 	g, err = s.admit(ctx, by, p, id, g.Instance)
 	return g, err == nil, err

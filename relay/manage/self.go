@@ -36,7 +36,7 @@ type BoundUser struct {
 func (s *Service) Manageable(ctx context.Context, i relay.InstanceID, t relay.TenantID) error {
 	inst, err := s.served(ctx, string(i))
 	if err == nil && (inst.ID != i || t != "" && inst.Tenant != t) {
-		return noGateway(string(i), nil)
+		return noGateway(string(i))
 	}
 	return err
 }
