@@ -8,7 +8,6 @@ import (
 	"io"
 	"net/url"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -128,17 +127,14 @@ func newGatewayCmd(a *app) *cobra.Command {
 
 func (a *app) gatewayList() *cobra.Command {
 	c := &cobra.Command{Use: "list", Short: "List all gateways", Args: cobra.NoArgs}
-	return asking(a, c, admin.Gateways, noArgs, func(w io.Writer, _ struct{}, all []manage.Gateway) {
-		list(a, w, all, "No gateway yet. Next: hermes-connector enroll NAME", gatewayHead, gatewayRow)
-	})
+	return listing(a, c, admin.Gateways, noArgs, "No gateway yet. Next: hermes-connector enroll NAME", gatewayHead, gatewayRow)
 }
 
-var gatewayHead = []string{"GATEWAY", "INSTANCE", "TENANT", "STATE", "CREATED", "LAST SEEN", "SECRETS"}
+var gatewayHead = []any{"GATEWAY", "INSTANCE", "TENANT", "STATE", "CREATED", "LAST SEEN", "SECRETS"}
 
-func gatewayRow(g manage.Gateway) []string {
-	return []string{
-		string(g.ID), string(g.Instance), string(g.Tenant), string(g.State),
-		g.CreatedAt.Local().Format(time.DateOnly), ago(g.LastSeenAt, time.Now()), strconv.Itoa(g.Secrets),
+func gatewayRow(g manage.Gateway) []any {
+	return []any{
+		g.ID, g.Instance, g.Tenant, g.State, g.CreatedAt.Local().Format(time.DateOnly), ago(g.LastSeenAt, time.Now()), g.Secrets,
 	}
 }
 
@@ -149,7 +145,7 @@ func (a *app) named(verb, short string) *cobra.Command {
 
 func (a *app) gatewayShow() *cobra.Command {
 	return asking(a, a.named("show", "Show one gateway"), admin.Gateway, nameArg, func(w io.Writer, _ manage.Named, g manage.Gateway) {
-		table(w, [][]string{gatewayHead, gatewayRow(g)})
+		table(w, [][]any{gatewayHead, gatewayRow(g)})
 		for _, warning := range g.Warnings {
 			_, _ = fmt.Fprintln(w, "!", warning)
 		}

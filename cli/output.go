@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -101,12 +102,15 @@ func (a *app) say(format string, args ...any) {
 }
 
 // table writes aligned rows; the first is the heading.
-func table(w io.Writer, rows [][]string) {
+func table(w io.Writer, rows [][]any) {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, r := range rows {
 		cells := make([]string, len(r))
-		for i, cell := range r {
-			cells[i] = plain(cell)
+		for i, v := range r {
+			if at, ok := v.(time.Time); ok {
+				v = at.Local().Format(time.DateTime)
+			}
+			cells[i] = cmp.Or(plain(fmt.Sprint(v)), "-")
 		}
 		_, _ = fmt.Fprintln(t, strings.Join(cells, "\t"))
 	}
@@ -136,13 +140,18 @@ func show[A, R any](ctx context.Context, a *app, op admin.Op[A, R], args A, asJS
 	return a.print(asJSON, out, func(w io.Writer) { human(w, out) })
 }
 
+// listing is asking for an operation that answers with a list: it prints a table, or says none.
+func listing[A, T any](a *app, c *cobra.Command, op admin.Op[A, []T], args func(pos []string) (A, error), none string, head []any, row func(T) []any) *cobra.Command {
+	return asking(a, c, op, args, func(w io.Writer, _ A, all []T) { list(a, w, all, none, head, row) })
+}
+
 // list writes a table of all, or says that there is nothing.
-func list[T any](a *app, w io.Writer, all []T, none string, head []string, row func(T) []string) {
+func list[T any](a *app, w io.Writer, all []T, none string, head []any, row func(T) []any) {
 	if len(all) == 0 {
 		a.say("%s", none)
 		return
 	}
-	rows := [][]string{head}
+	rows := [][]any{head}
 	for _, v := range all {
 		rows = append(rows, row(v))
 	}
@@ -175,14 +184,6 @@ func ago(t, now time.Time) string {
 		return fmt.Sprintf("%dh ago", int(d.Hours()))
 	}
 	return fmt.Sprintf("%dd ago", int(d.Hours()/24))
-}
-
-// dash stands for an empty cell.
-func dash[S ~string](s S) string {
-	if s == "" {
-		return "-"
-	}
-	return string(s)
 }
 
 // join is all ids in one cell or line.
