@@ -27,7 +27,6 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/manage"
 	"github.com/hermes-connector/hermes-connector/relay/metrics"
 	"github.com/hermes-connector/hermes-connector/relay/server"
-	"github.com/hermes-connector/hermes-connector/relay/session"
 	"github.com/hermes-connector/hermes-connector/relay/token"
 	"github.com/hermes-connector/hermes-connector/relay/wake"
 	"github.com/hermes-connector/hermes-connector/store"
@@ -56,7 +55,6 @@ func newCore(cfg *config.Config, db *store.DB, v *vault.Vault, bots []platforms.
 	desk := link.NewDesk(db, v, time.Now)
 	c.hub = hub.New(db, desk, c.bus, bots, hub.Options{
 		Delivery: delivery.Options{Window: cfg.Delivery.Window, Log: log},
-		Session:  session.Options{},
 		Log:      log,
 	})
 	g := newGuard(cfg, append(beside, addr)...)

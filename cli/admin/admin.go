@@ -94,7 +94,8 @@ const actorHeader = "Hermes-Connector-User"
 
 var errMalformed = &manage.Error{Why: manage.Usage, Message: "malformed request"}
 
-// Handler serves the operations of svc.
+// Handler serves the operations of svc. What is not carried out is answered with a *manage.Error, which says no Why
+// when it is no refusal but trouble.
 func Handler(svc *manage.Service) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /v1/{op}", func(w http.ResponseWriter, r *http.Request) {
@@ -112,27 +113,20 @@ func Handler(svc *manage.Service) http.Handler {
 			answer(w, http.StatusOK, result)
 			return
 		}
-		code, f := http.StatusInternalServerError, failure{Error: err.Error()}
-		if refused, ok := errors.AsType[*manage.Error](err); ok {
-			code, f = http.StatusConflict, failure{Error: refused.Message, Why: refused.Why, Field: refused.Field}
-			if refused == errMalformed {
-				code = http.StatusBadRequest
-			}
+		code, refused := http.StatusConflict, new(manage.Error)
+		switch {
+		case !errors.As(err, &refused):
+			code, refused.Message = http.StatusInternalServerError, err.Error()
+		case refused == errMalformed:
+			code = http.StatusBadRequest
 		}
-		answer(w, code, f)
+		answer(w, code, refused)
 	})
 	return mux
 }
 
 // operator is a user of this machine as the audit list names him.
 func operator(user string) audit.Actor { return audit.Actor{Kind: audit.ActorCLI, Name: user} }
-
-// failure is the body of every answer but 200.
-type failure struct {
-	Error string     `json:"error"`
-	Why   manage.Why `json:"kind,omitempty"` // empty: no refusal but trouble
-	Field string     `json:"field,omitempty"`
-}
 
 func answer(w http.ResponseWriter, code int, body any) {
 	w.Header().Set("Content-Type", "application/json")

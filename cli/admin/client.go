@@ -82,14 +82,14 @@ func (o Op[A, R]) Ask(ctx context.Context, c *Client, args A) (result R, err err
 		}
 		return result, err
 	}
-	var f failure
-	switch err := json.Unmarshal(raw, &f); {
+	var refused manage.Error
+	switch err := json.Unmarshal(raw, &refused); {
 	case err != nil:
 		return result, errOther(o.name)
-	case f.Why != "":
-		return result, &manage.Error{Why: f.Why, Message: f.Error, Field: f.Field}
+	case refused.Why != "":
+		return result, &refused
 	}
-	return result, errors.New(f.Error)
+	return result, errors.New(refused.Message)
 }
 
 // post asks the running server for an operation.

@@ -230,12 +230,12 @@ func (l *loader) defaults() {
 		if dir = cmp.Or(dir, l.folder("XDG_DATA_HOME", ".local/share")); dir == "" {
 			return errors.New("there is no home folder that could hold the data: write data_dir")
 		}
-		return into(&l.cfg.DataDir, l.dataDir)(dir)
+		return into(&l.cfg.DataDir, l.path(folder))(dir)
 	}, l.env["STATE_DIRECTORY"])
 	v := &l.cfg.Vault
 	fill("backup.dir", into(&l.cfg.Backup.Dir, l.abs), filepath.Join(l.cfg.DataDir, "snapshots"))
 	if v.Passphrase.IsZero() && v.Credential == "" {
-		fill("vault.key_file", into(&v.KeyFile, l.keyFile), filepath.Join(l.cfg.DataDir, "vault.key"))
+		fill("vault.key_file", into(&v.KeyFile, l.path(private)), filepath.Join(l.cfg.DataDir, "vault.key"))
 	}
 }
 

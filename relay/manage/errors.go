@@ -24,11 +24,11 @@ const (
 
 // Error is a refusal.
 type Error struct {
-	Why Why
+	Why Why `json:"kind,omitempty"`
 	// Message says what was refused, why, and what to do. It contains no credential.
-	Message string
+	Message string `json:"error"`
 	// Field is the argument that a Usage refusal is about, under its name on the wire.
-	Field string
+	Field string `json:"field,omitempty"`
 }
 
 func (e *Error) Error() string { return e.Message }
