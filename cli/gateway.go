@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/url"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -59,28 +60,25 @@ every start. Without NAME any gateway may use the token, and the second line exp
 // printToken prints the token and the .env lines on stdout and everything else on stderr.
 func (a *app) printToken(w io.Writer, t manage.EnrollmentToken) {
 	whom := cmp.Or(string(t.Gateway), "any new gateway")
-	a.say("✓ an enrollment token for %s (tenant %s); good once, until %s:", whom, t.Tenant, clock(t.ExpiresAt))
-	a.say("")
+	a.say("✓ an enrollment token for %s (tenant %s); good once, until %s:\n", whom, t.Tenant, clock(t.ExpiresAt))
 	_, _ = fmt.Fprintln(w, t.Token)
-	a.say("")
 	if t.IdentityURL == "" {
-		a.say("On the gateway's machine: hermes gateway enroll --token TOKEN --connector-url URL")
-		a.say("The gateway must be able to prove who it is, as [identity] in the configuration demands.")
+		a.say(`
+On the gateway's machine: hermes gateway enroll --token TOKEN --connector-url URL
+The gateway must be able to prove who it is, as [identity] in the configuration demands.`)
 		return
 	}
-	a.say("Put these lines into ~/.hermes/.env on the gateway's machine:")
-	a.say("")
-	for _, line := range t.EnvLines() {
-		_, _ = fmt.Fprintln(w, line)
-	}
-	a.say("")
+	a.say("\nPut these lines into ~/.hermes/.env on the gateway's machine:\n")
+	_, _ = fmt.Fprintln(w, strings.Join(t.EnvLines(), "\n"))
 	if t.Gateway == "" {
-		a.say("Then run there: hermes gateway enroll --token TOKEN")
-		a.say("The second line expires with the token; an enrolled gateway goes on without that line.")
+		a.say(`
+Then run there: hermes gateway enroll --token TOKEN
+The second line expires with the token; an enrolled gateway goes on without that line.`)
 	} else {
-		a.say("Then restart the gateway: it gets its credentials by itself at every start, and the token is not needed.")
-		a.say("Or get the credentials once and for all, and run there: hermes gateway enroll --token TOKEN")
-		a.say("The second line is a secret; hermes-connector gateway identity %s --revoke revokes the URL in it.", t.Gateway)
+		a.say(`
+Then restart the gateway: it gets its credentials by itself at every start, and the token is not needed.
+Or get the credentials once and for all, and run there: hermes gateway enroll --token TOKEN
+The second line is a secret; hermes-connector gateway identity %s --revoke revokes the URL in it.`, t.Gateway)
 	}
 	a.say("Gateways older than August 2026 can do neither: they take the lines that hermes-connector enroll NAME prints.")
 	a.warnLocal(t.Env["GATEWAY_RELAY_URL"])
@@ -102,13 +100,9 @@ func newCredentials[A any](ctx context.Context, a *app, op admin.Op[A, manage.En
 		return err
 	}
 	err = a.print(asJSON, e, func(w io.Writer) {
-		a.say("✓ gateway %s %s (tenant %s). Put these lines into ~/.hermes/.env on the gateway's machine and restart the gateway:", e.Gateway, done, e.Tenant)
-		a.say("")
-		for _, line := range e.EnvLines() {
-			_, _ = fmt.Fprintln(w, line)
-		}
-		a.say("")
-		a.say("The secret is not shown again. Next: hermes-connector link %s", e.Instance)
+		a.say("✓ gateway %s %s (tenant %s). Put these lines into ~/.hermes/.env on the gateway's machine and restart the gateway:\n", e.Gateway, done, e.Tenant)
+		_, _ = fmt.Fprintln(w, strings.Join(e.EnvLines(), "\n"))
+		a.say("\nThe secret is not shown again. Next: hermes-connector link %s", e.Instance)
 		if _, named := e.Env["GATEWAY_RELAY_PLATFORMS"]; !named {
 			a.say("! No bot is configured, so the lines name no bot. With a bot, hermes-connector gateway rotate %s prints the lines anew.", e.Gateway)
 		}
