@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"log/slog"
 	"maps"
@@ -228,12 +229,6 @@ func override(values, env map[string]given) {
 	maps.Copy(values, env)
 }
 
-// remoteAddr reports whether host:port can be reached from other machines too.
-func remoteAddr(addr string) bool {
-	host, _, err := net.SplitHostPort(addr)
-	return err == nil && !localHost(host)
-}
-
 func localHost(host string) bool {
 	ip, err := netip.ParseAddr(host)
 	return host == "localhost" || strings.HasSuffix(host, ".localhost") || err == nil && ip.Unmap().IsLoopback()
@@ -245,11 +240,11 @@ func remotePlain(address string) bool {
 	return err == nil && u.Scheme == "http" && !localHost(u.Hostname())
 }
 
-// spellHost is the host of host:port, for a message.
-func spellHost(addr string) string {
-	host, _, _ := net.SplitHostPort(addr)
-	if host == "" {
-		return "every interface"
+// remoteHost is the host of host:port, for a message, if other machines can reach it; else empty.
+func remoteHost(addr string) string {
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil || localHost(host) {
+		return ""
 	}
-	return host
+	return cmp.Or(host, "every interface")
 }
