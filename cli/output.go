@@ -59,18 +59,12 @@ func (o *observed) Write(b []byte) (n int, err error) {
 
 // plain is s without what a terminal would obey: names come from networks and gateways. What cannot
 // be seen is spelled as Go would.
-func plain(s string) string {
-	return spell(s, "", func(r rune) string { q := strconv.QuoteRune(r); return q[1 : len(q)-1] })
-}
+func plain(s string) string { return spell(s, "", quoted) }
 
 // plainLines is plain for text of several lines.
-func plainLines(s string) string {
-	lines := strings.Split(s, "\n")
-	for i, l := range lines {
-		lines[i] = plain(l)
-	}
-	return strings.Join(lines, "\n")
-}
+func plainLines(s string) string { return spell(s, "\n", quoted) }
+
+func quoted(r rune) string { return strings.Trim(strconv.QuoteRune(r), "'") }
 
 // plainJSON is plain for JSON, where such characters can only stand in strings.
 func plainJSON(s string) string {

@@ -1,14 +1,14 @@
 // Package admin carries the operator's commands to the process that holds the database: over a
-// Unix socket to a running server, or straight to a Service in the same process. Both ways run
-// through one handler, so a command does the same whether or not a server runs.
+// Unix socket to a running server, or straight to a Service in the same process. Both ways call one
+// method of the Service, so a command does the same whether or not a server runs.
 //
-// It is no management API for others: who can open the socket is the operator, and that is its
-// owner alone (mode 0600).
+// It is no management API for others: whoever can open the socket is the operator, and only the
+// owner of the socket can (mode 0600).
 //
 // Invariants:
 //
 //  1. The socket is never connectable by anyone but its owner, from its first moment on.
-//  2. Only who holds the database may listen, so a socket file found then is stale.
+//  2. Only the process that holds the database listens, so a socket file that it finds is stale.
 //  3. A refusal (*manage.Error) arrives as it was made.
 //  4. Every change is made in the name of the user who ran the command.
 //  5. An operation is one row below: what the server carries out is what a command asks for.
@@ -57,7 +57,10 @@ var (
 )
 
 // Op is an operation with arguments A and the result R.
-type Op[A, R any] struct{ name string }
+type Op[A, R any] struct {
+	name string
+	do   func(*manage.Service, context.Context, audit.Actor, A) (R, error)
+}
 
 // carrier carries out an operation in the name of by.
 type carrier func(ctx context.Context, svc *manage.Service, by audit.Actor, args []byte) (any, error)
@@ -75,7 +78,7 @@ func change[A, R any](name string, do func(*manage.Service, context.Context, aud
 		}
 		return do(svc, ctx, by, args)
 	}
-	return Op[A, R]{name}
+	return Op[A, R]{name, do}
 }
 
 // look is an operation that changes nothing.

@@ -56,16 +56,12 @@ func Local(svc *manage.Service) *Client { return &Client{svc: svc} }
 
 // Ask carries out the operation with args, wherever the service of c is. Refusals are *manage.Error.
 func (o Op[A, R]) Ask(ctx context.Context, c *Client, args A) (result R, err error) {
+	if c.svc != nil {
+		return o.do(c.svc, ctx, operator(whoami()), args)
+	}
 	body, err := json.Marshal(args)
 	if err != nil {
 		return result, fmt.Errorf("%s: %w", o.name, err)
-	}
-	if c.svc != nil {
-		out, err := carriers[o.name](ctx, c.svc, operator(whoami()), body)
-		if err != nil {
-			return result, err
-		}
-		return out.(R), nil
 	}
 	resp, err := c.post(ctx, o.name, body)
 	if err != nil {

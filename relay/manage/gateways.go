@@ -52,13 +52,11 @@ func (s *Service) Gateways(ctx context.Context, _ struct{}) ([]Gateway, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := make([]Gateway, 0, len(all))
-	for _, g := range all {
-		shown, err := s.show(ctx, g)
-		if err != nil {
+	out := make([]Gateway, len(all))
+	for i, g := range all {
+		if out[i], err = s.show(ctx, g); err != nil {
 			return nil, err
 		}
-		out = append(out, shown)
 	}
 	return out, nil
 }
@@ -129,11 +127,8 @@ func (s *Service) Rotate(ctx context.Context, by audit.Actor, n Named) (Enrolled
 	if err != nil {
 		return Enrolled{}, err
 	}
-	if g.Revoked {
-		return Enrolled{}, revoked(n.Name)
-	}
 	secret, err := s.auth.Rotate(ctx, gatewayRow(by, "rotate", g, ""), g.ID)
-	if errors.Is(err, token.ErrRevoked) { // meanwhile
+	if errors.Is(err, token.ErrRevoked) {
 		return Enrolled{}, revoked(n.Name)
 	}
 	if err != nil {
