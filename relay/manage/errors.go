@@ -81,7 +81,8 @@ func checkID(field, what, id string) error {
 	return nil
 }
 
-// fit reports whether id could be one of a platform: 1 to most bytes, all of which can be seen, for ids are printed on terminals.
+// fit reports whether id could be one of a platform: 1 to most bytes that all can be seen, for ids are printed on
+// terminals.
 func fit(id string, most int) bool {
 	return id != "" && len(id) <= most && !strings.ContainsFunc(id, relay.Unshown)
 }
