@@ -34,7 +34,7 @@ type Enrolled struct {
 // Enroll makes a gateway with its instance, and in a new tenant the tenant. Refused with Exists
 // when the name is taken by a gateway that is not revoked, with Usage when an argument is unfit.
 func (s *Service) Enroll(ctx context.Context, by audit.Actor, e Enroll) (Enrolled, error) {
-	if err := s.checkEnroll(&e); err != nil {
+	if err := s.checkEnroll(&e, false); err != nil {
 		return Enrolled{}, err
 	}
 	cred, g, err := s.auth.Issue(relay.GatewayID(e.Name))
@@ -53,11 +53,13 @@ func (s *Service) Enroll(ctx context.Context, by audit.Actor, e Enroll) (Enrolle
 }
 
 // checkEnroll refuses what is unfit, and fills in the default tenant.
-func (s *Service) checkEnroll(e *Enroll) error {
-	if e.Tenant == "" {
-		e.Tenant = string(relay.DefaultTenant)
+func (s *Service) checkEnroll(e *Enroll, mayLackName bool) error {
+	e.Tenant = cmp.Or(e.Tenant, string(relay.DefaultTenant))
+	err := cmp.Or(checkName("tenant", "a tenant", e.Tenant), s.checkWakeURL(e.WakeURL))
+	if e.Name != "" || !mayLackName {
+		err = cmp.Or(checkName("gatewayId", "a gateway", e.Name), err)
 	}
-	return cmp.Or(checkName("gatewayId", "a gateway", e.Name), checkName("tenant", "a tenant", e.Tenant), s.checkWakeURL(e.WakeURL))
+	return err
 }
 
 // checkName refuses what cannot name what.
@@ -121,14 +123,9 @@ type EnrollmentToken struct {
 // EnrollToken makes a token with which a gateway can enroll itself within 15 minutes, and its identity URL;
 // of both only the MAC is stored. The name may be empty. Refusals are those of Enroll.
 func (s *Service) EnrollToken(ctx context.Context, by audit.Actor, e Enroll) (EnrollmentToken, error) {
-	check := e
-	if e.Name == "" {
-		check.Name = string(relay.DefaultTenant) // any that is fit
-	}
-	if err := s.checkEnroll(&check); err != nil {
+	if err := s.checkEnroll(&e, true); err != nil {
 		return EnrollmentToken{}, err
 	}
-	e.Tenant = check.Tenant
 	if err := s.enrollable(ctx, e); err != nil {
 		return EnrollmentToken{}, err
 	}

@@ -237,27 +237,28 @@ func (s *Service) SetRelevance(ctx context.Context, by audit.Actor, p SetRelevan
 	if err != nil {
 		return Relevance{}, err
 	}
-	r := relevance(i, p.Platform)
 	if p.RequireAddress != nil || p.Free != nil || p.AllowBots != nil || p.OwnerMustAddress != nil {
-		err = s.db.UpdateInstance(ctx, row(by, "policy", i, p.spell()), i.ID, func(i *store.Instance) error {
-			r = relevance(*i, p.Platform)
+		err = s.db.UpdateInstance(ctx, row(by, "policy", i, p.spell()), i.ID, func(stored *store.Instance) error {
+			r := relevance(*stored, p.Platform)
 			change(&r.RequireAddress, p.RequireAddress)
 			change(&r.FreeResponseScopes, p.Free)
 			change(&r.AllowOtherBots, p.AllowBots)
 			change(&r.OwnerMustAddress, p.OwnerMustAddress)
-			if i.Relevance == nil {
-				i.Relevance = make(map[relay.PlatformID]store.Relevance)
+			if stored.Relevance == nil {
+				stored.Relevance = make(map[relay.PlatformID]store.Relevance)
 			}
-			i.Relevance[p.Platform] = r
+			stored.Relevance[p.Platform] = r
+			i = *stored
 			return nil
 		})
 	}
-	return shown(i.ID, p.Platform, r), err
+	return shown(i, p.Platform), err
 }
 
-func shown(i relay.InstanceID, p relay.PlatformID, r store.Relevance) Relevance {
+func shown(i store.Instance, p relay.PlatformID) Relevance {
+	r := relevance(i, p)
 	return Relevance{
-		Instance: i, Platform: p, RequireAddress: r.RequireAddress,
+		Instance: i.ID, Platform: p, RequireAddress: r.RequireAddress,
 		Free:      append([]relay.ChatID{}, r.FreeResponseScopes...),
 		AllowBots: r.AllowOtherBots, OwnerMustAddress: r.OwnerMustAddress,
 	}

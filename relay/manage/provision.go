@@ -72,7 +72,7 @@ func (s *Service) Provision(ctx context.Context, by audit.Actor, p Provision) (P
 	if err := s.declare(ctx, by, p, wakeFault, g, &out); err != nil {
 		return Provisioned{}, err
 	}
-	if s.lapsed(p) { // asked first: a replay makes no secret
+	if !p.Began.IsZero() && s.set.Now().Sub(p.Began) >= bootWindow { // that start is over: a replay, which makes no secret
 		return out, nil
 	}
 	newest, err := s.auth.Newest(ctx, gatewayRow(by, "provision", g, "new secret"), g.ID, bootWindow)
@@ -152,7 +152,7 @@ func (s *Service) seat(ctx context.Context, by audit.Actor, p Provision, id rela
 	g, err = s.db.Gateway(ctx, id)
 	switch {
 	case errors.Is(err, store.ErrNotFound):
-		g.Instance = p.instanceOf(id)
+		g.Instance = cmp.Or(p.Instance, p.AssertedInstance, relay.InstanceID(id))
 	case err != nil:
 		return g, false, err
 	case g.Tenant != p.Tenant || p.Instance != "" && g.Instance != p.Instance:
@@ -172,11 +172,6 @@ func (s *Service) seat(ctx context.Context, by audit.Actor, p Provision, id rela
 	}
 	g, err = s.admit(ctx, by, p, id, g.Instance)
 	return g, err == nil, err
-}
-
-// instanceOf is the instance of a new gateway.
-func (p Provision) instanceOf(id relay.GatewayID) relay.InstanceID {
-	return cmp.Or(p.Instance, p.AssertedInstance, relay.InstanceID(id))
 }
 
 // admit enrolls a gateway.
@@ -206,12 +201,11 @@ func (s *Service) noteServing(ctx context.Context, i relay.InstanceID) error {
 	if err != nil {
 		return err
 	}
-	for _, g := range all {
-		if g.Provisioned && g.Instance == i && s.live.Serves(g.ID, i) {
-			return s.db.UpdateGateway(ctx, nil, g.ID, store.CameOrWent(s.set.Now(), false))
-		}
+	at := slices.IndexFunc(all, func(g store.Gateway) bool { return g.Provisioned && g.Instance == i && s.live.Serves(g.ID, i) })
+	if at < 0 {
+		return nil
 	}
-	return nil
+	return s.db.UpdateGateway(ctx, nil, all[at].ID, store.CameOrWent(s.set.Now(), false))
 }
 
 // vary is the n-th name to try for p's gateway; the 0th is what it said. Others cannot foresee the
@@ -249,11 +243,6 @@ func (s *Service) declare(ctx context.Context, by audit.Actor, p Provision, wake
 	accepted, err := s.db.SetRoutes(ctx, declared, g.Instance, p.Platform, p.RouteKeys)
 	out.RouteKeys = append(out.RouteKeys, accepted...)
 	return err
-}
-
-// lapsed reports whether the start that p's identity was fetched for is over by its age.
-func (s *Service) lapsed(p Provision) bool {
-	return !p.Began.IsZero() && s.set.Now().Sub(p.Began) >= bootWindow
 }
 
 // had reports whether the gateway has connected with its newest secret (no older one is left, and it was seen

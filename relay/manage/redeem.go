@@ -28,13 +28,8 @@ func (s *Service) EnrollByToken(ctx context.Context, by audit.Actor, e EnrollByT
 	}
 	// The store checks this again when it marks the token. The check here keeps whoever holds a spent
 	// token from learning which names are taken.
-	switch {
-	case t.Used:
-		return Enrolled{}, whyNotRedeemed(store.ErrUsed)
-	case !s.set.Now().Before(t.ExpiresAt):
-		return Enrolled{}, whyNotRedeemed(store.ErrExpired)
-	case e.Tenant != "" && e.Tenant != t.Tenant:
-		return Enrolled{}, whyNotRedeemed(store.ErrForeign)
+	if t.Used || !s.set.Now().Before(t.ExpiresAt) || e.Tenant != "" && e.Tenant != t.Tenant {
+		return Enrolled{}, badToken()
 	}
 	id, inst := t.Gateway, t.Instance
 	if id == "" {
@@ -63,17 +58,21 @@ func (s *Service) EnrollByToken(ctx context.Context, by audit.Actor, e EnrollByT
 	return s.enrolled(g, t.WakeURL, cred.Secret, cred.DeliveryKey), nil
 }
 
-// whyNotRedeemed sorts the store's answers about a token. The refusal does not tell why the token is refused.
+// whyNotRedeemed sorts the store's answers about a token. badToken does not tell why the token is refused.
 func whyNotRedeemed(err error) error {
 	for _, bad := range []error{store.ErrNotFound, store.ErrExpired, store.ErrUsed, store.ErrForeign} {
 		if errors.Is(err, bad) {
-			return refuse(Forbidden, "the enrollment token is wrong, used, expired or for somebody else: ask for a new one")
+			return badToken()
 		}
 	}
 	if errors.Is(err, store.ErrExists) {
 		return nameTaken()
 	}
 	return err
+}
+
+func badToken() error {
+	return refuse(Forbidden, "the enrollment token is wrong, used, expired or for somebody else: ask for a new one")
 }
 
 func nameTaken() error {

@@ -72,11 +72,11 @@ func (s *Service) Self(ctx context.Context, n Named) (Self, error) {
 		return Self{}, err
 	}
 	for p := range i.Relevance {
-		out.Relevance[p] = shown(i.ID, p, relevance(i, p))
+		out.Relevance[p] = shown(i, p)
 	}
 	for _, b := range s.bots() {
 		p := b.Bot().Platform
-		out.Relevance[p] = shown(i.ID, p, relevance(i, p))
+		out.Relevance[p] = shown(i, p)
 	}
 	lane, err := s.db.Lane(ctx, i.ID)
 	if err != nil {
