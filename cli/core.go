@@ -129,8 +129,7 @@ func newGuard(cfg *config.Config, listeners ...string) *guard.Guard {
 	return guard.New(o)
 }
 
-// run serves on l until ctx ends; see server.Server.Run. Everything it started has ended when it
-// returns.
+// run serves on l until ctx ends; see server.Server.Run. Everything it started has ended when it returns.
 func (c *core) run(ctx, hurry context.Context, l net.Listener) error {
 	unsubscribe := c.bus.Subscribe(func(n bus.Note) {
 		if grew, ok := n.(bus.LaneGrew); ok {

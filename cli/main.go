@@ -165,8 +165,7 @@ func keepIDs(root *cobra.Command, args []string) []string {
 	return slices.Concat(kept, []string{"--"}, ids)
 }
 
-// version is the module's version as the Go tool stamped it: a tag, a pseudo-version of the
-// commit, or "(devel)".
+// version is the module's version as the Go tool stamped it: a tag, a pseudo-version of the commit, or "(devel)".
 func version() string {
 	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
 		return info.Main.Version

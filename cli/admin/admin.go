@@ -91,8 +91,7 @@ func look[A, R any](name string, do func(*manage.Service, context.Context, A) (R
 // maxArgs bounds a request, in bytes.
 const maxArgs = 1 << 20
 
-// actorHeader carries the name of the user who ran the command. It is believed: only the socket's
-// owner can send it.
+// actorHeader carries the name of the user who ran the command. It is believed: only the socket's owner can send it.
 const actorHeader = "Hermes-Connector-User"
 
 var errMalformed = &manage.Error{Why: manage.Usage, Message: "malformed request"}

@@ -171,8 +171,7 @@ type Deprovisioned struct {
 	Gateways []relay.GatewayID `json:"gateways"` // those that were not revoked before
 }
 
-// Deprovision is Revoke for every gateway of an instance at once. Again: nothing changes. Refused
-// with NotFound.
+// Deprovision is Revoke for every gateway of an instance at once. Again: nothing changes. Refused with NotFound.
 func (s *Service) Deprovision(ctx context.Context, by audit.Actor, n Named) (Deprovisioned, error) {
 	i, err := s.instance(ctx, n.Name)
 	if err != nil {

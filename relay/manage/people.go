@@ -74,8 +74,7 @@ type Binding struct {
 	Instance relay.InstanceID `json:"instanceId"`
 }
 
-// Bind binds a person to an instance, as a link code would. Again: nothing changes. Refused with
-// NotFound or Usage.
+// Bind binds a person to an instance, as a link code would. Again: nothing changes. Refused with NotFound or Usage.
 func (s *Service) Bind(ctx context.Context, by audit.Actor, b Bind) (Binding, error) {
 	err := cmp.Or(s.person(b.Platform, b.User), s.typed("userId", b.Platform, string(b.User)))
 	if err != nil {
