@@ -6,9 +6,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -28,20 +26,17 @@ func (a *app) bufferList() *cobra.Command {
 	})
 }
 
-var entryHead = []string{"BUFFER ID", "AT", "PLATFORM", "CHAT", "EVENT", "BYTES", "DEATHS"}
+var entryHead = []any{"BUFFER ID", "AT", "PLATFORM", "CHAT", "EVENT", "BYTES", "DEATHS"}
 
-func entryRow(e manage.Entry) []string {
-	return []string{
-		e.Buffer, e.At.Local().Format(time.DateTime), string(e.Platform), string(e.Chat), string(e.Event),
-		strconv.Itoa(e.Bytes), strconv.Itoa(e.Deaths),
-	}
+func entryRow(e manage.Entry) []any {
+	return []any{e.Buffer, e.At, e.Platform, e.Chat, e.Event, e.Bytes, e.Deaths}
 }
 
 func (a *app) bufferDead() *cobra.Command {
 	c := a.named("dead", "List the messages that were given up, and why")
 	return asking(a, c, admin.Dead, nameArg, func(w io.Writer, n manage.Named, all []manage.DeadEntry) {
-		list(a, w, all, n.Name+" has no dead letters.", slices.Concat(entryHead, []string{"REASON"}), func(d manage.DeadEntry) []string {
-			return append(entryRow(d.Entry), string(d.Reason))
+		list(a, w, all, n.Name+" has no dead letters.", slices.Concat(entryHead, []any{"REASON"}), func(d manage.DeadEntry) []any {
+			return append(entryRow(d.Entry), d.Reason)
 		})
 		if len(all) > 0 {
 			a.say("Next: hermes-connector buffer replay %s, or buffer drop %s", n.Name, n.Name)
@@ -86,14 +81,12 @@ func (a *app) bufferDrop() *cobra.Command {
 
 func (a *app) bufferQuarantine() *cobra.Command {
 	c := &cobra.Command{Use: "quarantine", Short: "List what could not be read and was put aside, without showing it", Args: cobra.NoArgs}
-	return asking(a, c, admin.Quarantine, noArgs, func(w io.Writer, _ struct{}, all []manage.Quarantined) {
-		list(a, w, all, "Nothing was put aside.", []string{"AT", "BOT", "BYTES", "REASON"}, func(q manage.Quarantined) []string {
-			bot := "-" // a record of ours
-			if q.Platform != "" {
-				bot = relay.Bot{Platform: q.Platform, ID: q.Bot}.String()
-			}
-			return []string{q.At.Local().Format(time.DateTime), bot, strconv.Itoa(q.Bytes), q.Reason}
-		})
+	return listing(a, c, admin.Quarantine, noArgs, "Nothing was put aside.", []any{"AT", "BOT", "BYTES", "REASON"}, func(q manage.Quarantined) []any {
+		bot := "-" // a record of ours
+		if q.Platform != "" {
+			bot = relay.Bot{Platform: q.Platform, ID: q.Bot}.String()
+		}
+		return []any{q.At, bot, q.Bytes, q.Reason}
 	})
 }
 

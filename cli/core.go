@@ -27,7 +27,6 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/manage"
 	"github.com/hermes-connector/hermes-connector/relay/metrics"
 	"github.com/hermes-connector/hermes-connector/relay/server"
-	"github.com/hermes-connector/hermes-connector/relay/session"
 	"github.com/hermes-connector/hermes-connector/relay/token"
 	"github.com/hermes-connector/hermes-connector/relay/wake"
 	"github.com/hermes-connector/hermes-connector/store"
@@ -56,7 +55,6 @@ func newCore(cfg *config.Config, db *store.DB, v *vault.Vault, bots []platforms.
 	desk := link.NewDesk(db, v, time.Now)
 	c.hub = hub.New(db, desk, c.bus, bots, hub.Options{
 		Delivery: delivery.Options{Window: cfg.Delivery.Window, Log: log},
-		Session:  session.Options{},
 		Log:      log,
 	})
 	g := newGuard(cfg, append(beside, addr)...)
@@ -131,8 +129,7 @@ func newGuard(cfg *config.Config, listeners ...string) *guard.Guard {
 	return guard.New(o)
 }
 
-// run serves on l until ctx ends; see server.Server.Run. Everything it started has ended when it
-// returns.
+// run serves on l until ctx ends; see server.Server.Run. Everything it started has ended when it returns.
 func (c *core) run(ctx, hurry context.Context, l net.Listener) error {
 	unsubscribe := c.bus.Subscribe(func(n bus.Note) {
 		if grew, ok := n.(bus.LaneGrew); ok {

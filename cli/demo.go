@@ -23,6 +23,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
 	"github.com/hermes-connector/hermes-connector/relay/wire"
+	"github.com/hermes-connector/hermes-connector/store/audit"
 )
 
 const (
@@ -65,9 +66,8 @@ func (h *hops) print(who, format string, args ...any) {
 	_, _ = fmt.Fprintf(h.w, "%s  %-9s  %s\n", time.Now().Format("15:04:05.000"), who, fmt.Sprintf(format, args...))
 }
 
-// demo wires the connector in a temporary folder and runs both sides of it. It owns the server,
-// the gateway, the watcher of the chat and the reader of the input; all but the last, which may
-// be blocked in a read from the terminal, have ended when it returns.
+// demo wires the connector in a temporary folder and runs both sides of it. It owns the server, the gateway and the
+// reader of the input; all but the last, which may be blocked in a read from the terminal, have ended when it returns.
 func demo(ctx, hurry context.Context, once bool, stdin io.Reader, out *hops) (err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -103,9 +103,9 @@ func demo(ctx, hurry context.Context, once bool, stdin io.Reader, out *hops) (er
 			cancel(err)
 		}
 	})
-	cred, err := core.service.Enroll(ctx, manage.Enroll{Name: demoName})
+	cred, err := core.service.Enroll(ctx, audit.Actor{}, manage.Enroll{Name: demoName})
 	if err == nil {
-		_, err = core.service.Bind(ctx, manage.Bind{Name: demoName, Platform: loopback.ID, User: demoPerson})
+		_, err = core.service.Bind(ctx, audit.Actor{}, manage.Bind{Name: demoName, Platform: loopback.ID, User: demoPerson})
 	}
 	if err != nil {
 		return errors.Join(err, l.Close())
@@ -128,9 +128,6 @@ func demo(ctx, hurry context.Context, once bool, stdin io.Reader, out *hops) (er
 			cancel(fmt.Errorf("gateway: %w", err))
 		}
 	})
-	answered := make(chan struct{}, 1)
-	wg.Go(func() { watch(ctx, network, out, answered) })
-
 	select {
 	case <-connected:
 	case <-ctx.Done():
@@ -145,7 +142,7 @@ func demo(ctx, hurry context.Context, once bool, stdin io.Reader, out *hops) (er
 	} else {
 		out.print("demo", "type a message and press return; end with ctrl-d")
 	}
-	err = demoTalk(talk, network, out, stdin, answered)
+	err = demoTalk(talk, network, out, stdin)
 	switch {
 	case !once || err != nil && talk.Err() == nil:
 		return err
@@ -156,31 +153,35 @@ func demo(ctx, hurry context.Context, once bool, stdin io.Reader, out *hops) (er
 	return nil
 }
 
-// demoTalk says every line of stdin as the person, until it ends and everything said is answered.
-func demoTalk(ctx context.Context, network *loopback.Network, out *hops, stdin io.Reader, answered <-chan struct{}) error {
+// demoTalk says every line of stdin as the person, and waits for what the bot does about it, until stdin ends.
+func demoTalk(ctx context.Context, network *loopback.Network, out *hops, stdin io.Reader) error {
 	lines, ends := readLines(stdin)
-	for open := 0; lines != nil || open > 0; {
+	for said := 0; ; {
+		var line string
+		var ok bool
 		select {
 		case <-ctx.Done():
 			return ended(ctx)
-		case <-answered:
-			open--
-		case line, ok := <-lines:
-			if !ok {
-				lines = nil
-			}
-			if strings.TrimSpace(line) == "" {
-				continue
-			}
-			out.print(string(demoPerson), "says %q", line)
-			if err := network.Say(ctx, loopback.Message{User: demoPerson, Text: line}); err != nil {
-				return err
-			}
-			out.print("connector", "accepted it: it is on disk")
-			open++
+		case line, ok = <-lines:
 		}
+		if !ok {
+			return <-ends
+		}
+		if strings.TrimSpace(line) == "" {
+			continue
+		}
+		out.print(string(demoPerson), "says %q", line)
+		if err := network.Say(ctx, loopback.Message{User: demoPerson, Text: line}); err != nil {
+			return err
+		}
+		out.print("connector", "accepted it: it is on disk")
+		act, err := network.Act(ctx, said)
+		if err != nil {
+			return ended(ctx)
+		}
+		said++
+		out.print(string(demoPerson), "sees the bot's %s: %q", act.Op, act.Text)
 	}
-	return <-ends
 }
 
 // ended is why ctx ended: nil for an interrupt.
@@ -189,22 +190,6 @@ func ended(ctx context.Context) error {
 		return cause
 	}
 	return nil
-}
-
-// watch prints what the bot does in the chat, and tells answered about messages.
-func watch(ctx context.Context, network *loopback.Network, out *hops, answered chan<- struct{}) {
-	for i := 0; ; i++ {
-		act, err := network.Act(ctx, i)
-		if err != nil {
-			return // ctx ended
-		}
-		out.print(string(demoPerson), "sees the bot's %s: %q", act.Op, act.Text)
-		select {
-		case answered <- struct{}{}:
-		case <-ctx.Done():
-			return
-		}
-	}
 }
 
 // gateway prints a frame as the gateway sent or received it.

@@ -8,7 +8,7 @@ import (
 	"io"
 	"net/url"
 	"slices"
-	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -60,28 +60,25 @@ every start. Without NAME any gateway may use the token, and the second line exp
 // printToken prints the token and the .env lines on stdout and everything else on stderr.
 func (a *app) printToken(w io.Writer, t manage.EnrollmentToken) {
 	whom := cmp.Or(string(t.Gateway), "any new gateway")
-	a.say("✓ an enrollment token for %s (tenant %s); good once, until %s:", whom, t.Tenant, clock(t.ExpiresAt))
-	a.say("")
+	a.say("✓ an enrollment token for %s (tenant %s); good once, until %s:\n", whom, t.Tenant, clock(t.ExpiresAt))
 	_, _ = fmt.Fprintln(w, t.Token)
-	a.say("")
 	if t.IdentityURL == "" {
-		a.say("On the gateway's machine: hermes gateway enroll --token TOKEN --connector-url URL")
-		a.say("The gateway must be able to prove who it is, as [identity] in the configuration demands.")
+		a.say(`
+On the gateway's machine: hermes gateway enroll --token TOKEN --connector-url URL
+The gateway must be able to prove who it is, as [identity] in the configuration demands.`)
 		return
 	}
-	a.say("Put these lines into ~/.hermes/.env on the gateway's machine:")
-	a.say("")
-	for _, line := range t.EnvLines() {
-		_, _ = fmt.Fprintln(w, line)
-	}
-	a.say("")
+	a.say("\nPut these lines into ~/.hermes/.env on the gateway's machine:\n")
+	_, _ = fmt.Fprintln(w, strings.Join(t.EnvLines(), "\n"))
 	if t.Gateway == "" {
-		a.say("Then run there: hermes gateway enroll --token TOKEN")
-		a.say("The second line expires with the token; an enrolled gateway goes on without that line.")
+		a.say(`
+Then run there: hermes gateway enroll --token TOKEN
+The second line expires with the token; an enrolled gateway goes on without that line.`)
 	} else {
-		a.say("Then restart the gateway: it gets its credentials by itself at every start, and the token is not needed.")
-		a.say("Or get the credentials once and for all, and run there: hermes gateway enroll --token TOKEN")
-		a.say("The second line is a secret; hermes-connector gateway identity %s --revoke revokes the URL in it.", t.Gateway)
+		a.say(`
+Then restart the gateway: it gets its credentials by itself at every start, and the token is not needed.
+Or get the credentials once and for all, and run there: hermes gateway enroll --token TOKEN
+The second line is a secret; hermes-connector gateway identity %s --revoke revokes the URL in it.`, t.Gateway)
 	}
 	a.say("Gateways older than August 2026 can do neither: they take the lines that hermes-connector enroll NAME prints.")
 	a.warnLocal(t.Env["GATEWAY_RELAY_URL"])
@@ -103,13 +100,9 @@ func newCredentials[A any](ctx context.Context, a *app, op admin.Op[A, manage.En
 		return err
 	}
 	err = a.print(asJSON, e, func(w io.Writer) {
-		a.say("✓ gateway %s %s (tenant %s). Put these lines into ~/.hermes/.env on the gateway's machine and restart the gateway:", e.Gateway, done, e.Tenant)
-		a.say("")
-		for _, line := range e.EnvLines() {
-			_, _ = fmt.Fprintln(w, line)
-		}
-		a.say("")
-		a.say("The secret is not shown again. Next: hermes-connector link %s", e.Instance)
+		a.say("✓ gateway %s %s (tenant %s). Put these lines into ~/.hermes/.env on the gateway's machine and restart the gateway:\n", e.Gateway, done, e.Tenant)
+		_, _ = fmt.Fprintln(w, strings.Join(e.EnvLines(), "\n"))
+		a.say("\nThe secret is not shown again. Next: hermes-connector link %s", e.Instance)
 		if _, named := e.Env["GATEWAY_RELAY_PLATFORMS"]; !named {
 			a.say("! No bot is configured, so the lines name no bot. With a bot, hermes-connector gateway rotate %s prints the lines anew.", e.Gateway)
 		}
@@ -128,17 +121,14 @@ func newGatewayCmd(a *app) *cobra.Command {
 
 func (a *app) gatewayList() *cobra.Command {
 	c := &cobra.Command{Use: "list", Short: "List all gateways", Args: cobra.NoArgs}
-	return asking(a, c, admin.Gateways, noArgs, func(w io.Writer, _ struct{}, all []manage.Gateway) {
-		list(a, w, all, "No gateway yet. Next: hermes-connector enroll NAME", gatewayHead, gatewayRow)
-	})
+	return listing(a, c, admin.Gateways, noArgs, "No gateway yet. Next: hermes-connector enroll NAME", gatewayHead, gatewayRow)
 }
 
-var gatewayHead = []string{"GATEWAY", "INSTANCE", "TENANT", "STATE", "CREATED", "LAST SEEN", "SECRETS"}
+var gatewayHead = []any{"GATEWAY", "INSTANCE", "TENANT", "STATE", "CREATED", "LAST SEEN", "SECRETS"}
 
-func gatewayRow(g manage.Gateway) []string {
-	return []string{
-		string(g.ID), string(g.Instance), string(g.Tenant), string(g.State),
-		g.CreatedAt.Local().Format(time.DateOnly), ago(g.LastSeenAt, time.Now()), strconv.Itoa(g.Secrets),
+func gatewayRow(g manage.Gateway) []any {
+	return []any{
+		g.ID, g.Instance, g.Tenant, g.State, g.CreatedAt.Local().Format(time.DateOnly), ago(g.LastSeenAt, time.Now()), g.Secrets,
 	}
 }
 
@@ -149,7 +139,7 @@ func (a *app) named(verb, short string) *cobra.Command {
 
 func (a *app) gatewayShow() *cobra.Command {
 	return asking(a, a.named("show", "Show one gateway"), admin.Gateway, nameArg, func(w io.Writer, _ manage.Named, g manage.Gateway) {
-		table(w, [][]string{gatewayHead, gatewayRow(g)})
+		table(w, [][]any{gatewayHead, gatewayRow(g)})
 		for _, warning := range g.Warnings {
 			_, _ = fmt.Fprintln(w, "!", warning)
 		}

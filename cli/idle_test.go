@@ -96,7 +96,7 @@ func enrollMany(b *testing.B, dir string, n int) (bearers []string) {
 			b.Fatal(err)
 		}
 		g.Instance, g.Tenant = relay.InstanceID(id), relay.DefaultTenant
-		if err := db.Enroll(b.Context(), g, store.Instance{ID: g.Instance, Tenant: g.Tenant, CreatedAt: g.CreatedAt}); err != nil {
+		if err := db.Enroll(b.Context(), nil, g, store.Instance{ID: g.Instance, Tenant: g.Tenant, CreatedAt: g.CreatedAt}); err != nil {
 			b.Fatal(err)
 		}
 		bearers = append(bearers, token.Mint(id, cred.Secret, time.Time{}))

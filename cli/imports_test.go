@@ -42,7 +42,7 @@ var mayImport = map[string]string{
 	"platforms/discord":      "relay platforms " + kit + " platforms/discord/*",
 	"platforms/discord/*":    "relay platforms platforms/call platforms/pace platforms/backoff platforms/board platforms/discord/*", // parts of one network
 	"relay/link":             "relay store store/audit",
-	"relay/token":            "relay store",
+	"relay/token":            "relay store store/audit",
 	"relay/delivery":         "relay store",
 	"relay/session":          "relay relay/wire relay/count",
 	"relay/hub": "relay relay/wire relay/gate relay/count relay/bus relay/delivery relay/link relay/session relay/sessionkey" +

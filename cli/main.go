@@ -15,11 +15,15 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime"
+	"runtime/debug"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/hermes-connector/hermes-connector/cli/config"
+	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
 )
 
@@ -70,7 +74,7 @@ func (a *app) run(ctx context.Context, args []string) int {
 }
 
 func exitCode(err error, began bool) int {
-	if refused, ok := errors.AsType[*manage.Error](err); ok && refused.Kind == manage.Usage || !began {
+	if refused, ok := errors.AsType[*manage.Error](err); ok && refused.Why == manage.Usage || !began {
 		return exitUsage
 	}
 	if _, ok := errors.AsType[usageError](err); ok {
@@ -127,5 +131,65 @@ func group(use, short string, subs ...*cobra.Command) *cobra.Command {
 		},
 	}
 	c.AddCommand(subs...)
+	return c
+}
+
+// keepIDs moves arguments such as -100123 (a Telegram group) behind "--", so that they are not
+// taken for flags; no flag of ours begins with a digit. Ids are last among the arguments of every
+// command that takes them, so the order of arguments stays. The values of flags stay where they are.
+func keepIDs(root *cobra.Command, args []string) []string {
+	cmd, _, err := root.Find(args)
+	if err != nil {
+		return args
+	}
+	var kept, ids []string
+	for i := 0; i < len(args); i++ {
+		arg := args[i]
+		name, isLong := strings.CutPrefix(arg, "--")
+		switch f := cmd.Flag(name); {
+		case arg == "--":
+			ids = append(ids, args[i+1:]...)
+			i = len(args)
+		case isLong && f != nil && f.NoOptDefVal == "" && i+1 < len(args):
+			kept = append(kept, arg, args[i+1])
+			i++
+		case len(arg) > 1 && arg[0] == '-' && arg[1] >= '0' && arg[1] <= '9':
+			ids = append(ids, arg)
+		default:
+			kept = append(kept, arg)
+		}
+	}
+	if len(ids) == 0 {
+		return kept
+	}
+	return slices.Concat(kept, []string{"--"}, ids)
+}
+
+// version is the module's version as the Go tool stamped it: a tag, a pseudo-version of the commit, or "(devel)".
+func version() string {
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		return info.Main.Version
+	}
+	return "(devel)"
+}
+
+func newVersionCmd(a *app) *cobra.Command {
+	c := &cobra.Command{Use: "version", Short: "Print the version and the platforms in this binary", Args: cobra.NoArgs}
+	asJSON := jsonFlag(c)
+	c.RunE = func(*cobra.Command, []string) error {
+		var names []relay.PlatformID
+		for _, k := range kinds() {
+			names = append(names, k.Name)
+		}
+		v := struct {
+			Version   string             `json:"version"`
+			Go        string             `json:"go"`
+			Platforms []relay.PlatformID `json:"platforms"`
+		}{version(), runtime.Version(), names}
+		return a.print(*asJSON, v, func(w io.Writer) {
+			_, _ = fmt.Fprintf(w, "hermes-connector %s (%s, %s/%s)\nplatforms: %s\n",
+				v.Version, v.Go, runtime.GOOS, runtime.GOARCH, join(names))
+		})
+	}
 	return c
 }

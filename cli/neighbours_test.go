@@ -26,6 +26,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/identity"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
 	"github.com/hermes-connector/hermes-connector/store"
+	"github.com/hermes-connector/hermes-connector/store/audit"
 )
 
 var neighbourhood = flag.Duration("neighbours", 10*time.Second, "how long each phase of TestNeighbours lasts, on its own clock; with a minute or more mallory is faster, too")
@@ -215,22 +216,22 @@ func (w *street) must(err error) {
 func (w *street) enroll(name, tenant, person string, host int, inbox func(relay.Event)) *neighbour {
 	w.t.Helper()
 	ctx, svc := w.t.Context(), w.core.service
-	cred, err := svc.Enroll(ctx, manage.Enroll{Name: name, Tenant: tenant})
+	cred, err := svc.Enroll(ctx, audit.Actor{}, manage.Enroll{Name: name, Tenant: tenant})
 	w.must(err)
 	no := false
 	for _, p := range []relay.PlatformID{telegram.Name, discord.Name} {
-		_, err := svc.Bind(ctx, manage.Bind{Name: name, Platform: p, User: relay.UserID(person)})
-		_, err2 := svc.SetRelevance(ctx, manage.SetRelevance{Name: name, Platform: p, RequireAddress: &no})
+		_, err := svc.Bind(ctx, audit.Actor{}, manage.Bind{Name: name, Platform: p, User: relay.UserID(person)})
+		_, err2 := svc.SetRelevance(ctx, audit.Actor{}, manage.SetRelevance{Name: name, Platform: p, RequireAddress: &no})
 		w.must(errors.Join(err, err2))
 	}
-	_, err = svc.SetPrincipal(ctx, manage.SetPrincipal{Name: name, Policy: relay.AnyOne})
+	_, err = svc.SetPrincipal(ctx, audit.Actor{}, manage.SetPrincipal{Name: name, Policy: relay.AnyOne})
 	w.must(err)
 	return &neighbour{name: name, cred: cred, inbox: inbox, client: &http.Client{Transport: w.door.from("198.51.100." + strconv.Itoa(host))}}
 }
 
 func (w *street) claim(name string, p relay.PlatformID, scope, chat string) {
 	w.t.Helper()
-	w.must(w.db.Claim(w.t.Context(), store.Grant{
+	w.must(w.db.Claim(w.t.Context(), nil, store.Grant{
 		Platform: p, Scope: relay.ScopeID(scope), Chat: relay.ChatID(chat), Instance: relay.InstanceID(name),
 		Tenant: relay.TenantID(strings.Replace(name, "mallet", "mallory", 1)), GrantedAt: time.Now(),
 	}))

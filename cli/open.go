@@ -106,7 +106,7 @@ func ask[A, R any](ctx context.Context, a *app, op admin.Op[A, R], args A) (resu
 	if err != nil {
 		return result, err
 	}
-	// Opening mends what is damaged: if nobody is told now, no later start can tell.
+	// Opening the database sets aside what is damaged: if nobody is told now, no later start can tell.
 	db, v, err := openStore(ctx, cfg, false, a.warnings())
 	if errors.Is(err, store.ErrLocked) {
 		return result, fmt.Errorf("%w %s and does not answer on the admin socket: that process is starting, stopping or stuck; try again in a moment",

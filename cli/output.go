@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -58,18 +59,12 @@ func (o *observed) Write(b []byte) (n int, err error) {
 
 // plain is s without what a terminal would obey: names come from networks and gateways. What cannot
 // be seen is spelled as Go would.
-func plain(s string) string {
-	return spell(s, "", func(r rune) string { q := strconv.QuoteRune(r); return q[1 : len(q)-1] })
-}
+func plain(s string) string { return spell(s, "", quoted) }
 
 // plainLines is plain for text of several lines.
-func plainLines(s string) string {
-	lines := strings.Split(s, "\n")
-	for i, l := range lines {
-		lines[i] = plain(l)
-	}
-	return strings.Join(lines, "\n")
-}
+func plainLines(s string) string { return spell(s, "\n", quoted) }
+
+func quoted(r rune) string { return strings.Trim(strconv.QuoteRune(r), "'") }
 
 // plainJSON is plain for JSON, where such characters can only stand in strings.
 func plainJSON(s string) string {
@@ -101,12 +96,15 @@ func (a *app) say(format string, args ...any) {
 }
 
 // table writes aligned rows; the first is the heading.
-func table(w io.Writer, rows [][]string) {
+func table(w io.Writer, rows [][]any) {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, r := range rows {
 		cells := make([]string, len(r))
-		for i, cell := range r {
-			cells[i] = plain(cell)
+		for i, v := range r {
+			if at, ok := v.(time.Time); ok {
+				v = at.Local().Format(time.DateTime)
+			}
+			cells[i] = cmp.Or(plain(fmt.Sprint(v)), "-")
 		}
 		_, _ = fmt.Fprintln(t, strings.Join(cells, "\t"))
 	}
@@ -136,13 +134,18 @@ func show[A, R any](ctx context.Context, a *app, op admin.Op[A, R], args A, asJS
 	return a.print(asJSON, out, func(w io.Writer) { human(w, out) })
 }
 
+// listing is asking for an operation that answers with a list: it prints a table, or says none.
+func listing[A, T any](a *app, c *cobra.Command, op admin.Op[A, []T], args func(pos []string) (A, error), none string, head []any, row func(T) []any) *cobra.Command {
+	return asking(a, c, op, args, func(w io.Writer, _ A, all []T) { list(a, w, all, none, head, row) })
+}
+
 // list writes a table of all, or says that there is nothing.
-func list[T any](a *app, w io.Writer, all []T, none string, head []string, row func(T) []string) {
+func list[T any](a *app, w io.Writer, all []T, none string, head []any, row func(T) []any) {
 	if len(all) == 0 {
 		a.say("%s", none)
 		return
 	}
-	rows := [][]string{head}
+	rows := [][]any{head}
 	for _, v := range all {
 		rows = append(rows, row(v))
 	}
@@ -175,14 +178,6 @@ func ago(t, now time.Time) string {
 		return fmt.Sprintf("%dh ago", int(d.Hours()))
 	}
 	return fmt.Sprintf("%dd ago", int(d.Hours()/24))
-}
-
-// dash stands for an empty cell.
-func dash[S ~string](s S) string {
-	if s == "" {
-		return "-"
-	}
-	return string(s)
 }
 
 // join is all ids in one cell or line.

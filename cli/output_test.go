@@ -17,7 +17,7 @@ import (
 func TestNothingReachesTheTerminalRaw(t *testing.T) {
 	const evil = "ünï😀 \x1b]0;title\a\x1b[31m\u009b2J\u202ekcab\u2066\x7f\t\r\nline\x80"
 	for name, show := range map[string]func(*app){
-		"a cell":       func(a *app) { table(a.stdout, [][]string{{"NAME"}, {evil}}) },
+		"a cell":       func(a *app) { table(a.stdout, [][]any{{"NAME"}, {evil}}) },
 		"JSON":         func(a *app) { _ = a.print(true, map[string]string{"name": evil}, nil) },
 		"what is said": func(a *app) { a.say("no %s", evil) },
 	} {
@@ -48,7 +48,7 @@ func TestNothingReachesTheTerminalRaw(t *testing.T) {
 	})
 	t.Run("a cell stays on its line", func(t *testing.T) {
 		var out bytes.Buffer
-		table(&out, [][]string{{"a\nb\tc", "d"}})
+		table(&out, [][]any{{"a\nb\tc", "d"}})
 		if got, want := out.String(), `a\nb\tc  d`+"\n"; got != want {
 			t.Errorf("%q, want %q", got, want)
 		}

@@ -122,12 +122,12 @@ func newPolicyCmd(a *app) *cobra.Command {
 		return p, nil
 	}
 	return asking(a, c, admin.SetRelevance, args, func(w io.Writer, _ manage.SetRelevance, r manage.Relevance) {
-		table(w, [][]string{
-			{string(r.Instance), "on " + string(r.Platform)},
-			{"  must be addressed", fmt.Sprint(r.RequireAddress)},
-			{"  except in", dash(join(r.Free))},
-			{"  hears other bots", fmt.Sprint(r.AllowBots)},
-			{"  the owner too must address it", fmt.Sprint(r.OwnerMustAddress)},
+		table(w, [][]any{
+			{r.Instance, "on " + string(r.Platform)},
+			{"  must be addressed", r.RequireAddress},
+			{"  except in", join(r.Free)},
+			{"  hears other bots", r.AllowBots},
+			{"  the owner too must address it", r.OwnerMustAddress},
 		})
 	})
 }

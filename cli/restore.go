@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -137,8 +138,5 @@ func tellContent(w io.Writer, head string, c store.Content) {
 	if c.Grants > 0 {
 		lines = append(lines, fmt.Sprintf("granted chats: %d", c.Grants))
 	}
-	if len(lines) == 0 {
-		lines = append(lines, "nothing")
-	}
-	_, _ = fmt.Fprintf(w, "%s\n  %s\n", head, strings.Join(lines, "\n  "))
+	_, _ = fmt.Fprintf(w, "%s\n  %s\n", head, cmp.Or(strings.Join(lines, "\n  "), "nothing"))
 }

@@ -39,13 +39,38 @@ func (a *app) scope(verb, short, done string, op admin.Op[manage.Scope, manage.G
 
 func (a *app) scopeList() *cobra.Command {
 	c := &cobra.Command{Use: "list [NAME]", Short: "List granted chats", Args: cobra.MaximumNArgs(1), ValidArgsFunction: a.completeGateways}
-	return asking(a, c, admin.Scopes, nameArg, func(w io.Writer, _ manage.Named, all []manage.Grant) {
-		none := "No chat is granted. Direct messages need none; for a group: hermes-connector scope claim NAME PLATFORM CHAT"
-		list(a, w, all, none, []string{"PLATFORM", "SCOPE", "CHAT", "INSTANCE", "TENANT", "SINCE"}, func(g manage.Grant) []string {
-			return []string{
-				string(g.Platform), dash(g.Scope), dash(g.Chat), string(g.Instance), string(g.Tenant),
-				g.GrantedAt.Local().Format(time.DateOnly),
-			}
-		})
+	none := "No chat is granted. Direct messages need none; for a group: hermes-connector scope claim NAME PLATFORM CHAT"
+	head := []any{"PLATFORM", "SCOPE", "CHAT", "INSTANCE", "TENANT", "SINCE"}
+	return listing(a, c, admin.Scopes, nameArg, none, head, func(g manage.Grant) []any {
+		return []any{g.Platform, g.Scope, g.Chat, g.Instance, g.Tenant, g.GrantedAt.Local().Format(time.DateOnly)}
+	})
+}
+
+func newRouteCmd(a *app) *cobra.Command {
+	return group("route", "See and free the chats that gateways reserved for their tenants", a.routeList(), a.routeDrop())
+}
+
+func (a *app) routeList() *cobra.Command {
+	c := &cobra.Command{
+		Use: "list [NAME]", Short: "List routes", Args: cobra.MaximumNArgs(1), ValidArgsFunction: a.completeGateways,
+		Long: "Lists what gateways declared as their routes (GATEWAY_RELAY_ROUTE_KEYS). A route keeps gateways of other\n" +
+			"tenants from claiming the chat or the scope of that route; who receives messages is decided by scopes and bindings.",
+	}
+	head := []any{"PLATFORM", "KEY", "TENANT", "INSTANCE", "SINCE"}
+	return listing(a, c, admin.Routes, nameArg, "No route is declared.", head, func(r manage.Route) []any {
+		return []any{r.Platform, r.Key, r.Tenant, r.Instance, r.At}
+	})
+}
+
+func (a *app) routeDrop() *cobra.Command {
+	c := &cobra.Command{
+		Use: "drop PLATFORM KEY", Short: "Free what a route reserves, until a gateway declares it again", Args: cobra.ExactArgs(2),
+		Example: "  hermes-connector route drop discord 112233445566778899",
+	}
+	args := func(pos []string) (manage.RouteKey, error) {
+		return manage.RouteKey{Platform: relay.PlatformID(pos[0]), Key: pos[1]}, nil
+	}
+	return asking(a, c, admin.DropRoute, args, func(w io.Writer, _, out manage.RouteKey) {
+		_, _ = fmt.Fprintf(w, "✓ %s %s is no longer reserved\n", out.Platform, out.Key)
 	})
 }

@@ -39,8 +39,7 @@ interrupt lets running actions finish, a second one does not wait for them.`,
 	}
 }
 
-// interrupts are two contexts: the first ends with the first SIGINT or SIGTERM, the second with
-// the second one.
+// interrupts are two contexts: the first ends with the first SIGINT or SIGTERM, the second with the second one.
 func interrupts(parent context.Context) (stop, hurry context.Context, release func()) {
 	stop, cancelStop := context.WithCancel(parent)
 	hurry, cancelHurry := context.WithCancel(parent)

@@ -3,7 +3,7 @@ package cli
 import (
 	"fmt"
 	"io"
-	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -52,7 +52,7 @@ func statusTable(w io.Writer, st manage.Status, now time.Time) {
 	if len(st.Bots) == 0 {
 		_, _ = fmt.Fprintln(w, "No bot is configured. Next: a [[bots]] table in connector.toml, see hermes-connector check --help")
 	} else {
-		rows := [][]string{{"", "BOT", "NAME", "STATE", "LAST EVENT"}}
+		rows := [][]any{{" ", "BOT", "NAME", "STATE", "LAST EVENT"}}
 		for _, b := range st.Bots {
 			glyph, state := "✗", string(b.State)
 			if b.State == platforms.Connected {
@@ -61,7 +61,7 @@ func statusTable(w io.Writer, st manage.Status, now time.Time) {
 			if b.Reason != "" {
 				state += ": " + b.Reason
 			}
-			rows = append(rows, []string{glyph, string(b.Platform) + ":" + string(b.ID), dash(b.Name), state, ago(b.LastEventAt, now)})
+			rows = append(rows, []any{glyph, string(b.Platform) + ":" + string(b.ID), b.Name, state, ago(b.LastEventAt, now)})
 		}
 		table(w, rows)
 	}
@@ -70,7 +70,7 @@ func statusTable(w io.Writer, st manage.Status, now time.Time) {
 		_, _ = fmt.Fprintln(w, "No gateway is enrolled. Next: hermes-connector enroll NAME")
 		return
 	}
-	rows := [][]string{{"", "INSTANCE", "TENANT", "STATE", "WAITING", "OLDEST", "DEAD", "LAST SEEN"}}
+	rows := [][]any{{" ", "INSTANCE", "TENANT", "STATE", "WAITING", "OLDEST", "DEAD", "LAST SEEN"}}
 	for _, i := range st.Instances {
 		glyph, state := "✓", string(i.State)
 		if i.State == manage.Away || i.Warning != "" || i.Dead > 0 {
@@ -79,10 +79,7 @@ func statusTable(w io.Writer, st manage.Status, now time.Time) {
 		if i.Warning != "" {
 			state += " (" + i.Warning + ")"
 		}
-		rows = append(rows, []string{
-			glyph, string(i.ID), string(i.Tenant), state, strconv.Itoa(i.Backlog), ago(i.OldestAt, now),
-			strconv.Itoa(i.Dead), ago(i.LastSeenAt, now),
-		})
+		rows = append(rows, []any{glyph, i.ID, i.Tenant, state, i.Backlog, ago(i.OldestAt, now), i.Dead, ago(i.LastSeenAt, now)})
 	}
 	table(w, rows)
 	for _, i := range st.Instances {
@@ -103,21 +100,29 @@ func newExplainCmd(a *app) *cobra.Command {
 		}
 		return e, nil
 	}
-	return asking(a, c, admin.Explain, args, func(w io.Writer, _ manage.Explain, all []gate.Decision) {
-		head := []string{"AT", "BOT", "EVENT", "CHAT", "USER", "INSTANCE", "REASON"}
-		list(a, w, all, "No event since the server started.", head, func(d gate.Decision) []string {
-			return []string{
-				d.At.Local().Format(time.TimeOnly), d.Bot.String(), string(d.Event), string(d.Chat), dash(d.User),
-				dash(d.Instance), reasonOf(d),
-			}
-		})
+	head := []any{"AT", "BOT", "EVENT", "CHAT", "USER", "INSTANCE", "REASON"}
+	return listing(a, c, admin.Explain, args, "No event since the server started.", head, func(d gate.Decision) []any {
+		why := string(d.Reason)
+		if d.Hint != "" { // what keeps the event waiting
+			why += ": " + d.Hint
+		}
+		return []any{d.At.Local().Format(time.TimeOnly), d.Bot, d.Event, d.Chat, d.User, d.Instance, why}
 	})
 }
 
-// reasonOf is a decision's reason, and what keeps the event waiting.
-func reasonOf(d gate.Decision) string {
-	if d.Hint == "" {
-		return string(d.Reason)
+func newAuditCmd(a *app) *cobra.Command {
+	c := &cobra.Command{
+		Use: "audit [NAME]", Short: "Show who changed what, and when", Args: cobra.MaximumNArgs(1), ValidArgsFunction: a.completeGateways,
+		Long: "Shows the newest changes, newest last: of one gateway or instance, or of all. Of each tenant the newest 10,000 are kept, of which 2,000 are one credential's.",
 	}
-	return string(d.Reason) + ": " + plain(d.Hint)
+	limit := c.Flags().Int("limit", 100, "show so many; 0 shows all")
+	args := func(pos []string) (manage.AuditQuery, error) {
+		n, err := nameArg(pos)
+		return manage.AuditQuery{Name: n.Name, Limit: *limit}, err
+	}
+	head := []any{"AT", "WHO", "ACTION", "TENANT", "INSTANCE", "GATEWAY", "DETAIL"}
+	return listing(a, c, admin.Audit, args, "Nothing was changed.", head, func(r manage.AuditRow) []any {
+		who := strings.TrimSpace(string(r.ActorKind) + " " + r.Actor)
+		return []any{r.At, who, r.Action, r.Tenant, r.Instance, r.Gateway, r.Detail}
+	})
 }

@@ -159,18 +159,18 @@ func restorable(t *testing.T, c *clock) (path string, backup []byte) {
 			t.Fatal(err)
 		}
 	}
-	check(db.Bind(ctx, Binding{Platform: "loop", User: "old", Instance: "i1"}))
+	check(db.Bind(ctx, nil, Binding{Platform: "loop", User: "old", Instance: "i1"}))
 	backup = backupOf(t, db)
 	c.add(time.Hour)
 	check(db.DropDelivery(ctx, "i1", first[0]))
 	acceptOne(t, db, event("e3", 300), "i1", "i2")
 	acceptOne(t, db, event("e4", 300), "i2")
 	enroll(t, db, "late")
-	check(second(db.Revoke(ctx, "gone")))
-	check(db.Unbind(ctx, "i1", "loop", "old"))
-	check(db.Bind(ctx, Binding{Platform: "loop", User: "u1", Instance: "i1"}))
-	check(db.Bind(ctx, Binding{Platform: "loop", User: "u2", Instance: "i1"}))
-	check(db.Claim(ctx, Grant{Platform: "loop", Chat: "c1", Instance: "i1"}))
+	check(second(db.Revoke(ctx, nil, "gone")))
+	check(db.Unbind(ctx, nil, "i1", "loop", "old"))
+	check(db.Bind(ctx, nil, Binding{Platform: "loop", User: "u1", Instance: "i1"}))
+	check(db.Bind(ctx, nil, Binding{Platform: "loop", User: "u2", Instance: "i1"}))
+	check(db.Claim(ctx, nil, Grant{Platform: "loop", Chat: "c1", Instance: "i1"}))
 	closeChecked(t, db)
 	return path, backup
 }
@@ -263,7 +263,7 @@ func TestRestoreRefuses(t *testing.T) {
 	broken := errors.New("cut off")
 	newer := filepath.Join(t.TempDir(), "newer.db")
 	db := reopen(t, newer, Options{})
-	if err := db.write(ctxOf(t), func(x *tx) error { return x.Put(bucketMeta, []byte(schemaKey), 99) }); err != nil {
+	if err := db.write(ctxOf(t), nil, func(x *tx) error { return x.Put(bucketMeta, []byte(schemaKey), 99) }); err != nil {
 		t.Fatal(err)
 	}
 	for name, tc := range map[string]struct {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/store/audit"
 	"github.com/hermes-connector/hermes-connector/store/table"
 	bolt "go.etcd.io/bbolt"
 )
@@ -15,9 +16,9 @@ import (
 // Bind adds or refreshes a binding. Of one that exists, BoundAt and DMDefault stay and DMChat
 // is set when b has one; of a new one, BoundAt is now unless b has one. The tenant is the
 // instance's; DMDefault is SetDMDefault's alone to set. ErrNotFound: no such instance, or it was revoked.
-func (db *DB) Bind(ctx context.Context, b Binding) error {
+func (db *DB) Bind(ctx context.Context, row *audit.Entry, b Binding) error {
 	now := db.now()
-	return db.change(ctx, "bind", func(t *tx) error { return t.bind(b, now) })
+	return db.change(ctx, row, "bind", func(t *tx) error { return t.bind(b, now) })
 }
 
 func (t *tx) bind(b Binding, now time.Time) error {
@@ -44,9 +45,9 @@ func (t *tx) bind(b Binding, now time.Time) error {
 
 // Unbind removes a binding. What the person said and waits in the instance's lane becomes dead letters
 // (DeadUnbound). ErrNotFound: there is none.
-func (db *DB) Unbind(ctx context.Context, i relay.InstanceID, p relay.PlatformID, u relay.UserID) error {
+func (db *DB) Unbind(ctx context.Context, row *audit.Entry, i relay.InstanceID, p relay.PlatformID, u relay.UserID) error {
 	now := db.now()
-	return db.change(ctx, "unbind", func(t *tx) error {
+	return db.change(ctx, row, "unbind", func(t *tx) error {
 		if !table.Has(t.Tx, bucketBindings, bindingKey(p, u, i)) {
 			return ErrNotFound
 		}
@@ -143,8 +144,8 @@ func byBoundAt(bs []Binding) {
 
 // SetDMDefault makes i the one of the user's instances that gets his direct messages. ErrNotFound:
 // he is not bound to it.
-func (db *DB) SetDMDefault(ctx context.Context, i relay.InstanceID, p relay.PlatformID, u relay.UserID) error {
-	return db.change(ctx, "dm default", func(t *tx) error {
+func (db *DB) SetDMDefault(ctx context.Context, row *audit.Entry, i relay.InstanceID, p relay.PlatformID, u relay.UserID) error {
+	return db.change(ctx, row, "dm default", func(t *tx) error {
 		bs, err := table.List[Binding](t.Tx, bucketBindings, table.Prefix(p, string(u)))
 		if err != nil {
 			return err

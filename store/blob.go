@@ -35,7 +35,7 @@ func (db *DB) Blob(ctx context.Context, name string) (value []byte, ok bool, err
 func (db *DB) PutBlob(ctx context.Context, name string, value []byte) error {
 	k := table.Key(name)
 	sealed := boltfile.Seal(k, value)
-	return db.change(ctx, fmt.Sprintf("blob %s", name), func(t *tx) error { return t.PutSealed(bucketBlobs, k, sealed) })
+	return db.change(ctx, nil, fmt.Sprintf("blob %s", name), func(t *tx) error { return t.PutSealed(bucketBlobs, k, sealed) })
 }
 
 // bytesAt copies a payload that is no JSON.

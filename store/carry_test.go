@@ -56,7 +56,7 @@ func wentOn(t *testing.T, c *clock) (path string, backup []byte) {
 	}
 	e1 := say(otherBot, "e1")
 	say(bot, "b0")
-	check(db.Claim(ctx, Grant{Platform: "loop", Chat: "group", Instance: "i1"}))
+	check(db.Claim(ctx, nil, Grant{Platform: "loop", Chat: "group", Instance: "i1"}))
 	backup = backupOf(t, db)
 	c.add(time.Hour)
 	check(db.DropDelivery(ctx, "i1", e1))
@@ -64,9 +64,9 @@ func wentOn(t *testing.T, c *clock) (path string, backup []byte) {
 	check(db.DropDelivery(ctx, "i1", say(bot, "b1")))
 	say(otherBot, "e3")
 	check(db.Bury(ctx, "i1", say(otherBot, "e4"), DeadPoison))
-	check(second(db.RevokeInstance(ctx, "renewed")))
+	check(second(db.RevokeInstance(ctx, nil, "renewed")))
 	check(db.MoveChat(ctx, Move{Platform: "loop", From: "group", To: "supergroup"}))
-	check(db.write(ctx, func(x *tx) error {
+	check(db.write(ctx, nil, func(x *tx) error {
 		e5 := event("e5", 300)
 		e5.Bot = otherBot
 		for _, r := range []struct {
@@ -357,7 +357,7 @@ func FuzzCarriedRecords(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		err = db.write(t.Context(), func(x *tx) error {
+		err = db.write(t.Context(), nil, func(x *tx) error {
 			for b, payload := range map[string][]byte{bucketUndecided: undecided, bucketMoved: moved, bucketSent: sent} {
 				if err := x.PutSealed(b, []byte("k"), boltfile.Seal([]byte("k"), payload)); err != nil {
 					return err

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/store/audit"
 	"github.com/hermes-connector/hermes-connector/store/table"
 	bolt "go.etcd.io/bbolt"
 )
@@ -25,14 +26,14 @@ func (k CodeKind) bucket() string {
 // code the instance must be there (ErrNotFound: it is not, or was revoked). An identity code must name a
 // tenant, and takes the place of the one its instance had, which need not be enrolled yet (ErrForeign: it is another
 // tenant's); a zero CreatedAt of one is now.
-func (db *DB) PutCode(ctx context.Context, mac []byte, c Code) error {
+func (db *DB) PutCode(ctx context.Context, row *audit.Entry, mac []byte, c Code) error {
 	if c.Kind == IdentityCode && c.Tenant == "" {
 		return errors.New("identity code: no tenant is named")
 	}
 	if c.Kind == IdentityCode && c.CreatedAt.IsZero() {
 		c.CreatedAt = db.now()
 	}
-	return db.change(ctx, fmt.Sprintf("%s code", c.Kind), func(t *tx) error {
+	return db.change(ctx, row, fmt.Sprintf("%s code", c.Kind), func(t *tx) error {
 		if c.Kind == LinkCode {
 			if _, err := t.live(c.Instance); err != nil {
 				return err
@@ -84,10 +85,10 @@ func (db *DB) Code(ctx context.Context, k CodeKind, mac []byte) (c Code, err err
 // dm is the chat it was sent in. The same person again, while the binding stands: the same answer,
 // and nothing changes. ErrNotFound: unknown, for another platform, or its instance is gone.
 // ErrUsed: someone redeemed it before. ErrExpired: its time is over.
-func (db *DB) RedeemLinkCode(ctx context.Context, mac []byte, by Person, dm relay.ChatID) (Code, error) {
+func (db *DB) RedeemLinkCode(ctx context.Context, row *audit.Entry, mac []byte, by Person, dm relay.ChatID) (Code, error) {
 	now := db.now()
 	var out Code
-	err := db.write(ctx, func(t *tx) error {
+	err := db.write(ctx, row, func(t *tx) error {
 		c, ok, err := table.Load[Code](t.Tx, bucketCodes, mac)
 		if err != nil {
 			return err
@@ -120,7 +121,7 @@ func (db *DB) RedeemLinkCode(ctx context.Context, mac []byte, by Person, dm rela
 
 // BurnLinkCode makes a code worthless. One that is not there is nil.
 func (db *DB) BurnLinkCode(ctx context.Context, mac []byte) error {
-	return db.change(ctx, "burn link code", func(t *tx) error {
+	return db.change(ctx, nil, "burn link code", func(t *tx) error {
 		if !table.Has(t.Tx, bucketCodes, mac) {
 			return nil
 		}
@@ -129,9 +130,9 @@ func (db *DB) BurnLinkCode(ctx context.Context, mac []byte) error {
 }
 
 // DropIdentityCodes makes the codes of an instance worthless and returns how many there were.
-func (db *DB) DropIdentityCodes(ctx context.Context, i relay.InstanceID) (int, error) {
+func (db *DB) DropIdentityCodes(ctx context.Context, row *audit.Entry, i relay.InstanceID) (int, error) {
 	var n int
-	err := db.write(ctx, func(t *tx) (err error) {
+	err := db.write(ctx, row, func(t *tx) (err error) {
 		n, err = t.dropIdentityCodes(i)
 		return err
 	})

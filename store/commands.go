@@ -24,7 +24,7 @@ type Manifest struct {
 // SetCommands stores the manifest of i's gateway for a platform, if it differs from the one before.
 // ErrNotFound: no such instance, or it was revoked.
 func (db *DB) SetCommands(ctx context.Context, i relay.InstanceID, p relay.PlatformID, commands []json.RawMessage) error {
-	return db.change(ctx, fmt.Sprintf("commands of %s", i), func(t *tx) error {
+	return db.change(ctx, nil, fmt.Sprintf("commands of %s", i), func(t *tx) error {
 		if _, err := t.live(i); err != nil {
 			return err
 		}

@@ -48,7 +48,7 @@ func TestManifests(t *testing.T) {
 	}
 	a := Manifest{"a", c.now().UTC(), commands("new")}
 	check(Manifest{"z", first.UTC(), commands("stop", "new")}, a)
-	if _, err := db.Revoke(ctx, "z"); err != nil {
+	if _, err := db.Revoke(ctx, nil, "z"); err != nil {
 		t.Fatal(err)
 	}
 	check(a)

@@ -56,7 +56,7 @@ func conversationsAbout(c relay.Chat) []byte {
 // time is now. ErrNotFound: there is no such instance, or it was revoked.
 func (db *DB) Converse(ctx context.Context, c Conversation) error {
 	c.LastAt = db.now()
-	return db.change(ctx, "conversation", func(t *tx) error {
+	return db.change(ctx, nil, "conversation", func(t *tx) error {
 		if _, err := t.liveInstance(c.Instance); err != nil {
 			return err
 		}

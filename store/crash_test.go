@@ -58,7 +58,7 @@ func TestAcknowledgedWritesSurviveACrash(t *testing.T) { // invariant 1
 		pending := fmt.Sprintf("pending %d", round)
 		begun, end, done := make(chan struct{}), make(chan struct{}), make(chan error)
 		go func() {
-			done <- db.write(ctxOf(t), func(x *tx) error {
+			done <- db.write(ctxOf(t), nil, func(x *tx) error {
 				err := putBlob(pending)(x)
 				close(begun)
 				<-end

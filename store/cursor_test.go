@@ -85,7 +85,7 @@ func TestCursorRidesWithTheNextWrite(t *testing.T) {
 	for n, write := range map[string]func() error{
 		"2": func() error { return db.PutBlob(ctxOf(t), "x", []byte("anybody's")) },
 		"3": func() error { return second(db.Accept(ctxOf(t), acceptFor(event("e3", 300), "i1"))) },
-		"4": func() error { return db.Enroll(ctxOf(t), Gateway{ID: "i2"}, Instance{ID: "i2", Tenant: "home"}) },
+		"4": func() error { return db.Enroll(ctxOf(t), nil, Gateway{ID: "i2"}, Instance{ID: "i2", Tenant: "home"}) },
 		// Its own: what waits gives way.
 		"5": func() error {
 			moved(t, db, bot, "older")

@@ -23,7 +23,7 @@ import (
 // spoil flips a bit in the stored record under k.
 func spoil(t *testing.T, db *DB, b string, k []byte) {
 	t.Helper()
-	err := db.write(ctxOf(t), func(x *tx) error {
+	err := db.write(ctxOf(t), nil, func(x *tx) error {
 		v := append([]byte(nil), x.Bucket([]byte(b)).Get(k)...)
 		if len(v) == 0 {
 			return errors.New("there is no such record")
@@ -44,15 +44,15 @@ func TestDamagedRecordIsNamed(t *testing.T) { // invariant 8
 	ctx := ctxOf(t)
 	enroll(t, db, "i1")
 	for _, err := range []error{
-		db.Bind(ctx, Binding{Platform: "loop", User: "u1", Instance: "i1"}),
-		db.Claim(ctx, Grant{Platform: "loop", Chat: "c1", Instance: "i1"}),
-		db.PutCode(ctx, []byte("mac"), Code{Kind: LinkCode, Instance: "i1", ExpiresAt: time.Now().Add(time.Hour)}),
-		db.PutCode(ctx, []byte("mac"), Code{Kind: EnrollCode}),
-		db.PutCode(ctx, []byte("mac"), Code{Kind: IdentityCode, Tenant: "home", Instance: "i1"}),
-		second(db.SetRoutes(ctx, "i1", "loop", []string{"k"})),
+		db.Bind(ctx, nil, Binding{Platform: "loop", User: "u1", Instance: "i1"}),
+		db.Claim(ctx, nil, Grant{Platform: "loop", Chat: "c1", Instance: "i1"}),
+		db.PutCode(ctx, nil, []byte("mac"), Code{Kind: LinkCode, Instance: "i1", ExpiresAt: time.Now().Add(time.Hour)}),
+		db.PutCode(ctx, nil, []byte("mac"), Code{Kind: EnrollCode}),
+		db.PutCode(ctx, nil, []byte("mac"), Code{Kind: IdentityCode, Tenant: "home", Instance: "i1"}),
+		second(db.SetRoutes(ctx, nil, "i1", "loop", []string{"k"})),
 		db.PutBlob(ctx, "blob", []byte("value")),
 		second(db.Accept(ctx, Accept{Bot: bot, Cursor: []byte("9")})),
-		db.Claim(ctx, Grant{Platform: "loop", Chat: "c8", Instance: "i1"}),
+		db.Claim(ctx, nil, Grant{Platform: "loop", Chat: "c8", Instance: "i1"}),
 		db.MoveChat(ctx, Move{Platform: "loop", From: "c8", To: "c9"}),
 	} {
 		if err != nil {
@@ -70,7 +70,7 @@ func TestDamagedRecordIsNamed(t *testing.T) { // invariant 8
 		{bucketBlobs, table.Key("blob"), func() error { _, _, err := db.Blob(ctx, "blob"); return err }},
 		{bucketTokens, []byte("mac"), func() error { return second(db.Code(ctx, EnrollCode, []byte("mac"))) }},
 		{bucketCodes, []byte("mac"), func() error {
-			return second(db.RedeemLinkCode(ctx, []byte("mac"), Person{"loop", "u1"}, ""))
+			return second(db.RedeemLinkCode(ctx, nil, []byte("mac"), Person{"loop", "u1"}, ""))
 		}},
 		{bucketConversations, conversationKey(Conversation{Instance: "i1", Bot: bot, Chat: "c1"}), func() error {
 			_, _, err := db.Conversation(ctx, "i1", chat)
@@ -118,7 +118,7 @@ func TestDamagedEntryIsSetAside(t *testing.T) { // invariants 5 and 8
 		"by overflow": func(db *DB, _ relay.BufferID) error {
 			return second(db.Accept(t.Context(), acceptFor(event("e3", 300), "i1")))
 		},
-		"by revocation": func(db *DB, _ relay.BufferID) error { return second(db.Revoke(t.Context(), "i1")) },
+		"by revocation": func(db *DB, _ relay.BufferID) error { return second(db.Revoke(t.Context(), nil, "i1")) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			db := openTest(t, Options{Limits: Limits{MaxEntries: 2}})
@@ -146,7 +146,7 @@ func TestSweepGoesOnPastDamage(t *testing.T) {
 	ctx := ctxOf(t)
 	enroll(t, db, "i1")
 	for _, mac := range []string{"a", "b", "c"} {
-		if err := db.PutCode(ctx, []byte(mac), Code{Kind: LinkCode, Instance: "i1", ExpiresAt: c.now()}); err != nil {
+		if err := db.PutCode(ctx, nil, []byte(mac), Code{Kind: LinkCode, Instance: "i1", ExpiresAt: c.now()}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -168,10 +168,10 @@ func damagedFile(t *testing.T, b string, k []byte, inKey bool) (path string) {
 	for _, i := range []relay.InstanceID{"i1", "i2"} {
 		g := Gateway{ID: relay.GatewayID(i), Secrets: []GatewaySecret{{ID: "s", Sealed: []byte("s")}}}
 		for _, err := range []error{
-			db.Enroll(ctx, g, Instance{ID: i, Tenant: "family", WakeURL: wakeSecret, Principal: Principal{Policy: relay.AnyOne}}),
-			db.Bind(ctx, Binding{Platform: "loop", User: "u" + relay.UserID(i), Instance: i}),
-			db.Claim(ctx, Grant{Platform: "loop", Chat: "c" + relay.ChatID(i), Instance: i}),
-			second(db.SetRoutes(ctx, i, "loop", []string{"r" + string(i)})),
+			db.Enroll(ctx, nil, g, Instance{ID: i, Tenant: "family", WakeURL: wakeSecret, Principal: Principal{Policy: relay.AnyOne}}),
+			db.Bind(ctx, nil, Binding{Platform: "loop", User: "u" + relay.UserID(i), Instance: i}),
+			db.Claim(ctx, nil, Grant{Platform: "loop", Chat: "c" + relay.ChatID(i), Instance: i}),
+			second(db.SetRoutes(ctx, nil, i, "loop", []string{"r" + string(i)})),
 			db.PutBlob(ctx, "vault", []byte("wrapped key")),
 		} {
 			if err != nil {
@@ -307,11 +307,11 @@ func TestDamageRefusesTheStart(t *testing.T) { // invariant 8
 				if all, err := tenantsOf(db); err != nil || len(all) != 1 || all[0].ID != "family" {
 					t.Errorf("tenants %+v, %v", all, err)
 				}
-				if err := db.Enroll(ctx, Gateway{ID: "evil"}, Instance{ID: "i1", Tenant: "evil"}); !errors.Is(err, ErrExists) {
+				if err := db.Enroll(ctx, nil, Gateway{ID: "evil"}, Instance{ID: "i1", Tenant: "evil"}); !errors.Is(err, ErrExists) {
 					t.Errorf("another tenant takes the name: %v", err)
 				}
 				if tc.b == bucketGateways {
-					if err := db.Enroll(ctx, Gateway{ID: "i1"}, Instance{ID: "i1", Tenant: "family"}); err != nil {
+					if err := db.Enroll(ctx, nil, Gateway{ID: "i1"}, Instance{ID: "i1", Tenant: "family"}); err != nil {
 						t.Errorf("enrolled again: %v", err)
 					}
 				}
@@ -322,7 +322,7 @@ func TestDamageRefusesTheStart(t *testing.T) { // invariant 8
 					"manifests": second(db.Manifests(ctx, "loop")),
 					"sweep":     second(db.Sweep(ctx)),
 					"backup":    second(db.Backup(ctx, io.Discard)),
-					"revoke":    second(db.Revoke(ctx, "i2")),
+					"revoke":    second(db.Revoke(ctx, nil, "i2")),
 				} {
 					if err != nil {
 						t.Errorf("%s: %v", what, err)
@@ -385,7 +385,7 @@ func TestAnInstanceNobodyKnowsGoes(t *testing.T) { // invariant 8
 	closeChecked(t, db)
 	refused(t, path, "bucket gateways")
 	db, _ = salvaged(t, path, "instance i1: all of it")
-	if err := db.Enroll(ctxOf(t), Gateway{ID: "i1"}, Instance{ID: "i1", Tenant: "other"}); err != nil {
+	if err := db.Enroll(ctxOf(t), nil, Gateway{ID: "i1"}, Instance{ID: "i1", Tenant: "other"}); err != nil {
 		t.Fatal(err)
 	}
 	_, talked, err := db.Conversation(ctxOf(t), "i1", relay.Chat{Bot: bot, ID: "c1"})
@@ -404,7 +404,7 @@ func TestLostRecordsRefuseTheStart(t *testing.T) { // invariant 8
 	enroll(t, db, "i1")
 	acceptOne(t, db, event("e1", 300), "i1")
 	acceptOne(t, db, event("e2", 300), "i1")
-	err := db.write(ctxOf(t), func(x *tx) error {
+	err := db.write(ctxOf(t), nil, func(x *tx) error {
 		x.Changes++
 		return x.Bucket([]byte(bucketEntries)).Delete(entryKey("i1", 1)) // as if a page were gone
 	})

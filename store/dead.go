@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/store/audit"
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
 	"github.com/hermes-connector/hermes-connector/store/table"
 	bolt "go.etcd.io/bbolt"
@@ -32,10 +33,10 @@ func (db *DB) DeadLetters(ctx context.Context, i relay.InstanceID) ([]DeadLetter
 // them; none given: all. It returns how many: in the order they died, as many as fit the lane's limits,
 // for a letter must not push out what waits. ErrNotFound: one of the ids is no dead letter of i,
 // or i was revoked; then nothing is moved.
-func (db *DB) Replay(ctx context.Context, i relay.InstanceID, ids ...relay.BufferID) (int, error) {
+func (db *DB) Replay(ctx context.Context, row *audit.Entry, i relay.InstanceID, ids ...relay.BufferID) (int, error) {
 	now := db.now()
 	n := 0
-	err := db.write(ctx, func(t *tx) error {
+	err := db.write(ctx, row, func(t *tx) error {
 		n = 0
 		l, err := t.live(i)
 		if err != nil {
@@ -114,9 +115,9 @@ func (t *tx) replay(i relay.InstanceID, l *lane, k []byte, m Limits, now time.Ti
 // DropBuffered deletes ids from the lane or the dead letters; none given: all dead letters, and
 // nothing of the lane. It returns how many. ErrNotFound: one of the ids is in neither; then
 // nothing is deleted.
-func (db *DB) DropBuffered(ctx context.Context, i relay.InstanceID, ids ...relay.BufferID) (int, error) {
+func (db *DB) DropBuffered(ctx context.Context, row *audit.Entry, i relay.InstanceID, ids ...relay.BufferID) (int, error) {
 	n := 0
-	err := db.write(ctx, func(t *tx) error {
+	err := db.write(ctx, row, func(t *tx) error {
 		n = 0
 		l, err := t.lane(i)
 		if err != nil {

@@ -52,7 +52,7 @@ func (db *DB) NextDelivery(ctx context.Context, i relay.InstanceID, after uint64
 func (db *DB) setAside(ctx context.Context, i relay.InstanceID, k []byte) error {
 	now := db.now()
 	var moved bool
-	err := db.write(ctx, func(t *tx) error {
+	err := db.write(ctx, nil, func(t *tx) error {
 		moved = false
 		l, err := t.lane(i)
 		if err != nil {
@@ -77,7 +77,7 @@ func (db *DB) setAside(ctx context.Context, i relay.InstanceID, k []byte) error 
 // DropDelivery deletes an acknowledged entry, also from the dead letters if it was moved there
 // while in flight. One that is nowhere is nil.
 func (db *DB) DropDelivery(ctx context.Context, i relay.InstanceID, b relay.BufferID) error {
-	err := db.write(ctx, func(t *tx) error {
+	err := db.write(ctx, nil, func(t *tx) error {
 		_, err := t.drop(i, b)
 		return err
 	})
@@ -106,7 +106,7 @@ func (t *tx) drop(i relay.InstanceID, b relay.BufferID) (bool, error) {
 // moves to the dead letters and dead is true. ErrNotFound: it is not in the lane any more.
 func (db *DB) RecordDeath(ctx context.Context, i relay.InstanceID, b relay.BufferID) (dead bool, err error) {
 	now := db.now()
-	err = db.write(ctx, func(t *tx) error {
+	err = db.write(ctx, nil, func(t *tx) error {
 		dead = false
 		l, err := t.lane(i)
 		if err != nil {
@@ -147,7 +147,7 @@ func (db *DB) RecordDeath(ctx context.Context, i relay.InstanceID, b relay.Buffe
 // Bury moves an entry from the lane to the dead letters. One that is not in the lane is nil.
 func (db *DB) Bury(ctx context.Context, i relay.InstanceID, b relay.BufferID, why DeadReason) error {
 	now := db.now()
-	return db.change(ctx, fmt.Sprintf("bury %s of %s", b, i), func(t *tx) error {
+	return db.change(ctx, nil, fmt.Sprintf("bury %s of %s", b, i), func(t *tx) error {
 		l, err := t.lane(i)
 		if err != nil {
 			return err

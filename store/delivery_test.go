@@ -260,18 +260,18 @@ func TestReplayAndDropBuffered(t *testing.T) {
 		t.Errorf("counted %v, want three deaths", got)
 	}
 	for what, err := range map[string]error{
-		"replay of an unknown id":    second(db.Replay(ctx, "i1", bufs[1], relay.BufferID{Epoch: 1, Seq: 1})),
-		"replay of a living one":     second(db.Replay(ctx, "i1", bufs[3])),
-		"replay of the same twice":   second(db.Replay(ctx, "i1", bufs[1], bufs[1])),
-		"drop with an unknown id":    second(db.DropBuffered(ctx, "i1", bufs[1], relay.BufferID{Epoch: 1, Seq: 1})),
-		"replay for an unknown name": second(db.Replay(ctx, "zz")),
+		"replay of an unknown id":    second(db.Replay(ctx, nil, "i1", bufs[1], relay.BufferID{Epoch: 1, Seq: 1})),
+		"replay of a living one":     second(db.Replay(ctx, nil, "i1", bufs[3])),
+		"replay of the same twice":   second(db.Replay(ctx, nil, "i1", bufs[1], bufs[1])),
+		"drop with an unknown id":    second(db.DropBuffered(ctx, nil, "i1", bufs[1], relay.BufferID{Epoch: 1, Seq: 1})),
+		"replay for an unknown name": second(db.Replay(ctx, nil, "zz")),
 	} {
 		if !errors.Is(err, ErrNotFound) {
 			t.Errorf("%s: %v, want ErrNotFound", what, err)
 		}
 	}
 	check("after refusals", "[e3 e4]", "[e0:deaths e1:deaths e2:deaths]") // invariant 3
-	if n, err := db.Replay(ctx, "i1", bufs[1]); n != 1 || err != nil {
+	if n, err := db.Replay(ctx, nil, "i1", bufs[1]); n != 1 || err != nil {
 		t.Error(n, err)
 	}
 	check("one replayed", "[e3 e4 e1]", "[e0:deaths e2:deaths]")
@@ -279,24 +279,24 @@ func TestReplayAndDropBuffered(t *testing.T) {
 	if err != nil || es[2].Buffer.Seq != 6 || es[2].Deaths != 0 {
 		t.Errorf("replayed entry %+v %v; want a new id and no deaths", es[2], err)
 	}
-	if n, err := db.Replay(ctx, "i1", bufs[2], bufs[0]); n != 2 || err != nil {
+	if n, err := db.Replay(ctx, nil, "i1", bufs[2], bufs[0]); n != 2 || err != nil {
 		t.Error(n, err)
 	}
 	check("all replayed, in the order they died", "[e3 e4 e1 e0 e2]", "[]")
-	if n, err := db.Replay(ctx, "i1"); n != 0 || err != nil {
+	if n, err := db.Replay(ctx, nil, "i1"); n != 0 || err != nil {
 		t.Errorf("nothing to replay: %d %v", n, err)
 	}
 	if err := db.Bury(ctx, "i1", bufs[4], DeadPoison); err != nil {
 		t.Fatal(err)
 	}
-	if n, err := db.DropBuffered(ctx, "i1", bufs[4], bufs[3]); n != 2 || err != nil {
+	if n, err := db.DropBuffered(ctx, nil, "i1", bufs[4], bufs[3]); n != 2 || err != nil {
 		t.Error(n, err)
 	}
 	check("two dropped", "[e1 e0 e2]", "[]")
 	if err := db.Bury(ctx, "i1", es[2].Buffer, DeadPoison); err != nil {
 		t.Fatal(err)
 	}
-	if n, err := db.DropBuffered(ctx, "i1"); n != 1 || err != nil {
+	if n, err := db.DropBuffered(ctx, nil, "i1"); n != 1 || err != nil {
 		t.Error(n, err)
 	}
 	check("the dead dropped", "[e0 e2]", "[]")
@@ -312,7 +312,7 @@ func TestReplayKeepsToTheLimits(t *testing.T) {
 		}
 	}
 	for n, want := range []string{"[e2 e3], [e0:overflow e1:overflow]", "[e3 e0], [e1:overflow]", "[e3 e0], [e1:overflow]"} {
-		if got, err := db.Replay(ctxOf(t), "i1"); got != n%2 || err != nil {
+		if got, err := db.Replay(ctxOf(t), nil, "i1"); got != n%2 || err != nil {
 			t.Errorf("round %d: %d replayed, %v; want %d", n, got, err, n%2)
 		}
 		if got := laneOf(t, db, "i1") + ", " + deadOf(t, db, "i1"); got != want {
@@ -404,9 +404,9 @@ func TestSweep(t *testing.T) {
 	acceptOne(t, db, event("old", 300), "i1")
 	until := c.now().Add(time.Hour)
 	for _, err := range []error{
-		db.PutCode(ctx, []byte("m"), Code{Kind: LinkCode, Instance: "i1", ExpiresAt: until}),
-		db.PutCode(ctx, []byte("m"), Code{Kind: EnrollCode, ExpiresAt: until}),
-		db.UpdateGateway(ctx, "i1", func(g *Gateway, _ *Instance) error {
+		db.PutCode(ctx, nil, []byte("m"), Code{Kind: LinkCode, Instance: "i1", ExpiresAt: until}),
+		db.PutCode(ctx, nil, []byte("m"), Code{Kind: EnrollCode, ExpiresAt: until}),
+		db.UpdateGateway(ctx, nil, "i1", func(g *Gateway, _ *Instance) error {
 			g.Secrets = append(g.Secrets, GatewaySecret{ID: "out", ExpiresAt: until})
 			return nil
 		}),
@@ -443,13 +443,13 @@ func TestSweep(t *testing.T) {
 	if got := secrets(); !slices.Equal(got, []string{"s1"}) {
 		t.Errorf("secrets %v, want s1", got)
 	}
-	if _, err := db.RedeemLinkCode(ctx, []byte("m"), Person{"loop", "u"}, ""); !errors.Is(err, ErrExpired) {
+	if _, err := db.RedeemLinkCode(ctx, nil, []byte("m"), Person{"loop", "u"}, ""); !errors.Is(err, ErrExpired) {
 		t.Errorf("the expired code: %v", err)
 	}
 	c.add(2 * day) // day 3
 	acceptOne(t, db, event("new", 300), "i1")
 	sweep(Swept{Codes: 2})
-	if _, err := db.RedeemLinkCode(ctx, []byte("m"), Person{"loop", "u"}, ""); !errors.Is(err, ErrNotFound) {
+	if _, err := db.RedeemLinkCode(ctx, nil, []byte("m"), Person{"loop", "u"}, ""); !errors.Is(err, ErrNotFound) {
 		t.Errorf("the swept code: %v", err)
 	}
 	for _, id := range []relay.EventID{"old", "new"} { // both days are still there

@@ -47,12 +47,12 @@ func TestEnrollByToken(t *testing.T) { // invariant 11
 			ctx := ctxOf(t)
 			tenants(t, db)
 			tc.token.ExpiresAt = now.Add(life)
-			if err := db.PutCode(ctx, []byte("m"), tc.token); err != nil {
+			if err := db.PutCode(ctx, nil, []byte("m"), tc.token); err != nil {
 				t.Fatal(err)
 			}
 			now = now.Add(tc.wait)
 			gateways, err1 := db.Gateways(ctx)
-			err := db.EnrollByToken(ctx, []byte("m"), tc.tenant, Gateway{ID: tc.gateway}, tc.inst)
+			err := db.EnrollByToken(ctx, nil, []byte("m"), tc.tenant, Gateway{ID: tc.gateway}, tc.inst)
 			if !errors.Is(err, tc.want) || tc.want == nil && err != nil {
 				t.Fatalf("got %v, want %v", err, tc.want)
 			}
@@ -74,14 +74,14 @@ func TestEnrollByToken(t *testing.T) { // invariant 11
 			if !token.Used || g.Tenant != tc.token.Tenant || g.Instance != tc.inst.ID || i.Tenant != tc.token.Tenant || i.WakeURL != tc.token.WakeURL {
 				t.Errorf("token %+v, gateway %+v, instance %+v", token, g, i)
 			}
-			err = db.EnrollByToken(ctx, []byte("m"), "", Gateway{ID: "second"}, Instance{ID: tc.inst.ID})
+			err = db.EnrollByToken(ctx, nil, []byte("m"), "", Gateway{ID: "second"}, Instance{ID: tc.inst.ID})
 			if !errors.Is(err, ErrUsed) {
 				t.Errorf("the second time: %v, want ErrUsed", err)
 			}
 		})
 	}
 	db := openTest(t, Options{})
-	if err := db.EnrollByToken(ctxOf(t), []byte("m"), "", Gateway{ID: "g"}, Instance{ID: "i"}); !errors.Is(err, ErrNotFound) {
+	if err := db.EnrollByToken(ctxOf(t), nil, []byte("m"), "", Gateway{ID: "g"}, Instance{ID: "i"}); !errors.Is(err, ErrNotFound) {
 		t.Errorf("with no token: %v", err)
 	}
 }
@@ -89,9 +89,9 @@ func TestEnrollByToken(t *testing.T) { // invariant 11
 func TestEnrollmentTokenKeepsItsOwnWakeURLBack(t *testing.T) {
 	db := openTest(t, Options{})
 	token := Code{Kind: EnrollCode, Tenant: "a", WakeURL: "https://t.example", ExpiresAt: time.Now().Add(time.Hour)}
-	err := db.PutCode(ctxOf(t), []byte("m"), token)
+	err := db.PutCode(ctxOf(t), nil, []byte("m"), token)
 	if err == nil {
-		err = db.EnrollByToken(ctxOf(t), []byte("m"), "", Gateway{ID: "g"}, Instance{ID: "i", WakeURL: "https://i.example"})
+		err = db.EnrollByToken(ctxOf(t), nil, []byte("m"), "", Gateway{ID: "g"}, Instance{ID: "i", WakeURL: "https://i.example"})
 	}
 	if i, err2 := db.Instance(ctxOf(t), "i"); err != nil || err2 != nil || i.WakeURL != "https://i.example" {
 		t.Errorf("%v %v, wake URL %q; want the instance's", err, err2, i.WakeURL)
@@ -103,7 +103,7 @@ func TestEnrollmentTokenIsUsedOnce(t *testing.T) { // invariant 11
 	ctx := ctxOf(t)
 	for round := range 5 {
 		mac := []byte{byte(round)}
-		if err := db.PutCode(ctx, mac, Code{Kind: EnrollCode, Tenant: "a", ExpiresAt: time.Now().Add(time.Hour)}); err != nil {
+		if err := db.PutCode(ctx, nil, mac, Code{Kind: EnrollCode, Tenant: "a", ExpiresAt: time.Now().Add(time.Hour)}); err != nil {
 			t.Fatal(err)
 		}
 		var won atomic.Int32
@@ -111,7 +111,7 @@ func TestEnrollmentTokenIsUsedOnce(t *testing.T) { // invariant 11
 		for n := range 64 {
 			wg.Go(func() {
 				name := fmt.Sprintf("%d-%d", round, n)
-				err := db.EnrollByToken(ctx, mac, "", Gateway{ID: relay.GatewayID(name)}, Instance{ID: relay.InstanceID(name)})
+				err := db.EnrollByToken(ctx, nil, mac, "", Gateway{ID: relay.GatewayID(name)}, Instance{ID: relay.InstanceID(name)})
 				switch {
 				case err == nil:
 					won.Add(1)
@@ -135,12 +135,12 @@ func TestCrashLeavesATokenUsedAndEnrolledOrNeither(t *testing.T) { // invariants
 	ctx := ctxOf(t)
 	for n := range 30 { // enough that the records lie in pages of their own
 		mac := []byte{byte(n)}
-		if err := db.PutCode(ctx, mac, Code{Kind: EnrollCode, Tenant: "a", ExpiresAt: time.Now().Add(time.Hour)}); err != nil {
+		if err := db.PutCode(ctx, nil, mac, Code{Kind: EnrollCode, Tenant: "a", ExpiresAt: time.Now().Add(time.Hour)}); err != nil {
 			t.Fatal(err)
 		}
 		before := read(t, path)
 		g := Gateway{ID: relay.GatewayID(fmt.Sprintf("g%d", n)), DeliveryKey: make([]byte, 300)}
-		if err := db.EnrollByToken(audit.With(ctx, audit.Entry{Action: "enroll"}), mac, "", g, Instance{ID: relay.InstanceID(g.ID)}); err != nil {
+		if err := db.EnrollByToken(ctx, &audit.Entry{Action: "enroll"}, mac, "", g, Instance{ID: relay.InstanceID(g.ID)}); err != nil {
 			t.Fatal(err)
 		}
 		if n%6 != 5 {
@@ -161,7 +161,7 @@ func TestCrashLeavesATokenUsedAndEnrolledOrNeither(t *testing.T) { // invariants
 				both++
 			case slices.Equal(got, []bool{false, false, false, false}):
 				neither++
-				if err := db.EnrollByToken(ctx, mac, "", g, Instance{ID: relay.InstanceID(g.ID)}); err != nil {
+				if err := db.EnrollByToken(ctx, nil, mac, "", g, Instance{ID: relay.InstanceID(g.ID)}); err != nil {
 					t.Errorf("%s: the next try: %v", name, err)
 				}
 			default:
@@ -181,13 +181,13 @@ func TestRevokeInstance(t *testing.T) {
 	enroll(t, db, "i1", "i2")
 	hour := time.Now().Add(time.Hour)
 	for _, err := range []error{
-		db.Enroll(ctx, Gateway{ID: "a"}, Instance{ID: "i1", Tenant: "home"}),
-		db.Enroll(ctx, Gateway{ID: "z", Secrets: []GatewaySecret{{ID: "s"}}}, Instance{ID: "i1", Tenant: "home"}),
-		second(db.Revoke(ctx, "a")),
-		db.PutCode(ctx, []byte("of i1"), Code{Kind: EnrollCode, Tenant: "home", Instance: "i1", ExpiresAt: hour}),
-		db.PutCode(ctx, []byte("used"), Code{Kind: EnrollCode, Tenant: "home", Instance: "i1", ExpiresAt: hour, Used: true}),
-		db.PutCode(ctx, []byte("of i2"), Code{Kind: EnrollCode, Tenant: "home", Instance: "i2", ExpiresAt: hour}),
-		db.PutCode(ctx, []byte("unnamed"), Code{Kind: EnrollCode, Tenant: "home", ExpiresAt: hour}),
+		db.Enroll(ctx, nil, Gateway{ID: "a"}, Instance{ID: "i1", Tenant: "home"}),
+		db.Enroll(ctx, nil, Gateway{ID: "z", Secrets: []GatewaySecret{{ID: "s"}}}, Instance{ID: "i1", Tenant: "home"}),
+		second(db.Revoke(ctx, nil, "a")),
+		db.PutCode(ctx, nil, []byte("of i1"), Code{Kind: EnrollCode, Tenant: "home", Instance: "i1", ExpiresAt: hour}),
+		db.PutCode(ctx, nil, []byte("used"), Code{Kind: EnrollCode, Tenant: "home", Instance: "i1", ExpiresAt: hour, Used: true}),
+		db.PutCode(ctx, nil, []byte("of i2"), Code{Kind: EnrollCode, Tenant: "home", Instance: "i2", ExpiresAt: hour}),
+		db.PutCode(ctx, nil, []byte("unnamed"), Code{Kind: EnrollCode, Tenant: "home", ExpiresAt: hour}),
 	} {
 		if err != nil {
 			t.Fatal(err)
@@ -196,7 +196,7 @@ func TestRevokeInstance(t *testing.T) {
 	acceptOne(t, db, event("e1", 300), "i1", "i2")
 	revoke := func(want ...relay.GatewayID) {
 		t.Helper()
-		if ids, err := db.RevokeInstance(ctx, "i1"); err != nil || !slices.Equal(ids, want) {
+		if ids, err := db.RevokeInstance(ctx, nil, "i1"); err != nil || !slices.Equal(ids, want) {
 			t.Errorf("revoked %v, %v; want %v", ids, err, want)
 		}
 	}
@@ -222,14 +222,14 @@ func TestRevokeInstance(t *testing.T) {
 			t.Errorf("token %s: %v, want %v", mac, err, want)
 		}
 	}
-	if err := db.PutCode(ctx, []byte("late"), Code{Kind: IdentityCode, Tenant: "home", Instance: "i1"}); err != nil {
+	if err := db.PutCode(ctx, nil, []byte("late"), Code{Kind: IdentityCode, Tenant: "home", Instance: "i1"}); err != nil {
 		t.Fatal(err)
 	}
 	revoke()
 	if _, err := db.Code(ctx, IdentityCode, []byte("late")); !errors.Is(err, ErrNotFound) {
 		t.Errorf("what was made out to it since: %v, want ErrNotFound", err)
 	}
-	if _, err := db.RevokeInstance(ctx, "zz"); !errors.Is(err, ErrNotFound) {
+	if _, err := db.RevokeInstance(ctx, nil, "zz"); !errors.Is(err, ErrNotFound) {
 		t.Errorf("nobody: %v", err)
 	}
 }

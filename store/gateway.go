@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/store/audit"
 	"github.com/hermes-connector/hermes-connector/store/table"
 	bolt "go.etcd.io/bbolt"
 )
@@ -18,9 +19,9 @@ import (
 // replaced), or the instance belongs to another tenant. An instance that was revoked starts
 // afresh: the record is i's, and its lane gets a new epoch; its dead letters stay. The
 // gateway's instance and tenant are taken from i, creation times that are zero are set.
-func (db *DB) Enroll(ctx context.Context, g Gateway, i Instance) error {
+func (db *DB) Enroll(ctx context.Context, row *audit.Entry, g Gateway, i Instance) error {
 	now := db.now()
-	return db.change(ctx, "enroll", func(t *tx) error { return t.enroll(g, i, now) })
+	return db.change(ctx, row, "enroll", func(t *tx) error { return t.enroll(g, i, now) })
 }
 
 // EnrollByToken is Enroll with the enrollment token that has this HMAC. The token is marked used
@@ -28,9 +29,9 @@ func (db *DB) Enroll(ctx context.Context, g Gateway, i Instance) error {
 // tenant is the token's, and so is the wake URL when i has none. ErrNotFound: there is no such
 // token. ErrUsed, ErrExpired: it is not good any more. ErrForeign: it is not of tenant, where one
 // is given, or it was made out to another gateway or instance. ErrExists: as Enroll.
-func (db *DB) EnrollByToken(ctx context.Context, mac []byte, tenant relay.TenantID, g Gateway, i Instance) error {
+func (db *DB) EnrollByToken(ctx context.Context, row *audit.Entry, mac []byte, tenant relay.TenantID, g Gateway, i Instance) error {
 	now := db.now()
-	return db.change(ctx, "enroll by token", func(t *tx) error {
+	return db.change(ctx, row, "enroll by token", func(t *tx) error {
 		e, err := table.Must[Code](t.Tx, bucketTokens, mac, "enrollment token")
 		if err != nil {
 			return err
@@ -187,8 +188,8 @@ func (db *DB) Gateways(ctx context.Context) (out []Gateway, err error) {
 // stores what of the result differs. change may run more than once, must not call the database, and
 // prevents the update by returning an error, which comes back wrapped. The ids, the instance and the
 // tenant stay what they are. ErrNotFound: no such gateway.
-func (db *DB) UpdateGateway(ctx context.Context, id relay.GatewayID, change func(*Gateway, *Instance) error) error {
-	return db.change(ctx, "update gateway", func(t *tx) error {
+func (db *DB) UpdateGateway(ctx context.Context, row *audit.Entry, id relay.GatewayID, change func(*Gateway, *Instance) error) error {
+	return db.change(ctx, row, "update gateway", func(t *tx) error {
 		g, err := table.Must[Gateway](t.Tx, bucketGateways, table.Key(id), "gateway "+string(id))
 		if err != nil {
 			return err
@@ -211,10 +212,10 @@ func (db *DB) UpdateGateway(ctx context.Context, id relay.GatewayID, change func
 // link and identity codes and unused enrollment tokens, moves its lane to the dead letters
 // (DeadRemoved) and closes it, all in one transaction. It returns the instance. Revoked before:
 // the same answer, and nothing changes. ErrNotFound: no such gateway.
-func (db *DB) Revoke(ctx context.Context, id relay.GatewayID) (relay.InstanceID, error) {
+func (db *DB) Revoke(ctx context.Context, row *audit.Entry, id relay.GatewayID) (relay.InstanceID, error) {
 	now := db.now()
 	var inst relay.InstanceID
-	err := db.write(ctx, func(t *tx) error {
+	err := db.write(ctx, row, func(t *tx) error {
 		g, err := table.Must[Gateway](t.Tx, bucketGateways, table.Key(id), "gateway "+string(id))
 		if err != nil {
 			return err
@@ -241,10 +242,10 @@ func (db *DB) Revoke(ctx context.Context, id relay.GatewayID) (relay.InstanceID,
 // RevokeInstance revokes every gateway of an instance, with all that Revoke does for the last one,
 // in one transaction, and returns the ids of those that were not revoked yet. Again: none, and
 // nothing changes but what was made out to the instance since. ErrNotFound: no such instance.
-func (db *DB) RevokeInstance(ctx context.Context, id relay.InstanceID) ([]relay.GatewayID, error) {
+func (db *DB) RevokeInstance(ctx context.Context, row *audit.Entry, id relay.InstanceID) ([]relay.GatewayID, error) {
 	now := db.now()
 	var ids []relay.GatewayID
-	err := db.write(ctx, func(t *tx) error {
+	err := db.write(ctx, row, func(t *tx) error {
 		ids = nil
 		i, err := table.Must[Instance](t.Tx, bucketInstances, table.Key(id), "instance "+string(id))
 		if err != nil {

@@ -17,12 +17,12 @@ func TestNoteSeen(t *testing.T) {
 		i.Asleep = true
 		return nil
 	}
-	if err := db.UpdateInstance(ctx, "i1", sleep); err != nil {
+	if err := db.UpdateInstance(ctx, nil, "i1", sleep); err != nil {
 		t.Fatal(err)
 	}
 	for _, tc := range []struct{ woken, asleep bool }{{false, true}, {true, false}, {false, false}} {
 		at := time.Now().UTC()
-		if err := db.UpdateGateway(ctx, "i1", CameOrWent(at, tc.woken)); err != nil {
+		if err := db.UpdateGateway(ctx, nil, "i1", CameOrWent(at, tc.woken)); err != nil {
 			t.Fatal(err)
 		}
 		g, err1 := db.Gateway(ctx, "i1")
@@ -31,7 +31,7 @@ func TestNoteSeen(t *testing.T) {
 			t.Errorf("woken %v: gateway %v, instance %v, asleep %v, %v; want %v and asleep %v", tc.woken, g.LastSeenAt, i.LastSeenAt, i.Asleep, err, at, tc.asleep)
 		}
 	}
-	if err := db.UpdateGateway(ctx, "nobody", CameOrWent(time.Now(), true)); !errors.Is(err, ErrNotFound) {
+	if err := db.UpdateGateway(ctx, nil, "nobody", CameOrWent(time.Now(), true)); !errors.Is(err, ErrNotFound) {
 		t.Errorf("nobody was seen: %v, want ErrNotFound", err)
 	}
 }
@@ -45,17 +45,17 @@ func TestProvisionedGatewaysAreForgotten(t *testing.T) {
 	for n := range 3 * maxProvisioned {
 		c.add(time.Hour)
 		id := relay.GatewayID(fmt.Sprintf("gw-%02d", n))
-		if err := db.Enroll(ctx, Gateway{ID: id, Provisioned: true}, Instance{ID: "home", Tenant: "home"}); err != nil {
+		if err := db.Enroll(ctx, nil, Gateway{ID: id, Provisioned: true}, Instance{ID: "home", Tenant: "home"}); err != nil {
 			t.Fatal(err)
 		}
 		if n == 2 {
 			enrolled := Gateway{ID: "other", Provisioned: true}
-			if err := db.Enroll(ctx, enrolled, Instance{ID: "kids", Tenant: "home"}); err != nil {
+			if err := db.Enroll(ctx, nil, enrolled, Instance{ID: "kids", Tenant: "home"}); err != nil {
 				t.Fatal(err)
 			}
 		}
 		if n > 0 { // the first one is in use all the time
-			if err := db.UpdateGateway(ctx, "gw-00", CameOrWent(c.now(), true)); err != nil {
+			if err := db.UpdateGateway(ctx, nil, "gw-00", CameOrWent(c.now(), true)); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -80,7 +80,7 @@ func TestAProvisionedGatewayStaysThoughTheClockIsBehind(t *testing.T) {
 	db := openTest(t, Options{Now: c.now})
 	come := func(n int) relay.GatewayID {
 		id := relay.GatewayID(fmt.Sprintf("gw-%02d", n))
-		if err := db.Enroll(ctxOf(t), Gateway{ID: id, Provisioned: true}, Instance{ID: "home", Tenant: "home"}); err != nil {
+		if err := db.Enroll(ctxOf(t), nil, Gateway{ID: id, Provisioned: true}, Instance{ID: "home", Tenant: "home"}); err != nil {
 			t.Fatal(err)
 		}
 		return id
@@ -102,9 +102,9 @@ func TestAProvisionedGatewayStaysThoughTheClockIsBehind(t *testing.T) {
 func TestInstancesThatMakeThemselves(t *testing.T) {
 	db := openTest(t, Options{})
 	come := func(tenant relay.TenantID, id relay.InstanceID) error {
-		return db.Enroll(ctxOf(t), Gateway{ID: relay.GatewayID(id), Provisioned: true}, Instance{ID: id, Tenant: tenant})
+		return db.Enroll(ctxOf(t), nil, Gateway{ID: relay.GatewayID(id), Provisioned: true}, Instance{ID: id, Tenant: tenant})
 	}
-	err := db.write(ctxOf(t), func(x *tx) error {
+	err := db.write(ctxOf(t), nil, func(x *tx) error {
 		for n := range maxInstances {
 			if err := x.Put(bucketInstances, fmt.Appendf(nil, "i%d", n), Instance{ID: relay.InstanceID(fmt.Sprintf("i%d", n)), Tenant: "flat"}); err != nil {
 				return err
@@ -121,7 +121,7 @@ func TestInstancesThatMakeThemselves(t *testing.T) {
 	if err := errors.Join(come("flat", "i7"), come("house", "other")); err != nil {
 		t.Errorf("one that is there, and another tenant's: %v, want them enrolled", err)
 	}
-	if err := db.Enroll(ctxOf(t), Gateway{ID: "byhand"}, Instance{ID: "byhand", Tenant: "flat"}); err != nil {
+	if err := db.Enroll(ctxOf(t), nil, Gateway{ID: "byhand"}, Instance{ID: "byhand", Tenant: "flat"}); err != nil {
 		t.Errorf("the operator's: %v, want it enrolled", err)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/store/audit"
 	"github.com/hermes-connector/hermes-connector/store/table"
 	bolt "go.etcd.io/bbolt"
 )
@@ -16,15 +17,15 @@ import (
 // instance again: nil, and nothing changes. ErrHeld: another instance holds the chat, or the
 // whole scope it lies in, or (when g is a whole scope) any chat in it. ErrNotFound: no such
 // instance, or it was revoked. A grant must name a scope, a chat, or both.
-func (db *DB) Claim(ctx context.Context, g Grant) error {
-	return db.claim(ctx, g, func(*tx, relay.TenantID) error { return nil })
+func (db *DB) Claim(ctx context.Context, row *audit.Entry, g Grant) error {
+	return db.claim(ctx, row, g, func(*tx, relay.TenantID) error { return nil })
 }
 
 // ClaimUnreserved is Claim for callers that may not override what others hold or reserved. parent
 // is the chat that g's is a thread of, or empty. ErrHeld also: another instance holds the parent,
 // and so its threads. ErrReserved: a route of another tenant names g's chat, its parent or its scope.
-func (db *DB) ClaimUnreserved(ctx context.Context, g Grant, parent relay.ChatID) error {
-	return db.claim(ctx, g, func(t *tx, tenant relay.TenantID) error {
+func (db *DB) ClaimUnreserved(ctx context.Context, row *audit.Entry, g Grant, parent relay.ChatID) error {
+	return db.claim(ctx, row, g, func(t *tx, tenant relay.TenantID) error {
 		if parent != "" {
 			above, ok, err := table.Load[Grant](t.Tx, bucketGrants, grantKey(g.Platform, g.Scope, parent))
 			if err != nil {
@@ -51,14 +52,14 @@ func (db *DB) ClaimUnreserved(ctx context.Context, g Grant, parent relay.ChatID)
 }
 
 // claim stores g unless check, which is asked about the instance's tenant, refuses.
-func (db *DB) claim(ctx context.Context, g Grant, check func(*tx, relay.TenantID) error) error {
+func (db *DB) claim(ctx context.Context, row *audit.Entry, g Grant, check func(*tx, relay.TenantID) error) error {
 	if g.Scope == "" && g.Chat == "" {
 		return errors.New("claim: neither a scope nor a chat is named")
 	}
 	if g.GrantedAt.IsZero() {
 		g.GrantedAt = db.now()
 	}
-	return db.change(ctx, "claim", func(t *tx) error {
+	return db.change(ctx, row, "claim", func(t *tx) error {
 		inst, err := t.liveInstance(g.Instance)
 		if err != nil {
 			return err
@@ -111,9 +112,9 @@ func claimable(t *bolt.Tx, g Grant) (mine bool, err error) {
 }
 
 // Release removes a grant. ErrNotFound: i holds no such grant.
-func (db *DB) Release(ctx context.Context, i relay.InstanceID, p relay.PlatformID, s relay.ScopeID, c relay.ChatID) error {
+func (db *DB) Release(ctx context.Context, row *audit.Entry, i relay.InstanceID, p relay.PlatformID, s relay.ScopeID, c relay.ChatID) error {
 	k := grantKey(p, s, c)
-	return db.change(ctx, "release", func(t *tx) error {
+	return db.change(ctx, row, "release", func(t *tx) error {
 		g, ok, err := table.Load[Grant](t.Tx, bucketGrants, k)
 		if err != nil {
 			return err

@@ -118,7 +118,7 @@ func enroll(t testing.TB, db *DB, names ...relay.InstanceID) {
 	t.Helper()
 	for _, n := range names {
 		g := Gateway{ID: relay.GatewayID(n), Secrets: []GatewaySecret{{ID: "s1", Sealed: []byte("sealed")}}, DeliveryKey: []byte("key")}
-		if err := db.Enroll(ctxOf(t), g, Instance{ID: n, Tenant: relay.DefaultTenant}); err != nil {
+		if err := db.Enroll(ctxOf(t), nil, g, Instance{ID: n, Tenant: relay.DefaultTenant}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/store/audit"
 	"github.com/hermes-connector/hermes-connector/store/table"
 	bolt "go.etcd.io/bbolt"
 )
@@ -72,8 +73,8 @@ func (db *DB) Instances(ctx context.Context) ([]Instance, error) {
 // result, if it differs. change may run more than once, must not call the database, and prevents
 // the update by returning an error, which comes back wrapped. The id and the tenant stay what
 // they are. ErrNotFound: no such instance.
-func (db *DB) UpdateInstance(ctx context.Context, id relay.InstanceID, change func(*Instance) error) error {
-	return db.change(ctx, "update instance", func(t *tx) error {
+func (db *DB) UpdateInstance(ctx context.Context, row *audit.Entry, id relay.InstanceID, change func(*Instance) error) error {
+	return db.change(ctx, row, "update instance", func(t *tx) error {
 		i, err := table.Must[Instance](t.Tx, bucketInstances, table.Key(id), "instance "+string(id))
 		if err != nil {
 			return err

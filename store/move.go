@@ -22,7 +22,7 @@ type Move struct {
 // the lanes are left as they are, so gateways go on using the old id: CurrentChat translates it.
 func (db *DB) MoveChat(ctx context.Context, m Move) error {
 	now := db.now()
-	return db.change(ctx, fmt.Sprintf("move chat on %s", m.Platform), func(t *tx) error { return t.move(m, now) })
+	return db.change(ctx, nil, fmt.Sprintf("move chat on %s", m.Platform), func(t *tx) error { return t.move(m, now) })
 }
 
 func (t *tx) move(m Move, now time.Time) error {

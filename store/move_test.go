@@ -20,17 +20,17 @@ func TestMoveChat(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	must(db.Claim(ctx, Grant{Platform: "loop", Chat: "old", Instance: "i1"}))
-	must(db.Claim(ctx, Grant{Platform: "loop", Scope: "s", Chat: "old", Instance: "i1"}))
-	must(db.Claim(ctx, Grant{Platform: "loop", Scope: "s", Chat: "new", Instance: "i2"})) // theirs stays
-	must(db.Claim(ctx, Grant{Platform: "away", Chat: "old", Instance: "i1"}))
-	must(db.Bind(ctx, Binding{Platform: "loop", User: "u1", Instance: "i1", DMChat: "old"}))
-	must(db.Bind(ctx, Binding{Platform: "loop", User: "u2", Instance: "i1", DMChat: "else"}))
+	must(db.Claim(ctx, nil, Grant{Platform: "loop", Chat: "old", Instance: "i1"}))
+	must(db.Claim(ctx, nil, Grant{Platform: "loop", Scope: "s", Chat: "old", Instance: "i1"}))
+	must(db.Claim(ctx, nil, Grant{Platform: "loop", Scope: "s", Chat: "new", Instance: "i2"})) // theirs stays
+	must(db.Claim(ctx, nil, Grant{Platform: "away", Chat: "old", Instance: "i1"}))
+	must(db.Bind(ctx, nil, Binding{Platform: "loop", User: "u1", Instance: "i1", DMChat: "old"}))
+	must(db.Bind(ctx, nil, Binding{Platform: "loop", User: "u2", Instance: "i1", DMChat: "else"}))
 	scopes := func(ids ...relay.ChatID) map[relay.PlatformID]Relevance {
 		return map[relay.PlatformID]Relevance{"loop": {FreeResponseScopes: ids}, "away": {FreeResponseScopes: []relay.ChatID{"old"}}}
 	}
-	must(db.UpdateInstance(ctx, "i1", func(i *Instance) error { i.Relevance = scopes("a", "old"); return nil }))
-	must(db.UpdateInstance(ctx, "i2", func(i *Instance) error { i.Relevance = scopes("new", "old"); return nil }))
+	must(db.UpdateInstance(ctx, nil, "i1", func(i *Instance) error { i.Relevance = scopes("a", "old"); return nil }))
+	must(db.UpdateInstance(ctx, nil, "i2", func(i *Instance) error { i.Relevance = scopes("new", "old"); return nil }))
 	in := func(id string, chat, parent relay.ChatID) relay.Event {
 		e := event(id, 300)
 		e.Source.ChatID, e.Source.ParentChatID = chat, parent

@@ -99,7 +99,7 @@ func TestTranslationsOfAnySequence(t *testing.T) {
 			rnd := rand.New(rand.NewPCG(seed, 3))
 			db := openTest(t, Options{})
 			enroll(t, db, "i1")
-			if err := db.Bind(ctxOf(t), Binding{Platform: "loop", User: "u1", Instance: "i1", DMChat: "0"}); err != nil {
+			if err := db.Bind(ctxOf(t), nil, Binding{Platform: "loop", User: "u1", Instance: "i1", DMChat: "0"}); err != nil {
 				t.Fatal(err)
 			}
 			names := []relay.ChatID{"0"} // of the one chat, the newest last
@@ -133,7 +133,7 @@ func TestHowLongOldIdsAreTranslated(t *testing.T) {
 		},
 		"a grant": {
 			func(t *testing.T, db *DB) {
-				if err := db.Claim(ctxOf(t), Grant{Platform: "loop", Chat: "c1", Instance: "i1"}); err != nil {
+				if err := db.Claim(ctxOf(t), nil, Grant{Platform: "loop", Chat: "c1", Instance: "i1"}); err != nil {
 					t.Fatal(err)
 				}
 			}, nil,
@@ -141,12 +141,12 @@ func TestHowLongOldIdsAreTranslated(t *testing.T) {
 		},
 		"a grant that is released": {
 			func(t *testing.T, db *DB) {
-				if err := db.Claim(ctxOf(t), Grant{Platform: "loop", Chat: "c1", Instance: "i1"}); err != nil {
+				if err := db.Claim(ctxOf(t), nil, Grant{Platform: "loop", Chat: "c1", Instance: "i1"}); err != nil {
 					t.Fatal(err)
 				}
 			},
 			func(t *testing.T, db *DB) {
-				if err := db.Release(ctxOf(t), "i1", "loop", "", "new"); err != nil {
+				if err := db.Release(ctxOf(t), nil, "i1", "loop", "", "new"); err != nil {
 					t.Fatal(err)
 				}
 			},
@@ -155,7 +155,7 @@ func TestHowLongOldIdsAreTranslated(t *testing.T) {
 		"a conversation of somebody revoked": {
 			func(t *testing.T, db *DB) { acceptOne(t, db, event("e1", 300), "i1") },
 			func(t *testing.T, db *DB) {
-				if _, err := db.Revoke(ctxOf(t), "i1"); err != nil {
+				if _, err := db.Revoke(ctxOf(t), nil, "i1"); err != nil {
 					t.Fatal(err)
 				}
 			},
@@ -200,7 +200,7 @@ func TestHowLongOldIdsAreTranslated(t *testing.T) {
 func TestWhatWasSaidJustBeforeTheMove(t *testing.T) {
 	db := openTest(t, Options{})
 	enroll(t, db, "i1", "i2")
-	if err := db.Claim(ctxOf(t), Grant{Platform: "loop", Chat: "c1", Instance: "i1"}); err != nil {
+	if err := db.Claim(ctxOf(t), nil, Grant{Platform: "loop", Chat: "c1", Instance: "i1"}); err != nil {
 		t.Fatal(err)
 	}
 	move(t, db, "c1", "new")

@@ -29,10 +29,10 @@ func sound(t testing.TB) []byte {
 		acceptOne(t, db, event(fmt.Sprintf("e%02d", n), 1000), "i1")
 	}
 	for _, err := range []error{
-		db.Bind(ctxOf(t), Binding{Platform: "loop", User: "u1", Instance: "i1"}),
-		db.Claim(ctxOf(t), Grant{Platform: "loop", Chat: "c9", Instance: "i1"}),
-		db.PutCode(ctxOf(t), []byte("mac"), Code{Kind: LinkCode, Instance: "i1", ExpiresAt: time.Now().Add(time.Hour)}),
-		db.PutCode(ctxOf(t), []byte("mac"), Code{Kind: EnrollCode, Tenant: "home"}),
+		db.Bind(ctxOf(t), nil, Binding{Platform: "loop", User: "u1", Instance: "i1"}),
+		db.Claim(ctxOf(t), nil, Grant{Platform: "loop", Chat: "c9", Instance: "i1"}),
+		db.PutCode(ctxOf(t), nil, []byte("mac"), Code{Kind: LinkCode, Instance: "i1", ExpiresAt: time.Now().Add(time.Hour)}),
+		db.PutCode(ctxOf(t), nil, []byte("mac"), Code{Kind: EnrollCode, Tenant: "home"}),
 		db.PutBlob(ctxOf(t), "key", []byte("value")),
 		second(db.Accept(ctxOf(t), Accept{Bot: bot, Cursor: []byte("9"), Quarantine: []Quarantined{{Bot: bot, Err: "odd", Raw: []byte("?")}}})),
 	} {
@@ -262,7 +262,7 @@ func FuzzOpen(f *testing.F) {
 func TestNewerSchemaIsRefused(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "test.db")
 	db := reopen(t, path, Options{})
-	err := db.write(ctxOf(t), func(x *tx) error { return x.Put(bucketMeta, []byte(schemaKey), 99) })
+	err := db.write(ctxOf(t), nil, func(x *tx) error { return x.Put(bucketMeta, []byte(schemaKey), 99) })
 	if err != nil {
 		t.Fatal(err)
 	}

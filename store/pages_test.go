@@ -29,7 +29,7 @@ func TestAcceptWritesFewPages(t *testing.T) {
 				enroll(t, db, "i1")
 				n := 0
 				for n < marks {
-					err := db.write(ctx, func(x *tx) error {
+					err := db.write(ctx, nil, func(x *tx) error {
 						for range min(500, marks-n) {
 							x.mark(seen.Of(bot, relay.EventID(id(n))), db.now())
 							n++

@@ -60,7 +60,7 @@ func busy(t *testing.T) (steps []step) {
 				case n%2 == 0:
 					err = db.DropDelivery(ctxOf(t), i, out.Items[0].Buffers[0])
 				case n%5 == 0:
-					err = db.Bind(ctxOf(t), Binding{Platform: "loop", User: relay.UserID(fmt.Sprint("u", n)), Instance: i})
+					err = db.Bind(ctxOf(t), nil, Binding{Platform: "loop", User: relay.UserID(fmt.Sprint("u", n)), Instance: i})
 				}
 				if err != nil {
 					t.Error(err)
@@ -262,7 +262,7 @@ func TestLostPagesOfAnyBucket(t *testing.T) { // invariant 8
 	bind := func(n int, dm relay.ChatID) {
 		t.Helper()
 		b := Binding{Platform: "loop", User: relay.UserID(fmt.Sprintf("u%03d", n)), Instance: "i1", DMChat: dm, BoundAt: time.Unix(1, 0)}
-		if err := db.Bind(ctxOf(t), b); err != nil {
+		if err := db.Bind(ctxOf(t), nil, b); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -16,7 +16,7 @@ func TestEnroll(t *testing.T) {
 	gw := func(id relay.GatewayID) Gateway {
 		return Gateway{ID: id, Secrets: []GatewaySecret{{ID: "s", Sealed: []byte{1}, CreatedAt: c.now()}}, DeliveryKey: []byte{2}}
 	}
-	if err := db.Enroll(ctx, gw("g1"), Instance{ID: "i1", Tenant: "home", WakeURL: "https://a.example"}); err != nil {
+	if err := db.Enroll(ctx, nil, gw("g1"), Instance{ID: "i1", Tenant: "home", WakeURL: "https://a.example"}); err != nil {
 		t.Fatal(err)
 	}
 	want := gw("g1")
@@ -35,7 +35,7 @@ func TestEnroll(t *testing.T) {
 		"second gateway":               {"g3", Instance{ID: "i1", Tenant: "home", WakeURL: "https://b.example"}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if err := db.Enroll(ctx, gw(tc.g), tc.i); !errors.Is(err, tc.want) || tc.want == nil && err != nil {
+			if err := db.Enroll(ctx, nil, gw(tc.g), tc.i); !errors.Is(err, tc.want) || tc.want == nil && err != nil {
 				t.Errorf("got %v, want %v", err, tc.want)
 			}
 		})
@@ -58,7 +58,7 @@ func TestUpdate(t *testing.T) {
 	db := openTest(t, Options{})
 	ctx := ctxOf(t)
 	enroll(t, db, "i1")
-	if err := db.UpdateGateway(ctx, "i1", func(g *Gateway, _ *Instance) error {
+	if err := db.UpdateGateway(ctx, nil, "i1", func(g *Gateway, _ *Instance) error {
 		g.Secrets = append(g.Secrets, GatewaySecret{ID: "s2"})
 		g.ID, g.Instance, g.Tenant = "x", "y", "z"
 		return nil
@@ -70,19 +70,19 @@ func TestUpdate(t *testing.T) {
 		t.Errorf("gateway %+v, %v; want a second secret and nothing else changed", g, err)
 	}
 	no := errors.New("no")
-	if err := db.UpdateInstance(ctx, "i1", func(i *Instance) error { i.WakeURL = "x"; return no }); !errors.Is(err, no) {
+	if err := db.UpdateInstance(ctx, nil, "i1", func(i *Instance) error { i.WakeURL = "x"; return no }); !errors.Is(err, no) {
 		t.Errorf("got %v, want the callback's error", err)
 	}
-	if err := db.UpdateInstance(ctx, "i1", func(i *Instance) error { i.ID, i.Tenant, i.Asleep = "x", "y", true; return nil }); err != nil {
+	if err := db.UpdateInstance(ctx, nil, "i1", func(i *Instance) error { i.ID, i.Tenant, i.Asleep = "x", "y", true; return nil }); err != nil {
 		t.Fatal(err)
 	}
 	if i, err := db.Instance(ctx, "i1"); err != nil || !i.Asleep || i.WakeURL != "" || i.Tenant != "home" {
 		t.Errorf("instance %+v, %v", i, err)
 	}
 	for what, err := range map[string]error{
-		"gateway":  db.UpdateGateway(ctx, "zz", func(*Gateway, *Instance) error { return nil }),
-		"instance": db.UpdateInstance(ctx, "zz", func(*Instance) error { return nil }),
-		"revoke":   second(db.Revoke(ctx, "zz")),
+		"gateway":  db.UpdateGateway(ctx, nil, "zz", func(*Gateway, *Instance) error { return nil }),
+		"instance": db.UpdateInstance(ctx, nil, "zz", func(*Instance) error { return nil }),
+		"revoke":   second(db.Revoke(ctx, nil, "zz")),
 		"get":      second(db.Instance(ctx, "zz")),
 	} {
 		if !errors.Is(err, ErrNotFound) {
@@ -95,16 +95,16 @@ func TestRevokeTakesEverythingAway(t *testing.T) {
 	db := openTest(t, Options{})
 	ctx := ctxOf(t)
 	enroll(t, db, "i1", "i2")
-	if err := db.Enroll(ctx, Gateway{ID: "other"}, Instance{ID: "i1", Tenant: "home"}); err != nil {
+	if err := db.Enroll(ctx, nil, Gateway{ID: "other"}, Instance{ID: "i1", Tenant: "home"}); err != nil {
 		t.Fatal(err)
 	}
 	for _, i := range []relay.InstanceID{"i1", "i2"} {
 		for _, err := range []error{
-			db.Bind(ctx, Binding{Platform: "loop", User: "u1", Instance: i}),
-			db.Claim(ctx, Grant{Platform: "loop", Chat: relay.ChatID("of " + i), Instance: i}),
-			db.PutCode(ctx, []byte("mac "+i), Code{Kind: LinkCode, Instance: i, ExpiresAt: time.Now().Add(time.Hour)}),
-			db.PutCode(ctx, []byte("mac "+i), Code{Kind: IdentityCode, Tenant: relay.DefaultTenant, Instance: i}),
-			second(db.SetRoutes(ctx, i, "loop", []string{"shared"})),
+			db.Bind(ctx, nil, Binding{Platform: "loop", User: "u1", Instance: i}),
+			db.Claim(ctx, nil, Grant{Platform: "loop", Chat: relay.ChatID("of " + i), Instance: i}),
+			db.PutCode(ctx, nil, []byte("mac "+i), Code{Kind: LinkCode, Instance: i, ExpiresAt: time.Now().Add(time.Hour)}),
+			db.PutCode(ctx, nil, []byte("mac "+i), Code{Kind: IdentityCode, Tenant: relay.DefaultTenant, Instance: i}),
+			second(db.SetRoutes(ctx, nil, i, "loop", []string{"shared"})),
 		} {
 			if err != nil {
 				t.Fatal(err)
@@ -117,7 +117,7 @@ func TestRevokeTakesEverythingAway(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	if inst, err := db.Revoke(ctx, "other"); inst != "i1" || err != nil {
+	if inst, err := db.Revoke(ctx, nil, "other"); inst != "i1" || err != nil {
 		t.Fatal(inst, err)
 	}
 	if g, err := db.Gateway(ctx, "other"); err != nil || !g.Revoked || len(g.Secrets) != 0 || g.DeliveryKey != nil {
@@ -128,7 +128,7 @@ func TestRevokeTakesEverythingAway(t *testing.T) {
 	}
 
 	for range 2 { // the second time changes nothing
-		if inst, err := db.Revoke(ctx, "i1"); inst != "i1" || err != nil {
+		if inst, err := db.Revoke(ctx, nil, "i1"); inst != "i1" || err != nil {
 			t.Fatal(inst, err)
 		}
 	}
@@ -170,23 +170,23 @@ func TestRevokeTakesEverythingAway(t *testing.T) {
 		t.Errorf("delivered to a revoked instance: %+v", out)
 	}
 	for what, err := range map[string]error{
-		"bind":   db.Bind(ctx, Binding{Platform: "loop", User: "u1", Instance: "i1"}),
-		"claim":  db.Claim(ctx, Grant{Platform: "loop", Chat: "c7", Instance: "i1"}),
-		"code":   db.PutCode(ctx, []byte("new"), Code{Kind: LinkCode, Instance: "i1"}),
-		"routes": second(db.SetRoutes(ctx, "i1", "loop", []string{"c7"})),
-		"redeem": second(db.RedeemLinkCode(ctx, []byte("mac i1"), Person{"loop", "u5"}, "c")),
-		"replay": second(db.Replay(ctx, "i1")),
+		"bind":   db.Bind(ctx, nil, Binding{Platform: "loop", User: "u1", Instance: "i1"}),
+		"claim":  db.Claim(ctx, nil, Grant{Platform: "loop", Chat: "c7", Instance: "i1"}),
+		"code":   db.PutCode(ctx, nil, []byte("new"), Code{Kind: LinkCode, Instance: "i1"}),
+		"routes": second(db.SetRoutes(ctx, nil, "i1", "loop", []string{"c7"})),
+		"redeem": second(db.RedeemLinkCode(ctx, nil, []byte("mac i1"), Person{"loop", "u5"}, "c")),
+		"replay": second(db.Replay(ctx, nil, "i1")),
 	} {
 		if !errors.Is(err, ErrNotFound) {
 			t.Errorf("%s for a revoked instance: %v, want ErrNotFound", what, err)
 		}
 	}
-	if _, err := db.RedeemLinkCode(ctx, []byte("mac i2"), Person{"loop", "u5"}, "c"); err != nil {
+	if _, err := db.RedeemLinkCode(ctx, nil, []byte("mac i2"), Person{"loop", "u5"}, "c"); err != nil {
 		t.Errorf("the neighbour's code: %v", err)
 	}
 
 	// Enrolled again: a new life.
-	if err := db.Enroll(ctx, Gateway{ID: "i1"}, Instance{ID: "i1", Tenant: "home", WakeURL: "https://new.example"}); err != nil {
+	if err := db.Enroll(ctx, nil, Gateway{ID: "i1"}, Instance{ID: "i1", Tenant: "home", WakeURL: "https://new.example"}); err != nil {
 		t.Fatal(err)
 	}
 	if i, err := db.Instance(ctx, "i1"); err != nil || i.WakeURL != "https://new.example" {
@@ -196,10 +196,10 @@ func TestRevokeTakesEverythingAway(t *testing.T) {
 	if id.Epoch == before.Epoch || id.Epoch == 0 || id.Seq != 2 {
 		t.Errorf("buffer id %v after %x-1: want a new epoch and the next number", id, before.Epoch)
 	}
-	if _, err := db.RedeemLinkCode(ctx, []byte("mac i1"), Person{"loop", "u5"}, "c"); !errors.Is(err, ErrNotFound) {
+	if _, err := db.RedeemLinkCode(ctx, nil, []byte("mac i1"), Person{"loop", "u5"}, "c"); !errors.Is(err, ErrNotFound) {
 		t.Errorf("a code from before the revocation: %v, want ErrNotFound", err)
 	}
-	if err := db.Enroll(ctx, Gateway{ID: "i9"}, Instance{ID: "i1", Tenant: "away"}); !errors.Is(err, ErrExists) {
+	if err := db.Enroll(ctx, nil, Gateway{ID: "i9"}, Instance{ID: "i1", Tenant: "away"}); !errors.Is(err, ErrExists) {
 		t.Errorf("another tenant takes the name: %v", err)
 	}
 }
@@ -209,7 +209,7 @@ func TestBindings(t *testing.T) {
 	db := openTest(t, Options{Now: c.now})
 	ctx := ctxOf(t)
 	enroll(t, db, "i1", "i2")
-	if err := db.Bind(ctx, Binding{Platform: "loop", User: "u1", Instance: "nobody"}); !errors.Is(err, ErrNotFound) {
+	if err := db.Bind(ctx, nil, Binding{Platform: "loop", User: "u1", Instance: "nobody"}); !errors.Is(err, ErrNotFound) {
 		t.Errorf("bind to nobody: %v", err)
 	}
 	bound := c.now()
@@ -219,13 +219,13 @@ func TestBindings(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	must(db.Bind(ctx, Binding{Platform: "loop", User: "u1", Instance: "i2", Tenant: "spoofed", DMDefault: true}))
+	must(db.Bind(ctx, nil, Binding{Platform: "loop", User: "u1", Instance: "i2", Tenant: "spoofed", DMDefault: true}))
 	c.add(time.Minute)
-	must(db.Bind(ctx, Binding{Platform: "loop", User: "u1", Instance: "i1", DMChat: "dm1"}))
-	must(db.Bind(ctx, Binding{Platform: "loop", User: "u10", Instance: "i1"}))
-	must(db.SetDMDefault(ctx, "i1", "loop", "u1"))
-	must(db.Bind(ctx, Binding{Platform: "loop", User: "u1", Instance: "i1"})) // keeps all
-	must(db.Bind(ctx, Binding{Platform: "loop", User: "u1", Instance: "i2", DMChat: "dm2"}))
+	must(db.Bind(ctx, nil, Binding{Platform: "loop", User: "u1", Instance: "i1", DMChat: "dm1"}))
+	must(db.Bind(ctx, nil, Binding{Platform: "loop", User: "u10", Instance: "i1"}))
+	must(db.SetDMDefault(ctx, nil, "i1", "loop", "u1"))
+	must(db.Bind(ctx, nil, Binding{Platform: "loop", User: "u1", Instance: "i1"})) // keeps all
+	must(db.Bind(ctx, nil, Binding{Platform: "loop", User: "u1", Instance: "i2", DMChat: "dm2"}))
 	want := []Binding{
 		{Tenant: "home", Platform: "loop", User: "u1", Instance: "i2", BoundAt: bound, DMChat: "dm2"},
 		{Tenant: "home", Platform: "loop", User: "u1", Instance: "i1", BoundAt: bound.Add(time.Minute), DMDefault: true, DMChat: "dm1"},
@@ -236,16 +236,16 @@ func TestBindings(t *testing.T) {
 	if got, err := db.Bindings(ctx, BindingFilter{Instance: "i1"}); err != nil || len(got) != 2 {
 		t.Errorf("bindings to: %v %v", got, err)
 	}
-	must(db.SetDMDefault(ctx, "i2", "loop", "u1"))
+	must(db.SetDMDefault(ctx, nil, "i2", "loop", "u1"))
 	got, err := db.Bindings(ctx, BindingFilter{Platform: "loop", User: "u1"})
 	if err != nil || !got[0].DMDefault || got[1].DMDefault {
 		t.Errorf("dm default: %v %v; want i2 alone", got, err)
 	}
-	if err := db.SetDMDefault(ctx, "i2", "loop", "u10"); !errors.Is(err, ErrNotFound) {
+	if err := db.SetDMDefault(ctx, nil, "i2", "loop", "u10"); !errors.Is(err, ErrNotFound) {
 		t.Errorf("dm default where he is not bound: %v", err)
 	}
-	must(db.Unbind(ctx, "i1", "loop", "u1"))
-	if err := db.Unbind(ctx, "i1", "loop", "u1"); !errors.Is(err, ErrNotFound) {
+	must(db.Unbind(ctx, nil, "i1", "loop", "u1"))
+	if err := db.Unbind(ctx, nil, "i1", "loop", "u1"); !errors.Is(err, ErrNotFound) {
 		t.Errorf("unbind twice: %v", err)
 	}
 	if got, err := db.Bindings(ctx, BindingFilter{Instance: "i1"}); err != nil || len(got) != 1 || got[0].User != "u10" {
@@ -283,11 +283,11 @@ func TestClaim(t *testing.T) {
 			db := openTest(t, Options{})
 			enroll(t, db, "i1", "i2")
 			for _, h := range tc.held {
-				if err := db.Claim(ctxOf(t), Grant{Platform: "p", Scope: h.scope, Chat: h.chat, Instance: h.inst}); err != nil {
+				if err := db.Claim(ctxOf(t), nil, Grant{Platform: "p", Scope: h.scope, Chat: h.chat, Instance: h.inst}); err != nil {
 					t.Fatal(err)
 				}
 			}
-			err := db.Claim(ctxOf(t), Grant{Platform: "p", Scope: tc.ask.scope, Chat: tc.ask.chat, Instance: tc.ask.inst})
+			err := db.Claim(ctxOf(t), nil, Grant{Platform: "p", Scope: tc.ask.scope, Chat: tc.ask.chat, Instance: tc.ask.inst})
 			if !errors.Is(err, tc.want) || tc.want == nil && err != nil {
 				t.Errorf("got %v, want %v", err, tc.want)
 			}
@@ -299,7 +299,7 @@ func TestGrants(t *testing.T) {
 	db := openTest(t, Options{})
 	ctx := ctxOf(t)
 	enroll(t, db, "i1", "i2")
-	if err := db.Claim(ctx, Grant{Platform: "p", Instance: "i1"}); err == nil {
+	if err := db.Claim(ctx, nil, Grant{Platform: "p", Instance: "i1"}); err == nil {
 		t.Error("a grant on everything was accepted")
 	}
 	for _, g := range []Grant{
@@ -308,7 +308,7 @@ func TestGrants(t *testing.T) {
 		{Platform: "p", Chat: "c", Instance: "i1"},
 		{Platform: "q", Chat: "c", Instance: "i1"},
 	} {
-		if err := db.Claim(ctx, g); err != nil {
+		if err := db.Claim(ctx, nil, g); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -352,10 +352,10 @@ func TestGrants(t *testing.T) {
 	if got := instances(db.Grants(ctx, GrantFilter{Instance: "i1"})); len(got) != 3 {
 		t.Errorf("to i1: %v", got)
 	}
-	if err := db.Release(ctx, "i1", "p", "s", "c"); !errors.Is(err, ErrNotFound) {
+	if err := db.Release(ctx, nil, "i1", "p", "s", "c"); !errors.Is(err, ErrNotFound) {
 		t.Errorf("release of another's grant: %v", err)
 	}
-	if err := db.Release(ctx, "i2", "p", "s", "c"); err != nil {
+	if err := db.Release(ctx, nil, "i2", "p", "s", "c"); err != nil {
 		t.Error(err)
 	}
 	if _, ok, err := db.GrantCovering(ctx, relay.Place{Platform: "p", Scope: "s", Chat: "c"}); ok || err != nil {

@@ -57,20 +57,20 @@ func realistic(t *testing.T) []byte {
 	for n := range 40 {
 		name := fmt.Sprintf("%04d", n)
 		check(
-			db.Bind(ctx, Binding{Platform: "loop", User: relay.UserID("user" + name), Instance: "i1"}),
-			db.Claim(ctx, Grant{Platform: "loop", Chat: relay.ChatID("grant" + name), Instance: "i2"}),
-			db.PutCode(ctx, []byte("code"+name), Code{Kind: LinkCode, Instance: "i1", ExpiresAt: soon}),
-			db.PutCode(ctx, []byte("token"+name), Code{Kind: EnrollCode, Tenant: "home", ExpiresAt: soon}),
+			db.Bind(ctx, nil, Binding{Platform: "loop", User: relay.UserID("user" + name), Instance: "i1"}),
+			db.Claim(ctx, nil, Grant{Platform: "loop", Chat: relay.ChatID("grant" + name), Instance: "i2"}),
+			db.PutCode(ctx, nil, []byte("code"+name), Code{Kind: LinkCode, Instance: "i1", ExpiresAt: soon}),
+			db.PutCode(ctx, nil, []byte("token"+name), Code{Kind: EnrollCode, Tenant: "home", ExpiresAt: soon}),
 			db.PutBlob(ctx, "blob"+name, bytes.Repeat([]byte("v"), 50)),
-			db.PutCode(ctx, []byte("identity"+name), Code{Kind: IdentityCode, Tenant: "home", Instance: relay.InstanceID("i" + name)}),
-			second(db.SetRoutes(audit.With(audit.WithActor(ctx, audit.Actor{Kind: audit.ActorGateway, Name: name}), audit.Entry{Action: "routes", Tenant: "home"}), "i1", relay.PlatformID("p"+name), []string{"guild"})),
+			db.PutCode(ctx, nil, []byte("identity"+name), Code{Kind: IdentityCode, Tenant: "home", Instance: relay.InstanceID("i" + name)}),
+			second(db.SetRoutes(ctx, &audit.Entry{Actor: audit.Actor{Kind: audit.ActorGateway, Name: name}, Action: "routes", Tenant: "home"}, "i1", relay.PlatformID("p"+name), []string{"guild"})),
 			second(db.Accept(ctx, Accept{
 				Bot: relay.Bot{Platform: "loop", ID: relay.BotID("bot" + name)}, Cursor: []byte(name),
 				Quarantine: []Quarantined{{Bot: bot, Err: "odd", Raw: []byte("raw" + name)}},
 			})),
 		)
 	}
-	check(second(db.Revoke(ctx, "gone")))
+	check(second(db.Revoke(ctx, nil, "gone")))
 	// The newest commit is one that would be missed.
 	acceptOne(t, db, event("last", 700), "i1")
 	closeChecked(t, db)

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/store/audit"
 	"github.com/hermes-connector/hermes-connector/store/table"
 	bolt "go.etcd.io/bbolt"
 )
@@ -22,13 +23,13 @@ const (
 // one tenant may declare the same key: each has a route of its own, so that the key stays
 // reserved until the last of them gives it up. At most 100 keys of 1 to 256 bytes, otherwise an
 // error, and nothing changes. ErrNotFound: no such instance, or it was revoked.
-func (db *DB) SetRoutes(ctx context.Context, i relay.InstanceID, p relay.PlatformID, keys []string) ([]string, error) {
+func (db *DB) SetRoutes(ctx context.Context, row *audit.Entry, i relay.InstanceID, p relay.PlatformID, keys []string) ([]string, error) {
 	if err := checkRoutes(keys); err != nil {
 		return nil, fmt.Errorf("routes: %w", err)
 	}
 	now := db.now()
 	var accepted []string
-	err := db.write(ctx, func(t *tx) error {
+	err := db.write(ctx, row, func(t *tx) error {
 		inst, err := t.liveInstance(i)
 		if err != nil {
 			return err
@@ -130,8 +131,8 @@ func (db *DB) Routes(ctx context.Context) ([]Route, error) {
 }
 
 // DropRoute removes the routes with a key, whoever declared them. ErrNotFound: there is none.
-func (db *DB) DropRoute(ctx context.Context, p relay.PlatformID, k string) error {
-	return db.change(ctx, "drop route", func(t *tx) error {
+func (db *DB) DropRoute(ctx context.Context, row *audit.Entry, p relay.PlatformID, k string) error {
+	return db.change(ctx, row, "drop route", func(t *tx) error {
 		keys := table.KeysUnder(t.Tx, bucketRoutes, table.Prefix(p, k))
 		if len(keys) == 0 {
 			return ErrNotFound

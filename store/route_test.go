@@ -16,7 +16,7 @@ import (
 func tenants(t *testing.T, db *DB) {
 	t.Helper()
 	for _, i := range []Instance{{ID: "a1", Tenant: "a"}, {ID: "a2", Tenant: "a"}, {ID: "b1", Tenant: "b"}} {
-		if err := db.Enroll(ctxOf(t), Gateway{ID: relay.GatewayID(i.ID)}, i); err != nil {
+		if err := db.Enroll(ctxOf(t), nil, Gateway{ID: relay.GatewayID(i.ID)}, i); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -24,7 +24,7 @@ func tenants(t *testing.T, db *DB) {
 
 func setRoutes(t *testing.T, db *DB, i relay.InstanceID, keys ...string) []string {
 	t.Helper()
-	got, err := db.SetRoutes(ctxOf(t), i, "p", keys)
+	got, err := db.SetRoutes(ctxOf(t), nil, i, "p", keys)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +59,7 @@ func TestSetRoutes(t *testing.T) { // invariant 12
 	want("new", setRoutes(t, db, "a1", "z", "chat", "z", "guild"), "z", "chat", "guild")
 	want("another tenant's left out", setRoutes(t, db, "b1", "free", "chat", "/hook"), "free", "/hook")
 	want("the same tenant's shared", setRoutes(t, db, "a2", "chat", "free"), "chat")
-	if got, err := db.SetRoutes(ctx, "b1", "q", []string{"chat"}); err != nil || len(got) != 1 {
+	if got, err := db.SetRoutes(ctx, nil, "b1", "q", []string{"chat"}); err != nil || len(got) != 1 {
 		t.Errorf("on another platform: %v %v", got, err)
 	}
 	want("all", routesOf(t, db), "p /hook b1", "p chat a1", "p chat a2", "p free b1", "p guild a1", "p z a1", "q chat b1")
@@ -81,18 +81,18 @@ func TestSetRoutes(t *testing.T) { // invariant 12
 	want("free now", setRoutes(t, db, "b1", "chat"), "chat")
 	want("all", routesOf(t, db), "p chat b1", "p z a1", "q chat b1")
 
-	if err := db.DropRoute(ctx, "p", "chat"); err != nil {
+	if err := db.DropRoute(ctx, nil, "p", "chat"); err != nil {
 		t.Error(err)
 	}
-	if err := db.DropRoute(ctx, "p", "chat"); !errors.Is(err, ErrNotFound) {
+	if err := db.DropRoute(ctx, nil, "p", "chat"); !errors.Is(err, ErrNotFound) {
 		t.Errorf("dropped twice: %v", err)
 	}
-	if _, err := db.RevokeInstance(ctx, "a1"); err != nil {
+	if _, err := db.RevokeInstance(ctx, nil, "a1"); err != nil {
 		t.Fatal(err)
 	}
 	want("all", routesOf(t, db), "q chat b1")
 	for _, i := range []relay.InstanceID{"a1", "nobody"} {
-		if _, err := db.SetRoutes(ctx, i, "p", nil); !errors.Is(err, ErrNotFound) {
+		if _, err := db.SetRoutes(ctx, nil, i, "p", nil); !errors.Is(err, ErrNotFound) {
 			t.Errorf("routes of %s: %v, want ErrNotFound", i, err)
 		}
 	}
@@ -107,7 +107,7 @@ func TestRoutesAreNotPutOverOthersGrants(t *testing.T) {
 		{Platform: "p", Scope: "mine", Chat: "c3", Instance: "b1"},
 		{Platform: "q", Chat: "c4", Instance: "a1"},
 	} {
-		if err := db.Claim(ctxOf(t), g); err != nil {
+		if err := db.Claim(ctxOf(t), nil, g); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -135,7 +135,7 @@ func TestRoutesAreBounded(t *testing.T) {
 		"empty":        {"x", ""},
 		"too long":     {strings.Repeat("x", 257)},
 	} {
-		if got, err := db.SetRoutes(ctxOf(t), "a1", "p", keys); err == nil || got != nil {
+		if got, err := db.SetRoutes(ctxOf(t), nil, "a1", "p", keys); err == nil || got != nil {
 			t.Errorf("%s: %d accepted", name, len(got))
 		}
 	}
@@ -165,7 +165,7 @@ func TestClaimUnreserved(t *testing.T) {
 			tenants(t, db)
 			setRoutes(t, db, "a1", tc.routes...)
 			tc.grant.Platform = "p"
-			err := db.ClaimUnreserved(ctxOf(t), tc.grant, tc.parent)
+			err := db.ClaimUnreserved(ctxOf(t), nil, tc.grant, tc.parent)
 			if !errors.Is(err, tc.want) || tc.want == nil && err != nil {
 				t.Fatalf("got %v, want %v", err, tc.want)
 			}
@@ -175,10 +175,10 @@ func TestClaimUnreserved(t *testing.T) {
 			if gs, err := db.Grants(ctxOf(t), GrantFilter{}); err != nil || (len(gs) == 1) != (tc.want == nil) {
 				t.Errorf("grants %v, %v", gs, err)
 			}
-			if err := db.Claim(ctxOf(t), tc.grant); err != nil {
+			if err := db.Claim(ctxOf(t), nil, tc.grant); err != nil {
 				t.Errorf("the operator's own claim: %v", err)
 			}
-			if err := db.ClaimUnreserved(ctxOf(t), tc.grant, tc.parent); err != nil {
+			if err := db.ClaimUnreserved(ctxOf(t), nil, tc.grant, tc.parent); err != nil {
 				t.Errorf("held already: %v", err)
 			}
 		})
@@ -186,10 +186,10 @@ func TestClaimUnreserved(t *testing.T) {
 	t.Run("held", func(t *testing.T) {
 		db := openTest(t, Options{})
 		tenants(t, db)
-		if err := db.Claim(ctxOf(t), Grant{Platform: "p", Chat: "c", Instance: "a1"}); err != nil {
+		if err := db.Claim(ctxOf(t), nil, Grant{Platform: "p", Chat: "c", Instance: "a1"}); err != nil {
 			t.Fatal(err)
 		}
-		err := db.ClaimUnreserved(ctxOf(t), Grant{Platform: "p", Chat: "c", Instance: "b1"}, "")
+		err := db.ClaimUnreserved(ctxOf(t), nil, Grant{Platform: "p", Chat: "c", Instance: "b1"}, "")
 		if !errors.Is(err, ErrHeld) || strings.Contains(err.Error(), "a1") {
 			t.Errorf("got %v, want ErrHeld without the holder", err)
 		}
@@ -197,15 +197,15 @@ func TestClaimUnreserved(t *testing.T) {
 	t.Run("a thread of what is held", func(t *testing.T) {
 		db := openTest(t, Options{})
 		tenants(t, db)
-		if err := db.Claim(ctxOf(t), Grant{Platform: "p", Scope: "s", Chat: "c", Instance: "a1"}); err != nil {
+		if err := db.Claim(ctxOf(t), nil, Grant{Platform: "p", Scope: "s", Chat: "c", Instance: "a1"}); err != nil {
 			t.Fatal(err)
 		}
 		thread := Grant{Platform: "p", Scope: "s", Chat: "thread", Instance: "b1"}
-		if err := db.ClaimUnreserved(ctxOf(t), thread, "c"); !errors.Is(err, ErrHeld) {
+		if err := db.ClaimUnreserved(ctxOf(t), nil, thread, "c"); !errors.Is(err, ErrHeld) {
 			t.Errorf("another's claim: %v, want ErrHeld", err)
 		}
 		thread.Instance = "a1"
-		if err := db.ClaimUnreserved(ctxOf(t), thread, "c"); err != nil {
+		if err := db.ClaimUnreserved(ctxOf(t), nil, thread, "c"); err != nil {
 			t.Errorf("the holder's own claim: %v", err)
 		}
 	})

@@ -89,7 +89,7 @@ func checkSchema2(t *testing.T, db *DB) {
 		{Instance: "home", Bot: tg, Chat: "41", By: "41", LastAt: at},
 		{Instance: "home", Bot: dc, Chat: "c1", By: "41", LastAt: at.Add(day)},
 	}, err)
-	code, err := db.RedeemLinkCode(ctx, []byte("mac of a link code"), Person{"telegram", "42"}, "42")
+	code, err := db.RedeemLinkCode(ctx, nil, []byte("mac of a link code"), Person{"telegram", "42"}, "42")
 	check("link code", code.Instance, relay.InstanceID("kids"), err)
 	token, err := db.Code(ctx, EnrollCode, []byte("mac of a token"))
 	check("token", token, Code{Kind: EnrollCode, Tenant: "home", Gateway: "new", Instance: "new", CreatedAt: at, ExpiresAt: at.Add(3 * day)}, err)
@@ -125,7 +125,7 @@ func TestSchema2IsBroughtUpToDate(t *testing.T) {
 	db := reopen(t, path, Options{Now: schema1Clock})
 	checkSchema2(t, db)
 	ctx := ctxOf(t)
-	if err := db.Release(audit.With(ctx, audit.Entry{Action: "release", Tenant: "family"}), "kids", "telegram", "", "-100500"); err != nil {
+	if err := db.Release(ctx, &audit.Entry{Action: "release", Tenant: "family"}, "kids", "telegram", "", "-100500"); err != nil {
 		t.Error(err)
 	}
 	if rows, err := db.Audit(ctx, 2); err != nil || len(rows) != 2 || rows[0].Action != "revoke" || rows[1].Action != "release" {

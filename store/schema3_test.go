@@ -83,7 +83,7 @@ func TestSchema3IsBroughtUpToDate(t *testing.T) {
 			break
 		}
 	}
-	if n, err := db.Replay(ctx, "home"); n != 2 || err != nil || laneOf(t, db, "home") != "[d1 m1 m2]" {
+	if n, err := db.Replay(ctx, nil, "home"); n != 2 || err != nil || laneOf(t, db, "home") != "[d1 m1 m2]" {
 		t.Errorf("replayed %d, %v: %s", n, err, laneOf(t, db, "home"))
 	}
 	for _, e := range []string{"hello d1", "hello m1", "hello m2"} {

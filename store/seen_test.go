@@ -28,7 +28,7 @@ func TestDamagedSeenMarkIsNotBelieved(t *testing.T) { // invariants 7 and 8
 			enroll(t, db, "i1")
 			acceptOne(t, db, event("e1", 300), "i1")
 			acceptOne(t, db, event("e2", 300), "i1")
-			err := db.write(ctx, func(x *tx) error { return spoilMark(x, seen.Of(bot, "e1"), change) })
+			err := db.write(ctx, nil, func(x *tx) error { return spoilMark(x, seen.Of(bot, "e1"), change) })
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -61,7 +61,7 @@ func TestDamagedSeenMarkIsNamedOnceThoughTheOpRunsAgain(t *testing.T) {
 	db := openTest(t, Options{})
 	enroll(t, db, "i1")
 	acceptOne(t, db, event("e1", 300), "i1")
-	if err := db.write(ctxOf(t), func(x *tx) error {
+	if err := db.write(ctxOf(t), nil, func(x *tx) error {
 		return spoilMark(x, seen.Of(bot, "e1"), func(m []byte) { m[0] ^= 1 })
 	}); err != nil {
 		t.Fatal(err)

@@ -106,7 +106,7 @@ func TestARevokedInstancesMessagesAreForgotten(t *testing.T) {
 	db.NoteSent("kids", sentChat, "m2")
 	acceptOne(t, db, event("e1", 300), "home")
 	db.NoteSent("home", sentChat, "m3") // rides with the revocation
-	if _, err := db.Revoke(ctxOf(t), "home"); err != nil {
+	if _, err := db.Revoke(ctxOf(t), nil, "home"); err != nil {
 		t.Fatal(err)
 	}
 	for m, want := range map[relay.MessageID]relay.InstanceID{"m1": "", "m2": "kids", "m3": ""} {

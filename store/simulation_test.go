@@ -249,7 +249,7 @@ func (s *sim) replay(t *rapid.T) {
 	if l.live {
 		back = back[:min(len(back), simLimits.MaxEntries-len(l.entries))]
 	}
-	n, err := s.db.Replay(t.Context(), i, which...)
+	n, err := s.db.Replay(t.Context(), nil, i, which...)
 	if !l.live {
 		if !errors.Is(err, ErrNotFound) {
 			t.Fatalf("replay for a revoked instance: %d %v", n, err)
@@ -283,7 +283,7 @@ func (s *sim) replay(t *rapid.T) {
 
 func (s *sim) dropDead(t *rapid.T) {
 	i, l := s.pick(t)
-	if n, err := s.db.DropBuffered(t.Context(), i); err != nil || n != len(l.dead) {
+	if n, err := s.db.DropBuffered(t.Context(), nil, i); err != nil || n != len(l.dead) {
 		t.Fatalf("dropped %d, %v; want %d", n, err, len(l.dead))
 	}
 	l.dead = nil
@@ -291,7 +291,7 @@ func (s *sim) dropDead(t *rapid.T) {
 
 func (s *sim) revoke(t *rapid.T) {
 	i, l := s.pick(t)
-	if _, err := s.db.Revoke(t.Context(), relay.GatewayID(i)); err != nil {
+	if _, err := s.db.Revoke(t.Context(), nil, relay.GatewayID(i)); err != nil {
 		t.Fatal(err)
 	}
 	l.close(s)
@@ -299,7 +299,7 @@ func (s *sim) revoke(t *rapid.T) {
 
 func (s *sim) revokeInstance(t *rapid.T) {
 	i, l := s.pick(t)
-	ids, err := s.db.RevokeInstance(t.Context(), i)
+	ids, err := s.db.RevokeInstance(t.Context(), nil, i)
 	if err != nil || l.live != slices.Equal(ids, []relay.GatewayID{relay.GatewayID(i)}) || !l.live && ids != nil {
 		t.Fatalf("revoked %v, %v; live %v", ids, err, l.live)
 	}
@@ -320,7 +320,7 @@ func (s *sim) spoilMark(t *rapid.T) {
 	}
 	id := rapid.SampledFrom(slices.Sorted(maps.Keys(s.seen))).Draw(t, "mark")
 	at := rapid.IntRange(0, seen.Stored-1).Draw(t, "byte")
-	err := s.db.write(t.Context(), func(x *tx) error {
+	err := s.db.write(t.Context(), nil, func(x *tx) error {
 		return spoilMark(x, seen.Of(bot, id), func(m []byte) { m[at] ^= 1 })
 	})
 	if err == nil {
@@ -334,7 +334,7 @@ func (s *sim) spoilMark(t *rapid.T) {
 
 func (s *sim) enroll(t *rapid.T) {
 	i, l := s.pick(t)
-	err := s.db.Enroll(t.Context(), Gateway{ID: relay.GatewayID(i)}, Instance{ID: i, Tenant: relay.DefaultTenant})
+	err := s.db.Enroll(t.Context(), nil, Gateway{ID: relay.GatewayID(i)}, Instance{ID: i, Tenant: relay.DefaultTenant})
 	if l.live {
 		if !errors.Is(err, ErrExists) {
 			t.Fatalf("enrolled twice: %v", err)

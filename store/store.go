@@ -46,6 +46,9 @@ import (
 // DB is an open database. All methods: any goroutine. Reads see what was committed; writes
 // return after the sync of the group they were committed with. A context that ends before a
 // write has begun prevents it; one that ends later is not looked at any more.
+//
+// A write that takes a row of the audit list leaves the row in the transaction that changes something, and in none
+// that changes nothing. A nil row is for what nobody decided, such as when a gateway was last seen.
 type DB struct {
 	// Set once, by Open.
 	path    string
@@ -148,14 +151,15 @@ func (o *op) queued() *boltfile.Op {
 	return &boltfile.Op{Size: o.size, Grows: o.grows, Run: func(b boltfile.Batch) error { return b.(*tx).run(o) }}
 }
 
-// write runs fn in the next transaction. See op.fn for what fn must keep to.
-func (db *DB) write(ctx context.Context, fn func(*tx) error) error {
-	return db.do(ctx, &op{fn: fn, row: audit.Row(ctx, db.now)})
+// write runs fn in the next transaction, and leaves row in the audit list if fn changes something; nil for none.
+// See op.fn for what fn must keep to.
+func (db *DB) write(ctx context.Context, row *audit.Entry, fn func(*tx) error) error {
+	return db.do(ctx, &op{fn: fn, row: row.Stamped(db.now())})
 }
 
 // change is write, with what failed in front of an error.
-func (db *DB) change(ctx context.Context, what string, fn func(*tx) error) error {
-	if err := db.write(ctx, fn); err != nil {
+func (db *DB) change(ctx context.Context, row *audit.Entry, what string, fn func(*tx) error) error {
+	if err := db.write(ctx, row, fn); err != nil {
 		return fmt.Errorf("%s: %w", what, err)
 	}
 	return nil

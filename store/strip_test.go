@@ -15,14 +15,14 @@ func TestRevocationPassesOverDamage(t *testing.T) {
 	enroll(t, db, "i1", "i2", "i3")
 	later := time.Now().Add(time.Hour)
 	for _, err := range []error{
-		db.Bind(ctx, Binding{Platform: "loop", User: "u1", Instance: "i1"}),
-		db.Bind(ctx, Binding{Platform: "loop", User: "u2", Instance: "i1"}),
-		db.Bind(ctx, Binding{Platform: "loop", User: "u1", Instance: "i2"}),
-		db.Claim(ctx, Grant{Platform: "loop", Chat: "c1", Instance: "i1"}),
-		db.Claim(ctx, Grant{Platform: "loop", Chat: "c2", Instance: "i2"}),
-		db.PutCode(ctx, []byte("mac"), Code{Kind: LinkCode, Instance: "i2", ExpiresAt: later}),
-		db.PutCode(ctx, []byte("mac"), Code{Kind: EnrollCode, Instance: "i2"}),
-		db.PutCode(ctx, []byte("mac"), Code{Kind: IdentityCode, Tenant: "home", Instance: "i2"}),
+		db.Bind(ctx, nil, Binding{Platform: "loop", User: "u1", Instance: "i1"}),
+		db.Bind(ctx, nil, Binding{Platform: "loop", User: "u2", Instance: "i1"}),
+		db.Bind(ctx, nil, Binding{Platform: "loop", User: "u1", Instance: "i2"}),
+		db.Claim(ctx, nil, Grant{Platform: "loop", Chat: "c1", Instance: "i1"}),
+		db.Claim(ctx, nil, Grant{Platform: "loop", Chat: "c2", Instance: "i2"}),
+		db.PutCode(ctx, nil, []byte("mac"), Code{Kind: LinkCode, Instance: "i2", ExpiresAt: later}),
+		db.PutCode(ctx, nil, []byte("mac"), Code{Kind: EnrollCode, Instance: "i2"}),
+		db.PutCode(ctx, nil, []byte("mac"), Code{Kind: IdentityCode, Tenant: "home", Instance: "i2"}),
 	} {
 		if err != nil {
 			t.Fatal(err)
@@ -36,7 +36,7 @@ func TestRevocationPassesOverDamage(t *testing.T) {
 	spoil(t, db, bucketIdentity, []byte("mac"))
 	spoil(t, db, bucketGateways, table.Key("i3"))
 
-	if _, err := db.Revoke(ctx, "i1"); err != nil {
+	if _, err := db.Revoke(ctx, nil, "i1"); err != nil {
 		t.Fatalf("Revoke: %v", err)
 	}
 	if g, err := db.Gateway(ctx, "i1"); err != nil || !g.Revoked || len(g.Secrets) > 0 {
@@ -48,7 +48,7 @@ func TestRevocationPassesOverDamage(t *testing.T) {
 	if bs, err := db.Bindings(ctx, BindingFilter{Instance: "i1"}); err != nil || len(bs) > 0 {
 		t.Errorf("bound to i1: %+v, %v; want nobody", bs, err)
 	}
-	if err := db.Claim(ctx, Grant{Platform: "loop", Chat: "c1", Instance: "i2"}); err != nil {
+	if err := db.Claim(ctx, nil, Grant{Platform: "loop", Chat: "c1", Instance: "i2"}); err != nil {
 		t.Errorf("its chat is not free: %v", err)
 	}
 	if _, err := db.Grants(ctx, GrantFilter{}); !errors.Is(err, ErrDamaged) {
@@ -63,12 +63,12 @@ func TestDamagedBindingsAndGrantsAreLeftBehind(t *testing.T) { // invariant 8
 	ctx := ctxOf(t)
 	enroll(t, db, "i1")
 	for _, err := range []error{
-		db.Bind(ctx, Binding{Platform: "loop", User: "u1", Instance: "i1"}),
-		db.Bind(ctx, Binding{Platform: "loop", User: "u2", Instance: "i1"}),
-		db.Bind(ctx, Binding{Platform: "loop", User: "u3", Instance: "i1"}),
-		db.Claim(ctx, Grant{Platform: "loop", Chat: "c1", Instance: "i1"}),
-		db.Claim(ctx, Grant{Platform: "loop", Chat: "c2", Instance: "i1"}),
-		second(db.SetRoutes(ctx, "i1", "loop", []string{"k1", "k2"})),
+		db.Bind(ctx, nil, Binding{Platform: "loop", User: "u1", Instance: "i1"}),
+		db.Bind(ctx, nil, Binding{Platform: "loop", User: "u2", Instance: "i1"}),
+		db.Bind(ctx, nil, Binding{Platform: "loop", User: "u3", Instance: "i1"}),
+		db.Claim(ctx, nil, Grant{Platform: "loop", Chat: "c1", Instance: "i1"}),
+		db.Claim(ctx, nil, Grant{Platform: "loop", Chat: "c2", Instance: "i1"}),
+		second(db.SetRoutes(ctx, nil, "i1", "loop", []string{"k1", "k2"})),
 	} {
 		if err != nil {
 			t.Fatal(err)
@@ -97,7 +97,7 @@ func TestDamagedBindingsAndGrantsAreLeftBehind(t *testing.T) { // invariant 8
 	if rs, err := db.Routes(ctx); err != nil || len(rs) != 1 || rs[0].Key != "k2" {
 		t.Errorf("routes %+v, %v; want k2's", rs, err)
 	}
-	if err := db.Bind(ctx, Binding{Platform: "loop", User: "u1", Instance: "i1"}); err != nil {
+	if err := db.Bind(ctx, nil, Binding{Platform: "loop", User: "u1", Instance: "i1"}); err != nil {
 		t.Errorf("bound again: %v", err)
 	}
 	if bs, err := db.Bindings(ctx, BindingFilter{Instance: "i1"}); err != nil || len(bs) != 3 {

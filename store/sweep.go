@@ -28,7 +28,7 @@ type Swept struct {
 // they come back as an error that names them, together with what was swept.
 func (db *DB) Sweep(ctx context.Context) (Swept, error) {
 	s := sweep{now: db.now(), maxAge: db.limits.MaxAge}
-	err := db.write(ctx, func(t *tx) error {
+	err := db.write(ctx, nil, func(t *tx) error {
 		s.Swept, s.damaged = Swept{}, nil
 		for _, step := range []func(*tx) error{
 			s.marks, s.lanes, s.undecided, s.sent, s.conversations, s.moved, s.codes, s.secrets,

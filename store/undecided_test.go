@@ -97,7 +97,7 @@ func TestDecideForARevokedInstance(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := db.Revoke(ctx, "home"); err != nil {
+	if _, err := db.Revoke(ctx, nil, "home"); err != nil {
 		t.Fatal(err)
 	}
 	out, err := db.Decide(ctx, relay.Chat{Bot: bot, ID: "c1"}, []Verdict{
@@ -144,7 +144,7 @@ func TestUnbindTakesWhatWaitsOutOfTheLane(t *testing.T) {
 	db := openTest(t, Options{})
 	enroll(t, db, "home", "kids")
 	for _, i := range []relay.InstanceID{"home", "kids"} {
-		if err := db.Bind(ctx, Binding{Platform: bot.Platform, User: "u1", Instance: i}); err != nil {
+		if err := db.Bind(ctx, nil, Binding{Platform: bot.Platform, User: "u1", Instance: i}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -153,7 +153,7 @@ func TestUnbindTakesWhatWaitsOutOfTheLane(t *testing.T) {
 	other.Source.UserID, elsewhere.Bot.Platform = "u2", "other"
 	acceptOne(t, db, other, "home")
 	acceptOne(t, db, elsewhere, "home")
-	if err := db.Unbind(ctx, "home", bot.Platform, "u1"); err != nil {
+	if err := db.Unbind(ctx, nil, "home", bot.Platform, "u1"); err != nil {
 		t.Fatal(err)
 	}
 	dead, err := db.DeadLetters(ctx, "home")

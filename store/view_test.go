@@ -19,7 +19,7 @@ func TestViewIsOneState(t *testing.T) {
 		return i.Asleep
 	}
 	sleep := func(ctx context.Context, is bool) error {
-		return db.UpdateInstance(ctx, "home", func(i *Instance) error { i.Asleep = is; return nil })
+		return db.UpdateInstance(ctx, nil, "home", func(i *Instance) error { i.Asleep = is; return nil })
 	}
 	for _, is := range []bool{true, false, true} {
 		if err := db.View(t.Context(), func(ctx context.Context) error {

@@ -213,7 +213,7 @@ func TestContextEndsWhileWaiting(t *testing.T) {
 func TestContextEndsAfterTheOpHasBegun(t *testing.T) {
 	db := openTest(t, Options{})
 	ctx, cancel := context.WithCancel(ctxOf(t))
-	err := db.write(ctx, func(x *tx) error {
+	err := db.write(ctx, nil, func(x *tx) error {
 		cancel()
 		return putBlob("x")(x)
 	})
@@ -388,7 +388,7 @@ func TestIdleWritesNothing(t *testing.T) { // invariant 9
 		"same batch": second(db.Accept(ctxOf(t), a)),
 		"sweep":      second(db.Sweep(ctxOf(t))),
 		"probe":      db.Probe(),
-		"update":     db.UpdateInstance(ctxOf(t), "i1", func(*Instance) error { return nil }),
+		"update":     db.UpdateInstance(ctxOf(t), nil, "i1", func(*Instance) error { return nil }),
 		"drop":       db.DropDelivery(ctxOf(t), "i1", relay.BufferID{Epoch: 1, Seq: 1}),
 		"burn":       db.BurnLinkCode(ctxOf(t), []byte("nothing")),
 		"move":       db.MoveChat(ctxOf(t), Move{Platform: "loop", From: "zz", To: "yy"}),
@@ -422,7 +422,7 @@ func read(t testing.TB, path string) []byte {
 // able to say so and end.
 func TestPanicInACommit(t *testing.T) { // invariant 2
 	db := reopen(t, filepath.Join(t.TempDir(), "test.db"), Options{})
-	err := db.write(ctxOf(t), func(*tx) error { panic("page 2 already freed") })
+	err := db.write(ctxOf(t), nil, func(*tx) error { panic("page 2 already freed") })
 	if !errors.Is(err, ErrFailed) || !errors.Is(err, ErrDamaged) {
 		t.Errorf("got %v, want ErrFailed for ErrDamaged", err)
 	}

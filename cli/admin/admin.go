@@ -1,14 +1,14 @@
 // Package admin carries the operator's commands to the process that holds the database: over a
-// Unix socket to a running server, or straight to a Service in the same process. Both ways run
-// through one handler, so a command does the same whether or not a server runs.
+// Unix socket to a running server, or straight to a Service in the same process. Both ways call one
+// method of the Service, so a command does the same whether or not a server runs.
 //
-// It is no management API for others: who can open the socket is the operator, and that is its
-// owner alone (mode 0600).
+// It is no management API for others: whoever can open the socket is the operator, and only the
+// owner of the socket can (mode 0600).
 //
 // Invariants:
 //
 //  1. The socket is never connectable by anyone but its owner, from its first moment on.
-//  2. Only who holds the database may listen, so a socket file found then is stale.
+//  2. Only the process that holds the database listens, so a socket file that it finds is stale.
 //  3. A refusal (*manage.Error) arrives as it was made.
 //  4. Every change is made in the name of the user who ran the command.
 //  5. An operation is one row below: what the server carries out is what a command asks for.
@@ -27,63 +27,77 @@ import (
 
 // The operations: each is POST /v1/<name> with its arguments as JSON.
 var (
-	Enroll       = op("enroll", (*manage.Service).Enroll)
-	EnrollToken  = op("enroll-token", (*manage.Service).EnrollToken)
-	Gateways     = op("gateways", (*manage.Service).Gateways)
-	Gateway      = op("gateway", (*manage.Service).Gateway)
-	Rotate       = op("rotate", (*manage.Service).Rotate)
-	Revoke       = op("revoke", (*manage.Service).Revoke)
-	Link         = op("link", (*manage.Service).Link)
-	Bind         = op("bind", (*manage.Service).Bind)
-	Unbind       = op("unbind", (*manage.Service).Unbind)
-	Claim        = op("claim", (*manage.Service).Claim)
-	Release      = op("release", (*manage.Service).Release)
-	Scopes       = op("scopes", (*manage.Service).Scopes)
-	SetPrincipal = op("principal", (*manage.Service).SetPrincipal)
-	SetRelevance = op("relevance", (*manage.Service).SetRelevance)
-	Status       = op("status", (*manage.Service).Status)
-	Explain      = op("explain", (*manage.Service).Explain)
-	Entries      = op("entries", (*manage.Service).Entries)
-	Dead         = op("dead", (*manage.Service).Dead)
-	Replay       = op("replay", (*manage.Service).Replay)
-	Drop         = op("drop", (*manage.Service).Drop)
-	SetDMDefault = op("dm-default", (*manage.Service).SetDMDefault)
-	Identity     = op("identity", (*manage.Service).Identity)
-	DropIdentity = op("drop-identity", (*manage.Service).DropIdentity)
-	Routes       = op("routes", (*manage.Service).Routes)
-	DropRoute    = op("drop-route", (*manage.Service).DropRoute)
-	Audit        = op("audit", (*manage.Service).Audit)
-	Quarantine   = op("quarantine", (*manage.Service).Quarantine)
+	Enroll       = change("enroll", (*manage.Service).Enroll)
+	EnrollToken  = change("enroll-token", (*manage.Service).EnrollToken)
+	Gateways     = look("gateways", (*manage.Service).Gateways)
+	Gateway      = look("gateway", (*manage.Service).Gateway)
+	Rotate       = change("rotate", (*manage.Service).Rotate)
+	Revoke       = change("revoke", (*manage.Service).Revoke)
+	Link         = change("link", (*manage.Service).Link)
+	Bind         = change("bind", (*manage.Service).Bind)
+	Unbind       = change("unbind", (*manage.Service).Unbind)
+	Claim        = change("claim", (*manage.Service).Claim)
+	Release      = change("release", (*manage.Service).Release)
+	Scopes       = look("scopes", (*manage.Service).Scopes)
+	SetPrincipal = change("principal", (*manage.Service).SetPrincipal)
+	SetRelevance = change("relevance", (*manage.Service).SetRelevance)
+	Status       = look("status", (*manage.Service).Status)
+	Explain      = look("explain", (*manage.Service).Explain)
+	Entries      = look("entries", (*manage.Service).Entries)
+	Dead         = look("dead", (*manage.Service).Dead)
+	Replay       = change("replay", (*manage.Service).Replay)
+	Drop         = change("drop", (*manage.Service).Drop)
+	SetDMDefault = change("dm-default", (*manage.Service).SetDMDefault)
+	Identity     = change("identity", (*manage.Service).Identity)
+	DropIdentity = change("drop-identity", (*manage.Service).DropIdentity)
+	Routes       = look("routes", (*manage.Service).Routes)
+	DropRoute    = change("drop-route", (*manage.Service).DropRoute)
+	Audit        = look("audit", (*manage.Service).Audit)
+	Quarantine   = look("quarantine", (*manage.Service).Quarantine)
 )
 
 // Op is an operation with arguments A and the result R.
-type Op[A, R any] struct{ name string }
+type Op[A, R any] struct {
+	name string
+	do   func(*manage.Service, context.Context, audit.Actor, A) (R, error)
+}
+
+// carrier carries out an operation in the name of by.
+type carrier func(ctx context.Context, svc *manage.Service, by audit.Actor, args []byte) (any, error)
 
 // carriers carry out the operations, by their names; malformed arguments are a refusal. Every op
 // adds its own while the package is set up, and nothing changes them after that.
-var carriers = make(map[string]func(ctx context.Context, svc *manage.Service, args []byte) (any, error))
+var carriers = make(map[string]carrier)
 
-func op[A, R any](name string, do func(*manage.Service, context.Context, A) (R, error)) Op[A, R] {
-	carriers[name] = func(ctx context.Context, svc *manage.Service, raw []byte) (any, error) {
+// change is an operation that leaves a row in the audit list.
+func change[A, R any](name string, do func(*manage.Service, context.Context, audit.Actor, A) (R, error)) Op[A, R] {
+	carriers[name] = func(ctx context.Context, svc *manage.Service, by audit.Actor, raw []byte) (any, error) {
 		var args A
 		if json.Unmarshal(raw, &args) != nil {
 			return nil, errMalformed
 		}
-		return do(svc, ctx, args)
+		return do(svc, ctx, by, args)
 	}
-	return Op[A, R]{name}
+	return Op[A, R]{name, do}
+}
+
+// look is an operation that changes nothing.
+func look[A, R any](name string, do func(*manage.Service, context.Context, A) (R, error)) Op[A, R] {
+	return change(name, func(svc *manage.Service, ctx context.Context, _ audit.Actor, args A) (R, error) {
+		return do(svc, ctx, args)
+	})
 }
 
 // maxArgs bounds a request, in bytes.
 const maxArgs = 1 << 20
 
-// actorHeader carries the name of the user who ran the command. It is believed: only the socket's
-// owner can send it.
+// actorHeader carries the name of the user who ran the command. It is believed: only the socket's owner can send it.
 const actorHeader = "Hermes-Connector-User"
 
-var errMalformed = &manage.Error{Kind: manage.Usage, Message: "malformed request"}
+var errMalformed = &manage.Error{Why: manage.Usage, Message: "malformed request"}
 
-// Handler serves the operations of svc.
+// Handler serves the operations of svc. What is not carried out is answered with a *manage.Error, which says no Why
+// when it is no refusal but trouble.
 func Handler(svc *manage.Service) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /v1/{op}", func(w http.ResponseWriter, r *http.Request) {
@@ -96,34 +110,25 @@ func Handler(svc *manage.Service) http.Handler {
 		if err != nil {
 			raw = nil // malformed
 		}
-		result, err := do(by(r.Context(), r.Header.Get(actorHeader)), svc, raw)
+		result, err := do(r.Context(), svc, operator(r.Header.Get(actorHeader)), raw)
 		if err == nil {
 			answer(w, http.StatusOK, result)
 			return
 		}
-		code, f := http.StatusInternalServerError, failure{Error: err.Error()}
-		if refused, ok := errors.AsType[*manage.Error](err); ok {
-			code, f = http.StatusConflict, failure{Error: refused.Message, Kind: refused.Kind, Field: refused.Field}
-			if refused == errMalformed {
-				code = http.StatusBadRequest
-			}
+		code, refused := http.StatusConflict, new(manage.Error)
+		switch {
+		case !errors.As(err, &refused):
+			code, refused.Message = http.StatusInternalServerError, err.Error()
+		case refused == errMalformed:
+			code = http.StatusBadRequest
 		}
-		answer(w, code, f)
+		answer(w, code, refused)
 	})
 	return mux
 }
 
-// by is a context for changes in the name of user.
-func by(ctx context.Context, user string) context.Context {
-	return audit.WithActor(ctx, audit.Actor{Kind: audit.ActorCLI, Name: user})
-}
-
-// failure is the body of every answer but 200.
-type failure struct {
-	Error string      `json:"error"`
-	Kind  manage.Kind `json:"kind,omitempty"` // empty: no refusal but trouble
-	Field string      `json:"field,omitempty"`
-}
+// operator is a user of this machine as the audit list names him.
+func operator(user string) audit.Actor { return audit.Actor{Kind: audit.ActorCLI, Name: user} }
 
 func answer(w http.ResponseWriter, code int, body any) {
 	w.Header().Set("Content-Type", "application/json")

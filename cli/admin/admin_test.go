@@ -84,11 +84,11 @@ func TestBothWaysDoTheSame(t *testing.T) { // invariant 3
 			}
 			_, err = Enroll.Ask(t.Context(), c, manage.Enroll{Name: "home"})
 			refused, ok := errors.AsType[*manage.Error](err)
-			if !ok || refused.Kind != manage.Exists || !strings.Contains(refused.Message, "rotate home") {
+			if !ok || refused.Why != manage.Exists || !strings.Contains(refused.Message, "rotate home") {
 				t.Errorf("a second enroll: %v; want the refusal as it was made", err)
 			}
 			_, err = Enroll.Ask(t.Context(), c, manage.Enroll{Name: "a b"})
-			if refused, ok := errors.AsType[*manage.Error](err); !ok || refused.Kind != manage.Usage || refused.Field != "gatewayId" {
+			if refused, ok := errors.AsType[*manage.Error](err); !ok || refused.Why != manage.Usage || refused.Field != "gatewayId" {
 				t.Errorf("an unfit name: %v; want the refusal as it was made", err)
 			}
 			rows, err := Audit.Ask(t.Context(), c, manage.AuditQuery{})

@@ -23,8 +23,7 @@ const (
 	backupError = "Backup-Error"
 )
 
-// maxTrailer bounds what a backup's error may say, in bytes. A client takes a trailer only as a whole,
-// into its buffer.
+// maxTrailer bounds what a backup's error may say, in bytes. A client takes a trailer only as a whole, into its buffer.
 const maxTrailer = 32 << 10
 
 // WithBackup is h with the operation that copies src.

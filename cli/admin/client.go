@@ -56,16 +56,12 @@ func Local(svc *manage.Service) *Client { return &Client{svc: svc} }
 
 // Ask carries out the operation with args, wherever the service of c is. Refusals are *manage.Error.
 func (o Op[A, R]) Ask(ctx context.Context, c *Client, args A) (result R, err error) {
+	if c.svc != nil {
+		return o.do(c.svc, ctx, operator(whoami()), args)
+	}
 	body, err := json.Marshal(args)
 	if err != nil {
 		return result, fmt.Errorf("%s: %w", o.name, err)
-	}
-	if c.svc != nil {
-		out, err := carriers[o.name](by(ctx, whoami()), c.svc, body)
-		if err != nil {
-			return result, err
-		}
-		return out.(R), nil
 	}
 	resp, err := c.post(ctx, o.name, body)
 	if err != nil {
@@ -82,14 +78,14 @@ func (o Op[A, R]) Ask(ctx context.Context, c *Client, args A) (result R, err err
 		}
 		return result, err
 	}
-	var f failure
-	switch err := json.Unmarshal(raw, &f); {
+	var refused manage.Error
+	switch err := json.Unmarshal(raw, &refused); {
 	case err != nil:
 		return result, errOther(o.name)
-	case f.Kind != "":
-		return result, &manage.Error{Kind: f.Kind, Message: f.Error, Field: f.Field}
+	case refused.Why != "":
+		return result, &refused
 	}
-	return result, errors.New(f.Error)
+	return result, errors.New(refused.Message)
 }
 
 // post asks the running server for an operation.

@@ -15,8 +15,7 @@ import (
 // ErrNoServer: no server listens on the socket, or the socket does not exist.
 var ErrNoServer = errors.New("no server is running")
 
-// maxPath is what fits the kernel's socket address (108 bytes on Linux, 104 elsewhere) with its
-// final zero.
+// maxPath is what fits the kernel's socket address (108 bytes on Linux, 104 elsewhere) with its final zero.
 const maxPath = 103
 
 // short is another name of path that fits a socket address: through an open descriptor of its

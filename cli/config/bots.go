@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"log/slog"
 	"maps"
@@ -13,12 +14,6 @@ import (
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
-
-// given is a value with where it came from.
-type given struct {
-	value string
-	at    Place
-}
 
 // bots judges the [[bots]] tables, completed by the environment.
 func (l *loader) bots(raws []*rawBot) {
@@ -64,11 +59,11 @@ func (l *loader) kindOf(raw *rawBot) platforms.Kind {
 }
 
 // fileKeys judges the keys of one table of the kind, which may be none of ours.
-func (l *loader) fileKeys(raw *rawBot, kind platforms.Kind) map[string]given {
+func (l *loader) fileKeys(raw *rawBot, kind platforms.Kind) map[string]item {
 	common := keyNames(botKeys())
 	names := append(common, keyNames(kind.Keys)...)
 	ours := strings.Join(l.kindNames(), ", ")
-	values := make(map[string]given)
+	values := make(map[string]item)
 	hasPlatform := false
 	for _, it := range raw.items {
 		key := it.path[1]
@@ -83,7 +78,7 @@ func (l *loader) fileKeys(raw *rawBot, kind platforms.Kind) map[string]given {
 		case it.kind != text && (slices.Contains(common, key) || it.kind != flag && it.kind != number):
 			l.faults.add(it.at, "want %s", wants[text])
 		case key != "platform":
-			values[key] = given{it.text, it.at}
+			values[key] = it
 		case kind.Name == "":
 			l.faults.add(it.at, "unknown platform%s; this program speaks %s", hint(it.text, l.kindNames()), ours)
 		}
@@ -95,7 +90,7 @@ func (l *loader) fileKeys(raw *rawBot, kind platforms.Kind) map[string]given {
 }
 
 // bot judges one bot as a whole and adds it to the configuration.
-func (l *loader) bot(kind platforms.Kind, values map[string]given, at Place, opened map[relay.Bot]Place) {
+func (l *loader) bot(kind platforms.Kind, values map[string]item, at Place, opened map[relay.Bot]Place) {
 	before := len(l.faults)
 	o := platforms.Options{Values: make(map[string]string)}
 	for _, key := range kind.Keys {
@@ -104,24 +99,24 @@ func (l *loader) bot(kind platforms.Kind, values map[string]given, at Place, ope
 		if !ok {
 			continue
 		}
-		o.Values[key.Name] = v.value
+		o.Values[key.Name] = v.text
 		if key.Path {
 			l.from(v.at)
-			path, err := l.abs(v.value)
+			path, err := l.abs(v.text)
 			l.faults.note(v.at, err)
 			o.Values[key.Name] = path
 		}
 		if key.Check == nil {
 			continue
 		}
-		if err := key.Check(v.value); err != nil && len(v.value) > 16 { // it may be a token in the wrong place
-			l.faults.add(v.at, "%s", strings.ReplaceAll(err.Error(), v.value, "…"))
+		if err := key.Check(v.text); err != nil && len(v.text) > 16 { // it may be a token in the wrong place
+			l.faults.add(v.at, "%s", strings.ReplaceAll(err.Error(), v.text, "…"))
 		} else {
 			l.faults.note(v.at, err)
 		}
 	}
 	if v, ok := values["api_base"]; ok {
-		base, err := parseBase(v.value)
+		base, err := parseBase(v.text)
 		if err == nil && !l.cfg.Insecure && remotePlain(base) {
 			err = errors.New("plain http beyond localhost would show the token; use https, or write insecure = true if the network is trusted")
 		}
@@ -151,7 +146,7 @@ func (l *loader) bot(kind platforms.Kind, values map[string]given, at Place, ope
 var tokenKeys = []string{"token_file", "token_env", "token"}
 
 // token finds a bot's credential. A kind without a CheckToken has none.
-func (l *loader) token(kind platforms.Kind, values map[string]given, at Place) (s relay.Secret) {
+func (l *loader) token(kind platforms.Kind, values map[string]item, at Place) (s relay.Secret) {
 	check := kind.CheckToken
 	keys := slices.DeleteFunc(slices.Clone(tokenKeys), func(k string) bool { _, ok := values[k]; return !ok })
 	if len(keys) == 0 {
@@ -162,7 +157,7 @@ func (l *loader) token(kind platforms.Kind, values map[string]given, at Place) (
 	}
 	src := values[keys[0]]
 	var err error
-	switch here := relay.NewSecret([]byte(strings.TrimSpace(src.value))); {
+	switch here := relay.NewSecret([]byte(strings.TrimSpace(src.text))); {
 	case len(keys) > 1:
 		err = errors.New("give the token once: token_file or token_env")
 	case keys[0] == "token":
@@ -171,10 +166,10 @@ func (l *loader) token(kind platforms.Kind, values map[string]given, at Place) (
 		err = errors.New("this is a token itself: put it into a file of its own and write that file's name here")
 	case keys[0] == "token_file":
 		l.from(src.at)
-		s, err = l.secretFile(src.value)
+		s, err = l.secretFile(src.text)
 	default:
-		l.lent = append(l.lent, src.value)
-		s, err = l.secretEnv(src.value)
+		l.lent = append(l.lent, src.text)
+		s, err = l.secretEnv(src.text)
 	}
 	if err == nil && check != nil {
 		err = check(s)
@@ -208,12 +203,12 @@ func botEnv(k platforms.Kind, key string) string {
 	return envPrefix + strings.ToUpper(string(k.Name)+"_"+key)
 }
 
-func (l *loader) envValues(k platforms.Kind) map[string]given {
-	values := make(map[string]given)
+func (l *loader) envValues(k platforms.Kind) map[string]item {
+	values := make(map[string]item)
 	for _, key := range envKeys(k) {
 		name := botEnv(k, key)
 		if v, ok := l.env[name]; ok {
-			values[key] = given{v, Place{File: environment, Path: name}}
+			values[key] = item{text: v, at: Place{File: environment, Path: name}}
 		}
 	}
 	return values
@@ -221,17 +216,11 @@ func (l *loader) envValues(k platforms.Kind) map[string]given {
 
 // override puts the environment's values over the file's. A token from the environment replaces
 // the file's, however that was given.
-func override(values, env map[string]given) {
+func override(values, env map[string]item) {
 	if slices.ContainsFunc(tokenKeys, func(k string) bool { _, ok := env[k]; return ok }) {
-		maps.DeleteFunc(values, func(k string, _ given) bool { return slices.Contains(tokenKeys, k) })
+		maps.DeleteFunc(values, func(k string, _ item) bool { return slices.Contains(tokenKeys, k) })
 	}
 	maps.Copy(values, env)
-}
-
-// remoteAddr reports whether host:port can be reached from other machines too.
-func remoteAddr(addr string) bool {
-	host, _, err := net.SplitHostPort(addr)
-	return err == nil && !localHost(host)
 }
 
 func localHost(host string) bool {
@@ -245,11 +234,11 @@ func remotePlain(address string) bool {
 	return err == nil && u.Scheme == "http" && !localHost(u.Hostname())
 }
 
-// spellHost is the host of host:port, for a message.
-func spellHost(addr string) string {
-	host, _, _ := net.SplitHostPort(addr)
-	if host == "" {
-		return "every interface"
+// remoteHost is the host of host:port, for a message, if other machines can reach it; else empty.
+func remoteHost(addr string) string {
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil || localHost(host) {
+		return ""
 	}
-	return host
+	return cmp.Or(host, "every interface")
 }

@@ -1,6 +1,5 @@
-// Package config reads connector.toml and its environment twins, strictly: the whole
-// configuration is judged before anything opens, and everything wrong with it is reported
-// together, each fault with its file and line.
+// Package config reads connector.toml and its environment twins, strictly: the whole configuration is judged before
+// anything opens, and everything wrong with it is reported together, each fault with its file and line.
 //
 // It opens no database, no socket and no bot; it reads files and nothing else.
 //
@@ -13,8 +12,8 @@
 //  4. A credential enters through a file that only its owner can read, or through the
 //     environment; never through the configuration file itself.
 //
-// The file is read with go-toml's unstable parser: its decoder has positions of syntax errors, of unknown keys
-// and of the first value that does not fit, but not of the values it took, and every fault here names its line.
+// The file is read with go-toml's unstable parser: its decoder has positions of syntax errors, of unknown keys and of
+// the first value that does not fit, but not of the values it took, and every fault here names its line.
 package config
 
 import (
@@ -83,8 +82,7 @@ type Delivery struct {
 	MaxAge     time.Duration // at least 1 s
 }
 
-// Vault says which key seals what is stored. Exactly one source is set: Passphrase,
-// Credential, or else KeyFile.
+// Vault says which key seals what is stored. Exactly one source is set: Passphrase, Credential, or else KeyFile.
 type Vault struct {
 	KeyFile       string // made at the first start when it is missing
 	Passphrase    relay.Secret

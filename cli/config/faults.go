@@ -3,6 +3,7 @@ package config
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"regexp"
 	"slices"
 	"strconv"
@@ -65,15 +66,13 @@ func (f Faults) err() error {
 	if len(f) == 0 {
 		return nil
 	}
-	slices.SortStableFunc(f, func(a, b Fault) int {
-		switch fromEnv := a.File == environment; {
-		case fromEnv == (b.File == environment):
-			return cmp.Compare(a.Line, b.Line)
-		case fromEnv:
-			return 1
+	rank := func(one Fault) int {
+		if one.File == environment {
+			return math.MaxInt
 		}
-		return -1
-	})
+		return one.Line
+	}
+	slices.SortStableFunc(f, func(a, b Fault) int { return cmp.Compare(rank(a), rank(b)) })
 	return f
 }
 

@@ -80,8 +80,7 @@ type loader struct {
 
 func newLoader(src Source) *loader {
 	l := &loader{
-		file: fileName, kinds: src.Kinds,
-		env: make(map[string]string), places: make(map[string]Place), unknown: make(map[string]bool),
+		file: fileName, kinds: src.Kinds, env: make(map[string]string), places: make(map[string]Place), unknown: make(map[string]bool),
 	}
 	l.settings = l.declare()
 	for _, kv := range src.Env {
@@ -96,11 +95,8 @@ func newLoader(src Source) *loader {
 func (l *loader) read(given string) (path string, data []byte) {
 	candidates := []string{given}
 	if given == "" {
-		candidates = []string{fileName}
-		if dir := l.folder("XDG_CONFIG_HOME", ".config"); dir != "" {
-			candidates = append(candidates, filepath.Join(dir, fileName))
-		}
-		candidates = append(candidates, filepath.Join("/etc/hermes-connector", fileName))
+		home := filepath.Join(l.folder("XDG_CONFIG_HOME", ".config"), fileName) // without a home folder: the first one again
+		candidates = []string{fileName, home, filepath.Join("/etc/hermes-connector", fileName)}
 	}
 	for _, c := range candidates {
 		st, err := os.Stat(c)
@@ -230,19 +226,19 @@ func (l *loader) defaults() {
 		if dir = cmp.Or(dir, l.folder("XDG_DATA_HOME", ".local/share")); dir == "" {
 			return errors.New("there is no home folder that could hold the data: write data_dir")
 		}
-		return into(&l.cfg.DataDir, l.dataDir)(dir)
+		return into(&l.cfg.DataDir, l.path(folder))(dir)
 	}, l.env["STATE_DIRECTORY"])
 	v := &l.cfg.Vault
 	fill("backup.dir", into(&l.cfg.Backup.Dir, l.abs), filepath.Join(l.cfg.DataDir, "snapshots"))
 	if v.Passphrase.IsZero() && v.Credential == "" {
-		fill("vault.key_file", into(&v.KeyFile, l.keyFile), filepath.Join(l.cfg.DataDir, "vault.key"))
+		fill("vault.key_file", into(&v.KeyFile, l.path(private)), filepath.Join(l.cfg.DataDir, "vault.key"))
 	}
 }
 
 // folder is $name/hermes-connector, else ~/under/hermes-connector; empty without a home.
 func (l *loader) folder(name, under string) string {
 	root := l.env[name]
-	if root == "" || !filepath.IsAbs(root) {
+	if !filepath.IsAbs(root) {
 		if l.env["HOME"] == "" {
 			return ""
 		}
@@ -272,10 +268,10 @@ func (l *loader) abs(v string) (string, error) {
 func (l *loader) wholeTLS() {
 	cert, hasCert := l.places["tls.cert_file"]
 	key, hasKey := l.places["tls.key_file"]
-	switch {
-	case hasCert && !hasKey:
+	if hasCert && !hasKey {
 		l.faults.add(cert, "key_file must be given too")
-	case hasKey && !hasCert:
+	}
+	if hasKey && !hasCert {
 		l.faults.add(key, "cert_file must be given too")
 	}
 }
@@ -323,10 +319,10 @@ func (l *loader) plainHTTP() {
 			l.faults.add(at, format, args...)
 		}
 	}
-	judge("listen", remoteAddr(l.cfg.Listen) && !l.cfg.TLS.On(),
-		"plain http on %s; give [tls] a certificate, or write insecure = true if a proxy terminates TLS", spellHost(l.cfg.Listen))
-	judge("metrics.listen", remoteAddr(l.cfg.MetricsListen),
-		"plain http on %s; metrics are never encrypted: write insecure = true if the network is trusted", spellHost(l.cfg.MetricsListen))
+	host := remoteHost(l.cfg.Listen)
+	judge("listen", host != "" && !l.cfg.TLS.On(), "plain http on %s; give [tls] a certificate, or write insecure = true if a proxy terminates TLS", host)
+	host = remoteHost(l.cfg.MetricsListen)
+	judge("metrics.listen", host != "", "plain http on %s; metrics are never encrypted: write insecure = true if the network is trusted", host)
 	const dialed = "plain http beyond localhost; use https, or write insecure = true if the network is trusted"
 	judge("public_url", remotePlain(l.cfg.PublicURL), dialed)
 	judge("identity.jwks_url", remotePlain(l.cfg.Identity.JWKSURL), dialed)
@@ -356,14 +352,9 @@ func (l *loader) unknownEnv() {
 			known = append(known, botEnv(k, key))
 		}
 	}
-	var unknown []string
-	for name := range l.env {
+	for _, name := range slices.Sorted(maps.Keys(l.env)) {
 		if strings.HasPrefix(name, envPrefix) && !slices.Contains(known, name) {
-			unknown = append(unknown, name)
+			l.faults.add(Place{File: environment, Path: name}, "unknown variable%s", hint(name, known))
 		}
-	}
-	slices.Sort(unknown)
-	for _, name := range unknown {
-		l.faults.add(Place{File: environment, Path: name}, "unknown variable%s", hint(name, known))
 	}
 }

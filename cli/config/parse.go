@@ -10,7 +10,7 @@ import (
 	"github.com/pelletier/go-toml/v2/unstable"
 )
 
-// item is one key with its value, or the header of a section.
+// item is one key with its value, or the header of a section. One from a variable has a place and a text.
 type item struct {
 	at   Place
 	path []string

@@ -57,7 +57,7 @@ func (s setting) env() string {
 func (l *loader) declare() []setting {
 	c := &l.cfg
 	return []setting{
-		{key: "data_dir", want: text, help: "folder of the database, the vault key and the admin socket; default $STATE_DIRECTORY, else ~/.local/share/hermes-connector", set: into(&c.DataDir, l.dataDir)},
+		{key: "data_dir", want: text, help: "folder of the database, the vault key and the admin socket; default $STATE_DIRECTORY, else ~/.local/share/hermes-connector", set: into(&c.DataDir, l.path(folder))},
 		{key: "listen", want: text, def: "127.0.0.1:8787", help: "host:port gateways dial; port 0 means any", set: into(&c.Listen, parseListen)},
 		{key: "public_url", want: text, help: "the address gateways dial when a proxy stands in front; what enroll prints", set: into(&c.PublicURL, parsePublicURL)},
 		{key: "insecure", want: flag, def: "false", help: "allow plain http beyond localhost", set: into(&c.Insecure, parseFlag)},
@@ -67,7 +67,7 @@ func (l *loader) declare() []setting {
 		{section: "delivery", key: "max_bytes", want: text, def: "64MiB", help: "bytes kept per gateway that is away", set: into(&c.Delivery.MaxBytes, within(parseSize, 1<<20, math.MaxInt64, "want at least 1MiB: a single message can be that large"))},
 		{section: "delivery", key: "max_age", want: text, def: "14d", help: "how long a message is kept for a gateway that is away", set: into(&c.Delivery.MaxAge, within(parseAge, time.Second, math.MaxInt64, "want at least 1s"))},
 		{section: "tls", key: "cert_file", want: text, help: "serve https with this certificate (PEM, with its chain); read again when it changes", set: into(&c.TLS.CertFile, l.abs)},
-		{section: "tls", key: "key_file", want: text, help: "the certificate's private key", set: into(&c.TLS.KeyFile, l.tlsKey)},
+		{section: "tls", key: "key_file", want: text, help: "the certificate's private key", set: into(&c.TLS.KeyFile, l.path(shared))},
 		{section: "identity", key: "mode", want: text, def: string(identity.None), help: "who may enroll and provision: none (an enrollment token or identity URL is enough), jwks or introspect", set: into(&c.Identity.Mode, parseMode)},
 		{section: "identity", key: "issuer", mode: identity.JWKS, want: text, help: "jwks: the issuer (iss) of the tokens", set: into(&c.Identity.Issuer, parseText)},
 		{section: "identity", key: "audience", mode: identity.JWKS, want: text, help: "jwks: the audience (aud) of the tokens for enroll and provision", set: into(&c.Identity.Audience, parseText)},
@@ -83,7 +83,7 @@ func (l *loader) declare() []setting {
 		{section: "backup", key: "dir", want: text, help: "folder of the snapshots; default snapshots in data_dir", set: into(&c.Backup.Dir, l.abs)},
 		{section: "backup", key: "keep", want: number, def: "3", help: "how many snapshots to keep", set: into(&c.Backup.Keep, numberIn(1, 1000))},
 		{section: "backup", key: "recipient", want: text, help: "an age recipient (age1…) to encrypt backups for", set: into(&c.Backup.Recipient, parseRecipient)},
-		{section: "vault", key: "key_file", want: text, help: "seals the stored credentials; made when missing; default vault.key in data_dir", set: into(&c.Vault.KeyFile, l.keyFile)},
+		{section: "vault", key: "key_file", want: text, help: "seals the stored credentials; made when missing; default vault.key in data_dir", set: into(&c.Vault.KeyFile, l.path(private))},
 		{section: "vault", key: "passphrase_file", want: text, help: "a file with a passphrase to use in place of key_file", set: into(&c.Vault.Passphrase, l.secretFile)},
 		{section: "vault", key: "passphrase_env", want: text, help: "the variable that holds such a passphrase", set: into(&c.Vault.Passphrase, l.secretEnv)},
 		{section: "vault", key: "credential", want: text, help: "the name of a systemd credential to use in place of key_file", set: into(&c.Vault.Credential, l.credential)},
@@ -113,30 +113,30 @@ func into[T any](field *T, parse func(string) (T, error)) func(string) error {
 	}
 }
 
-func (l *loader) dataDir(v string) (string, error) {
-	dir, err := l.abs(v)
-	if st, e := os.Stat(dir); err == nil && e == nil && !st.IsDir() {
-		err = errors.New("is no folder")
+// path makes a reader of the path of a file or folder that need not be there; check judges one that is.
+func (l *loader) path(check func(os.FileInfo) error) func(string) (string, error) {
+	return func(v string) (string, error) {
+		path, err := l.abs(v)
+		if st, e := os.Stat(path); err == nil && e == nil {
+			err = check(st)
+		}
+		return path, err
 	}
-	return dir, err
 }
 
-func (l *loader) tlsKey(v string) (string, error) {
-	path, err := l.abs(v)
-	if st, e := os.Stat(path); err == nil && e == nil && st.Mode().Perm()&0o007 != 0 {
-		// The group may read it: certificates are often shared by a group of services.
-		err = errors.New("anyone on this machine can read or change that file: chmod o= it")
+func folder(st os.FileInfo) error {
+	if !st.IsDir() {
+		return errors.New("is no folder")
 	}
-	return path, err
+	return nil
 }
 
-// keyFile is the path of the vault's key, which is made at the first start.
-func (l *loader) keyFile(v string) (string, error) {
-	path, err := l.abs(v)
-	if st, e := os.Stat(path); err == nil && e == nil {
-		err = private(st)
+// shared lets a group read the file: certificates are often shared by a group of services.
+func shared(st os.FileInfo) error {
+	if st.Mode().Perm()&0o007 != 0 {
+		return errors.New("anyone on this machine can read or change that file: chmod o= it")
 	}
-	return path, err
+	return nil
 }
 
 func (l *loader) credential(name string) (string, error) {

@@ -34,8 +34,6 @@ type Gateway struct {
 	Identities []relay.Bot
 	// Observe, when not nil, is called with every frame on Run's goroutine: sent or received.
 	Observe func(sent bool, f wire.Frame)
-	// Silent receives and acknowledges, but does not answer.
-	Silent bool
 
 	requests int
 }
@@ -96,21 +94,16 @@ func (g *Gateway) handle(ctx context.Context, conn *websocket.Conn, f wire.Frame
 	if !ok {
 		return nil
 	}
-	if !g.Silent {
-		g.requests++
-		answer := wire.Outbound{Request: relay.Request{
-			ID: relay.RequestID(strconv.Itoa(g.requests)), Platform: in.Event.Source.Platform,
-			Action: relay.Send{
-				Chat: in.Event.Source.ChatID, Content: "echo: " + in.Event.Text, ReplyTo: in.Event.MessageID,
-				Meta: relay.Metadata{ThreadID: in.Event.Source.ThreadID, Scope: in.Event.Source.Scope, Notify: true},
-			},
-		}}
-		if err := g.send(ctx, conn, answer); err != nil {
-			return err
-		}
-	}
-	if in.Buffer == "" {
-		return nil
+	g.requests++
+	answer := wire.Outbound{Request: relay.Request{
+		ID: relay.RequestID(strconv.Itoa(g.requests)), Platform: in.Event.Source.Platform,
+		Action: relay.Send{
+			Chat: in.Event.Source.ChatID, Content: "echo: " + in.Event.Text, ReplyTo: in.Event.MessageID,
+			Meta: relay.Metadata{ThreadID: in.Event.Source.ThreadID, Scope: in.Event.Source.Scope, Notify: true},
+		},
+	}}
+	if err := g.send(ctx, conn, answer); err != nil || in.Buffer == "" {
+		return err
 	}
 	return g.send(ctx, conn, wire.InboundAck{Buffer: in.Buffer})
 }

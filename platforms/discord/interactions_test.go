@@ -286,8 +286,8 @@ func startGateway(t *testing.T, p *Platform, w *webhooks) *answering {
 	}
 	home := store.Instance{ID: "home", Tenant: relay.DefaultTenant, CreatedAt: time.Now()}
 	if err := errors.Join(
-		db.Enroll(t.Context(), store.Gateway{ID: "home", Instance: "home", Tenant: home.Tenant, CreatedAt: home.CreatedAt}, home),
-		db.Bind(t.Context(), store.Binding{Platform: Name, User: "4001", Instance: "home", BoundAt: time.Now()}),
+		db.Enroll(t.Context(), nil, store.Gateway{ID: "home", Instance: "home", Tenant: home.Tenant, CreatedAt: home.CreatedAt}, home),
+		db.Bind(t.Context(), nil, store.Binding{Platform: Name, User: "4001", Instance: "home", BoundAt: time.Now()}),
 	); err != nil {
 		t.Fatal(err)
 	}

@@ -22,8 +22,8 @@ type caller struct {
 	actor    audit.Actor
 }
 
-// own is a route of an instance that names itself by its credential. The context names the actor.
-type own func(*API, context.Context, relay.InstanceID, *request) (any, error)
+// own is a route of an instance that names itself by its credential.
+type own func(*API, context.Context, caller, *request) (any, error)
 
 // byManager is a route for a gateway with its own bearer, or for whoever has a managed token. A
 // gateway's bearer has no dots in it, and such a token has two.
@@ -37,7 +37,7 @@ func byManager(do own) handler {
 		if err != nil {
 			return nil, err
 		}
-		return do(a, audit.WithActor(ctx, c.actor), c.instance, r)
+		return do(a, ctx, c, r)
 	}
 }
 
@@ -79,35 +79,35 @@ func (a *API) managed(ctx context.Context, r *request) (caller, error) {
 	return caller{m.Instance, audit.Actor{Kind: audit.ActorJWT, Name: m.Subject}}, nil
 }
 
-// identified is who calls enroll or provision, and the context that names them as the actor. An address that
+// identified is who calls enroll or provision, and the actor of what they change. An address that
 // has used up its failures asks no third party, and none has more than maxStrangers questions open.
-func (a *API) identified(ctx context.Context, r *request) (context.Context, identity.Caller, error) {
+func (a *API) identified(ctx context.Context, r *request) (by audit.Actor, c identity.Caller, err error) {
 	if a.id.Asks(door.Bearer(r.Request)) {
 		if wait := a.failures.Wait(r.from, a.now()); wait > 0 {
-			return nil, identity.Caller{}, tooManyFailures(wait)
+			return by, c, tooManyFailures(wait)
 		}
 		leave, ok := a.strangers.Enter(r.from)
 		if !ok {
-			return nil, identity.Caller{}, tooManyAtOnce()
+			return by, c, tooManyAtOnce()
 		}
 		defer leave()
 	}
-	c, err := a.id.Caller(ctx, door.Bearer(r.Request))
+	c, err = a.id.Caller(ctx, door.Bearer(r.Request))
 	if errors.Is(err, identity.ErrUnauthorized) {
-		return nil, c, a.failed(r, unauthorized(), unknown)
+		return by, c, a.failed(r, unauthorized(), unknown)
 	}
 	if err != nil {
-		return nil, c, err
+		return by, c, err
 	}
 	name := "enrollment token" // what else there is to name
 	if c.Kind != identity.Anonymous {
 		limit.Verified(ctx)
 		name = strings.TrimSuffix(string(c.Tenant)+":"+c.Subject, ":")
 		if err := a.take(a.booting, name); err != nil {
-			return nil, c, err
+			return by, c, err
 		}
 	}
-	return audit.WithActor(ctx, audit.Actor{Kind: audit.ActorIdentity, Name: name}), c, nil
+	return audit.Actor{Kind: audit.ActorIdentity, Name: name}, c, nil
 }
 
 // unknown is what the log says about a credential that proves nothing.

@@ -23,7 +23,7 @@ type enrolled struct {
 // enroll makes a gateway for whoever holds an enrollment token. A token that does not do counts
 // as a failed credential.
 func (a *API) enroll(ctx context.Context, r *request) (any, error) {
-	ctx, c, err := a.identified(ctx, r)
+	by, c, err := a.identified(ctx, r)
 	if err != nil {
 		return nil, err
 	}
@@ -36,10 +36,10 @@ func (a *API) enroll(ctx context.Context, r *request) (any, error) {
 	if b.err != nil {
 		return nil, b.err
 	}
-	done, err := a.svc.EnrollByToken(ctx, e)
+	done, err := a.svc.EnrollByToken(ctx, by, e)
 	refused, ok := errors.AsType[*manage.Error](err)
 	switch {
-	case ok && refused.Kind == manage.Forbidden: // the gateway shows it
+	case ok && refused.Why == manage.Forbidden: // the gateway shows it
 		return nil, a.failed(r, refuse(http.StatusForbidden, refused.Message), unknown)
 	case ok: // the token is good, and stays good: or one would do to ask for every name there is
 		return nil, cmp.Or(a.take(a.managing, "enrollment "+digest(et)), err)

@@ -199,7 +199,7 @@ func TestProvision(t *testing.T) {
 	if again.code != http.StatusOK || again.text("secret") != first.text("secret") {
 		t.Error("the second platform of a boot got another secret, want the same")
 	}
-	if err := r.db.UpdateGateway(t.Context(), "gw", store.CameOrWent(r.clock.Add(time.Second), true)); err != nil {
+	if err := r.db.UpdateGateway(t.Context(), nil, "gw", store.CameOrWent(r.clock.Add(time.Second), true)); err != nil {
 		t.Fatal(err)
 	}
 	r.clock = r.clock.Add(2 * time.Second)
@@ -248,7 +248,7 @@ func TestIdentity(t *testing.T) {
 	}
 	head := r.call("HEAD", "/relay/identity/"+code, "", nil)
 	head.want(t, http.StatusMethodNotAllowed, "method not allowed")
-	if _, err := r.svc.DropIdentity(t.Context(), manage.Named{Name: "gw"}); err != nil {
+	if _, err := r.svc.DropIdentity(t.Context(), audit.Actor{}, manage.Named{Name: "gw"}); err != nil {
 		t.Fatal(err)
 	}
 	r.call("GET", "/relay/identity/"+code, "", nil).want(t, http.StatusNotFound, "not found")

@@ -5,26 +5,27 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
+	"github.com/hermes-connector/hermes-connector/store/audit"
 )
 
 // asks is a route that passes on what read takes from the body: a request about the instance called name.
-func asks[In, Out any](read func(name string, b *body) In, do func(*manage.Service, context.Context, In) (Out, error)) handler {
-	return byManager(func(a *API, ctx context.Context, i relay.InstanceID, r *request) (any, error) {
+func asks[In, Out any](read func(name string, b *body) In, do func(*manage.Service, context.Context, audit.Actor, In) (Out, error)) handler {
+	return byManager(func(a *API, ctx context.Context, c caller, r *request) (any, error) {
 		b, err := r.body()
 		if err != nil {
 			return nil, err
 		}
-		in := read(string(i), b)
+		in := read(string(c.instance), b)
 		if b.err != nil {
 			return nil, b.err
 		}
-		return do(a.svc, ctx, in)
+		return do(a.svc, ctx, c.actor, in)
 	})
 }
 
 // self is what the instance is, holds and misses.
-func (a *API) self(ctx context.Context, i relay.InstanceID, _ *request) (any, error) {
-	return a.svc.Self(ctx, manage.Named{Name: string(i)})
+func (a *API) self(ctx context.Context, c caller, _ *request) (any, error) {
+	return a.svc.Self(ctx, manage.Named{Name: string(c.instance)})
 }
 
 // named takes an empty object, so that nobody gets there by mistake.
@@ -37,8 +38,8 @@ type deprovisioned struct {
 }
 
 // deprovision revokes every gateway of the instance, and drops what it holds.
-func deprovision(s *manage.Service, ctx context.Context, n manage.Named) (deprovisioned, error) {
-	gone, err := s.Deprovision(ctx, n)
+func deprovision(s *manage.Service, ctx context.Context, by audit.Actor, n manage.Named) (deprovisioned, error) {
+	gone, err := s.Deprovision(ctx, by, n)
 	return deprovisioned{OK: true, Deprovisioned: gone}, err
 }
 

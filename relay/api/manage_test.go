@@ -18,7 +18,7 @@ import (
 func TestPolicyIsAFullReplacement(t *testing.T) {
 	r := newRig(t, identity.Options{})
 	yes := true
-	if _, err := r.svc.SetRelevance(t.Context(), manage.SetRelevance{Name: "gw", Platform: "pigeon", OwnerMustAddress: &yes}); err != nil {
+	if _, err := r.svc.SetRelevance(t.Context(), audit.Actor{}, manage.SetRelevance{Name: "gw", Platform: "pigeon", OwnerMustAddress: &yes}); err != nil {
 		t.Fatal(err)
 	}
 	for _, body := range []map[string]any{
@@ -66,10 +66,10 @@ func TestScope(t *testing.T) {
 	for id := range map[string]bool{"loft": true, "held": true, "reserved": true} {
 		r.live.manages[relay.ChatID(id)] = relay.Place{Platform: "pigeon", Scope: "tower", Chat: relay.ChatID(id)}
 	}
-	if _, err := r.svc.Claim(t.Context(), manage.Scope{Name: "other", Platform: "pigeon", Scope: "tower", Chat: "held"}); err != nil {
+	if _, err := r.svc.Claim(t.Context(), audit.Actor{}, manage.Scope{Name: "other", Platform: "pigeon", Scope: "tower", Chat: "held"}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.db.SetRoutes(t.Context(), "other", "pigeon", []string{"reserved"}); err != nil {
+	if _, err := r.db.SetRoutes(t.Context(), nil, "other", "pigeon", []string{"reserved"}); err != nil {
 		t.Fatal(err)
 	}
 	resp := r.call("POST", "/manage/scope", r.gw("gw"), with(chat("loft"), map[string]any{"instanceId": "other"}))
@@ -162,10 +162,10 @@ func TestManagedToken(t *testing.T) {
 	r.call("GET", "/manage/self", r.jwt("agent:gw", ""), nil).want(t, http.StatusOK, "")
 	r.call("GET", "/manage/self", r.gw("gw"), nil).want(t, http.StatusOK, "")
 	r.call("POST", "/relay/policy", r.jwt("agent:gw", "home"), samples()["policy"].body(r)).want(t, http.StatusOK, "")
-	if _, err := r.svc.EnrollToken(t.Context(), manage.Enroll{Name: "later", Tenant: "home"}); err != nil {
+	if _, err := r.svc.EnrollToken(t.Context(), audit.Actor{}, manage.Enroll{Name: "later", Tenant: "home"}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.svc.Provision(t.Context(), manage.Provision{Tenant: "home", Instance: "gw", Gateway: "box", Platform: "pigeon"}); err != nil {
+	if _, err := r.svc.Provision(t.Context(), audit.Actor{}, manage.Provision{Tenant: "home", Instance: "gw", Gateway: "box", Platform: "pigeon"}); err != nil {
 		t.Fatal(err)
 	}
 	for name, tc := range map[string]struct {

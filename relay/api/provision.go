@@ -10,7 +10,7 @@ import (
 
 // provision gives a gateway the secret of this start (wire.md 1.3).
 func (a *API) provision(ctx context.Context, r *request) (any, error) {
-	ctx, c, err := a.identified(ctx, r)
+	by, c, err := a.identified(ctx, r)
 	switch {
 	case err != nil:
 		return nil, err
@@ -39,5 +39,5 @@ func (a *API) provision(ctx context.Context, r *request) (any, error) {
 	if b.err != nil {
 		return nil, b.err
 	}
-	return a.svc.Provision(ctx, p)
+	return a.svc.Provision(ctx, by, p)
 }

@@ -48,7 +48,7 @@ func asRefusal(err error) (r *refusal, ok bool) {
 		return nil, false
 	}
 	// But for Usage, the words are the operator's: they speak of commands and of others' names.
-	switch refused.Kind {
+	switch refused.Why {
 	case manage.NotFound:
 		return notFound(), true
 	case manage.Forbidden:

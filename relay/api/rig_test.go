@@ -30,6 +30,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/manage"
 	"github.com/hermes-connector/hermes-connector/relay/token"
 	"github.com/hermes-connector/hermes-connector/store"
+	"github.com/hermes-connector/hermes-connector/store/audit"
 	"github.com/hermes-connector/hermes-connector/vault"
 )
 
@@ -91,14 +92,14 @@ func newRig(t *testing.T, o identity.Options) *rig {
 	})
 	r.API = New(svc, r.auth, id, Options{Log: log, Now: now})
 	for g, tenant := range map[string]string{"gw": "home", "other": "away"} {
-		e, err := svc.Enroll(t.Context(), manage.Enroll{Name: g, Tenant: tenant})
+		e, err := svc.Enroll(t.Context(), audit.Actor{}, manage.Enroll{Name: g, Tenant: tenant})
 		if err != nil {
 			t.Fatal(err)
 		}
 		r.secret[e.Gateway] = relay.NewSecret([]byte(e.Secret))
 	}
 	for user, g := range map[relay.UserID]string{"ann": "gw", "bob": "other"} {
-		if _, err := svc.Bind(t.Context(), manage.Bind{Name: g, Platform: "pigeon", User: user}); err != nil {
+		if _, err := svc.Bind(t.Context(), audit.Actor{}, manage.Bind{Name: g, Platform: "pigeon", User: user}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -150,7 +151,7 @@ func (r *rig) jwt(aud, tenant string) string {
 // code is the code in a new identity URL of an instance.
 func (r *rig) code(name string) string {
 	r.t.Helper()
-	u, err := r.svc.Identity(r.t.Context(), manage.Named{Name: name})
+	u, err := r.svc.Identity(r.t.Context(), audit.Actor{}, manage.Named{Name: name})
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -175,7 +176,7 @@ func (r *rig) minted(code string) string {
 // enrollment is a new enrollment token, and the code in the URL beside it.
 func (r *rig) enrollment(e manage.Enroll) (enrollment, code string) {
 	r.t.Helper()
-	et, err := r.svc.EnrollToken(r.t.Context(), e)
+	et, err := r.svc.EnrollToken(r.t.Context(), audit.Actor{}, e)
 	if err != nil {
 		r.t.Fatal(err)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/identity"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
 	"github.com/hermes-connector/hermes-connector/relay/token"
+	"github.com/hermes-connector/hermes-connector/store/audit"
 )
 
 // sample is a request that succeeds, and what can be wrong with it.
@@ -119,7 +120,7 @@ func samples() map[string]sample {
 		"scope release": {
 			method: "POST", path: "/manage/scope/release", bearer: gw,
 			body: func(r *rig) map[string]any {
-				if _, err := r.svc.Claim(r.t.Context(), manage.Scope{Name: "gw", Platform: "pigeon", Chat: "loft"}); err != nil {
+				if _, err := r.svc.Claim(r.t.Context(), audit.Actor{}, manage.Scope{Name: "gw", Platform: "pigeon", Chat: "loft"}); err != nil {
 					r.t.Fatal(err)
 				}
 				return chat

@@ -59,7 +59,7 @@ func openStore(t testing.TB) *store.DB {
 // newDisk is a buffer of an instance of its own.
 func newDisk(t testing.TB, db *store.DB, inst relay.InstanceID) *disk {
 	t.Helper()
-	err := db.Enroll(t.Context(),
+	err := db.Enroll(t.Context(), nil,
 		store.Gateway{ID: relay.GatewayID(inst), Instance: inst, Tenant: relay.DefaultTenant},
 		store.Instance{ID: inst, Tenant: relay.DefaultTenant})
 	if err != nil {

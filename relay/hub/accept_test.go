@@ -15,6 +15,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/gate"
 	"github.com/hermes-connector/hermes-connector/store"
+	"github.com/hermes-connector/hermes-connector/store/audit"
 )
 
 func TestWhoReceives(t *testing.T) {
@@ -142,7 +143,7 @@ func TestWhoReceives(t *testing.T) {
 		"of two own instances the default receives direct messages": {
 			set: func(r *rig) {
 				r.enroll("kids", "ann")
-				if err := r.db.SetDMDefault(r.t.Context(), "kids", loopback.ID, "ann"); err != nil {
+				if err := r.db.SetDMDefault(r.t.Context(), nil, "kids", loopback.ID, "ann"); err != nil {
 					r.t.Fatal(err)
 				}
 			},
@@ -259,7 +260,7 @@ func TestAnOversizedEventLosesContextFirstAndIsBuriedThen(t *testing.T) {
 func TestLinkCodeInADirectMessageBindsAndIsAnswered(t *testing.T) {
 	r := newRig(t)
 	r.enroll("home")
-	code, _, err := r.desk.Mint(t.Context(), "home", "")
+	code, _, err := r.desk.Mint(t.Context(), audit.Actor{}, "home", "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -327,7 +328,7 @@ func TestAnInstanceThatIsRevokedMeanwhileReceivedNothing(t *testing.T) {
 	p := &interrupted{}
 	r := newRigWith(t, func(l *loopback.Platform) platforms.Platform { p.Platform = l; return p })
 	p.first = func() {
-		if _, err := r.db.Revoke(t.Context(), "home"); err != nil {
+		if _, err := r.db.Revoke(t.Context(), nil, "home"); err != nil {
 			t.Error(err)
 		}
 	}

@@ -49,7 +49,7 @@ func (s *seat) isNewer(ctx context.Context) {
 	if !s.grow() {
 		return
 	}
-	if err := s.hub.db.UpdateGateway(ctx, s.peer.Gateway, func(g *store.Gateway, _ *store.Instance) error {
+	if err := s.hub.db.UpdateGateway(ctx, nil, s.peer.Gateway, func(g *store.Gateway, _ *store.Instance) error {
 		g.Newer = true
 		return nil
 	}); err != nil {

@@ -31,7 +31,7 @@ func inAge(t *testing.T, test func(t *testing.T, a *aged)) {
 		b := &bus.Local{}
 		a := &aged{&socketFlip{t: t, db: db, inst: "home", hub: New(db, nil, b, nil, Options{})}, b}
 		defer b.Subscribe(a.hub.note)()
-		if err := db.Enroll(t.Context(), store.Gateway{ID: "home", Instance: "home", Tenant: relay.DefaultTenant},
+		if err := db.Enroll(t.Context(), nil, store.Gateway{ID: "home", Instance: "home", Tenant: relay.DefaultTenant},
 			store.Instance{ID: "home", Tenant: relay.DefaultTenant}); err != nil {
 			t.Fatal(err)
 		}

@@ -29,10 +29,10 @@ func claims(t *testing.T) (*Hub, *stage, *stage) {
 	})
 	for user, inst := range map[relay.UserID]relay.InstanceID{"ann": "home", "bob": "home", "eve": "kids"} {
 		i := store.Instance{ID: inst, Tenant: relay.TenantID(inst)}
-		if err := db.Enroll(t.Context(), store.Gateway{ID: relay.GatewayID(user)}, i); err != nil {
+		if err := db.Enroll(t.Context(), nil, store.Gateway{ID: relay.GatewayID(user)}, i); err != nil {
 			t.Fatal(err)
 		}
-		if err := db.Bind(t.Context(), store.Binding{Platform: tell, User: user, Instance: inst}); err != nil {
+		if err := db.Bind(t.Context(), nil, store.Binding{Platform: tell, User: user, Instance: inst}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -191,7 +191,7 @@ func TestWhoManagesIsAskedEveryTime(t *testing.T) {
 func TestAPlatformWithoutTheAbilitiesAllowsNoClaim(t *testing.T) {
 	h, first, _ := claims(t)
 	answers(first)
-	if err := h.db.Bind(t.Context(), store.Binding{Platform: mute, User: "ann", Instance: "home"}); err != nil {
+	if err := h.db.Bind(t.Context(), nil, store.Binding{Platform: mute, User: "ann", Instance: "home"}); err != nil {
 		t.Fatal(err)
 	}
 	for _, chat := range []relay.ChatID{"", "green"} {

@@ -34,7 +34,7 @@ func TestAWholeScopeIsInTheDirectory(t *testing.T) {
 	r := newRig(t)
 	r.enroll("home", "ann")
 	g := store.Grant{Platform: loopback.ID, Scope: "park", Instance: "home", Tenant: relay.DefaultTenant, GrantedAt: time.Now()}
-	if err := r.db.Claim(t.Context(), g); err != nil {
+	if err := r.db.Claim(t.Context(), nil, g); err != nil {
 		t.Fatal(err)
 	}
 	got, err := (&inbox{hub: r.hub, bot: r.bot}).Chats(t.Context())

@@ -220,7 +220,7 @@ func TestAnActionWaitsForItsRateLimitAndIsPickedThen(t *testing.T) {
 			t.Error("it did not wait")
 		}
 		if tc.unbound {
-			if err := h.db.Unbind(t.Context(), "home", tell, "ann"); err != nil {
+			if err := h.db.Unbind(t.Context(), nil, "home", tell, "ann"); err != nil {
 				t.Fatal(err)
 			}
 			a.at = a.at.Add(-allowedFor) // that long it waited

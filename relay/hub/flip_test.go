@@ -123,7 +123,7 @@ func runSocketFlip(t *testing.T, db *store.DB, inst relay.InstanceID, steps []st
 		hub: New(db, nil, b, nil, Options{}),
 	}
 	defer b.Subscribe(f.hub.note)()
-	if err := db.Enroll(t.Context(), store.Gateway{ID: relay.GatewayID(inst), Instance: inst, Tenant: relay.DefaultTenant, Newer: true},
+	if err := db.Enroll(t.Context(), nil, store.Gateway{ID: relay.GatewayID(inst), Instance: inst, Tenant: relay.DefaultTenant, Newer: true},
 		store.Instance{ID: inst, Tenant: relay.DefaultTenant}); err != nil {
 		t.Fatal(err)
 	}
@@ -206,7 +206,7 @@ func (f *socketFlip) step(step string, b bus.Bus) {
 		f.stall = held
 		f.running.Go(func() {
 			var once sync.Once
-			_ = f.db.UpdateInstance(f.t.Context(), f.inst, func(*store.Instance) error {
+			_ = f.db.UpdateInstance(f.t.Context(), nil, f.inst, func(*store.Instance) error {
 				once.Do(func() { close(begun) })
 				<-held
 				return nil

@@ -47,7 +47,7 @@ func TestAForwardIsADeliveryLikeAnother(t *testing.T) {
 	if err != nil || len(dead) != 1 || dead[0].About.ID != "hook:1" || dead[0].About.User != "ann" || dead[0].Reason != store.DeadDeaths {
 		t.Fatalf("dead letters %+v, %v", dead, err)
 	}
-	if n, err := r.db.Replay(t.Context(), "home"); n != 1 || err != nil {
+	if n, err := r.db.Replay(t.Context(), nil, "home"); n != 1 || err != nil {
 		t.Fatal(n, err)
 	}
 	g := r.dial("home")

@@ -13,6 +13,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/gate"
 	"github.com/hermes-connector/hermes-connector/store"
+	"github.com/hermes-connector/hermes-connector/store/audit"
 )
 
 // step is one world: something changes, time passes, something is said, and everybody tries to act.
@@ -47,18 +48,18 @@ func (h *history) change() {
 		if p == mute && pick(h.draw, "dm chat known", []bool{true, false}) {
 			b.dmChat = relay.ChatID("@" + b.user)
 		}
-		h.ok(h.db.Bind(h.t.Context(), store.Binding{Platform: p, User: b.user, Instance: a.id, DMChat: b.dmChat}))
+		h.ok(h.db.Bind(h.t.Context(), nil, store.Binding{Platform: p, User: b.user, Instance: a.id, DMChat: b.dmChat}))
 		h.bind(b)
 	case "unbind":
 		if len(h.bonds) > 0 {
 			b := pick(h.draw, "bond", h.bonds)
-			h.ok(h.db.Unbind(h.t.Context(), b.agent, b.platform, b.user))
+			h.ok(h.db.Unbind(h.t.Context(), nil, b.agent, b.platform, b.user))
 			h.unbind(b)
 		}
 	case "prefer":
 		if len(h.bonds) > 0 {
 			b := pick(h.draw, "bond", h.bonds)
-			h.ok(h.db.SetDMDefault(h.t.Context(), b.agent, b.platform, b.user))
+			h.ok(h.db.SetDMDefault(h.t.Context(), nil, b.agent, b.platform, b.user))
 			h.prefer(slices.Index(h.bonds, b))
 		}
 	case "claim":
@@ -66,7 +67,7 @@ func (h *history) change() {
 	case "release":
 		if all := h.held(); len(all) > 0 {
 			at := pick(h.draw, "grant", all)
-			h.ok(h.db.Release(h.t.Context(), h.grants[at], at.Platform, at.Scope, at.Chat))
+			h.ok(h.db.Release(h.t.Context(), nil, h.grants[at], at.Platform, at.Scope, at.Chat))
 			delete(h.grants, at)
 		}
 	case "principal":
@@ -81,7 +82,7 @@ func (h *history) change() {
 		h.lost[chat] = !h.lost[chat]
 	case "revoke":
 		h.checkLane(a)
-		_, err := h.db.Revoke(h.t.Context(), relay.GatewayID(a.id))
+		_, err := h.db.Revoke(h.t.Context(), nil, relay.GatewayID(a.id))
 		h.ok(err)
 		h.strip(a.id)
 	}
@@ -90,7 +91,7 @@ func (h *history) change() {
 func (h *history) enroll(a *agent) {
 	a.live, a.principal = true, h.principal()
 	i := store.Instance{ID: a.id, Tenant: a.tenant, Principal: a.principal}
-	h.ok(h.db.Enroll(h.t.Context(), store.Gateway{ID: relay.GatewayID(a.id)}, i))
+	h.ok(h.db.Enroll(h.t.Context(), nil, store.Gateway{ID: relay.GatewayID(a.id)}, i))
 }
 
 func (h *history) principal() store.Principal {
@@ -112,7 +113,7 @@ func (h *history) claim(p relay.PlatformID, a relay.InstanceID) {
 	case "elsewhere":
 		at.Scope = pick(h.draw, "scope", []relay.ScopeID{"", "park", "mill"})
 	}
-	err := h.db.Claim(h.t.Context(), store.Grant{Platform: at.Platform, Scope: at.Scope, Chat: at.Chat, Instance: a})
+	err := h.db.Claim(h.t.Context(), nil, store.Grant{Platform: at.Platform, Scope: at.Scope, Chat: at.Chat, Instance: a})
 	if errors.Is(err, store.ErrHeld) {
 		return
 	}
@@ -145,7 +146,7 @@ func (h *history) relate(a *agent, p relay.PlatformID) {
 }
 
 func (h *history) update(a *agent) {
-	h.ok(h.db.UpdateInstance(h.t.Context(), a.id, func(i *store.Instance) error {
+	h.ok(h.db.UpdateInstance(h.t.Context(), nil, a.id, func(i *store.Instance) error {
 		i.Principal, i.Relevance = a.principal, a.relevance
 		return nil
 	}))
@@ -340,7 +341,7 @@ func (h *history) event(where relay.Chat, links bool, twice int) relay.Event {
 			break
 		}
 		if id := pick(h.draw, "agent", h.ids); author != "cat" && h.agents[id].live {
-			code, _, err := h.desk.Mint(h.t.Context(), id, "")
+			code, _, err := h.desk.Mint(h.t.Context(), audit.Actor{}, id, "")
 			h.ok(err)
 			chat, ev.Text, ev.Traits.AuthorIsBot = relay.ChatID("@"+author), "/link "+code, false
 			h.codes[ev.Text] = bond{platform: bot.Platform, user: author, agent: id, dmChat: chat}

@@ -174,7 +174,7 @@ func TestALineIsOfTheBotAndTheChat(t *testing.T) {
 	h := New(r.db, r.desk, r.bus, []platforms.Platform{p, second}, Options{}) // does not run
 	r.enroll("home", "ann")
 	r.talked("garden")
-	if err := r.db.Claim(t.Context(), store.Grant{Platform: "parrot", Chat: "cage", Instance: "home", Tenant: relay.DefaultTenant, GrantedAt: time.Now()}); err != nil {
+	if err := r.db.Claim(t.Context(), nil, store.Grant{Platform: "parrot", Chat: "cage", Instance: "home", Tenant: relay.DefaultTenant, GrantedAt: time.Now()}); err != nil {
 		t.Fatal(err)
 	}
 	for _, chat := range []relay.ChatID{"garden", "garden/open"} {

@@ -84,7 +84,7 @@ func TestBotOfAMovedChat(t *testing.T) {
 	if res := g.do(send("old", "x")); res.Err != nil || res.Result.MovedTo != "new" {
 		t.Errorf("result = %+v", res)
 	}
-	if err := r.db.Release(t.Context(), "home", loopback.ID, "", "new"); err != nil {
+	if err := r.db.Release(t.Context(), nil, "home", loopback.ID, "", "new"); err != nil {
 		t.Fatal(err)
 	}
 	if res := g.do(send("old", "x")); res.Err == nil || res.Err.Code != relay.CodeEgressDeclined {

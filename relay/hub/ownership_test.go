@@ -127,14 +127,14 @@ func newParlour(t *testing.T, tells, moderates bool) *parlour {
 	ctx := t.Context()
 	for i, u := range map[relay.InstanceID]relay.UserID{"home": "zoe", "guest": "ann", "other": "bob"} {
 		err := errors.Join(
-			p.db.Enroll(ctx, store.Gateway{ID: relay.GatewayID(i)}, store.Instance{ID: i, Tenant: relay.TenantID(i)}),
-			p.db.Bind(ctx, store.Binding{Platform: tell, User: u, Instance: i}),
+			p.db.Enroll(ctx, nil, store.Gateway{ID: relay.GatewayID(i)}, store.Instance{ID: i, Tenant: relay.TenantID(i)}),
+			p.db.Bind(ctx, nil, store.Binding{Platform: tell, User: u, Instance: i}),
 		)
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := p.db.Claim(ctx, store.Grant{Platform: tell, Scope: "house", Chat: "hall", Instance: "home"}); err != nil {
+	if err := p.db.Claim(ctx, nil, store.Grant{Platform: tell, Scope: "house", Chat: "hall", Instance: "home"}); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []relay.ChatID{"hall", "yard"} {

@@ -18,6 +18,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/bus"
 	"github.com/hermes-connector/hermes-connector/relay/wire"
 	"github.com/hermes-connector/hermes-connector/store"
+	"github.com/hermes-connector/hermes-connector/store/audit"
 )
 
 // responder is the loopback bot with capabilities, commands and places.
@@ -208,7 +209,7 @@ func TestACapabilityIsNoneOnceTheOwnerIsGone(t *testing.T) {
 	r.command("ann", "i1", "/status", "tok1", true)
 	g := r.dial("home")
 	g.inbound()
-	if err := r.db.Unbind(t.Context(), "home", loopback.ID, "ann"); err != nil {
+	if err := r.db.Unbind(t.Context(), nil, "home", loopback.ID, "ann"); err != nil {
 		t.Fatal(err)
 	}
 	res := g.do(relay.Request{Action: relay.FollowUp{Session: "agent:main:loopback:dm:@ann", Kind: "discord.interaction_token", Content: "x"}})
@@ -247,7 +248,7 @@ func TestACapabilityHasOneHolder(t *testing.T) {
 func TestALinkCodeByCommandIsAnsweredInPlace(t *testing.T) {
 	r, p := newResponderRig(t)
 	r.enroll("home")
-	code, _, err := r.desk.Mint(t.Context(), "home", "")
+	code, _, err := r.desk.Mint(t.Context(), audit.Actor{}, "home", "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -314,7 +315,7 @@ func TestCommandsAreUnitedByName(t *testing.T) {
 	if diff := cmp.Diff(want, shown()); diff != "" {
 		t.Errorf("commands (-want +got):\n%s", diff)
 	}
-	if _, err := r.db.Revoke(t.Context(), "home"); err != nil {
+	if _, err := r.db.Revoke(t.Context(), nil, "home"); err != nil {
 		t.Fatal(err)
 	}
 	r.bus.Publish(bus.Revoked{Gateway: "home"})
@@ -326,7 +327,7 @@ func TestAThreadIsPlacedForItsGrant(t *testing.T) {
 	r, p := newResponderRig(t)
 	r.enroll("home", "ann")
 	r.enroll("kids", "bob")
-	if err := r.db.Claim(t.Context(), store.Grant{Platform: loopback.ID, Scope: "park", Chat: "park/lawn", Instance: "home"}); err != nil {
+	if err := r.db.Claim(t.Context(), nil, store.Grant{Platform: loopback.ID, Scope: "park", Chat: "park/lawn", Instance: "home"}); err != nil {
 		t.Fatal(err)
 	}
 	if res := r.dial("home").do(send("thread7", "x")); res.Err != nil {

@@ -120,11 +120,11 @@ func (r *rig) enroll(name string, people ...relay.UserID) relay.InstanceID {
 	r.t.Helper()
 	i := store.Instance{ID: relay.InstanceID(name), Tenant: relay.DefaultTenant, CreatedAt: time.Now()}
 	g := store.Gateway{ID: relay.GatewayID(name), Instance: i.ID, Tenant: i.Tenant, CreatedAt: i.CreatedAt, Newer: true}
-	if err := r.db.Enroll(r.t.Context(), g, i); err != nil {
+	if err := r.db.Enroll(r.t.Context(), nil, g, i); err != nil {
 		r.t.Fatal(err)
 	}
 	for _, u := range people {
-		if err := r.db.Bind(r.t.Context(), store.Binding{Platform: loopback.ID, User: u, Instance: i.ID, BoundAt: time.Now()}); err != nil {
+		if err := r.db.Bind(r.t.Context(), nil, store.Binding{Platform: loopback.ID, User: u, Instance: i.ID, BoundAt: time.Now()}); err != nil {
 			r.t.Fatal(err)
 		}
 	}
@@ -134,14 +134,14 @@ func (r *rig) enroll(name string, people ...relay.UserID) relay.InstanceID {
 func (r *rig) claim(name string, chat relay.ChatID) {
 	r.t.Helper()
 	g := store.Grant{Platform: loopback.ID, Chat: chat, Instance: relay.InstanceID(name), Tenant: relay.DefaultTenant, GrantedAt: time.Now()}
-	if err := r.db.Claim(r.t.Context(), g); err != nil {
+	if err := r.db.Claim(r.t.Context(), nil, g); err != nil {
 		r.t.Fatal(err)
 	}
 }
 
 func (r *rig) update(name string, change func(*store.Instance)) {
 	r.t.Helper()
-	if err := r.db.UpdateInstance(r.t.Context(), relay.InstanceID(name), func(i *store.Instance) error {
+	if err := r.db.UpdateInstance(r.t.Context(), nil, relay.InstanceID(name), func(i *store.Instance) error {
 		change(i)
 		return nil
 	}); err != nil {

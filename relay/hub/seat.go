@@ -262,9 +262,9 @@ func (s *seat) current(ctx context.Context) error {
 // wake ends the instance's sleep. Only the first hello of a session is a coming worth a write.
 func (s *seat) wake(ctx context.Context, first bool) error {
 	if first {
-		return s.hub.db.UpdateGateway(ctx, s.peer.Gateway, store.CameOrWent(time.Now(), true))
+		return s.hub.db.UpdateGateway(ctx, nil, s.peer.Gateway, store.CameOrWent(time.Now(), true))
 	}
-	return s.hub.db.UpdateInstance(ctx, s.peer.Instance, func(i *store.Instance) error {
+	return s.hub.db.UpdateInstance(ctx, nil, s.peer.Instance, func(i *store.Instance) error {
 		i.Asleep = false
 		return nil
 	})
@@ -306,7 +306,7 @@ func (s *seat) rise(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordWithin)
 	defer cancel()
-	if err := h.db.UpdateGateway(ctx, s.peer.Gateway, store.CameOrWent(time.Now(), false)); err != nil && !errors.Is(err, store.ErrNotFound) {
+	if err := h.db.UpdateGateway(ctx, nil, s.peer.Gateway, store.CameOrWent(time.Now(), false)); err != nil && !errors.Is(err, store.ErrNotFound) {
 		h.log.Warn("last-seen time not recorded", keyInstance, s.peer.Instance, keyErr, err)
 	}
 }
@@ -339,7 +339,7 @@ func (s *seat) fallAsleep(ctx context.Context) error {
 		return err
 	}
 	slept := false
-	if err := s.hub.db.UpdateInstance(ctx, s.peer.Instance, func(i *store.Instance) error {
+	if err := s.hub.db.UpdateInstance(ctx, nil, s.peer.Instance, func(i *store.Instance) error {
 		// Asked here, where a newer session's hello cannot come in between.
 		slept = s.isNewest()
 		i.Asleep = i.Asleep || slept

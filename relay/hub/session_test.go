@@ -218,14 +218,14 @@ func TestTheIdentityOfEveryBotNamesNone(t *testing.T) {
 
 func heardThenUnbound(r *rig) {
 	r.say(loopback.Message{User: "ann", Chat: "garden", Text: "x"})
-	if err := r.db.Unbind(r.t.Context(), "home", loopback.ID, "ann"); err != nil {
+	if err := r.db.Unbind(r.t.Context(), nil, "home", loopback.ID, "ann"); err != nil {
 		r.t.Fatal(err)
 	}
 }
 
 func grantedThenReleased(r *rig) {
 	r.claim("home", "garden")
-	if err := r.db.Release(r.t.Context(), "home", loopback.ID, "", "garden"); err != nil {
+	if err := r.db.Release(r.t.Context(), nil, "home", loopback.ID, "", "garden"); err != nil {
 		r.t.Fatal(err)
 	}
 }
@@ -320,7 +320,7 @@ func TestRevocationClosesTheSocketAtOnce(t *testing.T) {
 	r := newRig(t)
 	r.enroll("home", "ann")
 	g := r.dial("home")
-	if _, err := r.db.Revoke(t.Context(), "home"); err != nil {
+	if _, err := r.db.Revoke(t.Context(), nil, "home"); err != nil {
 		t.Fatal(err)
 	}
 	r.bus.Publish(bus.Revoked{Gateway: "home"})
@@ -379,7 +379,7 @@ func TestARetiredSecretTakesNoSeat(t *testing.T) {
 	r.enroll("home", "ann")
 	secrets := func(ids ...string) {
 		t.Helper()
-		if err := r.db.UpdateGateway(t.Context(), "home", func(g *store.Gateway, _ *store.Instance) error {
+		if err := r.db.UpdateGateway(t.Context(), nil, "home", func(g *store.Gateway, _ *store.Instance) error {
 			g.Secrets = nil
 			for _, id := range ids {
 				g.Secrets = append(g.Secrets, store.GatewaySecret{ID: id, Sealed: []byte(id)})

@@ -109,16 +109,16 @@ func (s *soak) churn(ctx context.Context) {
 	for n := 0; wait(ctx, 500*time.Millisecond); n++ {
 		long := context.WithoutCancel(ctx)
 		name := relay.GatewayID(fmt.Sprint("guest", n%5))
-		err := s.r.db.Enroll(long, store.Gateway{ID: name, Instance: relay.InstanceID(name), Tenant: relay.DefaultTenant, Newer: true},
+		err := s.r.db.Enroll(long, nil, store.Gateway{ID: name, Instance: relay.InstanceID(name), Tenant: relay.DefaultTenant, Newer: true},
 			store.Instance{ID: relay.InstanceID(name), Tenant: relay.DefaultTenant})
 		if err == nil {
-			err = s.r.db.Bind(long, store.Binding{Platform: loopback.ID, User: "gus", Instance: relay.InstanceID(name), BoundAt: s.now()})
+			err = s.r.db.Bind(long, nil, store.Binding{Platform: loopback.ID, User: "gus", Instance: relay.InstanceID(name), BoundAt: s.now()})
 		}
 		if err == nil {
 			err = in.Accept(long, platforms.Batch{Events: []relay.Event{soakEvent(s.r, fmt.Sprint("guest", n), "gus", "hi")}})
 		}
 		if err == nil {
-			_, err = s.r.db.Revoke(long, name)
+			_, err = s.r.db.Revoke(long, nil, name)
 		}
 		if err == nil && n%5 == 0 { // an hour
 			_, err = s.r.db.Sweep(long)

@@ -24,9 +24,9 @@ func tenants(t *testing.T) (*Hub, map[relay.InstanceID]*seat) {
 	ctx := t.Context()
 	i := store.Instance{ID: "twin", Tenant: "kids", Principal: store.Principal{Policy: relay.AnyOne}}
 	for _, err := range []error{
-		h.db.Enroll(ctx, store.Gateway{ID: "twin"}, i),
-		h.db.Bind(ctx, store.Binding{Platform: tell, User: "zoe", Instance: "twin"}),
-		h.db.Claim(ctx, store.Grant{Platform: tell, Chat: "hall", Instance: "twin"}),
+		h.db.Enroll(ctx, nil, store.Gateway{ID: "twin"}, i),
+		h.db.Bind(ctx, nil, store.Binding{Platform: tell, User: "zoe", Instance: "twin"}),
+		h.db.Claim(ctx, nil, store.Grant{Platform: tell, Chat: "hall", Instance: "twin"}),
 	} {
 		if err != nil {
 			t.Fatal(err)
@@ -137,7 +137,7 @@ func TestAThreadOfAnotherIsNotRenamed(t *testing.T) {
 	}
 	grant := func(i relay.InstanceID, chat relay.ChatID) {
 		t.Helper()
-		if err := h.db.Claim(t.Context(), store.Grant{Platform: tell, Scope: "park", Chat: chat, Instance: i}); err != nil {
+		if err := h.db.Claim(t.Context(), nil, store.Grant{Platform: tell, Scope: "park", Chat: chat, Instance: i}); err != nil {
 			t.Fatal(err)
 		}
 	}

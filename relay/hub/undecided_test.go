@@ -71,8 +71,8 @@ func newSquare(t *testing.T, sees func(relay.Place, relay.UserID) (bool, error))
 	ctx := t.Context()
 	for i, u := range map[relay.InstanceID]relay.UserID{"home": "ann", "kids": "bob"} {
 		if err := errors.Join(
-			q.db.Enroll(ctx, store.Gateway{ID: relay.GatewayID(i)}, store.Instance{ID: i, Tenant: relay.TenantID(i), Principal: store.Principal{Policy: relay.AnyOne}}),
-			q.db.Bind(ctx, store.Binding{Platform: tell, User: u, Instance: i}),
+			q.db.Enroll(ctx, nil, store.Gateway{ID: relay.GatewayID(i)}, store.Instance{ID: i, Tenant: relay.TenantID(i), Principal: store.Principal{Policy: relay.AnyOne}}),
+			q.db.Bind(ctx, nil, store.Binding{Platform: tell, User: u, Instance: i}),
 		); err != nil {
 			t.Fatal(err)
 		}
@@ -102,7 +102,7 @@ func (q *square) open(sees func(relay.Place, relay.UserID) (bool, error)) {
 }
 
 func (q *square) claim(chat relay.ChatID) {
-	if err := q.db.Claim(q.t.Context(), store.Grant{Platform: tell, Chat: chat, Instance: "home"}); err != nil {
+	if err := q.db.Claim(q.t.Context(), nil, store.Grant{Platform: tell, Chat: chat, Instance: "home"}); err != nil {
 		q.t.Fatal(err)
 	}
 }
@@ -232,14 +232,14 @@ func TestWhatChangesWhileTheNetworkIsAskedCounts(t *testing.T) {
 		want   gate.Reason
 	}{
 		"nothing":  {func(context.Context, *square) error { return nil }, gate.Delivered},
-		"released": {func(ctx context.Context, q *square) error { return q.db.Release(ctx, "home", tell, "", "garden") }, gate.NoBinding},
+		"released": {func(ctx context.Context, q *square) error { return q.db.Release(ctx, nil, "home", tell, "", "garden") }, gate.NoBinding},
 		"another's": {func(ctx context.Context, q *square) error {
-			return errors.Join(q.db.Release(ctx, "home", tell, "", "garden"),
-				q.db.Claim(ctx, store.Grant{Platform: tell, Chat: "garden", Instance: "kids"}))
+			return errors.Join(q.db.Release(ctx, nil, "home", tell, "", "garden"),
+				q.db.Claim(ctx, nil, store.Grant{Platform: tell, Chat: "garden", Instance: "kids"}))
 		}, gate.NoBinding},
-		"unbound": {func(ctx context.Context, q *square) error { return q.db.Unbind(ctx, "home", tell, "ann") }, gate.NotVisible},
+		"unbound": {func(ctx context.Context, q *square) error { return q.db.Unbind(ctx, nil, "home", tell, "ann") }, gate.NotVisible},
 		"narrowed": {func(ctx context.Context, q *square) error {
-			return q.db.UpdateInstance(ctx, "home", func(i *store.Instance) error { i.Principal.Policy = relay.OwnerOnly; return nil })
+			return q.db.UpdateInstance(ctx, nil, "home", func(i *store.Instance) error { i.Principal.Policy = relay.OwnerOnly; return nil })
 		}, gate.NotPrincipal},
 		"thrown out": {func(ctx context.Context, q *square) error {
 			q.gone.Store(true)
@@ -324,7 +324,7 @@ func TestUndecidedEventsOutliveARestart(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := errors.Join(db.Release(t.Context(), "home", tell, "", "hall"), db.Close()); err != nil {
+		if err := errors.Join(db.Release(t.Context(), nil, "home", tell, "", "hall"), db.Close()); err != nil {
 			t.Fatal(err)
 		}
 		q.open(func(relay.Place, relay.UserID) (bool, error) { return true, nil })

@@ -44,7 +44,7 @@ func newDesk(t *testing.T) *desk {
 func (d *desk) give(t *testing.T, c store.Code) string {
 	t.Helper()
 	code := NewCode()
-	if err := d.db.PutCode(t.Context(), CodeMAC(macer{}, code), c); err != nil {
+	if err := d.db.PutCode(t.Context(), nil, CodeMAC(macer{}, code), c); err != nil {
 		t.Fatal(err)
 	}
 	return code
@@ -141,7 +141,7 @@ func TestRevokedCodeEndsItsTokens(t *testing.T) { // invariant 4
 	}
 	token = d.mint(t, second)
 	d.check(t, "of the code in place", token, home)
-	if n, err := d.db.DropIdentityCodes(t.Context(), "i1"); n != 1 || err != nil {
+	if n, err := d.db.DropIdentityCodes(t.Context(), nil, "i1"); n != 1 || err != nil {
 		t.Fatalf("DropIdentityCodes = %d, %v", n, err)
 	}
 	d.check(t, "of a revoked code", token, Caller{})
@@ -189,7 +189,7 @@ func (o otherMacer) MAC(purpose string, token relay.Secret) []byte {
 func TestOlderCodesAreGood(t *testing.T) {
 	d := newDesk(t)
 	const older = "-7Wm2uX0r4jzT1bqZkq0JmZbP8cVn5sY_3eKdQhLwRo"
-	if err := d.db.PutCode(t.Context(), CodeMAC(macer{}, older), store.Code{Kind: store.IdentityCode, Tenant: "home", Instance: "i1"}); err != nil {
+	if err := d.db.PutCode(t.Context(), nil, CodeMAC(macer{}, older), store.Code{Kind: store.IdentityCode, Tenant: "home", Instance: "i1"}); err != nil {
 		t.Fatal(err)
 	}
 	d.check(t, "an older code's", d.mint(t, older), home)

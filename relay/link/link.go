@@ -49,14 +49,14 @@ func NewDesk(db *store.DB, mac relay.MACer, now func() time.Time) *Desk {
 
 // Mint makes a code that binds whoever sends it to instance inst ("KQ2-9F4-M7X"), and says until when. An empty
 // p means any platform. store.ErrNotFound: no such instance.
-func (d *Desk) Mint(ctx context.Context, inst relay.InstanceID, p relay.PlatformID) (code string, expires time.Time, err error) {
+func (d *Desk) Mint(ctx context.Context, by audit.Actor, inst relay.InstanceID, p relay.PlatformID) (code string, expires time.Time, err error) {
 	i, err := d.db.Instance(ctx, inst)
 	if err != nil {
 		return "", time.Time{}, fmt.Errorf("link code for %s: %w", inst, err)
 	}
 	code, expires = newCode(), d.now().Add(lifetime)
-	ctx = audit.With(ctx, audit.Entry{Action: "link-code", Tenant: i.Tenant, Instance: i.ID})
-	err = d.db.PutCode(ctx, d.key(code), store.Code{
+	row := &audit.Entry{Actor: by, Action: "link-code", Tenant: i.Tenant, Instance: i.ID}
+	err = d.db.PutCode(ctx, row, d.key(code), store.Code{
 		Kind:     store.LinkCode,
 		Instance: i.ID, Tenant: i.Tenant, Platform: p, ExpiresAt: expires,
 	})
@@ -104,9 +104,9 @@ func (d *Desk) Redeem(ctx context.Context, ev relay.Event, typed string) (answer
 		return answerWrong, nil
 	}
 	by := store.Person{Platform: ev.Source.Platform, User: ev.Source.UserID}
-	ctx = audit.WithActor(ctx, audit.Actor{Kind: audit.ActorPerson, Name: string(by.Platform) + ":" + string(by.User)})
-	ctx = audit.With(ctx, audit.Entry{Action: "link"}) // whose code it is, the store finds out
-	linked, err := d.db.RedeemLinkCode(ctx, d.key(code), by, ev.Source.ChatID)
+	person := audit.Actor{Kind: audit.ActorPerson, Name: string(by.Platform) + ":" + string(by.User)}
+	row := &audit.Entry{Actor: person, Action: "link"} // whose code it is, the store finds out
+	linked, err := d.db.RedeemLinkCode(ctx, row, d.key(code), by, ev.Source.ChatID)
 	switch {
 	case err == nil:
 		d.tries.refund(who)

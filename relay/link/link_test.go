@@ -66,7 +66,7 @@ func openBench(t *testing.T) *bench {
 	for _, name := range []string{"home", "kids"} {
 		g := store.Gateway{ID: relay.GatewayID(name), Instance: relay.InstanceID(name), Tenant: "ours", CreatedAt: start}
 		i := store.Instance{ID: relay.InstanceID(name), Tenant: "ours", CreatedAt: start}
-		if err := db.Enroll(t.Context(), g, i); err != nil {
+		if err := db.Enroll(t.Context(), nil, g, i); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -82,7 +82,7 @@ func (b *bench) close(t *testing.T) {
 
 func (b *bench) mint(t *testing.T, i relay.InstanceID, p relay.PlatformID) string {
 	t.Helper()
-	code, _, err := b.Mint(t.Context(), i, p)
+	code, _, err := b.Mint(t.Context(), audit.Actor{}, i, p)
 	if err != nil {
 		t.Fatalf("Mint: %v", err)
 	}
@@ -117,7 +117,7 @@ func (b *bench) bindings(t *testing.T, user relay.UserID) []store.Binding {
 
 func TestMint(t *testing.T) {
 	b := newBench(t)
-	code, expires, err := b.Mint(t.Context(), "home", "")
+	code, expires, err := b.Mint(t.Context(), audit.Actor{}, "home", "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,7 +127,7 @@ func TestMint(t *testing.T) {
 	if want := start.Add(10 * time.Minute); !expires.Equal(want) {
 		t.Errorf("expires %v, want %v", expires, want)
 	}
-	if _, _, err := b.Mint(t.Context(), "nobody", ""); !errors.Is(err, store.ErrNotFound) {
+	if _, _, err := b.Mint(t.Context(), audit.Actor{}, "nobody", ""); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("Mint for nobody: %v, want %v", err, store.ErrNotFound)
 	}
 }
@@ -364,8 +364,8 @@ func TestStoreTroubleIsAnErrorAndNoTry(t *testing.T) {
 // Invariant 5.
 func TestAudit(t *testing.T) {
 	b := newBench(t)
-	ctx := audit.WithActor(t.Context(), audit.Actor{Kind: audit.ActorGateway, Name: "gw"})
-	code, _, err := b.Mint(ctx, "home", "")
+	ctx := t.Context()
+	code, _, err := b.Mint(ctx, audit.Actor{Kind: audit.ActorGateway, Name: "gw"}, "home", "")
 	if err != nil {
 		t.Fatal(err)
 	}

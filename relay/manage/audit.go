@@ -9,35 +9,15 @@ import (
 	"github.com/hermes-connector/hermes-connector/store/audit"
 )
 
-// The actions in the audit list; relay/link adds "link-code" and "link". Scripts search for them.
-const (
-	actEnroll      = "enroll"
-	actEnrollToken = "enroll-token"
-	actProvision   = "provision"
-	actRotate      = "rotate"
-	actRevoke      = "revoke"
-	actDeprovision = "deprovision"
-	actBind        = "bind"
-	actUnbind      = "unbind"
-	actClaim       = "claim"
-	actRelease     = "release"
-	actPrincipal   = "principal"
-	actPolicy      = "policy"
-	actDMDefault   = "dm-default"
-	actIdentity    = "identity"
-	actRoute       = "route"
-	actDrop        = "drop"
-	actReplay      = "replay"
-)
-
-// audited makes the write under the context that comes back leave a row about i.
-func audited(ctx context.Context, action string, i store.Instance, detail string) context.Context {
-	return audit.With(ctx, audit.Entry{Action: action, Tenant: i.Tenant, Instance: i.ID, Detail: detail})
+// row is what a change to i, made by somebody, leaves in the audit list. Scripts search for the actions; relay/link
+// adds "link-code" and "link".
+func row(by audit.Actor, action string, i store.Instance, detail string) *audit.Entry {
+	return &audit.Entry{Actor: by, Action: action, Tenant: i.Tenant, Instance: i.ID, Detail: detail}
 }
 
-// auditedGateway is audited for a change to one gateway.
-func auditedGateway(ctx context.Context, action string, g store.Gateway, detail string) context.Context {
-	return audit.With(ctx, audit.Entry{Action: action, Tenant: g.Tenant, Instance: g.Instance, Gateway: g.ID, Detail: detail})
+// gatewayRow is row for a change to one gateway.
+func gatewayRow(by audit.Actor, action string, g store.Gateway, detail string) *audit.Entry {
+	return &audit.Entry{Actor: by, Action: action, Tenant: g.Tenant, Instance: g.Instance, Gateway: g.ID, Detail: detail}
 }
 
 // AuditQuery says which rows of the audit list are wanted.
@@ -61,7 +41,7 @@ type AuditRow struct {
 // Audit lists who changed what, newest last. A name nothing was ever done to gives none. Refused with Usage.
 func (s *Service) Audit(ctx context.Context, q AuditQuery) ([]AuditRow, error) {
 	if q.Limit < 0 {
-		return nil, unfit("limit", nil, "a limit of %d shows nothing", q.Limit)
+		return nil, unfit("limit", "a limit of %d shows nothing", q.Limit)
 	}
 	all, err := s.db.Audit(ctx, q.Limit, func(e audit.Entry) bool {
 		return q.Name == "" || string(e.Instance) == q.Name || string(e.Gateway) == q.Name

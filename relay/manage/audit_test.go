@@ -9,7 +9,6 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
 	"github.com/hermes-connector/hermes-connector/store"
-	"github.com/hermes-connector/hermes-connector/store/audit"
 )
 
 // Invariant 5.
@@ -26,67 +25,70 @@ func TestEveryChangeLeavesARow(t *testing.T) {
 		once bool              // doing it again changes something
 	}{
 		{"enroll", func(ctx context.Context, w *world) error {
-			_, err := w.Enroll(ctx, manage.Enroll{Name: "home"})
+			_, err := w.Enroll(ctx, operator, manage.Enroll{Name: "home"})
 			return err
 		},
 			[]manage.AuditRow{{Action: "enroll", Gateway: "home"}}, false},
 		{"enroll token", func(ctx context.Context, w *world) error {
-			_, err := w.EnrollToken(ctx, manage.Enroll{Name: "attic"})
+			_, err := w.EnrollToken(ctx, operator, manage.Enroll{Name: "attic"})
 			return err
 		}, []manage.AuditRow{
 			{Action: "enroll-token", Instance: "attic", Gateway: "attic"},
 			{Action: "identity", Instance: "attic", Detail: "new identity URL"},
 		}, true},
-		{"provision", func(ctx context.Context, w *world) error { _, err := w.Provision(ctx, boot("pigeon")); return err },
+		{"provision", func(ctx context.Context, w *world) error {
+			_, err := w.Provision(ctx, operator, boot("pigeon"))
+			return err
+		},
 			[]manage.AuditRow{{Action: "provision", Gateway: "gw-box", Detail: "new gateway"}}, false},
-		{"routes", func(ctx context.Context, w *world) error { _, err := w.Provision(ctx, routes); return err },
+		{"routes", func(ctx context.Context, w *world) error { _, err := w.Provision(ctx, operator, routes); return err },
 			[]manage.AuditRow{{Action: "route", Gateway: "home", Detail: "1 declared on pigeon"}}, false},
 		{"drop a route", func(ctx context.Context, w *world) error {
-			_, err := w.DropRoute(ctx, manage.RouteKey{Platform: "pigeon", Key: "nest"})
+			_, err := w.DropRoute(ctx, operator, manage.RouteKey{Platform: "pigeon", Key: "nest"})
 			return err
 		}, []manage.AuditRow{{Action: "route", Tenant: "-", Instance: "-", Detail: "dropped pigeon nest"}}, false},
-		{"rotate", func(ctx context.Context, w *world) error { _, err := w.Rotate(ctx, home); return err },
+		{"rotate", func(ctx context.Context, w *world) error { _, err := w.Rotate(ctx, operator, home); return err },
 			[]manage.AuditRow{{Action: "rotate", Gateway: "home"}}, true},
-		{"identity", func(ctx context.Context, w *world) error { _, err := w.Identity(ctx, home); return err },
+		{"identity", func(ctx context.Context, w *world) error { _, err := w.Identity(ctx, operator, home); return err },
 			[]manage.AuditRow{{Action: "identity", Detail: "new identity URL"}}, true},
-		{"drop the identity", func(ctx context.Context, w *world) error { _, err := w.DropIdentity(ctx, home); return err },
+		{"drop the identity", func(ctx context.Context, w *world) error { _, err := w.DropIdentity(ctx, operator, home); return err },
 			[]manage.AuditRow{{Action: "identity", Detail: "identity URL revoked"}}, false},
 		{"link", func(ctx context.Context, w *world) error {
-			_, err := w.Link(ctx, manage.LinkFor{Name: "home"})
+			_, err := w.Link(ctx, operator, manage.LinkFor{Name: "home"})
 			return err
 		},
 			[]manage.AuditRow{{Action: "link-code"}}, true},
-		{"bind", func(ctx context.Context, w *world) error { _, err := w.Bind(ctx, ann); return err },
+		{"bind", func(ctx context.Context, w *world) error { _, err := w.Bind(ctx, operator, ann); return err },
 			[]manage.AuditRow{{Action: "bind", Detail: "pigeon user ann"}}, false},
-		{"dm default", func(ctx context.Context, w *world) error { _, err := w.SetDMDefault(ctx, ann); return err },
+		{"dm default", func(ctx context.Context, w *world) error { _, err := w.SetDMDefault(ctx, operator, ann); return err },
 			[]manage.AuditRow{{Action: "dm-default", Detail: "pigeon user ann"}}, false},
-		{"claim", func(ctx context.Context, w *world) error { _, err := w.Claim(ctx, loft); return err },
+		{"claim", func(ctx context.Context, w *world) error { _, err := w.Claim(ctx, operator, loft); return err },
 			[]manage.AuditRow{{Action: "claim", Detail: "pigeon chat loft"}}, false},
-		{"release", func(ctx context.Context, w *world) error { _, err := w.Release(ctx, loft); return err },
+		{"release", func(ctx context.Context, w *world) error { _, err := w.Release(ctx, operator, loft); return err },
 			[]manage.AuditRow{{Action: "release", Detail: "pigeon chat loft"}}, false},
-		{"claim for itself", func(ctx context.Context, w *world) error { _, err := w.ClaimOwned(ctx, loft); return err },
+		{"claim for itself", func(ctx context.Context, w *world) error { _, err := w.ClaimOwned(ctx, operator, loft); return err },
 			[]manage.AuditRow{{Action: "claim", Detail: "pigeon chat loft of scope tower"}}, false},
 		{"principal", func(ctx context.Context, w *world) error {
-			_, err := w.SetPrincipal(ctx, manage.SetPrincipal{Name: "home", Policy: relay.AnyOne})
+			_, err := w.SetPrincipal(ctx, operator, manage.SetPrincipal{Name: "home", Policy: relay.AnyOne})
 			return err
 		}, []manage.AuditRow{{Action: "principal", Detail: "any"}}, false},
 		{"principal list", func(ctx context.Context, w *world) error {
-			_, err := w.SetPrincipal(ctx, manage.SetPrincipal{Name: "home", Policy: relay.AllowList, Allow: []store.Person{
+			_, err := w.SetPrincipal(ctx, operator, manage.SetPrincipal{Name: "home", Policy: relay.AllowList, Allow: []store.Person{
 				{Platform: "pigeon", User: "ann"}, {Platform: "raven", User: "bea"},
 			}})
 			return err
 		}, []manage.AuditRow{{Action: "principal", Detail: "allow-list pigeon:ann raven:bea"}}, false},
 		{"policy", func(ctx context.Context, w *world) error {
-			_, err := w.SetRelevance(ctx, manage.SetRelevance{Name: "home", Platform: "pigeon", AllowBots: &yes})
+			_, err := w.SetRelevance(ctx, operator, manage.SetRelevance{Name: "home", Platform: "pigeon", AllowBots: &yes})
 			return err
 		}, []manage.AuditRow{{Action: "policy", Detail: "pigeon allowOtherBots=true"}}, false},
 		{"a gateway's policy", func(ctx context.Context, w *world) error {
 			free := []relay.ChatID{"loft", "nest"}
-			_, err := w.SetRelevance(ctx, manage.SetRelevance{Name: "home", Platform: "pigeon", RequireAddress: new(bool), Free: &free, AllowBots: &yes})
+			_, err := w.SetRelevance(ctx, operator, manage.SetRelevance{Name: "home", Platform: "pigeon", RequireAddress: new(bool), Free: &free, AllowBots: &yes})
 			return err
 		}, []manage.AuditRow{{Action: "policy", Detail: "pigeon requireAddress=false allowOtherBots=true freeResponseScopes=[loft nest]"}}, false},
 		{"replay", func(ctx context.Context, w *world) error {
-			_, err := w.Replay(ctx, manage.Letters{Name: "home"})
+			_, err := w.Replay(ctx, operator, manage.Letters{Name: "home"})
 			return err
 		}, []manage.AuditRow{{Action: "replay"}}, false},
 		{"drop", func(ctx context.Context, w *world) error {
@@ -94,19 +96,19 @@ func TestEveryChangeLeavesARow(t *testing.T) {
 			if err != nil || len(all) == 0 {
 				return err
 			}
-			_, err = w.Drop(ctx, manage.Letters{Name: "home", Buffers: []string{all[0].Buffer, all[0].Buffer}}) // twice is once
+			_, err = w.Drop(ctx, operator, manage.Letters{Name: "home", Buffers: []string{all[0].Buffer, all[0].Buffer}}) // twice is once
 			return err
 		}, []manage.AuditRow{{Action: "drop"}}, false},
-		{"unbind", func(ctx context.Context, w *world) error { _, err := w.Unbind(ctx, ann); return err },
+		{"unbind", func(ctx context.Context, w *world) error { _, err := w.Unbind(ctx, operator, ann); return err },
 			[]manage.AuditRow{{Action: "unbind", Detail: "pigeon user ann"}}, false},
-		{"revoke", func(ctx context.Context, w *world) error { _, err := w.Revoke(ctx, home); return err },
+		{"revoke", func(ctx context.Context, w *world) error { _, err := w.Revoke(ctx, operator, home); return err },
 			[]manage.AuditRow{{Action: "revoke", Gateway: "home"}}, false},
-		{"deprovision", func(ctx context.Context, w *world) error { _, err := w.Deprovision(ctx, home); return err },
+		{"deprovision", func(ctx context.Context, w *world) error { _, err := w.Deprovision(ctx, operator, home); return err },
 			[]manage.AuditRow{{Action: "deprovision"}}, false},
 	} {
 		t.Run(step.name, func(t *testing.T) {
 			w := auditedWorld(t, step.name)
-			ctx := audit.WithActor(t.Context(), audit.Actor{Kind: audit.ActorCLI, Name: "ann"})
+			ctx := t.Context()
 			for n := range 2 {
 				before, err := w.Audit(ctx, manage.AuditQuery{})
 				if err != nil {
@@ -121,7 +123,7 @@ func TestEveryChangeLeavesARow(t *testing.T) {
 				}
 				var want []manage.AuditRow
 				for _, r := range step.want {
-					r.At, r.ActorKind, r.Actor = noon, audit.ActorCLI, "ann"
+					r.At, r.ActorKind, r.Actor = noon, operator.Kind, operator.Name
 					r.Tenant, r.Instance = defaulted(r.Tenant), defaulted(r.Instance)
 					want = append(want, r)
 				}
@@ -164,11 +166,11 @@ func auditedWorld(t *testing.T, step string) *world {
 		p.Gateway, p.RouteKeys = "home", []string{"nest"}
 		w.provision(t, p)
 	case "drop the identity":
-		_, err = w.Identity(t.Context(), manage.Named{Name: "home"})
+		_, err = w.Identity(t.Context(), system, manage.Named{Name: "home"})
 	case "dm default", "unbind":
-		_, err = w.Bind(t.Context(), ann)
+		_, err = w.Bind(t.Context(), system, ann)
 	case "release":
-		_, err = w.Claim(t.Context(), manage.Scope{Name: "home", Platform: "pigeon", Chat: "loft"})
+		_, err = w.Claim(t.Context(), system, manage.Scope{Name: "home", Platform: "pigeon", Chat: "loft"})
 	case "replay", "drop":
 		ids := w.put(t, "home", "e1")
 		if step == "replay" {

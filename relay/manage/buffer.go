@@ -9,6 +9,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/bus"
 	"github.com/hermes-connector/hermes-connector/store"
+	"github.com/hermes-connector/hermes-connector/store/audit"
 )
 
 // Entry is one message that waits for its gateway. It shows where it came from, not what it says.
@@ -47,7 +48,7 @@ func (s *Service) Dead(ctx context.Context, n Named) ([]DeadEntry, error) {
 	}
 	all, err := s.db.DeadLetters(ctx, i.ID)
 	return each(all, func(d store.DeadLetter) DeadEntry {
-		return DeadEntry{Entry: entry(d.Entry), Reason: d.Reason, DiedAt: utc(d.DiedAt)}
+		return DeadEntry{Entry: entry(d.Entry), Reason: d.Reason, DiedAt: d.DiedAt.UTC()}
 	}), err
 }
 
@@ -91,12 +92,12 @@ type Moved struct {
 }
 
 // Replay puts dead letters back at the end of the buffer, as many as fit. Refused with NotFound or Usage.
-func (s *Service) Replay(ctx context.Context, l Letters) (Moved, error) {
+func (s *Service) Replay(ctx context.Context, by audit.Actor, l Letters) (Moved, error) {
 	i, err := s.served(ctx, l.Name)
 	if err != nil {
 		return Moved{}, err
 	}
-	out, err := s.move(audited(ctx, actReplay, i, ""), i.ID, l, s.db.Replay)
+	out, err := s.move(ctx, row(by, "replay", i, ""), l, s.db.Replay)
 	if err != nil {
 		return Moved{}, err
 	}
@@ -108,28 +109,29 @@ func (s *Service) Replay(ctx context.Context, l Letters) (Moved, error) {
 
 // Drop deletes dead letters, or waiting entries that are named; with none named all dead letters
 // and nothing that waits. Refused with NotFound or Usage.
-func (s *Service) Drop(ctx context.Context, l Letters) (Moved, error) {
+func (s *Service) Drop(ctx context.Context, by audit.Actor, l Letters) (Moved, error) {
 	i, err := s.instance(ctx, l.Name)
 	if err != nil {
 		return Moved{}, err
 	}
-	return s.move(audited(ctx, actDrop, i, ""), i.ID, l, s.db.DropBuffered)
+	return s.move(ctx, row(by, "drop", i, ""), l, s.db.DropBuffered)
 }
 
-func (s *Service) move(ctx context.Context, i relay.InstanceID, l Letters,
-	do func(context.Context, relay.InstanceID, ...relay.BufferID) (int, error),
+// move does something to the letters of the instance that the row is about.
+func (s *Service) move(ctx context.Context, row *audit.Entry, l Letters,
+	do func(context.Context, *audit.Entry, relay.InstanceID, ...relay.BufferID) (int, error),
 ) (Moved, error) {
 	var ids []relay.BufferID
 	for _, raw := range l.Buffers {
 		id, err := relay.ParseBufferID(raw)
 		if err != nil {
-			return Moved{}, unfit("bufferIds", err, "%v", err)
+			return Moved{}, unfit("bufferIds", "%v", err)
 		}
 		if !slices.Contains(ids, id) { // named twice is meant once
 			ids = append(ids, id)
 		}
 	}
-	lane, err := s.db.Lane(ctx, i)
+	lane, err := s.db.Lane(ctx, row.Instance)
 	if err != nil {
 		return Moved{}, err
 	}
@@ -137,9 +139,9 @@ func (s *Service) move(ctx context.Context, i relay.InstanceID, l Letters,
 	if meant == 0 {
 		meant = lane.Dead
 	}
-	n, err := do(ctx, i, ids...)
+	n, err := do(ctx, row, row.Instance, ids...)
 	if errors.Is(err, store.ErrNotFound) {
-		return Moved{}, refuse(NotFound, err, "%q has no such entry: hermes-connector buffer dead %s lists the dead letters", l.Name, l.Name)
+		return Moved{}, refuse(NotFound, "%q has no such entry: hermes-connector buffer dead %s lists the dead letters", l.Name, l.Name)
 	}
-	return Moved{Instance: i, Count: n, Left: max(0, meant-n)}, err
+	return Moved{Instance: row.Instance, Count: n, Left: max(0, meant-n)}, err
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store"
+	"github.com/hermes-connector/hermes-connector/store/audit"
 )
 
 // Enroll asks for credentials of a new gateway.
@@ -32,18 +33,17 @@ type Enrolled struct {
 
 // Enroll makes a gateway with its instance, and in a new tenant the tenant. Refused with Exists
 // when the name is taken by a gateway that is not revoked, with Usage when an argument is unfit.
-func (s *Service) Enroll(ctx context.Context, e Enroll) (Enrolled, error) {
-	if err := s.checkEnroll(&e); err != nil {
+func (s *Service) Enroll(ctx context.Context, by audit.Actor, e Enroll) (Enrolled, error) {
+	if err := s.checkEnroll(&e, false); err != nil {
 		return Enrolled{}, err
 	}
-	id := relay.GatewayID(e.Name)
-	cred, g, err := s.auth.Issue(id)
+	cred, g, err := s.auth.Issue(relay.GatewayID(e.Name))
 	if err != nil {
 		return Enrolled{}, err
 	}
 	g.Instance, g.Tenant = relay.InstanceID(e.Name), relay.TenantID(e.Tenant)
 	i := store.Instance{ID: g.Instance, Tenant: g.Tenant, WakeURL: e.WakeURL, CreatedAt: g.CreatedAt}
-	if err := s.db.Enroll(audited(ctx, actEnroll, i, ""), g, i); err != nil {
+	if err := s.db.Enroll(ctx, row(by, "enroll", i, ""), g, i); err != nil {
 		if errors.Is(err, store.ErrExists) {
 			err = cmp.Or(s.enrollable(ctx, e), err)
 		}
@@ -53,23 +53,19 @@ func (s *Service) Enroll(ctx context.Context, e Enroll) (Enrolled, error) {
 }
 
 // checkEnroll refuses what is unfit, and fills in the default tenant.
-func (s *Service) checkEnroll(e *Enroll) error {
-	if e.Tenant == "" {
-		e.Tenant = string(relay.DefaultTenant)
+func (s *Service) checkEnroll(e *Enroll, mayLackName bool) error {
+	e.Tenant = cmp.Or(e.Tenant, string(relay.DefaultTenant))
+	err := cmp.Or(checkName("tenant", "a tenant", e.Tenant), s.checkWakeURL(e.WakeURL))
+	if e.Name != "" || !mayLackName {
+		err = cmp.Or(checkName("gatewayId", "a gateway", e.Name), err)
 	}
-	if err := checkName("gatewayId", "a gateway", e.Name); err != nil {
-		return err
-	}
-	if err := checkName("tenant", "a tenant", e.Tenant); err != nil {
-		return err
-	}
-	return s.checkWakeURL(e.WakeURL)
+	return err
 }
 
 // checkName refuses what cannot name what.
 func checkName(field, what, name string) error {
 	if err := relay.CheckName(name); err != nil {
-		return unfit(field, err, "%q cannot name %s: %v", name, what, err)
+		return unfit(field, "%q cannot name %s: %v", name, what, err)
 	}
 	return nil
 }
@@ -84,27 +80,19 @@ func (s *Service) checkWakeURL(raw string) error {
 		return nil
 	}
 	if len(raw) > maxWakeURL {
-		return unfit("wakeUrl", nil, "the wake URL is longer than %d bytes", maxWakeURL)
+		return unfit("wakeUrl", "the wake URL is longer than %d bytes", maxWakeURL)
 	}
 	u, err := url.Parse(raw)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.User != nil {
-		return unfit("wakeUrl", nil, "the wake URL must be http:// or https:// with a host and without a user or password")
+		return unfit("wakeUrl", "the wake URL must be http:// or https:// with a host and without a user or password")
 	}
-	if s.set.CheckWake == nil {
-		return nil
+	if s.set.CheckWake != nil {
+		err = s.set.CheckWake(raw)
 	}
-	if err := s.set.CheckWake(raw); err != nil {
-		return unfit("wakeUrl", err, "the wake URL will not do: %v; it may point to public addresses, and to those that allow opens under [wake]", err)
+	if err != nil {
+		return unfit("wakeUrl", "the wake URL will not do: %v; it may point to public addresses, and to those that allow opens under [wake]", err)
 	}
 	return nil
-}
-
-func wasForeign(name string, tenant relay.TenantID) error {
-	return refuse(Exists, store.ErrExists, "%q was an agent of tenant %q and cannot change tenants: give --tenant %s, or another name", name, tenant, tenant)
-}
-
-func taken(name string) error {
-	return refuse(Exists, store.ErrExists, "a gateway called %q exists already: hermes-connector gateway rotate %s gives it new credentials", name, name)
 }
 
 func (s *Service) enrolled(g store.Gateway, wakeURL string, secret, deliveryKey relay.Secret) Enrolled {
@@ -134,15 +122,10 @@ type EnrollmentToken struct {
 
 // EnrollToken makes a token with which a gateway can enroll itself within 15 minutes, and its identity URL;
 // of both only the MAC is stored. The name may be empty. Refusals are those of Enroll.
-func (s *Service) EnrollToken(ctx context.Context, e Enroll) (EnrollmentToken, error) {
-	check := e
-	if e.Name == "" {
-		check.Name = string(relay.DefaultTenant) // any that is fit
-	}
-	if err := s.checkEnroll(&check); err != nil {
+func (s *Service) EnrollToken(ctx context.Context, by audit.Actor, e Enroll) (EnrollmentToken, error) {
+	if err := s.checkEnroll(&e, true); err != nil {
 		return EnrollmentToken{}, err
 	}
-	e.Tenant = check.Tenant
 	if err := s.enrollable(ctx, e); err != nil {
 		return EnrollmentToken{}, err
 	}
@@ -157,9 +140,9 @@ func (s *Service) EnrollToken(ctx context.Context, e Enroll) (EnrollmentToken, e
 		Tenant: t.Tenant, Gateway: t.Gateway, Instance: relay.InstanceID(e.Name), WakeURL: e.WakeURL,
 		CreatedAt: s.set.Now(), ExpiresAt: t.ExpiresAt,
 	}
-	row := store.Gateway{ID: stored.Gateway, Instance: stored.Instance, Tenant: stored.Tenant}
+	g := store.Gateway{ID: stored.Gateway, Instance: stored.Instance, Tenant: stored.Tenant}
 	mac := s.mac.MAC(enrollmentPurpose, relay.NewSecret([]byte(t.Token)))
-	if err := s.db.PutCode(auditedGateway(ctx, actEnrollToken, row, ""), mac, stored); err != nil {
+	if err := s.db.PutCode(ctx, gatewayRow(by, "enroll-token", g, ""), mac, stored); err != nil {
 		return EnrollmentToken{}, err
 	}
 	if !s.set.IdentityURLs {
@@ -170,7 +153,7 @@ func (s *Service) EnrollToken(ctx context.Context, e Enroll) (EnrollmentToken, e
 		expires = t.ExpiresAt
 	}
 	var err error
-	t.IdentityURL, err = s.identityURL(ctx, stored.Instance, stored.Tenant, expires)
+	t.IdentityURL, err = s.identityURL(ctx, by, stored.Instance, stored.Tenant, expires)
 	t.Env = s.identified(t.IdentityURL, e.WakeURL)
 	return t, err
 }
@@ -181,18 +164,18 @@ func (s *Service) enrollable(ctx context.Context, e Enroll) error {
 		return nil
 	}
 	g, err := s.db.Gateway(ctx, relay.GatewayID(e.Name))
-	if err == nil && !g.Revoked {
-		return taken(e.Name)
-	}
-	if err != nil && !errors.Is(err, store.ErrNotFound) {
+	switch {
+	case err == nil && !g.Revoked:
+		return refuse(Exists, "a gateway called %q exists already: hermes-connector gateway rotate %s gives it new credentials", e.Name, e.Name)
+	case err != nil && !errors.Is(err, store.ErrNotFound):
 		return err
 	}
 	i, err := s.db.Instance(ctx, relay.InstanceID(e.Name))
-	if err == nil && i.Tenant != relay.TenantID(e.Tenant) {
-		return wasForeign(e.Name, i.Tenant)
-	}
-	if errors.Is(err, store.ErrNotFound) {
+	switch {
+	case errors.Is(err, store.ErrNotFound):
 		return nil
+	case err == nil && i.Tenant != relay.TenantID(e.Tenant):
+		return refuse(Exists, "%q was an agent of tenant %q and cannot change tenants: give --tenant %s, or another name", e.Name, i.Tenant, i.Tenant)
 	}
 	return err
 }

@@ -69,8 +69,7 @@ func (s *Service) credentials(e Enrolled, wakeURL string) map[string]string {
 	return env
 }
 
-// identified is env for a gateway that fetches proof of who it is. Gateways that can do so do not
-// read the older names.
+// identified is env for a gateway that fetches proof of who it is. Gateways that can do so do not read the older names.
 func (s *Service) identified(tokenURL, wakeURL string) map[string]string {
 	env := s.env(wakeURL)
 	env[envTokenURL] = tokenURL

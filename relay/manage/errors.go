@@ -9,41 +9,37 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// Kind sorts refusals, for exit codes and HTTP status codes.
-type Kind string
+// Why sorts refusals, for exit codes and HTTP status codes.
+type Why string
 
-// The kinds of refusals.
+// Why something is refused.
 const (
-	NotFound  Kind = "not_found" // what was named does not exist, or is another tenant's
-	Exists    Kind = "exists"    // the name is taken
-	Held      Kind = "held"      // another instance has it
-	Forbidden Kind = "forbidden" // whoever asks may not have it, whether or not it exists
-	Usage     Kind = "usage"     // an argument makes no sense
-	Offline   Kind = "offline"   // only a running server knows
+	NotFound  Why = "not_found" // what was named does not exist, or is another tenant's
+	Exists    Why = "exists"    // the name is taken
+	Held      Why = "held"      // another instance has it
+	Forbidden Why = "forbidden" // whoever asks may not have it, whether or not it exists
+	Usage     Why = "usage"     // an argument makes no sense
+	Offline   Why = "offline"   // only a running server knows
 )
 
 // Error is a refusal.
 type Error struct {
-	Kind Kind
+	Why Why `json:"kind,omitempty"`
 	// Message says what was refused, why, and what to do. It contains no credential.
-	Message string
+	Message string `json:"error"`
 	// Field is the argument that a Usage refusal is about, under its name on the wire.
-	Field string
-	Err   error // may be nil
+	Field string `json:"field,omitempty"`
 }
 
 func (e *Error) Error() string { return e.Message }
 
-// Unwrap is the cause, or nil.
-func (e *Error) Unwrap() error { return e.Err }
-
-func refuse(kind Kind, err error, format string, args ...any) *Error {
-	return &Error{Kind: kind, Message: fmt.Sprintf(format, args...), Err: err}
+func refuse(why Why, format string, args ...any) *Error {
+	return &Error{Why: why, Message: fmt.Sprintf(format, args...)}
 }
 
 // unfit refuses an argument.
-func unfit(field string, err error, format string, args ...any) *Error {
-	e := refuse(Usage, err, format, args...)
+func unfit(field, format string, args ...any) *Error {
+	e := refuse(Usage, format, args...)
 	e.Field = field
 	return e
 }
@@ -57,7 +53,7 @@ func (s *Service) kind(p relay.PlatformID) (platforms.Kind, error) {
 		}
 		names[i] = string(k.Name)
 	}
-	return platforms.Kind{}, unfit("platform", nil, "unknown platform %q: this program speaks %s", p, strings.Join(names, ", "))
+	return platforms.Kind{}, unfit("platform", "unknown platform %q: this program speaks %s", p, strings.Join(names, ", "))
 }
 
 // person refuses what cannot be a user.
@@ -71,7 +67,7 @@ func (s *Service) typed(field string, p relay.PlatformID, id string) error {
 	kind, err := s.kind(p)
 	if err == nil && kind.CheckID != nil && id != "" {
 		if err = kind.CheckID(id); err != nil {
-			return unfit(field, err, "%q: %v", id, err)
+			return unfit(field, "%q: %v", id, err)
 		}
 	}
 	return err
@@ -80,13 +76,13 @@ func (s *Service) typed(field string, p relay.PlatformID, id string) error {
 // checkID refuses what cannot be an id on any platform.
 func checkID(field, what, id string) error {
 	if !fit(id, relay.MaxName) {
-		return unfit(field, nil, "%q is no %s id", id, what)
+		return unfit(field, "%q is no %s id", id, what)
 	}
 	return nil
 }
 
-// fit reports whether id could be one of a platform: 1 to most bytes that show, without blanks. It
-// comes back on terminals.
+// fit reports whether id could be one of a platform: 1 to most bytes that all can be seen, for ids are printed on
+// terminals.
 func fit(id string, most int) bool {
 	return id != "" && len(id) <= most && !strings.ContainsFunc(id, relay.Unshown)
 }

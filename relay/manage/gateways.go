@@ -10,6 +10,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/bus"
 	"github.com/hermes-connector/hermes-connector/relay/token"
 	"github.com/hermes-connector/hermes-connector/store"
+	"github.com/hermes-connector/hermes-connector/store/audit"
 )
 
 // State is how an instance, or the gateway that serves it, is.
@@ -51,13 +52,11 @@ func (s *Service) Gateways(ctx context.Context, _ struct{}) ([]Gateway, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := make([]Gateway, 0, len(all))
-	for _, g := range all {
-		shown, err := s.show(ctx, g)
-		if err != nil {
+	out := make([]Gateway, len(all))
+	for i, g := range all {
+		if out[i], err = s.show(ctx, g); err != nil {
 			return nil, err
 		}
-		out = append(out, shown)
 	}
 	return out, nil
 }
@@ -87,13 +86,13 @@ func (s *Service) gateway(ctx context.Context, name string) (store.Gateway, erro
 		}
 	}
 	if len(its) > 0 {
-		return g, refuse(NotFound, err, "%q is an agent, not a gateway: name a gateway that serves this agent (%s)", name, strings.Join(its, ", "))
+		return g, refuse(NotFound, "%q is an agent, not a gateway: name a gateway that serves this agent (%s)", name, strings.Join(its, ", "))
 	}
-	return g, noGateway(name, err)
+	return g, noGateway(name)
 }
 
-func noGateway(name string, err error) error {
-	return refuse(NotFound, err, "no gateway is called %q: hermes-connector gateway list shows what there is", name)
+func noGateway(name string) error {
+	return refuse(NotFound, "no gateway is called %q: hermes-connector gateway list shows what there is", name)
 }
 
 func (s *Service) show(ctx context.Context, g store.Gateway) (Gateway, error) {
@@ -103,7 +102,7 @@ func (s *Service) show(ctx context.Context, g store.Gateway) (Gateway, error) {
 	}
 	out := Gateway{
 		ID: g.ID, Instance: g.Instance, Tenant: g.Tenant, State: s.state(i),
-		CreatedAt: g.CreatedAt.UTC(), LastSeenAt: utc(g.LastSeenAt), Warnings: warnings(i),
+		CreatedAt: g.CreatedAt.UTC(), LastSeenAt: g.LastSeenAt.UTC(), Warnings: warnings(i),
 	}
 	switch {
 	case g.Revoked:
@@ -121,26 +120,15 @@ func (s *Service) show(ctx context.Context, g store.Gateway) (Gateway, error) {
 	return out, nil
 }
 
-// utc keeps the zero time zero.
-func utc(t time.Time) time.Time {
-	if t.IsZero() {
-		return t
-	}
-	return t.UTC()
-}
-
 // Rotate gives a gateway a new secret. The old one works until the gateway has come with the new
 // one, or for a day. Refused with NotFound.
-func (s *Service) Rotate(ctx context.Context, n Named) (Enrolled, error) {
+func (s *Service) Rotate(ctx context.Context, by audit.Actor, n Named) (Enrolled, error) {
 	g, err := s.gateway(ctx, n.Name)
 	if err != nil {
 		return Enrolled{}, err
 	}
-	if g.Revoked {
-		return Enrolled{}, revoked(n.Name)
-	}
-	secret, err := s.auth.Rotate(auditedGateway(ctx, actRotate, g, ""), g.ID)
-	if errors.Is(err, token.ErrRevoked) { // meanwhile
+	secret, err := s.auth.Rotate(ctx, gatewayRow(by, "rotate", g, ""), g.ID)
+	if errors.Is(err, token.ErrRevoked) {
 		return Enrolled{}, revoked(n.Name)
 	}
 	if err != nil {
@@ -158,17 +146,17 @@ func (s *Service) Rotate(ctx context.Context, n Named) (Enrolled, error) {
 }
 
 func revoked(name string) error {
-	return refuse(NotFound, nil, "the credentials of %q are revoked: hermes-connector enroll %s makes new ones", name, name)
+	return refuse(NotFound, "the credentials of %q are revoked: hermes-connector enroll %s makes new ones", name, name)
 }
 
 // Revoke kills a gateway's credentials; its session is closed at once. With the last gateway of
 // an instance go its bindings and grants, and its buffer becomes dead letters. Refused with NotFound.
-func (s *Service) Revoke(ctx context.Context, n Named) (Gateway, error) {
+func (s *Service) Revoke(ctx context.Context, by audit.Actor, n Named) (Gateway, error) {
 	g, err := s.gateway(ctx, n.Name)
 	if err != nil {
 		return Gateway{}, err
 	}
-	if _, err := s.db.Revoke(auditedGateway(ctx, actRevoke, g, ""), g.ID); err != nil {
+	if _, err := s.db.Revoke(ctx, gatewayRow(by, "revoke", g, ""), g.ID); err != nil {
 		return Gateway{}, err
 	}
 	s.bus.Publish(bus.Revoked{Gateway: g.ID})
@@ -183,14 +171,13 @@ type Deprovisioned struct {
 	Gateways []relay.GatewayID `json:"gateways"` // those that were not revoked before
 }
 
-// Deprovision is Revoke for every gateway of an instance at once. Again: nothing changes. Refused
-// with NotFound.
-func (s *Service) Deprovision(ctx context.Context, n Named) (Deprovisioned, error) {
+// Deprovision is Revoke for every gateway of an instance at once. Again: nothing changes. Refused with NotFound.
+func (s *Service) Deprovision(ctx context.Context, by audit.Actor, n Named) (Deprovisioned, error) {
 	i, err := s.instance(ctx, n.Name)
 	if err != nil {
 		return Deprovisioned{}, err
 	}
-	gone, err := s.db.RevokeInstance(audited(ctx, actDeprovision, i, ""), i.ID)
+	gone, err := s.db.RevokeInstance(ctx, row(by, "deprovision", i, ""), i.ID)
 	if err != nil {
 		return Deprovisioned{}, err
 	}

@@ -32,7 +32,7 @@ func keysOf(t *testing.T, v any) map[string]any {
 
 func TestEnrolledShape(t *testing.T) { // invariant 4
 	w := newWorld(t, nil, newBird("pigeon", "1"), newBird("pigeon", "2"), newBird("raven", "3"))
-	e, err := w.Enroll(t.Context(), manage.Enroll{Name: "home", WakeURL: "https://home.example/wake"})
+	e, err := w.Enroll(t.Context(), system, manage.Enroll{Name: "home", WakeURL: "https://home.example/wake"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,7 +67,7 @@ func TestEnrolledShape(t *testing.T) { // invariant 4
 
 func TestEnrollWithoutBotsNamesNone(t *testing.T) {
 	w := newWorld(t, nil)
-	e, err := w.Enroll(t.Context(), manage.Enroll{Name: "home"})
+	e, err := w.Enroll(t.Context(), system, manage.Enroll{Name: "home"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +81,7 @@ func TestEnrollWithoutBotsNamesNone(t *testing.T) {
 func TestEnrollRefusals(t *testing.T) { // invariant 3
 	for name, tc := range map[string]struct {
 		args manage.Enroll
-		want manage.Kind
+		want manage.Why
 		says string
 	}{
 		"an existing name":           {manage.Enroll{Name: "home"}, manage.Exists, "gateway rotate home"},
@@ -97,10 +97,10 @@ func TestEnrollRefusals(t *testing.T) { // invariant 3
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, nil)
 			w.enroll(t, "home", "gone")
-			if _, err := w.Revoke(t.Context(), manage.Named{Name: "gone"}); err != nil {
+			if _, err := w.Revoke(t.Context(), system, manage.Named{Name: "gone"}); err != nil {
 				t.Fatal(err)
 			}
-			_, err := w.Enroll(t.Context(), tc.args)
+			_, err := w.Enroll(t.Context(), system, tc.args)
 			wantRefusal(t, err, tc.want)
 			if err != nil && !strings.Contains(err.Error(), tc.says) {
 				t.Errorf("%q does not say %q", err, tc.says)
@@ -112,7 +112,7 @@ func TestEnrollRefusals(t *testing.T) { // invariant 3
 func TestEnrollmentTokenIsStoredAsMAC(t *testing.T) { // invariant 1
 	w := newWorld(t, nil)
 	w.change(func(s *manage.Settings) { s.IdentityURLs = false })
-	tok, err := w.EnrollToken(t.Context(), manage.Enroll{Name: "home", WakeURL: "https://h.example"})
+	tok, err := w.EnrollToken(t.Context(), system, manage.Enroll{Name: "home", WakeURL: "https://h.example"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -131,17 +131,17 @@ func TestEnrollmentTokenIsStoredAsMAC(t *testing.T) { // invariant 1
 		t.Errorf("stored %+v, %v", got, err)
 	}
 	w.enroll(t, "home")
-	_, err = w.EnrollToken(t.Context(), manage.Enroll{Name: "home"})
+	_, err = w.EnrollToken(t.Context(), system, manage.Enroll{Name: "home"})
 	wantRefusal(t, err, manage.Exists)
 }
 
 // A gateway that provisions itself brings its own name, and the operator knows the agent's.
 func TestAnAgentsNameForItsGateway(t *testing.T) {
 	w := newWorld(t, nil)
-	if err := w.db.Enroll(t.Context(), store.Gateway{ID: "gw-box"}, store.Instance{ID: "attic", Tenant: "home"}); err != nil {
+	if err := w.db.Enroll(t.Context(), nil, store.Gateway{ID: "gw-box"}, store.Instance{ID: "attic", Tenant: "home"}); err != nil {
 		t.Fatal(err)
 	}
-	_, err := w.Revoke(t.Context(), manage.Named{Name: "attic"})
+	_, err := w.Revoke(t.Context(), system, manage.Named{Name: "attic"})
 	wantRefusal(t, err, manage.NotFound)
 	if err == nil || !strings.Contains(err.Error(), "gw-box") {
 		t.Errorf("%v does not name the gateway", err)
@@ -152,7 +152,7 @@ func TestAnAgentsNameForItsGateway(t *testing.T) {
 func TestOneGatewayOfTwoIsConnected(t *testing.T) {
 	w := newWorld(t, &server{connected: "home", serving: "home"})
 	w.enroll(t, "home")
-	if err := w.db.Enroll(t.Context(), store.Gateway{ID: "attic"}, store.Instance{ID: "home", Tenant: "home"}); err != nil {
+	if err := w.db.Enroll(t.Context(), nil, store.Gateway{ID: "attic"}, store.Instance{ID: "home", Tenant: "home"}); err != nil {
 		t.Fatal(err)
 	}
 	for name, want := range map[string]manage.State{"home": manage.Connected, "attic": manage.Away} {
@@ -169,7 +169,7 @@ func TestGatewayLife(t *testing.T) {
 	if err != nil || len(all) != 2 || all[0].ID != "attic" {
 		t.Fatalf("Gateways() = %+v, %v; want attic and home", all, err)
 	}
-	rotated, err := w.Rotate(t.Context(), manage.Named{Name: "home"})
+	rotated, err := w.Rotate(t.Context(), system, manage.Named{Name: "home"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -186,21 +186,21 @@ func TestGatewayLife(t *testing.T) {
 	if diff := cmp.Diff(want, keysOf(t, got)); diff != "" {
 		t.Errorf("gateway (-want +got):\n%s", diff)
 	}
-	revoked, err := w.Revoke(t.Context(), manage.Named{Name: "home"})
+	revoked, err := w.Revoke(t.Context(), system, manage.Named{Name: "home"})
 	if err != nil || revoked.State != manage.Revoked || revoked.Secrets != 0 {
 		t.Errorf("Revoke() = %+v, %v", revoked, err)
 	}
 	if diff := cmp.Diff([]bus.Note{bus.Revoked{Gateway: "home"}}, w.notes); diff != "" { // invariant 2
 		t.Errorf("published (-want +got):\n%s", diff)
 	}
-	_, err = w.Rotate(t.Context(), manage.Named{Name: "home"})
+	_, err = w.Rotate(t.Context(), system, manage.Named{Name: "home"})
 	wantRefusal(t, err, manage.NotFound)
-	_, err = w.Link(t.Context(), manage.LinkFor{Name: "home"})
+	_, err = w.Link(t.Context(), system, manage.LinkFor{Name: "home"})
 	wantRefusal(t, err, manage.NotFound)
 	for _, op := range []func() error{
 		func() error { _, err := w.Gateway(t.Context(), manage.Named{Name: "nobody"}); return err },
-		func() error { _, err := w.Rotate(t.Context(), manage.Named{Name: "nobody"}); return err },
-		func() error { _, err := w.Revoke(t.Context(), manage.Named{Name: "nobody"}); return err },
+		func() error { _, err := w.Rotate(t.Context(), system, manage.Named{Name: "nobody"}); return err },
+		func() error { _, err := w.Revoke(t.Context(), system, manage.Named{Name: "nobody"}); return err },
 	} {
 		wantRefusal(t, op(), manage.NotFound)
 	}

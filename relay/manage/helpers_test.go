@@ -18,10 +18,16 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/manage"
 	"github.com/hermes-connector/hermes-connector/relay/token"
 	"github.com/hermes-connector/hermes-connector/store"
+	"github.com/hermes-connector/hermes-connector/store/audit"
 	"github.com/hermes-connector/hermes-connector/vault"
 )
 
 var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+
+var (
+	operator = audit.Actor{Kind: audit.ActorCLI, Name: "ann"}
+	system   audit.Actor // nobody asked
+)
 
 // world is a Service over a real database and vault, with what it publishes.
 type world struct {
@@ -85,7 +91,7 @@ func checkWake(raw string) error {
 func (w *world) enroll(t *testing.T, names ...string) {
 	t.Helper()
 	for _, name := range names {
-		if _, err := w.Enroll(t.Context(), manage.Enroll{Name: name}); err != nil {
+		if _, err := w.Enroll(t.Context(), system, manage.Enroll{Name: name}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -116,10 +122,10 @@ func (w *world) put(t *testing.T, i relay.InstanceID, ids ...relay.EventID) []re
 }
 
 // wantRefusal fails unless err is a refusal of that kind.
-func wantRefusal(t *testing.T, err error, kind manage.Kind) {
+func wantRefusal(t *testing.T, err error, kind manage.Why) {
 	t.Helper()
 	refused, ok := errors.AsType[*manage.Error](err)
-	if !ok || refused.Kind != kind {
+	if !ok || refused.Why != kind {
 		t.Errorf("error %v; want a refusal of kind %s", err, kind)
 	}
 }
@@ -198,7 +204,7 @@ func (s *server) Warning(i relay.InstanceID) string {
 func wantField(t *testing.T, err error, field string) {
 	t.Helper()
 	refused, ok := errors.AsType[*manage.Error](err)
-	if !ok || refused.Kind != manage.Usage || refused.Field != field {
+	if !ok || refused.Why != manage.Usage || refused.Field != field {
 		t.Errorf("error %v; want a refusal about %s", err, field)
 	}
 }

@@ -1,11 +1,10 @@
-// Package manage is what can be asked of the connector: enroll and revoke gateways, link and
-// bind people, grant chats, set policies, look at the state, and handle buffers. The command line
-// calls it for the operator, in the server's process or in its own; relay/api calls it for
-// gateways and for whoever manages them.
+// Package manage is what can be asked of the connector: enroll and revoke gateways, link and bind people, grant chats,
+// set policies, look at the state, and handle buffers. The command line calls it for the operator, in the server's
+// process or in its own; relay/api calls it for gateways and for whoever manages them.
 //
-// It does not ask who is calling: the operator may do anything, and relay/api names to it only
-// the instance, or the tenant, that a caller has proved to be. It does not deliver and it does
-// not listen.
+// It does not ask what the caller may do: the operator may do anything, and relay/api names to it only the instance, or
+// the tenant, that a caller has proved to be. The actor of a change is an argument, for the audit list alone. The
+// package does not deliver and it does not listen.
 //
 // Invariants:
 //
@@ -15,7 +14,7 @@
 //  3. A refusal is an *Error whose message says what to do next.
 //  4. The JSON shapes of this package are relied upon by scripts: fields may be added, never
 //     renamed or removed.
-//  5. What changes something leaves a row in the audit list, in the transaction that changes it.
+//  5. What changes something leaves a row in the audit list, with its actor, in the transaction that changes it.
 //  6. No tenant is given what belongs to another tenant, and what belongs to another tenant is refused as
 //     if it did not exist.
 package manage
@@ -124,14 +123,22 @@ func (s *Service) instance(ctx context.Context, name string) (store.Instance, er
 	if !errors.Is(err, store.ErrNotFound) {
 		return inst, err
 	}
-	g, err := s.db.Gateway(ctx, relay.GatewayID(name))
-	if errors.Is(err, store.ErrNotFound) {
-		return store.Instance{}, noGateway(name, err)
-	}
-	if err != nil {
+	switch g, err := s.db.Gateway(ctx, relay.GatewayID(name)); {
+	case errors.Is(err, store.ErrNotFound):
+		return store.Instance{}, noGateway(name)
+	case err != nil:
 		return store.Instance{}, err
+	default:
+		return s.db.Instance(ctx, g.Instance)
 	}
-	return s.db.Instance(ctx, g.Instance)
+}
+
+// maybe is instance, or no instance for no name.
+func (s *Service) maybe(ctx context.Context, n Named) (store.Instance, error) {
+	if n.Name == "" {
+		return store.Instance{}, nil
+	}
+	return s.instance(ctx, n.Name)
 }
 
 // served is the instance that a name stands for, refused when no gateway can serve that instance any more:
@@ -139,16 +146,13 @@ func (s *Service) instance(ctx context.Context, name string) (store.Instance, er
 func (s *Service) served(ctx context.Context, name string) (store.Instance, error) {
 	inst, err := s.instance(ctx, name)
 	if err != nil {
-		return store.Instance{}, err
+		return inst, err
 	}
 	live, err := s.liveGateways(ctx)
-	if err != nil {
-		return store.Instance{}, err
+	if err == nil && !live[inst.ID] {
+		err = revoked(name)
 	}
-	if !live[inst.ID] {
-		return store.Instance{}, revoked(name)
-	}
-	return inst, nil
+	return inst, err
 }
 
 // liveGateways are the instances that a gateway can serve.

@@ -5,13 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store"
+	"github.com/hermes-connector/hermes-connector/store/audit"
 )
 
 // Link is a code that binds whoever sends it to the bot.
@@ -29,7 +29,7 @@ type LinkFor struct {
 }
 
 // Link mints a code for an instance, good for one person. Refused with NotFound or Usage.
-func (s *Service) Link(ctx context.Context, f LinkFor) (Link, error) {
+func (s *Service) Link(ctx context.Context, by audit.Actor, f LinkFor) (Link, error) {
 	if f.Platform != "" {
 		if _, err := s.kind(f.Platform); err != nil {
 			return Link{}, err
@@ -39,7 +39,7 @@ func (s *Service) Link(ctx context.Context, f LinkFor) (Link, error) {
 	if err != nil {
 		return Link{}, err
 	}
-	code, expires, err := s.desk.Mint(ctx, i.ID, f.Platform)
+	code, expires, err := s.desk.Mint(ctx, by, i.ID, f.Platform)
 	if err != nil {
 		return Link{}, err
 	}
@@ -74,15 +74,14 @@ type Binding struct {
 	Instance relay.InstanceID `json:"instanceId"`
 }
 
-// Bind binds a person to an instance, as a link code would. Again: nothing changes. Refused with
-// NotFound or Usage.
-func (s *Service) Bind(ctx context.Context, b Bind) (Binding, error) {
+// Bind binds a person to an instance, as a link code would. Again: nothing changes. Refused with NotFound or Usage.
+func (s *Service) Bind(ctx context.Context, by audit.Actor, b Bind) (Binding, error) {
 	err := cmp.Or(s.person(b.Platform, b.User), s.typed("userId", b.Platform, string(b.User)))
 	if err != nil {
 		return Binding{}, err
 	}
-	return s.rebind(ctx, s.served, actBind, b, "", func(ctx context.Context, i store.Instance) error {
-		return s.db.Bind(ctx, store.Binding{
+	return s.rebind(ctx, s.served, b, "", func(i store.Instance) error {
+		return s.db.Bind(ctx, row(by, "bind", i, b.person()), store.Binding{
 			Tenant: i.Tenant, Platform: b.Platform, User: b.User, Instance: i.ID, BoundAt: s.set.Now(),
 		})
 	})
@@ -91,35 +90,35 @@ func (s *Service) Bind(ctx context.Context, b Bind) (Binding, error) {
 // rebind does something to b's binding to the instance that find finds. hint ends the refusal when there is
 // no such binding.
 func (s *Service) rebind(ctx context.Context, find func(context.Context, string) (store.Instance, error),
-	action string, b Bind, hint string, do func(context.Context, store.Instance) error,
+	b Bind, hint string, do func(store.Instance) error,
 ) (Binding, error) {
 	i, err := find(ctx, b.Name)
 	if err != nil {
 		return Binding{}, err
 	}
-	err = do(audited(ctx, action, i, b.person()), i)
+	err = do(i)
 	if errors.Is(err, store.ErrNotFound) && hint != "" {
-		err = refuse(NotFound, err, "%s user %s is not bound to %q: %s", b.Platform, b.User, b.Name, hint)
+		err = refuse(NotFound, "%s user %s is not bound to %q: %s", b.Platform, b.User, b.Name, hint)
 	}
 	return Binding{Platform: b.Platform, User: b.User, Instance: i.ID}, err
 }
 
 // Unbind undoes Bind. Refused with NotFound, also when the person was not bound.
-func (s *Service) Unbind(ctx context.Context, b Bind) (Binding, error) {
-	return s.rebind(ctx, s.instance, actUnbind, b, "nothing to undo", func(ctx context.Context, i store.Instance) error {
-		return s.db.Unbind(ctx, i.ID, b.Platform, b.User)
+func (s *Service) Unbind(ctx context.Context, by audit.Actor, b Bind) (Binding, error) {
+	return s.rebind(ctx, s.instance, b, "nothing to undo", func(i store.Instance) error {
+		return s.db.Unbind(ctx, row(by, "unbind", i, b.person()), i.ID, b.Platform, b.User)
 	})
 }
 
 // SetDMDefault makes an instance the one of a person's that gets the direct messages. Refused with Usage, or with
 // NotFound, also when the person is not bound to it.
-func (s *Service) SetDMDefault(ctx context.Context, b Bind) (Binding, error) {
+func (s *Service) SetDMDefault(ctx context.Context, by audit.Actor, b Bind) (Binding, error) {
 	if err := s.person(b.Platform, b.User); err != nil {
 		return Binding{}, err
 	}
 	hint := fmt.Sprintf("hermes-connector bind %s %s %s does that", b.Name, b.Platform, b.User)
-	return s.rebind(ctx, s.served, actDMDefault, b, hint, func(ctx context.Context, i store.Instance) error {
-		return s.db.SetDMDefault(ctx, i.ID, b.Platform, b.User)
+	return s.rebind(ctx, s.served, b, hint, func(i store.Instance) error {
+		return s.db.SetDMDefault(ctx, row(by, "dm-default", i, b.person()), i.ID, b.Platform, b.User)
 	})
 }
 
@@ -147,18 +146,18 @@ type Principal struct {
 }
 
 // SetPrincipal replaces an instance's principal policy. Refused with NotFound or Usage.
-func (s *Service) SetPrincipal(ctx context.Context, p SetPrincipal) (Principal, error) {
+func (s *Service) SetPrincipal(ctx context.Context, by audit.Actor, p SetPrincipal) (Principal, error) {
 	switch p.Policy {
 	case relay.OwnerOnly, relay.AnyOne:
 		if len(p.Allow) > 0 {
-			return Principal{}, unfit("allow", nil, "a list of people goes with %s only, not with %s", relay.AllowList, p.Policy)
+			return Principal{}, unfit("allow", "a list of people goes with %s only, not with %s", relay.AllowList, p.Policy)
 		}
 	case relay.AllowList:
 		if len(p.Allow) == 0 {
-			return Principal{}, unfit("allow", nil, "%s needs somebody to allow: --allow PLATFORM:USER", relay.AllowList)
+			return Principal{}, unfit("allow", "%s needs somebody to allow: --allow PLATFORM:USER", relay.AllowList)
 		}
 	default:
-		return Principal{}, unfit("policy", nil, "unknown policy %q: want %s, %s or %s", p.Policy, relay.OwnerOnly, relay.AllowList, relay.AnyOne)
+		return Principal{}, unfit("policy", "unknown policy %q: want %s, %s or %s", p.Policy, relay.OwnerOnly, relay.AllowList, relay.AnyOne)
 	}
 	for _, a := range p.Allow {
 		if err := s.person(a.Platform, a.User); err != nil {
@@ -169,9 +168,9 @@ func (s *Service) SetPrincipal(ctx context.Context, p SetPrincipal) (Principal, 
 	if err != nil {
 		return Principal{}, err
 	}
-	out := Principal{Instance: i.ID, Policy: p.Policy, Allow: append([]store.Person{}, p.Allow...)}
-	return out, s.db.UpdateInstance(audited(ctx, actPrincipal, i, p.spell()), i.ID, func(i *store.Instance) error {
-		i.Principal = store.Principal{Policy: p.Policy, Allow: slices.Clone(p.Allow)}
+	i.Principal = store.Principal{Policy: p.Policy, Allow: p.Allow}
+	return principal(i), s.db.UpdateInstance(ctx, row(by, "principal", i, p.spell()), i.ID, func(stored *store.Instance) error {
+		stored.Principal = i.Principal
 		return nil
 	})
 }
@@ -222,7 +221,7 @@ type Relevance struct {
 
 // SetRelevance changes what is given and returns the policy as it then stands. With nothing
 // given it only looks. Refused with NotFound or Usage.
-func (s *Service) SetRelevance(ctx context.Context, p SetRelevance) (Relevance, error) {
+func (s *Service) SetRelevance(ctx context.Context, by audit.Actor, p SetRelevance) (Relevance, error) {
 	if _, err := s.kind(p.Platform); err != nil {
 		return Relevance{}, err
 	}
@@ -237,27 +236,28 @@ func (s *Service) SetRelevance(ctx context.Context, p SetRelevance) (Relevance, 
 	if err != nil {
 		return Relevance{}, err
 	}
-	r := relevance(i, p.Platform)
 	if p.RequireAddress != nil || p.Free != nil || p.AllowBots != nil || p.OwnerMustAddress != nil {
-		err = s.db.UpdateInstance(audited(ctx, actPolicy, i, p.spell()), i.ID, func(i *store.Instance) error {
-			r = relevance(*i, p.Platform)
+		err = s.db.UpdateInstance(ctx, row(by, "policy", i, p.spell()), i.ID, func(stored *store.Instance) error {
+			r := relevance(*stored, p.Platform)
 			change(&r.RequireAddress, p.RequireAddress)
 			change(&r.FreeResponseScopes, p.Free)
 			change(&r.AllowOtherBots, p.AllowBots)
 			change(&r.OwnerMustAddress, p.OwnerMustAddress)
-			if i.Relevance == nil {
-				i.Relevance = make(map[relay.PlatformID]store.Relevance)
+			if stored.Relevance == nil {
+				stored.Relevance = make(map[relay.PlatformID]store.Relevance)
 			}
-			i.Relevance[p.Platform] = r
+			stored.Relevance[p.Platform] = r
+			i = *stored
 			return nil
 		})
 	}
-	return shown(i.ID, p.Platform, r), err
+	return shown(i, p.Platform), err
 }
 
-func shown(i relay.InstanceID, p relay.PlatformID, r store.Relevance) Relevance {
+func shown(i store.Instance, p relay.PlatformID) Relevance {
+	r := relevance(i, p)
 	return Relevance{
-		Instance: i, Platform: p, RequireAddress: r.RequireAddress,
+		Instance: i.ID, Platform: p, RequireAddress: r.RequireAddress,
 		Free:      append([]relay.ChatID{}, r.FreeResponseScopes...),
 		AllowBots: r.AllowOtherBots, OwnerMustAddress: r.OwnerMustAddress,
 	}

@@ -16,7 +16,7 @@ func TestLinkOffersADeepLinkPerPlatform(t *testing.T) {
 	nameless.status.Name = ""
 	w := newWorld(t, nil, newBird("pigeon", "1"), newBird("pigeon", "2"), nameless)
 	w.enroll(t, "home")
-	l, err := w.Link(t.Context(), manage.LinkFor{Name: "home"})
+	l, err := w.Link(t.Context(), system, manage.LinkFor{Name: "home"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -27,11 +27,11 @@ func TestLinkOffersADeepLinkPerPlatform(t *testing.T) {
 	if got := l.ExpiresAt.Sub(noon); got != 10*time.Minute {
 		t.Errorf("good for %s, want 10m", got)
 	}
-	l, err = w.Link(t.Context(), manage.LinkFor{Name: "home", Platform: "raven"})
+	l, err = w.Link(t.Context(), system, manage.LinkFor{Name: "home", Platform: "raven"})
 	if err != nil || len(l.DeepLinks) != 0 {
 		t.Errorf("for another platform: deep links %v, %v", l.DeepLinks, err)
 	}
-	_, err = w.Link(t.Context(), manage.LinkFor{Name: "home", Platform: "pidgeon"})
+	_, err = w.Link(t.Context(), system, manage.LinkFor{Name: "home", Platform: "pidgeon"})
 	wantField(t, err, "platform")
 }
 
@@ -40,7 +40,7 @@ func TestBindAndUnbind(t *testing.T) {
 	w.enroll(t, "home")
 	ann := manage.Bind{Name: "home", Platform: "pigeon", User: "ann"}
 	for range 2 {
-		if _, err := w.Bind(t.Context(), ann); err != nil {
+		if _, err := w.Bind(t.Context(), system, ann); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -50,7 +50,7 @@ func TestBindAndUnbind(t *testing.T) {
 	}
 	for name, tc := range map[string]struct {
 		bind manage.Bind
-		want manage.Kind
+		want manage.Why
 	}{
 		"an unknown gateway":  {manage.Bind{Name: "nobody", Platform: "pigeon", User: "ann"}, manage.NotFound},
 		"an unknown platform": {manage.Bind{Name: "home", Platform: "pidgeon", User: "ann"}, manage.Usage},
@@ -59,14 +59,14 @@ func TestBindAndUnbind(t *testing.T) {
 		"a user with a blank": {manage.Bind{Name: "home", Platform: "pigeon", User: "a b"}, manage.Usage},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := w.Bind(t.Context(), tc.bind)
+			_, err := w.Bind(t.Context(), system, tc.bind)
 			wantRefusal(t, err, tc.want)
 		})
 	}
-	if _, err := w.Unbind(t.Context(), ann); err != nil {
+	if _, err := w.Unbind(t.Context(), system, ann); err != nil {
 		t.Error(err)
 	}
-	_, err = w.Unbind(t.Context(), ann)
+	_, err = w.Unbind(t.Context(), system, ann)
 	wantRefusal(t, err, manage.NotFound)
 }
 
@@ -75,13 +75,13 @@ func TestDMDefault(t *testing.T) {
 	w.enroll(t, "home", "attic")
 	ann := manage.Bind{Name: "home", Platform: "pigeon", User: "ann"}
 	for _, name := range []string{"home", "attic"} {
-		if _, err := w.Bind(t.Context(), manage.Bind{Name: name, Platform: "pigeon", User: "ann"}); err != nil {
+		if _, err := w.Bind(t.Context(), system, manage.Bind{Name: name, Platform: "pigeon", User: "ann"}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for _, name := range []string{"attic", "home", "home"} {
 		ann.Name = name
-		got, err := w.SetDMDefault(t.Context(), ann)
+		got, err := w.SetDMDefault(t.Context(), system, ann)
 		want := map[string]any{"platform": "pigeon", "userId": "ann", "instanceId": name}
 		if diff := cmp.Diff(want, keysOf(t, got)); diff != "" || err != nil {
 			t.Errorf("%v; default (-want +got):\n%s", err, diff)
@@ -96,11 +96,11 @@ func TestDMDefault(t *testing.T) {
 			}
 		}
 	}
-	_, err := w.SetDMDefault(t.Context(), manage.Bind{Name: "home", Platform: "pigeon", User: "bea"})
+	_, err := w.SetDMDefault(t.Context(), system, manage.Bind{Name: "home", Platform: "pigeon", User: "bea"})
 	wantRefusal(t, err, manage.NotFound)
-	_, err = w.SetDMDefault(t.Context(), manage.Bind{Name: "nobody", Platform: "pigeon", User: "ann"})
+	_, err = w.SetDMDefault(t.Context(), system, manage.Bind{Name: "nobody", Platform: "pigeon", User: "ann"})
 	wantRefusal(t, err, manage.NotFound)
-	_, err = w.SetDMDefault(t.Context(), manage.Bind{Name: "home", Platform: "pigeon"})
+	_, err = w.SetDMDefault(t.Context(), system, manage.Bind{Name: "home", Platform: "pigeon"})
 	wantField(t, err, "userId")
 }
 
@@ -108,7 +108,7 @@ func TestPrincipal(t *testing.T) {
 	bea := store.Person{Platform: "raven", User: "bea"}
 	for name, tc := range map[string]struct {
 		set  manage.SetPrincipal
-		want manage.Kind // empty: accepted
+		want manage.Why // empty: accepted
 	}{
 		"owner only":                {manage.SetPrincipal{Policy: relay.OwnerOnly}, ""},
 		"anyone":                    {manage.SetPrincipal{Policy: relay.AnyOne}, ""},
@@ -122,7 +122,7 @@ func TestPrincipal(t *testing.T) {
 			w := newWorld(t, nil)
 			w.enroll(t, "home")
 			tc.set.Name = "home"
-			_, err := w.SetPrincipal(t.Context(), tc.set)
+			_, err := w.SetPrincipal(t.Context(), system, tc.set)
 			if tc.want != "" {
 				wantRefusal(t, err, tc.want)
 				return
@@ -161,10 +161,10 @@ func TestRelevanceChangesOnlyWhatIsGiven(t *testing.T) {
 	} {
 		step.then()
 		step.set.Name, step.set.Platform = "home", "pigeon"
-		if _, err := w.SetRelevance(t.Context(), step.set); err != nil {
+		if _, err := w.SetRelevance(t.Context(), system, step.set); err != nil {
 			t.Fatal(err)
 		}
-		got, err := w.SetRelevance(t.Context(), manage.SetRelevance{Name: "home", Platform: "pigeon"})
+		got, err := w.SetRelevance(t.Context(), system, manage.SetRelevance{Name: "home", Platform: "pigeon"})
 		if err != nil {
 			t.Fatal(err)
 		}

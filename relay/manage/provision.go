@@ -14,6 +14,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/token"
 	"github.com/hermes-connector/hermes-connector/store"
+	"github.com/hermes-connector/hermes-connector/store/audit"
 )
 
 const (
@@ -58,23 +59,23 @@ type Provisioned struct {
 // Provision gives a gateway the secret of this start: all calls within two minutes get the same one, until
 // the gateway has connected with it. A replay after that gets none; a call that may be the next start's gets
 // one, for a gateway that starts has lost what it had. Refused with NotFound, Forbidden or Usage.
-func (s *Service) Provision(ctx context.Context, p Provision) (Provisioned, error) {
+func (s *Service) Provision(ctx context.Context, by audit.Actor, p Provision) (Provisioned, error) {
 	if err := checkProvision(p); err != nil {
 		return Provisioned{}, err
 	}
 	p, wakeFault, warnings := s.usable(p)
-	g, err := s.seatFor(ctx, p)
+	g, err := s.seatFor(ctx, by, p)
 	if err != nil {
 		return Provisioned{}, err
 	}
 	out := Provisioned{Tenant: g.Tenant, Gateway: g.ID, Instance: g.Instance, RouteKeys: []string{}, Warnings: warnings}
-	if err := s.declare(ctx, p, wakeFault, g, &out); err != nil {
+	if err := s.declare(ctx, by, p, wakeFault, g, &out); err != nil {
 		return Provisioned{}, err
 	}
-	if s.lapsed(p) { // asked first: a replay makes no secret
+	if !p.Began.IsZero() && s.set.Now().Sub(p.Began) >= bootWindow { // that start is over: a replay, which makes no secret
 		return out, nil
 	}
-	newest, err := s.auth.Newest(auditedGateway(ctx, actProvision, g, "new secret"), g.ID, bootWindow)
+	newest, err := s.auth.Newest(ctx, gatewayRow(by, "provision", g, "new secret"), g.ID, bootWindow)
 	if errors.Is(err, token.ErrRevoked) || errors.Is(err, store.ErrNotFound) { // meanwhile
 		return Provisioned{}, revoked(string(g.ID))
 	}
@@ -94,18 +95,11 @@ func (s *Service) Provision(ctx context.Context, p Provision) (Provisioned, erro
 
 // checkProvision refuses what p cannot do without.
 func checkProvision(p Provision) error {
-	if err := checkName("gatewayId", "a gateway", string(p.Gateway)); err != nil {
-		return err
+	err := cmp.Or(checkName("gatewayId", "a gateway", string(p.Gateway)), checkName("platform", "a platform", string(p.Platform)))
+	if err == nil && p.AssertedInstance != "" {
+		err = checkName("instanceId", "an instance", string(p.AssertedInstance))
 	}
-	if err := checkName("platform", "a platform", string(p.Platform)); err != nil {
-		return err
-	}
-	if p.AssertedInstance != "" {
-		if err := checkName("instanceId", "an instance", string(p.AssertedInstance)); err != nil {
-			return err
-		}
-	}
-	return nil
+	return err
 }
 
 // usable is p without the parts that cannot be used and that the gateway can do without, and a sentence
@@ -136,29 +130,29 @@ const seatTries = 16
 
 // seatFor finds or makes the gateway that p is about. A name that is taken is varied, always in
 // the same way, so that all calls of one start agree.
-func (s *Service) seatFor(ctx context.Context, p Provision) (store.Gateway, error) {
+func (s *Service) seatFor(ctx context.Context, by audit.Actor, p Provision) (store.Gateway, error) {
 	variation := 0
 	for range seatTries {
-		g, ok, err := s.seat(ctx, p, s.vary(p, variation))
+		g, ok, err := s.seat(ctx, by, p, s.vary(p, variation))
 		switch {
 		case errors.Is(err, store.ErrExists): // another call was faster: look again
 		case errors.Is(err, store.ErrTooMany):
-			return g, refuse(Forbidden, err, "the tenant %q has as many instances as may make themselves: enroll this one", p.Tenant)
+			return g, refuse(Forbidden, "the tenant %q has as many instances as may make themselves: enroll this one", p.Tenant)
 		case err != nil || ok:
 			return g, err
 		default:
 			variation++
 		}
 	}
-	return store.Gateway{}, nameTaken(nil)
+	return store.Gateway{}, nameTaken()
 }
 
 // seat is the gateway id, if p may have it.
-func (s *Service) seat(ctx context.Context, p Provision, id relay.GatewayID) (g store.Gateway, ok bool, err error) {
+func (s *Service) seat(ctx context.Context, by audit.Actor, p Provision, id relay.GatewayID) (g store.Gateway, ok bool, err error) {
 	g, err = s.db.Gateway(ctx, id)
 	switch {
 	case errors.Is(err, store.ErrNotFound):
-		g.Instance = p.instanceOf(id)
+		g.Instance = cmp.Or(p.Instance, p.AssertedInstance, relay.InstanceID(id))
 	case err != nil:
 		return g, false, err
 	case g.Tenant != p.Tenant || p.Instance != "" && g.Instance != p.Instance:
@@ -174,19 +168,14 @@ func (s *Service) seat(ctx context.Context, p Provision, id relay.GatewayID) (g 
 		if p.Instance == "" && p.AssertedInstance == "" { // it did not ask for this one
 			return g, false, nil
 		}
-		return g, false, noGateway(string(g.Instance), nil)
+		return g, false, noGateway(string(g.Instance))
 	}
-	g, err = s.admit(ctx, p, id, g.Instance)
+	g, err = s.admit(ctx, by, p, id, g.Instance)
 	return g, err == nil, err
 }
 
-// instanceOf is the instance of a new gateway.
-func (p Provision) instanceOf(id relay.GatewayID) relay.InstanceID {
-	return cmp.Or(p.Instance, p.AssertedInstance, relay.InstanceID(id))
-}
-
 // admit enrolls a gateway.
-func (s *Service) admit(ctx context.Context, p Provision, id relay.GatewayID, inst relay.InstanceID) (store.Gateway, error) {
+func (s *Service) admit(ctx context.Context, by audit.Actor, p Provision, id relay.GatewayID, inst relay.InstanceID) (store.Gateway, error) {
 	_, g, err := s.auth.Issue(id)
 	if err != nil {
 		return g, err
@@ -199,7 +188,7 @@ func (s *Service) admit(ctx context.Context, p Provision, id relay.GatewayID, in
 	if p.WakeURL != nil {
 		i.WakeURL = *p.WakeURL
 	}
-	return g, s.db.Enroll(auditedGateway(ctx, actProvision, g, "new gateway"), g, i)
+	return g, s.db.Enroll(ctx, gatewayRow(by, "provision", g, "new gateway"), g, i)
 }
 
 // noteServing notes that the gateway whose session serves the instance is seen now: the store forgets
@@ -212,12 +201,11 @@ func (s *Service) noteServing(ctx context.Context, i relay.InstanceID) error {
 	if err != nil {
 		return err
 	}
-	for _, g := range all {
-		if g.Provisioned && g.Instance == i && s.live.Serves(g.ID, i) {
-			return s.db.UpdateGateway(ctx, g.ID, store.CameOrWent(s.set.Now(), false))
-		}
+	at := slices.IndexFunc(all, func(g store.Gateway) bool { return g.Provisioned && g.Instance == i && s.live.Serves(g.ID, i) })
+	if at < 0 {
+		return nil
 	}
-	return nil
+	return s.db.UpdateGateway(ctx, nil, all[at].ID, store.CameOrWent(s.set.Now(), false))
 }
 
 // vary is the n-th name to try for p's gateway; the 0th is what it said. Others cannot foresee the
@@ -236,8 +224,8 @@ func (s *Service) vary(p Provision, n int) relay.GatewayID {
 }
 
 // declare stores what the gateway says of itself. Of a wake URL that cannot be used it stores only the fault.
-func (s *Service) declare(ctx context.Context, p Provision, wakeFault string, g store.Gateway, out *Provisioned) error {
-	err := s.db.UpdateInstance(auditedGateway(ctx, actProvision, g, "wake URL"), g.Instance, func(i *store.Instance) error {
+func (s *Service) declare(ctx context.Context, by audit.Actor, p Provision, wakeFault string, g store.Gateway, out *Provisioned) error {
+	err := s.db.UpdateInstance(ctx, gatewayRow(by, "provision", g, "wake URL"), g.Instance, func(i *store.Instance) error {
 		if p.WakeURL != nil {
 			i.WakeURL = *p.WakeURL
 		}
@@ -251,15 +239,10 @@ func (s *Service) declare(ctx context.Context, p Provision, wakeFault string, g 
 	if p.RouteKeys == nil || p.Platform == relay.RelayPlatform {
 		return nil
 	}
-	ctx = auditedGateway(ctx, actRoute, g, strconv.Itoa(len(p.RouteKeys))+" declared on "+string(p.Platform))
-	accepted, err := s.db.SetRoutes(ctx, g.Instance, p.Platform, p.RouteKeys)
+	declared := gatewayRow(by, "route", g, strconv.Itoa(len(p.RouteKeys))+" declared on "+string(p.Platform))
+	accepted, err := s.db.SetRoutes(ctx, declared, g.Instance, p.Platform, p.RouteKeys)
 	out.RouteKeys = append(out.RouteKeys, accepted...)
 	return err
-}
-
-// lapsed reports whether the start that p's identity was fetched for is over by its age.
-func (s *Service) lapsed(p Provision) bool {
-	return !p.Began.IsZero() && s.set.Now().Sub(p.Began) >= bootWindow
 }
 
 // had reports whether the gateway has connected with its newest secret (no older one is left, and it was seen

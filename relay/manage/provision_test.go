@@ -23,7 +23,7 @@ func boot(p relay.PlatformID) manage.Provision {
 // provision is Provision of what the test takes for granted.
 func (w *world) provision(t *testing.T, p manage.Provision) manage.Provisioned {
 	t.Helper()
-	out, err := w.Provision(t.Context(), p)
+	out, err := w.Provision(t.Context(), system, p)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,7 +92,7 @@ func TestRacingCallsAgree(t *testing.T) {
 		var wg sync.WaitGroup
 		for i := range secrets {
 			wg.Go(func() {
-				out, err := w.Provision(t.Context(), boot("pigeon"))
+				out, err := w.Provision(t.Context(), system, boot("pigeon"))
 				if err != nil {
 					t.Error(err)
 				}
@@ -113,7 +113,7 @@ func TestASecretInUseIsNotGivenAgain(t *testing.T) {
 	w := newWorld(t, live)
 	seen := func() {
 		t.Helper()
-		if err := w.db.UpdateGateway(t.Context(), "gw-box", store.CameOrWent(w.now, true)); err != nil {
+		if err := w.db.UpdateGateway(t.Context(), nil, "gw-box", store.CameOrWent(w.now, true)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -185,7 +185,7 @@ func TestAStartThatIsOverGetsNothing(t *testing.T) {
 	one := w.provision(t, first)
 	withheld("another platform of the start", first, false)
 	w.now = w.now.Add(time.Second)
-	if err := w.db.UpdateGateway(t.Context(), "gw-box", store.CameOrWent(w.now, true)); err != nil {
+	if err := w.db.UpdateGateway(t.Context(), nil, "gw-box", store.CameOrWent(w.now, true)); err != nil {
 		t.Fatal(err)
 	}
 	withheld("the start again, after the gateway came and went", first, true)
@@ -211,7 +211,7 @@ func TestWhoseTheGatewayIs(t *testing.T) {
 		call         manage.Provision
 		gateway      relay.GatewayID // a trailing "*" stands for a variation
 		instance     relay.InstanceID
-		refused      manage.Kind
+		refused      manage.Why
 		alsoInstance bool // the instance's name is the gateway's
 	}{
 		"the identity's instance": {
@@ -253,11 +253,11 @@ func TestWhoseTheGatewayIs(t *testing.T) {
 			w := newWorld(t, nil)
 			w.enroll(t, "one", "gone", strings.Repeat("ä", 64))
 			w.provision(t, manage.Provision{Tenant: "home", Instance: "loft", Gateway: "lofty", Platform: "pigeon"})
-			if _, err := w.Revoke(t.Context(), manage.Named{Name: "gone"}); err != nil {
+			if _, err := w.Revoke(t.Context(), system, manage.Named{Name: "gone"}); err != nil {
 				t.Fatal(err)
 			}
 			tc.call.Platform = "pigeon"
-			got, err := w.Provision(t.Context(), tc.call)
+			got, err := w.Provision(t.Context(), system, tc.call)
 			if tc.refused != "" {
 				wantRefusal(t, err, tc.refused)
 				return
@@ -288,7 +288,7 @@ func TestWhoseTheGatewayIs(t *testing.T) {
 func TestARevokedGatewayMayProvisionAgain(t *testing.T) {
 	w := newWorld(t, nil)
 	first := w.provision(t, boot("pigeon"))
-	if _, err := w.Deprovision(t.Context(), manage.Named{Name: "home"}); err != nil {
+	if _, err := w.Deprovision(t.Context(), system, manage.Named{Name: "home"}); err != nil {
 		t.Fatal(err)
 	}
 	if _, v := w.verdict(t, "gw-box", first.Secret); v != token.Unauthorized {
@@ -377,7 +377,7 @@ func TestProvisionNamesTheUnfitField(t *testing.T) { // invariant 3
 			w := newWorld(t, nil)
 			p := boot("pigeon")
 			tc.change(&p)
-			_, err := w.Provision(t.Context(), p)
+			_, err := w.Provision(t.Context(), system, p)
 			wantField(t, err, tc.field)
 			if all, err := w.db.Gateways(t.Context()); err != nil || len(all) != 0 {
 				t.Errorf("%d gateways were made, %v", len(all), err)

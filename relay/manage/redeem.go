@@ -3,9 +3,12 @@ package manage
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/identity"
 	"github.com/hermes-connector/hermes-connector/store"
+	"github.com/hermes-connector/hermes-connector/store/audit"
 )
 
 // EnrollByToken is a gateway that enrolls itself.
@@ -17,7 +20,7 @@ type EnrollByToken struct {
 
 // EnrollByToken makes a gateway for whoever holds an enrollment token, once. Refused with Forbidden because of
 // the token, and with Usage or Exists because of the gateway's name; then the token is still good.
-func (s *Service) EnrollByToken(ctx context.Context, e EnrollByToken) (Enrolled, error) {
+func (s *Service) EnrollByToken(ctx context.Context, by audit.Actor, e EnrollByToken) (Enrolled, error) {
 	mac := s.mac.MAC(enrollmentPurpose, e.Token)
 	t, err := s.db.Code(ctx, store.EnrollCode, mac)
 	if err != nil {
@@ -25,13 +28,8 @@ func (s *Service) EnrollByToken(ctx context.Context, e EnrollByToken) (Enrolled,
 	}
 	// The store checks this again when it marks the token. The check here keeps whoever holds a spent
 	// token from learning which names are taken.
-	switch {
-	case t.Used:
-		return Enrolled{}, whyNotRedeemed(store.ErrUsed)
-	case !s.set.Now().Before(t.ExpiresAt):
-		return Enrolled{}, whyNotRedeemed(store.ErrExpired)
-	case e.Tenant != "" && e.Tenant != t.Tenant:
-		return Enrolled{}, whyNotRedeemed(store.ErrForeign)
+	if t.Used || !s.set.Now().Before(t.ExpiresAt) || e.Tenant != "" && e.Tenant != t.Tenant {
+		return Enrolled{}, badToken()
 	}
 	id, inst := t.Gateway, t.Instance
 	if id == "" {
@@ -45,7 +43,7 @@ func (s *Service) EnrollByToken(ctx context.Context, e EnrollByToken) (Enrolled,
 			return Enrolled{}, err
 		}
 		if live[inst] {
-			return Enrolled{}, nameTaken(nil)
+			return Enrolled{}, nameTaken()
 		}
 	}
 	cred, g, err := s.auth.Issue(id)
@@ -54,25 +52,83 @@ func (s *Service) EnrollByToken(ctx context.Context, e EnrollByToken) (Enrolled,
 	}
 	g.Instance, g.Tenant = inst, t.Tenant
 	i := store.Instance{ID: inst, Tenant: t.Tenant, WakeURL: t.WakeURL, CreatedAt: g.CreatedAt}
-	if err := s.db.EnrollByToken(auditedGateway(ctx, actEnroll, g, "by token"), mac, e.Tenant, g, i); err != nil {
+	if err := s.db.EnrollByToken(ctx, gatewayRow(by, "enroll", g, "by token"), mac, e.Tenant, g, i); err != nil {
 		return Enrolled{}, whyNotRedeemed(err)
 	}
 	return s.enrolled(g, t.WakeURL, cred.Secret, cred.DeliveryKey), nil
 }
 
-// whyNotRedeemed sorts the store's answers about a token. The refusal does not tell why the token is refused.
+// whyNotRedeemed sorts the store's answers about a token. badToken does not tell why the token is refused.
 func whyNotRedeemed(err error) error {
 	for _, bad := range []error{store.ErrNotFound, store.ErrExpired, store.ErrUsed, store.ErrForeign} {
 		if errors.Is(err, bad) {
-			return refuse(Forbidden, err, "the enrollment token is wrong, used, expired or for somebody else: ask for a new one")
+			return badToken()
 		}
 	}
 	if errors.Is(err, store.ErrExists) {
-		return nameTaken(err)
+		return nameTaken()
 	}
 	return err
 }
 
-func nameTaken(err error) error {
-	return refuse(Exists, err, "that name is taken: choose another gateway id")
+func badToken() error {
+	return refuse(Forbidden, "the enrollment token is wrong, used, expired or for somebody else: ask for a new one")
+}
+
+func nameTaken() error {
+	return refuse(Exists, "that name is taken: choose another gateway id")
+}
+
+// IdentityURL is where a gateway fetches proof of who it is. It is a credential, good until replaced or revoked.
+type IdentityURL struct {
+	URL      string           `json:"identityUrl"`
+	Instance relay.InstanceID `json:"instanceId"`
+	Tenant   relay.TenantID   `json:"tenant"`
+}
+
+// EnvLine renders it as a line of a .env file.
+func (u IdentityURL) EnvLine() string { return envTokenURL + "=" + quoteEnv(u.URL) }
+
+// Identity makes a new identity URL for an instance; its former one dies. Refused with NotFound,
+// or with Usage when the connector takes others' word for who a gateway is.
+func (s *Service) Identity(ctx context.Context, by audit.Actor, n Named) (IdentityURL, error) {
+	if !s.set.IdentityURLs {
+		return IdentityURL{}, refuse(Usage, "identity URLs exist only with mode = \"none\" in [identity]: gateways prove themselves to another service here")
+	}
+	i, err := s.served(ctx, n.Name)
+	if err != nil {
+		return IdentityURL{}, err
+	}
+	url, err := s.identityURL(ctx, by, i.ID, i.Tenant, time.Time{})
+	return IdentityURL{URL: url, Instance: i.ID, Tenant: i.Tenant}, err
+}
+
+// identityURL makes an identity code and returns where it is used. With a zero expiry it does not expire.
+func (s *Service) identityURL(ctx context.Context, by audit.Actor, i relay.InstanceID, t relay.TenantID, expires time.Time) (string, error) {
+	code := identity.NewCode()
+	c := store.Code{Kind: store.IdentityCode, Tenant: t, Instance: i, CreatedAt: s.set.Now(), ExpiresAt: expires}
+	made := row(by, "identity", store.Instance{ID: i, Tenant: t}, "new identity URL")
+	if err := s.db.PutCode(ctx, made, identity.CodeMAC(s.mac, code), c); err != nil {
+		return "", err
+	}
+	return s.set.URL + "/relay/identity/" + code, nil
+}
+
+// DropIdentity revokes an instance's identity URL; the gateway goes on with the credentials it has. Refused with
+// NotFound, also when there is none.
+func (s *Service) DropIdentity(ctx context.Context, by audit.Actor, n Named) (Moved, error) {
+	if n.Name == "" { // it would be that of every token without a name
+		return Moved{}, noGateway(n.Name)
+	}
+	i, err := s.instance(ctx, n.Name)
+	if refused, ok := errors.AsType[*Error](err); ok && refused.Why == NotFound {
+		i = store.Instance{ID: relay.InstanceID(n.Name)} // enroll --token makes one for a gateway that never came
+	} else if err != nil {
+		return Moved{}, err
+	}
+	count, err := s.db.DropIdentityCodes(ctx, row(by, "identity", i, "identity URL revoked"), i.ID)
+	if err == nil && count == 0 {
+		return Moved{}, refuse(NotFound, "%q has no identity URL that could be revoked", n.Name)
+	}
+	return Moved{Instance: i.ID, Count: count}, err
 }

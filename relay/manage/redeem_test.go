@@ -18,7 +18,7 @@ import (
 // enrollToken is EnrollToken of what the test takes for granted.
 func (w *world) enrollToken(t *testing.T, e manage.Enroll) manage.EnrollmentToken {
 	t.Helper()
-	tok, err := w.EnrollToken(t.Context(), e)
+	tok, err := w.EnrollToken(t.Context(), system, e)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,7 +43,7 @@ func TestEnrollByToken(t *testing.T) {
 			tok := w.enrollToken(t, tc.token)
 			e := redemption(tok.Token, tc.says)
 			e.Tenant = "family"
-			got, err := w.EnrollByToken(t.Context(), e)
+			got, err := w.EnrollByToken(t.Context(), system, e)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -56,7 +56,7 @@ func TestEnrollByToken(t *testing.T) {
 			if i, err := w.db.Instance(t.Context(), got.Instance); err != nil || i.WakeURL != "https://k.example/" {
 				t.Errorf("instance %+v, %v; want the token's wake URL", i, err)
 			}
-			_, err = w.EnrollByToken(t.Context(), e)
+			_, err = w.EnrollByToken(t.Context(), system, e)
 			wantRefusal(t, err, manage.Forbidden)
 		})
 	}
@@ -75,7 +75,7 @@ func TestATokenThatWillNotDoIsRefusedInOneWay(t *testing.T) { // invariant 6
 			w := newWorld(t, nil)
 			e := redemption(w.enrollToken(t, manage.Enroll{Name: "kids"}).Token, "kids")
 			change(w, &e)
-			_, err := w.EnrollByToken(t.Context(), e)
+			_, err := w.EnrollByToken(t.Context(), system, e)
 			wantRefusal(t, err, manage.Forbidden)
 			words = append(words, err.Error())
 		})
@@ -94,13 +94,13 @@ func TestATokenThatFailsStaysGood(t *testing.T) {
 	tok := w.enrollToken(t, manage.Enroll{}).Token
 	for name, says := range map[string]relay.GatewayID{"a gateway's name": "home", "an agent's name that another gateway serves": "attic"} {
 		t.Run(name, func(t *testing.T) {
-			_, err := w.EnrollByToken(t.Context(), redemption(tok, says))
+			_, err := w.EnrollByToken(t.Context(), system, redemption(tok, says))
 			wantRefusal(t, err, manage.Exists)
 		})
 	}
-	_, err := w.EnrollByToken(t.Context(), redemption(tok, "a b"))
+	_, err := w.EnrollByToken(t.Context(), system, redemption(tok, "a b"))
 	wantField(t, err, "gatewayId")
-	if _, err := w.EnrollByToken(t.Context(), redemption(tok, "new")); err != nil {
+	if _, err := w.EnrollByToken(t.Context(), system, redemption(tok, "new")); err != nil {
 		t.Error(err)
 	}
 }
@@ -162,10 +162,10 @@ func (w *world) code(t *testing.T, url string) store.Code {
 func TestIdentityURLs(t *testing.T) {
 	w := newWorld(t, nil)
 	home := manage.Named{Name: "home"}
-	_, err := w.Identity(t.Context(), home)
+	_, err := w.Identity(t.Context(), system, home)
 	wantRefusal(t, err, manage.NotFound)
 	old := w.enrollToken(t, manage.Enroll{Name: "home"})
-	if _, err := w.DropIdentity(t.Context(), home); err != nil { // nobody has come with it yet
+	if _, err := w.DropIdentity(t.Context(), system, home); err != nil { // nobody has come with it yet
 		t.Error(err)
 	}
 	if got := w.code(t, old.IdentityURL); got != (store.Code{}) {
@@ -174,7 +174,7 @@ func TestIdentityURLs(t *testing.T) {
 	w.enroll(t, "home")
 	var urls []string
 	for range 2 {
-		u, err := w.Identity(t.Context(), home)
+		u, err := w.Identity(t.Context(), system, home)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -187,15 +187,15 @@ func TestIdentityURLs(t *testing.T) {
 	if first, second := w.code(t, urls[0]), w.code(t, urls[1]); first.Instance != "" || second.Instance != "home" || !second.ExpiresAt.IsZero() {
 		t.Errorf("the former code is %+v, the newer %+v", first, second)
 	}
-	if moved, err := w.DropIdentity(t.Context(), home); err != nil || moved.Count != 1 {
+	if moved, err := w.DropIdentity(t.Context(), system, home); err != nil || moved.Count != 1 {
 		t.Errorf("DropIdentity() = %+v, %v", moved, err)
 	}
 	w.enrollToken(t, manage.Enroll{})
 	for _, name := range []string{"home", "nobody", ""} {
-		_, err := w.DropIdentity(t.Context(), manage.Named{Name: name})
+		_, err := w.DropIdentity(t.Context(), system, manage.Named{Name: name})
 		wantRefusal(t, err, manage.NotFound)
 	}
 	w.change(func(s *manage.Settings) { s.IdentityURLs = false })
-	_, err = w.Identity(t.Context(), home)
+	_, err = w.Identity(t.Context(), system, home)
 	wantRefusal(t, err, manage.Usage)
 }

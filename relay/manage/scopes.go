@@ -10,6 +10,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store"
+	"github.com/hermes-connector/hermes-connector/store/audit"
 )
 
 // Scope names a chat, or with an empty Chat a whole scope, and an instance.
@@ -32,7 +33,7 @@ type Grant struct {
 
 // Claim grants a chat or a whole scope that nobody else holds to an instance. Again: nothing changes. Refused
 // with NotFound, Usage or Held.
-func (s *Service) Claim(ctx context.Context, c Scope) (Grant, error) {
+func (s *Service) Claim(ctx context.Context, by audit.Actor, c Scope) (Grant, error) {
 	c, err := s.located(ctx, c)
 	if err != nil {
 		return Grant{}, err
@@ -42,9 +43,9 @@ func (s *Service) Claim(ctx context.Context, c Scope) (Grant, error) {
 		return Grant{}, err
 	}
 	g := store.Grant{Platform: c.Platform, Scope: c.Scope, Chat: c.Chat, Instance: i.ID, Tenant: i.Tenant, GrantedAt: s.set.Now()}
-	err = s.db.Claim(audited(ctx, actClaim, i, spell(g)), g)
+	err = s.db.Claim(ctx, row(by, "claim", i, spell(g)), g)
 	if errors.Is(err, store.ErrHeld) {
-		return Grant{}, refuse(Held, err, "another gateway holds that chat: hermes-connector scope list shows which gateway; release the chat there first")
+		return Grant{}, refuse(Held, "another gateway holds that chat: hermes-connector scope list shows which gateway; release the chat there first")
 	}
 	return s.granted(ctx, g, err)
 }
@@ -52,7 +53,7 @@ func (s *Service) Claim(ctx context.Context, c Scope) (Grant, error) {
 // ClaimOwned is Claim for the instance itself, which may have what one of its bound people sees and manages,
 // where the platform says it is, unless a route reserves that for another tenant; a thread is granted alone.
 // Refused with NotFound, Usage, Held, Forbidden, or, without a server, Offline.
-func (s *Service) ClaimOwned(ctx context.Context, c Scope) (Grant, error) {
+func (s *Service) ClaimOwned(ctx context.Context, by audit.Actor, c Scope) (Grant, error) {
 	if err := s.scope(c); err != nil {
 		return Grant{}, err
 	}
@@ -61,21 +62,21 @@ func (s *Service) ClaimOwned(ctx context.Context, c Scope) (Grant, error) {
 		return Grant{}, err
 	}
 	if s.live == nil {
-		return Grant{}, refuse(Offline, nil, "no server is running: only the bots of a running server know who manages a chat")
+		return Grant{}, refuse(Offline, "no server is running: only the bots of a running server know who manages a chat")
 	}
 	place, ok := s.live.MayClaim(ctx, i.ID, c.Platform, c.Scope, c.Chat)
 	if !ok {
-		return Grant{}, notYours(nil)
+		return Grant{}, notYours()
 	}
 	g := store.Grant{
 		Platform: place.Platform, Scope: place.Scope, Chat: place.Chat, Instance: i.ID, Tenant: i.Tenant, GrantedAt: s.set.Now(),
 	}
-	err = s.db.ClaimUnreserved(audited(ctx, actClaim, i, spell(g)), g, place.Parent)
+	err = s.db.ClaimUnreserved(ctx, row(by, "claim", i, spell(g)), g, place.Parent)
 	switch {
 	case errors.Is(err, store.ErrHeld):
-		return Grant{}, refuse(Held, err, "another instance holds that chat")
+		return Grant{}, refuse(Held, "another instance holds that chat")
 	case errors.Is(err, store.ErrReserved):
-		return Grant{}, notYours(err)
+		return Grant{}, notYours()
 	case errors.Is(err, store.ErrNotFound): // revoked meanwhile
 		return Grant{}, revoked(c.Name)
 	}
@@ -95,8 +96,8 @@ func (s *Service) granted(ctx context.Context, g store.Grant, err error) (Grant,
 }
 
 // notYours is one answer for every reason, so that it tells nothing about the chat.
-func notYours(err error) *Error {
-	return refuse(Forbidden, err, "only a chat that somebody bound to this instance sees and manages can be claimed")
+func notYours() *Error {
+	return refuse(Forbidden, "only a chat that somebody bound to this instance sees and manages can be claimed")
 }
 
 // spell names a grant's chat in the audit list.
@@ -137,7 +138,7 @@ func (s *Service) located(ctx context.Context, c Scope) (Scope, error) {
 			c.Scope = place.Scope
 			return c, nil
 		default:
-			return c, unfit("scopeId", nil, "chat %s lies in scope %s: give --scope %s, or none", c.Chat, place.Scope, place.Scope)
+			return c, unfit("scopeId", "chat %s lies in scope %s: give --scope %s, or none", c.Chat, place.Scope, place.Scope)
 		}
 	}
 	return c, nil
@@ -145,7 +146,7 @@ func (s *Service) located(ctx context.Context, c Scope) (Scope, error) {
 
 // Release undoes Claim. A chat named without its scope is the one of that id that the instance
 // holds. Refused with NotFound, also when the instance holds no such grant.
-func (s *Service) Release(ctx context.Context, c Scope) (Grant, error) {
+func (s *Service) Release(ctx context.Context, by audit.Actor, c Scope) (Grant, error) {
 	if err := s.scope(c); err != nil {
 		return Grant{}, err
 	}
@@ -164,9 +165,9 @@ func (s *Service) Release(ctx context.Context, c Scope) (Grant, error) {
 			g.Scope = held[i].Scope
 		}
 	}
-	err = s.db.Release(audited(ctx, actRelease, i, spell(g)), i.ID, g.Platform, g.Scope, g.Chat)
+	err = s.db.Release(ctx, row(by, "release", i, spell(g)), i.ID, g.Platform, g.Scope, g.Chat)
 	if errors.Is(err, store.ErrNotFound) {
-		return Grant{}, refuse(NotFound, err, "%q does not hold that chat: hermes-connector scope list %s shows what it holds", c.Name, c.Name)
+		return Grant{}, refuse(NotFound, "%q does not hold that chat: hermes-connector scope list %s shows what it holds", c.Name, c.Name)
 	}
 	return grant(g), err
 }
@@ -188,17 +189,51 @@ func (s *Service) scope(c Scope) error {
 
 // Scopes lists the grants of an instance, or with an empty name all of them. Refused with NotFound.
 func (s *Service) Scopes(ctx context.Context, n Named) ([]Grant, error) {
-	var of store.Instance
-	if n.Name != "" {
-		var err error
-		if of, err = s.instance(ctx, n.Name); err != nil {
-			return nil, err
-		}
+	of, err := s.maybe(ctx, n)
+	if err != nil {
+		return nil, err
 	}
 	all, err := s.db.Grants(ctx, store.GrantFilter{Instance: of.ID})
 	return each(all, grant), err
 }
 
 func grant(g store.Grant) Grant {
-	return Grant{Platform: g.Platform, Scope: g.Scope, Chat: g.Chat, Instance: g.Instance, Tenant: g.Tenant, GrantedAt: utc(g.GrantedAt)}
+	return Grant{Platform: g.Platform, Scope: g.Scope, Chat: g.Chat, Instance: g.Instance, Tenant: g.Tenant, GrantedAt: g.GrantedAt.UTC()}
+}
+
+// Route keeps other tenants from claiming a scope, a chat or a path. It does not decide who receives messages.
+type Route struct {
+	Platform relay.PlatformID `json:"platform"`
+	Key      string           `json:"key"`
+	Tenant   relay.TenantID   `json:"tenant"`
+	Instance relay.InstanceID `json:"instanceId"` // which declared it
+	At       time.Time        `json:"at,omitzero"`
+}
+
+// Routes lists the routes an instance declared, or with an empty name all. Refused with NotFound.
+func (s *Service) Routes(ctx context.Context, n Named) ([]Route, error) {
+	of, err := s.maybe(ctx, n)
+	if err != nil {
+		return nil, err
+	}
+	all, err := s.db.Routes(ctx)
+	all = slices.DeleteFunc(all, func(r store.Route) bool { return n.Name != "" && r.Instance != of.ID })
+	return each(all, func(r store.Route) Route {
+		return Route{Platform: r.Platform, Key: r.Key, Tenant: r.Tenant, Instance: r.Instance, At: r.At.UTC()}
+	}), err
+}
+
+// RouteKey names a route.
+type RouteKey struct {
+	Platform relay.PlatformID `json:"platform"`
+	Key      string           `json:"key"`
+}
+
+// DropRoute frees what a route reserves, until its gateway starts again and declares it. Refused with NotFound.
+func (s *Service) DropRoute(ctx context.Context, by audit.Actor, k RouteKey) (RouteKey, error) {
+	err := s.db.DropRoute(ctx, &audit.Entry{Actor: by, Action: "route", Detail: "dropped " + string(k.Platform) + " " + k.Key}, k.Platform, k.Key)
+	if errors.Is(err, store.ErrNotFound) {
+		return RouteKey{}, refuse(NotFound, "there is no such route: hermes-connector route list shows what there is")
+	}
+	return k, err
 }

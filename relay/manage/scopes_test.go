@@ -18,23 +18,23 @@ func TestScopes(t *testing.T) {
 	w := newWorld(t, nil)
 	w.enroll(t, "home", "attic")
 	loft := manage.Scope{Name: "home", Platform: "pigeon", Chat: "-100"}
-	if _, err := w.Claim(t.Context(), loft); err != nil {
+	if _, err := w.Claim(t.Context(), system, loft); err != nil {
 		t.Fatal(err)
 	}
 	w.now = noon.Add(time.Hour)
-	if again, err := w.Claim(t.Context(), loft); err != nil || again.GrantedAt != noon {
+	if again, err := w.Claim(t.Context(), system, loft); err != nil || again.GrantedAt != noon {
 		t.Errorf("claimed again: since %v, %v; want %v", again.GrantedAt, err, noon)
 	}
 	w.now = noon
 	other := loft
 	other.Name = "attic"
-	_, err := w.Claim(t.Context(), other)
+	_, err := w.Claim(t.Context(), system, other)
 	wantRefusal(t, err, manage.Held)
-	_, err = w.Release(t.Context(), other)
+	_, err = w.Release(t.Context(), system, other)
 	wantRefusal(t, err, manage.NotFound)
-	_, err = w.Claim(t.Context(), manage.Scope{Name: "home", Platform: "pigeon"})
+	_, err = w.Claim(t.Context(), system, manage.Scope{Name: "home", Platform: "pigeon"})
 	wantRefusal(t, err, manage.Usage)
-	if _, err := w.Claim(t.Context(), manage.Scope{Name: "attic", Platform: "raven", Scope: "tower"}); err != nil {
+	if _, err := w.Claim(t.Context(), system, manage.Scope{Name: "attic", Platform: "raven", Scope: "tower"}); err != nil {
 		t.Fatal(err)
 	}
 	for name, want := range map[string][]manage.Grant{
@@ -52,7 +52,7 @@ func TestScopes(t *testing.T) {
 			t.Errorf("scopes of %q (-want +got):\n%s", name, diff)
 		}
 	}
-	if _, err := w.Release(t.Context(), loft); err != nil {
+	if _, err := w.Release(t.Context(), system, loft); err != nil {
 		t.Error(err)
 	}
 	_, err = w.Scopes(t.Context(), manage.Named{Name: "nobody"})
@@ -90,19 +90,19 @@ func TestClaimFindsTheScope(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			tc.claim.Name = "home"
-			g, err := w.Claim(t.Context(), tc.claim)
+			g, err := w.Claim(t.Context(), system, tc.claim)
 			if err != nil || g.Scope != tc.want {
 				t.Fatalf("scope %q, %v; want %q", g.Scope, err, tc.want)
 			}
 			if tc.claim.Chat != "" {
 				tc.claim.Scope = ""
 			}
-			if g, err = w.Release(t.Context(), tc.claim); err != nil || g.Scope != tc.want {
+			if g, err = w.Release(t.Context(), system, tc.claim); err != nil || g.Scope != tc.want {
 				t.Errorf("released scope %q, %v; want %q", g.Scope, err, tc.want)
 			}
 		})
 	}
-	_, err := w.Claim(t.Context(), manage.Scope{Name: "home", Platform: "raven", Chat: "nest", Scope: "barn"})
+	_, err := w.Claim(t.Context(), system, manage.Scope{Name: "home", Platform: "raven", Chat: "nest", Scope: "barn"})
 	wantField(t, err, "scopeId")
 }
 
@@ -110,7 +110,7 @@ func TestClaimOwned(t *testing.T) {
 	for name, tc := range map[string]struct {
 		claim manage.Scope
 		want  manage.Grant
-		kind  manage.Kind
+		kind  manage.Why
 	}{
 		"a chat it manages, where the platform says it is": {
 			claim: manage.Scope{Chat: "loft"}, want: manage.Grant{Scope: "tower", Chat: "loft"},
@@ -137,15 +137,15 @@ func TestClaimOwned(t *testing.T) {
 			w.enroll(t, "home", "attic", "gone")
 			w.provision(t, manage.Provision{Tenant: "family", Instance: "kids", Gateway: "kids", Platform: "pigeon", RouteKeys: []string{"coop"}})
 			w.provision(t, manage.Provision{Tenant: "home", Instance: "attic", Gateway: "attic", Platform: "pigeon", RouteKeys: []string{"roost"}})
-			if _, err := w.Claim(t.Context(), manage.Scope{Name: "attic", Platform: "pigeon", Chat: "nest"}); err != nil {
+			if _, err := w.Claim(t.Context(), system, manage.Scope{Name: "attic", Platform: "pigeon", Chat: "nest"}); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := w.Revoke(t.Context(), manage.Named{Name: "gone"}); err != nil {
+			if _, err := w.Revoke(t.Context(), system, manage.Named{Name: "gone"}); err != nil {
 				t.Fatal(err)
 			}
 			c := tc.claim
 			c.Name, c.Platform = cmp.Or(c.Name, "home"), cmp.Or(c.Platform, "pigeon")
-			got, err := w.ClaimOwned(t.Context(), c)
+			got, err := w.ClaimOwned(t.Context(), system, c)
 			if tc.kind != "" {
 				wantRefusal(t, err, tc.kind)
 				return
@@ -166,13 +166,13 @@ func TestWhatIsNotYoursAndWhatIsReservedAreRefusedAlike(t *testing.T) { // invar
 	w := newWorld(t, &server{manages: places{"coop": {Platform: "pigeon", Chat: "coop"}}})
 	w.enroll(t, "home")
 	w.provision(t, manage.Provision{Tenant: "family", Instance: "kids", Gateway: "kids", Platform: "pigeon", RouteKeys: []string{"coop"}})
-	_, reserved := w.ClaimOwned(t.Context(), manage.Scope{Name: "home", Platform: "pigeon", Chat: "coop"})
-	_, foreign := w.ClaimOwned(t.Context(), manage.Scope{Name: "home", Platform: "pigeon", Chat: "cellar"})
+	_, reserved := w.ClaimOwned(t.Context(), system, manage.Scope{Name: "home", Platform: "pigeon", Chat: "coop"})
+	_, foreign := w.ClaimOwned(t.Context(), system, manage.Scope{Name: "home", Platform: "pigeon", Chat: "cellar"})
 	if reserved == nil || foreign == nil || reserved.Error() != foreign.Error() {
 		t.Errorf("%v and %v tell them apart", reserved, foreign)
 	}
 	// The operator may grant what a route reserves.
-	if _, err := w.Claim(t.Context(), manage.Scope{Name: "home", Platform: "pigeon", Chat: "coop"}); err != nil {
+	if _, err := w.Claim(t.Context(), system, manage.Scope{Name: "home", Platform: "pigeon", Chat: "coop"}); err != nil {
 		t.Error(err)
 	}
 }
@@ -180,7 +180,7 @@ func TestWhatIsNotYoursAndWhatIsReservedAreRefusedAlike(t *testing.T) { // invar
 func TestClaimOwnedNeedsAServer(t *testing.T) {
 	w := newWorld(t, nil)
 	w.enroll(t, "home")
-	_, err := w.ClaimOwned(t.Context(), manage.Scope{Name: "home", Platform: "pigeon", Chat: "loft"})
+	_, err := w.ClaimOwned(t.Context(), system, manage.Scope{Name: "home", Platform: "pigeon", Chat: "loft"})
 	wantRefusal(t, err, manage.Offline)
 }
 
@@ -199,10 +199,10 @@ func TestRoutes(t *testing.T) {
 		}
 	}
 	coop := manage.RouteKey{Platform: "pigeon", Key: "coop"}
-	if got, err := w.DropRoute(t.Context(), coop); err != nil || got != coop {
+	if got, err := w.DropRoute(t.Context(), system, coop); err != nil || got != coop {
 		t.Errorf("DropRoute() = %+v, %v", got, err)
 	}
-	_, err := w.DropRoute(t.Context(), coop)
+	_, err := w.DropRoute(t.Context(), system, coop)
 	wantRefusal(t, err, manage.NotFound)
 	_, err = w.Routes(t.Context(), manage.Named{Name: "nobody"})
 	wantRefusal(t, err, manage.NotFound)

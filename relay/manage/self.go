@@ -36,7 +36,7 @@ type BoundUser struct {
 func (s *Service) Manageable(ctx context.Context, i relay.InstanceID, t relay.TenantID) error {
 	inst, err := s.served(ctx, string(i))
 	if err == nil && (inst.ID != i || t != "" && inst.Tenant != t) {
-		return noGateway(string(i), nil)
+		return noGateway(string(i))
 	}
 	return err
 }
@@ -72,11 +72,11 @@ func (s *Service) Self(ctx context.Context, n Named) (Self, error) {
 		return Self{}, err
 	}
 	for p := range i.Relevance {
-		out.Relevance[p] = shown(i.ID, p, relevance(i, p))
+		out.Relevance[p] = shown(i, p)
 	}
 	for _, b := range s.bots() {
 		p := b.Bot().Platform
-		out.Relevance[p] = shown(i.ID, p, relevance(i, p))
+		out.Relevance[p] = shown(i, p)
 	}
 	lane, err := s.db.Lane(ctx, i.ID)
 	if err != nil {

@@ -21,10 +21,10 @@ func TestSelf(t *testing.T) {
 	w.provision(t, p)
 	yes := true
 	for what, err := range map[string]error{
-		"bind":   second(w.Bind(t.Context(), manage.Bind{Name: "home", Platform: "pigeon", User: "ann"})),
-		"claim":  second(w.Claim(t.Context(), manage.Scope{Name: "home", Platform: "raven", Chat: "nest"})),
-		"other":  second(w.Claim(t.Context(), manage.Scope{Name: "attic", Platform: "raven", Chat: "loft"})),
-		"policy": second(w.SetRelevance(t.Context(), manage.SetRelevance{Name: "home", Platform: "raven", AllowBots: &yes})),
+		"bind":   second(w.Bind(t.Context(), system, manage.Bind{Name: "home", Platform: "pigeon", User: "ann"})),
+		"claim":  second(w.Claim(t.Context(), system, manage.Scope{Name: "home", Platform: "raven", Chat: "nest"})),
+		"other":  second(w.Claim(t.Context(), system, manage.Scope{Name: "attic", Platform: "raven", Chat: "loft"})),
+		"policy": second(w.SetRelevance(t.Context(), system, manage.SetRelevance{Name: "home", Platform: "raven", AllowBots: &yes})),
 	} {
 		if err != nil {
 			t.Fatalf("%s: %v", what, err)
@@ -73,7 +73,7 @@ func second[T any](_ T, err error) error { return err }
 func TestSelfSaysWhatIsMissing(t *testing.T) {
 	w := newWorld(t, nil)
 	w.enroll(t, "home")
-	if err := w.db.UpdateInstance(t.Context(), "home", func(i *store.Instance) error { i.Asleep = true; return nil }); err != nil {
+	if err := w.db.UpdateInstance(t.Context(), nil, "home", func(i *store.Instance) error { i.Asleep = true; return nil }); err != nil {
 		t.Fatal(err)
 	}
 	self, err := w.Self(t.Context(), manage.Named{Name: "home"})
@@ -97,11 +97,11 @@ func TestDeprovision(t *testing.T) {
 	w.enroll(t, "home", "attic")
 	w.provision(t, boot("pigeon"))
 	tok := w.enrollToken(t, manage.Enroll{Name: "later"})
-	url, err := w.Identity(t.Context(), manage.Named{Name: "home"})
+	url, err := w.Identity(t.Context(), system, manage.Named{Name: "home"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := w.Deprovision(t.Context(), manage.Named{Name: "home"})
+	got, err := w.Deprovision(t.Context(), system, manage.Named{Name: "home"})
 	want := map[string]any{"instanceId": "home", "tenant": "home", "gateways": []any{"gw-box", "home"}}
 	if diff := cmp.Diff(want, keysOf(t, got)); diff != "" || err != nil {
 		t.Errorf("%v; deprovisioned (-want +got):\n%s", err, diff)
@@ -115,10 +115,10 @@ func TestDeprovision(t *testing.T) {
 	if c := w.code(t, tok.IdentityURL); c.Instance != "later" {
 		t.Errorf("another's identity code fell: %+v", c)
 	}
-	if again, err := w.Deprovision(t.Context(), manage.Named{Name: "home"}); err != nil || len(again.Gateways) != 0 {
+	if again, err := w.Deprovision(t.Context(), system, manage.Named{Name: "home"}); err != nil || len(again.Gateways) != 0 {
 		t.Errorf("again: %+v, %v", again, err)
 	}
-	_, err = w.Deprovision(t.Context(), manage.Named{Name: "nobody"})
+	_, err = w.Deprovision(t.Context(), system, manage.Named{Name: "nobody"})
 	wantRefusal(t, err, manage.NotFound)
 	_, err = w.Self(t.Context(), manage.Named{Name: "home"})
 	wantRefusal(t, err, manage.NotFound)
@@ -127,10 +127,10 @@ func TestDeprovision(t *testing.T) {
 func TestManageable(t *testing.T) {
 	w := newWorld(t, nil)
 	w.enroll(t, "home", "gone")
-	if _, err := w.Provision(t.Context(), manage.Provision{Tenant: "home", Instance: "home", Gateway: "gw-box", Platform: "pigeon"}); err != nil {
+	if _, err := w.Provision(t.Context(), system, manage.Provision{Tenant: "home", Instance: "home", Gateway: "gw-box", Platform: "pigeon"}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := w.Revoke(t.Context(), manage.Named{Name: "gone"}); err != nil {
+	if _, err := w.Revoke(t.Context(), system, manage.Named{Name: "gone"}); err != nil {
 		t.Fatal(err)
 	}
 	for _, tenant := range []relay.TenantID{"home", ""} {

@@ -3,6 +3,8 @@ package manage
 import (
 	"cmp"
 	"context"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
@@ -58,7 +60,7 @@ func (s *Service) Status(ctx context.Context, _ struct{}) (Status, error) {
 		b := BotStatus{Platform: bot.Platform, ID: bot.ID, State: platforms.Stopped}
 		if s.live != nil {
 			st := p.Status()
-			b.Name, b.State, b.Reason, b.LastEventAt = st.Name, st.State, st.Reason, utc(st.LastEventAt)
+			b.Name, b.State, b.Reason, b.LastEventAt = st.Name, st.State, st.Reason, st.LastEventAt.UTC()
 		}
 		out.Bots = append(out.Bots, b)
 	}
@@ -80,7 +82,7 @@ func (s *Service) Status(ctx context.Context, _ struct{}) (Status, error) {
 		}
 		st := InstanceStatus{
 			ID: i.ID, Tenant: i.Tenant, State: s.state(i), Backlog: lane.Entries,
-			OldestAt: utc(lane.OldestAt), Dead: lane.Dead, LastSeenAt: utc(i.LastSeenAt), Warnings: warnings(i),
+			OldestAt: lane.OldestAt.UTC(), Dead: lane.Dead, LastSeenAt: i.LastSeenAt.UTC(), Warnings: warnings(i),
 		}
 		if s.live != nil {
 			st.Warning = s.live.Warning(i.ID)
@@ -125,7 +127,7 @@ type Explain struct {
 // server runs (they are kept in its memory only), with NotFound when the event is not among them.
 func (s *Service) Explain(ctx context.Context, e Explain) ([]gate.Decision, error) {
 	if s.live == nil {
-		return nil, refuse(Offline, nil, "no server is running: a server keeps its decisions in memory only; start one with hermes-connector serve")
+		return nil, refuse(Offline, "no server is running: a server keeps its decisions in memory only; start one with hermes-connector serve")
 	}
 	out := []gate.Decision{}
 	stuck := make(map[relay.InstanceID]map[relay.EventID]relay.Bot)
@@ -149,7 +151,53 @@ func (s *Service) Explain(ctx context.Context, e Explain) ([]gate.Decision, erro
 		out = append(out, d)
 	}
 	if e.Event != "" && len(out) == 0 {
-		return nil, refuse(NotFound, nil, "the server remembers no event %q: hermes-connector explain lists the events that it remembers", e.Event)
+		return nil, refuse(NotFound, "the server remembers no event %q: hermes-connector explain lists the events that it remembers", e.Event)
 	}
 	return out, nil
+}
+
+// warnNotFronted is an instance's warning while messages wait that its gateway could not answer.
+const warnNotFronted = "not_fronted"
+
+// stuck are the events that wait because the instance's gateway does not front their bots, and those bots.
+func (s *Service) stuck(ctx context.Context, i relay.InstanceID) (map[relay.EventID]relay.Bot, []relay.Bot, error) {
+	unfronted := s.live.Unfronted(i)
+	if len(unfronted) == 0 {
+		return nil, nil, nil
+	}
+	entries, err := s.db.Entries(ctx, i, 0)
+	if err != nil {
+		return nil, nil, err
+	}
+	events := make(map[relay.EventID]relay.Bot)
+	var bots []relay.Bot
+	for _, e := range entries {
+		if !slices.Contains(unfronted, e.About.Bot) {
+			continue
+		}
+		events[e.About.ID] = e.About.Bot
+		if !slices.Contains(bots, e.About.Bot) {
+			bots = append(bots, e.About.Bot)
+		}
+	}
+	return events, bots, nil
+}
+
+// frontLine says what is missing in the .env of a gateway that does not front bots: what `enroll` prints.
+func (s *Service) frontLine(bots ...relay.Bot) string {
+	var names []string
+	for _, b := range bots {
+		names = append(names, b.String())
+	}
+	waits := "messages of " + strings.Join(names, ", ") + " wait: "
+	if !slices.ContainsFunc(s.bots(), func(p platforms.Platform) bool { return slices.Contains(bots, p.Bot()) }) {
+		return waits + "that bot is not configured here any more"
+	}
+	env := s.env("")
+	lines := []string{envPlatforms + "=" + env[envPlatforms]}
+	if ids, ok := env[envBotIDs]; ok {
+		lines = append(lines, envBotIDs+"="+ids)
+	}
+	return waits + "the gateway does not front it. Its .env needs " + strings.Join(lines, " and ") +
+		" (one of June 2026: " + envPlatform + "=" + string(relay.RelayPlatform) + " and no " + envBotID + ")"
 }

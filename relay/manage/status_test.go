@@ -20,11 +20,11 @@ func TestStatusOfARunningServer(t *testing.T) { // invariant 4
 	w.enroll(t, "home", "attic", "gone", "empty")
 	w.put(t, "attic", "e1", "e2")
 	w.put(t, "gone", "e3")
-	if err := w.db.UpdateInstance(t.Context(), "attic", func(i *store.Instance) error { i.Asleep = true; return nil }); err != nil {
+	if err := w.db.UpdateInstance(t.Context(), nil, "attic", func(i *store.Instance) error { i.Asleep = true; return nil }); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"gone", "empty"} {
-		if _, err := w.Revoke(t.Context(), manage.Named{Name: name}); err != nil {
+		if _, err := w.Revoke(t.Context(), system, manage.Named{Name: name}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -48,7 +48,7 @@ func TestStatusOfARunningServer(t *testing.T) { // invariant 4
 		t.Errorf("status (-want +got):\n%s", diff)
 	}
 	// One that went idle is asleep also while its socket is still open.
-	if err := w.db.UpdateInstance(t.Context(), "home", func(i *store.Instance) error { i.Asleep = true; return nil }); err != nil {
+	if err := w.db.UpdateInstance(t.Context(), nil, "home", func(i *store.Instance) error { i.Asleep = true; return nil }); err != nil {
 		t.Fatal(err)
 	}
 	if g, err := w.Gateway(t.Context(), manage.Named{Name: "home"}); err != nil || g.State != manage.Asleep {
@@ -125,7 +125,7 @@ func TestBuffer(t *testing.T) {
 	if err != nil || len(dead) != 2 || keysOf(t, dead[0])["reason"] != "deaths" || dead[0].Event != "e1" {
 		t.Fatalf("Dead() = %+v, %v; want e1 and e2", dead, err)
 	}
-	moved, err := w.Replay(t.Context(), manage.Letters{Name: "home", Buffers: []string{dead[1].Buffer}})
+	moved, err := w.Replay(t.Context(), system, manage.Letters{Name: "home", Buffers: []string{dead[1].Buffer}})
 	if err != nil || moved.Count != 1 {
 		t.Errorf("Replay() = %+v, %v; want 1", moved, err)
 	}
@@ -135,14 +135,14 @@ func TestBuffer(t *testing.T) {
 	if diff := cmp.Diff([]bus.Note{bus.LaneGrew{Instance: "home"}}, w.notes); diff != "" { // invariant 2
 		t.Errorf("published (-want +got):\n%s", diff)
 	}
-	_, err = w.Replay(t.Context(), manage.Letters{Name: "home", Buffers: []string{"1-1"}})
+	_, err = w.Replay(t.Context(), system, manage.Letters{Name: "home", Buffers: []string{"1-1"}})
 	wantRefusal(t, err, manage.NotFound)
-	_, err = w.Replay(t.Context(), manage.Letters{Name: "home", Buffers: []string{"one"}})
+	_, err = w.Replay(t.Context(), system, manage.Letters{Name: "home", Buffers: []string{"one"}})
 	wantRefusal(t, err, manage.Usage)
-	if moved, err := w.Drop(t.Context(), manage.Letters{Name: "home"}); err != nil || moved.Count != 1 {
+	if moved, err := w.Drop(t.Context(), system, manage.Letters{Name: "home"}); err != nil || moved.Count != 1 {
 		t.Errorf("Drop() = %+v, %v; want the one dead letter", moved, err)
 	}
-	if moved, err := w.Drop(t.Context(), manage.Letters{Name: "home", Buffers: []string{ids[2].String()}}); err != nil || moved.Count != 1 {
+	if moved, err := w.Drop(t.Context(), system, manage.Letters{Name: "home", Buffers: []string{ids[2].String()}}); err != nil || moved.Count != 1 {
 		t.Errorf("Drop(%s) = %+v, %v; want 1", ids[2], moved, err)
 	}
 	waiting, err = w.Entries(t.Context(), manage.Named{Name: "home"})

@@ -350,7 +350,7 @@ func TestAScrapeWritesNothing(t *testing.T) { // invariant 1
 		t.Fatal(err)
 	}
 	g := store.Gateway{ID: "home", Secrets: []store.GatewaySecret{{ID: "s1", Sealed: []byte("sealed")}}, DeliveryKey: []byte("key")}
-	if err := db.Enroll(t.Context(), g, store.Instance{ID: "home", Tenant: "home"}); err != nil {
+	if err := db.Enroll(t.Context(), nil, g, store.Instance{ID: "home", Tenant: "home"}); err != nil {
 		t.Fatal(err)
 	}
 	service := manage.New(db, nil, nil, nil, nil, nil, manage.Settings{})

@@ -13,6 +13,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/limit"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
 	"github.com/hermes-connector/hermes-connector/relay/token"
+	"github.com/hermes-connector/hermes-connector/store/audit"
 )
 
 // ask makes a request from an address, through a proxy, and returns the answer's code.
@@ -58,19 +59,19 @@ func TestAFloodHarmsNobodyElse(t *testing.T) {
 	const bad, good = "198.51.100.66", "203.0.113.7"
 	r := newRig(t)
 	for _, name := range []string{"near", "far", "boot"} {
-		if _, err := r.svc.Enroll(t.Context(), manage.Enroll{Name: name}); err != nil {
+		if _, err := r.svc.Enroll(t.Context(), audit.Actor{}, manage.Enroll{Name: name}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	bearers := make(map[string]string) // of gateways, one per place that asks
 	for name, from := range map[string]string{"near": bad, "far": good} {
-		e, err := r.svc.Rotate(t.Context(), manage.Named{Name: name})
+		e, err := r.svc.Rotate(t.Context(), audit.Actor{}, manage.Named{Name: name})
 		if err != nil {
 			t.Fatal(err)
 		}
 		bearers[from] = token.Mint(e.Gateway, relay.NewSecret([]byte(e.Secret)), time.Time{})
 	}
-	identity, err := r.svc.Identity(t.Context(), manage.Named{Name: "boot"})
+	identity, err := r.svc.Identity(t.Context(), audit.Actor{}, manage.Named{Name: "boot"})
 	if err != nil {
 		t.Fatal(err)
 	}

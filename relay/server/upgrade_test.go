@@ -72,10 +72,10 @@ func newRig(t *testing.T, change ...func(*Options)) *rig {
 	}
 	r.secret = cred.Secret
 	g.Instance, g.Tenant = "home", relay.DefaultTenant
-	if err := db.Enroll(t.Context(), g, store.Instance{ID: "home", Tenant: g.Tenant, CreatedAt: g.CreatedAt}); err != nil {
+	if err := db.Enroll(t.Context(), nil, g, store.Instance{ID: "home", Tenant: g.Tenant, CreatedAt: g.CreatedAt}); err != nil {
 		t.Fatal(err)
 	}
-	if err := db.Bind(t.Context(), store.Binding{Platform: loopback.ID, User: "ann", Instance: "home", BoundAt: time.Now()}); err != nil {
+	if err := db.Bind(t.Context(), nil, store.Binding{Platform: loopback.ID, User: "ann", Instance: "home", BoundAt: time.Now()}); err != nil {
 		t.Fatal(err)
 	}
 	desk, b := link.NewDesk(db, v, time.Now), &bus.Local{}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store"
+	"github.com/hermes-connector/hermes-connector/store/audit"
 )
 
 // overlap is how long a rotated-out secret lives if nobody ever dials with the new one.
@@ -41,11 +42,11 @@ func (a *Authority) Issue(g relay.GatewayID) (Credentials, store.Gateway, error)
 	return c, rec, nil
 }
 
-// Rotate gives gateway g a new secret. The old one lives until Used was told of the new one, or for 24 hours.
+// Rotate gives gateway g a new secret, and leaves row in the audit list. The old one lives until Used was told of the new one, or for 24 hours.
 // Rotating again before that replaces the secret that nobody used, and the 24 hours of the one in use begin
 // anew. Errors: store.ErrNotFound, ErrRevoked, or the store's.
-func (a *Authority) Rotate(ctx context.Context, g relay.GatewayID) (relay.Secret, error) {
-	n, err := a.Newest(ctx, g, 0)
+func (a *Authority) Rotate(ctx context.Context, row *audit.Entry, g relay.GatewayID) (relay.Secret, error) {
+	n, err := a.Newest(ctx, row, g, 0)
 	return n.Secret, err
 }
 
@@ -58,8 +59,8 @@ type Newest struct {
 }
 
 // Newest is the newest secret of gateway g, if it was made less than within ago, and otherwise a
-// new one, as Rotate makes it. Calls at the same time get the same. Errors are those of Rotate.
-func (a *Authority) Newest(ctx context.Context, g relay.GatewayID, within time.Duration) (Newest, error) {
+// new one, as Rotate makes it. Only a new one leaves row. Calls at the same time get the same. Errors are those of Rotate.
+func (a *Authority) Newest(ctx context.Context, row *audit.Entry, g relay.GatewayID, within time.Duration) (Newest, error) {
 	now := a.now()
 	n := Newest{Secret: randomSecret(), CreatedAt: now}
 	sealed, err := a.sealSecret(g, n.Secret, now)
@@ -67,7 +68,7 @@ func (a *Authority) Newest(ctx context.Context, g relay.GatewayID, within time.D
 		return Newest{}, fmt.Errorf("rotate %s: %w", g, err)
 	}
 	var found *store.GatewaySecret
-	err = a.db.UpdateGateway(ctx, g, func(rec *store.Gateway, _ *store.Instance) error {
+	err = a.db.UpdateGateway(ctx, row, g, func(rec *store.Gateway, _ *store.Instance) error {
 		if rec.Revoked {
 			return ErrRevoked
 		}
@@ -106,7 +107,7 @@ func (a *Authority) Used(ctx context.Context, p Peer) error {
 	if position(g, p.SecretID) <= 0 {
 		return nil
 	}
-	err = a.db.UpdateGateway(ctx, p.Gateway, func(rec *store.Gateway, _ *store.Instance) error {
+	err = a.db.UpdateGateway(ctx, nil, p.Gateway, func(rec *store.Gateway, _ *store.Instance) error {
 		if i := position(*rec, p.SecretID); i > 0 {
 			rec.Secrets = slices.Delete(rec.Secrets, 0, i)
 		}

@@ -152,13 +152,13 @@ func TestUsedWritesOnlyWhenThereIsSomethingToDrop(t *testing.T) {
 func TestRotateRefuses(t *testing.T) {
 	b := newBench(t)
 	b.enroll(t, "gw")
-	if _, err := b.Rotate(t.Context(), "nobody"); !errors.Is(err, store.ErrNotFound) {
+	if _, err := b.Rotate(t.Context(), nil, "nobody"); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("Rotate of nobody: %v, want %v", err, store.ErrNotFound)
 	}
-	if _, err := b.db.Revoke(t.Context(), "gw"); err != nil {
+	if _, err := b.db.Revoke(t.Context(), nil, "gw"); err != nil {
 		t.Fatal(err)
 	}
-	s, err := b.Rotate(t.Context(), "gw")
+	s, err := b.Rotate(t.Context(), nil, "gw")
 	if !errors.Is(err, ErrRevoked) || !s.IsZero() {
 		t.Errorf("Rotate of a revoked gateway: %v, want %v and no secret", err, ErrRevoked)
 	}
@@ -170,7 +170,7 @@ func TestNewest(t *testing.T) {
 	first := b.enroll(t, "gw").Secret
 	newest := func() Newest {
 		t.Helper()
-		n, err := b.Newest(t.Context(), "gw", window)
+		n, err := b.Newest(t.Context(), nil, "gw", window)
 		if err != nil {
 			t.Fatalf("Newest: %v", err)
 		}
@@ -205,7 +205,7 @@ func TestNewest(t *testing.T) {
 func TestNewestRefuses(t *testing.T) {
 	b := newBench(t)
 	b.enroll(t, "gw")
-	if _, err := b.Newest(t.Context(), "nobody", time.Minute); !errors.Is(err, store.ErrNotFound) {
+	if _, err := b.Newest(t.Context(), nil, "nobody", time.Minute); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("Newest of nobody: %v, want %v", err, store.ErrNotFound)
 	}
 	rec, err := b.db.Gateway(t.Context(), "gw")
@@ -213,13 +213,13 @@ func TestNewestRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.sealer.broken = rec.Secrets[0].ID
-	if n, err := b.Newest(t.Context(), "gw", time.Minute); !errors.Is(err, errSeal) || !n.Secret.IsZero() {
+	if n, err := b.Newest(t.Context(), nil, "gw", time.Minute); !errors.Is(err, errSeal) || !n.Secret.IsZero() {
 		t.Errorf("Newest of a damaged secret: %v, want %v and no secret", err, errSeal)
 	}
-	if _, err := b.db.Revoke(t.Context(), "gw"); err != nil {
+	if _, err := b.db.Revoke(t.Context(), nil, "gw"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := b.Newest(t.Context(), "gw", time.Minute); !errors.Is(err, ErrRevoked) {
+	if _, err := b.Newest(t.Context(), nil, "gw", time.Minute); !errors.Is(err, ErrRevoked) {
 		t.Errorf("Newest of a revoked gateway: %v, want %v", err, ErrRevoked)
 	}
 }

@@ -82,7 +82,7 @@ func (b *bench) enroll(t *testing.T, g relay.GatewayID) Credentials {
 	}
 	rec.Instance, rec.Tenant = relay.InstanceID("i-"+g), "home"
 	inst := store.Instance{ID: rec.Instance, Tenant: rec.Tenant, CreatedAt: b.now}
-	if err := b.db.Enroll(t.Context(), rec, inst); err != nil {
+	if err := b.db.Enroll(t.Context(), nil, rec, inst); err != nil {
 		t.Fatalf("Enroll: %v", err)
 	}
 	return c
@@ -90,7 +90,7 @@ func (b *bench) enroll(t *testing.T, g relay.GatewayID) Credentials {
 
 func (b *bench) rotate(t *testing.T, g relay.GatewayID) relay.Secret {
 	t.Helper()
-	s, err := b.Rotate(t.Context(), g)
+	s, err := b.Rotate(t.Context(), nil, g)
 	if err != nil {
 		t.Fatalf("Rotate: %v", err)
 	}
@@ -127,7 +127,7 @@ func TestVerify(t *testing.T) {
 	b := newBench(t)
 	mine, other := b.enroll(t, "gw:1"), b.enroll(t, "gw2")
 	gone := b.enroll(t, "revoked")
-	if _, err := b.db.Revoke(t.Context(), "revoked"); err != nil {
+	if _, err := b.db.Revoke(t.Context(), nil, "revoked"); err != nil {
 		t.Fatal(err)
 	}
 	at := func(d time.Duration) time.Time { return start.Add(d) }

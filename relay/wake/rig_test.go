@@ -191,14 +191,14 @@ func (r *rig) set(change func()) {
 func (r *rig) enroll(i relay.InstanceID, wakeURL string) {
 	r.t.Helper()
 	g := store.Gateway{ID: relay.GatewayID(i), Secrets: []store.GatewaySecret{{ID: "s1", Sealed: []byte("sealed")}}, DeliveryKey: []byte("key")}
-	if err := r.db.Enroll(r.t.Context(), g, store.Instance{ID: i, Tenant: relay.DefaultTenant, WakeURL: wakeURL}); err != nil {
+	if err := r.db.Enroll(r.t.Context(), nil, g, store.Instance{ID: i, Tenant: relay.DefaultTenant, WakeURL: wakeURL}); err != nil {
 		r.t.Fatal(err)
 	}
 }
 
 func (r *rig) update(i relay.InstanceID, change func(*store.Instance)) {
 	r.t.Helper()
-	if err := r.db.UpdateInstance(r.t.Context(), i, func(i *store.Instance) error { change(i); return nil }); err != nil {
+	if err := r.db.UpdateInstance(r.t.Context(), nil, i, func(i *store.Instance) error { change(i); return nil }); err != nil {
 		r.t.Fatal(err)
 	}
 }
@@ -252,7 +252,7 @@ func (r *rig) drain(i relay.InstanceID) {
 		if !ok {
 			return
 		}
-		if _, err := r.db.DropBuffered(r.t.Context(), i, e.Buffer); err != nil {
+		if _, err := r.db.DropBuffered(r.t.Context(), nil, i, e.Buffer); err != nil {
 			r.t.Fatal(err)
 		}
 	}

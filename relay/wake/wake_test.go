@@ -193,7 +193,7 @@ func TestNothingToDo(t *testing.T) { // invariant 1
 		"revoked": func(r *rig) {
 			r.enroll("home", targetURL)
 			r.event("home")
-			if _, err := r.db.Revoke(r.t.Context(), "home"); err != nil {
+			if _, err := r.db.Revoke(r.t.Context(), nil, "home"); err != nil {
 				r.t.Fatal(err)
 			}
 			r.waker.Grew("home")
@@ -258,7 +258,7 @@ func TestRecordChangesMeanwhile(t *testing.T) { // invariant 1
 		},
 		"revoked": {
 			func(r *rig) {
-				if _, err := r.db.Revoke(r.t.Context(), "home"); err != nil {
+				if _, err := r.db.Revoke(r.t.Context(), nil, "home"); err != nil {
 					r.t.Fatal(err)
 				}
 			},

@@ -8,7 +8,6 @@
 package audit
 
 import (
-	"context"
 	"strings"
 	"time"
 
@@ -36,14 +35,15 @@ const (
 	ActorSystem   ActorKind = "system"   // the connector itself
 )
 
-// Actor is who makes a change.
+// Actor is who makes a change; the zero Actor is the connector itself.
 type Actor struct {
 	Kind ActorKind `json:"kind"`
 	Name string    `json:"name,omitempty"`
 }
 
 // Entry is one row of the audit list: who changed what, and when. It holds ids and short
-// words, never a secret and nothing people wrote.
+// words, never a secret and nothing people wrote. Time and the ids that are left empty and that the write
+// finds out (whose link code it was, say) are filled in by the write.
 type Entry struct {
 	At       time.Time        `json:"at"`
 	Actor    Actor            `json:"actor"`
@@ -54,39 +54,21 @@ type Entry struct {
 	Detail   string           `json:"detail,omitempty"` // such as "telegram chat -100500"
 }
 
-type (
-	actorKey struct{}
-	entryKey struct{}
-)
-
-// WithActor says who makes the changes under ctx. Without it, it is the connector itself.
-func WithActor(ctx context.Context, a Actor) context.Context {
-	return context.WithValue(ctx, actorKey{}, a)
-}
-
-// With makes a write under ctx leave e in the audit list: in the same transaction, and only if
-// the write changes something. Every write with this context leaves a row, except Accept, so it
-// belongs to the one that makes the change. Time and actor are filled in by the write, and so are
-// the tenant, the instance and the gateway where they are empty and the write finds them out:
-// RedeemLinkCode, Enroll, EnrollByToken, Revoke and RevokeInstance do. Texts are cut at 512 bytes.
-func With(ctx context.Context, e Entry) context.Context {
-	return context.WithValue(ctx, entryKey{}, e)
-}
-
-// Row is the row that a write under ctx is to leave; nil for none.
-func Row(ctx context.Context, now func() time.Time) *Entry {
-	e, ok := ctx.Value(entryKey{}).(Entry)
-	if !ok {
+// Stamped is e as a write leaves it in the list: at this moment, in the connector's own name when no actor is named,
+// and with texts of at most 512 bytes. Nil stays nil.
+func (e *Entry) Stamped(at time.Time) *Entry {
+	if e == nil {
 		return nil
 	}
-	e.At, e.Actor = now(), Actor{Kind: ActorSystem}
-	if a, ok := ctx.Value(actorKey{}).(Actor); ok {
-		e.Actor = a
+	row := *e
+	row.At = at
+	if row.Actor == (Actor{}) {
+		row.Actor.Kind = ActorSystem
 	}
-	for _, text := range []*string{&e.Actor.Name, &e.Action, &e.Detail} {
+	for _, text := range []*string{&row.Actor.Name, &row.Action, &row.Detail} {
 		if len(*text) > maxText {
 			*text = strings.ToValidUTF8((*text)[:maxText], "")
 		}
 	}
-	return &e
+	return &row
 }

@@ -181,16 +181,18 @@ func Recount(w *table.Writer) error {
 		want[string(of.key())] = c
 	}
 	for _, k := range table.KeysUnder(w.Tx, Counts, nil) {
-		c, ok := want[string(k)]
-		if has, err := table.Decode[count](k, w.Bucket([]byte(Counts)).Get(k)); ok && err == nil && has.N == c.N && has.From <= c.From {
-			delete(want, string(k))
-		} else if !ok {
-			if err := w.Delete(Counts, k); err != nil {
-				return err
-			}
+		if _, ok := want[string(k)]; ok {
+			continue
+		}
+		if err := w.Delete(Counts, k); err != nil {
+			return err
 		}
 	}
 	for k, c := range want {
+		has, _, err := table.Load[count](w.Tx, Counts, []byte(k))
+		if err == nil && has.N == c.N && has.From <= c.From {
+			continue
+		}
 		if err := w.Put(Counts, []byte(k), c); err != nil {
 			return err
 		}
@@ -232,32 +234,17 @@ func Split(x *bolt.Tx) error {
 // List lists the newest limit rows of all tenants, or of those that which picks, the newest last; a limit of 0
 // means all. A damaged row is an error that names it, beside the others.
 func List(t *bolt.Tx, limit int, which ...func(Entry) bool) (out []Entry, err error) {
-	picked := func(e Entry) bool {
-		return !slices.ContainsFunc(which, func(picks func(Entry) bool) bool { return !picks(e) })
-	}
 	type row struct {
 		n uint64
 		Entry
 	}
 	var rows []row
-	c := t.Bucket([]byte(Rows)).Cursor()
-	k, v := c.Last()
-	for k != nil { // a tenant after the other, from its newest row on
-		of := bytes.Clone(k[:max(0, len(k)-8)])
-		for had := 0; k != nil && bytes.Equal(k[:max(0, len(k)-8)], of); k, v = c.Prev() {
-			if limit > 0 && had == limit {
-				c.Seek(of)
-				k, v = c.Prev()
-				break
-			}
-			e, bad := table.Decode[Entry](k, v)
-			switch {
-			case bad != nil:
-				err = errors.Join(err, boltfile.DamagedRecord(Rows, k, bad))
-			case picked(e):
-				rows = append(rows, row{table.Number(k), e})
-				had++
-			}
+	for k, v := range table.Under(t, Rows, nil) {
+		e, bad := table.Decode[Entry](k, v)
+		if bad != nil {
+			err = errors.Join(err, boltfile.DamagedRecord(Rows, k, bad))
+		} else if !slices.ContainsFunc(which, func(picks func(Entry) bool) bool { return !picks(e) }) {
+			rows = append(rows, row{table.Number(k), e})
 		}
 	}
 	slices.SortFunc(rows, func(a, b row) int { return cmp.Compare(a.n, b.n) })

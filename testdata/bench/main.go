@@ -178,7 +178,7 @@ func storeAppends(ctx context.Context, dir string, producers, bots int) float64 
 	defer func() { check(errors.Join(db.Close(), os.Remove(path))) }()
 	for b := range bots {
 		g := store.Gateway{ID: relay.GatewayID(fmt.Sprint(b)), Secrets: []store.GatewaySecret{{ID: "s", Sealed: []byte("s")}}, DeliveryKey: []byte("k")}
-		check(db.Enroll(ctx, g, store.Instance{ID: relay.InstanceID(fmt.Sprint(b)), Tenant: relay.DefaultTenant}))
+		check(db.Enroll(ctx, nil, g, store.Instance{ID: relay.InstanceID(fmt.Sprint(b)), Tenant: relay.DefaultTenant}))
 	}
 	text := strings.Repeat("x", 800) // 1 KiB with the ids and names
 	return produce(producers, func(p int, n int64) error {
