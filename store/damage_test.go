@@ -88,7 +88,7 @@ func TestDamagedRecordIsNamed(t *testing.T) { // invariant 8
 		{bucketTenants, table.Key("home"), func() error { return second(tenantsOf(db)) }},
 		{bucketGateways, table.Key("i1"), func() error { return second(db.Gateway(ctx, "i1")) }},
 		{bucketInstances, table.Key("i1"), func() error { return second(db.Instance(ctx, "i1")) }},
-		{bucketLanes, table.Key("i1"), func() error { _, _, err := db.NextDelivery(ctx, "i1", 0); return err }},
+		{bucketLanes, table.Key("i1"), func() error { _, _, err := db.Lanes.Next(ctx, "i1", 0); return err }},
 	} {
 		if err := tc.read(); err != nil && tc.b != bucketTokens {
 			t.Errorf("%s: %v before it was damaged", tc.b, err)
@@ -107,14 +107,14 @@ func TestDamagedRecordIsNamed(t *testing.T) { // invariant 8
 func TestDamagedEntryIsSetAside(t *testing.T) { // invariants 5 and 8
 	for name, touch := range map[string]func(db *DB, b relay.BufferID) error{
 		"by the pump": func(db *DB, _ relay.BufferID) error {
-			e, ok, err := db.NextDelivery(t.Context(), "i1", 0)
+			e, ok, err := db.Lanes.Next(t.Context(), "i1", 0)
 			if ok && e.About.ID != "e2" {
 				return errors.New("next is " + string(e.About.ID) + ", want e2")
 			}
 			return err
 		},
-		"by a death": func(db *DB, b relay.BufferID) error { return second(db.RecordDeath(t.Context(), "i1", b)) },
-		"by burial":  func(db *DB, b relay.BufferID) error { return db.Bury(t.Context(), "i1", b, DeadPoison) },
+		"by a death": func(db *DB, b relay.BufferID) error { return second(db.Lanes.Bury(t.Context(), "i1", b, DeadDeaths)) },
+		"by burial":  func(db *DB, b relay.BufferID) error { return second(db.Lanes.Bury(t.Context(), "i1", b, DeadPoison)) },
 		"by overflow": func(db *DB, _ relay.BufferID) error {
 			return second(db.Accept(t.Context(), acceptFor(event("e3", 300), "i1")))
 		},
@@ -129,7 +129,7 @@ func TestDamagedEntryIsSetAside(t *testing.T) { // invariants 5 and 8
 			if err := touch(db, b); err != nil {
 				t.Fatal(err)
 			}
-			q, err := db.Quarantine(ctxOf(t))
+			q, err := db.Lanes.Quarantine(ctxOf(t))
 			if err != nil || len(q) != 1 || !strings.Contains(q[0].Err, b.String()) || !strings.Contains(q[0].Err, "i1") || len(q[0].Raw) < 300 {
 				t.Errorf("%d in quarantine, %v; want the damaged entry, named", len(q), err)
 			}
@@ -350,7 +350,7 @@ func TestWhatIsSetAside(t *testing.T) { // invariants 5 and 8
 				if n := db.Stats().Damaged; n != 1 || !strings.Contains(text.String(), "bucket "+string(tc.b)) {
 					t.Errorf("%d damaged; the log: %s", n, &text)
 				}
-				q, err := db.Quarantine(ctxOf(t))
+				q, err := db.Lanes.Quarantine(ctxOf(t))
 				if err != nil || len(q) != 1 && tc.b != seen.Newest {
 					t.Errorf("quarantine %+v, %v", q, err)
 				}
@@ -377,7 +377,7 @@ func TestAnInstanceNobodyKnowsGoes(t *testing.T) { // invariant 8
 	db := reopen(t, path, Options{})
 	enroll(t, db, "i1", "i2")
 	acceptOne(t, db, event("e1", 300), "i1", "i2")
-	if err := db.Bury(ctxOf(t), "i1", acceptOne(t, db, event("e2", 300), "i1").Buffers[0], DeadPoison); err != nil {
+	if _, err := db.Lanes.Bury(ctxOf(t), "i1", acceptOne(t, db, event("e2", 300), "i1").Buffers[0], DeadPoison); err != nil {
 		t.Fatal(err)
 	}
 	spoil(t, db, bucketInstances, table.Key("i1"))

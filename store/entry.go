@@ -163,6 +163,27 @@ func (t *tx) findDead(i relay.InstanceID, b relay.BufferID) []byte {
 	return nil
 }
 
+// entry is the entry of the lane under k, as it is handed out.
+func (l lane) entry(k, value []byte) (Entry, error) {
+	h, frame, err := decodeEntry(k, value)
+	if err != nil {
+		return Entry{}, err
+	}
+	return h.entry(relay.BufferID{Epoch: l.Epoch, Seq: table.Number(k)}, len(value), frame), nil
+}
+
+// letter is the dead letter under k, as it is handed out.
+func letter(k, value []byte) (Entry, error) {
+	d, h, frame, err := decodeDead(k, value)
+	id, ok := tailID(k)
+	if err == nil && !ok {
+		err = errors.New("its key has no buffer id")
+	}
+	e := h.entry(id, d.Size, frame)
+	e.Reason, e.DiedAt = d.Reason, d.DiedAt
+	return e, err
+}
+
 // entry is what is handed out. frame dies with the transaction, so it is copied.
 func (e entryHead) entry(id relay.BufferID, size int, frame []byte) Entry {
 	return Entry{Buffer: id, At: e.At, Deaths: e.Deaths, Bytes: size, About: e.About, Frame: bytes.Clone(frame), Event: e.Event}

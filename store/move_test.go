@@ -85,7 +85,7 @@ func TestMoveChat(t *testing.T) {
 		if !cmp.Equal(i1.Relevance, scopes("a", "new")) || !cmp.Equal(i2.Relevance, scopes("new")) {
 			t.Errorf("scopes: %v, %v", i1.Relevance, i2.Relevance)
 		}
-		es, err := db.Entries(ctx, "i1", 0)
+		es, err := db.Lanes.Entries(ctx, "i1", EntryFilter{})
 		must(err)
 		if es[0].About.Chat != "old" {
 			t.Error("an entry in the lane was changed")

@@ -212,7 +212,7 @@ func TestWhatWasSaidJustBeforeTheMove(t *testing.T) {
 	if _, ok, err := db.Conversation(ctxOf(t), "i1", relay.Chat{Bot: bot, ID: "new"}); !ok || err != nil {
 		t.Errorf("no conversation under the new id: %v", err)
 	}
-	if es, err := db.Entries(ctxOf(t), "i1", 0); err != nil || es[0].About.Chat != "c1" {
+	if es, err := db.Lanes.Entries(ctxOf(t), "i1", EntryFilter{}); err != nil || es[0].About.Chat != "c1" {
 		t.Errorf("the event was changed: %+v, %v", es, err)
 	}
 }

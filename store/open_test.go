@@ -198,10 +198,10 @@ func tryFile(t *testing.T, path string, content []byte) {
 		"bindings to":   second(db.Bindings(ctx, BindingFilter{Instance: "i1"})),
 		"grants":        second(db.Grants(ctx, GrantFilter{})),
 		"conversations": second(db.Conversations(ctx, ConversationFilter{Instance: "i1"})),
-		"lane":          second(db.Lane(ctx, "i1")),
-		"entries":       second(db.Entries(ctx, "i1", 0)),
-		"dead":          second(db.DeadLetters(ctx, "i1")),
-		"quarantine":    second(db.Quarantine(ctx)),
+		"lane":          second(db.Lanes.State(ctx, "i1")),
+		"entries":       second(db.Lanes.Entries(ctx, "i1", EntryFilter{})),
+		"dead":          second(db.Lanes.Entries(ctx, "i1", EntryFilter{Dead: true})),
+		"quarantine":    second(db.Lanes.Quarantine(ctx)),
 		"cursor":        second(db.Cursor(ctx, bot)),
 		"sweep":         second(db.Sweep(ctx)),
 	} {
@@ -210,7 +210,7 @@ func tryFile(t *testing.T, path string, content []byte) {
 		}
 	}
 	for after := uint64(0); ; {
-		e, ok, err := db.NextDelivery(ctx, "i1", after)
+		e, ok, err := db.Lanes.Next(ctx, "i1", after)
 		if err != nil && !errors.Is(err, ErrDamaged) {
 			t.Errorf("next delivery: %v", err)
 		}

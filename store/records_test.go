@@ -112,7 +112,7 @@ func TestRevokeTakesEverythingAway(t *testing.T) {
 		}
 	}
 	acceptOne(t, db, event("e1", 300), "i1", "i2")
-	before, err := db.Lane(ctx, "i1")
+	before, err := db.Lanes.State(ctx, "i1")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,7 +123,7 @@ func TestRevokeTakesEverythingAway(t *testing.T) {
 	if g, err := db.Gateway(ctx, "other"); err != nil || !g.Revoked || len(g.Secrets) != 0 || g.DeliveryKey != nil {
 		t.Errorf("gateway %+v, %v; want it revoked and bare", g, err)
 	}
-	if l, err := db.Lane(ctx, "i1"); err != nil || l.Entries != 1 {
+	if l, err := db.Lanes.State(ctx, "i1"); err != nil || l.Entries != 1 {
 		t.Errorf("lane %+v, %v; the instance still has a gateway", l, err)
 	}
 
@@ -137,7 +137,7 @@ func TestRevokeTakesEverythingAway(t *testing.T) {
 		bs, err1 := db.Bindings(ctx, BindingFilter{Instance: i})
 		gs, err2 := db.Grants(ctx, GrantFilter{Instance: i})
 		cs, err3 := db.Conversations(ctx, ConversationFilter{Instance: i})
-		es, err4 := db.Entries(ctx, i, 0)
+		es, err4 := db.Lanes.Entries(ctx, i, EntryFilter{})
 		if err := errors.Join(err1, err2, err3, err4); err != nil {
 			t.Fatal(err)
 		}
@@ -149,7 +149,7 @@ func TestRevokeTakesEverythingAway(t *testing.T) {
 	if got := counts("i2"); got != [4]int{1, 1, 1, 1} {
 		t.Errorf("left of its neighbour: %v", got)
 	}
-	dead, err := db.DeadLetters(ctx, "i1")
+	dead, err := db.Lanes.Entries(ctx, "i1", EntryFilter{Dead: true})
 	if err != nil || len(dead) != 1 || dead[0].Reason != DeadRemoved || dead[0].Buffer != (relay.BufferID{Epoch: before.Epoch, Seq: 1}) {
 		t.Errorf("dead letters %v, %v", dead, err)
 	}
@@ -175,7 +175,7 @@ func TestRevokeTakesEverythingAway(t *testing.T) {
 		"code":   db.PutCode(ctx, []byte("new"), Code{Kind: LinkCode, Instance: "i1"}),
 		"routes": second(db.SetRoutes(ctx, "i1", "loop", []string{"c7"})),
 		"redeem": second(db.RedeemLinkCode(ctx, []byte("mac i1"), Person{"loop", "u5"}, "c")),
-		"replay": second(db.Replay(ctx, "i1")),
+		"replay": second(db.Lanes.Replay(ctx, "i1")),
 	} {
 		if !errors.Is(err, ErrNotFound) {
 			t.Errorf("%s for a revoked instance: %v, want ErrNotFound", what, err)

@@ -42,7 +42,7 @@ func realistic(t *testing.T) []byte {
 		e.Source.ChatID = relay.ChatID(fmt.Sprintf("chat-%02d", n))
 		out := acceptOne(t, db, e, insts...)
 		if n%3 == 0 {
-			if err := db.DropDelivery(ctx, "i2", out.Buffers[1]); err != nil {
+			if err := acknowledge(ctx, db, "i2", out.Buffers[1]); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -223,7 +223,7 @@ func deliverAll(t *testing.T, db *DB, i relay.InstanceID, entries map[string]str
 	}
 	got := 0
 	for after := uint64(0); ; got++ {
-		e, ok, err := db.NextDelivery(ctxOf(t), i, after)
+		e, ok, err := db.Lanes.Next(ctxOf(t), i, after)
 		if err != nil {
 			t.Errorf("next delivery of %s: %v", i, err)
 			return

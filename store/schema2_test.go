@@ -109,7 +109,7 @@ func checkSchema2(t *testing.T, db *DB) {
 	for i, want := range map[relay.InstanceID]string{"home": "[m1:poison]", "kids": "[]", "gone": "[m1:removed]"} {
 		check("dead letters of "+string(i), deadOf(t, db, i), want, nil)
 	}
-	quarantine, err := db.Quarantine(ctx)
+	quarantine, err := db.Lanes.Quarantine(ctx)
 	check("quarantine", quarantine, []Quarantined{{Bot: dc, At: at.Add(day), Err: "no such type", Raw: []byte(`{"t":1}`)}}, err)
 	for id, b := range map[relay.EventID]relay.Bot{"m1": tg, "m2": tg, "d1": dc, "m3": tg} { // all three days
 		seen, err := db.Seen(ctx, b, id)

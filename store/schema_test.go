@@ -91,7 +91,7 @@ func checkSchema1(t *testing.T, db *DB) {
 		cursor, err := db.Cursor(ctx, b)
 		check("cursor", string(cursor), want, err)
 	}
-	entries, err := db.Entries(ctx, "home", 0)
+	entries, err := db.Lanes.Entries(ctx, "home", EntryFilter{})
 	if err != nil || len(entries) != 2 || entries[0].About.ID != "m2" || entries[0].Deaths != 1 || entries[1].Event.Text != "hello d1" {
 		t.Errorf("entries %+v, %v; want m2, which was in flight when a socket died, and d1", entries, err)
 	}
@@ -101,7 +101,7 @@ func checkSchema1(t *testing.T, db *DB) {
 	for i, want := range map[relay.InstanceID]string{"home": "[m1:poison]", "kids": "[]", "gone": "[m1:removed]"} {
 		check("dead letters of "+string(i), deadOf(t, db, i), want, nil)
 	}
-	quarantine, err := db.Quarantine(ctx)
+	quarantine, err := db.Lanes.Quarantine(ctx)
 	check("quarantine", quarantine, []Quarantined{{Bot: dc, At: at.Add(day), Err: "no such type", Raw: []byte(`{"t":1}`)}}, err)
 	for id, b := range map[relay.EventID]relay.Bot{"m1": tg, "m2": tg, "d1": dc, "m3": tg} { // all three days
 		seen, err := db.Seen(ctx, b, id)

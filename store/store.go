@@ -48,6 +48,9 @@ import (
 // write has begun prevents it; one that ends later is not looked at any more.
 type DB struct {
 	// Set once, by Open.
+	Lanes *Lanes
+	Sent  *Sent
+
 	path    string
 	file    *boltfile.File
 	now     func() time.Time // in UTC
@@ -55,9 +58,8 @@ type DB struct {
 	log     *slog.Logger
 	damaged int // records that were set aside
 
-	// Ride along with the commits.
+	// Ride along with the commits, as Sent does.
 	cursors cursors
-	sent    sentLog
 
 	instances decodedInstances
 
@@ -74,6 +76,7 @@ type DB struct {
 func Open(path string, o Options) (*DB, error) {
 	o = o.withDefaults()
 	db := &DB{path: path, limits: o.Limits, log: o.Log, now: func() time.Time { return o.Now().UTC() }}
+	db.Lanes, db.Sent = &Lanes{db}, &Sent{db: db}
 	fo := o.file()
 	fo.Format.Prepare, fo.Format.Begin = db.prepare, db.begin
 	file, err := boltfile.Open(path, fo)
@@ -97,7 +100,7 @@ func (db *DB) prepare(b *bolt.DB, bad []boltfile.Damaged) error {
 	}
 	db.damaged = len(bad)
 	return b.View(func(t *bolt.Tx) error {
-		db.sent.count = countSent(t)
+		db.Sent.count = countSent(t)
 		return nil
 	})
 }

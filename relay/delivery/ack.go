@@ -2,10 +2,12 @@ package delivery
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/store"
 )
 
 // Ack deletes an entry in flight so that the next one may be pushed; it returns after the commit.
@@ -31,7 +33,9 @@ func (p *Pump) Ack(ctx context.Context, id relay.BufferID) (of Event, counted bo
 		return Event{}, false, err
 	}
 
-	err = l.buf.DropDelivery(ctx, l.inst, id)
+	if _, err = l.buf.Drop(ctx, l.inst, id); errors.Is(err, store.ErrNotFound) { // dropped by the operator
+		err = nil
+	}
 
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -436,24 +436,25 @@ type gated struct {
 	crash chan struct{}
 }
 
-func (g *gated) NextDelivery(ctx context.Context, i relay.InstanceID, after uint64) (store.Entry, bool, error) {
-	e, ok, err := g.memory.NextDelivery(ctx, i, after)
+func (g *gated) Next(ctx context.Context, i relay.InstanceID, after uint64) (store.Entry, bool, error) {
+	e, ok, err := g.memory.Next(ctx, i, after)
 	if err == nil && ok { // what was read grows old meanwhile
 		err = g.w.park(ctx, g.crash, "read "+e.Buffer.String())
 	}
 	return e, ok, err
 }
 
-func (g *gated) DropDelivery(ctx context.Context, i relay.InstanceID, b relay.BufferID) error {
+func (g *gated) Drop(ctx context.Context, i relay.InstanceID, ids ...relay.BufferID) (int, error) {
+	b := ids[0] // an acknowledgement's
 	if err := g.w.park(ctx, g.crash, "queued "+b.String()); err != nil {
-		return err
+		return 0, err
 	}
 	ctx = context.WithoutCancel(ctx) // a commit that has begun is waited for
 	if err := g.w.park(ctx, g.crash, "commit "+b.String()); err != nil {
-		return err
+		return 0, err
 	}
 	g.w.mu.Lock()
 	g.w.gone[b] = true
 	g.w.mu.Unlock()
-	return g.memory.DropDelivery(ctx, i, b)
+	return g.memory.Drop(ctx, i, b)
 }

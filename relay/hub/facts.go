@@ -22,7 +22,6 @@ type Facts interface {
 	Conversation(ctx context.Context, i relay.InstanceID, c relay.Chat) (store.Conversation, bool, error)
 	Conversations(ctx context.Context, f store.ConversationFilter) ([]store.Conversation, error)
 	CurrentChat(ctx context.Context, p relay.PlatformID, c relay.ChatID) (relay.ChatID, error)
-	SentBy(ctx context.Context, c relay.Chat, m relay.MessageID) (relay.InstanceID, bool, error)
 }
 
 var _ Facts = (*store.DB)(nil)

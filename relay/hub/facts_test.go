@@ -88,11 +88,6 @@ func (f *town) CurrentChat(_ context.Context, _ relay.PlatformID, c relay.ChatID
 	return c, nil
 }
 
-func (f *town) SentBy(context.Context, relay.Chat, relay.MessageID) (relay.InstanceID, bool, error) {
-	f.read(1)
-	return "", false, nil
-}
-
 // TestJudgingReadsTheSameWhateverThereIs: a few records for an event and for an action, with a hundred people
 // and chats and with a hundred thousand.
 func TestJudgingReadsTheSameWhateverThereIs(t *testing.T) {

@@ -58,7 +58,7 @@ func askAuthor(m gate.MessageFacts) bool {
 // where nobody remembers the message.
 func (h *Hub) messageFacts(ctx context.Context, i relay.InstanceID, p platforms.Platform, f gate.ActFacts, chat relay.ChatID, id relay.MessageID, left bool) (gate.MessageFacts, error) {
 	m := gate.MessageFacts{Direct: f.DirectWithBound, HoldsGrant: f.HoldsGrant}
-	sender, known, err := h.facts.SentBy(ctx, relay.Chat{Bot: p.Bot(), ID: chat}, id)
+	sender, known, err := h.db.Sent.By(ctx, relay.Chat{Bot: p.Bot(), ID: chat}, id)
 	if err != nil {
 		return m, err
 	}
@@ -110,10 +110,10 @@ func (h *Hub) noteDone(ctx context.Context, i relay.InstanceID, p platforms.Plat
 	switch a := a.(type) {
 	case relay.Send, relay.FollowUp, relay.Edit, relay.SendMedia, relay.Prompt:
 		if failed != nil { // of a text in parts some may stand
-			h.db.NoteSent(i, where, relay.Explain(failed).MessageIDs...)
+			h.db.Sent.Note(i, where, relay.Explain(failed).MessageIDs...)
 			return
 		}
-		h.db.NoteSent(i, where, append(slices.Clone(res.MessageIDs), res.MessageID)...)
+		h.db.Sent.Note(i, where, append(slices.Clone(res.MessageIDs), res.MessageID)...)
 	case relay.ThreadCreate:
 		if failed == nil && res.ThreadID != "" {
 			h.noteThread(ctx, i, p, a, res)

@@ -152,7 +152,7 @@ type instance struct {
 func (h *Hub) instanceLocked(i relay.InstanceID) *instance {
 	a := h.instances[i]
 	if a == nil {
-		a = &instance{lane: delivery.NewLane(i, h.db, h.opts.Delivery)}
+		a = &instance{lane: delivery.NewLane(i, h.db.Lanes, h.opts.Delivery)}
 		h.instances[i] = a
 	}
 	return a

@@ -113,7 +113,7 @@ func TestAnEntryThatKillsItsGatewaysBecomesADeadLetter(t *testing.T) {
 	if in := r.dial("home").inbound(); in.Event.Text != "fine" {
 		t.Errorf("inbound = %q, want the one behind the dead letter", in.Event.Text)
 	}
-	dead, err := r.db.DeadLetters(t.Context(), "home")
+	dead, err := r.db.Lanes.Entries(t.Context(), "home", store.EntryFilter{Dead: true})
 	if err != nil || len(dead) != 1 || dead[0].Reason != store.DeadDeaths {
 		t.Errorf("dead letters = %+v, %v, want one", dead, err)
 	}

@@ -35,7 +35,7 @@ func (s *Service) Entries(ctx context.Context, n Named) ([]Entry, error) {
 	if err != nil {
 		return nil, err
 	}
-	all, err := s.db.Entries(ctx, i.ID, 0)
+	all, err := s.db.Lanes.Entries(ctx, i.ID, store.EntryFilter{})
 	return each(all, entry), err
 }
 
@@ -45,9 +45,9 @@ func (s *Service) Dead(ctx context.Context, n Named) ([]DeadEntry, error) {
 	if err != nil {
 		return nil, err
 	}
-	all, err := s.db.DeadLetters(ctx, i.ID)
-	return each(all, func(d store.DeadLetter) DeadEntry {
-		return DeadEntry{Entry: entry(d.Entry), Reason: d.Reason, DiedAt: utc(d.DiedAt)}
+	all, err := s.db.Lanes.Entries(ctx, i.ID, store.EntryFilter{Dead: true})
+	return each(all, func(d store.Entry) DeadEntry {
+		return DeadEntry{Entry: entry(d), Reason: d.Reason, DiedAt: utc(d.DiedAt)}
 	}), err
 }
 
@@ -70,7 +70,7 @@ type Quarantined struct {
 
 // Quarantine lists what was put aside, oldest first, without showing it; 1,000 are kept.
 func (s *Service) Quarantine(ctx context.Context, _ struct{}) ([]Quarantined, error) {
-	all, err := s.db.Quarantine(ctx)
+	all, err := s.db.Lanes.Quarantine(ctx)
 	return each(all, func(q store.Quarantined) Quarantined {
 		return Quarantined{Platform: q.Bot.Platform, Bot: q.Bot.ID, At: q.At.UTC(), Reason: q.Err, Bytes: len(q.Raw)}
 	}), err
@@ -96,7 +96,7 @@ func (s *Service) Replay(ctx context.Context, l Letters) (Moved, error) {
 	if err != nil {
 		return Moved{}, err
 	}
-	out, err := s.move(audited(ctx, actReplay, i, ""), i.ID, l, s.db.Replay)
+	out, err := s.move(audited(ctx, actReplay, i, ""), i.ID, l, s.db.Lanes.Replay)
 	if err != nil {
 		return Moved{}, err
 	}
@@ -113,7 +113,7 @@ func (s *Service) Drop(ctx context.Context, l Letters) (Moved, error) {
 	if err != nil {
 		return Moved{}, err
 	}
-	return s.move(audited(ctx, actDrop, i, ""), i.ID, l, s.db.DropBuffered)
+	return s.move(audited(ctx, actDrop, i, ""), i.ID, l, s.db.Lanes.Drop)
 }
 
 func (s *Service) move(ctx context.Context, i relay.InstanceID, l Letters,
@@ -129,7 +129,7 @@ func (s *Service) move(ctx context.Context, i relay.InstanceID, l Letters,
 			ids = append(ids, id)
 		}
 	}
-	lane, err := s.db.Lane(ctx, i)
+	lane, err := s.db.Lanes.State(ctx, i)
 	if err != nil {
 		return Moved{}, err
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/store"
 )
 
 // warnNotFronted is an instance's warning while messages wait that its gateway could not answer.
@@ -18,7 +19,7 @@ func (s *Service) stuck(ctx context.Context, i relay.InstanceID) (map[relay.Even
 	if len(unfronted) == 0 {
 		return nil, nil, nil
 	}
-	entries, err := s.db.Entries(ctx, i, 0)
+	entries, err := s.db.Lanes.Entries(ctx, i, store.EntryFilter{})
 	if err != nil {
 		return nil, nil, err
 	}

@@ -71,7 +71,7 @@ func (s *Service) Status(ctx context.Context, _ struct{}) (Status, error) {
 		return Status{}, err
 	}
 	for _, i := range all {
-		lane, err := s.db.Lane(ctx, i.ID)
+		lane, err := s.db.Lanes.State(ctx, i.ID)
 		if err != nil {
 			return Status{}, err
 		}

@@ -72,7 +72,7 @@ func (w *Waker) read(ctx context.Context, i relay.InstanceID) (store.Instance, i
 	if err != nil {
 		return store.Instance{}, 0, err
 	}
-	lane, err := w.db.Lane(ctx, i)
+	lane, err := w.lanes.State(ctx, i)
 	return inst, lane.Entries, err
 }
 
