@@ -77,7 +77,7 @@ func newCore(cfg *config.Config, db *store.DB, v *vault.Vault, bots []platforms.
 	}
 	id := cfg.Identity
 	id.Log = log
-	callers, err := identity.New(db, v, db, id)
+	callers, err := identity.New(db.Codes, v, db, id)
 	if err != nil {
 		return nil, err
 	}

@@ -96,15 +96,15 @@ func TestAuditSaysWhatTheWriteFoundOut(t *testing.T) {
 	ctx := audit.With(ctxOf(t), audit.Entry{Action: "did"})
 	hour := time.Now().Add(time.Hour)
 	for _, err := range []error{
-		db.PutCode(ctxOf(t), []byte("m"), Code{Kind: EnrollCode, Tenant: "home", Gateway: "g1", ExpiresAt: hour}),
-		db.EnrollByToken(ctx, []byte("m"), "", Gateway{ID: "g1"}, Instance{ID: "i1"}),
-		db.PutCode(ctxOf(t), []byte("m"), Code{Kind: LinkCode, Instance: "i1", Tenant: "home", ExpiresAt: hour}),
-		second(db.RedeemLinkCode(ctx, []byte("m"), Person{"loop", "u"}, "dm")),
-		second(db.RedeemLinkCode(ctx, []byte("m"), Person{"loop", "u"}, "dm")), // the same answer, and no change
-		second(db.Revoke(ctx, "g1")),
-		second(db.Revoke(ctx, "g1")),
+		db.Codes.Put(ctxOf(t), []byte("m"), Code{Kind: EnrollCode, Tenant: "home", Gateway: "g1", ExpiresAt: hour}),
+		db.Enroll(ctx, Gateway{ID: "g1"}, Instance{ID: "i1"}, []byte("m")),
+		db.Codes.Put(ctxOf(t), []byte("m"), Code{Kind: LinkCode, Instance: "i1", Tenant: "home", ExpiresAt: hour}),
+		second(db.Codes.Redeem(ctx, []byte("m"), Person{"loop", "u"}, "dm")),
+		second(db.Codes.Redeem(ctx, []byte("m"), Person{"loop", "u"}, "dm")), // the same answer, and no change
+		second(db.Revoke(ctx, "i1", "g1")),
+		second(db.Revoke(ctx, "i1", "g1")),
 		db.Enroll(ctxOf(t), Gateway{ID: "g2"}, Instance{ID: "i1", Tenant: "home"}),
-		second(db.RevokeInstance(audit.With(ctxOf(t), audit.Entry{Action: "did", Gateway: "given"}), "i1")),
+		second(db.Revoke(audit.With(ctxOf(t), audit.Entry{Action: "did", Gateway: "given"}), "i1")),
 	} {
 		if err != nil {
 			t.Fatal(err)

@@ -29,8 +29,8 @@ func backupOf(t *testing.T, db *DB) []byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if info.Bytes != int64(b.Len()) || info.Commit != db.Committed() {
-		t.Errorf("info %+v for %d bytes of commit %d", info, b.Len(), db.Committed())
+	if info.Bytes != int64(b.Len()) || info.Commit != db.Stats().Commit {
+		t.Errorf("info %+v for %d bytes of commit %d", info, b.Len(), db.Stats().Commit)
 	}
 	return b.Bytes()
 }

@@ -99,11 +99,7 @@ func (f BindingFilter) picks(b Binding) bool {
 func (f BindingFilter) from(t *bolt.Tx) ([]Binding, error) {
 	switch {
 	case f.Platform != "" && f.User != "" && f.Instance != "":
-		b, ok, err := table.Load[Binding](t, bucketBindings, bindingKey(f.Platform, f.User, f.Instance))
-		if err != nil || !ok {
-			return nil, err
-		}
-		return []Binding{b}, nil
+		return table.AtMostOne[Binding](t, bucketBindings, bindingKey(f.Platform, f.User, f.Instance))
 	case f.Platform != "" && f.User != "":
 		return table.List[Binding](t, bucketBindings, table.Prefix(f.Platform, string(f.User)))
 	case f.Platform != "" && f.DMChat != "" && f.Instance != "":

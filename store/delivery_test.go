@@ -404,8 +404,8 @@ func TestSweep(t *testing.T) {
 	acceptOne(t, db, event("old", 300), "i1")
 	until := c.now().Add(time.Hour)
 	for _, err := range []error{
-		db.PutCode(ctx, []byte("m"), Code{Kind: LinkCode, Instance: "i1", ExpiresAt: until}),
-		db.PutCode(ctx, []byte("m"), Code{Kind: EnrollCode, ExpiresAt: until}),
+		db.Codes.Put(ctx, []byte("m"), Code{Kind: LinkCode, Instance: "i1", ExpiresAt: until}),
+		db.Codes.Put(ctx, []byte("m"), Code{Kind: EnrollCode, ExpiresAt: until}),
 		db.UpdateGateway(ctx, "i1", func(g *Gateway, _ *Instance) error {
 			g.Secrets = append(g.Secrets, GatewaySecret{ID: "out", ExpiresAt: until})
 			return nil
@@ -425,7 +425,7 @@ func TestSweep(t *testing.T) {
 		}
 	}
 	secrets := func() (out []string) {
-		g, err := db.Gateway(ctx, "i1")
+		g, err := Only(db.Gateways(ctx, "i1"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -443,13 +443,13 @@ func TestSweep(t *testing.T) {
 	if got := secrets(); !slices.Equal(got, []string{"s1"}) {
 		t.Errorf("secrets %v, want s1", got)
 	}
-	if _, err := db.RedeemLinkCode(ctx, []byte("m"), Person{"loop", "u"}, ""); !errors.Is(err, ErrExpired) {
+	if _, err := db.Codes.Redeem(ctx, []byte("m"), Person{"loop", "u"}, ""); !errors.Is(err, ErrExpired) {
 		t.Errorf("the expired code: %v", err)
 	}
 	c.add(2 * day) // day 3
 	acceptOne(t, db, event("new", 300), "i1")
 	sweep(Swept{Codes: 2})
-	if _, err := db.RedeemLinkCode(ctx, []byte("m"), Person{"loop", "u"}, ""); !errors.Is(err, ErrNotFound) {
+	if _, err := db.Codes.Redeem(ctx, []byte("m"), Person{"loop", "u"}, ""); !errors.Is(err, ErrNotFound) {
 		t.Errorf("the swept code: %v", err)
 	}
 	for _, id := range []relay.EventID{"old", "new"} { // both days are still there

@@ -78,9 +78,9 @@ func TestMoveChat(t *testing.T) {
 		if len(cs) != 1 || !cs[0].LastAt.Equal(c.now()) || cs[0].By != "u2" || !cs[0].ByGrant {
 			t.Errorf("conversations of i2: %+v, want the newer one, with the reasons of both", cs)
 		}
-		i1, err := db.Instance(ctx, "i1")
+		i1, err := Only(db.Instances(ctx, "i1"))
 		must(err)
-		i2, err := db.Instance(ctx, "i2")
+		i2, err := Only(db.Instances(ctx, "i2"))
 		must(err)
 		if !cmp.Equal(i1.Relevance, scopes("a", "new")) || !cmp.Equal(i2.Relevance, scopes("new")) {
 			t.Errorf("scopes: %v, %v", i1.Relevance, i2.Relevance)
@@ -121,7 +121,7 @@ func TestConversationIsRefreshedSeldom(t *testing.T) {
 			if _, err := db.Accept(ctxOf(t), a); err != nil {
 				t.Fatal(err)
 			}
-			got, ok, err := db.Conversation(ctxOf(t), "i1", relay.Chat{Bot: bot, ID: "c1"})
+			got, ok, err := First(db.Conversations(ctxOf(t), ConversationFilter{Instance: "i1", Chat: relay.Chat{Bot: bot, ID: "c1"}}))
 			if err != nil || !ok || got.LastAt.Sub(start) != tc.want {
 				t.Errorf("%+v %v %v; want it dated %v after the start", got, ok, err, tc.want)
 			}

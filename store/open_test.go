@@ -31,8 +31,8 @@ func sound(t testing.TB) []byte {
 	for _, err := range []error{
 		db.Bind(ctxOf(t), Binding{Platform: "loop", User: "u1", Instance: "i1"}),
 		db.Claim(ctxOf(t), Grant{Platform: "loop", Chat: "c9", Instance: "i1"}),
-		db.PutCode(ctxOf(t), []byte("mac"), Code{Kind: LinkCode, Instance: "i1", ExpiresAt: time.Now().Add(time.Hour)}),
-		db.PutCode(ctxOf(t), []byte("mac"), Code{Kind: EnrollCode, Tenant: "home"}),
+		db.Codes.Put(ctxOf(t), []byte("mac"), Code{Kind: LinkCode, Instance: "i1", ExpiresAt: time.Now().Add(time.Hour)}),
+		db.Codes.Put(ctxOf(t), []byte("mac"), Code{Kind: EnrollCode, Tenant: "home"}),
 		db.PutBlob(ctxOf(t), "key", []byte("value")),
 		second(db.Accept(ctxOf(t), Accept{Bot: bot, Cursor: []byte("9"), Quarantine: []Quarantined{{Bot: bot, Err: "odd", Raw: []byte("?")}}})),
 	} {

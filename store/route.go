@@ -16,19 +16,22 @@ const (
 	maxRouteKey = 256 // bytes
 )
 
-// SetRoutes makes keys the routes that i declares on a platform, in place of those it declared
+// Routes are the places that tenants reserved. All methods: any goroutine.
+type Routes struct{ db *DB }
+
+// Set makes keys the routes that i declares on a platform, in place of those it declared
 // before, and returns the ones it got, in the order of keys and each once. A key is left out when
 // another tenant has a route with it, or holds a grant whose scope or chat it names. Instances of
 // one tenant may declare the same key: each has a route of its own, so that the key stays
 // reserved until the last of them gives it up. At most 100 keys of 1 to 256 bytes, otherwise an
 // error, and nothing changes. ErrNotFound: no such instance, or it was revoked.
-func (db *DB) SetRoutes(ctx context.Context, i relay.InstanceID, p relay.PlatformID, keys []string) ([]string, error) {
+func (rs *Routes) Set(ctx context.Context, i relay.InstanceID, p relay.PlatformID, keys []string) ([]string, error) {
 	if err := checkRoutes(keys); err != nil {
 		return nil, fmt.Errorf("routes: %w", err)
 	}
-	now := db.now()
+	now := rs.db.now()
 	var accepted []string
-	err := db.write(ctx, func(t *tx) error {
+	err := rs.db.write(ctx, func(t *tx) error {
 		inst, err := t.liveInstance(i)
 		if err != nil {
 			return err
@@ -124,14 +127,14 @@ func (t *tx) reserved(tenant relay.TenantID, p relay.PlatformID, k string) (bool
 	return slices.ContainsFunc(routes, func(r Route) bool { return r.Tenant != tenant }), nil
 }
 
-// Routes lists all routes, by platform, key and instance.
-func (db *DB) Routes(ctx context.Context) ([]Route, error) {
-	return get(ctx, db, "routes", func(t *bolt.Tx) ([]Route, error) { return table.List[Route](t, bucketRoutes, nil) })
+// List lists all routes, by platform, key and instance.
+func (rs *Routes) List(ctx context.Context) ([]Route, error) {
+	return get(ctx, rs.db, "routes", func(t *bolt.Tx) ([]Route, error) { return table.List[Route](t, bucketRoutes, nil) })
 }
 
-// DropRoute removes the routes with a key, whoever declared them. ErrNotFound: there is none.
-func (db *DB) DropRoute(ctx context.Context, p relay.PlatformID, k string) error {
-	return db.change(ctx, "drop route", func(t *tx) error {
+// Drop removes the routes with a key, whoever declared them. ErrNotFound: there is none.
+func (rs *Routes) Drop(ctx context.Context, p relay.PlatformID, k string) error {
+	return rs.db.change(ctx, "drop route", func(t *tx) error {
 		keys := table.KeysUnder(t.Tx, bucketRoutes, table.Prefix(p, k))
 		if len(keys) == 0 {
 			return ErrNotFound

@@ -81,9 +81,9 @@ func checkSchema1(t *testing.T, db *DB) {
 		{Instance: "home", Bot: tg, Chat: "41", By: "41", LastAt: at},
 		{Instance: "home", Bot: dc, Chat: "c1", By: "41", LastAt: at.Add(day)},
 	}, err)
-	code, err := db.RedeemLinkCode(ctx, []byte("mac of a link code"), Person{"telegram", "42"}, "42")
+	code, err := db.Codes.Redeem(ctx, []byte("mac of a link code"), Person{"telegram", "42"}, "42")
 	check("link code", code.Instance, relay.InstanceID("kids"), err)
-	token, err := db.Code(ctx, EnrollCode, []byte("mac of a token"))
+	token, err := db.Codes.Get(ctx, EnrollCode, []byte("mac of a token"))
 	check("token", token, Code{Kind: EnrollCode, Tenant: "home", Gateway: "new", Instance: "new", CreatedAt: at, ExpiresAt: at.Add(3 * day)}, err)
 	blob, _, err := db.Blob(ctx, "vault")
 	check("blob", string(blob), "wrapped key", err)
@@ -120,8 +120,8 @@ func TestSchema1IsBroughtUpToDate(t *testing.T) {
 	checkSchema1(t, db)
 	ctx := ctxOf(t)
 	for what, err := range map[string]error{ // what is new works in it
-		"routes":   second(db.SetRoutes(ctx, "home", "telegram", []string{"-100501"})),
-		"identity": db.PutCode(ctx, []byte("m"), Code{Kind: IdentityCode, Tenant: "home", Instance: "home"}),
+		"routes":   second(db.Routes.Set(ctx, "home", "telegram", []string{"-100501"})),
+		"identity": db.Codes.Put(ctx, []byte("m"), Code{Kind: IdentityCode, Tenant: "home", Instance: "home"}),
 		"audited":  db.Release(audit.With(ctx, audit.Entry{Action: "release"}), "kids", "telegram", "", "-100500"),
 	} {
 		if err != nil {

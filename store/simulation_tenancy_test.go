@@ -198,7 +198,7 @@ func (s *tenancySim) putToken(ctx context.Context, t *rapid.T) (got, want error)
 	} else {
 		s.Tokens[mac] = unkinded(e)
 	}
-	return s.db.PutCode(ctx, []byte(mac), e), want
+	return s.db.Codes.Put(ctx, []byte(mac), e), want
 }
 
 func (s *tenancySim) enrollByToken(ctx context.Context, t *rapid.T) (got, want error) {
@@ -222,7 +222,7 @@ func (s *tenancySim) enrollByToken(ctx context.Context, t *rapid.T) (got, want e
 			s.Tokens[mac] = e
 		}
 	}
-	return s.db.EnrollByToken(ctx, []byte(mac), asked, Gateway{ID: g}, Instance{ID: i, Tenant: "asserted"}), want
+	return s.db.Enroll(ctx, Gateway{ID: g}, Instance{ID: i, Tenant: asked}, []byte(mac)), want
 }
 
 func (s *tenancySim) enroll(ctx context.Context, t *rapid.T) (got, want error) {
@@ -243,13 +243,13 @@ func (s *tenancySim) join(g relay.GatewayID, i relay.InstanceID, tenant relay.Te
 
 func (s *tenancySim) revoke(ctx context.Context, t *rapid.T) (got, want error) {
 	g := drawGateway(t)
-	inst, err := s.db.Revoke(ctx, g)
-	i, known := s.Gateways[g]
-	if !known {
-		return err, ErrNotFound
+	i, named := s.Gateways[g], drawInstance(t)
+	if i == "" || named != i {
+		return second(s.db.Revoke(ctx, named, g)), ErrNotFound
 	}
-	if inst != i {
-		t.Fatalf("revoked a gateway of %s, want %s", inst, i)
+	gone, err := s.db.Revoke(ctx, i, g)
+	if slices.Contains(gone, g) == s.Revoked[g] {
+		t.Fatalf("revoked %v; %s was revoked before: %v", gone, g, s.Revoked[g])
 	}
 	if s.Revoked[g] {
 		return err, nil
@@ -263,7 +263,7 @@ func (s *tenancySim) revoke(ctx context.Context, t *rapid.T) (got, want error) {
 
 func (s *tenancySim) revokeInstance(ctx context.Context, t *rapid.T) (got, want error) {
 	i := drawInstance(t)
-	ids, err := s.db.RevokeInstance(ctx, i)
+	ids, err := s.db.Revoke(ctx, i)
 	if _, known := s.Instances[i]; !known {
 		return err, ErrNotFound
 	}
@@ -312,13 +312,13 @@ func (s *tenancySim) putIdentity(ctx context.Context, t *rapid.T) (got, want err
 		maps.DeleteFunc(s.Codes, func(_ string, old Code) bool { return c.Instance != "" && old.Instance == c.Instance })
 		s.Codes[mac] = unkinded(c)
 	}
-	return s.db.PutCode(ctx, []byte(mac), c), want
+	return s.db.Codes.Put(ctx, []byte(mac), c), want
 }
 
 func (s *tenancySim) dropIdentity(ctx context.Context, t *rapid.T) (got, want error) {
 	i, before := drawInstance(t), len(s.Codes)
 	maps.DeleteFunc(s.Codes, func(_ string, c Code) bool { return c.Instance == i })
-	n, err := s.db.DropIdentityCodes(ctx, i)
+	n, err := s.db.Codes.Drop(ctx, CodeFilter{Kind: IdentityCode, Instance: i})
 	if n != before-len(s.Codes) {
 		t.Fatalf("dropped %d codes, want %d", n, before-len(s.Codes))
 	}
@@ -330,7 +330,7 @@ var simKeys = []string{"s", "x", "y", "a/path"}
 func (s *tenancySim) setRoutes(ctx context.Context, t *rapid.T) (got, want error) {
 	i, p := drawInstance(t), drawPlatform(t)
 	keys := rapid.SliceOfN(rapid.SampledFrom(simKeys), 0, 4).Draw(t, "keys")
-	accepted, err := s.db.SetRoutes(ctx, i, p, keys)
+	accepted, err := s.db.Routes.Set(ctx, i, p, keys)
 	if !s.Live[i] {
 		return err, ErrNotFound
 	}
@@ -379,7 +379,7 @@ func (s *tenancySim) dropRoute(ctx context.Context, t *rapid.T) (got, want error
 	if len(s.Routes) == before {
 		want = ErrNotFound
 	}
-	return s.db.DropRoute(ctx, p, k), want
+	return s.db.Routes.Drop(ctx, p, k), want
 }
 
 func (s *tenancySim) claim(ctx context.Context, t *rapid.T) (got, want error) {
@@ -393,7 +393,7 @@ func (s *tenancySim) claim(ctx context.Context, t *rapid.T) (got, want error) {
 	parent, free := draw[relay.ChatID](t, "parent", "", "y"), rapid.Bool().Draw(t, "unreserved")
 	tenant := s.Instances[g.Instance]
 	if free {
-		got = s.db.ClaimUnreserved(ctx, g, parent)
+		got = s.db.Claim(ctx, g, Own{parent})
 	} else {
 		got = s.db.Claim(ctx, g)
 	}

@@ -292,7 +292,7 @@ func (s *sim) dropDead(t *rapid.T) {
 
 func (s *sim) revoke(t *rapid.T) {
 	i, l := s.pick(t)
-	if _, err := s.db.Revoke(t.Context(), relay.GatewayID(i)); err != nil {
+	if _, err := s.db.Revoke(t.Context(), i, relay.GatewayID(i)); err != nil {
 		t.Fatal(err)
 	}
 	l.close(s)
@@ -300,7 +300,7 @@ func (s *sim) revoke(t *rapid.T) {
 
 func (s *sim) revokeInstance(t *rapid.T) {
 	i, l := s.pick(t)
-	ids, err := s.db.RevokeInstance(t.Context(), i)
+	ids, err := s.db.Revoke(t.Context(), i)
 	if err != nil || l.live != slices.Equal(ids, []relay.GatewayID{relay.GatewayID(i)}) || !l.live && ids != nil {
 		t.Fatalf("revoked %v, %v; live %v", ids, err, l.live)
 	}

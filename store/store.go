@@ -48,8 +48,10 @@ import (
 // write has begun prevents it; one that ends later is not looked at any more.
 type DB struct {
 	// Set once, by Open.
-	Lanes *Lanes
-	Sent  *Sent
+	Lanes  *Lanes
+	Codes  *Codes
+	Routes *Routes
+	Sent   *Sent
 
 	path    string
 	file    *boltfile.File
@@ -76,7 +78,7 @@ type DB struct {
 func Open(path string, o Options) (*DB, error) {
 	o = o.withDefaults()
 	db := &DB{path: path, limits: o.Limits, log: o.Log, now: func() time.Time { return o.Now().UTC() }}
-	db.Lanes, db.Sent = &Lanes{db}, &Sent{db: db}
+	db.Lanes, db.Codes, db.Routes, db.Sent = &Lanes{db}, &Codes{db}, &Routes{db}, &Sent{db: db}
 	fo := o.file()
 	fo.Format.Prepare, fo.Format.Begin = db.prepare, db.begin
 	file, err := boltfile.Open(path, fo)
@@ -123,10 +125,7 @@ func (db *DB) Close() error {
 // Failed is closed when a commit failed, or a page could not be read: nothing more is accepted, and the process must end.
 func (db *DB) Failed() <-chan struct{} { return db.file.Failed() }
 
-// Err is nil, or ErrFailed wrapping the first cause.
-func (db *DB) Err() error { return db.file.Err() }
-
-// Probe reports whether the writer takes writes: nil, ErrFull, ErrNoSpace, ErrFailed, or that it has not
+// Probe reports whether the writer takes writes: nil, ErrFull, ErrNoSpace, ErrFailed wrapping the first cause, or that it has not
 // answered for five seconds. It commits nothing.
 func (db *DB) Probe() error { return db.file.Probe() }
 
@@ -177,6 +176,20 @@ func get[T any](ctx context.Context, db *DB, what string, fn func(*bolt.Tx) (T, 
 	return out, nil
 }
 
+// First is the first of what was listed; ok is false when there is none.
+func First[T any](all []T, err error) (first T, ok bool, _ error) {
+	if err != nil || len(all) == 0 {
+		return first, false, err
+	}
+	return all[0], true, nil
+}
+
+// Only is First for the one record that was named, which is there if err is nil.
+func Only[T any](all []T, err error) (T, error) {
+	one, _, err := First(all, err)
+	return one, err
+}
+
 // viewing is the key under which a context carries View's transaction.
 type viewing struct{}
 
@@ -197,10 +210,13 @@ func (db *DB) read(ctx context.Context, fn func(*bolt.Tx) error) error {
 // Stats are counters since Open, and the size of the file.
 type Stats struct {
 	Commits, Ops uint64
-	FileBytes    int64                 // as the file system says
-	Died         map[DeadReason]uint64 // messages that became dead letters, by every reason there is
-	DeadDropped  uint64                // dead letters dropped because there were too many
-	BadMarks     uint64                // damaged seen marks met; none was believed
+	// Commit is the number of the newest commit: as long as it stays the same, so does the content. It starts
+	// anew in a file that was compacted.
+	Commit      uint64
+	FileBytes   int64                 // as the file system says
+	Died        map[DeadReason]uint64 // messages that became dead letters, by every reason there is
+	DeadDropped uint64                // dead letters dropped because there were too many
+	BadMarks    uint64                // damaged seen marks met; none was believed
 	// FellBack: when it was opened the newest commit was unreadable, and the one before it is used.
 	FellBack bool
 	Damaged  int // records that were found damaged when it was opened, named in the log and set aside
@@ -210,7 +226,7 @@ type Stats struct {
 func (db *DB) Stats() Stats {
 	f := db.file.Stats()
 	s := Stats{
-		Commits: f.Commits, Ops: f.Ops, FileBytes: f.FileBytes, FellBack: f.FellBack,
+		Commits: f.Commits, Ops: f.Ops, Commit: db.file.Committed(), FileBytes: f.FileBytes, FellBack: f.FellBack,
 		DeadDropped: db.deadDropped.Load(), BadMarks: db.badMarks.Load(),
 		Damaged: db.damaged, Died: make(map[DeadReason]uint64, len(deadReasons)),
 	}

@@ -21,9 +21,9 @@ func (t *tx) strip(i relay.InstanceID, now time.Time) error {
 		dropIndexed[Binding](t, bucketBindings, indexUnder(bucketBindings, byInstance, string(i))),
 		dropIndexed[Grant](t, bucketGrants, indexUnder(bucketGrants, byInstance, string(i))),
 		t.dropConversations(i))
-	_, err2 := table.DropWhere(t.Writer, bucketCodes, func(c Code) bool { return c.Instance == i })
+	_, err2 := t.dropCodes(LinkCode, i)
 	_, err3 := table.DropWhere(t.Writer, bucketTokens, func(c Code) bool { return c.Instance == i && !c.Used })
-	_, err4 := t.dropIdentityCodes(i)
+	_, err4 := t.dropCodes(IdentityCode, i)
 	_, err5 := table.DropWhere(t.Writer, bucketSent, func(r sentRecord) bool { return r.Instance == i })
 	if err := errors.Join(err1, err2, err3, err4, err5, t.dropRoutes(i)); err != nil {
 		return err

@@ -76,7 +76,7 @@ func TestUndecidedEvents(t *testing.T) {
 	if err != nil || err2 != nil || len(entries) != 1 || entries[0].About.ID != "e1" || len(dead) != 1 || dead[0].About.ID != "e3" || dead[0].Reason != DeadOversize {
 		t.Errorf("lane %+v, dead %+v, %v, %v", entries, dead, err, err2)
 	}
-	if c, ok, err := db.Conversation(ctx, "home", chat); !ok || err != nil || !c.ByGrant {
+	if c, ok, err := First(db.Conversations(ctx, ConversationFilter{Instance: "home", Chat: chat})); !ok || err != nil || !c.ByGrant {
 		t.Errorf("conversation %+v, %t, %v", c, ok, err)
 	}
 	if got := undecidedIDs(t, db); len(got) != 0 {

@@ -266,8 +266,8 @@ func TestFailedCommit(t *testing.T) { // invariant 2
 		}
 	}
 	<-db.Failed()
-	if !errors.Is(db.Err(), ErrFailed) || !errors.Is(db.Probe(), ErrFailed) {
-		t.Errorf("Err %v, Probe %v; want ErrFailed", db.Err(), db.Probe())
+	if !errors.Is(db.file.Err(), ErrFailed) || !errors.Is(db.Probe(), ErrFailed) {
+		t.Errorf("Err %v, Probe %v; want ErrFailed", db.file.Err(), db.Probe())
 	}
 	if _, err := db.Accept(ctxOf(t), acceptFor(event("e2", 300), "i1")); !errors.Is(err, ErrFailed) {
 		t.Errorf("a later write got %v, want ErrFailed", err)
@@ -297,8 +297,8 @@ func TestFullDatabase(t *testing.T) {
 	if !errors.Is(err, ErrFull) {
 		t.Fatalf("after %d events: %v, want ErrFull", n, err)
 	}
-	if !errors.Is(db.Probe(), ErrFull) || db.Err() != nil {
-		t.Errorf("Probe %v, Err %v; want ErrFull and nil", db.Probe(), db.Err())
+	if !errors.Is(db.Probe(), ErrFull) || db.file.Err() != nil {
+		t.Errorf("Probe %v, Err %v; want ErrFull and nil", db.Probe(), db.file.Err())
 	}
 	// Now to the very end, with something that is not refused early.
 	for n := 0; err == nil || n == 0; n++ {
@@ -390,7 +390,7 @@ func TestIdleWritesNothing(t *testing.T) { // invariant 9
 		"probe":      db.Probe(),
 		"update":     db.UpdateInstance(ctxOf(t), "i1", func(*Instance) error { return nil }),
 		"drop":       acknowledge(ctxOf(t), db, "i1", relay.BufferID{Epoch: 1, Seq: 1}),
-		"burn":       db.BurnLinkCode(ctxOf(t), []byte("nothing")),
+		"burn":       second(db.Codes.Drop(ctxOf(t), CodeFilter{Kind: LinkCode, MAC: []byte("nothing")})),
 		"move":       db.MoveChat(ctxOf(t), Move{Platform: "loop", From: "zz", To: "yy"}),
 	} {
 		if err != nil {

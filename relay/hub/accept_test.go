@@ -282,7 +282,7 @@ func TestAMovedChatTakesItsGrantAlong(t *testing.T) {
 	if err := in.Accept(t.Context(), platforms.Batch{Moves: []platforms.Move{{From: "old", To: "new"}}}); err != nil {
 		t.Fatal(err)
 	}
-	g, ok, err := r.db.GrantCovering(t.Context(), relay.Place{Platform: loopback.ID, Chat: "new"})
+	g, ok, err := store.First(r.db.Grants(t.Context(), store.GrantFilter{Covering: &relay.Place{Platform: loopback.ID, Chat: "new"}}))
 	if err != nil || !ok || g.Instance != "home" {
 		t.Errorf("grant on the new id = %+v, %v, %v, want home's", g, ok, err)
 	}

@@ -352,7 +352,7 @@ func (f *socketFlip) finish() {
 	}
 	synctest.Wait()
 	path := strings.Join(f.trace, ", ")
-	i, err := f.db.Instance(f.t.Context(), f.inst)
+	i, err := store.Only(f.db.Instances(f.t.Context(), f.inst))
 	if err != nil || i.Asleep != f.asleep {
 		f.t.Errorf("%s: asleep = %v, %v, want %v", path, i.Asleep, err, f.asleep)
 	}

@@ -81,7 +81,7 @@ func (h *history) change() {
 		h.lost[chat] = !h.lost[chat]
 	case "revoke":
 		h.checkLane(a)
-		_, err := h.db.Revoke(h.t.Context(), relay.GatewayID(a.id))
+		_, err := h.db.Revoke(h.t.Context(), a.id)
 		h.ok(err)
 		h.strip(a.id)
 	}

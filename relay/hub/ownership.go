@@ -84,7 +84,7 @@ func (h *Hub) mayRename(ctx context.Context, i relay.InstanceID, p platforms.Pla
 	if f.HoldsGrant || f.DirectWithBound {
 		return true, nil
 	}
-	c, known, err := h.facts.Conversation(ctx, i, relay.Chat{Bot: p.Bot(), ID: thread})
+	c, known, err := h.conversation(ctx, i, relay.Chat{Bot: p.Bot(), ID: thread})
 	return known && c.Made, err
 }
 
@@ -99,7 +99,7 @@ func (h *Hub) othersThread(ctx context.Context, i relay.InstanceID, p platforms.
 	if !known {
 		return false, nil
 	}
-	g, ok, err := h.facts.GrantCovering(ctx, place)
+	g, ok, err := h.covering(ctx, place)
 	return ok && g.Chat == thread && g.Instance != i, err
 }
 
@@ -125,7 +125,7 @@ func (h *Hub) noteDone(ctx context.Context, i relay.InstanceID, p platforms.Plat
 func (h *Hub) noteThread(ctx context.Context, i relay.InstanceID, p platforms.Platform, a relay.ThreadCreate, res relay.Result) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordWithin)
 	defer cancel()
-	parent, _, err := h.facts.Conversation(ctx, i, relay.Chat{Bot: p.Bot(), ID: a.Chat})
+	parent, _, err := h.conversation(ctx, i, relay.Chat{Bot: p.Bot(), ID: a.Chat})
 	if err == nil {
 		at := relay.Place{Platform: p.Bot().Platform, Scope: parent.Scope, Chat: a.Chat}
 		if at.Scope == "" {

@@ -118,7 +118,7 @@ func (s *soak) churn(ctx context.Context) {
 			err = in.Accept(long, platforms.Batch{Events: []relay.Event{soakEvent(s.r, fmt.Sprint("guest", n), "gus", "hi")}})
 		}
 		if err == nil {
-			_, err = s.r.db.Revoke(long, name)
+			_, err = s.r.db.Revoke(long, relay.InstanceID(name), name)
 		}
 		if err == nil && n%5 == 0 { // an hour
 			_, err = s.r.db.Sweep(long)

@@ -159,7 +159,7 @@ func (s *Service) EnrollToken(ctx context.Context, e Enroll) (EnrollmentToken, e
 	}
 	row := store.Gateway{ID: stored.Gateway, Instance: stored.Instance, Tenant: stored.Tenant}
 	mac := s.mac.MAC(enrollmentPurpose, relay.NewSecret([]byte(t.Token)))
-	if err := s.db.PutCode(auditedGateway(ctx, actEnrollToken, row, ""), mac, stored); err != nil {
+	if err := s.db.Codes.Put(auditedGateway(ctx, actEnrollToken, row, ""), mac, stored); err != nil {
 		return EnrollmentToken{}, err
 	}
 	if !s.set.IdentityURLs {
@@ -180,14 +180,14 @@ func (s *Service) enrollable(ctx context.Context, e Enroll) error {
 	if e.Name == "" {
 		return nil
 	}
-	g, err := s.db.Gateway(ctx, relay.GatewayID(e.Name))
+	g, err := store.Only(s.db.Gateways(ctx, relay.GatewayID(e.Name)))
 	if err == nil && !g.Revoked {
 		return taken(e.Name)
 	}
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return err
 	}
-	i, err := s.db.Instance(ctx, relay.InstanceID(e.Name))
+	i, err := store.Only(s.db.Instances(ctx, relay.InstanceID(e.Name)))
 	if err == nil && i.Tenant != relay.TenantID(e.Tenant) {
 		return wasForeign(e.Name, i.Tenant)
 	}

@@ -72,7 +72,7 @@ func (s *Service) Gateway(ctx context.Context, n Named) (Gateway, error) {
 }
 
 func (s *Service) gateway(ctx context.Context, name string) (store.Gateway, error) {
-	g, err := s.db.Gateway(ctx, relay.GatewayID(name))
+	g, err := store.Only(s.db.Gateways(ctx, relay.GatewayID(name)))
 	if !errors.Is(err, store.ErrNotFound) {
 		return g, err
 	}
@@ -97,7 +97,7 @@ func noGateway(name string, err error) error {
 }
 
 func (s *Service) show(ctx context.Context, g store.Gateway) (Gateway, error) {
-	i, err := s.db.Instance(ctx, g.Instance)
+	i, err := store.Only(s.db.Instances(ctx, g.Instance))
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return Gateway{}, err
 	}
@@ -150,7 +150,7 @@ func (s *Service) Rotate(ctx context.Context, n Named) (Enrolled, error) {
 	if err != nil {
 		return Enrolled{}, err
 	}
-	i, err := s.db.Instance(ctx, g.Instance)
+	i, err := store.Only(s.db.Instances(ctx, g.Instance))
 	if err != nil {
 		return Enrolled{}, err
 	}
@@ -168,7 +168,7 @@ func (s *Service) Revoke(ctx context.Context, n Named) (Gateway, error) {
 	if err != nil {
 		return Gateway{}, err
 	}
-	if _, err := s.db.Revoke(auditedGateway(ctx, actRevoke, g, ""), g.ID); err != nil {
+	if _, err := s.db.Revoke(auditedGateway(ctx, actRevoke, g, ""), g.Instance, g.ID); err != nil {
 		return Gateway{}, err
 	}
 	s.bus.Publish(bus.Revoked{Gateway: g.ID})
@@ -190,7 +190,7 @@ func (s *Service) Deprovision(ctx context.Context, n Named) (Deprovisioned, erro
 	if err != nil {
 		return Deprovisioned{}, err
 	}
-	gone, err := s.db.RevokeInstance(audited(ctx, actDeprovision, i, ""), i.ID)
+	gone, err := s.db.Revoke(audited(ctx, actDeprovision, i, ""), i.ID)
 	if err != nil {
 		return Deprovisioned{}, err
 	}

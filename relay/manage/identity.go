@@ -39,7 +39,7 @@ func (s *Service) identityURL(ctx context.Context, i relay.InstanceID, t relay.T
 	code := identity.NewCode()
 	c := store.Code{Kind: store.IdentityCode, Tenant: t, Instance: i, CreatedAt: s.set.Now(), ExpiresAt: expires}
 	ctx = audited(ctx, actIdentity, store.Instance{ID: i, Tenant: t}, "new identity URL")
-	if err := s.db.PutCode(ctx, identity.CodeMAC(s.mac, code), c); err != nil {
+	if err := s.db.Codes.Put(ctx, identity.CodeMAC(s.mac, code), c); err != nil {
 		return "", err
 	}
 	return s.set.URL + "/relay/identity/" + code, nil
@@ -57,7 +57,7 @@ func (s *Service) DropIdentity(ctx context.Context, n Named) (Moved, error) {
 	} else if err != nil {
 		return Moved{}, err
 	}
-	count, err := s.db.DropIdentityCodes(audited(ctx, actIdentity, i, "identity URL revoked"), i.ID)
+	count, err := s.db.Codes.Drop(audited(ctx, actIdentity, i, "identity URL revoked"), store.CodeFilter{Kind: store.IdentityCode, Instance: i.ID})
 	if err == nil && count == 0 {
 		return Moved{}, refuse(NotFound, nil, "%q has no identity URL that could be revoked", n.Name)
 	}

@@ -120,18 +120,18 @@ type Named struct {
 
 // instance finds the instance a name stands for: its own, or that of the gateway of that name.
 func (s *Service) instance(ctx context.Context, name string) (store.Instance, error) {
-	inst, err := s.db.Instance(ctx, relay.InstanceID(name))
+	inst, err := store.Only(s.db.Instances(ctx, relay.InstanceID(name)))
 	if !errors.Is(err, store.ErrNotFound) {
 		return inst, err
 	}
-	g, err := s.db.Gateway(ctx, relay.GatewayID(name))
+	g, err := store.Only(s.db.Gateways(ctx, relay.GatewayID(name)))
 	if errors.Is(err, store.ErrNotFound) {
 		return store.Instance{}, noGateway(name, err)
 	}
 	if err != nil {
 		return store.Instance{}, err
 	}
-	return s.db.Instance(ctx, g.Instance)
+	return store.Only(s.db.Instances(ctx, g.Instance))
 }
 
 // served is the instance that a name stands for, refused when no gateway can serve that instance any more:

@@ -155,7 +155,7 @@ func (s *Service) seatFor(ctx context.Context, p Provision) (store.Gateway, erro
 
 // seat is the gateway id, if p may have it.
 func (s *Service) seat(ctx context.Context, p Provision, id relay.GatewayID) (g store.Gateway, ok bool, err error) {
-	g, err = s.db.Gateway(ctx, id)
+	g, err = store.Only(s.db.Gateways(ctx, id))
 	switch {
 	case errors.Is(err, store.ErrNotFound):
 		g.Instance = p.instanceOf(id)
@@ -166,7 +166,7 @@ func (s *Service) seat(ctx context.Context, p Provision, id relay.GatewayID) (g 
 	case !g.Revoked:
 		return g, true, nil
 	}
-	i, err := s.db.Instance(ctx, g.Instance)
+	i, err := store.Only(s.db.Instances(ctx, g.Instance))
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return g, false, err
 	}
@@ -252,7 +252,7 @@ func (s *Service) declare(ctx context.Context, p Provision, wakeFault string, g 
 		return nil
 	}
 	ctx = auditedGateway(ctx, actRoute, g, strconv.Itoa(len(p.RouteKeys))+" declared on "+string(p.Platform))
-	accepted, err := s.db.SetRoutes(ctx, g.Instance, p.Platform, p.RouteKeys)
+	accepted, err := s.db.Routes.Set(ctx, g.Instance, p.Platform, p.RouteKeys)
 	out.RouteKeys = append(out.RouteKeys, accepted...)
 	return err
 }

@@ -19,7 +19,7 @@ type EnrollByToken struct {
 // the token, and with Usage or Exists because of the gateway's name; then the token is still good.
 func (s *Service) EnrollByToken(ctx context.Context, e EnrollByToken) (Enrolled, error) {
 	mac := s.mac.MAC(enrollmentPurpose, e.Token)
-	t, err := s.db.Code(ctx, store.EnrollCode, mac)
+	t, err := s.db.Codes.Get(ctx, store.EnrollCode, mac)
 	if err != nil {
 		return Enrolled{}, whyNotRedeemed(err)
 	}
@@ -53,8 +53,8 @@ func (s *Service) EnrollByToken(ctx context.Context, e EnrollByToken) (Enrolled,
 		return Enrolled{}, err
 	}
 	g.Instance, g.Tenant = inst, t.Tenant
-	i := store.Instance{ID: inst, Tenant: t.Tenant, WakeURL: t.WakeURL, CreatedAt: g.CreatedAt}
-	if err := s.db.EnrollByToken(auditedGateway(ctx, actEnroll, g, "by token"), mac, e.Tenant, g, i); err != nil {
+	i := store.Instance{ID: inst, Tenant: e.Tenant, WakeURL: t.WakeURL, CreatedAt: g.CreatedAt}
+	if err := s.db.Enroll(auditedGateway(ctx, actEnroll, g, "by token"), g, i, mac); err != nil {
 		return Enrolled{}, whyNotRedeemed(err)
 	}
 	return s.enrolled(g, t.WakeURL, cred.Secret, cred.DeliveryKey), nil

@@ -29,7 +29,7 @@ func (s *Service) Routes(ctx context.Context, n Named) ([]Route, error) {
 		}
 		of = i.ID
 	}
-	all, err := s.db.Routes(ctx)
+	all, err := s.db.Routes.List(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -51,7 +51,7 @@ type RouteKey struct {
 // DropRoute frees what a route reserves, until its gateway starts again and declares it. Refused with NotFound.
 func (s *Service) DropRoute(ctx context.Context, k RouteKey) (RouteKey, error) {
 	ctx = audit.With(ctx, audit.Entry{Action: actRoute, Detail: "dropped " + string(k.Platform) + " " + k.Key})
-	err := s.db.DropRoute(ctx, k.Platform, k.Key)
+	err := s.db.Routes.Drop(ctx, k.Platform, k.Key)
 	if errors.Is(err, store.ErrNotFound) {
 		return RouteKey{}, refuse(NotFound, err, "there is no such route: hermes-connector route list shows what there is")
 	}

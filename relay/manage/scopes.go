@@ -70,7 +70,7 @@ func (s *Service) ClaimOwned(ctx context.Context, c Scope) (Grant, error) {
 	g := store.Grant{
 		Platform: place.Platform, Scope: place.Scope, Chat: place.Chat, Instance: i.ID, Tenant: i.Tenant, GrantedAt: s.set.Now(),
 	}
-	err = s.db.ClaimUnreserved(audited(ctx, actClaim, i, spell(g)), g, place.Parent)
+	err = s.db.Claim(audited(ctx, actClaim, i, spell(g)), g, store.Own{Parent: place.Parent})
 	switch {
 	case errors.Is(err, store.ErrHeld):
 		return Grant{}, refuse(Held, err, "another instance holds that chat")
@@ -87,7 +87,8 @@ func (s *Service) granted(ctx context.Context, g store.Grant, err error) (Grant,
 	if err != nil {
 		return Grant{}, err
 	}
-	held, ok, err := s.db.GrantCovering(ctx, relay.Place{Platform: g.Platform, Scope: g.Scope, Chat: g.Chat})
+	place := relay.Place{Platform: g.Platform, Scope: g.Scope, Chat: g.Chat}
+	held, ok, err := store.First(s.db.Grants(ctx, store.GrantFilter{Covering: &place}))
 	if err == nil && ok && held.Instance == g.Instance {
 		g = held
 	}

@@ -65,7 +65,7 @@ func (w *Waker) consider(ctx context.Context, i relay.InstanceID) bool {
 
 // read is what the store says about an instance. One that is not there has nothing waiting.
 func (w *Waker) read(ctx context.Context, i relay.InstanceID) (store.Instance, int, error) {
-	inst, err := w.db.Instance(ctx, i)
+	inst, err := store.Only(w.db.Instances(ctx, i))
 	if errors.Is(err, store.ErrNotFound) {
 		return store.Instance{}, 0, nil
 	}

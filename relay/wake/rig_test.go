@@ -112,18 +112,11 @@ func (r *rig) restart(o Options) {
 
 // The rig stands between the waker and its database, and counts.
 
-func (r *rig) Instances(ctx context.Context) ([]store.Instance, error) {
+func (r *rig) Instances(ctx context.Context, ids ...relay.InstanceID) ([]store.Instance, error) {
 	if err := r.fault(); err != nil {
 		return nil, err
 	}
-	return r.db.Instances(ctx)
-}
-
-func (r *rig) Instance(ctx context.Context, i relay.InstanceID) (store.Instance, error) {
-	if err := r.fault(); err != nil {
-		return store.Instance{}, err
-	}
-	return r.db.Instance(ctx, i)
+	return r.db.Instances(ctx, ids...)
 }
 
 func (r *rig) State(ctx context.Context, i relay.InstanceID) (store.Lane, error) {

@@ -41,8 +41,7 @@ const (
 
 // Instances is the part of the store a waker needs. *store.DB satisfies it.
 type Instances interface {
-	Instances(ctx context.Context) ([]store.Instance, error)
-	Instance(ctx context.Context, id relay.InstanceID) (store.Instance, error)
+	Instances(ctx context.Context, ids ...relay.InstanceID) ([]store.Instance, error)
 }
 
 // Lanes is the part of the store that knows what waits. *store.Lanes satisfies it.
