@@ -194,7 +194,7 @@ func newestMeta(t testing.TB, file []byte) (m meta) {
 }
 
 // openBolt opens the file at path past all checks.
-func openBolt(path string, o Options) (*bolt.DB, error) { return openAlone(path, o) }
+func openBolt(path string, o Options) (*bolt.DB, error) { return boltfile.OpenBolt(path, o.File()) }
 
 // ctxOf outlives the test's own context, which is over when its clean-up runs.
 func ctxOf(t testing.TB) context.Context { return context.WithoutCancel(t.Context()) }

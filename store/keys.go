@@ -30,8 +30,8 @@ const (
 	bucketIdentity      = "identity"      // HMAC -> IdentityCode; at most one per instance
 	bucketRoutes        = "routes"        // platform|key|instance -> Route
 	bucketUndecided     = "undecided"     // platform|bot|chat|instance|number -> undecidedRecord
-	bucketSent          = "sent"          // platform|bot|chat|message -> sentRecord
-	bucketMoved         = "moved"         // platform|old chat -> movedRecord
+	bucketSent          = "sent"          // platform|bot|chat|message -> SentRecord
+	bucketMoved         = "moved"         // platform|old chat -> MovedRecord
 	bucketDead          = "dead"          // instance|number of the death, epoch, seq -> deadHead, entryHead, frame
 	bucketQuarantine    = "quarantine"    // running number -> Quarantined
 	bucketCursors       = "hot/cursors"   // platform|bot -> bytes

@@ -21,7 +21,7 @@ func nowCalled(t *testing.T, db *DB) map[relay.ChatID]relay.ChatID {
 	t.Helper()
 	out := make(map[relay.ChatID]relay.ChatID)
 	err := db.read(ctxOf(t), func(tx *bolt.Tx) error {
-		all, err := table.List[movedRecord](tx, bucketMoved, nil)
+		all, err := table.List[MovedRecord](tx, bucketMoved, nil)
 		for _, r := range all {
 			out[r.From] = r.To
 		}

@@ -31,8 +31,9 @@ type Options struct {
 	BeforeSync func()
 }
 
-// file are o for the file, complete as far as it is opened by nobody but who asks.
-func (o Options) file() boltfile.Options {
+// File are o for the file, complete as far as it is opened by nobody but who asks.
+func (o Options) File() boltfile.Options {
+	o = o.withDefaults()
 	return boltfile.Options{
 		MaxSize: o.MaxSize, LockTimeout: o.LockTimeout, Compact: o.Compact,
 		Now: o.Now, Log: o.Log, OpenFile: o.OpenFile, BeforeSync: o.BeforeSync,

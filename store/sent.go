@@ -22,8 +22,8 @@ const (
 	trimSent = 500
 )
 
-// sentRecord says which instance sent a message, and when.
-type sentRecord struct {
+// SentRecord says which instance sent a message, and when.
+type SentRecord struct {
 	Instance relay.InstanceID `json:"instance"`
 	At       time.Time        `json:"at"`
 }
@@ -39,7 +39,7 @@ type Sent struct {
 	db *DB
 
 	mu      sync.Mutex // guards the fields below
-	waiting map[string]sentRecord
+	waiting map[string]SentRecord
 	count   map[relay.InstanceID]int // on disk, about: it decides when the oldest are looked for
 }
 
@@ -54,9 +54,9 @@ func (s *Sent) Note(i relay.InstanceID, c relay.Chat, ids ...relay.MessageID) {
 			continue
 		}
 		if s.waiting == nil || len(s.waiting) >= maxSent { // the disk takes nothing: the new ones count
-			s.waiting = make(map[string]sentRecord)
+			s.waiting = make(map[string]SentRecord)
 		}
-		s.waiting[string(sentKey(c, m))] = sentRecord{i, now}
+		s.waiting[string(sentKey(c, m))] = SentRecord{i, now}
 	}
 }
 
@@ -68,7 +68,7 @@ func (s *Sent) By(ctx context.Context, c relay.Chat, m relay.MessageID) (i relay
 	s.mu.Unlock()
 	if !ok {
 		err = s.db.read(ctx, func(t *bolt.Tx) error {
-			r, ok, err = table.Load[sentRecord](t, bucketSent, k)
+			r, ok, err = table.Load[SentRecord](t, bucketSent, k)
 			return err
 		})
 	}
@@ -83,7 +83,7 @@ func (s *Sent) By(ctx context.Context, c relay.Chat, m relay.MessageID) (i relay
 func (s *Sent) ride(t *tx) (committed func(), err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	taken := make(map[string]sentRecord, len(s.waiting))
+	taken := make(map[string]SentRecord, len(s.waiting))
 	added := make(map[relay.InstanceID]int)
 	for k, r := range s.waiting {
 		taken[k] = r
@@ -127,7 +127,7 @@ func (t *tx) trimSent(i relay.InstanceID) (left int, err error) {
 	}
 	var mine []row
 	for k, v := range table.Under(t.Tx, bucketSent, nil) {
-		if r, err := table.Decode[sentRecord](k, v); err == nil && r.Instance == i {
+		if r, err := table.Decode[SentRecord](k, v); err == nil && r.Instance == i {
 			mine = append(mine, row{string(k), r.At})
 		}
 	}
@@ -143,7 +143,7 @@ func (t *tx) trimSent(i relay.InstanceID) (left int, err error) {
 // countSent is how many messages each instance is remembered to have sent.
 func countSent(t *bolt.Tx) map[relay.InstanceID]int {
 	out := make(map[relay.InstanceID]int)
-	for _, r := range table.Readable[sentRecord](t, bucketSent) {
+	for _, r := range table.Readable[SentRecord](t, bucketSent) {
 		out[r.Instance]++
 	}
 	return out
@@ -151,7 +151,7 @@ func countSent(t *bolt.Tx) map[relay.InstanceID]int {
 
 func (s *sweep) sent(t *tx) error {
 	return s.drop(t, bucketSent, nil, func(k []byte) (bool, error) {
-		r, _, err := table.Load[sentRecord](t.Tx, bucketSent, k)
+		r, _, err := table.Load[SentRecord](t.Tx, bucketSent, k)
 		return s.now.Sub(r.At) > keepSent, err
 	}, func(k []byte) error { return t.Delete(bucketSent, k) })
 }

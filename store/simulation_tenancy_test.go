@@ -31,14 +31,14 @@ type tenancy struct {
 	Codes     map[string]Code
 	Routes    map[string]Route
 	Grants    map[string]Grant
-	Moved     map[string]movedRecord
+	Moved     map[string]MovedRecord
 }
 
 func newTenancy() tenancy {
 	return tenancy{
 		map[relay.InstanceID]relay.TenantID{}, map[relay.InstanceID]bool{}, map[relay.GatewayID]relay.InstanceID{},
 		map[relay.GatewayID]bool{}, map[string]Code{}, map[string]Code{}, map[string]Route{}, map[string]Grant{},
-		map[string]movedRecord{},
+		map[string]MovedRecord{},
 	}
 }
 
@@ -472,7 +472,7 @@ func (s *tenancySim) move(ctx context.Context, t *rapid.T) (got, want error) {
 			s.Moved[k] = r
 		}
 	}
-	s.Moved[string(movedKey(m.Platform, m.From))] = movedRecord{Platform: m.Platform, From: m.From, To: m.To, At: s.clock.now()}
+	s.Moved[string(movedKey(m.Platform, m.From))] = MovedRecord{Platform: m.Platform, From: m.From, To: m.To, At: s.clock.now()}
 	return got, nil
 }
 
@@ -481,7 +481,7 @@ func (s *tenancySim) sweep(ctx context.Context, t *rapid.T) (got, want error) {
 	before := len(s.Tokens) + len(s.Codes)
 	maps.DeleteFunc(s.Tokens, func(_ string, e Code) bool { return past(e.ExpiresAt) })
 	maps.DeleteFunc(s.Codes, func(_ string, c Code) bool { return past(c.ExpiresAt) })
-	maps.DeleteFunc(s.Moved, func(_ string, r movedRecord) bool {
+	maps.DeleteFunc(s.Moved, func(_ string, r MovedRecord) bool {
 		held := slices.ContainsFunc(slices.Collect(maps.Values(s.Grants)), func(g Grant) bool { return g.Platform == r.Platform && g.Chat == r.To })
 		return !held || s.clock.now().Sub(r.At) > keepSilent
 	})

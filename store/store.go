@@ -79,7 +79,7 @@ func Open(path string, o Options) (*DB, error) {
 	o = o.withDefaults()
 	db := &DB{path: path, limits: o.Limits, log: o.Log, now: func() time.Time { return o.Now().UTC() }}
 	db.Lanes, db.Codes, db.Routes, db.Sent = &Lanes{db}, &Codes{db}, &Routes{db}, &Sent{db: db}
-	fo := o.file()
+	fo := o.File()
 	fo.Format.Prepare, fo.Format.Begin = db.prepare, db.begin
 	file, err := boltfile.Open(path, fo)
 	if err != nil {
@@ -91,7 +91,7 @@ func Open(path string, o Options) (*DB, error) {
 
 // prepare brings the file to this version, and sets aside what is damaged in it.
 func (db *DB) prepare(b *bolt.DB, bad []boltfile.Damaged) error {
-	if err := refusal(bad); err != nil {
+	if err := Refusal(bad); err != nil {
 		return boltfile.Advised(err)
 	}
 	if err := migrate(b, migrations()); err != nil {

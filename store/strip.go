@@ -24,7 +24,7 @@ func (t *tx) strip(i relay.InstanceID, now time.Time) error {
 	_, err2 := t.dropCodes(LinkCode, i)
 	_, err3 := table.DropWhere(t.Writer, bucketTokens, func(c Code) bool { return c.Instance == i && !c.Used })
 	_, err4 := t.dropCodes(IdentityCode, i)
-	_, err5 := table.DropWhere(t.Writer, bucketSent, func(r sentRecord) bool { return r.Instance == i })
+	_, err5 := table.DropWhere(t.Writer, bucketSent, func(r SentRecord) bool { return r.Instance == i })
 	if err := errors.Join(err1, err2, err3, err4, err5, t.dropRoutes(i)); err != nil {
 		return err
 	}
