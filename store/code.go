@@ -69,10 +69,7 @@ func (t *tx) replaceIdentity(c Code) error {
 // Get is the code of that kind with this HMAC; a link code or an enrollment token whether or not it is still
 // good. ErrNotFound: there is none, or it was replaced or dropped. ErrExpired: an identity code's time is over.
 func (cs *Codes) Get(ctx context.Context, k CodeKind, mac []byte) (c Code, err error) {
-	err = cs.db.read(ctx, func(t *bolt.Tx) error {
-		c, err = table.Must[Code](t, k.bucket(), mac, string(k)+" code")
-		return err
-	})
+	c, err = get(ctx, cs.db, string(k)+" code", func(t *bolt.Tx) (Code, error) { return table.Found[Code](t, k.bucket(), mac) })
 	if err == nil && k == IdentityCode && !c.ExpiresAt.IsZero() && !cs.db.now().Before(c.ExpiresAt) {
 		err = fmt.Errorf("identity code: %w", ErrExpired)
 	}
@@ -87,10 +84,9 @@ func (cs *Codes) Get(ctx context.Context, k CodeKind, mac []byte) (c Code, err e
 // dm is the chat it was sent in. The same person again, while the binding stands: the same answer,
 // and nothing changes. ErrNotFound: unknown, for another platform, or its instance is gone.
 // ErrUsed: someone redeemed it before. ErrExpired: its time is over.
-func (cs *Codes) Redeem(ctx context.Context, mac []byte, by Person, dm relay.ChatID) (Code, error) {
+func (cs *Codes) Redeem(ctx context.Context, mac []byte, by Person, dm relay.ChatID) (out Code, err error) {
 	now := cs.db.now()
-	var out Code
-	err := cs.db.write(ctx, func(t *tx) error {
+	err = cs.db.change(ctx, "redeem link code", func(t *tx) error {
 		c, ok, err := table.Load[Code](t.Tx, bucketCodes, mac)
 		if err != nil {
 			return err
@@ -115,10 +111,7 @@ func (cs *Codes) Redeem(ctx context.Context, mac []byte, by Person, dm relay.Cha
 		}
 		return t.Put(bucketCodes, mac, c)
 	})
-	if err != nil {
-		return Code{}, fmt.Errorf("redeem link code: %w", err)
-	}
-	return out, nil
+	return out, err
 }
 
 // CodeFilter picks codes of a kind: the one with an HMAC, or those of an instance.

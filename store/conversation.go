@@ -25,7 +25,7 @@ func (db *DB) Conversations(ctx context.Context, f ConversationFilter) ([]Conver
 		case f.Instance != "":
 			return table.List[Conversation](t, bucketConversations, table.Prefix(f.Instance))
 		case f.Chat != relay.Chat{}:
-			return lookup[Conversation](t, bucketConversations, conversationsAbout(f.Chat))
+			return table.Lookup[Conversation](t, bucketConversations, conversationsAbout(f.Chat), "", 0)
 		}
 		return table.List[Conversation](t, bucketConversations, nil)
 	})
@@ -33,7 +33,7 @@ func (db *DB) Conversations(ctx context.Context, f ConversationFilter) ([]Conver
 
 // conversationsAbout is how the keys in the index begin of the conversations about a chat.
 func conversationsAbout(c relay.Chat) []byte {
-	return indexUnder(bucketConversations, byChat, string(c.Bot.Platform), string(c.Bot.ID), string(c.ID))
+	return table.IndexUnder(bucketConversations, byChat, string(c.Bot.Platform), string(c.Bot.ID), string(c.ID))
 }
 
 // Converse notes that i may act on a chat for the reason in c, beside what justified earlier ones; its
@@ -73,5 +73,5 @@ func (t *tx) converse(c Conversation) error {
 			return nil
 		}
 	}
-	return putIndexed(t, c)
+	return table.PutIndexed(t.Writer, c)
 }

@@ -83,7 +83,7 @@ func TestDamagedRecordIsNamed(t *testing.T) { // invariant 8
 			_, _, err := First(db.Grants(ctx, GrantFilter{Covering: &relay.Place{Platform: "loop", Chat: "c1"}}))
 			return err
 		}},
-		{bucketIndex, indexKey(bucketBindings, byInstance, "i1", "loop", "u1"), func() error { return second(db.Bindings(ctx, BindingFilter{Instance: "i1"})) }},
+		{bucketIndex, table.IndexKey(bucketBindings, byInstance, "i1", "loop", "u1"), func() error { return second(db.Bindings(ctx, BindingFilter{Instance: "i1"})) }},
 		{bucketBindings, bindingKey("loop", "u1", "i1"), func() error { return second(db.Bindings(ctx, BindingFilter{Platform: "loop", User: "u1"})) }},
 		{bucketTenants, table.Key("home"), func() error { return second(tenantsOf(db)) }},
 		{bucketGateways, table.Key("i1"), func() error { return second(db.Gateways(ctx, "i1")) }},
@@ -269,7 +269,7 @@ func TestDamageRefusesTheStart(t *testing.T) { // invariant 8
 		k []byte
 	}{
 		{bucketTenants, table.Key("family")}, {bucketInstances, table.Key("i1")}, {bucketGateways, table.Key("i1")},
-		{bucketBindings, bindingKey("loop", "ui1", "i1")}, {bucketIndex, indexKey(bucketBindings, byInstance, "i1", "loop", "ui1")},
+		{bucketBindings, bindingKey("loop", "ui1", "i1")}, {bucketIndex, table.IndexKey(bucketBindings, byInstance, "i1", "loop", "ui1")},
 		{bucketGrants, grantKey("loop", "", "ci1")}, {bucketRoutes, routeKey(Route{Platform: "loop", Key: "ri1", Instance: "i1"})},
 		{bucketLanes, table.Key("i1")}, {bucketBlobs, table.Key("vault")}, {bucketMeta, []byte("digest")}, {bucketMeta, []byte(schemaKey)},
 	} {

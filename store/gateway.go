@@ -109,14 +109,10 @@ func (t *tx) crowded(i Instance) bool {
 // pruneProvisioned forgets the gateways of i that provisioned themselves, but for newest and those
 // that were made or seen last.
 func (t *tx) pruneProvisioned(i relay.InstanceID, newest relay.GatewayID) error {
-	var all []Gateway
-	for _, k := range table.KeysUnder(t.Tx, bucketGateways, nil) {
-		g, ok, err := table.Load[Gateway](t.Tx, bucketGateways, k) // a damaged one stays, to be named
-		// By a clock that is behind the newest may be the oldest.
-		if err == nil && ok && g.Instance == i && g.Provisioned && g.ID != newest {
-			all = append(all, g)
-		}
-	}
+	// A damaged one stays, to be named; and by a clock that is behind the newest may be the oldest.
+	all := slices.DeleteFunc(table.Readable[Gateway](t.Tx, bucketGateways), func(g Gateway) bool {
+		return g.Instance != i || !g.Provisioned || g.ID == newest
+	})
 	last := func(g Gateway) time.Time {
 		if g.LastSeenAt.After(g.CreatedAt) {
 			return g.LastSeenAt

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 
 	"github.com/hermes-connector/hermes-connector/relay"
@@ -39,7 +38,7 @@ func (db *DB) Claim(ctx context.Context, g Grant, own ...Own) error {
 				return err
 			}
 		}
-		return putIndexed(t, g)
+		return table.PutIndexed(t.Writer, g)
 	})
 }
 
@@ -116,7 +115,7 @@ func (db *DB) Release(ctx context.Context, i relay.InstanceID, p relay.PlatformI
 		if !ok || g.Instance != i {
 			return ErrNotFound
 		}
-		return delIndexed(t, g)
+		return table.DeleteIndexed(t.Writer, g)
 	})
 }
 
@@ -160,13 +159,13 @@ func (f GrantFilter) from(t *bolt.Tx) ([]Grant, error) {
 	case f.Covering != nil:
 		return covering(t, *f.Covering)
 	case f.Instance != "" && f.Platform != "":
-		pre := indexUnder(bucketGrants, byInstance, string(f.Instance), string(f.Platform))
-		return lookupSome[Grant](t, bucketGrants, pre, "", f.Limit)
+		pre := table.IndexUnder(bucketGrants, byInstance, string(f.Instance), string(f.Platform))
+		return table.Lookup[Grant](t, bucketGrants, pre, "", f.Limit)
 	case f.Instance != "":
-		return lookupSome[Grant](t, bucketGrants, indexUnder(bucketGrants, byInstance, string(f.Instance)), "", f.Limit)
+		return table.Lookup[Grant](t, bucketGrants, table.IndexUnder(bucketGrants, byInstance, string(f.Instance)), "", f.Limit)
 	case f.Platform != "" && f.Chat != "":
-		on, err1 := lookup[Grant](t, bucketGrants, indexUnder(bucketGrants, byChat, string(f.Platform), string(f.Chat)))
-		around, err2 := lookup[Grant](t, bucketGrants, indexUnder(bucketGrants, byChat, string(f.Platform), ""))
+		on, err1 := table.Lookup[Grant](t, bucketGrants, table.IndexUnder(bucketGrants, byChat, string(f.Platform), string(f.Chat)), "", 0)
+		around, err2 := table.Lookup[Grant](t, bucketGrants, table.IndexUnder(bucketGrants, byChat, string(f.Platform), ""), "", 0)
 		return append(on, around...), errors.Join(err1, err2)
 	case f.Platform != "":
 		return table.List[Grant](t, bucketGrants, table.Prefix(f.Platform))
@@ -175,17 +174,11 @@ func (f GrantFilter) from(t *bolt.Tx) ([]Grant, error) {
 }
 
 // Grants lists the grants that f picks, by platform, scope and chat.
-func (db *DB) Grants(ctx context.Context, f GrantFilter) (out []Grant, err error) {
-	err = db.read(ctx, func(t *bolt.Tx) error {
-		out, err = f.from(t)
-		return err
-	})
-	if err != nil {
-		return nil, fmt.Errorf("grants: %w", err)
-	}
+func (db *DB) Grants(ctx context.Context, f GrantFilter) ([]Grant, error) {
+	out, err := get(ctx, db, "grants", f.from)
 	out = slices.DeleteFunc(out, func(g Grant) bool { return !f.picks(g) })
 	slices.SortFunc(out, func(a, b Grant) int {
 		return bytes.Compare(grantKey(a.Platform, a.Scope, a.Chat), grantKey(b.Platform, b.Scope, b.Chat))
 	})
-	return out, nil
+	return out, err
 }

@@ -22,7 +22,7 @@ const (
 	bucketCommands      = "commands"      // instance|platform -> list of commands
 	bucketGateways      = "gateways"      // gateway -> Gateway
 	bucketBindings      = "bindings"      // platform|user|instance -> Binding
-	bucketIndex         = "index"         // bucket|by what|its parts -> key in that bucket (index.go)
+	bucketIndex         = table.Index     // bucket|by what|its parts -> key in that bucket
 	bucketGrants        = "grants"        // platform|scope|chat -> Grant
 	bucketConversations = "conversations" // instance|chat|platform|bot -> Conversation
 	bucketCodes         = "codes"         // HMAC -> LinkCode

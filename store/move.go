@@ -42,19 +42,19 @@ func (t *tx) move(m Move, now time.Time) error {
 }
 
 func (t *tx) moveGrants(m Move) error {
-	grants, err := lookup[Grant](t.Tx, bucketGrants, indexUnder(bucketGrants, byChat, string(m.Platform), string(m.From)))
+	grants, err := table.Lookup[Grant](t.Tx, bucketGrants, table.IndexUnder(bucketGrants, byChat, string(m.Platform), string(m.From)), "", 0)
 	if err != nil {
 		return err
 	}
 	for _, g := range grants {
-		if err := delIndexed(t, g); err != nil {
+		if err := table.DeleteIndexed(t.Writer, g); err != nil {
 			return err
 		}
 		g.Chat = m.To
 		if table.Has(t.Tx, bucketGrants, grantKey(g.Platform, g.Scope, g.Chat)) {
 			continue
 		}
-		if err := putIndexed(t, g); err != nil {
+		if err := table.PutIndexed(t.Writer, g); err != nil {
 			return err
 		}
 	}
@@ -70,7 +70,7 @@ func (t *tx) moveConversations(m Move) error {
 		if c.Bot.Platform != m.Platform || c.Chat != m.From && c.Parent != m.From {
 			continue
 		}
-		if err := delIndexed(t, c); err != nil {
+		if err := table.DeleteIndexed(t.Writer, c); err != nil {
 			return err
 		}
 		if c.Parent == m.From {
@@ -89,7 +89,7 @@ func (t *tx) moveConversations(m Move) error {
 		if ok {
 			c = c.beside(old)
 		}
-		if err := putIndexed(t, c); err != nil {
+		if err := table.PutIndexed(t.Writer, c); err != nil {
 			return err
 		}
 	}
@@ -103,7 +103,7 @@ func (t *tx) moveBindings(m Move) error {
 	}
 	for _, b := range all {
 		b.DMChat = m.To
-		if err := putIndexed(t, b); err != nil {
+		if err := table.PutIndexed(t.Writer, b); err != nil {
 			return err
 		}
 	}

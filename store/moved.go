@@ -84,9 +84,8 @@ func (s *sweep) moved(t *tx) error {
 		return nil
 	}
 	talked, held := chatsInUse(t.Tx)
-	return s.drop(t, bucketMoved, nil, func(k []byte) (bool, error) {
-		r, _, err := table.Load[MovedRecord](t.Tx, bucketMoved, k)
-		to := movedKey(r.Platform, r.To)
-		return !talked[string(to)] && (!held[string(to)] || s.now.Sub(r.At) > keepSilent), err
-	}, func(k []byte) error { return t.Delete(bucketMoved, k) })
+	return sweepOut(s, t, bucketMoved, new(int), func(r MovedRecord) bool {
+		to := string(movedKey(r.Platform, r.To))
+		return !talked[to] && (!held[to] || s.now.Sub(r.At) > keepSilent)
+	})
 }

@@ -25,13 +25,12 @@ type Routes struct{ db *DB }
 // one tenant may declare the same key: each has a route of its own, so that the key stays
 // reserved until the last of them gives it up. At most 100 keys of 1 to 256 bytes, otherwise an
 // error, and nothing changes. ErrNotFound: no such instance, or it was revoked.
-func (rs *Routes) Set(ctx context.Context, i relay.InstanceID, p relay.PlatformID, keys []string) ([]string, error) {
+func (rs *Routes) Set(ctx context.Context, i relay.InstanceID, p relay.PlatformID, keys []string) (accepted []string, err error) {
 	if err := checkRoutes(keys); err != nil {
 		return nil, fmt.Errorf("routes: %w", err)
 	}
 	now := rs.db.now()
-	var accepted []string
-	err := rs.db.write(ctx, func(t *tx) error {
+	err = rs.db.change(ctx, "routes", func(t *tx) error {
 		inst, err := t.liveInstance(i)
 		if err != nil {
 			return err
@@ -60,10 +59,7 @@ func (rs *Routes) Set(ctx context.Context, i relay.InstanceID, p relay.PlatformI
 		}
 		return nil
 	})
-	if err != nil {
-		return nil, fmt.Errorf("routes: %w", err)
-	}
-	return accepted, nil
+	return accepted, err
 }
 
 func checkRoutes(keys []string) error {
@@ -135,16 +131,11 @@ func (rs *Routes) List(ctx context.Context) ([]Route, error) {
 // Drop removes the routes with a key, whoever declared them. ErrNotFound: there is none.
 func (rs *Routes) Drop(ctx context.Context, p relay.PlatformID, k string) error {
 	return rs.db.change(ctx, "drop route", func(t *tx) error {
-		keys := table.KeysUnder(t.Tx, bucketRoutes, table.Prefix(p, k))
-		if len(keys) == 0 {
-			return ErrNotFound
+		before := t.Changes
+		if err := table.DropUnder(t.Writer, bucketRoutes, table.Prefix(p, k)); err != nil || t.Changes > before {
+			return err
 		}
-		for _, k := range keys {
-			if err := t.Delete(bucketRoutes, k); err != nil {
-				return err
-			}
-		}
-		return nil
+		return ErrNotFound
 	})
 }
 

@@ -150,8 +150,5 @@ func countSent(t *bolt.Tx) map[relay.InstanceID]int {
 }
 
 func (s *sweep) sent(t *tx) error {
-	return s.drop(t, bucketSent, nil, func(k []byte) (bool, error) {
-		r, _, err := table.Load[SentRecord](t.Tx, bucketSent, k)
-		return s.now.Sub(r.At) > keepSent, err
-	}, func(k []byte) error { return t.Delete(bucketSent, k) })
+	return sweepOut(s, t, bucketSent, new(int), func(r SentRecord) bool { return s.now.Sub(r.At) > keepSent })
 }

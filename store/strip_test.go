@@ -29,7 +29,7 @@ func TestRevocationPassesOverDamage(t *testing.T) {
 		}
 	}
 	spoil(t, db, bucketBindings, bindingKey("loop", "u1", "i1"))
-	spoil(t, db, bucketIndex, indexKey(bucketBindings, byInstance, "i1", "loop", "u2"))
+	spoil(t, db, bucketIndex, table.IndexKey(bucketBindings, byInstance, "i1", "loop", "u2"))
 	spoil(t, db, bucketGrants, grantKey("loop", "", "c2"))
 	spoil(t, db, bucketCodes, []byte("mac"))
 	spoil(t, db, bucketTokens, []byte("mac"))
@@ -75,7 +75,7 @@ func TestDamagedBindingsAndGrantsAreLeftBehind(t *testing.T) { // invariant 8
 		}
 	}
 	spoil(t, db, bucketBindings, bindingKey("loop", "u1", "i1"))
-	spoil(t, db, bucketIndex, indexKey(bucketBindings, byInstance, "i1", "loop", "u2"))
+	spoil(t, db, bucketIndex, table.IndexKey(bucketBindings, byInstance, "i1", "loop", "u2"))
 	spoil(t, db, bucketGrants, grantKey("loop", "", "c1"))
 	spoil(t, db, bucketRoutes, routeKey(Route{Platform: "loop", Key: "k1", Instance: "i1"}))
 	closeChecked(t, db)
