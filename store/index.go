@@ -13,6 +13,7 @@ import (
 const (
 	byInstance = "instance"
 	byChat     = "chat"
+	byParent   = "parent"
 )
 
 // At is the binding's place, and its keys in the index.
@@ -34,9 +35,12 @@ func (g Grant) At() (string, []byte, [][]byte) {
 
 // At is the conversation's place, and its keys in the index.
 func (c Conversation) At() (string, []byte, [][]byte) {
-	return bucketConversations, conversationKey(c), [][]byte{
-		table.IndexKey(bucketConversations, byChat, string(c.Bot.Platform), string(c.Bot.ID), string(c.Chat), string(c.Instance)),
+	platform, bot, chat := string(c.Bot.Platform), string(c.Bot.ID), string(c.Chat)
+	also := [][]byte{table.IndexKey(bucketConversations, byChat, platform, bot, chat, string(c.Instance))}
+	if c.Parent != "" {
+		also = append(also, table.IndexKey(bucketConversations, byParent, platform, string(c.Parent), bot, chat, string(c.Instance)))
 	}
+	return bucketConversations, conversationKey(c), also
 }
 
 // dropIndexed removes the records of b that the index has under pre.

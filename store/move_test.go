@@ -128,3 +128,29 @@ func TestConversationIsRefreshedSeldom(t *testing.T) {
 		})
 	}
 }
+
+func TestMoveChatFindsEveryBot(t *testing.T) {
+	db := openTest(t, Options{})
+	enroll(t, db, "i1")
+	ctx := ctxOf(t)
+	bots := []relay.BotID{"b", "b\x01", "b2", "c"}
+	for _, b := range bots {
+		for _, chat := range []relay.ChatID{"old", "older"} {
+			c := Conversation{Instance: "i1", Bot: relay.Bot{Platform: "loop", ID: b}, Chat: chat}
+			if err := db.Converse(ctx, c); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := db.MoveChat(ctx, Move{Platform: "loop", From: "old", To: "new"}); err != nil {
+		t.Fatal(err)
+	}
+	all, err := db.Conversations(ctx, ConversationFilter{})
+	moved := make(map[relay.ChatID]int)
+	for _, c := range all {
+		moved[c.Chat]++
+	}
+	if err != nil || len(moved) != 2 || moved["new"] != len(bots) || moved["older"] != len(bots) {
+		t.Errorf("conversations %v, %v; want %d in the new chat and as many in the other", moved, err, len(bots))
+	}
+}
