@@ -61,7 +61,7 @@ func newCore(cfg *config.Config, db *store.DB, v *vault.Vault, bots []platforms.
 	set := settings(cfg, addr, bots, g)
 	set.Warnings = c.warnings
 	c.service = manage.New(db, auth, desk, v, c.bus, c.hub, set)
-	c.waker = wake.New(db, c.hub, g.Client(), wake.Options{Cooldown: cfg.Wake.Cooldown, Count: c.hub.Count, Log: log})
+	c.waker = wake.New(db, db.Lanes, c.hub, g.Client(), wake.Options{Cooldown: cfg.Wake.Cooldown, Count: c.hub.Count, Log: log})
 	c.beside = append(c.beside, c.waker.Run)
 	if cfg.Backup.Nightly {
 		keeper, err := backup.NewKeeper(db, backup.Options{
@@ -75,7 +75,7 @@ func newCore(cfg *config.Config, db *store.DB, v *vault.Vault, bots []platforms.
 	}
 	id := cfg.Identity
 	id.Log = log
-	callers, err := identity.New(db, v, db, id)
+	callers, err := identity.New(db.Codes, v, db, id)
 	if err != nil {
 		return nil, err
 	}

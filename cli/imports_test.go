@@ -35,7 +35,7 @@ var mayImport = map[string]string{
 	"store/table":            "store/boltfile", // records, whatever they say
 	"store/seen":             "relay store/boltfile store/table",
 	"store/audit":            "relay store/boltfile store/table",
-	"store":                  "relay store/files store/boltfile store/table store/seen store/audit",
+	"store":                  "relay store/boltfile store/table store/seen store/audit",
 	"vault":                  "relay store/files",
 	"platforms/platformtest": "relay platforms platforms/backoff", // to pause where nothing should happen
 	"platforms/*":            "relay platforms " + kit,            // never the store, the hub or one another
@@ -55,6 +55,7 @@ var mayImport = map[string]string{
 	"relay/manage":   "relay relay/token relay/link relay/gate relay/bus relay/identity platforms store store/audit",
 	"relay/api":      "relay relay/token relay/identity relay/door relay/limit relay/manage store store/audit",
 	"relay/metrics":  "relay relay/limit relay/manage platforms store",
+	"store/restore":  "relay store store/files store/boltfile store/table store/seen", // one database of others
 	"store/backup":   "store store/files relay/count",
 	"relay/server":   "relay relay/count relay/door relay/delivery relay/hub relay/limit relay/session relay/token store/files", // certificates
 	"cli/config":     "relay relay/identity platforms",

@@ -18,6 +18,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/cli/config"
 	"github.com/hermes-connector/hermes-connector/store"
 	"github.com/hermes-connector/hermes-connector/store/backup"
+	"github.com/hermes-connector/hermes-connector/store/restore"
 )
 
 func newRestoreCmd(a *app) *cobra.Command {
@@ -52,7 +53,7 @@ what cannot is listed.`,
 	return c
 }
 
-func (a *app) restore(ctx context.Context, cfg *config.Config, path, identity string, salvage bool) (got store.Restored, err error) {
+func (a *app) restore(ctx context.Context, cfg *config.Config, path, identity string, salvage bool) (got restore.Restored, err error) {
 	switch _, err := admin.Dial(ctx, cfg.Socket()); {
 	case err == nil:
 		return got, errors.New("the server is running: stop it first")
@@ -71,13 +72,13 @@ func (a *app) restore(ctx context.Context, cfg *config.Config, path, identity st
 		return got, fmt.Errorf("data folder: %w", err)
 	}
 	if salvage {
-		return store.Salvage(cfg.Database(), r, store.Options{})
+		return restore.Salvage(cfg.Database(), r, store.Options{})
 	}
-	return store.Restore(cfg.Database(), r, store.Options{})
+	return restore.Restore(cfg.Database(), r, store.Options{})
 }
 
 // tellRestored writes for people what a restore changed.
-func tellRestored(w io.Writer, what string, got store.Restored) {
+func tellRestored(w io.Writer, what string, got restore.Restored) {
 	made := "; the file does not say when it was made"
 	if !got.MadeAt.IsZero() {
 		made = " as of " + got.MadeAt.Local().Format(time.DateTime)
@@ -106,7 +107,7 @@ func tellRestored(w io.Writer, what string, got store.Restored) {
 }
 
 // tellAgain writes what the platforms will bring again.
-func tellAgain(w io.Writer, got store.Restored) {
+func tellAgain(w io.Writer, got restore.Restored) {
 	since := "the file was made"
 	if !got.MadeAt.IsZero() {
 		since = got.MadeAt.Local().Format(time.DateTime)
@@ -121,7 +122,7 @@ func tellAgain(w io.Writer, got store.Restored) {
 	}
 }
 
-func tellContent(w io.Writer, head string, c store.Content) {
+func tellContent(w io.Writer, head string, c restore.Content) {
 	var lines []string
 	for _, i := range slices.Sorted(maps.Keys(c.Messages)) {
 		lines = append(lines, fmt.Sprintf("messages for %s: %d", i, c.Messages[i]))

@@ -98,14 +98,22 @@ func prepareItems(a Accept, now time.Time) (out []prepared, size int, err error)
 		}
 		p.mark = seen.Of(a.Bot, p.about.ID)
 		if len(item.To) > 0 {
-			if p.payload, err = encodeWith(entryHead{At: now, About: p.about}, item.Frame); err != nil {
-				return nil, 0, fmt.Errorf("encode event %s: %w", p.about.ID, err)
+			if err := p.encode(item.Frame, now); err != nil {
+				return nil, 0, err
 			}
 		}
 		size += len(p.mark) + len(p.payload)*len(item.To)
 		out[n] = p
 	}
 	return out, size, nil
+}
+
+// encode renders the entry.
+func (p *prepared) encode(frame []byte, now time.Time) (err error) {
+	if p.payload, err = encodeWith(entryHead{At: now, About: p.about}, frame); err != nil {
+		err = fmt.Errorf("encode event %s: %w", p.about.ID, err)
+	}
+	return err
 }
 
 // accept is Accept's transaction. bad are the damaged records of seen marks it met and replaced.

@@ -94,15 +94,15 @@ func TestAuditSaysWhatTheWriteFoundOut(t *testing.T) {
 	ctx, did := ctxOf(t), &audit.Entry{Action: "did"}
 	hour := time.Now().Add(time.Hour)
 	for _, err := range []error{
-		db.PutCode(ctxOf(t), nil, []byte("m"), Code{Kind: EnrollCode, Tenant: "home", Gateway: "g1", ExpiresAt: hour}),
-		db.EnrollByToken(ctx, did, []byte("m"), "", Gateway{ID: "g1"}, Instance{ID: "i1"}),
-		db.PutCode(ctxOf(t), nil, []byte("m"), Code{Kind: LinkCode, Instance: "i1", Tenant: "home", ExpiresAt: hour}),
-		second(db.RedeemLinkCode(ctx, did, []byte("m"), Person{"loop", "u"}, "dm")),
-		second(db.RedeemLinkCode(ctx, did, []byte("m"), Person{"loop", "u"}, "dm")), // the same answer, and no change
-		second(db.Revoke(ctx, did, "g1")),
-		second(db.Revoke(ctx, did, "g1")),
+		db.Codes.Put(ctxOf(t), nil, []byte("m"), Code{Kind: EnrollCode, Tenant: "home", Gateway: "g1", ExpiresAt: hour}),
+		db.Enroll(ctx, did, Gateway{ID: "g1"}, Instance{ID: "i1"}, []byte("m")),
+		db.Codes.Put(ctxOf(t), nil, []byte("m"), Code{Kind: LinkCode, Instance: "i1", Tenant: "home", ExpiresAt: hour}),
+		second(db.Codes.Redeem(ctx, did, []byte("m"), Person{"loop", "u"}, "dm")),
+		second(db.Codes.Redeem(ctx, did, []byte("m"), Person{"loop", "u"}, "dm")), // the same answer, and no change
+		second(db.Revoke(ctx, did, "i1", "g1")),
+		second(db.Revoke(ctx, did, "i1", "g1")),
 		db.Enroll(ctxOf(t), nil, Gateway{ID: "g2"}, Instance{ID: "i1", Tenant: "home"}),
-		second(db.RevokeInstance(ctx, &audit.Entry{Action: "did", Gateway: "given"}, "i1")),
+		second(db.Revoke(ctx, &audit.Entry{Action: "did", Gateway: "given"}, "i1")),
 	} {
 		if err != nil {
 			t.Fatal(err)

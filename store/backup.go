@@ -13,12 +13,8 @@ import (
 type BackupInfo struct {
 	At     time.Time // to the second
 	Bytes  int64
-	Commit uint64 // as Committed
+	Commit uint64 // as Stats.Commit
 }
-
-// Committed is the number of the newest commit: as long as it stays the same, so does the
-// content. It starts anew in a file that was compacted.
-func (db *DB) Committed() uint64 { return db.file.Committed() }
 
 // Backup writes the database as it is now to w. It goes on being used meanwhile; what is
 // committed later is not in the backup. Everything is checked before it is copied: ErrDamaged,

@@ -29,8 +29,8 @@ func backupOf(t *testing.T, db *DB) []byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if info.Bytes != int64(b.Len()) || info.Commit != db.Committed() {
-		t.Errorf("info %+v for %d bytes of commit %d", info, b.Len(), db.Committed())
+	if info.Bytes != int64(b.Len()) || info.Commit != db.Stats().Commit {
+		t.Errorf("info %+v for %d bytes of commit %d", info, b.Len(), db.Stats().Commit)
 	}
 	return b.Bytes()
 }
@@ -47,12 +47,12 @@ func TestBackupWhileItIsUsed(t *testing.T) {
 	// The one who receives it is slow, and everything changes meanwhile.
 	slow := writerFunc(func(p []byte) (int, error) {
 		for range 3 {
-			e, ok, err := db.NextDelivery(ctxOf(t), "i1", 0)
+			e, ok, err := db.Lanes.Next(ctxOf(t), "i1", 0)
 			if err != nil {
 				return 0, err
 			}
 			if ok {
-				if err := db.DropDelivery(ctxOf(t), "i1", e.Buffer); err != nil {
+				if err := acknowledge(ctxOf(t), db, "i1", e.Buffer); err != nil {
 					return 0, err
 				}
 			}
@@ -162,7 +162,7 @@ func restorable(t *testing.T, c *clock) (path string, backup []byte) {
 	check(db.Bind(ctx, nil, Binding{Platform: "loop", User: "old", Instance: "i1"}))
 	backup = backupOf(t, db)
 	c.add(time.Hour)
-	check(db.DropDelivery(ctx, "i1", first[0]))
+	check(acknowledge(ctx, db, "i1", first[0]))
 	acceptOne(t, db, event("e3", 300), "i1", "i2")
 	acceptOne(t, db, event("e4", 300), "i2")
 	enroll(t, db, "late")
@@ -202,8 +202,8 @@ func TestRestore(t *testing.T) { // invariant 4
 		t.Errorf("restored lane %s, want e1 e2", got)
 	}
 	for _, i := range []relay.InstanceID{"i1", "i2"} {
-		a, err1 := db.Lane(ctxOf(t), i)
-		b, err2 := was.Lane(ctxOf(t), i)
+		a, err1 := db.Lanes.State(ctxOf(t), i)
+		b, err2 := was.Lanes.State(ctxOf(t), i)
 		if err1 != nil || err2 != nil || a.Epoch == b.Epoch || a.Epoch == 0 {
 			t.Errorf("lane %s: epoch %d, before %d (%v, %v); want a new one", i, a.Epoch, b.Epoch, err1, err2)
 		}
@@ -387,7 +387,7 @@ func TestRestoreTellsDeadLetters(t *testing.T) {
 	db := reopen(t, path, Options{Now: c.now})
 	enroll(t, db, "i1")
 	bury := func(id string) {
-		if err := db.Bury(ctxOf(t), "i1", acceptOne(t, db, event(id, 300), "i1").Buffers[0], DeadPoison); err != nil {
+		if _, err := db.Lanes.Bury(ctxOf(t), "i1", acceptOne(t, db, event(id, 300), "i1").Buffers[0], DeadPoison); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -102,12 +102,12 @@ func BenchmarkDrain10k(b *testing.B) {
 		b.StartTimer()
 		var after uint64
 		for range n {
-			e, ok, err := db.NextDelivery(b.Context(), "inst", after)
+			e, ok, err := db.Lanes.Next(b.Context(), "inst", after)
 			if err != nil || !ok {
 				b.Fatal(ok, err)
 			}
 			after = e.Buffer.Seq
-			if err := db.DropDelivery(b.Context(), "inst", e.Buffer); err != nil {
+			if err := acknowledge(b.Context(), db, "inst", e.Buffer); err != nil {
 				b.Fatal(err)
 			}
 		}
@@ -159,7 +159,7 @@ func live(t testing.TB, db *DB, inst relay.InstanceID, n int64) error {
 	if err != nil {
 		return err
 	}
-	return db.DropDelivery(ctxOf(t), inst, out.Items[0].Buffers[0])
+	return acknowledge(ctxOf(t), db, inst, out.Items[0].Buffers[0])
 }
 
 // BenchmarkAcceptDuringBackup is how long an Accept takes at one every 2 ms, on a file of 128 MiB

@@ -3,7 +3,6 @@ package store
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
 	"time"
 
@@ -40,7 +39,7 @@ func (t *tx) bind(b Binding, now time.Time) error {
 	if b.DMChat == "" {
 		b.DMChat = old.DMChat
 	}
-	return putIndexed(t, b)
+	return table.PutIndexed(t.Writer, b)
 }
 
 // Unbind removes a binding. What the person said and waits in the instance's lane becomes dead letters
@@ -54,27 +53,8 @@ func (db *DB) Unbind(ctx context.Context, row *audit.Entry, i relay.InstanceID, 
 		if err := dropOne[Binding](t, bucketBindings, bindingKey(p, u, i)); err != nil {
 			return err
 		}
-		return t.buryFrom(i, p, u, now)
+		return t.buryWhere(i, DeadUnbound, now, func(e About) bool { return e.Bot.Platform == p && e.User == u })
 	})
-}
-
-// buryFrom moves what a person said out of i's lane.
-func (t *tx) buryFrom(i relay.InstanceID, p relay.PlatformID, u relay.UserID, now time.Time) error {
-	l, err := t.lane(i)
-	if err != nil {
-		return err
-	}
-	for _, k := range table.KeysUnder(t.Tx, bucketEntries, table.Prefix(i)) {
-		value := t.Bucket([]byte(bucketEntries)).Get(k)
-		e, _, err := decodeEntry(k, value)
-		if err != nil || e.About.Bot.Platform != p || e.About.User != u {
-			continue // a damaged one is NextDelivery's to handle
-		}
-		if err := t.bury(i, l, k, value, DeadUnbound, now); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // BindingFilter picks bindings by what they have; what is empty does not matter. Read is little more than what
@@ -100,46 +80,32 @@ func (f BindingFilter) picks(b Binding) bool {
 func (f BindingFilter) from(t *bolt.Tx) ([]Binding, error) {
 	switch {
 	case f.Platform != "" && f.User != "" && f.Instance != "":
-		b, ok, err := table.Load[Binding](t, bucketBindings, bindingKey(f.Platform, f.User, f.Instance))
-		if err != nil || !ok {
-			return nil, err
-		}
-		return []Binding{b}, nil
+		return table.AtMostOne[Binding](t, bucketBindings, bindingKey(f.Platform, f.User, f.Instance))
 	case f.Platform != "" && f.User != "":
 		return table.List[Binding](t, bucketBindings, table.Prefix(f.Platform, string(f.User)))
 	case f.Platform != "" && f.DMChat != "" && f.Instance != "":
-		return lookup[Binding](t, bucketBindings, indexUnder(bucketBindings, byChat, string(f.Platform), string(f.DMChat), string(f.Instance)))
+		return table.Lookup[Binding](t, bucketBindings, table.IndexUnder(bucketBindings, byChat, string(f.Platform), string(f.DMChat), string(f.Instance)), "", 0)
 	case f.Platform != "" && f.DMChat != "":
-		return lookup[Binding](t, bucketBindings, indexUnder(bucketBindings, byChat, string(f.Platform), string(f.DMChat)))
+		return table.Lookup[Binding](t, bucketBindings, table.IndexUnder(bucketBindings, byChat, string(f.Platform), string(f.DMChat)), "", 0)
 	case f.Instance != "" && f.Platform != "":
-		pre := indexUnder(bucketBindings, byInstance, string(f.Instance), string(f.Platform))
-		return lookupSome[Binding](t, bucketBindings, pre, string(f.After), f.Limit)
+		pre := table.IndexUnder(bucketBindings, byInstance, string(f.Instance), string(f.Platform))
+		return table.Lookup[Binding](t, bucketBindings, pre, string(f.After), f.Limit)
 	case f.Instance != "":
-		return lookup[Binding](t, bucketBindings, indexUnder(bucketBindings, byInstance, string(f.Instance)))
+		return table.Lookup[Binding](t, bucketBindings, table.IndexUnder(bucketBindings, byInstance, string(f.Instance)), "", 0)
 	}
 	return table.List[Binding](t, bucketBindings, nil)
 }
 
 // Bindings lists the bindings that f picks, the first made first, or with a limit by user.
-func (db *DB) Bindings(ctx context.Context, f BindingFilter) (out []Binding, err error) {
-	err = db.read(ctx, func(t *bolt.Tx) error {
-		out, err = f.from(t)
-		return err
-	})
-	if err != nil {
-		return nil, fmt.Errorf("bindings: %w", err)
-	}
+func (db *DB) Bindings(ctx context.Context, f BindingFilter) ([]Binding, error) {
+	out, err := get(ctx, db, "bindings", f.from)
 	out = slices.DeleteFunc(out, func(b Binding) bool { return !f.picks(b) })
 	if f.Limit == 0 {
-		byBoundAt(out)
+		slices.SortStableFunc(out, func(a, b Binding) int {
+			return cmp.Or(a.BoundAt.Compare(b.BoundAt), cmp.Compare(a.Instance, b.Instance))
+		})
 	}
-	return out, nil
-}
-
-func byBoundAt(bs []Binding) {
-	slices.SortStableFunc(bs, func(a, b Binding) int {
-		return cmp.Or(a.BoundAt.Compare(b.BoundAt), cmp.Compare(a.Instance, b.Instance))
-	})
+	return out, err
 }
 
 // SetDMDefault makes i the one of the user's instances that gets his direct messages. ErrNotFound:
@@ -155,7 +121,7 @@ func (db *DB) SetDMDefault(ctx context.Context, row *audit.Entry, i relay.Instan
 		}
 		for _, b := range bs {
 			b.DMDefault = b.Instance == i
-			if err := putIndexed(t, b); err != nil {
+			if err := table.PutIndexed(t.Writer, b); err != nil {
 				return err
 			}
 		}

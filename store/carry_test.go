@@ -59,12 +59,12 @@ func wentOn(t *testing.T, c *clock) (path string, backup []byte) {
 	check(db.Claim(ctx, nil, Grant{Platform: "loop", Chat: "group", Instance: "i1"}))
 	backup = backupOf(t, db)
 	c.add(time.Hour)
-	check(db.DropDelivery(ctx, "i1", e1))
-	check(db.DropDelivery(ctx, "i1", say(otherBot, "e2")))
-	check(db.DropDelivery(ctx, "i1", say(bot, "b1")))
+	check(acknowledge(ctx, db, "i1", e1))
+	check(acknowledge(ctx, db, "i1", say(otherBot, "e2")))
+	check(acknowledge(ctx, db, "i1", say(bot, "b1")))
 	say(otherBot, "e3")
-	check(db.Bury(ctx, "i1", say(otherBot, "e4"), DeadPoison))
-	check(second(db.RevokeInstance(ctx, nil, "renewed")))
+	check(second(db.Lanes.Bury(ctx, "i1", say(otherBot, "e4"), DeadPoison)))
+	check(second(db.Revoke(ctx, nil, "renewed")))
 	check(db.MoveChat(ctx, Move{Platform: "loop", From: "group", To: "supergroup"}))
 	check(db.write(ctx, nil, func(x *tx) error {
 		e5 := event("e5", 300)
@@ -224,7 +224,7 @@ func TestRestoreOfADamagedBackupCarries(t *testing.T) { // invariant 8
 	}
 	db := reopen(t, path, Options{Now: c.now})
 	seen := seenIn(t, db, allEvents)
-	q, err := db.Quarantine(ctxOf(t))
+	q, err := db.Lanes.Quarantine(ctxOf(t))
 	if err != nil || len(q) != 1 || !strings.Contains(q[0].Err, "hot/cursors") || !seen["e2"] || !seen["b1"] {
 		t.Errorf("quarantined %+v, %v, seen are %v; want the cursor named, and what was delivered seen", q, err, seen)
 	}

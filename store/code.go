@@ -22,18 +22,21 @@ func (k CodeKind) bucket() string {
 	return bucketCodes
 }
 
-// PutCode stores a code under its HMAC. ErrExists: there is such a code already; draw another one. Of a link
+// Codes are the link codes, enrollment tokens and identity codes, by their HMACs. All methods: any goroutine.
+type Codes struct{ db *DB }
+
+// Put stores a code under its HMAC. ErrExists: there is such a code already; draw another one. Of a link
 // code the instance must be there (ErrNotFound: it is not, or was revoked). An identity code must name a
 // tenant, and takes the place of the one its instance had, which need not be enrolled yet (ErrForeign: it is another
 // tenant's); a zero CreatedAt of one is now.
-func (db *DB) PutCode(ctx context.Context, row *audit.Entry, mac []byte, c Code) error {
+func (cs *Codes) Put(ctx context.Context, row *audit.Entry, mac []byte, c Code) error {
 	if c.Kind == IdentityCode && c.Tenant == "" {
 		return errors.New("identity code: no tenant is named")
 	}
 	if c.Kind == IdentityCode && c.CreatedAt.IsZero() {
-		c.CreatedAt = db.now()
+		c.CreatedAt = cs.db.now()
 	}
-	return db.change(ctx, row, fmt.Sprintf("%s code", c.Kind), func(t *tx) error {
+	return cs.db.change(ctx, row, fmt.Sprintf("%s code", c.Kind), func(t *tx) error {
 		if c.Kind == LinkCode {
 			if _, err := t.live(c.Instance); err != nil {
 				return err
@@ -60,18 +63,15 @@ func (t *tx) replaceIdentity(c Code) error {
 	if ok && i.Tenant != c.Tenant {
 		return fmt.Errorf("instance %s: %w", c.Instance, ErrForeign)
 	}
-	_, err = t.dropIdentityCodes(c.Instance)
+	_, err = t.dropCodes(IdentityCode, c.Instance)
 	return err
 }
 
-// Code is the code of that kind with this HMAC; a link code or an enrollment token whether or not it is still
+// Get is the code of that kind with this HMAC; a link code or an enrollment token whether or not it is still
 // good. ErrNotFound: there is none, or it was replaced or dropped. ErrExpired: an identity code's time is over.
-func (db *DB) Code(ctx context.Context, k CodeKind, mac []byte) (c Code, err error) {
-	err = db.read(ctx, func(t *bolt.Tx) error {
-		c, err = table.Must[Code](t, k.bucket(), mac, string(k)+" code")
-		return err
-	})
-	if err == nil && k == IdentityCode && !c.ExpiresAt.IsZero() && !db.now().Before(c.ExpiresAt) {
+func (cs *Codes) Get(ctx context.Context, k CodeKind, mac []byte) (c Code, err error) {
+	c, err = get(ctx, cs.db, string(k)+" code", func(t *bolt.Tx) (Code, error) { return table.Found[Code](t, k.bucket(), mac) })
+	if err == nil && k == IdentityCode && !c.ExpiresAt.IsZero() && !cs.db.now().Before(c.ExpiresAt) {
 		err = fmt.Errorf("identity code: %w", ErrExpired)
 	}
 	if err != nil {
@@ -81,14 +81,13 @@ func (db *DB) Code(ctx context.Context, k CodeKind, mac []byte) (c Code, err err
 	return c, nil
 }
 
-// RedeemLinkCode binds the person to the code's instance and marks the code, in one transaction.
+// Redeem binds the person to a link code's instance and marks the code, in one transaction.
 // dm is the chat it was sent in. The same person again, while the binding stands: the same answer,
 // and nothing changes. ErrNotFound: unknown, for another platform, or its instance is gone.
 // ErrUsed: someone redeemed it before. ErrExpired: its time is over.
-func (db *DB) RedeemLinkCode(ctx context.Context, row *audit.Entry, mac []byte, by Person, dm relay.ChatID) (Code, error) {
-	now := db.now()
-	var out Code
-	err := db.write(ctx, row, func(t *tx) error {
+func (cs *Codes) Redeem(ctx context.Context, row *audit.Entry, mac []byte, by Person, dm relay.ChatID) (out Code, err error) {
+	now := cs.db.now()
+	err = cs.db.change(ctx, row, "redeem link code", func(t *tx) error {
 		c, ok, err := table.Load[Code](t.Tx, bucketCodes, mac)
 		if err != nil {
 			return err
@@ -113,35 +112,32 @@ func (db *DB) RedeemLinkCode(ctx context.Context, row *audit.Entry, mac []byte, 
 		}
 		return t.Put(bucketCodes, mac, c)
 	})
-	if err != nil {
-		return Code{}, fmt.Errorf("redeem link code: %w", err)
-	}
-	return out, nil
+	return out, err
 }
 
-// BurnLinkCode makes a code worthless. One that is not there is nil.
-func (db *DB) BurnLinkCode(ctx context.Context, mac []byte) error {
-	return db.change(ctx, nil, "burn link code", func(t *tx) error {
-		if !table.Has(t.Tx, bucketCodes, mac) {
-			return nil
+// CodeFilter picks codes of a kind: the one with an HMAC, or those of an instance.
+type CodeFilter struct {
+	Kind     CodeKind
+	MAC      []byte
+	Instance relay.InstanceID
+}
+
+// Drop makes the codes that f picks worthless, and returns how many there were.
+func (cs *Codes) Drop(ctx context.Context, row *audit.Entry, f CodeFilter) (n int, err error) {
+	err = cs.db.change(ctx, row, fmt.Sprintf("drop %s codes", f.Kind), func(t *tx) (err error) {
+		switch {
+		case f.MAC == nil:
+			n, err = t.dropCodes(f.Kind, f.Instance)
+		case table.Has(t.Tx, f.Kind.bucket(), f.MAC):
+			n, err = 1, t.Delete(f.Kind.bucket(), f.MAC)
+		default:
+			n = 0
 		}
-		return t.Delete(bucketCodes, mac)
-	})
-}
-
-// DropIdentityCodes makes the codes of an instance worthless and returns how many there were.
-func (db *DB) DropIdentityCodes(ctx context.Context, row *audit.Entry, i relay.InstanceID) (int, error) {
-	var n int
-	err := db.write(ctx, row, func(t *tx) (err error) {
-		n, err = t.dropIdentityCodes(i)
 		return err
 	})
-	if err != nil {
-		return 0, fmt.Errorf("drop identity codes of %s: %w", i, err)
-	}
-	return n, nil
+	return n, err
 }
 
-func (t *tx) dropIdentityCodes(i relay.InstanceID) (int, error) {
-	return table.DropWhere(t.Writer, bucketIdentity, func(c Code) bool { return c.Instance == i })
+func (t *tx) dropCodes(k CodeKind, i relay.InstanceID) (int, error) {
+	return table.DropWhere(t.Writer, k.bucket(), func(c Code) bool { return c.Instance == i })
 }

@@ -35,16 +35,16 @@ func TestLinkCodes(t *testing.T) {
 			ctx := ctxOf(t)
 			enroll(t, db, "i1")
 			tc.code.Instance, tc.code.ExpiresAt = "i1", c.now().Add(10*time.Minute)
-			if err := db.PutCode(ctx, nil, mac, tc.code); err != nil {
+			if err := db.Codes.Put(ctx, nil, mac, tc.code); err != nil {
 				t.Fatal(err)
 			}
 			for _, p := range tc.before {
-				if _, err := db.RedeemLinkCode(ctx, nil, mac, p, "dm"); err != nil {
+				if _, err := db.Codes.Redeem(ctx, nil, mac, p, "dm"); err != nil {
 					t.Fatal(err)
 				}
 			}
 			c.add(tc.wait)
-			got, err := db.RedeemLinkCode(ctx, nil, mac, tc.by, "dm")
+			got, err := db.Codes.Redeem(ctx, nil, mac, tc.by, "dm")
 			if !errors.Is(err, tc.want) || tc.want == nil && err != nil {
 				t.Fatalf("got %v, want %v", err, tc.want)
 			}
@@ -70,18 +70,18 @@ func TestLinkCodesAreNotOverwrittenAndBurn(t *testing.T) {
 	ctx := ctxOf(t)
 	enroll(t, db, "i1")
 	c := Code{Kind: LinkCode, Instance: "i1", ExpiresAt: time.Now().Add(time.Hour)}
-	if err := db.PutCode(ctx, nil, []byte("m"), c); err != nil {
+	if err := db.Codes.Put(ctx, nil, []byte("m"), c); err != nil {
 		t.Fatal(err)
 	}
-	if err := db.PutCode(ctx, nil, []byte("m"), c); !errors.Is(err, ErrExists) {
+	if err := db.Codes.Put(ctx, nil, []byte("m"), c); !errors.Is(err, ErrExists) {
 		t.Errorf("the same code twice: %v", err)
 	}
 	for range 2 {
-		if err := db.BurnLinkCode(ctx, []byte("m")); err != nil {
+		if _, err := db.Codes.Drop(ctx, nil, CodeFilter{Kind: LinkCode, MAC: []byte("m")}); err != nil {
 			t.Error(err)
 		}
 	}
-	if _, err := db.RedeemLinkCode(ctx, nil, []byte("m"), Person{"loop", "u"}, ""); !errors.Is(err, ErrNotFound) {
+	if _, err := db.Codes.Redeem(ctx, nil, []byte("m"), Person{"loop", "u"}, ""); !errors.Is(err, ErrNotFound) {
 		t.Errorf("a burnt code: %v", err)
 	}
 }
@@ -90,16 +90,16 @@ func TestEnrollmentTokens(t *testing.T) {
 	db := openTest(t, Options{})
 	ctx := ctxOf(t)
 	want := Code{Kind: EnrollCode, Tenant: "home", Gateway: "g", WakeURL: "https://a.example", ExpiresAt: time.Now().UTC()}
-	if err := db.PutCode(ctx, nil, []byte("m"), want); err != nil {
+	if err := db.Codes.Put(ctx, nil, []byte("m"), want); err != nil {
 		t.Fatal(err)
 	}
-	if err := db.PutCode(ctx, nil, []byte("m"), want); !errors.Is(err, ErrExists) {
+	if err := db.Codes.Put(ctx, nil, []byte("m"), want); !errors.Is(err, ErrExists) {
 		t.Errorf("twice: %v", err)
 	}
-	if got, err := db.Code(ctx, EnrollCode, []byte("m")); err != nil || !cmp.Equal(got, want) {
+	if got, err := db.Codes.Get(ctx, EnrollCode, []byte("m")); err != nil || !cmp.Equal(got, want) {
 		t.Errorf("%v %s", err, cmp.Diff(want, got))
 	}
-	if _, err := db.Code(ctx, EnrollCode, []byte("other")); !errors.Is(err, ErrNotFound) {
+	if _, err := db.Codes.Get(ctx, EnrollCode, []byte("other")); !errors.Is(err, ErrNotFound) {
 		t.Errorf("unknown: %v", err)
 	}
 }

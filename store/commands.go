@@ -33,28 +33,22 @@ func (db *DB) SetCommands(ctx context.Context, i relay.InstanceID, p relay.Platf
 }
 
 // Manifests lists the manifests for a platform, that of the instance enrolled first first.
-func (db *DB) Manifests(ctx context.Context, p relay.PlatformID) (out []Manifest, err error) {
-	err = db.read(ctx, func(t *bolt.Tx) error {
+func (db *DB) Manifests(ctx context.Context, p relay.PlatformID) ([]Manifest, error) {
+	out, err := get(ctx, db, "manifests", func(t *bolt.Tx) (out []Manifest, err error) {
 		instances, err := table.List[Instance](t, bucketInstances, nil)
-		if err != nil {
-			return err
-		}
 		for _, i := range instances {
 			commands, ok, err := table.Load[[]json.RawMessage](t, bucketCommands, commandsKey(i.ID, p))
 			if err != nil {
-				return err
+				return nil, err
 			}
 			if ok {
 				out = append(out, Manifest{Instance: i.ID, Since: i.CreatedAt, Commands: commands})
 			}
 		}
-		return nil
+		return out, err
 	})
-	if err != nil {
-		return nil, fmt.Errorf("manifests: %w", err)
-	}
 	slices.SortStableFunc(out, func(a, b Manifest) int { return a.Since.Compare(b.Since) })
-	return out, nil
+	return out, err
 }
 
 // moveCommands gives the manifests of a database of schema 1, which are in the instances' records,

@@ -2,54 +2,38 @@ package store
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store/table"
 	bolt "go.etcd.io/bbolt"
 )
 
-// Conversation is what is stored about i and c; ok is false when no event of c was delivered to i.
-func (db *DB) Conversation(ctx context.Context, i relay.InstanceID, c relay.Chat) (out Conversation, ok bool, err error) {
-	err = db.read(ctx, func(t *bolt.Tx) error {
-		k := conversationKey(Conversation{Instance: i, Bot: c.Bot, Chat: c.ID})
-		out, ok, err = table.Load[Conversation](t, bucketConversations, k)
-		return err
-	})
-	if err != nil {
-		return Conversation{}, false, fmt.Errorf("conversation: %w", err)
-	}
-	return out, ok, nil
-}
-
-// ConversationFilter picks conversations: all of an instance, or all about a chat, or with neither all.
+// ConversationFilter picks conversations: the one of an instance about a chat, all of an instance, all about a
+// chat, or with neither all.
 type ConversationFilter struct {
 	Instance relay.InstanceID
 	Chat     relay.Chat
 }
 
 // Conversations lists the conversations that f picks, of an instance by chat and of a chat by instance.
-func (db *DB) Conversations(ctx context.Context, f ConversationFilter) (out []Conversation, err error) {
-	err = db.read(ctx, func(t *bolt.Tx) error {
+func (db *DB) Conversations(ctx context.Context, f ConversationFilter) ([]Conversation, error) {
+	return get(ctx, db, "conversations", func(t *bolt.Tx) ([]Conversation, error) {
 		switch {
+		case f.Instance != "" && f.Chat != relay.Chat{}:
+			k := conversationKey(Conversation{Instance: f.Instance, Bot: f.Chat.Bot, Chat: f.Chat.ID})
+			return table.AtMostOne[Conversation](t, bucketConversations, k)
 		case f.Instance != "":
-			out, err = table.List[Conversation](t, bucketConversations, table.Prefix(f.Instance))
-		case f.Chat.ID != "":
-			out, err = lookup[Conversation](t, bucketConversations, conversationsAbout(f.Chat))
-		default:
-			out, err = table.List[Conversation](t, bucketConversations, nil)
+			return table.List[Conversation](t, bucketConversations, table.Prefix(f.Instance))
+		case f.Chat != relay.Chat{}:
+			return table.Lookup[Conversation](t, bucketConversations, conversationsAbout(f.Chat), "", 0)
 		}
-		return err
+		return table.List[Conversation](t, bucketConversations, nil)
 	})
-	if err != nil {
-		return nil, fmt.Errorf("conversations: %w", err)
-	}
-	return out, nil
 }
 
 // conversationsAbout is how the keys in the index begin of the conversations about a chat.
 func conversationsAbout(c relay.Chat) []byte {
-	return indexUnder(bucketConversations, byChat, string(c.Bot.Platform), string(c.Bot.ID), string(c.ID))
+	return table.IndexUnder(bucketConversations, byChat, string(c.Bot.Platform), string(c.Bot.ID), string(c.ID))
 }
 
 // Converse notes that i may act on a chat for the reason in c, beside what justified earlier ones; its
@@ -89,5 +73,5 @@ func (t *tx) converse(c Conversation) error {
 			return nil
 		}
 	}
-	return putIndexed(t, c)
+	return table.PutIndexed(t.Writer, c)
 }

@@ -42,7 +42,7 @@ func TestAcknowledgedWritesSurviveACrash(t *testing.T) { // invariant 1
 				for n := range 6 {
 					out, err := db.Accept(ctxOf(t), acceptFor(event(fmt.Sprintf("%s-%d-%d", i, round, n), 700), i))
 					if err == nil && n%2 == 1 {
-						err = db.DropDelivery(ctxOf(t), i, out.Items[0].Buffers[0])
+						err = acknowledge(ctxOf(t), db, i, out.Items[0].Buffers[0])
 					}
 					if err != nil {
 						t.Error(err)

@@ -197,7 +197,7 @@ func TestCursorsOutliveAFullDisk(t *testing.T) { // invariant 2
 		time.Sleep(2 * cursorTime) // it is due, and cannot be stored
 		d.heals()
 		time.Sleep(2 * 30 * time.Second)
-		if err := db.DropDelivery(ctxOf(t), "i1", gone); err != nil {
+		if err := acknowledge(ctxOf(t), db, "i1", gone); err != nil {
 			t.Fatal(err)
 		}
 		copied := openCopy(t, read(t, path))

@@ -32,8 +32,8 @@ func isSetAside(b string) bool {
 	return seen.IsOld(b)
 }
 
-// refusal is nil, or why a database with the damaged records bad is not used.
-func refusal(bad []boltfile.Damaged) error {
+// Refusal is nil, or why a database with the damaged records bad is not used.
+func Refusal(bad []boltfile.Damaged) error {
 	var worst []boltfile.Damaged
 	for _, r := range bad {
 		if !isSetAside(r.Bucket) {
@@ -98,7 +98,7 @@ func (t *tx) recountLanes() error {
 		lanes[string(k)] = &l
 	}
 	of := func(k []byte, tail int) *lane {
-		name := string(k[:max(0, len(k)-tail-1)])
+		name := string(instanceOf(k, tail))
 		if lanes[name] == nil {
 			lanes[name] = &lane{Epoch: newEpoch()}
 		}
@@ -123,4 +123,13 @@ func (t *tx) recountLanes() error {
 		}
 	}
 	return nil
+}
+
+// checkFile looks at the checksum of a record, as boltfile asks for it.
+func checkFile(b string, k, value []byte) error {
+	if seen.IsOld(b) {
+		return seen.CheckOld(k, value)
+	}
+	_, err := boltfile.Unseal(k, value)
+	return err
 }

@@ -46,10 +46,10 @@ func TestDamagedRecordIsNamed(t *testing.T) { // invariant 8
 	for _, err := range []error{
 		db.Bind(ctx, nil, Binding{Platform: "loop", User: "u1", Instance: "i1"}),
 		db.Claim(ctx, nil, Grant{Platform: "loop", Chat: "c1", Instance: "i1"}),
-		db.PutCode(ctx, nil, []byte("mac"), Code{Kind: LinkCode, Instance: "i1", ExpiresAt: time.Now().Add(time.Hour)}),
-		db.PutCode(ctx, nil, []byte("mac"), Code{Kind: EnrollCode}),
-		db.PutCode(ctx, nil, []byte("mac"), Code{Kind: IdentityCode, Tenant: "home", Instance: "i1"}),
-		second(db.SetRoutes(ctx, nil, "i1", "loop", []string{"k"})),
+		db.Codes.Put(ctx, nil, []byte("mac"), Code{Kind: LinkCode, Instance: "i1", ExpiresAt: time.Now().Add(time.Hour)}),
+		db.Codes.Put(ctx, nil, []byte("mac"), Code{Kind: EnrollCode}),
+		db.Codes.Put(ctx, nil, []byte("mac"), Code{Kind: IdentityCode, Tenant: "home", Instance: "i1"}),
+		second(db.Routes.Set(ctx, nil, "i1", "loop", []string{"k"})),
 		db.PutBlob(ctx, "blob", []byte("value")),
 		second(db.Accept(ctx, Accept{Bot: bot, Cursor: []byte("9")})),
 		db.Claim(ctx, nil, Grant{Platform: "loop", Chat: "c8", Instance: "i1"}),
@@ -68,27 +68,27 @@ func TestDamagedRecordIsNamed(t *testing.T) { // invariant 8
 	}{
 		{bucketCursors, botKey(bot), func() error { return second(db.Cursor(ctx, bot)) }},
 		{bucketBlobs, table.Key("blob"), func() error { _, _, err := db.Blob(ctx, "blob"); return err }},
-		{bucketTokens, []byte("mac"), func() error { return second(db.Code(ctx, EnrollCode, []byte("mac"))) }},
+		{bucketTokens, []byte("mac"), func() error { return second(db.Codes.Get(ctx, EnrollCode, []byte("mac"))) }},
 		{bucketCodes, []byte("mac"), func() error {
-			return second(db.RedeemLinkCode(ctx, nil, []byte("mac"), Person{"loop", "u1"}, ""))
+			return second(db.Codes.Redeem(ctx, nil, []byte("mac"), Person{"loop", "u1"}, ""))
 		}},
 		{bucketConversations, conversationKey(Conversation{Instance: "i1", Bot: bot, Chat: "c1"}), func() error {
-			_, _, err := db.Conversation(ctx, "i1", chat)
+			_, _, err := First(db.Conversations(ctx, ConversationFilter{Instance: "i1", Chat: chat}))
 			return err
 		}},
 		{bucketMoved, movedKey("loop", "c8"), func() error { return second(db.CurrentChat(ctx, "loop", "c8")) }},
-		{bucketIdentity, []byte("mac"), func() error { return second(db.Code(ctx, IdentityCode, []byte("mac"))) }},
-		{bucketRoutes, routeKey(Route{Platform: "loop", Key: "k", Instance: "i1"}), func() error { return second(db.Routes(ctx)) }},
+		{bucketIdentity, []byte("mac"), func() error { return second(db.Codes.Get(ctx, IdentityCode, []byte("mac"))) }},
+		{bucketRoutes, routeKey(Route{Platform: "loop", Key: "k", Instance: "i1"}), func() error { return second(db.Routes.List(ctx)) }},
 		{bucketGrants, grantKey("loop", "", "c1"), func() error {
-			_, _, err := db.GrantCovering(ctx, relay.Place{Platform: "loop", Chat: "c1"})
+			_, _, err := First(db.Grants(ctx, GrantFilter{Covering: &relay.Place{Platform: "loop", Chat: "c1"}}))
 			return err
 		}},
-		{bucketIndex, indexKey(bucketBindings, byInstance, "i1", "loop", "u1"), func() error { return second(db.Bindings(ctx, BindingFilter{Instance: "i1"})) }},
+		{bucketIndex, table.IndexKey(bucketBindings, byInstance, "i1", "loop", "u1"), func() error { return second(db.Bindings(ctx, BindingFilter{Instance: "i1"})) }},
 		{bucketBindings, bindingKey("loop", "u1", "i1"), func() error { return second(db.Bindings(ctx, BindingFilter{Platform: "loop", User: "u1"})) }},
 		{bucketTenants, table.Key("home"), func() error { return second(tenantsOf(db)) }},
-		{bucketGateways, table.Key("i1"), func() error { return second(db.Gateway(ctx, "i1")) }},
-		{bucketInstances, table.Key("i1"), func() error { return second(db.Instance(ctx, "i1")) }},
-		{bucketLanes, table.Key("i1"), func() error { _, _, err := db.NextDelivery(ctx, "i1", 0); return err }},
+		{bucketGateways, table.Key("i1"), func() error { return second(db.Gateways(ctx, "i1")) }},
+		{bucketInstances, table.Key("i1"), func() error { return second(db.Instances(ctx, "i1")) }},
+		{bucketLanes, table.Key("i1"), func() error { _, _, err := db.Lanes.Next(ctx, "i1", 0); return err }},
 	} {
 		if err := tc.read(); err != nil && tc.b != bucketTokens {
 			t.Errorf("%s: %v before it was damaged", tc.b, err)
@@ -99,26 +99,26 @@ func TestDamagedRecordIsNamed(t *testing.T) { // invariant 8
 			t.Errorf("%s: %v, want ErrDamaged with its name", tc.b, err)
 		}
 	}
-	if db.Err() != nil {
-		t.Errorf("a damaged record ended the database: %v", db.Err())
+	if db.file.Err() != nil {
+		t.Errorf("a damaged record ended the database: %v", db.file.Err())
 	}
 }
 
 func TestDamagedEntryIsSetAside(t *testing.T) { // invariants 5 and 8
 	for name, touch := range map[string]func(db *DB, b relay.BufferID) error{
 		"by the pump": func(db *DB, _ relay.BufferID) error {
-			e, ok, err := db.NextDelivery(t.Context(), "i1", 0)
+			e, ok, err := db.Lanes.Next(t.Context(), "i1", 0)
 			if ok && e.About.ID != "e2" {
 				return errors.New("next is " + string(e.About.ID) + ", want e2")
 			}
 			return err
 		},
-		"by a death": func(db *DB, b relay.BufferID) error { return second(db.RecordDeath(t.Context(), "i1", b)) },
-		"by burial":  func(db *DB, b relay.BufferID) error { return db.Bury(t.Context(), "i1", b, DeadPoison) },
+		"by a death": func(db *DB, b relay.BufferID) error { return second(db.Lanes.Bury(t.Context(), "i1", b, DeadDeaths)) },
+		"by burial":  func(db *DB, b relay.BufferID) error { return second(db.Lanes.Bury(t.Context(), "i1", b, DeadPoison)) },
 		"by overflow": func(db *DB, _ relay.BufferID) error {
 			return second(db.Accept(t.Context(), acceptFor(event("e3", 300), "i1")))
 		},
-		"by revocation": func(db *DB, _ relay.BufferID) error { return second(db.Revoke(t.Context(), nil, "i1")) },
+		"by revocation": func(db *DB, _ relay.BufferID) error { return second(db.Revoke(t.Context(), nil, "i1", "i1")) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			db := openTest(t, Options{Limits: Limits{MaxEntries: 2}})
@@ -129,7 +129,7 @@ func TestDamagedEntryIsSetAside(t *testing.T) { // invariants 5 and 8
 			if err := touch(db, b); err != nil {
 				t.Fatal(err)
 			}
-			q, err := db.Quarantine(ctxOf(t))
+			q, err := db.Lanes.Quarantine(ctxOf(t))
 			if err != nil || len(q) != 1 || !strings.Contains(q[0].Err, b.String()) || !strings.Contains(q[0].Err, "i1") || len(q[0].Raw) < 300 {
 				t.Errorf("%d in quarantine, %v; want the damaged entry, named", len(q), err)
 			}
@@ -146,7 +146,7 @@ func TestSweepGoesOnPastDamage(t *testing.T) {
 	ctx := ctxOf(t)
 	enroll(t, db, "i1")
 	for _, mac := range []string{"a", "b", "c"} {
-		if err := db.PutCode(ctx, nil, []byte(mac), Code{Kind: LinkCode, Instance: "i1", ExpiresAt: c.now()}); err != nil {
+		if err := db.Codes.Put(ctx, nil, []byte(mac), Code{Kind: LinkCode, Instance: "i1", ExpiresAt: c.now()}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -171,7 +171,7 @@ func damagedFile(t *testing.T, b string, k []byte, inKey bool) (path string) {
 			db.Enroll(ctx, nil, g, Instance{ID: i, Tenant: "family", WakeURL: wakeSecret, Principal: Principal{Policy: relay.AnyOne}}),
 			db.Bind(ctx, nil, Binding{Platform: "loop", User: "u" + relay.UserID(i), Instance: i}),
 			db.Claim(ctx, nil, Grant{Platform: "loop", Chat: "c" + relay.ChatID(i), Instance: i}),
-			second(db.SetRoutes(ctx, nil, i, "loop", []string{"r" + string(i)})),
+			second(db.Routes.Set(ctx, nil, i, "loop", []string{"r" + string(i)})),
 			db.PutBlob(ctx, "vault", []byte("wrapped key")),
 		} {
 			if err != nil {
@@ -269,7 +269,7 @@ func TestDamageRefusesTheStart(t *testing.T) { // invariant 8
 		k []byte
 	}{
 		{bucketTenants, table.Key("family")}, {bucketInstances, table.Key("i1")}, {bucketGateways, table.Key("i1")},
-		{bucketBindings, bindingKey("loop", "ui1", "i1")}, {bucketIndex, indexKey(bucketBindings, byInstance, "i1", "loop", "ui1")},
+		{bucketBindings, bindingKey("loop", "ui1", "i1")}, {bucketIndex, table.IndexKey(bucketBindings, byInstance, "i1", "loop", "ui1")},
 		{bucketGrants, grantKey("loop", "", "ci1")}, {bucketRoutes, routeKey(Route{Platform: "loop", Key: "ri1", Instance: "i1"})},
 		{bucketLanes, table.Key("i1")}, {bucketBlobs, table.Key("vault")}, {bucketMeta, []byte("digest")}, {bucketMeta, []byte(schemaKey)},
 	} {
@@ -285,11 +285,11 @@ func TestDamageRefusesTheStart(t *testing.T) { // invariant 8
 					if got, want := laneOf(t, db, i), "[for "+string(i)+" more for "+string(i)+"]"; got != want {
 						t.Errorf("lane of %s: %s, want %s", i, got, want)
 					}
-					inst, err := db.Instance(ctx, i)
+					inst, err := Only(db.Instances(ctx, i))
 					if err != nil || inst.Tenant != "family" || (inst.WakeURL == "") != lost(bucketInstances) || (inst.Principal.Policy == "") != lost(bucketInstances) {
 						t.Errorf("instance %s: %+v, %v", i, inst, err)
 					}
-					if g, err := db.Gateway(ctx, relay.GatewayID(i)); errors.Is(err, ErrNotFound) != lost(bucketGateways) || err == nil && (g.Revoked || len(g.Secrets) != 1) {
+					if g, err := Only(db.Gateways(ctx, relay.GatewayID(i))); errors.Is(err, ErrNotFound) != lost(bucketGateways) || err == nil && (g.Revoked || len(g.Secrets) != 1) {
 						t.Errorf("gateway %s: %+v, %v", i, g, err)
 					}
 					bound, err1 := db.Bindings(ctx, BindingFilter{Platform: "loop", User: "u" + relay.UserID(i)})
@@ -318,11 +318,11 @@ func TestDamageRefusesTheStart(t *testing.T) { // invariant 8
 				for what, err := range map[string]error{
 					"instances": second(db.Instances(ctx)),
 					"gateways":  second(db.Gateways(ctx)),
-					"routes":    second(db.Routes(ctx)),
+					"routes":    second(db.Routes.List(ctx)),
 					"manifests": second(db.Manifests(ctx, "loop")),
 					"sweep":     second(db.Sweep(ctx)),
 					"backup":    second(db.Backup(ctx, io.Discard)),
-					"revoke":    second(db.Revoke(ctx, nil, "i2")),
+					"revoke":    second(db.Revoke(ctx, nil, "i2", "i2")),
 				} {
 					if err != nil {
 						t.Errorf("%s: %v", what, err)
@@ -350,7 +350,7 @@ func TestWhatIsSetAside(t *testing.T) { // invariants 5 and 8
 				if n := db.Stats().Damaged; n != 1 || !strings.Contains(text.String(), "bucket "+string(tc.b)) {
 					t.Errorf("%d damaged; the log: %s", n, &text)
 				}
-				q, err := db.Quarantine(ctxOf(t))
+				q, err := db.Lanes.Quarantine(ctxOf(t))
 				if err != nil || len(q) != 1 && tc.b != seen.Newest {
 					t.Errorf("quarantine %+v, %v", q, err)
 				}
@@ -377,7 +377,7 @@ func TestAnInstanceNobodyKnowsGoes(t *testing.T) { // invariant 8
 	db := reopen(t, path, Options{})
 	enroll(t, db, "i1", "i2")
 	acceptOne(t, db, event("e1", 300), "i1", "i2")
-	if err := db.Bury(ctxOf(t), "i1", acceptOne(t, db, event("e2", 300), "i1").Buffers[0], DeadPoison); err != nil {
+	if _, err := db.Lanes.Bury(ctxOf(t), "i1", acceptOne(t, db, event("e2", 300), "i1").Buffers[0], DeadPoison); err != nil {
 		t.Fatal(err)
 	}
 	spoil(t, db, bucketInstances, table.Key("i1"))
@@ -388,7 +388,7 @@ func TestAnInstanceNobodyKnowsGoes(t *testing.T) { // invariant 8
 	if err := db.Enroll(ctxOf(t), nil, Gateway{ID: "i1"}, Instance{ID: "i1", Tenant: "other"}); err != nil {
 		t.Fatal(err)
 	}
-	_, talked, err := db.Conversation(ctxOf(t), "i1", relay.Chat{Bot: bot, ID: "c1"})
+	_, talked, err := First(db.Conversations(ctxOf(t), ConversationFilter{Instance: "i1", Chat: relay.Chat{Bot: bot, ID: "c1"}}))
 	if lane, dead := laneOf(t, db, "i1"), deadOf(t, db, "i1"); lane != "[]" || dead != "[]" || talked || err != nil {
 		t.Errorf("another tenant's instance has the lane %s, the dead letters %s, the conversation %v, %v", lane, dead, talked, err)
 	}

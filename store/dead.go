@@ -11,32 +11,15 @@ import (
 	"github.com/hermes-connector/hermes-connector/store/audit"
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
 	"github.com/hermes-connector/hermes-connector/store/table"
-	bolt "go.etcd.io/bbolt"
 )
-
-// DeadLetters lists i's dead letters, in the order they died. Damaged ones are left out.
-func (db *DB) DeadLetters(ctx context.Context, i relay.InstanceID) ([]DeadLetter, error) {
-	return get(ctx, db, fmt.Sprintf("dead letters of %s", i), func(t *bolt.Tx) (out []DeadLetter, err error) {
-		for k, v := range table.Under(t, bucketDead, table.Prefix(i)) {
-			d, e, frame, err := decodeDead(k, v)
-			id, ok := tailID(k)
-			if err != nil || !ok {
-				continue
-			}
-			out = append(out, DeadLetter{Entry: e.entry(id, d.Size, frame), Reason: d.Reason, DiedAt: d.DiedAt})
-		}
-		return out, nil
-	})
-}
 
 // Replay moves dead letters back to the end of the lane, under new ids and with no deaths on
 // them; none given: all. It returns how many: in the order they died, as many as fit the lane's limits,
 // for a letter must not push out what waits. ErrNotFound: one of the ids is no dead letter of i,
 // or i was revoked; then nothing is moved.
-func (db *DB) Replay(ctx context.Context, row *audit.Entry, i relay.InstanceID, ids ...relay.BufferID) (int, error) {
-	now := db.now()
-	n := 0
-	err := db.write(ctx, row, func(t *tx) error {
+func (ls *Lanes) Replay(ctx context.Context, row *audit.Entry, i relay.InstanceID, ids ...relay.BufferID) (n int, err error) {
+	now := ls.db.now()
+	err = ls.db.change(ctx, row, fmt.Sprintf("replay for %s", i), func(t *tx) error {
 		n = 0
 		l, err := t.live(i)
 		if err != nil {
@@ -47,7 +30,7 @@ func (db *DB) Replay(ctx context.Context, row *audit.Entry, i relay.InstanceID, 
 			return err
 		}
 		for _, k := range keys {
-			ok, err := t.replay(i, l, k, db.limits, now)
+			ok, err := t.replay(i, l, k, ls.db.limits, now)
 			if err != nil || !ok {
 				return err
 			}
@@ -55,10 +38,7 @@ func (db *DB) Replay(ctx context.Context, row *audit.Entry, i relay.InstanceID, 
 		}
 		return nil
 	})
-	if err != nil {
-		return 0, fmt.Errorf("replay for %s: %w", i, err)
-	}
-	return n, nil
+	return n, err
 }
 
 // deadKeys are the keys of the letters with these ids, of all when there are none: in the order they
@@ -110,43 +90,4 @@ func (t *tx) replay(i relay.InstanceID, l *lane, k []byte, m Limits, now time.Ti
 	}
 	_, err = t.append(i, l, payload)
 	return true, err
-}
-
-// DropBuffered deletes ids from the lane or the dead letters; none given: all dead letters, and
-// nothing of the lane. It returns how many. ErrNotFound: one of the ids is in neither; then
-// nothing is deleted.
-func (db *DB) DropBuffered(ctx context.Context, row *audit.Entry, i relay.InstanceID, ids ...relay.BufferID) (int, error) {
-	n := 0
-	err := db.write(ctx, row, func(t *tx) error {
-		n = 0
-		l, err := t.lane(i)
-		if err != nil {
-			return err
-		}
-		if len(ids) == 0 {
-			keys := table.KeysUnder(t.Tx, bucketDead, table.Prefix(i))
-			for _, k := range keys {
-				if err := t.dropDead(i, l, k); err != nil {
-					return err
-				}
-			}
-			n = len(keys)
-			return nil
-		}
-		for _, id := range ids {
-			there, err := t.drop(i, id)
-			if err != nil {
-				return err
-			}
-			if !there {
-				return fmt.Errorf("%s: %w", id, ErrNotFound)
-			}
-			n++
-		}
-		return nil
-	})
-	if err != nil {
-		return 0, fmt.Errorf("drop buffered of %s: %w", i, err)
-	}
-	return n, nil
 }

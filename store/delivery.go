@@ -6,20 +6,25 @@ import (
 	"fmt"
 
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/store/audit"
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
 	"github.com/hermes-connector/hermes-connector/store/table"
 	bolt "go.etcd.io/bbolt"
 )
 
-// NextDelivery is the oldest entry of i after the given sequence number (0: the oldest of all);
+// Lanes are the buffers of all instances: what waits in them, and what left them unacknowledged. All
+// methods: any goroutine.
+type Lanes struct{ db *DB }
+
+// Next is the oldest entry of i after the given sequence number (0: the oldest of all);
 // ok is false when there is none. It returns a copy; no transaction outlives the call. An entry
 // that is damaged is moved to the quarantine, and the one after it is returned.
-func (db *DB) NextDelivery(ctx context.Context, i relay.InstanceID, after uint64) (Entry, bool, error) {
+func (ls *Lanes) Next(ctx context.Context, i relay.InstanceID, after uint64) (Entry, bool, error) {
 	for {
 		var e Entry
 		var found bool
 		var broken []byte // key of a damaged entry
-		err := db.read(ctx, func(t *bolt.Tx) error {
+		err := ls.db.read(ctx, func(t *bolt.Tx) error {
 			l, _, err := table.Load[lane](t, bucketLanes, table.Key(i))
 			if err != nil || l.Last <= after {
 				return err
@@ -28,16 +33,15 @@ func (db *DB) NextDelivery(ctx context.Context, i relay.InstanceID, after uint64
 			if !bytes.HasPrefix(k, table.Prefix(i)) {
 				return nil
 			}
-			h, frame, err := decodeEntry(k, v)
-			if err != nil {
+			if e, err = l.entry(k, v); err != nil {
 				broken = bytes.Clone(k)
 				return nil
 			}
-			e, found = h.entry(relay.BufferID{Epoch: l.Epoch, Seq: table.Number(k)}, len(v), frame), true
+			found = true
 			return nil
 		})
 		if err == nil && broken != nil {
-			if err = db.setAside(ctx, i, broken); err == nil {
+			if err = ls.setAside(ctx, i, broken); err == nil {
 				continue
 			}
 		}
@@ -49,10 +53,10 @@ func (db *DB) NextDelivery(ctx context.Context, i relay.InstanceID, after uint64
 }
 
 // setAside moves the entry under k to the quarantine, if it is there and damaged.
-func (db *DB) setAside(ctx context.Context, i relay.InstanceID, k []byte) error {
-	now := db.now()
+func (ls *Lanes) setAside(ctx context.Context, i relay.InstanceID, k []byte) error {
+	now := ls.db.now()
 	var moved bool
-	err := db.write(ctx, nil, func(t *tx) error {
+	err := ls.db.write(ctx, nil, func(t *tx) error {
 		moved = false
 		l, err := t.lane(i)
 		if err != nil {
@@ -69,22 +73,51 @@ func (db *DB) setAside(ctx context.Context, i relay.InstanceID, k []byte) error 
 		return nil
 	})
 	if err == nil && moved {
-		db.log.Error("a damaged delivery was moved to the quarantine", "instance", i, "seq", table.Number(k))
+		ls.db.log.Error("a damaged delivery was moved to the quarantine", "instance", i, "seq", table.Number(k))
 	}
 	return err
 }
 
-// DropDelivery deletes an acknowledged entry, also from the dead letters if it was moved there
-// while in flight. One that is nowhere is nil.
-func (db *DB) DropDelivery(ctx context.Context, i relay.InstanceID, b relay.BufferID) error {
-	err := db.write(ctx, nil, func(t *tx) error {
+// Drop deletes ids from the lane or the dead letters, where those are that were moved there while in
+// flight; none given: all dead letters, and nothing of the lane. It returns how many. ErrNotFound: one of the
+// ids is in neither; then nothing is deleted.
+func (ls *Lanes) Drop(ctx context.Context, row *audit.Entry, i relay.InstanceID, ids ...relay.BufferID) (n int, err error) {
+	err = ls.db.change(ctx, row, fmt.Sprintf("drop %v of %s", ids, i), func(t *tx) error {
+		n = 0
+		l, err := t.lane(i)
+		if err != nil {
+			return err
+		}
+		if len(ids) == 0 {
+			for _, k := range table.KeysUnder(t.Tx, bucketDead, table.Prefix(i)) {
+				if err := t.dropDead(i, l, k); err != nil {
+					return err
+				}
+				n++
+			}
+		}
+		for _, id := range ids {
+			there, err := t.drop(i, id)
+			if err == nil && !there {
+				err = fmt.Errorf("%s: %w", id, ErrNotFound)
+			}
+			if err != nil {
+				return err
+			}
+			n++
+		}
+		return nil
+	})
+	return n, err
+}
+
+// Ack deletes an acknowledged entry, also from the dead letters if it was moved there while in flight. One that
+// is nowhere is nil.
+func (ls *Lanes) Ack(ctx context.Context, i relay.InstanceID, b relay.BufferID) error {
+	return ls.db.change(ctx, nil, fmt.Sprintf("drop %s of %s", b, i), func(t *tx) error {
 		_, err := t.drop(i, b)
 		return err
 	})
-	if err != nil {
-		return fmt.Errorf("drop %s of %s: %w", b, i, err)
-	}
-	return nil
 }
 
 // drop deletes an entry from the lane or the dead letters and reports whether it was there.
@@ -102,12 +135,12 @@ func (t *tx) drop(i relay.InstanceID, b relay.BufferID) (bool, error) {
 	return false, nil
 }
 
-// RecordDeath counts a socket that died with the entry in flight. At Limits.MaxDeaths the entry
-// moves to the dead letters and dead is true. ErrNotFound: it is not in the lane any more.
-func (db *DB) RecordDeath(ctx context.Context, i relay.InstanceID, b relay.BufferID) (dead bool, err error) {
-	now := db.now()
-	err = db.write(ctx, nil, func(t *tx) error {
-		dead = false
+// Bury moves an entry from the lane to the dead letters. With DeadDeaths one more socket died with the entry
+// in flight, and it is moved when that makes Limits.MaxDeaths of them. buried: it is in the lane no more.
+// ErrNotFound: it was not.
+func (ls *Lanes) Bury(ctx context.Context, i relay.InstanceID, b relay.BufferID, why DeadReason) (buried bool, err error) {
+	now := ls.db.now()
+	err = ls.db.change(ctx, nil, fmt.Sprintf("bury %s of %s", b, i), func(t *tx) error {
 		l, err := t.lane(i)
 		if err != nil {
 			return err
@@ -116,71 +149,64 @@ func (db *DB) RecordDeath(ctx context.Context, i relay.InstanceID, b relay.Buffe
 		if v == nil {
 			return ErrNotFound
 		}
-		h, frame, err := decodeEntry(k, v)
-		if err != nil {
-			dead = true
-			return t.setAside(i, l, k, v, err, now)
+		if why == DeadDeaths {
+			if v, buried, err = t.countDeath(i, l, k, v, ls.db.limits.MaxDeaths); err != nil || !buried {
+				return err
+			}
 		}
-		h.Deaths++
-		payload, err := encodeWith(h, frame)
-		if err != nil {
-			return err
-		}
-		value := boltfile.Seal(k, payload)
-		l.Bytes += int64(len(value) - len(v))
-		t.touch(i, l)
-		if err := t.AppendSealed(bucketEntries, k, value); err != nil {
-			return err
-		}
-		if h.Deaths < db.limits.MaxDeaths {
-			return nil
-		}
-		dead = true
-		return t.bury(i, l, k, value, DeadDeaths, now)
-	})
-	if err != nil {
-		return false, fmt.Errorf("record death of %s of %s: %w", b, i, err)
-	}
-	return dead, nil
-}
-
-// Bury moves an entry from the lane to the dead letters. One that is not in the lane is nil.
-func (db *DB) Bury(ctx context.Context, i relay.InstanceID, b relay.BufferID, why DeadReason) error {
-	now := db.now()
-	return db.change(ctx, nil, fmt.Sprintf("bury %s of %s", b, i), func(t *tx) error {
-		l, err := t.lane(i)
-		if err != nil {
-			return err
-		}
-		k, v := t.find(i, l, b)
-		if v == nil {
-			return nil
-		}
+		buried = true
 		return t.bury(i, l, k, v, why, now)
 	})
+	return buried && err == nil, err
 }
 
-// Entries lists what is in the buffer, oldest first, at most limit of them (0: all). Damaged
-// ones are left out; NextDelivery sets them aside.
-func (db *DB) Entries(ctx context.Context, i relay.InstanceID, limit int) ([]Entry, error) {
-	var out []Entry
-	err := db.read(ctx, func(t *bolt.Tx) error {
+// countDeath counts a death of the entry under k. It returns what is stored of it then, and whether it has died
+// often enough. A damaged one has.
+func (t *tx) countDeath(i relay.InstanceID, l *lane, k, v []byte, most int) (value []byte, enough bool, err error) {
+	h, frame, err := decodeEntry(k, v)
+	if err != nil {
+		return v, true, nil
+	}
+	h.Deaths++
+	payload, err := encodeWith(h, frame)
+	if err != nil {
+		return nil, false, err
+	}
+	value = boltfile.Seal(k, payload)
+	l.Bytes += int64(len(value) - len(v))
+	t.touch(i, l)
+	return value, h.Deaths >= most, t.AppendSealed(bucketEntries, k, value)
+}
+
+// EntryFilter picks entries of an instance.
+type EntryFilter struct {
+	Dead  bool // its dead letters, in the order they died; otherwise what is in the lane, oldest first
+	Limit int  // at most so many; 0: all
+}
+
+// Entries lists the entries that f picks. Damaged ones are left out; Next sets those of the lane aside.
+func (ls *Lanes) Entries(ctx context.Context, i relay.InstanceID, f EntryFilter) ([]Entry, error) {
+	return get(ctx, ls.db, fmt.Sprintf("entries of %s", i), func(t *bolt.Tx) (out []Entry, err error) {
 		l, _, err := table.Load[lane](t, bucketLanes, table.Key(i))
 		if err != nil {
-			return err
+			return nil, err
 		}
-		for k, v := range table.Under(t, bucketEntries, table.Prefix(i)) {
-			if limit > 0 && len(out) == limit {
+		b := bucketEntries
+		if f.Dead {
+			b = bucketDead
+		}
+		for k, v := range table.Under(t, b, table.Prefix(i)) {
+			if f.Limit > 0 && len(out) == f.Limit {
 				break
 			}
-			if h, frame, err := decodeEntry(k, v); err == nil {
-				out = append(out, h.entry(relay.BufferID{Epoch: l.Epoch, Seq: table.Number(k)}, len(v), frame))
+			e, err := l.entry(k, v)
+			if f.Dead {
+				e, err = letter(k, v)
+			}
+			if err == nil {
+				out = append(out, e)
 			}
 		}
-		return nil
+		return out, nil
 	})
-	if err != nil {
-		return nil, fmt.Errorf("entries of %s: %w", i, err)
-	}
-	return out, nil
 }

@@ -15,7 +15,7 @@ import (
 // laneOf and deadOf are what is stored, as event ids in order.
 func laneOf(t testing.TB, db *DB, i relay.InstanceID) string {
 	t.Helper()
-	es, err := db.Entries(ctxOf(t), i, 0)
+	es, err := db.Lanes.Entries(ctxOf(t), i, EntryFilter{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -24,11 +24,11 @@ func laneOf(t testing.TB, db *DB, i relay.InstanceID) string {
 
 func deadOf(t testing.TB, db *DB, i relay.InstanceID) string {
 	t.Helper()
-	ds, err := db.DeadLetters(ctxOf(t), i)
+	ds, err := db.Lanes.Entries(ctxOf(t), i, EntryFilter{Dead: true})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return ids(ds, func(d DeadLetter) relay.EventID { return d.About.ID + ":" + relay.EventID(d.Reason) })
+	return ids(ds, func(d Entry) relay.EventID { return d.About.ID + ":" + relay.EventID(d.Reason) })
 }
 
 func TestAccept(t *testing.T) {
@@ -50,7 +50,7 @@ func TestAccept(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	lane, err := db.Lane(ctx, "i1")
+	lane, err := db.Lanes.State(ctx, "i1")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +63,7 @@ func TestAccept(t *testing.T) {
 	if lane.Epoch == 0 || lane.NextSeq != 2 || lane.Entries != 1 || lane.Bytes < 300 || !lane.OldestAt.Equal(c.now()) || lane.Dead != 0 {
 		t.Errorf("lane %+v", lane)
 	}
-	got, ok, err := db.NextDelivery(ctx, "i1", 0)
+	got, ok, err := db.Lanes.Next(ctx, "i1", 0)
 	if err != nil || !ok {
 		t.Fatal(ok, err)
 	}
@@ -91,13 +91,13 @@ func TestAccept(t *testing.T) {
 	if cur, err := db.Cursor(ctx, relay.Bot{Platform: "loop", ID: "other"}); err != nil || cur != nil {
 		t.Errorf("another bot's cursor %q %v", cur, err)
 	}
-	if q, err := db.Quarantine(ctx); err != nil || len(q) != 1 || q[0].Err != "odd" {
+	if q, err := db.Lanes.Quarantine(ctx); err != nil || len(q) != 1 || q[0].Err != "odd" {
 		t.Errorf("quarantine %v %v", q, err)
 	}
 	if _, err := db.Accept(ctx, acceptFor(event("", 300), "i1")); err == nil {
 		t.Error("an event without an id was accepted")
 	}
-	if l, err := db.Lane(ctx, "never"); err != nil || l != (Lane{}) {
+	if l, err := db.Lanes.State(ctx, "never"); err != nil || l != (Lane{}) {
 		t.Errorf("lane of nobody: %+v %v", l, err)
 	}
 }
@@ -114,7 +114,7 @@ func TestNextDeliveryGoesThroughTheLaneInOrder(t *testing.T) { // invariant 6
 	acceptOne(t, db, event("other", 10), "i2")
 	var got []string
 	for after := uint64(0); ; {
-		e, ok, err := db.NextDelivery(ctxOf(t), "i1", after)
+		e, ok, err := db.Lanes.Next(ctxOf(t), "i1", after)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -127,7 +127,7 @@ func TestNextDeliveryGoesThroughTheLaneInOrder(t *testing.T) { // invariant 6
 	if !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
-	if es, err := db.Entries(ctxOf(t), "i1", 2); err != nil || len(es) != 2 || es[0].About.ID != "e0" {
+	if es, err := db.Lanes.Entries(ctxOf(t), "i1", EntryFilter{Limit: 2}); err != nil || len(es) != 2 || es[0].About.ID != "e0" {
 		t.Errorf("the first two: %v %v", es, err)
 	}
 }
@@ -150,14 +150,14 @@ func TestDrop(t *testing.T) { // invariant 5
 		{Epoch: bufs[1].Epoch + 1, Seq: 2}, // of another life
 		{Epoch: bufs[1].Epoch, Seq: bufs[1].Seq + 50}, // never given out
 	} {
-		if err := db.DropDelivery(ctx, "i1", b); err != nil {
+		if err := acknowledge(ctx, db, "i1", b); err != nil {
 			t.Error(err)
 		}
 	}
 	if lane, dead := laneOf(t, db, "i1"), deadOf(t, db, "i1"); lane != "[e1]" || dead != "[]" {
 		t.Errorf("lane %s, dead %s", lane, dead)
 	}
-	if err := db.DropDelivery(ctx, "i1", bufs[1]); err != nil {
+	if err := acknowledge(ctx, db, "i1", bufs[1]); err != nil {
 		t.Fatal(err)
 	}
 	if id := acceptOne(t, db, event("e9", 100), "i1").Buffers[0]; id.Seq != 4 || id.Epoch != bufs[0].Epoch { // invariant 4
@@ -206,25 +206,25 @@ func TestDeathsAndBurial(t *testing.T) {
 	enroll(t, db, "i1")
 	b1 := acceptOne(t, db, event("e1", 300), "i1").Buffers[0]
 	b2 := acceptOne(t, db, event("e2", 300), "i1").Buffers[0]
-	if dead, err := db.RecordDeath(ctx, "i1", b1); dead || err != nil {
+	if dead, err := db.Lanes.Bury(ctx, "i1", b1, DeadDeaths); dead || err != nil {
 		t.Errorf("first death: %v %v", dead, err)
 	}
-	if e, _, err := db.NextDelivery(ctx, "i1", 0); err != nil || e.Deaths != 1 || e.Buffer != b1 {
+	if e, _, err := db.Lanes.Next(ctx, "i1", 0); err != nil || e.Deaths != 1 || e.Buffer != b1 {
 		t.Errorf("entry %+v %v, want one death", e, err)
 	}
 	c.add(time.Minute)
-	if dead, err := db.RecordDeath(ctx, "i1", b1); !dead || err != nil {
+	if dead, err := db.Lanes.Bury(ctx, "i1", b1, DeadDeaths); !dead || err != nil {
 		t.Errorf("last death: %v %v", dead, err)
 	}
-	if _, err := db.RecordDeath(ctx, "i1", b1); !errors.Is(err, ErrNotFound) {
+	if _, err := db.Lanes.Bury(ctx, "i1", b1, DeadDeaths); !errors.Is(err, ErrNotFound) {
 		t.Errorf("a death after the last: %v, want ErrNotFound", err)
 	}
-	for range 2 { // the second time it is not in the lane any more
-		if err := db.Bury(ctx, "i1", b2, DeadPoison); err != nil {
-			t.Fatal(err)
+	for _, want := range []error{nil, ErrNotFound} { // the second time it is not in the lane any more
+		if buried, err := db.Lanes.Bury(ctx, "i1", b2, DeadPoison); buried != (want == nil) || !errors.Is(err, want) {
+			t.Fatalf("buried %v, %v; want %v", buried, err, want)
 		}
 	}
-	ds, err := db.DeadLetters(ctx, "i1")
+	ds, err := db.Lanes.Entries(ctx, "i1", EntryFilter{Dead: true})
 	if err != nil || len(ds) != 2 {
 		t.Fatal(ds, err)
 	}
@@ -245,7 +245,7 @@ func TestReplayAndDropBuffered(t *testing.T) {
 		bufs = append(bufs, acceptOne(t, db, event(fmt.Sprintf("e%d", n), 300), "i1").Buffers[0])
 	}
 	for _, b := range bufs[:3] {
-		if dead, err := db.RecordDeath(ctx, "i1", b); !dead || err != nil {
+		if dead, err := db.Lanes.Bury(ctx, "i1", b, DeadDeaths); !dead || err != nil {
 			t.Fatal(dead, err)
 		}
 	}
@@ -260,43 +260,43 @@ func TestReplayAndDropBuffered(t *testing.T) {
 		t.Errorf("counted %v, want three deaths", got)
 	}
 	for what, err := range map[string]error{
-		"replay of an unknown id":    second(db.Replay(ctx, nil, "i1", bufs[1], relay.BufferID{Epoch: 1, Seq: 1})),
-		"replay of a living one":     second(db.Replay(ctx, nil, "i1", bufs[3])),
-		"replay of the same twice":   second(db.Replay(ctx, nil, "i1", bufs[1], bufs[1])),
-		"drop with an unknown id":    second(db.DropBuffered(ctx, nil, "i1", bufs[1], relay.BufferID{Epoch: 1, Seq: 1})),
-		"replay for an unknown name": second(db.Replay(ctx, nil, "zz")),
+		"replay of an unknown id":    second(db.Lanes.Replay(ctx, nil, "i1", bufs[1], relay.BufferID{Epoch: 1, Seq: 1})),
+		"replay of a living one":     second(db.Lanes.Replay(ctx, nil, "i1", bufs[3])),
+		"replay of the same twice":   second(db.Lanes.Replay(ctx, nil, "i1", bufs[1], bufs[1])),
+		"drop with an unknown id":    second(db.Lanes.Drop(ctx, nil, "i1", bufs[1], relay.BufferID{Epoch: 1, Seq: 1})),
+		"replay for an unknown name": second(db.Lanes.Replay(ctx, nil, "zz")),
 	} {
 		if !errors.Is(err, ErrNotFound) {
 			t.Errorf("%s: %v, want ErrNotFound", what, err)
 		}
 	}
 	check("after refusals", "[e3 e4]", "[e0:deaths e1:deaths e2:deaths]") // invariant 3
-	if n, err := db.Replay(ctx, nil, "i1", bufs[1]); n != 1 || err != nil {
+	if n, err := db.Lanes.Replay(ctx, nil, "i1", bufs[1]); n != 1 || err != nil {
 		t.Error(n, err)
 	}
 	check("one replayed", "[e3 e4 e1]", "[e0:deaths e2:deaths]")
-	es, err := db.Entries(ctx, "i1", 0)
+	es, err := db.Lanes.Entries(ctx, "i1", EntryFilter{})
 	if err != nil || es[2].Buffer.Seq != 6 || es[2].Deaths != 0 {
 		t.Errorf("replayed entry %+v %v; want a new id and no deaths", es[2], err)
 	}
-	if n, err := db.Replay(ctx, nil, "i1", bufs[2], bufs[0]); n != 2 || err != nil {
+	if n, err := db.Lanes.Replay(ctx, nil, "i1", bufs[2], bufs[0]); n != 2 || err != nil {
 		t.Error(n, err)
 	}
 	check("all replayed, in the order they died", "[e3 e4 e1 e0 e2]", "[]")
-	if n, err := db.Replay(ctx, nil, "i1"); n != 0 || err != nil {
+	if n, err := db.Lanes.Replay(ctx, nil, "i1"); n != 0 || err != nil {
 		t.Errorf("nothing to replay: %d %v", n, err)
 	}
-	if err := db.Bury(ctx, "i1", bufs[4], DeadPoison); err != nil {
+	if _, err := db.Lanes.Bury(ctx, "i1", bufs[4], DeadPoison); err != nil {
 		t.Fatal(err)
 	}
-	if n, err := db.DropBuffered(ctx, nil, "i1", bufs[4], bufs[3]); n != 2 || err != nil {
+	if n, err := db.Lanes.Drop(ctx, nil, "i1", bufs[4], bufs[3]); n != 2 || err != nil {
 		t.Error(n, err)
 	}
 	check("two dropped", "[e1 e0 e2]", "[]")
-	if err := db.Bury(ctx, "i1", es[2].Buffer, DeadPoison); err != nil {
+	if _, err := db.Lanes.Bury(ctx, "i1", es[2].Buffer, DeadPoison); err != nil {
 		t.Fatal(err)
 	}
-	if n, err := db.DropBuffered(ctx, nil, "i1"); n != 1 || err != nil {
+	if n, err := db.Lanes.Drop(ctx, nil, "i1"); n != 1 || err != nil {
 		t.Error(n, err)
 	}
 	check("the dead dropped", "[e0 e2]", "[]")
@@ -312,14 +312,14 @@ func TestReplayKeepsToTheLimits(t *testing.T) {
 		}
 	}
 	for n, want := range []string{"[e2 e3], [e0:overflow e1:overflow]", "[e3 e0], [e1:overflow]", "[e3 e0], [e1:overflow]"} {
-		if got, err := db.Replay(ctxOf(t), nil, "i1"); got != n%2 || err != nil {
+		if got, err := db.Lanes.Replay(ctxOf(t), nil, "i1"); got != n%2 || err != nil {
 			t.Errorf("round %d: %d replayed, %v; want %d", n, got, err, n%2)
 		}
 		if got := laneOf(t, db, "i1") + ", " + deadOf(t, db, "i1"); got != want {
 			t.Errorf("round %d: lane and dead letters %s, want %s", n, got, want)
 		}
 		if n == 0 { // room for one
-			if err := db.DropDelivery(ctxOf(t), "i1", third); err != nil {
+			if err := acknowledge(ctxOf(t), db, "i1", third); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -340,7 +340,7 @@ func TestDeadLettersAreBounded(t *testing.T) {
 		}
 	}
 	dead := deadOf(t, db, "i1")
-	if l, err := db.Lane(ctxOf(t), "i1"); err != nil || l.Dead != maxDead || !strings.HasPrefix(dead, fmt.Sprintf("[e%d:", over)) {
+	if l, err := db.Lanes.State(ctxOf(t), "i1"); err != nil || l.Dead != maxDead || !strings.HasPrefix(dead, fmt.Sprintf("[e%d:", over)) {
 		t.Errorf("%d dead letters, %v, beginning %.20s; want %d, beginning with e%d", l.Dead, err, dead, maxDead, over)
 	}
 	if got := db.Stats().DeadDropped; got != over {
@@ -359,7 +359,7 @@ func TestQuarantineIsBounded(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if q, err := db.Quarantine(ctxOf(t)); err != nil || len(q) != maxQuarantined {
+	if q, err := db.Lanes.Quarantine(ctxOf(t)); err != nil || len(q) != maxQuarantined {
 		t.Errorf("%d in quarantine, %v; want %d", len(q), err, maxQuarantined)
 	}
 }
@@ -398,14 +398,14 @@ func TestSweep(t *testing.T) {
 	ctx := ctxOf(t)
 	enroll(t, db, "i1")
 	b := acceptOne(t, db, event("dies", 300), "i1").Buffers[0]
-	if _, err := db.RecordDeath(ctx, "i1", b); err != nil {
+	if _, err := db.Lanes.Bury(ctx, "i1", b, DeadDeaths); err != nil {
 		t.Fatal(err)
 	}
 	acceptOne(t, db, event("old", 300), "i1")
 	until := c.now().Add(time.Hour)
 	for _, err := range []error{
-		db.PutCode(ctx, nil, []byte("m"), Code{Kind: LinkCode, Instance: "i1", ExpiresAt: until}),
-		db.PutCode(ctx, nil, []byte("m"), Code{Kind: EnrollCode, ExpiresAt: until}),
+		db.Codes.Put(ctx, nil, []byte("m"), Code{Kind: LinkCode, Instance: "i1", ExpiresAt: until}),
+		db.Codes.Put(ctx, nil, []byte("m"), Code{Kind: EnrollCode, ExpiresAt: until}),
 		db.UpdateGateway(ctx, nil, "i1", func(g *Gateway, _ *Instance) error {
 			g.Secrets = append(g.Secrets, GatewaySecret{ID: "out", ExpiresAt: until})
 			return nil
@@ -425,7 +425,7 @@ func TestSweep(t *testing.T) {
 		}
 	}
 	secrets := func() (out []string) {
-		g, err := db.Gateway(ctx, "i1")
+		g, err := Only(db.Gateways(ctx, "i1"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -443,13 +443,13 @@ func TestSweep(t *testing.T) {
 	if got := secrets(); !slices.Equal(got, []string{"s1"}) {
 		t.Errorf("secrets %v, want s1", got)
 	}
-	if _, err := db.RedeemLinkCode(ctx, nil, []byte("m"), Person{"loop", "u"}, ""); !errors.Is(err, ErrExpired) {
+	if _, err := db.Codes.Redeem(ctx, nil, []byte("m"), Person{"loop", "u"}, ""); !errors.Is(err, ErrExpired) {
 		t.Errorf("the expired code: %v", err)
 	}
 	c.add(2 * day) // day 3
 	acceptOne(t, db, event("new", 300), "i1")
 	sweep(Swept{Codes: 2})
-	if _, err := db.RedeemLinkCode(ctx, nil, []byte("m"), Person{"loop", "u"}, ""); !errors.Is(err, ErrNotFound) {
+	if _, err := db.Codes.Redeem(ctx, nil, []byte("m"), Person{"loop", "u"}, ""); !errors.Is(err, ErrNotFound) {
 		t.Errorf("the swept code: %v", err)
 	}
 	for _, id := range []relay.EventID{"old", "new"} { // both days are still there

@@ -28,7 +28,6 @@ func TestEnrollByToken(t *testing.T) { // invariant 11
 	}{
 		"unbound":                     {Code{Kind: EnrollCode, Tenant: "b"}, "", "g", Instance{ID: "i"}, 0, nil},
 		"bound":                       {Code{Kind: EnrollCode, Tenant: "b", Gateway: "g", Instance: "i"}, "b", "g", Instance{ID: "i"}, life - 1, nil},
-		"another tenant is asserted":  {Code{Kind: EnrollCode, Tenant: "b"}, "", "g", Instance{ID: "i", Tenant: "a"}, 0, nil},
 		"into an instance that is":    {Code{Kind: EnrollCode, Tenant: "a"}, "", "g", Instance{ID: "a1"}, 0, nil},
 		"its wake URL":                {Code{Kind: EnrollCode, Tenant: "b", WakeURL: "https://t.example"}, "", "g", Instance{ID: "i"}, 0, nil},
 		"asked for another tenant":    {Code{Kind: EnrollCode, Tenant: "b"}, "a", "g", Instance{ID: "i"}, 0, ErrForeign},
@@ -47,16 +46,17 @@ func TestEnrollByToken(t *testing.T) { // invariant 11
 			ctx := ctxOf(t)
 			tenants(t, db)
 			tc.token.ExpiresAt = now.Add(life)
-			if err := db.PutCode(ctx, nil, []byte("m"), tc.token); err != nil {
+			if err := db.Codes.Put(ctx, nil, []byte("m"), tc.token); err != nil {
 				t.Fatal(err)
 			}
 			now = now.Add(tc.wait)
 			gateways, err1 := db.Gateways(ctx)
-			err := db.EnrollByToken(ctx, nil, []byte("m"), tc.tenant, Gateway{ID: tc.gateway}, tc.inst)
+			tc.inst.Tenant = tc.tenant
+			err := db.Enroll(ctx, nil, Gateway{ID: tc.gateway}, tc.inst, []byte("m"))
 			if !errors.Is(err, tc.want) || tc.want == nil && err != nil {
 				t.Fatalf("got %v, want %v", err, tc.want)
 			}
-			token, err2 := db.Code(ctx, EnrollCode, []byte("m"))
+			token, err2 := db.Codes.Get(ctx, EnrollCode, []byte("m"))
 			if err := errors.Join(err1, err2); err != nil {
 				t.Fatal(err)
 			}
@@ -66,22 +66,22 @@ func TestEnrollByToken(t *testing.T) { // invariant 11
 				}
 				return
 			}
-			g, err1 := db.Gateway(ctx, tc.gateway)
-			i, err2 := db.Instance(ctx, tc.inst.ID)
+			g, err1 := Only(db.Gateways(ctx, tc.gateway))
+			i, err2 := Only(db.Instances(ctx, tc.inst.ID))
 			if err := errors.Join(err1, err2); err != nil {
 				t.Fatal(err)
 			}
 			if !token.Used || g.Tenant != tc.token.Tenant || g.Instance != tc.inst.ID || i.Tenant != tc.token.Tenant || i.WakeURL != tc.token.WakeURL {
 				t.Errorf("token %+v, gateway %+v, instance %+v", token, g, i)
 			}
-			err = db.EnrollByToken(ctx, nil, []byte("m"), "", Gateway{ID: "second"}, Instance{ID: tc.inst.ID})
+			err = db.Enroll(ctx, nil, Gateway{ID: "second"}, Instance{ID: tc.inst.ID}, []byte("m"))
 			if !errors.Is(err, ErrUsed) {
 				t.Errorf("the second time: %v, want ErrUsed", err)
 			}
 		})
 	}
 	db := openTest(t, Options{})
-	if err := db.EnrollByToken(ctxOf(t), nil, []byte("m"), "", Gateway{ID: "g"}, Instance{ID: "i"}); !errors.Is(err, ErrNotFound) {
+	if err := db.Enroll(ctxOf(t), nil, Gateway{ID: "g"}, Instance{ID: "i"}, []byte("m")); !errors.Is(err, ErrNotFound) {
 		t.Errorf("with no token: %v", err)
 	}
 }
@@ -89,11 +89,11 @@ func TestEnrollByToken(t *testing.T) { // invariant 11
 func TestEnrollmentTokenKeepsItsOwnWakeURLBack(t *testing.T) {
 	db := openTest(t, Options{})
 	token := Code{Kind: EnrollCode, Tenant: "a", WakeURL: "https://t.example", ExpiresAt: time.Now().Add(time.Hour)}
-	err := db.PutCode(ctxOf(t), nil, []byte("m"), token)
+	err := db.Codes.Put(ctxOf(t), nil, []byte("m"), token)
 	if err == nil {
-		err = db.EnrollByToken(ctxOf(t), nil, []byte("m"), "", Gateway{ID: "g"}, Instance{ID: "i", WakeURL: "https://i.example"})
+		err = db.Enroll(ctxOf(t), nil, Gateway{ID: "g"}, Instance{ID: "i", WakeURL: "https://i.example"}, []byte("m"))
 	}
-	if i, err2 := db.Instance(ctxOf(t), "i"); err != nil || err2 != nil || i.WakeURL != "https://i.example" {
+	if i, err2 := Only(db.Instances(ctxOf(t), "i")); err != nil || err2 != nil || i.WakeURL != "https://i.example" {
 		t.Errorf("%v %v, wake URL %q; want the instance's", err, err2, i.WakeURL)
 	}
 }
@@ -103,7 +103,7 @@ func TestEnrollmentTokenIsUsedOnce(t *testing.T) { // invariant 11
 	ctx := ctxOf(t)
 	for round := range 5 {
 		mac := []byte{byte(round)}
-		if err := db.PutCode(ctx, nil, mac, Code{Kind: EnrollCode, Tenant: "a", ExpiresAt: time.Now().Add(time.Hour)}); err != nil {
+		if err := db.Codes.Put(ctx, nil, mac, Code{Kind: EnrollCode, Tenant: "a", ExpiresAt: time.Now().Add(time.Hour)}); err != nil {
 			t.Fatal(err)
 		}
 		var won atomic.Int32
@@ -111,7 +111,7 @@ func TestEnrollmentTokenIsUsedOnce(t *testing.T) { // invariant 11
 		for n := range 64 {
 			wg.Go(func() {
 				name := fmt.Sprintf("%d-%d", round, n)
-				err := db.EnrollByToken(ctx, nil, mac, "", Gateway{ID: relay.GatewayID(name)}, Instance{ID: relay.InstanceID(name)})
+				err := db.Enroll(ctx, nil, Gateway{ID: relay.GatewayID(name)}, Instance{ID: relay.InstanceID(name)}, mac)
 				switch {
 				case err == nil:
 					won.Add(1)
@@ -135,12 +135,12 @@ func TestCrashLeavesATokenUsedAndEnrolledOrNeither(t *testing.T) { // invariants
 	ctx := ctxOf(t)
 	for n := range 30 { // enough that the records lie in pages of their own
 		mac := []byte{byte(n)}
-		if err := db.PutCode(ctx, nil, mac, Code{Kind: EnrollCode, Tenant: "a", ExpiresAt: time.Now().Add(time.Hour)}); err != nil {
+		if err := db.Codes.Put(ctx, nil, mac, Code{Kind: EnrollCode, Tenant: "a", ExpiresAt: time.Now().Add(time.Hour)}); err != nil {
 			t.Fatal(err)
 		}
 		before := read(t, path)
 		g := Gateway{ID: relay.GatewayID(fmt.Sprintf("g%d", n)), DeliveryKey: make([]byte, 300)}
-		if err := db.EnrollByToken(ctx, &audit.Entry{Action: "enroll"}, mac, "", g, Instance{ID: relay.InstanceID(g.ID)}); err != nil {
+		if err := db.Enroll(ctx, &audit.Entry{Action: "enroll"}, g, Instance{ID: relay.InstanceID(g.ID)}, mac); err != nil {
 			t.Fatal(err)
 		}
 		if n%6 != 5 {
@@ -149,9 +149,9 @@ func TestCrashLeavesATokenUsedAndEnrolledOrNeither(t *testing.T) { // invariants
 		both, neither := 0, 0
 		for name, content := range stoppedIn(before, read(t, path)) {
 			db := openCopy(t, content)
-			token, err1 := db.Code(ctx, EnrollCode, mac)
-			_, err2 := db.Gateway(ctx, g.ID)
-			_, err3 := db.Instance(ctx, relay.InstanceID(g.ID))
+			token, err1 := db.Codes.Get(ctx, EnrollCode, mac)
+			_, err2 := Only(db.Gateways(ctx, g.ID))
+			_, err3 := Only(db.Instances(ctx, relay.InstanceID(g.ID)))
 			rows, err4 := db.Audit(ctx, 0)
 			if err := errors.Join(err1, err4); err != nil {
 				t.Fatal(err)
@@ -161,7 +161,7 @@ func TestCrashLeavesATokenUsedAndEnrolledOrNeither(t *testing.T) { // invariants
 				both++
 			case slices.Equal(got, []bool{false, false, false, false}):
 				neither++
-				if err := db.EnrollByToken(ctx, nil, mac, "", g, Instance{ID: relay.InstanceID(g.ID)}); err != nil {
+				if err := db.Enroll(ctx, nil, g, Instance{ID: relay.InstanceID(g.ID)}, mac); err != nil {
 					t.Errorf("%s: the next try: %v", name, err)
 				}
 			default:
@@ -183,11 +183,11 @@ func TestRevokeInstance(t *testing.T) {
 	for _, err := range []error{
 		db.Enroll(ctx, nil, Gateway{ID: "a"}, Instance{ID: "i1", Tenant: "home"}),
 		db.Enroll(ctx, nil, Gateway{ID: "z", Secrets: []GatewaySecret{{ID: "s"}}}, Instance{ID: "i1", Tenant: "home"}),
-		second(db.Revoke(ctx, nil, "a")),
-		db.PutCode(ctx, nil, []byte("of i1"), Code{Kind: EnrollCode, Tenant: "home", Instance: "i1", ExpiresAt: hour}),
-		db.PutCode(ctx, nil, []byte("used"), Code{Kind: EnrollCode, Tenant: "home", Instance: "i1", ExpiresAt: hour, Used: true}),
-		db.PutCode(ctx, nil, []byte("of i2"), Code{Kind: EnrollCode, Tenant: "home", Instance: "i2", ExpiresAt: hour}),
-		db.PutCode(ctx, nil, []byte("unnamed"), Code{Kind: EnrollCode, Tenant: "home", ExpiresAt: hour}),
+		second(db.Revoke(ctx, nil, "i1", "a")),
+		db.Codes.Put(ctx, nil, []byte("of i1"), Code{Kind: EnrollCode, Tenant: "home", Instance: "i1", ExpiresAt: hour}),
+		db.Codes.Put(ctx, nil, []byte("used"), Code{Kind: EnrollCode, Tenant: "home", Instance: "i1", ExpiresAt: hour, Used: true}),
+		db.Codes.Put(ctx, nil, []byte("of i2"), Code{Kind: EnrollCode, Tenant: "home", Instance: "i2", ExpiresAt: hour}),
+		db.Codes.Put(ctx, nil, []byte("unnamed"), Code{Kind: EnrollCode, Tenant: "home", ExpiresAt: hour}),
 	} {
 		if err != nil {
 			t.Fatal(err)
@@ -196,7 +196,7 @@ func TestRevokeInstance(t *testing.T) {
 	acceptOne(t, db, event("e1", 300), "i1", "i2")
 	revoke := func(want ...relay.GatewayID) {
 		t.Helper()
-		if ids, err := db.RevokeInstance(ctx, nil, "i1"); err != nil || !slices.Equal(ids, want) {
+		if ids, err := db.Revoke(ctx, nil, "i1"); err != nil || !slices.Equal(ids, want) {
 			t.Errorf("revoked %v, %v; want %v", ids, err, want)
 		}
 	}
@@ -207,29 +207,29 @@ func TestRevokeInstance(t *testing.T) {
 		t.Errorf("the second time committed %d times", n-commits)
 	}
 	for _, id := range []relay.GatewayID{"i1", "z", "a"} {
-		if g, err := db.Gateway(ctx, id); err != nil || !g.Revoked || g.Secrets != nil || g.DeliveryKey != nil {
+		if g, err := Only(db.Gateways(ctx, id)); err != nil || !g.Revoked || g.Secrets != nil || g.DeliveryKey != nil {
 			t.Errorf("gateway %+v, %v; want it revoked and bare", g, err)
 		}
 	}
-	if g, err := db.Gateway(ctx, "i2"); err != nil || g.Revoked {
+	if g, err := Only(db.Gateways(ctx, "i2")); err != nil || g.Revoked {
 		t.Errorf("the neighbour's gateway: %+v, %v", g, err)
 	}
 	if a, b := deadOf(t, db, "i1"), laneOf(t, db, "i2"); a != "[e1:removed]" || b != "[e1]" {
 		t.Errorf("dead letters %s, the neighbour's lane %s", a, b)
 	}
 	for mac, want := range map[string]error{"of i1": ErrNotFound, "used": nil, "of i2": nil, "unnamed": nil} {
-		if _, err := db.Code(ctx, EnrollCode, []byte(mac)); !errors.Is(err, want) || want == nil && err != nil {
+		if _, err := db.Codes.Get(ctx, EnrollCode, []byte(mac)); !errors.Is(err, want) || want == nil && err != nil {
 			t.Errorf("token %s: %v, want %v", mac, err, want)
 		}
 	}
-	if err := db.PutCode(ctx, nil, []byte("late"), Code{Kind: IdentityCode, Tenant: "home", Instance: "i1"}); err != nil {
+	if err := db.Codes.Put(ctx, nil, []byte("late"), Code{Kind: IdentityCode, Tenant: "home", Instance: "i1"}); err != nil {
 		t.Fatal(err)
 	}
 	revoke()
-	if _, err := db.Code(ctx, IdentityCode, []byte("late")); !errors.Is(err, ErrNotFound) {
+	if _, err := db.Codes.Get(ctx, IdentityCode, []byte("late")); !errors.Is(err, ErrNotFound) {
 		t.Errorf("what was made out to it since: %v, want ErrNotFound", err)
 	}
-	if _, err := db.RevokeInstance(ctx, nil, "zz"); !errors.Is(err, ErrNotFound) {
+	if _, err := db.Revoke(ctx, nil, "zz"); !errors.Is(err, ErrNotFound) {
 		t.Errorf("nobody: %v", err)
 	}
 }

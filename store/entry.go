@@ -103,6 +103,27 @@ func (t *tx) bury(i relay.InstanceID, l *lane, k, value []byte, why DeadReason, 
 	return t.addDead(i, l, id, d, payload)
 }
 
+// buryWhere moves the entries of i's lane that which picks to the dead letters. A damaged one is Next's to handle,
+// unless all are picked: which is nil.
+func (t *tx) buryWhere(i relay.InstanceID, why DeadReason, now time.Time, which func(About) bool) error {
+	l, err := t.lane(i)
+	if err != nil {
+		return err
+	}
+	for _, k := range table.KeysUnder(t.Tx, bucketEntries, table.Prefix(i)) {
+		value := t.Bucket([]byte(bucketEntries)).Get(k)
+		if which != nil {
+			if e, _, err := decodeEntry(k, value); err != nil || !which(e.About) {
+				continue
+			}
+		}
+		if err := t.bury(i, l, k, value, why, now); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // setAside moves a damaged entry to the quarantine, where it is named and kept as it is.
 func (t *tx) setAside(i relay.InstanceID, l *lane, k, value []byte, why error, now time.Time) error {
 	id := relay.BufferID{Epoch: l.Epoch, Seq: table.Number(k)}
@@ -161,6 +182,27 @@ func (t *tx) findDead(i relay.InstanceID, b relay.BufferID) []byte {
 		}
 	}
 	return nil
+}
+
+// entry is the entry of the lane under k, as it is handed out.
+func (l lane) entry(k, value []byte) (Entry, error) {
+	h, frame, err := decodeEntry(k, value)
+	if err != nil {
+		return Entry{}, err
+	}
+	return h.entry(relay.BufferID{Epoch: l.Epoch, Seq: table.Number(k)}, len(value), frame), nil
+}
+
+// letter is the dead letter under k, as it is handed out.
+func letter(k, value []byte) (Entry, error) {
+	d, h, frame, err := decodeDead(k, value)
+	id, ok := tailID(k)
+	if err == nil && !ok {
+		err = errors.New("its key has no buffer id")
+	}
+	e := h.entry(id, d.Size, frame)
+	e.Reason, e.DiedAt = d.Reason, d.DiedAt
+	return e, err
 }
 
 // entry is what is handed out. frame dies with the transaction, so it is copied.

@@ -92,7 +92,7 @@ func roomy(t *testing.T, db *DB) {
 	for n := range 30 {
 		out := acceptOne(t, db, event(fmt.Sprintf("room%d", n), 4000), "i1")
 		if n%2 == 0 {
-			if err := db.DropDelivery(ctxOf(t), "i1", out.Buffers[0]); err != nil {
+			if err := acknowledge(ctxOf(t), db, "i1", out.Buffers[0]); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -139,8 +139,8 @@ func TestFullDisk(t *testing.T) { // invariants 1 and 2
 		commits := db.Stats().Commits
 		time.Sleep(5 * time.Minute) // it tries now and then
 		synctest.Wait()
-		if err := db.Probe(); !errors.Is(err, ErrNoSpace) || db.Err() != nil {
-			t.Errorf("Probe %v, Err %v; want ErrNoSpace and nil", err, db.Err())
+		if err := db.Probe(); !errors.Is(err, ErrNoSpace) || db.file.Err() != nil {
+			t.Errorf("Probe %v, Err %v; want ErrNoSpace and nil", err, db.file.Err())
 		}
 		if n := strings.Count(text.String(), "level=ERROR"); n != 1 {
 			t.Errorf("%d lines about it, want one: %s", n, &text)
@@ -286,7 +286,7 @@ func TestBrokenDisk(t *testing.T) { // invariants 1 and 2
 // is a fault, which would end the process with a page of stacks.
 func TestUnreadablePage(t *testing.T) { // invariant 2
 	read := func(t *testing.T, db *DB) error {
-		_, _, err := db.NextDelivery(ctxOf(t), "i1", 0)
+		_, _, err := db.Lanes.Next(ctxOf(t), "i1", 0)
 		return err
 	}
 	write := func(t *testing.T, db *DB) error {
@@ -319,7 +319,7 @@ func TestUnreadablePage(t *testing.T) { // invariant 2
 				t.Errorf("got %v, want ErrFailed, because of boltfile.ErrUnread", err)
 			}
 			<-db.Failed()
-			if _, err := db.Entries(ctxOf(t), "i1", 0); !errors.Is(err, boltfile.ErrUnread) {
+			if _, err := db.Lanes.Entries(ctxOf(t), "i1", EntryFilter{}); !errors.Is(err, boltfile.ErrUnread) {
 				t.Errorf("a read after it: %v, want boltfile.ErrUnread", err)
 			}
 			if err := db.Probe(); !errors.Is(err, ErrFailed) {

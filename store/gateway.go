@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,46 +20,44 @@ import (
 // replaced), or the instance belongs to another tenant. An instance that was revoked starts
 // afresh: the record is i's, and its lane gets a new epoch; its dead letters stay. The
 // gateway's instance and tenant are taken from i, creation times that are zero are set.
-func (db *DB) Enroll(ctx context.Context, row *audit.Entry, g Gateway, i Instance) error {
+//
+// With the HMAC of an enrollment token it is the token that enrolls, once: it is marked used in the same
+// transaction, and still good when that fails. The tenant is the token's, and so is the wake URL when i has
+// none. ErrNotFound: there is no such token. ErrUsed, ErrExpired: it is not good any more. ErrForeign: it is not
+// of i's tenant, where one is given, or it was made out to another gateway or instance.
+func (db *DB) Enroll(ctx context.Context, row *audit.Entry, g Gateway, i Instance, token ...[]byte) error {
 	now := db.now()
-	return db.change(ctx, row, "enroll", func(t *tx) error { return t.enroll(g, i, now) })
+	return db.change(ctx, row, "enroll", func(t *tx) error {
+		if len(token) == 0 {
+			return t.enroll(g, i, now)
+		}
+		return t.enrollByToken(g, i, token[0], now)
+	})
 }
 
-// EnrollByToken is Enroll with the enrollment token that has this HMAC. The token is marked used
-// in the same transaction, so that it enrolls one gateway, and is still good when that fails. The
-// tenant is the token's, and so is the wake URL when i has none. ErrNotFound: there is no such
-// token. ErrUsed, ErrExpired: it is not good any more. ErrForeign: it is not of tenant, where one
-// is given, or it was made out to another gateway or instance. ErrExists: as Enroll.
-func (db *DB) EnrollByToken(ctx context.Context, row *audit.Entry, mac []byte, tenant relay.TenantID, g Gateway, i Instance) error {
-	now := db.now()
-	return db.change(ctx, row, "enroll by token", func(t *tx) error {
-		e, err := table.Must[Code](t.Tx, bucketTokens, mac, "enrollment token")
-		if err != nil {
-			return err
-		}
-		switch {
-		case tenant != "" && tenant != e.Tenant:
-			return fmt.Errorf("enrollment token: of another tenant: %w", ErrForeign)
-		case e.Used:
-			return fmt.Errorf("enrollment token: %w", ErrUsed)
-		case !now.Before(e.ExpiresAt):
-			return fmt.Errorf("enrollment token: %w", ErrExpired)
-		case e.Gateway != "" && e.Gateway != g.ID:
-			return fmt.Errorf("enrollment token: for another gateway: %w", ErrForeign)
-		case e.Instance != "" && e.Instance != i.ID:
-			return fmt.Errorf("enrollment token: for another instance: %w", ErrForeign)
-		}
-		i := i // the op may run again
-		i.Tenant = e.Tenant
-		if i.WakeURL == "" {
-			i.WakeURL = e.WakeURL
-		}
-		if err := t.enroll(g, i, now); err != nil {
-			return err
-		}
-		e.Used = true
-		return t.Put(bucketTokens, mac, e)
-	})
+func (t *tx) enrollByToken(g Gateway, i Instance, mac []byte, now time.Time) error {
+	e, err := table.Must[Code](t.Tx, bucketTokens, mac, "enrollment token")
+	if err != nil {
+		return err
+	}
+	switch {
+	case i.Tenant != "" && i.Tenant != e.Tenant:
+		return fmt.Errorf("enrollment token: of another tenant: %w", ErrForeign)
+	case e.Used:
+		return fmt.Errorf("enrollment token: %w", ErrUsed)
+	case !now.Before(e.ExpiresAt):
+		return fmt.Errorf("enrollment token: %w", ErrExpired)
+	case e.Gateway != "" && e.Gateway != g.ID:
+		return fmt.Errorf("enrollment token: for another gateway: %w", ErrForeign)
+	case e.Instance != "" && e.Instance != i.ID:
+		return fmt.Errorf("enrollment token: for another instance: %w", ErrForeign)
+	}
+	i.Tenant, i.WakeURL = e.Tenant, cmp.Or(i.WakeURL, e.WakeURL)
+	if err := t.enroll(g, i, now); err != nil {
+		return err
+	}
+	e.Used = true
+	return t.Put(bucketTokens, mac, e)
 }
 
 func (t *tx) enroll(g Gateway, i Instance, now time.Time) error {
@@ -111,14 +110,10 @@ func (t *tx) crowded(i Instance) bool {
 // pruneProvisioned forgets the gateways of i that provisioned themselves, but for newest and those
 // that were made or seen last.
 func (t *tx) pruneProvisioned(i relay.InstanceID, newest relay.GatewayID) error {
-	var all []Gateway
-	for _, k := range table.KeysUnder(t.Tx, bucketGateways, nil) {
-		g, ok, err := table.Load[Gateway](t.Tx, bucketGateways, k) // a damaged one stays, to be named
-		// By a clock that is behind the newest may be the oldest.
-		if err == nil && ok && g.Instance == i && g.Provisioned && g.ID != newest {
-			all = append(all, g)
-		}
-	}
+	// A damaged one stays, to be named; and by a clock that is behind the newest may be the oldest.
+	all := slices.DeleteFunc(table.Readable[Gateway](t.Tx, bucketGateways), func(g Gateway) bool {
+		return g.Instance != i || !g.Provisioned || g.ID == newest
+	})
 	last := func(g Gateway) time.Time {
 		if g.LastSeenAt.After(g.CreatedAt) {
 			return g.LastSeenAt
@@ -166,22 +161,22 @@ func CameOrWent(at time.Time, woken bool) func(*Gateway, *Instance) error {
 	}
 }
 
-// Gateway is the record of id, also after its revocation. ErrNotFound: it was never enrolled.
-func (db *DB) Gateway(ctx context.Context, id relay.GatewayID) (Gateway, error) {
-	return get(ctx, db, "gateway "+string(id), func(t *bolt.Tx) (Gateway, error) { return table.Found[Gateway](t, bucketGateways, table.Key(id)) })
-}
-
-// Gateways lists all gateways by id, the revoked ones too. One whose record is damaged is not among
-// them: it was named when the file was opened, and Gateway refuses it.
-func (db *DB) Gateways(ctx context.Context) (out []Gateway, err error) {
-	err = db.read(ctx, func(t *bolt.Tx) error {
-		out = table.Readable[Gateway](t, bucketGateways)
-		return nil
+// Gateways are the records of those gateways, also after their revocation; with none named all, by id, but for
+// those that are damaged, which were named when the file was opened. ErrNotFound: one of them was never enrolled.
+func (db *DB) Gateways(ctx context.Context, ids ...relay.GatewayID) ([]Gateway, error) {
+	return get(ctx, db, "gateways", func(t *bolt.Tx) ([]Gateway, error) {
+		if len(ids) == 0 {
+			return table.Readable[Gateway](t, bucketGateways), nil
+		}
+		out := make([]Gateway, len(ids))
+		for n, id := range ids {
+			var err error
+			if out[n], err = table.Must[Gateway](t, bucketGateways, table.Key(id), "gateway "+string(id)); err != nil {
+				return nil, err
+			}
+		}
+		return out, nil
 	})
-	if err != nil {
-		return nil, fmt.Errorf("gateways: %w", err)
-	}
-	return out, nil
 }
 
 // UpdateGateway runs change on the stored records of a gateway and its instance inside the write transaction, and
@@ -207,68 +202,56 @@ func (db *DB) UpdateGateway(ctx context.Context, row *audit.Entry, id relay.Gate
 	})
 }
 
-// Revoke marks the gateway revoked and drops its secrets and delivery key. If no other live
-// gateway serves its instance, it drops the instance's bindings, grants, routes, conversations,
-// link and identity codes and unused enrollment tokens, moves its lane to the dead letters
-// (DeadRemoved) and closes it, all in one transaction. It returns the instance. Revoked before:
-// the same answer, and nothing changes. ErrNotFound: no such gateway.
-func (db *DB) Revoke(ctx context.Context, row *audit.Entry, id relay.GatewayID) (relay.InstanceID, error) {
+// Revoke marks gateways of an instance revoked, all of them if none is named, and drops their secrets and
+// delivery keys. If no other gateway serves the instance then, it drops the instance's bindings, grants, routes,
+// conversations, link and identity codes and unused enrollment tokens, moves its lane to the dead letters
+// (DeadRemoved) and closes it, all in one transaction. It returns those that were not revoked yet. Again: none,
+// and nothing changes but, if none is named, for what was made out to the instance since. ErrNotFound: no such
+// instance, or one of the gateways is none of its.
+func (db *DB) Revoke(ctx context.Context, row *audit.Entry, i relay.InstanceID, ids ...relay.GatewayID) (gone []relay.GatewayID, err error) {
 	now := db.now()
-	var inst relay.InstanceID
-	err := db.write(ctx, row, func(t *tx) error {
-		g, err := table.Must[Gateway](t.Tx, bucketGateways, table.Key(id), "gateway "+string(id))
+	err = db.change(ctx, row, "revoke", func(t *tx) error {
+		gone = nil
+		all, err := t.revocable(i, ids)
 		if err != nil {
 			return err
 		}
-		inst = g.Instance
-		t.concerns(g.Tenant, g.Instance, g.ID)
-		if g.Revoked {
-			return nil
-		}
-		if err := t.revoke(g); err != nil {
-			return err
-		}
-		if len(t.liveGateways(inst)) > 0 {
-			return nil
-		}
-		return t.strip(inst, now)
-	})
-	if err != nil {
-		return "", fmt.Errorf("revoke: %w", err)
-	}
-	return inst, nil
-}
-
-// RevokeInstance revokes every gateway of an instance, with all that Revoke does for the last one,
-// in one transaction, and returns the ids of those that were not revoked yet. Again: none, and
-// nothing changes but what was made out to the instance since. ErrNotFound: no such instance.
-func (db *DB) RevokeInstance(ctx context.Context, row *audit.Entry, id relay.InstanceID) ([]relay.GatewayID, error) {
-	now := db.now()
-	var ids []relay.GatewayID
-	err := db.write(ctx, row, func(t *tx) error {
-		ids = nil
-		i, err := table.Must[Instance](t.Tx, bucketInstances, table.Key(id), "instance "+string(id))
-		if err != nil {
-			return err
-		}
-		t.concerns(i.Tenant, id, "")
-		for _, g := range t.liveGateways(id) {
-			if err := t.revoke(g); err != nil {
+		for _, g := range all {
+			g.Revoked, g.Secrets, g.DeliveryKey = true, nil, nil
+			if err := t.Put(bucketGateways, table.Key(g.ID), g); err != nil {
 				return err
 			}
-			ids = append(ids, g.ID)
+			gone = append(gone, g.ID)
 		}
-		return t.strip(id, now)
+		if len(ids) > 0 && (len(gone) == 0 || len(t.liveGateways(i)) > 0) {
+			return nil
+		}
+		return t.strip(i, now)
 	})
-	if err != nil {
-		return nil, fmt.Errorf("revoke instance: %w", err)
-	}
-	return ids, nil
+	return gone, err
 }
 
-func (t *tx) revoke(g Gateway) error {
-	g.Revoked, g.Secrets, g.DeliveryKey = true, nil, nil
-	return t.Put(bucketGateways, table.Key(g.ID), g)
+// revocable are those of the gateways ids of i, or of all of its, that are not revoked yet.
+func (t *tx) revocable(i relay.InstanceID, ids []relay.GatewayID) (out []Gateway, err error) {
+	if len(ids) == 0 {
+		inst, err := table.Must[Instance](t.Tx, bucketInstances, table.Key(i), "instance "+string(i))
+		t.concerns(inst.Tenant, i, "")
+		return t.liveGateways(i), err
+	}
+	for _, id := range ids {
+		g, err := table.Must[Gateway](t.Tx, bucketGateways, table.Key(id), "gateway "+string(id))
+		if err == nil && g.Instance != i {
+			err = fmt.Errorf("gateway %s of %s: %w", id, i, ErrNotFound)
+		}
+		if err != nil {
+			return nil, err
+		}
+		t.concerns(g.Tenant, i, id)
+		if !g.Revoked {
+			out = append(out, g)
+		}
+	}
+	return out, nil
 }
 
 // liveGateways are the gateways of i that are not revoked, by id. A damaged one lives no more: it

@@ -25,8 +25,8 @@ func TestNoteSeen(t *testing.T) {
 		if err := db.UpdateGateway(ctx, nil, "i1", CameOrWent(at, tc.woken)); err != nil {
 			t.Fatal(err)
 		}
-		g, err1 := db.Gateway(ctx, "i1")
-		i, err2 := db.Instance(ctx, "i1")
+		g, err1 := Only(db.Gateways(ctx, "i1"))
+		i, err2 := Only(db.Instances(ctx, "i1"))
 		if err := errors.Join(err1, err2); err != nil || !g.LastSeenAt.Equal(at) || !i.LastSeenAt.Equal(at) || i.Asleep != tc.asleep {
 			t.Errorf("woken %v: gateway %v, instance %v, asleep %v, %v; want %v and asleep %v", tc.woken, g.LastSeenAt, i.LastSeenAt, i.Asleep, err, at, tc.asleep)
 		}
@@ -90,7 +90,7 @@ func TestAProvisionedGatewayStaysThoughTheClockIsBehind(t *testing.T) {
 	}
 	c.add(-56 * 365 * day)
 	last := come(maxProvisioned)
-	if _, err := db.Gateway(ctxOf(t), last); err != nil {
+	if _, err := Only(db.Gateways(ctxOf(t), last)); err != nil {
 		t.Errorf("the new one: %v", err)
 	}
 	if all, err := db.Gateways(ctxOf(t)); err != nil || len(all) != maxProvisioned {

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 
 	"github.com/hermes-connector/hermes-connector/relay"
@@ -17,42 +16,7 @@ import (
 // instance again: nil, and nothing changes. ErrHeld: another instance holds the chat, or the
 // whole scope it lies in, or (when g is a whole scope) any chat in it. ErrNotFound: no such
 // instance, or it was revoked. A grant must name a scope, a chat, or both.
-func (db *DB) Claim(ctx context.Context, row *audit.Entry, g Grant) error {
-	return db.claim(ctx, row, g, func(*tx, relay.TenantID) error { return nil })
-}
-
-// ClaimUnreserved is Claim for callers that may not override what others hold or reserved. parent
-// is the chat that g's is a thread of, or empty. ErrHeld also: another instance holds the parent,
-// and so its threads. ErrReserved: a route of another tenant names g's chat, its parent or its scope.
-func (db *DB) ClaimUnreserved(ctx context.Context, row *audit.Entry, g Grant, parent relay.ChatID) error {
-	return db.claim(ctx, row, g, func(t *tx, tenant relay.TenantID) error {
-		if parent != "" {
-			above, ok, err := table.Load[Grant](t.Tx, bucketGrants, grantKey(g.Platform, g.Scope, parent))
-			if err != nil {
-				return err
-			}
-			if ok && above.Instance != g.Instance {
-				return ErrHeld
-			}
-		}
-		for _, k := range []string{string(g.Chat), string(parent), string(g.Scope)} {
-			if k == "" {
-				continue
-			}
-			taken, err := t.reserved(tenant, g.Platform, k)
-			if err != nil {
-				return err
-			}
-			if taken {
-				return ErrReserved
-			}
-		}
-		return nil
-	})
-}
-
-// claim stores g unless check, which is asked about the instance's tenant, refuses.
-func (db *DB) claim(ctx context.Context, row *audit.Entry, g Grant, check func(*tx, relay.TenantID) error) error {
+func (db *DB) Claim(ctx context.Context, row *audit.Entry, g Grant, own ...Own) error {
 	if g.Scope == "" && g.Chat == "" {
 		return errors.New("claim: neither a scope nor a chat is named")
 	}
@@ -68,13 +32,43 @@ func (db *DB) claim(ctx context.Context, row *audit.Entry, g Grant, check func(*
 		if err != nil || mine {
 			return err
 		}
-		if err := check(t, inst.Tenant); err != nil {
-			return err
-		}
 		g := g // the op may run again
 		g.Tenant = inst.Tenant
-		return putIndexed(t, g)
+		for _, o := range own {
+			if err := t.unreserved(g, o.Parent); err != nil {
+				return err
+			}
+		}
+		return table.PutIndexed(t.Writer, g)
 	})
+}
+
+// Own makes a claim one of the instance itself, which may not override what others hold or reserved. ErrHeld
+// also: another instance holds the parent, and so its threads. ErrReserved: a route of another tenant names the
+// grant's chat, its parent or its scope.
+type Own struct {
+	Parent relay.ChatID // the chat that the grant's is a thread of, or empty
+}
+
+// unreserved is nil when g, whose chat is a thread of parent, may be an instance's own claim.
+func (t *tx) unreserved(g Grant, parent relay.ChatID) error {
+	if parent != "" {
+		above, ok, err := table.Load[Grant](t.Tx, bucketGrants, grantKey(g.Platform, g.Scope, parent))
+		if err != nil {
+			return err
+		}
+		if ok && above.Instance != g.Instance {
+			return ErrHeld
+		}
+	}
+	for _, k := range []string{string(g.Chat), string(parent), string(g.Scope)} {
+		if taken, err := t.reserved(g.Tenant, g.Platform, k); err != nil {
+			return err
+		} else if taken && k != "" {
+			return ErrReserved
+		}
+	}
+	return nil
 }
 
 // claimable is nil when nobody else's grant stands in g's way. mine: g's instance has it already.
@@ -122,38 +116,25 @@ func (db *DB) Release(ctx context.Context, row *audit.Entry, i relay.InstanceID,
 		if !ok || g.Instance != i {
 			return ErrNotFound
 		}
-		return delIndexed(t, g)
+		return table.DeleteIndexed(t.Writer, g)
 	})
 }
 
-// GrantCovering is the grant on place's chat, else on the chat it is a thread of, else on its
-// whole scope. A chat that has moved is looked for under its new id too. ok is false when nobody
-// holds it.
-func (db *DB) GrantCovering(ctx context.Context, place relay.Place) (g Grant, ok bool, err error) {
-	err = db.read(ctx, func(t *bolt.Tx) error {
-		chats := []relay.ChatID{place.Chat, place.Parent}
-		if now, err := current(t, place.Platform, place.Chat); err != nil {
-			return err
-		} else if now != place.Chat {
-			chats = []relay.ChatID{place.Chat, now, place.Parent}
-		}
-		for _, c := range chats {
-			if c == "" {
-				continue
-			}
-			if g, ok, err = table.Load[Grant](t, bucketGrants, grantKey(place.Platform, place.Scope, c)); ok || err != nil {
-				return err
-			}
-		}
-		if place.Scope != "" {
-			g, ok, err = table.Load[Grant](t, bucketGrants, grantKey(place.Platform, place.Scope, ""))
-		}
-		return err
-	})
+// covering is at most one grant; see GrantFilter.Covering.
+func covering(t *bolt.Tx, place relay.Place) ([]Grant, error) {
+	now, err := current(t, place.Platform, place.Chat)
 	if err != nil {
-		return Grant{}, false, fmt.Errorf("grant covering a chat: %w", err)
+		return nil, err
 	}
-	return g, ok, nil
+	for n, c := range []relay.ChatID{place.Chat, now, place.Parent, ""} {
+		if c == "" && (n < 3 || place.Scope == "") {
+			continue
+		}
+		if one, err := table.AtMostOne[Grant](t, bucketGrants, grantKey(place.Platform, place.Scope, c)); err != nil || len(one) > 0 {
+			return one, err
+		}
+	}
+	return nil, nil
 }
 
 // GrantFilter picks grants by what they have; what is empty does not matter. Read is little more than what is
@@ -163,6 +144,9 @@ type GrantFilter struct {
 	Platform relay.PlatformID
 	Chat     relay.ChatID // grants that may cover it: on it in whatever scope, and on whole scopes
 	Limit    int          // picks so many at most, of an instance; 0: all
+	// Covering picks, by itself, the grant that covers the place: on its chat, else on the chat that one is a
+	// thread of, else on its whole scope. A chat that has moved is looked for under its new id too.
+	Covering *relay.Place
 }
 
 func (f GrantFilter) picks(g Grant) bool {
@@ -173,14 +157,16 @@ func (f GrantFilter) picks(g Grant) bool {
 // from reads the grants that f may pick.
 func (f GrantFilter) from(t *bolt.Tx) ([]Grant, error) {
 	switch {
+	case f.Covering != nil:
+		return covering(t, *f.Covering)
 	case f.Instance != "" && f.Platform != "":
-		pre := indexUnder(bucketGrants, byInstance, string(f.Instance), string(f.Platform))
-		return lookupSome[Grant](t, bucketGrants, pre, "", f.Limit)
+		pre := table.IndexUnder(bucketGrants, byInstance, string(f.Instance), string(f.Platform))
+		return table.Lookup[Grant](t, bucketGrants, pre, "", f.Limit)
 	case f.Instance != "":
-		return lookupSome[Grant](t, bucketGrants, indexUnder(bucketGrants, byInstance, string(f.Instance)), "", f.Limit)
+		return table.Lookup[Grant](t, bucketGrants, table.IndexUnder(bucketGrants, byInstance, string(f.Instance)), "", f.Limit)
 	case f.Platform != "" && f.Chat != "":
-		on, err1 := lookup[Grant](t, bucketGrants, indexUnder(bucketGrants, byChat, string(f.Platform), string(f.Chat)))
-		around, err2 := lookup[Grant](t, bucketGrants, indexUnder(bucketGrants, byChat, string(f.Platform), ""))
+		on, err1 := table.Lookup[Grant](t, bucketGrants, table.IndexUnder(bucketGrants, byChat, string(f.Platform), string(f.Chat)), "", 0)
+		around, err2 := table.Lookup[Grant](t, bucketGrants, table.IndexUnder(bucketGrants, byChat, string(f.Platform), ""), "", 0)
 		return append(on, around...), errors.Join(err1, err2)
 	case f.Platform != "":
 		return table.List[Grant](t, bucketGrants, table.Prefix(f.Platform))
@@ -189,17 +175,11 @@ func (f GrantFilter) from(t *bolt.Tx) ([]Grant, error) {
 }
 
 // Grants lists the grants that f picks, by platform, scope and chat.
-func (db *DB) Grants(ctx context.Context, f GrantFilter) (out []Grant, err error) {
-	err = db.read(ctx, func(t *bolt.Tx) error {
-		out, err = f.from(t)
-		return err
-	})
-	if err != nil {
-		return nil, fmt.Errorf("grants: %w", err)
-	}
+func (db *DB) Grants(ctx context.Context, f GrantFilter) ([]Grant, error) {
+	out, err := get(ctx, db, "grants", f.from)
 	out = slices.DeleteFunc(out, func(g Grant) bool { return !f.picks(g) })
 	slices.SortFunc(out, func(a, b Grant) int {
 		return bytes.Compare(grantKey(a.Platform, a.Scope, a.Chat), grantKey(b.Platform, b.Scope, b.Chat))
 	})
-	return out, nil
+	return out, err
 }

@@ -194,7 +194,7 @@ func newestMeta(t testing.TB, file []byte) (m meta) {
 }
 
 // openBolt opens the file at path past all checks.
-func openBolt(path string, o Options) (*bolt.DB, error) { return openAlone(path, o) }
+func openBolt(path string, o Options) (*bolt.DB, error) { return boltfile.OpenBolt(path, o.File()) }
 
 // ctxOf outlives the test's own context, which is over when its clean-up runs.
 func ctxOf(t testing.TB) context.Context { return context.WithoutCancel(t.Context()) }
@@ -206,4 +206,9 @@ func tenantsOf(db *DB) (out []Tenant, err error) {
 		return err
 	})
 	return out, err
+}
+
+// acknowledge drops an entry as a gateway's acknowledgement does: one that is nowhere is nil.
+func acknowledge(ctx context.Context, db *DB, i relay.InstanceID, b relay.BufferID) error {
+	return db.Lanes.Ack(ctx, i, b)
 }

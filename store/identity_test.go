@@ -15,13 +15,13 @@ func TestIdentityCodes(t *testing.T) {
 	enroll(t, db, "i1", "i2")
 	put := func(mac string, code Code, want error) {
 		t.Helper()
-		if err := db.PutCode(ctx, nil, []byte(mac), code); !errors.Is(err, want) || want == nil && err != nil {
+		if err := db.Codes.Put(ctx, nil, []byte(mac), code); !errors.Is(err, want) || want == nil && err != nil {
 			t.Errorf("put %s: %v, want %v", mac, err, want)
 		}
 	}
 	get := func(mac string, want error) (got Code) {
 		t.Helper()
-		got, err := db.Code(ctx, IdentityCode, []byte(mac))
+		got, err := db.Codes.Get(ctx, IdentityCode, []byte(mac))
 		if !errors.Is(err, want) || want == nil && err != nil || want != nil && got != (Code{}) {
 			t.Errorf("get %s: %+v, %v; want %v", mac, got, err, want)
 		}
@@ -34,7 +34,7 @@ func TestIdentityCodes(t *testing.T) {
 	put("m3", Code{Kind: IdentityCode, Tenant: "home", Instance: "later"}, nil) // enrolls with a token first
 	put("m4", Code{Kind: IdentityCode, Tenant: "home", ExpiresAt: c.now().Add(time.Hour)}, nil)
 	put("m5", Code{Kind: IdentityCode, Tenant: "home", ExpiresAt: c.now().Add(time.Hour)}, nil) // unnamed ones do not replace each other
-	if err := db.PutCode(ctx, nil, []byte("m6"), Code{Kind: IdentityCode, Instance: "i1"}); err == nil {
+	if err := db.Codes.Put(ctx, nil, []byte("m6"), Code{Kind: IdentityCode, Instance: "i1"}); err == nil {
 		t.Error("a code of no tenant was stored")
 	}
 	want := Code{Kind: IdentityCode, Tenant: "home", Instance: "i1", CreatedAt: c.now()}
@@ -48,7 +48,7 @@ func TestIdentityCodes(t *testing.T) {
 	get("m7", nil)
 	get("m2", nil)
 	for _, want := range []int{1, 0} {
-		if n, err := db.DropIdentityCodes(ctx, nil, "i1"); n != want || err != nil {
+		if n, err := db.Codes.Drop(ctx, nil, CodeFilter{Kind: IdentityCode, Instance: "i1"}); n != want || err != nil {
 			t.Errorf("dropped %d, %v; want %d", n, err, want)
 		}
 	}

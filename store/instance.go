@@ -11,18 +11,26 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// Instance is the record of i, also after its revocation. It is shared: nobody changes its lists.
-// ErrNotFound: it was never enrolled.
-func (db *DB) Instance(ctx context.Context, id relay.InstanceID) (Instance, error) {
-	return get(ctx, db, "instance "+string(id), func(t *bolt.Tx) (Instance, error) {
-		if i, known := db.instances.find(t.ID(), id); known {
-			return i, nil
+// Instances are the records of those instances, also after their revocation; with none named all, by id. They
+// are shared: nobody changes their lists. ErrNotFound: one of them was never enrolled.
+func (db *DB) Instances(ctx context.Context, ids ...relay.InstanceID) ([]Instance, error) {
+	return get(ctx, db, "instances", func(t *bolt.Tx) ([]Instance, error) {
+		if len(ids) == 0 {
+			return table.List[Instance](t, bucketInstances, nil)
 		}
-		i, err := table.Found[Instance](t, bucketInstances, table.Key(id))
-		if err == nil {
-			db.instances.keep(t.ID(), id, i)
+		out := make([]Instance, len(ids))
+		for n, id := range ids {
+			i, known := db.instances.find(t.ID(), id)
+			if !known {
+				var err error
+				if i, err = table.Must[Instance](t, bucketInstances, table.Key(id), "instance "+string(id)); err != nil {
+					return nil, err
+				}
+				db.instances.keep(t.ID(), id, i)
+			}
+			out[n] = i
 		}
-		return i, err
+		return out, nil
 	})
 }
 
@@ -62,11 +70,6 @@ func (d *decodedInstances) forget(tx int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.changed, d.known = tx, nil
-}
-
-// Instances lists all instances by id, the revoked ones too.
-func (db *DB) Instances(ctx context.Context) ([]Instance, error) {
-	return get(ctx, db, "instances", func(t *bolt.Tx) ([]Instance, error) { return table.List[Instance](t, bucketInstances, nil) })
 }
 
 // UpdateInstance runs change on the stored record inside the write transaction and stores the

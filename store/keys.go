@@ -22,7 +22,7 @@ const (
 	bucketCommands      = "commands"      // instance|platform -> list of commands
 	bucketGateways      = "gateways"      // gateway -> Gateway
 	bucketBindings      = "bindings"      // platform|user|instance -> Binding
-	bucketIndex         = "index"         // bucket|by what|its parts -> key in that bucket (index.go)
+	bucketIndex         = table.Index     // bucket|by what|its parts -> key in that bucket
 	bucketGrants        = "grants"        // platform|scope|chat -> Grant
 	bucketConversations = "conversations" // instance|chat|platform|bot -> Conversation
 	bucketCodes         = "codes"         // HMAC -> LinkCode
@@ -30,8 +30,8 @@ const (
 	bucketIdentity      = "identity"      // HMAC -> IdentityCode; at most one per instance
 	bucketRoutes        = "routes"        // platform|key|instance -> Route
 	bucketUndecided     = "undecided"     // platform|bot|chat|instance|number -> undecidedRecord
-	bucketSent          = "sent"          // platform|bot|chat|message -> sentRecord
-	bucketMoved         = "moved"         // platform|old chat -> movedRecord
+	bucketSent          = "sent"          // platform|bot|chat|message -> SentRecord
+	bucketMoved         = "moved"         // platform|old chat -> MovedRecord
 	bucketDead          = "dead"          // instance|number of the death, epoch, seq -> deadHead, entryHead, frame
 	bucketQuarantine    = "quarantine"    // running number -> Quarantined
 	bucketCursors       = "hot/cursors"   // platform|bot -> bytes

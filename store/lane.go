@@ -131,9 +131,9 @@ func (t *tx) oldest(i relay.InstanceID) (k, value []byte) {
 	return nil, nil
 }
 
-// Lane is the state of i's buffer; the zero Lane when it was never used.
-func (db *DB) Lane(ctx context.Context, i relay.InstanceID) (Lane, error) {
-	return get(ctx, db, fmt.Sprintf("lane of %s", i), func(t *bolt.Tx) (out Lane, err error) {
+// State is the state of i's buffer; the zero Lane when it was never used.
+func (ls *Lanes) State(ctx context.Context, i relay.InstanceID) (Lane, error) {
+	return get(ctx, ls.db, fmt.Sprintf("lane of %s", i), func(t *bolt.Tx) (out Lane, err error) {
 		l, ok, err := table.Load[lane](t, bucketLanes, table.Key(i))
 		if err != nil || !ok {
 			return out, err

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"slices"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store/table"
+	bolt "go.etcd.io/bbolt"
 )
 
 // Move says that a chat's id changed from From to To for good.
@@ -42,19 +44,19 @@ func (t *tx) move(m Move, now time.Time) error {
 }
 
 func (t *tx) moveGrants(m Move) error {
-	grants, err := lookup[Grant](t.Tx, bucketGrants, indexUnder(bucketGrants, byChat, string(m.Platform), string(m.From)))
+	grants, err := table.Lookup[Grant](t.Tx, bucketGrants, table.IndexUnder(bucketGrants, byChat, string(m.Platform), string(m.From)), "", 0)
 	if err != nil {
 		return err
 	}
 	for _, g := range grants {
-		if err := delIndexed(t, g); err != nil {
+		if err := table.DeleteIndexed(t.Writer, g); err != nil {
 			return err
 		}
 		g.Chat = m.To
 		if table.Has(t.Tx, bucketGrants, grantKey(g.Platform, g.Scope, g.Chat)) {
 			continue
 		}
-		if err := putIndexed(t, g); err != nil {
+		if err := table.PutIndexed(t.Writer, g); err != nil {
 			return err
 		}
 	}
@@ -62,15 +64,20 @@ func (t *tx) moveGrants(m Move) error {
 }
 
 func (t *tx) moveConversations(m Move) error {
-	all, err := table.List[Conversation](t.Tx, bucketConversations, nil)
+	all, err := table.Lookup[Conversation](t.Tx, bucketConversations,
+		table.IndexUnder(bucketConversations, byParent, string(m.Platform), string(m.From)), "", 0)
 	if err != nil {
 		return err
 	}
-	for _, c := range all {
-		if c.Bot.Platform != m.Platform || c.Chat != m.From && c.Parent != m.From {
-			continue
+	for _, bot := range botsIn(t.Tx, m.Platform) {
+		about, err := table.Lookup[Conversation](t.Tx, bucketConversations, append(bot, table.Prefix(m.From)...), "", 0)
+		if err != nil {
+			return err
 		}
-		if err := delIndexed(t, c); err != nil {
+		all = append(all, about...)
+	}
+	for _, c := range all {
+		if err := table.DeleteIndexed(t.Writer, c); err != nil {
 			return err
 		}
 		if c.Parent == m.From {
@@ -89,11 +96,23 @@ func (t *tx) moveConversations(m Move) error {
 		if ok {
 			c = c.beside(old)
 		}
-		if err := putIndexed(t, c); err != nil {
+		if err := table.PutIndexed(t.Writer, c); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// botsIn are how the keys in the index begin of the conversations with each bot of p: a seek for each.
+func botsIn(t *bolt.Tx, p relay.PlatformID) (out [][]byte) {
+	pre := table.IndexUnder(bucketConversations, byChat, string(p))
+	c := t.Bucket([]byte(bucketIndex)).Cursor()
+	for k, _ := c.Seek(pre); bytes.HasPrefix(k, pre); {
+		end := len(pre) + max(0, bytes.IndexByte(k[len(pre):], 0))
+		out = append(out, bytes.Clone(k[:end+1]))
+		k, _ = c.Seek(append(bytes.Clone(k[:end]), 1))
+	}
+	return out
 }
 
 func (t *tx) moveBindings(m Move) error {
@@ -103,7 +122,7 @@ func (t *tx) moveBindings(m Move) error {
 	}
 	for _, b := range all {
 		b.DMChat = m.To
-		if err := putIndexed(t, b); err != nil {
+		if err := table.PutIndexed(t.Writer, b); err != nil {
 			return err
 		}
 	}

@@ -78,14 +78,14 @@ func TestMoveChat(t *testing.T) {
 		if len(cs) != 1 || !cs[0].LastAt.Equal(c.now()) || cs[0].By != "u2" || !cs[0].ByGrant {
 			t.Errorf("conversations of i2: %+v, want the newer one, with the reasons of both", cs)
 		}
-		i1, err := db.Instance(ctx, "i1")
+		i1, err := Only(db.Instances(ctx, "i1"))
 		must(err)
-		i2, err := db.Instance(ctx, "i2")
+		i2, err := Only(db.Instances(ctx, "i2"))
 		must(err)
 		if !cmp.Equal(i1.Relevance, scopes("a", "new")) || !cmp.Equal(i2.Relevance, scopes("new")) {
 			t.Errorf("scopes: %v, %v", i1.Relevance, i2.Relevance)
 		}
-		es, err := db.Entries(ctx, "i1", 0)
+		es, err := db.Lanes.Entries(ctx, "i1", EntryFilter{})
 		must(err)
 		if es[0].About.Chat != "old" {
 			t.Error("an entry in the lane was changed")
@@ -121,10 +121,36 @@ func TestConversationIsRefreshedSeldom(t *testing.T) {
 			if _, err := db.Accept(ctxOf(t), a); err != nil {
 				t.Fatal(err)
 			}
-			got, ok, err := db.Conversation(ctxOf(t), "i1", relay.Chat{Bot: bot, ID: "c1"})
+			got, ok, err := First(db.Conversations(ctxOf(t), ConversationFilter{Instance: "i1", Chat: relay.Chat{Bot: bot, ID: "c1"}}))
 			if err != nil || !ok || got.LastAt.Sub(start) != tc.want {
 				t.Errorf("%+v %v %v; want it dated %v after the start", got, ok, err, tc.want)
 			}
 		})
+	}
+}
+
+func TestMoveChatFindsEveryBot(t *testing.T) {
+	db := openTest(t, Options{})
+	enroll(t, db, "i1")
+	ctx := ctxOf(t)
+	bots := []relay.BotID{"b", "b\x01", "b2", "c"}
+	for _, b := range bots {
+		for _, chat := range []relay.ChatID{"old", "older"} {
+			c := Conversation{Instance: "i1", Bot: relay.Bot{Platform: "loop", ID: b}, Chat: chat}
+			if err := db.Converse(ctx, c); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := db.MoveChat(ctx, Move{Platform: "loop", From: "old", To: "new"}); err != nil {
+		t.Fatal(err)
+	}
+	all, err := db.Conversations(ctx, ConversationFilter{})
+	moved := make(map[relay.ChatID]int)
+	for _, c := range all {
+		moved[c.Chat]++
+	}
+	if err != nil || len(moved) != 2 || moved["new"] != len(bots) || moved["older"] != len(bots) {
+		t.Errorf("conversations %v, %v; want %d in the new chat and as many in the other", moved, err, len(bots))
 	}
 }

@@ -9,9 +9,9 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// movedRecord says which id a chat has now. It stands under the platform and an id the chat had
+// MovedRecord says which id a chat has now. It stands under the platform and an id the chat had
 // before, and is there for as long as somebody may still use that one.
-type movedRecord struct {
+type MovedRecord struct {
 	Platform relay.PlatformID `json:"platform"`
 	From     relay.ChatID     `json:"from"`
 	To       relay.ChatID     `json:"to"` // never itself the From of another record
@@ -29,7 +29,7 @@ func current(t *bolt.Tx, p relay.PlatformID, c relay.ChatID) (relay.ChatID, erro
 	if c == "" {
 		return c, nil
 	}
-	r, ok, err := table.Load[movedRecord](t, bucketMoved, movedKey(p, c))
+	r, ok, err := table.Load[MovedRecord](t, bucketMoved, movedKey(p, c))
 	if err != nil || !ok {
 		return c, err
 	}
@@ -45,7 +45,7 @@ func (t *tx) moveIDs(m Move, now time.Time) error {
 		}
 	}
 	for _, k := range table.KeysUnder(t.Tx, bucketMoved, table.Prefix(m.Platform)) {
-		r, _, err := table.Load[movedRecord](t.Tx, bucketMoved, k)
+		r, _, err := table.Load[MovedRecord](t.Tx, bucketMoved, k)
 		if err != nil || r.To != m.From { // a damaged one is refused to whoever asks for it
 			continue
 		}
@@ -54,7 +54,7 @@ func (t *tx) moveIDs(m Move, now time.Time) error {
 			return err
 		}
 	}
-	return t.Put(bucketMoved, movedKey(m.Platform, m.From), movedRecord{Platform: m.Platform, From: m.From, To: m.To, At: now})
+	return t.Put(bucketMoved, movedKey(m.Platform, m.From), MovedRecord{Platform: m.Platform, From: m.From, To: m.To, At: now})
 }
 
 // chatsInUse are the chats, by the keys they would have as moved ones, that there are conversations
@@ -84,9 +84,8 @@ func (s *sweep) moved(t *tx) error {
 		return nil
 	}
 	talked, held := chatsInUse(t.Tx)
-	return s.drop(t, bucketMoved, nil, func(k []byte) (bool, error) {
-		r, _, err := table.Load[movedRecord](t.Tx, bucketMoved, k)
-		to := movedKey(r.Platform, r.To)
-		return !talked[string(to)] && (!held[string(to)] || s.now.Sub(r.At) > keepSilent), err
-	}, func(k []byte) error { return t.Delete(bucketMoved, k) })
+	return sweepOut(s, t, bucketMoved, new(int), func(r MovedRecord) bool {
+		to := string(movedKey(r.Platform, r.To))
+		return !talked[to] && (!held[to] || s.now.Sub(r.At) > keepSilent)
+	})
 }

@@ -21,7 +21,7 @@ func nowCalled(t *testing.T, db *DB) map[relay.ChatID]relay.ChatID {
 	t.Helper()
 	out := make(map[relay.ChatID]relay.ChatID)
 	err := db.read(ctxOf(t), func(tx *bolt.Tx) error {
-		all, err := table.List[movedRecord](tx, bucketMoved, nil)
+		all, err := table.List[MovedRecord](tx, bucketMoved, nil)
 		for _, r := range all {
 			out[r.From] = r.To
 		}
@@ -82,10 +82,10 @@ func TestOldIdsAreTranslated(t *testing.T) {
 					t.Errorf("another platform's %s is %s", from, got)
 				}
 			}
-			commit := db.Committed()
+			commit := db.Stats().Commit
 			last := tc.moves[len(tc.moves)-1]
 			move(t, db, last[0], last[1])
-			if db.Committed() != commit {
+			if db.Stats().Commit != commit {
 				t.Error("the last word once more was written")
 			}
 		})
@@ -204,15 +204,15 @@ func TestWhatWasSaidJustBeforeTheMove(t *testing.T) {
 		t.Fatal(err)
 	}
 	move(t, db, "c1", "new")
-	g, ok, err := db.GrantCovering(ctxOf(t), relay.Place{Platform: "loop", Chat: "c1"})
+	g, ok, err := First(db.Grants(ctxOf(t), GrantFilter{Covering: &relay.Place{Platform: "loop", Chat: "c1"}}))
 	if err != nil || !ok || g.Instance != "i1" {
 		t.Errorf("the old id's grant is %+v, %t, %v", g, ok, err)
 	}
 	acceptOne(t, db, event("e1", 300), "i1")
-	if _, ok, err := db.Conversation(ctxOf(t), "i1", relay.Chat{Bot: bot, ID: "new"}); !ok || err != nil {
+	if _, ok, err := First(db.Conversations(ctxOf(t), ConversationFilter{Instance: "i1", Chat: relay.Chat{Bot: bot, ID: "new"}})); !ok || err != nil {
 		t.Errorf("no conversation under the new id: %v", err)
 	}
-	if es, err := db.Entries(ctxOf(t), "i1", 0); err != nil || es[0].About.Chat != "c1" {
+	if es, err := db.Lanes.Entries(ctxOf(t), "i1", EntryFilter{}); err != nil || es[0].About.Chat != "c1" {
 		t.Errorf("the event was changed: %+v, %v", es, err)
 	}
 }

@@ -31,8 +31,8 @@ func sound(t testing.TB) []byte {
 	for _, err := range []error{
 		db.Bind(ctxOf(t), nil, Binding{Platform: "loop", User: "u1", Instance: "i1"}),
 		db.Claim(ctxOf(t), nil, Grant{Platform: "loop", Chat: "c9", Instance: "i1"}),
-		db.PutCode(ctxOf(t), nil, []byte("mac"), Code{Kind: LinkCode, Instance: "i1", ExpiresAt: time.Now().Add(time.Hour)}),
-		db.PutCode(ctxOf(t), nil, []byte("mac"), Code{Kind: EnrollCode, Tenant: "home"}),
+		db.Codes.Put(ctxOf(t), nil, []byte("mac"), Code{Kind: LinkCode, Instance: "i1", ExpiresAt: time.Now().Add(time.Hour)}),
+		db.Codes.Put(ctxOf(t), nil, []byte("mac"), Code{Kind: EnrollCode, Tenant: "home"}),
 		db.PutBlob(ctxOf(t), "key", []byte("value")),
 		second(db.Accept(ctxOf(t), Accept{Bot: bot, Cursor: []byte("9"), Quarantine: []Quarantined{{Bot: bot, Err: "odd", Raw: []byte("?")}}})),
 	} {
@@ -198,10 +198,10 @@ func tryFile(t *testing.T, path string, content []byte) {
 		"bindings to":   second(db.Bindings(ctx, BindingFilter{Instance: "i1"})),
 		"grants":        second(db.Grants(ctx, GrantFilter{})),
 		"conversations": second(db.Conversations(ctx, ConversationFilter{Instance: "i1"})),
-		"lane":          second(db.Lane(ctx, "i1")),
-		"entries":       second(db.Entries(ctx, "i1", 0)),
-		"dead":          second(db.DeadLetters(ctx, "i1")),
-		"quarantine":    second(db.Quarantine(ctx)),
+		"lane":          second(db.Lanes.State(ctx, "i1")),
+		"entries":       second(db.Lanes.Entries(ctx, "i1", EntryFilter{})),
+		"dead":          second(db.Lanes.Entries(ctx, "i1", EntryFilter{Dead: true})),
+		"quarantine":    second(db.Lanes.Quarantine(ctx)),
 		"cursor":        second(db.Cursor(ctx, bot)),
 		"sweep":         second(db.Sweep(ctx)),
 	} {
@@ -210,7 +210,7 @@ func tryFile(t *testing.T, path string, content []byte) {
 		}
 	}
 	for after := uint64(0); ; {
-		e, ok, err := db.NextDelivery(ctx, "i1", after)
+		e, ok, err := db.Lanes.Next(ctx, "i1", after)
 		if err != nil && !errors.Is(err, ErrDamaged) {
 			t.Errorf("next delivery: %v", err)
 		}

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"io/fs"
 	"log/slog"
 	"os"
@@ -31,8 +32,9 @@ type Options struct {
 	BeforeSync func()
 }
 
-// file are o for the file, complete as far as it is opened by nobody but who asks.
-func (o Options) file() boltfile.Options {
+// File are o for the file, complete as far as it is opened by nobody but who asks.
+func (o Options) File() boltfile.Options {
+	o = o.withDefaults()
 	return boltfile.Options{
 		MaxSize: o.MaxSize, LockTimeout: o.LockTimeout, Compact: o.Compact,
 		Now: o.Now, Log: o.Log, OpenFile: o.OpenFile, BeforeSync: o.BeforeSync,
@@ -62,42 +64,31 @@ const (
 
 // withDefaults fills in what the zero values stand for.
 func (o Options) withDefaults() Options {
-	if o.MaxSize <= 0 {
-		o.MaxSize = defaultMaxSize()
-	}
+	most := int64(8 << 30)
 	if strconv.IntSize == 32 {
+		most = 448 << 20
 		o.MaxSize = min(o.MaxSize, 1<<30)
 	}
-	if o.LockTimeout <= 0 {
-		o.LockTimeout = 2 * time.Second
-	}
+	orDefault(&o.MaxSize, most)
+	orDefault(&o.LockTimeout, 2*time.Second)
+	orDefault(&o.Limits.MaxEntries, 10_000)
+	orDefault(&o.Limits.MaxBytes, 64<<20)
+	orDefault(&o.Limits.MaxAge, 14*day)
+	orDefault(&o.Limits.MaxDeaths, 5)
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
+	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	if o.OpenFile == nil {
 		o.OpenFile = os.OpenFile
-	}
-	if o.Limits.MaxEntries <= 0 {
-		o.Limits.MaxEntries = 10_000
-	}
-	if o.Limits.MaxBytes <= 0 {
-		o.Limits.MaxBytes = 64 << 20
-	}
-	if o.Limits.MaxAge <= 0 {
-		o.Limits.MaxAge = 14 * day
-	}
-	if o.Limits.MaxDeaths <= 0 {
-		o.Limits.MaxDeaths = 5
 	}
 	return o
 }
 
-func defaultMaxSize() int64 {
-	if strconv.IntSize == 32 {
-		return 448 << 20
+// orDefault sets what is not above zero.
+func orDefault[T cmp.Ordered](v *T, byDefault T) {
+	var zero T
+	if *v <= zero {
+		*v = byDefault
 	}
-	return 8 << 30
 }

@@ -54,7 +54,7 @@ func TestAcceptWritesFewPages(t *testing.T) {
 					} else {
 						most = max(most, pages)
 					}
-					if err := db.DropDelivery(ctx, "i1", out.Buffers[0]); err != nil {
+					if err := acknowledge(ctx, db, "i1", out.Buffers[0]); err != nil {
 						t.Fatal(err)
 					}
 				}

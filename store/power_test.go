@@ -58,7 +58,7 @@ func busy(t *testing.T) (steps []step) {
 				case n%8 == 6: // and these are free again
 					err = db.PutBlob(ctxOf(t), fmt.Sprintf("blob%d%02d", p, n-3), []byte("small"))
 				case n%2 == 0:
-					err = db.DropDelivery(ctxOf(t), i, out.Items[0].Buffers[0])
+					err = acknowledge(ctxOf(t), db, i, out.Items[0].Buffers[0])
 				case n%5 == 0:
 					err = db.Bind(ctxOf(t), nil, Binding{Platform: "loop", User: relay.UserID(fmt.Sprint("u", n)), Instance: i})
 				}
@@ -199,11 +199,11 @@ func TestLostPages(t *testing.T) { // invariant 8
 	}
 	var steps []confirmed
 	for n := range 12 { // as many as before, of the same size
-		e, _, err := db.NextDelivery(ctxOf(t), "i1", 0)
+		e, _, err := db.Lanes.Next(ctxOf(t), "i1", 0)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := db.DropDelivery(ctxOf(t), "i1", e.Buffer); err != nil {
+		if err := acknowledge(ctxOf(t), db, "i1", e.Buffer); err != nil {
 			t.Fatal(err)
 		}
 		between := laneOf(t, db, "i1")

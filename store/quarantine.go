@@ -9,10 +9,10 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// Quarantine lists the payloads that could not be decoded, oldest first; at most the newest
-// 1,000 are kept.
-func (db *DB) Quarantine(ctx context.Context) ([]Quarantined, error) {
-	return get(ctx, db, "quarantine", func(t *bolt.Tx) ([]Quarantined, error) { return table.List[Quarantined](t, bucketQuarantine, nil) })
+// Quarantine lists what was set aside, damaged entries and payloads of platforms that could not be decoded,
+// oldest first; at most the newest 1,000 are kept.
+func (ls *Lanes) Quarantine(ctx context.Context) ([]Quarantined, error) {
+	return get(ctx, ls.db, "quarantine", func(t *bolt.Tx) ([]Quarantined, error) { return table.List[Quarantined](t, bucketQuarantine, nil) })
 }
 
 func (t *tx) quarantine(q Quarantined) error {

@@ -128,6 +128,9 @@ type Entry struct {
 	Frame  []byte // what is sent, but for the buffer id; see wire.Pack
 	// Event is there in place of the frame in an entry from before schema 4.
 	Event *relay.Event
+	// Of a dead letter: why and when it left the lane.
+	Reason DeadReason
+	DiedAt time.Time
 }
 
 // About is what a delivery is about, as far as the store needs to know.
@@ -154,13 +157,6 @@ const (
 
 // deadReasons are all of them.
 var deadReasons = [...]DeadReason{DeadDeaths, DeadOverflow, DeadOversize, DeadPoison, DeadRemoved, DeadUnbound}
-
-// DeadLetter is an entry that left the buffer without being acknowledged.
-type DeadLetter struct {
-	Entry
-	Reason DeadReason
-	DiedAt time.Time
-}
 
 // Lane is the state of an instance's buffer.
 type Lane struct {

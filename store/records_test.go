@@ -2,6 +2,7 @@ package store
 
 import (
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -21,7 +22,7 @@ func TestEnroll(t *testing.T) {
 	}
 	want := gw("g1")
 	want.Instance, want.Tenant, want.CreatedAt = "i1", "home", c.now()
-	if got, err := db.Gateway(ctx, "g1"); err != nil || !cmp.Equal(got, want) {
+	if got, err := Only(db.Gateways(ctx, "g1")); err != nil || !cmp.Equal(got, want) {
 		t.Errorf("gateway: %v, %s", err, cmp.Diff(want, got))
 	}
 	for name, tc := range map[string]struct {
@@ -40,13 +41,13 @@ func TestEnroll(t *testing.T) {
 			}
 		})
 	}
-	if i, err := db.Instance(ctx, "i1"); err != nil || i.WakeURL != "https://a.example" || !i.CreatedAt.Equal(c.now()) {
+	if i, err := Only(db.Instances(ctx, "i1")); err != nil || i.WakeURL != "https://a.example" || !i.CreatedAt.Equal(c.now()) {
 		t.Errorf("instance %+v, %v; a second gateway must leave it alone", i, err)
 	}
 	if ts, err := tenantsOf(db); err != nil || len(ts) != 1 || ts[0].ID != "home" {
 		t.Errorf("tenants %v, %v; want home alone", ts, err)
 	}
-	if _, err := db.Gateway(ctx, "g2"); !errors.Is(err, ErrNotFound) {
+	if _, err := Only(db.Gateways(ctx, "g2")); !errors.Is(err, ErrNotFound) {
 		t.Errorf("refused enrollment left %v", err)
 	}
 	if gs, err := db.Gateways(ctx); err != nil || len(gs) != 2 || gs[0].ID != "g1" || gs[1].ID != "g3" {
@@ -65,7 +66,7 @@ func TestUpdate(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	g, err := db.Gateway(ctx, "i1")
+	g, err := Only(db.Gateways(ctx, "i1"))
 	if err != nil || len(g.Secrets) != 2 || g.Instance != "i1" || g.Tenant != "home" {
 		t.Errorf("gateway %+v, %v; want a second secret and nothing else changed", g, err)
 	}
@@ -76,14 +77,14 @@ func TestUpdate(t *testing.T) {
 	if err := db.UpdateInstance(ctx, nil, "i1", func(i *Instance) error { i.ID, i.Tenant, i.Asleep = "x", "y", true; return nil }); err != nil {
 		t.Fatal(err)
 	}
-	if i, err := db.Instance(ctx, "i1"); err != nil || !i.Asleep || i.WakeURL != "" || i.Tenant != "home" {
+	if i, err := Only(db.Instances(ctx, "i1")); err != nil || !i.Asleep || i.WakeURL != "" || i.Tenant != "home" {
 		t.Errorf("instance %+v, %v", i, err)
 	}
 	for what, err := range map[string]error{
 		"gateway":  db.UpdateGateway(ctx, nil, "zz", func(*Gateway, *Instance) error { return nil }),
 		"instance": db.UpdateInstance(ctx, nil, "zz", func(*Instance) error { return nil }),
 		"revoke":   second(db.Revoke(ctx, nil, "zz")),
-		"get":      second(db.Instance(ctx, "zz")),
+		"get":      second(db.Instances(ctx, "zz")),
 	} {
 		if !errors.Is(err, ErrNotFound) {
 			t.Errorf("%s of nobody: %v, want ErrNotFound", what, err)
@@ -102,9 +103,9 @@ func TestRevokeTakesEverythingAway(t *testing.T) {
 		for _, err := range []error{
 			db.Bind(ctx, nil, Binding{Platform: "loop", User: "u1", Instance: i}),
 			db.Claim(ctx, nil, Grant{Platform: "loop", Chat: relay.ChatID("of " + i), Instance: i}),
-			db.PutCode(ctx, nil, []byte("mac "+i), Code{Kind: LinkCode, Instance: i, ExpiresAt: time.Now().Add(time.Hour)}),
-			db.PutCode(ctx, nil, []byte("mac "+i), Code{Kind: IdentityCode, Tenant: relay.DefaultTenant, Instance: i}),
-			second(db.SetRoutes(ctx, nil, i, "loop", []string{"shared"})),
+			db.Codes.Put(ctx, nil, []byte("mac "+i), Code{Kind: LinkCode, Instance: i, ExpiresAt: time.Now().Add(time.Hour)}),
+			db.Codes.Put(ctx, nil, []byte("mac "+i), Code{Kind: IdentityCode, Tenant: relay.DefaultTenant, Instance: i}),
+			second(db.Routes.Set(ctx, nil, i, "loop", []string{"shared"})),
 		} {
 			if err != nil {
 				t.Fatal(err)
@@ -112,24 +113,27 @@ func TestRevokeTakesEverythingAway(t *testing.T) {
 		}
 	}
 	acceptOne(t, db, event("e1", 300), "i1", "i2")
-	before, err := db.Lane(ctx, "i1")
+	before, err := db.Lanes.State(ctx, "i1")
 	if err != nil {
 		t.Fatal(err)
 	}
 
-	if inst, err := db.Revoke(ctx, nil, "other"); inst != "i1" || err != nil {
-		t.Fatal(inst, err)
+	if _, err := db.Revoke(ctx, nil, "i2", "other"); !errors.Is(err, ErrNotFound) {
+		t.Fatalf("a gateway of another instance: %v, want ErrNotFound", err)
 	}
-	if g, err := db.Gateway(ctx, "other"); err != nil || !g.Revoked || len(g.Secrets) != 0 || g.DeliveryKey != nil {
+	if gone, err := db.Revoke(ctx, nil, "i1", "other"); err != nil || !slices.Equal(gone, []relay.GatewayID{"other"}) {
+		t.Fatal(gone, err)
+	}
+	if g, err := Only(db.Gateways(ctx, "other")); err != nil || !g.Revoked || len(g.Secrets) != 0 || g.DeliveryKey != nil {
 		t.Errorf("gateway %+v, %v; want it revoked and bare", g, err)
 	}
-	if l, err := db.Lane(ctx, "i1"); err != nil || l.Entries != 1 {
+	if l, err := db.Lanes.State(ctx, "i1"); err != nil || l.Entries != 1 {
 		t.Errorf("lane %+v, %v; the instance still has a gateway", l, err)
 	}
 
-	for range 2 { // the second time changes nothing
-		if inst, err := db.Revoke(ctx, nil, "i1"); inst != "i1" || err != nil {
-			t.Fatal(inst, err)
+	for _, want := range [][]relay.GatewayID{{"i1"}, nil} { // the second time changes nothing
+		if gone, err := db.Revoke(ctx, nil, "i1", "i1"); err != nil || !slices.Equal(gone, want) {
+			t.Fatal(gone, err)
 		}
 	}
 	counts := func(i relay.InstanceID) [4]int {
@@ -137,7 +141,7 @@ func TestRevokeTakesEverythingAway(t *testing.T) {
 		bs, err1 := db.Bindings(ctx, BindingFilter{Instance: i})
 		gs, err2 := db.Grants(ctx, GrantFilter{Instance: i})
 		cs, err3 := db.Conversations(ctx, ConversationFilter{Instance: i})
-		es, err4 := db.Entries(ctx, i, 0)
+		es, err4 := db.Lanes.Entries(ctx, i, EntryFilter{})
 		if err := errors.Join(err1, err2, err3, err4); err != nil {
 			t.Fatal(err)
 		}
@@ -149,15 +153,15 @@ func TestRevokeTakesEverythingAway(t *testing.T) {
 	if got := counts("i2"); got != [4]int{1, 1, 1, 1} {
 		t.Errorf("left of its neighbour: %v", got)
 	}
-	dead, err := db.DeadLetters(ctx, "i1")
+	dead, err := db.Lanes.Entries(ctx, "i1", EntryFilter{Dead: true})
 	if err != nil || len(dead) != 1 || dead[0].Reason != DeadRemoved || dead[0].Buffer != (relay.BufferID{Epoch: before.Epoch, Seq: 1}) {
 		t.Errorf("dead letters %v, %v", dead, err)
 	}
-	if rs, err := db.Routes(ctx); err != nil || len(rs) != 1 || rs[0].Instance != "i2" {
+	if rs, err := db.Routes.List(ctx); err != nil || len(rs) != 1 || rs[0].Instance != "i2" {
 		t.Errorf("routes %v, %v; want the neighbour's", rs, err)
 	}
 	for i, want := range map[string]error{"i1": ErrNotFound, "i2": nil} {
-		if _, err := db.Code(ctx, IdentityCode, []byte("mac "+i)); !errors.Is(err, want) || want == nil && err != nil {
+		if _, err := db.Codes.Get(ctx, IdentityCode, []byte("mac "+i)); !errors.Is(err, want) || want == nil && err != nil {
 			t.Errorf("identity code of %s: %v, want %v", i, err, want)
 		}
 	}
@@ -172,16 +176,16 @@ func TestRevokeTakesEverythingAway(t *testing.T) {
 	for what, err := range map[string]error{
 		"bind":   db.Bind(ctx, nil, Binding{Platform: "loop", User: "u1", Instance: "i1"}),
 		"claim":  db.Claim(ctx, nil, Grant{Platform: "loop", Chat: "c7", Instance: "i1"}),
-		"code":   db.PutCode(ctx, nil, []byte("new"), Code{Kind: LinkCode, Instance: "i1"}),
-		"routes": second(db.SetRoutes(ctx, nil, "i1", "loop", []string{"c7"})),
-		"redeem": second(db.RedeemLinkCode(ctx, nil, []byte("mac i1"), Person{"loop", "u5"}, "c")),
-		"replay": second(db.Replay(ctx, nil, "i1")),
+		"code":   db.Codes.Put(ctx, nil, []byte("new"), Code{Kind: LinkCode, Instance: "i1"}),
+		"routes": second(db.Routes.Set(ctx, nil, "i1", "loop", []string{"c7"})),
+		"redeem": second(db.Codes.Redeem(ctx, nil, []byte("mac i1"), Person{"loop", "u5"}, "c")),
+		"replay": second(db.Lanes.Replay(ctx, nil, "i1")),
 	} {
 		if !errors.Is(err, ErrNotFound) {
 			t.Errorf("%s for a revoked instance: %v, want ErrNotFound", what, err)
 		}
 	}
-	if _, err := db.RedeemLinkCode(ctx, nil, []byte("mac i2"), Person{"loop", "u5"}, "c"); err != nil {
+	if _, err := db.Codes.Redeem(ctx, nil, []byte("mac i2"), Person{"loop", "u5"}, "c"); err != nil {
 		t.Errorf("the neighbour's code: %v", err)
 	}
 
@@ -189,14 +193,14 @@ func TestRevokeTakesEverythingAway(t *testing.T) {
 	if err := db.Enroll(ctx, nil, Gateway{ID: "i1"}, Instance{ID: "i1", Tenant: "home", WakeURL: "https://new.example"}); err != nil {
 		t.Fatal(err)
 	}
-	if i, err := db.Instance(ctx, "i1"); err != nil || i.WakeURL != "https://new.example" {
+	if i, err := Only(db.Instances(ctx, "i1")); err != nil || i.WakeURL != "https://new.example" {
 		t.Errorf("instance %+v, %v", i, err)
 	}
 	id := acceptOne(t, db, event("again", 300), "i1").Buffers[0] // invariant 4
 	if id.Epoch == before.Epoch || id.Epoch == 0 || id.Seq != 2 {
 		t.Errorf("buffer id %v after %x-1: want a new epoch and the next number", id, before.Epoch)
 	}
-	if _, err := db.RedeemLinkCode(ctx, nil, []byte("mac i1"), Person{"loop", "u5"}, "c"); !errors.Is(err, ErrNotFound) {
+	if _, err := db.Codes.Redeem(ctx, nil, []byte("mac i1"), Person{"loop", "u5"}, "c"); !errors.Is(err, ErrNotFound) {
 		t.Errorf("a code from before the revocation: %v, want ErrNotFound", err)
 	}
 	if err := db.Enroll(ctx, nil, Gateway{ID: "i9"}, Instance{ID: "i1", Tenant: "away"}); !errors.Is(err, ErrExists) {
@@ -326,7 +330,7 @@ func TestGrants(t *testing.T) {
 		"same names on another platform": {relay.Place{Platform: "r", Scope: "s", Chat: "c"}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			g, ok, err := db.GrantCovering(ctx, tc.place)
+			g, ok, err := First(db.Grants(ctx, GrantFilter{Covering: &tc.place}))
 			if err != nil || ok != (tc.want != "") || g.Instance != tc.want {
 				t.Errorf("got %+v %v %v, want %q", g, ok, err, tc.want)
 			}
@@ -358,7 +362,7 @@ func TestGrants(t *testing.T) {
 	if err := db.Release(ctx, nil, "i2", "p", "s", "c"); err != nil {
 		t.Error(err)
 	}
-	if _, ok, err := db.GrantCovering(ctx, relay.Place{Platform: "p", Scope: "s", Chat: "c"}); ok || err != nil {
+	if _, ok, err := First(db.Grants(ctx, GrantFilter{Covering: &relay.Place{Platform: "p", Scope: "s", Chat: "c"}})); ok || err != nil {
 		t.Errorf("after release: %v %v", ok, err)
 	}
 }

@@ -114,7 +114,7 @@ func bloatedFile(t *testing.T) (path, lane string) {
 		all = append(all, out.Buffers...)
 	}
 	for _, b := range all[:97] {
-		if err := db.DropDelivery(ctxOf(t), "i1", b); err != nil {
+		if err := acknowledge(ctxOf(t), db, "i1", b); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -185,7 +185,7 @@ func TestSizeStaysFlat(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, i := range out.Items {
-			if err := db.DropDelivery(ctxOf(t), "i1", i.Buffers[0]); err != nil {
+			if err := acknowledge(ctxOf(t), db, "i1", i.Buffers[0]); err != nil {
 				t.Fatal(err)
 			}
 		}

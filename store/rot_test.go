@@ -42,7 +42,7 @@ func realistic(t *testing.T) []byte {
 		e.Source.ChatID = relay.ChatID(fmt.Sprintf("chat-%02d", n))
 		out := acceptOne(t, db, e, insts...)
 		if n%3 == 0 {
-			if err := db.DropDelivery(ctx, "i2", out.Buffers[1]); err != nil {
+			if err := acknowledge(ctx, db, "i2", out.Buffers[1]); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -59,11 +59,11 @@ func realistic(t *testing.T) []byte {
 		check(
 			db.Bind(ctx, nil, Binding{Platform: "loop", User: relay.UserID("user" + name), Instance: "i1"}),
 			db.Claim(ctx, nil, Grant{Platform: "loop", Chat: relay.ChatID("grant" + name), Instance: "i2"}),
-			db.PutCode(ctx, nil, []byte("code"+name), Code{Kind: LinkCode, Instance: "i1", ExpiresAt: soon}),
-			db.PutCode(ctx, nil, []byte("token"+name), Code{Kind: EnrollCode, Tenant: "home", ExpiresAt: soon}),
+			db.Codes.Put(ctx, nil, []byte("code"+name), Code{Kind: LinkCode, Instance: "i1", ExpiresAt: soon}),
+			db.Codes.Put(ctx, nil, []byte("token"+name), Code{Kind: EnrollCode, Tenant: "home", ExpiresAt: soon}),
 			db.PutBlob(ctx, "blob"+name, bytes.Repeat([]byte("v"), 50)),
-			db.PutCode(ctx, nil, []byte("identity"+name), Code{Kind: IdentityCode, Tenant: "home", Instance: relay.InstanceID("i" + name)}),
-			second(db.SetRoutes(ctx, &audit.Entry{Actor: audit.Actor{Kind: audit.ActorGateway, Name: name}, Action: "routes", Tenant: "home"}, "i1", relay.PlatformID("p"+name), []string{"guild"})),
+			db.Codes.Put(ctx, nil, []byte("identity"+name), Code{Kind: IdentityCode, Tenant: "home", Instance: relay.InstanceID("i" + name)}),
+			second(db.Routes.Set(ctx, &audit.Entry{Actor: audit.Actor{Kind: audit.ActorGateway, Name: name}, Action: "routes", Tenant: "home"}, "i1", relay.PlatformID("p"+name), []string{"guild"})),
 			second(db.Accept(ctx, Accept{
 				Bot: relay.Bot{Platform: "loop", ID: relay.BotID("bot" + name)}, Cursor: []byte(name),
 				Quarantine: []Quarantined{{Bot: bot, Err: "odd", Raw: []byte("raw" + name)}},
@@ -206,7 +206,7 @@ func salvageRot(t *testing.T, path string, want map[string]map[string]string) {
 // deliverAll empties the lane of i and counts: everything in the file must come out.
 func deliverAll(t *testing.T, db *DB, i relay.InstanceID, entries map[string]string) {
 	t.Helper()
-	if _, err := db.Instance(ctxOf(t), i); err != nil {
+	if _, err := Only(db.Instances(ctxOf(t), i)); err != nil {
 		if !errors.Is(err, ErrDamaged) && !errors.Is(err, ErrNotFound) {
 			t.Error(err)
 		}
@@ -223,7 +223,7 @@ func deliverAll(t *testing.T, db *DB, i relay.InstanceID, entries map[string]str
 	}
 	got := 0
 	for after := uint64(0); ; got++ {
-		e, ok, err := db.NextDelivery(ctxOf(t), i, after)
+		e, ok, err := db.Lanes.Next(ctxOf(t), i, after)
 		if err != nil {
 			t.Errorf("next delivery of %s: %v", i, err)
 			return

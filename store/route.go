@@ -17,19 +17,21 @@ const (
 	maxRouteKey = 256 // bytes
 )
 
-// SetRoutes makes keys the routes that i declares on a platform, in place of those it declared
+// Routes are the places that tenants reserved. All methods: any goroutine.
+type Routes struct{ db *DB }
+
+// Set makes keys the routes that i declares on a platform, in place of those it declared
 // before, and returns the ones it got, in the order of keys and each once. A key is left out when
 // another tenant has a route with it, or holds a grant whose scope or chat it names. Instances of
 // one tenant may declare the same key: each has a route of its own, so that the key stays
 // reserved until the last of them gives it up. At most 100 keys of 1 to 256 bytes, otherwise an
 // error, and nothing changes. ErrNotFound: no such instance, or it was revoked.
-func (db *DB) SetRoutes(ctx context.Context, row *audit.Entry, i relay.InstanceID, p relay.PlatformID, keys []string) ([]string, error) {
+func (rs *Routes) Set(ctx context.Context, row *audit.Entry, i relay.InstanceID, p relay.PlatformID, keys []string) (accepted []string, err error) {
 	if err := checkRoutes(keys); err != nil {
 		return nil, fmt.Errorf("routes: %w", err)
 	}
-	now := db.now()
-	var accepted []string
-	err := db.write(ctx, row, func(t *tx) error {
+	now := rs.db.now()
+	err = rs.db.change(ctx, row, "routes", func(t *tx) error {
 		inst, err := t.liveInstance(i)
 		if err != nil {
 			return err
@@ -58,10 +60,7 @@ func (db *DB) SetRoutes(ctx context.Context, row *audit.Entry, i relay.InstanceI
 		}
 		return nil
 	})
-	if err != nil {
-		return nil, fmt.Errorf("routes: %w", err)
-	}
-	return accepted, nil
+	return accepted, err
 }
 
 func checkRoutes(keys []string) error {
@@ -125,24 +124,19 @@ func (t *tx) reserved(tenant relay.TenantID, p relay.PlatformID, k string) (bool
 	return slices.ContainsFunc(routes, func(r Route) bool { return r.Tenant != tenant }), nil
 }
 
-// Routes lists all routes, by platform, key and instance.
-func (db *DB) Routes(ctx context.Context) ([]Route, error) {
-	return get(ctx, db, "routes", func(t *bolt.Tx) ([]Route, error) { return table.List[Route](t, bucketRoutes, nil) })
+// List lists all routes, by platform, key and instance.
+func (rs *Routes) List(ctx context.Context) ([]Route, error) {
+	return get(ctx, rs.db, "routes", func(t *bolt.Tx) ([]Route, error) { return table.List[Route](t, bucketRoutes, nil) })
 }
 
-// DropRoute removes the routes with a key, whoever declared them. ErrNotFound: there is none.
-func (db *DB) DropRoute(ctx context.Context, row *audit.Entry, p relay.PlatformID, k string) error {
-	return db.change(ctx, row, "drop route", func(t *tx) error {
-		keys := table.KeysUnder(t.Tx, bucketRoutes, table.Prefix(p, k))
-		if len(keys) == 0 {
-			return ErrNotFound
+// Drop removes the routes with a key, whoever declared them. ErrNotFound: there is none.
+func (rs *Routes) Drop(ctx context.Context, row *audit.Entry, p relay.PlatformID, k string) error {
+	return rs.db.change(ctx, row, "drop route", func(t *tx) error {
+		before := t.Changes
+		if err := table.DropUnder(t.Writer, bucketRoutes, table.Prefix(p, k)); err != nil || t.Changes > before {
+			return err
 		}
-		for _, k := range keys {
-			if err := t.Delete(bucketRoutes, k); err != nil {
-				return err
-			}
-		}
-		return nil
+		return ErrNotFound
 	})
 }
 

@@ -24,7 +24,7 @@ func tenants(t *testing.T, db *DB) {
 
 func setRoutes(t *testing.T, db *DB, i relay.InstanceID, keys ...string) []string {
 	t.Helper()
-	got, err := db.SetRoutes(ctxOf(t), nil, i, "p", keys)
+	got, err := db.Routes.Set(ctxOf(t), nil, i, "p", keys)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,7 +34,7 @@ func setRoutes(t *testing.T, db *DB, i relay.InstanceID, keys ...string) []strin
 // routesOf are the routes as "platform key instance".
 func routesOf(t *testing.T, db *DB) []string {
 	t.Helper()
-	rs, err := db.Routes(ctxOf(t))
+	rs, err := db.Routes.List(ctxOf(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,19 +59,19 @@ func TestSetRoutes(t *testing.T) { // invariant 12
 	want("new", setRoutes(t, db, "a1", "z", "chat", "z", "guild"), "z", "chat", "guild")
 	want("another tenant's left out", setRoutes(t, db, "b1", "free", "chat", "/hook"), "free", "/hook")
 	want("the same tenant's shared", setRoutes(t, db, "a2", "chat", "free"), "chat")
-	if got, err := db.SetRoutes(ctx, nil, "b1", "q", []string{"chat"}); err != nil || len(got) != 1 {
+	if got, err := db.Routes.Set(ctx, nil, "b1", "q", []string{"chat"}); err != nil || len(got) != 1 {
 		t.Errorf("on another platform: %v %v", got, err)
 	}
 	want("all", routesOf(t, db), "p /hook b1", "p chat a1", "p chat a2", "p free b1", "p guild a1", "p z a1", "q chat b1")
 
-	before, err := db.Routes(ctx)
+	before, err := db.Routes.List(ctx)
 	if err != nil || before[1] != (Route{Platform: "p", Key: "chat", Tenant: "a", Instance: "a1", At: c.now()}) {
 		t.Errorf("%+v %v", before[1], err)
 	}
 	c.add(time.Hour)
 	commits := db.Stats().Commits
 	want("the same again", setRoutes(t, db, "a1", "guild", "chat", "z"), "guild", "chat", "z")
-	if after, err := db.Routes(ctx); err != nil || !cmp.Equal(after, before) || db.Stats().Commits != commits {
+	if after, err := db.Routes.List(ctx); err != nil || !cmp.Equal(after, before) || db.Stats().Commits != commits {
 		t.Errorf("the same again changed something: %v %s", err, cmp.Diff(before, after))
 	}
 
@@ -81,18 +81,18 @@ func TestSetRoutes(t *testing.T) { // invariant 12
 	want("free now", setRoutes(t, db, "b1", "chat"), "chat")
 	want("all", routesOf(t, db), "p chat b1", "p z a1", "q chat b1")
 
-	if err := db.DropRoute(ctx, nil, "p", "chat"); err != nil {
+	if err := db.Routes.Drop(ctx, nil, "p", "chat"); err != nil {
 		t.Error(err)
 	}
-	if err := db.DropRoute(ctx, nil, "p", "chat"); !errors.Is(err, ErrNotFound) {
+	if err := db.Routes.Drop(ctx, nil, "p", "chat"); !errors.Is(err, ErrNotFound) {
 		t.Errorf("dropped twice: %v", err)
 	}
-	if _, err := db.RevokeInstance(ctx, nil, "a1"); err != nil {
+	if _, err := db.Revoke(ctx, nil, "a1"); err != nil {
 		t.Fatal(err)
 	}
 	want("all", routesOf(t, db), "q chat b1")
 	for _, i := range []relay.InstanceID{"a1", "nobody"} {
-		if _, err := db.SetRoutes(ctx, nil, i, "p", nil); !errors.Is(err, ErrNotFound) {
+		if _, err := db.Routes.Set(ctx, nil, i, "p", nil); !errors.Is(err, ErrNotFound) {
 			t.Errorf("routes of %s: %v, want ErrNotFound", i, err)
 		}
 	}
@@ -135,7 +135,7 @@ func TestRoutesAreBounded(t *testing.T) {
 		"empty":        {"x", ""},
 		"too long":     {strings.Repeat("x", 257)},
 	} {
-		if got, err := db.SetRoutes(ctxOf(t), nil, "a1", "p", keys); err == nil || got != nil {
+		if got, err := db.Routes.Set(ctxOf(t), nil, "a1", "p", keys); err == nil || got != nil {
 			t.Errorf("%s: %d accepted", name, len(got))
 		}
 	}
@@ -165,7 +165,7 @@ func TestClaimUnreserved(t *testing.T) {
 			tenants(t, db)
 			setRoutes(t, db, "a1", tc.routes...)
 			tc.grant.Platform = "p"
-			err := db.ClaimUnreserved(ctxOf(t), nil, tc.grant, tc.parent)
+			err := db.Claim(ctxOf(t), nil, tc.grant, Own{tc.parent})
 			if !errors.Is(err, tc.want) || tc.want == nil && err != nil {
 				t.Fatalf("got %v, want %v", err, tc.want)
 			}
@@ -178,7 +178,7 @@ func TestClaimUnreserved(t *testing.T) {
 			if err := db.Claim(ctxOf(t), nil, tc.grant); err != nil {
 				t.Errorf("the operator's own claim: %v", err)
 			}
-			if err := db.ClaimUnreserved(ctxOf(t), nil, tc.grant, tc.parent); err != nil {
+			if err := db.Claim(ctxOf(t), nil, tc.grant, Own{tc.parent}); err != nil {
 				t.Errorf("held already: %v", err)
 			}
 		})
@@ -189,7 +189,7 @@ func TestClaimUnreserved(t *testing.T) {
 		if err := db.Claim(ctxOf(t), nil, Grant{Platform: "p", Chat: "c", Instance: "a1"}); err != nil {
 			t.Fatal(err)
 		}
-		err := db.ClaimUnreserved(ctxOf(t), nil, Grant{Platform: "p", Chat: "c", Instance: "b1"}, "")
+		err := db.Claim(ctxOf(t), nil, Grant{Platform: "p", Chat: "c", Instance: "b1"}, Own{""})
 		if !errors.Is(err, ErrHeld) || strings.Contains(err.Error(), "a1") {
 			t.Errorf("got %v, want ErrHeld without the holder", err)
 		}
@@ -201,11 +201,11 @@ func TestClaimUnreserved(t *testing.T) {
 			t.Fatal(err)
 		}
 		thread := Grant{Platform: "p", Scope: "s", Chat: "thread", Instance: "b1"}
-		if err := db.ClaimUnreserved(ctxOf(t), nil, thread, "c"); !errors.Is(err, ErrHeld) {
+		if err := db.Claim(ctxOf(t), nil, thread, Own{"c"}); !errors.Is(err, ErrHeld) {
 			t.Errorf("another's claim: %v, want ErrHeld", err)
 		}
 		thread.Instance = "a1"
-		if err := db.ClaimUnreserved(ctxOf(t), nil, thread, "c"); err != nil {
+		if err := db.Claim(ctxOf(t), nil, thread, Own{"c"}); err != nil {
 			t.Errorf("the holder's own claim: %v", err)
 		}
 	})

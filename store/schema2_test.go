@@ -78,7 +78,7 @@ func checkSchema2(t *testing.T, db *DB) {
 		{Platform: "discord", Scope: "g1", Chat: "c1", Instance: "home", Tenant: "home", GrantedAt: at},
 		{Platform: "telegram", Chat: "-100500", Instance: "kids", Tenant: "family", GrantedAt: at},
 	}, err)
-	routes, err := db.Routes(ctx)
+	routes, err := db.Routes.List(ctx)
 	check("routes", routes, []Route{
 		{Platform: "discord", Key: "g1", Tenant: "home", Instance: "home", At: at},
 		{Platform: "telegram", Key: "-100500", Tenant: "family", Instance: "kids", At: at},
@@ -89,13 +89,13 @@ func checkSchema2(t *testing.T, db *DB) {
 		{Instance: "home", Bot: tg, Chat: "41", By: "41", LastAt: at},
 		{Instance: "home", Bot: dc, Chat: "c1", By: "41", LastAt: at.Add(day)},
 	}, err)
-	code, err := db.RedeemLinkCode(ctx, nil, []byte("mac of a link code"), Person{"telegram", "42"}, "42")
+	code, err := db.Codes.Redeem(ctx, nil, []byte("mac of a link code"), Person{"telegram", "42"}, "42")
 	check("link code", code.Instance, relay.InstanceID("kids"), err)
-	token, err := db.Code(ctx, EnrollCode, []byte("mac of a token"))
+	token, err := db.Codes.Get(ctx, EnrollCode, []byte("mac of a token"))
 	check("token", token, Code{Kind: EnrollCode, Tenant: "home", Gateway: "new", Instance: "new", CreatedAt: at, ExpiresAt: at.Add(3 * day)}, err)
-	identity, err := db.Code(ctx, IdentityCode, []byte("mac of an identity code"))
+	identity, err := db.Codes.Get(ctx, IdentityCode, []byte("mac of an identity code"))
 	check("identity code", identity, Code{Kind: IdentityCode, Tenant: "home", Instance: "home", CreatedAt: at}, err)
-	identity, err = db.Code(ctx, IdentityCode, []byte("mac of an identity code for enrolling"))
+	identity, err = db.Codes.Get(ctx, IdentityCode, []byte("mac of an identity code for enrolling"))
 	check("identity code", identity, Code{Kind: IdentityCode, Tenant: "family", CreatedAt: at, ExpiresAt: at.Add(3 * day)}, err)
 	blob, _, err := db.Blob(ctx, "vault")
 	check("blob", string(blob), "wrapped key", err)
@@ -109,7 +109,7 @@ func checkSchema2(t *testing.T, db *DB) {
 	for i, want := range map[relay.InstanceID]string{"home": "[m1:poison]", "kids": "[]", "gone": "[m1:removed]"} {
 		check("dead letters of "+string(i), deadOf(t, db, i), want, nil)
 	}
-	quarantine, err := db.Quarantine(ctx)
+	quarantine, err := db.Lanes.Quarantine(ctx)
 	check("quarantine", quarantine, []Quarantined{{Bot: dc, At: at.Add(day), Err: "no such type", Raw: []byte(`{"t":1}`)}}, err)
 	for id, b := range map[relay.EventID]relay.Bot{"m1": tg, "m2": tg, "d1": dc, "m3": tg} { // all three days
 		seen, err := db.Seen(ctx, b, id)

@@ -53,7 +53,7 @@ func checkSchema3(t *testing.T, db *DB) {
 	check("undecided", waiting, []string{"-700:2-100700hello -700:2", "-100700:3-100700hello -100700:3"}, err)
 	chat, err := db.CurrentChat(ctx, "telegram", "-700")
 	check("moved chat", chat, relay.ChatID("-100700"), err)
-	i, ok, err := db.SentBy(ctx, relay.Chat{Bot: dc, ID: "c1"}, "1213")
+	i, ok, err := db.Sent.By(ctx, relay.Chat{Bot: dc, ID: "c1"}, "1213")
 	check("sender", fmt.Sprint(i, " ", ok), "home true", err)
 	for b, want := range map[relay.Bot]string{tg: "1004", dc: `{"seq":8}`} {
 		cursor, err := db.Cursor(ctx, b)
@@ -73,25 +73,25 @@ func TestSchema3IsBroughtUpToDate(t *testing.T) {
 	ctx := ctxOf(t)
 	// An entry that was written before goes on dying, comes back, and is read as what it was.
 	for n := range 5 {
-		e, ok, err := db.NextDelivery(ctx, "home", 0)
+		e, ok, err := db.Lanes.Next(ctx, "home", 0)
 		if err != nil || !ok || e.About.ID != "m2" || e.About.User != "41" || e.Frame != nil || e.Event == nil || e.Event.Text != "hello m2" || e.Deaths != 1+n {
 			t.Fatalf("the oldest is %+v, %v, %v", e, ok, err)
 		}
-		if dead, err := db.RecordDeath(ctx, "home", e.Buffer); err != nil || dead != (n == 3) {
+		if dead, err := db.Lanes.Bury(ctx, "home", e.Buffer, DeadDeaths); err != nil || dead != (n == 3) {
 			t.Fatalf("death %d: %v, %v", n+2, dead, err)
 		} else if dead {
 			break
 		}
 	}
-	if n, err := db.Replay(ctx, nil, "home"); n != 2 || err != nil || laneOf(t, db, "home") != "[d1 m1 m2]" {
+	if n, err := db.Lanes.Replay(ctx, nil, "home"); n != 2 || err != nil || laneOf(t, db, "home") != "[d1 m1 m2]" {
 		t.Errorf("replayed %d, %v: %s", n, err, laneOf(t, db, "home"))
 	}
 	for _, e := range []string{"hello d1", "hello m1", "hello m2"} {
-		got, ok, err := db.NextDelivery(ctx, "home", 0)
+		got, ok, err := db.Lanes.Next(ctx, "home", 0)
 		if err != nil || !ok || got.Event == nil || got.Event.Text != e {
 			t.Fatalf("%+v, %v, %v; want %q", got, ok, err, e)
 		}
-		if err := db.DropDelivery(ctx, "home", got.Buffer); err != nil {
+		if err := acknowledge(ctx, db, "home", got.Buffer); err != nil {
 			t.Fatal(err)
 		}
 	}

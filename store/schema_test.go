@@ -81,9 +81,9 @@ func checkSchema1(t *testing.T, db *DB) {
 		{Instance: "home", Bot: tg, Chat: "41", By: "41", LastAt: at},
 		{Instance: "home", Bot: dc, Chat: "c1", By: "41", LastAt: at.Add(day)},
 	}, err)
-	code, err := db.RedeemLinkCode(ctx, nil, []byte("mac of a link code"), Person{"telegram", "42"}, "42")
+	code, err := db.Codes.Redeem(ctx, nil, []byte("mac of a link code"), Person{"telegram", "42"}, "42")
 	check("link code", code.Instance, relay.InstanceID("kids"), err)
-	token, err := db.Code(ctx, EnrollCode, []byte("mac of a token"))
+	token, err := db.Codes.Get(ctx, EnrollCode, []byte("mac of a token"))
 	check("token", token, Code{Kind: EnrollCode, Tenant: "home", Gateway: "new", Instance: "new", CreatedAt: at, ExpiresAt: at.Add(3 * day)}, err)
 	blob, _, err := db.Blob(ctx, "vault")
 	check("blob", string(blob), "wrapped key", err)
@@ -91,7 +91,7 @@ func checkSchema1(t *testing.T, db *DB) {
 		cursor, err := db.Cursor(ctx, b)
 		check("cursor", string(cursor), want, err)
 	}
-	entries, err := db.Entries(ctx, "home", 0)
+	entries, err := db.Lanes.Entries(ctx, "home", EntryFilter{})
 	if err != nil || len(entries) != 2 || entries[0].About.ID != "m2" || entries[0].Deaths != 1 || entries[1].Event.Text != "hello d1" {
 		t.Errorf("entries %+v, %v; want m2, which was in flight when a socket died, and d1", entries, err)
 	}
@@ -101,7 +101,7 @@ func checkSchema1(t *testing.T, db *DB) {
 	for i, want := range map[relay.InstanceID]string{"home": "[m1:poison]", "kids": "[]", "gone": "[m1:removed]"} {
 		check("dead letters of "+string(i), deadOf(t, db, i), want, nil)
 	}
-	quarantine, err := db.Quarantine(ctx)
+	quarantine, err := db.Lanes.Quarantine(ctx)
 	check("quarantine", quarantine, []Quarantined{{Bot: dc, At: at.Add(day), Err: "no such type", Raw: []byte(`{"t":1}`)}}, err)
 	for id, b := range map[relay.EventID]relay.Bot{"m1": tg, "m2": tg, "d1": dc, "m3": tg} { // all three days
 		seen, err := db.Seen(ctx, b, id)
@@ -120,8 +120,8 @@ func TestSchema1IsBroughtUpToDate(t *testing.T) {
 	checkSchema1(t, db)
 	ctx := ctxOf(t)
 	for what, err := range map[string]error{ // what is new works in it
-		"routes":   second(db.SetRoutes(ctx, nil, "home", "telegram", []string{"-100501"})),
-		"identity": db.PutCode(ctx, nil, []byte("m"), Code{Kind: IdentityCode, Tenant: "home", Instance: "home"}),
+		"routes":   second(db.Routes.Set(ctx, nil, "home", "telegram", []string{"-100501"})),
+		"identity": db.Codes.Put(ctx, nil, []byte("m"), Code{Kind: IdentityCode, Tenant: "home", Instance: "home"}),
 		"audited":  db.Release(ctx, &audit.Entry{Action: "release"}, "kids", "telegram", "", "-100500"),
 	} {
 		if err != nil {

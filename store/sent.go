@@ -22,8 +22,8 @@ const (
 	trimSent = 500
 )
 
-// sentRecord says which instance sent a message, and when.
-type sentRecord struct {
+// SentRecord says which instance sent a message, and when.
+type SentRecord struct {
 	Instance relay.InstanceID `json:"instance"`
 	At       time.Time        `json:"at"`
 }
@@ -32,55 +32,58 @@ func sentKey(c relay.Chat, m relay.MessageID) []byte {
 	return table.Key(c.Bot.Platform, string(c.Bot.ID), string(c.ID), string(m))
 }
 
-// sentLog are the messages that instances sent and that no commit has taken along yet. A commit of
-// their own they are not worth: what a crash loses counts as a message that nobody remembers.
-type sentLog struct {
+// Sent is the log of which instance sent which message. What no commit has taken along yet is in memory: a
+// commit of its own it is not worth, and what a crash loses counts as a message that nobody remembers. All
+// methods: any goroutine.
+type Sent struct {
+	db *DB
+
 	mu      sync.Mutex // guards the fields below
-	waiting map[string]sentRecord
+	waiting map[string]SentRecord
 	count   map[relay.InstanceID]int // on disk, about: it decides when the oldest are looked for
 }
 
-// NoteSent remembers that i sent messages in a chat. It does not block, and writes with the next
+// Note remembers that i sent messages in a chat. It does not block, and writes with the next
 // commit. At most the newest 5,000 of an instance are remembered, for 48 hours.
-func (db *DB) NoteSent(i relay.InstanceID, c relay.Chat, ids ...relay.MessageID) {
-	now := db.now()
-	db.sent.mu.Lock()
-	defer db.sent.mu.Unlock()
+func (s *Sent) Note(i relay.InstanceID, c relay.Chat, ids ...relay.MessageID) {
+	now := s.db.now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	for _, m := range ids {
 		if m == "" {
 			continue
 		}
-		if db.sent.waiting == nil || len(db.sent.waiting) >= maxSent { // the disk takes nothing: the new ones count
-			db.sent.waiting = make(map[string]sentRecord)
+		if s.waiting == nil || len(s.waiting) >= maxSent { // the disk takes nothing: the new ones count
+			s.waiting = make(map[string]SentRecord)
 		}
-		db.sent.waiting[string(sentKey(c, m))] = sentRecord{i, now}
+		s.waiting[string(sentKey(c, m))] = SentRecord{i, now}
 	}
 }
 
-// SentBy is the instance that sent the message; ok is false when that is not remembered.
-func (db *DB) SentBy(ctx context.Context, c relay.Chat, m relay.MessageID) (i relay.InstanceID, ok bool, err error) {
+// By is the instance that sent the message; ok is false when that is not remembered.
+func (s *Sent) By(ctx context.Context, c relay.Chat, m relay.MessageID) (i relay.InstanceID, ok bool, err error) {
 	k := sentKey(c, m)
-	db.sent.mu.Lock()
-	r, ok := db.sent.waiting[string(k)]
-	db.sent.mu.Unlock()
+	s.mu.Lock()
+	r, ok := s.waiting[string(k)]
+	s.mu.Unlock()
 	if !ok {
-		err = db.read(ctx, func(t *bolt.Tx) error {
-			r, ok, err = table.Load[sentRecord](t, bucketSent, k)
+		err = s.db.read(ctx, func(t *bolt.Tx) error {
+			r, ok, err = table.Load[SentRecord](t, bucketSent, k)
 			return err
 		})
 	}
 	if err != nil {
 		return "", false, fmt.Errorf("sender of a message: %w", err)
 	}
-	return r.Instance, ok && db.now().Sub(r.At) <= keepSent, nil
+	return r.Instance, ok && s.db.now().Sub(r.At) <= keepSent, nil
 }
 
 // ride adds what waits to a transaction that is about to be committed, and returns what to do once
 // it is.
-func (s *sentLog) ride(t *tx) (committed func(), err error) {
+func (s *Sent) ride(t *tx) (committed func(), err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	taken := make(map[string]sentRecord, len(s.waiting))
+	taken := make(map[string]SentRecord, len(s.waiting))
 	added := make(map[relay.InstanceID]int)
 	for k, r := range s.waiting {
 		taken[k] = r
@@ -124,7 +127,7 @@ func (t *tx) trimSent(i relay.InstanceID) (left int, err error) {
 	}
 	var mine []row
 	for k, v := range table.Under(t.Tx, bucketSent, nil) {
-		if r, err := table.Decode[sentRecord](k, v); err == nil && r.Instance == i {
+		if r, err := table.Decode[SentRecord](k, v); err == nil && r.Instance == i {
 			mine = append(mine, row{string(k), r.At})
 		}
 	}
@@ -140,15 +143,12 @@ func (t *tx) trimSent(i relay.InstanceID) (left int, err error) {
 // countSent is how many messages each instance is remembered to have sent.
 func countSent(t *bolt.Tx) map[relay.InstanceID]int {
 	out := make(map[relay.InstanceID]int)
-	for _, r := range table.Readable[sentRecord](t, bucketSent) {
+	for _, r := range table.Readable[SentRecord](t, bucketSent) {
 		out[r.Instance]++
 	}
 	return out
 }
 
 func (s *sweep) sent(t *tx) error {
-	return s.drop(t, bucketSent, nil, func(k []byte) (bool, error) {
-		r, _, err := table.Load[sentRecord](t.Tx, bucketSent, k)
-		return s.now.Sub(r.At) > keepSent, err
-	}, func(k []byte) error { return t.Delete(bucketSent, k) })
+	return sweepOut(s, t, bucketSent, new(int), func(r SentRecord) bool { return s.now.Sub(r.At) > keepSent })
 }

@@ -15,7 +15,7 @@ var sentChat = relay.Chat{Bot: bot, ID: "c1"}
 // sender is who is remembered to have sent m.
 func sender(t *testing.T, db *DB, c relay.Chat, m relay.MessageID) relay.InstanceID {
 	t.Helper()
-	i, ok, err := db.SentBy(ctxOf(t), c, m)
+	i, ok, err := db.Sent.By(ctxOf(t), c, m)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,8 +31,8 @@ func TestWhoSentAMessage(t *testing.T) {
 	db := reopen(t, path, Options{Now: clock.now})
 	enroll(t, db, "home", "kids")
 	commits := db.Stats().Commits
-	db.NoteSent("home", sentChat, "m1", "", "m2")
-	db.NoteSent("kids", relay.Chat{Bot: bot, ID: "c2"}, "m1")
+	db.Sent.Note("home", sentChat, "m1", "", "m2")
+	db.Sent.Note("kids", relay.Chat{Bot: bot, ID: "c2"}, "m1")
 	if n := db.Stats().Commits; n != commits {
 		t.Errorf("remembering took %d commits", n-commits)
 	}
@@ -51,7 +51,7 @@ func TestWhoSentAMessage(t *testing.T) {
 	check("before a commit")
 	acceptOne(t, db, event("e1", 300), "home")
 	check("after one")
-	if len(db.sent.waiting) != 0 {
+	if len(db.Sent.waiting) != 0 {
 		t.Error("the commit took nothing along")
 	}
 	closeChecked(t, db)
@@ -74,12 +74,12 @@ func TestOfOneInstanceTheNewestAreRemembered(t *testing.T) {
 	clock := newClock()
 	db := openTest(t, Options{Now: clock.now})
 	enroll(t, db, "home", "kids")
-	db.NoteSent("kids", sentChat, "k")
+	db.Sent.Note("kids", sentChat, "k")
 	n := 0
 	for range 70 {
 		for range 100 {
 			n++
-			db.NoteSent("home", sentChat, relay.MessageID(fmt.Sprint(n)))
+			db.Sent.Note("home", sentChat, relay.MessageID(fmt.Sprint(n)))
 			clock.add(time.Second)
 		}
 		acceptOne(t, db, event(fmt.Sprint("e", n), 300), "kids")
@@ -102,10 +102,10 @@ func TestOfOneInstanceTheNewestAreRemembered(t *testing.T) {
 func TestARevokedInstancesMessagesAreForgotten(t *testing.T) {
 	db := openTest(t, Options{})
 	enroll(t, db, "home", "kids")
-	db.NoteSent("home", sentChat, "m1")
-	db.NoteSent("kids", sentChat, "m2")
+	db.Sent.Note("home", sentChat, "m1")
+	db.Sent.Note("kids", sentChat, "m2")
 	acceptOne(t, db, event("e1", 300), "home")
-	db.NoteSent("home", sentChat, "m3") // rides with the revocation
+	db.Sent.Note("home", sentChat, "m3") // rides with the revocation
 	if _, err := db.Revoke(ctxOf(t), nil, "home"); err != nil {
 		t.Fatal(err)
 	}

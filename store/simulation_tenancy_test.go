@@ -30,14 +30,14 @@ type tenancy struct {
 	Codes     map[string]Code
 	Routes    map[string]Route
 	Grants    map[string]Grant
-	Moved     map[string]movedRecord
+	Moved     map[string]MovedRecord
 }
 
 func newTenancy() tenancy {
 	return tenancy{
 		map[relay.InstanceID]relay.TenantID{}, map[relay.InstanceID]bool{}, map[relay.GatewayID]relay.InstanceID{},
 		map[relay.GatewayID]bool{}, map[string]Code{}, map[string]Code{}, map[string]Route{}, map[string]Grant{},
-		map[string]movedRecord{},
+		map[string]MovedRecord{},
 	}
 }
 
@@ -204,7 +204,7 @@ func (s *tenancySim) putToken(row *audit.Entry, t *rapid.T) (got, want error) {
 	} else {
 		s.Tokens[mac] = unkinded(e)
 	}
-	return s.db.PutCode(t.Context(), row, []byte(mac), e), want
+	return s.db.Codes.Put(t.Context(), row, []byte(mac), e), want
 }
 
 func (s *tenancySim) enrollByToken(row *audit.Entry, t *rapid.T) (got, want error) {
@@ -228,7 +228,7 @@ func (s *tenancySim) enrollByToken(row *audit.Entry, t *rapid.T) (got, want erro
 			s.Tokens[mac] = e
 		}
 	}
-	return s.db.EnrollByToken(t.Context(), row, []byte(mac), asked, Gateway{ID: g}, Instance{ID: i, Tenant: "asserted"}), want
+	return s.db.Enroll(t.Context(), row, Gateway{ID: g}, Instance{ID: i, Tenant: asked}, []byte(mac)), want
 }
 
 func (s *tenancySim) enroll(row *audit.Entry, t *rapid.T) (got, want error) {
@@ -249,13 +249,13 @@ func (s *tenancySim) join(g relay.GatewayID, i relay.InstanceID, tenant relay.Te
 
 func (s *tenancySim) revoke(row *audit.Entry, t *rapid.T) (got, want error) {
 	g := drawGateway(t)
-	inst, err := s.db.Revoke(t.Context(), row, g)
-	i, known := s.Gateways[g]
-	if !known {
-		return err, ErrNotFound
+	i, named := s.Gateways[g], drawInstance(t)
+	if i == "" || named != i {
+		return second(s.db.Revoke(t.Context(), row, named, g)), ErrNotFound
 	}
-	if inst != i {
-		t.Fatalf("revoked a gateway of %s, want %s", inst, i)
+	gone, err := s.db.Revoke(t.Context(), row, i, g)
+	if slices.Contains(gone, g) == s.Revoked[g] {
+		t.Fatalf("revoked %v; %s was revoked before: %v", gone, g, s.Revoked[g])
 	}
 	if s.Revoked[g] {
 		return err, nil
@@ -269,7 +269,7 @@ func (s *tenancySim) revoke(row *audit.Entry, t *rapid.T) (got, want error) {
 
 func (s *tenancySim) revokeInstance(row *audit.Entry, t *rapid.T) (got, want error) {
 	i := drawInstance(t)
-	ids, err := s.db.RevokeInstance(t.Context(), row, i)
+	ids, err := s.db.Revoke(t.Context(), row, i)
 	if _, known := s.Instances[i]; !known {
 		return err, ErrNotFound
 	}
@@ -318,13 +318,13 @@ func (s *tenancySim) putIdentity(row *audit.Entry, t *rapid.T) (got, want error)
 		maps.DeleteFunc(s.Codes, func(_ string, old Code) bool { return c.Instance != "" && old.Instance == c.Instance })
 		s.Codes[mac] = unkinded(c)
 	}
-	return s.db.PutCode(t.Context(), row, []byte(mac), c), want
+	return s.db.Codes.Put(t.Context(), row, []byte(mac), c), want
 }
 
 func (s *tenancySim) dropIdentity(row *audit.Entry, t *rapid.T) (got, want error) {
 	i, before := drawInstance(t), len(s.Codes)
 	maps.DeleteFunc(s.Codes, func(_ string, c Code) bool { return c.Instance == i })
-	n, err := s.db.DropIdentityCodes(t.Context(), row, i)
+	n, err := s.db.Codes.Drop(t.Context(), row, CodeFilter{Kind: IdentityCode, Instance: i})
 	if n != before-len(s.Codes) {
 		t.Fatalf("dropped %d codes, want %d", n, before-len(s.Codes))
 	}
@@ -336,7 +336,7 @@ var simKeys = []string{"s", "x", "y", "a/path"}
 func (s *tenancySim) setRoutes(row *audit.Entry, t *rapid.T) (got, want error) {
 	i, p := drawInstance(t), drawPlatform(t)
 	keys := rapid.SliceOfN(rapid.SampledFrom(simKeys), 0, 4).Draw(t, "keys")
-	accepted, err := s.db.SetRoutes(t.Context(), row, i, p, keys)
+	accepted, err := s.db.Routes.Set(t.Context(), row, i, p, keys)
 	if !s.Live[i] {
 		return err, ErrNotFound
 	}
@@ -385,7 +385,7 @@ func (s *tenancySim) dropRoute(row *audit.Entry, t *rapid.T) (got, want error) {
 	if len(s.Routes) == before {
 		want = ErrNotFound
 	}
-	return s.db.DropRoute(t.Context(), row, p, k), want
+	return s.db.Routes.Drop(t.Context(), row, p, k), want
 }
 
 func (s *tenancySim) claim(row *audit.Entry, t *rapid.T) (got, want error) {
@@ -399,7 +399,7 @@ func (s *tenancySim) claim(row *audit.Entry, t *rapid.T) (got, want error) {
 	parent, free := draw[relay.ChatID](t, "parent", "", "y"), rapid.Bool().Draw(t, "unreserved")
 	tenant := s.Instances[g.Instance]
 	if free {
-		got = s.db.ClaimUnreserved(t.Context(), row, g, parent)
+		got = s.db.Claim(t.Context(), row, g, Own{parent})
 	} else {
 		got = s.db.Claim(t.Context(), row, g)
 	}
@@ -478,7 +478,7 @@ func (s *tenancySim) move(t *rapid.T) (got, want error) {
 			s.Moved[k] = r
 		}
 	}
-	s.Moved[string(movedKey(m.Platform, m.From))] = movedRecord{Platform: m.Platform, From: m.From, To: m.To, At: s.clock.now()}
+	s.Moved[string(movedKey(m.Platform, m.From))] = MovedRecord{Platform: m.Platform, From: m.From, To: m.To, At: s.clock.now()}
 	return got, nil
 }
 
@@ -487,7 +487,7 @@ func (s *tenancySim) sweep(t *rapid.T) (got, want error) {
 	before := len(s.Tokens) + len(s.Codes)
 	maps.DeleteFunc(s.Tokens, func(_ string, e Code) bool { return past(e.ExpiresAt) })
 	maps.DeleteFunc(s.Codes, func(_ string, c Code) bool { return past(c.ExpiresAt) })
-	maps.DeleteFunc(s.Moved, func(_ string, r movedRecord) bool {
+	maps.DeleteFunc(s.Moved, func(_ string, r MovedRecord) bool {
 		held := slices.ContainsFunc(slices.Collect(maps.Values(s.Grants)), func(g Grant) bool { return g.Platform == r.Platform && g.Chat == r.To })
 		return !held || s.clock.now().Sub(r.At) > keepSilent
 	})

@@ -196,7 +196,7 @@ func (s *sim) accept(t *rapid.T) {
 func (s *sim) drop(t *rapid.T) {
 	i, l := s.pick(t)
 	b := s.pickBuffer(t)
-	if err := s.db.DropDelivery(t.Context(), i, b); err != nil {
+	if err := acknowledge(t.Context(), s.db, i, b); err != nil {
 		t.Fatal(err)
 	}
 	if n := l.find(b); n >= 0 {
@@ -209,7 +209,7 @@ func (s *sim) drop(t *rapid.T) {
 func (s *sim) death(t *rapid.T) {
 	i, l := s.pick(t)
 	b := s.pickBuffer(t)
-	dead, err := s.db.RecordDeath(t.Context(), i, b)
+	dead, err := s.db.Lanes.Bury(t.Context(), i, b, DeadDeaths)
 	n := l.find(b)
 	if n < 0 {
 		if !errors.Is(err, ErrNotFound) {
@@ -230,10 +230,11 @@ func (s *sim) death(t *rapid.T) {
 func (s *sim) bury(t *rapid.T) {
 	i, l := s.pick(t)
 	b := s.pickBuffer(t)
-	if err := s.db.Bury(t.Context(), i, b, DeadPoison); err != nil {
-		t.Fatal(err)
+	n := l.find(b)
+	if buried, err := s.db.Lanes.Bury(t.Context(), i, b, DeadPoison); buried != (n >= 0) || (err != nil) != errors.Is(err, ErrNotFound) {
+		t.Fatalf("buried %v, %v; it is entry %d", buried, err, n)
 	}
-	if n := l.find(b); n >= 0 {
+	if n >= 0 {
 		l.die(s, n, DeadPoison)
 	}
 }
@@ -249,7 +250,7 @@ func (s *sim) replay(t *rapid.T) {
 	if l.live {
 		back = back[:min(len(back), simLimits.MaxEntries-len(l.entries))]
 	}
-	n, err := s.db.Replay(t.Context(), nil, i, which...)
+	n, err := s.db.Lanes.Replay(t.Context(), nil, i, which...)
 	if !l.live {
 		if !errors.Is(err, ErrNotFound) {
 			t.Fatalf("replay for a revoked instance: %d %v", n, err)
@@ -268,7 +269,7 @@ func (s *sim) replay(t *rapid.T) {
 	})
 	epoch := l.epochs
 	if l.fresh { // not used since it was enrolled again
-		es, err := s.db.Entries(t.Context(), i, 1)
+		es, err := s.db.Lanes.Entries(t.Context(), i, EntryFilter{Limit: 1})
 		if err != nil || len(es) == 0 {
 			t.Fatal(es, err)
 		}
@@ -283,7 +284,7 @@ func (s *sim) replay(t *rapid.T) {
 
 func (s *sim) dropDead(t *rapid.T) {
 	i, l := s.pick(t)
-	if n, err := s.db.DropBuffered(t.Context(), nil, i); err != nil || n != len(l.dead) {
+	if n, err := s.db.Lanes.Drop(t.Context(), nil, i); err != nil || n != len(l.dead) {
 		t.Fatalf("dropped %d, %v; want %d", n, err, len(l.dead))
 	}
 	l.dead = nil
@@ -291,7 +292,7 @@ func (s *sim) dropDead(t *rapid.T) {
 
 func (s *sim) revoke(t *rapid.T) {
 	i, l := s.pick(t)
-	if _, err := s.db.Revoke(t.Context(), nil, relay.GatewayID(i)); err != nil {
+	if _, err := s.db.Revoke(t.Context(), nil, i, relay.GatewayID(i)); err != nil {
 		t.Fatal(err)
 	}
 	l.close(s)
@@ -299,7 +300,7 @@ func (s *sim) revoke(t *rapid.T) {
 
 func (s *sim) revokeInstance(t *rapid.T) {
 	i, l := s.pick(t)
-	ids, err := s.db.RevokeInstance(t.Context(), nil, i)
+	ids, err := s.db.Revoke(t.Context(), nil, i)
 	if err != nil || l.live != slices.Equal(ids, []relay.GatewayID{relay.GatewayID(i)}) || !l.live && ids != nil {
 		t.Fatalf("revoked %v, %v; live %v", ids, err, l.live)
 	}
@@ -391,7 +392,7 @@ func (s *sim) sweep(t *rapid.T) {
 // check compares the whole of what is stored with the model.
 func (s *sim) check(t *rapid.T) {
 	for i, l := range s.lanes {
-		es, err := s.db.Entries(t.Context(), i, 0)
+		es, err := s.db.Lanes.Entries(t.Context(), i, EntryFilter{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -402,7 +403,7 @@ func (s *sim) check(t *rapid.T) {
 		if !slices.Equal(got, l.entries) {
 			t.Fatalf("lane %s: %s", i, cmp.Diff(l.entries, got))
 		}
-		ds, err := s.db.DeadLetters(t.Context(), i)
+		ds, err := s.db.Lanes.Entries(t.Context(), i, EntryFilter{Dead: true})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -417,11 +418,11 @@ func (s *sim) check(t *rapid.T) {
 		if n := len(l.entries); n > 1 {
 			after = l.entries[n-2].Buffer.Seq
 		}
-		e, ok, err := s.db.NextDelivery(t.Context(), i, after)
+		e, ok, err := s.db.Lanes.Next(t.Context(), i, after)
 		if err != nil || ok != (len(l.entries) > 0) || ok && e.Buffer != l.entries[len(l.entries)-1].Buffer {
 			t.Fatalf("next of %s after %d: %v %v %v", i, after, e.Buffer, ok, err)
 		}
-		lane, err := s.db.Lane(t.Context(), i)
+		lane, err := s.db.Lanes.State(t.Context(), i)
 		if err != nil || lane.Entries != len(l.entries) || lane.Dead != len(l.dead) {
 			t.Fatalf("lane %s: %+v %v", i, lane, err)
 		}

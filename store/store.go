@@ -51,6 +51,11 @@ import (
 // that changes nothing. A nil row is for what nobody decided, such as when a gateway was last seen.
 type DB struct {
 	// Set once, by Open.
+	Lanes  *Lanes
+	Codes  *Codes
+	Routes *Routes
+	Sent   *Sent
+
 	path    string
 	file    *boltfile.File
 	now     func() time.Time // in UTC
@@ -58,9 +63,8 @@ type DB struct {
 	log     *slog.Logger
 	damaged int // records that were set aside
 
-	// Ride along with the commits.
+	// Ride along with the commits, as Sent does.
 	cursors cursors
-	sent    sentLog
 
 	instances decodedInstances
 
@@ -77,7 +81,8 @@ type DB struct {
 func Open(path string, o Options) (*DB, error) {
 	o = o.withDefaults()
 	db := &DB{path: path, limits: o.Limits, log: o.Log, now: func() time.Time { return o.Now().UTC() }}
-	fo := o.file()
+	db.Lanes, db.Codes, db.Routes, db.Sent = &Lanes{db}, &Codes{db}, &Routes{db}, &Sent{db: db}
+	fo := o.File()
 	fo.Format.Prepare, fo.Format.Begin = db.prepare, db.begin
 	file, err := boltfile.Open(path, fo)
 	if err != nil {
@@ -89,7 +94,7 @@ func Open(path string, o Options) (*DB, error) {
 
 // prepare brings the file to this version, and sets aside what is damaged in it.
 func (db *DB) prepare(b *bolt.DB, bad []boltfile.Damaged) error {
-	if err := refusal(bad); err != nil {
+	if err := Refusal(bad); err != nil {
 		return boltfile.Advised(err)
 	}
 	if err := migrate(b, migrations()); err != nil {
@@ -100,7 +105,7 @@ func (db *DB) prepare(b *bolt.DB, bad []boltfile.Damaged) error {
 	}
 	db.damaged = len(bad)
 	return b.View(func(t *bolt.Tx) error {
-		db.sent.count = countSent(t)
+		db.Sent.count = countSent(t)
 		return nil
 	})
 }
@@ -123,10 +128,7 @@ func (db *DB) Close() error {
 // Failed is closed when a commit failed, or a page could not be read: nothing more is accepted, and the process must end.
 func (db *DB) Failed() <-chan struct{} { return db.file.Failed() }
 
-// Err is nil, or ErrFailed wrapping the first cause.
-func (db *DB) Err() error { return db.file.Err() }
-
-// Probe reports whether the writer takes writes: nil, ErrFull, ErrNoSpace, ErrFailed, or that it has not
+// Probe reports whether the writer takes writes: nil, ErrFull, ErrNoSpace, ErrFailed wrapping the first cause, or that it has not
 // answered for five seconds. It commits nothing.
 func (db *DB) Probe() error { return db.file.Probe() }
 
@@ -178,6 +180,20 @@ func get[T any](ctx context.Context, db *DB, what string, fn func(*bolt.Tx) (T, 
 	return out, nil
 }
 
+// First is the first of what was listed; ok is false when there is none.
+func First[T any](all []T, err error) (first T, ok bool, _ error) {
+	if err != nil || len(all) == 0 {
+		return first, false, err
+	}
+	return all[0], true, nil
+}
+
+// Only is First for the one record that was named, which is there if err is nil.
+func Only[T any](all []T, err error) (T, error) {
+	one, _, err := First(all, err)
+	return one, err
+}
+
 // viewing is the key under which a context carries View's transaction.
 type viewing struct{}
 
@@ -198,10 +214,13 @@ func (db *DB) read(ctx context.Context, fn func(*bolt.Tx) error) error {
 // Stats are counters since Open, and the size of the file.
 type Stats struct {
 	Commits, Ops uint64
-	FileBytes    int64                 // as the file system says
-	Died         map[DeadReason]uint64 // messages that became dead letters, by every reason there is
-	DeadDropped  uint64                // dead letters dropped because there were too many
-	BadMarks     uint64                // damaged seen marks met; none was believed
+	// Commit is the number of the newest commit: as long as it stays the same, so does the content. It starts
+	// anew in a file that was compacted.
+	Commit      uint64
+	FileBytes   int64                 // as the file system says
+	Died        map[DeadReason]uint64 // messages that became dead letters, by every reason there is
+	DeadDropped uint64                // dead letters dropped because there were too many
+	BadMarks    uint64                // damaged seen marks met; none was believed
 	// FellBack: when it was opened the newest commit was unreadable, and the one before it is used.
 	FellBack bool
 	Damaged  int // records that were found damaged when it was opened, named in the log and set aside
@@ -211,7 +230,7 @@ type Stats struct {
 func (db *DB) Stats() Stats {
 	f := db.file.Stats()
 	s := Stats{
-		Commits: f.Commits, Ops: f.Ops, FileBytes: f.FileBytes, FellBack: f.FellBack,
+		Commits: f.Commits, Ops: f.Ops, Commit: db.file.Committed(), FileBytes: f.FileBytes, FellBack: f.FellBack,
 		DeadDropped: db.deadDropped.Load(), BadMarks: db.badMarks.Load(),
 		Damaged: db.damaged, Died: make(map[DeadReason]uint64, len(deadReasons)),
 	}

@@ -12,23 +12,27 @@ import (
 // empties and closes its lane. With nothing left to take it changes nothing. The instance's record
 // and its dead letters stay, for the operator to see.
 func (t *tx) strip(i relay.InstanceID, now time.Time) error {
-	for _, k := range table.KeysUnder(t.Tx, bucketCommands, table.Prefix(i)) {
-		if err := t.Delete(bucketCommands, k); err != nil {
-			return err
-		}
-	}
 	err1 := errors.Join(
-		dropIndexed[Binding](t, bucketBindings, indexUnder(bucketBindings, byInstance, string(i))),
-		dropIndexed[Grant](t, bucketGrants, indexUnder(bucketGrants, byInstance, string(i))),
+		table.DropUnder(t.Writer, bucketCommands, table.Prefix(i)),
+		dropIndexed[Binding](t, bucketBindings, table.IndexUnder(bucketBindings, byInstance, string(i))),
+		dropIndexed[Grant](t, bucketGrants, table.IndexUnder(bucketGrants, byInstance, string(i))),
 		t.dropConversations(i))
-	_, err2 := table.DropWhere(t.Writer, bucketCodes, func(c Code) bool { return c.Instance == i })
+	_, err2 := t.dropCodes(LinkCode, i)
 	_, err3 := table.DropWhere(t.Writer, bucketTokens, func(c Code) bool { return c.Instance == i && !c.Used })
-	_, err4 := t.dropIdentityCodes(i)
-	_, err5 := table.DropWhere(t.Writer, bucketSent, func(r sentRecord) bool { return r.Instance == i })
+	_, err4 := t.dropCodes(IdentityCode, i)
+	_, err5 := table.DropWhere(t.Writer, bucketSent, func(r SentRecord) bool { return r.Instance == i })
 	if err := errors.Join(err1, err2, err3, err4, err5, t.dropRoutes(i)); err != nil {
 		return err
 	}
-	return t.closeLane(i, now)
+	if err := t.buryWhere(i, DeadRemoved, now, nil); err != nil {
+		return err
+	}
+	l, err := t.lane(i)
+	if err == nil && !l.Closed {
+		l.Closed = true
+		t.touch(i, l)
+	}
+	return err
 }
 
 // dropConversations removes the conversations of i, damaged ones too.
@@ -37,25 +41,6 @@ func (t *tx) dropConversations(i relay.InstanceID) error {
 		if err := dropOne[Conversation](t, bucketConversations, k); err != nil {
 			return err
 		}
-	}
-	return nil
-}
-
-// closeLane moves every entry of i to the dead letters and lets nothing be appended any more.
-func (t *tx) closeLane(i relay.InstanceID, now time.Time) error {
-	l, err := t.lane(i)
-	if err != nil {
-		return err
-	}
-	for _, k := range table.KeysUnder(t.Tx, bucketEntries, table.Prefix(i)) {
-		value := t.Bucket([]byte(bucketEntries)).Get(k)
-		if err := t.bury(i, l, k, value, DeadRemoved, now); err != nil {
-			return err
-		}
-	}
-	if !l.Closed {
-		l.Closed = true
-		t.touch(i, l)
 	}
 	return nil
 }

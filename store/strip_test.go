@@ -20,16 +20,16 @@ func TestRevocationPassesOverDamage(t *testing.T) {
 		db.Bind(ctx, nil, Binding{Platform: "loop", User: "u1", Instance: "i2"}),
 		db.Claim(ctx, nil, Grant{Platform: "loop", Chat: "c1", Instance: "i1"}),
 		db.Claim(ctx, nil, Grant{Platform: "loop", Chat: "c2", Instance: "i2"}),
-		db.PutCode(ctx, nil, []byte("mac"), Code{Kind: LinkCode, Instance: "i2", ExpiresAt: later}),
-		db.PutCode(ctx, nil, []byte("mac"), Code{Kind: EnrollCode, Instance: "i2"}),
-		db.PutCode(ctx, nil, []byte("mac"), Code{Kind: IdentityCode, Tenant: "home", Instance: "i2"}),
+		db.Codes.Put(ctx, nil, []byte("mac"), Code{Kind: LinkCode, Instance: "i2", ExpiresAt: later}),
+		db.Codes.Put(ctx, nil, []byte("mac"), Code{Kind: EnrollCode, Instance: "i2"}),
+		db.Codes.Put(ctx, nil, []byte("mac"), Code{Kind: IdentityCode, Tenant: "home", Instance: "i2"}),
 	} {
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
 	spoil(t, db, bucketBindings, bindingKey("loop", "u1", "i1"))
-	spoil(t, db, bucketIndex, indexKey(bucketBindings, byInstance, "i1", "loop", "u2"))
+	spoil(t, db, bucketIndex, table.IndexKey(bucketBindings, byInstance, "i1", "loop", "u2"))
 	spoil(t, db, bucketGrants, grantKey("loop", "", "c2"))
 	spoil(t, db, bucketCodes, []byte("mac"))
 	spoil(t, db, bucketTokens, []byte("mac"))
@@ -39,7 +39,7 @@ func TestRevocationPassesOverDamage(t *testing.T) {
 	if _, err := db.Revoke(ctx, nil, "i1"); err != nil {
 		t.Fatalf("Revoke: %v", err)
 	}
-	if g, err := db.Gateway(ctx, "i1"); err != nil || !g.Revoked || len(g.Secrets) > 0 {
+	if g, err := Only(db.Gateways(ctx, "i1")); err != nil || !g.Revoked || len(g.Secrets) > 0 {
 		t.Errorf("gateway %+v, %v; want it revoked", g, err)
 	}
 	if bs, err := db.Bindings(ctx, BindingFilter{Platform: "loop", User: "u1"}); err != nil || len(bs) != 1 || bs[0].Instance != "i2" {
@@ -68,14 +68,14 @@ func TestDamagedBindingsAndGrantsAreLeftBehind(t *testing.T) { // invariant 8
 		db.Bind(ctx, nil, Binding{Platform: "loop", User: "u3", Instance: "i1"}),
 		db.Claim(ctx, nil, Grant{Platform: "loop", Chat: "c1", Instance: "i1"}),
 		db.Claim(ctx, nil, Grant{Platform: "loop", Chat: "c2", Instance: "i1"}),
-		second(db.SetRoutes(ctx, nil, "i1", "loop", []string{"k1", "k2"})),
+		second(db.Routes.Set(ctx, nil, "i1", "loop", []string{"k1", "k2"})),
 	} {
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
 	spoil(t, db, bucketBindings, bindingKey("loop", "u1", "i1"))
-	spoil(t, db, bucketIndex, indexKey(bucketBindings, byInstance, "i1", "loop", "u2"))
+	spoil(t, db, bucketIndex, table.IndexKey(bucketBindings, byInstance, "i1", "loop", "u2"))
 	spoil(t, db, bucketGrants, grantKey("loop", "", "c1"))
 	spoil(t, db, bucketRoutes, routeKey(Route{Platform: "loop", Key: "k1", Instance: "i1"}))
 	closeChecked(t, db)
@@ -94,7 +94,7 @@ func TestDamagedBindingsAndGrantsAreLeftBehind(t *testing.T) { // invariant 8
 	if gs, err := db.Grants(ctx, GrantFilter{}); err != nil || len(gs) != 1 || gs[0].Chat != "c2" {
 		t.Errorf("grants %+v, %v; want c2's", gs, err)
 	}
-	if rs, err := db.Routes(ctx); err != nil || len(rs) != 1 || rs[0].Key != "k2" {
+	if rs, err := db.Routes.List(ctx); err != nil || len(rs) != 1 || rs[0].Key != "k2" {
 		t.Errorf("routes %+v, %v; want k2's", rs, err)
 	}
 	if err := db.Bind(ctx, nil, Binding{Platform: "loop", User: "u1", Instance: "i1"}); err != nil {

@@ -117,13 +117,7 @@ func (s *sweep) dead(t *tx, i relay.InstanceID, l *lane) error {
 }
 
 func (s *sweep) undecided(t *tx) error {
-	return s.drop(t, bucketUndecided, nil, func(k []byte) (bool, error) {
-		r, _, err := table.Load[undecidedRecord](t.Tx, bucketUndecided, k)
-		return s.now.Sub(r.At) > day, err
-	}, func(k []byte) error {
-		s.Undecided++
-		return t.Delete(bucketUndecided, k)
-	})
+	return sweepOut(s, t, bucketUndecided, &s.Undecided, func(r undecidedRecord) bool { return s.now.Sub(r.At) > day })
 }
 
 func (s *sweep) conversations(t *tx) error {
@@ -136,22 +130,26 @@ func (s *sweep) conversations(t *tx) error {
 	})
 }
 
-// codes drops those that expired long enough ago.
+// codes drops those that expired long enough ago. An identity code may have no time.
 func (s *sweep) codes(t *tx) error {
+	var err error
 	for _, k := range []CodeKind{LinkCode, EnrollCode, IdentityCode} {
-		err := s.drop(t, k.bucket(), nil, func(mac []byte) (bool, error) {
-			c, _, err := table.Load[Code](t.Tx, k.bucket(), mac)
-			lasts := k == IdentityCode && c.ExpiresAt.IsZero()
-			return !lasts && s.now.Sub(c.ExpiresAt) > keepCode, err
-		}, func(mac []byte) error {
-			s.Codes++
-			return t.Delete(k.bucket(), mac)
-		})
-		if err != nil {
-			return err
-		}
+		err = errors.Join(err, sweepOut(s, t, k.bucket(), &s.Codes, func(c Code) bool {
+			return (k != IdentityCode || !c.ExpiresAt.IsZero()) && s.now.Sub(c.ExpiresAt) > keepCode
+		}))
 	}
-	return nil
+	return err
+}
+
+// sweepOut drops, and counts in n, the records of b that are past their time.
+func sweepOut[T any](s *sweep, t *tx, b string, n *int, past func(T) bool) error {
+	return s.drop(t, b, nil, func(k []byte) (bool, error) {
+		v, _, err := table.Load[T](t.Tx, b, k)
+		return err == nil && past(v), err
+	}, func(k []byte) error {
+		*n++
+		return t.Delete(b, k)
+	})
 }
 
 // drop calls del for every key under pre that is past its time. A damaged record stays.

@@ -52,7 +52,7 @@ func (t *tx) Settle(spare bool) (err error) {
 		if err := t.takeCursors(); err != nil {
 			return err
 		}
-		if t.noted, err = t.db.sent.ride(t); err != nil {
+		if t.noted, err = t.db.Sent.ride(t); err != nil {
 			return err
 		}
 	}

@@ -153,12 +153,10 @@ func (db *DB) Decide(ctx context.Context, c relay.Chat, vs []Verdict) (AcceptOut
 			continue
 		}
 		items[n].about = aboutOf(v.Delivery)
-		payload, err := encodeWith(entryHead{At: now, About: items[n].about}, v.Frame)
-		if err != nil {
-			return AcceptOutcome{}, fmt.Errorf("decide: encode event %s: %w", items[n].about.ID, err)
+		if err := items[n].encode(v.Frame, now); err != nil {
+			return AcceptOutcome{}, fmt.Errorf("decide: %w", err)
 		}
-		items[n].payload = payload
-		size += len(payload)
+		size += len(items[n].payload)
 	}
 	var out AcceptOutcome
 	o := &op{size: size, grows: size > 0, fn: func(t *tx) error {

@@ -71,12 +71,12 @@ func TestUndecidedEvents(t *testing.T) {
 	if out, err := db.Decide(ctx, chat, vs[:1]); err != nil || !out.Items[0].Duplicate {
 		t.Errorf("settled again: %+v, %v", out, err)
 	}
-	entries, err := db.Entries(ctx, "home", 0)
-	dead, err2 := db.DeadLetters(ctx, "home")
+	entries, err := db.Lanes.Entries(ctx, "home", EntryFilter{})
+	dead, err2 := db.Lanes.Entries(ctx, "home", EntryFilter{Dead: true})
 	if err != nil || err2 != nil || len(entries) != 1 || entries[0].About.ID != "e1" || len(dead) != 1 || dead[0].About.ID != "e3" || dead[0].Reason != DeadOversize {
 		t.Errorf("lane %+v, dead %+v, %v, %v", entries, dead, err, err2)
 	}
-	if c, ok, err := db.Conversation(ctx, "home", chat); !ok || err != nil || !c.ByGrant {
+	if c, ok, err := First(db.Conversations(ctx, ConversationFilter{Instance: "home", Chat: chat})); !ok || err != nil || !c.ByGrant {
 		t.Errorf("conversation %+v, %t, %v", c, ok, err)
 	}
 	if got := undecidedIDs(t, db); len(got) != 0 {
@@ -156,12 +156,12 @@ func TestUnbindTakesWhatWaitsOutOfTheLane(t *testing.T) {
 	if err := db.Unbind(ctx, nil, "home", bot.Platform, "u1"); err != nil {
 		t.Fatal(err)
 	}
-	dead, err := db.DeadLetters(ctx, "home")
+	dead, err := db.Lanes.Entries(ctx, "home", EntryFilter{Dead: true})
 	if err != nil || len(dead) != 1 || dead[0].About.ID != "e1" || dead[0].Reason != DeadUnbound {
 		t.Errorf("dead letters %+v, %v", dead, err)
 	}
 	for i, want := range map[relay.InstanceID]int{"home": 2, "kids": 1} {
-		if l, err := db.Lane(ctx, i); err != nil || l.Entries != want {
+		if l, err := db.Lanes.State(ctx, i); err != nil || l.Entries != want {
 			t.Errorf("%s has %d entries, %v; want %d", i, l.Entries, err, want)
 		}
 	}
@@ -190,7 +190,7 @@ func TestAForwardMayBeUndecided(t *testing.T) {
 	if err != nil || out.Items[0].Duplicate {
 		t.Fatalf("%+v, %v", out, err)
 	}
-	if e, ok, err := db.NextDelivery(ctx, "home", 0); err != nil || !ok || e.About.ID != "e1" || e.About.Chat != "c2" || string(e.Frame) != "frame" {
+	if e, ok, err := db.Lanes.Next(ctx, "home", 0); err != nil || !ok || e.About.ID != "e1" || e.About.Chat != "c2" || string(e.Frame) != "frame" {
 		t.Errorf("%+v, %v, %v", e, ok, err)
 	}
 }

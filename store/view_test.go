@@ -12,7 +12,7 @@ func TestViewIsOneState(t *testing.T) {
 	enroll(t, db, "home")
 	asleep := func(ctx context.Context) bool {
 		t.Helper()
-		i, err := db.Instance(ctx, "home")
+		i, err := Only(db.Instances(ctx, "home"))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -182,7 +182,7 @@ func TestAcknowledgementsShareCommits(t *testing.T) {
 			}
 			return err
 		})
-		together(func(p int) error { return db.DropDelivery(ctxOf(t), inst(p), in[p]) })
+		together(func(p int) error { return acknowledge(ctxOf(t), db, inst(p), in[p]) })
 	}
 	after := db.Stats()
 	if ops, commits := after.Ops-before.Ops, after.Commits-before.Commits; ops < 2*producers*rounds || commits != 2*rounds {
@@ -266,8 +266,8 @@ func TestFailedCommit(t *testing.T) { // invariant 2
 		}
 	}
 	<-db.Failed()
-	if !errors.Is(db.Err(), ErrFailed) || !errors.Is(db.Probe(), ErrFailed) {
-		t.Errorf("Err %v, Probe %v; want ErrFailed", db.Err(), db.Probe())
+	if !errors.Is(db.file.Err(), ErrFailed) || !errors.Is(db.Probe(), ErrFailed) {
+		t.Errorf("Err %v, Probe %v; want ErrFailed", db.file.Err(), db.Probe())
 	}
 	if _, err := db.Accept(ctxOf(t), acceptFor(event("e2", 300), "i1")); !errors.Is(err, ErrFailed) {
 		t.Errorf("a later write got %v, want ErrFailed", err)
@@ -281,7 +281,7 @@ func TestFailedCommit(t *testing.T) { // invariant 2
 	if names := blobNames(t, db); len(names) != 0 {
 		t.Errorf("stored %v although the commit failed", names)
 	}
-	if es, err := db.Entries(ctxOf(t), "i1", 0); err != nil || len(es) != 1 {
+	if es, err := db.Lanes.Entries(ctxOf(t), "i1", EntryFilter{}); err != nil || len(es) != 1 {
 		t.Errorf("entries %v, %v; want the one that was acknowledged", es, err)
 	}
 }
@@ -297,8 +297,8 @@ func TestFullDatabase(t *testing.T) {
 	if !errors.Is(err, ErrFull) {
 		t.Fatalf("after %d events: %v, want ErrFull", n, err)
 	}
-	if !errors.Is(db.Probe(), ErrFull) || db.Err() != nil {
-		t.Errorf("Probe %v, Err %v; want ErrFull and nil", db.Probe(), db.Err())
+	if !errors.Is(db.Probe(), ErrFull) || db.file.Err() != nil {
+		t.Errorf("Probe %v, Err %v; want ErrFull and nil", db.Probe(), db.file.Err())
 	}
 	// Now to the very end, with something that is not refused early.
 	for n := 0; err == nil || n == 0; n++ {
@@ -308,7 +308,7 @@ func TestFullDatabase(t *testing.T) {
 		t.Fatalf("got %v, want ErrFull", err)
 	}
 	// In one batch: what does not fit must not take what deletes with it.
-	e, _, err := db.NextDelivery(ctxOf(t), "i1", 0)
+	e, _, err := db.Lanes.Next(ctxOf(t), "i1", 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -321,12 +321,12 @@ func TestFullDatabase(t *testing.T) {
 	if err1, err2 := ops[0].Wait(), ops[1].Wait(); !errors.Is(err1, ErrFull) || err2 != nil {
 		t.Errorf("got %v and %v, want ErrFull and nil", err1, err2)
 	}
-	es, err := db.Entries(ctxOf(t), "i1", 0)
+	es, err := db.Lanes.Entries(ctxOf(t), "i1", EntryFilter{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, e := range es {
-		if err := db.DropDelivery(ctxOf(t), "i1", e.Buffer); err != nil {
+		if err := acknowledge(ctxOf(t), db, "i1", e.Buffer); err != nil {
 			t.Fatalf("drop: %v", err)
 		}
 	}
@@ -389,8 +389,8 @@ func TestIdleWritesNothing(t *testing.T) { // invariant 9
 		"sweep":      second(db.Sweep(ctxOf(t))),
 		"probe":      db.Probe(),
 		"update":     db.UpdateInstance(ctxOf(t), nil, "i1", func(*Instance) error { return nil }),
-		"drop":       db.DropDelivery(ctxOf(t), "i1", relay.BufferID{Epoch: 1, Seq: 1}),
-		"burn":       db.BurnLinkCode(ctxOf(t), []byte("nothing")),
+		"drop":       acknowledge(ctxOf(t), db, "i1", relay.BufferID{Epoch: 1, Seq: 1}),
+		"burn":       second(db.Codes.Drop(ctxOf(t), nil, CodeFilter{Kind: LinkCode, MAC: []byte("nothing")})),
 		"move":       db.MoveChat(ctxOf(t), Move{Platform: "loop", From: "zz", To: "yy"}),
 	} {
 		if err != nil {

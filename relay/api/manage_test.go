@@ -28,7 +28,7 @@ func TestPolicyIsAFullReplacement(t *testing.T) {
 	} {
 		r.call("POST", "/relay/policy", r.gw("gw"), body).want(t, http.StatusOK, "")
 	}
-	i, err := r.db.Instance(t.Context(), "gw")
+	i, err := store.Only(r.db.Instances(t.Context(), "gw"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,7 +38,7 @@ func TestPolicyIsAFullReplacement(t *testing.T) {
 	if diff := cmp.Diff(want, i.Relevance); diff != "" {
 		t.Errorf("stored (-want +got):\n%s", diff)
 	}
-	if other, err := r.db.Instance(t.Context(), "other"); err != nil || len(other.Relevance) != 0 {
+	if other, err := store.Only(r.db.Instances(t.Context(), "other")); err != nil || len(other.Relevance) != 0 {
 		t.Errorf("the instance the body names: %+v, %v; want it untouched", other.Relevance, err) // invariant 1
 	}
 }
@@ -69,7 +69,7 @@ func TestScope(t *testing.T) {
 	if _, err := r.svc.Claim(t.Context(), audit.Actor{}, manage.Scope{Name: "other", Platform: "pigeon", Scope: "tower", Chat: "held"}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.db.SetRoutes(t.Context(), nil, "other", "pigeon", []string{"reserved"}); err != nil {
+	if _, err := r.db.Routes.Set(t.Context(), nil, "other", "pigeon", []string{"reserved"}); err != nil {
 		t.Fatal(err)
 	}
 	resp := r.call("POST", "/manage/scope", r.gw("gw"), with(chat("loft"), map[string]any{"instanceId": "other"}))

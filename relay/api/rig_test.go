@@ -79,7 +79,7 @@ func newRig(t *testing.T, o identity.Options) *rig {
 	}
 	log := slog.New(slog.NewTextHandler(&r.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	o.Now, o.Log = now, log
-	id, err := identity.New(r.db, v, r.db, o)
+	id, err := identity.New(r.db.Codes, v, r.db, o)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -31,7 +31,7 @@ func (p *Pump) Ack(ctx context.Context, id relay.BufferID) (of Event, counted bo
 		return Event{}, false, err
 	}
 
-	err = l.buf.DropDelivery(ctx, l.inst, id)
+	err = l.buf.Ack(ctx, l.inst, id)
 
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -22,7 +22,7 @@ func BenchmarkDrain(b *testing.B) {
 			d.append(text)
 		}
 		b.StartTimer()
-		drain(b, NewLane("i1", db, Options{}), backlog)
+		drain(b, NewLane("i1", db.Lanes, Options{}), backlog)
 	}
 	b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N)/backlog, "µs/entry")
 	if err := db.Close(); err != nil {

@@ -111,7 +111,7 @@ func (m *memory) indexLocked(id relay.BufferID) int {
 	return slices.IndexFunc(m.entries, func(e store.Entry) bool { return e.Buffer == id })
 }
 
-func (m *memory) NextDelivery(ctx context.Context, _ relay.InstanceID, after uint64) (e store.Entry, ok bool, err error) {
+func (m *memory) Next(ctx context.Context, _ relay.InstanceID, after uint64) (e store.Entry, ok bool, err error) {
 	err = m.do(ctx, "next", func() {
 		m.reads++
 		if i := slices.IndexFunc(m.entries, func(e store.Entry) bool { return e.Buffer.Seq > after }); i >= 0 {
@@ -124,7 +124,7 @@ func (m *memory) NextDelivery(ctx context.Context, _ relay.InstanceID, after uin
 	return e, ok, nil
 }
 
-func (m *memory) DropDelivery(ctx context.Context, _ relay.InstanceID, b relay.BufferID) error {
+func (m *memory) Ack(ctx context.Context, _ relay.InstanceID, b relay.BufferID) error {
 	return m.do(ctx, "drop", func() {
 		if i := m.indexLocked(b); i >= 0 {
 			m.entries = slices.Delete(m.entries, i, i+1)
@@ -133,30 +133,28 @@ func (m *memory) DropDelivery(ctx context.Context, _ relay.InstanceID, b relay.B
 	})
 }
 
-func (m *memory) RecordDeath(ctx context.Context, _ relay.InstanceID, b relay.BufferID) (dead bool, err error) {
+func (m *memory) Bury(ctx context.Context, _ relay.InstanceID, b relay.BufferID, why store.DeadReason) (buried bool, err error) {
+	call := "bury"
+	if why == store.DeadDeaths {
+		call = "death"
+	}
 	found := true
-	err = m.do(ctx, "death", func() {
+	err = m.do(ctx, call, func() {
 		i := m.indexLocked(b)
 		if found = i >= 0; !found {
 			return
 		}
-		if m.entries[i].Deaths++; m.entries[i].Deaths >= maxDeaths {
-			m.buryLocked(i, store.DeadDeaths)
-			dead = true
+		if why == store.DeadDeaths {
+			m.entries[i].Deaths++
+		}
+		if buried = why != store.DeadDeaths || m.entries[i].Deaths >= maxDeaths; buried {
+			m.buryLocked(i, why)
 		}
 	})
 	if err == nil && !found {
 		err = store.ErrNotFound
 	}
-	return dead, err
-}
-
-func (m *memory) Bury(ctx context.Context, _ relay.InstanceID, b relay.BufferID, why store.DeadReason) error {
-	return m.do(ctx, "bury", func() {
-		if i := m.indexLocked(b); i >= 0 {
-			m.buryLocked(i, why)
-		}
-	})
+	return buried, err
 }
 
 func (m *memory) buryLocked(i int, why store.DeadReason) {

@@ -82,7 +82,7 @@ func (d *disk) append(text string) relay.BufferID {
 }
 
 func (d *disk) buffered() []store.Entry {
-	es, err := d.Entries(d.t.Context(), d.inst, 0)
+	es, err := d.Lanes.Entries(d.t.Context(), d.inst, store.EntryFilter{})
 	if err != nil {
 		d.t.Fatal(err)
 	}
@@ -90,7 +90,7 @@ func (d *disk) buffered() []store.Entry {
 }
 
 func (d *disk) reason(id relay.BufferID) (store.DeadReason, bool) {
-	dead, err := d.DeadLetters(d.t.Context(), d.inst)
+	dead, err := d.Lanes.Entries(d.t.Context(), d.inst, store.EntryFilter{Dead: true})
 	if err != nil {
 		d.t.Fatal(err)
 	}
@@ -131,26 +131,26 @@ func (d *disk) do(call string, work func() error) error {
 	return errDisk
 }
 
-func (d *disk) NextDelivery(ctx context.Context, i relay.InstanceID, after uint64) (e store.Entry, ok bool, err error) {
+func (d *disk) Next(ctx context.Context, i relay.InstanceID, after uint64) (e store.Entry, ok bool, err error) {
 	err = d.do("next", func() (err error) {
-		e, ok, err = d.DB.NextDelivery(ctx, i, after)
+		e, ok, err = d.Lanes.Next(ctx, i, after)
 		return err
 	})
 	return e, ok, err
 }
 
-func (d *disk) DropDelivery(ctx context.Context, i relay.InstanceID, b relay.BufferID) error {
-	return d.do("drop", func() error { return d.DB.DropDelivery(ctx, i, b) })
+func (d *disk) Ack(ctx context.Context, i relay.InstanceID, b relay.BufferID) error {
+	return d.do("drop", func() error { return d.Lanes.Ack(ctx, i, b) })
 }
 
-func (d *disk) RecordDeath(ctx context.Context, i relay.InstanceID, b relay.BufferID) (dead bool, err error) {
-	err = d.do("death", func() (err error) {
-		dead, err = d.DB.RecordDeath(ctx, i, b)
+func (d *disk) Bury(ctx context.Context, i relay.InstanceID, b relay.BufferID, why store.DeadReason) (buried bool, err error) {
+	call := "bury"
+	if why == store.DeadDeaths {
+		call = "death"
+	}
+	err = d.do(call, func() (err error) {
+		buried, err = d.Lanes.Bury(ctx, i, b, why)
 		return err
 	})
-	return dead, err
-}
-
-func (d *disk) Bury(ctx context.Context, i relay.InstanceID, b relay.BufferID, why store.DeadReason) error {
-	return d.do("bury", func() error { return d.DB.Bury(ctx, i, b, why) })
+	return buried, err
 }

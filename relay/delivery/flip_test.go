@@ -436,15 +436,15 @@ type gated struct {
 	crash chan struct{}
 }
 
-func (g *gated) NextDelivery(ctx context.Context, i relay.InstanceID, after uint64) (store.Entry, bool, error) {
-	e, ok, err := g.memory.NextDelivery(ctx, i, after)
+func (g *gated) Next(ctx context.Context, i relay.InstanceID, after uint64) (store.Entry, bool, error) {
+	e, ok, err := g.memory.Next(ctx, i, after)
 	if err == nil && ok { // what was read grows old meanwhile
 		err = g.w.park(ctx, g.crash, "read "+e.Buffer.String())
 	}
 	return e, ok, err
 }
 
-func (g *gated) DropDelivery(ctx context.Context, i relay.InstanceID, b relay.BufferID) error {
+func (g *gated) Ack(ctx context.Context, i relay.InstanceID, b relay.BufferID) error {
 	if err := g.w.park(ctx, g.crash, "queued "+b.String()); err != nil {
 		return err
 	}
@@ -455,5 +455,5 @@ func (g *gated) DropDelivery(ctx context.Context, i relay.InstanceID, b relay.Bu
 	g.w.mu.Lock()
 	g.w.gone[b] = true
 	g.w.mu.Unlock()
-	return g.memory.DropDelivery(ctx, i, b)
+	return g.memory.Ack(ctx, i, b)
 }

@@ -33,16 +33,15 @@ import (
 	"github.com/hermes-connector/hermes-connector/store"
 )
 
-// Buffer is the part of the store a lane needs; *store.DB has it. All methods may be called from
+// Buffer is the part of the store a lane needs; *store.Lanes has it. All methods may be called from
 // several goroutines, return after the commit, and may return any error: the pump ends with it.
 type Buffer interface {
-	NextDelivery(ctx context.Context, i relay.InstanceID, after uint64) (store.Entry, bool, error)
-	DropDelivery(ctx context.Context, i relay.InstanceID, b relay.BufferID) error
-	RecordDeath(ctx context.Context, i relay.InstanceID, b relay.BufferID) (dead bool, err error)
-	Bury(ctx context.Context, i relay.InstanceID, b relay.BufferID, why store.DeadReason) error
+	Next(ctx context.Context, i relay.InstanceID, after uint64) (store.Entry, bool, error)
+	Ack(ctx context.Context, i relay.InstanceID, b relay.BufferID) error
+	Bury(ctx context.Context, i relay.InstanceID, b relay.BufferID, why store.DeadReason) (buried bool, err error)
 }
 
-var _ Buffer = (*store.DB)(nil)
+var _ Buffer = (*store.Lanes)(nil)
 
 // Options of a lane. The zero value is the default.
 type Options struct {

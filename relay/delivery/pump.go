@@ -249,7 +249,7 @@ func (p *Pump) next(ctx context.Context, t task) (err error) {
 		return fmt.Errorf("push %s for %s: %w", e.Buffer, l.inst, err)
 	}
 	l.log.Error("entry buried: it cannot be pushed", "buffer", e.Buffer.String(), "err", err)
-	if err := l.buf.Bury(ctx, l.inst, e.Buffer, store.DeadPoison); err != nil {
+	if _, err := l.buf.Bury(ctx, l.inst, e.Buffer, store.DeadPoison); err != nil && !errors.Is(err, store.ErrNotFound) {
 		return fmt.Errorf("bury %s for %s: %w", e.Buffer, l.inst, err)
 	}
 	return nil
@@ -276,7 +276,7 @@ func (p *Pump) find(ctx context.Context, t task) (e store.Entry, ok bool, err er
 		p.dry = true // until something is found, or Grown says otherwise
 	}
 	l.mu.Unlock()
-	e, ok, err = l.buf.NextDelivery(ctx, l.inst, after)
+	e, ok, err = l.buf.Next(ctx, l.inst, after)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
@@ -367,7 +367,7 @@ func (p *Pump) die(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), deathTime)
 	defer cancel()
-	dead, err := l.buf.RecordDeath(ctx, l.inst, oldest)
+	dead, err := l.buf.Bury(ctx, l.inst, oldest, store.DeadDeaths)
 	switch {
 	case errors.Is(err, store.ErrNotFound):
 		return nil // acknowledged, dropped or buried in the meantime

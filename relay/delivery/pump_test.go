@@ -268,9 +268,9 @@ type slowDrop struct {
 	through chan struct{}
 }
 
-func (b *slowDrop) DropDelivery(ctx context.Context, i relay.InstanceID, id relay.BufferID) error {
+func (b *slowDrop) Ack(ctx context.Context, i relay.InstanceID, id relay.BufferID) error {
 	<-b.through
-	return b.memory.DropDelivery(ctx, i, id)
+	return b.memory.Ack(ctx, i, id)
 }
 
 func TestNextEntryWaitsForTheDeletion(t *testing.T) { // invariant 6
@@ -365,12 +365,12 @@ type slowRead struct {
 	end   chan struct{} // closed to let it end
 }
 
-func (b *slowRead) NextDelivery(ctx context.Context, i relay.InstanceID, after uint64) (store.Entry, bool, error) {
+func (b *slowRead) Next(ctx context.Context, i relay.InstanceID, after uint64) (store.Entry, bool, error) {
 	if b.reads++; b.reads == 2 {
 		close(b.begun)
 		<-b.end
 	}
-	return b.memory.NextDelivery(ctx, i, after)
+	return b.memory.Next(ctx, i, after)
 }
 
 // TestAckWhileTheEntryGoesOutAgain: an acknowledgement comes in the moment in which the pump, resumed,
@@ -442,7 +442,7 @@ func TestWhatIsGoneAfterAFlipHoldsNothingUp(t *testing.T) {
 		if err := s.pump.Flip(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if err := m.Bury(t.Context(), "i1", ids(1)[0], store.DeadOverflow); err != nil {
+		if _, err := m.Bury(t.Context(), "i1", ids(1)[0], store.DeadOverflow); err != nil {
 			t.Fatal(err)
 		}
 		m.append("second")

@@ -224,7 +224,7 @@ func TestCursorAndQuarantineAreStoredWithTheBatch(t *testing.T) {
 	if got, err := in.Cursor(t.Context()); err != nil || string(got) != "42" {
 		t.Errorf("cursor = %q, %v, want 42", got, err)
 	}
-	q, err := r.db.Quarantine(t.Context())
+	q, err := r.db.Lanes.Quarantine(t.Context())
 	if err != nil || len(q) != 1 || string(q[0].Raw) != `{"x":` || q[0].Bot != r.bot {
 		t.Errorf("quarantine = %+v, %v, want the payload", q, err)
 	}
@@ -244,11 +244,11 @@ func TestAnOversizedEventLosesContextFirstAndIsBuriedThen(t *testing.T) {
 	if err := in.Accept(t.Context(), platforms.Batch{Events: []relay.Event{ev, huge}}); err != nil {
 		t.Fatal(err)
 	}
-	es, err := r.db.Entries(t.Context(), "home", 0)
+	es, err := r.db.Lanes.Entries(t.Context(), "home", store.EntryFilter{})
 	if err != nil || len(es) != 1 || len(eventIn(t, es[0]).Context) != 1 || eventIn(t, es[0]).Context[0].UserName != "new" {
 		t.Fatalf("entries = %d, %v, want one with the newest line of its context", len(es), err)
 	}
-	dead, err := r.db.DeadLetters(t.Context(), "home")
+	dead, err := r.db.Lanes.Entries(t.Context(), "home", store.EntryFilter{Dead: true})
 	if err != nil || len(dead) != 1 || dead[0].Reason != store.DeadOversize || dead[0].About.ID != "e2" {
 		t.Errorf("dead letters = %+v, %v, want the huge one, oversize", len(dead), err)
 	}
@@ -283,7 +283,7 @@ func TestAMovedChatTakesItsGrantAlong(t *testing.T) {
 	if err := in.Accept(t.Context(), platforms.Batch{Moves: []platforms.Move{{From: "old", To: "new"}}}); err != nil {
 		t.Fatal(err)
 	}
-	g, ok, err := r.db.GrantCovering(t.Context(), relay.Place{Platform: loopback.ID, Chat: "new"})
+	g, ok, err := store.First(r.db.Grants(t.Context(), store.GrantFilter{Covering: &relay.Place{Platform: loopback.ID, Chat: "new"}}))
 	if err != nil || !ok || g.Instance != "home" {
 		t.Errorf("grant on the new id = %+v, %v, %v, want home's", g, ok, err)
 	}

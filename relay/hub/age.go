@@ -18,7 +18,7 @@ const startTime = 5 * time.Second
 // to be newer, and the moment it shows that it is, or ctx ends; and when nothing waits for a program that
 // does not dial as the real ones do.
 func (s *seat) letStart(ctx context.Context) {
-	if l, err := s.hub.db.Lane(ctx, s.peer.Instance); err == nil && l.Entries == 0 && !s.peer.Stock {
+	if l, err := s.hub.db.Lanes.State(ctx, s.peer.Instance); err == nil && l.Entries == 0 && !s.peer.Stock {
 		return
 	}
 	t := time.NewTimer(startTime)

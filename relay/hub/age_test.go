@@ -170,7 +170,7 @@ func TestWhatEndsTheWaitOfAGatewayThatMayBeOfJune(t *testing.T) {
 				if took := time.Since(began); took > 0 && name != "it goes idle" {
 					t.Errorf("the session ended after %v, want at once", took)
 				}
-				es, err := a.db.Entries(t.Context(), "home", 0)
+				es, err := a.db.Lanes.Entries(t.Context(), "home", store.EntryFilter{})
 				if err != nil || len(es) != 1 || es[0].Deaths != 0 {
 					t.Errorf("entries = %+v, %v, want the one, without a death", es, err)
 				}

@@ -190,7 +190,7 @@ type orderly struct {
 }
 
 func (k *orderly) Keep(h Held) (bool, []Held) {
-	es, err := k.r.db.Entries(k.r.t.Context(), h.Instance, 0)
+	es, err := k.r.db.Lanes.Entries(k.r.t.Context(), h.Instance, store.EntryFilter{})
 	if err != nil {
 		k.r.t.Error(err)
 	}

@@ -15,17 +15,24 @@ import (
 // Facts are what is stored that decides who gets an event and who may act on a chat. Each method takes a
 // few records by key or index, however many others there are; *store.DB has them.
 type Facts interface {
-	Instance(ctx context.Context, i relay.InstanceID) (store.Instance, error)
+	Instances(ctx context.Context, ids ...relay.InstanceID) ([]store.Instance, error)
 	Bindings(ctx context.Context, f store.BindingFilter) ([]store.Binding, error)
 	Grants(ctx context.Context, f store.GrantFilter) ([]store.Grant, error)
-	GrantCovering(ctx context.Context, place relay.Place) (store.Grant, bool, error)
-	Conversation(ctx context.Context, i relay.InstanceID, c relay.Chat) (store.Conversation, bool, error)
 	Conversations(ctx context.Context, f store.ConversationFilter) ([]store.Conversation, error)
 	CurrentChat(ctx context.Context, p relay.PlatformID, c relay.ChatID) (relay.ChatID, error)
-	SentBy(ctx context.Context, c relay.Chat, m relay.MessageID) (relay.InstanceID, bool, error)
 }
 
 var _ Facts = (*store.DB)(nil)
+
+// conversation is what is stored about the instance and the chat; false when no event of the chat was delivered to it.
+func (h *Hub) conversation(ctx context.Context, i relay.InstanceID, c relay.Chat) (store.Conversation, bool, error) {
+	return store.First(h.facts.Conversations(ctx, store.ConversationFilter{Instance: i, Chat: c}))
+}
+
+// covering is the grant that covers the place; false when nobody holds it.
+func (h *Hub) covering(ctx context.Context, place relay.Place) (store.Grant, bool, error) {
+	return store.First(h.facts.Grants(ctx, store.GrantFilter{Covering: &place}))
+}
 
 // someWatchers is how many of the people bound to an instance are read at once.
 const someWatchers = 64
@@ -34,7 +41,7 @@ const someWatchers = 64
 // reaches it: who was heard there last, and then all others, read a few at a time.
 func (h *Hub) watchers(ctx context.Context, i relay.InstanceID, c relay.Chat) iter.Seq2[relay.UserID, error] {
 	return func(yield func(relay.UserID, error) bool) {
-		talk, known, err := h.facts.Conversation(ctx, i, c)
+		talk, known, err := h.conversation(ctx, i, c)
 		heard := false
 		if err == nil && known {
 			heard, err = h.isBound(ctx, i, c.Bot.Platform, talk.By)
@@ -91,10 +98,10 @@ func (h *Hub) direct(ctx context.Context, i relay.InstanceID, p platforms.Platfo
 // asking the platform.
 func (h *Hub) knows(ctx context.Context, i relay.InstanceID, p platforms.Platform, chat relay.ChatID) bool {
 	bot := p.Bot()
-	if _, ok, err := h.facts.Conversation(ctx, i, relay.Chat{Bot: bot, ID: chat}); ok && err == nil {
+	if _, ok, err := h.conversation(ctx, i, relay.Chat{Bot: bot, ID: chat}); ok && err == nil {
 		return true
 	}
-	if g, ok, err := h.facts.GrantCovering(ctx, relay.Place{Platform: bot.Platform, Chat: chat}); ok && err == nil && g.Instance == i {
+	if g, ok, err := h.covering(ctx, relay.Place{Platform: bot.Platform, Chat: chat}); ok && err == nil && g.Instance == i {
 		return true
 	}
 	direct, err := h.direct(ctx, i, p, chat)
@@ -117,7 +124,7 @@ func (h *Hub) actFacts(ctx context.Context, i relay.InstanceID, p platforms.Plat
 		return f, err // nothing else needs to be known
 	}
 	place := relay.Place{Platform: bot.Platform, Chat: chat}
-	c, known, err := h.facts.Conversation(ctx, i, relay.Chat{Bot: bot, ID: chat})
+	c, known, err := h.conversation(ctx, i, relay.Chat{Bot: bot, ID: chat})
 	if err != nil {
 		return f, err
 	}
@@ -159,7 +166,7 @@ func (h *Hub) holds(ctx context.Context, i relay.InstanceID, p platforms.Platfor
 			return slices.ContainsFunc(naming, func(g store.Grant) bool { return g.Instance == i && g.Chat == place.Chat }), err
 		}
 	}
-	g, ok, err := h.facts.GrantCovering(ctx, place)
+	g, ok, err := h.covering(ctx, place)
 	return ok && g.Instance == i, err
 }
 
@@ -192,7 +199,7 @@ func (h *Hub) alone(ctx context.Context, i relay.InstanceID, p platforms.Platfor
 // grant covering it.
 func (h *Hub) heldByOther(ctx context.Context, i relay.InstanceID, p platforms.Platform, chat relay.ChatID) (bool, error) {
 	place := relay.Place{Platform: p.Bot().Platform, Chat: chat}
-	c, known, err := h.facts.Conversation(ctx, i, relay.Chat{Bot: p.Bot(), ID: chat})
+	c, known, err := h.conversation(ctx, i, relay.Chat{Bot: p.Bot(), ID: chat})
 	if err != nil {
 		return false, err
 	}
@@ -202,6 +209,6 @@ func (h *Hub) heldByOther(ctx context.Context, i relay.InstanceID, p platforms.P
 		may, err := h.facts.Grants(ctx, store.GrantFilter{Platform: place.Platform, Chat: chat})
 		return slices.ContainsFunc(may, func(g store.Grant) bool { return g.Instance != i }), err
 	}
-	g, ok, err := h.facts.GrantCovering(ctx, place)
+	g, ok, err := h.covering(ctx, place)
 	return ok && g.Instance != i, err
 }

@@ -352,7 +352,7 @@ func (f *socketFlip) finish() {
 	}
 	synctest.Wait()
 	path := strings.Join(f.trace, ", ")
-	i, err := f.db.Instance(f.t.Context(), f.inst)
+	i, err := store.Only(f.db.Instances(f.t.Context(), f.inst))
 	if err != nil || i.Asleep != f.asleep {
 		f.t.Errorf("%s: asleep = %v, %v, want %v", path, i.Asleep, err, f.asleep)
 	}
@@ -360,7 +360,7 @@ func (f *socketFlip) finish() {
 	f.lose(delivery.ErrShutdown)
 	f.connect()
 	synctest.Wait()
-	entries, err := f.db.Entries(f.t.Context(), f.inst, 0)
+	entries, err := f.db.Lanes.Entries(f.t.Context(), f.inst, store.EntryFilter{})
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -383,7 +383,7 @@ func (f *socketFlip) finish() {
 		f.say(wire.InboundAck{Buffer: e.Buffer.String()})
 		synctest.Wait()
 	}
-	if l, err := f.db.Lane(f.t.Context(), f.inst); err != nil || l.Entries != 0 {
+	if l, err := f.db.Lanes.State(f.t.Context(), f.inst); err != nil || l.Entries != 0 {
 		f.t.Errorf("%s: %d entries left behind, %v", path, l.Entries, err)
 	}
 	f.checkLink(path)

@@ -43,11 +43,11 @@ func TestAForwardIsADeliveryLikeAnother(t *testing.T) {
 		_ = g.conn.CloseNow()
 		eventually(t, "the end of the session", func() bool { return !r.hub.Connected("home") })
 	}
-	dead, err := r.db.DeadLetters(t.Context(), "home")
+	dead, err := r.db.Lanes.Entries(t.Context(), "home", store.EntryFilter{Dead: true})
 	if err != nil || len(dead) != 1 || dead[0].About.ID != "hook:1" || dead[0].About.User != "ann" || dead[0].Reason != store.DeadDeaths {
 		t.Fatalf("dead letters %+v, %v", dead, err)
 	}
-	if n, err := r.db.Replay(t.Context(), nil, "home"); n != 1 || err != nil {
+	if n, err := r.db.Lanes.Replay(t.Context(), nil, "home"); n != 1 || err != nil {
 		t.Fatal(n, err)
 	}
 	g := r.dial("home")
@@ -62,7 +62,7 @@ func TestAForwardIsADeliveryLikeAnother(t *testing.T) {
 	}
 	g.send(wire.InboundAck{Buffer: last.Buffer})
 	eventually(t, "an empty lane", func() bool {
-		l, err := r.db.Lane(t.Context(), "home")
+		l, err := r.db.Lanes.State(t.Context(), "home")
 		return err == nil && l.Entries == 0 && l.Dead == 0
 	})
 }

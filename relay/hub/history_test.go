@@ -82,7 +82,7 @@ func (h *history) change() {
 		h.lost[chat] = !h.lost[chat]
 	case "revoke":
 		h.checkLane(a)
-		_, err := h.db.Revoke(h.t.Context(), nil, relay.GatewayID(a.id))
+		_, err := h.db.Revoke(h.t.Context(), nil, a.id)
 		h.ok(err)
 		h.strip(a.id)
 	}
@@ -451,7 +451,7 @@ func (h *history) everybody() {
 
 // checkLane compares what lies in a live agent's buffer with what was delivered.
 func (h *history) checkLane(a *agent) {
-	es, err := h.db.Entries(h.t.Context(), a.id, 0)
+	es, err := h.db.Lanes.Entries(h.t.Context(), a.id, store.EntryFilter{})
 	h.ok(err)
 	var got []relay.EventID
 	for _, e := range es {

@@ -127,7 +127,7 @@ func (h *Hub) Run(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
 	case <-h.db.Failed():
-		failed = fmt.Errorf("database: %w", h.db.Err())
+		failed = fmt.Errorf("database: %w", h.db.Probe())
 		cancel(failed)
 	}
 	wg.Wait()

@@ -124,7 +124,7 @@ type candidate struct {
 // grant covering the chat, if that is none of his own. A button press is for one of them only.
 func (h *Hub) candidates(ctx context.Context, ev relay.Event) (out []candidate, err error) {
 	src := ev.Source
-	grant, granted, err := h.facts.GrantCovering(ctx, src.Place())
+	grant, granted, err := h.covering(ctx, src.Place())
 	if err != nil {
 		return nil, err
 	}
@@ -141,7 +141,7 @@ func (h *Hub) candidates(ctx context.Context, ev relay.Event) (out []candidate, 
 		}
 	}
 	add := func(i relay.InstanceID, c candidate) error {
-		c.instance, err = h.facts.Instance(ctx, i)
+		c.instance, err = store.Only(h.facts.Instances(ctx, i))
 		switch {
 		case errors.Is(err, store.ErrNotFound):
 			return nil

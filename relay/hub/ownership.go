@@ -58,7 +58,7 @@ func askAuthor(m gate.MessageFacts) bool {
 // where nobody remembers the message.
 func (h *Hub) messageFacts(ctx context.Context, i relay.InstanceID, p platforms.Platform, f gate.ActFacts, chat relay.ChatID, id relay.MessageID, left bool) (gate.MessageFacts, error) {
 	m := gate.MessageFacts{Direct: f.DirectWithBound, HoldsGrant: f.HoldsGrant}
-	sender, known, err := h.facts.SentBy(ctx, relay.Chat{Bot: p.Bot(), ID: chat}, id)
+	sender, known, err := h.db.Sent.By(ctx, relay.Chat{Bot: p.Bot(), ID: chat}, id)
 	if err != nil {
 		return m, err
 	}
@@ -84,7 +84,7 @@ func (h *Hub) mayRename(ctx context.Context, i relay.InstanceID, p platforms.Pla
 	if f.HoldsGrant || f.DirectWithBound {
 		return true, nil
 	}
-	c, known, err := h.facts.Conversation(ctx, i, relay.Chat{Bot: p.Bot(), ID: thread})
+	c, known, err := h.conversation(ctx, i, relay.Chat{Bot: p.Bot(), ID: thread})
 	return known && c.Made, err
 }
 
@@ -99,7 +99,7 @@ func (h *Hub) othersThread(ctx context.Context, i relay.InstanceID, p platforms.
 	if !known {
 		return false, nil
 	}
-	g, ok, err := h.facts.GrantCovering(ctx, place)
+	g, ok, err := h.covering(ctx, place)
 	return ok && g.Chat == thread && g.Instance != i, err
 }
 
@@ -110,10 +110,10 @@ func (h *Hub) noteDone(ctx context.Context, i relay.InstanceID, p platforms.Plat
 	switch a := a.(type) {
 	case relay.Send, relay.FollowUp, relay.Edit, relay.SendMedia, relay.Prompt:
 		if failed != nil { // of a text in parts some may stand
-			h.db.NoteSent(i, where, relay.Explain(failed).MessageIDs...)
+			h.db.Sent.Note(i, where, relay.Explain(failed).MessageIDs...)
 			return
 		}
-		h.db.NoteSent(i, where, append(slices.Clone(res.MessageIDs), res.MessageID)...)
+		h.db.Sent.Note(i, where, append(slices.Clone(res.MessageIDs), res.MessageID)...)
 	case relay.ThreadCreate:
 		if failed == nil && res.ThreadID != "" {
 			h.noteThread(ctx, i, p, a, res)
@@ -125,7 +125,7 @@ func (h *Hub) noteDone(ctx context.Context, i relay.InstanceID, p platforms.Plat
 func (h *Hub) noteThread(ctx context.Context, i relay.InstanceID, p platforms.Platform, a relay.ThreadCreate, res relay.Result) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordWithin)
 	defer cancel()
-	parent, _, err := h.facts.Conversation(ctx, i, relay.Chat{Bot: p.Bot(), ID: a.Chat})
+	parent, _, err := h.conversation(ctx, i, relay.Chat{Bot: p.Bot(), ID: a.Chat})
 	if err == nil {
 		at := relay.Place{Platform: p.Bot().Platform, Scope: parent.Scope, Chat: a.Chat}
 		if at.Scope == "" {

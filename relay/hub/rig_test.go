@@ -179,7 +179,7 @@ func (r *rig) reasons() map[relay.InstanceID]gate.Reason {
 // texts are what waits in an instance's buffer, oldest first.
 func (r *rig) texts(name string) []string {
 	r.t.Helper()
-	es, err := r.db.Entries(r.t.Context(), relay.InstanceID(name), 0)
+	es, err := r.db.Lanes.Entries(r.t.Context(), relay.InstanceID(name), store.EntryFilter{})
 	if err != nil {
 		r.t.Fatal(err)
 	}

@@ -94,7 +94,7 @@ func (h *Hub) admit(ctx context.Context, conn *session.Conn, peer session.Peer) 
 		return nil, err
 	}
 	// Registered first, looked second: a revocation either finds the session or is found here.
-	g, err := h.db.Gateway(ctx, peer.Gateway)
+	g, err := store.Only(h.db.Gateways(ctx, peer.Gateway))
 	if err != nil {
 		h.leave(s)
 		return nil, &Refused{"unavailable"}
@@ -152,7 +152,7 @@ type instance struct {
 func (h *Hub) instanceLocked(i relay.InstanceID) *instance {
 	a := h.instances[i]
 	if a == nil {
-		a = &instance{lane: delivery.NewLane(i, h.db, h.opts.Delivery)}
+		a = &instance{lane: delivery.NewLane(i, h.db.Lanes, h.opts.Delivery)}
 		h.instances[i] = a
 	}
 	return a
@@ -249,7 +249,7 @@ func (s *seat) current(ctx context.Context) error {
 	if s.peer.SecretID == "" {
 		return nil // opened without a secret, in tests
 	}
-	g, err := s.hub.db.Gateway(ctx, s.peer.Gateway)
+	g, err := store.Only(s.hub.db.Gateways(ctx, s.peer.Gateway))
 	if err != nil {
 		return fmt.Errorf("secret of %s: %w", s.peer.Gateway, err)
 	}

@@ -113,7 +113,7 @@ func TestAnEntryThatKillsItsGatewaysBecomesADeadLetter(t *testing.T) {
 	if in := r.dial("home").inbound(); in.Event.Text != "fine" {
 		t.Errorf("inbound = %q, want the one behind the dead letter", in.Event.Text)
 	}
-	dead, err := r.db.DeadLetters(t.Context(), "home")
+	dead, err := r.db.Lanes.Entries(t.Context(), "home", store.EntryFilter{Dead: true})
 	if err != nil || len(dead) != 1 || dead[0].Reason != store.DeadDeaths {
 		t.Errorf("dead letters = %+v, %v, want one", dead, err)
 	}
@@ -411,7 +411,7 @@ func TestGoingIdle(t *testing.T) {
 		t.Fatalf("frame = %T, want going_idle_ack", f)
 	}
 	r.say(loopback.Message{User: "ann", Text: "while asleep"})
-	i, err := r.db.Instance(t.Context(), "home")
+	i, err := store.Only(r.db.Instances(t.Context(), "home"))
 	if err != nil || !i.Asleep {
 		t.Fatalf("instance = %+v, %v, want asleep", i, err)
 	}
@@ -432,7 +432,7 @@ func TestGoingIdle(t *testing.T) {
 	if in := again.inbound(); in.Event.Text != "while asleep" {
 		t.Errorf("inbound = %q, want what waited", in.Event.Text)
 	}
-	if i, err = r.db.Instance(t.Context(), "home"); err != nil || i.Asleep {
+	if i, err = store.Only(r.db.Instances(t.Context(), "home")); err != nil || i.Asleep {
 		t.Errorf("instance = %+v, %v, want awake after the hello", i, err)
 	}
 	if !r.hub.Awake("home") {

@@ -118,7 +118,7 @@ func (s *soak) churn(ctx context.Context) {
 			err = in.Accept(long, platforms.Batch{Events: []relay.Event{soakEvent(s.r, fmt.Sprint("guest", n), "gus", "hi")}})
 		}
 		if err == nil {
-			_, err = s.r.db.Revoke(long, nil, name)
+			_, err = s.r.db.Revoke(long, nil, relay.InstanceID(name), name)
 		}
 		if err == nil && n%5 == 0 { // an hour
 			_, err = s.r.db.Sweep(long)
@@ -312,7 +312,7 @@ func (s *soak) sample(ctx context.Context) []soakSample {
 		}
 		x := soakSample{at: time.Since(s.began), goroutines: runtime.NumGoroutine(), heap: settledHeap(), file: s.r.db.Stats().FileBytes}
 		for i := range soakGateways {
-			if l, err := s.r.db.Lane(context.WithoutCancel(ctx), relay.InstanceID(fmt.Sprint("g", i))); err == nil {
+			if l, err := s.r.db.Lanes.State(context.WithoutCancel(ctx), relay.InstanceID(fmt.Sprint("g", i))); err == nil {
 				x.backlog += l.Entries
 			}
 		}
@@ -343,7 +343,7 @@ func (s *soak) settle() {
 		read := make(chan error, 1)
 		go func() { read <- g.read(ctx, false, make(chan struct{}, 1)) }()
 		for left := 1; left > 0 && wait(ctx, 20*time.Millisecond); {
-			l, err := s.r.db.Lane(ctx, relay.InstanceID(fmt.Sprint("g", i)))
+			l, err := s.r.db.Lanes.State(ctx, relay.InstanceID(fmt.Sprint("g", i)))
 			if err != nil {
 				s.r.t.Fatal(err)
 			}
@@ -363,7 +363,7 @@ func (s *soak) judge(samples []soakSample) {
 	sent := 0
 	for i := range soakGateways {
 		sent += s.sent[i]
-		dead, err := s.r.db.DeadLetters(t.Context(), relay.InstanceID(fmt.Sprint("g", i)))
+		dead, err := s.r.db.Lanes.Entries(t.Context(), relay.InstanceID(fmt.Sprint("g", i)), store.EntryFilter{Dead: true})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -371,7 +371,7 @@ func (s *soak) judge(samples []soakSample) {
 			s.missed[i] = append(s.missed[i], n)
 		}
 		for _, n := range s.missed[i] {
-			if !slices.ContainsFunc(dead, func(d store.DeadLetter) bool { return strings.HasPrefix(eventIn(t, d.Entry).Text, fmt.Sprint(n, " ")) }) {
+			if !slices.ContainsFunc(dead, func(d store.Entry) bool { return strings.HasPrefix(eventIn(t, d).Text, fmt.Sprint(n, " ")) }) {
 				t.Errorf("instance %d: event %d of %d is lost", i, n, s.sent[i])
 			}
 		}

@@ -127,7 +127,7 @@ func (q *square) say(u relay.UserID, chat relay.ChatID) relay.EventID {
 // got are the events that wait in an instance's lane.
 func (q *square) got(i relay.InstanceID) (ids []relay.EventID) {
 	q.t.Helper()
-	es, err := q.db.Entries(q.t.Context(), i, 0)
+	es, err := q.db.Lanes.Entries(q.t.Context(), i, store.EntryFilter{})
 	if err != nil {
 		q.t.Fatal(err)
 	}

@@ -66,7 +66,7 @@ func (v *Verifier) Mint(ctx context.Context, code string) (token string, life ti
 
 // code is the identity code with this MAC, if it still counts.
 func (v *Verifier) code(ctx context.Context, mac []byte) (store.Code, error) {
-	rec, err := v.codes.Code(ctx, store.IdentityCode, mac)
+	rec, err := v.codes.Get(ctx, store.IdentityCode, mac)
 	switch {
 	case errors.Is(err, store.ErrNotFound):
 		return store.Code{}, fmt.Errorf("%w: the identity code is unknown or revoked", ErrUnauthorized)

@@ -34,7 +34,7 @@ func newDesk(t *testing.T) *desk {
 		}
 	})
 	d.db = db
-	if d.Verifier, err = New(db, macer{}, db, Options{Now: clock}); err != nil {
+	if d.Verifier, err = New(db.Codes, macer{}, db, Options{Now: clock}); err != nil {
 		t.Fatal(err)
 	}
 	return d
@@ -44,7 +44,7 @@ func newDesk(t *testing.T) *desk {
 func (d *desk) give(t *testing.T, c store.Code) string {
 	t.Helper()
 	code := NewCode()
-	if err := d.db.PutCode(t.Context(), nil, CodeMAC(macer{}, code), c); err != nil {
+	if err := d.db.Codes.Put(t.Context(), nil, CodeMAC(macer{}, code), c); err != nil {
 		t.Fatal(err)
 	}
 	return code
@@ -141,7 +141,7 @@ func TestRevokedCodeEndsItsTokens(t *testing.T) { // invariant 4
 	}
 	token = d.mint(t, second)
 	d.check(t, "of the code in place", token, home)
-	if n, err := d.db.DropIdentityCodes(t.Context(), nil, "i1"); n != 1 || err != nil {
+	if n, err := d.db.Codes.Drop(t.Context(), nil, store.CodeFilter{Kind: store.IdentityCode, Instance: "i1"}); n != 1 || err != nil {
 		t.Fatalf("DropIdentityCodes = %d, %v", n, err)
 	}
 	d.check(t, "of a revoked code", token, Caller{})
@@ -169,7 +169,7 @@ func TestNoOtherSpellingOfATokenCounts(t *testing.T) {
 	} {
 		d.check(t, name, text, Caller{})
 	}
-	other, err := New(d.db, otherMacer{}, d.db, Options{Now: d.Verifier.now})
+	other, err := New(d.db.Codes, otherMacer{}, d.db, Options{Now: d.Verifier.now})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -189,7 +189,7 @@ func (o otherMacer) MAC(purpose string, token relay.Secret) []byte {
 func TestOlderCodesAreGood(t *testing.T) {
 	d := newDesk(t)
 	const older = "-7Wm2uX0r4jzT1bqZkq0JmZbP8cVn5sY_3eKdQhLwRo"
-	if err := d.db.PutCode(t.Context(), nil, CodeMAC(macer{}, older), store.Code{Kind: store.IdentityCode, Tenant: "home", Instance: "i1"}); err != nil {
+	if err := d.db.Codes.Put(t.Context(), nil, CodeMAC(macer{}, older), store.Code{Kind: store.IdentityCode, Tenant: "home", Instance: "i1"}); err != nil {
 		t.Fatal(err)
 	}
 	d.check(t, "an older code's", d.mint(t, older), home)
@@ -217,7 +217,7 @@ func TestMintRefuses(t *testing.T) {
 		JWKS:       jwksOptions(),
 		Introspect: {Mode: Introspect, IntrospectURL: "http://id.example", TenantField: "t"},
 	} {
-		v, err := New(d.db, macer{}, d.db, o)
+		v, err := New(d.db.Codes, macer{}, d.db, o)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -232,7 +232,7 @@ type brokenCodes struct{}
 
 var errDisk = errors.New("the disk is on fire")
 
-func (brokenCodes) Code(context.Context, store.CodeKind, []byte) (store.Code, error) {
+func (brokenCodes) Get(context.Context, store.CodeKind, []byte) (store.Code, error) {
 	return store.Code{}, errDisk
 }
 

@@ -77,11 +77,11 @@ const (
 	defaultTenantClaim = "tenant"
 )
 
-// Codes is the part of the store that knows the identity codes. *store.DB satisfies it.
+// Codes is the part of the store that knows the identity codes. *store.Codes satisfies it.
 type Codes interface {
-	// Code is the code of that kind with this MAC. store.ErrNotFound: there is none, or no longer.
+	// Get is the code of that kind with this MAC. store.ErrNotFound: there is none, or no longer.
 	// store.ErrExpired: its time is over.
-	Code(ctx context.Context, k store.CodeKind, mac []byte) (store.Code, error)
+	Get(ctx context.Context, k store.CodeKind, mac []byte) (store.Code, error)
 }
 
 // Blobs keeps the last good key set over a restart. *store.DB satisfies it.

@@ -50,13 +50,13 @@ func NewDesk(db *store.DB, mac relay.MACer, now func() time.Time) *Desk {
 // Mint makes a code that binds whoever sends it to instance inst ("KQ2-9F4-M7X"), and says until when. An empty
 // p means any platform. store.ErrNotFound: no such instance.
 func (d *Desk) Mint(ctx context.Context, by audit.Actor, inst relay.InstanceID, p relay.PlatformID) (code string, expires time.Time, err error) {
-	i, err := d.db.Instance(ctx, inst)
+	i, err := store.Only(d.db.Instances(ctx, inst))
 	if err != nil {
 		return "", time.Time{}, fmt.Errorf("link code for %s: %w", inst, err)
 	}
 	code, expires = newCode(), d.now().Add(lifetime)
 	row := &audit.Entry{Actor: by, Action: "link-code", Tenant: i.Tenant, Instance: i.ID}
-	err = d.db.PutCode(ctx, row, d.key(code), store.Code{
+	err = d.db.Codes.Put(ctx, row, d.key(code), store.Code{
 		Kind:     store.LinkCode,
 		Instance: i.ID, Tenant: i.Tenant, Platform: p, ExpiresAt: expires,
 	})
@@ -106,7 +106,7 @@ func (d *Desk) Redeem(ctx context.Context, ev relay.Event, typed string) (answer
 	by := store.Person{Platform: ev.Source.Platform, User: ev.Source.UserID}
 	person := audit.Actor{Kind: audit.ActorPerson, Name: string(by.Platform) + ":" + string(by.User)}
 	row := &audit.Entry{Actor: person, Action: "link"} // whose code it is, the store finds out
-	linked, err := d.db.RedeemLinkCode(ctx, row, d.key(code), by, ev.Source.ChatID)
+	linked, err := d.db.Codes.Redeem(ctx, row, d.key(code), by, ev.Source.ChatID)
 	switch {
 	case err == nil:
 		d.tries.refund(who)
@@ -121,7 +121,7 @@ func (d *Desk) Redeem(ctx context.Context, ev relay.Event, typed string) (answer
 
 // burn makes a code worthless that was typed where others read it. Only the answer is rationed.
 func (d *Desk) burn(ctx context.Context, ev relay.Event, code string) (answer string, err error) {
-	if err := d.db.BurnLinkCode(ctx, d.key(code)); err != nil {
+	if _, err := d.db.Codes.Drop(ctx, nil, store.CodeFilter{Kind: store.LinkCode, MAC: d.key(code)}); err != nil {
 		return "", fmt.Errorf("burn link code: %w", err)
 	}
 	if ev.Traits.AuthorIsBot || !d.tries.take(trierOf(ev.Source), d.now()) {

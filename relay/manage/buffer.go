@@ -36,7 +36,7 @@ func (s *Service) Entries(ctx context.Context, n Named) ([]Entry, error) {
 	if err != nil {
 		return nil, err
 	}
-	all, err := s.db.Entries(ctx, i.ID, 0)
+	all, err := s.db.Lanes.Entries(ctx, i.ID, store.EntryFilter{})
 	return each(all, entry), err
 }
 
@@ -46,9 +46,9 @@ func (s *Service) Dead(ctx context.Context, n Named) ([]DeadEntry, error) {
 	if err != nil {
 		return nil, err
 	}
-	all, err := s.db.DeadLetters(ctx, i.ID)
-	return each(all, func(d store.DeadLetter) DeadEntry {
-		return DeadEntry{Entry: entry(d.Entry), Reason: d.Reason, DiedAt: d.DiedAt.UTC()}
+	all, err := s.db.Lanes.Entries(ctx, i.ID, store.EntryFilter{Dead: true})
+	return each(all, func(d store.Entry) DeadEntry {
+		return DeadEntry{Entry: entry(d), Reason: d.Reason, DiedAt: d.DiedAt.UTC()}
 	}), err
 }
 
@@ -71,7 +71,7 @@ type Quarantined struct {
 
 // Quarantine lists what was put aside, oldest first, without showing it; 1,000 are kept.
 func (s *Service) Quarantine(ctx context.Context, _ struct{}) ([]Quarantined, error) {
-	all, err := s.db.Quarantine(ctx)
+	all, err := s.db.Lanes.Quarantine(ctx)
 	return each(all, func(q store.Quarantined) Quarantined {
 		return Quarantined{Platform: q.Bot.Platform, Bot: q.Bot.ID, At: q.At.UTC(), Reason: q.Err, Bytes: len(q.Raw)}
 	}), err
@@ -97,7 +97,7 @@ func (s *Service) Replay(ctx context.Context, by audit.Actor, l Letters) (Moved,
 	if err != nil {
 		return Moved{}, err
 	}
-	out, err := s.move(ctx, row(by, "replay", i, ""), l, s.db.Replay)
+	out, err := s.move(ctx, row(by, "replay", i, ""), l, s.db.Lanes.Replay)
 	if err != nil {
 		return Moved{}, err
 	}
@@ -114,7 +114,7 @@ func (s *Service) Drop(ctx context.Context, by audit.Actor, l Letters) (Moved, e
 	if err != nil {
 		return Moved{}, err
 	}
-	return s.move(ctx, row(by, "drop", i, ""), l, s.db.DropBuffered)
+	return s.move(ctx, row(by, "drop", i, ""), l, s.db.Lanes.Drop)
 }
 
 // move does something to the letters of the instance that the row is about.
@@ -131,7 +131,7 @@ func (s *Service) move(ctx context.Context, row *audit.Entry, l Letters,
 			ids = append(ids, id)
 		}
 	}
-	lane, err := s.db.Lane(ctx, row.Instance)
+	lane, err := s.db.Lanes.State(ctx, row.Instance)
 	if err != nil {
 		return Moved{}, err
 	}

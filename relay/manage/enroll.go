@@ -142,7 +142,7 @@ func (s *Service) EnrollToken(ctx context.Context, by audit.Actor, e Enroll) (En
 	}
 	g := store.Gateway{ID: stored.Gateway, Instance: stored.Instance, Tenant: stored.Tenant}
 	mac := s.mac.MAC(enrollmentPurpose, relay.NewSecret([]byte(t.Token)))
-	if err := s.db.PutCode(ctx, gatewayRow(by, "enroll-token", g, ""), mac, stored); err != nil {
+	if err := s.db.Codes.Put(ctx, gatewayRow(by, "enroll-token", g, ""), mac, stored); err != nil {
 		return EnrollmentToken{}, err
 	}
 	if !s.set.IdentityURLs {
@@ -163,14 +163,14 @@ func (s *Service) enrollable(ctx context.Context, e Enroll) error {
 	if e.Name == "" {
 		return nil
 	}
-	g, err := s.db.Gateway(ctx, relay.GatewayID(e.Name))
+	g, err := store.Only(s.db.Gateways(ctx, relay.GatewayID(e.Name)))
 	switch {
 	case err == nil && !g.Revoked:
 		return refuse(Exists, "a gateway called %q exists already: hermes-connector gateway rotate %s gives it new credentials", e.Name, e.Name)
 	case err != nil && !errors.Is(err, store.ErrNotFound):
 		return err
 	}
-	i, err := s.db.Instance(ctx, relay.InstanceID(e.Name))
+	i, err := store.Only(s.db.Instances(ctx, relay.InstanceID(e.Name)))
 	switch {
 	case errors.Is(err, store.ErrNotFound):
 		return nil

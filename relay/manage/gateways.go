@@ -71,7 +71,7 @@ func (s *Service) Gateway(ctx context.Context, n Named) (Gateway, error) {
 }
 
 func (s *Service) gateway(ctx context.Context, name string) (store.Gateway, error) {
-	g, err := s.db.Gateway(ctx, relay.GatewayID(name))
+	g, err := store.Only(s.db.Gateways(ctx, relay.GatewayID(name)))
 	if !errors.Is(err, store.ErrNotFound) {
 		return g, err
 	}
@@ -96,7 +96,7 @@ func noGateway(name string) error {
 }
 
 func (s *Service) show(ctx context.Context, g store.Gateway) (Gateway, error) {
-	i, err := s.db.Instance(ctx, g.Instance)
+	i, err := store.Only(s.db.Instances(ctx, g.Instance))
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return Gateway{}, err
 	}
@@ -138,7 +138,7 @@ func (s *Service) Rotate(ctx context.Context, by audit.Actor, n Named) (Enrolled
 	if err != nil {
 		return Enrolled{}, err
 	}
-	i, err := s.db.Instance(ctx, g.Instance)
+	i, err := store.Only(s.db.Instances(ctx, g.Instance))
 	if err != nil {
 		return Enrolled{}, err
 	}
@@ -156,7 +156,7 @@ func (s *Service) Revoke(ctx context.Context, by audit.Actor, n Named) (Gateway,
 	if err != nil {
 		return Gateway{}, err
 	}
-	if _, err := s.db.Revoke(ctx, gatewayRow(by, "revoke", g, ""), g.ID); err != nil {
+	if _, err := s.db.Revoke(ctx, gatewayRow(by, "revoke", g, ""), g.Instance, g.ID); err != nil {
 		return Gateway{}, err
 	}
 	s.bus.Publish(bus.Revoked{Gateway: g.ID})
@@ -177,7 +177,7 @@ func (s *Service) Deprovision(ctx context.Context, by audit.Actor, n Named) (Dep
 	if err != nil {
 		return Deprovisioned{}, err
 	}
-	gone, err := s.db.RevokeInstance(ctx, row(by, "deprovision", i, ""), i.ID)
+	gone, err := s.db.Revoke(ctx, row(by, "deprovision", i, ""), i.ID)
 	if err != nil {
 		return Deprovisioned{}, err
 	}

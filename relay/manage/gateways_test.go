@@ -126,7 +126,7 @@ func TestEnrollmentTokenIsStoredAsMAC(t *testing.T) { // invariant 1
 	if w.inDatabase(t, tok.Token) {
 		t.Error("the token lies in the database in the clear")
 	}
-	got, err := w.db.Code(t.Context(), store.EnrollCode, w.vault.MAC("enrollment", relay.NewSecret([]byte(tok.Token))))
+	got, err := w.db.Codes.Get(t.Context(), store.EnrollCode, w.vault.MAC("enrollment", relay.NewSecret([]byte(tok.Token))))
 	if err != nil || got.Gateway != "home" || got.WakeURL != "https://h.example" || !got.ExpiresAt.Equal(tok.ExpiresAt) {
 		t.Errorf("stored %+v, %v", got, err)
 	}

@@ -119,17 +119,17 @@ type Named struct {
 
 // instance finds the instance a name stands for: its own, or that of the gateway of that name.
 func (s *Service) instance(ctx context.Context, name string) (store.Instance, error) {
-	inst, err := s.db.Instance(ctx, relay.InstanceID(name))
+	inst, err := store.Only(s.db.Instances(ctx, relay.InstanceID(name)))
 	if !errors.Is(err, store.ErrNotFound) {
 		return inst, err
 	}
-	switch g, err := s.db.Gateway(ctx, relay.GatewayID(name)); {
+	switch g, err := store.Only(s.db.Gateways(ctx, relay.GatewayID(name))); {
 	case errors.Is(err, store.ErrNotFound):
 		return store.Instance{}, noGateway(name)
 	case err != nil:
 		return store.Instance{}, err
 	default:
-		return s.db.Instance(ctx, g.Instance)
+		return store.Only(s.db.Instances(ctx, g.Instance))
 	}
 }
 

@@ -130,7 +130,7 @@ func TestPrincipal(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			i, err := w.db.Instance(t.Context(), "home")
+			i, err := store.Only(w.db.Instances(t.Context(), "home"))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -172,7 +172,7 @@ func TestRelevanceChangesOnlyWhatIsGiven(t *testing.T) {
 			t.Errorf("after %s (-want +got):\n%s", step.name, diff)
 		}
 	}
-	i, err := w.db.Instance(t.Context(), "home")
+	i, err := store.Only(w.db.Instances(t.Context(), "home"))
 	if err != nil || len(i.Relevance) != 1 {
 		t.Errorf("stored %+v, %v; want the one platform", i.Relevance, err)
 	}

@@ -149,7 +149,7 @@ func (s *Service) seatFor(ctx context.Context, by audit.Actor, p Provision) (sto
 
 // seat is the gateway id, if p may have it.
 func (s *Service) seat(ctx context.Context, by audit.Actor, p Provision, id relay.GatewayID) (g store.Gateway, ok bool, err error) {
-	g, err = s.db.Gateway(ctx, id)
+	g, err = store.Only(s.db.Gateways(ctx, id))
 	switch {
 	case errors.Is(err, store.ErrNotFound):
 		g.Instance = cmp.Or(p.Instance, p.AssertedInstance, relay.InstanceID(id))
@@ -160,7 +160,7 @@ func (s *Service) seat(ctx context.Context, by audit.Actor, p Provision, id rela
 	case !g.Revoked:
 		return g, true, nil
 	}
-	i, err := s.db.Instance(ctx, g.Instance)
+	i, err := store.Only(s.db.Instances(ctx, g.Instance))
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return g, false, err
 	}
@@ -240,7 +240,7 @@ func (s *Service) declare(ctx context.Context, by audit.Actor, p Provision, wake
 		return nil
 	}
 	declared := gatewayRow(by, "route", g, strconv.Itoa(len(p.RouteKeys))+" declared on "+string(p.Platform))
-	accepted, err := s.db.SetRoutes(ctx, declared, g.Instance, p.Platform, p.RouteKeys)
+	accepted, err := s.db.Routes.Set(ctx, declared, g.Instance, p.Platform, p.RouteKeys)
 	out.RouteKeys = append(out.RouteKeys, accepted...)
 	return err
 }

@@ -165,7 +165,7 @@ func TestTheConnectedGatewayIsNotForgotten(t *testing.T) {
 		p.Gateway = relay.GatewayID(fmt.Sprintf("gw-%d", n))
 		w.provision(t, p)
 	}
-	if _, err := w.db.Gateway(t.Context(), "gw-box"); err != nil {
+	if _, err := store.Only(w.db.Gateways(t.Context(), "gw-box")); err != nil {
 		t.Error(err)
 	}
 }
@@ -199,7 +199,7 @@ func TestAStartThatIsOverGetsNothing(t *testing.T) {
 	withheld("the end of a long start", next, false)
 	w.now = w.now.Add(time.Nanosecond)
 	withheld("a start of two minutes ago", next, true)
-	g, err := w.db.Gateway(t.Context(), "gw-box")
+	g, err := store.Only(w.db.Gateways(t.Context(), "gw-box"))
 	if err != nil || len(g.Secrets) != 2 {
 		t.Errorf("%d secrets, %v: a replay made one", len(g.Secrets), err)
 	}
@@ -319,7 +319,7 @@ func TestProvisionKeepsWhatIsNotSaid(t *testing.T) {
 		p := boot("pigeon")
 		p.WakeURL = step.say
 		w.provision(t, p)
-		i, err := w.db.Instance(t.Context(), "home")
+		i, err := store.Only(w.db.Instances(t.Context(), "home"))
 		if err != nil || i.WakeURL != step.want {
 			t.Errorf("%s: %q, %v; want %q", step.name, i.WakeURL, err, step.want)
 		}

@@ -22,7 +22,7 @@ type EnrollByToken struct {
 // the token, and with Usage or Exists because of the gateway's name; then the token is still good.
 func (s *Service) EnrollByToken(ctx context.Context, by audit.Actor, e EnrollByToken) (Enrolled, error) {
 	mac := s.mac.MAC(enrollmentPurpose, e.Token)
-	t, err := s.db.Code(ctx, store.EnrollCode, mac)
+	t, err := s.db.Codes.Get(ctx, store.EnrollCode, mac)
 	if err != nil {
 		return Enrolled{}, whyNotRedeemed(err)
 	}
@@ -51,8 +51,8 @@ func (s *Service) EnrollByToken(ctx context.Context, by audit.Actor, e EnrollByT
 		return Enrolled{}, err
 	}
 	g.Instance, g.Tenant = inst, t.Tenant
-	i := store.Instance{ID: inst, Tenant: t.Tenant, WakeURL: t.WakeURL, CreatedAt: g.CreatedAt}
-	if err := s.db.EnrollByToken(ctx, gatewayRow(by, "enroll", g, "by token"), mac, e.Tenant, g, i); err != nil {
+	i := store.Instance{ID: inst, Tenant: e.Tenant, WakeURL: t.WakeURL, CreatedAt: g.CreatedAt}
+	if err := s.db.Enroll(ctx, gatewayRow(by, "enroll", g, "by token"), g, i, mac); err != nil {
 		return Enrolled{}, whyNotRedeemed(err)
 	}
 	return s.enrolled(g, t.WakeURL, cred.Secret, cred.DeliveryKey), nil
@@ -108,7 +108,7 @@ func (s *Service) identityURL(ctx context.Context, by audit.Actor, i relay.Insta
 	code := identity.NewCode()
 	c := store.Code{Kind: store.IdentityCode, Tenant: t, Instance: i, CreatedAt: s.set.Now(), ExpiresAt: expires}
 	made := row(by, "identity", store.Instance{ID: i, Tenant: t}, "new identity URL")
-	if err := s.db.PutCode(ctx, made, identity.CodeMAC(s.mac, code), c); err != nil {
+	if err := s.db.Codes.Put(ctx, made, identity.CodeMAC(s.mac, code), c); err != nil {
 		return "", err
 	}
 	return s.set.URL + "/relay/identity/" + code, nil
@@ -126,7 +126,7 @@ func (s *Service) DropIdentity(ctx context.Context, by audit.Actor, n Named) (Mo
 	} else if err != nil {
 		return Moved{}, err
 	}
-	count, err := s.db.DropIdentityCodes(ctx, row(by, "identity", i, "identity URL revoked"), i.ID)
+	count, err := s.db.Codes.Drop(ctx, row(by, "identity", i, "identity URL revoked"), store.CodeFilter{Kind: store.IdentityCode, Instance: i.ID})
 	if err == nil && count == 0 {
 		return Moved{}, refuse(NotFound, "%q has no identity URL that could be revoked", n.Name)
 	}

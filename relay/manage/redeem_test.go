@@ -53,7 +53,7 @@ func TestEnrollByToken(t *testing.T) {
 			if _, v := w.verdict(t, got.Gateway, got.Secret); v != token.Valid {
 				t.Errorf("the secret is %s", v)
 			}
-			if i, err := w.db.Instance(t.Context(), got.Instance); err != nil || i.WakeURL != "https://k.example/" {
+			if i, err := store.Only(w.db.Instances(t.Context(), got.Instance)); err != nil || i.WakeURL != "https://k.example/" {
 				t.Errorf("instance %+v, %v; want the token's wake URL", i, err)
 			}
 			_, err = w.EnrollByToken(t.Context(), system, e)
@@ -152,7 +152,7 @@ func (w *world) code(t *testing.T, url string) store.Code {
 	if !ok || w.inDatabase(t, code) {
 		t.Errorf("identity URL %q; or its code lies in the database in the clear", url)
 	}
-	c, err := w.db.Code(t.Context(), store.IdentityCode, identity.CodeMAC(w.vault, code))
+	c, err := w.db.Codes.Get(t.Context(), store.IdentityCode, identity.CodeMAC(w.vault, code))
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		t.Fatal(err)
 	}

@@ -71,7 +71,7 @@ func (s *Service) ClaimOwned(ctx context.Context, by audit.Actor, c Scope) (Gran
 	g := store.Grant{
 		Platform: place.Platform, Scope: place.Scope, Chat: place.Chat, Instance: i.ID, Tenant: i.Tenant, GrantedAt: s.set.Now(),
 	}
-	err = s.db.ClaimUnreserved(ctx, row(by, "claim", i, spell(g)), g, place.Parent)
+	err = s.db.Claim(ctx, row(by, "claim", i, spell(g)), g, store.Own{Parent: place.Parent})
 	switch {
 	case errors.Is(err, store.ErrHeld):
 		return Grant{}, refuse(Held, "another instance holds that chat")
@@ -88,7 +88,8 @@ func (s *Service) granted(ctx context.Context, g store.Grant, err error) (Grant,
 	if err != nil {
 		return Grant{}, err
 	}
-	held, ok, err := s.db.GrantCovering(ctx, relay.Place{Platform: g.Platform, Scope: g.Scope, Chat: g.Chat})
+	place := relay.Place{Platform: g.Platform, Scope: g.Scope, Chat: g.Chat}
+	held, ok, err := store.First(s.db.Grants(ctx, store.GrantFilter{Covering: &place}))
 	if err == nil && ok && held.Instance == g.Instance {
 		g = held
 	}
@@ -216,7 +217,7 @@ func (s *Service) Routes(ctx context.Context, n Named) ([]Route, error) {
 	if err != nil {
 		return nil, err
 	}
-	all, err := s.db.Routes(ctx)
+	all, err := s.db.Routes.List(ctx)
 	all = slices.DeleteFunc(all, func(r store.Route) bool { return n.Name != "" && r.Instance != of.ID })
 	return each(all, func(r store.Route) Route {
 		return Route{Platform: r.Platform, Key: r.Key, Tenant: r.Tenant, Instance: r.Instance, At: r.At.UTC()}
@@ -231,7 +232,7 @@ type RouteKey struct {
 
 // DropRoute frees what a route reserves, until its gateway starts again and declares it. Refused with NotFound.
 func (s *Service) DropRoute(ctx context.Context, by audit.Actor, k RouteKey) (RouteKey, error) {
-	err := s.db.DropRoute(ctx, &audit.Entry{Actor: by, Action: "route", Detail: "dropped " + string(k.Platform) + " " + k.Key}, k.Platform, k.Key)
+	err := s.db.Routes.Drop(ctx, &audit.Entry{Actor: by, Action: "route", Detail: "dropped " + string(k.Platform) + " " + k.Key}, k.Platform, k.Key)
 	if errors.Is(err, store.ErrNotFound) {
 		return RouteKey{}, refuse(NotFound, "there is no such route: hermes-connector route list shows what there is")
 	}

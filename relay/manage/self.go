@@ -78,7 +78,7 @@ func (s *Service) Self(ctx context.Context, n Named) (Self, error) {
 		p := b.Bot().Platform
 		out.Relevance[p] = shown(i, p)
 	}
-	lane, err := s.db.Lane(ctx, i.ID)
+	lane, err := s.db.Lanes.State(ctx, i.ID)
 	if err != nil {
 		return Self{}, err
 	}

@@ -73,7 +73,7 @@ func (s *Service) Status(ctx context.Context, _ struct{}) (Status, error) {
 		return Status{}, err
 	}
 	for _, i := range all {
-		lane, err := s.db.Lane(ctx, i.ID)
+		lane, err := s.db.Lanes.State(ctx, i.ID)
 		if err != nil {
 			return Status{}, err
 		}
@@ -165,7 +165,7 @@ func (s *Service) stuck(ctx context.Context, i relay.InstanceID) (map[relay.Even
 	if len(unfronted) == 0 {
 		return nil, nil, nil
 	}
-	entries, err := s.db.Entries(ctx, i, 0)
+	entries, err := s.db.Lanes.Entries(ctx, i, store.EntryFilter{})
 	if err != nil {
 		return nil, nil, err
 	}

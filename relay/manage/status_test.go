@@ -106,7 +106,7 @@ func TestBuffer(t *testing.T) {
 	w.enroll(t, "home")
 	ids := w.put(t, "home", "e1", "e2", "e3")
 	for _, id := range ids[:2] {
-		if err := w.db.Bury(t.Context(), "home", id, store.DeadDeaths); err != nil {
+		if _, err := w.db.Lanes.Bury(t.Context(), "home", id, store.DeadPoison); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -122,7 +122,7 @@ func TestBuffer(t *testing.T) {
 		t.Errorf("entry (-want +got):\n%s", diff)
 	}
 	dead, err := w.Dead(t.Context(), manage.Named{Name: "home"})
-	if err != nil || len(dead) != 2 || keysOf(t, dead[0])["reason"] != "deaths" || dead[0].Event != "e1" {
+	if err != nil || len(dead) != 2 || keysOf(t, dead[0])["reason"] != "poison" || dead[0].Event != "e1" {
 		t.Fatalf("Dead() = %+v, %v; want e1 and e2", dead, err)
 	}
 	moved, err := w.Replay(t.Context(), system, manage.Letters{Name: "home", Buffers: []string{dead[1].Buffer}})

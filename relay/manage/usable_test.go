@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/hermes-connector/hermes-connector/relay/manage"
+	"github.com/hermes-connector/hermes-connector/store"
 )
 
 // TestAnUnusableWakeURL costs a gateway nothing but itself (issue 9, point 24), and shows until the
@@ -46,7 +47,7 @@ func TestAnUnusableWakeURL(t *testing.T) {
 			if step.warning != "" {
 				warnings = []string{step.warning}
 			}
-			i, err := w.db.Instance(t.Context(), "home")
+			i, err := store.Only(w.db.Instances(t.Context(), "home"))
 			if err != nil || i.WakeURL != step.stored {
 				t.Errorf("stored %q, %v; want %q", i.WakeURL, err, step.stored)
 			}

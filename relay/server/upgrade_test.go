@@ -82,7 +82,7 @@ func newRig(t *testing.T, change ...func(*Options)) *rig {
 	h := hub.New(db, desk, b, []platforms.Platform{loopback.New(r.net, nil)}, hub.Options{})
 	r.hub = h
 	r.svc = manage.New(db, r.auth, desk, v, b, h, manage.Settings{Kinds: []platforms.Kind{loopback.Kind}, IdentityURLs: true})
-	id, err := identity.New(db, v, db, identity.Options{})
+	id, err := identity.New(db.Codes, v, db, identity.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -100,7 +100,7 @@ func (a *Authority) Newest(ctx context.Context, row *audit.Entry, g relay.Gatewa
 // Used drops the secrets older than the one that p's gateway dialled with. Age is the position in the record:
 // a host without a battery clock may give a newer secret an earlier time.
 func (a *Authority) Used(ctx context.Context, p Peer) error {
-	g, err := a.db.Gateway(ctx, p.Gateway)
+	g, err := store.Only(a.db.Gateways(ctx, p.Gateway))
 	if err != nil {
 		return fmt.Errorf("secret used by %s: %w", p.Gateway, err)
 	}
@@ -122,7 +122,7 @@ func (a *Authority) Used(ctx context.Context, p Peer) error {
 // DeliveryKey is the delivery key of gateway g. Errors: store.ErrNotFound, or trouble with the
 // store or the vault.
 func (a *Authority) DeliveryKey(ctx context.Context, g relay.GatewayID) (relay.Secret, error) {
-	rec, err := a.db.Gateway(ctx, g)
+	rec, err := store.Only(a.db.Gateways(ctx, g))
 	if err != nil {
 		return relay.Secret{}, fmt.Errorf("delivery key of %s: %w", g, err)
 	}

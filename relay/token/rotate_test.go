@@ -107,7 +107,7 @@ func TestRotatingTwiceKeepsTheSecretInUse(t *testing.T) {
 	again := b.rotate(t, "gw")
 	b.check(t, "the one before, which is now the one in use", "gw", fresh, Valid)
 	b.check(t, "the newest of all", "gw", again, Valid)
-	rec, err := b.db.Gateway(t.Context(), "gw")
+	rec, err := store.Only(b.db.Gateways(t.Context(), "gw"))
 	if err != nil || len(rec.Secrets) != maxLive {
 		t.Errorf("%d secrets stored, %v; want %d", len(rec.Secrets), err, maxLive)
 	}
@@ -155,7 +155,7 @@ func TestRotateRefuses(t *testing.T) {
 	if _, err := b.Rotate(t.Context(), nil, "nobody"); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("Rotate of nobody: %v, want %v", err, store.ErrNotFound)
 	}
-	if _, err := b.db.Revoke(t.Context(), nil, "gw"); err != nil {
+	if _, err := b.db.Revoke(t.Context(), nil, "i-gw"); err != nil {
 		t.Fatal(err)
 	}
 	s, err := b.Rotate(t.Context(), nil, "gw")
@@ -208,7 +208,7 @@ func TestNewestRefuses(t *testing.T) {
 	if _, err := b.Newest(t.Context(), nil, "nobody", time.Minute); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("Newest of nobody: %v, want %v", err, store.ErrNotFound)
 	}
-	rec, err := b.db.Gateway(t.Context(), "gw")
+	rec, err := store.Only(b.db.Gateways(t.Context(), "gw"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -216,7 +216,7 @@ func TestNewestRefuses(t *testing.T) {
 	if n, err := b.Newest(t.Context(), nil, "gw", time.Minute); !errors.Is(err, errSeal) || !n.Secret.IsZero() {
 		t.Errorf("Newest of a damaged secret: %v, want %v and no secret", err, errSeal)
 	}
-	if _, err := b.db.Revoke(t.Context(), nil, "gw"); err != nil {
+	if _, err := b.db.Revoke(t.Context(), nil, "i-gw"); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := b.Newest(t.Context(), nil, "gw", time.Minute); !errors.Is(err, ErrRevoked) {

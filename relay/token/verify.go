@@ -88,7 +88,7 @@ func (a *Authority) Verify(ctx context.Context, bearer string) (Peer, Verdict, e
 	if !ok {
 		return Peer{}, Unauthorized, nil
 	}
-	g, err := a.db.Gateway(ctx, c.gateway)
+	g, err := store.Only(a.db.Gateways(ctx, c.gateway))
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return Peer{}, Unauthorized, fmt.Errorf("verify gateway: %w", err)
 	}

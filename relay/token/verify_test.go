@@ -127,7 +127,7 @@ func TestVerify(t *testing.T) {
 	b := newBench(t)
 	mine, other := b.enroll(t, "gw:1"), b.enroll(t, "gw2")
 	gone := b.enroll(t, "revoked")
-	if _, err := b.db.Revoke(t.Context(), nil, "revoked"); err != nil {
+	if _, err := b.db.Revoke(t.Context(), nil, "i-revoked"); err != nil {
 		t.Fatal(err)
 	}
 	at := func(d time.Duration) time.Time { return start.Add(d) }
@@ -206,7 +206,7 @@ func TestOwnTroubleIsNoVerdict(t *testing.T) {
 	b := newBench(t)
 	old := b.enroll(t, "gw")
 	newer := b.rotate(t, "gw")
-	rec, err := b.db.Gateway(t.Context(), "gw")
+	rec, err := store.Only(b.db.Gateways(t.Context(), "gw"))
 	if err != nil {
 		t.Fatal(err)
 	}

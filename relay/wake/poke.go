@@ -65,14 +65,14 @@ func (w *Waker) consider(ctx context.Context, i relay.InstanceID) bool {
 
 // read is what the store says about an instance. One that is not there has nothing waiting.
 func (w *Waker) read(ctx context.Context, i relay.InstanceID) (store.Instance, int, error) {
-	inst, err := w.db.Instance(ctx, i)
+	inst, err := store.Only(w.db.Instances(ctx, i))
 	if errors.Is(err, store.ErrNotFound) {
 		return store.Instance{}, 0, nil
 	}
 	if err != nil {
 		return store.Instance{}, 0, err
 	}
-	lane, err := w.db.Lane(ctx, i)
+	lane, err := w.lanes.State(ctx, i)
 	return inst, lane.Entries, err
 }
 

@@ -97,7 +97,7 @@ func (r *rig) restart(o Options) {
 		r.counts[name]++
 	}
 	o.Log = slog.New(slog.NewTextHandler(&r.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	r.waker = New(r, r, &http.Client{Transport: r, Timeout: 10 * time.Second}, o)
+	r.waker = New(r, r, r, &http.Client{Transport: r, Timeout: 10 * time.Second}, o)
 	ctx, cancel := context.WithCancel(r.t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- r.waker.Run(ctx) }()
@@ -112,26 +112,19 @@ func (r *rig) restart(o Options) {
 
 // The rig stands between the waker and its database, and counts.
 
-func (r *rig) Instances(ctx context.Context) ([]store.Instance, error) {
+func (r *rig) Instances(ctx context.Context, ids ...relay.InstanceID) ([]store.Instance, error) {
 	if err := r.fault(); err != nil {
 		return nil, err
 	}
-	return r.db.Instances(ctx)
+	return r.db.Instances(ctx, ids...)
 }
 
-func (r *rig) Instance(ctx context.Context, i relay.InstanceID) (store.Instance, error) {
-	if err := r.fault(); err != nil {
-		return store.Instance{}, err
-	}
-	return r.db.Instance(ctx, i)
-}
-
-func (r *rig) Lane(ctx context.Context, i relay.InstanceID) (store.Lane, error) {
+func (r *rig) State(ctx context.Context, i relay.InstanceID) (store.Lane, error) {
 	r.mu.Lock()
 	r.lanes++
 	then := r.onLane
 	r.mu.Unlock()
-	lane, err := r.db.Lane(ctx, i)
+	lane, err := r.db.Lanes.State(ctx, i)
 	if then != nil {
 		then()
 	}
@@ -245,14 +238,14 @@ func (r *rig) leave(i relay.InstanceID) {
 func (r *rig) drain(i relay.InstanceID) {
 	r.t.Helper()
 	for {
-		e, ok, err := r.db.NextDelivery(r.t.Context(), i, 0)
+		e, ok, err := r.db.Lanes.Next(r.t.Context(), i, 0)
 		if err != nil {
 			r.t.Fatal(err)
 		}
 		if !ok {
 			return
 		}
-		if _, err := r.db.DropBuffered(r.t.Context(), nil, i, e.Buffer); err != nil {
+		if _, err := r.db.Lanes.Drop(r.t.Context(), nil, i, e.Buffer); err != nil {
 			r.t.Fatal(err)
 		}
 	}

@@ -41,9 +41,12 @@ const (
 
 // Instances is the part of the store a waker needs. *store.DB satisfies it.
 type Instances interface {
-	Instances(ctx context.Context) ([]store.Instance, error)
-	Instance(ctx context.Context, id relay.InstanceID) (store.Instance, error)
-	Lane(ctx context.Context, id relay.InstanceID) (store.Lane, error)
+	Instances(ctx context.Context, ids ...relay.InstanceID) ([]store.Instance, error)
+}
+
+// Lanes is the part of the store that knows what waits. *store.Lanes satisfies it.
+type Lanes interface {
+	State(ctx context.Context, id relay.InstanceID) (store.Lane, error)
 }
 
 // Presence knows who is there. *hub.Hub satisfies it.
@@ -69,10 +72,11 @@ type Options struct {
 // Waker pokes wake URLs. Make one with New, run it once.
 type Waker struct {
 	// Set once, by New.
-	db   Instances
-	live Presence
-	get  Getter
-	opts Options
+	db    Instances
+	lanes Lanes
+	live  Presence
+	get   Getter
+	opts  Options
 
 	look  chan struct{} // capacity 1: when full, a look is due anyway
 	pokes sync.WaitGroup
@@ -84,7 +88,7 @@ type Waker struct {
 }
 
 // New makes a waker. Nothing is poked before Run.
-func New(db Instances, live Presence, get Getter, o Options) *Waker {
+func New(db Instances, lanes Lanes, live Presence, get Getter, o Options) *Waker {
 	if o.Cooldown <= 0 {
 		o.Cooldown = time.Minute
 	}
@@ -97,7 +101,7 @@ func New(db Instances, live Presence, get Getter, o Options) *Waker {
 	}
 	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	return &Waker{
-		db: db, live: live, get: get, opts: o,
+		db: db, lanes: lanes, live: live, get: get, opts: o,
 		look:    make(chan struct{}, 1),
 		targets: make(map[relay.InstanceID]*target),
 		hosts:   make(map[string]int),
@@ -171,7 +175,7 @@ func (w *Waker) remember(ctx context.Context) {
 		if i.WakeURL == "" || w.live.Awake(i.ID) {
 			continue
 		}
-		lane, err := w.db.Lane(ctx, i.ID)
+		lane, err := w.lanes.State(ctx, i.ID)
 		if err != nil {
 			w.opts.Log.Warn("the buffer could not be read at the start; the next event wakes its instance", "instance", i.ID, "err", err)
 			continue

@@ -362,7 +362,7 @@ func TestOutcomes(t *testing.T) {
 
 // The real guard lets none of these out, and none of them is repeated. (invariant 4)
 func TestBlockedAddresses(t *testing.T) {
-	w := New(nil, nil, guard.New(guard.Options{}).Client(), Options{})
+	w := New(nil, nil, nil, guard.New(guard.Options{}).Client(), Options{})
 	for raw, blocked := range map[string]bool{
 		"http://127.0.0.1/?hunter2":       true,
 		"http://169.254.169.254/?hunter2": true,

@@ -16,6 +16,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/hermes-connector/hermes-connector/store"
+	"github.com/hermes-connector/hermes-connector/store/restore"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -108,7 +109,7 @@ func TestWrite(t *testing.T) { // invariants 1 and 3
 			}
 			defer r.Close()
 			restored := filepath.Join(t.TempDir(), "connector.db")
-			got, err := store.Restore(restored, r, store.Options{})
+			got, err := restore.Restore(restored, r, store.Options{})
 			if err != nil || !got.MadeAt.Equal(made.At) {
 				t.Errorf("restored %+v, %v; made at %v", got, err, made.At)
 			}

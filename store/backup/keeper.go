@@ -16,14 +16,14 @@ import (
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay/count"
+	"github.com/hermes-connector/hermes-connector/store"
 	"github.com/hermes-connector/hermes-connector/store/files"
 )
 
 // Database is what a Keeper takes snapshots of; *store.DB is one.
 type Database interface {
 	Source
-	// Committed is the number of the newest commit.
-	Committed() uint64
+	Stats() store.Stats
 }
 
 // Options of a Keeper. Dir is required; otherwise the zero value is the default.
@@ -144,7 +144,7 @@ func (k *Keeper) keep(ctx context.Context) (next time.Time, err error) {
 		if due := k.due(last); now.Before(due) {
 			return due, nil
 		}
-		if newest.commit == k.db.Committed() {
+		if newest.commit == k.db.Stats().Commit {
 			k.looked = now
 			return k.due(now), nil
 		}
@@ -152,7 +152,7 @@ func (k *Keeper) keep(ctx context.Context) (next time.Time, err error) {
 	if err := os.MkdirAll(k.o.Dir, 0o700); err != nil {
 		return next, err
 	}
-	taken := snapshot{at: now.UTC().Truncate(time.Second), commit: k.db.Committed(), encrypted: k.o.Recipient != ""}
+	taken := snapshot{at: now.UTC().Truncate(time.Second), commit: k.db.Stats().Commit, encrypted: k.o.Recipient != ""}
 	m, err := Write(ctx, k.db, filepath.Join(k.o.Dir, taken.name()), k.o.Recipient)
 	if err != nil {
 		return next, err

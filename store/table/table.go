@@ -57,6 +57,15 @@ func Load[T any](t *bolt.Tx, b string, k []byte) (v T, ok bool, err error) {
 	return v, true, nil
 }
 
+// AtMostOne is Load as a list.
+func AtMostOne[T any](t *bolt.Tx, b string, k []byte) ([]T, error) {
+	v, ok, err := Load[T](t, b, k)
+	if err != nil || !ok {
+		return nil, err
+	}
+	return []T{v}, nil
+}
+
 // Found is Load for a record that has to be there: ErrNotFound when it is not.
 func Found[T any](t *bolt.Tx, b string, k []byte) (T, error) {
 	v, ok, err := Load[T](t, b, k)

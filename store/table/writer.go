@@ -90,6 +90,16 @@ func (w *Writer) Drop(b string) error { return w.file.Drop(b) }
 // Next gives out the bucket's next running number.
 func (w *Writer) Next(b string) (uint64, error) { return w.file.Next(b) }
 
+// DropUnder deletes what begins with pre.
+func DropUnder(w *Writer, b string, pre []byte) error {
+	for _, k := range KeysUnder(w.Tx, b, pre) {
+		if err := w.Delete(b, k); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // DropWhere deletes the records of b that which picks, and returns how many. A damaged one is passed
 // over: it gives nobody anything, because every reader refuses it, and it must not keep a
 // revocation of somebody else from taking effect.

@@ -1,10 +1,12 @@
-package store
+package restore
 
 import (
 	"bytes"
 	"errors"
+	"iter"
 
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/store"
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
 	"github.com/hermes-connector/hermes-connector/store/seen"
 	"github.com/hermes-connector/hermes-connector/store/table"
@@ -27,39 +29,29 @@ import (
 // file gets its name when all is in it.
 const carryBatch = 5000
 
-// lostIn are the events, by their seen marks, that are in h and not in other, and the keys of their bots.
-func (h holdings) lostIn(other holdings) (events map[seen.Mark]bool, bots map[string]bool) {
-	events, bots = make(map[seen.Mark]bool), make(map[string]bool)
-	for k, e := range h.open {
-		if _, ok := other.open[k]; !ok {
-			events[seen.Of(e.bot, e.id)], bots[string(botKey(e.bot))] = true, true
-		}
-	}
-	return events, bots
-}
-
 // carrier copies records into the database of a backup.
 type carrier struct {
-	to *bolt.DB
-	t  *tx // under way; nil for none
-	n  int // records in it
+	to    *bolt.DB
+	check func(bucket string, k, value []byte) error
+	t     store.Edit // under way, if n is not 0
+	n     int        // records in it
 }
 
 // carry copies what is to be carried from the former database into the file temp, the backup's. Moves are
 // repeated only in a sound one: they look at all its grants.
-func carry(temp string, former *bolt.DB, had, has holdings, sound bool, o Options) error {
+func carry(temp string, former *bolt.DB, had, has holdings, sound bool, o boltfile.Options) error {
 	to, err := openAlone(temp, o)
 	if err != nil {
 		return err
 	}
-	c := &carrier{to: to}
+	c := &carrier{to: to, check: o.Format.Check}
 	lost, bots := had.lostIn(has)
-	err = migrate(to, migrations()) // an older file has not every bucket yet
+	err = store.Upgrade(to) // an older file has not every bucket yet
 	if err == nil {
 		err = former.View(func(from *bolt.Tx) error {
 			err := errors.Join(
 				seen.Carry(from, o.Now(), lost, c.writer),
-				c.copy(from, bucketCursors, func(k, _ []byte) (bool, error) { return !bots[string(k)], nil }),
+				c.copy(from, store.BucketCursors, func(k, _ []byte) (bool, error) { return !bots[string(k)], nil }),
 				c.sent(from))
 			if err != nil || !sound {
 				return err
@@ -74,18 +66,18 @@ func carry(temp string, former *bolt.DB, had, has holdings, sound bool, o Option
 }
 
 // into is the transaction the next record goes into.
-func (c *carrier) into() (*tx, error) {
+func (c *carrier) into() (store.Edit, error) {
 	if c.n >= carryBatch {
 		if err := c.commit(true); err != nil {
-			return nil, err
+			return c.t, err
 		}
 	}
-	if c.t == nil {
+	if c.n == 0 {
 		x, err := c.to.Begin(true)
 		if err != nil {
-			return nil, err
+			return c.t, err
 		}
-		c.t = edit(x)
+		c.t = store.NewEdit(x)
 	}
 	c.n++
 	return c.t, nil
@@ -102,15 +94,15 @@ func (c *carrier) writer() (*table.Writer, error) {
 
 // commit ends the transaction under way.
 func (c *carrier) commit(well bool) error {
-	t := c.t
-	if t == nil {
+	n := c.n
+	c.n = 0
+	switch {
+	case n == 0:
 		return nil
+	case !well:
+		return c.t.Rollback()
 	}
-	c.t, c.n = nil, 0
-	if !well {
-		return t.Rollback()
-	}
-	return t.Commit()
+	return c.t.Commit()
 }
 
 // put stores value, which fits its key, under k, unless it is there. A damaged record is left to the next
@@ -121,7 +113,7 @@ func (c *carrier) put(b string, k, value []byte) error {
 		return err
 	}
 	if bk := t.Bucket([]byte(b)); bk != nil {
-		if old := bk.Get(k); old != nil && (bytes.Equal(old, value) || checkFile(b, k, old) != nil) {
+		if old := bk.Get(k); old != nil && (bytes.Equal(old, value) || c.check(b, k, old) != nil) {
 			return nil
 		}
 	}
@@ -129,13 +121,13 @@ func (c *carrier) put(b string, k, value []byte) error {
 }
 
 // intact ranges over the records of b that are what was written.
-func intact(from *bolt.Tx, b string) func(yield func(k, v []byte) bool) {
+func intact(from *bolt.Tx, b string, check func(b string, k, value []byte) error) iter.Seq2[[]byte, []byte] {
 	return func(yield func(k, v []byte) bool) {
 		if from.Bucket([]byte(b)) == nil { // from before there was one
 			return
 		}
 		for k, v := range table.Under(from, b, nil) {
-			if checkFile(b, k, v) == nil && !yield(k, v) {
+			if check(b, k, v) == nil && !yield(k, v) {
 				return
 			}
 		}
@@ -144,7 +136,7 @@ func intact(from *bolt.Tx, b string) func(yield func(k, v []byte) bool) {
 
 // copy carries the records of b that take picks.
 func (c *carrier) copy(from *bolt.Tx, b string, take func(k, v []byte) (bool, error)) error {
-	for k, v := range intact(from, b) {
+	for k, v := range intact(from, b, c.check) {
 		ok, err := take(k, v)
 		if ok && err == nil {
 			err = c.put(b, k, v)
@@ -161,8 +153,8 @@ func (c *carrier) copy(from *bolt.Tx, b string, take func(k, v []byte) (bool, er
 func (c *carrier) sent(from *bolt.Tx) error {
 	same := make(map[relay.InstanceID]bool)
 	err := c.to.View(func(to *bolt.Tx) error {
-		for _, i := range table.Readable[Instance](from, bucketInstances) {
-			o, ok, _ := table.Load[Instance](to, bucketInstances, table.Key(i.ID))
+		for _, i := range table.Readable[store.Instance](from, store.BucketInstances) {
+			o, ok, _ := table.Load[store.Instance](to, store.BucketInstances, table.Key(i.ID))
 			same[i.ID] = ok && o.Tenant == i.Tenant && o.CreatedAt.Equal(i.CreatedAt)
 		}
 		return nil
@@ -170,23 +162,23 @@ func (c *carrier) sent(from *bolt.Tx) error {
 	if err != nil {
 		return err
 	}
-	return c.copy(from, bucketSent, func(k, v []byte) (bool, error) {
-		r, err := table.Decode[sentRecord](k, v)
+	return c.copy(from, store.BucketSent, func(k, v []byte) (bool, error) {
+		r, err := table.Decode[store.SentRecord](k, v)
 		return err == nil && same[r.Instance], nil
 	})
 }
 
 // moves repeats the moves of chats since the backup, for no platform tells of one twice.
 func (c *carrier) moves(from *bolt.Tx) error {
-	return c.copy(from, bucketMoved, func(k, v []byte) (bool, error) {
-		r, err := table.Decode[movedRecord](k, v)
+	return c.copy(from, store.BucketMoved, func(k, v []byte) (bool, error) {
+		r, err := table.Decode[store.MovedRecord](k, v)
 		if err != nil {
 			return false, nil
 		}
 		t, err := c.into()
-		if err != nil || bytes.Equal(t.Bucket([]byte(bucketMoved)).Get(k), v) {
+		if err != nil || bytes.Equal(t.Bucket([]byte(store.BucketMoved)).Get(k), v) {
 			return false, err
 		}
-		return true, t.move(Move{Platform: r.Platform, From: r.From, To: r.To}, r.At)
+		return true, t.Move(store.Move{Platform: r.Platform, From: r.From, To: r.To}, r.At)
 	})
 }

@@ -1,0 +1,180 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/store/audit"
+	"github.com/hermes-connector/hermes-connector/store/boltfile"
+	"github.com/hermes-connector/hermes-connector/store/seen"
+	"github.com/hermes-connector/hermes-connector/store/table"
+	bolt "go.etcd.io/bbolt"
+)
+
+// What is here is for store/restore, which makes one database of others while nobody has them open.
+
+// The buckets that are copied or looked through record by record.
+const (
+	BucketMeta      = bucketMeta
+	BucketTenants   = bucketTenants
+	BucketInstances = bucketInstances
+	BucketGateways  = bucketGateways
+	BucketBindings  = bucketBindings
+	BucketGrants    = bucketGrants
+	BucketCursors   = bucketCursors
+	BucketSent      = bucketSent
+	BucketMoved     = bucketMoved
+)
+
+// Derived reports whether a record follows from others, so that it is made anew and not copied.
+func Derived(bucket string, k []byte) bool {
+	return bucket == bucketIndex || bucket == bindingsTo || bucket == audit.Counts || bucket == bucketMeta && string(k) != schemaKey
+}
+
+// IsOurs reports whether a database of this version, or of one before it, has the bucket.
+func IsOurs(bucket string) bool { return slices.Contains(buckets(), bucket) || seen.IsOld(bucket) }
+
+// Upgrade brings b to this version, and looks whether all buckets are there.
+func Upgrade(b *bolt.DB) error { return migrate(b, migrations()) }
+
+// Held is a delivery that somebody has not got: an entry, a dead letter or something undecided.
+type Held struct {
+	Instance relay.InstanceID
+	About    About
+	Dead     relay.BufferID // of a dead letter
+}
+
+// HeldIn lists what the database holds. whole: each of them could be read. A database that is not ours or of a
+// later version is an error.
+func HeldIn(b *bolt.DB) (all []Held, whole bool, err error) {
+	v, err := version(b)
+	if err == nil && v > 1+len(migrations()) {
+		err = errors.New("a newer hermes-connector wrote it; run that version")
+	}
+	if err != nil {
+		return nil, false, err
+	}
+	whole = true
+	err = b.View(func(t *bolt.Tx) error {
+		for _, name := range []string{bucketEntries, bucketLanes, bucketDead, bucketGateways, bucketBindings, bucketGrants} {
+			if t.Bucket([]byte(name)) == nil {
+				return fmt.Errorf("%w: bucket %s is missing", ErrDamaged, name)
+			}
+		}
+		each := func(b string, read func(k, v []byte) (Held, error)) {
+			if t.Bucket([]byte(b)) == nil { // from before there was one
+				return
+			}
+			for k, v := range table.Under(t, b, nil) {
+				if h, err := read(k, v); err == nil && h.Instance != "" {
+					all = append(all, h)
+				} else {
+					whole = false
+				}
+			}
+		}
+		each(bucketEntries, func(k, v []byte) (Held, error) {
+			e, _, err := decodeEntry(k, v)
+			return Held{Instance: instanceOf(k, 8), About: e.About}, err
+		})
+		each(bucketDead, func(k, v []byte) (Held, error) {
+			_, e, _, err := decodeDead(k, v)
+			id, _ := tailID(k)
+			return Held{Instance: instanceOf(k, 24), About: e.About, Dead: id}, err
+		})
+		each(bucketUndecided, func(k, v []byte) (Held, error) {
+			u, err := decodeUndecided(k, v)
+			if err != nil {
+				return Held{}, err
+			}
+			return Held{Instance: u.Instance, About: aboutOf(*u.event())}, nil
+		})
+		return nil
+	})
+	return all, whole, err
+}
+
+// instanceOf is the instance in a key that goes on with a tail of so many bytes. Names of instances hold none of
+// the bytes that a key escapes.
+func instanceOf(k []byte, tail int) relay.InstanceID {
+	return relay.InstanceID(k[:max(0, len(k)-tail-1)])
+}
+
+// Edit is a write transaction of somebody who has the file for himself.
+type Edit struct{ *tx }
+
+// NewEdit is the transaction x.
+func NewEdit(x *bolt.Tx) Edit { return Edit{edit(x)} }
+
+// Move is MoveChat, as of a time.
+func (e Edit) Move(m Move, at time.Time) error { return e.move(m, at) }
+
+// RenewEpochs gives every lane a new epoch.
+func (e Edit) RenewEpochs() error {
+	for _, k := range table.KeysUnder(e.Tx, bucketLanes, nil) {
+		l, err := table.Decode[lane](k, e.Bucket([]byte(bucketLanes)).Get(k))
+		if err != nil {
+			return boltfile.DamagedRecord(bucketLanes, k, err)
+		}
+		if l.Epoch == 0 { // never used
+			continue
+		}
+		l.Epoch = newEpoch()
+		if err := e.Put(bucketLanes, k, l); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Derive makes what follows from the records that are there.
+func (e Edit) Derive() error {
+	for _, b := range []string{bucketQuarantine, audit.Rows, bucketUndecided} {
+		var last uint64
+		for k := range table.Under(e.Tx, b, nil) {
+			last = max(last, table.Number(k))
+		}
+		if err := e.Bucket([]byte(b)).SetSequence(last); err != nil {
+			return fmt.Errorf("bucket %s: %w", b, err)
+		}
+	}
+	return errors.Join(e.reindex(), e.recountLanes(), audit.Recount(e.Writer))
+}
+
+// DropStrays drops what hangs on instances that are not there, and returns those.
+func (e Edit) DropStrays(now time.Time) (gone []relay.InstanceID, err error) {
+	names := make(map[relay.InstanceID]bool)
+	for k := range table.Under(e.Tx, bucketLanes, nil) {
+		names[relay.InstanceID(k)] = true
+	}
+	for _, c := range table.Readable[Conversation](e.Tx, bucketConversations) {
+		names[c.Instance] = true
+	}
+	for _, u := range table.Readable[undecidedRecord](e.Tx, bucketUndecided) {
+		names[u.Instance] = true
+	}
+	for i := range names {
+		if table.Has(e.Tx, bucketInstances, table.Key(i)) {
+			continue
+		}
+		gone = append(gone, i)
+		_, err := table.DropWhere(e.Writer, bucketUndecided, func(u undecidedRecord) bool { return u.Instance == i })
+		if err := errors.Join(err, e.strip(i, now), e.flush()); err != nil {
+			return nil, err
+		}
+		delete(e.lanes, i)
+		for _, k := range append(table.KeysUnder(e.Tx, bucketDead, table.Prefix(i)), table.Key(i)) {
+			b := bucketDead
+			if string(k) == string(i) {
+				b = bucketLanes
+			}
+			if err := e.Delete(b, k); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return gone, nil
+}

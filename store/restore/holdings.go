@@ -1,0 +1,108 @@
+package restore
+
+import (
+	"slices"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/store"
+	"github.com/hermes-connector/hermes-connector/store/boltfile"
+	"github.com/hermes-connector/hermes-connector/store/seen"
+	"github.com/hermes-connector/hermes-connector/store/table"
+	bolt "go.etcd.io/bbolt"
+)
+
+// holdings are the keys of what a Content counts. A message goes by its event: its buffer id is another
+// one after every restore.
+type holdings struct {
+	open     map[string]store.About // by instance and seen mark: what was not delivered to everybody, or not judged
+	untold   bool                   // damage keeps from telling all that was not
+	messages map[string]relay.InstanceID
+	dead     map[string]relay.InstanceID
+	gateways map[string]bool
+	bindings map[string]bool
+	grants   map[string]bool
+}
+
+// inventory lists what the database b holds. Damaged records do not count.
+func inventory(b *bolt.DB, o boltfile.Options) (h holdings, err error) {
+	held, whole, err := store.HeldIn(b)
+	if err != nil {
+		return h, err
+	}
+	h = holdings{
+		open: make(map[string]store.About), untold: !whole,
+		messages: make(map[string]relay.InstanceID), dead: make(map[string]relay.InstanceID),
+		gateways: make(map[string]bool), bindings: make(map[string]bool), grants: make(map[string]bool),
+	}
+	for _, d := range held {
+		m := seen.Of(d.About.Bot, d.About.ID)
+		k := string(append(table.Prefix(d.Instance), m[:]...))
+		h.open[k] = d.About
+		h.untold = h.untold || d.About.ID == ""
+		if d.Dead.IsZero() {
+			h.messages[k] = d.Instance
+		} else { // replayed and dead again it has another number of its death, and is the same message
+			h.dead[string(d.Instance)+":"+d.Dead.String()] = d.Instance
+		}
+	}
+	err = b.View(func(t *bolt.Tx) error {
+		for _, g := range table.Readable[store.Gateway](t, store.BucketGateways) {
+			if !g.Revoked {
+				h.gateways[string(g.ID)] = true
+			}
+		}
+		for k := range intact(t, store.BucketBindings, o.Format.Check) {
+			h.bindings[string(k)] = true
+		}
+		for k := range intact(t, store.BucketGrants, o.Format.Check) {
+			h.grants[string(k)] = true
+		}
+		return nil
+	})
+	return h, err
+}
+
+// without is what is in h and not in other.
+func (h holdings) without(other holdings) Content {
+	c := Content{
+		Messages: perInstance(h.messages, other.messages), Dead: perInstance(h.dead, other.dead),
+		Bindings: len(missing(h.bindings, other.bindings)), Grants: len(missing(h.grants, other.grants)),
+	}
+	for _, g := range missing(h.gateways, other.gateways) {
+		c.Gateways = append(c.Gateways, relay.GatewayID(g))
+	}
+	return c
+}
+
+// lostIn are the events, by their seen marks, that are in h and not in other, and the keys of their bots.
+func (h holdings) lostIn(other holdings) (events map[seen.Mark]bool, bots map[string]bool) {
+	events, bots = make(map[seen.Mark]bool), make(map[string]bool)
+	for _, k := range missing(h.open, other.open) {
+		e := h.open[k]
+		events[seen.Of(e.Bot, e.ID)] = true
+		bots[string(table.Key(e.Bot.Platform, string(e.Bot.ID)))] = true
+	}
+	return events, bots
+}
+
+// perInstance counts what is in a and not in b.
+func perInstance(a, b map[string]relay.InstanceID) (n map[relay.InstanceID]int) {
+	for _, k := range missing(a, b) {
+		if n == nil {
+			n = make(map[relay.InstanceID]int)
+		}
+		n[a[k]]++
+	}
+	return n
+}
+
+// missing is what is in a and not in b, sorted.
+func missing[V any](a, b map[string]V) (out []string) {
+	for k := range a {
+		if _, ok := b[k]; !ok {
+			out = append(out, k)
+		}
+	}
+	slices.Sort(out)
+	return out
+}

@@ -1,0 +1,156 @@
+// Package restore puts a backup, or what can be read of a damaged file, in the place of the database, while no
+// server runs. All that it does happens in a file of its own, which takes the database's name when it is whole.
+package restore
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/store"
+	"github.com/hermes-connector/hermes-connector/store/boltfile"
+	bolt "go.etcd.io/bbolt"
+)
+
+// Restored says what a Restore has changed.
+type Restored struct {
+	MadeAt   time.Time `json:"madeAt,omitzero"` // of the backup; zero when it does not say
+	Kept     string    `json:"kept,omitempty"`  // where the former database is; empty when there was none
+	Compared bool      `json:"compared"`        // the former database could be read; otherwise Lost and Back say nothing
+	Lost     Content   `json:"lost"`            // what is in the former database and not in the backup
+	Back     Content   `json:"back"`            // what is in the backup and was deleted since
+	// Carried: what was delivered since the backup does not come again, but what is in Back. Otherwise nobody
+	// knows what that was: what came since MadeAt may come again.
+	Carried bool `json:"carried"`
+	Damaged int  `json:"damaged"` // records of the backup that are; the next Open names them and sets them aside
+	// FellBack: the newest commit of the backup was unreadable, and the one before it is used. Not in
+	// one that Backup wrote, where both say the same.
+	FellBack bool `json:"fellBack,omitempty"`
+	// Unread is what a Salvage could not read, a line each, and what had to go with it.
+	Unread []string `json:"unread,omitempty"`
+}
+
+// Content is what a database holds of what people would miss.
+type Content struct {
+	Messages map[relay.InstanceID]int `json:"messages,omitempty"` // waiting, per instance; without those where none do
+	Dead     map[relay.InstanceID]int `json:"dead,omitempty"`     // dead letters, likewise
+	Gateways []relay.GatewayID        `json:"gateways,omitempty"` // that are not revoked, by name
+	Bindings int                      `json:"bindings"`
+	Grants   int                      `json:"grants"`
+}
+
+// Restore puts the backup that r gives, decrypted, in the place of the database at path, which is
+// kept beside it under another name. Every lane gets a new epoch: the numbers given out since the
+// backup was made would come again.
+//
+// What was seen and how far the platforms were confirmed is carried over from the former database, where
+// that can be read, so that what was delivered since does not come again. Messages that wait in it and
+// not in the backup are lost, and counted; what would keep a platform from repeating them is not
+// carried, so that they come again from one that still has them. What the agents sent since, and the
+// new ids of chats, are carried too. All else is as the backup says.
+//
+// store.ErrLocked: a server runs. store.ErrDamaged: the backup cannot be
+// used; then, as on any error, the database is what it was.
+func Restore(path string, r io.Reader, o store.Options) (Restored, error) {
+	out, err := replace(path, r, o.File(), accept)
+	if err != nil {
+		return Restored{}, fmt.Errorf("restore %s: %w", path, err)
+	}
+	return out, nil
+}
+
+// Salvage is Restore with a file that is too damaged to be used, a backup or the database at path itself:
+// every record that can be read is copied into a new one. Restored.Unread lists the others.
+func Salvage(path string, r io.Reader, o store.Options) (Restored, error) {
+	out, err := replace(path, r, o.File(), salvage)
+	if err != nil {
+		return Restored{}, fmt.Errorf("salvage %s: %w", path, err)
+	}
+	return out, nil
+}
+
+// replace puts the file that r gives, as usable makes it, in the place of the one at path.
+func replace(path string, r io.Reader, o boltfile.Options, usable func(*Restored, string, boltfile.Options) error) (out Restored, err error) {
+	out.Kept, err = boltfile.Replace(path, r, o, func(temp string, former *bolt.DB) error {
+		if err := usable(&out, temp, o); err != nil {
+			return fmt.Errorf("the file to restore from: %w", err)
+		}
+		has, err := renew(temp, o)
+		if err != nil {
+			return fmt.Errorf("the file to restore from: %w", err)
+		}
+		if former == nil {
+			return nil
+		}
+		had, err := formerHoldings(path, former, o)
+		if err != nil {
+			return nil // said by Compared
+		}
+		out.Compared, out.Lost, out.Back = true, had.without(has), has.without(had)
+		if out.Carried = !had.untold; !out.Carried {
+			return nil
+		}
+		if err := carry(temp, former, had, has, out.Damaged == 0, o); err != nil {
+			return fmt.Errorf("carry over what was seen: %w", err)
+		}
+		return nil
+	})
+	return out, err
+}
+
+// accept checks the file temp, and cuts off the trailer if it has one.
+func accept(r *Restored, temp string, o boltfile.Options) error {
+	got, err := boltfile.Adopt(temp, o.Format.Check)
+	if err == nil {
+		err = store.Refusal(got.Bad)
+	}
+	if err != nil {
+		if errors.Is(err, store.ErrDamaged) {
+			err = fmt.Errorf("%w; restore --salvage copies what can be read of it", err)
+		}
+		return err
+	}
+	r.Damaged, r.FellBack = len(got.Bad), got.FellBack
+	return r.dated(temp)
+}
+
+// dated notes when the backup temp was made, if it has a trailer, and cuts that off.
+func (r *Restored) dated(temp string) error {
+	made, ok, err := boltfile.CutTrailer(temp)
+	if ok {
+		r.MadeAt, r.FellBack = made, false
+	}
+	return err
+}
+
+// renew gives every lane in the file temp a new epoch. It returns what it holds.
+func renew(temp string, o boltfile.Options) (has holdings, err error) {
+	b, err := openAlone(temp, o)
+	if err != nil {
+		return has, err
+	}
+	if has, err = inventory(b, o); err == nil {
+		err = boltfile.Update(b, func(x *bolt.Tx) error { return store.NewEdit(x).RenewEpochs() })
+	}
+	return has, errors.Join(err, b.Close())
+}
+
+// openAlone opens a file that nobody else knows of.
+func openAlone(temp string, o boltfile.Options) (*bolt.DB, error) {
+	o.OpenFile = os.OpenFile // what a test wants to hear of is the database
+	return boltfile.OpenBolt(temp, o)
+}
+
+// formerHoldings are those of the database at path, which is open in b.
+func formerHoldings(path string, b *bolt.DB, o boltfile.Options) (h holdings, err error) {
+	got, err := boltfile.Adopt(path, o.Format.Check) // bbolt may panic on what this finds
+	if err != nil {
+		return h, err
+	}
+	h, err = inventory(b, o)
+	h.untold = h.untold || got.FellBack
+	return h, err
+}

@@ -1,0 +1,121 @@
+package table
+
+import (
+	"bytes"
+	"errors"
+	"slices"
+
+	"github.com/hermes-connector/hermes-connector/store/boltfile"
+	bolt "go.etcd.io/bbolt"
+)
+
+// Index is the bucket of further keys by which records are found, each with the record's own behind it. It
+// follows from the records: whatever changes one that has further keys goes through PutIndexed and DeleteIndexed.
+const Index = "index"
+
+// Indexed is a record with further keys.
+type Indexed interface {
+	// At is where the record stands, and its keys in the index.
+	At() (b string, own []byte, also [][]byte)
+}
+
+// IndexKey begins the keys in the index by which records of b are found, by what they have of each of a kind.
+func IndexKey(b string, by string, parts ...string) []byte {
+	return Key(b, append([]string{by}, parts...)...)
+}
+
+// IndexUnder is IndexKey for all keys that go on behind parts.
+func IndexUnder(b string, by string, parts ...string) []byte {
+	return append(IndexKey(b, by, parts...), 0)
+}
+
+// PutIndexed stores v, unless it stands there already word for word.
+func PutIndexed[T Indexed](w *Writer, v T) error {
+	b, own, also := v.At()
+	old, ok, err := Load[T](w.Tx, b, own)
+	if err != nil {
+		return err
+	}
+	if ok {
+		_, _, had := old.At()
+		for _, k := range had {
+			if slices.ContainsFunc(also, func(a []byte) bool { return bytes.Equal(a, k) }) {
+				continue
+			}
+			if err := w.Delete(Index, k); err != nil {
+				return err
+			}
+		}
+	}
+	for _, k := range also {
+		if Has(w.Tx, Index, k) {
+			continue
+		}
+		if err := w.PutSealed(Index, k, boltfile.Seal(k, own)); err != nil {
+			return err
+		}
+	}
+	return w.PutChanged(b, own, v)
+}
+
+// DeleteIndexed removes v.
+func DeleteIndexed(w *Writer, v Indexed) error {
+	b, own, also := v.At()
+	for _, k := range also {
+		if err := w.Delete(Index, k); err != nil {
+			return err
+		}
+	}
+	return w.Delete(b, own)
+}
+
+// Lookup lists the records of b that the index has under pre, in the order of the index: those of which the key
+// goes on with something greater than after, and limit of them, or all if that is 0.
+func Lookup[T any](t *bolt.Tx, b string, pre []byte, after string, limit int) (out []T, err error) {
+	for k, v := range UnderFrom(t, Index, pre, after) {
+		if after != "" && string(k[len(pre):]) == after {
+			continue
+		}
+		if limit > 0 && len(out) == limit {
+			break
+		}
+		own, err := boltfile.Unseal(k, v)
+		if err != nil {
+			return nil, boltfile.DamagedRecord(Index, k, err)
+		}
+		r, ok, err := Load[T](t, b, own)
+		if err == nil && !ok {
+			err = boltfile.DamagedRecord(Index, k, errors.New("it points nowhere"))
+		}
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, r)
+	}
+	return out, nil
+}
+
+// Reindex makes the index what the records say. Where it is, it writes nothing.
+func Reindex(w *Writer, records ...Indexed) error {
+	want := make(map[string][]byte)
+	for _, r := range records {
+		_, own, also := r.At()
+		for _, k := range also {
+			want[string(k)] = own
+		}
+	}
+	for _, k := range KeysUnder(w.Tx, Index, nil) {
+		own, err := boltfile.Unseal(k, w.Bucket([]byte(Index)).Get(k))
+		if err == nil && bytes.Equal(own, want[string(k)]) {
+			delete(want, string(k))
+		} else if err := w.Delete(Index, k); err != nil {
+			return err
+		}
+	}
+	for k, own := range want {
+		if err := w.PutSealed(Index, []byte(k), boltfile.Seal([]byte(k), own)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
