@@ -38,10 +38,10 @@ func newCheckCmd(a *app) *cobra.Command {
 			return err
 		}
 		out := checked{Faults: append(config.Faults{}, faults...)}
-		switch {
-		case err != nil && *asJSON:
-			return errors.Join(a.print(true, out, nil), err)
-		case err != nil:
+		if err != nil && *asJSON {
+			err = errors.Join(a.print(true, out, nil), err)
+		}
+		if err != nil {
 			return err
 		}
 		out.File = cfg.File

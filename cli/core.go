@@ -161,7 +161,7 @@ func (c *core) openOperator(ctx context.Context, cfg *config.Config, log *slog.L
 		return err
 	}
 	srv := &http.Server{
-		Handler:           admin.WithBackup(admin.Handler(c.service), c.db),
+		Handler:           admin.Handler(c.service, c.db),
 		ReadHeaderTimeout: 10 * time.Second,
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}

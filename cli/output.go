@@ -135,7 +135,9 @@ func show[A, R any](ctx context.Context, a *app, op admin.Op[A, R], args A, asJS
 }
 
 // listing is asking for an operation that answers with a list: it prints a table, or says none.
-func listing[A, T any](a *app, c *cobra.Command, op admin.Op[A, []T], args func(pos []string) (A, error), none string, head []any, row func(T) []any) *cobra.Command {
+func listing[A, T any](a *app, c *cobra.Command, op admin.Op[A, []T], args func(pos []string) (A, error),
+	none string, head []any, row func(T) []any,
+) *cobra.Command {
 	return asking(a, c, op, args, func(w io.Writer, _ A, all []T) { list(a, w, all, none, head, row) })
 }
 

@@ -23,6 +23,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/relay/manage"
 	"github.com/hermes-connector/hermes-connector/store/audit"
+	"github.com/hermes-connector/hermes-connector/store/backup"
 )
 
 // The operations: each is POST /v1/<name> with its arguments as JSON.
@@ -96,10 +97,11 @@ const actorHeader = "Hermes-Connector-User"
 
 var errMalformed = &manage.Error{Why: manage.Usage, Message: "malformed request"}
 
-// Handler serves the operations of svc. What is not carried out is answered with a *manage.Error, which says no Why
-// when it is no refusal but trouble.
-func Handler(svc *manage.Service) http.Handler {
+// Handler serves the operations of svc, and copies of src. What is not carried out is answered with a *manage.Error,
+// which says no Why when it is no refusal but trouble.
+func Handler(svc *manage.Service, src backup.Source) http.Handler {
 	mux := http.NewServeMux()
+	mux.HandleFunc("POST /v1/"+opBackup, copies(src))
 	mux.HandleFunc("POST /v1/{op}", func(w http.ResponseWriter, r *http.Request) {
 		do, ok := carriers[r.PathValue("op")]
 		if !ok {

@@ -52,7 +52,7 @@ func overSocket(t *testing.T, dir string, svc *manage.Service) *Client {
 	if err != nil {
 		t.Fatal(err)
 	}
-	srv := &http.Server{Handler: Handler(svc)}
+	srv := &http.Server{Handler: Handler(svc, nil)}
 	served := make(chan error, 1)
 	go func() { served <- srv.Serve(l) }()
 	t.Cleanup(func() {
@@ -161,7 +161,7 @@ func TestMalformedRequestIsRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 		resp := httptest.NewRecorder()
-		Handler(svc).ServeHTTP(resp, req)
+		Handler(svc, nil).ServeHTTP(resp, req)
 		if diff := cmp.Diff(http.StatusBadRequest, resp.Code); diff != "" {
 			t.Errorf("%.20q (-want +got):\n%s", body, diff)
 		}

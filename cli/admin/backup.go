@@ -26,11 +26,9 @@ const (
 // maxTrailer bounds what a backup's error may say, in bytes. A client takes a trailer only as a whole, into its buffer.
 const maxTrailer = 32 << 10
 
-// WithBackup is h with the operation that copies src.
-func WithBackup(h http.Handler, src backup.Source) http.Handler {
-	mux := http.NewServeMux()
-	mux.Handle("/", h)
-	mux.HandleFunc("POST /v1/"+opBackup, func(w http.ResponseWriter, r *http.Request) {
+// copies is the operation that copies src.
+func copies(src backup.Source) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Trailer", backupAt+", "+backupError)
 		w.Header().Set("Content-Type", "application/octet-stream")
 		w.WriteHeader(http.StatusOK)
@@ -42,8 +40,7 @@ func WithBackup(h http.Handler, src backup.Source) http.Handler {
 			return
 		}
 		w.Header().Set(backupAt, info.At.Format(time.RFC3339))
-	})
-	return mux
+	}
 }
 
 var _ backup.Source = (*Client)(nil)

@@ -63,7 +63,7 @@ func TestBackupOverTheSocket(t *testing.T) {
 		"fails in the middle": {source{n: 1 << 20, err: errors.New("the disk")}, "the disk"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := served(t, WithBackup(http.NotFoundHandler(), tc.src))
+			c := served(t, Handler(nil, tc.src))
 			var got bytes.Buffer
 			info, err := c.Backup(t.Context(), &got)
 			if tc.want != "" {
@@ -80,7 +80,7 @@ func TestBackupOverTheSocket(t *testing.T) {
 }
 
 func TestBackupCutOff(t *testing.T) {
-	c := served(t, WithBackup(http.NotFoundHandler(), panicking{}))
+	c := served(t, Handler(nil, panicking{}))
 	if _, err := c.Backup(t.Context(), io.Discard); err == nil {
 		t.Error("half a backup was taken for a whole one")
 	}
@@ -95,7 +95,7 @@ func (panicking) Backup(_ context.Context, w io.Writer) (store.BackupInfo, error
 }
 
 func TestBackupLeavesTheOtherOperations(t *testing.T) {
-	c := served(t, WithBackup(Handler(service(t, t.TempDir())), source{}))
+	c := served(t, Handler(service(t, t.TempDir()), source{}))
 	if _, err := Status.Ask(t.Context(), c, struct{}{}); err != nil {
 		t.Error(err)
 	}

@@ -156,18 +156,11 @@ func (l *loader) credential(name string) (string, error) {
 
 // secretFile reads a credential from a file that only its owner can read.
 func (l *loader) secretFile(v string) (none relay.Secret, err error) {
-	path, err := l.abs(v)
+	path, err := l.path(private)(v)
 	if err != nil {
 		return none, err
 	}
-	st, err := os.Stat(path)
-	var raw []byte
-	if err == nil {
-		if err := private(st); err != nil {
-			return none, err
-		}
-		raw, err = os.ReadFile(path)
-	}
+	raw, err := os.ReadFile(path)
 	if err != nil {
 		return none, fmt.Errorf("cannot be read: %w", reason(err))
 	}
