@@ -2,6 +2,7 @@ package store
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -19,9 +20,7 @@ func (db *DB) Claim(ctx context.Context, g Grant, own ...Own) error {
 	if g.Scope == "" && g.Chat == "" {
 		return errors.New("claim: neither a scope nor a chat is named")
 	}
-	if g.GrantedAt.IsZero() {
-		g.GrantedAt = db.now()
-	}
+	g.GrantedAt = cmp.Or(g.GrantedAt, db.now())
 	return db.change(ctx, "claim", func(t *tx) error {
 		inst, err := t.liveInstance(g.Instance)
 		if err != nil {
