@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -44,13 +45,5 @@ func (t *tx) concerns(tenant relay.TenantID, i relay.InstanceID, g relay.Gateway
 	if t.row == nil {
 		return
 	}
-	if t.row.Tenant == "" {
-		t.row.Tenant = tenant
-	}
-	if t.row.Instance == "" {
-		t.row.Instance = i
-	}
-	if t.row.Gateway == "" {
-		t.row.Gateway = g
-	}
+	t.row.Tenant, t.row.Instance, t.row.Gateway = cmp.Or(t.row.Tenant, tenant), cmp.Or(t.row.Instance, i), cmp.Or(t.row.Gateway, g)
 }

@@ -36,9 +36,7 @@ func (t *tx) bind(b Binding, now time.Time) error {
 	case b.BoundAt.IsZero():
 		b.BoundAt = now
 	}
-	if b.DMChat == "" {
-		b.DMChat = old.DMChat
-	}
+	b.DMChat = cmp.Or(b.DMChat, old.DMChat)
 	return table.PutIndexed(t.Writer, b)
 }
 

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/hermes-connector/hermes-connector/relay"
@@ -50,9 +51,7 @@ func (db *DB) Converse(ctx context.Context, c Conversation) error {
 
 // beside is c with what justified an earlier conversation about the same chat.
 func (c Conversation) beside(old Conversation) Conversation {
-	if c.By == "" {
-		c.By = old.By
-	}
+	c.By = cmp.Or(c.By, old.By)
 	c.ByGrant = c.ByGrant || old.ByGrant
 	c.Made = c.Made || old.Made
 	return c

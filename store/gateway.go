@@ -62,12 +62,7 @@ func (t *tx) enrollByToken(g Gateway, i Instance, mac []byte, now time.Time) err
 
 func (t *tx) enroll(g Gateway, i Instance, now time.Time) error {
 	g.Instance, g.Tenant, g.Revoked = i.ID, i.Tenant, false
-	if g.CreatedAt.IsZero() {
-		g.CreatedAt = now
-	}
-	if i.CreatedAt.IsZero() {
-		i.CreatedAt = now
-	}
+	g.CreatedAt, i.CreatedAt = cmp.Or(g.CreatedAt, now), cmp.Or(i.CreatedAt, now)
 	t.concerns(i.Tenant, i.ID, g.ID)
 	old, ok, err := table.Load[Gateway](t.Tx, bucketGateways, table.Key(g.ID))
 	if err != nil {
@@ -98,13 +93,8 @@ func (t *tx) crowded(i Instance) bool {
 	if table.Has(t.Tx, bucketInstances, table.Key(i.ID)) {
 		return false
 	}
-	n := 0
-	for _, other := range table.Readable[Instance](t.Tx, bucketInstances) {
-		if other.Tenant == i.Tenant {
-			n++
-		}
-	}
-	return n >= maxInstances
+	all := table.Readable[Instance](t.Tx, bucketInstances)
+	return len(slices.DeleteFunc(all, func(o Instance) bool { return o.Tenant != i.Tenant })) >= maxInstances
 }
 
 // pruneProvisioned forgets the gateways of i that provisioned themselves, but for newest and those
@@ -115,10 +105,7 @@ func (t *tx) pruneProvisioned(i relay.InstanceID, newest relay.GatewayID) error 
 		return g.Instance != i || !g.Provisioned || g.ID == newest
 	})
 	last := func(g Gateway) time.Time {
-		if g.LastSeenAt.After(g.CreatedAt) {
-			return g.LastSeenAt
-		}
-		return g.CreatedAt
+		return slices.MaxFunc([]time.Time{g.CreatedAt, g.LastSeenAt}, time.Time.Compare)
 	}
 	slices.SortStableFunc(all, func(a, b Gateway) int { return last(b).Compare(last(a)) })
 	for _, g := range all[min(len(all), maxProvisioned-1):] {

@@ -2,6 +2,7 @@ package store
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -20,9 +21,7 @@ func (db *DB) Claim(ctx context.Context, row *audit.Entry, g Grant, own ...Own) 
 	if g.Scope == "" && g.Chat == "" {
 		return errors.New("claim: neither a scope nor a chat is named")
 	}
-	if g.GrantedAt.IsZero() {
-		g.GrantedAt = db.now()
-	}
+	g.GrantedAt = cmp.Or(g.GrantedAt, db.now())
 	return db.change(ctx, row, "claim", func(t *tx) error {
 		inst, err := t.liveInstance(g.Instance)
 		if err != nil {

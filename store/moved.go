@@ -85,7 +85,7 @@ func (s *sweep) moved(t *tx) error {
 	}
 	talked, held := chatsInUse(t.Tx)
 	return sweepOut(s, t, bucketMoved, new(int), func(r MovedRecord) bool {
-		to := string(movedKey(r.Platform, r.To))
-		return !talked[to] && (!held[to] || s.now.Sub(r.At) > keepSilent)
+		to := movedKey(r.Platform, r.To)
+		return !talked[string(to)] && (!held[string(to)] || s.now.Sub(r.At) > keepSilent)
 	})
 }
