@@ -35,8 +35,8 @@ var (
 	errZombie    = errors.New("a heartbeat was not answered")
 	errSilent    = errors.New("nothing came for too long")
 	errNonsense  = errors.New("what came makes no sense")
-	errRejected  = errors.New("Discord rejects the session for now")
-	errUnknown   = errors.New("Discord no longer knows the session")
+	errRejected  = errors.New("the session was rejected for now")
+	errUnknown   = errors.New("the session is no longer known")
 )
 
 // socket is one connection to the gateway, from the dial to its end. It asks for no compression, which would

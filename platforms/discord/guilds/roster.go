@@ -85,15 +85,20 @@ func (c *Guilds) standing(ctx context.Context, ch Channel, who ID) (s standing, 
 }
 
 func (c *Guilds) Locate(ctx context.Context, chat relay.ChatID) (relay.Place, error) {
-	id, err := ParseID(string(chat))
-	if err != nil {
-		return relay.Place{}, fmt.Errorf("chat id: %w", err)
-	}
-	ch, err := patiently(ctx, func(ctx context.Context) (Channel, error) { return c.Channel(ctx, id) })
+	ch, err := patiently(ctx, func(ctx context.Context) (Channel, error) { return c.channelBy(ctx, string(chat)) })
 	if err != nil {
 		return relay.Place{}, err
 	}
 	return c.place(ch), nil
+}
+
+// channelBy is Channel for an id as text.
+func (c *Guilds) channelBy(ctx context.Context, id string) (Channel, error) {
+	where, err := ParseID(id)
+	if err != nil {
+		return Channel{}, fmt.Errorf("channel id: %w", err)
+	}
+	return c.Channel(ctx, where)
 }
 
 // place is where the channel is.
@@ -104,11 +109,7 @@ func (c *Guilds) place(ch Channel) relay.Place {
 }
 
 func (c *Guilds) Thread(ctx context.Context, id relay.ThreadID) (place relay.Place, open bool, err error) {
-	where, err := ParseID(string(id))
-	if err != nil {
-		return relay.Place{}, false, fmt.Errorf("thread id: %w", err)
-	}
-	ch, err := c.Channel(ctx, where)
+	ch, err := c.channelBy(ctx, string(id))
 	switch {
 	case err != nil:
 		return relay.Place{}, false, err
@@ -165,11 +166,7 @@ func (c *Guilds) managesScope(ctx context.Context, scope relay.ScopeID, who ID) 
 }
 
 func (c *Guilds) managesChat(ctx context.Context, place relay.Place, who ID) (bool, error) {
-	where, err := ParseID(string(place.Chat))
-	if err != nil {
-		return false, fmt.Errorf("chat id: %w", err)
-	}
-	ch, err := c.Channel(ctx, where)
+	ch, err := c.channelBy(ctx, string(place.Chat))
 	if err != nil {
 		return false, err
 	}
