@@ -54,16 +54,15 @@ func (p *Platform) do(ctx context.Context, a Act) (relay.Result, error) {
 	refuse := func(public string, err error) (relay.Result, error) {
 		return relay.Result{}, &relay.ActionError{Outcome: relay.NotSent, Public: public, Err: err}
 	}
-	if err := ctx.Err(); err != nil {
-		return refuse("network: not sent in time", err)
-	}
-	if n.revoked {
+	_, own := n.texts[posted{a.Chat, a.Message}]
+	switch {
+	case ctx.Err() != nil:
+		return refuse("network: not sent in time", ctx.Err())
+	case n.revoked:
 		return refuse("unauthorized", relay.ErrBadCredentials)
-	}
-	if a.Chat == "" {
+	case a.Chat == "":
 		return refuse("chat not found", nil)
-	}
-	if _, ours := n.texts[posted{a.Chat, a.Message}]; !ours && (a.Op == relay.OpEdit || a.Op == relay.OpDelete) {
+	case !own && (a.Op == relay.OpEdit || a.Op == relay.OpDelete):
 		return refuse("message not found", nil)
 	}
 	var fail error
@@ -74,10 +73,13 @@ func (p *Platform) do(ctx context.Context, a Act) (relay.Result, error) {
 		return relay.Result{}, fail
 	}
 	res := n.actLocked(a)
-	if fail != nil {
-		return relay.Result{}, fail
+	if p.file != nil {
+		if err := p.file.append(n.acts); err != nil {
+			p.log.Warn("writing down what the bot did failed; it is not in the file", "op", a.Op, "err", err)
+		}
+		n.acts = nil
 	}
-	return res, nil
+	return res, fail
 }
 
 // actLocked writes a down, a long text as several acts. n.mu must be held.
@@ -119,7 +121,7 @@ func (n *Network) stoodLocked(m posted) {
 	n.standing = append(n.standing, m)
 	if len(n.standing) > n.keep {
 		delete(n.texts, n.standing[0])
-		n.standing = slices.Delete(n.standing, 0, 1)
+		n.standing = n.standing[1:]
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
@@ -35,16 +36,15 @@ type Act struct {
 }
 
 // Network is the far side: people, chats, and what the bot did there. Its methods may be called
-// from any goroutine. It remembers everything until it is dropped; a configured bot's, which may run
-// for months, forgets what is written down and all but the newest texts.
+// from any goroutine. It remembers everything, but for a configured bot, which may run for months: there what
+// the bot did is only in the file, and texts other than the newest are forgotten.
 type Network struct {
 	mu       sync.Mutex    // guards the fields below
 	changed  chan struct{} // closed and replaced on every change
-	queue    []*pending    // said and not yet accepted, oldest first
+	queue    []pending     // said and not yet accepted, oldest first
 	members  map[relay.ChatID]map[relay.UserID]bool
 	managers []manager
 	acts     []Act
-	gone     int               // acts forgotten, which came before these
 	texts    map[posted]string // the bot's messages that stand
 	standing []posted          // with keep: the keys of texts and of deleted ones, oldest first
 	keep     int               // how many texts; 0: all
@@ -60,11 +60,9 @@ type posted struct {
 	message relay.MessageID
 }
 
-// pending is an event the bot has not confirmed.
+// pending is what the bot has not confirmed.
 type pending struct {
-	event    relay.Event
-	cursor   []byte // stored with it; nil for what was said in memory
-	garbled  error  // the event makes no sense; its text is the raw payload
+	batch    platforms.Batch
 	accepted chan struct{}
 }
 
@@ -99,32 +97,39 @@ func (n *Network) Post(m Message) (accepted <-chan struct{}) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.minted++
-	return n.enqueueLocked(&pending{event: n.eventLocked(m, fmt.Sprintf("m%d", n.minted), time.Now())})
+	return n.enqueueLocked(platforms.Batch{Events: []relay.Event{n.eventLocked(m, fmt.Sprintf("m%d", n.minted))}})
 }
 
-// enqueueLocked puts p behind everything unaccepted. n.mu must be held.
-func (n *Network) enqueueLocked(p *pending) (accepted <-chan struct{}) {
-	p.accepted = make(chan struct{})
+// enqueueLocked puts b behind everything unaccepted. n.mu must be held.
+func (n *Network) enqueueLocked(b platforms.Batch) (accepted <-chan struct{}) {
+	p := pending{b, make(chan struct{})}
 	n.queue = append(n.queue, p)
 	n.changedLocked()
 	return p.accepted
 }
 
+// accepted takes the oldest batch off the queue.
+func (n *Network) accepted() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	close(n.queue[0].accepted)
+	n.queue = n.queue[1:]
+}
+
 // eventLocked is m as the bot observes it. n.mu must be held.
-func (n *Network) eventLocked(m Message, id string, at time.Time) relay.Event {
+func (n *Network) eventLocked(m Message, id string) relay.Event {
 	if m.Chat == "" {
 		m.Chat = directPrefix + relay.ChatID(m.User)
 	}
 	ev := relay.Event{
-		ID: relay.EventID(id), MessageID: relay.MessageID(id), At: at,
+		ID: relay.EventID(id), MessageID: relay.MessageID(id), Bot: bot, At: time.Now(),
 		Type: relay.TypeText, Text: m.Text, ReplyToMessageID: m.ReplyTo,
 		Source: relay.Source{
 			Platform: ID, ChatID: m.Chat, ChatType: relay.ChatGroup, ChatName: string(m.Chat),
-			ThreadID: m.Thread, UserID: m.User, UserName: string(m.User), MessageID: relay.MessageID(id),
+			Scope: scopeOf(m.Chat), ThreadID: m.Thread, UserID: m.User, UserName: string(m.User), MessageID: relay.MessageID(id),
 		},
 		Traits: relay.Traits{AuthorIsBot: m.IsBot || m.Own, Own: m.Own},
 	}
-	ev.Source.Scope, _ = scopeOf(m.Chat)
 	if user, direct := directUser(m.Chat); direct {
 		ev.Source.ChatType, ev.Source.ChatName = relay.ChatDM, string(user)
 	} else {
@@ -174,9 +179,9 @@ func (n *Network) Act(ctx context.Context, i int) (Act, error) {
 		n.mu.Lock()
 		changed := n.changed // taken before looking, so a change while looking is not missed
 		var a Act
-		there := i < n.gone+len(n.acts)
+		there := i < len(n.acts)
 		if there {
-			a = n.acts[i-n.gone]
+			a = n.acts[i]
 		}
 		n.mu.Unlock()
 		if there {
@@ -188,14 +193,6 @@ func (n *Network) Act(ctx context.Context, i int) (Act, error) {
 			return Act{}, fmt.Errorf("wait for act %d of the bot: %w", i, ctx.Err())
 		}
 	}
-}
-
-// forget drops the first i+1 things the bot did.
-func (n *Network) forget(i int) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.acts = slices.Delete(n.acts, 0, i+1-n.gone)
-	n.gone = i + 1
 }
 
 // Acts lists what the bot did so far, oldest first.
