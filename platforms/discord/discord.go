@@ -119,7 +119,7 @@ func open(o platforms.Options) (*Platform, error) {
 		rest: api,
 		// The pace is Discord's, which names its limits with every answer (package rest). The limiter keeps
 		// the order within a chat and the silences Discord demands.
-		turns:     turn.New(pace.Limits{}, explained, checkChat),
+		turns:     turn.New(pace.Rates{}, explained, checkChat),
 		Guilds:    known,
 		reader:    newReader(bot, known),
 		board:     board.New(""),

@@ -1,6 +1,7 @@
 package pace
 
 import (
+	"slices"
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay"
@@ -25,28 +26,23 @@ const (
 	probeFor = 2 * time.Second
 )
 
-// silence is a time for each kind of action.
-type silence [kinds]time.Time
+// silence is a time for each cost.
+type silence [costs]time.Time
 
-// extend makes every kind that a penalty for kind forbids end at until at the earliest.
-func (s *silence) extend(kind Kind, until time.Time) {
-	s[kind] = Later(s[kind], until)
-	if kind == Message {
+// extend makes the penalties that one for cost brings end at until at the earliest.
+func (s *silence) extend(cost Cost, until time.Time) {
+	s[cost] = Later(s[cost], until)
+	if cost == Message {
 		s[Signal] = Later(s[Signal], until)
 	}
 }
 
 // longAgo reports whether none of the times counts any more.
 func (s *silence) longAgo(now time.Time) bool {
-	for _, at := range s {
-		if now.Sub(at) < lately {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(s[:], func(at time.Time) bool { return now.Sub(at) < lately })
 }
 
-// doubt is what is known of whether the network means the whole bot by its refusals of a kind.
+// doubt is what is known of whether the network means the whole bot by its refusals at a cost.
 type doubt struct {
 	punished map[relay.ChatID]time.Time // since an action passed, and until when; nil: none
 	shut     time.Time                  // the bot is closed until then
@@ -106,7 +102,7 @@ func (l *Limiter) PenaliseBot(d time.Duration) {
 
 // Refused says that the network refused an action that had entered, asked for by an instance (empty:
 // by the connector), and demanded silence for d without saying of whom. It closes the chat for d.
-func (l *Limiter) Refused(id relay.ChatID, kind Kind, by relay.InstanceID, d time.Duration) {
+func (l *Limiter) Refused(id relay.ChatID, cost Cost, by relay.InstanceID, d time.Duration) {
 	if d <= 0 {
 		return
 	}
@@ -115,14 +111,14 @@ func (l *Limiter) Refused(id relay.ChatID, kind Kind, by relay.InstanceID, d tim
 	now := time.Now()
 	until := now.Add(d)
 	c := l.chatLocked(id, now)
-	own := by == "" && kind == Look // the connector's, which speak of no chat's conduct: it asks seldom
-	innocent := c.calm[kind] && (own || !l.guilty[by].After(now))
-	c.closed.extend(kind, until)
+	own := by == "" && cost == Look // the connector's, which speak of no chat's conduct: it asks seldom
+	innocent := c.calm[cost] && (own || !l.guilty[by].After(now))
+	c.closed.extend(cost, until)
 	c.wakeLocked()
 	if !own {
 		l.guilty[by] = Later(l.guilty[by], until.Add(lately))
 	}
-	t := &l.doubts[kind]
+	t := &l.doubts[cost]
 	if t.probe == c { // it does not show that others pass, nor that they do not
 		t.shut, t.probe = now, nil
 	}
@@ -143,11 +139,11 @@ func (l *Limiter) Refused(id relay.ChatID, kind Kind, by relay.InstanceID, d tim
 	l.movedLocked()
 }
 
-// Passed says that the network carried out an action of that kind: it does not refuse the whole bot.
-func (l *Limiter) Passed(kind Kind) {
+// Passed says that the network carried out an action of that cost: it does not refuse the whole bot.
+func (l *Limiter) Passed(cost Cost) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	t := &l.doubts[kind]
+	t := &l.doubts[cost]
 	if t.punished == nil {
 		return
 	}
@@ -155,20 +151,20 @@ func (l *Limiter) Passed(kind Kind) {
 	l.movedLocked()
 }
 
-// botOpensLocked is when the whole bot is open for a kind. l.mu must be held.
-func (l *Limiter) botOpensLocked(kind Kind) time.Time {
-	at := Later(l.closed, l.doubts[kind].shut)
-	if kind == Signal {
+// botOpensLocked is when the whole bot is open for a cost. l.mu must be held.
+func (l *Limiter) botOpensLocked(cost Cost) time.Time {
+	at := Later(l.closed, l.doubts[cost].shut)
+	if cost == Signal {
 		at = Later(at, l.doubts[Message].shut)
 	}
 	return at
 }
 
 // enteredLocked remembers an action that enters. l.mu must be held.
-func (l *Limiter) enteredLocked(c *chat, kind Kind, now time.Time) {
-	c.calm[kind] = now.Sub(c.last[kind]) >= lately && now.Sub(c.closed[kind]) >= lately
-	c.last[kind] = now
-	if t := &l.doubts[kind]; t.probing.After(now) {
+func (l *Limiter) enteredLocked(c *chat, cost Cost, now time.Time) {
+	c.calm[cost] = now.Sub(c.last[cost]) >= lately && now.Sub(c.closed[cost]) >= lately
+	c.last[cost] = now
+	if t := &l.doubts[cost]; t.probing.After(now) {
 		t.shut, t.probe = now.Add(probeFor), c
 		l.movedLocked()
 	}

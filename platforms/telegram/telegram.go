@@ -204,8 +204,8 @@ func (p *Platform) Descriptor() relay.Descriptor {
 // after" is the measure, and a tighter guess of ours would refuse what Telegram accepts. Ten a
 // second, and the shares, only keep a gateway that has run wild, in one chat or in a hundred, from using up
 // the bot for all others.
-func rates() pace.Limits {
-	return pace.Limits{
+func rates() pace.Rates {
+	return pace.Rates{
 		Bot:      pace.Rate{Every: 40 * time.Millisecond, Burst: 5}, // at most 30 in a second
 		Chat:     pace.Rate{Every: 100 * time.Millisecond, Burst: 60},
 		Share:    pace.Rate{Every: time.Second, Burst: 5},

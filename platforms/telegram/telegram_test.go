@@ -39,7 +39,7 @@ func (h *harness) Open() (platforms.Platform, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.turns = turn.New(pace.Limits{}, explained, checkChat)
+	p.turns = turn.New(pace.Rates{}, explained, checkChat)
 	return p, nil
 }
 

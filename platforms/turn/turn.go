@@ -50,8 +50,8 @@ type Turns struct {
 
 // New makes the turns of a bot. explain puts why a call failed into a gateway's words; check is why
 // the network can have no chat of that id, or nil.
-func New(limits pace.Limits, explain func(error) *relay.ActionError, check func(relay.ChatID) error) *Turns {
-	return &Turns{Limiter: pace.New(limits), explain: explain, check: check}
+func New(rates pace.Rates, explain func(error) *relay.ActionError, check func(relay.ChatID) error) *Turns {
+	return &Turns{Limiter: pace.New(rates), explain: explain, check: check}
 }
 
 // Turn is one action's stay at the limiter of its chat. Not for use by several goroutines.
@@ -60,7 +60,7 @@ type Turn struct {
 	Chat    relay.ChatID // empty: none, so that no limiter is asked
 	MovedTo relay.ChatID // the chat's new id, if Move was called
 
-	kind    pace.Kind
+	cost    pace.Cost
 	once    bool // no second try, whatever the reason
 	paid    bool // the next call has its place in the rates already
 	release func()
@@ -79,11 +79,11 @@ func (s *Turns) WaitOpen(ctx context.Context, chat relay.ChatID) error {
 }
 
 // Enter waits for the chat's turn. The caller must Leave. Errors are *relay.ActionError, not sent.
-func (s *Turns) Enter(ctx context.Context, chat relay.ChatID, kind pace.Kind) (*Turn, error) {
+func (s *Turns) Enter(ctx context.Context, chat relay.ChatID, cost pace.Cost) (*Turn, error) {
 	if err := s.check(chat); err != nil {
 		return nil, err
 	}
-	return s.within(ctx, chat, kind, Patience(ctx))
+	return s.within(ctx, chat, cost, Patience(ctx))
 }
 
 // Outside is the turn of what has no place in any chat's order.
@@ -127,12 +127,12 @@ func (s *Turns) ready(ctx context.Context, chat relay.ChatID) error {
 	return s.check(chat)
 }
 
-func (s *Turns) within(ctx context.Context, chat relay.ChatID, kind pace.Kind, wait time.Duration) (*Turn, error) {
-	release, err := s.Limiter.Acquire(ctx, chat, kind, wait)
+func (s *Turns) within(ctx context.Context, chat relay.ChatID, cost pace.Cost, wait time.Duration) (*Turn, error) {
+	release, err := s.Limiter.Acquire(ctx, chat, cost, wait)
 	if err != nil {
 		return nil, err
 	}
-	return &Turn{Turns: s, Chat: chat, kind: kind, paid: true, release: release}, nil
+	return &Turn{Turns: s, Chat: chat, cost: cost, paid: true, release: release}, nil
 }
 
 // Leave ends the turn. What the action still does has no place in the chat's order.
@@ -141,7 +141,7 @@ func (t *Turn) Leave() { t.release() }
 // Move takes the turn to another chat.
 func (t *Turn) Move(ctx context.Context, to relay.ChatID) error {
 	t.release() // once more it does nothing
-	next, err := t.Enter(ctx, to, t.kind)
+	next, err := t.Enter(ctx, to, t.cost)
 	if err != nil {
 		return err
 	}
@@ -172,7 +172,7 @@ func (t *Turn) Do(ctx context.Context, c Call) error {
 		}
 		err := c.Do(ctx)
 		if !c.Apart {
-			t.Heed(ctx, t.Chat, t.kind, err)
+			t.Heed(ctx, t.Chat, t.cost, err)
 		}
 		var f *call.Fault
 		if err == nil || !errors.As(err, &f) {
@@ -203,7 +203,7 @@ func (t *Turn) Do(ctx context.Context, c Call) error {
 // next waits for the limiter, for a second call of the turn on.
 func (t *Turn) next(ctx context.Context) error {
 	if !t.paid && t.Chat != "" {
-		if err := t.Limiter.Next(ctx, t.Chat, t.kind, Patience(ctx)); err != nil {
+		if err := t.Limiter.Next(ctx, t.Chat, t.cost, Patience(ctx)); err != nil {
 			return err
 		}
 	}
@@ -216,12 +216,12 @@ func (t *Turn) next(ctx context.Context) error {
 
 // Heed tells the limiter what the answer to an action says about it: err is nil, or why the call had no
 // result.
-func (s *Turns) Heed(ctx context.Context, chat relay.ChatID, kind pace.Kind, err error) {
+func (s *Turns) Heed(ctx context.Context, chat relay.ChatID, cost pace.Cost, err error) {
 	f := call.FaultOf(err)
 	d := max(f.RetryAfter, leastPenalty)
 	switch {
 	case err == nil:
-		s.Limiter.Passed(kind)
+		s.Limiter.Passed(cost)
 	case !f.Limited():
 	case f.Whom == call.Bot:
 		s.Limiter.PenaliseBot(d)
@@ -229,7 +229,7 @@ func (s *Turns) Heed(ctx context.Context, chat relay.ChatID, kind pace.Kind, err
 	case f.Whom == call.Chat:
 		s.Limiter.Penalise(chat, d)
 	default:
-		s.Limiter.Refused(chat, kind, platforms.Behalf(ctx), d)
+		s.Limiter.Refused(chat, cost, platforms.Behalf(ctx), d)
 	}
 }
 
