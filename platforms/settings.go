@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 )
@@ -42,23 +41,19 @@ func DurationKey(name, value, help string) Key {
 func checkDuration(v string) error {
 	d, err := time.ParseDuration(v)
 	if err != nil || d <= 0 {
-		return fmt.Errorf("%s: want a duration above zero, like 30s", strconv.Quote(v))
+		return fmt.Errorf("%q: want a duration above zero, like 30s", v)
 	}
 	return nil
 }
 
-// OneOf makes the Check of a key that holds one of words.
+// OneOf makes the Check of a key that holds one of words, of which there are several.
 func OneOf(words ...string) func(string) error {
 	return func(v string) error {
 		if slices.Contains(words, v) {
 			return nil
 		}
 		last := len(words) - 1
-		list := words[last]
-		if last > 0 {
-			list = strings.Join(words[:last], ", ") + " or " + list
-		}
-		return fmt.Errorf("%s: want %s", strconv.Quote(v), list)
+		return fmt.Errorf("%q: want %s or %s", v, strings.Join(words[:last], ", "), words[last])
 	}
 }
 

@@ -3,6 +3,7 @@ package telegram
 import (
 	"cmp"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/hermes-connector/hermes-connector/platforms/call"
@@ -27,16 +28,8 @@ func explained(err error) *relay.ActionError {
 // phrases (lower case).
 func refusedWith(err error, phrases ...string) bool {
 	f := call.FaultOf(err)
-	if !f.Refused(http.StatusBadRequest) {
-		return false
-	}
 	said := strings.ToLower(f.Message)
-	for _, p := range phrases {
-		if strings.Contains(said, p) {
-			return true
-		}
-	}
-	return false
+	return f.Refused(http.StatusBadRequest) && slices.ContainsFunc(phrases, func(p string) bool { return strings.Contains(said, p) })
 }
 
 // refusedForGood reports whether the API refused a question for what was asked: the same question

@@ -3,6 +3,7 @@ package telegram
 import (
 	"cmp"
 	"slices"
+	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
 
@@ -155,10 +156,7 @@ func (r rich) sourceAt(source string, at int) int {
 	if pos != m.Start {
 		return pos
 	}
-	line := pos
-	for line > 0 && source[line-1] != '\n' {
-		line--
-	}
+	line := strings.LastIndexByte(source[:pos], '\n') + 1
 	if i > 0 && r.marks[i-1].End > line {
 		return pos
 	}

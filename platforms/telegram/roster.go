@@ -52,11 +52,8 @@ func (p *Platform) CanSee(ctx context.Context, place relay.Place, user relay.Use
 // scopes: a whole one is an error.
 func (p *Platform) CanManage(ctx context.Context, place relay.Place, user relay.UserID) (bool, error) {
 	where, who, err := parseIDs(place.Chat, user)
-	switch {
-	case err != nil:
+	if err != nil || who <= 0 || where > 0 || place.Scope != "" {
 		return false, err
-	case who <= 0, where > 0, place.Scope != "":
-		return false, nil
 	}
 	m, err := p.member(ctx, place.Chat, user)
 	if err != nil {

@@ -49,29 +49,26 @@ const (
 var Kind = platforms.Kind{
 	Name:       Name,
 	Label:      "Telegram",
-	Keys:       keys(),
+	Keys:       keys,
 	CheckToken: checkToken,
 	CheckID:    checkID,
 	Open:       func(o platforms.Options) (platforms.Platform, error) { return open(o) },
 }
 
-func keys() []platforms.Key {
-	return []platforms.Key{
-		{
-			Name: keyEdits, Default: "drop", Check: platforms.OneOf("drop", "as_new"),
-			Help: `a person's edit of an old message: "drop" it, or hand it in "as_new" message`,
-		},
-		{
-			Name: keyPollTimeout, Default: "50s", Check: checkPollTimeout,
-			Help: "how long Telegram may hold a request for updates open: whole seconds, 1s to 50s",
-		},
-		platforms.DurationKey(keyAnswerTimeout, "15s",
-			"how long beyond poll_timeout an answer may take before the connection counts as dead"),
-		platforms.DurationKey(keyRetryWait, "1s",
-			"the first pause after a failed request for updates; doubles with each further failure"),
-		platforms.DurationKey(keyRetryMax, "1m", "the longest pause after a failed request for updates"),
-		platforms.DurationKey(keyConflictWait, "30s", "the pause while another program polls this bot, or a web hook is set for it"),
-	}
+var keys = []platforms.Key{
+	{
+		Name: keyEdits, Default: "drop", Check: platforms.OneOf("drop", "as_new"),
+		Help: `a person's edit of an old message: "drop" it, or hand it in "as_new" message`,
+	},
+	{
+		Name: keyPollTimeout, Default: "50s", Check: checkPollTimeout,
+		Help: "how long Telegram may hold a request for updates open: whole seconds, 1s to 50s",
+	},
+	platforms.DurationKey(keyAnswerTimeout, "15s",
+		"how long beyond poll_timeout an answer may take before the connection counts as dead"),
+	platforms.DurationKey(keyRetryWait, "1s", "the first pause after a failed request for updates; doubles with each further failure"),
+	platforms.DurationKey(keyRetryMax, "1m", "the longest pause after a failed request for updates"),
+	platforms.DurationKey(keyConflictWait, "30s", "the pause while another program polls this bot, or a web hook is set for it"),
 }
 
 // What a Telegram bot can do.
@@ -112,7 +109,7 @@ func open(o platforms.Options) (*Platform, error) {
 	if err := platforms.CheckBase(o.APIBase, "a Bot API server, like http://127.0.0.1:8081"); err != nil {
 		return nil, err
 	}
-	opts, err := o.Settings(keys())
+	opts, err := o.Settings(keys)
 	if err != nil {
 		return nil, err
 	}
@@ -123,7 +120,7 @@ func open(o platforms.Options) (*Platform, error) {
 		opts:   opts,
 		log:    o.Log,
 		client: newClient(o.Token, o.APIBase, o.Transport),
-		turns:  turn.New(rates(), explained, checkChat),
+		turns:  turn.New(rates, explained, checkChat),
 		board:  board.New(""),
 	}, nil
 }
@@ -137,7 +134,7 @@ func (p *Platform) Status() platforms.Status { return p.board.Read() }
 func checkPollTimeout(v string) error {
 	d, err := time.ParseDuration(v)
 	if err != nil || d < time.Second || d > 50*time.Second || d%time.Second != 0 {
-		return fmt.Errorf("%s: want whole seconds from 1s to 50s", strconv.Quote(v))
+		return fmt.Errorf("%q: want whole seconds from 1s to 50s", v)
 	}
 	return nil
 }
@@ -161,30 +158,23 @@ func checkToken(token relay.Secret) error {
 	)
 	s := token.RevealString()
 	id, secret, colon := strings.Cut(s, ":")
+	fault := ""
 	switch {
 	case s == "":
-		return errors.New("the Telegram token is empty; " + form)
+		fault = "is empty"
 	case strings.ContainsAny(s, " \t\r\n"):
-		return errors.New("the Telegram token contains blanks or line breaks, as if BotFather's whole message was pasted; " + form)
+		fault = "contains blanks or line breaks, as if BotFather's whole message was pasted"
 	case !colon:
-		return errors.New("the Telegram token has no colon; " + form)
+		fault = "has no colon"
 	case id == "" || strings.Trim(id, digits) != "":
-		return errors.New("the Telegram token does not begin with a number and a colon; " + form)
+		fault = "does not begin with a number and a colon"
 	case secret == "" || strings.Trim(secret, digits+letters) != "":
-		return errors.New("the Telegram token has characters after the colon that no token has; " + form)
+		fault = "has characters after the colon that no token has"
+	default:
+		return nil
 	}
-	return nil
+	return errors.New("the Telegram token " + fault + "; " + form)
 }
-
-// What a Telegram bot can do for a gateway.
-var (
-	_ platforms.Editor       = (*Platform)(nil)
-	_ platforms.Typer        = (*Platform)(nil)
-	_ platforms.Reacter      = (*Platform)(nil)
-	_ platforms.Deleter      = (*Platform)(nil)
-	_ platforms.ChatInformer = (*Platform)(nil)
-	_ platforms.Gatekeeper   = (*Platform)(nil)
-)
 
 // Descriptor implements platforms.Platform, with the values of the gateway's own Telegram adapter.
 func (p *Platform) Descriptor() relay.Descriptor {
@@ -199,16 +189,12 @@ func (p *Platform) Descriptor() relay.Descriptor {
 	}
 }
 
-// rates is what Telegram is known to bear from a bot: about 30 messages a second. What it bears in
-// one chat is not published, differs from chat to chat and allows bursts; there its own "retry
-// after" is the measure, and a tighter guess of ours would refuse what Telegram accepts. Ten a
-// second, and the shares, only keep a gateway that has run wild, in one chat or in a hundred, from using up
-// the bot for all others.
-func rates() pace.Rates {
-	return pace.Rates{
-		Bot:      pace.Rate{Every: 40 * time.Millisecond, Burst: 5}, // at most 30 in a second
-		Chat:     pace.Rate{Every: 100 * time.Millisecond, Burst: 60},
-		Share:    pace.Rate{Every: time.Second, Burst: 5},
-		Instance: pace.Rate{Every: 125 * time.Millisecond, Burst: 3},
-	}
+// rates are what Telegram takes from a bot: about 30 messages a second. What it takes in one chat is not
+// published, and differs; there its "retry after" decides, for a guess of ours would refuse what Telegram takes.
+// The rates of chats and instances only keep one busy gateway from using up the bot for all others.
+var rates = pace.Rates{
+	Bot:      pace.Rate{Every: 40 * time.Millisecond, Burst: 5}, // at most 30 in a second
+	Chat:     pace.Rate{Every: 100 * time.Millisecond, Burst: 60},
+	Share:    pace.Rate{Every: time.Second, Burst: 5},
+	Instance: pace.Rate{Every: 125 * time.Millisecond, Burst: 3},
 }

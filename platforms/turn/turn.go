@@ -13,6 +13,7 @@
 package turn
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -165,10 +166,10 @@ type Call struct {
 // tries again as long as ctx's deadline allows; the silences the network demands it heeds.
 func (t *Turn) Do(ctx context.Context, c Call) error {
 	again := backoff.Backoff{First: 500 * time.Millisecond, Max: 4 * time.Second}
-	var last, unclear error // why it was tried before; likewise with an unknown outcome
+	var last, unclear error // of the tries before: why the last one failed, and one whose outcome is unknown
 	for tries := 1; ; tries++ {
 		if err := t.next(ctx); err != nil {
-			return worst(unclear, t.waitedFor(last, err))
+			return cmp.Or(unclear, t.waitedFor(last, err))
 		}
 		err := c.Do(ctx)
 		if !c.Apart {
@@ -186,16 +187,16 @@ func (t *Turn) Do(ctx context.Context, c Call) error {
 		switch {
 		case f.Limited() && !once:
 		case f.Sent == call.Never && f.RetryAfter > 0: // held back by a limit: not before the deadline
-			return worst(unclear, err)
+			return cmp.Or(unclear, err)
 		case (f.Sent == call.Never || f.Sent == call.Maybe && c.Again) && !once:
 			d := again.Next()
 			if ctx.Err() != nil || d > Patience(ctx) || !backoff.Pause(ctx, d) {
-				return worst(unclear, err)
+				return cmp.Or(unclear, err)
 			}
 		case f.Sent == call.Refused && !f.Limited() && c.Undoes:
 			return err
 		default:
-			return worst(unclear, err)
+			return cmp.Or(unclear, err)
 		}
 	}
 }
@@ -231,15 +232,6 @@ func (s *Turns) Heed(ctx context.Context, chat relay.ChatID, cost pace.Cost, err
 	default:
 		s.Limiter.Refused(chat, cost, platforms.Behalf(ctx), d)
 	}
-}
-
-// worst is the error of a row of tries that ended with err: if the outcome of one of them is unknown, so
-// is that of all.
-func worst(unclear, err error) error {
-	if unclear == nil {
-		return err
-	}
-	return unclear
 }
 
 // waitedFor is why an action that may not be tried again in time failed: for the reason it was to be
