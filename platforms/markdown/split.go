@@ -220,5 +220,8 @@ func (s *Splitter[U]) border(first, end int) int {
 	return first
 }
 
-// IsSpace reports whether a unit is a blank or ends a line.
-func IsSpace[U Unit](unit U) bool { return unicode.IsSpace(rune(unit)) }
+// IsSpace reports whether a unit is a blank or ends a line. Most units are letters, and cheap to tell: U+3000 is
+// the last blank.
+func IsSpace[U Unit](unit U) bool {
+	return (unit <= ' ' || unit > '~' && unit <= 0x3000) && unicode.IsSpace(rune(unit))
+}

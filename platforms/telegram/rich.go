@@ -133,8 +133,22 @@ func encode16(s string) []uint16 {
 	return units
 }
 
-// decode16 is the text of whole UTF-16 units.
-func decode16(units []uint16) string { return string(utf16.Decode(units)) }
+// decode16 is the text of UTF-16 units.
+func decode16(units []uint16) string {
+	var out strings.Builder
+	out.Grow(len(units))
+	for i := 0; i < len(units); i++ {
+		c := rune(units[i])
+		if utf16.IsSurrogate(c) && i+1 < len(units) {
+			if both := utf16.DecodeRune(c, rune(units[i+1])); both != utf8.RuneError {
+				c = both
+				i++
+			}
+		}
+		out.WriteRune(c)
+	}
+	return out.String()
+}
 
 // sourceAt is the byte of source from which on everything after unit at was made. When at
 // begins what a line of the source says, the line's markup is included.
