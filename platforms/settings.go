@@ -12,7 +12,7 @@ import (
 // Settings are the checked values of a kind's keys.
 type Settings map[string]string
 
-// Settings are the values of keys. What is not set has its default.
+// Settings are the values of keys, checked. A key that is not set has its default.
 func (o Options) Settings(keys []Key) (Settings, error) {
 	s := make(Settings, len(keys))
 	for _, k := range keys {
@@ -57,8 +57,8 @@ func OneOf(words ...string) func(string) error {
 	}
 }
 
-// CheckBase accepts an empty api_base, or a URL of http without credentials and query. want is what
-// belongs there, for whoever typed something else.
+// CheckBase accepts an empty api_base, or a URL of http without credentials and query. want is for whoever typed
+// something else: what belongs there.
 func CheckBase(base, want string) error {
 	if base == "" {
 		return nil
