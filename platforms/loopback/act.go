@@ -3,7 +3,6 @@ package loopback
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	"github.com/hermes-connector/hermes-connector/relay"
 )
@@ -112,8 +111,7 @@ func (n *Network) actLocked(a Act) relay.Result {
 	return res
 }
 
-// stoodLocked notes a message of the bot's, and forgets the text of the oldest one that is too many.
-// n.mu must be held.
+// stoodLocked notes a message of the bot's, and forgets the oldest text when there are too many. n.mu must be held.
 func (n *Network) stoodLocked(m posted) {
 	if n.keep == 0 {
 		return
@@ -126,13 +124,10 @@ func (n *Network) stoodLocked(m posted) {
 }
 
 // split cuts text into parts of at most MaxLength code points; at least one.
-func split(text string) []string {
-	var parts []string
-	for part := range slices.Chunk([]rune(text), MaxLength) {
-		parts = append(parts, string(part))
+func split(text string) (parts []string) {
+	rest := []rune(text)
+	for len(rest) > MaxLength {
+		parts, rest = append(parts, string(rest[:MaxLength])), rest[MaxLength:]
 	}
-	if len(parts) == 0 {
-		return []string{""}
-	}
-	return parts
+	return append(parts, string(rest))
 }

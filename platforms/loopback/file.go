@@ -73,8 +73,8 @@ var Kind = platforms.Kind{
 	},
 }
 
-// follower says what is appended to a file and writes down what the bot does. Its cursor is the
-// offset behind the last line that was accepted.
+// follower says what is appended to a file, and writes down what the bot does. The bot's cursor is the offset behind
+// the last line that was accepted.
 type follower struct{ dir string }
 
 // run follows until ctx ends. A file that is not there is waited for.
@@ -104,8 +104,8 @@ func cursor(ctx context.Context, in platforms.Inbox) (int64, error) {
 	return strconv.ParseInt(string(c), 10, 64)
 }
 
-// read says every complete line from offset on, each after the one before was accepted, and
-// returns the offset behind the last one.
+// read says every complete line from offset on, each after the line before was accepted, and returns the offset behind
+// the last one.
 func (f *follower) read(ctx context.Context, n *Network, offset int64) (int64, error) {
 	file, err := os.Open(filepath.Join(f.dir, sayFile))
 	if err != nil {

@@ -1,13 +1,9 @@
-// Package loopback is a platform in memory: a Network of people and chats, and a Platform, the
-// bot on it. Tests and `hermes-connector demo` talk through it; as a configured bot it is driven
-// by lines in a file (see Kind).
+// Package loopback is a platform in memory: a Network of people and chats, and a Platform, the bot on it. Tests and
+// `hermes-connector demo` talk through it; a configured bot is driven by lines in a file (see Kind). Over a restart of
+// the process nothing is kept but how far the file was read.
 //
-// It is not a model of any real network's quirks, and it keeps nothing over a restart of the
-// process except, with a file, how far it has read.
-//
-// A chat's id says what it is: "@ann" are Ann's direct messages with the bot, "garden" is a shared
-// chat, "park/garden" one inside the scope "park". "park/" stands for the whole scope where it is
-// said who manages what.
+// A chat's id says what it is: "@ann" are Ann's direct messages with the bot, "garden" is a shared chat, "park/garden"
+// one inside the scope "park". Among managers, "park/" is the whole scope.
 //
 // Invariants, beside those of package platforms:
 //

@@ -16,12 +16,11 @@ import (
 type Message struct {
 	User relay.UserID
 	// Chat is where; empty means the person's direct messages with the bot.
-	Chat    relay.ChatID
-	Thread  relay.ThreadID
-	ReplyTo relay.MessageID
-	Text    string
-	// IsBot marks the author as another bot, Own as the hosted bot itself.
-	IsBot, Own bool
+	Chat       relay.ChatID
+	Thread     relay.ThreadID
+	ReplyTo    relay.MessageID
+	Text       string
+	IsBot, Own bool // the author is another bot; is the hosted bot itself
 }
 
 // Act is one thing the bot did.
@@ -36,8 +35,8 @@ type Act struct {
 }
 
 // Network is the far side: people, chats, and what the bot did there. Its methods may be called
-// from any goroutine. It remembers everything, but for a configured bot, which may run for months: there what
-// the bot did is only in the file, and texts other than the newest are forgotten.
+// from any goroutine. It remembers everything; but a configured bot may run for months, so what that did stands only in
+// its file, and only its newest texts are remembered.
 type Network struct {
 	mu       sync.Mutex    // guards the fields below
 	changed  chan struct{} // closed and replaced on every change
@@ -91,8 +90,8 @@ func (n *Network) Say(ctx context.Context, m Message) error {
 	}
 }
 
-// Post says m and returns at once. The channel is closed when the bot's Inbox accepted it. Whoever
-// speaks in a shared chat is a member of it from then on.
+// Post says m and returns at once. The channel is closed when the bot's Inbox accepted m. Whoever speaks in a shared
+// chat is a member of it from then on.
 func (n *Network) Post(m Message) (accepted <-chan struct{}) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -125,8 +124,8 @@ func (n *Network) eventLocked(m Message, id string) relay.Event {
 		ID: relay.EventID(id), MessageID: relay.MessageID(id), Bot: bot, At: time.Now(),
 		Type: relay.TypeText, Text: m.Text, ReplyToMessageID: m.ReplyTo,
 		Source: relay.Source{
-			Platform: ID, ChatID: m.Chat, ChatType: relay.ChatGroup, ChatName: string(m.Chat),
-			Scope: scopeOf(m.Chat), ThreadID: m.Thread, UserID: m.User, UserName: string(m.User), MessageID: relay.MessageID(id),
+			Platform: ID, Scope: scopeOf(m.Chat), ChatID: m.Chat, ChatType: relay.ChatGroup, ChatName: string(m.Chat),
+			ThreadID: m.Thread, UserID: m.User, UserName: string(m.User), MessageID: relay.MessageID(id),
 		},
 		Traits: relay.Traits{AuthorIsBot: m.IsBot || m.Own, Own: m.Own},
 	}
@@ -172,20 +171,14 @@ func (n *Network) Leave(chat relay.ChatID, user relay.UserID) {
 	delete(n.members[chat], user)
 }
 
-// Act waits for the i-th thing the bot did, counted from 0. Reading on from an index is a
-// subscription that misses nothing.
+// Act waits for the i-th thing the bot did, counted from 0.
 func (n *Network) Act(ctx context.Context, i int) (Act, error) {
 	for {
 		n.mu.Lock()
-		changed := n.changed // taken before looking, so a change while looking is not missed
-		var a Act
-		there := i < len(n.acts)
-		if there {
-			a = n.acts[i]
-		}
+		acts, changed := n.acts, n.changed
 		n.mu.Unlock()
-		if there {
-			return a, nil
+		if i < len(acts) {
+			return acts[i], nil
 		}
 		select {
 		case <-changed:
@@ -202,15 +195,15 @@ func (n *Network) Acts() []Act {
 	return slices.Clone(n.acts)
 }
 
-// FailNext makes the bot's next actions fail with errs, one each; nil lets one pass. An action
-// whose error relay.Explain takes for maybe sent is carried out all the same.
+// FailNext makes the bot's next actions fail with errs, one each; nil lets one pass. An action whose error says maybe
+// sent is carried out all the same.
 func (n *Network) FailNext(errs ...error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.fails = append(n.fails, errs...)
 }
 
-// Drop breaks the bot's connection; it finds a new one at once.
+// Drop breaks the bot's connection. The bot finds a new one at once.
 func (n *Network) Drop() {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -1,21 +1,17 @@
-// Package pace is the limiter of a bot, which everything the bot does to a chat must pass.
-// It keeps the order within a chat, keeps to the rates a network is known to bear, and keeps
-// silent for as long as the network asked to be left alone.
-//
-// It is not a queue of actions: what waits are the callers. It performs no I/O, starts no
-// goroutine, and knows no network.
+// Package pace is the limiter of a bot, which everything the bot does to a chat must pass. The limiter keeps the order
+// within a chat and the rates that a network takes, and lets nothing pass while the network asks for silence. It holds
+// no actions: their callers wait. It does no I/O and starts no goroutine.
 //
 // Invariants:
 //
-//  1. At most one action of a chat is inside the limiter; the waiting ones enter in the order in
-//     which they came, but nobody waits for another instance's that may not enter yet, nor for more
-//     than one part of another instance's that has many.
+//  1. At most one action of a chat is inside the limiter. The waiting ones enter in the order in which they came; but
+//     nobody waits for an action of another instance that may not enter yet, nor for more than one part of another
+//     instance's long message.
 //  2. In any window of length w at most Burst + w/Every messages pass a Rate.
 //  3. During a penalty nothing enters that it forbids.
 //  4. Who cannot enter before his deadline is told so at once, and takes nothing.
 //  5. A chat that is idle, unpunished and fully recovered is forgotten.
-//  6. However much goes to chats, or comes from instances, beyond their share, the rest of the bot's
-//     burst is there for others.
+//  6. What chats or instances take beyond their share leaves half of the bot's burst to others.
 //  7. However many chats of one instance are punished, the chats of others stay open.
 package pace
 
@@ -34,12 +30,11 @@ import (
 type Rates struct {
 	Bot  Rate // everything the bot does, in all chats together
 	Chat Rate // the messages of each chat
-	// Share is what a chat may take of Bot as it likes. What it takes beyond, it takes only while
-	// half of Bot's burst is left for others, so that no chat can make all others wait. The zero
-	// Rate lets every chat take all there is.
+	// Share is what a chat may take of Bot at any time. It takes more only while half of Bot's burst is left for
+	// others, so that no chat can make all others wait. The zero Rate lets every chat take all there is.
 	Share Rate
-	// Instance, when it is not zero, takes the place of Share for what instances do: each has one share
-	// for all its chats together, and having many does not help it.
+	// Instance, when it is not zero, takes the place of Share for what instances do: each has one share for all its
+	// chats together.
 	Instance Rate
 }
 
@@ -47,13 +42,13 @@ type Rates struct {
 type Cost int
 
 const (
-	// Message counts against the rates of its chat and of the bot: sends and edits. A penalty for
-	// one forbids messages and signals.
+	// Message is a send or an edit. It counts against the rates of its chat and of the bot. A penalty for a
+	// message forbids messages and signals.
 	Message Cost = iota
-	// Signal counts against the rate of the bot only: typing, reactions, deletions.
+	// Signal is a typing, a reaction or a deletion. It counts against the rate of the bot only.
 	Signal
-	// Look is a look-up, which counts as a signal does. Networks count look-ups apart from what people
-	// see, so their penalties forbid look-ups only, and those for messages do not forbid them.
+	// Look is a look-up, which counts as a signal does. Networks count look-ups apart, so a penalty for one forbids
+	// look-ups only, and other penalties do not forbid look-ups.
 	Look
 
 	costs = iota
@@ -118,12 +113,12 @@ func New(rates Rates) *Limiter {
 	}
 }
 
-// Acquire waits for the turn of an action on the chat, at most for patience and never past
-// ctx's deadline, and takes it. The caller calls release once the action is over; a second call does nothing.
-// A patience of 0 or less takes the turn now or not at all.
+// Acquire waits for the turn of an action on the chat, for patience at most and never past ctx's deadline, and takes
+// the turn. The caller calls release once the action is over; a second call does nothing. A patience of 0 or less
+// takes the turn now or not at all.
 //
-// The error is an *relay.ActionError, not sent, worth retrying, with RetryAfter when the time
-// the limiter opens is known. It comes at once when that time lies behind the deadline.
+// The error is an *relay.ActionError, not sent, worth retrying, with RetryAfter when the limiter knows when it opens.
+// The error comes at once when that is behind the deadline.
 func (l *Limiter) Acquire(ctx context.Context, id relay.ChatID, cost Cost, patience time.Duration) (release func(), err error) {
 	w := &waiter{cost: cost, by: platforms.Caller(ctx)}
 	c, err := l.wait(ctx, id, w, patience)
@@ -133,16 +128,15 @@ func (l *Limiter) Acquire(ctx context.Context, id relay.ChatID, cost Cost, patie
 	return func() { l.leave(c, w) }, nil
 }
 
-// WaitOpen returns nil when a message to the chat could leave now. It waits its turn as Acquire
-// does, with the same errors, and takes nothing.
+// WaitOpen returns nil when a message to the chat could leave now. It waits as Acquire does, with the same errors, and
+// takes nothing.
 func (l *Limiter) WaitOpen(ctx context.Context, id relay.ChatID, patience time.Duration) error {
 	_, err := l.wait(ctx, id, &waiter{cost: Message, by: platforms.Caller(ctx), looks: true}, patience)
 	return err
 }
 
-// Next waits until the holder of the chat's turn may do one more thing, as
-// the parts of a long message are. Errors are those of Acquire. The turn stays with the holder, but
-// for the turns of other instances that wait for it: theirs come first, however many parts follow.
+// Next waits until the holder of the chat's turn may do one more thing, such as the next part of a long message. Errors
+// are those of Acquire. When other instances wait for the chat, they have their turns first.
 func (l *Limiter) Next(ctx context.Context, id relay.ChatID, cost Cost, patience time.Duration) error {
 	by := platforms.Caller(ctx)
 	w := l.giveWay(id, by)
@@ -178,8 +172,8 @@ func (l *Limiter) leave(c *chat, w *waiter) {
 	}
 }
 
-// Due reports whether the signal what may be given in the chat again, and counts it as given
-// until every has passed: of a row of typings one in a while does. every is at most a minute.
+// Due reports whether the signal what, such as a typing, is due in the chat again, and then counts it as given for
+// every, which is at most a minute.
 func (l *Limiter) Due(id relay.ChatID, what string, every time.Duration) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -243,7 +237,7 @@ func (l *Limiter) wait(ctx context.Context, id relay.ChatID, w *waiter, patience
 	}
 }
 
-// turnLocked is when w can enter, or a time before that while w is not the first who may. l.mu must be held.
+// turnLocked is when w could enter at the earliest, and whether nobody goes before w. l.mu must be held.
 func (l *Limiter) turnLocked(c *chat, w *waiter, now time.Time) (at time.Time, first bool) {
 	if w.inside {
 		return l.opensLocked(c, w, 0, now), true

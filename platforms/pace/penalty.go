@@ -7,29 +7,26 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// Some networks count per chat and per bot and refuse with one and the same answer: Telegram's 429
-// does not say which it was. It is read like this. A penalty belongs to its chat, and however many
-// chats are punished, no other is closed for that. Only when two of them are punished at once and an
-// innocent chat is refused too, before any action has passed, does it mean the bot: a chat that
-// had been silent and unpunished, of an instance none of whose chats was punished lately. Who hits
-// the limits of his own chats on purpose is not innocent, and cannot make others be refused.
+// Telegram counts per chat and per bot, and its 429 does not say which of the two it means. The limiter takes a penalty
+// for the chat's, however many chats are punished. It takes penalties for the bot's only when two chats are punished
+// and, before any action has passed, an innocent chat is refused too: a chat that had been silent and unpunished, of an
+// instance none of whose chats was punished lately. So nobody can have others refused by overdoing it in his own chats.
 //
-// Even then the bot is not closed for the whole penalty, only for a few seconds at a time. After
-// them one action enters and the door closes behind it until it is answered: one that passes settles
-// that the bot was not meant, or not any more.
+// Even then the bot is closed for a few seconds at a time only. After them one action enters, and the bot is closed
+// until that action is answered. If the action passes, the bot is not meant, or no longer.
 const (
 	// lately is how long an action or the end of a penalty counts against innocence.
 	lately = time.Minute
 	// shutFor is how long the bot is closed at a time, at most.
 	shutFor = 5 * time.Second
-	// probeFor is how long the door stays closed behind an action that is not answered.
+	// probeFor is how long the bot is closed behind an action that is not answered.
 	probeFor = 2 * time.Second
 )
 
 // silence is a time for each cost.
 type silence [costs]time.Time
 
-// extend makes the penalties that one for cost brings end at until at the earliest.
+// extend closes, until then, for what a penalty for cost forbids.
 func (s *silence) extend(cost Cost, until time.Time) {
 	s[cost] = Later(s[cost], until)
 	if cost == Message {
@@ -42,7 +39,7 @@ func (s *silence) longAgo(now time.Time) bool {
 	return !slices.ContainsFunc(s[:], func(at time.Time) bool { return now.Sub(at) < lately })
 }
 
-// doubt is what is known of whether the network means the whole bot by its refusals at a cost.
+// doubt is what the limiter knows about whether the network, with its refusals at a cost, means the whole bot.
 type doubt struct {
 	punished map[relay.ChatID]time.Time // since an action passed, and until when; nil: none
 	shut     time.Time                  // the bot is closed until then
@@ -59,8 +56,8 @@ func (l *Limiter) Closed(id relay.ChatID) bool {
 	return l.botOpensLocked(Signal).After(now) || c != nil && c.closed[Signal].After(now)
 }
 
-// Ask lets a look-up enter that waits neither for the chat's turn nor for a rate, unless a penalty
-// forbids it: then until is its end, and bot whether it lies on the whole bot.
+// Ask lets a look-up enter that waits neither for the chat's turn nor for a rate, unless a penalty forbids it: then
+// until is the penalty's end, and bot whether it lies on the whole bot.
 func (l *Limiter) Ask(id relay.ChatID) (until time.Time, bot bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -100,8 +97,8 @@ func (l *Limiter) PenaliseBot(d time.Duration) {
 	}
 }
 
-// Refused says that the network refused an action that had entered, asked for by an instance (empty:
-// by the connector), and demanded silence for d without saying of whom. It closes the chat for d.
+// Refused closes the chat for d: the network refused an action that had entered, asked for by an instance (empty: by
+// the connector), and demanded silence for d without saying of whom.
 func (l *Limiter) Refused(id relay.ChatID, cost Cost, by relay.InstanceID, d time.Duration) {
 	if d <= 0 {
 		return
@@ -111,7 +108,7 @@ func (l *Limiter) Refused(id relay.ChatID, cost Cost, by relay.InstanceID, d tim
 	now := time.Now()
 	until := now.Add(d)
 	c := l.chatLocked(id, now)
-	own := by == "" && cost == Look // the connector's, which speak of no chat's conduct: it asks seldom
+	own := by == "" && cost == Look // the connector's, which says nothing about the chat: the connector asks seldom
 	innocent := c.calm[cost] && (own || !l.guilty[by].After(now))
 	c.closed.extend(cost, until)
 	c.wakeLocked()
@@ -119,7 +116,7 @@ func (l *Limiter) Refused(id relay.ChatID, cost Cost, by relay.InstanceID, d tim
 		l.guilty[by] = Later(l.guilty[by], until.Add(lately))
 	}
 	t := &l.doubts[cost]
-	if t.probe == c { // it does not show that others pass, nor that they do not
+	if t.probe == c { // which does not tell whether others pass
 		t.shut, t.probe = now, nil
 	}
 	last := until // of the penalties
