@@ -1,15 +1,11 @@
-// Package telegram is one Telegram bot behind platforms.Platform: it polls the Bot API for
-// updates, turns them into events, and carries actions out. telegram-bot-api is its transport;
-// the objects and the poll loop are its own, because the library's know neither topics nor a
-// cursor that waits for the disk.
-//
-// It does not decide who may see or do what, keeps nothing on disk itself, fetches no files,
-// and never touches a web hook somebody has set.
+// Package telegram is one Telegram bot behind platforms.Platform: it polls the Bot API for updates, turns them into
+// events, and carries actions out. telegram-bot-api is its transport; the objects and the poll loop are its own, for the
+// library's objects know no topics, and its loop no cursor that waits for the disk. A web hook that somebody has set
+// stays set.
 //
 // Invariants, besides those of package platforms:
 //
-//  1. An update is confirmed to Telegram (by the next offset) only after Inbox.Accept returned
-//     nil for its whole batch. Pending updates are never thrown away.
+//  1. An update is confirmed to Telegram (by the next offset) only after Inbox.Accept returned nil for its batch.
 //  2. An update that makes no sense goes raw into quarantine, and the others of its batch go on.
 //  3. The state is Connected only while the newest getUpdates was answered.
 //  4. Every error of the API is a call.Fault, free of the token.
@@ -99,7 +95,7 @@ type Platform struct {
 	turns  *turn.Turns
 	board  *board.Board
 
-	cutting sync.Mutex // held while a long text becomes a letter
+	cutting sync.Mutex // held while a long text is rendered and cut
 }
 
 func open(o platforms.Options) (*Platform, error) {
@@ -130,7 +126,7 @@ func (p *Platform) Bot() relay.Bot { return p.bot }
 
 func (p *Platform) Status() platforms.Status { return p.board.Read() }
 
-// checkPollTimeout: the API takes whole seconds, and holds no request longer than 50.
+// checkPollTimeout: the API takes whole seconds, 50 at most.
 func checkPollTimeout(v string) error {
 	d, err := time.ParseDuration(v)
 	if err != nil || d < time.Second || d > 50*time.Second || d%time.Second != 0 {
@@ -147,8 +143,7 @@ func checkID(id string) error {
 	return nil
 }
 
-// checkToken accepts "<digits>:<letters, digits, _ and ->" of any length: test servers hand out
-// toy tokens.
+// checkToken accepts "<digits>:<letters, digits, _ and ->" of any length, for test servers have short tokens.
 func checkToken(token relay.Secret) error {
 	const (
 		form = "a token looks like 123456789:AA…, a number, a colon and 35 letters and digits, " +
