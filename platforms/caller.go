@@ -1,6 +1,7 @@
 package platforms
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -34,11 +35,8 @@ func OnBehalf(ctx context.Context, i relay.InstanceID) context.Context {
 
 // Behalf is the instance to whose account a refusal is laid: the Caller, or else whom OnBehalf named; or empty.
 func Behalf(ctx context.Context) relay.InstanceID {
-	if i := Caller(ctx); i != "" {
-		return i
-	}
 	i, _ := ctx.Value(behalfKey{}).(relay.InstanceID)
-	return i
+	return cmp.Or(Caller(ctx), i)
 }
 
 // MutedError: the network takes no request of the whole bot before Until. The caller asks again then.

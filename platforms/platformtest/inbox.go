@@ -11,8 +11,8 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// inbox is the hub's side of the door: it keeps what it accepted, refuses when told to, and notes
-// every breach of the inbox's own rules, whatever check is running.
+// inbox plays the hub: it keeps what it accepted, refuses when told to, and in every check notes what breaks the rules
+// of platforms.Inbox.
 type inbox struct {
 	// Set before the platform runs.
 	bot relay.Bot
@@ -62,7 +62,7 @@ func (in *inbox) Cursor(context.Context) ([]byte, error) {
 	return in.cursor, nil
 }
 
-// fault is every breach so far, or nil.
+// fault is every rule broken so far, or nil.
 func (in *inbox) fault() error {
 	in.mu.Lock()
 	defer in.mu.Unlock()

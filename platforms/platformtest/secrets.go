@@ -11,7 +11,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// What people write in the twelfth check, in both directions: words no log could contain by chance.
+// What a person and the bot write in the twelfth check: words that no log contains by chance.
 const (
 	spoken   = "marmalade xylophone quandary"
 	answered = "pumpernickel zeppelin rhubarb"
@@ -24,14 +24,14 @@ func checkSecrets(b *bench) {
 		fail("harness: the credential is too short to be searched for")
 	}
 	ev := b.hear(Ann, Direct, spoken)
-	var said gossip
+	var said output
 	send := func(ctx context.Context, what string, a relay.Send) {
 		_, err := b.p.Send(ctx, a)
-		said.note(what, err)
+		said.add(what, err)
 	}
-	said.note("bot", b.p.Bot())
-	said.note("descriptor", b.p.Descriptor())
-	said.note("status", b.p.Status())
+	said.add("bot", b.p.Bot())
+	said.add("descriptor", b.p.Descriptor())
+	said.add("status", b.p.Status())
 	cancelled, cancel := context.WithCancel(b.ctx)
 	cancel()
 	send(cancelled, "cancelled send", reply(ev, answered))
@@ -39,21 +39,21 @@ func checkSecrets(b *bench) {
 	send(b.ctx, "broken send", reply(ev, answered))
 	send(b.ctx, "send to nowhere", relay.Send{Chat: "no such chat", Content: answered})
 	b.drop()
-	said.note("status after the drop", b.p.Status())
+	said.add("status after the drop", b.p.Status())
 	b.hear(Ann, Direct, spoken+" again")
-	said.note("run", b.revoke())
-	said.note("status after the revocation", b.p.Status())
+	said.add("run", b.revoke())
+	said.add("status after the revocation", b.p.Status())
 	send(b.ctx, "send after the revocation", reply(ev, answered))
 	for _, ev := range b.in.events() {
-		said.note("event", ev)
+		said.add("event", ev)
 	}
-	said.betrays(b.h)
+	said.check(b.h)
 }
 
-// gossip is everything a platform let out, except into the log.
-type gossip []string
+// output is everything that a platform said, but for its log.
+type output []string
 
-func (g *gossip) note(where string, v any) {
+func (g *output) add(where string, v any) {
 	*g = append(*g, fmt.Sprintf("%s: %v %+v %#v", where, v, v, v))
 	if err, ok := v.(error); ok {
 		if ae := relay.Explain(err); ae.Err != nil {
@@ -65,8 +65,8 @@ func (g *gossip) note(where string, v any) {
 	}
 }
 
-// betrays ends the check if it or the log says what it must not.
-func (g gossip) betrays(h Harness) {
+// check ends the check if the output or the log holds the credential, or the log what people wrote.
+func (g output) check(h Harness) {
 	for _, text := range append(g, "log: "+h.Logged()) {
 		for _, form := range spellings(h.Credential()) {
 			if strings.Contains(text, form) {
@@ -81,7 +81,7 @@ func (g gossip) betrays(h Harness) {
 	}
 }
 
-// spellings are the forms in which a credential slips out.
+// spellings are the forms that a credential may take in a text.
 func spellings(secret string) []string {
 	return []string{
 		secret,

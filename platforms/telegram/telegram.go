@@ -62,7 +62,8 @@ var keys = []platforms.Key{
 	},
 	platforms.DurationKey(keyAnswerTimeout, "15s",
 		"how long beyond poll_timeout an answer may take before the connection counts as dead"),
-	platforms.DurationKey(keyRetryWait, "1s", "the first pause after a failed request for updates; doubles with each further failure"),
+	platforms.DurationKey(keyRetryWait, "1s",
+		"the first pause after a failed request for updates; doubles with each further failure"),
 	platforms.DurationKey(keyRetryMax, "1m", "the longest pause after a failed request for updates"),
 	platforms.DurationKey(keyConflictWait, "30s", "the pause while another program polls this bot, or a web hook is set for it"),
 }
@@ -138,7 +139,8 @@ func checkPollTimeout(v string) error {
 // checkID refuses names: the Bot API knows users and chats by numbers.
 func checkID(id string) error {
 	if n, err := strconv.ParseInt(id, 10, 64); err != nil || n == 0 || strconv.FormatInt(n, 10) != id {
-		return errors.New("the ids of Telegram are numbers, those of groups negative ones; hermes-connector explain shows those that wrote")
+		return errors.New("the ids of Telegram are numbers, and groups have negative ones; " +
+			"hermes-connector explain shows the ids of those who wrote")
 	}
 	return nil
 }
