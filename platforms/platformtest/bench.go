@@ -24,7 +24,7 @@ type bench struct {
 	over bool       // Run has returned
 }
 
-// finding is what a check found: fail ends the check with a panic, and with turns it into an error.
+// finding is the fault that a check found: fail ends the check by a panic with it, and run returns it as an error.
 type finding struct{ error }
 
 func fail(format string, args ...any) { panic(finding{fmt.Errorf(format, args...)}) }
@@ -50,9 +50,8 @@ func with(ctx context.Context, h Harness, in *inbox, body func(b *bench)) error 
 	return run(ctx, h, p, in, body)
 }
 
-// run is with for a bot that is open. The context of Run ends only after body, or has ended already. The
-// check's own context would not do: a Run that only waits for its context's end would return just when the
-// check looks.
+// run is with for a bot that is open. Run gets a context of its own, which has ended already if ctx has, and otherwise
+// ends after body: with the check's context, a Run that hangs until then would return just when the check looks.
 func run(ctx context.Context, h Harness, p platforms.Platform, in *inbox, body func(b *bench)) (err error) {
 	in.bot = p.Bot()
 	life, stop := context.WithCancel(context.WithoutCancel(ctx))
@@ -73,8 +72,7 @@ func run(ctx context.Context, h Harness, p platforms.Platform, in *inbox, body f
 	return nil
 }
 
-// end stops the bot and waits for Run, which must return nil. A check whose time is over gives it
-// a moment all the same.
+// end stops the bot and waits for Run, which must return nil. Run has a moment even when the check's time is over.
 func (b *bench) end() error {
 	b.stop()
 	if b.over {
