@@ -31,7 +31,7 @@ type Place int
 const (
 	Direct Place = iota // the person's own direct-message chat with the bot
 	Group               // a shared chat
-	Twin                // another one of the same name, in another scope if the network has scopes
+	Twin                // a shared chat with Group's name and numbers, as far as possible, in another scope if there are scopes
 	Thread              // a thread or topic of Group
 )
 
