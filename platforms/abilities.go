@@ -105,9 +105,9 @@ type (
 	CommandRegistrar interface {
 		SetCommands(manifest []json.RawMessage)
 	}
-	// Gatekeeper tells when a chat's limiter is open. The caller waits for it before it picks the chat's next
+	// Limited tells when a chat's limiter is open. The caller waits for it before it picks the chat's next
 	// action, so that newer edits can replace waiting ones.
-	Gatekeeper interface {
+	Limited interface {
 		// WaitOpen returns nil when an action on the chat could leave now, or an
 		// *relay.ActionError (not sent, with RetryAfter) when ctx's deadline comes first.
 		WaitOpen(ctx context.Context, chat relay.ChatID) error

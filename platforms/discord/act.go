@@ -31,7 +31,7 @@ type request struct {
 // anyMessage stands for all messages of a chat: edits of all of them share a bucket.
 const anyMessage = "1"
 
-// WaitOpen implements platforms.Gatekeeper. Besides the limiter it waits for the bucket of edits, so
+// WaitOpen implements platforms.Limited. Besides the limiter it waits for the bucket of edits, so
 // that of a row of edits the last one leaves.
 func (p *Platform) WaitOpen(ctx context.Context, chat relay.ChatID) error {
 	if err := p.turns.WaitOpen(ctx, chat); err != nil {

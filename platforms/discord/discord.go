@@ -63,7 +63,7 @@ var (
 	_ platforms.ChatInformer     = (*Platform)(nil)
 	_ platforms.ThreadCreator    = (*Platform)(nil)
 	_ platforms.ThreadRenamer    = (*Platform)(nil)
-	_ platforms.Gatekeeper       = (*Platform)(nil)
+	_ platforms.Limited          = (*Platform)(nil)
 	_ platforms.Roster           = (*Platform)(nil)
 	_ platforms.Manager          = (*Platform)(nil)
 	_ platforms.Locator          = (*Platform)(nil)

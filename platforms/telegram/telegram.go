@@ -76,7 +76,7 @@ var (
 	_ platforms.Reacter        = (*Platform)(nil)
 	_ platforms.Deleter        = (*Platform)(nil)
 	_ platforms.ChatInformer   = (*Platform)(nil)
-	_ platforms.Gatekeeper     = (*Platform)(nil)
+	_ platforms.Limited        = (*Platform)(nil)
 	_ platforms.Roster         = (*Platform)(nil)
 	_ platforms.Manager        = (*Platform)(nil)
 	_ platforms.Locator        = (*Platform)(nil)
