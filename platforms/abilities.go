@@ -11,9 +11,8 @@ import (
 // ErrCapabilityGone: the network no longer honours a capability.
 var ErrCapabilityGone = errors.New("the capability is gone")
 
-// An ability is an optional interface; what a gateway is told is derived from it (Ops), so a
-// platform can neither claim an operation it lacks nor forget one it has. All of them follow
-// the rules of Platform.Send.
+// An ability is an optional interface. Ops derives from it what a gateway is told, so that a platform can neither
+// claim an operation it lacks nor forget one it has. All follow the rules of Platform.Send.
 type (
 	// Editor changes a message's text. Text over the limit edits the first part and sends the
 	// rest; the result names the last part. "Not modified" is success.
@@ -47,11 +46,10 @@ type (
 		RenameThread(ctx context.Context, a relay.ThreadRename) (relay.Result, error)
 	}
 
-	// Roster knows who can see a chat now, by the network's own word. What the network refuses to
-	// say for good (a 4xx: no such member, a hidden list) is false without an error. An error means
-	// not known now; one that wraps a *MutedError says when asking makes sense again. The caller
-	// caches and asks again; the platform does not repeat the question, and reports changes through
-	// Batch.Roster.
+	// Roster knows who can see a chat now, by the network's own word. What the network refuses to say for
+	// good (a 4xx: no such member, a hidden list) is false without an error. An error means not known now;
+	// one that wraps a *MutedError says when to ask again. The caller caches; the platform asks once, and
+	// reports changes through Batch.Roster.
 	Roster interface {
 		CanSee(ctx context.Context, place relay.Place, user relay.UserID) (bool, error)
 	}
@@ -64,9 +62,9 @@ type (
 	MessageEventer interface {
 		MessageEvent(chat relay.ChatID, message relay.MessageID) relay.EventID
 	}
-	// Manager knows who decides who reads a chat, by the network's own word: its administrators, not
-	// everyone who may write there. A place with an empty chat is the whole scope. A direct chat has
-	// no manager. An error means not known, which is no. Nothing is cached.
+	// Manager knows who decides who reads a chat, by the network's own word: its administrators, not everyone
+	// who may write there. A place with an empty chat is the whole scope. A direct chat has no manager. An
+	// error means not known, which is no.
 	Manager interface {
 		CanManage(ctx context.Context, place relay.Place, user relay.UserID) (bool, error)
 	}
@@ -87,30 +85,29 @@ type (
 	// Threader is a network where a thread is a chat of its own, so that an action whose metadata names
 	// a thread is one on that chat.
 	Threader interface {
-		// Thread places a thread, in its parent. open: whoever sees the parent sees it. An error means
-		// that there is no such thread, or that it is not known now.
+		// Thread places a thread, in its parent. open: whoever sees the parent sees it. An error means that no
+		// such thread is known now.
 		Thread(ctx context.Context, id relay.ThreadID) (place relay.Place, open bool, err error)
 	}
 	// Responder answers through a capability. Errors are those of Send; one that wraps
 	// ErrCapabilityGone means that the network no longer honours it: the caller forgets it.
 	Responder interface {
-		// Respond answers with a. first is true when the answer replaces c's placeholder. The caller has
-		// one answer through c at a time under way.
+		// Respond answers with a, one answer at a time. first: the answer replaces c's placeholder.
 		Respond(ctx context.Context, c Capability, a relay.Send, first bool) (relay.Result, error)
 		// Discard takes c's placeholder away: nobody will answer.
 		Discard(ctx context.Context, c Capability) error
 		// Settle is called once a gateway has taken the event that c came in.
 		Settle(ctx context.Context, c Capability) error
 	}
-	// CommandRegistrar shows the gateways' commands to people. The platform compares, debounces and
-	// paces; the call does not block. manifest is the union over all gateways, each command as the
-	// gateway wrote it; where the network takes only so many, the first count.
+	// CommandRegistrar shows the gateways' commands to people, without blocking and in its own time. manifest is
+	// the union over all gateways, each command as the gateway wrote it; where the network takes only so
+	// many, the first count.
 	CommandRegistrar interface {
 		SetCommands(manifest []json.RawMessage)
 	}
-	// Gatekeeper tells when a chat is not closed by a rate limit. The caller waits for it before it
-	// picks the next action of that chat, so that newer edits can replace waiting ones.
-	Gatekeeper interface {
+	// Limited tells when a chat's limiter is open. The caller waits for it before it picks the chat's next
+	// action, so that newer edits can replace waiting ones.
+	Limited interface {
 		// WaitOpen returns nil when an action on the chat could leave now, or an
 		// *relay.ActionError (not sent, with RetryAfter) when ctx's deadline comes first.
 		WaitOpen(ctx context.Context, chat relay.ChatID) error

@@ -1,6 +1,7 @@
 package platforms
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -11,14 +12,14 @@ import (
 
 type callerKey struct{}
 
-// For makes everything asked of a platform under the returned context count as asked by the
-// instance: its share of a limit pays for it, and its refusals are its own.
+// For has the instance pay, with its share of the rates, for whatever is asked of a platform under the returned
+// context. Refusals are laid to its account, too.
 func For(ctx context.Context, i relay.InstanceID) context.Context {
 	return context.WithValue(ctx, callerKey{}, i)
 }
 
-// Caller is the instance a platform is asked for; empty when the connector asks for itself, such
-// as to learn who can see a chat. The connector's own requests go before those of instances.
+// Caller is the instance that For named; empty when the connector asks for itself, such as who can see a chat.
+// The connector's own requests go before those of instances.
 func Caller(ctx context.Context) relay.InstanceID {
 	i, _ := ctx.Value(callerKey{}).(relay.InstanceID)
 	return i
@@ -26,33 +27,27 @@ func Caller(ctx context.Context) relay.InstanceID {
 
 type behalfKey struct{}
 
-// OnBehalf names the instance whose chat the connector asks about under the returned context. The
-// question stays the connector's own and goes before others; but what the network says of the chat's
-// conduct is laid to that instance's account.
+// OnBehalf names the instance about whose chat the connector asks for itself under the returned context: refusals
+// are laid to that instance's account.
 func OnBehalf(ctx context.Context, i relay.InstanceID) context.Context {
 	return context.WithValue(ctx, behalfKey{}, i)
 }
 
-// Behalf is the instance to whose account an answer of the network is laid: the Caller, or else whom
-// OnBehalf named; empty when that is nobody.
+// Behalf is the instance to whose account a refusal is laid: the Caller, or else whom OnBehalf named; or empty.
 func Behalf(ctx context.Context) relay.InstanceID {
-	if i := Caller(ctx); i != "" {
-		return i
-	}
 	i, _ := ctx.Value(behalfKey{}).(relay.InstanceID)
-	return i
+	return cmp.Or(Caller(ctx), i)
 }
 
-// MutedError: the network takes no request of the whole bot before Until. It says nothing about
-// what was asked, so the caller waits until then and asks again.
+// MutedError: the network takes no request of the whole bot before Until. The caller asks again then.
 type MutedError struct{ Until time.Time }
 
 func (e *MutedError) Error() string {
 	return fmt.Sprintf("the network takes no request of this bot before %s", e.Until.UTC().Format(time.RFC3339))
 }
 
-// NotSent is the answer to an action that did not leave in time, because of err; wait is how long it
-// would have had to wait, 0 if nobody knows. "network" makes gateways of every age try again.
+// NotSent is the answer to an action that did not leave in time, because of err; wait is how long it would have
+// had to wait, or 0. The word "network" makes gateways of every version try again.
 func NotSent(wait time.Duration, err error) *relay.ActionError {
 	out := &relay.ActionError{Outcome: relay.NotSent, Public: "network: not sent before the deadline", Err: err}
 	if wait > 0 {

@@ -1,9 +1,7 @@
-// Package platforms is the socket a chat network plugs into: what every network must do
-// (Platform), what it may be able to do besides (the ability interfaces in abilities.go), what
-// it is given (Inbox), and how the binary lists it (Kind).
+// Package platforms is the plug of a chat network: what every network must do (Platform), what else it may be
+// able to do (the interfaces in abilities.go), what it is given (Inbox), and how the binary lists it (Kind).
 //
-// It is not a registry: cli/kinds.go is the list of networks in this binary. It does not
-// retry, log actions or decide who may do what; relay/hub does.
+// The list of networks in this binary is cli/kinds.go. Who may do what, relay/hub decides.
 //
 // Invariants every platform keeps (platforms/platformtest checks them):
 //
@@ -35,24 +33,22 @@ type Platform interface {
 	// Status is the truthful state of the connection now. Any goroutine; must not block.
 	Status() Status
 
-	// Run connects, hands events to in, repairs the connection, and blocks until ctx ends (then
-	// it returns nil) or the network rejects the credential (then an error that wraps
-	// relay.ErrBadCredentials; the status is BadCredentials or Stopped). It is called once.
+	// Run connects, hands events to in and repairs the connection. It returns nil once ctx ended, or an error
+	// that wraps relay.ErrBadCredentials once the network rejected the credential; then the status is
+	// BadCredentials or Stopped. It is called once.
 	Run(ctx context.Context, in Inbox) error
 
-	// Send posts a message of any length. Any goroutine, several at once for different chats;
-	// the caller keeps the order within a chat. It honours ctx's deadline: what cannot leave
-	// in time is refused as not sent, with RetryAfter when known. It works, or fails as not
-	// sent, whether or not Run is running. Errors are *relay.ActionError.
+	// Send posts a message of any length, whether or not Run is running. Any goroutine, several at once for
+	// different chats; the caller keeps the order within a chat. What cannot leave before ctx's deadline is
+	// refused as not sent, with RetryAfter when known. Errors are *relay.ActionError.
 	Send(ctx context.Context, a relay.Send) (relay.Result, error)
 }
 
 // Inbox is where a platform hands in what it observed.
 type Inbox interface {
-	// Accept returns nil once everything in b is on disk or deliberately dropped; only then may
-	// the platform confirm it to the network. On an error nothing of b is stored and the
-	// platform hands in the same batch again, after a pause. It may block on the disk. Batches
-	// of one bot are handed in one at a time.
+	// Accept returns nil once everything in b is on disk or deliberately dropped; only then may the platform
+	// confirm it to the network. On an error nothing of b is stored, and the platform hands in the same batch
+	// again, after a pause. It may block on the disk. A bot hands in one batch at a time.
 	Accept(ctx context.Context, b Batch) error
 
 	// Cursor is what the last accepted Batch with a Cursor carried, also from before a restart;
@@ -62,18 +58,13 @@ type Inbox interface {
 
 // Batch is what one answer of the network brought. It is stored in one transaction.
 type Batch struct {
-	Events []relay.Event
-	// Undecodable are raw payloads that made no sense. They are kept in quarantine.
-	Undecodable []Undecodable
-	// Moves are chats that got a new id. They take effect before Events.
-	Moves []Move
-	// Roster are hints that who can see what has changed. They take effect before Events.
-	Roster []RosterChange
-	// Capabilities came inside Events. They are kept only for the instances that receive the event.
-	Capabilities []Capability
-	// Cursor, when not nil, is stored with the batch and handed back by Inbox.Cursor. When nothing
-	// else of the batch is stored, it may get to the disk up to a minute later, so that a crash
-	// brings an older one back; not with Save.
+	Events       []relay.Event
+	Undecodable  []Undecodable  // kept in quarantine
+	Moves        []Move         // of chats that got a new id; they take effect before Events
+	Roster       []RosterChange // likewise
+	Capabilities []Capability   // that came in Events, kept only for the instances that receive the event
+	// Cursor, when not nil, is stored with the batch for Inbox.Cursor. When nothing else of the batch is
+	// stored, and without Save, it is on disk a minute later at most: a crash may bring an older one back.
 	Cursor []byte
 	Save   bool
 }
@@ -90,12 +81,12 @@ type Capability struct {
 	ExpiresAt   time.Time
 }
 
-// Directory is an Inbox that knows which chats matter: those with a grant or a conversation. A
-// platform that must ask the network for what it missed asks about these.
+// Directory is an Inbox that knows which chats matter: those with a grant or a conversation. For these a
+// platform asks the network what it missed.
 type Directory interface {
 	Chats(ctx context.Context) ([]relay.Place, error)
-	// Seen reports for each event whether it is stored, or was delivered, in the last three days: handing
-	// it in again would do nothing. What was dropped is not known.
+	// Seen reports for each event whether it was stored in the last three days, so that handing it in again
+	// would do nothing. Of what was dropped it knows nothing.
 	Seen(ctx context.Context, events []relay.EventID) ([]bool, error)
 }
 
@@ -105,8 +96,8 @@ type Undecodable struct {
 	Err error // scrubbed of credentials and of what people wrote
 }
 
-// Move says that a chat's id changed from From to To for good. Messages of before are not in the
-// chat under its new id: their ids mean others there, or none.
+// Move says that a chat's id changed for good. The ids of earlier messages mean nothing, or others, in the chat
+// under its new id.
 type Move struct{ From, To relay.ChatID }
 
 // RosterChange says that what was known about visibility no longer holds. An empty field means all.
@@ -144,14 +135,12 @@ type Status struct {
 type Kind struct {
 	Name  relay.PlatformID
 	Label string
-	// Keys are the settings this kind has in a [[bots]] table beside the common ones
-	// (platform, token_file, token_env, api_base).
-	Keys []Key
+	Keys  []Key // of a [[bots]] table, beside platform, token_file, token_env and api_base
 	// CheckToken reports what is wrong with a token's form, without asking the network and
 	// without repeating the token. Nil: the kind needs no token.
 	CheckToken func(relay.Secret) error
-	// CheckID reports why a text cannot be the id of a user or a chat, in words for whoever typed it:
-	// a name would be taken and never match anything. Nil: every text can.
+	// CheckID reports why a text cannot be the id of a user or a chat, in words for whoever typed it. Nil:
+	// every text can.
 	CheckID func(string) error
 	// Open makes a bot from checked options. It does no I/O.
 	Open func(Options) (Platform, error)
@@ -170,7 +159,7 @@ type Key struct {
 type Options struct {
 	Token   relay.Secret
 	APIBase string            // base URL without a trailing slash; empty means the network's own
-	Values  map[string]string // one per Key, defaults filled in
+	Values  map[string]string // by the name of a Key
 	Log     *slog.Logger
 	// Transport carries HTTP; nil means the kind's own. Tests replace it.
 	Transport http.RoundTripper

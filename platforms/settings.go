@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 )
@@ -13,7 +12,7 @@ import (
 // Settings are the checked values of a kind's keys.
 type Settings map[string]string
 
-// Settings are the values of keys. What is not set has its default.
+// Settings are the values of keys, checked. A key that is not set has its default.
 func (o Options) Settings(keys []Key) (Settings, error) {
 	s := make(Settings, len(keys))
 	for _, k := range keys {
@@ -42,28 +41,24 @@ func DurationKey(name, value, help string) Key {
 func checkDuration(v string) error {
 	d, err := time.ParseDuration(v)
 	if err != nil || d <= 0 {
-		return fmt.Errorf("%s: want a duration above zero, like 30s", strconv.Quote(v))
+		return fmt.Errorf("%q: want a duration above zero, like 30s", v)
 	}
 	return nil
 }
 
-// OneOf makes the Check of a key that holds one of words.
+// OneOf makes the Check of a key that holds one of words, of which there are several.
 func OneOf(words ...string) func(string) error {
 	return func(v string) error {
 		if slices.Contains(words, v) {
 			return nil
 		}
 		last := len(words) - 1
-		list := words[last]
-		if last > 0 {
-			list = strings.Join(words[:last], ", ") + " or " + list
-		}
-		return fmt.Errorf("%s: want %s", strconv.Quote(v), list)
+		return fmt.Errorf("%q: want %s or %s", v, strings.Join(words[:last], ", "), words[last])
 	}
 }
 
-// CheckBase accepts an empty api_base, or a URL of http without credentials and query. want is what
-// belongs there, for whoever typed something else.
+// CheckBase accepts an empty api_base, or a URL of http without credentials and query. want is for whoever typed
+// something else: what belongs there.
 func CheckBase(base, want string) error {
 	if base == "" {
 		return nil

@@ -7,9 +7,8 @@ import (
 	"time"
 )
 
-// Backoff is how long to pause after failures in a row: First, then twice as long each time, at
-// most Max; each pause shortened at random by up to half, so that bots do not march in step. It
-// is not safe for use from several goroutines.
+// Backoff is how long to pause after failures in a row: First, then twice as long each time, at most Max. Each
+// pause is shortened at random by up to half, so that bots do not try all at once. It is for one goroutine.
 type Backoff struct {
 	First, Max time.Duration
 	Failures   int // so far, in a row
@@ -18,10 +17,7 @@ type Backoff struct {
 // Next is the pause after one more failure.
 func (b *Backoff) Next() time.Duration {
 	d := b.First
-	for range b.Failures {
-		if d >= b.Max {
-			break
-		}
+	for n := b.Failures; n > 0 && d < b.Max; n-- {
 		d *= 2
 	}
 	b.Failures++
@@ -51,8 +47,8 @@ func Pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// Keep calls try until it succeeds, and pauses after each failure, of which it tells failed. It returns
-// false when ctx ended first.
+// Keep calls try until it succeeds, and after each failure calls failed and pauses. It returns false when ctx
+// ended first.
 func (b *Backoff) Keep(ctx context.Context, try func() error, failed func(err error, in time.Duration)) bool {
 	for ctx.Err() == nil {
 		err := try()

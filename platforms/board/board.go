@@ -20,8 +20,7 @@ func New(name string) *Board {
 	return &Board{status: platforms.Status{State: platforms.Starting, Name: name}}
 }
 
-// Read is the status now. A connection that is up is of no use while nothing of what it brings can be
-// taken in.
+// Read is the status now: degraded while a connection is up and nothing of what it brings can be taken in.
 func (b *Board) Read() platforms.Status {
 	b.mu.Lock()
 	defer b.mu.Unlock()

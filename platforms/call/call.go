@@ -1,12 +1,11 @@
-// Package call is one HTTP call to a chat network: the connections it uses, how long it and its answer
-// may be, whether it left this machine, and why it failed, free of the bot's token.
-//
-// It knows no network: what an answer means, the network's own client says, in the same Fault.
+// Package call is one HTTP call to a chat network: the connections it uses, how long it may take and its answer may
+// be, whether it left this machine, and why it failed, without the bot's token. What an answer means, the network's
+// own client says, in the same Fault.
 //
 // Invariants:
 //
-//  1. A Fault is Never only if no server can have acted on the request: its header was not complete.
-//  2. No Fault has the token in it, in any spelling.
+//  1. A Fault says Never only if no server can have acted on the request: its header was not complete.
+//  2. No Fault holds the token, in any spelling.
 //  3. Nothing is repeated here, and no redirect is followed.
 package call
 
@@ -30,12 +29,11 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// Timeout bounds one call that is no long poll. A gateway gives up on an action after 30 s, so a later
-// answer would find nobody.
+// Timeout bounds one call that is no long poll. A gateway waits 30 s for an action's result, and no longer.
 const Timeout = 30 * time.Second
 
-// Client carries the calls of one bot. Every client has connections of its own, so that calls that hang
-// do not hold up those of another one.
+// Client carries the calls of one bot. Each has connections of its own, so that calls that hang do not hold up
+// those of another client.
 type Client struct {
 	// Set once, by New.
 	HTTP      *http.Client
@@ -43,8 +41,8 @@ type Client struct {
 	maxAnswer int64
 }
 
-// New makes a client for the bot of token, which takes answers of at most maxAnswer bytes. rt carries
-// everything when it is not nil.
+// New makes a client for the bot of token, which takes answers of at most maxAnswer bytes. rt, when not nil, carries
+// everything.
 func New(token relay.Secret, rt http.RoundTripper, maxAnswer int64) *Client {
 	if rt == nil {
 		rt = &http.Transport{ // of HTTP/1.1: over HTTP/2 all clients of one address would share a connection
@@ -52,8 +50,7 @@ func New(token relay.Secret, rt http.RoundTripper, maxAnswer int64) *Client {
 			DialContext:         (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
 			TLSHandshakeTimeout: 10 * time.Second,
 			MaxIdleConnsPerHost: 16, // as many as a session's actions in flight
-			// Shorter than any server's own patience: writing to a connection the server is
-			// just closing makes an outcome unknown that need not be.
+			// Servers keep connections for longer: the outcome of a request on one that is just closing is unknown.
 			IdleConnTimeout: 30 * time.Second,
 		}
 	}
@@ -71,8 +68,8 @@ type Answer struct {
 	Body   []byte
 }
 
-// Do carries out req, which the Fault calls what. secrets are texts beside the token that no Fault may
-// hold. With a Fault the answer is what there is of one.
+// Do carries out req, which a Fault calls what. secrets are texts beside the token that no Fault may hold. With a
+// Fault comes what there is of an answer.
 func (c *Client) Do(req *http.Request, what string, secrets ...string) (Answer, *Fault) {
 	ctx := req.Context()
 	// Until the header is complete no server can act on the request. The trace runs on the
@@ -122,8 +119,7 @@ func (c *Client) Scrub(text string, secrets ...string) string {
 	return text
 }
 
-// Decode is json.Unmarshal for what a network sent: its error does not quote it. Errors that wrap one of
-// sayable are returned as they are.
+// Decode is json.Unmarshal for what a network sent: its error does not quote that, unless it wraps one of sayable.
 func Decode(raw []byte, out any, sayable ...error) error {
 	err := json.Unmarshal(raw, out)
 	if err == nil || slices.ContainsFunc(sayable, func(s error) bool { return errors.Is(err, s) }) {
@@ -155,7 +151,7 @@ const (
 	Refused             // the network answered that it did not carry the call out
 )
 
-// Whom a demand for silence is about.
+// Whom is who has to leave the network alone.
 type Whom int
 
 const (
@@ -175,7 +171,7 @@ type Fault struct {
 	Message string // the network's words, or ours
 	// RetryAfter is how long the network asked to be left alone; 0 when it did not.
 	RetryAfter time.Duration
-	Whom       Whom // RetryAfter is about
+	Whom       Whom // the network asked that for
 	Sent       Sent
 	Detail     any   // what else the network said, in a type of its client's
 	Cause      error // the context's error when that ended the call, or what closed the way
@@ -208,9 +204,8 @@ func FaultOf(err error) *Fault {
 	return new(Fault)
 }
 
-// Explain is err as a gateway may read it. Its words steer the gateway: "network" has it try again,
-// "timed out" has it leave the message alone, anything else is final, and then the network's own phrase,
-// which said gives, says it best. network is the network's name.
+// Explain is err as a gateway may read it. On "network" a gateway tries again, on "timed out" it leaves the message
+// alone, and anything else is final: the network's own phrase, which said gives. network is the network's name.
 func Explain(err error, network string, said func(*Fault) string) *relay.ActionError {
 	var done *relay.ActionError
 	if errors.As(err, &done) {

@@ -32,7 +32,7 @@ type request struct {
 // anyMessage stands for all messages of a chat: edits of all of them share a bucket.
 const anyMessage = "1"
 
-// WaitOpen implements platforms.Gatekeeper. It waits for the bucket of edits too, so that of a row of edits the
+// WaitOpen implements platforms.Limited. It waits for the bucket of edits too, so that of a row of edits the
 // last one leaves.
 func (p *Platform) WaitOpen(ctx context.Context, chat relay.ChatID) error {
 	if err := p.turns.WaitOpen(ctx, chat); err != nil {

@@ -62,7 +62,7 @@ var (
 	_ platforms.ChatInformer     = (*Platform)(nil)
 	_ platforms.ThreadCreator    = (*Platform)(nil)
 	_ platforms.ThreadRenamer    = (*Platform)(nil)
-	_ platforms.Gatekeeper       = (*Platform)(nil)
+	_ platforms.Limited          = (*Platform)(nil)
 	_ platforms.Roster           = (*Platform)(nil)
 	_ platforms.Manager          = (*Platform)(nil)
 	_ platforms.Locator          = (*Platform)(nil)
@@ -118,7 +118,7 @@ func open(o platforms.Options) (*Platform, error) {
 		rest: api,
 		// Package rest keeps to the rates, which Discord names with every answer. The limiter keeps the order
 		// within a chat and the pauses Discord demands.
-		turns:     turn.New(pace.Limits{}, explained, checkChat),
+		turns:     turn.New(pace.Rates{}, explained, checkChat),
 		Guilds:    known,
 		reader:    newReader(bot, known),
 		board:     board.New(""),

@@ -121,28 +121,28 @@ func (d door) Cursor(context.Context) ([]byte, error) {
 	return d.h.cursor, nil
 }
 
-func room(who platformtest.Person, where platformtest.Room) string {
+func placeOf(who platformtest.Person, where platformtest.Place) string {
 	if where == platformtest.Direct && who == platformtest.Bob {
 		return "501"
 	}
-	return map[platformtest.Room]string{
+	return map[platformtest.Place]string{
 		platformtest.Direct: "500", platformtest.Group: "910", platformtest.Twin: "990", platformtest.Thread: "911",
 	}[where]
 }
 
 // Say implements platformtest.Harness.
-func (h *harness) Say(_ context.Context, who platformtest.Person, where platformtest.Room, text string) error {
+func (h *harness) Say(_ context.Context, who platformtest.Person, where platformtest.Place, text string) error {
 	author := obj{"id": "4001", "username": "ann", "global_name": "Ann"}
 	if who == platformtest.Bob {
 		author = obj{"id": "4002", "username": "bob"}
 	}
-	h.fake.write(room(who, where), author, text)
+	h.fake.write(placeOf(who, where), author, text)
 	return nil
 }
 
 // Echo implements platformtest.Harness.
-func (h *harness) Echo(_ context.Context, where platformtest.Room, text string) error {
-	h.fake.write(room(platformtest.Ann, where), botAuthor(), text)
+func (h *harness) Echo(_ context.Context, where platformtest.Place, text string) error {
+	h.fake.write(placeOf(platformtest.Ann, where), botAuthor(), text)
 	return nil
 }
 

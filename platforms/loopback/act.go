@@ -3,7 +3,6 @@ package loopback
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	"github.com/hermes-connector/hermes-connector/relay"
 )
@@ -54,16 +53,15 @@ func (p *Platform) do(ctx context.Context, a Act) (relay.Result, error) {
 	refuse := func(public string, err error) (relay.Result, error) {
 		return relay.Result{}, &relay.ActionError{Outcome: relay.NotSent, Public: public, Err: err}
 	}
-	if err := ctx.Err(); err != nil {
-		return refuse("network: not sent in time", err)
-	}
-	if n.revoked {
+	_, own := n.texts[posted{a.Chat, a.Message}]
+	switch {
+	case ctx.Err() != nil:
+		return refuse("network: not sent in time", ctx.Err())
+	case n.revoked:
 		return refuse("unauthorized", relay.ErrBadCredentials)
-	}
-	if a.Chat == "" {
+	case a.Chat == "":
 		return refuse("chat not found", nil)
-	}
-	if _, ours := n.texts[posted{a.Chat, a.Message}]; !ours && (a.Op == relay.OpEdit || a.Op == relay.OpDelete) {
+	case !own && (a.Op == relay.OpEdit || a.Op == relay.OpDelete):
 		return refuse("message not found", nil)
 	}
 	var fail error
@@ -74,10 +72,13 @@ func (p *Platform) do(ctx context.Context, a Act) (relay.Result, error) {
 		return relay.Result{}, fail
 	}
 	res := n.actLocked(a)
-	if fail != nil {
-		return relay.Result{}, fail
+	if p.file != nil {
+		if err := p.file.append(n.acts); err != nil {
+			p.log.Warn("writing down what the bot did failed; it is not in the file", "op", a.Op, "err", err)
+		}
+		n.acts = nil
 	}
-	return res, nil
+	return res, fail
 }
 
 // actLocked writes a down, a long text as several acts. n.mu must be held.
@@ -110,8 +111,7 @@ func (n *Network) actLocked(a Act) relay.Result {
 	return res
 }
 
-// stoodLocked notes a message of the bot's, and forgets the text of the oldest one that is too many.
-// n.mu must be held.
+// stoodLocked notes a message of the bot's, and forgets the oldest text when there are too many. n.mu must be held.
 func (n *Network) stoodLocked(m posted) {
 	if n.keep == 0 {
 		return
@@ -119,18 +119,15 @@ func (n *Network) stoodLocked(m posted) {
 	n.standing = append(n.standing, m)
 	if len(n.standing) > n.keep {
 		delete(n.texts, n.standing[0])
-		n.standing = slices.Delete(n.standing, 0, 1)
+		n.standing = n.standing[1:]
 	}
 }
 
 // split cuts text into parts of at most MaxLength code points; at least one.
-func split(text string) []string {
-	var parts []string
-	for part := range slices.Chunk([]rune(text), MaxLength) {
-		parts = append(parts, string(part))
+func split(text string) (parts []string) {
+	rest := []rune(text)
+	for len(rest) > MaxLength {
+		parts, rest = append(parts, string(rest[:MaxLength])), rest[MaxLength:]
 	}
-	if len(parts) == 0 {
-		return []string{""}
-	}
-	return parts
+	return append(parts, string(rest))
 }

@@ -14,25 +14,28 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 	"unicode"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/platforms/backoff"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
 const (
 	sayFile    = "say"
 	postedFile = "posted"
-	keyDir     = "dir"
+	// managersFile has a line PERSON@CHAT or PERSON@SCOPE/ for everybody who manages something. It is read for
+	// every question.
+	managersFile = "managers"
+	keyDir       = "dir"
 	// look is the pause between two looks at the file.
 	look = 100 * time.Millisecond
-	// maxLine bounds what is said in one line of the file, in bytes. It is more than fits a frame, so
-	// that people can try what becomes of that. Of a longer line the first maxGarbled are kept.
+	// maxLine bounds what a line of the file says, in bytes. It is more than fits a frame, so that people can try
+	// what becomes of that. Of a line that says nothing, the first maxGarbled are kept.
 	maxLine    = 4 << 20
 	maxGarbled = 4 << 10
-	// maxTexts is how many of its messages a configured bot knows, for edits of them and answers to them.
+	// maxTexts is how many of its own messages a configured bot remembers, for edits and answers.
 	maxTexts = 256
 )
 
@@ -70,19 +73,14 @@ var Kind = platforms.Kind{
 	},
 }
 
-// follower says what is appended to a file and writes down what the bot does. Its cursor is the
-// offset behind the last line that was accepted.
+// follower says what is appended to a file, and writes down what the bot does. The bot's cursor is the offset behind
+// the last line that was accepted.
 type follower struct{ dir string }
 
 // run follows until ctx ends. A file that is not there is waited for.
 func (f *follower) run(ctx context.Context, n *Network, in platforms.Inbox, log *slog.Logger) {
-	var wg sync.WaitGroup
-	defer wg.Wait()
-	wg.Go(func() { f.write(ctx, n, log) })
 	offset, known := int64(0), false
-	tick := time.NewTicker(look)
-	defer tick.Stop()
-	for {
+	for ctx.Err() == nil {
 		var err error
 		if !known {
 			offset, err = cursor(ctx, in)
@@ -94,11 +92,7 @@ func (f *follower) run(ctx context.Context, n *Network, in platforms.Inbox, log 
 		if err != nil && ctx.Err() == nil && !errors.Is(err, fs.ErrNotExist) {
 			log.Warn("reading what is said failed; trying again", "in", look, "err", err)
 		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
+		backoff.Pause(ctx, look)
 	}
 }
 
@@ -110,8 +104,8 @@ func cursor(ctx context.Context, in platforms.Inbox) (int64, error) {
 	return strconv.ParseInt(string(c), 10, 64)
 }
 
-// read says every complete line from offset on, each after the one before was accepted, and
-// returns the offset behind the last one.
+// read says every complete line from offset on, each after the line before was accepted, and returns the offset behind
+// the last one.
 func (f *follower) read(ctx context.Context, n *Network, offset int64) (int64, error) {
 	file, err := os.Open(filepath.Join(f.dir, sayFile))
 	if err != nil {
@@ -123,52 +117,35 @@ func (f *follower) read(ctx context.Context, n *Network, offset int64) (int64, e
 	}
 	lines := bufio.NewReader(file)
 	for {
-		line, size, err := nextLine(lines)
-		if errors.Is(err, io.EOF) {
+		line, err := lines.ReadString('\n')
+		if errors.Is(err, io.EOF) { // the last line has not ended yet
 			return offset, nil
 		}
 		if err != nil {
 			return offset, err
 		}
-		end := offset + size
 		select {
-		case <-n.line(line, offset, end):
-			offset = end
+		case <-n.line(strings.TrimSuffix(line, "\n"), offset):
+			offset += int64(len(line))
 		case <-ctx.Done():
 			return offset, ctx.Err()
 		}
 	}
 }
 
-// nextLine reads a line without its end, of a too long one a little more than maxLine bytes; size is all
-// of it. io.EOF: the last line does not end yet.
-func nextLine(r *bufio.Reader) (line string, size int64, err error) {
-	var kept []byte
-	for {
-		piece, err := r.ReadSlice('\n')
-		size += int64(len(piece))
-		if len(kept) <= maxLine {
-			kept = append(kept, piece...)
-		}
-		if !errors.Is(err, bufio.ErrBufferFull) {
-			return string(bytes.TrimSuffix(kept, []byte("\n"))), size, err
-		}
-	}
-}
-
-// line says one line of the file. Its ids come from where it stands, so they are the same when it
-// is read again after a restart.
-func (n *Network) line(line string, offset, end int64) (accepted <-chan struct{}) {
+// line says one line of the file, which stands at offset there. Its ids come from that place, so they are the
+// same when the line is read again after a restart.
+func (n *Network) line(line string, offset int64) (accepted <-chan struct{}) {
 	m, err := parseLine(line)
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	p := &pending{cursor: strconv.AppendInt(nil, end, 10), garbled: err}
+	b := platforms.Batch{Cursor: strconv.AppendInt(nil, offset+int64(len(line))+1, 10)}
 	if err != nil {
-		p.event.Text = line[:min(len(line), maxGarbled)]
+		b.Undecodable = []platforms.Undecodable{{Raw: []byte(line[:min(len(line), maxGarbled)]), Err: err}}
 	} else {
-		p.event = n.eventLocked(m, fmt.Sprintf("line%d", offset), time.Now())
+		b.Events = []relay.Event{n.eventLocked(m, fmt.Sprintf("line%d", offset))}
 	}
-	return n.enqueueLocked(p)
+	return n.enqueueLocked(b)
 }
 
 // parseLine reads PERSON[@CHAT[#THREAD]] TEXT.
@@ -189,29 +166,38 @@ func parseLine(line string) (Message, error) {
 	}, nil
 }
 
-// write appends what the bot does to the file, until ctx ends.
-func (f *follower) write(ctx context.Context, n *Network, log *slog.Logger) {
-	for i := 0; ; i++ {
-		a, err := n.Act(ctx, i)
+// append writes down what the bot did.
+func (f *follower) append(acts []Act) error {
+	var lines bytes.Buffer
+	for _, a := range acts {
+		line, err := json.Marshal(a)
 		if err != nil {
-			return
+			return err
 		}
-		if err := f.append(a); err != nil {
-			log.Warn("writing down what the bot did failed; it is not in the file", "op", a.Op, "err", err)
-		}
-		n.forget(i)
-	}
-}
-
-func (f *follower) append(a Act) error {
-	line, err := json.Marshal(a)
-	if err != nil {
-		return err
+		lines.Write(append(line, '\n'))
 	}
 	file, err := os.OpenFile(filepath.Join(f.dir, postedFile), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}
-	_, err = file.Write(append(line, '\n'))
+	_, err = file.Write(lines.Bytes())
 	return errors.Join(err, file.Close())
+}
+
+// managers reads the file; one that is not there names nobody.
+func (f *follower) managers() ([]manager, error) {
+	text, err := os.ReadFile(filepath.Join(f.dir, managersFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var out []manager
+	for line := range strings.Lines(string(text)) {
+		if user, chat, ok := strings.Cut(strings.TrimSpace(line), "@"); ok && chat != "" {
+			out = append(out, manager{relay.UserID(user), relay.ChatID(chat)})
+		}
+	}
+	return out, nil
 }

@@ -1,13 +1,9 @@
-// Package loopback is a platform in memory: a Network of people and chats, and a Platform, the
-// bot on it. Tests and `hermes-connector demo` talk through it; as a configured bot it is driven
-// by lines in a file (see Kind).
+// Package loopback is a platform in memory: a Network of people and chats, and a Platform, the bot on it. Tests and
+// `hermes-connector demo` talk through it; a configured bot is driven by lines in a file (see Kind). Over a restart of
+// the process nothing is kept but how far the file was read.
 //
-// It is not a model of any real network's quirks, and it keeps nothing over a restart of the
-// process except, with a file, how far it has read.
-//
-// A chat's id says what it is: "@ann" are Ann's direct messages with the bot, "garden" is a shared
-// chat, "park/garden" one inside the scope "park". "park/" stands for the whole scope where it is
-// said who manages what.
+// A chat's id says what it is: "@ann" are Ann's direct messages with the bot, "garden" is a shared chat, "park/garden"
+// one inside the scope "park". Among managers, "park/" is the whole scope.
 //
 // Invariants, beside those of package platforms:
 //
@@ -20,10 +16,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -45,8 +38,7 @@ const (
 
 	directPrefix = "@"
 	// firstRetry and lastRetry bound the pause after a refused batch.
-	firstRetry = 50 * time.Millisecond
-	lastRetry  = time.Second
+	firstRetry, lastRetry = 50 * time.Millisecond, time.Second
 )
 
 // Platform is the bot.
@@ -80,7 +72,9 @@ func New(net *Network, log *slog.Logger) *Platform {
 }
 
 // Bot is always loopback:loopback.
-func (p *Platform) Bot() relay.Bot { return relay.Bot{Platform: ID, ID: Handle} }
+func (p *Platform) Bot() relay.Bot { return bot }
+
+var bot = relay.Bot{Platform: ID, ID: Handle}
 
 // Descriptor is what the network can do.
 func (p *Platform) Descriptor() relay.Descriptor {
@@ -110,13 +104,14 @@ func (p *Platform) Run(ctx context.Context, in platforms.Inbox) error {
 		changed := n.changed // taken before looking, so a change while looking is not missed
 		dropped, revoked := drops != n.drops, n.revoked
 		drops = n.drops
-		var next *pending
-		if len(n.queue) > 0 {
-			next = n.queue[0]
+		var next platforms.Batch
+		waiting := len(n.queue) > 0
+		if waiting {
+			next = n.queue[0].batch
+			next.Events = slices.Clone(next.Events) // whoever takes them may change them
 		}
 		n.mu.Unlock()
 
-		var wait <-chan time.Time
 		switch {
 		case ctx.Err() != nil:
 			p.board.Is(platforms.Stopped, "shut down")
@@ -128,44 +123,24 @@ func (p *Platform) Run(ctx context.Context, in platforms.Inbox) error {
 			p.board.Is(platforms.Connecting, "connecting")
 			p.log.Debug("connected", "drops", drops)
 			p.board.Is(platforms.Connected, "")
-			continue
-		case next != nil:
-			if err := p.handIn(ctx, in, next); err == nil {
+		case waiting:
+			p.board.Heard()
+			err := in.Accept(ctx, next)
+			if err == nil {
+				n.accepted()
 				pause.Reset()
-				continue
-			} else if ctx.Err() == nil {
+			} else if ctx.Err() == nil { // what is said meanwhile does not shorten the pause
 				d := pause.Next()
-				p.log.Warn("event not accepted; handing it in again", "event", next.event.ID, "in", d, "err", err)
-				wait = time.After(d)
+				p.log.Warn("event not accepted; handing it in again", "in", d, "err", err)
+				backoff.Pause(ctx, d)
 			}
-			changed = nil // what is said meanwhile does not shorten the pause
+		default:
+			select {
+			case <-ctx.Done():
+			case <-changed:
+			}
 		}
-		select {
-		case <-ctx.Done():
-		case <-changed:
-		case <-wait:
-		}
 	}
-}
-
-// handIn offers the oldest event and takes it off the queue when it was accepted.
-func (p *Platform) handIn(ctx context.Context, in platforms.Inbox, next *pending) error {
-	b := platforms.Batch{Cursor: next.cursor}
-	if next.garbled != nil {
-		b.Undecodable = []platforms.Undecodable{{Raw: []byte(next.event.Text), Err: next.garbled}}
-	} else {
-		next.event.Bot = p.Bot()
-		b.Events = []relay.Event{next.event}
-	}
-	p.board.Heard()
-	if err := in.Accept(ctx, b); err != nil {
-		return err
-	}
-	p.net.mu.Lock()
-	p.net.queue = p.net.queue[1:]
-	p.net.mu.Unlock()
-	close(next.accepted)
-	return nil
 }
 
 // CanSee reports whether user is a member of the chat, or the person of a direct one.
@@ -183,8 +158,7 @@ func (p *Platform) Locate(_ context.Context, chat relay.ChatID) (relay.Place, er
 	if chat == "" {
 		return relay.Place{}, errors.New("locate: no chat is named")
 	}
-	scope, _ := scopeOf(chat)
-	return relay.Place{Platform: ID, Scope: scope, Chat: chat}, nil
+	return relay.Place{Platform: ID, Scope: scopeOf(chat), Chat: chat}, nil
 }
 
 // DirectUser tells whose direct messages chat is.
@@ -198,17 +172,9 @@ func directUser(chat relay.ChatID) (relay.UserID, bool) {
 	return relay.UserID(user), true
 }
 
-func scopeOf(chat relay.ChatID) (relay.ScopeID, bool) {
-	scope, _, ok := strings.Cut(string(chat), "/")
-	if !ok {
-		return "", false
-	}
-	return relay.ScopeID(scope), true
+func scopeOf(chat relay.ChatID) relay.ScopeID {
+	return relay.ScopeID(chat[:max(strings.Index(string(chat), "/"), 0)])
 }
-
-// managersFile names, in the folder of a configured bot, who manages what: a line PERSON@CHAT or
-// PERSON@SCOPE/ each. It is read for every question.
-const managersFile = "managers"
 
 // manager is somebody who decides who reads a chat, or all chats of a scope.
 type manager struct {
@@ -228,7 +194,7 @@ func (p *Platform) CanManage(_ context.Context, place relay.Place, user relay.Us
 	if _, direct := directUser(place.Chat); direct || place.Chat == "" && place.Scope == "" {
 		return false, nil
 	}
-	if scope, _ := scopeOf(place.Chat); place.Chat != "" && scope != place.Scope {
+	if place.Chat != "" && scopeOf(place.Chat) != place.Scope {
 		return false, nil // there is no such chat
 	}
 	p.net.mu.Lock()
@@ -244,22 +210,4 @@ func (p *Platform) CanManage(_ context.Context, place relay.Place, user relay.Us
 	return slices.ContainsFunc(all, func(m manager) bool {
 		return m.user == user && (m.chat == place.Chat || place.Scope != "" && m.chat == relay.ChatID(place.Scope)+"/")
 	}), nil
-}
-
-// managers reads the file; one that is not there names nobody.
-func (f *follower) managers() ([]manager, error) {
-	text, err := os.ReadFile(filepath.Join(f.dir, managersFile))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	var out []manager
-	for line := range strings.Lines(string(text)) {
-		if user, chat, ok := strings.Cut(strings.TrimSpace(line), "@"); ok && chat != "" {
-			out = append(out, manager{relay.UserID(user), relay.ChatID(chat)})
-		}
-	}
-	return out, nil
 }

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
@@ -15,12 +16,11 @@ import (
 type Message struct {
 	User relay.UserID
 	// Chat is where; empty means the person's direct messages with the bot.
-	Chat    relay.ChatID
-	Thread  relay.ThreadID
-	ReplyTo relay.MessageID
-	Text    string
-	// IsBot marks the author as another bot, Own as the hosted bot itself.
-	IsBot, Own bool
+	Chat       relay.ChatID
+	Thread     relay.ThreadID
+	ReplyTo    relay.MessageID
+	Text       string
+	IsBot, Own bool // the author is another bot; is the hosted bot itself
 }
 
 // Act is one thing the bot did.
@@ -35,16 +35,15 @@ type Act struct {
 }
 
 // Network is the far side: people, chats, and what the bot did there. Its methods may be called
-// from any goroutine. It remembers everything until it is dropped; a configured bot's, which may run
-// for months, forgets what is written down and all but the newest texts.
+// from any goroutine. It remembers everything; but a configured bot may run for months, so what that did stands only in
+// its file, and only its newest texts are remembered.
 type Network struct {
 	mu       sync.Mutex    // guards the fields below
 	changed  chan struct{} // closed and replaced on every change
-	queue    []*pending    // said and not yet accepted, oldest first
+	queue    []pending     // said and not yet accepted, oldest first
 	members  map[relay.ChatID]map[relay.UserID]bool
 	managers []manager
 	acts     []Act
-	gone     int               // acts forgotten, which came before these
 	texts    map[posted]string // the bot's messages that stand
 	standing []posted          // with keep: the keys of texts and of deleted ones, oldest first
 	keep     int               // how many texts; 0: all
@@ -60,11 +59,9 @@ type posted struct {
 	message relay.MessageID
 }
 
-// pending is an event the bot has not confirmed.
+// pending is what the bot has not confirmed.
 type pending struct {
-	event    relay.Event
-	cursor   []byte // stored with it; nil for what was said in memory
-	garbled  error  // the event makes no sense; its text is the raw payload
+	batch    platforms.Batch
 	accepted chan struct{}
 }
 
@@ -93,38 +90,45 @@ func (n *Network) Say(ctx context.Context, m Message) error {
 	}
 }
 
-// Post says m and returns at once. The channel is closed when the bot's Inbox accepted it. Whoever
-// speaks in a shared chat is a member of it from then on.
+// Post says m and returns at once. The channel is closed when the bot's Inbox accepted m. Whoever speaks in a shared
+// chat is a member of it from then on.
 func (n *Network) Post(m Message) (accepted <-chan struct{}) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.minted++
-	return n.enqueueLocked(&pending{event: n.eventLocked(m, fmt.Sprintf("m%d", n.minted), time.Now())})
+	return n.enqueueLocked(platforms.Batch{Events: []relay.Event{n.eventLocked(m, fmt.Sprintf("m%d", n.minted))}})
 }
 
-// enqueueLocked puts p behind everything unaccepted. n.mu must be held.
-func (n *Network) enqueueLocked(p *pending) (accepted <-chan struct{}) {
-	p.accepted = make(chan struct{})
+// enqueueLocked puts b behind everything unaccepted. n.mu must be held.
+func (n *Network) enqueueLocked(b platforms.Batch) (accepted <-chan struct{}) {
+	p := pending{b, make(chan struct{})}
 	n.queue = append(n.queue, p)
 	n.changedLocked()
 	return p.accepted
 }
 
+// accepted takes the oldest batch off the queue.
+func (n *Network) accepted() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	close(n.queue[0].accepted)
+	n.queue = n.queue[1:]
+}
+
 // eventLocked is m as the bot observes it. n.mu must be held.
-func (n *Network) eventLocked(m Message, id string, at time.Time) relay.Event {
+func (n *Network) eventLocked(m Message, id string) relay.Event {
 	if m.Chat == "" {
 		m.Chat = directPrefix + relay.ChatID(m.User)
 	}
 	ev := relay.Event{
-		ID: relay.EventID(id), MessageID: relay.MessageID(id), At: at,
+		ID: relay.EventID(id), MessageID: relay.MessageID(id), Bot: bot, At: time.Now(),
 		Type: relay.TypeText, Text: m.Text, ReplyToMessageID: m.ReplyTo,
 		Source: relay.Source{
-			Platform: ID, ChatID: m.Chat, ChatType: relay.ChatGroup, ChatName: string(m.Chat),
+			Platform: ID, Scope: scopeOf(m.Chat), ChatID: m.Chat, ChatType: relay.ChatGroup, ChatName: string(m.Chat),
 			ThreadID: m.Thread, UserID: m.User, UserName: string(m.User), MessageID: relay.MessageID(id),
 		},
 		Traits: relay.Traits{AuthorIsBot: m.IsBot || m.Own, Own: m.Own},
 	}
-	ev.Source.Scope, _ = scopeOf(m.Chat)
 	if user, direct := directUser(m.Chat); direct {
 		ev.Source.ChatType, ev.Source.ChatName = relay.ChatDM, string(user)
 	} else {
@@ -167,20 +171,14 @@ func (n *Network) Leave(chat relay.ChatID, user relay.UserID) {
 	delete(n.members[chat], user)
 }
 
-// Act waits for the i-th thing the bot did, counted from 0. Reading on from an index is a
-// subscription that misses nothing.
+// Act waits for the i-th thing the bot did, counted from 0.
 func (n *Network) Act(ctx context.Context, i int) (Act, error) {
 	for {
 		n.mu.Lock()
-		changed := n.changed // taken before looking, so a change while looking is not missed
-		var a Act
-		there := i < n.gone+len(n.acts)
-		if there {
-			a = n.acts[i-n.gone]
-		}
+		acts, changed := n.acts, n.changed
 		n.mu.Unlock()
-		if there {
-			return a, nil
+		if i < len(acts) {
+			return acts[i], nil
 		}
 		select {
 		case <-changed:
@@ -190,14 +188,6 @@ func (n *Network) Act(ctx context.Context, i int) (Act, error) {
 	}
 }
 
-// forget drops the first i+1 things the bot did.
-func (n *Network) forget(i int) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.acts = slices.Delete(n.acts, 0, i+1-n.gone)
-	n.gone = i + 1
-}
-
 // Acts lists what the bot did so far, oldest first.
 func (n *Network) Acts() []Act {
 	n.mu.Lock()
@@ -205,15 +195,15 @@ func (n *Network) Acts() []Act {
 	return slices.Clone(n.acts)
 }
 
-// FailNext makes the bot's next actions fail with errs, one each; nil lets one pass. An action
-// whose error relay.Explain takes for maybe sent is carried out all the same.
+// FailNext makes the bot's next actions fail with errs, one each; nil lets one pass. An action whose error says maybe
+// sent is carried out all the same.
 func (n *Network) FailNext(errs ...error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.fails = append(n.fails, errs...)
 }
 
-// Drop breaks the bot's connection; it finds a new one at once.
+// Drop breaks the bot's connection. The bot finds a new one at once.
 func (n *Network) Drop() {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -8,27 +8,25 @@ import (
 )
 
 const (
-	// MaxSource is the longest piece of a text, in bytes, that is fit to be parsed at once. The parser takes
-	// quadratic time on text made to trouble it.
+	// MaxSource is the most, in bytes, that is parsed at once: the parser takes quadratic time on hostile text.
 	MaxSource = 64 << 10
-	// MaxNesting is how deep lists and quotations of one line may nest. People stop at five; the
-	// parser takes quadratic time beyond.
+	// MaxNesting is how deep lists and quotations of one line may nest. People stop at five; the parser
+	// takes quadratic time beyond.
 	MaxNesting = 100
-	// MaxMarkup bounds what the parser makes something of, which takes up to 800 bytes for each: lines,
-	// characters that are markup somewhere, cells of tables. A dense piece of 40 KB is below it. A table's
-	// rows get every cell that its head has, so that a few KB could mean millions.
+	// MaxMarkup bounds the lines, marks and cells of what is parsed at once, each of which takes up to 800
+	// bytes. A dense text of 40 KB is below it. A table's rows get every cell that its head has, so that
+	// a few KB could mean millions.
 	MaxMarkup = 4 << 10
 )
 
-// Bounds say how much of a text is parsed at once. What is not set is MaxSource and so on.
+// Bounds say how much of a text is parsed at once. 0 is MaxSource and MaxMarkup.
 type Bounds struct {
-	Source  int // bytes
-	Nesting int // container markers of one line
-	Markup  int // lines, markup and cells
+	Source int // bytes
+	Markup int // lines, marks and cells
 }
 
-// reach is the end of the longest piece of src, in whole lines from start on, that is within b. It is
-// start if already the first line is not.
+// reach is the end of the longest piece of src, in whole lines from start on, that is within b; start if the first
+// line is too much.
 func (b Bounds) reach(src []byte, start int) int {
 	var w weigher
 	end := start
@@ -36,7 +34,7 @@ func (b Bounds) reach(src []byte, start int) int {
 		line := lineAt(src, end)
 		w.add(line)
 		if end+len(bytes.TrimSuffix(line, newline))-start > cmp.Or(b.Source, MaxSource) ||
-			w.weight > cmp.Or(b.Markup, MaxMarkup) || markers(line) > cmp.Or(b.Nesting, MaxNesting) {
+			w.weight > cmp.Or(b.Markup, MaxMarkup) || markers(line) > MaxNesting {
 			break
 		}
 		end += len(line)
@@ -44,7 +42,7 @@ func (b Bounds) reach(src []byte, start int) int {
 	return end
 }
 
-// weigher adds up line by line about how much the parser makes something of, and never much less.
+// weigher adds up the lines, marks and cells that the parser may find, line by line, and misses few.
 type weigher struct {
 	weight int
 	width  int // of the table that the next line may be a row of

@@ -19,15 +19,15 @@ type piece struct {
 	number     int  // of the first item of that rest; 0 if they have none
 }
 
-// cutter cuts a text into pieces that are within bounds. Blocks are found from the beginning to the end of
-// a text, and what comes later changes nothing about one that has ended. So as much is parsed as the bounds
-// allow, and it is cut where the last block in it begins, or the last item, for only that may go on.
+// cutter cuts a text into pieces that are within bounds. What comes later in a text changes nothing about a block that
+// has ended. So the cutter parses as much as the bounds allow, and cuts where the last block or item in that begins,
+// for only this one may go on.
 type cutter struct {
 	// Set once.
 	src    []byte
 	bounds Bounds
 
-	looked int // how many bytes have been parsed meanwhile
+	looked int // how many bytes have been parsed
 }
 
 func (c *cutter) cut() []piece {
@@ -40,7 +40,7 @@ func (c *cutter) cut() []piece {
 	return pieces
 }
 
-// next is the piece p, of which only the end is not known, and the one behind it.
+// next finds the end of the piece p, and the beginning of the piece behind it.
 func (c *cutter) next(p piece) (this, next piece) {
 	p.end = c.bounds.reach(c.src, p.start)
 	if p.end == len(c.src) {
@@ -56,8 +56,8 @@ func (c *cutter) next(p piece) (this, next piece) {
 	return c.large(p, ahead)
 }
 
-// ahead is what is looked at of the line behind a piece, to know whether its last block goes on: nothing of
-// a blank line, of which there may be thousands, and of a line that is not fit to be parsed only some.
+// ahead is what is parsed of the line behind a piece, to know whether the piece's last block goes on: nothing of a
+// blank line, of which there may be thousands.
 func (c *cutter) ahead(at int) []byte {
 	line := lineAt(c.src, at)
 	if util.IsBlank(line) {
@@ -66,7 +66,7 @@ func (c *cutter) ahead(at int) []byte {
 	return c.fit(line)
 }
 
-// maxLook is how much, in bytes, is looked at of a line that is not fit to be parsed.
+// maxLook is how much, in bytes, is parsed of a line that is too much for the parser.
 const maxLook = 100
 
 // fit is as much of line as is fit to be parsed.
@@ -77,7 +77,7 @@ func (c *cutter) fit(line []byte) []byte {
 	return line
 }
 
-// rest begins with the last block or item of doc, which is p and perhaps a line more. It is false if that
+// rest is the piece that begins with the last block or item of doc, which is p and perhaps a line more; false if that
 // is the first one, too.
 func (c *cutter) rest(p piece, doc ast.Node) (piece, bool) {
 	last := doc.LastChild()
@@ -105,8 +105,8 @@ func (c *cutter) rest(p piece, doc ast.Node) (piece, bool) {
 	return piece{start: start, blank: blankBefore(c.src, last)}, start > p.start
 }
 
-// oneParagraph reports whether a and b, which follow each other, may have been one paragraph. It can become
-// something else as long as it goes on, and where b begins may be no place for a block to begin.
+// oneParagraph reports whether a and b, which follow each other, may have been one paragraph: a further line can make
+// something else of it, and then no block begins with b.
 func oneParagraph(src []byte, a, b ast.Node) bool {
 	switch b.Kind() {
 	case ast.KindParagraph, ast.KindHeading, ast.KindLinkReferenceDefinition:
@@ -129,9 +129,9 @@ func (c *cutter) behindBlank(at int) int {
 	return at
 }
 
-// large is the piece p when its first block or item has not ended where the bounds have, and the piece
-// behind it. A code block is parsed all the same, for nothing is made of its lines. Anything else is raw,
-// unless only blank lines follow within it. ahead is where what has been looked at ends.
+// large is next for a piece whose first block or item goes beyond the bounds. A code block is parsed all the same,
+// for the parser makes nothing of its lines. Anything else is raw, unless only blank lines follow within it. ahead is
+// the end of what has been parsed.
 func (c *cutter) large(p piece, ahead int) (this, next piece) {
 	first := lineAt(c.src, p.start)
 	block := lineByLine.Parse(text.NewReader(c.fit(first))).FirstChild()
@@ -181,7 +181,7 @@ func (c *cutter) large(p piece, ahead int) (this, next piece) {
 	return p, next
 }
 
-// standIn is a line that begins a block or an item just as first begins block, and says little else.
+// standIn is a short line that begins the same sort of block or item as first, the first line of block.
 func standIn(block ast.Node, first []byte) string {
 	switch n := block.(type) {
 	case *ast.Heading, *ast.ThematicBreak: // which ended with that line
@@ -218,8 +218,8 @@ const (
 	ended                 // the line begins another block or item
 )
 
-// continues says whether line goes on with the block that stand begins, and, if not, whether it is the next
-// item of its list. blank: there are blank lines between.
+// continues says whether line belongs to the block that the line stand begins, and, if not, whether line is the next
+// item of a list. blank: blank lines stand between.
 func continues(stand string, blank bool, line []byte) (c continuation, item bool) {
 	if blank {
 		stand += "\n"
@@ -243,7 +243,7 @@ func continues(stand string, blank bool, line []byte) (c continuation, item bool
 	return within, false
 }
 
-// endOfFence is where the code block ends that begins at start, with its last line.
+// endOfFence is the end of the code block that begins at start.
 func endOfFence(src []byte, start int) int {
 	line := lineAt(src, start)
 	open := bytes.TrimLeft(line, " ")

@@ -16,8 +16,8 @@ import (
 // maxReferences is how many definitions of references a text may have. A piece can have no more.
 const maxReferences = MaxMarkup / 3
 
-// Document is a text as the blocks that it is made of. A long one is parsed piece by piece, so that it
-// takes the memory of one piece, and means what it means as a whole. It is walked once, by one goroutine.
+// Document is a text in blocks. A long text is parsed piece by piece, so that it takes the memory of one piece, and
+// its blocks are those of the whole. It is walked once, by one goroutine.
 type Document struct {
 	// Set once, by Read.
 	src    []byte
@@ -26,19 +26,18 @@ type Document struct {
 	refs   map[string]parser.Reference // of the whole text, by label
 	only   ast.Node                    // of a text of one piece
 
-	used map[string]bool // labels that links were made of, and whose definition has not come by yet
+	used map[string]bool // labels of links, until their definition comes by
 }
 
 // Block is a block of a document: a node, or a stretch of the source that is not fit to be parsed.
 type Block struct {
 	Node       ast.Node // nil: not fit to be parsed
 	Start, End int      // of what is not, in bytes of the source, without the line end
-	Blank      bool     // the author left a blank line before it; of the first one it says nothing
-	Number     int      // of a list's first item: a long list may come as several, one after the other
+	Blank      bool     // the author left a blank line before it; means nothing for the first block
+	Number     int      // of a list's first item: a long list may come as several lists
 }
 
-// Read makes a document of source, which p understands and of which no more is parsed at once than b
-// allows. The source must have one sort of line end.
+// Read makes a document of source, whose lines end with \n, with the parser p, in pieces that are within b.
 func Read(source string, p parser.Parser, b Bounds) *Document {
 	d := &Document{
 		src:    []byte(source + "\n"), // the parser loses the last character of some lines without an end
@@ -73,10 +72,9 @@ func (d *Document) Source() []byte { return d.src }
 // Begin is where the line begins, in bytes of the source, with which the block n does.
 func (d *Document) Begin(n ast.Node) int { return lineOf(d.src, max(beginOf(n), 0)) }
 
-// Blocks are the blocks of the document that say something: all but the definitions of references whose
-// every word is in a link.
+// Blocks are the blocks of the document, save definitions of references that stand in links already.
 func (d *Document) Blocks() iter.Seq[Block] {
-	return d.speaking(func(yield func(Block) bool) {
+	return d.unspent(func(yield func(Block) bool) {
 		for _, p := range d.pieces {
 			for b := range d.piece(p) {
 				if !yield(b) {
@@ -87,9 +85,9 @@ func (d *Document) Blocks() iter.Seq[Block] {
 	})
 }
 
-// Children are the blocks within n that say something.
+// Children are the blocks within n, save such definitions.
 func (d *Document) Children(n ast.Node) iter.Seq[Block] {
-	return d.speaking(func(yield func(Block) bool) {
+	return d.unspent(func(yield func(Block) bool) {
 		for c := n.FirstChild(); c != nil; c = c.NextSibling() {
 			if !yield(d.block(c)) {
 				return
@@ -135,8 +133,8 @@ func (d *Document) block(n ast.Node) Block {
 	return b
 }
 
-// speaking leaves out the definitions that say nothing, but not the blank lines before them.
-func (d *Document) speaking(blocks iter.Seq[Block]) iter.Seq[Block] {
+// unspent leaves out the definitions that are spent, but not the blank lines before them.
+func (d *Document) unspent(blocks iter.Seq[Block]) iter.Seq[Block] {
 	return func(yield func(Block) bool) {
 		blank := false
 		for b := range blocks {
@@ -153,7 +151,7 @@ func (d *Document) speaking(blocks iter.Seq[Block]) iter.Seq[Block] {
 	}
 }
 
-// spent reports whether everything def says is already in a link. Only the first definition of a label
+// spent reports whether a link was made of def, so that it says nothing new. Of a label's definitions only the first
 // counts.
 func (d *Document) spent(def *ast.LinkReferenceDefinition) bool {
 	label := util.ToLinkReference(def.Label)
@@ -222,18 +220,14 @@ func blankBefore(src []byte, n ast.Node) bool {
 	if n.Parent().Kind() == ast.KindDocument {
 		return blankLineBefore(src, beginOf(n), "")
 	}
-	switch prev.Kind() {
-	case ast.KindFencedCodeBlock, ast.KindHTMLBlock, ast.KindLinkReferenceDefinition: // the parser is wrong there
-		return blankLineBefore(src, beginOf(n), ">")
-	}
-	if n.Kind() == extast.KindTable { // and there
+	behind := []ast.NodeKind{ast.KindFencedCodeBlock, ast.KindHTMLBlock, ast.KindLinkReferenceDefinition}
+	if n.Kind() == extast.KindTable || slices.Contains(behind, prev.Kind()) { // of these the parser is wrong
 		return blankLineBefore(src, beginOf(n), ">")
 	}
 	return n.HasBlankPreviousLines()
 }
 
-// blankLineBefore reports whether the line before the one with byte pos of src has nothing but blanks and
-// marks on it.
+// blankLineBefore reports whether the line before the one with byte pos of src holds only blanks and marks.
 func blankLineBefore(src []byte, pos int, marks string) bool {
 	if pos < 0 || pos > len(src) {
 		return false
@@ -242,8 +236,8 @@ func blankLineBefore(src []byte, pos int, marks string) bool {
 	return line == 0 || util.IsBlank(bytes.Trim(src[lineOf(src, line-1):line], marks+" \t\n"))
 }
 
-// beginOf is a byte of the line that the block n begins with. What the parser says is of the paragraph that
-// n was made of, which may have begun with something else.
+// beginOf is a byte of the line that the block n begins with. The position that the parser gives is that of the
+// paragraph which n was made of, and that may have begun with something else.
 func beginOf(n ast.Node) int {
 	switch n := n.(type) {
 	case *extast.Table:

@@ -8,7 +8,7 @@ import (
 	"github.com/yuin/goldmark/util"
 )
 
-// EscapeAt reads the backslash escape or the character reference that s begins with; size 0 means none.
+// EscapeAt reads the backslash escape or the character reference that s begins with; size 0: there is none.
 func EscapeAt(s []byte) (plain string, size int) {
 	if len(s) > 1 && s[0] == '\\' && util.IsPunct(s[1]) {
 		return string(s[1]), 2

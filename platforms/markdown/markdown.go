@@ -1,10 +1,7 @@
-// Package markdown renders CommonMark and cuts what came out into messages, for networks that have a dialect
-// of their own. It knows what is fit to be parsed (Document), walks the blocks of a text (Writer) and finds
-// the places for cuts (Splitter). What a block looks like in a dialect, and what a cut must not tear there,
-// each platform says: Form, Dialect and Cuts.
-//
-// Where one character ends, as people see it, rivo/uniseg knows: Unicode's rules are tables of a few
-// thousand ranges, which change every year.
+// Package markdown renders CommonMark and cuts the result into messages, for networks with dialects of their own. It
+// parses no more at once than it can afford (Document), walks the blocks of a text (Writer) and finds the places for
+// cuts (Splitter). Each platform says what a block looks like in its dialect, and what a cut must not tear: Form,
+// Dialect and Cuts. Where a character ends, as people see it, rivo/uniseg knows.
 package markdown
 
 import (
@@ -15,10 +12,10 @@ import (
 )
 
 const (
-	// MaxText is how many characters a text may have. Networks would make a hundred messages of more,
-	// which nobody reads and no deadline allows, and it takes many times its size in memory to do so.
+	// MaxText is how many characters a text may have: enough for some thirty messages of Telegram's.
 	MaxText = 1 << 17
-	// Short is the longest text, in bytes, of which any number may be rendered at a time.
+	// Short is the longest text, in bytes, of which any number may be rendered at a time. Rendering takes
+	// many times a text's size in memory.
 	Short = 2 << 10
 )
 

@@ -18,16 +18,16 @@ import (
 // rule stands for a thematic break, which no network of ours knows.
 const rule = "———"
 
-// Form is what a network's dialect is made of, where that needs no more than a few words.
+// Form is the part of a network's dialect that needs no method.
 type Form struct {
 	Parser parser.Parser
 	Length func(s string) int                       // in the units the network counts in
 	Marker func(list *ast.List, number int) string  // what an item of a list begins with
-	Blank  func(prefix string) string               // what a blank line has of the prefix of lines; nil: nothing
-	Escape func(s string, code bool) (plain string) // keeps the network from seeing markup in s; nil: it would not
+	Blank  func(prefix string) string               // what a blank line has of the lines' prefix; nil: nothing
+	Escape func(s string, code bool) (plain string) // hides from the network what it would take for markup; nil: nothing
 }
 
-// Dialect writes the blocks that each network has in a way of its own, with the Writer it was made for.
+// Dialect writes, with its Writer, the blocks that look different on each network.
 type Dialect interface {
 	// Inlines writes what stands within the lines of n.
 	Inlines(n ast.Node)
@@ -41,8 +41,7 @@ type Dialect interface {
 // Mark says that what is written from At on, in the network's units, is the source's bytes from Start to End.
 type Mark struct{ At, Start, End int }
 
-// Writer walks a document and writes it down in a dialect. Nothing that was said is lost: what is no
-// markdown is written as it stands.
+// Writer writes a document in a dialect. Nothing is lost: what is no markdown is written as it stands.
 type Writer struct {
 	// Set once, by NewWriter.
 	Source []byte // what the places of nodes are places of
@@ -58,7 +57,7 @@ type Writer struct {
 	code    bool   // within a code block
 }
 
-// NewWriter reads source, of which no more is parsed at once than b allows.
+// NewWriter makes a writer of source, which is parsed in pieces within b.
 func NewWriter(source string, f *Form, b Bounds) *Writer {
 	doc := Read(source, f.Parser, b)
 	return &Writer{Source: doc.Source(), doc: doc, form: f, pending: true}
@@ -150,7 +149,7 @@ func (w *Writer) Indented(marker, prefix string, body func()) {
 	w.prefix = outer
 }
 
-// Verbatim writes body from the beginning of a line, as code, with prefix in place of what lines begin with here.
+// Verbatim writes body as code, from the beginning of a line, with prefix in place of the lines' prefix here.
 func (w *Writer) Verbatim(prefix string, body func()) {
 	if text := w.out.String(); text != "" && !strings.HasSuffix(text, "\n") {
 		w.Write("\n")
@@ -234,8 +233,8 @@ func (w *Writer) list(d Dialect, n *ast.List, number int) {
 	}
 }
 
-// fenced writes a code block. An info string that cannot be a language, or has no code beneath it, is text
-// that would be lost, and becomes the first line.
+// fenced writes a code block. An info string that cannot be a language, or has no code beneath it, becomes the first
+// line, for it is text that would be lost.
 func (w *Writer) fenced(d Dialect, info string, segs *text.Segments) {
 	lines := segs.Sliced(0, segs.Len())
 	for len(lines) > 0 && len(bytes.TrimSpace(lines[0].Value(w.Source))) == 0 {
@@ -273,8 +272,7 @@ func (w *Writer) lines(lines []text.Segment) {
 	}
 }
 
-// structure finds the blocks of CommonMark with tables, and nothing within lines. It is never changed and
-// may be used from any goroutine, as may lineByLine.
+// structure finds the blocks of CommonMark with tables, and nothing within lines.
 var structure = goldmark.New(
 	goldmark.WithParser(parser.NewParser(
 		parser.WithBlockParsers(parser.DefaultBlockParsers()...),
@@ -286,8 +284,8 @@ var structure = goldmark.New(
 // lineByLine finds blocks only as far as single lines tell: what may be a table is a paragraph.
 var lineByLine = parser.NewParser(parser.WithBlockParsers(parser.DefaultBlockParsers()...))
 
-// Tables extends CommonMark with GitHub's tables. With text right above a table and a rule right beneath,
-// the library alone takes the text for a heading that stands behind the table.
+// Tables extends CommonMark with GitHub's tables. The library alone takes text right above a table, with a rule right
+// beneath, for a heading behind the table.
 type Tables struct{}
 
 func (Tables) Extend(m goldmark.Markdown) {
@@ -295,11 +293,11 @@ func (Tables) Extend(m goldmark.Markdown) {
 	m.Parser().AddOptions(parser.WithParagraphTransformers(util.Prioritized(aboveTable{}, 300)))
 }
 
-// aboveTable replaces the paragraph that is left above a table by one that has ended, so that nothing
-// further is made of it.
+// aboveTable comes after the transformer that makes tables, and replaces the paragraph left above a table by one that
+// has ended, so that nothing further is made of it.
 type aboveTable struct{}
 
-// Transform implements parser.ParagraphTransformer. It comes after the one that makes tables.
+// Transform implements parser.ParagraphTransformer.
 func (aboveTable) Transform(n *ast.Paragraph, reader text.Reader, _ parser.Context) {
 	table, ok := n.NextSibling().(*extast.Table)
 	if !ok {

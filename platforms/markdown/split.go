@@ -11,12 +11,12 @@ import (
 // Unit is what a network counts the length of a message in: UTF-16 units or characters.
 type Unit interface{ uint16 | rune }
 
-// CodeBlock is a code block of a text: its first fence begins at Begin, its code is from From to To, and End
-// is behind its last fence.
+// CodeBlock is a code block of a text: its first fence begins at Begin, its code goes from From to To, and its last
+// fence ends at End.
 type CodeBlock struct {
 	Begin, From, To, End int
-	// Open and Close are the fences, with the line end between them and the code, which a part needs
-	// when the block is cut. Where they are empty it is a range with a format, and its text is cut like any.
+	// Open and Close are the fences, with the line end between fence and code, that a part of a cut block gets.
+	// They are empty where a network marks code by a format: such text is cut like any.
 	Open, Close string
 }
 
@@ -24,7 +24,7 @@ type CodeBlock struct {
 type Cuts interface {
 	// Reach is where the longest part ends that begins at start. It may be beyond the text.
 	Reach(start int) int
-	// Words reports of the blanks within lines, from start to end, whether the part that begins at start can end there.
+	// Words tells of blanks within lines, from start to end, whether the part that begins at start can end there.
 	Words(start, end int) func(i int) bool
 	// Letters reports whether the part that begins at start can end at i, in a word that has to be cut.
 	Letters(start, i int) bool
@@ -40,7 +40,7 @@ type Splitter[U Unit] struct {
 	Length func(string) int // in units
 }
 
-// Parts are the parts of the text, as where each begins and ends. Only blanks are left out between them.
+// Parts are where the parts of the text begin and end. Between them only blanks are left out.
 func (s *Splitter[U]) Parts(c Cuts) iter.Seq2[int, int] {
 	return func(yield func(int, int) bool) {
 		for start := s.Skip(0); start < len(s.Text); {
@@ -75,7 +75,7 @@ func (s *Splitter[U]) fenced(i int) *CodeBlock {
 	return nil
 }
 
-// CodeAt is the code block with fences between whose lines, or within one of whose lines, i is.
+// CodeAt is the code block with fences in whose code i is, but not at its ends; nil if there is none.
 func (s *Splitter[U]) CodeAt(i int) *CodeBlock {
 	if b := s.fenced(i); b != nil && b.From < i && i < b.To {
 		return b
@@ -83,9 +83,9 @@ func (s *Splitter[U]) CodeAt(i int) *CodeBlock {
 	return nil
 }
 
-// Skip is where the part that would begin at start begins: blank lines, and the blank of a cut between
-// words, are left out. The indentation of a line stays, if it leaves room for the line, and between fences
-// everything but the line end at the cut.
+// Skip is where a part begins that could begin at start: blank lines, and the blank of a cut between words, are left
+// out. A line keeps its indentation, unless that is half a part, and between fences only the line end at the cut is
+// left out.
 func (s *Splitter[U]) Skip(start int) int {
 	if b := s.CodeAt(start); b != nil {
 		if s.Text[start] == '\n' {
@@ -168,8 +168,8 @@ func (s *Splitter[U]) lastWord(start, first, end int, c Cuts) int {
 // maxLetter is the longest character as people see it, in units, that is kept whole.
 const maxLetter = 64
 
-// hard cuts a word of more than a whole part: between two characters as people see them, or, if there is
-// none for a while, between two code points. What stands from start to first is blank.
+// hard cuts a word that is longer than a part: between two characters as people see them, or, if the last maxLetter
+// units have no such place, between two code points. From start to first all is blank.
 func (s *Splitter[U]) hard(start, first, end int, c Cuts) int {
 	if b := s.fenced(end); b != nil {
 		if end <= b.From && b.Begin > first {
@@ -197,8 +197,8 @@ func (s *Splitter[U]) hard(start, first, end int, c Cuts) int {
 	return end
 }
 
-// border is a place between two characters, as people see them, that is sure whatever stands before it, a little
-// before the last maxLetter units from first to end; first if none is.
+// border is a place shortly before the last maxLetter units from first to end that is between two characters, as
+// people see them, whatever stands before it; first if there is none.
 func (s *Splitter[U]) border(first, end int) int {
 	at := end - 4*maxLetter
 	if at <= first {
@@ -220,5 +220,8 @@ func (s *Splitter[U]) border(first, end int) int {
 	return first
 }
 
-// IsSpace reports whether a unit is a blank or ends a line.
-func IsSpace[U Unit](unit U) bool { return unicode.IsSpace(rune(unit)) }
+// IsSpace reports whether a unit is a blank or ends a line. Most units are letters, and cheap to tell: U+3000 is
+// the last blank.
+func IsSpace[U Unit](unit U) bool {
+	return (unit <= ' ' || unit > '~' && unit <= 0x3000) && unicode.IsSpace(rune(unit))
+}

@@ -3,19 +3,18 @@ package markdown
 import (
 	"bytes"
 	"strings"
-	"unicode"
 
+	"github.com/rivo/uniseg"
 	"github.com/yuin/goldmark/ast"
 	extast "github.com/yuin/goldmark/extension/ast"
-	"github.com/yuin/goldmark/util"
 )
 
-// maxTableWidth is the widest table, in columns, whose cells are padded. No screen shows a wider
-// one in columns, and padding would let a small table grow without bound.
-const maxTableWidth = 120
-
-// maxPadding is how many times as large as what it says a table may become by being aligned.
-const maxPadding = 8
+const (
+	// maxTableWidth is the widest table, in columns, whose cells are padded: no screen shows a wider one.
+	maxTableWidth = 120
+	// maxPadding is how many times as large as its text a table may become by being padded.
+	maxPadding = 8
+)
 
 // tableLines is n as lines of aligned text.
 func tableLines(source []byte, n *extast.Table) []string {
@@ -49,8 +48,7 @@ func tableLines(source []byte, n *extast.Table) []string {
 	return out
 }
 
-// widthsOf are the columns' widths, or zeros when the table is too wide to be aligned, or would be mostly
-// padding.
+// widthsOf are the columns' widths, or zeros for a table that is too wide or would be mostly padding.
 func widthsOf(rows [][]string) []int {
 	var widths []int
 	said := 0
@@ -59,8 +57,9 @@ func widthsOf(rows [][]string) []int {
 			if i == len(widths) {
 				widths = append(widths, 0)
 			}
-			widths[i] = max(widths[i], columns(cell))
-			said += columns(cell) + 1
+			width := uniseg.StringWidth(cell)
+			widths[i] = max(widths[i], width)
+			said += width + 1
 		}
 	}
 	width := 0
@@ -73,8 +72,7 @@ func widthsOf(rows [][]string) []int {
 	return widths
 }
 
-// cells are the texts of a row. What stands beyond the last column, which CommonMark's tables
-// drop, becomes one more cell.
+// cells are the texts of a row. What stands beyond the last column, which the parser drops, is one more cell.
 func cells(source []byte, row ast.Node, width int) []string {
 	var out []string
 	end := -1
@@ -94,14 +92,14 @@ func cells(source []byte, row ast.Node, width int) []string {
 			out = append(out, string(rest))
 		}
 	}
-	for len(out) > 1 && out[len(out)-1] == "" { // there may be thousands that the author did not write
+	for len(out) > 1 && out[len(out)-1] == "" { // the parser may have added thousands
 		out = out[:len(out)-1]
 	}
 	return out
 }
 
 func padded(cell string, width int, align extast.Alignment) string {
-	gap := max(width-columns(cell), 0)
+	gap := max(width-uniseg.StringWidth(cell), 0)
 	left := 0
 	switch align {
 	case extast.AlignRight:
@@ -110,19 +108,4 @@ func padded(cell string, width int, align extast.Alignment) string {
 		left = gap / 2
 	}
 	return strings.Repeat(" ", left) + cell + strings.Repeat(" ", gap-left)
-}
-
-// columns is how wide s stands in a fixed-width font.
-func columns(s string) int {
-	n := 0
-	for _, c := range s {
-		switch {
-		case unicode.In(c, unicode.Mn, unicode.Me, unicode.Cf):
-		case util.IsEastAsianWideRune(c) || c >= 0x1F300 && c <= 0x1FAFF:
-			n += 2
-		default:
-			n++
-		}
-	}
-	return n
 }

@@ -1,27 +1,23 @@
-// Package pace is the limiter of a bot, which everything the bot does to a chat must pass.
-// It keeps the order within a chat, keeps to the rates a network is known to bear, and keeps
-// silent for as long as the network asked to be left alone.
-//
-// It is not a queue of actions: what waits are the callers. It performs no I/O, starts no
-// goroutine, and knows no network.
+// Package pace is the limiter of a bot, which everything the bot does to a chat must pass. The limiter keeps the order
+// within a chat and the rates that a network takes, and lets nothing pass while the network asks for silence. It holds
+// no actions: their callers wait. It does no I/O and starts no goroutine.
 //
 // Invariants:
 //
-//  1. At most one action of a chat is inside the limiter; the waiting ones enter in the order in
-//     which they came, but nobody waits for another instance's that may not enter yet, nor for more
-//     than one part of another instance's that has many.
+//  1. At most one action of a chat is inside the limiter. The waiting ones enter in the order in which they came; but
+//     nobody waits for an action of another instance that may not enter yet, nor for more than one part of another
+//     instance's long message.
 //  2. In any window of length w at most Burst + w/Every messages pass a Rate.
 //  3. During a penalty nothing enters that it forbids.
 //  4. Who cannot enter before his deadline is told so at once, and takes nothing.
 //  5. A chat that is idle, unpunished and fully recovered is forgotten.
-//  6. However much goes to chats, or comes from instances, beyond their share, the rest of the bot's
-//     burst is there for others.
+//  6. What chats or instances take beyond their share leaves half of the bot's burst to others.
 //  7. However many chats of one instance are punished, the chats of others stay open.
 package pace
 
 import (
 	"context"
-	"math"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -30,37 +26,33 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// Limits are the rates of one bot. The zero value only orders and obeys penalties.
-type Limits struct {
+// Rates are those of one bot. The zero value only orders and obeys penalties.
+type Rates struct {
 	Bot  Rate // everything the bot does, in all chats together
 	Chat Rate // the messages of each chat
-	// Share is what a chat may take of Bot as it likes. What it takes beyond, it takes only while
-	// half of Bot's burst is left for others, so that no chat can make all others wait. The zero
-	// Rate lets every chat take all there is.
+	// Share is what a chat may take of Bot at any time. It takes more only while half of Bot's burst is left for
+	// others, so that no chat can make all others wait. The zero Rate lets every chat take all there is.
 	Share Rate
-	// Instance, when it is not zero, takes the place of Share for what instances do: each has one share
-	// for all its chats together, and having many does not help it.
+	// Instance, when it is not zero, takes the place of Share for what instances do: each has one share for all its
+	// chats together.
 	Instance Rate
 }
 
-// Kind says what an action costs, and what a penalty for it forbids.
-type Kind int
+// Cost says against which rates an action counts, and what a penalty for it forbids.
+type Cost int
 
 const (
-	// Message counts against the rates of its chat and of the bot: sends and edits. A penalty for
-	// one forbids messages and signals.
-	Message Kind = iota
-	// Signal counts against the rate of the bot only: typing, reactions, deletions.
+	// Message is a send or an edit. It counts against the rates of its chat and of the bot. A penalty for a
+	// message forbids messages and signals.
+	Message Cost = iota
+	// Signal is a typing, a reaction or a deletion. It counts against the rate of the bot only.
 	Signal
-	// Look is a look-up, which counts as a signal does. Networks count look-ups apart from what people
-	// see, so their penalties forbid look-ups only, and those for messages do not forbid them.
+	// Look is a look-up, which counts as a signal does. Networks count look-ups apart, so a penalty for one forbids
+	// look-ups only, and other penalties do not forbid look-ups.
 	Look
 
-	kinds = iota
+	costs = iota
 )
-
-// Forever is a patience that only the context ends.
-const Forever time.Duration = math.MaxInt64
 
 // sweepEvery is how often chats that need no memory are dropped.
 const sweepEvery = time.Minute
@@ -68,17 +60,17 @@ const sweepEvery = time.Minute
 // Limiter is the limiter of one bot. Its methods may be called from any goroutine.
 type Limiter struct {
 	// Set once, by New.
-	limits Limits
+	rates Rates
 
 	mu     sync.Mutex // guards the fields below and every chat
 	chats  map[relay.ChatID]*chat
 	bot    Meter
-	shares map[relay.InstanceID]*Meter    // what instances took of Limits.Instance
+	shares map[relay.InstanceID]*Meter    // what instances took of Rates.Instance
 	closed time.Time                      // end of the penalty the network laid on the whole bot
-	doubts [kinds]doubt                   // whether it means the whole bot without saying so
+	doubts [costs]doubt                   // whether it means the whole bot without saying so
 	guilty map[relay.InstanceID]time.Time // whose actions were refused, and until when that counts
 	moved  chan struct{}                  // closed and replaced when closed or a doubt changed
-	signs  map[sign]time.Time
+	signs  map[sign]time.Time             // when each was given
 	swept  time.Time
 }
 
@@ -96,21 +88,24 @@ type chat struct {
 	share   Meter
 	closed  silence       // the chat's penalties
 	changed chan struct{} // closed and replaced when any of the above changed
-	last    silence       // when the last action of a kind entered
-	calm    [kinds]bool   // when it did, there had been no other and no penalty lately
+	last    silence       // when the last action of a cost entered
+	calm    [costs]bool   // when it did, there had been no other and no penalty lately
 }
 
+// waiter is an action that waits for its chat, or that has the chat's turn.
 type waiter struct {
-	kind Kind
-	by   relay.InstanceID
+	cost   Cost
+	by     relay.InstanceID
+	looks  bool // only to know when it could enter
+	inside bool // it belongs to the holder of the turn, and waits for the rates only
 }
 
 // New makes an open limiter.
-func New(limits Limits) *Limiter {
+func New(rates Rates) *Limiter {
 	return &Limiter{
-		limits: limits,
+		rates:  rates,
 		chats:  make(map[relay.ChatID]*chat),
-		bot:    Meter{Rate: limits.Bot},
+		bot:    Meter{Rate: rates.Bot},
 		shares: make(map[relay.InstanceID]*Meter),
 		guilty: make(map[relay.InstanceID]time.Time),
 		moved:  make(chan struct{}),
@@ -118,40 +113,38 @@ func New(limits Limits) *Limiter {
 	}
 }
 
-// Acquire waits for the turn of an action on the chat, at most for patience and never past
-// ctx's deadline, and takes it. The caller calls release once the action is over. A patience of
-// 0 or less takes the turn now or not at all.
+// Acquire waits for the turn of an action on the chat, for patience at most and never past ctx's deadline, and takes
+// the turn. The caller calls release once the action is over; a second call does nothing. A patience of 0 or less
+// takes the turn now or not at all.
 //
-// The error is an *relay.ActionError, not sent, worth retrying, with RetryAfter when the time
-// the limiter opens is known. It comes at once when that time lies behind the deadline.
-func (l *Limiter) Acquire(ctx context.Context, id relay.ChatID, kind Kind, patience time.Duration) (release func(), err error) {
-	w := &waiter{kind, platforms.Caller(ctx)}
-	c, err := l.enter(ctx, id, w, patience, true)
+// The error is an *relay.ActionError, not sent, worth retrying, with RetryAfter when the limiter knows when it opens.
+// The error comes at once when that is behind the deadline.
+func (l *Limiter) Acquire(ctx context.Context, id relay.ChatID, cost Cost, patience time.Duration) (release func(), err error) {
+	w := &waiter{cost: cost, by: platforms.Caller(ctx)}
+	c, err := l.wait(ctx, id, w, patience)
 	if err != nil {
 		return nil, err
 	}
-	return sync.OnceFunc(func() { l.leave(c, w) }), nil
+	return func() { l.leave(c, w) }, nil
 }
 
-// WaitOpen returns nil when a message to the chat could leave now. It waits its turn as Acquire
-// does, with the same errors, and takes nothing.
+// WaitOpen returns nil when a message to the chat could leave now. It waits as Acquire does, with the same errors, and
+// takes nothing.
 func (l *Limiter) WaitOpen(ctx context.Context, id relay.ChatID, patience time.Duration) error {
-	_, err := l.enter(ctx, id, &waiter{Message, platforms.Caller(ctx)}, patience, false)
+	_, err := l.wait(ctx, id, &waiter{cost: Message, by: platforms.Caller(ctx), looks: true}, patience)
 	return err
 }
 
-// Next waits until the holder of the chat's turn may do one more thing of the given kind, as
-// the parts of a long message are. Errors are those of Acquire. The turn stays with the holder, but
-// for the turns of other instances that wait for it: theirs come first, however many parts follow.
-func (l *Limiter) Next(ctx context.Context, id relay.ChatID, kind Kind, patience time.Duration) error {
+// Next waits until the holder of the chat's turn may do one more thing, such as the next part of a long message. Errors
+// are those of Acquire. When other instances wait for the chat, they have their turns first.
+func (l *Limiter) Next(ctx context.Context, id relay.ChatID, cost Cost, patience time.Duration) error {
 	by := platforms.Caller(ctx)
-	if w := l.giveWay(id, by); w != nil {
-		_, err := l.enter(ctx, id, w, patience, true)
-		return err
+	w := l.giveWay(id, by)
+	if w == nil {
+		w = &waiter{cost: cost, by: by, inside: true}
 	}
-	return l.wait(ctx, id, patience, func(c *chat, now time.Time) (at time.Time, ready bool) {
-		return l.opensLocked(c, by, kind, 0, now), true
-	}, func(c *chat, now time.Time) { l.takeLocked(c, by, kind, now) }, func(*chat) {})
+	_, err := l.wait(ctx, id, w, patience)
+	return err
 }
 
 // giveWay ends the holder's turn if another instance waits for it. It returns the holder, who has to
@@ -169,8 +162,18 @@ func (l *Limiter) giveWay(id relay.ChatID, by relay.InstanceID) *waiter {
 	return w
 }
 
-// Due reports whether the signal what may be given in the chat again, and counts it as given
-// until every has passed: of a row of typings one in a while does. every is at most a minute.
+// leave ends w's turn, if w has it.
+func (l *Limiter) leave(c *chat, w *waiter) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if c.holder == w {
+		c.holder = nil
+		c.wakeLocked()
+	}
+}
+
+// Due reports whether the signal what, such as a typing, is due in the chat again, and then counts it as given for
+// every, which is at most a minute.
 func (l *Limiter) Due(id relay.ChatID, what string, every time.Duration) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -184,90 +187,48 @@ func (l *Limiter) Due(id relay.ChatID, what string, every time.Duration) bool {
 	return true
 }
 
-// enter queues w for the chat's turn and, when take is set, takes it.
-func (l *Limiter) enter(ctx context.Context, id relay.ChatID, w *waiter, patience time.Duration, take bool) (entered *chat, err error) {
-	by, kind := w.by, w.kind
-	queued := false
-	err = l.wait(ctx, id, patience, func(c *chat, now time.Time) (time.Time, bool) {
-		if !queued {
-			c.queue = append(c.queue, w)
-			queued = true
-		}
-		ahead, first := 0, true // messages that go first; a lower bound for our own opening
-		for _, o := range c.queue {
-			if o == w {
-				break
-			}
-			if o.by != by && l.opensLocked(c, o.by, o.kind, 0, now).After(now) {
-				continue
-			}
-			first = false
-			if o.kind == Message {
-				ahead++
-			}
-		}
-		return l.opensLocked(c, by, kind, ahead, now), c.holder == nil && first
-	}, func(c *chat, now time.Time) {
-		if take {
-			l.takeLocked(c, by, kind, now)
-			c.holder = w
-		}
-		entered = c
-		c.removeLocked(w)
-	}, func(c *chat) { c.removeLocked(w) })
-	return entered, err
-}
-
-// wait blocks until look says ready and the opening time has come, and then calls take; or
-// until that is known not to happen in time, and then calls giveUp. All three are called with
-// l.mu held.
-func (l *Limiter) wait(
-	ctx context.Context, id relay.ChatID, patience time.Duration,
-	look func(c *chat, now time.Time) (opens time.Time, ready bool),
-	take func(c *chat, now time.Time), giveUp func(c *chat),
-) error {
+// wait blocks until w may enter, and lets it enter; or until it is known that w cannot in time.
+func (l *Limiter) wait(ctx context.Context, id relay.ChatID, w *waiter, patience time.Duration) (*chat, error) {
 	if err := ctx.Err(); err != nil {
-		return platforms.NotSent(0, err)
+		return nil, platforms.NotSent(0, err)
 	}
 	start := time.Now()
-	deadline, limited := ctx.Deadline()
-	if patience < Forever {
-		if own := start.Add(max(patience, 0)); !limited || own.Before(deadline) {
-			deadline, limited = own, true
-		}
+	deadline := start.Add(max(patience, 0))
+	if own, ok := ctx.Deadline(); ok && own.Before(deadline) {
+		deadline = own
 	}
 	l.mu.Lock()
+	defer l.mu.Unlock()
 	c := l.chatLocked(id, start)
+	if !w.inside {
+		c.queue = append(c.queue, w)
+		defer c.removeLocked(w)
+	}
 	for {
 		now := time.Now()
-		at, ready := look(c, now)
-		if ready && !at.After(now) && ctx.Err() == nil {
-			take(c, now)
-			l.mu.Unlock()
-			return nil
+		at, first := l.turnLocked(c, w, now)
+		err := ctx.Err()
+		switch {
+		case err != nil:
+		case first && !at.After(now):
+			if !w.looks {
+				l.takeLocked(c, w, now)
+			}
+			return c, nil
+		case at.After(deadline) || !now.Before(deadline):
+			err = context.DeadlineExceeded
 		}
-		stop := ctx.Err()
-		if stop == nil && limited && (at.After(deadline) || !now.Before(deadline)) {
-			stop = context.DeadlineExceeded
+		if err != nil {
+			return nil, platforms.NotSent(at.Sub(now), err)
 		}
-		if stop != nil {
-			giveUp(c)
-			l.mu.Unlock()
-			return platforms.NotSent(at.Sub(now), stop)
+		wake := deadline
+		if first {
+			wake = at
 		}
 		changed, moved := c.changed, l.moved // taken under the lock that guards what was looked at
 		l.mu.Unlock()
-
-		wake := deadline
-		if ready && (!limited || at.Before(wake)) {
-			wake = at
-		}
-		var timeUp <-chan time.Time
-		if ready || limited {
-			timeUp = time.After(wake.Sub(now))
-		}
 		select {
-		case <-timeUp:
+		case <-time.After(wake.Sub(now)):
 		case <-changed:
 		case <-moved:
 		case <-ctx.Done():
@@ -276,23 +237,33 @@ func (l *Limiter) wait(
 	}
 }
 
-// leave ends w's turn, if w has it.
-func (l *Limiter) leave(c *chat, w *waiter) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if c.holder == w {
-		c.holder = nil
-		c.wakeLocked()
+// turnLocked is when w could enter at the earliest, and whether nobody goes before w. l.mu must be held.
+func (l *Limiter) turnLocked(c *chat, w *waiter, now time.Time) (at time.Time, first bool) {
+	if w.inside {
+		return l.opensLocked(c, w, 0, now), true
 	}
+	ahead, first := 0, c.holder == nil
+	for _, o := range c.queue[:slices.Index(c.queue, w)] {
+		if o.by != w.by && l.opensLocked(c, o, 0, now).After(now) {
+			continue
+		}
+		first = false
+		if o.cost == Message {
+			ahead++
+		}
+	}
+	return l.opensLocked(c, w, ahead, now), first
 }
 
-// opensLocked is when an action of the instance could enter after ahead messages have. l.mu must be held.
-func (l *Limiter) opensLocked(c *chat, by relay.InstanceID, kind Kind, ahead int, now time.Time) time.Time {
-	at := Later(Later(now, c.closed[kind]), l.botOpensLocked(kind))
-	within := Later(l.bot.Opens(0, now), l.shareLocked(c, by).Opens(0, now))
-	beyond := l.bot.Opens(l.limits.Bot.Burst/2, now)
-	at = Later(at, earlier(within, beyond))
-	if kind == Message {
+// opensLocked is when w could enter after ahead messages have. l.mu must be held.
+func (l *Limiter) opensLocked(c *chat, w *waiter, ahead int, now time.Time) time.Time {
+	at := Later(Later(now, c.closed[w.cost]), l.botOpensLocked(w.cost))
+	free := Later(l.bot.Opens(0, now), l.shareLocked(c, w.by).Opens(0, now))
+	if beyond := l.bot.Opens(l.rates.Bot.Burst/2, now); beyond.Before(free) {
+		free = beyond
+	}
+	at = Later(at, free)
+	if w.cost == Message {
 		at = Later(at, c.rate.Opens(ahead, now))
 	}
 	return at
@@ -300,27 +271,30 @@ func (l *Limiter) opensLocked(c *chat, by relay.InstanceID, kind Kind, ahead int
 
 // shareLocked is the share that an instance's actions in the chat are counted against. l.mu must be held.
 func (l *Limiter) shareLocked(c *chat, by relay.InstanceID) *Meter {
-	if by == "" || l.limits.Instance.Every <= 0 {
+	if by == "" || l.rates.Instance.Every <= 0 {
 		return &c.share
 	}
 	m := l.shares[by]
 	if m == nil {
-		m = &Meter{Rate: l.limits.Instance}
+		m = &Meter{Rate: l.rates.Instance}
 		l.shares[by] = m
 	}
 	return m
 }
 
-// takeLocked charges one action of the instance. l.mu must be held.
-func (l *Limiter) takeLocked(c *chat, by relay.InstanceID, kind Kind, now time.Time) {
+// takeLocked lets w enter, and charges it. l.mu must be held.
+func (l *Limiter) takeLocked(c *chat, w *waiter, now time.Time) {
+	if !w.inside {
+		c.holder = w
+	}
 	l.bot.Take(now)
-	if share := l.shareLocked(c, by); !share.Opens(0, now).After(now) {
+	if share := l.shareLocked(c, w.by); !share.Opens(0, now).After(now) {
 		share.Take(now)
 	}
-	if kind == Message {
+	if w.cost == Message {
 		c.rate.Take(now)
 	}
-	l.enteredLocked(c, kind, now)
+	l.enteredLocked(c, w.cost, now)
 }
 
 // sweepLocked now and then drops what is not needed, save what is known of the chat id. l.mu must
@@ -330,26 +304,10 @@ func (l *Limiter) sweepLocked(now time.Time, id relay.ChatID) {
 		return
 	}
 	l.swept = now
-	for other, c := range l.chats {
-		if other != id && c.idleLocked(now) {
-			delete(l.chats, other)
-		}
-	}
-	for s, given := range l.signs {
-		if now.Sub(given) >= sweepEvery {
-			delete(l.signs, s)
-		}
-	}
-	for by, m := range l.shares {
-		if m.Recovered(now) {
-			delete(l.shares, by)
-		}
-	}
-	for by, until := range l.guilty {
-		if !until.After(now) {
-			delete(l.guilty, by)
-		}
-	}
+	maps.DeleteFunc(l.chats, func(other relay.ChatID, c *chat) bool { return other != id && c.idleLocked(now) })
+	maps.DeleteFunc(l.signs, func(_ sign, given time.Time) bool { return now.Sub(given) >= sweepEvery })
+	maps.DeleteFunc(l.shares, func(_ relay.InstanceID, m *Meter) bool { return m.Recovered(now) })
+	maps.DeleteFunc(l.guilty, func(_ relay.InstanceID, until time.Time) bool { return !until.After(now) })
 }
 
 // chatLocked finds or makes the memory of a chat. l.mu must be held.
@@ -357,7 +315,7 @@ func (l *Limiter) chatLocked(id relay.ChatID, now time.Time) *chat {
 	l.sweepLocked(now, id)
 	c := l.chats[id]
 	if c == nil {
-		c = &chat{rate: Meter{Rate: l.limits.Chat}, share: Meter{Rate: l.limits.Share}, changed: make(chan struct{})}
+		c = &chat{rate: Meter{Rate: l.rates.Chat}, share: Meter{Rate: l.rates.Share}, changed: make(chan struct{})}
 		l.chats[id] = c
 	}
 	return c
@@ -370,12 +328,7 @@ func (c *chat) idleLocked(now time.Time) bool {
 }
 
 func (c *chat) removeLocked(w *waiter) {
-	for i, o := range c.queue {
-		if o == w {
-			c.queue = append(c.queue[:i], c.queue[i+1:]...)
-			break
-		}
-	}
+	c.queue = slices.DeleteFunc(c.queue, func(o *waiter) bool { return o == w })
 	c.wakeLocked()
 }
 

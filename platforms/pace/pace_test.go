@@ -17,18 +17,22 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-const chat relay.ChatID = "1"
+const (
+	chat relay.ChatID = "1"
+	// forever is more patience than any test needs.
+	forever = 24 * time.Hour
+)
 
-var limits = pace.Limits{
+var rates = pace.Rates{
 	Bot:  pace.Rate{Every: 100 * time.Millisecond, Burst: 5},
 	Chat: pace.Rate{Every: time.Second, Burst: 2},
 }
 
 // pass goes through the limiter and reports how long that took.
-func pass(t *testing.T, g *pace.Limiter, ctx context.Context, id relay.ChatID, kind pace.Kind) time.Duration {
+func pass(t *testing.T, g *pace.Limiter, ctx context.Context, id relay.ChatID, cost pace.Cost) time.Duration {
 	t.Helper()
 	start := time.Now()
-	release, err := g.Acquire(ctx, id, kind, pace.Forever)
+	release, err := g.Acquire(ctx, id, cost, forever)
 	if err != nil {
 		t.Fatalf("Acquire: %v", err)
 	}
@@ -51,7 +55,7 @@ func refused(t *testing.T, err error) *relay.ActionError {
 func TestRates(t *testing.T) {
 	for name, tc := range map[string]struct {
 		chat relay.ChatID
-		kind pace.Kind
+		cost pace.Cost
 		want []time.Duration // how long each of a row of actions waits
 	}{
 		"messages of a chat wait after the burst": {"1", pace.Message, []time.Duration{0, 0, time.Second, time.Second}},
@@ -61,10 +65,10 @@ func TestRates(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				g := pace.New(limits)
+				g := pace.New(rates)
 				var got []time.Duration
 				for range tc.want {
-					got = append(got, pass(t, g, t.Context(), tc.chat, tc.kind))
+					got = append(got, pass(t, g, t.Context(), tc.chat, tc.cost))
 				}
 				if !slices.Equal(got, tc.want) {
 					t.Errorf("waits are %v, want %v", got, tc.want)
@@ -76,11 +80,11 @@ func TestRates(t *testing.T) {
 
 // TestBusyChatsLeaveRoomForOthers: gateways that run wild in several chats delay nobody else.
 func TestBusyChatsLeaveRoomForOthers(t *testing.T) { // invariant 6
-	limits := limits
-	limits.Chat = pace.Rate{}
-	limits.Share = pace.Rate{Every: time.Second, Burst: 2}
+	rates := rates
+	rates.Chat = pace.Rate{}
+	rates.Share = pace.Rate{Every: time.Second, Burst: 2}
 	synctest.Test(t, func(t *testing.T) {
-		g := pace.New(limits)
+		g := pace.New(rates)
 		ctx, cancel := context.WithCancel(t.Context())
 		var wg sync.WaitGroup
 		defer wg.Wait()
@@ -89,7 +93,7 @@ func TestBusyChatsLeaveRoomForOthers(t *testing.T) { // invariant 6
 		for _, id := range []relay.ChatID{"w1", "w2", "w3"} {
 			wg.Go(func() {
 				for {
-					release, err := g.Acquire(ctx, id, pace.Message, pace.Forever)
+					release, err := g.Acquire(ctx, id, pace.Message, forever)
 					if err != nil {
 						return
 					}
@@ -116,12 +120,12 @@ func TestBusyChatsLeaveRoomForOthers(t *testing.T) { // invariant 6
 // TestManyChatsDoNotHelp: a gateway that writes a little in each of very many chats delays no other
 // instance.
 func TestManyChatsDoNotHelp(t *testing.T) { // invariant 6
-	limits := limits
-	limits.Chat = pace.Rate{}
-	limits.Share = pace.Rate{Every: time.Second, Burst: 2}
-	limits.Instance = pace.Rate{Every: 500 * time.Millisecond, Burst: 2}
+	rates := rates
+	rates.Chat = pace.Rate{}
+	rates.Share = pace.Rate{Every: time.Second, Burst: 2}
+	rates.Instance = pace.Rate{Every: 500 * time.Millisecond, Burst: 2}
 	synctest.Test(t, func(t *testing.T) {
-		g := pace.New(limits)
+		g := pace.New(rates)
 		ctx, cancel := context.WithCancel(t.Context())
 		var wg sync.WaitGroup
 		defer wg.Wait()
@@ -130,7 +134,7 @@ func TestManyChatsDoNotHelp(t *testing.T) { // invariant 6
 		for n := range 100 {
 			wg.Go(func() {
 				for {
-					release, err := g.Acquire(platforms.For(ctx, "wild"), relay.ChatID("w"+strconv.Itoa(n)), pace.Message, pace.Forever)
+					release, err := g.Acquire(platforms.For(ctx, "wild"), relay.ChatID("w"+strconv.Itoa(n)), pace.Message, forever)
 					if err != nil {
 						return
 					}
@@ -155,7 +159,7 @@ func TestManyChatsDoNotHelp(t *testing.T) { // invariant 6
 // TestNobodyWaitsForAnotherInstancesShare: in one chat neither.
 func TestNobodyWaitsForAnotherInstancesShare(t *testing.T) { // invariant 1
 	synctest.Test(t, func(t *testing.T) {
-		g := pace.New(pace.Limits{
+		g := pace.New(pace.Rates{
 			Bot: pace.Rate{Every: 100 * time.Millisecond, Burst: 4}, Instance: pace.Rate{Every: time.Second, Burst: 1},
 		})
 		wild, calm := platforms.For(t.Context(), "wild"), platforms.For(t.Context(), "calm")
@@ -178,7 +182,7 @@ func TestNobodyWaitsForAnotherInstancesShare(t *testing.T) { // invariant 1
 
 func TestZeroLimitsOnlyOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := pace.New(pace.Limits{})
+		g := pace.New(pace.Rates{})
 		for range 1000 {
 			if d := pass(t, g, t.Context(), chat, pace.Message); d != 0 {
 				t.Fatalf("waited %v, want nothing", d)
@@ -189,14 +193,14 @@ func TestZeroLimitsOnlyOrder(t *testing.T) {
 
 func TestOneActionPerChatInOrderOfArrival(t *testing.T) { // invariant 1
 	synctest.Test(t, func(t *testing.T) {
-		g := pace.New(pace.Limits{})
+		g := pace.New(pace.Rates{})
 		var order []int
 		inside := 0
 		var mu sync.Mutex
 		var wg sync.WaitGroup
 		for i := range 10 {
 			wg.Go(func() {
-				release, err := g.Acquire(t.Context(), chat, pace.Message, pace.Forever)
+				release, err := g.Acquire(t.Context(), chat, pace.Message, forever)
 				if err != nil {
 					t.Errorf("Acquire: %v", err)
 					return
@@ -228,7 +232,7 @@ func TestOneActionPerChatInOrderOfArrival(t *testing.T) { // invariant 1
 
 func TestPenalty(t *testing.T) { // invariant 3
 	synctest.Test(t, func(t *testing.T) {
-		g := pace.New(limits)
+		g := pace.New(rates)
 		g.Penalise(chat, 7*time.Second)
 		if !g.Closed(chat) {
 			t.Error("the punished chat is open")
@@ -248,14 +252,14 @@ func TestPenalty(t *testing.T) { // invariant 3
 
 func TestPenaltyReachesWhoAlreadyWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := pace.New(limits)
+		g := pace.New(rates)
 		pass(t, g, t.Context(), chat, pace.Message)
 		pass(t, g, t.Context(), chat, pace.Message)
 		ctx, cancel := context.WithTimeout(t.Context(), 25*time.Second)
 		defer cancel()
 		failed := make(chan error, 1)
 		go func() {
-			_, err := g.Acquire(ctx, chat, pace.Message, pace.Forever)
+			_, err := g.Acquire(ctx, chat, pace.Message, forever)
 			failed <- err
 		}()
 		synctest.Wait()
@@ -277,7 +281,7 @@ func TestRefusedAtOnceWhenItCannotOpenInTime(t *testing.T) { // invariant 4
 		deadline time.Duration
 		penalty  time.Duration
 	}{
-		"behind the deadline":      {pace.Forever, 25 * time.Second, 60 * time.Second},
+		"behind the deadline":      {forever, 25 * time.Second, 60 * time.Second},
 		"behind the patience":      {2 * time.Second, 25 * time.Second, 10 * time.Second},
 		"no patience at all":       {0, 25 * time.Second, time.Second},
 		"patience below zero":      {-time.Second, 25 * time.Second, time.Second},
@@ -285,7 +289,7 @@ func TestRefusedAtOnceWhenItCannotOpenInTime(t *testing.T) { // invariant 4
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				g := pace.New(limits)
+				g := pace.New(rates)
 				g.Penalise(chat, tc.penalty)
 				ctx, cancel := context.WithTimeout(t.Context(), tc.deadline)
 				defer cancel()
@@ -308,7 +312,7 @@ func TestRefusedAtOnceWhenItCannotOpenInTime(t *testing.T) { // invariant 4
 
 func TestRefusedForTheQueueAhead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := pace.New(limits)
+		g := pace.New(rates)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		var wg sync.WaitGroup
@@ -330,13 +334,13 @@ func TestRefusedForTheQueueAhead(t *testing.T) {
 
 func TestCancelledWaiterTakesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := pace.New(limits)
+		g := pace.New(rates)
 		pass(t, g, t.Context(), chat, pace.Message)
 		pass(t, g, t.Context(), chat, pace.Message)
 		ctx, cancel := context.WithCancel(t.Context())
 		failed := make(chan error, 1)
 		go func() {
-			_, err := g.Acquire(ctx, chat, pace.Message, pace.Forever)
+			_, err := g.Acquire(ctx, chat, pace.Message, forever)
 			failed <- err
 		}()
 		synctest.Wait()
@@ -349,7 +353,7 @@ func TestCancelledWaiterTakesNothing(t *testing.T) {
 		if d := pass(t, g, t.Context(), chat, pace.Message); d != time.Second {
 			t.Errorf("the next waited %v, want 1s: the cancelled one took nothing", d)
 		}
-		if _, err := g.Acquire(ctx, "2", pace.Message, pace.Forever); err == nil {
+		if _, err := g.Acquire(ctx, "2", pace.Message, forever); err == nil {
 			t.Error("a cancelled context got through an open limiter")
 		}
 	})
@@ -357,7 +361,7 @@ func TestCancelledWaiterTakesNothing(t *testing.T) {
 
 func TestWaitOpenTakesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := pace.New(limits)
+		g := pace.New(rates)
 		for range 5 {
 			if err := g.WaitOpen(t.Context(), chat, 0); err != nil {
 				t.Fatalf("WaitOpen: %v", err)
@@ -365,7 +369,7 @@ func TestWaitOpenTakesNothing(t *testing.T) {
 		}
 		g.Penalise(chat, 3*time.Second)
 		start := time.Now()
-		if err := g.WaitOpen(t.Context(), chat, pace.Forever); err != nil {
+		if err := g.WaitOpen(t.Context(), chat, forever); err != nil {
 			t.Fatalf("WaitOpen: %v", err)
 		}
 		if d := time.Since(start); d != 3*time.Second {
@@ -385,7 +389,7 @@ func TestWaitOpenTakesNothing(t *testing.T) {
 
 func TestNextKeepsTheTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := pace.New(limits)
+		g := pace.New(rates)
 		release, err := g.Acquire(t.Context(), chat, pace.Message, 0)
 		if err != nil {
 			t.Fatalf("Acquire: %v", err)
@@ -398,7 +402,7 @@ func TestNextKeepsTheTurn(t *testing.T) {
 		}()
 		synctest.Wait()
 		for range 3 { // the burst's second, then one a second
-			if err := g.Next(t.Context(), chat, pace.Message, pace.Forever); err != nil {
+			if err := g.Next(t.Context(), chat, pace.Message, forever); err != nil {
 				t.Fatalf("Next: %v", err)
 			}
 		}
@@ -416,7 +420,7 @@ func TestNextKeepsTheTurn(t *testing.T) {
 
 func TestDue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := pace.New(limits)
+		g := pace.New(rates)
 		const every = 4 * time.Second
 		steps := []struct {
 			after time.Duration
@@ -444,7 +448,7 @@ func TestDue(t *testing.T) {
 // them; one instance's own messages keep their order.
 func TestALongMessageGivesWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := pace.New(pace.Limits{Bot: pace.Rate{Every: time.Millisecond, Burst: 100}})
+		g := pace.New(pace.Rates{Bot: pace.Rate{Every: time.Millisecond, Burst: 100}})
 		kids, home := platforms.For(t.Context(), "kids"), platforms.For(t.Context(), "home")
 		var mu sync.Mutex
 		var order []string
@@ -453,14 +457,14 @@ func TestALongMessageGivesWay(t *testing.T) {
 			defer mu.Unlock()
 			order = append(order, what)
 		}
-		long, err := g.Acquire(kids, chat, pace.Message, pace.Forever)
+		long, err := g.Acquire(kids, chat, pace.Message, forever)
 		if err != nil {
 			t.Fatal(err)
 		}
 		var wg sync.WaitGroup
 		say := func(ctx context.Context, what string) {
 			wg.Go(func() {
-				release, err := g.Acquire(ctx, chat, pace.Message, pace.Forever)
+				release, err := g.Acquire(ctx, chat, pace.Message, forever)
 				if err != nil {
 					t.Error(err)
 					return
@@ -477,7 +481,7 @@ func TestALongMessageGivesWay(t *testing.T) {
 				say(home, "home")
 			}
 			if part > 0 {
-				if err := g.Next(kids, chat, pace.Message, pace.Forever); err != nil {
+				if err := g.Next(kids, chat, pace.Message, forever); err != nil {
 					t.Fatal(err)
 				}
 			}

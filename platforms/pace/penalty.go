@@ -1,52 +1,45 @@
 package pace
 
 import (
+	"slices"
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// Some networks count per chat and per bot and refuse with one and the same answer: Telegram's 429
-// does not say which it was. It is read like this. A penalty belongs to its chat, and however many
-// chats are punished, no other is closed for that. Only when two of them are punished at once and an
-// innocent chat is refused too, before any action has passed, does it mean the bot: a chat that
-// had been silent and unpunished, of an instance none of whose chats was punished lately. Who hits
-// the limits of his own chats on purpose is not innocent, and cannot make others be refused.
+// Telegram counts per chat and per bot, and its 429 does not say which of the two it means. The limiter takes a penalty
+// for the chat's, however many chats are punished. It takes penalties for the bot's only when two chats are punished
+// and, before any action has passed, an innocent chat is refused too: a chat that had been silent and unpunished, of an
+// instance none of whose chats was punished lately. So nobody can have others refused by overdoing it in his own chats.
 //
-// Even then the bot is not closed for the whole penalty, only for a few seconds at a time. After
-// them one action enters and the door closes behind it until it is answered: one that passes settles
-// that the bot was not meant, or not any more.
+// Even then the bot is closed for a few seconds at a time only. After them one action enters, and the bot is closed
+// until that action is answered. If the action passes, the bot is not meant, or no longer.
 const (
 	// lately is how long an action or the end of a penalty counts against innocence.
 	lately = time.Minute
 	// shutFor is how long the bot is closed at a time, at most.
 	shutFor = 5 * time.Second
-	// probeFor is how long the door stays closed behind an action that is not answered.
+	// probeFor is how long the bot is closed behind an action that is not answered.
 	probeFor = 2 * time.Second
 )
 
-// silence is a time for each kind of action.
-type silence [kinds]time.Time
+// silence is a time for each cost.
+type silence [costs]time.Time
 
-// extend makes every kind that a penalty for kind forbids end at until at the earliest.
-func (s *silence) extend(kind Kind, until time.Time) {
-	s[kind] = Later(s[kind], until)
-	if kind == Message {
+// extend closes, until then, for what a penalty for cost forbids.
+func (s *silence) extend(cost Cost, until time.Time) {
+	s[cost] = Later(s[cost], until)
+	if cost == Message {
 		s[Signal] = Later(s[Signal], until)
 	}
 }
 
 // longAgo reports whether none of the times counts any more.
 func (s *silence) longAgo(now time.Time) bool {
-	for _, at := range s {
-		if now.Sub(at) < lately {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(s[:], func(at time.Time) bool { return now.Sub(at) < lately })
 }
 
-// doubt is what is known of whether the network means the whole bot by its refusals of a kind.
+// doubt is what the limiter knows about whether the network, with its refusals at a cost, means the whole bot.
 type doubt struct {
 	punished map[relay.ChatID]time.Time // since an action passed, and until when; nil: none
 	shut     time.Time                  // the bot is closed until then
@@ -63,8 +56,8 @@ func (l *Limiter) Closed(id relay.ChatID) bool {
 	return l.botOpensLocked(Signal).After(now) || c != nil && c.closed[Signal].After(now)
 }
 
-// Ask lets a look-up enter that waits neither for the chat's turn nor for a rate, unless a penalty
-// forbids it: then until is its end, and bot whether it lies on the whole bot.
+// Ask lets a look-up enter that waits neither for the chat's turn nor for a rate, unless a penalty forbids it: then
+// until is the penalty's end, and bot whether it lies on the whole bot.
 func (l *Limiter) Ask(id relay.ChatID) (until time.Time, bot bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -104,9 +97,9 @@ func (l *Limiter) PenaliseBot(d time.Duration) {
 	}
 }
 
-// Refused says that the network refused an action that had entered, asked for by an instance (empty:
-// by the connector), and demanded silence for d without saying of whom. It closes the chat for d.
-func (l *Limiter) Refused(id relay.ChatID, kind Kind, by relay.InstanceID, d time.Duration) {
+// Refused closes the chat for d: the network refused an action that had entered, asked for by an instance (empty: by
+// the connector), and demanded silence for d without saying of whom.
+func (l *Limiter) Refused(id relay.ChatID, cost Cost, by relay.InstanceID, d time.Duration) {
 	if d <= 0 {
 		return
 	}
@@ -115,15 +108,15 @@ func (l *Limiter) Refused(id relay.ChatID, kind Kind, by relay.InstanceID, d tim
 	now := time.Now()
 	until := now.Add(d)
 	c := l.chatLocked(id, now)
-	own := by == "" && kind == Look // the connector's, which speak of no chat's conduct: it asks seldom
-	innocent := c.calm[kind] && (own || !l.guilty[by].After(now))
-	c.closed.extend(kind, until)
+	own := by == "" && cost == Look // the connector's, which says nothing about the chat: the connector asks seldom
+	innocent := c.calm[cost] && (own || !l.guilty[by].After(now))
+	c.closed.extend(cost, until)
 	c.wakeLocked()
 	if !own {
 		l.guilty[by] = Later(l.guilty[by], until.Add(lately))
 	}
-	t := &l.doubts[kind]
-	if t.probe == c { // it does not show that others pass, nor that they do not
+	t := &l.doubts[cost]
+	if t.probe == c { // which does not tell whether others pass
 		t.shut, t.probe = now, nil
 	}
 	last := until // of the penalties
@@ -143,11 +136,11 @@ func (l *Limiter) Refused(id relay.ChatID, kind Kind, by relay.InstanceID, d tim
 	l.movedLocked()
 }
 
-// Passed says that the network carried out an action of that kind: it does not refuse the whole bot.
-func (l *Limiter) Passed(kind Kind) {
+// Passed says that the network carried out an action of that cost: it does not refuse the whole bot.
+func (l *Limiter) Passed(cost Cost) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	t := &l.doubts[kind]
+	t := &l.doubts[cost]
 	if t.punished == nil {
 		return
 	}
@@ -155,20 +148,20 @@ func (l *Limiter) Passed(kind Kind) {
 	l.movedLocked()
 }
 
-// botOpensLocked is when the whole bot is open for a kind. l.mu must be held.
-func (l *Limiter) botOpensLocked(kind Kind) time.Time {
-	at := Later(l.closed, l.doubts[kind].shut)
-	if kind == Signal {
+// botOpensLocked is when the whole bot is open for a cost. l.mu must be held.
+func (l *Limiter) botOpensLocked(cost Cost) time.Time {
+	at := Later(l.closed, l.doubts[cost].shut)
+	if cost == Signal {
 		at = Later(at, l.doubts[Message].shut)
 	}
 	return at
 }
 
 // enteredLocked remembers an action that enters. l.mu must be held.
-func (l *Limiter) enteredLocked(c *chat, kind Kind, now time.Time) {
-	c.calm[kind] = now.Sub(c.last[kind]) >= lately && now.Sub(c.closed[kind]) >= lately
-	c.last[kind] = now
-	if t := &l.doubts[kind]; t.probing.After(now) {
+func (l *Limiter) enteredLocked(c *chat, cost Cost, now time.Time) {
+	c.calm[cost] = now.Sub(c.last[cost]) >= lately && now.Sub(c.closed[cost]) >= lately
+	c.last[cost] = now
+	if t := &l.doubts[cost]; t.probing.After(now) {
 		t.shut, t.probe = now.Add(probeFor), c
 		l.movedLocked()
 	}

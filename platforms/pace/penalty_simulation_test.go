@@ -27,7 +27,7 @@ type mute struct{ from, to time.Time }
 
 func simulatePenalties(t *testing.T, rnd *rand.Rand) {
 	const answer, step = 50 * time.Millisecond, 2 * time.Minute
-	g := New(Limits{})
+	g := New(Rates{})
 	var mu sync.Mutex // guards rnd and the counts
 	within := func(most time.Duration) time.Duration {
 		mu.Lock()
@@ -61,7 +61,7 @@ func simulatePenalties(t *testing.T, rnd *rand.Rand) {
 	var refused, passed, punished int
 	act := func(id relay.ChatID, by relay.InstanceID, penalty time.Duration) {
 		asked := time.Now()
-		release, err := g.Acquire(t.Context(), id, Message, Forever)
+		release, err := g.Acquire(t.Context(), id, Message, forever)
 		if err != nil {
 			t.Error(err)
 			return

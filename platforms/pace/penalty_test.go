@@ -13,17 +13,17 @@ import (
 )
 
 // sent is an action of an instance that the network refused for d, or carried out when d is 0.
-func sent(t *testing.T, g *pace.Limiter, id relay.ChatID, kind pace.Kind, by relay.InstanceID, d time.Duration) {
+func sent(t *testing.T, g *pace.Limiter, id relay.ChatID, cost pace.Cost, by relay.InstanceID, d time.Duration) {
 	t.Helper()
-	release, err := g.Acquire(t.Context(), id, kind, pace.Forever)
+	release, err := g.Acquire(t.Context(), id, cost, forever)
 	if err != nil {
 		t.Fatalf("Acquire: %v", err)
 	}
 	defer release()
 	if d == 0 {
-		g.Passed(kind)
+		g.Passed(cost)
 	} else {
-		g.Refused(id, kind, by, d)
+		g.Refused(id, cost, by, d)
 	}
 }
 
@@ -43,7 +43,7 @@ func TestPunishedChatsOfOneInstanceCloseNoOther(t *testing.T) { // invariant 7
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				g := pace.New(limits)
+				g := pace.New(rates)
 				for round := range 5 {
 					for n := range sizes.chats {
 						if sizes.quiet > 0 && round == 0 {
@@ -127,7 +127,7 @@ func TestWhoseRefusalMeansTheBot(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				g := pace.New(pace.Limits{})
+				g := pace.New(pace.Rates{})
 				tc.before(t, g)
 				<-time.After(tc.after)
 				sent(t, g, "ann", pace.Message, "ann", 30*time.Second)
@@ -146,14 +146,14 @@ func TestWhoseRefusalMeansTheBot(t *testing.T) {
 // at a time, and all go on as soon as one has passed.
 func TestOneProbeDecides(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := pace.New(pace.Limits{})
+		g := pace.New(pace.Rates{})
 		over := time.Now().Add(35 * time.Second)
 		var mu sync.Mutex
 		var refused, inside, most int
 		var passed []time.Time
 		ask := func(id relay.ChatID) {
 			for {
-				release, err := g.Acquire(t.Context(), id, pace.Message, pace.Forever)
+				release, err := g.Acquire(t.Context(), id, pace.Message, forever)
 				if err != nil {
 					t.Error(err)
 					return
@@ -224,7 +224,7 @@ func TestProbeWithoutAnAnswer(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				g := pace.New(pace.Limits{})
+				g := pace.New(pace.Rates{})
 				sent(t, g, "1", pace.Message, "wild", time.Minute)
 				sent(t, g, "2", pace.Message, "wild", time.Minute)
 				sent(t, g, "ann", pace.Message, "ann", time.Minute)
@@ -243,7 +243,7 @@ func TestProbeWithoutAnAnswer(t *testing.T) {
 // TestWhatAPenaltyForbids: look-ups and what people see are counted apart.
 func TestWhatAPenaltyForbids(t *testing.T) {
 	for name, tc := range map[string]struct {
-		kind pace.Kind
+		cost pace.Cost
 		want [3]bool // messages, signals, look-ups
 	}{
 		"a message's":   {pace.Message, [3]bool{true, true, false}},
@@ -253,15 +253,15 @@ func TestWhatAPenaltyForbids(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				g := pace.New(pace.Limits{})
-				if tc.kind < 0 {
+				g := pace.New(pace.Rates{})
+				if tc.cost < 0 {
 					g.Penalise(chat, time.Minute)
 				} else {
-					sent(t, g, chat, tc.kind, "ann", time.Minute)
+					sent(t, g, chat, tc.cost, "ann", time.Minute)
 				}
 				var got [3]bool
 				for k := range got {
-					err := g.Next(t.Context(), chat, pace.Kind(k), 0)
+					err := g.Next(t.Context(), chat, pace.Cost(k), 0)
 					got[k] = err != nil
 				}
 				if got != tc.want {
@@ -274,7 +274,7 @@ func TestWhatAPenaltyForbids(t *testing.T) {
 
 func TestAsk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := pace.New(limits)
+		g := pace.New(rates)
 		look := func(id relay.ChatID, left time.Duration, bot bool) {
 			t.Helper()
 			until, whole := g.Ask(id)
@@ -306,7 +306,7 @@ func TestAsk(t *testing.T) {
 
 func TestNetworkThatTellsWhenTheBotIsMeant(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := pace.New(pace.Limits{})
+		g := pace.New(pace.Rates{})
 		g.Penalise("1", 10*time.Second)
 		g.Penalise("2", 30*time.Second)
 		if g.Closed("3") || !g.Closed("1") {

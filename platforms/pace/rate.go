@@ -41,10 +41,3 @@ func Later(a, b time.Time) time.Time {
 	}
 	return a
 }
-
-func earlier(a, b time.Time) time.Time {
-	if b.Before(a) {
-		return b
-	}
-	return a
-}

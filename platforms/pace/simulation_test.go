@@ -12,31 +12,34 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
+// forever is more patience than any test needs.
+const forever = 24 * time.Hour
+
 // passage is one action that got through.
 type passage struct {
 	chat relay.ChatID
-	kind Kind
+	cost Cost
 	at   time.Time
 }
 
 // TestSimulation lets many callers of several chats at the limiter, punishes chats at random, and
 // checks invariants 1 to 5 on what came through.
 func TestSimulation(t *testing.T) {
-	limits := Limits{
+	rates := Rates{
 		Bot:   Rate{Every: 50 * time.Millisecond, Burst: 4},
 		Chat:  Rate{Every: time.Second, Burst: 3},
 		Share: Rate{Every: 2 * time.Second, Burst: 2},
 	}
 	for seed := range uint64(20) {
 		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { simulate(t, limits, seed) })
+			synctest.Test(t, func(t *testing.T) { simulate(t, rates, seed) })
 		})
 	}
 }
 
-func simulate(t *testing.T, limits Limits, seed uint64) {
+func simulate(t *testing.T, rates Rates, seed uint64) {
 	rnd := rand.New(rand.NewPCG(seed, 1))
-	g := New(limits)
+	g := New(rates)
 	chats := []relay.ChatID{"1", "2", "3", "-4", "-5"}
 	var (
 		mu       sync.Mutex
@@ -55,7 +58,7 @@ func simulate(t *testing.T, limits Limits, seed uint64) {
 		passed = append(passed, p)
 	}
 	for range 300 {
-		chat, kind := chats[rnd.IntN(len(chats))], Kind(rnd.IntN(2))
+		chat, cost := chats[rnd.IntN(len(chats))], Cost(rnd.IntN(2))
 		timeout := time.Duration(rnd.IntN(30)) * time.Second
 		hold := time.Duration(rnd.IntN(2000)) * time.Millisecond
 		more := rnd.IntN(3)
@@ -67,7 +70,7 @@ func simulate(t *testing.T, limits Limits, seed uint64) {
 			ctx, cancel := context.WithTimeout(t.Context(), timeout)
 			defer cancel()
 			start := time.Now()
-			release, err := g.Acquire(ctx, chat, kind, Forever)
+			release, err := g.Acquire(ctx, chat, cost, forever)
 			if time.Since(start) > timeout {
 				t.Errorf("an answer came %v after the deadline", time.Since(start)-timeout)
 			}
@@ -77,7 +80,7 @@ func simulate(t *testing.T, limits Limits, seed uint64) {
 				mu.Unlock()
 				return
 			}
-			enter(passage{chat, kind, time.Now()})
+			enter(passage{chat, cost, time.Now()})
 			mu.Lock()
 			if inside[chat] {
 				t.Errorf("two actions of %v at once", chat)
@@ -85,8 +88,8 @@ func simulate(t *testing.T, limits Limits, seed uint64) {
 			inside[chat] = true
 			mu.Unlock()
 			for range more {
-				if g.Next(ctx, chat, kind, Forever) == nil {
-					enter(passage{chat, kind, time.Now()})
+				if g.Next(ctx, chat, cost, forever) == nil {
+					enter(passage{chat, cost, time.Now()})
 				}
 			}
 			<-time.After(hold)
@@ -126,10 +129,10 @@ func simulate(t *testing.T, limits Limits, seed uint64) {
 			}
 		}
 	}
-	obeys("bot", limits.Bot, func(passage) bool { return true })
+	obeys("bot", rates.Bot, func(passage) bool { return true })
 	for _, chat := range chats {
-		own := func(p passage) bool { return p.chat == chat && p.kind == Message }
-		obeys("chat "+string(chat), limits.Chat, own)
+		own := func(p passage) bool { return p.chat == chat && p.cost == Message }
+		obeys("chat "+string(chat), rates.Chat, own)
 	}
 	<-time.After(time.Hour)
 	g.Due("sweeper", "", time.Second)

@@ -13,60 +13,79 @@ import (
 // soon is how long Run may take to end: far more than ending takes, less than a long poll.
 const soon = 15 * time.Second
 
-// bench is one bot at work: its Run on a goroutine, which end or ended waits for.
+// bench is one bot at work, for one check. Its methods end the check where something fails.
 type bench struct {
+	ctx  context.Context // of the check
 	h    Harness
 	p    platforms.Platform
 	in   *inbox
 	stop context.CancelFunc
 	done chan error // what Run returned; capacity 1, so Run's goroutine never waits for a reader
+	over bool       // Run has returned
 }
 
-// start opens a bot and runs it against in, whose bot it fills in.
-func start(ctx context.Context, h Harness, in *inbox) (*bench, error) {
+// finding is the fault that a check found: fail ends the check by a panic with it, and run returns it as an error.
+type finding struct{ error }
+
+func fail(format string, args ...any) { panic(finding{fmt.Errorf(format, args...)}) }
+
+// must ends the check if what failed with err.
+func must(what string, err error) {
+	if err != nil {
+		fail("%s: %w", what, err)
+	}
+}
+
+// working makes a check of body, which looks at a bot at work.
+func working(body func(b *bench)) func(context.Context, Harness) error {
+	return func(ctx context.Context, h Harness) error { return with(ctx, h, &inbox{}, body) }
+}
+
+// with opens a bot, runs it against in, has body look at it, ends it, and returns what is wrong.
+func with(ctx context.Context, h Harness, in *inbox, body func(b *bench)) error {
 	p, err := h.Open()
 	if err != nil {
-		return nil, fmt.Errorf("harness: open: %w", err)
+		return fmt.Errorf("harness: open: %w", err)
 	}
-	in.bot = p.Bot()
-	return run(ctx, h, p, in), nil
+	return run(ctx, h, p, in, body)
 }
 
-// run starts p.Run with a context that ends only when stop is called, or has ended already. The check's own
-// context would not do: a Run that only waits for its context's end would return just when the check looks.
-func run(ctx context.Context, h Harness, p platforms.Platform, in *inbox) *bench {
+// run is with for a bot that is open. Run gets a context of its own, which has ended already if ctx has, and otherwise
+// ends after body: with the check's context, a Run that hangs until then would return just when the check looks.
+func run(ctx context.Context, h Harness, p platforms.Platform, in *inbox, body func(b *bench)) (err error) {
+	in.bot = p.Bot()
 	life, stop := context.WithCancel(context.WithoutCancel(ctx))
 	if ctx.Err() != nil {
 		stop()
 	}
-	b := &bench{h: h, p: p, in: in, stop: stop, done: make(chan error, 1)}
+	b := &bench{ctx: ctx, h: h, p: p, in: in, stop: stop, done: make(chan error, 1)}
 	go func() { b.done <- p.Run(life, in) }()
-	return b
+	defer func() {
+		v := recover()
+		found, ok := v.(finding)
+		if !ok && v != nil {
+			panic(v)
+		}
+		err = errors.Join(found.error, b.end(), in.fault())
+	}()
+	body(b)
+	return nil
 }
 
-// with runs body on a bot at work, ends the bot, and returns what either complains about. Most
-// checks are one call of it.
-func with(ctx context.Context, h Harness, in *inbox, body func(b *bench) error) error {
-	b, err := start(ctx, h, in)
-	if err != nil {
-		return err
-	}
-	err = body(b)
-	return errors.Join(err, b.end(ctx))
-}
-
-// end stops the bot and waits for Run, which must return nil. A check whose time is over gives it
-// a moment all the same.
-func (b *bench) end(ctx context.Context) error {
+// end stops the bot and waits for Run, which must return nil. Run has a moment even when the check's time is over.
+func (b *bench) end() error {
 	b.stop()
-	err := b.ended(ctx, soon)
-	if errors.Is(err, errStillRunning) && ctx.Err() != nil {
-		err = b.ended(context.WithoutCancel(ctx), time.Second)
+	if b.over {
+		return nil
+	}
+	err := b.ended(b.ctx, soon)
+	if errors.Is(err, errStillRunning) && b.ctx.Err() != nil {
+		err = b.ended(context.WithoutCancel(b.ctx), time.Second)
 	}
 	if err != nil {
 		return fmt.Errorf("run, after its context ended: %w", err)
 	}
-	return b.in.fault()
+	return nil
 }
 
 // errStillRunning is a Run that outlives its time.
@@ -74,49 +93,68 @@ var errStillRunning = errors.New("it has not returned")
 
 // ended waits for Run, until ctx ends or the time is over, and returns what it returned.
 func (b *bench) ended(ctx context.Context, within time.Duration) error {
-	t := time.NewTimer(within)
-	defer t.Stop()
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
 	select {
 	case err := <-b.done:
+		b.over = true
 		return err
 	case <-ctx.Done():
-		return fmt.Errorf("at the end of the check: %w", errStillRunning)
-	case <-t.C:
-		return fmt.Errorf("after %s: %w", within, errStillRunning)
+		return errStillRunning
 	}
 }
 
-// say makes a person write.
-func (b *bench) say(ctx context.Context, who Person, where Room, text string) error {
-	if err := b.h.Say(ctx, who, where, text); err != nil {
-		return fmt.Errorf("harness: say: %w", err)
+// revoke makes the network reject the credential, and returns what Run returned then.
+func (b *bench) revoke() error {
+	must("harness: revoke", b.h.Revoke(b.ctx))
+	err := b.ended(b.ctx, limit)
+	if errors.Is(err, errStillRunning) {
+		fail("run, with a revoked credential: %w", err)
 	}
-	return nil
+	return err
+}
+
+func (b *bench) drop() { must("harness: drop", b.h.Drop(b.ctx)) }
+
+func (b *bench) breakNextSend() { must("harness: break the next send", b.h.BreakNextSend(b.ctx)) }
+
+// say makes a person write.
+func (b *bench) say(who Person, where Place, text string) {
+	must("harness: say", b.h.Say(b.ctx, who, where, text))
 }
 
 // hear makes a person write and waits for the event.
-func (b *bench) hear(ctx context.Context, who Person, where Room, text string) (relay.Event, error) {
-	if err := b.say(ctx, who, where, text); err != nil {
-		return relay.Event{}, err
-	}
-	return b.in.text(ctx, text)
+func (b *bench) hear(who Person, where Place, text string) relay.Event {
+	b.say(who, where, text)
+	return b.event(text)
 }
 
-// connected waits until the status says so.
-func (b *bench) connected(ctx context.Context) error {
-	tick := time.NewTicker(5 * time.Millisecond) // a status can only be looked at, not waited for
+// send sends a message as the bot.
+func (b *bench) send(a relay.Send) relay.Result {
+	res, err := b.p.Send(b.ctx, a)
+	must("send", err)
+	return res
+}
+
+// until waits for holds. It looks again and again, for nobody tells when a status changes.
+func (b *bench) until(holds func() bool, otherwise func() error) {
+	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
-	for {
-		s := b.p.Status()
-		if s.State == platforms.Connected {
-			return nil
-		}
+	for !holds() {
 		select {
-		case <-ctx.Done():
-			return fmt.Errorf("status is %s (%s), want %s: %w", s.State, s.Reason, platforms.Connected, ctx.Err())
+		case <-b.ctx.Done():
+			fail("%w: %w", otherwise(), b.ctx.Err())
 		case <-tick.C:
 		}
 	}
+}
+
+// connected waits until the status says so.
+func (b *bench) connected(when string) {
+	b.until(func() bool { return b.p.Status().State == platforms.Connected }, func() error {
+		s := b.p.Status()
+		return fmt.Errorf("%s the status is %s (%s), want %s", when, s.State, s.Reason, platforms.Connected)
+	})
 }
 
 // reply answers in the place an event came from.

@@ -492,7 +492,7 @@ func TestBrokenPlatformsAreFound(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), limit)
 			defer cancel()
 			h.hangs = cancel
-			for _, c := range checks() {
+			for _, c := range checks {
 				if !strings.HasPrefix(c.name, tc.check) {
 					continue
 				}
@@ -503,7 +503,7 @@ func TestBrokenPlatformsAreFound(t *testing.T) {
 			}
 		})
 	}
-	for _, c := range checks() {
+	for _, c := range checks {
 		if number, _, _ := strings.Cut(c.name, " "); !proved[number] {
 			t.Errorf("no broken platform proves check %s", c.name)
 		}

@@ -16,70 +16,59 @@ import (
 // Person is somebody on the harness's network.
 type Person int
 
-// The people. Ann can see every room, and decides who reads Group. Bob is a member of none of the shared rooms; he has his own
-// direct-message chat with the bot.
+// The people. Ann can see every place, and decides who reads Group. Bob is a member of no shared chat; he has
+// a direct-message chat of his own with the bot.
 const (
 	Ann Person = iota
 	Bob
 )
 
-// Room is a place on the harness's network.
-type Room int
+// Place is where people write on the harness's network.
+type Place int
 
-// The rooms. Direct and Group must exist. For a network without threads, Say in Thread returns an
-// error that wraps errors.ErrUnsupported; the suite then leaves that part out.
+// The places. For a network without threads, Say in Thread returns an error that wraps
+// errors.ErrUnsupported; the suite then leaves that part out.
 const (
-	// Direct is the person's own direct-message chat with the bot.
-	Direct Room = iota
-	// Group is a shared chat.
-	Group
-	// Twin is the shared chat most easily confused with Group: in another scope, and otherwise
-	// with the same numbers and names as far as the network allows. Without scopes: another
-	// group of the same name.
-	Twin
-	// Thread is a thread or topic of Group.
-	Thread
+	Direct Place = iota // the person's own direct-message chat with the bot
+	Group               // a shared chat
+	Twin                // a shared chat with Group's name and numbers, as far as possible, in another scope if there are scopes
+	Thread              // a thread or topic of Group
 )
 
 // Received is one request of the bot's that the network carried out.
 type Received struct {
-	Op relay.Op
-	// Chat is where, in the platform's own form.
+	Op   relay.Op
 	Chat relay.ChatID
-	// Text is the text of a send or edit as a person would read it; otherwise empty.
-	Text string
+	Text string // of a send or edit, as a person would read it
 }
 
-// Harness is one network with one bot on it, fresh for every check. The suite calls its methods
-// from one goroutine at a time, while the bot's Run is running on another. Every method returns
-// once the network has done what was asked, without waiting for the bot to take notice. An error
-// from a method means that the harness itself broke, and fails the check.
+// Harness is one network with one bot on it, fresh for every check. The suite calls its methods from one
+// goroutine, while the bot's Run is running on another. A method returns once the network has done what was
+// asked, and does not wait for the bot to notice. Its error means that the harness itself broke.
 type Harness interface {
-	// Open makes the bot as its Kind would, with Credential and with a log that Logged shows.
-	// It is called again after the Run of the previous one returned: a restart.
+	// Open makes the bot as its Kind would, with Credential and with a log that Logged shows. The suite
+	// calls it again, as a restart, after the Run of the bot before returned.
 	Open() (platforms.Platform, error)
 
-	// Say makes a person write a text message (plain words, no command, no mention) in a room.
-	Say(ctx context.Context, who Person, where Room, text string) error
+	// Say makes a person write a text message (plain words, no command, no mention) in a place.
+	Say(ctx context.Context, who Person, where Place, text string) error
 
-	// Echo shows the bot a message of its own in a room, as if it came back from the network:
-	// networks do that for channels, for other sessions of one account, or always.
-	Echo(ctx context.Context, where Room, text string) error
+	// Echo shows the bot a message of its own in a place, as networks do that send a bot what it wrote.
+	Echo(ctx context.Context, where Place, text string) error
 
 	// Drop breaks the bot's connection, the one events come on. The next attempt to connect
 	// works. What is said afterwards must not get lost in the network.
 	Drop(ctx context.Context) error
 
-	// Revoke makes the network reject the credential from now on, and ends connections made
-	// with it.
+	// Revoke makes the network reject the credential from now on, and ends connections made with it.
 	Revoke(ctx context.Context) error
 
 	// BreakNextSend lets the network carry out the bot's next text message and then break the
 	// connection without an answer.
 	BreakNextSend(ctx context.Context) error
 
-	// Received lists what the network carried out for the bot so far, oldest first. Polling and
-	// connecting are not part of it.
+	// Received lists what the network carried out for the bot so far, oldest first, without polling and
+	// connecting.
 	Received() []Received
 
 	// Credential is the bot's credential in the clear, for the suite to search for.
@@ -114,9 +103,9 @@ func (l *Log) String() string {
 	return l.buf.String()
 }
 
-// HoldPort finds a port of 127.0.0.1 for a server in another process, which cannot pick one itself or
-// must come back on the same. Until release is called, nobody is given that port unasked, while
-// whoever asks for it may listen on it; a connection is refused when nobody does.
+// HoldPort finds a port of 127.0.0.1 for a server in another process, which cannot pick one itself or must
+// come back on the same one. Until release is called the system gives nobody that port by chance; a server
+// that asks for it may listen on it. While none does, connections are refused.
 func HoldPort() (port int, release func(), err error) {
 	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM, 0)
 	if err != nil {

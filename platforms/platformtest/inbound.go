@@ -13,12 +13,9 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// looks is how often it is looked for goroutines that Run left: each time for half a second, which is
+// looks is how often the suite looks for goroutines that Run left: each time for half a second, which is
 // not much where the machine is busy.
 const looks = 6
-
-// errRefused is what the inbox answers when a check lets it fail.
-var errRefused = errors.New("refused by the check")
 
 // checkStops is rule 1.
 func checkStops(ctx context.Context, h Harness) error {
@@ -27,9 +24,7 @@ func checkStops(ctx context.Context, h Harness) error {
 		return fmt.Errorf("harness: open: %w", err)
 	}
 	before := goleak.IgnoreCurrent()
-	b := run(ctx, h, p, &inbox{bot: p.Bot()})
-	_, err = b.hear(ctx, Ann, Direct, "before the stop")
-	if err := errors.Join(err, b.end(ctx)); err != nil {
+	if err := run(ctx, h, p, &inbox{}, func(b *bench) { b.hear(Ann, Direct, "before the stop") }); err != nil {
 		return err
 	}
 	for range looks {
@@ -52,240 +47,153 @@ func checkStops(ctx context.Context, h Harness) error {
 	// A context that ended before the start is the same case.
 	ended, cancel := context.WithCancel(ctx)
 	cancel()
-	b, err = start(ended, h, &inbox{})
-	if err != nil {
-		return err
-	}
-	return b.end(ctx)
+	return with(ended, h, &inbox{}, func(b *bench) { b.ctx = ctx })
 }
 
 // checkCursor is rule 2: the process dies while Accept has not answered.
 func checkCursor(ctx context.Context, h Harness) error {
-	entered := make(chan struct{})
-	first := &inbox{judge: func(ctx context.Context, n int, _ platforms.Batch) error {
-		if n == 0 {
-			close(entered)
-		}
+	dying := &inbox{judge: func(ctx context.Context, _ int) error {
 		<-ctx.Done()
 		return ctx.Err()
 	}}
-	err := with(ctx, h, first, func(b *bench) error {
-		if err := b.say(ctx, Ann, Group, "first"); err != nil {
-			return err
-		}
-		select {
-		case <-entered:
-		case <-ctx.Done():
-			return fmt.Errorf("wait for the first batch: %w", ctx.Err())
-		}
-		if err := b.say(ctx, Ann, Group, "second"); err != nil {
-			return err
-		}
+	err := with(ctx, h, dying, func(b *bench) {
+		b.say(Ann, Group, "first")
+		b.offered()
+		b.say(Ann, Group, "second")
 		backoff.Pause(ctx, quiet) // time to confirm what must not be confirmed yet
-		return nil
 	})
 	if err != nil {
 		return err
 	}
 	// After the restart both must come: nothing was accepted.
-	again := &inbox{}
-	again.cursor = first.cursor
-	return with(ctx, h, again, func(*bench) error {
-		return again.inOrder(ctx, []string{"first", "second"})
-	})
+	return with(ctx, h, &inbox{cursor: dying.cursor}, func(b *bench) { b.inOrder("first", "second") })
+}
+
+// offered waits for the first batch.
+func (b *bench) offered() {
+	b.until(func() bool { return len(b.in.batches()) > 0 }, func() error { return errors.New("wait for the first batch") })
 }
 
 // checkAgain is rule 3.
 func checkAgain(ctx context.Context, h Harness) error {
 	const refusals = 2
-	in := &inbox{judge: func(_ context.Context, n int, _ platforms.Batch) error {
+	in := &inbox{judge: func(_ context.Context, n int) error {
 		if n < refusals {
-			return errRefused
+			return errors.New("refused by the check")
 		}
 		return nil
 	}}
-	return with(ctx, h, in, func(b *bench) error {
+	return with(ctx, h, in, func(b *bench) {
 		want := []string{"one", "two", "three"}
-		if err := b.say(ctx, Ann, Group, want[0]); err != nil {
-			return err
+		b.say(Ann, Group, want[0])
+		b.offered()
+		b.say(Ann, Group, want[1])
+		b.say(Ann, Group, want[2])
+		b.inOrder(want...)
+		if got := texts(in.events()); !slices.Equal(got, want) {
+			fail("accepted %q, want each of %q once", got, want)
 		}
-		err := in.wait(ctx, "wait for the first batch", func() (bool, error) { return in.calls > 0, nil })
-		if err != nil {
-			return err
-		}
-		for _, text := range want[1:] {
-			if err := b.say(ctx, Ann, Group, text); err != nil {
-				return err
+		offered := in.batches()
+		refused := ids(offered[0])
+		for _, batch := range offered[1 : refusals+1] {
+			if got := ids(batch); len(got) < len(refused) || !slices.Equal(got[:len(refused)], refused) {
+				fail("after the refusal of the events %q came %q, want the same again", refused, got)
 			}
 		}
-		if err := in.inOrder(ctx, want); err != nil {
-			return fmt.Errorf("after %d refusals: %w", refusals, err)
-		}
-		in.mu.Lock()
-		defer in.mu.Unlock()
-		if got := texts(in.accepted); !slices.Equal(got, want) {
-			return fmt.Errorf("accepted %q, want each of %q once", got, want)
-		}
-		refused := ids(in.offered[0].Events)
-		for _, b := range in.offered[1 : refusals+1] {
-			if got := ids(b.Events); len(got) < len(refused) || !slices.Equal(got[:len(refused)], refused) {
-				return fmt.Errorf("after the refusal of the events %q came %q, want the same again", refused, got)
-			}
-		}
-		return nil
 	})
 }
 
-func ids(evs []relay.Event) []relay.EventID {
-	out := make([]relay.EventID, 0, len(evs))
-	for _, ev := range evs {
+func ids(b platforms.Batch) []relay.EventID {
+	var out []relay.EventID
+	for _, ev := range b.Events {
 		out = append(out, ev.ID)
 	}
 	return out
 }
 
 // checkOrder is rule 4.
-func checkOrder(ctx context.Context, h Harness) error {
-	in := &inbox{}
-	return with(ctx, h, in, func(b *bench) error {
-		var want []string
-		for i := range 12 {
-			if i == 4 || i == 8 {
-				if err := h.Drop(ctx); err != nil {
-					return fmt.Errorf("harness: drop: %w", err)
-				}
-			}
-			want = append(want, fmt.Sprintf("line %d", i+1))
-			if err := b.say(ctx, Ann, Group, want[i]); err != nil {
-				return err
-			}
-			if i == 2 { // so that the first reconnect has something behind it
-				if _, err := in.text(ctx, want[i]); err != nil {
-					return err
-				}
-			}
+func checkOrder(b *bench) {
+	var want []string
+	for i := range 12 {
+		if i == 4 || i == 8 {
+			b.drop()
 		}
-		return in.inOrder(ctx, want)
-	})
+		want = append(want, fmt.Sprintf("line %d", i+1))
+		b.say(Ann, Group, want[i])
+		if i == 2 { // so that the first reconnect has something behind it
+			b.event(want[i])
+		}
+	}
+	b.inOrder(want...)
 }
 
 // checkSources is rule 5.
-func checkSources(ctx context.Context, h Harness) error {
-	return with(ctx, h, &inbox{}, func(b *bench) error {
-		var src [Thread + 1]relay.Source
-		for room, text := range []string{"in private", "in the group", "in its twin", "in the thread"} {
-			ev, err := b.hear(ctx, Ann, Room(room), text)
-			if Room(room) == Thread && errors.Is(err, errors.ErrUnsupported) {
-				continue
-			}
-			if err != nil {
-				return err
-			}
-			src[room] = ev.Source
-			if want := Room(room) == Direct; (ev.Source.ChatType == relay.ChatDM) != want {
-				return fmt.Errorf("chat type of what was said %s is %q", text, ev.Source.ChatType)
-			}
+func checkSources(b *bench) {
+	var src [Thread + 1]relay.Source
+	for i, text := range []string{"in private", "in the group", "in its twin", "in the thread"} {
+		place := Place(i)
+		err := b.h.Say(b.ctx, Ann, place, text)
+		if place == Thread && errors.Is(err, errors.ErrUnsupported) {
+			continue
 		}
-		bob, err := b.hear(ctx, Bob, Direct, "in private too")
-		if err != nil {
-			return err
+		must("harness: say", err)
+		src[place] = b.event(text).Source
+		if (src[place].ChatType == relay.ChatDM) != (place == Direct) {
+			fail("chat type of what was said %s is %q", text, src[place].ChatType)
 		}
-		direct, group, twin, thread := src[Direct], src[Group], src[Twin], src[Thread]
-		switch {
-		case group.ChatID == twin.ChatID:
-			return fmt.Errorf("group and twin have the same chat id %q: an action could not tell them apart", group.ChatID)
-		case direct.ChatID == bob.Source.ChatID:
-			return fmt.Errorf("the direct messages of two people have the same chat id %q", direct.ChatID)
-		case direct.UserID == bob.Source.UserID:
-			return fmt.Errorf("two people have the same user id %q", direct.UserID)
-		case direct.UserID != group.UserID || direct.UserID != twin.UserID:
-			return fmt.Errorf("one person has the user ids %q, %q and %q", direct.UserID, group.UserID, twin.UserID)
-		case thread.ChatID == "":
-			return nil // the network has no threads
-		case thread.ThreadID == "":
-			return errors.New("a message in a thread has no thread id")
-		case thread.ChatID == group.ChatID && thread.ThreadID == group.ThreadID:
-			return fmt.Errorf("a thread has the same source as its parent: chat %q, thread %q", thread.ChatID, thread.ThreadID)
-		case thread.ChatID != group.ChatID && thread.ParentChatID != group.ChatID:
-			return fmt.Errorf("parent of a thread with a chat id of its own is %q, want %q", thread.ParentChatID, group.ChatID)
-		}
-		return nil
-	})
+	}
+	bob := b.hear(Bob, Direct, "in private too").Source
+	direct, group, twin, thread := src[Direct], src[Group], src[Twin], src[Thread]
+	switch {
+	case group.ChatID == twin.ChatID:
+		fail("group and twin have the same chat id %q: an action could not tell them apart", group.ChatID)
+	case direct.ChatID == bob.ChatID:
+		fail("the direct messages of two people have the same chat id %q", direct.ChatID)
+	case direct.UserID == bob.UserID:
+		fail("two people have the same user id %q", direct.UserID)
+	case direct.UserID != group.UserID || direct.UserID != twin.UserID:
+		fail("one person has the user ids %q, %q and %q", direct.UserID, group.UserID, twin.UserID)
+	case thread.ChatID == "": // the network has no threads
+	case thread.ThreadID == "":
+		fail("a message in a thread has no thread id")
+	case thread.ChatID == group.ChatID && thread.ThreadID == group.ThreadID:
+		fail("a thread has the same source as its parent: chat %q, thread %q", thread.ChatID, thread.ThreadID)
+	case thread.ChatID != group.ChatID && thread.ParentChatID != group.ChatID:
+		fail("parent of a thread with a chat id of its own is %q, want %q", thread.ParentChatID, group.ChatID)
+	}
 }
 
 // checkOwn is rule 6.
-func checkOwn(ctx context.Context, h Harness) error {
+func checkOwn(b *bench) {
 	const own = "from the bot itself"
-	return with(ctx, h, &inbox{}, func(b *bench) error {
-		for _, room := range []Room{Direct, Group} {
-			if err := h.Echo(ctx, room, own); err != nil {
-				return fmt.Errorf("harness: echo: %w", err)
-			}
-			// Events of a chat come in order: once this one is there, the echo was there before or never.
-			ev, err := b.hear(ctx, Ann, room, fmt.Sprintf("after echo %d", room))
-			if err != nil {
-				return err
-			}
-			answer := fmt.Sprintf("answer %d", room)
-			if _, err := b.p.Send(ctx, reply(ev, answer)); err != nil {
-				return fmt.Errorf("send: %w", err)
-			}
-			if _, err := b.hear(ctx, Ann, room, fmt.Sprintf("after answer %d", room)); err != nil {
-				return err
-			}
-			for _, ev := range b.in.events() {
-				if (ev.Text == own || ev.Text == answer) && !ev.Traits.Own {
-					return fmt.Errorf("the bot's own message %q came back as an event of %q", ev.MessageID, ev.Source.UserID)
-				}
+	for _, place := range []Place{Direct, Group} {
+		must("harness: echo", b.h.Echo(b.ctx, place, own))
+		// Events of a chat come in order: once this one is there, the echo was there before or never.
+		ev := b.hear(Ann, place, fmt.Sprintf("after echo %d", place))
+		answer := fmt.Sprintf("answer %d", place)
+		b.send(reply(ev, answer))
+		b.hear(Ann, place, fmt.Sprintf("after answer %d", place))
+		for _, ev := range b.in.events() {
+			if (ev.Text == own || ev.Text == answer) && !ev.Traits.Own {
+				fail("the bot's own message %q came back as an event of %q", ev.MessageID, ev.Source.UserID)
 			}
 		}
-		return nil
-	})
+	}
 }
 
 // checkRepair is rule 7.
-func checkRepair(ctx context.Context, h Harness) error {
-	b, err := start(ctx, h, &inbox{})
-	if err != nil {
-		return err
-	}
-	revoked := false
-	err = func() error {
-		if _, err := b.hear(ctx, Ann, Direct, "before the drop"); err != nil {
-			return err
-		}
-		if err := b.connected(ctx); err != nil {
-			return err
-		}
-		if err := h.Drop(ctx); err != nil {
-			return fmt.Errorf("harness: drop: %w", err)
-		}
-		if _, err := b.hear(ctx, Ann, Direct, "after the drop"); err != nil {
-			return err
-		}
-		if err := b.connected(ctx); err != nil {
-			return fmt.Errorf("after a dropped connection: %w", err)
-		}
-		if err := h.Revoke(ctx); err != nil {
-			return fmt.Errorf("harness: revoke: %w", err)
-		}
-		revoked = true
-		return nil
-	}()
-	if !revoked {
-		return errors.Join(err, b.end(ctx))
-	}
-	defer b.stop()
-	switch err := b.ended(ctx, limit); {
-	case errors.Is(err, errStillRunning):
-		return fmt.Errorf("run, with a revoked credential: %w", err)
-	case !errors.Is(err, relay.ErrBadCredentials):
-		return fmt.Errorf("run, with a revoked credential, returned %v; want an error that wraps relay.ErrBadCredentials", err)
+func checkRepair(b *bench) {
+	b.hear(Ann, Direct, "before the drop")
+	b.connected("before a dropped connection")
+	b.drop()
+	b.hear(Ann, Direct, "after the drop")
+	b.connected("after a dropped connection")
+	if err := b.revoke(); !errors.Is(err, relay.ErrBadCredentials) {
+		fail("run, with a revoked credential, returned %v; want an error that wraps relay.ErrBadCredentials", err)
 	}
 	s := b.p.Status()
 	if s.State != platforms.BadCredentials && s.State != platforms.Stopped || s.Reason == "" {
-		return fmt.Errorf("with a revoked credential the status is %s (%q), want %s or %s with a reason",
+		fail("with a revoked credential the status is %s (%q), want %s or %s with a reason",
 			s.State, s.Reason, platforms.BadCredentials, platforms.Stopped)
 	}
-	return b.in.fault()
 }

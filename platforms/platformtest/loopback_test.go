@@ -12,10 +12,10 @@ import (
 
 // loop is the harness of the loopback platform. wrap, when not nil, breaks the platform.
 type loop struct {
-	net  *loopback.Network
-	log  Log
-	wrap func(h *loop, p *loopback.Platform) platforms.Platform
-	room map[Room]loopback.Message
+	net   *loopback.Network
+	log   Log
+	wrap  func(h *loop, p *loopback.Platform) platforms.Platform
+	place map[Place]loopback.Message
 	// Of a test of a broken platform: over is closed at its end, and hangs is called where the platform
 	// begins to wait for ever, which ends the check's time: nothing else would.
 	over  chan struct{}
@@ -25,7 +25,7 @@ type loop struct {
 func newLoop(wrap func(*loop, *loopback.Platform) platforms.Platform) *loop {
 	net := loopback.NewNetwork()
 	net.Appoint("park/garden", "ann")
-	return &loop{net: net, wrap: wrap, over: make(chan struct{}), room: map[Room]loopback.Message{
+	return &loop{net: net, wrap: wrap, over: make(chan struct{}), place: map[Place]loopback.Message{
 		Direct: {},
 		Group:  {Chat: "park/garden"},
 		Twin:   {Chat: "yard/garden"},
@@ -41,15 +41,15 @@ func (h *loop) Open() (platforms.Platform, error) {
 	return p, nil
 }
 
-func (h *loop) Say(_ context.Context, who Person, where Room, text string) error {
-	m := h.room[where]
+func (h *loop) Say(_ context.Context, who Person, where Place, text string) error {
+	m := h.place[where]
 	m.User, m.Text = map[Person]relay.UserID{Ann: "ann", Bob: "bob"}[who], text
 	h.net.Post(m)
 	return nil
 }
 
-func (h *loop) Echo(_ context.Context, where Room, text string) error {
-	m := h.room[where]
+func (h *loop) Echo(_ context.Context, where Place, text string) error {
+	m := h.place[where]
 	m.User, m.Text, m.Own = loopback.Handle, text, true
 	if where == Direct {
 		m.Chat = "@ann"
@@ -94,7 +94,7 @@ func TestLoopbackWithoutThreads(t *testing.T) {
 
 type threadless struct{ *loop }
 
-func (h threadless) Say(ctx context.Context, who Person, where Room, text string) error {
+func (h threadless) Say(ctx context.Context, who Person, where Place, text string) error {
 	if where == Thread {
 		return errors.ErrUnsupported
 	}

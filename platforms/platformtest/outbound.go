@@ -2,7 +2,6 @@ package platformtest
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -14,87 +13,68 @@ import (
 )
 
 // checkCancelled is rule 8.
-func checkCancelled(ctx context.Context, h Harness) error {
-	return with(ctx, h, &inbox{}, func(b *bench) error {
-		ev, err := b.hear(ctx, Ann, Direct, "hello")
-		if err != nil {
-			return err
-		}
-		cancelled, cancel := context.WithCancel(ctx)
-		cancel()
-		res, err := b.p.Send(cancelled, reply(ev, "never"))
-		if err == nil {
-			return fmt.Errorf("send on a cancelled context returned %+v and no error", res)
-		}
-		if ae := relay.Explain(err); ae.Outcome != relay.NotSent {
-			return fmt.Errorf("send on a cancelled context: %q is not classified as not sent", err)
-		}
-		// What is sent now would come after it.
-		if _, err := b.p.Send(ctx, reply(ev, "now")); err != nil {
-			return fmt.Errorf("send: %w", err)
-		}
-		if got := sent(h); !slices.Equal(got, []string{"now"}) {
-			return fmt.Errorf("the network carried out %q, want only %q", got, "now")
-		}
-		return nil
-	})
+func checkCancelled(b *bench) {
+	ev := b.hear(Ann, Direct, "hello")
+	cancelled, cancel := context.WithCancel(b.ctx)
+	cancel()
+	res, err := b.p.Send(cancelled, reply(ev, "never"))
+	if err == nil {
+		fail("send on a cancelled context returned %+v and no error", res)
+	}
+	if ae := relay.Explain(err); ae.Outcome != relay.NotSent {
+		fail("send on a cancelled context: %q is not classified as not sent", err)
+	}
+	b.send(reply(ev, "now")) // which comes after what may be on its way
+	b.carriedOut("now")
+}
+
+// carriedOut ends the check unless the network carried out just these messages.
+func (b *bench) carriedOut(want ...string) {
+	if got := sent(b.h); !slices.Equal(got, want) {
+		fail("the network carried out %q, want %q", got, want)
+	}
 }
 
 // checkUnclear is rule 9.
-func checkUnclear(ctx context.Context, h Harness) error {
-	return with(ctx, h, &inbox{}, func(b *bench) error {
-		ev, err := b.hear(ctx, Ann, Direct, "hello")
-		if err != nil {
-			return err
-		}
-		if err := h.BreakNextSend(ctx); err != nil {
-			return fmt.Errorf("harness: break the next send: %w", err)
-		}
-		res, err := b.p.Send(ctx, reply(ev, "unclear"))
-		if err == nil {
-			return fmt.Errorf("send over a broken connection returned %+v and no error", res)
-		}
-		ae := relay.Explain(err)
-		if ae.Outcome != relay.MaybeSent {
-			return fmt.Errorf("send over a connection that broke after the request left: %q counts as not sent", err)
-		}
-		// The gateway sends a message again that failed with "network"; this one may stand already.
-		if !strings.Contains(ae.Public, "timed out") || strings.Contains(ae.Public, "network") {
-			return fmt.Errorf("public words of an unknown outcome are %q; want \"timed out\" and not \"network\" in them", ae.Public)
-		}
-		if _, err := b.p.Send(ctx, reply(ev, "clear")); err != nil {
-			return fmt.Errorf("send after a broken connection: %w", err)
-		}
-		if got, want := sent(h), []string{"unclear", "clear"}; !slices.Equal(got, want) {
-			return fmt.Errorf("the network carried out %q, want %q", got, want)
-		}
-		return nil
-	})
+func checkUnclear(b *bench) {
+	ev := b.hear(Ann, Direct, "hello")
+	b.breakNextSend()
+	res, err := b.p.Send(b.ctx, reply(ev, "unclear"))
+	if err == nil {
+		fail("send over a broken connection returned %+v and no error", res)
+	}
+	ae := relay.Explain(err)
+	if ae.Outcome != relay.MaybeSent {
+		fail("send over a connection that broke after the request left: %q counts as not sent", err)
+	}
+	// The gateway sends a message again that failed with "network"; this one may stand already.
+	if !strings.Contains(ae.Public, "timed out") || strings.Contains(ae.Public, "network") {
+		fail("public words of an unknown outcome are %q; want \"timed out\" and not \"network\" in them", ae.Public)
+	}
+	b.send(reply(ev, "clear"))
+	b.carriedOut("unclear", "clear")
 }
 
 // checkAbilities is rule 10.
-func checkAbilities(ctx context.Context, h Harness) error {
-	return with(ctx, h, &inbox{}, func(b *bench) error {
-		ev, err := b.hear(ctx, Ann, Group, "hello")
-		if err != nil {
-			return err
+func checkAbilities(b *bench) {
+	ev := b.hear(Ann, Group, "hello")
+	d, bot := platforms.Describe(b.p), b.p.Bot()
+	switch {
+	case d.Platform != bot.Platform:
+		fail("the descriptor is for platform %q, the bot for %q", d.Platform, bot.Platform)
+	case d.MaxMessageLength <= 0 || d.Label == "":
+		fail("the descriptor lacks a length or a label: %+v", d)
+	}
+	for _, a := range actions(ev.Source) {
+		if slices.Contains(d.SupportedOps, a.Op()) {
+			b.able(ev.Source.ChatID, a)
+		} else {
+			b.unable(a)
 		}
-		d, ops := platforms.Describe(b.p), platforms.Ops(b.p)
-		bot := b.p.Bot()
-		switch {
-		case d.Platform != bot.Platform:
-			return fmt.Errorf("the descriptor is for platform %q, the bot for %q", d.Platform, bot.Platform)
-		case d.MaxMessageLength <= 0 || d.Label == "":
-			return fmt.Errorf("the descriptor lacks a length or a label: %+v", d)
-		}
-		for _, a := range actions(ev.Source) {
-			can := slices.Contains(ops, a.Op())
-			if err := try(ctx, b, ev.Source.ChatID, a, can); err != nil {
-				return err
-			}
-		}
-		return checkRoster(ctx, b, ev)
-	})
+	}
+	ann, bob := b.hear(Ann, Direct, "privately").Source, b.hear(Bob, Direct, "privately too").Source
+	checkPlaces(b, ev.Source, ann, bob)
+	checkManager(b, ev.Source.Place(), ann, bob)
 }
 
 // actions is one of each kind, on a message yet to be filled in.
@@ -117,115 +97,90 @@ func actions(src relay.Source) []relay.Action {
 	}
 }
 
-// try carries a out on a message of the bot's own, made for it, and looks at what the network saw.
-func try(ctx context.Context, b *bench, chat relay.ChatID, a relay.Action, can bool) error {
-	if can {
-		m, err := b.p.Send(ctx, relay.Send{Chat: chat, Content: "for " + string(a.Op())})
-		if err != nil {
-			return fmt.Errorf("send: %w", err)
-		}
-		switch x := a.(type) {
-		case relay.Edit:
-			x.Message = m.MessageID
-			a = x
-		case relay.React:
-			x.Message = m.MessageID
-			a = x
-		case relay.Delete:
-			x.Message = m.MessageID
-			a = x
-		case relay.ThreadRename:
-			made, err := platforms.Do(ctx, b.p, relay.ThreadCreate{Chat: chat, Name: "for " + string(a.Op())})
-			if err != nil {
-				return fmt.Errorf("thread to rename: %w", err)
-			}
-			x.Thread = made.ThreadID
-			a = x
-		}
-	}
+// unable looks whether the bot refuses a, which is not among its ops.
+func (b *bench) unable(a relay.Action) {
 	before := len(b.h.Received())
-	res, err := platforms.Do(ctx, b.p, a)
+	res, err := platforms.Do(b.ctx, b.p, a)
 	made := b.h.Received()[before:]
-	if !can {
-		ae := relay.Explain(err)
-		if ae == nil || ae.Outcome != relay.NotSent || !strings.HasPrefix(ae.Public, "unsupported op") || len(made) > 0 {
-			return fmt.Errorf("%s is not among the bot's ops, but the network saw %+v, and the answer was %+v, %v", a.Op(), made, res, err)
-		}
-		return nil
+	ae := relay.Explain(err)
+	if ae == nil || ae.Outcome != relay.NotSent || !strings.HasPrefix(ae.Public, "unsupported op") || len(made) > 0 {
+		fail("%s is not among the bot's ops, but the network saw %+v, and the answer was %+v, %v", a.Op(), made, res, err)
 	}
-	if err != nil {
-		return fmt.Errorf("%s is among the bot's ops, but: %w", a.Op(), err)
-	}
-	if !slices.ContainsFunc(made, func(r Received) bool { return r.Op == a.Op() && r.Chat == chat }) {
-		return fmt.Errorf("%s succeeded, but in chat %s the network saw only %+v", a.Op(), chat, made)
-	}
-	switch a.Op() {
-	case relay.OpSend, relay.OpEdit:
-		if res.MessageID == "" {
-			return fmt.Errorf("%s succeeded without naming a message", a.Op())
-		}
-	case relay.OpGetChatInfo:
-		if res.ChatInfo == nil || res.ChatInfo.Type == "" {
-			return fmt.Errorf("%s succeeded without a chat type: %+v", a.Op(), res.ChatInfo)
-		}
-	}
-	return nil
 }
 
-// checkRoster looks at the abilities that are no operations.
-func checkRoster(ctx context.Context, b *bench, group relay.Event) error {
-	ann, err := b.hear(ctx, Ann, Direct, "privately")
-	if err != nil {
-		return err
+// able carries a out on a message of the bot's own, made for it, and looks at what the network saw.
+func (b *bench) able(chat relay.ChatID, a relay.Action) {
+	text := "for " + string(a.Op())
+	own := b.send(relay.Send{Chat: chat, Content: text}).MessageID
+	switch x := a.(type) {
+	case relay.Edit:
+		x.Message = own
+		a = x
+	case relay.React:
+		x.Message = own
+		a = x
+	case relay.Delete:
+		x.Message = own
+		a = x
+	case relay.ThreadRename:
+		made, err := platforms.Do(b.ctx, b.p, relay.ThreadCreate{Chat: chat, Name: text})
+		must("thread to rename", err)
+		x.Thread = made.ThreadID
+		a = x
 	}
-	bob, err := b.hear(ctx, Bob, Direct, "privately too")
+	before := len(b.h.Received())
+	res, err := platforms.Do(b.ctx, b.p, a)
 	if err != nil {
-		return err
+		fail("%s is among the bot's ops, but: %w", a.Op(), err)
 	}
+	made := b.h.Received()[before:]
+	switch op := a.Op(); {
+	case !slices.ContainsFunc(made, func(r Received) bool { return r.Op == op && r.Chat == chat }):
+		fail("%s succeeded, but in chat %s the network saw only %+v", op, chat, made)
+	case (op == relay.OpSend || op == relay.OpEdit) && res.MessageID == "":
+		fail("%s succeeded without naming a message", op)
+	case op == relay.OpGetChatInfo && (res.ChatInfo == nil || res.ChatInfo.Type == ""):
+		fail("%s succeeded without a chat type: %+v", op, res.ChatInfo)
+	}
+}
+
+// checkPlaces looks at who sees the group, where it is, and whose the direct chats are.
+func checkPlaces(b *bench, group, ann, bob relay.Source) {
 	if r, ok := b.p.(platforms.Roster); ok {
-		place := group.Source.Place()
-		sees, err := r.CanSee(ctx, place, ann.Source.UserID)
-		if err != nil {
-			return fmt.Errorf("can a member see the group: %w", err)
-		}
+		sees, err := r.CanSee(b.ctx, group.Place(), ann.UserID)
+		must("can a member see the group", err)
 		if !sees {
-			return errors.New("a member cannot see the group")
+			fail("a member cannot see the group")
 		}
-		if sees, err := r.CanSee(ctx, place, bob.Source.UserID); sees && err == nil {
-			return errors.New("somebody who is no member can see the group")
+		if sees, err := r.CanSee(b.ctx, group.Place(), bob.UserID); sees && err == nil {
+			fail("somebody who is no member can see the group")
 		}
 	}
 	if l, ok := b.p.(platforms.Locator); ok {
-		if place, err := l.Locate(ctx, group.Source.ChatID); err != nil || place != group.Source.Place() {
-			return fmt.Errorf("the group is located at %+v (%v); its events come from %+v", place, err, group.Source.Place())
+		if place, err := l.Locate(b.ctx, group.ChatID); err != nil || place != group.Place() {
+			fail("the group is located at %+v (%v); its events come from %+v", place, err, group.Place())
 		}
-	}
-	if err := checkManager(ctx, b.p, group.Source.Place(), ann.Source, bob.Source); err != nil {
-		return err
 	}
 	if d, ok := b.p.(platforms.DirectChats); ok {
-		if u, ok := d.DirectUser(ann.Source.ChatID); !ok || u != ann.Source.UserID {
-			return fmt.Errorf("the direct chat %q belongs to %q (%t), want %q", ann.Source.ChatID, u, ok, ann.Source.UserID)
+		if u, ok := d.DirectUser(ann.ChatID); !ok || u != ann.UserID {
+			fail("the direct chat %q belongs to %q (%t), want %q", ann.ChatID, u, ok, ann.UserID)
 		}
-		if u, ok := d.DirectUser(group.Source.ChatID); ok {
-			return fmt.Errorf("the group %q is taken for the direct chat of %q", group.Source.ChatID, u)
+		if u, ok := d.DirectUser(group.ChatID); ok {
+			fail("the group %q is taken for the direct chat of %q", group.ChatID, u)
 		}
 	}
-	return nil
 }
 
 // checkManager looks at who decides who reads: Ann in the group, and nobody anywhere else.
-func checkManager(ctx context.Context, p platforms.Platform, group relay.Place, ann, bob relay.Source) error {
-	m, ok := p.(platforms.Manager)
+func checkManager(b *bench, group relay.Place, ann, bob relay.Source) {
+	m, ok := b.p.(platforms.Manager)
 	if !ok {
-		return nil
+		return
 	}
-	manages, err := m.CanManage(ctx, group, ann.UserID)
-	if err != nil {
-		return fmt.Errorf("can its manager manage the group: %w", err)
-	}
+	manages, err := m.CanManage(b.ctx, group, ann.UserID)
+	must("can its manager manage the group", err)
 	if !manages {
-		return errors.New("its manager cannot manage the group")
+		fail("its manager cannot manage the group")
 	}
 	for what, q := range map[string]struct {
 		place relay.Place
@@ -235,46 +190,36 @@ func checkManager(ctx context.Context, p platforms.Platform, group relay.Place, 
 		"a direct chat by its person":            {ann.Place(), ann.UserID},
 		"no place at all by anybody":             {relay.Place{Platform: group.Platform}, ann.UserID},
 	} {
-		if manages, err := m.CanManage(ctx, q.place, q.user); manages && err == nil {
-			return errors.New("managed: " + what)
+		if manages, err := m.CanManage(b.ctx, q.place, q.user); manages && err == nil {
+			fail("managed: %s", what)
 		}
 	}
-	return nil
 }
 
 // checkLength is rule 11.
-func checkLength(ctx context.Context, h Harness) error {
-	return with(ctx, h, &inbox{}, func(b *bench) error {
-		ev, err := b.hear(ctx, Ann, Direct, "hello")
-		if err != nil {
-			return err
+func checkLength(b *bench) {
+	ev := b.hear(Ann, Direct, "hello")
+	d := platforms.Describe(b.p)
+	fits := filler(d.MaxMessageLength, d.LenUnit)
+	_, err := b.p.Send(b.ctx, reply(ev, fits))
+	must(fmt.Sprintf("a message of %d %s, the advertised length", d.MaxMessageLength, d.LenUnit), err)
+	if got := sent(b.h); len(got) != 1 || got[0] != fits {
+		fail("a message of %d %s, the advertised length, arrived as %d messages of %v %s",
+			d.MaxMessageLength, d.LenUnit, len(got), lengths(got, d.LenUnit), d.LenUnit)
+	}
+	before := len(sent(b.h))
+	long := filler(d.MaxMessageLength+1, d.LenUnit)
+	_, err = b.p.Send(b.ctx, reply(ev, long))
+	parts := sent(b.h)[before:]
+	for _, n := range lengths(parts, d.LenUnit) {
+		if n > d.MaxMessageLength {
+			fail("a message of %d %s was taken whole; the advertised length is %d", n, d.LenUnit, d.MaxMessageLength)
 		}
-		d := platforms.Describe(b.p)
-		fits := filler(d.MaxMessageLength, d.LenUnit)
-		if _, err := b.p.Send(ctx, reply(ev, fits)); err != nil {
-			return fmt.Errorf("a message of %d %s, the advertised length: %w", d.MaxMessageLength, d.LenUnit, err)
-		}
-		if got := sent(h); len(got) != 1 || got[0] != fits {
-			return fmt.Errorf("a message of %d %s, the advertised length, arrived as %d messages of %v %s",
-				d.MaxMessageLength, d.LenUnit, len(got), lengths(got, d.LenUnit), d.LenUnit)
-		}
-		before := len(sent(h))
-		long := filler(d.MaxMessageLength+1, d.LenUnit)
-		_, err = b.p.Send(ctx, reply(ev, long))
-		parts := sent(h)[before:]
-		for _, n := range lengths(parts, d.LenUnit) {
-			if n > d.MaxMessageLength {
-				return fmt.Errorf("a message of %d %s was taken whole; the advertised length is %d", n, d.LenUnit, d.MaxMessageLength)
-			}
-		}
-		if err != nil {
-			return fmt.Errorf("a message of %d %s is to be split: %w", d.MaxMessageLength+1, d.LenUnit, err)
-		}
-		if strings.Join(parts, "") != long {
-			return fmt.Errorf("a split message lost something: %d parts of %v %s", len(parts), lengths(parts, d.LenUnit), d.LenUnit)
-		}
-		return nil
-	})
+	}
+	must(fmt.Sprintf("a message of %d %s is to be split", d.MaxMessageLength+1, d.LenUnit), err)
+	if strings.Join(parts, "") != long {
+		fail("a split message lost something: %d parts of %v %s", len(parts), lengths(parts, d.LenUnit), d.LenUnit)
+	}
 }
 
 // filler is a text of n units in which UTF-16 units, code points and bytes all differ in number,
@@ -287,13 +232,13 @@ func filler(n int, unit relay.LenUnit) string {
 }
 
 func lengths(parts []string, unit relay.LenUnit) []int {
-	out := make([]int, 0, len(parts))
+	var out []int
 	for _, s := range parts {
+		n := utf8.RuneCountInString(s)
 		if unit == relay.LenUTF16 {
-			out = append(out, len(utf16.Encode([]rune(s))))
-		} else {
-			out = append(out, utf8.RuneCountInString(s))
+			n = len(utf16.Encode([]rune(s)))
 		}
+		out = append(out, n)
 	}
 	return out
 }

@@ -16,8 +16,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// Edit implements platforms.Editor. Text over the limit edits the message to the first part and
-// sends the rest as new messages, unless the text is unfinished; the result names the last.
+// Edit implements platforms.Editor. A text over the limit becomes the message and further ones behind it.
 func (p *Platform) Edit(ctx context.Context, a relay.Edit) (relay.Result, error) {
 	number, ok := messageNumber(a.Message)
 	if !ok {
@@ -33,8 +32,7 @@ func (p *Platform) Edit(ctx context.Context, a relay.Edit) (relay.Result, error)
 	return p.turns.Edit(ctx, a, l, func(ctx context.Context, t *turn.Turn) error { return l.replace(ctx, t, number) })
 }
 
-// replace puts the letter's first part in the place of a message. The same text once more is
-// success.
+// replace puts the letter's first part in the place of a message. The same text once more is success.
 func (l *letter) replace(ctx context.Context, t *turn.Turn, number string) error {
 	for {
 		params := l.parts[0].params()
@@ -69,8 +67,7 @@ func (p *Platform) Delete(ctx context.Context, a relay.Delete) (relay.Result, er
 	return relay.Result{MessageID: relay.MessageID(number), MovedTo: t.MovedTo}, nil
 }
 
-// React implements platforms.Reacter. A bot has one reaction per message: setting one replaces
-// the other, and removing any removes it.
+// React implements platforms.Reacter. A bot has one reaction on a message, which the next one replaces.
 func (p *Platform) React(ctx context.Context, a relay.React) (relay.Result, error) {
 	number, ok := messageNumber(a.Message)
 	if !ok {
@@ -84,10 +81,7 @@ func (p *Platform) React(ctx context.Context, a relay.React) (relay.Result, erro
 
 	reaction := "[]"
 	if !a.Remove {
-		list, err := json.Marshal([]map[string]string{{"type": "emoji", "emoji": allowed(a.Emoji)}})
-		if err != nil {
-			return relay.Result{}, explained(err)
-		}
+		list, _ := json.Marshal([]map[string]string{{"type": "emoji", "emoji": allowed(a.Emoji)}}) // cannot fail
 		reaction = string(list)
 	}
 	err = p.call(ctx, t, "setMessageReaction", tgbotapi.Params{"message_id": number, "reaction": reaction}, nil)
@@ -100,8 +94,7 @@ func (p *Platform) React(ctx context.Context, a relay.React) (relay.Result, erro
 	return relay.Result{MessageID: relay.MessageID(number), MovedTo: t.MovedTo}, nil
 }
 
-// typingLasts is how long we let one "typing…" stand before the next. Telegram shows it for
-// five seconds; a gateway asks every two.
+// typingLasts is the time between two "typing…". Telegram shows one for five seconds; gateways ask every two.
 const typingLasts = 4 * time.Second
 
 // Typing implements platforms.Typer. It leaves at once or not at all, at most one per topic in
@@ -139,10 +132,7 @@ func (p *Platform) ChatInfo(ctx context.Context, a relay.GetChatInfo) (relay.Res
 	if err := p.call(ctx, t, "getChat", tgbotapi.Params{}, &c); err != nil {
 		return relay.Result{}, explained(err)
 	}
-	return relay.Result{
-		ChatInfo: &relay.ChatInfo{Name: c.name(), Type: c.kind()},
-		MovedTo:  t.MovedTo,
-	}, nil
+	return relay.Result{ChatInfo: &relay.ChatInfo{Name: c.name(), Type: c.kind()}, MovedTo: t.MovedTo}, nil
 }
 
 func (p *Platform) WaitOpen(ctx context.Context, chat relay.ChatID) error {
@@ -157,8 +147,8 @@ func checkChat(chat relay.ChatID) error {
 	return nil
 }
 
-// call carries out one method on the turn's chat, under the chat's new id if it has moved. Nothing with
-// an unknown outcome is repeated: the Bot API knows no keys.
+// call carries out one method on the turn's chat, under the chat's new id if it has moved. A call whose outcome
+// is unknown is not repeated: the Bot API has no keys that would make this harmless.
 func (p *Platform) call(ctx context.Context, t *turn.Turn, method string, params tgbotapi.Params, out any) error {
 	do := turn.Call{Do: func(ctx context.Context) error {
 		params["chat_id"] = string(t.Chat)
@@ -182,24 +172,23 @@ func movedTo(err error) int64 {
 	return to
 }
 
-// messageNumber is the API's number of a message; ok is false when id is no number of one. The id
-// of an edit names the message that was edited.
+// messageNumber is the API's number of a message. The id of an edit names the message that was edited.
 func messageNumber(id relay.MessageID) (number string, ok bool) {
 	number, _, _ = strings.Cut(string(id), editMark)
 	n, err := strconv.ParseInt(number, 10, 64)
 	return number, err == nil && n > 0
 }
 
-// reactions are the emoji Telegram lets bots react with (Bot API, ReactionTypeEmoji), exactly as it
-// spells them: none has a variation selector or a skin tone, and it refuses those that have one.
-// Those that look alike with and without a selector, or are joined of several, are written in numbers.
+// reactions are the emoji that Telegram lets bots react with (Bot API, ReactionTypeEmoji), as it spells them:
+// without variation selectors and skin tones. Numbers stand for emoji that look alike with and without a
+// selector, and for emoji that are several in one.
 const reactions = "\u2764 👍 👎 🔥 🥰 👏 😁 🤔 🤯 😱 🤬 😢 🎉 🤩 🤮 💩 🙏 👌 \U0001f54a 🤡 🥱 🥴 😍 🐳 \u2764\u200d\U0001f525 🌚 🌭 💯 🤣 " +
 	"\u26a1 🍌 🏆 💔 🤨 😐 🍓 🍾 💋 🖕 😈 😴 😭 🤓 👻 \U0001f468\u200d\U0001f4bb 👀 🎃 🙈 😇 😨 🤝 \u270d 🤗 🫡 🎅 🎄 \u2603 " +
 	"💅 🤪 🗿 🆒 💘 🙉 🦄 😘 💊 🙊 😎 👾 \U0001f937\u200d\u2642 🤷 \U0001f937\u200d\u2640 😡 "
 
-// allowed is emoji as Telegram spells it, or what stands for it among the reactions. Gateways up to
-// August 2026 end a turn with marks that are not among them. What is neither stays as it is: Telegram
-// says that it does not take it, or takes it because its list has grown.
+// allowed is emoji as Telegram spells it, or the reaction that stands for it: gateways up to August 2026 end
+// an answer with marks that Telegram does not take. Any other emoji stays as it is, for Telegram to refuse, or
+// to take because its list has grown.
 func allowed(emoji string) string {
 	bare := strings.Map(func(r rune) rune {
 		if r == '\ufe0e' || r == '\ufe0f' || r >= '\U0001f3fb' && r <= '\U0001f3ff' { // variation selectors, skin tones

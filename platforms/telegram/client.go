@@ -2,6 +2,7 @@ package telegram
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -15,12 +16,11 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// maxAnswer bounds one answer of the API, in bytes. A hundred updates of the largest kind stay far
-// below it.
+// maxAnswer bounds one answer of the API, in bytes: far more than a hundred of the largest updates.
 const maxAnswer = 64 << 20
 
-// client speaks the Bot API. It is the only place that sees the token. Long polls and everything else
-// travel on separate connections, so that a poll that hangs does not hold up a message.
+// client speaks the Bot API, and alone sees the token. Polls have connections of their own, so that a poll
+// that hangs holds up no message.
 type client struct {
 	// Set once, by newClient.
 	token    relay.Secret
@@ -29,8 +29,7 @@ type client struct {
 	calls    *call.Client
 }
 
-// newClient returns a client for the API at base; an empty base is Telegram's own. rt carries
-// everything when it is not nil.
+// newClient makes a client for the API at base, or for Telegram's own. rt, when not nil, carries everything.
 func newClient(token relay.Secret, base string, rt http.RoundTripper) *client {
 	endpoint := tgbotapi.APIEndpoint
 	if base != "" {
@@ -48,8 +47,8 @@ func (c *client) closeIdle() {
 	c.calls.HTTP.CloseIdleConnections()
 }
 
-// call carries out one method and decodes its result into out, unless out is nil. Every error
-// is a *call.Fault, whose Detail is the chat's new id if it has moved. It takes at most call.Timeout.
+// call carries out one method and decodes its result into out, unless out is nil, within call.Timeout. Every
+// error is a *call.Fault, whose Detail is the chat's new id if it has moved.
 func (c *client) call(ctx context.Context, method string, params tgbotapi.Params, out any) error {
 	ctx, cancel := context.WithTimeout(ctx, call.Timeout)
 	defer cancel()
@@ -77,21 +76,19 @@ func (c *client) do(ctx context.Context, via *call.Client, method string, params
 	fault := &call.Fault{What: method, Status: status}
 	var refused *tgbotapi.Error
 	switch {
-	case err == nil && out == nil:
-		return nil
 	case err == nil:
-		if err := call.Decode(resp.Result, out); err != nil {
-			fault.Message = "the result makes no sense: " + err.Error()
-			return fault
+		if out == nil {
+			return nil
 		}
-		return nil
+		if err = call.Decode(resp.Result, out); err == nil {
+			return nil
+		}
+		fault.Message = "the result makes no sense: " + err.Error()
 	case errors.As(err, &fault):
 	case errors.As(err, &refused) && (refused.Code != 0 || refused.Message != ""):
 		fault.Message = via.Scrub(refused.Message)
 		fault.RetryAfter = time.Duration(refused.RetryAfter) * time.Second
-		if refused.Code != 0 {
-			fault.Status = refused.Code
-		}
+		fault.Status = cmp.Or(refused.Code, status)
 		if fault.Status >= 300 && fault.Status < 500 {
 			fault.Sent = call.Refused
 			if refused.MigrateToChatID != 0 {

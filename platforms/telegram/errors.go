@@ -3,14 +3,14 @@ package telegram
 import (
 	"cmp"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/hermes-connector/hermes-connector/platforms/call"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// Telegram's phrases for what is refused before it is asked, so that a gateway reads the same
-// words for the same fault.
+// What is refused without asking Telegram, in Telegram's own phrases.
 var (
 	errEmpty          = &relay.ActionError{Outcome: relay.NotSent, Public: "Bad Request: message text is empty"}
 	errTooLong        = &relay.ActionError{Outcome: relay.NotSent, Public: "Bad Request: message is too long"}
@@ -23,24 +23,17 @@ func explained(err error) *relay.ActionError {
 	return call.Explain(err, "Telegram", func(f *call.Fault) string { return cmp.Or(f.Message, "Bad Request") })
 }
 
-// refusedWith reports whether the API refused the call, with an error 400 that contains one of
-// phrases (lower case).
+// refusedWith reports whether the API refused the call, with an error 400 that contains one of phrases, which are in
+// lower case.
 func refusedWith(err error, phrases ...string) bool {
 	f := call.FaultOf(err)
-	if !f.Refused(http.StatusBadRequest) {
-		return false
-	}
 	said := strings.ToLower(f.Message)
-	for _, p := range phrases {
-		if strings.Contains(said, p) {
-			return true
-		}
-	}
-	return false
+	return f.Refused(http.StatusBadRequest) &&
+		slices.ContainsFunc(phrases, func(p string) bool { return strings.Contains(said, p) })
 }
 
-// refusedForGood reports whether the API refused a question for what was asked: the same question
-// gets the same answer. A wrong token (401, 404) and silence (429) say nothing about it.
+// refusedForGood reports whether the API would refuse the same question again. Of a wrong token (401, 404) and of a
+// rate limit (429) that does not follow.
 func refusedForGood(err error) bool {
 	f := call.FaultOf(err)
 	return f.Refused(http.StatusBadRequest) || f.Refused(http.StatusForbidden)
@@ -49,11 +42,10 @@ func refusedForGood(err error) bool {
 // refusedFormat: the API did not take the entities, or an address in them.
 func refusedFormat(err error) bool { return refusedWith(err, "entit", "url", "can't parse") }
 
-// refusedThread: the topic is gone, or cannot be addressed: some versions of the API server know
-// none in private chats.
+// refusedThread: the topic is gone, or is one of a private chat, which some versions of the server do not know.
 func refusedThread(err error) bool { return refusedWith(err, "message thread not found") }
 
-// refusedReply: the message replied to is gone, and the server would not send without it.
+// refusedReply: the message replied to is gone.
 func refusedReply(err error) bool {
 	return refusedWith(err, "message to be replied not found", "replied message not found", "message to reply not found")
 }

@@ -1,6 +1,7 @@
 package telegram
 
 import (
+	"bytes"
 	"net/url"
 	"strings"
 
@@ -74,18 +75,16 @@ func (r *renderer) codeSpan(n *ast.CodeSpan) {
 		if !ok {
 			continue
 		}
-		seg := t.Segment
-		if !seg.IsEmpty() && r.Source[seg.Stop-1] == '\n' {
-			r.Copy(seg.Start, seg.Stop-1)
+		code := t.Segment
+		line := bytes.TrimSuffix(r.Source[code.Start:code.Stop], []byte("\n"))
+		r.Copy(code.Start, code.Start+len(line))
+		if len(line) < code.Len() {
 			r.Write(" ")
-			continue
 		}
-		r.Copy(seg.Start, seg.Stop)
 	}
 }
 
-// link writes a link or an image: as a format where that is possible, else with its target
-// behind it in parentheses.
+// link writes a link or an image: as a format if Telegram takes it, else with its target behind it in parentheses.
 func (r *renderer) link(n ast.Node, destination []byte) {
 	target := string(util.URLEscape(destination, true))
 	before := len(r.Text())
@@ -107,14 +106,14 @@ func (r *renderer) link(n ast.Node, destination []byte) {
 	}
 }
 
-// shown is a link target as people read it. Addresses go without their scheme: Telegram finds
-// them in the text, and would turn a mailto link into a web address.
+// shown is a link target as people read it. A mail address goes without its scheme: Telegram finds the address in the
+// text, and would take a mailto link for a web address.
 func shown(destination []byte) string {
 	return strings.TrimPrefix(markdown.Address(destination), "mailto:")
 }
 
-// linkable reports whether Telegram takes target for a text_link. It refuses a whole message
-// for one bad link, and its server knows only web and tg links; a web host has a dot in it.
+// linkable reports whether Telegram takes target for a text_link: only web links, whose host has a dot, and tg links.
+// For one bad link it refuses the whole message.
 func linkable(target string) bool {
 	u, err := url.Parse(target)
 	if err != nil || len(target) > 2048 || u.Host == "" {
@@ -151,8 +150,7 @@ func (r *renderer) unescape(start, end int) {
 	r.Copy(from, end)
 }
 
-// spoilers extends CommonMark with ||hidden text||, the notation gateways are used to on
-// Telegram.
+// spoilers extends CommonMark with ||hidden text||, as gateways write it for Telegram.
 type spoilers struct{}
 
 func (spoilers) Extend(m goldmark.Markdown) {

@@ -1,6 +1,7 @@
 package telegram
 
 import (
+	"cmp"
 	"strings"
 	"unicode"
 	"unicode/utf16"
@@ -9,8 +10,7 @@ import (
 	tgbotapi "github.com/go-telegram-bot-api/telegram-bot-api/v5"
 )
 
-// cut returns the part of text an entity marks, and false when it marks nothing in it.
-// Entities count UTF-16 code units.
+// cut is the part of a text, in UTF-16 units, that an entity marks; false when that is nothing.
 func cut(e tgbotapi.MessageEntity, units []uint16) (string, bool) {
 	if e.Offset < 0 || e.Length <= 0 || e.Offset > len(units) || e.Length > len(units)-e.Offset {
 		return "", false
@@ -57,9 +57,8 @@ func addressed(text string, entities []tgbotapi.MessageEntity, me identity, dire
 	return a
 }
 
-// forAnother reports whether text begins with what a gateway takes for a command, and with the
-// name of another bot behind it. Telegram marks only well-formed commands; a gateway runs
-// whatever follows the slash, up to the "@", and does not look at the name.
+// forAnother reports whether text begins with a command that names another bot. Telegram marks only well-formed
+// commands; a gateway runs whatever stands between the slash and the "@", and does not look at the name.
 func forAnother(text string, me identity) bool {
 	word, isCommand := strings.CutPrefix(strings.TrimLeftFunc(text, unicode.IsSpace), "/")
 	if !isCommand {
@@ -73,9 +72,8 @@ func forAnother(text string, me identity) bool {
 	return named && isName && !strings.Contains(word, "/") && !me.called(name)
 }
 
-// withoutMention removes every mention of the bot from text, with the punctuation and blanks
-// that follow it. When nothing is left the text stays as it was. The "@bot" of a command stays:
-// the gateway cuts it off itself.
+// withoutMention removes every mention of the bot from text, with the punctuation and blanks behind it, unless
+// nothing would be left. The "@bot" of a command stays, for the gateway removes it.
 func withoutMention(text string, me identity) string {
 	if me.name == "" {
 		return text
@@ -98,10 +96,7 @@ func withoutMention(text string, me identity) string {
 	if !found {
 		return text
 	}
-	if cleaned := strings.TrimSpace(out.String()); cleaned != "" {
-		return cleaned
-	}
-	return text
+	return cmp.Or(strings.TrimSpace(out.String()), text)
 }
 
 // cutMention removes "@name" from the front of s, unless the name goes on after it.
@@ -117,8 +112,7 @@ func (me identity) cutMention(s string) (rest string, ok bool) {
 	return s[n:], true
 }
 
-// joinsMention reports whether an "@" after r belongs to something else: an e-mail address, a
-// path, a command.
+// joinsMention reports whether an "@" after r belongs to an e-mail address, a path or a command.
 func joinsMention(r rune) bool { return isWord(r) || r == '/' || r == '@' || r == '.' }
 
 func isWord(r rune) bool { return r == '_' || unicode.IsLetter(r) || unicode.IsDigit(r) }

@@ -1,6 +1,7 @@
 package telegram
 
 import (
+	"cmp"
 	"errors"
 	"strconv"
 	"strings"
@@ -135,6 +136,7 @@ func (n normaliser) service(m *message) reading {
 
 	key := topicKey{m.Chat.ID, m.ThreadID}
 	switch {
+	case key.thread == 0:
 	case m.TopicCreated != nil && m.TopicCreated.Name != "":
 		o.topic, o.named = key, m.TopicCreated.Name
 	case m.TopicEdited != nil && m.TopicEdited.Name != "":
@@ -142,9 +144,6 @@ func (n normaliser) service(m *message) reading {
 	case m.implicitReply() && m.ReplyTo.TopicCreated.Name != "" && n.topics[key] == "":
 		// The root keeps its first name for ever; one learned otherwise is newer.
 		o.topic, o.named = key, m.ReplyTo.TopicCreated.Name
-	}
-	if o.topic.thread == 0 {
-		o.topic, o.named = topicKey{}, ""
 	}
 	return o
 }
@@ -158,8 +157,8 @@ func (n normaliser) rosterChange(chat int64, u tgbotapi.User) platforms.RosterCh
 	return c
 }
 
-// source says who wrote m, and where. The chat types and thread rules are those of the gateway's
-// own adapter, because the session key is made of them.
+// source says who wrote m, and where. Chat types and threads are those of the gateway's own adapter, for they
+// make the session key.
 func (n normaliser) source(m *message, o reading) relay.Source {
 	s := relay.Source{
 		Platform: n.bot.Platform,
@@ -181,10 +180,7 @@ func (n normaliser) source(m *message, o reading) relay.Source {
 	switch {
 	case topic && m.ThreadID != 0:
 		s.ThreadID = relay.ThreadID(strconv.FormatInt(m.ThreadID, 10))
-		s.ChatTopic = n.topics[topicKey{m.Chat.ID, m.ThreadID}]
-		if s.ChatTopic == "" {
-			s.ChatTopic = o.named
-		}
+		s.ChatTopic = cmp.Or(n.topics[topicKey{m.Chat.ID, m.ThreadID}], o.named)
 	case topic && m.Chat.IsForum:
 		s.ThreadID = generalTopic
 	}
@@ -223,17 +219,12 @@ func (n normaliser) reply(m *message, ev *relay.Event) {
 	}
 }
 
-// implicitReply reports whether m answers only the message that founded its topic: Telegram
-// says so of everything in a topic that answers nothing.
+// implicitReply reports whether m answers only the message that founded its topic, as Telegram says of
+// everything in a topic.
 func (m *message) implicitReply() bool { return m.ReplyTo != nil && m.ReplyTo.TopicCreated != nil }
 
 // body is what a person wrote: the text, or the caption of a file.
-func (m *message) body() string {
-	if m.Text != "" {
-		return m.Text
-	}
-	return m.Caption
-}
+func (m *message) body() string { return cmp.Or(m.Text, m.Caption) }
 
 func (c chat) kind() relay.ChatType {
 	switch c.Type {
@@ -245,40 +236,31 @@ func (c chat) kind() relay.ChatType {
 	return relay.ChatDM
 }
 
-func (c chat) name() string {
-	if c.Title != "" {
-		return c.Title
-	}
-	return fullName(c.FirstName, c.LastName, c.Username)
-}
+func (c chat) name() string { return cmp.Or(c.Title, fullName(c.FirstName, c.LastName, c.Username)) }
 
 func nameOf(u tgbotapi.User) string { return fullName(u.FirstName, u.LastName, u.UserName) }
 
 // fullName is a person's name as Telegram shows it; a deleted account may have neither.
 func fullName(first, last, handle string) string {
-	if name := strings.TrimSpace(first + " " + last); name != "" {
-		return name
-	}
-	return handle
+	return cmp.Or(strings.TrimSpace(first+" "+last), handle)
 }
 
-// lastMoment is the end of the year 9999: the store's JSON can spell no later time.
+// lastMoment is the end of the year 9999: JSON has no later time.
 const lastMoment = 253402300799
 
-// moment is a Unix time of Telegram's, which no message could be stored with outside of these bounds.
+// moment is a Unix time of Telegram's, within what can be stored.
 func moment(seconds int64) time.Time { return time.Unix(min(max(seconds, 0), lastMoment), 0).UTC() }
-
-// Telegram's ids are numbers; ours are their decimal form. A private chat has the id of its user,
-// groups and channels have negative ones.
 
 // editMark stands between a message's id and what names its edit, in the id of an edit.
 const editMark = ":e"
 
-// editOf names the edit that an update brought: its time, which is in whole seconds, and the update,
-// which tells two edits within a second apart and stays the same when Telegram sends it again.
+// editOf names the edit that an update brought, by its time in seconds and the update's number: two edits in one
+// second differ, and the same update sent again does not.
 func editOf(update int64, m *message) string {
 	return editMark + strconv.FormatInt(m.EditDate, 10) + "." + strconv.FormatInt(update, 10)
 }
+
+// Ids are Telegram's numbers in decimal. A private chat has its user's id; groups and channels have negative ones.
 
 func chatID(id int64) relay.ChatID       { return relay.ChatID(strconv.FormatInt(id, 10)) }
 func userID(id int64) relay.UserID       { return relay.UserID(strconv.FormatInt(id, 10)) }
@@ -293,9 +275,8 @@ func (p *Platform) MessageEvent(chat relay.ChatID, message relay.MessageID) rela
 	return eventID(chat, message)
 }
 
-// content is what a message mainly is and its text. ok is false for service messages, which
-// nobody wrote. The order of the kinds is the gateway's own adapter's; an animation comes with a
-// document for old clients, and is a film all the same.
+// content is what a message mainly is, and its text. ok is false for service messages. The order is that of the
+// gateway's own adapter: an animation, which comes with a document for old clients, is a film.
 func content(m *message) (kind relay.MessageType, text string, ok bool) {
 	text = m.body()
 	switch {
@@ -343,8 +324,7 @@ func pin(l tgbotapi.Location, title, address string) string {
 
 func degrees(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }
 
-// describe puts what has no text of its own into a few words, so that nothing arrives empty.
-// Empty: a service message.
+// describe puts a message that has no text into a few words; none for a service message.
 func describe(m *message) string {
 	switch {
 	case m.Contact != nil:

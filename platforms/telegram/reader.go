@@ -15,8 +15,7 @@ import (
 // maxTopics bounds the topic names remembered.
 const maxTopics = 10_000
 
-// reader turns answers of getUpdates into batches, and remembers the names of topics between them.
-// It is not for use by several goroutines.
+// reader turns answers of getUpdates into batches, and remembers topics' names. It is for one goroutine.
 type reader struct {
 	normaliser
 	log *slog.Logger
@@ -29,8 +28,7 @@ func newReader(bot relay.Bot, me identity, edits bool, log *slog.Logger) *reader
 	}
 }
 
-// batch reads each update on its own: one that makes no sense goes into quarantine, the others
-// go on.
+// batch reads each update by itself: one that makes no sense goes into quarantine alone.
 func (r *reader) batch(raws []json.RawMessage) platforms.Batch {
 	var b platforms.Batch
 	for _, raw := range raws {
@@ -89,10 +87,7 @@ func updateID(raw json.RawMessage) int64 {
 	var u struct {
 		ID int64 `json:"update_id"`
 	}
-	// A field of the wrong type elsewhere cannot fail this: only update_id is decoded.
-	if json.Unmarshal(raw, &u) != nil {
-		return 0
-	}
+	_ = json.Unmarshal(raw, &u) // which looks at no other field
 	return u.ID
 }
 
@@ -111,16 +106,14 @@ type position struct {
 
 // readCursor decodes what an inbox kept. A cursor of another server than base counts for nothing.
 func readCursor(raw []byte, base string) (position, error) {
-	none := position{Base: base}
-	if len(raw) == 0 {
-		return none, nil
-	}
 	var c position
-	if err := json.Unmarshal(raw, &c); err != nil {
-		return none, fmt.Errorf("stored cursor: %w", err)
+	if len(raw) > 0 {
+		if err := json.Unmarshal(raw, &c); err != nil {
+			return position{Base: base}, fmt.Errorf("stored cursor: %w", err)
+		}
 	}
 	if c.Base != base {
-		return none, nil
+		return position{Base: base}, nil
 	}
 	return c, nil
 }

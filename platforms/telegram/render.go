@@ -11,9 +11,8 @@ import (
 	"github.com/hermes-connector/hermes-connector/platforms/markdown"
 )
 
-// dialect is Telegram's: plain text, with formats laid over it. The parser is that of what models write:
-// CommonMark with GitHub's tables, strikethrough, bare links and task lists. It is never changed and may
-// be used from any goroutine.
+// dialect is Telegram's: plain text, with formats laid over it. Models write CommonMark with GitHub's tables,
+// strikethrough, bare links and task lists.
 var dialect = markdown.Form{
 	Parser: goldmark.New(goldmark.WithExtensions(
 		markdown.Tables{}, extension.Strikethrough, extension.Linkify, extension.TaskList, spoilers{},
@@ -27,12 +26,10 @@ var dialect = markdown.Form{
 	},
 }
 
-// render turns markdown into text and entities. Nothing that was said is lost: what is no
-// markdown stands in the text as it is, and markup that would come to nothing is shown
-// literally. The argument must be clean.
+// render turns clean markdown into text and entities. What is no markdown, or would come to nothing, stays as it is.
 func render(source string) rich { return renderWithin(source, markdown.Bounds{}) }
 
-// renderWithin is render with no more of source parsed at once than b allows.
+// renderWithin is render in pieces within b.
 func renderWithin(source string, b markdown.Bounds) rich {
 	r := renderer{Writer: markdown.NewWriter(source, &dialect, b), open: make(map[string]int)}
 	out := r.Document(&r)

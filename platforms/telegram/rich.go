@@ -3,6 +3,7 @@ package telegram
 import (
 	"cmp"
 	"slices"
+	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
 
@@ -35,19 +36,16 @@ func (e style) end() int { return e.Offset + e.Length }
 // verbatim reports whether no other format may overlap e, save a quotation around it.
 func (e style) verbatim() bool { return e.Type == entityCode || e.Type == entityPre }
 
-// rich is text with its formats, and where each piece of it stood in the markdown.
-//
-// Its entities are legal for Telegram: inside the text, not empty, sorted by offset and then
-// outermost first, each two apart or one inside the other, none with blanks at its ends (save
-// pre, whose blanks are content), nothing inside code or pre, no quotation inside another.
+// rich is text with its formats, and where each piece of the text stood in the markdown. Its entities are legal for
+// Telegram: inside the text, not empty, sorted by offset and then outermost first, each two apart or one inside the
+// other, without blanks at their ends (but for pre), nothing inside code or pre, no quotation inside another.
 type rich struct {
 	text     string
 	entities []style
 	marks    []markdown.Mark
 }
 
-// tidy makes raw entities legal. They must come from a tree: each two apart or one inside the
-// other, the outer one first.
+// tidy makes raw entities legal. Each two must be apart or one inside the other, the outer one first.
 func tidy(text []uint16, raw []style) []style {
 	var verbatim []style
 	for _, e := range raw {
@@ -122,8 +120,7 @@ func units16(s string) int {
 	return n
 }
 
-// encode16 is s in UTF-16 units. Unlike utf16.Encode it makes no runes of the whole, which take four
-// bytes a letter: a text may be a megabyte.
+// encode16 is s in UTF-16 units, without utf16.Encode's slice of runes: a text may be half a megabyte.
 func encode16(s string) []uint16 {
 	units := make([]uint16, 0, units16(s))
 	for _, r := range s {
@@ -132,11 +129,25 @@ func encode16(s string) []uint16 {
 	return units
 }
 
-// decode16 is the text of whole UTF-16 units.
-func decode16(units []uint16) string { return string(utf16.Decode(units)) }
+// decode16 is the text of UTF-16 units.
+func decode16(units []uint16) string {
+	var out strings.Builder
+	out.Grow(len(units))
+	for i := 0; i < len(units); i++ {
+		c := rune(units[i])
+		if utf16.IsSurrogate(c) && i+1 < len(units) {
+			if both := utf16.DecodeRune(c, rune(units[i+1])); both != utf8.RuneError {
+				c = both
+				i++
+			}
+		}
+		out.WriteRune(c)
+	}
+	return out.String()
+}
 
-// sourceAt is the byte of source from which on everything after unit at was made. When at
-// begins what a line of the source says, the line's markup is included.
+// sourceAt is the byte of source from which on everything after unit at was made. If a line of the source begins
+// there, the line's markup is included.
 func (r rich) sourceAt(source string, at int) int {
 	i, found := slices.BinarySearchFunc(r.marks, at, func(m markdown.Mark, at int) int { return cmp.Compare(m.At, at) })
 	if !found {
@@ -155,10 +166,7 @@ func (r rich) sourceAt(source string, at int) int {
 	if pos != m.Start {
 		return pos
 	}
-	line := pos
-	for line > 0 && source[line-1] != '\n' {
-		line--
-	}
+	line := strings.LastIndexByte(source[:pos], '\n') + 1
 	if i > 0 && r.marks[i-1].End > line {
 		return pos
 	}

@@ -16,10 +16,9 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// CanSee implements platforms.Roster. A private chat has the id of its one user. For others
-// Telegram is asked; it answers reliably about anybody only where the bot is an administrator,
-// and about itself and those who wrote elsewhere. What it refuses to say is no: the list of members
-// is hidden, it knows no such chat or user, or the bot has been thrown out.
+// CanSee implements platforms.Roster. A private chat has the id of its one user. Of other chats Telegram says it, for
+// certain only where the bot is an administrator. If Telegram refuses to say it, the answer is no: the list of members
+// is hidden, there is no such chat or user, or the bot has been thrown out.
 func (p *Platform) CanSee(ctx context.Context, place relay.Place, user relay.UserID) (bool, error) {
 	where, who, err := parseIDs(place.Chat, user)
 	switch {
@@ -48,15 +47,11 @@ func (p *Platform) CanSee(ctx context.Context, place relay.Place, user relay.Use
 	return false, fmt.Errorf("visibility of a chat: membership %q is unknown here", m.Status)
 }
 
-// CanManage implements platforms.Manager: a chat's creator and its administrators. Telegram has no
-// scopes: a whole one is an error.
+// CanManage implements platforms.Manager: a chat's creator and its administrators. Telegram has no scopes.
 func (p *Platform) CanManage(ctx context.Context, place relay.Place, user relay.UserID) (bool, error) {
 	where, who, err := parseIDs(place.Chat, user)
-	switch {
-	case err != nil:
+	if err != nil || who <= 0 || where > 0 || place.Scope != "" {
 		return false, err
-	case who <= 0, where > 0, place.Scope != "":
-		return false, nil
 	}
 	m, err := p.member(ctx, place.Chat, user)
 	if err != nil {
@@ -76,8 +71,7 @@ func parseIDs(chat relay.ChatID, user relay.UserID) (where, who int64, err error
 	return where, who, nil
 }
 
-// member asks what a user is to a chat, under the chat's new id if it has moved, unless Telegram wants
-// to be left alone.
+// member asks what a user is to a chat, under the chat's new id if it has moved, unless a penalty forbids that.
 func (p *Platform) member(ctx context.Context, chat relay.ChatID, user relay.UserID) (m member, err error) {
 	m, err = p.memberIn(ctx, chat, user)
 	if to := movedTo(err); to != 0 {
@@ -100,8 +94,7 @@ func (p *Platform) memberIn(ctx context.Context, chat relay.ChatID, user relay.U
 	return m, err
 }
 
-// Locate implements platforms.Locator: a chat lies in no scope, and a topic has its chat's id.
-// Nothing is asked; an id that is not spelled as Telegram spells it is an error.
+// Locate implements platforms.Locator from the id alone: a chat lies in no scope, and a topic has its chat's id.
 func (p *Platform) Locate(_ context.Context, chat relay.ChatID) (relay.Place, error) {
 	id, err := strconv.ParseInt(string(chat), 10, 64)
 	if err != nil || id == 0 || strconv.FormatInt(id, 10) != string(chat) {

@@ -19,8 +19,8 @@ import (
 )
 
 const (
-	// probeTimeout is how long a poll must stand after a conflict before we believe that nobody
-	// else polls: another poller ends ours as soon as it comes back.
+	// probeTimeout is how long a poll must last after a conflict, to show that nobody else polls: another
+	// poller would end it.
 	probeTimeout = 5 * time.Second
 	// batchSize is the most updates one answer may carry; the API's own limit.
 	batchSize = 100
@@ -38,8 +38,7 @@ type poller struct {
 	probe  bool // the newest getUpdates met another poller
 }
 
-// Run implements platforms.Platform. It starts no goroutine; what net/http starts for its
-// connections ends with them.
+// Run implements platforms.Platform. It starts no goroutine; those of net/http end with their connections.
 func (p *Platform) Run(ctx context.Context, in platforms.Inbox) error {
 	defer p.client.closeIdle()
 	l := &poller{
@@ -94,8 +93,8 @@ func (l *poller) run(ctx context.Context) error {
 	return nil
 }
 
-// recall loads the cursor. A store that does not answer is waited for; a cursor that makes no
-// sense is forgotten, because Telegram itself remembers what was not confirmed.
+// recall loads the cursor, and waits for a store that does not answer. A cursor that makes no sense is forgotten, for
+// Telegram remembers what was not confirmed.
 func (l *poller) recall(ctx context.Context) {
 	l.wait.Keep(ctx, func() error {
 		raw, err := l.in.Cursor(ctx)
@@ -136,8 +135,8 @@ func (l *poller) introduce(ctx context.Context) error {
 	return nil
 }
 
-// hold is how long Telegram may hold the next question open. The first one after a start or a
-// failure is a short one, so that the state becomes known soon.
+// hold is how long Telegram may hold the next request open. The first one after a start or a failure is short, so that
+// the state is known soon.
 func (l *poller) hold() time.Duration {
 	switch {
 	case l.probe:
@@ -191,8 +190,7 @@ func (l *poller) deliver(ctx context.Context, b platforms.Batch) bool {
 	})
 }
 
-// trouble says in the status and the log why a call failed, and pauses. It returns an error
-// only when trying again cannot help.
+// trouble says in the status and the log why a call failed, and pauses. It returns an error if no further try can help.
 func (l *poller) trouble(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return nil

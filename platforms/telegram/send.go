@@ -15,10 +15,9 @@ import (
 // generalTopic is a forum's first topic. It has an id, but a send that names it is refused.
 const generalTopic = "1"
 
-// Send implements platforms.Platform. Content is rendered, split and sent in order; the first
-// part is the reply. A reply target or a topic that is gone does not fail it: the message then
-// goes into the chat itself. If Telegram does not take the formats, the rest of the original
-// text goes out plain.
+// Send implements platforms.Platform. The first part of the text is the reply. If the message or the topic it is for is
+// gone, the text goes into the chat itself. If Telegram does not take the formats, the rest of the text goes out as
+// it was written.
 func (p *Platform) Send(ctx context.Context, a relay.Send) (relay.Result, error) {
 	l, err := p.letter(a.Content)
 	if err != nil {
@@ -39,8 +38,7 @@ type letter struct {
 	plain  bool   // the formats were refused
 }
 
-// letter renders and cuts a text. That takes many times its size in memory, so it is done to one long
-// text at a time.
+// letter renders and cuts a text: one long text at a time, for that takes many times its size in memory.
 func (p *Platform) letter(content string) (*letter, error) {
 	if markdown.TooLong(content) {
 		return nil, errTooLong
@@ -61,8 +59,7 @@ func (p *Platform) letter(content string) (*letter, error) {
 // next goes on to the part after the one that was sent.
 func (l *letter) next() { l.parts, l.begun = l.parts[1:], true }
 
-// unformat turns what was not sent yet into the original text. It reports false if there is
-// nothing that could be the fault of formats.
+// unformat turns the parts that are not sent into the original text. It reports false if formats cannot be the fault.
 func (l *letter) unformat() bool {
 	if l.plain || len(l.parts[0].entities) == 0 {
 		return false
@@ -87,9 +84,8 @@ type place struct {
 	silent   bool
 }
 
-// placeOf reads the gateway's hints. Silent is only what a gateway marks as chatter about its
-// own state: the "notify" flag is missing from cron messages of older gateways too, and those
-// are meant to be heard.
+// placeOf reads the gateway's hints. Silent are only messages that a gateway marks as being about its own state: older
+// gateways leave "notify" out of cron messages, too, which people are to hear.
 func placeOf(a relay.Send) place {
 	m := a.Meta
 	pl := place{thread: threadOf(m), silent: m.NonConversational && !m.Notify}
@@ -112,8 +108,7 @@ func placeOf(a relay.Send) place {
 	return pl
 }
 
-// threadOf is the topic a gateway named, "" for none. A topic of a private chat is addressed
-// like any other; its id may come as a hint only.
+// threadOf is the topic that a gateway named, if any. That of a private chat may come as a hint.
 func threadOf(m relay.Metadata) string {
 	for _, id := range []relay.ThreadID{m.ThreadID, m.DMTopicID} {
 		if n, err := strconv.ParseInt(string(id), 10, 64); err == nil && n > 0 {

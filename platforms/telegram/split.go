@@ -2,8 +2,8 @@ package telegram
 
 import "github.com/hermes-connector/hermes-connector/platforms/markdown"
 
-// Telegram's limits for one message: its length after formatting, in UTF-16 units, and how many
-// entities it keeps; it drops the ones beyond without a word.
+// What one message may have: its length after formatting, in UTF-16 units, and its entities, of which Telegram drops
+// any further ones.
 const (
 	maxText     = 4096
 	maxEntities = 100
@@ -16,9 +16,8 @@ type part struct {
 	at       int // where it begins in the whole, in UTF-16 units
 }
 
-// split cuts r into parts that Telegram takes, of at most limit UTF-16 units and maxEntities
-// entities each. A format that is cut ends with its part and begins again with the next. Only
-// blanks at the cuts are lost.
+// split cuts r into parts of at most limit UTF-16 units and maxEntities entities. A format that is cut ends with its
+// part and begins again with the next. Only blanks at the cuts are lost.
 func split(r rich, limit int) []part {
 	s := splitter{entities: r.entities, Splitter: markdown.Splitter[uint16]{
 		Text: encode16(r.text), Limit: limit, Decode: decode16, Length: units16,

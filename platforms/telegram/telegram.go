@@ -1,15 +1,11 @@
-// Package telegram is one Telegram bot behind platforms.Platform: it polls the Bot API for
-// updates, turns them into events, and carries actions out. telegram-bot-api is its transport;
-// the objects and the poll loop are its own, because the library's know neither topics nor a
-// cursor that waits for the disk.
-//
-// It does not decide who may see or do what, keeps nothing on disk itself, fetches no files,
-// and never touches a web hook somebody has set.
+// Package telegram is one Telegram bot behind platforms.Platform: it polls the Bot API for updates, turns them into
+// events, and carries actions out. telegram-bot-api is its transport; the objects and the poll loop are its own, for the
+// library's objects know no topics, and its loop no cursor that waits for the disk. A web hook that somebody has set
+// stays set.
 //
 // Invariants, besides those of package platforms:
 //
-//  1. An update is confirmed to Telegram (by the next offset) only after Inbox.Accept returned
-//     nil for its whole batch. Pending updates are never thrown away.
+//  1. An update is confirmed to Telegram (by the next offset) only after Inbox.Accept returned nil for its batch.
 //  2. An update that makes no sense goes raw into quarantine, and the others of its batch go on.
 //  3. The state is Connected only while the newest getUpdates was answered.
 //  4. Every error of the API is a call.Fault, free of the token.
@@ -49,29 +45,27 @@ const (
 var Kind = platforms.Kind{
 	Name:       Name,
 	Label:      "Telegram",
-	Keys:       keys(),
+	Keys:       keys,
 	CheckToken: checkToken,
 	CheckID:    checkID,
 	Open:       func(o platforms.Options) (platforms.Platform, error) { return open(o) },
 }
 
-func keys() []platforms.Key {
-	return []platforms.Key{
-		{
-			Name: keyEdits, Default: "drop", Check: platforms.OneOf("drop", "as_new"),
-			Help: `a person's edit of an old message: "drop" it, or hand it in "as_new" message`,
-		},
-		{
-			Name: keyPollTimeout, Default: "50s", Check: checkPollTimeout,
-			Help: "how long Telegram may hold a request for updates open: whole seconds, 1s to 50s",
-		},
-		platforms.DurationKey(keyAnswerTimeout, "15s",
-			"how long beyond poll_timeout an answer may take before the connection counts as dead"),
-		platforms.DurationKey(keyRetryWait, "1s",
-			"the first pause after a failed request for updates; doubles with each further failure"),
-		platforms.DurationKey(keyRetryMax, "1m", "the longest pause after a failed request for updates"),
-		platforms.DurationKey(keyConflictWait, "30s", "the pause while another program polls this bot, or a web hook is set for it"),
-	}
+var keys = []platforms.Key{
+	{
+		Name: keyEdits, Default: "drop", Check: platforms.OneOf("drop", "as_new"),
+		Help: `a person's edit of an old message: "drop" it, or hand it in "as_new" message`,
+	},
+	{
+		Name: keyPollTimeout, Default: "50s", Check: checkPollTimeout,
+		Help: "how long Telegram may hold a request for updates open: whole seconds, 1s to 50s",
+	},
+	platforms.DurationKey(keyAnswerTimeout, "15s",
+		"how long beyond poll_timeout an answer may take before the connection counts as dead"),
+	platforms.DurationKey(keyRetryWait, "1s",
+		"the first pause after a failed request for updates; doubles with each further failure"),
+	platforms.DurationKey(keyRetryMax, "1m", "the longest pause after a failed request for updates"),
+	platforms.DurationKey(keyConflictWait, "30s", "the pause while another program polls this bot, or a web hook is set for it"),
 }
 
 // What a Telegram bot can do.
@@ -82,7 +76,7 @@ var (
 	_ platforms.Reacter        = (*Platform)(nil)
 	_ platforms.Deleter        = (*Platform)(nil)
 	_ platforms.ChatInformer   = (*Platform)(nil)
-	_ platforms.Gatekeeper     = (*Platform)(nil)
+	_ platforms.Limited        = (*Platform)(nil)
 	_ platforms.Roster         = (*Platform)(nil)
 	_ platforms.Manager        = (*Platform)(nil)
 	_ platforms.Locator        = (*Platform)(nil)
@@ -102,7 +96,7 @@ type Platform struct {
 	turns  *turn.Turns
 	board  *board.Board
 
-	cutting sync.Mutex // held while a long text becomes a letter
+	cutting sync.Mutex // held while a long text is rendered and cut
 }
 
 func open(o platforms.Options) (*Platform, error) {
@@ -112,7 +106,7 @@ func open(o platforms.Options) (*Platform, error) {
 	if err := platforms.CheckBase(o.APIBase, "a Bot API server, like http://127.0.0.1:8081"); err != nil {
 		return nil, err
 	}
-	opts, err := o.Settings(keys())
+	opts, err := o.Settings(keys)
 	if err != nil {
 		return nil, err
 	}
@@ -123,7 +117,7 @@ func open(o platforms.Options) (*Platform, error) {
 		opts:   opts,
 		log:    o.Log,
 		client: newClient(o.Token, o.APIBase, o.Transport),
-		turns:  turn.New(rates(), explained, checkChat),
+		turns:  turn.New(rates, explained, checkChat),
 		board:  board.New(""),
 	}, nil
 }
@@ -133,11 +127,11 @@ func (p *Platform) Bot() relay.Bot { return p.bot }
 
 func (p *Platform) Status() platforms.Status { return p.board.Read() }
 
-// checkPollTimeout: the API takes whole seconds, and holds no request longer than 50.
+// checkPollTimeout: the API takes whole seconds, 50 at most.
 func checkPollTimeout(v string) error {
 	d, err := time.ParseDuration(v)
 	if err != nil || d < time.Second || d > 50*time.Second || d%time.Second != 0 {
-		return fmt.Errorf("%s: want whole seconds from 1s to 50s", strconv.Quote(v))
+		return fmt.Errorf("%q: want whole seconds from 1s to 50s", v)
 	}
 	return nil
 }
@@ -145,13 +139,13 @@ func checkPollTimeout(v string) error {
 // checkID refuses names: the Bot API knows users and chats by numbers.
 func checkID(id string) error {
 	if n, err := strconv.ParseInt(id, 10, 64); err != nil || n == 0 || strconv.FormatInt(n, 10) != id {
-		return errors.New("the ids of Telegram are numbers, those of groups negative ones; hermes-connector explain shows those that wrote")
+		return errors.New("the ids of Telegram are numbers, and groups have negative ones; " +
+			"hermes-connector explain shows the ids of those who wrote")
 	}
 	return nil
 }
 
-// checkToken accepts "<digits>:<letters, digits, _ and ->" of any length: test servers hand out
-// toy tokens.
+// checkToken accepts "<digits>:<letters, digits, _ and ->" of any length, for test servers have short tokens.
 func checkToken(token relay.Secret) error {
 	const (
 		form = "a token looks like 123456789:AA…, a number, a colon and 35 letters and digits, " +
@@ -161,30 +155,23 @@ func checkToken(token relay.Secret) error {
 	)
 	s := token.RevealString()
 	id, secret, colon := strings.Cut(s, ":")
+	fault := ""
 	switch {
 	case s == "":
-		return errors.New("the Telegram token is empty; " + form)
+		fault = "is empty"
 	case strings.ContainsAny(s, " \t\r\n"):
-		return errors.New("the Telegram token contains blanks or line breaks, as if BotFather's whole message was pasted; " + form)
+		fault = "contains blanks or line breaks, as if BotFather's whole message was pasted"
 	case !colon:
-		return errors.New("the Telegram token has no colon; " + form)
+		fault = "has no colon"
 	case id == "" || strings.Trim(id, digits) != "":
-		return errors.New("the Telegram token does not begin with a number and a colon; " + form)
+		fault = "does not begin with a number and a colon"
 	case secret == "" || strings.Trim(secret, digits+letters) != "":
-		return errors.New("the Telegram token has characters after the colon that no token has; " + form)
+		fault = "has characters after the colon that no token has"
+	default:
+		return nil
 	}
-	return nil
+	return errors.New("the Telegram token " + fault + "; " + form)
 }
-
-// What a Telegram bot can do for a gateway.
-var (
-	_ platforms.Editor       = (*Platform)(nil)
-	_ platforms.Typer        = (*Platform)(nil)
-	_ platforms.Reacter      = (*Platform)(nil)
-	_ platforms.Deleter      = (*Platform)(nil)
-	_ platforms.ChatInformer = (*Platform)(nil)
-	_ platforms.Gatekeeper   = (*Platform)(nil)
-)
 
 // Descriptor implements platforms.Platform, with the values of the gateway's own Telegram adapter.
 func (p *Platform) Descriptor() relay.Descriptor {
@@ -199,16 +186,12 @@ func (p *Platform) Descriptor() relay.Descriptor {
 	}
 }
 
-// rates is what Telegram is known to bear from a bot: about 30 messages a second. What it bears in
-// one chat is not published, differs from chat to chat and allows bursts; there its own "retry
-// after" is the measure, and a tighter guess of ours would refuse what Telegram accepts. Ten a
-// second, and the shares, only keep a gateway that has run wild, in one chat or in a hundred, from using up
-// the bot for all others.
-func rates() pace.Limits {
-	return pace.Limits{
-		Bot:      pace.Rate{Every: 40 * time.Millisecond, Burst: 5}, // at most 30 in a second
-		Chat:     pace.Rate{Every: 100 * time.Millisecond, Burst: 60},
-		Share:    pace.Rate{Every: time.Second, Burst: 5},
-		Instance: pace.Rate{Every: 125 * time.Millisecond, Burst: 3},
-	}
+// rates are what Telegram takes from a bot: about 30 messages a second. What it takes in one chat is not
+// published, and differs; there its "retry after" decides, for a guess of ours would refuse what Telegram takes.
+// The rates of chats and instances only keep one busy gateway from using up the bot for all others.
+var rates = pace.Rates{
+	Bot:      pace.Rate{Every: 40 * time.Millisecond, Burst: 5}, // at most 30 in a second
+	Chat:     pace.Rate{Every: 100 * time.Millisecond, Burst: 60},
+	Share:    pace.Rate{Every: time.Second, Burst: 5},
+	Instance: pace.Rate{Every: 125 * time.Millisecond, Burst: 3},
 }

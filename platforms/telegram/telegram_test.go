@@ -39,12 +39,12 @@ func (h *harness) Open() (platforms.Platform, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.turns = turn.New(pace.Limits{}, explained, checkChat)
+	p.turns = turn.New(pace.Rates{}, explained, checkChat)
 	return p, nil
 }
 
-// room is the chat a person writes in, and the topic's id there or 0.
-func (h *harness) room(who platformtest.Person, where platformtest.Room) (chat obj, topic int64) {
+// place is the chat a person writes in, and the topic's id there or 0.
+func (h *harness) place(who platformtest.Person, where platformtest.Place) (chat obj, topic int64) {
 	switch where {
 	case platformtest.Direct:
 		if who == platformtest.Bob {
@@ -72,19 +72,19 @@ func (h *harness) write(from, chat obj, topic int64, text string) {
 }
 
 // Say implements platformtest.Harness.
-func (h *harness) Say(_ context.Context, who platformtest.Person, where platformtest.Room, text string) error {
+func (h *harness) Say(_ context.Context, who platformtest.Person, where platformtest.Place, text string) error {
 	from := obj{"id": int64(4001), "is_bot": false, "first_name": "Ann", "last_name": "Example", "username": "ann_x"}
 	if who == platformtest.Bob {
 		from = obj{"id": int64(4002), "is_bot": false, "first_name": "Bob"}
 	}
-	chat, topic := h.room(who, where)
+	chat, topic := h.place(who, where)
 	h.write(from, chat, topic, text)
 	return nil
 }
 
 // Echo implements platformtest.Harness.
-func (h *harness) Echo(_ context.Context, where platformtest.Room, text string) error {
-	chat, topic := h.room(platformtest.Ann, where)
+func (h *harness) Echo(_ context.Context, where platformtest.Place, text string) error {
+	chat, topic := h.place(platformtest.Ann, where)
 	h.write(obj{"id": testMe.id, "is_bot": true, "first_name": "Pi", "username": testMe.name}, chat, topic, text)
 	return nil
 }

@@ -2,10 +2,8 @@ package telegram
 
 import tgbotapi "github.com/go-telegram-bot-api/telegram-bot-api/v5"
 
-// The parts of the Bot API's objects this package reads, spelled as on
-// https://core.telegram.org/bots/api. The library's types serve where they are small: its messages know
-// no topics, and an int of theirs may hold 32 bits, which one size of a file exceeds. Ids are int64
-// everywhere: the API promises up to 52 bits.
+// What this package reads of the Bot API's objects (https://core.telegram.org/bots/api). Of the library's types only
+// small ones serve: its messages know no topics, and an int in them may have 32 bits. Ids have up to 52.
 
 type update struct {
 	ID                int64         `json:"update_id"`
@@ -17,8 +15,7 @@ type update struct {
 	ChatMember        *memberUpdate `json:"chat_member"`
 }
 
-// updateKinds is what the bot asks for. chat_member is left out of the API's default, and only
-// an administrator gets it.
+// updateKinds are the updates that the bot asks for. The API's default lacks chat_member, which only administrators get.
 const updateKinds = `["message","edited_message","channel_post","edited_channel_post","my_chat_member","chat_member"]`
 
 type message struct {

@@ -1,9 +1,6 @@
-// Package turn carries out what a bot does in a chat: an action waits for the chat's turn at the bot's
-// limiter, and makes its calls there. What certainly was not sent is tried again as long as the action's
-// deadline allows, and the silences the network demands are heeded.
-//
-// It is apart from package pace, which decides when something may leave and makes no call, and it knows
-// no network: a call is a function.
+// Package turn carries out what a bot does in a chat: an action waits for the chat's turn at the bot's limiter
+// (package pace), and makes its calls, which are functions. What certainly was not sent is tried again as long as
+// the action's deadline allows, and the limiter is told of the penalties that the network lays on the bot.
 //
 // Invariants:
 //
@@ -13,6 +10,7 @@
 package turn
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,8 +25,8 @@ import (
 )
 
 const (
-	// reserve of an action's time is left to the call when the limiter opens late: a request that
-	// leaves with no time for its answer makes an outcome unknown that need not be.
+	// reserve of an action's time is left to the call when the limiter opens late, so that the answer comes in
+	// time and the outcome is known.
 	reserve = 3 * time.Second
 	// leastPenalty is how long a chat is left alone after a 429 that names no time.
 	leastPenalty = time.Second
@@ -48,10 +46,10 @@ type Turns struct {
 	check   func(relay.ChatID) error
 }
 
-// New makes the turns of a bot. explain puts why a call failed into a gateway's words; check is why
-// the network can have no chat of that id, or nil.
-func New(limits pace.Limits, explain func(error) *relay.ActionError, check func(relay.ChatID) error) *Turns {
-	return &Turns{Limiter: pace.New(limits), explain: explain, check: check}
+// New makes the turns of a bot. explain is a failed call's error as a gateway may read it; check is the error of a
+// chat id that the network cannot have.
+func New(rates pace.Rates, explain func(error) *relay.ActionError, check func(relay.ChatID) error) *Turns {
+	return &Turns{Limiter: pace.New(rates), explain: explain, check: check}
 }
 
 // Turn is one action's stay at the limiter of its chat. Not for use by several goroutines.
@@ -60,14 +58,14 @@ type Turn struct {
 	Chat    relay.ChatID // empty: none, so that no limiter is asked
 	MovedTo relay.ChatID // the chat's new id, if Move was called
 
-	kind    pace.Kind
+	cost    pace.Cost
 	once    bool // no second try, whatever the reason
 	paid    bool // the next call has its place in the rates already
 	release func()
 }
 
-// Patience is how long an action may wait for a limiter.
-func Patience(ctx context.Context) time.Duration {
+// patience is how long an action may wait for a limiter.
+func patience(ctx context.Context) time.Duration {
 	if deadline, ok := ctx.Deadline(); ok {
 		return time.Until(deadline) - reserve
 	}
@@ -75,15 +73,15 @@ func Patience(ctx context.Context) time.Duration {
 }
 
 func (s *Turns) WaitOpen(ctx context.Context, chat relay.ChatID) error {
-	return s.Limiter.WaitOpen(ctx, chat, Patience(ctx))
+	return s.Limiter.WaitOpen(ctx, chat, patience(ctx))
 }
 
 // Enter waits for the chat's turn. The caller must Leave. Errors are *relay.ActionError, not sent.
-func (s *Turns) Enter(ctx context.Context, chat relay.ChatID, kind pace.Kind) (*Turn, error) {
+func (s *Turns) Enter(ctx context.Context, chat relay.ChatID, cost pace.Cost) (*Turn, error) {
 	if err := s.check(chat); err != nil {
 		return nil, err
 	}
-	return s.within(ctx, chat, kind, Patience(ctx))
+	return s.within(ctx, chat, cost, patience(ctx))
 }
 
 // Outside is the turn of what has no place in any chat's order.
@@ -106,7 +104,7 @@ func (s *Turns) Signal(ctx context.Context, chat relay.ChatID) (*Turn, error) {
 	return t, nil
 }
 
-// AtOnce is Enter for a typing, which leaves now or is dropped: then the turn is nil, without an error.
+// AtOnce is Enter for a typing, which leaves now or is dropped: then both results are nil.
 func (s *Turns) AtOnce(ctx context.Context, chat relay.ChatID) (*Turn, error) {
 	if err := s.ready(ctx, chat); err != nil {
 		return nil, err
@@ -127,12 +125,12 @@ func (s *Turns) ready(ctx context.Context, chat relay.ChatID) error {
 	return s.check(chat)
 }
 
-func (s *Turns) within(ctx context.Context, chat relay.ChatID, kind pace.Kind, wait time.Duration) (*Turn, error) {
-	release, err := s.Limiter.Acquire(ctx, chat, kind, wait)
+func (s *Turns) within(ctx context.Context, chat relay.ChatID, cost pace.Cost, wait time.Duration) (*Turn, error) {
+	release, err := s.Limiter.Acquire(ctx, chat, cost, wait)
 	if err != nil {
 		return nil, err
 	}
-	return &Turn{Turns: s, Chat: chat, kind: kind, paid: true, release: release}, nil
+	return &Turn{Turns: s, Chat: chat, cost: cost, paid: true, release: release}, nil
 }
 
 // Leave ends the turn. What the action still does has no place in the chat's order.
@@ -141,7 +139,7 @@ func (t *Turn) Leave() { t.release() }
 // Move takes the turn to another chat.
 func (t *Turn) Move(ctx context.Context, to relay.ChatID) error {
 	t.release() // once more it does nothing
-	next, err := t.Enter(ctx, to, t.kind)
+	next, err := t.Enter(ctx, to, t.cost)
 	if err != nil {
 		return err
 	}
@@ -151,28 +149,24 @@ func (t *Turn) Move(ctx context.Context, to relay.ChatID) error {
 
 // Call is one call of an action.
 type Call struct {
-	Do func(context.Context) error
-	// Again: carried out twice it has the same effect as once.
-	Again bool
-	// Undoes: when the network refuses it, it is as if it had never been asked for, whatever became of
-	// the tries before.
-	Undoes bool
-	// Apart: its penalties are not the chat's.
-	Apart bool
+	Do     func(context.Context) error
+	Again  bool // carried out twice, it has the effect of once
+	Undoes bool // refused, it has no effect, whatever became of the tries before
+	Apart  bool // its penalties are not the chat's
 }
 
-// Do carries out one call. What certainly was not carried out, and what may be carried out twice, it
-// tries again as long as ctx's deadline allows; the silences the network demands it heeds.
+// Do carries out one call. What certainly was not carried out, and what may be carried out twice, it tries again as
+// long as ctx's deadline allows.
 func (t *Turn) Do(ctx context.Context, c Call) error {
 	again := backoff.Backoff{First: 500 * time.Millisecond, Max: 4 * time.Second}
-	var last, unclear error // why it was tried before; likewise with an unknown outcome
+	var last, unclear error // of the tries before: why the last one failed, and one whose outcome is unknown
 	for tries := 1; ; tries++ {
 		if err := t.next(ctx); err != nil {
-			return worst(unclear, t.waitedFor(last, err))
+			return cmp.Or(unclear, t.waitedFor(last, err))
 		}
 		err := c.Do(ctx)
 		if !c.Apart {
-			t.Heed(ctx, t.Chat, t.kind, err)
+			t.Heed(ctx, t.Chat, t.cost, err)
 		}
 		var f *call.Fault
 		if err == nil || !errors.As(err, &f) {
@@ -186,16 +180,16 @@ func (t *Turn) Do(ctx context.Context, c Call) error {
 		switch {
 		case f.Limited() && !once:
 		case f.Sent == call.Never && f.RetryAfter > 0: // held back by a limit: not before the deadline
-			return worst(unclear, err)
+			return cmp.Or(unclear, err)
 		case (f.Sent == call.Never || f.Sent == call.Maybe && c.Again) && !once:
 			d := again.Next()
-			if ctx.Err() != nil || d > Patience(ctx) || !backoff.Pause(ctx, d) {
-				return worst(unclear, err)
+			if ctx.Err() != nil || d > patience(ctx) || !backoff.Pause(ctx, d) {
+				return cmp.Or(unclear, err)
 			}
 		case f.Sent == call.Refused && !f.Limited() && c.Undoes:
 			return err
 		default:
-			return worst(unclear, err)
+			return cmp.Or(unclear, err)
 		}
 	}
 }
@@ -203,7 +197,7 @@ func (t *Turn) Do(ctx context.Context, c Call) error {
 // next waits for the limiter, for a second call of the turn on.
 func (t *Turn) next(ctx context.Context) error {
 	if !t.paid && t.Chat != "" {
-		if err := t.Limiter.Next(ctx, t.Chat, t.kind, Patience(ctx)); err != nil {
+		if err := t.Limiter.Next(ctx, t.Chat, t.cost, patience(ctx)); err != nil {
 			return err
 		}
 	}
@@ -214,14 +208,13 @@ func (t *Turn) next(ctx context.Context) error {
 	return nil
 }
 
-// Heed tells the limiter what the answer to an action says about it: err is nil, or why the call had no
-// result.
-func (s *Turns) Heed(ctx context.Context, chat relay.ChatID, kind pace.Kind, err error) {
+// Heed tells the limiter what the answer to an action was: err is nil, or why the call had no result.
+func (s *Turns) Heed(ctx context.Context, chat relay.ChatID, cost pace.Cost, err error) {
 	f := call.FaultOf(err)
 	d := max(f.RetryAfter, leastPenalty)
 	switch {
 	case err == nil:
-		s.Limiter.Passed(kind)
+		s.Limiter.Passed(cost)
 	case !f.Limited():
 	case f.Whom == call.Bot:
 		s.Limiter.PenaliseBot(d)
@@ -229,21 +222,12 @@ func (s *Turns) Heed(ctx context.Context, chat relay.ChatID, kind pace.Kind, err
 	case f.Whom == call.Chat:
 		s.Limiter.Penalise(chat, d)
 	default:
-		s.Limiter.Refused(chat, kind, platforms.Behalf(ctx), d)
+		s.Limiter.Refused(chat, cost, platforms.Behalf(ctx), d)
 	}
 }
 
-// worst is the error of a row of tries that ended with err: if the outcome of one of them is unknown, so
-// is that of all.
-func worst(unclear, err error) error {
-	if unclear == nil {
-		return err
-	}
-	return unclear
-}
-
-// waitedFor is why an action that may not be tried again in time failed: for the reason it was to be
-// tried again, with the time the limiter named.
+// waitedFor is the error of an action whose next try the limiter refused: that of the last try, with the time that
+// the limiter named.
 func (s *Turns) waitedFor(last, refusal error) error {
 	limiter := new(relay.ActionError)
 	if last == nil || !errors.As(refusal, &limiter) {
@@ -276,7 +260,7 @@ type Text interface {
 	Left() int
 	// Send posts the next part in the turn's chat, and goes on to the one after it.
 	Send(ctx context.Context, t *Turn) (relay.MessageID, error)
-	// Skip goes on to the one after it, too, if it was refused with err because nobody could see it.
+	// Skip goes on to the one after it if err says that nobody could see the next part.
 	Skip(err error) bool
 }
 
@@ -290,9 +274,8 @@ func (s *Turns) Post(ctx context.Context, chat relay.ChatID, x Text) (relay.Resu
 	return t.Post(ctx, x)
 }
 
-// Edit has replace put the first part of x in the place of the message, and posts the rest. While the
-// gateway is still writing the text, the rest is not sent: the next edit, a second later, would send it
-// again.
+// Edit has replace put the first part of x in the place of the message, and posts the rest, unless the gateway is
+// still writing the text: its next edit, a second later, would post the rest again.
 func (s *Turns) Edit(ctx context.Context, a relay.Edit, x Text, replace func(context.Context, *Turn) error) (relay.Result, error) {
 	t, err := s.Enter(ctx, a.Chat, pace.Message)
 	if err != nil {
@@ -334,9 +317,8 @@ func (t *Turn) sent(ids []relay.MessageID) relay.Result {
 	return res
 }
 
-// broken is err, which ended a text, as a gateway may read it: the parts with these ids stand, and left
-// are missing. A text of which a part stands must not be sent again: the words say "timed out", whatever
-// the reason.
+// broken is err, which ended a text, as a gateway may read it: the parts with these ids stand, and left are missing.
+// A text of which a part stands must not be sent again, so the words say "timed out" whatever the reason.
 func (s *Turns) broken(ids []relay.MessageID, left int, err error) error {
 	why := s.explain(err)
 	if len(ids) == 0 {

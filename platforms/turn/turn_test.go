@@ -31,7 +31,7 @@ func in(t *testing.T, test func(t *testing.T, ctx context.Context, s *turn.Turns
 		explain := func(err error) *relay.ActionError {
 			return call.Explain(err, "Net", func(*call.Fault) string { return "no" })
 		}
-		test(t, ctx, turn.New(pace.Limits{}, explain, func(id relay.ChatID) error {
+		test(t, ctx, turn.New(pace.Rates{}, explain, func(id relay.ChatID) error {
 			if id == "" {
 				return errNoChat
 			}

@@ -60,7 +60,7 @@ func (a *action) Allow(ctx context.Context) (err error) {
 // Do implements session.Action.
 func (a *action) Do(ctx context.Context, pick session.Pick) (relay.Result, error) {
 	s := a.seat
-	if g, ok := a.target.bot.(platforms.Gatekeeper); ok && waits(a.request.Action) {
+	if g, ok := a.target.bot.(platforms.Limited); ok && waits(a.request.Action) {
 		if err := g.WaitOpen(platforms.For(ctx, s.peer.Instance), a.target.action.Target()); err != nil {
 			return relay.Result{}, err
 		}

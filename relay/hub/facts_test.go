@@ -259,6 +259,6 @@ func (p *scribbler) Edit(_ context.Context, a relay.Edit) (relay.Result, error) 
 }
 
 var (
-	_ platforms.Gatekeeper = (*slowLane)(nil)
-	_ platforms.Editor     = (*scribbler)(nil)
+	_ platforms.Limited = (*slowLane)(nil)
+	_ platforms.Editor  = (*scribbler)(nil)
 )
