@@ -1,7 +1,6 @@
 package wire
 
 import (
-	"bytes"
 	"cmp"
 
 	"github.com/hermes-connector/hermes-connector/relay"
@@ -98,23 +97,6 @@ func (f *form) options() []relay.PromptOption {
 	}
 	if out == nil {
 		f.miss(key, "a list of objects with ids")
-	}
-	return out
-}
-
-// chunks are a task card's parts, each an object this connector does not look into.
-func (f *form) chunks() [][]byte {
-	const key = "chunks"
-	if !bytes.HasPrefix(f.object[key], []byte("[")) {
-		f.miss(key, "a list of objects")
-	}
-	var out [][]byte
-	for raw := range f.list(key) {
-		if raw = compact(raw); raw[0] != '{' {
-			f.miss(key, "a list of objects")
-			return nil
-		}
-		out = append(out, raw)
 	}
 	return out
 }

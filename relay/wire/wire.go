@@ -177,7 +177,7 @@ func repairedSize(line []byte) (size int) {
 }
 
 // Encode renders f as one line with its final newline. An error means that f holds raw JSON
-// (a manifest entry, a task card's chunk) that is none, or a number JSON cannot hold.
+// (a manifest entry) that is none, or a number JSON cannot hold.
 func Encode(f Frame) ([]byte, error) {
 	var v any
 	switch f := f.(type) {
