@@ -175,17 +175,6 @@ func (o object) list(key string) iter.Seq[json.RawMessage] {
 	return parts(raw)
 }
 
-// ids returns an array's usable ids.
-func ids[T ~string](o object, key string) []T {
-	var out []T
-	for raw := range o.list(key) {
-		if id := idOf(raw); id != "" {
-			out = append(out, T(id))
-		}
-	}
-	return out
-}
-
 // compact copies raw, an element of a parsed list, without blanks, so that equal values have equal bytes.
 func compact(raw json.RawMessage) json.RawMessage {
 	var buf bytes.Buffer
@@ -208,12 +197,4 @@ func decimal(raw json.RawMessage) (string, bool) {
 		return "", false
 	}
 	return strconv.FormatInt(int64(f), 10), true
-}
-
-// orNull renders an empty value as null: the key is always there, the value is not.
-func orNull[T ~string](s T) *T {
-	if s == "" {
-		return nil
-	}
-	return &s
 }
