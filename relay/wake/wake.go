@@ -214,20 +214,14 @@ func (w *Waker) round(ctx context.Context) (next time.Time, ok bool) {
 func (w *Waker) due(now time.Time) []relay.InstanceID {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	type waiting struct {
-		id    relay.InstanceID
-		since time.Time
-	}
-	var all []waiting
+	var all []relay.InstanceID
 	for id, t := range w.targets {
 		if !t.busy && !t.look.After(now) {
-			all = append(all, waiting{id, t.look})
+			all = append(all, id)
 		}
 	}
-	slices.SortFunc(all, func(a, b waiting) int { return cmp.Or(a.since.Compare(b.since), cmp.Compare(a.id, b.id)) })
-	out := make([]relay.InstanceID, len(all))
-	for n, x := range all {
-		out[n] = x.id
-	}
-	return out
+	slices.SortFunc(all, func(a, b relay.InstanceID) int {
+		return cmp.Or(w.targets[a].look.Compare(w.targets[b].look), cmp.Compare(a, b))
+	})
+	return all
 }

@@ -81,12 +81,6 @@ func (q *quotes) holds(c byte) bool {
 	return was || q.open
 }
 
-// has reports whether the member is there and not null.
-func (o object) has(key string) bool {
-	raw, ok := o[key]
-	return ok && string(raw) != "null"
-}
-
 // text returns a string member.
 func (o object) text(key string) (string, bool) { return textOf(o[key]) }
 
@@ -127,29 +121,8 @@ func idOf(raw json.RawMessage) string {
 	return s
 }
 
-// flag returns a boolean member; ok is false if it is there and no boolean.
-func (o object) flag(key string) (v, ok bool) {
-	switch string(o[key]) {
-	case "true":
-		return true, true
-	case "false", "null", "":
-		return false, true
-	default:
-		return false, false
-	}
-}
-
-// hint is flag for what may be ignored.
-func (o object) hint(key string) bool {
-	v, _ := o.flag(key)
-	return v
-}
-
-// integer returns a whole number, also one written as a string, as 5.0 or as 5e3.
-func (o object) integer(key string) (int64, bool) {
-	n, err := strconv.ParseInt(o.id(key), 10, 64)
-	return n, err == nil
-}
+// hint is a flag that counts only when it is true.
+func (o object) hint(key string) bool { return string(o[key]) == "true" }
 
 // seconds returns a positive number of seconds, at most maxWait; else 0.
 func (o object) seconds(key string) float64 {
