@@ -10,7 +10,8 @@ import (
 // does not fit was not said.
 func decodeMetadata(o object) relay.Metadata {
 	return relay.Metadata{
-		Scope: relay.ScopeID(cmp.Or(o.id("scope_id"), o.id("guild_id"))), UserID: relay.UserID(o.id("user_id")), ThreadID: relay.ThreadID(o.id("thread_id")),
+		Scope:  relay.ScopeID(cmp.Or(o.id("scope_id"), o.id("guild_id"))),
+		UserID: relay.UserID(o.id("user_id")), ThreadID: relay.ThreadID(o.id("thread_id")),
 		Notify: o.hint("notify"), NonConversational: o.hint("non_conversational"),
 		ReplyToMessageID:     relay.MessageID(o.id("reply_to_message_id")),
 		DMTopicReplyFallback: o.hint("telegram_dm_topic_reply_fallback"),

@@ -34,8 +34,8 @@ type sourceJSON struct {
 // encodeSource writes the defaults a gateway would assume, so that every age assumes the same.
 func encodeSource(s relay.Source) sourceJSON {
 	return sourceJSON{
-		Platform: cmp.Or(s.Platform, relay.RelayPlatform), ChatID: s.ChatID, ChatType: cmp.Or(s.ChatType, relay.ChatDM), ChatName: orNull(s.ChatName),
-		UserID: orNull(s.UserID), UserName: orNull(s.UserName), ThreadID: orNull(s.ThreadID),
+		Platform: cmp.Or(s.Platform, relay.RelayPlatform), ChatID: s.ChatID, ChatType: cmp.Or(s.ChatType, relay.ChatDM),
+		ChatName: orNull(s.ChatName), UserID: orNull(s.UserID), UserName: orNull(s.UserName), ThreadID: orNull(s.ThreadID),
 		ChatTopic: orNull(s.ChatTopic), UserDisplayName: s.UserDisplayName, UserHandle: s.UserHandle,
 		UserIDAlt: s.UserIDAlt, ChatIDAlt: s.ChatIDAlt, GuildID: s.Scope, ScopeID: s.Scope,
 		ParentChatID: s.ParentChatID, MessageID: s.MessageID, Profile: s.Profile,
