@@ -12,9 +12,8 @@
 //  3. A request is judged in one order: path, method, origin, credential, rate of the credential,
 //     body. Before the credential has verified, no more than the failures of its address is
 //     remembered. Enrollment is the exception: its credential is in the body.
-//  4. A credential that verifies is not refused for its neighbours' failures. The exception: where
-//     to verify means to ask a third party, an address that has used up its failures is refused
-//     before anybody is asked.
+//  4. A credential that verifies is not refused for its neighbours' failures. The exception: an
+//     address that has used up its failures is refused before a third party is asked about it.
 //  5. Every answer is a JSON object, is not cached and redirects nobody. No credential is in any
 //     but the one that hands it out, and none is in a log.
 package api

@@ -13,9 +13,9 @@
 //     its key is.
 //  3. A token for enrollment is never a managed token, and a managed token never serves for
 //     enrollment.
-//  4. Whoever revokes an identity code ends the tokens made with it at once.
-//  5. Trouble of ours or of the key server's is never the verdict ErrUnauthorized, and never lets
-//     anyone in. A key that a fetched set no longer has does not verify any more.
+//  4. When an identity code is revoked, the tokens made with it end at once.
+//  5. Trouble of the connector's own or of the key server's is never the verdict ErrUnauthorized, and
+//     never lets anyone in. A key that a fetched set no longer has does not verify any more.
 //  6. No error and no log line contains a bearer, a code, or an address with its query.
 //
 // The cache of keys is our own and not MicahParks/keyfunc with jwkset: the library asks its server when it is

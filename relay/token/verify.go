@@ -8,7 +8,7 @@
 //
 //  1. A verdict takes the same work whether or not the gateway exists, and whichever secret fits.
 //  2. Expired is said only to someone who proved to hold a live secret.
-//  3. Trouble of ours (a store, a seal) is an error, never the verdict Unauthorized.
+//  3. Trouble with the store or the vault is an error, never the verdict Unauthorized.
 //  4. A gateway has at most two live secrets, and rotating never takes away the one in use.
 package token
 
