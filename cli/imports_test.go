@@ -54,7 +54,7 @@ var mayImport = map[string]string{
 	"relay/identity": "relay store store/files", // keys in a file
 	"relay/manage":   "relay relay/token relay/link relay/gate relay/bus relay/identity platforms store store/audit",
 	"relay/api":      "relay relay/token relay/identity relay/door relay/limit relay/manage store store/audit",
-	"relay/metrics":  "relay relay/limit relay/manage platforms store",
+	"relay/metrics":  "relay/limit relay/manage platforms store",
 	"store/restore":  "relay store store/files store/boltfile store/table store/seen", // one database of others
 	"store/backup":   "store store/files relay/count",
 	"relay/server":   "relay relay/count relay/door relay/delivery relay/hub relay/limit relay/session relay/token store/files", // certificates

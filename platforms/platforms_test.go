@@ -50,7 +50,7 @@ var actions = []relay.Action{
 
 // unknown are actions for which there is no ability.
 var unknown = []relay.Action{
-	relay.SendMedia{}, relay.Prompt{}, relay.Draft{}, relay.TaskCard{}, relay.TaskCardStop{},
+	relay.SendMedia{}, relay.Prompt{}, relay.Draft{},
 	relay.FollowUp{}, relay.UnknownAction{Name: "dance"},
 }
 

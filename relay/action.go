@@ -3,7 +3,7 @@ package relay
 // Op names an operation as the wire spells it.
 type Op string
 
-// The operations a gateway of any age may ask for.
+// The operations that are known here. Slack's task cards are not: they are answered as unsupported.
 const (
 	OpSend         Op = "send"
 	OpEdit         Op = "edit"
@@ -17,8 +17,6 @@ const (
 	OpThreadCreate Op = "thread_create"
 	OpThreadRename Op = "thread_rename"
 	OpDraft        Op = "draft"
-	OpTaskCard     Op = "task_card"
-	OpTaskCardStop Op = "task_card_stop"
 )
 
 // Action is one thing a gateway asks a bot to do: one of the structs below, by value.
@@ -26,6 +24,11 @@ type Action interface {
 	Op() Op
 	// Target is the chat acted on; empty for FollowUp, which names a session instead.
 	Target() ChatID
+	// Aimed is the action with another chat as its target. A FollowUp stays as it is.
+	Aimed(ChatID) Action
+	// Within is the thread that the metadata names; empty for an action on a chat as such, which names
+	// its thread itself, and for a FollowUp.
+	Within() ThreadID
 }
 
 // Metadata is what a gateway says beside an action. Hints only: nothing here authorises anything.
@@ -142,19 +145,6 @@ type (
 		Final   bool
 		Meta    Metadata
 	}
-	// TaskCard shows or updates a plan. Chunks are the gateway's JSON, each an object.
-	TaskCard struct {
-		Chat   ChatID
-		CardID string
-		Chunks [][]byte
-		Meta   Metadata
-	}
-	// TaskCardStop ends a plan.
-	TaskCardStop struct {
-		Chat   ChatID
-		CardID string
-		Meta   Metadata
-	}
 	// UnknownAction is an operation this connector has never heard of, or one whose fields do
 	// not fit. It is answered at once: as unsupported, or as invalid.
 	UnknownAction struct {
@@ -176,8 +166,6 @@ func (Prompt) Op() Op          { return OpPrompt }
 func (ThreadCreate) Op() Op    { return OpThreadCreate }
 func (ThreadRename) Op() Op    { return OpThreadRename }
 func (Draft) Op() Op           { return OpDraft }
-func (TaskCard) Op() Op        { return OpTaskCard }
-func (TaskCardStop) Op() Op    { return OpTaskCardStop }
 func (a UnknownAction) Op() Op { return a.Name }
 
 func (a Send) Target() ChatID          { return a.Chat }
@@ -192,9 +180,35 @@ func (a Prompt) Target() ChatID        { return a.Chat }
 func (a ThreadCreate) Target() ChatID  { return a.Chat }
 func (a ThreadRename) Target() ChatID  { return a.Chat }
 func (a Draft) Target() ChatID         { return a.Chat }
-func (a TaskCard) Target() ChatID      { return a.Chat }
-func (a TaskCardStop) Target() ChatID  { return a.Chat }
 func (a UnknownAction) Target() ChatID { return a.Chat }
+
+func (a Send) Aimed(c ChatID) Action          { a.Chat = c; return a }
+func (a Edit) Aimed(c ChatID) Action          { a.Chat = c; return a }
+func (a Typing) Aimed(c ChatID) Action        { a.Chat = c; return a }
+func (a React) Aimed(c ChatID) Action         { a.Chat = c; return a }
+func (a Delete) Aimed(c ChatID) Action        { a.Chat = c; return a }
+func (a GetChatInfo) Aimed(c ChatID) Action   { a.Chat = c; return a }
+func (a FollowUp) Aimed(ChatID) Action        { return a }
+func (a SendMedia) Aimed(c ChatID) Action     { a.Chat = c; return a }
+func (a Prompt) Aimed(c ChatID) Action        { a.Chat = c; return a }
+func (a ThreadCreate) Aimed(c ChatID) Action  { a.Chat = c; return a }
+func (a ThreadRename) Aimed(c ChatID) Action  { a.Chat = c; return a }
+func (a Draft) Aimed(c ChatID) Action         { a.Chat = c; return a }
+func (a UnknownAction) Aimed(c ChatID) Action { a.Chat = c; return a }
+
+func (a Send) Within() ThreadID        { return a.Meta.ThreadID }
+func (a Edit) Within() ThreadID        { return a.Meta.ThreadID }
+func (a Typing) Within() ThreadID      { return a.Meta.ThreadID }
+func (a React) Within() ThreadID       { return a.Meta.ThreadID }
+func (a Delete) Within() ThreadID      { return a.Meta.ThreadID }
+func (GetChatInfo) Within() ThreadID   { return "" }
+func (FollowUp) Within() ThreadID      { return "" }
+func (a SendMedia) Within() ThreadID   { return a.Meta.ThreadID }
+func (a Prompt) Within() ThreadID      { return a.Meta.ThreadID }
+func (ThreadCreate) Within() ThreadID  { return "" }
+func (ThreadRename) Within() ThreadID  { return "" }
+func (a Draft) Within() ThreadID       { return a.Meta.ThreadID }
+func (UnknownAction) Within() ThreadID { return "" }
 
 // Request is an action as it came in: who it is for, if the gateway said so.
 type Request struct {

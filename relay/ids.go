@@ -85,18 +85,12 @@ func (b BufferID) String() string {
 
 // ParseBufferID is the inverse of String. It accepts only what String prints.
 func ParseBufferID(s string) (BufferID, error) {
-	epoch, seq, ok := strings.Cut(s, "-")
-	if !ok {
-		return BufferID{}, fmt.Errorf("buffer id %q: want <epoch>-<sequence>", s)
-	}
-	e, err1 := strconv.ParseUint(epoch, 16, 64)
-	n, err2 := strconv.ParseUint(seq, 10, 64)
-	if err := errors.Join(err1, err2); err != nil {
-		return BufferID{}, fmt.Errorf("buffer id %q: %w", s, err)
-	}
-	id := BufferID{Epoch: e, Seq: n}
+	epoch, seq, _ := strings.Cut(s, "-")
+	var id BufferID
+	id.Epoch, _ = strconv.ParseUint(epoch, 16, 64)
+	id.Seq, _ = strconv.ParseUint(seq, 10, 64)
 	if id.String() != s {
-		return BufferID{}, fmt.Errorf("buffer id %q: not in canonical form", s)
+		return BufferID{}, fmt.Errorf("buffer id %q: want <epoch>-<sequence>", s)
 	}
 	return id, nil
 }

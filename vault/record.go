@@ -5,9 +5,7 @@ import (
 	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
-	"errors"
 	"fmt"
-	"strings"
 
 	"golang.org/x/crypto/chacha20poly1305"
 
@@ -21,23 +19,15 @@ const (
 	headSize      = 1 + idSize + chacha20poly1305.NonceSizeX
 )
 
-// errBucket is a mistake of the caller: bucket names are constants.
-var errBucket = errors.New("bucket name contains a NUL byte")
-
-// Seal encrypts plain for the record (bucket, key). The same value sealed twice gives different
-// bytes. bucket must not contain a NUL byte; key may be any string.
-func (v *Vault) Seal(bucket, key string, plain relay.Secret) ([]byte, error) {
-	aead, err := v.aead(bucket)
-	if err != nil {
-		return nil, fmt.Errorf("seal %s record: %w", bucket, err)
-	}
-	text := plain.Reveal()
+// Seal encrypts plain for the record (bucket, key). The same value sealed twice gives different bytes.
+func (v *Vault) Seal(bucket, key string, plain relay.Secret) []byte {
+	aead, text := newAEAD(v.derive("seal", bucket)), plain.Reveal()
 	out := make([]byte, headSize, headSize+len(text)+aead.Overhead())
 	out[0] = recordVersion
 	copy(out[1:], v.id[:])
 	nonce := out[1+idSize : headSize]
 	_, _ = rand.Read(nonce) // never fails: it ends the process instead
-	return aead.Seal(out, nonce, text, associated(bucket, key, recordVersion)), nil
+	return aead.Seal(out, nonce, text, associated(bucket, key))
 }
 
 // Unseal is the inverse of Seal. Its errors wrap ErrUnseal and do not contain the bytes.
@@ -53,11 +43,8 @@ func (v *Vault) Unseal(bucket, key string, sealed []byte) (relay.Secret, error) 
 	case [idSize]byte(sealed[1:1+idSize]) != v.id:
 		return fail("it was sealed with another data key")
 	}
-	aead, err := v.aead(bucket)
-	if err != nil {
-		return relay.Secret{}, fmt.Errorf("unseal %s record: %w", bucket, err)
-	}
-	text, err := aead.Open(nil, sealed[1+idSize:headSize], sealed[headSize:], associated(bucket, key, recordVersion))
+	aead := newAEAD(v.derive("seal", bucket))
+	text, err := aead.Open(nil, sealed[1+idSize:headSize], sealed[headSize:], associated(bucket, key))
 	if err != nil {
 		return fail("it was changed, or belongs to another record")
 	}
@@ -72,15 +59,17 @@ func (v *Vault) MAC(purpose string, token relay.Secret) []byte {
 	return h.Sum(nil)
 }
 
-func (v *Vault) aead(bucket string) (cipher.AEAD, error) {
-	if strings.Contains(bucket, "\x00") {
-		return nil, errBucket
+// newAEAD is the cipher of a key of ours.
+func newAEAD(key []byte) cipher.AEAD {
+	aead, err := chacha20poly1305.NewX(key)
+	if err != nil {
+		panic("vault: " + err.Error()) // all our keys have keySize bytes
 	}
-	return chacha20poly1305.NewX(v.derive("seal", bucket))
+	return aead
 }
 
-// associated ties a ciphertext to its place. bucket is free of NUL bytes and the version is one
-// byte, so that no two places share the same bytes.
-func associated(bucket, key string, version byte) []byte {
-	return append([]byte(bucket+"\x00"+key+"\x00"), version)
+// associated ties a ciphertext to its place. A bucket has a cipher key of its own, so no two places share
+// the same bytes.
+func associated(bucket, key string) []byte {
+	return append([]byte(bucket+"\x00"+key+"\x00"), recordVersion)
 }

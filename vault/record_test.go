@@ -13,19 +13,10 @@ import (
 // fixedVault has a known data key, so that fuzz inputs keep their meaning.
 func fixedVault() *Vault { return newVault(relay.NewSecret(bytes.Repeat([]byte{7}, keySize))) }
 
-func mustSeal(t testing.TB, v *Vault, bucket, key, plain string) []byte {
-	t.Helper()
-	sealed, err := v.Seal(bucket, key, secret(plain))
-	if err != nil {
-		t.Fatalf("Seal: %v", err)
-	}
-	return sealed
-}
-
 func TestSealedRecordShowsNothing(t *testing.T) {
 	const plain = "the quick brown fox"
 	v := fixedVault()
-	one, two := mustSeal(t, v, "b", "k", plain), mustSeal(t, v, "b", "k", plain)
+	one, two := v.Seal("b", "k", secret(plain)), v.Seal("b", "k", secret(plain))
 	if bytes.Equal(one, two) {
 		t.Error("the same value sealed twice gives the same bytes")
 	}
@@ -45,7 +36,7 @@ func TestSealedRecordShowsNothing(t *testing.T) {
 // Invariant 1.
 func TestRecordOpensOnlyInItsPlace(t *testing.T) {
 	v := fixedVault()
-	sealed := mustSeal(t, v, "gateways", "g1", "value")
+	sealed := v.Seal("gateways", "g1", secret("value"))
 	other := newVault(randomKey())
 	sameID := newVault(randomKey())
 	sameID.id = v.id // as if the ids of two data keys were equal
@@ -83,10 +74,7 @@ func TestRecordOpensOnlyInItsPlace(t *testing.T) {
 
 func TestPlacesWithNULs(t *testing.T) {
 	v := fixedVault()
-	if _, err := v.Seal("a\x00b", "k", secret("x")); err == nil {
-		t.Error("Seal took a bucket with a NUL byte")
-	}
-	sealed := mustSeal(t, v, "a", "b\x00c", "x")
+	sealed := v.Seal("a", "b\x00c", secret("x"))
 	if _, err := v.Unseal("a", "b\x00c", sealed); err != nil {
 		t.Errorf("Unseal under a key with a NUL byte: %v", err)
 	}
@@ -97,7 +85,7 @@ func TestPlacesWithNULs(t *testing.T) {
 
 func TestEmptySecretSeals(t *testing.T) {
 	v := fixedVault()
-	got, err := v.Unseal("b", "", mustSeal(t, v, "b", "", ""))
+	got, err := v.Unseal("b", "", v.Seal("b", "", secret("")))
 	if err != nil || !got.IsZero() {
 		t.Errorf("Unseal = %q, %v; want an empty secret", got.RevealString(), err)
 	}
@@ -150,13 +138,7 @@ func FuzzUnseal(f *testing.F) {
 		if err != nil && !got.IsZero() {
 			t.Error("both a value and an error")
 		}
-		own, err := v.Seal(bucket, key, relay.NewSecret(sealed))
-		if strings.Contains(bucket, "\x00") {
-			if err == nil {
-				t.Errorf("Seal took bucket %q", bucket)
-			}
-			return
-		}
+		own := v.Seal(bucket, key, relay.NewSecret(sealed))
 		if again, err := v.Unseal(bucket, key, own); err != nil || !bytes.Equal(again.Reveal(), sealed) {
 			t.Errorf("what was sealed for (%q, %q) does not open: %v", bucket, key, err)
 		}

@@ -43,11 +43,7 @@ func wrap(data relay.Secret, key Key) ([]byte, error) {
 	}
 	e := envelope{Version: wrapVersion, Origin: key.origin(), KDF: params, Nonce: make([]byte, chacha20poly1305.NonceSizeX)}
 	_, _ = rand.Read(e.Nonce) // never fails: it ends the process instead
-	aead, err := chacha20poly1305.NewX(kek.Reveal())
-	if err != nil {
-		return nil, fmt.Errorf("wrapping key: %w", err)
-	}
-	e.Wrapped = aead.Seal(nil, e.Nonce, data.Reveal(), e.associated())
+	e.Wrapped = newAEAD(kek.Reveal()).Seal(nil, e.Nonce, data.Reveal(), e.associated())
 	return json.Marshal(e)
 }
 
@@ -72,11 +68,7 @@ func unwrap(stored []byte, key Key) (relay.Secret, error) {
 	if err != nil {
 		return relay.Secret{}, err
 	}
-	aead, err := chacha20poly1305.NewX(kek.Reveal())
-	if err != nil {
-		return relay.Secret{}, fmt.Errorf("wrapping key: %w", err)
-	}
-	data, err := aead.Open(nil, e.Nonce, e.Wrapped, e.associated())
+	data, err := newAEAD(kek.Reveal()).Open(nil, e.Nonce, e.Wrapped, e.associated())
 	if err != nil {
 		return relay.Secret{}, fmt.Errorf("%w: %s is not the one this database was made with. Start with the right one; %s",
 			ErrWrongKey, key.name(), ifGone)

@@ -12,9 +12,8 @@
 //  3. A request is judged in one order: path, method, origin, credential, rate of the credential,
 //     body. Before the credential has verified, no more than the failures of its address is
 //     remembered. Enrollment is the exception: its credential is in the body.
-//  4. A credential that verifies is not refused for its neighbours' failures. The exception: where
-//     to verify means to ask a third party, an address that has used up its failures is refused
-//     before anybody is asked.
+//  4. A credential that verifies is not refused for its neighbours' failures. The exception: an
+//     address that has used up its failures is refused before a third party is asked about it.
 //  5. Every answer is a JSON object, is not cached and redirects nobody. No credential is in any
 //     but the one that hands it out, and none is in a log.
 package api
@@ -55,7 +54,6 @@ type Options struct {
 // API answers the routes. Its methods may be called from any goroutine.
 type API struct {
 	// Set once, by New.
-	routes   map[string]route
 	svc      *manage.Service
 	auth     *token.Authority
 	id       *identity.Verifier
@@ -76,7 +74,7 @@ func New(svc *manage.Service, auth *token.Authority, id *identity.Verifier, o Op
 		o.Now = time.Now
 	}
 	return &API{
-		routes: routes(), svc: svc, auth: auth, id: id, now: o.Now,
+		svc: svc, auth: auth, id: id, now: o.Now,
 		log: cmp.Or(o.Log, slog.New(slog.DiscardHandler)), failures: cmp.Or(o.Failures, limit.NewFailures()),
 		managing: limit.NewRates(manageRate, manageBurst), booting: limit.NewRates(bootRate, bootBurst),
 		strangers: limit.NewShare(0, maxStrangers),
@@ -91,9 +89,6 @@ type request struct {
 	route string     // its name: the path without rest
 	rest  string     // what is asked for, where a route ends in "/"
 }
-
-// body reads the request's object. Refused with 413 or 400.
-func (r *request) body() (*body, error) { return readBody(r.w, r.Request, bodyTime) }
 
 // handler does what a route is for and returns what to answer with 200.
 type handler func(*API, context.Context, *request) (any, error)
@@ -110,7 +105,7 @@ func routes() map[string]route {
 	return map[string]route{
 		"/relay/enroll":         {post, (*API).enroll},
 		"/relay/provision":      {post, (*API).provision},
-		"/relay/identity/":      {[]string{http.MethodGet, http.MethodPost}, (*API).identity},
+		"/relay/identity/":      {append(get, http.MethodPost), (*API).identity},
 		"/relay/policy":         {post, asks(relevance, declare)},
 		"/manage/link":          {post, asks(linkFor, (*manage.Service).Link)},
 		"/manage/scope":         {post, asks(scope, (*manage.Service).ClaimOwned)},
@@ -124,7 +119,7 @@ func routes() map[string]route {
 
 // Mounts are the routes, for the door.
 func (a *API) Mounts() (all []door.Mount) {
-	for path, ro := range a.routes {
+	for path, ro := range routes() {
 		all = append(all, door.Mount{Path: path, Methods: ro.methods, Policy: programs, Serve: func(w http.ResponseWriter, r *http.Request, from netip.Addr) {
 			a.serve(path, ro, w, r, from)
 		}})

@@ -35,8 +35,8 @@ type body struct {
 }
 
 // readBody reads the request's object, which has to arrive within that time. Refused with 413 or 400.
-func readBody(w http.ResponseWriter, r *http.Request, within time.Duration) (*body, error) {
-	conn := http.NewResponseController(w)
+func readBody(r *request, within time.Duration) (*body, error) {
+	conn := http.NewResponseController(r.w)
 	// A connection without deadlines of its own is the server's to cut.
 	_ = conn.SetReadDeadline(time.Now().Add(within))
 	raw, err := io.ReadAll(r.Body) // the door bounds it
@@ -60,85 +60,86 @@ func parse(raw []byte) (*body, error) {
 	return &b, nil
 }
 
-// fault notes what is wrong with a member, unless something was wrong before.
-func (b *body) fault(name, format string, args ...any) {
-	if b.err == nil {
-		b.err = refuse(http.StatusBadRequest, b.path+name+": "+fmt.Sprintf(format, args...))
+// value is a member, or an element of a list.
+type value struct {
+	b    *body
+	name string
+	raw  json.RawMessage // nil: absent
+}
+
+// fault notes what is wrong with a value, unless something was wrong before.
+func (v value) fault(format string, args ...any) {
+	if v.b.err == nil {
+		v.b.err = refuse(http.StatusBadRequest, v.name+": "+fmt.Sprintf(format, args...))
 	}
 }
 
-// member is the member's value, with ok false when it is absent or null.
-func (b *body) member(name string) (raw json.RawMessage, ok bool) {
-	raw, ok = b.members[name]
-	return raw, ok && string(raw) != "null"
+// member is what stands under a name; null is absent.
+func (b *body) member(name string) value {
+	raw := b.members[name]
+	if string(raw) == "null" {
+		raw = nil
+	}
+	return value{b, b.path + name, raw}
 }
 
-// must is member, and a fault if there is none.
-func (b *body) must(name string) (json.RawMessage, bool) {
-	raw, ok := b.member(name)
-	if !ok {
-		b.fault(name, "missing")
+// must is a member that has to be there.
+func (b *body) must(name string) value {
+	v := b.member(name)
+	if v.raw == nil {
+		v.fault("missing")
 	}
-	return raw, ok
+	return v
 }
 
 // text is a string of at most maxText bytes that has to be there and say something.
 func (b *body) text(name string) string {
-	raw, _ := b.must(name)
-	s := b.stringOf(name, raw, maxText)
+	v := b.must(name)
+	s := v.text(maxText)
 	if s == "" {
-		b.fault(name, "empty")
+		v.fault("empty")
 	}
 	return s
 }
 
 // optionalText is a string of any length, nil when the member is absent.
 func (b *body) optionalText(name string) *string {
-	raw, ok := b.member(name)
-	if !ok {
+	v := b.member(name)
+	if v.raw == nil {
 		return nil
 	}
-	s := b.stringOf(name, raw, maxBody)
+	s := v.text(maxBody)
 	return &s
 }
 
 // id is an id that has to be there.
 func id[T ~string](b *body, name string) T {
-	v := optionalID[T](b, name)
-	if v == "" {
-		b.fault(name, "missing")
+	v := b.member(name)
+	s := v.id()
+	if s == "" {
+		v.fault("missing")
 	}
-	return v
+	return T(s)
 }
 
 // optionalID is empty when the member is absent.
-func optionalID[T ~string](b *body, name string) T {
-	raw, ok := b.member(name)
-	if !ok {
-		return ""
-	}
-	return T(b.idOf(name, raw))
-}
+func optionalID[T ~string](b *body, name string) T { return T(b.member(name).id()) }
 
 // flag is a boolean that has to be there.
 func (b *body) flag(name string) bool {
-	raw, ok := b.must(name)
-	if s := string(raw); ok && s != "true" && s != "false" {
-		b.fault(name, "want true or false")
+	v := b.must(name)
+	if s := string(v.raw); s != "true" && s != "false" {
+		v.fault("want true or false")
 	}
-	return string(raw) == "true"
+	return string(v.raw) == "true"
 }
 
 // ids is a list of ids that has to be there; it may be empty.
 func ids[T ~string](b *body, name string) []T {
-	raw, ok := b.must(name)
-	if !ok {
-		return nil
-	}
-	return list(b, name, raw, func(at string, e json.RawMessage) T {
-		s := b.idOf(at, e)
+	return list(b.must(name), func(e value) T {
+		s := e.id()
 		if s == "" {
-			b.fault(at, "empty")
+			e.fault("empty")
 		}
 		return T(s)
 	})
@@ -146,23 +147,15 @@ func ids[T ~string](b *body, name string) []T {
 
 // optionalTexts is a list of strings of any length; nil when the member is absent.
 func (b *body) optionalTexts(name string) []string {
-	raw, ok := b.member(name)
-	if !ok {
-		return nil
-	}
-	return list(b, name, raw, func(at string, e json.RawMessage) string { return b.stringOf(at, e, maxBody) })
+	return list(b.member(name), func(e value) string { return e.text(maxBody) })
 }
 
 // people is a list of people; nil when the member is absent.
 func (b *body) people(name string) []store.Person {
-	raw, ok := b.member(name)
-	if !ok {
-		return nil
-	}
-	return list(b, name, raw, func(at string, e json.RawMessage) store.Person {
-		one := body{path: b.path + at + ".", err: b.err}
-		if json.Unmarshal(e, &one.members) != nil || one.members == nil {
-			b.fault(at, "want an object")
+	return list(b.member(name), func(e value) store.Person {
+		one := body{path: e.name + ".", err: b.err}
+		if json.Unmarshal(e.raw, &one.members) != nil || one.members == nil {
+			e.fault("want an object")
 			return store.Person{}
 		}
 		p := store.Person{Platform: id[relay.PlatformID](&one, "platform"), User: id[relay.UserID](&one, "userId")}
@@ -171,42 +164,48 @@ func (b *body) people(name string) []store.Person {
 	})
 }
 
-// list reads a list's elements, each with what to call it. It is not nil but after a fault.
-func list[T any](b *body, name string, raw json.RawMessage, read func(at string, e json.RawMessage) T) []T {
+// list reads a list's elements; nil when it is absent, or after a fault.
+func list[T any](v value, read func(value) T) []T {
+	if v.raw == nil {
+		return nil
+	}
 	var elements []json.RawMessage
-	if json.Unmarshal(raw, &elements) != nil {
-		b.fault(name, "want a list")
+	if json.Unmarshal(v.raw, &elements) != nil {
+		v.fault("want a list")
 		return nil
 	}
 	if len(elements) > maxList {
-		b.fault(name, "more than %d", maxList)
+		v.fault("more than %d", maxList)
 		return nil
 	}
 	out := make([]T, len(elements))
 	for i, e := range elements {
-		out[i] = read(fmt.Sprintf("%s[%d]", name, i), e)
+		out[i] = read(value{v.b, fmt.Sprintf("%s[%d]", v.name, i), e})
 	}
 	return out
 }
 
-// idOf is a string that can be an id on some platform, or empty.
-func (b *body) idOf(name string, raw json.RawMessage) string {
-	s := b.stringOf(name, raw, relay.MaxName)
+// id is a string that can be an id on some platform; empty when it is absent.
+func (v value) id() string {
+	s := v.text(relay.MaxName)
 	if strings.ContainsFunc(s, relay.Unshown) {
-		b.fault(name, "want no blanks and no control characters")
+		v.fault("want no blanks and no control characters")
 	}
 	return s
 }
 
-// stringOf refuses numbers too: an id that went through a number may have lost digits.
-func (b *body) stringOf(name string, raw json.RawMessage, most int) string {
-	var s string
-	if len(raw) == 0 || raw[0] != '"' || json.Unmarshal(raw, &s) != nil {
-		b.fault(name, "want a string")
+// text is a string, empty when it is absent. A number is none: an id that went through a number may have lost
+// digits.
+func (v value) text(most int) (s string) {
+	if v.raw == nil {
+		return ""
+	}
+	if v.raw[0] != '"' || json.Unmarshal(v.raw, &s) != nil {
+		v.fault("want a string")
 		return ""
 	}
 	if len(s) > most {
-		b.fault(name, "longer than %d bytes", most)
+		v.fault("longer than %d bytes", most)
 		return ""
 	}
 	return s

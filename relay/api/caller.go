@@ -63,7 +63,7 @@ func (a *API) gateway(ctx context.Context, r *request) (caller, error) {
 func (a *API) managed(ctx context.Context, r *request) (caller, error) {
 	m, err := a.id.Managed(ctx, door.Bearer(r.Request))
 	if errors.Is(err, identity.ErrUnauthorized) {
-		return caller{}, a.failed(r, unauthorized(), unknown)
+		return caller{}, a.failed(r, unauthorized(), unknown, "err", err)
 	}
 	if err != nil {
 		return caller{}, err
@@ -94,13 +94,13 @@ func (a *API) identified(ctx context.Context, r *request) (by audit.Actor, c ide
 	}
 	c, err = a.id.Caller(ctx, door.Bearer(r.Request))
 	if errors.Is(err, identity.ErrUnauthorized) {
-		return by, c, a.failed(r, unauthorized(), unknown)
+		return by, c, a.failed(r, unauthorized(), unknown, "err", err)
 	}
 	if err != nil {
 		return by, c, err
 	}
 	name := "enrollment token" // what else there is to name
-	if c.Kind != identity.Anonymous {
+	if c.Proof != identity.Anonymous {
 		limit.Verified(ctx)
 		name = strings.TrimSuffix(string(c.Tenant)+":"+c.Subject, ":")
 		if err := a.take(a.booting, name); err != nil {

@@ -59,5 +59,5 @@ func (a *API) strangersBody(r *request) (*body, error) {
 		return nil, tooManyAtOnce()
 	}
 	defer leave()
-	return readBody(r.w, r.Request, strangersTime)
+	return readBody(r, strangersTime)
 }

@@ -19,7 +19,7 @@ type identityToken struct {
 func (a *API) identity(ctx context.Context, r *request) (any, error) {
 	minted, life, err := a.id.Mint(ctx, r.rest)
 	if errors.Is(err, identity.ErrUnauthorized) {
-		return nil, a.failed(r, notFound(), unknown)
+		return nil, a.failed(r, notFound(), unknown, "err", err)
 	}
 	if err != nil {
 		return nil, err

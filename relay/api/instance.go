@@ -11,7 +11,7 @@ import (
 // asks is a route that passes on what read takes from the body: a request about the instance called name.
 func asks[In, Out any](read func(name string, b *body) In, do func(*manage.Service, context.Context, audit.Actor, In) (Out, error)) handler {
 	return byManager(func(a *API, ctx context.Context, c caller, r *request) (any, error) {
-		b, err := r.body()
+		b, err := readBody(r, bodyTime)
 		if err != nil {
 			return nil, err
 		}
@@ -63,7 +63,7 @@ func scope(name string, b *body) manage.Scope {
 		Chat:     optionalID[relay.ChatID](b, "chatId"),
 	}
 	if s.Scope == "" && s.Chat == "" {
-		b.fault("chatId", "missing, and so is scopeId")
+		b.member("chatId").fault("missing, and so is scopeId")
 	}
 	return s
 }

@@ -14,12 +14,12 @@ func (a *API) provision(ctx context.Context, r *request) (any, error) {
 	switch {
 	case err != nil:
 		return nil, err
-	case c.Kind == identity.Anonymous:
+	case c.Proof == identity.Anonymous:
 		return nil, a.failed(r, unauthorized(), unknown)
-	case c.Kind == identity.Ambient && c.Instance == "": // its code is for enrollment
+	case c.Proof == identity.Ambient && c.Instance == "": // its code is for enrollment
 		return nil, forbidden()
 	}
-	b, err := r.body()
+	b, err := readBody(r, bodyTime)
 	if err != nil {
 		return nil, err
 	}

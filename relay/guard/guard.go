@@ -39,14 +39,12 @@ const (
 // ErrBlocked is what every refusal is, for errors.Is.
 var ErrBlocked = errors.New("blocked")
 
-// refusal is why something was blocked.
-type refusal string
+// blocked is why something was refused.
+type blocked string
 
-func blocked(reason string) error { return refusal(reason) }
+func (why blocked) Error() string { return "blocked: " + string(why) }
 
-func (r refusal) Error() string { return "blocked: " + string(r) }
-
-func (r refusal) Is(target error) bool { return target == ErrBlocked }
+func (blocked) Is(target error) bool { return target == ErrBlocked }
 
 // Options of a Guard. The zero value allows public addresses only and knows no listener of ours.
 type Options struct {
@@ -119,7 +117,7 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	res, err := t.base.RoundTrip(r)
-	if why, ok := errors.AsType[refusal](err); ok {
+	if why, ok := errors.AsType[blocked](err); ok {
 		return nil, why // without what the name resolved to (invariant 6)
 	}
 	if err != nil {

@@ -4,16 +4,7 @@ package guard
 // where no other protocol is at home. Other services would read a request line as their own protocol's, and
 // somebody could have us speak to them from our address. Inside Options.Allow every port is open.
 func publicPort(port uint16) bool {
-	if port < 1024 {
-		return port == 80 || port == 443
-	}
-	return !foreign(port)
-}
-
-// foreign reports whether a port from 1024 on belongs to something other than the web (IANA's
-// registry, and the blocked ports of the Fetch standard).
-func foreign(port uint16) bool {
-	switch port {
+	switch port { // from IANA's registry, and the blocked ports of the Fetch standard
 	case 1433, 1434, 1521, 3306, 5432, 5984, 6379, 6380, 8086, 9042, 9200, 9300, 11211, 27017, 27018, 27019: // databases and caches
 	case 1883, 4369, 5671, 5672, 8883, 9092, 15672: // queues
 	case 2181, 2375, 2376, 2377, 2379, 2380, 6443, 8300, 8500, 10250, 10255: // containers and clusters
@@ -24,7 +15,7 @@ func foreign(port uint16) bool {
 	case 1352, 3659, 4190, 5222, 5269, 6665, 6666, 6667, 6668, 6669, 6679, 6697: // mail and chats
 	case 6566, 8125, 9100: // scanners, statistics, printers
 	default:
-		return false
+		return port >= 1024 || port == 80 || port == 443
 	}
-	return true
+	return false
 }

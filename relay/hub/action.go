@@ -94,7 +94,7 @@ func (a *action) do(ctx context.Context, r relay.Request) (_ relay.Result, err e
 	case relay.FollowUp:
 		return a.seat.followUp(ctx, act)
 	case relay.Edit, relay.Typing: // it may be a newer one, about the same
-		t.action = relay.Aimed(act, t.action.Target())
+		t.action = act.Aimed(t.action.Target())
 	}
 	if a.seat.revoked.Load() || time.Since(a.at) > allowedFor {
 		if t, err = a.seat.allowed(ctx, r); err != nil {

@@ -11,7 +11,7 @@ import (
 // them; see session.Action. It is decided from what is stored, as route does where the platform need
 // not be asked. Where it must be, the line is that of the frames with the same spelling.
 func (s *seat) line(ctx context.Context, r relay.Request) relay.Chat {
-	h, i, thread := s.hub, s.peer.Instance, relay.ThreadOf(r.Action)
+	h, i, thread := s.hub, s.peer.Instance, r.Action.Within()
 	line := relay.Chat{Bot: relay.Bot{Platform: r.Platform, ID: r.Bot}, ID: r.Action.Target()}
 	var p platforms.Platform
 	if a, ok := r.Action.(relay.FollowUp); ok {

@@ -35,7 +35,7 @@ func (s *seat) allowed(ctx context.Context, r relay.Request) (t target, err erro
 		return t, internal(err)
 	}
 	if now != r.Action.Target() {
-		t.movedTo, t.action = now, relay.Aimed(r.Action, now)
+		t.movedTo, t.action = now, r.Action.Aimed(now)
 	}
 	f, ok, err := h.aim(ctx, i, &t)
 	if ok && err == nil {
@@ -61,7 +61,7 @@ func (s *seat) allowed(ctx context.Context, r relay.Request) (t target, err erro
 // everybody there sees needs a reason of its own. The platform is asked only for a chat or a thread the
 // instance may act on.
 func (h *Hub) aim(ctx context.Context, i relay.InstanceID, t *target) (f gate.ActFacts, ok bool, err error) {
-	chat, thread := t.action.Target(), relay.ThreadOf(t.action)
+	chat, thread := t.action.Target(), t.action.Within()
 	if f, err = h.actFacts(ctx, i, t.bot, chat); err != nil {
 		return f, false, err
 	}
@@ -79,7 +79,7 @@ func (h *Hub) aim(ctx context.Context, i relay.InstanceID, t *target) (f gate.Ac
 	if err != nil || place.Parent != chat || !open && !gate.MayAct(own) {
 		return f, false, nil
 	}
-	t.action = relay.Aimed(t.action, relay.ChatID(thread))
+	t.action = t.action.Aimed(relay.ChatID(thread))
 	if gate.MayAct(own) {
 		f = own
 	}

@@ -68,10 +68,8 @@ func (v *Verifier) Mint(ctx context.Context, code string) (token string, life ti
 func (v *Verifier) code(ctx context.Context, mac []byte) (store.Code, error) {
 	rec, err := v.codes.Get(ctx, store.IdentityCode, mac)
 	switch {
-	case errors.Is(err, store.ErrNotFound):
-		return store.Code{}, fmt.Errorf("%w: the identity code is unknown or revoked", ErrUnauthorized)
-	case errors.Is(err, store.ErrExpired):
-		return store.Code{}, fmt.Errorf("%w: the identity code has expired", ErrUnauthorized)
+	case errors.Is(err, store.ErrNotFound), errors.Is(err, store.ErrExpired):
+		return store.Code{}, fmt.Errorf("%w: the identity code is unknown, revoked or expired", ErrUnauthorized)
 	case err != nil:
 		return store.Code{}, fmt.Errorf("identity code: %w", err)
 	}
@@ -92,7 +90,7 @@ func (v *Verifier) ambient(ctx context.Context, bearer string) (Caller, error) {
 	if err != nil {
 		return Caller{}, err
 	}
-	return Caller{Kind: Ambient, Tenant: rec.Tenant, Instance: rec.Instance, Minted: c.minted, Subject: string(rec.Instance)}, nil
+	return Caller{Proof: Ambient, Tenant: rec.Tenant, Instance: rec.Instance, Minted: c.minted, Subject: string(rec.Instance)}, nil
 }
 
 // statement is what an identity token says.

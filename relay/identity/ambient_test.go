@@ -72,7 +72,7 @@ func (d *desk) check(t *testing.T, what, token string, want Caller) {
 	}
 }
 
-var home = Caller{Kind: Ambient, Tenant: "home", Instance: "i1", Subject: "i1"}
+var home = Caller{Proof: Ambient, Tenant: "home", Instance: "i1", Subject: "i1"}
 
 func TestNewCode(t *testing.T) {
 	a, b := NewCode(), NewCode()
@@ -115,7 +115,7 @@ func TestIdentityToken(t *testing.T) {
 func TestCodeWithoutAnInstanceHasATimeOfItsOwn(t *testing.T) {
 	d := newDesk(t)
 	code := d.give(t, store.Code{Kind: store.IdentityCode, Tenant: "acme", ExpiresAt: d.now.Add(8 * time.Minute)})
-	nobody := Caller{Kind: Ambient, Tenant: "acme"}
+	nobody := Caller{Proof: Ambient, Tenant: "acme"}
 	d.check(t, "fresh", d.mint(t, code), nobody)
 	d.now = d.now.Add(5 * time.Minute)
 	token, life, err := d.Mint(t.Context(), code)

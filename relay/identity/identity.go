@@ -13,9 +13,9 @@
 //     its key is.
 //  3. A token for enrollment is never a managed token, and a managed token never serves for
 //     enrollment.
-//  4. Whoever revokes an identity code ends the tokens made with it at once.
-//  5. Trouble of ours or of the key server's is never the verdict ErrUnauthorized, and never lets
-//     anyone in. A key that a fetched set no longer has does not verify any more.
+//  4. When an identity code is revoked, the tokens made with it end at once.
+//  5. Trouble of the connector's own or of the key server's is never the verdict ErrUnauthorized, and
+//     never lets anyone in. A key that a fetched set no longer has does not verify any more.
 //  6. No error and no log line contains a bearer, a code, or an address with its query.
 //
 // The cache of keys is our own and not MicahParks/keyfunc with jwkset: the library asks its server when it is
@@ -58,7 +58,7 @@ const (
 
 // What callers test for. Everything else is to a caller the same as ErrUnavailable.
 var (
-	// ErrUnauthorized: the bearer, or the code, proves nothing (401). It wraps a reason for a log.
+	// ErrUnauthorized: the bearer, or the code, proves nothing (401). What wraps it says why, for a log.
 	ErrUnauthorized = errors.New("unauthorized")
 	// ErrUnavailable: nobody can say now (503).
 	ErrUnavailable = errors.New("identity cannot be verified now")
@@ -110,35 +110,29 @@ type Options struct {
 	Log    *slog.Logger     // nil means discard
 }
 
-// Kind is what a caller came with.
-type Kind int
+// Proof is what a caller came with.
+type Proof int
 
 const (
 	// Anonymous is the zero value: nothing that counts in mode None.
-	Anonymous Kind = iota
+	Anonymous Proof = iota
 	// Ambient is an identity token of this connector's own, made with an identity code.
 	Ambient
 	// Token is a token of the configured issuer, or one that the introspection knows.
 	Token
 )
 
-// Caller is who calls enroll or provision.
+// Caller is who calls.
 type Caller struct {
-	Kind   Kind
-	Tenant relay.TenantID // empty only for Anonymous
-	// Instance is whom the identity code was made for, with Ambient only. A code without one serves for
-	// enrollment and for nothing else.
+	Proof Proof
+	// Tenant is empty for Anonymous, and where a managed token says nothing of it. What such a token does
+	// say must be true of the stored record.
+	Tenant relay.TenantID
+	// Instance is whom a managed token speaks for, or whom the identity code was made for: a code without
+	// one serves for enrollment and for nothing else.
 	Instance relay.InstanceID
 	Minted   time.Time // when the identity token was made, with Ambient only
 	Subject  string    // for the audit list: a token's "sub", else the instance; printable, may be empty
-}
-
-// Managed is who calls a management route with a managed token.
-type Managed struct {
-	Instance relay.InstanceID
-	// Tenant is what the token says, empty when it says nothing. It must be the stored record's.
-	Tenant  relay.TenantID
-	Subject string // as Caller.Subject
 }
 
 // keys is where the keys come from that verify tokens.
@@ -225,12 +219,12 @@ func (v *Verifier) useKeys(blobs Blobs, o Options) (err error) {
 func (v *Verifier) Caller(ctx context.Context, bearer string) (Caller, error) {
 	switch v.mode {
 	case JWKS:
-		return v.enrolling(ctx, bearer)
+		return v.token(ctx, bearer, false)
 	case Introspect:
 		return v.asker.caller(ctx, bearer)
 	default:
 		if !strings.HasPrefix(bearer, ambientPrefix) {
-			return Caller{Kind: Anonymous}, nil
+			return Caller{}, nil
 		}
 		return v.ambient(ctx, bearer)
 	}

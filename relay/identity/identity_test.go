@@ -73,7 +73,7 @@ func TestNobodyInParticular(t *testing.T) {
 			if c, err := v.Caller(t.Context(), bearer); err != nil || c != (Caller{}) {
 				t.Errorf("Caller = %+v, %v; want nobody", c, err)
 			}
-			if m, err := v.Managed(t.Context(), bearer); !errors.Is(err, ErrUnauthorized) || m != (Managed{}) {
+			if m, err := v.Managed(t.Context(), bearer); !errors.Is(err, ErrUnauthorized) || m != (Caller{}) {
 				t.Errorf("Managed = %+v, %v; want %v", m, err, ErrUnauthorized)
 			}
 		})

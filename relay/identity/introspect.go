@@ -103,7 +103,7 @@ func (i *introspector) ask(ctx context.Context, bearer string) (Caller, error) {
 	if relay.CheckName(tenant) != nil {
 		return Caller{}, fmt.Errorf("%w: introspection: no tenant's name in the field %q", ErrUnavailable, i.field)
 	}
-	return Caller{Kind: Token, Tenant: relay.TenantID(tenant), Subject: subject(answer["sub"])}, nil
+	return Caller{Proof: Token, Tenant: relay.TenantID(tenant), Subject: subject(answer["sub"])}, nil
 }
 
 // at is the value in object under path, nil when there is none.

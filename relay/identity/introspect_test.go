@@ -22,7 +22,7 @@ func introspected(t *testing.T, url, field string, client *http.Client) *Verifie
 }
 
 func TestIntrospection(t *testing.T) {
-	acme := Caller{Kind: Token, Tenant: "acme"}
+	acme := Caller{Proof: Token, Tenant: "acme"}
 	for name, tc := range map[string]struct {
 		status int // 0: 200
 		body   string
@@ -31,7 +31,7 @@ func TestIntrospection(t *testing.T) {
 		err    error
 	}{
 		"a tenant":                     {body: `{"tenant":"acme"}`, want: acme},
-		"a tenant and a subject":       {body: `{"tenant":"acme","sub":"ann\n"}`, want: Caller{Kind: Token, Tenant: "acme", Subject: "ann?"}},
+		"a tenant and a subject":       {body: `{"tenant":"acme","sub":"ann\n"}`, want: Caller{Proof: Token, Tenant: "acme", Subject: "ann?"}},
 		"an active token":              {body: `{"active":true,"tenant":"acme"}`, want: acme},
 		"a tenant further in":          {body: `{"org":{"id":7,"slug":"acme"}}`, field: "org.slug", want: acme},
 		"a field with dots":            {body: `{"https://a.example/org":"acme","https://a":{"example/org":"other"}}`, field: "https://a.example/org", want: acme},

@@ -12,68 +12,45 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// enrolling says whose token for enrollment bearer is.
-func (v *Verifier) enrolling(ctx context.Context, bearer string) (Caller, error) {
+// Managed says which instance the managed token bearer speaks for; the caller finds out whether it exists.
+// Such tokens are of the same issuer as those for enrollment, and their audience is "agent:" and one
+// instance. In other modes than JWKS every bearer is ErrUnauthorized.
+func (v *Verifier) Managed(ctx context.Context, bearer string) (Caller, error) {
+	if v.mode != JWKS {
+		return Caller{}, fmt.Errorf("%w: managed tokens need the mode jwks", ErrUnauthorized)
+	}
+	return v.token(ctx, bearer, true)
+}
+
+// token says who holds a managed token, or one for enrollment. One that is both serves for neither
+// (invariant 3).
+func (v *Verifier) token(ctx context.Context, bearer string, managed bool) (Caller, error) {
 	claims, err := v.claims(ctx, bearer)
 	if err != nil {
 		return Caller{}, err
 	}
-	// A token that is also meant for an agent serves for neither (invariant 3).
-	if enroll, agents := v.audiences(claims); !enroll || len(agents) > 0 {
-		return Caller{}, fmt.Errorf("%w: the token is for another audience", ErrUnauthorized)
-	}
-	tenant, ok := v.tenant(claims)
-	if !ok || tenant == "" {
-		return Caller{}, fmt.Errorf("%w: the token names no tenant", ErrUnauthorized)
-	}
-	return Caller{Kind: Token, Tenant: tenant, Subject: subject(claims["sub"])}, nil
-}
-
-// Managed says which instance the managed token bearer speaks for; the caller finds out whether it exists.
-// Such tokens are of the same issuer as those for enrollment, and their audience is "agent:" and one
-// instance. In other modes than JWKS every bearer is ErrUnauthorized.
-func (v *Verifier) Managed(ctx context.Context, bearer string) (Managed, error) {
-	if v.mode != JWKS {
-		return Managed{}, fmt.Errorf("%w: managed tokens need the mode jwks", ErrUnauthorized)
-	}
-	claims, err := v.claims(ctx, bearer)
-	if err != nil {
-		return Managed{}, err
-	}
-	enroll, agents := v.audiences(claims)
-	if enroll || len(agents) != 1 || relay.CheckName(agents[0]) != nil {
-		return Managed{}, fmt.Errorf("%w: the token is for another audience", ErrUnauthorized)
-	}
-	tenant, ok := v.tenant(claims)
-	if !ok {
-		return Managed{}, fmt.Errorf("%w: the token names no tenant that can be", ErrUnauthorized)
-	}
-	return Managed{Instance: relay.InstanceID(agents[0]), Tenant: tenant, Subject: subject(claims["sub"])}, nil
-}
-
-// audiences are what a token is meant for: enrollment, and the agents it names.
-func (v *Verifier) audiences(claims jwt.MapClaims) (enroll bool, agents []string) {
-	all, err := claims.GetAudience()
-	if err != nil {
-		return false, nil
-	}
-	for _, a := range all {
+	audiences, _ := claims.GetAudience() // what is no audience is meant for nobody
+	enroll := slices.Contains(audiences, v.audience)
+	var agents []string
+	for _, a := range audiences {
 		if agent, ok := strings.CutPrefix(a, agentAudience); ok {
 			agents = append(agents, agent)
 		}
 	}
-	return slices.Contains(all, v.audience), agents
-}
-
-// tenant is the tenant a token names, empty when it names none; ok is false for what cannot be a
-// tenant.
-func (v *Verifier) tenant(claims jwt.MapClaims) (tenant relay.TenantID, ok bool) {
-	value, given := claims[v.tenantClaim]
-	if !given {
-		return "", true
+	c := Caller{Proof: Token, Subject: subject(claims["sub"])}
+	if managed && !enroll && len(agents) == 1 && relay.CheckName(agents[0]) == nil {
+		c.Instance = relay.InstanceID(agents[0])
+	} else if managed || !enroll || len(agents) > 0 {
+		return Caller{}, fmt.Errorf("%w: the token is for another audience", ErrUnauthorized)
 	}
-	name, _ := value.(string)
-	return relay.TenantID(name), relay.CheckName(name) == nil
+	if value, given := claims[v.tenantClaim]; given || !managed {
+		name, _ := value.(string)
+		if relay.CheckName(name) != nil {
+			return Caller{}, fmt.Errorf("%w: the token names no tenant that can be", ErrUnauthorized)
+		}
+		c.Tenant = relay.TenantID(name)
+	}
+	return c, nil
 }
 
 // claims are what a token says whose signature, issuer and times are in order. A token that no
@@ -98,7 +75,7 @@ func (v *Verifier) claims(ctx context.Context, bearer string) (jwt.MapClaims, er
 	case errors.Is(err, ErrUnavailable):
 		return nil, fmt.Errorf("%w: no keys", ErrUnavailable)
 	default:
-		return nil, fmt.Errorf("%w: %s", ErrUnauthorized, reason(err))
+		return nil, fmt.Errorf("%w: %w", ErrUnauthorized, reason(err))
 	}
 }
 
@@ -124,22 +101,14 @@ func (v *Verifier) parse(bearer string, set func() (*keySet, error)) (jwt.MapCla
 }
 
 // reason is what a log may say about a token that was refused: none of the token's own words.
-func reason(err error) string {
-	for _, r := range []struct {
-		is   error
-		says string
-	}{
-		{errNoKey, "no known key fits"},
-		{jwt.ErrTokenMalformed, "not a token"},
-		{jwt.ErrTokenSignatureInvalid, "wrong signature or algorithm"},
-		{jwt.ErrTokenRequiredClaimMissing, "issuer or expiry is missing"},
-		{jwt.ErrTokenExpired, "the token has expired"},
-		{jwt.ErrTokenNotValidYet, "the token is not valid yet"},
-		{jwt.ErrTokenInvalidIssuer, "the token is of another issuer"},
+func reason(err error) error {
+	for _, known := range []error{
+		errNoKey, jwt.ErrTokenMalformed, jwt.ErrTokenSignatureInvalid, jwt.ErrTokenRequiredClaimMissing,
+		jwt.ErrTokenExpired, jwt.ErrTokenNotValidYet, jwt.ErrTokenInvalidIssuer,
 	} {
-		if errors.Is(err, r.is) {
-			return r.says
+		if errors.Is(err, known) {
+			return known
 		}
 	}
-	return "not a token that can be verified"
+	return jwt.ErrTokenUnverifiable
 }

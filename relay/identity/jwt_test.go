@@ -26,8 +26,8 @@ func issued(t testing.TB, now time.Time) *Verifier {
 func TestTokens(t *testing.T) {
 	now := time.Date(2026, 8, 1, 12, 0, 0, 0, time.UTC)
 	v := issued(t, now)
-	enroll := Caller{Kind: Token, Tenant: "acme", Subject: "ann"}
-	agent := Managed{Instance: "i1", Tenant: "acme", Subject: "ann"}
+	enroll := Caller{Proof: Token, Tenant: "acme", Subject: "ann"}
+	agent := Caller{Proof: Token, Instance: "i1", Tenant: "acme", Subject: "ann"}
 	claims := func(c jwt.MapClaims) string {
 		return sign(t, jwt.SigningMethodRS256, keyA(), map[string]any{"kid": "a"}, good(now, c))
 	}
@@ -45,76 +45,76 @@ func TestTokens(t *testing.T) {
 
 	for name, tc := range map[string]struct {
 		token   string
-		caller  Caller  // zero: refused
-		managed Managed // zero: refused
+		caller  Caller // zero: refused
+		managed Caller // zero: refused
 	}{
-		"for enrollment":                 {plain, enroll, Managed{}},
+		"for enrollment":                 {plain, enroll, Caller{}},
 		"for an agent":                   {claims(jwt.MapClaims{"aud": "agent:i1"}), Caller{}, agent},
 		"for an agent, in a list":        {claims(jwt.MapClaims{"aud": []string{"agent:i1"}}), Caller{}, agent},
 		"for an agent and elsewhere":     {claims(jwt.MapClaims{"aud": []string{"https://else.example", "agent:i1"}}), Caller{}, agent},
-		"for an agent without a tenant":  {claims(jwt.MapClaims{"aud": "agent:i1", "tenant": nil}), Caller{}, Managed{Instance: "i1", Subject: "ann"}},
-		"for an agent with a colon":      {claims(jwt.MapClaims{"aud": "agent:host:2"}), Caller{}, Managed{Instance: "host:2", Tenant: "acme", Subject: "ann"}},
-		"for enrollment and elsewhere":   {claims(jwt.MapClaims{"aud": []string{"https://else.example", audience}}), enroll, Managed{}},
-		"for enrollment and an agent":    {claims(jwt.MapClaims{"aud": []string{audience, "agent:i1"}}), Caller{}, Managed{}},
-		"for two agents":                 {claims(jwt.MapClaims{"aud": []string{"agent:i1", "agent:i2"}}), Caller{}, Managed{}},
-		"for one agent twice":            {claims(jwt.MapClaims{"aud": []string{"agent:i1", "agent:i1"}}), Caller{}, Managed{}},
-		"for an agent without a name":    {claims(jwt.MapClaims{"aud": "agent:"}), Caller{}, Managed{}},
-		"for an agent that cannot be":    {claims(jwt.MapClaims{"aud": "agent:a/b"}), Caller{}, Managed{}},
-		"for an agent in capitals":       {claims(jwt.MapClaims{"aud": "Agent:i1"}), Caller{}, Managed{}},
-		"for somebody else":              {claims(jwt.MapClaims{"aud": "https://else.example"}), Caller{}, Managed{}},
-		"for nobody":                     {claims(jwt.MapClaims{"aud": nil}), Caller{}, Managed{}},
-		"for an empty list":              {claims(jwt.MapClaims{"aud": []string{}}), Caller{}, Managed{}},
-		"for a number":                   {claims(jwt.MapClaims{"aud": 7}), Caller{}, Managed{}},
-		"for a list with a number":       {claims(jwt.MapClaims{"aud": []any{audience, 7}}), Caller{}, Managed{}},
-		"for an object":                  {claims(jwt.MapClaims{"aud": map[string]any{audience: true}}), Caller{}, Managed{}},
-		"without a subject":              {claims(jwt.MapClaims{"sub": nil}), Caller{Kind: Token, Tenant: "acme"}, Managed{}},
-		"with a subject that is none":    {claims(jwt.MapClaims{"sub": 7}), Caller{Kind: Token, Tenant: "acme"}, Managed{}},
-		"with a subject for a terminal":  {claims(jwt.MapClaims{"sub": "a\x1b[2J"}), Caller{Kind: Token, Tenant: "acme", Subject: "a?[2J"}, Managed{}},
-		"without a tenant":               {claims(jwt.MapClaims{"tenant": nil}), Caller{}, Managed{}},
-		"with a tenant that is empty":    {claims(jwt.MapClaims{"tenant": ""}), Caller{}, Managed{}},
-		"with a tenant that cannot be":   {claims(jwt.MapClaims{"tenant": "a/b"}), Caller{}, Managed{}},
-		"with a tenant that is a list":   {claims(jwt.MapClaims{"tenant": []string{"acme"}}), Caller{}, Managed{}},
-		"with a tenant in another case":  {claims(jwt.MapClaims{"tenant": nil, "Tenant": "acme"}), Caller{}, Managed{}},
-		"agent's, tenant that cannot be": {claims(jwt.MapClaims{"aud": "agent:i1", "tenant": "a b"}), Caller{}, Managed{}},
-		"agent's, tenant that is null":   {sign(t, jwt.SigningMethodRS256, keyA(), map[string]any{"kid": "a"}, jwt.MapClaims{"iss": issuer, "aud": "agent:i1", "tenant": nil, "exp": now.Unix() + 9}), Caller{}, Managed{}},
-		"of another issuer":              {claims(jwt.MapClaims{"iss": issuer + "/"}), Caller{}, Managed{}},
-		"of no issuer":                   {claims(jwt.MapClaims{"iss": nil}), Caller{}, Managed{}},
-		"of a list of issuers":           {claims(jwt.MapClaims{"iss": []string{issuer}}), Caller{}, Managed{}},
-		"expired within the leeway":      {claims(jwt.MapClaims{"exp": now.Unix() - 29}), enroll, Managed{}},
-		"expired":                        {claims(jwt.MapClaims{"exp": now.Unix() - 30}), Caller{}, Managed{}},
-		"without an expiry":              {claims(jwt.MapClaims{"exp": nil}), Caller{}, Managed{}},
-		"with an expiry of zero":         {claims(jwt.MapClaims{"exp": 0}), Caller{}, Managed{}},
-		"with an expiry that is text":    {claims(jwt.MapClaims{"exp": "4000000000"}), Caller{}, Managed{}},
-		"for later, within the leeway":   {claims(jwt.MapClaims{"nbf": now.Unix() + 30}), enroll, Managed{}},
-		"for later":                      {claims(jwt.MapClaims{"nbf": now.Unix() + 31}), Caller{}, Managed{}},
-		"that names no key":              {header(nil), enroll, Managed{}},
-		"of a key nobody knows":          {header(map[string]any{"kid": "b"}), Caller{}, Managed{}},
-		"of a key without a name":        {header(map[string]any{"kid": ""}), Caller{}, Managed{}},
-		"of a key that is a number":      {header(map[string]any{"kid": 7}), Caller{}, Managed{}},
-		"of a key that is null":          {header(map[string]any{"kid": nil}), Caller{}, Managed{}},
-		"with what must be understood":   {header(map[string]any{"kid": "a", "crit": []string{"b64"}, "b64": false}), Caller{}, Managed{}},
-		"by another key":                 {rs256(t, keyB(), "a", now), Caller{}, Managed{}},
-		"by a longer hash":               {sign(t, jwt.SigningMethodRS512, keyA(), map[string]any{"kid": "a"}, good(now, nil)), Caller{}, Managed{}},
-		"by another padding":             {sign(t, jwt.SigningMethodPS256, keyA(), map[string]any{"kid": "a"}, good(now, nil)), Caller{}, Managed{}},
-		"by nobody":                      {sign(t, jwt.SigningMethodNone, jwt.UnsafeAllowNoneSignatureType, map[string]any{"kid": "a"}, good(now, nil)), Caller{}, Managed{}},
-		"by nobody, in capitals":         {b64([]byte(`{"alg":"NONE","kid":"a"}`)) + "." + parts[1] + ".", Caller{}, Managed{}},
-		"by the public key as PEM":       {sign(t, jwt.SigningMethodHS256, public, map[string]any{"kid": "a"}, good(now, nil)), Caller{}, Managed{}},
-		"by the public key as DER":       {sign(t, jwt.SigningMethodHS256, der, map[string]any{"kid": "a"}, good(now, nil)), Caller{}, Managed{}},
-		"by the modulus":                 {sign(t, jwt.SigningMethodHS256, keyA().N.Bytes(), map[string]any{"kid": "a"}, good(now, nil)), Caller{}, Managed{}},
-		"with other claims":              {parts[0] + "." + b64([]byte(`{"iss":"`+issuer+`","aud":"`+audience+`","tenant":"other","exp":4000000000}`)) + "." + parts[2], Caller{}, Managed{}},
-		"without a signature":            {parts[0] + "." + parts[1] + ".", Caller{}, Managed{}},
-		"with padding":                   {plain + "=", Caller{}, Managed{}},
-		"with a line break":              {parts[0] + ".\n" + parts[1] + "." + parts[2], Caller{}, Managed{}},
-		"with a line break at the end":   {plain + "\n", Caller{}, Managed{}},
-		"with a part more":               {plain + ".", Caller{}, Managed{}},
-		"with a blank in front":          {" " + plain, Caller{}, Managed{}},
-		"without an algorithm":           {b64([]byte(`{"kid":"a"}`)) + "." + parts[1] + "." + parts[2], Caller{}, Managed{}},
-		"with a header that is null":     {b64([]byte(`null`)) + "." + parts[1] + "." + parts[2], Caller{}, Managed{}},
-		"nothing":                        {"", Caller{}, Managed{}},
-		"dots":                           {"..", Caller{}, Managed{}},
-		"an identity token of ours":      {v.signed(statement{make([]byte, 32), now, now.Add(time.Hour)}), Caller{}, Managed{}},
-		"just not too long":              {claims(jwt.MapClaims{"groups": strings.Repeat("g", 11<<10)}), enroll, Managed{}},
-		"too long":                       {claims(jwt.MapClaims{"groups": strings.Repeat("g", 12<<10)}), Caller{}, Managed{}},
+		"for an agent without a tenant":  {claims(jwt.MapClaims{"aud": "agent:i1", "tenant": nil}), Caller{}, Caller{Proof: Token, Instance: "i1", Subject: "ann"}},
+		"for an agent with a colon":      {claims(jwt.MapClaims{"aud": "agent:host:2"}), Caller{}, Caller{Proof: Token, Instance: "host:2", Tenant: "acme", Subject: "ann"}},
+		"for enrollment and elsewhere":   {claims(jwt.MapClaims{"aud": []string{"https://else.example", audience}}), enroll, Caller{}},
+		"for enrollment and an agent":    {claims(jwt.MapClaims{"aud": []string{audience, "agent:i1"}}), Caller{}, Caller{}},
+		"for two agents":                 {claims(jwt.MapClaims{"aud": []string{"agent:i1", "agent:i2"}}), Caller{}, Caller{}},
+		"for one agent twice":            {claims(jwt.MapClaims{"aud": []string{"agent:i1", "agent:i1"}}), Caller{}, Caller{}},
+		"for an agent without a name":    {claims(jwt.MapClaims{"aud": "agent:"}), Caller{}, Caller{}},
+		"for an agent that cannot be":    {claims(jwt.MapClaims{"aud": "agent:a/b"}), Caller{}, Caller{}},
+		"for an agent in capitals":       {claims(jwt.MapClaims{"aud": "Agent:i1"}), Caller{}, Caller{}},
+		"for somebody else":              {claims(jwt.MapClaims{"aud": "https://else.example"}), Caller{}, Caller{}},
+		"for nobody":                     {claims(jwt.MapClaims{"aud": nil}), Caller{}, Caller{}},
+		"for an empty list":              {claims(jwt.MapClaims{"aud": []string{}}), Caller{}, Caller{}},
+		"for a number":                   {claims(jwt.MapClaims{"aud": 7}), Caller{}, Caller{}},
+		"for a list with a number":       {claims(jwt.MapClaims{"aud": []any{audience, 7}}), Caller{}, Caller{}},
+		"for an object":                  {claims(jwt.MapClaims{"aud": map[string]any{audience: true}}), Caller{}, Caller{}},
+		"without a subject":              {claims(jwt.MapClaims{"sub": nil}), Caller{Proof: Token, Tenant: "acme"}, Caller{}},
+		"with a subject that is none":    {claims(jwt.MapClaims{"sub": 7}), Caller{Proof: Token, Tenant: "acme"}, Caller{}},
+		"with a subject for a terminal":  {claims(jwt.MapClaims{"sub": "a\x1b[2J"}), Caller{Proof: Token, Tenant: "acme", Subject: "a?[2J"}, Caller{}},
+		"without a tenant":               {claims(jwt.MapClaims{"tenant": nil}), Caller{}, Caller{}},
+		"with a tenant that is empty":    {claims(jwt.MapClaims{"tenant": ""}), Caller{}, Caller{}},
+		"with a tenant that cannot be":   {claims(jwt.MapClaims{"tenant": "a/b"}), Caller{}, Caller{}},
+		"with a tenant that is a list":   {claims(jwt.MapClaims{"tenant": []string{"acme"}}), Caller{}, Caller{}},
+		"with a tenant in another case":  {claims(jwt.MapClaims{"tenant": nil, "Tenant": "acme"}), Caller{}, Caller{}},
+		"agent's, tenant that cannot be": {claims(jwt.MapClaims{"aud": "agent:i1", "tenant": "a b"}), Caller{}, Caller{}},
+		"agent's, tenant that is null":   {sign(t, jwt.SigningMethodRS256, keyA(), map[string]any{"kid": "a"}, jwt.MapClaims{"iss": issuer, "aud": "agent:i1", "tenant": nil, "exp": now.Unix() + 9}), Caller{}, Caller{}},
+		"of another issuer":              {claims(jwt.MapClaims{"iss": issuer + "/"}), Caller{}, Caller{}},
+		"of no issuer":                   {claims(jwt.MapClaims{"iss": nil}), Caller{}, Caller{}},
+		"of a list of issuers":           {claims(jwt.MapClaims{"iss": []string{issuer}}), Caller{}, Caller{}},
+		"expired within the leeway":      {claims(jwt.MapClaims{"exp": now.Unix() - 29}), enroll, Caller{}},
+		"expired":                        {claims(jwt.MapClaims{"exp": now.Unix() - 30}), Caller{}, Caller{}},
+		"without an expiry":              {claims(jwt.MapClaims{"exp": nil}), Caller{}, Caller{}},
+		"with an expiry of zero":         {claims(jwt.MapClaims{"exp": 0}), Caller{}, Caller{}},
+		"with an expiry that is text":    {claims(jwt.MapClaims{"exp": "4000000000"}), Caller{}, Caller{}},
+		"for later, within the leeway":   {claims(jwt.MapClaims{"nbf": now.Unix() + 30}), enroll, Caller{}},
+		"for later":                      {claims(jwt.MapClaims{"nbf": now.Unix() + 31}), Caller{}, Caller{}},
+		"that names no key":              {header(nil), enroll, Caller{}},
+		"of a key nobody knows":          {header(map[string]any{"kid": "b"}), Caller{}, Caller{}},
+		"of a key without a name":        {header(map[string]any{"kid": ""}), Caller{}, Caller{}},
+		"of a key that is a number":      {header(map[string]any{"kid": 7}), Caller{}, Caller{}},
+		"of a key that is null":          {header(map[string]any{"kid": nil}), Caller{}, Caller{}},
+		"with what must be understood":   {header(map[string]any{"kid": "a", "crit": []string{"b64"}, "b64": false}), Caller{}, Caller{}},
+		"by another key":                 {rs256(t, keyB(), "a", now), Caller{}, Caller{}},
+		"by a longer hash":               {sign(t, jwt.SigningMethodRS512, keyA(), map[string]any{"kid": "a"}, good(now, nil)), Caller{}, Caller{}},
+		"by another padding":             {sign(t, jwt.SigningMethodPS256, keyA(), map[string]any{"kid": "a"}, good(now, nil)), Caller{}, Caller{}},
+		"by nobody":                      {sign(t, jwt.SigningMethodNone, jwt.UnsafeAllowNoneSignatureType, map[string]any{"kid": "a"}, good(now, nil)), Caller{}, Caller{}},
+		"by nobody, in capitals":         {b64([]byte(`{"alg":"NONE","kid":"a"}`)) + "." + parts[1] + ".", Caller{}, Caller{}},
+		"by the public key as PEM":       {sign(t, jwt.SigningMethodHS256, public, map[string]any{"kid": "a"}, good(now, nil)), Caller{}, Caller{}},
+		"by the public key as DER":       {sign(t, jwt.SigningMethodHS256, der, map[string]any{"kid": "a"}, good(now, nil)), Caller{}, Caller{}},
+		"by the modulus":                 {sign(t, jwt.SigningMethodHS256, keyA().N.Bytes(), map[string]any{"kid": "a"}, good(now, nil)), Caller{}, Caller{}},
+		"with other claims":              {parts[0] + "." + b64([]byte(`{"iss":"`+issuer+`","aud":"`+audience+`","tenant":"other","exp":4000000000}`)) + "." + parts[2], Caller{}, Caller{}},
+		"without a signature":            {parts[0] + "." + parts[1] + ".", Caller{}, Caller{}},
+		"with padding":                   {plain + "=", Caller{}, Caller{}},
+		"with a line break":              {parts[0] + ".\n" + parts[1] + "." + parts[2], Caller{}, Caller{}},
+		"with a line break at the end":   {plain + "\n", Caller{}, Caller{}},
+		"with a part more":               {plain + ".", Caller{}, Caller{}},
+		"with a blank in front":          {" " + plain, Caller{}, Caller{}},
+		"without an algorithm":           {b64([]byte(`{"kid":"a"}`)) + "." + parts[1] + "." + parts[2], Caller{}, Caller{}},
+		"with a header that is null":     {b64([]byte(`null`)) + "." + parts[1] + "." + parts[2], Caller{}, Caller{}},
+		"nothing":                        {"", Caller{}, Caller{}},
+		"dots":                           {"..", Caller{}, Caller{}},
+		"an identity token of ours":      {v.signed(statement{make([]byte, 32), now, now.Add(time.Hour)}), Caller{}, Caller{}},
+		"just not too long":              {claims(jwt.MapClaims{"groups": strings.Repeat("g", 11<<10)}), enroll, Caller{}},
+		"too long":                       {claims(jwt.MapClaims{"groups": strings.Repeat("g", 12<<10)}), Caller{}, Caller{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			caller, err := v.Caller(t.Context(), tc.token)
@@ -123,7 +123,7 @@ func TestTokens(t *testing.T) {
 			}
 			silent(t, err, tc.token)
 			managed, err := v.Managed(t.Context(), tc.token)
-			if managed != tc.managed || (managed == Managed{}) != errors.Is(err, ErrUnauthorized) {
+			if managed != tc.managed || (managed == Caller{}) != errors.Is(err, ErrUnauthorized) {
 				t.Errorf("Managed = %+v, %v; want %+v", managed, err, tc.managed)
 			}
 			silent(t, err, tc.token)
@@ -229,7 +229,7 @@ func FuzzToken(f *testing.F) {
 		if c, err := v.Caller(t.Context(), token); (err == nil) != (token == enroll) || (err == nil) == (c == Caller{}) {
 			t.Errorf("Caller(%q) = %+v, %v", token, c, err)
 		}
-		if m, err := v.Managed(t.Context(), token); (err == nil) != (token == agent) || (err == nil) == (m == Managed{}) {
+		if m, err := v.Managed(t.Context(), token); (err == nil) != (token == agent) || (err == nil) == (m == Caller{}) {
 			t.Errorf("Managed(%q) = %+v, %v", token, m, err)
 		}
 	})

@@ -173,15 +173,10 @@ func (k *keyServer) stored(ctx context.Context) *keySet {
 		k.log.Warn("the stored keys could not be read", "err", err)
 		return nil
 	}
-	var doc struct {
-		URL string `json:"url"`
-	}
+	var doc kept
 	if !ok || json.Unmarshal(text, &doc) != nil || doc.URL != k.url {
 		return nil
 	}
-	set, err := decodeKeys(text)
-	if err != nil {
-		return nil
-	}
+	set, _ := decodeKeys(text) // nil when it cannot be read
 	return set
 }

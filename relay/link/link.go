@@ -1,6 +1,5 @@
-// Package link makes a person and an agent acquainted: the operator gets a short code, the person
-// sends it to the bot in a direct message, and from then on the person's messages go to that
-// agent.
+// Package link connects a person with an agent: the operator gets a short code, the person sends the
+// code to the bot in a direct message, and from then on the person's messages go to that agent.
 //
 // It does not send: it says what to answer. It does not decide who may see what; relay/gate does.
 //
@@ -8,8 +7,7 @@
 //
 //  1. A code is stored only as its MAC, is good for ten minutes and for one person.
 //  2. A code that others could read is worthless from then on.
-//  3. Who sends five messages in ten minutes that link nobody gets no further answer and no
-//     further try.
+//  3. After five messages in ten minutes that link nobody, a person gets no answer and no further try.
 //  4. No answer and no error contains a code, and none tells why a code does not work.
 //  5. Making a code and using it leave a row in the audit list, without the code.
 package link

@@ -26,16 +26,17 @@ type trier struct {
 }
 
 func trierOf(src relay.Source) trier {
-	if src.UserID == "" {
-		return trier{platform: src.Platform, chat: src.ChatID}
+	who := trier{platform: src.Platform, user: src.UserID}
+	if who.user == "" {
+		who.chat = src.ChatID
 	}
-	return trier{platform: src.Platform, user: src.UserID}
+	return who
 }
 
 // tries counts, in memory only: a restart forgives.
 type tries struct {
 	mu sync.Mutex            // guards at
-	at map[trier][]time.Time // oldest first, never an empty list
+	at map[trier][]time.Time // oldest first
 }
 
 // take uses up one try of who's and reports whether there was one left.
@@ -65,11 +66,9 @@ func (t *tries) take(who trier, now time.Time) bool {
 func (t *tries) refund(who trier) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	switch at := t.at[who]; len(at) {
-	case 0:
-	case 1:
-		delete(t.at, who)
-	default:
+	if at := t.at[who]; len(at) > 1 {
 		t.at[who] = at[:len(at)-1]
+	} else {
+		delete(t.at, who)
 	}
 }

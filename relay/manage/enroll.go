@@ -37,10 +37,7 @@ func (s *Service) Enroll(ctx context.Context, by audit.Actor, e Enroll) (Enrolle
 	if err := s.checkEnroll(&e, false); err != nil {
 		return Enrolled{}, err
 	}
-	cred, g, err := s.auth.Issue(relay.GatewayID(e.Name))
-	if err != nil {
-		return Enrolled{}, err
-	}
+	cred, g := s.auth.Issue(relay.GatewayID(e.Name))
 	g.Instance, g.Tenant = relay.InstanceID(e.Name), relay.TenantID(e.Tenant)
 	i := store.Instance{ID: g.Instance, Tenant: g.Tenant, WakeURL: e.WakeURL, CreatedAt: g.CreatedAt}
 	if err := s.db.Enroll(ctx, row(by, "enroll", i, ""), g, i); err != nil {

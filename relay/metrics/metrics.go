@@ -15,7 +15,6 @@ package metrics
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -118,25 +117,7 @@ func (m *Metrics) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	p := make(page)
 	process(p, m.start)
-	m.look(r.Context()).show(p)
+	m.show(r.Context(), p)
 	w.Header().Set("Content-Type", contentType)
 	_ = p.write(w) // the peer may be gone; there is nobody else to tell
-}
-
-// look takes down everything at one moment.
-func (m *Metrics) look(ctx context.Context) *snapshot {
-	s := &snapshot{at: time.Now(), counters: m.live.Counters(), stats: m.db.Stats()}
-	for _, p := range m.live.Bots() {
-		s.bots = append(s.bots, bot{p.Bot(), p.Status()})
-	}
-	ctx, cancel := context.WithTimeout(ctx, readWithin)
-	defer cancel()
-	status, err := m.service.Status(ctx, struct{}{})
-	switch {
-	case err == nil:
-		s.status = &status
-	case !errors.Is(err, context.Canceled):
-		m.log.Warn("the instances could not be read and are missing from the metrics", "err", err)
-	}
-	return s
 }

@@ -11,31 +11,21 @@ import (
 
 // The metrics of the runtime and the process have the names every Go program's have, so that
 // dashboards for those work.
-var (
-	goInfo     = gauge("go_info", "Always 1; the label says which Go built the program.", "version")
-	goRuntimes = []struct {
-		family family
-		source string
-	}{
-		{gauge("go_goroutines", "Goroutines that exist."), "/sched/goroutines:goroutines"},
-		{gauge("go_sched_gomaxprocs_threads", "Threads that may run Go code at once."), "/sched/gomaxprocs:threads"},
-		{gauge("go_memstats_heap_alloc_bytes", "Memory of objects on the heap, dead ones not yet swept included."), "/memory/classes/heap/objects:bytes"},
-		{gauge("go_memstats_heap_released_bytes", "Heap memory returned to the system."), "/memory/classes/heap/released:bytes"},
-		{gauge("go_memstats_stack_inuse_bytes", "Memory of stacks."), "/memory/classes/heap/stacks:bytes"},
-		{gauge("go_memstats_sys_bytes", "Memory mapped by the runtime."), "/memory/classes/total:bytes"},
-		{gauge("go_memstats_next_gc_bytes", "Heap size at which the next collection ends."), "/gc/heap/goal:bytes"},
-		{counter("go_memstats_alloc_bytes_total", "Memory ever allocated on the heap."), "/gc/heap/allocs:bytes"},
-		{counter("go_memstats_mallocs_total", "Objects ever allocated on the heap."), "/gc/heap/allocs:objects"},
-		{counter("go_gc_cycles_total_gc_cycles_total", "Garbage collections that ended."), "/gc/cycles/total:gc-cycles"},
-	}
-
-	processStart   = gauge("process_start_time_seconds", "When the process started, since 1970.")
-	processCPU     = counter("process_cpu_seconds_total", "Processor time spent, user and system.")
-	processRSS     = gauge("process_resident_memory_bytes", "Resident memory.")
-	processVirtual = gauge("process_virtual_memory_bytes", "Virtual memory.")
-	processFDs     = gauge("process_open_fds", "Open file descriptors.")
-	processMaxFDs  = gauge("process_max_fds", "File descriptors that may be open.")
-)
+var goRuntimes = []struct {
+	family family
+	source string
+}{
+	{gauge("go_goroutines", "Goroutines that exist."), "/sched/goroutines:goroutines"},
+	{gauge("go_sched_gomaxprocs_threads", "Threads that may run Go code at once."), "/sched/gomaxprocs:threads"},
+	{gauge("go_memstats_heap_alloc_bytes", "Memory of objects on the heap, dead ones not yet swept included."), "/memory/classes/heap/objects:bytes"},
+	{gauge("go_memstats_heap_released_bytes", "Heap memory returned to the system."), "/memory/classes/heap/released:bytes"},
+	{gauge("go_memstats_stack_inuse_bytes", "Memory of stacks."), "/memory/classes/heap/stacks:bytes"},
+	{gauge("go_memstats_sys_bytes", "Memory mapped by the runtime."), "/memory/classes/total:bytes"},
+	{gauge("go_memstats_next_gc_bytes", "Heap size at which the next collection ends."), "/gc/heap/goal:bytes"},
+	{counter("go_memstats_alloc_bytes_total", "Memory ever allocated on the heap."), "/gc/heap/allocs:bytes"},
+	{counter("go_memstats_mallocs_total", "Objects ever allocated on the heap."), "/gc/heap/allocs:objects"},
+	{counter("go_gc_cycles_total_gc_cycles_total", "Garbage collections that ended."), "/gc/cycles/total:gc-cycles"},
+}
 
 // ticks is the kernel's USER_HZ: how many a second /proc counts processor time in. It is 100 on
 // every architecture Go runs on.
@@ -53,22 +43,22 @@ func process(p page, start time.Time) {
 			p.add(r.family, float64(samples[n].Value.Uint64()))
 		}
 	}
-	p.add(goInfo, 1, runtime.Version())
-	p.add(processStart, float64(start.UnixMilli())/1000)
+	p.add(gauge("go_info", "Always 1; the label says which Go built the program.", "version"), 1, runtime.Version())
+	p.add(gauge("process_start_time_seconds", "When the process started, since 1970."), float64(start.UnixMilli())/1000)
 
 	if raw, err := os.ReadFile("/proc/self/stat"); err == nil {
 		if s, ok := parseStat(string(raw)); ok {
-			p.add(processCPU, s.cpu)
-			p.add(processVirtual, s.virtual)
-			p.add(processRSS, s.pages*float64(os.Getpagesize()))
+			p.add(counter("process_cpu_seconds_total", "Processor time spent, user and system."), s.cpu)
+			p.add(gauge("process_virtual_memory_bytes", "Virtual memory."), s.virtual)
+			p.add(gauge("process_resident_memory_bytes", "Resident memory."), s.pages*float64(os.Getpagesize()))
 		}
 	}
 	if open, err := os.ReadDir("/proc/self/fd"); err == nil {
-		p.add(processFDs, float64(len(open)))
+		p.add(gauge("process_open_fds", "Open file descriptors."), float64(len(open)))
 	}
 	if raw, err := os.ReadFile("/proc/self/limits"); err == nil {
 		if n, ok := maxFiles(string(raw)); ok {
-			p.add(processMaxFDs, n)
+			p.add(gauge("process_max_fds", "File descriptors that may be open."), n)
 		}
 	}
 }

@@ -11,6 +11,7 @@
 package sessionkey
 
 import (
+	"cmp"
 	"strings"
 
 	"github.com/hermes-connector/hermes-connector/relay"
@@ -35,17 +36,17 @@ const (
 // Build returns the session key of an event from src, as gateways of June and August compute it
 // (build_session_key), plus the workspace that newer ones put into Slack's keys.
 func Build(src relay.Source, o Options) relay.SessionKey {
-	user := src.UserIDAlt
-	if user == "" {
-		user = src.UserID
-	}
 	chat, thread := string(src.ChatID), string(src.ThreadID)
-	participant := string(user)
+	participant := string(cmp.Or(src.UserIDAlt, src.UserID))
 	if src.Platform == whatsapp {
 		participant = canonicalWhatsApp(participant)
 	}
 
-	parts := []string{"agent", namespace(o.Profile), string(src.Platform), string(src.ChatType)}
+	profile := cmp.Or(o.Profile, "default")
+	if profile == "default" {
+		profile = "main"
+	}
+	parts := []string{"agent", profile, string(src.Platform), string(src.ChatType)}
 	add := func(part string) {
 		if part != "" {
 			parts = append(parts, part)
@@ -69,13 +70,6 @@ func Build(src relay.Source, o Options) relay.SessionKey {
 	add(thread)
 	add(participant)
 	return relay.SessionKey(strings.Join(parts, ":"))
-}
-
-func namespace(profile string) string {
-	if profile == "" || profile == "default" {
-		return "main"
-	}
-	return profile
 }
 
 // canonicalWhatsApp reduces a WhatsApp id to its number: "+1555:7@s.whatsapp.net" is 1555. A

@@ -27,19 +27,12 @@ type Credentials struct {
 
 // Issue makes the credentials of a new gateway, and its record with them sealed in it. It stores
 // nothing: the caller completes the record (Instance, Tenant) and hands it to store.DB.Enroll.
-func (a *Authority) Issue(g relay.GatewayID) (Credentials, store.Gateway, error) {
-	c := Credentials{Secret: randomSecret(), DeliveryKey: randomSecret()}
-	now := a.now()
-	sealed, err := a.sealSecret(g, c.Secret, now)
-	if err != nil {
-		return Credentials{}, store.Gateway{}, fmt.Errorf("issue for %s: %w", g, err)
+func (a *Authority) Issue(g relay.GatewayID) (Credentials, store.Gateway) {
+	c, now := Credentials{Secret: randomSecret(), DeliveryKey: randomSecret()}, a.now()
+	return c, store.Gateway{
+		ID: g, CreatedAt: now, DeliveryKey: a.seal.Seal(bucket, deliveryKey(g), c.DeliveryKey),
+		Secrets: []store.GatewaySecret{a.sealSecret(g, c.Secret, now)},
 	}
-	delivery, err := a.seal.Seal(bucket, deliveryKey(g), c.DeliveryKey)
-	if err != nil {
-		return Credentials{}, store.Gateway{}, fmt.Errorf("issue for %s: %w", g, err)
-	}
-	rec := store.Gateway{ID: g, Secrets: []store.GatewaySecret{sealed}, DeliveryKey: delivery, CreatedAt: now}
-	return c, rec, nil
 }
 
 // Rotate gives gateway g a new secret, and leaves row in the audit list. The old one lives until Used was told of the new one, or for 24 hours.
@@ -63,12 +56,9 @@ type Newest struct {
 func (a *Authority) Newest(ctx context.Context, row *audit.Entry, g relay.GatewayID, within time.Duration) (Newest, error) {
 	now := a.now()
 	n := Newest{Secret: randomSecret(), CreatedAt: now}
-	sealed, err := a.sealSecret(g, n.Secret, now)
-	if err != nil {
-		return Newest{}, fmt.Errorf("rotate %s: %w", g, err)
-	}
+	sealed := a.sealSecret(g, n.Secret, now)
 	var found *store.GatewaySecret
-	err = a.db.UpdateGateway(ctx, row, g, func(rec *store.Gateway, _ *store.Instance) error {
+	err := a.db.UpdateGateway(ctx, row, g, func(rec *store.Gateway, _ *store.Instance) error {
 		if rec.Revoked {
 			return ErrRevoked
 		}
@@ -101,18 +91,14 @@ func (a *Authority) Newest(ctx context.Context, row *audit.Entry, g relay.Gatewa
 // a host without a battery clock may give a newer secret an earlier time.
 func (a *Authority) Used(ctx context.Context, p Peer) error {
 	g, err := store.Only(a.db.Gateways(ctx, p.Gateway))
-	if err != nil {
-		return fmt.Errorf("secret used by %s: %w", p.Gateway, err)
+	if err == nil && position(g, p.SecretID) > 0 { // else nothing is written
+		err = a.db.UpdateGateway(ctx, nil, p.Gateway, func(rec *store.Gateway, _ *store.Instance) error {
+			if i := position(*rec, p.SecretID); i > 0 {
+				rec.Secrets = slices.Delete(rec.Secrets, 0, i)
+			}
+			return nil
+		})
 	}
-	if position(g, p.SecretID) <= 0 {
-		return nil
-	}
-	err = a.db.UpdateGateway(ctx, nil, p.Gateway, func(rec *store.Gateway, _ *store.Instance) error {
-		if i := position(*rec, p.SecretID); i > 0 {
-			rec.Secrets = slices.Delete(rec.Secrets, 0, i)
-		}
-		return nil
-	})
 	if err != nil {
 		return fmt.Errorf("secret used by %s: %w", p.Gateway, err)
 	}
@@ -123,20 +109,19 @@ func (a *Authority) Used(ctx context.Context, p Peer) error {
 // store or the vault.
 func (a *Authority) DeliveryKey(ctx context.Context, g relay.GatewayID) (relay.Secret, error) {
 	rec, err := store.Only(a.db.Gateways(ctx, g))
-	if err != nil {
-		return relay.Secret{}, fmt.Errorf("delivery key of %s: %w", g, err)
+	var key relay.Secret
+	if err == nil {
+		key, err = a.seal.Unseal(bucket, deliveryKey(g), rec.DeliveryKey)
 	}
-	key, err := a.seal.Unseal(bucket, deliveryKey(g), rec.DeliveryKey)
 	if err != nil {
 		return relay.Secret{}, fmt.Errorf("delivery key of %s: %w", g, err)
 	}
 	return key, nil
 }
 
-func (a *Authority) sealSecret(g relay.GatewayID, secret relay.Secret, now time.Time) (store.GatewaySecret, error) {
+func (a *Authority) sealSecret(g relay.GatewayID, secret relay.Secret, now time.Time) store.GatewaySecret {
 	id := relay.RandomText(14) // more than 64 random bits
-	sealed, err := a.seal.Seal(bucket, secretKey(g, id), secret)
-	return store.GatewaySecret{ID: id, Sealed: sealed, CreatedAt: now}, err
+	return store.GatewaySecret{ID: id, Sealed: a.seal.Seal(bucket, secretKey(g, id), secret), CreatedAt: now}
 }
 
 // position is where the secret stands in the record, oldest first; -1 when it is gone.

@@ -8,7 +8,7 @@
 //
 //  1. A verdict takes the same work whether or not the gateway exists, and whichever secret fits.
 //  2. Expired is said only to someone who proved to hold a live secret.
-//  3. Trouble of ours (a store, a seal) is an error, never the verdict Unauthorized.
+//  3. Trouble with the store or the vault is an error, never the verdict Unauthorized.
 //  4. A gateway has at most two live secrets, and rotating never takes away the one in use.
 package token
 
@@ -16,7 +16,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay"
@@ -34,7 +33,7 @@ const (
 
 // Sealer seals secrets for the place they are stored at. *vault.Vault satisfies it.
 type Sealer interface {
-	Seal(bucket, key string, plain relay.Secret) ([]byte, error)
+	Seal(bucket, key string, plain relay.Secret) []byte
 	Unseal(bucket, key string, sealed []byte) (relay.Secret, error)
 }
 
@@ -68,7 +67,7 @@ type Authority struct {
 	seal Sealer
 	now  func() time.Time
 	// decoy is a sealed secret nobody knows, checked where a gateway has fewer than maxLive.
-	decoy func() ([]byte, error)
+	decoy []byte
 }
 
 // decoyKey is the decoy's place for the seal. No gateway's id is empty.
@@ -76,9 +75,7 @@ const decoyKey = "/decoy"
 
 // NewAuthority makes an authority over the gateways in db. now is the clock.
 func NewAuthority(db *store.DB, s Sealer, now func() time.Time) *Authority {
-	return &Authority{db: db, seal: s, now: now, decoy: sync.OnceValues(func() ([]byte, error) {
-		return s.Seal(bucket, decoyKey, randomSecret())
-	})}
+	return &Authority{db: db, seal: s, now: now, decoy: s.Seal(bucket, decoyKey, randomSecret())}
 }
 
 // Verify says what bearer is worth, which may be empty. Peer is set with Valid, and with Expired so that a log
@@ -111,14 +108,10 @@ func (a *Authority) Verify(ctx context.Context, bearer string) (Peer, Verdict, e
 // maxLive, so that its time tells neither how many there are nor which one fits. A secret that
 // does not unseal is an error only if no other fits.
 func (a *Authority) match(g store.Gateway, c claim, now time.Time) (id string, ok bool, err error) {
-	decoy, err := a.decoy()
-	if err != nil {
-		return "", false, err
-	}
 	secrets := liveSecrets(g, now)
 	var damaged error
 	for i := range max(len(secrets), maxLive) {
-		key, sealed := decoyKey, decoy
+		key, sealed := decoyKey, a.decoy
 		if i < len(secrets) {
 			key, sealed = secretKey(g.ID, secrets[i].ID), secrets[i].Sealed
 		}

@@ -55,7 +55,8 @@ func (w *Waker) consider(ctx context.Context, i relay.InstanceID) bool {
 		if w.hosts[host] >= maxPerHost {
 			return true // stays due
 		}
-		t.begin(now, w.opts.Most, host)
+		t.busy, t.poked, t.next = true, now, now.Add(t.pause)
+		t.pause = min(2*t.pause, w.opts.Most)
 		w.running++
 		w.hosts[host]++
 		w.pokes.Go(func() { w.poke(ctx, i, t, inst.WakeURL) })

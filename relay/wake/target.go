@@ -14,16 +14,6 @@ type target struct {
 	host  string        // the host of the last request, or of the one that waits for its turn
 }
 
-// waits notes that entries were appended while nobody was there: it may be poked as soon as the
-// cooldown allows.
-func (t *target) waits(now time.Time, cooldown time.Duration) {
-	t.soon(cooldown)
-	t.look = now
-	if t.next.After(now) {
-		t.look = t.next
-	}
-}
-
 // soon cuts the pause since the last poke back to the cooldown.
 func (t *target) soon(cooldown time.Duration) {
 	if t.poked.IsZero() {
@@ -48,11 +38,4 @@ func (t *target) later(now time.Time, cooldown time.Duration) {
 	if t.next.After(now) && t.next.Before(t.look) {
 		t.look = t.next
 	}
-}
-
-// begin notes that a poke begins.
-func (t *target) begin(now time.Time, most time.Duration, host string) {
-	t.busy, t.host, t.poked = true, host, now
-	t.next = now.Add(t.pause)
-	t.pause = min(2*t.pause, most)
 }

@@ -11,8 +11,8 @@
 //  2. Two pokes of one instance begin at least a cooldown apart. While nobody comes, the pause
 //     doubles, up to Options.Most; a session that came, or an entry that was appended since, cuts
 //     it back to what is left of the cooldown.
-//  3. At most maxPokes requests run at once, at most maxPerHost of them to one host: a target that
-//     hangs holds up nobody else, and many do only while they fill maxPokes.
+//  3. At most maxPokes requests run at once, at most maxPerHost of them to one host: hosts that hang
+//     hold up no other until they fill maxPokes.
 //  4. A wake URL is in no log line and no error: it may carry a token.
 //  5. While nothing waits, nothing runs: no timer, no request, no look into the store.
 package wake
@@ -129,7 +129,11 @@ func (w *Waker) Grew(i relay.InstanceID) {
 	if connected {
 		t.look = now.Add(min(settle, w.opts.Cooldown))
 	} else {
-		t.waits(now, w.opts.Cooldown)
+		t.soon(w.opts.Cooldown)
+		t.look = now
+		if t.next.After(now) {
+			t.look = t.next
+		}
 	}
 	w.signal()
 }
@@ -218,20 +222,14 @@ func (w *Waker) round(ctx context.Context) (next time.Time, ok bool) {
 func (w *Waker) due(now time.Time) []relay.InstanceID {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	type waiting struct {
-		id    relay.InstanceID
-		since time.Time
-	}
-	var all []waiting
+	var all []relay.InstanceID
 	for id, t := range w.targets {
 		if !t.busy && !t.look.After(now) {
-			all = append(all, waiting{id, t.look})
+			all = append(all, id)
 		}
 	}
-	slices.SortFunc(all, func(a, b waiting) int { return cmp.Or(a.since.Compare(b.since), cmp.Compare(a.id, b.id)) })
-	out := make([]relay.InstanceID, len(all))
-	for n, x := range all {
-		out[n] = x.id
-	}
-	return out
+	slices.SortFunc(all, func(a, b relay.InstanceID) int {
+		return cmp.Or(w.targets[a].look.Compare(w.targets[b].look), cmp.Compare(a, b))
+	})
+	return all
 }

@@ -1,10 +1,6 @@
 package wire
 
-import (
-	"encoding/json"
-
-	"github.com/hermes-connector/hermes-connector/relay"
-)
+import "github.com/hermes-connector/hermes-connector/relay"
 
 // decodeAction reads the action of an outbound frame; o is nil when there is none. What cannot
 // be used comes back as a relay.UnknownAction that says why.
@@ -84,10 +80,6 @@ func (f *form) action(op relay.Op) relay.Action {
 			Chat: chat(), DraftID: f.count("draft_id"), Content: f.prose("content"),
 			Final: f.choice("final"), Meta: meta,
 		}
-	case relay.OpTaskCard:
-		return relay.TaskCard{Chat: chat(), CardID: f.need("card_id"), Chunks: f.chunks(), Meta: meta}
-	case relay.OpTaskCardStop:
-		return relay.TaskCardStop{Chat: chat(), CardID: f.need("card_id"), Meta: meta}
 	default:
 		return nil
 	}
@@ -100,45 +92,45 @@ func encodeAction(a relay.Action) members {
 	}
 	m := members{"op": a.Op()}
 	set(m, "chat_id", a.Target())
-	if _, unknown := a.(relay.UnknownAction); !unknown {
-		m["metadata"] = encodeMetadata(relay.MetaOf(a))
-	}
+	var meta relay.Metadata
 	switch a := a.(type) {
+	case relay.UnknownAction:
+		return m
 	case relay.Send:
-		m["content"], m["reply_to"] = a.Content, orNull(a.ReplyTo)
+		m["content"], m["reply_to"], meta = a.Content, orNull(a.ReplyTo), a.Meta
 	case relay.Edit:
-		m["message_id"], m["content"] = a.Message, a.Content
+		m["message_id"], m["content"], meta = a.Message, a.Content, a.Meta
 	case relay.Typing:
 		set(m, "content", a.Phrase)
+		meta = a.Meta
 	case relay.React:
-		m["message_id"], m["emoji"], m["remove"] = a.Message, a.Emoji, a.Remove
+		m["message_id"], m["emoji"], m["remove"], meta = a.Message, a.Emoji, a.Remove, a.Meta
 	case relay.Delete:
-		m["message_id"] = a.Message
+		m["message_id"], meta = a.Message, a.Meta
+	case relay.GetChatInfo:
+		meta = a.Meta
 	case relay.FollowUp:
-		m["session_key"], m["kind"], m["content"] = a.Session, a.Kind, a.Content
+		m["session_key"], m["kind"], m["content"], meta = a.Session, a.Kind, a.Content, a.Meta
 	case relay.SendMedia:
 		m["media_kind"], m["source_url"], m["content"] = a.Kind, a.SourceURL, a.Caption
-		m["reply_to"] = orNull(a.ReplyTo)
+		m["reply_to"], meta = orNull(a.ReplyTo), a.Meta
 		set(m, "filename", a.Filename)
 	case relay.Prompt:
 		m["content"], m["prompt_kind"], m["prompt_id"] = a.Content, a.Kind, a.PromptID
-		m["options"], m["reply_to"] = encodeOptions(a.Options), orNull(a.ReplyTo)
+		m["options"], m["reply_to"], meta = encodeOptions(a.Options), orNull(a.ReplyTo), a.Meta
 		set(m, "timeout_s", a.TimeoutS)
 	case relay.ThreadCreate:
-		m["thread_name"] = a.Name
+		m["thread_name"], meta = a.Name, a.Meta
 		set(m, "message_id", a.Anchor)
 		set(m, "seed_text", a.SeedText)
 	case relay.ThreadRename:
-		m["message_id"], m["thread_name"] = a.Thread, a.Name
+		m["message_id"], m["thread_name"], meta = a.Thread, a.Name, a.Meta
 		set(m, "only_if_connector_created", a.OnlyIfConnectorCreated)
 		set(m, "only_if_current_name", a.OnlyIfCurrentName)
 	case relay.Draft:
-		m["draft_id"], m["content"], m["final"] = a.DraftID, a.Content, a.Final
-	case relay.TaskCard:
-		m["card_id"], m["chunks"] = a.CardID, encodeChunks(a.Chunks)
-	case relay.TaskCardStop:
-		m["card_id"] = a.CardID
+		m["draft_id"], m["content"], m["final"], meta = a.DraftID, a.Content, a.Final, a.Meta
 	}
+	m["metadata"] = encodeMetadata(meta)
 	return m
 }
 
@@ -148,14 +140,6 @@ func encodeOptions(options []relay.PromptOption) []members {
 		m := members{"id": o.ID, "label": o.Label}
 		set(m, "style", o.Style)
 		out = append(out, m)
-	}
-	return out
-}
-
-func encodeChunks(chunks [][]byte) []json.RawMessage {
-	out := []json.RawMessage{}
-	for _, c := range chunks {
-		out = append(out, c)
 	}
 	return out
 }

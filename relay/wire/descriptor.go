@@ -1,7 +1,7 @@
 package wire
 
 import (
-	"fmt"
+	"cmp"
 
 	"github.com/hermes-connector/hermes-connector/relay"
 )
@@ -12,14 +12,6 @@ type Descriptor struct{ relay.Descriptor }
 // defaultMaxLength replaces a limit that is none: June gateways take 0 at its word, August
 // gateways replace it by this figure.
 const defaultMaxLength = 4096
-
-// requiredDescriptorKeys raise inside a gateway's reader when they are missing, in every age.
-func requiredDescriptorKeys() []string {
-	return []string{
-		"contract_version", "platform", "label", "max_message_length", "supports_draft_streaming",
-		"supports_edit", "supports_threads", "markdown_dialect", "len_unit",
-	}
-}
 
 // descriptorJSON is a relay.Descriptor under the wire's names.
 type descriptorJSON struct {
@@ -40,50 +32,35 @@ type descriptorJSON struct {
 	SupportsBlockFormatting      bool             `json:"supports_block_formatting"`
 }
 
-func encodeDescriptor(f Descriptor) any {
-	d := descriptorJSON(f.Descriptor)
+// descriptorFrame is a Descriptor as it travels.
+type descriptorFrame struct {
+	bare
+	Descriptor struct {
+		ContractVersion int `json:"contract_version"`
+		descriptorJSON
+	} `json:"descriptor"`
+}
+
+func (f Descriptor) body() any {
+	out := descriptorFrame{bare: bare{typeDescriptor}}
+	out.Descriptor.ContractVersion, out.Descriptor.descriptorJSON = relay.ContractVersion, complete(f.Descriptor)
+	return out
+}
+
+func (f descriptorFrame) frame() Frame {
+	d := complete(relay.Descriptor(f.Descriptor.descriptorJSON))
+	d.SupportedOps = some(d.SupportedOps)
+	return Descriptor{relay.Descriptor(d)}
+}
+
+// complete gives a descriptor what gateways cannot do without.
+func complete(d relay.Descriptor) descriptorJSON {
 	if d.MaxMessageLength <= 0 {
 		d.MaxMessageLength = defaultMaxLength
-	}
-	if d.LenUnit == "" {
-		d.LenUnit = relay.LenChars
 	}
 	if d.SupportedOps == nil {
 		d.SupportedOps = []relay.Op{}
 	}
-	type body struct {
-		ContractVersion int `json:"contract_version"`
-		descriptorJSON
-	}
-	return struct {
-		Type       string `json:"type"`
-		Descriptor body   `json:"descriptor"`
-	}{typeDescriptor, body{relay.ContractVersion, d}}
-}
-
-func decodeDescriptor(o object) (Frame, error) {
-	d := o.sub("descriptor")
-	for _, key := range requiredDescriptorKeys() {
-		if _, ok := d[key]; !ok {
-			return nil, fmt.Errorf("descriptor without %s: %w", key, ErrUnusable)
-		}
-	}
-	out := relay.Descriptor{
-		Platform: relay.PlatformID(d.id("platform")), Label: d.words("label"),
-		MaxMessageLength: defaultMaxLength, LenUnit: relay.LenChars,
-		MarkdownDialect:        d.words("markdown_dialect"),
-		SupportsDraftStreaming: d.hint("supports_draft_streaming"),
-		SupportsEdit:           d.hint("supports_edit"), SupportsThreads: d.hint("supports_threads"),
-		Emoji: d.words("emoji"), PlatformHint: d.words("platform_hint"), PIISafe: d.hint("pii_safe"),
-		SupportsContext: d.hint("supports_context"), SupportedOps: ids[relay.Op](d, "supported_ops"),
-		SupportsInchannelContinuable: d.hint("supports_inchannel_continuable"),
-		SupportsBlockFormatting:      d.hint("supports_block_formatting"),
-	}
-	if n, ok := d.integer("max_message_length"); ok && n > 0 && n <= MaxFrame {
-		out.MaxMessageLength = int(n)
-	}
-	if d.words("len_unit") == string(relay.LenUTF16) {
-		out.LenUnit = relay.LenUTF16
-	}
-	return Descriptor{out}, nil
+	d.LenUnit = cmp.Or(d.LenUnit, relay.LenChars)
+	return descriptorJSON(d)
 }

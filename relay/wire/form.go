@@ -1,8 +1,8 @@
 package wire
 
 import (
-	"bytes"
 	"cmp"
+	"strconv"
 
 	"github.com/hermes-connector/hermes-connector/relay"
 )
@@ -53,17 +53,18 @@ func (f *form) title(key string) string {
 // choice is a flag that may be absent but not of another type: a guess would turn a removal
 // into an addition, or a guarded change into an unguarded one.
 func (f *form) choice(key string) bool {
-	v, ok := f.flag(key)
-	if !ok {
+	switch string(f.object[key]) {
+	case "true", "false", "null", "":
+	default:
 		f.miss(key, "true or false")
 	}
-	return v
+	return f.hint(key)
 }
 
-// count is a whole number that must be there.
+// count is a whole number that must be there, also one written as a string, as 5.0 or as 5e3.
 func (f *form) count(key string) int64 {
-	n, ok := f.integer(key)
-	if !ok {
+	n, err := strconv.ParseInt(f.id(key), 10, 64)
+	if err != nil {
 		f.miss(key, "a whole number")
 	}
 	return n
@@ -72,10 +73,11 @@ func (f *form) count(key string) int64 {
 // currentName is the second guard of a thread_rename. The first one wins over it.
 func (f *form) currentName(connectorCreated bool) *string {
 	const key = "only_if_current_name"
-	if connectorCreated || !f.has(key) {
+	raw := f.object[key]
+	if connectorCreated || raw == nil || string(raw) == "null" {
 		return nil
 	}
-	s, ok := shortOf(f.object[key], maxTitle)
+	s, ok := shortOf(raw, maxTitle)
 	if !ok {
 		f.miss(key, "a short text")
 	}
@@ -98,23 +100,6 @@ func (f *form) options() []relay.PromptOption {
 	}
 	if out == nil {
 		f.miss(key, "a list of objects with ids")
-	}
-	return out
-}
-
-// chunks are a task card's parts, each an object this connector does not look into.
-func (f *form) chunks() [][]byte {
-	const key = "chunks"
-	if !bytes.HasPrefix(f.object[key], []byte("[")) {
-		f.miss(key, "a list of objects")
-	}
-	var out [][]byte
-	for raw := range f.list(key) {
-		if raw = compact(raw); raw[0] != '{' {
-			f.miss(key, "a list of objects")
-			return nil
-		}
-		out = append(out, raw)
 	}
 	return out
 }

@@ -83,12 +83,6 @@ func outboundFrames() []wire.Frame {
 		relay.ThreadRename{Chat: "T9", Thread: "T9", Name: "Better plans"},
 		relay.Draft{Chat: "4242", DraftID: 9007199254740993, Content: "so far", Final: true, Meta: relay.Metadata{ReplyToMessageID: "501"}},
 		relay.Draft{Chat: "4242", DraftID: 1},
-		relay.TaskCard{Chat: "C0", CardID: "turn:1712.1", Chunks: [][]byte{
-			[]byte(`{"type":"plan","title":"<b>"}`), []byte(`{"type":"task","id":1}`),
-		}, Meta: relay.Metadata{ThreadID: "1712.1"}},
-		relay.TaskCard{Chat: "C0", CardID: "turn:1712.1"},
-		relay.TaskCardStop{Chat: "C0", CardID: "turn:1712.1", Meta: relay.Metadata{ThreadID: "1712.1"}},
-		relay.TaskCardStop{Chat: "C0", CardID: "turn:1712.1"},
 		relay.UnknownAction{Name: "pin", Chat: "4242"},
 	} {
 		frames = append(frames, wire.Outbound{Request: relay.Request{ID: "00112233445566778899aabbccddeeff", Action: a}})

@@ -19,11 +19,11 @@ const (
 // Hello names one identity a gateway fronts. A gateway sends one for each, the default first.
 type Hello struct {
 	// Platform is relay.RelayPlatform when the gateway was never told one.
-	Platform relay.PlatformID
-	BotID    relay.BotID // empty when the gateway was never told one
+	Platform relay.PlatformID `json:"platform"`
+	BotID    relay.BotID      `json:"botId"` // empty when the gateway was never told one
 	// Manifest is the gateway's slash commands, each a compact JSON object in Discord's shape, as far as they are
 	// within the limits above. nil: it was not sent, as by gateways before August.
-	Manifest []json.RawMessage
+	Manifest []json.RawMessage `json:"command_manifest,omitzero"`
 }
 
 func decodeHello(o object) Hello {
@@ -44,15 +44,9 @@ func decodeHello(o object) Hello {
 	return h
 }
 
-func encodeHello(h Hello) any {
-	out := struct {
-		Type     string             `json:"type"`
-		Platform relay.PlatformID   `json:"platform"`
-		BotID    relay.BotID        `json:"botId"`
-		Manifest *[]json.RawMessage `json:"command_manifest,omitempty"`
-	}{Type: typeHello, Platform: h.Platform, BotID: h.BotID}
-	if h.Manifest != nil {
-		out.Manifest = &h.Manifest
-	}
-	return out
+func (h Hello) body() any {
+	return struct {
+		bare
+		Hello
+	}{bare{typeHello}, h}
 }

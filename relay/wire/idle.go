@@ -9,12 +9,15 @@ type GoingIdleAck struct{}
 // InboundAck says that the gateway took over the inbound frame with that buffer id.
 type InboundAck struct {
 	// Buffer is the id as it came back; empty or foreign ones are the receiver's to ignore.
-	Buffer string
+	Buffer string `json:"bufferId"`
 }
 
-func encodeInboundAck(a InboundAck) any {
+func (GoingIdle) body() any    { return bare{typeGoingIdle} }
+func (GoingIdleAck) body() any { return bare{typeGoingIdleAck} }
+
+func (a InboundAck) body() any {
 	return struct {
-		Type   string `json:"type"`
-		Buffer string `json:"bufferId"`
-	}{typeInboundAck, a.Buffer}
+		bare
+		InboundAck
+	}{bare{typeInboundAck}, a}
 }

@@ -15,7 +15,7 @@ type Inbound struct {
 }
 
 type inboundJSON struct {
-	Type   string    `json:"type"`
+	bare
 	Event  eventJSON `json:"event"`
 	Buffer string    `json:"bufferId,omitempty"`
 }
@@ -65,7 +65,7 @@ type mediaJSON struct {
 	Caption  string `json:"caption,omitempty"`
 }
 
-func encodeInbound(f Inbound) any {
+func (f Inbound) body() any {
 	ev := f.Event
 	out := eventJSON{
 		Text: ev.Text, MessageType: cmp.Or(ev.Type, relay.TypeText), Source: encodeSource(ev.Source), MessageID: ev.MessageID,
@@ -82,7 +82,7 @@ func encodeInbound(f Inbound) any {
 		out.MediaURLs = append(out.MediaURLs, m.URL)
 		out.Media = append(out.Media, mediaJSON(m))
 	}
-	return inboundJSON{Type: typeInbound, Event: out, Buffer: f.Buffer}
+	return inboundJSON{bare{typeInbound}, out, f.Buffer}
 }
 
 func encodeContext(line relay.ContextLine) contextJSON {
@@ -91,78 +91,21 @@ func encodeContext(line relay.ContextLine) contextJSON {
 	return c
 }
 
-// decodeInbound never refuses: a gateway takes a frame without an event for an empty direct
-// message, too.
-func decodeInbound(o object) Inbound {
-	e := o.sub("event")
+// frame never refuses: a gateway takes a frame without an event for an empty direct message, too.
+func (f inboundJSON) frame() Frame {
+	e := f.Event
 	ev := relay.Event{
-		Source: decodeSource(e.sub("source")), Type: cmp.Or(relay.MessageType(e.words("message_type")), relay.TypeText),
-		Text: e.words("text"), MessageID: relay.MessageID(e.id("message_id")),
-		ReplyToMessageID: relay.MessageID(e.id("reply_to_message_id")),
-		ContextError:     e.hint("context_error"), Media: decodeMedia(e),
+		Source: e.Source.source(), Type: cmp.Or(e.MessageType, relay.TypeText), Text: e.Text, MessageID: e.MessageID,
+		ReplyToMessageID: e.ReplyToMessageID, ContextError: e.ContextError,
+		ReplyTo: (*relay.Quote)(e.ReplyTo), Prompt: (*relay.PromptResponse)(e.Prompt),
 	}
-	if q := e.sub("reply_to"); q != nil {
-		ev.ReplyTo = &relay.Quote{Text: q.words("text"), Author: q.words("author"), IsOwn: q.hint("is_own")}
+	for _, c := range e.Context {
+		ev.Context = append(ev.Context, relay.ContextLine{UserID: c.Source.UserID, UserName: c.Source.UserName, Text: c.Text})
 	}
-	for raw := range e.list("context") {
-		line, _ := parseObject(raw)
-		text, ok := line.text("text")
-		if !ok {
-			continue
-		}
-		src := line.sub("source")
-		ev.Context = append(ev.Context, relay.ContextLine{
-			UserID: relay.UserID(src.id("user_id")), UserName: src.words("user_name"), Text: text,
-		})
-	}
-	if p := e.sub("prompt_response"); p.id("prompt_id") != "" && p.id("option_id") != "" {
-		ev.Prompt = &relay.PromptResponse{
-			PromptID: p.id("prompt_id"), OptionID: p.id("option_id"), Label: p.words("label"),
-			PromptMessageID: relay.MessageID(p.id("prompt_message_id")),
+	for _, m := range e.Media {
+		if m.URL != "" {
+			ev.Media = append(ev.Media, relay.Media(m))
 		}
 	}
-	return Inbound{Event: ev, Buffer: o.id("bufferId")}
-}
-
-// decodeMedia joins media_urls and media by URL, as the newest gateways do: of two entries for
-// one URL the later counts. What only media names comes last.
-func decodeMedia(e object) []relay.Media {
-	known := map[string]relay.Media{}
-	var order []string
-	for raw := range e.list("media") {
-		o, _ := parseObject(raw)
-		m := relay.Media{
-			URL: o.words("url"), Mime: o.words("mime"), Kind: o.words("kind"),
-			Filename: o.words("filename"), Caption: o.words("caption"),
-		}
-		if m.URL == "" {
-			continue
-		}
-		if n, ok := o.integer("size"); ok && n > 0 {
-			m.Size = n
-		}
-		if _, again := known[m.URL]; !again {
-			order = append(order, m.URL)
-		}
-		known[m.URL] = m
-	}
-	var out []relay.Media
-	used := map[string]bool{}
-	for raw := range e.list("media_urls") {
-		url, ok := textOf(raw)
-		if !ok || url == "" {
-			continue
-		}
-		m, ok := known[url]
-		if !ok {
-			m = relay.Media{URL: url}
-		}
-		out, used[url] = append(out, m), true
-	}
-	for _, url := range order {
-		if !used[url] {
-			out = append(out, known[url])
-		}
-	}
-	return out
+	return Inbound{Event: ev, Buffer: f.Buffer}
 }

@@ -1,12 +1,17 @@
 package wire
 
-import "github.com/hermes-connector/hermes-connector/relay"
+import (
+	"cmp"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+)
 
 // decodeMetadata reads the hints that somebody acts on, of every age. Nothing in it can be wrong: what
 // does not fit was not said.
 func decodeMetadata(o object) relay.Metadata {
 	return relay.Metadata{
-		Scope: scopeOf(o), UserID: relay.UserID(o.id("user_id")), ThreadID: relay.ThreadID(o.id("thread_id")),
+		Scope:  relay.ScopeID(cmp.Or(o.id("scope_id"), o.id("guild_id"))),
+		UserID: relay.UserID(o.id("user_id")), ThreadID: relay.ThreadID(o.id("thread_id")),
 		Notify: o.hint("notify"), NonConversational: o.hint("non_conversational"),
 		ReplyToMessageID:     relay.MessageID(o.id("reply_to_message_id")),
 		DMTopicReplyFallback: o.hint("telegram_dm_topic_reply_fallback"),

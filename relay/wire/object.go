@@ -81,12 +81,6 @@ func (q *quotes) holds(c byte) bool {
 	return was || q.open
 }
 
-// has reports whether the member is there and not null.
-func (o object) has(key string) bool {
-	raw, ok := o[key]
-	return ok && string(raw) != "null"
-}
-
 // text returns a string member.
 func (o object) text(key string) (string, bool) { return textOf(o[key]) }
 
@@ -127,29 +121,8 @@ func idOf(raw json.RawMessage) string {
 	return s
 }
 
-// flag returns a boolean member; ok is false if it is there and no boolean.
-func (o object) flag(key string) (v, ok bool) {
-	switch string(o[key]) {
-	case "true":
-		return true, true
-	case "false", "null", "":
-		return false, true
-	default:
-		return false, false
-	}
-}
-
-// hint is flag for what may be ignored.
-func (o object) hint(key string) bool {
-	v, _ := o.flag(key)
-	return v
-}
-
-// integer returns a whole number, also one written as a string, as 5.0 or as 5e3.
-func (o object) integer(key string) (int64, bool) {
-	n, err := strconv.ParseInt(o.id(key), 10, 64)
-	return n, err == nil
-}
+// hint is a flag that counts only when it is true.
+func (o object) hint(key string) bool { return string(o[key]) == "true" }
 
 // seconds returns a positive number of seconds, at most maxWait; else 0.
 func (o object) seconds(key string) float64 {
@@ -175,17 +148,6 @@ func (o object) list(key string) iter.Seq[json.RawMessage] {
 	return parts(raw)
 }
 
-// ids returns an array's usable ids.
-func ids[T ~string](o object, key string) []T {
-	var out []T
-	for raw := range o.list(key) {
-		if id := idOf(raw); id != "" {
-			out = append(out, T(id))
-		}
-	}
-	return out
-}
-
 // compact copies raw, an element of a parsed list, without blanks, so that equal values have equal bytes.
 func compact(raw json.RawMessage) json.RawMessage {
 	var buf bytes.Buffer
@@ -208,12 +170,4 @@ func decimal(raw json.RawMessage) (string, bool) {
 		return "", false
 	}
 	return strconv.FormatInt(int64(f), 10), true
-}
-
-// orNull renders an empty value as null: the key is always there, the value is not.
-func orNull[T ~string](s T) *T {
-	if s == "" {
-		return nil
-	}
-	return &s
 }

@@ -26,7 +26,7 @@ func decodeOutbound(o object, values int) (Frame, error) {
 	return Outbound{r}, nil
 }
 
-func encodeOutbound(f Outbound) any {
+func (f Outbound) body() any {
 	return struct {
 		Type     string           `json:"type"`
 		ID       relay.RequestID  `json:"requestId"`

@@ -1,7 +1,6 @@
 package wire
 
 import (
-	"fmt"
 	"math"
 	"time"
 
@@ -44,12 +43,14 @@ type chatInfoJSON struct {
 	Type relay.ChatType `json:"type"`
 }
 
-func encodeOutboundResult(f OutboundResult) any {
-	return struct {
-		Type   string          `json:"type"`
-		ID     relay.RequestID `json:"requestId"`
-		Result resultJSON      `json:"result"`
-	}{typeOutboundResult, f.ID, encodeResult(f)}
+type resultFrame struct {
+	bare
+	ID     relay.RequestID `json:"requestId"`
+	Result resultJSON      `json:"result"`
+}
+
+func (f OutboundResult) body() any {
+	return resultFrame{bare{typeOutboundResult}, f.ID, encodeResult(f)}
 }
 
 func encodeResult(f OutboundResult) resultJSON {
@@ -71,42 +72,25 @@ func encodeResult(f OutboundResult) resultJSON {
 	return r
 }
 
-// decodeOutboundResult takes a result without success for a failure, unless it is the answer
-// to get_chat_info, which needs none.
-func decodeOutboundResult(o object) (Frame, error) {
-	f := OutboundResult{ID: relay.RequestID(o.id("requestId"))}
-	if f.ID == "" {
-		return nil, fmt.Errorf("outbound_result without requestId: %w", ErrUnusable)
+func (f resultFrame) frame() Frame {
+	r, out := f.Result, OutboundResult{ID: f.ID}
+	if !r.Success {
+		e := &relay.ActionError{Outcome: relay.NotSent, Public: r.Error, Code: r.Code, MessageIDs: some(r.MessageIDs)}
+		if r.Ambiguous || len(e.MessageIDs) > 0 {
+			e.Outcome = relay.MaybeSent
+		}
+		if r.RetryAfter > 0 && r.RetryAfter <= maxWait.Seconds() {
+			e.RetryAfter = time.Duration(math.Round(r.RetryAfter * float64(time.Second)))
+		}
+		out.Err = e
+		return out
 	}
-	r := o.sub("result")
-	info := r.sub("chat_info")
-	if info == nil && (r.has("name") || r.has("type")) {
-		info = r
+	out.Result = relay.Result{
+		MessageID: r.MessageID, MessageIDs: some(r.MessageIDs), ThreadID: r.ThreadID, AutoThreadName: r.AutoThreadName,
+		MovedTo: r.ChatID, ChatInfo: (*relay.ChatInfo)(r.ChatInfo),
 	}
-	if !r.hint("success") && (r.has("success") || info == nil) {
-		f.Err = decodeFailure(r)
-		return f, nil
+	if r.ChatInfo != nil {
+		out.Op = relay.OpGetChatInfo
 	}
-	f.Result = relay.Result{
-		MessageID: relay.MessageID(r.id("message_id")), MessageIDs: ids[relay.MessageID](r, "message_ids"),
-		ThreadID: relay.ThreadID(r.id("thread_id")), AutoThreadName: r.words("auto_thread_name"),
-		MovedTo: relay.ChatID(r.id("chat_id")),
-	}
-	if info != nil {
-		f.Op = relay.OpGetChatInfo
-		f.Result.ChatInfo = &relay.ChatInfo{Name: info.words("name"), Type: relay.ChatType(info.words("type"))}
-	}
-	return f, nil
-}
-
-func decodeFailure(r object) *relay.ActionError {
-	e := &relay.ActionError{
-		Outcome: relay.NotSent, Public: r.words("error"), Code: r.words("code"),
-		MessageIDs: ids[relay.MessageID](r, "message_ids"),
-		RetryAfter: time.Duration(math.Round(r.seconds("retry_after") * float64(time.Second))),
-	}
-	if r.hint("ambiguous") || len(e.MessageIDs) > 0 {
-		e.Outcome = relay.MaybeSent
-	}
-	return e
+	return out
 }

@@ -98,7 +98,7 @@ func TestEveryIDIsAString(t *testing.T) {
 				t.Fatalf("%s: %v", name, err)
 			}
 			walk(v, func(key string, v any) {
-				// A draft is numbered by the gateway; a task card's chunks are not ours to look into.
+				// A draft is numbered by the gateway.
 				isID := strings.HasSuffix(key, "_id") || strings.HasSuffix(key, "Id") || key == "thread_ts"
 				if _, ok := v.(string); isID && v != nil && !ok && key != "draft_id" {
 					t.Errorf("%s: %s is %T, want a string", name, key, v)

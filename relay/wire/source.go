@@ -34,8 +34,8 @@ type sourceJSON struct {
 // encodeSource writes the defaults a gateway would assume, so that every age assumes the same.
 func encodeSource(s relay.Source) sourceJSON {
 	return sourceJSON{
-		Platform: cmp.Or(s.Platform, relay.RelayPlatform), ChatID: s.ChatID, ChatType: cmp.Or(s.ChatType, relay.ChatDM), ChatName: orNull(s.ChatName),
-		UserID: orNull(s.UserID), UserName: orNull(s.UserName), ThreadID: orNull(s.ThreadID),
+		Platform: cmp.Or(s.Platform, relay.RelayPlatform), ChatID: s.ChatID, ChatType: cmp.Or(s.ChatType, relay.ChatDM),
+		ChatName: orNull(s.ChatName), UserID: orNull(s.UserID), UserName: orNull(s.UserName), ThreadID: orNull(s.ThreadID),
 		ChatTopic: orNull(s.ChatTopic), UserDisplayName: s.UserDisplayName, UserHandle: s.UserHandle,
 		UserIDAlt: s.UserIDAlt, ChatIDAlt: s.ChatIDAlt, GuildID: s.Scope, ScopeID: s.Scope,
 		ParentChatID: s.ParentChatID, MessageID: s.MessageID, Profile: s.Profile,
@@ -43,21 +43,29 @@ func encodeSource(s relay.Source) sourceJSON {
 	}
 }
 
-func decodeSource(o object) relay.Source {
+func (s sourceJSON) source() relay.Source {
 	return relay.Source{
-		Platform: cmp.Or(relay.PlatformID(o.id("platform")), relay.RelayPlatform), ChatID: relay.ChatID(o.id("chat_id")),
-		ChatType: cmp.Or(relay.ChatType(o.words("chat_type")), relay.ChatDM), ChatName: o.words("chat_name"),
-		ChatTopic: o.words("chat_topic"), UserID: relay.UserID(o.id("user_id")),
-		UserName: o.words("user_name"), UserDisplayName: o.words("user_display_name"),
-		UserHandle: o.words("user_handle"), ThreadID: relay.ThreadID(o.id("thread_id")),
-		UserIDAlt: relay.UserID(o.id("user_id_alt")), ChatIDAlt: relay.ChatID(o.id("chat_id_alt")),
-		Scope: scopeOf(o), ParentChatID: relay.ChatID(o.id("parent_chat_id")),
-		MessageID: relay.MessageID(o.id("message_id")), Profile: o.words("profile"),
-		AutoThreadCreated: o.hint("auto_thread_created"), AutoThreadInitialName: o.words("auto_thread_initial_name"),
+		Platform: cmp.Or(s.Platform, relay.RelayPlatform), ChatID: s.ChatID, ChatType: cmp.Or(s.ChatType, relay.ChatDM),
+		ChatName: orEmpty(s.ChatName), ChatTopic: orEmpty(s.ChatTopic), UserID: orEmpty(s.UserID),
+		UserName: orEmpty(s.UserName), UserDisplayName: s.UserDisplayName, UserHandle: s.UserHandle,
+		ThreadID: orEmpty(s.ThreadID), UserIDAlt: s.UserIDAlt, ChatIDAlt: s.ChatIDAlt,
+		Scope: cmp.Or(s.ScopeID, s.GuildID), ParentChatID: s.ParentChatID, MessageID: s.MessageID, Profile: s.Profile,
+		AutoThreadCreated: s.AutoThreadCreated, AutoThreadInitialName: s.AutoThreadInitialName,
 	}
 }
 
-// scopeOf reads the scope under its new name or its old one.
-func scopeOf(o object) relay.ScopeID {
-	return relay.ScopeID(cmp.Or(o.id("scope_id"), o.id("guild_id")))
+// orNull renders an empty value as null: the key is always there, the value is not.
+func orNull[T ~string](s T) *T {
+	if s == "" {
+		return nil
+	}
+	return &s
+}
+
+// orEmpty is the inverse of orNull.
+func orEmpty[T ~string](s *T) (out T) {
+	if s != nil {
+		out = *s
+	}
+	return out
 }

@@ -6,7 +6,11 @@
 //
 // Gateways of three ages are served at once, so what goes out carries the keys of every age,
 // and what comes in is read leniently: a key nobody knows is ignored, a hint of the wrong type
-// counts as absent, and an id written as a number is its decimal text.
+// counts as absent, and an id written as a number is its decimal text. What the connector says is
+// read by this program's own gateways only, and so as it is written.
+//
+// relay/api has a reader of its own: it names the member at fault where this one forgives, and the two
+// share no more than a map of raw members.
 //
 // Invariants:
 //
@@ -17,7 +21,7 @@
 //  5. An outbound frame that has a request id always decodes, so that it can be answered, unless
 //     it has more values than MaxValues, or is over MaxFrame once repaired.
 //  6. Traits, the event's own id, its bot and its time never leave.
-//  7. An id that was read is at most 1 KiB, so an answer that repeats it fits in a frame.
+//  7. An id that a gateway sent is at most 1 KiB, so an answer that repeats it fits in a frame.
 package wire
 
 import (
@@ -56,7 +60,10 @@ var (
 )
 
 // Frame is one message of the protocol: one of this package's structs, by value.
-type Frame interface{ frame() }
+type Frame interface {
+	// body is what Encode marshals.
+	body() any
+}
 
 // The values of a frame's "type", first what a gateway says, then what the connector says.
 const (
@@ -108,8 +115,7 @@ func DecodeFromGateway(line []byte) (Frame, error) {
 	}
 }
 
-// DecodeFromConnector reads one line a connector wrote, as a gateway does. The error is
-// ErrNotJSON, ErrNotObject or ErrUnusable.
+// DecodeFromConnector reads one line this connector wrote. The error is ErrNotJSON, ErrNotObject or ErrUnusable.
 func DecodeFromConnector(line []byte) (Frame, error) {
 	o, err := parseLine(line)
 	if err != nil {
@@ -117,20 +123,29 @@ func DecodeFromConnector(line []byte) (Frame, error) {
 	}
 	switch t := o.id("type"); t {
 	case typeDescriptor:
-		return decodeDescriptor(o)
+		return read[descriptorFrame](line)
 	case typeInbound:
-		return decodeInbound(o), nil
+		return read[inboundJSON](line)
 	case typeOutboundResult:
-		return decodeOutboundResult(o)
+		return read[resultFrame](line)
 	case typeInterruptInbound:
-		return decodeInterruptInbound(o), nil
+		return read[InterruptInbound](line)
 	case typePassthrough:
-		return decodePassthrough(o)
+		return read[forwardFrame](line)
 	case typeGoingIdleAck:
 		return GoingIdleAck{}, nil
 	default:
 		return Unknown{Type: t}, nil
 	}
+}
+
+// read is the frame in a line of the form T.
+func read[T interface{ frame() Frame }](line []byte) (Frame, error) {
+	var v T
+	if err := json.Unmarshal(line, &v); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrUnusable, err)
+	}
+	return v.frame(), nil
 }
 
 // values is how many values line has, if it is JSON, give or take the empty lists and objects.
@@ -177,47 +192,22 @@ func repairedSize(line []byte) (size int) {
 }
 
 // Encode renders f as one line with its final newline. An error means that f holds raw JSON
-// (a manifest entry, a task card's chunk) that is none, or a number JSON cannot hold.
+// (a manifest entry) that is none, or a number JSON cannot hold.
 func Encode(f Frame) ([]byte, error) {
-	var v any
 	switch f := f.(type) {
-	case Hello:
-		v = encodeHello(f)
-	case Outbound:
-		v = encodeOutbound(f)
-	case Interrupt:
-		v = encodeInterrupt(f)
-	case GoingIdle:
-		v = bare{typeGoingIdle}
-	case InboundAck:
-		v = encodeInboundAck(f)
-	case Descriptor:
-		v = encodeDescriptor(f)
-	case Inbound:
-		v = encodeInbound(f)
-	case OutboundResult:
-		v = encodeOutboundResult(f)
-	case InterruptInbound:
-		v = encodeInterruptInbound(f)
-	case PassthroughForward:
-		v = encodePassthrough(f)
+	case nil:
+		return nil, errors.New("encode: no frame")
 	case Packed:
 		return encodePacked(f)
-	case GoingIdleAck:
-		v = bare{typeGoingIdleAck}
-	case Unknown:
-		v = bare(f)
-	default:
-		return nil, fmt.Errorf("encode %T: not a frame", f)
 	}
-	line, err := marshalLine(v)
+	line, err := marshalLine(f.body())
 	if err != nil {
 		return nil, fmt.Errorf("encode %T: %w", f, err)
 	}
 	return line, nil
 }
 
-// bare is a frame that is nothing but its type.
+// bare begins every frame, and is all of some.
 type bare struct {
 	Type string `json:"type"`
 }
@@ -237,15 +227,4 @@ func marshalLine(v any) ([]byte, error) {
 	return bytes.ToValidUTF8(buf.Bytes(), []byte(string(utf8.RuneError))), nil
 }
 
-func (Hello) frame()              {}
-func (Outbound) frame()           {}
-func (Interrupt) frame()          {}
-func (GoingIdle) frame()          {}
-func (InboundAck) frame()         {}
-func (Descriptor) frame()         {}
-func (Inbound) frame()            {}
-func (OutboundResult) frame()     {}
-func (InterruptInbound) frame()   {}
-func (PassthroughForward) frame() {}
-func (GoingIdleAck) frame()       {}
-func (Unknown) frame()            {}
+func (u Unknown) body() any { return bare(u) }

@@ -1,0 +1,140 @@
+package metrics
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/relay/manage"
+	"github.com/hermes-connector/hermes-connector/store"
+)
+
+// prefix begins every name of ours.
+const prefix = "hermes_connector_"
+
+// groups are the names in the hub's totals that become one counter with a label, by how they begin.
+var groups = []struct {
+	start  string
+	family family
+}{
+	{"event_", counter(prefix+"events_total",
+		"Events by what became of them, per instance that could receive them.", "reason")},
+	{"action_", counter(prefix+"actions_total", "Actions that gateways asked for, by their outcome.", "outcome")},
+	{"wake_", counter(prefix+"wake_pokes_total", "Requests to wake URLs, by their result.", "result")},
+}
+
+var (
+	botStates = []platforms.State{platforms.Starting, platforms.Connecting, platforms.Connected,
+		platforms.Degraded, platforms.BadCredentials, platforms.Stopped}
+	instStates = []manage.State{manage.Connected, manage.Asleep, manage.Away}
+)
+
+// show puts everything of ours on the page.
+func (m *Metrics) show(ctx context.Context, p page) {
+	totals(p, m.live.Counters())
+	for _, b := range m.live.Bots() {
+		showBot(p, b)
+	}
+	showStore(p, m.db.Stats())
+	ctx, cancel := context.WithTimeout(ctx, readWithin)
+	defer cancel()
+	status, err := m.service.Status(ctx, struct{}{})
+	if err != nil && !errors.Is(err, context.Canceled) {
+		m.log.Warn("the instances could not be read and are missing from the metrics", "err", err)
+	}
+	p.add(gauge(prefix+"store_readable", "1 if the instances could be read for this scrape."), flag(err == nil))
+	p.add(gauge(prefix+"ready", "1 if the store takes writes and every bot's updates flow."), flag(err == nil && status.Ready))
+	if err != nil {
+		return
+	}
+	p.add(gauge(prefix+"build_info", "Always 1; the label says which version runs.", "version"), 1, status.Version)
+	for _, i := range status.Instances {
+		showInstance(p, i)
+	}
+}
+
+// totals are the hub's counters. What is in no group has a metric of its own name.
+func totals(p page, counters map[string]uint64) {
+next:
+	for _, name := range slices.Sorted(maps.Keys(counters)) {
+		n := float64(counters[name])
+		for _, g := range groups {
+			if word, ok := strings.CutPrefix(name, g.start); ok {
+				p.add(g.family, n, word)
+				continue next
+			}
+		}
+		p.add(counter(prefix+name+"_total", "Total of "+strings.ReplaceAll(name, "_", " ")+" since the start."), n)
+	}
+}
+
+func showBot(p page, b platforms.Platform) {
+	status, platform, id := b.Status(), string(b.Bot().Platform), string(b.Bot().ID)
+	for _, state := range botStates {
+		p.add(gauge(prefix+"bot_state",
+			"1 for the state a bot's connection is in, 0 for the others.", "platform", "bot_id", "state"),
+			flag(status.State == state), platform, id, string(state))
+	}
+	if !status.LastEventAt.IsZero() {
+		p.add(gauge(prefix+"bot_last_event_age_seconds",
+			"Time since the network last sent an event; absent until the first.", "platform", "bot_id"),
+			age(status.LastEventAt), platform, id)
+	}
+}
+
+func showStore(p page, s store.Stats) {
+	p.add(counter(prefix+"store_commits_total", "Transactions committed, each with a sync."), float64(s.Commits))
+	p.add(counter(prefix+"store_operations_total", "Writes, of which a transaction carries many."), float64(s.Ops))
+	for _, why := range slices.Sorted(maps.Keys(s.Died)) {
+		p.add(counter(prefix+"store_dead_letters_total", "Messages that became dead letters, by reason.", "reason"),
+			float64(s.Died[why]), string(why))
+	}
+	p.add(counter(prefix+"store_dead_letters_dropped_total", "Dead letters dropped because an instance had too many."),
+		float64(s.DeadDropped))
+	p.add(counter(prefix+"store_bad_marks_total", "Damaged marks of events seen; none was believed."), float64(s.BadMarks))
+	p.add(gauge(prefix+"store_file_bytes", "Size of the database file."), float64(s.FileBytes))
+	p.add(gauge(prefix+"store_fell_back", "1 if the newest commit was unreadable when the database was opened."),
+		flag(s.FellBack))
+	p.add(gauge(prefix+"store_damaged_records", "Records found damaged when the database was opened."), float64(s.Damaged))
+}
+
+func showInstance(p page, i manage.InstanceStatus) {
+	add := func(name, help string, value float64) {
+		p.add(gauge(prefix+name, help, "tenant", "instance_id"), value, string(i.Tenant), string(i.ID))
+	}
+	for _, state := range instStates {
+		p.add(gauge(prefix+"instance_state",
+			"1 for the state an instance is in, 0 for the others.", "tenant", "instance_id", "state"),
+			flag(i.State == state), string(i.Tenant), string(i.ID), string(state))
+	}
+	oldest := 0.0
+	if !i.OldestAt.IsZero() {
+		oldest = age(i.OldestAt)
+	}
+	add("instance_backlog_entries", "Entries that wait in an instance's buffer, not acknowledged.", float64(i.Backlog))
+	add("instance_oldest_entry_age_seconds", "Age of the oldest entry that waits; 0 when none does.", oldest)
+	add("instance_dead_letters", "Dead letters of an instance.", float64(i.Dead))
+	if !i.LastSeenAt.IsZero() {
+		add("instance_last_seen_age_seconds", "Time since a gateway of the instance last came or went; absent until the first.",
+			age(i.LastSeenAt))
+	}
+	if i.Warning != "" {
+		p.add(gauge(prefix+"instance_warning",
+			"1 while an operator should look at an instance, for the reason the label names.", "tenant", "instance_id", "warning"),
+			1, string(i.Tenant), string(i.ID), i.Warning)
+	}
+}
+
+// age is in seconds, and not negative when a clock was set back.
+func age(since time.Time) float64 { return max(0, time.Since(since).Seconds()) }
+
+func flag(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}
