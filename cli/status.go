@@ -107,7 +107,7 @@ func newExplainCmd(a *app) *cobra.Command {
 		head := []string{"AT", "BOT", "EVENT", "CHAT", "USER", "INSTANCE", "REASON"}
 		list(a, w, all, "No event since the server started.", head, func(d gate.Decision) []string {
 			return []string{
-				d.At.Local().Format(time.TimeOnly), d.Bot.String(), string(d.Event), string(d.Chat), dash(d.User),
+				d.At.Local().Format(time.TimeOnly), d.Bot().String(), string(d.Event), string(d.Chat), dash(d.User),
 				dash(d.Instance), reasonOf(d),
 			}
 		})

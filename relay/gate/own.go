@@ -1,6 +1,10 @@
 package gate
 
-import "github.com/hermes-connector/hermes-connector/relay"
+import (
+	"slices"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+)
 
 // Owned is one of the instances an author is bound to.
 type Owned struct {
@@ -17,19 +21,8 @@ func OwnInstance(owned []Owned, holder relay.InstanceID, direct bool) (_ relay.I
 	if len(owned) == 0 {
 		return "", false
 	}
-	choice := owned[0].Instance
-	for i := len(owned) - 1; i >= 0; i-- { // backwards, so that of two defaults the first bound wins
-		if owned[i].DMDefault {
-			choice = owned[i].Instance
-		}
+	if !direct && slices.ContainsFunc(owned, func(o Owned) bool { return o.Instance == holder }) {
+		return holder, true
 	}
-	if direct || holder == "" {
-		return choice, true
-	}
-	for _, o := range owned {
-		if o.Instance == holder {
-			return holder, true
-		}
-	}
-	return choice, true
+	return owned[max(0, slices.IndexFunc(owned, func(o Owned) bool { return o.DMDefault }))].Instance, true
 }

@@ -95,7 +95,7 @@ func (in *inbox) Accept(ctx context.Context, b platforms.Batch) error {
 func (h *Hub) noteOverflow(out store.AcceptOutcome) {
 	for inst, n := range out.Overflowed {
 		h.counters.Add(count.Overflowed, uint64(n))
-		h.log.Warn("buffer full; the oldest entries became dead letters", keyInstance, inst, "entries", n)
+		h.log.Warn("buffer full; the oldest entries became dead letters", "instance", inst, "entries", n)
 	}
 }
 
@@ -137,7 +137,7 @@ func (h *Hub) deliver(j judgement) {
 		if v.Reason != gate.Delivered {
 			continue
 		}
-		h.turns.remember(v.Tenant, key, turn{v.Instance, j.event.Source.ChatID})
+		h.runs.remember(v.Tenant, key, run{v.Instance, j.event.Source.ChatID})
 		h.lane(v.Instance).Appended(store.Entry{Buffer: v.buffer, About: about, Frame: j.frame})
 		h.bus.Publish(bus.LaneGrew{Instance: v.Instance, Seq: v.buffer.Seq})
 	}
@@ -161,9 +161,9 @@ func (h *Hub) decide(ev relay.Event, verdicts ...verdict) {
 	for _, v := range verdicts {
 		h.counters.Add(count.Event(v.Reason), 1)
 		h.decisions.add(gate.Decision{
-			At: time.Now(), Bot: ev.Bot, Event: ev.ID, Chat: ev.Source.ChatID, User: ev.Source.UserID,
+			At: time.Now(), Platform: ev.Bot.Platform, BotID: ev.Bot.ID, Event: ev.ID, Chat: ev.Source.ChatID, User: ev.Source.UserID,
 			Instance: v.Instance, Reason: v.Reason,
 		})
-		h.log.Debug("event judged", keyBot, ev.Bot.String(), keyEvent, ev.ID, keyInstance, v.Instance, keyReason, v.Reason)
+		h.log.Debug("event judged", "bot", ev.Bot.String(), "event", ev.ID, "instance", v.Instance, "reason", v.Reason)
 	}
 }

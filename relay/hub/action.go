@@ -62,7 +62,7 @@ func (a *action) Do(ctx context.Context, pick session.Pick) (relay.Result, error
 	s := a.seat
 	if g, ok := a.target.bot.(platforms.Gatekeeper); ok && waits(a.request.Action) {
 		if err := g.WaitOpen(platforms.For(ctx, s.peer.Instance), a.target.action.Target()); err != nil {
-			return relay.Result{}, err
+			return relay.Result{}, s.failed(a.request.Action, err)
 		}
 	}
 	running, r, ok := pick()
@@ -115,7 +115,7 @@ func (s *seat) failed(a relay.Action, err error) error {
 	default:
 		s.hub.counters.Add(count.ActionMaybeSent, 1)
 	}
-	s.hub.log.Debug("action failed", keyOp, a.Op(), keyChat, a.Target(), keyErr, err)
+	s.hub.log.Debug("action failed", "op", a.Op(), "chat", a.Target(), "err", err)
 	return ae
 }
 
@@ -139,7 +139,7 @@ func (s *seat) carryOut(ctx context.Context, t target) (relay.Result, error) {
 		defer cancel()
 		move := store.Move{Platform: p.Bot().Platform, From: t.action.Target(), To: res.MovedTo}
 		if err := h.db.MoveChat(ctx, move); err != nil {
-			h.log.Warn("chat moved, but grants and conversations did not follow; the next event tries again", keyErr, err)
+			h.log.Warn("chat moved, but grants and conversations did not follow; the next event tries again", "err", err)
 		}
 	}
 	res.MovedTo = cmp.Or(res.MovedTo, t.movedTo)
@@ -149,8 +149,7 @@ func (s *seat) carryOut(ctx context.Context, t target) (relay.Result, error) {
 // internal is what a gateway reads when the database could not be asked: certainly not sent,
 // worth trying again.
 func internal(err error) error {
-	var ae *relay.ActionError
-	if errors.As(err, &ae) {
+	if _, ok := errors.AsType[*relay.ActionError](err); ok {
 		return err
 	}
 	return &relay.ActionError{Outcome: relay.NotSent, Public: "network: the connector's database is not available", Err: err}

@@ -53,7 +53,7 @@ func (s *seat) isNewer(ctx context.Context) {
 		g.Newer = true
 		return nil
 	}); err != nil {
-		s.hub.log.Warn("gateway's age not recorded; its next session waits again", keyGateway, s.peer.Gateway, keyErr, err)
+		s.hub.log.Warn("gateway's age not recorded; its next session waits again", "gateway", s.peer.Gateway, "err", err)
 	}
 }
 

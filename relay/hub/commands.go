@@ -25,27 +25,18 @@ func (h *Hub) learnCommands(ctx context.Context, i relay.InstanceID, f wire.Hell
 	return h.showCommands(ctx, f.Platform)
 }
 
-// showCommands hands the union of all instances' commands to the bots of the platform.
+// showCommands hands the union of all instances' commands to the bots of the platform; empty: of every one.
 func (h *Hub) showCommands(ctx context.Context, platform relay.PlatformID) error {
-	all, err := h.db.Manifests(ctx, platform)
-	if err != nil {
-		return err
-	}
-	union := unite(all)
 	for _, p := range h.bots {
-		if r, ok := p.(platforms.CommandRegistrar); ok && p.Bot().Platform == platform {
-			r.SetCommands(union)
+		r, ok := p.(platforms.CommandRegistrar)
+		if !ok || platform != "" && p.Bot().Platform != platform {
+			continue
 		}
-	}
-	return nil
-}
-
-// showAllCommands is showCommands for every platform.
-func (h *Hub) showAllCommands(ctx context.Context) error {
-	for _, p := range h.bots {
-		if err := h.showCommands(ctx, p.Bot().Platform); err != nil {
+		all, err := h.db.Manifests(ctx, p.Bot().Platform)
+		if err != nil {
 			return err
 		}
+		r.SetCommands(unite(all))
 	}
 	return nil
 }

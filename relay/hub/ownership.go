@@ -1,6 +1,7 @@
 package hub
 
 import (
+	"cmp"
 	"context"
 	"slices"
 
@@ -74,33 +75,20 @@ func (h *Hub) messageFacts(ctx context.Context, i relay.InstanceID, p platforms.
 // mayRename: a thread is renamed by the holder of its chat, unless the thread was granted to another
 // by itself, and by the instance that made it.
 func (h *Hub) mayRename(ctx context.Context, i relay.InstanceID, p platforms.Platform, f gate.ActFacts, a relay.ThreadRename) (bool, error) {
-	thread := relay.ChatID(a.Thread)
-	if thread == "" {
-		thread = a.Chat
-	}
-	if others, err := h.othersThread(ctx, i, p, a); err != nil || others {
-		return false, err
+	thread := cmp.Or(relay.ChatID(a.Thread), a.Chat)
+	if thread != a.Chat { // that the thread is one of the chat's is for the platform to see
+		if place, known := locate(ctx, p, relay.Place{Platform: p.Bot().Platform, Chat: thread}); known {
+			g, ok, err := h.facts.GrantCovering(ctx, place)
+			if err != nil || ok && g.Chat == thread && g.Instance != i {
+				return false, err
+			}
+		}
 	}
 	if f.HoldsGrant || f.DirectWithBound {
 		return true, nil
 	}
 	c, known, err := h.facts.Conversation(ctx, i, relay.Chat{Bot: p.Bot(), ID: thread})
 	return known && c.Made, err
-}
-
-// othersThread reports whether the thread that a names within its chat was granted to another
-// instance by itself. That the thread is one of the chat's is for the platform to see.
-func (h *Hub) othersThread(ctx context.Context, i relay.InstanceID, p platforms.Platform, a relay.ThreadRename) (bool, error) {
-	thread := relay.ChatID(a.Thread)
-	if thread == "" || thread == a.Chat {
-		return false, nil
-	}
-	place, known := locate(ctx, p, relay.Place{Platform: p.Bot().Platform, Chat: thread})
-	if !known {
-		return false, nil
-	}
-	g, ok, err := h.facts.GrantCovering(ctx, place)
-	return ok && g.Chat == thread && g.Instance != i, err
 }
 
 // noteDone remembers what came of an action that reached the network: the messages that are the
@@ -137,6 +125,6 @@ func (h *Hub) noteThread(ctx context.Context, i relay.InstanceID, p platforms.Pl
 		})
 	}
 	if err != nil {
-		h.log.Warn("thread made, but not remembered; only the holder of its chat can write in it", keyInstance, i, keyErr, err)
+		h.log.Warn("thread made, but not remembered; only the holder of its chat can write in it", "instance", i, "err", err)
 	}
 }

@@ -77,7 +77,7 @@ func (h *Hub) discard(bot relay.Bot, c platforms.Capability) {
 	if !ok || !c.Placeholder {
 		return
 	}
-	h.later(count.PlaceholderLeft, errand{until: c.ExpiresAt, harmless: true, do: func(ctx context.Context) error {
+	h.errands.put(errand{givenUp: count.PlaceholderLeft, until: c.ExpiresAt, harmless: true, do: func(ctx context.Context) error {
 		return ignoreGone(r.Discard(ctx, c))
 	}})
 }
@@ -203,7 +203,7 @@ func (h *Hub) settle(i relay.InstanceID, bot relay.Bot, event relay.EventID) {
 	if !ok {
 		return // an older capability is past settling
 	}
-	h.later(count.SettleDropped, errand{until: held.ExpiresAt, harmless: true, do: func(ctx context.Context) error {
+	h.errands.put(errand{givenUp: count.SettleDropped, until: held.ExpiresAt, harmless: true, do: func(ctx context.Context) error {
 		return ignoreGone(r.Settle(ctx, held.Capability))
 	}})
 }
@@ -216,7 +216,8 @@ func (h *Hub) answer(ev relay.Event, text string, c *platforms.Capability) {
 		Meta: relay.Metadata{ThreadID: ev.Source.ThreadID, Notify: true},
 	}
 	p := h.platform(ev.Bot)
-	h.later(count.AnswerDropped, errand{until: time.Now().Add(errandLife), urgent: true, do: func(ctx context.Context) error {
+	until := time.Now().Add(errandLife)
+	h.errands.put(errand{givenUp: count.AnswerDropped, until: until, urgent: true, do: func(ctx context.Context) error {
 		if r, ok := p.(platforms.Responder); c != nil && ok {
 			if _, err := r.Respond(ctx, *c, send, c.Placeholder); !errors.Is(err, platforms.ErrCapabilityGone) {
 				return err

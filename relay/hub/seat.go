@@ -42,7 +42,8 @@ type seat struct {
 	// revoked: the credential is dead. What the gateway asked for and what has not begun is declined.
 	revoked atomic.Bool
 
-	epoch uint64 // guarded by Hub.mu: the hello epoch that began with its first hello; 0 before that
+	epoch  uint64 // guarded by Hub.mu: the hello epoch that began with its first hello; 0 before that
+	silent bool   // guarded by sockets.mu: it has not said hello, and may stay
 
 	mu         sync.Mutex  // guards the fields below
 	identities []relay.Bot // said in hellos, in order
@@ -56,7 +57,7 @@ var _ session.Handler = (*seat)(nil)
 func (h *Hub) newSeat(conn *session.Conn, peer session.Peer) *seat {
 	s := &seat{hub: h, peer: peer, newer: make(chan struct{})}
 	o := h.opts.Session
-	o.OverLimit = func() { h.crowds.bar(peer.Gateway) }
+	o.OverLimit = func() { h.sockets.bar(peer.Gateway) }
 	s.session = session.New(conn, peer, s, o)
 	s.pump = h.lane(peer.Instance).NewPump(s.push, s.fronts)
 	return s
@@ -110,7 +111,7 @@ func (h *Hub) admit(ctx context.Context, conn *session.Conn, peer session.Peer) 
 
 // enter registers a session. It takes the instance's seat only with its first hello.
 func (h *Hub) enter(s *seat) error {
-	surplus, ok := h.crowds.enter(s)
+	surplus, ok := h.sockets.enter(s)
 	if !ok {
 		h.counters.Add(count.TooManyConnections, 1)
 		return &Refused{"too many connections"}
@@ -122,21 +123,17 @@ func (h *Hub) enter(s *seat) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.instanceLocked(s.peer.Instance).foughtOver() {
-		h.crowds.leave(s)
+		h.sockets.leave(s)
 		return &Refused{fought}
 	}
-	h.live[s] = true
 	return nil
 }
 
 // leave forgets a session that ended, also one whose hello failed after it had taken the seat, so that
 // no pump gave it back.
 func (h *Hub) leave(s *seat) {
-	h.crowds.leave(s)
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	delete(h.live, s)
-	h.instanceLocked(s.peer.Instance).vacate(s)
+	h.sockets.leave(s)
+	h.vacate(s)
 }
 
 // instance is what the hub keeps of one instance while the process runs: a few words, of instances that
@@ -172,8 +169,11 @@ func (h *Hub) seat(i relay.InstanceID) *seat {
 	return h.instanceLocked(i).seat
 }
 
-// vacate frees the seat and reports whether s held it.
-func (a *instance) vacate(s *seat) (held bool) {
+// vacate frees the instance's seat and reports whether s held it.
+func (h *Hub) vacate(s *seat) (held bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	a := h.instanceLocked(s.peer.Instance)
 	if held = a.seat == s; held {
 		a.seat = nil
 	}
@@ -186,8 +186,8 @@ const fought = "copied credential"
 // foughtOver reports whether the seat stays with who holds it, because the credential counts as copied.
 func (a *instance) foughtOver() bool { return a.seat != nil && a.takeovers.copied(time.Now()) }
 
-// sit makes s the session of its instance, and ends the one it replaces.
-func (h *Hub) sit(s *seat) error {
+// takeSeat makes s the session of its instance, and ends the one it replaces.
+func (h *Hub) takeSeat(s *seat) error {
 	h.mu.Lock()
 	a := h.instanceLocked(s.peer.Instance)
 	if a.foughtOver() { // since s entered
@@ -205,7 +205,7 @@ func (h *Hub) sit(s *seat) error {
 	}
 	h.counters.Add(count.Takeover, 1)
 	if copied {
-		h.log.Error("credential used from two places at once; rotate it", keyGateway, s.peer.Gateway, keyInstance, s.peer.Instance)
+		h.log.Error("credential used from two places at once; rotate it", "gateway", s.peer.Gateway, "instance", s.peer.Instance)
 	}
 	old.session.End(session.CodeReplaced, "replaced")
 	return nil
@@ -220,8 +220,8 @@ func (s *seat) Hello(ctx context.Context, f wire.Hello) error {
 		if err := s.current(ctx); err != nil {
 			return err
 		}
-		h.crowds.speaks(s)
-		if err := h.sit(s); err != nil {
+		h.sockets.speaks(s)
+		if err := h.takeSeat(s); err != nil {
 			return err
 		}
 	}
@@ -229,12 +229,12 @@ func (s *seat) Hello(ctx context.Context, f wire.Hello) error {
 		return fmt.Errorf("wake %s: %w", s.peer.Instance, err)
 	}
 	if err := h.learnCommands(ctx, s.peer.Instance, f); err != nil { // no reason to keep its messages from it
-		h.log.Warn("commands not learned; the next hello tries again", keyInstance, s.peer.Instance, keyErr, err)
+		h.log.Warn("commands not learned; the next hello tries again", "instance", s.peer.Instance, "err", err)
 	}
 	if helloOfNow(f, first) {
 		s.isNewer(ctx)
 	}
-	h.log.Info("gateway connected", keyGateway, s.peer.Gateway, keyInstance, s.peer.Instance, "platform", f.Platform)
+	h.log.Info("gateway connected", "gateway", s.peer.Gateway, "instance", s.peer.Instance, "platform", f.Platform)
 	s.session.Tell(wire.Descriptor{Descriptor: h.describe(f)})
 	if s.tell() {
 		s.pump.Fronted()
@@ -290,24 +290,21 @@ func (h *Hub) describe(f wire.Hello) relay.Descriptor {
 func (s *seat) Pump(ctx context.Context, run func(func()), over func(error)) {
 	s.letStart(ctx)
 	s.pump.Start(ctx, run, func(err error) {
-		s.rise(ctx)
+		s.freeSeat(ctx)
 		over(err)
 	})
 }
 
-// rise frees the instance's seat, if s still holds it.
-func (s *seat) rise(ctx context.Context) {
+// freeSeat frees the instance's seat, if s still holds it, and records when its gateway was last there.
+func (s *seat) freeSeat(ctx context.Context) {
 	h := s.hub
-	h.mu.Lock()
-	held := h.instanceLocked(s.peer.Instance).vacate(s)
-	h.mu.Unlock()
-	if !held {
+	if !h.vacate(s) {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordWithin)
 	defer cancel()
 	if err := h.db.UpdateGateway(ctx, s.peer.Gateway, store.CameOrWent(time.Now(), false)); err != nil && !errors.Is(err, store.ErrNotFound) {
-		h.log.Warn("last-seen time not recorded", keyInstance, s.peer.Instance, keyErr, err)
+		h.log.Warn("last-seen time not recorded", "instance", s.peer.Instance, "err", err)
 	}
 }
 
@@ -368,11 +365,7 @@ func (s *seat) revoke() {
 
 // endGateway closes every session opened with the gateway's credential.
 func (h *Hub) endGateway(g relay.GatewayID) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for s := range h.live {
-		if s.peer.Gateway == g {
-			s.revoke()
-		}
+	for _, s := range h.sockets.of(g) {
+		s.revoke()
 	}
 }

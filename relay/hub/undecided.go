@@ -28,53 +28,45 @@ const (
 // platform goes on. One worker per chat judges such events when the word is there. So a chat about
 // which the network says nothing holds up itself, and nobody else.
 
-// judges are the workers that decide about undecided events: one per chat that has some.
+// judges are the workers that decide about undecided events: one per chat that has some. The zero value is
+// ready; before begin and after end it only notes the chats.
 type judges struct {
-	news chan struct{} // capacity 1: full means "look again"
-
-	mu   sync.Mutex          // guards due
-	due  map[relay.Chat]bool // that have undecided events a worker may not have seen
-	busy map[relay.Chat]bool // that have a worker
+	mu    sync.Mutex // guards the fields below
+	start func(relay.Chat)
+	by    map[relay.Chat]bool // the chats with a worker; true: it must look once more
 }
 
-func newJudges() judges {
-	return judges{news: make(chan struct{}, 1), due: make(map[relay.Chat]bool), busy: make(map[relay.Chat]bool)}
+func (j *judges) begin(start func(relay.Chat)) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.start, j.by = start, nil
 }
+
+func (j *judges) end() { j.begin(nil) }
 
 // call makes a worker look at the chat. It does not block.
 func (j *judges) call(c relay.Chat) {
 	j.mu.Lock()
-	j.due[c] = true
-	j.mu.Unlock()
-	select {
-	case j.news <- struct{}{}:
-	default: // it will look anyway
-	}
-}
-
-// idle are the chats that are due and have no worker; each has one from now on.
-func (j *judges) idle() (out []relay.Chat) {
-	j.mu.Lock()
 	defer j.mu.Unlock()
-	for c := range j.due {
-		if !j.busy[c] {
-			j.busy[c] = true
-			delete(j.due, c)
-			out = append(out, c)
-		}
+	if j.by == nil {
+		j.by = make(map[relay.Chat]bool)
 	}
-	return out
+	_, busy := j.by[c]
+	j.by[c] = busy
+	if !busy && j.start != nil {
+		j.start(c)
+	}
 }
 
-// done ends the worker of a chat that has nothing undecided left, unless it became due meanwhile.
+// done ends the worker of a chat that has nothing undecided left, unless it is to look once more.
 func (j *judges) done(c relay.Chat) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if j.due[c] {
-		delete(j.due, c)
+	if j.by[c] {
+		j.by[c] = false
 		return false
 	}
-	delete(j.busy, c)
+	delete(j.by, c)
 	return true
 }
 
@@ -90,23 +82,6 @@ func (h *Hub) resumeJudging(ctx context.Context) error {
 	return nil
 }
 
-// judgeLoop keeps a worker for every chat with undecided events until ctx ends, and returns after
-// they have.
-func (h *Hub) judgeLoop(ctx context.Context) {
-	var wg sync.WaitGroup
-	defer wg.Wait()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-h.judges.news:
-		}
-		for _, c := range h.judges.idle() {
-			wg.Go(func() { h.judgeChat(ctx, c) })
-		}
-	}
-}
-
 // judgeChat decides about the undecided events of one chat, in order, until none is left.
 func (h *Hub) judgeChat(ctx context.Context, c relay.Chat) {
 	p := h.platform(c.Bot)
@@ -119,11 +94,10 @@ func (h *Hub) judgeChat(ctx context.Context, c relay.Chat) {
 			continue
 		}
 		pause := judgeRetry
-		var muted *platforms.MutedError
-		if errors.As(err, &muted) {
+		if muted, ok := errors.AsType[*platforms.MutedError](err); ok {
 			pause = max(time.Until(muted.Until), pause)
 		} else if ctx.Err() == nil {
-			h.log.Warn("undecided events not judged; trying again", keyBot, c.Bot.String(), keyChat, c.ID, "in", pause, keyErr, err)
+			h.log.Warn("undecided events not judged; trying again", "bot", c.Bot.String(), "chat", c.ID, "in", pause, "err", err)
 		}
 		select {
 		case <-ctx.Done():

@@ -70,27 +70,23 @@ func (v *visibility) sees(ctx context.Context, p platforms.Platform, key sight, 
 		}
 		q := v.ask(key)
 		sees, err := roster.CanSee(asking, key.place, key.user)
-		var muted *platforms.MutedError
-		switch {
-		case err == nil && v.answered(q, &fact{sees, time.Now().Add(visibleFor)}):
+		var f *fact
+		if err == nil {
+			f = &fact{sees, time.Now().Add(visibleFor)}
+		}
+		if v.answered(q, f) && err == nil {
 			return sees, nil
-		case ctx.Err() != nil:
-			v.answered(q, nil)
-			return false, ctx.Err()
-		case errors.As(err, &muted):
-			v.answered(q, nil)
+		}
+		if _, muted := errors.AsType[*platforms.MutedError](err); muted && ctx.Err() == nil {
 			return false, err
 		}
 		select { // a failure, or an answer from before a change
 		case <-time.After(visibleRetry):
-			v.answered(q, nil)
 		case <-asking.Done():
-			if ctx.Err() != nil {
-				v.answered(q, nil)
-				return false, ctx.Err()
+			if ctx.Err() == nil {
+				v.answered(v.ask(key), &fact{false, time.Now().Add(unknownFor)})
 			}
-			v.answered(q, &fact{false, time.Now().Add(unknownFor)})
-			return false, nil
+			return false, ctx.Err()
 		}
 	}
 }

@@ -27,75 +27,80 @@ const (
 	barredFor = 30 * time.Second
 )
 
-// crowds counts the sessions of every gateway. The zero value is ready. Its methods may be called
-// from any goroutine.
-type crowds struct {
-	mu sync.Mutex // guards by
-	by map[relay.GatewayID]*crowd
+// sockets are the live sessions of every gateway, and what bounds them. The zero value is ready. Its methods
+// may be called from any goroutine.
+type sockets struct {
+	mu sync.Mutex // guards by, what it leads to, and silent of every seat
+	by map[relay.GatewayID]*dialler
 }
 
-// crowd is one gateway's. It stays when the last session is gone, for the dials; credentials are
-// few.
-type crowd struct {
+// dialler is one gateway. It stays when its last session is gone, for the dials; credentials are few.
+type dialler struct {
 	dials  *rate.Limiter
 	barred time.Time // until when
-	open   int
-	silent []*seat // oldest first
+	seats  []*seat   // oldest first
 }
 
 // enter counts s in, or returns false when there are too many already. surplus is the oldest
 // silent session, if there are too many of these now; nil is none.
-func (c *crowds) enter(s *seat) (surplus *seat, ok bool) {
+func (c *sockets) enter(s *seat) (surplus *seat, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	x := c.by[s.peer.Gateway]
 	if x == nil {
 		if c.by == nil {
-			c.by = make(map[relay.GatewayID]*crowd)
+			c.by = make(map[relay.GatewayID]*dialler)
 		}
-		x = &crowd{dials: rate.NewLimiter(dialRate, dialBurst)}
+		x = &dialler{dials: rate.NewLimiter(dialRate, dialBurst)}
 		c.by[s.peer.Gateway] = x
 	}
 	now := time.Now()
-	if now.Before(x.barred) || x.open >= maxSessions || !x.dials.AllowN(now, 1) {
+	if now.Before(x.barred) || len(x.seats) >= maxSessions || !x.dials.AllowN(now, 1) {
 		return nil, false
 	}
-	x.open++
-	x.silent = append(x.silent, s)
-	if len(x.silent) > maxSilent {
-		surplus = x.silent[0]
-		x.silent = slices.Delete(x.silent, 0, 1)
+	s.silent = true
+	x.seats = append(x.seats, s)
+	silent := 0
+	for _, o := range slices.Backward(x.seats) {
+		if o.silent {
+			silent++
+		}
+		if silent > maxSilent {
+			o.silent = false
+			return o, true
+		}
 	}
-	return surplus, true
+	return nil, true
 }
 
 // bar keeps a credential out for a while.
-func (c *crowds) bar(g relay.GatewayID) {
+func (c *sockets) bar(g relay.GatewayID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.by[g].barred = time.Now().Add(barredFor)
 }
 
 // speaks notes that s has said hello.
-func (c *crowds) speaks(s *seat) {
+func (c *sockets) speaks(s *seat) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.by[s.peer.Gateway].hushLocked(s)
+	s.silent = false
 }
 
 // leave counts out a session that entered.
-func (c *crowds) leave(s *seat) {
+func (c *sockets) leave(s *seat) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	x := c.by[s.peer.Gateway]
-	x.open--
-	x.hushLocked(s)
+	x.seats = slices.DeleteFunc(x.seats, func(o *seat) bool { return o == s })
 }
 
-// hushLocked takes s off the list of the silent. The mu of its crowds must be held.
-func (x *crowd) hushLocked(s *seat) {
-	x.silent = slices.DeleteFunc(x.silent, func(o *seat) bool { return o == s })
-	if len(x.silent) == 0 {
-		x.silent = nil
+// of are the live sessions of a gateway.
+func (c *sockets) of(g relay.GatewayID) []*seat {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if x := c.by[g]; x != nil {
+		return slices.Clone(x.seats)
 	}
+	return nil
 }

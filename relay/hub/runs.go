@@ -10,60 +10,60 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/wire"
 )
 
-// maxTurns bounds how much is remembered for interrupts, in each of two generations: up to two
+// maxRuns bounds how much is remembered for interrupts, in each of two generations: up to two
 // entries for a conversation.
-const maxTurns = 10_000
+const maxRuns = 10_000
 
-// turns remembers which instance runs which session key, so that an interrupt finds its way. It
+// runs remembers which instance runs which session key, so that an interrupt finds its way. It
 // is a convenience of the running process: after a restart it fills again with the next events.
-type turns struct {
+type runs struct {
 	mu    sync.Mutex // guards the fields below
-	young map[turnKey]turn
-	old   map[turnKey]turn
+	young map[runKey]run
+	old   map[runKey]run
 }
 
-type turnKey struct {
+type runKey struct {
 	tenant   relay.TenantID
 	instance relay.InstanceID // empty: whichever of the tenant received the last event
 	key      relay.SessionKey
 }
 
-type turn struct {
+type run struct {
 	instance relay.InstanceID
 	chat     relay.ChatID
 }
 
 // remember notes that an instance of the tenant runs the key.
-func (t *turns) remember(tenant relay.TenantID, key relay.SessionKey, v turn) {
+func (t *runs) remember(tenant relay.TenantID, key relay.SessionKey, v run) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.young == nil || len(t.young) >= maxTurns {
-		t.old, t.young = t.young, make(map[turnKey]turn)
+	if t.young == nil || len(t.young) >= maxRuns {
+		t.old, t.young = t.young, make(map[runKey]run)
 	}
-	t.young[turnKey{tenant, v.instance, key}] = v
-	t.young[turnKey{tenant, "", key}] = v
+	t.young[runKey{tenant, v.instance, key}] = v
+	t.young[runKey{tenant, "", key}] = v
 }
 
-// find is the turn of the key that the instance runs itself, else one of its tenant. Several
+// find is the run of the key that is the instance's own, else one of its tenant. Several
 // instances may run one key: an owner's and the holder of the chat received the same message.
-func (t *turns) find(tenant relay.TenantID, i relay.InstanceID, key relay.SessionKey) (turn, bool) {
+func (t *runs) find(tenant relay.TenantID, i relay.InstanceID, key relay.SessionKey) (run, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for _, k := range []turnKey{{tenant, i, key}, {tenant, "", key}} {
-		for _, generation := range []map[turnKey]turn{t.young, t.old} {
+	for _, k := range []runKey{{tenant, i, key}, {tenant, "", key}} {
+		for _, generation := range []map[runKey]run{t.young, t.old} {
 			if v, ok := generation[k]; ok {
 				return v, true
 			}
 		}
 	}
-	return turn{}, false
+	return run{}, false
 }
 
-// Interrupt loops a gateway's request to stop a turn back to the session of the instance that
+// Interrupt loops a gateway's request to stop a run back to the session of the instance that
 // runs it, within the tenant: its own, if it runs one.
 func (s *seat) Interrupt(_ context.Context, key relay.SessionKey, _ *string) {
 	h := s.hub
-	t, ok := h.turns.find(s.peer.Tenant, s.peer.Instance, key)
+	t, ok := h.runs.find(s.peer.Tenant, s.peer.Instance, key)
 	if !ok {
 		h.counters.Add(count.InterruptUnknown, 1)
 		return
