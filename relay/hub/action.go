@@ -62,6 +62,9 @@ func (a *action) Do(ctx context.Context, pick session.Pick) (relay.Result, error
 	s := a.seat
 	if g, ok := a.target.bot.(platforms.Gatekeeper); ok && waits(a.request.Action) {
 		if err := g.WaitOpen(platforms.For(ctx, s.peer.Instance), a.target.action.Target()); err != nil {
+			if _, ok := errors.AsType[*relay.ActionError](err); !ok { // nothing has left yet, whatever the error
+				err = &relay.ActionError{Outcome: relay.NotSent, Public: "network: not sent in time", Err: err}
+			}
 			return relay.Result{}, s.failed(a.request.Action, err)
 		}
 	}

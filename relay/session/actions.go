@@ -40,19 +40,14 @@ func (s *Session) outbound(work context.Context, r relay.Request, size int, at t
 		s.result(r, relay.Result{}, errUnidentified)
 		return
 	}
-	if a, ok := r.Action.(relay.UnknownAction); ok {
-		s.result(r, relay.Result{}, unknown(a))
-		return
+	switch a, unknown := r.Action.(relay.UnknownAction); {
+	case unknown && a.Reason != "":
+		s.result(r, relay.Result{}, relay.Invalid(a.Name, a.Reason))
+	case unknown:
+		s.result(r, relay.Result{}, relay.Unsupported(a.Name))
+	default:
+		s.acts.take(work, r, size, at)
 	}
-	s.acts.take(work, r, size, at)
-}
-
-// unknown is the answer to an operation nobody here has heard of, or whose fields do not fit.
-func unknown(a relay.UnknownAction) error {
-	if a.Reason != "" {
-		return relay.Invalid(a.Name, a.Reason)
-	}
-	return relay.Unsupported(a.Name)
 }
 
 // result queues the answer to r. It never blocks.
@@ -168,7 +163,7 @@ func (q *actions) enqueue(work context.Context, a *action, at time.Time) (old *a
 	return old, nil
 }
 
-// refuse takes nothing more in.
+// refuse takes nothing more in. It is called once.
 func (q *actions) refuse() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -179,16 +174,9 @@ func (q *actions) refuse() {
 // settledLocked closes done when it is time. q.mu must be held.
 func (q *actions) settledLocked() {
 	if q.refused && q.owed == 0 {
-		select {
-		case <-q.done:
-		default:
-			close(q.done)
-		}
+		close(q.done)
 	}
 }
-
-// wait returns when every worker has. Nothing may be taken in any more.
-func (q *actions) wait() { q.running.Wait() }
 
 // answer sends a's result, and reports false if it has one already. It never blocks.
 func (q *actions) answer(a *action, res relay.Result, err error) bool {

@@ -23,6 +23,7 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -114,37 +115,29 @@ type Session struct {
 	// Set once, by Run, before it reads.
 	unheard *time.Timer // ends the session if no hello comes
 
-	owned  sync.WaitGroup // what Run waits for, besides the actions
-	idle   idler
-	pinger pinger
+	owned sync.WaitGroup // what Run waits for, besides the actions
 
 	mu    sync.Mutex // guards the fields below
 	cause error      // why the session ends; nil while it does not, and when Run's context ended it
 	end   context.CancelCauseFunc
+	ping  *time.Timer // sends the next ping; set once, by Run
 
 	// Touched by the reader only.
 	split      wire.Splitter
-	unfinished *time.Timer // ends the session; nil unless a frame has begun
-	greeted    bool        // a hello was answered
+	idle       chan struct{} // closed once the last going_idle is answered; nil: none came
+	unfinished *time.Timer   // ends the session; nil unless a frame has begun
+	greeted    bool          // a hello was answered
 }
 
 // New makes the session of an accepted connection. Nothing happens on conn before Run, which
 // closes it.
 func New(conn *Conn, peer Peer, h Handler, o Options) *Session {
-	if o.Hello == 0 {
-		o.Hello = helloTime
-	}
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
+	o.Hello = cmp.Or(o.Hello, helloTime)
+	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	if o.Count == nil {
 		o.Count = func(count.Counter) {}
 	}
-	s := &Session{
-		conn: conn, peer: peer, h: h, o: o,
-		out:   &outbox{},
-		ended: make(chan struct{}),
-	}
+	s := &Session{conn: conn, peer: peer, h: h, o: o, out: &outbox{}, ended: make(chan struct{})}
 	s.acts = newActions(s)
 	return s
 }
@@ -216,8 +209,8 @@ func (s *Session) endWith(cause error) bool {
 
 // endBy is endWith for an error a handler returned.
 func (s *Session) endBy(err error) {
-	var c *Closed
-	if !errors.As(err, &c) {
+	c, ok := errors.AsType[*Closed](err)
+	if !ok {
 		c = &Closed{Code: websocket.StatusTryAgainLater, Reason: "try again later", Err: err}
 	}
 	s.endWith(c)

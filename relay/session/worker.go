@@ -12,10 +12,14 @@ import (
 // work is one chat's worker. It ends when its line is empty, or answers what is left when ctx ends.
 func (q *actions) work(ctx context.Context, key relay.Chat, l *line) {
 	for {
-		head := q.head(key, l)
-		if head == nil {
+		q.mu.Lock()
+		if len(l.waiting) == 0 {
+			delete(q.lines, key)
+			q.mu.Unlock()
 			return
 		}
+		head := l.waiting[0]
+		q.mu.Unlock()
 		err := q.carryOut(ctx, l, head)
 		if err == nil {
 			continue
@@ -27,17 +31,6 @@ func (q *actions) work(ctx context.Context, key relay.Chat, l *line) {
 			q.answer(head, relay.Result{}, err)
 		}
 	}
-}
-
-// head is the action next in line; without one the line is gone, and so must the worker be.
-func (q *actions) head(key relay.Chat, l *line) *action {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if len(l.waiting) == 0 {
-		delete(q.lines, key)
-		return nil
-	}
-	return l.waiting[0]
 }
 
 // carryOut has a, the head of its line, carried out and answered, or the newest of its likes. An error is a's
@@ -64,8 +57,7 @@ func (q *actions) carryOut(ctx context.Context, l *line, a *action) error {
 
 // unsent is err as the answer to an action that was not begun.
 func unsent(err error) error {
-	var ae *relay.ActionError
-	if errors.As(err, &ae) {
+	if _, ok := errors.AsType[*relay.ActionError](err); ok {
 		return err
 	}
 	return errWaited
@@ -99,7 +91,7 @@ func (q *actions) ask(ctx context.Context, l *line, a *action) {
 		defer cancel()
 		defer func() {
 			if v := recover(); v != nil {
-				q.s.panicked("gate", v)
+				q.s.panicked("allow", v)
 				err = errWaited
 			}
 		}()
