@@ -3,6 +3,7 @@ package hub
 import (
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
@@ -12,14 +13,19 @@ import (
 // Held is a capability bound to the instance that received its event; to none while it waits for a verdict.
 type Held struct {
 	platforms.Capability
-	Bot      relay.Bot
-	Tenant   relay.TenantID
-	Instance relay.InstanceID
-	Chat     relay.ChatID
-	Session  relay.SessionKey
-	Answered bool // the right to answer first is taken
+	Bot        relay.Bot
+	Tenant     relay.TenantID
+	Instance   relay.InstanceID
+	Chat       relay.ChatID
+	Session    relay.SessionKey
+	*answering // what all copies share; made by Keep
+}
 
-	using chan struct{} // capacity 1: full while an answer through it is under way; made by Keep
+// answering is about the answers given through a capability. Only one has the right to be the first, which stays taken
+// whatever becomes of it, unless certainly nothing was sent.
+type answering struct {
+	begun    atomic.Bool   // the right to be the first is taken
+	underWay chan struct{} // capacity 1: full while one is given
 }
 
 // Keeper keeps capabilities until they expire. Its methods may be called from any goroutine;
@@ -35,10 +41,6 @@ type Keeper interface {
 	Bound(t relay.TenantID, i relay.InstanceID, s relay.SessionKey, kind string) (Held, bool)
 	// OfEvent is the one that came in the event the instance received.
 	OfEvent(i relay.InstanceID, b relay.Bot, e relay.EventID) (Held, bool)
-	// Take takes the right to answer through h first, which only one has. It stays taken whatever
-	// becomes of the answer, unless certainly nothing was sent: then GiveBack.
-	Take(h Held) (taken bool)
-	GiveBack(h Held)
 	// Forget drops h, if it is there.
 	Forget(h Held)
 	// Unanswered are those nobody has answered through and that end with the process.
@@ -75,7 +77,7 @@ func (k *memoryKeeper) Keep(h Held) (kept bool, lost []Held) {
 		mine[0] = nil
 		mine = mine[1:]
 	}
-	h.using = make(chan struct{}, 1)
+	h.answering = &answering{underWay: make(chan struct{}, 1)}
 	k.by[h.Instance] = append(mine, &h)
 	return true, lost
 }
@@ -128,7 +130,7 @@ func (k *memoryKeeper) Reply(i relay.InstanceID, chat relay.Chat, replyTo relay.
 			return h, true
 		}
 	}
-	return k.find(i, func(x *Held) bool { return here(x) && !x.Answered })
+	return k.find(i, func(x *Held) bool { return here(x) && !x.begun.Load() })
 }
 
 func (k *memoryKeeper) Bound(t relay.TenantID, i relay.InstanceID, s relay.SessionKey, kind string) (Held, bool) {
@@ -147,25 +149,6 @@ func (k *memoryKeeper) OfEvent(i relay.InstanceID, b relay.Bot, e relay.EventID)
 	return k.find(i, func(x *Held) bool { return x.Bot == b && x.Event == e })
 }
 
-func (k *memoryKeeper) Take(h Held) (taken bool) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	x := k.findLocked(h.Instance, h.is)
-	if x == nil || x.Answered {
-		return false
-	}
-	x.Answered = true
-	return true
-}
-
-func (k *memoryKeeper) GiveBack(h Held) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if x := k.findLocked(h.Instance, h.is); x != nil {
-		x.Answered = false
-	}
-}
-
 func (k *memoryKeeper) Forget(h Held) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -181,7 +164,7 @@ func (k *memoryKeeper) Unanswered() (out []Held) {
 	for i := range k.by {
 		mine, now := k.liveLocked(i)
 		for _, x := range mine {
-			if !x.Answered && now.Before(x.ExpiresAt) {
+			if !x.begun.Load() && now.Before(x.ExpiresAt) {
 				out = append(out, *x)
 			}
 		}

@@ -33,7 +33,7 @@ func (h *Hub) keep(j *judgement) {
 	}
 	kept, lost := h.keeper.Keep(held)
 	for _, l := range lost {
-		if !l.Answered {
+		if !l.begun.Load() {
 			h.discard(l.Bot, l.Capability)
 		}
 	}
@@ -124,12 +124,12 @@ var errAnswered = errors.New("answered already")
 // and the error is errAnswered otherwise.
 func (h *Hub) wield(ctx context.Context, r platforms.Responder, held Held, a relay.Send, onlyFirst bool) (relay.Result, error) {
 	select {
-	case held.using <- struct{}{}:
-		defer func() { <-held.using }()
+	case held.underWay <- struct{}{}:
+		defer func() { <-held.underWay }()
 	case <-ctx.Done():
 		return relay.Result{}, &relay.ActionError{Outcome: relay.NotSent, Public: "network: not sent before the deadline", Err: ctx.Err()}
 	}
-	first := h.keeper.Take(held)
+	first := held.begun.CompareAndSwap(false, true)
 	if onlyFirst && !first {
 		return relay.Result{}, errAnswered
 	}
@@ -138,7 +138,7 @@ func (h *Hub) wield(ctx context.Context, r platforms.Responder, held Held, a rel
 	case errors.Is(err, platforms.ErrCapabilityGone):
 		h.keeper.Forget(held)
 	case first && nothingSent(err):
-		h.keeper.GiveBack(held)
+		held.begun.Store(false)
 	}
 	return res, err
 }

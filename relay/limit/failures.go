@@ -14,7 +14,7 @@ const (
 )
 
 // Failures counts failed credentials per address. A credential that verifies is never refused for its
-// neighbours' failures. Its methods may be called from any goroutine.
+// neighbours' failures. The zero value is ready. Its methods may be called from any goroutine.
 type Failures struct {
 	mu sync.Mutex // guards by
 	by table[netip.Prefix, failing]
@@ -24,9 +24,6 @@ type failing struct {
 	since time.Time
 	n     int
 }
-
-// NewFailures makes a count in which nobody has failed.
-func NewFailures() *Failures { return &Failures{by: newTable[netip.Prefix, failing]()} }
 
 // Add notes a failure and returns how long the address must wait, 0 when it is within its limit.
 func (f *Failures) Add(a netip.Addr, now time.Time) time.Duration {

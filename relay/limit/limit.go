@@ -11,43 +11,30 @@
 //     maxTracked of them are at it.
 package limit
 
-import (
-	"container/list"
-	"net/netip"
-)
+import "net/netip"
 
-// maxTracked bounds how many addresses, or credentials, are remembered at once. An attacker with
-// more addresses than that is beyond a table.
+// maxTracked is how many addresses, or credentials, are remembered at least, and at most twice as many. An
+// attacker with more addresses than that is beyond a table.
 const maxTracked = 10_000
 
-// table remembers the maxTracked keys that were asked for last.
-type table[K comparable, V any] struct {
-	by    map[K]*list.Element // of row[K, V]
-	order *list.List          // latest first
-}
+// table remembers the keys that were asked for last. The zero value is ready.
+type table[K comparable, V any] struct{ young, old map[K]*V }
 
-type row[K comparable, V any] struct {
-	key   K
-	value V
-}
-
-func newTable[K comparable, V any]() table[K, V] {
-	return table[K, V]{by: make(map[K]*list.Element), order: list.New()}
-}
-
-// at is the place of key's value, which begins as the zero value. It is valid until the next call.
+// at is the place of key's value, which begins as the zero value.
 func (t *table[K, V]) at(key K) *V {
-	if e, ok := t.by[key]; ok {
-		t.order.MoveToFront(e)
-		return &e.Value.(*row[K, V]).value
+	v, ok := t.young[key]
+	if ok {
+		return v
 	}
-	if len(t.by) >= maxTracked {
-		oldest := t.order.Back()
-		delete(t.by, t.order.Remove(oldest).(*row[K, V]).key)
+	if t.young == nil || len(t.young) >= maxTracked {
+		t.old, t.young = t.young, make(map[K]*V)
 	}
-	r := &row[K, V]{key: key}
-	t.by[key] = t.order.PushFront(r)
-	return &r.value
+	if v, ok = t.old[key]; !ok {
+		v = new(V)
+	}
+	delete(t.old, key)
+	t.young[key] = v
+	return v
 }
 
 // Neighbourhood is what one subscriber holds: an IPv4 address or an IPv6 /64. Callers whose

@@ -81,7 +81,7 @@ func New(h *hub.Hub, auth *token.Authority, o Options) *Server {
 	}
 	return &Server{
 		hub: h, auth: auth, log: cmp.Or(o.Log, slog.New(slog.DiscardHandler)), proxies: o.TrustedProxies,
-		mounts: o.Mounts, tls: o.TLS, failed: cmp.Or(o.Failures, limit.NewFailures()), now: o.Now,
+		mounts: o.Mounts, tls: o.TLS, failed: cmp.Or(o.Failures, new(limit.Failures)), now: o.Now,
 	}
 }
 
