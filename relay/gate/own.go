@@ -13,10 +13,9 @@ type Owned struct {
 	DMDefault bool
 }
 
-// OwnInstance chooses the one of an author's own instances that may receive his event: in a shared
-// chat granted to one of them, that one; else the one marked as default for direct messages; else
-// the one he was bound to first. owned is in the order of binding. holder is the instance with the
-// grant covering the chat, or empty. ok is false when the author is bound to nobody.
+// OwnInstance chooses the one of an author's own instances that may receive his event: in a shared chat the holder
+// of the grant covering it; else the first one marked as default for direct messages; else the one he was bound to
+// first. owned is in the order of binding; holder is empty if there is none. ok is false if nothing is owned.
 func OwnInstance(owned []Owned, holder relay.InstanceID, direct bool) (_ relay.InstanceID, ok bool) {
 	if len(owned) == 0 {
 		return "", false

@@ -21,8 +21,8 @@ type Held struct {
 	*answering // what all copies share; made by Keep
 }
 
-// answering is about the answers given through a capability. Only one has the right to be the first, which stays taken
-// whatever becomes of it, unless certainly nothing was sent.
+// answering is about the answers given through a capability. Only one has the right to be the first, which stays
+// taken whatever becomes of it, unless certainly nothing was sent: no other may replace what may stand there.
 type answering struct {
 	begun    atomic.Bool   // the right to be the first is taken
 	underWay chan struct{} // capacity 1: full while one is given

@@ -12,12 +12,12 @@ import (
 	"github.com/hermes-connector/hermes-connector/store"
 )
 
-// learnCommands stores the manifest of a hello, if it brought one that is new, and shows the union
-// to people. It is stored because the commands of a gateway that is away stay on show.
+// learnCommands stores the manifest of a hello, if there is one, and shows the union of all to people: also the
+// commands of a gateway that is away.
 func (h *Hub) learnCommands(ctx context.Context, i relay.InstanceID, f wire.Hello) error {
 	hosted := func(p platforms.Platform) bool { return p.Bot().Platform == f.Platform }
 	if len(f.Manifest) == 0 || !slices.ContainsFunc(h.bots, hosted) {
-		return nil // kept for every name a gateway makes up, they would be without bound
+		return nil // a gateway could make up networks without end
 	}
 	if err := h.db.SetCommands(ctx, i, f.Platform, f.Manifest); err != nil {
 		return err
@@ -41,9 +41,8 @@ func (h *Hub) showCommands(ctx context.Context, platform relay.PlatformID) error
 	return nil
 }
 
-// unite is the union by name. What comes first keeps its names, and that is the instance enrolled
-// first: nobody can take a command over, or crowd it out where a network takes only so many, by
-// enrolling another agent. What has no name is no command.
+// unite is the union by name. The instance enrolled first keeps its names and its places: no later one can take a
+// command over, or push it off a network that takes only so many. What has no name is no command.
 func unite(all []store.Manifest) []json.RawMessage {
 	names := make(map[string]bool)
 	out := []json.RawMessage{}

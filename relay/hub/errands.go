@@ -18,23 +18,21 @@ const (
 	errandWithin = 25 * time.Second
 	// errandLife is how long an errand is of use: as long as a capability lives.
 	errandLife = 15 * time.Minute
-	// errandPause and errandPauseMax are the least and the longest pause before one that failed is
-	// tried again, unless the platform names a longer one.
+	// errandPause and errandPauseMax are the least and the longest pause before a next try, unless the platform
+	// names a longer one.
 	errandPause, errandPauseMax = time.Second, 30 * time.Second
 	// farewellWithin bounds how long a stop waits for errands.
 	farewellWithin = 10 * time.Second
-	// runners is how many errands are under way at once, so that one chat's rate limit does not
-	// hold up the others.
+	// runners is how many errands are under way at once: one chat's rate limit must not hold up the others.
 	runners = 16
 )
 
-// errand is something small to say or do on a platform that nobody waits for: an answer to a
-// control message, a placeholder to take away.
+// errand is a small thing to do on a platform for which no caller waits: an answer to a control message, a
+// placeholder to take away.
 type errand struct {
 	do    func(context.Context) error
 	until time.Time // of no use from then on
-	// harmless: done twice it is the same as once, so that it is tried again also when nobody knows
-	// whether it was done.
+	// harmless: doing it twice is like doing it once, so it is tried again also when it may have been done.
 	harmless bool
 	urgent   bool // a person waits to read it: it goes before what merely must be done
 
@@ -144,9 +142,9 @@ func (h *Hub) run(ctx context.Context, e errand) {
 	})
 }
 
-// Farewell ends what people wait for and no later process can: it takes away the placeholders that
-// nobody has answered, and waits until that and every other errand is done, at most farewellWithin, or
-// until hurry ends. It is called while the hub runs, when no session is left.
+// Farewell takes away the placeholders that nobody has answered, which no later process could, and waits until
+// every errand is done, at most farewellWithin, or until hurry ends. It is called while the hub runs, when no
+// session is left.
 func (h *Hub) Farewell(hurry context.Context) {
 	for _, l := range h.keeper.Unanswered() {
 		h.discard(l.Bot, l.Capability)

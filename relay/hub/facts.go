@@ -144,10 +144,9 @@ func (h *Hub) talkFacts(ctx context.Context, c store.Conversation) (gate.ActFact
 	return gate.ActFacts{Now: time.Now(), Conversation: true, ConversationAt: c.LastAt, JustificationStands: bound}, err
 }
 
-// holds reports whether the instance holds the grant covering place. A place that is not known but for
-// its chat is completed by the platform, which is asked only for an instance that holds some grant
-// there: others cannot make it ask. Where the platform does not know either, the chat counts as
-// outside of every scope and thread, and only a grant that names it counts.
+// holds reports whether the instance holds the grant covering place. If only the chat of the place is known, the
+// platform completes it, which is asked only for an instance that holds some grant there: no other can make it ask.
+// Where the platform does not know either, only a grant that names the chat counts.
 func (h *Hub) holds(ctx context.Context, i relay.InstanceID, p platforms.Platform, place relay.Place, known bool) (bool, error) {
 	if !known {
 		some, err := h.facts.Grants(ctx, store.GrantFilter{Instance: i, Platform: place.Platform, Limit: 1})
@@ -163,8 +162,8 @@ func (h *Hub) holds(ctx context.Context, i relay.InstanceID, p platforms.Platfor
 	return ok && g.Instance == i, err
 }
 
-// alone reports whether nobody but the instance may act on the chat. No network is asked who can see
-// it: an instance that may turn out to be allowed counts.
+// alone reports whether nobody but the instance may act on the chat. No network is asked who can see the chat: an
+// instance that may turn out to be allowed counts.
 func (h *Hub) alone(ctx context.Context, i relay.InstanceID, p platforms.Platform, chat relay.ChatID) (bool, error) {
 	if held, err := h.heldByOther(ctx, i, p, chat); err != nil || held {
 		return false, err

@@ -1,9 +1,6 @@
-// Package hub is where both sides meet: Accept takes events from the platforms to the instances
-// that may see them, Do takes actions from the gateways to the bots they may act with. It owns
-// the lanes, knows which session serves which instance, and runs the platforms.
-//
-// It does not speak a network's API (platforms/<name> does), does not spell frames
-// (relay/wire does), and does not listen (relay/server does).
+// Package hub is where both sides meet: Accept takes events from the platforms to the instances that may see them,
+// a seat takes actions from its gateway to the bots it may act with. It owns the lanes, knows which session serves
+// which instance, and runs the platforms.
 //
 // Invariants:
 //
@@ -82,9 +79,8 @@ func New(db *store.DB, desk *link.Desk, b bus.Bus, bots []platforms.Platform, o 
 	return h
 }
 
-// Run runs the platforms and the housekeeping until ctx ends, and returns nil then. A platform
-// that gives up (a dead credential) ends alone; its status says why. A failed database ends Run
-// with its error.
+// Run runs the platforms and the housekeeping until ctx ends, and returns nil then. A platform that gives up (a
+// dead credential) ends alone; its status says why. A failed database ends Run with its error.
 func (h *Hub) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -154,7 +150,7 @@ func (h *Hub) sweepLoop(ctx context.Context) {
 	}
 }
 
-// note handles what the bus carries. It must not block.
+// note handles one note of the bus. It must not block.
 func (h *Hub) note(n bus.Note) {
 	switch n := n.(type) {
 	case bus.LaneGrew:

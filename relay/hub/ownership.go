@@ -11,9 +11,9 @@ import (
 	"github.com/hermes-connector/hermes-connector/store"
 )
 
-// mayTouch reports whether the instance, which may act on a's chat by f, may do a to the message or
-// the thread that a names: its own ones. What others said and made is not its to change. left: the
-// gateway used a former id of the chat, in which nothing is known to be its own but what is remembered.
+// mayTouch reports whether the instance, which may act on a's chat by f, may do a to the message or the thread that
+// a names: it may change its own ones. left: the gateway used a former id of the chat, so that only those messages
+// count as its own that are remembered.
 func (h *Hub) mayTouch(ctx context.Context, i relay.InstanceID, p platforms.Platform, f gate.ActFacts, a relay.Action, left bool) (bool, error) {
 	switch a := a.(type) {
 	case relay.Edit:
@@ -31,8 +31,8 @@ func (h *Hub) mayTouch(ctx context.Context, i relay.InstanceID, p platforms.Plat
 	return true, nil
 }
 
-// author is whether the bot or a person wrote the message that a names, as far as that can be known: what
-// came in was a person's, and some networks tell.
+// author is whether the bot or a person wrote the message that a names, as far as that can be known: people wrote
+// what came in, and some networks tell.
 func (h *Hub) author(ctx context.Context, p platforms.Platform, a relay.Delete) (bot, person bool, err error) {
 	if e, ok := p.(platforms.MessageEventer); ok {
 		if person, err = h.db.Seen(ctx, p.Bot(), e.MessageEvent(a.Chat, a.Message)); person || err != nil {

@@ -10,12 +10,11 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/wire"
 )
 
-// maxRuns bounds how much is remembered for interrupts, in each of two generations: up to two
-// entries for a conversation.
+// maxRuns bounds how much is remembered in each of two generations: up to two entries for a session key.
 const maxRuns = 10_000
 
-// runs remembers which instance runs which session key, so that an interrupt finds its way. It
-// is a convenience of the running process: after a restart it fills again with the next events.
+// runs remembers which instance runs which session key, so that an interrupt finds its way. After a restart it fills
+// again with the next events.
 type runs struct {
 	mu    sync.Mutex // guards the fields below
 	young map[runKey]run

@@ -20,14 +20,13 @@ import (
 	"github.com/hermes-connector/hermes-connector/store"
 )
 
-// Refused is why Serve did not take a connection, in words the gateway may read. Its close code
-// is 1013: trying again later is right.
+// Refused is why Serve did not take a connection, in words the gateway may read. Its close code is 1013: the gateway
+// may try again later.
 type Refused struct{ Reason string }
 
 func (e *Refused) Error() string { return "refused: " + e.Reason }
 
-// maxIdentities bounds what hellos can make a session remember: a gateway fronts a bot or two of
-// each network.
+// maxIdentities bounds what hellos can make a session remember. A gateway fronts a bot or two of each network.
 const maxIdentities = 64
 
 // seat is the hub's half of one session: its handler, and what the hub knows about it.
@@ -38,8 +37,9 @@ type seat struct {
 	peer    session.Peer
 	pump    *delivery.Pump
 	newer   chan struct{} // closed once the gateway is known to be younger than those of June 2026
+	grown   atomic.Bool   // newer is closed, or just about to be
 
-	// revoked: the credential is dead. What the gateway asked for and what has not begun is declined.
+	// revoked: the credential is dead. Actions that have not begun are declined.
 	revoked atomic.Bool
 
 	epoch  uint64 // guarded by Hub.mu: the hello epoch that began with its first hello; 0 before that
@@ -53,7 +53,7 @@ type seat struct {
 
 var _ session.Handler = (*seat)(nil)
 
-// newSeat makes the seat of a session over conn, which does not run yet.
+// newSeat makes the seat of a session that does not run yet.
 func (h *Hub) newSeat(conn *session.Conn, peer session.Peer) *seat {
 	s := &seat{hub: h, peer: peer, newer: make(chan struct{})}
 	o := h.opts.Session
@@ -75,9 +75,8 @@ func (s *seat) push(ctx context.Context, e store.Entry) error {
 	return err
 }
 
-// Serve runs the session of an authenticated connection until it ends, and returns why. When ctx
-// ends (with cause delivery.ErrShutdown), running actions finish first, unless hurry ends too. A
-// *Refused means that the connection was not taken; the caller closes conn then.
+// Serve runs the session of an authenticated connection until it ends, and returns why. When ctx ends (with cause
+// delivery.ErrShutdown), running actions finish first, unless hurry ends too. On a *Refused the caller closes conn.
 func (h *Hub) Serve(ctx, hurry context.Context, conn *session.Conn, peer session.Peer) error {
 	s, err := h.admit(ctx, conn, peer)
 	if err != nil {
@@ -129,15 +128,13 @@ func (h *Hub) enter(s *seat) error {
 	return nil
 }
 
-// leave forgets a session that ended, also one whose hello failed after it had taken the seat, so that
-// no pump gave it back.
+// leave forgets a session that ended. It frees the seat too: after a hello that failed no pump did.
 func (h *Hub) leave(s *seat) {
 	h.sockets.leave(s)
 	h.vacate(s)
 }
 
-// instance is what the hub keeps of one instance while the process runs: a few words, of instances that
-// are few. Guarded by Hub.mu.
+// instance is what the hub keeps of one instance while the process runs. Guarded by Hub.mu.
 type instance struct {
 	lane      *delivery.Lane
 	seat      *seat  // the session that serves it; nil: none
@@ -211,8 +208,8 @@ func (h *Hub) takeSeat(s *seat) error {
 	return nil
 }
 
-// Hello answers with the descriptor of the identity, takes the instance's seat with the first one, ends a
-// flip, and has the pump look again at what the identity is for.
+// Hello answers with the descriptor of the identity, takes the instance's seat with the session's first one, ends a
+// flip, and has the pump look again at entries of the bots that the identity fronts.
 func (s *seat) Hello(ctx context.Context, f wire.Hello) error {
 	h := s.hub
 	first := s.say(relay.Bot{Platform: f.Platform, ID: f.BotID})
@@ -231,7 +228,7 @@ func (s *seat) Hello(ctx context.Context, f wire.Hello) error {
 	if err := h.learnCommands(ctx, s.peer.Instance, f); err != nil { // no reason to keep its messages from it
 		h.log.Warn("commands not learned; the next hello tries again", "instance", s.peer.Instance, "err", err)
 	}
-	if helloOfNow(f, first) {
+	if !first || f.Manifest != nil { // gateways of June say one hello and send no manifest
 		s.isNewer(ctx)
 	}
 	h.log.Info("gateway connected", "gateway", s.peer.Gateway, "instance", s.peer.Instance, "platform", f.Platform)
@@ -243,8 +240,8 @@ func (s *seat) Hello(ctx context.Context, f wire.Hello) error {
 	return nil
 }
 
-// current is nil unless the secret that the session was opened with has been retired since: a socket
-// that waited for that without a word must not take the seat from who has the new one.
+// current is nil unless the secret that the session was opened with has been retired since: then a socket that said
+// nothing so far must not take the seat from the one with the new secret.
 func (s *seat) current(ctx context.Context) error {
 	if s.peer.SecretID == "" {
 		return nil // opened without a secret, in tests
@@ -259,7 +256,7 @@ func (s *seat) current(ctx context.Context) error {
 	return nil
 }
 
-// wake ends the instance's sleep. Only the first hello of a session is a coming worth a write.
+// wake ends the instance's sleep, and notes with the session's first hello when the gateway came.
 func (s *seat) wake(ctx context.Context, first bool) error {
 	if first {
 		return s.hub.db.UpdateGateway(ctx, s.peer.Gateway, store.CameOrWent(time.Now(), true))

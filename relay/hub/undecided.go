@@ -24,12 +24,9 @@ const (
 	judgeRetry = time.Second
 )
 
-// An event that lacks only the network's word on who can see its chat is stored undecided, and its
-// platform goes on. One worker per chat judges such events when the word is there. So a chat about
-// which the network says nothing holds up itself, and nobody else.
-
-// judges are the workers that decide about undecided events: one per chat that has some. The zero value is
-// ready; before begin and after end it only notes the chats.
+// judges are the workers that decide about undecided events, those that lack only the network's word on who can
+// see their chat: one per chat that has some, so that a chat about which the network says nothing holds up nobody
+// else. The zero value is ready; before begin and after end it only notes the chats.
 type judges struct {
 	mu    sync.Mutex // guards the fields below
 	start func(relay.Chat)
@@ -117,14 +114,14 @@ func (h *Hub) judgeSome(ctx context.Context, p platforms.Platform, c relay.Chat)
 	var judged []judgement
 	var unclear error
 	for _, u := range waiting {
-		v, said, err := h.judgeUndecided(ctx, p, u)
+		j, err := h.judgeUndecided(ctx, p, u)
 		if err != nil {
 			unclear = err
 			break
 		}
-		j := judgement{event: v.Delivery.About(), frame: v.Frame, verdicts: []verdict{said}}
-		if v.To != nil {
-			j.to = []store.Recipient{*v.To}
+		v := store.Verdict{Number: u.Number, Instance: u.Instance, Delivery: u.Delivery, Frame: j.frame}
+		if len(j.to) > 0 {
+			v.To = &j.to[0]
 		}
 		if held, ok := h.keeper.OfEvent("", c.Bot, j.event.ID); ok {
 			j.came = &held.Capability
@@ -156,34 +153,34 @@ func (h *Hub) judgeSome(ctx context.Context, p platforms.Platform, c relay.Chat)
 
 // judgeUndecided puts the gate's question again, with everything as it is now. While only the network's
 // word is missing it asks for that, and then begins anew: meanwhile a chat may have got another holder.
-func (h *Hub) judgeUndecided(ctx context.Context, p platforms.Platform, u store.Undecided) (store.Verdict, verdict, error) {
-	v, said := store.Verdict{Number: u.Number, Instance: u.Instance, Delivery: u.Delivery}, verdict{Instance: u.Instance, Reason: gate.NoBinding}
-	ev, until := u.Delivery.About(), time.Now().Add(visibleWithin)
+func (h *Hub) judgeUndecided(ctx context.Context, p platforms.Platform, u store.Undecided) (judgement, error) {
+	j, until := judgement{event: u.Delivery.About()}, time.Now().Add(visibleWithin)
 	for {
-		cs, err := h.candidates(ctx, ev)
-		i := slices.IndexFunc(cs, func(c candidate) bool { return c.instance.ID == u.Instance })
-		if err != nil || i < 0 {
-			said.Reason = gate.NoBinding
-			return v, said, err
+		v := verdict{Instance: u.Instance, Reason: gate.NoBinding}
+		cs, err := h.candidates(ctx, j.event)
+		if err != nil {
+			return j, err
 		}
-		c, known := cs[i], false
-		said.Tenant = c.instance.Tenant
-		said.Reason, known, err = h.ask(ctx, ev, c)
-		switch {
-		case err != nil:
-			return v, said, err
-		case !known && time.Now().Before(until):
-			if err := h.askOwners(ctx, p, ev, c, until); err != nil {
-				return v, said, err
+		if i := slices.IndexFunc(cs, func(c candidate) bool { return c.instance.ID == u.Instance }); i >= 0 {
+			c, known := cs[i], false
+			v.Tenant = c.instance.Tenant
+			if v.Reason, known, err = h.ask(ctx, j.event, c); err != nil {
+				return j, err
 			}
-			continue
-		case said.Reason == gate.Delivered:
-			j, fits := judgement{event: ev}, false
-			v.Frame, fits = wire.Pack(u.Delivery)
-			said.Reason = j.admit(c, fits)
-			v.To = &j.to[0]
+			if !known && time.Now().Before(until) {
+				if err := h.askOwners(ctx, p, j.event, c, until); err != nil {
+					return j, err
+				}
+				continue
+			}
+			if v.Reason == gate.Delivered {
+				fits := false
+				j.frame, fits = wire.Pack(u.Delivery)
+				v.Reason = j.admit(c, fits)
+			}
 		}
-		return v, said, nil
+		j.verdicts = []verdict{v}
+		return j, nil
 	}
 }
 

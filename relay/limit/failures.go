@@ -7,8 +7,8 @@ import (
 )
 
 const (
-	// window and MaxFailures: an address with more failed credentials than that within the window
-	// is refused until the window has passed.
+	// window and MaxFailures: an address with more failures than that within the window is refused until the window
+	// has passed.
 	window      = time.Minute
 	MaxFailures = 10
 )
@@ -37,8 +37,8 @@ func (f *Failures) Add(a netip.Addr, now time.Time) time.Duration {
 	return x.wait(now, MaxFailures)
 }
 
-// Wait is how long an address must wait that has used up its failures, 0 when another one is
-// within its limit. It is for verdicts that cost a third party something to reach.
+// Wait is how long an address must wait before it may fail once more; 0: it may now. It is for verdicts that cost a
+// third party something.
 func (f *Failures) Wait(a netip.Addr, now time.Time) time.Duration {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -1,8 +1,6 @@
-// Package limit keeps callers from getting in each other's way: it counts the credentials that
-// failed per address, the requests per credential, and the strangers' connections and requests at
-// a time.
-//
-// It does not know what a credential is, and it answers nobody: it says how long to wait.
+// Package limit keeps callers from getting in each other's way: it counts the credentials that failed per address,
+// the requests per credential, and the strangers' connections and requests at a time. It answers nobody: it says
+// how long to wait.
 //
 // Invariants:
 //

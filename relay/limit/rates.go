@@ -22,8 +22,8 @@ func NewRates(perSecond, burst int) *Rates {
 	return &Rates{perSecond: rate.Limit(perSecond), burst: burst}
 }
 
-// Take uses up one request of key's, or returns how long to wait until there is one. Only what
-// has verified may be a key: a table of strangers' inventions would forget those who behave.
+// Take uses up one request of key's, or returns how long to wait until there is one. Only what has verified may be a
+// key: strangers' inventions would push the others out of the table.
 func (r *Rates) Take(key string, now time.Time) time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -22,17 +22,17 @@ const (
 	sharedBuffer = 4 << 10
 	// maxHeader is the largest header of a frame, by RFC 6455.
 	maxHeader = 14
-	// parting is how many bytes are still read once the budget is used up, so that a gateway that
-	// is told why can be done sending and read it: closing a socket over unread data resets it.
+	// parting is how many bytes are still read once the budget is used up: closing a socket over unread data resets
+	// it, and the gateway would not read why.
 	parting = 64 << 10
 )
 
 // buffers hold what is just coming or going, for all sessions: an idle session has none.
 var buffers = sync.Pool{New: func() any { return new([sharedBuffer]byte) }}
 
-// meter stands below the WebSocket library. It counts what comes in, and stops reading when that is too
-// much: the library reads fragments and control frames without end on behalf of one call. And it
-// buffers in the library's place, but only while there is something to buffer.
+// meter stands below the WebSocket library, which reads fragments and control frames without end on behalf of one
+// call. It counts what comes in, and stops reading when that is too much. And it buffers in the library's place,
+// but only while there is something to buffer.
 type meter struct {
 	net.Conn // set by Hijack, before anything is read or written
 
@@ -58,8 +58,8 @@ func newMeter() *meter {
 	return &meter{reading: make(chan struct{}, 1), left: parting}
 }
 
-// await returns once there is something to read, or with the reason why there will be nothing. While it
-// waits it needs no buffer and little stack.
+// await returns once there is something to read, or with the reason why there will be nothing. It waits without a
+// buffer, on a small stack.
 func (m *meter) await() error {
 	m.reading <- struct{}{}
 	came, err := m.look()
@@ -74,9 +74,8 @@ func (m *meter) await() error {
 	return err
 }
 
-// Read reads unless the budget is used up. That is looked at before and not after: only then is
-// everything that came in the last read accounted for. What the library would put into its own buffer
-// it gets byte by byte, so that nothing stays there.
+// Read reads unless the budget is used up, which is looked at before: only then is everything of the last read
+// accounted for. What the library would put into its own buffer it gets byte by byte, so that nothing stays there.
 func (m *meter) Read(p []byte) (int, error) {
 	if len(p) <= tinyBuffer {
 		p = p[:1]
@@ -169,8 +168,8 @@ func (m *meter) countLocked(n int) {
 	m.useLocked(n, tooManyBytes)
 }
 
-// spend takes cost from the budget for e, and returns what the budget was overdrawn by first; nil if it was
-// not. Of a session that is over, it is not asked any more.
+// spend takes cost from the budget for e, and returns what the budget was overdrawn by first; nil if it was not,
+// or if the session is over.
 func (m *meter) spend(cost int, e *excess) *excess {
 	m.mu.Lock()
 	defer m.mu.Unlock()

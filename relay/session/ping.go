@@ -12,7 +12,7 @@ import (
 const (
 	pingEvery = 25 * time.Second
 	pongTime  = 30 * time.Second
-	// signTime is how long whoever wants to know it now waits for a pong.
+	// signTime is how long Answers waits for a pong.
 	signTime = 3 * time.Second
 )
 
@@ -43,8 +43,8 @@ func (s *Session) stopPings() {
 	}
 }
 
-// Answers asks the peer for a sign of life and reports whether it gave one within three seconds, or
-// before ctx ended. It judges nothing: a gateway whose host is gone and one that is slow look the same.
+// Answers asks the peer for a sign of life and reports whether it gave one within three seconds, and before ctx
+// ended. It does not end the session.
 func (s *Session) Answers(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, signTime)
 	defer cancel()

@@ -1,9 +1,6 @@
-// Package session speaks with one gateway over one WebSocket, from upgrade to close: it reads
-// and writes frames, keeps the connection alive, queues actions per chat, and answers each of
-// them once and in time.
-//
-// It decides nothing: who the gateway is was settled before New, and everything a frame asks for
-// goes to the Handler. It does not know how a frame is spelled (relay/wire does).
+// Package session speaks with one gateway over one WebSocket, from upgrade to close: it reads and writes frames,
+// keeps the connection alive, queues actions per chat, and answers each of them once and in time. It decides
+// nothing: the gateway's credential was verified before New, and what a frame asks for goes to the Handler.
 //
 // Invariants:
 //
@@ -55,8 +52,7 @@ var (
 	ErrHungUp = errors.New("gateway closed the connection")
 	// ErrEnded is what Push returns once the session is ending.
 	ErrEnded = errors.New("session ended")
-	// ErrUnencodable is what Push returns for a frame that can never be sent: it has no JSON
-	// form, or is larger than wire.MaxFrame.
+	// ErrUnencodable is what Push returns for a frame without a JSON form, or larger than wire.MaxFrame.
 	ErrUnencodable = errors.New("frame cannot be encoded")
 )
 
@@ -99,8 +95,7 @@ type Options struct {
 	OverLimit func()
 }
 
-// Session is one gateway's WebSocket. Make it with New and call Run once; the other methods may
-// be called from any goroutine at any time.
+// Session is one gateway's WebSocket. Call Run once; the other methods may be called from any goroutine at any time.
 type Session struct {
 	// Set once, by New.
 	conn *Conn
@@ -147,9 +142,8 @@ func (s *Session) log() *slog.Logger {
 	return s.o.Log.With("gateway", s.peer.Gateway, "instance", s.peer.Instance)
 }
 
-// Push queues a frame behind everything queued before. It blocks while 64 frames wait, until
-// fewer do, ctx ends (its error) or the session ends (ErrEnded). ErrUnencodable: the frame
-// can never be sent.
+// Push queues a frame behind everything queued before. While 64 frames wait it blocks, until fewer do, ctx ends
+// (its error) or the session ends (ErrEnded). ErrUnencodable: the frame can never be sent.
 func (s *Session) Push(ctx context.Context, f wire.Frame) error {
 	line, err := encode(f)
 	if err != nil {
@@ -169,9 +163,8 @@ func encode(f wire.Frame) ([]byte, error) {
 	return line, nil
 }
 
-// Tell queues a frame like Push, but without waiting: answers and interrupts cannot
-// wait. A gateway that asks without ever reading the answers is cut off before they fill the
-// memory; a frame of a session that is over is dropped.
+// Tell queues a frame like Push, but never waits, for answers and interrupts. A gateway that asks without ever
+// reading the answers is cut off before they fill the memory. Once the session is over, the frame is dropped.
 func (s *Session) Tell(f wire.Frame) {
 	line, err := encode(f)
 	if err != nil {

@@ -33,8 +33,8 @@ func (q *actions) work(ctx context.Context, key relay.Chat, l *line) {
 	}
 }
 
-// carryOut has a, the head of its line, carried out and answered, or the newest of its likes. An error is a's
-// answer: nothing was begun.
+// carryOut has a, the head of its line, or the newest one that replaced it carried out and answered. An error is
+// a's answer: nothing was begun.
 func (q *actions) carryOut(ctx context.Context, l *line, a *action) error {
 	if ctx.Err() != nil {
 		return errStopping
@@ -83,8 +83,7 @@ func (q *actions) allow(ctx context.Context, l *line, a *action) (Action, error)
 	return a.allowed, a.refusal
 }
 
-// ask has the handler decide about a, and lets the newest of its likes that wait in the line take its place
-// if it may be done.
+// ask has the handler decide about a. If a is allowed, the newest waiting action that replaces a takes its place.
 func (q *actions) ask(ctx context.Context, l *line, a *action) {
 	err := func() (err error) {
 		ctx, cancel := context.WithDeadline(ctx, a.deadline)
@@ -110,8 +109,8 @@ func (q *actions) ask(ctx context.Context, l *line, a *action) {
 	}
 }
 
-// collapseLocked puts the newest of a's likes that wait behind it in its place, and returns those that are
-// gone. q.mu must be held.
+// collapseLocked puts the newest action behind a that replaces it in its place, and returns those that are gone.
+// q.mu must be held.
 func (q *actions) collapseLocked(l *line, a *action) (gone []*action) {
 	i := slices.Index(l.waiting, a)
 	for j := i + 1; i >= 0 && j < len(l.waiting); {
@@ -170,8 +169,8 @@ func (q *actions) do(ctx context.Context, l *line, a *action, todo Action) (pick
 	return picked, res, err
 }
 
-// pick takes the head of the line, if todo covers it: a newer one may stand there than the one that todo was
-// allowed for, or, if its time is up, another.
+// pick takes the head of the line, if Allow of todo covers it: the action whose todo it is, or one that replaced it.
+// nil: its time is up.
 func (q *actions) pick(l *line, todo Action) *action {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -185,9 +184,8 @@ func (q *actions) pick(l *line, todo Action) *action {
 	return a
 }
 
-// replaces reports whether newer, in the same line, makes a waiting older one pointless: a newer
-// text for the same message, or a newer sign of work in the same thread. Both must name their chat
-// alike: of two ways to spell it one may be refused.
+// replaces reports whether newer makes an older action of its line pointless: a newer text for the same message, or
+// a newer sign of work in the same thread. Both must spell their chat alike: one spelling may be refused.
 func replaces(newer, older relay.Action) bool {
 	switch n := newer.(type) {
 	case relay.Edit:
