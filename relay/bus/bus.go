@@ -24,7 +24,7 @@ type (
 		Instance relay.InstanceID `json:"instance"`
 		Seq      uint64           `json:"seq,string"`
 	}
-	// Interrupt asks the gateway that serves Instance to stop the turn of Session.
+	// Interrupt asks the gateway that serves Instance to stop the run of Session.
 	Interrupt struct {
 		Instance relay.InstanceID `json:"instance"`
 		Session  relay.SessionKey `json:"session"`

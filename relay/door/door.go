@@ -73,14 +73,12 @@ func New(proxies Proxies, mounts ...Mount) *Door {
 
 // find is the mount at a path as it was sent.
 func (d *Door) find(path string) (m Mount, ok bool) {
-	if m, ok := d.mounts[path]; ok && !strings.HasSuffix(path, "/") {
-		return m, true
-	}
-	cut := strings.LastIndexByte(path, '/') + 1
-	if cut == len(path) {
+	if strings.HasSuffix(path, "/") {
 		return Mount{}, false
 	}
-	m, ok = d.mounts[path[:cut]]
+	if m, ok = d.mounts[path]; !ok {
+		m, ok = d.mounts[path[:strings.LastIndexByte(path, '/')+1]]
+	}
 	return m, ok
 }
 

@@ -89,28 +89,24 @@ func (h Held) is(x *Held) bool {
 
 // findLocked is the instance's oldest that ok admits, or nil. k.mu must be held.
 func (k *memoryKeeper) findLocked(i relay.InstanceID, ok func(*Held) bool) *Held {
-	mine, now := k.liveLocked(i)
-	for _, x := range mine {
-		if now.Before(x.ExpiresAt) && ok(x) {
-			return x
-		}
+	if n := slices.IndexFunc(k.liveLocked(i), ok); n >= 0 {
+		return k.by[i][n]
 	}
 	return nil
 }
 
-// liveLocked drops the oldest that expired and returns the rest, among which few have. k.mu must be held.
-func (k *memoryKeeper) liveLocked(i relay.InstanceID) (mine []*Held, now time.Time) {
-	mine, now = k.by[i], time.Now()
-	for len(mine) > 0 && !now.Before(mine[0].ExpiresAt) {
-		mine[0] = nil // so that the token does not outlive its time
-		mine = mine[1:]
-	}
-	if len(mine) == 0 {
+// liveLocked are the instance's, of which it drops those that expired, their tokens too. k.mu must be held.
+func (k *memoryKeeper) liveLocked(i relay.InstanceID) []*Held {
+	now := time.Now()
+	k.dropLocked(i, func(x *Held) bool { return !now.Before(x.ExpiresAt) })
+	return k.by[i]
+}
+
+// dropLocked forgets those of the instance's that are to go. k.mu must be held.
+func (k *memoryKeeper) dropLocked(i relay.InstanceID, goes func(*Held) bool) {
+	if k.by[i] = slices.DeleteFunc(k.by[i], goes); len(k.by[i]) == 0 {
 		delete(k.by, i)
-		return nil, now
 	}
-	k.by[i] = mine
-	return mine, now
 }
 
 // find is a copy of what findLocked finds.
@@ -136,9 +132,8 @@ func (k *memoryKeeper) Reply(i relay.InstanceID, chat relay.Chat, replyTo relay.
 func (k *memoryKeeper) Bound(t relay.TenantID, i relay.InstanceID, s relay.SessionKey, kind string) (Held, bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	mine, now := k.liveLocked(i)
-	for _, x := range slices.Backward(mine) {
-		if now.Before(x.ExpiresAt) && x.Tenant == t && x.Session == s && x.Kind == kind {
+	for _, x := range slices.Backward(k.liveLocked(i)) {
+		if x.Tenant == t && x.Session == s && x.Kind == kind {
 			return *x, true
 		}
 	}
@@ -152,19 +147,15 @@ func (k *memoryKeeper) OfEvent(i relay.InstanceID, b relay.Bot, e relay.EventID)
 func (k *memoryKeeper) Forget(h Held) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.by[h.Instance] = slices.DeleteFunc(k.by[h.Instance], h.is)
-	if len(k.by[h.Instance]) == 0 {
-		delete(k.by, h.Instance)
-	}
+	k.dropLocked(h.Instance, h.is)
 }
 
 func (k *memoryKeeper) Unanswered() (out []Held) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for i := range k.by {
-		mine, now := k.liveLocked(i)
-		for _, x := range mine {
-			if !x.begun.Load() && now.Before(x.ExpiresAt) {
+		for _, x := range k.liveLocked(i) {
+			if !x.begun.Load() {
 				out = append(out, *x)
 			}
 		}

@@ -439,7 +439,7 @@ func TestGoingIdle(t *testing.T) {
 	}
 }
 
-func TestInterruptComesBackToTheInstanceThatRunsTheTurn(t *testing.T) {
+func TestAnInterruptComesToTheInstanceThatRunsTheKey(t *testing.T) {
 	r := newRig(t)
 	r.enroll("home", "ann")
 	r.enroll("kids", "bob")

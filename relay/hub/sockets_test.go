@@ -12,7 +12,7 @@ import (
 // seatOf is a seat as far as sockets looks at it.
 func seatOf(g relay.GatewayID) *seat { return &seat{peer: session.Peer{Gateway: g}} }
 
-func TestTheSilentMakeRoomOldestFirst(t *testing.T) {
+func TestTheOldestSilentSocketGoesFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var c sockets
 		var silent []*seat
@@ -25,7 +25,7 @@ func TestTheSilentMakeRoomOldestFirst(t *testing.T) {
 		}
 		c.speaks(silent[0])
 		if surplus, ok := c.enter(seatOf("g")); surplus != nil || !ok {
-			t.Errorf("after one spoke: %v, %v, want room", surplus, ok)
+			t.Errorf("after one spoke: %v, %v, want it in", surplus, ok)
 		}
 		if surplus, ok := c.enter(seatOf("g")); surplus != silent[1] || !ok {
 			t.Errorf("one too many: out goes %p, %v, want the oldest that is silent, %p", surplus, ok, silent[1])
@@ -53,7 +53,7 @@ func TestConnectionsOfOneCredentialAreBounded(t *testing.T) {
 		}
 		c.leave(in[0])
 		if _, ok := c.enter(seatOf("g")); !ok {
-			t.Error("refused although there is room again")
+			t.Error("refused although one has left")
 		}
 	})
 }

@@ -38,14 +38,7 @@ func (t *table[K, V]) at(key K) *V {
 // Neighbourhood is what one subscriber holds: an IPv4 address or an IPv6 /64. Callers whose
 // address is unknown (the zero Addr) share one.
 func Neighbourhood(a netip.Addr) netip.Prefix {
-	a = a.Unmap()
-	bits := 32
-	if a.Is6() {
-		bits = 64
-	}
-	p, err := a.WithZone("").Prefix(bits)
-	if err != nil { // the zero Addr
-		return netip.Prefix{}
-	}
+	a = a.Unmap().WithZone("")
+	p, _ := a.Prefix(min(a.BitLen(), 64)) // cannot fail
 	return p
 }
