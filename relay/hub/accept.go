@@ -108,8 +108,8 @@ func cameWith(ev relay.EventID, caps []platforms.Capability) *platforms.Capabili
 	return &caps[i]
 }
 
-// announce records the verdicts about an event that is stored under those ids, if it is, wakes the lanes that
-// grew, and sends the answer to a control message on its way.
+// announce records the verdicts about an event that is stored under those ids, wakes the lanes that grew, and puts
+// the answer to a control message on its way.
 func (h *Hub) announce(j judgement, buffers []relay.BufferID) {
 	if j.stored(buffers) {
 		j.undo()
@@ -129,7 +129,7 @@ func (h *Hub) announce(j judgement, buffers []relay.BufferID) {
 	}
 }
 
-// deliver gives what was stored of j to the lanes it was appended to, and tells who else wants to know.
+// deliver gives what was stored of j to the lanes it was appended to, and tells the bus.
 func (h *Hub) deliver(j judgement) {
 	key := sessionkey.Build(j.event.Source, sessionkey.Options{})
 	about := store.About{ID: j.event.ID, Bot: j.event.Bot}
@@ -143,9 +143,8 @@ func (h *Hub) deliver(j judgement) {
 	}
 }
 
-// stored notes under which ids j was stored, one per delivery, and corrects the verdicts where the store
-// knew better: an instance that was revoked after it was judged has received nothing. It reports whether
-// there was one.
+// stored notes under which ids j was stored, one per recipient, and corrects the verdict of an instance that was
+// revoked after it was judged, which has received nothing. It reports whether there was one.
 func (j judgement) stored(buffers []relay.BufferID) (skipped bool) {
 	for n, to := range j.to {
 		at := slices.IndexFunc(j.verdicts, func(v verdict) bool { return v.Instance == to.Instance })

@@ -16,8 +16,7 @@ import (
 const (
 	// recordWithin bounds what must still be stored after an action's own time ran out.
 	recordWithin = 5 * time.Second
-	// allowedFor is how long what was decided about an action counts: one that waits longer for its rate
-	// limit is looked at once more before it leaves.
+	// allowedFor is how long an action stays allowed: after a longer wait the gate is asked once more.
 	allowedFor = time.Second
 )
 
@@ -80,8 +79,7 @@ func (a *action) Do(ctx context.Context, pick session.Pick) (relay.Result, error
 	return res, nil
 }
 
-// waits reports whether a waits for its chat's rate limit: what shows the moment is dropped rather than kept
-// for later.
+// waits reports whether a waits for its chat's rate limit. Typing and reactions are of no use later.
 func waits(a relay.Action) bool {
 	switch a.(type) {
 	case relay.Typing, relay.React:
@@ -149,8 +147,7 @@ func (s *seat) carryOut(ctx context.Context, t target) (relay.Result, error) {
 	return res, nil
 }
 
-// internal is what a gateway reads when the database could not be asked: certainly not sent,
-// worth trying again.
+// internal is what a gateway reads when the database could not be asked: not sent, worth trying again.
 func internal(err error) error {
 	if _, ok := errors.AsType[*relay.ActionError](err); ok {
 		return err

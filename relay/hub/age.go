@@ -27,8 +27,7 @@ func (s *seat) letStart(ctx context.Context) {
 	}
 }
 
-// requestOfNow reports whether a request is one that gateways of June never make: they name no
-// identity, and do three things.
+// requestOfNow reports whether gateways of June never make such a request: they name no identity, and do three things.
 func requestOfNow(r relay.Request) bool {
 	switch r.Action.(type) {
 	case relay.Send, relay.GetChatInfo, relay.FollowUp:

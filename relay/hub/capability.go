@@ -28,14 +28,11 @@ type answering struct {
 	underWay chan struct{} // capacity 1: full while one is given
 }
 
-// Keeper keeps capabilities until they expire. Its methods may be called from any goroutine;
-// none hands out an expired one, and none blocks.
+// Keeper keeps capabilities until they expire. Its methods may be called from any goroutine; none blocks.
 type Keeper interface {
-	// Keep keeps h. It is called before the event h came in can be delivered. kept is false when the
-	// instance has the event's already: that one stays as it is. lost are the ones that had to go.
+	// Keep keeps h, unless the instance has a capability of that event already. lost are those that had to go.
 	Keep(h Held) (kept bool, lost []Held)
-	// Reply is the one a send of the instance in the chat answers through: the one replyTo names,
-	// else the oldest unanswered.
+	// Reply is the one that a send in the chat answers through: the one replyTo names, else the oldest unanswered.
 	Reply(i relay.InstanceID, chat relay.Chat, replyTo relay.MessageID) (Held, bool)
 	// Bound is the newest of that kind bound to the tenant's and instance's session.
 	Bound(t relay.TenantID, i relay.InstanceID, s relay.SessionKey, kind string) (Held, bool)
@@ -47,12 +44,10 @@ type Keeper interface {
 	Unanswered() []Held
 }
 
-// maxHeld bounds what one instance's people can make the connector remember, in capabilities: as many
-// as events wait for it by default. Past it the oldest go.
+// maxHeld bounds the capabilities kept for one instance. Past it the oldest go.
 const maxHeld = 10_000
 
-// memoryKeeper keeps capabilities in this process only: a restart forgets them, and the answers go
-// out as ordinary messages then.
+// memoryKeeper keeps capabilities in memory: after a restart the answers go out as ordinary messages.
 type memoryKeeper struct {
 	mu sync.Mutex                   // guards by and what it leads to
 	by map[relay.InstanceID][]*Held // in the order they came

@@ -87,8 +87,7 @@ func (h *Hub) direct(ctx context.Context, i relay.InstanceID, p platforms.Platfo
 	return append(out, by...), err
 }
 
-// knows reports whether something is stored that lets the instance act on the chat with p, without
-// asking the platform.
+// knows reports whether something is stored that lets the instance act on the chat with p. No platform is asked.
 func (h *Hub) knows(ctx context.Context, i relay.InstanceID, p platforms.Platform, chat relay.ChatID) bool {
 	bot := p.Bot()
 	if _, ok, err := h.facts.Conversation(ctx, i, relay.Chat{Bot: bot, ID: chat}); ok && err == nil {
@@ -187,8 +186,7 @@ func (h *Hub) alone(ctx context.Context, i relay.InstanceID, p platforms.Platfor
 	return true, nil
 }
 
-// heldByOther reports whether another instance holds, or where nobody can place the chat may hold, the
-// grant covering it.
+// heldByOther reports whether another instance holds the grant covering the chat, or may, where nobody can place it.
 func (h *Hub) heldByOther(ctx context.Context, i relay.InstanceID, p platforms.Platform, chat relay.ChatID) (bool, error) {
 	place := relay.Place{Platform: p.Bot().Platform, Chat: chat}
 	c, known, err := h.facts.Conversation(ctx, i, relay.Chat{Bot: p.Bot(), ID: chat})

@@ -55,8 +55,7 @@ func askAuthor(m gate.MessageFacts) bool {
 	return gate.MayDelete(byBot) != without || gate.MayDelete(byPerson) != without
 }
 
-// messageFacts gathers what is stored about a message. Who else may act on the chat is looked at only
-// where nobody remembers the message.
+// messageFacts gathers what is stored about a message, and if nothing is, whether others may act on its chat.
 func (h *Hub) messageFacts(ctx context.Context, i relay.InstanceID, p platforms.Platform, f gate.ActFacts, chat relay.ChatID, id relay.MessageID, left bool) (gate.MessageFacts, error) {
 	m := gate.MessageFacts{Direct: f.DirectWithBound, HoldsGrant: f.HoldsGrant}
 	sender, known, err := h.facts.SentBy(ctx, relay.Chat{Bot: p.Bot(), ID: chat}, id)
@@ -72,8 +71,8 @@ func (h *Hub) messageFacts(ctx context.Context, i relay.InstanceID, p platforms.
 	return m, err
 }
 
-// mayRename: a thread is renamed by the holder of its chat, unless the thread was granted to another
-// by itself, and by the instance that made it.
+// mayRename: the holder of a chat renames its threads, but for those granted to another by themselves, and so does
+// the instance that made the thread.
 func (h *Hub) mayRename(ctx context.Context, i relay.InstanceID, p platforms.Platform, f gate.ActFacts, a relay.ThreadRename) (bool, error) {
 	thread := cmp.Or(relay.ChatID(a.Thread), a.Chat)
 	if thread != a.Chat { // that the thread is one of the chat's is for the platform to see

@@ -84,8 +84,7 @@ func (h *Hub) settle(i relay.InstanceID, bot relay.Bot, event relay.EventID) {
 	}
 }
 
-// through puts an errand on its way that is done through c. Once the network does not honour c, there is nothing
-// left to do.
+// through puts an errand on its way that is done through c. It is done too if the network no longer honours c.
 func (h *Hub) through(
 	givenUp count.Counter, bot relay.Bot, c platforms.Capability,
 	do func(platforms.Responder, context.Context, platforms.Capability) error,
@@ -192,8 +191,7 @@ func (s *seat) followUp(ctx context.Context, a relay.FollowUp) (relay.Result, er
 	return res, err
 }
 
-// answer puts the answer to the control message ev on its way, through the capability the message
-// came with if it has one.
+// answer puts the answer to the control message ev on its way, through the capability that came with it, if any.
 func (h *Hub) answer(ev relay.Event, text string, c *platforms.Capability) {
 	send := relay.Send{
 		Chat: ev.Source.ChatID, Content: text, ReplyTo: ev.MessageID,

@@ -72,8 +72,7 @@ func (s *seat) line(ctx context.Context, r relay.Request) relay.Chat {
 	return line
 }
 
-// unhosted is the answer to an action on a platform the gateway fronts but this connector does
-// not host.
+// unhosted is the answer to an action on a platform that the gateway fronts and this connector does not host.
 func unhosted(r relay.Request) error {
 	name := r.Platform
 	if name == "" {
@@ -82,8 +81,7 @@ func unhosted(r relay.Request) error {
 	return relay.Invalid(r.Action.Op(), "no bot of platform "+string(name)+" is hosted here")
 }
 
-// fronted are the hosted bots behind the identities of a session's hellos, in that order. An
-// identity without a bot id stands for every bot of its platform, "relay" for every bot.
+// fronted are the hosted bots that the identities of a session's hellos stand for, in that order.
 func (h *Hub) fronted(ids []relay.Bot) []platforms.Platform {
 	var out []platforms.Platform
 	for _, id := range ids {

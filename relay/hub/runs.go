@@ -58,8 +58,7 @@ func (t *runs) find(tenant relay.TenantID, i relay.InstanceID, key relay.Session
 	return run{}, false
 }
 
-// Interrupt loops a gateway's request to stop a run back to the session of the instance that
-// runs it, within the tenant: its own, if it runs one.
+// Interrupt hands a gateway's request to stop a run to the instance of its tenant that runs the key.
 func (s *seat) Interrupt(_ context.Context, key relay.SessionKey, _ *string) {
 	h := s.hub
 	t, ok := h.runs.find(s.peer.Tenant, s.peer.Instance, key)
@@ -70,8 +69,7 @@ func (s *seat) Interrupt(_ context.Context, key relay.SessionKey, _ *string) {
 	h.bus.Publish(bus.Interrupt{Instance: t.instance, Session: key, Chat: t.chat})
 }
 
-// interruptLocal hands an interrupt to the session that serves the instance, if it is here. To one
-// that went idle nothing is pushed.
+// interruptLocal hands an interrupt to the session that serves the instance, unless its gateway went idle.
 func (h *Hub) interruptLocal(n bus.Interrupt) {
 	if s := h.seat(n.Instance); s != nil && !s.pump.Flipped() {
 		s.session.Tell(wire.InterruptInbound{Session: n.Session, Chat: n.Chat})

@@ -20,8 +20,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/store"
 )
 
-// Refused is why Serve did not take a connection, in words the gateway may read. Its close code is 1013: the gateway
-// may try again later.
+// Refused is why Serve did not take a connection, in words the gateway may read. The close code is 1013.
 type Refused struct{ Reason string }
 
 func (e *Refused) Error() string { return "refused: " + e.Reason }
@@ -86,8 +85,7 @@ func (h *Hub) Serve(ctx, hurry context.Context, conn *session.Conn, peer session
 	return s.session.Run(ctx, hurry)
 }
 
-// admit makes the seat of a connection, unless it is refused. It is not part of Serve because that
-// stands on the stack of every idle session.
+// admit makes the seat of a connection, unless it is refused. (Serve stands on the stack of every idle session.)
 func (h *Hub) admit(ctx context.Context, conn *session.Conn, peer session.Peer) (*seat, error) {
 	s := h.newSeat(conn, peer)
 	if err := h.enter(s); err != nil {
@@ -282,8 +280,8 @@ func (h *Hub) describe(f wire.Hello) relay.Descriptor {
 	return relay.Bare(f.Platform)
 }
 
-// Pump empties the instance's lane into the session. It ends the moment the session begins to
-// end, and the seat is free then, even while the session's last actions run on.
+// Pump empties the instance's lane into the session, until the session begins to end. Then the seat is free, even
+// while the session's last actions run on.
 func (s *seat) Pump(ctx context.Context, run func(func()), over func(error)) {
 	s.letStart(ctx)
 	s.pump.Start(ctx, run, func(err error) {

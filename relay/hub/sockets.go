@@ -10,11 +10,11 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// What one credential may hold open. A gateway has one connection, and dials again a second after
-// it lost that at the earliest; the one before may still be ending, or be half dead.
+// What one credential may hold open. A gateway has one connection, and dials again a second after it lost that at
+// the earliest.
 const (
-	// maxSockets of one gateway at a time: the one it speaks through, and others that have not said
-	// hello. Of more of those the oldest goes: the newest is the one a healthy gateway will speak through.
+	// maxSockets of one gateway at a time: the one it speaks through, and others that have not said hello, of which
+	// the oldest goes when there are too many.
 	maxSockets = 4
 	maxSilent  = maxSockets - 1
 	// maxSessions counts those too that are ending, while actions run on. One more is refused.
@@ -22,8 +22,8 @@ const (
 	// dialBurst connections at once, and dialRate more per second.
 	dialBurst = 60
 	dialRate  = 1
-	// barredFor is how long a credential stays out after a session that passed a limit: budgets
-	// are a session's, and dialling again must not fill them up.
+	// barredFor is how long a credential stays out after a session that passed a limit: each session has a budget of
+	// its own, and dialling again must gain nothing.
 	barredFor = 30 * time.Second
 )
 
@@ -41,8 +41,7 @@ type dialler struct {
 	seats  []*seat   // oldest first
 }
 
-// enter counts s in, or returns false when there are too many already. surplus is the oldest
-// silent session, if there are too many of these now; nil is none.
+// enter counts s in, or returns false when there are too many. surplus is the silent session that must go; nil: none.
 func (c *sockets) enter(s *seat) (surplus *seat, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -8,8 +8,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/gate"
 )
 
-// target is what a request is about, whatever its frame calls it: the bot, and the action on the chat or
-// thread that is meant.
+// target is what a request is about: the bot, and the action on the chat or thread that is meant.
 type target struct {
 	bot     platforms.Platform
 	action  relay.Action
@@ -87,14 +86,12 @@ func (h *Hub) aim(ctx context.Context, i relay.InstanceID, t *target) (f gate.Ac
 	return f, true, nil
 }
 
-// errLeftBehind is the answer to an action on a message that stayed in the chat of the former id, in
-// Telegram's words.
+// errLeftBehind is the answer to an action on a message that stayed in the former chat, in Telegram's words.
 func errLeftBehind(op relay.Op) *relay.ActionError {
 	return &relay.ActionError{Outcome: relay.NotSent, Public: "Bad Request: message to " + string(op) + " not found"}
 }
 
-// leftBehind is why an instance may not do a, which names a former id of the chat: where it had sent
-// the message itself, that it stayed behind; else declined.
+// leftBehind is why an instance may not do a in a former chat: its own message stayed behind, or declined.
 func (h *Hub) leftBehind(ctx context.Context, i relay.InstanceID, t target, a relay.Action, declined *relay.ActionError) error {
 	var m relay.MessageID
 	switch a := a.(type) {

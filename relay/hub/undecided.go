@@ -15,8 +15,7 @@ import (
 )
 
 const (
-	// maxUndecided is how many events of one chat wait for the network's word. Past it the newest
-	// count as not visible.
+	// maxUndecided is how many events of one chat wait for the network's word. Those past it are not visible.
 	maxUndecided = 1000
 	// decidedTogether is how many verdicts share a commit.
 	decidedTogether = 64
@@ -103,8 +102,8 @@ func (h *Hub) judgeChat(ctx context.Context, c relay.Chat) {
 	}
 }
 
-// judgeSome decides about the oldest undecided events of a chat. left is false when there are none,
-// or when nobody can decide because their bot is not hosted here any more.
+// judgeSome decides about the oldest undecided events of a chat. left is false when there are none, or their bot is
+// not hosted here any more.
 func (h *Hub) judgeSome(ctx context.Context, p platforms.Platform, c relay.Chat) (left bool, err error) {
 	waiting, err := h.db.Undecided(ctx, store.UndecidedFilter{Chat: c, Limit: decidedTogether})
 	if err != nil || len(waiting) == 0 || p == nil {
@@ -184,8 +183,7 @@ func (h *Hub) judgeUndecided(ctx context.Context, p platforms.Platform, u store.
 	}
 }
 
-// askOwners asks the network whether one of those bound to the candidate sees the event's chat, until one does,
-// for all of them together until the given time.
+// askOwners asks the network, until the given time, whether one of those bound to the candidate sees the event's chat.
 func (h *Hub) askOwners(ctx context.Context, p platforms.Platform, ev relay.Event, c candidate, until time.Time) error {
 	ctx = platforms.OnBehalf(ctx, c.instance.ID)
 	for u, err := range h.watchers(ctx, c.instance.ID, ev.Chat()) {
