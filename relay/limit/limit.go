@@ -20,17 +20,17 @@ type table[K comparable, V any] struct{ young, old map[K]*V }
 
 // at is the place of key's value, which begins as the zero value.
 func (t *table[K, V]) at(key K) *V {
-	v, ok := t.young[key]
-	if ok {
+	if v, ok := t.young[key]; ok {
 		return v
 	}
-	if t.young == nil || len(t.young) >= maxTracked {
-		t.old, t.young = t.young, make(map[K]*V)
-	}
-	if v, ok = t.old[key]; !ok {
+	v, ok := t.old[key]
+	if !ok {
 		v = new(V)
 	}
 	delete(t.old, key)
+	if t.young == nil || len(t.young) >= maxTracked {
+		t.old, t.young = t.young, make(map[K]*V)
+	}
 	t.young[key] = v
 	return v
 }

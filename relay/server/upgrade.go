@@ -54,11 +54,10 @@ func (s *Server) upgrade(ctx, hurry context.Context, w http.ResponseWriter, r *h
 			Gateway: peer.Gateway, Instance: peer.Instance, Tenant: peer.Tenant, SecretID: peer.SecretID, Addr: addr,
 			Stock: strings.Contains(r.UserAgent(), " websockets/"),
 		}
-		// The session has a goroutine of its own, whose stack an idle session keeps: so little else is on it.
 		if err := s.auth.Used(ctx, peer); err != nil {
 			s.o.Log.Warn("older secrets not retired; the next dial tries again", "gateway", peer.Gateway, "err", err)
 		}
-		s.sessions.Go(func() {
+		s.sessions.Go(func() { // an idle session keeps this stack: so little else is on it
 			s.served(conn, &p, s.hub.Serve(ctx, hurry, conn, p))
 		})
 	}
