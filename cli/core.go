@@ -85,7 +85,7 @@ func newCore(cfg *config.Config, db *store.DB, v *vault.Vault, bots []platforms.
 			return nil, err
 		}
 	}
-	failures := limit.NewFailures()
+	failures := new(limit.Failures)
 	c.server = server.New(c.hub, auth, server.Options{
 		Log: log, TrustedProxies: cfg.TrustedProxies, Failures: failures,
 		TLS: certificates, Mounts: api.New(c.service, auth, callers, api.Options{Log: log, Failures: failures}).Mounts(),

@@ -106,7 +106,7 @@ func newExplainCmd(a *app) *cobra.Command {
 		if d.Hint != "" { // what keeps the event waiting
 			why += ": " + d.Hint
 		}
-		return []any{d.At.Local().Format(time.TimeOnly), d.Bot, d.Event, d.Chat, d.User, d.Instance, why}
+		return []any{d.At.Local().Format(time.TimeOnly), d.Bot(), d.Event, d.Chat, d.User, d.Instance, why}
 	})
 }
 

@@ -75,7 +75,7 @@ func New(svc *manage.Service, auth *token.Authority, id *identity.Verifier, o Op
 	}
 	return &API{
 		svc: svc, auth: auth, id: id, now: o.Now,
-		log: cmp.Or(o.Log, slog.New(slog.DiscardHandler)), failures: cmp.Or(o.Failures, limit.NewFailures()),
+		log: cmp.Or(o.Log, slog.New(slog.DiscardHandler)), failures: cmp.Or(o.Failures, new(limit.Failures)),
 		managing: limit.NewRates(manageRate, manageBurst), booting: limit.NewRates(bootRate, bootBurst),
 		strangers: limit.NewShare(0, maxStrangers),
 	}

@@ -1,13 +1,14 @@
-// Package bus carries small notes between the part of the connector that owns a platform's
-// socket and the part that owns a gateway's socket: "this lane grew", interrupts, revocations.
-// It is the one seam where a second node will plug in: nothing else may assume that both
-// parts live in one process. A note has a form as bytes for that day.
+// Package bus carries small notes between the part of the connector that owns a platform's socket and the part that
+// owns a gateway's socket: "this lane grew", interrupts, revocations. It is the one seam where a second node will
+// plug in, so a note has a form as bytes too.
 //
-// A note is a hint, never the only record of anything: what it announces is in the store
-// already, and a subscriber that misses one finds out at its next look.
+// A note is a hint, never the only record of anything: what it announces is in the store already, and a subscriber
+// that misses one finds out at its next look.
 package bus
 
 import (
+	"encoding/json"
+	"fmt"
 	"slices"
 	"sync"
 
@@ -23,7 +24,7 @@ type (
 		Instance relay.InstanceID `json:"instance"`
 		Seq      uint64           `json:"seq,string"`
 	}
-	// Interrupt asks the gateway that serves Instance to stop the turn of Session.
+	// Interrupt asks the gateway that serves Instance to stop the run of Session.
 	Interrupt struct {
 		Instance relay.InstanceID `json:"instance"`
 		Session  relay.SessionKey `json:"session"`
@@ -34,6 +35,10 @@ type (
 		Gateway relay.GatewayID `json:"gateway"`
 	}
 )
+
+func (LaneGrew) kind() string  { return "grew" }
+func (Interrupt) kind() string { return "interrupt" }
+func (Revoked) kind() string   { return "revoked" }
 
 // Bus delivers notes. Its methods may be called from any goroutine.
 type Bus interface {
@@ -73,4 +78,48 @@ func (b *Local) Publish(n Note) {
 	for _, fn := range subs {
 		(*fn)(n)
 	}
+}
+
+// envelope is a note as bytes.
+type envelope struct {
+	Kind string          `json:"kind"`
+	Note json.RawMessage `json:"note"`
+}
+
+// Encode is n as bytes.
+func Encode(n Note) ([]byte, error) {
+	body, err := json.Marshal(n)
+	if err == nil {
+		body, err = json.Marshal(envelope{n.kind(), body})
+	}
+	if err != nil {
+		return nil, fmt.Errorf("encode note: %w", err)
+	}
+	return body, nil
+}
+
+// Decode is the inverse of Encode. A note of a kind that this version does not know is an error, and
+// can be skipped: a note is a hint.
+func Decode(b []byte) (Note, error) {
+	var e envelope
+	if err := json.Unmarshal(b, &e); err != nil {
+		return nil, fmt.Errorf("decode note: %w", err)
+	}
+	switch e.Kind {
+	case LaneGrew{}.kind():
+		return decode[LaneGrew](e.Note)
+	case Interrupt{}.kind():
+		return decode[Interrupt](e.Note)
+	case Revoked{}.kind():
+		return decode[Revoked](e.Note)
+	}
+	return nil, fmt.Errorf("decode note: kind %q is unknown", e.Kind)
+}
+
+func decode[N Note](b []byte) (Note, error) {
+	var n N
+	if err := json.Unmarshal(b, &n); err != nil {
+		return nil, fmt.Errorf("decode note of kind %s: %w", n.kind(), err)
+	}
+	return n, nil
 }

@@ -6,13 +6,14 @@ import (
 	"slices"
 
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/store"
 )
 
 // Ack deletes an entry in flight so that the next one may be pushed; it returns after the commit.
 // counted is false when id is not in flight on this pump, or another pump of the lane has had
 // the lease since: then nothing happened. It works after Flip, and after the pump is over, for as
 // long as no other pump took over. On an error the entry is still in flight. of is what it carried.
-func (p *Pump) Ack(ctx context.Context, id relay.BufferID) (of Event, counted bool, err error) {
+func (p *Pump) Ack(ctx context.Context, id relay.BufferID) (of store.About, counted bool, err error) {
 	l := p.lane
 	taken := false
 	if err := l.until(ctx, func() bool {
@@ -24,11 +25,11 @@ func (p *Pump) Ack(ctx context.Context, id relay.BufferID) (of Event, counted bo
 		}
 		// In the same breath, or a Resume could send it out again in between.
 		if taken = p.takeLocked(i); taken {
-			of = p.inFlight[i].event
+			of = p.inFlight[i].about
 		}
 		return true
 	}); err != nil || !taken {
-		return Event{}, false, err
+		return store.About{}, false, err
 	}
 
 	err = l.buf.Ack(ctx, l.inst, id)

@@ -25,6 +25,7 @@
 package delivery
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"sync"
@@ -71,15 +72,8 @@ type Lane struct {
 
 // NewLane makes the lane of inst over buf.
 func NewLane(inst relay.InstanceID, buf Buffer, o Options) *Lane {
-	if o.Window <= 0 {
-		o.Window = 1
-	}
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
-	return &Lane{
-		inst: inst, buf: buf, window: o.Window, log: o.Log.With("instance", inst), changed: make(chan struct{}),
-	}
+	log := cmp.Or(o.Log, slog.New(slog.DiscardHandler)).With("instance", inst)
+	return &Lane{inst: inst, buf: buf, window: max(1, o.Window), log: log, changed: make(chan struct{})}
 }
 
 // Grown says that the entry of that sequence was appended and committed; 0: that some were. It never blocks.

@@ -52,18 +52,12 @@ type Pump struct {
 // entry is one in flight.
 type entry struct {
 	id       relay.BufferID
-	event    Event
+	about    store.About
 	queued   bool // push returned: from now on the gateway may have seen it
 	due      bool // to be pushed once more, after a Resume
 	again    bool // pushed before a Resume too, so the gateway may have seen it
 	acked    bool // acknowledged, though it may not have come to its deletion
 	deleting bool // its deletion is being committed
-}
-
-// Event names what an entry carries.
-type Event struct {
-	Bot relay.Bot
-	ID  relay.EventID
 }
 
 // isDue reports whether e is still to be pushed once more.
@@ -75,12 +69,12 @@ func (p *Pump) waitsForLocked(seq uint64) bool {
 	return !p.pushing && !p.flipped && seq == p.last+n+1 && len(p.inFlight)+int(n) < p.lane.window
 }
 
-// NewPump makes the pump of one session. push puts an entry into that session's outbox: it
-// blocks while the outbox is full and returns once the frame is queued. It is called by the pump's
-// goroutine only, one entry at a time. An error that wraps ErrPoison, or a panic, buries the
-// entry; any other error means that the entry was not queued and ends the pump. An entry of a bot that
-// fronts says no to stays in the buffer, and those behind it are pushed; nil: every bot is fronted.
-// fronts is called like push. A no may become a yes, which Fronted must be told, and never the reverse.
+// NewPump makes the pump of one session. push puts an entry into that session's outbox: it blocks while the outbox
+// is full and returns once the frame is queued. The pump's goroutine calls it, one entry at a time. An error that
+// wraps ErrPoison, or a panic, buries the entry; any other error means that the entry was not queued and ends the
+// pump. An entry of a bot that the session does not front stays in the buffer, and those behind it are pushed.
+// fronts, which is called like push, tells; nil: it fronts every bot. A no may become a yes, never the reverse, and
+// then Fronted must be called.
 func (l *Lane) NewPump(push func(context.Context, store.Entry) error, fronts func(relay.Bot) bool) *Pump {
 	if fronts == nil {
 		fronts = func(relay.Bot) bool { return true }
@@ -107,11 +101,11 @@ func (p *Pump) Flipped() bool {
 	return p.flipped
 }
 
-// Start has p pump, once the lane's previous pump is over, until ctx ends or the store or push fails. It
-// returns at once; over is called at the end, with the failure, or nil when ctx ended. run starts a
-// goroutine; p has one at a time, and only while it has something to do. If the session ended with an entry
-// in flight, the oldest one is charged with a death, unless the session was flipped, an Ack failed, or the
-// cause of ctx is ErrShutdown. (The gateway handles entries one after the other: the oldest may have killed it.)
+// Start has p pump, once the lane's previous pump is over, until ctx ends or the store or push fails. It returns at
+// once; over is called at the end, with the failure, or nil when ctx ended. run starts a goroutine; p has one at a
+// time, and only while it has something to do. If the session ended with entries in flight, the oldest one is
+// charged with a death, for it may have killed its gateway, unless the session was flipped, an Ack failed, or the
+// cause of ctx is ErrShutdown.
 func (p *Pump) Start(ctx context.Context, run func(func()), over func(error)) {
 	p.ctx, p.run, p.over = ctx, run, over
 	l := p.lane
@@ -319,7 +313,7 @@ func (p *Pump) enter(e store.Entry) bool {
 	if p.indexLocked(e.Buffer) >= 0 || slices.Contains(p.gone, e.Buffer) {
 		return false
 	}
-	p.inFlight = append(p.inFlight, entry{id: e.Buffer, event: Event{e.About.Bot, e.About.ID}})
+	p.inFlight = append(p.inFlight, entry{id: e.Buffer, about: e.About})
 	return true
 }
 
@@ -352,7 +346,7 @@ func (p *Pump) pushOne(ctx context.Context, e store.Entry) (err error) {
 	return p.push(ctx, e)
 }
 
-// die does the books after the session ended.
+// die charges the oldest entry in flight with a death after the session ended, unless it is excused.
 func (p *Pump) die(ctx context.Context) error {
 	l := p.lane
 	l.mu.Lock()

@@ -1,7 +1,5 @@
-// Package door is what stands before every handler that a stranger can reach: a table of mounts, each
-// with a policy, the callers' addresses, and the form of an answer.
-//
-// It knows no handler. What listens, and the order of start and stop, is relay/server's.
+// Package door is what stands before every handler that a stranger can reach: a table of mounts, each with a policy,
+// the callers' addresses, and the form of an answer. What listens, and the order of start and stop, is relay/server's.
 //
 // Invariants:
 //
@@ -42,19 +40,19 @@ type Mount struct {
 // Handler answers the requests of a mount. from is who is calling, proxies taken off.
 type Handler func(w http.ResponseWriter, r *http.Request, from netip.Addr)
 
-// Policy is what holds for the requests of a mount. The zero value is for programs that send no body. The
-// size of a header is the server's to bound: it is read before there is a path.
+// Policy is what holds for the requests of a mount. The zero value is for programs that send no body. The server
+// bounds the header, which is read before there is a path.
 type Policy struct {
 	Sockets  bool // for gateways, which ask for a WebSocket
 	Browsers bool // serve requests with an Origin too
-	// KeepAlive lets a connection serve more requests than one. Only for callers who are few: where it
-	// serves one, the bounds of connections are bounds of requests too.
+	// KeepAlive lets a connection serve more requests than one. Only for callers who are few: it takes the bound of
+	// connections off requests.
 	KeepAlive bool
 	Body      int64         // the largest body, in bytes
 	Read      time.Duration // for the request to come, and its context ends; 0 means ReadTime
 	Answer    time.Duration // for the answer to be made and read; 0 means AnswerTime
-	// Share bounds the requests under way at a time: what is held open, or moves files, must not
-	// take the place of what is quick. nil means no bound but that of the connections.
+	// Share bounds the requests under way at a time: long ones must not take the place of quick ones. nil means no
+	// bound but that of the connections.
 	Share *limit.Share
 }
 
@@ -75,14 +73,12 @@ func New(proxies Proxies, mounts ...Mount) *Door {
 
 // find is the mount at a path as it was sent.
 func (d *Door) find(path string) (m Mount, ok bool) {
-	if m, ok := d.mounts[path]; ok && !strings.HasSuffix(path, "/") {
-		return m, true
-	}
-	cut := strings.LastIndexByte(path, '/') + 1
-	if cut == len(path) {
+	if strings.HasSuffix(path, "/") {
 		return Mount{}, false
 	}
-	m, ok = d.mounts[path[:cut]]
+	if m, ok = d.mounts[path]; !ok {
+		m, ok = d.mounts[path[:strings.LastIndexByte(path, '/')+1]]
+	}
 	return m, ok
 }
 

@@ -6,8 +6,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-
-	"github.com/hermes-connector/hermes-connector/relay"
 )
 
 func TestDecisionJSON(t *testing.T) {
@@ -17,11 +15,11 @@ func TestDecisionJSON(t *testing.T) {
 		want string
 	}{
 		"about an instance": {
-			Decision{at, relay.Bot{Platform: "telegram", ID: "7"}, "u1", "-100", "42", "home", Delivered, "waits"},
+			Decision{at, "telegram", "7", "u1", "-100", "42", "home", Delivered, "waits"},
 			`{"at":"2026-10-01T12:00:00.5Z","platform":"telegram","botId":"7","eventId":"u1","chatId":"-100","userId":"42","instanceId":"home","reason":"delivered","hint":"waits"}`,
 		},
 		"about the event": {
-			Decision{at, relay.Bot{Platform: "telegram", ID: "7"}, "u1", "-100", "", "", NoBinding, ""},
+			Decision{at, "telegram", "7", "u1", "-100", "", "", NoBinding, ""},
 			`{"at":"2026-10-01T12:00:00.5Z","platform":"telegram","botId":"7","eventId":"u1","chatId":"-100","userId":"","reason":"no_binding"}`,
 		},
 	} {

@@ -1,9 +1,5 @@
-// Package gate decides who may see an event and who may act on a chat. Its functions are pure:
-// facts in, verdict out. The facts are gathered by relay/hub before; nothing here can ask for
-// another one, because this package imports nothing that could.
-//
-// It is not where policies are stored (store) nor where visibility is found out (a platform's
-// Roster, asked by the hub).
+// Package gate decides who may see an event and who may act on a chat. Its functions are pure: facts in, verdict
+// out. relay/hub gathers the facts before; this package imports nothing that could ask for another one.
 //
 // Invariants:
 //

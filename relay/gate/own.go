@@ -1,6 +1,10 @@
 package gate
 
-import "github.com/hermes-connector/hermes-connector/relay"
+import (
+	"slices"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+)
 
 // Owned is one of the instances an author is bound to.
 type Owned struct {
@@ -9,27 +13,15 @@ type Owned struct {
 	DMDefault bool
 }
 
-// OwnInstance chooses the one of an author's own instances that may receive his event: in a shared
-// chat granted to one of them, that one; else the one marked as default for direct messages; else
-// the one he was bound to first. owned is in the order of binding. holder is the instance with the
-// grant covering the chat, or empty. ok is false when the author is bound to nobody.
+// OwnInstance chooses the one of an author's own instances that may receive his event: in a shared chat the holder
+// of the grant covering it; else the first one marked as default for direct messages; else the one he was bound to
+// first. owned is in the order of binding; holder is empty if there is none. ok is false if nothing is owned.
 func OwnInstance(owned []Owned, holder relay.InstanceID, direct bool) (_ relay.InstanceID, ok bool) {
 	if len(owned) == 0 {
 		return "", false
 	}
-	choice := owned[0].Instance
-	for i := len(owned) - 1; i >= 0; i-- { // backwards, so that of two defaults the first bound wins
-		if owned[i].DMDefault {
-			choice = owned[i].Instance
-		}
+	if !direct && slices.ContainsFunc(owned, func(o Owned) bool { return o.Instance == holder }) {
+		return holder, true
 	}
-	if direct || holder == "" {
-		return choice, true
-	}
-	for _, o := range owned {
-		if o.Instance == holder {
-			return holder, true
-		}
-	}
-	return choice, true
+	return owned[max(0, slices.IndexFunc(owned, func(o Owned) bool { return o.DMDefault }))].Instance, true
 }

@@ -20,8 +20,8 @@ const (
 	// OtherBot: the author is a bot, and the relevance policy keeps bots out.
 	OtherBot Reason = "other_bot"
 
-	// Undecided: stored until the network has said whether an owner of the instance sees the chat now.
-	// A second verdict follows.
+	// Undecided: stored until the network has said whether an owner of the instance sees the chat now; a second
+	// verdict follows.
 	Undecided Reason = "undecided"
 	// Duplicate: the event has a seen mark.
 	Duplicate Reason = "duplicate"

@@ -37,13 +37,12 @@ type Facts struct {
 // Decide says whether the instance receives the event: Delivered, or the first reason why not, in
 // the order authorised, visible, relevant.
 func Decide(f Facts) Reason {
-	if !f.authorised() {
-		if f.HoldsGrant {
-			return NotPrincipal
-		}
+	switch {
+	case !f.authorised() && f.HoldsGrant:
+		return NotPrincipal
+	case !f.authorised():
 		return NoBinding
-	}
-	if !f.visible() {
+	case !f.Direct && !f.AuthorBound && !f.Visible:
 		return NotVisible
 	}
 	return f.relevant()
@@ -53,21 +52,7 @@ func (f Facts) authorised() bool {
 	if f.AuthorBound { // the owner floor
 		return true
 	}
-	if !f.HoldsGrant {
-		return false
-	}
-	switch f.Principal {
-	case relay.AnyOne:
-		return true
-	case relay.AllowList:
-		return f.AuthorListed
-	default: // relay.OwnerOnly, and the author is not bound
-		return false
-	}
-}
-
-func (f Facts) visible() bool {
-	return f.Direct || f.AuthorBound || f.Visible
+	return f.HoldsGrant && (f.Principal == relay.AnyOne || f.Principal == relay.AllowList && f.AuthorListed)
 }
 
 // relevant is Delivered or the reason why the agent is not to be bothered.

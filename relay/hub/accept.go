@@ -95,7 +95,7 @@ func (in *inbox) Accept(ctx context.Context, b platforms.Batch) error {
 func (h *Hub) noteOverflow(out store.AcceptOutcome) {
 	for inst, n := range out.Overflowed {
 		h.counters.Add(count.Overflowed, uint64(n))
-		h.log.Warn("buffer full; the oldest entries became dead letters", keyInstance, inst, "entries", n)
+		h.log.Warn("buffer full; the oldest entries became dead letters", "instance", inst, "entries", n)
 	}
 }
 
@@ -108,8 +108,8 @@ func cameWith(ev relay.EventID, caps []platforms.Capability) *platforms.Capabili
 	return &caps[i]
 }
 
-// announce records the verdicts about an event that is stored under those ids, if it is, wakes the lanes that
-// grew, and sends the answer to a control message on its way.
+// announce records the verdicts about an event that is stored under those ids, wakes the lanes that grew, and puts
+// the answer to a control message on its way.
 func (h *Hub) announce(j judgement, buffers []relay.BufferID) {
 	if j.stored(buffers) {
 		j.undo()
@@ -129,7 +129,7 @@ func (h *Hub) announce(j judgement, buffers []relay.BufferID) {
 	}
 }
 
-// deliver gives what was stored of j to the lanes it was appended to, and tells who else wants to know.
+// deliver gives what was stored of j to the lanes it was appended to, and tells the bus.
 func (h *Hub) deliver(j judgement) {
 	key := sessionkey.Build(j.event.Source, sessionkey.Options{})
 	about := store.About{ID: j.event.ID, Bot: j.event.Bot}
@@ -137,15 +137,14 @@ func (h *Hub) deliver(j judgement) {
 		if v.Reason != gate.Delivered {
 			continue
 		}
-		h.turns.remember(v.Tenant, key, turn{v.Instance, j.event.Source.ChatID})
+		h.runs.remember(v.Tenant, key, run{v.Instance, j.event.Source.ChatID})
 		h.lane(v.Instance).Appended(store.Entry{Buffer: v.buffer, About: about, Frame: j.frame})
 		h.bus.Publish(bus.LaneGrew{Instance: v.Instance, Seq: v.buffer.Seq})
 	}
 }
 
-// stored notes under which ids j was stored, one per delivery, and corrects the verdicts where the store
-// knew better: an instance that was revoked after it was judged has received nothing. It reports whether
-// there was one.
+// stored notes under which ids j was stored, one per recipient, and corrects the verdict of an instance that was
+// revoked after it was judged, which has received nothing. It reports whether there was one.
 func (j judgement) stored(buffers []relay.BufferID) (skipped bool) {
 	for n, to := range j.to {
 		at := slices.IndexFunc(j.verdicts, func(v verdict) bool { return v.Instance == to.Instance })
@@ -161,9 +160,9 @@ func (h *Hub) decide(ev relay.Event, verdicts ...verdict) {
 	for _, v := range verdicts {
 		h.counters.Add(count.Event(v.Reason), 1)
 		h.decisions.add(gate.Decision{
-			At: time.Now(), Bot: ev.Bot, Event: ev.ID, Chat: ev.Source.ChatID, User: ev.Source.UserID,
+			At: time.Now(), Platform: ev.Bot.Platform, BotID: ev.Bot.ID, Event: ev.ID, Chat: ev.Source.ChatID, User: ev.Source.UserID,
 			Instance: v.Instance, Reason: v.Reason,
 		})
-		h.log.Debug("event judged", keyBot, ev.Bot.String(), keyEvent, ev.ID, keyInstance, v.Instance, keyReason, v.Reason)
+		h.log.Debug("event judged", "bot", ev.Bot.String(), "event", ev.ID, "instance", v.Instance, "reason", v.Reason)
 	}
 }

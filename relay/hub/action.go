@@ -16,8 +16,7 @@ import (
 const (
 	// recordWithin bounds what must still be stored after an action's own time ran out.
 	recordWithin = 5 * time.Second
-	// allowedFor is how long what was decided about an action counts: one that waits longer for its rate
-	// limit is looked at once more before it leaves.
+	// allowedFor is how long an action stays allowed: after a longer wait the gate is asked once more.
 	allowedFor = time.Second
 )
 
@@ -62,7 +61,10 @@ func (a *action) Do(ctx context.Context, pick session.Pick) (relay.Result, error
 	s := a.seat
 	if g, ok := a.target.bot.(platforms.Limited); ok && waits(a.request.Action) {
 		if err := g.WaitOpen(platforms.For(ctx, s.peer.Instance), a.target.action.Target()); err != nil {
-			return relay.Result{}, err
+			if _, ok := errors.AsType[*relay.ActionError](err); !ok { // nothing has left yet, whatever the error
+				err = &relay.ActionError{Outcome: relay.NotSent, Public: "network: not sent in time", Err: err}
+			}
+			return relay.Result{}, s.failed(a.request.Action, err)
 		}
 	}
 	running, r, ok := pick()
@@ -77,8 +79,7 @@ func (a *action) Do(ctx context.Context, pick session.Pick) (relay.Result, error
 	return res, nil
 }
 
-// waits reports whether a waits for its chat's rate limit: what shows the moment is dropped rather than kept
-// for later.
+// waits reports whether a waits for its chat's rate limit. Typing and reactions are of no use later.
 func waits(a relay.Action) bool {
 	switch a.(type) {
 	case relay.Typing, relay.React:
@@ -115,7 +116,7 @@ func (s *seat) failed(a relay.Action, err error) error {
 	default:
 		s.hub.counters.Add(count.ActionMaybeSent, 1)
 	}
-	s.hub.log.Debug("action failed", keyOp, a.Op(), keyChat, a.Target(), keyErr, err)
+	s.hub.log.Debug("action failed", "op", a.Op(), "chat", a.Target(), "err", err)
 	return ae
 }
 
@@ -139,18 +140,16 @@ func (s *seat) carryOut(ctx context.Context, t target) (relay.Result, error) {
 		defer cancel()
 		move := store.Move{Platform: p.Bot().Platform, From: t.action.Target(), To: res.MovedTo}
 		if err := h.db.MoveChat(ctx, move); err != nil {
-			h.log.Warn("chat moved, but grants and conversations did not follow; the next event tries again", keyErr, err)
+			h.log.Warn("chat moved, but grants and conversations did not follow; the next event tries again", "err", err)
 		}
 	}
 	res.MovedTo = cmp.Or(res.MovedTo, t.movedTo)
 	return res, nil
 }
 
-// internal is what a gateway reads when the database could not be asked: certainly not sent,
-// worth trying again.
+// internal is what a gateway reads when the database could not be asked: not sent, worth trying again.
 func internal(err error) error {
-	var ae *relay.ActionError
-	if errors.As(err, &ae) {
+	if _, ok := errors.AsType[*relay.ActionError](err); ok {
 		return err
 	}
 	return &relay.ActionError{Outcome: relay.NotSent, Public: "network: the connector's database is not available", Err: err}

@@ -5,18 +5,15 @@ import (
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay"
-	"github.com/hermes-connector/hermes-connector/relay/wire"
 	"github.com/hermes-connector/hermes-connector/store"
 )
 
-// startTime is how long after its first hello nothing is pushed to a gateway that may be of June 2026.
-// While such a program starts it queues what it is given, acknowledges it, and drops the queue when it
-// has started, a second or two after it connected.
+// startTime is how long after its first hello nothing is pushed to a gateway that may be of June 2026: while it
+// starts, a second or two, such a program acknowledges what it is given, and then drops it.
 const startTime = 5 * time.Second
 
-// letStart waits until the gateway has had time to start. It returns at once for a gateway that is known
-// to be newer, and the moment it shows that it is, or ctx ends; and when nothing waits for a program that
-// does not dial as the real ones do.
+// letStart waits until the gateway has had time to start, or shows that it is newer. A program that does not dial
+// as the real gateways do, and for which no entry waits, is not waited for.
 func (s *seat) letStart(ctx context.Context) {
 	if l, err := s.hub.db.Lanes.State(ctx, s.peer.Instance); err == nil && l.Entries == 0 && !s.peer.Stock {
 		return
@@ -30,12 +27,7 @@ func (s *seat) letStart(ctx context.Context) {
 	}
 }
 
-// helloOfNow reports whether a hello is one that gateways of June never say: they say one and send no
-// manifest.
-func helloOfNow(f wire.Hello, first bool) bool { return !first || f.Manifest != nil }
-
-// requestOfNow reports whether a request is one that gateways of June never make: they name no
-// identity, and do three things.
+// requestOfNow reports whether gateways of June never make such a request: they name no identity, and do three things.
 func requestOfNow(r relay.Request) bool {
 	switch r.Action.(type) {
 	case relay.Send, relay.GetChatInfo, relay.FollowUp:
@@ -53,19 +45,15 @@ func (s *seat) isNewer(ctx context.Context) {
 		g.Newer = true
 		return nil
 	}); err != nil {
-		s.hub.log.Warn("gateway's age not recorded; its next session waits again", keyGateway, s.peer.Gateway, keyErr, err)
+		s.hub.log.Warn("gateway's age not recorded; its next session waits again", "gateway", s.peer.Gateway, "err", err)
 	}
 }
 
 // grow ends letStart, and reports whether the gateway was not known to be newer before.
 func (s *seat) grow() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	select {
-	case <-s.newer:
+	if s.grown.Swap(true) {
 		return false
-	default:
-		close(s.newer)
-		return true
 	}
+	close(s.newer)
+	return true
 }

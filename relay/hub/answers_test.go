@@ -345,9 +345,11 @@ func TestThePlaceholderOfAForgottenCapabilityGoes(t *testing.T) {
 			Capability: platforms.Capability{
 				Event: relay.EventID(fmt.Sprint("old", n)), Placeholder: true, Token: relay.NewSecret([]byte(fmt.Sprint("old", n))),
 				ExpiresAt: time.Now().Add(15 * time.Minute),
-			}, Bot: r.bot, Instance: "home", Answered: n == 1,
+			}, Bot: r.bot, Instance: "home",
 		})
 	}
+	answered, _ := r.hub.keeper.OfEvent("home", r.bot, "old1")
+	answered.begun.Store(true)
 	for n := range 3 {
 		r.command("ann", fmt.Sprint("i", n), "/status", fmt.Sprint("tok", n), true)
 	}

@@ -3,6 +3,7 @@ package hub
 import (
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
@@ -12,45 +13,41 @@ import (
 // Held is a capability bound to the instance that received its event; to none while it waits for a verdict.
 type Held struct {
 	platforms.Capability
-	Bot      relay.Bot
-	Tenant   relay.TenantID
-	Instance relay.InstanceID
-	Chat     relay.ChatID
-	Session  relay.SessionKey
-	Answered bool // the right to answer first is taken
-
-	using chan struct{} // capacity 1: full while an answer through it is under way; made by Keep
+	Bot        relay.Bot
+	Tenant     relay.TenantID
+	Instance   relay.InstanceID
+	Chat       relay.ChatID
+	Session    relay.SessionKey
+	*answering // what all copies share; made by Keep
 }
 
-// Keeper keeps capabilities until they expire. Its methods may be called from any goroutine;
-// none hands out an expired one, and none blocks.
+// answering is about the answers given through a capability. Only one has the right to be the first, which stays
+// taken whatever becomes of it, unless certainly nothing was sent: no other may replace what may stand there.
+type answering struct {
+	begun    atomic.Bool   // the right to be the first is taken
+	underWay chan struct{} // capacity 1: full while one is given
+}
+
+// Keeper keeps capabilities until they expire. Its methods may be called from any goroutine; none blocks.
 type Keeper interface {
-	// Keep keeps h. It is called before the event h came in can be delivered. kept is false when the
-	// instance has the event's already: that one stays as it is. lost are the ones that had to go.
+	// Keep keeps h, unless the instance has a capability of that event already. lost are those that had to go.
 	Keep(h Held) (kept bool, lost []Held)
-	// Reply is the one a send of the instance in the chat answers through: the one replyTo names,
-	// else the oldest unanswered.
+	// Reply is the one that a send in the chat answers through: the one replyTo names, else the oldest unanswered.
 	Reply(i relay.InstanceID, chat relay.Chat, replyTo relay.MessageID) (Held, bool)
 	// Bound is the newest of that kind bound to the tenant's and instance's session.
 	Bound(t relay.TenantID, i relay.InstanceID, s relay.SessionKey, kind string) (Held, bool)
 	// OfEvent is the one that came in the event the instance received.
 	OfEvent(i relay.InstanceID, b relay.Bot, e relay.EventID) (Held, bool)
-	// Take takes the right to answer through h first, which only one has. It stays taken whatever
-	// becomes of the answer, unless certainly nothing was sent: then GiveBack.
-	Take(h Held) (taken bool)
-	GiveBack(h Held)
 	// Forget drops h, if it is there.
 	Forget(h Held)
 	// Unanswered are those nobody has answered through and that end with the process.
 	Unanswered() []Held
 }
 
-// maxHeld bounds what one instance's people can make the connector remember, in capabilities: as many
-// as events wait for it by default. Past it the oldest go.
+// maxHeld bounds the capabilities kept for one instance. Past it the oldest go.
 const maxHeld = 10_000
 
-// memoryKeeper keeps capabilities in this process only: a restart forgets them, and the answers go
-// out as ordinary messages then.
+// memoryKeeper keeps capabilities in memory: after a restart the answers go out as ordinary messages.
 type memoryKeeper struct {
 	mu sync.Mutex                   // guards by and what it leads to
 	by map[relay.InstanceID][]*Held // in the order they came
@@ -75,7 +72,7 @@ func (k *memoryKeeper) Keep(h Held) (kept bool, lost []Held) {
 		mine[0] = nil
 		mine = mine[1:]
 	}
-	h.using = make(chan struct{}, 1)
+	h.answering = &answering{underWay: make(chan struct{}, 1)}
 	k.by[h.Instance] = append(mine, &h)
 	return true, lost
 }
@@ -87,28 +84,24 @@ func (h Held) is(x *Held) bool {
 
 // findLocked is the instance's oldest that ok admits, or nil. k.mu must be held.
 func (k *memoryKeeper) findLocked(i relay.InstanceID, ok func(*Held) bool) *Held {
-	mine, now := k.liveLocked(i)
-	for _, x := range mine {
-		if now.Before(x.ExpiresAt) && ok(x) {
-			return x
-		}
+	if n := slices.IndexFunc(k.liveLocked(i), ok); n >= 0 {
+		return k.by[i][n]
 	}
 	return nil
 }
 
-// liveLocked drops the oldest that expired and returns the rest, among which few have. k.mu must be held.
-func (k *memoryKeeper) liveLocked(i relay.InstanceID) (mine []*Held, now time.Time) {
-	mine, now = k.by[i], time.Now()
-	for len(mine) > 0 && !now.Before(mine[0].ExpiresAt) {
-		mine[0] = nil // so that the token does not outlive its time
-		mine = mine[1:]
-	}
-	if len(mine) == 0 {
+// liveLocked are the instance's, of which it drops those that expired, their tokens too. k.mu must be held.
+func (k *memoryKeeper) liveLocked(i relay.InstanceID) []*Held {
+	now := time.Now()
+	k.dropLocked(i, func(x *Held) bool { return !now.Before(x.ExpiresAt) })
+	return k.by[i]
+}
+
+// dropLocked forgets those of the instance's that are to go. k.mu must be held.
+func (k *memoryKeeper) dropLocked(i relay.InstanceID, goes func(*Held) bool) {
+	if k.by[i] = slices.DeleteFunc(k.by[i], goes); len(k.by[i]) == 0 {
 		delete(k.by, i)
-		return nil, now
 	}
-	k.by[i] = mine
-	return mine, now
 }
 
 // find is a copy of what findLocked finds.
@@ -128,15 +121,14 @@ func (k *memoryKeeper) Reply(i relay.InstanceID, chat relay.Chat, replyTo relay.
 			return h, true
 		}
 	}
-	return k.find(i, func(x *Held) bool { return here(x) && !x.Answered })
+	return k.find(i, func(x *Held) bool { return here(x) && !x.begun.Load() })
 }
 
 func (k *memoryKeeper) Bound(t relay.TenantID, i relay.InstanceID, s relay.SessionKey, kind string) (Held, bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	mine, now := k.liveLocked(i)
-	for _, x := range slices.Backward(mine) {
-		if now.Before(x.ExpiresAt) && x.Tenant == t && x.Session == s && x.Kind == kind {
+	for _, x := range slices.Backward(k.liveLocked(i)) {
+		if x.Tenant == t && x.Session == s && x.Kind == kind {
 			return *x, true
 		}
 	}
@@ -147,41 +139,18 @@ func (k *memoryKeeper) OfEvent(i relay.InstanceID, b relay.Bot, e relay.EventID)
 	return k.find(i, func(x *Held) bool { return x.Bot == b && x.Event == e })
 }
 
-func (k *memoryKeeper) Take(h Held) (taken bool) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	x := k.findLocked(h.Instance, h.is)
-	if x == nil || x.Answered {
-		return false
-	}
-	x.Answered = true
-	return true
-}
-
-func (k *memoryKeeper) GiveBack(h Held) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if x := k.findLocked(h.Instance, h.is); x != nil {
-		x.Answered = false
-	}
-}
-
 func (k *memoryKeeper) Forget(h Held) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.by[h.Instance] = slices.DeleteFunc(k.by[h.Instance], h.is)
-	if len(k.by[h.Instance]) == 0 {
-		delete(k.by, h.Instance)
-	}
+	k.dropLocked(h.Instance, h.is)
 }
 
 func (k *memoryKeeper) Unanswered() (out []Held) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for i := range k.by {
-		mine, now := k.liveLocked(i)
-		for _, x := range mine {
-			if !x.Answered && now.Before(x.ExpiresAt) {
+		for _, x := range k.liveLocked(i) {
+			if !x.begun.Load() {
 				out = append(out, *x)
 			}
 		}

@@ -13,17 +13,16 @@ import (
 // claimWithin bounds everything the platforms are asked about one claim. No answer is no.
 const claimWithin = 5 * time.Second
 
-// MayClaim reports whether the instance may be granted a chat at a gateway's word, and the place to
-// grant: one of its bound owners manages the chat and can see it, now and by the platform's word.
-// scope is what the caller takes for the chat's, empty if it does not say; an empty chat stands for
-// the whole scope, which only its managers give away. Direct messages are nobody's to give. It
-// blocks for at most claimWithin.
+// MayClaim reports whether the instance may be granted a chat at a gateway's word, and the place to grant: one of
+// its bound owners manages the chat and sees it, now and by the platform's word. An empty chat stands for the whole
+// scope; an empty scope is unknown to the caller. Nobody may claim a direct message. It blocks for at most
+// claimWithin.
 func (h *Hub) MayClaim(ctx context.Context, i relay.InstanceID, p relay.PlatformID, scope relay.ScopeID, chat relay.ChatID) (relay.Place, bool) {
 	ctx, cancel := context.WithTimeout(platforms.For(ctx, i), claimWithin)
 	defer cancel()
 	owners, err := h.facts.Bindings(ctx, store.BindingFilter{Instance: i, Platform: p})
 	if err != nil || len(owners) == 0 {
-		return relay.Place{}, false // whom no platform needs to be asked about
+		return relay.Place{}, false
 	}
 	for _, bot := range h.bots {
 		if bot.Bot().Platform != p {

@@ -12,12 +12,12 @@ import (
 	"github.com/hermes-connector/hermes-connector/store"
 )
 
-// learnCommands stores the manifest of a hello, if it brought one that is new, and shows the union
-// to people. It is stored because the commands of a gateway that is away stay on show.
+// learnCommands stores the manifest of a hello, if there is one, and shows the union of all to people: also the
+// commands of a gateway that is away.
 func (h *Hub) learnCommands(ctx context.Context, i relay.InstanceID, f wire.Hello) error {
 	hosted := func(p platforms.Platform) bool { return p.Bot().Platform == f.Platform }
 	if len(f.Manifest) == 0 || !slices.ContainsFunc(h.bots, hosted) {
-		return nil // kept for every name a gateway makes up, they would be without bound
+		return nil // a gateway could make up networks without end
 	}
 	if err := h.db.SetCommands(ctx, i, f.Platform, f.Manifest); err != nil {
 		return err
@@ -25,34 +25,24 @@ func (h *Hub) learnCommands(ctx context.Context, i relay.InstanceID, f wire.Hell
 	return h.showCommands(ctx, f.Platform)
 }
 
-// showCommands hands the union of all instances' commands to the bots of the platform.
+// showCommands hands the union of all instances' commands to the bots of the platform; empty: of every one.
 func (h *Hub) showCommands(ctx context.Context, platform relay.PlatformID) error {
-	all, err := h.db.Manifests(ctx, platform)
-	if err != nil {
-		return err
-	}
-	union := unite(all)
 	for _, p := range h.bots {
-		if r, ok := p.(platforms.CommandRegistrar); ok && p.Bot().Platform == platform {
-			r.SetCommands(union)
+		r, ok := p.(platforms.CommandRegistrar)
+		if !ok || platform != "" && p.Bot().Platform != platform {
+			continue
 		}
-	}
-	return nil
-}
-
-// showAllCommands is showCommands for every platform.
-func (h *Hub) showAllCommands(ctx context.Context) error {
-	for _, p := range h.bots {
-		if err := h.showCommands(ctx, p.Bot().Platform); err != nil {
+		all, err := h.db.Manifests(ctx, p.Bot().Platform)
+		if err != nil {
 			return err
 		}
+		r.SetCommands(unite(all))
 	}
 	return nil
 }
 
-// unite is the union by name. What comes first keeps its names, and that is the instance enrolled
-// first: nobody can take a command over, or crowd it out where a network takes only so many, by
-// enrolling another agent. What has no name is no command.
+// unite is the union by name. The instance enrolled first keeps its names and its places: no later one can take a
+// command over, or push it off a network that takes only so many. What has no name is no command.
 func unite(all []store.Manifest) []json.RawMessage {
 	names := make(map[string]bool)
 	out := []json.RawMessage{}

@@ -3,6 +3,7 @@ package hub
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -17,51 +18,53 @@ const (
 	errandWithin = 25 * time.Second
 	// errandLife is how long an errand is of use: as long as a capability lives.
 	errandLife = 15 * time.Minute
-	// errandPause and errandPauseMax are the least and the longest pause before one that failed is
-	// tried again, unless the platform names a longer one.
+	// errandPause and errandPauseMax are the least and the longest pause before a next try, unless the platform
+	// names a longer one.
 	errandPause, errandPauseMax = time.Second, 30 * time.Second
 	// farewellWithin bounds how long a stop waits for errands.
 	farewellWithin = 10 * time.Second
-	// runners is how many errands are under way at once, so that one chat's rate limit does not
-	// hold up the others.
+	// runners is how many errands are under way at once: one chat's rate limit must not hold up the others.
 	runners = 16
 )
 
-// errand is something small to say or do on a platform that nobody waits for: an answer to a
-// control message, a placeholder to take away.
+// errand is a small thing to do on a platform for which no caller waits: an answer to a control message, a
+// placeholder to take away.
 type errand struct {
 	do    func(context.Context) error
 	until time.Time // of no use from then on
-	// harmless: done twice it is the same as once, so that it is tried again also when nobody knows
-	// whether it was done.
+	// harmless: doing it twice is like doing it once, so it is tried again also when it may have been done.
 	harmless bool
 	urgent   bool // a person waits to read it: it goes before what merely must be done
 
-	givenUp count.Counter // counts the errand if it is given up
+	givenUp count.Counter // counts the errand if it is given up: refused for good, or past its time
 	pause   time.Duration // before it was tried last
 }
 
-// errands are those that wait. None is dropped: each takes little memory, and its time
-// is bounded. They begin in the order they came, the urgent ones first.
+// errands are those that wait. None is dropped while the process runs: each takes little memory, and its time
+// is bounded. They begin in the order they came, the urgent ones first. Those that wait at the end of the
+// process are lost, see Farewell.
 type errands struct {
 	mu      sync.Mutex // guards the fields below
-	urgent  []errand
-	others  []errand
+	waiting []errand
+	urgent  int           // how many of the first that wait are urgent
 	open    int           // that are not over: they wait, are under way, or are to be tried again
 	changed chan struct{} // closed and replaced when one came or was over
 }
 
 func newErrands() *errands { return &errands{changed: make(chan struct{})} }
 
+// put puts an errand on its way. It does not block: Accept and the sessions' readers must not wait for a
+// platform.
 func (q *errands) put(e errand) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.open++
+	at := len(q.waiting)
 	if e.urgent {
-		q.urgent = append(q.urgent, e)
-	} else {
-		q.others = append(q.others, e)
+		at = q.urgent
+		q.urgent++
 	}
+	q.waiting = slices.Insert(q.waiting, at, e)
 	q.changedLocked()
 }
 
@@ -73,67 +76,45 @@ func (q *errands) over() {
 	q.changedLocked()
 }
 
-// changedLocked has drain and take look again. q.mu must be held.
+// changedLocked has until look again. q.mu must be held.
 func (q *errands) changedLocked() {
 	close(q.changed)
 	q.changed = make(chan struct{})
 }
 
-// drain waits until none is open, or ctx ends.
-func (q *errands) drain(ctx context.Context) {
-	for {
+// until waits for ok, which is called with q.mu held; false: ctx ended first.
+func (q *errands) until(ctx context.Context, ok func() bool) bool {
+	for ctx.Err() == nil {
 		q.mu.Lock()
-		open, changed := q.open, q.changed
+		done, changed := ok(), q.changed
 		q.mu.Unlock()
-		if open == 0 {
-			return
+		if done {
+			return true
 		}
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return
 		}
 	}
+	return false
 }
 
 // take is the next one; false: ctx ended first.
-func (q *errands) take(ctx context.Context) (errand, bool) {
-	for ctx.Err() == nil {
-		q.mu.Lock()
-		for _, line := range []*[]errand{&q.urgent, &q.others} {
-			if len(*line) > 0 {
-				e := (*line)[0]
-				(*line)[0] = errand{}
-				*line = (*line)[1:]
-				q.mu.Unlock()
-				return e, true
-			}
+func (q *errands) take(ctx context.Context) (e errand, ok bool) {
+	ok = q.until(ctx, func() bool {
+		if len(q.waiting) == 0 {
+			return false
 		}
-		changed := q.changed
-		q.mu.Unlock()
-		select {
-		case <-changed:
-		case <-ctx.Done():
-		}
-	}
-	return errand{}, false
-}
-
-// later puts an errand on its way. It does not block: Accept and the sessions' readers must not
-// wait for a platform. One that is given up, because it was refused for good or its time is over, is
-// counted by givenUp; those that wait at the end of the process are lost, see Farewell.
-func (h *Hub) later(givenUp count.Counter, e errand) {
-	e.givenUp = givenUp
-	h.errands.put(e)
+		e, q.waiting[0] = q.waiting[0], errand{}
+		q.waiting, q.urgent = q.waiting[1:], max(0, q.urgent-1)
+		return true
+	})
+	return e, ok
 }
 
 // errandLoop is one runner.
 func (h *Hub) errandLoop(ctx context.Context) {
-	for {
-		e, ok := h.errands.take(ctx)
-		if !ok {
-			return
-		}
+	for e, ok := h.errands.take(ctx); ok; e, ok = h.errands.take(ctx) {
 		h.run(ctx, e)
 	}
 }
@@ -151,7 +132,7 @@ func (h *Hub) run(ctx context.Context, e errand) {
 	pause := max(e.pause, relay.Explain(err).RetryAfter)
 	if !e.again(err) || !time.Now().Add(pause).Before(e.until) {
 		h.counters.Add(e.givenUp, 1)
-		h.log.Warn("an answer of the connector's own did not go out", keyErr, err)
+		h.log.Warn("an answer of the connector's own did not go out", "err", err)
 		h.errands.over()
 		return
 	}
@@ -161,16 +142,16 @@ func (h *Hub) run(ctx context.Context, e errand) {
 	})
 }
 
-// Farewell ends what people wait for and no later process can: it takes away the placeholders that
-// nobody has answered, and waits until that and every other errand is done, at most farewellWithin, or
-// until hurry ends. It is called while the hub runs, when no session is left.
+// Farewell takes away the placeholders that nobody has answered, which no later process could, and waits until
+// every errand is done, at most farewellWithin, or until hurry ends. It is called while the hub runs, when no
+// session is left.
 func (h *Hub) Farewell(hurry context.Context) {
 	for _, l := range h.keeper.Unanswered() {
 		h.discard(l.Bot, l.Capability)
 	}
 	ctx, cancel := context.WithTimeout(hurry, farewellWithin)
 	defer cancel()
-	h.errands.drain(ctx)
+	h.errands.until(ctx, func() bool { return h.errands.open == 0 })
 }
 
 // again reports whether an errand that failed with err may and should be tried again.

@@ -64,7 +64,8 @@ func TestErrandsAreTriedAgain(t *testing.T) {
 					}
 					return nil
 				}
-				h.later(count.AnswerDropped, tc.e)
+				tc.e.givenUp = count.AnswerDropped
+				h.errands.put(tc.e)
 				time.Sleep(time.Hour)
 				synctest.Wait()
 				if tried != tc.tried || last != tc.within || h.Counters()["answer_dropped"] != tc.left {
@@ -93,10 +94,10 @@ func TestErrandsAreNotDropped(t *testing.T) {
 		const many = 5000
 		until := time.Now().Add(errandLife)
 		for n := range many {
-			h.later(count.AnswerDropped, errand{do: do(fmt.Sprint(n)), until: until})
+			h.errands.put(errand{givenUp: count.AnswerDropped, do: do(fmt.Sprint(n)), until: until})
 		}
 		synctest.Wait()
-		h.later(count.AnswerDropped, errand{do: do("urgent"), until: until, urgent: true})
+		h.errands.put(errand{givenUp: count.AnswerDropped, do: do("urgent"), until: until, urgent: true})
 		start := time.Now()
 		time.Sleep(250 * time.Millisecond)
 		mu.Lock()
@@ -116,7 +117,7 @@ func TestErrandsAreNotDropped(t *testing.T) {
 func TestAnErrandsTimeIsBounded(t *testing.T) {
 	withRunners(t, func(t *testing.T, h *Hub) {
 		start := time.Now()
-		h.later(count.AnswerDropped, errand{until: start.Add(errandLife), do: func(ctx context.Context) error {
+		h.errands.put(errand{givenUp: count.AnswerDropped, until: start.Add(errandLife), do: func(ctx context.Context) error {
 			<-ctx.Done()
 			if d := time.Since(start); d != errandWithin {
 				t.Errorf("its context ended after %v", d)
@@ -157,7 +158,7 @@ func TestAStopLeavesNobodyThinking(t *testing.T) {
 func TestAStopWaitsForNoErrandForEver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := New(nil, nil, nil, nil, Options{})
-		h.later(count.AnswerDropped, errand{until: time.Now().Add(errandLife), do: func(context.Context) error { return nil }}) // nobody runs it
+		h.errands.put(errand{givenUp: count.AnswerDropped, until: time.Now().Add(errandLife), do: func(context.Context) error { return nil }}) // nobody runs it
 		began := time.Now()
 		h.Farewell(t.Context())
 		if took := time.Since(began); took != farewellWithin {

@@ -94,8 +94,7 @@ func (h *Hub) direct(ctx context.Context, i relay.InstanceID, p platforms.Platfo
 	return append(out, by...), err
 }
 
-// knows reports whether something is stored that lets the instance act on the chat with p, without
-// asking the platform.
+// knows reports whether something is stored that lets the instance act on the chat with p. No platform is asked.
 func (h *Hub) knows(ctx context.Context, i relay.InstanceID, p platforms.Platform, chat relay.ChatID) bool {
 	bot := p.Bot()
 	if _, ok, err := h.conversation(ctx, i, relay.Chat{Bot: bot, ID: chat}); ok && err == nil {
@@ -151,10 +150,9 @@ func (h *Hub) talkFacts(ctx context.Context, c store.Conversation) (gate.ActFact
 	return gate.ActFacts{Now: time.Now(), Conversation: true, ConversationAt: c.LastAt, JustificationStands: bound}, err
 }
 
-// holds reports whether the instance holds the grant covering place. A place that is not known but for
-// its chat is completed by the platform, which is asked only for an instance that holds some grant
-// there: others cannot make it ask. Where the platform does not know either, the chat counts as
-// outside of every scope and thread, and only a grant that names it counts.
+// holds reports whether the instance holds the grant covering place. If only the chat of the place is known, the
+// platform completes it, which is asked only for an instance that holds some grant there: no other can make it ask.
+// Where the platform does not know either, only a grant that names the chat counts.
 func (h *Hub) holds(ctx context.Context, i relay.InstanceID, p platforms.Platform, place relay.Place, known bool) (bool, error) {
 	if !known {
 		some, err := h.facts.Grants(ctx, store.GrantFilter{Instance: i, Platform: place.Platform, Limit: 1})
@@ -170,8 +168,8 @@ func (h *Hub) holds(ctx context.Context, i relay.InstanceID, p platforms.Platfor
 	return ok && g.Instance == i, err
 }
 
-// alone reports whether nobody but the instance may act on the chat. No network is asked who can see
-// it: an instance that may turn out to be allowed counts.
+// alone reports whether nobody but the instance may act on the chat. No network is asked who can see the chat: an
+// instance that may turn out to be allowed counts.
 func (h *Hub) alone(ctx context.Context, i relay.InstanceID, p platforms.Platform, chat relay.ChatID) (bool, error) {
 	if held, err := h.heldByOther(ctx, i, p, chat); err != nil || held {
 		return false, err
@@ -195,8 +193,7 @@ func (h *Hub) alone(ctx context.Context, i relay.InstanceID, p platforms.Platfor
 	return true, nil
 }
 
-// heldByOther reports whether another instance holds, or where nobody can place the chat may hold, the
-// grant covering it.
+// heldByOther reports whether another instance holds the grant covering the chat, or may, where nobody can place it.
 func (h *Hub) heldByOther(ctx context.Context, i relay.InstanceID, p platforms.Platform, chat relay.ChatID) (bool, error) {
 	place := relay.Place{Platform: p.Bot().Platform, Chat: chat}
 	c, known, err := h.conversation(ctx, i, relay.Chat{Bot: p.Bot(), ID: chat})

@@ -225,6 +225,28 @@ func TestAnActionWaitsForItsRateLimitAndIsPickedThen(t *testing.T) {
 	}
 }
 
+// TestAnActionThatTheRateLimitRefusesIsCounted: it failed, like one that the network refused.
+func TestAnActionThatTheRateLimitRefusesIsCounted(t *testing.T) {
+	h, first, _ := claims(t)
+	answers(first)
+	h.bots[0] = &slowLane{stage: first, waiting: make(chan struct{}, 1)}
+	s := h.newSeat(nil, session.Peer{Gateway: "home", Instance: "home", Tenant: "home"})
+	s.say(first.bot)
+	a := s.Action(t.Context(), relay.Request{Action: relay.Send{Chat: "@ann", Content: "x"}})
+	if err := a.Allow(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := a.Do(ended, func() (context.Context, relay.Request, bool) {
+		t.Error("it was picked")
+		return nil, relay.Request{}, false
+	})
+	if n := h.Counters()["action_not_sent"]; err == nil || relay.Explain(err).Outcome != relay.NotSent || n != 1 || len(first.sent) > 0 {
+		t.Errorf("%v, %d counted as not sent, %d sent; want an error that says so, 1, 0", err, n, len(first.sent))
+	}
+}
+
 // TestWhatWasAllowedCoversTheNewestOfItsKind: an edit is carried out as the newest text says, where the one
 // that was allowed was to be.
 func TestWhatWasAllowedCoversTheNewestOfItsKind(t *testing.T) {

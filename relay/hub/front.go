@@ -28,8 +28,7 @@ func (s *seat) said(p relay.PlatformID) bool {
 	return slices.ContainsFunc(s.identityList(), func(b relay.Bot) bool { return b.Platform == p })
 }
 
-// speaksOf is the platform a request is about, as far as the gateway knows: what the frame names,
-// else its first identity's.
+// speaksOf is the platform a request is about, as the gateway sees it: the frame's, else its first identity's.
 func (s *seat) speaksOf(r relay.Request) relay.PlatformID {
 	if ids := s.identityList(); r.Platform == "" && len(ids) > 0 {
 		return ids[0].Platform
@@ -43,8 +42,8 @@ func standsFor(id, b relay.Bot) bool {
 	return id.Platform == relay.RelayPlatform || id.Platform == b.Platform && (id.ID == "" || id.ID == b.ID)
 }
 
-// fronts reports whether the session may be given what b brings: a gateway that does not front the bot
-// could not answer. A bot it says no to is remembered for the operator. The pump asks.
+// fronts reports whether the gateway fronts the bot; if not it could not answer. The pump asks, and the operator is
+// told of the bots that it does not front.
 func (s *seat) fronts(b relay.Bot) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -57,8 +56,8 @@ func (s *seat) fronts(b relay.Bot) bool {
 	return false
 }
 
-// tell has the identities said so far count for what is delivered: their descriptors are queued. It reports
-// whether there are more than before.
+// tell notes that the descriptors of all identities are queued: their bots' entries may follow. It reports whether
+// there are new ones.
 func (s *seat) tell() (more bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

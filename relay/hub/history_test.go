@@ -287,7 +287,7 @@ func (h *history) judge() {
 		h.fail("%d verdicts, want %d\n%s", len(got), len(h.waiting), h)
 	}
 	for _, d := range got {
-		i := slices.IndexFunc(h.waiting, func(u undecided) bool { return u.ev.Bot == d.Bot && u.ev.ID == d.Event && u.inst == d.Instance })
+		i := slices.IndexFunc(h.waiting, func(u undecided) bool { return u.ev.Bot == d.Bot() && u.ev.ID == d.Event && u.inst == d.Instance })
 		if i < 0 {
 			h.fail("a verdict on %s for %q, which does not wait\n%s", d.Event, d.Instance, h)
 		}

@@ -1,9 +1,6 @@
-// Package hub is where both sides meet: Accept takes events from the platforms to the instances
-// that may see them, Do takes actions from the gateways to the bots they may act with. It owns
-// the lanes, knows which session serves which instance, and runs the platforms.
-//
-// It does not speak a network's API (platforms/<name> does), does not spell frames
-// (relay/wire does), and does not listen (relay/server does).
+// Package hub is where both sides meet: Accept takes events from the platforms to the instances that may see them,
+// a seat takes actions from its gateway to the bots it may act with. It owns the lanes, knows which session serves
+// which instance, and runs the platforms.
 //
 // Invariants:
 //
@@ -15,6 +12,7 @@
 package hub
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -31,18 +29,6 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/link"
 	"github.com/hermes-connector/hermes-connector/relay/session"
 	"github.com/hermes-connector/hermes-connector/store"
-)
-
-// Keys of the log attributes this package writes.
-const (
-	keyBot      = "bot"
-	keyChat     = "chat"
-	keyEvent    = "event"
-	keyGateway  = "gateway"
-	keyInstance = "instance"
-	keyOp       = "op"
-	keyReason   = "reason"
-	keyErr      = "err"
 )
 
 // sweepEvery is the pause between two looks for what is past its time.
@@ -69,52 +55,49 @@ type Hub struct {
 	counters  count.Totals
 	decisions decisions
 	visible   visibility
-	turns     turns
+	runs      runs
 	keeper    Keeper
 	errands   *errands
-	crowds    crowds
+	sockets   sockets
 	judges    judges
 
-	mu        sync.Mutex // guards the fields below
+	mu        sync.Mutex // guards instances and what it leads to
 	instances map[relay.InstanceID]*instance
-	live      map[*seat]bool // every live session's, also before its first hello
 }
 
 // New makes a hub for bots. Nothing runs before Run.
 func New(db *store.DB, desk *link.Desk, b bus.Bus, bots []platforms.Platform, o Options) *Hub {
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
+	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	h := &Hub{
 		db: db, facts: db, desk: desk, bus: b, log: o.Log, opts: o, bots: bots,
 		keeper:    newMemoryKeeper(),
-		judges:    newJudges(),
 		errands:   newErrands(),
 		instances: make(map[relay.InstanceID]*instance),
-		live:      make(map[*seat]bool),
 	}
 	h.opts.Session.Log = o.Log
 	h.opts.Session.Count = h.Count
 	return h
 }
 
-// Run runs the platforms and the housekeeping until ctx ends, and returns nil then. A platform
-// that gives up (a dead credential) ends alone; its status says why. A failed database ends Run
-// with its error.
+// Run runs the platforms and the housekeeping until ctx ends, and returns nil then. A platform that gives up (a
+// dead credential) ends alone; its status says why. A failed database ends Run with its error.
 func (h *Hub) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	unsubscribe := h.bus.Subscribe(h.note)
 	defer unsubscribe()
 
-	if err := h.showAllCommands(ctx); err != nil {
-		h.log.Warn("commands not shown; the next hello tries again", keyErr, err)
-	}
-	if err := h.resumeJudging(ctx); err != nil && ctx.Err() == nil {
-		return err
+	if err := h.showCommands(ctx, ""); err != nil {
+		h.log.Warn("commands not shown; the next hello tries again", "err", err)
 	}
 	var wg sync.WaitGroup
-	wg.Go(func() { h.judgeLoop(ctx) })
+	defer wg.Wait()
+	defer h.judges.end()
+	h.judges.begin(func(c relay.Chat) { wg.Go(func() { h.judgeChat(ctx, c) }) })
+	if err := h.resumeJudging(ctx); err != nil && ctx.Err() == nil {
+		cancel(err)
+		return err
+	}
 	for _, p := range h.bots {
 		wg.Go(func() { h.runPlatform(ctx, p) })
 	}
@@ -123,28 +106,27 @@ func (h *Hub) Run(ctx context.Context) error {
 	}
 	wg.Go(func() { h.sweepLoop(ctx) })
 
-	var failed error
 	select {
 	case <-ctx.Done():
+		return nil
 	case <-h.db.Failed():
-		failed = fmt.Errorf("database: %w", h.db.Probe())
-		cancel(failed)
+		err := fmt.Errorf("database: %w", h.db.Probe())
+		cancel(err)
+		return err
 	}
-	wg.Wait()
-	return failed
 }
 
 func (h *Hub) runPlatform(ctx context.Context, p platforms.Platform) {
-	log := h.log.With(keyBot, p.Bot().String())
+	log := h.log.With("bot", p.Bot().String())
 	log.Info("bot started")
 	err := p.Run(ctx, &inbox{hub: h, bot: p.Bot()})
 	switch {
 	case err == nil:
 		log.Info("bot stopped")
 	case errors.Is(err, relay.ErrBadCredentials):
-		log.Error("bot stopped: put a valid token in place and restart", keyErr, err)
+		log.Error("bot stopped: put a valid token in place and restart", "err", err)
 	default:
-		log.Error("bot stopped", keyErr, err)
+		log.Error("bot stopped", "err", err)
 	}
 }
 
@@ -155,7 +137,7 @@ func (h *Hub) sweepLoop(ctx context.Context) {
 		swept, err := h.db.Sweep(ctx)
 		switch {
 		case err != nil && ctx.Err() == nil:
-			h.log.Warn("housekeeping failed; trying again later", "in", sweepEvery, keyErr, err)
+			h.log.Warn("housekeeping failed; trying again later", "in", sweepEvery, "err", err)
 		case err == nil:
 			h.counters.Add(count.SweptExpired, uint64(swept.Expired))
 			h.counters.Add(count.SweptDeadLetters, uint64(swept.DeadDropped))
@@ -168,7 +150,7 @@ func (h *Hub) sweepLoop(ctx context.Context) {
 	}
 }
 
-// note handles what the bus carries. It must not block.
+// note handles one note of the bus. It must not block.
 func (h *Hub) note(n bus.Note) {
 	switch n := n.(type) {
 	case bus.LaneGrew:
@@ -177,7 +159,10 @@ func (h *Hub) note(n bus.Note) {
 		h.interruptLocal(n)
 	case bus.Revoked:
 		h.endGateway(n.Gateway)
-		h.later(count.CommandsLeft, errand{until: time.Now().Add(errandLife), harmless: true, do: h.showAllCommands})
+		h.errands.put(errand{
+			givenUp: count.CommandsLeft, until: time.Now().Add(errandLife), harmless: true,
+			do: func(ctx context.Context) error { return h.showCommands(ctx, "") },
+		})
 	}
 }
 

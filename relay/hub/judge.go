@@ -40,9 +40,8 @@ func dropped(ev relay.Event, why gate.Reason) judgement {
 	return judgement{event: ev, verdicts: []verdict{{Reason: why}}}
 }
 
-// judge decides about one event, in the order: own message, duplicate, control, another bot's
-// command, then the candidates. before are the judgements about what came before it in its batch. An
-// error is store trouble: the platform hands the event in again.
+// judge decides about one event, in the order: own message, duplicate, control, another bot's command, then the
+// candidates. before are the judgements about the events before it in its batch. An error is the store's.
 func (h *Hub) judge(ctx context.Context, ev relay.Event, before []judgement) (j judgement, err error) {
 	if ev.Traits.Own {
 		return dropped(ev, gate.OwnMessage), nil

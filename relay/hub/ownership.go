@@ -1,6 +1,7 @@
 package hub
 
 import (
+	"cmp"
 	"context"
 	"slices"
 
@@ -10,9 +11,9 @@ import (
 	"github.com/hermes-connector/hermes-connector/store"
 )
 
-// mayTouch reports whether the instance, which may act on a's chat by f, may do a to the message or
-// the thread that a names: its own ones. What others said and made is not its to change. left: the
-// gateway used a former id of the chat, in which nothing is known to be its own but what is remembered.
+// mayTouch reports whether the instance, which may act on a's chat by f, may do a to the message or the thread that
+// a names: it may change its own ones. left: the gateway used a former id of the chat, so that only those messages
+// count as its own that are remembered.
 func (h *Hub) mayTouch(ctx context.Context, i relay.InstanceID, p platforms.Platform, f gate.ActFacts, a relay.Action, left bool) (bool, error) {
 	switch a := a.(type) {
 	case relay.Edit:
@@ -30,8 +31,8 @@ func (h *Hub) mayTouch(ctx context.Context, i relay.InstanceID, p platforms.Plat
 	return true, nil
 }
 
-// author is whether the bot or a person wrote the message that a names, as far as that can be known: what
-// came in was a person's, and some networks tell.
+// author is whether the bot or a person wrote the message that a names, as far as that can be known: people wrote
+// what came in, and some networks tell.
 func (h *Hub) author(ctx context.Context, p platforms.Platform, a relay.Delete) (bot, person bool, err error) {
 	if e, ok := p.(platforms.MessageEventer); ok {
 		if person, err = h.db.Seen(ctx, p.Bot(), e.MessageEvent(a.Chat, a.Message)); person || err != nil {
@@ -54,8 +55,7 @@ func askAuthor(m gate.MessageFacts) bool {
 	return gate.MayDelete(byBot) != without || gate.MayDelete(byPerson) != without
 }
 
-// messageFacts gathers what is stored about a message. Who else may act on the chat is looked at only
-// where nobody remembers the message.
+// messageFacts gathers what is stored about a message, and if nothing is, whether others may act on its chat.
 func (h *Hub) messageFacts(ctx context.Context, i relay.InstanceID, p platforms.Platform, f gate.ActFacts, chat relay.ChatID, id relay.MessageID, left bool) (gate.MessageFacts, error) {
 	m := gate.MessageFacts{Direct: f.DirectWithBound, HoldsGrant: f.HoldsGrant}
 	sender, known, err := h.db.Sent.By(ctx, relay.Chat{Bot: p.Bot(), ID: chat}, id)
@@ -71,36 +71,23 @@ func (h *Hub) messageFacts(ctx context.Context, i relay.InstanceID, p platforms.
 	return m, err
 }
 
-// mayRename: a thread is renamed by the holder of its chat, unless the thread was granted to another
-// by itself, and by the instance that made it.
+// mayRename: the holder of a chat renames its threads, but for those granted to another by themselves, and so does
+// the instance that made the thread.
 func (h *Hub) mayRename(ctx context.Context, i relay.InstanceID, p platforms.Platform, f gate.ActFacts, a relay.ThreadRename) (bool, error) {
-	thread := relay.ChatID(a.Thread)
-	if thread == "" {
-		thread = a.Chat
-	}
-	if others, err := h.othersThread(ctx, i, p, a); err != nil || others {
-		return false, err
+	thread := cmp.Or(relay.ChatID(a.Thread), a.Chat)
+	if thread != a.Chat { // that the thread is one of the chat's is for the platform to see
+		if place, known := locate(ctx, p, relay.Place{Platform: p.Bot().Platform, Chat: thread}); known {
+			g, ok, err := h.covering(ctx, place)
+			if err != nil || ok && g.Chat == thread && g.Instance != i {
+				return false, err
+			}
+		}
 	}
 	if f.HoldsGrant || f.DirectWithBound {
 		return true, nil
 	}
 	c, known, err := h.conversation(ctx, i, relay.Chat{Bot: p.Bot(), ID: thread})
 	return known && c.Made, err
-}
-
-// othersThread reports whether the thread that a names within its chat was granted to another
-// instance by itself. That the thread is one of the chat's is for the platform to see.
-func (h *Hub) othersThread(ctx context.Context, i relay.InstanceID, p platforms.Platform, a relay.ThreadRename) (bool, error) {
-	thread := relay.ChatID(a.Thread)
-	if thread == "" || thread == a.Chat {
-		return false, nil
-	}
-	place, known := locate(ctx, p, relay.Place{Platform: p.Bot().Platform, Chat: thread})
-	if !known {
-		return false, nil
-	}
-	g, ok, err := h.covering(ctx, place)
-	return ok && g.Chat == thread && g.Instance != i, err
 }
 
 // noteDone remembers what came of an action that reached the network: the messages that are the
@@ -137,6 +124,6 @@ func (h *Hub) noteThread(ctx context.Context, i relay.InstanceID, p platforms.Pl
 		})
 	}
 	if err != nil {
-		h.log.Warn("thread made, but not remembered; only the holder of its chat can write in it", keyInstance, i, keyErr, err)
+		h.log.Warn("thread made, but not remembered; only the holder of its chat can write in it", "instance", i, "err", err)
 	}
 }

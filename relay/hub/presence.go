@@ -16,14 +16,14 @@ func (h *Hub) Serves(g relay.GatewayID, i relay.InstanceID) bool {
 	return s != nil && s.peer.Gateway == g
 }
 
-// Answers is Serves for a session whose gateway gives a sign of life now. It blocks for at most three
-// seconds: a socket outlives the host at its other end by most of a minute.
+// Answers is Serves for a session whose gateway gives a sign of life now, within three seconds: a socket outlives
+// the host at its other end by most of a minute.
 func (h *Hub) Answers(ctx context.Context, g relay.GatewayID, i relay.InstanceID) bool {
 	s := h.seat(i)
 	return s != nil && s.peer.Gateway == g && s.session.Answers(ctx)
 }
 
-// Awake reports whether a session serves the instance now that did not say that it goes idle.
+// Awake reports whether a session serves the instance now whose gateway did not say that it goes idle.
 func (h *Hub) Awake(i relay.InstanceID) bool {
 	s := h.seat(i)
 	return s != nil && !s.pump.Flipped()

@@ -13,11 +13,10 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/sessionkey"
 )
 
-// keep binds the capability that came in a judged event to the instance that is to receive it: before
-// the commit, since a pump at work may push the event, and its answer come, the moment it is stored.
-// Of two instances it is the author's own, whose verdict comes first: an answer of the other would
-// replace its answer. That of an event that waits for a verdict is nobody's until then. Its undo takes it back,
-// for an event that was not stored after all.
+// keep binds the capability that came in a judged event to the instance that is to receive the event: before
+// the commit, because the event may be pushed and answered the moment it is stored. Of two instances it is the
+// author's own. While an event waits for its verdict, its capability is nobody's. j.undo takes it back, for an
+// event that was not stored after all.
 func (h *Hub) keep(j *judgement) {
 	j.undo = func() {}
 	if j.came == nil {
@@ -33,7 +32,7 @@ func (h *Hub) keep(j *judgement) {
 	}
 	kept, lost := h.keeper.Keep(held)
 	for _, l := range lost {
-		if !l.Answered {
+		if !l.begun.Load() {
 			h.discard(l.Bot, l.Capability)
 		}
 	}
@@ -63,8 +62,8 @@ func (j judgement) admitted() (verdict, bool) {
 	return j.verdicts[i], true
 }
 
-// dismiss takes away the placeholder of an event that nobody receives, unless the connector's own
-// answer replaces it, or a verdict is still to come.
+// dismiss takes away the placeholder of an event that nobody receives, unless the connector's own answer replaces
+// it, or a verdict is still to come.
 func (h *Hub) dismiss(j judgement) {
 	if _, ok := j.admitted(); j.came != nil && !ok && j.answer == "" && j.undecided == "" {
 		h.discard(j.event.Bot, *j.came)
@@ -73,26 +72,37 @@ func (h *Hub) dismiss(j judgement) {
 
 // discard has c's placeholder taken away.
 func (h *Hub) discard(bot relay.Bot, c platforms.Capability) {
+	if c.Placeholder {
+		h.through(count.PlaceholderLeft, bot, c, platforms.Responder.Discard)
+	}
+}
+
+// settle tells the platform that a gateway has taken the event a capability came in. An older one is past that.
+func (h *Hub) settle(i relay.InstanceID, bot relay.Bot, event relay.EventID) {
+	if held, ok := h.keeper.OfEvent(i, bot, event); ok {
+		h.through(count.SettleDropped, bot, held.Capability, platforms.Responder.Settle)
+	}
+}
+
+// through puts an errand on its way that is done through c. It is done too if the network no longer honours c.
+func (h *Hub) through(
+	givenUp count.Counter, bot relay.Bot, c platforms.Capability,
+	do func(platforms.Responder, context.Context, platforms.Capability) error,
+) {
 	r, ok := h.platform(bot).(platforms.Responder)
-	if !ok || !c.Placeholder {
+	if !ok {
 		return
 	}
-	h.later(count.PlaceholderLeft, errand{until: c.ExpiresAt, harmless: true, do: func(ctx context.Context) error {
-		return ignoreGone(r.Discard(ctx, c))
+	h.errands.put(errand{givenUp: givenUp, until: c.ExpiresAt, harmless: true, do: func(ctx context.Context) error {
+		if err := do(r, ctx, c); !errors.Is(err, platforms.ErrCapabilityGone) {
+			return err
+		}
+		return nil
 	}})
 }
 
-// ignoreGone is err, but nil for a capability that the network does not honour: there is nothing left
-// to take away through it.
-func ignoreGone(err error) error {
-	if errors.Is(err, platforms.ErrCapabilityGone) {
-		return nil
-	}
-	return err
-}
-
-// respond answers a send through a capability of the chat, if the instance holds one. done is
-// false when there is none, or the network no longer honours it: then the send is an ordinary one.
+// respond answers a send through a capability of the chat. done is false when the instance holds none that the
+// network still honours: then the send is an ordinary one.
 func (h *Hub) respond(ctx context.Context, i relay.InstanceID, p platforms.Platform, a relay.Send) (res relay.Result, done bool, err error) {
 	r, ok := p.(platforms.Responder)
 	if !ok {
@@ -118,43 +128,31 @@ func (h *Hub) respond(ctx context.Context, i relay.InstanceID, p platforms.Platf
 // errAnswered: somebody else had the right to answer first.
 var errAnswered = errors.New("answered already")
 
-// wield answers through held: one answer at a time, since the network puts whichever comes first in
-// the placeholder's place. The first one replaces the placeholder; it counts as given unless it
-// certainly was not, so that no other one can replace it. onlyFirst: nothing but the first will do,
-// and the error is errAnswered otherwise.
+// wield answers through held: one answer at a time, since the network puts whichever comes first in the
+// placeholder's place. onlyFirst: if another answer was the first, the error is errAnswered.
 func (h *Hub) wield(ctx context.Context, r platforms.Responder, held Held, a relay.Send, onlyFirst bool) (relay.Result, error) {
 	select {
-	case held.using <- struct{}{}:
-		defer func() { <-held.using }()
+	case held.underWay <- struct{}{}:
+		defer func() { <-held.underWay }()
 	case <-ctx.Done():
 		return relay.Result{}, &relay.ActionError{Outcome: relay.NotSent, Public: "network: not sent before the deadline", Err: ctx.Err()}
 	}
-	first := h.keeper.Take(held)
+	first := held.begun.CompareAndSwap(false, true)
 	if onlyFirst && !first {
 		return relay.Result{}, errAnswered
 	}
 	res, err := r.Respond(ctx, held.Capability, a, first && held.Placeholder)
-	switch {
+	switch ae := relay.Explain(err); {
 	case errors.Is(err, platforms.ErrCapabilityGone):
 		h.keeper.Forget(held)
-	case first && nothingSent(err):
-		h.keeper.GiveBack(held)
+	case first && err != nil && ae.Outcome == relay.NotSent && len(ae.MessageIDs) == 0:
+		held.begun.Store(false)
 	}
 	return res, err
 }
 
-// nothingSent reports whether an action that ended with err certainly left nothing on the platform.
-func nothingSent(err error) bool {
-	if err == nil {
-		return false
-	}
-	ae := relay.Explain(err)
-	return ae.Outcome == relay.NotSent && len(ae.MessageIDs) == 0
-}
-
-// followUp answers through the capability bound to the session a gateway names, if it may still act
-// on the chat the capability came from. Absent, expired, foreign, no longer honoured and no longer
-// allowed read alike.
+// followUp answers through the capability bound to the session key a gateway names, if it may still act on the
+// capability's chat. Whatever is in the way, the gateway reads the same.
 func (s *seat) followUp(ctx context.Context, a relay.FollowUp) (relay.Result, error) {
 	h := s.hub
 	none := &relay.ActionError{
@@ -193,30 +191,15 @@ func (s *seat) followUp(ctx context.Context, a relay.FollowUp) (relay.Result, er
 	return res, err
 }
 
-// settle tells the platform that a gateway has taken the event a capability came in.
-func (h *Hub) settle(i relay.InstanceID, bot relay.Bot, event relay.EventID) {
-	r, ok := h.platform(bot).(platforms.Responder)
-	if !ok {
-		return
-	}
-	held, ok := h.keeper.OfEvent(i, bot, event)
-	if !ok {
-		return // an older capability is past settling
-	}
-	h.later(count.SettleDropped, errand{until: held.ExpiresAt, harmless: true, do: func(ctx context.Context) error {
-		return ignoreGone(r.Settle(ctx, held.Capability))
-	}})
-}
-
-// answer puts the answer to the control message ev on its way, through the capability the message
-// came with if it has one.
+// answer puts the answer to the control message ev on its way, through the capability that came with it, if any.
 func (h *Hub) answer(ev relay.Event, text string, c *platforms.Capability) {
 	send := relay.Send{
 		Chat: ev.Source.ChatID, Content: text, ReplyTo: ev.MessageID,
 		Meta: relay.Metadata{ThreadID: ev.Source.ThreadID, Notify: true},
 	}
 	p := h.platform(ev.Bot)
-	h.later(count.AnswerDropped, errand{until: time.Now().Add(errandLife), urgent: true, do: func(ctx context.Context) error {
+	until := time.Now().Add(errandLife)
+	h.errands.put(errand{givenUp: count.AnswerDropped, until: until, urgent: true, do: func(ctx context.Context) error {
 		if r, ok := p.(platforms.Responder); c != nil && ok {
 			if _, err := r.Respond(ctx, *c, send, c.Placeholder); !errors.Is(err, platforms.ErrCapabilityGone) {
 				return err

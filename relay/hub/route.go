@@ -11,10 +11,9 @@ import (
 	"github.com/hermes-connector/hermes-connector/store"
 )
 
-// route finds the bot a request is for. The frame's platform and bot id must be one of the
-// session's identities; a frame that names neither is for the first identity, unless the chat is
-// known to the instance on exactly one other, as known says. A foreign identity is declined like a foreign
-// chat. sure is false when nobody knows the chat.
+// route finds the bot a request is for. A platform and a bot id in the frame must be one of the session's identities;
+// a foreign one is declined like a foreign chat. A frame that names neither is for the first identity, unless known
+// says yes for exactly one other. sure is false when known says no for each.
 func (s *seat) route(r relay.Request, known func(platforms.Platform) (bool, error)) (p platforms.Platform, sure bool, err error) {
 	if r.Platform == relay.RelayPlatform && s.said(r.Platform) {
 		r.Platform = "" // an identity that stands for every bot names none
@@ -48,8 +47,32 @@ func (s *seat) route(r relay.Request, known func(platforms.Platform) (bool, erro
 	return p, sure, nil
 }
 
-// unhosted is the answer to an action on a platform the gateway fronts but this connector does
-// not host.
+// line is the chat that r is about, however the frame spells the bot and the thread; see session.Action. No
+// platform is asked: where only a platform could tell, frames with the same spelling share a line.
+func (s *seat) line(ctx context.Context, r relay.Request) relay.Chat {
+	h, i, thread := s.hub, s.peer.Instance, r.Action.Within()
+	line := relay.Chat{Bot: relay.Bot{Platform: r.Platform, ID: r.Bot}, ID: r.Action.Target()}
+	var p platforms.Platform
+	if a, ok := r.Action.(relay.FollowUp); ok {
+		held, _ := h.keeper.Bound(s.peer.Tenant, i, a.Session, a.Kind)
+		line, p, thread = relay.Chat{Bot: held.Bot, ID: held.Chat}, h.platform(held.Bot), a.Meta.ThreadID
+	} else if bot, sure, err := s.route(r, func(p platforms.Platform) (bool, error) {
+		return h.knows(ctx, i, p, line.ID), nil
+	}); sure && err == nil {
+		p, line.Bot = bot, bot.Bot()
+	}
+	if _, ok := p.(platforms.Threader); ok && thread != "" {
+		line.ID = relay.ChatID(thread)
+	}
+	if p != nil {
+		if now, err := h.facts.CurrentChat(ctx, p.Bot().Platform, line.ID); err == nil {
+			line.ID = now
+		}
+	}
+	return line
+}
+
+// unhosted is the answer to an action on a platform that the gateway fronts and this connector does not host.
 func unhosted(r relay.Request) error {
 	name := r.Platform
 	if name == "" {
@@ -58,8 +81,7 @@ func unhosted(r relay.Request) error {
 	return relay.Invalid(r.Action.Op(), "no bot of platform "+string(name)+" is hosted here")
 }
 
-// fronted are the hosted bots behind the identities of a session's hellos, in that order. An
-// identity without a bot id stands for every bot of its platform, "relay" for every bot.
+// fronted are the hosted bots that the identities of a session's hellos stand for, in that order.
 func (h *Hub) fronted(ids []relay.Bot) []platforms.Platform {
 	var out []platforms.Platform
 	for _, id := range ids {

@@ -20,14 +20,12 @@ import (
 	"github.com/hermes-connector/hermes-connector/store"
 )
 
-// Refused is why Serve did not take a connection, in words the gateway may read. Its close code
-// is 1013: trying again later is right.
+// Refused is why Serve did not take a connection, in words the gateway may read. The close code is 1013.
 type Refused struct{ Reason string }
 
 func (e *Refused) Error() string { return "refused: " + e.Reason }
 
-// maxIdentities bounds what hellos can make a session remember: a gateway fronts a bot or two of
-// each network.
+// maxIdentities bounds what hellos can make a session remember. A gateway fronts a bot or two of each network.
 const maxIdentities = 64
 
 // seat is the hub's half of one session: its handler, and what the hub knows about it.
@@ -38,11 +36,13 @@ type seat struct {
 	peer    session.Peer
 	pump    *delivery.Pump
 	newer   chan struct{} // closed once the gateway is known to be younger than those of June 2026
+	grown   atomic.Bool   // newer is closed, or just about to be
 
-	// revoked: the credential is dead. What the gateway asked for and what has not begun is declined.
+	// revoked: the credential is dead. Actions that have not begun are declined.
 	revoked atomic.Bool
 
-	epoch uint64 // guarded by Hub.mu: the hello epoch that began with its first hello; 0 before that
+	epoch  uint64 // guarded by Hub.mu: the hello epoch that began with its first hello; 0 before that
+	silent bool   // guarded by sockets.mu: it has not said hello, and may stay
 
 	mu         sync.Mutex  // guards the fields below
 	identities []relay.Bot // said in hellos, in order
@@ -52,11 +52,11 @@ type seat struct {
 
 var _ session.Handler = (*seat)(nil)
 
-// newSeat makes the seat of a session over conn, which does not run yet.
+// newSeat makes the seat of a session that does not run yet.
 func (h *Hub) newSeat(conn *session.Conn, peer session.Peer) *seat {
 	s := &seat{hub: h, peer: peer, newer: make(chan struct{})}
 	o := h.opts.Session
-	o.OverLimit = func() { h.crowds.bar(peer.Gateway) }
+	o.OverLimit = func() { h.sockets.bar(peer.Gateway) }
 	s.session = session.New(conn, peer, s, o)
 	s.pump = h.lane(peer.Instance).NewPump(s.push, s.fronts)
 	return s
@@ -74,9 +74,8 @@ func (s *seat) push(ctx context.Context, e store.Entry) error {
 	return err
 }
 
-// Serve runs the session of an authenticated connection until it ends, and returns why. When ctx
-// ends (with cause delivery.ErrShutdown), running actions finish first, unless hurry ends too. A
-// *Refused means that the connection was not taken; the caller closes conn then.
+// Serve runs the session of an authenticated connection until it ends, and returns why. When ctx ends (with cause
+// delivery.ErrShutdown), running actions finish first, unless hurry ends too. On a *Refused the caller closes conn.
 func (h *Hub) Serve(ctx, hurry context.Context, conn *session.Conn, peer session.Peer) error {
 	s, err := h.admit(ctx, conn, peer)
 	if err != nil {
@@ -86,8 +85,7 @@ func (h *Hub) Serve(ctx, hurry context.Context, conn *session.Conn, peer session
 	return s.session.Run(ctx, hurry)
 }
 
-// admit makes the seat of a connection, unless it is refused. It is not part of Serve because that
-// stands on the stack of every idle session.
+// admit makes the seat of a connection, unless it is refused. (Serve stands on the stack of every idle session.)
 func (h *Hub) admit(ctx context.Context, conn *session.Conn, peer session.Peer) (*seat, error) {
 	s := h.newSeat(conn, peer)
 	if err := h.enter(s); err != nil {
@@ -110,7 +108,7 @@ func (h *Hub) admit(ctx context.Context, conn *session.Conn, peer session.Peer) 
 
 // enter registers a session. It takes the instance's seat only with its first hello.
 func (h *Hub) enter(s *seat) error {
-	surplus, ok := h.crowds.enter(s)
+	surplus, ok := h.sockets.enter(s)
 	if !ok {
 		h.counters.Add(count.TooManyConnections, 1)
 		return &Refused{"too many connections"}
@@ -122,25 +120,19 @@ func (h *Hub) enter(s *seat) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.instanceLocked(s.peer.Instance).foughtOver() {
-		h.crowds.leave(s)
+		h.sockets.leave(s)
 		return &Refused{fought}
 	}
-	h.live[s] = true
 	return nil
 }
 
-// leave forgets a session that ended, also one whose hello failed after it had taken the seat, so that
-// no pump gave it back.
+// leave forgets a session that ended. It frees the seat too: after a hello that failed no pump did.
 func (h *Hub) leave(s *seat) {
-	h.crowds.leave(s)
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	delete(h.live, s)
-	h.instanceLocked(s.peer.Instance).vacate(s)
+	h.sockets.leave(s)
+	h.vacate(s)
 }
 
-// instance is what the hub keeps of one instance while the process runs: a few words, of instances that
-// are few. Guarded by Hub.mu.
+// instance is what the hub keeps of one instance while the process runs. Guarded by Hub.mu.
 type instance struct {
 	lane      *delivery.Lane
 	seat      *seat  // the session that serves it; nil: none
@@ -172,8 +164,11 @@ func (h *Hub) seat(i relay.InstanceID) *seat {
 	return h.instanceLocked(i).seat
 }
 
-// vacate frees the seat and reports whether s held it.
-func (a *instance) vacate(s *seat) (held bool) {
+// vacate frees the instance's seat and reports whether s held it.
+func (h *Hub) vacate(s *seat) (held bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	a := h.instanceLocked(s.peer.Instance)
 	if held = a.seat == s; held {
 		a.seat = nil
 	}
@@ -186,8 +181,8 @@ const fought = "copied credential"
 // foughtOver reports whether the seat stays with who holds it, because the credential counts as copied.
 func (a *instance) foughtOver() bool { return a.seat != nil && a.takeovers.copied(time.Now()) }
 
-// sit makes s the session of its instance, and ends the one it replaces.
-func (h *Hub) sit(s *seat) error {
+// takeSeat makes s the session of its instance, and ends the one it replaces.
+func (h *Hub) takeSeat(s *seat) error {
 	h.mu.Lock()
 	a := h.instanceLocked(s.peer.Instance)
 	if a.foughtOver() { // since s entered
@@ -205,14 +200,14 @@ func (h *Hub) sit(s *seat) error {
 	}
 	h.counters.Add(count.Takeover, 1)
 	if copied {
-		h.log.Error("credential used from two places at once; rotate it", keyGateway, s.peer.Gateway, keyInstance, s.peer.Instance)
+		h.log.Error("credential used from two places at once; rotate it", "gateway", s.peer.Gateway, "instance", s.peer.Instance)
 	}
 	old.session.End(session.CodeReplaced, "replaced")
 	return nil
 }
 
-// Hello answers with the descriptor of the identity, takes the instance's seat with the first one, ends a
-// flip, and has the pump look again at what the identity is for.
+// Hello answers with the descriptor of the identity, takes the instance's seat with the session's first one, ends a
+// flip, and has the pump look again at entries of the bots that the identity fronts.
 func (s *seat) Hello(ctx context.Context, f wire.Hello) error {
 	h := s.hub
 	first := s.say(relay.Bot{Platform: f.Platform, ID: f.BotID})
@@ -220,8 +215,8 @@ func (s *seat) Hello(ctx context.Context, f wire.Hello) error {
 		if err := s.current(ctx); err != nil {
 			return err
 		}
-		h.crowds.speaks(s)
-		if err := h.sit(s); err != nil {
+		h.sockets.speaks(s)
+		if err := h.takeSeat(s); err != nil {
 			return err
 		}
 	}
@@ -229,12 +224,12 @@ func (s *seat) Hello(ctx context.Context, f wire.Hello) error {
 		return fmt.Errorf("wake %s: %w", s.peer.Instance, err)
 	}
 	if err := h.learnCommands(ctx, s.peer.Instance, f); err != nil { // no reason to keep its messages from it
-		h.log.Warn("commands not learned; the next hello tries again", keyInstance, s.peer.Instance, keyErr, err)
+		h.log.Warn("commands not learned; the next hello tries again", "instance", s.peer.Instance, "err", err)
 	}
-	if helloOfNow(f, first) {
+	if !first || f.Manifest != nil { // gateways of June say one hello and send no manifest
 		s.isNewer(ctx)
 	}
-	h.log.Info("gateway connected", keyGateway, s.peer.Gateway, keyInstance, s.peer.Instance, "platform", f.Platform)
+	h.log.Info("gateway connected", "gateway", s.peer.Gateway, "instance", s.peer.Instance, "platform", f.Platform)
 	s.session.Tell(wire.Descriptor{Descriptor: h.describe(f)})
 	if s.tell() {
 		s.pump.Fronted()
@@ -243,8 +238,8 @@ func (s *seat) Hello(ctx context.Context, f wire.Hello) error {
 	return nil
 }
 
-// current is nil unless the secret that the session was opened with has been retired since: a socket
-// that waited for that without a word must not take the seat from who has the new one.
+// current is nil unless the secret that the session was opened with has been retired since: then a socket that said
+// nothing so far must not take the seat from the one with the new secret.
 func (s *seat) current(ctx context.Context) error {
 	if s.peer.SecretID == "" {
 		return nil // opened without a secret, in tests
@@ -259,7 +254,7 @@ func (s *seat) current(ctx context.Context) error {
 	return nil
 }
 
-// wake ends the instance's sleep. Only the first hello of a session is a coming worth a write.
+// wake ends the instance's sleep, and notes with the session's first hello when the gateway came.
 func (s *seat) wake(ctx context.Context, first bool) error {
 	if first {
 		return s.hub.db.UpdateGateway(ctx, nil, s.peer.Gateway, store.CameOrWent(time.Now(), true))
@@ -285,29 +280,26 @@ func (h *Hub) describe(f wire.Hello) relay.Descriptor {
 	return relay.Bare(f.Platform)
 }
 
-// Pump empties the instance's lane into the session. It ends the moment the session begins to
-// end, and the seat is free then, even while the session's last actions run on.
+// Pump empties the instance's lane into the session, until the session begins to end. Then the seat is free, even
+// while the session's last actions run on.
 func (s *seat) Pump(ctx context.Context, run func(func()), over func(error)) {
 	s.letStart(ctx)
 	s.pump.Start(ctx, run, func(err error) {
-		s.rise(ctx)
+		s.freeSeat(ctx)
 		over(err)
 	})
 }
 
-// rise frees the instance's seat, if s still holds it.
-func (s *seat) rise(ctx context.Context) {
+// freeSeat frees the instance's seat, if s still holds it, and records when its gateway was last there.
+func (s *seat) freeSeat(ctx context.Context) {
 	h := s.hub
-	h.mu.Lock()
-	held := h.instanceLocked(s.peer.Instance).vacate(s)
-	h.mu.Unlock()
-	if !held {
+	if !h.vacate(s) {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordWithin)
 	defer cancel()
 	if err := h.db.UpdateGateway(ctx, nil, s.peer.Gateway, store.CameOrWent(time.Now(), false)); err != nil && !errors.Is(err, store.ErrNotFound) {
-		h.log.Warn("last-seen time not recorded", keyInstance, s.peer.Instance, keyErr, err)
+		h.log.Warn("last-seen time not recorded", "instance", s.peer.Instance, "err", err)
 	}
 }
 
@@ -368,11 +360,7 @@ func (s *seat) revoke() {
 
 // endGateway closes every session opened with the gateway's credential.
 func (h *Hub) endGateway(g relay.GatewayID) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for s := range h.live {
-		if s.peer.Gateway == g {
-			s.revoke()
-		}
+	for _, s := range h.sockets.of(g) {
+		s.revoke()
 	}
 }

@@ -8,15 +8,16 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/gate"
 )
 
-// target is what a request is about, whatever its frame calls it: the bot, and the action on the chat or
-// thread that is meant.
+// target is what a request is about: the bot, and the action on the chat or thread that is meant.
 type target struct {
 	bot     platforms.Platform
 	action  relay.Action
 	movedTo relay.ChatID // the id the chat has now, where the frame gave a former one; else empty
 }
 
-// allowed finds what r is about and asks the gate.
+// allowed finds what r is about and asks the gate. A chat may have got another id in the middle of a conversation,
+// as a Telegram group does that becomes a supergroup. What names the former id is meant for the chat of now and
+// judged by that alone, and its result says which that is.
 func (s *seat) allowed(ctx context.Context, r relay.Request) (t target, err error) {
 	h, i, declined := s.hub, s.peer.Instance, relay.Declined(s.speaksOf(r))
 	if s.revoked.Load() {
@@ -55,11 +56,10 @@ func (s *seat) allowed(ctx context.Context, r relay.Request) (t target, err erro
 	return t, err
 }
 
-// aim points t at the thread its action's metadata names, where threads are chats of their own: then it
-// is an action on that thread. f is what lets the instance act there. ok is false when it may not, and
-// when the thread does not lie in the chat the frame names or is not known: one of the chat's that not
-// everybody there sees needs a reason of its own. The platform is asked only for a chat or a thread the
-// instance may act on.
+// aim points t at the thread that its action's metadata names, where threads are chats of their own. f is what
+// lets the instance act there. ok is false when the instance may not, and when the thread is not known or lies in
+// another chat; a thread that not everybody in its chat sees needs a reason of its own. The platform is asked only
+// for an instance that may act on the chat or the thread.
 func (h *Hub) aim(ctx context.Context, i relay.InstanceID, t *target) (f gate.ActFacts, ok bool, err error) {
 	chat, thread := t.action.Target(), t.action.Within()
 	if f, err = h.actFacts(ctx, i, t.bot, chat); err != nil {
@@ -84,4 +84,56 @@ func (h *Hub) aim(ctx context.Context, i relay.InstanceID, t *target) (f gate.Ac
 		f = own
 	}
 	return f, true, nil
+}
+
+// errLeftBehind is the answer to an action on a message that stayed in the former chat, in Telegram's words.
+func errLeftBehind(op relay.Op) *relay.ActionError {
+	return &relay.ActionError{Outcome: relay.NotSent, Public: "Bad Request: message to " + string(op) + " not found"}
+}
+
+// leftBehind is why an instance may not do a in a former chat: its own message stayed behind, or declined.
+func (h *Hub) leftBehind(ctx context.Context, i relay.InstanceID, t target, a relay.Action, declined *relay.ActionError) error {
+	var m relay.MessageID
+	switch a := a.(type) {
+	case relay.Edit:
+		m = a.Message
+	case relay.Delete:
+		m = a.Message
+	default:
+		return declined
+	}
+	sender, known, err := h.db.Sent.By(ctx, relay.Chat{Bot: t.bot.Bot(), ID: a.Target()}, m)
+	switch {
+	case err != nil:
+		return internal(err)
+	case known && sender == i:
+		return errLeftBehind(a.Op())
+	}
+	return declined
+}
+
+// unquoted is a, which a gateway aimed at a former id, without the messages it names: those stayed behind, and
+// their numbers mean other messages in the new chat. So replies go without their quote, and reactions nowhere.
+func unquoted(a relay.Action) (relay.Action, error) {
+	switch a := a.(type) {
+	case relay.Send:
+		a.ReplyTo, a.Meta = "", withoutMessages(a.Meta)
+		return a, nil
+	case relay.SendMedia:
+		a.ReplyTo, a.Meta = "", withoutMessages(a.Meta)
+		return a, nil
+	case relay.Prompt:
+		a.ReplyTo, a.Meta = "", withoutMessages(a.Meta)
+		return a, nil
+	case relay.React:
+		return a, errLeftBehind(a.Op())
+	default:
+		return a, nil
+	}
+}
+
+// withoutMessages is m without the messages it hints at.
+func withoutMessages(m relay.Metadata) relay.Metadata {
+	m.ReplyToMessageID, m.TelegramReplyTo = "", ""
+	return m
 }

@@ -75,7 +75,7 @@ func TestAnInterruptStaysInItsTenant(t *testing.T) {
 			published = append(published, n)
 		}
 	})()
-	// "kids" gets it because eve is bound to it, "twin" because it holds the hall: both run the turn.
+	// "kids" gets it because eve is bound to it, "twin" because it holds the hall: both run the key.
 	key := said(t, h, "e1", relay.Source{ChatID: "hall", ChatType: relay.ChatGroup, UserID: "eve"}, nil)
 	dm := said(t, h, "e2", relay.Source{ChatID: "@eve", ChatType: relay.ChatDM, UserID: "eve"}, nil)
 	for _, tc := range []struct {

@@ -15,8 +15,7 @@ import (
 )
 
 const (
-	// maxUndecided is how many events of one chat wait for the network's word. Past it the newest
-	// count as not visible.
+	// maxUndecided is how many events of one chat wait for the network's word. Those past it are not visible.
 	maxUndecided = 1000
 	// decidedTogether is how many verdicts share a commit.
 	decidedTogether = 64
@@ -24,57 +23,46 @@ const (
 	judgeRetry = time.Second
 )
 
-// An event that lacks only the network's word on who can see its chat is stored undecided, and its
-// platform goes on. One worker per chat judges such events when the word is there. So a chat about
-// which the network says nothing holds up itself, and nobody else.
-
-// judges are the workers that decide about undecided events: one per chat that has some.
+// judges are the workers that decide about undecided events, those that lack only the network's word on who can
+// see their chat: one per chat that has some, so that a chat about which the network says nothing holds up nobody
+// else. The zero value is ready; before begin and after end it only notes the chats.
 type judges struct {
-	news chan struct{} // capacity 1: full means "look again"
-
-	mu   sync.Mutex          // guards due
-	due  map[relay.Chat]bool // that have undecided events a worker may not have seen
-	busy map[relay.Chat]bool // that have a worker
+	mu    sync.Mutex // guards the fields below
+	start func(relay.Chat)
+	by    map[relay.Chat]bool // the chats with a worker; true: it must look once more
 }
 
-func newJudges() judges {
-	return judges{news: make(chan struct{}, 1), due: make(map[relay.Chat]bool), busy: make(map[relay.Chat]bool)}
+func (j *judges) begin(start func(relay.Chat)) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.start, j.by = start, nil
 }
+
+func (j *judges) end() { j.begin(nil) }
 
 // call makes a worker look at the chat. It does not block.
 func (j *judges) call(c relay.Chat) {
 	j.mu.Lock()
-	j.due[c] = true
-	j.mu.Unlock()
-	select {
-	case j.news <- struct{}{}:
-	default: // it will look anyway
-	}
-}
-
-// idle are the chats that are due and have no worker; each has one from now on.
-func (j *judges) idle() (out []relay.Chat) {
-	j.mu.Lock()
 	defer j.mu.Unlock()
-	for c := range j.due {
-		if !j.busy[c] {
-			j.busy[c] = true
-			delete(j.due, c)
-			out = append(out, c)
-		}
+	if j.by == nil {
+		j.by = make(map[relay.Chat]bool)
 	}
-	return out
+	_, busy := j.by[c]
+	j.by[c] = busy
+	if !busy && j.start != nil {
+		j.start(c)
+	}
 }
 
-// done ends the worker of a chat that has nothing undecided left, unless it became due meanwhile.
+// done ends the worker of a chat that has nothing undecided left, unless it is to look once more.
 func (j *judges) done(c relay.Chat) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if j.due[c] {
-		delete(j.due, c)
+	if j.by[c] {
+		j.by[c] = false
 		return false
 	}
-	delete(j.busy, c)
+	delete(j.by, c)
 	return true
 }
 
@@ -90,23 +78,6 @@ func (h *Hub) resumeJudging(ctx context.Context) error {
 	return nil
 }
 
-// judgeLoop keeps a worker for every chat with undecided events until ctx ends, and returns after
-// they have.
-func (h *Hub) judgeLoop(ctx context.Context) {
-	var wg sync.WaitGroup
-	defer wg.Wait()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-h.judges.news:
-		}
-		for _, c := range h.judges.idle() {
-			wg.Go(func() { h.judgeChat(ctx, c) })
-		}
-	}
-}
-
 // judgeChat decides about the undecided events of one chat, in order, until none is left.
 func (h *Hub) judgeChat(ctx context.Context, c relay.Chat) {
 	p := h.platform(c.Bot)
@@ -119,11 +90,10 @@ func (h *Hub) judgeChat(ctx context.Context, c relay.Chat) {
 			continue
 		}
 		pause := judgeRetry
-		var muted *platforms.MutedError
-		if errors.As(err, &muted) {
+		if muted, ok := errors.AsType[*platforms.MutedError](err); ok {
 			pause = max(time.Until(muted.Until), pause)
 		} else if ctx.Err() == nil {
-			h.log.Warn("undecided events not judged; trying again", keyBot, c.Bot.String(), keyChat, c.ID, "in", pause, keyErr, err)
+			h.log.Warn("undecided events not judged; trying again", "bot", c.Bot.String(), "chat", c.ID, "in", pause, "err", err)
 		}
 		select {
 		case <-ctx.Done():
@@ -132,8 +102,8 @@ func (h *Hub) judgeChat(ctx context.Context, c relay.Chat) {
 	}
 }
 
-// judgeSome decides about the oldest undecided events of a chat. left is false when there are none,
-// or when nobody can decide because their bot is not hosted here any more.
+// judgeSome decides about the oldest undecided events of a chat. left is false when there are none, or their bot is
+// not hosted here any more.
 func (h *Hub) judgeSome(ctx context.Context, p platforms.Platform, c relay.Chat) (left bool, err error) {
 	waiting, err := h.db.Undecided(ctx, store.UndecidedFilter{Chat: c, Limit: decidedTogether})
 	if err != nil || len(waiting) == 0 || p == nil {
@@ -143,14 +113,14 @@ func (h *Hub) judgeSome(ctx context.Context, p platforms.Platform, c relay.Chat)
 	var judged []judgement
 	var unclear error
 	for _, u := range waiting {
-		v, said, err := h.judgeUndecided(ctx, p, u)
+		j, err := h.judgeUndecided(ctx, p, u)
 		if err != nil {
 			unclear = err
 			break
 		}
-		j := judgement{event: v.Delivery.About(), frame: v.Frame, verdicts: []verdict{said}}
-		if v.To != nil {
-			j.to = []store.Recipient{*v.To}
+		v := store.Verdict{Number: u.Number, Instance: u.Instance, Delivery: u.Delivery, Frame: j.frame}
+		if len(j.to) > 0 {
+			v.To = &j.to[0]
 		}
 		if held, ok := h.keeper.OfEvent("", c.Bot, j.event.ID); ok {
 			j.came = &held.Capability
@@ -182,39 +152,38 @@ func (h *Hub) judgeSome(ctx context.Context, p platforms.Platform, c relay.Chat)
 
 // judgeUndecided puts the gate's question again, with everything as it is now. While only the network's
 // word is missing it asks for that, and then begins anew: meanwhile a chat may have got another holder.
-func (h *Hub) judgeUndecided(ctx context.Context, p platforms.Platform, u store.Undecided) (store.Verdict, verdict, error) {
-	v, said := store.Verdict{Number: u.Number, Instance: u.Instance, Delivery: u.Delivery}, verdict{Instance: u.Instance, Reason: gate.NoBinding}
-	ev, until := u.Delivery.About(), time.Now().Add(visibleWithin)
+func (h *Hub) judgeUndecided(ctx context.Context, p platforms.Platform, u store.Undecided) (judgement, error) {
+	j, until := judgement{event: u.Delivery.About()}, time.Now().Add(visibleWithin)
 	for {
-		cs, err := h.candidates(ctx, ev)
-		i := slices.IndexFunc(cs, func(c candidate) bool { return c.instance.ID == u.Instance })
-		if err != nil || i < 0 {
-			said.Reason = gate.NoBinding
-			return v, said, err
+		v := verdict{Instance: u.Instance, Reason: gate.NoBinding}
+		cs, err := h.candidates(ctx, j.event)
+		if err != nil {
+			return j, err
 		}
-		c, known := cs[i], false
-		said.Tenant = c.instance.Tenant
-		said.Reason, known, err = h.ask(ctx, ev, c)
-		switch {
-		case err != nil:
-			return v, said, err
-		case !known && time.Now().Before(until):
-			if err := h.askOwners(ctx, p, ev, c, until); err != nil {
-				return v, said, err
+		if i := slices.IndexFunc(cs, func(c candidate) bool { return c.instance.ID == u.Instance }); i >= 0 {
+			c, known := cs[i], false
+			v.Tenant = c.instance.Tenant
+			if v.Reason, known, err = h.ask(ctx, j.event, c); err != nil {
+				return j, err
 			}
-			continue
-		case said.Reason == gate.Delivered:
-			j, fits := judgement{event: ev}, false
-			v.Frame, fits = wire.Pack(u.Delivery)
-			said.Reason = j.admit(c, fits)
-			v.To = &j.to[0]
+			if !known && time.Now().Before(until) {
+				if err := h.askOwners(ctx, p, j.event, c, until); err != nil {
+					return j, err
+				}
+				continue
+			}
+			if v.Reason == gate.Delivered {
+				fits := false
+				j.frame, fits = wire.Pack(u.Delivery)
+				v.Reason = j.admit(c, fits)
+			}
 		}
-		return v, said, nil
+		j.verdicts = []verdict{v}
+		return j, nil
 	}
 }
 
-// askOwners asks the network whether one of those bound to the candidate sees the event's chat, until one does,
-// for all of them together until the given time.
+// askOwners asks the network, until the given time, whether one of those bound to the candidate sees the event's chat.
 func (h *Hub) askOwners(ctx context.Context, p platforms.Platform, ev relay.Event, c candidate, until time.Time) error {
 	ctx = platforms.OnBehalf(ctx, c.instance.ID)
 	for u, err := range h.watchers(ctx, c.instance.ID, ev.Chat()) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 	"sync/atomic"
@@ -24,7 +25,7 @@ import (
 func (j *judges) quiet() bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return len(j.due) == 0 && len(j.busy) == 0
+	return len(j.by) == 0
 }
 
 // judgeDue decides here and now about everything that is undecided, for hubs that do not run.
@@ -36,7 +37,7 @@ func judgeDue(t testing.TB, h *Hub) {
 }
 
 func judgeAll(ctx context.Context, h *Hub) error {
-	due := h.judges.idle()
+	due := slices.Collect(maps.Keys(h.judges.by))
 	slices.SortFunc(due, func(a, b relay.Chat) int {
 		return slices.Compare([]string{a.Bot.String(), string(a.ID)}, []string{b.Bot.String(), string(b.ID)})
 	})

@@ -29,8 +29,8 @@ const (
 type visibility struct {
 	mu    sync.Mutex // guards the fields below
 	known map[sight]fact
-	// asked are the questions under way. A change a platform reports takes those out that it is about,
-	// so that an answer fetched before it does not count after it.
+	// asked are the questions under way. A change that a platform reports takes out those that it is about: their
+	// answers may be older than the change.
 	asked map[*sight]struct{}
 }
 
@@ -55,8 +55,8 @@ func (v *visibility) recall(key sight) (sees, known bool) {
 	return f.sees, hit && time.Now().Before(f.until)
 }
 
-// sees asks p, unless the answer is known. A fact that cannot be had before the time until is no. The
-// error is a *platforms.MutedError, or ctx's; then nothing is known.
+// sees asks p, unless the answer is known. No answer until the given time is a no. The error is a
+// *platforms.MutedError, or ctx's; then nothing is known.
 func (v *visibility) sees(ctx context.Context, p platforms.Platform, key sight, until time.Time) (bool, error) {
 	roster, ok := p.(platforms.Roster)
 	if !ok {
@@ -70,33 +70,28 @@ func (v *visibility) sees(ctx context.Context, p platforms.Platform, key sight, 
 		}
 		q := v.ask(key)
 		sees, err := roster.CanSee(asking, key.place, key.user)
-		var muted *platforms.MutedError
-		switch {
-		case err == nil && v.answered(q, &fact{sees, time.Now().Add(visibleFor)}):
+		var f *fact
+		if err == nil {
+			f = &fact{sees, time.Now().Add(visibleFor)}
+		}
+		if v.answered(q, f) && err == nil {
 			return sees, nil
-		case ctx.Err() != nil:
-			v.answered(q, nil)
-			return false, ctx.Err()
-		case errors.As(err, &muted):
-			v.answered(q, nil)
+		}
+		if _, muted := errors.AsType[*platforms.MutedError](err); muted && ctx.Err() == nil {
 			return false, err
 		}
 		select { // a failure, or an answer from before a change
 		case <-time.After(visibleRetry):
-			v.answered(q, nil)
 		case <-asking.Done():
-			if ctx.Err() != nil {
-				v.answered(q, nil)
-				return false, ctx.Err()
+			if ctx.Err() == nil {
+				v.answered(v.ask(key), &fact{false, time.Now().Add(unknownFor)})
 			}
-			v.answered(q, &fact{false, time.Now().Add(unknownFor)})
-			return false, nil
+			return false, ctx.Err()
 		}
 	}
 }
 
-// prove notes that somebody saw a chat when he wrote in it. That is worth what an answer of the
-// platform at that moment would be.
+// prove notes that somebody wrote in a chat and so saw it, as if the platform had said so at that moment.
 func (v *visibility) prove(key sight, at time.Time) {
 	now := time.Now()
 	if at.After(now) {

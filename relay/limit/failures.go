@@ -7,14 +7,14 @@ import (
 )
 
 const (
-	// window and MaxFailures: an address with more failed credentials than that within the window
-	// is refused until the window has passed.
+	// window and MaxFailures: an address with more failures than that within the window is refused until the window
+	// has passed.
 	window      = time.Minute
 	MaxFailures = 10
 )
 
 // Failures counts failed credentials per address. A credential that verifies is never refused for its
-// neighbours' failures. Its methods may be called from any goroutine.
+// neighbours' failures. The zero value is ready. Its methods may be called from any goroutine.
 type Failures struct {
 	mu sync.Mutex // guards by
 	by table[netip.Prefix, failing]
@@ -24,9 +24,6 @@ type failing struct {
 	since time.Time
 	n     int
 }
-
-// NewFailures makes a count in which nobody has failed.
-func NewFailures() *Failures { return &Failures{by: newTable[netip.Prefix, failing]()} }
 
 // Add notes a failure and returns how long the address must wait, 0 when it is within its limit.
 func (f *Failures) Add(a netip.Addr, now time.Time) time.Duration {
@@ -40,8 +37,8 @@ func (f *Failures) Add(a netip.Addr, now time.Time) time.Duration {
 	return x.wait(now, MaxFailures)
 }
 
-// Wait is how long an address must wait that has used up its failures, 0 when another one is
-// within its limit. It is for verdicts that cost a third party something to reach.
+// Wait is how long an address must wait before it may fail once more; 0: it may now. It is for verdicts that cost a
+// third party something.
 func (f *Failures) Wait(a netip.Addr, now time.Time) time.Duration {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -1,8 +1,6 @@
-// Package limit keeps callers from getting in each other's way: it counts the credentials that
-// failed per address, the requests per credential, and the strangers' connections and requests at
-// a time.
-//
-// It does not know what a credential is, and it answers nobody: it says how long to wait.
+// Package limit keeps callers from getting in each other's way: it counts the credentials that failed per address,
+// the requests per credential, and the strangers' connections and requests at a time. It answers nobody: it says
+// how long to wait.
 //
 // Invariants:
 //
@@ -11,56 +9,36 @@
 //     maxTracked of them are at it.
 package limit
 
-import (
-	"container/list"
-	"net/netip"
-)
+import "net/netip"
 
-// maxTracked bounds how many addresses, or credentials, are remembered at once. An attacker with
-// more addresses than that is beyond a table.
+// maxTracked is how many addresses, or credentials, are remembered at least, and at most twice as many. An
+// attacker with more addresses than that is beyond a table.
 const maxTracked = 10_000
 
-// table remembers the maxTracked keys that were asked for last.
-type table[K comparable, V any] struct {
-	by    map[K]*list.Element // of row[K, V]
-	order *list.List          // latest first
-}
+// table remembers the keys that were asked for last. The zero value is ready.
+type table[K comparable, V any] struct{ young, old map[K]*V }
 
-type row[K comparable, V any] struct {
-	key   K
-	value V
-}
-
-func newTable[K comparable, V any]() table[K, V] {
-	return table[K, V]{by: make(map[K]*list.Element), order: list.New()}
-}
-
-// at is the place of key's value, which begins as the zero value. It is valid until the next call.
+// at is the place of key's value, which begins as the zero value.
 func (t *table[K, V]) at(key K) *V {
-	if e, ok := t.by[key]; ok {
-		t.order.MoveToFront(e)
-		return &e.Value.(*row[K, V]).value
+	if v, ok := t.young[key]; ok {
+		return v
 	}
-	if len(t.by) >= maxTracked {
-		oldest := t.order.Back()
-		delete(t.by, t.order.Remove(oldest).(*row[K, V]).key)
+	v, ok := t.old[key]
+	if !ok {
+		v = new(V)
 	}
-	r := &row[K, V]{key: key}
-	t.by[key] = t.order.PushFront(r)
-	return &r.value
+	delete(t.old, key)
+	if t.young == nil || len(t.young) >= maxTracked {
+		t.old, t.young = t.young, make(map[K]*V)
+	}
+	t.young[key] = v
+	return v
 }
 
 // Neighbourhood is what one subscriber holds: an IPv4 address or an IPv6 /64. Callers whose
 // address is unknown (the zero Addr) share one.
 func Neighbourhood(a netip.Addr) netip.Prefix {
-	a = a.Unmap()
-	bits := 32
-	if a.Is6() {
-		bits = 64
-	}
-	p, err := a.WithZone("").Prefix(bits)
-	if err != nil { // the zero Addr
-		return netip.Prefix{}
-	}
+	a = a.Unmap().WithZone("")
+	p, _ := a.Prefix(min(a.BitLen(), 64)) // cannot fail
 	return p
 }

@@ -10,7 +10,7 @@ import (
 var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
 func TestFailuresPerAddress(t *testing.T) {
-	f := NewFailures()
+	f := new(Failures)
 	a, b := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2")
 	if wait := f.Wait(a, noon); wait != 0 {
 		t.Errorf("before any failure: wait = %s, want none", wait)
@@ -135,7 +135,7 @@ func TestShares(t *testing.T) {
 }
 
 func TestTablesAreBounded(t *testing.T) { // invariant 1
-	f, r := NewFailures(), NewRates(1, 1)
+	f, r := new(Failures), NewRates(1, 1)
 	behaved := netip.MustParseAddr("192.0.2.1")
 	for range MaxFailures {
 		f.Add(behaved, noon)
@@ -143,16 +143,13 @@ func TestTablesAreBounded(t *testing.T) { // invariant 1
 	for i := range 3 * maxTracked {
 		f.Add(netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)}), noon)
 		r.Take(strconv.Itoa(i), noon)
-		if i%(maxTracked/2) == 0 && f.Add(behaved, noon) == 0 {
+		if i%(maxTracked-1) == 0 && f.Add(behaved, noon) == 0 {
 			t.Fatalf("an address that keeps failing is forgotten after %d others", i)
 		}
 	}
-	for name, n := range map[string][2]int{
-		"addresses":   {len(f.by.by), f.by.order.Len()},
-		"credentials": {len(r.by.by), r.by.order.Len()},
-	} {
-		if n != [2]int{maxTracked, maxTracked} {
-			t.Errorf("%s remembered: %v, want %d", name, n, maxTracked)
+	for name, n := range map[string]int{"addresses": len(f.by.young) + len(f.by.old), "credentials": len(r.by.young) + len(r.by.old)} {
+		if n < maxTracked || n > 2*maxTracked {
+			t.Errorf("%s remembered: %d, want %d, or at most twice as many", name, n, maxTracked)
 		}
 	}
 }

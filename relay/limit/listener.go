@@ -7,12 +7,10 @@ import (
 	"sync"
 )
 
-// What strangers may hold open. A connection is a stranger's until a credential has been verified on it. Who
-// holds his share is turned away at once; who says nothing loses his place when the header's time is over.
+// What strangers may hold open. A connection is a stranger's until a credential has been verified on it.
 const (
 	MaxStrangers = 1024
-	// MaxOfAddress of them may be of one address: fewer than eight addresses that use all of theirs leave
-	// connections to everybody else.
+	// MaxOfAddress of them may be of one address: seven addresses cannot take all.
 	MaxOfAddress = 128
 )
 
@@ -21,7 +19,7 @@ const (
 type Listener struct {
 	net.Listener
 	share   *Share
-	trusted func(netip.Addr) bool // peers that dial for many, so that only the bound of all holds; nil: none
+	trusted func(netip.Addr) bool // proxies, which dial for many: only the bound of all holds for them; nil: none
 	refused func()                // called for each connection that was turned away
 }
 

@@ -19,11 +19,11 @@ type Rates struct {
 
 // NewRates makes a bound of burst requests at once and perSecond after that, for each key.
 func NewRates(perSecond, burst int) *Rates {
-	return &Rates{perSecond: rate.Limit(perSecond), burst: burst, by: newTable[string, *rate.Limiter]()}
+	return &Rates{perSecond: rate.Limit(perSecond), burst: burst}
 }
 
-// Take uses up one request of key's, or returns how long to wait until there is one. Only what
-// has verified may be a key: a table of strangers' inventions would forget those who behave.
+// Take uses up one request of key's, or returns how long to wait until there is one. Only what has verified may be a
+// key: strangers' inventions would push the others out of the table.
 func (r *Rates) Take(key string, now time.Time) time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -31,10 +31,10 @@ func (r *Rates) Take(key string, now time.Time) time.Duration {
 	if *l == nil {
 		*l = rate.NewLimiter(r.perSecond, r.burst)
 	}
-	turn := (*l).ReserveN(now, 1)
-	wait := turn.DelayFrom(now)
+	asked := (*l).ReserveN(now, 1)
+	wait := asked.DelayFrom(now)
 	if wait > 0 {
-		turn.CancelAt(now)
+		asked.CancelAt(now)
 	}
 	return wait
 }

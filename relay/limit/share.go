@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// Share bounds how much callers hold at a time: connections that have proved nothing, requests, transfers.
-// So much all together, and so much of that each address. Its methods may be called from any goroutine.
+// Share bounds how many connections or requests callers hold at a time: all of them together, and each address. Its
+// methods may be called from any goroutine.
 type Share struct {
 	// Set once, by NewShare. 0 is no bound.
 	all, each int
@@ -16,7 +16,7 @@ type Share struct {
 	by   map[netip.Prefix]int // never 0: bounded by what is held
 }
 
-// NewShare makes a share of that much for all callers together and for each address; 0 is no bound.
+// NewShare makes a share of so many for all callers together and for each address; 0 is no bound.
 func NewShare(all, each int) *Share {
 	return &Share{all: all, each: each, by: make(map[netip.Prefix]int)}
 }

@@ -15,7 +15,7 @@ import (
 func TestWhatTheGatewayDoesNotFrontIsNamedWithItsLine(t *testing.T) {
 	pigeon, raven := relay.Bot{Platform: "pigeon", ID: "1"}, relay.Bot{Platform: "raven", ID: "3"}
 	decided := func(e relay.EventID, r gate.Reason) gate.Decision {
-		return gate.Decision{At: noon, Bot: pigeon, Event: e, Instance: "attic", Reason: r}
+		return gate.Decision{At: noon, Platform: pigeon.Platform, BotID: pigeon.ID, Event: e, Instance: "attic", Reason: r}
 	}
 	live := &server{
 		bots:      []platforms.Platform{newBird("raven", "3"), newBird("pigeon", "1")},

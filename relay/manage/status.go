@@ -145,7 +145,7 @@ func (s *Service) Explain(ctx context.Context, e Explain) ([]gate.Decision, erro
 		switch b, waits := stuck[d.Instance][d.Event]; {
 		case d.Reason == gate.Undecided:
 			d.Hint = "waiting for the network to say whether " + string(d.Instance) + " can see this chat"
-		case waits && b == d.Bot && d.Reason == gate.Delivered:
+		case waits && b == d.Bot() && d.Reason == gate.Delivered:
 			d.Hint = s.frontLine(b)
 		}
 		out = append(out, d)

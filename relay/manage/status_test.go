@@ -74,8 +74,8 @@ func TestStatusWithoutAServer(t *testing.T) {
 
 func TestExplain(t *testing.T) {
 	live := &server{decisions: []gate.Decision{
-		{At: noon, Bot: relay.Bot{Platform: "pigeon", ID: "1"}, Event: "e1", Chat: "loft", User: "ann", Reason: gate.NoBinding},
-		{At: noon, Bot: relay.Bot{Platform: "pigeon", ID: "1"}, Event: "e2", Chat: "loft", User: "ann", Instance: "home", Reason: gate.Delivered},
+		{At: noon, Platform: "pigeon", BotID: "1", Event: "e1", Chat: "loft", User: "ann", Reason: gate.NoBinding},
+		{At: noon, Platform: "pigeon", BotID: "1", Event: "e2", Chat: "loft", User: "ann", Instance: "home", Reason: gate.Delivered},
 	}}
 	w := newWorld(t, live)
 	for event, want := range map[relay.EventID]string{

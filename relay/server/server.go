@@ -1,7 +1,6 @@
-// Package server is the connector's front door: the listener, the table of what is served, the upgrade
-// of a gateway's socket, health, and the order in which everything starts and stops. It decides
-// who is let in, and nothing about what is said afterwards (relay/session and relay/hub do). How a
-// request comes to its handler is relay/door's, what other programs call relay/api's.
+// Package server is the listener, the table of what is served, the upgrade of a gateway's socket, health, and the
+// order in which everything starts and stops. It decides who is let in, and nothing about what is said afterwards.
+// How a request comes to its handler is relay/door's, what other programs call relay/api's.
 //
 // Invariants:
 //
@@ -38,7 +37,7 @@ import (
 const (
 	// plainRequests bounds how long a stop waits for requests that are no sessions.
 	plainRequests = 2 * time.Second
-	// headerTime is how long a caller may take to say what he wants.
+	// headerTime is how long a caller may take to send the header of a request.
 	headerTime = 10 * time.Second
 )
 
@@ -46,13 +45,12 @@ const (
 type Options struct {
 	Log *slog.Logger // nil means discard
 	// TrustedProxies are the peers whose X-Forwarded-For counts.
-	TrustedProxies []netip.Prefix
+	TrustedProxies door.Proxies
 	// Mounts are what is served besides the server's own.
 	Mounts []door.Mount
 	// TLS is nil when there is none.
 	TLS *tls.Config
-	// Failures are the failed credentials per address, shared with the API; nil means a count of
-	// its own.
+	// Failures are the failed credentials per address, shared with the API; nil means a count of its own.
 	Failures *limit.Failures
 	Now      func() time.Time // the clock they are counted by; nil means time.Now
 }
@@ -60,14 +58,9 @@ type Options struct {
 // Server is the front door. Make one with New, run it once.
 type Server struct {
 	// Set once, by New.
-	hub     *hub.Hub
-	auth    *token.Authority
-	log     *slog.Logger
-	proxies door.Proxies
-	mounts  []door.Mount
-	tls     *tls.Config // nil: none
-	failed  *limit.Failures
-	now     func() time.Time
+	hub  *hub.Hub
+	auth *token.Authority
+	o    Options
 
 	mu       sync.Mutex     // guards stopping, and sessions.Add against it
 	stopping bool           // no upgrade is begun any more
@@ -79,10 +72,9 @@ func New(h *hub.Hub, auth *token.Authority, o Options) *Server {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return &Server{
-		hub: h, auth: auth, log: cmp.Or(o.Log, slog.New(slog.DiscardHandler)), proxies: o.TrustedProxies,
-		mounts: o.Mounts, tls: o.TLS, failed: cmp.Or(o.Failures, limit.NewFailures()), now: o.Now,
-	}
+	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
+	o.Failures = cmp.Or(o.Failures, new(limit.Failures))
+	return &Server{hub: h, auth: auth, o: o}
 }
 
 // Run serves on l, and runs the hub, until ctx ends; then it stops in order, and when hurry ends no longer waits
@@ -96,9 +88,9 @@ func (s *Server) Run(ctx, hurry context.Context, l net.Listener) error {
 	sessions, endSessions := context.WithCancelCause(hubCtx)
 	defer endSessions(nil)
 
-	l = limit.NewListener(l, s.proxies.Trust, func() { s.hub.Count(count.CallerRefused) })
-	if s.tls != nil {
-		l = tls.NewListener(l, s.tls)
+	l = limit.NewListener(l, s.o.TrustedProxies.Trust, func() { s.hub.Count(count.CallerRefused) })
+	if s.o.TLS != nil {
+		l = tls.NewListener(l, s.o.TLS)
 	}
 	srv := s.http(s.door(sessions, hurry))
 	var wg sync.WaitGroup
@@ -134,7 +126,7 @@ func (s *Server) Run(ctx, hurry context.Context, l net.Listener) error {
 	return cause
 }
 
-// http is the HTTP server. What comes behind a header is the door's to bound, and of a session it is nobody's.
+// http is the HTTP server. It bounds the header; the door bounds the rest of a request, the session its socket.
 func (s *Server) http(h http.Handler) *http.Server {
 	return &http.Server{
 		Handler:           s.loud(h),
@@ -143,11 +135,11 @@ func (s *Server) http(h http.Handler) *http.Server {
 		WriteTimeout:      door.AnswerTime,
 		MaxHeaderBytes:    32 << 10,
 		ConnContext:       limit.ConnContext,
-		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
+		ErrorLog:          slog.NewLogLogger(s.o.Log.Handler(), slog.LevelDebug),
 	}
 }
 
-// loud is h, whose panics are said: the server's own log has them among what strangers do wrong. The request's
+// loud is h, whose panics are logged as errors: net/http would log them among what strangers do wrong. The request's
 // path stays out: it may be a credential.
 func (s *Server) loud(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -156,7 +148,7 @@ func (s *Server) loud(h http.Handler) http.Handler {
 			if p == nil || p == http.ErrAbortHandler {
 				return
 			}
-			s.log.Error("a request ended in a panic", "panic", relay.PanicWords(p), "stack", string(debug.Stack()))
+			s.o.Log.Error("a request ended in a panic", "panic", relay.PanicWords(p), "stack", string(debug.Stack()))
 			panic(http.ErrAbortHandler)
 		}()
 		h.ServeHTTP(w, r)
@@ -183,7 +175,7 @@ func (s *Server) enter() bool {
 // door is the table of what this program serves.
 func (s *Server) door(ctx, hurry context.Context) *door.Door {
 	get := []string{http.MethodGet, http.MethodHead}
-	return door.New(s.proxies, append([]door.Mount{
+	return door.New(s.o.TrustedProxies, append([]door.Mount{
 		{Path: "/relay", Methods: get, Policy: door.Policy{Sockets: true}, Serve: func(w http.ResponseWriter, r *http.Request, from netip.Addr) {
 			s.upgrade(ctx, hurry, w, r, from)
 		}},
@@ -191,7 +183,7 @@ func (s *Server) door(ctx, hurry context.Context) *door.Door {
 			door.Answer(w, http.StatusOK, map[string]bool{"ok": true})
 		}},
 		{Path: "/readyz", Methods: get, Policy: door.Policy{Browsers: true}, Serve: s.ready},
-	}, s.mounts...)...)
+	}, s.o.Mounts...)...)
 }
 
 func (s *Server) ready(w http.ResponseWriter, _ *http.Request, _ netip.Addr) {

@@ -26,7 +26,7 @@ func (s *Server) upgrade(ctx, hurry context.Context, w http.ResponseWriter, r *h
 	defer s.sessions.Done()
 	peer, verdict, err := s.auth.Verify(r.Context(), door.Bearer(r))
 	if err == nil && (verdict == token.Unauthorized || verdict == token.Expired) {
-		if wait := s.failed.Add(addr, s.now()); wait > 0 {
+		if wait := s.o.Failures.Add(addr, s.o.Now()); wait > 0 {
 			door.TooMany(w, wait, "too many failed attempts")
 			return
 		}
@@ -36,30 +36,28 @@ func (s *Server) upgrade(ctx, hurry context.Context, w http.ResponseWriter, r *h
 	}
 	conn, acceptErr := session.Accept(w, r)
 	if acceptErr != nil { // Accept has answered
-		s.log.Debug("upgrade refused", "from", addr, "err", acceptErr)
+		s.o.Log.Debug("upgrade refused", "from", addr, "err", acceptErr)
 		return
 	}
 	switch {
 	case err != nil:
-		s.log.Warn("credential not verified; the gateway tries again", "from", addr, "err", err)
+		s.o.Log.Warn("credential not verified; the gateway tries again", "from", addr, "err", err)
 		_ = conn.Close(websocket.StatusTryAgainLater, "unavailable")
 	case verdict == token.Expired:
-		s.log.Info("expired token refused; check the clocks", "from", addr, "gateway", peer.Gateway)
+		s.o.Log.Info("expired token refused; check the clocks", "from", addr, "gateway", peer.Gateway)
 		_ = conn.Close(websocket.StatusTryAgainLater, "expired")
 	case verdict != token.Valid:
-		s.log.Info("unknown credential refused", "from", addr)
+		s.o.Log.Info("unknown credential refused", "from", addr)
 		_ = conn.Close(session.CodeUnauthorized, "unauthorized")
 	default:
 		p := session.Peer{
 			Gateway: peer.Gateway, Instance: peer.Instance, Tenant: peer.Tenant, SecretID: peer.SecretID, Addr: addr,
 			Stock: strings.Contains(r.UserAgent(), " websockets/"),
 		}
-		// On a goroutine of its own: what served the upgrade is let go of. Its stack is that of an idle
-		// session, so what comes before and after is not part of it.
 		if err := s.auth.Used(ctx, peer); err != nil {
-			s.log.Warn("older secrets not retired; the next dial tries again", "gateway", peer.Gateway, "err", err)
+			s.o.Log.Warn("older secrets not retired; the next dial tries again", "gateway", peer.Gateway, "err", err)
 		}
-		s.sessions.Go(func() {
+		s.sessions.Go(func() { // an idle session keeps this stack: so little else is on it
 			s.served(conn, &p, s.hub.Serve(ctx, hurry, conn, p))
 		})
 	}
@@ -71,5 +69,5 @@ func (s *Server) served(conn *session.Conn, peer *session.Peer, err error) {
 	if errors.As(err, &refused) {
 		_ = conn.Close(websocket.StatusTryAgainLater, refused.Reason)
 	}
-	s.log.Info("session ended", "gateway", peer.Gateway, "instance", peer.Instance, "err", err)
+	s.o.Log.Info("session ended", "gateway", peer.Gateway, "instance", peer.Instance, "err", err)
 }

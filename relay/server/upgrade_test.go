@@ -84,7 +84,7 @@ func newRig(t *testing.T, change ...func(*Options)) *rig {
 		t.Fatal(err)
 	}
 	// The limits stand still, so that a slow run counts like a fast one.
-	failures, start := limit.NewFailures(), time.Now()
+	failures, start := new(limit.Failures), time.Now()
 	now := func() time.Time { return start }
 	o := Options{
 		Mounts:         api.New(r.svc, r.auth, id, api.Options{Failures: failures, Now: now}).Mounts(),

@@ -17,9 +17,8 @@ type Conn struct {
 	meter *meter
 }
 
-// Accept upgrades a request, without compression. On an error it has answered the request. The
-// connection does not need the request's goroutine: an http.Handler that returns lets go of the
-// buffers and the stack that served the upgrade.
+// Accept upgrades a request, without compression. On an error it has answered the request. The connection does not
+// need the request's goroutine, so the http.Handler may return.
 func Accept(w http.ResponseWriter, r *http.Request) (*Conn, error) {
 	m := newMeter()
 	conn, err := websocket.Accept(hijacker{w, m}, r, &websocket.AcceptOptions{

@@ -16,14 +16,12 @@ const (
 	// actionTime is how long after it was read an action is answered at the latest. The gateway
 	// waits for 30 s.
 	actionTime = 25 * time.Second
-	// answerTime of it is kept back from the handler, whose own account of a deadline says more
-	// than ours.
+	// answerTime of it is kept back from the handler, which can say more about a deadline than the session can.
 	answerTime = 250 * time.Millisecond
 
 	maxParallel = 16  // chats acted on at once
 	maxWaiting  = 256 // actions waiting in all chats
-	// maxActing bounds the frames of the actions that wait and run, in bytes: one of the largest, or 256
-	// that fill a message each.
+	// maxActing bounds the frames of the actions that wait and run, in bytes: one of the largest, or 256 usual ones.
 	maxActing = wire.MaxFrame
 )
 
@@ -40,19 +38,14 @@ func (s *Session) outbound(work context.Context, r relay.Request, size int, at t
 		s.result(r, relay.Result{}, errUnidentified)
 		return
 	}
-	if a, ok := r.Action.(relay.UnknownAction); ok {
-		s.result(r, relay.Result{}, unknown(a))
-		return
+	switch a, unknown := r.Action.(relay.UnknownAction); {
+	case unknown && a.Reason != "":
+		s.result(r, relay.Result{}, relay.Invalid(a.Name, a.Reason))
+	case unknown:
+		s.result(r, relay.Result{}, relay.Unsupported(a.Name))
+	default:
+		s.acts.take(work, r, size, at)
 	}
-	s.acts.take(work, r, size, at)
-}
-
-// unknown is the answer to an operation nobody here has heard of, or whose fields do not fit.
-func unknown(a relay.UnknownAction) error {
-	if a.Reason != "" {
-		return relay.Invalid(a.Name, a.Reason)
-	}
-	return relay.Unsupported(a.Name)
 }
 
 // result queues the answer to r. It never blocks.
@@ -120,8 +113,8 @@ func (q *actions) take(work context.Context, r relay.Request, size int, at time.
 	}
 }
 
-// enqueue puts a into its line, in the place of the waiting action it makes pointless, if there is one and
-// it is allowed. The error is errStopping or relay.Busy.
+// enqueue puts a into its line: in the place of an allowed action that a replaces, which is old, or at the end. The
+// error is errStopping or relay.Busy.
 func (q *actions) enqueue(work context.Context, a *action, at time.Time) (old *action, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -158,7 +151,7 @@ func (q *actions) enqueue(work context.Context, a *action, at time.Time) (old *a
 		q.lines[key] = l
 		q.running.Go(func() { q.work(work, key, l) })
 	default:
-		if i >= 0 && l.waiting[i].asked == nil { // it need not wait until it is its turn to be replaced
+		if i >= 0 && l.waiting[i].asked == nil { // once allowed, it can be replaced where it waits
 			first := l.waiting[i]
 			first.asked = make(chan struct{})
 			q.running.Go(func() { q.ask(work, l, first) })
@@ -168,7 +161,7 @@ func (q *actions) enqueue(work context.Context, a *action, at time.Time) (old *a
 	return old, nil
 }
 
-// refuse takes nothing more in.
+// refuse takes nothing more in. It is called once.
 func (q *actions) refuse() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -179,16 +172,9 @@ func (q *actions) refuse() {
 // settledLocked closes done when it is time. q.mu must be held.
 func (q *actions) settledLocked() {
 	if q.refused && q.owed == 0 {
-		select {
-		case <-q.done:
-		default:
-			close(q.done)
-		}
+		close(q.done)
 	}
 }
-
-// wait returns when every worker has. Nothing may be taken in any more.
-func (q *actions) wait() { q.running.Wait() }
 
 // answer sends a's result, and reports false if it has one already. It never blocks.
 func (q *actions) answer(a *action, res relay.Result, err error) bool {
@@ -210,8 +196,8 @@ func (q *actions) answer(a *action, res relay.Result, err error) bool {
 	return true
 }
 
-// expire answers an action whose time is up. A picked one may still come to something: its
-// worker goes on, and the chat's next action waits for it.
+// expire answers an action whose time is up. A picked one may still be carried out: its worker goes on, and the
+// chat's next action waits for it.
 func (q *actions) expire(key relay.Chat, a *action) {
 	q.mu.Lock()
 	picked := a.picked

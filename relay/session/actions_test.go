@@ -24,7 +24,7 @@ type platform struct {
 	did     []string
 	running map[relay.ChatID]int
 	most    int           // actions at once
-	open    chan struct{} // not nil: the gate is closed until it is
+	open    chan struct{} // not nil: the limiter is closed until it is
 }
 
 func newPlatform() *platform {
@@ -171,7 +171,7 @@ func TestNewerEditReplacesWaitingOne(t *testing.T) {
 		edit("2", "b")
 		r.ask("3", say("hi"))
 		r.nothing()
-		edit("4", "a") // takes the place of 1, also while the gate is waited for
+		edit("4", "a") // takes the place of 1, also while the limiter is waited for
 		r.succeeded("1", "a")
 		edit("5", "b")
 		r.succeeded("2", "b")
@@ -340,7 +340,7 @@ func TestTooManyWait(t *testing.T) {
 	})
 }
 
-func TestDeadlineWhileTheGateIsClosed(t *testing.T) { // invariant 2
+func TestDeadlineWhileTheLimiterIsClosed(t *testing.T) { // invariant 2
 	p := newPlatform()
 	inBubble(t, &p.hub, Options{}, func(t *testing.T, r *rig) {
 		p.open = make(chan struct{})
@@ -445,7 +445,7 @@ func TestErrorsOfActions(t *testing.T) {
 	}
 }
 
-func TestGateThatFailsSaysNotSent(t *testing.T) {
+func TestALimiterThatFailsSaysNotSent(t *testing.T) {
 	h := &hub{waitOpen: func(context.Context, relay.Request) error { return errors.New("no such gate") }}
 	inBubble(t, h, Options{}, func(t *testing.T, r *rig) {
 		r.greet()

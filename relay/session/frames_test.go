@@ -207,7 +207,7 @@ func TestPanicCostsOneFrame(t *testing.T) { // invariant 6
 		goingIdle: func(context.Context, *Session) error { panic("idle") },
 		waitOpen: func(_ context.Context, r relay.Request) error {
 			if r.ID == "1" {
-				panic("gate")
+				panic("allow")
 			}
 			return nil
 		},

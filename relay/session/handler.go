@@ -7,32 +7,29 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/wire"
 )
 
-// Handler is the owner's half of one session: New gets one of its own for each. A panic in any method
-// but Pump is caught, counted, and costs that one frame or action.
+// Handler is the owner's half of one session. A panic in any method but Pump is caught, counted, and costs that
+// one frame or action.
 //
 // An error from Hello, Pump, Ack or GoingIdle ends the session: with the code and reason of a
 // *Closed if it is one, else with 1013 "try again later".
 type Handler interface {
-	// Hello is called by the reader for every hello, one at a time, in order, and never while
-	// GoingIdle runs. It may wait for a commit and for nothing else. It answers: when it returns nil it
-	// has queued the descriptor, with Tell, and ended the flip of a going_idle on the same socket. Pump
-	// is called after the first one.
+	// Hello is called by the reader for every hello, in order, and never while GoingIdle runs. It may wait for a
+	// commit and for nothing else. When it returns nil it has queued the descriptor, with Tell, and ended the flip
+	// of a going_idle on the same socket.
 	Hello(ctx context.Context, h wire.Hello) error
 
-	// Pump is called once, on a goroutine of its own, after the first descriptor was queued, and may
-	// return. From then on deliveries are pushed with Session.Push, on goroutines that run starts, until
-	// ctx ends, which happens the moment the session begins to end; context.Cause tells why. over is
-	// called once, behind the last push, with nil if ctx ended.
+	// Pump is called once, on a goroutine of its own, after the first Hello, and may return. From then on
+	// deliveries are pushed with Session.Push, on goroutines that run starts, until ctx ends, the moment the
+	// session begins to end; context.Cause tells why. over is called once, after the last push, with nil if ctx
+	// ended.
 	Pump(ctx context.Context, run func(func()), over func(error))
 
-	// Ack is called by the reader. It may wait for a commit. It is also called while the
-	// connector stops and Pump has returned. counted is false for what was not in flight; too
-	// many of those end the session.
+	// Ack is called by the reader, also while the connector stops and the pump is over. It may wait for a commit.
+	// counted is false for what was not in flight; too many of those end the session.
 	Ack(ctx context.Context, id relay.BufferID) (counted bool, err error)
 
-	// GoingIdle is called on its own goroutine, one at a time, and may block. It returns nil once
-	// nothing more will be pushed until the next hello; the acknowledgement is queued then. ctx
-	// ends with the socket.
+	// GoingIdle is called on a goroutine of its own, one at a time, and may block. It returns nil once nothing more
+	// will be pushed until the next hello; then the session answers. ctx ends with the socket.
 	GoingIdle(ctx context.Context) error
 
 	// Interrupt is called by the reader. It must not block. reason is nil when none was given.
@@ -49,18 +46,16 @@ type Action interface {
 	// time. Actions of one line are carried out one at a time, in order.
 	Line() relay.Chat
 
-	// Allow decides whether the gateway may do it, once; an error is the answer. Only after that do newer
-	// actions that are alike replace it where it waits, which is answered with success: who may write
-	// in a chat may not edit every message there.
+	// Allow decides whether the gateway may do it, once; an error is the answer. Only an allowed action is replaced
+	// by a newer one that is alike: the older one is answered with success, which must not be a lie.
 	Allow(ctx context.Context) error
 
-	// Do is called on its line's worker after Allow returned nil. It waits until the chat's rate limit
-	// lets an action leave, calls pick once, and carries out what that returns. Its error is reduced
-	// by relay.Explain; the handler logs what is worth it.
+	// Do is called on its line's worker after Allow returned nil. It waits until the chat's rate limit lets an
+	// action leave, calls pick once, and carries out what that returns. The gateway reads its error as
+	// relay.Explain reduces it.
 	Do(ctx context.Context, pick Pick) (relay.Result, error)
 }
 
-// Pick takes the action to be carried out out of its line: the one whose Do calls it, or the newest of
-// those alike, which what Allow decided covers too. ctx is that action's. ok is false when the time of
-// the action is up; then nothing is done.
+// Pick takes the action that is to be carried out from its line: the one whose Do calls it, or the newest one that
+// replaced it. ctx is that action's. ok is false when the time of the action is up; then nothing is done.
 type Pick func() (ctx context.Context, r relay.Request, ok bool)

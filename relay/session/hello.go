@@ -2,7 +2,6 @@ package session
 
 import (
 	"context"
-	"sync"
 	"time"
 
 	"github.com/coder/websocket"
@@ -22,7 +21,13 @@ func (s *Session) noHello() {
 
 // greet has a hello answered, and starts the pump behind the first one.
 func (s *Session) greet(c contexts, f wire.Hello) {
-	if !s.idle.wait(c.socket) || c.live.Err() != nil {
+	if s.idle != nil {
+		select {
+		case <-s.idle:
+		case <-c.socket.Done():
+		}
+	}
+	if c.live.Err() != nil {
 		return // nothing begins on a session that ends
 	}
 	if err := s.h.Hello(c.socket, f); err != nil {
@@ -45,50 +50,17 @@ func (s *Session) greet(c contexts, f wire.Hello) {
 	})
 }
 
-// idler runs the handler's GoingIdle beside the reader, one at a time. The flip waits for the
-// frame being pushed, and meanwhile acknowledgements must be read.
-type idler struct {
-	mu    sync.Mutex    // guards the fields below
-	asked int           // going_idle frames not answered yet
-	done  chan struct{} // closed when asked comes back to 0; nil before the first
-}
-
-// wait blocks until no GoingIdle runs; false when ctx ended before. Only the reader calls it.
-func (i *idler) wait(ctx context.Context) bool {
-	i.mu.Lock()
-	done := i.done
-	i.mu.Unlock()
-	if done == nil {
-		return true
-	}
-	select {
-	case <-done:
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
-
-// goingIdle answers a going_idle. Only the reader calls it.
+// goingIdle has the handler answer a going_idle beside the reader, one at a time. The flip waits for the frame
+// being pushed, and meanwhile acknowledgements must be read. Only the reader calls it.
 func (s *Session) goingIdle(ctx context.Context) {
-	i := &s.idle
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	i.asked++
-	if i.asked > 1 {
-		return // the goroutine below comes round
-	}
-	done := make(chan struct{})
-	i.done = done
+	before, done := s.idle, make(chan struct{})
+	s.idle = done
 	s.owned.Go(func() {
 		defer close(done)
-		for more := true; more; {
-			s.flip(ctx)
-			i.mu.Lock()
-			i.asked--
-			more = i.asked > 0
-			i.mu.Unlock()
+		if before != nil {
+			<-before
 		}
+		s.flip(ctx)
 	})
 }
 

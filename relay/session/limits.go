@@ -8,17 +8,14 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/count"
 )
 
-// What a gateway may send. A credential does not make its holder well-behaved: a gateway gone mad
-// must not cost its neighbours anything, and a healthy one must never notice that there are
-// limits. There is one budget, in bytes: whatever comes over the socket costs its size, and a frame
-// costs more by what it makes the connector do. Who overdraws it is closed with 1008 and a reason;
-// gateways of every age dial again after a pause then, and the owner of the sessions sees to it that
-// this gains them nothing. An acknowledgement of an entry in flight is free: how many of those come
-// is ours to say.
+// What a gateway may send: a gateway gone mad must not cost its neighbours anything, and a healthy one must never
+// notice that there are limits. There is one budget, in bytes: whatever comes over the socket costs its size, and
+// a frame costs more by what it makes the connector do. A gateway that overdraws it is closed with 1008 and a
+// reason, and dials again; the owner of the sessions sees to it that this gains it nothing. An acknowledgement of
+// an entry in flight is free: the connector decides how many of those can come.
 const (
-	// A healthy gateway sends hellos of a few hundred KB after dialling, and then answers: a streamed
-	// edit of 4 KB and a typing each second in sixteen chats cost 128 KiB/s. The burst is sixteen of
-	// the largest frames, or what 256 requests at once cost ten times over.
+	// A streamed edit of 4 KB and a typing each second in sixteen chats cost 128 KiB/s. The burst is sixteen of the
+	// largest frames, or ten times what 256 requests at once cost.
 	budgetBurst = 16 << 20
 	budgetRate  = 256 << 10
 
@@ -26,23 +23,21 @@ const (
 	frameCost = 2 << 10
 	// A ping or a pong: 1,024 at once, 16 a second. Gateways ping every 20 to 30 s.
 	controlCost = 16 << 10
-	// A frame that is none, or an acknowledgement of what is not in flight. After a lost connection
-	// the ones under way may come, a window's worth; otherwise nothing does.
+	// A line that is no frame, or an acknowledgement of what is not in flight. A healthy gateway sends a few of the
+	// latter after a lost connection.
 	faultCost = 64 << 10
 	// One hello per identity after dialling, each of which may cost a write.
 	helloCost = 256 << 10
-	// Interrupts go to other sessions of the tenant, whose outboxes they must not fill. No
-	// gateway sends any so far.
+	// Interrupts go to other sessions of the tenant, whose outboxes they must not fill.
 	interruptCost = 256 << 10
 	// One going_idle per sleep, which may cost a write.
 	idleCost = 1 << 20
 
-	// frameTime is how long a frame may take from its first byte to its last. The largest one
-	// needs 140 kbit/s for that.
+	// frameTime is how long a frame may take from its first byte to its last: 140 kbit/s for the largest one.
 	frameTime = 60 * time.Second
 )
 
-// excess is a limit that was passed: what the gateway is told, and what is counted.
+// excess is a limit that was passed: the reason that the gateway is told, and what is counted.
 type excess struct {
 	reason  string
 	counter count.Counter
@@ -79,7 +74,7 @@ func (s *Session) overLimit(e *excess) {
 	}
 }
 
-// fault charges the gateway with a frame that is none, or an acknowledgement of nothing.
+// fault charges the gateway with a line that is no frame, or an acknowledgement of nothing.
 func (s *Session) fault(count count.Counter) {
 	s.o.Count(count)
 	s.spend(faultCost, tooManyFaults)

@@ -22,31 +22,32 @@ const (
 	sharedBuffer = 4 << 10
 	// maxHeader is the largest header of a frame, by RFC 6455.
 	maxHeader = 14
-	// parting is how many bytes are still read once the budget is used up, so that a gateway that
-	// is told why can be done sending and read it: closing a socket over unread data resets it.
+	// parting is how many bytes are still read once the budget is used up: closing a socket over unread data resets
+	// it, and the gateway would not read why.
 	parting = 64 << 10
 )
 
 // buffers hold what is just coming or going, for all sessions: an idle session has none.
 var buffers = sync.Pool{New: func() any { return new([sharedBuffer]byte) }}
 
-// meter stands below the WebSocket library. It counts what comes in, and stops reading when that is too
-// much: the library reads fragments and control frames without end on behalf of one call. And it
-// buffers in the library's place, but only while there is something to buffer.
+// meter stands below the WebSocket library, which reads fragments and control frames without end on behalf of one
+// call. It counts what comes in, and stops reading when that is too much. And it buffers in the library's place,
+// but only while there is something to buffer.
 type meter struct {
 	net.Conn // set by Hijack, before anything is read or written
 
 	reading chan struct{} // full while somebody reads from Conn: the session, or the library in its stead
 	first   [1]byte       // of who reads
 
-	mu     sync.Mutex          // guards the fields below
-	came   []byte              // read from Conn, and not yet by the library
-	in     *[sharedBuffer]byte // of the pool: where came lies; nil when it lies elsewhere
-	pause  bool                // a ping or a pong was read, and nothing came behind it
-	budget budget
-	straw  *excess // what the budget was overdrawn by
-	over   error   // why nothing more is read, but for left bytes
-	left   int
+	mu    sync.Mutex          // guards the fields below
+	came  []byte              // read from Conn, and not yet by the library
+	in    *[sharedBuffer]byte // of the pool: where came lies; nil when it lies elsewhere
+	pause bool                // a ping or a pong was read, and nothing came behind it
+	used  float64             // of the budget's burst, at the time at
+	at    time.Time           // of the last use
+	straw *excess             // what the budget was overdrawn by
+	over  error               // why nothing more is read, but for left bytes
+	left  int
 
 	// Touched by the library's writer only, of which there is one at a time.
 	head  [tinyBuffer]byte // the beginning of a frame, which leaves with the rest
@@ -54,11 +55,11 @@ type meter struct {
 }
 
 func newMeter() *meter {
-	return &meter{reading: make(chan struct{}, 1), left: parting, budget: budget{burst: budgetBurst, rate: budgetRate}}
+	return &meter{reading: make(chan struct{}, 1), left: parting}
 }
 
-// await returns once there is something to read, or with the reason why there will be nothing. While it
-// waits it needs no buffer and little stack.
+// await returns once there is something to read, or with the reason why there will be nothing. It waits without a
+// buffer, on a small stack.
 func (m *meter) await() error {
 	m.reading <- struct{}{}
 	came, err := m.look()
@@ -73,9 +74,8 @@ func (m *meter) await() error {
 	return err
 }
 
-// Read reads unless the budget is used up. That is looked at before and not after: only then is
-// everything that came in the last read accounted for. What the library would put into its own buffer
-// it gets byte by byte, so that nothing stays there.
+// Read reads unless the budget is used up, which is looked at before: only then is everything of the last read
+// accounted for. What the library would put into its own buffer it gets byte by byte, so that nothing stays there.
 func (m *meter) Read(p []byte) (int, error) {
 	if len(p) <= tinyBuffer {
 		p = p[:1]
@@ -168,8 +168,8 @@ func (m *meter) countLocked(n int) {
 	m.useLocked(n, tooManyBytes)
 }
 
-// spend takes cost from the budget for e, and returns what the budget was overdrawn by first; nil if it was
-// not. Of a session that is over, it is not asked any more.
+// spend takes cost from the budget for e, and returns what the budget was overdrawn by first; nil if it was not,
+// or if the session is over.
 func (m *meter) spend(cost int, e *excess) *excess {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -179,9 +179,13 @@ func (m *meter) spend(cost int, e *excess) *excess {
 	return m.useLocked(cost, e)
 }
 
-// useLocked is spend, for any session. m.mu must be held.
+// useLocked is spend, for any session. (rate.Limiter cannot be given back what did not count after all.)
+// m.mu must be held.
 func (m *meter) useLocked(cost int, e *excess) *excess {
-	if m.budget.use(float64(cost), time.Now()) {
+	now := time.Now()
+	m.used = max(0, m.used-budgetRate*now.Sub(m.at).Seconds()) + float64(cost)
+	m.at = now
+	if m.used <= budgetBurst {
 		m.straw = nil
 	} else if m.straw == nil {
 		m.straw = e
@@ -193,7 +197,7 @@ func (m *meter) useLocked(cost int, e *excess) *excess {
 func (m *meter) excuse(n int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.budget.giveBack(float64(n + maxHeader + frameCost))
+	m.used = max(0, m.used-float64(n+maxHeader+frameCost))
 }
 
 // control charges for a ping or a pong that the library has read.
@@ -253,21 +257,3 @@ func frameSize(p []byte) int {
 		return 2 + n
 	}
 }
-
-// budget is how much of something a gateway may use: burst at once, and rate more per second.
-// The zero value allows nothing. (rate.Limiter cannot be given back what did not count after all.)
-type budget struct {
-	burst, rate float64
-	used        float64   // of burst, at the time at
-	at          time.Time // of the last use
-}
-
-// use takes n and reports whether that was still within the budget.
-func (b *budget) use(n float64, now time.Time) bool {
-	b.used = max(0, b.used-b.rate*now.Sub(b.at).Seconds()) + n
-	b.at = now
-	return b.used <= b.burst
-}
-
-// giveBack returns n: it did not count after all.
-func (b *budget) giveBack(n float64) { b.used = max(0, b.used-n) }

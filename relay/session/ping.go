@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay/count"
@@ -13,50 +12,39 @@ import (
 const (
 	pingEvery = 25 * time.Second
 	pongTime  = 30 * time.Second
-	// signTime is how long whoever wants to know it now waits for a pong.
+	// signTime is how long Answers waits for a pong.
 	signTime = 3 * time.Second
 )
 
-// pinger pings every pingEvery, counted from the last pong. Between two pings it is a timer and no
-// goroutine: most sessions are silent most of the time.
-type pinger struct {
-	owner *sync.WaitGroup // told when the last ping is over; set once, by start
-
-	mu      sync.Mutex // guards the fields below
-	timer   *time.Timer
-	stopped bool
-}
-
-// start begins. once sends a ping and waits for the pong.
-func (p *pinger) start(owner *sync.WaitGroup, once func()) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.owner = owner
-	owner.Add(1)
-	p.timer = time.AfterFunc(pingEvery, func() {
-		once()
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		if p.stopped {
-			owner.Done()
+// startPings sends a ping every pingEvery, counted from the last pong, until live ends and stopPings is called.
+// Between two pings there is a timer and no goroutine: most sessions are silent most of the time.
+func (s *Session) startPings(live context.Context) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.owned.Add(1)
+	s.ping = time.AfterFunc(pingEvery, func() {
+		s.pingOnce(live)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if live.Err() != nil {
+			s.owned.Done()
 			return
 		}
-		p.timer.Reset(pingEvery)
+		s.ping.Reset(pingEvery)
 	})
 }
 
-// stop ends the pings. It does not wait for one that is under way; the owner does.
-func (p *pinger) stop() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.stopped = true
-	if p.timer.Stop() {
-		p.owner.Done()
+// stopPings is called once live has ended. It does not wait for a ping that is under way; Run does.
+func (s *Session) stopPings() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ping.Stop() {
+		s.owned.Done()
 	}
 }
 
-// Answers asks the peer for a sign of life and reports whether it gave one within three seconds, or
-// before ctx ended. It judges nothing: a gateway whose host is gone and one that is slow look the same.
+// Answers asks the peer for a sign of life and reports whether it gave one within three seconds, and before ctx
+// ended. It does not end the session.
 func (s *Session) Answers(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, signTime)
 	defer cancel()

@@ -25,9 +25,8 @@ const firstRead = 1 << 10
 // contexts are the ends that matter to what a frame starts; see Run.
 type contexts struct{ live, socket, work context.Context }
 
-// read handles the gateway's frames until the connection ends. Once the session is ending it
-// reads on, so that the close handshake can finish, and looks at nothing. Most of the time it waits here,
-// where its stack is small.
+// read handles the gateway's frames until the connection ends. Once the session is ending it reads on, so that the
+// close handshake can finish, and ignores what it reads. It waits here, where its stack is small.
 func (s *Session) read(c *contexts) {
 	s.conn.SetReadLimit(-1) // message has its own, with a reason of ours
 	defer s.finished()
@@ -170,8 +169,8 @@ func (s *Session) frame(c contexts, line []byte, at time.Time) {
 	}
 }
 
-// aside does what needs a deep stack, and happens to every session once, on a goroutine of its own: a stack
-// that has grown shrinks only by and by, and there is one per idle session.
+// aside does what needs a deep stack on a goroutine of its own and waits for it: the reader's stack stays with
+// the idle session, and one that has grown shrinks only by and by.
 func (s *Session) aside(do func()) {
 	done := make(chan struct{})
 	s.owned.Go(func() {

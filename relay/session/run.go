@@ -26,7 +26,7 @@ func (s *Session) Run(ctx, hurry context.Context) error {
 	defer r.stop()
 	s.read(&r.contexts) // nearly always: so what stands on the stack below is little
 	s.owned.Wait()
-	s.acts.wait()
+	s.acts.running.Wait()
 	return r.cause
 }
 
@@ -45,12 +45,12 @@ func (s *Session) start(ctx, hurry context.Context) *run {
 	socket, gone := context.WithCancelCause(context.WithoutCancel(ctx))
 	r := &run{contexts: contexts{live, socket, hurry}}
 	s.unheard = time.AfterFunc(s.o.Hello, s.noHello)
-	s.pinger.start(&s.owned, func() { s.pingOnce(live) })
+	s.startPings(live)
 	var ends atomic.Bool
 	s.owned.Add(1) // for conclude, which happens once, and before the reader ends
 	conclude := func() {
 		defer s.owned.Done()
-		s.pinger.stop()
+		s.stopPings()
 		r.cause = s.conclude(socket, gone)
 	}
 	unstop := context.AfterFunc(ctx, func() {

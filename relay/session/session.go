@@ -1,9 +1,6 @@
-// Package session speaks with one gateway over one WebSocket, from upgrade to close: it reads
-// and writes frames, keeps the connection alive, queues actions per chat, and answers each of
-// them once and in time.
-//
-// It decides nothing: who the gateway is was settled before New, and everything a frame asks for
-// goes to the Handler. It does not know how a frame is spelled (relay/wire does).
+// Package session speaks with one gateway over one WebSocket, from upgrade to close: it reads and writes frames,
+// keeps the connection alive, queues actions per chat, and answers each of them once and in time. It decides
+// nothing: the gateway's credential was verified before New, and what a frame asks for goes to the Handler.
 //
 // Invariants:
 //
@@ -23,6 +20,7 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -54,8 +52,7 @@ var (
 	ErrHungUp = errors.New("gateway closed the connection")
 	// ErrEnded is what Push returns once the session is ending.
 	ErrEnded = errors.New("session ended")
-	// ErrUnencodable is what Push returns for a frame that can never be sent: it has no JSON
-	// form, or is larger than wire.MaxFrame.
+	// ErrUnencodable is what Push returns for a frame without a JSON form, or larger than wire.MaxFrame.
 	ErrUnencodable = errors.New("frame cannot be encoded")
 )
 
@@ -98,8 +95,7 @@ type Options struct {
 	OverLimit func()
 }
 
-// Session is one gateway's WebSocket. Make it with New and call Run once; the other methods may
-// be called from any goroutine at any time.
+// Session is one gateway's WebSocket. Call Run once; the other methods may be called from any goroutine at any time.
 type Session struct {
 	// Set once, by New.
 	conn *Conn
@@ -114,37 +110,29 @@ type Session struct {
 	// Set once, by Run, before it reads.
 	unheard *time.Timer // ends the session if no hello comes
 
-	owned  sync.WaitGroup // what Run waits for, besides the actions
-	idle   idler
-	pinger pinger
+	owned sync.WaitGroup // what Run waits for, besides the actions
 
 	mu    sync.Mutex // guards the fields below
 	cause error      // why the session ends; nil while it does not, and when Run's context ended it
 	end   context.CancelCauseFunc
+	ping  *time.Timer // sends the next ping; set once, by Run
 
 	// Touched by the reader only.
 	split      wire.Splitter
-	unfinished *time.Timer // ends the session; nil unless a frame has begun
-	greeted    bool        // a hello was answered
+	idle       chan struct{} // closed once the last going_idle is answered; nil: none came
+	unfinished *time.Timer   // ends the session; nil unless a frame has begun
+	greeted    bool          // a hello was answered
 }
 
 // New makes the session of an accepted connection. Nothing happens on conn before Run, which
 // closes it.
 func New(conn *Conn, peer Peer, h Handler, o Options) *Session {
-	if o.Hello == 0 {
-		o.Hello = helloTime
-	}
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
+	o.Hello = cmp.Or(o.Hello, helloTime)
+	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	if o.Count == nil {
 		o.Count = func(count.Counter) {}
 	}
-	s := &Session{
-		conn: conn, peer: peer, h: h, o: o,
-		out:   &outbox{},
-		ended: make(chan struct{}),
-	}
+	s := &Session{conn: conn, peer: peer, h: h, o: o, out: &outbox{}, ended: make(chan struct{})}
 	s.acts = newActions(s)
 	return s
 }
@@ -154,9 +142,8 @@ func (s *Session) log() *slog.Logger {
 	return s.o.Log.With("gateway", s.peer.Gateway, "instance", s.peer.Instance)
 }
 
-// Push queues a frame behind everything queued before. It blocks while 64 frames wait, until
-// fewer do, ctx ends (its error) or the session ends (ErrEnded). ErrUnencodable: the frame
-// can never be sent.
+// Push queues a frame behind everything queued before. While 64 frames wait it blocks, until fewer do, ctx ends
+// (its error) or the session ends (ErrEnded). ErrUnencodable: the frame can never be sent.
 func (s *Session) Push(ctx context.Context, f wire.Frame) error {
 	line, err := encode(f)
 	if err != nil {
@@ -176,9 +163,8 @@ func encode(f wire.Frame) ([]byte, error) {
 	return line, nil
 }
 
-// Tell queues a frame like Push, but without waiting: answers and interrupts cannot
-// wait. A gateway that asks without ever reading the answers is cut off before they fill the
-// memory; a frame of a session that is over is dropped.
+// Tell queues a frame like Push, but never waits, for answers and interrupts. A gateway that asks without ever
+// reading the answers is cut off before they fill the memory. Once the session is over, the frame is dropped.
 func (s *Session) Tell(f wire.Frame) {
 	line, err := encode(f)
 	if err != nil {
@@ -216,8 +202,8 @@ func (s *Session) endWith(cause error) bool {
 
 // endBy is endWith for an error a handler returned.
 func (s *Session) endBy(err error) {
-	var c *Closed
-	if !errors.As(err, &c) {
+	c, ok := errors.AsType[*Closed](err)
+	if !ok {
 		c = &Closed{Code: websocket.StatusTryAgainLater, Reason: "try again later", Err: err}
 	}
 	s.endWith(c)

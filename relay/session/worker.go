@@ -12,10 +12,14 @@ import (
 // work is one chat's worker. It ends when its line is empty, or answers what is left when ctx ends.
 func (q *actions) work(ctx context.Context, key relay.Chat, l *line) {
 	for {
-		head := q.head(key, l)
-		if head == nil {
+		q.mu.Lock()
+		if len(l.waiting) == 0 {
+			delete(q.lines, key)
+			q.mu.Unlock()
 			return
 		}
+		head := l.waiting[0]
+		q.mu.Unlock()
 		err := q.carryOut(ctx, l, head)
 		if err == nil {
 			continue
@@ -29,19 +33,8 @@ func (q *actions) work(ctx context.Context, key relay.Chat, l *line) {
 	}
 }
 
-// head is the action next in line; without one the line is gone, and so must the worker be.
-func (q *actions) head(key relay.Chat, l *line) *action {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if len(l.waiting) == 0 {
-		delete(q.lines, key)
-		return nil
-	}
-	return l.waiting[0]
-}
-
-// carryOut has a, the head of its line, carried out and answered, or the newest of its likes. An error is a's
-// answer: nothing was begun.
+// carryOut has a, the head of its line, or the newest one that replaced it carried out and answered. An error is
+// a's answer: nothing was begun.
 func (q *actions) carryOut(ctx context.Context, l *line, a *action) error {
 	if ctx.Err() != nil {
 		return errStopping
@@ -64,8 +57,7 @@ func (q *actions) carryOut(ctx context.Context, l *line, a *action) error {
 
 // unsent is err as the answer to an action that was not begun.
 func unsent(err error) error {
-	var ae *relay.ActionError
-	if errors.As(err, &ae) {
+	if _, ok := errors.AsType[*relay.ActionError](err); ok {
 		return err
 	}
 	return errWaited
@@ -91,15 +83,14 @@ func (q *actions) allow(ctx context.Context, l *line, a *action) (Action, error)
 	return a.allowed, a.refusal
 }
 
-// ask has the handler decide about a, and lets the newest of its likes that wait in the line take its place
-// if it may be done.
+// ask has the handler decide about a. If a is allowed, the newest waiting action that replaces a takes its place.
 func (q *actions) ask(ctx context.Context, l *line, a *action) {
 	err := func() (err error) {
 		ctx, cancel := context.WithDeadline(ctx, a.deadline)
 		defer cancel()
 		defer func() {
 			if v := recover(); v != nil {
-				q.s.panicked("gate", v)
+				q.s.panicked("allow", v)
 				err = errWaited
 			}
 		}()
@@ -118,8 +109,8 @@ func (q *actions) ask(ctx context.Context, l *line, a *action) {
 	}
 }
 
-// collapseLocked puts the newest of a's likes that wait behind it in its place, and returns those that are
-// gone. q.mu must be held.
+// collapseLocked puts the newest action behind a that replaces it in its place, and returns those that are gone.
+// q.mu must be held.
 func (q *actions) collapseLocked(l *line, a *action) (gone []*action) {
 	i := slices.Index(l.waiting, a)
 	for j := i + 1; i >= 0 && j < len(l.waiting); {
@@ -178,8 +169,8 @@ func (q *actions) do(ctx context.Context, l *line, a *action, todo Action) (pick
 	return picked, res, err
 }
 
-// pick takes the head of the line, if todo covers it: a newer one may stand there than the one that todo was
-// allowed for, or, if its time is up, another.
+// pick takes the head of the line, if Allow of todo covers it: the action whose todo it is, or one that replaced it.
+// nil: its time is up.
 func (q *actions) pick(l *line, todo Action) *action {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -193,9 +184,8 @@ func (q *actions) pick(l *line, todo Action) *action {
 	return a
 }
 
-// replaces reports whether newer, in the same line, makes a waiting older one pointless: a newer
-// text for the same message, or a newer sign of work in the same thread. Both must name their chat
-// alike: of two ways to spell it one may be refused.
+// replaces reports whether newer makes an older action of its line pointless: a newer text for the same message, or
+// a newer sign of work in the same thread. Both must spell their chat alike: one spelling may be refused.
 func replaces(newer, older relay.Action) bool {
 	switch n := newer.(type) {
 	case relay.Edit:

@@ -9,28 +9,28 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/session"
 )
 
-// crowdSeat is a seat as far as a crowd looks at it.
-func crowdSeat(g relay.GatewayID) *seat { return &seat{peer: session.Peer{Gateway: g}} }
+// seatOf is a seat as far as sockets looks at it.
+func seatOf(g relay.GatewayID) *seat { return &seat{peer: session.Peer{Gateway: g}} }
 
-func TestTheSilentMakeRoomOldestFirst(t *testing.T) {
+func TestTheOldestSilentSocketGoesFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var c crowds
+		var c sockets
 		var silent []*seat
 		for range maxSilent {
-			s := crowdSeat("g")
+			s := seatOf("g")
 			if surplus, ok := c.enter(s); surplus != nil || !ok {
 				t.Fatalf("silent connection %d: %v, %v, want it in, nobody out", len(silent)+1, surplus, ok)
 			}
 			silent = append(silent, s)
 		}
 		c.speaks(silent[0])
-		if surplus, ok := c.enter(crowdSeat("g")); surplus != nil || !ok {
-			t.Errorf("after one spoke: %v, %v, want room", surplus, ok)
+		if surplus, ok := c.enter(seatOf("g")); surplus != nil || !ok {
+			t.Errorf("after one spoke: %v, %v, want it in", surplus, ok)
 		}
-		if surplus, ok := c.enter(crowdSeat("g")); surplus != silent[1] || !ok {
+		if surplus, ok := c.enter(seatOf("g")); surplus != silent[1] || !ok {
 			t.Errorf("one too many: out goes %p, %v, want the oldest that is silent, %p", surplus, ok, silent[1])
 		}
-		if surplus, ok := c.enter(crowdSeat("other")); surplus != nil || !ok {
+		if surplus, ok := c.enter(seatOf("other")); surplus != nil || !ok {
 			t.Errorf("another credential: %v, %v, want it in", surplus, ok)
 		}
 	})
@@ -38,31 +38,31 @@ func TestTheSilentMakeRoomOldestFirst(t *testing.T) {
 
 func TestConnectionsOfOneCredentialAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var c crowds
+		var c sockets
 		var in []*seat
 		for range maxSessions {
-			s := crowdSeat("g")
+			s := seatOf("g")
 			if _, ok := c.enter(s); !ok {
 				t.Fatalf("connection %d refused", len(in)+1)
 			}
 			c.speaks(s)
 			in = append(in, s)
 		}
-		if _, ok := c.enter(crowdSeat("g")); ok {
+		if _, ok := c.enter(seatOf("g")); ok {
 			t.Errorf("connection %d was let in", maxSessions+1)
 		}
 		c.leave(in[0])
-		if _, ok := c.enter(crowdSeat("g")); !ok {
-			t.Error("refused although there is room again")
+		if _, ok := c.enter(seatOf("g")); !ok {
+			t.Error("refused although one has left")
 		}
 	})
 }
 
 func TestDialsOfOneCredentialAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var c crowds
+		var c sockets
 		dial := func() bool {
-			s := crowdSeat("g")
+			s := seatOf("g")
 			_, ok := c.enter(s)
 			if ok {
 				c.leave(s)
@@ -88,16 +88,16 @@ func TestDialsOfOneCredentialAreBounded(t *testing.T) {
 
 func TestWhoPassedALimitStaysOutForAWhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var c crowds
-		s := crowdSeat("g")
+		var c sockets
+		s := seatOf("g")
 		_, _ = c.enter(s)
 		c.bar("g")
 		c.leave(s)
-		if _, ok := c.enter(crowdSeat("g")); ok {
+		if _, ok := c.enter(seatOf("g")); ok {
 			t.Error("let in at once")
 		}
 		time.Sleep(barredFor)
-		if _, ok := c.enter(crowdSeat("g")); !ok {
+		if _, ok := c.enter(seatOf("g")); !ok {
 			t.Errorf("still out after %v", barredFor)
 		}
 	})

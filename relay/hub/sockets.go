@@ -1,0 +1,105 @@
+package hub
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+)
+
+// What one credential may hold open. A gateway has one connection, and dials again a second after it lost that at
+// the earliest.
+const (
+	// maxSockets of one gateway at a time: the one it speaks through, and others that have not said hello, of which
+	// the oldest goes when there are too many.
+	maxSockets = 4
+	maxSilent  = maxSockets - 1
+	// maxSessions counts those too that are ending, while actions run on. One more is refused.
+	maxSessions = 2 * maxSockets
+	// dialBurst connections at once, and dialRate more per second.
+	dialBurst = 60
+	dialRate  = 1
+	// barredFor is how long a credential stays out after a session that passed a limit: each session has a budget of
+	// its own, and dialling again must gain nothing.
+	barredFor = 30 * time.Second
+)
+
+// sockets are the live sessions of every gateway, and what bounds them. The zero value is ready. Its methods
+// may be called from any goroutine.
+type sockets struct {
+	mu sync.Mutex // guards by, what it leads to, and silent of every seat
+	by map[relay.GatewayID]*dialler
+}
+
+// dialler is one gateway. It stays when its last session is gone, for the dials; credentials are few.
+type dialler struct {
+	dials  *rate.Limiter
+	barred time.Time // until when
+	seats  []*seat   // oldest first
+}
+
+// enter counts s in, or returns false when there are too many. surplus is the silent session that must go; nil: none.
+func (c *sockets) enter(s *seat) (surplus *seat, ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	x := c.by[s.peer.Gateway]
+	if x == nil {
+		if c.by == nil {
+			c.by = make(map[relay.GatewayID]*dialler)
+		}
+		x = &dialler{dials: rate.NewLimiter(dialRate, dialBurst)}
+		c.by[s.peer.Gateway] = x
+	}
+	now := time.Now()
+	if now.Before(x.barred) || len(x.seats) >= maxSessions || !x.dials.AllowN(now, 1) {
+		return nil, false
+	}
+	s.silent = true
+	x.seats = append(x.seats, s)
+	silent := 0
+	for _, o := range slices.Backward(x.seats) {
+		if o.silent {
+			silent++
+		}
+		if silent > maxSilent {
+			o.silent = false
+			return o, true
+		}
+	}
+	return nil, true
+}
+
+// bar keeps a credential out for a while.
+func (c *sockets) bar(g relay.GatewayID) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.by[g].barred = time.Now().Add(barredFor)
+}
+
+// speaks notes that s has said hello.
+func (c *sockets) speaks(s *seat) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s.silent = false
+}
+
+// leave counts out a session that entered.
+func (c *sockets) leave(s *seat) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	x := c.by[s.peer.Gateway]
+	x.seats = slices.DeleteFunc(x.seats, func(o *seat) bool { return o == s })
+}
+
+// of are the live sessions of a gateway.
+func (c *sockets) of(g relay.GatewayID) []*seat {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if x := c.by[g]; x != nil {
+		return slices.Clone(x.seats)
+	}
+	return nil
+}
