@@ -252,6 +252,7 @@ func List(t *bolt.Tx, limit int, which ...func(Entry) bool) (out []Entry, err er
 			}
 			e, bad := table.Decode[Entry](k, v)
 			switch {
+			case string(k) == table.Filler:
 			case bad != nil:
 				err = errors.Join(err, boltfile.DamagedRecord(Rows, k, bad))
 			case picked(e):

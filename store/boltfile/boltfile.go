@@ -160,8 +160,8 @@ func (f *File) start(file *os.File, got Found, o Options) (err error) {
 	if err := o.Format.Prepare(f.bolt, got.Bad); err != nil {
 		return err
 	}
-	if !got.current() {
-		if err := Update(f.bolt, func(*bolt.Tx) error { return nil }); err != nil {
+	if split, err := isSplit(f.bolt, file); err != nil || split || !got.current() {
+		if err := errors.Join(err, Update(f.bolt, gather)); err != nil {
 			return err
 		}
 	}
