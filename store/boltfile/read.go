@@ -9,23 +9,25 @@ import (
 	berrors "go.etcd.io/bbolt/errors"
 )
 
-// read is File.Read.
-func (w *writer) read(ctx context.Context, fn func(*bolt.Tx) error) (err error) {
+// Read runs fn in a read transaction of its own. fn must copy what it keeps. What fn sees is on disk: bbolt
+// shows readers a commit before its sync, and an answer drawn from that could outlive the data it rests on.
+// A page that cannot be read is ErrFailed.
+func (f *File) Read(ctx context.Context, fn func(*bolt.Tx) error) (err error) {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	t, err := w.begin(false)
-	if err == nil && int64(t.ID()) > w.synced.Load() { // that commit is being synced
+	t, err := f.begin(false)
+	if err == nil && int64(t.ID()) > f.synced.Load() { // that commit is being synced
 		if err = t.Rollback(); err == nil {
-			t, err = w.viewOfNext(ctx)
+			t, err = f.viewOfNext(ctx)
 		}
 	}
 	switch {
 	case errors.Is(err, berrors.ErrDatabaseNotOpen):
 		return errClosed
 	case errors.Is(err, ErrUnread):
-		w.fail(err)
-		return w.err()
+		f.fail(err)
+		return f.Err()
 	case err != nil:
 		return err
 	}
@@ -36,8 +38,8 @@ func (w *writer) read(ctx context.Context, fn func(*bolt.Tx) error) (err error) 
 		switch {
 		case p == nil:
 		case unread(p):
-			w.fail(ErrUnread)
-			err = w.err()
+			f.fail(ErrUnread)
+			err = f.Err()
 		default:
 			panic(p)
 		}
@@ -47,20 +49,20 @@ func (w *writer) read(ctx context.Context, fn func(*bolt.Tx) error) (err error) 
 
 // viewOfNext is a read transaction that the writer begins when the sync under way is through, and before it
 // commits again: whoever came too early to see what is synced would otherwise, under load, always do so.
-func (w *writer) viewOfNext(ctx context.Context) (*bolt.Tx, error) {
+func (f *File) viewOfNext(ctx context.Context) (*bolt.Tx, error) {
 	begun, once := make(chan *bolt.Tx, 1), false
 	o := &Op{Run: func(Batch) error {
 		if once { // it runs again
 			return nil
 		}
-		t, err := w.begin(false)
+		t, err := f.begin(false)
 		if err == nil {
 			once = true
 			begun <- t
 		}
 		return err
 	}}
-	if err := w.queue.push(o); err != nil {
+	if err := f.queue.push(o); err != nil {
 		return nil, err
 	}
 	ended := ctx.Done()

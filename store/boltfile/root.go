@@ -3,7 +3,6 @@ package boltfile
 import (
 	"bytes"
 	"encoding/binary"
-	"os"
 
 	bolt "go.etcd.io/bbolt"
 )
@@ -12,11 +11,11 @@ import (
 // one page, every commit writes three, and bbolt merges only pages out of which a bucket was deleted. So each
 // start puts the root together again, if it can.
 
-// isSplit reports whether the root of the file, which b has open, is more than one page.
-func isSplit(b *bolt.DB, file *os.File) (split bool, err error) {
-	err = b.View(func(t *bolt.Tx) error {
+// isSplit reports whether the root is more than one page.
+func (f *File) isSplit() (split bool, err error) {
+	err = f.bolt.View(func(t *bolt.Tx) error {
 		var flags [2]byte
-		_, err := file.ReadAt(flags[:], int64(t.Cursor().Bucket().Root())*PageSize+8)
+		_, err := f.file.ReadAt(flags[:], int64(t.Cursor().Bucket().Root())*PageSize+8)
 		split = binary.NativeEndian.Uint16(flags[:]) == flagBranch
 		return err
 	})

@@ -14,7 +14,7 @@ const Filler = "\x01filler"
 func Fill(t *bolt.Tx, buckets []string) error {
 	k := []byte(Filler)
 	for _, b := range buckets {
-		if err := boltfile.Edit(t).Put(b, k, boltfile.Seal(k, make([]byte, boltfile.PageSize/4))); err != nil {
+		if err := boltfile.Edit(t).PutSealed(b, k, boltfile.Seal(k, make([]byte, boltfile.PageSize/4))); err != nil {
 			return err
 		}
 	}
