@@ -13,7 +13,7 @@
 // another commit or other records. Then the commit before it is used, and that is said (FellBack). Nobody
 // was told of the one that is lost. The power cut test proves it with images of every kind.
 //
-// All changes at run time pass Tx.change, and are committed by writer.attempt alone.
+// All changes at run time pass Writer.change, and are committed by File.store alone.
 package boltfile
 
 import (
@@ -88,6 +88,9 @@ type File struct {
 	failed   chan struct{} // closed by fail
 	ended    chan struct{} // closed when the writer has returned
 
+	// shown holds a token that whoever begins to read borrows, and the writer while he commits.
+	shown chan struct{}
+
 	// Written by the writer, read by any.
 	synced  atomic.Int64 // id of the newest transaction known to be on disk
 	commits atomic.Uint64
@@ -138,7 +141,7 @@ func Open(path string, o Options) (*File, error) {
 		}
 		out := &File{
 			queue: queue{wake: make(chan struct{}, 1)}, path: path, bolt: b, file: f, o: o, fellBack: fellBack,
-			failed: make(chan struct{}), ended: make(chan struct{}),
+			failed: make(chan struct{}), ended: make(chan struct{}), shown: make(chan struct{}, 1),
 		}
 		if err := out.start(got); err != nil {
 			return nil, errors.Join(err, b.Close())

@@ -28,7 +28,8 @@ func (f *File) write() error {
 	if err != nil {
 		return err
 	}
-	f.bolt.NoSync = true // from here on attempt syncs
+	f.bolt.NoSync = true // from here on store syncs
+	f.shown <- struct{}{}
 	go f.run()
 	return nil
 }
@@ -84,7 +85,7 @@ func (f *File) commit(batch []*Op) {
 			}
 		case errors.Is(err, berrors.ErrMaxSizeReached):
 			answer(batch, ErrFull)
-		case noSpace(err) && f.asBefore():
+		case noSpace(err):
 			if again := !f.crowded; again { // without what grows
 				f.crowd(err)
 				continue
@@ -176,9 +177,25 @@ func (f *File) attempt(batch []*Op) (bad int, err error) {
 	if err := t.settle(); err != nil {
 		return -1, err
 	}
-	id := b.ID()
-	if err := b.Commit(); err != nil { // which syncs nothing but a new size of the file
+	if err := f.store(b); err != nil {
 		return -1, err
+	}
+	shared.Done(true)
+	return -1, nil
+}
+
+// store commits b and syncs it. Nobody begins to read meanwhile, for bbolt shows readers a commit before its sync.
+func (f *File) store(b *bolt.Tx) (err error) {
+	id := b.ID()
+	<-f.shown
+	defer func() {
+		if err != nil && !f.asBefore() { // nothing more is read, either
+			f.fail(err)
+		}
+		f.shown <- struct{}{}
+	}()
+	if err := b.Commit(); err != nil { // which syncs nothing but a new size of the file
+		return err
 	}
 	if f.o.BeforeSync != nil {
 		f.o.BeforeSync()
@@ -187,20 +204,20 @@ func (f *File) attempt(batch []*Op) (bad int, err error) {
 		// What was not synced may look sound for as long as it is in memory, also to the next process: it must
 		// not build on that. Whether this reaches the disk does not matter.
 		_ = retract(f.file, int64(id%2)*PageSize+pageHeader)
-		return -1, fmt.Errorf("sync: %w", err)
+		return fmt.Errorf("sync: %w", err)
 	}
 	f.synced.Store(int64(id))
 	f.commits.Add(1)
-	shared.Done(true)
-	return -1, nil
+	return nil
 }
 
 // begin is bolt's Begin, which reads both meta pages through its mapping with its locks held: a fault
 // there would leave everybody else waiting for them. So the disk is asked for them first; what it
 // gives stays in memory for longer than it takes to get there.
 func (f *File) begin(writable bool) (*bolt.Tx, error) {
-	var b [2]byte                                                                               // the last byte of the one, and the first of the other
-	if _, err := f.file.ReadAt(b[:], PageSize-1); err != nil && !errors.Is(err, os.ErrClosed) { // of which Begin has its own word
+	var b [2]byte // the last byte of the one, and the first of the other
+	_, err := f.file.ReadAt(b[:], PageSize-1)
+	if err != nil && !errors.Is(err, os.ErrClosed) { // of which Begin has its own word
 		return nil, fmt.Errorf("%w: meta page: %w", ErrUnread, err)
 	}
 	return f.bolt.Begin(writable)
