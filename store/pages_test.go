@@ -22,7 +22,7 @@ func inUse(t *testing.T, bots int) (db *DB, all []relay.Bot, insts []relay.Insta
 	db = openTest(t, Options{})
 	for n := range bots {
 		i := relay.InstanceID(fmt.Sprint("agent", n))
-		all, insts = append(all, relay.Bot{Platform: "telegram", ID: relay.BotID(fmt.Sprint(7_000_000_000 + n))}), append(insts, i)
+		all, insts = append(all, relay.Bot{Platform: "telegram", ID: relay.BotID(fmt.Sprint(7_000_000_000 + int64(n)))}), append(insts, i)
 		enroll(t, db, i)
 		err := db.Bind(audit.With(ctxOf(t), audit.Entry{Action: "bind"}), Binding{Platform: "telegram", User: relay.UserID(fmt.Sprint("u", n)), Instance: i})
 		if err != nil {

@@ -7,11 +7,10 @@
 //
 // A commit is one sync: bbolt writes the pages and the meta page, then the file is synced once, then the
 // answers go out. This is sound because a commit writes over no page of the commit before it, which was
-// synced before this one began. What a power cut leaves of an unsynced commit is any part of its pages.
-// The walk at the next start finds that: a page that is not there, a record whose checksum does not fit,
-// or, where older pages stand in the place of new ones that are sound in themselves, a digest that is of
-// another commit or other records. Then the commit before it is used, and that is said (FellBack). Nobody
-// was told of the one that is lost. The power cut test proves it with images of every kind.
+// synced before this one began. A power cut leaves any part of an unsynced commit. The walk at the next start
+// finds that: by a page that is not there, a checksum, or, where older pages stand in the place of new ones, the
+// digest. Then the commit before it is used, and that is said (FellBack); nobody was told of the other.
+// The power cut test proves it with images of every kind.
 //
 // All changes at run time pass Writer.change, and are committed by File.store alone.
 package boltfile

@@ -9,10 +9,8 @@ import (
 	"time"
 )
 
-// A full disk is no damage. When it refuses to take a page, or the file to grow, nothing of the
-// transaction has been synced and no meta page speaks of it: bbolt rolls it back and makes up its
-// list of free pages from the last commit, so the next transaction is as sound as any. What would
-// make the file grow is refused from then on; what deletes is still tried, for it mostly finds
+// A full disk is no damage: bbolt rolls the transaction back, of which no meta page speaks. What would
+// make the file grow is refused from then on. What deletes is still tried, for it mostly finds
 // space inside the file, and an acknowledgement that is not stored is a message that comes again.
 // Now and then the writer asks the disk for some space, and goes on when it gets it.
 const (
