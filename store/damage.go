@@ -36,7 +36,7 @@ func isSetAside(b string) bool {
 func Refusal(bad []boltfile.Damaged) error {
 	var worst []boltfile.Damaged
 	for _, r := range bad {
-		if !isSetAside(r.Bucket) {
+		if !isSetAside(r.Bucket) && string(r.Key) != table.Filler {
 			worst = append(worst, r)
 		}
 	}
@@ -60,7 +60,7 @@ func setAside(b *bolt.DB, bad []boltfile.Damaged, now time.Time, log *slog.Logge
 	err := boltfile.Update(b, func(x *bolt.Tx) error {
 		t := edit(x)
 		for _, r := range bad {
-			if seen.IsOld(r.Bucket) { // the migration has left it out
+			if seen.IsOld(r.Bucket) || string(r.Key) == table.Filler { // the migration has left it out, or it is made below
 				continue
 			}
 			value := bytes.Clone(x.Bucket([]byte(r.Bucket)).Get(r.Key))
@@ -77,7 +77,7 @@ func setAside(b *bolt.DB, bad []boltfile.Damaged, now time.Time, log *slog.Logge
 				return err
 			}
 		}
-		return errors.Join(t.recountLanes(), audit.Recount(t.Writer), t.reindex())
+		return errors.Join(t.recountLanes(), audit.Recount(t.Writer), t.reindex(), table.Fill(x, cold()))
 	})
 	if err != nil {
 		return fmt.Errorf("set aside what is damaged: %w", err)

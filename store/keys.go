@@ -11,11 +11,15 @@ import (
 
 // What is on disk: bucket, key, value. There are no nested buckets. "|" stands for a zero byte.
 //
-// The buckets written with every message share the prefix "hot/", so that they lie side by
-// side in the root page: bbolt keeps a bucket of less than a quarter page inside it, and lane
-// states, cursors and new seen marks then cost no page of their own. The entries are appended in key order.
+// What every message changes is in the buckets before the empty line: bbolt keeps a bucket of less than a quarter page
+// inside the root page, so that the digest, lane states, cursors and new seen marks cost no page of
+// their own. The others are kept out of it by a filler (table.Fill).
 const (
-	bucketMeta          = "meta"          // "schema" -> version, "digest" -> digest
+	bucketMeta    = "meta"        // "schema" -> version, "digest" -> digest
+	bucketCursors = "hot/cursors" // platform|bot -> bytes
+	bucketLanes   = "hot/lanes"   // instance -> lane
+	bucketEntries = "hot/entries" // instance|seq -> entryHead, frame
+
 	bucketBlobs         = "blobs"         // name -> bytes, the vault's
 	bucketTenants       = "tenants"       // tenant -> Tenant
 	bucketInstances     = "instances"     // instance -> Instance
@@ -34,18 +38,19 @@ const (
 	bucketMoved         = "moved"         // platform|old chat -> MovedRecord
 	bucketDead          = "dead"          // instance|number of the death, epoch, seq -> deadHead, entryHead, frame
 	bucketQuarantine    = "quarantine"    // running number -> Quarantined
-	bucketCursors       = "hot/cursors"   // platform|bot -> bytes
-	bucketLanes         = "hot/lanes"     // instance -> lane
-	bucketEntries       = "hot/entries"   // instance|seq -> entryHead, frame
 )
 
 // buckets are all of them.
 func buckets() []string {
+	return append(cold(), bucketMeta, bucketCursors, bucketLanes, bucketEntries, seen.Newest)
+}
+
+// cold are the buckets with a filler.
+func cold() []string {
 	return []string{
-		bucketMeta, bucketBlobs, bucketTenants, bucketInstances, bucketCommands, bucketGateways, bucketBindings,
-		bucketIndex, bucketGrants, bucketConversations, bucketCodes, bucketTokens, bucketIdentity,
-		bucketRoutes, audit.Rows, audit.Counts, bucketUndecided, bucketSent, bucketMoved, bucketDead, bucketQuarantine, bucketCursors, bucketLanes, bucketEntries,
-		seen.Newest, seen.Runs,
+		bucketBlobs, bucketTenants, bucketInstances, bucketCommands, bucketGateways, bucketBindings, bucketIndex,
+		bucketGrants, bucketConversations, bucketCodes, bucketTokens, bucketIdentity, bucketRoutes, bucketUndecided,
+		bucketSent, bucketMoved, bucketDead, bucketQuarantine, audit.Rows, audit.Counts, seen.Runs,
 	}
 }
 

@@ -21,10 +21,10 @@ type lane struct {
 	Epoch uint64 `json:"epoch"`
 	// Last is the sequence number given last. It only ever grows, across epochs too.
 	Last    uint64 `json:"last"`
-	Entries int    `json:"n"`
-	Bytes   int64  `json:"bytes"` // of the entries' stored records
-	Dead    int    `json:"dead"`
-	Deaths  uint64 `json:"deaths"` // running number of the newest dead letter
+	Entries int    `json:"n,omitempty"`
+	Bytes   int64  `json:"bytes,omitempty"` // of the entries' stored records
+	Dead    int    `json:"dead,omitempty"`
+	Deaths  uint64 `json:"deaths,omitempty"` // running number of the newest dead letter
 	// Closed: the instance was revoked; nothing is appended until it is enrolled again.
 	Closed bool `json:"closed,omitempty"`
 }

@@ -20,7 +20,7 @@ type migration func(*bolt.Tx) error
 
 // migrations lists them in order: the first makes a database of version 2 of one of version 1.
 // The current version is one more than their number.
-func migrations() []migration { return []migration{toSchema2, toSchema3, toSchema4} }
+func migrations() []migration { return []migration{toSchema2, toSchema3, toSchema4, toSchema5} }
 
 // toSchema2 adds what tenants share the connector by, takes the commands out of the instances'
 // records, and gives seen marks and lanes a checksum.
@@ -63,6 +63,9 @@ func toSchema4(t *bolt.Tx) error {
 	return errors.Join(seen.FromOld(t), x.Drop(bindingsTo), x.reindex())
 }
 
+// toSchema5 leaves the root page to what every message changes, and finds threads by their parents.
+func toSchema5(t *bolt.Tx) error { return errors.Join(edit(t).reindex(), table.Fill(t, cold())) }
+
 // bindingsTo was the index of bindings by instance until schema 4.
 const bindingsTo = "bindings.to"
 
@@ -73,7 +76,7 @@ func initialise(t *bolt.Tx) error {
 			return fmt.Errorf("bucket %s: %w", name, err)
 		}
 	}
-	return setVersion(t, 1+len(migrations()))
+	return errors.Join(table.Fill(t, cold()), setVersion(t, 1+len(migrations())))
 }
 
 // migrate brings b to the version that steps end in, and looks whether all buckets are there. A

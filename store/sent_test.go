@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay"
-	bolt "go.etcd.io/bbolt"
 )
 
 var sentChat = relay.Chat{Bot: bot, ID: "c1"}
@@ -64,7 +63,7 @@ func TestWhoSentAMessage(t *testing.T) {
 	if _, err := db.Sweep(ctx); err != nil {
 		t.Fatal(err)
 	}
-	if n := countIn(t, db, bucketSent); n != 0 {
+	if n := keysIn(t, db, bucketSent); n != 0 {
 		t.Errorf("%d are left after the sweep", n)
 	}
 }
@@ -93,7 +92,7 @@ func TestOfOneInstanceTheNewestAreRemembered(t *testing.T) {
 	if got := sender(t, db, sentChat, "1"); got != "" {
 		t.Errorf("the oldest was sent by %q", got)
 	}
-	if left := countIn(t, db, bucketSent); left > maxSent+trimSent+1 || left < maxSent+1 {
+	if left := keysIn(t, db, bucketSent); left > maxSent+trimSent+1 || left < maxSent+1 {
 		t.Errorf("%d are remembered", left)
 	}
 }
@@ -114,16 +113,4 @@ func TestARevokedInstancesMessagesAreForgotten(t *testing.T) {
 			t.Errorf("%s was sent by %q, want %q", m, got, want)
 		}
 	}
-}
-
-func countIn(t *testing.T, db *DB, b string) (n int) {
-	t.Helper()
-	err := db.read(ctxOf(t), func(x *bolt.Tx) error {
-		n = x.Bucket([]byte(b)).Stats().KeyN
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return n
 }

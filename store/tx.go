@@ -29,21 +29,17 @@ type tx struct {
 }
 
 // begin is boltfile's Format.Begin.
-func (db *DB) begin(t *boltfile.Tx) boltfile.Batch {
-	w := table.NewWriter(t)
+func (db *DB) begin(w *boltfile.Writer) boltfile.Batch {
 	w.Note = func(bucket string) {
 		if bucket == bucketInstances {
-			db.instances.forget(t.ID())
+			db.instances.forget(w.ID())
 		}
 	}
-	return &tx{Writer: w, db: db, waiting: db.cursors.waiting, noted: func() {}}
+	return &tx{Writer: &table.Writer{Writer: w}, db: db, waiting: db.cursors.waiting, noted: func() {}}
 }
 
 // edit is a transaction of somebody who has the file for himself.
 func edit(x *bolt.Tx) *tx { return &tx{Writer: table.Edit(x)} }
-
-// Writes counts the changes so far.
-func (t *tx) Writes() int { return t.Changes }
 
 // Settle stores the cursors and the notes of sent messages that ride along, and the lanes that were touched.
 func (t *tx) Settle(spare bool) (err error) {

@@ -7,13 +7,12 @@
 //
 // A commit is one sync: bbolt writes the pages and the meta page, then the file is synced once, then the
 // answers go out. This is sound because a commit writes over no page of the commit before it, which was
-// synced before this one began. What a power cut leaves of an unsynced commit is any part of its pages.
-// The walk at the next start finds that: a page that is not there, a record whose checksum does not fit,
-// or, where older pages stand in the place of new ones that are sound in themselves, a digest that is of
-// another commit or other records. Then the commit before it is used, and that is said (FellBack). Nobody
-// was told of the one that is lost. The power cut test proves it with images of every kind.
+// synced before this one began. A power cut leaves any part of an unsynced commit. The walk at the next start
+// finds that: by a page that is not there, a checksum, or, where older pages stand in the place of new ones, the
+// digest. Then the commit before it is used, and that is said (FellBack); nobody was told of the other.
+// The power cut test proves it with images of every kind.
 //
-// All changes at run time pass Tx.change, and are committed by writer.attempt alone.
+// All changes at run time pass Writer.change, and are committed by File.store alone.
 package boltfile
 
 import (
@@ -24,6 +23,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/store/files"
@@ -62,13 +62,11 @@ type Format struct {
 	// else uses it. An error refuses the file.
 	Prepare func(*bolt.DB, []Damaged) error
 	// Begin is called for every transaction of the writer.
-	Begin func(*Tx) Batch
+	Begin func(*Writer) Batch
 }
 
 // Batch is a transaction as those see it who write with it. All methods: the writer's goroutine.
 type Batch interface {
-	// Writes counts the changes so far, those that Settle is yet to make included.
-	Writes() int
 	// Settle makes, when all ops have run, the changes that they share. spare: there is disk space for
 	// what can wait.
 	Settle(spare bool) error
@@ -78,12 +76,36 @@ type Batch interface {
 
 // File is an open file. All methods: any goroutine.
 type File struct {
+	queue queue
+
 	// Set once, by Open.
 	path     string
 	bolt     *bolt.DB
-	w        *writer
-	check    func(bucket string, k, value []byte) error
+	file     *os.File // which bolt has open
+	o        Options
 	fellBack bool
+	failed   chan struct{} // closed by fail
+	ended    chan struct{} // closed when the writer has returned
+
+	// shown holds a token that whoever begins to read borrows, and the writer while he commits.
+	shown chan struct{}
+
+	// Written by the writer, read by any.
+	synced  atomic.Int64 // id of the newest transaction known to be on disk
+	commits atomic.Uint64
+	ops     atomic.Uint64
+	broken  atomic.Bool // a commit panicked
+
+	// Set once, by fail.
+	cause atomic.Pointer[error] // before failed is closed
+
+	// The writer's own.
+	lastOps  int
+	lastTook time.Duration
+	crowded  bool          // the disk is full
+	pause    time.Duration // before it is asked for space again
+	timer    *time.Timer   // until then; nil when it was never full
+	due      bool          // the pause is over
 }
 
 // Open opens the file at path, or creates it, which is done aside and put in place whole. ErrLocked:
@@ -116,8 +138,11 @@ func Open(path string, o Options) (*File, error) {
 			o.Compact = false // done
 			continue
 		}
-		out := &File{path: path, bolt: b, check: o.Format.Check, fellBack: fellBack}
-		if err := out.start(f, got, o); err != nil {
+		out := &File{
+			queue: queue{wake: make(chan struct{}, 1)}, path: path, bolt: b, file: f, o: o, fellBack: fellBack,
+			failed: make(chan struct{}), ended: make(chan struct{}), shown: make(chan struct{}, 1),
+		}
+		if err := out.start(got); err != nil {
 			return nil, errors.Join(err, b.Close())
 		}
 		if err := files.RemoveLeftovers(filepath.Dir(path), Leftovers(path)); err != nil {
@@ -152,21 +177,20 @@ func holds(f *os.File, path string) bool {
 }
 
 // start has the owner prepare the open file, and starts the writer.
-func (f *File) start(file *os.File, got Found, o Options) (err error) {
+func (f *File) start(got Found) error {
 	// What a process that was killed wrote last may be in memory only, and we are about to build on it.
 	if err := f.bolt.Sync(); err != nil {
 		return fmt.Errorf("sync: %w", err)
 	}
-	if err := o.Format.Prepare(f.bolt, got.Bad); err != nil {
+	if err := f.o.Format.Prepare(f.bolt, got.Bad); err != nil {
 		return err
 	}
-	if !got.current() {
-		if err := Update(f.bolt, func(*bolt.Tx) error { return nil }); err != nil {
+	if split, err := f.isSplit(); err != nil || split || !got.current() {
+		if err := errors.Join(err, Update(f.bolt, gather)); err != nil {
 			return err
 		}
 	}
-	f.w, err = startWriter(f.bolt, file, o)
-	return err
+	return f.write()
 }
 
 // OpenBolt opens the file at path, which nobody else is to use and Adopt has found sound, with the settings
@@ -206,8 +230,8 @@ func boltError(err error) error {
 
 // Close finishes the writes that wait, and last behind them, refuses new ones, and lets go of the file.
 func (f *File) Close(last *Op) error {
-	lastErr := f.w.stop(last)
-	if f.w.broken.Load() {
+	lastErr := f.stop(last)
+	if f.broken.Load() {
 		// Closing would wait for a transaction that nobody can end. The file's lock goes with the process.
 		return nil
 	}
@@ -215,22 +239,22 @@ func (f *File) Close(last *Op) error {
 }
 
 // Failed is closed when a commit failed, or a page could not be read: nothing more is accepted, and the process must end.
-func (f *File) Failed() <-chan struct{} { return f.w.failed }
+func (f *File) Failed() <-chan struct{} { return f.failed }
 
 // Err is nil, or ErrFailed wrapping the first cause.
-func (f *File) Err() error { return f.w.err() }
+func (f *File) Err() error {
+	if p := f.cause.Load(); p != nil {
+		return *p
+	}
+	return nil
+}
 
 // Do runs o in the next transaction, and returns after the sync. A context that ends before o has begun
 // prevents it; one that ends later is not looked at any more.
-func (f *File) Do(ctx context.Context, o *Op) error { return f.w.queue.do(ctx, o) }
+func (f *File) Do(ctx context.Context, o *Op) error { return f.queue.do(ctx, o) }
 
 // Push queues o for the next transaction, without waiting for it.
-func (f *File) Push(o *Op) error { return f.w.queue.push(o) }
-
-// Read runs fn in a read transaction of its own. fn must copy what it keeps. What fn sees is on disk: bbolt
-// shows readers a commit before its sync, and an answer drawn from that could outlive the data it rests on.
-// A page that cannot be read is ErrFailed.
-func (f *File) Read(ctx context.Context, fn func(*bolt.Tx) error) error { return f.w.read(ctx, fn) }
+func (f *File) Push(o *Op) error { return f.queue.push(o) }
 
 // Probe reports whether the writer takes writes: nil, ErrFull, ErrNoSpace, ErrFailed, or that it has not
 // answered for five seconds. It commits nothing.
@@ -261,7 +285,7 @@ type Stats struct {
 
 // Stats is how the file does.
 func (f *File) Stats() Stats {
-	s := Stats{Commits: f.w.commits.Load(), Ops: f.w.ops.Load(), Waiting: f.w.queue.len(), FellBack: f.fellBack}
+	s := Stats{Commits: f.commits.Load(), Ops: f.ops.Load(), Waiting: f.queue.len(), FellBack: f.fellBack}
 	if info, err := os.Stat(f.path); err == nil {
 		s.FileBytes = info.Size()
 	}
@@ -270,4 +294,4 @@ func (f *File) Stats() Stats {
 
 // Committed is the number of the newest commit: as long as it stays the same, so does the
 // content. It starts anew in a file that was compacted.
-func (f *File) Committed() uint64 { return uint64(f.w.synced.Load()) }
+func (f *File) Committed() uint64 { return uint64(f.synced.Load()) }

@@ -9,10 +9,10 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/store/files"
@@ -107,7 +107,9 @@ func TestNoSpace(t *testing.T) {
 	}
 }
 
-func TestReadsWaitForTheSync(t *testing.T) {
+func TestReadsWaitForTheSync(t *testing.T) { synctest.Test(t, testReadsWaitForTheSync) }
+
+func testReadsWaitForTheSync(t *testing.T) {
 	o := options()
 	reached, goOn := make(chan struct{}), make(chan struct{})
 	hold := false
@@ -132,9 +134,7 @@ func TestReadsWaitForTheSync(t *testing.T) {
 	}
 	read := make(chan string)
 	go func() { read <- stored(t, f, "x") }()
-	for f.Stats().Waiting == 0 { // until the reader waits
-		runtime.Gosched()
-	}
+	synctest.Wait() // until the reader waits
 	select {
 	case got := <-read:
 		t.Errorf("read %q before the sync", got)

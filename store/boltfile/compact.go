@@ -32,10 +32,8 @@ func bloated(b *bolt.DB, f *os.File) (size int64, yes bool) {
 
 // compact puts a copy of the database b without its free pages in the place of path.
 //
-// It is done before the database is used, not while it runs: bbolt reads through a mapping of the
-// one file it opened, so a swap would have to wait for every reader and stop the writer, and
-// until the next start the free pages are what new messages go into first. Nothing is lost by
-// waiting but disk space that was needed before.
+// It is done before the database is used: bbolt reads through a mapping of the one file it opened. Until the
+// next start new messages go into the free pages.
 func compact(path string, b *bolt.DB, was Found, o Options) error {
 	f, err := files.Temp(path, Leftovers(path))
 	if err != nil {

@@ -15,9 +15,9 @@ import (
 func (f *File) Copy(ctx context.Context, w io.Writer, at func(commit uint64)) (n int64, err error) {
 	err = f.Read(ctx, func(t *bolt.Tx) error {
 		at(uint64(t.ID()))
-		u := &until{ctx: ctx, r: f.w.file, w: w}
+		u := &until{ctx: ctx, r: f.file, w: w}
 		m := meta{pageSize: PageSize, root: uint64(t.Cursor().Bucket().Root()), pages: uint64(t.Size()) / PageSize, txid: uint64(t.ID())}
-		got, err := walkPages(u, m, f.check)
+		got, err := walkPages(u, m, f.o.Format.Check)
 		if err == nil {
 			err = cmp.Or(got.Misses(), Named(got.Bad))
 		}

@@ -83,13 +83,13 @@ func loadDigest(k, value []byte) (d Digest, ok bool) {
 }
 
 // settle brings the stored digest up to date with what this transaction changed.
-func (t *Tx) settle() error {
+func (w *Writer) settle() error {
 	k := []byte(digestKey)
-	d, ok := loadDigest(k, t.Bucket([]byte(MetaBucket)).Get(k))
+	d, ok := loadDigest(k, w.Bucket([]byte(MetaBucket)).Get(k))
 	if !ok {
 		return fmt.Errorf("%w: bucket %s, key %q", ErrDamaged, MetaBucket, digestKey)
 	}
-	return putDigest(t.Tx, Digest{N: d.N + t.delta.N, Sum: d.Sum + t.delta.Sum})
+	return putDigest(w.Tx, Digest{N: d.N + w.delta.N, Sum: d.Sum + w.delta.Sum})
 }
 
 func putDigest(t *bolt.Tx, d Digest) error {

@@ -17,12 +17,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 const records = "records"
 
 // batch is a Batch that stores nothing beside what its ops do.
-type batch struct {
-	*Tx
-	writes int
-}
+type batch struct{ *Writer }
 
-func (b *batch) Writes() int       { return b.writes }
 func (b *batch) Settle(bool) error { return nil }
 func (b *batch) Done(bool)         {}
 
@@ -41,7 +37,7 @@ func options() Options {
 				return nil
 			},
 			Prepare: func(_ *bolt.DB, bad []Damaged) error { return Named(bad) },
-			Begin:   func(t *Tx) Batch { return &batch{Tx: t} },
+			Begin:   func(w *Writer) Batch { return &batch{w} },
 		},
 	}
 }
@@ -64,11 +60,10 @@ func openTest(t testing.TB, path string, o Options) *File {
 func putting(k, value string) *Op {
 	return &Op{Run: func(b Batch) error {
 		t := b.(*batch)
-		t.writes++
 		if value == "" {
 			return t.Delete(records, []byte(k))
 		}
-		return t.Put(records, []byte(k), Seal([]byte(k), []byte(value)))
+		return t.PutSealed(records, []byte(k), Seal([]byte(k), []byte(value)))
 	}}
 }
 

@@ -114,28 +114,22 @@ func (q *queue) len() int {
 // take blocks until there are ops and returns the next batch, begun. It returns nil when the
 // queue is closed and empty. lastOps and lastTook are what the previous commit carried and took.
 func (q *queue) take(lastOps int, lastTook time.Duration) []*Op {
-	for {
+	for alone := lastOps <= 1; ; {
 		q.mu.Lock()
-		ready := len(q.ops) > 0 || q.closed != nil
-		q.mu.Unlock()
-		if ready {
-			break
+		ready, closed := len(q.ops) > 0, q.closed != nil
+		var batch []*Op
+		if ready && alone {
+			batch = q.drainLocked()
 		}
-		<-q.wake
-	}
-	if lastOps > 1 {
-		q.gather(lastOps, lastTook)
-	}
-	for {
-		q.mu.Lock()
-		batch := q.drainLocked()
-		closed, left := q.closed != nil, len(q.ops)
 		q.mu.Unlock()
-		if len(batch) > 0 || closed && left == 0 {
+		switch {
+		case len(batch) > 0, closed && !ready:
 			return batch
-		}
-		if left == 0 { // all were withdrawn
+		case !ready:
 			<-q.wake
+		case !alone:
+			q.gather(lastOps, lastTook)
+			alone = true
 		}
 	}
 }

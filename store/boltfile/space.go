@@ -9,10 +9,8 @@ import (
 	"time"
 )
 
-// A full disk is no damage. When it refuses to take a page, or the file to grow, nothing of the
-// transaction has been synced and no meta page speaks of it: bbolt rolls it back and makes up its
-// list of free pages from the last commit, so the next transaction is as sound as any. What would
-// make the file grow is refused from then on; what deletes is still tried, for it mostly finds
+// A full disk is no damage: bbolt rolls the transaction back, of which no meta page speaks. What would
+// make the file grow is refused from then on. What deletes is still tried, for it mostly finds
 // space inside the file, and an acknowledgement that is not stored is a message that comes again.
 // Now and then the writer asks the disk for some space, and goes on when it gets it.
 const (
@@ -42,39 +40,39 @@ func noSpace(err error) bool {
 
 // asBefore reports whether the newest commit to be seen is the last one that was synced: a
 // failed write of a meta page could in theory have left all of it.
-func (w *writer) asBefore() bool {
-	t, err := w.begin(false)
+func (f *File) asBefore() bool {
+	t, err := f.begin(false)
 	if err != nil {
 		return false
 	}
 	defer t.Rollback()
-	return int64(t.ID()) == w.synced.Load()
+	return int64(t.ID()) == f.synced.Load()
 }
 
 // crowd refuses what grows until there is space again.
-func (w *writer) crowd(why error) {
-	if w.crowded {
+func (f *File) crowd(why error) {
+	if f.crowded {
 		return
 	}
-	w.crowded, w.pause = true, firstPause
-	w.log.Error("the disk is full: new messages are refused until there is space again, and stay with the platforms", "err", why)
-	w.later()
+	f.crowded, f.pause = true, firstPause
+	f.o.Log.Error("the disk is full: new messages are refused until there is space again, and stay with the platforms", "err", why)
+	f.later()
 }
 
 // later has the writer look for space after a pause. Its function only queues, and waits for nothing.
-func (w *writer) later() {
-	w.timer = time.AfterFunc(w.pause, func() {
-		_ = w.queue.push(&Op{Run: func(Batch) error { // closed: nobody needs space any more
-			w.due = true
+func (f *File) later() {
+	f.timer = time.AfterFunc(f.pause, func() {
+		_ = f.queue.push(&Op{Run: func(Batch) error { // closed: nobody needs space any more
+			f.due = true
 			return nil
 		}})
 	})
 }
 
 // claim writes zeros behind the pages in use, where nobody reads and the file would grow next.
-func (w *writer) claim() error {
-	w.due = false
-	t, err := w.begin(false)
+func (f *File) claim() error {
+	f.due = false
+	t, err := f.begin(false)
 	if err != nil {
 		return err
 	}
@@ -82,17 +80,17 @@ func (w *writer) claim() error {
 	if err := t.Rollback(); err != nil {
 		return err
 	}
-	if step := min(someSpace, w.max-end); step > 0 {
-		_, err = w.file.WriteAt(make([]byte, step), end)
+	if step := min(someSpace, f.o.MaxSize-end); step > 0 {
+		_, err = f.file.WriteAt(make([]byte, step), end)
 	}
 	switch {
 	case noSpace(err):
-		w.pause = min(2*w.pause, maxPause)
-		w.later()
+		f.pause = min(2*f.pause, maxPause)
+		f.later()
 		return nil
 	case err == nil:
-		w.crowded = false
-		w.log.Info("there is space on the disk again")
+		f.crowded = false
+		f.o.Log.Info("there is space on the disk again")
 	}
 	return err
 }

@@ -7,14 +7,18 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// Tx is a write transaction as the ops of one batch share it. The embedded one is for reading.
-type Tx struct {
+// Writer is a write transaction as the ops of one batch share it. The embedded one is for reading.
+type Writer struct {
 	*bolt.Tx
+	// Changes counts the changes so far, those included that are yet to be made: who has some in hand adds one.
+	Changes int
+	// Note, if set, is called with the bucket of every change.
+	Note  func(bucket string)
 	delta Digest // what the changes so far do to the file's
 }
 
 // Edit is the transaction x of somebody who has the file for himself, for Update or before it.
-func Edit(x *bolt.Tx) *Tx { return &Tx{Tx: x} }
+func Edit(x *bolt.Tx) *Writer { return &Writer{Tx: x} }
 
 // change is one change of a file: the only kind there is while it is in use.
 type change struct {
@@ -25,55 +29,61 @@ type change struct {
 	number uint64 // not 0: the bucket's running number; with neither key nor value
 }
 
-// Put stores value under k.
-func (t *Tx) Put(bucket string, k, value []byte) error {
-	return t.change(change{bucket: bucket, key: k, value: value})
+// PutSealed stores an envelope under k.
+func (w *Writer) PutSealed(bucket string, k, value []byte) error {
+	return w.change(change{bucket: bucket, key: k, value: value})
 }
 
-// Append is Put in key order.
-func (t *Tx) Append(bucket string, k, value []byte) error {
-	return t.change(change{bucket: bucket, key: k, value: value, append: true})
+// AppendSealed is PutSealed in a bucket that is written in the order of its keys.
+func (w *Writer) AppendSealed(bucket string, k, value []byte) error {
+	return w.change(change{bucket: bucket, key: k, value: value, append: true})
 }
 
 // Delete removes what is under k.
-func (t *Tx) Delete(bucket string, k []byte) error { return t.change(change{bucket: bucket, key: k}) }
+func (w *Writer) Delete(bucket string, k []byte) error {
+	return w.change(change{bucket: bucket, key: k})
+}
 
 // Drop removes a bucket.
-func (t *Tx) Drop(bucket string) error { return t.change(change{bucket: bucket}) }
+func (w *Writer) Drop(bucket string) error { return w.change(change{bucket: bucket}) }
 
 // Next gives out the bucket's next running number.
-func (t *Tx) Next(bucket string) (n uint64, err error) {
-	if b := t.Bucket([]byte(bucket)); b != nil {
+func (w *Writer) Next(bucket string) (n uint64, err error) {
+	if b := w.Bucket([]byte(bucket)); b != nil {
 		n = b.Sequence()
 	}
 	n++
-	return n, t.change(change{bucket: bucket, number: n})
+	return n, w.change(change{bucket: bucket, number: n})
 }
 
 // change carries c out. Whatever else is to happen with every change of the file belongs here.
-func (t *Tx) change(c change) error {
-	b, err := t.CreateBucketIfNotExists([]byte(c.bucket))
+func (w *Writer) change(c change) error {
+	w.Changes++
+	if w.Note != nil {
+		w.Note(c.bucket)
+	}
+	b, err := w.CreateBucketIfNotExists([]byte(c.bucket))
 	switch {
 	case err != nil:
 	case c.number != 0:
-		t.delta = t.delta.numbered(c.bucket, b.Sequence(), c.number)
+		w.delta = w.delta.numbered(c.bucket, b.Sequence(), c.number)
 		err = b.SetSequence(c.number)
 	case c.key == nil:
-		t.delta = t.delta.numbered(c.bucket, b.Sequence(), 0)
+		w.delta = w.delta.numbered(c.bucket, b.Sequence(), 0)
 		err = b.ForEach(func(k, v []byte) error {
-			t.delta = t.delta.without(k, v)
+			w.delta = w.delta.without(k, v)
 			return nil
 		})
-		err = errors.Join(err, t.DeleteBucket([]byte(c.bucket)))
+		err = errors.Join(err, w.DeleteBucket([]byte(c.bucket)))
 	default:
 		if old := b.Get(c.key); old != nil {
-			t.delta = t.delta.without(c.key, old)
+			w.delta = w.delta.without(c.key, old)
 		}
 		if c.value == nil {
 			err = b.Delete(c.key)
 			break
 		}
-		t.delta = t.delta.with(c.key, c.value)
+		w.delta = w.delta.with(c.key, c.value)
 		if c.append {
 			b.FillPercent = 1
 		}

@@ -12,9 +12,8 @@ import (
 )
 
 // bbolt reads every page of the file when it opens it, in a goroutine whose panics nobody can
-// catch, and through a mapping that faults behind the end of the file. So the page tree is
-// checked here first, with plain reads, and every record's checksum with it: a record whose key
-// changed would otherwise just not be found. walk.go has the file's format.
+// catch, and through a mapping that faults behind the end of the file. So the page tree and every
+// record's checksum are checked here first, with plain reads. walk.go has the file's format.
 
 // Found is what a look at a whole file has shown.
 type Found struct {
@@ -190,11 +189,11 @@ func look(f *os.File, check func(bucket string, k, value []byte) error) (got Fou
 // walkTree checks the page tree that m begins, and every record in it.
 func walkTree(f *os.File, m meta, check func(bucket string, k, value []byte) error) (Found, error) {
 	info, err := f.Stat()
+	if err == nil && (m.pages > 1<<40 || info.Size() < int64(m.pageSize)*int64(m.pages)) {
+		err = fmt.Errorf("%w: it is cut off: %d bytes, %d pages", ErrDamaged, info.Size(), m.pages)
+	}
 	if err != nil {
 		return Found{}, err
-	}
-	if m.pages > 1<<40 || info.Size() < int64(m.pageSize)*int64(m.pages) {
-		return Found{}, fmt.Errorf("%w: it is cut off: %d bytes, %d pages", ErrDamaged, info.Size(), m.pages)
 	}
 	return walkPages(f, m, check)
 }

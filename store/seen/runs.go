@@ -110,7 +110,7 @@ func Believe(w *table.Writer, bad []Bad) error {
 		err := w.Delete(b.bucket, b.key)
 		switch {
 		case err != nil:
-		case b.bucket == Runs:
+		case b.bucket == Runs && len(b.key) > len(runKey{}):
 			err = putRun(w, runKey(b.key), b.good)
 		case len(b.good) > 0:
 			err = w.PutSealed(b.bucket, b.key, boltfile.Seal(b.key, Encode(b.good)))

@@ -113,7 +113,7 @@ func Readable[T any](t *bolt.Tx, b string) (out []T) {
 	return out
 }
 
-// Under ranges over what begins with pre.
+// Under ranges over what begins with pre, but for a filler.
 func Under(t *bolt.Tx, b string, pre []byte) func(yield func(k, v []byte) bool) {
 	return UnderFrom(t, b, pre, "")
 }
@@ -123,7 +123,7 @@ func UnderFrom(t *bolt.Tx, b string, pre []byte, from string) func(yield func(k,
 	return func(yield func(k, v []byte) bool) {
 		c := t.Bucket([]byte(b)).Cursor()
 		for k, v := c.Seek(append(slices.Clip(pre), from...)); bytes.HasPrefix(k, pre) && k != nil; k, v = c.Next() {
-			if !yield(k, v) {
+			if string(k) != Filler && !yield(k, v) {
 				return
 			}
 		}

@@ -9,20 +9,10 @@ import (
 )
 
 // Writer is a write transaction. It reads through bbolt's, and changes the file through its own methods alone.
-type Writer struct {
-	*bolt.Tx
-	file *boltfile.Tx
-	// Changes counts the changes so far, those included that are yet to be made: who has some in hand adds one.
-	Changes int
-	// Note, if set, is called with the bucket of every change.
-	Note func(bucket string)
-}
-
-// NewWriter is the transaction t.
-func NewWriter(t *boltfile.Tx) *Writer { return &Writer{Tx: t.Tx, file: t} }
+type Writer struct{ *boltfile.Writer }
 
 // Edit is a transaction of somebody who has the file for himself.
-func Edit(x *bolt.Tx) *Writer { return NewWriter(boltfile.Edit(x)) }
+func Edit(x *bolt.Tx) *Writer { return &Writer{boltfile.Edit(x)} }
 
 // Put stores v under k as JSON in an envelope.
 func (w *Writer) Put(b string, k []byte, v any) error {
@@ -58,37 +48,6 @@ func sealed(b string, k []byte, v any) ([]byte, error) {
 	}
 	return boltfile.Seal(k, payload), nil
 }
-
-func (w *Writer) changed(b string) {
-	w.Changes++
-	if w.Note != nil {
-		w.Note(b)
-	}
-}
-
-// PutSealed stores an envelope.
-func (w *Writer) PutSealed(b string, k, value []byte) error {
-	w.changed(b)
-	return w.file.Put(b, k, value)
-}
-
-// AppendSealed is PutSealed in a bucket that is written in the order of its keys.
-func (w *Writer) AppendSealed(b string, k, value []byte) error {
-	w.changed(b)
-	return w.file.Append(b, k, value)
-}
-
-// Delete removes what is under k.
-func (w *Writer) Delete(b string, k []byte) error {
-	w.changed(b)
-	return w.file.Delete(b, k)
-}
-
-// Drop removes a bucket.
-func (w *Writer) Drop(b string) error { return w.file.Drop(b) }
-
-// Next gives out the bucket's next running number.
-func (w *Writer) Next(b string) (uint64, error) { return w.file.Next(b) }
 
 // DropUnder deletes what begins with pre.
 func DropUnder(w *Writer, b string, pre []byte) error {
