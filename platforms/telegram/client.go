@@ -1,12 +1,12 @@
 package telegram
 
 import (
-	"bytes"
 	"cmp"
 	"context"
-	"errors"
-	"io"
+	"encoding/json"
+	"fmt"
 	"net/http"
+	"net/url"
 	"strings"
 	"time"
 
@@ -61,49 +61,41 @@ func (c *client) poll(ctx context.Context, method string, params tgbotapi.Params
 }
 
 func (c *client) do(ctx context.Context, via *call.Client, method string, params tgbotapi.Params, out any) error {
-	var status int // of HTTP
-	// Made per call: the context is the call's, and no plain token rests where it could be printed.
-	bot := tgbotapi.BotAPI{Token: c.token.RevealString(), Client: carrier(func(r *http.Request) (*http.Response, error) {
-		a, fault := via.Do(r.WithContext(ctx), method)
-		if fault != nil {
-			return nil, fault
-		}
-		status = a.Status
-		return &http.Response{StatusCode: a.Status, Header: a.Header, Body: io.NopCloser(bytes.NewReader(a.Body))}, nil
-	})}
-	bot.SetAPIEndpoint(c.endpoint)
-	resp, err := bot.MakeRequest(method, params)
-	fault := &call.Fault{What: method, Status: status}
-	var refused *tgbotapi.Error
-	switch {
-	case err == nil:
-		if out == nil {
-			return nil
-		}
+	form := make(url.Values, len(params))
+	for key, value := range params {
+		form.Set(key, value)
+	}
+	address := fmt.Sprintf(c.endpoint, c.token.RevealString(), method)
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, address, strings.NewReader(form.Encode()))
+	if err != nil {
+		return &call.Fault{What: method, Sent: call.Never, Message: via.Scrub(err.Error())}
+	}
+	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	a, fault := via.Do(req, method)
+	if fault != nil {
+		return fault
+	}
+	fault = &call.Fault{What: method, Status: a.Status, Message: call.NoAnswer}
+	var resp tgbotapi.APIResponse
+	switch err := json.Unmarshal(a.Body, &resp); {
+	case err != nil: // a proxy's page, half an answer
+	case resp.Ok && out == nil:
+		return nil
+	case resp.Ok:
 		if err = call.Decode(resp.Result, out); err == nil {
 			return nil
 		}
 		fault.Message = "the result makes no sense: " + err.Error()
-	case errors.As(err, &fault):
-	case errors.As(err, &refused) && (refused.Code != 0 || refused.Message != ""):
-		fault.Message = via.Scrub(refused.Message)
-		fault.RetryAfter = time.Duration(refused.RetryAfter) * time.Second
-		fault.Status = cmp.Or(refused.Code, status)
+	case resp.ErrorCode != 0 || resp.Description != "":
+		fault.Message, fault.Status = via.Scrub(resp.Description), cmp.Or(resp.ErrorCode, a.Status)
+		more := cmp.Or(resp.Parameters, new(tgbotapi.ResponseParameters))
+		fault.RetryAfter = time.Duration(more.RetryAfter) * time.Second
 		if fault.Status >= 300 && fault.Status < 500 {
 			fault.Sent = call.Refused
-			if refused.MigrateToChatID != 0 {
-				fault.Detail = refused.MigrateToChatID
+			if more.MigrateToChatID != 0 {
+				fault.Detail = more.MigrateToChatID
 			}
 		}
-	case status == 0: // no request could be made of it
-		fault.Sent, fault.Message = call.Never, via.Scrub(err.Error())
-	default: // an answer, but not one of the API: a proxy's page, half an answer
-		fault.Message = call.NoAnswer
 	}
 	return fault
 }
-
-// carrier implements tgbotapi.HTTPClient. The library knows no contexts, so each call gets its own.
-type carrier func(*http.Request) (*http.Response, error)
-
-func (f carrier) Do(r *http.Request) (*http.Response, error) { return f(r) }

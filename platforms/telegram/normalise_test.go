@@ -138,7 +138,7 @@ func TestNamesOfTopics(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		b := r.batch([]json.RawMessage{raw})
+		b, _ := r.batch([]json.RawMessage{raw})
 		if len(b.Events) == 0 {
 			return ""
 		}
@@ -256,7 +256,7 @@ func TestUpdateWithoutSense(t *testing.T) { // invariant 2
 		json.RawMessage(`"secret words"`),
 		json.RawMessage(`{"update_id":4,"message":{"message_id":9,"date":1,"chat":{"id":5,"type":"private"},"text":"good"}}`),
 	}
-	b := r.batch(raws)
+	b, _ := r.batch(raws)
 	if len(b.Undecodable) != 4 || len(b.Events) != 1 || b.Events[0].Text != "good" {
 		t.Fatalf("batch = %d in quarantine, %d events", len(b.Undecodable), len(b.Events))
 	}

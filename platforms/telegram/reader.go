@@ -28,16 +28,16 @@ func newReader(bot relay.Bot, me identity, edits bool, log *slog.Logger) *reader
 	}
 }
 
-// batch reads each update by itself: one that makes no sense goes into quarantine alone.
-func (r *reader) batch(raws []json.RawMessage) platforms.Batch {
-	var b platforms.Batch
+// batch reads each update by itself: one that makes no sense goes into quarantine alone. highest is of their numbers.
+func (r *reader) batch(raws []json.RawMessage) (b platforms.Batch, highest int64) {
 	for _, raw := range raws {
 		o, err := r.read(raw)
 		if err != nil {
+			o = reading{id: updateID(raw)}
 			b.Undecodable = append(b.Undecodable, platforms.Undecodable{Raw: raw, Err: err})
-			r.log.Warn("telegram update makes no sense; kept in quarantine", "update", updateID(raw), "err", err)
-			continue
+			r.log.Warn("telegram update makes no sense; kept in quarantine", "update", o.id, "err", err)
 		}
+		highest = max(highest, o.id)
 		if o.event != nil {
 			b.Events = append(b.Events, *o.event)
 		}
@@ -47,7 +47,7 @@ func (r *reader) batch(raws []json.RawMessage) platforms.Batch {
 			r.learn(o.topic, o.named)
 		}
 	}
-	return b
+	return b, highest
 }
 
 // read decodes and normalises one update.
@@ -57,7 +57,9 @@ func (r *reader) read(raw json.RawMessage) (reading, error) {
 		if err := call.Decode(raw, &u); err != nil {
 			return reading{}, err
 		}
-		return r.normalise(&u)
+		o, err := r.normalise(&u)
+		o.id = u.ID
+		return o, err
 	})
 }
 
@@ -126,11 +128,7 @@ func (c position) offset(now time.Time) (int64, bool) {
 
 // past is the cursor behind the updates of one answer. The highest number decides, also
 // when it is lower than before: then the numbers have begun anew.
-func (c position) past(raws []json.RawMessage, now time.Time) position {
-	highest := int64(0)
-	for _, raw := range raws {
-		highest = max(highest, updateID(raw))
-	}
+func (c position) past(highest int64, now time.Time) position {
 	if highest != 0 {
 		c.Next = highest + 1
 	}

@@ -80,7 +80,8 @@ func (l *poller) run(ctx context.Context) error {
 			continue
 		}
 		l.board.Heard()
-		batch, next := l.reader.batch(raws), l.cursor.past(raws, time.Now())
+		batch, highest := l.reader.batch(raws)
+		next := l.cursor.past(highest, time.Now())
 		batch.Cursor = next.encode()
 		if !l.deliver(ctx, batch) {
 			break
