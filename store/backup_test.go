@@ -263,7 +263,7 @@ func TestRestoreRefuses(t *testing.T) {
 	broken := errors.New("cut off")
 	newer := filepath.Join(t.TempDir(), "newer.db")
 	db := reopen(t, newer, Options{})
-	if err := db.write(ctxOf(t), nil, func(x *tx) error { return x.Put(bucketMeta, []byte(schemaKey), 99) }); err != nil {
+	if err := db.write(ctxOf(t), nil, func(x *tx) error { return x.Put(BucketMeta, []byte(schemaKey), 99) }); err != nil {
 		t.Fatal(err)
 	}
 	for name, tc := range map[string]struct {

@@ -25,7 +25,7 @@ func (t *tx) bind(b Binding, now time.Time) error {
 	if err != nil {
 		return err
 	}
-	old, ok, err := table.Load[Binding](t.Tx, bucketBindings, bindingKey(b.Platform, b.User, b.Instance))
+	old, ok, err := table.Load[Binding](t.Tx, BucketBindings, bindingKey(b.Platform, b.User, b.Instance))
 	if err != nil {
 		return err
 	}
@@ -45,10 +45,10 @@ func (t *tx) bind(b Binding, now time.Time) error {
 func (db *DB) Unbind(ctx context.Context, row *audit.Entry, i relay.InstanceID, p relay.PlatformID, u relay.UserID) error {
 	now := db.now()
 	return db.change(ctx, row, "unbind", func(t *tx) error {
-		if !table.Has(t.Tx, bucketBindings, bindingKey(p, u, i)) {
+		if !table.Has(t.Tx, BucketBindings, bindingKey(p, u, i)) {
 			return ErrNotFound
 		}
-		if err := dropOne[Binding](t, bucketBindings, bindingKey(p, u, i)); err != nil {
+		if err := dropOne[Binding](t, BucketBindings, bindingKey(p, u, i)); err != nil {
 			return err
 		}
 		return t.buryWhere(i, DeadUnbound, now, func(e About) bool { return e.Bot.Platform == p && e.User == u })
@@ -78,20 +78,20 @@ func (f BindingFilter) picks(b Binding) bool {
 func (f BindingFilter) from(t *bolt.Tx) ([]Binding, error) {
 	switch {
 	case f.Platform != "" && f.User != "" && f.Instance != "":
-		return table.AtMostOne[Binding](t, bucketBindings, bindingKey(f.Platform, f.User, f.Instance))
+		return table.AtMostOne[Binding](t, BucketBindings, bindingKey(f.Platform, f.User, f.Instance))
 	case f.Platform != "" && f.User != "":
-		return table.List[Binding](t, bucketBindings, table.Prefix(f.Platform, string(f.User)))
+		return table.List[Binding](t, BucketBindings, table.Prefix(f.Platform, string(f.User)))
 	case f.Platform != "" && f.DMChat != "" && f.Instance != "":
-		return table.Lookup[Binding](t, bucketBindings, table.IndexUnder(bucketBindings, byChat, string(f.Platform), string(f.DMChat), string(f.Instance)), "", 0)
+		return table.Lookup[Binding](t, BucketBindings, table.IndexUnder(BucketBindings, byChat, string(f.Platform), string(f.DMChat), string(f.Instance)), "", 0)
 	case f.Platform != "" && f.DMChat != "":
-		return table.Lookup[Binding](t, bucketBindings, table.IndexUnder(bucketBindings, byChat, string(f.Platform), string(f.DMChat)), "", 0)
+		return table.Lookup[Binding](t, BucketBindings, table.IndexUnder(BucketBindings, byChat, string(f.Platform), string(f.DMChat)), "", 0)
 	case f.Instance != "" && f.Platform != "":
-		pre := table.IndexUnder(bucketBindings, byInstance, string(f.Instance), string(f.Platform))
-		return table.Lookup[Binding](t, bucketBindings, pre, string(f.After), f.Limit)
+		pre := table.IndexUnder(BucketBindings, byInstance, string(f.Instance), string(f.Platform))
+		return table.Lookup[Binding](t, BucketBindings, pre, string(f.After), f.Limit)
 	case f.Instance != "":
-		return table.Lookup[Binding](t, bucketBindings, table.IndexUnder(bucketBindings, byInstance, string(f.Instance)), "", 0)
+		return table.Lookup[Binding](t, BucketBindings, table.IndexUnder(BucketBindings, byInstance, string(f.Instance)), "", 0)
 	}
-	return table.List[Binding](t, bucketBindings, nil)
+	return table.List[Binding](t, BucketBindings, nil)
 }
 
 // Bindings lists the bindings that f picks, the first made first, or with a limit by user.
@@ -110,7 +110,7 @@ func (db *DB) Bindings(ctx context.Context, f BindingFilter) ([]Binding, error) 
 // he is not bound to it.
 func (db *DB) SetDMDefault(ctx context.Context, row *audit.Entry, i relay.InstanceID, p relay.PlatformID, u relay.UserID) error {
 	return db.change(ctx, row, "dm default", func(t *tx) error {
-		bs, err := table.List[Binding](t.Tx, bucketBindings, table.Prefix(p, string(u)))
+		bs, err := table.List[Binding](t.Tx, BucketBindings, table.Prefix(p, string(u)))
 		if err != nil {
 			return err
 		}

@@ -75,9 +75,9 @@ func wentOn(t *testing.T, c *clock) (path string, backup []byte) {
 			v any
 		}{
 			{bucketUndecided, []byte("undecided"), map[string]any{"at": c.now(), "instance": "i1", "event": e5}},
-			{bucketSent, []byte("sent"), map[string]any{"instance": "i1"}},
-			{bucketSent, []byte("sent by another"), map[string]any{"instance": "late"}},
-			{bucketMoved, table.Key("loop", "group"), map[string]any{"platform": "loop", "from": "group", "to": "supergroup"}},
+			{BucketSent, []byte("sent"), map[string]any{"instance": "i1"}},
+			{BucketSent, []byte("sent by another"), map[string]any{"instance": "late"}},
+			{BucketMoved, table.Key("loop", "group"), map[string]any{"platform": "loop", "from": "group", "to": "supergroup"}},
 		} {
 			if err := x.Put(r.b, r.k, r.v); err != nil {
 				return err
@@ -137,11 +137,11 @@ func TestRestoreDeliversNothingAgain(t *testing.T) { // invariant 7
 	}
 	err = db.read(ctxOf(t), func(x *bolt.Tx) error {
 		for k, want := range map[string]bool{"sent": true, "sent by another": false} {
-			if table.Has(x, bucketSent, []byte(k)) != want {
+			if table.Has(x, BucketSent, []byte(k)) != want {
 				t.Errorf("%s: carried is not %v", k, want)
 			}
 		}
-		if !table.Has(x, bucketMoved, table.Key("loop", "group")) {
+		if !table.Has(x, BucketMoved, table.Key("loop", "group")) {
 			t.Error("the chat's move is not carried")
 		}
 		return nil
@@ -210,7 +210,7 @@ func TestRestoreOfADamagedBackupCarries(t *testing.T) { // invariant 8
 		t.Fatal(err)
 	}
 	err = boltfile.Update(b, func(x *bolt.Tx) error {
-		return x.Bucket([]byte(bucketCursors)).Put(botKey(bot), []byte("what a sick disk made of it"))
+		return x.Bucket([]byte(BucketCursors)).Put(botKey(bot), []byte("what a sick disk made of it"))
 	})
 	if err == nil { // or the restored one would be what was before the damage
 		err = boltfile.Update(b, func(*bolt.Tx) error { return nil })
@@ -358,7 +358,7 @@ func FuzzCarriedRecords(f *testing.F) {
 			t.Fatal(err)
 		}
 		err = db.write(t.Context(), nil, func(x *tx) error {
-			for b, payload := range map[string][]byte{bucketUndecided: undecided, bucketMoved: moved, bucketSent: sent} {
+			for b, payload := range map[string][]byte{bucketUndecided: undecided, BucketMoved: moved, BucketSent: sent} {
 				if err := x.PutSealed(b, []byte("k"), boltfile.Seal([]byte("k"), payload)); err != nil {
 					return err
 				}

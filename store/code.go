@@ -56,7 +56,7 @@ func (cs *Codes) Put(ctx context.Context, row *audit.Entry, mac []byte, c Code) 
 
 // replaceIdentity drops the former identity codes of the instance that c is for.
 func (t *tx) replaceIdentity(c Code) error {
-	i, ok, err := table.Load[Instance](t.Tx, bucketInstances, table.Key(c.Instance))
+	i, ok, err := table.Load[Instance](t.Tx, BucketInstances, table.Key(c.Instance))
 	if err != nil {
 		return err
 	}
@@ -95,7 +95,7 @@ func (cs *Codes) Redeem(ctx context.Context, row *audit.Entry, mac []byte, by Pe
 		switch {
 		case !ok, c.Platform != "" && c.Platform != by.Platform:
 			return ErrNotFound
-		case c.RedeemedBy != nil && *c.RedeemedBy == by && table.Has(t.Tx, bucketBindings, bindingKey(by.Platform, by.User, c.Instance)):
+		case c.RedeemedBy != nil && *c.RedeemedBy == by && table.Has(t.Tx, BucketBindings, bindingKey(by.Platform, by.User, c.Instance)):
 			out = c
 			return nil
 		case c.RedeemedBy != nil:

@@ -35,7 +35,7 @@ func (db *DB) SetCommands(ctx context.Context, i relay.InstanceID, p relay.Platf
 // Manifests lists the manifests for a platform, that of the instance enrolled first first.
 func (db *DB) Manifests(ctx context.Context, p relay.PlatformID) ([]Manifest, error) {
 	out, err := get(ctx, db, "manifests", func(t *bolt.Tx) (out []Manifest, err error) {
-		instances, err := table.List[Instance](t, bucketInstances, nil)
+		instances, err := table.List[Instance](t, BucketInstances, nil)
 		for _, i := range instances {
 			commands, ok, err := table.Load[[]json.RawMessage](t, bucketCommands, commandsKey(i.ID, p))
 			if err != nil {
@@ -55,11 +55,11 @@ func (db *DB) Manifests(ctx context.Context, p relay.PlatformID) ([]Manifest, er
 // records of their own.
 func moveCommands(b *bolt.Tx) error {
 	t := edit(b)
-	for _, k := range table.KeysUnder(b, bucketInstances, nil) {
+	for _, k := range table.KeysUnder(b, BucketInstances, nil) {
 		old, _, err := table.Load[struct {
 			Instance
 			Commands map[relay.PlatformID][]json.RawMessage `json:"commands"`
-		}](b, bucketInstances, k)
+		}](b, BucketInstances, k)
 		if err != nil || len(old.Commands) == 0 {
 			continue // a damaged one is for repair to name
 		}
@@ -68,7 +68,7 @@ func moveCommands(b *bolt.Tx) error {
 				return err
 			}
 		}
-		if err := t.Put(bucketInstances, k, old.Instance); err != nil {
+		if err := t.Put(BucketInstances, k, old.Instance); err != nil {
 			return err
 		}
 	}

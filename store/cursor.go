@@ -86,7 +86,7 @@ func (t *tx) setCursor(b relay.Bot, cursor []byte, now bool) {
 	if !ok {
 		has, ok = t.waiting[string(k)]
 	}
-	stored := bytes.Equal(t.Bucket([]byte(bucketCursors)).Get(k), boltfile.Seal(k, cursor))
+	stored := bytes.Equal(t.Bucket([]byte(BucketCursors)).Get(k), boltfile.Seal(k, cursor))
 	if stored && !ok || ok && bytes.Equal(has, cursor) && !now {
 		return
 	}
@@ -107,10 +107,10 @@ func (t *tx) takeCursors() error {
 	for name, cursor := range all {
 		k := []byte(name)
 		value := boltfile.Seal(k, cursor)
-		if bytes.Equal(t.Bucket([]byte(bucketCursors)).Get(k), value) {
+		if bytes.Equal(t.Bucket([]byte(BucketCursors)).Get(k), value) {
 			continue
 		}
-		if err := t.PutSealed(bucketCursors, k, value); err != nil {
+		if err := t.PutSealed(BucketCursors, k, value); err != nil {
 			return err
 		}
 	}
@@ -124,7 +124,7 @@ func (db *DB) Cursor(ctx context.Context, b relay.Bot) ([]byte, error) {
 	if cursor, ok := db.cursors.get(k); ok {
 		return cursor, nil
 	}
-	value, _, err := db.bytesAt(ctx, bucketCursors, k)
+	value, _, err := db.bytesAt(ctx, BucketCursors, k)
 	if err != nil {
 		return nil, fmt.Errorf("cursor of %s: %w", b, err)
 	}

@@ -25,8 +25,8 @@ import (
 // isSetAside reports whether damaged records of b are moved to the quarantine.
 func isSetAside(b string) bool {
 	switch b {
-	case bucketEntries, bucketDead, bucketUndecided, bucketConversations, bucketCursors, bucketCodes, bucketTokens, bucketIdentity,
-		audit.Rows, audit.Counts, bucketCommands, bucketQuarantine, bucketSent, bucketMoved, seen.Newest, seen.Runs:
+	case bucketEntries, bucketDead, bucketUndecided, bucketConversations, BucketCursors, bucketCodes, bucketTokens, bucketIdentity,
+		audit.Rows, audit.Counts, bucketCommands, bucketQuarantine, BucketSent, BucketMoved, seen.Newest, seen.Runs:
 		return true
 	}
 	return seen.IsOld(b)

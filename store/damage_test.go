@@ -66,7 +66,7 @@ func TestDamagedRecordIsNamed(t *testing.T) { // invariant 8
 		k    []byte
 		read func() error
 	}{
-		{bucketCursors, botKey(bot), func() error { return second(db.Cursor(ctx, bot)) }},
+		{BucketCursors, botKey(bot), func() error { return second(db.Cursor(ctx, bot)) }},
 		{bucketBlobs, table.Key("blob"), func() error { _, _, err := db.Blob(ctx, "blob"); return err }},
 		{bucketTokens, []byte("mac"), func() error { return second(db.Codes.Get(ctx, EnrollCode, []byte("mac"))) }},
 		{bucketCodes, []byte("mac"), func() error {
@@ -76,18 +76,18 @@ func TestDamagedRecordIsNamed(t *testing.T) { // invariant 8
 			_, _, err := First(db.Conversations(ctx, ConversationFilter{Instance: "i1", Chat: chat}))
 			return err
 		}},
-		{bucketMoved, movedKey("loop", "c8"), func() error { return second(db.CurrentChat(ctx, "loop", "c8")) }},
+		{BucketMoved, movedKey("loop", "c8"), func() error { return second(db.CurrentChat(ctx, "loop", "c8")) }},
 		{bucketIdentity, []byte("mac"), func() error { return second(db.Codes.Get(ctx, IdentityCode, []byte("mac"))) }},
 		{bucketRoutes, routeKey(Route{Platform: "loop", Key: "k", Instance: "i1"}), func() error { return second(db.Routes.List(ctx)) }},
-		{bucketGrants, grantKey("loop", "", "c1"), func() error {
+		{BucketGrants, grantKey("loop", "", "c1"), func() error {
 			_, _, err := First(db.Grants(ctx, GrantFilter{Covering: &relay.Place{Platform: "loop", Chat: "c1"}}))
 			return err
 		}},
-		{bucketIndex, table.IndexKey(bucketBindings, byInstance, "i1", "loop", "u1"), func() error { return second(db.Bindings(ctx, BindingFilter{Instance: "i1"})) }},
-		{bucketBindings, bindingKey("loop", "u1", "i1"), func() error { return second(db.Bindings(ctx, BindingFilter{Platform: "loop", User: "u1"})) }},
-		{bucketTenants, table.Key("home"), func() error { return second(tenantsOf(db)) }},
-		{bucketGateways, table.Key("i1"), func() error { return second(db.Gateways(ctx, "i1")) }},
-		{bucketInstances, table.Key("i1"), func() error { return second(db.Instances(ctx, "i1")) }},
+		{bucketIndex, table.IndexKey(BucketBindings, byInstance, "i1", "loop", "u1"), func() error { return second(db.Bindings(ctx, BindingFilter{Instance: "i1"})) }},
+		{BucketBindings, bindingKey("loop", "u1", "i1"), func() error { return second(db.Bindings(ctx, BindingFilter{Platform: "loop", User: "u1"})) }},
+		{BucketTenants, table.Key("home"), func() error { return second(tenantsOf(db)) }},
+		{BucketGateways, table.Key("i1"), func() error { return second(db.Gateways(ctx, "i1")) }},
+		{BucketInstances, table.Key("i1"), func() error { return second(db.Instances(ctx, "i1")) }},
 		{bucketLanes, table.Key("i1"), func() error { _, _, err := db.Lanes.Next(ctx, "i1", 0); return err }},
 	} {
 		if err := tc.read(); err != nil && tc.b != bucketTokens {
@@ -268,10 +268,10 @@ func TestDamageRefusesTheStart(t *testing.T) { // invariant 8
 		b string
 		k []byte
 	}{
-		{bucketTenants, table.Key("family")}, {bucketInstances, table.Key("i1")}, {bucketGateways, table.Key("i1")},
-		{bucketBindings, bindingKey("loop", "ui1", "i1")}, {bucketIndex, table.IndexKey(bucketBindings, byInstance, "i1", "loop", "ui1")},
-		{bucketGrants, grantKey("loop", "", "ci1")}, {bucketRoutes, routeKey(Route{Platform: "loop", Key: "ri1", Instance: "i1"})},
-		{bucketLanes, table.Key("i1")}, {bucketBlobs, table.Key("vault")}, {bucketMeta, []byte("digest")}, {bucketMeta, []byte(schemaKey)},
+		{BucketTenants, table.Key("family")}, {BucketInstances, table.Key("i1")}, {BucketGateways, table.Key("i1")},
+		{BucketBindings, bindingKey("loop", "ui1", "i1")}, {bucketIndex, table.IndexKey(BucketBindings, byInstance, "i1", "loop", "ui1")},
+		{BucketGrants, grantKey("loop", "", "ci1")}, {bucketRoutes, routeKey(Route{Platform: "loop", Key: "ri1", Instance: "i1"})},
+		{bucketLanes, table.Key("i1")}, {bucketBlobs, table.Key("vault")}, {BucketMeta, []byte("digest")}, {BucketMeta, []byte(schemaKey)},
 	} {
 		for _, inKey := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s %q %v", tc.b, tc.k, inKey), func(t *testing.T) {
@@ -286,18 +286,18 @@ func TestDamageRefusesTheStart(t *testing.T) { // invariant 8
 						t.Errorf("lane of %s: %s, want %s", i, got, want)
 					}
 					inst, err := Only(db.Instances(ctx, i))
-					if err != nil || inst.Tenant != "family" || (inst.WakeURL == "") != lost(bucketInstances) || (inst.Principal.Policy == "") != lost(bucketInstances) {
+					if err != nil || inst.Tenant != "family" || (inst.WakeURL == "") != lost(BucketInstances) || (inst.Principal.Policy == "") != lost(BucketInstances) {
 						t.Errorf("instance %s: %+v, %v", i, inst, err)
 					}
-					if g, err := Only(db.Gateways(ctx, relay.GatewayID(i))); errors.Is(err, ErrNotFound) != lost(bucketGateways) || err == nil && (g.Revoked || len(g.Secrets) != 1) {
+					if g, err := Only(db.Gateways(ctx, relay.GatewayID(i))); errors.Is(err, ErrNotFound) != lost(BucketGateways) || err == nil && (g.Revoked || len(g.Secrets) != 1) {
 						t.Errorf("gateway %s: %+v, %v", i, g, err)
 					}
 					bound, err1 := db.Bindings(ctx, BindingFilter{Platform: "loop", User: "u" + relay.UserID(i)})
 					to, err2 := db.Bindings(ctx, BindingFilter{Instance: i})
-					if n := map[bool]int{false: 1}[lost(bucketBindings)]; len(bound) != n || len(to) != n || errors.Join(err1, err2) != nil {
+					if n := map[bool]int{false: 1}[lost(BucketBindings)]; len(bound) != n || len(to) != n || errors.Join(err1, err2) != nil {
 						t.Errorf("bindings of %s: %v, %v, %v, %v; want %d", i, bound, to, err1, err2, n)
 					}
-					if grants, err := db.Grants(ctx, GrantFilter{Instance: i}); err != nil || len(grants) != map[bool]int{false: 1}[lost(bucketGrants)] {
+					if grants, err := db.Grants(ctx, GrantFilter{Instance: i}); err != nil || len(grants) != map[bool]int{false: 1}[lost(BucketGrants)] {
 						t.Errorf("grants of %s: %v, %v", i, grants, err)
 					}
 				}
@@ -310,7 +310,7 @@ func TestDamageRefusesTheStart(t *testing.T) { // invariant 8
 				if err := db.Enroll(ctx, nil, Gateway{ID: "evil"}, Instance{ID: "i1", Tenant: "evil"}); !errors.Is(err, ErrExists) {
 					t.Errorf("another tenant takes the name: %v", err)
 				}
-				if tc.b == bucketGateways {
+				if tc.b == BucketGateways {
 					if err := db.Enroll(ctx, nil, Gateway{ID: "i1"}, Instance{ID: "i1", Tenant: "family"}); err != nil {
 						t.Errorf("enrolled again: %v", err)
 					}
@@ -380,8 +380,8 @@ func TestAnInstanceNobodyKnowsGoes(t *testing.T) { // invariant 8
 	if _, err := db.Lanes.Bury(ctxOf(t), "i1", acceptOne(t, db, event("e2", 300), "i1").Buffers[0], DeadPoison); err != nil {
 		t.Fatal(err)
 	}
-	spoil(t, db, bucketInstances, table.Key("i1"))
-	spoil(t, db, bucketGateways, table.Key("i1"))
+	spoil(t, db, BucketInstances, table.Key("i1"))
+	spoil(t, db, BucketGateways, table.Key("i1"))
 	closeChecked(t, db)
 	refused(t, path, "bucket gateways")
 	db, _ = salvaged(t, path, "instance i1: all of it")

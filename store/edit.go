@@ -16,22 +16,9 @@ import (
 
 // What is here is for store/restore, which makes one database of others while nobody has them open.
 
-// The buckets that are copied or looked through record by record.
-const (
-	BucketMeta      = bucketMeta
-	BucketTenants   = bucketTenants
-	BucketInstances = bucketInstances
-	BucketGateways  = bucketGateways
-	BucketBindings  = bucketBindings
-	BucketGrants    = bucketGrants
-	BucketCursors   = bucketCursors
-	BucketSent      = bucketSent
-	BucketMoved     = bucketMoved
-)
-
 // Derived reports whether a record follows from others, so that it is made anew and not copied.
 func Derived(bucket string, k []byte) bool {
-	return bucket == bucketIndex || bucket == bindingsTo || bucket == audit.Counts || bucket == bucketMeta && string(k) != schemaKey
+	return bucket == bucketIndex || bucket == bindingsTo || bucket == audit.Counts || bucket == BucketMeta && string(k) != schemaKey
 }
 
 // IsOurs reports whether a database of this version, or of one before it, has the bucket.
@@ -59,7 +46,7 @@ func HeldIn(b *bolt.DB) (all []Held, whole bool, err error) {
 	}
 	whole = true
 	err = b.View(func(t *bolt.Tx) error {
-		for _, name := range []string{bucketEntries, bucketLanes, bucketDead, bucketGateways, bucketBindings, bucketGrants} {
+		for _, name := range []string{bucketEntries, bucketLanes, bucketDead, BucketGateways, BucketBindings, BucketGrants} {
 			if t.Bucket([]byte(name)) == nil {
 				return fmt.Errorf("%w: bucket %s is missing", ErrDamaged, name)
 			}
@@ -157,7 +144,7 @@ func (e Edit) DropStrays(now time.Time) (gone []relay.InstanceID, err error) {
 		names[u.Instance] = true
 	}
 	for i := range names {
-		if table.Has(e.Tx, bucketInstances, table.Key(i)) {
+		if table.Has(e.Tx, BucketInstances, table.Key(i)) {
 			continue
 		}
 		gone = append(gone, i)

@@ -64,7 +64,7 @@ func (t *tx) enroll(g Gateway, i Instance, now time.Time) error {
 	g.Instance, g.Tenant, g.Revoked = i.ID, i.Tenant, false
 	g.CreatedAt, i.CreatedAt = cmp.Or(g.CreatedAt, now), cmp.Or(i.CreatedAt, now)
 	t.concerns(i.Tenant, i.ID, g.ID)
-	old, ok, err := table.Load[Gateway](t.Tx, bucketGateways, table.Key(g.ID))
+	old, ok, err := table.Load[Gateway](t.Tx, BucketGateways, table.Key(g.ID))
 	if err != nil {
 		return err
 	}
@@ -77,12 +77,12 @@ func (t *tx) enroll(g Gateway, i Instance, now time.Time) error {
 	if err := t.enrollInstance(i); err != nil {
 		return err
 	}
-	if !table.Has(t.Tx, bucketTenants, table.Key(i.Tenant)) {
-		if err := t.Put(bucketTenants, table.Key(i.Tenant), Tenant{ID: i.Tenant, CreatedAt: now}); err != nil {
+	if !table.Has(t.Tx, BucketTenants, table.Key(i.Tenant)) {
+		if err := t.Put(BucketTenants, table.Key(i.Tenant), Tenant{ID: i.Tenant, CreatedAt: now}); err != nil {
 			return err
 		}
 	}
-	if err := t.Put(bucketGateways, table.Key(g.ID), g); err != nil || !g.Provisioned {
+	if err := t.Put(BucketGateways, table.Key(g.ID), g); err != nil || !g.Provisioned {
 		return err
 	}
 	return t.pruneProvisioned(i.ID, g.ID)
@@ -90,10 +90,10 @@ func (t *tx) enroll(g Gateway, i Instance, now time.Time) error {
 
 // crowded reports whether i would be one too many of its tenant's.
 func (t *tx) crowded(i Instance) bool {
-	if table.Has(t.Tx, bucketInstances, table.Key(i.ID)) {
+	if table.Has(t.Tx, BucketInstances, table.Key(i.ID)) {
 		return false
 	}
-	all := table.Readable[Instance](t.Tx, bucketInstances)
+	all := table.Readable[Instance](t.Tx, BucketInstances)
 	return len(slices.DeleteFunc(all, func(o Instance) bool { return o.Tenant != i.Tenant })) >= maxInstances
 }
 
@@ -101,7 +101,7 @@ func (t *tx) crowded(i Instance) bool {
 // that were made or seen last.
 func (t *tx) pruneProvisioned(i relay.InstanceID, newest relay.GatewayID) error {
 	// A damaged one stays, to be named; and by a clock that is behind the newest may be the oldest.
-	all := slices.DeleteFunc(table.Readable[Gateway](t.Tx, bucketGateways), func(g Gateway) bool {
+	all := slices.DeleteFunc(table.Readable[Gateway](t.Tx, BucketGateways), func(g Gateway) bool {
 		return g.Instance != i || !g.Provisioned || g.ID == newest
 	})
 	last := func(g Gateway) time.Time {
@@ -109,7 +109,7 @@ func (t *tx) pruneProvisioned(i relay.InstanceID, newest relay.GatewayID) error 
 	}
 	slices.SortStableFunc(all, func(a, b Gateway) int { return last(b).Compare(last(a)) })
 	for _, g := range all[min(len(all), maxProvisioned-1):] {
-		if err := t.Delete(bucketGateways, table.Key(g.ID)); err != nil {
+		if err := t.Delete(BucketGateways, table.Key(g.ID)); err != nil {
 			return err
 		}
 	}
@@ -117,7 +117,7 @@ func (t *tx) pruneProvisioned(i relay.InstanceID, newest relay.GatewayID) error 
 }
 
 func (t *tx) enrollInstance(i Instance) error {
-	old, ok, err := table.Load[Instance](t.Tx, bucketInstances, table.Key(i.ID))
+	old, ok, err := table.Load[Instance](t.Tx, BucketInstances, table.Key(i.ID))
 	if err != nil {
 		return err
 	}
@@ -135,7 +135,7 @@ func (t *tx) enrollInstance(i Instance) error {
 		l.Closed, l.Epoch = false, newEpoch()
 		t.touch(i.ID, l)
 	}
-	return t.Put(bucketInstances, table.Key(i.ID), i)
+	return t.Put(BucketInstances, table.Key(i.ID), i)
 }
 
 // CameOrWent is a change for UpdateGateway: the gateway, and with it its instance, came or went at that time;
@@ -153,12 +153,12 @@ func CameOrWent(at time.Time, woken bool) func(*Gateway, *Instance) error {
 func (db *DB) Gateways(ctx context.Context, ids ...relay.GatewayID) ([]Gateway, error) {
 	return get(ctx, db, "gateways", func(t *bolt.Tx) ([]Gateway, error) {
 		if len(ids) == 0 {
-			return table.Readable[Gateway](t, bucketGateways), nil
+			return table.Readable[Gateway](t, BucketGateways), nil
 		}
 		out := make([]Gateway, len(ids))
 		for n, id := range ids {
 			var err error
-			if out[n], err = table.Must[Gateway](t, bucketGateways, table.Key(id), "gateway "+string(id)); err != nil {
+			if out[n], err = table.Must[Gateway](t, BucketGateways, table.Key(id), "gateway "+string(id)); err != nil {
 				return nil, err
 			}
 		}
@@ -172,11 +172,11 @@ func (db *DB) Gateways(ctx context.Context, ids ...relay.GatewayID) ([]Gateway, 
 // tenant stay what they are. ErrNotFound: no such gateway.
 func (db *DB) UpdateGateway(ctx context.Context, row *audit.Entry, id relay.GatewayID, change func(*Gateway, *Instance) error) error {
 	return db.change(ctx, row, "update gateway", func(t *tx) error {
-		g, err := table.Must[Gateway](t.Tx, bucketGateways, table.Key(id), "gateway "+string(id))
+		g, err := table.Must[Gateway](t.Tx, BucketGateways, table.Key(id), "gateway "+string(id))
 		if err != nil {
 			return err
 		}
-		i, err := table.Must[Instance](t.Tx, bucketInstances, table.Key(g.Instance), "instance "+string(g.Instance))
+		i, err := table.Must[Instance](t.Tx, BucketInstances, table.Key(g.Instance), "instance "+string(g.Instance))
 		if err != nil {
 			return err
 		}
@@ -185,7 +185,7 @@ func (db *DB) UpdateGateway(ctx context.Context, row *audit.Entry, id relay.Gate
 			return err
 		}
 		g.ID, g.Instance, g.Tenant, i.ID, i.Tenant = id, inst, tenant, inst, tenant
-		return errors.Join(t.PutChanged(bucketGateways, table.Key(id), g), t.PutChanged(bucketInstances, table.Key(inst), i))
+		return errors.Join(t.PutChanged(BucketGateways, table.Key(id), g), t.PutChanged(BucketInstances, table.Key(inst), i))
 	})
 }
 
@@ -205,7 +205,7 @@ func (db *DB) Revoke(ctx context.Context, row *audit.Entry, i relay.InstanceID, 
 		}
 		for _, g := range all {
 			g.Revoked, g.Secrets, g.DeliveryKey = true, nil, nil
-			if err := t.Put(bucketGateways, table.Key(g.ID), g); err != nil {
+			if err := t.Put(BucketGateways, table.Key(g.ID), g); err != nil {
 				return err
 			}
 			gone = append(gone, g.ID)
@@ -221,12 +221,12 @@ func (db *DB) Revoke(ctx context.Context, row *audit.Entry, i relay.InstanceID, 
 // revocable are those of the gateways ids of i, or of all of its, that are not revoked yet.
 func (t *tx) revocable(i relay.InstanceID, ids []relay.GatewayID) (out []Gateway, err error) {
 	if len(ids) == 0 {
-		inst, err := table.Must[Instance](t.Tx, bucketInstances, table.Key(i), "instance "+string(i))
+		inst, err := table.Must[Instance](t.Tx, BucketInstances, table.Key(i), "instance "+string(i))
 		t.concerns(inst.Tenant, i, "")
 		return t.liveGateways(i), err
 	}
 	for _, id := range ids {
-		g, err := table.Must[Gateway](t.Tx, bucketGateways, table.Key(id), "gateway "+string(id))
+		g, err := table.Must[Gateway](t.Tx, BucketGateways, table.Key(id), "gateway "+string(id))
 		if err == nil && g.Instance != i {
 			err = fmt.Errorf("gateway %s of %s: %w", id, i, ErrNotFound)
 		}
@@ -244,5 +244,5 @@ func (t *tx) revocable(i relay.InstanceID, ids []relay.GatewayID) (out []Gateway
 // liveGateways are the gateways of i that are not revoked, by id. A damaged one lives no more: it
 // must not keep a revocation of another from taking effect.
 func (t *tx) liveGateways(i relay.InstanceID) []Gateway {
-	return slices.DeleteFunc(table.Readable[Gateway](t.Tx, bucketGateways), func(g Gateway) bool { return g.Instance != i || g.Revoked })
+	return slices.DeleteFunc(table.Readable[Gateway](t.Tx, BucketGateways), func(g Gateway) bool { return g.Instance != i || g.Revoked })
 }

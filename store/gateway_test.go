@@ -106,7 +106,7 @@ func TestInstancesThatMakeThemselves(t *testing.T) {
 	}
 	err := db.write(ctxOf(t), nil, func(x *tx) error {
 		for n := range maxInstances {
-			if err := x.Put(bucketInstances, fmt.Appendf(nil, "i%d", n), Instance{ID: relay.InstanceID(fmt.Sprintf("i%d", n)), Tenant: "flat"}); err != nil {
+			if err := x.Put(BucketInstances, fmt.Appendf(nil, "i%d", n), Instance{ID: relay.InstanceID(fmt.Sprintf("i%d", n)), Tenant: "flat"}); err != nil {
 				return err
 			}
 		}

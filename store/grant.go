@@ -52,7 +52,7 @@ type Own struct {
 // unreserved is nil when g, whose chat is a thread of parent, may be an instance's own claim.
 func (t *tx) unreserved(g Grant, parent relay.ChatID) error {
 	if parent != "" {
-		above, ok, err := table.Load[Grant](t.Tx, bucketGrants, grantKey(g.Platform, g.Scope, parent))
+		above, ok, err := table.Load[Grant](t.Tx, BucketGrants, grantKey(g.Platform, g.Scope, parent))
 		if err != nil {
 			return err
 		}
@@ -72,13 +72,13 @@ func (t *tx) unreserved(g Grant, parent relay.ChatID) error {
 
 // claimable is nil when nobody else's grant stands in g's way. mine: g's instance has it already.
 func claimable(t *bolt.Tx, g Grant) (mine bool, err error) {
-	old, mine, err := table.Load[Grant](t, bucketGrants, grantKey(g.Platform, g.Scope, g.Chat))
+	old, mine, err := table.Load[Grant](t, BucketGrants, grantKey(g.Platform, g.Scope, g.Chat))
 	if err != nil {
 		return false, err
 	}
 	rivals := []Grant{old}
 	if g.Scope != "" {
-		whole, ok, err := table.Load[Grant](t, bucketGrants, grantKey(g.Platform, g.Scope, ""))
+		whole, ok, err := table.Load[Grant](t, BucketGrants, grantKey(g.Platform, g.Scope, ""))
 		if err != nil {
 			return false, err
 		}
@@ -86,7 +86,7 @@ func claimable(t *bolt.Tx, g Grant) (mine bool, err error) {
 			rivals = append(rivals, whole)
 		}
 		if g.Chat == "" {
-			inside, err := table.List[Grant](t, bucketGrants, table.Prefix(g.Platform, string(g.Scope)))
+			inside, err := table.List[Grant](t, BucketGrants, table.Prefix(g.Platform, string(g.Scope)))
 			if err != nil {
 				return false, err
 			}
@@ -108,7 +108,7 @@ func claimable(t *bolt.Tx, g Grant) (mine bool, err error) {
 func (db *DB) Release(ctx context.Context, row *audit.Entry, i relay.InstanceID, p relay.PlatformID, s relay.ScopeID, c relay.ChatID) error {
 	k := grantKey(p, s, c)
 	return db.change(ctx, row, "release", func(t *tx) error {
-		g, ok, err := table.Load[Grant](t.Tx, bucketGrants, k)
+		g, ok, err := table.Load[Grant](t.Tx, BucketGrants, k)
 		if err != nil {
 			return err
 		}
@@ -129,7 +129,7 @@ func covering(t *bolt.Tx, place relay.Place) ([]Grant, error) {
 		if c == "" && (n < 3 || place.Scope == "") {
 			continue
 		}
-		if one, err := table.AtMostOne[Grant](t, bucketGrants, grantKey(place.Platform, place.Scope, c)); err != nil || len(one) > 0 {
+		if one, err := table.AtMostOne[Grant](t, BucketGrants, grantKey(place.Platform, place.Scope, c)); err != nil || len(one) > 0 {
 			return one, err
 		}
 	}
@@ -159,18 +159,18 @@ func (f GrantFilter) from(t *bolt.Tx) ([]Grant, error) {
 	case f.Covering != nil:
 		return covering(t, *f.Covering)
 	case f.Instance != "" && f.Platform != "":
-		pre := table.IndexUnder(bucketGrants, byInstance, string(f.Instance), string(f.Platform))
-		return table.Lookup[Grant](t, bucketGrants, pre, "", f.Limit)
+		pre := table.IndexUnder(BucketGrants, byInstance, string(f.Instance), string(f.Platform))
+		return table.Lookup[Grant](t, BucketGrants, pre, "", f.Limit)
 	case f.Instance != "":
-		return table.Lookup[Grant](t, bucketGrants, table.IndexUnder(bucketGrants, byInstance, string(f.Instance)), "", f.Limit)
+		return table.Lookup[Grant](t, BucketGrants, table.IndexUnder(BucketGrants, byInstance, string(f.Instance)), "", f.Limit)
 	case f.Platform != "" && f.Chat != "":
-		on, err1 := table.Lookup[Grant](t, bucketGrants, table.IndexUnder(bucketGrants, byChat, string(f.Platform), string(f.Chat)), "", 0)
-		around, err2 := table.Lookup[Grant](t, bucketGrants, table.IndexUnder(bucketGrants, byChat, string(f.Platform), ""), "", 0)
+		on, err1 := table.Lookup[Grant](t, BucketGrants, table.IndexUnder(BucketGrants, byChat, string(f.Platform), string(f.Chat)), "", 0)
+		around, err2 := table.Lookup[Grant](t, BucketGrants, table.IndexUnder(BucketGrants, byChat, string(f.Platform), ""), "", 0)
 		return append(on, around...), errors.Join(err1, err2)
 	case f.Platform != "":
-		return table.List[Grant](t, bucketGrants, table.Prefix(f.Platform))
+		return table.List[Grant](t, BucketGrants, table.Prefix(f.Platform))
 	}
-	return table.List[Grant](t, bucketGrants, nil)
+	return table.List[Grant](t, BucketGrants, nil)
 }
 
 // Grants lists the grants that f picks, by platform, scope and chat.

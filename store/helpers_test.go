@@ -202,7 +202,7 @@ func ctxOf(t testing.TB) context.Context { return context.WithoutCancel(t.Contex
 // tenantsOf lists the records of tenants, by id.
 func tenantsOf(db *DB) (out []Tenant, err error) {
 	err = db.read(context.Background(), func(t *bolt.Tx) error {
-		out, err = table.List[Tenant](t, bucketTenants, nil)
+		out, err = table.List[Tenant](t, BucketTenants, nil)
 		return err
 	})
 	return out, err

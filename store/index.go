@@ -18,18 +18,18 @@ const (
 
 // At is the binding's place, and its keys in the index.
 func (b Binding) At() (string, []byte, [][]byte) {
-	also := [][]byte{table.IndexKey(bucketBindings, byInstance, string(b.Instance), string(b.Platform), string(b.User))}
+	also := [][]byte{table.IndexKey(BucketBindings, byInstance, string(b.Instance), string(b.Platform), string(b.User))}
 	if b.DMChat != "" {
-		also = append(also, table.IndexKey(bucketBindings, byChat, string(b.Platform), string(b.DMChat), string(b.Instance), string(b.User)))
+		also = append(also, table.IndexKey(BucketBindings, byChat, string(b.Platform), string(b.DMChat), string(b.Instance), string(b.User)))
 	}
-	return bucketBindings, bindingKey(b.Platform, b.User, b.Instance), also
+	return BucketBindings, bindingKey(b.Platform, b.User, b.Instance), also
 }
 
 // At is the grant's place, and its keys in the index.
 func (g Grant) At() (string, []byte, [][]byte) {
-	return bucketGrants, grantKey(g.Platform, g.Scope, g.Chat), [][]byte{
-		table.IndexKey(bucketGrants, byInstance, string(g.Instance), string(g.Platform), string(g.Scope), string(g.Chat)),
-		table.IndexKey(bucketGrants, byChat, string(g.Platform), string(g.Chat), string(g.Scope)),
+	return BucketGrants, grantKey(g.Platform, g.Scope, g.Chat), [][]byte{
+		table.IndexKey(BucketGrants, byInstance, string(g.Instance), string(g.Platform), string(g.Scope), string(g.Chat)),
+		table.IndexKey(BucketGrants, byChat, string(g.Platform), string(g.Chat), string(g.Scope)),
 	}
 }
 
@@ -76,10 +76,10 @@ func dropOne[T table.Indexed](t *tx, b string, own []byte) error {
 // reindex makes the index agree with the records. Where it does, it writes nothing.
 func (t *tx) reindex() error {
 	var all []table.Indexed
-	for _, r := range table.Readable[Binding](t.Tx, bucketBindings) {
+	for _, r := range table.Readable[Binding](t.Tx, BucketBindings) {
 		all = append(all, r)
 	}
-	for _, r := range table.Readable[Grant](t.Tx, bucketGrants) {
+	for _, r := range table.Readable[Grant](t.Tx, BucketGrants) {
 		all = append(all, r)
 	}
 	for _, r := range table.Readable[Conversation](t.Tx, bucketConversations) {

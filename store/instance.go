@@ -16,14 +16,14 @@ import (
 func (db *DB) Instances(ctx context.Context, ids ...relay.InstanceID) ([]Instance, error) {
 	return get(ctx, db, "instances", func(t *bolt.Tx) ([]Instance, error) {
 		if len(ids) == 0 {
-			return table.List[Instance](t, bucketInstances, nil)
+			return table.List[Instance](t, BucketInstances, nil)
 		}
 		out := make([]Instance, len(ids))
 		for n, id := range ids {
 			i, known := db.instances.find(t.ID(), id)
 			if !known {
 				var err error
-				if i, err = table.Must[Instance](t, bucketInstances, table.Key(id), "instance "+string(id)); err != nil {
+				if i, err = table.Must[Instance](t, BucketInstances, table.Key(id), "instance "+string(id)); err != nil {
 					return nil, err
 				}
 				db.instances.keep(t.ID(), id, i)
@@ -78,7 +78,7 @@ func (d *decodedInstances) forget(tx int) {
 // they are. ErrNotFound: no such instance.
 func (db *DB) UpdateInstance(ctx context.Context, row *audit.Entry, id relay.InstanceID, change func(*Instance) error) error {
 	return db.change(ctx, row, "update instance", func(t *tx) error {
-		i, err := table.Must[Instance](t.Tx, bucketInstances, table.Key(id), "instance "+string(id))
+		i, err := table.Must[Instance](t.Tx, BucketInstances, table.Key(id), "instance "+string(id))
 		if err != nil {
 			return err
 		}
@@ -87,14 +87,14 @@ func (db *DB) UpdateInstance(ctx context.Context, row *audit.Entry, id relay.Ins
 			return err
 		}
 		i.ID, i.Tenant = id, tenant
-		return t.PutChanged(bucketInstances, table.Key(id), i)
+		return t.PutChanged(BucketInstances, table.Key(id), i)
 	})
 }
 
 // live is the lane of an instance that is enrolled and not revoked; otherwise ErrNotFound.
 // Nothing is given to any other.
 func (t *tx) live(i relay.InstanceID) (*lane, error) {
-	if !table.Has(t.Tx, bucketInstances, table.Key(i)) {
+	if !table.Has(t.Tx, BucketInstances, table.Key(i)) {
 		return nil, fmt.Errorf("instance %s: %w", i, ErrNotFound)
 	}
 	l, err := t.lane(i)
@@ -109,5 +109,5 @@ func (t *tx) liveInstance(i relay.InstanceID) (Instance, error) {
 	if _, err := t.live(i); err != nil {
 		return Instance{}, err
 	}
-	return table.Must[Instance](t.Tx, bucketInstances, table.Key(i), "instance "+string(i))
+	return table.Must[Instance](t.Tx, BucketInstances, table.Key(i), "instance "+string(i))
 }

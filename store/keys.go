@@ -15,42 +15,42 @@ import (
 // inside the root page, so that the digest, lane states, cursors and new seen marks cost no page of
 // their own. The others are kept out of it by a filler (table.Fill).
 const (
-	bucketMeta    = "meta"        // "schema" -> version, "digest" -> digest
-	bucketCursors = "hot/cursors" // platform|bot -> bytes
+	BucketMeta    = "meta"        // "schema" -> version, "digest" -> digest
+	BucketCursors = "hot/cursors" // platform|bot -> bytes
 	bucketLanes   = "hot/lanes"   // instance -> lane
 	bucketEntries = "hot/entries" // instance|seq -> entryHead, frame
 
 	bucketBlobs         = "blobs"         // name -> bytes, the vault's
-	bucketTenants       = "tenants"       // tenant -> Tenant
-	bucketInstances     = "instances"     // instance -> Instance
+	BucketTenants       = "tenants"       // tenant -> Tenant
+	BucketInstances     = "instances"     // instance -> Instance
 	bucketCommands      = "commands"      // instance|platform -> list of commands
-	bucketGateways      = "gateways"      // gateway -> Gateway
-	bucketBindings      = "bindings"      // platform|user|instance -> Binding
+	BucketGateways      = "gateways"      // gateway -> Gateway
+	BucketBindings      = "bindings"      // platform|user|instance -> Binding
 	bucketIndex         = table.Index     // bucket|by what|its parts -> key in that bucket
-	bucketGrants        = "grants"        // platform|scope|chat -> Grant
+	BucketGrants        = "grants"        // platform|scope|chat -> Grant
 	bucketConversations = "conversations" // instance|chat|platform|bot -> Conversation
 	bucketCodes         = "codes"         // HMAC -> LinkCode
 	bucketTokens        = "tokens"        // HMAC -> EnrollmentToken
 	bucketIdentity      = "identity"      // HMAC -> IdentityCode; at most one per instance
 	bucketRoutes        = "routes"        // platform|key|instance -> Route
 	bucketUndecided     = "undecided"     // platform|bot|chat|instance|number -> undecidedRecord
-	bucketSent          = "sent"          // platform|bot|chat|message -> SentRecord
-	bucketMoved         = "moved"         // platform|old chat -> MovedRecord
+	BucketSent          = "sent"          // platform|bot|chat|message -> SentRecord
+	BucketMoved         = "moved"         // platform|old chat -> MovedRecord
 	bucketDead          = "dead"          // instance|number of the death, epoch, seq -> deadHead, entryHead, frame
 	bucketQuarantine    = "quarantine"    // running number -> Quarantined
 )
 
 // buckets are all of them.
 func buckets() []string {
-	return append(cold(), bucketMeta, bucketCursors, bucketLanes, bucketEntries, seen.Newest)
+	return append(cold(), BucketMeta, BucketCursors, bucketLanes, bucketEntries, seen.Newest)
 }
 
 // cold are the buckets with a filler.
 func cold() []string {
 	return []string{
-		bucketBlobs, bucketTenants, bucketInstances, bucketCommands, bucketGateways, bucketBindings, bucketIndex,
-		bucketGrants, bucketConversations, bucketCodes, bucketTokens, bucketIdentity, bucketRoutes, bucketUndecided,
-		bucketSent, bucketMoved, bucketDead, bucketQuarantine, audit.Rows, audit.Counts, seen.Runs,
+		bucketBlobs, BucketTenants, BucketInstances, bucketCommands, BucketGateways, BucketBindings, bucketIndex,
+		BucketGrants, bucketConversations, bucketCodes, bucketTokens, bucketIdentity, bucketRoutes, bucketUndecided,
+		BucketSent, BucketMoved, bucketDead, bucketQuarantine, audit.Rows, audit.Counts, seen.Runs,
 	}
 }
 

@@ -44,7 +44,7 @@ func (t *tx) move(m Move, now time.Time) error {
 }
 
 func (t *tx) moveGrants(m Move) error {
-	grants, err := table.Lookup[Grant](t.Tx, bucketGrants, table.IndexUnder(bucketGrants, byChat, string(m.Platform), string(m.From)), "", 0)
+	grants, err := table.Lookup[Grant](t.Tx, BucketGrants, table.IndexUnder(BucketGrants, byChat, string(m.Platform), string(m.From)), "", 0)
 	if err != nil {
 		return err
 	}
@@ -53,7 +53,7 @@ func (t *tx) moveGrants(m Move) error {
 			return err
 		}
 		g.Chat = m.To
-		if table.Has(t.Tx, bucketGrants, grantKey(g.Platform, g.Scope, g.Chat)) {
+		if table.Has(t.Tx, BucketGrants, grantKey(g.Platform, g.Scope, g.Chat)) {
 			continue
 		}
 		if err := table.PutIndexed(t.Writer, g); err != nil {
@@ -130,7 +130,7 @@ func (t *tx) moveBindings(m Move) error {
 }
 
 func (t *tx) moveScopes(m Move) error {
-	all, err := table.List[Instance](t.Tx, bucketInstances, nil)
+	all, err := table.List[Instance](t.Tx, BucketInstances, nil)
 	if err != nil {
 		return err
 	}
@@ -146,7 +146,7 @@ func (t *tx) moveScopes(m Move) error {
 			r.FreeResponseScopes[at] = m.To
 		}
 		i.Relevance[m.Platform] = r
-		if err := t.Put(bucketInstances, table.Key(i.ID), i); err != nil {
+		if err := t.Put(BucketInstances, table.Key(i.ID), i); err != nil {
 			return err
 		}
 	}

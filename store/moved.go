@@ -29,7 +29,7 @@ func current(t *bolt.Tx, p relay.PlatformID, c relay.ChatID) (relay.ChatID, erro
 	if c == "" {
 		return c, nil
 	}
-	r, ok, err := table.Load[MovedRecord](t, bucketMoved, movedKey(p, c))
+	r, ok, err := table.Load[MovedRecord](t, BucketMoved, movedKey(p, c))
 	if err != nil || !ok {
 		return c, err
 	}
@@ -39,22 +39,22 @@ func current(t *bolt.Tx, p relay.PlatformID, c relay.ChatID) (relay.ChatID, erro
 // moveIDs remembers that From is now called To, and so is what was called From before. The newest
 // word counts: To is an id in use from now on.
 func (t *tx) moveIDs(m Move, now time.Time) error {
-	if k := movedKey(m.Platform, m.To); table.Has(t.Tx, bucketMoved, k) {
-		if err := t.Delete(bucketMoved, k); err != nil {
+	if k := movedKey(m.Platform, m.To); table.Has(t.Tx, BucketMoved, k) {
+		if err := t.Delete(BucketMoved, k); err != nil {
 			return err
 		}
 	}
-	for _, k := range table.KeysUnder(t.Tx, bucketMoved, table.Prefix(m.Platform)) {
-		r, _, err := table.Load[MovedRecord](t.Tx, bucketMoved, k)
+	for _, k := range table.KeysUnder(t.Tx, BucketMoved, table.Prefix(m.Platform)) {
+		r, _, err := table.Load[MovedRecord](t.Tx, BucketMoved, k)
 		if err != nil || r.To != m.From { // a damaged one is refused to whoever asks for it
 			continue
 		}
 		r.To = m.To
-		if err := t.Put(bucketMoved, k, r); err != nil {
+		if err := t.Put(BucketMoved, k, r); err != nil {
 			return err
 		}
 	}
-	return t.Put(bucketMoved, movedKey(m.Platform, m.From), MovedRecord{Platform: m.Platform, From: m.From, To: m.To, At: now})
+	return t.Put(BucketMoved, movedKey(m.Platform, m.From), MovedRecord{Platform: m.Platform, From: m.From, To: m.To, At: now})
 }
 
 // chatsInUse are the chats, by the keys they would have as moved ones, that there are conversations
@@ -67,10 +67,10 @@ func chatsInUse(t *bolt.Tx) (talked, held map[string]bool) {
 			talked[string(movedKey(c.Bot.Platform, c.Parent))] = true
 		}
 	}
-	for _, g := range table.Readable[Grant](t, bucketGrants) {
+	for _, g := range table.Readable[Grant](t, BucketGrants) {
 		held[string(movedKey(g.Platform, g.Chat))] = true
 	}
-	for _, b := range table.Readable[Binding](t, bucketBindings) {
+	for _, b := range table.Readable[Binding](t, BucketBindings) {
 		held[string(movedKey(b.Platform, b.DMChat))] = true
 	}
 	return talked, held
@@ -79,12 +79,12 @@ func chatsInUse(t *bolt.Tx) (talked, held map[string]bool) {
 // moved drops the ids of chats that nobody talks in any more: at once when nobody has anything to do
 // with the chat at all, else after the time that a conversation would have had.
 func (s *sweep) moved(t *tx) error {
-	keys := table.KeysUnder(t.Tx, bucketMoved, nil)
+	keys := table.KeysUnder(t.Tx, BucketMoved, nil)
 	if len(keys) == 0 {
 		return nil
 	}
 	talked, held := chatsInUse(t.Tx)
-	return sweepOut(s, t, bucketMoved, new(int), func(r MovedRecord) bool {
+	return sweepOut(s, t, BucketMoved, new(int), func(r MovedRecord) bool {
 		to := movedKey(r.Platform, r.To)
 		return !talked[string(to)] && (!held[string(to)] || s.now.Sub(r.At) > keepSilent)
 	})

@@ -21,7 +21,7 @@ func nowCalled(t *testing.T, db *DB) map[relay.ChatID]relay.ChatID {
 	t.Helper()
 	out := make(map[relay.ChatID]relay.ChatID)
 	err := db.read(ctxOf(t), func(tx *bolt.Tx) error {
-		all, err := table.List[MovedRecord](tx, bucketMoved, nil)
+		all, err := table.List[MovedRecord](tx, BucketMoved, nil)
 		for _, r := range all {
 			out[r.From] = r.To
 		}
@@ -223,7 +223,7 @@ func TestDamagedTranslation(t *testing.T) {
 	enroll(t, db, "i1")
 	acceptOne(t, db, event("e1", 300), "i1")
 	move(t, db, "c1", "b")
-	spoil(t, db, bucketMoved, movedKey("loop", "c1"))
+	spoil(t, db, BucketMoved, movedKey("loop", "c1"))
 	acceptOne(t, db, event("e2", 300), "i1")
 	if _, err := db.Sweep(ctxOf(t)); err == nil {
 		t.Error("a sweep does not name it")

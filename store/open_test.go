@@ -262,7 +262,7 @@ func FuzzOpen(f *testing.F) {
 func TestNewerSchemaIsRefused(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "test.db")
 	db := reopen(t, path, Options{})
-	err := db.write(ctxOf(t), nil, func(x *tx) error { return x.Put(bucketMeta, []byte(schemaKey), 99) })
+	err := db.write(ctxOf(t), nil, func(x *tx) error { return x.Put(BucketMeta, []byte(schemaKey), 99) })
 	if err != nil {
 		t.Fatal(err)
 	}

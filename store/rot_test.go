@@ -193,7 +193,7 @@ func salvageRot(t *testing.T, path string, want map[string]map[string]string) {
 			if is, ok := has[b][k]; !ok {
 				missing++
 			} else if b == seen.Newest && len(unmade(is, k, want)) == 0 { // older, with fewer marks
-			} else if is != v && b != bucketLanes && b != audit.Counts && b != bucketInstances && b != bucketTenants {
+			} else if is != v && b != bucketLanes && b != audit.Counts && b != BucketInstances && b != BucketTenants {
 				t.Errorf("bucket %s, key %q: nobody wrote this", b, k)
 			}
 		}

@@ -77,7 +77,7 @@ func checkRoutes(keys []string) error {
 
 // routable are those of keys that tenant may have routes with, each once.
 func (t *tx) routable(tenant relay.TenantID, p relay.PlatformID, keys []string) ([]string, error) {
-	grants, err := table.List[Grant](t.Tx, bucketGrants, table.Prefix(p))
+	grants, err := table.List[Grant](t.Tx, BucketGrants, table.Prefix(p))
 	if err != nil {
 		return nil, err
 	}

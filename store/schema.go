@@ -46,7 +46,7 @@ func toSchema2(t *bolt.Tx) error {
 // toSchema3 adds the events that wait for a verdict, the messages that instances sent, and the chats
 // that got a new id, and gives each tenant an audit list of its own.
 func toSchema3(t *bolt.Tx) error {
-	for _, b := range []string{bucketUndecided, bucketSent, bucketMoved} {
+	for _, b := range []string{bucketUndecided, BucketSent, BucketMoved} {
 		if _, err := t.CreateBucketIfNotExists([]byte(b)); err != nil {
 			return fmt.Errorf("bucket %s: %w", b, err)
 		}
@@ -131,15 +131,15 @@ func setVersion(t *bolt.Tx, v int) error {
 		return err
 	}
 	k := []byte(schemaKey)
-	return t.Bucket([]byte(bucketMeta)).Put(k, boltfile.Seal(k, payload))
+	return t.Bucket([]byte(BucketMeta)).Put(k, boltfile.Seal(k, payload))
 }
 
 func version(b *bolt.DB) (v int, err error) {
 	err = b.View(func(t *bolt.Tx) error {
-		if t.Bucket([]byte(bucketMeta)) == nil {
+		if t.Bucket([]byte(BucketMeta)) == nil {
 			return errors.New("it has no schema version")
 		}
-		stored, ok, err := table.Load[int](t, bucketMeta, []byte(schemaKey))
+		stored, ok, err := table.Load[int](t, BucketMeta, []byte(schemaKey))
 		if err != nil || !ok || stored < 1 {
 			return errors.Join(errors.New("it has no readable schema version"), err)
 		}

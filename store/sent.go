@@ -68,7 +68,7 @@ func (s *Sent) By(ctx context.Context, c relay.Chat, m relay.MessageID) (i relay
 	s.mu.Unlock()
 	if !ok {
 		err = s.db.read(ctx, func(t *bolt.Tx) error {
-			r, ok, err = table.Load[SentRecord](t, bucketSent, k)
+			r, ok, err = table.Load[SentRecord](t, BucketSent, k)
 			return err
 		})
 	}
@@ -90,7 +90,7 @@ func (s *Sent) ride(t *tx) (committed func(), err error) {
 		if l, err := t.lane(r.Instance); err != nil || l.Closed {
 			continue // revoked: what it sent is nobody's
 		}
-		if err := t.Put(bucketSent, []byte(k), r); err != nil {
+		if err := t.Put(BucketSent, []byte(k), r); err != nil {
 			return nil, err
 		}
 		added[r.Instance]++
@@ -126,14 +126,14 @@ func (t *tx) trimSent(i relay.InstanceID) (left int, err error) {
 		at  time.Time
 	}
 	var mine []row
-	for k, v := range table.Under(t.Tx, bucketSent, nil) {
+	for k, v := range table.Under(t.Tx, BucketSent, nil) {
 		if r, err := table.Decode[SentRecord](k, v); err == nil && r.Instance == i {
 			mine = append(mine, row{string(k), r.At})
 		}
 	}
 	slices.SortFunc(mine, func(a, b row) int { return cmp.Or(b.at.Compare(a.at), cmp.Compare(a.key, b.key)) })
 	for _, r := range mine[min(maxSent, len(mine)):] {
-		if err := t.Delete(bucketSent, []byte(r.key)); err != nil {
+		if err := t.Delete(BucketSent, []byte(r.key)); err != nil {
 			return 0, err
 		}
 	}
@@ -143,12 +143,12 @@ func (t *tx) trimSent(i relay.InstanceID) (left int, err error) {
 // countSent is how many messages each instance is remembered to have sent.
 func countSent(t *bolt.Tx) map[relay.InstanceID]int {
 	out := make(map[relay.InstanceID]int)
-	for _, r := range table.Readable[SentRecord](t, bucketSent) {
+	for _, r := range table.Readable[SentRecord](t, BucketSent) {
 		out[r.Instance]++
 	}
 	return out
 }
 
 func (s *sweep) sent(t *tx) error {
-	return sweepOut(s, t, bucketSent, new(int), func(r SentRecord) bool { return s.now.Sub(r.At) > keepSent })
+	return sweepOut(s, t, BucketSent, new(int), func(r SentRecord) bool { return s.now.Sub(r.At) > keepSent })
 }

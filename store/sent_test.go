@@ -63,7 +63,7 @@ func TestWhoSentAMessage(t *testing.T) {
 	if _, err := db.Sweep(ctx); err != nil {
 		t.Fatal(err)
 	}
-	if n := keysIn(t, db, bucketSent); n != 0 {
+	if n := keysIn(t, db, BucketSent); n != 0 {
 		t.Errorf("%d are left after the sweep", n)
 	}
 }
@@ -92,7 +92,7 @@ func TestOfOneInstanceTheNewestAreRemembered(t *testing.T) {
 	if got := sender(t, db, sentChat, "1"); got != "" {
 		t.Errorf("the oldest was sent by %q", got)
 	}
-	if left := keysIn(t, db, bucketSent); left > maxSent+trimSent+1 || left < maxSent+1 {
+	if left := keysIn(t, db, BucketSent); left > maxSent+trimSent+1 || left < maxSent+1 {
 		t.Errorf("%d are remembered", left)
 	}
 }

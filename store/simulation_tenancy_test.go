@@ -51,7 +51,7 @@ func (s tenancy) clone() tenancy {
 
 // stored reads all of it from the database.
 func (s tenancy) stored(t *bolt.Tx) error {
-	is, err1 := table.List[Instance](t, bucketInstances, nil)
+	is, err1 := table.List[Instance](t, BucketInstances, nil)
 	for _, i := range is {
 		s.Instances[i.ID] = i.Tenant
 		if l, _, err := table.Load[lane](t, bucketLanes, table.Key(i.ID)); err != nil {
@@ -60,7 +60,7 @@ func (s tenancy) stored(t *bolt.Tx) error {
 			s.Live[i.ID] = true
 		}
 	}
-	gs, err2 := table.List[Gateway](t, bucketGateways, nil)
+	gs, err2 := table.List[Gateway](t, BucketGateways, nil)
 	for _, g := range gs {
 		s.Gateways[g.ID] = g.Instance
 		if g.Revoked {
@@ -68,8 +68,8 @@ func (s tenancy) stored(t *bolt.Tx) error {
 		}
 	}
 	return errors.Join(err1, err2, collect(t, bucketTokens, s.Tokens), collect(t, bucketIdentity, s.Codes),
-		collect(t, bucketRoutes, s.Routes), collect(t, bucketGrants, s.Grants),
-		collect(t, bucketMoved, s.Moved))
+		collect(t, bucketRoutes, s.Routes), collect(t, BucketGrants, s.Grants),
+		collect(t, BucketMoved, s.Moved))
 }
 
 func collect[T any](t *bolt.Tx, b string, into map[string]T) error {

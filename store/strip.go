@@ -14,13 +14,13 @@ import (
 func (t *tx) strip(i relay.InstanceID, now time.Time) error {
 	err1 := errors.Join(
 		table.DropUnder(t.Writer, bucketCommands, table.Prefix(i)),
-		dropIndexed[Binding](t, bucketBindings, table.IndexUnder(bucketBindings, byInstance, string(i))),
-		dropIndexed[Grant](t, bucketGrants, table.IndexUnder(bucketGrants, byInstance, string(i))),
+		dropIndexed[Binding](t, BucketBindings, table.IndexUnder(BucketBindings, byInstance, string(i))),
+		dropIndexed[Grant](t, BucketGrants, table.IndexUnder(BucketGrants, byInstance, string(i))),
 		t.dropConversations(i))
 	_, err2 := t.dropCodes(LinkCode, i)
 	_, err3 := table.DropWhere(t.Writer, bucketTokens, func(c Code) bool { return c.Instance == i && !c.Used })
 	_, err4 := t.dropCodes(IdentityCode, i)
-	_, err5 := table.DropWhere(t.Writer, bucketSent, func(r SentRecord) bool { return r.Instance == i })
+	_, err5 := table.DropWhere(t.Writer, BucketSent, func(r SentRecord) bool { return r.Instance == i })
 	if err := errors.Join(err1, err2, err3, err4, err5, t.dropRoutes(i)); err != nil {
 		return err
 	}

@@ -28,13 +28,13 @@ func TestRevocationPassesOverDamage(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	spoil(t, db, bucketBindings, bindingKey("loop", "u1", "i1"))
-	spoil(t, db, bucketIndex, table.IndexKey(bucketBindings, byInstance, "i1", "loop", "u2"))
-	spoil(t, db, bucketGrants, grantKey("loop", "", "c2"))
+	spoil(t, db, BucketBindings, bindingKey("loop", "u1", "i1"))
+	spoil(t, db, bucketIndex, table.IndexKey(BucketBindings, byInstance, "i1", "loop", "u2"))
+	spoil(t, db, BucketGrants, grantKey("loop", "", "c2"))
 	spoil(t, db, bucketCodes, []byte("mac"))
 	spoil(t, db, bucketTokens, []byte("mac"))
 	spoil(t, db, bucketIdentity, []byte("mac"))
-	spoil(t, db, bucketGateways, table.Key("i3"))
+	spoil(t, db, BucketGateways, table.Key("i3"))
 
 	if _, err := db.Revoke(ctx, nil, "i1"); err != nil {
 		t.Fatalf("Revoke: %v", err)
@@ -74,9 +74,9 @@ func TestDamagedBindingsAndGrantsAreLeftBehind(t *testing.T) { // invariant 8
 			t.Fatal(err)
 		}
 	}
-	spoil(t, db, bucketBindings, bindingKey("loop", "u1", "i1"))
-	spoil(t, db, bucketIndex, table.IndexKey(bucketBindings, byInstance, "i1", "loop", "u2"))
-	spoil(t, db, bucketGrants, grantKey("loop", "", "c1"))
+	spoil(t, db, BucketBindings, bindingKey("loop", "u1", "i1"))
+	spoil(t, db, bucketIndex, table.IndexKey(BucketBindings, byInstance, "i1", "loop", "u2"))
+	spoil(t, db, BucketGrants, grantKey("loop", "", "c1"))
 	spoil(t, db, bucketRoutes, routeKey(Route{Platform: "loop", Key: "k1", Instance: "i1"}))
 	closeChecked(t, db)
 

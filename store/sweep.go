@@ -61,8 +61,8 @@ func (s *sweep) marks(t *tx) (err error) {
 }
 
 func (s *sweep) lanes(t *tx) error {
-	for _, k := range table.KeysUnder(t.Tx, bucketInstances, nil) {
-		i, ok, err := table.Load[Instance](t.Tx, bucketInstances, k)
+	for _, k := range table.KeysUnder(t.Tx, BucketInstances, nil) {
+		i, ok, err := table.Load[Instance](t.Tx, BucketInstances, k)
 		if err != nil {
 			s.damaged = append(s.damaged, err)
 			continue
@@ -172,8 +172,8 @@ func (s *sweep) drop(t *tx, b string, pre []byte, past func(k []byte) (bool, err
 
 // secrets drops the secrets that were rotated out and were not replaced in time.
 func (s *sweep) secrets(t *tx) error {
-	for _, k := range table.KeysUnder(t.Tx, bucketGateways, nil) {
-		g, _, err := table.Load[Gateway](t.Tx, bucketGateways, k)
+	for _, k := range table.KeysUnder(t.Tx, BucketGateways, nil) {
+		g, _, err := table.Load[Gateway](t.Tx, BucketGateways, k)
 		if err != nil {
 			s.damaged = append(s.damaged, err)
 			continue
@@ -185,7 +185,7 @@ func (s *sweep) secrets(t *tx) error {
 		if len(g.Secrets) == n {
 			continue
 		}
-		if err := t.Put(bucketGateways, k, g); err != nil {
+		if err := t.Put(BucketGateways, k, g); err != nil {
 			return err
 		}
 	}

@@ -31,7 +31,7 @@ type tx struct {
 // begin is boltfile's Format.Begin.
 func (db *DB) begin(w *boltfile.Writer) boltfile.Batch {
 	w.Note = func(bucket string) {
-		if bucket == bucketInstances {
+		if bucket == BucketInstances {
 			db.instances.forget(w.ID())
 		}
 	}
