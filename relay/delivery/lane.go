@@ -1,6 +1,6 @@
 // Package delivery empties an instance's buffer into its gateway: one Lane per instance, one
 // Pump per session. "Live" is a short buffer, "away" is a buffer without a pump, and a crash, a
-// reconnect and a sleep are the same case.
+// reconnect and a sleep are the same case: a live path beside the buffer would race with it.
 //
 // It does not append (the hub does, for all instances of a batch at once), does not know how a
 // frame is spelled, and starts no goroutine but through whoever starts a pump. A pump that waits has none.
@@ -16,7 +16,7 @@
 //  5. Nothing is pushed again on a timer: only a new pump, or a Resume, makes an unacknowledged
 //     entry due.
 //  6. At most Options.Window entries are in flight, and an acknowledged one stays in flight until
-//     its deletion is committed.
+//     its deletion is committed. That costs a commit per message, and leaves at most one in doubt.
 //  7. After Flip returned, nothing is pushed until Resume.
 //  8. An entry that cannot be pushed is buried; it never stops the ones behind it.
 //

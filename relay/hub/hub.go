@@ -9,6 +9,12 @@
 //  3. An action reaches a platform only after gate.MayAct said yes for that instance and chat.
 //  4. One session serves an instance; a newer one replaces it.
 //  5. What cannot be learned (a fact, a visibility) counts as no.
+//
+// Decided: A platform's moves are stored before its events are judged, so that the gate sees grants under the new id;
+// doing it twice is harmless. Visibility is asked last, since it is the one fact that costs a request. A session gets
+// what it fronts: the gateway could not answer anything else. A seat is taken at the first hello: a connection that
+// never speaks replaces nobody. A control message that changes nothing and gets no answer is not stored: strangers
+// cannot make the disk work. No wrapper stands around a platform, and no init registers one.
 package hub
 
 import (

@@ -17,6 +17,9 @@
 //  5. What changes something leaves a row in the audit list, with its actor, in the transaction that changes it.
 //  6. No tenant is given what belongs to another tenant, and what belongs to another tenant is refused as
 //     if it did not exist.
+//
+// Decided: A route reserves a key and does nothing else; delivery follows the gate alone. What a gateway declares about
+// its wake URL is judged like what the operator writes: he is refused, the gateway gets its credentials and a warning.
 package manage
 
 import (

@@ -128,8 +128,8 @@ func (s *Service) usable(p Provision) (_ Provision, wakeFault string, warnings [
 // seatTries bounds the search for a gateway id: variations of a name, and races with other calls.
 const seatTries = 16
 
-// seatFor finds or makes the gateway that p is about. A name that is taken is varied, always in
-// the same way, so that all calls of one start agree.
+// seatFor finds or makes the gateway that p is about. A name that is taken is varied, not refused: ids default to host
+// names, which containers share, and nobody learns whose the name was. All calls of one start vary it in the same way.
 func (s *Service) seatFor(ctx context.Context, by audit.Actor, p Provision) (store.Gateway, error) {
 	variation := 0
 	for range seatTries {

@@ -232,6 +232,9 @@ func TestEveryFigureOfTheStore(t *testing.T) {
 	s := full()
 	v := reflect.ValueOf(&s.stats).Elem()
 	for i := range v.NumField() {
+		if v.Type().Field(i).Name == "Commit" { // says whether something changed; Commits counts
+			continue
+		}
 		before, _ := read(t, metrics.New(s, s, s, nil))
 		switch f := v.Field(i); f.Kind() {
 		case reflect.Bool:

@@ -1,5 +1,6 @@
 // Package backup keeps copies of the database: on demand, and every night. It knows files,
-// names and encryption; what a copy consists of is the store's to say.
+// names and encryption; what a copy consists of is the store's to say. The command writes the file, from a stream
+// of the server's: it belongs to the operator, and a sandboxed server needs no place for it.
 //
 // Invariants, each held by the test that names its number:
 //
