@@ -26,15 +26,12 @@ func (db *DB) Conversations(ctx context.Context, f ConversationFilter) ([]Conver
 		case f.Instance != "":
 			return table.List[Conversation](t, bucketConversations, table.Prefix(f.Instance))
 		case f.Chat != relay.Chat{}:
-			return table.Lookup[Conversation](t, bucketConversations, conversationsAbout(f.Chat), "", 0)
+			bot := f.Chat.Bot
+			pre := table.IndexUnder(bucketConversations, byChat, string(bot.Platform), string(bot.ID), string(f.Chat.ID))
+			return table.Lookup[Conversation](t, bucketConversations, pre, "", 0)
 		}
 		return table.List[Conversation](t, bucketConversations, nil)
 	})
-}
-
-// conversationsAbout is how the keys in the index begin of the conversations about a chat.
-func conversationsAbout(c relay.Chat) []byte {
-	return table.IndexUnder(bucketConversations, byChat, string(c.Bot.Platform), string(c.Bot.ID), string(c.ID))
 }
 
 // Converse notes that i may act on a chat for the reason in c, beside what justified earlier ones; its

@@ -69,11 +69,7 @@ func (t *tx) deadKeys(i relay.InstanceID, ids []relay.BufferID) ([][]byte, error
 
 // replay moves the letter under k back; ok is false when it does not fit.
 func (t *tx) replay(i relay.InstanceID, l *lane, k []byte, m Limits, now time.Time) (ok bool, err error) {
-	value := t.Bucket([]byte(bucketDead)).Get(k)
-	if value == nil {
-		return true, nil
-	}
-	_, e, frame, err := decodeDead(k, value)
+	_, e, frame, err := decodeDead(k, t.Bucket([]byte(bucketDead)).Get(k))
 	if err != nil {
 		return false, boltfile.DamagedRecord(bucketDead, k, err)
 	}

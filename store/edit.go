@@ -149,19 +149,12 @@ func (e Edit) DropStrays(now time.Time) (gone []relay.InstanceID, err error) {
 		}
 		gone = append(gone, i)
 		_, err := table.DropWhere(e.Writer, bucketUndecided, func(u undecidedRecord) bool { return u.Instance == i })
-		if err := errors.Join(err, e.strip(i, now), e.flush()); err != nil {
+		err = errors.Join(err, e.strip(i, now), e.flush(),
+			table.DropUnder(e.Writer, bucketDead, table.Prefix(i)), e.Delete(bucketLanes, table.Key(i)))
+		if err != nil {
 			return nil, err
 		}
 		delete(e.lanes, i)
-		for _, k := range append(table.KeysUnder(e.Tx, bucketDead, table.Prefix(i)), table.Key(i)) {
-			b := bucketDead
-			if string(k) == string(i) {
-				b = bucketLanes
-			}
-			if err := e.Delete(b, k); err != nil {
-				return nil, err
-			}
-		}
 	}
 	return gone, nil
 }

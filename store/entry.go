@@ -151,15 +151,11 @@ func (t *tx) addDead(i relay.InstanceID, l *lane, id relay.BufferID, d deadHead,
 		return err
 	}
 	for l.Dead > maxDead {
-		var first []byte
-		for k := range table.Under(t.Tx, bucketDead, table.Prefix(i)) {
-			first = append(first, k...)
-			break
-		}
+		first, _ := t.oldest(bucketDead, i)
 		if first == nil {
 			return fmt.Errorf("%w: %s counts %d dead letters that are not there", ErrDamaged, i, l.Dead)
 		}
-		if err := t.dropDead(i, l, first); err != nil {
+		if err := t.dropDead(i, l, bytes.Clone(first)); err != nil {
 			return err
 		}
 		t.deadDropped++

@@ -72,36 +72,21 @@ func (t *tx) unreserved(g Grant, parent relay.ChatID) error {
 
 // claimable is nil when nobody else's grant stands in g's way. mine: g's instance has it already.
 func claimable(t *bolt.Tx, g Grant) (mine bool, err error) {
-	old, mine, err := table.Load[Grant](t, BucketGrants, grantKey(g.Platform, g.Scope, g.Chat))
-	if err != nil {
-		return false, err
+	rivals, err := table.AtMostOne[Grant](t, BucketGrants, grantKey(g.Platform, g.Scope, g.Chat))
+	mine = len(rivals) > 0
+	var others []Grant
+	switch {
+	case err != nil || g.Scope == "":
+	case g.Chat == "":
+		others, err = table.List[Grant](t, BucketGrants, table.Prefix(g.Platform, string(g.Scope)))
+	default:
+		others, err = table.AtMostOne[Grant](t, BucketGrants, grantKey(g.Platform, g.Scope, ""))
 	}
-	rivals := []Grant{old}
-	if g.Scope != "" {
-		whole, ok, err := table.Load[Grant](t, BucketGrants, grantKey(g.Platform, g.Scope, ""))
-		if err != nil {
-			return false, err
-		}
-		if ok {
-			rivals = append(rivals, whole)
-		}
-		if g.Chat == "" {
-			inside, err := table.List[Grant](t, BucketGrants, table.Prefix(g.Platform, string(g.Scope)))
-			if err != nil {
-				return false, err
-			}
-			rivals = append(rivals, inside...)
-		}
+	held := func(r Grant) bool { return r.Instance != g.Instance }
+	if err == nil && slices.ContainsFunc(append(rivals, others...), held) {
+		err = ErrHeld
 	}
-	if !mine {
-		rivals = rivals[1:]
-	}
-	for _, r := range rivals {
-		if r.Instance != g.Instance {
-			return false, ErrHeld
-		}
-	}
-	return mine, nil
+	return mine && err == nil, err
 }
 
 // Release removes a grant. ErrNotFound: i holds no such grant.

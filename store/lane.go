@@ -111,7 +111,7 @@ func (t *tx) find(i relay.InstanceID, l *lane, b relay.BufferID) (k, value []byt
 // returns how many.
 func (t *tx) trim(i relay.InstanceID, l *lane, m Limits, now time.Time) (moved int, err error) {
 	for l.Entries > m.MaxEntries || l.Bytes > m.MaxBytes {
-		k, value := t.oldest(i)
+		k, value := t.oldest(bucketEntries, i)
 		if k == nil {
 			return moved, fmt.Errorf("%w: the lane of %s counts %d entries that are not there", ErrDamaged, i, l.Entries)
 		}
@@ -123,9 +123,9 @@ func (t *tx) trim(i relay.InstanceID, l *lane, m Limits, now time.Time) (moved i
 	return moved, nil
 }
 
-// oldest is the first entry of the lane; nil when it is empty.
-func (t *tx) oldest(i relay.InstanceID) (k, value []byte) {
-	for k, v := range table.Under(t.Tx, bucketEntries, table.Prefix(i)) {
+// oldest is the first of i's entries, or of its dead letters; nil when there is none.
+func (t *tx) oldest(b string, i relay.InstanceID) (k, value []byte) {
+	for k, v := range table.Under(t.Tx, b, table.Prefix(i)) {
 		return k, v
 	}
 	return nil, nil

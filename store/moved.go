@@ -39,10 +39,8 @@ func current(t *bolt.Tx, p relay.PlatformID, c relay.ChatID) (relay.ChatID, erro
 // moveIDs remembers that From is now called To, and so is what was called From before. The newest
 // word counts: To is an id in use from now on.
 func (t *tx) moveIDs(m Move, now time.Time) error {
-	if k := movedKey(m.Platform, m.To); table.Has(t.Tx, BucketMoved, k) {
-		if err := t.Delete(BucketMoved, k); err != nil {
-			return err
-		}
+	if err := t.Delete(BucketMoved, movedKey(m.Platform, m.To)); err != nil {
+		return err
 	}
 	for _, k := range table.KeysUnder(t.Tx, BucketMoved, table.Prefix(m.Platform)) {
 		r, _, err := table.Load[MovedRecord](t.Tx, BucketMoved, k)

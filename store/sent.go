@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -83,10 +84,9 @@ func (s *Sent) By(ctx context.Context, c relay.Chat, m relay.MessageID) (i relay
 func (s *Sent) ride(t *tx) (committed func(), err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	taken := make(map[string]SentRecord, len(s.waiting))
+	taken := maps.Clone(s.waiting)
 	added := make(map[relay.InstanceID]int)
 	for k, r := range s.waiting {
-		taken[k] = r
 		if l, err := t.lane(r.Instance); err != nil || l.Closed {
 			continue // revoked: what it sent is nobody's
 		}
@@ -108,11 +108,7 @@ func (s *Sent) ride(t *tx) (committed func(), err error) {
 	return func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		for k, r := range taken {
-			if s.waiting[k] == r {
-				delete(s.waiting, k)
-			}
-		}
+		maps.DeleteFunc(s.waiting, func(k string, r SentRecord) bool { return taken[k] == r })
 		for i, n := range added {
 			s.count[i] += n
 		}

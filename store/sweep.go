@@ -61,32 +61,21 @@ func (s *sweep) marks(t *tx) (err error) {
 }
 
 func (s *sweep) lanes(t *tx) error {
-	for _, k := range table.KeysUnder(t.Tx, BucketInstances, nil) {
-		i, ok, err := table.Load[Instance](t.Tx, BucketInstances, k)
-		if err != nil {
-			s.damaged = append(s.damaged, err)
-			continue
+	var i Instance
+	var l *lane
+	return s.each(t, BucketInstances, nil, func(k []byte) (ok bool, err error) {
+		if i, ok, err = table.Load[Instance](t.Tx, BucketInstances, k); ok {
+			l, err = t.lane(i.ID)
 		}
-		if !ok {
-			continue
-		}
-		l, err := t.lane(i.ID)
-		if err != nil {
-			s.damaged = append(s.damaged, err)
-			continue
-		}
-		if err := errors.Join(s.entries(t, i.ID, l), s.dead(t, i.ID, l)); err != nil {
-			return err
-		}
-	}
-	return nil
+		return ok, err
+	}, func([]byte) error { return errors.Join(s.entries(t, i.ID, l), s.dead(t, i.ID, l)) })
 }
 
 // entries moves what is too old. Entries are in the order they were accepted, so it ends at the
 // first that is young enough.
 func (s *sweep) entries(t *tx, i relay.InstanceID, l *lane) error {
 	for {
-		k, v := t.oldest(i)
+		k, v := t.oldest(bucketEntries, i)
 		if k == nil {
 			return nil
 		}
@@ -104,7 +93,7 @@ func (s *sweep) entries(t *tx, i relay.InstanceID, l *lane) error {
 }
 
 func (s *sweep) dead(t *tx, i relay.InstanceID, l *lane) error {
-	return s.drop(t, bucketDead, table.Prefix(i), func(k []byte) (bool, error) {
+	return s.each(t, bucketDead, table.Prefix(i), func(k []byte) (bool, error) {
 		d, _, _, err := decodeDead(k, t.Bucket([]byte(bucketDead)).Get(k))
 		if err != nil {
 			err = boltfile.DamagedRecord(bucketDead, k, err)
@@ -121,7 +110,7 @@ func (s *sweep) undecided(t *tx) error {
 }
 
 func (s *sweep) conversations(t *tx) error {
-	return s.drop(t, bucketConversations, nil, func(k []byte) (bool, error) {
+	return s.each(t, bucketConversations, nil, func(k []byte) (bool, error) {
 		c, _, err := table.Load[Conversation](t.Tx, bucketConversations, k)
 		return s.now.Sub(c.LastAt) > keepSilent, err
 	}, func(k []byte) error {
@@ -143,7 +132,7 @@ func (s *sweep) codes(t *tx) error {
 
 // sweepOut drops, and counts in n, the records of b that are past their time.
 func sweepOut[T any](s *sweep, t *tx, b string, n *int, past func(T) bool) error {
-	return s.drop(t, b, nil, func(k []byte) (bool, error) {
+	return s.each(t, b, nil, func(k []byte) (bool, error) {
 		v, _, err := table.Load[T](t.Tx, b, k)
 		return err == nil && past(v), err
 	}, func(k []byte) error {
@@ -152,19 +141,15 @@ func sweepOut[T any](s *sweep, t *tx, b string, n *int, past func(T) bool) error
 	})
 }
 
-// drop calls del for every key under pre that is past its time. A damaged record stays.
-func (s *sweep) drop(t *tx, b string, pre []byte, past func(k []byte) (bool, error), del func(k []byte) error) error {
+// each calls do for every key under pre that is due. A damaged record stays.
+func (s *sweep) each(t *tx, b string, pre []byte, due func(k []byte) (bool, error), do func(k []byte) error) error {
 	for _, k := range table.KeysUnder(t.Tx, b, pre) {
-		over, err := past(k)
-		if err != nil {
+		if ok, err := due(k); err != nil {
 			s.damaged = append(s.damaged, err)
-			continue
-		}
-		if !over {
-			continue
-		}
-		if err := del(k); err != nil {
-			return err
+		} else if ok {
+			if err := do(k); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
@@ -172,22 +157,13 @@ func (s *sweep) drop(t *tx, b string, pre []byte, past func(k []byte) (bool, err
 
 // secrets drops the secrets that were rotated out and were not replaced in time.
 func (s *sweep) secrets(t *tx) error {
-	for _, k := range table.KeysUnder(t.Tx, BucketGateways, nil) {
-		g, _, err := table.Load[Gateway](t.Tx, BucketGateways, k)
-		if err != nil {
-			s.damaged = append(s.damaged, err)
-			continue
-		}
+	var g Gateway
+	return s.each(t, BucketGateways, nil, func(k []byte) (_ bool, err error) {
+		g, _, err = table.Load[Gateway](t.Tx, BucketGateways, k)
 		n := len(g.Secrets)
 		g.Secrets = slices.DeleteFunc(g.Secrets, func(x GatewaySecret) bool {
 			return !x.ExpiresAt.IsZero() && s.now.After(x.ExpiresAt)
 		})
-		if len(g.Secrets) == n {
-			continue
-		}
-		if err := t.Put(BucketGateways, k, g); err != nil {
-			return err
-		}
-	}
-	return nil
+		return len(g.Secrets) < n, err
+	}, func(k []byte) error { return t.Put(BucketGateways, k, g) })
 }

@@ -29,17 +29,6 @@ type undecidedRecord struct {
 	Forward  *relay.Forward   `json:"forward,omitempty"`
 }
 
-// set notes what the record is about.
-func (r *undecidedRecord) set(d relay.Delivery) {
-	r.Event, r.Forward = nil, nil
-	switch d := d.(type) {
-	case relay.Event:
-		r.Event = &d
-	case relay.Forward:
-		r.Forward = &d
-	}
-}
-
 // event is the event that the record is about, in place; nil when there is none.
 func (r *undecidedRecord) event() *relay.Event {
 	if r.Forward != nil {
@@ -73,7 +62,12 @@ func (t *tx) postpone(b relay.Bot, i relay.InstanceID, d relay.Delivery, now tim
 	}
 	k := undecidedKey(relay.Chat{Bot: b, ID: d.About().Source.ChatID}, i, number)
 	r := undecidedRecord{At: now, Instance: i}
-	r.set(d)
+	switch d := d.(type) {
+	case relay.Event:
+		r.Event = &d
+	case relay.Forward:
+		r.Forward = &d
+	}
 	return t.Put(bucketUndecided, k, r)
 }
 
@@ -202,13 +196,13 @@ func (o *AcceptOutcome) overflowed(i relay.InstanceID, n int) {
 // moveUndecided takes the undecided events of a chat along to its new id, behind what waits there.
 func (t *tx) moveUndecided(m Move) error {
 	for _, k := range table.KeysUnder(t.Tx, bucketUndecided, table.Prefix(m.Platform)) {
-		r, ok, err := table.Load[undecidedRecord](t.Tx, bucketUndecided, k)
-		ev := r.event()
-		if errors.Is(err, ErrDamaged) || err == nil && (!ok || ev == nil || ev.Source.ChatID != m.From) {
-			continue
-		}
+		r, err := decodeUndecided(k, t.Bucket([]byte(bucketUndecided)).Get(k))
 		if err != nil {
-			return err
+			continue // damaged
+		}
+		ev := r.event()
+		if ev.Source.ChatID != m.From {
+			continue
 		}
 		if err := t.Delete(bucketUndecided, k); err != nil {
 			return err

@@ -11,8 +11,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/store"
 )
 
-// TestAnUnusableWakeURL costs a gateway nothing but itself (issue 9, point 24), and shows until the
-// gateway says something else.
+// TestAnUnusableWakeURL costs a gateway nothing but itself, and shows until the gateway says something else.
 func TestAnUnusableWakeURL(t *testing.T) {
 	const (
 		word   = "unusable_wake_url"

@@ -59,28 +59,23 @@ func CheckRecipient(recipient string) error {
 
 // Write makes a backup of src in the file path (mode 0600), encrypted when there is a recipient.
 // fs.ErrExist: there is such a file; it stays as it is. On any error nothing is left behind.
-func Write(ctx context.Context, src Source, path, recipient string) (Made, error) {
-	m, err := write(ctx, src, path, recipient)
+func Write(ctx context.Context, src Source, path, recipient string) (m Made, err error) {
+	err = fs.ErrExist
+	if !files.Exists(path) {
+		err = files.Create(path, tempPattern(path), func(f *os.File) error {
+			m, err = fill(ctx, f, src, recipient)
+			return err
+		})
+	}
 	if err != nil {
 		return Made{}, fmt.Errorf("write %s: %w", path, err)
 	}
+	m.Path = path
 	return m, nil
 }
 
 // tempPattern matches the names of unfinished backups for path.
 func tempPattern(path string) string { return "." + filepath.Base(path) + ".tmp-*" }
-
-func write(ctx context.Context, src Source, path, recipient string) (m Made, err error) {
-	if files.Exists(path) {
-		return m, fs.ErrExist
-	}
-	err = files.Create(path, tempPattern(path), func(f *os.File) error {
-		m, err = fill(ctx, f, src, recipient)
-		return err
-	})
-	m.Path = path
-	return m, err
-}
 
 // fill writes the backup into the empty file f and checks it.
 func fill(ctx context.Context, f *os.File, src Source, recipient string) (m Made, err error) {

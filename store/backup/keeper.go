@@ -69,9 +69,7 @@ func NewKeeper(db Database, o Options) (*Keeper, error) {
 	if err := CheckRecipient(o.Recipient); err != nil {
 		return nil, fmt.Errorf("recipient: %w", err)
 	}
-	if o.Keep <= 0 {
-		o.Keep = defaultKeep
-	}
+	o.Keep = cmp.Or(max(o.Keep, 0), defaultKeep)
 	if o.Hour <= 0 || o.Hour > 23 {
 		o.Hour = defaultHour
 	}
@@ -81,9 +79,7 @@ func NewKeeper(db Database, o Options) (*Keeper, error) {
 	if o.Count == nil {
 		o.Count = func(count.Counter) {}
 	}
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
+	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	return &Keeper{db: db, o: o}, nil
 }
 

@@ -55,25 +55,18 @@ type Content struct {
 // store.ErrLocked: a server runs. store.ErrDamaged: the backup cannot be
 // used; then, as on any error, the database is what it was.
 func Restore(path string, r io.Reader, o store.Options) (Restored, error) {
-	out, err := replace(path, r, o.File(), accept)
-	if err != nil {
-		return Restored{}, fmt.Errorf("restore %s: %w", path, err)
-	}
-	return out, nil
+	return replace("restore", path, r, o.File(), accept)
 }
 
 // Salvage is Restore with a file that is too damaged to be used, a backup or the database at path itself:
 // every record that can be read is copied into a new one. Restored.Unread lists the others.
 func Salvage(path string, r io.Reader, o store.Options) (Restored, error) {
-	out, err := replace(path, r, o.File(), salvage)
-	if err != nil {
-		return Restored{}, fmt.Errorf("salvage %s: %w", path, err)
-	}
-	return out, nil
+	return replace("salvage", path, r, o.File(), salvage)
 }
 
-// replace puts the file that r gives, as usable makes it, in the place of the one at path.
-func replace(path string, r io.Reader, o boltfile.Options, usable func(*Restored, string, boltfile.Options) error) (out Restored, err error) {
+// replace puts the file that r gives, as usable makes it, in the place of the one at path. An error begins with what.
+func replace(what, path string, r io.Reader, o boltfile.Options,
+	usable func(*Restored, string, boltfile.Options) error) (out Restored, err error) {
 	out.Kept, err = boltfile.Replace(path, r, o, func(temp string, former *bolt.DB) error {
 		if err := usable(&out, temp, o); err != nil {
 			return fmt.Errorf("the file to restore from: %w", err)
@@ -98,7 +91,10 @@ func replace(path string, r io.Reader, o boltfile.Options, usable func(*Restored
 		}
 		return nil
 	})
-	return out, err
+	if err != nil {
+		return Restored{}, fmt.Errorf("%s %s: %w", what, path, err)
+	}
+	return out, nil
 }
 
 // accept checks the file temp, and cuts off the trailer if it has one.
