@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -33,9 +34,7 @@ encrypted with age. The key of the vault (vault.key) is not in it: keep that in 
 		if err != nil {
 			return err
 		}
-		if *recipient == "" {
-			*recipient = cfg.Backup.Recipient
-		}
+		*recipient = cmp.Or(*recipient, cfg.Backup.Recipient)
 		if err := backup.CheckRecipient(*recipient); err != nil {
 			return usageError{fmt.Errorf("--recipient: %w", err)}
 		}
@@ -60,11 +59,7 @@ encrypted with age. The key of the vault (vault.key) is not in it: keep that in 
 
 // keepVaultKey says what a backup is worth without the key.
 func keepVaultKey(cfg *config.Config) string {
-	what := "The vault's key"
-	if cfg.Vault.KeyFile != "" {
-		what = cfg.Vault.KeyFile
-	}
-	return what + " is not in a backup: keep a copy of it elsewhere. No backup can be used without it."
+	return cmp.Or(cfg.Vault.KeyFile, "The vault's key") + " is not in a backup: keep a copy of it elsewhere. No backup can be used without it."
 }
 
 // withSource calls do with the running server or, when none runs, with the database opened for

@@ -44,7 +44,6 @@ func (a *app) bufferDead() *cobra.Command {
 	})
 }
 
-// letters names the dead letters that a command is about.
 func letters(pos []string) (manage.Letters, error) {
 	return manage.Letters{Name: pos[0], Buffers: pos[1:]}, nil
 }

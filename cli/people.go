@@ -31,7 +31,6 @@ func newLinkCmd(a *app) *cobra.Command {
 	})
 }
 
-// bindings are the commands about one person and one gateway.
 func (a *app) bindings() []*cobra.Command {
 	return []*cobra.Command{
 		a.binding("bind", "Send a person's messages to a gateway, without a code", "now reach", admin.Bind),

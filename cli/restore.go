@@ -77,11 +77,11 @@ func (a *app) restore(ctx context.Context, cfg *config.Config, path, identity st
 	return restore.Restore(cfg.Database(), r, store.Options{})
 }
 
-// tellRestored writes for people what a restore changed.
 func tellRestored(w io.Writer, what string, got restore.Restored) {
-	made := "; the file does not say when it was made"
+	made, since := "; the file does not say when it was made", "the file was made"
 	if !got.MadeAt.IsZero() {
-		made = " as of " + got.MadeAt.Local().Format(time.DateTime)
+		since = got.MadeAt.Local().Format(time.DateTime)
+		made = " as of " + since
 	}
 	_, _ = fmt.Fprintf(w, "✓ %s%s\n", what, made)
 	if got.FellBack {
@@ -102,15 +102,6 @@ func tellRestored(w io.Writer, what string, got restore.Restored) {
 		_, _ = fmt.Fprintf(w, "The former database is now %s.\n", got.Kept)
 		tellContent(w, "Lost, because it came after the backup:", got.Lost)
 		tellContent(w, "Back, although it was delivered, revoked or removed since:", got.Back)
-	}
-	tellAgain(w, got)
-}
-
-// tellAgain writes what the platforms will bring again.
-func tellAgain(w io.Writer, got restore.Restored) {
-	since := "the file was made"
-	if !got.MadeAt.IsZero() {
-		since = got.MadeAt.Local().Format(time.DateTime)
 	}
 	if !got.Carried {
 		_, _ = fmt.Fprintf(w, "Messages since %s may come again: nothing tells the platforms or us which of them were delivered.\n", since)

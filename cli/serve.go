@@ -118,8 +118,7 @@ func advise(ctx context.Context, cfg *config.Config, db *store.DB, log *slog.Log
 		log.Warn("the gateways could not be listed", "err", err)
 		return
 	}
-	if slices.ContainsFunc(gateways, func(g store.Gateway) bool { return !g.Revoked }) {
-		return
+	if !slices.ContainsFunc(gateways, func(g store.Gateway) bool { return !g.Revoked }) {
+		log.Warn("no gateway is enrolled: run `hermes-connector enroll NAME` and put the printed lines into the gateway's .env")
 	}
-	log.Warn("no gateway is enrolled: run `hermes-connector enroll NAME` and put the printed lines into the gateway's .env")
 }

@@ -62,7 +62,7 @@ func (c *Client) Backup(ctx context.Context, w io.Writer) (info store.BackupInfo
 		return info, errors.New(text)
 	}
 	if info.At, err = time.Parse(time.RFC3339, resp.Trailer.Get(backupAt)); err != nil {
-		return info, fmt.Errorf("the running server's answer to %s: the answer is cut off", opBackup)
+		err = fmt.Errorf("the running server's answer to %s: the answer is cut off", opBackup)
 	}
-	return info, nil
+	return info, err
 }

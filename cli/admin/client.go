@@ -59,23 +59,20 @@ func (o Op[A, R]) Ask(ctx context.Context, c *Client, args A) (result R, err err
 	if c.svc != nil {
 		return o.do(c.svc, ctx, operator(whoami()), args)
 	}
-	body, err := json.Marshal(args)
-	if err != nil {
-		return result, fmt.Errorf("%s: %w", o.name, err)
-	}
-	resp, err := c.post(ctx, o.name, body)
+	resp, err := c.post(ctx, o.name, args)
 	if err != nil {
 		return result, err
 	}
 	defer func() { _ = resp.Body.Close() }()
 	raw, err := io.ReadAll(resp.Body)
-	if err != nil {
-		return result, fmt.Errorf("the running server's answer to %s: %w", o.name, err)
+	done := resp.StatusCode == http.StatusOK
+	if err == nil && done {
+		err = json.Unmarshal(raw, &result)
 	}
-	if resp.StatusCode == http.StatusOK {
-		if err = json.Unmarshal(raw, &result); err != nil {
-			err = fmt.Errorf("the running server's answer to %s: %w", o.name, err)
-		}
+	if err != nil {
+		err = fmt.Errorf("the running server's answer to %s: %w", o.name, err)
+	}
+	if err != nil || done {
 		return result, err
 	}
 	var refused manage.Error
@@ -89,8 +86,12 @@ func (o Op[A, R]) Ask(ctx context.Context, c *Client, args A) (result R, err err
 }
 
 // post asks the running server for an operation.
-func (c *Client) post(ctx context.Context, op string, args []byte) (*http.Response, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://admin/v1/"+op, bytes.NewReader(args))
+func (c *Client) post(ctx context.Context, op string, args any) (*http.Response, error) {
+	body, err := json.Marshal(args)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", op, err)
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://admin/v1/"+op, bytes.NewReader(body))
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", op, err)
 	}

@@ -41,15 +41,13 @@ func short(path string) (usable string, release func(), err error) {
 func Listen(ctx context.Context, path string) (net.Listener, error) {
 	st, err := os.Lstat(path)
 	switch {
-	case errors.Is(err, fs.ErrNotExist):
-	case err != nil:
+	case err == nil && st.Mode().Type() != fs.ModeSocket:
+		err = fmt.Errorf("%s exists and is no socket: move it away", path)
+	case err == nil:
+		err = os.Remove(path)
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("admin socket: %w", err)
-	case st.Mode().Type() != fs.ModeSocket:
-		return nil, fmt.Errorf("admin socket: %s exists and is no socket: move it away", path)
-	default:
-		if err := os.Remove(path); err != nil {
-			return nil, fmt.Errorf("admin socket: %w", err)
-		}
 	}
 	usable, release, err := short(path)
 	if err != nil {

@@ -29,7 +29,12 @@ func (l *loader) bots(raws []*rawBot) {
 			continue
 		}
 		if count[kind.Name] == 1 {
-			override(values, l.envValues(kind))
+			env := l.envValues(kind)
+			// A token from the environment replaces the file's, however that was given.
+			if slices.ContainsFunc(tokenKeys, func(k string) bool { _, ok := env[k]; return ok }) {
+				maps.DeleteFunc(values, func(k string, _ item) bool { return slices.Contains(tokenKeys, k) })
+			}
+			maps.Copy(values, env)
 		}
 		l.bot(kind, values, raw.at, opened)
 	}
@@ -89,7 +94,6 @@ func (l *loader) fileKeys(raw *rawBot, kind platforms.Kind) map[string]item {
 	return values
 }
 
-// bot judges one bot as a whole and adds it to the configuration.
 func (l *loader) bot(kind platforms.Kind, values map[string]item, at Place, opened map[relay.Bot]Place) {
 	before := len(l.faults)
 	o := platforms.Options{Values: make(map[string]string)}
@@ -198,7 +202,6 @@ func envKeys(k platforms.Kind) []string {
 	return slices.Concat([]string{"token"}, keys, keyNames(k.Keys))
 }
 
-// botEnv is the variable of a bot's key.
 func botEnv(k platforms.Kind, key string) string {
 	return envPrefix + strings.ToUpper(string(k.Name)+"_"+key)
 }
@@ -212,15 +215,6 @@ func (l *loader) envValues(k platforms.Kind) map[string]item {
 		}
 	}
 	return values
-}
-
-// override puts the environment's values over the file's. A token from the environment replaces
-// the file's, however that was given.
-func override(values, env map[string]item) {
-	if slices.ContainsFunc(tokenKeys, func(k string) bool { _, ok := env[k]; return ok }) {
-		maps.DeleteFunc(values, func(k string, _ item) bool { return slices.Contains(tokenKeys, k) })
-	}
-	maps.Copy(values, env)
 }
 
 func localHost(host string) bool {

@@ -61,7 +61,6 @@ func (f *Faults) note(at Place, err error) {
 	}
 }
 
-// err is nil, or all faults in a fixed order.
 func (f Faults) err() error {
 	if len(f) == 0 {
 		return nil

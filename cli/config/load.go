@@ -21,8 +21,7 @@ const fileName = "connector.toml"
 
 const envPrefix = "HERMES_CONNECTOR_"
 
-// maxFile bounds the configuration file, in bytes.
-const maxFile = 1 << 20
+const maxFile = 1 << 20 // bytes
 
 // Source says where a configuration comes from.
 type Source struct {
@@ -168,7 +167,6 @@ func (l *loader) from(at Place) {
 	}
 }
 
-// section judges a header.
 func (l *loader) section(s item) {
 	switch known := len(s.path) == 1 && slices.Contains(sections(), s.path[0]); {
 	case isBots(s.path):
@@ -182,7 +180,6 @@ func (l *loader) section(s item) {
 	}
 }
 
-// unknownKey judges a key that is in no section we know.
 func (l *loader) unknownKey(it item) {
 	head, last := it.path[0], it.path[min(len(it.path)-1, 1)]
 	var here []string // the keys it could have meant
@@ -207,7 +204,6 @@ func (l *loader) unknownKey(it item) {
 	}
 }
 
-// defaults fills in what neither the file nor the environment gave.
 func (l *loader) defaults() {
 	fill := func(path string, set func(string) error, value string) {
 		if _, given := l.places[path]; given {
@@ -247,7 +243,6 @@ func (l *loader) folder(name, under string) string {
 	return filepath.Join(root, "hermes-connector")
 }
 
-// abs makes a path of the configuration absolute.
 func (l *loader) abs(v string) (string, error) {
 	if v == "" {
 		return "", errors.New("is empty")
@@ -264,15 +259,12 @@ func (l *loader) abs(v string) (string, error) {
 	return filepath.Abs(v)
 }
 
-// wholeTLS refuses half of a certificate.
 func (l *loader) wholeTLS() {
-	cert, hasCert := l.places["tls.cert_file"]
-	key, hasKey := l.places["tls.key_file"]
-	if hasCert && !hasKey {
-		l.faults.add(cert, "key_file must be given too")
-	}
-	if hasKey && !hasCert {
-		l.faults.add(key, "cert_file must be given too")
+	for key, other := range map[string]string{"cert_file": "key_file", "key_file": "cert_file"} {
+		at, given := l.places["tls."+key]
+		if _, both := l.places["tls."+other]; given && !both {
+			l.faults.add(at, "%s must be given too", other)
+		}
 	}
 }
 
@@ -329,7 +321,6 @@ func (l *loader) plainHTTP() {
 	judge("identity.introspect_url", remotePlain(l.cfg.Identity.IntrospectURL), dialed)
 }
 
-// oneKeySource refuses two sources for the vault's key.
 func (l *loader) oneKeySource() {
 	sources := 0
 	for _, s := range l.settings {
@@ -341,7 +332,6 @@ func (l *loader) oneKeySource() {
 	}
 }
 
-// unknownEnv reports variables with our prefix that mean nothing.
 func (l *loader) unknownEnv() {
 	known := slices.Clone(l.lent)
 	for _, s := range l.settings {

@@ -17,7 +17,6 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/identity"
 )
 
-// botsSection is the name of the array of bots.
 const botsSection = "bots"
 
 // wants are the types that a setting may have in the file, as people say them.
@@ -48,7 +47,6 @@ func (s setting) path() string {
 	return s.section + "." + s.key
 }
 
-// env is the setting's variable.
 func (s setting) env() string {
 	return envPrefix + strings.ToUpper(strings.ReplaceAll(s.path(), ".", "_"))
 }
@@ -105,7 +103,6 @@ func botKeys() []platforms.Key {
 	}
 }
 
-// into makes a setter of a field.
 func into[T any](field *T, parse func(string) (T, error)) func(string) error {
 	return func(v string) (err error) {
 		*field, err = parse(v)
@@ -167,7 +164,6 @@ func (l *loader) secretFile(v string) (none relay.Secret, err error) {
 	return secret(string(raw), "the file is empty")
 }
 
-// secretEnv reads a credential from the named variable.
 func (l *loader) secretEnv(name string) (relay.Secret, error) {
 	return secret(l.env[name], "that variable is not set")
 }
@@ -181,8 +177,7 @@ func secret(raw, missing string) (relay.Secret, error) {
 	return s, nil
 }
 
-// maxSecretFile is more than any credential needs, in bytes.
-const maxSecretFile = 64 << 10
+const maxSecretFile = 64 << 10 // bytes: more than any credential needs
 
 // private reports why a file must not hold a credential.
 func private(st os.FileInfo) error {

@@ -12,9 +12,8 @@ import (
 	"strings"
 	"time"
 
-	"filippo.io/age"
-
 	"github.com/hermes-connector/hermes-connector/relay/identity"
+	"github.com/hermes-connector/hermes-connector/store/backup"
 )
 
 func parseFlag(v string) (bool, error) {
@@ -25,7 +24,6 @@ func parseFlag(v string) (bool, error) {
 	return b, nil
 }
 
-// numberIn makes a reader of whole numbers in bounds.
 func numberIn(least, most int) func(string) (int, error) {
 	return func(v string) (int, error) {
 		n, err := strconv.ParseInt(v, 0, 64)
@@ -43,7 +41,6 @@ func parseText(v string) (string, error) {
 	return v, nil
 }
 
-// parseListen checks host:port.
 func parseListen(v string) (string, error) {
 	_, port, err := net.SplitHostPort(v)
 	if err != nil {
@@ -93,21 +90,17 @@ func parseMode(v string) (identity.Mode, error) {
 }
 
 func parseRecipient(v string) (string, error) {
-	if _, err := age.ParseX25519Recipient(v); err != nil {
-		// What stands here may be the secret key, pasted into the wrong place: it is not repeated.
-		return "", errors.New("want an age recipient: the line that begins with age1, as age-keygen prints it; never the secret key")
-	}
-	return v, nil
+	_, err := parseText(v)
+	return v, cmp.Or(err, backup.CheckRecipient(v))
 }
 
 // parseSize reads a number of bytes: "64MiB", "512KiB", "1GiB", "1000B".
 func parseSize(s string) (int64, error) {
-	bad := errors.New(`want a size such as "64MiB" (units B, KiB, MiB, GiB)`)
 	digits := strings.TrimRight(s, "BKMGi")
 	shift, ok := map[string]int{"B": 0, "KiB": 10, "MiB": 20, "GiB": 30}[s[len(digits):]]
 	n, err := strconv.ParseUint(digits, 10, 63)
 	if !ok || err != nil || n > math.MaxInt64>>shift {
-		return 0, bad
+		return 0, errors.New(`want a size such as "64MiB" (units B, KiB, MiB, GiB)`)
 	}
 	return int64(n) << shift, nil
 }

@@ -130,7 +130,6 @@ func (a *API) Mounts() (all []door.Mount) {
 // programs are who may call a route: gateways and other programs, with a small body.
 var programs = door.Policy{Body: maxBody}
 
-// serve answers a request for a route.
 func (a *API) serve(name string, ro route, w http.ResponseWriter, r *http.Request, from netip.Addr) {
 	rest := r.URL.EscapedPath()[len(name):]
 	out, err := ro.do(a, r.Context(), &request{Request: r, w: w, from: from, route: name, rest: rest})

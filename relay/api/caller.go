@@ -129,7 +129,6 @@ func digest(credential string) string {
 	return string(sum[:])
 }
 
-// take uses up a request of a credential's.
 func (a *API) take(of *limit.Rates, key string) error {
 	if wait := of.Take(key, a.now()); wait > 0 {
 		return tooMany(wait, "too many requests")

@@ -10,16 +10,6 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/manage"
 )
 
-// enrolled is the answer to enroll (wire.md 1.1).
-type enrolled struct {
-	Secret      string           `json:"secret"`
-	DeliveryKey string           `json:"deliveryKey"`
-	Tenant      relay.TenantID   `json:"tenant"`
-	Gateway     relay.GatewayID  `json:"gatewayId"`
-	Instance    relay.InstanceID `json:"instanceId"`
-	URL         string           `json:"url,omitempty"`
-}
-
 // enroll makes a gateway for whoever holds an enrollment token. A token that does not do counts
 // as a failed credential.
 func (a *API) enroll(ctx context.Context, r *request) (any, error) {
@@ -46,10 +36,8 @@ func (a *API) enroll(ctx context.Context, r *request) (any, error) {
 	case err != nil:
 		return nil, err
 	}
-	return enrolled{
-		Secret: done.Secret, DeliveryKey: done.DeliveryKey, Tenant: done.Tenant,
-		Gateway: done.Gateway, Instance: done.Instance, URL: done.URL,
-	}, nil
+	done.Env = nil // the gateway writes its own (wire.md 1.1)
+	return done, nil
 }
 
 // strangersBody reads a body that has the credential in it.

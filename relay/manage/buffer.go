@@ -98,13 +98,10 @@ func (s *Service) Replay(ctx context.Context, by audit.Actor, l Letters) (Moved,
 		return Moved{}, err
 	}
 	out, err := s.move(ctx, row(by, "replay", i, ""), l, s.db.Lanes.Replay)
-	if err != nil {
-		return Moved{}, err
-	}
-	if out.Count > 0 {
+	if err == nil && out.Count > 0 {
 		s.bus.Publish(bus.LaneGrew{Instance: i.ID})
 	}
-	return out, nil
+	return out, err
 }
 
 // Drop deletes dead letters, or waiting entries that are named; with none named all dead letters

@@ -31,10 +31,7 @@ func (s *Service) env(wakeURL string) map[string]string {
 	if wakeURL != "" {
 		env[envWakeURL] = wakeURL
 	}
-	type named struct {
-		BotID relay.BotID `json:"botId"`
-	}
-	ids := make(map[relay.PlatformID]named)
+	ids := make(map[relay.PlatformID]map[string]relay.BotID)
 	var platforms []string
 	for _, p := range s.bots() {
 		bot := p.Bot()
@@ -42,39 +39,20 @@ func (s *Service) env(wakeURL string) map[string]string {
 			delete(ids, bot.Platform)
 			continue
 		}
-		ids[bot.Platform] = named{bot.ID}
+		ids[bot.Platform] = map[string]relay.BotID{"botId": bot.ID}
 		platforms = append(platforms, string(bot.Platform))
 	}
 	if len(platforms) == 0 {
 		return env
 	}
 	env[envPlatform], env[envPlatforms] = platforms[0], strings.Join(platforms, ",")
-	if id := ids[relay.PlatformID(platforms[0])].BotID; id != "" {
+	if id := ids[relay.PlatformID(platforms[0])]["botId"]; id != "" {
 		env[envBotID] = string(id)
 	}
 	if len(ids) > 0 {
 		raw, _ := json.Marshal(ids) // strings only: cannot fail
 		env[envBotIDs] = string(raw)
 	}
-	return env
-}
-
-// credentials is env with what an enrolled gateway needs beside.
-func (s *Service) credentials(e Enrolled, wakeURL string) map[string]string {
-	env := s.env(wakeURL)
-	env[envID], env[envSecret], env[envDeliveryKey] = string(e.Gateway), e.Secret, e.DeliveryKey
-	// June gateways check users themselves and know nobody who comes over the relay. Newer ones
-	// trust the relay and do not look.
-	env[envAllowAll] = "true"
-	return env
-}
-
-// identified is env for a gateway that fetches proof of who it is. Gateways that can do so do not read the older names.
-func (s *Service) identified(tokenURL, wakeURL string) map[string]string {
-	env := s.env(wakeURL)
-	env[envTokenURL] = tokenURL
-	delete(env, envPlatform)
-	delete(env, envBotID)
 	return env
 }
 

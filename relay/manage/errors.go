@@ -37,7 +37,6 @@ func refuse(why Why, format string, args ...any) *Error {
 	return &Error{Why: why, Message: fmt.Sprintf(format, args...)}
 }
 
-// unfit refuses an argument.
 func unfit(field, format string, args ...any) *Error {
 	e := refuse(Usage, format, args...)
 	e.Field = field

@@ -64,7 +64,6 @@ type Bind struct {
 	User     relay.UserID     `json:"userId"`
 }
 
-// person names b's in the audit list.
 func (b Bind) person() string { return string(b.Platform) + " user " + string(b.User) }
 
 // Binding says that a person's messages go to an instance.
@@ -175,7 +174,6 @@ func (s *Service) SetPrincipal(ctx context.Context, by audit.Actor, p SetPrincip
 	})
 }
 
-// principal is an instance's policy as it counts.
 func principal(i store.Instance) Principal {
 	return Principal{
 		Instance: i.ID, Policy: cmp.Or(i.Principal.Policy, relay.OwnerOnly), Allow: append([]store.Person{}, i.Principal.Allow...),

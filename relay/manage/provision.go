@@ -93,7 +93,6 @@ func (s *Service) Provision(ctx context.Context, by audit.Actor, p Provision) (P
 	return out, nil
 }
 
-// checkProvision refuses what p cannot do without.
 func checkProvision(p Provision) error {
 	err := cmp.Or(checkName("gatewayId", "a gateway", string(p.Gateway)), checkName("platform", "a platform", string(p.Platform)))
 	if err == nil && p.AssertedInstance != "" {
@@ -174,7 +173,6 @@ func (s *Service) seat(ctx context.Context, by audit.Actor, p Provision, id rela
 	return g, err == nil, err
 }
 
-// admit enrolls a gateway.
 func (s *Service) admit(ctx context.Context, by audit.Actor, p Provision, id relay.GatewayID, inst relay.InstanceID) (store.Gateway, error) {
 	_, g := s.auth.Issue(id)
 	if err := s.noteServing(ctx, inst); err != nil {

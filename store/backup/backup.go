@@ -52,7 +52,7 @@ func CheckRecipient(recipient string) error {
 	}
 	_, err := age.ParseX25519Recipient(recipient)
 	if err != nil { // its own error quotes what was given, which may be the secret key
-		return errors.New("it is no age public key (age1…)")
+		return errors.New("want an age recipient: the line that begins with age1, as age-keygen prints it; never the secret key")
 	}
 	return nil
 }
