@@ -20,19 +20,14 @@ func Leftovers(path string) string { return filepath.Base(path) + ".new-*" }
 func create(path string, o Options) error {
 	err := files.Create(path, Leftovers(path), func(f *os.File) error {
 		files.Give(f, path)
-		return fill(f.Name(), o)
+		b, err := OpenBolt(f.Name(), o)
+		if err != nil {
+			return err
+		}
+		return errors.Join(Update(b, o.Format.Fill), b.Close())
 	})
 	if errors.Is(err, fs.ErrExist) || err != nil && files.Exists(path) {
 		return nil
 	}
 	return err
-}
-
-// fill makes an empty database of the file temp.
-func fill(temp string, o Options) error {
-	b, err := OpenBolt(temp, o)
-	if err != nil {
-		return err
-	}
-	return errors.Join(Update(b, o.Format.Fill), b.Close())
 }

@@ -38,11 +38,14 @@ type Damaged struct {
 // Misses is nil, or says that records are missing, or too many, beyond what bad records explain, or that
 // the whole tree is of an older commit.
 func (f Found) Misses() error {
-	d := f.expected
+	d, sum := f.expected, f.records.Sum
 	switch {
-	case d == nil: // from before there was one, or it is damaged itself, and named
+	case d == nil: // the file is older than the digest, or the digest is a damaged record, and named as one
 		return nil
-	case d.Tx != 0 && d.Tx < f.of.txid, d.N != f.records.N, !d.fits(f.records) && len(f.Bad) == 0:
+	case d.Tx == 0:
+		sum = uint64(f.records.old)
+	}
+	if d.Tx != 0 && d.Tx < f.of.txid || d.N != f.records.N || d.Sum != sum && len(f.Bad) == 0 {
 		return fmt.Errorf("%w: %w (%d records, expected %d)", ErrDamaged, errOtherRecords, f.records.N, d.N)
 	}
 	return nil

@@ -19,32 +19,7 @@ var errClosed = fmt.Errorf("database: %w", os.ErrClosed)
 // batch, runs it in one transaction and answers after the sync: the slower the disk, the more
 // callers share a commit.
 
-// write starts the writer; stop waits for it. Everything in the file must be synced.
-func (f *File) write() error {
-	err := f.bolt.View(func(t *bolt.Tx) error {
-		f.synced.Store(int64(t.ID()))
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	f.bolt.NoSync = true // from here on store syncs
-	f.shown <- struct{}{}
-	go f.run()
-	return nil
-}
-
-// stop finishes what is queued and last behind it, refuses everything else, and returns when the
-// goroutine has, with the outcome of last.
-func (f *File) stop(last *Op) error {
-	f.queue.close(errClosed, last)
-	<-f.ended
-	if last == nil || last.done == nil {
-		return nil
-	}
-	return last.Wait()
-}
-
+// run is the writer's goroutine. start starts it, and Close waits for it.
 func (f *File) run() {
 	defer close(f.ended)
 	for {
@@ -85,11 +60,10 @@ func (f *File) commit(batch []*Op) {
 			}
 		case errors.Is(err, berrors.ErrMaxSizeReached):
 			answer(batch, ErrFull)
+		case noSpace(err) && !f.crowded: // again, without what grows
+			f.crowd(err)
+			continue
 		case noSpace(err):
-			if again := !f.crowded; again { // without what grows
-				f.crowd(err)
-				continue
-			}
 			answer(batch, ErrNoSpace)
 		case err != nil:
 			f.fail(err)

@@ -30,9 +30,14 @@ func Give(f *os.File, path string) {
 	}
 }
 
-// Create makes the file path of what fill writes. fs.ErrExist: there is such a file, which stays as it
-// is. Whatever the error, no part of the new file is left behind.
-func Create(path, pattern string, fill func(*os.File) error) (err error) {
+// Create makes the file path of what fill writes. fs.ErrExist: there is such a file, and it stays as it is.
+func Create(path, pattern string, fill func(*os.File) error) error {
+	return Aside(path, pattern, fill, func(temp string) error { return publish(temp, path, os.Link) })
+}
+
+// Aside makes a file beside path, under a name that pattern matches, of what fill writes, and syncs it. Then put
+// gives the file its name. After an error no part of the file is left behind.
+func Aside(path, pattern string, fill func(*os.File) error, put func(temp string) error) (err error) {
 	f, err := Temp(path, pattern)
 	if err != nil {
 		return err
@@ -48,13 +53,11 @@ func Create(path, pattern string, fill func(*os.File) error) (err error) {
 	if err := errors.Join(err, f.Close()); err != nil {
 		return err
 	}
-	return Publish(f.Name(), path)
+	return put(f.Name())
 }
 
-// Publish gives the synced file temp the name path. fs.ErrExist: there is such a file, which stays.
-func Publish(temp, path string) error { return publish(temp, path, os.Link) }
-
-// publish links, because a rename would replace what is there. A rename is for file systems without links.
+// publish gives the synced file temp the name path. It links, because a rename would replace a file that is there
+// already. It renames only on a file system without links.
 func publish(temp, path string, link func(from, to string) error) error {
 	err := link(temp, path)
 	switch {
