@@ -1,16 +1,14 @@
-// Package boltfile is a checked bbolt file with one writer: whoever reads from it gets what was written, or
-// hears of damage, and whoever writes to it gets an answer after the sync. What a record means is not known
-// here; the Format says what is to be known of one.
+// Package boltfile is a checked bbolt file with one writer: a reader gets what was written, or hears of damage, and
+// who writes gets an answer after the sync. The Format says what is to be known of a record.
 //
 // Every value rests in an envelope with a checksum over its key (envelope.go), and a digest over all records
 // is kept with them (digest.go). Each start reads the whole file before bbolt does (verify.go).
 //
 // A commit is one sync: bbolt writes the pages and the meta page, then the file is synced once, then the
 // answers go out. This is sound because a commit writes over no page of the commit before it, which was
-// synced before this one began. A power cut leaves any part of an unsynced commit. The walk at the next start
-// finds that: by a page that is not there, a checksum, or, where older pages stand in the place of new ones, the
-// digest. Then the commit before it is used, and that is said (FellBack); nobody was told of the other.
-// The power cut test proves it with images of every kind.
+// synced before this one began. A power cut leaves any part of an unsynced commit, of which nobody was told. The
+// walk at the next start finds that: by a page that is not there, a checksum or, where older pages stand in the
+// place of new ones, the digest. Then the commit before is used, and that is said (FellBack).
 //
 // All changes at run time pass Writer.change, and are committed by File.store alone.
 package boltfile

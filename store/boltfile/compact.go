@@ -32,8 +32,7 @@ func bloated(b *bolt.DB, f *os.File) (size int64, yes bool) {
 
 // compact puts a copy of the database b without its free pages in the place of path.
 //
-// It is done before the database is used: bbolt reads through a mapping of the one file it opened. Until the
-// next start new messages go into the free pages.
+// Only Open compacts, because bbolt reads through a mapping of the one file it opened.
 func compact(path string, b *bolt.DB, was Found, o Options) error {
 	return files.Aside(path, Leftovers(path), func(f *os.File) error {
 		files.Give(f, path)

@@ -9,14 +9,11 @@ import (
 	"github.com/hermes-connector/hermes-connector/store/files"
 )
 
-// A power cut while a bbolt file is being initialised can leave one that never opens again.
-// So a new database is made under another name, synced, and given its own when it is whole.
-
 // Leftovers is a pattern that matches the names under which databases for path are made.
 func Leftovers(path string) string { return filepath.Base(path) + ".new-*" }
 
-// create makes an empty database at path. When another process was quicker, its file stays: it may also
-// have taken our unfinished one for a leftover.
+// create makes an empty database at path. It makes it aside, for a power cut in the middle of it can leave a file that
+// never opens again. When another process was quicker, its file stays; it may have removed ours as a leftover.
 func create(path string, o Options) error {
 	err := files.Create(path, Leftovers(path), func(f *os.File) error {
 		files.Give(f, path)

@@ -15,11 +15,9 @@ import (
 // errClosed is what everything returns after Close.
 var errClosed = fmt.Errorf("database: %w", os.ErrClosed)
 
-// The writer is the one goroutine that changes the file. It takes what waits in the queue, up to a
-// batch, runs it in one transaction and answers after the sync: the slower the disk, the more
-// callers share a commit.
-
-// run is the writer's goroutine. start starts it, and Close waits for it.
+// run is the writer, the one goroutine that changes the file; Close waits for it. It takes up to a batch from the
+// queue, runs the batch in one transaction and answers after the sync: the slower the disk, the more callers share a
+// commit.
 func (f *File) run() {
 	defer close(f.ended)
 	for {
@@ -85,9 +83,8 @@ func answer(batch []*Op, err error) {
 	}
 }
 
-// guarded is attempt with a panic turned into an error: bbolt panics when it meets a page whose
-// damage verify could not see, and a page that cannot be read is a fault in its mapping. The
-// transaction is in an unknown state then, and stays open.
+// guarded is attempt with a panic turned into an error: bbolt panics at damage that verify could not see, and at a
+// page that cannot be read. The transaction is in an unknown state then, and stays open.
 func (f *File) guarded(batch []*Op) (bad int, err error) {
 	defer func() {
 		p := recover()

@@ -1,6 +1,6 @@
-// Package files makes files appear whole or not at all: what is to stand under a name is written and
-// synced under another one in the same folder, and then gets its name. A process that dies in between
-// leaves at most a leftover, which the next one removes. What others write is watched, and read when it changed.
+// Package files makes files that appear whole or not at all. It writes and syncs a file under another name in the
+// same folder, and then gives the file its own name. A process that dies in between leaves at most a leftover,
+// which the next process removes. Watched reads files that others write, and reads them again when they change.
 package files
 
 import (
@@ -15,8 +15,8 @@ import (
 // Temp makes an empty file (mode 0600) beside path, under a name that pattern matches.
 func Temp(path, pattern string) (*os.File, error) { return os.CreateTemp(filepath.Dir(path), pattern) }
 
-// Give gives f, when root has made it, to whom the file at path belongs, or else its folder, as far as it may:
-// what an operator makes as root the server must be able to open.
+// Give gives f, when root has made it, to the owner of the file at path, or else to the owner of its folder. The
+// server must be able to open what an operator makes as root.
 func Give(f *os.File, path string) {
 	of, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -26,7 +26,7 @@ func Give(f *os.File, path string) {
 		return
 	}
 	if owner, ok := of.Sys().(*syscall.Stat_t); ok {
-		_ = f.Chown(int(owner.Uid), int(owner.Gid)) // otherwise it stays ours
+		_ = f.Chown(int(owner.Uid), int(owner.Gid)) // after an error f stays root's
 	}
 }
 
@@ -71,9 +71,8 @@ func publish(temp, path string, link func(from, to string) error) error {
 	return errors.Join(err, SyncDir(filepath.Dir(path)))
 }
 
-// Replace puts the synced file temp in the place of path. With a name to keep it by, the file that was
-// there gets that; it is not overwritten. Where the file system has links there is a file under path
-// at every moment.
+// Replace gives the synced file temp the name path. Unless keep is empty, the old file stays under the name keep,
+// which must be free. On a file system with links there is a file under path at every moment.
 func Replace(temp, path, keep string) error {
 	dir := filepath.Dir(path)
 	if keep != "" {
@@ -91,10 +90,10 @@ func Replace(temp, path, keep string) error {
 	return SyncDir(dir)
 }
 
-// RemoveLeftovers removes the files in the folder dir that pattern matches, and says which stay.
+// RemoveLeftovers removes the files in the folder dir that pattern matches. Its error names those that stay.
 func RemoveLeftovers(dir, pattern string) error {
 	names, err := fs.Glob(os.DirFS(dir), pattern)
-	if err != nil { // the name contains a bracket; then leftovers stay
+	if err != nil { // a bracket in the name makes no pattern; then leftovers stay
 		return nil
 	}
 	var all []error
