@@ -1,8 +1,6 @@
 package audit
 
 import (
-	bolt "go.etcd.io/bbolt"
-
 	"bytes"
 	"cmp"
 	"encoding/binary"
@@ -13,6 +11,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
 	"github.com/hermes-connector/hermes-connector/store/table"
+	bolt "go.etcd.io/bbolt"
 )
 
 // The buckets of the list.
@@ -161,7 +160,7 @@ func tenantOf(k []byte) relay.TenantID { return relay.TenantID(k[:max(0, len(k)-
 
 // Recount makes the counts agree with the rows. Where they do, it writes nothing.
 func Recount(w *table.Writer) error {
-	is := make(map[auditor]count)
+	want := make(map[string]count)
 	for k, v := range table.Under(w.Tx, Rows, nil) {
 		e, err := table.Decode[Entry](k, v)
 		if err != nil {
@@ -169,16 +168,12 @@ func Recount(w *table.Writer) error {
 		}
 		e.Tenant = tenantOf(k)
 		for _, of := range e.countedWith() {
-			c := is[of]
+			c := want[string(of.key())]
 			if c.N++; c.From == 0 && of.actor != (Actor{}) {
 				c.From = table.Number(k)
 			}
-			is[of] = c
+			want[string(of.key())] = c
 		}
-	}
-	want := make(map[string]count, len(is))
-	for of, c := range is {
-		want[string(of.key())] = c
 	}
 	for _, k := range table.KeysUnder(w.Tx, Counts, nil) {
 		if _, ok := want[string(k)]; ok {

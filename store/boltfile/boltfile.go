@@ -1,16 +1,14 @@
-// Package boltfile is a checked bbolt file with one writer: whoever reads from it gets what was written, or
-// hears of damage, and whoever writes to it gets an answer after the sync. What a record means is not known
-// here; the Format says what is to be known of one.
+// Package boltfile is a checked bbolt file with one writer: a reader gets what was written, or hears of damage, and
+// who writes gets an answer after the sync. The Format says what is to be known of a record.
 //
 // Every value rests in an envelope with a checksum over its key (envelope.go), and a digest over all records
 // is kept with them (digest.go). Each start reads the whole file before bbolt does (verify.go).
 //
 // A commit is one sync: bbolt writes the pages and the meta page, then the file is synced once, then the
 // answers go out. This is sound because a commit writes over no page of the commit before it, which was
-// synced before this one began. A power cut leaves any part of an unsynced commit. The walk at the next start
-// finds that: by a page that is not there, a checksum, or, where older pages stand in the place of new ones, the
-// digest. Then the commit before it is used, and that is said (FellBack); nobody was told of the other.
-// The power cut test proves it with images of every kind.
+// synced before this one began. A power cut leaves any part of an unsynced commit, of which nobody was told. The
+// walk at the next start finds that: by a page that is not there, a checksum or, where older pages stand in the
+// place of new ones, the digest. Then the commit before is used, and that is said (FellBack).
 //
 // All changes at run time pass Writer.change, and are committed by File.store alone.
 package boltfile
@@ -23,6 +21,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -162,18 +161,13 @@ func lock(path string, o Options) (b *bolt.DB, f *os.File, err error) {
 	if b, err = OpenBolt(path, o); err != nil {
 		return nil, nil, err
 	}
-	if !holds(f, path) {
+	// Who waited for the lock may get it when another process has just put a new file in the place of this one.
+	opened, err1 := f.Stat()
+	named, err2 := os.Stat(path)
+	if err1 != nil || err2 != nil || !os.SameFile(opened, named) {
 		return nil, nil, errors.Join(fmt.Errorf("%w, and has just replaced it; try again", ErrLocked), b.Close())
 	}
 	return b, f, nil
-}
-
-// holds reports whether path still names the open file f. A process that waited for the lock of a
-// file may get it when another one has just put a new file in its place.
-func holds(f *os.File, path string) bool {
-	opened, err1 := f.Stat()
-	named, err2 := os.Stat(path)
-	return err1 == nil && err2 == nil && os.SameFile(opened, named)
 }
 
 // start has the owner prepare the open file, and starts the writer.
@@ -190,7 +184,17 @@ func (f *File) start(got Found) error {
 			return err
 		}
 	}
-	return f.write()
+	err := f.bolt.View(func(t *bolt.Tx) error {
+		f.synced.Store(int64(t.ID()))
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	f.bolt.NoSync = true // from here on store syncs
+	f.shown <- struct{}{}
+	go f.run()
+	return nil
 }
 
 // OpenBolt opens the file at path, which nobody else is to use and Adopt has found sound, with the settings
@@ -201,19 +205,25 @@ func OpenBolt(path string, o Options) (b *bolt.DB, err error) {
 			err = fmt.Errorf("%w: %v; %s", ErrDamaged, p, Remedy)
 		}
 	}()
+	// A file that outgrows its mapping makes the writer wait for every reader, so for a whole backup. On a 64-bit
+	// host the mapping has the largest size of the file, which costs no memory. On a 32-bit host addresses are scarce.
+	mapped := int(o.MaxSize)
+	if strconv.IntSize == 32 {
+		mapped = 256 << 20
+	}
 	b, err = bolt.Open(path, 0o600, &bolt.Options{
 		Timeout:         o.LockTimeout,
 		NoFreelistSync:  true, // a freelist on disk costs more with every free page
 		FreelistType:    bolt.FreelistMapType,
 		PageSize:        PageSize,
 		MaxSize:         int(o.MaxSize),
-		InitialMmapSize: o.initialMap(),
+		InitialMmapSize: mapped,
 		OpenFile:        o.OpenFile,
 	})
 	if err != nil {
 		return nil, boltError(err)
 	}
-	b.AllocSize = o.growStep()
+	b.AllocSize = int(min(max(o.MaxSize/64, 64<<10), 4<<20)) // the file grows by that, with one more sync each time
 	return b, nil
 }
 
@@ -230,7 +240,12 @@ func boltError(err error) error {
 
 // Close finishes the writes that wait, and last behind them, refuses new ones, and lets go of the file.
 func (f *File) Close(last *Op) error {
-	lastErr := f.stop(last)
+	f.queue.close(errClosed, last)
+	<-f.ended
+	var lastErr error
+	if last != nil && last.done != nil {
+		lastErr = last.Wait()
+	}
 	if f.broken.Load() {
 		// Closing would wait for a transaction that nobody can end. The file's lock goes with the process.
 		return nil
@@ -249,9 +264,25 @@ func (f *File) Err() error {
 	return nil
 }
 
-// Do runs o in the next transaction, and returns after the sync. A context that ends before o has begun
-// prevents it; one that ends later is not looked at any more.
-func (f *File) Do(ctx context.Context, o *Op) error { return f.queue.do(ctx, o) }
+// Do runs o in the next transaction, and returns after the sync. When ctx ends before o has begun, o never will.
+// Once o has begun its outcome is waited for, because it may be on disk.
+func (f *File) Do(ctx context.Context, o *Op) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if err := f.Push(o); err != nil {
+		return err
+	}
+	select {
+	case err := <-o.done:
+		return err
+	case <-ctx.Done():
+		if o.state.CompareAndSwap(opQueued, opWithdrawn) {
+			return ctx.Err()
+		}
+		return <-o.done
+	}
+}
 
 // Push queues o for the next transaction, without waiting for it.
 func (f *File) Push(o *Op) error { return f.queue.push(o) }

@@ -32,28 +32,19 @@ func bloated(b *bolt.DB, f *os.File) (size int64, yes bool) {
 
 // compact puts a copy of the database b without its free pages in the place of path.
 //
-// It is done before the database is used: bbolt reads through a mapping of the one file it opened. Until the
-// next start new messages go into the free pages.
+// Only Open compacts, because bbolt reads through a mapping of the one file it opened.
 func compact(path string, b *bolt.DB, was Found, o Options) error {
-	f, err := files.Temp(path, Leftovers(path))
-	if err != nil {
-		return err
-	}
-	defer os.Remove(f.Name())
-	files.Give(f, path)
-	if err = compactInto(f.Name(), b, o); err == nil {
-		is, err2 := look(f, o.Format.Check)
-		if err = err2; err == nil && is.records != was.records {
+	return files.Aside(path, Leftovers(path), func(f *os.File) error {
+		files.Give(f, path)
+		if err := compactInto(f.Name(), b, o); err != nil {
+			return err
+		}
+		is, err := look(f, o.Format.Check)
+		if err == nil && is.records != was.records {
 			err = fmt.Errorf("%w: the copy holds other records", ErrDamaged)
 		}
-	}
-	if err == nil {
-		err = f.Sync()
-	}
-	if err := errors.Join(err, f.Close()); err != nil {
 		return err
-	}
-	return files.Replace(f.Name(), path, "")
+	}, func(temp string) error { return files.Replace(temp, path, "") })
 }
 
 // compactInto copies all records of b into the empty file temp. It does not sync it.

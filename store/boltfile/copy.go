@@ -8,9 +8,8 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// Copy writes the file as the newest commit left it to w. Everything is checked
-// before it is copied: ErrDamaged, with what is damaged named, when something is, and then nothing was
-// written. It ends early with the error of ctx or of w, and what w got is worth nothing then. at is called
+// Copy writes the file as the newest commit left it to w. It checks everything first: ErrDamaged names what is
+// damaged, and then nothing was written. After an error of ctx or of w, what w got is worth nothing. at is called
 // once, with the number of the commit.
 func (f *File) Copy(ctx context.Context, w io.Writer, at func(commit uint64)) (n int64, err error) {
 	err = f.Read(ctx, func(t *bolt.Tx) error {

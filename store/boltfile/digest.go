@@ -61,14 +61,6 @@ func hash(k, value []byte) (h uint64, sum uint32) {
 	return h ^ h>>31, sum
 }
 
-// fits reports whether d, which was stored, is of the records that are there.
-func (d Digest) fits(are Digest) bool {
-	if d.Tx == 0 {
-		return d.N == are.N && d.Sum == uint64(are.old)
-	}
-	return d.N == are.N && d.Sum == are.Sum
-}
-
 // isDigest reports whether a record is the digest.
 func isDigest(bucket string, k []byte) bool { return bucket == MetaBucket && string(k) == digestKey }
 
@@ -105,30 +97,25 @@ func putDigest(t *bolt.Tx, d Digest) error {
 	return nil
 }
 
-// Update changes a file that nobody else uses, in one transaction, and counts its records anew.
+// Update changes a file that nobody else uses, in one transaction, and makes its digest anew from the records.
 func Update(b *bolt.DB, fn func(*bolt.Tx) error) error {
 	return b.Update(func(t *bolt.Tx) error {
 		if err := fn(t); err != nil {
 			return err
 		}
-		return recount(t)
-	})
-}
-
-// recount stores the digest of the records that are there.
-func recount(t *bolt.Tx) error {
-	var d Digest
-	err := t.ForEach(func(name []byte, bk *bolt.Bucket) error {
-		d = d.numbered(string(name), 0, bk.Sequence())
-		return bk.ForEach(func(k, v []byte) error {
-			if !isDigest(string(name), k) {
-				d = d.with(k, v)
-			}
-			return nil
+		var d Digest
+		err := t.ForEach(func(name []byte, bk *bolt.Bucket) error {
+			d = d.numbered(string(name), 0, bk.Sequence())
+			return bk.ForEach(func(k, v []byte) error {
+				if !isDigest(string(name), k) {
+					d = d.with(k, v)
+				}
+				return nil
+			})
 		})
+		if err != nil {
+			return err
+		}
+		return putDigest(t, d)
 	})
-	if err != nil {
-		return err
-	}
-	return putDigest(t, d)
 }

@@ -1,8 +1,8 @@
 package boltfile
 
 import (
-	"context"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -48,26 +48,6 @@ type queue struct {
 	mu     sync.Mutex // guards the fields below
 	ops    []*Op
 	closed error // why nothing more is accepted; nil while open
-}
-
-// do runs o and waits for its outcome. When ctx ends before o has begun, o never will; once it
-// has begun its outcome is waited for, because it may be on disk.
-func (q *queue) do(ctx context.Context, o *Op) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	if err := q.push(o); err != nil {
-		return err
-	}
-	select {
-	case err := <-o.done:
-		return err
-	case <-ctx.Done():
-		if o.state.CompareAndSwap(opQueued, opWithdrawn) {
-			return ctx.Err()
-		}
-		return <-o.done
-	}
 }
 
 func (q *queue) push(o *Op) error {
@@ -168,10 +148,6 @@ func (q *queue) drainLocked() []*Op {
 			bytes += o.Size
 		}
 	}
-	clear(q.ops[:n])
-	q.ops = q.ops[n:]
-	if len(q.ops) == 0 {
-		q.ops = nil
-	}
+	q.ops = slices.Delete(q.ops, 0, n)
 	return batch
 }

@@ -30,30 +30,24 @@ func Replace(path string, r io.Reader, o Options, prepare func(temp string, form
 	default:
 		former = nil
 	}
-	f, err := files.Temp(path, Leftovers(path))
-	if err != nil {
-		return "", err
-	}
-	defer os.Remove(f.Name())
-	files.Give(f, path)
-	_, err = io.Copy(f, r)
-	if err == nil {
-		err = f.Sync()
-	}
-	if err := errors.Join(err, f.Close()); err != nil {
-		return "", err
-	}
-	if err := prepare(f.Name(), former); err != nil {
-		return "", err
-	}
-	if files.Exists(path) {
-		base := path + ".before-restore-" + o.Now().UTC().Format("20060102T150405Z")
-		kept = base
-		for n := 2; files.Exists(kept); n++ {
-			kept = base + "-" + strconv.Itoa(n)
+	err = files.Aside(path, Leftovers(path), func(f *os.File) error {
+		files.Give(f, path)
+		_, err := io.Copy(f, r)
+		return err
+	}, func(temp string) error {
+		if err := prepare(temp, former); err != nil {
+			return err
 		}
-	}
-	return kept, files.Replace(f.Name(), path, kept)
+		if files.Exists(path) {
+			base := path + ".before-restore-" + o.Now().UTC().Format("20060102T150405Z")
+			kept = base
+			for n := 2; files.Exists(kept); n++ {
+				kept = base + "-" + strconv.Itoa(n)
+			}
+		}
+		return files.Replace(temp, path, kept)
+	})
+	return kept, err
 }
 
 // A backup is the file as one commit left it, and a trailer behind its last page that says when

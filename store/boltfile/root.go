@@ -2,29 +2,28 @@ package boltfile
 
 import (
 	"bytes"
-	"encoding/binary"
 
 	bolt "go.etcd.io/bbolt"
 )
 
-// Every commit writes the root page, which lists the buckets and holds the small ones. When they do not fit into
-// one page, every commit writes three, and bbolt merges only pages out of which a bucket was deleted. So each
-// start puts the root together again, if it can.
+// Every commit writes the root page. It lists the buckets, and the small buckets lie in it. When the root has
+// outgrown one page, bbolt splits it, and every commit writes three pages. That stays so when the root has become
+// small again, because bbolt merges only pages out of which a bucket was deleted. So each start merges a split root.
 
 // isSplit reports whether the root is more than one page.
 func (f *File) isSplit() (split bool, err error) {
 	err = f.bolt.View(func(t *bolt.Tx) error {
-		var flags [2]byte
-		_, err := f.file.ReadAt(flags[:], int64(t.Cursor().Bucket().Root())*PageSize+8)
-		split = binary.NativeEndian.Uint16(flags[:]) == flagBranch
+		p, err := t.Page(int(t.Cursor().Bucket().Root()))
+		split = err == nil && p.Type == "branch"
 		return err
 	})
 	return split, err
 }
 
-// gather merges the pages of the root.
+// gather merges the pages of the root. It makes a bucket beside every other one and deletes it again, so that
+// bbolt looks at every page of the root.
 func gather(t *bolt.Tx) error {
-	t.Cursor().Bucket().FillPercent = 1 // what is not half full is merged
+	t.Cursor().Bucket().FillPercent = 1 // with this bbolt merges pages that are less than half full
 	var beside [][]byte
 	err := t.ForEach(func(name []byte, _ *bolt.Bucket) error {
 		beside = append(beside, append(bytes.Clone(name), 0))

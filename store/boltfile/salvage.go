@@ -5,8 +5,6 @@ import (
 	"os"
 )
 
-var errNoDigest = errors.New("the digest: whether more records are missing cannot be told")
-
 // Salvage calls each for every record of the file at path that can be read, of the newest commit, or of the
 // one before it when less of that is damaged. lost is what cannot be read; the error is of each, or that
 // there is nothing to begin with.
@@ -36,7 +34,7 @@ func Salvage(path string, check, each func(bucket string, k, value []byte) error
 			lost = append(lost, err)
 		}
 		if !p.current() {
-			lost = append(lost, errNoDigest)
+			lost = append(lost, errors.New("the digest: whether more records are missing cannot be told"))
 		}
 		return lost, err
 	}

@@ -3,7 +3,6 @@ package boltfile
 import (
 	"errors"
 	"io/fs"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -51,9 +50,6 @@ func (f *File) asBefore() bool {
 
 // crowd refuses what grows until there is space again.
 func (f *File) crowd(why error) {
-	if f.crowded {
-		return
-	}
 	f.crowded, f.pause = true, firstPause
 	f.o.Log.Error("the disk is full: new messages are refused until there is space again, and stay with the platforms", "err", why)
 	f.later()
@@ -93,19 +89,4 @@ func (f *File) claim() error {
 		f.o.Log.Info("there is space on the disk again")
 	}
 	return err
-}
-
-// initialMap is how much address space the file is mapped into at once. Growing past it makes
-// the writer wait for every reader, so for a whole backup: on 64-bit hosts the file never does.
-// It costs no memory. On 32-bit ones, where address space is scarce, it may happen once.
-func (o Options) initialMap() int {
-	if strconv.IntSize == 32 {
-		return 256 << 20
-	}
-	return int(o.MaxSize)
-}
-
-// growStep is how much the file grows by. Each step costs one more sync.
-func (o Options) growStep() int {
-	return int(min(max(o.MaxSize/64, 64<<10), 4<<20))
 }

@@ -11,9 +11,8 @@ import (
 	berrors "go.etcd.io/bbolt/errors"
 )
 
-// bbolt reads every page of the file when it opens it, in a goroutine whose panics nobody can
-// catch, and through a mapping that faults behind the end of the file. So the page tree and every
-// record's checksum are checked here first, with plain reads. walk.go has the file's format.
+// bbolt reads every page of the file when it opens it, in a goroutine whose panics nobody can catch, and through a
+// mapping that faults behind the end of the file. So plain reads check the page tree and every record first.
 
 // Found is what a look at a whole file has shown.
 type Found struct {
@@ -38,11 +37,14 @@ type Damaged struct {
 // Misses is nil, or says that records are missing, or too many, beyond what bad records explain, or that
 // the whole tree is of an older commit.
 func (f Found) Misses() error {
-	d := f.expected
+	d, sum := f.expected, f.records.Sum
 	switch {
-	case d == nil: // from before there was one, or it is damaged itself, and named
+	case d == nil: // the file is older than the digest, or the digest is a damaged record, and named as one
 		return nil
-	case d.Tx != 0 && d.Tx < f.of.txid, d.N != f.records.N, !d.fits(f.records) && len(f.Bad) == 0:
+	case d.Tx == 0:
+		sum = uint64(f.records.old)
+	}
+	if d.Tx != 0 && d.Tx < f.of.txid || d.N != f.records.N || d.Sum != sum && len(f.Bad) == 0 {
 		return fmt.Errorf("%w: %w (%d records, expected %d)", ErrDamaged, errOtherRecords, f.records.N, d.N)
 	}
 	return nil
@@ -163,9 +165,8 @@ func Advised(err error) error {
 	return fmt.Errorf("%w; %s", err, Remedy)
 }
 
-// look reads the whole file. Its error is about the page tree, or that it could not be read: bbolt
-// cannot be given the file. When the newest commit is not whole, as after a power cut in it, and more is
-// there of the one before, that one is what was found.
+// look reads the whole file. Its error says that the page tree is damaged or could not be read: bbolt cannot be given
+// the file. When the newest commit is not whole, and more is there of the one before, that one is what was found.
 func look(f *os.File, check func(bucket string, k, value []byte) error) (got Found, err error) {
 	m, err := readMetas(f)
 	if err != nil {

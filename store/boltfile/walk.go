@@ -101,30 +101,23 @@ func (p *pages) elements(id uint64, page []byte, b string, low, high []byte) (en
 		return end, p.fail(fmt.Errorf("page %d: its element count makes no sense", id))
 	}
 	at := func(i int) []byte { return page[pageHeader+i*elementSize:] }
+	// span is where element i's key begins, from the element on, and how long key and value are.
+	span := func(i int) (pos, key, value uint64) {
+		el := at(i)
+		if branch {
+			return uint64(e.Uint32(el)), uint64(e.Uint32(el[4:])), 0
+		}
+		return uint64(e.Uint32(el[4:])), uint64(e.Uint32(el[8:])), uint64(e.Uint32(el[12:]))
+	}
 	keyOf := func(i int) (k, rest []byte, err error) {
 		el := at(i)
-		pos, size := uint64(e.Uint32(el[4:])), uint64(e.Uint32(el[8:]))
-		if branch {
-			pos, size = uint64(e.Uint32(el)), uint64(e.Uint32(el[4:]))
-		}
+		pos, size, _ := span(i)
 		if size == 0 || pos < elementSize || pos+size > uint64(len(el)) {
 			return nil, nil, fmt.Errorf("page %d: element %d points outside", id, i)
 		}
 		return el[pos : pos+size], el[pos+size:], nil
 	}
-	// bbolt writes keys and values behind the elements, in their order and without a gap. A size
-	// that was not written shows as a gap or an overlap, or else in the checksum of a record.
 	end = uint64(pageHeader + count*elementSize)
-	adjacent := func(i int) bool {
-		el, start := at(i), uint64(pageHeader+i*elementSize)
-		if branch {
-			start, end = start+uint64(e.Uint32(el)), end+uint64(e.Uint32(el[4:]))
-			return start+uint64(e.Uint32(el[4:])) == end
-		}
-		size := uint64(e.Uint32(el[8:])) + uint64(e.Uint32(el[12:]))
-		start, end = start+uint64(e.Uint32(el[4:])), end+size
-		return start+size == end
-	}
 	for i := range count {
 		k, rest, err := keyOf(i)
 		if err != nil {
@@ -133,7 +126,11 @@ func (p *pages) elements(id uint64, page []byte, b string, low, high []byte) (en
 			}
 			continue
 		}
-		if !adjacent(i) {
+		// bbolt writes keys and values behind the elements, in their order and without a gap. A size that was not
+		// written shows as a gap or an overlap, or else in the checksum of a record.
+		pos, keySize, size := span(i)
+		end += keySize + size
+		if uint64(pageHeader+i*elementSize)+pos+keySize+size != end {
 			if err := p.fail(fmt.Errorf("page %d: element %d overlaps another", id, i)); err != nil {
 				return end, err
 			}
@@ -159,7 +156,7 @@ func (p *pages) elements(id uint64, page []byte, b string, low, high []byte) (en
 			}
 			continue
 		}
-		if err := p.value(id, b, k, e.Uint32(at(i)), uint64(e.Uint32(at(i)[12:])), rest); err != nil {
+		if err := p.value(id, b, k, e.Uint32(at(i)), size, rest); err != nil {
 			if err := p.fail(fmt.Errorf("page %d: element %d: %w", id, i, err)); err != nil {
 				return end, err
 			}

@@ -15,36 +15,9 @@ import (
 // errClosed is what everything returns after Close.
 var errClosed = fmt.Errorf("database: %w", os.ErrClosed)
 
-// The writer is the one goroutine that changes the file. It takes what waits in the queue, up to a
-// batch, runs it in one transaction and answers after the sync: the slower the disk, the more
-// callers share a commit.
-
-// write starts the writer; stop waits for it. Everything in the file must be synced.
-func (f *File) write() error {
-	err := f.bolt.View(func(t *bolt.Tx) error {
-		f.synced.Store(int64(t.ID()))
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	f.bolt.NoSync = true // from here on store syncs
-	f.shown <- struct{}{}
-	go f.run()
-	return nil
-}
-
-// stop finishes what is queued and last behind it, refuses everything else, and returns when the
-// goroutine has, with the outcome of last.
-func (f *File) stop(last *Op) error {
-	f.queue.close(errClosed, last)
-	<-f.ended
-	if last == nil || last.done == nil {
-		return nil
-	}
-	return last.Wait()
-}
-
+// run is the writer, the one goroutine that changes the file; Close waits for it. It takes up to a batch from the
+// queue, runs the batch in one transaction and answers after the sync: the slower the disk, the more callers share a
+// commit.
 func (f *File) run() {
 	defer close(f.ended)
 	for {
@@ -85,11 +58,10 @@ func (f *File) commit(batch []*Op) {
 			}
 		case errors.Is(err, berrors.ErrMaxSizeReached):
 			answer(batch, ErrFull)
+		case noSpace(err) && !f.crowded: // again, without what grows
+			f.crowd(err)
+			continue
 		case noSpace(err):
-			if again := !f.crowded; again { // without what grows
-				f.crowd(err)
-				continue
-			}
 			answer(batch, ErrNoSpace)
 		case err != nil:
 			f.fail(err)
@@ -111,9 +83,8 @@ func answer(batch []*Op, err error) {
 	}
 }
 
-// guarded is attempt with a panic turned into an error: bbolt panics when it meets a page whose
-// damage verify could not see, and a page that cannot be read is a fault in its mapping. The
-// transaction is in an unknown state then, and stays open.
+// guarded is attempt with a panic turned into an error: bbolt panics at damage that verify could not see, and at a
+// page that cannot be read. The transaction is in an unknown state then, and stays open.
 func (f *File) guarded(batch []*Op) (bad int, err error) {
 	defer func() {
 		p := recover()

@@ -1,6 +1,6 @@
-// Package files makes files appear whole or not at all: what is to stand under a name is written and
-// synced under another one in the same folder, and then gets its name. A process that dies in between
-// leaves at most a leftover, which the next one removes. What others write is watched, and read when it changed.
+// Package files makes files that appear whole or not at all. It writes and syncs a file under another name in the
+// same folder, and then gives the file its own name. A process that dies in between leaves at most a leftover,
+// which the next process removes. Watched reads files that others write, and reads them again when they change.
 package files
 
 import (
@@ -15,8 +15,8 @@ import (
 // Temp makes an empty file (mode 0600) beside path, under a name that pattern matches.
 func Temp(path, pattern string) (*os.File, error) { return os.CreateTemp(filepath.Dir(path), pattern) }
 
-// Give gives f, when root has made it, to whom the file at path belongs, or else its folder, as far as it may:
-// what an operator makes as root the server must be able to open.
+// Give gives f, when root has made it, to the owner of the file at path, or else to the owner of its folder. The
+// server must be able to open what an operator makes as root.
 func Give(f *os.File, path string) {
 	of, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -26,13 +26,18 @@ func Give(f *os.File, path string) {
 		return
 	}
 	if owner, ok := of.Sys().(*syscall.Stat_t); ok {
-		_ = f.Chown(int(owner.Uid), int(owner.Gid)) // otherwise it stays ours
+		_ = f.Chown(int(owner.Uid), int(owner.Gid)) // after an error f stays root's
 	}
 }
 
-// Create makes the file path of what fill writes. fs.ErrExist: there is such a file, which stays as it
-// is. Whatever the error, no part of the new file is left behind.
-func Create(path, pattern string, fill func(*os.File) error) (err error) {
+// Create makes the file path of what fill writes. fs.ErrExist: there is such a file, and it stays as it is.
+func Create(path, pattern string, fill func(*os.File) error) error {
+	return Aside(path, pattern, fill, func(temp string) error { return publish(temp, path, os.Link) })
+}
+
+// Aside makes a file beside path, under a name that pattern matches, of what fill writes, and syncs it. Then put
+// gives the file its name. After an error no part of the file is left behind.
+func Aside(path, pattern string, fill func(*os.File) error, put func(temp string) error) (err error) {
 	f, err := Temp(path, pattern)
 	if err != nil {
 		return err
@@ -48,13 +53,11 @@ func Create(path, pattern string, fill func(*os.File) error) (err error) {
 	if err := errors.Join(err, f.Close()); err != nil {
 		return err
 	}
-	return Publish(f.Name(), path)
+	return put(f.Name())
 }
 
-// Publish gives the synced file temp the name path. fs.ErrExist: there is such a file, which stays.
-func Publish(temp, path string) error { return publish(temp, path, os.Link) }
-
-// publish links, because a rename would replace what is there. A rename is for file systems without links.
+// publish gives the synced file temp the name path. It links, because a rename would replace a file that is there
+// already. It renames only on a file system without links.
 func publish(temp, path string, link func(from, to string) error) error {
 	err := link(temp, path)
 	switch {
@@ -68,9 +71,8 @@ func publish(temp, path string, link func(from, to string) error) error {
 	return errors.Join(err, SyncDir(filepath.Dir(path)))
 }
 
-// Replace puts the synced file temp in the place of path. With a name to keep it by, the file that was
-// there gets that; it is not overwritten. Where the file system has links there is a file under path
-// at every moment.
+// Replace gives the synced file temp the name path. Unless keep is empty, the old file stays under the name keep,
+// which must be free. On a file system with links there is a file under path at every moment.
 func Replace(temp, path, keep string) error {
 	dir := filepath.Dir(path)
 	if keep != "" {
@@ -88,10 +90,10 @@ func Replace(temp, path, keep string) error {
 	return SyncDir(dir)
 }
 
-// RemoveLeftovers removes the files in the folder dir that pattern matches, and says which stay.
+// RemoveLeftovers removes the files in the folder dir that pattern matches. Its error names those that stay.
 func RemoveLeftovers(dir, pattern string) error {
 	names, err := fs.Glob(os.DirFS(dir), pattern)
-	if err != nil { // the name contains a bracket; then leftovers stay
+	if err != nil { // a bracket in the name makes no pattern; then leftovers stay
 		return nil
 	}
 	var all []error

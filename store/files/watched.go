@@ -13,8 +13,8 @@ import (
 // maxWatched bounds a watched file, in bytes.
 const maxWatched = 1 << 20
 
-// Watched is what some files say together. They are read again when one of them was changed; while they
-// cannot be used (half written, say), what they said last stays. Its methods may be called from any goroutine.
+// Watched holds what some files say together. It reads them again when one of them has changed. While they cannot
+// be used (one is half written, say), it holds what they said before. Get may be called from any goroutine.
 type Watched[T any] struct {
 	// Set once, by Watch.
 	paths []string
@@ -24,10 +24,10 @@ type Watched[T any] struct {
 
 	good atomic.Pointer[T] // never nil after Watch
 
-	mu     sync.Mutex // held by the one who looks; guards the fields below
+	mu     sync.Mutex // held during a look at the files; guards the fields below
 	looked time.Time
-	seen   []os.FileInfo // the files that were read last, whether or not they are good
-	broken bool          // they are not: read them again, somebody may give us the right to
+	seen   []os.FileInfo // the files as they were read last, whether or not they can be used
+	broken bool          // they cannot: every look reads them again, for their mode may have changed
 	said   string        // what fault was last called with
 }
 
@@ -40,8 +40,8 @@ func Watch[T any](paths []string, now func() time.Time, parse func([][]byte) (T,
 	return w, nil
 }
 
-// Get is what to go by, after a look at the files if the last one is that long ago. Only with 0 does it wait
-// for another one's look.
+// Get returns what the files say. It looks at them first when the last look is at least that long ago. While another
+// goroutine looks, Get returns what is known; only with 0 does it wait.
 func (w *Watched[T]) Get(every time.Duration) T {
 	if every == 0 {
 		w.mu.Lock()
@@ -63,7 +63,7 @@ func (w *Watched[T]) Get(every time.Duration) T {
 	return *w.good.Load()
 }
 
-// read reads the files if they are not those that were read last, or if those were broken.
+// read reads the files if one has changed since they were read, or if what was read cannot be used.
 func (w *Watched[T]) read() error {
 	now := make([]os.FileInfo, len(w.paths))
 	for i, name := range w.paths {
@@ -75,7 +75,7 @@ func (w *Watched[T]) read() error {
 	if !w.broken && slices.EqualFunc(now, w.seen, same) {
 		return nil
 	}
-	// What was looked at before the reading: a change in between shows at the next look.
+	// now is from before the reading, so a change in between shows at the next look.
 	w.seen, w.broken = now, true
 	texts := make([][]byte, len(w.paths))
 	for i, name := range w.paths {

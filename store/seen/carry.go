@@ -13,8 +13,8 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// Carry copies the marks of another database that are not over at now and not in lost. into is the transaction
-// the next record goes into.
+// Carry copies the marks of another database, without those that are too old at now and those in lost. into returns
+// the transaction for the next record.
 func Carry(from *bolt.Tx, now time.Time, lost map[Mark]bool, into func() (*table.Writer, error)) error {
 	put := func(day uint32, ms []Mark) error {
 		if day < Day(now)-Days {
@@ -76,7 +76,7 @@ func FromOld(x *bolt.Tx) error {
 	return err
 }
 
-// eachOld calls each for the marks of each day that can be believed, up to most at a time.
+// eachOld calls each for the marks of each day whose checksums fit, at most so many at a time.
 func eachOld(x *bolt.Tx, most int, each func(day uint32, ms []Mark) error) error {
 	for _, b := range OldBuckets(x) {
 		var ms []Mark
@@ -108,7 +108,7 @@ func OldBuckets(t *bolt.Tx) (out []string) {
 	return out
 }
 
-// IsOld reports whether b is such a bucket.
+// IsOld reports whether b is a bucket of marks from before schema 4.
 func IsOld(b string) bool { return oldDay(b) != 0 }
 
 func oldDay(b string) uint32 {
@@ -119,7 +119,7 @@ func oldDay(b string) uint32 {
 	return Day(at)
 }
 
-// CheckOld looks at the checksum of a mark in such a bucket.
+// CheckOld checks a mark from before schema 4.
 func CheckOld(k, value []byte) error {
 	if len(value) > 0 && !bytes.Equal(value, OldValue(k)) { // before schema 2 marks had no value
 		return errors.New("the checksum does not fit")
@@ -127,5 +127,5 @@ func CheckOld(k, value []byte) error {
 	return nil
 }
 
-// OldValue is what stands under the key of such a mark.
+// OldValue is the value of a mark from before schema 4: its checksum.
 func OldValue(k []byte) []byte { return binary.BigEndian.AppendUint32(nil, boltfile.Checksum(k, nil)) }

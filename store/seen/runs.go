@@ -12,8 +12,8 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// Store stores marks with their days: with the newest of a day, or as a run when those are too many.
-// What was the newest of another day becomes a run of that day.
+// Store stores marks with their days. Marks of the newest day join its record of the newest; when they are too many
+// for the record, all of them become a run. Marks of another day become a run of that day.
 func Store(w *table.Writer, marks map[Mark]uint32) error {
 	if len(marks) == 0 {
 		return nil
@@ -52,8 +52,8 @@ func Store(w *table.Writer, marks map[Mark]uint32) error {
 	return nil
 }
 
-// addRun stores marks as a run of a level, together with the runs of that level if they are enough for
-// one of the next.
+// addRun stores marks as a run of a level. When that makes runFan runs of the level, all of them become one run of
+// the next level.
 func addRun(w *table.Writer, day uint32, level byte, ms []Mark) error {
 	for ; ; level++ {
 		runs := runsOf(w.Tx, day, level)
@@ -104,7 +104,7 @@ func putRun(w *table.Writer, k runKey, ms []Mark) error {
 	return nil
 }
 
-// Believe replaces damaged records of marks by what of them can be believed.
+// Believe puts the good marks of each damaged record in the place of the record.
 func Believe(w *table.Writer, bad []Bad) error {
 	for _, b := range bad {
 		err := w.Delete(b.bucket, b.key)
@@ -122,7 +122,7 @@ func Believe(w *table.Writer, bad []Bad) error {
 	return nil
 }
 
-// Sweep drops the marks of days that are long over, and returns how many days those were.
+// Sweep drops the marks that are older than Days, and returns of how many days they were.
 func Sweep(w *table.Writer, now time.Time) (days int, err error) {
 	over := make(map[uint32]bool)
 	for _, b := range []string{Newest, Runs} {

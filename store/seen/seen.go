@@ -1,11 +1,10 @@
-// Package seen remembers which events were stored, for a platform may bring one again.
+// Package seen remembers which events were stored, because a platform may bring an event again.
 //
-// Every event leaves a mark. Ids of events come in no order that helps: kept in a tree by themselves, each mark
-// would cost that tree's page and the branches above it, as much as all else that an accept writes. So the
-// newest marks of a day stand in one record, small enough that bbolt keeps it in the root page, which every
-// commit writes anyway. When that is full its marks become a run: sorted, in records of half a page. When
-// runFan runs of one size have come together they become one of the next size. A look at a mark is a seek per
-// run, of which there are few, and a mark is written once per size. Nothing of it is kept in memory.
+// Every event leaves a mark. Marks come in no order. In a tree of their own, each mark would change one leaf and
+// the branches above it: as many pages as all else that an accept writes. So the newest marks of a day stand in
+// one record, which bbolt keeps in the root page, and every commit writes the root page anyway. When the record
+// is full, its marks become a run: sorted, in records of half a page. runFan runs of one level become one run of
+// the next level. A lookup is one seek per run, there are few runs, and a mark is written once per level.
 package seen
 
 import (
@@ -34,11 +33,11 @@ const (
 	Days        = 3
 	recordMarks = 120 // in a record of a run
 	runFan      = 4   // runs of one level that become one of the next
-	topLevel    = 6   // whose runs stay as they are: 3 MiB are enough for one commit
+	topLevel    = 6   // its runs stay as they are: one of 3 MiB is enough for one commit
 )
 
-// Mark stands for one event of one bot: 96 bits that no two share. In a record its checksum follows, so
-// that damage to one does not touch the others.
+// Mark stands for one event of one bot: 96 bits of a hash, so that no two events share a mark. In a record each
+// mark has its own checksum behind it, so that damage to one mark leaves the others readable.
 type Mark [12]byte
 
 // Stored is the size of a mark in a record.
@@ -54,7 +53,7 @@ func markOfKey(k []byte) Mark {
 	return Mark(sum[:])
 }
 
-// The key of a run is its day, its level and its number, one of its records that and its last mark.
+// runKey is a run's day, level and number. A record of the run has the runKey and the record's last mark as its key.
 type runKey [9]byte
 
 func newRunKey(day uint32, level byte, n uint32) (k runKey) {
@@ -66,7 +65,7 @@ func newRunKey(day uint32, level byte, n uint32) (k runKey) {
 
 func (k runKey) number() uint32 { return binary.BigEndian.Uint32(k[5:]) }
 
-// behind is a key behind all of the run's records.
+// behind is a key that sorts behind all of the run's records.
 func (k runKey) behind() []byte { return append(k[:], bytes.Repeat([]byte{0xff}, len(Mark{})+1)...) }
 
 // Day numbers the UTC days.
@@ -94,8 +93,8 @@ func Encode(ms []Mark) []byte {
 	return out
 }
 
-// Decode are the marks of a record: newest last in one of the newest, sorted in one of a run. From one that
-// is damaged come those that are not, with the error.
+// Decode returns the marks of a record: the newest last in Newest, sorted in Runs. Of a damaged record it returns
+// the marks whose own checksum fits, and the error.
 func Decode(k, value []byte) (ms []Mark, err error) {
 	payload, err := boltfile.Unseal(k, value)
 	if err != nil {
@@ -116,10 +115,10 @@ type Bad struct {
 	Err    error // names the record
 	bucket string
 	key    []byte
-	good   []Mark // those that can be believed nevertheless
+	good   []Mark // the marks whose own checksum fits
 }
 
-// Damaged is the record of marks under k, with why it is not believed.
+// Damaged is the Bad for the record of marks under k; why says what is wrong with it.
 func Damaged(bucket string, k, value []byte, why error) Bad {
 	good, _ := Decode(k, value)
 	return Bad{Err: boltfile.DamagedRecord(bucket, k, why), bucket: bucket, key: bytes.Clone(k), good: good}

@@ -8,9 +8,9 @@ import (
 // Filler is the key of a filler. Key makes none that begins like that.
 const Filler = "\x01filler"
 
-// Fill gives every bucket a filler: a record that nobody is to see. bbolt keeps a bucket of less than a quarter page
-// inside the root page, which every commit writes. With many of them the root needs pages of its own for
-// them, and every commit writes two or three more. A bucket with a filler is too large to be kept there.
+// Fill puts a filler into each bucket: a record that no reader sees. bbolt keeps a bucket of less than a quarter
+// page inside the root page, which every commit writes. Many small buckets would split the root page, and every
+// commit would write two or three pages more. A bucket with a filler is too large for the root page.
 func Fill(t *bolt.Tx, buckets []string) error {
 	k := []byte(Filler)
 	for _, b := range buckets {
