@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/hermes-connector/hermes-connector/store/files"
 )
@@ -17,14 +18,28 @@ func Leftovers(path string) string { return filepath.Base(path) + ".new-*" }
 func create(path string, o Options) error {
 	err := files.Create(path, Leftovers(path), func(f *os.File) error {
 		files.Give(f, path)
-		b, err := OpenBolt(f.Name(), o)
-		if err != nil {
-			return err
-		}
-		return errors.Join(Update(b, o.Format.Fill), b.Close())
+		return files.Aside(path, Leftovers(path), func(made *os.File) error {
+			b, err := OpenBolt(made.Name(), o)
+			if err != nil {
+				return err
+			}
+			return errors.Join(Update(b, o.Format.Fill), b.Close())
+		}, func(made string) error { return inPages(f, made) })
 	})
 	if errors.Is(err, fs.ErrExist) || err != nil && files.Exists(path) {
 		return nil
+	}
+	return err
+}
+
+// inPages copies the file from a page at a time. bbolt writes its first pages in one piece, and what comes in one piece
+// the kernel may keep in one: then each commit's meta page would be written back, or counted, with its neighbours.
+func inPages(to *os.File, from string) error {
+	content, err := os.ReadFile(from)
+	for page := range slices.Chunk(content, PageSize) {
+		if err == nil {
+			_, err = to.Write(page)
+		}
 	}
 	return err
 }

@@ -6,7 +6,6 @@ import (
 	"context"
 	_ "embed"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -27,7 +26,6 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/token"
-	"github.com/hermes-connector/hermes-connector/store/boltfile"
 )
 
 // contender is a program that takes messages from a Bot API to gateways.
@@ -88,30 +86,16 @@ func connector(ctx context.Context, name, binary, dir string) *contender {
 		"[[bots]]\nplatform = \"telegram\"\ntoken_file = \"token\"\napi_base = " + strconv.Quote(c.api.URL)
 	check(os.WriteFile(filepath.Join(c.dir, "connector.toml"), []byte(config), 0o600))
 	check(os.WriteFile(filepath.Join(c.dir, "token"), []byte("4242:AAHdqTcvCH1vGWJxfSeofSAs0K5PALDsaw4"), 0o600))
-	stop := c.start(ctx)
-	defer stop()
+	defer c.start(ctx)()
 	var secrets [warm + sockets]struct{ Secret string }
 	for g := range secrets {
 		check(json.Unmarshal([]byte(output(ctx, c.dir, binary, "enroll", fmt.Sprint("g", g), "--json")), &secrets[g]))
 	}
 	output(ctx, c.dir, binary, "bind", "g0", "telegram", "1001")
-	stop()
-	inPages(filepath.Join(c.dir, "data", "connector.db"))
 	c.bearer = func(g int) string {
 		return token.Mint(relay.GatewayID(fmt.Sprint("g", g)), relay.NewSecret([]byte(secrets[g].Secret)), time.Now().Add(time.Minute))
 	}
 	return c
-}
-
-// inPages writes a file anew, a page at a time. The kernel counts what a process writes in the pieces in which its
-// cache holds the file: one that was written in larger ones counts for more than goes to the disk.
-func inPages(path string) {
-	content := must(os.ReadFile(path))
-	f := must(os.Create(path))
-	for page := range slices.Chunk(content, boltfile.PageSize) {
-		must(f.Write(page))
-	}
-	check(errors.Join(f.Sync(), f.Close()))
 }
 
 //go:embed standin.js
