@@ -52,7 +52,7 @@ func setAside(b *bolt.DB, bad []boltfile.Damaged, now time.Time, log *slog.Logge
 		return nil
 	}
 	for _, r := range bad[:min(len(bad), maxNamed)] {
-		log.Error("a damaged record was set aside", "err", r.Err)
+		log.Error("a damaged record was set aside", "err", r.Err) // or made again, if it is a filler
 	}
 	if more := len(bad) - maxNamed; more > 0 {
 		log.Error("more damaged records were set aside", "records", more)

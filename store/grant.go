@@ -61,9 +61,12 @@ func (t *tx) unreserved(g Grant, parent relay.ChatID) error {
 		}
 	}
 	for _, k := range []string{string(g.Chat), string(parent), string(g.Scope)} {
+		if k == "" {
+			continue
+		}
 		if taken, err := t.reserved(g.Tenant, g.Platform, k); err != nil {
 			return err
-		} else if taken && k != "" {
+		} else if taken {
 			return ErrReserved
 		}
 	}

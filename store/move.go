@@ -19,9 +19,9 @@ type Move struct {
 }
 
 // MoveChat rewrites grants, routes, conversations, free-response scopes and the direct-message chats of
-// bindings from one chat id to another, in one transaction. Where the new id is granted already,
-// that grant stays and the old one is dropped; so with a route that another tenant's route or grant there forbids. Undecided events go along; entries in
-// the lanes are left as they are, so gateways go on using the old id: CurrentChat translates it.
+// bindings from one chat id to another, in one transaction. Where the new id is granted already, that grant stays
+// and the old one is dropped; so is a route that another tenant's route or grant there forbids. Undecided events go
+// along; entries in the lanes are left as they are, so gateways go on using the old id: CurrentChat translates it.
 func (db *DB) MoveChat(ctx context.Context, m Move) error {
 	now := db.now()
 	return db.change(ctx, nil, fmt.Sprintf("move chat on %s", m.Platform), func(t *tx) error { return t.move(m, now) })

@@ -29,7 +29,7 @@ const (
 type judges struct {
 	mu    sync.Mutex // guards the fields below
 	start func(relay.Chat)
-	by    map[relay.Chat]bool // the chats with a worker; true: it must look once more
+	by    map[relay.Chat]bool // the chats with a worker, if start is set; true: it must look once more
 }
 
 func (j *judges) begin(start func(relay.Chat)) {
