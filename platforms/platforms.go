@@ -135,7 +135,11 @@ type Status struct {
 type Kind struct {
 	Name  relay.PlatformID
 	Label string
-	Keys  []Key // of a [[bots]] table, beside platform, token_file, token_env and api_base
+	Keys  []Key // of a [[bots]] table, beside platform, api_base and those of the credentials
+	// Token is what the credential is called in the settings: NAME_file and NAME_env. Empty means "token".
+	Token string
+	// Secrets are further credentials, each as NAME_file or NAME_env.
+	Secrets []SecretKey
 	// CheckToken reports what is wrong with a token's form, without asking the network and
 	// without repeating the token. Nil: the kind needs no token.
 	CheckToken func(relay.Secret) error
@@ -155,12 +159,26 @@ type Key struct {
 	Path    bool // of a file or folder: the kind is handed an absolute one
 }
 
+// SecretKey is one further credential of a kind.
+type SecretKey struct {
+	Name  string
+	Help  string
+	Check func(relay.Secret) error // reports what is wrong with its form, without repeating it
+}
+
 // Options are what a Kind is opened with.
 type Options struct {
 	Token   relay.Secret
 	APIBase string            // base URL without a trailing slash; empty means the network's own
 	Values  map[string]string // by the name of a Key
 	Log     *slog.Logger
+	// Secrets are one per SecretKey that was given.
+	Secrets map[string]relay.Secret
 	// Transport carries HTTP; nil means the kind's own. Tests replace it.
 	Transport http.RoundTripper
+	// Outside carries HTTP to addresses that a setting names: it opens none that are not public, unless the
+	// operator allowed them. Nil means the kind's own.
+	Outside http.RoundTripper
+	// PublicURL is where this program is reached from outside, without a trailing slash; empty: not set.
+	PublicURL string
 }

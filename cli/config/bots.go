@@ -3,6 +3,7 @@ package config
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"log/slog"
 	"maps"
 	"net"
@@ -29,12 +30,7 @@ func (l *loader) bots(raws []*rawBot) {
 			continue
 		}
 		if count[kind.Name] == 1 {
-			env := l.envValues(kind)
-			// A token from the environment replaces the file's, however that was given.
-			if slices.ContainsFunc(tokenKeys, func(k string) bool { _, ok := env[k]; return ok }) {
-				maps.DeleteFunc(values, func(k string, _ item) bool { return slices.Contains(tokenKeys, k) })
-			}
-			maps.Copy(values, env)
+			override(kind, values, l.envValues(kind))
 		}
 		l.bot(kind, values, raw.at, opened)
 	}
@@ -65,7 +61,7 @@ func (l *loader) kindOf(raw *rawBot) platforms.Kind {
 
 // fileKeys judges the keys of one table of the kind, which may be none of ours.
 func (l *loader) fileKeys(raw *rawBot, kind platforms.Kind) map[string]item {
-	common := keyNames(botKeys())
+	common := append(keyNames(botKeys()), credentialKeys(kind)...)
 	names := append(common, keyNames(kind.Keys)...)
 	ours := strings.Join(l.kindNames(), ", ")
 	values := make(map[string]item)
@@ -96,7 +92,7 @@ func (l *loader) fileKeys(raw *rawBot, kind platforms.Kind) map[string]item {
 
 func (l *loader) bot(kind platforms.Kind, values map[string]item, at Place, opened map[relay.Bot]Place) {
 	before := len(l.faults)
-	o := platforms.Options{Values: make(map[string]string)}
+	o := platforms.Options{Values: make(map[string]string), PublicURL: l.cfg.PublicURL}
 	for _, key := range kind.Keys {
 		o.Values[key.Name] = key.Default
 		v, ok := values[key.Name]
@@ -127,7 +123,17 @@ func (l *loader) bot(kind platforms.Kind, values map[string]item, at Place, open
 		l.faults.note(v.at, err)
 		o.APIBase = base
 	}
-	o.Token = l.token(kind, values, at)
+	if len(kind.Secrets) > 0 {
+		o.Secrets = make(map[string]relay.Secret)
+	}
+	for n, c := range credentials(kind) {
+		secret := l.credentialOf(kind, c, values, at)
+		if n == 0 {
+			o.Token = secret
+			continue
+		}
+		o.Secrets[c.Name] = secret
+	}
 	if len(l.faults) > before {
 		return
 	}
@@ -146,16 +152,40 @@ func (l *loader) bot(kind platforms.Kind, values map[string]item, at Place, open
 	l.cfg.Bots = append(l.cfg.Bots, Bot{Kind: kind, Options: o})
 }
 
-// tokenKeys are the ways to give a token; the last one is a variable's only.
-var tokenKeys = []string{"token_file", "token_env", "token"}
+// credentials are what a bot of the kind proves itself with, its token first. A kind without a CheckToken may have none.
+func credentials(k platforms.Kind) []platforms.SecretKey {
+	return append([]platforms.SecretKey{{Name: cmp.Or(k.Token, "token"), Check: k.CheckToken}}, k.Secrets...)
+}
 
-// token finds a bot's credential. A kind without a CheckToken has none.
-func (l *loader) token(kind platforms.Kind, values map[string]item, at Place) (s relay.Secret) {
-	check := kind.CheckToken
-	keys := slices.DeleteFunc(slices.Clone(tokenKeys), func(k string) bool { _, ok := values[k]; return !ok })
+// waysTo are the keys by which a credential can be given; the last one is a variable's only.
+func waysTo(name string) []string { return []string{name + "_file", name + "_env", name} }
+
+// credentialKeys are the keys of a kind's credentials in a table.
+func credentialKeys(k platforms.Kind) (keys []string) {
+	for _, c := range credentials(k) {
+		keys = append(keys, waysTo(c.Name)[:2]...)
+	}
+	return keys
+}
+
+// aName is what a file with a credential may be called: a credential whose form such a name has is not told from one.
+var aName = relay.NewSecret([]byte("bot.token"))
+
+// lentEnv is a variable that may hold a credential.
+func lentEnv(k platforms.Kind, name string) string {
+	if name == "token" {
+		name = "bot_token"
+	}
+	return strings.ToUpper(string(k.Name) + "_" + name)
+}
+
+// credentialOf finds one credential of a bot.
+func (l *loader) credentialOf(kind platforms.Kind, c platforms.SecretKey, values map[string]item, at Place) (s relay.Secret) {
+	ways := waysTo(c.Name)
+	keys := slices.DeleteFunc(slices.Clone(ways), func(k string) bool { _, ok := values[k]; return !ok })
 	if len(keys) == 0 {
-		if check != nil {
-			l.faults.add(at, `no token: write token_file = "%s.token" or token_env = "%s_BOT_TOKEN"`, kind.Name, strings.ToUpper(string(kind.Name)))
+		if c.Check != nil {
+			l.faults.add(at, `no %s: write %s = "%s.%s" or %s = "%s"`, words(c.Name), ways[0], kind.Name, c.Name, ways[1], lentEnv(kind, c.Name))
 		}
 		return s
 	}
@@ -163,24 +193,27 @@ func (l *loader) token(kind platforms.Kind, values map[string]item, at Place) (s
 	var err error
 	switch here := relay.NewSecret([]byte(strings.TrimSpace(src.text))); {
 	case len(keys) > 1:
-		err = errors.New("give the token once: token_file or token_env")
-	case keys[0] == "token":
+		err = fmt.Errorf("give the %s once: %s or %s", words(c.Name), ways[0], ways[1])
+	case keys[0] == c.Name:
 		s = here
-	case check != nil && check(here) == nil:
-		err = errors.New("this is a token itself: put it into a file of its own and write that file's name here")
-	case keys[0] == "token_file":
+	case c.Check != nil && c.Check(here) == nil && c.Check(aName) != nil:
+		err = fmt.Errorf("this is a %s itself: put it into a file of its own and write that file's name here", words(c.Name))
+	case keys[0] == ways[0]:
 		l.from(src.at)
 		s, err = l.secretFile(src.text)
 	default:
 		l.lent = append(l.lent, src.text)
 		s, err = l.secretEnv(src.text)
 	}
-	if err == nil && check != nil {
-		err = check(s)
+	if err == nil && c.Check != nil {
+		err = c.Check(s)
 	}
 	l.faults.note(src.at, err)
 	return s
 }
+
+// words are a key as people say it.
+func words(key string) string { return strings.ReplaceAll(key, "_", " ") }
 
 func (l *loader) kindNames() (names []string) {
 	for _, k := range l.kinds {
@@ -199,7 +232,10 @@ func keyNames(keys []platforms.Key) (names []string) {
 // envKeys are the keys of a kind that have a variable: all of a table's, and the token itself.
 func envKeys(k platforms.Kind) []string {
 	keys := slices.DeleteFunc(keyNames(botKeys()), func(key string) bool { return key == "platform" })
-	return slices.Concat([]string{"token"}, keys, keyNames(k.Keys))
+	for _, c := range credentials(k) {
+		keys = append(keys, waysTo(c.Name)...)
+	}
+	return append(keys, keyNames(k.Keys)...)
 }
 
 func botEnv(k platforms.Kind, key string) string {
@@ -215,6 +251,18 @@ func (l *loader) envValues(k platforms.Kind) map[string]item {
 		}
 	}
 	return values
+}
+
+// override puts the environment's values over the file's. A credential from the environment replaces
+// the file's, however that was given.
+func override(k platforms.Kind, values, env map[string]item) {
+	for _, c := range credentials(k) {
+		ways := waysTo(c.Name)
+		if slices.ContainsFunc(ways, func(k string) bool { _, ok := env[k]; return ok }) {
+			maps.DeleteFunc(values, func(k string, _ item) bool { return slices.Contains(ways, k) })
+		}
+	}
+	maps.Copy(values, env)
 }
 
 func localHost(host string) bool {

@@ -174,10 +174,10 @@ passphrase_file = "pass"
 		TrustedProxies: []netip.Prefix{netip.MustParsePrefix("10.0.0.7/32"), netip.MustParsePrefix("fd00::/8"), netip.MustParsePrefix("10.0.0.8/32"), netip.MustParsePrefix("10.1.0.0/16")},
 		Bots: []Bot{
 			{Kind: kind("pigeon"), Options: platforms.Options{
-				Token: secret(goodToken), APIBase: "http://127.0.0.1:8081", Values: map[string]string{"edits": "as_new", "public_key": ""},
+				Token: secret(goodToken), APIBase: "http://127.0.0.1:8081", Values: map[string]string{"edits": "as_new", "public_key": ""}, PublicURL: "https://relay.example.net/x",
 			}},
 			{Kind: kind("raven"), Options: platforms.Options{
-				Token: secret("77:kraa"), Values: map[string]string{"edits": "drop", "public_key": ""},
+				Token: secret("77:kraa"), Values: map[string]string{"edits": "drop", "public_key": ""}, PublicURL: "https://relay.example.net/x",
 			}},
 		},
 		Delivery: Delivery{Window: 4, MaxEntries: 1000, MaxBytes: 1 << 20, MaxAge: 36 * time.Hour},

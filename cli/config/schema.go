@@ -97,8 +97,6 @@ func sections() []string {
 func botKeys() []platforms.Key {
 	return []platforms.Key{
 		{Name: "platform", Help: "the chat network"},
-		{Name: "token_file", Help: "the file with the bot's token, readable by its owner only"},
-		{Name: "token_env", Help: "the variable that holds the bot's token, in place of token_file"},
 		{Name: "api_base", Help: "the address of the network's API, when it is not the network's own"},
 	}
 }
@@ -223,7 +221,15 @@ func Reference(kinds []platforms.Kind) string {
 	for _, k := range botKeys() {
 		row(k.Name, k.Default, k.Help)
 	}
+	row("token_file", "", "the file with the bot's token, readable by its owner only")
+	row("token_env", "", "the variable that holds the bot's token, in place of token_file; so it is with every NAME_file")
 	for _, kind := range kinds {
+		if kind.Token != "" {
+			row(kind.Token+"_file", "", string(kind.Name)+": in place of token_file")
+		}
+		for _, c := range kind.Secrets {
+			row(c.Name+"_file", "", string(kind.Name)+": "+c.Help)
+		}
 		for _, k := range kind.Keys {
 			row(k.Name, k.Default, string(kind.Name)+": "+k.Help)
 		}
