@@ -26,6 +26,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/link"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
 	"github.com/hermes-connector/hermes-connector/relay/metrics"
+	"github.com/hermes-connector/hermes-connector/relay/passthrough"
 	"github.com/hermes-connector/hermes-connector/relay/server"
 	"github.com/hermes-connector/hermes-connector/relay/token"
 	"github.com/hermes-connector/hermes-connector/relay/wake"
@@ -43,6 +44,7 @@ type core struct {
 	waker   *wake.Waker
 	keeper  *backup.Keeper // nil: no nightly snapshots
 	server  *server.Server
+	hooks   *passthrough.Plane
 	// beside run beside the server until their context ends, which is after the server's stop; an
 	// error ends the server.
 	beside []func(context.Context) error
@@ -86,9 +88,11 @@ func newCore(cfg *config.Config, db *store.DB, v *vault.Vault, bots []platforms.
 		}
 	}
 	failures := new(limit.Failures)
+	c.hooks = passthrough.New(bots, passthrough.Options{Log: log, Count: c.hub.Count})
 	c.server = server.New(c.hub, auth, server.Options{
 		Log: log, TrustedProxies: cfg.TrustedProxies, Failures: failures,
-		TLS: certificates, Mounts: api.New(c.service, auth, callers, api.Options{Log: log, Failures: failures}).Mounts(),
+		TLS: certificates, Mounts: append(c.hooks.Mounts(),
+			api.New(c.service, auth, callers, api.Options{Log: log, Failures: failures}).Mounts()...),
 	})
 	return c, nil
 }

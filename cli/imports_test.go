@@ -12,57 +12,63 @@ import (
 const module = "github.com/hermes-connector/hermes-connector"
 
 // kit is what all networks share.
-const kit = "platforms/board platforms/call platforms/turn platforms/pace platforms/backoff platforms/markdown"
+const (
+	kit   = "platforms/board platforms/call platforms/turn platforms/pace platforms/backoff platforms/markdown"
+	hooks = " platforms/hook platforms/markdown/plain" // of those that are called over HTTP
+)
 
 // mayImport is the direction of imports: each package of this module, and what it may import of
 // the others. A name may end in "/*", on both sides; an exact name wins. The root is ".".
 var mayImport = map[string]string{
-	"relay":                  "",
-	"relay/wire":             "relay",
-	"relay/gate":             "relay", // pure: no store, no platforms
-	"relay/count":            "relay/gate",
-	"relay/sessionkey":       "relay",
-	"relay/bus":              "relay",
-	"platforms":              "relay",
-	"platforms/pace":         "relay platforms",
-	"platforms/board":        "platforms",
-	"platforms/backoff":      "",
-	"platforms/call":         "relay platforms",
-	"platforms/turn":         "relay platforms platforms/call platforms/pace platforms/backoff", // calls within a limiter
-	"platforms/markdown":     "",
-	"store/files":            "",               // the lowest: whoever makes a file
-	"store/boltfile":         "store/files",    // knows no record, so no id either
-	"store/table":            "store/boltfile", // records, whatever they say
-	"store/seen":             "relay store/boltfile store/table",
-	"store/audit":            "relay store/boltfile store/table",
-	"store":                  "relay store/boltfile store/table store/seen store/audit",
-	"vault":                  "relay store/files",
-	"platforms/platformtest": "relay platforms platforms/backoff", // to pause where nothing should happen
-	"platforms/*":            "relay platforms " + kit,            // never the store, the hub or one another
-	"platforms/discord":      "relay platforms " + kit + " platforms/discord/*",
-	"platforms/discord/*":    "relay platforms platforms/call platforms/pace platforms/backoff platforms/board platforms/discord/*", // parts of one network
-	"relay/link":             "relay store store/audit",
-	"relay/token":            "relay store store/audit",
-	"relay/delivery":         "relay store",
-	"relay/session":          "relay relay/wire relay/count",
+	"relay":                    "",
+	"relay/wire":               "relay",
+	"relay/gate":               "relay", // pure: no store, no platforms
+	"relay/count":              "relay/gate",
+	"relay/sessionkey":         "relay",
+	"relay/bus":                "relay",
+	"platforms":                "relay",
+	"platforms/pace":           "relay platforms",
+	"platforms/board":          "platforms",
+	"platforms/backoff":        "",
+	"platforms/call":           "relay platforms",
+	"platforms/turn":           "relay platforms platforms/call platforms/pace platforms/backoff", // calls within a limiter
+	"platforms/markdown":       "",
+	"store/files":              "",               // the lowest: whoever makes a file
+	"store/boltfile":           "store/files",    // knows no record, so no id either
+	"store/table":              "store/boltfile", // records, whatever they say
+	"store/seen":               "relay store/boltfile store/table",
+	"store/audit":              "relay store/boltfile store/table",
+	"store":                    "relay store/boltfile store/table store/seen store/audit",
+	"vault":                    "relay store/files",
+	"platforms/markdown/plain": "platforms/markdown", // the dialect of networks that show plain text
+	"platforms/hook":           "platforms platforms/backoff",
+	"platforms/platformtest":   "relay platforms platforms/backoff", // to pause where nothing should happen
+	"platforms/*":              "relay platforms " + kit + hooks,    // never the store, the hub or one another
+	"platforms/discord":        "relay platforms " + kit + " platforms/discord/*",
+	"platforms/discord/*":      "relay platforms platforms/call platforms/pace platforms/backoff platforms/board platforms/discord/*", // parts of one network
+	"relay/link":               "relay store store/audit",
+	"relay/token":              "relay store store/audit",
+	"relay/delivery":           "relay store",
+	"relay/session":            "relay relay/wire relay/count",
 	"relay/hub": "relay relay/wire relay/gate relay/count relay/bus relay/delivery relay/link relay/session relay/sessionkey" +
 		" platforms store",
-	"relay/limit":    "",
-	"relay/door":     "relay/limit",
-	"relay/guard":    "",
-	"relay/wake":     "relay relay/guard relay/count store",
-	"relay/identity": "relay store store/files", // keys in a file
-	"relay/manage":   "relay relay/token relay/link relay/gate relay/bus relay/identity platforms store store/audit",
-	"relay/api":      "relay relay/token relay/identity relay/door relay/limit relay/manage store store/audit",
-	"relay/metrics":  "relay/limit relay/manage platforms store",
-	"store/restore":  "relay store store/files store/boltfile store/table store/seen", // one database of others
-	"store/backup":   "store store/files relay/count",
-	"relay/server":   "relay relay/count relay/door relay/delivery relay/hub relay/limit relay/session relay/token store/files", // certificates
-	"cli/config":     "relay relay/identity platforms store/backup",
-	"cli":            "relay relay/* platforms platforms/* store store/* vault cli/*",
-	"cli/admin":      "relay/manage store store/audit store/backup",
-	"cli/echo":       "relay relay/token relay/wire",
-	".":              "cli",
+	"relay/limit":       "",
+	"relay/door":        "relay/limit",
+	"relay/guard":       "",
+	"relay/passthrough": "relay relay/count relay/door relay/limit platforms", // finds bots by their paths; knows no network
+	"relay/wake":        "relay relay/guard relay/count store",
+	"relay/identity":    "relay store store/files", // keys in a file
+	"relay/manage":      "relay relay/token relay/link relay/gate relay/bus relay/identity platforms store store/audit",
+	"relay/api":         "relay relay/token relay/identity relay/door relay/limit relay/manage store store/audit",
+	"relay/metrics":     "relay/limit relay/manage platforms store",
+	"store/restore":     "relay store store/files store/boltfile store/table store/seen", // one database of others
+	"store/backup":      "store store/files relay/count",
+	"relay/server":      "relay relay/count relay/door relay/delivery relay/hub relay/limit relay/session relay/token store/files", // certificates
+	"cli/config":        "relay relay/identity platforms store/backup",
+	"cli":               "relay relay/* platforms platforms/* store store/* vault cli/*",
+	"cli/admin":         "relay/manage store store/audit store/backup",
+	"cli/echo":          "relay relay/token relay/wire",
+	".":                 "cli",
 }
 
 func TestImportDirection(t *testing.T) {

@@ -4,7 +4,10 @@ import (
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/platforms/discord"
 	"github.com/hermes-connector/hermes-connector/platforms/loopback"
+	"github.com/hermes-connector/hermes-connector/platforms/sms"
 	"github.com/hermes-connector/hermes-connector/platforms/telegram"
+	"github.com/hermes-connector/hermes-connector/platforms/webhook"
+	"github.com/hermes-connector/hermes-connector/platforms/wecom"
 )
 
 // kinds are the platforms in this binary, one line each.
@@ -12,6 +15,9 @@ func kinds() []platforms.Kind {
 	return []platforms.Kind{
 		discord.Kind,
 		telegram.Kind,
+		sms.Kind,
+		wecom.Kind,
+		webhook.Kind,
 		loopback.Kind,
 	}
 }

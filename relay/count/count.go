@@ -94,6 +94,27 @@ var events = func() map[gate.Reason]Counter {
 	return all
 }()
 
+// Of web hooks: why requests were refused, and what networks told of messages that they had taken.
+var (
+	hookRefused = closed("hook_refused_", "bad_signature", "stale_timestamp", "wrong_recipient", "unreadable", "not_stored")
+	hookNotes   = closed("hook_status_", "queued", "sent", "delivered", "undelivered", "failed", "read")
+)
+
+// closed are the counters of a closed set of words.
+func closed(prefix string, words ...string) map[string]Counter {
+	all := make(map[string]Counter, len(words))
+	for _, w := range words {
+		all[w] = counter(prefix + w)
+	}
+	return all
+}
+
+// HookRefused is the counter of requests that were refused for a reason.
+func HookRefused(reason string) Counter { return hookRefused[reason] }
+
+// HookNote is the counter of what networks told of messages.
+func HookNote(note string) Counter { return hookNotes[note] }
+
 // Event is the counter of a verdict.
 func Event(r gate.Reason) Counter { return events[r] }
 

@@ -1,0 +1,73 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hermes-connector/hermes-connector/platforms/webhook"
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/store/files"
+)
+
+const secretLeftovers = ".webhook-secret-*"
+
+func newWebhookCmd(a *app) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "secret FILE",
+		Short: "Make the secret of a web hook, which its callers sign with",
+		Long: `Writes a new secret into FILE (mode 0600), which must not exist yet, and prints it once, for whoever is
+to call the hook. With --add the secret is added below those that are there: all of them are accepted, the first
+signs the answers. So a caller can be given a new one before the old one goes.`,
+		Args: cobra.ExactArgs(1),
+	}
+	add := c.Flags().Bool("add", false, "add a secret to those in FILE")
+	c.RunE = func(_ *cobra.Command, args []string) error {
+		secret := webhook.NewSecret()
+		if err := writeSecret(args[0], secret, *add); err != nil {
+			return err
+		}
+		a.say("The server takes it with its next start.")
+		return a.print(false, nil, func(w io.Writer) { _, _ = fmt.Fprintln(w, secret.RevealString()) })
+	}
+	return group("webhook", "Web hooks: secrets", c)
+}
+
+// writeSecret makes the file of a secret, or adds one to it.
+func writeSecret(path string, secret relay.Secret, add bool) error {
+	var before string
+	if add {
+		raw, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		if before = string(raw); before != "" && !strings.HasSuffix(before, "\n") {
+			before += "\n"
+		}
+	}
+	fill := func(f *os.File) error {
+		_, err := f.WriteString(before + secret.RevealString() + "\n")
+		return err
+	}
+	if !add {
+		err := files.Create(path, secretLeftovers, fill)
+		if errors.Is(err, fs.ErrExist) {
+			return fmt.Errorf("%s exists: --add adds a secret to it, or give another name", path)
+		}
+		return err
+	}
+	f, err := files.Temp(path, secretLeftovers)
+	if err != nil {
+		return err
+	}
+	files.Give(f, path)
+	if err := errors.Join(fill(f), f.Sync(), f.Close()); err != nil {
+		return errors.Join(err, os.Remove(f.Name()))
+	}
+	return files.Replace(f.Name(), path, "")
+}

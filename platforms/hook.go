@@ -1,0 +1,81 @@
+package platforms
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+)
+
+// Hook is a bot whose network calls it over HTTP. Package relay/passthrough finds the bot by the path of a
+// request and reads the body; what the request is worth the platform judges.
+type Hook interface {
+	// HookRules is what a request may be. No methods: the bot is not called this way. Constant.
+	HookRules() HookRules
+	// Receive verifies r, hands in what it says, and returns its answer once that is on disk, or when the
+	// network would wait no longer. Any goroutine.
+	Receive(ctx context.Context, r HookRequest) HookAnswer
+}
+
+// HookPath is where the network of a bot calls.
+func HookPath(b relay.Bot) string { return "/webhooks/" + string(b.Platform) + "/" + string(b.ID) }
+
+// HookRules bound the requests of a bot's network.
+type HookRules struct {
+	Methods []string
+	MaxBody int64 // in bytes
+}
+
+// HookRequest is a request as it came.
+type HookRequest struct {
+	Method string
+	Target string // path and query, not decoded
+	Header http.Header
+	Body   []byte
+	// Verified is to be called once the request is known to be the network's own. Nil: nobody wants to know.
+	Verified func()
+}
+
+// Proved calls Verified.
+func (r HookRequest) Proved() {
+	if r.Verified != nil {
+		r.Verified()
+	}
+}
+
+// HookAnswer is what the network reads.
+type HookAnswer struct {
+	Status     int // of HTTP
+	Type       string
+	Body       []byte
+	RetryAfter time.Duration // 0: nothing is said
+	// Refused says why nothing was taken in; empty: it was, or there was nothing to take in.
+	Refused HookRefusal
+	// Note is what a call-back told of a message of ours, one of HookNotes, to be counted; empty: nothing.
+	Note string
+	// Skew is how far the request's time is from ours, with StaleTimestamp: positive if ours is ahead.
+	Skew time.Duration
+}
+
+// HookRefusal is why a request was refused, for counters and `explain`.
+type HookRefusal string
+
+// The refusals.
+const (
+	BadSignature   HookRefusal = "bad_signature"
+	StaleTimestamp HookRefusal = "stale_timestamp"
+	WrongRecipient HookRefusal = "wrong_recipient"
+	Unreadable     HookRefusal = "unreadable"
+	NotStored      HookRefusal = "not_stored"
+)
+
+// HookNotes are what networks tell of messages that they have taken.
+func HookNotes() []string {
+	return []string{"queued", "sent", "delivered", "undelivered", "failed", "read"}
+}
+
+// HookRefusals are all of them.
+func HookRefusals() []HookRefusal {
+	return []HookRefusal{BadSignature, StaleTimestamp, WrongRecipient, Unreadable, NotStored}
+}

@@ -1,0 +1,49 @@
+package hook
+
+import (
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/platforms"
+)
+
+// Fresh is how far a signed time may be from ours.
+const Fresh = 5 * time.Minute
+
+// retryAfter is when a network may bring again what was not stored.
+const retryAfter = 5 * time.Second
+
+// OK answers with 200.
+func OK(contentType, body string) platforms.HookAnswer {
+	return platforms.HookAnswer{Status: http.StatusOK, Type: contentType, Body: []byte(body)}
+}
+
+// Unauthorized answers whoever has not proved that he may call, in one text for every reason.
+func Unauthorized(why platforms.HookRefusal) platforms.HookAnswer {
+	return platforms.HookAnswer{Status: http.StatusUnauthorized, Type: "application/json", Body: []byte(`{"error":"unauthorized"}`), Refused: why}
+}
+
+// Unstored answers what was not on disk in time.
+func Unstored() platforms.HookAnswer {
+	return platforms.HookAnswer{
+		Status: http.StatusServiceUnavailable, Type: "application/json", Body: []byte(`{"error":"not stored yet"}`),
+		RetryAfter: retryAfter, Refused: platforms.NotStored,
+	}
+}
+
+// Stale answers a request whose signed time, in seconds since 1970, is too far from now; ok is false then, and
+// for what is no number.
+func Stale(seconds string, now time.Time) (at time.Time, a platforms.HookAnswer, ok bool) {
+	n, err := strconv.ParseInt(seconds, 10, 64)
+	if err != nil || n < 0 || n > 1<<40 {
+		return at, Unauthorized(platforms.BadSignature), false
+	}
+	at = time.Unix(n, 0)
+	if d := now.Sub(at); d > Fresh || d < -Fresh {
+		a = Unauthorized(platforms.StaleTimestamp)
+		a.Skew = d.Round(time.Second)
+		return at, a, false
+	}
+	return at, a, true
+}

@@ -1,0 +1,198 @@
+package sms
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/platforms/call"
+	"github.com/hermes-connector/hermes-connector/platforms/markdown/plain"
+	"github.com/hermes-connector/hermes-connector/platforms/pace"
+	"github.com/hermes-connector/hermes-connector/platforms/turn"
+	"github.com/hermes-connector/hermes-connector/relay"
+)
+
+const (
+	maxText   = 1600 // characters in a message, which Twilio cuts into segments
+	maxAnswer = 1 << 20
+)
+
+// Twilio's numbers for what it refuses, as far as a gateway should hear of it in other words.
+const (
+	codeUnauthorized = 20003
+	codeTooMany      = 20429
+	codeNoNumber     = 21211
+	codeNoMobile     = 21614
+	codeBadNumber    = 21217
+	codeUnsubscribed = 21610
+	codeQueueFull    = 21611
+)
+
+// Send implements platforms.Platform.
+func (p *Platform) Send(ctx context.Context, a relay.Send) (relay.Result, error) {
+	parts, err := plain.Parts(a.Content, maxText, func(rune) int { return 1 })
+	if err != nil {
+		return relay.Result{}, &relay.ActionError{Outcome: relay.NotSent, Public: err.Error()}
+	}
+	return p.turns.Post(ctx, a.Chat, &letter{p: p, to: string(a.Chat), parts: parts})
+}
+
+// letter is a text on its way, in parts.
+type letter struct {
+	p     *Platform
+	to    string
+	parts []string
+}
+
+func (l *letter) Left() int { return len(l.parts) }
+
+func (l *letter) Skip(error) bool { return false }
+
+func (l *letter) Send(ctx context.Context, t *turn.Turn) (id relay.MessageID, err error) {
+	err = t.Do(ctx, turn.Call{Do: func(ctx context.Context) (err error) {
+		id, err = l.p.post(ctx, l.to, l.parts[0])
+		return err
+	}})
+	if err == nil {
+		l.parts = l.parts[1:]
+	}
+	return id, err
+}
+
+// post sends one message. Its error is a *call.Fault.
+func (p *Platform) post(ctx context.Context, to, text string) (relay.MessageID, error) {
+	form := url.Values{"To": {to}, "Body": {text}, "StatusCallback": {p.origin + platforms.HookPath(p.bot)}}
+	if strings.HasPrefix(p.from, "MG") {
+		form.Set("MessagingServiceSid", p.from)
+	} else {
+		form.Set("From", p.from)
+	}
+	var sent struct {
+		SID string `json:"sid"`
+	}
+	if err := p.do(ctx, http.MethodPost, "/Messages.json", form, &sent); err != nil {
+		if call.FaultOf(err).Refused(http.StatusUnauthorized) {
+			p.board.Is(platforms.BadCredentials, "Twilio does not accept account_sid with this auth token")
+		}
+		return "", err
+	}
+	return relay.MessageID(sent.SID), nil
+}
+
+// look asks for the account.
+func (p *Platform) look(ctx context.Context) error {
+	return p.do(ctx, http.MethodGet, ".json", nil, nil)
+}
+
+// do carries out one request about the account. Its error is a *call.Fault.
+func (p *Platform) do(ctx context.Context, method, path string, form url.Values, out any) error {
+	ctx, cancel := context.WithTimeout(ctx, call.Timeout)
+	defer cancel()
+	what := method + " Accounts" + path
+	r, err := http.NewRequestWithContext(ctx, method, p.base+"/2010-04-01/Accounts/"+p.account+path, strings.NewReader(form.Encode()))
+	if err != nil {
+		return &call.Fault{What: what, Sent: call.Never, Message: "api_base makes no request"}
+	}
+	r.SetBasicAuth(p.account, p.token.RevealString())
+	if form != nil {
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	}
+	a, fault := p.api.Do(r, what)
+	switch {
+	case a.Status >= 300:
+		return p.refused(what, a)
+	case fault != nil:
+		return fault
+	case out == nil:
+		return nil
+	}
+	if err := call.Decode(a.Body, out); err != nil {
+		return &call.Fault{What: what, Status: a.Status, Message: "the answer makes no sense: " + err.Error()}
+	}
+	return nil
+}
+
+// refused is the error in an answer.
+func (p *Platform) refused(what string, a call.Answer) *call.Fault {
+	var body struct {
+		Code    int    `json:"code"`
+		Message string `json:"message"`
+	}
+	f := &call.Fault{What: what, Status: a.Status, Message: call.NoAnswer}
+	if json.Unmarshal(a.Body, &body) == nil && body.Message != "" {
+		f.Code, f.Message = body.Code, p.api.Scrub(body.Message)
+	}
+	if a.Status < 500 {
+		f.Sent = call.Refused
+	}
+	switch f.Code {
+	case codeTooMany:
+		f.Status = http.StatusTooManyRequests
+	case codeUnauthorized:
+		f.Status = http.StatusUnauthorized
+	case codeQueueFull: // of hours: trying again within seconds cannot help
+		f.Status = http.StatusBadRequest
+	}
+	if d, ok := call.Seconds(a.Header.Get("Retry-After")); ok {
+		f.RetryAfter = d
+	}
+	return f
+}
+
+// explained is err as a gateway may read it.
+func explained(err error) *relay.ActionError {
+	return call.Explain(err, "Twilio", func(f *call.Fault) string {
+		switch f.Code {
+		case codeNoNumber, codeNoMobile, codeBadNumber:
+			return "chat not found"
+		case codeUnsubscribed:
+			return "forbidden: the recipient has unsubscribed"
+		case codeQueueFull:
+			return "rate limited"
+		}
+		if f.Limited() {
+			return "rate limited"
+		}
+		return f.Message
+	})
+}
+
+// checkChat refuses what is no number, before Twilio is asked.
+func checkChat(chat relay.ChatID) error {
+	if checkID(string(chat)) != nil {
+		return &relay.ActionError{Outcome: relay.NotSent, Public: "chat not found"}
+	}
+	return nil
+}
+
+// rates are below what Twilio queues by itself; they keep a gateway that has run wild from filling the queue.
+func rates() pace.Rates {
+	return pace.Rates{
+		Bot:  pace.Rate{Every: 100 * time.Millisecond, Burst: 20},
+		Chat: pace.Rate{Every: time.Second, Burst: 10},
+	}
+}
+
+// noted is what became of a message, as far as it is counted. The log says why one did not arrive.
+func (p *Platform) noted(status, code string) string {
+	if status == "undelivered" || status == "failed" {
+		p.log.Warn("twilio could not deliver a message", "status", status, "code", digitsOf(code))
+	}
+	if !slices.Contains(platforms.HookNotes(), status) {
+		return ""
+	}
+	return status
+}
+
+// digitsOf keeps strangers' words out of the log.
+func digitsOf(s string) string {
+	if len(s) > 8 || strings.Trim(s, "0123456789") != "" {
+		return "?"
+	}
+	return s
+}

@@ -1,0 +1,256 @@
+// Package sms is one number at Twilio behind platforms.Platform: Twilio posts what people write to our door,
+// and answers go out over its API. WhatsApp and RCS senders of Twilio's are numbers like any other.
+//
+// The number that a message says it is from can be forged: a text message has no proof of its sender. README
+// says so.
+//
+// Invariants, besides those of package platforms:
+//
+//  1. Nothing of a request counts before Twilio's signature over it is verified, for one of the two ways
+//     in which our address is spelled.
+//  2. A message whose outcome is unknown is never sent again: Twilio takes no idempotency key.
+package sms
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/platforms/backoff"
+	"github.com/hermes-connector/hermes-connector/platforms/board"
+	"github.com/hermes-connector/hermes-connector/platforms/call"
+	"github.com/hermes-connector/hermes-connector/platforms/hook"
+	"github.com/hermes-connector/hermes-connector/platforms/turn"
+	"github.com/hermes-connector/hermes-connector/relay"
+)
+
+// Name is the platform's name in the configuration and on the wire, which gateways know.
+const Name relay.PlatformID = "sms"
+
+const (
+	keyAccount = "account_sid"
+	keyFrom    = "from"
+
+	// lookEvery is the pause between two looks whether Twilio accepts the credential.
+	lookEvery = 10 * time.Minute
+)
+
+// Kind is Twilio, for the list of networks in the binary.
+var Kind = platforms.Kind{
+	Name:       Name,
+	Label:      "SMS",
+	Keys:       settings(),
+	CheckToken: checkToken,
+	CheckID:    checkID,
+	Open:       func(o platforms.Options) (platforms.Platform, error) { return open(o) },
+}
+
+func settings() []platforms.Key {
+	return []platforms.Key{
+		{Name: keyAccount, Check: checkAccount, Help: "the account's SID, AC and 32 hex digits, from Twilio's console"},
+		{Name: keyFrom, Check: checkFrom, Help: "who messages are from: a number like +15005550006, whatsapp:+…, rcs:…, a short code, or a messaging service, MG…"},
+	}
+}
+
+// Platform is one sender.
+type Platform struct {
+	// Set once, by open.
+	bot     relay.Bot
+	account string
+	from    string
+	token   relay.Secret
+	origin  string // our own address, without a path's slash
+	base    string // of the API
+	api     *call.Client
+	turns   *turn.Turns
+	board   *board.Board
+	feed    *hook.Feed
+	log     *slog.Logger
+
+	called atomic.Bool // Twilio has called
+}
+
+var (
+	_ platforms.Platform     = (*Platform)(nil)
+	_ platforms.ChatInformer = (*Platform)(nil)
+	_ platforms.DirectChats  = (*Platform)(nil)
+	_ platforms.Limited   = (*Platform)(nil)
+	_ platforms.Locator      = (*Platform)(nil)
+	_ platforms.Roster       = (*Platform)(nil)
+	_ platforms.Hook         = (*Platform)(nil)
+)
+
+func open(o platforms.Options) (*Platform, error) {
+	if err := checkToken(o.Token); err != nil {
+		return nil, err
+	}
+	if err := platforms.CheckBase(o.APIBase, "an API like Twilio's"); err != nil {
+		return nil, err
+	}
+	opts, err := o.Settings(settings())
+	if err != nil {
+		return nil, err
+	}
+	if o.PublicURL == "" {
+		return nil, errors.New("public_url is missing: Twilio posts what people write to it, and signs it")
+	}
+	base := o.APIBase
+	if base == "" {
+		base = "https://api.twilio.com"
+	}
+	return &Platform{
+		bot:     relay.Bot{Platform: Name, ID: relay.BotID(letters(opts[keyFrom]))},
+		account: opts[keyAccount], from: opts[keyFrom], token: o.Token, origin: o.PublicURL, base: base, log: o.Log,
+		api: call.New(o.Token, o.Transport, maxAnswer), turns: turn.New(rates(), explained, checkChat),
+		board: board.New(opts[keyFrom]), feed: hook.NewFeed(),
+	}, nil
+}
+
+// letters are the letters and digits of a sender.
+func letters(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' {
+			return r
+		}
+		return -1
+	}, s)
+}
+
+func checkToken(s relay.Secret) error {
+	t := s.RevealString()
+	if len(t) < 16 || strings.Trim(t, "0123456789abcdefABCDEFGHIJKLMNOPQRSTUVWXYZghijklmnopqrstuvwxyz") != "" {
+		return errors.New("the auth token is 32 letters and digits, from Twilio's console")
+	}
+	return nil
+}
+
+func checkAccount(v string) error {
+	if len(v) != 34 || !strings.HasPrefix(v, "AC") || strings.Trim(v[2:], "0123456789abcdef") != "" {
+		return fmt.Errorf("%q: want the account's SID, AC and 32 hex digits", v)
+	}
+	return nil
+}
+
+func checkFrom(v string) error {
+	number := strings.TrimPrefix(strings.TrimPrefix(v, "whatsapp:"), "rcs:")
+	digits := strings.TrimPrefix(number, "+")
+	isService := len(v) == 34 && strings.HasPrefix(v, "MG") && strings.Trim(v[2:], "0123456789abcdef") == ""
+	isNumber := digits != "" && strings.Trim(digits, "0123456789") == "" && len(digits) <= 15
+	isAgent := strings.HasPrefix(v, "rcs:") && letters(number) != "" && !strings.ContainsAny(number, " \t")
+	if !isService && !isNumber && !isAgent {
+		return fmt.Errorf("%q: want a number like +15005550006, whatsapp:+…, rcs:…, a short code, or MG…", v)
+	}
+	return nil
+}
+
+// checkID refuses names: people are known by their numbers.
+func checkID(id string) error {
+	_, rest, prefixed := strings.Cut(id, ":")
+	if !prefixed {
+		rest = id
+	}
+	if digits := strings.TrimPrefix(rest, "+"); digits == "" || strings.Trim(digits, "0123456789") != "" {
+		return errors.New("people are known by their numbers, like +4915112345678 or whatsapp:+4915112345678")
+	}
+	return nil
+}
+
+func (p *Platform) Bot() relay.Bot { return p.bot }
+
+func (p *Platform) Status() platforms.Status {
+	s := p.board.Read()
+	if s.State == platforms.Connected && !p.called.Load() {
+		s.Reason = "no request yet: enter " + p.origin + platforms.HookPath(p.bot) + " at Twilio, where the number says what to do when a message comes in"
+	}
+	return s
+}
+
+// Descriptor implements platforms.Platform.
+func (p *Platform) Descriptor() relay.Descriptor {
+	return relay.Descriptor{
+		Platform: Name, Label: "SMS", MaxMessageLength: maxText, LenUnit: relay.LenChars, MarkdownDialect: "plain",
+		PIISafe: true, Emoji: "📱",
+	}
+}
+
+// Run implements platforms.Platform.
+func (p *Platform) Run(ctx context.Context, in platforms.Inbox) error {
+	defer p.api.HTTP.CloseIdleConnections()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	fed := make(chan struct{})
+	go func() {
+		defer close(fed)
+		p.feed.Run(ctx, in, func(err error) {
+			if err != nil {
+				p.board.Blocked("what Twilio posts cannot be stored")
+				return
+			}
+			p.board.Blocked("")
+		})
+	}()
+	defer func() { cancel(); <-fed }()
+	err := p.watch(ctx)
+	if errors.Is(err, relay.ErrBadCredentials) {
+		p.board.Is(platforms.BadCredentials, "Twilio does not accept account_sid with this auth token")
+		return err
+	}
+	p.board.Is(platforms.Stopped, "")
+	return nil
+}
+
+// watch looks from time to time whether Twilio accepts the credential. It returns ErrBadCredentials, or nil
+// when ctx ended.
+func (p *Platform) watch(ctx context.Context) error {
+	p.board.Is(platforms.Connecting, "")
+	wait := backoff.Backoff{First: time.Second, Max: time.Minute}
+	for ctx.Err() == nil {
+		pause := lookEvery
+		switch err := p.look(ctx); {
+		case err == nil:
+			wait.Reset()
+			p.board.Is(platforms.Connected, "")
+		case ctx.Err() != nil:
+			return nil
+		case call.FaultOf(err).Refused(http.StatusUnauthorized):
+			return fmt.Errorf("%w: %w", relay.ErrBadCredentials, err)
+		default:
+			pause = wait.Next()
+			p.board.Is(platforms.Degraded, "Twilio cannot be reached: "+call.FaultOf(err).Error())
+			p.log.Warn("twilio account not read; trying again", "in", pause, "err", err)
+		}
+		backoff.Pause(ctx, pause)
+	}
+	return nil
+}
+
+// DirectUser implements platforms.DirectChats: a chat is a person's number.
+func (p *Platform) DirectUser(chat relay.ChatID) (relay.UserID, bool) {
+	return relay.UserID(chat), chat != ""
+}
+
+// CanSee implements platforms.Roster.
+func (p *Platform) CanSee(_ context.Context, place relay.Place, user relay.UserID) (bool, error) {
+	return string(place.Chat) == string(user), nil
+}
+
+// Locate implements platforms.Locator.
+func (p *Platform) Locate(_ context.Context, chat relay.ChatID) (relay.Place, error) {
+	return relay.Place{Platform: Name, Chat: chat}, nil
+}
+
+// ChatInfo implements platforms.ChatInformer.
+func (p *Platform) ChatInfo(_ context.Context, a relay.GetChatInfo) (relay.Result, error) {
+	return relay.Result{ChatInfo: &relay.ChatInfo{Name: string(a.Chat), Type: relay.ChatDM}}, nil
+}
+
+// WaitOpen implements platforms.Limited.
+func (p *Platform) WaitOpen(ctx context.Context, chat relay.ChatID) error {
+	return p.turns.WaitOpen(ctx, chat)
+}

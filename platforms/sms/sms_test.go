@@ -1,0 +1,343 @@
+package sms
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/relay"
+)
+
+const (
+	ourAccount = "AC00000000000000000000000000000001"
+	ourNumber  = "+15005550006"
+	person     = "+4915112345678"
+)
+
+// inbox remembers what was handed in.
+type inbox struct {
+	mu   sync.Mutex
+	got  platforms.Batch
+	fail error
+}
+
+func (in *inbox) Accept(_ context.Context, b platforms.Batch) error {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if in.fail != nil {
+		return in.fail
+	}
+	in.got.Events = append(in.got.Events, b.Events...)
+	in.got.Undecodable = append(in.got.Undecodable, b.Undecodable...)
+	return nil
+}
+
+func (in *inbox) Cursor(context.Context) ([]byte, error) { return nil, nil }
+
+// twilio is the API: it answers with what the test says.
+type twilio struct {
+	mu    sync.Mutex
+	forms []url.Values
+	say   func(n int) (status int, body string)
+}
+
+// RoundTrip makes it a transport: no socket is needed, so time can be a bubble's own.
+func (tw *twilio) RoundTrip(r *http.Request) (*http.Response, error) {
+	w := httptest.NewRecorder()
+	sid, token, _ := r.BasicAuth()
+	switch {
+	case sid != ourAccount || token != ourToken:
+		http.Error(w, `{"code":20003,"message":"Authenticate"}`, http.StatusUnauthorized)
+	case r.Method == http.MethodGet && r.URL.Path == "/2010-04-01/Accounts/"+ourAccount+".json":
+		_, _ = io.WriteString(w, `{"status":"active"}`)
+	case r.Method == http.MethodPost && r.URL.Path == "/2010-04-01/Accounts/"+ourAccount+"/Messages.json":
+		raw, _ := io.ReadAll(r.Body)
+		form, _ := url.ParseQuery(string(raw))
+		tw.mu.Lock()
+		tw.forms = append(tw.forms, form)
+		n := len(tw.forms)
+		tw.mu.Unlock()
+		status, body := http.StatusCreated, fmt.Sprintf(`{"sid":"SM%d"}`, n)
+		if tw.say != nil {
+			status, body = tw.say(n)
+		}
+		w.WriteHeader(status)
+		_, _ = io.WriteString(w, body)
+	default:
+		http.NotFound(w, r)
+	}
+	return w.Result(), nil
+}
+
+func opened(t *testing.T, tw *twilio, from, token string) *Platform {
+	t.Helper()
+	p, err := Kind.Open(platforms.Options{
+		Token: relay.NewSecret([]byte(token)), Log: slog.New(slog.DiscardHandler), Transport: tw, PublicURL: "https://relay.example.net",
+		Values: map[string]string{"account_sid": ourAccount, "from": from},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p.(*Platform)
+}
+
+// running is a sender that runs, in a bubble of its own time.
+func running(t *testing.T, tw *twilio, in *inbox, test func(t *testing.T, p *Platform)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		p := opened(t, tw, ourNumber, ourToken)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- p.Run(ctx, in) }()
+		synctest.Wait()
+		test(t, p)
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("Run: %v", err)
+		}
+	})
+}
+
+// inbound is Twilio's request with some parameters changed; an empty value takes one away.
+func inbound(p *Platform, changes ...string) platforms.HookRequest {
+	form, _ := url.ParseQuery(ourBody)
+	for n := 0; n < len(changes); n += 2 {
+		form.Set(changes[n], changes[n+1])
+	}
+	return signedFor(p, form)
+}
+
+func signedFor(p *Platform, form url.Values) platforms.HookRequest {
+	h := make(http.Header)
+	h.Set(headerSign, signature([]byte(ourToken), p.origin+platforms.HookPath(p.bot), form))
+	return platforms.HookRequest{Method: http.MethodPost, Target: platforms.HookPath(p.bot), Header: h, Body: []byte(form.Encode())}
+}
+
+func TestReceive(t *testing.T) {
+	event := func(change func(*relay.Event)) relay.Event {
+		ev := relay.Event{
+			ID: "SM00000000000000000000000000000001", MessageID: "SM00000000000000000000000000000001", Type: relay.TypeText, Text: "Grüße 👋 & more",
+			Bot: relay.Bot{Platform: Name, ID: "15005550006"},
+			Source: relay.Source{
+				Platform: Name, ChatID: person, ChatType: relay.ChatDM, ChatName: person, UserID: person, UserName: person, UserDisplayName: person,
+				MessageID: "SM00000000000000000000000000000001",
+			},
+			Traits: relay.Traits{Addressed: true},
+		}
+		change(&ev)
+		return ev
+	}
+	for name, tc := range map[string]struct {
+		changes []string
+		refused platforms.HookRefusal
+		want    *relay.Event // nil: nothing is handed in
+		raw     int          // in quarantine
+	}{
+		"text":    {want: ptr(event(func(*relay.Event) {}))},
+		"command": {changes: []string{"Body", "/stop"}, want: ptr(event(func(e *relay.Event) { e.Type, e.Text = relay.TypeCommand, "/stop" }))},
+		"WhatsApp": {
+			changes: []string{"From", "whatsapp:" + person, "ProfileName", "Ann"},
+			want: ptr(event(func(e *relay.Event) {
+				e.Source.ChatID, e.Source.UserID = "whatsapp:"+person, "whatsapp:"+person
+				e.Source.ChatName, e.Source.UserName, e.Source.UserDisplayName = "Ann", "Ann", "Ann"
+			})),
+		},
+		"button":                  {changes: []string{"ButtonText", "Yes"}, want: ptr(event(func(e *relay.Event) { e.Text = "Yes" }))},
+		"place":                   {changes: []string{"Body", "", "Latitude", "1.5", "Longitude", "2", "Label", "Home"}, want: ptr(event(func(e *relay.Event) { e.Type, e.Text = relay.TypeLocation, "Home\n1.5, 2" }))},
+		"picture":                 {changes: []string{"NumMedia", "1", "MediaContentType0", "image/jpeg"}, want: ptr(event(func(e *relay.Event) { e.Type = relay.TypePhoto }))},
+		"file":                    {changes: []string{"NumMedia", "1", "MediaContentType0", "application/pdf"}, want: ptr(event(func(e *relay.Event) { e.Type = relay.TypeDocument }))},
+		"by service":              {changes: []string{"To", "+1", "MessagingServiceSid", ourNumber}, want: ptr(event(func(*relay.Event) {}))},
+		"another number":          {changes: []string{"To", "+15005550007"}, refused: platforms.WrongRecipient},
+		"another account":         {changes: []string{"AccountSid", "AC2"}, refused: platforms.WrongRecipient},
+		"no id":                   {changes: []string{"MessageSid", ""}, refused: platforms.Unreadable, raw: 1},
+		"what became of one":      {changes: []string{"MessageStatus", "delivered", "SmsStatus", "delivered", "Body", ""}},
+		"what became, a stranger": {changes: []string{"MessageStatus", "delivered", "SmsStatus", "delivered", "Body", "", "From", "+1"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in := &inbox{}
+			running(t, &twilio{}, in, func(t *testing.T, p *Platform) {
+				a := p.Receive(t.Context(), inbound(p, tc.changes...))
+				if a.Status != 200 || string(a.Body) != noReply || a.Type != xmlType || a.Refused != tc.refused {
+					t.Fatalf("%d %s, refused %q", a.Status, a.Body, a.Refused)
+				}
+				if (a.Note == "delivered") != strings.HasPrefix(name, "what became") {
+					t.Errorf("note %q", a.Note)
+				}
+				if len(in.got.Undecodable) != tc.raw {
+					t.Errorf("%d in quarantine", len(in.got.Undecodable))
+				}
+				if tc.want == nil {
+					if len(in.got.Events) > 0 {
+						t.Errorf("handed in: %+v", in.got.Events)
+					}
+					return
+				}
+				got := in.got.Events[0]
+				got.At = time.Time{}
+				if diff := cmp.Diff(*tc.want, got); diff != "" {
+					t.Error(diff)
+				}
+			})
+		})
+	}
+}
+
+func ptr[T any](v T) *T { return &v }
+
+// TestWhoHasNotProvedIt gets one answer, and nothing comes of it.
+func TestWhoHasNotProvedIt(t *testing.T) {
+	in := &inbox{}
+	running(t, &twilio{}, in, func(t *testing.T, p *Platform) {
+		good := inbound(p)
+		for name, change := range map[string]func(*platforms.HookRequest){
+			"no signature":     func(r *platforms.HookRequest) { r.Header = http.Header{} },
+			"another path":     func(r *platforms.HookRequest) { r.Target += "?x=1" },
+			"another body":     func(r *platforms.HookRequest) { r.Body = append([]byte("A=1&"), r.Body...) },
+			"a bad path":       func(r *platforms.HookRequest) { r.Target = ":%zz" },
+			"a sum of nothing": func(r *platforms.HookRequest) { r.Target += "?bodySHA256=00" },
+		} {
+			r := good
+			change(&r)
+			if a := p.Receive(t.Context(), r); a.Status != 401 || string(a.Body) != `{"error":"unauthorized"}` || a.Refused != platforms.BadSignature {
+				t.Errorf("%s: %d %s", name, a.Status, a.Body)
+			}
+		}
+		if len(in.got.Events)+len(in.got.Undecodable) > 0 || !p.Status().LastEventAt.IsZero() {
+			t.Errorf("%+v, %+v", in.got, p.Status())
+		}
+	})
+}
+
+func TestWhatIsNotOnDiskInTimeIsNotConfirmed(t *testing.T) {
+	in := &inbox{fail: errors.New("full")}
+	running(t, &twilio{}, in, func(t *testing.T, p *Platform) {
+		began := time.Now()
+		if a := p.Receive(t.Context(), inbound(p)); a.Status != 503 || a.RetryAfter != 5*time.Second || time.Since(began) > wait {
+			t.Errorf("%d after %v", a.Status, time.Since(began))
+		}
+		if p.Status().State != platforms.Degraded {
+			t.Errorf("%+v", p.Status())
+		}
+	})
+}
+
+func TestStates(t *testing.T) {
+	running(t, &twilio{}, &inbox{}, func(t *testing.T, p *Platform) {
+		if s := p.Status(); s.State != platforms.Connected || !strings.Contains(s.Reason, "https://relay.example.net/webhooks/sms/15005550006") {
+			t.Errorf("before the first request: %+v", s)
+		}
+		p.Receive(t.Context(), inbound(p))
+		if s := p.Status(); s.State != platforms.Connected || s.Reason != "" {
+			t.Errorf("after it: %+v", s)
+		}
+	})
+	p := opened(t, &twilio{}, ourNumber, strings.Repeat("x", 32))
+	if err := p.Run(t.Context(), &inbox{}); !errors.Is(err, relay.ErrBadCredentials) || p.Status().State != platforms.BadCredentials {
+		t.Errorf("a dead token: %v, %+v", err, p.Status())
+	}
+}
+
+func TestSend(t *testing.T) {
+	tw := &twilio{}
+	p := opened(t, tw, ourNumber, ourToken)
+	res, err := p.Send(t.Context(), relay.Send{Chat: person, Content: "**Hello** " + strings.Repeat("and more ", 250)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(tw.forms) != 2 || res.MessageID != "SM2" || len(res.MessageIDs) != 2 {
+		t.Fatalf("%d messages, %+v", len(tw.forms), res)
+	}
+	f := tw.forms[0]
+	if f.Get("To") != person || f.Get("From") != ourNumber || !strings.HasPrefix(f.Get("Body"), "Hello and") || len(f.Get("Body")) > maxText ||
+		f.Get("StatusCallback") != "https://relay.example.net/webhooks/sms/15005550006" {
+		t.Errorf("%v", f)
+	}
+	service := "MG00000000000000000000000000000001"
+	if _, err := opened(t, tw, service, ourToken).Send(t.Context(), relay.Send{Chat: person, Content: "x"}); err != nil {
+		t.Fatal(err)
+	}
+	if f := tw.forms[2]; f.Get("MessagingServiceSid") != service || f.Has("From") {
+		t.Errorf("%v", f)
+	}
+}
+
+func TestSendRefused(t *testing.T) {
+	for name, tc := range map[string]struct {
+		status  int
+		body    string
+		chat    relay.ChatID
+		want    string
+		outcome relay.Outcome
+		calls   int
+	}{
+		"no such number":  {400, `{"code":21211,"message":"invalid"}`, person, "chat not found", relay.NotSent, 1},
+		"no mobile":       {400, `{"code":21614,"message":"x"}`, person, "chat not found", relay.NotSent, 1},
+		"unsubscribed":    {400, `{"code":21610,"message":"x"}`, person, "forbidden: the recipient has unsubscribed", relay.NotSent, 1},
+		"queue full":      {429, `{"code":21611,"message":"x"}`, person, "rate limited", relay.NotSent, 1},
+		"its own words":   {400, `{"code":21408,"message":"Permission to send has not been enabled"}`, person, "Permission to send has not been enabled", relay.NotSent, 1},
+		"an inner error":  {500, `{"message":"x"}`, person, "timed out: Twilio had an internal error, the outcome is unknown", relay.MaybeSent, 1},
+		"no number":       {201, `{}`, "ann", "chat not found", relay.NotSent, 0},
+		"nothing to send": {201, `{}`, person, "the message is empty", relay.NotSent, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tw := &twilio{say: func(int) (int, string) { return tc.status, tc.body }}
+			text := "x"
+			if name == "nothing to send" {
+				text = "  "
+			}
+			_, err := opened(t, tw, ourNumber, ourToken).Send(t.Context(), relay.Send{Chat: tc.chat, Content: text})
+			ae, ok := errors.AsType[*relay.ActionError](err)
+			if !ok || ae.Public != tc.want || ae.Outcome != tc.outcome || len(tw.forms) != tc.calls {
+				t.Errorf("%v after %d calls", err, len(tw.forms))
+			}
+		})
+	}
+}
+
+// TestARateIsWaitedFor, within the action's time.
+func TestARateIsWaitedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tw := &twilio{say: func(n int) (int, string) {
+			if n < 3 {
+				return 429, `{"code":20429,"message":"Too many requests"}`
+			}
+			return 201, `{"sid":"SM9"}`
+		}}
+		ctx, cancel := context.WithTimeout(t.Context(), 25*time.Second)
+		defer cancel()
+		res, err := opened(t, tw, ourNumber, ourToken).Send(ctx, relay.Send{Chat: person, Content: "x"})
+		if err != nil || res.MessageID != "SM9" || len(tw.forms) != 3 {
+			t.Errorf("%+v, %v after %d calls", res, err, len(tw.forms))
+		}
+	})
+}
+
+func TestSettings(t *testing.T) {
+	for v, ok := range map[string]bool{
+		ourNumber: true, "whatsapp:+15005550006": true, "rcs:agent_1": true, "12345": true, "MG00000000000000000000000000000001": true,
+		"": false, "ann": false, "+1 500": false, "MG1": false, "whatsapp:ann": false,
+	} {
+		if (checkFrom(v) == nil) != ok {
+			t.Errorf("from %q: %v", v, !ok)
+		}
+	}
+	if got := letters("whatsapp:+15005550006"); got != "whatsapp15005550006" {
+		t.Error(got)
+	}
+	if checkAccount(ourAccount) != nil || checkAccount("SK0") == nil || checkToken(relay.NewSecret([]byte("x"))) == nil {
+		t.Error("account or token")
+	}
+}

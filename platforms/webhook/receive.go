@@ -1,0 +1,157 @@
+package webhook
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/platforms/hook"
+	"github.com/hermes-connector/hermes-connector/relay"
+)
+
+const (
+	maxBody = 1 << 20
+	// wait is how long a caller is kept waiting for the disk. Standard Webhooks has senders give up after 15 s or more.
+	wait = 12 * time.Second
+	// maxName bounds the user and the chat that a caller names, in bytes.
+	maxName  = 128
+	jsonType = "application/json"
+)
+
+// HookRules implements platforms.Hook.
+func (p *Platform) HookRules() platforms.HookRules {
+	return platforms.HookRules{Methods: []string{http.MethodPost}, MaxBody: maxBody}
+}
+
+// Receive implements platforms.Hook.
+func (p *Platform) Receive(ctx context.Context, r platforms.HookRequest) platforms.HookAnswer {
+	id, seconds := r.Header.Get(headerID), r.Header.Get(headerTime)
+	if !isID(id) || !verified(p.keys, r.Header.Get(headerSign), id, seconds, r.Body) {
+		return hook.Unauthorized(platforms.BadSignature)
+	}
+	at, stale, ok := hook.Stale(seconds, time.Now())
+	if !ok {
+		return stale
+	}
+	r.Proved()
+	p.board.Heard()
+	ev, err := p.event(id, at, r.Body)
+	if err != nil {
+		body, _ := json.Marshal(map[string]string{"error": err.Error()}) // of strings: cannot fail
+		return platforms.HookAnswer{Status: http.StatusBadRequest, Type: jsonType, Body: body, Refused: platforms.Unreadable}
+	}
+	if p.seen(ctx, ev.ID) {
+		return hook.OK(jsonType, `{"accepted":true,"duplicate":true}`)
+	}
+	if err := p.feed.Take(ctx, platforms.Batch{Events: []relay.Event{ev}}, wait); err != nil {
+		return hook.Unstored()
+	}
+	return hook.OK(jsonType, `{"accepted":true,"duplicate":false}`)
+}
+
+// message is the body of a request: a message, or an event as other services send them.
+type message struct {
+	Text  *string         `json:"text"`
+	Chat  string          `json:"chat"`
+	User  string          `json:"user"`
+	Title string          `json:"title"`
+	Type  string          `json:"type"`
+	Data  json.RawMessage `json:"data"`
+}
+
+// event is what a body says. Its error names the member that is at fault.
+func (p *Platform) event(id string, at time.Time, body []byte) (ev relay.Event, err error) {
+	var m message
+	if err := json.Unmarshal(body, &m); err != nil {
+		return ev, unreadable(err)
+	}
+	if !utf8.Valid(body) {
+		return ev, errors.New("the body is not UTF-8")
+	}
+	text, err := m.said()
+	if err != nil {
+		return ev, err
+	}
+	user, name := relay.UserID(p.name), p.name
+	if m.User != "" {
+		if err := checkName("user", m.User); err != nil {
+			return ev, err
+		}
+		user, name = user+relay.UserID(":"+m.User), m.User
+	}
+	chat := relay.ChatID(user)
+	if m.Chat != "" {
+		if err := checkName("chat", m.Chat); err != nil {
+			return ev, err
+		}
+		chat += relay.ChatID("/" + m.Chat)
+	}
+	kind := relay.TypeText
+	if strings.HasPrefix(text, "/") {
+		kind = relay.TypeCommand
+	}
+	return relay.Event{
+		ID: relay.EventID(id), Bot: p.bot, At: at, Type: kind, Text: text, MessageID: relay.MessageID(id),
+		Source: relay.Source{
+			Platform: Name, ChatID: chat, ChatType: relay.ChatDM, ChatName: m.Chat,
+			UserID: user, UserName: name, UserDisplayName: name, MessageID: relay.MessageID(id),
+		},
+		Traits: relay.Traits{Addressed: true},
+	}, nil
+}
+
+// said is the text of the message.
+func (m message) said() (string, error) {
+	if m.Text == nil {
+		if m.Type == "" {
+			return "", errors.New(`"text" is missing`)
+		}
+		var data bytes.Buffer
+		if len(m.Data) > 0 {
+			_ = json.Compact(&data, m.Data) // it was parsed
+		}
+		return strings.TrimSpace(m.Type + "\n" + data.String()), nil
+	}
+	text := strings.TrimSpace(*m.Text)
+	switch {
+	case text == "":
+		return "", errors.New(`"text" is empty`)
+	case m.Title == "" || strings.HasPrefix(text, "/"): // what a title stood before would be no command
+		return text, nil
+	}
+	return m.Title + "\n" + text, nil
+}
+
+// checkName reports why s cannot name a person or a chat: either would be taken for another one's.
+func checkName(member, s string) error {
+	if len(s) > maxName || strings.ContainsFunc(s, func(r rune) bool { return r == '/' || r == ':' || !unicode.IsPrint(r) }) {
+		return fmt.Errorf("%q: want at most %d bytes without '/', ':' and control characters", member, maxName)
+	}
+	return nil
+}
+
+// unreadable is why a body is not what it should be, without quoting it.
+func unreadable(err error) error {
+	if te, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && te.Field != "" {
+		return fmt.Errorf("%q: want %s", te.Field, te.Type)
+	}
+	return errors.New("the body is no JSON object")
+}
+
+// seen reports whether the event was stored before.
+func (p *Platform) seen(ctx context.Context, ev relay.EventID) bool {
+	d := p.directory.Load()
+	if d == nil {
+		return false
+	}
+	seen, err := (*d).Seen(ctx, []relay.EventID{ev})
+	return err == nil && len(seen) == 1 && seen[0]
+}

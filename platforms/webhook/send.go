@@ -1,0 +1,144 @@
+package webhook
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/hermes-connector/hermes-connector/platforms/call"
+	"github.com/hermes-connector/hermes-connector/platforms/markdown"
+	"github.com/hermes-connector/hermes-connector/platforms/pace"
+	"github.com/hermes-connector/hermes-connector/platforms/turn"
+	"github.com/hermes-connector/hermes-connector/relay"
+)
+
+// maxAnswer bounds what is read of a receiver's answer, in bytes.
+const maxAnswer = 64 << 10
+
+// answer is what is posted to reply_url.
+type answer struct {
+	Type    string `json:"type"` // "message"
+	Text    string `json:"text"` // as the agent wrote it, in CommonMark
+	Chat    string `json:"chat,omitempty"`
+	User    string `json:"user,omitempty"`
+	ReplyTo string `json:"reply_to,omitempty"` // the webhook-id that is answered
+}
+
+// Send implements platforms.Platform.
+func (p *Platform) Send(ctx context.Context, a relay.Send) (relay.Result, error) {
+	content := markdown.Clean(a.Content)
+	switch {
+	case p.reply == "":
+		return relay.Result{}, &relay.ActionError{Outcome: relay.NotSent, Public: "webhook: no reply_url"}
+	case strings.TrimSpace(content) == "":
+		return relay.Result{}, &relay.ActionError{Outcome: relay.NotSent, Public: "the message is empty"}
+	case markdown.TooLong(content):
+		return relay.Result{}, &relay.ActionError{Outcome: relay.NotSent, Public: "the message is too long"}
+	}
+	return p.turns.Post(ctx, a.Chat, &letter{p: p, to: a, parts: parts(content)})
+}
+
+// parts cuts a text between characters where it is longer than a message may be.
+func parts(text string) (out []string) {
+	for utf8.RuneCountInString(text) > maxText {
+		at, n := 0, 0
+		for at = range text {
+			if n++; n > maxText {
+				break
+			}
+		}
+		out, text = append(out, text[:at]), text[at:]
+	}
+	return append(out, text)
+}
+
+// letter is a text on its way, in parts.
+type letter struct {
+	p     *Platform
+	to    relay.Send
+	parts []string
+}
+
+func (l *letter) Left() int { return len(l.parts) }
+
+func (l *letter) Skip(error) bool { return false }
+
+func (l *letter) Send(ctx context.Context, t *turn.Turn) (relay.MessageID, error) {
+	id := "msg_" + relay.RandomText(relay.TokenLen/2)
+	user, chat, _ := strings.Cut(string(l.to.Chat), "/")
+	_, person, _ := strings.Cut(user, ":")
+	body, err := json.Marshal(answer{Type: "message", Text: l.parts[0], Chat: chat, User: person, ReplyTo: string(l.to.ReplyTo)})
+	if err != nil {
+		return "", err
+	}
+	// Again: the receiver knows a repetition by its id.
+	err = t.Do(ctx, turn.Call{Again: true, Do: func(ctx context.Context) error { return l.p.post(ctx, id, body) }})
+	if err != nil {
+		return "", err
+	}
+	l.parts = l.parts[1:]
+	return relay.MessageID(id), nil
+}
+
+// post posts a message once. Its error is a *call.Fault.
+func (p *Platform) post(ctx context.Context, id string, body []byte) error {
+	ctx, cancel := context.WithTimeout(ctx, call.Timeout)
+	defer cancel()
+	fault := &call.Fault{What: "post"}
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, p.reply, bytes.NewReader(body))
+	if err != nil {
+		fault.Sent, fault.Message = call.Never, "reply_url makes no request"
+		return fault
+	}
+	seconds := strconv.FormatInt(time.Now().Unix(), 10)
+	r.Header.Set("Content-Type", jsonType)
+	r.Header.Set(headerID, id)
+	r.Header.Set(headerTime, seconds)
+	r.Header.Set(headerSign, signature(p.keys[0], id, seconds, body))
+	a, failed := p.out.Do(r, "post")
+	if failed != nil {
+		return failed
+	}
+	fault.Status, fault.Message = a.Status, http.StatusText(a.Status)
+	switch {
+	case a.Status >= 200 && a.Status < 300:
+		return nil
+	case a.Status >= 500: // it may have done something
+	default:
+		fault.Sent = call.Refused
+		if d, ok := call.Seconds(a.Header.Get("Retry-After")); ok {
+			fault.RetryAfter = d
+		}
+	}
+	return fault
+}
+
+// explained is err as a gateway may read it.
+func explained(err error) *relay.ActionError {
+	return call.Explain(err, "reply_url", func(f *call.Fault) string {
+		switch {
+		case f.Limited():
+			return "rate limited"
+		case f.Status == http.StatusGone:
+			return "webhook: the receiver wants no more messages"
+		}
+		return fmt.Sprintf("webhook: the receiver answered %d", f.Status)
+	})
+}
+
+// checkChat: every chat is one of the hook's own, which the gate sees to.
+func checkChat(relay.ChatID) error { return nil }
+
+// rates keep a gateway that has run wild from flooding the receiver.
+func rates() pace.Rates {
+	return pace.Rates{
+		Bot:  pace.Rate{Every: 50 * time.Millisecond, Burst: 20},
+		Chat: pace.Rate{Every: 100 * time.Millisecond, Burst: 20},
+	}
+}

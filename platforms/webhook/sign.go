@@ -1,0 +1,85 @@
+package webhook
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+)
+
+// The form of Standard Webhooks 1.0.
+const (
+	secretPrefix   = "whsec_"
+	minSecret      = 24 // bytes
+	maxSecret      = 64
+	versionPrefix  = "v1,"
+	maxID          = 128
+	maxSignatures  = 16 // in one header; more are not looked at
+	headerID       = "Webhook-Id"
+	headerTime     = "Webhook-Timestamp"
+	headerSign     = "Webhook-Signature"
+	secretFormHelp = "a line looks like whsec_…, as hermes-connector webhook secret writes it"
+)
+
+// NewSecret draws a secret, as a line of a secret file.
+func NewSecret() relay.Secret {
+	return relay.NewSecret([]byte(secretPrefix + base64.StdEncoding.EncodeToString(randomBytes(32))))
+}
+
+// keys are the signing keys of a secret's lines, the first of which signs.
+func keys(secret relay.Secret) (out [][]byte, err error) {
+	for line := range strings.Lines(secret.RevealString()) {
+		line = strings.TrimSpace(line)
+		if line == "" {
+			continue
+		}
+		rest, ok := strings.CutPrefix(line, secretPrefix)
+		if !ok {
+			return nil, errors.New("a line of the secret does not begin with whsec_; " + secretFormHelp)
+		}
+		key, err := base64.StdEncoding.DecodeString(rest)
+		if err != nil || len(key) < minSecret || len(key) > maxSecret {
+			return nil, fmt.Errorf("a line of the secret is not base64 of %d to %d bytes; %s", minSecret, maxSecret, secretFormHelp)
+		}
+		out = append(out, key)
+	}
+	if len(out) == 0 {
+		return nil, errors.New("the secret is empty; " + secretFormHelp)
+	}
+	return out, nil
+}
+
+// signature is what key signs of a message, as it stands in the header.
+func signature(key []byte, id, seconds string, body []byte) string {
+	m := hmac.New(sha256.New, key)
+	m.Write([]byte(id + "." + seconds + "."))
+	m.Write(body)
+	return versionPrefix + base64.StdEncoding.EncodeToString(m.Sum(nil))
+}
+
+// verified reports whether one of the header's signatures is of one of the keys. It compares texts, so that
+// there is one spelling of each.
+func verified(keys [][]byte, header, id, seconds string, body []byte) bool {
+	given := strings.Fields(header)
+	if len(given) > maxSignatures {
+		given = given[:maxSignatures]
+	}
+	ok := 0
+	for _, key := range keys {
+		want := []byte(signature(key, id, seconds, body))
+		for _, s := range given {
+			ok |= subtle.ConstantTimeCompare([]byte(s), want)
+		}
+	}
+	return ok == 1
+}
+
+// isID reports whether s can be the id of a message: visible ASCII, without the dot that ends it in what is signed.
+func isID(s string) bool {
+	return s != "" && len(s) <= maxID && !strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' || r == '.' })
+}

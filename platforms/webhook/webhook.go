@@ -1,0 +1,175 @@
+// Package webhook is a bot that programs talk to over Standard Webhooks 1.0: a doorbell, a build server, a
+// script with curl. What they post becomes a message; what the agent answers is posted to reply_url.
+//
+// Whoever has the hook's secret speaks as the hook: a person of it is "name" or "name:user", so one hook's
+// secret cannot speak as another hook's people.
+//
+// Invariants, besides those of package platforms:
+//
+//  1. Nothing of a request is looked at but what its signature needs, until it is verified.
+//  2. An answer has the same webhook-id over all tries, so that the receiver can tell a repetition.
+package webhook
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"sync/atomic"
+
+	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/platforms/board"
+	"github.com/hermes-connector/hermes-connector/platforms/call"
+	"github.com/hermes-connector/hermes-connector/platforms/hook"
+	"github.com/hermes-connector/hermes-connector/platforms/turn"
+	"github.com/hermes-connector/hermes-connector/relay"
+)
+
+// Name is the platform's name in the configuration and on the wire, which gateways know.
+const Name relay.PlatformID = "webhook"
+
+const (
+	keyName     = "name"
+	keyReplyURL = "reply_url"
+	maxText     = 65536 // characters
+)
+
+// Kind is web hooks, for the list of networks in the binary.
+var Kind = platforms.Kind{
+	Name:       Name,
+	Label:      "Web hook",
+	Keys:       settings(),
+	Token:      "secret",
+	CheckToken: func(s relay.Secret) error { _, err := keys(s); return err },
+	Open:       func(o platforms.Options) (platforms.Platform, error) { return open(o) },
+}
+
+func settings() []platforms.Key {
+	return []platforms.Key{
+		{Name: keyName, Check: checkHook, Help: "the hook's name: small letters, digits and '-', at most 32; its path is /webhooks/webhook/NAME"},
+		{Name: keyReplyURL, Check: checkReplyURL, Help: "where the agent's answers are posted, signed; none: the agent cannot answer"},
+	}
+}
+
+// Platform is one hook.
+type Platform struct {
+	// Set once, by open.
+	bot   relay.Bot
+	name  string
+	keys  [][]byte // the first signs
+	reply string   // URL; empty: none
+	out   *call.Client
+	turns *turn.Turns
+	board *board.Board
+	feed  *hook.Feed
+
+	directory atomic.Pointer[platforms.Directory] // set by Run
+}
+
+var (
+	_ platforms.Platform     = (*Platform)(nil)
+	_ platforms.ChatInformer = (*Platform)(nil)
+	_ platforms.DirectChats  = (*Platform)(nil)
+	_ platforms.Roster       = (*Platform)(nil)
+	_ platforms.Locator      = (*Platform)(nil)
+	_ platforms.Hook         = (*Platform)(nil)
+)
+
+func open(o platforms.Options) (*Platform, error) {
+	keys, err := keys(o.Token)
+	if err != nil {
+		return nil, err
+	}
+	opts, err := o.Settings(settings())
+	if err != nil {
+		return nil, err
+	}
+	return &Platform{
+		bot: relay.Bot{Platform: Name, ID: relay.BotID(opts[keyName])}, name: opts[keyName], keys: keys, reply: opts[keyReplyURL],
+		out: call.New(o.Token, o.Outside, maxAnswer), turns: turn.New(rates(), explained, checkChat),
+		board: board.New(opts[keyName]), feed: hook.NewFeed(),
+	}, nil
+}
+
+func checkHook(v string) error {
+	switch {
+	case v == "":
+		return errors.New("name is missing")
+	case v == "agents":
+		return errors.New(`"agents" is reserved`)
+	case len(v) > 32 || strings.Trim(v, "abcdefghijklmnopqrstuvwxyz0123456789-") != "":
+		return fmt.Errorf("%q: want at most 32 small letters, digits and '-'", v)
+	}
+	return nil
+}
+
+func checkReplyURL(v string) error {
+	u, err := url.Parse(v)
+	if v != "" && (err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.User != nil || u.Fragment != "") {
+		return errors.New("want the URL that answers are posted to")
+	}
+	return nil
+}
+
+func (p *Platform) Bot() relay.Bot { return p.bot }
+
+func (p *Platform) Status() platforms.Status { return p.board.Read() }
+
+// Descriptor implements platforms.Platform.
+func (p *Platform) Descriptor() relay.Descriptor {
+	return relay.Descriptor{
+		Platform: Name, Label: "Web hook", MaxMessageLength: maxText, LenUnit: relay.LenChars, MarkdownDialect: "markdown", Emoji: "🔗",
+	}
+}
+
+// Run implements platforms.Platform. Nobody has to accept the hook's secret: it is connected at once.
+func (p *Platform) Run(ctx context.Context, in platforms.Inbox) error {
+	if d, ok := in.(platforms.Directory); ok {
+		p.directory.Store(&d)
+	}
+	defer p.out.HTTP.CloseIdleConnections()
+	p.board.Is(platforms.Connected, "")
+	p.feed.Run(ctx, in, func(err error) {
+		if err != nil {
+			p.board.Blocked("what callers post cannot be stored; they are told to post it again")
+			return
+		}
+		p.board.Blocked("")
+	})
+	p.board.Is(platforms.Stopped, "")
+	return nil
+}
+
+// DirectUser tells whose chat it is: every chat is the caller's own.
+func (p *Platform) DirectUser(chat relay.ChatID) (relay.UserID, bool) {
+	user, _, _ := strings.Cut(string(chat), "/")
+	hook, _, _ := strings.Cut(user, ":")
+	return relay.UserID(user), hook == p.name
+}
+
+// CanSee implements platforms.Roster.
+func (p *Platform) CanSee(_ context.Context, place relay.Place, user relay.UserID) (bool, error) {
+	who, ok := p.DirectUser(place.Chat)
+	return ok && who == user, nil
+}
+
+// Locate implements platforms.Locator.
+func (p *Platform) Locate(_ context.Context, chat relay.ChatID) (relay.Place, error) {
+	if _, ok := p.DirectUser(chat); !ok {
+		return relay.Place{}, errors.New("no chat of this hook")
+	}
+	return relay.Place{Platform: Name, Chat: chat}, nil
+}
+
+// ChatInfo implements platforms.ChatInformer.
+func (p *Platform) ChatInfo(_ context.Context, a relay.GetChatInfo) (relay.Result, error) {
+	return relay.Result{ChatInfo: &relay.ChatInfo{Name: string(a.Chat), Type: relay.ChatDM}}, nil
+}
+
+func randomBytes(n int) []byte {
+	b := make([]byte, n)
+	_, _ = rand.Read(b) // never fails: it ends the process instead
+	return b
+}

@@ -1,0 +1,144 @@
+package wecom
+
+import (
+	"bytes"
+	"crypto/aes"
+	"crypto/cipher"
+	"encoding/base64"
+	"encoding/binary"
+	"testing"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+)
+
+const (
+	ourToken = "callbacktoken"
+	ourAES   = "abcdefghijklmnopqrstuvwxyz0123456789ABCDEFG" // its last character has stray bits
+	ourCorp  = "ww0123456789abcdef"
+	ourTime  = "1767225600"
+	ourNonce = "1372623149"
+	ourXML   = `<xml><ToUserName><![CDATA[ww0123456789abcdef]]></ToUserName><FromUserName><![CDATA[ann]]></FromUserName><CreateTime>1767225600</CreateTime><MsgType><![CDATA[text]]></MsgType><Content><![CDATA[hello]]></Content><MsgId>7300000000000000001</MsgId><AgentID>1000002</AgentID></xml>`
+	ourBody  = "Q3stYC6hdFzMh9T8HCvyDFUfyNuVGup/dLg2XeML76egeWqqQOq6OWA3lihpaTPdrBSe34xfHGdGKPTWstEe7b7AxTXg6a/+zXyDBlbr0gDeA9J92Z+0JznCnChYbTItAtOr5h2w6opmP5/QkK/ulc4Rf0F8UsVNvzxdnfdB0z38gUi98ltRRy+PzvmE3BgZIc2NPdk3zF7NarCcvZyJdZlTDzJpuZYbx2J16coIK/SkhdnB8M0qzFgOllygvh0YsHoCRF7jvtYCFNnsKWsmbhuwPiqqssA8VzKHsCHOdt6p2PbMywwCt+gVNq2MtuBoG9fRaCxF2w++cTymPOBGf1LxvHIn1PcYqJ3mCLoa/Ky496iRcxcXprtf4ZiwQ35PkZV8GYClwMkVweTjIqp8/ceJWcS6OHMxzGB8z5cX4os="
+	ourSign  = "fe6002151c779e9e81444d81e5bedeefa5fd45d0"
+)
+
+// TestCryptVectors: Tencent's own, and one that its package computed.
+func TestCryptVectors(t *testing.T) {
+	for name, v := range map[string]struct{ token, key, receiver, at, nonce, encrypted, sign, want string }{
+		"Tencent's": {
+			"QDG6eK", "jWmYm7qr5nMoAUwZRjGtBxmz3KA1tkAj3ykkR6q2B2C", "wx5823bf96d3bd56c7", "1409659589", "263014780",
+			"P9nAzCzyDtyTWESHep1vC5X9xho/qYX3Zpb4yKa9SKld1DsH3Iyt3tP3zNdtp+4RPcs8TgAE7OaBO+FZXvnaqQ==",
+			"5c45ff5e21c57e6ad56bac8758b79b1d9ac89fd3", "1616140317555161061",
+		},
+		"ours": {ourToken, ourAES, ourCorp, ourTime, ourNonce, ourBody, ourSign, ourXML},
+	} {
+		t.Run(name, func(t *testing.T) {
+			key, err := aesKey(relay.NewSecret([]byte(v.key)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !signed(v.sign, v.token, v.at, v.nonce, v.encrypted) {
+				t.Fatal("not verified")
+			}
+			got, err := decrypt(key, v.encrypted, v.receiver)
+			if err != nil || string(got) != v.want {
+				t.Fatalf("%q, %v", got, err)
+			}
+			if _, err := decrypt(key, v.encrypted, v.receiver+"x"); err != errCipher {
+				t.Errorf("for another receiver: %v", err)
+			}
+			for at := range len(v.sign) * 8 {
+				b := []byte(v.sign)
+				b[at/8] ^= 1 << (at % 8)
+				if signed(string(b), v.token, v.at, v.nonce, v.encrypted) {
+					t.Fatalf("bit %d of the signature may change", at)
+				}
+			}
+			for at := range len(v.encrypted) * 8 {
+				b := []byte(v.encrypted)
+				b[at/8] ^= 1 << (at % 8)
+				if signed(v.sign, v.token, v.at, v.nonce, string(b)) {
+					t.Fatalf("bit %d of what was encrypted may change", at)
+				}
+			}
+		})
+	}
+}
+
+// encrypted is text for receiver, as WeCom encrypts it, with a length and a padding of choice.
+func encrypted(key, text []byte, receiver string, length int, pad func([]byte) []byte) string {
+	plain := append([]byte("0123456789abcdef"), binary.BigEndian.AppendUint32(nil, uint32(length))...)
+	plain = pad(append(append(plain, text...), receiver...))
+	block, _ := aes.NewCipher(key)
+	out := make([]byte, len(plain))
+	cipher.NewCBCEncrypter(block, key[:aes.BlockSize]).CryptBlocks(out, plain)
+	return base64.StdEncoding.EncodeToString(out)
+}
+
+func padded(b []byte) []byte {
+	n := padTo - len(b)%padTo
+	return append(b, bytes.Repeat([]byte{byte(n)}, n)...)
+}
+
+// TestWhatCannotBeDecrypted gets one answer, whatever is wrong with it.
+func TestWhatCannotBeDecrypted(t *testing.T) {
+	key, _ := aesKey(relay.NewSecret([]byte(ourAES)))
+	text := []byte("hello")
+	if got, err := decrypt(key, encrypted(key, text, ourCorp, len(text), padded), ourCorp); err != nil || string(got) != "hello" {
+		t.Fatalf("%q, %v", got, err)
+	}
+	last := func(n byte) func([]byte) []byte {
+		return func(b []byte) []byte {
+			b = padded(b)
+			b[len(b)-1] = n
+			return b
+		}
+	}
+	for name, c := range map[string]string{
+		"empty":          "",
+		"no base64":      "!!!!",
+		"no whole block": base64.StdEncoding.EncodeToString(make([]byte, 33)),
+		"one block":      base64.StdEncoding.EncodeToString(make([]byte, 16)),
+		"padding 0":      encrypted(key, text, ourCorp, len(text), last(0)),
+		"padding 33":     encrypted(key, text, ourCorp, len(text), last(33)),
+		"padding that differs": encrypted(key, text, ourCorp, len(text), func(b []byte) []byte {
+			b = padded(b)
+			b[len(b)-2]++
+			return b
+		}),
+		"too long a length":  encrypted(key, text, ourCorp, 1<<31, padded),
+		"too short a length": encrypted(key, text, ourCorp, 4, padded),
+		"another receiver":   encrypted(key, text, "ww1", len(text), padded),
+		"no receiver":        encrypted(key, text, "", len(text), padded),
+	} {
+		if got, err := decrypt(key, c, ourCorp); err != errCipher {
+			t.Errorf("%s: %q, %v", name, got, err)
+		}
+	}
+}
+
+func FuzzDecrypt(f *testing.F) {
+	key, _ := aesKey(relay.NewSecret([]byte(ourAES)))
+	f.Add(ourBody)
+	f.Add("")
+	f.Fuzz(func(t *testing.T, s string) {
+		got, err := decrypt(key, s, ourCorp)
+		if err != nil && (err != errCipher || got != nil) {
+			t.Errorf("%q, %v", got, err)
+		}
+	})
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add([]byte(ourXML))
+	f.Add([]byte(`<!DOCTYPE x [<!ENTITY a "b">]><xml><MsgType>&a;</MsgType></xml>`))
+	f.Fuzz(func(t *testing.T, doc []byte) {
+		var m message
+		if parse(doc, &m) == nil {
+			p := &Platform{corp: ourCorp, agent: "1000002"}
+			if ev, ok := p.event(m); ok && (ev.ID == "" || ev.Source.UserID == "") {
+				t.Errorf("%+v", ev)
+			}
+		}
+	})
+}

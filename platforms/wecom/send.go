@@ -1,0 +1,83 @@
+package wecom
+
+import (
+	"context"
+	"time"
+	"unicode/utf8"
+
+	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/platforms/call"
+	"github.com/hermes-connector/hermes-connector/platforms/markdown/plain"
+	"github.com/hermes-connector/hermes-connector/platforms/pace"
+	"github.com/hermes-connector/hermes-connector/platforms/turn"
+	"github.com/hermes-connector/hermes-connector/relay"
+)
+
+// maxText is how long a message may be, in bytes. WeCom cuts what is longer.
+const maxText = 2048
+
+// Send implements platforms.Platform.
+func (p *Platform) Send(ctx context.Context, a relay.Send) (relay.Result, error) {
+	user, ok := p.user(a.Chat)
+	if !ok {
+		return relay.Result{}, &relay.ActionError{Outcome: relay.NotSent, Public: "chat not found"}
+	}
+	parts, err := plain.Parts(a.Content, maxText, utf8.RuneLen)
+	if err != nil {
+		return relay.Result{}, &relay.ActionError{Outcome: relay.NotSent, Public: err.Error()}
+	}
+	return p.turns.Post(ctx, a.Chat, &letter{p: p, to: user, parts: parts})
+}
+
+// letter is a text on its way, in parts.
+type letter struct {
+	p     *Platform
+	to    string
+	parts []string
+}
+
+func (l *letter) Left() int { return len(l.parts) }
+
+func (l *letter) Skip(error) bool { return false }
+
+func (l *letter) Send(ctx context.Context, t *turn.Turn) (id relay.MessageID, err error) {
+	err = t.Do(ctx, turn.Call{Do: func(ctx context.Context) (err error) {
+		id, err = l.p.api.send(ctx, l.to, l.parts[0])
+		return err
+	}})
+	switch f := call.FaultOf(err); {
+	case err == nil:
+		l.parts = l.parts[1:]
+	case isStale(f):
+		l.p.board.Is(platforms.BadCredentials, "WeCom does not accept the application's secret")
+	case f.Code == codeAddress:
+		l.p.board.Is(platforms.Degraded, troubled(f))
+	}
+	return id, err
+}
+
+// explained is err as a gateway may read it.
+func explained(err error) *relay.ActionError {
+	return call.Explain(err, "WeCom", func(f *call.Fault) string {
+		switch {
+		case f.Limited():
+			return "rate limited"
+		case f.Code == codeNobodyThere:
+			return "chat not found"
+		case isStale(f):
+			return "bad_credentials"
+		}
+		return f.Message
+	})
+}
+
+// checkChat: Send has looked at the chat already.
+func checkChat(relay.ChatID) error { return nil }
+
+// rates stay below WeCom's for a person, 30 messages a minute and 1,000 an hour: it drops more without a word.
+func rates() pace.Rates {
+	return pace.Rates{
+		Bot:  pace.Rate{Every: 50 * time.Millisecond, Burst: 20},
+		Chat: pace.Rate{Every: 3650 * time.Millisecond, Burst: 12},
+	}
+}

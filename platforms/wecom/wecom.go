@@ -1,0 +1,286 @@
+// Package wecom is a self-built application of WeCom behind platforms.Platform: WeCom posts what people write
+// to our door, encrypted, and answers go out over its API.
+//
+// Invariants, besides those of package platforms:
+//
+//  1. Nothing of a request counts before WeCom's signature over what it encrypted is verified, and nothing but that after.
+//  2. A person is known by corporation and user: two corporations may have the same user.
+//  3. The application's secret and the access token stand in URLs, which no error, log line or status quotes.
+package wecom
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/platforms/backoff"
+	"github.com/hermes-connector/hermes-connector/platforms/board"
+	"github.com/hermes-connector/hermes-connector/platforms/call"
+	"github.com/hermes-connector/hermes-connector/platforms/hook"
+	"github.com/hermes-connector/hermes-connector/platforms/turn"
+	"github.com/hermes-connector/hermes-connector/relay"
+)
+
+// Name is the platform's name in the configuration and on the wire, which gateways know. "wecom" is another
+// product of WeCom's.
+const Name relay.PlatformID = "wecom_callback"
+
+const (
+	keyCorp  = "corp_id"
+	keyAgent = "agent_id"
+
+	secretToken = "callback_token"
+	secretAES   = "aes_key"
+
+	lookEvery = 10 * time.Minute
+)
+
+// Kind is WeCom, for the list of networks in the binary.
+var Kind = platforms.Kind{
+	Name:  Name,
+	Label: "WeCom",
+	Keys:  settings(),
+	Secrets: []platforms.SecretKey{
+		{Name: secretToken, Help: "the Token of the application's call-back settings", Check: checkToken},
+		{Name: secretAES, Help: "the EncodingAESKey of the application's call-back settings", Check: checkAES},
+	},
+	CheckToken: checkSecret,
+	CheckID:    checkID,
+	Open:       func(o platforms.Options) (platforms.Platform, error) { return open(o) },
+}
+
+func settings() []platforms.Key {
+	return []platforms.Key{
+		{Name: keyCorp, Check: checkCorp, Help: "the corporation's id, ww and 16 hex digits"},
+		{Name: keyAgent, Check: checkAgent, Help: "the application's AgentId, a number"},
+	}
+}
+
+// Platform is one application.
+type Platform struct {
+	// Set once, by open.
+	bot   relay.Bot
+	corp  string
+	agent string
+	token relay.Secret // of the call-back
+	key   []byte       // AES
+	hook  string       // where WeCom calls; empty: public_url is not set
+	api   *client
+	turns *turn.Turns
+	board *board.Board
+	feed  *hook.Feed
+	log   *slog.Logger
+
+	called atomic.Bool // WeCom has called
+}
+
+var (
+	_ platforms.Platform     = (*Platform)(nil)
+	_ platforms.ChatInformer = (*Platform)(nil)
+	_ platforms.DirectChats  = (*Platform)(nil)
+	_ platforms.Limited   = (*Platform)(nil)
+	_ platforms.Locator      = (*Platform)(nil)
+	_ platforms.Roster       = (*Platform)(nil)
+	_ platforms.Hook         = (*Platform)(nil)
+)
+
+func open(o platforms.Options) (*Platform, error) {
+	if err := checkSecret(o.Token); err != nil {
+		return nil, err
+	}
+	if err := platforms.CheckBase(o.APIBase, "an API like WeCom's"); err != nil {
+		return nil, err
+	}
+	opts, err := o.Settings(settings())
+	if err != nil {
+		return nil, err
+	}
+	if err := checkToken(o.Secrets[secretToken]); err != nil {
+		return nil, err
+	}
+	key, err := aesKey(o.Secrets[secretAES])
+	if err != nil {
+		return nil, err
+	}
+	if o.PublicURL == "" {
+		return nil, errors.New("public_url is missing: WeCom posts what people write to it")
+	}
+	p := &Platform{
+		bot:  relay.Bot{Platform: Name, ID: relay.BotID(opts[keyCorp] + "-" + opts[keyAgent])},
+		corp: opts[keyCorp], agent: opts[keyAgent], token: o.Secrets[secretToken], key: key, log: o.Log,
+		turns: turn.New(rates(), explained, checkChat), board: board.New(""), feed: hook.NewFeed(),
+	}
+	p.hook = o.PublicURL + platforms.HookPath(p.bot)
+	p.api = newClient(opts[keyCorp], opts[keyAgent], o)
+	return p, nil
+}
+
+func checkSecret(s relay.Secret) error {
+	if t := s.RevealString(); t == "" || strings.ContainsAny(t, " \t\r\n") {
+		return errors.New("the application's secret is empty, or has blanks in it; it stands on the application's page of WeCom's console")
+	}
+	return nil
+}
+
+func checkToken(s relay.Secret) error {
+	if t := s.RevealString(); t == "" || strings.ContainsAny(t, " \t\r\n") {
+		return errors.New("the call-back's Token is empty, or has blanks in it")
+	}
+	return nil
+}
+
+func checkAES(s relay.Secret) error {
+	_, err := aesKey(s)
+	return err
+}
+
+func checkCorp(v string) error {
+	if len(v) < 4 || len(v) > 64 || letters(v) != v {
+		return fmt.Errorf("%q: want the corporation's id, like ww0123456789abcdef", v)
+	}
+	return nil
+}
+
+func checkAgent(v string) error {
+	if n, err := strconv.ParseUint(v, 10, 32); err != nil || strconv.FormatUint(n, 10) != v {
+		return fmt.Errorf("%q: want the application's AgentId, a number", v)
+	}
+	return nil
+}
+
+// letters are the letters and digits of s.
+func letters(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' {
+			return r
+		}
+		return -1
+	}, s)
+}
+
+// checkID wants corporation and user.
+func checkID(id string) error {
+	if corp, user, ok := strings.Cut(id, ":"); !ok || corp == "" || user == "" {
+		return errors.New("people are known by corporation and user, like ww0123456789abcdef:ann")
+	}
+	return nil
+}
+
+// user is who a chat of this corporation's is with; ok is false for any other.
+func (p *Platform) user(chat relay.ChatID) (string, bool) {
+	corp, user, ok := strings.Cut(string(chat), ":")
+	return user, ok && corp == p.corp && user != ""
+}
+
+func (p *Platform) Bot() relay.Bot { return p.bot }
+
+func (p *Platform) Status() platforms.Status {
+	s := p.board.Read()
+	if s.State == platforms.Connected && !p.called.Load() {
+		s.Reason = "no request yet: enter URL, Token and EncodingAESKey at WeCom, in the application's call-back settings; the URL is " + p.hook
+	}
+	return s
+}
+
+// Descriptor implements platforms.Platform.
+func (p *Platform) Descriptor() relay.Descriptor {
+	return relay.Descriptor{
+		Platform: Name, Label: "WeCom", MaxMessageLength: maxText, LenUnit: relay.LenChars, MarkdownDialect: "plain", Emoji: "💬",
+	}
+}
+
+// Run implements platforms.Platform.
+func (p *Platform) Run(ctx context.Context, in platforms.Inbox) error {
+	defer p.api.calls.HTTP.CloseIdleConnections()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	fed := make(chan struct{})
+	go func() {
+		defer close(fed)
+		p.feed.Run(ctx, in, func(err error) {
+			if err != nil {
+				p.board.Blocked("what WeCom posts cannot be stored; WeCom posts it again")
+				return
+			}
+			p.board.Blocked("")
+		})
+	}()
+	defer func() { cancel(); <-fed }()
+	err := p.watch(ctx)
+	if errors.Is(err, relay.ErrBadCredentials) {
+		p.board.Is(platforms.BadCredentials, "WeCom does not accept corp_id with this secret")
+		return err
+	}
+	p.board.Is(platforms.Stopped, "")
+	return nil
+}
+
+// watch looks from time to time whether WeCom accepts the credential. It returns ErrBadCredentials, or nil
+// when ctx ended.
+func (p *Platform) watch(ctx context.Context) error {
+	p.board.Is(platforms.Connecting, "")
+	wait := backoff.Backoff{First: time.Second, Max: time.Minute}
+	for ctx.Err() == nil {
+		pause := lookEvery
+		_, err := p.api.access(ctx, "")
+		f := call.FaultOf(err)
+		switch {
+		case err == nil:
+			wait.Reset()
+			p.board.Is(platforms.Connected, "")
+		case ctx.Err() != nil:
+			return nil
+		case f.Code == codeBadSecret, f.Code == codeBadCorp:
+			return fmt.Errorf("%w: %w", relay.ErrBadCredentials, err)
+		default:
+			pause = wait.Next()
+			p.board.Is(platforms.Degraded, troubled(f))
+			p.log.Warn("wecom access token not read; trying again", "in", pause, "err", err)
+		}
+		backoff.Pause(ctx, pause)
+	}
+	return nil
+}
+
+// troubled is why WeCom does not answer, for the operator.
+func troubled(f *call.Fault) string {
+	if f.Code == codeAddress {
+		if from := addressIn(f.Message); from != "" {
+			return "WeCom does not trust this address: add " + from + " to trusted IPs of the application"
+		}
+		return "WeCom does not trust this address: add it to trusted IPs of the application"
+	}
+	return "WeCom cannot be reached: " + f.Error()
+}
+
+// DirectUser implements platforms.DirectChats: a chat is a person.
+func (p *Platform) DirectUser(chat relay.ChatID) (relay.UserID, bool) {
+	_, ok := p.user(chat)
+	return relay.UserID(chat), ok
+}
+
+// CanSee implements platforms.Roster.
+func (p *Platform) CanSee(_ context.Context, place relay.Place, user relay.UserID) (bool, error) {
+	return string(place.Chat) == string(user), nil
+}
+
+// Locate implements platforms.Locator.
+func (p *Platform) Locate(_ context.Context, chat relay.ChatID) (relay.Place, error) {
+	return relay.Place{Platform: Name, Chat: chat}, nil
+}
+
+// ChatInfo implements platforms.ChatInformer.
+func (p *Platform) ChatInfo(_ context.Context, a relay.GetChatInfo) (relay.Result, error) {
+	return relay.Result{ChatInfo: &relay.ChatInfo{Name: string(a.Chat), Type: relay.ChatDM}}, nil
+}
+
+// WaitOpen implements platforms.Limited.
+func (p *Platform) WaitOpen(ctx context.Context, chat relay.ChatID) error {
+	return p.turns.WaitOpen(ctx, chat)
+}

@@ -1,0 +1,205 @@
+// Package passthrough is the plane of web hooks: what chat networks call over HTTP. It finds the bot by the
+// path, reads the body within the bot's bounds, has the bot's platform judge the request, and writes the answer.
+//
+// It knows no network: who may call, and what was said, the platform knows. What a bot hands in takes the one
+// way of all events, through platforms.Inbox.
+//
+// Invariants:
+//
+//  1. A request is judged in one order: path, method, size, then what the platform judges, the signature first.
+//  2. Who has not proved that he may call leaves nothing behind but a count and a line in the ring of refusals,
+//     learns nothing, and changes no bot's state.
+//  3. No body, query or header is logged.
+package passthrough
+
+import (
+	"errors"
+	"io"
+	"log/slog"
+	"math"
+	"net/http"
+	"net/netip"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/count"
+	"github.com/hermes-connector/hermes-connector/relay/door"
+	"github.com/hermes-connector/hermes-connector/relay/limit"
+)
+
+const (
+	// smallBody is how much of a body is read of any number of callers at a time, in bytes. Larger ones are
+	// read of so many at a time only, and so many of one address.
+	smallBody     = 64 << 10
+	maxLarge      = 32
+	maxLargeOfOne = 8
+	retryLarge    = 5 * time.Second
+	maxRefusals   = 200
+	answerTime    = 40 * time.Second // of the platform, and to be read
+)
+
+// Options of a Plane.
+type Options struct {
+	Log   *slog.Logger
+	Count func(count.Counter)
+}
+
+// Plane answers web hooks. Its methods may be called from any goroutine.
+type Plane struct {
+	// Set once, by New.
+	hooks []*hooked
+	count func(count.Counter)
+	log   *slog.Logger
+	large *limit.Share
+
+	mu       sync.Mutex // guards refusals
+	refusals []Refusal  // the newest last
+}
+
+// hooked is one bot that its network calls.
+type hooked struct {
+	bot   relay.Bot
+	hook  platforms.Hook
+	rules platforms.HookRules
+
+	mu    sync.Mutex // guards state
+	state State
+}
+
+// State is how the requests for a bot go.
+type State struct {
+	LastRequestAt time.Time // when the network called last, and proved it; zero: not since the start
+	Refused       uint64    // requests since the start
+	// LastRefusal is why the newest request was refused; empty: it was not.
+	LastRefusal platforms.HookRefusal
+	Skew        time.Duration // of that request, see platforms.HookAnswer
+}
+
+// Refusal is a request that was refused.
+type Refusal struct {
+	At     time.Time             `json:"at"`
+	Bot    relay.Bot             `json:"bot"`
+	Reason platforms.HookRefusal `json:"reason"`
+}
+
+// New makes the plane of those bots whose networks call them.
+func New(bots []platforms.Platform, o Options) *Plane {
+	p := &Plane{count: o.Count, log: o.Log, large: limit.NewShare(maxLarge, maxLargeOfOne)}
+	for _, b := range bots {
+		if h, ok := b.(platforms.Hook); ok && len(h.HookRules().Methods) > 0 {
+			p.hooks = append(p.hooks, &hooked{bot: b.Bot(), hook: h, rules: h.HookRules()})
+		}
+	}
+	return p
+}
+
+// Mounts are the bots' paths, for the door.
+func (p *Plane) Mounts() (all []door.Mount) {
+	for _, h := range p.hooks {
+		all = append(all, door.Mount{
+			Path: platforms.HookPath(h.bot), Methods: h.rules.Methods,
+			Policy: door.Policy{Body: h.rules.MaxBody, Browsers: true, Answer: answerTime}, // a signature is proof enough
+			Serve: func(w http.ResponseWriter, r *http.Request, from netip.Addr) {
+				p.serve(h, w, r, from)
+			},
+		})
+	}
+	return all
+}
+
+// serve answers one request for h.
+func (p *Plane) serve(h *hooked, w http.ResponseWriter, r *http.Request, from netip.Addr) {
+	if r.ContentLength > h.rules.MaxBody {
+		door.Refuse(w, http.StatusRequestEntityTooLarge, "too large")
+		return
+	}
+	if r.ContentLength < 0 || r.ContentLength > smallBody {
+		leave, ok := p.large.Enter(from)
+		if !ok {
+			write(w, platforms.HookAnswer{Status: http.StatusServiceUnavailable, RetryAfter: retryLarge})
+			return
+		}
+		defer leave()
+	}
+	body, err := io.ReadAll(r.Body)
+	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		door.Refuse(w, http.StatusRequestEntityTooLarge, "too large")
+		return
+	}
+	if err != nil {
+		return // the caller is gone, or too slow: the connection closes
+	}
+	a := h.hook.Receive(r.Context(), platforms.HookRequest{
+		Method: r.Method, Target: r.RequestURI, Header: r.Header, Body: body,
+		Verified: func() {
+			limit.Verified(r.Context())
+			h.proved()
+		},
+	})
+	if a.Note != "" {
+		p.count(count.HookNote(a.Note))
+	}
+	if a.Refused != "" {
+		p.refused(h, a)
+	}
+	write(w, a)
+}
+
+// proved notes that the network has called.
+func (h *hooked) proved() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.state.LastRequestAt, h.state.LastRefusal, h.state.Skew = time.Now(), "", 0
+}
+
+// refused counts and remembers a refusal.
+func (p *Plane) refused(h *hooked, a platforms.HookAnswer) {
+	p.count(count.HookRefused(string(a.Refused)))
+	h.mu.Lock()
+	h.state.Refused++
+	h.state.LastRefusal, h.state.Skew = a.Refused, a.Skew
+	h.mu.Unlock()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.refusals) >= maxRefusals {
+		p.refusals = append(p.refusals[:0], p.refusals[1:]...)
+	}
+	p.refusals = append(p.refusals, Refusal{At: time.Now(), Bot: h.bot, Reason: a.Refused})
+	p.log.Debug("web hook refused", "bot", h.bot.String(), "reason", a.Refused)
+}
+
+// Refusals are the newest, oldest first.
+func (p *Plane) Refusals() []Refusal {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return append([]Refusal(nil), p.refusals...)
+}
+
+// State is how the requests for a bot go; ok is false for one that no network calls.
+func (p *Plane) State(b relay.Bot) (s State, ok bool) {
+	for _, h := range p.hooks {
+		if h.bot == b {
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			return h.state, true
+		}
+	}
+	return State{}, false
+}
+
+// write answers a request.
+func write(w http.ResponseWriter, a platforms.HookAnswer) {
+	h := w.Header()
+	h.Set("Cache-Control", "no-store")
+	if a.Type != "" {
+		h.Set("Content-Type", a.Type)
+	}
+	if a.RetryAfter > 0 {
+		h.Set("Retry-After", strconv.Itoa(int(math.Ceil(a.RetryAfter.Seconds()))))
+	}
+	w.WriteHeader(a.Status)
+	_, _ = w.Write(a.Body) // the caller may be gone; there is nobody else to tell
+}
