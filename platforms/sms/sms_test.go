@@ -82,7 +82,7 @@ func (tw *twilio) RoundTrip(r *http.Request) (*http.Response, error) {
 	return w.Result(), nil
 }
 
-func opened(t *testing.T, tw *twilio, from, token string) *Platform {
+func opened(t testing.TB, tw *twilio, from, token string) *Platform {
 	t.Helper()
 	p, err := Kind.Open(platforms.Options{
 		Token: relay.NewSecret([]byte(token)), Log: slog.New(slog.DiscardHandler), Transport: tw, PublicURL: "https://relay.example.net",
@@ -122,7 +122,7 @@ func inbound(p *Platform, changes ...string) platforms.HookRequest {
 
 func signedFor(p *Platform, form url.Values) platforms.HookRequest {
 	h := make(http.Header)
-	h.Set(headerSign, signature([]byte(ourToken), p.origin+platforms.HookPath(p.bot), form))
+	h.Set(headerSign, signature([]byte(ourToken), p.hook, form))
 	return platforms.HookRequest{Method: http.MethodPost, Target: platforms.HookPath(p.bot), Header: h, Body: []byte(form.Encode())}
 }
 
