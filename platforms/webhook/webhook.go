@@ -12,7 +12,6 @@ package webhook
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"net/url"
@@ -64,8 +63,8 @@ type Platform struct {
 	turns *turn.Turns
 	board *board.Board
 	feed  *hook.Feed
-
-	directory atomic.Pointer[platforms.Directory] // set by Run
+	url   string      // where callers post
+	gone  atomic.Bool // the receiver wants no more answers
 }
 
 var (
@@ -86,11 +85,13 @@ func open(o platforms.Options) (*Platform, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Platform{
-		bot: relay.Bot{Platform: Name, ID: relay.BotID(opts[keyName])}, name: opts[keyName], keys: keys, reply: opts[keyReplyURL],
-		out: call.New(o.Token, o.Outside, maxAnswer), turns: turn.New(rates(), explained, checkChat),
-		board: board.New(opts[keyName]), feed: hook.NewFeed(),
-	}, nil
+	bot := relay.Bot{Platform: Name, ID: relay.BotID(opts[keyName])}
+	p := &Platform{
+		bot: bot, name: opts[keyName], keys: keys, reply: opts[keyReplyURL], out: call.New(o.Token, o.Outside, maxAnswer),
+		board: board.New(opts[keyName]), feed: hook.NewFeed(), url: o.PublicURL + platforms.HookPath(bot),
+	}
+	p.turns = turn.New(rates(), explained, p.checkChat)
+	return p, nil
 }
 
 func checkHook(v string) error {
@@ -115,7 +116,9 @@ func checkReplyURL(v string) error {
 
 func (p *Platform) Bot() relay.Bot { return p.bot }
 
-func (p *Platform) Status() platforms.Status { return p.board.Read() }
+func (p *Platform) Status() platforms.Status {
+	return hook.Awaited(p.board.Read(), "enter "+p.url+" at whoever calls")
+}
 
 // Descriptor implements platforms.Platform.
 func (p *Platform) Descriptor() relay.Descriptor {
@@ -126,9 +129,6 @@ func (p *Platform) Descriptor() relay.Descriptor {
 
 // Run implements platforms.Platform. Nobody has to accept the hook's secret: it is connected at once.
 func (p *Platform) Run(ctx context.Context, in platforms.Inbox) error {
-	if d, ok := in.(platforms.Directory); ok {
-		p.directory.Store(&d)
-	}
 	defer p.out.HTTP.CloseIdleConnections()
 	p.board.Is(platforms.Connected, "")
 	p.feed.Run(ctx, in, func(err error) {
@@ -166,10 +166,4 @@ func (p *Platform) Locate(_ context.Context, chat relay.ChatID) (relay.Place, er
 // ChatInfo implements platforms.ChatInformer.
 func (p *Platform) ChatInfo(_ context.Context, a relay.GetChatInfo) (relay.Result, error) {
 	return relay.Result{ChatInfo: &relay.ChatInfo{Name: string(a.Chat), Type: relay.ChatDM}}, nil
-}
-
-func randomBytes(n int) []byte {
-	b := make([]byte, n)
-	_, _ = rand.Read(b) // never fails: it ends the process instead
-	return b
 }
