@@ -117,13 +117,13 @@ func inbound(p *Platform, changes ...string) platforms.HookRequest {
 	for n := 0; n < len(changes); n += 2 {
 		form.Set(changes[n], changes[n+1])
 	}
-	return signedFor(p, form)
+	return signedFor(p.hook, form)
 }
 
-func signedFor(p *Platform, form url.Values) platforms.HookRequest {
+func signedFor(address string, form url.Values) platforms.HookRequest {
 	h := make(http.Header)
-	h.Set(headerSign, signature([]byte(ourToken), p.hook, form))
-	return platforms.HookRequest{Method: http.MethodPost, Target: platforms.HookPath(p.bot), Header: h, Body: []byte(form.Encode())}
+	h.Set(headerSign, signature([]byte(ourToken), address, form))
+	return platforms.HookRequest{Method: http.MethodPost, Target: strings.TrimPrefix(address, ourOrigin), Header: h, Body: []byte(form.Encode())}
 }
 
 func TestReceive(t *testing.T) {
