@@ -18,6 +18,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/sessionkey"
 )
 
 func itoa(n int64) string { return strconv.FormatInt(n, 10) }
@@ -146,6 +147,9 @@ func TestReceive(t *testing.T) {
 				ev := in.events[0]
 				if ev.Source.ChatID != tc.chat || ev.Source.UserID != tc.user || ev.Text != tc.text || ev.Source.ChatType != relay.ChatDM {
 					t.Errorf("%+v", ev)
+				}
+				if got, want := sessionkey.Build(ev.Source, sessionkey.Options{}), "agent:main:webhook:dm:"+string(tc.chat); string(got) != want {
+					t.Errorf("session key %s, want %s", got, want)
 				}
 				if user, ok := p.DirectUser(ev.Source.ChatID); !ok || user != tc.user {
 					t.Errorf("the chat is %q's", user)
