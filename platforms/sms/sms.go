@@ -18,7 +18,6 @@ import (
 	"log/slog"
 	"net/http"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
@@ -46,6 +45,7 @@ var Kind = platforms.Kind{
 	Name:       Name,
 	Label:      "SMS",
 	Keys:       settings(),
+	TokenHelp:  "the account's auth token, from Twilio's console",
 	CheckToken: checkToken,
 	CheckID:    checkID,
 	Open:       func(o platforms.Options) (platforms.Platform, error) { return open(o) },
@@ -72,15 +72,13 @@ type Platform struct {
 	board   *board.Board
 	feed    *hook.Feed
 	log     *slog.Logger
-
-	called atomic.Bool // Twilio has called
 }
 
 var (
 	_ platforms.Platform     = (*Platform)(nil)
 	_ platforms.ChatInformer = (*Platform)(nil)
 	_ platforms.DirectChats  = (*Platform)(nil)
-	_ platforms.Limited   = (*Platform)(nil)
+	_ platforms.Limited      = (*Platform)(nil)
 	_ platforms.Locator      = (*Platform)(nil)
 	_ platforms.Roster       = (*Platform)(nil)
 	_ platforms.Hook         = (*Platform)(nil)
@@ -163,13 +161,7 @@ func checkID(id string) error {
 
 func (p *Platform) Bot() relay.Bot { return p.bot }
 
-func (p *Platform) Status() platforms.Status {
-	s := p.board.Read()
-	if s.State == platforms.Connected && !p.called.Load() {
-		s.Reason = "no request yet: enter " + p.origin + platforms.HookPath(p.bot) + " at Twilio, where the number says what to do when a message comes in"
-	}
-	return s
-}
+func (p *Platform) Status() platforms.Status { return p.board.Read() }
 
 // Descriptor implements platforms.Platform.
 func (p *Platform) Descriptor() relay.Descriptor {

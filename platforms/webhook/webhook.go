@@ -42,6 +42,7 @@ var Kind = platforms.Kind{
 	Label:      "Web hook",
 	Keys:       settings(),
 	Token:      "secret",
+	TokenHelp:  "in place of token_file: lines of whsec_…, as hermes-connector webhook secret writes them; all verify, the first signs",
 	CheckToken: func(s relay.Secret) error { _, err := keys(s); return err },
 	Open:       func(o platforms.Options) (platforms.Platform, error) { return open(o) },
 }
@@ -49,7 +50,7 @@ var Kind = platforms.Kind{
 func settings() []platforms.Key {
 	return []platforms.Key{
 		{Name: keyName, Check: checkHook, Help: "the hook's name: small letters, digits and '-', at most 32; its path is /webhooks/webhook/NAME"},
-		{Name: keyReplyURL, Check: checkReplyURL, Help: "where the agent's answers are posted, signed; none: the agent cannot answer"},
+		{Name: keyReplyURL, Check: checkReplyURL, Outside: true, Help: "where the agent's answers are posted, signed; none: the agent cannot answer"},
 	}
 }
 

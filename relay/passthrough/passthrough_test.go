@@ -138,7 +138,9 @@ func TestRefusalsAreCounted(t *testing.T) {
 			t.Errorf("%d %v", w.Code, w.Header())
 		}
 		s, ok := p.State(relay.Bot{Platform: "sms", ID: "1"})
-		if !ok || (n > 2) != !s.LastRequestAt.IsZero() || s.Refused != uint64(min(n, 5)) || s.LastRefusal != answers[n-1].Refused || s.Skew != answers[n-1].Skew {
+		skew := map[int]time.Duration{2: 400 * time.Second}[n]
+		unsigned := map[int]uint64{1: 1, 2: 1}[n]
+		if !ok || (n > 2) != !s.LastRequestAt.IsZero() || s.Refused != uint64(min(n, 5)) || s.Unsigned != unsigned || s.Skew != skew || s.Strayed != (n == 3) {
 			t.Errorf("after %d: %+v", n, s)
 		}
 	}
