@@ -31,9 +31,10 @@ import (
 )
 
 const (
-	// smallBody is how much of a body is read of any number of callers at a time, in bytes. Larger ones are
-	// read of so many at a time only, and so many of one address.
-	smallBody     = 64 << 10
+	// smallBody is how much of a body is read of any number of callers at a time, in bytes: as many as the listener
+	// lets in, 1,024 strangers. Larger ones are read of so many at a time only, and so many of one address. A text
+	// message has at most 20 KiB, few have more than 2.
+	smallBody     = 16 << 10
 	maxLarge      = 32
 	maxLargeOfOne = 8
 	retryLarge    = 5 * time.Second
@@ -136,8 +137,6 @@ func (p *Plane) serve(h *hooked, w http.ResponseWriter, r *http.Request, from ne
 	if err != nil {
 		panic(http.ErrAbortHandler) // the caller is gone, or too slow: no answer, which would be 200, but a closed connection
 	}
-	// The request has come. What still ends its context is a caller who goes.
-	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(answerTime)) // a connection without deadlines is a test's
 	a := h.hook.Receive(r.Context(), platforms.HookRequest{
 		Method: r.Method, Target: r.RequestURI, Header: r.Header, Body: body,
 		Verified: func() {
