@@ -47,11 +47,3 @@ func Stale(seconds string, now time.Time) (at time.Time, a platforms.HookAnswer,
 	}
 	return at, a, true
 }
-
-// Awaited is s, which says what an operator is to do as long as the network has not called.
-func Awaited(s platforms.Status, do string) platforms.Status {
-	if s.State == platforms.Connected && s.LastEventAt.IsZero() {
-		s.Reason = "no request yet: " + do
-	}
-	return s
-}

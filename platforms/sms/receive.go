@@ -27,7 +27,11 @@ const (
 
 // HookRules implements platforms.Hook.
 func (p *Platform) HookRules() platforms.HookRules {
-	return platforms.HookRules{Methods: []string{http.MethodPost}, MaxBody: maxBody}
+	return platforms.HookRules{
+		Methods: []string{http.MethodPost}, MaxBody: maxBody,
+		Enter: "Twilio console > Phone Numbers > the number > Messaging > A message comes in",
+		Doubt: "is public_url what Twilio calls, and token_file the auth token of account_sid?",
+	}
 }
 
 // Receive implements platforms.Hook. Twilio signs no time: a repetition ends at the seen mark of its MessageSid.

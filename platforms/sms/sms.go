@@ -47,6 +47,7 @@ var Kind = platforms.Kind{
 	Name:       Name,
 	Label:      "SMS",
 	Keys:       settings(),
+	TokenHelp:  "the account's auth token, from Twilio's console",
 	CheckToken: checkToken,
 	CheckID:    checkID,
 	Open:       func(o platforms.Options) (platforms.Platform, error) { return open(o) },
@@ -159,9 +160,7 @@ func checkID(id string) error {
 
 func (p *Platform) Bot() relay.Bot { return p.bot }
 
-func (p *Platform) Status() platforms.Status {
-	return hook.Awaited(p.board.Read(), "enter "+p.hook+" at Twilio, where the number says what to do when a message comes in")
-}
+func (p *Platform) Status() platforms.Status { return p.board.Read() }
 
 // Descriptor implements platforms.Platform.
 func (p *Platform) Descriptor() relay.Descriptor {

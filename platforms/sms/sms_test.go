@@ -237,7 +237,7 @@ func TestWhatIsNotOnDiskInTimeIsNotConfirmed(t *testing.T) {
 
 func TestStates(t *testing.T) {
 	running(t, &twilio{}, &inbox{}, func(t *testing.T, p *Platform) {
-		if s := p.Status(); s.State != platforms.Connected || !strings.Contains(s.Reason, "https://relay.example.net/webhooks/sms/15005550006") {
+		if s := p.Status(); s.State != platforms.Connected || s.Reason != "" || !strings.Contains(p.HookRules().Enter, "Twilio console") {
 			t.Errorf("before the first request: %+v", s)
 		}
 		p.Receive(t.Context(), inbound(p))
@@ -444,5 +444,29 @@ func TestSettings(t *testing.T) {
 	}
 	if checkAccount(ourAccount) != nil || checkAccount("SK0") == nil || checkToken(relay.NewSecret([]byte("x"))) == nil {
 		t.Error("account or token")
+	}
+}
+
+// TestAPathBeforeOurs: a proxy takes the path of public_url off, and Twilio signs with it.
+func TestAPathBeforeOurs(t *testing.T) {
+	p, err := Kind.Open(platforms.Options{
+		Token: relay.NewSecret([]byte(ourToken)), Log: slog.New(slog.DiscardHandler), Transport: &twilio{}, PublicURL: "https://relay.example.net/y",
+		Values: map[string]string{"account_sid": ourAccount, "from": ourNumber},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	status := url.Values{"MessageStatus": {"delivered"}, "MessageSid": {"SM1"}, "AccountSid": {ourAccount}}
+	for address, want := range map[string]int{
+		"https://relay.example.net/y/webhooks/sms/15005550006?a=b%20c":     http.StatusOK,
+		"https://relay.example.net:443/y/webhooks/sms/15005550006?a=b%20c": http.StatusOK,
+		"https://relay.example.net/webhooks/sms/15005550006?a=b%20c":       http.StatusUnauthorized,
+	} {
+		h := make(http.Header)
+		h.Set(headerSign, signature([]byte(ourToken), address, status))
+		r := platforms.HookRequest{Method: http.MethodPost, Target: "/webhooks/sms/15005550006?a=b%20c", Header: h, Body: []byte(status.Encode())}
+		if a := p.(platforms.Hook).Receive(t.Context(), r); a.Status != want {
+			t.Errorf("signed for %s: %d, want %d", address, a.Status, want)
+		}
 	}
 }

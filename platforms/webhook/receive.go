@@ -29,7 +29,10 @@ const (
 
 // HookRules implements platforms.Hook.
 func (p *Platform) HookRules() platforms.HookRules {
-	return platforms.HookRules{Methods: []string{http.MethodPost}, MaxBody: maxBody}
+	return platforms.HookRules{
+		Methods: []string{http.MethodPost}, MaxBody: maxBody,
+		Enter: "the sender", Doubt: "does the sender sign with a line of secret_file, in the form of Standard Webhooks?",
+	}
 }
 
 // Receive implements platforms.Hook.

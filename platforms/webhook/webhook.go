@@ -41,6 +41,7 @@ var Kind = platforms.Kind{
 	Label:      "Web hook",
 	Keys:       settings(),
 	Token:      "secret",
+	TokenHelp:  "in place of token_file: lines of whsec_…, as hermes-connector webhook secret writes them; all verify, the first signs",
 	CheckToken: func(s relay.Secret) error { _, err := keys(s); return err },
 	Open:       func(o platforms.Options) (platforms.Platform, error) { return open(o) },
 }
@@ -48,7 +49,7 @@ var Kind = platforms.Kind{
 func settings() []platforms.Key {
 	return []platforms.Key{
 		{Name: keyName, Check: checkHook, Help: "the hook's name: small letters, digits and '-', at most 32; its path is /webhooks/webhook/NAME"},
-		{Name: keyReplyURL, Check: checkReplyURL, Help: "where the agent's answers are posted, signed; none: the agent cannot answer"},
+		{Name: keyReplyURL, Check: checkReplyURL, Outside: true, Help: "where the agent's answers are posted, signed; none: the agent cannot answer"},
 	}
 }
 
@@ -63,7 +64,6 @@ type Platform struct {
 	turns *turn.Turns
 	board *board.Board
 	feed  *hook.Feed
-	url   string      // where callers post
 	gone  atomic.Bool // the receiver wants no more answers
 }
 
@@ -88,7 +88,7 @@ func open(o platforms.Options) (*Platform, error) {
 	bot := relay.Bot{Platform: Name, ID: relay.BotID(opts[keyName])}
 	p := &Platform{
 		bot: bot, name: opts[keyName], keys: keys, reply: opts[keyReplyURL], out: call.New(o.Token, o.Outside, maxAnswer),
-		board: board.New(opts[keyName]), feed: hook.NewFeed(), url: o.PublicURL + platforms.HookPath(bot),
+		board: board.New(opts[keyName]), feed: hook.NewFeed(),
 	}
 	p.turns = turn.New(rates(), explained, p.checkChat)
 	return p, nil
@@ -116,9 +116,7 @@ func checkReplyURL(v string) error {
 
 func (p *Platform) Bot() relay.Bot { return p.bot }
 
-func (p *Platform) Status() platforms.Status {
-	return hook.Awaited(p.board.Read(), "enter "+p.url+" at whoever calls")
-}
+func (p *Platform) Status() platforms.Status { return p.board.Read() }
 
 // Descriptor implements platforms.Platform.
 func (p *Platform) Descriptor() relay.Descriptor {
