@@ -15,6 +15,7 @@ import (
 	"log/slog"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -77,14 +78,16 @@ type Platform struct {
 	feed  *hook.Feed
 	log   *slog.Logger
 
-	called atomic.Bool // WeCom has called
+	called  atomic.Bool            // WeCom has called
+	trouble atomic.Pointer[string] // why WeCom refused the newest message, as far as that concerns all messages; nil: it did not
+	look    chan struct{}          // capacity 1: Run is to look at the credential now
 }
 
 var (
 	_ platforms.Platform     = (*Platform)(nil)
 	_ platforms.ChatInformer = (*Platform)(nil)
 	_ platforms.DirectChats  = (*Platform)(nil)
-	_ platforms.Limited   = (*Platform)(nil)
+	_ platforms.Limited      = (*Platform)(nil)
 	_ platforms.Locator      = (*Platform)(nil)
 	_ platforms.Roster       = (*Platform)(nil)
 	_ platforms.Hook         = (*Platform)(nil)
@@ -115,6 +118,7 @@ func open(o platforms.Options) (*Platform, error) {
 		bot:  relay.Bot{Platform: Name, ID: relay.BotID(opts[keyCorp] + "-" + opts[keyAgent])},
 		corp: opts[keyCorp], agent: opts[keyAgent], token: o.Secrets[secretToken], key: key, log: o.Log,
 		turns: turn.New(rates(), explained, checkChat), board: board.New(""), feed: hook.NewFeed(),
+		look: make(chan struct{}, 1),
 	}
 	p.hook = o.PublicURL + platforms.HookPath(p.bot)
 	p.api = newClient(opts[keyCorp], opts[keyAgent], o)
@@ -141,7 +145,8 @@ func checkAES(s relay.Secret) error {
 }
 
 func checkCorp(v string) error {
-	if len(v) < 4 || len(v) > 64 || letters(v) != v {
+	other := func(r rune) bool { return (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') }
+	if len(v) < 4 || len(v) > 64 || strings.ContainsFunc(v, other) {
 		return fmt.Errorf("%q: want the corporation's id, like ww0123456789abcdef", v)
 	}
 	return nil
@@ -154,19 +159,9 @@ func checkAgent(v string) error {
 	return nil
 }
 
-// letters are the letters and digits of s.
-func letters(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' {
-			return r
-		}
-		return -1
-	}, s)
-}
-
 // checkID wants corporation and user.
 func checkID(id string) error {
-	if corp, user, ok := strings.Cut(id, ":"); !ok || corp == "" || user == "" {
+	if corp, user, _ := strings.Cut(id, ":"); checkCorp(corp) != nil || !isUser(user) {
 		return errors.New("people are known by corporation and user, like ww0123456789abcdef:ann")
 	}
 	return nil
@@ -175,14 +170,19 @@ func checkID(id string) error {
 // user is who a chat of this corporation's is with; ok is false for any other.
 func (p *Platform) user(chat relay.ChatID) (string, bool) {
 	corp, user, ok := strings.Cut(string(chat), ":")
-	return user, ok && corp == p.corp && user != ""
+	return user, ok && corp == p.corp && isUser(user)
 }
 
 func (p *Platform) Bot() relay.Bot { return p.bot }
 
 func (p *Platform) Status() platforms.Status {
 	s := p.board.Read()
-	if s.State == platforms.Connected && !p.called.Load() {
+	if s.State != platforms.Connected {
+		return s
+	}
+	if why := p.trouble.Load(); why != nil {
+		s.State, s.Reason = platforms.Degraded, "the newest answer was refused: "+*why
+	} else if !p.called.Load() {
 		s.Reason = "no request yet: enter URL, Token and EncodingAESKey at WeCom, in the application's call-back settings; the URL is " + p.hook
 	}
 	return s
@@ -199,10 +199,10 @@ func (p *Platform) Descriptor() relay.Descriptor {
 func (p *Platform) Run(ctx context.Context, in platforms.Inbox) error {
 	defer p.api.calls.HTTP.CloseIdleConnections()
 	ctx, cancel := context.WithCancel(ctx)
+	var feeding sync.WaitGroup
+	defer feeding.Wait()
 	defer cancel()
-	fed := make(chan struct{})
-	go func() {
-		defer close(fed)
+	feeding.Go(func() {
 		p.feed.Run(ctx, in, func(err error) {
 			if err != nil {
 				p.board.Blocked("what WeCom posts cannot be stored; WeCom posts it again")
@@ -210,8 +210,7 @@ func (p *Platform) Run(ctx context.Context, in platforms.Inbox) error {
 			}
 			p.board.Blocked("")
 		})
-	}()
-	defer func() { cancel(); <-fed }()
+	})
 	err := p.watch(ctx)
 	if errors.Is(err, relay.ErrBadCredentials) {
 		p.board.Is(platforms.BadCredentials, "WeCom does not accept corp_id with this secret")
@@ -225,7 +224,7 @@ func (p *Platform) Run(ctx context.Context, in platforms.Inbox) error {
 // when ctx ended.
 func (p *Platform) watch(ctx context.Context) error {
 	p.board.Is(platforms.Connecting, "")
-	wait := backoff.Backoff{First: time.Second, Max: time.Minute}
+	wait := backoff.Backoff{First: afterFailure, Max: time.Minute}
 	for ctx.Err() == nil {
 		pause := lookEvery
 		_, err := p.api.access(ctx, "")
@@ -243,14 +242,21 @@ func (p *Platform) watch(ctx context.Context) error {
 			p.board.Is(platforms.Degraded, troubled(f))
 			p.log.Warn("wecom access token not read; trying again", "in", pause, "err", err)
 		}
-		backoff.Pause(ctx, pause)
+		select {
+		case <-time.After(pause):
+		case <-p.look:
+		case <-ctx.Done():
+		}
 	}
 	return nil
 }
 
 // troubled is why WeCom does not answer, for the operator.
 func troubled(f *call.Fault) string {
-	if f.Code == codeAddress {
+	switch {
+	case isStale(f):
+		return "WeCom does not accept the access token that it gave"
+	case f.Code == codeAddress:
 		if from := addressIn(f.Message); from != "" {
 			return "WeCom does not trust this address: add " + from + " to trusted IPs of the application"
 		}
