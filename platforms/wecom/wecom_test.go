@@ -97,6 +97,7 @@ func (w *api) RoundTrip(r *http.Request) (*http.Response, error) {
 		_ = json.NewDecoder(r.Body).Decode(&m)
 		w.sent = append(w.sent, m)
 		if w.lost {
+			w.lost = false
 			res := out.Result()
 			res.Body = io.NopCloser(iotest.ErrReader(errors.New("read " + r.URL.String() + ": connection reset")))
 			return res, nil
@@ -112,13 +113,18 @@ func (w *api) RoundTrip(r *http.Request) (*http.Response, error) {
 	return out.Result(), nil
 }
 
-func opened(t testing.TB, w *api, secret string) *Platform {
-	t.Helper()
-	p, err := Kind.Open(platforms.Options{
-		Token: relay.NewSecret([]byte(secret)), Log: slog.New(slog.DiscardHandler), Transport: w, PublicURL: "https://relay.example.net",
+// options are those of the vectors' application.
+func options(log *slog.Logger, rt http.RoundTripper, secret string) platforms.Options {
+	return platforms.Options{
+		Token: relay.NewSecret([]byte(secret)), Log: log, Transport: rt, PublicURL: "https://relay.example.net",
 		Secrets: map[string]relay.Secret{"callback_token": relay.NewSecret([]byte(ourToken)), "aes_key": relay.NewSecret([]byte(ourAES))},
 		Values:  map[string]string{"corp_id": ourCorp, "agent_id": ourAgent},
-	})
+	}
+}
+
+func opened(t testing.TB, w *api, secret string) *Platform {
+	t.Helper()
+	p, err := Kind.Open(options(slog.New(slog.DiscardHandler), w, secret))
 	if err != nil {
 		t.Fatal(err)
 	}
