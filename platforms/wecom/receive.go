@@ -5,6 +5,7 @@ import (
 	"context"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
@@ -39,7 +40,8 @@ func (p *Platform) Receive(ctx context.Context, r platforms.HookRequest) platfor
 	return p.take(ctx, plain)
 }
 
-// opened is what WeCom encrypted in r, or the answer to whoever is not WeCom. Of the envelope nothing else is signed.
+// opened is what WeCom encrypted in r, or the answer to whoever is not WeCom. Of the envelope nothing else is signed,
+// and before it is known to be WeCom's it is not parsed.
 func (p *Platform) opened(r platforms.HookRequest) ([]byte, *platforms.HookAnswer) {
 	unauthorized := hook.Unauthorized(platforms.BadSignature)
 	u, err := url.Parse(r.Target)
@@ -49,8 +51,7 @@ func (p *Platform) opened(r platforms.HookRequest) ([]byte, *platforms.HookAnswe
 	q := u.Query()
 	encrypted := q.Get("echostr")
 	if r.Method == http.MethodPost {
-		envelope, _ := elements(r.Body) // what is no XML has nothing in it
-		encrypted = envelope["Encrypt"]
+		encrypted = enclosed(r.Body)
 	}
 	timestamp := q.Get("timestamp")
 	if encrypted == "" || !signed(q.Get("msg_signature"), p.token.RevealString(), timestamp, q.Get("nonce"), encrypted) {
@@ -64,7 +65,20 @@ func (p *Platform) opened(r platforms.HookRequest) ([]byte, *platforms.HookAnswe
 	if err != nil || r.Method == http.MethodGet && bytes.ContainsRune(plain, '<') {
 		return nil, &unauthorized
 	}
+	if r.Method == http.MethodPost {
+		if e, err := elements(r.Body); err != nil || strings.TrimSpace(e["Encrypt"]) != encrypted {
+			return nil, &unauthorized
+		}
+	}
 	return plain, nil
+}
+
+// enclosed is what stands in the element Encrypt of an envelope, as WeCom writes it.
+func enclosed(envelope []byte) string {
+	_, rest, _ := bytes.Cut(envelope, []byte("<Encrypt>"))
+	inner, _, _ := bytes.Cut(rest, []byte("</Encrypt>"))
+	text := strings.TrimSpace(string(inner))
+	return strings.TrimSuffix(strings.TrimPrefix(text, "<![CDATA["), "]]>")
 }
 
 // take hands in a message. What makes no sense is answered as what does: repeated, it would make no more.

@@ -1,6 +1,7 @@
 package wecom
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -266,6 +267,64 @@ func TestReceive(t *testing.T) {
 	}
 }
 
+// TestEverySingleBit of the signature, and of what it covers, counts.
+func TestEverySingleBit(t *testing.T) {
+	in := &inbox{}
+	running(t, &api{}, in, func(t *testing.T, p *Platform) {
+		good := posted(p, ourXML, time.Now())
+		u, err := url.Parse(good.Target)
+		if err != nil {
+			t.Fatal(err)
+		}
+		refused := func(what string, bit int, r platforms.HookRequest) {
+			if a := p.Receive(t.Context(), r); a.Status != 401 || string(a.Body) != `{"error":"unauthorized"}` {
+				t.Errorf("bit %d of the %s: %d %s", bit, what, a.Status, a.Body)
+			}
+		}
+		for _, name := range []string{"msg_signature", "timestamp", "nonce"} {
+			q := u.Query()
+			value := q.Get(name)
+			for bit := range len(value) * 8 {
+				q.Set(name, flipped(value, bit))
+				refused(name, bit, platforms.HookRequest{Method: good.Method, Target: u.Path + "?" + q.Encode(), Body: good.Body})
+			}
+		}
+		cipher := enclosed(good.Body)
+		for bit := range len(cipher) * 8 {
+			body := bytes.Replace(good.Body, []byte(cipher), []byte(flipped(cipher, bit)), 1)
+			refused("message", bit, platforms.HookRequest{Method: good.Method, Target: good.Target, Body: body})
+		}
+		if a := p.Receive(t.Context(), good); a.Status != 200 || len(in.got.Events) != 1 || len(in.got.Undecodable) != 0 {
+			t.Errorf("%d, %+v", a.Status, in.got)
+		}
+	})
+}
+
+// flipped is s with one bit flipped.
+func flipped(s string, bit int) string {
+	b := []byte(s)
+	b[bit/8] ^= 1 << (bit % 8)
+	return string(b)
+}
+
+// TestEnvelopes: WeCom wraps what it encrypted; what else stands there counts for nothing.
+func TestEnvelopes(t *testing.T) {
+	in := &inbox{}
+	running(t, &api{}, in, func(t *testing.T, p *Platform) {
+		bare := posted(p, ourXML, time.Now())
+		cipher := enclosed(bare.Body)
+		for n, body := range []string{
+			"<xml><ToUserName><![CDATA[ww1]]></ToUserName><AgentID><![CDATA[]]></AgentID><Encrypt><![CDATA[" + cipher + "]]></Encrypt></xml>",
+			`<?xml version="1.0"?>` + "\n<xml>\n<Encrypt>\n" + cipher + "\n</Encrypt>\n</xml>\n",
+		} {
+			bare.Body = []byte(body)
+			if a := p.Receive(t.Context(), bare); a.Status != 200 || len(in.got.Events) != n+1 {
+				t.Errorf("%s: %d, %q", body, a.Status, a.Refused)
+			}
+		}
+	})
+}
+
 // TestTheQuestion whether the address is ours is answered with what was encrypted, and nothing else.
 func TestTheQuestion(t *testing.T) {
 	running(t, &api{}, &inbox{}, func(t *testing.T, p *Platform) {
@@ -294,17 +353,25 @@ func TestWhoHasNotProvedIt(t *testing.T) {
 			change func(*platforms.HookRequest)
 			want   platforms.HookRefusal
 		}{
-			"another time":   {func(r *platforms.HookRequest) { r.Target = strings.Replace(r.Target, "timestamp=", "timestamp=1", 1) }, platforms.BadSignature},
-			"another nonce":  {func(r *platforms.HookRequest) { r.Target = strings.Replace(r.Target, "nonce=1", "nonce=2", 1) }, platforms.BadSignature},
-			"no signature":   {func(r *platforms.HookRequest) { r.Target = strings.Replace(r.Target, "msg_signature", "x", 1) }, platforms.BadSignature},
-			"no XML":         {func(r *platforms.HookRequest) { r.Body = []byte("hello") }, platforms.BadSignature},
-			"nothing in it":  {func(r *platforms.HookRequest) { r.Body = []byte("<xml></xml>") }, platforms.BadSignature},
-			"six min ago":    {func(r *platforms.HookRequest) { *r = posted(p, ourXML, time.Now().Add(-6*time.Minute)) }, platforms.StaleTimestamp},
-			"another key":    {func(r *platforms.HookRequest) { *r = sealed(p, make([]byte, 32), ourCorp) }, platforms.BadSignature},
-			"for another":    {func(r *platforms.HookRequest) { *r = sealed(p, p.key, "ww1") }, platforms.BadSignature},
-			"no number":      {func(r *platforms.HookRequest) { *r = at(p, "", "1e9") }, platforms.BadSignature},
-			"no time":        {func(r *platforms.HookRequest) { *r = at(p, "", "") }, platforms.BadSignature},
-			"a bad target":   {func(r *platforms.HookRequest) { r.Target = "/\x7f?" }, platforms.BadSignature},
+			"another time":  {func(r *platforms.HookRequest) { r.Target = strings.Replace(r.Target, "timestamp=", "timestamp=1", 1) }, platforms.BadSignature},
+			"another nonce": {func(r *platforms.HookRequest) { r.Target = strings.Replace(r.Target, "nonce=1", "nonce=2", 1) }, platforms.BadSignature},
+			"no signature":  {func(r *platforms.HookRequest) { r.Target = strings.Replace(r.Target, "msg_signature", "x", 1) }, platforms.BadSignature},
+			"no XML":        {func(r *platforms.HookRequest) { r.Body = []byte("hello") }, platforms.BadSignature},
+			"nothing in it": {func(r *platforms.HookRequest) { r.Body = []byte("<xml></xml>") }, platforms.BadSignature},
+			"six min ago":   {func(r *platforms.HookRequest) { *r = posted(p, ourXML, time.Now().Add(-6*time.Minute)) }, platforms.StaleTimestamp},
+			"another key":   {func(r *platforms.HookRequest) { *r = sealed(p, make([]byte, 32), ourCorp) }, platforms.BadSignature},
+			"for another":   {func(r *platforms.HookRequest) { *r = sealed(p, p.key, "ww1") }, platforms.BadSignature},
+			"no number":     {func(r *platforms.HookRequest) { *r = at(p, "", "1e9") }, platforms.BadSignature},
+			"no time":       {func(r *platforms.HookRequest) { *r = at(p, "", "") }, platforms.BadSignature},
+			"a bad target":  {func(r *platforms.HookRequest) { r.Target = "/\x7f?" }, platforms.BadSignature},
+			"a directive":   {func(r *platforms.HookRequest) { r.Body = append([]byte("<!DOCTYPE a>"), r.Body...) }, platforms.BadSignature},
+			"an entity": {func(r *platforms.HookRequest) {
+				r.Body = bytes.Replace(r.Body, []byte("somebody"), []byte("&nbsp;"), 1)
+			}, platforms.BadSignature},
+			"too deep": {func(r *platforms.HookRequest) {
+				r.Body = []byte(strings.Repeat("<a>", 8) + string(r.Body) + strings.Repeat("</a>", 8))
+			}, platforms.BadSignature},
+			"within another": {func(r *platforms.HookRequest) { r.Body = []byte("<a>" + string(r.Body) + "</a>") }, platforms.BadSignature},
 			"upper case":     {func(r *platforms.HookRequest) { r.Target = upper(r.Target) }, platforms.BadSignature},
 			"two envelopes":  {func(r *platforms.HookRequest) { r.Body = append(r.Body, r.Body...) }, platforms.BadSignature},
 			"in six minutes": {func(r *platforms.HookRequest) { *r = posted(p, ourXML, time.Now().Add(6*time.Minute)) }, platforms.StaleTimestamp},
@@ -599,6 +666,19 @@ func TestCost(t *testing.T) {
 	runtime.ReadMemStats(&after)
 	if n := (after.TotalAlloc - before.TotalAlloc) / runs; n > 64<<10 {
 		t.Errorf("%d bytes", n)
+	}
+}
+
+// BenchmarkStranger: what the largest request costs that is not WeCom's.
+func BenchmarkStranger(b *testing.B) {
+	p := opened(b, &api{}, ourSecret)
+	r := posted(p, ourXML, time.Now())
+	r.Body = []byte("<xml><Encrypt>" + strings.Repeat("A", maxBody-40) + "</Encrypt></xml>")
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, refusal := p.opened(r); refusal == nil {
+			b.Fatal("not refused")
+		}
 	}
 }
 
