@@ -30,10 +30,15 @@ var (
 	ErrBusy = errors.New("too many requests wait to be stored")
 	// ErrLate: what was handed in was not on disk in time. It may get there yet.
 	ErrLate = errors.New("not on disk in time")
+	// ErrOver: Run has ended.
+	ErrOver = errors.New("the bot has stopped")
 )
 
 // Feed hands in what requests brought. Its methods may be called from any goroutine, Run once.
-type Feed struct{ queue chan *piece }
+type Feed struct {
+	queue chan *piece
+	over  chan struct{} // closed when Run ends
+}
 
 // piece is what one request brought.
 type piece struct {
@@ -43,10 +48,10 @@ type piece struct {
 }
 
 // NewFeed makes a feed. What is taken waits for Run.
-func NewFeed() *Feed { return &Feed{queue: make(chan *piece, maxWaiting)} }
+func NewFeed() *Feed { return &Feed{queue: make(chan *piece, maxWaiting), over: make(chan struct{})} }
 
-// Take hands b in and waits for the disk, no longer than wait. Errors: ErrBusy, ErrLate, ctx's cause, or why
-// the store refused it.
+// Take hands b in, which has no Cursor, and waits for the disk, no longer than wait. Errors: ErrBusy, ErrLate,
+// ErrOver, ctx's cause, or why the store refused it.
 func (f *Feed) Take(ctx context.Context, b platforms.Batch, wait time.Duration) error {
 	p := &piece{batch: b, until: time.Now().Add(wait), done: make(chan error, 1)}
 	select {
@@ -61,6 +66,8 @@ func (f *Feed) Take(ctx context.Context, b platforms.Batch, wait time.Duration) 
 		return err
 	case <-t.C:
 		return ErrLate
+	case <-f.over:
+		return ErrOver // what is stored all the same comes again, and is recognised
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
@@ -68,6 +75,7 @@ func (f *Feed) Take(ctx context.Context, b platforms.Batch, wait time.Duration) 
 
 // Run hands in what is taken until ctx ends. It tells said nil when something was stored, and why when not.
 func (f *Feed) Run(ctx context.Context, in platforms.Inbox, said func(error)) {
+	defer close(f.over)
 	for {
 		select {
 		case p := <-f.queue:
@@ -100,6 +108,8 @@ func (f *Feed) handIn(ctx context.Context, in platforms.Inbox, all []*piece, sai
 	for _, p := range all {
 		b.Events = append(b.Events, p.batch.Events...)
 		b.Undecodable = append(b.Undecodable, p.batch.Undecodable...)
+		b.Moves = append(b.Moves, p.batch.Moves...)
+		b.Roster = append(b.Roster, p.batch.Roster...)
 		b.Capabilities = append(b.Capabilities, p.batch.Capabilities...)
 		if p.until.After(last) {
 			last = p.until
