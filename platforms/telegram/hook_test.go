@@ -518,6 +518,22 @@ func TestWebHookSurvives(t *testing.T) {
 	}
 }
 
+// TestSecretThatComesBack in Telegram's words is shown nowhere.
+func TestSecretThatComesBack(t *testing.T) {
+	onHook(t, func(t *testing.T, f *fakeAPI, restart func(string) *Platform, log *platformtest.Log) {
+		f.answer("setWebhook", func(v url.Values) any {
+			return fault{code: 400, description: "Bad Request: no such secret_token: " + v.Get("secret_token")}
+		})
+		p := restart("webhook")
+		running(t, p, newInbox())
+		synctest.Wait()
+		secret := f.callsTo("setWebhook")[0].Get("secret_token")
+		if got := p.Status(); !strings.Contains(got.Reason, "no such secret_token") || strings.Contains(got.Reason+log.String(), secret) {
+			t.Errorf("%+v\n%s", got, log.String())
+		}
+	})
+}
+
 func TestBadCredentialsOfAWebHook(t *testing.T) {
 	for _, method := range []string{"getMe", "setWebhook", "getWebhookInfo"} {
 		onHook(t, func(t *testing.T, f *fakeAPI, restart func(string) *Platform, _ *platformtest.Log) {
@@ -560,6 +576,18 @@ func TestPublicURL(t *testing.T) {
 			case updates == "webhook" && err == nil && p.(*Platform).hookURL != tc.public+"/webhooks/telegram/1":
 				t.Errorf("%s: %s", name, p.(*Platform).hookURL)
 			}
+		}
+	}
+}
+
+func BenchmarkReceive(b *testing.B) {
+	h := &hooked{reader: newReader(relay.Bot{Platform: Name, ID: "700100"}, testMe, false, discard())}
+	body := []byte(`{"update_id":7,"message":{"message_id":1,"date":1790000001,"text":"` + strings.Repeat("The beans are up. ", 50) +
+		`","chat":{"id":4001,"type":"private","first_name":"Ann"},"from":{"id":4001,"is_bot":false,"first_name":"Ann","username":"ann_x"}}}`)
+	b.ReportAllocs()
+	for b.Loop() {
+		if got, _ := h.read(body); len(got.Events) != 1 {
+			b.Fatal("no event")
 		}
 	}
 }
