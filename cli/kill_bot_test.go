@@ -1,6 +1,7 @@
 package cli_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
@@ -13,12 +14,14 @@ import (
 
 const botToken = "4242:AAHdqTcvCH1vGWJxfSeofSAs0K5PALDsaw4"
 
-// botAPI is a Bot API with Telegram's rule for updates: one is handed out until a higher offset
-// confirms it, and is gone then.
+// botAPI is a Bot API with Telegram's rule for updates: one is handed out until a higher offset confirms it, or
+// posted until the web hook says that it has it, and is gone then.
 type botAPI struct {
 	url string
 
 	mu        sync.Mutex // guards the fields below
+	hook      struct{ url, secret string }
+	posted    int // of what was confirmed
 	grew      chan struct{}
 	updates   []update
 	next      int64
@@ -37,7 +40,71 @@ func newBotAPI(t *testing.T) *botAPI {
 	t.Cleanup(s.CloseClientConnections)
 	t.Cleanup(s.Close)
 	a.url = s.URL
+	over, posting := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(posting)
+		a.post(over)
+	}()
+	t.Cleanup(func() { close(over); <-posting })
 	return a
+}
+
+// post posts updates to the web hook until over: the next one when it has the one before, after a moment if it
+// refused that or is not there.
+func (a *botAPI) post(over <-chan struct{}) {
+	client := http.Client{Timeout: patience}
+	defer client.CloseIdleConnections()
+	for {
+		a.mu.Lock()
+		hook, grew := a.hook, a.grew
+		var next *update
+		if hook.url != "" && len(a.updates) > 0 {
+			next = &a.updates[0]
+		}
+		a.mu.Unlock()
+		moment := time.Hour
+		if next != nil {
+			moment = 10 * time.Millisecond
+			body, _ := json.Marshal(next)
+			r, _ := http.NewRequest(http.MethodPost, hook.url, bytes.NewReader(body))
+			r.Header.Set("X-Telegram-Bot-Api-Secret-Token", hook.secret)
+			resp, err := client.Do(r)
+			if err == nil {
+				_ = resp.Body.Close()
+			}
+			if err == nil && resp.StatusCode == http.StatusOK {
+				a.mu.Lock()
+				if len(a.updates) > 0 && a.updates[0].ID == next.ID { // a poll may have taken it meanwhile
+					a.updates = a.updates[1:]
+					a.confirmed++
+					a.posted++
+				}
+				a.mu.Unlock()
+				continue
+			}
+		}
+		select {
+		case <-grew:
+		case <-time.After(moment):
+		case <-over:
+			return
+		}
+	}
+}
+
+// setHook makes url the web hook; empty: there is none.
+func (a *botAPI) setHook(url, secret string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.hook.url, a.hook.secret = url, secret
+	close(a.grew)
+	a.grew = make(chan struct{})
+}
+
+func (a *botAPI) postedNow() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.posted
 }
 
 // say makes user write text to the bot.
@@ -73,6 +140,14 @@ func (a *botAPI) serve(w http.ResponseWriter, r *http.Request) {
 		result(w, map[string]any{"id": 4242, "is_bot": true, "first_name": "Bot", "username": "kill_bot"})
 	case "getUpdates":
 		a.getUpdates(w, r)
+	case "setWebhook", "deleteWebhook":
+		a.setHook(r.FormValue("url"), r.FormValue("secret_token"))
+		result(w, true)
+	case "getWebhookInfo":
+		a.mu.Lock()
+		url, n := a.hook.url, len(a.updates)
+		a.mu.Unlock()
+		result(w, map[string]any{"url": url, "pending_update_count": n})
 	case "sendMessage":
 		chat, _ := strconv.ParseInt(r.FormValue("chat_id"), 10, 64)
 		a.mu.Lock()
@@ -93,6 +168,12 @@ func (a *botAPI) getUpdates(w http.ResponseWriter, r *http.Request) {
 	defer timeout.Stop()
 	for {
 		a.mu.Lock()
+		if a.hook.url != "" {
+			a.mu.Unlock()
+			w.WriteHeader(http.StatusConflict)
+			_ = json.NewEncoder(w).Encode(map[string]any{"ok": false, "error_code": 409, "description": "Conflict: can't use getUpdates method while webhook is active"})
+			return
+		}
 		for len(a.updates) > 0 && a.updates[0].ID < offset {
 			a.updates = a.updates[1:]
 			a.confirmed++

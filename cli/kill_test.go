@@ -28,7 +28,8 @@ var (
 )
 
 // TestKill runs the binary against a Bot API of the test's own, two gateways over real sockets and
-// an operator, and kills it again and again at random moments of its start and its work. What was
+// an operator, and kills it again and again at random moments of its start and its work; each start
+// polls for updates or has them posted, as it comes. What was
 // said, heard, acknowledged and answered is written down out here, where nothing is killed:
 //
 //   - no message whose update was confirmed is lost, and each gateway gets its own in order;
@@ -97,7 +98,11 @@ func TestKill(t *testing.T) {
 		a.judge(t, b.bot)
 	}
 	op.judge(t)
-	t.Logf("%d updates confirmed to the platform", b.bot.confirmedNow())
+	confirmed, posted := b.bot.confirmedNow(), b.bot.postedNow()
+	t.Logf("%d updates confirmed to the platform, %d of them by the web hook", confirmed, posted)
+	if *killCycles >= 20 && (posted == 0 || posted == confirmed) {
+		t.Error("the updates came one way only")
+	}
 }
 
 // victim is the server that is killed, and everything that outlives it.
@@ -108,12 +113,13 @@ type victim struct {
 	dir  string
 	url  string // of the door
 
+	updates               string // "poll" or "webhook": how the next start gets them
 	cmd                   *exec.Cmd
 	kills, early, orderly int
 }
 
 func newVictim(t *testing.T, seed uint64) *victim {
-	b := &victim{t: t, rand: rand.New(rand.NewPCG(seed, 0)), bot: newBotAPI(t), dir: t.TempDir()}
+	b := &victim{t: t, rand: rand.New(rand.NewPCG(seed, 0)), bot: newBotAPI(t), dir: t.TempDir(), updates: "poll"}
 	port, release, err := platformtest.HoldPort() // the same over all restarts
 	if err != nil {
 		t.Fatal(err)
@@ -122,7 +128,7 @@ func newVictim(t *testing.T, seed uint64) *victim {
 	addr := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
 	b.url = "ws://" + addr + "/relay"
 	for name, text := range map[string]string{
-		"connector.toml": fmt.Sprintf("listen = %q\ndata_dir = \"data\"\n[backup]\nnightly = false\n[[bots]]\nplatform = \"telegram\"\ntoken_file = \"token\"\napi_base = %q\n", addr, b.bot.url),
+		"connector.toml": fmt.Sprintf("listen = %q\npublic_url = %q\ndata_dir = \"data\"\n[backup]\nnightly = false\n[[bots]]\nplatform = \"telegram\"\ntoken_file = \"token\"\napi_base = %q\n", addr, "http://"+addr, b.bot.url),
 		"token":          botToken,
 	} {
 		if err := os.WriteFile(filepath.Join(b.dir, name), []byte(text), 0o600); err != nil {
@@ -148,6 +154,7 @@ func (b *victim) command(args ...string) *exec.Cmd {
 func (b *victim) launch() (listens <-chan bool) {
 	b.t.Helper()
 	cmd := b.command("serve")
+	cmd.Env = append(cmd.Env, "HERMES_CONNECTOR_TELEGRAM_UPDATES="+b.updates)
 	log, err := os.OpenFile(filepath.Join(b.dir, "serve.err"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		b.t.Fatal(err)
@@ -215,6 +222,7 @@ func (b *victim) log() []byte {
 
 // cycle starts the server and ends it at a random moment.
 func (b *victim) cycle() {
+	b.updates = []string{"poll", "webhook"}[b.rand.IntN(2)]
 	switch b.rand.IntN(20) {
 	case 0: // in the middle of its start
 		b.launch()

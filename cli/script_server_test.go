@@ -244,13 +244,13 @@ func freeport(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Setenv(args[0], strconv.Itoa(port))
 }
 
-// telegramTestAPI names the variable with the folder of the npm module telegram-test-api, a Bot
-// API server that others wrote. Scripts that need it are skipped where it is not set.
-const telegramTestAPI = "HERMES_CONNECTOR_TELEGRAM_TEST_API"
+// partnersEnv names the variable with the folder of the npm packages that others wrote, telegram-test-api among
+// them, a Bot API server. Scripts that need it are skipped where it is not set.
+const partnersEnv = "HERMES_CONNECTOR_PARTNERS"
 
 func condition(name string) (bool, error) {
 	if name == "telegram-test-api" {
-		return os.Getenv(telegramTestAPI) != "", nil
+		return os.Getenv(partnersEnv) != "", nil
 	}
 	return false, fmt.Errorf("unknown condition %q", name)
 }

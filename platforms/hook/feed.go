@@ -147,6 +147,8 @@ func (f *Feed) handIn(ctx context.Context, in platforms.Inbox, all []*piece, sai
 	for _, p := range all {
 		b.Events = append(b.Events, p.batch.Events...)
 		b.Undecodable = append(b.Undecodable, p.batch.Undecodable...)
+		b.Moves = append(b.Moves, p.batch.Moves...)
+		b.Roster = append(b.Roster, p.batch.Roster...)
 		b.Capabilities = append(b.Capabilities, p.batch.Capabilities...)
 		if p.until.After(last) {
 			last = p.until

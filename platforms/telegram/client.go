@@ -61,6 +61,7 @@ func (c *client) poll(ctx context.Context, method string, params tgbotapi.Params
 }
 
 func (c *client) do(ctx context.Context, via *call.Client, method string, params tgbotapi.Params, out any) error {
+	secret := params["secret_token"] // of a web hook
 	form := make(url.Values, len(params))
 	for key, value := range params {
 		form.Set(key, value)
@@ -71,7 +72,7 @@ func (c *client) do(ctx context.Context, via *call.Client, method string, params
 		return &call.Fault{What: method, Sent: call.Never, Message: via.Scrub(err.Error())}
 	}
 	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	a, fault := via.Do(req, method)
+	a, fault := via.Do(req, method, secret)
 	if fault != nil {
 		return fault
 	}
@@ -87,7 +88,7 @@ func (c *client) do(ctx context.Context, via *call.Client, method string, params
 		}
 		fault.Message = "the result makes no sense: " + err.Error()
 	case resp.ErrorCode != 0 || resp.Description != "":
-		fault.Message, fault.Status = via.Scrub(resp.Description), cmp.Or(resp.ErrorCode, a.Status)
+		fault.Message, fault.Status = via.Scrub(resp.Description, secret), cmp.Or(resp.ErrorCode, a.Status)
 		more := cmp.Or(resp.Parameters, new(tgbotapi.ResponseParameters))
 		fault.RetryAfter = time.Duration(more.RetryAfter) * time.Second
 		if fault.Status >= 300 && fault.Status < 500 {

@@ -56,7 +56,7 @@ type fakeCall struct {
 type fakeAPI struct {
 	mu        sync.Mutex // guards everything below
 	revoked   bool
-	webhook   bool
+	hook      fakeHook
 	updates   []obj // not confirmed yet, ids ascending
 	nextID    int64 // of the next update
 	messageID int64
@@ -123,11 +123,11 @@ func (f *fakeAPI) revoke() {
 	f.changedLocked()
 }
 
-// setWebhook makes getUpdates fail while on is true.
-func (f *fakeAPI) setWebhook(on bool) {
+// setWebhook is another program's: one at address, or none.
+func (f *fakeAPI) setWebhook(address string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.webhook = on
+	f.hook = fakeHook{url: address}
 	f.changedLocked()
 }
 
@@ -312,7 +312,7 @@ func (f *fakeAPI) getUpdates(ctx context.Context, params url.Values) any {
 		case f.revoked:
 			f.mu.Unlock()
 			return fault{code: 401, description: "Unauthorized"}
-		case f.webhook:
+		case f.hook.url != "":
 			f.mu.Unlock()
 			return fault{code: 409, description: "Conflict: can't use getUpdates method while webhook is active; use deleteWebhook to delete the webhook first"}
 		case f.drops != drops:
@@ -367,6 +367,8 @@ func (f *fakeAPI) result(method string, params url.Values) any {
 		return obj{"status": "administrator", "user": obj{"id": id, "is_bot": false, "first_name": "Ann"}}
 	case "sendChatAction", "setMessageReaction", "deleteMessage":
 		return true
+	case "setWebhook", "deleteWebhook", "getWebhookInfo":
+		return f.webhook(method, params)
 	}
 	return fault{code: 404, description: "Not Found"}
 }

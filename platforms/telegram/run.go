@@ -26,27 +26,35 @@ const (
 	batchSize = 100
 )
 
-// poller is one Run: the loop and what only it touches.
-type poller struct {
+// runner is one Run: the loop and what only it touches.
+type runner struct {
 	*Platform
 	in     platforms.Inbox
 	reader *reader
 	cursor position
 	wait   backoff.Backoff
 	up     bool // the newest getUpdates was answered
-	ever   bool // one was
+	ever   bool // one was; of a bot that does not poll: the web hook was set
 	probe  bool // the newest getUpdates met another poller
+	// Of a bot that does not poll.
+	setAt time.Time // its web hook, the last time
+	again int       // so often it was set again
+	said  string    // about it, in the log
 }
 
-// Run implements platforms.Platform. It starts no goroutine; those of net/http end with their connections.
+// Run implements platforms.Platform. The goroutines of net/http end with their connections.
 func (p *Platform) Run(ctx context.Context, in platforms.Inbox) error {
 	defer p.client.closeIdle()
-	l := &poller{
+	l := &runner{
 		Platform: p,
 		in:       in,
 		wait:     backoff.Backoff{First: p.opts.Duration(keyRetryWait), Max: p.opts.Duration(keyRetryMax)},
 	}
-	err := l.run(ctx)
+	run := l.poll
+	if p.hooked != nil {
+		run = l.serve
+	}
+	err := run(ctx)
 	if errors.Is(err, relay.ErrBadCredentials) {
 		p.board.Is(platforms.BadCredentials, "Telegram does not accept the token; check the token file, "+
 			"or ask BotFather for a new one")
@@ -56,8 +64,8 @@ func (p *Platform) Run(ctx context.Context, in platforms.Inbox) error {
 	return nil
 }
 
-// run returns ErrBadCredentials, or nil when ctx ended.
-func (l *poller) run(ctx context.Context) error {
+// poll returns ErrBadCredentials, or nil when ctx ended.
+func (l *runner) poll(ctx context.Context) error {
 	l.board.Is(platforms.Connecting, "")
 	l.recall(ctx)
 	if err := l.introduce(ctx); err != nil {
@@ -65,7 +73,7 @@ func (l *poller) run(ctx context.Context) error {
 	}
 	for ctx.Err() == nil {
 		hold, asked := l.hold(), time.Now()
-		raws, err := l.fetch(ctx, hold)
+		raws, err := l.fetch(ctx, hold, batchSize)
 		if err != nil {
 			if err := l.trouble(ctx, err); err != nil {
 				return err
@@ -96,7 +104,7 @@ func (l *poller) run(ctx context.Context) error {
 
 // recall loads the cursor, and waits for a store that does not answer. A cursor that makes no sense is forgotten, for
 // Telegram remembers what was not confirmed.
-func (l *poller) recall(ctx context.Context) {
+func (l *runner) recall(ctx context.Context) {
 	l.wait.Keep(ctx, func() error {
 		raw, err := l.in.Cursor(ctx)
 		if err != nil {
@@ -114,7 +122,7 @@ func (l *poller) recall(ctx context.Context) {
 }
 
 // introduce asks Telegram who the bot is, until it knows.
-func (l *poller) introduce(ctx context.Context) error {
+func (l *runner) introduce(ctx context.Context) error {
 	for ctx.Err() == nil {
 		var me tgbotapi.User
 		err := l.client.call(ctx, "getMe", nil, &me)
@@ -138,7 +146,7 @@ func (l *poller) introduce(ctx context.Context) error {
 
 // hold is how long Telegram may hold the next request open. The first one after a start or a failure is short, so that
 // the state is known soon.
-func (l *poller) hold() time.Duration {
+func (l *runner) hold() time.Duration {
 	switch {
 	case l.probe:
 		return min(l.opts.Duration(keyPollTimeout), probeTimeout)
@@ -148,10 +156,10 @@ func (l *poller) hold() time.Duration {
 	return l.opts.Duration(keyPollTimeout)
 }
 
-// fetch asks for updates.
-func (l *poller) fetch(ctx context.Context, hold time.Duration) ([]json.RawMessage, error) {
+// fetch asks for so many updates at most.
+func (l *runner) fetch(ctx context.Context, hold time.Duration, limit int) ([]json.RawMessage, error) {
 	params := tgbotapi.Params{
-		"limit":           strconv.Itoa(batchSize),
+		"limit":           strconv.Itoa(limit),
 		"timeout":         strconv.Itoa(int(hold / time.Second)),
 		"allowed_updates": updateKinds,
 	}
@@ -166,7 +174,7 @@ func (l *poller) fetch(ctx context.Context, hold time.Duration) ([]json.RawMessa
 }
 
 // answered notes that updates flow; waiting is how many came.
-func (l *poller) answered(waiting int) {
+func (l *runner) answered(waiting int) {
 	l.wait.Reset()
 	l.probe = false
 	if !l.up {
@@ -177,7 +185,7 @@ func (l *poller) answered(waiting int) {
 }
 
 // deliver hands in b until it is taken, and returns true; false when ctx ended first.
-func (l *poller) deliver(ctx context.Context, b platforms.Batch) bool {
+func (l *runner) deliver(ctx context.Context, b platforms.Batch) bool {
 	retry := backoff.Backoff{First: l.opts.Duration(keyRetryWait), Max: l.opts.Duration(keyRetryMax)}
 	return retry.Keep(ctx, func() error {
 		err := l.in.Accept(ctx, b)
@@ -192,7 +200,7 @@ func (l *poller) deliver(ctx context.Context, b platforms.Batch) bool {
 }
 
 // trouble says in the status and the log why a call failed, and pauses. It returns an error if no further try can help.
-func (l *poller) trouble(ctx context.Context, err error) error {
+func (l *runner) trouble(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return nil
 	}
@@ -208,11 +216,13 @@ func (l *poller) trouble(ctx context.Context, err error) error {
 	switch {
 	case f.Refused(http.StatusUnauthorized), f.Refused(http.StatusNotFound):
 		return fmt.Errorf("%w: %w", relay.ErrBadCredentials, err)
-	case f.Refused(http.StatusConflict):
+	case f.Refused(http.StatusConflict) && f.What == "getUpdates":
 		state, delay = platforms.Degraded, l.opts.Duration(keyConflictWait)+backoff.Shortened(l.opts.Duration(keyConflictWait)/4)
 		if strings.Contains(f.Message, "webhook") {
-			reason = "a web hook is set for this bot, so Telegram hands its updates to that address; " +
-				"remove it with the Bot API's deleteWebhook method if it is no longer wanted"
+			removed := false
+			if removed, reason = l.unhook(ctx); removed {
+				return nil
+			}
 		} else {
 			l.probe = true
 			reason = "another program polls this bot; stop it, or give it a bot of its own"

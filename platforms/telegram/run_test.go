@@ -255,7 +255,7 @@ func TestRetryAfterIsHonoured(t *testing.T) {
 
 func TestWebhookIsReportedAndLeftAlone(t *testing.T) {
 	bubble(t, func(t *testing.T, f *fakeAPI, p *Platform, _ *platformtest.Log) {
-		f.setWebhook(true)
+		f.setWebhook("https://bots.example.org/in")
 		in := newInbox()
 		running(t, p, in)
 		f.push(said(annChat(), 1, "one"))
@@ -270,7 +270,7 @@ func TestWebhookIsReportedAndLeftAlone(t *testing.T) {
 		if n := len(f.callsTo("deleteWebhook")); n != 0 {
 			t.Error("the web hook was deleted")
 		}
-		f.setWebhook(false)
+		f.setWebhook("")
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		if got := in.texts(); p.Status().State != platforms.Connected || len(got) != 1 {

@@ -1,15 +1,22 @@
-// Package telegram is one Telegram bot behind platforms.Platform: it polls the Bot API for updates, turns them into
-// events, and carries actions out. telegram-bot-api is its transport; the objects and the poll loop are its own, for the
-// library's objects know no topics, and its loop no cursor that waits for the disk. A web hook that somebody has set
-// stays set.
+// Package telegram is one Telegram bot behind platforms.Platform: it polls the Bot API for updates, or has Telegram
+// post them, turns them into events, and carries actions out. telegram-bot-api is its transport; the objects and the
+// poll loop are its own, for the library's objects know no topics, and its loop no cursor that waits for the disk.
+//
+// Who has a public address may have updates posted; it saves nothing but the open request. The web hook's secret is
+// drawn at each start and kept nowhere: until Telegram is told the new one its requests are refused, and it repeats
+// them, for a day. A bot that polls removes the web hook that this program set; one that somebody else has set stays.
+// Nothing is lost or comes twice when an operator changes from one to the other: both ways lead through one reader,
+// and the poll's cursor stands still meanwhile.
 //
 // Invariants, besides those of package platforms:
 //
-//  1. An update is confirmed to Telegram (by the next offset) only after Inbox.Accept returned nil for its batch.
+//  1. An update is confirmed to Telegram (by the next offset, or by the answer to its post) only after Inbox.Accept
+//     returned nil for its batch.
 //  2. An update that makes no sense goes raw into quarantine, and the others of its batch go on.
-//  3. The state is Connected only while the newest getUpdates was answered.
+//  3. The state is Connected only while the newest getUpdates was answered, or Telegram's newest word of the web
+//     hook is that it is ours.
 //  4. Every error of the API is a call.Fault, free of the token.
-//  5. A call whose request may have left is never repeated.
+//  5. An action whose request may have left is never repeated.
 package telegram
 
 import (
@@ -33,6 +40,7 @@ const Name relay.PlatformID = "telegram"
 
 // The settings of a Telegram bot.
 const (
+	keyUpdates       = "updates"
 	keyEdits         = "edits"
 	keyPollTimeout   = "poll_timeout"
 	keyAnswerTimeout = "answer_timeout"
@@ -52,6 +60,10 @@ var Kind = platforms.Kind{
 }
 
 var keys = []platforms.Key{
+	{
+		Name: keyUpdates, Default: "poll", Check: platforms.OneOf("poll", "webhook"),
+		Help: `how updates come: "poll" for them, or let Telegram post them to public_url, as a "webhook"`,
+	},
 	{
 		Name: keyEdits, Default: "drop", Check: platforms.OneOf("drop", "as_new"),
 		Help: `a person's edit of an old message: "drop" it, or hand it in "as_new" message`,
@@ -83,6 +95,7 @@ var (
 	_ platforms.DirectChats    = (*Platform)(nil)
 	_ platforms.DeepLinker     = (*Platform)(nil)
 	_ platforms.MessageEventer = (*Platform)(nil)
+	_ platforms.Hook           = (*Platform)(nil)
 )
 
 // Platform is one Telegram bot.
@@ -95,6 +108,10 @@ type Platform struct {
 	client *client
 	turns  *turn.Turns
 	board  *board.Board
+	// hookURL is where Telegram posts updates, or did before the bot polled; empty: there is no such address.
+	hookURL   string
+	hooked    *hooked       // nil: the bot polls
+	lookEvery time.Duration // at the web hook; tests shorten it
 
 	cutting sync.Mutex // held while a long text is rendered and cut
 }
@@ -111,15 +128,25 @@ func open(o platforms.Options) (*Platform, error) {
 		return nil, err
 	}
 	id, _, _ := strings.Cut(o.Token.RevealString(), ":")
-	return &Platform{
-		bot:    relay.Bot{Platform: Name, ID: relay.BotID(id)},
-		base:   o.APIBase,
-		opts:   opts,
-		log:    o.Log,
-		client: newClient(o.Token, o.APIBase, o.Transport),
-		turns:  turn.New(rates, explained, checkChat),
-		board:  board.New(""),
-	}, nil
+	p := &Platform{
+		bot:       relay.Bot{Platform: Name, ID: relay.BotID(id)},
+		base:      o.APIBase,
+		opts:      opts,
+		log:       o.Log,
+		client:    newClient(o.Token, o.APIBase, o.Transport),
+		turns:     turn.New(rates, explained, checkChat),
+		board:     board.New(""),
+		lookEvery: lookEvery,
+	}
+	if o.PublicURL != "" {
+		p.hookURL = o.PublicURL + platforms.HookPath(p.bot)
+	}
+	if opts[keyUpdates] == "webhook" {
+		if p.hooked, err = openHook(o); err != nil {
+			return nil, err
+		}
+	}
+	return p, nil
 }
 
 // Bot implements platforms.Platform. The token begins with the bot's id.

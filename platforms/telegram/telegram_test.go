@@ -2,14 +2,21 @@ package telegram
 
 import (
 	"context"
+	"maps"
+	"net/http"
+	"net/http/httptest"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/platforms/pace"
 	"github.com/hermes-connector/hermes-connector/platforms/platformtest"
 	"github.com/hermes-connector/hermes-connector/platforms/turn"
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/count"
+	"github.com/hermes-connector/hermes-connector/relay/door"
+	"github.com/hermes-connector/hermes-connector/relay/passthrough"
 )
 
 func TestConformance(t *testing.T) {
@@ -19,11 +26,26 @@ func TestConformance(t *testing.T) {
 	})
 }
 
+// TestConformanceOfTheWebHook: the same rules hold where Telegram posts the updates.
+func TestConformanceOfTheWebHook(t *testing.T) {
+	platformtest.Run(t, func(t *testing.T) platformtest.Harness {
+		h := &harness{fake: newFake()}
+		h.base = h.fake.serve(t)
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { h.door.Load().ServeHTTP(w, r) }))
+		t.Cleanup(s.Close)
+		h.public = s.URL
+		h.fake.post(t, overHTTP)
+		return h
+	})
+}
+
 // harness steers the fake for the conformance suite.
 type harness struct {
 	// Set once.
-	fake *fakeAPI
-	base string
+	fake   *fakeAPI
+	base   string
+	public string                    // where Telegram posts; empty: the bot polls
+	door   atomic.Pointer[door.Door] // of the newest bot
 
 	log     platformtest.Log
 	message atomic.Int64 // newest message id
@@ -32,14 +54,21 @@ type harness struct {
 // Open implements platformtest.Harness. The bot keeps to no rates: the suite writes more than
 // Telegram would bear, and package pace proves them without the waiting.
 func (h *harness) Open() (platforms.Platform, error) {
+	values := maps.Clone(fastWaits)
+	if h.public != "" {
+		values[keyUpdates] = "webhook"
+	}
 	p, err := open(platforms.Options{
-		Token: relay.NewSecret([]byte(testToken)), APIBase: h.base,
-		Values: fastWaits, Log: h.log.Logger(),
+		Token: relay.NewSecret([]byte(testToken)), APIBase: h.base, PublicURL: h.public,
+		Values: values, Log: h.log.Logger(),
 	})
 	if err != nil {
 		return nil, err
 	}
 	p.turns = turn.New(pace.Rates{}, explained, checkChat)
+	p.lookEvery = 20 * time.Millisecond
+	plane := passthrough.New([]platforms.Platform{p}, passthrough.Options{Log: h.log.Logger(), Count: func(count.Counter) {}})
+	h.door.Store(door.New(nil, plane.Mounts()...))
 	return p, nil
 }
 
@@ -91,6 +120,10 @@ func (h *harness) Echo(_ context.Context, where platformtest.Place, text string)
 
 // Drop implements platformtest.Harness.
 func (h *harness) Drop(context.Context) error {
+	if h.public != "" {
+		h.fake.loseAnswer()
+		return nil
+	}
 	h.fake.drop()
 	return nil
 }

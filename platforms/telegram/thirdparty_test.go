@@ -6,22 +6,29 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
-	"os"
+	"net/http/httptest"
+	"net/url"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/platforms/platformtest"
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/count"
+	"github.com/hermes-connector/hermes-connector/relay/door"
+	"github.com/hermes-connector/hermes-connector/relay/passthrough"
 )
 
-// thirdPartyEnv is the folder of the installed npm module telegram-test-api, a Bot API server
-// that others wrote.
-const thirdPartyEnv = "HERMES_CONNECTOR_TELEGRAM_TEST_API"
+// thirdPartyName is an npm package: a Bot API server that others wrote.
+const thirdPartyName = "telegram-test-api"
 
 // thirdPartyToken: the server takes any token, and says in getMe that the bot's id is 666.
 const thirdPartyToken = "666:a_token_for_the_servers_of_others"
@@ -34,11 +41,7 @@ new Server({host: '127.0.0.1', port: +port, storeTimeout: 3600}).start().then(()
 `
 
 func TestThirdPartyTelegram(t *testing.T) {
-	dir := os.Getenv(thirdPartyEnv)
-	if dir == "" {
-		t.Skipf("%s is not set", thirdPartyEnv)
-	}
-	base := startThirdParty(t, dir)
+	base := startThirdParty(t, platformtest.Partner(t, thirdPartyName))
 	ann := obj{"id": 42, "first_name": "Ann", "username": "ann", "is_bot": false}
 	chat := obj{"id": 42, "first_name": "Ann", "type": "private"}
 
@@ -98,6 +101,153 @@ func TestThirdPartyTelegram(t *testing.T) {
 	}
 	if err := stop(); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestThirdPartyTelegramWebHook: the server posts once, without the secret, and knows no getWebhookInfo. What stands
+// before it does what Telegram does besides.
+func TestThirdPartyTelegramWebHook(t *testing.T) {
+	dir := platformtest.Partner(t, thirdPartyName)
+	var d atomic.Pointer[door.Door]
+	public := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { d.Load().ServeHTTP(w, r) }))
+	t.Cleanup(public.Close)
+	front := &thirdPartyFront{base: startThirdParty(t, dir)}
+	api := httptest.NewServer(front)
+	t.Cleanup(api.Close)
+	front.url = api.URL
+
+	in := newInbox()
+	start := func(updates string) (p platforms.Platform, stop func() error) {
+		p, err := Kind.Open(platforms.Options{
+			Token: relay.NewSecret([]byte(thirdPartyToken)), APIBase: api.URL, PublicURL: public.URL, Log: discard(),
+			Values: map[string]string{keyUpdates: updates, keyRetryWait: "20ms"},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		plane := passthrough.New([]platforms.Platform{p}, passthrough.Options{Log: discard(), Count: func(count.Counter) {}})
+		d.Store(door.New(nil, plane.Mounts()...))
+		stop, _ = running(t, p.(*Platform), in)
+		return p, stop
+	}
+	say := func(n int, text string) {
+		postThirdParty(t, front.base+"/sendMessage", obj{
+			"botToken": thirdPartyToken, "from": obj{"id": 42, "first_name": "Ann", "username": "ann", "is_bot": false},
+			"chat": obj{"id": 42, "first_name": "Ann", "type": "private"}, "date": 1_790_000_000, "text": text,
+		}, nil)
+		if err := in.waitEvents(t.Context(), n); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	p, stop := start("webhook")
+	for front.hook().url == "" {
+		time.Sleep(time.Millisecond)
+	}
+	say(1, "The beans are up.")
+	say(2, "And the peas.")
+	if got := p.Status(); got.State != platforms.Connected || got.Name != "TestNameBot" {
+		t.Errorf("status = %+v", got)
+	}
+	res, err := p.Send(t.Context(), relay.Send{Chat: "42", Content: "They **are**."})
+	if err != nil || res.MessageID == "" {
+		t.Fatalf("send = %+v, %v", res, err)
+	}
+	if err := stop(); err != nil {
+		t.Error(err)
+	}
+	_, stop = start("poll")
+	for front.hook().url != "" {
+		time.Sleep(time.Millisecond)
+	}
+	say(3, "Now by the poll.")
+	if got := in.texts(); !slices.Equal(got, []string{"The beans are up.", "And the peas.", "Now by the poll."}) {
+		t.Errorf("events = %q", got)
+	}
+	if got := front.hook(); got.refused != 2 || got.posts != 4 { // each message twice: the first time without the secret
+		t.Errorf("posts = %d, %d of them refused", got.posts, got.refused)
+	}
+	if err := stop(); err != nil {
+		t.Error(err)
+	}
+}
+
+// thirdPartyFront stands before the server: it adds the secret to what the server posts, repeats that until it
+// is taken, and answers getWebhookInfo, and getUpdates while a web hook is set.
+type thirdPartyFront struct {
+	// Set before it serves.
+	base string // of the server
+	url  string // its own
+
+	mu   sync.Mutex // guards held
+	held thirdPartyHook
+}
+
+type thirdPartyHook struct {
+	url, secret    string
+	posts, refused int
+}
+
+func (f *thirdPartyFront) hook() thirdPartyHook {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.held
+}
+
+func (f *thirdPartyFront) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return
+	}
+	method := r.URL.Path[strings.LastIndexByte(r.URL.Path, '/')+1:]
+	switch form, _ := url.ParseQuery(string(body)); {
+	case method == "posts":
+		f.post(r.Context(), body)
+		return
+	case method == "getWebhookInfo":
+		reply(w, obj{"url": f.hook().url, "pending_update_count": 0})
+		return
+	case method == "getUpdates" && f.hook().url != "":
+		reply(w, fault{code: 409, description: "Conflict: can't use getUpdates method while webhook is active"})
+		return
+	case method == "setWebhook", method == "deleteWebhook":
+		f.mu.Lock()
+		f.held.url, f.held.secret = form.Get("url"), form.Get("secret_token")
+		f.mu.Unlock()
+		if method == "setWebhook" {
+			body = []byte(url.Values{"url": {f.url + "/posts"}}.Encode())
+		}
+	}
+	on, err := http.NewRequestWithContext(r.Context(), r.Method, f.base+r.URL.Path, bytes.NewReader(body))
+	if err != nil {
+		return
+	}
+	on.Header.Set("Content-Type", r.Header.Get("Content-Type"))
+	on.Close = true
+	resp, err := http.DefaultClient.Do(on)
+	if err != nil {
+		panic(http.ErrAbortHandler)
+	}
+	defer resp.Body.Close()
+	w.WriteHeader(resp.StatusCode)
+	_, _ = io.Copy(w, resp.Body)
+}
+
+// post hands the update in until it is taken, the first time without the secret.
+func (f *thirdPartyFront) post(ctx context.Context, body []byte) {
+	secret := ""
+	for ctx.Err() == nil {
+		status := overHTTP(ctx, f.hook().url, secret, body)
+		f.mu.Lock()
+		f.held.posts++
+		if status == http.StatusUnauthorized {
+			f.held.refused++
+		}
+		secret = f.held.secret
+		f.mu.Unlock()
+		if status == http.StatusOK {
+			return
+		}
 	}
 }
 

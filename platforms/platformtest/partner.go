@@ -1,0 +1,66 @@
+package platformtest
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/hermes-connector/hermes-connector/platforms"
+)
+
+// partnersEnv is the folder of the npm packages that others wrote and our tests play against: node_modules.
+const partnersEnv = "HERMES_CONNECTOR_PARTNERS"
+
+// Partner is the folder of an npm package. The test is skipped where the packages are not installed.
+func Partner(t *testing.T, name string) string {
+	t.Helper()
+	dir := os.Getenv(partnersEnv)
+	if dir == "" {
+		t.Skipf("%s is not set", partnersEnv)
+	}
+	return filepath.Join(dir, name)
+}
+
+// AskPartner runs script, the body of an async function of input, which may require the package as partner. What
+// it returns goes into output. Both are JSON. The test is skipped where the packages are not installed.
+func AskPartner(t *testing.T, name, script string, input, output any) {
+	t.Helper()
+	const frame = `(async (partner, input) => {%s})(require(process.argv[1]), JSON.parse(require('fs').readFileSync(0)))
+		.then(v => console.log(JSON.stringify(v)))`
+	cmd := exec.CommandContext(t.Context(), "node", "-e", strings.Replace(frame, "%s", script, 1), Partner(t, name))
+	raw, err := json.Marshal(input)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var trouble bytes.Buffer
+	cmd.Stdin, cmd.Stderr = bytes.NewReader(raw), &trouble
+	answer, err := cmd.Output()
+	if err == nil {
+		err = json.Unmarshal(answer, output)
+	}
+	if err != nil {
+		t.Fatalf("%s: %v, %s", name, err, trouble.String())
+	}
+}
+
+// Running runs p until the test ends, and tells what it has handed in so far.
+func Running(t *testing.T, p platforms.Platform) func() []platforms.Batch {
+	t.Helper()
+	in := &inbox{bot: p.Bot()}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- p.Run(ctx, in) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := errors.Join(<-done, in.fault()); err != nil {
+			t.Error(err)
+		}
+	})
+	return in.batches
+}
