@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"strconv"
 	"strings"
@@ -533,12 +534,18 @@ func TestUnreadableOverHTTP(t *testing.T) {
 func TestTheSameInteractionTwice(t *testing.T) {
 	onEndpoint(t, func(t *testing.T, f *fakeDiscord, p *Platform) {
 		in := newTestInbox()
+		stalled := make(chan struct{})
+		in.judge = func(context.Context, platforms.Batch) error {
+			<-stalled
+			return nil
+		}
 		r := run(t, p, in)
 		time.Sleep(time.Minute)
 		c := f.command("tok")
 		for range 3 {
 			wantAnswer(t, post(t.Context(), p, c), later, "")
 		}
+		close(stalled)
 		synctest.Wait()
 		if n := in.count(); n != 1 {
 			t.Errorf("%d events", n)
@@ -598,6 +605,78 @@ func TestAnswersWaitForTheHTTPAnswer(t *testing.T) {
 					t.Errorf("done %v after the web hook was there", d)
 				}
 			})
+		})
+	}
+}
+
+// FuzzEndpoint: whatever Discord may sign gets an answer that it can read, and what is kept of it has no token.
+func FuzzEndpoint(f *testing.F) {
+	for _, name := range payloadNames(f) {
+		if d := payload(f, name); d.Kind == kindInteraction {
+			f.Add([]byte(d.Data))
+		}
+	}
+	for _, v := range vectors {
+		f.Add([]byte(v.body))
+	}
+	for _, raw := range []string{``, `null`, `[]`, `{"type":"1"}`, `{"type":2,"token":"CANARY","id":"1"}`, `{"Type":1,"TOKEN":"CANARY"}`, `{"type":3,"id":1,"channel_id":2,"token":"CANARY","user":{"id":3}}`} {
+		f.Add([]byte(raw))
+	}
+	d := newFakeDiscord()
+	d.address = "http://fake.discord"
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		p := d.testBot(t, nil, t.Output(), endpointValues(nil))
+		q := newQueue()
+		p.holding.open(q)
+		ctx, written := context.WithCancel(t.Context())
+		defer written()
+		a := p.Receive(ctx, signedAt(time.Now(), raw))
+		var c callback
+		if err := json.Unmarshal(a.Body, &c); err != nil || a.Status != http.StatusOK || c.Type == 0 {
+			t.Fatalf("%d %s", a.Status, a.Body)
+		}
+		items := q.take(2)
+		var top struct{ Token string }
+		_ = json.Unmarshal(raw, &top) // what cannot be read has no token
+		for _, i := range items {
+			if kept := (struct{ Token *string }{}); json.Unmarshal(i.data, &kept) == nil && kept.Token != nil {
+				t.Fatalf("kept: %s", i.data)
+			}
+			if i.press != nil && (i.press.token.RevealString() != top.Token || !i.press.wanted()) {
+				t.Fatalf("taken: %+v", i.press)
+			}
+		}
+		if deferred := c.Type == 5 || c.Type == 6; len(items) > 1 || (deferred || a.Refused != "") != (len(items) == 1) {
+			t.Fatalf("%s, refused %q, and %d items", a.Body, a.Refused, len(items))
+		}
+	})
+}
+
+// BenchmarkEndpoint is all that is done for one command: to verify and read it, and to make its event.
+func BenchmarkEndpoint(b *testing.B) {
+	for _, name := range []string{"slash_sub", "press_prompt", "context_message", "modal"} {
+		b.Run(name, func(b *testing.B) {
+			d := newFakeDiscord()
+			d.address = "http://fake.discord"
+			p := d.testBot(b, nil, io.Discard, endpointValues(nil))
+			q, r := newQueue(), worldReader(b)
+			p.holding.open(q)
+			raw := payload(b, name).Data
+			signed := signedAt(time.Now(), raw)
+			b.SetBytes(int64(len(raw)))
+			b.ReportAllocs()
+			for b.Loop() {
+				ctx, written := context.WithCancel(b.Context())
+				if a := p.Receive(ctx, signed); a.Refused != "" {
+					b.Fatalf("refused: %s", a.Refused)
+				}
+				written()
+				items := q.take(maxBatch)
+				if ev, _, err := r.interaction(b.Context(), items[0].press); err != nil || ev == nil {
+					b.Fatal(err)
+				}
+				p.holding.release(items)
+			}
 		})
 	}
 }
