@@ -36,7 +36,7 @@ func TestScripts(t *testing.T) {
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits": exits, "serve": serve, "stop": stop, "await": await,
 			"say": say, "backlog": backlog, "gateway": gateway, "freeport": freeport,
-			"spoil": spoil,
+			"spoil": spoil, "interaction": interaction,
 		},
 	})
 }
