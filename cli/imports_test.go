@@ -44,7 +44,7 @@ var mayImport = map[string]string{
 	"platforms/hook":           "platforms platforms/backoff",
 	"platforms/platformtest":   "relay platforms platforms/backoff", // to pause where nothing should happen
 	"platforms/*":              "relay platforms " + kit + hooks,    // never the store, the hub or one another
-	"platforms/discord":        "relay platforms " + kit + " platforms/discord/*",
+	"platforms/discord":        "relay platforms " + kit + " platforms/hook platforms/discord/*",
 	"platforms/discord/*":      "relay platforms platforms/call platforms/pace platforms/backoff platforms/board platforms/discord/*", // parts of one network
 	"relay/link":               "relay store store/audit",
 	"relay/token":              "relay store store/audit",

@@ -56,11 +56,16 @@ func callbackTo(i *interaction) callback {
 	case i.Kind == discordgo.InteractionMessageComponent:
 		return callback{Type: discordgo.InteractionResponseDeferredMessageUpdate}
 	case !i.wanted():
-		return callback{discordgo.InteractionResponseChannelMessageWithSource, map[string]any{
-			"content": "I cannot be used here.", "flags": int(discordgo.MessageFlagsEphemeral),
-		}}
+		return whisper("I cannot be used here.")
 	}
 	return callback{Type: discordgo.InteractionResponseDeferredChannelMessageWithSource}
+}
+
+// whisper is a final answer that only the person sees.
+func whisper(text string) callback {
+	return callback{discordgo.InteractionResponseChannelMessageWithSource, map[string]any{
+		"content": text, "flags": int(discordgo.MessageFlagsEphemeral),
+	}}
 }
 
 const (

@@ -9,11 +9,15 @@
 //  1. The stored sequence moves past a dispatch only after Inbox.Accept returned nil for its event;
 //     session, sequence and resume URL are one blob, stored with the events they cover.
 //  2. An interaction is answered before its event waits for the disk; its token is not used before that
-//     answer is over.
-//  3. A request that may have been carried out is never repeated, unless a nonce makes it harmless.
+//     answer is over. That goes for those of the socket and those of HTTP requests, which share the feeder.
+//  3. What comes over HTTP never moves the state of the session. Until it is stored only this process has it: an
+//     orderly stop stores it or takes its placeholder away, a kill in between loses it, and its person sees "is
+//     thinking" until Discord gives up.
+//  4. A request that may have been carried out is never repeated, unless a nonce makes it harmless.
 package discord
 
 import (
+	"crypto/ed25519"
 	"encoding/base64"
 	"errors"
 	"log/slog"
@@ -48,7 +52,7 @@ var Kind = platforms.Kind{
 }
 
 func keys() []platforms.Key {
-	return append(gateway.Keys(), mentionsKey(), platforms.DurationKey(keyCommandWait, "15s",
+	return append(gateway.Keys(), mentionsKey(), publicKeyKey(), platforms.DurationKey(keyCommandWait, "15s",
 		"how long to wait for the commands of further gateways before slash commands are registered; at most twice that"))
 }
 
@@ -78,7 +82,8 @@ var (
 type Platform struct {
 	// Set once, by open.
 	bot      relay.Bot
-	base     string // of the API, as configured, without a version
+	base     string            // of the API, as configured, without a version
+	key      ed25519.PublicKey // of Discord's HTTP requests; nil: it makes none
 	opts     platforms.Settings
 	log      *slog.Logger
 	rest     *rest.Client
@@ -91,6 +96,7 @@ type Platform struct {
 	*guilds.Guilds // who sees and who manages what
 
 	callbacks *callbacks
+	holding   *holding
 
 	cutting sync.Mutex // held while a long text becomes a letter
 }
@@ -106,6 +112,7 @@ func open(o platforms.Options) (*Platform, error) {
 	if err != nil {
 		return nil, err
 	}
+	key, _ := publicKey(opts[keyPublicKey]) // checked by Options.Settings
 	id, _ := tokenID(o.Token)
 	bot := relay.Bot{Platform: Name, ID: id}
 	api := rest.New(o.Token, o.APIBase, o.Transport)
@@ -113,6 +120,7 @@ func open(o platforms.Options) (*Platform, error) {
 	p := &Platform{
 		bot:  bot,
 		base: o.APIBase,
+		key:  key,
 		opts: opts,
 		log:  o.Log,
 		rest: api,
@@ -124,6 +132,7 @@ func open(o platforms.Options) (*Platform, error) {
 		board:     board.New(""),
 		memory:    newMemory(),
 		callbacks: newCallbacks(),
+		holding:   newHolding(),
 	}
 	p.commands = commands.New(p.rest, p, p.log, p.opts.Duration(keyCommandWait))
 	return p, nil

@@ -3,6 +3,7 @@ package discord
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -20,6 +21,15 @@ func TestConformance(t *testing.T) {
 	platformtest.Run(t, func(t *testing.T) platformtest.Harness { return newHarness(t) })
 }
 
+// TestConformanceWithEndpoint: Discord calls over HTTP too, and the socket's promises stay.
+func TestConformanceWithEndpoint(t *testing.T) {
+	platformtest.Run(t, func(t *testing.T) platformtest.Harness {
+		h := newHarness(t)
+		h.endpoint = true
+		return h
+	})
+}
+
 // harness steers the fake for the conformance suite. Its bot has run before, so what is said while
 // it connects is not from before its time; and it keeps the state of batches without events by
 // itself, so that the suite's refusals meet events only.
@@ -28,8 +38,11 @@ type harness struct {
 	fake  *fakeDiscord
 	begun time.Time
 	log   platformtest.Log
+	// endpoint: every message comes with calls over HTTP that are for nobody.
+	endpoint bool
 
 	mu       sync.Mutex // guards the fields below
+	open     *Platform  // last
 	cursor   []byte
 	received []platformtest.Received
 	threads  map[string]string // id to name, of those the bot made
@@ -54,13 +67,20 @@ func newHarness(t *testing.T) *harness {
 // Open implements platformtest.Harness. The bot keeps to no rates of its own: package pace proves them
 // without the waiting.
 func (h *harness) Open() (platforms.Platform, error) {
+	values := quickWaits
+	if h.endpoint {
+		values = endpointValues(quickWaits)
+	}
 	p, err := open(platforms.Options{
 		Token: relay.NewSecret([]byte(testToken)), APIBase: h.fake.address + "/api",
-		Values: quickWaits, Log: h.log.Logger(),
+		Values: values, Log: h.log.Logger(),
 	})
 	if err != nil {
 		return nil, err
 	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.open = p
 	return harnessed{p, h}, nil
 }
 
@@ -131,7 +151,19 @@ func placeOf(who platformtest.Person, where platformtest.Place) string {
 }
 
 // Say implements platformtest.Harness.
-func (h *harness) Say(_ context.Context, who platformtest.Person, where platformtest.Place, text string) error {
+func (h *harness) Say(ctx context.Context, who platformtest.Person, where platformtest.Place, text string) error {
+	h.mu.Lock()
+	p := h.open
+	h.mu.Unlock()
+	if h.endpoint && p != nil {
+		typing := h.fake.command(testToken)
+		typing["type"] = 4
+		for _, body := range []obj{{"type": 1}, typing} {
+			if a := post(ctx, p, body); a.Status != http.StatusOK || a.Refused != "" {
+				return fmt.Errorf("%v is answered with %d %s", body, a.Status, a.Body)
+			}
+		}
+	}
 	author := obj{"id": "4001", "username": "ann", "global_name": "Ann"}
 	if who == platformtest.Bob {
 		author = obj{"id": "4002", "username": "bob"}

@@ -60,6 +60,7 @@ func (f *feeder) run(ctx context.Context) {
 	if whole {
 		f.skip()
 	}
+	f.handHeld(ctx)
 	f.keepLast(ctx)
 }
 
@@ -70,28 +71,29 @@ func (f *feeder) feed(ctx context.Context, items []item) bool {
 		return f.hand(ctx, platforms.Batch{Roster: items[0].roster}, false, func(*state) {})
 	}
 	var b platforms.Batch
-	seen := guilds.ID(0)
+	last, seen := int64(0), guilds.ID(0)
 	for _, i := range items {
-		if i.kind == kindMessage && f.catchup.recent[idOf(i.data)] {
+		last = max(last, i.seq)
+		if i.kind == kindMessage && f.catchup.recent[idOf(i.data)] || f.holding.givenUp(i) {
 			continue
 		}
 		if !f.add(ctx, &b, i) {
 			return false
 		}
-		if i.kind != "" {
+		if i.kind != "" && i.held == nil { // what comes over HTTP says nothing about what the socket brought
 			seen = max(seen, idOf(i.data))
 		}
 	}
-	last := items[len(items)-1].seq
 	advance := func(s *state) {
 		s.Session.Seq = max(s.Session.Seq, last)
 		s.Seen = max(s.Seen, seen)
 	}
 	if len(b.Events)+len(b.Undecodable)+len(b.Roster) == 0 {
 		f.memory.change(false, advance) // nothing to store; it goes with the next batch that is
+		f.holding.release(items)
 		return true
 	}
-	return f.hand(ctx, b, worthStoring(b), advance)
+	return f.hand(ctx, b, worthStoring(b), advance, items...)
 }
 
 // worthStoring reports whether the state is stored with b: not for a roster, which does not outlive the process,
@@ -150,6 +152,9 @@ func (f *feeder) add(ctx context.Context, b *platforms.Batch, i item) bool {
 	f.board.Blocked("")
 	if err != nil {
 		f.quarantine(b, i.data, err)
+		if i.press != nil {
+			f.holding.orphan(i.press)
+		}
 	}
 	if ev != nil {
 		b.Events = append(b.Events, *ev)
@@ -180,11 +185,12 @@ func (f *feeder) quarantine(b *platforms.Batch, raw []byte, err error) {
 	f.log.Warn("discord event makes no sense; kept in quarantine", "err", err)
 }
 
-// hand hands in b until it is accepted, and then applies advance. With store, the state goes with b. It returns
-// false when ctx ended first.
-func (f *feeder) hand(ctx context.Context, b platforms.Batch, store bool, advance func(*state)) bool {
+// hand hands in b, which is of items, until it is accepted, and then applies advance. With store, the state goes
+// with b. It returns false when ctx ended first.
+func (f *feeder) hand(ctx context.Context, b platforms.Batch, store bool, advance func(*state), items ...item) bool {
 	retry := gateway.Retries(f.opts)
 	return retry.Keep(ctx, func() error {
+		f.holding.prune(&b, items)
 		raw, version, owed := f.memory.draft(advance)
 		if store {
 			b.Cursor, b.Save = raw, owed
@@ -193,6 +199,7 @@ func (f *feeder) hand(ctx context.Context, b platforms.Batch, store bool, advanc
 			return err
 		}
 		f.board.Blocked("")
+		f.holding.release(items)
 		if store {
 			f.memory.keep(version, advance)
 		} else {
@@ -214,6 +221,7 @@ func (f *feeder) skip() {
 			switch {
 			case i.begun != nil:
 				f.begin(*i.begun)
+			case i.held != nil: // handHeld's
 			case i.kind != "" || i.err != nil:
 				return // Discord must send it again
 			default:
@@ -224,6 +232,25 @@ func (f *feeder) skip() {
 			return
 		}
 	}
+}
+
+// handHeld hands in what came over HTTP and is held still, which nobody sends again. What cannot be stored soon is
+// given up, and its placeholder taken away.
+func (f *feeder) handHeld(ctx context.Context) {
+	soon, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWrite)
+	defer cancel()
+	for items := range slices.Chunk(f.holding.left(), maxBatch) {
+		var b platforms.Batch
+		for _, i := range items {
+			if !f.add(soon, &b, i) {
+				break
+			}
+		}
+		f.hand(soon, b, false, func(*state) {}, items...)
+	}
+	orphans, givenUp, _ := f.holding.due(time.Now().Add(holdFor))
+	f.lost(givenUp)
+	f.takeAway(ctx, orphans)
 }
 
 // keepLast stores the changes that were not worth a write of their own.
@@ -246,13 +273,14 @@ const (
 	maxQueuedBytes = 16 << 20
 )
 
-// item is one dispatch for the inbox, or several in a row that are nothing for it.
+// item is one dispatch or HTTP request for the inbox, or several dispatches in a row that are nothing for it.
 type item struct {
 	seq    int64
 	scope  relay.ScopeID    // of a fetched message: REST does not tell the guild
 	kind   string           // kindMessage, kindInteraction, or empty
 	data   []byte           // the dispatch's data
 	press  *interaction     // of kindInteraction
+	held   *held            // it came over HTTP, and has no seq; nil: over the socket
 	begun  *gateway.Session // READY: from here on the sequence counts in this session
 	roster []platforms.RosterChange
 	err    error // the data makes no sense

@@ -36,8 +36,21 @@ type interaction struct {
 	token   relay.Secret
 }
 
-// decodeInteraction reads an INTERACTION_CREATE. An error has nothing of the payload in it.
+// decodeInteraction reads what can be answered: the data of an INTERACTION_CREATE, or the body of an HTTP request, which
+// are the same. An error has nothing of the payload in it.
 func decodeInteraction(data []byte) (*interaction, error) {
+	i, err := readInteraction(data)
+	if err == nil {
+		err = i.check()
+	}
+	if err != nil {
+		return nil, err
+	}
+	return i, nil
+}
+
+// readInteraction reads an interaction without asking whether all of it is there.
+func readInteraction(data []byte) (*interaction, error) {
 	var d struct {
 		interaction
 		Token  string `json:"token"`
@@ -57,17 +70,22 @@ func decodeInteraction(data []byte) (*interaction, error) {
 	if d.Member != nil {
 		i.User, i.nick = d.Member.User, d.Member.Nick
 	}
+	return &i, nil
+}
+
+// check reports what an interaction lacks.
+func (i *interaction) check() error {
 	switch {
 	case i.ID == 0:
-		return nil, errWithoutID
-	case d.Token == "":
-		return nil, errWithoutToken
+		return errWithoutID
+	case len(i.token.Reveal()) == 0:
+		return errWithoutToken
 	case i.wanted() && i.Channel == 0:
-		return nil, errWithoutChannel
+		return errWithoutChannel
 	case i.wanted() && i.User.ID == 0:
-		return nil, errWithoutAuthor
+		return errWithoutAuthor
 	}
-	return &i, nil
+	return nil
 }
 
 // wanted reports whether the interaction becomes an event: not while a command is still being typed, nor in
@@ -107,10 +125,16 @@ func (n normaliser) fromInteraction(i *interaction, at spot) (*relay.Event, *pla
 	if strings.TrimSpace(ev.Text) == "" {
 		ev.Text = noText
 	}
-	return &ev, &platforms.Capability{
-		Event: ev.ID, Kind: capabilityKind, ID: i.ID.String(), Placeholder: i.placeholder(),
-		Token: i.token, ExpiresAt: ev.At.Add(rest.TokenFor),
-	}, nil
+	c := i.capability(ev.ID)
+	return &ev, &c, nil
+}
+
+// capability is the right to answer i, which came in ev.
+func (i *interaction) capability(ev relay.EventID) platforms.Capability {
+	return platforms.Capability{
+		Event: ev, Kind: capabilityKind, ID: i.ID.String(), Placeholder: i.placeholder(),
+		Token: i.token, ExpiresAt: i.ID.Time().Add(rest.TokenFor),
+	}
 }
 
 // command says "/name arg …". The target of a context-menu command is its argument, or the message

@@ -13,6 +13,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"net/http/httptrace"
 	"net/netip"
 	"path/filepath"
@@ -28,8 +29,11 @@ import (
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/bus"
+	"github.com/hermes-connector/hermes-connector/relay/count"
 	"github.com/hermes-connector/hermes-connector/relay/delivery"
+	front "github.com/hermes-connector/hermes-connector/relay/door"
 	"github.com/hermes-connector/hermes-connector/relay/hub"
+	"github.com/hermes-connector/hermes-connector/relay/passthrough"
 	relaysession "github.com/hermes-connector/hermes-connector/relay/session"
 	relaywire "github.com/hermes-connector/hermes-connector/relay/wire"
 	"github.com/hermes-connector/hermes-connector/store"
@@ -37,8 +41,8 @@ import (
 
 var manyInteractions = flag.Int("interactions", 400, "how many interactions TestInteractions makes, in all its worlds together")
 
-// TestInteractions: people and strangers use slash commands, many at once, on a network that is slow,
-// breaks, refuses and lies about what it did; the gateway answers in every way it can, twice at once.
+// TestInteractions: people and strangers use slash commands, many at once, some of which come over the socket and
+// some over HTTP, on a network that is slow, breaks, refuses and lies about what it did; the gateway answers in every way it can, twice at once.
 // Nobody is left looking at "thinking…", and no answer is put in the place of another.
 func TestInteractions(t *testing.T) {
 	const worlds = 4
@@ -58,8 +62,11 @@ func someInteractions(t *testing.T, seed uint64, n int) {
 		}
 		f.guilds = []obj{{"id": "900", "name": "Park", "owner_id": "4001", "roles": []obj{{"id": "900", "permissions": "1024"}}, "channels": channels}}
 		f.rest = f.listings
-		p := f.testBot(t, w, io.Discard, nil)
+		p := f.testBot(t, w, io.Discard, endpointValues(nil))
 		g := startGateway(t, p, w)
+		plane := front.New(nil, passthrough.New([]platforms.Platform{p}, passthrough.Options{
+			Log: slog.New(slog.DiscardHandler), Count: func(count.Counter) {},
+		}).Mounts()...)
 		time.Sleep(time.Minute)
 		for made := 0; made < n; {
 			for range 1 + w.random(80) {
@@ -68,11 +75,16 @@ func someInteractions(t *testing.T, seed uint64, n int) {
 					user = "4002" // whom nobody knows
 				}
 				id := f.id()
-				f.dispatch(kindInteraction, obj{
+				body := obj{
 					"id": id, "application_id": testBotID, "type": 2, "token": token, "guild_id": "900",
 					"channel_id": strconv.Itoa(1000 + w.random(len(channels))), "member": obj{"user": obj{"id": user, "username": "u" + user}},
 					"data": obj{"id": "1", "name": "ask", "type": 1},
-				})
+				}
+				if w.random(2) == 0 {
+					f.dispatch(kindInteraction, body)
+				} else {
+					g.turns.Go(func() { w.post(t, plane, token, body) })
+				}
 				if made++; made >= n {
 					break
 				}
@@ -99,6 +111,7 @@ type webhooks struct {
 	replaced []string // answers that another one was put in the place of
 	notYet   int      // requests before the web hook was known
 	early    int      // call-backs that were overtaken
+	overHTTP int      // call-backs that were answers to HTTP requests
 }
 
 // hooked is one interaction on Discord's side.
@@ -175,6 +188,37 @@ func (w *webhooks) RoundTrip(req *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: status, Header: h, Body: io.NopCloser(bytes.NewReader(raw)), Request: req}, err
 }
 
+// post brings an interaction over HTTP. The answer may be lost on its way back.
+func (w *webhooks) post(t *testing.T, plane http.Handler, token string, body obj) {
+	raw, err := json.Marshal(body)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	signed := signedAt(time.Now(), raw)
+	ctx, written := context.WithCancel(t.Context())
+	defer written()
+	r := httptest.NewRequestWithContext(ctx, http.MethodPost, "/webhooks/discord/"+testBotID, bytes.NewReader(raw))
+	r.Header = signed.Header
+	rec := httptest.NewRecorder()
+	plane.ServeHTTP(rec, r)
+	if rec.Code != http.StatusOK || rec.Body.String() != later {
+		t.Errorf("answered with %d %s", rec.Code, rec.Body)
+	}
+	if w.random(100) < 4 {
+		w.note("an answer over HTTP lost")
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.overHTTP++
+	i := w.ofLocked(token)
+	if i.asked {
+		w.early++
+	}
+	i.known, i.thinking = time.Now().Add(time.Duration(w.rnd.IntN(1500))*time.Millisecond), true
+}
+
 func pauseFor(ctx context.Context, d time.Duration) bool {
 	select {
 	case <-time.After(d):
@@ -193,6 +237,14 @@ func (w *webhooks) note(what string) {
 	w.faults[what]++
 }
 
+// ofLocked is the interaction with the token. w.mu must be held.
+func (w *webhooks) ofLocked(token string) *hooked {
+	if w.by[token] == nil {
+		w.by[token] = &hooked{}
+	}
+	return w.by[token]
+}
+
 func (w *webhooks) carryOut(method string, part []string, text string) (status int, answer any) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -200,11 +252,7 @@ func (w *webhooks) carryOut(method string, part []string, text string) (status i
 		w.ordinary++
 		return http.StatusOK, obj{"id": "1"}
 	}
-	i := w.by[part[2]]
-	if i == nil {
-		i = &hooked{}
-		w.by[part[2]] = i
-	}
+	i := w.ofLocked(part[2])
 	now := time.Now()
 	switch what := method + " " + strings.Join(part[3:], "/"); {
 	case what == "POST callback" && !i.known.IsZero():
@@ -258,8 +306,8 @@ func (w *webhooks) judge(t *testing.T, n int) {
 	if thinking != 0 || len(w.replaced) != 0 || w.early != 0 {
 		t.Errorf("%d are left thinking, %d call-backs were overtaken, answers were replaced: %q", thinking, w.early, w.replaced)
 	}
-	if taken < n*8/10 || answered < n/2 || deleted < n/5 {
-		t.Errorf("of %d only %d call-backs were taken, %d answered, %d deleted", n, taken, answered, deleted)
+	if w.overHTTP < n/3 || taken < n*8/10 || answered < n/2 || deleted < n/5 {
+		t.Errorf("of %d only %d call-backs were taken, %d over HTTP, %d answered, %d deleted", n, taken, w.overHTTP, answered, deleted)
 	}
 	t.Logf("%d interactions: %d call-backs taken, %d answered, %d deleted; %d follow-ups, %d ordinary messages, %d requests too early; faults %v",
 		n, taken, answered, deleted, more, w.ordinary, w.notYet, w.faults)

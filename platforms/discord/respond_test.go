@@ -16,9 +16,9 @@ import (
 )
 
 var (
-	hook      = "/webhooks/" + testBotID + "/" + hookToken
-	original  = hook + "/messages/@original"
-	toHook    = rest.RouteOf("POST", hook)
+	hookURL   = "/webhooks/" + testBotID + "/" + hookToken
+	original  = hookURL + "/messages/@original"
+	toHook    = rest.RouteOf("POST", hookURL)
 	toOrigin  = rest.RouteOf("PATCH", original)
 	delOrigin = rest.RouteOf("DELETE", original)
 )
@@ -47,13 +47,13 @@ func TestRespond(t *testing.T) {
 		texts   []string
 	}{
 		"the first answer":   {"#### x", true, nil, relay.Result{MessageID: "501"}, []string{"PATCH " + original}, []string{"**x**"}},
-		"a later one":        {"x", false, nil, relay.Result{MessageID: "501"}, []string{"POST " + hook}, []string{"x"}},
-		"a long first one":   {long, true, nil, relay.Result{MessageID: "503", MessageIDs: ids("501", "502", "503")}, []string{"PATCH " + original, "POST " + hook, "POST " + hook}, parts},
-		"a removed original": {"x", true, map[string][]restFault{toOrigin: {{status: 404, code: discordgo.ErrCodeUnknownMessage}}}, relay.Result{MessageID: "501"}, []string{"PATCH " + original, "POST " + hook}, []string{"x"}},
+		"a later one":        {"x", false, nil, relay.Result{MessageID: "501"}, []string{"POST " + hookURL}, []string{"x"}},
+		"a long first one":   {long, true, nil, relay.Result{MessageID: "503", MessageIDs: ids("501", "502", "503")}, []string{"PATCH " + original, "POST " + hookURL, "POST " + hookURL}, parts},
+		"a removed original": {"x", true, map[string][]restFault{toOrigin: {{status: 404, code: discordgo.ErrCodeUnknownMessage}}}, relay.Result{MessageID: "501"}, []string{"PATCH " + original, "POST " + hookURL}, []string{"x"}},
 		"unclear at first":   {"x", true, map[string][]restFault{toOrigin: {{cut: true}}}, relay.Result{MessageID: "502"}, []string{"PATCH " + original, "PATCH " + original}, []string{"x", "x"}},
 		"a token that ends in the middle": {
 			long, true, map[string][]restFault{toHook: {unknown}}, relay.Result{MessageID: "503", MessageIDs: ids("501", "502", "503")},
-			[]string{"PATCH " + original, "POST " + hook, "POST /channels/42/messages", "POST /channels/42/messages"}, parts,
+			[]string{"PATCH " + original, "POST " + hookURL, "POST /channels/42/messages", "POST /channels/42/messages"}, parts,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

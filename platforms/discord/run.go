@@ -25,8 +25,8 @@ type runner struct {
 	wg    *sync.WaitGroup
 }
 
-// Run implements platforms.Platform. It owns the feeder, the commands' goroutine, one goroutine per
-// interaction being answered, and those of the gateway.
+// Run implements platforms.Platform. It owns the feeder, the goroutine of placeholders that nobody replaces, the
+// commands' goroutine, one goroutine per interaction being answered, and those of the gateway.
 func (p *Platform) Run(ctx context.Context, in platforms.Inbox) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup
@@ -35,12 +35,15 @@ func (p *Platform) Run(ctx context.Context, in platforms.Inbox) error {
 	defer cancel()
 
 	p.board.Is(platforms.Connecting, "")
-	p.recall(ctx, in)
 	r := &runner{Platform: p, queue: newQueue(), slots: make(chan struct{}, maxAcks), wg: &wg}
 	f := &feeder{Platform: p, in: in, queue: r.queue}
 	// The feeder ends after the socket, so that it sees all that was put into the queue.
 	feeding, stopFeeding := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopFeeding()
+	p.holding.open(r.queue)
+	defer p.holding.open(nil) // before the feeder ends
+	wg.Go(func() { p.tidy(feeding) })
+	p.recall(ctx, in)
 	wg.Go(func() { f.run(feeding) })
 	wg.Go(func() { p.commands.Run(ctx) })
 

@@ -110,10 +110,13 @@ func (m *memory) change(urgent bool, f func(*state)) {
 }
 
 // draft is the blob to store with f applied, the version for keep, and whether an urgent change in it is not
-// stored yet.
+// stored yet. What was never read is not written over: then there is no blob.
 func (m *memory) draft(f func(*state)) (raw []byte, version int, owed bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if !m.known {
+		return nil, m.version, false
+	}
 	s := m.state
 	f(&s)
 	return s.encode(), m.version, m.urgent > m.kept

@@ -1,0 +1,115 @@
+package discord
+
+import (
+	"context"
+	"crypto/ed25519"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/bwmarrin/discordgo"
+
+	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/platforms/hook"
+)
+
+const (
+	// keyPublicKey is the setting with which Discord may call the bot over HTTP.
+	keyPublicKey = "public_key"
+	// maxEndpointBody bounds the body of such a call, in bytes.
+	maxEndpointBody = 1 << 20
+
+	headerSign = "X-Signature-Ed25519"
+	headerTime = "X-Signature-Timestamp"
+)
+
+var _ platforms.Hook = (*Platform)(nil)
+
+func publicKeyKey() platforms.Key {
+	return platforms.Key{
+		Name: keyPublicKey,
+		Check: func(v string) error {
+			_, err := publicKey(v)
+			return err
+		},
+		Help: "the application's public key, for interactions over HTTP; empty: they come over the socket",
+	}
+}
+
+// publicKey is the key in 64 hex digits; nil if there are none.
+func publicKey(v string) (ed25519.PublicKey, error) {
+	if v == "" {
+		return nil, nil
+	}
+	key, err := hex.DecodeString(v)
+	if err != nil || len(key) != ed25519.PublicKeySize {
+		return nil, errors.New("want the 64 hex digits that the developer portal shows under General Information, Public Key")
+	}
+	return key, nil
+}
+
+// HookRules implements platforms.Hook. Without a public key nobody can be believed, so there is no route.
+func (p *Platform) HookRules() platforms.HookRules {
+	if p.key == nil {
+		return platforms.HookRules{}
+	}
+	return platforms.HookRules{Methods: []string{http.MethodPost}, MaxBody: maxEndpointBody}
+}
+
+// Receive implements platforms.Hook. The answer is the interaction's call-back, and waits for nothing: Discord waits
+// three seconds, the disk may take longer.
+func (p *Platform) Receive(ctx context.Context, r platforms.HookRequest) platforms.HookAnswer {
+	seconds := r.Header.Get(headerTime)
+	if !signed(p.key, r.Header.Get(headerSign), seconds, r.Body) {
+		return hook.Unauthorized(platforms.BadSignature)
+	}
+	if _, stale, ok := hook.Stale(seconds, time.Now()); !ok {
+		return stale
+	}
+	r.Proved()
+	i, err := readInteraction(r.Body)
+	if err == nil && i.Kind == discordgo.InteractionPing {
+		return inBody(callback{Type: discordgo.InteractionResponsePong})
+	}
+	p.board.Heard()
+	if err == nil {
+		err = i.check()
+	}
+	if err != nil {
+		// Discord does not repeat it, and would not word it differently.
+		p.holding.take(item{data: withoutToken(r.Body), err: err})
+		a := inBody(whisper("I do not understand this."))
+		a.Refused = platforms.Unreadable
+		return a
+	}
+	if i.wanted() {
+		// Before the event is handed in, so that its answer waits for the call-back. That is over when the plane
+		// has written it.
+		end := p.callbacks.begin(i.ID.String())
+		context.AfterFunc(ctx, func() { end(nil) })
+		if !p.holding.take(item{kind: kindInteraction, data: withoutToken(r.Body), press: i}) {
+			a := inBody(whisper("I am busy, try again."))
+			a.Refused = platforms.NotStored
+			return a
+		}
+	}
+	return inBody(callbackTo(i))
+}
+
+// signed reports whether sign, in lower-case hex, is key's of a request. There is one spelling of each signature.
+func signed(key ed25519.PublicKey, sign, seconds string, body []byte) bool {
+	raw, err := hex.DecodeString(sign)
+	if err != nil || len(raw) != ed25519.SignatureSize || hex.EncodeToString(raw) != sign {
+		return false
+	}
+	return len(key) == ed25519.PublicKeySize && ed25519.Verify(key, slices.Concat([]byte(seconds), body), raw)
+}
+
+// inBody is c as the answer to an HTTP request.
+func inBody(c callback) platforms.HookAnswer {
+	body, _ := json.Marshal(c) // of strings and numbers: cannot fail
+	return hook.OK("application/json", string(body))
+}
