@@ -34,7 +34,7 @@ import (
 // Name is the platform's name in the configuration and on the wire.
 const Name relay.PlatformID = "discord"
 
-// keyCommandWait is a setting of a Discord bot, beside the gateway's and mentionsKey.
+// keyCommandWait is a setting of a Discord bot, beside the gateway's, mentionsKey and interactionsKey.
 const keyCommandWait = "command_wait"
 
 // Kind is Discord, for the list of networks in the binary.
@@ -48,7 +48,7 @@ var Kind = platforms.Kind{
 }
 
 func keys() []platforms.Key {
-	return append(gateway.Keys(), mentionsKey(), platforms.DurationKey(keyCommandWait, "15s",
+	return append(gateway.Keys(), mentionsKey(), interactionsKey(), platforms.DurationKey(keyCommandWait, "15s",
 		"how long to wait for the commands of further gateways before slash commands are registered; at most twice that"))
 }
 
@@ -125,6 +125,7 @@ func open(o platforms.Options) (*Platform, error) {
 		memory:    newMemory(),
 		callbacks: newCallbacks(),
 	}
+	p.reader.passthrough = p.opts[keyInteractions] == interactionsPassthrough
 	p.commands = commands.New(p.rest, p, p.log, p.opts.Duration(keyCommandWait))
 	return p, nil
 }
