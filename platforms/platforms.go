@@ -59,10 +59,11 @@ type Inbox interface {
 // Batch is what one answer of the network brought. It is stored in one transaction.
 type Batch struct {
 	Events       []relay.Event
-	Undecodable  []Undecodable  // kept in quarantine
-	Moves        []Move         // of chats that got a new id; they take effect before Events
-	Roster       []RosterChange // likewise
-	Capabilities []Capability   // that came in Events, kept only for the instances that receive the event
+	Undecodable  []Undecodable   // kept in quarantine
+	Moves        []Move          // of chats that got a new id; they take effect before Events
+	Roster       []RosterChange  // likewise
+	Capabilities []Capability    // that came in Events, kept only for the instances that receive the event
+	Forwards     []relay.Forward // each of one of Events, told by its id: gateways are sent the forward
 	// Cursor, when not nil, is stored with the batch for Inbox.Cursor. When nothing else of the batch is
 	// stored, and without Save, it is on disk a minute later at most: a crash may bring an older one back.
 	Cursor []byte

@@ -1,5 +1,7 @@
 package relay
 
+import "time"
+
 // Delivery is what a gateway is sent of its own accord: an Event or a Forward.
 type Delivery interface {
 	// About is the event that it is, or stands for: who did what and where, for those who decide who gets it.
@@ -17,6 +19,8 @@ type Forward struct {
 	Headers [][2]string `json:"headers,omitempty"` // in the order they came; names may repeat
 	Body    []byte      `json:"body,omitempty"`    // as it came, but for what was a credential
 	Profile string      `json:"profile,omitempty"` // empty unless the gateway runs several
+	// Until is when the request is worth nothing any more; from then on gateways are sent Event in its place.
+	Until time.Time `json:"until,omitzero"`
 }
 
 // About is the event itself.

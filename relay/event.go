@@ -52,6 +52,8 @@ type Traits struct {
 	Addressed bool `json:"addr,omitempty"`
 	// OtherCommand: a command addressed to another bot.
 	OtherCommand bool `json:"other,omitempty"`
+	// Press: a button was pressed, or something was chosen from a menu.
+	Press bool `json:"press,omitempty"`
 }
 
 // Quote is the message an event answers.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay"
@@ -26,7 +27,8 @@ type Accept struct {
 // is an item.
 type AcceptItem struct {
 	Delivery relay.Delivery
-	Frame    []byte // of the delivery, as wire.Pack makes it; nil when it has no recipients
+	Frame    []byte   // of the delivery's event, as wire.Pack makes it; nil when it has no recipients
+	Forward  *Forward // of a relay.Forward; nil: it does not fit a frame
 	To       []Recipient
 	// Undecided is the instance of which it is not known yet whether it gets the delivery; empty: none.
 	Undecided relay.InstanceID
@@ -69,7 +71,7 @@ type prepared struct {
 // something was deleted.
 func (db *DB) Accept(ctx context.Context, a Accept) (AcceptOutcome, error) {
 	now := db.now()
-	items, size, err := prepareItems(a, now)
+	items, size, err := db.prepareItems(a, now)
 	if err != nil {
 		return AcceptOutcome{}, fmt.Errorf("accept for %s: %w", a.Bot, err)
 	}
@@ -86,7 +88,7 @@ func (db *DB) Accept(ctx context.Context, a Accept) (AcceptOutcome, error) {
 	return out, nil
 }
 
-func prepareItems(a Accept, now time.Time) (out []prepared, size int, err error) {
+func (db *DB) prepareItems(a Accept, now time.Time) (out []prepared, size int, err error) {
 	for _, q := range a.Quarantine {
 		size += len(q.Raw)
 	}
@@ -98,7 +100,7 @@ func prepareItems(a Accept, now time.Time) (out []prepared, size int, err error)
 		}
 		p.mark = seen.Of(a.Bot, p.about.ID)
 		if len(item.To) > 0 {
-			if err := p.encode(item.Frame, now); err != nil {
+			if err := p.encode(db.run, item.Frame, item.Forward, now); err != nil {
 				return nil, 0, err
 			}
 		}
@@ -109,8 +111,13 @@ func prepareItems(a Accept, now time.Time) (out []prepared, size int, err error)
 }
 
 // encode renders the entry.
-func (p *prepared) encode(frame []byte, now time.Time) (err error) {
-	if p.payload, err = encodeWith(entryHead{At: now, About: p.about}, frame); err != nil {
+func (p *prepared) encode(run uint64, frame []byte, f *Forward, now time.Time) (err error) {
+	h := entryHead{At: now, About: p.about}
+	if f != nil {
+		h.Forward = &forwardHead{Until: f.Until, Run: run, Size: len(f.Frame)}
+		frame = slices.Concat(frame, f.Frame)
+	}
+	if p.payload, err = encodeWith(h, frame); err != nil {
 		err = fmt.Errorf("encode event %s: %w", p.about.ID, err)
 	}
 	return err

@@ -33,7 +33,7 @@ func (ls *Lanes) Next(ctx context.Context, i relay.InstanceID, after uint64) (En
 			if !bytes.HasPrefix(k, table.Prefix(i)) {
 				return nil
 			}
-			if e, err = l.entry(k, v); err != nil {
+			if e, err = l.entry(k, v, ls.db.run); err != nil {
 				broken = bytes.Clone(k)
 				return nil
 			}
@@ -111,12 +111,16 @@ func (ls *Lanes) Drop(ctx context.Context, row *audit.Entry, i relay.InstanceID,
 	return n, err
 }
 
-// Ack deletes an acknowledged entry, also from the dead letters if it was moved there while in flight. One that
+// Ack deletes acknowledged entries, also from the dead letters if they were moved there while in flight. One that
 // is nowhere is nil.
-func (ls *Lanes) Ack(ctx context.Context, i relay.InstanceID, b relay.BufferID) error {
-	return ls.db.change(ctx, nil, fmt.Sprintf("drop %s of %s", b, i), func(t *tx) error {
-		_, err := t.drop(i, b)
-		return err
+func (ls *Lanes) Ack(ctx context.Context, i relay.InstanceID, bs ...relay.BufferID) error {
+	return ls.db.change(ctx, nil, fmt.Sprintf("drop %v of %s", bs, i), func(t *tx) error {
+		for _, b := range bs {
+			if _, err := t.drop(i, b); err != nil {
+				return err
+			}
+		}
+		return nil
 	})
 }
 
@@ -199,9 +203,9 @@ func (ls *Lanes) Entries(ctx context.Context, i relay.InstanceID, f EntryFilter)
 			if f.Limit > 0 && len(out) == f.Limit {
 				break
 			}
-			e, err := l.entry(k, v)
+			e, err := l.entry(k, v, ls.db.run)
 			if f.Dead {
-				e, err = letter(k, v)
+				e, err = letter(k, v, ls.db.run)
 			}
 			if err == nil {
 				out = append(out, e)

@@ -18,9 +18,18 @@ type entryHead struct {
 	At     time.Time `json:"at"`
 	Deaths int       `json:"deaths,omitempty"`
 	About  About     `json:"of,omitzero"`
+	// Forward is there if the frame of a forward stands behind the frame.
+	Forward *forwardHead `json:"fwd,omitempty"`
 	// Event is there in an entry from before schema 4, and nothing stands behind it. Entries are not
 	// converted, for there may be more than fits in memory.
 	Event *relay.Event `json:"event,omitempty"`
+}
+
+// forwardHead is what the store knows of an entry's forward.
+type forwardHead struct {
+	Until time.Time `json:"until"`
+	Run   uint64    `json:"run"`  // DB.run of who accepted it
+	Size  int       `json:"size"` // of its frame, which is the last thing in the entry
 }
 
 // deadHead is what the store knows of a dead letter. The entry, head and frame, stands behind it. The
@@ -56,6 +65,9 @@ func parseEntry(payload []byte) (e entryHead, frame []byte, err error) {
 	}
 	if e.Event != nil {
 		e.About, frame = aboutOf(*e.Event), nil
+	}
+	if f := e.Forward; f != nil && (f.Size < 0 || f.Size > len(frame)) {
+		return entryHead{}, nil, errors.New("the entry's forward is longer than the entry")
 	}
 	return e, frame, nil
 }
@@ -180,28 +192,34 @@ func (t *tx) findDead(i relay.InstanceID, b relay.BufferID) []byte {
 	return nil
 }
 
-// entry is the entry of the lane under k, as it is handed out.
-func (l lane) entry(k, value []byte) (Entry, error) {
+// entry is the entry of the lane under k, as it is handed out in that run of the program.
+func (l lane) entry(k, value []byte, run uint64) (Entry, error) {
 	h, frame, err := decodeEntry(k, value)
 	if err != nil {
 		return Entry{}, err
 	}
-	return h.entry(relay.BufferID{Epoch: l.Epoch, Seq: table.Number(k)}, len(value), frame), nil
+	return h.entry(relay.BufferID{Epoch: l.Epoch, Seq: table.Number(k)}, len(value), frame, run), nil
 }
 
 // letter is the dead letter under k, as it is handed out.
-func letter(k, value []byte) (Entry, error) {
+func letter(k, value []byte, run uint64) (Entry, error) {
 	d, h, frame, err := decodeDead(k, value)
 	id, ok := tailID(k)
 	if err == nil && !ok {
 		err = errors.New("its key has no buffer id")
 	}
-	e := h.entry(id, d.Size, frame)
+	e := h.entry(id, d.Size, frame, run)
 	e.Reason, e.DiedAt = d.Reason, d.DiedAt
 	return e, err
 }
 
 // entry is what is handed out. frame dies with the transaction, so it is copied.
-func (e entryHead) entry(id relay.BufferID, size int, frame []byte) Entry {
-	return Entry{Buffer: id, At: e.At, Deaths: e.Deaths, Bytes: size, About: e.About, Frame: bytes.Clone(frame), Event: e.Event}
+func (e entryHead) entry(id relay.BufferID, size int, frame []byte, run uint64) Entry {
+	out := Entry{Buffer: id, At: e.At, Deaths: e.Deaths, Bytes: size, About: e.About, Frame: bytes.Clone(frame), Event: e.Event}
+	if f := e.Forward; f != nil {
+		end := len(frame) - f.Size
+		out.Forward = &Forward{Frame: out.Frame[end:], Until: f.Until, Earlier: f.Run != run}
+		out.Frame = out.Frame[:end:end]
+	}
+	return out
 }

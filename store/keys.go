@@ -18,7 +18,7 @@ const (
 	BucketMeta    = "meta"        // "schema" -> version, "digest" -> digest
 	BucketCursors = "hot/cursors" // platform|bot -> bytes
 	bucketLanes   = "hot/lanes"   // instance -> lane
-	bucketEntries = "hot/entries" // instance|seq -> entryHead, frame
+	bucketEntries = "hot/entries" // instance|seq -> entryHead, frame, the forward's frame
 
 	bucketBlobs         = "blobs"         // name -> bytes, the vault's
 	BucketTenants       = "tenants"       // tenant -> Tenant
@@ -36,7 +36,7 @@ const (
 	bucketUndecided     = "undecided"     // platform|bot|chat|instance|number -> undecidedRecord
 	BucketSent          = "sent"          // platform|bot|chat|message -> SentRecord
 	BucketMoved         = "moved"         // platform|old chat -> MovedRecord
-	bucketDead          = "dead"          // instance|number of the death, epoch, seq -> deadHead, entryHead, frame
+	bucketDead          = "dead"          // instance|number of the death, epoch, seq -> deadHead, entryHead, frame, the forward's frame
 	bucketQuarantine    = "quarantine"    // running number -> Quarantined
 )
 

@@ -126,7 +126,7 @@ func TestManyBotsSharePages(t *testing.T) {
 					e := event(fmt.Sprint(round, "-", k), 1024)
 					a := acceptFor(e, insts[k])
 					a.Bot, a.Cursor, a.Save = bots[k], []byte(fmt.Sprint(round, 100_000+k)), true
-					items, _, err := prepareItems(a, db.now())
+					items, _, err := db.prepareItems(a, db.now())
 					if err != nil {
 						return err
 					}

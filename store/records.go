@@ -126,11 +126,21 @@ type Entry struct {
 	Bytes  int       // size of the stored record
 	About  About
 	Frame  []byte // what is sent, but for the buffer id; see wire.Pack
+	// Forward is what is sent in place of Frame, as long as it is good for anything; nil: nothing is.
+	Forward *Forward
 	// Event is there in place of the frame in an entry from before schema 4.
 	Event *relay.Event
 	// Of a dead letter: why and when it left the lane.
 	Reason DeadReason
 	DiedAt time.Time
+}
+
+// Forward is the frame of a relay.Forward.
+type Forward struct {
+	Frame []byte
+	Until time.Time
+	// Earlier: an earlier run of the program accepted it, and may have sent it without being able to say so.
+	Earlier bool
 }
 
 // About is what a delivery is about, as far as the store needs to know.

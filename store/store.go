@@ -57,6 +57,7 @@ type DB struct {
 	Sent   *Sent
 
 	path    string
+	run     uint64 // random: tells what this run of the program accepted from what another one did
 	file    *boltfile.File
 	now     func() time.Time // in UTC
 	limits  Limits
@@ -80,7 +81,7 @@ type DB struct {
 // in the log, set aside, and counted in Stats. The caller must Close what is returned.
 func Open(path string, o Options) (*DB, error) {
 	o = o.withDefaults()
-	db := &DB{path: path, limits: o.Limits, log: o.Log, now: func() time.Time { return o.Now().UTC() }}
+	db := &DB{path: path, run: newEpoch(), limits: o.Limits, log: o.Log, now: func() time.Time { return o.Now().UTC() }}
 	db.Lanes, db.Codes, db.Routes, db.Sent = &Lanes{db}, &Codes{db}, &Routes{db}, &Sent{db: db}
 	fo := o.File()
 	fo.Format.Prepare, fo.Format.Begin = db.prepare, db.begin

@@ -131,6 +131,7 @@ type Verdict struct {
 	Instance relay.InstanceID
 	Delivery relay.Delivery
 	Frame    []byte     // as AcceptItem.Frame
+	Forward  *Forward   // as AcceptItem.Forward
 	To       *Recipient // nil: the instance does not get it
 }
 
@@ -147,7 +148,7 @@ func (db *DB) Decide(ctx context.Context, c relay.Chat, vs []Verdict) (AcceptOut
 			continue
 		}
 		items[n].about = aboutOf(v.Delivery)
-		if err := items[n].encode(v.Frame, now); err != nil {
+		if err := items[n].encode(db.run, v.Frame, v.Forward, now); err != nil {
 			return AcceptOutcome{}, fmt.Errorf("decide: %w", err)
 		}
 		size += len(items[n].payload)

@@ -38,7 +38,7 @@ import (
 // Name is the platform's name in the configuration and on the wire.
 const Name relay.PlatformID = "discord"
 
-// keyCommandWait is a setting of a Discord bot, beside the gateway's and mentionsKey.
+// keyCommandWait is a setting of a Discord bot, beside the gateway's, mentionsKey and interactionsKey.
 const keyCommandWait = "command_wait"
 
 // Kind is Discord, for the list of networks in the binary.
@@ -52,7 +52,7 @@ var Kind = platforms.Kind{
 }
 
 func keys() []platforms.Key {
-	return append(gateway.Keys(), mentionsKey(), publicKeyKey(), platforms.DurationKey(keyCommandWait, "15s",
+	return append(gateway.Keys(), mentionsKey(), publicKeyKey(), interactionsKey(), platforms.DurationKey(keyCommandWait, "15s",
 		"how long to wait for the commands of further gateways before slash commands are registered; at most twice that"))
 }
 
@@ -134,6 +134,7 @@ func open(o platforms.Options) (*Platform, error) {
 		callbacks: newCallbacks(),
 		holding:   newHolding(),
 	}
+	p.reader.passthrough = p.opts[keyInteractions] == interactionsPassthrough
 	p.commands = commands.New(p.rest, p, p.log, p.opts.Duration(keyCommandWait))
 	return p, nil
 }

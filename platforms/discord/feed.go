@@ -162,6 +162,9 @@ func (f *feeder) add(ctx context.Context, b *platforms.Batch, i item) bool {
 	}
 	if capability != nil {
 		b.Capabilities = append(b.Capabilities, *capability)
+		if f.reader.passthrough {
+			b.Forwards = append(b.Forwards, f.reader.forward(i.press, ev, capability))
+		}
 	}
 	return true
 }

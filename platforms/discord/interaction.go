@@ -34,6 +34,7 @@ type interaction struct {
 	Data    json.RawMessage                  `json:"data"`
 	nick    string                           // of the user
 	token   relay.Secret
+	raw     []byte // the payload, with the token
 }
 
 // decodeInteraction reads what can be answered: the data of an INTERACTION_CREATE, or the body of an HTTP request, which
@@ -63,7 +64,7 @@ func readInteraction(data []byte) (*interaction, error) {
 		return nil, err
 	}
 	i := d.interaction
-	i.token = relay.NewSecret([]byte(d.Token))
+	i.token, i.raw = relay.NewSecret([]byte(d.Token)), data
 	if i.Channel == 0 && i.Place != nil {
 		i.Channel = i.Place.ID
 	}
@@ -184,6 +185,7 @@ func press(i *interaction, ev *relay.Event) error {
 	if err := guilds.Decode(i.Data, &d); err != nil {
 		return err
 	}
+	ev.Traits.Press = true
 	ev.Type, ev.Text = relay.TypeText, strings.Join(d.Values, ", ")
 	if len(d.Values) == 0 {
 		ev.Text = d.CustomID

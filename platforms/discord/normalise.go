@@ -24,6 +24,8 @@ var (
 type normaliser struct {
 	bot relay.Bot
 	me  guilds.ID
+	// passthrough: interactions go to gateways as forwards.
+	passthrough bool
 }
 
 // spot is where something happened, as far as that is known: channel always, parent of a thread

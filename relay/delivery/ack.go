@@ -9,13 +9,13 @@ import (
 	"github.com/hermes-connector/hermes-connector/store"
 )
 
-// Ack deletes an entry in flight so that the next one may be pushed; it returns after the commit.
-// counted is false when id is not in flight on this pump, or another pump of the lane has had
-// the lease since: then nothing happened. It works after Flip, and after the pump is over, for as
-// long as no other pump took over. On an error the entry is still in flight. of is what it carried.
-func (p *Pump) Ack(ctx context.Context, id relay.BufferID) (of store.About, counted bool, err error) {
+// Ack deletes an entry in flight, and the forwards pushed before it, so that the next one may be pushed; it returns
+// after the commit. counted is false when id is not in flight on this pump, or another pump of the lane has had the
+// lease since: then nothing happened. It works after Flip, and after the pump is over, for as long as no other pump
+// took over. On an error the entry is still in flight.
+func (p *Pump) Ack(ctx context.Context, id relay.BufferID) (counted bool, err error) {
 	l := p.lane
-	taken := false
+	var ids []relay.BufferID
 	if err := l.until(ctx, func() bool {
 		i := p.indexLocked(id)
 		if i >= 0 && !p.inFlight[i].queued {
@@ -24,44 +24,77 @@ func (p *Pump) Ack(ctx context.Context, id relay.BufferID) (of store.About, coun
 			return false
 		}
 		// In the same breath, or a Resume could send it out again in between.
-		if taken = p.takeLocked(i); taken {
-			of = p.inFlight[i].about
-		}
+		ids = p.takeLocked(i)
 		return true
-	}); err != nil || !taken {
-		return store.About{}, false, err
+	}); err != nil || len(ids) == 0 {
+		return false, err
 	}
+	if err = p.drop(ctx, ids); err != nil && ctx.Err() == nil {
+		l.mu.Lock()
+		p.failed = true
+		l.mu.Unlock()
+	}
+	return err == nil, err
+}
 
-	err = l.buf.Ack(ctx, l.inst, id)
-
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.deleting--
-	if err != nil {
-		p.failed = p.failed || ctx.Err() == nil
-		if i := p.indexLocked(id); i >= 0 {
-			p.inFlight[i].deleting = false
+// takeLocked marks the entry at i and the forwards pushed before it as acknowledged and their deletion as under way,
+// and names them; none if the acknowledgement does not count. lane.mu must be held.
+func (p *Pump) takeLocked(i int) (ids []relay.BufferID) {
+	l := p.lane
+	if l.newest != p || i < 0 || p.inFlight[i].deleting {
+		return nil
+	}
+	for j := range p.inFlight[:i+1] {
+		e := &p.inFlight[j]
+		if j < i && (!e.forward || !e.queued || e.deleting) {
+			continue
 		}
-		err = fmt.Errorf("drop %s for %s: %w", id, l.inst, err)
-	} else {
-		p.removeLocked(id)
-		if p.pushing {
-			p.gone = append(p.gone, id)
+		e.stop()
+		e.acked, e.deleting = true, true
+		if n := l.forwards[e.id]; n != nil && e.forward {
+			n.taken = true
+		}
+		ids = append(ids, e.id)
+	}
+	l.deleting++
+	return ids
+}
+
+// drop deletes entries in flight, which are marked.
+func (p *Pump) drop(ctx context.Context, ids []relay.BufferID) error {
+	l := p.lane
+	err := l.buf.Ack(ctx, l.inst, ids...)
+
+	var gone []store.About
+	l.mu.Lock()
+	l.deleting--
+	for _, id := range ids {
+		i := p.indexLocked(id)
+		switch {
+		case err != nil && i >= 0:
+			if p.inFlight[i].deleting = false; p.inFlight[i].forward {
+				p.liveLocked(i)
+			}
+		case err == nil:
+			if i >= 0 {
+				gone = append(gone, p.inFlight[i].about)
+			}
+			p.removeLocked(id)
+			delete(l.forwards, id)
+			if p.pushing {
+				p.gone = append(p.gone, id)
+			}
 		}
 	}
 	l.changedLocked()
-	return of, err == nil, err
-}
-
-// takeLocked marks the entry at i as acknowledged and its deletion as under way, or reports that the
-// acknowledgement does not count. lane.mu must be held.
-func (p *Pump) takeLocked(i int) bool {
-	if p.lane.newest != p || i < 0 || p.inFlight[i].deleting {
-		return false
+	l.mu.Unlock()
+	if err != nil {
+		return fmt.Errorf("drop %v for %s: %w", ids, l.inst, err)
 	}
-	p.inFlight[i].acked, p.inFlight[i].deleting = true, true
-	p.lane.deleting++
-	return true
+	for _, of := range gone {
+		p.out.Taken(of)
+	}
+	return nil
 }
 
 // Flip stops the pump's pushing and returns once the push in progress, if any, is over: what is
@@ -87,15 +120,17 @@ func (p *Pump) Resume() {
 	}
 	p.flipped = false
 	for i := range p.inFlight {
-		p.inFlight[i].due = true
+		e := &p.inFlight[i]
+		n := l.forwards[e.id]
+		e.due = !e.forward || !e.out && n != nil && n.begun < maxPushes
 	}
 	l.changedLocked()
 }
 
-// oldestLocked is where the entry in flight is that was pushed first and is not acknowledged, or -1. lane.mu
-// must be held.
+// oldestLocked is where the entry in flight is that was pushed first and is not acknowledged, or -1. Forwards do not
+// count. lane.mu must be held.
 func (p *Pump) oldestLocked() int {
-	return slices.IndexFunc(p.inFlight, func(e entry) bool { return !e.acked })
+	return slices.IndexFunc(p.inFlight, func(e entry) bool { return !e.acked && !e.forward })
 }
 
 // indexLocked is where id is in flight, or -1. lane.mu must be held.

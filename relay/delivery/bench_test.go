@@ -33,14 +33,14 @@ func BenchmarkDrain(b *testing.B) {
 func drain(b *testing.B, l *Lane, n int) {
 	ctx, stop := context.WithCancel(b.Context())
 	pushed := make(chan relay.BufferID, 1)
-	p := l.NewPump(func(_ context.Context, e store.Entry) error {
+	p := l.NewPump(Outlet{Push: func(_ context.Context, e store.Entry, _ func(bool)) error {
 		pushed <- e.Buffer
 		return nil
-	}, nil)
+	}})
 	ended := make(chan error)
 	go func() { ended <- p.Run(ctx) }()
 	for range n {
-		if _, counted, err := p.Ack(ctx, <-pushed); !counted || err != nil {
+		if counted, err := p.Ack(ctx, <-pushed); !counted || err != nil {
 			b.Fatalf("Ack = %v, %v, want true, nil", counted, err)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store"
@@ -41,7 +42,7 @@ func (m *memory) append(text string) relay.BufferID {
 	defer m.mu.Unlock()
 	m.seq++
 	id := relay.BufferID{Epoch: testEpoch, Seq: m.seq}
-	m.entries = append(m.entries, store.Entry{Buffer: id, Frame: []byte(text), About: store.About{Bot: botOf(text)}})
+	m.entries = append(m.entries, store.Entry{Buffer: id, Frame: []byte(text), Forward: forwardOf(text), About: store.About{Bot: botOf(text)}})
 	return id
 }
 
@@ -49,6 +50,17 @@ func (m *memory) buffered() []store.Entry {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return slices.Clone(m.entries)
+}
+
+// forwardLasts is how long the forwards of these tests are good.
+const forwardLasts = 15 * time.Minute
+
+// forwardOf is the forward of an entry with the text "forward"; nil for any other.
+func forwardOf(text string) *store.Forward {
+	if text != "forward" {
+		return nil
+	}
+	return &store.Forward{Frame: []byte(text), Until: time.Now().Add(forwardLasts)}
 }
 
 // idsOf are the ids of entries.
@@ -124,12 +136,14 @@ func (m *memory) Next(ctx context.Context, _ relay.InstanceID, after uint64) (e 
 	return e, ok, nil
 }
 
-func (m *memory) Ack(ctx context.Context, _ relay.InstanceID, b relay.BufferID) error {
+func (m *memory) Ack(ctx context.Context, _ relay.InstanceID, bs ...relay.BufferID) error {
 	return m.do(ctx, "drop", func() {
-		if i := m.indexLocked(b); i >= 0 {
-			m.entries = slices.Delete(m.entries, i, i+1)
+		for _, b := range bs {
+			if i := m.indexLocked(b); i >= 0 {
+				m.entries = slices.Delete(m.entries, i, i+1)
+			}
+			delete(m.dead, b)
 		}
-		delete(m.dead, b)
 	})
 }
 

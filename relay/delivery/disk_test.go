@@ -73,7 +73,7 @@ func (d *disk) append(text string) relay.BufferID {
 	id := relay.EventID(fmt.Sprintf("%s:%d", d.inst, d.events))
 	out, err := d.Accept(d.t.Context(), store.Accept{Bot: botOf(text), Items: []store.AcceptItem{{
 		Delivery: relay.Event{ID: id, Bot: botOf(text)}, Frame: []byte(text),
-		To: []store.Recipient{{Instance: d.inst}},
+		Forward: forwardOf(text), To: []store.Recipient{{Instance: d.inst}},
 	}}})
 	if err != nil {
 		d.t.Fatal(err)
@@ -139,8 +139,8 @@ func (d *disk) Next(ctx context.Context, i relay.InstanceID, after uint64) (e st
 	return e, ok, err
 }
 
-func (d *disk) Ack(ctx context.Context, i relay.InstanceID, b relay.BufferID) error {
-	return d.do("drop", func() error { return d.Lanes.Ack(ctx, i, b) })
+func (d *disk) Ack(ctx context.Context, i relay.InstanceID, bs ...relay.BufferID) error {
+	return d.do("drop", func() error { return d.Lanes.Ack(ctx, i, bs...) })
 }
 
 func (d *disk) Bury(ctx context.Context, i relay.InstanceID, b relay.BufferID, why store.DeadReason) (buried bool, err error) {

@@ -270,13 +270,13 @@ func (w *flips) connect() {
 	s := &flipSocket{}
 	s.ctx, s.end = context.WithCancelCause(w.t.Context())
 	crash := w.crash
-	s.pump = w.lane.NewPump(func(ctx context.Context, e store.Entry) error {
+	s.pump = w.lane.NewPump(Outlet{Push: func(ctx context.Context, e store.Entry, _ func(bool)) error {
 		if err := w.park(ctx, crash, "push "+e.Buffer.String()); err != nil {
 			return err
 		}
 		w.written(s, e.Buffer)
 		return nil
-	}, nil)
+	}})
 	w.live = s
 	w.running.Go(func() {
 		if err := s.pump.Run(s.ctx); err != nil && !errors.Is(err, errCrashed) {
@@ -306,7 +306,7 @@ func (w *flips) ackLocked(s *flipSocket) {
 		s.again = slices.DeleteFunc(s.again, func(x relay.BufferID) bool { return x == id })
 	}
 	w.running.Go(func() {
-		_, counted, err := s.pump.Ack(s.ctx, id)
+		counted, err := s.pump.Ack(s.ctx, id)
 		select {
 		case <-crash:
 			return
@@ -444,7 +444,8 @@ func (g *gated) Next(ctx context.Context, i relay.InstanceID, after uint64) (sto
 	return e, ok, err
 }
 
-func (g *gated) Ack(ctx context.Context, i relay.InstanceID, b relay.BufferID) error {
+func (g *gated) Ack(ctx context.Context, i relay.InstanceID, bs ...relay.BufferID) error {
+	b := bs[0] // there are no forwards here
 	if err := g.w.park(ctx, g.crash, "queued "+b.String()); err != nil {
 		return err
 	}

@@ -91,12 +91,12 @@ func TestABotFrontedWhileAnEntryIsLookedAt(t *testing.T) {
 		m.append("strange")
 		m.append("hi")
 		s := &socket{run: make(chan error, 1)}
-		s.pump = l.NewPump(s.push, func(b relay.Bot) bool {
+		s.pump = l.NewPump(Outlet{Push: s.push, Fronts: func(b relay.Bot) bool {
 			if b != strange && !s.fronts(strange) {
 				s.widen()
 			}
 			return s.fronts(b)
-		})
+		}})
 		ctx, end := context.WithCancel(t.Context())
 		go func() { s.run <- s.pump.Run(ctx) }()
 		wantPushed(t, s, 1)

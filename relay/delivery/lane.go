@@ -15,10 +15,11 @@
 //  4. An acknowledgement counts only for an entry in flight on the lane's newest pump.
 //  5. Nothing is pushed again on a timer: only a new pump, or a Resume, makes an unacknowledged
 //     entry due.
-//  6. At most Options.Window entries are in flight, and an acknowledged one stays in flight until
+//  6. At most Options.Window entries are in flight besides forwards, and an acknowledged one stays in flight until
 //     its deletion is committed. That costs a commit per message, and leaves at most one in doubt.
 //  7. After Flip returned, nothing is pushed until Resume.
 //  8. An entry that cannot be pushed is buried; it never stops the ones behind it.
+//  9. A forward (see forward.go) holds nobody up, and is written to sessions at most twice.
 //
 // A pump that waits takes the entry it is told of from memory, if that is the very next one; every other
 // entry is read from the buffer, and nothing is read when nothing was appended.
@@ -38,7 +39,7 @@ import (
 // several goroutines, return after the commit, and may return any error: the pump ends with it.
 type Buffer interface {
 	Next(ctx context.Context, i relay.InstanceID, after uint64) (store.Entry, bool, error)
-	Ack(ctx context.Context, i relay.InstanceID, b relay.BufferID) error
+	Ack(ctx context.Context, i relay.InstanceID, bs ...relay.BufferID) error
 	Bury(ctx context.Context, i relay.InstanceID, b relay.BufferID, why store.DeadReason) (buried bool, err error)
 }
 
@@ -66,8 +67,10 @@ type Lane struct {
 	newest  *Pump         // the pump that has the lease, or had it last; nil before the first
 	told    uint64        // the newest sequence that Grown or Appended named
 	offered []store.Entry // what the pump that waits is to take, at most as many as may be in flight
-	// deleting is how many acknowledged entries are being deleted, by whichever pump's Ack.
+	// deleting is how many deletions are being committed, of whichever pump.
 	deleting int
+	forwards map[relay.BufferID]*pushes // what is known of forwards that were pushed and are not deleted
+	ahead    uint64                     // the newest sequence of a forward that Appended named
 }
 
 // NewLane makes the lane of inst over buf.
@@ -87,8 +90,11 @@ func (l *Lane) Grown(seq uint64) {
 func (l *Lane) Appended(e store.Entry) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if len(l.pumps) > 0 && l.pumps[0].waitsForLocked(e.Buffer.Seq) {
+	if len(l.pumps) > 0 && l.pumps[0].waitsForLocked(e) {
 		l.offered = append(l.offered, e)
+	}
+	if e.Forward != nil {
+		l.ahead = max(l.ahead, e.Buffer.Seq)
 	}
 	l.grownLocked(e.Buffer.Seq)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"runtime/debug"
 	"slices"
 	"time"
@@ -22,12 +23,29 @@ var ErrPoison = errors.New("entry cannot be encoded")
 // deathTime bounds the bookkeeping after a session died.
 const deathTime = 5 * time.Second
 
+// Outlet is what a pump needs of its session.
+type Outlet struct {
+	// Push puts an entry into the session's outbox: it blocks while the outbox is full and returns once the frame is
+	// queued. The pump's goroutine calls it, one entry at a time. An error that wraps ErrPoison, or a panic, buries
+	// the entry; any other error means that the entry was not queued and ends the pump. Of an entry with a Forward
+	// that is pushed. left is nil, or to be called once if the entry was queued: when its frame was written, or
+	// was dropped and never will be.
+	Push func(ctx context.Context, e store.Entry, left func(written bool)) error
+	// Fronts tells whether the session fronts the bot; nil: every one. An entry of a bot that it does not front stays
+	// in the buffer, and those behind it are pushed. It is called like Push. A no may become a yes, never the reverse,
+	// and then Fronted must be called.
+	Fronts func(relay.Bot) bool
+	// Answers asks the gateway for a sign of life; nil: it lives for as long as the pump.
+	Answers func(ctx context.Context) bool
+	// Taken is called for every entry that the gateway has taken, after the commit; nil: nobody wants to know.
+	Taken func(store.About)
+}
+
 // Pump copies a lane into one session. It is started once.
 type Pump struct {
 	// Set once, by NewPump.
-	lane   *Lane
-	push   func(context.Context, store.Entry) error
-	fronts func(relay.Bot) bool
+	lane *Lane
+	out  Outlet
 
 	// Set once, by Start.
 	ctx  context.Context
@@ -38,7 +56,8 @@ type Pump struct {
 	last     uint64           // sequence of the entry looked at last; everything behind it is still to be looked at
 	dry      bool             // behind last there is nothing but what the lane was told of since
 	passed   uint64           // sequence of the oldest entry passed over because its bot is not fronted; 0: none
-	said     int              // how often Fronted was called
+	ordinary uint64           // the entry behind last is no forward, if its sequence is this; see peekLocked
+	said     int              // how often p was told to look back
 	knew     int              // said, when the task was chosen: a bot said since is not missed
 	inFlight []entry          // pushed and not yet deleted, in the order they were pushed first
 	gone     []relay.BufferID // deleted while pushing: what is being read may be one of them
@@ -53,33 +72,53 @@ type Pump struct {
 type entry struct {
 	id       relay.BufferID
 	about    store.About
-	queued   bool // push returned: from now on the gateway may have seen it
-	due      bool // to be pushed once more, after a Resume
-	again    bool // pushed before a Resume too, so the gateway may have seen it
-	acked    bool // acknowledged, though it may not have come to its deletion
-	deleting bool // its deletion is being committed
+	queued   bool        // push returned: from now on the gateway may have seen it
+	due      bool        // to be pushed once more, after a Resume
+	again    bool        // pushed before a Resume too, so the gateway may have seen it
+	acked    bool        // acknowledged, though it may not have come to its deletion
+	deleting bool        // its deletion is being committed
+	forward  bool        // it went as a forward
+	out      bool        // a forward: in the outbox, so neither written nor dropped
+	life     *time.Timer // a forward that was written: it counts as taken when this fires
 }
 
 // isDue reports whether e is still to be pushed once more.
 func (e entry) isDue() bool { return e.due && !e.acked }
 
-// waitsForLocked reports whether p waits for just the entry of that sequence. lane.mu must be held.
-func (p *Pump) waitsForLocked(seq uint64) bool {
-	n := uint64(len(p.lane.offered))
-	return !p.pushing && !p.flipped && seq == p.last+n+1 && len(p.inFlight)+int(n) < p.lane.window
+// waitsForLocked reports whether p waits for just that entry. lane.mu must be held.
+func (p *Pump) waitsForLocked(e store.Entry) bool {
+	offered := p.lane.offered
+	ordinary := p.ordinaryLocked()
+	for _, o := range offered {
+		if o.Forward == nil {
+			ordinary++
+		}
+	}
+	return !p.pushing && !p.flipped && e.Buffer.Seq == p.last+uint64(len(offered))+1 && (e.Forward != nil || ordinary < p.lane.window)
 }
 
-// NewPump makes the pump of one session. push puts an entry into that session's outbox: it blocks while the outbox
-// is full and returns once the frame is queued. The pump's goroutine calls it, one entry at a time. An error that
-// wraps ErrPoison, or a panic, buries the entry; any other error means that the entry was not queued and ends the
-// pump. An entry of a bot that the session does not front stays in the buffer, and those behind it are pushed.
-// fronts, which is called like push, tells; nil: it fronts every bot. A no may become a yes, never the reverse, and
-// then Fronted must be called.
-func (l *Lane) NewPump(push func(context.Context, store.Entry) error, fronts func(relay.Bot) bool) *Pump {
-	if fronts == nil {
-		fronts = func(relay.Bot) bool { return true }
+// ordinaryLocked is how many entries are in flight and fill the window. lane.mu must be held.
+func (p *Pump) ordinaryLocked() (n int) {
+	for _, e := range p.inFlight {
+		if !e.forward {
+			n++
+		}
 	}
-	return &Pump{lane: l, push: push, fronts: fronts}
+	return n
+}
+
+// NewPump makes the pump of one session.
+func (l *Lane) NewPump(o Outlet) *Pump {
+	if o.Fronts == nil {
+		o.Fronts = func(relay.Bot) bool { return true }
+	}
+	if o.Answers == nil {
+		o.Answers = func(context.Context) bool { return true }
+	}
+	if o.Taken == nil {
+		o.Taken = func(store.About) {}
+	}
+	return &Pump{lane: l, out: o}
 }
 
 // Fronted says that the session fronts more bots than before: what was passed over is looked at
@@ -89,7 +128,7 @@ func (p *Pump) Fronted() {
 	defer p.lane.mu.Unlock()
 	p.said++
 	if p.passed > 0 {
-		p.last, p.passed, p.dry = min(p.last, p.passed-1), 0, false
+		p.last, p.passed, p.ordinary, p.dry = min(p.last, p.passed-1), 0, 0, false
 	}
 	p.lane.changedLocked()
 }
@@ -176,6 +215,9 @@ func (p *Pump) endLocked(err error) {
 		l.offered = nil
 	}
 	l.pumps = slices.DeleteFunc(l.pumps, func(o *Pump) bool { return o == p })
+	for _, e := range p.inFlight {
+		e.stop()
+	}
 	l.leaseLocked()
 	l.mu.Unlock()
 	p.over(err)
@@ -196,14 +238,14 @@ const (
 // another pump in time is on its way to the disk. lane.mu must be held.
 func (p *Pump) taskLocked() task {
 	l := p.lane
-	open := len(p.inFlight) < l.window
+	open := p.ordinaryLocked() < l.window
 	switch {
 	case p.flipped, l.newest != p, !p.begun && l.deleting > 0:
 	case slices.ContainsFunc(p.inFlight, entry.isDue):
 		return again
-	case open && len(l.offered) > 0 && l.offered[0].Buffer.Seq == p.last+1:
+	case len(l.offered) > 0 && l.offered[0].Buffer.Seq == p.last+1 && (open || l.offered[0].Forward != nil):
 		return take
-	case open && (!p.dry || l.told > p.last):
+	case open && (!p.dry || l.told > p.last), !open && p.peekLocked():
 		return look
 	}
 	return none
@@ -223,15 +265,20 @@ func (p *Pump) next(ctx context.Context, t task) (err error) {
 	if err != nil {
 		return fmt.Errorf("next delivery for %s: %w", l.inst, err)
 	}
-	if !ok || t != again && (p.pass(e) || !p.enter(e)) {
+	if !ok || t != again && (p.pass(e) || !p.enter(&e)) {
 		return nil
 	}
 	err = p.pushOne(ctx, e)
 
 	l.mu.Lock()
 	f := &p.inFlight[p.indexLocked(e.Buffer)]
+	if err != nil && e.Forward != nil {
+		p.lane.forwards[e.Buffer].begun--
+		f.out = false
+	}
 	if err == nil || f.again && !errors.Is(err, ErrPoison) {
 		f.queued = true
+		p.settleLocked(e.Buffer)
 	} else {
 		p.removeLocked(e.Buffer)
 	}
@@ -276,18 +323,20 @@ func (p *Pump) find(ctx context.Context, t task) (e store.Entry, ok bool, err er
 	switch {
 	case err != nil:
 	case t == again:
-		ok = p.repeatLocked(after, e.Buffer, ok)
+		ok = p.repeatLocked(after, &e, ok)
 	case ok:
 		p.dry = false
+		l.forgetLocked(after, e.Buffer.Seq)
 	case p.said == p.knew:
 		p.last = max(p.last, told) // all of that is gone
+		l.forgetLocked(after, math.MaxUint64)
 	}
 	return e, ok, err
 }
 
 // pass moves on past an entry whose bot the session does not front, and reports whether it did.
 func (p *Pump) pass(e store.Entry) bool {
-	if p.fronts(e.About.Bot) {
+	if p.out.Fronts(e.About.Bot) {
 		return false
 	}
 	p.lane.mu.Lock()
@@ -302,25 +351,40 @@ func (p *Pump) pass(e store.Entry) bool {
 }
 
 // enter puts e in flight, for it is about to be pushed: before it is, since the gateway may be quicker than
-// push's return. It reports false for one that has been pushed before, or is to be looked at anew.
-func (p *Pump) enter(e store.Entry) bool {
-	p.lane.mu.Lock()
-	defer p.lane.mu.Unlock()
+// push's return. It reports false for one that has been pushed before, must wait for the window, or is to be looked
+// at anew.
+func (p *Pump) enter(e *store.Entry) bool {
+	l := p.lane
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	if p.said != p.knew {
 		return false
 	}
+	known := p.indexLocked(e.Buffer) >= 0 || slices.Contains(p.gone, e.Buffer)
+	as := l.formLocked(*e)
+	if !known && as == asEvent && p.ordinaryLocked() >= l.window {
+		p.ordinary = e.Buffer.Seq
+		return false
+	}
 	p.last = e.Buffer.Seq
-	if p.indexLocked(e.Buffer) >= 0 || slices.Contains(p.gone, e.Buffer) {
+	switch {
+	case known, as == notNow:
+		return false
+	case as == taken:
+		p.inFlight = append(p.inFlight, entry{id: e.Buffer, about: e.About, forward: true, queued: true, acked: true})
+		p.settleLocked(e.Buffer)
 		return false
 	}
 	p.inFlight = append(p.inFlight, entry{id: e.Buffer, about: e.About})
+	p.beginLocked(e, as)
 	return true
 }
 
-// repeatLocked is enter after a Resume: id is the first in the buffer behind after, if ok. It reports
+// repeatLocked is enter after a Resume: found is the first in the buffer behind after, if ok. It reports
 // false for one that is not to come once more, because it was acknowledged or buried after all. lane.mu
 // must be held.
-func (p *Pump) repeatLocked(after uint64, id relay.BufferID, ok bool) bool {
+func (p *Pump) repeatLocked(after uint64, found *store.Entry, ok bool) bool {
+	id := found.Buffer
 	p.inFlight = slices.DeleteFunc(p.inFlight, func(e entry) bool { // gone from the buffer
 		return e.isDue() && after < e.id.Seq && (!ok || e.id.Seq < id.Seq)
 	})
@@ -328,7 +392,14 @@ func (p *Pump) repeatLocked(after uint64, id relay.BufferID, ok bool) bool {
 	if i < 0 || !p.inFlight[i].isDue() {
 		return false
 	}
-	p.inFlight[i].due, p.inFlight[i].queued, p.inFlight[i].again = false, false, true
+	f := &p.inFlight[i]
+	as := p.lane.formLocked(*found)
+	if f.due = false; as == taken || as == notNow { // by an earlier session, whose writer was slow
+		p.settleLocked(id)
+		return false
+	}
+	f.queued, f.again = false, true
+	p.beginLocked(found, as)
 	return true
 }
 
@@ -343,7 +414,10 @@ func (p *Pump) pushOne(ctx context.Context, e store.Entry) (err error) {
 		p.lane.log.Error("push panicked", "buffer", e.Buffer.String(), "panic", what, "stack", string(debug.Stack()))
 		err = fmt.Errorf("%w: %s", ErrPoison, what)
 	}()
-	return p.push(ctx, e)
+	if e.Forward == nil {
+		return p.out.Push(ctx, e, nil)
+	}
+	return p.out.Push(ctx, e, func(written bool) { p.left(e.Buffer, written) })
 }
 
 // die charges the oldest entry in flight with a death after the session ended, unless it is excused.

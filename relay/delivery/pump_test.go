@@ -25,6 +25,11 @@ type socket struct {
 
 	mu     sync.Mutex
 	pushed []relay.BufferID
+	forms  map[relay.BufferID]string // "forward", or nothing
+	holds  bool                      // what is pushed stays in the outbox
+	held   []func(bool)              // of the forwards that stay there
+	deaf   bool                      // it gives no sign of life
+	taken  []store.About
 	full   chan struct{} // not nil: no room until it is closed
 	wide   bool          // fronts the strange bot too
 }
@@ -33,14 +38,14 @@ type socket struct {
 func connect(t testing.TB, l *Lane) *socket {
 	t.Helper()
 	s := &socket{run: make(chan error, 1)}
-	s.pump = l.NewPump(s.push, s.fronts)
+	s.pump = l.NewPump(Outlet{Push: s.push, Fronts: s.fronts, Answers: s.answers, Taken: s.take})
 	ctx, end := context.WithCancelCause(t.Context())
 	s.end = end
 	go func() { s.run <- s.pump.Run(ctx) }() // synctest waits for it
 	return s
 }
 
-func (s *socket) push(ctx context.Context, e store.Entry) error {
+func (s *socket) push(ctx context.Context, e store.Entry, left func(bool)) error {
 	s.mu.Lock()
 	full := s.full
 	s.mu.Unlock()
@@ -60,7 +65,43 @@ func (s *socket) push(ctx context.Context, e store.Entry) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.pushed = append(s.pushed, e.Buffer)
+	delete(s.forms, e.Buffer)
+	if e.Forward == nil {
+		return nil
+	}
+	if s.forms == nil {
+		s.forms = make(map[relay.BufferID]string)
+	}
+	s.forms[e.Buffer] = string(e.Forward.Frame)
+	if s.holds {
+		s.held = append(s.held, left)
+	} else {
+		left(true)
+	}
 	return nil
+}
+
+// leave ends the wait of what is in the outbox: it is written, or dropped.
+func (s *socket) leave(written bool) {
+	s.mu.Lock()
+	held := s.held
+	s.held = nil
+	s.mu.Unlock()
+	for _, left := range held {
+		left(written)
+	}
+}
+
+func (s *socket) answers(context.Context) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return !s.deaf
+}
+
+func (s *socket) take(of store.About) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.taken = append(s.taken, of)
 }
 
 func (s *socket) fronts(b relay.Bot) bool {
@@ -119,7 +160,7 @@ func wantPushed(t *testing.T, s *socket, want ...uint64) {
 
 func mustAck(t *testing.T, s *socket, seq uint64, want bool) {
 	t.Helper()
-	_, got, err := s.pump.Ack(t.Context(), relay.BufferID{Epoch: testEpoch, Seq: seq})
+	got, err := s.pump.Ack(t.Context(), relay.BufferID{Epoch: testEpoch, Seq: seq})
 	if err != nil || got != want {
 		t.Errorf("Ack(%d) = %v, %v, want %v, nil", seq, got, err, want)
 	}
@@ -203,7 +244,7 @@ func TestAckOfUnpushedEntryIsRefused(t *testing.T) { // invariant 4
 		s := connect(t, l)
 		wantPushed(t, s, 1)
 		mustAck(t, s, 2, false)
-		if _, got, err := s.pump.Ack(t.Context(), relay.BufferID{Epoch: 8, Seq: 1}); got || err != nil {
+		if got, err := s.pump.Ack(t.Context(), relay.BufferID{Epoch: 8, Seq: 1}); got || err != nil {
 			t.Errorf("Ack of another epoch = %v, %v, want false, nil", got, err)
 		}
 		mustAck(t, s, 1, true)
@@ -268,9 +309,9 @@ type slowDrop struct {
 	through chan struct{}
 }
 
-func (b *slowDrop) Ack(ctx context.Context, i relay.InstanceID, id relay.BufferID) error {
+func (b *slowDrop) Ack(ctx context.Context, i relay.InstanceID, ids ...relay.BufferID) error {
 	<-b.through
-	return b.memory.Ack(ctx, i, id)
+	return b.memory.Ack(ctx, i, ids...)
 }
 
 func TestNextEntryWaitsForTheDeletion(t *testing.T) { // invariant 6
@@ -283,7 +324,7 @@ func TestNextEntryWaitsForTheDeletion(t *testing.T) { // invariant 6
 		wantPushed(t, s, 1)
 		acked := make(chan bool, 1)
 		go func() {
-			_, counted, _ := s.pump.Ack(t.Context(), ids(1)[0])
+			counted, _ := s.pump.Ack(t.Context(), ids(1)[0])
 			acked <- counted
 		}()
 		wantPushed(t, s, 1)
@@ -381,7 +422,7 @@ func TestAckWhileTheEntryGoesOutAgain(t *testing.T) { // invariants 3 and 4
 	l := NewLane("i1", b, Options{})
 	acked, pushed := make(chan struct{}), make(chan struct{}, 1)
 	var pushes int
-	p := l.NewPump(func(context.Context, store.Entry) error {
+	p := l.NewPump(Outlet{Push: func(context.Context, store.Entry, func(bool)) error {
 		if pushes++; pushes == 1 {
 			pushed <- struct{}{}
 			return nil
@@ -397,7 +438,7 @@ func TestAckWhileTheEntryGoesOutAgain(t *testing.T) { // invariants 3 and 4
 			l.mu.Unlock()
 		}
 		return nil
-	}, nil)
+	}})
 	ctx, end := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- p.Run(ctx) }()
@@ -414,7 +455,7 @@ func TestAckWhileTheEntryGoesOutAgain(t *testing.T) { // invariants 3 and 4
 	l.mu.Lock()
 	go func() {
 		defer close(acked)
-		if _, counted, err := p.Ack(ctx, id); !counted || err != nil {
+		if counted, err := p.Ack(ctx, id); !counted || err != nil {
 			t.Errorf("Ack = %v, %v, want true, nil", counted, err)
 		}
 	}()
@@ -527,7 +568,7 @@ func TestWhatCountsAsADeath(t *testing.T) {
 
 func failedAck(t *testing.T, s *socket) {
 	s.pump.lane.buf.(*memory).fail(fault{call: "drop"})
-	if _, counted, err := s.pump.Ack(t.Context(), ids(1)[0]); counted || !errors.Is(err, errDisk) {
+	if counted, err := s.pump.Ack(t.Context(), ids(1)[0]); counted || !errors.Is(err, errDisk) {
 		t.Errorf("Ack = %v, %v, want false, %v", counted, err, errDisk)
 	}
 }
@@ -576,7 +617,7 @@ func TestStoreTroubleEndsThePump(t *testing.T) {
 func TestPushErrorEndsThePumpAndKeepsTheEntry(t *testing.T) {
 	bubble(t, 1, Options{}, func(t *testing.T, m *memory, l *Lane) {
 		full := errors.New("the outbox is gone")
-		p := l.NewPump(func(context.Context, store.Entry) error { return full }, nil)
+		p := l.NewPump(Outlet{Push: func(context.Context, store.Entry, func(bool)) error { return full }})
 		if err := p.Run(t.Context()); !errors.Is(err, full) {
 			t.Errorf("Run = %v, want %v", err, full)
 		}

@@ -207,7 +207,7 @@ func (w *world) ack(rt *rapid.T) {
 		return // a full outbox makes Ack wait for what is coming again
 	}
 	id := rapid.SampledFrom(w.inFlight).Draw(rt, "id")
-	_, counted, err := w.live.pump.Ack(w.t.Context(), id)
+	counted, err := w.live.pump.Ack(w.t.Context(), id)
 	if counted == (err != nil) || err != nil && !errors.Is(err, errDisk) {
 		rt.Fatalf("Ack(%s) of an entry in flight = %v, %v", id, counted, err)
 	}
@@ -219,7 +219,7 @@ func (w *world) ack(rt *rapid.T) {
 		return
 	}
 	w.inFlight = slices.DeleteFunc(w.inFlight, func(x relay.BufferID) bool { return x == id })
-	if _, again, err := w.live.pump.Ack(w.t.Context(), id); again || err != nil {
+	if again, err := w.live.pump.Ack(w.t.Context(), id); again || err != nil {
 		rt.Fatalf("Ack(%s) a second time = %v, %v, want false, nil", id, again, err)
 	}
 }
@@ -242,7 +242,7 @@ func (w *world) wrongAck(rt *rapid.T) {
 	case on != w.live && w.live == nil:
 		return // no other pump took over: an earlier acknowledgement may still count
 	}
-	if _, counted, err := on.pump.Ack(w.t.Context(), id); counted || err != nil {
+	if counted, err := on.pump.Ack(w.t.Context(), id); counted || err != nil {
 		rt.Fatalf("Ack(%s) of an entry not in flight = %v, %v, want false, nil", id, counted, err)
 	}
 }
@@ -403,7 +403,7 @@ func (w *world) drain() {
 	w.connect()
 	w.widen(w.rt)
 	for w.check(); len(w.inFlight) > 0; w.check() {
-		if _, counted, err := w.live.pump.Ack(w.t.Context(), w.inFlight[0]); !counted || err != nil {
+		if counted, err := w.live.pump.Ack(w.t.Context(), w.inFlight[0]); !counted || err != nil {
 			w.rt.Fatalf("Ack(%s) = %v, %v, want true, nil", w.inFlight[0], counted, err)
 		}
 		w.acked[w.inFlight[0]] = true

@@ -54,7 +54,9 @@ func (in *inbox) Accept(ctx context.Context, b platforms.Batch) error {
 			h.visible.prove(sight{ev.Bot, ev.Source.Place(), ev.Source.UserID}, ev.At)
 		}
 		if j.consumed {
-			a.Items = append(a.Items, store.AcceptItem{Delivery: j.event, Frame: j.frame, To: j.to, Undecided: j.undecided})
+			d := deliveryOf(ev, b.Forwards)
+			j.pack(d)
+			a.Items = append(a.Items, store.AcceptItem{Delivery: d, Frame: j.frame, Forward: j.forward, To: j.to, Undecided: j.undecided})
 		}
 		j.came = cameWith(ev.ID, b.Capabilities)
 		judged = append(judged, j)
@@ -99,6 +101,17 @@ func (h *Hub) noteOverflow(out store.AcceptOutcome) {
 	}
 }
 
+// deliveryOf is what is kept of an event: the forward that stands for it, if there is one.
+func deliveryOf(ev relay.Event, forwards []relay.Forward) relay.Delivery {
+	i := slices.IndexFunc(forwards, func(f relay.Forward) bool { return f.Event.ID == ev.ID })
+	if i < 0 {
+		return ev
+	}
+	f := forwards[i]
+	f.Event = ev
+	return f
+}
+
 // cameWith is the capability that came in the event; nil: none.
 func cameWith(ev relay.EventID, caps []platforms.Capability) *platforms.Capability {
 	i := slices.IndexFunc(caps, func(c platforms.Capability) bool { return c.Event == ev })
@@ -138,7 +151,7 @@ func (h *Hub) deliver(j judgement) {
 			continue
 		}
 		h.runs.remember(v.Tenant, key, run{v.Instance, j.event.Source.ChatID})
-		h.lane(v.Instance).Appended(store.Entry{Buffer: v.buffer, About: about, Frame: j.frame})
+		h.lane(v.Instance).Appended(store.Entry{Buffer: v.buffer, About: about, Frame: j.frame, Forward: j.forward})
 		h.bus.Publish(bus.LaneGrew{Instance: v.Instance, Seq: v.buffer.Seq})
 	}
 }

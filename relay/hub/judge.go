@@ -16,8 +16,9 @@ import (
 // judgement is what is to happen with one event.
 type judgement struct {
 	event    relay.Event
-	frame    []byte    // of the event; nil when nobody gets it
-	verdicts []verdict // at least one
+	frame    []byte         // of the event; nil when nobody gets it
+	forward  *store.Forward // what goes in place of the frame; nil: nothing
+	verdicts []verdict      // at least one
 	// consumed: the event gets a seen mark at least. A dropped event writes nothing.
 	consumed  bool
 	to        []store.Recipient
@@ -112,6 +113,15 @@ func (j *judgement) admit(c candidate, fits bool) gate.Reason {
 	return gate.Delivered
 }
 
+// pack notes what goes in place of the event's frame, if it is a forward that fits and somebody gets it.
+func (j *judgement) pack(d relay.Delivery) {
+	if f, ok := d.(relay.Forward); ok && j.frame != nil {
+		if line, fits := wire.Pack(f); fits {
+			j.forward = &store.Forward{Frame: line, Until: f.Until}
+		}
+	}
+}
+
 // candidate is an instance that could receive an event, with what is stored about it.
 type candidate struct {
 	instance store.Instance
@@ -155,7 +165,7 @@ func (h *Hub) candidates(ctx context.Context, ev relay.Event) (out []candidate, 
 			return nil, err
 		}
 	}
-	if foreign && (ev.Prompt == nil || !bound) {
+	if press := ev.Traits.Press || ev.Prompt != nil; foreign && !(press && bound) {
 		if err := add(grant.Instance, candidate{grant: true}); err != nil {
 			return nil, err
 		}

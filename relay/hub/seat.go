@@ -58,16 +58,19 @@ func (h *Hub) newSeat(conn *session.Conn, peer session.Peer) *seat {
 	o := h.opts.Session
 	o.OverLimit = func() { h.sockets.bar(peer.Gateway) }
 	s.session = session.New(conn, peer, s, o)
-	s.pump = h.lane(peer.Instance).NewPump(s.push, s.fronts)
+	s.pump = h.lane(peer.Instance).NewPump(delivery.Outlet{Push: s.push, Fronts: s.fronts, Answers: s.session.Answers, Taken: s.taken})
 	return s
 }
 
-// push queues one delivery; see delivery.Lane.NewPump.
-func (s *seat) push(ctx context.Context, e store.Entry) error {
-	if e.Event != nil { // from before schema 4 of the store
+// push queues one delivery; see delivery.Outlet.
+func (s *seat) push(ctx context.Context, e store.Entry, left func(written bool)) error {
+	switch {
+	case e.Event != nil: // from before schema 4 of the store
 		e.Frame, _ = wire.Pack(*e.Event)
+	case e.Forward != nil:
+		e.Frame = e.Forward.Frame
 	}
-	err := s.session.Push(ctx, wire.Packed{Line: e.Frame, Buffer: e.Buffer})
+	err := s.session.Push(ctx, wire.Packed{Line: e.Frame, Buffer: e.Buffer}, left)
 	if errors.Is(err, session.ErrUnencodable) {
 		return fmt.Errorf("%w: %w", delivery.ErrPoison, err)
 	}
@@ -305,14 +308,15 @@ func (s *seat) freeSeat(ctx context.Context) {
 
 // Ack takes an acknowledged entry out of the lane. counted is false if it was not in flight.
 func (s *seat) Ack(ctx context.Context, id relay.BufferID) (counted bool, err error) {
-	of, counted, err := s.pump.Ack(ctx, id)
-	if err != nil || !counted {
-		return false, err
+	counted, err = s.pump.Ack(ctx, id)
+	if counted {
+		s.hub.counters.Add(count.Ack, 1)
 	}
-	s.hub.counters.Add(count.Ack, 1)
-	s.hub.settle(s.peer.Instance, of.Bot, of.ID)
-	return true, nil
+	return counted, err
 }
+
+// taken tells the network that the gateway has taken an event.
+func (s *seat) taken(of store.About) { s.hub.settle(s.peer.Instance, of.Bot, of.ID) }
 
 // GoingIdle flips the instance to buffered-only: pushing stops first, then the flip is stored.
 func (s *seat) GoingIdle(ctx context.Context) error {

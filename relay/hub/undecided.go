@@ -118,7 +118,7 @@ func (h *Hub) judgeSome(ctx context.Context, p platforms.Platform, c relay.Chat)
 			unclear = err
 			break
 		}
-		v := store.Verdict{Number: u.Number, Instance: u.Instance, Delivery: u.Delivery, Frame: j.frame}
+		v := store.Verdict{Number: u.Number, Instance: u.Instance, Delivery: u.Delivery, Frame: j.frame, Forward: j.forward}
 		if len(j.to) > 0 {
 			v.To = &j.to[0]
 		}
@@ -174,8 +174,9 @@ func (h *Hub) judgeUndecided(ctx context.Context, p platforms.Platform, u store.
 			}
 			if v.Reason == gate.Delivered {
 				fits := false
-				j.frame, fits = wire.Pack(u.Delivery)
+				j.frame, fits = wire.Pack(j.event)
 				v.Reason = j.admit(c, fits)
+				j.pack(u.Delivery)
 			}
 		}
 		j.verdicts = []verdict{v}

@@ -112,7 +112,7 @@ func BenchmarkPushToFrame(b *testing.B) {
 	defer g.Close()
 	b.ReportAllocs()
 	for n := uint64(0); b.Loop(); n++ {
-		if err := s.Push(b.Context(), event(n, 1024)); err != nil {
+		if err := s.Push(b.Context(), event(n, 1024), nil); err != nil {
 			b.Fatal(err)
 		}
 		g.skip(b, r)

@@ -57,7 +57,7 @@ func TestOneDescriptorPerHello(t *testing.T) { // invariant 5
 	pumps := 0
 	h := &hub{pump: func(ctx context.Context, s *Session) error {
 		pumps++
-		if err := s.Push(ctx, event(1, 1)); err != nil {
+		if err := s.Push(ctx, event(1, 1), nil); err != nil {
 			return err
 		}
 		<-ctx.Done()
@@ -270,7 +270,7 @@ func TestGoingIdle(t *testing.T) { // invariant 5
 	h := &hub{
 		pump: func(ctx context.Context, s *Session) error {
 			defer close(pushing)
-			return s.Push(ctx, event(1, 1))
+			return s.Push(ctx, event(1, 1), nil)
 		},
 		goingIdle: func(context.Context, *Session) error {
 			if flips++; flips > 1 {

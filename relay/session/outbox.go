@@ -19,11 +19,23 @@ const (
 // writer while there is something to write: an idle session has none.
 type outbox struct {
 	mu     sync.Mutex // guards the fields below
-	frames [][]byte
+	frames []queued
 	opens  chan struct{} // closed when frames may be pushed again; nil while nobody was refused
 	closed bool
 	write  func()        // starts a writer; nil before open
 	busy   chan struct{} // closed when the writer ends; nil while there is none
+}
+
+// queued is a frame in the outbox.
+type queued struct {
+	line []byte
+	left func(written bool) // see Session.Push
+}
+
+func (q queued) leave(written bool) {
+	if q.left != nil {
+		q.left(written)
+	}
 }
 
 // errFull is what put returns when too many frames wait.
@@ -38,7 +50,7 @@ func (o *outbox) open(write func()) {
 }
 
 // push queues frame once fewer than outboxFull wait. It returns ctx's error or ErrEnded instead.
-func (o *outbox) push(ctx context.Context, frame []byte) error {
+func (o *outbox) push(ctx context.Context, frame queued) error {
 	for ctx.Err() == nil {
 		opens, err := o.add(frame, outboxFull)
 		if !errors.Is(err, errFull) {
@@ -53,13 +65,13 @@ func (o *outbox) push(ctx context.Context, frame []byte) error {
 }
 
 // put queues frame at once. It returns errFull or ErrEnded instead.
-func (o *outbox) put(frame []byte) error {
+func (o *outbox) put(frame queued) error {
 	_, err := o.add(frame, outboxMax)
 	return err
 }
 
 // add queues frame unless as many as most wait; then the channel is closed once a frame may be pushed.
-func (o *outbox) add(frame []byte, most int) (opens <-chan struct{}, err error) {
+func (o *outbox) add(frame queued, most int) (opens <-chan struct{}, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	switch {
@@ -85,16 +97,16 @@ func (o *outbox) startLocked() {
 }
 
 // next is the oldest frame; without one the writer must end. Only the writer calls it.
-func (o *outbox) next() (frame []byte, ok bool) {
+func (o *outbox) next() (frame queued, ok bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if len(o.frames) == 0 {
 		o.frames = nil // an idle session keeps nothing
 		close(o.busy)
 		o.busy = nil
-		return nil, false
+		return queued{}, false
 	}
-	frame, o.frames[0] = o.frames[0], nil
+	frame, o.frames[0] = o.frames[0], queued{}
 	o.frames = o.frames[1:]
 	if len(o.frames) < outboxFull {
 		o.wakePushersLocked()
@@ -114,16 +126,21 @@ func (o *outbox) wakePushersLocked() {
 // without. The channel is closed when the writer has ended.
 func (o *outbox) close(flush bool) <-chan struct{} {
 	o.mu.Lock()
-	defer o.mu.Unlock()
 	o.closed = true
+	var dropped []queued
 	if !flush {
-		o.frames = nil
+		dropped, o.frames = o.frames, nil
 	}
 	o.wakePushersLocked()
-	if o.busy == nil {
+	busy := o.busy
+	o.mu.Unlock()
+	for _, q := range dropped {
+		q.leave(false)
+	}
+	if busy == nil {
 		none := make(chan struct{})
 		close(none)
 		return none
 	}
-	return o.busy
+	return busy
 }

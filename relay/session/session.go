@@ -143,13 +143,14 @@ func (s *Session) log() *slog.Logger {
 }
 
 // Push queues a frame behind everything queued before. While 64 frames wait it blocks, until fewer do, ctx ends
-// (its error) or the session ends (ErrEnded). ErrUnencodable: the frame can never be sent.
-func (s *Session) Push(ctx context.Context, f wire.Frame) error {
+// (its error) or the session ends (ErrEnded). ErrUnencodable: the frame can never be sent. left, unless it is nil, is
+// called once if the frame was queued: after the attempt to write it, or when it was dropped unwritten.
+func (s *Session) Push(ctx context.Context, f wire.Frame, left func(written bool)) error {
 	line, err := encode(f)
 	if err != nil {
 		return err
 	}
-	return s.out.push(ctx, line)
+	return s.out.push(ctx, queued{line, left})
 }
 
 func encode(f wire.Frame) ([]byte, error) {
@@ -171,7 +172,7 @@ func (s *Session) Tell(f wire.Frame) {
 		s.endWith(&Closed{Code: websocket.StatusInternalError, Reason: "internal error", Err: err})
 		return
 	}
-	switch err := s.out.put(line); {
+	switch err := s.out.put(queued{line: line}); {
 	case errors.Is(err, ErrEnded):
 		s.log().Debug("frame dropped: the session is over", "frame", fmt.Sprintf("%T", f))
 	case err != nil:

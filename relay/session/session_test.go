@@ -94,7 +94,7 @@ func TestDeafPeerSurvives(t *testing.T) {
 func TestUnreadFramesAreNotJudged(t *testing.T) {
 	inBubble(t, &hub{}, Options{}, func(t *testing.T, r *rig) {
 		r.greet()
-		if err := r.s.Push(t.Context(), event(1, 10)); err != nil {
+		if err := r.s.Push(t.Context(), event(1, 10), nil); err != nil {
 			t.Fatalf("push: %v", err)
 		}
 		time.Sleep(24 * time.Hour) // no acknowledgement comes
@@ -127,17 +127,17 @@ func TestPushWaitsForRoomAndResultsDoNot(t *testing.T) { // invariant 4
 		r.send(wire.Hello{Platform: "telegram"})
 		synctest.Wait()
 		for n := range outboxFull {
-			if err := r.s.Push(t.Context(), event(uint64(n), 1)); err != nil {
+			if err := r.s.Push(t.Context(), event(uint64(n), 1), nil); err != nil {
 				t.Fatalf("push %d: %v", n, err)
 			}
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if err := r.s.Push(ctx, event(99, 1)); !errors.Is(err, context.DeadlineExceeded) {
+		if err := r.s.Push(ctx, event(99, 1), nil); !errors.Is(err, context.DeadlineExceeded) {
 			t.Fatalf("push into a full outbox = %v, want the deadline", err)
 		}
 		pushed := make(chan error)
-		go func() { pushed <- r.s.Push(t.Context(), event(100, 1)) }()
+		go func() { pushed <- r.s.Push(t.Context(), event(100, 1), nil) }()
 		synctest.Wait()
 		r.ask("1", say("hi")) // read and answered although the pump waits
 		synctest.Wait()
@@ -178,12 +178,12 @@ func TestGatewayThatAsksAndNeverReadsIsCutOff(t *testing.T) {
 
 func TestPushOfWhatCannotBeEncoded(t *testing.T) {
 	inBubble(t, &hub{}, Options{}, func(t *testing.T, r *rig) {
-		if err := r.s.Push(t.Context(), event(1, wire.MaxFrame)); !errors.Is(err, ErrUnencodable) {
+		if err := r.s.Push(t.Context(), event(1, wire.MaxFrame), nil); !errors.Is(err, ErrUnencodable) {
 			t.Errorf("push of a frame over the limit = %v, want %v", err, ErrUnencodable)
 		}
 		r.s.End(CodeReplaced, "replaced")
 		<-r.run
-		if err := r.s.Push(t.Context(), event(1, 1)); !errors.Is(err, ErrEnded) {
+		if err := r.s.Push(t.Context(), event(1, 1), nil); !errors.Is(err, ErrEnded) {
 			t.Errorf("push after the end = %v, want %v", err, ErrEnded)
 		}
 	})

@@ -25,8 +25,9 @@ func (s *Session) write(ctx context.Context) {
 			return
 		}
 		slow := time.AfterFunc(writeTime, s.tooSlow)
-		err := s.conn.Write(ctx, websocket.MessageText, frame)
+		err := s.conn.Write(ctx, websocket.MessageText, frame.line)
 		slow.Stop()
+		frame.leave(true)
 		if err != nil {
 			s.endWith(fmt.Errorf("%w: %w", ErrLost, err))
 			s.out.close(false) // next ends the loop

@@ -1,0 +1,148 @@
+package discord
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+
+	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/relay"
+)
+
+// keyInteractions is the setting that says how interactions go to gateways.
+const keyInteractions = "interactions"
+
+const (
+	interactionsInbound     = "inbound"
+	interactionsPassthrough = "passthrough"
+)
+
+func interactionsKey() platforms.Key {
+	return platforms.Key{
+		Name: keyInteractions, Default: interactionsInbound, Check: platforms.OneOf(interactionsInbound, interactionsPassthrough),
+		Help: "how slash commands, presses and forms reach the gateways: inbound, as messages do, or passthrough, as Discord's own requests without their credentials",
+	}
+}
+
+// forward is the request that the interaction's event goes to gateways as.
+func (n normaliser) forward(i *interaction, ev *relay.Event, c *platforms.Capability) relay.Forward {
+	return relay.Forward{
+		Event: *ev, Method: "POST", Path: platforms.HookPath(n.bot),
+		Headers: [][2]string{{"content-type", "application/json"}},
+		Body:    sanitised(i.raw, i.token), Until: c.ExpiresAt,
+	}
+}
+
+// shape is what may leave of a JSON value: a scalar, or an object's members, or a list's elements. What has another
+// shape is left out.
+type shape struct {
+	members map[string]*shape // of an object
+	each    *shape            // of a list
+}
+
+// scalarShape is that of a string, a number, true, false or null.
+var scalarShape = &shape{}
+
+// allowed is what may leave of an interaction: what gateways of any age read. It is a list of what stays, so that
+// nothing Discord may add ever leaves.
+var allowed = func() *shape {
+	object := func(scalars ...string) *shape {
+		s := &shape{members: make(map[string]*shape)}
+		for _, name := range scalars {
+			s.members[name] = scalarShape
+		}
+		return s
+	}
+	user := object("id", "username", "global_name")
+	option := object("name", "type", "value")
+	option.members["options"] = &shape{each: option}
+	field := object("custom_id", "value")
+	field.members["component"] = field
+	field.members["components"] = &shape{each: field}
+
+	data := object("name", "type", "custom_id")
+	data.members["values"] = &shape{each: scalarShape}
+	data.members["options"] = option.members["options"]
+	data.members["components"] = field.members["components"]
+	member := object("nick")
+	member.members["user"] = user
+
+	i := object("id", "type", "channel_id", "guild_id")
+	i.members["data"] = data
+	i.members["member"] = member
+	i.members["user"] = user
+	i.members["message"] = object("id")
+	i.members["channel"] = object("type", "parent_id")
+	return i
+}()
+
+// minToken is how long a token must be to be looked for in what people wrote: Discord's are far longer, and those of
+// test servers may be a word.
+const minToken = 12
+
+// sanitised is what may leave of an interaction's payload, on one line, with the keys in order.
+//
+// No person can have typed the token, which Discord makes after he has sent what he typed. Should a value hold it all
+// the same, it is cut out of the value.
+func sanitised(payload []byte, token relay.Secret) []byte {
+	d := json.NewDecoder(bytes.NewReader(payload))
+	d.UseNumber() // an id that is a number keeps all its digits
+	var v any
+	if d.Decode(&v) != nil {
+		v = nil
+	}
+	cut := token.RevealString()
+	if len(cut) < minToken {
+		cut = ""
+	}
+	out, ok := allowed.of(v, cut)
+	if !ok {
+		out = map[string]any{}
+	}
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	_ = e.Encode(out) // of what was decoded: cannot fail
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
+}
+
+// of is what may leave of v; ok is false if nothing may.
+func (s *shape) of(v any, cut string) (out any, ok bool) {
+	switch v := v.(type) {
+	case map[string]any:
+		if s.members == nil {
+			return nil, false
+		}
+		object := make(map[string]any)
+		for name, m := range s.members {
+			if x, there := v[name]; there {
+				if x, ok := m.of(x, cut); ok {
+					object[name] = x
+				}
+			}
+		}
+		return object, true
+	case []any:
+		if s.each == nil {
+			return nil, false
+		}
+		list := []any{}
+		for _, x := range v {
+			if x, ok := s.each.of(x, cut); ok {
+				list = append(list, x)
+			}
+		}
+		return list, true
+	case string:
+		return without(v, cut), s == scalarShape
+	}
+	return v, s == scalarShape
+}
+
+// without is s without the token.
+func without(s, token string) string {
+	for token != "" && strings.Contains(s, token) { // cutting may make another one
+		s = strings.ReplaceAll(s, token, "")
+	}
+	return s
+}
