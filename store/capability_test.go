@@ -276,7 +276,7 @@ func TestADamagedCapabilityIsSetAside(t *testing.T) {
 	}
 }
 
-// TestAnInteractionWritesFewPages: it costs the one commit of a message, and at most three pages more: the leaf its
+// TestAnInteractionWritesFewPages: it costs the one commit of a message, and a few pages more: the leaf its
 // capability is in, the page above, and what a leaf that was full is split into.
 func TestAnInteractionWritesFewPages(t *testing.T) {
 	clock := newClock()
@@ -284,8 +284,8 @@ func TestAnInteractionWritesFewPages(t *testing.T) {
 	enroll(t, db, "home", "kids")
 	withCapability(t, db, "first", "home", clock.now())
 	acceptOne(t, db, event("first of kids", 300), "kids")
-	var most, all, n int
-	for range seen.MaxNewest * 2 {
+	var most, sum, all, n int
+	for range 4 * seen.MaxNewest {
 		recent := keysIn(t, db, seen.Newest)
 		message := pagesOf(t, db, func() { acceptOne(t, db, event(fmt.Sprint("m", n), 300), "kids") })
 		commits := db.Stats().Commits
@@ -296,12 +296,13 @@ func TestAnInteractionWritesFewPages(t *testing.T) {
 		}
 		if now := keysIn(t, db, seen.Newest); now > 0 && now >= recent { // else one of them made a run of the marks
 			most = max(most, interaction-message)
+			sum += interaction - message
 			all++
 		}
 	}
-	t.Logf("%d pages more at most", most)
-	if most > 3 || all == 0 {
-		t.Errorf("%d pages more than a message, want at most 3", most)
+	t.Logf("%d pages more at most, %.2f on average", most, float64(sum)/float64(all))
+	if most > 4 || sum > 3*all || all == 0 {
+		t.Error("want at most 4, and 3 on average")
 	}
 }
 
