@@ -310,7 +310,7 @@ func (s *seat) Ack(ctx context.Context, id relay.BufferID) (counted bool, err er
 		return false, err
 	}
 	s.hub.counters.Add(count.Ack, 1)
-	s.hub.settle(s.peer.Instance, of.Bot, of.ID)
+	s.hub.settle(ctx, s.peer.Instance, of.Bot, of.ID)
 	return true, nil
 }
 
