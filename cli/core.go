@@ -55,6 +55,7 @@ func newCore(cfg *config.Config, db *store.DB, v *vault.Vault, bots []platforms.
 	desk := link.NewDesk(db, v, time.Now)
 	c.hub = hub.New(db, desk, c.bus, bots, hub.Options{
 		Delivery: delivery.Options{Window: cfg.Delivery.Window, Log: log},
+		Seal:     v,
 		Log:      log,
 	})
 	c.hooks = passthrough.New(bots, passthrough.Options{Log: log, Count: c.hub.Count})

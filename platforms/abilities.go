@@ -92,6 +92,9 @@ type (
 	// Responder answers through a capability. Errors are those of Send; one that wraps
 	// ErrCapabilityGone means that the network no longer honours it: the caller forgets it.
 	Responder interface {
+		// Thinking reports whether c's placeholder still stands, so that no answer has taken its place. The caller
+		// asks before an answer that may or may not be the first.
+		Thinking(ctx context.Context, c Capability) (bool, error)
 		// Respond answers with a, one answer at a time. first: the answer replaces c's placeholder.
 		Respond(ctx context.Context, c Capability, a relay.Send, first bool) (relay.Result, error)
 		// Discard takes c's placeholder away: nobody will answer.
@@ -116,8 +119,17 @@ type (
 
 // abilities are the operations, in the order in which they are advertised.
 var abilities = []ability{
-	can(Platform.Send), can(Editor.Edit), can(Typer.Typing), can(Reacter.React), can(Deleter.Delete), can(ChatInformer.ChatInfo),
+	can(Platform.Send), can(Editor.Edit), can(Typer.Typing), followUp, can(Reacter.React), can(Deleter.Delete), can(ChatInformer.ChatInfo),
 	can(ThreadCreator.CreateThread), can(ThreadRenamer.RenameThread),
+}
+
+// followUp is done by the hub, through whatever Responder has the capability: no Platform carries the action out.
+var followUp = ability{
+	op:  relay.OpFollowUp,
+	has: func(p Platform) bool { _, ok := p.(Responder); return ok },
+	do: func(context.Context, Platform, relay.Action) (relay.Result, error) {
+		return relay.Result{}, relay.Unsupported(relay.OpFollowUp)
+	},
 }
 
 // ability is an operation: who has it, and how it is done.

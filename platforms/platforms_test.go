@@ -42,6 +42,12 @@ func (able) RenameThread(context.Context, relay.ThreadRename) (relay.Result, err
 	return did(relay.OpThreadRename)
 }
 
+// responding can do nothing but answer through capabilities.
+type responding struct {
+	plain
+	platforms.Responder
+}
+
 // actions are one of each, in the order of Ops.
 var actions = []relay.Action{
 	relay.Send{Content: "send"}, relay.Edit{}, relay.Typing{}, relay.React{}, relay.Delete{}, relay.GetChatInfo{},
@@ -51,7 +57,7 @@ var actions = []relay.Action{
 // unknown are actions for which there is no ability.
 var unknown = []relay.Action{
 	relay.SendMedia{}, relay.Prompt{}, relay.Draft{},
-	relay.FollowUp{}, relay.UnknownAction{Name: "dance"},
+	relay.UnknownAction{Name: "dance"},
 }
 
 func TestAnAbilityIsAdvertisedExactlyWhenItWorks(t *testing.T) {
@@ -74,7 +80,7 @@ func TestAnAbilityIsAdvertisedExactlyWhenItWorks(t *testing.T) {
 	if diff := cmp.Diff([]relay.Op{relay.OpSend}, platforms.Ops(plain{})); diff != "" {
 		t.Errorf("ops of a platform with none (-want +got):\n%s", diff)
 	}
-	for _, a := range slices.Concat(actions[1:], unknown) {
+	for _, a := range slices.Concat(actions[1:], unknown, []relay.Action{relay.FollowUp{}}) {
 		_, err := platforms.Do(t.Context(), plain{}, a)
 		ae, ok := errors.AsType[*relay.ActionError](err)
 		if !ok || ae.Outcome != relay.NotSent || ae.Public != "unsupported op "+string(a.Op()) {
@@ -87,6 +93,12 @@ func TestDescribeBelievesAbilitiesAndNothingElse(t *testing.T) {
 	d := platforms.Describe(plain{})
 	if d.SupportsEdit || d.SupportsDraftStreaming || len(d.SupportedOps) != 1 {
 		t.Errorf("Describe(plain) = %+v: it claims what it lacks", d)
+	}
+	if got, want := platforms.Ops(responding{}), []relay.Op{relay.OpSend, relay.OpFollowUp}; !slices.Equal(got, want) {
+		t.Errorf("ops of a platform that answers through capabilities are %q, want %q", got, want)
+	}
+	if _, err := platforms.Do(t.Context(), responding{}, relay.FollowUp{}); relay.Explain(err).Outcome != relay.NotSent {
+		t.Errorf("a follow-up that went past the hub: %v, want it not sent", err)
 	}
 	d = platforms.Describe(able{})
 	if !d.SupportsEdit || d.SupportsDraftStreaming || len(d.SupportedOps) != len(actions) {

@@ -32,6 +32,8 @@ type AcceptItem struct {
 	To       []Recipient
 	// Undecided is the instance of which it is not known yet whether it gets the delivery; empty: none.
 	Undecided relay.InstanceID
+	// Capability came in the delivery's event, and is stored if its instance gets the delivery or is the undecided one.
+	Capability *Capability
 }
 
 // Recipient is one instance that is to get a delivery.
@@ -47,6 +49,8 @@ type AcceptOutcome struct {
 	Items []ItemOutcome // as Accept.Items
 	// Overflowed counts the entries moved to the dead letters because a buffer was full; nil when none were.
 	Overflowed map[relay.InstanceID]int
+	// Lost are the capabilities that had to go because their instances had too many.
+	Lost []Capability
 }
 
 // ItemOutcome is what became of one item.
@@ -105,6 +109,9 @@ func (db *DB) prepareItems(a Accept, now time.Time) (out []prepared, size int, e
 			}
 		}
 		size += len(p.mark) + len(p.payload)*len(item.To)
+		if c := item.Capability; c != nil {
+			size += capabilitySize + len(c.Sealed)
+		}
 		out[n] = p
 	}
 	return out, size, nil
@@ -156,9 +163,22 @@ func (t *tx) accept(a Accept, items []prepared, m Limits, now time.Time) (out Ac
 				return out, nil, err
 			}
 		}
+		if c := p.item.Capability; c != nil && p.item.given(c.Instance, out.Items[n].Buffers) {
+			lost, err := t.hold(*c, now)
+			if err != nil {
+				return out, nil, err
+			}
+			out.Lost = append(out.Lost, lost...)
+		}
 	}
 	t.setCursor(a.Bot, a.Cursor, a.Save) // last: what failed moves no cursor
 	return out, bad, nil
+}
+
+// given reports whether the instance gets the delivery, which was stored under those ids, or waits for its verdict.
+func (a AcceptItem) given(i relay.InstanceID, buffers []relay.BufferID) bool {
+	n := slices.IndexFunc(a.To, func(r Recipient) bool { return r.Instance == i })
+	return a.Undecided == i || n >= 0 && !buffers[n].IsZero()
 }
 
 // deliver stores a delivery for one recipient. The id is zero when the instance is not there or the delivery is oversize.

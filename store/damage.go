@@ -25,7 +25,7 @@ import (
 // isSetAside reports whether damaged records of b are moved to the quarantine.
 func isSetAside(b string) bool {
 	switch b {
-	case bucketEntries, bucketDead, bucketUndecided, bucketConversations, BucketCursors, bucketCodes, bucketTokens, bucketIdentity,
+	case bucketEntries, bucketDead, bucketUndecided, bucketCapabilities, bucketConversations, BucketCursors, bucketCodes, bucketTokens, bucketIdentity,
 		audit.Rows, audit.Counts, bucketCommands, bucketQuarantine, BucketSent, BucketMoved, seen.Newest, seen.Runs:
 		return true
 	}

@@ -143,6 +143,9 @@ func (e Edit) DropStrays(now time.Time) (gone []relay.InstanceID, err error) {
 	for _, u := range table.Readable[undecidedRecord](e.Tx, bucketUndecided) {
 		names[u.Instance] = true
 	}
+	for _, c := range capabilitiesUnder(e.Tx, nil) {
+		names[c.Instance] = true
+	}
 	for i := range names {
 		if table.Has(e.Tx, BucketInstances, table.Key(i)) {
 			continue

@@ -33,6 +33,7 @@ const (
 	bucketTokens        = "tokens"        // HMAC -> EnrollmentToken
 	bucketIdentity      = "identity"      // HMAC -> IdentityCode; at most one per instance
 	bucketRoutes        = "routes"        // platform|key|instance -> Route
+	bucketCapabilities  = "capabilities"  // instance|platform|bot|event -> Capability
 	bucketUndecided     = "undecided"     // platform|bot|chat|instance|number -> undecidedRecord
 	BucketSent          = "sent"          // platform|bot|chat|message -> SentRecord
 	BucketMoved         = "moved"         // platform|old chat -> MovedRecord
@@ -50,7 +51,7 @@ func cold() []string {
 	return []string{
 		bucketBlobs, BucketTenants, BucketInstances, bucketCommands, BucketGateways, BucketBindings, bucketIndex,
 		BucketGrants, bucketConversations, bucketCodes, bucketTokens, bucketIdentity, bucketRoutes, bucketUndecided,
-		BucketSent, BucketMoved, bucketDead, bucketQuarantine, audit.Rows, audit.Counts, seen.Runs,
+		bucketCapabilities, BucketSent, BucketMoved, bucketDead, bucketQuarantine, audit.Rows, audit.Counts, seen.Runs,
 	}
 }
 

@@ -20,7 +20,9 @@ type migration func(*bolt.Tx) error
 
 // migrations lists them in order: the first makes a database of version 2 of one of version 1.
 // The current version is one more than their number.
-func migrations() []migration { return []migration{toSchema2, toSchema3, toSchema4, toSchema5} }
+func migrations() []migration {
+	return []migration{toSchema2, toSchema3, toSchema4, toSchema5, toSchema6}
+}
 
 // toSchema2 adds what tenants share the connector by, takes the commands out of the instances'
 // records, and gives seen marks and lanes a checksum.
@@ -65,6 +67,9 @@ func toSchema4(t *bolt.Tx) error {
 
 // toSchema5 leaves the root page to what every message changes, and finds threads by their parents.
 func toSchema5(t *bolt.Tx) error { return errors.Join(edit(t).reindex(), table.Fill(t, cold())) }
+
+// toSchema6 adds the capabilities that came in events.
+func toSchema6(t *bolt.Tx) error { return table.Fill(t, []string{bucketCapabilities}) }
 
 // bindingsTo was the index of bindings by instance until schema 4.
 const bindingsTo = "bindings.to"

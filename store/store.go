@@ -51,10 +51,11 @@ import (
 // that changes nothing. A nil row is for what nobody decided, such as when a gateway was last seen.
 type DB struct {
 	// Set once, by Open.
-	Lanes  *Lanes
-	Codes  *Codes
-	Routes *Routes
-	Sent   *Sent
+	Lanes        *Lanes
+	Codes        *Codes
+	Routes       *Routes
+	Sent         *Sent
+	Capabilities *Capabilities
 
 	path    string
 	run     uint64 // random: tells what this run of the program accepted from what another one did
@@ -83,6 +84,7 @@ func Open(path string, o Options) (*DB, error) {
 	o = o.withDefaults()
 	db := &DB{path: path, run: newEpoch(), limits: o.Limits, log: o.Log, now: func() time.Time { return o.Now().UTC() }}
 	db.Lanes, db.Codes, db.Routes, db.Sent = &Lanes{db}, &Codes{db}, &Routes{db}, &Sent{db: db}
+	db.Capabilities = &Capabilities{db: db}
 	fo := o.File()
 	fo.Format.Prepare, fo.Format.Begin = db.prepare, db.begin
 	file, err := boltfile.Open(path, fo)

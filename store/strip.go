@@ -14,6 +14,7 @@ import (
 func (t *tx) strip(i relay.InstanceID, now time.Time) error {
 	err1 := errors.Join(
 		table.DropUnder(t.Writer, bucketCommands, table.Prefix(i)),
+		table.DropUnder(t.Writer, bucketCapabilities, table.Prefix(i)),
 		dropIndexed[Binding](t, BucketBindings, table.IndexUnder(BucketBindings, byInstance, string(i))),
 		dropIndexed[Grant](t, BucketGrants, table.IndexUnder(BucketGrants, byInstance, string(i))),
 		t.dropConversations(i))

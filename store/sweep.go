@@ -20,6 +20,7 @@ type Swept struct {
 	DeadDropped   int // dead letters older than 14 days
 	Conversations int // silent for 30 days
 	Undecided     int // events nobody could decide about for a day: their bot is not hosted any more
+	Capabilities  int // past their time
 	Codes         int // link and identity codes and enrollment tokens, a day after they expired
 }
 
@@ -31,7 +32,7 @@ func (db *DB) Sweep(ctx context.Context) (Swept, error) {
 	err := db.write(ctx, nil, func(t *tx) error {
 		s.Swept, s.damaged = Swept{}, nil
 		for _, step := range []func(*tx) error{
-			s.marks, s.lanes, s.undecided, s.sent, s.conversations, s.moved, s.codes, s.secrets,
+			s.marks, s.lanes, s.undecided, s.sent, s.capabilities, s.conversations, s.moved, s.codes, s.secrets,
 		} {
 			if err := step(t); err != nil {
 				return err

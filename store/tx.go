@@ -1,6 +1,7 @@
 package store
 
 import (
+	"errors"
 	"slices"
 
 	"github.com/hermes-connector/hermes-connector/relay"
@@ -25,7 +26,7 @@ type tx struct {
 	died        []DeadReason         // of the dead letters made
 	deadDropped uint64               // dead letters dropped because there were too many
 	row         *audit.Entry         // what the op that runs is to leave in the audit list; nil for none
-	noted       func()               // what to do about sent messages once the transaction is stored
+	noted       func()               // what to do about what rides along once the transaction is stored
 }
 
 // begin is boltfile's Format.Begin.
@@ -41,16 +42,19 @@ func (db *DB) begin(w *boltfile.Writer) boltfile.Batch {
 // edit is a transaction of somebody who has the file for himself.
 func edit(x *bolt.Tx) *tx { return &tx{Writer: table.Edit(x)} }
 
-// Settle stores the cursors and the notes of sent messages that ride along, and the lanes that were touched.
+// Settle stores the cursors and the notes that ride along, and the lanes that were touched.
 func (t *tx) Settle(spare bool) (err error) {
 	t.took = spare && (t.Changes > 0 || t.db.cursors.due)
 	if t.took {
 		if err := t.takeCursors(); err != nil {
 			return err
 		}
-		if t.noted, err = t.db.Sent.ride(t); err != nil {
+		sent, err1 := t.db.Sent.ride(t)
+		answers, err2 := t.db.Capabilities.ride(t)
+		if err := errors.Join(err1, err2); err != nil {
 			return err
 		}
+		t.noted = func() { sent(); answers() }
 	}
 	return t.flush()
 }

@@ -165,11 +165,18 @@ func (db *DB) Decide(ctx context.Context, c relay.Chat, vs []Verdict) (AcceptOut
 			if err := t.Delete(bucketUndecided, k); err != nil {
 				return err
 			}
+			about := aboutOf(v.Delivery)
 			if v.To == nil {
+				if err := t.release(v.Instance, c.Bot, about.ID, false); err != nil {
+					return err
+				}
 				continue
 			}
 			id, overflowed, err := t.deliver(c.Bot, items[n], *v.To, db.limits, now)
 			if err != nil {
+				return err
+			}
+			if err := t.release(v.Instance, c.Bot, about.ID, !id.IsZero()); err != nil {
 				return err
 			}
 			out.Items[n].Buffers = []relay.BufferID{id}

@@ -338,7 +338,7 @@ func TestDescriptor(t *testing.T) {
 		Platform: "discord", Label: "Discord", MaxMessageLength: 2000, LenUnit: relay.LenChars,
 		MarkdownDialect: "discord", SupportsEdit: true, SupportsThreads: true, Emoji: "🎮",
 		SupportedOps: []relay.Op{
-			relay.OpSend, relay.OpEdit, relay.OpTyping, relay.OpReact, relay.OpDelete, relay.OpGetChatInfo,
+			relay.OpSend, relay.OpEdit, relay.OpTyping, relay.OpFollowUp, relay.OpReact, relay.OpDelete, relay.OpGetChatInfo,
 			relay.OpThreadCreate, relay.OpThreadRename,
 		},
 	}

@@ -270,7 +270,13 @@ func (w *webhooks) carryOut(method string, part []string, text string) (status i
 	case what == "DELETE messages/@original":
 		i.thinking, i.deleted = false, true
 		return http.StatusNoContent, nil
-	case what == "PATCH messages/@original" && i.deleted:
+	case what == "GET messages/@original" && !i.deleted:
+		flags := 0
+		if i.thinking {
+			flags = 128
+		}
+		return http.StatusOK, obj{"id": "1", "flags": flags}
+	case strings.HasSuffix(what, "messages/@original") && i.deleted:
 		return http.StatusNotFound, obj{"code": discordgo.ErrCodeUnknownMessage, "message": "Unknown Message"}
 	case what == "PATCH messages/@original" || i.thinking:
 		if !i.thinking && i.original != text {
@@ -326,6 +332,15 @@ type answering struct {
 	asked   int
 }
 
+// plainSeal stands in for the vault.
+type plainSeal struct{}
+
+func (plainSeal) Seal(_, _ string, plain relay.Secret) []byte { return plain.Reveal() }
+
+func (plainSeal) Unseal(_, _ string, sealed []byte) (relay.Secret, error) {
+	return relay.NewSecret(sealed), nil
+}
+
 func startGateway(t *testing.T, p *Platform, w *webhooks) *answering {
 	t.Helper()
 	db, err := store.Open(filepath.Join(t.TempDir(), "connector.db"), store.Options{})
@@ -339,7 +354,7 @@ func startGateway(t *testing.T, p *Platform, w *webhooks) *answering {
 	); err != nil {
 		t.Fatal(err)
 	}
-	h := hub.New(db, nil, &bus.Local{}, []platforms.Platform{p}, hub.Options{Log: slog.New(slog.DiscardHandler)})
+	h := hub.New(db, nil, &bus.Local{}, []platforms.Platform{p}, hub.Options{Seal: plainSeal{}, Log: slog.New(slog.DiscardHandler)})
 	ctx, cancel := context.WithCancel(t.Context())
 	sessions, stop := context.WithCancelCause(ctx)
 	var wg sync.WaitGroup

@@ -62,6 +62,24 @@ func (a *hookLetter) Send(ctx context.Context, t *turn.Turn) (relay.MessageID, e
 	return relay.MessageID(m.ID), err
 }
 
+// Thinking implements platforms.Responder: Discord marks the message that says so.
+func (p *Platform) Thinking(ctx context.Context, c platforms.Capability) (bool, error) {
+	if err := p.answerable(ctx, c); err != nil {
+		return false, err
+	}
+	var m struct {
+		Flags discordgo.MessageFlags `json:"flags"`
+	}
+	err := p.wield(ctx, p.turns.Outside(), c, request{method: http.MethodGet, endpoint: p.original(c), again: true}, &m)
+	switch {
+	case refusedWith(err, discordgo.ErrCodeUnknownMessage): // somebody has removed it
+		return false, nil
+	case err != nil:
+		return false, explained(err)
+	}
+	return m.Flags&discordgo.MessageFlagsLoading != 0, nil
+}
+
 // Discard implements platforms.Responder.
 func (p *Platform) Discard(ctx context.Context, c platforms.Capability) error {
 	if !c.Placeholder {

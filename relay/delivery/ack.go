@@ -92,7 +92,7 @@ func (p *Pump) drop(ctx context.Context, ids []relay.BufferID) error {
 		return fmt.Errorf("drop %v for %s: %w", ids, l.inst, err)
 	}
 	for _, of := range gone {
-		p.out.Taken(of)
+		p.out.Taken(ctx, of)
 	}
 	return nil
 }

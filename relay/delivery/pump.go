@@ -38,7 +38,7 @@ type Outlet struct {
 	// Answers asks the gateway for a sign of life; nil: it lives for as long as the pump.
 	Answers func(ctx context.Context) bool
 	// Taken is called for every entry that the gateway has taken, after the commit; nil: nobody wants to know.
-	Taken func(store.About)
+	Taken func(context.Context, store.About)
 }
 
 // Pump copies a lane into one session. It is started once.
@@ -116,7 +116,7 @@ func (l *Lane) NewPump(o Outlet) *Pump {
 		o.Answers = func(context.Context) bool { return true }
 	}
 	if o.Taken == nil {
-		o.Taken = func(store.About) {}
+		o.Taken = func(context.Context, store.About) {}
 	}
 	return &Pump{lane: l, out: o}
 }

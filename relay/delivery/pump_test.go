@@ -98,7 +98,7 @@ func (s *socket) answers(context.Context) bool {
 	return !s.deaf
 }
 
-func (s *socket) take(of store.About) {
+func (s *socket) take(_ context.Context, of store.About) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.taken = append(s.taken, of)

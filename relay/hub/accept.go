@@ -53,25 +53,25 @@ func (in *inbox) Accept(ctx context.Context, b platforms.Batch) error {
 		if j.ofOwner && len(b.Roster) == 0 { // otherwise he may have been thrown out since
 			h.visible.prove(sight{ev.Bot, ev.Source.Place(), ev.Source.UserID}, ev.At)
 		}
+		j.came = cameWith(ev.ID, b.Capabilities)
 		if j.consumed {
 			d := deliveryOf(ev, b.Forwards)
 			j.pack(d)
-			a.Items = append(a.Items, store.AcceptItem{Delivery: d, Frame: j.frame, Forward: j.forward, To: j.to, Undecided: j.undecided})
+			a.Items = append(a.Items, store.AcceptItem{
+				Delivery: d, Frame: j.frame, Forward: j.forward, To: j.to, Undecided: j.undecided, Capability: h.bind(&j),
+			})
 		}
-		j.came = cameWith(ev.ID, b.Capabilities)
 		judged = append(judged, j)
 	}
-	undo := h.keepAll(judged)
 	out, err := h.db.Accept(ctx, a)
 	if err != nil {
-		undo()
 		for _, item := range a.Items {
 			h.decide(item.Delivery.About(), verdict{Reason: gate.StoreError})
 		}
 		return fmt.Errorf("store batch: %w", err)
 	}
 	h.counters.Add(count.Quarantined, uint64(len(b.Undecodable)))
-	h.noteOverflow(out)
+	h.noteLost(out)
 	stored := out.Items // one per consumed judgement
 	for _, j := range judged {
 		switch {
@@ -79,7 +79,6 @@ func (in *inbox) Accept(ctx context.Context, b platforms.Batch) error {
 			h.announce(j, nil)
 			continue
 		case stored[0].Duplicate:
-			j.undo()
 			h.decide(j.event, verdict{Reason: gate.Duplicate})
 		default:
 			h.announce(j, stored[0].Buffers)
@@ -93,12 +92,13 @@ func (in *inbox) Accept(ctx context.Context, b platforms.Batch) error {
 	return nil
 }
 
-// noteOverflow counts and logs what left a full buffer.
-func (h *Hub) noteOverflow(out store.AcceptOutcome) {
+// noteLost counts and logs what left a full buffer, and takes away the placeholders of capabilities that had to go.
+func (h *Hub) noteLost(out store.AcceptOutcome) {
 	for inst, n := range out.Overflowed {
 		h.counters.Add(count.Overflowed, uint64(n))
 		h.log.Warn("buffer full; the oldest entries became dead letters", "instance", inst, "entries", n)
 	}
+	h.discardLost(out.Lost)
 }
 
 // deliveryOf is what is kept of an event: the forward that stands for it, if there is one.
@@ -124,10 +124,7 @@ func cameWith(ev relay.EventID, caps []platforms.Capability) *platforms.Capabili
 // announce records the verdicts about an event that is stored under those ids, wakes the lanes that grew, and puts
 // the answer to a control message on its way.
 func (h *Hub) announce(j judgement, buffers []relay.BufferID) {
-	if j.stored(buffers) {
-		j.undo()
-		h.keep(&j)
-	}
+	j.stored(buffers)
 	h.decide(j.event, j.verdicts...)
 	if j.verdicts[0].Reason == gate.Duplicate {
 		return // what it came with belongs to whom its first copy was for
@@ -157,15 +154,14 @@ func (h *Hub) deliver(j judgement) {
 }
 
 // stored notes under which ids j was stored, one per recipient, and corrects the verdict of an instance that was
-// revoked after it was judged, which has received nothing. It reports whether there was one.
-func (j judgement) stored(buffers []relay.BufferID) (skipped bool) {
+// revoked after it was judged, which has received nothing.
+func (j judgement) stored(buffers []relay.BufferID) {
 	for n, to := range j.to {
 		at := slices.IndexFunc(j.verdicts, func(v verdict) bool { return v.Instance == to.Instance })
 		if j.verdicts[at].buffer = buffers[n]; buffers[n].IsZero() && !to.Oversize {
-			j.verdicts[at].Reason, skipped = gate.NoBinding, true
+			j.verdicts[at].Reason = gate.NoBinding
 		}
 	}
-	return skipped
 }
 
 // decide counts and remembers verdicts about ev.

@@ -142,82 +142,38 @@ func TestOneOfManyAnswersAtOnceIsTheFirst(t *testing.T) {
 // Sessions do not wait for one another's lines, as after a takeover: the capability itself has one
 // answer under way, and the next one finds the next capability.
 func TestAnswersOfTwoSessionsShareNoCapability(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := &Hub{keeper: newMemoryKeeper()}
-		p := &moody{pause: func(ctx context.Context, _ relay.MessageID) { time.Sleep(time.Second) }}
-		l := loopback.New(loopback.NewNetwork(), nil)
-		p.Platform = l
-		for n := range 3 {
-			id := fmt.Sprint("i", n)
-			h.keeper.Keep(Held{
-				Capability: platforms.Capability{
-					Event: relay.EventID(id), ID: id, Placeholder: true, Token: relay.NewSecret([]byte("tok" + id)),
-					ExpiresAt: time.Now().Add(time.Hour),
-				},
-				Bot: l.Bot(), Instance: "home", Chat: "c",
-			})
-		}
-		var wg sync.WaitGroup
-		ordinary := atomic.Int32{}
-		for n := range 5 {
-			wg.Go(func() {
-				_, done, err := h.respond(t.Context(), "home", p, relay.Send{Chat: "c", Content: fmt.Sprint(n)})
-				if err != nil {
-					t.Errorf("respond: %v", err)
-				}
-				if !done {
-					ordinary.Add(1)
-				}
-			})
-		}
-		wg.Wait()
-		used := map[string]bool{}
-		for _, did := range p.log() {
-			used[did[:len("respond toki0 first=true")]] = true
-		}
-		if len(p.log()) != 3 || len(used) != 3 || ordinary.Load() != 2 {
-			t.Errorf("the platform did %q, and %d answers were ordinary; want each capability once and 2", p.log(), ordinary.Load())
-		}
-	})
-}
-
-// orderly is a keeper that looks whether the event could have been pushed before its capability is kept.
-type orderly struct {
-	Keeper
-	r    *rig
-	late atomic.Int32
-	kept atomic.Int32
-}
-
-func (k *orderly) Keep(h Held) (bool, []Held) {
-	es, err := k.r.db.Lanes.Entries(k.r.t.Context(), h.Instance, store.EntryFilter{})
-	if err != nil {
-		k.r.t.Error(err)
-	}
-	if slices.ContainsFunc(es, func(e store.Entry) bool { return e.About.ID == h.Event }) {
-		k.late.Add(1)
-	}
-	k.kept.Add(1)
-	return k.Keeper.Keep(h)
-}
-
-func TestACapabilityIsKeptBeforeItsEventIsStored(t *testing.T) {
-	r, _ := newResponderRig(t)
-	r.enroll("home", "ann")
-	k := &orderly{Keeper: r.hub.keeper, r: r}
-	r.hub.keeper = k
+	r, p := newMoodyRig(t)
+	r.enroll("home")
+	p.pause = func(context.Context, relay.MessageID) { <-time.After(time.Millisecond) }
 	for n := range 3 {
-		r.command("ann", fmt.Sprint("i", n), "/status", fmt.Sprint("tok", n), true)
+		id := fmt.Sprint("i", n)
+		r.give(store.Capability{Event: relay.EventID(id), Instance: "home", Chat: "c", Placeholder: true}, "tok"+id)
 	}
-	if n := k.late.Load(); n != 0 {
-		t.Errorf("%d of 3 were kept when their events were stored already", n)
+	h := r.hub
+	var wg sync.WaitGroup
+	ordinary := atomic.Int32{}
+	for n := range 5 {
+		wg.Go(func() {
+			_, done, err := h.respond(t.Context(), "home", p, relay.Send{Chat: "c", Content: fmt.Sprint(n)})
+			if err != nil {
+				t.Errorf("respond: %v", err)
+			}
+			if !done {
+				ordinary.Add(1)
+			}
+		})
 	}
-	if _, ok := r.hub.keeper.OfEvent("home", r.bot, "i2"); !ok {
-		t.Error("nothing is kept")
+	wg.Wait()
+	used := map[string]bool{}
+	for _, did := range p.log() {
+		used[did[:len("respond toki0 first=true")]] = true
+	}
+	if len(p.log()) != 3 || len(used) != 3 || ordinary.Load() != 2 {
+		t.Errorf("the platform did %q, and %d answers were ordinary; want each capability once and 2", p.log(), ordinary.Load())
 	}
 }
 
-func TestACapabilityOfAnEventThatIsNotStoredIsNone(t *testing.T) {
+func TestADuplicateTakesNoCapabilityAway(t *testing.T) {
 	r, p := newResponderRig(t)
 	r.enroll("home", "ann")
 	in := &inbox{hub: r.hub, bot: r.bot}
@@ -229,25 +185,12 @@ func TestACapabilityOfAnEventThatIsNotStoredIsNone(t *testing.T) {
 		Event: "i1", Kind: slashKind, ID: "i1", Token: relay.NewSecret([]byte("tok1")), Placeholder: true,
 		ExpiresAt: time.Now().Add(15 * time.Minute),
 	}
-	judged, err := r.hub.judge(t.Context(), ev, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	judged.came = &c
-	r.hub.keep(&judged)
-	if _, ok := r.hub.keeper.OfEvent("home", r.bot, "i1"); !ok {
-		t.Fatal("nothing is kept")
-	}
-	judged.undo()
-	if _, ok := r.hub.keeper.OfEvent("home", r.bot, "i1"); ok {
-		t.Error("it is kept after the undoing")
-	}
 	// Twice in one batch: the second one is a duplicate, and takes nothing from the first.
 	b := platforms.Batch{Events: []relay.Event{ev, ev}, Capabilities: []platforms.Capability{c}}
 	if err := in.Accept(t.Context(), b); err != nil {
 		t.Fatal(err)
 	}
-	if _, ok := r.hub.keeper.OfEvent("home", r.bot, "i1"); !ok {
+	if !r.holds("home", "i1") {
 		t.Error("a duplicate took the capability away")
 	}
 	if len(p.log()) != 0 {
@@ -259,8 +202,6 @@ func TestACapabilityIsNoneWhenTheCommitFails(t *testing.T) {
 	p := &responder{}
 	r := newRigOn(t, store.Options{MaxSize: 1 << 20}, func(l *loopback.Platform) platforms.Platform { p.Platform = l; return p })
 	r.enroll("home", "ann")
-	k := &orderly{Keeper: r.hub.keeper, r: r}
-	r.hub.keeper = k
 	ev := relay.Event{
 		ID: "i1", Bot: r.bot, MessageID: "i1", Type: relay.TypeCommand, Text: "/status", At: time.Now(),
 		Source: relay.Source{Platform: loopback.ID, ChatID: "@ann", ChatType: relay.ChatDM, UserID: "ann"},
@@ -280,8 +221,8 @@ func TestACapabilityIsNoneWhenTheCommitFails(t *testing.T) {
 	if !errors.Is(err, store.ErrFull) {
 		t.Fatalf("Accept = %v, want a full disk", err)
 	}
-	if _, ok := r.hub.keeper.OfEvent("home", r.bot, "i1"); ok || k.kept.Load() != 1 {
-		t.Errorf("kept %d times, and kept still: %v", k.kept.Load(), ok)
+	if r.holds("home", "i1") {
+		t.Error("the capability of an event that was not stored is kept")
 	}
 	if len(p.log()) != 0 {
 		t.Errorf("the platform did %q: the event comes again", p.log())
@@ -305,10 +246,12 @@ func TestACapabilityIsNobodysWhenItsInstanceWentMeanwhile(t *testing.T) {
 		t.Fatal(err)
 	}
 	j.came = &c
-	r.hub.keep(&j)
+	if c := r.hub.bind(&j); c == nil || c.Instance != "home" {
+		t.Fatalf("bound to %+v", c)
+	}
 	r.hub.announce(j, make([]relay.BufferID, 1))
 	eventually(t, "the discarding", func() bool { return slices.Contains(p.log(), "discard tok1") })
-	if _, ok := r.hub.keeper.OfEvent("home", r.bot, "i1"); ok {
+	if r.holds("home", "i1") {
 		t.Error("it is still kept")
 	}
 }
@@ -336,27 +279,30 @@ func TestEveryStrangersPlaceholderGoes(t *testing.T) {
 	}
 }
 
-// What makes room in the keeper is discarded: its answer will not find it.
+// What makes room for others is discarded: its answer will not find it. What is answered, or may be, is left alone.
 func TestThePlaceholderOfAForgottenCapabilityGoes(t *testing.T) {
 	r, p := newResponderRig(t)
 	r.enroll("home", "ann")
-	for n := range maxHeld {
-		r.hub.keeper.Keep(Held{
-			Capability: platforms.Capability{
-				Event: relay.EventID(fmt.Sprint("old", n)), Placeholder: true, Token: relay.NewSecret([]byte(fmt.Sprint("old", n))),
-				ExpiresAt: time.Now().Add(15 * time.Minute),
-			}, Bot: r.bot, Instance: "home",
-		})
+	for n := range 256 {
+		r.give(store.Capability{
+			Event: relay.EventID(fmt.Sprint("old", n)), Instance: "home", Placeholder: true,
+			ExpiresAt: time.Now().Add(10*time.Minute + time.Duration(n)*time.Millisecond),
+		}, fmt.Sprint("old", n))
 	}
-	answered, _ := r.hub.keeper.OfEvent("home", r.bot, "old1")
-	answered.begun.Store(true)
-	for n := range 3 {
+	for id, is := range map[relay.EventID]right{"old1": taken, "old2": unsure} {
+		c, _, err := r.db.Capabilities.In(t.Context(), "home", r.bot, id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.hub.answerings.of(c).becomes(is)
+	}
+	for n := range 4 {
 		r.command("ann", fmt.Sprint("i", n), "/status", fmt.Sprint("tok", n), true)
 	}
 	eventually(t, "the oldest to go", func() bool { return len(p.log()) == 2 })
 	got := p.log()
 	slices.Sort(got)
-	if want := []string{"discard old0", "discard old2"}; !slices.Equal(got, want) { // old1 is answered
+	if want := []string{"discard old0", "discard old3"}; !slices.Equal(got, want) {
 		t.Errorf("the platform did %q, want %q", got, want)
 	}
 }

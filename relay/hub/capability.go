@@ -1,159 +1,205 @@
 package hub
 
 import (
+	"context"
+	"maps"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/gate"
+	"github.com/hermes-connector/hermes-connector/relay/sessionkey"
+	"github.com/hermes-connector/hermes-connector/store"
 )
 
-// Held is a capability bound to the instance that received its event; to none while it waits for a verdict.
-type Held struct {
-	platforms.Capability
-	Bot        relay.Bot
-	Tenant     relay.TenantID
-	Instance   relay.InstanceID
-	Chat       relay.ChatID
-	Session    relay.SessionKey
-	*answering // what all copies share; made by Keep
+// Sealer seals the credentials of capabilities for the place they are stored at. *vault.Vault satisfies it.
+type Sealer interface {
+	Seal(bucket, key string, plain relay.Secret) []byte
+	Unseal(bucket, key string, sealed []byte) (relay.Secret, error)
 }
 
-// answering is about the answers given through a capability. Only one has the right to be the first, which stays
-// taken whatever becomes of it, unless certainly nothing was sent: no other may replace what may stand there.
-type answering struct {
-	begun    atomic.Bool   // the right to be the first is taken
-	underWay chan struct{} // capacity 1: full while one is given
-}
-
-// Keeper keeps capabilities until they expire. Its methods may be called from any goroutine; none blocks.
-type Keeper interface {
-	// Keep keeps h, unless the instance has a capability of that event already. lost are those that had to go.
-	Keep(h Held) (kept bool, lost []Held)
-	// Reply is the one that a send in the chat answers through: the one replyTo names, else the oldest unanswered.
-	Reply(i relay.InstanceID, chat relay.Chat, replyTo relay.MessageID) (Held, bool)
-	// Bound is the newest of that kind bound to the tenant's and instance's session.
-	Bound(t relay.TenantID, i relay.InstanceID, s relay.SessionKey, kind string) (Held, bool)
-	// OfEvent is the one that came in the event the instance received.
-	OfEvent(i relay.InstanceID, b relay.Bot, e relay.EventID) (Held, bool)
-	// Forget drops h, if it is there.
-	Forget(h Held)
-	// Unanswered are those nobody has answered through and that end with the process.
-	Unanswered() []Held
-}
-
-// maxHeld bounds the capabilities kept for one instance. Past it the oldest go.
-const maxHeld = 10_000
-
-// memoryKeeper keeps capabilities in memory: after a restart the answers go out as ordinary messages.
-type memoryKeeper struct {
-	mu sync.Mutex                   // guards by and what it leads to
-	by map[relay.InstanceID][]*Held // in the order they came
-}
-
-var _ Keeper = (*memoryKeeper)(nil)
-
-// newMemoryKeeper makes an empty keeper.
-func newMemoryKeeper() *memoryKeeper {
-	return &memoryKeeper{by: make(map[relay.InstanceID][]*Held)}
-}
-
-func (k *memoryKeeper) Keep(h Held) (kept bool, lost []Held) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.findLocked(h.Instance, h.is) != nil {
-		return false, nil
+// bind is the capability that came in a judged event, for the instance that is to receive the event, and to be stored
+// with it; nil: there is none. Of two instances it is the author's own. While its event waits for a verdict, nobody
+// can use it.
+func (h *Hub) bind(j *judgement) *store.Capability {
+	if j.came == nil || h.opts.Seal == nil {
+		return nil
 	}
-	mine := k.by[h.Instance]
-	if len(mine) >= maxHeld {
-		lost = append(lost, *mine[0])
-		mine[0] = nil
-		mine = mine[1:]
+	n := slices.IndexFunc(j.verdicts, func(v verdict) bool { return v.Reason == gate.Delivered })
+	if n < 0 {
+		n = slices.IndexFunc(j.verdicts, func(v verdict) bool { return v.Reason == gate.Undecided })
 	}
-	h.answering = &answering{underWay: make(chan struct{}, 1)}
-	k.by[h.Instance] = append(mine, &h)
-	return true, lost
-}
-
-// is reports whether x is the same capability, held by the same instance.
-func (h Held) is(x *Held) bool {
-	return x.Instance == h.Instance && x.Bot == h.Bot && x.Event == h.Event
-}
-
-// findLocked is the instance's oldest that ok admits, or nil. k.mu must be held.
-func (k *memoryKeeper) findLocked(i relay.InstanceID, ok func(*Held) bool) *Held {
-	if n := slices.IndexFunc(k.liveLocked(i), ok); n >= 0 {
-		return k.by[i][n]
+	if n < 0 {
+		return nil
 	}
-	return nil
-}
-
-// liveLocked are the instance's, of which it drops those that expired, their tokens too. k.mu must be held.
-func (k *memoryKeeper) liveLocked(i relay.InstanceID) []*Held {
-	now := time.Now()
-	k.dropLocked(i, func(x *Held) bool { return !now.Before(x.ExpiresAt) })
-	return k.by[i]
-}
-
-// dropLocked forgets those of the instance's that are to go. k.mu must be held.
-func (k *memoryKeeper) dropLocked(i relay.InstanceID, goes func(*Held) bool) {
-	if k.by[i] = slices.DeleteFunc(k.by[i], goes); len(k.by[i]) == 0 {
-		delete(k.by, i)
+	v, src := j.verdicts[n], j.event.Source
+	c := store.Capability{
+		Instance: v.Instance, Bot: j.event.Bot, Event: j.event.ID, Tenant: v.Tenant, Chat: src.ChatID, Kind: j.came.Kind, ID: j.came.ID,
+		Sessions:    append(sessionkey.Forms(src), sessionkey.Forwarded(src)...),
+		Placeholder: j.came.Placeholder, Undecided: v.Reason == gate.Undecided, ExpiresAt: j.came.ExpiresAt.UTC(),
 	}
+	bucket, key := c.Place()
+	c.Sealed = h.opts.Seal.Seal(bucket, key, j.came.Token)
+	j.holder = c.Instance
+	h.answerings.came(c)
+	return &c
 }
 
-// find is a copy of what findLocked finds.
-func (k *memoryKeeper) find(i relay.InstanceID, ok func(*Held) bool) (Held, bool) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if x := k.findLocked(i, ok); x != nil {
-		return *x, true
+// open is c with its credential; ok is false if that does not open.
+func (h *Hub) open(c store.Capability) (_ platforms.Capability, ok bool) {
+	if h.opts.Seal == nil {
+		return platforms.Capability{}, false
 	}
-	return Held{}, false
+	bucket, key := c.Place()
+	token, err := h.opts.Seal.Unseal(bucket, key, c.Sealed)
+	return platforms.Capability{
+		Event: c.Event, Kind: c.Kind, ID: c.ID, Placeholder: c.Placeholder, Token: token, ExpiresAt: c.ExpiresAt,
+	}, err == nil
 }
 
-func (k *memoryKeeper) Reply(i relay.InstanceID, chat relay.Chat, replyTo relay.MessageID) (Held, bool) {
-	here := func(x *Held) bool { return x.Bot == chat.Bot && x.Chat == chat.ID }
+// openCapabilities drops the capabilities that do not open: another data key sealed them.
+func (h *Hub) openCapabilities(ctx context.Context) error {
+	all, err := h.db.Capabilities.Of(ctx, "")
+	if err != nil {
+		return err
+	}
+	useless := slices.DeleteFunc(all, func(c store.Capability) bool {
+		_, ok := h.open(c)
+		return ok
+	})
+	if len(useless) == 0 {
+		return nil
+	}
+	h.log.Warn("capabilities that do not open were dropped; what they were for is answered by ordinary messages", "capabilities", len(useless))
+	return h.db.Capabilities.Remove(ctx, useless)
+}
+
+// held are the capabilities that the instance may use, the oldest first.
+func (h *Hub) held(ctx context.Context, i relay.InstanceID) ([]store.Capability, error) {
+	all, err := h.db.Capabilities.Of(ctx, i)
+	return slices.DeleteFunc(all, func(c store.Capability) bool {
+		return c.Undecided || h.answerings.of(c).now() == gone
+	}), err
+}
+
+// reply is the capability that a send in the chat answers through: the one replyTo names, else the oldest unanswered.
+func (h *Hub) reply(ctx context.Context, i relay.InstanceID, chat relay.Chat, replyTo relay.MessageID) (c store.Capability, ok bool, err error) {
+	all, err := h.held(ctx, i)
+	all = slices.DeleteFunc(all, func(c store.Capability) bool { return c.Bot != chat.Bot || c.Chat != chat.ID })
+	n := -1
 	if replyTo != "" {
-		if h, ok := k.find(i, func(x *Held) bool { return here(x) && x.ID == string(replyTo) }); ok {
-			return h, true
+		n = slices.IndexFunc(all, func(c store.Capability) bool { return c.ID == string(replyTo) })
+	}
+	if n < 0 {
+		n = slices.IndexFunc(all, func(c store.Capability) bool { return h.answerings.of(c).now() != taken })
+	}
+	if n < 0 || err != nil {
+		return c, false, err
+	}
+	return all[n], true, nil
+}
+
+// bound is the newest capability of that kind bound to the tenant's and instance's session. Whatever the session and
+// the kind are, it reads the same.
+func (h *Hub) bound(ctx context.Context, t relay.TenantID, i relay.InstanceID, s relay.SessionKey, kind string) (c store.Capability, ok bool) {
+	all, err := h.held(ctx, i)
+	if err != nil {
+		return c, false
+	}
+	for _, x := range all {
+		if x.Tenant == t && x.Kind == kind && slices.Contains(x.Sessions, s) && kind != "" && s != "" {
+			c, ok = x, true
 		}
 	}
-	return k.find(i, func(x *Held) bool { return here(x) && !x.begun.Load() })
+	return c, ok
 }
 
-func (k *memoryKeeper) Bound(t relay.TenantID, i relay.InstanceID, s relay.SessionKey, kind string) (Held, bool) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	for _, x := range slices.Backward(k.liveLocked(i)) {
-		if x.Tenant == t && x.Session == s && x.Kind == kind {
-			return *x, true
-		}
+// right is the right to put an answer in the place of a capability's placeholder.
+type right int
+
+const (
+	unsure right = iota // nobody knows: after a restart, or after an answer of which it is unknown whether it was sent
+	free                // nobody took it
+	taken               // somebody did: his answer stands there, or is on its way
+	gone                // there is none: the network no longer honours the capability
+)
+
+// answering is about the answers given through a capability. One at a time is given, since the network puts whichever
+// comes first in the placeholder's place. The right to be that one is taken once, and given back only if certainly
+// nothing was sent: no other may replace what may stand there.
+type answering struct {
+	underWay chan struct{} // capacity 1: full while one is given
+	until    time.Time     // the capability's end
+
+	mu    sync.Mutex // guards the field below
+	state right
+}
+
+// now is what is known about the right.
+func (a *answering) now() right {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.state
+}
+
+// take takes the right, if there is one, and returns what it was before.
+func (a *answering) take() (before right) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if before = a.state; before != gone {
+		a.state = taken
 	}
-	return Held{}, false
+	return before
 }
 
-func (k *memoryKeeper) OfEvent(i relay.InstanceID, b relay.Bot, e relay.EventID) (Held, bool) {
-	return k.find(i, func(x *Held) bool { return x.Bot == b && x.Event == e })
+// becomes sets what is known about the right.
+func (a *answering) becomes(r right) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.state = r
 }
 
-func (k *memoryKeeper) Forget(h Held) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.dropLocked(h.Instance, h.is)
+// answerings are those of the capabilities that came since the start or were asked for since. The zero value is ready.
+type answerings struct {
+	mu    sync.Mutex            // guards the fields below
+	by    map[string]*answering // by the key of the capability
+	clear int                   // how many there may be before those of expired capabilities go
 }
 
-func (k *memoryKeeper) Unanswered() (out []Held) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	for i := range k.by {
-		for _, x := range k.liveLocked(i) {
-			if !x.begun.Load() {
-				out = append(out, *x)
-			}
-		}
+// answeringsKept is how many answerings there may be before expired ones are looked for.
+const answeringsKept = 1024
+
+// of is c's answering.
+func (a *answerings) of(c store.Capability) *answering {
+	state := unsure
+	if c.Answered {
+		state = taken
 	}
-	return out
+	return a.find(c, state)
+}
+
+// came notes that c is new: nobody has answered through it.
+func (a *answerings) came(c store.Capability) { a.find(c, free) }
+
+// find is c's answering, made in that state if there is none yet.
+func (a *answerings) find(c store.Capability, state right) *answering {
+	_, k := c.Place()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if x, ok := a.by[k]; ok {
+		return x
+	}
+	if a.by == nil {
+		a.by = make(map[string]*answering)
+	}
+	if len(a.by) >= max(a.clear, answeringsKept) {
+		now := time.Now()
+		maps.DeleteFunc(a.by, func(_ string, x *answering) bool { return !now.Before(x.until) })
+		a.clear = 2 * len(a.by)
+	}
+	x := &answering{underWay: make(chan struct{}, 1), until: c.ExpiresAt, state: state}
+	a.by[k] = x
+	return x
 }

@@ -142,13 +142,9 @@ func (h *Hub) run(ctx context.Context, e errand) {
 	})
 }
 
-// Farewell takes away the placeholders that nobody has answered, which no later process could, and waits until
-// every errand is done, at most farewellWithin, or until hurry ends. It is called while the hub runs, when no
-// session is left.
+// Farewell waits until every errand is done, at most farewellWithin, or until hurry ends. It is called while the hub
+// runs, when no session is left. Placeholders that nobody has answered stay: the next process answers.
 func (h *Hub) Farewell(hurry context.Context) {
-	for _, l := range h.keeper.Unanswered() {
-		h.discard(l.Bot, l.Capability)
-	}
 	ctx, cancel := context.WithTimeout(hurry, farewellWithin)
 	defer cancel()
 	h.errands.until(ctx, func() bool { return h.errands.open == 0 })

@@ -44,7 +44,9 @@ const sweepEvery = time.Hour
 type Options struct {
 	Delivery delivery.Options
 	Session  session.Options // Count and Log are set by the hub
-	Log      *slog.Logger    // nil means discard
+	// Seal seals the credentials of capabilities. Nil: none is kept, and what they are for is answered by ordinary messages.
+	Seal Sealer
+	Log  *slog.Logger // nil means discard
 }
 
 // Hub joins the platforms and the gateways. Its methods may be called from any goroutine.
@@ -58,14 +60,14 @@ type Hub struct {
 	opts  Options
 	bots  []platforms.Platform // in the order of the configuration
 
-	counters  count.Totals
-	decisions decisions
-	visible   visibility
-	runs      runs
-	keeper    Keeper
-	errands   *errands
-	sockets   sockets
-	judges    judges
+	counters   count.Totals
+	decisions  decisions
+	visible    visibility
+	runs       runs
+	answerings answerings
+	errands    *errands
+	sockets    sockets
+	judges     judges
 
 	mu        sync.Mutex // guards instances and what it leads to
 	instances map[relay.InstanceID]*instance
@@ -76,7 +78,6 @@ func New(db *store.DB, desk *link.Desk, b bus.Bus, bots []platforms.Platform, o 
 	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	h := &Hub{
 		db: db, facts: db, desk: desk, bus: b, log: o.Log, opts: o, bots: bots,
-		keeper:    newMemoryKeeper(),
 		errands:   newErrands(),
 		instances: make(map[relay.InstanceID]*instance),
 	}
@@ -93,6 +94,9 @@ func (h *Hub) Run(ctx context.Context) error {
 	unsubscribe := h.bus.Subscribe(h.note)
 	defer unsubscribe()
 
+	if err := h.openCapabilities(ctx); err != nil && ctx.Err() == nil {
+		return err
+	}
 	if err := h.showCommands(ctx, ""); err != nil {
 		h.log.Warn("commands not shown; the next hello tries again", "err", err)
 	}

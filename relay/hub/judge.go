@@ -26,7 +26,7 @@ type judgement struct {
 	ofOwner   bool                  // in a shared chat, by somebody who is bound: he sees the chat
 	answer    string                // to a control message; empty: silence
 	came      *platforms.Capability // what the event came with; nil: none
-	undo      func()                // takes back what keep did; set by keep
+	holder    relay.InstanceID      // whose that capability is if the event is stored for it; empty: nobody's
 }
 
 // verdict is one instance's, or with an empty instance the event's.

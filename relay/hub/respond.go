@@ -10,62 +10,16 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/count"
 	"github.com/hermes-connector/hermes-connector/relay/gate"
-	"github.com/hermes-connector/hermes-connector/relay/sessionkey"
+	"github.com/hermes-connector/hermes-connector/store"
 )
 
-// keep binds the capability that came in a judged event to the instance that is to receive the event: before
-// the commit, because the event may be pushed and answered the moment it is stored. Of two instances it is the
-// author's own. While an event waits for its verdict, its capability is nobody's. j.undo takes it back, for an
-// event that was not stored after all.
-func (h *Hub) keep(j *judgement) {
-	j.undo = func() {}
-	if j.came == nil {
-		return
-	}
-	held := Held{Capability: *j.came, Bot: j.event.Bot} // nobody's, until there is a verdict
-	switch v, ok := j.admitted(); {
-	case ok:
-		held.Tenant, held.Instance, held.Chat = v.Tenant, v.Instance, j.event.Source.ChatID
-		held.Session = sessionkey.Build(j.event.Source, sessionkey.Options{})
-	case j.undecided == "":
-		return
-	}
-	kept, lost := h.keeper.Keep(held)
-	for _, l := range lost {
-		if !l.begun.Load() {
-			h.discard(l.Bot, l.Capability)
-		}
-	}
-	if kept {
-		j.undo = func() { h.keeper.Forget(held) }
-	}
-}
-
-// keepAll is keep for all that is about to be stored together.
-func (h *Hub) keepAll(judged []judgement) (undo func()) {
-	for n := range judged {
-		h.keep(&judged[n])
-	}
-	return func() {
-		for _, j := range judged {
-			j.undo()
-		}
-	}
-}
-
-// admitted is the verdict of the first instance that receives the event.
-func (j judgement) admitted() (verdict, bool) {
-	i := slices.IndexFunc(j.verdicts, func(v verdict) bool { return v.Reason == gate.Delivered })
-	if i < 0 {
-		return verdict{}, false
-	}
-	return j.verdicts[i], true
-}
-
-// dismiss takes away the placeholder of an event that nobody receives, unless the connector's own answer replaces
-// it, or a verdict is still to come.
+// dismiss takes away the placeholder of an event whose capability nobody holds, unless the connector's own answer
+// replaces it.
 func (h *Hub) dismiss(j judgement) {
-	if _, ok := j.admitted(); j.came != nil && !ok && j.answer == "" && j.undecided == "" {
+	held := j.holder != "" && slices.ContainsFunc(j.verdicts, func(v verdict) bool {
+		return v.Instance == j.holder && (v.Reason == gate.Delivered || v.Reason == gate.Undecided)
+	})
+	if j.came != nil && !held && j.answer == "" {
 		h.discard(j.event.Bot, *j.came)
 	}
 }
@@ -77,10 +31,30 @@ func (h *Hub) discard(bot relay.Bot, c platforms.Capability) {
 	}
 }
 
+// discardLost takes away the placeholders of capabilities that had to go: their answers will not find them. One in
+// whose place an answer stands, or may stand, is left alone.
+func (h *Hub) discardLost(lost []store.Capability) {
+	for _, l := range lost {
+		if h.answerings.of(l).take() != free {
+			continue
+		}
+		if c, ok := h.open(l); ok {
+			h.discard(l.Bot, c)
+		}
+	}
+}
+
 // settle tells the platform that a gateway has taken the event a capability came in. An older one is past that.
-func (h *Hub) settle(i relay.InstanceID, bot relay.Bot, event relay.EventID) {
-	if held, ok := h.keeper.OfEvent(i, bot, event); ok {
-		h.through(count.SettleDropped, bot, held.Capability, platforms.Responder.Settle)
+func (h *Hub) settle(ctx context.Context, i relay.InstanceID, bot relay.Bot, event relay.EventID) {
+	if _, ok := h.platform(bot).(platforms.Responder); !ok {
+		return
+	}
+	stored, ok, err := h.db.Capabilities.In(ctx, i, bot, event)
+	if !ok || err != nil {
+		return
+	}
+	if c, ok := h.open(stored); ok {
+		h.through(count.SettleDropped, bot, c, platforms.Responder.Settle)
 	}
 }
 
@@ -109,14 +83,16 @@ func (h *Hub) respond(ctx context.Context, i relay.InstanceID, p platforms.Platf
 		return res, false, nil
 	}
 	for {
-		held, ok := h.keeper.Reply(i, relay.Chat{Bot: p.Bot(), ID: a.Chat}, a.ReplyTo)
+		c, ok, err := h.reply(ctx, i, relay.Chat{Bot: p.Bot(), ID: a.Chat}, a.ReplyTo)
+		if err != nil {
+			return res, true, internal(err)
+		}
 		if !ok {
 			return res, false, nil
 		}
-		named := held.ID == string(a.ReplyTo)
-		res, err = h.wield(ctx, r, held, a, !named)
+		res, err = h.wield(ctx, r, c, a, c.ID != string(a.ReplyTo))
 		switch {
-		case errors.Is(err, errAnswered): // meanwhile, by another one: there may be a next
+		case errors.Is(err, errAnswered): // by another one: there may be a next
 		case errors.Is(err, platforms.ErrCapabilityGone):
 			return relay.Result{}, false, nil
 		default:
@@ -128,68 +104,99 @@ func (h *Hub) respond(ctx context.Context, i relay.InstanceID, p platforms.Platf
 // errAnswered: somebody else had the right to answer first.
 var errAnswered = errors.New("answered already")
 
-// wield answers through held: one answer at a time, since the network puts whichever comes first in the
-// placeholder's place. onlyFirst: if another answer was the first, the error is errAnswered.
-func (h *Hub) wield(ctx context.Context, r platforms.Responder, held Held, a relay.Send, onlyFirst bool) (relay.Result, error) {
+// wield answers through c. onlyFirst: if another answer was the first, the error is errAnswered.
+func (h *Hub) wield(ctx context.Context, r platforms.Responder, c store.Capability, a relay.Send, onlyFirst bool) (relay.Result, error) {
+	x := h.answerings.of(c)
 	select {
-	case held.underWay <- struct{}{}:
-		defer func() { <-held.underWay }()
+	case x.underWay <- struct{}{}:
+		defer func() { <-x.underWay }()
 	case <-ctx.Done():
 		return relay.Result{}, &relay.ActionError{Outcome: relay.NotSent, Public: "network: not sent before the deadline", Err: ctx.Err()}
 	}
-	first := held.begun.CompareAndSwap(false, true)
-	if onlyFirst && !first {
+	opened, ok := h.open(c)
+	before := x.take()
+	switch {
+	case !ok || before == gone:
+		x.becomes(gone)
+		return relay.Result{}, platforms.ErrCapabilityGone
+	case before == unsure && c.Placeholder:
+		thinking, err := r.Thinking(ctx, opened)
+		switch {
+		case errors.Is(err, platforms.ErrCapabilityGone):
+			return relay.Result{}, h.became(c, x, before, err)
+		case err != nil: // not known: as a further answer it replaces none
+		case thinking:
+			before = free
+		default:
+			before = taken
+			h.db.Capabilities.Answered(c)
+		}
+	}
+	if onlyFirst && before == taken {
 		return relay.Result{}, errAnswered
 	}
-	res, err := r.Respond(ctx, held.Capability, a, first && held.Placeholder)
+	res, err := r.Respond(ctx, opened, a, before == free && c.Placeholder)
+	return res, h.became(c, x, before, err)
+}
+
+// became notes what an answer through c made of the right to be the first, which was that before, and returns err.
+func (h *Hub) became(c store.Capability, x *answering, before right, err error) error {
 	switch ae := relay.Explain(err); {
 	case errors.Is(err, platforms.ErrCapabilityGone):
-		h.keeper.Forget(held)
-	case first && err != nil && ae.Outcome == relay.NotSent && len(ae.MessageIDs) == 0:
-		held.begun.Store(false)
+		x.becomes(gone)
+		h.db.Capabilities.Useless(c)
+	case err == nil || len(ae.MessageIDs) > 0:
+		h.db.Capabilities.Answered(c)
+	case ae.Outcome == relay.NotSent:
+		x.becomes(before)
+	case before != taken && c.Placeholder: // whoever is next asks the network
+		x.becomes(unsure)
+	}
+	return err
+}
+
+// errNoCapability is the answer to a follow-up, whatever is in its way.
+var errNoCapability = &relay.ActionError{Outcome: relay.NotSent, Public: "follow_up declined: no capability for this session"}
+
+// followUp answers through the capability bound to the session key a gateway names, if it may still act on the
+// capability's chat. Until it is clear that it may, the gateway reads the same words whatever is in the way, and the
+// same questions are put to the database: without a capability, about a chat that is nobody's.
+func (s *seat) followUp(ctx context.Context, a relay.FollowUp) (relay.Result, error) {
+	h := s.hub
+	c, ok := h.bound(ctx, s.peer.Tenant, s.peer.Instance, a.Session, a.Kind)
+	p := h.platform(c.Bot)
+	r, responds := p.(platforms.Responder)
+	if !responds {
+		p, c.Chat, ok = nowhere{}, nobodysChat, false
+	}
+	f, err := h.actFacts(ctx, s.peer.Instance, p, c.Chat)
+	if err != nil || !ok || s.revoked.Load() || !gate.MayAct(f) {
+		return relay.Result{}, errNoCapability
+	}
+	send := relay.Send{Chat: c.Chat, Content: a.Content, Meta: a.Meta}
+	if _, ok := p.(platforms.Threader); ok && send.Meta.ThreadID != "" && relay.ChatID(send.Meta.ThreadID) != c.Chat {
+		// No capability reaches another chat.
+		t, err := s.allowed(ctx, relay.Request{Platform: c.Bot.Platform, Bot: c.Bot.ID, Action: send})
+		if err != nil {
+			return relay.Result{}, errNoCapability
+		}
+		return s.carryOut(ctx, t)
+	}
+	res, err := h.wield(ctx, r, c, send, false)
+	h.noteDone(ctx, s.peer.Instance, p, a, c.Chat, res, err)
+	if errors.Is(err, platforms.ErrCapabilityGone) {
+		return relay.Result{}, errNoCapability
 	}
 	return res, err
 }
 
-// followUp answers through the capability bound to the session key a gateway names, if it may still act on the
-// capability's chat. Whatever is in the way, the gateway reads the same.
-func (s *seat) followUp(ctx context.Context, a relay.FollowUp) (relay.Result, error) {
-	h := s.hub
-	none := &relay.ActionError{
-		Outcome: relay.NotSent, Public: "follow_up declined: no capability for this session",
-	}
-	if s.revoked.Load() {
-		return relay.Result{}, none
-	}
-	held, ok := h.keeper.Bound(s.peer.Tenant, s.peer.Instance, a.Session, a.Kind)
-	p := h.platform(held.Bot) // nil if there is none held
-	r, responds := p.(platforms.Responder)
-	if !ok || !responds {
-		return relay.Result{}, none
-	}
-	f, err := h.actFacts(ctx, s.peer.Instance, p, held.Chat)
-	if err != nil {
-		return relay.Result{}, internal(err)
-	}
-	if !gate.MayAct(f) {
-		return relay.Result{}, none
-	}
-	send := relay.Send{Chat: held.Chat, Content: a.Content, Meta: a.Meta}
-	if _, ok := p.(platforms.Threader); ok && send.Meta.ThreadID != "" && relay.ChatID(send.Meta.ThreadID) != held.Chat {
-		// No capability reaches another chat.
-		t, err := s.allowed(ctx, relay.Request{Platform: held.Bot.Platform, Bot: held.Bot.ID, Action: send})
-		if err != nil {
-			return relay.Result{}, err
-		}
-		return s.carryOut(ctx, t)
-	}
-	res, err := h.wield(ctx, r, held, send, false)
-	h.noteDone(ctx, s.peer.Instance, p, a, held.Chat, res, err)
-	if errors.Is(err, platforms.ErrCapabilityGone) {
-		return relay.Result{}, none
-	}
-	return res, err
-}
+// nobodysChat is the chat of a follow-up without a capability.
+const nobodysChat relay.ChatID = "0"
+
+// nowhere is the bot of a follow-up without a capability: no network is asked about it.
+type nowhere struct{ platforms.Platform }
+
+func (nowhere) Bot() relay.Bot { return relay.Bot{} }
 
 // answer puts the answer to the control message ev on its way, through the capability that came with it, if any.
 func (h *Hub) answer(ev relay.Event, text string, c *platforms.Capability) {

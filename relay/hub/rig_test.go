@@ -1,7 +1,9 @@
 package hub
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -48,6 +50,26 @@ func (plainMAC) MAC(purpose string, token relay.Secret) []byte {
 	return append([]byte(purpose+"/"), token.Reveal()...)
 }
 
+// plainSeal stands in for the vault: it seals by writing the place in front. A record that is not for its place does
+// not open.
+type plainSeal struct{ data string } // the data key
+
+func (p plainSeal) place(bucket, key string) []byte {
+	return []byte(p.data + "/" + bucket + "/" + key + "/")
+}
+
+func (p plainSeal) Seal(bucket, key string, plain relay.Secret) []byte {
+	return append(p.place(bucket, key), plain.Reveal()...)
+}
+
+func (p plainSeal) Unseal(bucket, key string, sealed []byte) (relay.Secret, error) {
+	text, ok := bytes.CutPrefix(sealed, p.place(bucket, key))
+	if !ok {
+		return relay.Secret{}, errors.New("it does not open")
+	}
+	return relay.NewSecret(text), nil
+}
+
 func newRig(t testing.TB) *rig {
 	t.Helper()
 	return newRigWith(t, func(p *loopback.Platform) platforms.Platform { return p })
@@ -75,7 +97,7 @@ func newRigOn(t testing.TB, o store.Options, wrap func(*loopback.Platform) platf
 	p := loopback.New(r.net, nil)
 	r.bot = p.Bot()
 	r.desk = link.NewDesk(db, plainMAC{}, time.Now)
-	r.hub = New(db, r.desk, r.bus, []platforms.Platform{wrap(p)}, Options{Log: slog.New(slog.DiscardHandler)})
+	r.hub = New(db, r.desk, r.bus, []platforms.Platform{wrap(p)}, Options{Seal: plainSeal{}, Log: slog.New(slog.DiscardHandler)})
 
 	ctx, cancel := context.WithCancel(t.Context())
 	sessions, end := context.WithCancelCause(ctx)

@@ -54,8 +54,8 @@ func (s *seat) line(ctx context.Context, r relay.Request) relay.Chat {
 	line := relay.Chat{Bot: relay.Bot{Platform: r.Platform, ID: r.Bot}, ID: r.Action.Target()}
 	var p platforms.Platform
 	if a, ok := r.Action.(relay.FollowUp); ok {
-		held, _ := h.keeper.Bound(s.peer.Tenant, i, a.Session, a.Kind)
-		line, p, thread = relay.Chat{Bot: held.Bot, ID: held.Chat}, h.platform(held.Bot), a.Meta.ThreadID
+		c, _ := h.bound(ctx, s.peer.Tenant, i, a.Session, a.Kind)
+		line, p, thread = relay.Chat{Bot: c.Bot, ID: c.Chat}, h.platform(c.Bot), a.Meta.ThreadID
 	} else if bot, sure, err := s.route(r, func(p platforms.Platform) (bool, error) {
 		return h.knows(ctx, i, p, line.ID), nil
 	}); sure && err == nil {
@@ -64,8 +64,8 @@ func (s *seat) line(ctx context.Context, r relay.Request) relay.Chat {
 	if _, ok := p.(platforms.Threader); ok && thread != "" {
 		line.ID = relay.ChatID(thread)
 	}
-	if p != nil {
-		if now, err := h.facts.CurrentChat(ctx, p.Bot().Platform, line.ID); err == nil {
+	if _, ok := r.Action.(relay.FollowUp); ok || p != nil { // also of a follow-up without a capability: see seat.followUp
+		if now, err := h.facts.CurrentChat(ctx, line.Bot.Platform, line.ID); err == nil {
 			line.ID = now
 		}
 	}

@@ -136,21 +136,14 @@ func TestAFollowUpForAThreadGoesThere(t *testing.T) {
 			r, p := newThreadedRig(t)
 			r.enroll("home", "ann")
 			r.talked("garden")
-			if kept, _ := r.hub.keeper.Keep(Held{
-				Capability: platforms.Capability{
-					Event: "i1", ID: "i1", Kind: slashKind, Token: relay.NewSecret([]byte("tok1")), ExpiresAt: time.Now().Add(time.Hour),
-				},
-				Bot: r.bot, Tenant: relay.DefaultTenant, Instance: "home", Chat: "garden", Session: "s",
-			}); !kept {
-				t.Fatal("not kept")
-			}
+			r.give(store.Capability{Event: "i1", Instance: "home", Chat: "garden", Sessions: []relay.SessionKey{"s"}}, "tok1")
 			g := r.dial("home")
 			drain(g, r, "home")
 			res := g.do(relay.Request{Action: relay.FollowUp{Session: "s", Kind: slashKind, Content: "x", Meta: relay.Metadata{ThreadID: tc.thread}}})
 			acts := r.net.Acts()
 			switch tc.want {
 			case "":
-				if res.Err == nil || res.Err.Code != relay.CodeEgressDeclined || len(acts) != 0 {
+				if res.Err == nil || res.Err.Public != errNoCapability.Public || res.Err.Code != "" || len(acts) != 0 {
 					t.Errorf("follow_up = %+v, acts %+v", res.Err, acts)
 				}
 			case "-":
@@ -178,12 +171,7 @@ func TestALineIsOfTheBotAndTheChat(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, chat := range []relay.ChatID{"garden", "garden/open"} {
-		if kept, _ := h.keeper.Keep(Held{
-			Capability: platforms.Capability{Event: relay.EventID(chat), Kind: slashKind, ExpiresAt: time.Now().Add(time.Hour)},
-			Bot:        r.bot, Tenant: relay.DefaultTenant, Instance: "home", Chat: chat, Session: relay.SessionKey(chat),
-		}); !kept {
-			t.Fatal("not kept")
-		}
+		r.give(store.Capability{Event: relay.EventID(chat), Instance: "home", Chat: chat, Sessions: []relay.SessionKey{relay.SessionKey(chat)}}, "tok1")
 	}
 	s := h.newSeat(nil, session.Peer{Tenant: relay.DefaultTenant, Instance: "home"})
 	s.identities = []relay.Bot{r.bot, second.bot, {Platform: relay.RelayPlatform}}

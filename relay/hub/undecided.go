@@ -122,32 +122,39 @@ func (h *Hub) judgeSome(ctx context.Context, p platforms.Platform, c relay.Chat)
 		if len(j.to) > 0 {
 			v.To = &j.to[0]
 		}
-		if held, ok := h.keeper.OfEvent("", c.Bot, j.event.ID); ok {
-			j.came = &held.Capability
+		if err := h.cameBefore(ctx, &j, u); err != nil {
+			unclear = err
+			break
 		}
 		verdicts, judged = append(verdicts, v), append(judged, j)
 	}
 	if len(verdicts) == 0 {
 		return true, unclear
 	}
-	undo := h.keepAll(judged)
 	out, err := h.db.Decide(ctx, c, verdicts)
 	if err != nil {
-		undo()
 		return true, err
 	}
-	h.noteOverflow(out)
+	h.noteLost(out)
 	for n, j := range judged {
 		if out.Items[n].Duplicate { // its chat has another id now, and another worker
-			j.undo()
 			continue
-		}
-		if j.came != nil {
-			h.keeper.Forget(Held{Capability: *j.came, Bot: c.Bot})
 		}
 		h.announce(j, out.Items[n].Buffers)
 	}
 	return true, unclear
+}
+
+// cameBefore gives j the capability that came in u's event, if it is u's instance's.
+func (h *Hub) cameBefore(ctx context.Context, j *judgement, u store.Undecided) error {
+	stored, ok, err := h.db.Capabilities.In(ctx, u.Instance, j.event.Bot, j.event.ID)
+	if err != nil || !ok {
+		return err
+	}
+	if c, ok := h.open(stored); ok {
+		j.came, j.holder = &c, u.Instance
+	}
+	return nil
 }
 
 // judgeUndecided puts the gate's question again, with everything as it is now. While only the network's

@@ -1,10 +1,8 @@
 package hub
 
 import (
-	"fmt"
 	"slices"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
@@ -12,45 +10,6 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store"
 )
-
-func TestACapabilityWaitsForItsVerdict(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		k := newMemoryKeeper()
-		take := func(b relay.Bot, id relay.EventID) (Held, bool) {
-			h, ok := k.OfEvent("", b, id)
-			k.Forget(Held{Bot: b, Capability: platforms.Capability{Event: id}})
-			return h, ok
-		}
-		a, b := relay.Bot{Platform: "discord", ID: "1"}, relay.Bot{Platform: "discord", ID: "2"}
-		c := func(id string) platforms.Capability {
-			return platforms.Capability{Event: relay.EventID(id), ID: id, ExpiresAt: time.Now().Add(15 * time.Minute)}
-		}
-		if _, ok := take(a, "7"); ok {
-			t.Error("something was held before anything was")
-		}
-		k.Keep(Held{Bot: a, Capability: c("7")})
-		if _, ok := take(b, "7"); ok {
-			t.Error("another bot's was handed out")
-		}
-		if got, ok := take(a, "7"); !ok || got.ID != "7" {
-			t.Errorf("take = %+v, %v", got, ok)
-		}
-		if _, ok := take(a, "7"); ok {
-			t.Error("it was handed out twice")
-		}
-		for n := range 100 {
-			k.Keep(Held{Bot: a, Capability: c(fmt.Sprint(n))})
-		}
-		time.Sleep(15 * time.Minute)
-		if _, ok := take(a, "7"); ok {
-			t.Error("an expired one was handed out")
-		}
-		k.Keep(Held{Bot: b, Capability: c("8")})
-		if n := len(k.by[""]); n != 1 {
-			t.Errorf("%d are remembered, want 1", n)
-		}
-	})
-}
 
 // TestACommandThatWaitsForTheNetwork: a guest's command in a chat of somebody else's keeps its placeholder
 // until the verdict: then it is the instance's to answer, or taken away.

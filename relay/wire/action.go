@@ -50,7 +50,7 @@ func (f *form) action(op relay.Op) relay.Action {
 		return relay.GetChatInfo{Chat: chat(), Meta: meta}
 	case relay.OpFollowUp:
 		return relay.FollowUp{
-			Session: relay.SessionKey(f.need("session_key")), Kind: f.need("kind"),
+			Session: relay.SessionKey(f.id("session_key")), Kind: f.id("kind"), // empty ones are declined as unknown ones are
 			Content: f.prose("content"), Meta: meta,
 		}
 	case relay.OpSendMedia:

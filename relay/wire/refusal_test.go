@@ -110,10 +110,6 @@ func TestUnusableActionsCanBeAnswered(t *testing.T) {
 			relay.UnknownAction{Name: "react", Chat: "1", Reason: "emoji" + noShort},
 		},
 		"react: odd remove": {`{"op":"react","chat_id":"1","message_id":"2","emoji":"x","remove":"no"}`, relay.UnknownAction{Name: "react", Chat: "1", Reason: "remove" + noBool}},
-		"follow_up: no session": {
-			`{"op":"follow_up","kind":"k","content":""}`,
-			relay.UnknownAction{Name: "follow_up", Reason: "session_key" + noID},
-		},
 		"send_media: no source": {
 			`{"op":"send_media","chat_id":"1","media_kind":"image"}`,
 			relay.UnknownAction{Name: "send_media", Chat: "1", Reason: "source_url" + noShort},
@@ -232,6 +228,25 @@ func TestActionsOfTooManyValues(t *testing.T) {
 		a, refused := f.(wire.Outbound).Action.(relay.UnknownAction)
 		if want := n == wire.MaxActionValues; refused != want {
 			t.Errorf("%s: %+v", name, a)
+		}
+	}
+}
+
+// TestAFollowUpWithoutASessionIsNoFault: it is declined in the same words as one that names a session of nobody's.
+func TestAFollowUpWithoutASessionIsNoFault(t *testing.T) {
+	for action, want := range map[string]relay.FollowUp{
+		`{"op":"follow_up","content":"x"}`:                                  {Content: "x"},
+		`{"op":"follow_up","kind":"k","content":"x"}`:                       {Kind: "k", Content: "x"},
+		`{"op":"follow_up","session_key":"s","kind":[],"content":"x"}`:      {Session: "s", Content: "x"},
+		`{"op":"follow_up","session_key":"","kind":null,"content":"x"}`:     {Content: "x"},
+		`{"op":"follow_up","session_key":{},"kind":"","content":"x","a":1}`: {Content: "x"},
+	} {
+		f, err := wire.DecodeFromGateway([]byte(`{"type":"outbound","requestId":"r","action":` + action + `}`))
+		out, ok := f.(wire.Outbound)
+		if err != nil || !ok {
+			t.Errorf("%s is %+v, %v", action, f, err)
+		} else if diff := cmp.Diff(relay.Action(want), out.Action); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", action, diff)
 		}
 	}
 }
