@@ -34,7 +34,7 @@ func TestScripts(t *testing.T) {
 		},
 		Condition: condition,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"exits": exits, "serve": serve, "stop": stop, "await": await,
+			"exits": exits, "serve": serve, "halt": halt, "await": await,
 			"say": say, "backlog": backlog, "gateway": gateway, "freeport": freeport,
 			"spoil": spoil,
 		},
