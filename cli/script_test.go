@@ -36,7 +36,7 @@ func TestScripts(t *testing.T) {
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits": exits, "serve": serve, "halt": halt, "await": await,
 			"say": say, "backlog": backlog, "gateway": gateway, "freeport": freeport,
-			"spoil": spoil,
+			"spoil": spoil, "redeem": redeem, "missealed": missealed,
 		},
 	})
 }
