@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -104,6 +105,9 @@ func TestResealIsCutAtEveryPage(t *testing.T) {
 	was := append(append([]byte(nil), before...), make([]byte, max(0, len(after)-len(before)))...)
 	seen := make(map[string]int)
 	for cut := 2 * page; cut <= len(after); cut += page { // data pages first, then the sync, then the meta page
+		if cut < len(after) && bytes.Equal(after[cut-page:cut], was[cut-page:cut]) {
+			continue
+		}
 		content := append(append(append([]byte(nil), was[:2*page]...), after[2*page:cut]...), was[cut:]...)
 		seen[sealedBy(t, openCopy(t, content), former, next)]++
 	}
