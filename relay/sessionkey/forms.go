@@ -1,0 +1,43 @@
+package sessionkey
+
+import (
+	"slices"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+)
+
+// Forms are the keys that gateways may compute for an event from src, each once, the default first: one per
+// combination of settings that makes a difference.
+func Forms(src relay.Source) (out []relay.SessionKey) {
+	for _, o := range []Options{{}, {SharedGroups: true}, {ThreadPerUser: true}} {
+		if k := Build(src, o); !slices.Contains(out, k) {
+			out = append(out, k)
+		}
+	}
+	return out
+}
+
+// Forwarded are the keys that gateways of any age may compute for an event from src which they were given as a
+// forward of the network's own request, beside those of Forms: gateways of June and July see a channel of the
+// platform "relay" in it, later ones a group, and the newest a thread, too.
+func Forwarded(src relay.Source) (out []relay.SessionKey) {
+	native := Forms(src)
+	asGroup := src
+	asGroup.ThreadID = ""
+	if src.ChatType != relay.ChatDM {
+		asGroup.ChatType = relay.ChatGroup
+	}
+	asRelay := asGroup
+	asRelay.Platform = relay.RelayPlatform
+	if src.ChatType != relay.ChatDM {
+		asRelay.ChatType = relay.ChatChannel
+	}
+	for _, s := range []relay.Source{asGroup, asRelay} {
+		for _, k := range Forms(s) {
+			if !slices.Contains(native, k) && !slices.Contains(out, k) {
+				out = append(out, k)
+			}
+		}
+	}
+	return out
+}
