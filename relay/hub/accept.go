@@ -60,6 +60,9 @@ func (in *inbox) Accept(ctx context.Context, b platforms.Batch) error {
 		judged = append(judged, j)
 	}
 	undo := h.keepAll(judged)
+	for _, j := range judged {
+		h.interruptFor(j)
+	}
 	out, err := h.db.Accept(ctx, a)
 	if err != nil {
 		undo()
@@ -131,13 +134,13 @@ func (h *Hub) announce(j judgement, buffers []relay.BufferID) {
 
 // deliver gives what was stored of j to the lanes it was appended to, and tells the bus.
 func (h *Hub) deliver(j judgement) {
-	key := sessionkey.Build(j.event.Source, sessionkey.Options{})
+	keys := sessionkey.Forms(j.event.Source)
 	about := store.About{ID: j.event.ID, Bot: j.event.Bot}
 	for _, v := range j.verdicts {
 		if v.Reason != gate.Delivered {
 			continue
 		}
-		h.runs.remember(v.Tenant, key, run{v.Instance, j.event.Source.ChatID})
+		h.runs.remember(v.Tenant, keys, run{v.Instance, j.event.Source.ChatID, time.Now()})
 		h.lane(v.Instance).Appended(store.Entry{Buffer: v.buffer, About: about, Frame: j.frame})
 		h.bus.Publish(bus.LaneGrew{Instance: v.Instance, Seq: v.buffer.Seq})
 	}

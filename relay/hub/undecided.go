@@ -131,6 +131,9 @@ func (h *Hub) judgeSome(ctx context.Context, p platforms.Platform, c relay.Chat)
 		return true, unclear
 	}
 	undo := h.keepAll(judged)
+	for _, j := range judged {
+		h.interruptFor(j)
+	}
 	out, err := h.db.Decide(ctx, c, verdicts)
 	if err != nil {
 		undo()
