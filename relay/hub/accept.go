@@ -50,6 +50,7 @@ func (in *inbox) Accept(ctx context.Context, b platforms.Batch) error {
 			h.decide(ev, verdict{Reason: gate.StoreError})
 			return fmt.Errorf("judge event: %w", err)
 		}
+		h.interruptFor(j)
 		if j.ofOwner && len(b.Roster) == 0 { // otherwise he may have been thrown out since
 			h.visible.prove(sight{ev.Bot, ev.Source.Place(), ev.Source.UserID}, ev.At)
 		}
@@ -60,9 +61,6 @@ func (in *inbox) Accept(ctx context.Context, b platforms.Batch) error {
 		judged = append(judged, j)
 	}
 	undo := h.keepAll(judged)
-	for _, j := range judged {
-		h.interruptFor(j)
-	}
 	out, err := h.db.Accept(ctx, a)
 	if err != nil {
 		undo()

@@ -131,9 +131,6 @@ func (h *Hub) judgeSome(ctx context.Context, p platforms.Platform, c relay.Chat)
 		return true, unclear
 	}
 	undo := h.keepAll(judged)
-	for _, j := range judged {
-		h.interruptFor(j)
-	}
 	out, err := h.db.Decide(ctx, c, verdicts)
 	if err != nil {
 		undo()
@@ -182,6 +179,7 @@ func (h *Hub) judgeUndecided(ctx context.Context, p platforms.Platform, u store.
 			}
 		}
 		j.verdicts = []verdict{v}
+		h.interruptFor(j)
 		return j, nil
 	}
 }
