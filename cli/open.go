@@ -92,36 +92,46 @@ func settings(cfg *config.Config, addr string, bots []platforms.Platform, g *gua
 // ask carries out one operation: in the running server or, when none runs, over the database opened
 // for this one command.
 func ask[A, R any](ctx context.Context, a *app, op admin.Op[A, R], args A) (result R, err error) {
-	cfg, err := a.config()
+	client, done, err := a.client(ctx)
 	if err != nil {
 		return result, err
 	}
-	client, err := admin.Dial(ctx, cfg.Socket())
+	defer func() { err = errors.Join(err, done()) }()
+	return op.Ask(ctx, client, args)
+}
+
+// client is the way to the running server or, when none runs, to the database opened for one command. The caller
+// ends it with done.
+func (a *app) client(ctx context.Context) (c *admin.Client, done func() error, err error) {
+	cfg, err := a.config()
+	if err != nil {
+		return nil, nil, err
+	}
+	c, err = admin.Dial(ctx, cfg.Socket())
 	if err == nil {
-		return op.Ask(ctx, client, args)
+		return c, func() error { return nil }, nil
 	}
 	if !errors.Is(err, admin.ErrNoServer) {
-		return result, err
+		return nil, nil, err
 	}
 	g := cfg.Guard(cfg.Listen, cfg.MetricsListen)
 	bots, err := openBots(cfg, g, slog.New(slog.DiscardHandler))
 	if err != nil {
-		return result, err
+		return nil, nil, err
 	}
 	// Opening the database sets aside what is damaged: if nobody is told now, no later start can tell.
 	db, v, err := openStore(ctx, cfg, false, a.warnings())
 	if errors.Is(err, store.ErrLocked) {
-		return result, fmt.Errorf("%w %s and does not answer on the admin socket: that process is starting, stopping or stuck; try again in a moment",
+		return nil, nil, fmt.Errorf("%w %s and does not answer on the admin socket: that process is starting, stopping or stuck; try again in a moment",
 			store.ErrLocked, cfg.Database())
 	}
 	if err != nil {
-		return result, err
+		return nil, nil, err
 	}
-	defer func() { err = errors.Join(err, db.Close()) }()
-	return op.Ask(ctx, admin.Local(manage.New(
+	return admin.Local(manage.New(
 		db, token.NewAuthority(db, v, time.Now), link.NewDesk(db, v, time.Now), v, &bus.Local{}, nil,
 		settings(cfg, cfg.Listen, bots, g),
-	)), args)
+	)), db.Close, nil
 }
 
 // completeGateways offers the gateways' names for the first argument. It makes no database.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"sort"
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay"
@@ -99,8 +100,8 @@ func (db *DB) Bindings(ctx context.Context, f BindingFilter) ([]Binding, error) 
 	out, err := get(ctx, db, "bindings", f.from)
 	out = slices.DeleteFunc(out, func(b Binding) bool { return !f.picks(b) })
 	if f.Limit == 0 {
-		slices.SortStableFunc(out, func(a, b Binding) int {
-			return cmp.Or(a.BoundAt.Compare(b.BoundAt), cmp.Compare(a.Instance, b.Instance))
+		sort.SliceStable(out, func(i, j int) bool {
+			return cmp.Or(out[i].BoundAt.Compare(out[j].BoundAt), cmp.Compare(out[i].Instance, out[j].Instance)) < 0
 		})
 	}
 	return out, err

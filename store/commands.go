@@ -4,7 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
+	"sort"
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay"
@@ -47,7 +47,7 @@ func (db *DB) Manifests(ctx context.Context, p relay.PlatformID) ([]Manifest, er
 		}
 		return out, err
 	})
-	slices.SortStableFunc(out, func(a, b Manifest) int { return a.Since.Compare(b.Since) })
+	sort.SliceStable(out, func(i, j int) bool { return out[i].Since.Before(out[j].Since) })
 	return out, err
 }
 

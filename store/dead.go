@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"slices"
+	"sort"
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay"
@@ -63,7 +63,7 @@ func (t *tx) deadKeys(i relay.InstanceID, ids []relay.BufferID) ([][]byte, error
 		delete(byID, id) // named twice: the second finds nothing
 		keys = append(keys, k)
 	}
-	slices.SortFunc(keys, bytes.Compare)
+	sort.Slice(keys, func(i, j int) bool { return bytes.Compare(keys[i], keys[j]) < 0 })
 	return keys, nil
 }
 

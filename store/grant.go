@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sort"
 
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store/audit"
@@ -165,8 +166,9 @@ func (f GrantFilter) from(t *bolt.Tx) ([]Grant, error) {
 func (db *DB) Grants(ctx context.Context, f GrantFilter) ([]Grant, error) {
 	out, err := get(ctx, db, "grants", f.from)
 	out = slices.DeleteFunc(out, func(g Grant) bool { return !f.picks(g) })
-	slices.SortFunc(out, func(a, b Grant) int {
-		return bytes.Compare(grantKey(a.Platform, a.Scope, a.Chat), grantKey(b.Platform, b.Scope, b.Chat))
+	sort.Slice(out, func(i, j int) bool {
+		a, b := out[i], out[j]
+		return bytes.Compare(grantKey(a.Platform, a.Scope, a.Chat), grantKey(b.Platform, b.Scope, b.Chat)) < 0
 	})
 	return out, err
 }

@@ -1,11 +1,10 @@
 package store
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"maps"
-	"slices"
+	"sort"
 	"sync"
 	"time"
 
@@ -127,7 +126,7 @@ func (t *tx) trimSent(i relay.InstanceID) (left int, err error) {
 			mine = append(mine, row{string(k), r.At})
 		}
 	}
-	slices.SortFunc(mine, func(a, b row) int { return cmp.Or(b.at.Compare(a.at), cmp.Compare(a.key, b.key)) })
+	sort.SliceStable(mine, func(i, j int) bool { return mine[i].at.After(mine[j].at) }) // of one time: by key
 	for _, r := range mine[min(maxSent, len(mine)):] {
 		if err := t.Delete(BucketSent, []byte(r.key)); err != nil {
 			return 0, err

@@ -16,8 +16,8 @@ import (
 // Key is where the wrapping key comes from: FileKey, CredentialKey or PassphraseKey.
 type Key interface {
 	origin() origin
-	// name is the key in a message to the operator.
-	name() string
+	// Name is the key in a message to the operator.
+	Name() string
 	// create is the wrapping key for a vault that is about to be made, and what must be stored
 	// to get it again.
 	create() (relay.Secret, *kdf, error)
@@ -36,7 +36,7 @@ func CredentialKey(dir, name string) Key { return credentialKey{dir, name} }
 type credentialKey struct{ dir, file string }
 
 func (credentialKey) origin() origin { return originKey }
-func (k credentialKey) name() string { return "credential " + k.file }
+func (k credentialKey) Name() string { return "credential " + k.file }
 
 func (k credentialKey) create() (relay.Secret, *kdf, error) {
 	s, err := k.open(nil)
@@ -59,10 +59,10 @@ func (k credentialKey) open(*kdf) (relay.Secret, error) {
 			"name it in the unit with LoadCredential= or LoadCredentialEncrypted= (make one with: openssl rand -hex 32)", ErrKeyLost, k.file)
 	}
 	if err != nil {
-		return relay.Secret{}, fmt.Errorf("%s: %w", k.name(), err)
+		return relay.Secret{}, fmt.Errorf("%s: %w", k.Name(), err)
 	}
 	defer f.Close()
-	return readKey(f, k.name())
+	return readKey(f, k.Name())
 }
 
 // readKey reads keyText. Its errors do not contain what was read.

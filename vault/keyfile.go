@@ -19,7 +19,7 @@ func FileKey(path string) Key { return fileKey{path} }
 type fileKey struct{ path string }
 
 func (fileKey) origin() origin { return originKey }
-func (k fileKey) name() string { return "key file " + k.path }
+func (k fileKey) Name() string { return "key file " + k.path }
 
 func (k fileKey) open(*kdf) (relay.Secret, error) {
 	s, err := k.read()
@@ -34,7 +34,7 @@ func (k fileKey) create() (relay.Secret, *kdf, error) {
 	s, err := k.read() // there may be one that a crash left without a vault
 	if errors.Is(err, fs.ErrNotExist) {
 		if err := k.write(randomKey()); err != nil {
-			return relay.Secret{}, nil, fmt.Errorf("new %s: %w", k.name(), err)
+			return relay.Secret{}, nil, fmt.Errorf("new %s: %w", k.Name(), err)
 		}
 		// Read back: this is what the next start will do, so it should fail now if ever (a file
 		// system without permissions), and if another process was faster it is that one's key.
@@ -44,7 +44,7 @@ func (k fileKey) create() (relay.Secret, *kdf, error) {
 		// What a process that died in write left behind may be a second copy of the key. One that is in
 		// write now finds that the key is there.
 		if err = files.RemoveLeftovers(filepath.Dir(k.path), k.leftoverPattern()); err != nil {
-			err = fmt.Errorf("a copy of %s: %w", k.name(), err)
+			err = fmt.Errorf("a copy of %s: %w", k.Name(), err)
 		}
 	}
 	return s, nil, err
@@ -56,23 +56,23 @@ func (k fileKey) leftoverPattern() string { return filepath.Base(k.path) + ".new
 // read returns an error that is fs.ErrNotExist only if nothing at all is at the path.
 func (k fileKey) read() (relay.Secret, error) {
 	refuse := func(what string) (relay.Secret, error) {
-		return relay.Secret{}, fmt.Errorf("%w: %s %s", ErrKeyRefused, k.name(), what)
+		return relay.Secret{}, fmt.Errorf("%w: %s %s", ErrKeyRefused, k.Name(), what)
 	}
 	seen, err := os.Lstat(k.path)
 	if err != nil {
-		return relay.Secret{}, fmt.Errorf("%s: %w", k.name(), err)
+		return relay.Secret{}, fmt.Errorf("%s: %w", k.Name(), err)
 	}
 	if !seen.Mode().IsRegular() { // before opening, which could block on a pipe
 		return refuse("is no regular file; put the file itself in this place")
 	}
 	f, err := os.Open(k.path)
 	if err != nil {
-		return relay.Secret{}, fmt.Errorf("%s: %w", k.name(), err)
+		return relay.Secret{}, fmt.Errorf("%s: %w", k.Name(), err)
 	}
 	defer f.Close()
 	opened, err := f.Stat()
 	if err != nil {
-		return relay.Secret{}, fmt.Errorf("%s: %w", k.name(), err)
+		return relay.Secret{}, fmt.Errorf("%s: %w", k.Name(), err)
 	}
 	if !os.SameFile(seen, opened) {
 		return refuse("was exchanged while it was being opened")
@@ -80,7 +80,7 @@ func (k fileKey) read() (relay.Secret, error) {
 	if mode := opened.Mode().Perm(); mode&0o077 != 0 {
 		return refuse(fmt.Sprintf("can be used by others (mode %04o); run: chmod 600 %s", mode, k.path))
 	}
-	return readKey(f, k.name())
+	return readKey(f, k.Name())
 }
 
 // write puts the key on disk so that the path holds all of it or nothing, also after a power

@@ -41,7 +41,7 @@ type passphraseKey struct {
 }
 
 func (passphraseKey) origin() origin { return originPassphrase }
-func (passphraseKey) name() string   { return "the passphrase" }
+func (passphraseKey) Name() string   { return "the passphrase" }
 
 func (k passphraseKey) create() (relay.Secret, *kdf, error) {
 	p := &kdf{Time: 3, Memory: 64 << 10, Threads: 4, Salt: make([]byte, saltSize)}

@@ -54,7 +54,7 @@ func (v *Vault) Unseal(bucket, key string, sealed []byte) (relay.Secret, error) 
 // MAC authenticates token under a key of purpose's own (HMAC-SHA256, 32 bytes). Codes and tokens
 // that are only ever compared are stored as this instead of being sealed.
 func (v *Vault) MAC(purpose string, token relay.Secret) []byte {
-	h := hmac.New(sha256.New, v.derive("mac", purpose))
+	h := hmac.New(sha256.New, v.macKey(purpose))
 	_, _ = h.Write(token.Reveal())
 	return h.Sum(nil)
 }

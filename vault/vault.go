@@ -9,8 +9,13 @@
 //
 //  1. A sealed record opens only under the bucket and key it was sealed for, and unchanged.
 //  2. A key file that exists is never replaced or written to.
-//  3. A vault that exists is never given a new key: without the old one, Open fails.
+//  3. A vault that exists is never given a new key in passing: without the old one, Open fails.
 //  4. Neither key nor plaintext appears in an error.
+//
+// Rekeying makes two values and leaves storing them, in one transaction, to the caller: a vault whose data key may be
+// new (Renewed), and its wrapped form (Wrapped). What a MAC was stored of is not known any more, so a new data key
+// would make every code and identity address worthless; Renewed takes the MAC keys of the purposes it is told along,
+// as 256 random bits each that open nothing.
 package vault
 
 import (
@@ -37,6 +42,8 @@ var (
 	ErrDamaged = errors.New("the vault in the database is damaged")
 	// ErrUnseal: sealed bytes were changed, moved, cut, or sealed by another vault.
 	ErrUnseal = errors.New("sealed record does not open")
+	// ErrNone: Existing found no vault.
+	ErrNone = errors.New("the database holds no vault")
 )
 
 // Blobs is where the wrapped data key rests. *store.DB satisfies it.
@@ -47,8 +54,8 @@ type Blobs interface {
 	PutBlob(ctx context.Context, name string, value []byte) error
 }
 
-// blobName is the name of the wrapped data key among the blobs.
-const blobName = "vault"
+// BlobName is the name of the wrapped data key among the blobs.
+const BlobName = "vault"
 
 // keySize is the size of every key here, in bytes.
 const keySize = 32
@@ -57,39 +64,51 @@ const keySize = 32
 type Vault struct {
 	data relay.Secret // the data key
 	id   [idSize]byte // names the data key inside sealed records
+	kept keptMACs     // from former data keys
 }
 
 // Open opens the vault that blobs hold, or makes one if they hold none. Errors wrap ErrKeyLost,
 // ErrWrongKey, ErrKeyRefused or ErrDamaged, and say what to do; others come from blobs. With a
 // passphrase it takes a noticeable moment and up to 64 MiB of memory.
 func Open(ctx context.Context, blobs Blobs, key Key) (*Vault, error) {
-	data, err := dataKey(ctx, blobs, key)
+	v, err := Existing(ctx, blobs, key)
+	if !errors.Is(err, ErrNone) {
+		return v, err
+	}
+	v = New()
+	wrapped, err := v.Wrapped(key)
+	if err == nil {
+		err = blobs.PutBlob(ctx, BlobName, wrapped)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("vault: %w", err)
 	}
-	return newVault(data), nil
+	return v, nil
 }
+
+// Existing is Open, but makes no vault: ErrNone.
+func Existing(ctx context.Context, blobs Blobs, key Key) (*Vault, error) {
+	stored, ok, err := blobs.Blob(ctx, BlobName)
+	if err == nil && !ok {
+		err = ErrNone
+	}
+	var v *Vault
+	if err == nil {
+		v, err = unwrap(stored, key)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("vault: %w", err)
+	}
+	return v, nil
+}
+
+// New is a vault with a new data key. It is stored nowhere.
+func New() *Vault { return newVault(randomKey()) }
 
 func newVault(data relay.Secret) *Vault {
 	v := &Vault{data: data}
 	copy(v.id[:], v.derive("id", ""))
 	return v
-}
-
-func dataKey(ctx context.Context, blobs Blobs, key Key) (relay.Secret, error) {
-	stored, ok, err := blobs.Blob(ctx, blobName)
-	if err != nil {
-		return relay.Secret{}, err
-	}
-	if ok {
-		return unwrap(stored, key)
-	}
-	data := randomKey()
-	wrapped, err := wrap(data, key)
-	if err != nil {
-		return relay.Secret{}, err
-	}
-	return data, blobs.PutBlob(ctx, blobName, wrapped)
 }
 
 // derive is the key for one use of the data key. use is one of this package's own words without

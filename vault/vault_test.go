@@ -38,7 +38,7 @@ func mustOpen(t *testing.T, b Blobs, k Key) *Vault {
 	t.Helper()
 	v, err := Open(t.Context(), b, k)
 	if err != nil {
-		t.Fatalf("Open with %s: %v", k.name(), err)
+		t.Fatalf("Open with %s: %v", k.Name(), err)
 	}
 	return v
 }
@@ -73,7 +73,7 @@ func TestVaultOpensAgain(t *testing.T) {
 			b := blobs{}
 			first := mustOpen(t, b, key)
 			sealed := first.Seal("gateways", "g1", secret("opaque value"))
-			stored := bytes.Clone(b[blobName])
+			stored := bytes.Clone(b[BlobName])
 
 			again := mustOpen(t, b, key)
 			got, err := again.Unseal("gateways", "g1", sealed)
@@ -83,7 +83,7 @@ func TestVaultOpensAgain(t *testing.T) {
 			if want := first.MAC("link", secret("c")); !bytes.Equal(again.MAC("link", secret("c")), want) {
 				t.Error("MAC after opening again differs")
 			}
-			if !bytes.Equal(b[blobName], stored) {
+			if !bytes.Equal(b[BlobName], stored) {
 				t.Error("opening again wrote the wrapped key")
 			}
 			if bytes.Contains(stored, first.data.Reveal()) {
@@ -108,8 +108,8 @@ func TestOpenRefuses(t *testing.T) {
 		want  error
 		says  string
 	}{
-		"key file is missing":               {withFile, FileKey(path("gone.key")), ErrKeyLost, "enroll every gateway"},
-		"key file of another vault":         {withFile, FileKey(path("other.key")), ErrWrongKey, "enroll every gateway"},
+		"key file is missing":               {withFile, FileKey(path("gone.key")), ErrKeyLost, "vault rekey --lost"},
+		"key file of another vault":         {withFile, FileKey(path("other.key")), ErrWrongKey, "vault rekey --lost"},
 		"passphrase where a file was":       {withFile, smallPassphrase(t, "correct horse"), ErrWrongKey, "made with a key file or credential, but a passphrase was given"},
 		"file where a passphrase was":       {withPassphrase, FileKey(path("gone.key")), ErrWrongKey, "made with a passphrase, but a key file or credential was given"},
 		"existing file, passphrase was":     {withPassphrase, FileKey(path("other.key")), ErrWrongKey, "made with a passphrase"},
@@ -118,17 +118,17 @@ func TestOpenRefuses(t *testing.T) {
 		"credential is missing":             {blobs{}, CredentialKey(dir, "gone.key"), ErrKeyLost, "LoadCredential"},
 		"no credentials at all":             {blobs{}, CredentialKey("", "gone.key"), ErrKeyLost, "LoadCredential"},
 		"credential outside the folder":     {blobs{}, CredentialKey(path("sub"), "../right.key"), ErrKeyRefused, "plain file name"},
-		"stored vault is no JSON":           {blobs{blobName: []byte("\x00\x01")}, FileKey(path("right.key")), ErrDamaged, "backup"},
-		"stored vault is empty":             {blobs{blobName: {}}, FileKey(path("right.key")), ErrDamaged, "backup"},
-		"stored vault without its key":      {blobs{blobName: []byte("null")}, FileKey(path("right.key")), ErrDamaged, "backup"},
+		"stored vault is no JSON":           {blobs{BlobName: []byte("\x00\x01")}, FileKey(path("right.key")), ErrDamaged, "backup"},
+		"stored vault is empty":             {blobs{BlobName: {}}, FileKey(path("right.key")), ErrDamaged, "backup"},
+		"stored vault without its key":      {blobs{BlobName: []byte("null")}, FileKey(path("right.key")), ErrDamaged, "backup"},
 		"passphrase vault without its salt": {change(withPassphrase, `"kdf"`, `"was"`), smallPassphrase(t, "correct horse"), ErrDamaged, "argon2"},
 		"passphrase vault, no passes":       {change(withPassphrase, `"t":4`, `"t":0`), smallPassphrase(t, "correct horse"), ErrDamaged, "argon2"},
 		"passphrase vault, no threads":      {change(withPassphrase, `"p":1`, `"p":0`), smallPassphrase(t, "correct horse"), ErrDamaged, "argon2"},
 		"passphrase vault, much memory":     {change(withPassphrase, `"m":19456`, `"m":4000000000`), smallPassphrase(t, "correct horse"), ErrDamaged, "argon2"},
-		"stored vault of a newer version":   {change(withFile, `"v":1`, `"v":2`), FileKey(path("right.key")), nil, "version 2"},
+		"stored vault of a newer version":   {change(withFile, `"v":1`, `"v":3`), FileKey(path("right.key")), nil, "version 3"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			before := bytes.Clone(tc.blobs[blobName])
+			before := bytes.Clone(tc.blobs[BlobName])
 			v, err := Open(t.Context(), tc.blobs, tc.key)
 			if err == nil || v != nil {
 				t.Fatalf("Open = %v, %v; want an error and no vault", v, err)
@@ -142,7 +142,7 @@ func TestOpenRefuses(t *testing.T) {
 			if strings.Contains(err.Error(), "correct ho") {
 				t.Errorf("Open: %q repeats the passphrase", err)
 			}
-			if !bytes.Equal(tc.blobs[blobName], before) {
+			if !bytes.Equal(tc.blobs[BlobName], before) {
 				t.Error("Open wrote to the store")
 			}
 			if _, err := os.Lstat(path("gone.key")); err == nil {
@@ -154,10 +154,10 @@ func TestOpenRefuses(t *testing.T) {
 
 // change is a copy of b with the stored vault altered.
 func change(b blobs, old, new string) blobs {
-	if !bytes.Contains(b[blobName], []byte(old)) {
+	if !bytes.Contains(b[BlobName], []byte(old)) {
 		panic("the stored vault has no " + old)
 	}
-	return blobs{blobName: bytes.Replace(b[blobName], []byte(old), []byte(new), 1)}
+	return blobs{BlobName: bytes.Replace(b[BlobName], []byte(old), []byte(new), 1)}
 }
 
 func TestKeyLeftByACrashIsUsed(t *testing.T) {

@@ -18,16 +18,17 @@ const (
 	originPassphrase origin = "passphrase" // stretched from what a person remembers
 )
 
-// wrapVersion is the version of envelope.
-const wrapVersion = 1
+// The versions of envelope: keptVersion has MAC keys of former data keys with it.
+const wrapVersion, keptVersion = 1, 2
 
-// envelope is the stored form of the data key.
+// envelope is the stored form of a vault.
 type envelope struct {
 	Version int    `json:"v"`
 	Origin  origin `json:"origin"`
 	KDF     *kdf   `json:"kdf,omitempty"` // only for originPassphrase
 	Nonce   []byte `json:"nonce"`
-	Wrapped []byte `json:"wrapped"`
+	Wrapped []byte `json:"wrapped"`        // the data key
+	Kept    []byte `json:"kept,omitempty"` // sealed with the data key
 }
 
 // associated ties the wrapped key to its role.
@@ -35,50 +36,58 @@ func (e envelope) associated() []byte {
 	return fmt.Appendf(nil, "hermes-connector/wrap/v%d\x00%s", e.Version, e.Origin)
 }
 
-// wrap makes the stored form of data under a key that may have to be made first.
-func wrap(data relay.Secret, key Key) ([]byte, error) {
+// Wrapped is what lies under BlobName so that key opens v. The key is made if it can be and is not there.
+func (v *Vault) Wrapped(key Key) ([]byte, error) {
 	kek, params, err := key.create()
 	if err != nil {
 		return nil, err
 	}
 	e := envelope{Version: wrapVersion, Origin: key.origin(), KDF: params, Nonce: make([]byte, chacha20poly1305.NonceSizeX)}
+	if len(v.kept) > 0 {
+		e.Version, e.Kept = keptVersion, v.sealKept()
+	}
 	_, _ = rand.Read(e.Nonce) // never fails: it ends the process instead
-	e.Wrapped = newAEAD(kek.Reveal()).Seal(nil, e.Nonce, data.Reveal(), e.associated())
+	e.Wrapped = newAEAD(kek.Reveal()).Seal(nil, e.Nonce, v.data.Reveal(), e.associated())
 	return json.Marshal(e)
 }
 
-// unwrap is the inverse of wrap, with a key that must exist.
-func unwrap(stored []byte, key Key) (relay.Secret, error) {
+// unwrap is the inverse of Wrapped, with a key that must exist.
+func unwrap(stored []byte, key Key) (*Vault, error) {
 	var e envelope
+	damaged := fmt.Errorf("%w; restore the database from a backup", ErrDamaged)
 	// The decoder's words may quote what it read, so they stay here.
 	if json.Unmarshal(stored, &e) != nil || len(e.Nonce) != chacha20poly1305.NonceSizeX ||
 		len(e.Wrapped) != keySize+chacha20poly1305.Overhead {
-		return relay.Secret{}, fmt.Errorf("%w; restore the database from a backup", ErrDamaged)
+		return nil, damaged
 	}
-	if e.Version != wrapVersion {
-		return relay.Secret{}, fmt.Errorf(
-			"the database holds a vault of version %d, this program knows version %d: run the version of hermes-connector that made it",
-			e.Version, wrapVersion)
+	if e.Version != wrapVersion && e.Version != keptVersion {
+		return nil, fmt.Errorf(
+			"the database holds a vault of version %d, this program knows those up to %d: run the version of hermes-connector that made it",
+			e.Version, keptVersion)
 	}
 	if e.Origin != key.origin() {
-		return relay.Secret{}, fmt.Errorf("%w: it was made with %s, but %s was given; start with the one it was made with",
+		return nil, fmt.Errorf("%w: it was made with %s, but %s was given; start with the one it was made with, or change over: hermes-connector vault rekey --help",
 			ErrWrongKey, e.Origin.noun(), key.origin().noun())
 	}
 	kek, err := key.open(e.KDF)
 	if err != nil {
-		return relay.Secret{}, err
+		return nil, err
 	}
 	data, err := newAEAD(kek.Reveal()).Open(nil, e.Nonce, e.Wrapped, e.associated())
 	if err != nil {
-		return relay.Secret{}, fmt.Errorf("%w: %s is not the one this database was made with. Start with the right one; %s",
-			ErrWrongKey, key.name(), ifGone)
+		return nil, fmt.Errorf("%w: %s is not the one this database was made with. Start with the right one; %s",
+			ErrWrongKey, key.Name(), ifGone)
 	}
-	return relay.NewSecret(data), nil
+	v := newVault(relay.NewSecret(data))
+	if e.Version == keptVersion && !v.unsealKept(e.Kept) {
+		return nil, damaged
+	}
+	return v, nil
 }
 
 // ifGone ends every message about a key that may be gone.
-const ifGone = "if it is gone for good, nobody can read the gateway secrets sealed with it: " +
-	"move the database file away, start anew, enroll every gateway and link every person again"
+const ifGone = "if it is gone for good, the gateways' secrets and the codes given out are lost, and people, chats and waiting messages " +
+	"are not: hermes-connector vault rekey --lost makes a new key, and hermes-connector gateway rotate NAME each gateway a new secret"
 
 func (o origin) noun() string {
 	switch o {

@@ -59,30 +59,36 @@ func (o Op[A, R]) Ask(ctx context.Context, c *Client, args A) (result R, err err
 	if c.svc != nil {
 		return o.do(c.svc, ctx, operator(whoami()), args)
 	}
-	resp, err := c.post(ctx, o.name, args)
+	err = c.ask(ctx, o.name, args, &result)
+	return result, err
+}
+
+// ask has the running server carry out the operation op. The result is decoded into result.
+func (c *Client) ask(ctx context.Context, op string, args, result any) error {
+	resp, err := c.post(ctx, op, args)
 	if err != nil {
-		return result, err
+		return err
 	}
 	defer func() { _ = resp.Body.Close() }()
 	raw, err := io.ReadAll(resp.Body)
 	done := resp.StatusCode == http.StatusOK
 	if err == nil && done {
-		err = json.Unmarshal(raw, &result)
+		err = json.Unmarshal(raw, result)
 	}
 	if err != nil {
-		err = fmt.Errorf("the running server's answer to %s: %w", o.name, err)
+		err = fmt.Errorf("the running server's answer to %s: %w", op, err)
 	}
 	if err != nil || done {
-		return result, err
+		return err
 	}
 	var refused manage.Error
 	switch err := json.Unmarshal(raw, &refused); {
 	case err != nil:
-		return result, errOther(o.name)
+		return errOther(op)
 	case refused.Why != "":
-		return result, &refused
+		return &refused
 	}
-	return result, errors.New(refused.Message)
+	return errors.New(refused.Message)
 }
 
 // post asks the running server for an operation.

@@ -1,11 +1,11 @@
 package config
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 	"regexp"
 	"slices"
+	"sort"
 	"strconv"
 	"strings"
 )
@@ -71,7 +71,7 @@ func (f Faults) err() error {
 		}
 		return one.Line
 	}
-	slices.SortStableFunc(f, func(a, b Fault) int { return cmp.Compare(rank(a), rank(b)) })
+	sort.SliceStable(f, func(i, j int) bool { return rank(f[i]) < rank(f[j]) })
 	return f
 }
 

@@ -186,6 +186,18 @@ func TestFaults(t *testing.T) { // invariant 4
 		"a section as a key": {
 			`delivery = 1`, nil, []string{"connector.toml:1: delivery: is a section: write [delivery]"},
 		},
+		"a section after its dotted key": {
+			"delivery.window = 1\n[delivery]\nmax_entries = 5\n", nil,
+			[]string{"connector.toml:2: delivery: section given twice (first on line 1)"},
+		},
+		"a section after its inline table": {
+			"delivery = {window = 1}\n\n[delivery]\nmax_entries = 5\n", nil,
+			[]string{"connector.toml:3: delivery: section given twice (first on line 1)"},
+		},
+		"numbers that are none": {
+			"[delivery]\nwindow = 99999999999999999999\nmax_entries = 0x_1\n", nil,
+			[]string{"connector.toml:3: not valid TOML: radix prefix must be followed by at least one digit"},
+		},
 		"a section given twice": {
 			"[delivery]\nwindow = 1\n[delivery]\nmax_entries = 5", nil,
 			[]string{"connector.toml:3: delivery: section given twice (first on line 1)"},

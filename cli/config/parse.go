@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/pelletier/go-toml/v2"
 	"github.com/pelletier/go-toml/v2/unstable"
 )
 
@@ -58,20 +57,13 @@ func (p *parser) parse(data []byte) bool {
 		}
 		p.items = append(p.items, header)
 	}
-	if p.ast.Error() == nil && len(*p.faults) > 0 {
-		return true // given twice: said with both lines, better than the decoder can
-	}
-	// The decoder knows the rules that the parser does not. Its excerpt of the file never reaches
-	// a fault: it may hold a token.
-	var whole map[string]any
-	err := toml.Unmarshal(data, &whole)
+	err := p.ast.Error()
 	if err == nil {
 		return true
 	}
 	at, what := Place{File: p.file}, ""
-	if de, ok := errors.AsType[*toml.DecodeError](err); ok {
-		at.Line, _ = de.Position()
-		what = ": " + strings.TrimPrefix(de.Error(), "toml: ")
+	if pe, ok := errors.AsType[*unstable.ParserError](err); ok { // Highlight is an excerpt of the file, which may hold a token
+		at.Line, what = p.ast.Shape(p.ast.Range(pe.Highlight)).Start.Line, ": "+pe.Message
 	}
 	*p.faults = nil
 	p.faults.add(at, "not valid TOML%s", what)
@@ -104,8 +96,14 @@ func (p *parser) startBot(at Place) {
 func (p *parser) keyValue(prefix []string, n *unstable.Node) {
 	it, value := p.item(prefix, n), n.Value()
 	it.kind = value.Kind
+	for n := len(prefix) + 1; n < len(it.path); n++ { // a dotted key makes tables, which no header may make again
+		if id := p.id("section", it.path[:n]); p.seen[id] == (Place{}) {
+			p.seen[id] = it.at
+		}
+	}
 	switch {
 	case value.Kind == unstable.InlineTable && !isBots(it.path):
+		p.once("section", it)
 		p.inline(it.path, value)
 		return
 	case value.Kind == unstable.Array && isBots(it.path) && all(value, unstable.InlineTable):
@@ -121,7 +119,7 @@ func (p *parser) keyValue(prefix []string, n *unstable.Node) {
 	case unstable.String, unstable.Bool:
 		it.text = string(value.Data)
 	case unstable.Integer:
-		it.text = strings.ReplaceAll(string(value.Data), "_", "")
+		it.text = string(value.Data)
 	case unstable.Array:
 		if !all(value, unstable.String) {
 			it.kind = unstable.Invalid // the wrong type for every key
@@ -148,12 +146,16 @@ func (p *parser) inline(path []string, table *unstable.Node) {
 
 // once reports a key or section that was there before. Keys of different bots are different.
 func (p *parser) once(what string, it item) {
-	id := fmt.Sprintf("%p %s %q", p.bot, what, it.path)
+	id := p.id(what, it.path)
 	if first, ok := p.seen[id]; ok {
 		p.faults.add(it.at, "%s given twice (first on line %d)", what, first.Line)
 		return
 	}
 	p.seen[id] = it.at
+}
+
+func (p *parser) id(what string, path []string) string {
+	return fmt.Sprintf("%p %s %q", p.bot, what, path)
 }
 
 func isBots(path []string) bool { return len(path) == 1 && path[0] == botsSection }

@@ -150,9 +150,20 @@ func (l *loader) credential(name string) (string, error) {
 	return name, nil
 }
 
-// secretFile reads a credential from a file that only its owner can read.
+// secretFile is SecretFile for a path as it stands in the configuration.
 func (l *loader) secretFile(v string) (none relay.Secret, err error) {
-	path, err := l.path(private)(v)
+	path, err := l.abs(v)
+	if err != nil {
+		return none, err
+	}
+	return SecretFile(path)
+}
+
+// SecretFile is the credential in a file that only its owner can read.
+func SecretFile(path string) (none relay.Secret, err error) {
+	if st, e := os.Stat(path); e == nil {
+		err = private(st)
+	}
 	if err != nil {
 		return none, err
 	}

@@ -1,13 +1,13 @@
 package discord
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
 	"net/http"
 	"slices"
+	"sort"
 	"strconv"
 	"time"
 
@@ -243,7 +243,7 @@ func (f *feeder) refill(ctx context.Context, s *stream) error {
 			}
 		}
 		// Discord hands out the messages that follow, the newest of them first.
-		slices.SortFunc(page, func(a, b missedMessage) int { return cmp.Compare(a.id, b.id) })
+		sort.Slice(page, func(i, j int) bool { return page[i].id < page[j].id })
 		s.fetched += len(page)
 		s.ended = len(page) < missedPage
 		if n := len(page); n > 0 {

@@ -1,9 +1,8 @@
 package discord
 
 import (
-	"cmp"
 	"net/url"
-	"slices"
+	"sort"
 	"strings"
 	"unicode"
 
@@ -26,7 +25,7 @@ type edit struct {
 func (r renderer) inlines(n ast.Node) string {
 	e := editor{src: r.Source}
 	e.children(n)
-	slices.SortStableFunc(e.edits, func(a, b edit) int { return cmp.Compare(a.from, b.from) })
+	sort.SliceStable(e.edits, func(i, j int) bool { return e.edits[i].from < e.edits[j].from })
 	var out strings.Builder
 	at, edits := 0, e.edits
 	for i := range n.Lines().Len() {

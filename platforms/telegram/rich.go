@@ -3,6 +3,7 @@ package telegram
 import (
 	"cmp"
 	"slices"
+	"sort"
 	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
@@ -53,7 +54,7 @@ func tidy(text []uint16, raw []style) []style {
 			verbatim = append(verbatim, e)
 		}
 	}
-	slices.SortFunc(verbatim, func(a, b style) int { return cmp.Compare(a.Offset, b.Offset) })
+	sort.Slice(verbatim, func(i, j int) bool { return verbatim[i].Offset < verbatim[j].Offset })
 	out := slices.Grow([]style(nil), len(raw))
 	keep := func(e style) {
 		if e = trimmed(text, e, verbatim); e.Length > 0 {
@@ -75,8 +76,8 @@ func tidy(text []uint16, raw []style) []style {
 		}
 		keep(e)
 	}
-	slices.SortStableFunc(out, func(a, b style) int {
-		return cmp.Or(cmp.Compare(a.Offset, b.Offset), cmp.Compare(b.Length, a.Length))
+	sort.SliceStable(out, func(i, j int) bool {
+		return cmp.Or(cmp.Compare(out[i].Offset, out[j].Offset), cmp.Compare(out[j].Length, out[i].Length)) < 0
 	})
 	return out
 }

@@ -140,6 +140,15 @@ func (p *Pump) Flipped() bool {
 	return p.flipped
 }
 
+// Awake calls do unless Flip was called and Resume was not since. A Flip meanwhile waits for do, which must not block.
+func (p *Pump) Awake(do func()) {
+	p.lane.mu.Lock()
+	defer p.lane.mu.Unlock()
+	if !p.flipped {
+		do()
+	}
+}
+
 // Start has p pump, once the lane's previous pump is over, until ctx ends or the store or push fails. It returns at
 // once; over is called at the end, with the failure, or nil when ctx ended. run starts a goroutine; p has one at a
 // time, and only while it has something to do. If the session ended with entries in flight, the oldest one is

@@ -50,6 +50,7 @@ func (in *inbox) Accept(ctx context.Context, b platforms.Batch) error {
 			h.decide(ev, verdict{Reason: gate.StoreError})
 			return fmt.Errorf("judge event: %w", err)
 		}
+		h.interruptFor(j)
 		if j.ofOwner && len(b.Roster) == 0 { // otherwise he may have been thrown out since
 			h.visible.prove(sight{ev.Bot, ev.Source.Place(), ev.Source.UserID}, ev.At)
 		}
@@ -141,13 +142,13 @@ func (h *Hub) announce(j judgement, buffers []relay.BufferID) {
 
 // deliver gives what was stored of j to the lanes it was appended to, and tells the bus.
 func (h *Hub) deliver(j judgement) {
-	key := sessionkey.Build(j.event.Source, sessionkey.Options{})
+	keys := sessionkey.Forms(j.event.Source)
 	about := store.About{ID: j.event.ID, Bot: j.event.Bot}
 	for _, v := range j.verdicts {
 		if v.Reason != gate.Delivered {
 			continue
 		}
-		h.runs.remember(v.Tenant, key, run{v.Instance, j.event.Source.ChatID})
+		h.runs.remember(v.Tenant, keys, run{v.Instance, j.event.Source.ChatID, time.Now()})
 		h.lane(v.Instance).Appended(store.Entry{Buffer: v.buffer, About: about, Frame: j.frame, Forward: j.forward})
 		h.bus.Publish(bus.LaneGrew{Instance: v.Instance, Seq: v.buffer.Seq})
 	}

@@ -187,6 +187,7 @@ func (h *Hub) judgeUndecided(ctx context.Context, p platforms.Platform, u store.
 			}
 		}
 		j.verdicts = []verdict{v}
+		h.interruptFor(j)
 		return j, nil
 	}
 }

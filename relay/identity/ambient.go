@@ -15,9 +15,9 @@ import (
 	"github.com/hermes-connector/hermes-connector/store"
 )
 
-// The purposes name the keys of the MACs.
+// The purposes name the keys of the MACs. Purpose is that of what is stored: the codes.
 const (
-	purposeCode  = "identity-code"
+	Purpose      = "identity-code"
 	purposeToken = "identity-token"
 )
 
@@ -42,7 +42,7 @@ func NewCode() string { return relay.RandomText(relay.TokenLen) }
 
 // CodeMAC is what code is stored under.
 func CodeMAC(mac relay.MACer, code string) []byte {
-	return mac.MAC(purposeCode, relay.NewSecret([]byte(code)))
+	return mac.MAC(Purpose, relay.NewSecret([]byte(code)))
 }
 
 // Mint makes an identity token for who holds code, and says how long it is good. ErrUnauthorized: the code is

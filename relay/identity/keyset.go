@@ -8,7 +8,7 @@ import (
 	"errors"
 	"math/big"
 	"slices"
-	"strings"
+	"sort"
 
 	"github.com/golang-jwt/jwt/v5"
 )
@@ -65,11 +65,9 @@ func decodeKeys(text []byte) (*keySet, error) {
 		}
 		list = append(list, publicKey{k.ID, key})
 	}
-	slices.SortFunc(list, func(a, b publicKey) int {
-		if c := strings.Compare(a.kid, b.kid); c != 0 {
-			return c
-		}
-		return a.key.N.Cmp(b.key.N)
+	sort.Slice(list, func(i, j int) bool {
+		a, b := list[i], list[j]
+		return a.kid < b.kid || a.kid == b.kid && a.key.N.Cmp(b.key.N) < 0
 	})
 	return &keySet{list}, nil
 }

@@ -27,8 +27,8 @@ import (
 // lifetime is how long a code can be redeemed.
 const lifetime = 10 * time.Minute
 
-// purpose names the key of the codes' MACs.
-const purpose = "link"
+// Purpose names the key of the codes' MACs.
+const Purpose = "link"
 
 // Desk gives out link codes and takes them back. Its methods may be called from any goroutine.
 type Desk struct {
@@ -130,5 +130,5 @@ func (d *Desk) burn(ctx context.Context, ev relay.Event, code string) (answer st
 
 // key is what a code is stored under.
 func (d *Desk) key(code string) []byte {
-	return d.mac.MAC(purpose, relay.NewSecret([]byte(code)))
+	return d.mac.MAC(Purpose, relay.NewSecret([]byte(code)))
 }

@@ -104,7 +104,11 @@ func (s *Service) enrolled(g store.Gateway, wakeURL string, secret, deliveryKey 
 // tokenAge is how long an enrollment token can be used.
 const tokenAge = 15 * time.Minute
 
-const enrollmentPurpose = "enrollment"
+// The purposes name the keys of the MACs: EnrollmentPurpose of the tokens, GatewayPurpose of the variations of gateway ids.
+const (
+	EnrollmentPurpose = "enrollment"
+	GatewayPurpose    = "gateway-id"
+)
 
 // EnrollmentToken lets a gateway enroll itself once.
 type EnrollmentToken struct {
@@ -140,7 +144,7 @@ func (s *Service) EnrollToken(ctx context.Context, by audit.Actor, e Enroll) (En
 		CreatedAt: s.set.Now(), ExpiresAt: t.ExpiresAt,
 	}
 	g := store.Gateway{ID: stored.Gateway, Instance: stored.Instance, Tenant: stored.Tenant}
-	mac := s.mac.MAC(enrollmentPurpose, relay.NewSecret([]byte(t.Token)))
+	mac := s.mac.MAC(EnrollmentPurpose, relay.NewSecret([]byte(t.Token)))
 	if err := s.db.Codes.Put(ctx, gatewayRow(by, "enroll-token", g, ""), mac, stored); err != nil {
 		return EnrollmentToken{}, err
 	}

@@ -26,9 +26,6 @@ const (
 	maxRouteKey  = 256 // bytes
 )
 
-// gatewayPurpose separates the variations of gateway ids from other MACs.
-const gatewayPurpose = "gateway-id"
-
 // Provision is a gateway that asks for its credentials at its start. Tenant and Instance are what
 // its identity proves, the rest is what it says.
 type Provision struct {
@@ -210,7 +207,7 @@ func (s *Service) vary(p Provision, n int) relay.GatewayID {
 		return p.Gateway
 	}
 	whose := strings.Join([]string{string(p.Tenant), string(p.Instance), string(p.Gateway), strconv.Itoa(n)}, "/")
-	tail := "-" + hex.EncodeToString(s.mac.MAC(gatewayPurpose, relay.NewSecret([]byte(whose))))[:6]
+	tail := "-" + hex.EncodeToString(s.mac.MAC(GatewayPurpose, relay.NewSecret([]byte(whose))))[:6]
 	head := string(p.Gateway)
 	if most := relay.MaxName - len(tail); len(head) > most {
 		head = strings.ToValidUTF8(head[:most], "")

@@ -21,7 +21,7 @@ type EnrollByToken struct {
 // EnrollByToken makes a gateway for whoever holds an enrollment token, once. Refused with Forbidden because of
 // the token, and with Usage or Exists because of the gateway's name; then the token is still good.
 func (s *Service) EnrollByToken(ctx context.Context, by audit.Actor, e EnrollByToken) (Enrolled, error) {
-	mac := s.mac.MAC(enrollmentPurpose, e.Token)
+	mac := s.mac.MAC(EnrollmentPurpose, e.Token)
 	t, err := s.db.Codes.Get(ctx, store.EnrollCode, mac)
 	if err != nil {
 		return Enrolled{}, whyNotRedeemed(err)

@@ -341,3 +341,25 @@ func TestHelloWaitsForTheFlip(t *testing.T) {
 		}
 	})
 }
+
+// TestAnOfferedFrameEndsNoSession: what the gateway can do without is dropped when it does not read.
+func TestAnOfferedFrameEndsNoSession(t *testing.T) {
+	h := &hub{}
+	inBubble(t, h, Options{}, func(t *testing.T, r *rig) {
+		for range 10 * outboxMax {
+			r.s.Offer(wire.InterruptInbound{Session: "k"})
+		}
+		r.s.Tell(wire.GoingIdleAck{})
+		r.listen()
+		offered := 0
+		for {
+			if _, ok := r.next().(wire.GoingIdleAck); ok {
+				break
+			}
+			offered++
+		}
+		if offered == 0 || offered > outboxFull+1 {
+			t.Errorf("%d were written, want at most %d", offered, outboxFull+1)
+		}
+	})
+}

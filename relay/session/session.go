@@ -164,7 +164,7 @@ func encode(f wire.Frame) ([]byte, error) {
 	return line, nil
 }
 
-// Tell queues a frame like Push, but never waits, for answers and interrupts. A gateway that asks without ever
+// Tell queues a frame like Push, but never waits, for answers. A gateway that asks without ever
 // reading the answers is cut off before they fill the memory. Once the session is over, the frame is dropped.
 func (s *Session) Tell(f wire.Frame) {
 	line, err := encode(f)
@@ -177,6 +177,17 @@ func (s *Session) Tell(f wire.Frame) {
 		s.log().Debug("frame dropped: the session is over", "frame", fmt.Sprintf("%T", f))
 	case err != nil:
 		s.tooSlow()
+	}
+}
+
+// Offer is Tell for a frame that the gateway can do without: it is dropped when as many wait as Push lets.
+func (s *Session) Offer(f wire.Frame) {
+	line, err := encode(f)
+	if err == nil {
+		_, err = s.out.add(queued{line: line}, outboxFull)
+	}
+	if err != nil {
+		s.log().Debug("frame dropped", "frame", fmt.Sprintf("%T", f), "err", err)
 	}
 }
 

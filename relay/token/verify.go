@@ -149,6 +149,22 @@ func liveSecrets(g store.Gateway, now time.Time) []store.GatewaySecret {
 func secretKey(g relay.GatewayID, id string) string { return string(g) + "/secret/" + id }
 func deliveryKey(g relay.GatewayID) string          { return string(g) + "/delivery" }
 
+// Sealed are the places of what is sealed in gateways' records, for who seals them anew.
+func Sealed() store.SealedKind {
+	return store.SealedRecords(store.BucketGateways, false, func(g *store.Gateway) (all []store.SealedValue) {
+		for i := range g.Secrets {
+			all = append(all, store.SealedValue{Bucket: bucket, Key: secretKey(g.ID, g.Secrets[i].ID), Bytes: &g.Secrets[i].Sealed})
+		}
+		if len(g.DeliveryKey) > 0 { // of a revoked one it is gone
+			all = append(all, store.SealedValue{Bucket: bucket, Key: deliveryKey(g.ID), Bytes: &g.DeliveryKey})
+		}
+		return all
+	})
+}
+
+// Unknown is a secret that nobody is told: it stands where one was that cannot be read any more.
+func Unknown() relay.Secret { return randomSecret() }
+
 // secretLen is how long the contract's secrets are. They are text (wire.md 2.2).
 const secretLen = 64
 

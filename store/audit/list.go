@@ -2,11 +2,11 @@ package audit
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
+	"sort"
 
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
@@ -242,7 +242,7 @@ func List(t *bolt.Tx, limit int, which ...func(Entry) bool) (out []Entry, err er
 			rows = append(rows, row{table.Number(k), e})
 		}
 	}
-	slices.SortFunc(rows, func(a, b row) int { return cmp.Compare(a.n, b.n) })
+	sort.Slice(rows, func(i, j int) bool { return rows[i].n < rows[j].n })
 	if limit > 0 {
 		rows = rows[max(0, len(rows)-limit):]
 	}

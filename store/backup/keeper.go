@@ -9,7 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"slices"
+	"sort"
 	"strconv"
 	"strings"
 	"sync"
@@ -200,11 +200,12 @@ func (k *Keeper) list(now time.Time) ([]snapshot, error) {
 			all = append(all, s)
 		}
 	}
-	slices.SortFunc(all, func(a, b snapshot) int {
+	sort.Slice(all, func(i, j int) bool {
+		a, b := all[i], all[j]
 		if a.at.After(now) == b.at.After(now) {
-			return cmp.Or(a.at.Compare(b.at), cmp.Compare(a.commit, b.commit))
+			return cmp.Or(a.at.Compare(b.at), cmp.Compare(a.commit, b.commit)) < 0
 		}
-		return b.at.Compare(a.at)
+		return b.at.Before(a.at)
 	})
 	return all, nil
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 
 	"filippo.io/age"
 )
@@ -49,13 +50,24 @@ func decrypted(f *os.File, identity string) (io.Reader, error) {
 	if identity == "" {
 		return nil, ErrEncrypted
 	}
-	keys, err := os.Open(identity)
+	keys, err := os.ReadFile(identity)
 	if err != nil {
 		return nil, fmt.Errorf("identity: %w", err)
 	}
-	ids, err := age.ParseIdentities(keys)
-	if err := errors.Join(err, keys.Close()); err != nil {
-		// Its own error may quote the file.
+	var ids []age.Identity
+	for line := range strings.Lines(string(keys)) {
+		if line = strings.TrimSpace(line); line == "" || line[0] == '#' {
+			continue
+		}
+		// Of the kind that backups are encrypted for (CheckRecipient).
+		id, err := age.ParseX25519Identity(line)
+		if err != nil { // it may quote the file
+			ids = nil
+			break
+		}
+		ids = append(ids, id)
+	}
+	if ids == nil {
 		return nil, fmt.Errorf("identity: %s holds no age secret key, as age-keygen makes them", identity)
 	}
 	plain, err := age.Decrypt(r, ids...)

@@ -41,6 +41,7 @@ type Options struct {
 	MaxSize     int64         // in bytes; what grows is refused with ErrFull from four fifths of it on
 	LockTimeout time.Duration // how long Open waits for another process to let go of the file
 	Compact     bool          // makes Open shrink a file of more than 8 MiB, and twice its live data
+	Squeeze     bool          // makes Open rid any file of its free pages
 	Now         func() time.Time
 	Log         *slog.Logger
 	// OpenFile opens the file. Tests make the disk fail with it.
@@ -134,7 +135,7 @@ func Open(path string, o Options) (*File, error) {
 			if err := b.Close(); err != nil {
 				return nil, err
 			}
-			o.Compact = false // done
+			o.Compact, o.Squeeze = false, false // done
 			continue
 		}
 		out := &File{

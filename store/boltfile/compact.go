@@ -72,7 +72,7 @@ func improve(path string, b *bolt.DB, f *os.File, got Found, o Options) (replace
 		o.Log.Warn("the meta page of the last but one commit is damaged; nothing is lost, and the next commit replaces it")
 	}
 	size, worth := bloated(b, f)
-	if !o.Compact || !worth {
+	if !o.Squeeze && (!o.Compact || !worth) {
 		return false
 	}
 	if err := compact(path, b, got, o); err != nil {

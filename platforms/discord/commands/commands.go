@@ -195,7 +195,7 @@ func registered(raw []json.RawMessage) (current []slashCommand, others []json.Ra
 			others = append(others, one)
 		}
 	}
-	slices.SortFunc(current, byName)
+	byName(current)
 	return current, others
 }
 

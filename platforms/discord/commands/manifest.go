@@ -1,11 +1,11 @@
 package commands
 
 import (
-	"cmp"
 	"encoding/json"
 	"maps"
 	"regexp"
 	"slices"
+	"sort"
 	"strings"
 
 	"github.com/bwmarrin/discordgo"
@@ -83,11 +83,13 @@ func commandsOf(manifest []json.RawMessage) (list []slashCommand, dropped int) {
 			list = append(list, c)
 		}
 	}
-	slices.SortFunc(list, byName)
+	byName(list)
 	return list, dropped
 }
 
-func byName(a, b slashCommand) int { return cmp.Compare(a.Name, b.Name) }
+func byName(list []slashCommand) {
+	sort.Slice(list, func(i, j int) bool { return list[i].Name < list[j].Name })
+}
 
 // optionName is Discord's pattern for names; letters with a lower case must be in it.
 var optionName = regexp.MustCompile(`^[-_'\p{L}\p{N}\p{Devanagari}\p{Thai}]{1,32}$`)

@@ -1,0 +1,228 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hermes-connector/hermes-connector/cli/admin"
+	"github.com/hermes-connector/hermes-connector/cli/config"
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/identity"
+	"github.com/hermes-connector/hermes-connector/relay/link"
+	"github.com/hermes-connector/hermes-connector/relay/manage"
+	"github.com/hermes-connector/hermes-connector/relay/token"
+	"github.com/hermes-connector/hermes-connector/store"
+	"github.com/hermes-connector/hermes-connector/vault"
+)
+
+// keptPurposes are the purposes of the MACs that are stored, or that names are made of. They outlive the data key: nobody
+// can make them again. The MAC of identity tokens does not; those live for minutes.
+var keptPurposes = []string{link.Purpose, identity.Purpose, manage.EnrollmentPurpose, manage.GatewayPurpose}
+
+// sealedKinds are all records with sealed values.
+func sealedKinds() []store.SealedKind { return []store.SealedKind{token.Sealed()} }
+
+func newVaultCmd(a *app) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "rekey",
+		Short: "Change the key that the vault opens with, or what it seals with",
+		Long: `Opens the vault with the former key and lets the one that the configuration names open it from now on. So:
+stop the server, write the new key_file, passphrase_file, passphrase_env or credential under [vault], run this with
+the former key, and start the server. A key file that is missing is made.
+
+With --reseal the vault gets a new data key, too, and all that is sealed is sealed anew with it: nothing that somebody
+had of the former key opens the database any more. Should a record not open, nothing is changed.
+
+With --lost there is no former key: secrets that nobody can read any more are replaced by new ones.`,
+		Args: cobra.NoArgs,
+	}
+	var from former
+	c.Flags().StringVar(&from.keyFile, "from-key-file", "", "the former key is in this `file`")
+	c.Flags().StringVar(&from.passphraseFile, "from-passphrase-file", "", "the former passphrase is in this `file`")
+	c.Flags().StringVar(&from.credential, "from-credential", "", "the former key is the systemd credential of this `name`")
+	c.Flags().BoolVar(&from.lost, "lost", false, "the former key is gone for good")
+	reseal := c.Flags().Bool("reseal", false, "make a new data key, and seal every record anew")
+	asJSON := jsonFlag(c)
+	c.RunE = func(cmd *cobra.Command, _ []string) error {
+		key, err := from.key(a)
+		if err != nil {
+			return err
+		}
+		cfg, err := a.config()
+		if err != nil {
+			return err
+		}
+		got, err := a.rekey(cmd.Context(), cfg, key, *reseal || from.lost)
+		if err != nil {
+			return err
+		}
+		return a.print(*asJSON, got, func(w io.Writer) { tellRekeyed(w, got) })
+	}
+	return group("vault", "The vault of what is stored: its key", c)
+}
+
+// former says where the key is that the vault has.
+type former struct {
+	keyFile, passphraseFile, credential string
+	lost                                bool
+}
+
+// key is nil when it is lost.
+func (f former) key(a *app) (key vault.Key, err error) {
+	given := 0
+	for _, g := range []bool{f.keyFile != "", f.passphraseFile != "", f.credential != "", f.lost} {
+		if g {
+			given++
+		}
+	}
+	if given != 1 {
+		return nil, usageError{errors.New("say once where the former key is: --from-key-file, --from-passphrase-file or --from-credential; or --lost")}
+	}
+	switch {
+	case f.keyFile != "":
+		key = vault.FileKey(f.keyFile)
+	case f.credential != "":
+		key = vault.CredentialKey(a.variable("CREDENTIALS_DIRECTORY"), f.credential)
+	case f.passphraseFile != "":
+		words, err := config.SecretFile(f.passphraseFile)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", f.passphraseFile, err)
+		}
+		key = vault.PassphraseKey(words)
+	}
+	return key, nil
+}
+
+func (a *app) variable(name string) (value string) {
+	for _, v := range a.env {
+		if k, is, _ := strings.Cut(v, "="); k == name {
+			value = is
+		}
+	}
+	return value
+}
+
+// rekeyed is what a rekey did.
+type rekeyed struct {
+	Key     string `json:"key"` // that opens the vault now
+	Already bool   `json:"already,omitempty"`
+	NewData bool   `json:"newDataKey"`
+	store.Resealed
+	Lost []relay.GatewayID `json:"lost,omitempty"` // the gateways that need new secrets
+}
+
+// rekey lets the configured key open the vault instead of from, which is nil when it is lost.
+func (a *app) rekey(ctx context.Context, cfg *config.Config, from vault.Key, reseal bool) (got rekeyed, err error) {
+	switch _, err := admin.Dial(ctx, cfg.Socket()); {
+	case err == nil:
+		return got, errors.New("the server is running: stop it first")
+	case !errors.Is(err, admin.ErrNoServer):
+		return got, err
+	}
+	if _, err := os.Stat(cfg.Database()); err != nil {
+		return got, fmt.Errorf("there is no vault yet: %w", err)
+	}
+	db, err := store.Open(cfg.Database(), store.Options{Log: a.warnings()})
+	if err != nil {
+		return got, err
+	}
+	got, err = rekey(ctx, db, vaultKey(cfg.Vault), from, reseal)
+	if err = errors.Join(err, db.Close()); err != nil || !got.NewData {
+		return got, err
+	}
+	// What was sealed with the former data key, and that key itself, wrapped, lie in the file's free pages.
+	if db, err = store.Open(cfg.Database(), store.Options{Log: a.warnings(), Squeeze: true}); err == nil {
+		err = db.Close()
+	}
+	if err != nil {
+		err = fmt.Errorf("%s opens the vault now, but what was sealed before is still in the database's free pages: %w", got.Key, err)
+	}
+	return got, err
+}
+
+func rekey(ctx context.Context, db *store.DB, to, from vault.Key, reseal bool) (got rekeyed, err error) {
+	got = rekeyed{Key: to.Name(), NewData: reseal}
+	switch _, err := vault.Existing(ctx, db, to); {
+	case err == nil && from == nil:
+		return got, fmt.Errorf("%s opens the vault: nothing is lost", to.Name())
+	case err == nil && !reseal:
+		got.Already = true
+		return got, nil
+	}
+	var former *vault.Vault
+	next, kinds := vault.New(), sealedKinds()
+	if from != nil {
+		if former, err = vault.Existing(ctx, db, from); err != nil {
+			return got, err
+		}
+		if next = former.Renewed(keptPurposes...); !reseal {
+			next, kinds = former, nil
+		}
+	}
+	wrapped, err := next.Wrapped(to)
+	if err != nil {
+		return got, err
+	}
+	if got.Resealed, err = db.Reseal(ctx, vault.BlobName, wrapped, again(former, next), kinds...); err != nil || from != nil {
+		return got, err
+	}
+	got.Lost = []relay.GatewayID{}
+	gateways, err := db.Gateways(ctx)
+	for _, g := range gateways {
+		if !g.Revoked {
+			got.Lost = append(got.Lost, g.ID)
+		}
+	}
+	return got, err
+}
+
+// again seals for next what former sealed. Without a former one nobody can read it: secrets that nobody knows take
+// its place, so that gateways can be given others.
+func again(former, next *vault.Vault) store.Sealer {
+	return func(bucket, key string, sealed []byte) ([]byte, error) {
+		plain, err := token.Unknown(), error(nil)
+		switch {
+		case former != nil:
+			plain, err = former.Unseal(bucket, key, sealed)
+		case bucket != store.BucketGateways:
+			err = vault.ErrUnseal
+		}
+		if err != nil {
+			return nil, err
+		}
+		return next.Seal(bucket, key, plain), nil
+	}
+}
+
+func tellRekeyed(w io.Writer, got rekeyed) {
+	switch {
+	case got.Already:
+		_, _ = fmt.Fprintf(w, "✓ %s opens the vault already; nothing was changed\n", got.Key)
+		return
+	case !got.NewData:
+		_, _ = fmt.Fprintf(w, "✓ %s opens the vault now\n", got.Key)
+	case got.Lost == nil:
+		_, _ = fmt.Fprintf(w, "✓ %s opens the vault now; its data key is new, and %d records were sealed anew with it\n", got.Key, got.Records)
+		_, _ = fmt.Fprintln(w, "Gateways keep their secrets; link codes, enrollment tokens and identity URLs stay good.")
+	default:
+		_, _ = fmt.Fprintf(w, "✓ %s opens the vault now; its data key is new\n", got.Key)
+		_, _ = fmt.Fprintln(w, "Lost: the gateways' secrets, link codes, enrollment tokens and identity URLs. All else is as it was.")
+		for _, g := range got.Lost {
+			_, _ = fmt.Fprintf(w, "  hermes-connector gateway rotate %s\n", g)
+		}
+		_, _ = fmt.Fprintln(w, "gives that gateway a new secret; hermes-connector gateway identity NAME a new identity URL, if it had one.")
+	}
+	if got.Dropped > 0 {
+		_, _ = fmt.Fprintf(w, "%d interactions that did not open were dropped: their answers come as ordinary messages.\n", got.Dropped)
+	}
+	if got.Lost == nil {
+		_, _ = fmt.Fprintln(w, "Backups and snapshots made before open with the former key only: keep it as long as them. "+
+			"Whoever has both knows the secrets in them: hermes-connector gateway rotate NAME makes others.")
+	}
+}

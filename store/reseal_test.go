@@ -1,0 +1,174 @@
+package store
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/vault"
+)
+
+// vaultsOf are two vaults, and a gateway per name sealed by the first in a new database at path.
+func vaultsOf(t *testing.T, path string, names ...relay.InstanceID) (db *DB, former, next *vault.Vault) {
+	t.Helper()
+	former, next = vault.New(), vault.New()
+	db = reopen(t, path, Options{})
+	for _, n := range names {
+		g := Gateway{ID: relay.GatewayID(n), DeliveryKey: former.Seal("gateways", string(n)+"/delivery", words(n))}
+		for _, s := range []string{"s1", "s2"} {
+			g.Secrets = append(g.Secrets, GatewaySecret{ID: s, Sealed: former.Seal("gateways", string(n)+"/"+s, words(n))})
+		}
+		if err := db.Enroll(ctxOf(t), nil, g, Instance{ID: n, Tenant: "t"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := db.PutBlob(ctxOf(t), "vault", []byte("former")); err != nil {
+		t.Fatal(err)
+	}
+	return db, former, next
+}
+
+func words(n relay.InstanceID) relay.Secret { return relay.NewSecret([]byte("secret of " + n)) }
+
+func gatewayValues(g *Gateway) []SealedValue {
+	all := []SealedValue{{"gateways", string(g.ID) + "/delivery", &g.DeliveryKey}}
+	for i := range g.Secrets {
+		all = append(all, SealedValue{"gateways", string(g.ID) + "/" + g.Secrets[i].ID, &g.Secrets[i].Sealed})
+	}
+	return all
+}
+
+func resealer(former, next *vault.Vault) Sealer {
+	return func(bucket, key string, sealed []byte) ([]byte, error) {
+		plain, err := former.Unseal(bucket, key, sealed)
+		if err != nil {
+			return nil, err
+		}
+		return next.Seal(bucket, key, plain), nil
+	}
+}
+
+// sealedBy says which vault everything in db is sealed by: "former" or "next", as the blob says too.
+func sealedBy(t *testing.T, db *DB, former, next *vault.Vault) string {
+	t.Helper()
+	blob, _, err := db.Blob(ctxOf(t), "vault")
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := map[string]*vault.Vault{"former": former, "next": next}[string(blob)]
+	all, err := db.Gateways(ctxOf(t))
+	if err != nil || v == nil {
+		t.Fatalf("blob %q, %v", blob, err)
+	}
+	for _, g := range all {
+		for _, s := range gatewayValues(&g) {
+			got, err := v.Unseal(s.Bucket, s.Key, *s.Bytes)
+			if err != nil || got.RevealString() != words(g.Instance).RevealString() {
+				t.Errorf("blob %s, value %s: %v", blob, s.Key, err)
+			}
+		}
+	}
+	return string(blob)
+}
+
+func TestReseal(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "test.db")
+	db, former, next := vaultsOf(t, path, "i1", "i2", "i3")
+	before := read(t, path)
+	kind := SealedRecords(BucketGateways, false, gatewayValues)
+	n, err := db.Reseal(ctxOf(t), "vault", []byte("next"), resealer(former, next), kind)
+	if err != nil || n.Records != 3 || sealedBy(t, db, former, next) != "next" {
+		t.Fatalf("Reseal = %+v, %v", n, err)
+	}
+	want := map[string]string{"complete": "next", "data pages only": "former", "half of the data pages": "former", "the meta page was half written": "former"}
+	for name, content := range stoppedIn(before, read(t, path)) {
+		if got := sealedBy(t, openCopy(t, content), former, next); got != want[name] {
+			t.Errorf("stopped with %s: sealed by %s, want %s", name, got, want[name])
+		}
+	}
+}
+
+// TestResealIsCutAtEveryPage: whichever pages of the commit the disk got, it is the former database or the new one.
+func TestResealIsCutAtEveryPage(t *testing.T) {
+	const page = 4096
+	path := filepath.Join(t.TempDir(), "test.db")
+	db, former, next := vaultsOf(t, path, "i1", "i2", "i3", "i4")
+	before := read(t, path)
+	if _, err := db.Reseal(ctxOf(t), "vault", []byte("next"), resealer(former, next), SealedRecords(BucketGateways, false, gatewayValues)); err != nil {
+		t.Fatal(err)
+	}
+	after := read(t, path)
+	was := append(append([]byte(nil), before...), make([]byte, max(0, len(after)-len(before)))...)
+	seen := make(map[string]int)
+	for cut := 2 * page; cut <= len(after); cut += page { // data pages first, then the sync, then the meta page
+		if cut < len(after) && bytes.Equal(after[cut-page:cut], was[cut-page:cut]) {
+			continue
+		}
+		content := append(append(append([]byte(nil), was[:2*page]...), after[2*page:cut]...), was[cut:]...)
+		seen[sealedBy(t, openCopy(t, content), former, next)]++
+	}
+	seen[sealedBy(t, openCopy(t, after), former, next)]++
+	if seen["next"] != 1 || seen["former"] < 2 {
+		t.Errorf("%v, want the new one only when all of it was written", seen)
+	}
+}
+
+func TestResealIsRefusedByName(t *testing.T) {
+	db, former, next := vaultsOf(t, filepath.Join(t.TempDir(), "test.db"), "i1", "i2")
+	spoil := func(g *Gateway, _ *Instance) error {
+		g.Secrets[1].Sealed[40] ^= 1
+		return nil
+	}
+	if err := db.UpdateGateway(ctxOf(t), nil, "i2", spoil); err != nil {
+		t.Fatal(err)
+	}
+	_, err := db.Reseal(ctxOf(t), "vault", []byte("next"), resealer(former, next), SealedRecords(BucketGateways, false, gatewayValues))
+	if !errors.Is(err, vault.ErrUnseal) || !strings.Contains(fmt.Sprint(err), "i2/s2") {
+		t.Errorf("Reseal: %v, want the record named", err)
+	}
+	blob, _, err := db.Blob(ctxOf(t), "vault")
+	g, err2 := Only(db.Gateways(ctxOf(t), "i1"))
+	if err := errors.Join(err, err2); err != nil || string(blob) != "former" {
+		t.Fatalf("the vault is %s, %v", blob, err)
+	}
+	if _, err := former.Unseal("gateways", "i1/s1", g.Secrets[0].Sealed); err != nil {
+		t.Errorf("another record was changed: %v", err)
+	}
+
+	// Those that can be spared are dropped.
+	n, err := db.Reseal(ctxOf(t), "vault", []byte("next"), resealer(former, next), SealedRecords(BucketGateways, true, gatewayValues))
+	if err != nil || n.Records != 1 || n.Dropped != 1 {
+		t.Errorf("Reseal = %+v, %v", n, err)
+	}
+	if sealedBy(t, db, former, next) != "next" {
+		t.Error("the new vault is not in its place")
+	}
+}
+
+// TestSqueezeForgets: a squeezed file has nothing of what was replaced.
+func TestSqueezeForgets(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "test.db")
+	db := reopen(t, path, Options{})
+	for n := range 20 {
+		if err := db.PutBlob(ctxOf(t), "vault", fmt.Appendf(nil, "value number %d.", n)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(read(t, path)), "value number 18.") {
+		t.Fatal("the file has no free page with a former value: the test shows nothing")
+	}
+	db = reopen(t, path, Options{Squeeze: true})
+	if content := string(read(t, path)); strings.Contains(content, "value number 18.") || !strings.Contains(content, "value number 19.") {
+		t.Error("the file still has what was replaced, or not what is there")
+	}
+	if got, _, err := db.Blob(ctxOf(t), "vault"); err != nil || string(got) != "value number 19." {
+		t.Errorf("%q, %v", got, err)
+	}
+}

@@ -1,0 +1,56 @@
+package vault
+
+import (
+	"encoding/json"
+	"maps"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+)
+
+// keptMACs are MAC keys of former data keys, by purpose.
+type keptMACs map[string][]byte
+
+// Renewed is a vault with a new data key that makes the same MACs as v for the purposes keep, and opens nothing v sealed.
+func (v *Vault) Renewed(keep ...string) *Vault {
+	next := New()
+	next.kept = maps.Clone(v.kept)
+	if next.kept == nil {
+		next.kept = make(keptMACs)
+	}
+	for _, purpose := range keep {
+		next.kept[purpose] = v.macKey(purpose)
+	}
+	return next
+}
+
+// macKey is the key of purpose's MACs.
+func (v *Vault) macKey(purpose string) []byte {
+	if k, ok := v.kept[purpose]; ok {
+		return k
+	}
+	return v.derive("mac", purpose)
+}
+
+// The kept MAC keys lie sealed in the wrapped form, for this place.
+const keptBucket, keptPlace = "vault", "kept"
+
+func (v *Vault) sealKept() []byte {
+	text, err := json.Marshal(v.kept)
+	if err != nil {
+		panic("vault: " + err.Error()) // a map of bytes
+	}
+	return v.Seal(keptBucket, keptPlace, relay.NewSecret(text))
+}
+
+func (v *Vault) unsealKept(sealed []byte) (ok bool) {
+	text, err := v.Unseal(keptBucket, keptPlace, sealed)
+	if err != nil || json.Unmarshal(text.Reveal(), &v.kept) != nil {
+		return false
+	}
+	for _, k := range v.kept {
+		if len(k) != keySize {
+			return false
+		}
+	}
+	return len(v.kept) > 0
+}
