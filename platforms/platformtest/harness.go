@@ -27,7 +27,7 @@ const (
 type Place int
 
 // The places. For a network without threads, Say in Thread returns an error that wraps
-// errors.ErrUnsupported; the suite then leaves that part out.
+// errors.ErrUnsupported; the suite then leaves that part out. Of a network without shared chats see Lacks.
 const (
 	Direct Place = iota // the person's own direct-message chat with the bot
 	Group               // a shared chat
@@ -76,6 +76,34 @@ type Harness interface {
 
 	// Logged is everything the bots logged so far, at every level.
 	Logged() string
+}
+
+// Lacks is what a network is without, and most have. A Harness may have a method Lacks() Lacks; one that has not
+// lacks nothing.
+type Lacks struct {
+	Groups     bool // nobody writes in a shared chat: the suite says in Direct what it would say there
+	Revocation bool // nobody can reject the credential
+	Lookup     bool // who a chat is needs no request
+	// Doubt: a message that is repeated arrives once, so a broken send is repeated until it is answered.
+	Doubt bool
+	// Wide: a message has the advertised length only of characters that take one byte; others count for more.
+	Wide bool
+}
+
+// lacks is what h's network is without.
+func lacks(h Harness) (l Lacks) {
+	if h, ok := h.(interface{ Lacks() Lacks }); ok {
+		l = h.Lacks()
+	}
+	return l
+}
+
+// shared is where people write to each other on h's network.
+func shared(h Harness) Place {
+	if lacks(h).Groups {
+		return Direct
+	}
+	return Group
 }
 
 // Log collects what a platform logs, at every level. The zero value is ready.

@@ -57,9 +57,9 @@ func checkCursor(ctx context.Context, h Harness) error {
 		return ctx.Err()
 	}}
 	err := with(ctx, h, dying, func(b *bench) {
-		b.say(Ann, Group, "first")
+		b.say(Ann, shared(b.h), "first")
 		b.offered()
-		b.say(Ann, Group, "second")
+		b.say(Ann, shared(b.h), "second")
 		backoff.Pause(ctx, quiet) // time to confirm what must not be confirmed yet
 	})
 	if err != nil {
@@ -85,10 +85,10 @@ func checkAgain(ctx context.Context, h Harness) error {
 	}}
 	return with(ctx, h, in, func(b *bench) {
 		want := []string{"one", "two", "three"}
-		b.say(Ann, Group, want[0])
+		b.say(Ann, shared(b.h), want[0])
 		b.offered()
-		b.say(Ann, Group, want[1])
-		b.say(Ann, Group, want[2])
+		b.say(Ann, shared(b.h), want[1])
+		b.say(Ann, shared(b.h), want[2])
 		b.inOrder(want...)
 		if got := texts(in.events()); !slices.Equal(got, want) {
 			fail("accepted %q, want each of %q once", got, want)
@@ -119,7 +119,7 @@ func checkOrder(b *bench) {
 			b.drop()
 		}
 		want = append(want, fmt.Sprintf("line %d", i+1))
-		b.say(Ann, Group, want[i])
+		b.say(Ann, shared(b.h), want[i])
 		if i == 2 { // so that the first reconnect has something behind it
 			b.event(want[i])
 		}
@@ -130,7 +130,11 @@ func checkOrder(b *bench) {
 // checkSources is rule 5.
 func checkSources(b *bench) {
 	var src [Thread + 1]relay.Source
-	for i, text := range []string{"in private", "in the group", "in its twin", "in the thread"} {
+	texts, groups := []string{"in private", "in the group", "in its twin", "in the thread"}, !lacks(b.h).Groups
+	if !groups {
+		texts = texts[:1]
+	}
+	for i, text := range texts {
 		place := Place(i)
 		err := b.h.Say(b.ctx, Ann, place, text)
 		if place == Thread && errors.Is(err, errors.ErrUnsupported) {
@@ -145,13 +149,13 @@ func checkSources(b *bench) {
 	bob := b.hear(Bob, Direct, "in private too").Source
 	direct, group, twin, thread := src[Direct], src[Group], src[Twin], src[Thread]
 	switch {
-	case group.ChatID == twin.ChatID:
+	case groups && group.ChatID == twin.ChatID:
 		fail("group and twin have the same chat id %q: an action could not tell them apart", group.ChatID)
 	case direct.ChatID == bob.ChatID:
 		fail("the direct messages of two people have the same chat id %q", direct.ChatID)
 	case direct.UserID == bob.UserID:
 		fail("two people have the same user id %q", direct.UserID)
-	case direct.UserID != group.UserID || direct.UserID != twin.UserID:
+	case groups && (direct.UserID != group.UserID || direct.UserID != twin.UserID):
 		fail("one person has the user ids %q, %q and %q", direct.UserID, group.UserID, twin.UserID)
 	case thread.ChatID == "": // the network has no threads
 	case thread.ThreadID == "":
@@ -166,7 +170,7 @@ func checkSources(b *bench) {
 // checkOwn is rule 6.
 func checkOwn(b *bench) {
 	const own = "from the bot itself"
-	for _, place := range []Place{Direct, Group} {
+	for _, place := range slices.Compact([]Place{Direct, shared(b.h)}) {
 		must("harness: echo", b.h.Echo(b.ctx, place, own))
 		// Events of a chat come in order: once this one is there, the echo was there before or never.
 		ev := b.hear(Ann, place, fmt.Sprintf("after echo %d", place))
@@ -188,6 +192,9 @@ func checkRepair(b *bench) {
 	b.drop()
 	b.hear(Ann, Direct, "after the drop")
 	b.connected("after a dropped connection")
+	if lacks(b.h).Revocation {
+		return
+	}
 	if err := b.revoke(); !errors.Is(err, relay.ErrBadCredentials) {
 		fail("run, with a revoked credential, returned %v; want an error that wraps relay.ErrBadCredentials", err)
 	}
