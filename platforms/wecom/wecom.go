@@ -15,7 +15,6 @@ import (
 	"log/slog"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
@@ -43,9 +42,10 @@ const (
 
 // Kind is WeCom, for the list of networks in the binary.
 var Kind = platforms.Kind{
-	Name:  Name,
-	Label: "WeCom",
-	Keys:  settings(),
+	Name:      Name,
+	Label:     "WeCom",
+	Keys:      settings(),
+	TokenHelp: "the application's secret",
 	Secrets: []platforms.SecretKey{
 		{Name: secretToken, Help: "the Token of the application's call-back settings", Check: checkToken},
 		{Name: secretAES, Help: "the EncodingAESKey of the application's call-back settings", Check: checkAES},
@@ -70,21 +70,18 @@ type Platform struct {
 	agent string
 	token relay.Secret // of the call-back
 	key   []byte       // AES
-	hook  string       // where WeCom calls; empty: public_url is not set
 	api   *client
 	turns *turn.Turns
 	board *board.Board
 	feed  *hook.Feed
 	log   *slog.Logger
-
-	called atomic.Bool // WeCom has called
 }
 
 var (
 	_ platforms.Platform     = (*Platform)(nil)
 	_ platforms.ChatInformer = (*Platform)(nil)
 	_ platforms.DirectChats  = (*Platform)(nil)
-	_ platforms.Limited   = (*Platform)(nil)
+	_ platforms.Limited      = (*Platform)(nil)
 	_ platforms.Locator      = (*Platform)(nil)
 	_ platforms.Roster       = (*Platform)(nil)
 	_ platforms.Hook         = (*Platform)(nil)
@@ -116,7 +113,6 @@ func open(o platforms.Options) (*Platform, error) {
 		corp: opts[keyCorp], agent: opts[keyAgent], token: o.Secrets[secretToken], key: key, log: o.Log,
 		turns: turn.New(rates(), explained, checkChat), board: board.New(""), feed: hook.NewFeed(),
 	}
-	p.hook = o.PublicURL + platforms.HookPath(p.bot)
 	p.api = newClient(opts[keyCorp], opts[keyAgent], o)
 	return p, nil
 }
@@ -180,13 +176,7 @@ func (p *Platform) user(chat relay.ChatID) (string, bool) {
 
 func (p *Platform) Bot() relay.Bot { return p.bot }
 
-func (p *Platform) Status() platforms.Status {
-	s := p.board.Read()
-	if s.State == platforms.Connected && !p.called.Load() {
-		s.Reason = "no request yet: enter URL, Token and EncodingAESKey at WeCom, in the application's call-back settings; the URL is " + p.hook
-	}
-	return s
-}
+func (p *Platform) Status() platforms.Status { return p.board.Read() }
 
 // Descriptor implements platforms.Platform.
 func (p *Platform) Descriptor() relay.Descriptor {
