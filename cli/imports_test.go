@@ -41,7 +41,7 @@ var mayImport = map[string]string{
 	"store":                    "relay store/boltfile store/table store/seen store/audit",
 	"vault":                    "relay store/files",
 	"platforms/markdown/plain": "platforms/markdown", // the dialect of networks that show plain text
-	"platforms/hook":           "platforms platforms/backoff",
+	"platforms/hook":           "relay platforms platforms/backoff",
 	"platforms/platformtest":   "relay platforms platforms/backoff", // to pause where nothing should happen
 	"platforms/*":              "relay platforms " + kit + hooks,    // never the store, the hub or one another
 	"platforms/discord":        "relay platforms " + kit + " platforms/hook platforms/discord/*",

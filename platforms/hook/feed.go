@@ -60,7 +60,7 @@ func NewFeed() *Feed {
 	return &Feed{queue: make(chan *piece, maxWaiting), ended: make(chan struct{})}
 }
 
-// Take hands b in and waits for the disk, no longer than wait. Errors: ErrBusy, ErrLate, ErrEnded, ctx's cause, or
+// Take hands b in, which has no Cursor, and waits for the disk, no longer than wait. Errors: ErrBusy, ErrLate, ErrEnded, ctx's cause, or
 // why the store refused it.
 func (f *Feed) Take(ctx context.Context, b platforms.Batch, wait time.Duration) error {
 	return f.take(ctx, &piece{batch: b}, wait)

@@ -387,6 +387,17 @@ func TestPollRemovesOnlyOurWebHook(t *testing.T) {
 			}
 		})
 	})
+	t.Run("a server that forgets to remove it is not asked all the time", func(t *testing.T) {
+		onHook(t, func(t *testing.T, f *fakeAPI, restart func(string) *Platform, _ *platformtest.Log) {
+			f.setWebhook(testHook)
+			f.answer("deleteWebhook", func(url.Values) any { return true })
+			running(t, restart("poll"), newInbox())
+			time.Sleep(5 * time.Minute)
+			if n := len(f.callsTo("deleteWebhook")); n < 2 || n > 20 {
+				t.Errorf("asked %d times", n)
+			}
+		})
+	})
 	t.Run("ours that is set while the bot polls is another program's", func(t *testing.T) {
 		onHook(t, func(t *testing.T, f *fakeAPI, restart func(string) *Platform, _ *platformtest.Log) {
 			p := restart("poll")

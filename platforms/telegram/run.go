@@ -217,16 +217,17 @@ func (l *runner) trouble(ctx context.Context, err error) error {
 	case f.Refused(http.StatusUnauthorized), f.Refused(http.StatusNotFound):
 		return fmt.Errorf("%w: %w", relay.ErrBadCredentials, err)
 	case f.Refused(http.StatusConflict) && f.What == "getUpdates":
-		state, delay = platforms.Degraded, l.opts.Duration(keyConflictWait)+backoff.Shortened(l.opts.Duration(keyConflictWait)/4)
 		if strings.Contains(f.Message, "webhook") {
 			removed := false
 			if removed, reason = l.unhook(ctx); removed {
+				backoff.Pause(ctx, delay)
 				return nil
 			}
 		} else {
 			l.probe = true
 			reason = "another program polls this bot; stop it, or give it a bot of its own"
 		}
+		state, delay = platforms.Degraded, l.opts.Duration(keyConflictWait)+backoff.Shortened(l.opts.Duration(keyConflictWait)/4)
 	case f.RetryAfter > 0:
 		state, delay = platforms.Degraded, f.RetryAfter
 		reason = "Telegram asked to be left alone for " + f.RetryAfter.String()

@@ -1,11 +1,15 @@
 package webhook
 
 import (
+	"io"
+	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"strconv"
 	"testing"
 	"time"
 
+	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/platforms/platformtest"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
@@ -21,18 +25,27 @@ func TestThirdPartyStandardWebhooks(t *testing.T) {
 		{"msg_2", `{"text":"Grüße 👋\n\u0041"}`},
 		{"msg-3_~!", `{"type":"order.created","data":{"id":1}}`},
 	}
-	r := &receiver{answer: always(http.StatusOK, "")}
-	p := opened(t, "https://example.net/in", r)
+	var ours []map[string]any // requests
+	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		headers := map[string]string{}
+		for name, values := range r.Header {
+			headers[name] = values[0]
+		}
+		ours = append(ours, map[string]any{"body": string(body), "headers": headers})
+	}))
+	t.Cleanup(receiver.Close)
+	p, err := Kind.Open(platforms.Options{
+		Token: relay.NewSecret([]byte(specSecret)), Log: slog.New(slog.DiscardHandler), PublicURL: "https://relay.example.net",
+		Values: map[string]string{"name": "doorbell", "reply_url": receiver.URL},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, text := range []string{"**come in**", "Grüße 👋 <b>&amp;</b>\u2028"} {
 		if _, err := p.Send(t.Context(), relay.Send{Chat: "doorbell:front/7", Content: text}); err != nil {
 			t.Fatal(err)
 		}
-	}
-	ours := make([]map[string]any, len(r.heads))
-	for n, h := range r.heads {
-		ours[n] = map[string]any{"body": r.bodies[n], "headers": map[string]string{
-			"webhook-id": h.Get(headerID), "webhook-timestamp": h.Get(headerTime), "webhook-signature": h.Get(headerSign),
-		}}
 	}
 	now := time.Now()
 	var answer struct {
@@ -57,14 +70,15 @@ func TestThirdPartyStandardWebhooks(t *testing.T) {
 	}
 	batches := platformtest.Running(t, p)
 	for n, m := range sent {
-		h := http.Header{}
-		h.Set(headerID, m.ID)
-		h.Set(headerTime, strconv.FormatInt(now.Unix(), 10))
-		h.Set(headerSign, "v2,AAAA "+answer.Signed[n])
-		if a := post(p, h, m.Body+" "); a.Status != http.StatusUnauthorized {
+		r := platforms.HookRequest{Method: http.MethodPost, Target: platforms.HookPath(p.Bot()), Header: http.Header{}, Body: []byte(m.Body + " ")}
+		r.Header.Set("webhook-id", m.ID)
+		r.Header.Set("webhook-timestamp", strconv.FormatInt(now.Unix(), 10))
+		r.Header.Set("webhook-signature", "v2,AAAA "+answer.Signed[n])
+		if a := p.(platforms.Hook).Receive(t.Context(), r); a.Status != http.StatusUnauthorized {
 			t.Errorf("%s with a blank more: %d", m.ID, a.Status)
 		}
-		if a := post(p, h, m.Body); a.Status != http.StatusOK || len(batches()) != n+1 {
+		r.Body = []byte(m.Body)
+		if a := p.(platforms.Hook).Receive(t.Context(), r); a.Status != http.StatusOK || len(batches()) != n+1 {
 			t.Errorf("%s: %d %s", m.ID, a.Status, a.Body)
 		}
 	}
