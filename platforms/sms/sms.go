@@ -80,7 +80,7 @@ var (
 	_ platforms.Platform     = (*Platform)(nil)
 	_ platforms.ChatInformer = (*Platform)(nil)
 	_ platforms.DirectChats  = (*Platform)(nil)
-	_ platforms.Limited   = (*Platform)(nil)
+	_ platforms.Limited      = (*Platform)(nil)
 	_ platforms.Locator      = (*Platform)(nil)
 	_ platforms.Roster       = (*Platform)(nil)
 	_ platforms.Hook         = (*Platform)(nil)
