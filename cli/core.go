@@ -8,8 +8,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"net/url"
-	"strconv"
 	"sync"
 	"time"
 
@@ -50,8 +48,8 @@ type core struct {
 	beside []func(context.Context) error
 }
 
-// newCore wires a server that listens on addr. beside are the addresses of our other listeners.
-func newCore(cfg *config.Config, db *store.DB, v *vault.Vault, bots []platforms.Platform, log *slog.Logger, addr string, beside ...string) (*core, error) {
+// newCore wires a server that listens on addr, which g knows.
+func newCore(cfg *config.Config, db *store.DB, v *vault.Vault, bots []platforms.Platform, g *guard.Guard, log *slog.Logger, addr string) (*core, error) {
 	c := &core{db: db, bus: &bus.Local{}}
 	auth := token.NewAuthority(db, v, time.Now)
 	desk := link.NewDesk(db, v, time.Now)
@@ -59,9 +57,9 @@ func newCore(cfg *config.Config, db *store.DB, v *vault.Vault, bots []platforms.
 		Delivery: delivery.Options{Window: cfg.Delivery.Window, Log: log},
 		Log:      log,
 	})
-	g := newGuard(cfg, append(beside, addr)...)
+	c.hooks = passthrough.New(bots, passthrough.Options{Log: log, Count: c.hub.Count})
 	set := settings(cfg, addr, bots, g)
-	set.Warnings = c.warnings
+	set.Warnings, set.Hooks = c.warnings, c.hooks
 	c.service = manage.New(db, auth, desk, v, c.bus, c.hub, set)
 	c.waker = wake.New(db, db.Lanes, c.hub, g.Client(), wake.Options{Cooldown: cfg.Wake.Cooldown, Count: c.hub.Count, Log: log})
 	c.beside = append(c.beside, c.waker.Run)
@@ -88,7 +86,6 @@ func newCore(cfg *config.Config, db *store.DB, v *vault.Vault, bots []platforms.
 		}
 	}
 	failures := new(limit.Failures)
-	c.hooks = passthrough.New(bots, passthrough.Options{Log: log, Count: c.hub.Count})
 	c.server = server.New(c.hub, auth, server.Options{
 		Log: log, TrustedProxies: cfg.TrustedProxies, Failures: failures,
 		TLS: certificates, Mounts: append(c.hooks.Mounts(),
@@ -115,22 +112,6 @@ func (c *core) warnings() (out []string) {
 		}
 	}
 	return out
-}
-
-// newGuard is the guard of everything a gateway can make this server fetch. listeners are where
-// this server listens, or would: HOST:PORT each, or nothing.
-func newGuard(cfg *config.Config, listeners ...string) *guard.Guard {
-	o := guard.Options{Allow: cfg.Wake.Allow}
-	for _, l := range listeners {
-		_, port, _ := net.SplitHostPort(l)
-		if n, err := strconv.ParseUint(port, 10, 16); err == nil && n != 0 {
-			o.Own = append(o.Own, uint16(n))
-		}
-	}
-	if u, err := url.Parse(cfg.PublicURL); err == nil && u.Host != "" {
-		o.OwnHosts = append(o.OwnHosts, u.Host)
-	}
-	return guard.New(o)
 }
 
 // run serves on l until ctx ends; see server.Server.Run. Everything it started has ended when it returns.

@@ -90,7 +90,7 @@ func demo(ctx, hurry context.Context, once bool, stdin io.Reader, out *hops) (er
 	}
 	network := loopback.NewNetwork()
 	bots := []platforms.Platform{loopback.New(network, quiet)}
-	core, err := newCore(cfg, db, v, bots, quiet, l.Addr().String())
+	core, err := newCore(cfg, db, v, bots, cfg.Guard(l.Addr().String()), quiet, l.Addr().String())
 	if err != nil {
 		return errors.Join(err, l.Close())
 	}

@@ -41,7 +41,7 @@ var mayImport = map[string]string{
 	"store":                    "relay store/boltfile store/table store/seen store/audit",
 	"vault":                    "relay store/files",
 	"platforms/markdown/plain": "platforms/markdown", // the dialect of networks that show plain text
-	"platforms/hook":           "platforms platforms/backoff",
+	"platforms/hook":           "relay platforms platforms/backoff",
 	"platforms/platformtest":   "relay platforms platforms/backoff", // to pause where nothing should happen
 	"platforms/*":              "relay platforms " + kit + hooks,    // never the store, the hub or one another
 	"platforms/discord":        "relay platforms " + kit + " platforms/discord/*",
@@ -58,13 +58,13 @@ var mayImport = map[string]string{
 	"relay/passthrough": "relay relay/count relay/door relay/limit platforms", // finds bots by their paths; knows no network
 	"relay/wake":        "relay relay/guard relay/count store",
 	"relay/identity":    "relay store store/files", // keys in a file
-	"relay/manage":      "relay relay/token relay/link relay/gate relay/bus relay/identity platforms store store/audit",
+	"relay/manage":      "relay relay/token relay/link relay/gate relay/bus relay/identity relay/passthrough platforms store store/audit",
 	"relay/api":         "relay relay/token relay/identity relay/door relay/limit relay/manage store store/audit",
 	"relay/metrics":     "relay/limit relay/manage platforms store",
 	"store/restore":     "relay store store/files store/boltfile store/table store/seen", // one database of others
 	"store/backup":      "store store/files relay/count",
 	"relay/server":      "relay relay/count relay/door relay/delivery relay/hub relay/limit relay/session relay/token store/files", // certificates
-	"cli/config":        "relay relay/identity platforms store/backup",
+	"cli/config":        "relay relay/identity relay/guard platforms store/backup",
 	"cli":               "relay relay/* platforms platforms/* store store/* vault cli/*",
 	"cli/admin":         "relay/manage store store/audit store/backup",
 	"cli/echo":          "relay relay/token relay/wire",

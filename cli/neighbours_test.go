@@ -132,7 +132,7 @@ func newStreet(t *testing.T) *street {
 		t.Fatal(err)
 	}
 	w.db = db
-	if w.core, err = newCore(cfg, db, v, []platforms.Platform{w.tg.open(t, log), w.dc.open(t, log)}, log, "192.0.2.1:8080"); err != nil {
+	if w.core, err = newCore(cfg, db, v, []platforms.Platform{w.tg.open(t, log), w.dc.open(t, log)}, cfg.Guard("192.0.2.1:8080"), log, "192.0.2.1:8080"); err != nil {
 		t.Fatal(err)
 	}
 	every := 50 * time.Millisecond

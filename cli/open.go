@@ -60,12 +60,13 @@ func vaultKey(v config.Vault) vault.Key {
 	return vault.FileKey(v.KeyFile)
 }
 
-// openBots makes the configured bots. They do nothing until they are run.
-func openBots(cfg *config.Config, log *slog.Logger) ([]platforms.Platform, error) {
+// openBots makes the configured bots, which reach addresses of the settings through g. They do nothing until they
+// are run.
+func openBots(cfg *config.Config, g *guard.Guard, log *slog.Logger) ([]platforms.Platform, error) {
 	var bots []platforms.Platform
 	for _, b := range cfg.Bots {
 		o := b.Options
-		o.Log = log
+		o.Log, o.Outside = log, g.Transport()
 		p, err := b.Kind.Open(o)
 		if err != nil {
 			return nil, fmt.Errorf("%s bot: %w", b.Kind.Name, err)
@@ -102,7 +103,8 @@ func ask[A, R any](ctx context.Context, a *app, op admin.Op[A, R], args A) (resu
 	if !errors.Is(err, admin.ErrNoServer) {
 		return result, err
 	}
-	bots, err := openBots(cfg, slog.New(slog.DiscardHandler))
+	g := cfg.Guard(cfg.Listen, cfg.MetricsListen)
+	bots, err := openBots(cfg, g, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return result, err
 	}
@@ -118,7 +120,7 @@ func ask[A, R any](ctx context.Context, a *app, op admin.Op[A, R], args A) (resu
 	defer func() { err = errors.Join(err, db.Close()) }()
 	return op.Ask(ctx, admin.Local(manage.New(
 		db, token.NewAuthority(db, v, time.Now), link.NewDesk(db, v, time.Now), v, &bus.Local{}, nil,
-		settings(cfg, cfg.Listen, bots, newGuard(cfg, cfg.Listen, cfg.MetricsListen)),
+		settings(cfg, cfg.Listen, bots, g),
 	)), args)
 }
 

@@ -66,10 +66,6 @@ func interrupts(parent context.Context) (stop, hurry context.Context, release fu
 
 // serve runs the connector until ctx ends. When hurry ends too, running actions are not waited for.
 func serve(ctx, hurry context.Context, cfg *config.Config, stdout io.Writer, log *slog.Logger) (err error) {
-	bots, err := openBots(cfg, log)
-	if err != nil {
-		return err
-	}
 	db, v, err := openStore(ctx, cfg, true, log)
 	if err != nil {
 		return err
@@ -82,15 +78,20 @@ func serve(ctx, hurry context.Context, cfg *config.Config, stdout io.Writer, log
 	}
 	defer func() { _ = l.Close() }() // closed already when it was served
 	var metrics net.Listener         // nil: none are wanted
-	var beside []string
+	listeners := []string{l.Addr().String()}
 	if cfg.MetricsListen != "" {
 		if metrics, err = net.Listen("tcp", cfg.MetricsListen); err != nil {
 			return fmt.Errorf("listen for metrics: %w", err)
 		}
 		defer func() { _ = metrics.Close() }() // as l
-		beside = append(beside, metrics.Addr().String())
+		listeners = append(listeners, metrics.Addr().String())
 	}
-	core, err := newCore(cfg, db, v, bots, log, l.Addr().String(), beside...)
+	g := cfg.Guard(listeners...)
+	bots, err := openBots(cfg, g, log)
+	if err != nil {
+		return err
+	}
+	core, err := newCore(cfg, db, v, bots, g, log, l.Addr().String())
 	if err != nil {
 		return err
 	}

@@ -64,6 +64,7 @@ func statusTable(w io.Writer, st manage.Status, now time.Time) {
 			rows = append(rows, []any{glyph, string(b.Platform) + ":" + string(b.ID), b.Name, state, ago(b.LastEventAt, now)})
 		}
 		table(w, rows)
+		calledTable(w, st.Bots, now)
 	}
 	_, _ = fmt.Fprintln(w)
 	if len(st.Instances) == 0 {
@@ -89,10 +90,36 @@ func statusTable(w io.Writer, st manage.Status, now time.Time) {
 	}
 }
 
+// calledTable shows the bots that their networks call over HTTP, and what is to be looked at there.
+func calledTable(w io.Writer, bots []manage.BotStatus, now time.Time) {
+	rows := [][]any{{" ", "BOT", "CALLED AT", "LAST REQUEST", "REFUSED"}}
+	for _, b := range bots {
+		if b.Hook == nil {
+			continue
+		}
+		glyph := " "
+		if len(b.Warnings) > 0 {
+			glyph = "!"
+		}
+		rows = append(rows, []any{glyph, string(b.Platform) + ":" + string(b.ID), b.Hook.URL, ago(b.Hook.LastRequestAt, now), b.Hook.Refused})
+	}
+	if len(rows) == 1 {
+		return
+	}
+	_, _ = fmt.Fprintln(w)
+	table(w, rows)
+	for _, b := range bots {
+		for _, warning := range b.Warnings {
+			_, _ = fmt.Fprintf(w, "! %s: %s\n", plain(string(b.Platform)+":"+string(b.ID)), plain(warning))
+		}
+	}
+}
+
 func newExplainCmd(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use: "explain [EVENT]", Short: "Show why messages went where they went", Args: cobra.MaximumNArgs(1),
-		Long: "Shows what the running server decided about the newest events, or about one event: which instance got it, or why none did.",
+		Long: "Shows what the running server decided about the newest events, or about one event: which instance got it, or why none did;\n" +
+			"and which calls of networks it refused, and why: these have no event.",
 	}
 	args := func(pos []string) (e manage.Explain, err error) {
 		if len(pos) > 0 {

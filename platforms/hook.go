@@ -25,6 +25,10 @@ func HookPath(b relay.Bot) string { return "/webhooks/" + string(b.Platform) + "
 type HookRules struct {
 	Methods []string
 	MaxBody int64 // in bytes
+	// Enter is where the operator enters the bot's address, in words, for `status`; empty: nowhere.
+	Enter string
+	// Doubt is what the operator should ask himself when signatures are wrong again and again, in words.
+	Doubt string
 }
 
 // HookRequest is a request as it came.

@@ -123,7 +123,8 @@ const (
 // Status is a bot's connection at one moment.
 type Status struct {
 	State State
-	// Reason says why the state is not Connected, in words an operator can act on. No secrets.
+	// Reason says why the state is not Connected, or what else is to be done, in words an operator can act on. No
+	// secrets.
 	Reason string
 	// Name is the bot's handle on the network, without "@"; empty until known.
 	Name string
@@ -138,6 +139,8 @@ type Kind struct {
 	Keys  []Key // of a [[bots]] table, beside platform, api_base and those of the credentials
 	// Token is what the credential is called in the settings: NAME_file and NAME_env. Empty means "token".
 	Token string
+	// TokenHelp says what it is, for `check --help`; empty: a bot's token.
+	TokenHelp string
 	// Secrets are further credentials, each as NAME_file or NAME_env.
 	Secrets []SecretKey
 	// CheckToken reports what is wrong with a token's form, without asking the network and
@@ -157,6 +160,7 @@ type Key struct {
 	Help    string // one line, for `check --help`
 	Check   func(value string) error
 	Path    bool // of a file or folder: the kind is handed an absolute one
+	Outside bool // of a URL that is called through Options.Outside
 }
 
 // SecretKey is one further credential of a kind.

@@ -70,8 +70,9 @@ func (l *loader) fileKeys(raw *rawBot, kind platforms.Kind) map[string]item {
 		key := it.path[1]
 		hasPlatform = hasPlatform || len(it.path) == 2 && key == "platform"
 		switch {
-		case len(it.path) == 2 && slices.Contains([]string{"token", "bot_token", "api_token", "secret"}, strings.ToLower(key)):
-			l.faults.add(it.at, "a token does not belong in this file: put it into a file of its own and write token_file, or write token_env")
+		case len(it.path) == 2 && pasted(kind, key) != "":
+			ways := waysTo(pasted(kind, key))
+			l.faults.add(it.at, "%s does not belong in this file: put it into a file of its own and write %s, or write %s", one(ways[2]), ways[0], ways[1])
 		case len(it.path) > 2 || !slices.Contains(names, key):
 			if kind.Name != "" || len(it.path) > 2 || nearest(key, names) != "" { // an unknown platform has keys we cannot know
 				l.faults.add(it.at, "unknown key%s", hint(key, names))
@@ -97,6 +98,9 @@ func (l *loader) bot(kind platforms.Kind, values map[string]item, at Place, open
 		o.Values[key.Name] = key.Default
 		v, ok := values[key.Name]
 		if !ok {
+			if key.Check != nil && key.Check(key.Default) != nil {
+				l.faults.add(at, "%s is missing: %s", key.Name, key.Help)
+			}
 			continue
 		}
 		o.Values[key.Name] = v.text
@@ -106,10 +110,14 @@ func (l *loader) bot(kind platforms.Kind, values map[string]item, at Place, open
 			l.faults.note(v.at, err)
 			o.Values[key.Name] = path
 		}
-		if key.Check == nil {
-			continue
+		var err error
+		if key.Check != nil {
+			err = key.Check(v.text)
 		}
-		if err := key.Check(v.text); err != nil && len(v.text) > 16 { // it may be a token in the wrong place
+		if key.Outside && err == nil && v.text != "" {
+			err = l.cfg.outside(v.text)
+		}
+		if err != nil && len(v.text) > 16 { // it may be a token in the wrong place
 			l.faults.add(v.at, "%s", strings.ReplaceAll(err.Error(), v.text, "…"))
 		} else {
 			l.faults.note(v.at, err)
@@ -145,7 +153,11 @@ func (l *loader) bot(kind platforms.Kind, values map[string]item, at Place, open
 		return
 	}
 	if first, ok := opened[p.Bot()]; ok {
-		l.faults.add(at, "the same bot as on line %d: one bot can be hosted once", first.Line)
+		route := ""
+		if h, ok := p.(platforms.Hook); ok && len(h.HookRules().Methods) > 0 {
+			route = "; both would be called at " + platforms.HookPath(p.Bot())
+		}
+		l.faults.add(at, "the same bot as on line %d: one bot can be hosted once%s", first.Line, route)
 		return
 	}
 	opened[p.Bot()] = at
@@ -197,7 +209,7 @@ func (l *loader) credentialOf(kind platforms.Kind, c platforms.SecretKey, values
 	case keys[0] == c.Name:
 		s = here
 	case c.Check != nil && c.Check(here) == nil && c.Check(aName) != nil:
-		err = fmt.Errorf("this is a %s itself: put it into a file of its own and write that file's name here", words(c.Name))
+		err = fmt.Errorf("this is %s itself: put it into a file of its own and write that file's name here", one(c.Name))
 	case keys[0] == ways[0]:
 		l.from(src.at)
 		s, err = l.secretFile(src.text)
@@ -213,7 +225,30 @@ func (l *loader) credentialOf(kind platforms.Kind, c platforms.SecretKey, values
 }
 
 // words are a key as people say it.
-func words(key string) string { return strings.ReplaceAll(key, "_", " ") }
+func words(key string) string {
+	return strings.ReplaceAll(strings.ReplaceAll(key, "_", " "), "aes", "AES")
+}
+
+// one is words with the article.
+func one(key string) string {
+	if strings.ContainsRune("aeiou", rune(key[0])) {
+		return "an " + words(key)
+	}
+	return "a " + words(key)
+}
+
+// pasted names the credential that somebody wrote into the file itself with such a key; empty: none.
+func pasted(k platforms.Kind, key string) string {
+	key = strings.ToLower(key)
+	all := credentials(k)
+	if slices.ContainsFunc(all, func(c platforms.SecretKey) bool { return c.Name == key }) {
+		return key
+	}
+	if slices.Contains([]string{"token", "bot_token", "api_token", "secret"}, key) {
+		return all[0].Name
+	}
+	return ""
+}
 
 func (l *loader) kindNames() (names []string) {
 	for _, k := range l.kinds {

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -74,7 +75,7 @@ func (l *loader) declare() []setting {
 		{section: "identity", key: "jwks_file", mode: identity.JWKS, want: text, help: "jwks: a file with the issuer's keys, in place of jwks_url", set: into(&c.Identity.JWKSFile, l.abs)},
 		{section: "identity", key: "introspect_url", mode: identity.Introspect, want: text, help: "introspect: an address that answers a GET with a caller's bearer by a JSON object", set: into(&c.Identity.IntrospectURL, parseEndpoint)},
 		{section: "identity", key: "tenant_field", mode: identity.Introspect, want: text, def: "tenant", help: "introspect: the field of that object that names the tenant", set: into(&c.Identity.TenantField, parseText)},
-		{section: "wake", key: "allow", want: list, help: "addresses or networks beside public ones that wake URLs may point to", set: into(&c.Wake.Allow, parseNetworks)},
+		{section: "wake", key: "allow", want: list, help: "addresses or networks beside public ones that wake URLs and a web hook's reply_url may point to", set: into(&c.Wake.Allow, parseNetworks)},
 		{section: "wake", key: "cooldown", want: text, def: "60s", help: "the pause between two wake pokes of one instance; it doubles up to 30m while nobody comes", set: into(&c.Wake.Cooldown, within(parseAge, time.Second, 30*time.Minute, "want a span from 1s to 30m"))},
 		{section: "metrics", key: "listen", want: text, help: "host:port of the Prometheus metrics; absent: off", set: into(&c.MetricsListen, parseListen)},
 		{section: "backup", key: "nightly", want: flag, def: "true", help: "take a snapshot of the database every night", set: into(&c.Backup.Nightly, parseFlag)},
@@ -224,8 +225,8 @@ func Reference(kinds []platforms.Kind) string {
 	row("token_file", "", "the file with the bot's token, readable by its owner only")
 	row("token_env", "", "the variable that holds the bot's token, in place of token_file; so it is with every NAME_file")
 	for _, kind := range kinds {
-		if kind.Token != "" {
-			row(kind.Token+"_file", "", string(kind.Name)+": in place of token_file")
+		if kind.TokenHelp != "" {
+			row(cmp.Or(kind.Token, "token")+"_file", "", string(kind.Name)+": "+kind.TokenHelp)
 		}
 		for _, c := range kind.Secrets {
 			row(c.Name+"_file", "", string(kind.Name)+": "+c.Help)

@@ -7,20 +7,25 @@
 //
 //  1. Take returns nil only after the batch is on disk or deliberately dropped.
 //  2. Batches are handed in in the order in which Take was called, one at a time.
+//  3. What was taken and is late is handed in all the same: the network's repetition meets its seen mark.
 package hook
 
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/platforms/backoff"
+	"github.com/hermes-connector/hermes-connector/relay"
 )
 
 const (
 	// maxWaiting is how many requests wait to be handed in; who comes then is told to come again.
 	maxWaiting = 1000
+	// maxBytes is how much they may have brought together, unless one of them alone is larger.
+	maxBytes = 8 << 20
 	// maxTogether is how many of them one commit takes.
 	maxTogether = 64
 )
@@ -30,28 +35,56 @@ var (
 	ErrBusy = errors.New("too many requests wait to be stored")
 	// ErrLate: what was handed in was not on disk in time. It may get there yet.
 	ErrLate = errors.New("not on disk in time")
+	// ErrEnded: the bot runs no more.
+	ErrEnded = errors.New("the bot runs no more")
 )
 
 // Feed hands in what requests brought. Its methods may be called from any goroutine, Run once.
-type Feed struct{ queue chan *piece }
+type Feed struct {
+	queue chan *piece
+	bytes atomic.Int64  // that wait in queue, or are being stored
+	ended chan struct{} // closed when Run has returned
+}
 
 // piece is what one request brought.
 type piece struct {
 	batch platforms.Batch
 	until time.Time  // when nobody waits for it any more
+	asks  bool       // whether its events are known
+	known bool       // all of its events were stored before; read after done
 	done  chan error // capacity 1
 }
 
 // NewFeed makes a feed. What is taken waits for Run.
-func NewFeed() *Feed { return &Feed{queue: make(chan *piece, maxWaiting)} }
+func NewFeed() *Feed {
+	return &Feed{queue: make(chan *piece, maxWaiting), ended: make(chan struct{})}
+}
 
-// Take hands b in and waits for the disk, no longer than wait. Errors: ErrBusy, ErrLate, ctx's cause, or why
-// the store refused it.
+// Take hands b in and waits for the disk, no longer than wait. Errors: ErrBusy, ErrLate, ErrEnded, ctx's cause, or
+// why the store refused it.
 func (f *Feed) Take(ctx context.Context, b platforms.Batch, wait time.Duration) error {
-	p := &piece{batch: b, until: time.Now().Add(wait), done: make(chan error, 1)}
+	return f.take(ctx, &piece{batch: b}, wait)
+}
+
+// TakeNew is Take, and tells whether all events of b were stored before, so that nothing was done. Of what was
+// dropped nobody knows.
+func (f *Feed) TakeNew(ctx context.Context, b platforms.Batch, wait time.Duration) (known bool, err error) {
+	p := &piece{batch: b, asks: true}
+	err = f.take(ctx, p, wait)
+	return err == nil && p.known, err
+}
+
+func (f *Feed) take(ctx context.Context, p *piece, wait time.Duration) error {
+	p.until, p.done = time.Now().Add(wait), make(chan error, 1)
+	size := p.size()
+	if n := f.bytes.Add(size); n > maxBytes && n > size {
+		f.bytes.Add(-size)
+		return ErrBusy
+	}
 	select {
 	case f.queue <- p:
 	default:
+		f.bytes.Add(-size)
 		return ErrBusy
 	}
 	t := time.NewTimer(wait)
@@ -61,13 +94,27 @@ func (f *Feed) Take(ctx context.Context, b platforms.Batch, wait time.Duration) 
 		return err
 	case <-t.C:
 		return ErrLate
+	case <-f.ended:
+		return ErrEnded
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
 }
 
+// size is what keeps p in memory, for the most part.
+func (p *piece) size() (n int64) {
+	for _, ev := range p.batch.Events {
+		n += int64(len(ev.Text))
+	}
+	for _, u := range p.batch.Undecodable {
+		n += int64(len(u.Raw))
+	}
+	return n
+}
+
 // Run hands in what is taken until ctx ends. It tells said nil when something was stored, and why when not.
 func (f *Feed) Run(ctx context.Context, in platforms.Inbox, said func(error)) {
+	defer close(f.ended)
 	for {
 		select {
 		case p := <-f.queue:
@@ -105,14 +152,42 @@ func (f *Feed) handIn(ctx context.Context, in platforms.Inbox, all []*piece, sai
 			last = p.until
 		}
 	}
+	mark(ctx, in, all)
 	for {
 		err := in.Accept(ctx, b)
 		said(err)
 		if err == nil || !time.Now().Before(last) || !backoff.Pause(ctx, min(wait.Next(), time.Until(last))) {
 			for _, p := range all {
+				f.bytes.Add(-p.size())
 				p.done <- err
 			}
 			return
+		}
+	}
+}
+
+// mark notes which of all that ask are known, before any of them is stored. Whoever hands in the same event is in
+// the same feed, so nobody is told twice that his was the first.
+func mark(ctx context.Context, in platforms.Inbox, all []*piece) {
+	d, ok := in.(platforms.Directory)
+	if !ok {
+		return
+	}
+	now := make(map[relay.EventID]bool) // what comes in this batch
+	for _, p := range all {
+		var ids []relay.EventID
+		for _, ev := range p.batch.Events {
+			ids = append(ids, ev.ID)
+		}
+		if p.asks && len(ids) > 0 {
+			seen, err := d.Seen(ctx, ids)
+			p.known = err == nil
+			for n, id := range ids {
+				p.known = p.known && (seen[n] || now[id])
+			}
+		}
+		for _, id := range ids {
+			now[id] = true
 		}
 	}
 }

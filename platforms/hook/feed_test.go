@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -137,6 +138,69 @@ func TestNobodyWaitsForTooMany(t *testing.T) {
 		cancel()
 		if err := NewFeed().Take(ctx, one(0), time.Second); !errors.Is(err, context.Canceled) {
 			t.Error(err)
+		}
+	})
+}
+
+// TestWhoWaitsIsToldTheEnd: a bot that has ended takes nothing, and keeps nobody waiting.
+func TestWhoWaitsIsToldTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, in := NewFeed(), &hung{}
+		ctx, cancel := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		wg.Go(func() { f.Run(ctx, in, func(error) {}) })
+		began := time.Now()
+		for n := range 3 {
+			wg.Go(func() {
+				if err := f.Take(t.Context(), one(n), time.Minute); err == nil {
+					t.Errorf("%d was taken", n)
+				}
+			})
+		}
+		synctest.Wait()
+		cancel()
+		wg.Wait()
+		if err := f.Take(t.Context(), one(4), time.Minute); !errors.Is(err, ErrEnded) || time.Since(began) > time.Second {
+			t.Errorf("%v after %v", err, time.Since(began))
+		}
+	})
+}
+
+// hung is an inbox whose disk never answers.
+type hung struct{ inbox }
+
+func (*hung) Accept(ctx context.Context, _ platforms.Batch) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// TestLargeOnesAreFew: what waits for a disk that hangs is bounded in bytes too, and gives its place back.
+func TestLargeOnesAreFew(t *testing.T) {
+	in := &inbox{takes: time.Minute}
+	fed(t, in, func(t *testing.T, f *Feed) {
+		large := platforms.Batch{
+			Events:      []relay.Event{{ID: "1", Text: strings.Repeat("x", maxBytes/8)}},
+			Undecodable: []platforms.Undecodable{{Raw: make([]byte, maxBytes/8)}},
+		}
+		busy, late := 0, 0
+		for range 6 {
+			switch err := f.Take(t.Context(), large, time.Second); {
+			case errors.Is(err, ErrBusy):
+				busy++
+			case errors.Is(err, ErrLate):
+				late++
+			}
+		}
+		if late != 4 || busy != 2 {
+			t.Errorf("%d taken, %d refused", late, busy)
+		}
+		time.Sleep(10 * time.Minute)
+		if n := f.bytes.Load(); n != 0 {
+			t.Errorf("%d bytes are still counted", n)
+		}
+		huge := platforms.Batch{Undecodable: []platforms.Undecodable{{Raw: make([]byte, maxBytes+1)}}}
+		if err := f.Take(t.Context(), huge, 2*time.Minute); err != nil {
+			t.Errorf("one that is larger alone: %v", err)
 		}
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf16"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/platforms/call"
@@ -18,7 +19,8 @@ import (
 )
 
 const (
-	maxText   = 1600 // characters in a message, which Twilio cuts into segments
+	// maxText is in characters. What takes two UTF-16 units, such as an emoji, may count for two at Twilio.
+	maxText   = 1600
 	maxAnswer = 1 << 20
 )
 
@@ -35,7 +37,7 @@ const (
 
 // Send implements platforms.Platform.
 func (p *Platform) Send(ctx context.Context, a relay.Send) (relay.Result, error) {
-	parts, err := plain.Parts(a.Content, maxText, func(rune) int { return 1 })
+	parts, err := plain.Parts(a.Content, maxText, utf16.RuneLen)
 	if err != nil {
 		return relay.Result{}, &relay.ActionError{Outcome: relay.NotSent, Public: err.Error()}
 	}
@@ -66,7 +68,7 @@ func (l *letter) Send(ctx context.Context, t *turn.Turn) (id relay.MessageID, er
 
 // post sends one message. Its error is a *call.Fault.
 func (p *Platform) post(ctx context.Context, to, text string) (relay.MessageID, error) {
-	form := url.Values{"To": {to}, "Body": {text}, "StatusCallback": {p.origin + platforms.HookPath(p.bot)}}
+	form := url.Values{"To": {to}, "Body": {text}, "StatusCallback": {p.hook}}
 	if strings.HasPrefix(p.from, "MG") {
 		form.Set("MessagingServiceSid", p.from)
 	} else {
@@ -77,7 +79,7 @@ func (p *Platform) post(ctx context.Context, to, text string) (relay.MessageID, 
 	}
 	if err := p.do(ctx, http.MethodPost, "/Messages.json", form, &sent); err != nil {
 		if call.FaultOf(err).Refused(http.StatusUnauthorized) {
-			p.board.Is(platforms.BadCredentials, "Twilio does not accept account_sid with this auth token")
+			p.board.Is(platforms.BadCredentials, badCredentials)
 		}
 		return "", err
 	}
@@ -94,7 +96,7 @@ func (p *Platform) do(ctx context.Context, method, path string, form url.Values,
 	ctx, cancel := context.WithTimeout(ctx, call.Timeout)
 	defer cancel()
 	what := method + " Accounts" + path
-	r, err := http.NewRequestWithContext(ctx, method, p.base+"/2010-04-01/Accounts/"+p.account+path, strings.NewReader(form.Encode()))
+	r, err := http.NewRequestWithContext(ctx, method, p.base+path, strings.NewReader(form.Encode()))
 	if err != nil {
 		return &call.Fault{What: what, Sent: call.Never, Message: "api_base makes no request"}
 	}
@@ -156,8 +158,11 @@ func explained(err error) *relay.ActionError {
 		case codeQueueFull:
 			return "rate limited"
 		}
-		if f.Limited() {
+		switch f.Status {
+		case http.StatusTooManyRequests:
 			return "rate limited"
+		case http.StatusUnauthorized:
+			return "bad_credentials"
 		}
 		return f.Message
 	})

@@ -7,6 +7,7 @@ import (
 	"crypto/subtle"
 	"encoding/base64"
 	"encoding/hex"
+	"maps"
 	"net/url"
 	"slices"
 	"strings"
@@ -20,54 +21,47 @@ const (
 // signature is what Twilio signs of a request: the URL, then each parameter's name and value, by name; the
 // values of a name that comes more than once sorted too, and each once.
 func signature(token []byte, address string, params url.Values) string {
-	var signed strings.Builder
-	signed.WriteString(address)
-	for _, name := range slices.Sorted(keysOf(params)) {
+	m := hmac.New(sha1.New, token)
+	m.Write([]byte(address))
+	for _, name := range slices.Sorted(maps.Keys(params)) {
 		for _, v := range slices.Compact(slices.Sorted(slices.Values(params[name]))) {
-			signed.WriteString(name)
-			signed.WriteString(v)
+			m.Write([]byte(name + v))
 		}
 	}
-	m := hmac.New(sha1.New, token)
-	m.Write([]byte(signed.String()))
 	return base64.StdEncoding.EncodeToString(m.Sum(nil))
 }
 
-func keysOf(params url.Values) func(func(string) bool) {
-	return func(yield func(string) bool) {
-		for name := range params {
-			if !yield(name) {
-				return
-			}
-		}
-	}
-}
-
-// verified reports whether Twilio signed the request for an address of ours, which it may have called with or
-// without the default port. A body that is no form is signed by its hash in the query.
-func verified(token []byte, header string, address *url.URL, body []byte, params url.Values) bool {
-	if want := address.Query().Get(bodyHashKey); want != "" {
+// verified reports whether Twilio signed the request for target, path and query, at one of origins. params are the
+// body's if it is a form; nil with any other body, which is signed by its hash in the query.
+func verified(token []byte, header string, origins []string, target string, body []byte) (params url.Values, ok bool) {
+	_, query, _ := strings.Cut(target, "?")
+	asked, _ := url.ParseQuery(query) // what cannot be read is signed all the same
+	if want := asked.Get(bodyHashKey); want != "" {
 		sum := sha256.Sum256(body)
-		if subtle.ConstantTimeCompare([]byte(want), []byte(hex.EncodeToString(sum[:]))) != 1 {
-			return false
-		}
-		params = nil
+		ok = subtle.ConstantTimeCompare([]byte(want), []byte(hex.EncodeToString(sum[:]))) == 1
+	} else {
+		var err error
+		params, err = url.ParseQuery(string(body))
+		ok = err == nil // what cannot be read is covered by no signature
 	}
-	ok := 0
-	for _, spelled := range spellings(address) {
-		ok |= subtle.ConstantTimeCompare([]byte(header), []byte(signature(token, spelled, params)))
+	found := 0
+	for _, origin := range origins {
+		found |= subtle.ConstantTimeCompare([]byte(header), []byte(signature(token, origin+target, params)))
 	}
-	return ok == 1
+	return params, ok && found == 1
 }
 
-// spellings are the address as it is, and with the default port added or taken off.
-func spellings(u *url.URL) []string {
-	port := map[string]string{"https": "443", "http": "80"}[u.Scheme]
-	plain, with := *u, *u
-	if u.Port() == port {
-		plain.Host = strings.TrimSuffix(u.Host, ":"+port)
-	} else if u.Port() == "" {
-		with.Host = u.Host + ":" + port
+// spellings are the ways in which Twilio may write the address that an operator entered: as it is, without the port,
+// and with the default one.
+func spellings(origin string) []string {
+	all := []string{origin}
+	u, err := url.Parse(origin)
+	if err != nil {
+		return all
 	}
-	return []string{plain.String(), with.String()}
+	port := u.Port()
+	if u.Host = strings.TrimSuffix(u.Host, ":"+port); port == "" {
+		u.Host += ":" + map[string]string{"https": "443", "http": "80"}[u.Scheme]
+	}
+	return append(all, u.String())
 }

@@ -12,13 +12,15 @@
 package sms
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
+	"regexp"
 	"strings"
-	"sync/atomic"
+	"sync"
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
@@ -37,8 +39,7 @@ const (
 	keyAccount = "account_sid"
 	keyFrom    = "from"
 
-	// lookEvery is the pause between two looks whether Twilio accepts the credential.
-	lookEvery = 10 * time.Minute
+	badCredentials = "Twilio does not accept account_sid with this auth token"
 )
 
 // Kind is Twilio, for the list of networks in the binary.
@@ -46,6 +47,7 @@ var Kind = platforms.Kind{
 	Name:       Name,
 	Label:      "SMS",
 	Keys:       settings(),
+	TokenHelp:  "the account's auth token, from Twilio's console",
 	CheckToken: checkToken,
 	CheckID:    checkID,
 	Open:       func(o platforms.Options) (platforms.Platform, error) { return open(o) },
@@ -65,22 +67,22 @@ type Platform struct {
 	account string
 	from    string
 	token   relay.Secret
-	origin  string // our own address, without a path's slash
-	base    string // of the API
+	hook    string   // where Twilio calls
+	origins []string // the ways to write our own address
+	base    string   // of the account at the API
 	api     *call.Client
 	turns   *turn.Turns
 	board   *board.Board
 	feed    *hook.Feed
 	log     *slog.Logger
-
-	called atomic.Bool // Twilio has called
+	// lookEvery is the pause between two looks whether Twilio accepts the credential.
+	lookEvery time.Duration
 }
 
 var (
 	_ platforms.Platform     = (*Platform)(nil)
 	_ platforms.ChatInformer = (*Platform)(nil)
 	_ platforms.DirectChats  = (*Platform)(nil)
-	_ platforms.Limited      = (*Platform)(nil)
 	_ platforms.Locator      = (*Platform)(nil)
 	_ platforms.Roster       = (*Platform)(nil)
 	_ platforms.Hook         = (*Platform)(nil)
@@ -100,15 +102,13 @@ func open(o platforms.Options) (*Platform, error) {
 	if o.PublicURL == "" {
 		return nil, errors.New("public_url is missing: Twilio posts what people write to it, and signs it")
 	}
-	base := o.APIBase
-	if base == "" {
-		base = "https://api.twilio.com"
-	}
+	bot := relay.Bot{Platform: Name, ID: relay.BotID(letters(opts[keyFrom]))}
 	return &Platform{
-		bot:     relay.Bot{Platform: Name, ID: relay.BotID(letters(opts[keyFrom]))},
-		account: opts[keyAccount], from: opts[keyFrom], token: o.Token, origin: o.PublicURL, base: base, log: o.Log,
+		bot: bot, account: opts[keyAccount], from: opts[keyFrom], token: o.Token,
+		hook: o.PublicURL + platforms.HookPath(bot), origins: spellings(o.PublicURL),
+		base: cmp.Or(o.APIBase, "https://api.twilio.com") + "/2010-04-01/Accounts/" + opts[keyAccount], log: o.Log,
 		api: call.New(o.Token, o.Transport, maxAnswer), turns: turn.New(rates(), explained, checkChat),
-		board: board.New(opts[keyFrom]), feed: hook.NewFeed(),
+		board: board.New(opts[keyFrom]), feed: hook.NewFeed(), lookEvery: 10 * time.Minute,
 	}, nil
 }
 
@@ -123,27 +123,28 @@ func letters(s string) string {
 }
 
 func checkToken(s relay.Secret) error {
-	t := s.RevealString()
-	if len(t) < 16 || strings.Trim(t, "0123456789abcdefABCDEFGHIJKLMNOPQRSTUVWXYZghijklmnopqrstuvwxyz") != "" {
+	if t := s.RevealString(); len(t) < 16 || letters(t) != t {
 		return errors.New("the auth token is 32 letters and digits, from Twilio's console")
 	}
 	return nil
 }
 
+var (
+	accountForm = regexp.MustCompile(`^AC[0-9a-f]{32}$`)
+	// fromForm: a number, at Twilio or at WhatsApp; a short code; an RCS agent; a messaging service.
+	fromForm   = regexp.MustCompile(`^(?:(?:whatsapp:)?\+[0-9]{5,15}|[0-9]{3,8}|rcs:[0-9A-Za-z_+-]+|MG[0-9a-f]{32})$`)
+	personForm = regexp.MustCompile(`^(?:[a-z]+:)?\+?[0-9]+$`)
+)
+
 func checkAccount(v string) error {
-	if len(v) != 34 || !strings.HasPrefix(v, "AC") || strings.Trim(v[2:], "0123456789abcdef") != "" {
+	if !accountForm.MatchString(v) {
 		return fmt.Errorf("%q: want the account's SID, AC and 32 hex digits", v)
 	}
 	return nil
 }
 
 func checkFrom(v string) error {
-	number := strings.TrimPrefix(strings.TrimPrefix(v, "whatsapp:"), "rcs:")
-	digits := strings.TrimPrefix(number, "+")
-	isService := len(v) == 34 && strings.HasPrefix(v, "MG") && strings.Trim(v[2:], "0123456789abcdef") == ""
-	isNumber := digits != "" && strings.Trim(digits, "0123456789") == "" && len(digits) <= 15
-	isAgent := strings.HasPrefix(v, "rcs:") && letters(number) != "" && !strings.ContainsAny(number, " \t")
-	if !isService && !isNumber && !isAgent {
+	if !fromForm.MatchString(v) {
 		return fmt.Errorf("%q: want a number like +15005550006, whatsapp:+…, rcs:…, a short code, or MG…", v)
 	}
 	return nil
@@ -151,11 +152,7 @@ func checkFrom(v string) error {
 
 // checkID refuses names: people are known by their numbers.
 func checkID(id string) error {
-	_, rest, prefixed := strings.Cut(id, ":")
-	if !prefixed {
-		rest = id
-	}
-	if digits := strings.TrimPrefix(rest, "+"); digits == "" || strings.Trim(digits, "0123456789") != "" {
+	if !personForm.MatchString(id) {
 		return errors.New("people are known by their numbers, like +4915112345678 or whatsapp:+4915112345678")
 	}
 	return nil
@@ -163,13 +160,7 @@ func checkID(id string) error {
 
 func (p *Platform) Bot() relay.Bot { return p.bot }
 
-func (p *Platform) Status() platforms.Status {
-	s := p.board.Read()
-	if s.State == platforms.Connected && !p.called.Load() {
-		s.Reason = "no request yet: enter " + p.origin + platforms.HookPath(p.bot) + " at Twilio, where the number says what to do when a message comes in"
-	}
-	return s
-}
+func (p *Platform) Status() platforms.Status { return p.board.Read() }
 
 // Descriptor implements platforms.Platform.
 func (p *Platform) Descriptor() relay.Descriptor {
@@ -183,10 +174,10 @@ func (p *Platform) Descriptor() relay.Descriptor {
 func (p *Platform) Run(ctx context.Context, in platforms.Inbox) error {
 	defer p.api.HTTP.CloseIdleConnections()
 	ctx, cancel := context.WithCancel(ctx)
+	var wg sync.WaitGroup
+	defer wg.Wait()
 	defer cancel()
-	fed := make(chan struct{})
-	go func() {
-		defer close(fed)
+	wg.Go(func() {
 		p.feed.Run(ctx, in, func(err error) {
 			if err != nil {
 				p.board.Blocked("what Twilio posts cannot be stored")
@@ -194,11 +185,10 @@ func (p *Platform) Run(ctx context.Context, in platforms.Inbox) error {
 			}
 			p.board.Blocked("")
 		})
-	}()
-	defer func() { cancel(); <-fed }()
+	})
 	err := p.watch(ctx)
 	if errors.Is(err, relay.ErrBadCredentials) {
-		p.board.Is(platforms.BadCredentials, "Twilio does not accept account_sid with this auth token")
+		p.board.Is(platforms.BadCredentials, badCredentials)
 		return err
 	}
 	p.board.Is(platforms.Stopped, "")
@@ -211,7 +201,7 @@ func (p *Platform) watch(ctx context.Context) error {
 	p.board.Is(platforms.Connecting, "")
 	wait := backoff.Backoff{First: time.Second, Max: time.Minute}
 	for ctx.Err() == nil {
-		pause := lookEvery
+		pause := p.lookEvery
 		switch err := p.look(ctx); {
 		case err == nil:
 			wait.Reset()
@@ -248,9 +238,4 @@ func (p *Platform) Locate(_ context.Context, chat relay.ChatID) (relay.Place, er
 // ChatInfo implements platforms.ChatInformer.
 func (p *Platform) ChatInfo(_ context.Context, a relay.GetChatInfo) (relay.Result, error) {
 	return relay.Result{ChatInfo: &relay.ChatInfo{Name: string(a.Chat), Type: relay.ChatDM}}, nil
-}
-
-// WaitOpen implements platforms.Limited.
-func (p *Platform) WaitOpen(ctx context.Context, chat relay.ChatID) error {
-	return p.turns.WaitOpen(ctx, chat)
 }

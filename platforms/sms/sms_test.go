@@ -19,6 +19,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/sessionkey"
 )
 
 const (
@@ -82,7 +83,7 @@ func (tw *twilio) RoundTrip(r *http.Request) (*http.Response, error) {
 	return w.Result(), nil
 }
 
-func opened(t *testing.T, tw *twilio, from, token string) *Platform {
+func opened(t testing.TB, tw *twilio, from, token string) *Platform {
 	t.Helper()
 	p, err := Kind.Open(platforms.Options{
 		Token: relay.NewSecret([]byte(token)), Log: slog.New(slog.DiscardHandler), Transport: tw, PublicURL: "https://relay.example.net",
@@ -117,13 +118,13 @@ func inbound(p *Platform, changes ...string) platforms.HookRequest {
 	for n := 0; n < len(changes); n += 2 {
 		form.Set(changes[n], changes[n+1])
 	}
-	return signedFor(p, form)
+	return signedFor(p.hook, form)
 }
 
-func signedFor(p *Platform, form url.Values) platforms.HookRequest {
+func signedFor(address string, form url.Values) platforms.HookRequest {
 	h := make(http.Header)
-	h.Set(headerSign, signature([]byte(ourToken), p.origin+platforms.HookPath(p.bot), form))
-	return platforms.HookRequest{Method: http.MethodPost, Target: platforms.HookPath(p.bot), Header: h, Body: []byte(form.Encode())}
+	h.Set(headerSign, signature([]byte(ourToken), address, form))
+	return platforms.HookRequest{Method: http.MethodPost, Target: strings.TrimPrefix(address, ourOrigin), Header: h, Body: []byte(form.Encode())}
 }
 
 func TestReceive(t *testing.T) {
@@ -236,7 +237,7 @@ func TestWhatIsNotOnDiskInTimeIsNotConfirmed(t *testing.T) {
 
 func TestStates(t *testing.T) {
 	running(t, &twilio{}, &inbox{}, func(t *testing.T, p *Platform) {
-		if s := p.Status(); s.State != platforms.Connected || !strings.Contains(s.Reason, "https://relay.example.net/webhooks/sms/15005550006") {
+		if s := p.Status(); s.State != platforms.Connected || s.Reason != "" || !strings.Contains(p.HookRules().Enter, "Twilio console") {
 			t.Errorf("before the first request: %+v", s)
 		}
 		p.Receive(t.Context(), inbound(p))
@@ -285,6 +286,12 @@ func TestSendRefused(t *testing.T) {
 	}{
 		"no such number":  {400, `{"code":21211,"message":"invalid"}`, person, "chat not found", relay.NotSent, 1},
 		"no mobile":       {400, `{"code":21614,"message":"x"}`, person, "chat not found", relay.NotSent, 1},
+		"a bad number":    {400, `{"code":21217,"message":"x"}`, person, "chat not found", relay.NotSent, 1},
+		"no credential":   {401, `{"code":20003,"message":"Authenticate"}`, person, "bad_credentials", relay.NotSent, 1},
+		"credential gone": {403, `{"code":20003,"message":"x"}`, person, "bad_credentials", relay.NotSent, 1},
+		"no JSON":         {404, `<html>`, person, "no answer of the API", relay.NotSent, 1},
+		"a gateway's":     {502, `<html>`, person, "timed out: Twilio had an internal error, the outcome is unknown", relay.MaybeSent, 1},
+		"a bad answer":    {201, `<html>`, person, "timed out: Twilio's answer did not come, the outcome is unknown", relay.MaybeSent, 1},
 		"unsubscribed":    {400, `{"code":21610,"message":"x"}`, person, "forbidden: the recipient has unsubscribed", relay.NotSent, 1},
 		"queue full":      {429, `{"code":21611,"message":"x"}`, person, "rate limited", relay.NotSent, 1},
 		"its own words":   {400, `{"code":21408,"message":"Permission to send has not been enabled"}`, person, "Permission to send has not been enabled", relay.NotSent, 1},
@@ -298,8 +305,12 @@ func TestSendRefused(t *testing.T) {
 			if name == "nothing to send" {
 				text = "  "
 			}
-			_, err := opened(t, tw, ourNumber, ourToken).Send(t.Context(), relay.Send{Chat: tc.chat, Content: text})
+			p := opened(t, tw, ourNumber, ourToken)
+			_, err := p.Send(t.Context(), relay.Send{Chat: tc.chat, Content: text})
 			ae, ok := errors.AsType[*relay.ActionError](err)
+			if p.Status().State == platforms.BadCredentials != (tc.want == "bad_credentials") {
+				t.Errorf("%+v", p.Status())
+			}
 			if !ok || ae.Public != tc.want || ae.Outcome != tc.outcome || len(tw.forms) != tc.calls {
 				t.Errorf("%v after %d calls", err, len(tw.forms))
 			}
@@ -325,9 +336,103 @@ func TestARateIsWaitedFor(t *testing.T) {
 	})
 }
 
+// TestNobodyThere: what did not leave is tried again, and is said not to be sent; a rate that lasts likewise.
+func TestNobodyThere(t *testing.T) {
+	for name, tc := range map[string]struct {
+		rt   http.RoundTripper
+		want string
+	}{
+		"no connection": {away{}, "network: Twilio cannot be reached"},
+		"a long rate":   {&twilio{say: func(int) (int, string) { return 429, `{"code":20429,"message":"x"}` }}, "network: rate limited"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				began := time.Now()
+				ctx, cancel := context.WithTimeout(t.Context(), 25*time.Second)
+				defer cancel()
+				p := opened(t, nil, ourNumber, ourToken)
+				p.api.HTTP.Transport = tc.rt
+				_, err := p.Send(ctx, relay.Send{Chat: person, Content: "x"})
+				if ae := relay.Explain(err); ae == nil || ae.Public != tc.want || ae.Outcome != relay.NotSent || time.Since(began) < 10*time.Second {
+					t.Errorf("%v after %v", err, time.Since(began))
+				}
+			})
+		})
+	}
+}
+
+// away is a network that is not there.
+type away struct{}
+
+func (away) RoundTrip(*http.Request) (*http.Response, error) { return nil, errors.New("no route") }
+
+// TestSessionKeys: as a gateway computes them that talks to Twilio itself.
+func TestSessionKeys(t *testing.T) {
+	p := opened(t, &twilio{}, ourNumber, ourToken)
+	for from, want := range map[string]relay.SessionKey{
+		"+4915112345678":          "agent:main:sms:dm:+4915112345678",
+		"whatsapp:+4915112345678": "agent:main:sms:dm:whatsapp:+4915112345678",
+	} {
+		ev, _ := p.event(url.Values{"MessageSid": {"SM1"}, "From": {from}}, time.Now())
+		if got := sessionkey.Build(ev.Source, sessionkey.Options{}); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+}
+
+// TestOwnWords: what the number itself sends, or sends itself, starts no conversation.
+func TestOwnWords(t *testing.T) {
+	for name, tc := range map[string]struct {
+		from, to, sender string
+		own              bool
+	}{
+		"a person":          {ourNumber, ourNumber, person, false},
+		"the number":        {ourNumber, ourNumber, ourNumber, true},
+		"of a service":      {"MG00000000000000000000000000000001", "+1", "+1", true},
+		"on WhatsApp":       {"whatsapp:" + ourNumber, "whatsapp:" + ourNumber, "whatsapp:" + ourNumber, true},
+		"its SMS neighbour": {"whatsapp:" + ourNumber, "whatsapp:" + ourNumber, ourNumber, false},
+	} {
+		p := opened(t, &twilio{}, tc.from, ourToken)
+		ev, ok := p.event(url.Values{"MessageSid": {"SM1"}, "From": {tc.sender}, "To": {tc.to}}, time.Now())
+		if !ok || ev.Traits.Own != tc.own {
+			t.Errorf("%s: %+v", name, ev.Traits)
+		}
+	}
+}
+
+// TestTheServiceReceives: a message for one of its numbers is its own.
+func TestTheServiceReceives(t *testing.T) {
+	const service = "MG00000000000000000000000000000001"
+	for sid, want := range map[string]platforms.HookRefusal{service: "", "MG2": platforms.WrongRecipient, "": platforms.WrongRecipient} {
+		synctest.Test(t, func(t *testing.T) {
+			p, in := opened(t, &twilio{}, service, ourToken), &inbox{}
+			ctx, cancel := context.WithCancel(t.Context())
+			done := make(chan error, 1)
+			go func() { done <- p.Run(ctx, in) }()
+			if a := p.Receive(t.Context(), inbound(p, "MessagingServiceSid", sid)); a.Refused != want || (len(in.got.Events) == 1) != (want == "") {
+				t.Errorf("%q: %+v, %d events", sid, a, len(in.got.Events))
+			}
+			cancel()
+			<-done
+		})
+	}
+}
+
+// TestWhatBecameOfOnes: every word is counted that is known, and no other.
+func TestWhatBecameOfOnes(t *testing.T) {
+	p := opened(t, &twilio{}, ourNumber, ourToken)
+	for status, want := range map[string]string{"sent": "sent", "delivered": "delivered", "undelivered": "undelivered", "failed": "failed", "read": "read", "queued": "queued", "sending": "", "x": ""} {
+		a := p.Receive(t.Context(), inbound(p, "SmsStatus", status, "MessageStatus", status, "ErrorCode", "30007"))
+		if a.Status != 200 || a.Note != want || a.Refused != "" {
+			t.Errorf("%s: %+v", status, a)
+		}
+	}
+}
+
 func TestSettings(t *testing.T) {
 	for v, ok := range map[string]bool{
 		ourNumber: true, "whatsapp:+15005550006": true, "rcs:agent_1": true, "12345": true, "MG00000000000000000000000000000001": true,
+		"whatsapp:12345": false, "rcs:": false, "15005550006": false, "whatsapp:rcs:+15005550006": false, "+15005550006\n": false,
 		"": false, "ann": false, "+1 500": false, "MG1": false, "whatsapp:ann": false,
 	} {
 		if (checkFrom(v) == nil) != ok {
@@ -339,5 +444,29 @@ func TestSettings(t *testing.T) {
 	}
 	if checkAccount(ourAccount) != nil || checkAccount("SK0") == nil || checkToken(relay.NewSecret([]byte("x"))) == nil {
 		t.Error("account or token")
+	}
+}
+
+// TestAPathBeforeOurs: a proxy takes the path of public_url off, and Twilio signs with it.
+func TestAPathBeforeOurs(t *testing.T) {
+	p, err := Kind.Open(platforms.Options{
+		Token: relay.NewSecret([]byte(ourToken)), Log: slog.New(slog.DiscardHandler), Transport: &twilio{}, PublicURL: "https://relay.example.net/y",
+		Values: map[string]string{"account_sid": ourAccount, "from": ourNumber},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	status := url.Values{"MessageStatus": {"delivered"}, "MessageSid": {"SM1"}, "AccountSid": {ourAccount}}
+	for address, want := range map[string]int{
+		"https://relay.example.net/y/webhooks/sms/15005550006?a=b%20c":     http.StatusOK,
+		"https://relay.example.net:443/y/webhooks/sms/15005550006?a=b%20c": http.StatusOK,
+		"https://relay.example.net/webhooks/sms/15005550006?a=b%20c":       http.StatusUnauthorized,
+	} {
+		h := make(http.Header)
+		h.Set(headerSign, signature([]byte(ourToken), address, status))
+		r := platforms.HookRequest{Method: http.MethodPost, Target: "/webhooks/sms/15005550006?a=b%20c", Header: h, Body: []byte(status.Encode())}
+		if a := p.(platforms.Hook).Receive(t.Context(), r); a.Status != want {
+			t.Errorf("signed for %s: %d, want %d", address, a.Status, want)
+		}
 	}
 }

@@ -2,6 +2,7 @@ package webhook
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -28,7 +29,10 @@ const (
 
 // HookRules implements platforms.Hook.
 func (p *Platform) HookRules() platforms.HookRules {
-	return platforms.HookRules{Methods: []string{http.MethodPost}, MaxBody: maxBody}
+	return platforms.HookRules{
+		Methods: []string{http.MethodPost}, MaxBody: maxBody,
+		Enter: "the sender", Doubt: "does the sender sign with a line of secret_file, in the form of Standard Webhooks?",
+	}
 }
 
 // Receive implements platforms.Hook.
@@ -48,13 +52,11 @@ func (p *Platform) Receive(ctx context.Context, r platforms.HookRequest) platfor
 		body, _ := json.Marshal(map[string]string{"error": err.Error()}) // of strings: cannot fail
 		return platforms.HookAnswer{Status: http.StatusBadRequest, Type: jsonType, Body: body, Refused: platforms.Unreadable}
 	}
-	if p.seen(ctx, ev.ID) {
-		return hook.OK(jsonType, `{"accepted":true,"duplicate":true}`)
-	}
-	if err := p.feed.Take(ctx, platforms.Batch{Events: []relay.Event{ev}}, wait); err != nil {
+	known, err := p.feed.TakeNew(ctx, platforms.Batch{Events: []relay.Event{ev}}, wait)
+	if err != nil {
 		return hook.Unstored()
 	}
-	return hook.OK(jsonType, `{"accepted":true,"duplicate":false}`)
+	return hook.OK(jsonType, fmt.Sprintf(`{"accepted":true,"duplicate":%t}`, known))
 }
 
 // message is the body of a request: a message, or an event as other services send them.
@@ -81,17 +83,14 @@ func (p *Platform) event(id string, at time.Time, body []byte) (ev relay.Event, 
 		return ev, err
 	}
 	user, name := relay.UserID(p.name), p.name
+	if err := cmp.Or(checkName("user", m.User), checkName("chat", m.Chat)); err != nil {
+		return ev, err
+	}
 	if m.User != "" {
-		if err := checkName("user", m.User); err != nil {
-			return ev, err
-		}
 		user, name = user+relay.UserID(":"+m.User), m.User
 	}
 	chat := relay.ChatID(user)
 	if m.Chat != "" {
-		if err := checkName("chat", m.Chat); err != nil {
-			return ev, err
-		}
 		chat += relay.ChatID("/" + m.Chat)
 	}
 	kind := relay.TypeText
@@ -101,7 +100,7 @@ func (p *Platform) event(id string, at time.Time, body []byte) (ev relay.Event, 
 	return relay.Event{
 		ID: relay.EventID(id), Bot: p.bot, At: at, Type: kind, Text: text, MessageID: relay.MessageID(id),
 		Source: relay.Source{
-			Platform: Name, ChatID: chat, ChatType: relay.ChatDM, ChatName: m.Chat,
+			Platform: Name, ChatID: chat, ChatType: relay.ChatDM, ChatName: cmp.Or(m.Chat, name),
 			UserID: user, UserName: name, UserDisplayName: name, MessageID: relay.MessageID(id),
 		},
 		Traits: relay.Traits{Addressed: true},
@@ -115,7 +114,7 @@ func (m message) said() (string, error) {
 			return "", errors.New(`"text" is missing`)
 		}
 		var data bytes.Buffer
-		if len(m.Data) > 0 {
+		if string(m.Data) != "null" && len(m.Data) > 0 {
 			_ = json.Compact(&data, m.Data) // it was parsed
 		}
 		return strings.TrimSpace(m.Type + "\n" + data.String()), nil
@@ -144,14 +143,4 @@ func unreadable(err error) error {
 		return fmt.Errorf("%q: want %s", te.Field, te.Type)
 	}
 	return errors.New("the body is no JSON object")
-}
-
-// seen reports whether the event was stored before.
-func (p *Platform) seen(ctx context.Context, ev relay.EventID) bool {
-	d := p.directory.Load()
-	if d == nil {
-		return false
-	}
-	seen, err := (*d).Seen(ctx, []relay.EventID{ev})
-	return err == nil && len(seen) == 1 && seen[0]
 }

@@ -6,11 +6,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
 
+	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/platforms/call"
 	"github.com/hermes-connector/hermes-connector/platforms/markdown"
 	"github.com/hermes-connector/hermes-connector/platforms/pace"
@@ -18,8 +19,13 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// maxAnswer bounds what is read of a receiver's answer, in bytes.
-const maxAnswer = 64 << 10
+const (
+	// maxAnswer bounds what is read of a receiver's answer, in bytes.
+	maxAnswer = 64 << 10
+	// tryTime is how long a receiver may take, so that there is time for another try within an action's.
+	tryTime = 10 * time.Second
+	errGone = "webhook: the receiver wants no more messages"
+)
 
 // answer is what is posted to reply_url.
 type answer struct {
@@ -36,6 +42,8 @@ func (p *Platform) Send(ctx context.Context, a relay.Send) (relay.Result, error)
 	switch {
 	case p.reply == "":
 		return relay.Result{}, &relay.ActionError{Outcome: relay.NotSent, Public: "webhook: no reply_url"}
+	case p.gone.Load():
+		return relay.Result{}, &relay.ActionError{Outcome: relay.NotSent, Public: errGone}
 	case strings.TrimSpace(content) == "":
 		return relay.Result{}, &relay.ActionError{Outcome: relay.NotSent, Public: "the message is empty"}
 	case markdown.TooLong(content):
@@ -46,16 +54,10 @@ func (p *Platform) Send(ctx context.Context, a relay.Send) (relay.Result, error)
 
 // parts cuts a text between characters where it is longer than a message may be.
 func parts(text string) (out []string) {
-	for utf8.RuneCountInString(text) > maxText {
-		at, n := 0, 0
-		for at = range text {
-			if n++; n > maxText {
-				break
-			}
-		}
-		out, text = append(out, text[:at]), text[at:]
+	for part := range slices.Chunk([]rune(text), maxText) {
+		out = append(out, string(part))
 	}
-	return append(out, text)
+	return out
 }
 
 // letter is a text on its way, in parts.
@@ -88,7 +90,7 @@ func (l *letter) Send(ctx context.Context, t *turn.Turn) (relay.MessageID, error
 
 // post posts a message once. Its error is a *call.Fault.
 func (p *Platform) post(ctx context.Context, id string, body []byte) error {
-	ctx, cancel := context.WithTimeout(ctx, call.Timeout)
+	ctx, cancel := context.WithTimeout(ctx, tryTime)
 	defer cancel()
 	fault := &call.Fault{What: "post"}
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, p.reply, bytes.NewReader(body))
@@ -102,15 +104,17 @@ func (p *Platform) post(ctx context.Context, id string, body []byte) error {
 	r.Header.Set(headerTime, seconds)
 	r.Header.Set(headerSign, signature(p.keys[0], id, seconds, body))
 	a, failed := p.out.Do(r, "post")
-	if failed != nil {
-		return failed
-	}
 	fault.Status, fault.Message = a.Status, http.StatusText(a.Status)
 	switch {
-	case a.Status >= 200 && a.Status < 300:
+	case a.Status >= 200 && a.Status < 300: // whatever else it says
 		return nil
+	case failed != nil:
+		return failed
 	case a.Status >= 500: // it may have done something
 	default:
+		if a.Status == http.StatusGone && !p.gone.Swap(true) {
+			p.board.Is(platforms.Degraded, "reply_url wants no more answers (410): take it out, or name another one, and restart")
+		}
 		fault.Sent = call.Refused
 		if d, ok := call.Seconds(a.Header.Get("Retry-After")); ok {
 			fault.RetryAfter = d
@@ -126,14 +130,19 @@ func explained(err error) *relay.ActionError {
 		case f.Limited():
 			return "rate limited"
 		case f.Status == http.StatusGone:
-			return "webhook: the receiver wants no more messages"
+			return errGone
 		}
 		return fmt.Sprintf("webhook: the receiver answered %d", f.Status)
 	})
 }
 
-// checkChat: every chat is one of the hook's own, which the gate sees to.
-func checkChat(relay.ChatID) error { return nil }
+// checkChat refuses a chat that is not the hook's own.
+func (p *Platform) checkChat(chat relay.ChatID) error {
+	if _, ok := p.DirectUser(chat); !ok {
+		return &relay.ActionError{Outcome: relay.NotSent, Public: "chat not found"}
+	}
+	return nil
+}
 
 // rates keep a gateway that has run wild from flooding the receiver.
 func rates() pace.Rates {

@@ -2,6 +2,7 @@ package webhook
 
 import (
 	"crypto/hmac"
+	"crypto/rand"
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/base64"
@@ -28,16 +29,14 @@ const (
 
 // NewSecret draws a secret, as a line of a secret file.
 func NewSecret() relay.Secret {
-	return relay.NewSecret([]byte(secretPrefix + base64.StdEncoding.EncodeToString(randomBytes(32))))
+	key := make([]byte, 32)
+	_, _ = rand.Read(key) // never fails: it ends the process instead
+	return relay.NewSecret([]byte(secretPrefix + base64.StdEncoding.EncodeToString(key)))
 }
 
 // keys are the signing keys of a secret's lines, the first of which signs.
 func keys(secret relay.Secret) (out [][]byte, err error) {
-	for line := range strings.Lines(secret.RevealString()) {
-		line = strings.TrimSpace(line)
-		if line == "" {
-			continue
-		}
+	for line := range strings.FieldsSeq(secret.RevealString()) {
 		rest, ok := strings.CutPrefix(line, secretPrefix)
 		if !ok {
 			return nil, errors.New("a line of the secret does not begin with whsec_; " + secretFormHelp)

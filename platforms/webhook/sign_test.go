@@ -5,7 +5,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
+	"github.com/hermes-connector/hermes-connector/platforms/hook"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
@@ -28,18 +30,16 @@ func TestSignatureVectors(t *testing.T) {
 		if !verified(keys, header, v.id, v.at, []byte(v.body)) {
 			t.Errorf("%s: not verified", v.id)
 		}
-		for at := range len(v.want) * 8 { // no bit of the signature may change
-			b := []byte(v.want)
-			b[at/8] ^= 1 << (at % 8)
-			if verified(keys, string(b), v.id, v.at, []byte(v.body)) {
-				t.Fatalf("bit %d of the signature may change", at)
+		for flipped := range flips(v.want) { // no bit of the signature may change
+			if verified(keys, flipped, v.id, v.at, []byte(v.body)) {
+				t.Errorf("the signature %q", flipped)
 			}
 		}
-		for at := range len(v.body) * 8 { // nor of what it covers
-			b := []byte(v.body)
-			b[at/8] ^= 1 << (at % 8)
-			if verified(keys, v.want, v.id, v.at, b) {
-				t.Fatalf("bit %d of the body may change", at)
+		for flipped := range flips(v.id + "." + v.at + "." + v.body) { // nor of what it covers
+			id, rest, _ := strings.Cut(flipped, ".")
+			at, body, _ := strings.Cut(rest, ".")
+			if isID(id) && verified(keys, v.want, id, at, []byte(body)) {
+				t.Errorf("signed: %q", flipped)
 			}
 		}
 	}
@@ -86,4 +86,104 @@ func request(id string, at time.Time, body string) (h http.Header) {
 	h.Set(headerTime, seconds)
 	h.Set(headerSign, signature(keys[0], id, seconds, []byte(body)))
 	return h
+}
+
+// flips are s with one bit changed.
+func flips(s string) func(func(string) bool) {
+	return func(yield func(string) bool) {
+		for at := range len(s) * 8 {
+			b := []byte(s)
+			b[at/8] ^= 1 << (at % 8)
+			if !yield(string(b)) {
+				return
+			}
+		}
+	}
+}
+
+// TestSeveralSecrets: each verifies, and the first signs.
+func TestSeveralSecrets(t *testing.T) {
+	another := NewSecret().RevealString()
+	both, err := keys(relay.NewSecret([]byte(another + "\n" + specSecret + "\n")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, _ := keys(relay.NewSecret([]byte(another)))
+	old, _ := keys(relay.NewSecret([]byte(specSecret)))
+	if by := signature(both[0], "a", "1", nil); by != signature(first[0], "a", "1", nil) || !verified(both, by, "a", "1", nil) {
+		t.Error("the first does not sign")
+	}
+	if !verified(both, signature(old[0], "a", "1", nil), "a", "1", nil) || verified(old, signature(first[0], "a", "1", nil), "a", "1", nil) {
+		t.Error("the second does not verify, or what is not there does")
+	}
+}
+
+// FuzzHeaders: no header that a stranger can think of is taken for a signature.
+func FuzzHeaders(f *testing.F) {
+	f.Add("msg_p5jXN8AQM9LWM0D4loKWxJek", "1614265330", "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=", `{"test": 2432232314}`)
+	f.Add("a", "1", "v1a,abc v1, v1,c2hvcnQ=", "")
+	key, _ := keys(NewSecret())
+	f.Fuzz(func(t *testing.T, id, at, header, body string) {
+		if verified(key, header, id, at, []byte(body)) {
+			t.Fatal("forged")
+		}
+		if !isID(id) {
+			return
+		}
+		if !verified(key, "v2,x "+signature(key[0], id, at, []byte(body)), id, at, []byte(body)) {
+			t.Fatal("not verified")
+		}
+		if when, a, ok := hook.Stale(at, time.Now()); ok == (a.Status != 0) || ok && time.Since(when).Abs() > hook.Fresh+time.Minute {
+			t.Errorf("%q: %v, %d", at, when, a.Status)
+		}
+	})
+}
+
+// FuzzKeys: a secret's text makes keys or an error, which does not quote it.
+func FuzzKeys(f *testing.F) {
+	f.Add(specSecret + "\n" + specSecret)
+	f.Add("whsec_")
+	f.Fuzz(func(t *testing.T, text string) {
+		got, err := keys(relay.NewSecret([]byte(text)))
+		if (len(got) == 0) != (err != nil) {
+			t.Fatalf("%d keys, %v", len(got), err)
+		}
+		for _, k := range got {
+			if len(k) < minSecret || len(k) > maxSecret {
+				t.Errorf("a key of %d bytes", len(k))
+			}
+		}
+	})
+}
+
+// FuzzBody: a body makes an event of this hook's, or an error that a caller may read.
+func FuzzBody(f *testing.F) {
+	for _, body := range []string{
+		`{"text":"The doorbell rang","user":"door","title":"Doorbell","chat":"7"}`, `{"type":"a.b","data":{"x":[1,null]}}`, `{"text":"/new"}`, `[]`, `{"text":"\ud800"}`,
+	} {
+		f.Add([]byte(body))
+	}
+	p := opened(f, "", nil)
+	f.Fuzz(func(t *testing.T, body []byte) {
+		ev, err := p.event("msg_1", time.Now(), body)
+		if err != nil {
+			return
+		}
+		user, ok := p.DirectUser(ev.Source.ChatID)
+		if !ok || user != ev.Source.UserID || ev.Text == "" || !utf8.ValidString(ev.Text+string(ev.Source.ChatID)) || strings.Count(string(user), ":") > 1 {
+			t.Errorf("%q: %+v", body, ev)
+		}
+	})
+}
+
+// BenchmarkReceive is verifying and normalising one message: at most 0.5 ms and 64 KiB.
+func BenchmarkReceive(b *testing.B) {
+	p, body := opened(b, "", nil), []byte(`{"text":"The doorbell rang","user":"door","title":"Doorbell"}`)
+	b.ReportAllocs()
+	for b.Loop() {
+		ok := verified(p.keys, "v1,/vN94lzi/NWsVP3XZJg2gm6M2plcnqDxwv7WwlHLndg=", "msg_doorbell_1", "1767225600", body)
+		if _, err := p.event("msg_doorbell_1", time.Now(), body); !ok || err != nil {
+			b.Fatal("not received")
+		}
+	}
 }

@@ -12,7 +12,6 @@ package webhook
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"net/url"
@@ -42,6 +41,7 @@ var Kind = platforms.Kind{
 	Label:      "Web hook",
 	Keys:       settings(),
 	Token:      "secret",
+	TokenHelp:  "in place of token_file: lines of whsec_…, as hermes-connector webhook secret writes them; all verify, the first signs",
 	CheckToken: func(s relay.Secret) error { _, err := keys(s); return err },
 	Open:       func(o platforms.Options) (platforms.Platform, error) { return open(o) },
 }
@@ -49,7 +49,7 @@ var Kind = platforms.Kind{
 func settings() []platforms.Key {
 	return []platforms.Key{
 		{Name: keyName, Check: checkHook, Help: "the hook's name: small letters, digits and '-', at most 32; its path is /webhooks/webhook/NAME"},
-		{Name: keyReplyURL, Check: checkReplyURL, Help: "where the agent's answers are posted, signed; none: the agent cannot answer"},
+		{Name: keyReplyURL, Check: checkReplyURL, Outside: true, Help: "where the agent's answers are posted, signed; none: the agent cannot answer"},
 	}
 }
 
@@ -64,8 +64,7 @@ type Platform struct {
 	turns *turn.Turns
 	board *board.Board
 	feed  *hook.Feed
-
-	directory atomic.Pointer[platforms.Directory] // set by Run
+	gone  atomic.Bool // the receiver wants no more answers
 }
 
 var (
@@ -86,11 +85,13 @@ func open(o platforms.Options) (*Platform, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Platform{
-		bot: relay.Bot{Platform: Name, ID: relay.BotID(opts[keyName])}, name: opts[keyName], keys: keys, reply: opts[keyReplyURL],
-		out: call.New(o.Token, o.Outside, maxAnswer), turns: turn.New(rates(), explained, checkChat),
+	bot := relay.Bot{Platform: Name, ID: relay.BotID(opts[keyName])}
+	p := &Platform{
+		bot: bot, name: opts[keyName], keys: keys, reply: opts[keyReplyURL], out: call.New(o.Token, o.Outside, maxAnswer),
 		board: board.New(opts[keyName]), feed: hook.NewFeed(),
-	}, nil
+	}
+	p.turns = turn.New(rates(), explained, p.checkChat)
+	return p, nil
 }
 
 func checkHook(v string) error {
@@ -126,9 +127,6 @@ func (p *Platform) Descriptor() relay.Descriptor {
 
 // Run implements platforms.Platform. Nobody has to accept the hook's secret: it is connected at once.
 func (p *Platform) Run(ctx context.Context, in platforms.Inbox) error {
-	if d, ok := in.(platforms.Directory); ok {
-		p.directory.Store(&d)
-	}
 	defer p.out.HTTP.CloseIdleConnections()
 	p.board.Is(platforms.Connected, "")
 	p.feed.Run(ctx, in, func(err error) {
@@ -166,10 +164,4 @@ func (p *Platform) Locate(_ context.Context, chat relay.ChatID) (relay.Place, er
 // ChatInfo implements platforms.ChatInformer.
 func (p *Platform) ChatInfo(_ context.Context, a relay.GetChatInfo) (relay.Result, error) {
 	return relay.Result{ChatInfo: &relay.ChatInfo{Name: string(a.Chat), Type: relay.ChatDM}}, nil
-}
-
-func randomBytes(n int) []byte {
-	b := make([]byte, n)
-	_, _ = rand.Read(b) // never fails: it ends the process instead
-	return b
 }

@@ -2,12 +2,13 @@ package webhook
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httptrace"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/sessionkey"
 )
 
 func itoa(n int64) string { return strconv.FormatInt(n, 10) }
@@ -27,9 +29,12 @@ type inbox struct {
 	events []relay.Event
 	fail   error
 	hang   bool
+	drops  bool          // everything, as the hub drops what nobody is bound to
+	takes  time.Duration // of every batch
 }
 
 func (in *inbox) Accept(ctx context.Context, b platforms.Batch) error {
+	time.Sleep(in.takes)
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	if in.hang {
@@ -38,8 +43,12 @@ func (in *inbox) Accept(ctx context.Context, b platforms.Batch) error {
 		in.mu.Lock()
 		return ctx.Err()
 	}
-	if in.fail == nil {
-		in.events = append(in.events, b.Events...)
+	if in.fail == nil && !in.drops {
+		for _, ev := range b.Events {
+			if !slices.ContainsFunc(in.events, func(e relay.Event) bool { return e.ID == ev.ID }) {
+				in.events = append(in.events, ev)
+			}
+		}
 	}
 	return in.fail
 }
@@ -64,7 +73,7 @@ func (in *inbox) Seen(_ context.Context, events []relay.EventID) ([]bool, error)
 func running(t *testing.T, reply string, in *inbox, test func(p *Platform)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		p := opened(t, reply)
+		p := opened(t, reply, nil)
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() { done <- p.Run(ctx, in) }()
@@ -77,11 +86,12 @@ func running(t *testing.T, reply string, in *inbox, test func(p *Platform)) {
 	})
 }
 
-func opened(t *testing.T, reply string) *Platform {
+func opened(t testing.TB, reply string, r http.RoundTripper) *Platform {
 	t.Helper()
 	p, err := Kind.Open(platforms.Options{
 		Token: relay.NewSecret([]byte(specSecret)), Log: slog.New(slog.DiscardHandler),
-		Values: map[string]string{"name": "doorbell", "reply_url": reply},
+		Outside: r,
+		Values:  map[string]string{"name": "doorbell", "reply_url": reply},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -103,19 +113,23 @@ func TestReceive(t *testing.T) {
 		user   relay.UserID
 		text   string
 	}{
-		"text":          {`{"text":"The doorbell rang"}`, 200, `{"accepted":true,"duplicate":false}`, "doorbell", "doorbell", "The doorbell rang"},
-		"user and chat": {`{"text":"hi","user":"front","chat":"7"}`, 200, "", "doorbell:front/7", "doorbell:front", "hi"},
-		"title":         {`{"text":"rang","title":"Doorbell"}`, 200, "", "doorbell", "doorbell", "Doorbell\nrang"},
-		"command":       {`{"text":"/new","title":"Doorbell"}`, 200, "", "doorbell", "doorbell", "/new"},
-		"event":         {`{"type":"order.created","data":{ "id": 1 }}`, 200, "", "doorbell", "doorbell", "order.created\n{\"id\":1}"},
-		"no text":       {`{"user":"x"}`, 400, `\"text\" is missing`, "", "", ""},
-		"empty text":    {`{"text":" "}`, 400, `\"text\" is empty`, "", "", ""},
-		"text a number": {`{"text":1}`, 400, `\"text\": want string`, "", "", ""},
-		"bad user":      {`{"text":"x","user":"a/b"}`, 400, `\"user\"`, "", "", ""},
-		"another hook":  {`{"text":"x","user":"a:b"}`, 400, `\"user\"`, "", "", ""},
-		"bad chat":      {`{"text":"x","chat":"a\nb"}`, 400, `\"chat\"`, "", "", ""},
-		"no object":     {`[]`, 400, "no JSON object", "", "", ""},
-		"no JSON":       {`{`, 400, "no JSON object", "", "", ""},
+		"text":           {`{"text":"The doorbell rang"}`, 200, `{"accepted":true,"duplicate":false}`, "doorbell", "doorbell", "The doorbell rang"},
+		"user and chat":  {`{"text":"hi","user":"front","chat":"7"}`, 200, "", "doorbell:front/7", "doorbell:front", "hi"},
+		"title":          {`{"text":"rang","title":"Doorbell"}`, 200, "", "doorbell", "doorbell", "Doorbell\nrang"},
+		"command":        {`{"text":"/new","title":"Doorbell"}`, 200, "", "doorbell", "doorbell", "/new"},
+		"event, no data": {`{"type":"ping","data":null}`, 200, "", "doorbell", "doorbell", "ping"},
+		"event":          {`{"type":"order.created","data":{ "id": 1 }}`, 200, "", "doorbell", "doorbell", "order.created\n{\"id\":1}"},
+		"no text":        {`{"user":"x"}`, 400, `\"text\" is missing`, "", "", ""},
+		"empty text":     {`{"text":" "}`, 400, `\"text\" is empty`, "", "", ""},
+		"text a number":  {`{"text":1}`, 400, `\"text\": want string`, "", "", ""},
+		"bad user":       {`{"text":"x","user":"a/b"}`, 400, `\"user\"`, "", "", ""},
+		"another hook":   {`{"text":"x","user":"a:b"}`, 400, `\"user\"`, "", "", ""},
+		"bad chat":       {`{"text":"x","chat":"a\nb"}`, 400, `\"chat\"`, "", "", ""},
+		"long user":      {`{"text":"x","user":"` + strings.Repeat("ü", 65) + `"}`, 400, `\"user\"`, "", "", ""},
+		"no type":        {`{"data":{}}`, 400, `\"text\" is missing`, "", "", ""},
+		"not UTF-8":      {"{\"text\":\"\xff\"}", 400, "not UTF-8", "", "", ""},
+		"no object":      {`[]`, 400, "no JSON object", "", "", ""},
+		"no JSON":        {`{`, 400, "no JSON object", "", "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			in := &inbox{}
@@ -133,6 +147,9 @@ func TestReceive(t *testing.T) {
 				ev := in.events[0]
 				if ev.Source.ChatID != tc.chat || ev.Source.UserID != tc.user || ev.Text != tc.text || ev.Source.ChatType != relay.ChatDM {
 					t.Errorf("%+v", ev)
+				}
+				if got, want := sessionkey.Build(ev.Source, sessionkey.Options{}), "agent:main:webhook:dm:"+string(tc.chat); string(got) != want {
+					t.Errorf("session key %s, want %s", got, want)
 				}
 				if user, ok := p.DirectUser(ev.Source.ChatID); !ok || user != tc.user {
 					t.Errorf("the chat is %q's", user)
@@ -194,70 +211,205 @@ func TestWhatIsNotOnDiskInTimeIsNotConfirmed(t *testing.T) {
 	}
 }
 
-// receiver is who gets the agent's answers.
-func receiver(t *testing.T, answer func(w http.ResponseWriter, n int)) (url string, got *[]http.Header, bodies *[]string) {
-	t.Helper()
-	got, bodies = new([]http.Header), new([]string)
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		body, _ := io.ReadAll(r.Body)
-		*got, *bodies = append(*got, r.Header), append(*bodies, string(body))
-		answer(w, len(*got))
-	}))
-	t.Cleanup(s.Close)
-	return s.URL, got, bodies
+// receiver is who gets the agent's answers: a transport, so that time can be a bubble's own. answer is what it says
+// to the n-th request, from 1; status 0: the connection breaks after the request was read.
+type receiver struct {
+	answer func(n int) (status int, body string)
+	mu     sync.Mutex
+	heads  []http.Header
+	bodies []string
+	at     []time.Time
 }
 
+func (r *receiver) RoundTrip(q *http.Request) (*http.Response, error) {
+	body, _ := io.ReadAll(q.Body)
+	r.mu.Lock()
+	r.heads, r.bodies, r.at = append(r.heads, q.Header), append(r.bodies, string(body)), append(r.at, time.Now())
+	n := len(r.at)
+	r.mu.Unlock()
+	status, said := r.answer(n)
+	if status == 0 {
+		httptrace.ContextClientTrace(q.Context()).WroteHeaders()
+		<-q.Context().Done()
+		return nil, q.Context().Err()
+	}
+	w := httptest.NewRecorder()
+	w.WriteHeader(status)
+	_, _ = io.WriteString(w, said)
+	return w.Result(), nil
+}
+
+func always(status int, body string) func(int) (int, string) {
+	return func(int) (int, string) { return status, body }
+}
+
+// TestSend: an outcome that is unknown is asked for again under the same id, signed anew.
 func TestSend(t *testing.T) {
-	url, got, bodies := receiver(t, func(w http.ResponseWriter, n int) {
-		if n == 1 {
-			w.WriteHeader(http.StatusBadGateway)
-		}
-	})
-	p := opened(t, url)
-	ctx, cancel := context.WithTimeout(t.Context(), 25*time.Second)
-	defer cancel()
-	res, err := p.Send(ctx, relay.Send{Chat: "doorbell:front/7", Content: "**come in**", ReplyTo: "msg_1"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(*got) != 2 { // the first try had an unknown outcome, and may be repeated
-		t.Fatalf("%d requests", len(*got))
-	}
-	for n, h := range *got {
-		if h.Get(headerID) != string(res.MessageID) || !verified(p.keys, h.Get(headerSign), h.Get(headerID), h.Get(headerTime), []byte((*bodies)[n])) {
-			t.Errorf("request %d: %v, message %s", n, h, res.MessageID)
-		}
-	}
-	var a answer
-	if err := json.Unmarshal([]byte((*bodies)[1]), &a); err != nil || a != (answer{Type: "message", Text: "**come in**", Chat: "7", User: "front", ReplyTo: "msg_1"}) {
-		t.Errorf("%+v, %v", a, err)
+	for name, answer := range map[string]func(n int) (int, string){
+		"an inner error": func(n int) (int, string) { return map[int]int{1: 502, 2: 500}[n], "" },
+		"no answer":      func(n int) (int, string) { return []int{0, 0, 204}[n-1], "" },
+		"told to wait":   func(n int) (int, string) { return []int{429, 429, 200}[n-1], "" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := &receiver{answer: func(n int) (int, string) {
+					if status, body := answer(n); n < 3 {
+						return status, body
+					}
+					return 202, strings.Repeat("x", maxAnswer+1) // whatever it says
+				}}
+				p := opened(t, "https://example.net/in", r)
+				ctx, cancel := context.WithTimeout(t.Context(), 25*time.Second)
+				defer cancel()
+				res, err := p.Send(ctx, relay.Send{Chat: "doorbell:front/7", Content: "**come in**", ReplyTo: "msg_1"})
+				if err != nil || len(r.heads) != 3 {
+					t.Fatalf("%d requests, %v", len(r.heads), err)
+				}
+				for n, h := range r.heads {
+					if h.Get(headerID) != string(res.MessageID) || h.Get(headerTime) != itoa(r.at[n].Unix()) ||
+						!verified(p.keys, h.Get(headerSign), h.Get(headerID), h.Get(headerTime), []byte(r.bodies[n])) {
+						t.Errorf("request %d: %v, message %s", n, h, res.MessageID)
+					}
+				}
+				if want := `{"type":"message","text":"**come in**","chat":"7","user":"front","reply_to":"msg_1"}`; r.bodies[2] != want {
+					t.Errorf("%s, want %s", r.bodies[2], want)
+				}
+			})
+		})
 	}
 }
 
 func TestSendRefused(t *testing.T) {
 	for name, tc := range map[string]struct {
 		status int
-		reply  bool
+		reply  string
+		chat   relay.ChatID
 		text   string
 		want   string
 	}{
-		"no reply_url": {200, false, "x", "webhook: no reply_url"},
-		"gone":         {410, true, "x", "webhook: the receiver wants no more messages"},
-		"redirect":     {302, true, "x", "webhook: the receiver answered 302"},
-		"refused":      {400, true, "x", "webhook: the receiver answered 400"},
-		"empty":        {200, true, " ", "the message is empty"},
+		"no reply_url":         {200, "", "doorbell", "x", "webhook: no reply_url"},
+		"gone":                 {410, "https://example.net/", "doorbell", "x", "webhook: the receiver wants no more messages"},
+		"redirect":             {302, "https://example.net/", "doorbell", "x", "webhook: the receiver answered 302"},
+		"refused":              {400, "https://example.net/", "doorbell", "x", "webhook: the receiver answered 400"},
+		"empty":                {200, "https://example.net/", "doorbell", " ", "the message is empty"},
+		"another hook's chat":  {200, "https://example.net/", "bell", "x", "chat not found"},
+		"another hook's child": {200, "https://example.net/", "doorbell2:x", "x", "chat not found"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			url, _, _ := receiver(t, func(w http.ResponseWriter, _ int) { w.WriteHeader(tc.status) })
-			if !tc.reply {
-				url = ""
-			}
-			_, err := opened(t, url).Send(t.Context(), relay.Send{Chat: "doorbell", Content: tc.text})
+			r := &receiver{answer: always(tc.status, "")}
+			_, err := opened(t, tc.reply, r).Send(t.Context(), relay.Send{Chat: tc.chat, Content: tc.text})
 			ae, ok := errors.AsType[*relay.ActionError](err)
 			if !ok || ae.Public != tc.want || ae.Outcome != relay.NotSent {
 				t.Errorf("%v", err)
 			}
+			if calls := len(r.heads); (calls == 1) != (tc.status != 200) {
+				t.Errorf("%d calls", calls)
+			}
 		})
+	}
+}
+
+// TestGone: who wants no more answers is asked no more, which the status says.
+func TestGone(t *testing.T) {
+	r := &receiver{answer: always(410, "")}
+	p := opened(t, "https://example.net/", r)
+	for range 3 {
+		if _, err := p.Send(t.Context(), relay.Send{Chat: "doorbell", Content: "x"}); relay.Explain(err).Public != errGone {
+			t.Error(err)
+		}
+	}
+	if s := p.Status(); len(r.heads) != 1 || s.State != platforms.Degraded || !strings.Contains(s.Reason, "410") {
+		t.Errorf("%d calls, %+v", len(r.heads), s)
+	}
+}
+
+// TestUnclear: what stays unclear until the end of an action's time is said to be unclear.
+func TestUnclear(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &receiver{answer: always(500, "")}
+		ctx, cancel := context.WithTimeout(t.Context(), 25*time.Second)
+		defer cancel()
+		_, err := opened(t, "https://example.net/", r).Send(ctx, relay.Send{Chat: "doorbell", Content: "x"})
+		if ae := relay.Explain(err); ae == nil || ae.Outcome != relay.MaybeSent || !strings.HasPrefix(ae.Public, "timed out") || len(r.heads) < 4 {
+			t.Errorf("%v after %d calls", err, len(r.heads))
+		}
+	})
+}
+
+// TestDuplicates: who posts again is told so, also by a server that was started since, and if both came at once. Of
+// what was dropped nobody knows, so it comes as if for the first time.
+func TestDuplicates(t *testing.T) {
+	in, body := &inbox{}, `{"text":"x"}`
+	said := func(p *Platform, id string) string {
+		return string(post(p, request(id, time.Now(), body), body).Body)
+	}
+	const first, again = `{"accepted":true,"duplicate":false}`, `{"accepted":true,"duplicate":true}`
+	running(t, "", in, func(p *Platform) {
+		var wg sync.WaitGroup
+		answers := make([]string, 20)
+		for n := range answers {
+			wg.Go(func() { answers[n] = said(p, "msg_1") })
+		}
+		wg.Wait()
+		if slices.Sort(answers); answers[0] != first || answers[1] != again || answers[19] != again {
+			t.Errorf("at once: %q", answers)
+		}
+	})
+	running(t, "", in, func(p *Platform) {
+		if got := said(p, "msg_1"); got != again {
+			t.Errorf("after a restart: %s", got)
+		}
+		in.drops = true
+		if a, b := said(p, "msg_2"), said(p, "msg_2"); a != first || b != first {
+			t.Errorf("dropped: %s, %s", a, b)
+		}
+	})
+}
+
+// TestStoredTooLate: the write of what was answered 503 goes on, and its repetition is a duplicate.
+func TestStoredTooLate(t *testing.T) {
+	in, body := &inbox{takes: wait + time.Second}, `{"text":"x"}`
+	running(t, "", in, func(p *Platform) {
+		if a := post(p, request("msg_1", time.Now(), body), body); a.Status != 503 {
+			t.Errorf("%d", a.Status)
+		}
+		in.takes = 0
+		time.Sleep(5 * time.Second)
+		if a := post(p, request("msg_1", time.Now(), body), body); string(a.Body) != `{"accepted":true,"duplicate":true}` {
+			t.Errorf("again: %d %s", a.Status, a.Body)
+		}
+	})
+}
+
+func TestStates(t *testing.T) {
+	running(t, "", &inbox{}, func(p *Platform) {
+		post(p, request("msg_1", time.Now().Add(-time.Hour), "{}"), "{}") // a stranger changes nothing
+		if s := p.Status(); s.State != platforms.Connected || !s.LastEventAt.IsZero() {
+			t.Errorf("after a stranger: %+v", s)
+		}
+		post(p, request("msg_1", time.Now(), `{"text":"x"}`), `{"text":"x"}`)
+		if s := p.Status(); s.State != platforms.Connected || s.LastEventAt.IsZero() {
+			t.Errorf("after a caller: %+v", s)
+		}
+	})
+}
+
+func TestSettings(t *testing.T) {
+	for name, ok := range map[string]bool{
+		"doorbell": true, "a-1": true, strings.Repeat("x", 32): true,
+		"": false, "agents": false, "Door": false, "a_b": false, "a/b": false, "a:b": false, strings.Repeat("x", 33): false,
+	} {
+		if (checkHook(name) == nil) != ok {
+			t.Errorf("%q: %v", name, !ok)
+		}
+	}
+	for u, ok := range map[string]bool{
+		"": true, "https://example.net/a?b=c": true, "http://192.168.1.2:8123/api": true,
+		"example.net": false, "ftp://example.net": false, "https://u:p@example.net": false, "https://example.net/#a": false, "https:///a": false,
+	} {
+		if (checkReplyURL(u) == nil) != ok {
+			t.Errorf("%q: %v", u, !ok)
+		}
 	}
 }
 

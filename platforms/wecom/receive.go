@@ -22,7 +22,11 @@ const (
 
 // HookRules implements platforms.Hook. A GET is WeCom's question whether the address is ours.
 func (p *Platform) HookRules() platforms.HookRules {
-	return platforms.HookRules{Methods: []string{http.MethodGet, http.MethodPost}, MaxBody: maxBody}
+	return platforms.HookRules{
+		Methods: []string{http.MethodGet, http.MethodPost}, MaxBody: maxBody,
+		Enter: "WeCom admin > the app > Receive messages > API, with Token and EncodingAESKey",
+		Doubt: "are callback_token and aes_key those of the app, and corp_id its corporation?",
+	}
 }
 
 // Receive implements platforms.Hook.
@@ -33,7 +37,6 @@ func (p *Platform) Receive(ctx context.Context, r platforms.HookRequest) platfor
 	}
 	r.Proved()
 	p.board.Heard()
-	p.called.Store(true)
 	if r.Method == http.MethodGet {
 		return hook.OK(textType, string(plain))
 	}

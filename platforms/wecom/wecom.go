@@ -44,9 +44,10 @@ const (
 
 // Kind is WeCom, for the list of networks in the binary.
 var Kind = platforms.Kind{
-	Name:  Name,
-	Label: "WeCom",
-	Keys:  settings(),
+	Name:      Name,
+	Label:     "WeCom",
+	Keys:      settings(),
+	TokenHelp: "the application's secret",
 	Secrets: []platforms.SecretKey{
 		{Name: secretToken, Help: "the Token of the application's call-back settings", Check: checkToken},
 		{Name: secretAES, Help: "the EncodingAESKey of the application's call-back settings", Check: checkAES},
@@ -71,14 +72,12 @@ type Platform struct {
 	agent string
 	token relay.Secret // of the call-back
 	key   []byte       // AES
-	hook  string       // where WeCom calls; empty: public_url is not set
 	api   *client
 	turns *turn.Turns
 	board *board.Board
 	feed  *hook.Feed
 	log   *slog.Logger
 
-	called  atomic.Bool            // WeCom has called
 	trouble atomic.Pointer[string] // why WeCom refused the newest message, as far as that concerns all messages; nil: it did not
 	look    chan struct{}          // capacity 1: Run is to look at the credential now
 }
@@ -120,7 +119,6 @@ func open(o platforms.Options) (*Platform, error) {
 		turns: turn.New(rates(), explained, checkChat), board: board.New(""), feed: hook.NewFeed(),
 		look: make(chan struct{}, 1),
 	}
-	p.hook = o.PublicURL + platforms.HookPath(p.bot)
 	p.api = newClient(opts[keyCorp], opts[keyAgent], o)
 	return p, nil
 }
@@ -178,13 +176,8 @@ func (p *Platform) Bot() relay.Bot { return p.bot }
 
 func (p *Platform) Status() platforms.Status {
 	s := p.board.Read()
-	if s.State != platforms.Connected {
-		return s
-	}
-	if why := p.trouble.Load(); why != nil {
+	if why := p.trouble.Load(); why != nil && s.State == platforms.Connected {
 		s.State, s.Reason = platforms.Degraded, "the newest answer was refused: "+*why
-	} else if !p.called.Load() {
-		s.Reason = "no request yet: enter URL, Token and EncodingAESKey at WeCom, in the application's call-back settings; the URL is " + p.hook
 	}
 	return s
 }

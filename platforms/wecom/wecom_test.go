@@ -399,7 +399,7 @@ func TestWhatIsNotOnDiskInTimeIsNotConfirmed(t *testing.T) {
 
 func TestStates(t *testing.T) {
 	running(t, &api{}, &inbox{}, func(t *testing.T, p *Platform) {
-		if s := p.Status(); s.State != platforms.Connected || !strings.Contains(s.Reason, "/webhooks/wecom_callback/"+ourCorp+"-"+ourAgent) {
+		if s := p.Status(); s.State != platforms.Connected || s.Reason != "" || !strings.Contains(p.HookRules().Enter, "Receive messages") {
 			t.Errorf("%+v", s)
 		}
 		p.Receive(t.Context(), posted(p, ourXML, time.Now()))

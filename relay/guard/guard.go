@@ -1,5 +1,5 @@
-// Package guard is the one way out to an address that somebody else named: a gateway's wake URL
-// now, media later. It says which URLs may be asked for, and its client connects to nothing else.
+// Package guard is the one way out to an address that somebody else named, a gateway's wake URL, or that a setting
+// names beside the networks' own, a web hook's reply_url. It says which URLs may be asked for, and its client connects to nothing else.
 //
 // It does not resolve names before it connects, follow redirects, send cookies or use a proxy:
 // each would let the address that was judged differ from the address that is asked.
@@ -102,6 +102,9 @@ func New(o Options) *Guard {
 // Client is the only client for URLs that somebody else named. A URL or an address that may not be asked for is
 // ErrBlocked; a body that is read past 64 KiB is an *http.MaxBytesError.
 func (g *Guard) Client() *http.Client { return g.client }
+
+// Transport is Client's, for whoever brings a time limit and a policy of redirects of his own: it follows none.
+func (g *Guard) Transport() http.RoundTripper { return g.client.Transport }
 
 // transport checks the URL of every request, then hands it on.
 type transport struct {

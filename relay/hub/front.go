@@ -69,6 +69,19 @@ func (s *seat) tell() (more bool) {
 	return more
 }
 
+// Fronts reports whether the session that serves the instance fronts one of the bots; also while none serves it, or
+// no hello has come yet.
+func (h *Hub) Fronts(i relay.InstanceID, bots ...relay.Bot) bool {
+	s := h.seat(i)
+	if s == nil {
+		return true
+	}
+	said := s.identityList()
+	return len(said) == 0 || slices.ContainsFunc(said, func(id relay.Bot) bool {
+		return slices.ContainsFunc(bots, func(b relay.Bot) bool { return standsFor(id, b) })
+	})
+}
+
 // Unfronted are the bots whose events wait because the session that serves the instance does not front them.
 // Those events may have left the buffer since.
 func (h *Hub) Unfronted(i relay.InstanceID) []relay.Bot {

@@ -29,6 +29,9 @@ func TestWhatASessionDoesNotFrontWaitsForTheHelloThatDoes(t *testing.T) {
 			if diff := cmp.Diff([]relay.Bot{r.bot}, r.hub.Unfronted("home")); diff != "" {
 				t.Errorf("unfronted (-want +got):\n%s", diff)
 			}
+			if elsewhere := (relay.Bot{Platform: "elsewhere", ID: "1"}); r.hub.Fronts("home", r.bot) || r.hub.Fronts("home", r.bot, elsewhere) != r.hub.Fronts("home", elsewhere) || !r.hub.Fronts("attic", r.bot) {
+				t.Error("what is fronted is not what hellos said")
+			}
 			g.send(wire.Hello{Platform: r.bot.Platform})
 			if d, ok := g.read().(wire.Descriptor); !ok || d.Platform != loopback.ID {
 				t.Fatal("what waited came before the descriptor of its platform")
@@ -39,6 +42,9 @@ func TestWhatASessionDoesNotFrontWaitsForTheHelloThatDoes(t *testing.T) {
 					t.Errorf("inbound = %q, want %q", in.Event.Text, want)
 				}
 				g.send(wire.InboundAck{Buffer: in.Buffer})
+			}
+			if !r.hub.Fronts("home", r.bot) {
+				t.Error("the bot is not fronted")
 			}
 			if got := r.hub.Unfronted("home"); got != nil {
 				t.Errorf("unfronted = %v, want none", got)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -173,6 +174,7 @@ type server struct {
 	decisions []gate.Decision
 	manages   places // what its owners see and manage
 	unfronted map[relay.InstanceID][]relay.Bot
+	fronts    func(relay.InstanceID, relay.Bot) bool // nil: everything
 }
 
 func (s *server) Bots() []platforms.Platform        { return s.bots }
@@ -192,6 +194,10 @@ func (s *server) MayClaim(_ context.Context, _ relay.InstanceID, _ relay.Platfor
 }
 
 func (s *server) Unfronted(i relay.InstanceID) []relay.Bot { return s.unfronted[i] }
+
+func (s *server) Fronts(i relay.InstanceID, bots ...relay.Bot) bool {
+	return s.fronts == nil || slices.ContainsFunc(bots, func(b relay.Bot) bool { return s.fronts(i, b) })
+}
 
 func (s *server) Warning(i relay.InstanceID) string {
 	if i == s.connected {

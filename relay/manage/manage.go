@@ -32,6 +32,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/bus"
 	"github.com/hermes-connector/hermes-connector/relay/gate"
 	"github.com/hermes-connector/hermes-connector/relay/link"
+	"github.com/hermes-connector/hermes-connector/relay/passthrough"
 	"github.com/hermes-connector/hermes-connector/relay/token"
 	"github.com/hermes-connector/hermes-connector/store"
 )
@@ -51,6 +52,8 @@ type Live interface {
 	Warning(relay.InstanceID) string
 	// Unfronted are the bots whose events wait because the instance's gateway does not front them.
 	Unfronted(relay.InstanceID) []relay.Bot
+	// Fronts reports whether the instance's gateway fronts one of the bots; also while none is connected.
+	Fronts(i relay.InstanceID, bots ...relay.Bot) bool
 	// Counters are totals since the start.
 	Counters() map[string]uint64
 	// Decisions are the newest verdicts of the gate, newest last.
@@ -76,7 +79,17 @@ type Settings struct {
 	CheckWake func(raw string) error
 	// Warnings are Status.Warnings at this moment; nil means none ever.
 	Warnings func() []string
-	Now      func() time.Time // nil means time.Now
+	// Hooks knows how the calls of networks go; nil: nobody can call.
+	Hooks Hooks
+	Now   func() time.Time // nil means time.Now
+}
+
+// Hooks is what networks call over HTTP. Its methods are called from any goroutine, and do not block.
+type Hooks interface {
+	// State is how the calls for a bot go; ok is false for one that no network calls.
+	State(relay.Bot) (s passthrough.State, ok bool)
+	// Refusals are the newest calls that were refused, newest last.
+	Refusals() []passthrough.Refusal
 }
 
 // Service carries out what it is asked. Its methods may be called from any goroutine.

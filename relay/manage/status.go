@@ -33,6 +33,8 @@ type BotStatus struct {
 	State       platforms.State  `json:"state"`
 	Reason      string           `json:"reason,omitempty"`
 	LastEventAt time.Time        `json:"lastEventAt,omitzero"`
+	Hook        *HookStatus      `json:"hook,omitempty"`     // nil: no network calls it over HTTP
+	Warnings    []string         `json:"warnings,omitempty"` // what is wrong with its network's calls, in sentences
 }
 
 // InstanceStatus is one agent's connection and buffer.
@@ -62,6 +64,7 @@ func (s *Service) Status(ctx context.Context, _ struct{}) (Status, error) {
 			st := p.Status()
 			b.Name, b.State, b.Reason, b.LastEventAt = st.Name, st.State, st.Reason, st.LastEventAt.UTC()
 		}
+		s.called(&b, p)
 		out.Bots = append(out.Bots, b)
 	}
 	live, err := s.liveGateways(ctx)
@@ -92,7 +95,15 @@ func (s *Service) Status(ctx context.Context, _ struct{}) (Status, error) {
 			}
 			if len(bots) > 0 {
 				st.Warning = cmp.Or(st.Warning, warnNotFronted)
-				st.Warnings = append(st.Warnings, s.frontLine(bots...))
+				st.Warnings = append(st.Warnings, "messages of "+names(bots)+" wait: "+s.frontLine(bots...))
+			}
+			silent, err := s.silent(ctx, i.ID, bots)
+			if err != nil {
+				return Status{}, err
+			}
+			if len(silent) > 0 {
+				st.Warning = cmp.Or(st.Warning, warnNotFronted)
+				st.Warnings = append(st.Warnings, "people on "+names(silent)+" are bound to "+string(i.ID)+", and what they write will wait: "+s.frontLine(silent...))
 			}
 		}
 		if st.Warning == "" && i.WakeFault != "" {
@@ -123,7 +134,8 @@ type Explain struct {
 	Event relay.EventID `json:"eventId,omitempty"` // empty: all that is remembered
 }
 
-// Explain lists the verdicts the server remembers, newest last. Refused with Offline when no
+// Explain lists the verdicts the server remembers, newest last, and among them, unless it is asked for one event, the
+// calls of networks that were refused: these have no event. Refused with Offline when no
 // server runs (they are kept in its memory only), with NotFound when the event is not among them.
 func (s *Service) Explain(ctx context.Context, e Explain) ([]gate.Decision, error) {
 	if s.live == nil {
@@ -146,9 +158,12 @@ func (s *Service) Explain(ctx context.Context, e Explain) ([]gate.Decision, erro
 		case d.Reason == gate.Undecided:
 			d.Hint = "waiting for the network to say whether " + string(d.Instance) + " can see this chat"
 		case waits && b == d.Bot() && d.Reason == gate.Delivered:
-			d.Hint = s.frontLine(b)
+			d.Hint = "messages of " + b.String() + " wait: " + s.frontLine(b)
 		}
 		out = append(out, d)
+	}
+	if e.Event == "" {
+		out = s.withRefusals(out)
 	}
 	if e.Event != "" && len(out) == 0 {
 		return nil, refuse(NotFound, "the server remembers no event %q: hermes-connector explain lists the events that it remembers", e.Event)
@@ -183,21 +198,19 @@ func (s *Service) stuck(ctx context.Context, i relay.InstanceID) (map[relay.Even
 	return events, bots, nil
 }
 
+// names are bots as people read them.
+func names(bots []relay.Bot) string { return strings.Join(each(bots, relay.Bot.String), ", ") }
+
 // frontLine says what is missing in the .env of a gateway that does not front bots: what `enroll` prints.
 func (s *Service) frontLine(bots ...relay.Bot) string {
-	var names []string
-	for _, b := range bots {
-		names = append(names, b.String())
-	}
-	waits := "messages of " + strings.Join(names, ", ") + " wait: "
 	if !slices.ContainsFunc(s.bots(), func(p platforms.Platform) bool { return slices.Contains(bots, p.Bot()) }) {
-		return waits + "that bot is not configured here any more"
+		return "that bot is not configured here any more"
 	}
 	env := s.env("")
 	lines := []string{envPlatforms + "=" + env[envPlatforms]}
 	if ids, ok := env[envBotIDs]; ok {
 		lines = append(lines, envBotIDs+"="+ids)
 	}
-	return waits + "the gateway does not front it. Its .env needs " + strings.Join(lines, " and ") +
+	return "the gateway does not front it. Its .env needs " + strings.Join(lines, " and ") +
 		" (one of June 2026: " + envPlatform + "=" + string(relay.RelayPlatform) + " and no " + envBotID + ")"
 }

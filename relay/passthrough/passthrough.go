@@ -31,14 +31,16 @@ import (
 )
 
 const (
-	// smallBody is how much of a body is read of any number of callers at a time, in bytes. Larger ones are
-	// read of so many at a time only, and so many of one address.
-	smallBody     = 64 << 10
+	// smallBody is how much of a body is read of any number of callers at a time, in bytes: as many as the listener
+	// lets in, 1,024 strangers. Larger ones are read of so many at a time only, and so many of one address. A text
+	// message has at most 20 KiB, few have more than 2.
+	smallBody     = 16 << 10
 	maxLarge      = 32
 	maxLargeOfOne = 8
 	retryLarge    = 5 * time.Second
 	maxRefusals   = 200
-	answerTime    = 40 * time.Second // of the platform, and to be read
+	// answerTime is for the body to come, the platform to judge it and store what it says, and the answer to be read.
+	answerTime = 50 * time.Second
 )
 
 // Options of a Plane.
@@ -73,9 +75,12 @@ type hooked struct {
 type State struct {
 	LastRequestAt time.Time // when the network called last, and proved it; zero: not since the start
 	Refused       uint64    // requests since the start
-	// LastRefusal is why the newest request was refused; empty: it was not.
-	LastRefusal platforms.HookRefusal
-	Skew        time.Duration // of that request, see platforms.HookAnswer
+	Unsigned      uint64    // requests since LastRequestAt whose signature was wrong
+	// Skew is that of the newest request since LastRequestAt whose time was too far from ours, see
+	// platforms.HookAnswer; 0: there was none.
+	Skew time.Duration
+	// Strayed: the newest request that was proved was for another recipient.
+	Strayed bool
 }
 
 // Refusal is a request that was refused.
@@ -130,7 +135,7 @@ func (p *Plane) serve(h *hooked, w http.ResponseWriter, r *http.Request, from ne
 		return
 	}
 	if err != nil {
-		return // the caller is gone, or too slow: the connection closes
+		panic(http.ErrAbortHandler) // the caller is gone, or too slow: no answer, which would be 200, but a closed connection
 	}
 	a := h.hook.Receive(r.Context(), platforms.HookRequest{
 		Method: r.Method, Target: r.RequestURI, Header: r.Header, Body: body,
@@ -152,7 +157,7 @@ func (p *Plane) serve(h *hooked, w http.ResponseWriter, r *http.Request, from ne
 func (h *hooked) proved() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.state.LastRequestAt, h.state.LastRefusal, h.state.Skew = time.Now(), "", 0
+	h.state = State{LastRequestAt: time.Now(), Refused: h.state.Refused}
 }
 
 // refused counts and remembers a refusal.
@@ -160,7 +165,14 @@ func (p *Plane) refused(h *hooked, a platforms.HookAnswer) {
 	p.count(count.HookRefused(string(a.Refused)))
 	h.mu.Lock()
 	h.state.Refused++
-	h.state.LastRefusal, h.state.Skew = a.Refused, a.Skew
+	switch a.Refused {
+	case platforms.BadSignature:
+		h.state.Unsigned++
+	case platforms.StaleTimestamp:
+		h.state.Skew = a.Skew
+	case platforms.WrongRecipient:
+		h.state.Strayed = true
+	}
 	h.mu.Unlock()
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -4,18 +4,21 @@ import (
 	"context"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/count"
 	"github.com/hermes-connector/hermes-connector/relay/door"
+	"github.com/hermes-connector/hermes-connector/relay/limit"
 )
 
 // bot is one whose network calls it, and who answers as a test says.
@@ -138,7 +141,9 @@ func TestRefusalsAreCounted(t *testing.T) {
 			t.Errorf("%d %v", w.Code, w.Header())
 		}
 		s, ok := p.State(relay.Bot{Platform: "sms", ID: "1"})
-		if !ok || (n > 2) != !s.LastRequestAt.IsZero() || s.Refused != uint64(min(n, 5)) || s.LastRefusal != answers[n-1].Refused || s.Skew != answers[n-1].Skew {
+		skew := map[int]time.Duration{2: 400 * time.Second}[n]
+		unsigned := map[int]uint64{1: 1, 2: 1}[n]
+		if !ok || (n > 2) != !s.LastRequestAt.IsZero() || s.Refused != uint64(min(n, 5)) || s.Unsigned != unsigned || s.Skew != skew || s.Strayed != (n == 3) {
 			t.Errorf("after %d: %+v", n, s)
 		}
 	}
@@ -198,4 +203,132 @@ func TestLargeBodiesAreFew(t *testing.T) {
 			t.Errorf("%d bytes: %d", body, w.Code)
 		}
 	}
+}
+
+// pipes is a listener of connections that a test makes.
+type pipes chan net.Conn
+
+func (l pipes) Accept() (net.Conn, error) {
+	c, ok := <-l
+	if !ok {
+		return nil, net.ErrClosed
+	}
+	return c, nil
+}
+func (pipes) Close() error   { return nil }
+func (pipes) Addr() net.Addr { return &net.TCPAddr{} }
+
+// TestABodyThatDoesNotCome is answered by a closed connection: an empty answer would be a 200.
+func TestABodyThatDoesNotCome(t *testing.T) {
+	const head = "POST /webhooks/sms/1 HTTP/1.1\r\nHost: x\r\n"
+	for name, tc := range map[string]struct {
+		sent  string
+		hangs bool // the caller keeps the connection open
+		after time.Duration
+	}{
+		"too slow":           {head + "Content-Length: 10\r\n\r\nabc", true, door.ReadTime},
+		"nothing at all":     {head + "Content-Length: 10\r\n\r\n", true, door.ReadTime},
+		"chunks too slow":    {head + "Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n", true, door.ReadTime},
+		"chunks without end": {head + "Transfer-Encoding: chunked\r\n\r\nzz\r\n", true, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p, d, _ := plane(&bot{name: "1", rules: posts, receive: func(platforms.HookRequest) platforms.HookAnswer {
+					t.Error("it came through")
+					return platforms.HookAnswer{Status: 200}
+				}})
+				srv, l := &http.Server{Handler: d}, make(pipes, 1)
+				served := make(chan error, 1)
+				go func() { served <- srv.Serve(l) }()
+				near, far := net.Pipe()
+				l <- far
+				began := time.Now()
+				go func() { _, _ = io.WriteString(near, tc.sent) }()
+				if b, err := io.ReadAll(near); len(b) > 0 || err != nil || time.Since(began) != tc.after {
+					t.Errorf("%q, %v after %v", b, err, time.Since(began))
+				}
+				if s, _ := p.State(relay.Bot{Platform: "sms", ID: "1"}); s != (State{}) {
+					t.Errorf("it left %+v", s)
+				}
+				close(l)
+				_ = near.Close()
+				_ = srv.Close()
+				<-served
+			})
+		})
+	}
+}
+
+// TestALongJudgementIsWaitedFor: the time for a request to come does not end one that has come.
+func TestALongJudgementIsWaitedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ended := false
+		p, _, _ := plane(&bot{name: "1", rules: posts})
+		h := p.hooks[0]
+		h.hook = receiver(func(ctx context.Context) platforms.HookAnswer {
+			select {
+			case <-ctx.Done():
+				ended = true
+			case <-time.After(25 * time.Second):
+			}
+			return platforms.HookAnswer{Status: 200}
+		})
+		srv, l := &http.Server{Handler: door.New(nil, p.Mounts()...)}, make(pipes, 1)
+		served := make(chan error, 1)
+		go func() { served <- srv.Serve(l) }()
+		near, far := net.Pipe()
+		l <- far
+		go func() { _, _ = io.WriteString(near, "POST /webhooks/sms/1 HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\na") }()
+		if b, err := io.ReadAll(near); !strings.HasPrefix(string(b), "HTTP/1.1 200 ") || err != nil || ended {
+			t.Errorf("%q, %v; ended: %t", b, err, ended)
+		}
+		close(l)
+		_ = srv.Close()
+		<-served
+	})
+}
+
+type receiver func(context.Context) platforms.HookAnswer
+
+func (receiver) HookRules() platforms.HookRules { return posts }
+func (r receiver) Receive(ctx context.Context, _ platforms.HookRequest) platforms.HookAnswer {
+	return r(ctx)
+}
+
+// TestAVerifiedRequestIsNoStranger: as many as an address may have of strangers' connections are a network's, and it
+// may have more.
+func TestAVerifiedRequestIsNoStranger(t *testing.T) {
+	proved, answer := make(chan struct{}), make(chan struct{})
+	_, d, _ := plane(&bot{name: "1", rules: posts, receive: func(r platforms.HookRequest) platforms.HookAnswer {
+		r.Proved()
+		proved <- struct{}{}
+		<-answer
+		return platforms.HookAnswer{Status: 200}
+	}})
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv := &http.Server{Handler: d, ConnContext: limit.ConnContext}
+	served := make(chan error, 1)
+	go func() { served <- srv.Serve(limit.NewListener(l, nil, func() { t.Error("a connection was turned away") })) }()
+	got := make(chan error, limit.MaxOfAddress+1)
+	for range limit.MaxOfAddress + 1 {
+		go func() {
+			res, err := http.Post("http://"+l.Addr().String()+"/webhooks/sms/1", "text/plain", strings.NewReader("x"))
+			if err == nil {
+				_ = res.Body.Close()
+			}
+			got <- err
+		}()
+		<-proved
+	}
+	close(answer)
+	for range limit.MaxOfAddress + 1 {
+		if err := <-got; err != nil {
+			t.Error(err)
+		}
+	}
+	_ = srv.Close()
+	<-served
 }

@@ -145,10 +145,12 @@ func (s *Server) loud(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer func() {
 			p := recover()
-			if p == nil || p == http.ErrAbortHandler {
+			if p == nil {
 				return
 			}
-			s.o.Log.Error("a request ended in a panic", "panic", relay.PanicWords(p), "stack", string(debug.Stack()))
+			if p != http.ErrAbortHandler { // by which a handler says that the connection is to be closed without an answer
+				s.o.Log.Error("a request ended in a panic", "panic", relay.PanicWords(p), "stack", string(debug.Stack()))
+			}
 			panic(http.ErrAbortHandler)
 		}()
 		h.ServeHTTP(w, r)

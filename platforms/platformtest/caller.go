@@ -1,0 +1,62 @@
+package platformtest
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/platforms/backoff"
+)
+
+// pauseOfCaller is how long a Caller waits before it calls again.
+const pauseOfCaller = 5 * time.Millisecond
+
+// Caller is a network that calls its bot, for a Harness: it makes one request after the other, each again and again
+// until it is answered with success. The zero value is ready.
+type Caller struct {
+	mu      sync.Mutex // guards waiting
+	waiting []func() platforms.HookRequest
+	bot     atomic.Pointer[platforms.Hook]
+	deaf    atomic.Bool
+}
+
+// Calls has the bot be called from now on. It is for a Harness's Open.
+func (c *Caller) Calls(bot platforms.Hook) { c.bot.Store(&bot) }
+
+// Say makes a request after those that wait. It is made anew, as networks sign anew, for every try.
+func (c *Caller) Say(request func() platforms.HookRequest) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.waiting = append(c.waiting, request)
+}
+
+// Drop lets the answer to the next request get lost.
+func (c *Caller) Drop() { c.deaf.Store(true) }
+
+// Run calls the bot until ctx ends. Tests run it beside the harness.
+func (c *Caller) Run(ctx context.Context) {
+	for ctx.Err() == nil {
+		c.mu.Lock()
+		var request func() platforms.HookRequest
+		if len(c.waiting) > 0 {
+			request = c.waiting[0]
+		}
+		c.mu.Unlock()
+		bot := c.bot.Load()
+		if request == nil || bot == nil || !c.call(ctx, *bot, request()) {
+			backoff.Pause(ctx, pauseOfCaller)
+			continue
+		}
+		c.mu.Lock()
+		c.waiting = c.waiting[1:]
+		c.mu.Unlock()
+	}
+}
+
+// call makes one request, and reports whether the network knows that it was taken.
+func (c *Caller) call(ctx context.Context, bot platforms.Hook, r platforms.HookRequest) bool {
+	status := bot.Receive(ctx, r).Status
+	return !c.deaf.Swap(false) && status >= 200 && status < 300
+}

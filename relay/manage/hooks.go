@@ -1,0 +1,102 @@
+package manage
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/gate"
+	"github.com/hermes-connector/hermes-connector/relay/passthrough"
+	"github.com/hermes-connector/hermes-connector/store"
+)
+
+// manyUnsigned is how many requests with a wrong signature, and none that was right, are worth a warning: single ones
+// are strangers' or a network's own trials.
+const manyUnsigned = 3
+
+// HookStatus is how a bot's network calls it over HTTP.
+type HookStatus struct {
+	URL           string    `json:"url"`
+	LastRequestAt time.Time `json:"lastRequestAt,omitzero"` // of a request that its network proved to be its own
+	Refused       uint64    `json:"refused"`                // requests since the start
+}
+
+// called adds to b how the network of p calls it, if it does. What strangers send changes no state: it makes a
+// warning at most.
+func (s *Service) called(b *BotStatus, p platforms.Platform) {
+	h, ok := p.(platforms.Hook)
+	if !ok || len(h.HookRules().Methods) == 0 {
+		return
+	}
+	b.Hook = &HookStatus{URL: s.set.URL + platforms.HookPath(p.Bot())}
+	if s.set.Hooks == nil {
+		return
+	}
+	st, ok := s.set.Hooks.State(p.Bot())
+	if !ok {
+		return
+	}
+	b.Hook.LastRequestAt, b.Hook.Refused = st.LastRequestAt.UTC(), st.Refused
+	rules := h.HookRules()
+	if b.State == platforms.Connected && b.Reason == "" && st.LastRequestAt.IsZero() {
+		b.Reason = "no request yet"
+		if rules.Enter != "" {
+			b.Reason += ": enter " + b.Hook.URL + " at " + rules.Enter
+		}
+	}
+	b.Warnings = doubts(st, rules.Doubt)
+}
+
+// doubts are what the operator should look at after such requests.
+func doubts(st passthrough.State, doubt string) (out []string) {
+	if st.Unsigned >= manyUnsigned {
+		out = append(out, strings.TrimSpace(fmt.Sprintf("the last %d requests had a wrong signature: %s", st.Unsigned, doubt)))
+	}
+	switch ahead := st.Skew.Round(time.Second); {
+	case ahead > 0:
+		out = append(out, fmt.Sprintf("clock %.0f s off: a signed request was refused because this machine's clock is ahead of its time", ahead.Seconds()))
+	case ahead < 0:
+		out = append(out, fmt.Sprintf("clock %.0f s off: a signed request was refused because this machine's clock is behind its time", -ahead.Seconds()))
+	}
+	if st.Strayed {
+		out = append(out, "the last signed request was for another account, number or app than this bot's, and was dropped")
+	}
+	return out
+}
+
+// withRefusals is all with the networks' calls that were refused, by time.
+func (s *Service) withRefusals(all []gate.Decision) []gate.Decision {
+	if s.set.Hooks == nil {
+		return all
+	}
+	for _, r := range s.set.Hooks.Refusals() {
+		all = append(all, gate.Decision{At: r.At, Platform: r.Bot.Platform, BotID: r.Bot.ID, Reason: gate.Reason(r.Reason)})
+	}
+	slices.SortStableFunc(all, func(a, b gate.Decision) int { return a.At.Compare(b.At) })
+	return all
+}
+
+// silent are the bots on whose networks people are bound to the instance although its gateway fronts no bot there;
+// those in known are left out.
+func (s *Service) silent(ctx context.Context, i relay.InstanceID, known []relay.Bot) (out []relay.Bot, err error) {
+	bound, err := s.db.Bindings(ctx, store.BindingFilter{Instance: i})
+	if err != nil {
+		return nil, err
+	}
+	on := make(map[relay.PlatformID][]relay.Bot)
+	for _, p := range s.bots() {
+		on[p.Bot().Platform] = append(on[p.Bot().Platform], p.Bot())
+	}
+	for _, b := range bound {
+		bots := on[b.Platform]
+		delete(on, b.Platform)
+		if len(bots) > 0 && !s.live.Fronts(i, bots...) {
+			out = append(out, slices.DeleteFunc(bots, func(b relay.Bot) bool { return slices.Contains(known, b) })...)
+		}
+	}
+	return out, nil
+}
