@@ -85,8 +85,8 @@ func environ(ts *testscript.TestScript) []string {
 	return env
 }
 
-// stop [-KILL] ends the server; without -KILL it must exit with 0.
-func stop(ts *testscript.TestScript, neg bool, args []string) {
+// halt [-KILL] ends the server; without -KILL it must exit with 0.
+func halt(ts *testscript.TestScript, neg bool, args []string) {
 	if slices.Equal(args, []string{"-KILL"}) {
 		if err := server(ts).stop(os.Kill); err == nil {
 			ts.Fatalf("a killed server exited with 0")
@@ -94,7 +94,7 @@ func stop(ts *testscript.TestScript, neg bool, args []string) {
 		return
 	}
 	if neg || len(args) > 0 {
-		ts.Fatalf("usage: stop [-KILL]")
+		ts.Fatalf("usage: halt [-KILL]")
 	}
 	ts.Check(server(ts).stop(syscall.SIGTERM))
 }

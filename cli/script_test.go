@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"testing"
 
@@ -24,6 +25,15 @@ func TestMain(m *testing.M) {
 
 // TestScripts runs the binary as people do. HOME is an empty folder, and nothing is configured.
 func TestScripts(t *testing.T) {
+	scripts, err := filepath.Glob(filepath.Join("..", "testdata", "script", "*.txtar"))
+	for _, file := range scripts {
+		if text, err := os.ReadFile(file); err != nil || regexp.MustCompile(`(?m)^stop\b`).Match(text) {
+			t.Errorf("%s: %v, or a stop: it ends the script there, as if all were well; halt ends the server", file, err)
+		}
+	}
+	if err != nil || len(scripts) == 0 {
+		t.Fatalf("no scripts: %v", err)
+	}
 	testscript.Run(t, testscript.Params{
 		Dir: filepath.Join("..", "testdata", "script"),
 		Setup: func(e *testscript.Env) error {
@@ -34,9 +44,9 @@ func TestScripts(t *testing.T) {
 		},
 		Condition: condition,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"exits": exits, "serve": serve, "stop": stop, "await": await,
+			"exits": exits, "serve": serve, "halt": halt, "await": await,
 			"say": say, "backlog": backlog, "gateway": gateway, "freeport": freeport,
-			"spoil": spoil,
+			"spoil": spoil, "hook": hook, "receiver": receiver, "outside": outside, "twilio": twilio,
 		},
 	})
 }

@@ -132,7 +132,7 @@ func checkToken(s relay.Secret) error {
 var (
 	accountForm = regexp.MustCompile(`^AC[0-9a-f]{32}$`)
 	// fromForm: a number, at Twilio or at WhatsApp; a short code; an RCS agent; a messaging service.
-	fromForm   = regexp.MustCompile(`^(?:(?:whatsapp:)?\+[0-9]{5,15}|[0-9]{3,8}|rcs:[0-9A-Za-z_+-]+|MG[0-9a-f]{32})$`)
+	fromForm   = regexp.MustCompile(`^(?:(?:whatsapp:)?\+[0-9]{5,15}|[0-9]{3,15}|rcs:[0-9A-Za-z_+-]+|MG[0-9a-f]{32})$`)
 	personForm = regexp.MustCompile(`^(?:[a-z]+:)?\+?[0-9]+$`)
 )
 

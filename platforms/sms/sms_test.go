@@ -432,7 +432,7 @@ func TestWhatBecameOfOnes(t *testing.T) {
 func TestSettings(t *testing.T) {
 	for v, ok := range map[string]bool{
 		ourNumber: true, "whatsapp:+15005550006": true, "rcs:agent_1": true, "12345": true, "MG00000000000000000000000000000001": true,
-		"whatsapp:12345": false, "rcs:": false, "15005550006": false, "whatsapp:rcs:+15005550006": false, "+15005550006\n": false,
+		"whatsapp:12345": false, "rcs:": false, "whatsapp:rcs:+15005550006": false, "+15005550006\n": false,
 		"": false, "ann": false, "+1 500": false, "MG1": false, "whatsapp:ann": false,
 	} {
 		if (checkFrom(v) == nil) != ok {
