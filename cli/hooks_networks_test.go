@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/aes"
 	"crypto/cipher"
 	"crypto/hmac"
@@ -114,6 +115,9 @@ func (c caller) open(o platforms.Options, w http.RoundTripper) (platforms.Platfo
 	}
 	return c.kind.Open(o)
 }
+
+// tokenKey is what the token is called in the configuration.
+func (c caller) tokenKey() string { return cmp.Or(c.kind.Token, "token") }
 
 // path is where the network calls.
 func (c caller) path() string {

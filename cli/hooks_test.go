@@ -504,7 +504,9 @@ func TestForgedRequests(t *testing.T) {
 			var storm sync.WaitGroup
 			for f := range forgers {
 				storm.Go(func() {
-					client := &http.Client{Transport: h.door.from(addresses[f%len(addresses)])}
+					transport := h.door.from(addresses[f%len(addresses)])
+					transport.DisableKeepAlives = f%2 == 0
+					client := &http.Client{Transport: transport}
 					defer client.CloseIdleConnections()
 					for range rounds {
 						time.Sleep(time.Second * forgers / 1000)

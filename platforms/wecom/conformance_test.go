@@ -3,7 +3,6 @@ package wecom
 import (
 	"context"
 	"errors"
-	"net/http"
 	"strconv"
 	"strings"
 	"sync"
@@ -15,43 +14,25 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// corporation is a network with one application: what its people write it posts one after the other, each until it
-// is taken.
+// corporation is a network with one application.
 type corporation struct {
 	platformtest.Log
+	platformtest.Caller
 	api
 
-	mu   sync.Mutex // guards the fields below
-	app  *Platform
-	said chan string // documents
-	n    int
+	app *Platform
+	n   int
 }
 
 func TestConformance(t *testing.T) {
 	platformtest.Run(t, func(t *testing.T) platformtest.Harness {
-		c := &corporation{said: make(chan string, 100)}
+		c := &corporation{}
 		ctx, cancel := context.WithCancel(t.Context())
 		var posting sync.WaitGroup
-		posting.Go(func() { c.post(ctx) })
+		posting.Go(func() { c.Run(ctx) })
 		t.Cleanup(func() { cancel(); posting.Wait() })
 		return c
 	})
-}
-
-func (c *corporation) post(ctx context.Context) {
-	for {
-		select {
-		case said := <-c.said:
-			for status := 0; status != http.StatusOK && ctx.Err() == nil; {
-				c.mu.Lock()
-				app := c.app
-				c.mu.Unlock()
-				status = app.Receive(ctx, posted(app, said, time.Now())).Status
-			}
-		case <-ctx.Done():
-			return
-		}
-	}
 }
 
 func (c *corporation) Lacks() platformtest.Lacks {
@@ -60,10 +41,9 @@ func (c *corporation) Lacks() platformtest.Lacks {
 
 func (c *corporation) Open() (platforms.Platform, error) {
 	p, err := Kind.Open(options(c.Logger(), &c.api, ourSecret))
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	if err == nil {
 		c.app = p.(*Platform)
+		c.Calls(c.app)
 	}
 	return p, err
 }
@@ -73,16 +53,21 @@ func (c *corporation) Say(_ context.Context, who platformtest.Person, where plat
 		return errors.ErrUnsupported
 	}
 	c.n++
-	s := strings.ReplaceAll(strings.ReplaceAll(ourXML, "hello", text), "7300000000000000001", strconv.Itoa(c.n))
-	c.said <- strings.ReplaceAll(s, "[ann]", "["+map[platformtest.Person]string{platformtest.Ann: "ann", platformtest.Bob: "bob"}[who]+"]")
+	said := strings.ReplaceAll(strings.ReplaceAll(ourXML, "hello", text), "7300000000000000001", strconv.Itoa(c.n))
+	said = strings.ReplaceAll(said, "[ann]", "["+map[platformtest.Person]string{platformtest.Ann: "ann", platformtest.Bob: "bob"}[who]+"]")
+	app := c.app
+	c.Caller.Say(func() platforms.HookRequest { return posted(app, said, time.Now()) })
 	return nil
 }
 
 // Echo does nothing: WeCom does not post what an application wrote.
 func (c *corporation) Echo(context.Context, platformtest.Place, string) error { return nil }
 
-// Drop does nothing: no connection stands between two posts.
-func (c *corporation) Drop(context.Context) error { return nil }
+// Drop loses the answer to a post: WeCom posts it again.
+func (c *corporation) Drop(context.Context) error {
+	c.Caller.Drop()
+	return nil
+}
 
 // Revoke has WeCom refuse the secret and every token, which the bot learns with its next answer.
 func (c *corporation) Revoke(ctx context.Context) error {

@@ -104,7 +104,7 @@ func TestWhatCannotBeDecrypted(t *testing.T) {
 			b[len(b)-2]++
 			return b
 		}),
-		"too long a length":  encrypted(key, text, ourCorp, 1<<31, padded),
+		"too long a length":  encrypted(key, text, ourCorp, 1<<30, padded),
 		"too short a length": encrypted(key, text, ourCorp, 4, padded),
 		"another receiver":   encrypted(key, text, "ww1", len(text), padded),
 		"no receiver":        encrypted(key, text, "", len(text), padded),

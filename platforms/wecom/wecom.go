@@ -123,18 +123,19 @@ func open(o platforms.Options) (*Platform, error) {
 	return p, nil
 }
 
-func checkSecret(s relay.Secret) error {
-	if t := s.RevealString(); t == "" || strings.ContainsAny(t, " \t\r\n") {
-		return errors.New("the application's secret is empty, or has blanks in it; it stands on the application's page of WeCom's console")
-	}
-	return nil
-}
+var (
+	checkSecret = oneWord("the application's secret", "it stands on the application's page of WeCom's console")
+	checkToken  = oneWord("the call-back's Token", "it stands in the application's call-back settings")
+)
 
-func checkToken(s relay.Secret) error {
-	if t := s.RevealString(); t == "" || strings.ContainsAny(t, " \t\r\n") {
-		return errors.New("the call-back's Token is empty, or has blanks in it")
+// oneWord makes the check of a credential without blanks; where says where people find it.
+func oneWord(what, where string) func(relay.Secret) error {
+	return func(s relay.Secret) error {
+		if t := s.RevealString(); t == "" || strings.ContainsAny(t, " \t\r\n") {
+			return fmt.Errorf("%s is empty, or has blanks in it; %s", what, where)
+		}
+		return nil
 	}
-	return nil
 }
 
 func checkAES(s relay.Secret) error {
@@ -175,10 +176,7 @@ func (p *Platform) Bot() relay.Bot { return p.bot }
 
 func (p *Platform) Status() platforms.Status {
 	s := p.board.Read()
-	if s.State != platforms.Connected {
-		return s
-	}
-	if why := p.trouble.Load(); why != nil {
+	if why := p.trouble.Load(); why != nil && s.State == platforms.Connected {
 		s.State, s.Reason = platforms.Degraded, "the newest answer was refused: "+*why
 	}
 	return s
@@ -269,11 +267,15 @@ func (p *Platform) DirectUser(chat relay.ChatID) (relay.UserID, bool) {
 
 // CanSee implements platforms.Roster.
 func (p *Platform) CanSee(_ context.Context, place relay.Place, user relay.UserID) (bool, error) {
-	return string(place.Chat) == string(user), nil
+	who, ok := p.DirectUser(place.Chat)
+	return ok && who == user, nil
 }
 
 // Locate implements platforms.Locator.
 func (p *Platform) Locate(_ context.Context, chat relay.ChatID) (relay.Place, error) {
+	if _, ok := p.user(chat); !ok {
+		return relay.Place{}, errors.New("no chat of this corporation")
+	}
 	return relay.Place{Platform: Name, Chat: chat}, nil
 }
 

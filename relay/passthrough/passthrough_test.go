@@ -196,11 +196,17 @@ func TestLargeBodiesAreFew(t *testing.T) {
 			t.Fatal("full too early")
 		}
 	}
-	for body, want := range map[int]int{smallBody: 200, smallBody + 1: 503} {
-		w := httptest.NewRecorder()
-		d.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/webhooks/sms/1", strings.NewReader(strings.Repeat("x", body))))
-		if w.Code != want {
-			t.Errorf("%d bytes: %d", body, w.Code)
+	for body, want := range map[int]int{0: 200, smallBody: 200, smallBody + 1: 503} {
+		for _, said := range []bool{true, false} { // how long it is, before it comes
+			r := httptest.NewRequest(http.MethodPost, "/webhooks/sms/1", strings.NewReader(strings.Repeat("x", body)))
+			if !said {
+				r.ContentLength = -1
+			}
+			w := httptest.NewRecorder()
+			d.ServeHTTP(w, r)
+			if w.Code != want {
+				t.Errorf("%d bytes, said: %t: %d", body, said, w.Code)
+			}
 		}
 	}
 }
