@@ -278,7 +278,9 @@ func TestALongJudgementIsWaitedFor(t *testing.T) {
 		go func() { served <- srv.Serve(l) }()
 		near, far := net.Pipe()
 		l <- far
-		go func() { _, _ = io.WriteString(near, "POST /webhooks/sms/1 HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\na") }()
+		go func() {
+			_, _ = io.WriteString(near, "POST /webhooks/sms/1 HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\na")
+		}()
 		if b, err := io.ReadAll(near); !strings.HasPrefix(string(b), "HTTP/1.1 200 ") || err != nil || ended {
 			t.Errorf("%q, %v; ended: %t", b, err, ended)
 		}
@@ -311,7 +313,9 @@ func TestAVerifiedRequestIsNoStranger(t *testing.T) {
 	}
 	srv := &http.Server{Handler: d, ConnContext: limit.ConnContext}
 	served := make(chan error, 1)
-	go func() { served <- srv.Serve(limit.NewListener(l, nil, func() { t.Error("a connection was turned away") })) }()
+	go func() {
+		served <- srv.Serve(limit.NewListener(l, nil, func() { t.Error("a connection was turned away") }))
+	}()
 	got := make(chan error, limit.MaxOfAddress+1)
 	for range limit.MaxOfAddress + 1 {
 		go func() {
@@ -347,7 +351,9 @@ func TestTheAnswerIsOutWhenTheContextEnds(t *testing.T) {
 		go func() { served <- srv.Serve(l) }()
 		near, far := net.Pipe()
 		l <- far
-		go func() { _, _ = io.WriteString(near, "POST /webhooks/sms/1 HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\na") }()
+		go func() {
+			_, _ = io.WriteString(near, "POST /webhooks/sms/1 HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\na")
+		}()
 		synctest.Wait() // a pipe holds nothing: the server waits until the answer is read
 		select {
 		case <-ended:
