@@ -85,19 +85,25 @@ func (s *Service) withRefusals(all []gate.Decision) []gate.Decision {
 // silent are the bots on whose networks people are bound to the instance although its gateway fronts no bot there;
 // those in known are left out.
 func (s *Service) silent(ctx context.Context, i relay.InstanceID, known []relay.Bot) (out []relay.Bot, err error) {
-	bound, err := s.db.Bindings(ctx, store.BindingFilter{Instance: i})
-	if err != nil {
-		return nil, err
-	}
 	on := make(map[relay.PlatformID][]relay.Bot)
+	var names []relay.PlatformID
 	for _, p := range s.bots() {
-		on[p.Bot().Platform] = append(on[p.Bot().Platform], p.Bot())
+		b := p.Bot()
+		if on[b.Platform] == nil {
+			names = append(names, b.Platform)
+		}
+		on[b.Platform] = append(on[b.Platform], b)
 	}
-	for _, b := range bound {
-		bots := on[b.Platform]
-		delete(on, b.Platform)
-		if len(bots) > 0 && !s.live.Fronts(i, bots...) {
-			out = append(out, slices.DeleteFunc(bots, func(b relay.Bot) bool { return slices.Contains(known, b) })...)
+	for _, p := range names {
+		if s.live.Fronts(i, on[p]...) {
+			continue
+		}
+		bound, err := s.db.Bindings(ctx, store.BindingFilter{Instance: i, Platform: p, Limit: 1})
+		if err != nil {
+			return nil, err
+		}
+		if len(bound) > 0 {
+			out = append(out, slices.DeleteFunc(on[p], func(b relay.Bot) bool { return slices.Contains(known, b) })...)
 		}
 	}
 	return out, nil

@@ -216,6 +216,9 @@ func write(w http.ResponseWriter, a platforms.HookAnswer) {
 	if a.RetryAfter > 0 {
 		h.Set("Retry-After", strconv.Itoa(int(math.Ceil(a.RetryAfter.Seconds()))))
 	}
+	h.Set("Content-Length", strconv.Itoa(len(a.Body)))
 	w.WriteHeader(a.Status)
 	_, _ = w.Write(a.Body) // the caller may be gone; there is nobody else to tell
+	// Before the request's context ends: a platform may wait for that with what must come after the answer.
+	_ = http.NewResponseController(w).Flush() // as above
 }

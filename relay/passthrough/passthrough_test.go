@@ -342,3 +342,36 @@ func TestAVerifiedRequestIsNoStranger(t *testing.T) {
 	_ = srv.Close()
 	<-served
 }
+
+// TestTheAnswerIsOutWhenTheContextEnds: what a platform does after that comes after the answer.
+func TestTheAnswerIsOutWhenTheContextEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, _, _ := plane(&bot{name: "1", rules: posts})
+		ended := make(chan struct{})
+		p.hooks[0].hook = receiver(func(ctx context.Context) platforms.HookAnswer {
+			context.AfterFunc(ctx, func() { close(ended) })
+			return platforms.HookAnswer{Status: 200, Body: []byte("it")}
+		})
+		srv, l := &http.Server{Handler: door.New(nil, p.Mounts()...)}, make(pipes, 1)
+		served := make(chan error, 1)
+		go func() { served <- srv.Serve(l) }()
+		near, far := net.Pipe()
+		l <- far
+		go func() {
+			_, _ = io.WriteString(near, "POST /webhooks/sms/1 HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\na")
+		}()
+		synctest.Wait() // a pipe holds nothing: the server waits until the answer is read
+		select {
+		case <-ended:
+			t.Error("the context ended before the answer was out")
+		default:
+		}
+		if b, err := io.ReadAll(near); !strings.HasSuffix(string(b), "\r\n\r\nit") || err != nil {
+			t.Errorf("%q, %v", b, err)
+		}
+		<-ended
+		close(l)
+		_ = srv.Close()
+		<-served
+	})
+}
