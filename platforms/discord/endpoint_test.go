@@ -358,8 +358,8 @@ func TestWhatIsGivenUpIsNotStored(t *testing.T) {
 		r := run(t, p, in)
 		time.Sleep(time.Minute)
 		broken = true
+		wantAnswer(t, post(t.Context(), p, f.command("old")), later, "") // the feeder tries it again and again
 		f.say("500", "over the socket")
-		wantAnswer(t, post(t.Context(), p, f.command("old")), later, "")
 		time.Sleep(10 * time.Minute)
 		wantAnswer(t, post(t.Context(), p, f.command("young")), later, "")
 		time.Sleep(10 * time.Minute)
