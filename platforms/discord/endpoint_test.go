@@ -348,7 +348,7 @@ func TestTooManyBytes(t *testing.T) {
 func TestWhatIsGivenUpIsNotStored(t *testing.T) {
 	onEndpoint(t, func(t *testing.T, f *fakeDiscord, p *Platform) {
 		in := newTestInbox()
-		broken := true
+		broken := false
 		in.judge = func(context.Context, platforms.Batch) error {
 			if broken {
 				return errStall
@@ -357,7 +357,8 @@ func TestWhatIsGivenUpIsNotStored(t *testing.T) {
 		}
 		r := run(t, p, in)
 		time.Sleep(time.Minute)
-		wantAnswer(t, post(t.Context(), p, f.command("old")), later, "")
+		broken = true
+		wantAnswer(t, post(t.Context(), p, f.command("old")), later, "") // the feeder tries it again and again
 		f.say("500", "over the socket")
 		time.Sleep(10 * time.Minute)
 		wantAnswer(t, post(t.Context(), p, f.command("young")), later, "")
@@ -432,6 +433,22 @@ func (in *forgetful) Cursor(ctx context.Context) ([]byte, error) {
 		return nil, errStall
 	}
 	return in.testInbox.Cursor(ctx)
+}
+
+// TestTheStopSkipsWhatCameOverHTTP: what is nothing for the inbox is passed over behind it, too.
+func TestTheStopSkipsWhatCameOverHTTP(t *testing.T) {
+	onEndpoint(t, func(t *testing.T, _ *fakeDiscord, p *Platform) {
+		f := &feeder{Platform: p, queue: newQueue()}
+		p.memory.recall(state{})
+		p.holding.open(f.queue)
+		f.queue.put(item{seq: 3})
+		p.holding.take(item{kind: kindInteraction, press: &interaction{ID: 7}})
+		f.queue.put(item{seq: 9})
+		f.skip()
+		if seq := p.memory.read().Session.Seq; seq != 9 || len(p.holding.left()) != 1 {
+			t.Errorf("sequence %d, %d held", seq, len(p.holding.left()))
+		}
+	})
 }
 
 // TestAnOrderlyStopKeepsWhatCameOverHTTP, which nobody would send again; and where it cannot, nobody is left waiting.

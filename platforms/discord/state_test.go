@@ -106,6 +106,19 @@ func TestSnowflakesAreTimes(t *testing.T) {
 	}
 }
 
+// TestNoDraftOfWhatWasNeverRead: it would be written over.
+func TestNoDraftOfWhatWasNeverRead(t *testing.T) {
+	m := newMemory()
+	m.change(true, func(s *state) { s.Seen = 1 })
+	if raw, _, owed := m.draft(func(*state) {}); raw != nil || owed {
+		t.Errorf("%s, owed %v", raw, owed)
+	}
+	m.recall(state{Seen: 2})
+	if raw, _, _ := m.draft(func(*state) {}); raw == nil {
+		t.Error("no draft of what was read")
+	}
+}
+
 func FuzzReadState(f *testing.F) {
 	f.Add(state{Session: gateway.Session{ID: "s", Seq: 1}, Seen: 1}.encode(), "")
 	f.Add([]byte(`{"session":{"seq":-5},"seen":-1,"budget":{"spent":[9e99]}}`), "")
