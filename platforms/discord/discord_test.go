@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"maps"
 	"net/http"
 	"strings"
 	"sync"
@@ -17,7 +18,15 @@ import (
 )
 
 func TestConformance(t *testing.T) {
-	platformtest.Run(t, func(t *testing.T) platformtest.Harness { return newHarness(t) })
+	for _, interactions := range []string{interactionsInbound, interactionsPassthrough} {
+		t.Run(interactions, func(t *testing.T) {
+			platformtest.Run(t, func(t *testing.T) platformtest.Harness {
+				h := newHarness(t)
+				h.interactions = interactions
+				return h
+			})
+		})
+	}
 }
 
 // harness steers the fake for the conformance suite. Its bot has run before, so what is said while
@@ -28,6 +37,8 @@ type harness struct {
 	fake  *fakeDiscord
 	begun time.Time
 	log   platformtest.Log
+
+	interactions string // the setting
 
 	mu       sync.Mutex // guards the fields below
 	cursor   []byte
@@ -54,9 +65,11 @@ func newHarness(t *testing.T) *harness {
 // Open implements platformtest.Harness. The bot keeps to no rates of its own: package pace proves them
 // without the waiting.
 func (h *harness) Open() (platforms.Platform, error) {
+	values := maps.Clone(quickWaits)
+	values[keyInteractions] = h.interactions
 	p, err := open(platforms.Options{
 		Token: relay.NewSecret([]byte(testToken)), APIBase: h.fake.address + "/api",
-		Values: quickWaits, Log: h.log.Logger(),
+		Values: values, Log: h.log.Logger(),
 	})
 	if err != nil {
 		return nil, err
