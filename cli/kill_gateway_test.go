@@ -29,6 +29,10 @@ type credentials struct {
 
 // dial opens a socket and says hello on it.
 func (c credentials) dial(ctx context.Context, door string) (*websocket.Conn, error) {
+	return c.dialAs(ctx, door, wire.Hello{Platform: "telegram", BotID: "4242", Manifest: []json.RawMessage{}})
+}
+
+func (c credentials) dialAs(ctx context.Context, door string, hello wire.Hello) (*websocket.Conn, error) {
 	bearer := token.Mint(relay.GatewayID(c.GatewayID), relay.NewSecret([]byte(c.Secret)), time.Now().Add(time.Minute))
 	conn, _, err := websocket.Dial(ctx, door, &websocket.DialOptions{
 		HTTPHeader: http.Header{"Authorization": {"Bearer " + bearer}},
@@ -37,7 +41,7 @@ func (c credentials) dial(ctx context.Context, door string) (*websocket.Conn, er
 		return nil, err
 	}
 	conn.SetReadLimit(wire.MaxFrame)
-	return conn, transmit(ctx, conn, wire.Hello{Platform: "telegram", BotID: "4242", Manifest: []json.RawMessage{}})
+	return conn, transmit(ctx, conn, hello)
 }
 
 func transmit(ctx context.Context, conn *websocket.Conn, f wire.Frame) error {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"strings"
 	"sync"
@@ -18,7 +19,15 @@ import (
 )
 
 func TestConformance(t *testing.T) {
-	platformtest.Run(t, func(t *testing.T) platformtest.Harness { return newHarness(t) })
+	for _, interactions := range []string{interactionsInbound, interactionsPassthrough} {
+		t.Run(interactions, func(t *testing.T) {
+			platformtest.Run(t, func(t *testing.T) platformtest.Harness {
+				h := newHarness(t)
+				h.interactions = interactions
+				return h
+			})
+		})
+	}
 }
 
 // TestConformanceWithEndpoint: Discord calls over HTTP too, and the socket's promises stay.
@@ -40,6 +49,8 @@ type harness struct {
 	log   platformtest.Log
 	// endpoint: every message comes with calls over HTTP that are for nobody.
 	endpoint bool
+
+	interactions string // the setting
 
 	mu       sync.Mutex // guards the fields below
 	open     *Platform  // last
@@ -67,10 +78,11 @@ func newHarness(t *testing.T) *harness {
 // Open implements platformtest.Harness. The bot keeps to no rates of its own: package pace proves them
 // without the waiting.
 func (h *harness) Open() (platforms.Platform, error) {
-	values := quickWaits
+	values := maps.Clone(quickWaits)
 	if h.endpoint {
 		values = endpointValues(quickWaits)
 	}
+	values[keyInteractions] = h.interactions
 	p, err := open(platforms.Options{
 		Token: relay.NewSecret([]byte(testToken)), APIBase: h.fake.address + "/api",
 		Values: values, Log: h.log.Logger(),

@@ -53,7 +53,7 @@ func (m *memory) buffered() []store.Entry {
 }
 
 // forwardLasts is how long the forwards of these tests are good.
-const forwardLasts = 15 * time.Minute
+const forwardLasts = 2 * time.Minute
 
 // forwardOf is the forward of an entry with the text "forward"; nil for any other.
 func forwardOf(text string) *store.Forward {

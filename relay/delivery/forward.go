@@ -69,21 +69,22 @@ func (l *Lane) forgetLocked(after, before uint64) {
 }
 
 // peekLocked reports whether p should look behind last although the window is full: the next entry may be a
-// forward. lane.mu must be held.
+// forward. One that an earlier run of the program left waits for the window. lane.mu must be held.
 func (p *Pump) peekLocked() bool { return p.lane.ahead > p.last && p.ordinary <= p.last }
 
-// lookBackLocked has p look again at the entry of that sequence. lane.mu must be held.
+// lookBackLocked has p look again at the forward of that sequence. lane.mu must be held.
 func (p *Pump) lookBackLocked(seq uint64) {
 	p.said++ // also if it is looking just now
 	p.last, p.ordinary, p.dry = min(p.last, seq-1), 0, false
+	p.lane.ahead = max(p.lane.ahead, seq)
 	p.lane.changedLocked()
 }
 
 // beginLocked notes that e, which is in flight, is about to be pushed in that form. lane.mu must be held.
 func (p *Pump) beginLocked(e *store.Entry, as form) {
 	f := &p.inFlight[p.indexLocked(e.Buffer)]
-	f.stop()
 	if f.forward = as == asForward; !f.forward {
+		f.stop()
 		e.Forward = nil
 		return
 	}
@@ -134,8 +135,10 @@ func (p *Pump) left(id relay.BufferID, written bool) {
 
 // liveLocked has the forward at i count as taken once the session has lived long enough. lane.mu must be held.
 func (p *Pump) liveLocked(i int) {
-	if id := p.inFlight[i].id; slices.Contains(p.lane.pumps, p) {
-		p.inFlight[i].life = time.AfterFunc(forwardLife, func() { p.lived(id) })
+	e := &p.inFlight[i]
+	if id := e.id; slices.Contains(p.lane.pumps, p) {
+		e.stop()
+		e.life = time.AfterFunc(forwardLife, func() { p.lived(id) })
 	}
 }
 

@@ -95,6 +95,7 @@ func (l *Lane) Appended(e store.Entry) {
 	}
 	if e.Forward != nil {
 		l.ahead = max(l.ahead, e.Buffer.Seq)
+		defer l.changedLocked() // also when the sequence was named before
 	}
 	l.grownLocked(e.Buffer.Seq)
 }

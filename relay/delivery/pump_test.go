@@ -25,10 +25,13 @@ type socket struct {
 
 	mu     sync.Mutex
 	pushed []relay.BufferID
-	forms  map[relay.BufferID]string // "forward", or nothing
-	holds  bool                      // what is pushed stays in the outbox
-	held   []func(bool)              // of the forwards that stay there
-	deaf   bool                      // it gives no sign of life
+	at     []time.Time                    // of each of pushed: when its push began
+	as     []bool                         // of each of pushed: it went as a forward
+	forms  map[relay.BufferID]string      // "forward", or nothing
+	wrote  map[relay.BufferID][]time.Time // when each forward was written
+	holds  bool                           // what is pushed stays in the outbox
+	held   []heldForward                  // the forwards that stay there
+	deaf   bool                           // it gives no sign of life
 	taken  []store.About
 	full   chan struct{} // not nil: no room until it is closed
 	wide   bool          // fronts the strange bot too
@@ -46,6 +49,7 @@ func connect(t testing.TB, l *Lane) *socket {
 }
 
 func (s *socket) push(ctx context.Context, e store.Entry, left func(bool)) error {
+	begun := time.Now()
 	s.mu.Lock()
 	full := s.full
 	s.mu.Unlock()
@@ -65,6 +69,7 @@ func (s *socket) push(ctx context.Context, e store.Entry, left func(bool)) error
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.pushed = append(s.pushed, e.Buffer)
+	s.at, s.as = append(s.at, begun), append(s.as, e.Forward != nil)
 	delete(s.forms, e.Buffer)
 	if e.Forward == nil {
 		return nil
@@ -73,23 +78,37 @@ func (s *socket) push(ctx context.Context, e store.Entry, left func(bool)) error
 		s.forms = make(map[relay.BufferID]string)
 	}
 	s.forms[e.Buffer] = string(e.Forward.Frame)
-	if s.holds {
-		s.held = append(s.held, left)
-	} else {
-		left(true)
+	s.held = append(s.held, heldForward{e.Buffer, left})
+	if !s.holds {
+		s.leaveLocked(true)
 	}
 	return nil
+}
+
+// heldForward is a forward in the outbox.
+type heldForward struct {
+	id   relay.BufferID
+	left func(bool)
 }
 
 // leave ends the wait of what is in the outbox: it is written, or dropped.
 func (s *socket) leave(written bool) {
 	s.mu.Lock()
-	held := s.held
-	s.held = nil
-	s.mu.Unlock()
-	for _, left := range held {
-		left(written)
+	defer s.mu.Unlock()
+	s.leaveLocked(written)
+}
+
+func (s *socket) leaveLocked(written bool) {
+	if s.wrote == nil {
+		s.wrote = make(map[relay.BufferID][]time.Time)
 	}
+	for _, h := range s.held {
+		if written {
+			s.wrote[h.id] = append(s.wrote[h.id], time.Now())
+		}
+		h.left(written)
+	}
+	s.held = nil
 }
 
 func (s *socket) answers(context.Context) bool {

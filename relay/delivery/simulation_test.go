@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -33,6 +34,7 @@ type world struct {
 	live     *socket          // nil while nobody is connected
 	gone     []*socket        // ended, in order
 	inFlight []relay.BufferID // pushed on live and not deleted, oldest first
+	turned   int              // how many forwards came again as events
 	looked   int              // how many of live's pushes are in inFlight or were
 	again    []relay.BufferID // of inFlight, those that are to come once more after a resume
 	refused  []relay.BufferID // of inFlight, those whose deletion failed
@@ -41,7 +43,12 @@ type world struct {
 	late     []relay.BufferID // had been passed over on live when it began to front their bot, oldest first
 	flipped  bool
 	full     bool
-	failed   bool // an Ack on live failed: its end is nobody's death
+	faulted  bool // a deletion was made to fail
+	born     map[relay.BufferID]time.Time
+	sent     map[relay.BufferID]int  // the place of a forward's first push among live's
+	repeat   map[relay.BufferID]bool // forwards that are to come once more after a resume
+	free     map[relay.BufferID]bool // forwards that count as taken
+	failed   bool                    // an Ack on live failed: its end is nobody's death
 }
 
 // TestSimulation drives a lane with random appends, acknowledgements, losses, takeovers, flips
@@ -75,7 +82,7 @@ func simulate(t *testing.T, fresh func() shelf) {
 			t: t, rt: rt, mem: fresh(),
 			window: rapid.SampledFrom([]int{1, 1, 1, 2, 5}).Draw(rt, "window"),
 			text:   make(map[relay.BufferID]string), acked: make(map[relay.BufferID]bool),
-			deaths: make(map[relay.BufferID]int),
+			deaths: make(map[relay.BufferID]int), born: make(map[relay.BufferID]time.Time), free: make(map[relay.BufferID]bool),
 		}
 		inst := relay.InstanceID("i1")
 		if d, ok := w.mem.(*disk); ok {
@@ -112,6 +119,9 @@ func (w *world) steps() map[string]func(*rapid.T) {
 		"full":     w.block,
 		"room":     w.unblock,
 		"fault":    w.fault,
+		"wait":     w.wait,
+		"hold":     w.hold,
+		"leave":    w.leaveOutbox,
 		"":         func(*rapid.T) { w.check() },
 	}
 }
@@ -119,9 +129,9 @@ func (w *world) steps() map[string]func(*rapid.T) {
 func (w *world) append(rt *rapid.T) {
 	was := w.newest.Seq
 	for range rapid.IntRange(1, 3).Draw(rt, "entries") {
-		text := rapid.SampledFrom([]string{"hi", "hi", "hi", "hi", "strange", "strange", "poison", "panic"}).Draw(rt, "text")
+		text := rapid.SampledFrom([]string{"hi", "hi", "hi", "hi", "forward", "forward", "forward", "strange", "strange", "poison", "panic"}).Draw(rt, "text")
 		id := w.mem.append(text)
-		w.text[id] = text
+		w.text[id], w.born[id] = text, time.Now()
 		w.newest = id
 		w.waiting = append(w.waiting, id)
 	}
@@ -149,8 +159,9 @@ func (w *world) hand(was uint64) {
 
 // afresh forgets what was known of the socket before.
 func (w *world) afresh() {
-	w.inFlight, w.again, w.refused, w.looked, w.pushed = nil, nil, nil, 0, 0
+	w.inFlight, w.again, w.refused, w.looked, w.turned, w.pushed = nil, nil, nil, 0, 0, 0
 	w.flipped, w.full, w.failed, w.wide, w.late = false, false, false, false, nil
+	w.sent, w.repeat = make(map[relay.BufferID]int), make(map[relay.BufferID]bool)
 }
 
 func (w *world) connect() {
@@ -203,10 +214,12 @@ func (w *world) takeover(*rapid.T) {
 }
 
 func (w *world) ack(rt *rapid.T) {
-	if w.live == nil || len(w.inFlight) == 0 || w.full && len(w.again) > 0 {
+	inFlight := slices.Concat(w.inFlight, w.forwards())
+	if w.live == nil || len(inFlight) == 0 || w.full && len(w.again)+len(w.repeat) > 0 {
 		return // a full outbox makes Ack wait for what is coming again
 	}
-	id := rapid.SampledFrom(w.inFlight).Draw(rt, "id")
+	id := rapid.SampledFrom(inFlight).Draw(rt, "id")
+	w.freeBefore(id)
 	counted, err := w.live.pump.Ack(w.t.Context(), id)
 	if counted == (err != nil) || err != nil && !errors.Is(err, errDisk) {
 		rt.Fatalf("Ack(%s) of an entry in flight = %v, %v", id, counted, err)
@@ -224,6 +237,16 @@ func (w *world) ack(rt *rapid.T) {
 	}
 }
 
+// freeBefore notes that forwards sent before id count as taken, because id is acknowledged.
+func (w *world) freeBefore(id relay.BufferID) {
+	for f, at := range w.sent {
+		if at <= slices.Index(w.live.pushed, id) {
+			w.free[f] = true
+			delete(w.repeat, f)
+		}
+	}
+}
+
 // wrongAck acknowledges what is not in flight, on the live socket or an earlier one.
 func (w *world) wrongAck(rt *rapid.T) {
 	id := relay.BufferID{
@@ -237,7 +260,7 @@ func (w *world) wrongAck(rt *rapid.T) {
 	switch {
 	case on == nil, w.full: // a full outbox makes Ack wait to see whether the id gets out
 		return
-	case on == w.live && slices.Contains(w.inFlight, id):
+	case on == w.live && (slices.Contains(w.inFlight, id) || w.text[id] == "forward"):
 		return
 	case on != w.live && w.live == nil:
 		return // no other pump took over: an earlier acknowledgement may still count
@@ -265,6 +288,11 @@ func (w *world) resume(*rapid.T) {
 	w.live.pump.Resume()
 	if w.flipped {
 		w.again = slices.DeleteFunc(slices.Clone(w.inFlight), func(x relay.BufferID) bool { return slices.Contains(w.refused, x) })
+		for _, id := range w.forwards() {
+			if written, out := w.pushes(id); written+out < maxPushes && len(w.live.wrote[id]) == 1 && !w.free[id] {
+				w.repeat[id] = true
+			}
+		}
 	}
 	w.flipped = false
 }
@@ -302,10 +330,107 @@ func (w *world) unblock(*rapid.T) {
 }
 
 func (w *world) fault(rt *rapid.T) {
-	w.mem.fail(fault{
-		call:   rapid.SampledFrom([]string{"next", "drop", "death", "bury"}).Draw(rt, "call"),
-		effect: rapid.Bool().Draw(rt, "effect"),
-	})
+	call := rapid.SampledFrom([]string{"next", "drop", "death", "bury"}).Draw(rt, "call")
+	w.faulted = w.faulted || call == "drop"
+	w.mem.fail(fault{call: call, effect: rapid.Bool().Draw(rt, "effect")})
+}
+
+// wait lets time pass, in which forwards count as taken, or are good for nothing any more.
+func (w *world) wait(rt *rapid.T) {
+	w.look()
+	time.Sleep(rapid.SampledFrom([]time.Duration{time.Second, forwardLife + time.Second, forwardLasts}).Draw(rt, "for"))
+	synctest.Wait()
+	if w.live == nil {
+		return
+	}
+	for id, at := range w.live.wrote {
+		if time.Since(at[0]) >= forwardLife {
+			w.free[id] = true
+			if !w.full { // else its push may have begun
+				delete(w.repeat, id)
+			}
+		}
+	}
+}
+
+// hold has forwards stay in the outbox of live.
+func (w *world) hold(rt *rapid.T) {
+	if w.live != nil {
+		w.live.hold(true)
+	}
+}
+
+// leaveOutbox has forwards leave the outbox of some socket: from one that ended they may be dropped.
+func (w *world) leaveOutbox(rt *rapid.T) {
+	all := slices.Clone(w.gone)
+	if w.live != nil {
+		all = append(all, w.live)
+	}
+	if len(all) == 0 {
+		return
+	}
+	s := all[rapid.IntRange(0, len(all)-1).Draw(rt, "socket")]
+	s.leave(s == w.live || rapid.Bool().Draw(rt, "written"))
+}
+
+// forwards are those that went on live as forwards and are in the buffer.
+func (w *world) forwards() (out []relay.BufferID) {
+	for _, id := range w.waiting {
+		if _, ok := w.sent[id]; ok && !slices.Contains(w.inFlight, id) {
+			out = append(out, id)
+		}
+	}
+	return out
+}
+
+// pushes is how often a forward was written, and in how many outboxes it is.
+func (w *world) pushes(id relay.BufferID) (written, out int) {
+	all := slices.Clone(w.gone)
+	if w.live != nil {
+		all = append(all, w.live)
+	}
+	for _, s := range all {
+		written += len(s.wrote[id])
+		for _, h := range s.held {
+			if h.id == id {
+				out++
+			}
+		}
+	}
+	return written, out
+}
+
+// lookForward looks at the push of a forward as such, in that place among live's. It reports whether that is so.
+func (w *world) lookForward(place int) bool {
+	id := w.live.pushed[place]
+	_, before := w.sent[id]
+	again := w.repeat[id]
+	delete(w.repeat, id)
+	if before && !again {
+		w.rt.Fatalf("the forward %s is pushed twice on one session", id)
+	}
+	old := w.live.at[place].Sub(w.born[id]) >= forwardLasts
+	if !w.live.as[place] {
+		if !old {
+			w.rt.Fatalf("the forward %s went as an event before its time", id)
+		}
+		return again
+	}
+	if old {
+		w.rt.Fatalf("the forward %s went as one past its time", id)
+	}
+	if !before {
+		if id.Seq <= w.pushed && !w.outOfOrder(id) {
+			w.rt.Fatalf("pushed the forward %s after %d", id, w.pushed)
+		}
+		w.sent[id], w.pushed = place, max(w.pushed, id.Seq)
+	}
+	return true
+}
+
+// outOfOrder reports whether a forward may come late: it was in the outboxes of earlier sockets, which dropped it.
+func (w *world) outOfOrder(id relay.BufferID) bool {
+	return slices.ContainsFunc(w.gone, func(s *socket) bool { return slices.Contains(s.pushed, id) })
 }
 
 // broken reports whether store trouble has ended the live pump.
@@ -318,9 +443,18 @@ func (w *world) look() {
 		return
 	}
 	pushed := w.live.seen()
-	for _, id := range pushed[w.looked:] {
+	for place, id := range pushed {
+		if place < w.looked {
+			continue
+		}
 		if w.flipped {
 			w.rt.Fatalf("pushed %s while flipped", id)
+		}
+		if w.text[id] == "forward" && w.lookForward(place) {
+			if !w.live.as[place] { // past its time, after a resume
+				w.inFlight, w.turned = append(w.inFlight, id), w.turned+1
+			}
+			continue
 		}
 		if len(w.again) > 0 {
 			if id != w.again[0] {
@@ -345,7 +479,7 @@ func (w *world) look() {
 		w.inFlight = append(w.inFlight, id)
 	}
 	w.looked = len(pushed)
-	if len(w.inFlight) > w.window {
+	if len(w.inFlight) > w.window+w.turned {
 		w.rt.Fatalf("%d in flight, want at most %d", len(w.inFlight), w.window)
 	}
 	if w.broken() {
@@ -360,6 +494,21 @@ func (w *world) look() {
 func (w *world) check() {
 	w.look()
 	now := w.mem.buffered()
+	for id, text := range w.text {
+		if text != "forward" {
+			continue
+		}
+		written, out := w.pushes(id)
+		if written > maxPushes || written+out > maxPushes {
+			w.rt.Fatalf("the forward %s was written %d times and is in %d outboxes", id, written, out)
+		}
+		w.free[id] = w.free[id] || written == maxPushes
+		if w.free[id] && w.live != nil && !w.flipped && !w.faulted && !w.full && w.sent != nil && slices.Contains(idsOf(now), id) {
+			if _, ok := w.sent[id]; ok {
+				w.rt.Fatalf("the forward %s counts as taken and is still there", id)
+			}
+		}
+	}
 	for _, id := range w.waiting {
 		if n, ok := deathsOf(now, id); ok {
 			if n != w.deaths[id] {
@@ -369,7 +518,7 @@ func (w *world) check() {
 		}
 		why, dead := w.mem.reason(id)
 		switch {
-		case w.acked[id] && !dead:
+		case (w.acked[id] || w.free[id]) && !dead:
 		case why == store.DeadPoison && (w.text[id] == "poison" || w.text[id] == "panic"):
 		case why == store.DeadDeaths && w.deaths[id] >= maxDeaths:
 		default:
@@ -390,6 +539,12 @@ func (w *world) check() {
 		if w.text[id] == "strange" && !w.wide {
 			continue
 		}
+		if w.text[id] == "forward" {
+			written, out := w.pushes(id)
+			if _, ok := w.sent[id]; ok || written+out >= maxPushes || w.free[id] {
+				continue
+			}
+		}
 		if !slices.Contains(w.inFlight, id) && !w.failed {
 			w.rt.Fatalf("%s waits although %d of %d are in flight", id, len(w.inFlight), w.window)
 		}
@@ -400,9 +555,20 @@ func (w *world) check() {
 func (w *world) drain() {
 	w.mem.heal()
 	w.disconnect(ErrShutdown)
+	for _, s := range w.gone {
+		s.leave(false)
+	}
 	w.connect()
 	w.widen(w.rt)
-	for w.check(); len(w.inFlight) > 0; w.check() {
+	for w.check(); len(w.inFlight)+len(w.forwards()) > 0; w.check() {
+		if len(w.inFlight) == 0 {
+			for _, id := range w.forwards() {
+				w.free[id] = true
+			}
+			time.Sleep(forwardLife + time.Second)
+			continue
+		}
+		w.freeBefore(w.inFlight[0])
 		if counted, err := w.live.pump.Ack(w.t.Context(), w.inFlight[0]); !counted || err != nil {
 			w.rt.Fatalf("Ack(%s) = %v, %v, want true, nil", w.inFlight[0], counted, err)
 		}

@@ -1,68 +1,191 @@
 package hub
 
 import (
+	"fmt"
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/platforms/loopback"
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/gate"
 	"github.com/hermes-connector/hermes-connector/relay/wire"
 	"github.com/hermes-connector/hermes-connector/store"
 )
 
-// TestAForwardIsADeliveryLikeAnother: it waits in the lane with events, in their order, is pushed and
-// acknowledged as they are, becomes a dead letter and is replayed.
+// request is an interaction of user in the chat, empty: in his direct messages, which goes to gateways as a request.
+func (r *rig) request(user relay.UserID, chat relay.ChatID, id string, until time.Time, press bool) relay.Forward {
+	r.t.Helper()
+	ev := relay.Event{
+		ID: relay.EventID(id), Bot: r.bot, MessageID: relay.MessageID(id), Type: relay.TypeCommand, Text: "/" + id, At: time.Now(),
+		Source: relay.Source{Platform: loopback.ID, ChatID: chat, ChatType: relay.ChatGroup, UserID: user},
+		Traits: relay.Traits{Addressed: true, Press: press},
+	}
+	if chat == "" {
+		ev.Source.ChatID, ev.Source.ChatType = "@"+relay.ChatID(user), relay.ChatDM
+	}
+	c := platforms.Capability{
+		Event: ev.ID, Kind: "discord.interaction_token", ID: id, Token: relay.NewSecret([]byte("token of " + id)),
+		Placeholder: !press, ExpiresAt: time.Now().Add(15 * time.Minute),
+	}
+	f := relay.Forward{
+		Event: ev, Method: "POST", Path: platforms.HookPath(r.bot), Headers: [][2]string{{"content-type", "application/json"}},
+		Body: fmt.Appendf(nil, `{"id":%q}`, id), Until: until,
+	}
+	b := platforms.Batch{Events: []relay.Event{ev}, Capabilities: []platforms.Capability{c}, Forwards: []relay.Forward{f}}
+	if err := (&inbox{hub: r.hub, bot: r.bot}).Accept(r.t.Context(), b); err != nil {
+		r.t.Fatal(err)
+	}
+	return f
+}
+
+func soon() time.Time { return time.Now().Add(15 * time.Minute) }
+
+// forwarded reads the next frame, which is that of f, and returns its buffer id.
+func (g *gateway) forwarded(f relay.Forward) string {
+	g.t.Helper()
+	got, ok := g.read().(wire.PassthroughForward)
+	want := f
+	want.Event, want.Until = relay.Event{Bot: f.Event.Bot}, time.Time{} // all of it that travels
+	if diff := cmp.Diff(want, got.Forward); !ok || diff != "" || got.Buffer == "" {
+		g.t.Fatalf("frame %+v (-want +got):\n%s", got, diff)
+	}
+	return got.Buffer
+}
+
+func (r *rig) empty(name relay.InstanceID) {
+	r.t.Helper()
+	eventually(r.t, "an empty lane", func() bool {
+		l, err := r.db.Lanes.State(r.t.Context(), name)
+		return err == nil && l.Entries == 0 && l.Dead == 0
+	})
+}
+
+// TestAForwardIsADeliveryLikeAnother: it comes in its order, holds up nobody, is taken with what is acknowledged behind
+// it, and is sent once more to the next session if nothing said that it was taken.
 func TestAForwardIsADeliveryLikeAnother(t *testing.T) {
+	r, p := newResponderRig(t)
+	r.enroll("home", "ann")
+	first := r.request("ann", "", "i1", soon(), true)
+	r.say(loopback.Message{User: "ann", Text: "between"})
+	second := r.request("ann", "", "i2", soon(), false)
+	g := r.dial("home")
+	id := g.forwarded(first)
+	in := g.inbound()
+	if in.Event.Text != "between" {
+		t.Fatalf("%+v", in)
+	}
+	last := g.forwarded(second) // though nothing is acknowledged
+	g.send(wire.InboundAck{Buffer: in.Buffer})
+	eventually(t, "the first to be taken", func() bool { return slices.Contains(p.log(), "settle token of i1") })
+	if res := g.do(send("@ann", "done")); res.Err != nil {
+		t.Fatalf("send: %+v", res.Err)
+	}
+	_ = g.conn.CloseNow()
+	eventually(t, "the end of the session", func() bool { return !r.hub.Connected("home") })
+	if got := r.texts("home"); !cmp.Equal(got, []string{"/i2"}) {
+		t.Fatalf("left behind: %q", got)
+	}
+	g = r.dial("home")
+	if again := g.forwarded(second); again != last || again == id {
+		t.Fatalf("under the id %s, then %s", last, again)
+	}
+	r.empty("home") // the second time is the last
+	g.send(wire.InboundAck{Buffer: last})
+	third := r.request("ann", "", "i3", soon(), false)
+	g.send(wire.InboundAck{Buffer: g.forwarded(third)}) // a gateway that does acknowledge
+	r.empty("home")
+}
+
+// TestAForwardThatCannotGoAsOne goes as an ordinary event.
+func TestAForwardThatCannotGoAsOne(t *testing.T) {
 	r := newRig(t)
 	r.enroll("home", "ann")
-	bot := r.bot
-	forward := relay.Forward{
-		Event:  relay.Event{ID: "hook:1", Bot: bot, Source: relay.Source{Platform: bot.Platform, ChatID: "c1", UserID: "ann"}},
-		Method: "POST", Path: "/hooks/1", Headers: [][2]string{{"Content-Type", "text/plain"}}, Body: []byte("coo\n\x00"),
-	}
-	event := relay.Event{ID: "m:1", Bot: bot, MessageID: "1", Text: "behind it"}
-	a := store.Accept{Bot: bot}
-	for _, d := range []relay.Delivery{forward, event, forward} {
-		frame, fits := wire.Pack(d)
-		if !fits {
-			t.Fatalf("%T does not fit", d)
-		}
-		a.Items = append(a.Items, store.AcceptItem{Delivery: d, Frame: frame, To: []store.Recipient{{Instance: "home"}}})
-	}
-	out, err := r.db.Accept(t.Context(), a)
-	if err != nil || !out.Items[2].Duplicate {
-		t.Fatalf("%+v, %v; want the second forward known", out, err)
-	}
-	want := wire.PassthroughForward{Buffer: out.Items[0].Buffers[0].String(), Forward: forward}
-	want.Forward.Event = relay.Event{Bot: bot} // all of it that travels
-	for range 5 {                              // it kills its gateway, as often as one may
-		g := r.dial("home")
-		if diff := cmp.Diff(wire.Frame(want), g.read()); diff != "" {
-			t.Fatalf("first came (-want +got):\n%s", diff)
-		}
-		_ = g.conn.CloseNow()
-		eventually(t, "the end of the session", func() bool { return !r.hub.Connected("home") })
-	}
-	dead, err := r.db.Lanes.Entries(t.Context(), "home", store.EntryFilter{Dead: true})
-	if err != nil || len(dead) != 1 || dead[0].About.ID != "hook:1" || dead[0].About.User != "ann" || dead[0].Reason != store.DeadDeaths {
-		t.Fatalf("dead letters %+v, %v", dead, err)
-	}
-	if n, err := r.db.Lanes.Replay(t.Context(), nil, "home"); n != 1 || err != nil {
-		t.Fatal(n, err)
-	}
 	g := r.dial("home")
+	r.request("ann", "", "late", time.Now().Add(-time.Second), false)
 	in := g.inbound()
-	if in.Event.Text != "behind it" {
+	if in.Event.Text != "/late" || in.Event.MessageID != "late" {
 		t.Fatalf("%+v", in)
 	}
 	g.send(wire.InboundAck{Buffer: in.Buffer})
-	last, ok := g.read().(wire.PassthroughForward)
-	if want.Buffer = last.Buffer; !ok || !cmp.Equal(last, want) {
-		t.Fatalf("last came %+v", last)
+	ev := relay.Event{
+		ID: "large", Bot: r.bot, MessageID: "large", Text: "/large", At: time.Now(),
+		Source: relay.Source{Platform: loopback.ID, ChatID: "@ann", ChatType: relay.ChatDM, UserID: "ann"},
 	}
-	g.send(wire.InboundAck{Buffer: last.Buffer})
-	eventually(t, "an empty lane", func() bool {
-		l, err := r.db.Lanes.State(t.Context(), "home")
-		return err == nil && l.Entries == 0 && l.Dead == 0
-	})
+	f := relay.Forward{Event: ev, Method: "POST", Path: "/", Body: make([]byte, wire.MaxFrame), Until: soon()}
+	if err := (&inbox{hub: r.hub, bot: r.bot}).Accept(t.Context(), platforms.Batch{Events: []relay.Event{ev}, Forwards: []relay.Forward{f}}); err != nil {
+		t.Fatal(err)
+	}
+	in = g.inbound()
+	if in.Event.Text != "/large" {
+		t.Fatalf("%+v", in)
+	}
+	g.send(wire.InboundAck{Buffer: in.Buffer})
+	r.empty("home")
+}
+
+// TestAForwardGoesWhereItsEventWould, in two tenants that share a chat: a command to both who receive it, a press to
+// the instance of whoever pressed only, and to nobody what nobody may see.
+func TestAForwardGoesWhereItsEventWould(t *testing.T) {
+	r := newRig(t)
+	r.enroll("home", "ann")
+	kids := store.Instance{ID: "kids", Tenant: "other", CreatedAt: time.Now(), Principal: store.Principal{Policy: relay.AnyOne}}
+	if err := r.db.Enroll(t.Context(), nil, store.Gateway{ID: "kids", Instance: "kids", Tenant: "other", CreatedAt: time.Now()}, kids); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.db.Bind(t.Context(), nil, store.Binding{Tenant: "other", Platform: loopback.ID, User: "bob", Instance: "kids", BoundAt: time.Now()}); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.db.Claim(t.Context(), nil, store.Grant{Platform: loopback.ID, Chat: "park", Instance: "kids", Tenant: "other", GrantedAt: time.Now()}); err != nil {
+		t.Fatal(err)
+	}
+	r.say(loopback.Message{User: "bob", Chat: "park", Text: "hi"}) // so it is known that he sees the chat
+	for n, tc := range []struct {
+		user  relay.UserID
+		press bool
+		want  map[relay.InstanceID]bool
+	}{
+		{"ann", false, map[relay.InstanceID]bool{"home": true, "kids": true}},
+		{"ann", true, map[relay.InstanceID]bool{"home": true}},
+		{"bob", true, map[relay.InstanceID]bool{"kids": true}},
+		{"eve", true, map[relay.InstanceID]bool{"kids": true}}, // whom the chat's holder lets in
+	} {
+		id := fmt.Sprint("i", n)
+		r.request(tc.user, "park", id, soon(), tc.press)
+		eventually(t, "a verdict", r.hub.judges.quiet)
+		for _, name := range []relay.InstanceID{"home", "kids"} {
+			es, err := r.db.Lanes.Entries(t.Context(), name, store.EntryFilter{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			at := slices.IndexFunc(es, func(e store.Entry) bool { return string(e.About.ID) == id })
+			if at >= 0 != tc.want[name] || at >= 0 && es[at].Forward == nil {
+				t.Errorf("%s of %s (a press: %v) at %s: %v", id, tc.user, tc.press, name, r.reasons())
+			}
+		}
+	}
+	r.request("eve", "", "direct", soon(), false)
+	if why := r.reasons(); why[""] != gate.NoBinding {
+		t.Errorf("a stranger's: %v", why)
+	}
+}
+
+// TestAForwardInDeadLettersComesBack as one.
+func TestAForwardInDeadLettersComesBack(t *testing.T) {
+	r := newRigOn(t, store.Options{Limits: store.Limits{MaxEntries: 1}}, func(p *loopback.Platform) platforms.Platform { return p })
+	r.enroll("home", "ann")
+	f := r.request("ann", "", "i1", soon(), false)
+	r.say(loopback.Message{User: "ann", Text: "pushes it out"})
+	g := r.dial("home")
+	g.send(wire.InboundAck{Buffer: g.inbound().Buffer})
+	eventually(t, "an empty lane", func() bool { return len(r.texts("home")) == 0 })
+	if n, err := r.db.Lanes.Replay(t.Context(), nil, "home"); n != 1 || err != nil {
+		t.Fatal(n, err)
+	}
+	r.hub.lane("home").Grown(0)
+	g.send(wire.InboundAck{Buffer: g.forwarded(f)})
+	r.empty("home")
 }
