@@ -28,6 +28,7 @@ type moody struct {
 	responder
 	answer  func(a relay.Send) error                     // nil: all succeed
 	discard func(context.Context) error                  // nil: all succeed
+	unknown error                                        // why the network does not say whether a placeholder stands
 	under   atomic.Int32                                 // answers under way
 	crowded atomic.Bool                                  // there were two
 	pause   func(ctx context.Context, c relay.MessageID) // while one is under way; nil: none
@@ -54,6 +55,13 @@ func (p *moody) Respond(ctx context.Context, c platforms.Capability, a relay.Sen
 		}
 	}
 	return res, err
+}
+
+func (p *moody) Thinking(ctx context.Context, c platforms.Capability) (bool, error) {
+	if p.unknown != nil {
+		return false, p.unknown
+	}
+	return p.responder.Thinking(ctx, c)
 }
 
 func (p *moody) Discard(ctx context.Context, c platforms.Capability) error {
