@@ -26,7 +26,7 @@ import (
 var keptPurposes = []string{link.Purpose, identity.Purpose, manage.EnrollmentPurpose, manage.GatewayPurpose}
 
 // sealedKinds are all records with sealed values.
-func sealedKinds() []store.SealedKind { return []store.SealedKind{token.Sealed()} }
+func sealedKinds() []store.SealedKind { return []store.SealedKind{token.Sealed(), store.SealedCapabilities()} }
 
 func newVaultCmd(a *app) *cobra.Command {
 	c := &cobra.Command{

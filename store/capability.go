@@ -44,6 +44,14 @@ func (c Capability) Place() (bucket, key string) {
 	return bucketCapabilities, string(capabilityKey(c.Instance, c.Bot, c.Event))
 }
 
+// SealedCapabilities are the stored capabilities; one that does not open is of no use to anybody.
+func SealedCapabilities() SealedKind {
+	return SealedRecords(bucketCapabilities, true, func(c *Capability) []SealedValue {
+		bucket, key := c.Place()
+		return []SealedValue{{bucket, key, &c.Sealed}}
+	})
+}
+
 func capabilityKey(i relay.InstanceID, b relay.Bot, e relay.EventID) []byte {
 	return table.Key(i, string(b.Platform), string(b.ID), string(e))
 }

@@ -34,7 +34,7 @@ func TestConformance(t *testing.T) {
 func TestConformanceWithEndpoint(t *testing.T) {
 	platformtest.Run(t, func(t *testing.T) platformtest.Harness {
 		h := newHarness(t)
-		h.endpoint = true
+		h.endpoint, h.interactions = true, interactionsInbound
 		return h
 	})
 }

@@ -143,6 +143,9 @@ func (h *Hub) announce(j judgement, buffers []relay.BufferID) {
 // deliver gives what was stored of j to the lanes it was appended to, and tells the bus.
 func (h *Hub) deliver(j judgement) {
 	keys := sessionkey.Forms(j.event.Source)
+	if j.forward != nil {
+		keys = append(keys, sessionkey.Forwarded(j.event.Source)...)
+	}
 	about := store.About{ID: j.event.ID, Bot: j.event.Bot}
 	for _, v := range j.verdicts {
 		if v.Reason != gate.Delivered {
