@@ -90,7 +90,7 @@ func (p *Platform) take(ctx context.Context, plain []byte) platforms.HookAnswer 
 	var b platforms.Batch
 	m, err := elements(plain)
 	if err == nil {
-		if agent, ok := m["AgentID"]; m["ToUserName"] != p.corp || ok && agent != p.agent {
+		if agent := m["AgentID"]; m["ToUserName"] != p.corp || agent != "" && agent != p.agent {
 			done.Refused = platforms.WrongRecipient
 			return done
 		}

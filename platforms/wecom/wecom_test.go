@@ -215,6 +215,7 @@ func TestReceive(t *testing.T) {
 		"entering":                  {doc: doc("<MsgType>event</MsgType><Event>enter_agent</Event><EventKey></EventKey>")},
 		"a location report":         {doc: doc("<MsgType>event</MsgType><Event>LOCATION</Event><Latitude>1</Latitude>")},
 		"nobody's":                  {doc: doc("<MsgType>nonsense</MsgType>")},
+		"no agent":                  {doc: strings.ReplaceAll(ourXML, "1000002", ""), kind: relay.TypeText, text: "hello", id: "7300000000000000001"},
 		"another's":                 {doc: strings.ReplaceAll(ourXML, "1000002", "1000003"), refused: platforms.WrongRecipient},
 		"another corporation's":     {doc: strings.ReplaceAll(ourXML, ourCorp, "ww1"), refused: platforms.WrongRecipient},
 		"no kind":                   {doc: doc(""), refused: platforms.Unreadable, raw: 1},
