@@ -570,12 +570,12 @@ func TestTheSameInteractionTwice(t *testing.T) {
 		wantAnswer(t, post(t.Context(), p, c), later, "")
 		f.dispatch(kindInteraction, c) // and over the socket
 		time.Sleep(time.Minute)
+		r.end(t)
 		for _, ev := range in.events {
 			if ev.ID != in.events[0].ID || !ev.At.Equal(in.events[0].At) || ev.Source != in.events[0].Source {
 				t.Errorf("%+v is another event than %+v", ev, in.events[0])
 			}
 		}
-		r.end(t)
 	})
 }
 
