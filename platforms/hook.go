@@ -14,7 +14,7 @@ type Hook interface {
 	// HookRules is what a request may be. No methods: the bot is not called this way. Constant.
 	HookRules() HookRules
 	// Receive verifies r, hands in what it says, and returns its answer once that is on disk, or when the
-	// network would wait no longer. Any goroutine.
+	// network would wait no longer. ctx ends when the answer is written, or nobody waits for it. Any goroutine.
 	Receive(ctx context.Context, r HookRequest) HookAnswer
 }
 

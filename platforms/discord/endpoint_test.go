@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -348,22 +349,22 @@ func TestTooManyBytes(t *testing.T) {
 func TestWhatIsGivenUpIsNotStored(t *testing.T) {
 	onEndpoint(t, func(t *testing.T, f *fakeDiscord, p *Platform) {
 		in := newTestInbox()
-		broken := false
+		var broken atomic.Bool
 		in.judge = func(context.Context, platforms.Batch) error {
-			if broken {
+			if broken.Load() {
 				return errStall
 			}
 			return nil
 		}
 		r := run(t, p, in)
 		time.Sleep(time.Minute)
-		broken = true
+		broken.Store(true)
 		wantAnswer(t, post(t.Context(), p, f.command("old")), later, "") // the feeder tries it again and again
 		f.say("500", "over the socket")
 		time.Sleep(10 * time.Minute)
 		wantAnswer(t, post(t.Context(), p, f.command("young")), later, "")
 		time.Sleep(10 * time.Minute)
-		broken = false
+		broken.Store(false)
 		time.Sleep(10 * time.Minute)
 		synctest.Wait()
 		in.await(t, "over the socket", "/ask young")
@@ -457,13 +458,13 @@ func TestAnOrderlyStopKeepsWhatCameOverHTTP(t *testing.T) {
 		t.Run(fmt.Sprint("the disk heals: ", heals), func(t *testing.T) {
 			onEndpoint(t, func(t *testing.T, f *fakeDiscord, p *Platform) {
 				in := newTestInbox()
-				stopping, healed := false, heals
+				var stopping atomic.Bool
 				in.judge = func(ctx context.Context, _ platforms.Batch) error {
-					if !stopping {
+					if !stopping.Load() {
 						<-ctx.Done()
 						return ctx.Err()
 					}
-					if !healed {
+					if !heals {
 						return errStall
 					}
 					return nil
@@ -476,7 +477,7 @@ func TestAnOrderlyStopKeepsWhatCameOverHTTP(t *testing.T) {
 				}
 				wantAnswer(t, post(t.Context(), p, obj{"type": 2, "token": "tok-secret"}), lost, platforms.Unreadable)
 				synctest.Wait()
-				stopping = true
+				stopping.Store(true)
 				began := time.Now()
 				r.end(t)
 				if d := time.Since(began); d > 2*lastWrite {
@@ -570,12 +571,12 @@ func TestTheSameInteractionTwice(t *testing.T) {
 		wantAnswer(t, post(t.Context(), p, c), later, "")
 		f.dispatch(kindInteraction, c) // and over the socket
 		time.Sleep(time.Minute)
+		r.end(t)
 		for _, ev := range in.events {
 			if ev.ID != in.events[0].ID || !ev.At.Equal(in.events[0].At) || ev.Source != in.events[0].Source {
 				t.Errorf("%+v is another event than %+v", ev, in.events[0])
 			}
 		}
-		r.end(t)
 	})
 }
 
