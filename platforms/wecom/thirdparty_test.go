@@ -54,7 +54,7 @@ func TestThirdPartyWeCom(t *testing.T) {
 	}
 
 	p, err := Kind.Open(platforms.Options{
-		Token: relay.NewSecret([]byte(ourSecret)), Log: slog.New(slog.DiscardHandler), Transport: corporation{}, PublicURL: "https://relay.example.net",
+		Token: relay.NewSecret([]byte(ourSecret)), Log: slog.New(slog.DiscardHandler), Transport: thirdPartyAPI{}, PublicURL: "https://relay.example.net",
 		Secrets: map[string]relay.Secret{"callback_token": relay.NewSecret([]byte(ourToken)), "aes_key": relay.NewSecret([]byte(ourAES))},
 		Values:  map[string]string{"corp_id": ourCorp, "agent_id": ourAgent},
 	})
@@ -83,10 +83,10 @@ func TestThirdPartyWeCom(t *testing.T) {
 	}
 }
 
-// corporation is an API that accepts every secret.
-type corporation struct{}
+// thirdPartyAPI is one that accepts every secret.
+type thirdPartyAPI struct{}
 
-func (corporation) RoundTrip(*http.Request) (*http.Response, error) {
+func (thirdPartyAPI) RoundTrip(*http.Request) (*http.Response, error) {
 	w := httptest.NewRecorder()
 	_, _ = io.WriteString(w, `{"errcode":0,"errmsg":"ok","access_token":"access-token-1","expires_in":7200}`)
 	return w.Result(), nil
