@@ -34,9 +34,19 @@ func TestReadmePlatforms(t *testing.T) {
 	for c := range strings.SplitSeq(head[1], "|") {
 		columns = append(columns, relay.Op(strings.TrimSpace(c)))
 	}
-	tokens := map[relay.PlatformID]string{"telegram": "1:x", "discord": "MTIzNDU2Nzg5.abcdef.ghijklmnopqrstuvwxyz"}
+	secret := func(s string) relay.Secret { return relay.NewSecret([]byte(s)) }
+	tokens := map[relay.PlatformID]string{
+		"telegram": "1:x", "discord": "MTIzNDU2Nzg5.abcdef.ghijklmnopqrstuvwxyz", "sms": strings.Repeat("0", 32),
+		"wecom_callback": "secret", "webhook": "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
+	}
+	values := map[relay.PlatformID]map[string]string{
+		"sms":            {"account_sid": "AC" + strings.Repeat("0", 32), "from": "+15005550006"},
+		"wecom_callback": {"corp_id": "ww0123456789abcdef", "agent_id": "1"},
+		"webhook":        {"name": "doorbell"},
+	}
+	secrets := map[string]relay.Secret{"callback_token": secret("t"), "aes_key": secret("abcdefghijklmnopqrstuvwxyz0123456789ABCDEFG")}
 	for _, k := range kinds() {
-		p, err := k.Open(platforms.Options{Token: relay.NewSecret([]byte(tokens[k.Name])), Values: map[string]string{}})
+		p, err := k.Open(platforms.Options{Token: secret(tokens[k.Name]), Values: values[k.Name], Secrets: secrets, PublicURL: "https://relay.example.net"})
 		if err != nil {
 			t.Fatalf("%s: %v", k.Name, err)
 		}

@@ -72,7 +72,7 @@ func serve(ts *testscript.TestScript, neg bool, args []string) {
 // environ is the script's environment for a child that the script's own exec does not start.
 func environ(ts *testscript.TestScript) []string {
 	env := []string{}
-	for _, name := range []string{"HOME", "PATH", "TMPDIR", "WORK", "GOCOVERDIR", "HERMES_CONNECTOR_WEBHOOK_REPLY_URL", "HERMES_CONNECTOR_SMS_API_BASE"} {
+	for _, name := range []string{"HOME", "PATH", "TMPDIR", "WORK", "GOCOVERDIR"} {
 		if v := ts.Getenv(name); v != "" {
 			env = append(env, name+"="+v)
 		}
@@ -85,7 +85,7 @@ func environ(ts *testscript.TestScript) []string {
 	return env
 }
 
-// halt [-KILL] ends the server; without -KILL it must exit with 0. (A "stop" of testscript's own ends the script.)
+// halt [-KILL] ends the server; without -KILL it must exit with 0.
 func halt(ts *testscript.TestScript, neg bool, args []string) {
 	if slices.Equal(args, []string{"-KILL"}) {
 		if err := server(ts).stop(os.Kill); err == nil {

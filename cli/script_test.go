@@ -46,7 +46,7 @@ func TestScripts(t *testing.T) {
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits": exits, "serve": serve, "halt": halt, "await": await,
 			"say": say, "backlog": backlog, "gateway": gateway, "freeport": freeport,
-			"spoil": spoil, "outside": outside, "hook": hook, "twilio": twilio,
+			"spoil": spoil, "hook": hook, "receiver": receiver, "outside": outside, "twilio": twilio,
 		},
 	})
 }

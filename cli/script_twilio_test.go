@@ -3,8 +3,8 @@ package cli_test
 import (
 	"crypto/hmac"
 	"crypto/sha1" //nolint:gosec // Twilio's signature
-	"crypto/sha256"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -12,10 +12,8 @@ import (
 	"net/url"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 )
@@ -52,36 +50,17 @@ func outside(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Setenv("OUTSIDE", s.URL)
 }
 
-// hook STATUS NAME SECRETS ID BODY posts to a web hook as Standard Webhooks say, signed with the first secret of a
-// file. The answer goes to the file "answer".
-func hook(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) != 5 {
-		ts.Fatalf("usage: hook STATUS NAME SECRETS ID BODY")
-	}
-	secret, _, _ := strings.Cut(ts.ReadFile(args[2]), "\n")
-	key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(secret, "whsec_"))
-	ts.Check(err)
-	id, at, body := args[3], strconv.FormatInt(time.Now().Unix(), 10), args[4]
-	m := hmac.New(sha256.New, key)
-	m.Write([]byte(id + "." + at + "." + body))
-	h := http.Header{}
-	h.Set("Webhook-Id", id)
-	h.Set("Webhook-Timestamp", at)
-	h.Set("Webhook-Signature", "v1,"+base64.StdEncoding.EncodeToString(m.Sum(nil)))
-	called(ts, args[0], "/webhooks/webhook/"+args[1], h, body)
-}
-
-// twilio STATUS PUBLIC_URL NUMBER TOKENS FORM posts to an SMS bot as Twilio does, signed with the token in a file.
-// The answer goes to the file "answer".
+// twilio PUBLIC_URL NUMBER TOKENS FORM posts to an SMS bot as Twilio does, signed with the token in a file, and shows
+// the answer's status and body on stdout.
 func twilio(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) != 5 {
-		ts.Fatalf("usage: twilio STATUS PUBLIC_URL NUMBER TOKENS FORM")
+	if neg || len(args) != 4 {
+		ts.Fatalf("usage: twilio PUBLIC_URL NUMBER TOKENS FORM")
 	}
-	form, err := url.ParseQuery(args[4])
+	form, err := url.ParseQuery(args[3])
 	ts.Check(err)
-	path := "/webhooks/sms/" + args[2]
-	m := hmac.New(sha1.New, []byte(strings.TrimSpace(ts.ReadFile(args[3]))))
-	m.Write([]byte(args[1] + path))
+	path := "/webhooks/sms/" + args[1]
+	m := hmac.New(sha1.New, []byte(strings.TrimSpace(ts.ReadFile(args[2]))))
+	m.Write([]byte(args[0] + path))
 	var names []string
 	for name := range form {
 		names = append(names, name)
@@ -90,24 +69,13 @@ func twilio(ts *testscript.TestScript, neg bool, args []string) {
 	for _, name := range names {
 		m.Write([]byte(name + form.Get(name)))
 	}
-	h := http.Header{}
-	h.Set("Content-Type", "application/x-www-form-urlencoded")
-	h.Set("X-Twilio-Signature", base64.StdEncoding.EncodeToString(m.Sum(nil)))
-	called(ts, args[0], path, h, form.Encode())
-}
-
-// called posts to the server, which must answer with that status.
-func called(ts *testscript.TestScript, status, path string, h http.Header, body string) {
-	r, err := http.NewRequest(http.MethodPost, ts.Getenv("SERVER")+path, strings.NewReader(body))
+	r, err := http.NewRequest(http.MethodPost, ts.Getenv("SERVER")+path, strings.NewReader(form.Encode()))
 	ts.Check(err)
-	r.Header = h
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	r.Header.Set("X-Twilio-Signature", base64.StdEncoding.EncodeToString(m.Sum(nil)))
 	resp, err := http.DefaultClient.Do(r)
 	ts.Check(err)
 	answer, err := io.ReadAll(resp.Body)
-	ts.Check(err)
-	ts.Check(resp.Body.Close())
-	ts.Check(os.WriteFile(ts.MkAbs("answer"), answer, 0o600))
-	if strconv.Itoa(resp.StatusCode) != status {
-		ts.Fatalf("%s: %d %s, want %s", path, resp.StatusCode, answer, status)
-	}
+	ts.Check(errors.Join(err, resp.Body.Close()))
+	_, _ = fmt.Fprintf(ts.Stdout(), "%d %s\n", resp.StatusCode, answer)
 }

@@ -38,6 +38,12 @@ func (in *inbox) Accept(_ context.Context, b platforms.Batch) error {
 	return nil
 }
 
+func (in *inbox) failing(times int) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.fails = times
+}
+
 func (in *inbox) Cursor(context.Context) ([]byte, error) { return nil, nil }
 
 // fed runs test with a feed into in, in a bubble of its own time.
@@ -94,6 +100,8 @@ func TestWhatIsLateGoesOn(t *testing.T) {
 			t.Errorf("%v after %v", err, time.Since(began))
 		}
 		time.Sleep(7 * time.Second)
+		in.mu.Lock()
+		defer in.mu.Unlock()
 		if len(in.got) != 1 {
 			t.Errorf("%v", in.got)
 		}
@@ -106,12 +114,12 @@ func TestWhatFailsIsTriedAgainInTime(t *testing.T) {
 		if err := f.Take(t.Context(), one(1), 10*time.Second); err != nil {
 			t.Error(err)
 		}
-		in.fails = 1000
+		in.failing(1000)
 		began := time.Now()
 		if err := f.Take(t.Context(), one(2), 4*time.Second); err == nil || time.Since(began) > 4*time.Second {
 			t.Errorf("%v after %v", err, time.Since(began))
 		}
-		in.fails = 0
+		in.failing(0)
 		if err := f.Take(t.Context(), one(3), 10*time.Second); err != nil {
 			t.Error(err)
 		}

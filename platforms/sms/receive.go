@@ -64,7 +64,7 @@ func (p *Platform) Receive(ctx context.Context, r platforms.HookRequest) platfor
 	return taken
 }
 
-var errUnreadable = errors.New("Twilio's request makes no sense: it is no form with a MessageSid and a From")
+var errUnreadable = errors.New("a request of Twilio's that is no form with a MessageSid and a From")
 
 // event is a message that came.
 func (p *Platform) event(form url.Values, now time.Time) (ev relay.Event, ok bool) {

@@ -104,10 +104,11 @@ func (p *Platform) do(ctx context.Context, method, path string, form url.Values,
 	if form != nil {
 		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	}
-	a, fault := p.api.Do(r, what)
+	_, basic, _ := strings.Cut(r.Header.Get("Authorization"), " ") // a spelling of the token
+	a, fault := p.api.Do(r, what, basic)
 	switch {
 	case a.Status >= 300:
-		return p.refused(what, a)
+		return p.refused(what, a, basic)
 	case fault != nil:
 		return fault
 	case out == nil:
@@ -119,15 +120,15 @@ func (p *Platform) do(ctx context.Context, method, path string, form url.Values,
 	return nil
 }
 
-// refused is the error in an answer.
-func (p *Platform) refused(what string, a call.Answer) *call.Fault {
+// refused is the error in an answer, without the secret.
+func (p *Platform) refused(what string, a call.Answer, secret string) *call.Fault {
 	var body struct {
 		Code    int    `json:"code"`
 		Message string `json:"message"`
 	}
 	f := &call.Fault{What: what, Status: a.Status, Message: call.NoAnswer}
 	if json.Unmarshal(a.Body, &body) == nil && body.Message != "" {
-		f.Code, f.Message = body.Code, p.api.Scrub(body.Message)
+		f.Code, f.Message = body.Code, p.api.Scrub(body.Message, secret)
 	}
 	if a.Status < 500 {
 		f.Sent = call.Refused

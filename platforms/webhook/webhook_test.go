@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -29,12 +30,12 @@ type inbox struct {
 	events []relay.Event
 	fail   error
 	hang   bool
-	drops  bool          // everything, as the hub drops what nobody is bound to
-	takes  time.Duration // of every batch
+	drops  bool         // everything, as the hub drops what nobody is bound to
+	takes  atomic.Int64 // nanoseconds, of every batch
 }
 
 func (in *inbox) Accept(ctx context.Context, b platforms.Batch) error {
-	time.Sleep(in.takes)
+	time.Sleep(time.Duration(in.takes.Load()))
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	if in.hang {
@@ -359,7 +360,9 @@ func TestDuplicates(t *testing.T) {
 		if got := said(p, "msg_1"); got != again {
 			t.Errorf("after a restart: %s", got)
 		}
+		in.mu.Lock()
 		in.drops = true
+		in.mu.Unlock()
 		if a, b := said(p, "msg_2"), said(p, "msg_2"); a != first || b != first {
 			t.Errorf("dropped: %s, %s", a, b)
 		}
@@ -368,12 +371,13 @@ func TestDuplicates(t *testing.T) {
 
 // TestStoredTooLate: the write of what was answered 503 goes on, and its repetition is a duplicate.
 func TestStoredTooLate(t *testing.T) {
-	in, body := &inbox{takes: wait + time.Second}, `{"text":"x"}`
+	in, body := &inbox{}, `{"text":"x"}`
+	in.takes.Store(int64(wait + time.Second))
 	running(t, "", in, func(p *Platform) {
 		if a := post(p, request("msg_1", time.Now(), body), body); a.Status != 503 {
 			t.Errorf("%d", a.Status)
 		}
-		in.takes = 0
+		in.takes.Store(0)
 		time.Sleep(5 * time.Second)
 		if a := post(p, request("msg_1", time.Now(), body), body); string(a.Body) != `{"accepted":true,"duplicate":true}` {
 			t.Errorf("again: %d %s", a.Status, a.Body)

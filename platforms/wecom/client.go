@@ -2,6 +2,7 @@ package wecom
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"io"
@@ -21,18 +22,21 @@ const (
 	maxAnswer = 1 << 20
 	// early is how long before its end an access token is renewed.
 	early = 5 * time.Minute
+	// WeCom blocks who asks for access tokens often. So all go without one for a while when it gave none, and keep
+	// for a while the one that came in the place of a refused one, whatever becomes of it.
+	afterFailure = 5 * time.Second
+	afterRenewal = time.Minute
 )
 
 // WeCom's numbers.
 const (
-	codeBadSecret    = 40001
-	codeBadCorp      = 40013
-	codeBadAccess    = 40014
-	codeAccessGone   = 42001
-	codeTooMany      = 45009
-	codeAddress      = 60020
-	codeNobodyThere  = 81013
-	codeNoPermission = 60011
+	codeBadSecret   = 40001
+	codeBadCorp     = 40013
+	codeBadAccess   = 40014
+	codeAccessGone  = 42001
+	codeTooMany     = 45009
+	codeAddress     = 60020
+	codeNobodyThere = 81013
 )
 
 // client speaks WeCom's API. It is the only place that sees the application's secret and the access token.
@@ -44,36 +48,45 @@ type client struct {
 	secret relay.Secret
 	calls  *call.Client
 
-	one chan struct{} // capacity 1: held by whom asks for an access token
+	one chan struct{} // capacity 1: held by whoever asks for an access token
 
 	mu     sync.Mutex // guards the fields below
-	token  string
-	expire time.Time
+	token  string     // the access token; empty: there is none
+	expire time.Time  // when it is renewed
+	why    error      // why there is none
+	again  time.Time  // nobody asks before
 }
 
 func newClient(corp, agent string, o platforms.Options) *client {
-	base := o.APIBase
-	if base == "" {
-		base = "https://qyapi.weixin.qq.com"
-	}
 	return &client{
-		base: base, corp: corp, agent: json.Number(agent), secret: o.Token,
+		base: cmp.Or(o.APIBase, "https://qyapi.weixin.qq.com"), corp: corp, agent: json.Number(agent), secret: o.Token,
 		calls: call.New(o.Token, o.Transport, maxAnswer), one: make(chan struct{}, 1),
 	}
 }
 
-// cached is the access token, unless it is stale or about to end.
-func (c *client) cached(stale string) (string, bool) {
+// cached is the access token, or why there is none but stale; ok is false when somebody has to ask.
+func (c *client) cached(stale string) (token string, err error, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	ok := c.token != "" && c.token != stale && time.Now().Before(c.expire)
-	return c.token, ok
+	now := time.Now()
+	switch {
+	case c.token != "" && c.token != stale && now.Before(c.expire):
+		return c.token, nil, true
+	case !now.Before(c.again):
+		return "", nil, false
+	case c.why != nil:
+		return "", c.why, true
+	}
+	return "", &call.Fault{
+		What: "gettoken", Status: http.StatusOK, Code: codeAccessGone, Sent: call.Refused, Message: "the access token was renewed a moment ago",
+	}, true
 }
 
-// access is an access token, other than stale. All callers share one question: WeCom blocks who asks often.
+// access is an access token, other than stale. One question is asked for all callers; the next in line asks it again
+// only if it ended with its caller.
 func (c *client) access(ctx context.Context, stale string) (string, error) {
-	if t, ok := c.cached(stale); ok {
-		return t, nil
+	if token, err, ok := c.cached(stale); ok {
+		return token, err
 	}
 	select {
 	case c.one <- struct{}{}:
@@ -81,33 +94,42 @@ func (c *client) access(ctx context.Context, stale string) (string, error) {
 	case <-ctx.Done():
 		return "", &call.Fault{What: "gettoken", Sent: call.Never, Message: "another question is under way", Cause: ctx.Err()}
 	}
-	if t, ok := c.cached(stale); ok { // somebody else asked meanwhile
-		return t, nil
+	if token, err, ok := c.cached(stale); ok {
+		return token, err
 	}
 	var out struct {
 		Token  string `json:"access_token"`
 		Expire int    `json:"expires_in"`
 	}
-	q := url.Values{"corpid": {c.corp}, "corpsecret": {c.secret.RevealString()}}
-	if err := c.do(ctx, http.MethodGet, "gettoken", q, nil, &out); err != nil {
-		// Asking for a token does nothing: whatever it was asked for did not happen.
-		if f := call.FaultOf(err); f.Sent == call.Maybe {
-			f.Sent = call.Never
-		}
-		return "", err
+	err := c.do(ctx, http.MethodGet, "gettoken", url.Values{"corpid": {c.corp}, "corpsecret": {c.secret.RevealString()}}, nil, &out)
+	if err == nil && out.Token == "" {
+		err = &call.Fault{What: "gettoken", Status: http.StatusOK, Message: "an answer without an access token"}
+	}
+	if f := call.FaultOf(err); err != nil && f.Sent == call.Maybe {
+		f.Sent = call.Never // what the token is for has not happened
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.token, c.expire = out.Token, time.Now().Add(max(time.Duration(out.Expire)*time.Second-early, time.Minute))
-	return c.token, nil
+	now := time.Now()
+	c.token, c.why, c.again = out.Token, err, time.Time{}
+	switch {
+	case ctx.Err() != nil: // the next in line asks
+	case err != nil:
+		c.again = now.Add(afterFailure)
+	case stale != "":
+		c.again = now.Add(afterRenewal)
+	}
+	c.expire = now.Add(max(time.Duration(out.Expire)*time.Second-early, afterRenewal))
+	return c.token, err
 }
 
 // send posts a text to a user. Its error is a *call.Fault.
 func (c *client) send(ctx context.Context, user, text string) (relay.MessageID, error) {
 	body := map[string]any{"touser": user, "msgtype": "text", "agentid": c.agent, "text": map[string]string{"content": text}}
 	var out struct {
-		ID      string `json:"msgid"`
-		Invalid string `json:"invaliduser"`
+		ID         string `json:"msgid"`
+		Invalid    string `json:"invaliduser"`
+		Unlicensed string `json:"unlicenseduser"`
 	}
 	for stale := ""; ; {
 		token, err := c.access(ctx, stale)
@@ -119,10 +141,18 @@ func (c *client) send(ctx context.Context, user, text string) (relay.MessageID, 
 			stale = token // once
 			continue
 		}
-		if err == nil && out.Invalid != "" {
-			err = &call.Fault{What: "message/send", Status: http.StatusOK, Code: codeNobodyThere, Sent: call.Refused, Message: "invaliduser"}
+		refused := &call.Fault{What: "message/send", Status: http.StatusOK, Sent: call.Refused}
+		switch { // WeCom says 0 even then
+		case err != nil:
+			return "", err
+		case out.Invalid != "":
+			refused.Code, refused.Message = codeNobodyThere, "invaliduser"
+			return "", refused
+		case out.Unlicensed != "":
+			refused.Message = "forbidden: the user has no licence for the application"
+			return "", refused
 		}
-		return relay.MessageID(out.ID), err
+		return relay.MessageID(out.ID), nil
 	}
 }
 
@@ -148,7 +178,8 @@ func (c *client) do(ctx context.Context, method, path string, q url.Values, body
 		return &call.Fault{What: path, Sent: call.Never, Message: "api_base makes no request"}
 	}
 	access := q.Get("access_token")
-	a, fault := c.calls.Do(r, path, access, url.QueryEscape(access))
+	secrets := []string{access, url.QueryEscape(access)}
+	a, fault := c.calls.Do(r, path, secrets...)
 	if fault != nil {
 		return fault
 	}
@@ -170,7 +201,7 @@ func (c *client) do(ctx context.Context, method, path string, q url.Values, body
 		}
 		return nil
 	}
-	f.Code, f.Sent, f.Message = *said.Code, call.Refused, c.calls.Scrub(said.Message, access)
+	f.Code, f.Sent, f.Message = *said.Code, call.Refused, c.calls.Scrub(said.Message, secrets...)
 	if f.Code == codeTooMany {
 		f.Status = http.StatusTooManyRequests
 	}

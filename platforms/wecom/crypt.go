@@ -10,8 +10,8 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
+	"io"
 	"slices"
-	"strings"
 
 	"github.com/hermes-connector/hermes-connector/relay"
 )
@@ -36,8 +36,11 @@ func aesKey(s relay.Secret) ([]byte, error) {
 func signature(token, timestamp, nonce, encrypted string) string {
 	parts := []string{token, timestamp, nonce, encrypted}
 	slices.Sort(parts)
-	sum := sha1.Sum([]byte(strings.Join(parts, "")))
-	return hex.EncodeToString(sum[:])
+	h := sha1.New()
+	for _, s := range parts {
+		_, _ = io.WriteString(h, s) // a hash takes everything
+	}
+	return hex.EncodeToString(h.Sum(nil))
 }
 
 // signed reports whether given is the signature, as lower-case hex.

@@ -6,8 +6,10 @@ import (
 	"crypto/cipher"
 	"encoding/base64"
 	"encoding/binary"
+	"strings"
 	"testing"
 
+	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
@@ -48,16 +50,12 @@ func TestCryptVectors(t *testing.T) {
 				t.Errorf("for another receiver: %v", err)
 			}
 			for at := range len(v.sign) * 8 {
-				b := []byte(v.sign)
-				b[at/8] ^= 1 << (at % 8)
-				if signed(string(b), v.token, v.at, v.nonce, v.encrypted) {
+				if signed(flipped(v.sign, at), v.token, v.at, v.nonce, v.encrypted) {
 					t.Fatalf("bit %d of the signature may change", at)
 				}
 			}
 			for at := range len(v.encrypted) * 8 {
-				b := []byte(v.encrypted)
-				b[at/8] ^= 1 << (at % 8)
-				if signed(v.sign, v.token, v.at, v.nonce, string(b)) {
+				if signed(v.sign, v.token, v.at, v.nonce, flipped(v.encrypted, at)) {
 					t.Fatalf("bit %d of what was encrypted may change", at)
 				}
 			}
@@ -106,7 +104,7 @@ func TestWhatCannotBeDecrypted(t *testing.T) {
 			b[len(b)-2]++
 			return b
 		}),
-		"too long a length":  encrypted(key, text, ourCorp, 1<<31, padded),
+		"too long a length":  encrypted(key, text, ourCorp, 1<<30, padded),
 		"too short a length": encrypted(key, text, ourCorp, 4, padded),
 		"another receiver":   encrypted(key, text, "ww1", len(text), padded),
 		"no receiver":        encrypted(key, text, "", len(text), padded),
@@ -129,16 +127,39 @@ func FuzzDecrypt(f *testing.F) {
 	})
 }
 
-func FuzzParse(f *testing.F) {
+// FuzzElements: whatever somebody sends, it is read or refused, and what is read makes an event with all it needs.
+func FuzzElements(f *testing.F) {
 	f.Add([]byte(ourXML))
 	f.Add([]byte(`<!DOCTYPE x [<!ENTITY a "b">]><xml><MsgType>&a;</MsgType></xml>`))
+	f.Add([]byte(doc("<MsgType>event</MsgType><Event>click</Event><EventKey>/status</EventKey>")))
+	f.Add([]byte(doc("<MsgType>location</MsgType><Location_X>1</Location_X><Location_Y>2</Location_Y>")))
 	f.Fuzz(func(t *testing.T, doc []byte) {
-		var m message
-		if parse(doc, &m) == nil {
-			p := &Platform{corp: ourCorp, agent: "1000002"}
-			if ev, ok := p.event(m); ok && (ev.ID == "" || ev.Source.UserID == "") {
-				t.Errorf("%+v", ev)
+		m, err := elements(doc)
+		if err != nil {
+			if err != errMessage || m != nil {
+				t.Errorf("%v, %v", m, err)
 			}
+			return
+		}
+		p := &Platform{corp: ourCorp, agent: ourAgent}
+		if ev, err := p.event(m); ev != nil {
+			_, user, _ := strings.Cut(string(ev.Source.ChatID), ":")
+			if err != nil || ev.ID == "" || len(ev.ID) > 200 || ev.At.IsZero() || string(ev.Source.UserID) != string(ev.Source.ChatID) || !isUser(user) {
+				t.Errorf("%+v, %v", ev, err)
+			}
+		}
+	})
+}
+
+// FuzzRequest: nobody gets past the signature.
+func FuzzRequest(f *testing.F) {
+	p := opened(f, &api{}, ourSecret)
+	f.Add("GET", "/webhooks/wecom_callback/a?msg_signature=5c45ff5e21c57e6ad56bac8758b79b1d9ac89fd3&timestamp=1409659589&nonce=263014780&echostr=P9nA", []byte{})
+	f.Add("POST", "/webhooks/wecom_callback/a?msg_signature="+ourSign+"&timestamp="+ourTime+"&nonce="+ourNonce, []byte("<xml><Encrypt>"+ourBody+"</Encrypt></xml>"))
+	f.Fuzz(func(t *testing.T, method, target string, body []byte) {
+		a := p.Receive(t.Context(), platforms.HookRequest{Method: method, Target: target, Body: body, Verified: func() { t.Error("verified") }})
+		if a.Status != 401 || string(a.Body) != `{"error":"unauthorized"}` {
+			t.Errorf("%d %s", a.Status, a.Body)
 		}
 	})
 }

@@ -12,67 +12,64 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-const maxDepth = 8 // of elements within each other
+const (
+	maxDepth    = 8  // of elements within each other
+	maxElements = 64 // in the root; WeCom's messages have less than twenty
+	maxID       = 64 // of a person or a message, in bytes
+)
 
-// envelope is the body of a request. Only what is encrypted is signed: nothing else in it counts.
-type envelope struct {
-	Encrypt string `xml:"Encrypt"`
-}
+// errMessage is why what WeCom posted is not read. It quotes nothing.
+var errMessage = errors.New("WeCom's message makes no sense")
 
-// message is what was encrypted.
-type message struct {
-	ToUserName   string
-	FromUserName string
-	CreateTime   int64
-	MsgType      string
-	MsgID        string `xml:"MsgId"`
-	AgentID      string
-	Content      string
-	PicURL       string `xml:"PicUrl"`
-	LocationX    string `xml:"Location_X"`
-	LocationY    string `xml:"Location_Y"`
-	Label        string
-	Title        string
-	Description  string
-	URL          string `xml:"Url"`
-	Event        string
-	EventKey     string
-}
-
-// errXML is why an XML document is not read.
-var errXML = errors.New("not the XML expected")
-
-// parse reads a document without directives, entities of its own and processing instructions but the first,
-// and of at most maxDepth.
-func parse(doc []byte, out any) error {
-	for d, depth := xml.NewDecoder(bytes.NewReader(doc)), 0; ; {
-		t, err := d.RawToken()
-		if err == io.EOF {
-			break
+// elements are the texts in the root of an XML document, by name. What WeCom never sends is an error: directives,
+// entities other than XML's own five, processing instructions behind the start, anything beside the root, a name
+// that comes twice.
+func elements(doc []byte) (map[string]string, error) {
+	d := xml.NewDecoder(bytes.NewReader(doc))
+	all := make(map[string]string)
+	var text []byte
+	name, depth, roots := "", 0, 0
+	for {
+		at := d.InputOffset()
+		t, err := d.Token() // sees to it that elements end as they began
+		if err == io.EOF && roots == 1 {
+			return all, nil
 		}
 		if err != nil {
-			return errXML
+			return nil, errMessage
 		}
+		ok := true
 		switch t := t.(type) {
 		case xml.StartElement:
 			depth++
-		case xml.EndElement:
-			depth--
-		case xml.Directive:
-			return errXML
-		case xml.ProcInst:
-			if t.Target != "xml" {
-				return errXML
+			switch depth {
+			case 1:
+				roots++
+			case 2:
+				name, text = t.Name.Local, nil
+				_, twice := all[name]
+				ok = !twice && len(all) < maxElements
 			}
+			ok = ok && roots == 1 && depth <= maxDepth
+		case xml.CharData:
+			if depth == 2 {
+				text = append(text, t...)
+			}
+			ok = depth > 0 || len(bytes.TrimSpace(t)) == 0
+		case xml.EndElement:
+			if depth == 2 {
+				all[name] = string(text)
+			}
+			depth--
+		case xml.ProcInst:
+			ok = at == 0 && t.Target == "xml"
+		case xml.Directive:
+			ok = false
 		}
-		if depth > maxDepth {
-			return errXML
+		if !ok {
+			return nil, errMessage
 		}
 	}
-	if err := xml.Unmarshal(doc, out); err != nil {
-		return errXML
-	}
-	return nil
 }
 
 // kinds are the messages that people send, and what a gateway is told they are.
@@ -81,37 +78,50 @@ var kinds = map[string]relay.MessageType{
 	"location": relay.TypeLocation, "link": relay.TypeText, "file": relay.TypeDocument,
 }
 
-// event is what a person did; ok is false for what is nobody's message.
-func (p *Platform) event(m message) (ev relay.Event, ok bool) {
-	id := m.MsgID
-	kind, text := kinds[m.MsgType], m.Content
-	switch m.MsgType {
-	case "location":
-		text = lines(m.Label, m.LocationX+", "+m.LocationY)
-	case "link", "file":
-		text = lines(m.Title, m.Description, m.URL)
-	case "event":
-		if m.Event != "click" || !strings.HasPrefix(m.EventKey, "/") {
-			return ev, false
+// event is what a person did; nil for what is nobody's message. Only what a person typed or chose from a menu is a
+// command: the title of a link is somebody else's.
+func (p *Platform) event(m map[string]string) (*relay.Event, error) {
+	kind, text, id := kinds[m["MsgType"]], m["Content"], m["MsgId"]
+	user, created := m["FromUserName"], m["CreateTime"]
+	switch m["MsgType"] {
+	case "":
+		return nil, errMessage
+	case "text":
+		if strings.HasPrefix(text, "/") {
+			kind = relay.TypeCommand
 		}
-		kind, text = relay.TypeCommand, m.EventKey
-		id = m.FromUserName + ":" + strconv.FormatInt(m.CreateTime, 10) + ":" + m.Event
+	case "location":
+		text = lines(m["Label"], m["Location_X"]+", "+m["Location_Y"])
+	case "link", "file":
+		text = lines(m["Title"], m["Description"], m["Url"])
+	case "event":
+		if m["Event"] == "click" && strings.HasPrefix(m["EventKey"], "/") {
+			kind, text, id = relay.TypeCommand, m["EventKey"], user+":"+created+":click"
+		}
 	}
-	if kind == "" || m.FromUserName == "" || id == "" {
-		return ev, false
+	if kind == "" {
+		return nil, nil
 	}
-	if strings.HasPrefix(text, "/") {
-		kind = relay.TypeCommand
+	at, err := strconv.ParseUint(created, 10, 40)
+	if err != nil || !isUser(user) || id == "" || len(id) > 2*maxID {
+		return nil, errMessage
 	}
-	user := p.corp + ":" + m.FromUserName
-	return relay.Event{
-		ID: relay.EventID(id), Bot: p.bot, At: time.Unix(m.CreateTime, 0), Type: kind, Text: text, MessageID: relay.MessageID(id),
+	who, message := p.corp+":"+user, relay.MessageID(id)
+	return &relay.Event{
+		ID: relay.EventID(id), Bot: p.bot, At: time.Unix(int64(at), 0), Type: kind, Text: text, MessageID: message,
 		Source: relay.Source{
-			Platform: Name, ChatID: relay.ChatID(user), ChatType: relay.ChatDM, ChatName: m.FromUserName,
-			UserID: relay.UserID(user), UserName: m.FromUserName, UserDisplayName: m.FromUserName, MessageID: relay.MessageID(id),
+			Platform: Name, ChatID: relay.ChatID(who), ChatType: relay.ChatDM, ChatName: user,
+			UserID: relay.UserID(who), UserName: user, UserDisplayName: user, MessageID: message,
 		},
 		Traits: relay.Traits{Addressed: true},
-	}, true
+	}, nil
+}
+
+// isUser reports whether s can be a user of WeCom's. "|" stands between several, and "@all" is everybody: what is
+// for one must not reach more.
+func isUser(s string) bool {
+	beyond := func(r rune) bool { return r <= ' ' || r > '~' || r == '|' }
+	return s != "" && len(s) <= maxID && !strings.ContainsFunc(s, beyond) && !strings.EqualFold(s, "@all")
 }
 
 // lines are those of parts that say something.

@@ -1,10 +1,11 @@
 package wecom
 
 import (
+	"bytes"
 	"context"
-	"errors"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
@@ -30,29 +31,9 @@ func (p *Platform) HookRules() platforms.HookRules {
 
 // Receive implements platforms.Hook.
 func (p *Platform) Receive(ctx context.Context, r platforms.HookRequest) platforms.HookAnswer {
-	u, err := url.Parse(r.Target)
-	if err != nil {
-		return hook.Unauthorized(platforms.BadSignature)
-	}
-	q := u.Query()
-	encrypted := q.Get("echostr")
-	if r.Method == http.MethodPost {
-		var e envelope
-		if parse(r.Body, &e) != nil {
-			return hook.Unauthorized(platforms.BadSignature)
-		}
-		encrypted = e.Encrypt
-	}
-	timestamp := q.Get("timestamp")
-	if encrypted == "" || !signed(q.Get("msg_signature"), p.token.RevealString(), timestamp, q.Get("nonce"), encrypted) {
-		return hook.Unauthorized(platforms.BadSignature)
-	}
-	if _, stale, ok := hook.Stale(timestamp, time.Now()); !ok {
-		return stale
-	}
-	plain, err := decrypt(p.key, encrypted, p.corp)
-	if err != nil {
-		return hook.Unauthorized(platforms.BadSignature)
+	plain, refusal := p.opened(r)
+	if refusal != nil {
+		return *refusal
 	}
 	r.Proved()
 	p.board.Heard()
@@ -62,20 +43,67 @@ func (p *Platform) Receive(ctx context.Context, r platforms.HookRequest) platfor
 	return p.take(ctx, plain)
 }
 
-// take hands in a message.
+// opened is what WeCom encrypted in r, or the answer to whoever is not WeCom. Of the envelope nothing else is signed,
+// and before it is known to be WeCom's it is not parsed.
+func (p *Platform) opened(r platforms.HookRequest) ([]byte, *platforms.HookAnswer) {
+	unauthorized := hook.Unauthorized(platforms.BadSignature)
+	u, err := url.Parse(r.Target)
+	if err != nil {
+		return nil, &unauthorized
+	}
+	q := u.Query()
+	encrypted := q.Get("echostr")
+	if r.Method == http.MethodPost {
+		encrypted = enclosed(r.Body)
+	}
+	timestamp := q.Get("timestamp")
+	if encrypted == "" || !signed(q.Get("msg_signature"), p.token.RevealString(), timestamp, q.Get("nonce"), encrypted) {
+		return nil, &unauthorized
+	}
+	if _, stale, ok := hook.Stale(timestamp, time.Now()); !ok {
+		return nil, &stale
+	}
+	plain, err := decrypt(p.key, encrypted, p.corp)
+	// The signature of a message is one of a question, too: who saw a message go by must not have it read out.
+	if err != nil || r.Method == http.MethodGet && bytes.ContainsRune(plain, '<') {
+		return nil, &unauthorized
+	}
+	if r.Method == http.MethodPost {
+		if e, err := elements(r.Body); err != nil || strings.TrimSpace(e["Encrypt"]) != encrypted {
+			return nil, &unauthorized
+		}
+	}
+	return plain, nil
+}
+
+// enclosed is what stands in the element Encrypt of an envelope, as WeCom writes it.
+func enclosed(envelope []byte) string {
+	_, rest, _ := bytes.Cut(envelope, []byte("<Encrypt>"))
+	inner, _, _ := bytes.Cut(rest, []byte("</Encrypt>"))
+	text := strings.TrimSpace(string(inner))
+	return strings.TrimSuffix(strings.TrimPrefix(text, "<![CDATA["), "]]>")
+}
+
+// take hands in a message. What makes no sense is answered as what does: repeated, it would make no more.
 func (p *Platform) take(ctx context.Context, plain []byte) platforms.HookAnswer {
 	done := hook.OK(textType, "")
-	var m message
-	b := platforms.Batch{}
-	if err := parse(plain, &m); err != nil || m.MsgType == "" {
-		b.Undecodable = []platforms.Undecodable{{Raw: plain, Err: errors.New("WeCom's message makes no sense")}}
+	var b platforms.Batch
+	m, err := elements(plain)
+	if err == nil {
+		if agent, ok := m["AgentID"]; m["ToUserName"] != p.corp || ok && agent != p.agent {
+			done.Refused = platforms.WrongRecipient
+			return done
+		}
+		var ev *relay.Event
+		if ev, err = p.event(m); ev != nil {
+			b.Events = []relay.Event{*ev}
+		}
+	}
+	switch {
+	case err != nil:
 		done.Refused = platforms.Unreadable
-	} else if m.AgentID != "" && m.AgentID != p.agent || m.ToUserName != p.corp {
-		done.Refused = platforms.WrongRecipient
-		return done
-	} else if ev, ok := p.event(m); ok {
-		b.Events = []relay.Event{ev}
-	} else {
+		b.Undecodable = []platforms.Undecodable{{Raw: plain, Err: err}}
+	case b.Events == nil:
 		return done
 	}
 	if err := p.feed.Take(ctx, b, wait); err != nil {

@@ -2,10 +2,10 @@ package wecom
 
 import (
 	"context"
+	"strings"
 	"time"
 	"unicode/utf8"
 
-	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/platforms/call"
 	"github.com/hermes-connector/hermes-connector/platforms/markdown/plain"
 	"github.com/hermes-connector/hermes-connector/platforms/pace"
@@ -45,15 +45,26 @@ func (l *letter) Send(ctx context.Context, t *turn.Turn) (id relay.MessageID, er
 		id, err = l.p.api.send(ctx, l.to, l.parts[0])
 		return err
 	}})
+	if err == nil {
+		l.parts = l.parts[1:]
+	}
+	l.p.answered(err)
+	return id, err
+}
+
+// answered notes what became of a message: whether WeCom trusts us still.
+func (p *Platform) answered(err error) {
 	switch f := call.FaultOf(err); {
 	case err == nil:
-		l.parts = l.parts[1:]
-	case isStale(f):
-		l.p.board.Is(platforms.BadCredentials, "WeCom does not accept the application's secret")
-	case f.Code == codeAddress:
-		l.p.board.Is(platforms.Degraded, troubled(f))
+		p.trouble.Store(nil)
+	case f.Code == codeAddress || isStale(f):
+		why := troubled(f)
+		p.trouble.Store(&why)
+		select {
+		case p.look <- struct{}{}: // at the secret
+		default: // Run is about to
+		}
 	}
-	return id, err
 }
 
 // explained is err as a gateway may read it.
@@ -67,7 +78,10 @@ func explained(err error) *relay.ActionError {
 		case isStale(f):
 			return "bad_credentials"
 		}
-		return f.Message
+		// Behind that stands the address of this machine, which is none of a gateway's business.
+		words, _, _ := strings.Cut(f.Message, ", hint:")
+		words, _, _ = strings.Cut(words, ", from ip:")
+		return words
 	})
 }
 

@@ -15,6 +15,8 @@ import (
 	"log/slog"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
@@ -75,6 +77,9 @@ type Platform struct {
 	board *board.Board
 	feed  *hook.Feed
 	log   *slog.Logger
+
+	trouble atomic.Pointer[string] // why WeCom refused the newest message, as far as that concerns all messages; nil: it did not
+	look    chan struct{}          // capacity 1: Run is to look at the credential now
 }
 
 var (
@@ -112,23 +117,25 @@ func open(o platforms.Options) (*Platform, error) {
 		bot:  relay.Bot{Platform: Name, ID: relay.BotID(opts[keyCorp] + "-" + opts[keyAgent])},
 		corp: opts[keyCorp], agent: opts[keyAgent], token: o.Secrets[secretToken], key: key, log: o.Log,
 		turns: turn.New(rates(), explained, checkChat), board: board.New(""), feed: hook.NewFeed(),
+		look: make(chan struct{}, 1),
 	}
 	p.api = newClient(opts[keyCorp], opts[keyAgent], o)
 	return p, nil
 }
 
-func checkSecret(s relay.Secret) error {
-	if t := s.RevealString(); t == "" || strings.ContainsAny(t, " \t\r\n") {
-		return errors.New("the application's secret is empty, or has blanks in it; it stands on the application's page of WeCom's console")
-	}
-	return nil
-}
+var (
+	checkSecret = oneWord("the application's secret", "it stands on the application's page of WeCom's console")
+	checkToken  = oneWord("the call-back's Token", "it stands in the application's call-back settings")
+)
 
-func checkToken(s relay.Secret) error {
-	if t := s.RevealString(); t == "" || strings.ContainsAny(t, " \t\r\n") {
-		return errors.New("the call-back's Token is empty, or has blanks in it")
+// oneWord makes the check of a credential without blanks; where says where people find it.
+func oneWord(what, where string) func(relay.Secret) error {
+	return func(s relay.Secret) error {
+		if t := s.RevealString(); t == "" || strings.ContainsAny(t, " \t\r\n") {
+			return fmt.Errorf("%s is empty, or has blanks in it; %s", what, where)
+		}
+		return nil
 	}
-	return nil
 }
 
 func checkAES(s relay.Secret) error {
@@ -137,7 +144,8 @@ func checkAES(s relay.Secret) error {
 }
 
 func checkCorp(v string) error {
-	if len(v) < 4 || len(v) > 64 || letters(v) != v {
+	other := func(r rune) bool { return (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') }
+	if len(v) < 4 || len(v) > 64 || strings.ContainsFunc(v, other) {
 		return fmt.Errorf("%q: want the corporation's id, like ww0123456789abcdef", v)
 	}
 	return nil
@@ -150,19 +158,9 @@ func checkAgent(v string) error {
 	return nil
 }
 
-// letters are the letters and digits of s.
-func letters(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' {
-			return r
-		}
-		return -1
-	}, s)
-}
-
 // checkID wants corporation and user.
 func checkID(id string) error {
-	if corp, user, ok := strings.Cut(id, ":"); !ok || corp == "" || user == "" {
+	if corp, user, _ := strings.Cut(id, ":"); checkCorp(corp) != nil || !isUser(user) {
 		return errors.New("people are known by corporation and user, like ww0123456789abcdef:ann")
 	}
 	return nil
@@ -171,12 +169,18 @@ func checkID(id string) error {
 // user is who a chat of this corporation's is with; ok is false for any other.
 func (p *Platform) user(chat relay.ChatID) (string, bool) {
 	corp, user, ok := strings.Cut(string(chat), ":")
-	return user, ok && corp == p.corp && user != ""
+	return user, ok && corp == p.corp && isUser(user)
 }
 
 func (p *Platform) Bot() relay.Bot { return p.bot }
 
-func (p *Platform) Status() platforms.Status { return p.board.Read() }
+func (p *Platform) Status() platforms.Status {
+	s := p.board.Read()
+	if why := p.trouble.Load(); why != nil && s.State == platforms.Connected {
+		s.State, s.Reason = platforms.Degraded, "the newest answer was refused: "+*why
+	}
+	return s
+}
 
 // Descriptor implements platforms.Platform.
 func (p *Platform) Descriptor() relay.Descriptor {
@@ -189,10 +193,10 @@ func (p *Platform) Descriptor() relay.Descriptor {
 func (p *Platform) Run(ctx context.Context, in platforms.Inbox) error {
 	defer p.api.calls.HTTP.CloseIdleConnections()
 	ctx, cancel := context.WithCancel(ctx)
+	var feeding sync.WaitGroup
+	defer feeding.Wait()
 	defer cancel()
-	fed := make(chan struct{})
-	go func() {
-		defer close(fed)
+	feeding.Go(func() {
 		p.feed.Run(ctx, in, func(err error) {
 			if err != nil {
 				p.board.Blocked("what WeCom posts cannot be stored; WeCom posts it again")
@@ -200,8 +204,7 @@ func (p *Platform) Run(ctx context.Context, in platforms.Inbox) error {
 			}
 			p.board.Blocked("")
 		})
-	}()
-	defer func() { cancel(); <-fed }()
+	})
 	err := p.watch(ctx)
 	if errors.Is(err, relay.ErrBadCredentials) {
 		p.board.Is(platforms.BadCredentials, "WeCom does not accept corp_id with this secret")
@@ -215,7 +218,7 @@ func (p *Platform) Run(ctx context.Context, in platforms.Inbox) error {
 // when ctx ended.
 func (p *Platform) watch(ctx context.Context) error {
 	p.board.Is(platforms.Connecting, "")
-	wait := backoff.Backoff{First: time.Second, Max: time.Minute}
+	wait := backoff.Backoff{First: afterFailure, Max: time.Minute}
 	for ctx.Err() == nil {
 		pause := lookEvery
 		_, err := p.api.access(ctx, "")
@@ -233,14 +236,21 @@ func (p *Platform) watch(ctx context.Context) error {
 			p.board.Is(platforms.Degraded, troubled(f))
 			p.log.Warn("wecom access token not read; trying again", "in", pause, "err", err)
 		}
-		backoff.Pause(ctx, pause)
+		select {
+		case <-time.After(pause):
+		case <-p.look:
+		case <-ctx.Done():
+		}
 	}
 	return nil
 }
 
 // troubled is why WeCom does not answer, for the operator.
 func troubled(f *call.Fault) string {
-	if f.Code == codeAddress {
+	switch {
+	case isStale(f):
+		return "WeCom does not accept the access token that it gave"
+	case f.Code == codeAddress:
 		if from := addressIn(f.Message); from != "" {
 			return "WeCom does not trust this address: add " + from + " to trusted IPs of the application"
 		}
@@ -257,11 +267,15 @@ func (p *Platform) DirectUser(chat relay.ChatID) (relay.UserID, bool) {
 
 // CanSee implements platforms.Roster.
 func (p *Platform) CanSee(_ context.Context, place relay.Place, user relay.UserID) (bool, error) {
-	return string(place.Chat) == string(user), nil
+	who, ok := p.DirectUser(place.Chat)
+	return ok && who == user, nil
 }
 
 // Locate implements platforms.Locator.
 func (p *Platform) Locate(_ context.Context, chat relay.ChatID) (relay.Place, error) {
+	if _, ok := p.user(chat); !ok {
+		return relay.Place{}, errors.New("no chat of this corporation")
+	}
 	return relay.Place{Platform: Name, Chat: chat}, nil
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
@@ -54,7 +53,10 @@ func (s *Service) called(b *BotStatus, p platforms.Platform) {
 // doubts are what the operator should look at after such requests.
 func doubts(st passthrough.State, doubt string) (out []string) {
 	if st.Unsigned >= manyUnsigned {
-		out = append(out, strings.TrimSpace(fmt.Sprintf("the last %d requests had a wrong signature: %s", st.Unsigned, doubt)))
+		if doubt != "" {
+			doubt = ": " + doubt
+		}
+		out = append(out, fmt.Sprintf("the last %d requests had a wrong signature%s", st.Unsigned, doubt))
 	}
 	switch ahead := st.Skew.Round(time.Second); {
 	case ahead > 0:

@@ -121,15 +121,19 @@ func (p *Plane) serve(h *hooked, w http.ResponseWriter, r *http.Request, from ne
 		door.Refuse(w, http.StatusRequestEntityTooLarge, "too large")
 		return
 	}
-	if r.ContentLength < 0 || r.ContentLength > smallBody {
+	// What a body has is known only when it is read: proxies pass on small ones in chunks, too.
+	body, err := io.ReadAll(io.LimitReader(r.Body, smallBody+1))
+	if err == nil && len(body) > smallBody {
 		leave, ok := p.large.Enter(from)
 		if !ok {
 			write(w, platforms.HookAnswer{Status: http.StatusServiceUnavailable, RetryAfter: retryLarge})
 			return
 		}
 		defer leave()
+		var rest []byte
+		rest, err = io.ReadAll(r.Body)
+		body = append(body, rest...)
 	}
-	body, err := io.ReadAll(r.Body)
 	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		door.Refuse(w, http.StatusRequestEntityTooLarge, "too large")
 		return

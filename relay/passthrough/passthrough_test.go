@@ -196,11 +196,17 @@ func TestLargeBodiesAreFew(t *testing.T) {
 			t.Fatal("full too early")
 		}
 	}
-	for body, want := range map[int]int{smallBody: 200, smallBody + 1: 503} {
-		w := httptest.NewRecorder()
-		d.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/webhooks/sms/1", strings.NewReader(strings.Repeat("x", body))))
-		if w.Code != want {
-			t.Errorf("%d bytes: %d", body, w.Code)
+	for body, want := range map[int]int{0: 200, smallBody: 200, smallBody + 1: 503} {
+		for _, said := range []bool{true, false} { // how long it is, before it comes
+			r := httptest.NewRequest(http.MethodPost, "/webhooks/sms/1", strings.NewReader(strings.Repeat("x", body)))
+			if !said {
+				r.ContentLength = -1
+			}
+			w := httptest.NewRecorder()
+			d.ServeHTTP(w, r)
+			if w.Code != want {
+				t.Errorf("%d bytes, said: %t: %d", body, said, w.Code)
+			}
 		}
 	}
 }
@@ -278,7 +284,9 @@ func TestALongJudgementIsWaitedFor(t *testing.T) {
 		go func() { served <- srv.Serve(l) }()
 		near, far := net.Pipe()
 		l <- far
-		go func() { _, _ = io.WriteString(near, "POST /webhooks/sms/1 HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\na") }()
+		go func() {
+			_, _ = io.WriteString(near, "POST /webhooks/sms/1 HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\na")
+		}()
 		if b, err := io.ReadAll(near); !strings.HasPrefix(string(b), "HTTP/1.1 200 ") || err != nil || ended {
 			t.Errorf("%q, %v; ended: %t", b, err, ended)
 		}
@@ -311,7 +319,9 @@ func TestAVerifiedRequestIsNoStranger(t *testing.T) {
 	}
 	srv := &http.Server{Handler: d, ConnContext: limit.ConnContext}
 	served := make(chan error, 1)
-	go func() { served <- srv.Serve(limit.NewListener(l, nil, func() { t.Error("a connection was turned away") })) }()
+	go func() {
+		served <- srv.Serve(limit.NewListener(l, nil, func() { t.Error("a connection was turned away") }))
+	}()
 	got := make(chan error, limit.MaxOfAddress+1)
 	for range limit.MaxOfAddress + 1 {
 		go func() {

@@ -1,0 +1,264 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/cli/echo"
+	"github.com/hermes-connector/hermes-connector/platforms/platformtest"
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/wire"
+)
+
+// TestKilledWhileCalled kills the binary again and again, before, while and after it takes in what networks post.
+// A network says a thing until it is answered with success, and then the next: each thing arrives, in order, and a
+// kill makes at most one of a network's arrive twice.
+func TestKilledWhileCalled(t *testing.T) {
+	const kills = 6
+	p := newPosted(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	var listening, saying sync.WaitGroup
+	defer listening.Wait()
+	defer cancel()
+	p.start()
+	gateway := p.enroll()
+	listening.Go(func() {
+		for ctx.Err() == nil {
+			_ = gateway.Run(ctx) // it ends with each life of the connector
+			select {
+			case <-time.After(20 * time.Millisecond):
+			case <-ctx.Done():
+			}
+		}
+	})
+	quiet, hush := context.WithCancel(ctx)
+	defer hush()
+	said := make([]int, len(p.callers))
+	for n := range p.callers {
+		saying.Go(func() { said[n] = p.say(ctx, quiet, p.callers[n]) })
+	}
+	for range kills {
+		select {
+		case <-time.After(time.Duration(20+rand.IntN(300)) * time.Millisecond):
+		case <-ctx.Done():
+		}
+		p.kill()
+		p.start()
+	}
+	hush()
+	saying.Wait()
+	for n, c := range p.callers {
+		p.await(c, said[n], kills)
+		t.Logf("%s: %d things said", c.kind.Name, said[n])
+	}
+	cancel()
+	listening.Wait()
+	p.kill()
+}
+
+// posted is the binary with bots that their networks call.
+type posted struct {
+	t       *testing.T
+	dir     string
+	origin  string
+	callers []caller
+	cmd     *exec.Cmd
+
+	mu    sync.Mutex // guards heard
+	heard map[relay.PlatformID][]int
+}
+
+func newPosted(t *testing.T) *posted {
+	p := &posted{t: t, dir: t.TempDir(), callers: callers(), heard: make(map[relay.PlatformID][]int)}
+	port, release, err := platformtest.HoldPort()
+	p.must(err)
+	t.Cleanup(release)
+	addr := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
+	p.origin = "http://" + addr
+	apis := &world{}
+	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		res, err := apis.RoundTrip(r)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		w.WriteHeader(res.StatusCode)
+		_, _ = io.Copy(w, res.Body)
+	}))
+	t.Cleanup(api.Close)
+	file := func(name, text string) { p.must(os.WriteFile(filepath.Join(p.dir, name), []byte(text), 0o600)) }
+	conf := fmt.Sprintf("listen = %q\ndata_dir = \"data\"\npublic_url = %q\n[backup]\nnightly = false\n", addr, ourOrigin)
+	for _, c := range p.callers {
+		name := string(c.kind.Name)
+		conf += fmt.Sprintf("[[bots]]\nplatform = %q\n", name)
+		if c.values["reply_url"] == "" {
+			conf += fmt.Sprintf("api_base = %q\n", api.URL)
+		}
+		secrets := map[string]string{c.tokenKey(): c.token}
+		for key, s := range c.secrets {
+			secrets[key] = s
+		}
+		for key, s := range secrets {
+			conf += fmt.Sprintf("%s_file = %q\n", key, name+"."+key)
+			file(name+"."+key, s)
+		}
+		for key, v := range c.values {
+			conf += fmt.Sprintf("%s = %q\n", key, v)
+		}
+	}
+	file("connector.toml", conf)
+	t.Cleanup(func() {
+		if p.cmd != nil {
+			p.kill()
+		}
+	})
+	return p
+}
+
+func (p *posted) must(err error) {
+	p.t.Helper()
+	if err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+func (p *posted) command(args ...string) *exec.Cmd {
+	cmd := exec.Command("hermes-connector", args...)
+	cmd.Dir = p.dir
+	cmd.Env = []string{"HOME=" + p.dir, "PATH=" + os.Getenv("PATH"), "TMPDIR=" + os.TempDir()}
+	return cmd
+}
+
+// start runs the server until it listens.
+func (p *posted) start() {
+	p.t.Helper()
+	cmd := p.command("serve")
+	log, err := os.OpenFile(filepath.Join(p.dir, "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	p.must(err)
+	defer func() { _ = log.Close() }() // the child has its own
+	cmd.Stderr = log
+	out, err := cmd.StdoutPipe()
+	p.must(err)
+	p.must(cmd.Start())
+	p.cmd = cmd
+	if line, _ := bufio.NewReader(out).ReadString('\n'); !strings.HasPrefix(line, "listening on ") {
+		raw, _ := os.ReadFile(filepath.Join(p.dir, "log"))
+		p.t.Fatalf("the server does not listen: %s", raw)
+	}
+}
+
+func (p *posted) kill() {
+	_ = p.cmd.Process.Kill()
+	_ = p.cmd.Wait() // killed
+	p.cmd = nil
+}
+
+// enroll makes a gateway that every network's person is bound to.
+func (p *posted) enroll() *echo.Gateway {
+	out, err := p.command("enroll", "home", "--json").Output()
+	p.must(err)
+	var cred struct{ GatewayID, Secret string }
+	p.must(json.Unmarshal(out, &cred))
+	g := &echo.Gateway{
+		URL: strings.Replace(p.origin, "http", "ws", 1) + "/relay", ID: relay.GatewayID(cred.GatewayID), Secret: relay.NewSecret([]byte(cred.Secret)),
+		Observe: func(sent bool, f wire.Frame) {
+			if in, ok := f.(wire.Inbound); ok && !sent {
+				p.mu.Lock()
+				defer p.mu.Unlock()
+				n, _ := strconv.Atoi(in.Event.Text)
+				p.heard[in.Event.Source.Platform] = append(p.heard[in.Event.Source.Platform], n)
+			}
+		},
+	}
+	for _, c := range p.callers {
+		p.must(p.command("bind", "home", string(c.kind.Name), string(c.person)).Run())
+		g.Identities = append(g.Identities, relay.Bot{Platform: c.kind.Name, ID: relay.BotID(filepath.Base(c.path()))})
+	}
+	return g
+}
+
+// say posts numbers until quiet ends, each until it is answered with success, and returns how many.
+func (p *posted) say(ctx, quiet context.Context, c caller) int {
+	n := 1
+	for ; ; n++ {
+		for !p.post(ctx, c.signed(c, n, strconv.Itoa(n), time.Now())) {
+			select {
+			case <-time.After(10 * time.Millisecond):
+			case <-ctx.Done():
+				return n
+			}
+		}
+		if quiet.Err() != nil {
+			return n
+		}
+	}
+}
+
+// post reports whether a request was answered with success.
+func (p *posted) post(ctx context.Context, r *http.Request) bool {
+	out, err := http.NewRequestWithContext(ctx, r.Method, p.origin+r.URL.RequestURI(), r.Body)
+	if err != nil {
+		p.t.Error(err)
+		return false
+	}
+	out.Header = r.Header
+	res, err := http.DefaultClient.Do(out)
+	if err != nil {
+		return false
+	}
+	_ = res.Body.Close()
+	if res.StatusCode != http.StatusOK && res.StatusCode != http.StatusServiceUnavailable {
+		p.t.Errorf("%s: %d", r.URL.Path, res.StatusCode)
+	}
+	return res.StatusCode == http.StatusOK
+}
+
+// await waits until all that was said has come, and looks at how it came.
+func (p *posted) await(c caller, said, kills int) {
+	p.t.Helper()
+	tick := time.NewTicker(5 * time.Millisecond) // what is written down can only be looked at
+	defer tick.Stop()
+	giveUp := time.After(time.Minute)
+	for {
+		p.mu.Lock()
+		heard := p.heard[c.kind.Name]
+		p.mu.Unlock()
+		last, again := 0, 0
+		for _, n := range heard {
+			switch n {
+			case last + 1:
+				last = n
+			case last:
+				again++
+			default:
+				p.t.Fatalf("%s: %d comes after %d", c.kind.Name, n, last)
+			}
+		}
+		if again > kills {
+			p.t.Errorf("%s: %d came twice in %d kills", c.kind.Name, again, kills)
+		}
+		if last == said {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-giveUp:
+			p.t.Fatalf("%s: %d of %d came", c.kind.Name, last, said)
+		}
+	}
+}
