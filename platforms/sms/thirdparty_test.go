@@ -80,7 +80,7 @@ func TestThirdPartyTwilio(t *testing.T) {
 		t.Fatalf("%d answers", len(got))
 	}
 	p, err := Kind.Open(platforms.Options{
-		Token: relay.NewSecret([]byte(ourToken)), Log: slog.New(slog.DiscardHandler), Transport: account{},
+		Token: relay.NewSecret([]byte(ourToken)), Log: slog.New(slog.DiscardHandler), Transport: thirdPartyAPI{},
 		PublicURL: ourOrigin,
 		Values:    map[string]string{"account_sid": form.Get("AccountSid"), "from": form.Get("To")},
 	})
@@ -109,10 +109,10 @@ func TestThirdPartyTwilio(t *testing.T) {
 	}
 }
 
-// account is an API that knows every account.
-type account struct{}
+// thirdPartyAPI is one that knows every account.
+type thirdPartyAPI struct{}
 
-func (account) RoundTrip(*http.Request) (*http.Response, error) {
+func (thirdPartyAPI) RoundTrip(*http.Request) (*http.Response, error) {
 	w := httptest.NewRecorder()
 	_, _ = io.WriteString(w, `{"status":"active"}`)
 	return w.Result(), nil

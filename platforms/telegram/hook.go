@@ -69,7 +69,10 @@ func (p *Platform) HookRules() platforms.HookRules {
 	if p.hooked == nil {
 		return platforms.HookRules{}
 	}
-	return platforms.HookRules{Methods: []string{http.MethodPost}, MaxBody: maxUpdate}
+	return platforms.HookRules{
+		Methods: []string{http.MethodPost}, MaxBody: maxUpdate,
+		Doubt: "does another program set a web hook at this address for the same bot?",
+	}
 }
 
 // Receive implements platforms.Hook. Telegram signs nothing: who knows the secret is Telegram. What it repeats, the

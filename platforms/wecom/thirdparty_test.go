@@ -21,6 +21,7 @@ import (
 // that alike.
 func TestThirdPartyWeCom(t *testing.T) {
 	seconds := strconv.FormatInt(time.Now().Unix(), 10)
+	const echo = "1616140317555161061"
 	var texts, ours []string
 	for n := range 40 { // every length of padding
 		texts = append(texts, strings.Replace(strings.Replace(ourXML, "hello", strings.Repeat("ü", n/2)+strings.Repeat("a", n), 1), "7300", strconv.Itoa(7300+n), 1))
@@ -35,14 +36,16 @@ func TestThirdPartyWeCom(t *testing.T) {
 	var got struct {
 		Theirs []struct{ Cipher, Signature string }
 		Ours   []struct{ Message, ID, Signature string }
+		Echo   struct{ Cipher, Signature string } // WeCom's question whether the address is ours
 	}
 	platformtest.AskPartner(t, "@wecom/crypto", `
 		const sign = c => partner.getSignature(input.token, input.seconds, input.nonce, c);
+		const closed = t => { const cipher = partner.encrypt(input.key, t, input.corp); return {cipher, signature: sign(cipher)} };
 		return {
-			theirs: input.texts.map(t => partner.encrypt(input.key, t, input.corp)).map(c => ({cipher: c, signature: sign(c)})),
+			theirs: input.texts.map(closed), echo: closed(input.echo),
 			ours: input.ours.map(c => ({...partner.decrypt(input.key, c), signature: sign(c)})),
 		};`, map[string]any{
-		"token": ourToken, "key": ourAES, "corp": ourCorp, "seconds": seconds, "nonce": ourNonce, "texts": texts, "ours": ours,
+		"token": ourToken, "key": ourAES, "corp": ourCorp, "seconds": seconds, "nonce": ourNonce, "texts": texts, "echo": echo, "ours": ours,
 	}, &got)
 	if len(got.Theirs) != len(texts) || len(got.Ours) != len(texts) {
 		t.Fatalf("%d and %d answers", len(got.Theirs), len(got.Ours))
@@ -54,7 +57,7 @@ func TestThirdPartyWeCom(t *testing.T) {
 	}
 
 	p, err := Kind.Open(platforms.Options{
-		Token: relay.NewSecret([]byte(ourSecret)), Log: slog.New(slog.DiscardHandler), Transport: generous{}, PublicURL: "https://relay.example.net",
+		Token: relay.NewSecret([]byte(ourSecret)), Log: slog.New(slog.DiscardHandler), Transport: thirdPartyAPI{}, PublicURL: "https://relay.example.net",
 		Secrets: map[string]relay.Secret{"callback_token": relay.NewSecret([]byte(ourToken)), "aes_key": relay.NewSecret([]byte(ourAES))},
 		Values:  map[string]string{"corp_id": ourCorp, "agent_id": ourAgent},
 	})
@@ -75,18 +78,18 @@ func TestThirdPartyWeCom(t *testing.T) {
 		if a := p.(platforms.Hook).Receive(t.Context(), r); a.Status != http.StatusUnauthorized {
 			t.Errorf("%d: changed: %d", n, a.Status)
 		}
-		q.Set("echostr", c.Cipher)
-		r = platforms.HookRequest{Method: http.MethodGet, Target: platforms.HookPath(p.Bot()) + "?" + q.Encode()}
-		if a := p.(platforms.Hook).Receive(t.Context(), r); a.Status != http.StatusOK || string(a.Body) != texts[n] {
-			t.Errorf("%d: asked whether the address is ours: %d %s", n, a.Status, a.Body)
-		}
+	}
+	q := url.Values{"msg_signature": {got.Echo.Signature}, "timestamp": {seconds}, "nonce": {ourNonce}, "echostr": {got.Echo.Cipher}}
+	r := platforms.HookRequest{Method: http.MethodGet, Target: platforms.HookPath(p.Bot()) + "?" + q.Encode()}
+	if a := p.(platforms.Hook).Receive(t.Context(), r); a.Status != http.StatusOK || string(a.Body) != echo {
+		t.Errorf("asked whether the address is ours: %d %s", a.Status, a.Body)
 	}
 }
 
-// generous is an API that accepts every secret.
-type generous struct{}
+// thirdPartyAPI is one that accepts every secret.
+type thirdPartyAPI struct{}
 
-func (generous) RoundTrip(*http.Request) (*http.Response, error) {
+func (thirdPartyAPI) RoundTrip(*http.Request) (*http.Response, error) {
 	w := httptest.NewRecorder()
 	_, _ = io.WriteString(w, `{"errcode":0,"errmsg":"ok","access_token":"access-token-1","expires_in":7200}`)
 	return w.Result(), nil
