@@ -76,8 +76,9 @@ func (p *Pump) peekLocked() bool { return p.lane.ahead > p.last && p.ordinary <=
 func (p *Pump) lookBackLocked(seq uint64) {
 	p.said++ // also if it is looking just now
 	p.last, p.ordinary, p.dry = min(p.last, seq-1), 0, false
-	p.lane.ahead = max(p.lane.ahead, seq)
-	p.lane.changedLocked()
+	l := p.lane
+	l.ahead, l.told = max(l.ahead, seq), max(l.told, seq)
+	l.changedLocked()
 }
 
 // beginLocked notes that e, which is in flight, is about to be pushed in that form. lane.mu must be held.

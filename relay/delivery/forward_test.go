@@ -136,8 +136,7 @@ func (s *socket) hold(holds bool) {
 func TestAForwardIsWrittenTwiceAtMost(t *testing.T) { // invariant 9
 	entries(t, Options{}, func(t *testing.T, m *memory, l *Lane) {
 		for range 3 {
-			s := connect(t, l)
-			s.hold(true)
+			s := connectHolding(t, l, true)
 			wantPushed(t, s, 1)
 			lose(t, s)
 			s.leave(false) // was never written, so it does not count
@@ -206,8 +205,7 @@ func TestAForwardInTheOutboxesOfTwoSessions(t *testing.T) { // invariant 9
 	entries(t, Options{}, func(t *testing.T, m *memory, l *Lane) {
 		var s [3]*socket
 		for n := range s {
-			s[n] = connect(t, l)
-			s[n].hold(n < 2)
+			s[n] = connectHolding(t, l, n < 2)
 			if n < 2 {
 				wantPushed(t, s[n], 1, 2)
 				lose(t, s[n])
@@ -224,8 +222,7 @@ func TestAForwardInTheOutboxesOfTwoSessions(t *testing.T) { // invariant 9
 	entries(t, Options{}, func(t *testing.T, m *memory, l *Lane) {
 		var s [3]*socket
 		for n := range s {
-			s[n] = connect(t, l)
-			s[n].hold(n < 2)
+			s[n] = connectHolding(t, l, n < 2)
 			if n < 2 {
 				wantPushed(t, s[n], 1)
 				lose(t, s[n])

@@ -70,7 +70,7 @@ type Lane struct {
 	// deleting is how many deletions are being committed, of whichever pump.
 	deleting int
 	forwards map[relay.BufferID]*pushes // what is known of forwards that were pushed and are not deleted
-	ahead    uint64                     // the newest sequence of a forward that Appended named
+	ahead    uint64                     // the newest sequence of a forward that Appended named; at most told
 }
 
 // NewLane makes the lane of inst over buf.

@@ -40,7 +40,13 @@ type socket struct {
 // connect starts a pump of l that fronts all bots but the strange one. The test ends it with end.
 func connect(t testing.TB, l *Lane) *socket {
 	t.Helper()
-	s := &socket{run: make(chan error, 1)}
+	return connectHolding(t, l, false)
+}
+
+// connectHolding is connect; holds: forwards stay in the outbox from the first on.
+func connectHolding(t testing.TB, l *Lane, holds bool) *socket {
+	t.Helper()
+	s := &socket{run: make(chan error, 1), holds: holds}
 	s.pump = l.NewPump(Outlet{Push: s.push, Fronts: s.fronts, Answers: s.answers, Taken: s.take})
 	ctx, end := context.WithCancelCause(t.Context())
 	s.end = end
