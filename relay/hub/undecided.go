@@ -122,10 +122,7 @@ func (h *Hub) judgeSome(ctx context.Context, p platforms.Platform, c relay.Chat)
 		if len(j.to) > 0 {
 			v.To = &j.to[0]
 		}
-		if err := h.cameBefore(ctx, &j, u); err != nil {
-			unclear = err
-			break
-		}
+		h.cameBefore(ctx, &j, u)
 		verdicts, judged = append(verdicts, v), append(judged, j)
 	}
 	if len(verdicts) == 0 {
@@ -145,16 +142,16 @@ func (h *Hub) judgeSome(ctx context.Context, p platforms.Platform, c relay.Chat)
 	return true, unclear
 }
 
-// cameBefore gives j the capability that came in u's event, if it is u's instance's.
-func (h *Hub) cameBefore(ctx context.Context, j *judgement, u store.Undecided) error {
+// cameBefore gives j the capability that came in u's event, if it is u's instance's. One that cannot be read must not
+// keep the event from its verdict.
+func (h *Hub) cameBefore(ctx context.Context, j *judgement, u store.Undecided) {
 	stored, ok, err := h.db.Capabilities.In(ctx, u.Instance, j.event.Bot, j.event.ID)
 	if err != nil || !ok {
-		return err
+		return
 	}
 	if c, ok := h.open(stored); ok {
 		j.came, j.holder = &c, u.Instance
 	}
-	return nil
 }
 
 // judgeUndecided puts the gate's question again, with everything as it is now. While only the network's
