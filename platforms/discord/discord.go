@@ -113,6 +113,11 @@ func open(o platforms.Options) (*Platform, error) {
 		return nil, err
 	}
 	key, _ := publicKey(opts[keyPublicKey]) // checked by Options.Settings
+	if key != nil {
+		if err := checkAddress(o); err != nil {
+			return nil, err
+		}
+	}
 	id, _ := tokenID(o.Token)
 	bot := relay.Bot{Platform: Name, ID: id}
 	api := rest.New(o.Token, o.APIBase, o.Transport)

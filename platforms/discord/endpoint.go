@@ -8,6 +8,7 @@ import (
 	"errors"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/bwmarrin/discordgo"
@@ -51,12 +52,28 @@ func publicKey(v string) (ed25519.PublicKey, error) {
 	return key, nil
 }
 
+// checkAddress reports why Discord could not call the bot, which has a public key.
+func checkAddress(o platforms.Options) error {
+	switch {
+	case o.APIBase != "": // an API of one's own may call any address
+	case o.PublicURL == "":
+		return errors.New("public_url is missing: with public_key Discord calls it")
+	case !strings.HasPrefix(o.PublicURL, "https://"):
+		return errors.New("public_url is not https: with public_key Discord calls it, and only over https")
+	}
+	return nil
+}
+
 // HookRules implements platforms.Hook. Without a public key nobody can be believed, so there is no route.
 func (p *Platform) HookRules() platforms.HookRules {
 	if p.key == nil {
 		return platforms.HookRules{}
 	}
-	return platforms.HookRules{Methods: []string{http.MethodPost}, MaxBody: maxEndpointBody}
+	return platforms.HookRules{
+		Methods: []string{http.MethodPost}, MaxBody: maxEndpointBody,
+		Enter: "Discord Developer Portal > General Information > Interactions Endpoint URL",
+		Doubt: "is public_key the one that the developer portal shows for this application?",
+	}
 }
 
 // Receive implements platforms.Hook. The answer is the interaction's call-back, and waits for nothing: Discord waits
