@@ -113,13 +113,13 @@ type victim struct {
 	dir  string
 	url  string // of the door
 
-	updates               string // "poll" or "webhook": how the next start gets them
+	updates               string // "poll" or "webhook": how the next start gets them; empty: as the file says
 	cmd                   *exec.Cmd
 	kills, early, orderly int
 }
 
 func newVictim(t *testing.T, seed uint64) *victim {
-	b := &victim{t: t, rand: rand.New(rand.NewPCG(seed, 0)), bot: newBotAPI(t), dir: t.TempDir(), updates: "poll"}
+	b := &victim{t: t, rand: rand.New(rand.NewPCG(seed, 0)), bot: newBotAPI(t), dir: t.TempDir()}
 	port, release, err := platformtest.HoldPort() // the same over all restarts
 	if err != nil {
 		t.Fatal(err)
@@ -154,7 +154,9 @@ func (b *victim) command(args ...string) *exec.Cmd {
 func (b *victim) launch() (listens <-chan bool) {
 	b.t.Helper()
 	cmd := b.command("serve")
-	cmd.Env = append(cmd.Env, "HERMES_CONNECTOR_TELEGRAM_UPDATES="+b.updates)
+	if b.updates != "" {
+		cmd.Env = append(cmd.Env, "HERMES_CONNECTOR_TELEGRAM_UPDATES="+b.updates)
+	}
 	log, err := os.OpenFile(filepath.Join(b.dir, "serve.err"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		b.t.Fatal(err)
