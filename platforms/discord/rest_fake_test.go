@@ -241,7 +241,7 @@ func onRESTWith(t *testing.T, values map[string]string, test func(t *testing.T, 
 		var log platformtest.Log
 		p, err := open(platforms.Options{
 			Token: relay.NewSecret([]byte(testToken)), Values: values, Transport: f,
-			Log: log.Logger(),
+			PublicURL: "https://relay.example.net", Log: log.Logger(),
 		})
 		if err != nil {
 			t.Fatalf("open: %v", err)
