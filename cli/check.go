@@ -66,10 +66,13 @@ func calledAt(cfg *config.Config, b config.Bot) string {
 	o := b.Options
 	o.Log = slog.New(slog.DiscardHandler)
 	p, err := b.Kind.Open(o)
-	if h, ok := p.(platforms.Hook); err == nil && ok && len(h.HookRules().Methods) > 0 {
-		return ", called at " + cfg.URL(cfg.Listen) + platforms.HookPath(p.Bot())
+	if err != nil {
+		return ""
 	}
-	return ""
+	if _, _, ok := platforms.Called(p); !ok {
+		return ""
+	}
+	return ", called at " + cfg.URL(cfg.Listen) + platforms.HookPath(p.Bot())
 }
 
 // unusable is nil, or the faults of files that the server alone reads: it would not start with them.

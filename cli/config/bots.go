@@ -154,7 +154,7 @@ func (l *loader) bot(kind platforms.Kind, values map[string]item, at Place, open
 	}
 	if first, ok := opened[p.Bot()]; ok {
 		route := ""
-		if h, ok := p.(platforms.Hook); ok && len(h.HookRules().Methods) > 0 {
+		if _, _, called := platforms.Called(p); called {
 			route = "; both would be called at " + platforms.HookPath(p.Bot())
 		}
 		l.faults.add(at, "the same bot as on line %d: one bot can be hosted once%s", first.Line, route)
