@@ -5,12 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 
 	"github.com/spf13/cobra"
 
 	"github.com/hermes-connector/hermes-connector/cli/config"
-	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay/identity"
 	"github.com/hermes-connector/hermes-connector/relay/server"
 )
@@ -51,7 +49,11 @@ func newCheckCmd(a *app) *cobra.Command {
 			_, _ = fmt.Fprintf(w, "✓ %s\n", cmp.Or(cfg.File, "no configuration file: the defaults hold"))
 			_, _ = fmt.Fprintf(w, "  data in %s, listening on %s\n", cfg.DataDir, cfg.Listen)
 			for _, b := range cfg.Bots {
-				_, _ = fmt.Fprintf(w, "  a %s bot%s\n", b.Kind.Name, calledAt(cfg, b))
+				called := ""
+				if b.HookPath != "" {
+					called = ", called at " + cfg.URL(cfg.Listen) + b.HookPath
+				}
+				_, _ = fmt.Fprintf(w, "  a %s bot%s\n", b.Kind.Name, called)
 			}
 			if len(cfg.Bots) == 0 {
 				_, _ = fmt.Fprintln(w, "  no bot yet: hermes-connector check --help shows what to write")
@@ -59,17 +61,6 @@ func newCheckCmd(a *app) *cobra.Command {
 		})
 	}
 	return c
-}
-
-// calledAt says where the network of a bot calls; empty: nowhere.
-func calledAt(cfg *config.Config, b config.Bot) string {
-	o := b.Options
-	o.Log = slog.New(slog.DiscardHandler)
-	p, err := b.Kind.Open(o)
-	if h, ok := p.(platforms.Hook); err == nil && ok && len(h.HookRules().Methods) > 0 {
-		return ", called at " + cfg.URL(cfg.Listen) + platforms.HookPath(p.Bot())
-	}
-	return ""
 }
 
 // unusable is nil, or the faults of files that the server alone reads: it would not start with them.

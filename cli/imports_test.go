@@ -38,7 +38,10 @@ var mayImport = map[string]string{
 	"store/table":              "store/boltfile", // records, whatever they say
 	"store/seen":               "relay store/boltfile store/table",
 	"store/audit":              "relay store/boltfile store/table",
-	"store":                    "relay store/boltfile store/table store/seen store/audit",
+	"store/reseal":             "store/boltfile store/table",
+	"store/capability":         "relay store/table store/reseal",
+	"store/sent":               "relay store/table",
+	"store":                    "relay store/boltfile store/table store/seen store/audit store/capability store/sent store/reseal",
 	"vault":                    "relay store/files",
 	"platforms/markdown/plain": "platforms/markdown", // the dialect of networks that show plain text
 	"platforms/hook":           "relay platforms platforms/backoff",
@@ -47,11 +50,11 @@ var mayImport = map[string]string{
 	"platforms/discord":        "relay platforms " + kit + " platforms/hook platforms/discord/*",
 	"platforms/discord/*":      "relay platforms platforms/call platforms/pace platforms/backoff platforms/board platforms/discord/*", // parts of one network
 	"relay/link":               "relay store store/audit",
-	"relay/token":              "relay store store/audit",
+	"relay/token":              "relay store store/audit store/reseal",
 	"relay/delivery":           "relay store",
 	"relay/session":            "relay relay/wire relay/count",
 	"relay/hub": "relay relay/wire relay/gate relay/count relay/bus relay/delivery relay/link relay/session relay/sessionkey" +
-		" platforms store",
+		" platforms store store/capability",
 	"relay/limit":       "",
 	"relay/door":        "relay/limit",
 	"relay/guard":       "",
@@ -61,7 +64,7 @@ var mayImport = map[string]string{
 	"relay/manage":      "relay relay/token relay/link relay/gate relay/bus relay/identity relay/passthrough platforms store store/audit",
 	"relay/api":         "relay relay/token relay/identity relay/door relay/limit relay/manage store store/audit",
 	"relay/metrics":     "relay/limit relay/manage platforms store",
-	"store/restore":     "relay store store/files store/boltfile store/table store/seen", // one database of others
+	"store/restore":     "relay store store/files store/boltfile store/table store/seen store/sent", // one database of others
 	"store/backup":      "store store/files relay/count",
 	"relay/server":      "relay relay/count relay/door relay/delivery relay/hub relay/limit relay/session relay/token store/files", // certificates
 	"cli/config":        "relay relay/identity relay/guard platforms store/backup",

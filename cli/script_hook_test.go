@@ -2,14 +2,19 @@ package cli_test
 
 import (
 	"crypto/hmac"
+	"crypto/sha1" //nolint:gosec // Twilio's signature
 	"crypto/sha256"
 	"encoding/base64"
 	"fmt"
+	"hash"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -20,8 +25,8 @@ import (
 
 // hook [FLAG=VALUE]... METHOD TARGET [BODY] sends one request to the server, with the target as it stands, and shows
 // the whole answer on stdout. Flags: secret=whsec_… and id=… sign it as Standard Webhooks say, off=DURATION by a clock
-// that is so far off; header=NAME:VALUE; chunked=yes sends the body in one chunk; declared=N says another length than
-// the body has.
+// that is so far off; twilio=FILE signs it with the token in the file as Twilio does, for the origin at=URL;
+// header=NAME:VALUE; chunked=yes sends the body in one chunk; declared=N says another length than the body has.
 func hook(ts *testscript.TestScript, neg bool, args []string) {
 	flags := make(map[string]string)
 	var headers strings.Builder
@@ -45,10 +50,18 @@ func hook(ts *testscript.TestScript, neg bool, args []string) {
 		seconds := strconv.FormatInt(time.Now().Add(-off).Unix(), 10)
 		key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(secret, "whsec_"))
 		ts.Check(err)
-		m := hmac.New(sha256.New, key)
-		m.Write([]byte(flags["id"] + "." + seconds + "." + body))
 		_, _ = fmt.Fprintf(&headers, "webhook-id: %s\r\nwebhook-timestamp: %s\r\nwebhook-signature: v1,%s\r\n",
-			flags["id"], seconds, base64.StdEncoding.EncodeToString(m.Sum(nil)))
+			flags["id"], seconds, signature(sha256.New, key, flags["id"], ".", seconds, ".", body))
+	}
+	if file := flags["twilio"]; file != "" {
+		form, err := url.ParseQuery(body)
+		ts.Check(err)
+		parts := []string{flags["at"], args[1]}
+		for _, name := range slices.Sorted(maps.Keys(form)) {
+			parts = append(parts, name, form.Get(name))
+		}
+		_, _ = fmt.Fprintf(&headers, "Content-Type: application/x-www-form-urlencoded\r\nX-Twilio-Signature: %s\r\n",
+			signature(sha1.New, []byte(strings.TrimSpace(ts.ReadFile(file))), parts...))
 	}
 	switch {
 	case flags["chunked"] != "":
@@ -70,8 +83,15 @@ func hook(ts *testscript.TestScript, neg bool, args []string) {
 	_, _ = ts.Stdout().Write([]byte(strings.ReplaceAll(string(answer), "\r\n", "\n")))
 }
 
-// receiver VARIABLE FILE serves on this machine until the script ends: the variable gets its URL, the file a line for
-// each request, "PATH ID BODY". What comes to /elsewhere… is sent on to /further, by a redirect.
+// signature is the HMAC of parts, one behind the other.
+func signature(hash func() hash.Hash, key []byte, parts ...string) string {
+	m := hmac.New(hash, key)
+	_, _ = io.WriteString(m, strings.Join(parts, ""))
+	return base64.StdEncoding.EncodeToString(m.Sum(nil))
+}
+
+// receiver VARIABLE FILE serves what bots call until the script ends, and takes everything: the variable gets its URL,
+// the file a line for each POST, "PATH ID BODY". What comes to /elsewhere… is sent on to /further, by a redirect.
 func receiver(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: receiver VARIABLE FILE")
@@ -79,13 +99,24 @@ func receiver(ts *testscript.TestScript, neg bool, args []string) {
 	f, err := os.Create(ts.MkAbs(args[1]))
 	ts.Check(err)
 	var one sync.Mutex
+	n := 0
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
+		if r.Method != http.MethodPost {
+			return
+		}
 		one.Lock()
 		defer one.Unlock()
-		_, _ = fmt.Fprintf(f, "%s %s %s\n", r.URL.Path, r.Header.Get("Webhook-Id"), body)
-		if strings.HasPrefix(r.URL.Path, "/elsewhere") {
+		n++
+		_, err := fmt.Fprintf(f, "%s %s %s\n", r.URL.Path, r.Header.Get("Webhook-Id"), body)
+		switch {
+		case err != nil:
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+		case strings.HasPrefix(r.URL.Path, "/elsewhere"):
 			http.Redirect(w, r, "/further", http.StatusTemporaryRedirect)
+		default:
+			w.WriteHeader(http.StatusCreated)
+			_, _ = fmt.Fprintf(w, `{"sid":"SM%d"}`, n) // as Twilio names a message
 		}
 	}))
 	ts.Defer(func() {

@@ -18,6 +18,8 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/manage"
 	"github.com/hermes-connector/hermes-connector/relay/token"
 	"github.com/hermes-connector/hermes-connector/store"
+	"github.com/hermes-connector/hermes-connector/store/capability"
+	"github.com/hermes-connector/hermes-connector/store/reseal"
 	"github.com/hermes-connector/hermes-connector/vault"
 )
 
@@ -26,7 +28,7 @@ import (
 var keptPurposes = []string{link.Purpose, identity.Purpose, manage.EnrollmentPurpose, manage.GatewayPurpose}
 
 // sealedKinds are all records with sealed values.
-func sealedKinds() []store.SealedKind { return []store.SealedKind{token.Sealed(), store.SealedCapabilities()} }
+func sealedKinds() []reseal.Kind { return []reseal.Kind{token.Sealed(), capability.Sealed()} }
 
 func newVaultCmd(a *app) *cobra.Command {
 	c := &cobra.Command{
@@ -113,7 +115,7 @@ type rekeyed struct {
 	Key     string `json:"key"` // that opens the vault now
 	Already bool   `json:"already,omitempty"`
 	NewData bool   `json:"newDataKey"`
-	store.Resealed
+	reseal.Count
 	Lost []relay.GatewayID `json:"lost,omitempty"` // the gateways that need new secrets
 }
 
@@ -169,7 +171,7 @@ func rekey(ctx context.Context, db *store.DB, to, from vault.Key, reseal bool) (
 	if err != nil {
 		return got, err
 	}
-	if got.Resealed, err = db.Reseal(ctx, vault.BlobName, wrapped, again(former, next), kinds...); err != nil || from != nil {
+	if got.Count, err = db.Reseal(ctx, vault.BlobName, wrapped, again(former, next), kinds...); err != nil || from != nil {
 		return got, err
 	}
 	got.Lost = []relay.GatewayID{}
@@ -184,7 +186,7 @@ func rekey(ctx context.Context, db *store.DB, to, from vault.Key, reseal bool) (
 
 // again seals for next what former sealed. Without a former one nobody can read it: secrets that nobody knows take
 // its place, so that gateways can be given others.
-func again(former, next *vault.Vault) store.Sealer {
+func again(former, next *vault.Vault) reseal.Sealer {
 	return func(bucket, key string, sealed []byte) ([]byte, error) {
 		plain, err := token.Unknown(), error(nil)
 		switch {

@@ -21,6 +21,14 @@ type Hook interface {
 // HookPath is where the network of a bot calls.
 func HookPath(b relay.Bot) string { return "/webhooks/" + string(b.Platform) + "/" + string(b.ID) }
 
+// Called is p as one whose network calls it over HTTP; ok is false if none does.
+func Called(p Platform) (h Hook, rules HookRules, ok bool) {
+	if h, ok = p.(Hook); ok {
+		rules = h.HookRules()
+	}
+	return h, rules, len(rules.Methods) > 0
+}
+
 // HookRules bound the requests of a bot's network.
 type HookRules struct {
 	Methods []string

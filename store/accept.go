@@ -9,6 +9,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
+	"github.com/hermes-connector/hermes-connector/store/capability"
 	"github.com/hermes-connector/hermes-connector/store/seen"
 )
 
@@ -33,7 +34,7 @@ type AcceptItem struct {
 	// Undecided is the instance of which it is not known yet whether it gets the delivery; empty: none.
 	Undecided relay.InstanceID
 	// Capability came in the delivery's event, and is stored if its instance gets the delivery or is the undecided one.
-	Capability *Capability
+	Capability *capability.Record
 }
 
 // Recipient is one instance that is to get a delivery.
@@ -50,7 +51,7 @@ type AcceptOutcome struct {
 	// Overflowed counts the entries moved to the dead letters because a buffer was full; nil when none were.
 	Overflowed map[relay.InstanceID]int
 	// Lost are the capabilities that had to go because their instances had too many.
-	Lost []Capability
+	Lost []capability.Record
 }
 
 // ItemOutcome is what became of one item.
@@ -82,7 +83,7 @@ func (db *DB) Accept(ctx context.Context, a Accept) (AcceptOutcome, error) {
 	var out AcceptOutcome
 	var bad []seen.Bad
 	o := &op{size: size, grows: true, fn: func(t *tx) (err error) {
-		out, bad, err = t.accept(a, items, db.limits, now)
+		out, bad, err = t.accept(a, items, now)
 		return err
 	}}
 	if err := db.do(ctx, o); err != nil {
@@ -110,7 +111,7 @@ func (db *DB) prepareItems(a Accept, now time.Time) (out []prepared, size int, e
 		}
 		size += len(p.mark) + len(p.payload)*len(item.To)
 		if c := item.Capability; c != nil {
-			size += capabilitySize + len(c.Sealed)
+			size += capability.Size + len(c.Sealed)
 		}
 		out[n] = p
 	}
@@ -131,7 +132,7 @@ func (p *prepared) encode(run uint64, frame []byte, f *Forward, now time.Time) (
 }
 
 // accept is Accept's transaction. bad are the damaged records of seen marks it met and replaced.
-func (t *tx) accept(a Accept, items []prepared, m Limits, now time.Time) (out AcceptOutcome, bad []seen.Bad, err error) {
+func (t *tx) accept(a Accept, items []prepared, now time.Time) (out AcceptOutcome, bad []seen.Bad, err error) {
 	out.Items = make([]ItemOutcome, len(items))
 	for _, q := range a.Quarantine {
 		if err := t.quarantine(q); err != nil {
@@ -151,12 +152,9 @@ func (t *tx) accept(a Accept, items []prepared, m Limits, now time.Time) (out Ac
 		t.mark(p.mark, now)
 		out.Items[n].Buffers = make([]relay.BufferID, len(p.item.To))
 		for r, to := range p.item.To {
-			id, overflowed, err := t.deliver(a.Bot, p, to, m, now)
-			if err != nil {
+			if out.Items[n].Buffers[r], err = t.deliver(a.Bot, p, to, now, &out); err != nil {
 				return out, nil, err
 			}
-			out.Items[n].Buffers[r] = id
-			out.overflowed(to.Instance, overflowed)
 		}
 		if i := p.item.Undecided; i != "" {
 			if err := t.postpone(a.Bot, i, p.item.Delivery, now); err != nil {
@@ -164,7 +162,7 @@ func (t *tx) accept(a Accept, items []prepared, m Limits, now time.Time) (out Ac
 			}
 		}
 		if c := p.item.Capability; c != nil && p.item.given(c.Instance, out.Items[n].Buffers) {
-			lost, err := t.hold(*c, now)
+			lost, err := capability.Hold(t.Writer, *c, now)
 			if err != nil {
 				return out, nil, err
 			}
@@ -181,14 +179,15 @@ func (a AcceptItem) given(i relay.InstanceID, buffers []relay.BufferID) bool {
 	return a.Undecided == i || n >= 0 && !buffers[n].IsZero()
 }
 
-// deliver stores a delivery for one recipient. The id is zero when the instance is not there or the delivery is oversize.
-func (t *tx) deliver(b relay.Bot, p prepared, to Recipient, m Limits, now time.Time) (id relay.BufferID, overflowed int, err error) {
+// deliver stores a delivery for one recipient, and notes in out what left his buffer. The id is zero when the instance
+// is not there or the delivery is oversize.
+func (t *tx) deliver(b relay.Bot, p prepared, to Recipient, now time.Time, out *AcceptOutcome) (id relay.BufferID, err error) {
 	l, err := t.live(to.Instance)
 	if errors.Is(err, ErrNotFound) {
-		return id, 0, nil
+		return id, nil
 	}
 	if err != nil {
-		return id, 0, err
+		return id, err
 	}
 	c := to.Conversation
 	c.Instance, c.Bot, c.Chat, c.LastAt = to.Instance, b, p.about.Chat, now
@@ -197,15 +196,21 @@ func (t *tx) deliver(b relay.Bot, p prepared, to Recipient, m Limits, now time.T
 		c.Chat = now
 	}
 	if err := t.converse(c); err != nil {
-		return id, 0, err
+		return id, err
 	}
 	if to.Oversize {
 		dead := deadHead{DiedAt: now, Reason: DeadOversize, Size: boltfile.EnvelopeSize + len(p.payload)}
-		return id, 0, t.addDead(to.Instance, l, l.next(), dead, p.payload)
+		return id, t.addDead(to.Instance, l, l.next(), dead, p.payload)
 	}
 	if id, err = t.append(to.Instance, l, p.payload); err != nil {
-		return id, 0, err
+		return id, err
 	}
-	overflowed, err = t.trim(to.Instance, l, m, now)
-	return id, overflowed, err
+	overflowed, err := t.trim(to.Instance, l, t.db.limits, now)
+	if overflowed > 0 {
+		if out.Overflowed == nil {
+			out.Overflowed = make(map[relay.InstanceID]int)
+		}
+		out.Overflowed[to.Instance] += overflowed
+	}
+	return id, err
 }

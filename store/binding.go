@@ -49,7 +49,7 @@ func (db *DB) Unbind(ctx context.Context, row *audit.Entry, i relay.InstanceID, 
 		if !table.Has(t.Tx, BucketBindings, bindingKey(p, u, i)) {
 			return ErrNotFound
 		}
-		if err := dropOne[Binding](t, BucketBindings, bindingKey(p, u, i)); err != nil {
+		if err := drop[Binding](t, BucketBindings, bindingKey(p, u, i)); err != nil {
 			return err
 		}
 		return t.buryWhere(i, DeadUnbound, now, func(e About) bool { return e.Bot.Platform == p && e.User == u })

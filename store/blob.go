@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
+	"github.com/hermes-connector/hermes-connector/store/reseal"
 	"github.com/hermes-connector/hermes-connector/store/table"
 	bolt "go.etcd.io/bbolt"
 )
@@ -36,6 +37,18 @@ func (db *DB) PutBlob(ctx context.Context, name string, value []byte) error {
 	k := table.Key(name)
 	sealed := boltfile.Seal(k, value)
 	return db.change(ctx, nil, fmt.Sprintf("blob %s", name), func(t *tx) error { return t.PutSealed(bucketBlobs, k, sealed) })
+}
+
+// Reseal stores value as the blob name, and seals every record of kinds anew, in one transaction (reseal.All).
+func (db *DB) Reseal(ctx context.Context, name string, value []byte, again reseal.Sealer, kinds ...reseal.Kind) (n reseal.Count, err error) {
+	k := table.Key(name)
+	err = db.change(ctx, nil, "seal every record anew", func(t *tx) error {
+		if n, err = reseal.All(t.Writer, again, kinds...); err != nil {
+			return err
+		}
+		return t.PutSealed(bucketBlobs, k, boltfile.Seal(k, value))
+	})
+	return n, err
 }
 
 // bytesAt copies a payload that is no JSON.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/store/capability"
 	"github.com/hermes-connector/hermes-connector/store/seen"
 	"pgregory.net/rapid"
 )
@@ -18,8 +19,8 @@ import (
 const capabilityLife = 15 * time.Minute
 
 // capabilityOf is what comes in the event of the instance, at a time. Its credential has the length of Discord's, sealed.
-func capabilityOf(id string, i relay.InstanceID, came time.Time) *Capability {
-	c := Capability{
+func capabilityOf(id string, i relay.InstanceID, came time.Time) *capability.Record {
+	c := capability.Record{
 		Instance: i, Bot: bot, Event: relay.EventID(id), Tenant: relay.DefaultTenant, Chat: "c1", Kind: "kind", ID: id, Placeholder: true,
 		ExpiresAt: came.Add(capabilityLife), Sealed: make([]byte, 260),
 	}
@@ -120,12 +121,12 @@ func TestExpiredCapabilitiesGoWithoutAWriteOfTheirOwn(t *testing.T) {
 	clock := newClock()
 	db := openTest(t, Options{Now: clock.now})
 	enroll(t, db, "home")
-	for n := range maxCapabilities {
+	for n := range capability.Max {
 		withCapability(t, db, fmt.Sprint("e", n), "home", clock.now())
 	}
 	commits := db.Stats().Commits
 	clock.add(capabilityLife - time.Second)
-	if n := len(capabilitiesOf(t, db, "home")); n != maxCapabilities {
+	if n := len(capabilitiesOf(t, db, "home")); n != capability.Max {
 		t.Errorf("%d are left, want all", n)
 	}
 	if s, err := db.Sweep(ctxOf(t)); err != nil || s.Capabilities != 0 {
@@ -136,10 +137,10 @@ func TestExpiredCapabilitiesGoWithoutAWriteOfTheirOwn(t *testing.T) {
 	if n := db.Stats().Commits - commits; n != 0 {
 		t.Errorf("%d commits while nothing happened", n)
 	}
-	if n := keysIn(t, db, bucketCapabilities); n != maxCapabilities {
+	if n := keysIn(t, db, capability.Bucket); n != capability.Max {
 		t.Errorf("%d are on disk", n)
 	}
-	if s, err := db.Sweep(ctxOf(t)); err != nil || s.Capabilities != maxCapabilities || keysIn(t, db, bucketCapabilities) != 0 {
+	if s, err := db.Sweep(ctxOf(t)); err != nil || s.Capabilities != capability.Max || keysIn(t, db, capability.Bucket) != 0 {
 		t.Errorf("swept %+v, %v", s, err)
 	}
 }
@@ -151,18 +152,18 @@ func TestOfOneInstanceSoManyCapabilitiesAreKept(t *testing.T) {
 	enroll(t, db, "home", "kids")
 	withCapability(t, db, "kid", "kids", clock.now())
 	withCapability(t, db, "old", "home", clock.now().Add(-capabilityLife))
-	for n := range maxCapabilities - 1 {
+	for n := range capability.Max - 1 {
 		withCapability(t, db, fmt.Sprint("e", n), "home", clock.now())
 		clock.add(time.Second)
 	}
-	if out := withCapability(t, db, "new", "home", clock.now()); len(out.Lost) != 0 || keysIn(t, db, bucketCapabilities) != maxCapabilities+1 {
-		t.Errorf("%d are on disk, lost %+v; want the expired one gone without a word", keysIn(t, db, bucketCapabilities), out.Lost)
+	if out := withCapability(t, db, "new", "home", clock.now()); len(out.Lost) != 0 || keysIn(t, db, capability.Bucket) != capability.Max+1 {
+		t.Errorf("%d are on disk, lost %+v; want the expired one gone without a word", keysIn(t, db, capability.Bucket), out.Lost)
 	}
 	if out := withCapability(t, db, "newer", "home", clock.now()); len(out.Lost) != 1 || out.Lost[0].Event != "e0" {
 		t.Errorf("lost %+v, want e0", out.Lost)
 	}
 	all := capabilitiesOf(t, db, "home")
-	if len(all) != maxCapabilities || all[0] != "e1" || !slices.Contains(all, "new") || !slices.Contains(all, "newer") {
+	if len(all) != capability.Max || all[0] != "e1" || !slices.Contains(all, "new") || !slices.Contains(all, "newer") {
 		t.Errorf("%d of home: %q", len(all), all)
 	}
 	wantCapabilities(t, db, "all the time", "kids", "kid")
@@ -177,7 +178,7 @@ func TestWhatBecameOfACapabilityRidesAlong(t *testing.T) {
 	for _, id := range []string{"a", "b", "c"} {
 		withCapability(t, db, id, "home", clock.now())
 	}
-	get := func(id relay.EventID) Capability {
+	get := func(id relay.EventID) capability.Record {
 		t.Helper()
 		c, _, err := db.Capabilities.In(ctx, "home", bot, id)
 		if err != nil {
@@ -187,10 +188,10 @@ func TestWhatBecameOfACapabilityRidesAlong(t *testing.T) {
 	}
 	commits := db.Stats().Commits
 	a, b := get("a"), get("b")
-	db.Capabilities.Answered(a)
-	db.Capabilities.Useless(b)
-	db.Capabilities.Answered(b) // it is of no use all the same
-	db.Capabilities.Answered(*capabilityOf("never", "home", clock.now()))
+	db.Capabilities.Became(a, capability.Answered)
+	db.Capabilities.Became(b, capability.Useless)
+	db.Capabilities.Became(b, capability.Answered) // it is of no use all the same
+	db.Capabilities.Became(*capabilityOf("never", "home", clock.now()), capability.Answered)
 	if n := db.Stats().Commits - commits; n != 0 || get("a").Answered {
 		t.Errorf("%d commits, answered %v", n, get("a").Answered)
 	}
@@ -199,10 +200,10 @@ func TestWhatBecameOfACapabilityRidesAlong(t *testing.T) {
 		t.Errorf("%d commits, answered %v and %v", n, get("a").Answered, get("c").Answered)
 	}
 	wantCapabilities(t, db, "after the commit", "home", "a", "c")
-	if n := len(db.Capabilities.waiting); n != 0 {
+	if n := len(db.Capabilities.notes.Taken()); n != 0 {
 		t.Errorf("%d wait still", n)
 	}
-	db.Capabilities.Answered(get("c")) // rides with the stop
+	db.Capabilities.Became(get("c"), capability.Answered) // rides with the stop
 	closeChecked(t, db)
 	db = reopen(t, path, Options{Now: clock.now})
 	if !get("a").Answered || !get("c").Answered {
@@ -259,20 +260,20 @@ func TestADamagedCapabilityIsSetAside(t *testing.T) {
 	enroll(t, db, "home")
 	withCapability(t, db, "a", "home", clock.now())
 	withCapability(t, db, "b", "home", clock.now())
-	spoil(t, db, bucketCapabilities, capabilityKey("home", bot, "a"))
+	spoil(t, db, capability.Bucket, capability.Key("home", bot, "a"))
 	wantCapabilities(t, db, "damaged", "home", "b")
 	closeChecked(t, db)
 	db = reopen(t, path, Options{Now: clock.now})
 	wantCapabilities(t, db, "after a restart", "home", "b")
-	if s := db.Stats(); s.Damaged != 1 || keysIn(t, db, bucketCapabilities) != 1 {
-		t.Errorf("%d damaged, %d on disk", s.Damaged, keysIn(t, db, bucketCapabilities))
+	if s := db.Stats(); s.Damaged != 1 || keysIn(t, db, capability.Bucket) != 1 {
+		t.Errorf("%d damaged, %d on disk", s.Damaged, keysIn(t, db, capability.Bucket))
 	}
 	all, err := db.Capabilities.Of(ctxOf(t), "")
 	if err != nil || len(all) != 1 {
 		t.Fatal(all, err)
 	}
-	if err := db.Capabilities.Remove(ctxOf(t), all); err != nil || keysIn(t, db, bucketCapabilities) != 0 {
-		t.Errorf("removed: %v, %d left", err, keysIn(t, db, bucketCapabilities))
+	if err := db.Capabilities.Remove(ctxOf(t), all); err != nil || keysIn(t, db, capability.Bucket) != 0 {
+		t.Errorf("removed: %v, %d left", err, keysIn(t, db, capability.Bucket))
 	}
 }
 
@@ -312,15 +313,15 @@ type capSim struct {
 	path  string
 	clock *clock
 	db    *DB
-	have  []Capability // on disk, oldest first
-	notes map[string]became
+	have  []capability.Record // on disk, oldest first
+	notes map[string]capability.Became
 	next  int
 }
 
 // TestCapabilitySimulation: what is stored, bound, lost, answered, swept and revoked is what the model says, over restarts.
 func TestCapabilitySimulation(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		s := &capSim{t: t, path: filepath.Join(t.TempDir(), "test.db"), clock: newClock(), notes: map[string]became{}}
+		s := &capSim{t: t, path: filepath.Join(t.TempDir(), "test.db"), clock: newClock(), notes: map[string]capability.Became{}}
 		s.open(t)
 		defer func() { closeChecked(t, s.db) }()
 		enroll(t, s.db, "i1", "i2")
@@ -357,9 +358,9 @@ func (s *capSim) name() string {
 // fill gives i1 almost as many as it may have.
 func (s *capSim) fill(t *testing.T) {
 	err := s.db.write(ctxOf(t), nil, func(x *tx) error {
-		for range maxCapabilities - 3 {
+		for range capability.Max - 3 {
 			c := *capabilityOf(s.name(), "i1", s.clock.now())
-			if _, err := x.hold(c, s.clock.now()); err != nil {
+			if _, err := capability.Hold(x.Writer, c, s.clock.now()); err != nil {
 				return err
 			}
 			s.have = append(s.have, c)
@@ -375,8 +376,8 @@ func (s *capSim) fill(t *testing.T) {
 // committed takes along what waited.
 func (s *capSim) committed() {
 	for k, b := range s.notes {
-		if n := slices.IndexFunc(s.have, func(c Capability) bool { _, is := c.Place(); return is == k }); n >= 0 {
-			if s.have[n].Answered = true; b == useless {
+		if n := slices.IndexFunc(s.have, func(c capability.Record) bool { _, is := c.Place(); return is == k }); n >= 0 {
+			if s.have[n].Answered = true; b == capability.Useless {
 				s.have = slices.Delete(s.have, n, n+1)
 			}
 		}
@@ -390,15 +391,15 @@ func (s *capSim) accept(t *rapid.T) {
 	id := s.name()
 	out := withCapability(s.t, s.db, id, i, came)
 	now := s.clock.now()
-	mine := slices.DeleteFunc(slices.Clone(s.have), func(c Capability) bool { return c.Instance != i })
+	mine := slices.DeleteFunc(slices.Clone(s.have), func(c capability.Record) bool { return c.Instance != i })
 	var lost []relay.EventID
-	if len(mine) >= maxCapabilities {
-		mine = slices.DeleteFunc(mine, func(c Capability) bool { return !now.Before(c.ExpiresAt) })
-		for len(mine) >= maxCapabilities {
+	if len(mine) >= capability.Max {
+		mine = slices.DeleteFunc(mine, func(c capability.Record) bool { return !now.Before(c.ExpiresAt) })
+		for len(mine) >= capability.Max {
 			lost, mine = append(lost, mine[0].Event), mine[1:]
 		}
-		s.have = slices.DeleteFunc(s.have, func(c Capability) bool {
-			return c.Instance == i && !slices.ContainsFunc(mine, func(m Capability) bool { return m.Event == c.Event })
+		s.have = slices.DeleteFunc(s.have, func(c capability.Record) bool {
+			return c.Instance == i && !slices.ContainsFunc(mine, func(m capability.Record) bool { return m.Event == c.Event })
 		})
 	}
 	var got []relay.EventID
@@ -409,7 +410,9 @@ func (s *capSim) accept(t *rapid.T) {
 		t.Fatalf("lost %q, want %q", got, lost)
 	}
 	s.have = append(s.have, *capabilityOf(id, i, came))
-	slices.SortStableFunc(s.have, func(a, b Capability) int { return cmp.Or(older(a, b), cmp.Compare(a.Event, b.Event)) })
+	slices.SortStableFunc(s.have, func(a, b capability.Record) int {
+		return cmp.Or(a.ExpiresAt.Compare(b.ExpiresAt), cmp.Compare(a.Event, b.Event))
+	})
 	s.committed()
 }
 
@@ -420,11 +423,11 @@ func (s *capSim) note(t *rapid.T) {
 	c := rapid.SampledFrom(s.have).Draw(t, "which")
 	_, k := c.Place()
 	if rapid.Bool().Draw(t, "useless") {
-		s.db.Capabilities.Useless(c)
-		s.notes[k] = useless
+		s.db.Capabilities.Became(c, capability.Useless)
+		s.notes[k] = capability.Useless
 	} else {
-		s.db.Capabilities.Answered(c)
-		s.notes[k] = max(s.notes[k], answered)
+		s.db.Capabilities.Became(c, capability.Answered)
+		s.notes[k] = max(s.notes[k], capability.Answered)
 	}
 }
 
@@ -433,7 +436,7 @@ func (s *capSim) revoke(t *rapid.T) {
 	if _, err := s.db.Revoke(t.Context(), nil, i); err != nil {
 		t.Fatal(err)
 	}
-	s.have = slices.DeleteFunc(s.have, func(c Capability) bool { return c.Instance == i })
+	s.have = slices.DeleteFunc(s.have, func(c capability.Record) bool { return c.Instance == i })
 	s.committed()
 	if err := s.db.Enroll(t.Context(), nil, Gateway{ID: relay.GatewayID(i)}, Instance{ID: i, Tenant: relay.DefaultTenant}); err != nil {
 		t.Fatal(err)
@@ -443,7 +446,7 @@ func (s *capSim) revoke(t *rapid.T) {
 func (s *capSim) sweep(t *rapid.T) {
 	now := s.clock.now()
 	before := len(s.have)
-	s.have = slices.DeleteFunc(s.have, func(c Capability) bool { return !now.Before(c.ExpiresAt) })
+	s.have = slices.DeleteFunc(s.have, func(c capability.Record) bool { return !now.Before(c.ExpiresAt) })
 	got, err := s.db.Sweep(t.Context())
 	if err != nil || got.Capabilities != before-len(s.have) {
 		t.Fatalf("swept %+v, %v; want %d", got, err, before-len(s.have))

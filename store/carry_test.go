@@ -12,6 +12,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
 	"github.com/hermes-connector/hermes-connector/store/seen"
+	"github.com/hermes-connector/hermes-connector/store/sent"
 	"github.com/hermes-connector/hermes-connector/store/table"
 
 	"github.com/hermes-connector/hermes-connector/relay"
@@ -75,8 +76,8 @@ func wentOn(t *testing.T, c *clock) (path string, backup []byte) {
 			v any
 		}{
 			{bucketUndecided, []byte("undecided"), map[string]any{"at": c.now(), "instance": "i1", "event": e5}},
-			{BucketSent, []byte("sent"), map[string]any{"instance": "i1"}},
-			{BucketSent, []byte("sent by another"), map[string]any{"instance": "late"}},
+			{sent.Bucket, []byte("sent"), map[string]any{"instance": "i1"}},
+			{sent.Bucket, []byte("sent by another"), map[string]any{"instance": "late"}},
 			{BucketMoved, table.Key("loop", "group"), map[string]any{"platform": "loop", "from": "group", "to": "supergroup"}},
 		} {
 			if err := x.Put(r.b, r.k, r.v); err != nil {
@@ -137,7 +138,7 @@ func TestRestoreDeliversNothingAgain(t *testing.T) { // invariant 7
 	}
 	err = db.read(ctxOf(t), func(x *bolt.Tx) error {
 		for k, want := range map[string]bool{"sent": true, "sent by another": false} {
-			if table.Has(x, BucketSent, []byte(k)) != want {
+			if table.Has(x, sent.Bucket, []byte(k)) != want {
 				t.Errorf("%s: carried is not %v", k, want)
 			}
 		}
@@ -351,14 +352,14 @@ func FuzzCarriedRecords(f *testing.F) {
 	if _, err := db.Backup(f.Context(), &backup); err != nil || db.Close() != nil {
 		f.Fatal(err)
 	}
-	f.Fuzz(func(t *testing.T, undecided, moved, sent []byte) {
+	f.Fuzz(func(t *testing.T, undecided, moved, sender []byte) {
 		path := filepath.Join(t.TempDir(), "test.db")
 		db, err := Open(path, Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		err = db.write(t.Context(), nil, func(x *tx) error {
-			for b, payload := range map[string][]byte{bucketUndecided: undecided, BucketMoved: moved, BucketSent: sent} {
+			for b, payload := range map[string][]byte{bucketUndecided: undecided, BucketMoved: moved, sent.Bucket: sender} {
 				if err := x.PutSealed(b, []byte("k"), boltfile.Seal([]byte("k"), payload)); err != nil {
 					return err
 				}

@@ -10,7 +10,9 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/store/audit"
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
+	"github.com/hermes-connector/hermes-connector/store/capability"
 	"github.com/hermes-connector/hermes-connector/store/seen"
+	"github.com/hermes-connector/hermes-connector/store/sent"
 	"github.com/hermes-connector/hermes-connector/store/table"
 	bolt "go.etcd.io/bbolt"
 )
@@ -25,8 +27,8 @@ import (
 // isSetAside reports whether damaged records of b are moved to the quarantine.
 func isSetAside(b string) bool {
 	switch b {
-	case bucketEntries, bucketDead, bucketUndecided, bucketCapabilities, bucketConversations, BucketCursors, bucketCodes, bucketTokens, bucketIdentity,
-		audit.Rows, audit.Counts, bucketCommands, bucketQuarantine, BucketSent, BucketMoved, seen.Newest, seen.Runs:
+	case bucketEntries, bucketDead, bucketUndecided, capability.Bucket, bucketConversations, BucketCursors, bucketCodes, bucketTokens, bucketIdentity,
+		audit.Rows, audit.Counts, bucketCommands, bucketQuarantine, sent.Bucket, BucketMoved, seen.Newest, seen.Runs:
 		return true
 	}
 	return seen.IsOld(b)

@@ -9,6 +9,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store/audit"
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
+	"github.com/hermes-connector/hermes-connector/store/capability"
 	"github.com/hermes-connector/hermes-connector/store/seen"
 	"github.com/hermes-connector/hermes-connector/store/table"
 	bolt "go.etcd.io/bbolt"
@@ -143,7 +144,7 @@ func (e Edit) DropStrays(now time.Time) (gone []relay.InstanceID, err error) {
 	for _, u := range table.Readable[undecidedRecord](e.Tx, bucketUndecided) {
 		names[u.Instance] = true
 	}
-	for _, c := range capabilitiesUnder(e.Tx, nil) {
+	for _, c := range table.Readable[capability.Record](e.Tx, capability.Bucket) {
 		names[c.Instance] = true
 	}
 	for i := range names {

@@ -53,24 +53,29 @@ func dropIndexed[T table.Indexed](t *tx, b string, pre []byte) error {
 			}
 			return dropIndexed[T](t, b, pre)
 		}
-		if err := dropOne[T](t, b, bytes.Clone(own)); err != nil {
+		if err := drop[T](t, b, bytes.Clone(own)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// dropOne removes the record under own, if it is there. A damaged one goes too: it gives nobody anything, for
+// drop removes the records under keys that are there. A damaged one goes too: it gives nobody anything, for
 // every reader refuses it, and it must not keep a revocation of somebody else from taking effect.
-func dropOne[T table.Indexed](t *tx, b string, own []byte) error {
-	v, ok, err := table.Load[T](t.Tx, b, own)
-	switch {
-	case errors.Is(err, ErrDamaged):
-		return errors.Join(t.Delete(b, own), t.reindex())
-	case ok:
-		return table.DeleteIndexed(t.Writer, v)
+func drop[T table.Indexed](t *tx, b string, keys ...[]byte) error {
+	for _, k := range keys {
+		v, ok, err := table.Load[T](t.Tx, b, k)
+		switch {
+		case errors.Is(err, ErrDamaged):
+			err = errors.Join(t.Delete(b, k), t.reindex())
+		case ok:
+			err = table.DeleteIndexed(t.Writer, v)
+		}
+		if err != nil {
+			return err
+		}
 	}
-	return err
+	return nil
 }
 
 // reindex makes the index agree with the records. Where it does, it writes nothing.

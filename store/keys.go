@@ -5,7 +5,9 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store/audit"
+	"github.com/hermes-connector/hermes-connector/store/capability"
 	"github.com/hermes-connector/hermes-connector/store/seen"
+	"github.com/hermes-connector/hermes-connector/store/sent"
 	"github.com/hermes-connector/hermes-connector/store/table"
 )
 
@@ -33,9 +35,7 @@ const (
 	bucketTokens        = "tokens"        // HMAC -> EnrollmentToken
 	bucketIdentity      = "identity"      // HMAC -> IdentityCode; at most one per instance
 	bucketRoutes        = "routes"        // platform|key|instance -> Route
-	bucketCapabilities  = "capabilities"  // instance|platform|bot|event -> Capability
 	bucketUndecided     = "undecided"     // platform|bot|chat|instance|number -> undecidedRecord
-	BucketSent          = "sent"          // platform|bot|chat|message -> SentRecord
 	BucketMoved         = "moved"         // platform|old chat -> MovedRecord
 	bucketDead          = "dead"          // instance|number of the death, epoch, seq -> deadHead, entryHead, frame, the forward's frame
 	bucketQuarantine    = "quarantine"    // running number -> Quarantined
@@ -51,7 +51,7 @@ func cold() []string {
 	return []string{
 		bucketBlobs, BucketTenants, BucketInstances, bucketCommands, BucketGateways, BucketBindings, bucketIndex,
 		BucketGrants, bucketConversations, bucketCodes, bucketTokens, bucketIdentity, bucketRoutes, bucketUndecided,
-		bucketCapabilities, BucketSent, BucketMoved, bucketDead, bucketQuarantine, audit.Rows, audit.Counts, seen.Runs,
+		BucketMoved, bucketDead, bucketQuarantine, audit.Rows, audit.Counts, seen.Runs, capability.Bucket, sent.Bucket,
 	}
 }
 

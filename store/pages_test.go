@@ -130,7 +130,7 @@ func TestManyBotsSharePages(t *testing.T) {
 					if err != nil {
 						return err
 					}
-					if _, _, err := x.accept(a, items, db.limits, db.now()); err != nil {
+					if _, _, err := x.accept(a, items, db.now()); err != nil {
 						return err
 					}
 				}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/store/reseal"
 	"github.com/hermes-connector/hermes-connector/vault"
 )
 
@@ -34,15 +35,15 @@ func vaultsOf(t *testing.T, path string, names ...relay.InstanceID) (db *DB, for
 
 func words(n relay.InstanceID) relay.Secret { return relay.NewSecret([]byte("secret of " + n)) }
 
-func gatewayValues(g *Gateway) []SealedValue {
-	all := []SealedValue{{"gateways", string(g.ID) + "/delivery", &g.DeliveryKey}}
+func gatewayValues(g *Gateway) []reseal.Value {
+	all := []reseal.Value{{Bucket: "gateways", Key: string(g.ID) + "/delivery", Bytes: &g.DeliveryKey}}
 	for i := range g.Secrets {
-		all = append(all, SealedValue{"gateways", string(g.ID) + "/" + g.Secrets[i].ID, &g.Secrets[i].Sealed})
+		all = append(all, reseal.Value{Bucket: "gateways", Key: string(g.ID) + "/" + g.Secrets[i].ID, Bytes: &g.Secrets[i].Sealed})
 	}
 	return all
 }
 
-func resealer(former, next *vault.Vault) Sealer {
+func resealer(former, next *vault.Vault) reseal.Sealer {
 	return func(bucket, key string, sealed []byte) ([]byte, error) {
 		plain, err := former.Unseal(bucket, key, sealed)
 		if err != nil {
@@ -79,7 +80,7 @@ func TestReseal(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "test.db")
 	db, former, next := vaultsOf(t, path, "i1", "i2", "i3")
 	before := read(t, path)
-	kind := SealedRecords(BucketGateways, false, gatewayValues)
+	kind := reseal.Records(BucketGateways, false, gatewayValues)
 	n, err := db.Reseal(ctxOf(t), "vault", []byte("next"), resealer(former, next), kind)
 	if err != nil || n.Records != 3 || sealedBy(t, db, former, next) != "next" {
 		t.Fatalf("Reseal = %+v, %v", n, err)
@@ -98,7 +99,7 @@ func TestResealIsCutAtEveryPage(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "test.db")
 	db, former, next := vaultsOf(t, path, "i1", "i2", "i3", "i4")
 	before := read(t, path)
-	if _, err := db.Reseal(ctxOf(t), "vault", []byte("next"), resealer(former, next), SealedRecords(BucketGateways, false, gatewayValues)); err != nil {
+	if _, err := db.Reseal(ctxOf(t), "vault", []byte("next"), resealer(former, next), reseal.Records(BucketGateways, false, gatewayValues)); err != nil {
 		t.Fatal(err)
 	}
 	after := read(t, path)
@@ -126,7 +127,7 @@ func TestResealIsRefusedByName(t *testing.T) {
 	if err := db.UpdateGateway(ctxOf(t), nil, "i2", spoil); err != nil {
 		t.Fatal(err)
 	}
-	_, err := db.Reseal(ctxOf(t), "vault", []byte("next"), resealer(former, next), SealedRecords(BucketGateways, false, gatewayValues))
+	_, err := db.Reseal(ctxOf(t), "vault", []byte("next"), resealer(former, next), reseal.Records(BucketGateways, false, gatewayValues))
 	if !errors.Is(err, vault.ErrUnseal) || !strings.Contains(fmt.Sprint(err), "i2/s2") {
 		t.Errorf("Reseal: %v, want the record named", err)
 	}
@@ -140,7 +141,7 @@ func TestResealIsRefusedByName(t *testing.T) {
 	}
 
 	// Those that can be spared are dropped.
-	n, err := db.Reseal(ctxOf(t), "vault", []byte("next"), resealer(former, next), SealedRecords(BucketGateways, true, gatewayValues))
+	n, err := db.Reseal(ctxOf(t), "vault", []byte("next"), resealer(former, next), reseal.Records(BucketGateways, true, gatewayValues))
 	if err != nil || n.Records != 1 || n.Dropped != 1 {
 		t.Errorf("Reseal = %+v, %v", n, err)
 	}

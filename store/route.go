@@ -106,15 +106,6 @@ func routeKeysOf(t *bolt.Tx, pre []byte, i relay.InstanceID) [][]byte {
 	return slices.DeleteFunc(table.KeysUnder(t, bucketRoutes, pre), func(k []byte) bool { return !bytes.HasSuffix(k, end) })
 }
 
-func (t *tx) dropRoutes(i relay.InstanceID) error {
-	for _, k := range routeKeysOf(t.Tx, nil, i) {
-		if err := t.Delete(bucketRoutes, k); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // reserved reports whether a tenant other than this one has a route with key k.
 func (t *tx) reserved(tenant relay.TenantID, p relay.PlatformID, k string) (bool, error) {
 	routes, err := table.List[Route](t.Tx, bucketRoutes, table.Prefix(p, k))

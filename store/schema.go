@@ -7,7 +7,9 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/store/audit"
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
+	"github.com/hermes-connector/hermes-connector/store/capability"
 	"github.com/hermes-connector/hermes-connector/store/seen"
+	"github.com/hermes-connector/hermes-connector/store/sent"
 	"github.com/hermes-connector/hermes-connector/store/table"
 	bolt "go.etcd.io/bbolt"
 )
@@ -48,7 +50,7 @@ func toSchema2(t *bolt.Tx) error {
 // toSchema3 adds the events that wait for a verdict, the messages that instances sent, and the chats
 // that got a new id, and gives each tenant an audit list of its own.
 func toSchema3(t *bolt.Tx) error {
-	for _, b := range []string{bucketUndecided, BucketSent, BucketMoved} {
+	for _, b := range []string{bucketUndecided, sent.Bucket, BucketMoved} {
 		if _, err := t.CreateBucketIfNotExists([]byte(b)); err != nil {
 			return fmt.Errorf("bucket %s: %w", b, err)
 		}
@@ -69,7 +71,7 @@ func toSchema4(t *bolt.Tx) error {
 func toSchema5(t *bolt.Tx) error { return errors.Join(edit(t).reindex(), table.Fill(t, cold())) }
 
 // toSchema6 adds the capabilities that came in events.
-func toSchema6(t *bolt.Tx) error { return table.Fill(t, []string{bucketCapabilities}) }
+func toSchema6(t *bolt.Tx) error { return table.Fill(t, []string{capability.Bucket}) }
 
 // bindingsTo was the index of bindings by instance until schema 4.
 const bindingsTo = "bindings.to"

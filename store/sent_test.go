@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/store/sent"
 )
 
 var sentChat = relay.Chat{Bot: bot, ID: "c1"}
@@ -50,20 +51,20 @@ func TestWhoSentAMessage(t *testing.T) {
 	check("before a commit")
 	acceptOne(t, db, event("e1", 300), "home")
 	check("after one")
-	if len(db.Sent.waiting) != 0 {
+	if len(db.Sent.notes.Taken()) != 0 {
 		t.Error("the commit took nothing along")
 	}
 	closeChecked(t, db)
 	db = reopen(t, path, Options{Now: clock.now})
 	check("after a restart")
-	clock.add(keepSent + time.Second)
+	clock.add(sent.Kept + time.Second)
 	if got := sender(t, db, sentChat, "m1"); got != "" {
 		t.Errorf("after two days it was sent by %q", got)
 	}
 	if _, err := db.Sweep(ctx); err != nil {
 		t.Fatal(err)
 	}
-	if n := keysIn(t, db, BucketSent); n != 0 {
+	if n := keysIn(t, db, sent.Bucket); n != 0 {
 		t.Errorf("%d are left after the sweep", n)
 	}
 }
@@ -92,7 +93,7 @@ func TestOfOneInstanceTheNewestAreRemembered(t *testing.T) {
 	if got := sender(t, db, sentChat, "1"); got != "" {
 		t.Errorf("the oldest was sent by %q", got)
 	}
-	if left := keysIn(t, db, BucketSent); left > maxSent+trimSent+1 || left < maxSent+1 {
+	if left := keysIn(t, db, sent.Bucket); left > sent.Max+sent.Spare+1 || left < sent.Max+1 {
 		t.Errorf("%d are remembered", left)
 	}
 }

@@ -40,6 +40,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/store/audit"
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
+	"github.com/hermes-connector/hermes-connector/store/sent"
 	bolt "go.etcd.io/bbolt"
 )
 
@@ -108,7 +109,7 @@ func (db *DB) prepare(b *bolt.DB, bad []boltfile.Damaged) error {
 	}
 	db.damaged = len(bad)
 	return b.View(func(t *bolt.Tx) error {
-		db.Sent.count = countSent(t)
+		db.Sent.count = sent.Count(t)
 		return nil
 	})
 }

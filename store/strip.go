@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/store/capability"
+	"github.com/hermes-connector/hermes-connector/store/sent"
 	"github.com/hermes-connector/hermes-connector/store/table"
 )
 
@@ -14,15 +16,15 @@ import (
 func (t *tx) strip(i relay.InstanceID, now time.Time) error {
 	err1 := errors.Join(
 		table.DropUnder(t.Writer, bucketCommands, table.Prefix(i)),
-		table.DropUnder(t.Writer, bucketCapabilities, table.Prefix(i)),
+		table.DropUnder(t.Writer, capability.Bucket, table.Prefix(i)),
 		dropIndexed[Binding](t, BucketBindings, table.IndexUnder(BucketBindings, byInstance, string(i))),
 		dropIndexed[Grant](t, BucketGrants, table.IndexUnder(BucketGrants, byInstance, string(i))),
-		t.dropConversations(i))
+		drop[Conversation](t, bucketConversations, table.KeysUnder(t.Tx, bucketConversations, table.Prefix(i))...))
 	_, err2 := t.dropCodes(LinkCode, i)
 	_, err3 := table.DropWhere(t.Writer, bucketTokens, func(c Code) bool { return c.Instance == i && !c.Used })
 	_, err4 := t.dropCodes(IdentityCode, i)
-	_, err5 := table.DropWhere(t.Writer, BucketSent, func(r SentRecord) bool { return r.Instance == i })
-	if err := errors.Join(err1, err2, err3, err4, err5, t.dropRoutes(i)); err != nil {
+	_, err5 := table.DropWhere(t.Writer, sent.Bucket, func(r sent.Record) bool { return r.Instance == i })
+	if err := errors.Join(err1, err2, err3, err4, err5, table.DropKeys(t.Writer, bucketRoutes, routeKeysOf(t.Tx, nil, i))); err != nil {
 		return err
 	}
 	if err := t.buryWhere(i, DeadRemoved, now, nil); err != nil {
@@ -34,14 +36,4 @@ func (t *tx) strip(i relay.InstanceID, now time.Time) error {
 		t.touch(i, l)
 	}
 	return err
-}
-
-// dropConversations removes the conversations of i, damaged ones too.
-func (t *tx) dropConversations(i relay.InstanceID) error {
-	for _, k := range table.KeysUnder(t.Tx, bucketConversations, table.Prefix(i)) {
-		if err := dropOne[Conversation](t, bucketConversations, k); err != nil {
-			return err
-		}
-	}
-	return nil
 }

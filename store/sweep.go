@@ -9,7 +9,9 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
+	"github.com/hermes-connector/hermes-connector/store/capability"
 	"github.com/hermes-connector/hermes-connector/store/seen"
+	"github.com/hermes-connector/hermes-connector/store/sent"
 	"github.com/hermes-connector/hermes-connector/store/table"
 )
 
@@ -110,13 +112,21 @@ func (s *sweep) undecided(t *tx) error {
 	return sweepOut(s, t, bucketUndecided, &s.Undecided, func(r undecidedRecord) bool { return s.now.Sub(r.At) > day })
 }
 
+func (s *sweep) sent(t *tx) error {
+	return sweepOut(s, t, sent.Bucket, new(int), func(r sent.Record) bool { return s.now.Sub(r.At) > sent.Kept })
+}
+
+func (s *sweep) capabilities(t *tx) error {
+	return sweepOut(s, t, capability.Bucket, &s.Capabilities, func(r capability.Record) bool { return r.Expired(s.now) })
+}
+
 func (s *sweep) conversations(t *tx) error {
 	return s.each(t, bucketConversations, nil, func(k []byte) (bool, error) {
 		c, _, err := table.Load[Conversation](t.Tx, bucketConversations, k)
 		return s.now.Sub(c.LastAt) > keepSilent, err
 	}, func(k []byte) error {
 		s.Conversations++
-		return dropOne[Conversation](t, bucketConversations, k)
+		return drop[Conversation](t, bucketConversations, k)
 	})
 }
 

@@ -7,6 +7,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store/audit"
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
+	"github.com/hermes-connector/hermes-connector/store/capability"
 	"github.com/hermes-connector/hermes-connector/store/seen"
 	"github.com/hermes-connector/hermes-connector/store/table"
 	bolt "go.etcd.io/bbolt"
@@ -49,14 +50,30 @@ func (t *tx) Settle(spare bool) (err error) {
 		if err := t.takeCursors(); err != nil {
 			return err
 		}
-		sent, err1 := t.db.Sent.ride(t)
-		answers, err2 := t.db.Capabilities.ride(t)
-		if err := errors.Join(err1, err2); err != nil {
+		if err := t.takeNotes(); err != nil {
 			return err
 		}
-		t.noted = func() { sent(); answers() }
 	}
 	return t.flush()
+}
+
+// takeNotes stores the notes that ride along.
+func (t *tx) takeNotes() error {
+	s, c := t.db.Sent, t.db.Capabilities
+	messages, answers := s.notes.Taken(), c.notes.Taken()
+	count, err := s.count.Ride(t.Writer, messages, func(i relay.InstanceID) bool {
+		l, err := t.lane(i)
+		return err != nil || l.Closed
+	})
+	if err := errors.Join(err, capability.Ride(t.Writer, answers)); err != nil {
+		return err
+	}
+	t.noted = func() {
+		s.count = count
+		s.notes.Stored(messages)
+		c.notes.Stored(answers)
+	}
+	return nil
 }
 
 // Done notes what became of the transaction.

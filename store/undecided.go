@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/store/capability"
 	"github.com/hermes-connector/hermes-connector/store/table"
 	bolt "go.etcd.io/bbolt"
 )
@@ -144,10 +145,10 @@ func (db *DB) Decide(ctx context.Context, c relay.Chat, vs []Verdict) (AcceptOut
 	items := make([]prepared, len(vs))
 	size := 0
 	for n, v := range vs {
+		items[n].about = aboutOf(v.Delivery)
 		if v.To == nil {
 			continue
 		}
-		items[n].about = aboutOf(v.Delivery)
 		if err := items[n].encode(db.run, v.Frame, v.Forward, now); err != nil {
 			return AcceptOutcome{}, fmt.Errorf("decide: %w", err)
 		}
@@ -165,22 +166,17 @@ func (db *DB) Decide(ctx context.Context, c relay.Chat, vs []Verdict) (AcceptOut
 			if err := t.Delete(bucketUndecided, k); err != nil {
 				return err
 			}
-			about := aboutOf(v.Delivery)
-			if v.To == nil {
-				if err := t.release(v.Instance, c.Bot, about.ID, false); err != nil {
+			var id relay.BufferID
+			if v.To != nil {
+				var err error
+				if id, err = t.deliver(c.Bot, items[n], *v.To, now, &out); err != nil {
 					return err
 				}
-				continue
+				out.Items[n].Buffers = []relay.BufferID{id}
 			}
-			id, overflowed, err := t.deliver(c.Bot, items[n], *v.To, db.limits, now)
-			if err != nil {
+			if err := capability.Release(t.Writer, v.Instance, c.Bot, items[n].about.ID, !id.IsZero()); err != nil {
 				return err
 			}
-			if err := t.release(v.Instance, c.Bot, about.ID, !id.IsZero()); err != nil {
-				return err
-			}
-			out.Items[n].Buffers = []relay.BufferID{id}
-			out.overflowed(v.To.Instance, overflowed)
 		}
 		return nil
 	}}
@@ -188,17 +184,6 @@ func (db *DB) Decide(ctx context.Context, c relay.Chat, vs []Verdict) (AcceptOut
 		return AcceptOutcome{}, fmt.Errorf("decide for %s: %w", c.Bot, err)
 	}
 	return out, nil
-}
-
-// overflowed notes that n entries of i left a full buffer.
-func (o *AcceptOutcome) overflowed(i relay.InstanceID, n int) {
-	if n == 0 {
-		return
-	}
-	if o.Overflowed == nil {
-		o.Overflowed = make(map[relay.InstanceID]int)
-	}
-	o.Overflowed[i] += n
 }
 
 // moveUndecided takes the undecided events of a chat along to its new id, behind what waits there.

@@ -152,16 +152,20 @@ func (l *loader) bot(kind platforms.Kind, values map[string]item, at Place, open
 		l.faults.add(at, "%v", err)
 		return
 	}
+	bot := Bot{Kind: kind, Options: o}
+	if _, _, called := platforms.Called(p); called {
+		bot.HookPath = platforms.HookPath(p.Bot())
+	}
 	if first, ok := opened[p.Bot()]; ok {
 		route := ""
-		if h, ok := p.(platforms.Hook); ok && len(h.HookRules().Methods) > 0 {
-			route = "; both would be called at " + platforms.HookPath(p.Bot())
+		if bot.HookPath != "" {
+			route = "; both would be called at " + bot.HookPath
 		}
 		l.faults.add(at, "the same bot as on line %d: one bot can be hosted once%s", first.Line, route)
 		return
 	}
 	opened[p.Bot()] = at
-	l.cfg.Bots = append(l.cfg.Bots, Bot{Kind: kind, Options: o})
+	l.cfg.Bots = append(l.cfg.Bots, bot)
 }
 
 // credentials are what a bot of the kind proves itself with, its token first. A kind without a CheckToken may have none.

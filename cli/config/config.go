@@ -70,8 +70,9 @@ type Backup struct {
 
 // Bot is one bot to host. Options lack Log and Transport, which the caller adds before Kind.Open.
 type Bot struct {
-	Kind    platforms.Kind
-	Options platforms.Options
+	Kind     platforms.Kind
+	Options  platforms.Options
+	HookPath string // where its network calls; empty: nowhere
 }
 
 // Delivery are the limits of every instance's buffer.

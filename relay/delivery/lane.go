@@ -7,7 +7,8 @@
 //
 // Invariants:
 //
-//  1. An entry leaves the buffer only when its gateway acknowledged it, or as a dead letter.
+//  1. An entry leaves the buffer only when its gateway acknowledged it, as a dead letter, or as a forward that counts
+//     as taken (see forward.go).
 //  2. At most one pump of a lane pushes at a time: a new one waits until the previous returned.
 //  3. Within one pump, entries are pushed in the order of their sequence, each once; after a Resume
 //     those in flight come once more, in their order, before any other. Entries of a bot that the
@@ -19,7 +20,7 @@
 //     its deletion is committed. That costs a commit per message, and leaves at most one in doubt.
 //  7. After Flip returned, nothing is pushed until Resume.
 //  8. An entry that cannot be pushed is buried; it never stops the ones behind it.
-//  9. A forward (see forward.go) holds nobody up, and is written to sessions at most twice.
+//  9. A forward holds nobody up, and is written to sessions at most twice.
 //
 // A pump that waits takes the entry it is told of from memory, if that is the very next one; every other
 // entry is read from the buffer, and nothing is read when nothing was appended.

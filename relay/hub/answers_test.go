@@ -19,6 +19,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/wire"
 	"github.com/hermes-connector/hermes-connector/store"
+	"github.com/hermes-connector/hermes-connector/store/capability"
 )
 
 const slashKind = "discord.interaction_token"
@@ -155,7 +156,7 @@ func TestAnswersOfTwoSessionsShareNoCapability(t *testing.T) {
 	p.pause = func(context.Context, relay.MessageID) { <-time.After(time.Millisecond) }
 	for n := range 3 {
 		id := fmt.Sprint("i", n)
-		r.give(store.Capability{Event: relay.EventID(id), Instance: "home", Chat: "c", Placeholder: true}, "tok"+id)
+		r.give(capability.Record{Event: relay.EventID(id), Instance: "home", Chat: "c", Placeholder: true}, "tok"+id)
 	}
 	h := r.hub
 	var wg sync.WaitGroup
@@ -292,7 +293,7 @@ func TestThePlaceholderOfAForgottenCapabilityGoes(t *testing.T) {
 	r, p := newResponderRig(t)
 	r.enroll("home", "ann")
 	for n := range 256 {
-		r.give(store.Capability{
+		r.give(capability.Record{
 			Event: relay.EventID(fmt.Sprint("old", n)), Instance: "home", Placeholder: true,
 			ExpiresAt: time.Now().Add(10*time.Minute + time.Duration(n)*time.Millisecond),
 		}, fmt.Sprint("old", n))

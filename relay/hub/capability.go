@@ -11,7 +11,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/gate"
 	"github.com/hermes-connector/hermes-connector/relay/sessionkey"
-	"github.com/hermes-connector/hermes-connector/store"
+	"github.com/hermes-connector/hermes-connector/store/capability"
 )
 
 // Sealer seals the credentials of capabilities for the place they are stored at. *vault.Vault satisfies it.
@@ -23,7 +23,7 @@ type Sealer interface {
 // bind is the capability that came in a judged event, for the instance that is to receive the event, and to be stored
 // with it; nil: there is none. Of two instances it is the author's own. While its event waits for a verdict, nobody
 // can use it.
-func (h *Hub) bind(j *judgement) *store.Capability {
+func (h *Hub) bind(j *judgement) *capability.Record {
 	if j.came == nil || h.opts.Seal == nil {
 		return nil
 	}
@@ -35,7 +35,7 @@ func (h *Hub) bind(j *judgement) *store.Capability {
 		return nil
 	}
 	v, src := j.verdicts[n], j.event.Source
-	c := store.Capability{
+	c := capability.Record{
 		Instance: v.Instance, Bot: j.event.Bot, Event: j.event.ID, Tenant: v.Tenant, Chat: src.ChatID, Kind: j.came.Kind, ID: j.came.ID,
 		Sessions:    append(sessionkey.Forms(src), sessionkey.Forwarded(src)...),
 		Placeholder: j.came.Placeholder, Undecided: v.Reason == gate.Undecided, ExpiresAt: j.came.ExpiresAt.UTC(),
@@ -48,7 +48,7 @@ func (h *Hub) bind(j *judgement) *store.Capability {
 }
 
 // open is c with its credential; ok is false if that does not open.
-func (h *Hub) open(c store.Capability) (_ platforms.Capability, ok bool) {
+func (h *Hub) open(c capability.Record) (_ platforms.Capability, ok bool) {
 	if h.opts.Seal == nil {
 		return platforms.Capability{}, false
 	}
@@ -65,7 +65,7 @@ func (h *Hub) openCapabilities(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	useless := slices.DeleteFunc(all, func(c store.Capability) bool {
+	useless := slices.DeleteFunc(all, func(c capability.Record) bool {
 		_, ok := h.open(c)
 		return ok
 	})
@@ -77,23 +77,23 @@ func (h *Hub) openCapabilities(ctx context.Context) error {
 }
 
 // held are the capabilities that the instance may use, the oldest first.
-func (h *Hub) held(ctx context.Context, i relay.InstanceID) ([]store.Capability, error) {
+func (h *Hub) held(ctx context.Context, i relay.InstanceID) ([]capability.Record, error) {
 	all, err := h.db.Capabilities.Of(ctx, i)
-	return slices.DeleteFunc(all, func(c store.Capability) bool {
+	return slices.DeleteFunc(all, func(c capability.Record) bool {
 		return c.Undecided || h.answerings.of(c).now() == gone
 	}), err
 }
 
 // reply is the capability that a send in the chat answers through: the one replyTo names, else the oldest unanswered.
-func (h *Hub) reply(ctx context.Context, i relay.InstanceID, chat relay.Chat, replyTo relay.MessageID) (c store.Capability, ok bool, err error) {
+func (h *Hub) reply(ctx context.Context, i relay.InstanceID, chat relay.Chat, replyTo relay.MessageID) (c capability.Record, ok bool, err error) {
 	all, err := h.held(ctx, i)
-	all = slices.DeleteFunc(all, func(c store.Capability) bool { return c.Bot != chat.Bot || c.Chat != chat.ID })
+	all = slices.DeleteFunc(all, func(c capability.Record) bool { return c.Bot != chat.Bot || c.Chat != chat.ID })
 	n := -1
 	if replyTo != "" {
-		n = slices.IndexFunc(all, func(c store.Capability) bool { return c.ID == string(replyTo) })
+		n = slices.IndexFunc(all, func(c capability.Record) bool { return c.ID == string(replyTo) })
 	}
 	if n < 0 {
-		n = slices.IndexFunc(all, func(c store.Capability) bool { return h.answerings.of(c).now() != taken })
+		n = slices.IndexFunc(all, func(c capability.Record) bool { return h.answerings.of(c).now() != taken })
 	}
 	if n < 0 || err != nil {
 		return c, false, err
@@ -103,7 +103,7 @@ func (h *Hub) reply(ctx context.Context, i relay.InstanceID, chat relay.Chat, re
 
 // bound is the newest capability of that kind bound to the tenant's and instance's session. Whatever the session and
 // the kind are, it reads the same.
-func (h *Hub) bound(ctx context.Context, t relay.TenantID, i relay.InstanceID, s relay.SessionKey, kind string) (c store.Capability, ok bool) {
+func (h *Hub) bound(ctx context.Context, t relay.TenantID, i relay.InstanceID, s relay.SessionKey, kind string) (c capability.Record, ok bool) {
 	all, err := h.held(ctx, i)
 	if err != nil {
 		return c, false
@@ -172,7 +172,7 @@ type answerings struct {
 const answeringsKept = 1024
 
 // of is c's answering.
-func (a *answerings) of(c store.Capability) *answering {
+func (a *answerings) of(c capability.Record) *answering {
 	state := unsure
 	if c.Answered {
 		state = taken
@@ -181,10 +181,10 @@ func (a *answerings) of(c store.Capability) *answering {
 }
 
 // came notes that c is new: nobody has answered through it.
-func (a *answerings) came(c store.Capability) { a.find(c, free) }
+func (a *answerings) came(c capability.Record) { a.find(c, free) }
 
 // find is c's answering, made in that state if there is none yet.
-func (a *answerings) find(c store.Capability, state right) *answering {
+func (a *answerings) find(c capability.Record, state right) *answering {
 	_, k := c.Place()
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -21,6 +21,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/session"
 	"github.com/hermes-connector/hermes-connector/relay/wire"
 	"github.com/hermes-connector/hermes-connector/store"
+	"github.com/hermes-connector/hermes-connector/store/capability"
 )
 
 const annsKey = relay.SessionKey("agent:main:loopback:dm:@ann")
@@ -209,7 +210,7 @@ func TestNoAnswerIsPutInThePlaceOfAnother(t *testing.T) {
 			r := &rig{t: t, db: db, bot: p.Bot(), hub: h}
 			r.enroll("home", "ann")
 			for n := range 6 {
-				r.give(store.Capability{
+				r.give(capability.Record{
 					Event: relay.EventID(fmt.Sprint("i", n)), Instance: "home", Chat: "@ann", Placeholder: true, Sessions: []relay.SessionKey{annsKey},
 				}, fmt.Sprint("tok", n))
 			}
@@ -270,7 +271,7 @@ func TestTwoTenantsWithOneSessionKey(t *testing.T) {
 		}
 	}
 	for i, tenant := range map[relay.InstanceID]relay.TenantID{"home": relay.DefaultTenant, "theirs": "others"} {
-		r.give(store.Capability{
+		r.give(capability.Record{
 			Event: relay.EventID("of " + i), Tenant: tenant, Instance: i, Chat: "@ann", Sessions: []relay.SessionKey{annsKey},
 		}, string(i))
 	}
@@ -324,7 +325,7 @@ func (c *counted) CurrentChat(ctx context.Context, p relay.PlatformID, chat rela
 func TestAFollowUpIsDeclinedInTheSameWords(t *testing.T) {
 	const want = `{"type":"outbound_result","requestId":"r","result":{"success":false,"error":"follow_up declined: no capability for this session"}}`
 	ask := relay.FollowUp{Session: "s", Kind: slashKind, Content: "x"}
-	mine := store.Capability{Event: "i1", Instance: "home", Chat: "@ann", Sessions: []relay.SessionKey{"s"}}
+	mine := capability.Record{Event: "i1", Instance: "home", Chat: "@ann", Sessions: []relay.SessionKey{"s"}}
 	for name, tc := range map[string]struct {
 		give    func(r *rig, p *responder) // nil: mine
 		ask     relay.FollowUp             // zero: ask
@@ -562,7 +563,7 @@ func TestCapabilitiesCostNoCommits(t *testing.T) {
 func TestAnsweringsOfExpiredCapabilitiesGo(t *testing.T) {
 	var a answerings
 	for n := range 10 * answeringsKept {
-		a.came(store.Capability{Event: relay.EventID(fmt.Sprint(n)), ExpiresAt: time.Now().Add(-time.Second)})
+		a.came(capability.Record{Event: relay.EventID(fmt.Sprint(n)), ExpiresAt: time.Now().Add(-time.Second)})
 	}
 	if n := len(a.by); n > answeringsKept {
 		t.Errorf("%d answerings are kept of expired capabilities", n)

@@ -14,7 +14,9 @@
 // doing it twice is harmless. Visibility is asked last, since it is the one fact that costs a request. A session gets
 // what it fronts: the gateway could not answer anything else. A seat is taken at the first hello: a connection that
 // never speaks replaces nobody. A control message that changes nothing and gets no answer is not stored: strangers
-// cannot make the disk work. No wrapper stands around a platform, and no init registers one.
+// cannot make the disk work. No wrapper stands around a platform, and no init registers one. The right to put an answer in
+// a placeholder's place is taken once, and given back only if certainly nothing was sent; where nobody knows, after a
+// restart or an unclear answer, the network is asked. A stop leaves placeholders: whoever starts next answers through them.
 package hub
 
 import (

@@ -10,7 +10,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/count"
 	"github.com/hermes-connector/hermes-connector/relay/gate"
-	"github.com/hermes-connector/hermes-connector/store"
+	"github.com/hermes-connector/hermes-connector/store/capability"
 )
 
 // dismiss takes away the placeholder of an event whose capability nobody holds, unless the connector's own answer
@@ -33,7 +33,7 @@ func (h *Hub) discard(bot relay.Bot, c platforms.Capability) {
 
 // discardLost takes away the placeholders of capabilities that had to go: their answers will not find them. One in
 // whose place an answer stands, or may stand, is left alone.
-func (h *Hub) discardLost(lost []store.Capability) {
+func (h *Hub) discardLost(lost []capability.Record) {
 	for _, l := range lost {
 		if h.answerings.of(l).take() != free {
 			continue
@@ -105,7 +105,7 @@ func (h *Hub) respond(ctx context.Context, i relay.InstanceID, p platforms.Platf
 var errAnswered = errors.New("answered already")
 
 // wield answers through c. onlyFirst: if another answer was the first, the error is errAnswered.
-func (h *Hub) wield(ctx context.Context, r platforms.Responder, c store.Capability, a relay.Send, onlyFirst bool) (relay.Result, error) {
+func (h *Hub) wield(ctx context.Context, r platforms.Responder, c capability.Record, a relay.Send, onlyFirst bool) (relay.Result, error) {
 	x := h.answerings.of(c)
 	select {
 	case x.underWay <- struct{}{}:
@@ -129,7 +129,7 @@ func (h *Hub) wield(ctx context.Context, r platforms.Responder, c store.Capabili
 			before = free
 		default:
 			before = taken
-			h.db.Capabilities.Answered(c)
+			h.db.Capabilities.Became(c, capability.Answered)
 		}
 	}
 	if onlyFirst && before == taken {
@@ -140,13 +140,13 @@ func (h *Hub) wield(ctx context.Context, r platforms.Responder, c store.Capabili
 }
 
 // became notes what an answer through c made of the right to be the first, which was that before, and returns err.
-func (h *Hub) became(c store.Capability, x *answering, before right, err error) error {
+func (h *Hub) became(c capability.Record, x *answering, before right, err error) error {
 	switch ae := relay.Explain(err); {
 	case errors.Is(err, platforms.ErrCapabilityGone):
 		x.becomes(gone)
-		h.db.Capabilities.Useless(c)
+		h.db.Capabilities.Became(c, capability.Useless)
 	case err == nil || len(ae.MessageIDs) > 0:
-		h.db.Capabilities.Answered(c)
+		h.db.Capabilities.Became(c, capability.Answered)
 	case ae.Outcome == relay.NotSent:
 		x.becomes(before)
 	case before != taken && c.Placeholder: // whoever is next asks the network

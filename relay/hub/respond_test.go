@@ -18,6 +18,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/wire"
 	"github.com/hermes-connector/hermes-connector/store"
 	"github.com/hermes-connector/hermes-connector/store/audit"
+	"github.com/hermes-connector/hermes-connector/store/capability"
 )
 
 // responder is the loopback bot with capabilities, commands and places.
@@ -114,11 +115,11 @@ func (r *rig) holds(i relay.InstanceID, e relay.EventID) bool {
 	if err != nil {
 		r.t.Error(err)
 	}
-	return slices.ContainsFunc(all, func(c store.Capability) bool { return c.Event == e })
+	return slices.ContainsFunc(all, func(c capability.Record) bool { return c.Event == e })
 }
 
 // give stores an event for the instance, and a capability that came in it. What is not given is made up.
-func (r *rig) give(c store.Capability, token string) store.Capability {
+func (r *rig) give(c capability.Record, token string) capability.Record {
 	r.t.Helper()
 	c.Bot, c.Kind, c.ID = r.bot, slashKind, string(c.Event)
 	if c.Tenant == "" {

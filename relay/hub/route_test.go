@@ -15,6 +15,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/session"
 	"github.com/hermes-connector/hermes-connector/relay/wire"
 	"github.com/hermes-connector/hermes-connector/store"
+	"github.com/hermes-connector/hermes-connector/store/capability"
 )
 
 // threaded is a network where threads are chats: "garden/…" lie in garden, those of "yard/" in yard.
@@ -137,7 +138,7 @@ func TestAFollowUpForAThreadGoesThere(t *testing.T) {
 			r, p := newThreadedRig(t)
 			r.enroll("home", "ann")
 			r.talked("garden")
-			r.give(store.Capability{Event: "i1", Instance: "home", Chat: "garden", Sessions: []relay.SessionKey{"s"}}, "tok1")
+			r.give(capability.Record{Event: "i1", Instance: "home", Chat: "garden", Sessions: []relay.SessionKey{"s"}}, "tok1")
 			g := r.dial("home")
 			drain(g, r, "home")
 			res := g.do(relay.Request{Action: relay.FollowUp{Session: "s", Kind: slashKind, Content: "x", Meta: relay.Metadata{ThreadID: tc.thread}}})
@@ -172,7 +173,7 @@ func TestALineIsOfTheBotAndTheChat(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, chat := range []relay.ChatID{"garden", "garden/open"} {
-		r.give(store.Capability{Event: relay.EventID(chat), Instance: "home", Chat: chat, Sessions: []relay.SessionKey{relay.SessionKey(chat)}}, "tok1")
+		r.give(capability.Record{Event: relay.EventID(chat), Instance: "home", Chat: chat, Sessions: []relay.SessionKey{relay.SessionKey(chat)}}, "tok1")
 	}
 	s := h.newSeat(nil, session.Peer{Tenant: relay.DefaultTenant, Instance: "home"})
 	s.identities = []relay.Bot{r.bot, second.bot, {Platform: relay.RelayPlatform}}

@@ -27,8 +27,8 @@ type HookStatus struct {
 // called adds to b how the network of p calls it, if it does. What strangers send changes no state: it makes a
 // warning at most.
 func (s *Service) called(b *BotStatus, p platforms.Platform) {
-	h, ok := p.(platforms.Hook)
-	if !ok || len(h.HookRules().Methods) == 0 {
+	_, rules, ok := platforms.Called(p)
+	if !ok {
 		return
 	}
 	b.Hook = &HookStatus{URL: s.set.URL + platforms.HookPath(p.Bot())}
@@ -40,7 +40,6 @@ func (s *Service) called(b *BotStatus, p platforms.Platform) {
 		return
 	}
 	b.Hook.LastRequestAt, b.Hook.Refused = st.LastRequestAt.UTC(), st.Refused
-	rules := h.HookRules()
 	if b.State == platforms.Connected && b.Reason == "" && st.LastRequestAt.IsZero() {
 		b.Reason = "no request yet"
 		if rules.Enter != "" {

@@ -94,8 +94,8 @@ type Refusal struct {
 func New(bots []platforms.Platform, o Options) *Plane {
 	p := &Plane{count: o.Count, log: o.Log, large: limit.NewShare(maxLarge, maxLargeOfOne)}
 	for _, b := range bots {
-		if h, ok := b.(platforms.Hook); ok && len(h.HookRules().Methods) > 0 {
-			p.hooks = append(p.hooks, &hooked{bot: b.Bot(), hook: h, rules: h.HookRules()})
+		if h, rules, ok := platforms.Called(b); ok {
+			p.hooks = append(p.hooks, &hooked{bot: b.Bot(), hook: h, rules: rules})
 		}
 	}
 	return p

@@ -9,6 +9,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/store"
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
 	"github.com/hermes-connector/hermes-connector/store/seen"
+	"github.com/hermes-connector/hermes-connector/store/sent"
 	"github.com/hermes-connector/hermes-connector/store/table"
 	bolt "go.etcd.io/bbolt"
 )
@@ -162,8 +163,8 @@ func (c *carrier) sent(from *bolt.Tx) error {
 	if err != nil {
 		return err
 	}
-	return c.copy(from, store.BucketSent, func(k, v []byte) (bool, error) {
-		r, err := table.Decode[store.SentRecord](k, v)
+	return c.copy(from, sent.Bucket, func(k, v []byte) (bool, error) {
+		r, err := table.Decode[sent.Record](k, v)
 		return err == nil && same[r.Instance], nil
 	})
 }

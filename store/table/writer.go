@@ -50,8 +50,11 @@ func sealed(b string, k []byte, v any) ([]byte, error) {
 }
 
 // DropUnder deletes what begins with pre.
-func DropUnder(w *Writer, b string, pre []byte) error {
-	for _, k := range KeysUnder(w.Tx, b, pre) {
+func DropUnder(w *Writer, b string, pre []byte) error { return DropKeys(w, b, KeysUnder(w.Tx, b, pre)) }
+
+// DropKeys deletes what stands under keys.
+func DropKeys(w *Writer, b string, keys [][]byte) error {
+	for _, k := range keys {
 		if err := w.Delete(b, k); err != nil {
 			return err
 		}

@@ -1,0 +1,166 @@
+// Package capability is what networks sent with events for answering them, each bound to the instance that receives the
+// event.
+//
+// A capability is stored and decided about in the transactions of its event, so an interaction costs the commits of a
+// message. What becomes of its answers rides along with whichever commit is next (Notes): after a crash the network is
+// asked. Its end causes no write: readers pass over it from then on, and the next sweep drops it.
+package capability
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/store/reseal"
+	"github.com/hermes-connector/hermes-connector/store/table"
+	bolt "go.etcd.io/bbolt"
+)
+
+// Bucket is the bucket of capabilities: instance|platform|bot|event -> Record.
+const Bucket = "capabilities"
+
+const (
+	// Max is how many are kept of one instance. Past it the oldest go.
+	Max = 256
+	// Size is how large one is, about, without its credential.
+	Size = 1 << 10
+)
+
+// Record is a credential that came in an event, bound to an instance that receives the event.
+type Record struct {
+	Instance relay.InstanceID   `json:"instance"`
+	Bot      relay.Bot          `json:"bot"`
+	Event    relay.EventID      `json:"event"` // the event it came in
+	Tenant   relay.TenantID     `json:"tenant"`
+	Chat     relay.ChatID       `json:"chat"`
+	Kind     string             `json:"kind"`
+	ID       string             `json:"id"`       // what a reply names to mean this one
+	Sessions []relay.SessionKey `json:"sessions"` // every key under which it can be found
+	// Placeholder: the person sees one, which the first answer replaces.
+	Placeholder bool `json:"placeholder,omitempty"`
+	// Undecided: its event waits for a verdict, and nobody may use it yet.
+	Undecided bool `json:"undecided,omitempty"`
+	// Answered: an answer stands in the placeholder's place. After a crash this may be missing.
+	Answered  bool      `json:"answered,omitempty"`
+	ExpiresAt time.Time `json:"expires"`
+	Sealed    []byte    `json:"sealed"` // the credential, by the vault, for Place
+}
+
+// Place is where the capability is stored, for the seal.
+func (r Record) Place() (bucket, key string) { return Bucket, string(r.key()) }
+
+func (r Record) key() []byte { return Key(r.Instance, r.Bot, r.Event) }
+
+// Expired reports whether it is of no use at that time.
+func (r Record) Expired(now time.Time) bool { return !now.Before(r.ExpiresAt) }
+
+// Key is where the capability is stored that came in the event.
+func Key(i relay.InstanceID, b relay.Bot, e relay.EventID) []byte {
+	return table.Key(i, string(b.Platform), string(b.ID), string(e))
+}
+
+// Sealed are the stored capabilities; one that does not open is of no use to anybody.
+func Sealed() reseal.Kind {
+	return reseal.Records(Bucket, true, func(r *Record) []reseal.Value {
+		bucket, key := r.Place()
+		return []reseal.Value{{Bucket: bucket, Key: key, Bytes: &r.Sealed}}
+	})
+}
+
+// Of lists the capabilities of an instance that have not expired, the oldest first; with no instance, all of them.
+// Damaged ones are left out: they were named when the file was opened.
+func Of(t *bolt.Tx, i relay.InstanceID, now time.Time) (out []Record) {
+	var pre []byte
+	if i != "" {
+		pre = table.Prefix(i)
+	}
+	for k, v := range table.Under(t, Bucket, pre) {
+		if r, err := table.Decode[Record](k, v); err == nil && !r.Expired(now) {
+			out = append(out, r)
+		}
+	}
+	slices.SortStableFunc(out, func(a, b Record) int { return cmp.Or(a.ExpiresAt.Compare(b.ExpiresAt), cmp.Compare(a.Event, b.Event)) })
+	return out
+}
+
+// Hold stores the capability of an event whose instance gets the event, or waits for its verdict. lost are those of
+// the instance that had to go.
+func Hold(w *table.Writer, r Record, now time.Time) (lost []Record, err error) {
+	if lost, err = makeRoom(w, r.Instance, now); err != nil {
+		return nil, err
+	}
+	return lost, w.Put(Bucket, r.key(), r)
+}
+
+// makeRoom drops the oldest capabilities of an instance that has as many as it may have. Those that have expired, and
+// damaged ones, go first and are not among the lost.
+func makeRoom(w *table.Writer, i relay.InstanceID, now time.Time) (lost []Record, err error) {
+	keys := table.KeysUnder(w.Tx, Bucket, table.Prefix(i))
+	if len(keys) < Max {
+		return nil, nil
+	}
+	all := Of(w.Tx, i, now)
+	past := max(0, len(all)-Max+1)
+	stays := make(map[string]bool)
+	for _, r := range all[past:] {
+		stays[string(r.key())] = true
+	}
+	for _, k := range keys {
+		if stays[string(k)] {
+			continue
+		}
+		if err := w.Delete(Bucket, k); err != nil {
+			return nil, err
+		}
+	}
+	return all[:past], nil
+}
+
+// Release lets the instance use the capability of an event that was undecided, or drops it if the instance does not
+// get the event.
+func Release(w *table.Writer, i relay.InstanceID, b relay.Bot, e relay.EventID, gets bool) error {
+	k := Key(i, b, e)
+	r, ok, err := table.Load[Record](w.Tx, Bucket, k)
+	switch {
+	case err == nil && !ok:
+		return nil
+	case err != nil || !gets: // a damaged one is of no use
+		return w.Delete(Bucket, k)
+	}
+	r.Undecided = false
+	return w.Put(Bucket, k, r)
+}
+
+// Notes say what became of capabilities.
+type Notes = table.Notes[Became]
+
+// Became is what became of a capability. Of two, the greater is what counts.
+type Became int
+
+// What becomes of capabilities.
+const (
+	Answered Became = iota + 1 // an answer stands in its placeholder's place
+	Useless                    // the network no longer honours it
+)
+
+// Ride adds notes to a transaction that is about to be committed.
+func Ride(w *table.Writer, notes map[string]Became) error {
+	for name, b := range notes {
+		k := []byte(name)
+		r, ok, err := table.Load[Record](w.Tx, Bucket, k)
+		switch {
+		case err != nil || !ok: // it went, or is damaged
+			continue
+		case b == Useless:
+			err = w.Delete(Bucket, k)
+		default:
+			r.Answered = true
+			err = w.PutChanged(Bucket, k, r)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,54 @@
+package table
+
+import (
+	"maps"
+	"sync"
+)
+
+// maxNotes is how many notes wait at most.
+const maxNotes = 5000
+
+// Notes are changes, by the key they concern, that are not worth a commit: they wait in memory for one that takes them
+// along, whoever's it is, and a crash loses what waits. All methods: any goroutine. The zero value is ready.
+type Notes[V comparable] struct {
+	mu      sync.Mutex // guards the field below
+	waiting map[string]V
+}
+
+// Set notes v for k.
+func (n *Notes[V]) Set(k []byte, v V) { n.Change(k, func(V) V { return v }) }
+
+// Change notes for k what to makes of the note that waits for it, which may be the zero value: none.
+func (n *Notes[V]) Change(k []byte, to func(V) V) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.waiting == nil || len(n.waiting) >= maxNotes { // the disk takes nothing: the new ones count
+		n.waiting = make(map[string]V)
+	}
+	n.waiting[string(k)] = to(n.waiting[string(k)])
+}
+
+// Get is the note that waits for k.
+func (n *Notes[V]) Get(k []byte) (v V, ok bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	v, ok = n.waiting[string(k)]
+	return v, ok
+}
+
+// Taken are those that wait, for a transaction that is about to be committed.
+func (n *Notes[V]) Taken() map[string]V {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return maps.Clone(n.waiting)
+}
+
+// Stored forgets those that were taken along, unless they have changed since.
+func (n *Notes[V]) Stored(taken map[string]V) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	maps.DeleteFunc(n.waiting, func(k string, v V) bool {
+		was, ok := taken[k]
+		return ok && was == v
+	})
+}
