@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/hermes-connector/hermes-connector/store/files"
 
@@ -35,12 +36,18 @@ func TestAcknowledgedWritesSurviveACrash(t *testing.T) { // invariant 1
 	}
 	enroll(t, db, insts...)
 	acked := make(map[relay.InstanceID]string)
+	held := make([]int, producers) // how many capabilities each was given
 	for round := range 5 {
 		var wg sync.WaitGroup
-		for _, i := range insts {
+		for p, i := range insts {
 			wg.Go(func() { // each drops its oldest every other time
 				for n := range 6 {
-					out, err := db.Accept(ctxOf(t), acceptFor(event(fmt.Sprintf("%s-%d-%d", i, round, n), 700), i))
+					a := acceptFor(event(fmt.Sprintf("%s-%d-%d", i, round, n), 700), i)
+					if n%3 == 0 {
+						a.Items[0].Capability = capabilityOf(string(a.Items[0].Delivery.About().ID), i, time.Now())
+						held[p]++
+					}
+					out, err := db.Accept(ctxOf(t), a)
 					if err == nil && n%2 == 1 {
 						err = acknowledge(ctxOf(t), db, i, out.Items[0].Buffers[0])
 					}
@@ -67,9 +74,12 @@ func TestAcknowledgedWritesSurviveACrash(t *testing.T) { // invariant 1
 		}()
 		<-begun
 		copied := openCopy(t, read(t, path))
-		for _, i := range insts {
+		for p, i := range insts {
 			if got := laneOf(t, copied, i); got != acked[i] {
 				t.Errorf("round %d, lane %s: %s, acknowledged were %s", round, i, got, acked[i])
+			}
+			if got := capabilitiesOf(t, copied, i); len(got) != held[p] {
+				t.Errorf("round %d: %s has the capabilities %q, want %d", round, i, got, held[p])
 			}
 		}
 		if slices.Contains(blobNames(t, copied), pending) {

@@ -99,24 +99,36 @@ func (t *tx) recountLanes() error {
 		l.Entries, l.Bytes, l.Dead = 0, 0, 0
 		lanes[string(k)] = &l
 	}
-	of := func(k []byte, tail int) *lane {
+	strays := make(map[string][][]byte) // by bucket: keys that damage put there, for they name no instance
+	of := func(b string, k []byte, tail int) *lane {
 		name := string(instanceOf(k, tail))
+		if name == "" {
+			strays[b] = append(strays[b], bytes.Clone(k))
+			return &lane{}
+		}
 		if lanes[name] == nil {
 			lanes[name] = &lane{Epoch: newEpoch()}
 		}
 		return lanes[name]
 	}
 	for k, v := range table.Under(t.Tx, bucketEntries, nil) {
-		l := of(k, 8)
+		l := of(bucketEntries, k, 8)
 		l.Entries++
 		l.Bytes += int64(len(v))
 		l.Last = max(l.Last, table.Number(k))
 	}
 	for k := range table.Under(t.Tx, bucketDead, nil) {
-		l := of(k, 24)
+		l := of(bucketDead, k, 24)
 		l.Dead++
 		if len(k) > 24 {
 			l.Deaths = max(l.Deaths, binary.BigEndian.Uint64(k[len(k)-24:]))
+		}
+	}
+	for b, keys := range strays {
+		for _, k := range keys {
+			if err := t.Delete(b, k); err != nil {
+				return err
+			}
 		}
 	}
 	for name, l := range lanes {

@@ -9,11 +9,14 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/store/capability"
+	"github.com/hermes-connector/hermes-connector/store/reseal"
 )
 
 // A power cut leaves what was synced and any part of what was not. A commit is synced once, when its pages and
@@ -50,9 +53,24 @@ func busy(t *testing.T) (steps []step) {
 			for n := range 40 {
 				e := event(fmt.Sprintf("%s-%02d", i, n), 300+n%3*900)
 				e.Source.ChatID = relay.ChatID(fmt.Sprint("chat", n))
-				out, err := db.Accept(ctxOf(t), acceptFor(e, i, insts[(p+1)%4]))
+				a := acceptFor(e, i, insts[(p+1)%4])
+				c := capabilityOf(string(e.ID), i, time.Now())
+				switch n % 3 {
+				case 0:
+					a.Items[0].Capability = c
+				case 1:
+					a.Items[0].Delivery = relay.Forward{Event: e, Body: []byte("body"), Until: c.ExpiresAt}
+					a.Items[0].Forward = &Forward{Frame: []byte("a forward\n"), Until: c.ExpiresAt}
+				}
+				out, err := db.Accept(ctxOf(t), a)
 				switch {
 				case err != nil:
+				case p == 0 && n%10 == 9: // everything sealed is sealed anew
+					_, err = db.Reseal(ctxOf(t), "vault", []byte{byte(n)}, complemented, capability.Sealed(), reseal.Records(BucketGateways, false, gatewayValues))
+				case n%6 == 0:
+					db.Capabilities.Became(*c, capability.Answered) // rides with another commit
+				case n%9 == 3:
+					db.Capabilities.Became(*c, capability.Useless)
 				case n%8 == 3: // over many pages, so that the file grows
 					err = db.PutBlob(ctxOf(t), fmt.Sprintf("blob%d%02d", p, n), bytes.Repeat([]byte{byte(n)}, 30_000))
 				case n%8 == 6: // and these are free again
@@ -69,6 +87,9 @@ func busy(t *testing.T) (steps []step) {
 		})
 	}
 	wg.Wait()
+	if has := recordsOf(t, db); len(has[capability.Bucket]) < 10 || !strings.Contains(fmt.Sprint(has[capability.Bucket]), `"answered":true`) {
+		t.Fatalf("%d capabilities, none of them answered", len(has[capability.Bucket]))
+	}
 	sizes := make(map[int]bool)
 	for _, s := range steps {
 		sizes[len(s.updated)] = true
@@ -77,6 +98,15 @@ func busy(t *testing.T) (steps []step) {
 		t.Fatal("the file never grew")
 	}
 	return steps
+}
+
+// complemented stands for a Sealer: every sealed byte changes, and no length.
+func complemented(_, _ string, sealed []byte) ([]byte, error) {
+	out := bytes.Clone(sealed)
+	for n := range out {
+		out[n] ^= 0xff
+	}
+	return out, nil
 }
 
 // afterCut opens what a power cut left, and returns all that is in it. goOn: and writes to it, and checks it.

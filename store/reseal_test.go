@@ -7,13 +7,15 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/store/capability"
 	"github.com/hermes-connector/hermes-connector/store/reseal"
 	"github.com/hermes-connector/hermes-connector/vault"
 )
 
-// vaultsOf are two vaults, and a gateway per name sealed by the first in a new database at path.
+// vaultsOf are two vaults, and a gateway per name, and a capability of its, sealed by the first in a new database at path.
 func vaultsOf(t *testing.T, path string, names ...relay.InstanceID) (db *DB, former, next *vault.Vault) {
 	t.Helper()
 	former, next = vault.New(), vault.New()
@@ -24,6 +26,14 @@ func vaultsOf(t *testing.T, path string, names ...relay.InstanceID) (db *DB, for
 			g.Secrets = append(g.Secrets, GatewaySecret{ID: s, Sealed: former.Seal("gateways", string(n)+"/"+s, words(n))})
 		}
 		if err := db.Enroll(ctxOf(t), nil, g, Instance{ID: n, Tenant: "t"}); err != nil {
+			t.Fatal(err)
+		}
+		a := acceptFor(event("event of "+string(n), 300), n)
+		c := capabilityOf("event of "+string(n), n, time.Now())
+		bucket, key := c.Place()
+		c.Sealed = former.Seal(bucket, key, words(n))
+		a.Items[0].Capability = c
+		if _, err := db.Accept(ctxOf(t), a); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -73,16 +83,30 @@ func sealedBy(t *testing.T, db *DB, former, next *vault.Vault) string {
 			}
 		}
 	}
+	held, err := db.Capabilities.Of(ctxOf(t), "")
+	if err != nil || len(held) < len(all) {
+		t.Errorf("%d capabilities of %d gateways, %v", len(held), len(all), err)
+	}
+	for _, c := range held {
+		bucket, key := c.Place()
+		if got, err := v.Unseal(bucket, key, c.Sealed); err != nil || got.RevealString() != words(c.Instance).RevealString() {
+			t.Errorf("blob %s, capability %s: %v", blob, key, err)
+		}
+	}
 	return string(blob)
+}
+
+// sealedKinds is all that vaultsOf seals.
+func sealedKinds() []reseal.Kind {
+	return []reseal.Kind{reseal.Records(BucketGateways, false, gatewayValues), capability.Sealed()}
 }
 
 func TestReseal(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "test.db")
 	db, former, next := vaultsOf(t, path, "i1", "i2", "i3")
 	before := read(t, path)
-	kind := reseal.Records(BucketGateways, false, gatewayValues)
-	n, err := db.Reseal(ctxOf(t), "vault", []byte("next"), resealer(former, next), kind)
-	if err != nil || n.Records != 3 || sealedBy(t, db, former, next) != "next" {
+	n, err := db.Reseal(ctxOf(t), "vault", []byte("next"), resealer(former, next), sealedKinds()...)
+	if err != nil || n.Records != 6 || sealedBy(t, db, former, next) != "next" {
 		t.Fatalf("Reseal = %+v, %v", n, err)
 	}
 	want := map[string]string{"complete": "next", "data pages only": "former", "half of the data pages": "former", "the meta page was half written": "former"}
@@ -99,7 +123,7 @@ func TestResealIsCutAtEveryPage(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "test.db")
 	db, former, next := vaultsOf(t, path, "i1", "i2", "i3", "i4")
 	before := read(t, path)
-	if _, err := db.Reseal(ctxOf(t), "vault", []byte("next"), resealer(former, next), reseal.Records(BucketGateways, false, gatewayValues)); err != nil {
+	if _, err := db.Reseal(ctxOf(t), "vault", []byte("next"), resealer(former, next), sealedKinds()...); err != nil {
 		t.Fatal(err)
 	}
 	after := read(t, path)
@@ -127,7 +151,7 @@ func TestResealIsRefusedByName(t *testing.T) {
 	if err := db.UpdateGateway(ctxOf(t), nil, "i2", spoil); err != nil {
 		t.Fatal(err)
 	}
-	_, err := db.Reseal(ctxOf(t), "vault", []byte("next"), resealer(former, next), reseal.Records(BucketGateways, false, gatewayValues))
+	_, err := db.Reseal(ctxOf(t), "vault", []byte("next"), resealer(former, next), sealedKinds()...)
 	if !errors.Is(err, vault.ErrUnseal) || !strings.Contains(fmt.Sprint(err), "i2/s2") {
 		t.Errorf("Reseal: %v, want the record named", err)
 	}
@@ -141,8 +165,8 @@ func TestResealIsRefusedByName(t *testing.T) {
 	}
 
 	// Those that can be spared are dropped.
-	n, err := db.Reseal(ctxOf(t), "vault", []byte("next"), resealer(former, next), reseal.Records(BucketGateways, true, gatewayValues))
-	if err != nil || n.Records != 1 || n.Dropped != 1 {
+	n, err := db.Reseal(ctxOf(t), "vault", []byte("next"), resealer(former, next), reseal.Records(BucketGateways, true, gatewayValues), capability.Sealed())
+	if err != nil || n.Records != 3 || n.Dropped != 1 {
 		t.Errorf("Reseal = %+v, %v", n, err)
 	}
 	if sealedBy(t, db, former, next) != "next" {

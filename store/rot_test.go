@@ -40,9 +40,20 @@ func realistic(t *testing.T) []byte {
 		}
 		e := event(fmt.Sprintf("event-%03d", n), size)
 		e.Source.ChatID = relay.ChatID(fmt.Sprintf("chat-%02d", n))
-		out := acceptOne(t, db, e, insts...)
+		a := acceptFor(e, insts...)
+		switch c := capabilityOf(string(e.ID), insts[n%2], time.Now()); n % 4 {
+		case 1:
+			a.Items[0].Capability = c
+		case 2:
+			a.Items[0].Delivery = relay.Forward{Event: e, Body: []byte("body"), Until: c.ExpiresAt}
+			a.Items[0].Forward = &Forward{Frame: []byte("a forward\n"), Until: c.ExpiresAt}
+		}
+		out, err := db.Accept(ctx, a)
+		if err != nil {
+			t.Fatal(err)
+		}
 		if n%3 == 0 {
-			if err := acknowledge(ctx, db, "i2", out.Buffers[1]); err != nil {
+			if err := acknowledge(ctx, db, "i2", out.Items[0].Buffers[1]); err != nil {
 				t.Fatal(err)
 			}
 		}

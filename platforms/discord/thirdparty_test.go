@@ -77,7 +77,7 @@ func TestThirdPartyDiscord(t *testing.T) {
 	}
 
 	p, err := Kind.Open(platforms.Options{
-		Token: relay.NewSecret([]byte(testToken)), Log: slog.New(slog.DiscardHandler),
+		Token: relay.NewSecret([]byte(testToken)), Log: slog.New(slog.DiscardHandler), PublicURL: "https://relay.example.net",
 		Values: map[string]string{"public_key": hex.EncodeToString(public)},
 	})
 	if err != nil {

@@ -13,8 +13,6 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-const ourAddress = ourOrigin + ourPath
-
 // request is one that Twilio's own library signs, or verifies.
 type request struct {
 	URL       string     `json:"url"`

@@ -285,8 +285,7 @@ func (w *world) resume(*rapid.T) {
 	if w.live == nil {
 		return
 	}
-	w.live.pump.Resume()
-	if w.flipped {
+	if w.flipped { // looked at before the pump goes on
 		w.again = slices.DeleteFunc(slices.Clone(w.inFlight), func(x relay.BufferID) bool { return slices.Contains(w.refused, x) })
 		for _, id := range w.forwards() {
 			if written, out := w.pushes(id); written+out < maxPushes && len(w.live.wrote[id]) == 1 && !w.free[id] {
@@ -294,6 +293,7 @@ func (w *world) resume(*rapid.T) {
 			}
 		}
 	}
+	w.live.pump.Resume()
 	w.flipped = false
 }
 

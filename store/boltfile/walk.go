@@ -89,6 +89,13 @@ func (p *pages) read(id uint64) ([]byte, error) {
 	return whole, nil
 }
 
+// disown makes the page of that many bytes one that has no place yet.
+func (p *pages) disown(id uint64, size int64) {
+	for i := id; i < id+uint64(size/p.size); i++ {
+		p.seen[i/64] &^= 1 << (i % 64)
+	}
+}
+
 // elements checks the elements of a page, or of the small page inside a bucket's value. end is
 // where the last one ends.
 func (p *pages) elements(id uint64, page []byte, b string, low, high []byte) (end uint64, err error) {
@@ -138,7 +145,11 @@ func (p *pages) elements(id uint64, page []byte, b string, low, high []byte) (en
 		// The first key of a page is the one it stands under: bbolt looks for it there when the page
 		// changes, and would otherwise leave a pointer to what it has freed.
 		c := bytes.Compare(low, k)
-		if low != nil && (i == 0 && c != 0 || i > 0 && c >= 0) || high != nil && bytes.Compare(k, high) >= 0 {
+		if low != nil && i == 0 && c != 0 { // all of it may be another bucket's, which keeps the right to it
+			p.disown(id, int64(len(page)))
+			return end, p.fail(fmt.Errorf("page %d: it stands under another key than its first", id))
+		}
+		if low != nil && i > 0 && c >= 0 || high != nil && bytes.Compare(k, high) >= 0 {
 			if err := p.fail(fmt.Errorf("page %d: element %d is out of order", id, i)); err != nil {
 				return end, err
 			}
