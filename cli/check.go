@@ -51,7 +51,7 @@ func newCheckCmd(a *app) *cobra.Command {
 			_, _ = fmt.Fprintf(w, "✓ %s\n", cmp.Or(cfg.File, "no configuration file: the defaults hold"))
 			_, _ = fmt.Fprintf(w, "  data in %s, listening on %s\n", cfg.DataDir, cfg.Listen)
 			for _, b := range cfg.Bots {
-				_, _ = fmt.Fprintf(w, "  a %s bot%s\n", b.Kind.Name, calledAt(cfg, b))
+				_, _ = fmt.Fprintf(w, "  %s bot%s\n", b.Kind.Name, calledAt(cfg, b))
 			}
 			if len(cfg.Bots) == 0 {
 				_, _ = fmt.Fprintln(w, "  no bot yet: hermes-connector check --help shows what to write")
