@@ -53,7 +53,7 @@ func newCheckCmd(a *app) *cobra.Command {
 				if b.HookPath != "" {
 					called = ", called at " + cfg.URL(cfg.Listen) + b.HookPath
 				}
-				_, _ = fmt.Fprintf(w, "  a %s bot%s\n", b.Kind.Name, called)
+				_, _ = fmt.Fprintf(w, "  %s bot%s\n", b.Kind.Name, called)
 			}
 			if len(cfg.Bots) == 0 {
 				_, _ = fmt.Fprintln(w, "  no bot yet: hermes-connector check --help shows what to write")

@@ -76,7 +76,7 @@ func hook(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(err)
 	defer func() { _ = conn.Close() }()
 	ts.Check(conn.SetDeadline(time.Now().Add(patience)))
-	_, err = fmt.Fprintf(conn, "%s %s HTTP/1.1\r\nHost: relay.example.net\r\n%s\r\n%s", args[0], args[1], headers.String(), body)
+	_, err = fmt.Fprintf(conn, "%s %s HTTP/1.1\r\nHost: relay.example.net\r\nConnection: close\r\n%s\r\n%s", args[0], args[1], headers.String(), body)
 	ts.Check(err)
 	answer, err := io.ReadAll(conn)
 	ts.Check(err)

@@ -123,13 +123,14 @@ func letters(s string) string {
 }
 
 func checkToken(s relay.Secret) error {
-	if t := s.RevealString(); len(t) < 16 || letters(t) != t {
-		return errors.New("the auth token is 32 letters and digits, from Twilio's console")
+	if !tokenForm.MatchString(s.RevealString()) {
+		return errors.New("the auth token is 32 hex digits, from Twilio's console")
 	}
 	return nil
 }
 
 var (
+	tokenForm   = regexp.MustCompile(`^[0-9a-f]{32}$`)
 	accountForm = regexp.MustCompile(`^AC[0-9a-f]{32}$`)
 	// fromForm: a number, at Twilio or at WhatsApp; a short code; an RCS agent; a messaging service.
 	fromForm   = regexp.MustCompile(`^(?:(?:whatsapp:)?\+[0-9]{5,15}|[0-9]{3,15}|rcs:[0-9A-Za-z_+-]+|MG[0-9a-f]{32})$`)

@@ -245,7 +245,7 @@ func TestStates(t *testing.T) {
 			t.Errorf("after it: %+v", s)
 		}
 	})
-	p := opened(t, &twilio{}, ourNumber, strings.Repeat("x", 32))
+	p := opened(t, &twilio{}, ourNumber, strings.Repeat("e", 32))
 	if err := p.Run(t.Context(), &inbox{}); !errors.Is(err, relay.ErrBadCredentials) || p.Status().State != platforms.BadCredentials {
 		t.Errorf("a dead token: %v, %+v", err, p.Status())
 	}
@@ -467,6 +467,18 @@ func TestAPathBeforeOurs(t *testing.T) {
 		r := platforms.HookRequest{Method: http.MethodPost, Target: "/webhooks/sms/15005550006?a=b%20c", Header: h, Body: []byte(status.Encode())}
 		if a := p.(platforms.Hook).Receive(t.Context(), r); a.Status != want {
 			t.Errorf("signed for %s: %d, want %d", address, a.Status, want)
+		}
+	}
+}
+
+// TestATokenHasItsForm: the name of a file is no token, even one of letters and digits.
+func TestATokenHasItsForm(t *testing.T) {
+	for token, want := range map[string]bool{
+		"0123456789abcdef0123456789abcdef": true, "twiliotokenfile1": false, "twiliotokenfile1twiliotokenfile1": false,
+		"0123456789abcdef0123456789abcde": false, "0123456789abcdef0123456789abcdef0": false, "": false,
+	} {
+		if got := checkToken(relay.NewSecret([]byte(token))) == nil; got != want {
+			t.Errorf("%q is a token: %t, want %t", token, got, want)
 		}
 	}
 }

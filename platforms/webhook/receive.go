@@ -117,16 +117,25 @@ func (m message) said() (string, error) {
 		if string(m.Data) != "null" && len(m.Data) > 0 {
 			_ = json.Compact(&data, m.Data) // it was parsed
 		}
-		return strings.TrimSpace(m.Type + "\n" + data.String()), nil
+		return strings.TrimSpace(headed(m.Type) + "\n" + data.String()), nil
 	}
 	text := strings.TrimSpace(*m.Text)
 	switch {
 	case text == "":
 		return "", errors.New(`"text" is empty`)
-	case m.Title == "" || strings.HasPrefix(text, "/"): // what a title stood before would be no command
+	case strings.TrimSpace(m.Title) == "" || strings.HasPrefix(text, "/"): // what a title stood before would be no command
 		return text, nil
 	}
-	return m.Title + "\n" + text, nil
+	return headed(m.Title) + "\n" + text, nil
+}
+
+// headed is s as the first line of a message. A title like "/dev/sda1 is full" would make the message a command, which
+// only a text can be: it stands in quotation marks then.
+func headed(s string) string {
+	if s = strings.TrimSpace(s); strings.HasPrefix(s, "/") {
+		return `"` + s + `"`
+	}
+	return s
 }
 
 // checkName reports why s cannot name a person or a chat: either would be taken for another one's.

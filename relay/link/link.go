@@ -7,7 +7,8 @@
 //
 //  1. A code is stored only as its MAC, is good for ten minutes and for one person.
 //  2. A code that others could read is worthless from then on.
-//  3. After five messages in ten minutes that link nobody, a person gets no answer and no further try.
+//  3. After five messages in ten minutes that link nobody, a person gets no answer and no further try. Where answers cost
+//     money, all people together get no more than five answers that link nobody; a code that works is always answered.
 //  4. No answer and no error contains a code, and none tells why a code does not work.
 //  5. Making a code and using it leave a row in the audit list, without the code.
 package link
@@ -26,6 +27,9 @@ import (
 
 // lifetime is how long a code can be redeemed.
 const lifetime = 10 * time.Minute
+
+// costly is the network on which the operator pays for each message.
+const costly relay.PlatformID = "sms"
 
 // Purpose names the key of the codes' MACs.
 const Purpose = "link"
@@ -97,9 +101,9 @@ func (d *Desk) Redeem(ctx context.Context, ev relay.Event, typed string) (answer
 	}
 	if !shaped {
 		if typed == "" {
-			return answerHow, nil
+			return d.rationed(ev.Source.Platform, answerHow), nil
 		}
-		return answerWrong, nil
+		return d.rationed(ev.Source.Platform, answerWrong), nil
 	}
 	by := store.Person{Platform: ev.Source.Platform, User: ev.Source.UserID}
 	person := audit.Actor{Kind: audit.ActorPerson, Name: string(by.Platform) + ":" + string(by.User)}
@@ -110,11 +114,20 @@ func (d *Desk) Redeem(ctx context.Context, ev relay.Event, typed string) (answer
 		d.tries.refund(who)
 		return fmt.Sprintf(answerLinked, strings.ReplaceAll(string(linked.Instance), "`", "'")), nil
 	case errors.Is(err, store.ErrNotFound), errors.Is(err, store.ErrExpired), errors.Is(err, store.ErrUsed):
-		return answerWrong, nil
+		return d.rationed(ev.Source.Platform, answerWrong), nil
 	default:
 		d.tries.refund(who)
 		return "", fmt.Errorf("redeem link code: %w", err)
 	}
+}
+
+// rationed is an answer that links nobody. Where answers cost money, all people of the network together get as many as
+// one person does elsewhere: strangers have numbers enough, and may write from forged ones.
+func (d *Desk) rationed(p relay.PlatformID, answer string) string {
+	if p == costly && !d.tries.take(trier{platform: p}, d.now()) {
+		return ""
+	}
+	return answer
 }
 
 // burn makes a code worthless that was typed where others read it. Only the answer is rationed.

@@ -3,6 +3,7 @@ package link
 import (
 	"crypto/sha256"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -383,5 +384,32 @@ func TestAudit(t *testing.T) {
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("rows %+v, want %+v", got, want)
+	}
+}
+
+// TestAnswersThatCost: strangers of many numbers get five answers together that link nobody; a code that works is answered.
+func TestAnswersThatCost(t *testing.T) {
+	b := newBench(t)
+	texted := func(user relay.UserID, text string) relay.Event {
+		ev := event(user, text)
+		ev.Source.Platform = "sms"
+		return ev
+	}
+	answers := 0
+	for i := range 20 {
+		text := []string{"/link", "/link x", "/link 0000-0000"}[i%3]
+		if b.say(t, texted(relay.UserID(fmt.Sprintf("+1500555%04d", i)), text)) != "" {
+			answers++
+		}
+	}
+	if answers != maxTries {
+		t.Errorf("%d answers to strangers, want %d", answers, maxTries)
+	}
+	if got := b.say(t, texted("+4915112345678", "/link "+b.mint(t, "home", ""))); !strings.Contains(got, "home") {
+		t.Errorf("a code that works: %q", got)
+	}
+	b.now = start.Add(tryWindow)
+	if got := b.say(t, texted("+4915187654321", "/link x")); got != answerWrong {
+		t.Errorf("ten minutes later: %q, want %q", got, answerWrong)
 	}
 }

@@ -145,6 +145,8 @@ func (p *Plane) serve(h *hooked, w http.ResponseWriter, r *http.Request, from ne
 		Method: r.Method, Target: r.RequestURI, Header: r.Header, Body: body,
 		Verified: func() {
 			limit.Verified(r.Context())
+			// Who proved it may go on using the connection, until a request on it proves nothing.
+			w.Header().Del("Connection")
 			h.proved()
 		},
 	})

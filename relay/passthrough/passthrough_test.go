@@ -375,3 +375,21 @@ func TestTheAnswerIsOutWhenTheContextEnds(t *testing.T) {
 		<-served
 	})
 }
+
+// TestWhoProvedItKeepsTheConnection, until a request on it proves nothing.
+func TestWhoProvedItKeepsTheConnection(t *testing.T) {
+	_, d, _ := plane(&bot{name: "1", rules: posts, receive: func(r platforms.HookRequest) platforms.HookAnswer {
+		if string(r.Body) != "signed" {
+			return platforms.HookAnswer{Status: 401, Refused: platforms.BadSignature}
+		}
+		r.Proved()
+		return platforms.HookAnswer{Status: 503}
+	}})
+	for body, kept := range map[string]bool{"signed": true, "forged": false, strings.Repeat("a", 200<<10): false} {
+		w := httptest.NewRecorder()
+		d.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/webhooks/sms/1", strings.NewReader(body)))
+		if got := w.Header().Get("Connection"); (got == "") != kept {
+			t.Errorf("%.10s: answered %d with Connection: %q; kept: %t", body, w.Code, got, kept)
+		}
+	}
+}
