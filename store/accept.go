@@ -138,6 +138,7 @@ func (t *tx) accept(a Accept, items []prepared, m Limits, now time.Time) (out Ac
 			return out, nil, err
 		}
 	}
+	var held []*Capability
 	for n, p := range items {
 		dup, spoilt := t.isSeen(p.mark)
 		if err := seen.Believe(t.Writer, spoilt); err != nil {
@@ -164,12 +165,11 @@ func (t *tx) accept(a Accept, items []prepared, m Limits, now time.Time) (out Ac
 			}
 		}
 		if c := p.item.Capability; c != nil && p.item.given(c.Instance, out.Items[n].Buffers) {
-			lost, err := t.hold(*c, now)
-			if err != nil {
-				return out, nil, err
-			}
-			out.Lost = append(out.Lost, lost...)
+			held = append(held, c)
 		}
+	}
+	if out.Lost, err = t.hold(held, now); err != nil {
+		return out, nil, err
 	}
 	t.setCursor(a.Bot, a.Cursor, a.Save) // last: what failed moves no cursor
 	return out, bad, nil

@@ -166,27 +166,41 @@ func (c *Capabilities) ride(t *tx) (committed func(), err error) {
 	}, nil
 }
 
-// hold stores the capability of an event whose instance gets the event, or waits for its verdict. lost are those of
-// the instance that had to go.
-func (t *tx) hold(c Capability, now time.Time) (lost []Capability, err error) {
-	if lost, err = t.makeRoom(c.Instance, now); err != nil {
-		return nil, err
+// hold stores the capabilities of events whose instances get the events, or wait for their verdicts, and then drops the
+// oldest of every instance that has more than it may have. That is once for all that came together, because it reads
+// each of them. lost are those that had to go.
+func (t *tx) hold(all []*Capability, now time.Time) (lost []Capability, err error) {
+	var holders []relay.InstanceID
+	for _, c := range all {
+		_, k := c.Place()
+		if err := t.Put(bucketCapabilities, []byte(k), *c); err != nil {
+			return nil, err
+		}
+		if !slices.Contains(holders, c.Instance) {
+			holders = append(holders, c.Instance)
+		}
 	}
-	_, k := c.Place()
-	return lost, t.Put(bucketCapabilities, []byte(k), c)
+	for _, i := range holders {
+		past, err := t.dropOldest(i, now)
+		if err != nil {
+			return nil, err
+		}
+		lost = append(lost, past...)
+	}
+	return lost, nil
 }
 
-// makeRoom drops the oldest capabilities of an instance that has as many as it may have. Those that have expired, and
+// dropOldest drops the oldest capabilities of an instance that has more than it may have. Those that have expired, and
 // damaged ones, go first and are not among the lost.
-func (t *tx) makeRoom(i relay.InstanceID, now time.Time) (lost []Capability, err error) {
+func (t *tx) dropOldest(i relay.InstanceID, now time.Time) (lost []Capability, err error) {
 	keys := table.KeysUnder(t.Tx, bucketCapabilities, table.Prefix(i))
-	if len(keys) < maxCapabilities {
+	if len(keys) <= maxCapabilities {
 		return nil, nil
 	}
 	all := capabilitiesUnder(t.Tx, table.Prefix(i))
 	slices.SortStableFunc(all, func(a, b Capability) int { return cmp.Or(older(a, b), cmp.Compare(a.Event, b.Event)) })
 	all = slices.DeleteFunc(all, func(x Capability) bool { return !now.Before(x.ExpiresAt) })
-	past := max(0, len(all)-maxCapabilities+1)
+	past := max(0, len(all)-maxCapabilities)
 	stays := make(map[string]bool)
 	for _, x := range all[past:] {
 		_, k := x.Place()
