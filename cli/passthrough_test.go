@@ -30,13 +30,21 @@ type fields = map[string]any
 type presser struct {
 	server *httptest.Server
 
-	mu   sync.Mutex   // guards the fields below
-	send func(fields) // to the bot's socket; nil: there is none
-	seq  int64
+	mu      sync.Mutex   // guards the fields below
+	send    func(fields) // to the bot's socket; nil: there is none
+	seq     int64
+	answers map[string]*pressed // to the commands, by their tokens
+}
+
+// pressed is what the person sees of the answers to one command.
+type pressed struct {
+	thinking bool
+	original []string // what stood where it was thinking, the newest last
+	further  []string
 }
 
 func newPresser(t *testing.T) *presser {
-	p := &presser{}
+	p := &presser{answers: make(map[string]*pressed)}
 	p.server = httptest.NewServer(p)
 	t.Cleanup(p.server.Close)
 	return p
@@ -52,12 +60,71 @@ func (p *presser) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			"session_start_limit": fields{"total": 1000, "remaining": 1000, "reset_after": 0, "max_concurrency": 1}}
 		_ = json.NewEncoder(w).Encode(result)
 	case strings.HasPrefix(path, "interactions/"):
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.answers[strings.Split(path, "/")[2]] = &pressed{thinking: true}
 		w.WriteHeader(http.StatusNoContent)
+	case strings.HasPrefix(path, "webhooks/"):
+		p.hook(w, r, strings.Split(path, "/")[2])
 	case strings.HasSuffix(path, "/commands"):
 		_, _ = w.Write([]byte("[]"))
 	default:
 		_ = json.NewEncoder(w).Encode(fields{"id": "77"})
 	}
+}
+
+// hook is a use of a command's token.
+func (p *presser) hook(w http.ResponseWriter, r *http.Request, token string) {
+	var m struct {
+		Content string `json:"content"`
+	}
+	_ = json.NewDecoder(r.Body).Decode(&m) // a GET has no body
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	a := p.answers[token]
+	flags := 0
+	switch {
+	case a == nil:
+		w.WriteHeader(http.StatusNotFound)
+		_ = json.NewEncoder(w).Encode(fields{"code": 10015, "message": "Unknown Webhook"})
+		return
+	case r.Method == http.MethodGet && a.thinking:
+		flags = 1 << 7
+	case r.Method == http.MethodGet:
+	case r.Method == http.MethodPatch || a.thinking: // the first in any case takes the place
+		a.original, a.thinking = append(a.original, m.Content), false
+	default:
+		a.further = append(a.further, m.Content)
+	}
+	_ = json.NewEncoder(w).Encode(fields{"id": "77", "flags": flags})
+}
+
+// config writes the configuration of a bot of d's, and its token.
+func (p *presser) config(t *testing.T, b *victim, interactions string) {
+	t.Helper()
+	for name, text := range map[string]string{
+		"connector.toml": fmt.Sprintf("listen = %q\ndata_dir = \"data\"\n[backup]\nnightly = false\n[[bots]]\nplatform = \"discord\"\ntoken_file = \"token\"\napi_base = %q\n"+
+			"identify_wait = \"1ms\"\nretry_wait = \"1ms\"\nretry_max = \"20ms\"\ninteractions = %q\n",
+			strings.TrimSuffix(strings.TrimPrefix(b.url, "ws://"), "/relay"), p.server.URL+"/api", interactions),
+		"token": base64.RawURLEncoding.EncodeToString([]byte(presserBot)) + ".nEiGhb.a-token",
+	} {
+		if err := os.WriteFile(filepath.Join(b.dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// enrolled are the credentials of a new gateway of the tenant's.
+func enrolled(t *testing.T, b *victim, name, tenant string) (cred credentials) {
+	t.Helper()
+	out, err := b.command("enroll", name, "--tenant", tenant, "--json").Output()
+	if err == nil {
+		err = json.Unmarshal(out, &cred)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cred
 }
 
 func (p *presser) socket(w http.ResponseWriter, r *http.Request) {
@@ -131,35 +198,16 @@ func (p *presser) command(t *testing.T, id int64, token string) {
 func TestPassthroughOfTheBinary(t *testing.T) {
 	d := newPresser(t)
 	b := newVictim(t, 1)
-	config := fmt.Sprintf("listen = %q\ndata_dir = \"data\"\n[backup]\nnightly = false\n[[bots]]\nplatform = \"discord\"\ntoken_file = \"token\"\napi_base = %q\n"+
-		"identify_wait = \"1ms\"\nretry_wait = \"1ms\"\nretry_max = \"20ms\"\n", strings.TrimSuffix(strings.TrimPrefix(b.url, "ws://"), "/relay"), d.server.URL+"/api")
-	write := func(interactions string) {
-		t.Helper()
-		text := config + fmt.Sprintf("interactions = %q\n", interactions)
-		if err := os.WriteFile(filepath.Join(b.dir, "connector.toml"), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := os.WriteFile(filepath.Join(b.dir, "token"), []byte(base64.RawURLEncoding.EncodeToString([]byte(presserBot))+".nEiGhb.a-token"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	write("forward")
+	d.config(t, b, "forward")
 	if out, err := b.command("check").CombinedOutput(); err == nil || !strings.Contains(string(out), `interactions: "forward": want inbound or passthrough`) {
 		t.Fatalf("check: %v\n%s", err, out)
 	}
-	write("passthrough")
+	d.config(t, b, "passthrough")
 	if out, err := b.command("check").CombinedOutput(); err != nil {
 		t.Fatalf("check: %v\n%s", err, out)
 	}
-	var cred credentials
-	out, err := b.command("enroll", "home", "--json").Output()
-	if err == nil {
-		err = json.Unmarshal(out, &cred)
-	}
-	if err == nil {
-		err = b.command("bind", "home", "discord", "4001").Run()
-	}
-	if err != nil {
+	cred := enrolled(t, b, "home", "home")
+	if err := b.command("bind", "home", "discord", "4001").Run(); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)

@@ -139,6 +139,7 @@ func (t *tx) accept(a Accept, items []prepared, now time.Time) (out AcceptOutcom
 			return out, nil, err
 		}
 	}
+	var held []capability.Record
 	for n, p := range items {
 		dup, spoilt := t.isSeen(p.mark)
 		if err := seen.Believe(t.Writer, spoilt); err != nil {
@@ -162,12 +163,11 @@ func (t *tx) accept(a Accept, items []prepared, now time.Time) (out AcceptOutcom
 			}
 		}
 		if c := p.item.Capability; c != nil && p.item.given(c.Instance, out.Items[n].Buffers) {
-			lost, err := capability.Hold(t.Writer, *c, now)
-			if err != nil {
-				return out, nil, err
-			}
-			out.Lost = append(out.Lost, lost...)
+			held = append(held, *c)
 		}
+	}
+	if out.Lost, err = capability.Hold(t.Writer, now, held...); err != nil {
+		return out, nil, err
 	}
 	t.setCursor(a.Bot, a.Cursor, a.Save) // last: what failed moves no cursor
 	return out, bad, nil

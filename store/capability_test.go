@@ -169,6 +169,45 @@ func TestOfOneInstanceSoManyCapabilitiesAreKept(t *testing.T) {
 	wantCapabilities(t, db, "all the time", "kids", "kid")
 }
 
+// TestTheOldestCapabilitiesGoOnceForABatch: however many come together, those there are are read once.
+func TestTheOldestCapabilitiesGoOnceForABatch(t *testing.T) {
+	clock := newClock()
+	db := openTest(t, Options{Now: clock.now})
+	enroll(t, db, "home", "kids")
+	n := 0
+	batch := func(size int) AcceptOutcome {
+		t.Helper()
+		a := Accept{Bot: bot}
+		for range size {
+			id := fmt.Sprint("e", n)
+			item := acceptFor(event(id, 300), "home").Items[0]
+			item.Capability = capabilityOf(id, "home", clock.now())
+			a.Items = append(a.Items, item)
+			n++
+			clock.add(time.Second)
+		}
+		out, err := db.Accept(ctxOf(t), a)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out
+	}
+	withCapability(t, db, "kid", "kids", clock.now())
+	if out := batch(capability.Max - 10); len(out.Lost) != 0 {
+		t.Errorf("lost %+v", out.Lost)
+	}
+	out := batch(100)
+	all := capabilitiesOf(t, db, "home")
+	if len(out.Lost) != 90 || out.Lost[0].Event != "e0" || out.Lost[89].Event != "e89" || len(all) != capability.Max || all[0] != "e90" {
+		t.Errorf("lost %d, kept %d: %q", len(out.Lost), len(all), all)
+	}
+	one := testing.AllocsPerRun(3, func() { batch(1) })
+	if many := testing.AllocsPerRun(3, func() { batch(20) }); many > 4*one {
+		t.Errorf("20 together take %.0f allocations, one alone %.0f", many, one)
+	}
+	wantCapabilities(t, db, "all the time", "kids", "kid")
+}
+
 // TestWhatBecameOfACapabilityRidesAlong with the next commit, whoever's, and makes none.
 func TestWhatBecameOfACapabilityRidesAlong(t *testing.T) {
 	ctx, clock := ctxOf(t), newClock()
@@ -360,7 +399,7 @@ func (s *capSim) fill(t *testing.T) {
 	err := s.db.write(ctxOf(t), nil, func(x *tx) error {
 		for range capability.Max - 3 {
 			c := *capabilityOf(s.name(), "i1", s.clock.now())
-			if _, err := capability.Hold(x.Writer, c, s.clock.now()); err != nil {
+			if _, err := capability.Hold(x.Writer, s.clock.now(), c); err != nil {
 				return err
 			}
 			s.have = append(s.have, c)

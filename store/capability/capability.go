@@ -84,24 +84,38 @@ func Of(t *bolt.Tx, i relay.InstanceID, now time.Time) (out []Record) {
 	return out
 }
 
-// Hold stores the capability of an event whose instance gets the event, or waits for its verdict. lost are those of
-// the instance that had to go.
-func Hold(w *table.Writer, r Record, now time.Time) (lost []Record, err error) {
-	if lost, err = makeRoom(w, r.Instance, now); err != nil {
-		return nil, err
+// Hold stores the capabilities of events whose instances get the events, or wait for their verdicts, and then drops the
+// oldest of every instance that has more than it may have. That is once for all that came together, because it reads
+// each of them. lost are those that had to go.
+func Hold(w *table.Writer, now time.Time, all ...Record) (lost []Record, err error) {
+	var holders []relay.InstanceID
+	for _, r := range all {
+		if err := w.Put(Bucket, r.key(), r); err != nil {
+			return nil, err
+		}
+		if !slices.Contains(holders, r.Instance) {
+			holders = append(holders, r.Instance)
+		}
 	}
-	return lost, w.Put(Bucket, r.key(), r)
+	for _, i := range holders {
+		past, err := dropOldest(w, i, now)
+		if err != nil {
+			return nil, err
+		}
+		lost = append(lost, past...)
+	}
+	return lost, nil
 }
 
-// makeRoom drops the oldest capabilities of an instance that has as many as it may have. Those that have expired, and
+// dropOldest drops the oldest capabilities of an instance that has more than it may have. Those that have expired, and
 // damaged ones, go first and are not among the lost.
-func makeRoom(w *table.Writer, i relay.InstanceID, now time.Time) (lost []Record, err error) {
+func dropOldest(w *table.Writer, i relay.InstanceID, now time.Time) (lost []Record, err error) {
 	keys := table.KeysUnder(w.Tx, Bucket, table.Prefix(i))
-	if len(keys) < Max {
+	if len(keys) <= Max {
 		return nil, nil
 	}
 	all := Of(w.Tx, i, now)
-	past := max(0, len(all)-Max+1)
+	past := max(0, len(all)-Max)
 	stays := make(map[string]bool)
 	for _, r := range all[past:] {
 		stays[string(r.key())] = true
