@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/store/audit"
@@ -99,10 +100,10 @@ func (t *tx) recountLanes() error {
 		l.Entries, l.Bytes, l.Dead = 0, 0, 0
 		lanes[string(k)] = &l
 	}
-	strays := make(map[string][][]byte) // by bucket: keys that damage put there, for they name no instance
+	strays := make(map[string][][]byte) // by bucket: keys that damage put there, for they begin with no instance
 	of := func(b string, k []byte, tail int) *lane {
 		name := string(instanceOf(k, tail))
-		if name == "" {
+		if name == "" || strings.Contains(name, "\x00") {
 			strays[b] = append(strays[b], bytes.Clone(k))
 			return &lane{}
 		}

@@ -264,6 +264,7 @@ func salvaged(t *testing.T, path, names string) (*DB, Restored) {
 // TestDamageRefusesTheStart: a record that says who is who, or who may see what, is not made up. What can be
 // read of the others is salvaged, and nobody else gets what was the damaged one's.
 func TestDamageRefusesTheStart(t *testing.T) { // invariant 8
+	t.Parallel()
 	for _, tc := range []struct {
 		b string
 		k []byte
@@ -415,5 +416,60 @@ func TestLostRecordsRefuseTheStart(t *testing.T) { // invariant 8
 	db, _ = salvaged(t, path, "not those of the newest commit")
 	if got := laneOf(t, db, "i1"); got != "[e2]" {
 		t.Errorf("lane %s, want what is left", got)
+	}
+}
+
+// TestSalvageTakesNoRecordForAnother: a page that damage has brought to another bucket holds sound records.
+func TestSalvageTakesNoRecordForAnother(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "test.db")
+	db := reopen(t, path, Options{})
+	enroll(t, db, "i1")
+	withCapability(t, db, "e1", "i1", time.Now())
+	if err := db.Bind(ctxOf(t), nil, Binding{Platform: "loop", User: "u1", Instance: "i1"}); err != nil {
+		t.Fatal(err)
+	}
+	want := recordsOf(t, db)
+	brought := func(from, to string) func(x *tx) error {
+		return func(x *tx) error {
+			for k, v := range want[from] {
+				if k != table.Filler {
+					if err := x.PutSealed(to, []byte(k), []byte(v)); err != nil {
+						return err
+					}
+				}
+			}
+			return nil
+		}
+	}
+	for _, to := range []string{BucketTenants, BucketGateways, BucketBindings, BucketGrants, bucketConversations, bucketUndecided, bucketEntries, bucketDead} {
+		if err := db.write(ctxOf(t), nil, brought(bucketCapabilities, to)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := db.write(ctxOf(t), nil, brought(BucketTenants, bucketEntries)); err != nil { // too short for an entry's key
+		t.Fatal(err)
+	}
+	if err := db.Close(); err != nil { // its lanes do not agree with what is in them
+		t.Fatal(err)
+	}
+	got, err := Salvage(path, bytes.NewReader(read(t, path)), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, b := range []string{BucketTenants, BucketGateways, BucketBindings, BucketGrants, bucketConversations} {
+		if !slices.ContainsFunc(got.Unread, func(line string) bool { return strings.HasPrefix(line, "bucket "+b+",") }) {
+			t.Errorf("nothing is said of bucket %s: %q", b, got.Unread)
+		}
+	}
+	has := recordsOf(t, reopen(t, path, Options{}))
+	for _, b := range []string{BucketTenants, BucketInstances, BucketGateways, BucketBindings, BucketGrants, bucketConversations, bucketCapabilities} {
+		for k := range has[b] {
+			if _, ok := want[b][k]; !ok {
+				t.Errorf("bucket %s has %q", b, k)
+			}
+		}
+		if len(has[b]) < len(want[b]) {
+			t.Errorf("bucket %s has %d records, want %d", b, len(has[b]), len(want[b]))
+		}
 	}
 }

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"slices"
@@ -132,6 +133,42 @@ func (e Edit) Derive() error {
 	return errors.Join(e.reindex(), e.recountLanes(), audit.Recount(e.Writer))
 }
 
+// ownKeys tell, by bucket, whether a record says itself that it stands under k. Damage that has a page stand in another
+// bucket's place leaves each of its records sound.
+var ownKeys = map[string]func(k, value []byte) bool{
+	BucketTenants:       own(func(r Tenant) []byte { return table.Key(r.ID) }),
+	BucketInstances:     own(func(r Instance) []byte { return table.Key(r.ID) }),
+	BucketGateways:      own(func(r Gateway) []byte { return table.Key(r.ID) }),
+	BucketBindings:      own(func(r Binding) []byte { return bindingKey(r.Platform, r.User, r.Instance) }),
+	BucketGrants:        own(func(r Grant) []byte { return grantKey(r.Platform, r.Scope, r.Chat) }),
+	bucketRoutes:        own(routeKey),
+	bucketConversations: own(conversationKey),
+	bucketCapabilities:  own(func(r Capability) []byte { return capabilityKey(r.Instance, r.Bot, r.Event) }),
+}
+
+func own[T any](key func(T) []byte) func(k, value []byte) bool {
+	return func(k, value []byte) bool {
+		r, err := table.Decode[T](k, value)
+		return err == nil && bytes.Equal(key(r), k)
+	}
+}
+
+// DropMisplaced drops the records that are not their bucket's own, and returns a line about each.
+func (e Edit) DropMisplaced() (gone []string, err error) {
+	for b, isOwn := range ownKeys {
+		for _, k := range table.KeysUnder(e.Tx, b, nil) {
+			if isOwn(k, e.Bucket([]byte(b)).Get(k)) {
+				continue
+			}
+			gone = append(gone, fmt.Sprintf("bucket %s, record %q: it is another bucket's", b, k))
+			if err := e.Delete(b, k); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return gone, nil
+}
+
 // DropStrays drops what hangs on instances that are not there, and returns those.
 func (e Edit) DropStrays(now time.Time) (gone []relay.InstanceID, err error) {
 	names := make(map[relay.InstanceID]bool)
@@ -147,6 +184,7 @@ func (e Edit) DropStrays(now time.Time) (gone []relay.InstanceID, err error) {
 	for _, c := range table.Readable[capability.Record](e.Tx, capability.Bucket) {
 		names[c.Instance] = true
 	}
+	delete(names, "") // what seems undecided may be another bucket's
 	for i := range names {
 		if table.Has(e.Tx, BucketInstances, table.Key(i)) {
 			continue

@@ -45,6 +45,7 @@ func pagesOf(t *testing.T, db *DB, write func()) (n int) {
 // become a run, which costs little more on average. The first event of a chat writes its conversation and the
 // index, too. An acknowledgement writes three at most.
 func TestAcceptWritesFewPages(t *testing.T) {
+	t.Parallel()
 	for _, marks := range []int{0, 10_000, *pagesMarks} {
 		for name, id := range map[string]func(n int) string{
 			"growing": func(n int) string { return fmt.Sprintf("-1001234567890:%d", 1_000_000+n) },

@@ -142,6 +142,7 @@ func afterCut(t *testing.T, path string, file []byte, goOn bool) (has map[string
 // TestPowerCuts: whatever is left of an unsynced commit, the database opens, and holds that commit or
 // the one before it. When the commit's meta page is there and the rest is not whole, that is said.
 func TestPowerCuts(t *testing.T) { // invariants 1 and 3
+	t.Parallel()
 	steps := busy(t)
 	path := filepath.Join(t.TempDir(), "test.db")
 	dice := rand.New(rand.NewPCG(3, 4))
@@ -217,6 +218,7 @@ func torn(dice *rand.Rand, s step) (file []byte, meta bool) {
 // TestLostPages: a disk that says it has synced, and has lost a page of messages. What then stands
 // in that place is a page that was once right, so only the digest tells.
 func TestLostPages(t *testing.T) { // invariant 8
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "test.db")
 	db := reopen(t, path, Options{})
 	enroll(t, db, "i1")
@@ -286,6 +288,7 @@ func eachLostPage(t *testing.T, old, updated []byte, do func(page int, file []by
 
 // TestLostPagesOfAnyBucket: so outside the lanes.
 func TestLostPagesOfAnyBucket(t *testing.T) { // invariant 8
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "test.db")
 	db := reopen(t, path, Options{})
 	enroll(t, db, "i1")

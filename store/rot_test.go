@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -250,6 +251,7 @@ func deliverAll(t *testing.T, db *DB, i relay.InstanceID, entries map[string]str
 }
 
 func TestBitRot(t *testing.T) { // invariants 5 and 8
+	t.Parallel()
 	good := realistic(t)
 	used := usedBytes(t, good)
 	path := filepath.Join(t.TempDir(), "test.db")
@@ -268,14 +270,11 @@ func TestBitRot(t *testing.T) { // invariants 5 and 8
 	if err := errors.Join(err, b.Close()); err != nil {
 		t.Fatal(err)
 	}
-	outcomes := make(map[string]int)
-	try := func(what string, content []byte) {
-		t.Helper()
-		outcomes[rot(t, path, content, want)]++
-		if t.Failed() {
-			t.Fatal(what)
-		}
+	type spoilt struct {
+		what    string
+		content func() []byte
 	}
+	var cases []spoilt
 	var flips []int // bits
 	dice := rand.New(rand.NewPCG(1, 2))
 	for at := 0; at < used; at += max(used/600, 1) { // everywhere
@@ -290,14 +289,37 @@ func TestBitRot(t *testing.T) { // invariants 5 and 8
 		}
 	}
 	for _, bit := range flips {
-		c := slices.Clone(good)
-		c[bit/8] ^= 1 << (bit % 8)
-		try(fmt.Sprintf("with bit %d of byte %d flipped, page %d", bit%8, bit/8, bit/8/4096), c)
+		cases = append(cases, spoilt{fmt.Sprintf("with bit %d of byte %d flipped, page %d", bit%8, bit/8, bit/8/4096), func() []byte {
+			c := slices.Clone(good)
+			c[bit/8] ^= 1 << (bit % 8)
+			return c
+		}})
 	}
 	for n := 0; n < used; n += max(used/40, 1) { // cuts, at page borders and elsewhere
-		try(fmt.Sprintf("cut at %d", n), good[:n])
-		try(fmt.Sprintf("cut at %d", n/4096*4096), good[:n/4096*4096])
+		for _, at := range []int{n, n / 4096 * 4096} {
+			cases = append(cases, spoilt{fmt.Sprintf("cut at %d", at), func() []byte { return good[:at] }})
+		}
 	}
+	const parts = 8 // at a time, for most of it is waiting for the disk
+	var mu sync.Mutex
+	outcomes := make(map[string]int)
+	t.Run("parts", func(t *testing.T) {
+		for part := range parts {
+			t.Run(fmt.Sprint(part), func(t *testing.T) {
+				t.Parallel()
+				path := filepath.Join(t.TempDir(), "test.db")
+				for n := part; n < len(cases); n += parts {
+					outcome := rot(t, path, cases[n].content(), want)
+					mu.Lock()
+					outcomes[outcome]++
+					mu.Unlock()
+					if t.Failed() {
+						t.Fatal(cases[n].what)
+					}
+				}
+			})
+		}
+	})
 	t.Logf("%d flips, %d bytes in use: %v", len(flips), used, outcomes)
 	for _, o := range []string{"refused", "named", "nothing lost", "fell back"} {
 		if outcomes[o] == 0 {

@@ -92,6 +92,7 @@ type tenancySim struct {
 }
 
 func TestTenancySimulation(t *testing.T) { // invariants 10 to 12
+	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
 		s := &tenancySim{path: filepath.Join(t.TempDir(), "test.db"), clock: newClock(), tenancy: newTenancy()}
 		s.open(t)

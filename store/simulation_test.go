@@ -53,6 +53,7 @@ type sim struct {
 }
 
 func TestSimulation(t *testing.T) { // invariants 3 to 7
+	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
 		s := &sim{
 			path: filepath.Join(t.TempDir(), "test.db"), clock: newClock(),

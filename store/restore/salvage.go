@@ -78,9 +78,11 @@ func (r *Restored) copyReadable(from string, to *bolt.DB, check func(b string, k
 
 // complete makes a database of the records that were read.
 func (r *Restored) complete(t store.Edit, now time.Time) error {
-	if err := t.Derive(); err != nil {
+	misplaced, err := t.DropMisplaced()
+	if err := errors.Join(err, t.Derive()); err != nil {
 		return err
 	}
+	r.Unread = append(r.Unread, misplaced...)
 	for _, i := range orphans(t.Tx) {
 		r.Unread = append(r.Unread, fmt.Sprintf("instance %s: what it declared and its policies; it keeps its name", i.ID))
 		if err := t.Put(store.BucketInstances, table.Key(i.ID), i); err != nil {
