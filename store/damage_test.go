@@ -15,6 +15,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/store/capability"
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
 	"github.com/hermes-connector/hermes-connector/store/seen"
 	"github.com/hermes-connector/hermes-connector/store/table"
@@ -442,7 +443,7 @@ func TestSalvageTakesNoRecordForAnother(t *testing.T) {
 		}
 	}
 	for _, to := range []string{BucketTenants, BucketGateways, BucketBindings, BucketGrants, bucketConversations, bucketUndecided, bucketEntries, bucketDead} {
-		if err := db.write(ctxOf(t), nil, brought(bucketCapabilities, to)); err != nil {
+		if err := db.write(ctxOf(t), nil, brought(capability.Bucket, to)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -462,7 +463,7 @@ func TestSalvageTakesNoRecordForAnother(t *testing.T) {
 		}
 	}
 	has := recordsOf(t, reopen(t, path, Options{}))
-	for _, b := range []string{BucketTenants, BucketInstances, BucketGateways, BucketBindings, BucketGrants, bucketConversations, bucketCapabilities} {
+	for _, b := range []string{BucketTenants, BucketInstances, BucketGateways, BucketBindings, BucketGrants, bucketConversations, capability.Bucket} {
 		for k := range has[b] {
 			if _, ok := want[b][k]; !ok {
 				t.Errorf("bucket %s has %q", b, k)
