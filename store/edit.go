@@ -143,7 +143,7 @@ var ownKeys = map[string]func(k, value []byte) bool{
 	BucketGrants:        own(func(r Grant) []byte { return grantKey(r.Platform, r.Scope, r.Chat) }),
 	bucketRoutes:        own(routeKey),
 	bucketConversations: own(conversationKey),
-	capability.Bucket: own(func(r capability.Record) []byte { return capability.Key(r.Instance, r.Bot, r.Event) }),
+	capability.Bucket:   own(func(r capability.Record) []byte { return capability.Key(r.Instance, r.Bot, r.Event) }),
 }
 
 func own[T any](key func(T) []byte) func(k, value []byte) bool {
