@@ -201,6 +201,9 @@ func TestTheOldestCapabilitiesGoOnceForABatch(t *testing.T) {
 	if len(out.Lost) != 90 || out.Lost[0].Event != "e0" || out.Lost[89].Event != "e89" || len(all) != capability.Max || all[0] != "e90" {
 		t.Errorf("lost %d, kept %d: %q", len(out.Lost), len(all), all)
 	}
+	if out := withCapability(t, db, "late", "home", clock.now().Add(-capabilityLife+time.Minute)); len(out.Lost) != 1 || out.Lost[0].Event != "e90" {
+		t.Errorf("lost %+v: what just came stays, though it is the oldest", out.Lost)
+	}
 	one := testing.AllocsPerRun(3, func() { batch(1) })
 	if many := testing.AllocsPerRun(3, func() { batch(20) }); many > 4*one {
 		t.Errorf("20 together take %.0f allocations, one alone %.0f", many, one)

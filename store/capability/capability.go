@@ -84,38 +84,38 @@ func Of(t *bolt.Tx, i relay.InstanceID, now time.Time) (out []Record) {
 	return out
 }
 
-// Hold stores the capabilities of events whose instances get the events, or wait for their verdicts, and then drops the
-// oldest of every instance that has more than it may have. That is once for all that came together, because it reads
-// each of them. lost are those that had to go.
+// Hold stores the capabilities of events whose instances get the events, or wait for their verdicts, after room was
+// made for them. That is done once for all that came together, fewer than Max, because it reads each that is there.
+// lost are those that had to go.
 func Hold(w *table.Writer, now time.Time, all ...Record) (lost []Record, err error) {
-	var holders []relay.InstanceID
+	came := make(map[relay.InstanceID]int)
 	for _, r := range all {
-		if err := w.Put(Bucket, r.key(), r); err != nil {
-			return nil, err
-		}
-		if !slices.Contains(holders, r.Instance) {
-			holders = append(holders, r.Instance)
-		}
+		came[r.Instance]++
 	}
-	for _, i := range holders {
-		past, err := dropOldest(w, i, now)
+	for i, n := range came {
+		past, err := makeRoom(w, i, n, now)
 		if err != nil {
 			return nil, err
 		}
 		lost = append(lost, past...)
 	}
+	for _, r := range all {
+		if err := w.Put(Bucket, r.key(), r); err != nil {
+			return nil, err
+		}
+	}
 	return lost, nil
 }
 
-// dropOldest drops the oldest capabilities of an instance that has more than it may have. Those that have expired, and
+// makeRoom drops the oldest capabilities of an instance, so that it may have n more. Those that have expired, and
 // damaged ones, go first and are not among the lost.
-func dropOldest(w *table.Writer, i relay.InstanceID, now time.Time) (lost []Record, err error) {
+func makeRoom(w *table.Writer, i relay.InstanceID, n int, now time.Time) (lost []Record, err error) {
 	keys := table.KeysUnder(w.Tx, Bucket, table.Prefix(i))
-	if len(keys) <= Max {
+	if len(keys)+n <= Max {
 		return nil, nil
 	}
 	all := Of(w.Tx, i, now)
-	past := max(0, len(all)-Max)
+	past := min(max(0, len(all)+n-Max), len(all))
 	stays := make(map[string]bool)
 	for _, r := range all[past:] {
 		stays[string(r.key())] = true
