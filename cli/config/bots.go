@@ -212,7 +212,7 @@ func (l *loader) credentialOf(kind platforms.Kind, c platforms.SecretKey, values
 		err = fmt.Errorf("give the %s once: %s or %s", words(c.Name), ways[0], ways[1])
 	case keys[0] == c.Name:
 		s = here
-	case c.Check != nil && c.Check(here) == nil && c.Check(aName) != nil:
+	case c.Check != nil && c.Check(here) == nil && c.Check(aName) != nil && !l.exists(src.text):
 		err = fmt.Errorf("this is %s itself: put it into a file of its own and write that file's name here", one(c.Name))
 	case keys[0] == ways[0]:
 		l.from(src.at)

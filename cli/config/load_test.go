@@ -218,6 +218,16 @@ vault = {key_file = "k"}
 	}
 }
 
+func TestAFileMayHaveATokensForm(t *testing.T) {
+	dir, env := home(t)
+	write(t, filepath.Join(dir, "1:a"), goodToken, 0o600)
+	write(t, filepath.Join(dir, fileName), "[[bots]]\nplatform = \"pigeon\"\ntoken_file = \"1:a\"\n", 0o600)
+	cfg, err := load(filepath.Join(dir, fileName), env)
+	if err != nil || len(cfg.Bots) != 1 || cfg.Bots[0].Options.Token.RevealString() != goodToken {
+		t.Fatalf("Load: %v", err)
+	}
+}
+
 func TestFileIsSearchedInOrder(t *testing.T) {
 	dir, env := home(t)
 	env = append(env, "XDG_CONFIG_HOME="+filepath.Join(dir, "xdg"))

@@ -159,6 +159,15 @@ func (l *loader) secretFile(v string) (none relay.Secret, err error) {
 	return SecretFile(path)
 }
 
+// exists reports whether a setting names something that is there.
+func (l *loader) exists(v string) bool {
+	path, err := l.abs(v)
+	if err == nil {
+		_, err = os.Stat(path)
+	}
+	return err == nil
+}
+
 // SecretFile is the credential in a file that only its owner can read.
 func SecretFile(path string) (none relay.Secret, err error) {
 	if st, e := os.Stat(path); e == nil {

@@ -124,13 +124,13 @@ func letters(s string) string {
 
 func checkToken(s relay.Secret) error {
 	if !tokenForm.MatchString(s.RevealString()) {
-		return errors.New("the auth token is 32 hex digits, from Twilio's console")
+		return errors.New("want the account's auth token, from Twilio's console: 32 letters and digits")
 	}
 	return nil
 }
 
 var (
-	tokenForm   = regexp.MustCompile(`^[0-9a-f]{32}$`)
+	tokenForm   = regexp.MustCompile(`^[0-9A-Za-z_-]{16,64}$`)
 	accountForm = regexp.MustCompile(`^AC[0-9a-f]{32}$`)
 	// fromForm: a number, at Twilio or at WhatsApp; a short code; an RCS agent; a messaging service.
 	fromForm   = regexp.MustCompile(`^(?:(?:whatsapp:)?\+[0-9]{5,15}|[0-9]{3,15}|rcs:[0-9A-Za-z_+-]+|MG[0-9a-f]{32})$`)
