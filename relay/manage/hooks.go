@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sort"
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
@@ -77,7 +78,7 @@ func (s *Service) withRefusals(all []gate.Decision) []gate.Decision {
 	for _, r := range s.set.Hooks.Refusals() {
 		all = append(all, gate.Decision{At: r.At, Platform: r.Bot.Platform, BotID: r.Bot.ID, Reason: gate.Reason(r.Reason)})
 	}
-	slices.SortStableFunc(all, func(a, b gate.Decision) int { return a.At.Compare(b.At) })
+	sort.SliceStable(all, func(i, j int) bool { return all[i].At.Before(all[j].At) })
 	return all
 }
 

@@ -8,7 +8,7 @@ package capability
 
 import (
 	"cmp"
-	"slices"
+	"sort"
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay"
@@ -80,7 +80,10 @@ func Of(t *bolt.Tx, i relay.InstanceID, now time.Time) (out []Record) {
 			out = append(out, r)
 		}
 	}
-	slices.SortStableFunc(out, func(a, b Record) int { return cmp.Or(a.ExpiresAt.Compare(b.ExpiresAt), cmp.Compare(a.Event, b.Event)) })
+	sort.SliceStable(out, func(i, j int) bool {
+		a, b := out[i], out[j]
+		return cmp.Or(a.ExpiresAt.Compare(b.ExpiresAt), cmp.Compare(a.Event, b.Event)) < 0
+	})
 	return out
 }
 
