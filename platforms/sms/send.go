@@ -80,6 +80,10 @@ func (p *Platform) post(ctx context.Context, to, text string) (relay.MessageID, 
 	if err := p.do(ctx, http.MethodPost, "/Messages.json", form, &sent); err != nil {
 		if call.FaultOf(err).Refused(http.StatusUnauthorized) {
 			p.board.Is(platforms.BadCredentials, badCredentials)
+			select {
+			case p.doubted <- struct{}{}:
+			default: // Run is told already
+			}
 		}
 		return "", err
 	}

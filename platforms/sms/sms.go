@@ -77,6 +77,7 @@ type Platform struct {
 	log     *slog.Logger
 	// lookEvery is the pause between two looks whether Twilio accepts the credential.
 	lookEvery time.Duration
+	doubted   chan struct{} // capacity 1: a message was refused for the credential, and Run is to look at it now
 }
 
 var (
@@ -108,7 +109,7 @@ func open(o platforms.Options) (*Platform, error) {
 		hook: o.PublicURL + platforms.HookPath(bot), origins: spellings(o.PublicURL),
 		base: cmp.Or(o.APIBase, "https://api.twilio.com") + "/2010-04-01/Accounts/" + opts[keyAccount], log: o.Log,
 		api: call.New(o.Token, o.Transport, maxAnswer), turns: turn.New(rates(), explained, checkChat),
-		board: board.New(opts[keyFrom]), feed: hook.NewFeed(), lookEvery: 10 * time.Minute,
+		board: board.New(opts[keyFrom]), feed: hook.NewFeed(), lookEvery: 10 * time.Minute, doubted: make(chan struct{}, 1),
 	}, nil
 }
 
@@ -216,7 +217,11 @@ func (p *Platform) watch(ctx context.Context) error {
 			p.board.Is(platforms.Degraded, "Twilio cannot be reached: "+call.FaultOf(err).Error())
 			p.log.Warn("twilio account not read; trying again", "in", pause, "err", err)
 		}
-		backoff.Pause(ctx, pause)
+		select {
+		case <-time.After(pause):
+		case <-p.doubted:
+		case <-ctx.Done():
+		}
 	}
 	return nil
 }

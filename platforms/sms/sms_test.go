@@ -251,6 +251,21 @@ func TestStates(t *testing.T) {
 	}
 }
 
+// TestOneRefusedCredentialIsLookedAt: a single 401 to a message does not make the bot useless for ten minutes.
+func TestOneRefusedCredentialIsLookedAt(t *testing.T) {
+	tw := &twilio{say: func(int) (int, string) { return http.StatusUnauthorized, `{"code":20003,"message":"Authenticate"}` }}
+	running(t, tw, &inbox{}, func(t *testing.T, p *Platform) {
+		began := time.Now()
+		if _, err := p.Send(t.Context(), relay.Send{Chat: person, Content: "x"}); err == nil {
+			t.Error("sent")
+		}
+		synctest.Wait()
+		if s := p.Status(); s.State != platforms.Connected || time.Since(began) > time.Minute {
+			t.Errorf("after %v: %+v", time.Since(began), s)
+		}
+	})
+}
+
 func TestSend(t *testing.T) {
 	tw := &twilio{}
 	p := opened(t, tw, ourNumber, ourToken)
