@@ -68,7 +68,7 @@ func (h *harness) Open() (platforms.Platform, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.turns, p.lookEvery = turn.New(pace.Rates{}, explained, checkChat), 5*time.Millisecond
+	p.turns, p.lookEvery = turn.New(pace.Rates{}, explained, p.CheckChat), 5*time.Millisecond
 	h.caller.Calls(p)
 	return p, nil
 }

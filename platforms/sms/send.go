@@ -172,14 +172,6 @@ func explained(err error) *relay.ActionError {
 	})
 }
 
-// checkChat refuses what is no number, before Twilio is asked.
-func checkChat(chat relay.ChatID) error {
-	if checkID(string(chat)) != nil {
-		return &relay.ActionError{Outcome: relay.NotSent, Public: "chat not found"}
-	}
-	return nil
-}
-
 // rates are below what Twilio queues by itself; they keep a gateway that has run wild from filling the queue.
 func rates() pace.Rates {
 	return pace.Rates{

@@ -62,6 +62,7 @@ func settings() []platforms.Key {
 
 // Platform is one sender.
 type Platform struct {
+	hook.People
 	// Set once, by open.
 	bot     relay.Bot
 	account string
@@ -81,12 +82,8 @@ type Platform struct {
 }
 
 var (
-	_ platforms.Platform     = (*Platform)(nil)
-	_ platforms.ChatInformer = (*Platform)(nil)
-	_ platforms.DirectChats  = (*Platform)(nil)
-	_ platforms.Locator      = (*Platform)(nil)
-	_ platforms.Roster       = (*Platform)(nil)
-	_ platforms.Hook         = (*Platform)(nil)
+	_ platforms.Platform = (*Platform)(nil)
+	_ platforms.Hook     = (*Platform)(nil)
 )
 
 func open(o platforms.Options) (*Platform, error) {
@@ -104,11 +101,12 @@ func open(o platforms.Options) (*Platform, error) {
 		return nil, errors.New("public_url is missing: Twilio posts what people write to it, and signs it")
 	}
 	bot := relay.Bot{Platform: Name, ID: relay.BotID(letters(opts[keyFrom]))}
+	people := hook.People{Platform: Name, With: personIn}
 	return &Platform{
-		bot: bot, account: opts[keyAccount], from: opts[keyFrom], token: o.Token,
+		People: people, bot: bot, account: opts[keyAccount], from: opts[keyFrom], token: o.Token,
 		hook: o.PublicURL + platforms.HookPath(bot), origins: spellings(o.PublicURL),
 		base: cmp.Or(o.APIBase, "https://api.twilio.com") + "/2010-04-01/Accounts/" + opts[keyAccount], log: o.Log,
-		api: call.New(o.Token, o.Transport, maxAnswer), turns: turn.New(rates(), explained, checkChat),
+		api: call.New(o.Token, o.Transport, maxAnswer), turns: turn.New(rates(), explained, people.CheckChat),
 		board: board.New(opts[keyFrom]), feed: hook.NewFeed(), lookEvery: 10 * time.Minute, doubted: make(chan struct{}, 1),
 	}, nil
 }
@@ -158,6 +156,11 @@ func checkID(id string) error {
 		return errors.New("people are known by their numbers, like +4915112345678 or whatsapp:+4915112345678")
 	}
 	return nil
+}
+
+// personIn is who a chat is with: both are a number.
+func personIn(chat relay.ChatID) (relay.UserID, bool) {
+	return relay.UserID(chat), checkID(string(chat)) == nil
 }
 
 func (p *Platform) Bot() relay.Bot { return p.bot }
@@ -224,24 +227,4 @@ func (p *Platform) watch(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// DirectUser implements platforms.DirectChats: a chat is a person's number.
-func (p *Platform) DirectUser(chat relay.ChatID) (relay.UserID, bool) {
-	return relay.UserID(chat), chat != ""
-}
-
-// CanSee implements platforms.Roster.
-func (p *Platform) CanSee(_ context.Context, place relay.Place, user relay.UserID) (bool, error) {
-	return string(place.Chat) == string(user), nil
-}
-
-// Locate implements platforms.Locator.
-func (p *Platform) Locate(_ context.Context, chat relay.ChatID) (relay.Place, error) {
-	return relay.Place{Platform: Name, Chat: chat}, nil
-}
-
-// ChatInfo implements platforms.ChatInformer.
-func (p *Platform) ChatInfo(_ context.Context, a relay.GetChatInfo) (relay.Result, error) {
-	return relay.Result{ChatInfo: &relay.ChatInfo{Name: string(a.Chat), Type: relay.ChatDM}}, nil
 }

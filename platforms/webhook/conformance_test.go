@@ -63,7 +63,7 @@ func (h *harness) Open() (platforms.Platform, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.turns = turn.New(pace.Rates{}, explained, p.checkChat)
+	p.turns = turn.New(pace.Rates{}, explained, p.CheckChat)
 	h.caller.Calls(p)
 	return p, nil
 }

@@ -136,14 +136,6 @@ func explained(err error) *relay.ActionError {
 	})
 }
 
-// checkChat refuses a chat that is not the hook's own.
-func (p *Platform) checkChat(chat relay.ChatID) error {
-	if _, ok := p.DirectUser(chat); !ok {
-		return &relay.ActionError{Outcome: relay.NotSent, Public: "chat not found"}
-	}
-	return nil
-}
-
 // rates keep a gateway that has run wild from flooding the receiver.
 func rates() pace.Rates {
 	return pace.Rates{

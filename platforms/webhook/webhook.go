@@ -55,6 +55,7 @@ func settings() []platforms.Key {
 
 // Platform is one hook.
 type Platform struct {
+	hook.People
 	// Set once, by open.
 	bot   relay.Bot
 	name  string
@@ -68,12 +69,8 @@ type Platform struct {
 }
 
 var (
-	_ platforms.Platform     = (*Platform)(nil)
-	_ platforms.ChatInformer = (*Platform)(nil)
-	_ platforms.DirectChats  = (*Platform)(nil)
-	_ platforms.Roster       = (*Platform)(nil)
-	_ platforms.Locator      = (*Platform)(nil)
-	_ platforms.Hook         = (*Platform)(nil)
+	_ platforms.Platform = (*Platform)(nil)
+	_ platforms.Hook     = (*Platform)(nil)
 )
 
 func open(o platforms.Options) (*Platform, error) {
@@ -90,7 +87,8 @@ func open(o platforms.Options) (*Platform, error) {
 		bot: bot, name: opts[keyName], keys: keys, reply: opts[keyReplyURL], out: call.New(o.Token, o.Outside, maxAnswer),
 		board: board.New(opts[keyName]), feed: hook.NewFeed(),
 	}
-	p.turns = turn.New(rates(), explained, p.checkChat)
+	p.People = hook.People{Platform: Name, With: p.caller}
+	p.turns = turn.New(rates(), explained, p.CheckChat)
 	return p, nil
 }
 
@@ -112,6 +110,13 @@ func checkReplyURL(v string) error {
 		return errors.New("want the URL that answers are posted to")
 	}
 	return nil
+}
+
+// caller is who a chat is with: every chat is its caller's own.
+func (p *Platform) caller(chat relay.ChatID) (relay.UserID, bool) {
+	user, _, _ := strings.Cut(string(chat), "/")
+	hook, _, _ := strings.Cut(user, ":")
+	return relay.UserID(user), hook == p.name
 }
 
 func (p *Platform) Bot() relay.Bot { return p.bot }
@@ -138,30 +143,4 @@ func (p *Platform) Run(ctx context.Context, in platforms.Inbox) error {
 	})
 	p.board.Is(platforms.Stopped, "")
 	return nil
-}
-
-// DirectUser tells whose chat it is: every chat is the caller's own.
-func (p *Platform) DirectUser(chat relay.ChatID) (relay.UserID, bool) {
-	user, _, _ := strings.Cut(string(chat), "/")
-	hook, _, _ := strings.Cut(user, ":")
-	return relay.UserID(user), hook == p.name
-}
-
-// CanSee implements platforms.Roster.
-func (p *Platform) CanSee(_ context.Context, place relay.Place, user relay.UserID) (bool, error) {
-	who, ok := p.DirectUser(place.Chat)
-	return ok && who == user, nil
-}
-
-// Locate implements platforms.Locator.
-func (p *Platform) Locate(_ context.Context, chat relay.ChatID) (relay.Place, error) {
-	if _, ok := p.DirectUser(chat); !ok {
-		return relay.Place{}, errors.New("no chat of this hook")
-	}
-	return relay.Place{Platform: Name, Chat: chat}, nil
-}
-
-// ChatInfo implements platforms.ChatInformer.
-func (p *Platform) ChatInfo(_ context.Context, a relay.GetChatInfo) (relay.Result, error) {
-	return relay.Result{ChatInfo: &relay.ChatInfo{Name: string(a.Chat), Type: relay.ChatDM}}, nil
 }

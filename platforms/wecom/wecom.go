@@ -66,6 +66,7 @@ func settings() []platforms.Key {
 
 // Platform is one application.
 type Platform struct {
+	hook.People
 	// Set once, by open.
 	bot   relay.Bot
 	corp  string
@@ -83,13 +84,8 @@ type Platform struct {
 }
 
 var (
-	_ platforms.Platform     = (*Platform)(nil)
-	_ platforms.ChatInformer = (*Platform)(nil)
-	_ platforms.DirectChats  = (*Platform)(nil)
-	_ platforms.Limited      = (*Platform)(nil)
-	_ platforms.Locator      = (*Platform)(nil)
-	_ platforms.Roster       = (*Platform)(nil)
-	_ platforms.Hook         = (*Platform)(nil)
+	_ platforms.Platform = (*Platform)(nil)
+	_ platforms.Hook     = (*Platform)(nil)
 )
 
 func open(o platforms.Options) (*Platform, error) {
@@ -116,9 +112,14 @@ func open(o platforms.Options) (*Platform, error) {
 	p := &Platform{
 		bot:  relay.Bot{Platform: Name, ID: relay.BotID(opts[keyCorp] + "-" + opts[keyAgent])},
 		corp: opts[keyCorp], agent: opts[keyAgent], token: o.Secrets[secretToken], key: key, log: o.Log,
-		turns: turn.New(rates(), explained, checkChat), board: board.New(""), feed: hook.NewFeed(),
+		board: board.New(""), feed: hook.NewFeed(),
 		look: make(chan struct{}, 1),
 	}
+	p.People = hook.People{Platform: Name, With: func(chat relay.ChatID) (relay.UserID, bool) {
+		_, ok := p.user(chat)
+		return relay.UserID(chat), ok
+	}}
+	p.turns = turn.New(rates(), explained, p.CheckChat)
 	p.api = newClient(opts[keyCorp], opts[keyAgent], o)
 	return p, nil
 }
@@ -257,34 +258,4 @@ func troubled(f *call.Fault) string {
 		return "WeCom does not trust this address: add it to trusted IPs of the application"
 	}
 	return "WeCom cannot be reached: " + f.Error()
-}
-
-// DirectUser implements platforms.DirectChats: a chat is a person.
-func (p *Platform) DirectUser(chat relay.ChatID) (relay.UserID, bool) {
-	_, ok := p.user(chat)
-	return relay.UserID(chat), ok
-}
-
-// CanSee implements platforms.Roster.
-func (p *Platform) CanSee(_ context.Context, place relay.Place, user relay.UserID) (bool, error) {
-	who, ok := p.DirectUser(place.Chat)
-	return ok && who == user, nil
-}
-
-// Locate implements platforms.Locator.
-func (p *Platform) Locate(_ context.Context, chat relay.ChatID) (relay.Place, error) {
-	if _, ok := p.user(chat); !ok {
-		return relay.Place{}, errors.New("no chat of this corporation")
-	}
-	return relay.Place{Platform: Name, Chat: chat}, nil
-}
-
-// ChatInfo implements platforms.ChatInformer.
-func (p *Platform) ChatInfo(_ context.Context, a relay.GetChatInfo) (relay.Result, error) {
-	return relay.Result{ChatInfo: &relay.ChatInfo{Name: string(a.Chat), Type: relay.ChatDM}}, nil
-}
-
-// WaitOpen implements platforms.Limited.
-func (p *Platform) WaitOpen(ctx context.Context, chat relay.ChatID) error {
-	return p.turns.WaitOpen(ctx, chat)
 }
