@@ -92,12 +92,20 @@ func settings(cfg *config.Config, addr string, bots []platforms.Platform, g *gua
 // ask carries out one operation: in the running server or, when none runs, over the database opened
 // for this one command.
 func ask[A, R any](ctx context.Context, a *app, op admin.Op[A, R], args A) (result R, err error) {
-	client, done, err := a.client(ctx)
+	err = a.withClient(ctx, func(c *admin.Client) (err error) {
+		result, err = op.Ask(ctx, c, args)
+		return err
+	})
+	return result, err
+}
+
+// withClient has do use a client, and ends that. It stands apart from ask so that it is not compiled once per operation.
+func (a *app) withClient(ctx context.Context, do func(*admin.Client) error) error {
+	c, done, err := a.client(ctx)
 	if err != nil {
-		return result, err
+		return err
 	}
-	defer func() { err = errors.Join(err, done()) }()
-	return op.Ask(ctx, client, args)
+	return errors.Join(do(c), done())
 }
 
 // client is the way to the running server or, when none runs, to the database opened for one command. The caller

@@ -22,7 +22,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
-	"slices"
+	"sort"
 	"sync"
 	"time"
 
@@ -228,8 +228,9 @@ func (w *Waker) due(now time.Time) []relay.InstanceID {
 			all = append(all, id)
 		}
 	}
-	slices.SortFunc(all, func(a, b relay.InstanceID) int {
-		return cmp.Or(w.targets[a].look.Compare(w.targets[b].look), cmp.Compare(a, b))
+	sort.Slice(all, func(i, j int) bool {
+		a, b := all[i], all[j]
+		return cmp.Or(w.targets[a].look.Compare(w.targets[b].look), cmp.Compare(a, b)) < 0
 	})
 	return all
 }
