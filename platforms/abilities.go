@@ -4,12 +4,30 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
 // ErrCapabilityGone: the network no longer honours a capability.
 var ErrCapabilityGone = errors.New("the capability is gone")
+
+// MediaError says that a file cannot be had, for good.
+type MediaError struct {
+	State relay.MediaState // MediaTooLarge or MediaGone
+	// Why is for people, and holds no credential: "larger than the 20 MB Telegram gives bots".
+	Why string
+	Err error // for the log; nil: no more is known
+}
+
+func (e *MediaError) Error() string {
+	if e.Err != nil {
+		return e.Why + ": " + e.Err.Error()
+	}
+	return e.Why
+}
+
+func (e *MediaError) Unwrap() error { return e.Err }
 
 // An ability is an optional interface. Ops derives from it what a gateway is told, so that a platform can neither
 // claim an operation it lacks nor forget one it has. All follow the rules of Platform.Send.
@@ -44,6 +62,39 @@ type (
 	// ThreadRenamer renames threads.
 	ThreadRenamer interface {
 		RenameThread(ctx context.Context, a relay.ThreadRename) (relay.Result, error)
+	}
+
+	// MediaSender posts files. The result names the file's message, and in MessageIDs all that were made; a caption
+	// that does not fit follows as ordinary messages. Once the last byte of the body may have left, an unclear failure is
+	// relay.MaybeSent.
+	MediaSender interface {
+		// SendMedia posts a.File as what a.Kind asks for, if its bytes are that, else as a document.
+		SendMedia(ctx context.Context, a relay.SendMedia) (relay.Result, error)
+	}
+	// Prompter asks with buttons. A press comes back as an event with Prompt and Traits.Press set.
+	Prompter interface {
+		// Prompt posts a.Content with a button for each of a.Options, on the last part. Too many, or ids that do not fit,
+		// are refused with an error whose Public begins with "unsupported op prompt: ".
+		Prompt(ctx context.Context, a relay.Prompt) (relay.Result, error)
+		// Unprompt takes the buttons off a message that Prompt made. That there are none is success.
+		Unprompt(ctx context.Context, chat relay.ChatID, message relay.MessageID) error
+	}
+	// Drafter shows text in the making. A draft that cannot leave at once is dropped and answered as success.
+	Drafter interface {
+		Draft(ctx context.Context, a relay.Draft) (relay.Result, error)
+		// Drafts reports whether the operator wants drafts. Constant.
+		Drafts() bool
+	}
+	// MediaFetcher opens the files that came in events.
+	MediaFetcher interface {
+		// FetchMedia opens the file of an attachment. An error that is no *MediaError is worth trying again.
+		FetchMedia(ctx context.Context, a relay.Attachment) (io.ReadCloser, error)
+	}
+	// Historian knows what was said in a chat.
+	Historian interface {
+		// History are the newest n lines before ev in its chat and thread and after the bot's own last message there,
+		// oldest first. whole: there are no more of them that are not told but for n. An error means not known.
+		History(ctx context.Context, ev relay.Event, n int) (lines []relay.ContextLine, whole bool, err error)
 	}
 
 	// Roster knows who can see a chat now, by the network's own word. What the network refuses to say for
@@ -120,7 +171,19 @@ type (
 // abilities are the operations, in the order in which they are advertised.
 var abilities = []ability{
 	can(Platform.Send), can(Editor.Edit), can(Typer.Typing), followUp, can(Reacter.React), can(Deleter.Delete), can(ChatInformer.ChatInfo),
-	can(ThreadCreator.CreateThread), can(ThreadRenamer.RenameThread),
+	can(ThreadCreator.CreateThread), can(ThreadRenamer.RenameThread), can(MediaSender.SendMedia), can(Prompter.Prompt), draft(),
+}
+
+// draft is Drafter's, of a bot whose operator wants drafts.
+func draft() ability {
+	a := can(Drafter.Draft)
+	a.has = drafts
+	return a
+}
+
+func drafts(p Platform) bool {
+	d, ok := p.(Drafter)
+	return ok && d.Drafts()
 }
 
 // followUp is done by the hub, through whatever Responder has the capability: no Platform carries the action out.
@@ -180,6 +243,7 @@ func Describe(p Platform) relay.Descriptor {
 	d := p.Descriptor()
 	d.SupportedOps = Ops(p)
 	_, d.SupportsEdit = p.(Editor)
-	d.SupportsDraftStreaming = false // nobody has drafts
+	d.SupportsDraftStreaming = drafts(p)
+	_, d.SupportsContext = p.(Historian)
 	return d
 }

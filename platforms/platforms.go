@@ -64,6 +64,9 @@ type Batch struct {
 	Roster       []RosterChange  // likewise
 	Capabilities []Capability    // that came in Events, kept only for the instances that receive the event
 	Forwards     []relay.Forward // each of one of Events, told by its id: gateways are sent the forward
+	// Refused is told, at most once for each press that reaches nobody, what the person is to read: as soon as that is
+	// known, which may be before the commit. It must not block. Nil: nobody wants to know.
+	Refused func(press relay.EventID, words string)
 	// Cursor, when not nil, is stored with the batch for Inbox.Cursor. When nothing else of the batch is
 	// stored, and without Save, it is on disk a minute later at most: a crash may bring an older one back.
 	Cursor []byte

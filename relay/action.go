@@ -93,15 +93,16 @@ type (
 		Content string
 		Meta    Metadata
 	}
-	// SendMedia posts an attachment fetched from SourceURL.
+	// SendMedia posts a file. The gateway names it by SourceURL; File is what the hub found there.
 	SendMedia struct {
 		Chat      ChatID
 		Kind      string // image, voice, video, document, audio
 		SourceURL string
-		Caption   string
+		Caption   string // CommonMark, of any length
 		Filename  string
 		ReplyTo   MessageID
 		Meta      Metadata
+		File      File
 	}
 	// Prompt posts a question with buttons.
 	Prompt struct {

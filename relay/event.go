@@ -19,6 +19,9 @@ const (
 	TypeCommand  MessageType = "command"
 )
 
+// MaxAttachments is how many files of one event count.
+const MaxAttachments = 10
+
 // Event is one thing a person did, normalised. It never carries a credential.
 type Event struct {
 	// ID is stable over redelivery by the platform and unique for the bot.
@@ -38,6 +41,9 @@ type Event struct {
 	ContextError     bool            `json:"ctxErr,omitempty"`
 	Prompt           *PromptResponse `json:"prompt,omitempty"`
 	Media            []Media         `json:"media,omitempty"`
+	// Attachments are its own files, then those of a forwarded message, then those of the message it replies to: at
+	// most MaxAttachments. They stay off the wire.
+	Attachments []Attachment `json:"files,omitempty"`
 
 	// Traits are facts for the gate. They stay off the wire.
 	Traits Traits `json:"traits,omitzero"`

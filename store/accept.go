@@ -30,7 +30,9 @@ type AcceptItem struct {
 	Delivery relay.Delivery
 	Frame    []byte   // of the delivery's event, as wire.Pack makes it; nil when it has no recipients
 	Forward  *Forward // of a relay.Forward; nil: it does not fit a frame
-	To       []Recipient
+	// Whole: the event is stored in the frame's place, for what it says to its gateway is known only at the push.
+	Whole bool
+	To    []Recipient
 	// Undecided is the instance of which it is not known yet whether it gets the delivery; empty: none.
 	Undecided relay.InstanceID
 	// Capability came in the delivery's event, and is stored if its instance gets the delivery or is the undecided one.
@@ -105,7 +107,7 @@ func (db *DB) prepareItems(a Accept, now time.Time) (out []prepared, size int, e
 		}
 		p.mark = seen.Of(a.Bot, p.about.ID)
 		if len(item.To) > 0 {
-			if err := p.encode(db.run, item.Frame, item.Forward, now); err != nil {
+			if err := p.encode(db.run, item.whole(), item.Frame, item.Forward, now); err != nil {
 				return nil, 0, err
 			}
 		}
@@ -118,9 +120,21 @@ func (db *DB) prepareItems(a Accept, now time.Time) (out []prepared, size int, e
 	return out, size, nil
 }
 
-// encode renders the entry.
-func (p *prepared) encode(run uint64, frame []byte, f *Forward, now time.Time) (err error) {
-	h := entryHead{At: now, About: p.about}
+// whole is the event that is stored in the frame's place; nil: the frame is.
+func (a AcceptItem) whole() *relay.Event {
+	if !a.Whole {
+		return nil
+	}
+	ev := a.Delivery.About()
+	return &ev
+}
+
+// encode renders the entry, with the event if there is one, else with the frame.
+func (p *prepared) encode(run uint64, ev *relay.Event, frame []byte, f *Forward, now time.Time) (err error) {
+	h := entryHead{At: now, About: p.about, Event: ev}
+	if ev != nil {
+		frame = nil
+	}
 	if f != nil {
 		h.Forward = &forwardHead{Until: f.Until, Run: run, Size: len(f.Frame)}
 		frame = slices.Concat(frame, f.Frame)

@@ -20,8 +20,8 @@ type entryHead struct {
 	About  About     `json:"of,omitzero"`
 	// Forward is there if the frame of a forward stands behind the frame.
 	Forward *forwardHead `json:"fwd,omitempty"`
-	// Event is there in an entry from before schema 4, and nothing stands behind it. Entries are not
-	// converted, for there may be more than fits in memory.
+	// Event is there in the frame's place: its frame is made at the push. Nothing stands behind it, as in all
+	// entries from before schema 4, which are not converted, for there may be more than fits in memory.
 	Event *relay.Event `json:"event,omitempty"`
 }
 

@@ -128,7 +128,7 @@ type Entry struct {
 	Frame  []byte // what is sent, but for the buffer id; see wire.Pack
 	// Forward is what is sent in place of Frame, as long as it is good for anything; nil: nothing is.
 	Forward *Forward
-	// Event is there in place of the frame in an entry from before schema 4.
+	// Event is there in place of the frame of one that was accepted as a whole, and of one from before schema 4.
 	Event *relay.Event
 	// Of a dead letter: why and when it left the lane.
 	Reason DeadReason

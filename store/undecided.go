@@ -133,6 +133,7 @@ type Verdict struct {
 	Delivery relay.Delivery
 	Frame    []byte     // as AcceptItem.Frame
 	Forward  *Forward   // as AcceptItem.Forward
+	Whole    bool       // as AcceptItem.Whole
 	To       *Recipient // nil: the instance does not get it
 }
 
@@ -149,7 +150,8 @@ func (db *DB) Decide(ctx context.Context, c relay.Chat, vs []Verdict) (AcceptOut
 		if v.To == nil {
 			continue
 		}
-		if err := items[n].encode(db.run, v.Frame, v.Forward, now); err != nil {
+		whole := AcceptItem{Delivery: v.Delivery, Whole: v.Whole}.whole()
+		if err := items[n].encode(db.run, whole, v.Frame, v.Forward, now); err != nil {
 			return AcceptOutcome{}, fmt.Errorf("decide: %w", err)
 		}
 		size += len(items[n].payload)

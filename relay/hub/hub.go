@@ -48,7 +48,9 @@ type Options struct {
 	Session  session.Options // Count and Log are set by the hub
 	// Seal seals the credentials of capabilities. Nil: none is kept, and what they are for is answered by ordinary messages.
 	Seal Sealer
-	Log  *slog.Logger // nil means discard
+	// Files keeps what comes with events. Nil: nobody does, and events are delivered as if they had none.
+	Files Files
+	Log   *slog.Logger // nil means discard
 }
 
 // Hub joins the platforms and the gateways. Its methods may be called from any goroutine.

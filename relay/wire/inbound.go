@@ -8,7 +8,7 @@ import (
 
 // Inbound is one event on its way to an agent.
 type Inbound struct {
-	// Event travels without its ID, Bot, At and Traits: decoded, these are zero.
+	// Event travels without its ID, Bot, At, Attachments and Traits: decoded, these are zero.
 	Event relay.Event
 	// Buffer is the delivery's name; with one, the gateway acknowledges. Empty: it does not.
 	Buffer string

@@ -1,0 +1,21 @@
+package hub
+
+import (
+	"context"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+)
+
+// Files keeps what comes with events, and finds what gateways send; *media.Keeper has it. All methods: any goroutine.
+type Files interface {
+	// Fetch begins to fetch what was just recorded. It does not block.
+	Fetch(as ...relay.Attachment)
+	// Settle waits until each attachment is held or given up, or ctx ends, and is how far they are, in order. It waits
+	// for as long as the operator lets it (fetch_timeout).
+	Settle(ctx context.Context, as []relay.Attachment) []relay.Held
+	// Read is the content of a file that is held and has at most limit bytes.
+	Read(ctx context.Context, id relay.MediaID, limit int64) ([]byte, error)
+	// Source is the file at an address, as the instance may read it. done lets go of it, and is never nil. Errors
+	// are *relay.ActionError.
+	Source(ctx context.Context, i relay.InstanceID, url, name string) (f relay.File, done func(), err error)
+}

@@ -1,0 +1,92 @@
+package relay
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"io"
+	"time"
+)
+
+// MediaID names a file here: 32 random hexadecimal digits.
+type MediaID string
+
+// NewMediaID is an id that nobody can guess.
+func NewMediaID() MediaID {
+	var b [16]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return MediaID(hex.EncodeToString(b[:]))
+}
+
+// Attachment is one file of an event, as its network speaks of it. It stays here: what a gateway reads of it is a Media.
+type Attachment struct {
+	ID MediaID `json:"id,omitempty"` // given when the event is accepted
+	// Ref is what the platform finds the file by (platforms.MediaFetcher). It may be a credential for this one file.
+	Ref string `json:"ref"`
+	// Kind is what the network calls it: TypePhoto, TypeVideo, TypeAudio, TypeVoice, TypeDocument or TypeSticker.
+	Kind    MessageType `json:"kind,omitempty"`
+	Name    string      `json:"name,omitempty"`
+	Size    int64       `json:"size,omitempty"` // in bytes, as the network says; 0 means unknown
+	Caption string      `json:"caption,omitempty"`
+}
+
+// MediaState is how far a file of an event has come.
+type MediaState string
+
+// The states of a file. All but MediaWaiting are final.
+const (
+	MediaWaiting  MediaState = "waiting" // it is fetched, or will be
+	MediaHeld     MediaState = "held"
+	MediaTooLarge MediaState = "too_large"
+	MediaGone     MediaState = "gone"     // the network has it no more, or does not give it
+	MediaNoSpace  MediaState = "no_space" // there was no room for it in time
+)
+
+// Format is what the bytes of a file are.
+type Format string
+
+// The formats that something depends on. Any other is FormatOther.
+const (
+	FormatJPEG  Format = "jpeg"
+	FormatPNG   Format = "png" // APNG too
+	FormatGIF   Format = "gif"
+	FormatWebP  Format = "webp"
+	FormatMP4   Format = "mp4"
+	FormatWebM  Format = "webm"
+	FormatOpus  Format = "opus" // in Ogg
+	FormatOgg   Format = "ogg"  // with anything else
+	FormatMP3   Format = "mp3"
+	FormatM4A   Format = "m4a"
+	FormatOther Format = "other"
+)
+
+// FileFacts are what the bytes of a file say.
+type FileFacts struct {
+	Format Format `json:"format,omitempty"`
+	Mime   string `json:"mime,omitempty"`
+	Ext    string `json:"ext,omitempty"` // with its dot: ".ogg", never ".oga"; empty: none is known
+	// Kind is TypePhoto (JPEG, PNG, GIF and WebP only), TypeVideo, TypeAudio or TypeDocument. That audio is a voice
+	// note, or a picture a sticker, no bytes say.
+	Kind MessageType `json:"kind,omitempty"`
+	Size int64       `json:"size,omitempty"` // in bytes
+	// Duration is how long Ogg Opus plays; 0 means unknown.
+	Duration time.Duration `json:"duration,omitempty"`
+	Width    int           `json:"width,omitempty"` // of a picture, in pixels; 0 means unknown
+	Height   int           `json:"height,omitempty"`
+}
+
+// Held is an attachment and what became of it.
+type Held struct {
+	Attachment
+	State MediaState
+	// Why says why it is not held, for people: "larger than the 20 MB Telegram gives bots". Empty: no more is known.
+	Why   string
+	Facts FileFacts // of one that is held
+}
+
+// File is a file at hand, to be sent.
+type File struct {
+	FileFacts
+	Content io.ReaderAt // good until the action is done
+	// Name has an extension that fits the bytes, no path and no control characters, and at most 255 characters.
+	Name string
+}
