@@ -47,6 +47,7 @@ const (
 	keyRetryWait     = "retry_wait"
 	keyRetryMax      = "retry_max"
 	keyConflictWait  = "conflict_wait"
+	keyFilesDir      = "files_dir"
 )
 
 // Kind is Telegram, for the list of networks in the binary.
@@ -78,6 +79,10 @@ var keys = []platforms.Key{
 		"the first pause after a failed request for updates; doubles with each further failure"),
 	platforms.DurationKey(keyRetryMax, "1m", "the longest pause after a failed request for updates"),
 	platforms.DurationKey(keyConflictWait, "30s", "the pause while another program polls this bot, or a web hook is set for it"),
+	{
+		Name: keyFilesDir, Path: true, Check: func(string) error { return nil },
+		Help: "the folder in which a Bot API server on this machine (--local) keeps files; nothing else is read there",
+	},
 }
 
 // What a Telegram bot can do.
@@ -96,6 +101,8 @@ var (
 	_ platforms.DeepLinker     = (*Platform)(nil)
 	_ platforms.MessageEventer = (*Platform)(nil)
 	_ platforms.Hook           = (*Platform)(nil)
+	_ platforms.MediaSender    = (*Platform)(nil)
+	_ platforms.MediaFetcher   = (*Platform)(nil)
 )
 
 // Platform is one Telegram bot.
