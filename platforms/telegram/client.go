@@ -116,6 +116,8 @@ func answered(via *call.Client, req *http.Request, method, secret string, out an
 	fault = &call.Fault{What: method, Status: a.Status, Message: call.NoAnswer, Sent: a.Sent}
 	var resp tgbotapi.APIResponse
 	switch err := json.Unmarshal(a.Body, &resp); {
+	case err != nil && a.Status == http.StatusRequestEntityTooLarge: // a proxy's page, whatever stands on it
+		fault.Message, fault.Sent = http.StatusText(a.Status), call.Refused
 	case err != nil: // a proxy's page, half an answer
 	case resp.Ok && out == nil:
 		return nil

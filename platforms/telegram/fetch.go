@@ -26,7 +26,7 @@ const (
 )
 
 // FetchMedia implements platforms.MediaFetcher. ctx bounds the reading, too. The address of a file holds the token, and
-// so may its path on a local server: no error shows either of them, and no redirect is followed.
+// so may its path on a local server: no error shows either of them, and no redirect is followed (invariant 6).
 func (p *Platform) FetchMedia(ctx context.Context, a relay.Attachment) (io.ReadCloser, error) {
 	limit, large := int64(fetchLimit), errTooLargeHere
 	if p.client.public {

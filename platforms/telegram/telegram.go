@@ -16,7 +16,8 @@
 //  3. The state is Connected only while the newest getUpdates was answered, or Telegram's newest word of the web
 //     hook is that it is ours.
 //  4. Every error of the API is a call.Fault, free of the token.
-//  5. An action whose request may have left is never repeated.
+//  5. An action whose request may have left is never repeated. A file's has once its last byte was taken.
+//  6. The address of a file holds the token: no error, log line or redirect has it.
 package telegram
 
 import (
