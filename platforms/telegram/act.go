@@ -150,9 +150,14 @@ func checkChat(chat relay.ChatID) error {
 // call carries out one method on the turn's chat, under the chat's new id if it has moved. A call whose outcome
 // is unknown is not repeated: the Bot API has no keys that would make this harmless.
 func (p *Platform) call(ctx context.Context, t *turn.Turn, method string, params tgbotapi.Params, out any) error {
+	return p.inChat(ctx, t, params, func(ctx context.Context) error { return p.client.call(ctx, method, params, out) })
+}
+
+// inChat is call for a method that once calls with params.
+func (p *Platform) inChat(ctx context.Context, t *turn.Turn, params tgbotapi.Params, once func(context.Context) error) error {
 	do := turn.Call{Do: func(ctx context.Context) error {
 		params["chat_id"] = string(t.Chat)
-		return p.client.call(ctx, method, params, out)
+		return once(ctx)
 	}}
 	err := t.Do(ctx, do)
 	to := movedTo(err)

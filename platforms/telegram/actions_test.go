@@ -327,7 +327,7 @@ func TestDescriptor(t *testing.T) {
 	want := relay.Descriptor{
 		Platform: "telegram", Label: "Telegram", MaxMessageLength: 4096, LenUnit: relay.LenUTF16,
 		MarkdownDialect: "markdown_v2", SupportsEdit: true, SupportsThreads: true, Emoji: "✈️",
-		SupportedOps: []relay.Op{relay.OpSend, relay.OpEdit, relay.OpTyping, relay.OpReact, relay.OpDelete, relay.OpGetChatInfo},
+		SupportedOps: []relay.Op{relay.OpSend, relay.OpEdit, relay.OpTyping, relay.OpReact, relay.OpDelete, relay.OpGetChatInfo, relay.OpSendMedia},
 	}
 	if diff := cmp.Diff(want, platforms.Describe(p)); diff != "" {
 		t.Errorf("descriptor (-want +got):\n%s", diff)

@@ -135,7 +135,7 @@ func (l *letter) Send(ctx context.Context, t *turn.Turn) (relay.MessageID, error
 		params.AddNonEmpty("message_thread_id", pl.thread)
 		params.AddBool("disable_notification", pl.silent)
 		if pl.reply != "" {
-			params["reply_parameters"] = `{"message_id":` + pl.reply + `,"allow_sending_without_reply":true}`
+			params["reply_parameters"] = replyTo(pl.reply)
 		}
 		var m message
 		err := l.p.call(ctx, t, "sendMessage", params, &m)

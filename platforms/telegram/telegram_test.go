@@ -146,10 +146,13 @@ func (h *harness) Received() []platformtest.Received {
 		"sendMessage": relay.OpSend, "editMessageText": relay.OpEdit, "sendChatAction": relay.OpTyping,
 		"setMessageReaction": relay.OpReact, "deleteMessage": relay.OpDelete, "getChat": relay.OpGetChatInfo,
 	}
+	for method := range fileParam {
+		ops[method] = relay.OpSendMedia
+	}
 	var out []platformtest.Received
 	for _, c := range h.fake.carriedOut() {
 		if op, ok := ops[c.method]; ok {
-			out = append(out, platformtest.Received{Op: op, Chat: relay.ChatID(c.params.Get("chat_id")), Text: c.params.Get("text")})
+			out = append(out, platformtest.Received{Op: op, Chat: relay.ChatID(c.params.Get("chat_id")), Text: c.params.Get("text") + c.params.Get("caption")})
 		}
 	}
 	return out
