@@ -100,7 +100,9 @@ func (l *runner) poll(ctx context.Context) error {
 		}
 		l.board.Heard()
 		l.desk.arrived(raws...)
-		raws = l.rest(ctx, raws)
+		if raws = l.rest(ctx, raws); ctx.Err() != nil {
+			break // what is not all there yet comes to the next run
+		}
 		batch, highest := l.reader.batch(raws)
 		batch.Refused = l.desk.say
 		next := l.cursor.past(highest, time.Now())
