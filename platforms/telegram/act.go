@@ -151,9 +151,18 @@ func checkChat(chat relay.ChatID) error {
 // is unknown is not repeated: the Bot API has no keys that would make this harmless. An out that is a *message means that
 // the bot says something.
 func (p *Platform) call(ctx context.Context, t *turn.Turn, method string, params tgbotapi.Params, out any) error {
+	err := p.inChat(ctx, t, params, func(ctx context.Context) error { return p.client.call(ctx, method, params, out) })
+	if m, said := out.(*message); said && err == nil {
+		p.history.spoke(t.Chat, m)
+	}
+	return err
+}
+
+// inChat is call for a method that once calls with params.
+func (p *Platform) inChat(ctx context.Context, t *turn.Turn, params tgbotapi.Params, once func(context.Context) error) error {
 	do := turn.Call{Do: func(ctx context.Context) error {
 		params["chat_id"] = string(t.Chat)
-		return p.client.call(ctx, method, params, out)
+		return once(ctx)
 	}}
 	err := t.Do(ctx, do)
 	to := movedTo(err)
@@ -163,9 +172,6 @@ func (p *Platform) call(ctx context.Context, t *turn.Turn, method string, params
 			return err
 		}
 		err = t.Do(ctx, do)
-	}
-	if m, said := out.(*message); said && err == nil {
-		p.history.spoke(t.Chat, m)
 	}
 	return err
 }

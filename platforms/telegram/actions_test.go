@@ -329,7 +329,7 @@ func TestDescriptor(t *testing.T) {
 		MarkdownDialect: "markdown_v2", SupportsEdit: true, SupportsThreads: true, SupportsContext: true, Emoji: "✈️",
 		SupportedOps: []relay.Op{
 			relay.OpSend, relay.OpEdit, relay.OpTyping, relay.OpReact, relay.OpDelete, relay.OpGetChatInfo,
-			relay.OpThreadCreate, relay.OpThreadRename, relay.OpPrompt,
+			relay.OpThreadCreate, relay.OpThreadRename, relay.OpSendMedia, relay.OpPrompt,
 		},
 	}
 	if diff := cmp.Diff(want, platforms.Describe(p)); diff != "" {

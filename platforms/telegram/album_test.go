@@ -16,8 +16,8 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// picture is an update with one item of an album of Ann's.
-func picture(chat obj, id int64, album, caption string) obj {
+// photoOf is an update with one item of an album of Ann's.
+func photoOf(chat obj, id int64, album, caption string) obj {
 	u := said(chat, id, "")
 	m := u["message"].(obj)
 	delete(m, "text")
@@ -58,26 +58,26 @@ func TestAlbumsAndPastesAreOneEvent(t *testing.T) {
 		takes   time.Duration // until it is handed in
 	}{
 		"an album in one answer": {
-			[]obj{picture(annChat(), 1, "a", ""), picture(annChat(), 2, "a", "Beans"), picture(annChat(), 3, "a", "Peas")},
+			[]obj{photoOf(annChat(), 1, "a", ""), photoOf(annChat(), 2, "a", "Beans"), photoOf(annChat(), 3, "a", "Peas")},
 			[]string{"4001:1 photo Beans\nPeas"}, 3, 500 * time.Millisecond,
 		},
 		"an album in pieces": {
-			[]obj{picture(annChat(), 1, "a", "Beans"), nil, picture(annChat(), 2, "a", ""), nil, picture(annChat(), 3, "a", "")},
+			[]obj{photoOf(annChat(), 1, "a", "Beans"), nil, photoOf(annChat(), 2, "a", ""), nil, photoOf(annChat(), 3, "a", "")},
 			[]string{"4001:1 photo Beans"}, 5, 1500 * time.Millisecond,
 		},
 		"an item that comes too late": {
-			[]obj{picture(annChat(), 1, "a", "Beans"), nil, nil, nil, picture(annChat(), 2, "a", "")},
+			[]obj{photoOf(annChat(), 1, "a", "Beans"), nil, nil, nil, photoOf(annChat(), 2, "a", "")},
 			[]string{"4001:1 photo Beans", "4001:2 photo "}, 5, 500 * time.Millisecond,
 		},
 		"two albums": {
-			[]obj{picture(annChat(), 1, "a", "Beans"), picture(annChat(), 2, "b", "Peas"), picture(groupChat(), 3, "a", "Leek"), picture(annChat(), 4, "a", "")},
+			[]obj{photoOf(annChat(), 1, "a", "Beans"), photoOf(annChat(), 2, "b", "Peas"), photoOf(groupChat(), 3, "a", "Leek"), photoOf(annChat(), 4, "a", "")},
 			[]string{"4001:1 photo Beans", "4001:2 photo Peas", "-1009001:3 photo Leek"}, 3, 500 * time.Millisecond,
 		},
 		"others go on around it": {
-			[]obj{picture(annChat(), 1, "a", "Beans"), said(groupChat(), 2, "hi"), nil, picture(annChat(), 3, "a", "")},
+			[]obj{photoOf(annChat(), 1, "a", "Beans"), said(groupChat(), 2, "hi"), nil, photoOf(annChat(), 3, "a", "")},
 			[]string{"4001:1 photo Beans", "-1009001:2 text hi"}, 4, time.Second,
 		},
-		"one picture":             {[]obj{picture(annChat(), 1, "", "Beans")}, []string{"4001:1 photo Beans"}, 2, 0},
+		"one picture":             {[]obj{photoOf(annChat(), 1, "", "Beans")}, []string{"4001:1 photo Beans"}, 2, 0},
 		"a text":                  {[]obj{said(annChat(), 1, "one"), said(annChat(), 2, "two")}, []string{"4001:1 text one", "4001:2 text two"}, 2, 0},
 		"a text of 3,999 units":   {[]obj{said(annChat(), 1, pasted("a", 3999)), said(annChat(), 2, "two")}, []string{"4001:1 text " + pasted("a", 3999), "4001:2 text two"}, 2, 0},
 		"half as many characters": {[]obj{said(annChat(), 1, pasted("😀", 2000)), said(annChat(), 2, "two")}, []string{"4001:1 text \xf08000 t3"}, 3, 500 * time.Millisecond},
@@ -95,7 +95,7 @@ func TestAlbumsAndPastesAreOneEvent(t *testing.T) {
 		},
 		"a long text alone":     {[]obj{said(annChat(), 1, pasted("a", 4096))}, []string{"4001:1 text a4096"}, 3, 500 * time.Millisecond},
 		"another chat":          {[]obj{said(annChat(), 1, pasted("a", 4096)), said(groupChat(), 2, "two")}, []string{"4001:1 text a4096", "-1009001:2 text two"}, 3, 500 * time.Millisecond},
-		"a picture in between":  {[]obj{said(annChat(), 1, pasted("a", 4096)), picture(annChat(), 2, "", "x"), said(annChat(), 3, "b")}, []string{"4001:1 text a4096", "4001:2 photo x", "4001:3 text b"}, 3, 500 * time.Millisecond},
+		"a picture in between":  {[]obj{said(annChat(), 1, pasted("a", 4096)), photoOf(annChat(), 2, "", "x"), said(annChat(), 3, "b")}, []string{"4001:1 text a4096", "4001:2 photo x", "4001:3 text b"}, 3, 500 * time.Millisecond},
 		"much later":            {[]obj{said(annChat(), 1, pasted("a", 4096)), said(annChat(), 50, "two")}, []string{"4001:1 text a4096", "4001:50 text two"}, 3, 500 * time.Millisecond},
 		"an answer to somebody": {[]obj{said(annChat(), 1, pasted("a", 4096)), replying(said(annChat(), 2, "two"), 9)}, []string{"4001:1 text a4096", "4001:2 text two"}, 3, 500 * time.Millisecond},
 		"an answer in parts":    {[]obj{replying(said(annChat(), 1, pasted("a", 4096)), 9), replying(said(annChat(), 2, "two"), 9)}, []string{"4001:1 text a4096 t3"}, 3, 500 * time.Millisecond},
@@ -166,7 +166,7 @@ func TestNothingOfAnAlbumIsConfirmedEarly(t *testing.T) {
 		synctest.Wait()
 		n, start := len(f.offsets()), time.Now()
 		for i := range 20 { // one that does not end
-			f.push(picture(annChat(), int64(10+i), "a", fmt.Sprint(i)))
+			f.push(photoOf(annChat(), int64(10+i), "a", fmt.Sprint(i)))
 			time.Sleep(300 * time.Millisecond)
 			synctest.Wait()
 			if len(inb.events()) == 2 && time.Since(start) < 2*time.Second {
@@ -201,8 +201,8 @@ func TestAnAlbumAndTrouble(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, f *fakeAPI, p *Platform, _ *platformtest.Log) {
-				f.push(picture(annChat(), 1, "a", "one"))
-				f.push(picture(annChat(), 2, "a", "two"))
+				f.push(photoOf(annChat(), 1, "a", "one"))
+				f.push(photoOf(annChat(), 2, "a", "two"))
 				f.fail("getUpdates", faults...)
 				inb := newInbox()
 				stop, _ := running(t, p, inb)
@@ -233,7 +233,7 @@ func TestAnAlbumAcrossFullAnswers(t *testing.T) {
 			for i := range 120 {
 				u := said(groupChat(), int64(i+1), "x")
 				if i >= from && i < from+10 {
-					u = picture(annChat(), int64(i+1), "a", "")
+					u = photoOf(annChat(), int64(i+1), "a", "")
 				}
 				f.push(u)
 			}
@@ -259,13 +259,13 @@ func TestStopWhileAnAlbumComes(t *testing.T) {
 	bubble(t, func(t *testing.T, f *fakeAPI, p *Platform, _ *platformtest.Log) {
 		inb := newInbox()
 		stop, _ := running(t, p, inb)
-		f.push(picture(annChat(), 1, "a", "one"))
+		f.push(photoOf(annChat(), 1, "a", "one"))
 		time.Sleep(200 * time.Millisecond)
 		start := time.Now()
 		if err := stop(); err != nil || time.Since(start) > 0 || len(inb.events()) > 0 {
 			t.Errorf("Run = %v after %v, events %q", err, time.Since(start), inb.texts())
 		}
-		f.push(picture(annChat(), 2, "a", "two"))
+		f.push(photoOf(annChat(), 2, "a", "two"))
 		running(t, openAt(t, platforms.Options{Transport: f}), inb)
 		time.Sleep(time.Second)
 		synctest.Wait()
@@ -327,7 +327,7 @@ func BenchmarkAlbumOfTen(b *testing.B) {
 	r := newReader(relay.Bot{Platform: Name, ID: "700100"}, testMe, false, discard())
 	var raws []json.RawMessage
 	for i := range 10 {
-		u := picture(annChat(), int64(i+1), "a", "")
+		u := photoOf(annChat(), int64(i+1), "a", "")
 		u["update_id"] = i + 1
 		raw, _ := json.Marshal(u)
 		raws = append(raws, raw)

@@ -48,7 +48,8 @@ type fault struct {
 type fakeCall struct {
 	method string
 	params url.Values
-	failed bool // not carried out
+	failed bool      // not carried out
+	file   *fakeFile // that came with it
 }
 
 // fakeAPI is a Bot API server for one bot. It keeps updates until they are confirmed, lets a new
@@ -67,6 +68,7 @@ type fakeAPI struct {
 	changed   chan struct{} // closed and replaced on any change
 	drops     int           // numbers calls of drop
 	topics    map[string]string
+	files     map[string]http.HandlerFunc
 }
 
 func newFake() *fakeAPI {
@@ -74,6 +76,7 @@ func newFake() *fakeAPI {
 		nextID: 1000, messageID: 500,
 		faults:  map[string][]fault{},
 		answers: map[string]func(url.Values) any{},
+		files:   map[string]http.HandlerFunc{},
 		changed: make(chan struct{}),
 	}
 }
@@ -194,11 +197,11 @@ func (f *fakeAPI) carriedOut() []fakeCall {
 
 // ServeHTTP implements http.Handler, below any path prefix.
 func (f *fakeAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	body, err := io.ReadAll(r.Body)
-	if err != nil {
+	if strings.Contains(r.URL.Path, "/file/bot") {
+		f.serveFile(w, r)
 		return
 	}
-	params, err := url.ParseQuery(string(body))
+	params, file, err := readCall(r)
 	if err != nil {
 		reply(w, fault{code: 400, description: "Bad Request: " + err.Error()})
 		return
@@ -220,7 +223,7 @@ func (f *fakeAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		script, fails = fault{code: 401, description: "Unauthorized"}, true
 	}
 	number := len(f.calls)
-	f.calls = append(f.calls, fakeCall{method, params, fails})
+	f.calls = append(f.calls, fakeCall{method, params, fails, file})
 	answer := f.answers[method]
 	f.changedLocked()
 	f.mu.Unlock()
@@ -241,6 +244,8 @@ func (f *fakeAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		result = f.getUpdates(r.Context(), params)
 	case answer != nil:
 		result = answer(params)
+	case fileParam[method] != "":
+		result = f.uploaded(method, params, file)
 	default:
 		result = f.result(method, params)
 	}
@@ -370,6 +375,8 @@ func (f *fakeAPI) result(method string, params url.Values) any {
 		return f.talk(method, params)
 	case "sendChatAction", "setMessageReaction", "deleteMessage":
 		return true
+	case "getFile":
+		return f.getFile(params)
 	case "setWebhook", "deleteWebhook", "getWebhookInfo":
 		return f.webhook(method, params)
 	}

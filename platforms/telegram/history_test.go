@@ -47,7 +47,7 @@ func TestHistory(t *testing.T) {
 		}
 		f.push(in(77, said(groupChat(), 14, "in the topic")))
 		f.push(said(annChat(), 15, "elsewhere"))
-		f.push(picture(groupChat(), 16, "", ""))
+		f.push(photoOf(groupChat(), 16, "", ""))
 		look("since the start", "", "20", 30, false, "l0", "l1", "l2", "[Photo]")
 		look("before one of them", "", "12", 30, false, "l0", "l1")
 		look("the newest two", "", "20", 2, true, "l2", "[Photo]")

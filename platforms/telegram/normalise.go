@@ -31,10 +31,10 @@ type reading struct {
 	event  *relay.Event
 	moves  []platforms.Move
 	roster []platforms.RosterChange
+	own    int      // so many of the event's attachments are the message's own; the others are what it answers
 	topic  topicKey // whose name topicNamed became known; zero: none's
 	named  string
 	post   *message // what event is, if that is a new message
-	own    int      // so many of event's attachments are its own
 }
 
 // normaliser turns updates into events. Its method is a pure function of its fields and the update.
@@ -103,16 +103,13 @@ func (n normaliser) message(m *message, edit string) (reading, error) {
 	ev.ID = eventID(ev.Source.ChatID, ev.MessageID)
 	ev.Source.MessageID = ev.MessageID
 
-	entities := m.Entities
-	if m.Text == "" {
-		entities = m.CaptionEntities
-	}
-	a := addressed(m.body(), entities, n.me, ev.Source.ChatType == relay.ChatDM)
+	a := addressed(m.body(), m.entities(), n.me, ev.Source.ChatType == relay.ChatDM)
 	ev.Text = withoutMention(text, n.me)
 	if kind == relay.TypeText && (a.command || strings.HasPrefix(ev.Text, "/")) {
 		ev.Type = relay.TypeCommand
 	}
 	n.reply(m, &ev)
+	ev.Attachments, o.own = attachments(m)
 	ev.Traits.OtherCommand = a.otherCommand
 	ev.Traits.Addressed = a.me || ev.ReplyTo != nil && ev.ReplyTo.IsOwn
 	o.event = &ev
@@ -238,7 +235,23 @@ func (n normaliser) reply(m *message, ev *relay.Event) {
 func (m *message) implicitReply() bool { return m.ReplyTo != nil && m.ReplyTo.TopicCreated != nil }
 
 // body is what a person wrote: the text, or the caption of a file.
-func (m *message) body() string { return cmp.Or(m.Text, m.Caption) }
+func (m *message) body() string {
+	if m.Text == "" && m.Caption == "" && m.Rich != nil {
+		return m.Rich.text
+	}
+	return cmp.Or(m.Text, m.Caption)
+}
+
+// entities are those of body.
+func (m *message) entities() []tgbotapi.MessageEntity {
+	switch {
+	case m.Text != "":
+		return m.Entities
+	case m.Caption != "" || m.Rich == nil:
+		return m.CaptionEntities
+	}
+	return m.Rich.entities
+}
 
 func (c chat) kind() relay.ChatType {
 	switch c.Type {

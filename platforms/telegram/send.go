@@ -140,7 +140,7 @@ func (l *letter) Send(ctx context.Context, t *turn.Turn) (relay.MessageID, error
 			params.AddNonEmpty("reply_markup", l.buttons)
 		}
 		if pl.reply != "" {
-			params["reply_parameters"] = `{"message_id":` + pl.reply + `,"allow_sending_without_reply":true}`
+			params["reply_parameters"] = replyTo(pl.reply)
 		}
 		var m message
 		err := l.p.call(ctx, t, "sendMessage", params, &m)

@@ -16,7 +16,8 @@
 //  3. The state is Connected only while the newest getUpdates was answered, or Telegram's newest word of the web
 //     hook is that it is ours.
 //  4. Every error of the API is a call.Fault, free of the token.
-//  5. An action whose request may have left is never repeated.
+//  5. An action whose request may have left is never repeated. A file's has once its last byte was taken.
+//  6. The address of a file holds the token: no error, log line or redirect has it.
 package telegram
 
 import (
@@ -48,6 +49,7 @@ const (
 	keyRetryWait     = "retry_wait"
 	keyRetryMax      = "retry_max"
 	keyConflictWait  = "conflict_wait"
+	keyFilesDir      = "files_dir"
 )
 
 // Kind is Telegram, for the list of networks in the binary.
@@ -83,6 +85,10 @@ var keys = []platforms.Key{
 		"the first pause after a failed request for updates; doubles with each further failure"),
 	platforms.DurationKey(keyRetryMax, "1m", "the longest pause after a failed request for updates"),
 	platforms.DurationKey(keyConflictWait, "30s", "the pause while another program polls this bot, or a web hook is set for it"),
+	{
+		Name: keyFilesDir, Path: true, Check: func(string) error { return nil },
+		Help: "the folder in which a Bot API server on this machine (--local) keeps files; nothing else is read there",
+	},
 }
 
 // What a Telegram bot can do.
@@ -106,6 +112,8 @@ var (
 	_ platforms.DeepLinker     = (*Platform)(nil)
 	_ platforms.MessageEventer = (*Platform)(nil)
 	_ platforms.Hook           = (*Platform)(nil)
+	_ platforms.MediaSender    = (*Platform)(nil)
+	_ platforms.MediaFetcher   = (*Platform)(nil)
 )
 
 // Platform is one Telegram bot.

@@ -148,6 +148,9 @@ func (h *harness) Received() []platformtest.Received {
 		"setMessageReaction": relay.OpReact, "deleteMessage": relay.OpDelete, "getChat": relay.OpGetChatInfo,
 		"createForumTopic": relay.OpThreadCreate, "editForumTopic": relay.OpThreadRename, "sendMessageDraft": relay.OpDraft,
 	}
+	for method := range fileParam {
+		ops[method] = relay.OpSendMedia
+	}
 	var out []platformtest.Received
 	for _, c := range h.fake.carriedOut() {
 		op, ok := ops[c.method]
@@ -155,7 +158,7 @@ func (h *harness) Received() []platformtest.Received {
 			op = relay.OpPrompt
 		}
 		if ok {
-			out = append(out, platformtest.Received{Op: op, Chat: relay.ChatID(c.params.Get("chat_id")), Text: c.params.Get("text")})
+			out = append(out, platformtest.Received{Op: op, Chat: relay.ChatID(c.params.Get("chat_id")), Text: c.params.Get("text") + c.params.Get("caption")})
 		}
 	}
 	return out

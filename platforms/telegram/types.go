@@ -40,14 +40,9 @@ type message struct {
 	Caption         string                   `json:"caption"`
 	CaptionEntities []tgbotapi.MessageEntity `json:"caption_entities"`
 
-	Sticker   *sticker           `json:"sticker"`
-	Photo     []present          `json:"photo"`
-	Video     *present           `json:"video"`
-	VideoNote *present           `json:"video_note"`
-	Animation *present           `json:"animation"`
-	Audio     *present           `json:"audio"`
-	Voice     *present           `json:"voice"`
-	Document  *present           `json:"document"`
+	Rich *richMessage `json:"rich_message"`
+
+	files
 	Story     *present           `json:"story"`
 	PaidMedia *present           `json:"paid_media"`
 	Location  *tgbotapi.Location `json:"location"`
@@ -83,6 +78,7 @@ type textQuote struct {
 
 // externalReply is a reply to a message of another chat or topic.
 type externalReply struct {
+	files
 	Origin struct {
 		SenderUser     *tgbotapi.User `json:"sender_user"`
 		SenderUserName string         `json:"sender_user_name"`
@@ -104,10 +100,6 @@ type member struct {
 
 // present is an object of which only the presence matters here.
 type present struct{}
-
-type sticker struct {
-	Emoji string `json:"emoji"`
-}
 
 type poll struct {
 	Question string `json:"question"`
