@@ -67,6 +67,7 @@ type fakeAPI struct {
 	pollers   int           // numbers getUpdates calls; the newest one is the valid one
 	changed   chan struct{} // closed and replaced on any change
 	drops     int           // numbers calls of drop
+	topics    map[string]string
 	files     map[string]http.HandlerFunc
 }
 
@@ -370,6 +371,8 @@ func (f *fakeAPI) result(method string, params url.Values) any {
 			return obj{"status": "left", "user": obj{"id": id, "is_bot": false, "first_name": "Bob"}}
 		}
 		return obj{"status": "administrator", "user": obj{"id": id, "is_bot": false, "first_name": "Ann"}}
+	case "createForumTopic", "editForumTopic", "sendMessageDraft", "editMessageReplyMarkup", "answerCallbackQuery":
+		return f.talk(method, params)
 	case "sendChatAction", "setMessageReaction", "deleteMessage":
 		return true
 	case "getFile":
@@ -391,6 +394,9 @@ func (f *fakeAPI) written(params url.Values, id int64) any {
 		return fault{code: 400, description: "Bad Request: message text is empty"}
 	case len(utf16.Encode([]rune(text))) > 4096:
 		return fault{code: 400, description: "Bad Request: message is too long"}
+	}
+	if bad := checkMarkup(params); bad != nil {
+		return bad
 	}
 	if id == 0 {
 		f.mu.Lock()

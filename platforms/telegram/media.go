@@ -137,6 +137,7 @@ func (m *parcel) Send(ctx context.Context, t *turn.Turn) (relay.MessageID, error
 			if m.sent = true; m.captioned() {
 				m.next()
 			}
+			m.p.history.spoke(t.Chat, &posted)
 			if posted.ID != 0 {
 				m.id = messageID(posted.ID)
 			}

@@ -43,6 +43,7 @@ const Name relay.PlatformID = "telegram"
 const (
 	keyUpdates       = "updates"
 	keyEdits         = "edits"
+	keyDrafts        = "drafts"
 	keyPollTimeout   = "poll_timeout"
 	keyAnswerTimeout = "answer_timeout"
 	keyRetryWait     = "retry_wait"
@@ -71,6 +72,10 @@ var keys = []platforms.Key{
 		Help: `a person's edit of an old message: "drop" it, or hand it in "as_new" message`,
 	},
 	{
+		Name: keyDrafts, Default: "false", Check: platforms.OneOf("true", "false"),
+		Help: `whether answers in the making are shown in private chats ("true" or "false"); some clients flicker`,
+	},
+	{
 		Name: keyPollTimeout, Default: "50s", Check: checkPollTimeout,
 		Help: "how long Telegram may hold a request for updates open: whole seconds, 1s to 50s",
 	},
@@ -95,6 +100,11 @@ var (
 	_ platforms.Deleter        = (*Platform)(nil)
 	_ platforms.ChatInformer   = (*Platform)(nil)
 	_ platforms.Limited        = (*Platform)(nil)
+	_ platforms.ThreadCreator  = (*Platform)(nil)
+	_ platforms.ThreadRenamer  = (*Platform)(nil)
+	_ platforms.Prompter       = (*Platform)(nil)
+	_ platforms.Drafter        = (*Platform)(nil)
+	_ platforms.Historian      = (*Platform)(nil)
 	_ platforms.Roster         = (*Platform)(nil)
 	_ platforms.Manager        = (*Platform)(nil)
 	_ platforms.Locator        = (*Platform)(nil)
@@ -109,13 +119,16 @@ var (
 // Platform is one Telegram bot.
 type Platform struct {
 	// Set once, by open.
-	bot    relay.Bot
-	base   string // of the API, as configured
-	opts   platforms.Settings
-	log    *slog.Logger
-	client *client
-	turns  *turn.Turns
-	board  *board.Board
+	bot     relay.Bot
+	base    string // of the API, as configured
+	opts    platforms.Settings
+	log     *slog.Logger
+	client  *client
+	turns   *turn.Turns
+	board   *board.Board
+	desk    *desk
+	topics  *topics
+	history *history
 	// hookURL is where Telegram posts updates, or did before the bot polled; empty: there is no such address.
 	hookURL   string
 	hooked    *hooked       // nil: the bot polls
@@ -145,7 +158,10 @@ func open(o platforms.Options) (*Platform, error) {
 		turns:     turn.New(rates, explained, checkChat),
 		board:     board.New(""),
 		lookEvery: lookEvery,
+		topics:    newTopics(),
+		history:   newHistory(),
 	}
+	p.desk = newDesk(p.client, o.Log)
 	if o.PublicURL != "" {
 		p.hookURL = o.PublicURL + platforms.HookPath(p.bot)
 	}

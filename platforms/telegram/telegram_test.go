@@ -5,6 +5,7 @@ import (
 	"maps"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -145,13 +146,18 @@ func (h *harness) Received() []platformtest.Received {
 	ops := map[string]relay.Op{
 		"sendMessage": relay.OpSend, "editMessageText": relay.OpEdit, "sendChatAction": relay.OpTyping,
 		"setMessageReaction": relay.OpReact, "deleteMessage": relay.OpDelete, "getChat": relay.OpGetChatInfo,
+		"createForumTopic": relay.OpThreadCreate, "editForumTopic": relay.OpThreadRename, "sendMessageDraft": relay.OpDraft,
 	}
 	for method := range fileParam {
 		ops[method] = relay.OpSendMedia
 	}
 	var out []platformtest.Received
 	for _, c := range h.fake.carriedOut() {
-		if op, ok := ops[c.method]; ok {
+		op, ok := ops[c.method]
+		if op == relay.OpSend && strings.Contains(c.params.Get("reply_markup"), payloadMark) {
+			op = relay.OpPrompt
+		}
+		if ok {
 			out = append(out, platformtest.Received{Op: op, Chat: relay.ChatID(c.params.Get("chat_id")), Text: c.params.Get("text") + c.params.Get("caption")})
 		}
 	}

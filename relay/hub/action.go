@@ -79,10 +79,10 @@ func (a *action) Do(ctx context.Context, pick session.Pick) (relay.Result, error
 	return res, nil
 }
 
-// waits reports whether a waits for its chat's rate limit. Typing and reactions are of no use later.
+// waits reports whether a waits for its chat's rate limit. Typing, reactions and drafts are of no use later.
 func waits(a relay.Action) bool {
 	switch a.(type) {
-	case relay.Typing, relay.React:
+	case relay.Typing, relay.React, relay.Draft:
 		return false
 	}
 	return true
@@ -94,7 +94,7 @@ func (a *action) do(ctx context.Context, r relay.Request) (_ relay.Result, err e
 	switch act := r.Action.(type) {
 	case relay.FollowUp:
 		return a.seat.followUp(ctx, act)
-	case relay.Edit, relay.Typing: // it may be a newer one, about the same
+	case relay.Edit, relay.Typing, relay.Draft: // it may be a newer one, about the same
 		t.action = act.Aimed(t.action.Target())
 	}
 	if a.seat.revoked.Load() || time.Since(a.at) > allowedFor {
@@ -128,6 +128,14 @@ func (s *seat) carryOut(ctx context.Context, t target) (relay.Result, error) {
 			h.noteDone(ctx, i, p, a, a.Chat, res, err)
 			return res, err
 		}
+	}
+	if a, ok := t.action.(relay.ThreadRename); ok && a.OnlyIfConnectorCreated {
+		made, err := h.madeTopic(ctx, p, a)
+		if err != nil {
+			return relay.Result{}, internal(err)
+		}
+		a.Made = made
+		t.action = a
 	}
 	res, err := platforms.Do(ctx, p, t.action)
 	h.noteDone(ctx, i, p, t.action, cmp.Or(res.MovedTo, t.action.Target()), res, err)
