@@ -121,7 +121,7 @@ func (f *files) get(ctx context.Context, address string) (io.ReadCloser, error) 
 		_ = resp.Body.Close()
 		return nil, err
 	}
-	return fileBody{resp.Body}, nil
+	return &fileBody{resp.Body, maxFile}, nil
 }
 
 // withoutURL is the error of a request, without its address.
@@ -152,11 +152,17 @@ func judge(resp *http.Response) error {
 	}
 }
 
-// fileBody is a file as it comes; its errors hold no address.
-type fileBody struct{ io.ReadCloser }
+// fileBody is a file as it comes, also one whose length nobody told. Its errors hold no address.
+type fileBody struct {
+	io.ReadCloser
+	left int64 // bytes that it may still have
+}
 
-func (b fileBody) Read(to []byte) (int, error) {
+func (b *fileBody) Read(to []byte) (int, error) {
 	n, err := b.ReadCloser.Read(to)
+	if b.left -= int64(n); b.left < 0 {
+		return 0, tooLargeFile()
+	}
 	if err != nil && err != io.EOF {
 		err = withoutURL(err)
 	}

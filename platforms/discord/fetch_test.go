@@ -127,9 +127,13 @@ func TestFetchMedia(t *testing.T) {
 		"too large by its message":   {size: 25<<20 + 1, state: relay.MediaTooLarge, why: whyTooLarge},
 		"just not too large":         {size: 25 << 20, files: map[string]func() (*http.Response, error){oldURL: holds("cobalt", 25<<20)}, content: "cobalt", asked: []string{oldURL}},
 		"too large by its length":    {files: map[string]func() (*http.Response, error){oldURL: holds("c", 25<<20+1)}, state: relay.MediaTooLarge, why: whyTooLarge, asked: []string{oldURL}},
-		"the server is broken":       {files: map[string]func() (*http.Response, error){oldURL: status(502)}, failed: true, asked: []string{oldURL}},
-		"and busy":                   {files: map[string]func() (*http.Response, error){oldURL: status(429)}, failed: true, asked: []string{oldURL}},
-		"or wants something else":    {files: map[string]func() (*http.Response, error){oldURL: status(415)}, state: relay.MediaGone, why: whyGone, asked: []string{oldURL}},
+		"too large when it is read": {
+			files: map[string]func() (*http.Response, error){oldURL: holds(strings.Repeat("c", 25<<20+1), -1)},
+			state: relay.MediaTooLarge, why: whyTooLarge, asked: []string{oldURL},
+		},
+		"the server is broken":    {files: map[string]func() (*http.Response, error){oldURL: status(502)}, failed: true, asked: []string{oldURL}},
+		"and busy":                {files: map[string]func() (*http.Response, error){oldURL: status(429)}, failed: true, asked: []string{oldURL}},
+		"or wants something else": {files: map[string]func() (*http.Response, error){oldURL: status(415)}, state: relay.MediaGone, why: whyGone, asked: []string{oldURL}},
 		"no connection": {
 			files:  map[string]func() (*http.Response, error){oldURL: func() (*http.Response, error) { return nil, errors.New("connection refused") }},
 			failed: true, asked: []string{oldURL},

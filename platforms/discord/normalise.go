@@ -216,7 +216,7 @@ func content(m *messageData, text string, files []relay.Attachment) (relay.Messa
 // unseen names the stickers of m that are no files.
 func unseen(m *messageData) (lines []string) {
 	for _, s := range m.Stickers {
-		if s.FormatType == discordgo.StickerFormatTypeLottie {
+		if (normaliser{}).stickerFile(s) == "" {
 			lines = append(lines, "[Sticker: "+s.Name+"]")
 		}
 	}
