@@ -43,7 +43,7 @@ func cdnKey() platforms.Key {
 
 // Whys of a platforms.MediaError.
 const (
-	whyTooLarge = "larger than the 25 MB that are fetched"
+	whyTooLarge = "larger than the 25 MiB kept here"
 	whyGone     = "no longer at Discord"
 )
 
