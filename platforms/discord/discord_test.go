@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"maps"
 	"net/http"
 	"strings"
@@ -229,7 +228,15 @@ func (h *harness) Logged() string { return h.log.String() }
 // rest carries out what bots do.
 func (h *harness) rest(w http.ResponseWriter, r *http.Request) bool {
 	part := strings.Split(strings.Trim(strings.TrimPrefix(r.URL.Path, "/api/v10"), "/"), "/")
-	raw, _ := io.ReadAll(r.Body)
+	raw, file, err := readBody(r.Header, r.ContentLength, r.Body)
+	if err != nil {
+		reply(w, http.StatusBadRequest, obj{"code": 50035, "message": err.Error()})
+		return true
+	}
+	op := relay.OpSend
+	if file != nil {
+		op = relay.OpSendMedia
+	}
 	var body struct {
 		Content string `json:"content"`
 		Name    string `json:"name"`
@@ -264,7 +271,7 @@ func (h *harness) rest(w http.ResponseWriter, r *http.Request) bool {
 			h.cutNonce = nonce
 		}
 		h.cutNext = false
-		h.received = append(h.received, platformtest.Received{Op: relay.OpSend, Chat: relay.ChatID(id), Text: body.Content})
+		h.received = append(h.received, platformtest.Received{Op: op, Chat: relay.ChatID(id), Text: body.Content})
 		h.mu.Unlock()
 		message := h.fake.write(id, botAuthor(), body.Content)
 		if cut {

@@ -159,6 +159,7 @@ func (n normaliser) command(i *interaction, ev *relay.Event) error {
 		}
 	}
 	ev.Type, ev.Text = relay.TypeCommand, strings.Join(words, " ")
+	ev.Attachments = n.filesWith(&d, i.Channel)
 	return nil
 }
 

@@ -92,7 +92,10 @@ func actions(src relay.Source) []relay.Action {
 		relay.React{Chat: c, Emoji: "👍", Meta: m},
 		relay.Delete{Chat: c, Meta: m},
 		relay.GetChatInfo{Chat: c, Meta: m},
-		relay.SendMedia{Chat: c, Kind: "image", SourceURL: "https://example.org/cat.png", Meta: m},
+		relay.SendMedia{Chat: c, Kind: "document", SourceURL: "https://example.org/cat.txt", Meta: m, File: relay.File{
+			FileFacts: relay.FileFacts{Format: relay.FormatOther, Mime: "text/plain", Ext: ".txt", Kind: relay.TypeDocument, Size: 3},
+			Content:   strings.NewReader("cat"), Name: "cat.txt",
+		}},
 		relay.Prompt{Chat: c, Content: "go on?", Kind: "choice", PromptID: "p1", Options: []relay.PromptOption{{ID: "y", Label: "yes"}}, Meta: m},
 		relay.ThreadCreate{Chat: c, Name: "topic", Meta: m},
 		relay.ThreadRename{Chat: c, Thread: src.ThreadID, Name: "topic", Meta: m},
