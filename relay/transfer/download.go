@@ -8,6 +8,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/count"
@@ -15,8 +16,13 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/media"
 )
 
-// piece is how much of a file is sent at a time, in bytes: within readSilence something of it must have left.
-const piece = 256 << 10
+// A file is sent in pieces. Every lookEvery it is seen whether something of one has left. Over TLS, which is broken by a
+// write that left in part, all of a piece leaves within readSilence.
+const (
+	piece     = 256 << 10 // bytes
+	tlsPiece  = 16 << 10  // bytes
+	lookEvery = 5 * time.Second
+)
 
 // download answers with a file.
 func (t *Transfers) download(c *call) {
@@ -56,18 +62,32 @@ func (c *call) send(f relay.File) error {
 	h.Set("Content-Disposition", filename.Disposition(f.Name))
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Cache-Control", "no-store")
-	src, ok := f.Content.(io.Reader) // a file of the disk: the kernel can send it
+	_ = c.conn.SetWriteDeadline(c.soon(readSilence)) // a connection without deadlines is a test's
+	c.w.WriteHeader(http.StatusOK)
+	if err := c.conn.Flush(); err != nil {
+		return fmt.Errorf("send a file: %w", err)
+	}
+	src, ok := f.Content.(io.ReadSeeker) // a file of the disk: the kernel can send it
 	if !ok {
 		src = io.NewSectionReader(f.Content, 0, f.Size)
 	}
-	for left := f.Size; left > 0; {
-		_ = c.conn.SetWriteDeadline(c.soon(readSilence)) // a connection without deadlines is a test's
-		n, err := io.CopyN(c.w, src, min(left, piece))
-		left -= n
-		if errors.Is(err, os.ErrDeadlineExceeded) && n > 0 { // slow, but not silent
-			continue
+	size, look := int64(piece), lookEvery
+	if c.TLS != nil {
+		size, look = tlsPiece, readSilence
+	}
+	moved := time.Now()
+	for at := int64(0); at < f.Size; {
+		if _, err := src.Seek(at, io.SeekStart); err != nil {
+			return fmt.Errorf("send a file: %w", err)
 		}
-		if err != nil {
+		_ = c.conn.SetWriteDeadline(c.soon(look))
+		n, err := io.CopyN(c.w, src, min(f.Size-at, size))
+		at += n
+		if n > 0 {
+			moved = time.Now()
+		}
+		waits := errors.Is(err, os.ErrDeadlineExceeded) && time.Since(moved) < readSilence && time.Now().Before(c.end)
+		if err != nil && (!waits || c.TLS != nil || c.Context().Err() != nil) {
 			return fmt.Errorf("send a file: %w", err)
 		}
 	}
