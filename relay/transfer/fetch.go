@@ -121,7 +121,7 @@ func notFetched(err error) error {
 		}
 	}
 	if errors.Is(err, guard.ErrBlocked) {
-		return refused(blockedWords(err), guard.ErrBlocked)
+		return refused("its address is not open to gateways", blocked(err))
 	}
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
 		return refused("it did not come within "+fetchTime.String(), nil)
@@ -129,12 +129,13 @@ func notFetched(err error) error {
 	return refused("no answer", nil)
 }
 
-// blockedWords are the guard's, without what package http put around them.
-func blockedWords(err error) string {
-	for inner := err; inner != nil; inner = errors.Unwrap(inner) {
-		if next := errors.Unwrap(inner); next == nil || !errors.Is(next, guard.ErrBlocked) {
-			return inner.Error()
+// blocked is the guard's error, without what package http put around it.
+func blocked(err error) error {
+	for {
+		inner := errors.Unwrap(err)
+		if inner == nil {
+			return err
 		}
+		err = inner
 	}
-	return guard.ErrBlocked.Error()
 }
