@@ -61,6 +61,8 @@ var mayImport = map[string]string{
 	"relay/limit":       "",
 	"relay/door":        "relay/limit",
 	"relay/guard":       "",
+	"relay/media":       "",
+	"relay/transfer":    "relay relay/count relay/door relay/filename relay/guard relay/limit relay/media relay/sniff relay/token",
 	"relay/passthrough": "relay relay/count relay/door relay/limit platforms", // finds bots by their paths; knows no network
 	"relay/wake":        "relay relay/guard relay/count store",
 	"relay/identity":    "relay store store/files", // keys in a file

@@ -57,6 +57,12 @@ var (
 	TooManyConnections = counter("too_many_connections")
 	TooManySilent      = counter("too_many_silent")
 
+	MediaServed   = counter("media_served")   // files that gateways downloaded
+	MediaUploaded = counter("media_uploaded") // files that gateways uploaded
+	MediaSourced  = counter("media_sourced")  // files that were fetched from elsewhere to be sent
+	MediaBlocked  = counter("media_blocked")  // those that the guard did not let us ask for
+	MediaBusy     = counter("media_busy")     // transfers refused because too many ran
+
 	SessionBadFrame     = counter("session_bad_frame")     // a line that is no frame; skipped
 	SessionUnknownFrame = counter("session_unknown_frame") // a frame type of another age; skipped
 	SessionBadAck       = counter("session_bad_ack")       // an acknowledgement of an id we never mint
