@@ -97,6 +97,7 @@ type Platform struct {
 
 	callbacks *callbacks
 	holding   *holding
+	asides    chan aside // capacity maxWhispers
 
 	cutting sync.Mutex // held while a long text becomes a letter
 }
@@ -138,6 +139,7 @@ func open(o platforms.Options) (*Platform, error) {
 		memory:    newMemory(),
 		callbacks: newCallbacks(),
 		holding:   newHolding(),
+		asides:    make(chan aside, maxWhispers),
 	}
 	p.reader.passthrough = p.opts[keyInteractions] == interactionsPassthrough
 	p.commands = commands.New(p.rest, p, p.log, p.opts.Duration(keyCommandWait))
