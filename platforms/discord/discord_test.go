@@ -242,6 +242,7 @@ func (h *harness) rest(w http.ResponseWriter, r *http.Request) bool {
 		Name    string `json:"name"`
 		Nonce   any    `json:"nonce"`
 		Enforce bool   `json:"enforce_nonce"`
+		Buttons []any  `json:"components"`
 	}
 	_ = json.Unmarshal(raw, &body)
 	if part[0] == "guilds" && len(part) == 4 && part[2] == "members" {
@@ -271,6 +272,9 @@ func (h *harness) rest(w http.ResponseWriter, r *http.Request) bool {
 			h.cutNonce = nonce
 		}
 		h.cutNext = false
+		if len(body.Buttons) > 0 {
+			op = relay.OpPrompt
+		}
 		h.received = append(h.received, platformtest.Received{Op: op, Chat: relay.ChatID(id), Text: body.Content})
 		h.mu.Unlock()
 		message := h.fake.write(id, botAuthor(), body.Content)

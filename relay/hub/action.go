@@ -113,6 +113,9 @@ func (a *action) do(ctx context.Context, r relay.Request) (_ relay.Result, err e
 		m.File = a.file
 		t.action = m
 	}
+	if p, ok := t.action.(relay.Prompt); ok {
+		return a.seat.ask(ctx, t, p)
+	}
 	return a.seat.carryOut(ctx, t)
 }
 
