@@ -90,6 +90,10 @@ type (
 		// FetchMedia opens the file of an attachment. An error that is no *MediaError is worth trying again.
 		FetchMedia(ctx context.Context, a relay.Attachment) (io.ReadCloser, error)
 	}
+	// PublicMedia is a network whose pictures have an address that anybody can load for a while.
+	PublicMedia interface {
+		PublicURL(a relay.Attachment) (url string, ok bool) // of pictures only; never logged
+	}
 	// Historian knows what was said in a chat.
 	Historian interface {
 		// History are the newest n lines before ev in its chat and thread and after the bot's own last message there,
