@@ -88,7 +88,7 @@ func newCore(cfg *config.Config, db *store.DB, v *vault.Vault, bots []platforms.
 	}
 	failures := new(limit.Failures)
 	c.server = server.New(c.hub, auth, server.Options{
-		Log: log, TrustedProxies: cfg.TrustedProxies, Failures: failures,
+		Log: log, TrustedProxies: cfg.TrustedProxies, PublicURL: cfg.PublicURL, Failures: failures,
 		TLS: certificates, Mounts: append(c.hooks.Mounts(),
 			api.New(c.service, auth, callers, api.Options{Log: log, Failures: failures}).Mounts()...),
 	})

@@ -57,7 +57,7 @@ var mayImport = map[string]string{
 	"relay/token":              "relay store store/audit store/reseal",
 	"relay/delivery":           "relay store",
 	"relay/session":            "relay relay/wire relay/count",
-	"relay/hub": "relay relay/wire relay/gate relay/count relay/bus relay/delivery relay/link relay/session relay/sessionkey" +
+	"relay/hub": "relay relay/wire relay/gate relay/count relay/bus relay/delivery relay/link relay/present relay/session relay/sessionkey" +
 		" platforms store store/capability store/prompt",
 	"relay/limit":       "",
 	"relay/door":        "relay/limit",

@@ -47,6 +47,9 @@ func (a *action) Allow(ctx context.Context) (err error) {
 	if requestOfNow(a.request) {
 		a.seat.isNewer(ctx)
 	}
+	if ofFetchers(a.request.Action) {
+		a.seat.fetcher(ctx)
+	}
 	if _, ok := a.request.Action.(relay.FollowUp); ok {
 		return nil
 	}
@@ -55,8 +58,16 @@ func (a *action) Allow(ctx context.Context) (err error) {
 	if err != nil {
 		return a.seat.failed(a.request.Action, err)
 	}
+	at := relay.Chat{Bot: a.target.bot.Bot(), ID: a.target.action.Target()}
+	if _, ok := a.target.action.(relay.Send); ok {
+		a.seat.wrote(ctx, at)
+	}
+	a.seat.keepProfile(ctx, at, a.target.action)
 	return nil
 }
+
+// Unknown implements session.Handler.
+func (s *seat) Unknown(ctx context.Context) { s.fetcher(ctx) }
 
 // Do implements session.Action.
 func (a *action) Do(ctx context.Context, pick session.Pick) (relay.Result, error) {
