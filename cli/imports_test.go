@@ -59,7 +59,7 @@ var mayImport = map[string]string{
 	"relay/session":            "relay relay/wire relay/count",
 	"relay/hub": "relay relay/wire relay/gate relay/count relay/bus relay/delivery relay/link relay/session relay/sessionkey" +
 		" platforms store store/capability",
-	"relay/media":       "relay relay/count platforms store store/files store/media",
+	"relay/media":       "relay relay/count relay/filename platforms store store/files store/media",
 	"relay/limit":       "",
 	"relay/door":        "relay/limit",
 	"relay/guard":       "",

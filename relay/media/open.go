@@ -12,6 +12,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/count"
+	"github.com/hermes-connector/hermes-connector/relay/filename"
 	"github.com/hermes-connector/hermes-connector/store"
 	"github.com/hermes-connector/hermes-connector/store/media"
 )
@@ -43,7 +44,16 @@ func (k *Keeper) Open(ctx context.Context, i relay.InstanceID, id relay.MediaID)
 		k.used[id] = true
 		k.mu.Unlock()
 	}
-	return relay.File{FileFacts: r.Facts, Content: content, Name: FileName(r.Name, r.Kind, r.Facts)}, func() { _ = content.Close() }, nil
+	return relay.File{FileFacts: r.Facts, Content: content, Name: nameOf(r)}, func() { _ = content.Close() }, nil
+}
+
+// nameOf is what a file is called for others. That it is a voice note, no bytes say.
+func nameOf(r media.Record) string {
+	facts := r.Facts
+	if r.Kind == relay.TypeVoice && facts.Kind == relay.TypeAudio {
+		facts.Kind = relay.TypeVoice
+	}
+	return filename.Fit(r.Name, facts)
 }
 
 // open opens the file of a record that is held. One that is not what was written is ErrNoFile, and fetched again if
@@ -98,18 +108,24 @@ func (k *Keeper) Put(ctx context.Context, i relay.InstanceID, name string, decla
 	if ok, _ := k.take(ctx, id, declared, []relay.InstanceID{i}); !ok {
 		return "", 0, ErrNoSpace
 	}
-	defer func() {
-		if err != nil {
-			k.remove(id)
-			k.wake()
-		}
-	}()
+	if size, err = k.put(ctx, i, id, name, body); err != nil {
+		k.remove(id)
+		k.wake()
+		return "", 0, err
+	}
+	k.opts.Count(count.MediaUploaded)
+	k.wake()
+	return id, size, nil
+}
+
+// put is Put once there is room for the file.
+func (k *Keeper) put(ctx context.Context, i relay.InstanceID, id relay.MediaID, name string, body io.Reader) (size int64, err error) {
 	w, err := k.write(id, body)
 	if isFull(err) {
-		return "", 0, ErrNoSpace
+		return 0, ErrNoSpace
 	}
 	if err != nil {
-		return "", 0, err
+		return 0, err
 	}
 	now := time.Now()
 	err = k.db.Media.Add(ctx, media.Record{
@@ -117,17 +133,15 @@ func (k *Keeper) Put(ctx context.Context, i relay.InstanceID, name string, decla
 		State: relay.MediaHeld, Facts: w.facts, Sum: w.sum, At: now, Freed: now,
 	})
 	if errors.Is(err, store.ErrFull) || errors.Is(err, store.ErrNoSpace) {
-		return "", 0, ErrNoSpace
+		return 0, ErrNoSpace
 	}
 	if err != nil {
-		return "", 0, fmt.Errorf("file: %w", err)
+		return 0, fmt.Errorf("file: %w", err)
 	}
 	k.opts.Step("recorded")
 	k.room.put(id, w.facts.Size, []relay.InstanceID{i}, true)
 	k.written(id)
-	k.opts.Count(count.MediaUploaded)
-	k.wake()
-	return id, w.facts.Size, nil
+	return w.facts.Size, nil
 }
 
 // Served notes that the instance has got a whole file.
