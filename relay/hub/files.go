@@ -34,4 +34,6 @@ func (h *Hub) named(ev relay.Event) relay.Event {
 }
 
 // keepsFilesOf reports whether ev has files that are kept: then it is stored in its frame's place, which depends on them.
-func (h *Hub) keepsFilesOf(ev relay.Event) bool { return h.opts.Files != nil && len(ev.Attachments) > 0 }
+func (h *Hub) keepsFilesOf(ev relay.Event) bool {
+	return h.opts.Files != nil && len(ev.Attachments) > 0
+}
