@@ -64,6 +64,14 @@ var (
 	MediaBlocked  = counter("media_blocked")  // those that the guard did not let us ask for
 	MediaBusy     = counter("media_busy")     // transfers refused because too many ran
 
+	// Files, by what became of them.
+	MediaHeld     = counter("media_held")
+	MediaTooLarge = counter("media_too_large")
+	MediaGone     = counter("media_gone")
+	MediaNoSpace  = counter("media_no_space")
+	MediaRemoved  = counter("media_removed") // nobody needed them
+	MediaDamaged  = counter("media_damaged") // not what was written
+
 	SessionBadFrame     = counter("session_bad_frame")     // a line that is no frame; skipped
 	SessionUnknownFrame = counter("session_unknown_frame") // a frame type of another age; skipped
 	SessionBadAck       = counter("session_bad_ack")       // an acknowledgement of an id we never mint

@@ -45,6 +45,7 @@ func (in *inbox) Accept(ctx context.Context, b platforms.Batch) error {
 	}
 	judged := make([]judgement, 0, len(b.Events))
 	for _, ev := range b.Events {
+		ev = h.named(ev)
 		j, err := h.judge(ctx, ev, judged)
 		if err != nil {
 			h.decide(ev, verdict{Reason: gate.StoreError})
@@ -152,10 +153,12 @@ func (h *Hub) announce(j judgement, buffers []relay.BufferID) {
 func (h *Hub) deliver(j judgement) {
 	about := store.About{ID: j.event.ID, Bot: j.event.Bot, Chat: j.event.Source.ChatID}
 	whole := h.whole(j)
+	wanted := false
 	for _, v := range j.verdicts {
 		if v.Reason != gate.Delivered {
 			continue
 		}
+		wanted = true
 		e := store.Entry{Buffer: v.buffer, About: about, Frame: j.frame, Forward: j.forward}
 		src := j.event.Source
 		if src.Profile = j.profileFor(v.Instance); whole || src.Profile != "" {
@@ -169,6 +172,9 @@ func (h *Hub) deliver(j judgement) {
 		h.runs.remember(v.Tenant, keys, run{v.Instance, src.ChatID, time.Now()})
 		h.lane(v.Instance).Appended(e)
 		h.bus.Publish(bus.LaneGrew{Instance: v.Instance, Seq: v.buffer.Seq})
+	}
+	if wanted && h.keepsFilesOf(j.event) {
+		h.opts.Files.Fetch(j.event.Attachments...)
 	}
 }
 
