@@ -23,6 +23,9 @@ var mayImport = map[string]string{
 	"relay":                    "",
 	"relay/wire":               "relay",
 	"relay/gate":               "relay", // pure: no store, no platforms
+	"relay/sniff":              "relay", // pure, both: bytes and names
+	"relay/filename":           "relay",
+	"relay/present":            "relay relay/filename",
 	"relay/count":              "relay/gate",
 	"relay/sessionkey":         "relay",
 	"relay/bus":                "relay",
