@@ -137,7 +137,9 @@ type (
 		Name                   string
 		OnlyIfConnectorCreated bool
 		OnlyIfCurrentName      *string
-		Meta                   Metadata
+		// Made: we made the thread. Set by the hub, for networks whose threads are no chats; see platforms.Threader.
+		Made bool
+		Meta Metadata
 	}
 	// Draft shows text in the making.
 	Draft struct {

@@ -121,7 +121,7 @@ type Conversation struct {
 	By relay.UserID `json:"by,omitempty"`
 	// ByGrant: the instance held the grant covering the chat.
 	ByGrant bool `json:"byGrant,omitempty"`
-	// Made: the chat is a thread that the instance opened.
+	// Made: the chat is a thread that the instance opened, or stands for a topic of its Parent: "parent/topic".
 	Made bool `json:"made,omitempty"`
 	// Profile is the one of the gateway's that acted on the chat last, if it said so; its next events go to that.
 	Profile string    `json:"profile,omitempty"`

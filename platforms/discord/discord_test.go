@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"maps"
 	"net/http"
 	"strings"
@@ -229,12 +228,21 @@ func (h *harness) Logged() string { return h.log.String() }
 // rest carries out what bots do.
 func (h *harness) rest(w http.ResponseWriter, r *http.Request) bool {
 	part := strings.Split(strings.Trim(strings.TrimPrefix(r.URL.Path, "/api/v10"), "/"), "/")
-	raw, _ := io.ReadAll(r.Body)
+	raw, file, err := readBody(r.Header, r.ContentLength, r.Body)
+	if err != nil {
+		reply(w, http.StatusBadRequest, obj{"code": 50035, "message": err.Error()})
+		return true
+	}
+	op := relay.OpSend
+	if file != nil {
+		op = relay.OpSendMedia
+	}
 	var body struct {
 		Content string `json:"content"`
 		Name    string `json:"name"`
 		Nonce   any    `json:"nonce"`
 		Enforce bool   `json:"enforce_nonce"`
+		Buttons []any  `json:"components"`
 	}
 	_ = json.Unmarshal(raw, &body)
 	if part[0] == "guilds" && len(part) == 4 && part[2] == "members" {
@@ -264,7 +272,10 @@ func (h *harness) rest(w http.ResponseWriter, r *http.Request) bool {
 			h.cutNonce = nonce
 		}
 		h.cutNext = false
-		h.received = append(h.received, platformtest.Received{Op: relay.OpSend, Chat: relay.ChatID(id), Text: body.Content})
+		if len(body.Buttons) > 0 {
+			op = relay.OpPrompt
+		}
+		h.received = append(h.received, platformtest.Received{Op: op, Chat: relay.ChatID(id), Text: body.Content})
 		h.mu.Unlock()
 		message := h.fake.write(id, botAuthor(), body.Content)
 		if cut {

@@ -23,7 +23,7 @@ const mediaPath = "/relay/media/"
 
 // whole reports whether the event is stored as a whole.
 func (h *Hub) whole(j judgement) bool {
-	return j.context || h.opts.Files != nil && len(j.event.Attachments) > 0
+	return j.context || h.keepsFilesOf(j.event)
 }
 
 // settle makes the frame of an entry that holds its event; see delivery.Outlet.
@@ -32,7 +32,7 @@ func (s *seat) settle(ctx context.Context, e *store.Entry) error {
 	waiting, cancel := context.WithTimeout(ctx, settleWithin)
 	defer cancel()
 	s.bringContext(waiting, &ev)
-	if s.hub.opts.Files != nil && len(ev.Attachments) > 0 || len(ev.Context) > 0 {
+	if s.hub.keepsFilesOf(ev) || len(ev.Context) > 0 {
 		old := s.tooOld()
 		ev = present.Event(ev, s.files(ctx, waiting, ev, old), present.Options{TooOld: old, Fits: wire.Fits})
 	}
