@@ -52,7 +52,7 @@ func Clean(name string) string {
 
 // visible reports whether a character shows something. Those that join letters and emoji do.
 func visible(r rune) bool {
-	return unicode.IsGraphic(r) || r == '\u200c' || r == '\u200d' || unicode.Is(unicode.Co, r)
+	return unicode.IsGraphic(r) || r == '\u200c' || r == '\u200d'
 }
 
 // FromHeader is the name that a gateway put into a header: UTF-8, or Latin-1 as Python's client sends it. It is clean.

@@ -45,6 +45,7 @@ func (in *inbox) Accept(ctx context.Context, b platforms.Batch) error {
 	}
 	judged := make([]judgement, 0, len(b.Events))
 	for _, ev := range b.Events {
+		ev = h.named(ev)
 		j, err := h.judge(ctx, ev, judged)
 		if err != nil {
 			h.decide(ev, verdict{Reason: gate.StoreError})
@@ -59,7 +60,7 @@ func (in *inbox) Accept(ctx context.Context, b platforms.Batch) error {
 			d := deliveryOf(ev, b.Forwards)
 			j.pack(d)
 			a.Items = append(a.Items, store.AcceptItem{
-				Delivery: d, Frame: j.frame, Forward: j.forward, To: j.to, Undecided: j.undecided, Capability: h.bind(&j),
+				Delivery: d, Frame: j.frame, Forward: j.forward, Whole: h.keepsFilesOf(ev), To: j.to, Undecided: j.undecided, Capability: h.bind(&j),
 			})
 		}
 		judged = append(judged, j)
@@ -147,13 +148,18 @@ func (h *Hub) deliver(j judgement) {
 		keys = append(keys, sessionkey.Forwarded(j.event.Source)...)
 	}
 	about := store.About{ID: j.event.ID, Bot: j.event.Bot}
+	wanted := false
 	for _, v := range j.verdicts {
 		if v.Reason != gate.Delivered {
 			continue
 		}
+		wanted = true
 		h.runs.remember(v.Tenant, keys, run{v.Instance, j.event.Source.ChatID, time.Now()})
 		h.lane(v.Instance).Appended(store.Entry{Buffer: v.buffer, About: about, Frame: j.frame, Forward: j.forward})
 		h.bus.Publish(bus.LaneGrew{Instance: v.Instance, Seq: v.buffer.Seq})
+	}
+	if wanted && h.keepsFilesOf(j.event) {
+		h.opts.Files.Fetch(j.event.Attachments...)
 	}
 }
 

@@ -118,7 +118,7 @@ func (h *Hub) judgeSome(ctx context.Context, p platforms.Platform, c relay.Chat)
 			unclear = err
 			break
 		}
-		v := store.Verdict{Number: u.Number, Instance: u.Instance, Delivery: u.Delivery, Frame: j.frame, Forward: j.forward}
+		v := store.Verdict{Number: u.Number, Instance: u.Instance, Delivery: u.Delivery, Frame: j.frame, Forward: j.forward, Whole: h.keepsFilesOf(j.event)}
 		if len(j.to) > 0 {
 			v.To = &j.to[0]
 		}

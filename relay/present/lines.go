@@ -9,7 +9,10 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/filename"
 )
 
-const tooOld = "this gateway is too old to fetch files"
+const (
+	tooOld = "this gateway is too old to fetch files"
+	empty  = "[Message without text]" // what stands for nothing at all
+)
 
 // contentOf is a text file's content under its name.
 func contentOf(f File) string {

@@ -111,7 +111,7 @@ func told(ev relay.Event, files []File, tell []bool, o Options) relay.Event {
 	ev.Type = typeOf(ev.Type, kinds)
 	ev.Text = textOf(ev.Text, contents, lines)
 	if strings.TrimSpace(ev.Text) == "" && len(ev.Media) == 0 {
-		ev.Text = "[Message without text]"
+		ev.Text = empty
 	}
 	return ev
 }
@@ -172,9 +172,14 @@ func nameOf(h relay.Held) string {
 	return filename.Fit(name, h.Facts)
 }
 
+// media is a file as newer gateways read it. They show models whatever is called an image; models refuse what is no photo.
 func media(f File) relay.Media {
+	mime := f.Facts.Mime
+	if f.Facts.Kind != relay.TypePhoto && strings.HasPrefix(mime, "image/") {
+		mime = "application/octet-stream"
+	}
 	return relay.Media{
-		URL: f.URL, Mime: f.Facts.Mime, Kind: string(kindOf(f.Held)), Size: f.Facts.Size, Filename: nameOf(f.Held),
+		URL: f.URL, Mime: mime, Kind: string(kindOf(f.Held)), Size: f.Facts.Size, Filename: nameOf(f.Held),
 		Caption: strings.ToValidUTF8(f.Caption, "\uFFFD"),
 	}
 }

@@ -31,32 +31,28 @@ func (f file) isoMedia(head []byte) (relay.FileFacts, bool) {
 	}
 }
 
-// maxBoxes bounds how many boxes of one level are looked at.
-const maxBoxes = 64
+// maxBoxes bounds how many boxes are looked at in all.
+const maxBoxes = 256
 
 // onlySound reports whether the tracks are sound and no film. Phones record sound under a film's brand.
 func (f file) onlySound() bool {
 	var sound, film bool
-	f.boxes(0, f.size, "moov", func(from, to int64) {
-		f.boxes(from, to, "trak", func(from, to int64) {
-			f.boxes(from, to, "mdia", func(from, to int64) {
-				f.boxes(from, to, "hdlr", func(from, _ int64) {
-					if b := f.at(from, 12); len(b) == 12 {
-						sound = sound || string(b[8:]) == "soun"
-						film = film || string(b[8:]) == "vide"
-					}
-				})
-			})
-		})
+	left := maxBoxes
+	f.boxes(&left, 0, f.size, []string{"moov", "trak", "mdia", "hdlr"}, func(at int64) {
+		if b := f.at(at, 12); len(b) == 12 {
+			sound = sound || string(b[8:]) == "soun"
+			film = film || string(b[8:]) == "vide"
+		}
 	})
 	return sound && !film
 }
 
-// boxes calls do with the bounds of what the boxes of that name hold, between two places.
-func (f file) boxes(from, to int64, name string, do func(from, to int64)) {
-	for range maxBoxes {
+// boxes calls do with the beginning of what each box at the end of the path holds, between two places. left is how many boxes
+// may still be looked at.
+func (f file) boxes(left *int, from, to int64, path []string, do func(at int64)) {
+	for ; *left > 0 && to-from >= 8; *left-- {
 		b := f.at(from, 16)
-		if len(b) < 8 || to-from < 8 {
+		if len(b) < 8 {
 			return
 		}
 		size, header := int64(be32(b)), int64(8)
@@ -69,8 +65,12 @@ func (f file) boxes(from, to int64, name string, do func(from, to int64)) {
 		if size < header || size > to-from {
 			return
 		}
-		if string(b[4:8]) == name {
-			do(from+header, from+size)
+		switch {
+		case string(b[4:8]) != path[0]:
+		case len(path) == 1:
+			do(from + header)
+		default:
+			f.boxes(left, from+header, from+size, path[1:], do)
 		}
 		from += size
 	}

@@ -55,6 +55,6 @@ func (f file) opusPlays(serial uint32, skip uint64) time.Duration {
 		if granule -= skip; granule > uint64(maxPlay/time.Second)*opusRate {
 			continue
 		}
-		return time.Duration(granule) * time.Second / opusRate
+		return time.Duration(granule/opusRate)*time.Second + time.Duration(granule%opusRate)*time.Second/opusRate
 	}
 }
