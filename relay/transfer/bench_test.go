@@ -11,6 +11,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/hermes-connector/hermes-connector/relay/media"
 )
 
 // listen is a listener on loopback.
@@ -44,7 +46,7 @@ func fetchAll(t testing.TB, address, as string) {
 		t.Fatal(err)
 	}
 	defer res.Body.Close()
-	if n, err := io.Copy(io.Discard, res.Body); res.StatusCode != 200 || n != MaxSize || err != nil {
+	if n, err := io.Copy(io.Discard, res.Body); res.StatusCode != 200 || n != media.MaxFile || err != nil {
 		t.Fatalf("%s, %d bytes, %v", res.Status, n, err)
 	}
 }
@@ -83,7 +85,7 @@ func inTurns(b *testing.B, names []string, runs ...func()) {
 		if n == 0 {
 			base = median
 		}
-		b.ReportMetric(float64(MaxSize)/1e6/median.Seconds(), names[n]+"-MB/s")
+		b.ReportMetric(float64(media.MaxFile)/1e6/median.Seconds(), names[n]+"-MB/s")
 		if n > 0 {
 			b.ReportMetric(float64(base)/float64(median), fmt.Sprintf("%s/%s", names[n], names[0]))
 		}
@@ -93,7 +95,7 @@ func inTurns(b *testing.B, names []string, runs ...func()) {
 // BenchmarkDownload: of 25 MiB, beside http.ServeContent.
 func BenchmarkDownload(b *testing.B) {
 	r := newRig(b)
-	content := make([]byte, MaxSize)
+	content := make([]byte, media.MaxFile)
 	id := r.put("home", "a.bin", content)
 	path := filepath.Join(r.dir, string(id))
 	base := plainly(b, func(w http.ResponseWriter, q *http.Request) {
