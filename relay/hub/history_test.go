@@ -233,6 +233,9 @@ func (h *history) say() relay.ChatID {
 			if i < 0 {
 				h.fail("no verdict on %s for %q, want %s\nevents: %+v\n%s", ev.ID, id, word, batch.Events, h)
 			}
+			if why := string(got[i].Reason); h.together(batch.Events, ev, why) {
+				word = why
+			}
 			verdicts[id] = h.checkVerdict(ev, id, string(got[i].Reason), word)
 			got = slices.Delete(got, i, i+1)
 		}
@@ -242,6 +245,15 @@ func (h *history) say() relay.ChatID {
 		h.fail("verdicts %+v too many\nevents: %+v\n%s", got, batch.Events, h)
 	}
 	return h.last.ID
+}
+
+// together: a press was judged before another one of its batch, which answered the prompt, was stored.
+func (h *history) together(batch []relay.Event, ev relay.Event, got string) bool {
+	if ev.Prompt == nil || got != "prompt_foreign" {
+		return false
+	}
+	q := h.asked[askedAs{ev.Chat(), ev.Prompt.PromptID}]
+	return q != nil && q.answered && q.in != ev.ID && slices.ContainsFunc(batch, func(other relay.Event) bool { return other.ID == q.in })
 }
 
 // shows: who writes in a shared chat sees it, and his network says so.
