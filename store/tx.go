@@ -3,11 +3,13 @@ package store
 import (
 	"errors"
 	"slices"
+	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store/audit"
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
 	"github.com/hermes-connector/hermes-connector/store/capability"
+	"github.com/hermes-connector/hermes-connector/store/prompt"
 	"github.com/hermes-connector/hermes-connector/store/seen"
 	"github.com/hermes-connector/hermes-connector/store/table"
 	bolt "go.etcd.io/bbolt"
@@ -25,6 +27,7 @@ type tx struct {
 	waiting     map[string][]byte    // those that were moved before and are not on disk; not to be changed
 	took        bool                 // the cursors were stored, or there are none
 	died        []DeadReason         // of the dead letters made
+	released    int                  // held files that an entry less names
 	deadDropped uint64               // dead letters dropped because there were too many
 	row         *audit.Entry         // what the op that runs is to leave in the audit list; nil for none
 	noted       func()               // what to do about what rides along once the transaction is stored
@@ -38,6 +41,14 @@ func (db *DB) begin(w *boltfile.Writer) boltfile.Batch {
 		}
 	}
 	return &tx{Writer: &table.Writer{Writer: w}, db: db, waiting: db.cursors.waiting, noted: func() {}}
+}
+
+// clock is the time.
+func (t *tx) clock() time.Time {
+	if t.db == nil {
+		return time.Now().UTC()
+	}
+	return t.db.now()
 }
 
 // edit is a transaction of somebody who has the file for himself.
@@ -59,19 +70,20 @@ func (t *tx) Settle(spare bool) (err error) {
 
 // takeNotes stores the notes that ride along.
 func (t *tx) takeNotes() error {
-	s, c := t.db.Sent, t.db.Capabilities
-	messages, answers := s.notes.Taken(), c.notes.Taken()
+	s, c, p := t.db.Sent, t.db.Capabilities, t.db.Prompts
+	messages, answers, cleared := s.notes.Taken(), c.notes.Taken(), p.notes.Taken()
 	count, err := s.count.Ride(t.Writer, messages, func(i relay.InstanceID) bool {
 		l, err := t.lane(i)
 		return err != nil || l.Closed
 	})
-	if err := errors.Join(err, capability.Ride(t.Writer, answers)); err != nil {
+	if err := errors.Join(err, capability.Ride(t.Writer, answers), prompt.Ride(t.Writer, cleared)); err != nil {
 		return err
 	}
 	t.noted = func() {
 		s.count = count
 		s.notes.Stored(messages)
 		c.notes.Stored(answers)
+		p.notes.Stored(cleared)
 	}
 	return nil
 }

@@ -21,8 +21,8 @@ import (
 // maxAnswer bounds one answer of the API, in bytes: far more than a hundred of the largest updates.
 const maxAnswer = 64 << 20
 
-// uploadTimeout bounds one upload.
-const uploadTimeout = 5 * time.Minute
+// transferTimeout bounds the way of one file, up or down.
+const transferTimeout = 5 * time.Minute
 
 // client speaks the Bot API, and alone sees the token. Polls have connections of their own, so that a poll
 // that hangs holds up no message.
@@ -98,7 +98,7 @@ func (c *client) upload(ctx context.Context, method string, params tgbotapi.Para
 	for _, key := range slices.Sorted(maps.Keys(params)) {
 		form.Fields = append(form.Fields, call.Field{Name: key, Value: params[key]})
 	}
-	ctx, cancel := context.WithTimeout(ctx, uploadTimeout)
+	ctx, cancel := context.WithTimeout(ctx, transferTimeout)
 	defer cancel()
 	req, err := form.Request(ctx, fmt.Sprintf(c.endpoint, c.token.RevealString(), method))
 	if err != nil {

@@ -10,6 +10,9 @@ import (
 	"strings"
 )
 
+// anyFile stands in the scripts for the next method that posts a file, whichever it is.
+const anyFile = "any file"
+
 // fakeFile is a file that was uploaded.
 type fakeFile struct {
 	field, name, kind string

@@ -215,8 +215,12 @@ func (f *fakeAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 	f.mu.Lock()
 	var script fault
-	if q := f.faults[method]; len(q) > 0 {
-		script, f.faults[method] = q[0], q[1:]
+	key := method
+	if file != nil && len(f.faults[anyFile]) > 0 {
+		key = anyFile
+	}
+	if q := f.faults[key]; len(q) > 0 {
+		script, f.faults[key] = q[0], q[1:]
 	}
 	fails := script != (fault{}) && !script.cut
 	if f.revoked {

@@ -97,7 +97,8 @@ func openLocal(dir, path string) (io.ReadCloser, error) {
 	if err != nil {
 		return nil, withoutPath("a file in files_dir", err)
 	}
-	return &fetched{ReadCloser: f, left: fetchLimit, scrub: func(err error) error { return withoutPath("a file in files_dir", err) }}, nil
+	scrub := func(err error) error { return withoutPath("a file in files_dir", err) }
+	return &fetched{ReadCloser: f, left: fetchLimit, scrub: scrub, done: func() {}}, nil
 }
 
 // withoutPath is err, which concerns what, without the path that it names.
@@ -115,8 +116,10 @@ func (c *client) file(ctx context.Context, path string) (io.ReadCloser, error) {
 	if !fs.ValidPath(path) {
 		return nil, &call.Fault{What: what, Sent: call.Never, Message: "the path makes no sense"}
 	}
+	ctx, cancel := context.WithTimeout(ctx, transferTimeout)
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.fileAddress(path), nil)
 	if err != nil {
+		cancel()
 		return nil, &call.Fault{What: what, Sent: call.Never, Message: "the address makes no sense"}
 	}
 	req.Header.Set("Accept-Encoding", "identity")
@@ -129,11 +132,13 @@ func (c *client) file(ctx context.Context, path string) (io.ReadCloser, error) {
 	}
 	resp, err := c.calls.HTTP.Do(req) // which follows no redirect
 	if err != nil {
-		return nil, scrub(err)
+		err = scrub(err)
+		cancel()
+		return nil, err
 	}
 	switch {
 	case resp.StatusCode == http.StatusOK && resp.ContentLength <= fetchLimit:
-		return &fetched{ReadCloser: resp.Body, left: fetchLimit, scrub: scrub}, nil
+		return &fetched{ReadCloser: resp.Body, left: fetchLimit, scrub: scrub, done: cancel}, nil
 	case resp.StatusCode == http.StatusOK:
 		err = errTooLargeHere
 	case resp.StatusCode == http.StatusNotFound || resp.StatusCode == http.StatusGone:
@@ -142,6 +147,7 @@ func (c *client) file(ctx context.Context, path string) (io.ReadCloser, error) {
 		err = &call.Fault{What: what, Status: resp.StatusCode, Message: "not the file"}
 	}
 	_ = resp.Body.Close()
+	cancel()
 	return nil, err
 }
 
@@ -150,6 +156,7 @@ type fetched struct {
 	io.ReadCloser
 	left  int64 // bytes
 	scrub func(error) error
+	done  func() // with reading
 }
 
 func (f *fetched) Read(to []byte) (int, error) {
@@ -161,4 +168,9 @@ func (f *fetched) Read(to []byte) (int, error) {
 		err = f.scrub(err)
 	}
 	return n, err
+}
+
+func (f *fetched) Close() error {
+	defer f.done()
+	return f.ReadCloser.Close()
 }

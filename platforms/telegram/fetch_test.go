@@ -14,6 +14,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
@@ -222,6 +224,19 @@ func TestLocalServer(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestFetchTakesTooLong: a server that says nothing holds nobody for ever.
+func TestFetchTakesTooLong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake()
+		f.hold("a/b", func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
+		begin := time.Now()
+		_, err := fetch(t, openAt(t, platforms.Options{Transport: f}), relay.Attachment{Ref: "a/b"})
+		if took := time.Since(begin); took != transferTimeout || mediaState(err) != "" || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("fetch = %v after %v", err, took)
+		}
+	})
 }
 
 // TestFetchEnds: the caller's context ends the reading.

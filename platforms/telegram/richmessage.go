@@ -7,16 +7,17 @@ import (
 	tgbotapi "github.com/go-telegram-bot-api/telegram-bot-api/v5"
 )
 
-// richMessage is a message of blocks, which has no text of its own, as plain text: a block is a line, a row of a table
-// too. What blocks and formats it knows not, it reads by the members that all of them share.
+// richMessage is a message of blocks, which has no text of its own, as plain text: a block is a line, and so is a row of
+// a table. Blocks and formats it does not know it reads by the members that all of them share; what makes no sense is
+// left out.
 type richMessage struct {
 	text     string
 	entities []tgbotapi.MessageEntity // those that address somebody
 }
 
-// UnmarshalJSON never fails: what makes no sense is a message of which no more is known.
+// UnmarshalJSON never fails: of a message that makes no sense no more is known.
 func (r *richMessage) UnmarshalJSON(raw []byte) error {
-	var m richNode
+	var m any
 	var w richWriter
 	if json.Unmarshal(raw, &m) == nil {
 		w.block(m)
@@ -28,114 +29,108 @@ func (r *richMessage) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
-// richNode is a block, a part of one, or a piece of text, which may also be a string or a list.
-type richNode struct {
-	Type        string
-	Text        *richNode
-	Expression  string         // in LaTeX
-	Alternative string         // of an emoji of somebody's own
-	User        *tgbotapi.User // of a mention without a name
-
-	Label, Summary, Caption, Credit *richNode
-	Blocks, Items                   []richNode
-	Cells                           [][]richNode
-
-	plain string
-	list  []richNode
-}
-
-func (n *richNode) UnmarshalJSON(raw []byte) error {
-	switch raw[0] { // encoding/json hands in no blanks
-	case '"':
-		return json.Unmarshal(raw, &n.plain)
-	case '[':
-		return json.Unmarshal(raw, &n.list)
-	}
-	object := struct {
-		Type        *string         `json:"type"`
-		Text        **richNode      `json:"text"`
-		Expression  *string         `json:"expression"`
-		Alternative *string         `json:"alternative_text"`
-		User        **tgbotapi.User `json:"user"`
-		Label       **richNode      `json:"label"`
-		Summary     **richNode      `json:"summary"`
-		Caption     **richNode      `json:"caption"`
-		Credit      **richNode      `json:"credit"`
-		Blocks      *[]richNode     `json:"blocks"`
-		Items       *[]richNode     `json:"items"`
-		Cells       *[][]richNode   `json:"cells"`
-	}{
-		&n.Type, &n.Text, &n.Expression, &n.Alternative, &n.User,
-		&n.Label, &n.Summary, &n.Caption, &n.Credit, &n.Blocks, &n.Items, &n.Cells,
-	}
-	return json.Unmarshal(raw, &object)
-}
-
-// richWriter collects the text.
+// richWriter collects the text of decoded JSON.
 type richWriter struct {
 	text     strings.Builder
-	units    int // of UTF-16, so far
+	units    int  // of UTF-16, so far
+	open     bool // the line has something in it
 	entities []tgbotapi.MessageEntity
 }
 
 func (w *richWriter) write(s string) {
-	w.text.WriteString(s)
-	w.units += units16(s)
+	if s != "" {
+		w.text.WriteString(s)
+		w.units += units16(s)
+		w.open = true
+	}
 }
 
-// line ends a line that has something in it.
 func (w *richWriter) line() {
-	if s := w.text.String(); s != "" && !strings.HasSuffix(s, "\n") {
+	if w.open {
 		w.write("\n")
+		w.open = false
 	}
 }
 
-// block writes a block, or what consists of blocks.
-func (w *richWriter) block(n richNode) {
-	w.inline(n.Label)
-	if n.Label != nil {
-		w.write(" ")
+// block writes a block, several, or a piece of text, and ends the line.
+func (w *richWriter) block(v any) {
+	switch v := v.(type) {
+	case nil:
+		return // the line goes on
+	case []any:
+		for _, inner := range v {
+			w.block(inner)
+		}
+	case map[string]any:
+		if label, _ := v["label"].(string); label != "" { // of an item of a list
+			w.write(label + " ")
+		}
+		w.texts(v["summary"], v["text"], v["expression"])
+		rows, _ := v["cells"].([]any)
+		for _, row := range rows {
+			w.row(row)
+		}
+		w.block(v["items"])
+		w.block(v["blocks"])
+		if caption, is := v["caption"].(map[string]any); is && caption["type"] == nil {
+			w.texts(caption["text"], caption["credit"])
+		} else { // a table's
+			w.texts(v["caption"])
+		}
+		w.texts(v["credit"])
 	}
-	for _, piece := range []*richNode{n.Summary, n.Text} {
-		w.inline(piece)
+	w.line()
+}
+
+// texts writes each piece of text as a line.
+func (w *richWriter) texts(pieces ...any) {
+	for _, piece := range pieces {
 		if piece != nil {
+			w.inline(piece)
 			w.line()
 		}
 	}
-	w.write(n.Expression)
-	for _, row := range n.Cells {
-		for i, cell := range row {
-			if i > 0 {
-				w.write(" | ")
-			}
-			w.inline(cell.Text)
+}
+
+// row writes a row of a table as a line.
+func (w *richWriter) row(v any) {
+	cells, _ := v.([]any)
+	for i, cell := range cells {
+		if i > 0 {
+			w.write(" | ")
 		}
-		w.line()
+		if cell, ok := cell.(map[string]any); ok {
+			w.inline(cell["text"])
+		}
 	}
-	for _, inner := range append(n.Items, n.Blocks...) {
-		w.block(inner)
-	}
-	w.line()
-	if n.Caption != nil {
-		w.block(*n.Caption)
-	}
-	w.inline(n.Credit)
 	w.line()
 }
 
-// inline writes a piece of text.
-func (w *richWriter) inline(n *richNode) {
-	if n == nil {
-		return
-	}
-	from := w.units
-	w.write(n.plain + n.Expression + n.Alternative)
-	for i := range n.list {
-		w.inline(&n.list[i])
-	}
-	w.inline(n.Text)
-	switch n.Type {
-	case "mention", "text_mention", "bot_command":
-		w.entities = append(w.entities, tgbotapi.MessageEntity{Type: n.Type, Offset: from, Length: w.units - from, User: n.User})
+// inline writes a piece of text: a string, a list of pieces, or one with a format.
+func (w *richWriter) inline(v any) {
+	switch v := v.(type) {
+	case string:
+		w.write(v)
+	case []any:
+		for _, piece := range v {
+			w.inline(piece)
+		}
+	case map[string]any:
+		from := w.units
+		w.inline(v["text"])
+		for _, key := range []string{"expression", "alternative_text"} { // of formulas, and of emoji of somebody's own
+			s, _ := v[key].(string)
+			w.write(s)
+		}
+		e := tgbotapi.MessageEntity{Offset: from, Length: w.units - from}
+		switch e.Type, _ = v["type"].(string); e.Type {
+		case "text_mention":
+			user, _ := v["user"].(map[string]any)
+			id, _ := user["id"].(float64)
+			e.User = &tgbotapi.User{ID: int64(id)}
+			w.entities = append(w.entities, e)
+		case "mention", "bot_command":
+			w.entities = append(w.entities, e)
+		}
 	}
 }

@@ -103,13 +103,16 @@ func (h *harness) write(from, chat obj, topic int64, text string) {
 
 // Say implements platformtest.Harness.
 func (h *harness) Say(_ context.Context, who platformtest.Person, where platformtest.Place, text string) error {
-	from := obj{"id": int64(4001), "is_bot": false, "first_name": "Ann", "last_name": "Example", "username": "ann_x"}
-	if who == platformtest.Bob {
-		from = obj{"id": int64(4002), "is_bot": false, "first_name": "Bob"}
-	}
 	chat, topic := h.place(who, where)
-	h.write(from, chat, topic, text)
+	h.write(person(who), chat, topic, text)
 	return nil
+}
+
+func person(who platformtest.Person) obj {
+	if who == platformtest.Bob {
+		return obj{"id": int64(4002), "is_bot": false, "first_name": "Bob"}
+	}
+	return obj{"id": int64(4001), "is_bot": false, "first_name": "Ann", "last_name": "Example", "username": "ann_x"}
 }
 
 // Echo implements platformtest.Harness.

@@ -1,0 +1,139 @@
+// Package filename makes names of files safe: those that strangers gave files on a network, and those that gateways give
+// uploads. No name is ever a path here; what is made safe is what others do with it.
+//
+// Invariants:
+//
+//  1. A name has no separators of paths, no control or invisible characters, and at most Max characters.
+//  2. Its extension follows the bytes: nothing that is no picture is called one.
+//  3. A shown name cannot end the bracket that it stands in, nor begin a line.
+package filename
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+)
+
+// Max is how many characters a name has at most.
+const Max = 255
+
+// maxExt is how long an extension is at most, with its dot; what is longer is part of the name.
+const maxExt = 16
+
+// Clean is name without its folders and without characters that nobody sees or that turn the direction of writing. A
+// long one loses the end of its stem. It is empty if nothing of it is left.
+func Clean(name string) string {
+	name = strings.ToValidUTF8(name, "\uFFFD")
+	if i := strings.LastIndexAny(name, `/\`); i >= 0 {
+		name = name[i+1:]
+	}
+	name = strings.Map(func(r rune) rune {
+		switch {
+		case unicode.IsSpace(r):
+			return ' '
+		case !visible(r):
+			return -1
+		}
+		return r
+	}, name)
+	name = strings.TrimRight(strings.TrimSpace(name), ". ")
+	if strings.Trim(name, ". ") == "" {
+		return ""
+	}
+	if utf8.RuneCountInString(name) > Max {
+		ext := Ext(name)
+		stem := []rune(strings.TrimSuffix(name, ext))
+		name = strings.TrimRight(string(stem[:Max-utf8.RuneCountInString(ext)]), " ") + ext
+	}
+	return name
+}
+
+// visible reports whether a character shows something. Those that join letters and emoji do.
+func visible(r rune) bool {
+	return unicode.IsGraphic(r) || r == '\u200c' || r == '\u200d'
+}
+
+// FromHeader is the name that a gateway put into a header: UTF-8, or Latin-1 as Python's client sends it. It is clean.
+func FromHeader(raw string) string {
+	if !utf8.ValidString(raw) {
+		latin := make([]rune, len(raw))
+		for i := range len(raw) {
+			latin[i] = rune(raw[i])
+		}
+		raw = string(latin)
+	}
+	return Clean(raw)
+}
+
+// Ext is name's extension, with its dot and as it is written; empty if it has none.
+func Ext(name string) string {
+	i := strings.LastIndexByte(name, '.')
+	if i < 0 || len(name)-i > maxExt || i == len(name)-1 || strings.ContainsRune(name[i:], ' ') {
+		return ""
+	}
+	return name[i:]
+}
+
+// Fit is the clean name of a file with those facts, with an extension that fits them: "voice.oga" is "voice.ogg". One
+// without a name is called after its kind: "photo.jpg".
+func Fit(name string, f relay.FileFacts) string {
+	name = Clean(name)
+	if name == "" {
+		return cut(string(f.Kind), orBin(f.Ext))
+	}
+	ext := Ext(name)
+	has := strings.ToLower(ext)
+	switch {
+	case has == f.Ext, alias[has] == f.Ext && alias[has] != "" && !refused[has]:
+		return name
+	case own[has] || refused[has]: // it claims to be what it is not
+		return cut(strings.TrimSuffix(name, ext), orBin(f.Ext))
+	case own[f.Ext]:
+		return cut(name, f.Ext)
+	case has == "" && f.Ext != "" && f.Ext != ".txt":
+		return cut(name, f.Ext)
+	}
+	return name // of text, an archive or what nobody knows, the name knows more
+}
+
+func orBin(ext string) string {
+	if ext == "" {
+		return ".bin"
+	}
+	return ext
+}
+
+// cut puts ext behind stem, of which as much is left as fits.
+func cut(stem, ext string) string {
+	if r := []rune(stem); len(r)+len(ext) > Max {
+		stem = string(r[:Max-len(ext)])
+	}
+	if stem == "" {
+		stem = string(relay.TypeDocument)
+	}
+	return stem + ext
+}
+
+// own are the extensions that promise bytes which can be told: a file has one only if it is that.
+var own = set(".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".apng", ".gif", ".webp", ".mp4", ".m4v", ".webm", ".ogg", ".oga", ".opus", ".ogv",
+	".mp3", ".m4a", ".m4b", ".wav", ".flac", ".aac", ".avi", ".mov", ".mkv", ".mka", ".pdf", ".heic", ".heif", ".avif", ".tif", ".tiff",
+	".gz", ".tgz", ".tgs", ".7z", ".rar", ".docx", ".xlsx", ".pptx", ".odt", ".ods", ".odp", ".epub", ".3gp", ".amr", ".aif", ".aiff")
+
+// alias are the other ways to write an extension.
+var alias = map[string]string{
+	".jpeg": ".jpg", ".jpe": ".jpg", ".jfif": ".jpg", ".apng": ".png", ".m4v": ".mp4", ".m4b": ".m4a", ".tiff": ".tif", ".tgz": ".gz",
+	".tgs": ".gz", ".heif": ".heic", ".mpeg": ".mpg", ".aiff": ".aif", ".3g2": ".3gp", ".spx": ".ogg",
+}
+
+// refused are true but serve nobody: gateways do not transcribe them.
+var refused = set(".oga", ".opus", ".spx")
+
+func set(names ...string) map[string]bool {
+	m := make(map[string]bool, len(names))
+	for _, n := range names {
+		m[n] = true
+	}
+	return m
+}

@@ -1,0 +1,77 @@
+package filename
+
+import (
+	"strings"
+)
+
+// Show is text from outside as it may stand between brackets in a line of ours: in one line, with no brackets and no
+// characters that nobody sees.
+func Show(text string) string {
+	text = strings.ToValidUTF8(text, "\uFFFD")
+	text = strings.Map(func(r rune) rune {
+		switch r {
+		case '[', '［', '⁅', '❲', '〔', '【', '⟦', '〚', '﹝', '﹇':
+			return '('
+		case ']', '］', '⁆', '❳', '〕', '】', '⟧', '〛', '﹞', '﹈':
+			return ')'
+		case '\n', '\r', '\t', '\v', '\f', '\u0085', '\u2028', '\u2029':
+			return ' '
+		}
+		if !visible(r) {
+			return -1
+		}
+		return r
+	}, text)
+	return strings.TrimSpace(text)
+}
+
+// Disposition is a Content-Disposition header that names a clean name. The one in ASCII comes last: gateways take the
+// extension from what follows the first "filename=".
+func Disposition(name string) string {
+	return "attachment; filename*=UTF-8''" + percent(name) + `; filename="` + ASCII(name) + `"`
+}
+
+// ASCII is a name that every header can carry, with the same extension if that is ASCII.
+func ASCII(name string) string {
+	ext := Ext(name)
+	for _, r := range ext[min(1, len(ext)):] {
+		if !plain(r) || r == '-' || r == '_' || r == '.' {
+			ext = ""
+			break
+		}
+	}
+	var b strings.Builder
+	under := false // the last was replaced: of several in a row one is told
+	for _, r := range strings.TrimSuffix(name, Ext(name)) {
+		switch {
+		case plain(r) || r == ' ':
+			b.WriteRune(r)
+		case !under:
+			b.WriteByte('_')
+		}
+		under = !plain(r) && r != ' '
+	}
+	if strings.Trim(b.String(), "_ .") == "" {
+		return "file" + ext
+	}
+	return b.String() + ext
+}
+
+// plain reports whether a character needs no quotes anywhere.
+func plain(r rune) bool {
+	return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_' || r == '.'
+}
+
+// percent is name with everything but plain characters as %XX, as RFC 8187 wants it.
+func percent(name string) string {
+	const hex = "0123456789ABCDEF"
+	var b strings.Builder
+	for i := range len(name) {
+		if c := name[i]; plain(rune(c)) {
+			b.WriteByte(c)
+		} else {
+			b.Write([]byte{'%', hex[c>>4], hex[c&15]})
+		}
+	}
+	return b.String()
+}

@@ -1,0 +1,60 @@
+package sniff
+
+import (
+	"bytes"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+)
+
+const (
+	oggHeader  = 27                 // bytes before a page's segment table
+	oggMaxPage = 27 + 255 + 255*255 // bytes; so the last page's header is among as many last bytes
+	opusRate   = 48000              // granules of Opus a second, whatever it was recorded with
+	// maxPlay bounds a duration that is believed. Opus at its least would not fit more into any file that is carried.
+	maxPlay = 240 * time.Hour
+)
+
+// ogg tells what the first page of an Ogg file begins.
+func (f file) ogg(head []byte) (relay.FileFacts, bool) {
+	if len(head) < oggHeader || string(head[:5]) != "OggS\x00" {
+		return relay.FileFacts{}, false
+	}
+	packet := head[min(len(head), oggHeader+int(head[26])):]
+	switch {
+	case bytes.HasPrefix(packet, []byte("OpusHead")):
+		facts := audio(relay.FormatOpus, "audio/ogg", ".ogg")
+		if len(packet) >= 12 {
+			facts.Duration = f.opusPlays(le32(head[14:]), uint64(le16(packet[10:])))
+		}
+		return facts, true
+	case bytes.HasPrefix(packet, []byte("\x80theora")), bytes.HasPrefix(packet, []byte("\x01video")):
+		return video(relay.FormatOgg, "video/ogg", ".ogv"), true
+	}
+	return audio(relay.FormatOgg, "audio/ogg", ".ogg"), true
+}
+
+// opusPlays is how long a stream plays: its last page's granule, less what a player skips at the beginning.
+func (f file) opusPlays(serial uint32, skip uint64) time.Duration {
+	from := max(0, f.size-oggMaxPage)
+	tail := f.at(from, oggMaxPage)
+	for {
+		i := bytes.LastIndex(tail, []byte("OggS\x00"))
+		if i < 0 {
+			return 0
+		}
+		page := tail[i:]
+		tail = tail[:i+4] // an "OggS" that ends here was looked at
+		if len(page) < oggHeader || le32(page[14:]) != serial {
+			continue
+		}
+		granule := le64(page[6:])
+		if granule == 1<<64-1 || granule <= skip { // no packet ends here; nothing to hear
+			continue
+		}
+		if granule -= skip; granule > uint64(maxPlay/time.Second)*opusRate {
+			continue
+		}
+		return time.Duration(granule/opusRate)*time.Second + time.Duration(granule%opusRate)*time.Second/opusRate
+	}
+}

@@ -1,0 +1,123 @@
+// Package sniff tells what a file is from its bytes: format, MIME type, extension, kind, how long Ogg Opus plays, and the
+// size of a picture. It does not decode: of a picture it reads a few header bytes, and what follows them may be broken.
+//
+// Invariants:
+//
+//  1. Names decide nothing, nor does what a network or a gateway says.
+//  2. It reads a bounded number of bytes at a bounded number of places, whatever the file says of itself.
+//  3. TypePhoto is JPEG, PNG, GIF and WebP only: models take no other pictures.
+//  4. Ogg is .ogg, never .oga, unless it holds a picture: gateways refuse to transcribe the other.
+package sniff
+
+import (
+	"bytes"
+	"encoding/binary"
+	"io"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+)
+
+// headBytes is how much of a file's beginning is looked at for its format and whether it is text.
+const headBytes = 8 << 10
+
+// octets is the type of what nothing is known about.
+const octets = "application/octet-stream"
+
+// Of are the facts of a file of size bytes. What cannot be read is unknown: an error of r makes it FormatOther at worst.
+func Of(r io.ReaderAt, size int64) relay.FileFacts {
+	f := file{r, size}
+	head := f.at(0, headBytes)
+	facts := f.format(head)
+	if facts.Format == "" {
+		facts.Format = relay.FormatOther
+	}
+	if facts.Kind == "" {
+		facts.Kind = relay.TypeDocument
+	}
+	facts.Size = size
+	return facts
+}
+
+// file is what is looked at.
+type file struct {
+	r    io.ReaderAt
+	size int64
+}
+
+// at are up to n bytes from off; fewer at the end or after an error.
+func (f file) at(off int64, n int) []byte {
+	if off < 0 || off >= f.size {
+		return nil
+	}
+	b := make([]byte, min(int64(n), f.size-off))
+	n, _ = f.r.ReadAt(b, off)
+	return b[:n]
+}
+
+// format asks those that need more than a few fixed bytes, then the table, then whether it is text.
+func (f file) format(head []byte) relay.FileFacts {
+	for _, ask := range []func(file, []byte) (relay.FileFacts, bool){
+		file.picture, file.ogg, file.riff, file.isoMedia, file.matroska, file.zip, file.mpegAudio,
+	} {
+		if facts, ok := ask(f, head); ok {
+			return facts
+		}
+	}
+	for _, m := range magics {
+		if len(head) > m.at && bytes.HasPrefix(head[m.at:], []byte(m.bytes)) {
+			return m.facts
+		}
+	}
+	if isText(head, f.size > int64(len(head))) {
+		return relay.FileFacts{Mime: "text/plain", Ext: ".txt"}
+	}
+	return relay.FileFacts{Mime: octets}
+}
+
+func document(mime, ext string) relay.FileFacts { return relay.FileFacts{Mime: mime, Ext: ext} }
+
+func audio(format relay.Format, mime, ext string) relay.FileFacts {
+	return relay.FileFacts{Format: format, Mime: mime, Ext: ext, Kind: relay.TypeAudio}
+}
+
+func video(format relay.Format, mime, ext string) relay.FileFacts {
+	return relay.FileFacts{Format: format, Mime: mime, Ext: ext, Kind: relay.TypeVideo}
+}
+
+// magics are the formats that their first bytes tell. Pictures among them are documents.
+var magics = []struct {
+	at    int
+	bytes string
+	facts relay.FileFacts
+}{
+	{0, "%PDF-", document("application/pdf", ".pdf")},
+	{0, "fLaC", audio("", "audio/flac", ".flac")},
+	{0, "#!AMR", audio("", "audio/amr", ".amr")},
+	{0, "MThd", audio("", "audio/midi", ".mid")},
+	{0, "caff", audio("", "audio/x-caf", ".caf")},
+	{0, "FLV\x01", video("", "video/x-flv", ".flv")},
+	{0, "\x00\x00\x01\xba", video("", "video/mpeg", ".mpg")},
+	{0, "\x00\x00\x01\xb3", video("", "video/mpeg", ".mpg")},
+	{0, "\x1f\x8b\x08", document("application/gzip", ".gz")},
+	{0, "BZh", document("application/x-bzip2", ".bz2")},
+	{0, "\xfd7zXZ\x00", document("application/x-xz", ".xz")},
+	{0, "\x28\xb5\x2f\xfd", document("application/zstd", ".zst")},
+	{0, "7z\xbc\xaf\x27\x1c", document("application/x-7z-compressed", ".7z")},
+	{0, "Rar!\x1a\x07", document("application/x-rar-compressed", ".rar")},
+	{257, "ustar", document("application/x-tar", ".tar")},
+	{0, "{\\rtf", document("application/rtf", ".rtf")},
+	{0, "SQLite format 3\x00", document("application/x-sqlite3", ".sqlite")},
+	{0, "II*\x00", document("image/tiff", ".tif")},
+	{0, "MM\x00*", document("image/tiff", ".tif")},
+	{0, "8BPS\x00\x01", document("image/vnd.adobe.photoshop", ".psd")},
+}
+
+// be16, le16 and so on read a number of a header.
+var (
+	be16 = binary.BigEndian.Uint16
+	be32 = binary.BigEndian.Uint32
+	be64 = binary.BigEndian.Uint64
+	le16 = binary.LittleEndian.Uint16
+	le32 = binary.LittleEndian.Uint32
+	le64 = binary.LittleEndian.Uint64
+)
