@@ -44,7 +44,8 @@ var mayImport = map[string]string{
 	"store/reseal":             "store/boltfile store/table",
 	"store/capability":         "relay store/table store/reseal",
 	"store/sent":               "relay store/table",
-	"store":                    "relay store/boltfile store/table store/seen store/audit store/capability store/sent store/reseal",
+	"store/prompt":             "relay store/boltfile store/table",
+	"store":                    "relay store/boltfile store/table store/seen store/audit store/capability store/prompt store/sent store/reseal",
 	"vault":                    "relay store/files",
 	"platforms/markdown/plain": "platforms/markdown", // the dialect of networks that show plain text
 	"platforms/hook":           "relay platforms platforms/backoff",
@@ -57,7 +58,7 @@ var mayImport = map[string]string{
 	"relay/delivery":           "relay store",
 	"relay/session":            "relay relay/wire relay/count",
 	"relay/hub": "relay relay/wire relay/gate relay/count relay/bus relay/delivery relay/link relay/session relay/sessionkey" +
-		" platforms store store/capability",
+		" platforms store store/capability store/prompt",
 	"relay/limit":       "",
 	"relay/door":        "relay/limit",
 	"relay/guard":       "",

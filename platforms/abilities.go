@@ -161,6 +161,10 @@ type (
 	MediaResponder interface {
 		RespondMedia(ctx context.Context, c Capability, a relay.SendMedia, first bool) (relay.Result, error)
 	}
+	// PromptResponder is a Responder that asks with buttons too. The rules are those of Respond and of Prompt.
+	PromptResponder interface {
+		RespondPrompt(ctx context.Context, c Capability, a relay.Prompt, first bool) (relay.Result, error)
+	}
 	// CommandRegistrar shows the gateways' commands to people, without blocking and in its own time. manifest is
 	// the union over all gateways, each command as the gateway wrote it; where the network takes only so
 	// many, the first count.

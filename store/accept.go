@@ -10,6 +10,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
 	"github.com/hermes-connector/hermes-connector/store/capability"
+	"github.com/hermes-connector/hermes-connector/store/prompt"
 	"github.com/hermes-connector/hermes-connector/store/seen"
 )
 
@@ -35,6 +36,9 @@ type AcceptItem struct {
 	To    []Recipient
 	// Undecided is the instance of which it is not known yet whether it gets the delivery; empty: none.
 	Undecided relay.InstanceID
+	// Press: the delivery is stored only if it answers its prompt, as the first. Nil: it answers none, or it is
+	// undecided.
+	Press *prompt.Press
 	// Capability came in the delivery's event, and is stored if its instance gets the delivery or is the undecided one.
 	Capability *capability.Record
 }
@@ -59,6 +63,7 @@ type AcceptOutcome struct {
 // ItemOutcome is what became of one item.
 type ItemOutcome struct {
 	Duplicate bool             // the event was stored before; nothing was stored now
+	Late      bool             // the event answers a prompt that is open no more; nothing was stored
 	Buffers   []relay.BufferID // as To; zero where the recipient was skipped or the delivery is oversize
 }
 
@@ -164,12 +169,23 @@ func (t *tx) accept(a Accept, items []prepared, now time.Time) (out AcceptOutcom
 			out.Items[n].Duplicate = true
 			continue
 		}
+		asked, late, err := t.late(p.item.Press, now)
+		if err != nil {
+			return out, nil, err
+		}
+		if late {
+			out.Items[n].Late = true
+			continue
+		}
 		t.mark(p.mark, now)
 		out.Items[n].Buffers = make([]relay.BufferID, len(p.item.To))
 		for r, to := range p.item.To {
 			if out.Items[n].Buffers[r], err = t.deliver(a.Bot, p, to, now, &out); err != nil {
 				return out, nil, err
 			}
+		}
+		if err := t.answered(p.item.Press, asked, out.Items[n].Buffers, now); err != nil {
+			return out, nil, err
 		}
 		if i := p.item.Undecided; i != "" {
 			if err := t.postpone(a.Bot, i, p.item.Delivery, now); err != nil {
@@ -185,6 +201,23 @@ func (t *tx) accept(a Accept, items []prepared, now time.Time) (out AcceptOutcom
 	}
 	t.setCursor(a.Bot, a.Cursor, a.Save) // last: what failed moves no cursor
 	return out, bad, nil
+}
+
+// late reports whether p answers a prompt that is open no more, and is the prompt if not. A nil p is never late.
+func (t *tx) late(p *prompt.Press, now time.Time) (asked prompt.Record, late bool, err error) {
+	if p == nil {
+		return asked, false, nil
+	}
+	asked, ok, err := prompt.Takes(t.Tx, *p, now)
+	return asked, !ok, err
+}
+
+// answered closes the prompt that p, stored under those ids, answered; nil: none.
+func (t *tx) answered(p *prompt.Press, asked prompt.Record, buffers []relay.BufferID, now time.Time) error {
+	if p == nil || len(buffers) == 0 {
+		return nil
+	}
+	return prompt.Take(t.Writer, asked, *p, buffers[0], now)
 }
 
 // given reports whether the instance gets the delivery, which was stored under those ids, or waits for its verdict.

@@ -12,6 +12,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/store/audit"
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
 	"github.com/hermes-connector/hermes-connector/store/capability"
+	"github.com/hermes-connector/hermes-connector/store/prompt"
 	"github.com/hermes-connector/hermes-connector/store/seen"
 	"github.com/hermes-connector/hermes-connector/store/sent"
 	"github.com/hermes-connector/hermes-connector/store/table"
@@ -28,7 +29,7 @@ import (
 // isSetAside reports whether damaged records of b are moved to the quarantine.
 func isSetAside(b string) bool {
 	switch b {
-	case bucketEntries, bucketDead, bucketUndecided, capability.Bucket, bucketConversations, BucketCursors, bucketCodes, bucketTokens, bucketIdentity,
+	case bucketEntries, bucketDead, bucketUndecided, capability.Bucket, prompt.Bucket, bucketConversations, BucketCursors, bucketCodes, bucketTokens, bucketIdentity,
 		audit.Rows, audit.Counts, bucketCommands, bucketQuarantine, sent.Bucket, BucketMoved, seen.Newest, seen.Runs:
 		return true
 	}

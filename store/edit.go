@@ -11,6 +11,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/store/audit"
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
 	"github.com/hermes-connector/hermes-connector/store/capability"
+	"github.com/hermes-connector/hermes-connector/store/prompt"
 	"github.com/hermes-connector/hermes-connector/store/seen"
 	"github.com/hermes-connector/hermes-connector/store/table"
 	bolt "go.etcd.io/bbolt"
@@ -143,6 +144,7 @@ var ownKeys = map[string]func(k, value []byte) bool{
 	BucketGrants:        own(func(r Grant) []byte { return grantKey(r.Platform, r.Scope, r.Chat) }),
 	bucketRoutes:        own(routeKey),
 	bucketConversations: own(conversationKey),
+	prompt.Bucket:       own(prompt.Record.Key),
 	capability.Bucket:   own(func(r capability.Record) []byte { return capability.Key(r.Instance, r.Bot, r.Event) }),
 }
 
@@ -183,6 +185,9 @@ func (e Edit) DropStrays(now time.Time) (gone []relay.InstanceID, err error) {
 	}
 	for _, c := range table.Readable[capability.Record](e.Tx, capability.Bucket) {
 		names[c.Instance] = true
+	}
+	for _, p := range table.Readable[prompt.Record](e.Tx, prompt.Bucket) {
+		names[p.Instance] = true
 	}
 	delete(names, "") // what seems undecided may be another bucket's
 	for i := range names {

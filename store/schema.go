@@ -8,6 +8,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/store/audit"
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
 	"github.com/hermes-connector/hermes-connector/store/capability"
+	"github.com/hermes-connector/hermes-connector/store/prompt"
 	"github.com/hermes-connector/hermes-connector/store/seen"
 	"github.com/hermes-connector/hermes-connector/store/sent"
 	"github.com/hermes-connector/hermes-connector/store/table"
@@ -23,7 +24,7 @@ type migration func(*bolt.Tx) error
 // migrations lists them in order: the first makes a database of version 2 of one of version 1.
 // The current version is one more than their number.
 func migrations() []migration {
-	return []migration{toSchema2, toSchema3, toSchema4, toSchema5, toSchema6}
+	return []migration{toSchema2, toSchema3, toSchema4, toSchema5, toSchema6, toSchema7}
 }
 
 // toSchema2 adds what tenants share the connector by, takes the commands out of the instances'
@@ -72,6 +73,9 @@ func toSchema5(t *bolt.Tx) error { return errors.Join(edit(t).reindex(), table.F
 
 // toSchema6 adds the capabilities that came in events.
 func toSchema6(t *bolt.Tx) error { return table.Fill(t, []string{capability.Bucket}) }
+
+// toSchema7 adds the prompts.
+func toSchema7(t *bolt.Tx) error { return table.Fill(t, []string{prompt.Bucket}) }
 
 // bindingsTo was the index of bindings by instance until schema 4.
 const bindingsTo = "bindings.to"

@@ -57,6 +57,7 @@ type DB struct {
 	Routes       *Routes
 	Sent         *Sent
 	Capabilities *Capabilities
+	Prompts      *Prompts
 
 	path    string
 	run     uint64 // random: tells what this run of the program accepted from what another one did
@@ -85,7 +86,7 @@ func Open(path string, o Options) (*DB, error) {
 	o = o.withDefaults()
 	db := &DB{path: path, run: newEpoch(), limits: o.Limits, log: o.Log, now: func() time.Time { return o.Now().UTC() }}
 	db.Lanes, db.Codes, db.Routes, db.Sent = &Lanes{db}, &Codes{db}, &Routes{db}, &Sent{db: db}
-	db.Capabilities = &Capabilities{db: db}
+	db.Capabilities, db.Prompts = &Capabilities{db: db}, &Prompts{db: db}
 	fo := o.File()
 	fo.Format.Prepare, fo.Format.Begin = db.prepare, db.begin
 	file, err := boltfile.Open(path, fo)

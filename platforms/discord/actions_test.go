@@ -339,7 +339,7 @@ func TestDescriptor(t *testing.T) {
 		MarkdownDialect: "discord", SupportsEdit: true, SupportsThreads: true, SupportsContext: true, Emoji: "🎮",
 		SupportedOps: []relay.Op{
 			relay.OpSend, relay.OpEdit, relay.OpTyping, relay.OpFollowUp, relay.OpReact, relay.OpDelete, relay.OpGetChatInfo,
-			relay.OpThreadCreate, relay.OpThreadRename, relay.OpSendMedia,
+			relay.OpThreadCreate, relay.OpThreadRename, relay.OpSendMedia, relay.OpPrompt,
 		},
 	}
 	if diff := cmp.Diff(want, platforms.Describe(&Platform{})); diff != "" {

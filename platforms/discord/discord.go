@@ -105,6 +105,7 @@ type Platform struct {
 
 	callbacks *callbacks
 	holding   *holding
+	asides    chan aside // capacity maxWhispers
 
 	cutting sync.Mutex // held while a long text becomes a letter
 }
@@ -148,6 +149,7 @@ func open(o platforms.Options) (*Platform, error) {
 		past:      new(past),
 		callbacks: newCallbacks(),
 		holding:   newHolding(),
+		asides:    make(chan aside, maxWhispers),
 	}
 	p.reader.cdn = p.files.cdn
 	p.reader.passthrough = p.opts[keyInteractions] == interactionsPassthrough

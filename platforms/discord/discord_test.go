@@ -245,6 +245,7 @@ func (h *harness) rest(w http.ResponseWriter, r *http.Request) bool {
 		Name    string `json:"name"`
 		Nonce   any    `json:"nonce"`
 		Enforce bool   `json:"enforce_nonce"`
+		Buttons []any  `json:"components"`
 	}
 	_ = json.Unmarshal(raw, &body)
 	if part[0] == "guilds" && len(part) == 4 && part[2] == "members" {
@@ -276,6 +277,9 @@ func (h *harness) rest(w http.ResponseWriter, r *http.Request) bool {
 		h.cutNext = false
 		if file != nil {
 			h.taken = append(h.taken, platformtest.Taken{Chat: relay.ChatID(id), Caption: body.Content, Content: file.Content})
+		}
+		if len(body.Buttons) > 0 {
+			op = relay.OpPrompt
 		}
 		h.received = append(h.received, platformtest.Received{Op: op, Chat: relay.ChatID(id), Text: body.Content})
 		h.mu.Unlock()

@@ -51,15 +51,17 @@ func (in *inbox) Accept(ctx context.Context, b platforms.Batch) error {
 			return fmt.Errorf("judge event: %w", err)
 		}
 		h.interruptFor(j)
+		h.tell(j, b.Refused)
+		h.expect(j)
 		if j.ofOwner && len(b.Roster) == 0 { // otherwise he may have been thrown out since
 			h.visible.prove(sight{ev.Bot, ev.Source.Place(), ev.Source.UserID}, ev.At)
 		}
 		j.came = cameWith(ev.ID, b.Capabilities)
 		if j.consumed {
-			d := deliveryOf(ev, b.Forwards)
+			d := deliveryOf(j.event, b.Forwards)
 			j.pack(d)
 			a.Items = append(a.Items, store.AcceptItem{
-				Delivery: d, Frame: j.frame, Forward: j.forward, To: j.to, Undecided: j.undecided, Capability: h.bind(&j),
+				Delivery: d, Frame: j.frame, Forward: j.forward, To: j.to, Undecided: j.undecided, Press: j.press, Capability: h.bind(&j),
 			})
 		}
 		judged = append(judged, j)
@@ -68,6 +70,7 @@ func (in *inbox) Accept(ctx context.Context, b platforms.Batch) error {
 	if err != nil {
 		for _, item := range a.Items {
 			h.decide(item.Delivery.About(), verdict{Reason: gate.StoreError})
+			h.presses.forget(pressID{in.bot, item.Delivery.About().ID})
 		}
 		return fmt.Errorf("store batch: %w", err)
 	}
@@ -81,6 +84,10 @@ func (in *inbox) Accept(ctx context.Context, b platforms.Batch) error {
 			continue
 		case stored[0].Duplicate:
 			h.decide(j.event, verdict{Reason: gate.Duplicate})
+		case stored[0].Late:
+			h.late(&j)
+			h.tell(j, b.Refused)
+			h.announce(j, nil)
 		default:
 			h.announce(j, stored[0].Buffers)
 		}

@@ -102,6 +102,9 @@ func (a *action) do(ctx context.Context, r relay.Request) (_ relay.Result, err e
 			return relay.Result{}, err
 		}
 	}
+	if p, ok := t.action.(relay.Prompt); ok {
+		return a.seat.ask(ctx, t, p)
+	}
 	return a.seat.carryOut(ctx, t)
 }
 
@@ -123,11 +126,9 @@ func (s *seat) failed(a relay.Action, err error) error {
 // carryOut does what was allowed.
 func (s *seat) carryOut(ctx context.Context, t target) (relay.Result, error) {
 	h, p, i := s.hub, t.bot, s.peer.Instance
-	if a, ok := t.action.(relay.Send); ok {
-		if res, done, err := h.respond(ctx, i, p, a); done || err != nil {
-			h.noteDone(ctx, i, p, a, a.Chat, res, err)
-			return res, err
-		}
+	if res, done, err := h.respond(ctx, i, p, t.action); done || err != nil {
+		h.noteDone(ctx, i, p, t.action, t.action.Target(), res, err)
+		return res, err
 	}
 	res, err := platforms.Do(ctx, p, t.action)
 	h.noteDone(ctx, i, p, t.action, cmp.Or(res.MovedTo, t.action.Target()), res, err)

@@ -75,22 +75,48 @@ func (h *Hub) through(
 	}})
 }
 
-// respond answers a send through a capability of the chat. done is false when the instance holds none that the
-// network still honours: then the send is an ordinary one.
-func (h *Hub) respond(ctx context.Context, i relay.InstanceID, p platforms.Platform, a relay.Send) (res relay.Result, done bool, err error) {
+// giveAnswer gives one answer through a capability; see platforms.Responder.Respond.
+type giveAnswer func(ctx context.Context, r platforms.Responder, c platforms.Capability, first bool) (relay.Result, error)
+
+// inWords is the answer a.
+func inWords(a relay.Send) giveAnswer {
+	return func(ctx context.Context, r platforms.Responder, c platforms.Capability, first bool) (relay.Result, error) {
+		return r.Respond(ctx, c, a, first)
+	}
+}
+
+// asAnswer is how a is carried out as the answer to an interaction, and to which; nil: it never is.
+func asAnswer(p platforms.Platform, a relay.Action) (giveAnswer, relay.MessageID) {
+	switch a := a.(type) {
+	case relay.Send:
+		return inWords(a), a.ReplyTo
+	case relay.Prompt:
+		if r, ok := p.(platforms.PromptResponder); ok {
+			return func(ctx context.Context, _ platforms.Responder, c platforms.Capability, first bool) (relay.Result, error) {
+				return r.RespondPrompt(ctx, c, a, first)
+			}, a.ReplyTo
+		}
+	}
+	return nil, ""
+}
+
+// respond carries a out through a capability of its chat. done is false when a is no answer, and when the instance holds
+// no capability that the network still honours: then a is carried out as usual.
+func (h *Hub) respond(ctx context.Context, i relay.InstanceID, p platforms.Platform, a relay.Action) (res relay.Result, done bool, err error) {
+	give, replyTo := asAnswer(p, a)
 	r, ok := p.(platforms.Responder)
-	if !ok {
+	if !ok || give == nil {
 		return res, false, nil
 	}
 	for {
-		c, ok, err := h.reply(ctx, i, relay.Chat{Bot: p.Bot(), ID: a.Chat}, a.ReplyTo)
+		c, ok, err := h.reply(ctx, i, relay.Chat{Bot: p.Bot(), ID: a.Target()}, replyTo)
 		if err != nil {
 			return res, true, internal(err)
 		}
 		if !ok {
 			return res, false, nil
 		}
-		res, err = h.wield(ctx, r, c, a, c.ID != string(a.ReplyTo))
+		res, err = h.wield(ctx, r, c, give, c.ID != string(replyTo))
 		switch {
 		case errors.Is(err, errAnswered): // by another one: there may be a next
 		case errors.Is(err, platforms.ErrCapabilityGone):
@@ -105,7 +131,7 @@ func (h *Hub) respond(ctx context.Context, i relay.InstanceID, p platforms.Platf
 var errAnswered = errors.New("answered already")
 
 // wield answers through c. onlyFirst: if another answer was the first, the error is errAnswered.
-func (h *Hub) wield(ctx context.Context, r platforms.Responder, c capability.Record, a relay.Send, onlyFirst bool) (relay.Result, error) {
+func (h *Hub) wield(ctx context.Context, r platforms.Responder, c capability.Record, give giveAnswer, onlyFirst bool) (relay.Result, error) {
 	x := h.answerings.of(c)
 	select {
 	case x.underWay <- struct{}{}:
@@ -135,7 +161,7 @@ func (h *Hub) wield(ctx context.Context, r platforms.Responder, c capability.Rec
 	if onlyFirst && before == taken {
 		return relay.Result{}, errAnswered
 	}
-	res, err := r.Respond(ctx, opened, a, before == free && c.Placeholder)
+	res, err := give(ctx, r, opened, before == free && c.Placeholder)
 	return res, h.became(c, x, before, err)
 }
 
@@ -182,7 +208,7 @@ func (s *seat) followUp(ctx context.Context, a relay.FollowUp) (relay.Result, er
 		}
 		return s.carryOut(ctx, t)
 	}
-	res, err := h.wield(ctx, r, c, send, false)
+	res, err := h.wield(ctx, r, c, inWords(send), false)
 	h.noteDone(ctx, s.peer.Instance, p, a, c.Chat, res, err)
 	if errors.Is(err, platforms.ErrCapabilityGone) {
 		return relay.Result{}, errNoCapability

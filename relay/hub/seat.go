@@ -317,7 +317,9 @@ func (s *seat) Ack(ctx context.Context, id relay.BufferID) (counted bool, err er
 
 // taken tells the network that the gateway has taken an event.
 func (s *seat) taken(ctx context.Context, of store.About) {
-	s.hub.settle(ctx, s.peer.Instance, of.Bot, of.ID)
+	if !s.hub.acknowledged(of) {
+		s.hub.settle(ctx, s.peer.Instance, of.Bot, of.ID)
+	}
 }
 
 // GoingIdle flips the instance to buffered-only: pushing stops first, then the flip is stored.
