@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay/api"
 	"github.com/hermes-connector/hermes-connector/relay/bus"
+	"github.com/hermes-connector/hermes-connector/relay/count"
 	"github.com/hermes-connector/hermes-connector/relay/delivery"
 	"github.com/hermes-connector/hermes-connector/relay/guard"
 	"github.com/hermes-connector/hermes-connector/relay/hub"
@@ -23,10 +25,13 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/limit"
 	"github.com/hermes-connector/hermes-connector/relay/link"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
+	"github.com/hermes-connector/hermes-connector/relay/media"
 	"github.com/hermes-connector/hermes-connector/relay/metrics"
 	"github.com/hermes-connector/hermes-connector/relay/passthrough"
 	"github.com/hermes-connector/hermes-connector/relay/server"
+	"github.com/hermes-connector/hermes-connector/relay/sniff"
 	"github.com/hermes-connector/hermes-connector/relay/token"
+	"github.com/hermes-connector/hermes-connector/relay/transfer"
 	"github.com/hermes-connector/hermes-connector/relay/wake"
 	"github.com/hermes-connector/hermes-connector/store"
 	"github.com/hermes-connector/hermes-connector/store/backup"
@@ -41,6 +46,7 @@ type core struct {
 	service *manage.Service
 	waker   *wake.Waker
 	keeper  *backup.Keeper // nil: no nightly snapshots
+	files   *media.Keeper
 	server  *server.Server
 	hooks   *passthrough.Plane
 	// beside run beside the server until their context ends, which is after the server's stop; an
@@ -53,14 +59,20 @@ func newCore(cfg *config.Config, db *store.DB, v *vault.Vault, bots []platforms.
 	c := &core{db: db, bus: &bus.Local{}}
 	auth := token.NewAuthority(db, v, time.Now)
 	desk := link.NewDesk(db, v, time.Now)
+	c.files = media.NewKeeper(cfg.MediaDir(), db, bots, media.Options{
+		MaxTotal: cfg.Media.MaxTotal, Keep: cfg.Media.Keep, Timeout: cfg.Media.FetchTimeout,
+		Sniff: sniff.Of, Count: c.count, Log: log,
+	})
+	c.beside = append(c.beside, c.files.Run)
 	c.hub = hub.New(db, desk, c.bus, bots, hub.Options{
 		Delivery: delivery.Options{Window: cfg.Delivery.Window, Log: log},
 		Seal:     v,
+		Files:    shelf{c.files, transfer.NewFinder(c.files, g.For(cfg.Media.Allow, media.MaxFile), c.count)},
 		Log:      log,
 	})
 	c.hooks = passthrough.New(bots, passthrough.Options{Log: log, Count: c.hub.Count})
 	set := settings(cfg, addr, bots, g)
-	set.Warnings, set.Hooks = c.warnings, c.hooks
+	set.Warnings, set.Hooks, set.Files = c.warnings, c.hooks, c.files
 	c.service = manage.New(db, auth, desk, v, c.bus, c.hub, set)
 	c.waker = wake.New(db, db.Lanes, c.hub, g.Client(), wake.Options{Cooldown: cfg.Wake.Cooldown, Count: c.hub.Count, Log: log})
 	c.beside = append(c.beside, c.waker.Run)
@@ -87,12 +99,22 @@ func newCore(cfg *config.Config, db *store.DB, v *vault.Vault, bots []platforms.
 		}
 	}
 	failures := new(limit.Failures)
+	transfers := transfer.New(c.files, auth, transfer.Options{Log: log, Failures: failures, Count: c.count, Used: c.hub.Fetches})
 	c.server = server.New(c.hub, auth, server.Options{
-		Log: log, TrustedProxies: cfg.TrustedProxies, Failures: failures,
-		TLS: certificates, Mounts: append(c.hooks.Mounts(),
-			api.New(c.service, auth, callers, api.Options{Log: log, Failures: failures}).Mounts()...),
+		Log: log, TrustedProxies: cfg.TrustedProxies, PublicURL: cfg.PublicURL, Failures: failures,
+		TLS: certificates, Mounts: slices.Concat(c.hooks.Mounts(), transfers.Mounts(),
+			api.New(c.service, auth, callers, api.Options{Log: log, Failures: failures}).Mounts()),
 	})
 	return c, nil
+}
+
+// count counts for the parts that are made before the hub.
+func (c *core) count(n count.Counter) { c.hub.Count(n) }
+
+// shelf has the files of events, and those that gateways send.
+type shelf struct {
+	*media.Keeper
+	*transfer.Finder
 }
 
 // warnings are what `status` says about the database and its copies.

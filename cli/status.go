@@ -66,6 +66,9 @@ func statusTable(w io.Writer, st manage.Status, now time.Time) {
 		table(w, rows)
 		calledTable(w, st.Bots, now)
 	}
+	if f := st.Media; f != nil && f.Files+f.Pending+f.Failed > 0 {
+		_, _ = fmt.Fprintf(w, "\n%d files kept (%d KiB), %d to be fetched, %d given up\n", f.Files, f.Bytes>>10, f.Pending, f.Failed)
+	}
 	_, _ = fmt.Fprintln(w)
 	if len(st.Instances) == 0 {
 		_, _ = fmt.Fprintln(w, "No gateway is enrolled. Next: hermes-connector enroll NAME")
@@ -132,6 +135,9 @@ func newExplainCmd(a *app) *cobra.Command {
 		why := string(d.Reason)
 		if d.Hint != "" { // what keeps the event waiting
 			why += ": " + d.Hint
+		}
+		for _, f := range d.Media {
+			why += fmt.Sprintf(" [%s %s]", f.Kind, f.State)
 		}
 		return []any{d.At.Local().Format(time.TimeOnly), d.Bot(), d.Event, d.Chat, d.User, d.Instance, why}
 	})

@@ -49,6 +49,8 @@ type Recipient struct {
 	// Conversation is stored with it. Instance, Bot, Chat and LastAt are filled in from the event.
 	Conversation Conversation
 	Oversize     bool // goes to the dead letters at once
+	// Profile is whom the event is for. One with a profile is stored as a whole for this recipient.
+	Profile string
 }
 
 // AcceptOutcome is what became of an Accept.
@@ -73,6 +75,8 @@ type prepared struct {
 	about   About
 	mark    seen.Mark
 	payload []byte // the entry; nil when there are no recipients
+	// profiled are the entries of recipients with a profile, by that.
+	profiled map[string][]byte
 }
 
 // Accept stores one batch in one transaction: the quarantine, then per item the seen mark, its
@@ -112,11 +116,14 @@ func (db *DB) prepareItems(a Accept, now time.Time) (out []prepared, size int, e
 		}
 		p.mark = seen.Of(a.Bot, p.about.ID)
 		if len(item.To) > 0 {
-			if err := p.encode(db.run, item.whole(), item.Frame, item.Forward, now); err != nil {
+			if err := p.encode(db.run, now); err != nil {
 				return nil, 0, err
 			}
 		}
-		size += len(p.mark) + len(p.payload)*len(item.To)
+		size += len(p.mark)
+		for _, to := range item.To {
+			size += len(p.entryFor(to))
+		}
 		if c := item.Capability; c != nil {
 			size += capability.Size + len(c.Sealed)
 		}
@@ -125,29 +132,50 @@ func (db *DB) prepareItems(a Accept, now time.Time) (out []prepared, size int, e
 	return out, size, nil
 }
 
-// whole is the event that is stored in the frame's place; nil: the frame is.
-func (a AcceptItem) whole() *relay.Event {
-	if !a.Whole {
-		return nil
+// encode renders the entry of p.item: with the event, if it is stored as a whole, else with the frame.
+func (p *prepared) encode(run uint64, now time.Time) (err error) {
+	if p.payload, err = p.entry(p.item.Whole, "", run, now); err != nil {
+		return err
 	}
-	ev := a.Delivery.About()
-	return &ev
+	for _, to := range p.item.To {
+		if to.Profile == "" || p.profiled[to.Profile] != nil {
+			continue
+		}
+		if p.profiled == nil {
+			p.profiled = make(map[string][]byte)
+		}
+		if p.profiled[to.Profile], err = p.entry(true, to.Profile, run, now); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
-// encode renders the entry, with the event if there is one, else with the frame.
-func (p *prepared) encode(run uint64, ev *relay.Event, frame []byte, f *Forward, now time.Time) (err error) {
-	h := entryHead{At: now, About: p.about, Event: ev}
-	if ev != nil {
-		frame = nil
+// entry is the entry of p.item for a profile; empty: for none.
+func (p *prepared) entry(whole bool, profile string, run uint64, now time.Time) ([]byte, error) {
+	h, behind := entryHead{At: now, About: p.about}, p.item.Frame
+	if whole {
+		ev := p.item.Delivery.About()
+		ev.Source.Profile = profile
+		h.Event, behind = &ev, nil
 	}
-	if f != nil {
+	if f := p.item.Forward; f != nil {
 		h.Forward = &forwardHead{Until: f.Until, Run: run, Size: len(f.Frame)}
-		frame = slices.Concat(frame, f.Frame)
+		behind = slices.Concat(behind, f.Frame)
 	}
-	if p.payload, err = encodeWith(h, frame); err != nil {
+	payload, err := encodeWith(h, behind)
+	if err != nil {
 		err = fmt.Errorf("encode event %s: %w", p.about.ID, err)
 	}
-	return err
+	return payload, err
+}
+
+// entryFor is the entry as the recipient gets it.
+func (p *prepared) entryFor(to Recipient) []byte {
+	if to.Profile == "" {
+		return p.payload
+	}
+	return p.profiled[to.Profile]
 }
 
 // accept is Accept's transaction. bad are the damaged records of seen marks it met and replaced.
@@ -246,10 +274,10 @@ func (t *tx) deliver(b relay.Bot, p prepared, to Recipient, now time.Time, out *
 		return id, err
 	}
 	if to.Oversize {
-		dead := deadHead{DiedAt: now, Reason: DeadOversize, Size: boltfile.EnvelopeSize + len(p.payload)}
-		return id, t.addDead(to.Instance, l, l.next(), dead, p.payload)
+		dead := deadHead{DiedAt: now, Reason: DeadOversize, Size: boltfile.EnvelopeSize + len(p.entryFor(to))}
+		return id, t.addDead(to.Instance, l, l.next(), dead, p.entryFor(to))
 	}
-	if id, err = t.append(to.Instance, l, p.payload); err != nil {
+	if id, err = t.append(to.Instance, l, p.entryFor(to)); err != nil {
 		return id, err
 	}
 	overflowed, err := t.trim(to.Instance, l, t.db.limits, now)

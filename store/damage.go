@@ -12,6 +12,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/store/audit"
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
 	"github.com/hermes-connector/hermes-connector/store/capability"
+	"github.com/hermes-connector/hermes-connector/store/media"
 	"github.com/hermes-connector/hermes-connector/store/prompt"
 	"github.com/hermes-connector/hermes-connector/store/seen"
 	"github.com/hermes-connector/hermes-connector/store/sent"
@@ -29,7 +30,7 @@ import (
 // isSetAside reports whether damaged records of b are moved to the quarantine.
 func isSetAside(b string) bool {
 	switch b {
-	case bucketEntries, bucketDead, bucketUndecided, capability.Bucket, prompt.Bucket, bucketConversations, BucketCursors, bucketCodes, bucketTokens, bucketIdentity,
+	case bucketEntries, bucketDead, bucketUndecided, capability.Bucket, media.Bucket, prompt.Bucket, bucketConversations, BucketCursors, bucketCodes, bucketTokens, bucketIdentity,
 		audit.Rows, audit.Counts, bucketCommands, bucketQuarantine, sent.Bucket, BucketMoved, seen.Newest, seen.Runs:
 		return true
 	}
@@ -81,7 +82,7 @@ func setAside(b *bolt.DB, bad []boltfile.Damaged, now time.Time, log *slog.Logge
 				return err
 			}
 		}
-		return errors.Join(t.recountLanes(), audit.Recount(t.Writer), t.reindex(), table.Fill(x, cold()))
+		return errors.Join(t.recountLanes(), audit.Recount(t.Writer), t.reindex(), table.Fill(x, cold()), t.recountFiles(now))
 	})
 	if err != nil {
 		return fmt.Errorf("set aside what is damaged: %w", err)

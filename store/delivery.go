@@ -114,14 +114,21 @@ func (ls *Lanes) Drop(ctx context.Context, row *audit.Entry, i relay.InstanceID,
 // Ack deletes acknowledged entries, also from the dead letters if they were moved there while in flight. One that
 // is nowhere is nil.
 func (ls *Lanes) Ack(ctx context.Context, i relay.InstanceID, bs ...relay.BufferID) error {
-	return ls.db.change(ctx, nil, fmt.Sprintf("drop %v of %s", bs, i), func(t *tx) error {
+	files := 0
+	err := ls.db.change(ctx, nil, fmt.Sprintf("drop %v of %s", bs, i), func(t *tx) error {
+		before := t.released
 		for _, b := range bs {
 			if _, err := t.drop(i, b); err != nil {
 				return err
 			}
 		}
+		files = t.released - before
 		return nil
 	})
+	if err == nil {
+		ls.db.Media.took(i, files)
+	}
+	return err
 }
 
 // drop deletes an entry from the lane or the dead letters and reports whether it was there.

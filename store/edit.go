@@ -11,6 +11,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/store/audit"
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
 	"github.com/hermes-connector/hermes-connector/store/capability"
+	"github.com/hermes-connector/hermes-connector/store/media"
 	"github.com/hermes-connector/hermes-connector/store/prompt"
 	"github.com/hermes-connector/hermes-connector/store/seen"
 	"github.com/hermes-connector/hermes-connector/store/table"
@@ -131,7 +132,7 @@ func (e Edit) Derive() error {
 			return fmt.Errorf("bucket %s: %w", b, err)
 		}
 	}
-	return errors.Join(e.reindex(), e.recountLanes(), audit.Recount(e.Writer))
+	return errors.Join(e.reindex(), e.recountLanes(), audit.Recount(e.Writer), e.recountFiles(e.clock()))
 }
 
 // ownKeys tell, by bucket, whether a record says itself that it stands under k. Damage that has a page stand in another
@@ -144,6 +145,7 @@ var ownKeys = map[string]func(k, value []byte) bool{
 	BucketGrants:        own(func(r Grant) []byte { return grantKey(r.Platform, r.Scope, r.Chat) }),
 	bucketRoutes:        own(routeKey),
 	bucketConversations: own(conversationKey),
+	media.Bucket:        own(func(r media.Record) []byte { return media.Key(r.ID) }),
 	prompt.Bucket:       own(prompt.Record.Key),
 	capability.Bucket:   own(func(r capability.Record) []byte { return capability.Key(r.Instance, r.Bot, r.Event) }),
 }

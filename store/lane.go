@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"time"
 
@@ -87,7 +88,8 @@ func (t *tx) append(i relay.InstanceID, l *lane, payload []byte) (relay.BufferID
 	l.Bytes += boltfile.EnvelopeSize + int64(len(payload))
 	t.touch(i, l)
 	k := entryKey(i, id.Seq)
-	return id, t.AppendSealed(bucketEntries, k, boltfile.Seal(k, payload))
+	value := boltfile.Seal(k, payload)
+	return id, errors.Join(t.want(i, k, value), t.AppendSealed(bucketEntries, k, value))
 }
 
 // remove deletes the entry under k, whose stored record is value.
@@ -95,7 +97,7 @@ func (t *tx) remove(i relay.InstanceID, l *lane, k, value []byte) error {
 	l.Entries--
 	l.Bytes -= int64(len(value))
 	t.touch(i, l)
-	return t.Delete(bucketEntries, k)
+	return errors.Join(t.release(i, k, value), t.Delete(bucketEntries, k))
 }
 
 // find is the stored record of an entry that is in the lane; nil when it is not.

@@ -58,6 +58,7 @@ type DB struct {
 	Sent         *Sent
 	Capabilities *Capabilities
 	Prompts      *Prompts
+	Media        *Media
 
 	path    string
 	run     uint64 // random: tells what this run of the program accepted from what another one did
@@ -87,6 +88,7 @@ func Open(path string, o Options) (*DB, error) {
 	db := &DB{path: path, run: newEpoch(), limits: o.Limits, log: o.Log, now: func() time.Time { return o.Now().UTC() }}
 	db.Lanes, db.Codes, db.Routes, db.Sent = &Lanes{db}, &Codes{db}, &Routes{db}, &Sent{db: db}
 	db.Capabilities, db.Prompts = &Capabilities{db: db}, &Prompts{db: db}
+	db.Media = &Media{db: db}
 	fo := o.File()
 	fo.Format.Prepare, fo.Format.Begin = db.prepare, db.begin
 	file, err := boltfile.Open(path, fo)

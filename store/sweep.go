@@ -36,7 +36,7 @@ func (db *DB) Sweep(ctx context.Context) (Swept, error) {
 	err := db.write(ctx, nil, func(t *tx) error {
 		s.Swept, s.damaged = Swept{}, nil
 		for _, step := range []func(*tx) error{
-			s.marks, s.lanes, s.undecided, s.sent, s.capabilities, s.prompts, s.conversations, s.moved, s.codes, s.secrets,
+			s.marks, s.lanes, s.files, s.undecided, s.sent, s.capabilities, s.prompts, s.conversations, s.moved, s.codes, s.secrets,
 		} {
 			if err := step(t); err != nil {
 				return err

@@ -3,6 +3,7 @@ package store
 import (
 	"errors"
 	"slices"
+	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store/audit"
@@ -26,6 +27,7 @@ type tx struct {
 	waiting     map[string][]byte    // those that were moved before and are not on disk; not to be changed
 	took        bool                 // the cursors were stored, or there are none
 	died        []DeadReason         // of the dead letters made
+	released    int                  // held files that an entry less names
 	deadDropped uint64               // dead letters dropped because there were too many
 	row         *audit.Entry         // what the op that runs is to leave in the audit list; nil for none
 	noted       func()               // what to do about what rides along once the transaction is stored
@@ -39,6 +41,14 @@ func (db *DB) begin(w *boltfile.Writer) boltfile.Batch {
 		}
 	}
 	return &tx{Writer: &table.Writer{Writer: w}, db: db, waiting: db.cursors.waiting, noted: func() {}}
+}
+
+// clock is the time.
+func (t *tx) clock() time.Time {
+	if t.db == nil {
+		return time.Now().UTC()
+	}
+	return t.db.now()
 }
 
 // edit is a transaction of somebody who has the file for himself.

@@ -152,11 +152,11 @@ func (db *DB) Decide(ctx context.Context, c relay.Chat, vs []Verdict) (AcceptOut
 		if v.To == nil {
 			continue
 		}
-		whole := AcceptItem{Delivery: v.Delivery, Whole: v.Whole}.whole()
-		if err := items[n].encode(db.run, whole, v.Frame, v.Forward, now); err != nil {
+		items[n].item = AcceptItem{Delivery: v.Delivery, Frame: v.Frame, Forward: v.Forward, Whole: v.Whole, To: []Recipient{*v.To}}
+		if err := items[n].encode(db.run, now); err != nil {
 			return AcceptOutcome{}, fmt.Errorf("decide: %w", err)
 		}
-		size += len(items[n].payload)
+		size += len(items[n].entryFor(*v.To))
 	}
 	var out AcceptOutcome
 	o := &op{size: size, grows: size > 0, fn: func(t *tx) error {

@@ -41,6 +41,7 @@ type Config struct {
 	Delivery       Delivery
 	Identity       identity.Options // without Client, Now and Log; Mode is never empty
 	Wake           Wake
+	Media          Media
 	MetricsListen  string // host:port of the Prometheus metrics; empty: off
 	Backup         Backup
 	Vault          Vault
@@ -58,6 +59,14 @@ func (t TLS) On() bool { return t.CertFile != "" }
 type Wake struct {
 	Allow    []netip.Prefix // beside public addresses
 	Cooldown time.Duration  // at least 1 s
+}
+
+// Media bounds the files that are kept.
+type Media struct {
+	MaxTotal     int64          // bytes of all of them, at least 64 MiB
+	Keep         time.Duration  // how long one stays that nobody needs; at least 1 min
+	Allow        []netip.Prefix // where gateways' files may be fetched from, beside public addresses
+	FetchTimeout time.Duration  // how long a message waits for its files; at least 1 s
 }
 
 // Backup says how snapshots of the database are kept.
@@ -90,6 +99,9 @@ type Vault struct {
 	CredentialDir string // systemd's $CREDENTIALS_DIRECTORY
 	Credential    string // a name in CredentialDir
 }
+
+// MediaDir is the folder of the files.
+func (c *Config) MediaDir() string { return filepath.Join(c.DataDir, "media") }
 
 // Database is the path of the bbolt file.
 func (c *Config) Database() string { return filepath.Join(c.DataDir, "connector.db") }

@@ -60,7 +60,7 @@ func (l *loader) declare() []setting {
 		{key: "listen", want: text, def: "127.0.0.1:8787", help: "host:port gateways dial; port 0 means any", set: into(&c.Listen, parseListen)},
 		{key: "public_url", want: text, help: "the address gateways dial when a proxy stands in front; what enroll prints", set: into(&c.PublicURL, parsePublicURL)},
 		{key: "insecure", want: flag, def: "false", help: "allow plain http beyond localhost", set: into(&c.Insecure, parseFlag)},
-		{key: "trusted_proxies", want: list, help: "addresses or networks whose X-Forwarded-For counts", set: into(&c.TrustedProxies, parseNetworks)},
+		{key: "trusted_proxies", want: list, help: "addresses or networks whose X-Forwarded headers count", set: into(&c.TrustedProxies, parseNetworks)},
 		{section: "delivery", key: "window", want: number, def: "1", help: "messages in flight per gateway", set: into(&c.Delivery.Window, numberIn(1, 1000))},
 		{section: "delivery", key: "max_entries", want: number, def: "10000", help: "messages kept per gateway that is away", set: into(&c.Delivery.MaxEntries, numberIn(1, 10_000_000))},
 		{section: "delivery", key: "max_bytes", want: text, def: "64MiB", help: "bytes kept per gateway that is away", set: into(&c.Delivery.MaxBytes, within(parseSize, 1<<20, math.MaxInt64, "want at least 1MiB: a single message can be that large"))},
@@ -77,6 +77,10 @@ func (l *loader) declare() []setting {
 		{section: "identity", key: "tenant_field", mode: identity.Introspect, want: text, def: "tenant", help: "introspect: the field of that object that names the tenant", set: into(&c.Identity.TenantField, parseText)},
 		{section: "wake", key: "allow", want: list, help: "addresses or networks beside public ones that wake URLs and a web hook's reply_url may point to", set: into(&c.Wake.Allow, parseNetworks)},
 		{section: "wake", key: "cooldown", want: text, def: "60s", help: "the pause between two wake pokes of one instance; it doubles up to 30m while nobody comes", set: into(&c.Wake.Cooldown, within(parseAge, time.Second, 30*time.Minute, "want a span from 1s to 30m"))},
+		{section: "media", key: "max_total", want: text, def: "512MiB", help: "bytes of all files that are kept, half of them of one instance", set: into(&c.Media.MaxTotal, within(parseSize, 64<<20, math.MaxInt64, "want at least 64MiB: a single file may have 25MiB"))},
+		{section: "media", key: "keep", want: text, def: "1h", help: "how long a file is kept that no waiting message needs", set: into(&c.Media.Keep, within(parseAge, time.Minute, math.MaxInt64, "want at least 1m"))},
+		{section: "media", key: "allow", want: list, help: "addresses or networks beside public ones that gateways may have files fetched from", set: into(&c.Media.Allow, parseNetworks)},
+		{section: "media", key: "fetch_timeout", want: text, def: "30s", help: "how long a message waits for its files", set: into(&c.Media.FetchTimeout, within(parseAge, time.Second, 5*time.Minute, "want a span from 1s to 5m"))},
 		{section: "metrics", key: "listen", want: text, help: "host:port of the Prometheus metrics; absent: off", set: into(&c.MetricsListen, parseListen)},
 		{section: "backup", key: "nightly", want: flag, def: "true", help: "take a snapshot of the database every night", set: into(&c.Backup.Nightly, parseFlag)},
 		{section: "backup", key: "dir", want: text, help: "folder of the snapshots; default snapshots in data_dir", set: into(&c.Backup.Dir, l.abs)},
@@ -91,7 +95,7 @@ func (l *loader) declare() []setting {
 
 // sections are the names a [section] may have.
 func sections() []string {
-	return []string{"delivery", "tls", "identity", "wake", "metrics", "backup", "vault"}
+	return []string{"delivery", "tls", "identity", "wake", "media", "metrics", "backup", "vault"}
 }
 
 // botKeys are the keys every bot has, whatever its kind.

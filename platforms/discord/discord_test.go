@@ -275,11 +275,11 @@ func (h *harness) rest(w http.ResponseWriter, r *http.Request) bool {
 			h.cutNonce = nonce
 		}
 		h.cutNext = false
-		if file != nil {
-			h.taken = append(h.taken, platformtest.Taken{Chat: relay.ChatID(id), Caption: body.Content, Content: file.Content})
-		}
 		if len(body.Buttons) > 0 {
 			op = relay.OpPrompt
+		}
+		if file != nil {
+			h.taken = append(h.taken, platformtest.Taken{Chat: relay.ChatID(id), Caption: body.Content, Content: file.Content})
 		}
 		h.received = append(h.received, platformtest.Received{Op: op, Chat: relay.ChatID(id), Text: body.Content})
 		h.mu.Unlock()

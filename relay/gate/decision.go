@@ -22,6 +22,15 @@ type Decision struct {
 	// Hint is what keeps an undecided or a delivered event waiting, and what to do about it, in words; empty:
 	// nothing.
 	Hint string `json:"hint,omitempty"`
+	// Media are the files that came in the event, for as long as they are remembered.
+	Media []File `json:"media,omitempty"`
+}
+
+// File is one file of an event.
+type File struct {
+	Kind  relay.MessageType `json:"kind"`
+	Size  int64             `json:"size,omitempty"` // in bytes; 0 means unknown
+	State relay.MediaState  `json:"state"`
 }
 
 // Bot is the bot that brought the event.

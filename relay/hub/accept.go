@@ -45,6 +45,7 @@ func (in *inbox) Accept(ctx context.Context, b platforms.Batch) error {
 	}
 	judged := make([]judgement, 0, len(b.Events))
 	for _, ev := range b.Events {
+		ev = h.named(ev)
 		j, err := h.judge(ctx, ev, judged)
 		if err != nil {
 			h.decide(ev, verdict{Reason: gate.StoreError})
@@ -61,7 +62,8 @@ func (in *inbox) Accept(ctx context.Context, b platforms.Batch) error {
 			d := deliveryOf(j.event, b.Forwards)
 			j.pack(d)
 			a.Items = append(a.Items, store.AcceptItem{
-				Delivery: d, Frame: j.frame, Forward: j.forward, To: j.to, Undecided: j.undecided, Press: j.press, Capability: h.bind(&j),
+				Delivery: d, Frame: j.frame, Forward: j.forward, Whole: h.whole(j), To: j.to, Undecided: j.undecided, Press: j.press,
+				Capability: h.bind(&j),
 			})
 		}
 		judged = append(judged, j)
@@ -149,19 +151,37 @@ func (h *Hub) announce(j judgement, buffers []relay.BufferID) {
 
 // deliver gives what was stored of j to the lanes it was appended to, and tells the bus.
 func (h *Hub) deliver(j judgement) {
-	keys := sessionkey.Forms(j.event.Source)
-	if j.forward != nil {
-		keys = append(keys, sessionkey.Forwarded(j.event.Source)...)
-	}
-	about := store.About{ID: j.event.ID, Bot: j.event.Bot}
+	about := store.About{ID: j.event.ID, Bot: j.event.Bot, Chat: j.event.Source.ChatID}
+	whole := h.whole(j)
+	wanted := false
 	for _, v := range j.verdicts {
 		if v.Reason != gate.Delivered {
 			continue
 		}
-		h.runs.remember(v.Tenant, keys, run{v.Instance, j.event.Source.ChatID, time.Now()})
-		h.lane(v.Instance).Appended(store.Entry{Buffer: v.buffer, About: about, Frame: j.frame, Forward: j.forward})
+		wanted = true
+		e := store.Entry{Buffer: v.buffer, About: about, Frame: j.frame, Forward: j.forward}
+		src := j.event.Source
+		if src.Profile = j.profileFor(v.Instance); whole || src.Profile != "" {
+			ev := j.event
+			ev.Source, e.Event, e.Frame = src, &ev, nil
+		}
+		keys := sessionkey.Forms(src)
+		if j.forward != nil {
+			keys = append(keys, sessionkey.Forwarded(src)...)
+		}
+		h.runs.remember(v.Tenant, keys, run{v.Instance, src.ChatID, time.Now()})
+		h.lane(v.Instance).Appended(e)
 		h.bus.Publish(bus.LaneGrew{Instance: v.Instance, Seq: v.buffer.Seq})
 	}
+	if wanted && h.keepsFilesOf(j.event) {
+		h.opts.Files.Fetch(j.event.Attachments...)
+	}
+}
+
+// profileFor is the profile that the instance gets j for.
+func (j judgement) profileFor(i relay.InstanceID) string {
+	n := slices.IndexFunc(j.to, func(r store.Recipient) bool { return r.Instance == i })
+	return j.to[n].Profile
 }
 
 // stored notes under which ids j was stored, one per recipient, and corrects the verdict of an instance that was

@@ -22,6 +22,7 @@ type judgement struct {
 	verdicts []verdict      // at least one
 	// consumed: the event gets a seen mark at least. A dropped event writes nothing.
 	consumed  bool
+	context   bool // somebody who gets it is to be told what was said before it
 	to        []store.Recipient
 	undecided relay.InstanceID      // whose verdict waits for the network; empty: none
 	ofOwner   bool                  // in a shared chat, by somebody who is bound: he sees the chat
@@ -98,10 +99,12 @@ func (h *Hub) judgeCandidates(ctx context.Context, ev relay.Event, before []judg
 		case gate.Undecided:
 			j.undecided, j.consumed = c.instance.ID, true
 		case gate.Delivered:
-			if j.frame == nil { // once for all: every instance gets the same frame
+			if j.frame == nil { // once for all: every instance gets the same frame, but for its profile
 				j.frame, fits = wire.Pack(ev)
 			}
-			v.Reason = j.admit(c, fits)
+			if v.Reason, err = h.give(ctx, &j, c, fits); err != nil {
+				return judgement{}, err
+			}
 			j.consumed = true
 		}
 		j.verdicts = append(j.verdicts, v)
@@ -109,14 +112,26 @@ func (h *Hub) judgeCandidates(ctx context.Context, ev relay.Event, before []judg
 	return j, nil
 }
 
-// admit adds the candidate to who gets the event, whose frame fits or not, and is the verdict.
-func (j *judgement) admit(c candidate, fits bool) gate.Reason {
-	j.press = c.press(j.event)
-	j.to = append(j.to, store.Recipient{Instance: c.instance.ID, Conversation: c.conversation(j.event), Oversize: !fits})
-	if !fits {
-		return gate.Oversize
+// give adds the candidate to who gets the event, whose frame fits or not, and is the verdict.
+func (h *Hub) give(ctx context.Context, j *judgement, c candidate, fits bool) (gate.Reason, error) {
+	ev := j.event
+	j.press = c.press(ev)
+	profile, err := h.profile(ctx, c.instance, ev.Chat())
+	if err != nil {
+		return "", err
 	}
-	return gate.Delivered
+	if profile != "" && fits {
+		ev.Source.Profile = profile
+		_, fits = wire.Pack(ev)
+	}
+	j.to = append(j.to, store.Recipient{Instance: c.instance.ID, Conversation: c.conversation(j.event), Oversize: !fits, Profile: profile})
+	if !fits {
+		return gate.Oversize, nil
+	}
+	if _, ok := h.historian(ev.Bot); ok {
+		j.context = j.context || bringsContext(ev, c.instance.Relevance[ev.Source.Platform].Context, c.grant, c.bound)
+	}
+	return gate.Delivered, nil
 }
 
 // pack notes what goes in place of the event's frame, if it is a forward that fits and somebody gets it.

@@ -129,9 +129,23 @@ func TestARevokedGatewayActsNoMore(t *testing.T) {
 	}
 }
 
+// threadStage is a stage whose threads are chats.
+type threadStage struct{ *stage }
+
+func (s threadStage) Thread(ctx context.Context, id relay.ThreadID) (relay.Place, bool, error) {
+	return threadOf(ctx, s.stage, id)
+}
+
 // TestAThreadOfAnotherIsNotRenamed: by the chat it is in neither.
 func TestAThreadOfAnotherIsNotRenamed(t *testing.T) {
 	h, sessions := tenants(t)
+	for n, b := range h.bots {
+		s, ok := b.(*stage)
+		if !ok {
+			s = b.(asked).Platform.(*stage)
+		}
+		h.bots[n] = threadStage{s}
+	}
 	for _, s := range sessions {
 		s.say(relay.Bot{Platform: tell, ID: "1"})
 	}

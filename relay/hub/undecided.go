@@ -118,7 +118,7 @@ func (h *Hub) judgeSome(ctx context.Context, p platforms.Platform, c relay.Chat)
 			unclear = err
 			break
 		}
-		v := store.Verdict{Number: u.Number, Instance: u.Instance, Delivery: u.Delivery, Frame: j.frame, Forward: j.forward, Press: j.press}
+		v := store.Verdict{Number: u.Number, Instance: u.Instance, Delivery: u.Delivery, Frame: j.frame, Forward: j.forward, Whole: h.whole(j), Press: j.press}
 		if len(j.to) > 0 {
 			v.To = &j.to[0]
 		}
@@ -188,7 +188,9 @@ func (h *Hub) judgeUndecided(ctx context.Context, p platforms.Platform, u store.
 			if v.Reason == gate.Delivered {
 				fits := false
 				j.frame, fits = wire.Pack(j.event)
-				v.Reason = j.admit(c, fits)
+				if v.Reason, err = h.give(ctx, &j, c, fits); err != nil {
+					return j, err
+				}
 				j.pack(u.Delivery)
 			}
 		}

@@ -32,6 +32,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/bus"
 	"github.com/hermes-connector/hermes-connector/relay/gate"
 	"github.com/hermes-connector/hermes-connector/relay/link"
+	"github.com/hermes-connector/hermes-connector/relay/media"
 	"github.com/hermes-connector/hermes-connector/relay/passthrough"
 	"github.com/hermes-connector/hermes-connector/relay/token"
 	"github.com/hermes-connector/hermes-connector/store"
@@ -81,7 +82,16 @@ type Settings struct {
 	Warnings func() []string
 	// Hooks knows how the calls of networks go; nil: nobody can call.
 	Hooks Hooks
+	// Files knows how the files are; nil: no server keeps any.
+	Files Files
 	Now   func() time.Time // nil means time.Now
+}
+
+// Files is who keeps files. *media.Keeper satisfies it. Its methods are called from any goroutine, and do not block.
+type Files interface {
+	Stats() media.Stats
+	// NotFetched reports whether the instance takes files and fetches none.
+	NotFetched(relay.InstanceID) bool
 }
 
 // Hooks is what networks call over HTTP. Its methods are called from any goroutine, and do not block.

@@ -10,6 +10,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/gate"
+	"github.com/hermes-connector/hermes-connector/relay/media"
 	"github.com/hermes-connector/hermes-connector/store"
 )
 
@@ -21,6 +22,7 @@ type Status struct {
 	Bots      []BotStatus       `json:"bots"`
 	Instances []InstanceStatus  `json:"instances"`
 	Counters  map[string]uint64 `json:"counters"`
+	Media     *media.Stats      `json:"media,omitempty"` // nil: no server runs
 	// Warnings are what the operator should know about the database and its copies, in words.
 	Warnings []string `json:"warnings,omitempty"`
 }
@@ -46,7 +48,7 @@ type InstanceStatus struct {
 	OldestAt   time.Time        `json:"oldestAt,omitzero"`
 	Dead       int              `json:"dead"` // dead letters
 	LastSeenAt time.Time        `json:"lastSeenAt,omitzero"`
-	Warning    string           `json:"warning,omitempty"`  // "copied_credential", "not_fronted" or "unusable_wake_url"
+	Warning    string           `json:"warning,omitempty"`  // "copied_credential", "not_fronted", "media_not_fetched" or "unusable_wake_url"
 	Warnings   []string         `json:"warnings,omitempty"` // what is wrong, and what to do about it, in sentences
 }
 
@@ -106,6 +108,10 @@ func (s *Service) Status(ctx context.Context, _ struct{}) (Status, error) {
 				st.Warnings = append(st.Warnings, "people on "+names(silent)+" are bound to "+string(i.ID)+", and what they write will wait: "+s.frontLine(silent...))
 			}
 		}
+		if s.set.Files != nil && s.set.Files.NotFetched(i.ID) {
+			st.Warning = cmp.Or(st.Warning, "media_not_fetched")
+			st.Warnings = append(st.Warnings, s.notFetched())
+		}
 		if st.Warning == "" && i.WakeFault != "" {
 			st.Warning = "unusable_wake_url"
 		}
@@ -113,6 +119,10 @@ func (s *Service) Status(ctx context.Context, _ struct{}) (Status, error) {
 	}
 	if s.set.Warnings != nil {
 		out.Warnings = s.set.Warnings()
+	}
+	if s.set.Files != nil {
+		files := s.set.Files.Stats()
+		out.Media = &files
 	}
 	if s.live != nil {
 		out.Ready = s.live.Ready()
@@ -142,6 +152,10 @@ func (s *Service) Explain(ctx context.Context, e Explain) ([]gate.Decision, erro
 		return nil, refuse(Offline, "no server is running: a server keeps its decisions in memory only; start one with hermes-connector serve")
 	}
 	out := []gate.Decision{}
+	files, err := s.filesOf(ctx)
+	if err != nil {
+		return nil, err
+	}
 	stuck := make(map[relay.InstanceID]map[relay.EventID]relay.Bot)
 	for _, d := range s.live.Decisions() {
 		if e.Event != "" && d.Event != e.Event {
@@ -160,6 +174,7 @@ func (s *Service) Explain(ctx context.Context, e Explain) ([]gate.Decision, erro
 		case waits && b == d.Bot() && d.Reason == gate.Delivered:
 			d.Hint = "messages of " + b.String() + " wait: " + s.frontLine(b)
 		}
+		d.Media = files.of(d)
 		out = append(out, d)
 	}
 	if e.Event == "" {

@@ -24,6 +24,7 @@ var groups = []struct {
 	{"event_", counter(prefix+"events_total",
 		"Events by what became of them, per instance that could receive them.", "reason")},
 	{"action_", counter(prefix+"actions_total", "Actions that gateways asked for, by their outcome.", "outcome")},
+	{"media_", counter(prefix+"media_total", "Files by what became of them.", "result")},
 	{"wake_", counter(prefix+"wake_pokes_total", "Requests to wake URLs, by their result.", "result")},
 }
 
@@ -52,6 +53,11 @@ func (m *Metrics) show(ctx context.Context, p page) {
 		return
 	}
 	p.add(gauge(prefix+"build_info", "Always 1; the label says which version runs.", "version"), 1, status.Version)
+	if f := status.Media; f != nil {
+		p.add(gauge(prefix+"media_files", "Files that are kept."), float64(f.Files))
+		p.add(gauge(prefix+"media_bytes", "Bytes of the files that are kept."), float64(f.Bytes))
+		p.add(gauge(prefix+"media_pending", "Files that are to be fetched."), float64(f.Pending))
+	}
 	for _, i := range status.Instances {
 		showInstance(p, i)
 	}

@@ -1,0 +1,48 @@
+package manage
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/gate"
+	"github.com/hermes-connector/hermes-connector/store/media"
+)
+
+// notFetched says what an operator should look at when a gateway fetches none of the files it is told of.
+func (s *Service) notFetched() string {
+	return "its gateway took many messages with files and fetched none of them: a gateway fetches only from the address that it dials itself. " +
+		"Does it dial " + s.set.URL + ", without a path in front of /relay? A proxy must pass /relay/media/ on; one of trusted_proxies should send X-Forwarded-Proto and X-Forwarded-Host"
+}
+
+// eventFiles are the files that are remembered, by the event that they came in.
+type eventFiles map[relay.Bot]map[relay.EventID][]media.Record
+
+func (s *Service) filesOf(ctx context.Context) (eventFiles, error) {
+	all, err := s.db.Media.List(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out := make(eventFiles)
+	for _, r := range all {
+		if r.Uploaded() {
+			continue
+		}
+		if out[r.Bot] == nil {
+			out[r.Bot] = make(map[relay.EventID][]media.Record)
+		}
+		out[r.Bot][r.Event] = append(out[r.Bot][r.Event], r)
+	}
+	return out, nil
+}
+
+// of are the files of a verdict's event that its instance gets, in the order they stand in the event.
+func (f eventFiles) of(d gate.Decision) (out []gate.File) {
+	all := slices.DeleteFunc(slices.Clone(f[d.Bot()][d.Event]), func(r media.Record) bool { return !slices.Contains(r.For, d.Instance) })
+	slices.SortStableFunc(all, func(a, b media.Record) int { return cmp.Compare(a.Place, b.Place) })
+	for _, r := range all {
+		out = append(out, gate.File{Kind: cmp.Or(r.Kind, r.Facts.Kind), Size: cmp.Or(r.Facts.Size, r.Size), State: r.State})
+	}
+	return out
+}

@@ -1,0 +1,326 @@
+package media
+
+import (
+	"context"
+	"errors"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/count"
+	"github.com/hermes-connector/hermes-connector/store/media"
+)
+
+// job is a file that is to be fetched. Its fields but done are the Keeper's, under mu, or its fetch's while that runs.
+type job struct {
+	id      relay.MediaID
+	done    chan struct{} // closed when the file's state is final
+	of      []relay.InstanceID
+	size    int64 // that it may take; 0: its record was not looked at yet
+	for1    relay.InstanceID
+	tried   int
+	after   time.Time // not before
+	running bool
+	cramped bool // it waits for room
+}
+
+// Fetch begins to fetch what was just recorded. It does not block.
+func (k *Keeper) Fetch(as ...relay.Attachment) {
+	for _, a := range as {
+		if a.ID != "" {
+			k.add(a.ID)
+		}
+	}
+}
+
+// add is the job of fetching a file.
+func (k *Keeper) add(id relay.MediaID) *job {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	j, ok := k.jobs[id]
+	if !ok {
+		j = &job{id: id, done: make(chan struct{})}
+		k.jobs[id] = j
+		k.queue = append(k.queue, j)
+		k.wake()
+	}
+	return j
+}
+
+// wake lets Run look for jobs to begin.
+func (k *Keeper) wake() {
+	select {
+	case k.poke <- struct{}{}:
+	default: // it will look anyway
+	}
+}
+
+// begin runs the jobs that may run now, the oldest first. Behind one that waits for room wait those of its instance,
+// and of all if no file has room. again is when to look again without being told; nil: no job waits for a time.
+func (k *Keeper) begin(ctx context.Context, run func(*job)) (again <-chan time.Time) {
+	k.mu.Lock()
+	waiting := slices.Clone(k.queue)
+	running, by := 0, make(map[relay.InstanceID]int)
+	for _, j := range waiting {
+		if j.running {
+			running++
+			by[j.for1]++
+		}
+	}
+	k.mu.Unlock()
+	full := make(map[relay.InstanceID]bool)
+	pause := time.Duration(0)
+	for _, j := range waiting {
+		switch {
+		case ctx.Err() != nil || running >= atOnce:
+			return later(pause)
+		case j.isRunning(k):
+			continue
+		case time.Until(j.after) > 0:
+			pause = sooner(pause, time.Until(j.after))
+			continue
+		}
+		if j.size == 0 && !k.learn(ctx, j) {
+			continue
+		}
+		i := slices.IndexFunc(j.of, func(i relay.InstanceID) bool { return by[i] < ofOne })
+		if i < 0 || !slices.ContainsFunc(j.of, func(i relay.InstanceID) bool { return !full[i] }) {
+			continue
+		}
+		ok, all := k.take(ctx, j.id, j.size, j.of)
+		if !ok {
+			k.cramp(j, true)
+			pause = sooner(pause, roomEvery)
+			for _, i := range j.of {
+				full[i] = true
+			}
+			if all {
+				return later(pause)
+			}
+			continue
+		}
+		j.for1 = j.of[i]
+		by[j.for1]++
+		running++
+		k.mu.Lock()
+		j.running = true
+		k.mu.Unlock()
+		run(j)
+	}
+	return later(pause)
+}
+
+func (j *job) isRunning(k *Keeper) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return j.running
+}
+
+// sooner is the shorter of two pauses, of which 0 is none.
+func sooner(a, b time.Duration) time.Duration {
+	if a == 0 {
+		return b
+	}
+	return min(a, b)
+}
+
+// cramp notes whether a job waits for room.
+func (k *Keeper) cramp(j *job, is bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	j.cramped = is
+}
+
+func later(pause time.Duration) <-chan time.Time {
+	if pause == 0 {
+		return nil
+	}
+	return time.After(pause)
+}
+
+// learn looks at a job's record. It reports false when there is nothing to fetch, or that is not known now.
+func (k *Keeper) learn(ctx context.Context, j *job) bool {
+	r, ok, err := k.db.Media.Get(ctx, j.id)
+	switch {
+	case err != nil:
+		j.after = time.Now().Add(roomEvery)
+		return false
+	case !ok || r.State != relay.MediaWaiting:
+		k.finish(j)
+		return false
+	case len(r.Needed) == 0: // whoever waited for it went on without it
+		why := relay.MediaGone
+		if k.isCramped(j) {
+			why = relay.MediaNoSpace
+		}
+		k.settle(ctx, j, media.Record{State: why, Why: "not fetched in time"})
+		return false
+	case r.Size > MaxFile:
+		k.settle(ctx, j, media.Record{State: relay.MediaTooLarge, Why: tooLarge})
+		return false
+	}
+	j.of, j.size = r.Needed, r.Size
+	if j.size <= 0 || j.tried > 0 { // a network may be wrong about it
+		j.size = MaxFile
+	}
+	return true
+}
+
+// tooLarge is said of a file over MaxFile.
+const tooLarge = "larger than the 25 MiB kept here"
+
+// finish ends a job: the state of its file is final.
+func (k *Keeper) finish(j *job) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.jobs[j.id] != j {
+		return
+	}
+	delete(k.jobs, j.id)
+	k.queue = slices.DeleteFunc(k.queue, func(x *job) bool { return x == j })
+	close(j.done)
+	k.wake()
+}
+
+// again puts a job back, to be tried after a pause.
+func (k *Keeper) again(j *job, pause time.Duration) {
+	k.room.drop(j.id)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	j.running, j.size, j.after = false, 0, time.Now().Add(pause)
+	k.wake()
+}
+
+// fetch is one try of a job, and what follows from it.
+func (k *Keeper) fetch(ctx context.Context, j *job) {
+	r, ok, err := k.db.Media.Get(ctx, j.id)
+	if err != nil || !ok || r.State != relay.MediaWaiting || len(r.Needed) == 0 {
+		k.again(j, 0) // learn sees what became of it
+		return
+	}
+	k.cramp(j, false)
+	r, err = k.try(ctx, r)
+	verdict, isFinal := errors.AsType[*platforms.MediaError](err)
+	switch {
+	case err == nil:
+		k.settle(ctx, j, r)
+	case ctx.Err() != nil:
+	case isFinal:
+		k.log.Info("a file cannot be had", "bot", r.Bot.String(), "event", r.Event, "media", r.ID, "state", verdict.State, "err", verdict)
+		k.settle(ctx, j, media.Record{State: verdict.State, Why: verdict.Why})
+	case isFull(err):
+		k.cramp(j, true)
+		k.log.Warn("the disk took no more of a file; trying again", "media", r.ID, "in", silentFor)
+		k.again(j, silentFor)
+	default:
+		if j.tried++; j.tried < tries {
+			k.log.Info("a file was not fetched; trying again", "bot", r.Bot.String(), "event", r.Event, "media", r.ID, "err", err)
+			k.again(j, time.Duration(j.tried)*2*time.Second)
+			return
+		}
+		k.log.Warn("a file was given up", "bot", r.Bot.String(), "event", r.Event, "media", r.ID, "err", err)
+		k.settle(ctx, j, media.Record{State: relay.MediaGone, Why: "the network did not give it"})
+	}
+}
+
+// try fetches a file once. Its record is held then.
+func (k *Keeper) try(ctx context.Context, r media.Record) (media.Record, error) {
+	f := k.fetcher(r.Bot)
+	if f == nil {
+		return r, &platforms.MediaError{State: relay.MediaGone, Why: "its bot is not served here any more, or gives no files"}
+	}
+	ctx, cancel := context.WithTimeout(ctx, fetchFor)
+	defer cancel()
+	silent := time.AfterFunc(silentFor, cancel)
+	defer silent.Stop()
+	body, err := f.FetchMedia(ctx, r.Attachment)
+	if err != nil {
+		return r, err
+	}
+	defer func() { _ = body.Close() }()
+	stop := context.AfterFunc(ctx, func() { _ = body.Close() })
+	defer stop()
+	w, err := k.write(r.ID, readerFunc(func(p []byte) (int, error) {
+		n, err := body.Read(p)
+		if n > 0 {
+			silent.Reset(silentFor)
+		}
+		return n, err
+	}))
+	switch {
+	case errors.Is(err, ErrTooLarge):
+		return r, &platforms.MediaError{State: relay.MediaTooLarge, Why: tooLarge}
+	case errors.Is(err, ErrEmpty):
+		return r, &platforms.MediaError{State: relay.MediaGone, Why: "it is empty"}
+	case err != nil:
+		return r, err
+	}
+	r.State, r.Facts, r.Sum = relay.MediaHeld, w.facts, w.sum
+	return r, nil
+}
+
+type readerFunc func([]byte) (int, error)
+
+func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
+
+var _ io.Reader = readerFunc(nil)
+
+// fetcher is who opens files of a bot; nil: nobody.
+func (k *Keeper) fetcher(b relay.Bot) platforms.MediaFetcher {
+	for _, p := range k.bots {
+		if f, ok := p.(platforms.MediaFetcher); ok && p.Bot() == b {
+			return f
+		}
+	}
+	return nil
+}
+
+var became = map[relay.MediaState]count.Counter{
+	relay.MediaHeld: count.MediaHeld, relay.MediaTooLarge: count.MediaTooLarge,
+	relay.MediaGone: count.MediaGone, relay.MediaNoSpace: count.MediaNoSpace,
+}
+
+// settle stores what became of a job's file: the state, and of a held one its facts. A file whose record has gone
+// meanwhile goes too.
+func (k *Keeper) settle(ctx context.Context, j *job, as media.Record) {
+	there := false
+	var of []relay.InstanceID
+	err := k.db.Media.Change(ctx, func(r *media.Record) bool {
+		there, of = true, r.For
+		r.State, r.Why, r.Facts, r.Sum = as.State, as.Why, as.Facts, as.Sum
+		return true
+	}, j.id)
+	if err != nil {
+		if ctx.Err() == nil {
+			k.log.Warn("a file was fetched and cannot be recorded; trying again", "media", j.id, "in", silentFor, "err", err)
+			k.remove(j.id)
+			k.again(j, silentFor)
+		}
+		return
+	}
+	k.opts.Step("recorded")
+	switch {
+	case !there:
+		k.remove(j.id)
+	case as.State == relay.MediaHeld:
+		k.room.put(j.id, as.Facts.Size, of, true)
+		k.written(j.id)
+		k.opts.Count(became[as.State])
+	default:
+		k.room.drop(j.id)
+		k.opts.Count(became[as.State])
+		k.mu.Lock()
+		k.failed++
+		k.mu.Unlock()
+	}
+	k.finish(j)
+}
+
+// written notes that the bytes of a file are what its record says.
+func (k *Keeper) written(id relay.MediaID) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.sound[id] = true
+}

@@ -1,0 +1,162 @@
+package media
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/count"
+	"github.com/hermes-connector/hermes-connector/relay/filename"
+	"github.com/hermes-connector/hermes-connector/store"
+	"github.com/hermes-connector/hermes-connector/store/media"
+)
+
+// manyTaken is how many files an instance may acknowledge without having fetched one.
+const manyTaken = 20
+
+// Open is a file that the instance may read. done lets go of it, and is never nil. ErrNoFile: it is another's, unknown,
+// past its time, or not held.
+func (k *Keeper) Open(ctx context.Context, i relay.InstanceID, id relay.MediaID) (f relay.File, done func(), err error) {
+	done = func() {}
+	if err := k.whenReady(ctx); err != nil {
+		return f, done, err
+	}
+	r, ok, err := k.db.Media.Get(ctx, id)
+	switch {
+	case err != nil:
+		return f, done, err
+	case !ok || r.State != relay.MediaHeld || !slices.Contains(r.For, i) ||
+		len(r.Needed) == 0 && time.Since(r.Freed) >= k.opts.Keep:
+		return f, done, ErrNoFile
+	}
+	content, err := k.open(ctx, r)
+	if err != nil {
+		return f, done, err
+	}
+	if r.Uploaded() {
+		k.mu.Lock()
+		k.used[id] = true
+		k.mu.Unlock()
+	}
+	return relay.File{FileFacts: r.Facts, Content: content, Name: nameOf(r)}, func() { _ = content.Close() }, nil
+}
+
+// nameOf is what a file is called for others. That it is a voice note, no bytes say.
+func nameOf(r media.Record) string {
+	facts := r.Facts
+	if r.Kind == relay.TypeVoice && facts.Kind == relay.TypeAudio {
+		facts.Kind = relay.TypeVoice
+	}
+	return filename.Fit(r.Name, facts)
+}
+
+// open opens the file of a record that is held. One that is not what was written is ErrNoFile, and fetched again if
+// somebody needs it.
+func (k *Keeper) open(ctx context.Context, r media.Record) (*os.File, error) {
+	f, err := os.Open(k.path(r.ID))
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("open file: %w", bare(err))
+	}
+	k.mu.Lock()
+	sound := k.sound[r.ID]
+	k.mu.Unlock()
+	if err == nil && (sound || isSound(f, r)) {
+		k.written(r.ID)
+		return f, nil
+	}
+	if err == nil {
+		_ = f.Close()
+	}
+	k.log.Error("a file is damaged or missing", "media", r.ID, "event", r.Event)
+	k.opts.Count(count.MediaDamaged)
+	if err := k.db.Media.Change(ctx, fetchAgain, r.ID); err != nil {
+		return nil, err
+	}
+	k.remove(r.ID)
+	k.look(ctx)
+	return nil, ErrNoFile
+}
+
+// isSound reports whether the file is what was written.
+func isSound(f *os.File, r media.Record) bool {
+	sum := crc32.New(castagnoli())
+	n, err := io.CopyBuffer(struct{ io.Writer }{sum}, io.NewSectionReader(f, 0, r.Facts.Size+1), make([]byte, bufferLen))
+	return err == nil && n == r.Facts.Size && sum.Sum32() == r.Sum
+}
+
+// Put keeps what a gateway of the instance sends, for an hour. name is without a path and control characters. declared
+// is its size, or below zero if that is not known. ErrEmpty, ErrTooLarge, ErrNoSpace; an error of body comes back wrapped.
+func (k *Keeper) Put(ctx context.Context, i relay.InstanceID, name string, declared int64, body io.Reader) (id relay.MediaID, size int64, err error) {
+	switch {
+	case declared == 0:
+		return "", 0, ErrEmpty
+	case declared > MaxFile:
+		return "", 0, ErrTooLarge
+	case declared < 0:
+		declared = MaxFile
+	}
+	if err := k.whenReady(ctx); err != nil {
+		return "", 0, err
+	}
+	id = relay.NewMediaID()
+	if ok, _ := k.take(ctx, id, declared, []relay.InstanceID{i}); !ok {
+		return "", 0, ErrNoSpace
+	}
+	if size, err = k.put(ctx, i, id, name, body); err != nil {
+		k.remove(id)
+		k.wake()
+		return "", 0, err
+	}
+	k.opts.Count(count.MediaUploaded)
+	k.wake()
+	return id, size, nil
+}
+
+// put is Put once there is room for the file.
+func (k *Keeper) put(ctx context.Context, i relay.InstanceID, id relay.MediaID, name string, body io.Reader) (size int64, err error) {
+	w, err := k.write(id, body)
+	if isFull(err) {
+		return 0, ErrNoSpace
+	}
+	if err != nil {
+		return 0, err
+	}
+	now := time.Now()
+	err = k.db.Media.Add(ctx, media.Record{
+		Attachment: relay.Attachment{ID: id, Name: name, Size: w.facts.Size}, For: []relay.InstanceID{i},
+		State: relay.MediaHeld, Facts: w.facts, Sum: w.sum, At: now, Freed: now,
+	})
+	if errors.Is(err, store.ErrFull) || errors.Is(err, store.ErrNoSpace) {
+		return 0, ErrNoSpace
+	}
+	if err != nil {
+		return 0, fmt.Errorf("file: %w", err)
+	}
+	k.opts.Step("recorded")
+	k.room.put(id, w.facts.Size, []relay.InstanceID{i}, true)
+	k.written(id)
+	return w.facts.Size, nil
+}
+
+// Served notes that the instance has got a whole file.
+func (k *Keeper) Served(i relay.InstanceID, _ relay.MediaID) {
+	n := k.db.Media.Taken(i)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.served[i] = n + 1 // what it takes with this entry counts as fetched
+}
+
+// NotFetched reports whether the instance takes files and fetches none: the address in them may be one that its gateway
+// did not dial.
+func (k *Keeper) NotFetched(i relay.InstanceID) bool {
+	n := k.db.Media.Taken(i)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return n-k.served[i] >= manyTaken
+}

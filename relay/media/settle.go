@@ -1,0 +1,82 @@
+package media
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/store/media"
+)
+
+// Settle waits until each attachment is held or given up, ctx ends or Options.Timeout passes, and is how far they are
+// then, in order.
+func (k *Keeper) Settle(ctx context.Context, as []relay.Attachment) []relay.Held {
+	wait, cancel := context.WithTimeout(ctx, k.opts.Timeout)
+	defer cancel()
+	ctx = context.WithoutCancel(ctx) // how far they are is said also of those that were not waited for
+	out := make([]relay.Held, len(as))
+	for n, a := range as {
+		out[n] = k.settled(ctx, wait, a)
+	}
+	return out
+}
+
+func (k *Keeper) settled(ctx, wait context.Context, a relay.Attachment) relay.Held {
+	for {
+		r, ok, err := k.db.Media.Get(ctx, a.ID)
+		switch {
+		case a.ID == "" || err != nil || !ok:
+			return relay.Held{Attachment: a, State: relay.MediaGone}
+		case r.State != relay.MediaWaiting:
+			return held(a, r)
+		}
+		j := k.add(a.ID) // of one that was replayed this is the first that is heard
+		select {
+		case <-j.done:
+		case <-wait.Done():
+			if r, ok, err = k.db.Media.Get(ctx, a.ID); err == nil && ok && r.State != relay.MediaWaiting {
+				return held(a, r)
+			}
+			h := relay.Held{Attachment: a, State: relay.MediaWaiting, Why: "it did not come in time"}
+			if k.isCramped(j) {
+				h.State, h.Why = relay.MediaNoSpace, "there is no room for it"
+			}
+			return h
+		}
+	}
+}
+
+func held(a relay.Attachment, r media.Record) relay.Held {
+	return relay.Held{Attachment: a, State: r.State, Why: r.Why, Facts: r.Facts}
+}
+
+func (k *Keeper) isCramped(j *job) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return j.cramped
+}
+
+// Read is the content of a file that is held and has at most limit bytes.
+func (k *Keeper) Read(ctx context.Context, id relay.MediaID, limit int64) ([]byte, error) {
+	r, ok, err := k.db.Media.Get(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	if !ok || r.State != relay.MediaHeld {
+		return nil, ErrNoFile
+	}
+	if r.Facts.Size > limit {
+		return nil, ErrTooLarge
+	}
+	f, err := k.open(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }()
+	out := make([]byte, r.Facts.Size)
+	if _, err := io.ReadFull(f, out); err != nil {
+		return nil, fmt.Errorf("read file: %w", bare(err))
+	}
+	return out, nil
+}

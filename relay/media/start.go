@@ -1,0 +1,64 @@
+package media
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/store/media"
+)
+
+// start makes the folder, and has it and the records agree: files without a record of one that is held go; of a record
+// without its file, an upload's goes and so does one that nobody needs, and any other file is fetched again.
+func (k *Keeper) start(ctx context.Context) error {
+	if err := os.MkdirAll(k.dir, 0o700); err != nil {
+		return bare(err)
+	}
+	there, err := os.ReadDir(k.dir)
+	if err != nil {
+		return bare(err)
+	}
+	records, err := k.db.Media.List(ctx)
+	if err != nil {
+		return err
+	}
+	sizes := make(map[relay.MediaID]int64)
+	for _, e := range there {
+		if st, err := e.Info(); err == nil && st.Mode().IsRegular() {
+			sizes[relay.MediaID(e.Name())] = st.Size()
+		}
+	}
+	var lost []relay.MediaID
+	for _, r := range records {
+		size, ok := sizes[r.ID]
+		if r.State != relay.MediaHeld {
+			continue
+		}
+		if !ok || size != r.Facts.Size {
+			lost = append(lost, r.ID)
+			continue
+		}
+		delete(sizes, r.ID)
+		k.room.put(r.ID, size, r.For, true)
+	}
+	if len(lost) > 0 {
+		if err := k.db.Media.Change(ctx, fetchAgain, lost...); err != nil {
+			return err
+		}
+	}
+	for name := range sizes {
+		if err := os.Remove(filepath.Join(k.dir, string(name))); err != nil && !errors.Is(err, os.ErrNotExist) {
+			k.log.Warn("a leftover stays in the folder of files", "err", bare(err))
+		}
+	}
+	k.look(ctx)
+	return nil
+}
+
+// fetchAgain is what becomes of a record whose file is not there.
+func fetchAgain(r *media.Record) bool {
+	r.State, r.Facts, r.Sum = relay.MediaWaiting, relay.FileFacts{}, 0
+	return len(r.Needed) > 0 && !r.Uploaded()
+}

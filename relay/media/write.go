@@ -1,0 +1,96 @@
+package media
+
+import (
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/store/files"
+)
+
+// written is a file that is on disk, under its name.
+type written struct {
+	facts relay.FileFacts
+	sum   uint32
+}
+
+// write makes the file of a record out of what r gives: synced, and then under its name. After an error there is none.
+// ErrTooLarge: r gives more than MaxFile.
+func (k *Keeper) write(id relay.MediaID, r io.Reader) (w written, err error) {
+	part := k.path(id) + partSuffix
+	f, err := os.OpenFile(part, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return w, fmt.Errorf("file: %w", bare(err))
+	}
+	defer func() {
+		_ = f.Close()
+		if err != nil {
+			_ = os.Remove(part) // one that stays is the next start's
+		}
+	}()
+	k.opts.Step("made")
+	sum := crc32.New(castagnoli())
+	// Only Read and Write: whatever else the two ends can, it is one buffer of this size.
+	to, from := struct{ io.Writer }{io.MultiWriter(f, sum)}, struct{ io.Reader }{io.LimitReader(r, MaxFile+1)}
+	n, err := io.CopyBuffer(to, from, make([]byte, bufferLen))
+	switch {
+	case err != nil:
+		return w, fmt.Errorf("file: %w", bare(err))
+	case n > MaxFile:
+		return w, ErrTooLarge
+	case n == 0:
+		return w, ErrEmpty
+	}
+	k.opts.Step("written")
+	w.sum = sum.Sum32()
+	w.facts = k.opts.Sniff(f, n)
+	w.facts.Size = n
+	if err := f.Sync(); err != nil {
+		return w, fmt.Errorf("file: %w", bare(err))
+	}
+	k.opts.Step("synced")
+	if err := os.Rename(part, k.path(id)); err != nil {
+		return w, fmt.Errorf("file: %w", bare(err))
+	}
+	k.opts.Step("named")
+	if err := files.SyncDir(k.dir); err != nil {
+		_ = os.Remove(k.path(id))
+		return w, fmt.Errorf("file: %w", bare(err))
+	}
+	k.opts.Step("name synced")
+	return w, nil
+}
+
+// bare is a system's error without the path.
+func bare(err error) error {
+	if pe, ok := errors.AsType[*os.PathError](err); ok {
+		return pe.Err
+	}
+	if le, ok := errors.AsType[*os.LinkError](err); ok {
+		return le.Err
+	}
+	return err
+}
+
+// Temp makes a file that goes with done and has no name of its own: for what is fetched to be sent at once. name is a
+// hint for who looks at open files. ErrNoSpace: too little is free on the disk.
+func (k *Keeper) Temp(string) (f *os.File, done func(), err error) {
+	if !k.diskHas(0) {
+		return nil, func() {}, ErrNoSpace
+	}
+	path := filepath.Join(k.dir, string(relay.NewMediaID())+partSuffix)
+	if f, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600); err != nil {
+		return nil, func() {}, fmt.Errorf("temporary file: %w", bare(err))
+	}
+	if err := os.Remove(path); err != nil { // so that not even a crash leaves it behind
+		_ = f.Close()
+		return nil, func() {}, fmt.Errorf("temporary file: %w", bare(err))
+	}
+	return f, func() { _ = f.Close() }, nil
+}
+
+func castagnoli() *crc32.Table { return crc32.MakeTable(crc32.Castagnoli) }

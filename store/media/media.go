@@ -1,0 +1,170 @@
+// Package media is what is known of each file that came in an event or that a gateway sent: whose it is, how far it has
+// come, and which instances' entries still name it. The bytes are relay/media's.
+//
+// A record is made in the transaction that appends the first entry that names its file, and let go of in the one that
+// takes the last such entry out of its lane; who deletes it is relay/media, an hour later.
+package media
+
+import (
+	"bytes"
+	"slices"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/store/table"
+	bolt "go.etcd.io/bbolt"
+)
+
+// Bucket is the bucket of files: media id -> Record.
+const Bucket = "media"
+
+// Record is one file.
+type Record struct {
+	relay.Attachment
+	Bot   relay.Bot     `json:"bot,omitzero"`    // whose network it came over; zero: a gateway sent it
+	Event relay.EventID `json:"event,omitempty"` // that it came in
+	Place int           `json:"place,omitempty"` // among the event's files
+	// For are the instances that may read it; Needed those of which an entry names it.
+	For    []relay.InstanceID `json:"for,omitempty"`
+	Needed []relay.InstanceID `json:"needed,omitempty"`
+	State  relay.MediaState   `json:"state"`
+	Why    string             `json:"why,omitempty"` // as relay.Held.Why
+	Facts  relay.FileFacts    `json:"facts,omitzero"`
+	Sum    uint32             `json:"sum,omitempty"` // CRC-32C of its bytes
+	At     time.Time          `json:"at"`
+	Freed  time.Time          `json:"freed,omitzero"` // since when nobody needs it
+}
+
+// Uploaded reports whether a gateway sent it.
+func (r Record) Uploaded() bool { return r.Bot == relay.Bot{} }
+
+// Key is where the file's record stands.
+func Key(id relay.MediaID) []byte { return table.Key(id) }
+
+// Mentions reports whether something that is stored may name files: what does not need not be decoded.
+func Mentions(stored []byte) bool { return bytes.Contains(stored, []byte(`"files":[`)) }
+
+// Want records that an entry of i names the files of ev. One that is not held is fetched, again if need be.
+func Want(w *table.Writer, i relay.InstanceID, ev relay.Event, now time.Time) error {
+	for n, a := range ev.Attachments {
+		if a.ID == "" { // nobody keeps files
+			continue
+		}
+		r, ok, err := table.Load[Record](w.Tx, Bucket, Key(a.ID))
+		if err != nil || !ok { // a damaged one is made anew
+			r = Record{Attachment: a, Bot: ev.Bot, Event: ev.ID, Place: n, At: now}
+		}
+		if r.State != relay.MediaHeld {
+			r.State, r.Why = relay.MediaWaiting, ""
+		}
+		r.For, r.Needed, r.Freed = with(r.For, i), with(r.Needed, i), time.Time{}
+		if err := w.PutChanged(Bucket, Key(a.ID), r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Release records that an entry of i that named the files has left its lane. held is how many of them are held.
+func Release(w *table.Writer, i relay.InstanceID, files []relay.Attachment, now time.Time) (held int, err error) {
+	for _, a := range files {
+		r, ok, err := table.Load[Record](w.Tx, Bucket, Key(a.ID))
+		if err != nil || !ok { // a damaged one is named when the file is opened
+			continue
+		}
+		if r.State == relay.MediaHeld {
+			held++
+		}
+		r.free(i, now)
+		if err := w.PutChanged(Bucket, Key(a.ID), r); err != nil {
+			return held, err
+		}
+	}
+	return held, nil
+}
+
+func (r *Record) free(i relay.InstanceID, now time.Time) {
+	if r.Needed = without(r.Needed, i); len(r.Needed) == 0 && r.Freed.IsZero() {
+		r.Freed = now
+	}
+}
+
+// Strip takes all files from i: whoever bears its name next must not read them.
+func Strip(w *table.Writer, i relay.InstanceID, now time.Time) error {
+	for _, k := range table.KeysUnder(w.Tx, Bucket, nil) {
+		r, ok, err := table.Load[Record](w.Tx, Bucket, k)
+		if err != nil || !ok || !slices.Contains(r.For, i) {
+			continue
+		}
+		r.For = without(r.For, i)
+		r.free(i, now)
+		if err := w.Put(Bucket, k, r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Needing are the instances of which an entry names a file, by the records.
+func Needing(t *bolt.Tx) (out []relay.InstanceID) {
+	for _, r := range table.Readable[Record](t, Bucket) {
+		for _, i := range r.Needed {
+			out = with(out, i)
+		}
+	}
+	return out
+}
+
+// Recount makes the records agree with the entries of i, whose events with files these are.
+func Recount(w *table.Writer, i relay.InstanceID, events []relay.Event, now time.Time) error {
+	named := make(map[string]bool)
+	for _, ev := range events {
+		for _, a := range ev.Attachments {
+			named[string(Key(a.ID))] = true
+		}
+		if err := Want(w, i, ev, now); err != nil {
+			return err
+		}
+	}
+	for _, k := range table.KeysUnder(w.Tx, Bucket, nil) {
+		r, ok, err := table.Load[Record](w.Tx, Bucket, k)
+		if err != nil || !ok || named[string(k)] || !slices.Contains(r.Needed, i) {
+			continue
+		}
+		r.free(i, now)
+		if err := w.Put(Bucket, k, r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Change has to change each of the records that is there and sound; those that it reports false for go.
+func Change(w *table.Writer, to func(*Record) bool, ids ...relay.MediaID) error {
+	for _, id := range ids {
+		r, ok, err := table.Load[Record](w.Tx, Bucket, Key(id))
+		if err != nil || !ok {
+			continue
+		}
+		if to(&r) {
+			err = w.PutChanged(Bucket, Key(id), r)
+		} else {
+			err = w.Delete(Bucket, Key(id))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func with(all []relay.InstanceID, i relay.InstanceID) []relay.InstanceID {
+	if slices.Contains(all, i) {
+		return all
+	}
+	return append(all, i)
+}
+
+func without(all []relay.InstanceID, i relay.InstanceID) []relay.InstanceID {
+	return slices.DeleteFunc(all, func(x relay.InstanceID) bool { return x == i })
+}
