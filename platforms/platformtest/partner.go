@@ -64,3 +64,31 @@ func Running(t *testing.T, p platforms.Platform) func() []platforms.Batch {
 	})
 	return in.batches
 }
+
+// FormPart is a part of a form as busboy, npm's parser of forms, reads it.
+type FormPart struct {
+	Name, Type string
+	File       string // the file's name; empty: it is a field
+	Content    []byte
+	Cut        bool // busboy stopped in the middle of it
+}
+
+// ReadForm has busboy parse a request's body. The test is skipped where it is not installed.
+func ReadForm(t *testing.T, contentType string, body []byte) (parts []FormPart) {
+	t.Helper()
+	AskPartner(t, "busboy", `return await new Promise((done, fail) => {
+		const parts = [], form = partner({headers: {'content-type': input.type}, defParamCharset: 'utf8', limits: {fileSize: 1 << 30}});
+		form.on('field', (name, value, info) => parts.push({
+			name, type: info.mimeType, content: Buffer.from(value).toString('base64'), cut: info.valueTruncated || info.nameTruncated}));
+		form.on('file', (name, stream, info) => {
+			const part = {name, type: info.mimeType, file: info.filename}, chunks = [];
+			parts.push(part);
+			stream.on('data', c => chunks.push(c));
+			stream.on('close', () => Object.assign(part, {content: Buffer.concat(chunks).toString('base64'), cut: !!stream.truncated}));
+		});
+		form.on('error', fail);
+		form.on('close', () => done(parts));
+		form.end(Buffer.from(input.body, 'base64'));
+	});`, map[string]any{"type": contentType, "body": body}, &parts)
+	return parts
+}

@@ -45,6 +45,7 @@ var (
 	CommandsLeft    = counter("commands_left")
 	PlaceholderLeft = counter("placeholder_left")
 	SettleDropped   = counter("settle_dropped")
+	UnpromptDropped = counter("unprompt_dropped")
 
 	CallerRefused      = counter("caller_refused") // connections turned away because their address, or strangers together, had too many
 	GoingIdle          = counter("going_idle")

@@ -47,6 +47,9 @@ func (a *action) Allow(ctx context.Context) (err error) {
 	if requestOfNow(a.request) {
 		a.seat.isNewer(ctx)
 	}
+	if ofFetchers(a.request.Action) {
+		a.seat.fetcher(ctx)
+	}
 	if _, ok := a.request.Action.(relay.FollowUp); ok {
 		return nil
 	}
@@ -55,8 +58,16 @@ func (a *action) Allow(ctx context.Context) (err error) {
 	if err != nil {
 		return a.seat.failed(a.request.Action, err)
 	}
+	at := relay.Chat{Bot: a.target.bot.Bot(), ID: a.target.action.Target()}
+	if _, ok := a.target.action.(relay.Send); ok {
+		a.seat.wrote(ctx, at)
+	}
+	a.seat.keepProfile(ctx, at, a.target.action)
 	return nil
 }
+
+// Unknown implements session.Handler.
+func (s *seat) Unknown(ctx context.Context) { s.fetcher(ctx) }
 
 // Do implements session.Action.
 func (a *action) Do(ctx context.Context, pick session.Pick) (relay.Result, error) {
@@ -86,10 +97,10 @@ func (a *action) Do(ctx context.Context, pick session.Pick) (relay.Result, error
 	return res, nil
 }
 
-// waits reports whether a waits for its chat's rate limit. Typing and reactions are of no use later.
+// waits reports whether a waits for its chat's rate limit. Typing, reactions and drafts are of no use later.
 func waits(a relay.Action) bool {
 	switch a.(type) {
-	case relay.Typing, relay.React:
+	case relay.Typing, relay.React, relay.Draft:
 		return false
 	}
 	return true
@@ -101,7 +112,7 @@ func (a *action) do(ctx context.Context, r relay.Request) (_ relay.Result, err e
 	switch act := r.Action.(type) {
 	case relay.FollowUp:
 		return a.seat.followUp(ctx, act)
-	case relay.Edit, relay.Typing: // it may be a newer one, about the same
+	case relay.Edit, relay.Typing, relay.Draft: // it may be a newer one, about the same
 		t.action = act.Aimed(t.action.Target())
 	}
 	if a.seat.revoked.Load() || time.Since(a.at) > allowedFor {
@@ -112,6 +123,9 @@ func (a *action) do(ctx context.Context, r relay.Request) (_ relay.Result, err e
 	if m, ok := t.action.(relay.SendMedia); ok {
 		m.File = a.file
 		t.action = m
+	}
+	if p, ok := t.action.(relay.Prompt); ok {
+		return a.seat.ask(ctx, t, p)
 	}
 	return a.seat.carryOut(ctx, t)
 }
@@ -152,6 +166,14 @@ func (s *seat) carryOut(ctx context.Context, t target) (relay.Result, error) {
 	if res, done, err := h.respond(ctx, i, p, t.action); done || err != nil {
 		h.noteDone(ctx, i, p, t.action, t.action.Target(), res, err)
 		return res, err
+	}
+	if a, ok := t.action.(relay.ThreadRename); ok && a.OnlyIfConnectorCreated {
+		made, err := h.madeTopic(ctx, p, a)
+		if err != nil {
+			return relay.Result{}, internal(err)
+		}
+		a.Made = made
+		t.action = a
 	}
 	res, err := platforms.Do(ctx, p, t.action)
 	h.noteDone(ctx, i, p, t.action, cmp.Or(res.MovedTo, t.action.Target()), res, err)

@@ -89,6 +89,11 @@ func asAnswer(p platforms.Platform, a relay.Action) (do answer, replyTo relay.Me
 		return func(ctx context.Context, _ platforms.Responder, c platforms.Capability, first bool) (relay.Result, error) {
 			return m.RespondMedia(ctx, c, a, first)
 		}, a.ReplyTo, ok
+	case relay.Prompt:
+		r, ok := p.(platforms.PromptResponder)
+		return func(ctx context.Context, _ platforms.Responder, c platforms.Capability, first bool) (relay.Result, error) {
+			return r.RespondPrompt(ctx, c, a, first)
+		}, a.ReplyTo, ok
 	}
 	return nil, "", false
 }
