@@ -145,6 +145,22 @@ func givenFiles(ids []string, options []optionData) []string {
 	return ids
 }
 
+// uploads appends the files that were put into a form, which are in no message.
+func uploads(out []relay.Attachment, components []componentData, files map[string]attachmentData) []relay.Attachment {
+	for _, c := range components {
+		if c.Component != nil {
+			out = uploads(out, []componentData{*c.Component}, files)
+		}
+		out = uploads(out, c.Components, files)
+		for _, id := range c.Values {
+			if a, ok := files[id]; ok {
+				out = append(out, fileOf(&a, false, fileRef{}))
+			}
+		}
+	}
+	return out
+}
+
 // kindOf is what sort of file a is. voice: the message is a voice message.
 func kindOf(a *attachmentData, voice bool) relay.MessageType {
 	top, _, _ := strings.Cut(a.ContentType, "/")

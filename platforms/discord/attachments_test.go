@@ -162,3 +162,17 @@ func TestFilesOfCommands(t *testing.T) {
 		})
 	}
 }
+
+func TestFilesOfForms(t *testing.T) {
+	i := &interaction{ID: 50, Kind: 5, Channel: 42, Data: json.RawMessage(`{"custom_id":"m","components":[
+		{"type":18,"component":{"type":19,"custom_id":"photo","values":["6","7"]}},{"type":18,"component":{"type":3,"custom_id":"s","values":["8"]}}],
+		"resolved":{"attachments":{"6":{"id":"6","filename":"a.png","url":"u6"},"7":{"id":"7","filename":"b.pdf","url":"u7"}}}}`)}
+	ev, _, err := normaliser{me: 9}.fromInteraction(i, spot{channel: guilds.Channel{ID: 42}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []shown{{"0/0/6 u6", "a.png", relay.TypePhoto}, {"0/0/7 u7", "b.pdf", relay.TypeDocument}}
+	if diff := cmp.Diff(want, shownOf(ev.Attachments)); diff != "" || ev.Text != "photo=6, 7\ns=8" {
+		t.Errorf("form %q (-want +got):\n%s", ev.Text, diff)
+	}
+}

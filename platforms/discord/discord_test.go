@@ -50,11 +50,13 @@ type harness struct {
 	endpoint bool
 
 	interactions string // the setting
+	cdn          *harnessCDN
 
 	mu       sync.Mutex // guards the fields below
 	open     *Platform  // last
 	cursor   []byte
 	received []platformtest.Received
+	taken    []platformtest.Taken
 	threads  map[string]string // id to name, of those the bot made
 	cutNext  bool
 	cutNonce string             // of the message that was cut: its repetitions are cut, too
@@ -70,6 +72,7 @@ func newHarness(t *testing.T) *harness {
 	h.fake.guilds = []obj{testGuild(), twin}
 	h.fake.rest = h.rest
 	h.fake.serve(t)
+	h.cdn = newHarnessCDN(t)
 	h.cursor = state{Base: h.fake.address + "/api", Seen: guilds.At(h.begun)}.encode()
 	return h
 }
@@ -81,7 +84,7 @@ func (h *harness) Open() (platforms.Platform, error) {
 	if h.endpoint {
 		values = endpointValues(quickWaits)
 	}
-	values[keyInteractions] = h.interactions
+	values[keyInteractions], values[keyCDN] = h.interactions, h.cdn.address
 	p, err := open(platforms.Options{
 		Token: relay.NewSecret([]byte(testToken)), APIBase: h.fake.address + "/api",
 		Values: values, Log: h.log.Logger(),
@@ -274,6 +277,9 @@ func (h *harness) rest(w http.ResponseWriter, r *http.Request) bool {
 		h.cutNext = false
 		if len(body.Buttons) > 0 {
 			op = relay.OpPrompt
+		}
+		if file != nil {
+			h.taken = append(h.taken, platformtest.Taken{Chat: relay.ChatID(id), Caption: body.Content, Content: file.Content})
 		}
 		h.received = append(h.received, platformtest.Received{Op: op, Chat: relay.ChatID(id), Text: body.Content})
 		h.mu.Unlock()

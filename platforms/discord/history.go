@@ -11,6 +11,7 @@ import (
 
 	"github.com/bwmarrin/discordgo"
 
+	"github.com/hermes-connector/hermes-connector/platforms/discord/guilds"
 	"github.com/hermes-connector/hermes-connector/platforms/discord/rest"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
@@ -18,20 +19,27 @@ import (
 // historyPage is how many messages are read for one event's context.
 const historyPage = 50
 
-// History implements platforms.Historian with one request. A thread is a channel of its own.
+// History implements platforms.Historian with one request. A thread is a channel of its own. The page begins with the
+// event's own message: where the bot may not read the history Discord answers with an empty one, not with an error.
 func (p *Platform) History(ctx context.Context, ev relay.Event, n int) ([]relay.ContextLine, bool, error) {
-	chat, before := string(ev.Source.ChatID), string(ev.MessageID)
-	if !rest.IsID(chat) || !rest.IsID(before) {
+	chat := string(ev.Source.ChatID)
+	event, err := guilds.ParseID(string(ev.MessageID))
+	if err != nil || !rest.IsID(chat) {
 		return nil, false, errUnknownMessage
 	}
 	var page []messageData
-	endpoint := discordgo.EndpointChannelMessages(chat) + "?limit=" + strconv.Itoa(historyPage) + "&before=" + before
+	endpoint := discordgo.EndpointChannelMessages(chat) + "?limit=" + strconv.Itoa(historyPage) + "&before=" + (event + 1).String()
 	if err := p.rest.Do(ctx, http.MethodGet, endpoint, nil, &page); err != nil {
 		return nil, false, fmt.Errorf("messages before an event: %w", err)
 	}
+	if len(page) == 0 {
+		return nil, false, nil
+	}
+	began := len(page) < historyPage
+	page = slices.DeleteFunc(page, func(m messageData) bool { return m.ID >= event })
 	slices.SortFunc(page, func(a, b messageData) int { return cmp.Compare(b.ID, a.ID) }) // newest first
 	lines, whole := normaliser{bot: p.bot, me: p.Me()}.history(page, n)
-	return lines, whole || len(page) < historyPage, nil
+	return lines, whole || began, nil
 }
 
 // history are at most n lines of what people said on a page, which has the newest first, behind the bot's own last

@@ -45,8 +45,10 @@ func TestHistory(t *testing.T) {
 		lines []relay.ContextLine
 		whole bool
 	}{
-		"an empty channel":             {nil, 30, nil, true},
-		"from the channel's beginning": {[]obj{said(9, "8", "two"), said(8, "7", "one")}, 30, []relay.ContextLine{line("7", "one"), line("8", "two")}, true},
+		"nothing that the bot may read":  {nil, 30, nil, false},
+		"nothing before the event":       {[]obj{said(500, "7", "hello")}, 30, nil, true},
+		"the event itself is no context": {[]obj{said(500, "7", "hello"), said(9, "8", "two")}, 30, []relay.ContextLine{line("8", "two")}, true},
+		"from the channel's beginning":   {[]obj{said(9, "8", "two"), said(8, "7", "one")}, 30, []relay.ContextLine{line("7", "one"), line("8", "two")}, true},
 		"since the bot's last message": {
 			append([]obj{said(300, "7", "new"), said(299, testBotID, "an answer")}, full[:48]...), 30, []relay.ContextLine{line("7", "new")}, true,
 		},
@@ -86,7 +88,7 @@ func TestHistory(t *testing.T) {
 				if diff := cmp.Diff(tc.lines, lines); diff != "" {
 					t.Errorf("lines (-want +got):\n%s", diff)
 				}
-				if diff := cmp.Diff([]string{"GET /channels/42/messages?limit=50&before=500"}, f.paths()); diff != "" {
+				if diff := cmp.Diff([]string{"GET /channels/42/messages?limit=50&before=501"}, f.paths()); diff != "" {
 					t.Errorf("requests (-want +got):\n%s", diff)
 				}
 			})

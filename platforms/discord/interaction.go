@@ -215,11 +215,12 @@ func labelOf(components []componentData, id string) string {
 
 // form says "id=value" for every field of a submitted modal, a line each.
 func form(i *interaction, ev *relay.Event) error {
-	var d componentData
+	var d formData
 	if err := guilds.Decode(i.Data, &d); err != nil {
 		return err
 	}
 	ev.Type, ev.Text = relay.TypeText, strings.Join(fields(nil, d.Components), "\n")
+	ev.Attachments = atMost(uploads(nil, d.Components, d.Resolved.Attachments))
 	return nil
 }
 

@@ -31,12 +31,22 @@ func (p *Platform) SendMedia(ctx context.Context, a relay.SendMedia) (relay.Resu
 	if err != nil {
 		return relay.Result{}, err
 	}
-	if id, err := guilds.ParseID(string(a.Chat)); err == nil {
-		if ch, err := p.Guilds.Channel(ctx, id); err == nil && ch.HoldsPosts() {
-			return p.postFile(ctx, x, ch)
-		}
+	if ch, ok := p.forum(ctx, a.Chat); ok {
+		return p.postFile(ctx, x, ch)
 	}
 	return ofFile(p.turns.Post(ctx, a.Chat, x))
+}
+
+// forum is the chat if it is known, or can be looked up soon, to hold posts and no messages.
+func (p *Platform) forum(ctx context.Context, chat relay.ChatID) (guilds.Channel, bool) {
+	id, err := guilds.ParseID(string(chat))
+	if err != nil {
+		return guilds.Channel{}, false
+	}
+	ctx, cancel := context.WithTimeout(ctx, guilds.AskWithin)
+	defer cancel()
+	ch, err := p.Guilds.Channel(ctx, id)
+	return ch, err == nil && ch.HoldsPosts()
 }
 
 // RespondMedia implements platforms.MediaResponder. The file of a first answer comes into the placeholder's place.
@@ -169,9 +179,8 @@ func (x *parcel) sent(with bool) {
 // fileMessage is a message with a file.
 type fileMessage struct {
 	message
-	Content     string                 `json:"content,omitempty"` // in the place of the message's: a voice message may have none
-	Flags       discordgo.MessageFlags `json:"flags,omitempty"`
-	Attachments []sentFile             `json:"attachments"`
+	Content     string     `json:"content,omitempty"` // in the place of the message's: a voice message may have none
+	Attachments []sentFile `json:"attachments"`
 }
 
 // sentFile describes the file of a request.

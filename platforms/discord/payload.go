@@ -48,6 +48,13 @@ type componentData struct {
 	Components []componentData `json:"components"`
 }
 
+type formData struct {
+	Components []componentData `json:"components"`
+	Resolved   struct {
+		Attachments map[string]attachmentData `json:"attachments"`
+	} `json:"resolved"`
+}
+
 type nickData struct {
 	Nick string `json:"nick"`
 }

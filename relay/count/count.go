@@ -58,19 +58,18 @@ var (
 	TooManyConnections = counter("too_many_connections")
 	TooManySilent      = counter("too_many_silent")
 
-	MediaServed   = counter("media_served")   // files that gateways downloaded
-	MediaUploaded = counter("media_uploaded") // files that gateways uploaded
-	MediaSourced  = counter("media_sourced")  // files that were fetched from elsewhere to be sent
-	MediaBlocked  = counter("media_blocked")  // those that the guard did not let us ask for
-	MediaBusy     = counter("media_busy")     // transfers refused because too many ran
-
 	// Files, by what became of them.
 	MediaHeld     = counter("media_held")
 	MediaTooLarge = counter("media_too_large")
 	MediaGone     = counter("media_gone")
 	MediaNoSpace  = counter("media_no_space")
-	MediaRemoved  = counter("media_removed") // nobody needed them
-	MediaDamaged  = counter("media_damaged") // not what was written
+	MediaUploaded = counter("media_uploaded") // sent by gateways
+	MediaServed   = counter("media_served")   // that gateways downloaded
+	MediaSourced  = counter("media_sourced")  // fetched from elsewhere, to be sent
+	MediaBlocked  = counter("media_blocked")  // that the guard did not let us ask for
+	MediaBusy     = counter("media_busy")     // moved by nobody, because too many were
+	MediaRemoved  = counter("media_removed")  // nobody needed them
+	MediaDamaged  = counter("media_damaged")  // not what was written
 
 	SessionBadFrame     = counter("session_bad_frame")     // a line that is no frame; skipped
 	SessionUnknownFrame = counter("session_unknown_frame") // a frame type of another age; skipped

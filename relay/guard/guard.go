@@ -68,10 +68,10 @@ type Options struct {
 
 // Guard judges outgoing requests. Its methods may be called from any goroutine.
 type Guard struct {
+	options    Options
 	allow      []netip.Prefix
 	own        []uint16
 	hosts      []ownHost
-	body       int64
 	interfaces func() ([]netip.Addr, error)
 	classify   func(netip.Addr) class // tests replace it, to have something public on loopback
 	client     *http.Client
@@ -82,7 +82,8 @@ func New(o Options) *Guard {
 	if o.Interfaces == nil {
 		o.Interfaces = interfaceAddrs
 	}
-	g := &Guard{allow: o.Allow, own: o.Own, body: cmp.Or(o.Body, maxBody), interfaces: o.Interfaces, classify: classify}
+	o.Body = cmp.Or(o.Body, maxBody)
+	g := &Guard{options: o, allow: o.Allow, own: o.Own, interfaces: o.Interfaces, classify: classify}
 	for _, h := range o.OwnHosts {
 		g.hosts = append(g.hosts, parseOwnHost(h))
 	}
@@ -101,6 +102,13 @@ func New(o Options) *Guard {
 		}},
 	}
 	return g
+}
+
+// For is a guard for something else: one that opens other ranges and bodies of another size, and knows the same listeners.
+func (g *Guard) For(allow []netip.Prefix, body int64) *Guard {
+	o := g.options
+	o.Allow, o.Body = allow, body
+	return New(o)
 }
 
 // Client is the only client for URLs that somebody else named. A URL or an address that may not be asked for is
@@ -130,7 +138,7 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	res.Body = http.MaxBytesReader(nil, res.Body, t.guard.body)
+	res.Body = http.MaxBytesReader(nil, res.Body, t.guard.options.Body)
 	return res, nil
 }
 

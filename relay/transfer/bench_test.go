@@ -11,6 +11,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/hermes-connector/hermes-connector/relay/media"
 )
 
 // listen is a listener on loopback.
@@ -44,7 +46,7 @@ func fetchAll(t testing.TB, address, as string) {
 		t.Fatal(err)
 	}
 	defer res.Body.Close()
-	if n, err := io.Copy(io.Discard, res.Body); res.StatusCode != 200 || n != MaxSize || err != nil {
+	if n, err := io.Copy(io.Discard, res.Body); res.StatusCode != 200 || n != media.MaxFile || err != nil {
 		t.Fatalf("%s, %d bytes, %v", res.Status, n, err)
 	}
 }
@@ -83,7 +85,7 @@ func inTurns(b *testing.B, names []string, runs ...func()) {
 		if n == 0 {
 			base = median
 		}
-		b.ReportMetric(float64(MaxSize)/1e6/median.Seconds(), names[n]+"-MB/s")
+		b.ReportMetric(float64(media.MaxFile)/1e6/median.Seconds(), names[n]+"-MB/s")
 		if n > 0 {
 			b.ReportMetric(float64(base)/float64(median), fmt.Sprintf("%s/%s", names[n], names[0]))
 		}
@@ -93,7 +95,7 @@ func inTurns(b *testing.B, names []string, runs ...func()) {
 // BenchmarkDownload: of 25 MiB, beside http.ServeContent.
 func BenchmarkDownload(b *testing.B) {
 	r := newRig(b)
-	content := make([]byte, MaxSize)
+	content := make([]byte, media.MaxFile)
 	id := r.put("home", "a.bin", content)
 	path := filepath.Join(r.dir, string(id))
 	base := plainly(b, func(w http.ResponseWriter, q *http.Request) {
@@ -111,5 +113,35 @@ func BenchmarkDownload(b *testing.B) {
 	inTurns(b, []string{"ServeContent", "ours"},
 		func() { fetchAll(b, base, "home") },
 		func() { fetchAll(b, "http://"+l.Addr().String()+"/relay/media/"+string(id), "home") },
+	)
+}
+
+// BenchmarkUpload: of 25 MiB to where a record says that it is there, beside a handler that copies the body to a file and
+// syncs that.
+func BenchmarkUpload(b *testing.B) {
+	content := make([]byte, media.MaxFile)
+	dir := b.TempDir()
+	base := plainly(b, func(w http.ResponseWriter, q *http.Request) {
+		f, err := os.CreateTemp(dir, "copy")
+		if err == nil {
+			defer f.Close()
+			defer func() { _ = os.Remove(f.Name()) }()
+			_, err = io.Copy(f, q.Body)
+		}
+		if err == nil {
+			err = f.Sync()
+		}
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+		}
+	})
+	at := noon
+	r := newRig(b, func(o *Options) { o.Now = func() time.Time { at = at.Add(time.Minute); return at } })
+	r.over(newKeeper(b, media.Options{MaxTotal: 1 << 40, Keep: time.Nanosecond}))
+	l := listen(b)
+	r.serve(b, l)
+	inTurns(b, []string{"copy", "ours"},
+		func() { post(b, base, "home", content) },
+		func() { post(b, "http://"+l.Addr().String()+"/relay/media", "home", content) },
 	)
 }

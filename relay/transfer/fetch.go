@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay/guard"
+	"github.com/hermes-connector/hermes-connector/relay/media"
 )
 
 const (
@@ -72,7 +73,7 @@ func (f fetcher) into(ctx context.Context, w io.Writer, address string) (got fet
 		return got, refused("HTTP "+strconv.Itoa(res.StatusCode), nil)
 	case encoding != "" && !strings.EqualFold(encoding, "identity"):
 		return got, refused("it comes encoded", nil)
-	case res.ContentLength > MaxSize:
+	case res.ContentLength > media.MaxFile:
 		return got, refused(tooLarge, nil)
 	}
 	disk := &sink{w: w}
@@ -83,8 +84,6 @@ func (f fetcher) into(ctx context.Context, w io.Writer, address string) (got fet
 		return got, refused("it cannot be kept", disk.err)
 	case err != nil:
 		return got, notFetched(err)
-	case got.size > MaxSize:
-		return got, refused(tooLarge, nil)
 	case got.size == 0:
 		return got, refused("it is empty", nil)
 	}

@@ -34,7 +34,7 @@ type Finder struct {
 	places *places // of fetched files, by instance: until they are sent
 }
 
-// NewFinder makes a finder. g is what it asks others through, and lets bodies of MaxSize come.
+// NewFinder makes a finder. g is what it asks others through, and lets them send as much as a file may have.
 func NewFinder(shelf Shelf, g *guard.Guard, tell func(count.Counter)) *Finder {
 	return &Finder{shelf: shelf, guard: g, fetch: newFetcher(g), count: tell, places: newPlaces(maxAll, maxEach)}
 }

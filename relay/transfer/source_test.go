@@ -48,7 +48,7 @@ func (s *elsewhere) at(host string) string {
 // seeker is a finder over a rig's drawer. 127.0.0.1 is open to it, and connector.example is ours.
 func (r *rig) seeker(change ...func(*guard.Options)) *Finder {
 	o := guard.Options{
-		Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}, Body: MaxSize + 1,
+		Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}, Body: media.MaxFile,
 		OwnHosts: []string{"connector.example", "192.0.2.80:8787"}, Own: []uint16{8787},
 	}
 	for _, c := range change {
@@ -257,7 +257,7 @@ func TestWhatCannotBeFetched(t *testing.T) {
 			w.Header().Set("Content-Encoding", "identity")
 			_, _ = w.Write(jpeg)
 		}, ""},
-		"the largest":  {func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(make([]byte, MaxSize)) }, ""},
+		"the largest":  {func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(make([]byte, media.MaxFile)) }, ""},
 		"a new socket": {func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Upgrade", "x"); w.WriteHeader(426) }, "HTTP 426"},
 	} {
 		t.Run(name, func(t *testing.T) {

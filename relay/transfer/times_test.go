@@ -12,6 +12,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/hermes-connector/hermes-connector/relay/media"
 )
 
 // onPipes runs a test of connections without buffers in a bubble, whose time passes at once.
@@ -217,7 +219,7 @@ func TestWhoWaitsForAPlace(t *testing.T) { // invariant 3
 func TestAStrangersBodyIsNotWaitedFor(t *testing.T) {
 	onPipes(t, func(t *testing.T, r *rig, dial func() net.Conn) {
 		c, began := dial(), time.Now()
-		head(t, c, "wrong", MaxSize)
+		head(t, c, "wrong", media.MaxFile)
 		if res, body := answer(t, c); res.StatusCode != 401 || time.Since(began) > 2*time.Second {
 			t.Errorf("%d %s after %v", res.StatusCode, body, time.Since(began))
 		}

@@ -31,11 +31,9 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/count"
 	"github.com/hermes-connector/hermes-connector/relay/door"
 	"github.com/hermes-connector/hermes-connector/relay/limit"
+	"github.com/hermes-connector/hermes-connector/relay/media"
 	"github.com/hermes-connector/hermes-connector/relay/token"
 )
-
-// MaxSize is the size of the largest file, in bytes: gateways refuse larger ones themselves.
-const MaxSize = 25 << 20
 
 const (
 	maxAll  = 16 // transfers at once
@@ -108,7 +106,7 @@ func New(files Files, auth Verifier, o Options) *Transfers {
 func (t *Transfers) Mounts() []door.Mount {
 	return []door.Mount{
 		{Path: route + "/", Methods: []string{http.MethodGet}, Serve: t.serve(t.download)},
-		{Path: route, Methods: []string{http.MethodPost}, Policy: door.Policy{Body: MaxSize}, Serve: t.serve(t.upload)},
+		{Path: route, Methods: []string{http.MethodPost}, Policy: door.Policy{Body: media.MaxFile}, Serve: t.serve(t.upload)},
 	}
 }
 

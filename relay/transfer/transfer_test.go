@@ -117,12 +117,12 @@ func TestWhatIsTaken(t *testing.T) { // invariant 1
 		"of unknown length":             {"home", struct{ io.Reader }{bytes.NewReader(jpeg)}, nil, nil, 200, `"size":23}`},
 		"empty":                         {"home", nil, nil, nil, 400, empty},
 		"empty, of unknown length":      {"home", struct{ io.Reader }{strings.NewReader("")}, nil, nil, 400, empty},
-		"the largest":                   {"home", bytes.NewReader(make([]byte, MaxSize)), nil, nil, 200, `"size":26214400}`},
-		"one byte more":                 {"home", unread{t}, declared(MaxSize + 1), nil, 413, tooLarge},
-		"one byte more, not declared":   {"home", struct{ io.Reader }{bytes.NewReader(make([]byte, MaxSize+1))}, nil, nil, 413, tooLarge},
+		"the largest":                   {"home", bytes.NewReader(make([]byte, media.MaxFile)), nil, nil, 200, `"size":26214400}`},
+		"one byte more":                 {"home", unread{t}, declared(media.MaxFile + 1), nil, 413, tooLarge},
+		"one byte more, not declared":   {"home", struct{ io.Reader }{bytes.NewReader(make([]byte, media.MaxFile+1))}, nil, nil, 413, tooLarge},
 		"more than a number holds":      {"home", unread{t}, declared(1<<62 + 1), nil, 413, tooLarge},
-		"a stranger's":                  {"", unread{t}, declared(MaxSize), nil, 401, "unauthorized"},
-		"a wrong bearer":                {"wrong", unread{t}, declared(MaxSize), nil, 401, "unauthorized"},
+		"a stranger's":                  {"", unread{t}, declared(media.MaxFile), nil, 401, "unauthorized"},
+		"a wrong bearer":                {"wrong", unread{t}, declared(media.MaxFile), nil, 401, "unauthorized"},
 		"a browser's":                   {"home", unread{t}, func(q *http.Request) { q.Header.Set("Origin", "https://x.example") }, nil, 403, "browsers"},
 		"cut off":                       {"home", io.MultiReader(bytes.NewReader(jpeg), brokenBody{}), nil, nil, 400, "did not arrive"},
 		"no room":                       {"home", bytes.NewReader(jpeg), nil, media.ErrNoSpace, 507, "no space"},
@@ -141,8 +141,8 @@ func TestWhatIsTaken(t *testing.T) { // invariant 1
 			if w.Code != tc.code || !strings.Contains(w.Body.String(), tc.want) {
 				t.Fatalf("%d %s, want %d %q", w.Code, w.Body, tc.code, tc.want)
 			}
-			if took := tc.code == 200; took != (len(r.files) == 1) || took != (r.counted["media_uploaded"] == 1) {
-				t.Errorf("%d files kept, counted %v", len(r.files), r.counted)
+			if took := tc.code == 200; took != (len(r.files) == 1) {
+				t.Errorf("%d files kept", len(r.files))
 			}
 			if strings.Contains(w.Body.String(), "canary") {
 				t.Errorf("answer %s", w.Body)
@@ -215,7 +215,7 @@ func TestUploadsHaveARate(t *testing.T) {
 			t.Fatalf("upload %d: %d", n, code)
 		}
 	}
-	w := r.ask("POST", "/relay/media", "home", unread{t}, declared(MaxSize))
+	w := r.ask("POST", "/relay/media", "home", unread{t}, declared(media.MaxFile))
 	if w.Code != 429 || w.Header().Get("Retry-After") != "1" || up("away") != 200 {
 		t.Errorf("the 61st: %d, Retry-After %q", w.Code, w.Header().Get("Retry-After"))
 	}

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay"
-	"github.com/hermes-connector/hermes-connector/relay/count"
 	"github.com/hermes-connector/hermes-connector/relay/door"
 	"github.com/hermes-connector/hermes-connector/relay/filename"
 	"github.com/hermes-connector/hermes-connector/relay/media"
@@ -20,7 +19,7 @@ func (t *Transfers) upload(c *call) {
 		return
 	}
 	switch {
-	case c.ContentLength > MaxSize:
+	case c.ContentLength > media.MaxFile:
 		c.refuse(http.StatusRequestEntityTooLarge, tooLarge)
 		return
 	case c.ContentLength == 0:
@@ -37,7 +36,6 @@ func (t *Transfers) upload(c *call) {
 	_, tooMany := errors.AsType[*http.MaxBytesError](body.err)
 	switch {
 	case err == nil:
-		t.o.Count(count.MediaUploaded)
 		c.answer(http.StatusOK, uploaded{id, size})
 	case tooMany || errors.Is(err, media.ErrTooLarge):
 		c.refuse(http.StatusRequestEntityTooLarge, tooLarge)
