@@ -21,13 +21,8 @@ import (
 	"github.com/hermes-connector/hermes-connector/store"
 )
 
-<<<<<<< HEAD
 // cabinet is Files in a test: what is held of each id, which a closed door keeps back.
 type cabinet struct {
-=======
-// shelved is Files in a test: what is held of each id, which a closed door keeps back.
-type shelved struct {
->>>>>>> main
 	mu      sync.Mutex
 	held    map[relay.MediaID]relay.Held
 	content map[relay.MediaID]string
@@ -36,15 +31,9 @@ type shelved struct {
 	settled int
 }
 
-<<<<<<< HEAD
 func (f *cabinet) Fetch(...relay.Attachment) {}
 
 func (f *cabinet) Settle(ctx context.Context, as []relay.Attachment) (out []relay.Held) {
-=======
-func (f *shelved) Fetch(...relay.Attachment) {}
-
-func (f *shelved) Settle(ctx context.Context, as []relay.Attachment) (out []relay.Held) {
->>>>>>> main
 	f.mu.Lock()
 	door := f.door
 	f.settled++
@@ -69,11 +58,7 @@ func (f *shelved) Settle(ctx context.Context, as []relay.Attachment) (out []rela
 	return out
 }
 
-<<<<<<< HEAD
 func (f *cabinet) Read(_ context.Context, id relay.MediaID, limit int64) ([]byte, error) {
-=======
-func (f *shelved) Read(_ context.Context, id relay.MediaID, limit int64) ([]byte, error) {
->>>>>>> main
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if c := f.content[f.named[id]]; c != "" && int64(len(c)) <= limit {
@@ -82,20 +67,12 @@ func (f *shelved) Read(_ context.Context, id relay.MediaID, limit int64) ([]byte
 	return nil, errors.New("not there")
 }
 
-<<<<<<< HEAD
 func (f *cabinet) Source(context.Context, relay.InstanceID, string, string) (relay.File, func(), error) {
-=======
-func (f *shelved) Source(context.Context, relay.InstanceID, string, string) (relay.File, func(), error) {
->>>>>>> main
 	return relay.File{}, func() {}, errors.New("nothing is sent here")
 }
 
 // shut closes the door; the returned function opens it.
-<<<<<<< HEAD
 func (f *cabinet) shut() (open func()) {
-=======
-func (f *shelved) shut() (open func()) {
->>>>>>> main
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	door := make(chan struct{})
@@ -103,11 +80,7 @@ func (f *shelved) shut() (open func()) {
 	return func() { close(door) }
 }
 
-<<<<<<< HEAD
 func (f *cabinet) count() int {
-=======
-func (f *shelved) count() int {
->>>>>>> main
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.settled
@@ -120,13 +93,8 @@ const (
 
 var names = map[relay.MediaID]string{aPhoto: "bed.jpg", aText: "seeds.txt"}
 
-<<<<<<< HEAD
 func newCabinet() *cabinet {
 	return &cabinet{
-=======
-func newShelf() *shelved {
-	return &shelved{
->>>>>>> main
 		held: map[relay.MediaID]relay.Held{
 			aPhoto: {State: relay.MediaHeld, Facts: relay.FileFacts{Format: relay.FormatJPEG, Mime: "image/jpeg", Ext: ".jpg", Kind: relay.TypePhoto, Size: 9}},
 			aText:  {State: relay.MediaHeld, Facts: relay.FileFacts{Format: relay.FormatOther, Mime: "text/plain", Ext: ".txt", Kind: relay.TypeDocument, Size: 5}},
@@ -139,11 +107,7 @@ func newShelf() *shelved {
 // gallery is a rig whose events have files and whose network remembers what was said.
 type gallery struct {
 	*rig
-<<<<<<< HEAD
 	files *cabinet
-=======
-	files *shelved
->>>>>>> main
 	past  *past
 }
 
