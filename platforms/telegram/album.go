@@ -103,14 +103,6 @@ func (m *message) replied() int64 {
 	return m.ReplyTo.ID
 }
 
-// post is the new message that an update brought; nil: none.
-func (u *update) post() *message {
-	if u.Message != nil {
-		return u.Message
-	}
-	return u.ChannelPost
-}
-
 // join makes part a part of ev, which came before. own is how many of ev's attachments are its own, and not those of
 // the message that it answers; more is that of part's. It returns ev's new number.
 func join(ev *relay.Event, own int, part relay.Event, more int) int {
@@ -141,57 +133,116 @@ func join(ev *relay.Event, own int, part relay.Event, more int) int {
 // sheaf is what getUpdates gave for one offset, asked once or several times.
 type sheaf struct {
 	joiner *joiner
-	raws   []json.RawMessage
-	firsts []int // of each, the number of the message that it goes on with; -1: it is no part
-	seen   map[int64]bool
+	known  map[int64]bool // the numbers of those below
+	all    []sheet
 }
+
+// sheet is one update.
+type sheet struct {
+	raw   json.RawMessage
+	id    int64
+	first int  // the number of the message that it goes on with; -1: it is no part
+	gone  bool // it is handed in
+}
+
+func newSheaf() *sheaf { return &sheaf{joiner: newJoiner(), known: make(map[int64]bool)} }
 
 // add takes in what is new of raws, and returns that. grown reports whether there is a part among it.
 func (a *sheaf) add(raws []json.RawMessage) (fresh []json.RawMessage, grown bool) {
 	for _, raw := range raws {
-		id := updateID(raw)
-		if id != 0 && a.seen[id] {
+		s := sheet{raw: raw, id: updateID(raw), first: -1}
+		if s.id != 0 && a.known[s.id] {
 			continue
 		}
-		a.seen[id] = true
-		first := -1
-		if n := len(a.raws); a.joiner.expects() || len(raw) >= pasteUnits || bytes.Contains(raw, []byte(`"media_group_id"`)) {
-			var u update
-			if err := json.Unmarshal(raw, &u); err == nil && u.post() != nil {
-				if at, part := a.joiner.place(u.post(), n); part {
-					first, grown = at, true
+		a.known[s.id] = true
+		if a.joiner.expects() || len(raw) >= pasteUnits || bytes.Contains(raw, []byte(`"media_group_id"`)) {
+			if m := roughly(raw).post(); m != nil {
+				if at, part := a.joiner.place(m, len(a.all)); part {
+					s.first, grown = at, true
 				}
 			}
 		}
-		a.raws, a.firsts = append(a.raws, raw), append(a.firsts, first)
+		a.all = append(a.all, s)
 		fresh = append(fresh, raw)
 	}
 	return fresh, grown
 }
 
-// whole are the updates to hand in. If the answer is full, what may go on in the next one is left for that, unless
-// everything would be.
-func (a *sheaf) whole(full bool) []json.RawMessage {
-	if !full {
-		return a.raws
+// roughly decodes an update as far as it makes sense.
+func roughly(raw json.RawMessage) *update {
+	u := new(update)
+	_ = json.Unmarshal(raw, u)
+	return u
+}
+
+// post is the new message that an update brought; nil: none.
+func (u *update) post() *message {
+	if u.Message != nil {
+		return u.Message
 	}
-	end := len(a.raws)
-	for _, first := range a.firsts[max(0, end-albumSize):] {
-		if first > 0 {
-			end = min(end, first)
+	return u.ChannelPost
+}
+
+// chat is where an update happened; 0 if it is in none.
+func (u *update) chat() int64 {
+	for _, m := range []*message{u.post(), u.EditedMessage, u.EditedChannelPost} {
+		if m != nil {
+			return m.Chat.ID
 		}
 	}
-	return a.raws[:end]
+	for _, m := range []*memberUpdate{u.MyChatMember, u.ChatMember} {
+		if m != nil {
+			return m.Chat.ID
+		}
+	}
+	if u.CallbackQuery != nil && u.CallbackQuery.Message != nil {
+		return u.CallbackQuery.Message.Chat.ID
+	}
+	return 0
+}
+
+// others are the updates that need not wait, for no part stands before them in their chats. They count as handed in.
+func (a *sheaf) others() (raws []json.RawMessage) {
+	waits := make(map[int64]bool)
+	for i := range a.all {
+		s := &a.all[i]
+		chat := roughly(s.raw).chat()
+		if waits[chat] = waits[chat] || s.first >= 0; !waits[chat] && !s.gone {
+			s.gone = true
+			raws = append(raws, s.raw)
+		}
+	}
+	return raws
+}
+
+// whole are the updates that are left to hand in, and the highest number of those that are then. If the answer is full,
+// what may go on in the next one is left for that, unless everything would be.
+func (a *sheaf) whole(full bool) (raws []json.RawMessage, highest int64) {
+	end := len(a.all)
+	if full {
+		for _, s := range a.all[max(0, end-albumSize):] {
+			if s.first > 0 {
+				end = min(end, s.first)
+			}
+		}
+	}
+	for _, s := range a.all[:end] {
+		highest = max(highest, s.id)
+		if !s.gone {
+			raws = append(raws, s.raw)
+		}
+	}
+	return raws, highest
 }
 
 // rest asks for updates again, with the same offset, as long as there was a new part of something in the newest answer:
-// nothing of it is confirmed before it is all there. It returns the updates to hand in. What fails here, the
-// next poll will meet again.
-func (l *runner) rest(ctx context.Context, raws []json.RawMessage) []json.RawMessage {
-	a := &sheaf{joiner: newJoiner(), seen: make(map[int64]bool)}
-	began := time.Now()
+// nothing is confirmed before that is all there. Other chats do not wait for it. It returns the updates that are left
+// to hand in, and the highest number of all. What fails here, the next poll will meet again.
+func (l *runner) rest(ctx context.Context, raws []json.RawMessage) (left []json.RawMessage, highest int64) {
+	a, began := newSheaf(), time.Now()
 	_, grown := a.add(raws)
-	for grown && len(raws) < batchSize && time.Since(began)+againAfter < againFor && backoff.Pause(ctx, againAfter) {
+	for grown && len(raws) < batchSize && time.Since(began)+againAfter < againFor && l.handInEarly(ctx, a.others()) &&
+		backoff.Pause(ctx, againAfter) {
 		var err error
 		if raws, err = l.ask(ctx, began.Add(againFor)); err != nil {
 			l.log.Debug("telegram asked for the rest of an album or a text in vain", "err", err)
@@ -202,6 +253,21 @@ func (l *runner) rest(ctx context.Context, raws []json.RawMessage) []json.RawMes
 		l.desk.arrived(fresh...)
 	}
 	return a.whole(len(raws) >= batchSize)
+}
+
+// handInEarly hands updates in that are not confirmed yet: after a crash they come again, and are known. It returns
+// false when ctx ended first.
+func (l *runner) handInEarly(ctx context.Context, raws []json.RawMessage) bool {
+	if len(raws) == 0 {
+		return true
+	}
+	b, _ := l.reader.batch(raws)
+	b.Refused = l.desk.say
+	if !l.deliver(ctx, b) {
+		return false
+	}
+	l.desk.settled(raws...)
+	return true
 }
 
 // ask is fetch, with the same offset, until then.

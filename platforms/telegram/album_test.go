@@ -1,6 +1,7 @@
 package telegram
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -75,7 +76,7 @@ func TestAlbumsAndPastesAreOneEvent(t *testing.T) {
 		},
 		"others go on around it": {
 			[]obj{photoOf(annChat(), 1, "a", "Beans"), said(groupChat(), 2, "hi"), nil, photoOf(annChat(), 3, "a", "")},
-			[]string{"4001:1 photo Beans", "-1009001:2 text hi"}, 4, time.Second,
+			[]string{"-1009001:2 text hi", "4001:1 photo Beans"}, 4, time.Second,
 		},
 		"one picture":             {[]obj{photoOf(annChat(), 1, "", "Beans")}, []string{"4001:1 photo Beans"}, 2, 0},
 		"a text":                  {[]obj{said(annChat(), 1, "one"), said(annChat(), 2, "two")}, []string{"4001:1 text one", "4001:2 text two"}, 2, 0},
@@ -94,7 +95,7 @@ func TestAlbumsAndPastesAreOneEvent(t *testing.T) {
 			[]string{"4001:1 command /4096 /4"}, 3, 500 * time.Millisecond,
 		},
 		"a long text alone":     {[]obj{said(annChat(), 1, pasted("a", 4096))}, []string{"4001:1 text a4096"}, 3, 500 * time.Millisecond},
-		"another chat":          {[]obj{said(annChat(), 1, pasted("a", 4096)), said(groupChat(), 2, "two")}, []string{"4001:1 text a4096", "-1009001:2 text two"}, 3, 500 * time.Millisecond},
+		"another chat":          {[]obj{said(annChat(), 1, pasted("a", 4096)), said(groupChat(), 2, "two")}, []string{"-1009001:2 text two", "4001:1 text a4096"}, 3, 500 * time.Millisecond},
 		"a picture in between":  {[]obj{said(annChat(), 1, pasted("a", 4096)), photoOf(annChat(), 2, "", "x"), said(annChat(), 3, "b")}, []string{"4001:1 text a4096", "4001:2 photo x", "4001:3 text b"}, 3, 500 * time.Millisecond},
 		"much later":            {[]obj{said(annChat(), 1, pasted("a", 4096)), said(annChat(), 50, "two")}, []string{"4001:1 text a4096", "4001:50 text two"}, 3, 500 * time.Millisecond},
 		"an answer to somebody": {[]obj{said(annChat(), 1, pasted("a", 4096)), replying(said(annChat(), 2, "two"), 9)}, []string{"4001:1 text a4096", "4001:2 text two"}, 3, 500 * time.Millisecond},
@@ -252,6 +253,67 @@ func TestAnAlbumAcrossFullAnswers(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestNobodyWaitsForAnothersAlbum: what comes in other chats meanwhile is handed in at once, and a press is answered. A
+// crash before the album is there brings nothing twice.
+func TestNobodyWaitsForAnothersAlbum(t *testing.T) {
+	for name, crash := range map[string]bool{"": false, "and a crash": true} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, f *fakeAPI, p *Platform, _ *platformtest.Log) {
+				mem := newInbox()
+				inb := &deskInbox{mem, map[relay.EventID]string{"q:7": "This question is closed"}, 0}
+				keep := &seenInbox{inbox: mem}
+				stop, _ := running(t, p, both{inb, keep})
+				synctest.Wait()
+				f.push(photoOf(annChat(), 1, "a", "one"))
+				time.Sleep(100 * time.Millisecond)
+				for n := range 8 {
+					if n == 2 {
+						f.push(pressed("7", "hp1:p1:y", asked(groupChat(), 0)))
+					}
+					f.push(said(groupChat(), int64(20+n), fmt.Sprint("g", n)))
+					f.push(photoOf(annChat(), int64(2+n), "a", ""))
+					time.Sleep(250 * time.Millisecond)
+				}
+				synctest.Wait()
+				early := mem.texts()
+				want := []string{"g0", "g1", "/y", "g2", "g3", "g4", "g5", "g6", "g7"}
+				if len(early) < 7 || !slices.Equal(early, want[:len(early)]) || f.pending() < 16 {
+					t.Errorf("meanwhile %q, %d not confirmed", early, f.pending())
+				}
+				if got := f.callsTo("answerCallbackQuery"); len(got) != 1 || got[0].Get("text") != "This question is closed" {
+					t.Errorf("answers %v", got)
+				}
+				if crash {
+					_ = stop()
+					running(t, openAt(t, platforms.Options{Transport: f}), both{inb, keep})
+				}
+				time.Sleep(5 * time.Second)
+				synctest.Wait()
+				got := mem.texts()
+				slices.Sort(got)
+				if !slices.Equal(got, []string{"/y", "g0", "g1", "g2", "g3", "g4", "g5", "g6", "g7", "one"}) || f.pending() > 0 {
+					t.Errorf("in the end %q, %d not confirmed", got, f.pending())
+				}
+			})
+		})
+	}
+}
+
+// both refuses presses as the first does, and knows what it has as the second.
+type both struct {
+	*deskInbox
+	seen *seenInbox
+}
+
+func (in both) Accept(ctx context.Context, b platforms.Batch) error {
+	for _, ev := range b.Events {
+		if words, ok := in.refuse[ev.ID]; ok {
+			b.Refused(ev.ID, words)
+		}
+	}
+	return in.seen.Accept(ctx, b)
 }
 
 // TestStopWhileAnAlbumComes: Run ends at once, and the album comes whole to the next one.

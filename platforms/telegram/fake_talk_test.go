@@ -46,6 +46,11 @@ func (f *fakeAPI) talk(method string, params url.Values) any {
 			return bad("message is too long")
 		}
 		return true
+	case "editMessageReplyMarkup":
+		id, _ := strconv.ParseInt(params.Get("message_id"), 10, 64)
+		if !f.mark(params.Get("chat_id"), id, params.Get("reply_markup")) {
+			return bad("message is not modified: specified new message content and reply markup are exactly the same")
+		}
 	case "answerCallbackQuery":
 		if len([]rune(params.Get("text"))) > 200 {
 			return bad("MESSAGE_TOO_LONG")
@@ -88,4 +93,25 @@ func checkMarkup(params url.Values) any {
 		return bad("REPLY_MARKUP_TOO_LONG")
 	}
 	return nil
+}
+
+// newMessage is the number of the next message: people and the bot share them.
+func (f *fakeAPI) newMessage() int64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.messageID++
+	return f.messageID
+}
+
+// mark notes a message's buttons, and reports whether they are others than before.
+func (f *fakeAPI) mark(chat string, message int64, markup string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.markup == nil {
+		f.markup = map[string]string{}
+	}
+	key := chat + ":" + strconv.FormatInt(message, 10)
+	before := f.markup[key]
+	f.markup[key] = markup
+	return before != markup
 }

@@ -68,6 +68,7 @@ type fakeAPI struct {
 	changed   chan struct{} // closed and replaced on any change
 	drops     int           // numbers calls of drop
 	topics    map[string]string
+	markup    map[string]string // by chat:message
 	files     map[string]http.HandlerFunc
 }
 
@@ -403,11 +404,9 @@ func (f *fakeAPI) written(params url.Values, id int64) any {
 		return bad
 	}
 	if id == 0 {
-		f.mu.Lock()
-		f.messageID++
-		id = f.messageID
-		f.mu.Unlock()
+		id = f.newMessage()
 	}
+	f.mark(params.Get("chat_id"), id, params.Get("reply_markup"))
 	return obj{"message_id": id, "date": 1_790_000_000, "chat": obj{"id": chat, "type": "private"}, "text": text}
 }
 

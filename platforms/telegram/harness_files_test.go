@@ -35,7 +35,7 @@ func (h *harness) Show(_ context.Context, who platformtest.Person, where platfor
 	h.fake.hold(path, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, string(s.Content)) })
 	f := obj{"file_id": path, "file_unique_id": "U", "file_size": len(s.Content), "file_name": s.Name}
 	m := obj{
-		"message_id": h.message.Add(1), "date": int64(1_790_000_000), "chat": chat, "from": person(who), string(s.Kind): f,
+		"message_id": h.fake.newMessage(), "date": int64(1_790_000_000), "chat": chat, "from": person(who), string(s.Kind): f,
 	}
 	if s.Kind == relay.TypePhoto {
 		m["photo"] = []obj{f}

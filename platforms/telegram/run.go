@@ -100,10 +100,11 @@ func (l *runner) poll(ctx context.Context) error {
 		}
 		l.board.Heard()
 		l.desk.arrived(raws...)
-		if raws = l.rest(ctx, raws); ctx.Err() != nil {
+		raws, highest := l.rest(ctx, raws)
+		if ctx.Err() != nil {
 			break // what is not all there yet comes to the next run
 		}
-		batch, highest := l.reader.batch(raws)
+		batch, _ := l.reader.batch(raws)
 		batch.Refused = l.desk.say
 		next := l.cursor.past(highest, time.Now())
 		batch.Cursor = next.encode()

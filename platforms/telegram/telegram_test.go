@@ -49,13 +49,14 @@ type harness struct {
 	door   atomic.Pointer[door.Door] // of the newest bot
 
 	log     platformtest.Log
-	message atomic.Int64 // newest message id
+	presses atomic.Int64
 }
 
 // Open implements platformtest.Harness. The bot keeps to no rates: the suite writes more than
 // Telegram would bear, and package pace proves them without the waiting.
 func (h *harness) Open() (platforms.Platform, error) {
 	values := maps.Clone(fastWaits)
+	values[keyDrafts] = "true"
 	if h.public != "" {
 		values[keyUpdates] = "webhook"
 	}
@@ -93,7 +94,7 @@ func (h *harness) place(who platformtest.Person, where platformtest.Place) (chat
 
 func (h *harness) write(from, chat obj, topic int64, text string) {
 	m := obj{
-		"message_id": h.message.Add(1), "date": int64(1_790_000_000), "chat": chat, "from": from, "text": text,
+		"message_id": h.fake.newMessage(), "date": int64(1_790_000_000), "chat": chat, "from": from, "text": text,
 	}
 	if topic != 0 {
 		m["message_thread_id"], m["is_topic_message"] = topic, true

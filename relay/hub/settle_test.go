@@ -21,8 +21,8 @@ import (
 	"github.com/hermes-connector/hermes-connector/store"
 )
 
-// shelf is Files in a test: what is held of each id, which a closed door keeps back.
-type shelf struct {
+// shelved is Files in a test: what is held of each id, which a closed door keeps back.
+type shelved struct {
 	mu      sync.Mutex
 	held    map[relay.MediaID]relay.Held
 	content map[relay.MediaID]string
@@ -30,9 +30,9 @@ type shelf struct {
 	settled int
 }
 
-func (f *shelf) Fetch(...relay.Attachment) {}
+func (f *shelved) Fetch(...relay.Attachment) {}
 
-func (f *shelf) Settle(ctx context.Context, as []relay.Attachment) (out []relay.Held) {
+func (f *shelved) Settle(ctx context.Context, as []relay.Attachment) (out []relay.Held) {
 	f.mu.Lock()
 	door := f.door
 	f.settled++
@@ -55,7 +55,7 @@ func (f *shelf) Settle(ctx context.Context, as []relay.Attachment) (out []relay.
 	return out
 }
 
-func (f *shelf) Read(_ context.Context, id relay.MediaID, limit int64) ([]byte, error) {
+func (f *shelved) Read(_ context.Context, id relay.MediaID, limit int64) ([]byte, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if c := f.content[id]; c != "" && int64(len(c)) <= limit {
@@ -64,12 +64,12 @@ func (f *shelf) Read(_ context.Context, id relay.MediaID, limit int64) ([]byte, 
 	return nil, errors.New("not there")
 }
 
-func (f *shelf) Source(context.Context, relay.InstanceID, string, string) (relay.File, func(), error) {
+func (f *shelved) Source(context.Context, relay.InstanceID, string, string) (relay.File, func(), error) {
 	return relay.File{}, func() {}, errors.New("nothing is sent here")
 }
 
 // shut closes the door; the returned function opens it.
-func (f *shelf) shut() (open func()) {
+func (f *shelved) shut() (open func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	door := make(chan struct{})
@@ -77,7 +77,7 @@ func (f *shelf) shut() (open func()) {
 	return func() { close(door) }
 }
 
-func (f *shelf) count() int {
+func (f *shelved) count() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.settled
@@ -90,8 +90,8 @@ const (
 
 var names = map[relay.MediaID]string{aPhoto: "bed.jpg", aText: "seeds.txt"}
 
-func newShelf() *shelf {
-	return &shelf{
+func newShelf() *shelved {
+	return &shelved{
 		held: map[relay.MediaID]relay.Held{
 			aPhoto: {State: relay.MediaHeld, Facts: relay.FileFacts{Format: relay.FormatJPEG, Mime: "image/jpeg", Ext: ".jpg", Kind: relay.TypePhoto, Size: 9}},
 			aText:  {State: relay.MediaHeld, Facts: relay.FileFacts{Format: relay.FormatOther, Mime: "text/plain", Ext: ".txt", Kind: relay.TypeDocument, Size: 5}},
@@ -103,7 +103,7 @@ func newShelf() *shelf {
 // gallery is a rig whose events have files and whose network remembers what was said.
 type gallery struct {
 	*rig
-	files *shelf
+	files *shelved
 	past  *past
 }
 
