@@ -33,7 +33,7 @@ func onPipes(t *testing.T, run func(t *testing.T, r *rig, dial func() net.Conn))
 // head writes the head of an upload of size bytes.
 func head(t *testing.T, c net.Conn, as string, size int) {
 	t.Helper()
-	write(t, c, fmt.Sprintf("POST /relay/media HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer %s\r\nContent-Length: %d\r\nConnection: close\r\n\r\n", as, size))
+	write(t, c, fmt.Sprintf("POST /relay/media HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer %s\r\nContent-Length: %d\r\n\r\n", as, size))
 }
 
 func write(t *testing.T, c net.Conn, s string) {
@@ -67,17 +67,22 @@ func TestUploadTimes(t *testing.T) { // invariant 3
 	}{
 		"a minute and a half, byte by byte": {10, 9 * time.Second, 200, 91 * time.Second},
 		"ten seconds of silence":            {10, 11 * time.Second, 400, 11 * time.Second},
+		"nothing at all":                    {10, time.Hour, 400, 10 * time.Second},
 		"five minutes":                      {40, 9 * time.Second, 400, 301 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			onPipes(t, func(t *testing.T, r *rig, dial func() net.Conn) {
 				c, began := dial(), time.Now()
 				head(t, c, "home", tc.size)
-				ended := make(chan struct{})
+				ended, over := make(chan struct{}), make(chan struct{})
 				go func() {
 					defer close(ended)
 					for range tc.size {
-						time.Sleep(tc.pause)
+						select {
+						case <-time.After(tc.pause):
+						case <-over:
+							return
+						}
 						if _, err := io.WriteString(c, "x"); err != nil {
 							return
 						}
@@ -87,6 +92,7 @@ func TestUploadTimes(t *testing.T) { // invariant 3
 				if took := time.Since(began); res.StatusCode != tc.code || took > tc.after {
 					t.Errorf("%d %s after %v, want %d after at most %v", res.StatusCode, body, took, tc.code, tc.after)
 				}
+				close(over)
 				_ = c.Close()
 				<-ended
 				if kept := len(r.files); (tc.code == 200) != (kept == 1) {

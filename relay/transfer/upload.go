@@ -72,11 +72,11 @@ type body struct {
 func (b *body) Read(p []byte) (int, error) {
 	_ = b.c.conn.SetReadDeadline(b.c.soon(sendSilence)) // a connection without deadlines is a test's
 	n, err := b.c.Body.Read(p)
-	if err != nil {
-		_ = b.c.conn.SetReadDeadline(b.c.end.Add(time.Minute)) // what is still to do is no reason to end the request
-		if err != io.EOF {
-			b.err = err
-		}
+	switch {
+	case err == io.EOF: // what is still to do is no reason to end the request
+		_ = b.c.conn.SetReadDeadline(b.c.end.Add(time.Minute))
+	case err != nil: // the deadline stays: nobody waits for the rest
+		b.err = err
 	}
 	return n, err
 }
