@@ -11,6 +11,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
 	"github.com/hermes-connector/hermes-connector/store/capability"
 	"github.com/hermes-connector/hermes-connector/store/seen"
+	"github.com/hermes-connector/hermes-connector/store/undecided"
 )
 
 // Accept is what one batch of a bot stores.
@@ -172,7 +173,7 @@ func (t *tx) accept(a Accept, items []prepared, now time.Time) (out AcceptOutcom
 			}
 		}
 		if i := p.item.Undecided; i != "" {
-			if err := t.postpone(a.Bot, i, p.item.Delivery, now); err != nil {
+			if err := undecided.Postpone(t.Writer, a.Bot, i, p.item.Delivery, now); err != nil {
 				return out, nil, err
 			}
 		}
