@@ -62,9 +62,8 @@ var (
 	MediaTooLarge = counter("media_too_large")
 	MediaGone     = counter("media_gone")
 	MediaNoSpace  = counter("media_no_space")
-	MediaUploaded = counter("media_uploaded") // sent by gateways
-	MediaRemoved  = counter("media_removed")  // nobody needed them
-	MediaDamaged  = counter("media_damaged")  // not what was written
+	MediaRemoved  = counter("media_removed") // nobody needed them
+	MediaDamaged  = counter("media_damaged") // not what was written
 
 	SessionBadFrame     = counter("session_bad_frame")     // a line that is no frame; skipped
 	SessionUnknownFrame = counter("session_unknown_frame") // a frame type of another age; skipped
