@@ -8,13 +8,13 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/cli/admin"
 	"github.com/hermes-connector/hermes-connector/cli/config"
 	"github.com/hermes-connector/hermes-connector/platforms"
-	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/api"
 	"github.com/hermes-connector/hermes-connector/relay/bus"
 	"github.com/hermes-connector/hermes-connector/relay/count"
@@ -31,6 +31,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/server"
 	"github.com/hermes-connector/hermes-connector/relay/sniff"
 	"github.com/hermes-connector/hermes-connector/relay/token"
+	"github.com/hermes-connector/hermes-connector/relay/transfer"
 	"github.com/hermes-connector/hermes-connector/relay/wake"
 	"github.com/hermes-connector/hermes-connector/store"
 	"github.com/hermes-connector/hermes-connector/store/backup"
@@ -60,13 +61,13 @@ func newCore(cfg *config.Config, db *store.DB, v *vault.Vault, bots []platforms.
 	desk := link.NewDesk(db, v, time.Now)
 	c.files = media.NewKeeper(cfg.MediaDir(), db, bots, media.Options{
 		MaxTotal: cfg.Media.MaxTotal, Keep: cfg.Media.Keep, Timeout: cfg.Media.FetchTimeout,
-		Sniff: sniff.Of, Count: func(n count.Counter) { c.hub.Count(n) }, Log: log,
+		Sniff: sniff.Of, Count: c.count, Log: log,
 	})
 	c.beside = append(c.beside, c.files.Run)
 	c.hub = hub.New(db, desk, c.bus, bots, hub.Options{
 		Delivery: delivery.Options{Window: cfg.Delivery.Window, Log: log},
 		Seal:     v,
-		Files:    inbound{c.files},
+		Files:    shelf{c.files, transfer.NewFinder(c.files, g.For(cfg.Media.Allow, media.MaxFile), c.count)},
 		Log:      log,
 	})
 	c.hooks = passthrough.New(bots, passthrough.Options{Log: log, Count: c.hub.Count})
@@ -98,20 +99,22 @@ func newCore(cfg *config.Config, db *store.DB, v *vault.Vault, bots []platforms.
 		}
 	}
 	failures := new(limit.Failures)
+	transfers := transfer.New(c.files, auth, transfer.Options{Log: log, Failures: failures, Count: c.count, Used: c.hub.Fetches})
 	c.server = server.New(c.hub, auth, server.Options{
-		Log: log, TrustedProxies: cfg.TrustedProxies, Failures: failures,
-		TLS: certificates, Mounts: append(c.hooks.Mounts(),
-			api.New(c.service, auth, callers, api.Options{Log: log, Failures: failures}).Mounts()...),
+		Log: log, TrustedProxies: cfg.TrustedProxies, PublicURL: cfg.PublicURL, Failures: failures,
+		TLS: certificates, Mounts: slices.Concat(c.hooks.Mounts(), transfers.Mounts(),
+			api.New(c.service, auth, callers, api.Options{Log: log, Failures: failures}).Mounts()),
 	})
 	return c, nil
 }
 
-// inbound are the files of events. What gateways send is found by others.
-type inbound struct{ *media.Keeper }
+// count counts for the parts that are made before the hub.
+func (c *core) count(n count.Counter) { c.hub.Count(n) }
 
-// Source finds no file.
-func (inbound) Source(context.Context, relay.InstanceID, string, string) (relay.File, func(), error) {
-	return relay.File{}, func() {}, relay.Unsupported(relay.OpSendMedia)
+// shelf has the files of events, and those that gateways send.
+type shelf struct {
+	*media.Keeper
+	*transfer.Finder
 }
 
 // warnings are what `status` says about the database and its copies.

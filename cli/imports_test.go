@@ -44,10 +44,11 @@ var mayImport = map[string]string{
 	"store/reseal":             "store/boltfile store/table",
 	"store/capability":         "relay store/table store/reseal",
 	"store/sent":               "relay store/table",
+	"store/prompt":             "relay store/boltfile store/table",
 	"store/media":              "relay store/table",
 	"store/route":              "relay store/table",
 	"store/undecided":          "relay store/table",
-	"store":                    "relay store/boltfile store/table store/seen store/audit store/capability store/sent store/media store/route store/undecided store/reseal",
+	"store":                    "relay store/boltfile store/table store/seen store/audit store/capability store/prompt store/sent store/media store/route store/undecided store/reseal",
 	"vault":                    "relay store/files",
 	"platforms/markdown/plain": "platforms/markdown", // the dialect of networks that show plain text
 	"platforms/hook":           "relay platforms platforms/backoff",
@@ -59,12 +60,13 @@ var mayImport = map[string]string{
 	"relay/token":              "relay store store/audit store/reseal",
 	"relay/delivery":           "relay store",
 	"relay/session":            "relay relay/wire relay/count",
-	"relay/hub": "relay relay/wire relay/gate relay/count relay/bus relay/delivery relay/link relay/session relay/sessionkey" +
-		" platforms store store/capability",
+	"relay/hub": "relay relay/wire relay/gate relay/count relay/bus relay/delivery relay/link relay/present relay/session relay/sessionkey" +
+		" platforms store store/capability store/prompt",
 	"relay/media":       "relay relay/count relay/filename platforms store store/files store/media",
 	"relay/limit":       "",
 	"relay/door":        "relay/limit",
 	"relay/guard":       "",
+	"relay/transfer":    "relay relay/count relay/door relay/filename relay/guard relay/limit relay/media relay/sniff relay/token",
 	"relay/passthrough": "relay relay/count relay/door relay/limit platforms", // finds bots by their paths; knows no network
 	"relay/wake":        "relay relay/guard relay/count store",
 	"relay/identity":    "relay store store/files", // keys in a file

@@ -97,6 +97,7 @@ func newPolicyCmd(a *app) *cobra.Command {
 	free := f.StringArray("free", nil, "`CHAT` in which no address is needed; may be repeated; replaces the former list (--free= empties it)")
 	allowBots := f.Bool("allow-bots", false, "messages of other bots too")
 	ownerMust := f.Bool("owner-must-address", false, "the owner's own messages follow --require-address too")
+	context := f.String("context", "granted", "which messages to the bot bring along what was said in the chat before: off, granted (in granted chats) or all (wherever the owner writes too)")
 	args := func(pos []string) (manage.SetRelevance, error) {
 		p := manage.SetRelevance{Name: pos[0], Platform: relay.PlatformID(*platform)}
 		if *platform == "" {
@@ -111,6 +112,9 @@ func newPolicyCmd(a *app) *cobra.Command {
 		p.RequireAddress = given("require-address", requireAddress)
 		p.AllowBots = given("allow-bots", allowBots)
 		p.OwnerMustAddress = given("owner-must-address", ownerMust)
+		if f.Changed("context") {
+			p.Context = new(relay.ContextPolicy(*context))
+		}
 		if f.Changed("free") {
 			chats := []relay.ChatID{}
 			for _, chat := range slices.DeleteFunc(*free, func(c string) bool { return c == "" }) {
@@ -127,6 +131,7 @@ func newPolicyCmd(a *app) *cobra.Command {
 			{"  except in", join(r.Free)},
 			{"  hears other bots", r.AllowBots},
 			{"  the owner too must address it", r.OwnerMustAddress},
+			{"  is told what was said before", r.Context},
 		})
 	})
 }

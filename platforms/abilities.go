@@ -90,6 +90,10 @@ type (
 		// FetchMedia opens the file of an attachment. An error that is no *MediaError is worth trying again.
 		FetchMedia(ctx context.Context, a relay.Attachment) (io.ReadCloser, error)
 	}
+	// PublicMedia is a network whose pictures have an address that anybody can load for a while.
+	PublicMedia interface {
+		PublicURL(a relay.Attachment) (url string, ok bool) // of pictures only; never logged
+	}
 	// Historian knows what was said in a chat.
 	Historian interface {
 		// History are the newest n lines before ev in its chat and thread and after the bot's own last message there,
@@ -152,6 +156,14 @@ type (
 		Discard(ctx context.Context, c Capability) error
 		// Settle is called once a gateway has taken the event that c came in.
 		Settle(ctx context.Context, c Capability) error
+	}
+	// MediaResponder is a Responder that answers with files too. The rules are those of Respond.
+	MediaResponder interface {
+		RespondMedia(ctx context.Context, c Capability, a relay.SendMedia, first bool) (relay.Result, error)
+	}
+	// PromptResponder is a Responder that asks with buttons too. The rules are those of Respond and of Prompt.
+	PromptResponder interface {
+		RespondPrompt(ctx context.Context, c Capability, a relay.Prompt, first bool) (relay.Result, error)
 	}
 	// CommandRegistrar shows the gateways' commands to people, without blocking and in its own time. manifest is
 	// the union over all gateways, each command as the gateway wrote it; where the network takes only so

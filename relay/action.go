@@ -42,6 +42,7 @@ type Metadata struct {
 	DMTopicReplyFallback bool      // telegram_dm_topic_reply_fallback
 	DMTopicID            ThreadID  // direct_messages_topic_id
 	TelegramReplyTo      MessageID // telegram_reply_to_message_id
+	Profile              string    // which of the gateway's profiles acts; empty: it did not say
 }
 
 // The closed set of actions.
@@ -136,7 +137,9 @@ type (
 		Name                   string
 		OnlyIfConnectorCreated bool
 		OnlyIfCurrentName      *string
-		Meta                   Metadata
+		// Made: we made the thread. Set by the hub, for networks whose threads are no chats; see platforms.Threader.
+		Made bool
+		Meta Metadata
 	}
 	// Draft shows text in the making.
 	Draft struct {

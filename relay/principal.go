@@ -10,3 +10,14 @@ const (
 	AllowList PrincipalPolicy = "allow-list"
 	AnyOne    PrincipalPolicy = "any"
 )
+
+// ContextPolicy says which addressed events of shared chats bring along what was said there before. Anything but the
+// three, the empty value included, counts as ContextGranted.
+type ContextPolicy string
+
+// The context policies.
+const (
+	ContextOff     ContextPolicy = "off"
+	ContextGranted ContextPolicy = "granted" // those of the chats that were granted
+	ContextAll     ContextPolicy = "all"     // and those of wherever the owner writes
+)

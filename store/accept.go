@@ -10,6 +10,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
 	"github.com/hermes-connector/hermes-connector/store/capability"
+	"github.com/hermes-connector/hermes-connector/store/prompt"
 	"github.com/hermes-connector/hermes-connector/store/seen"
 	"github.com/hermes-connector/hermes-connector/store/undecided"
 )
@@ -36,6 +37,9 @@ type AcceptItem struct {
 	To    []Recipient
 	// Undecided is the instance of which it is not known yet whether it gets the delivery; empty: none.
 	Undecided relay.InstanceID
+	// Press: the delivery is stored only if it answers its prompt, as the first. Nil: it answers none, or it is
+	// undecided.
+	Press *prompt.Press
 	// Capability came in the delivery's event, and is stored if its instance gets the delivery or is the undecided one.
 	Capability *capability.Record
 }
@@ -46,6 +50,8 @@ type Recipient struct {
 	// Conversation is stored with it. Instance, Bot, Chat and LastAt are filled in from the event.
 	Conversation Conversation
 	Oversize     bool // goes to the dead letters at once
+	// Profile is whom the event is for. One with a profile is stored as a whole for this recipient.
+	Profile string
 }
 
 // AcceptOutcome is what became of an Accept.
@@ -60,6 +66,7 @@ type AcceptOutcome struct {
 // ItemOutcome is what became of one item.
 type ItemOutcome struct {
 	Duplicate bool             // the event was stored before; nothing was stored now
+	Late      bool             // the event answers a prompt that is open no more; nothing was stored
 	Buffers   []relay.BufferID // as To; zero where the recipient was skipped or the delivery is oversize
 }
 
@@ -69,6 +76,8 @@ type prepared struct {
 	about   About
 	mark    seen.Mark
 	payload []byte // the entry; nil when there are no recipients
+	// profiled are the entries of recipients with a profile, by that.
+	profiled map[string][]byte
 }
 
 // Accept stores one batch in one transaction: the quarantine, then per item the seen mark, its
@@ -108,11 +117,14 @@ func (db *DB) prepareItems(a Accept, now time.Time) (out []prepared, size int, e
 		}
 		p.mark = seen.Of(a.Bot, p.about.ID)
 		if len(item.To) > 0 {
-			if err := p.encode(db.run, item.whole(), item.Frame, item.Forward, now); err != nil {
+			if err := p.encode(db.run, now); err != nil {
 				return nil, 0, err
 			}
 		}
-		size += len(p.mark) + len(p.payload)*len(item.To)
+		size += len(p.mark)
+		for _, to := range item.To {
+			size += len(p.entryFor(to))
+		}
 		if c := item.Capability; c != nil {
 			size += capability.Size + len(c.Sealed)
 		}
@@ -121,29 +133,50 @@ func (db *DB) prepareItems(a Accept, now time.Time) (out []prepared, size int, e
 	return out, size, nil
 }
 
-// whole is the event that is stored in the frame's place; nil: the frame is.
-func (a AcceptItem) whole() *relay.Event {
-	if !a.Whole {
-		return nil
+// encode renders the entry of p.item: with the event, if it is stored as a whole, else with the frame.
+func (p *prepared) encode(run uint64, now time.Time) (err error) {
+	if p.payload, err = p.entry(p.item.Whole, "", run, now); err != nil {
+		return err
 	}
-	ev := a.Delivery.About()
-	return &ev
+	for _, to := range p.item.To {
+		if to.Profile == "" || p.profiled[to.Profile] != nil {
+			continue
+		}
+		if p.profiled == nil {
+			p.profiled = make(map[string][]byte)
+		}
+		if p.profiled[to.Profile], err = p.entry(true, to.Profile, run, now); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
-// encode renders the entry, with the event if there is one, else with the frame.
-func (p *prepared) encode(run uint64, ev *relay.Event, frame []byte, f *Forward, now time.Time) (err error) {
-	h := entryHead{At: now, About: p.about, Event: ev}
-	if ev != nil {
-		frame = nil
+// entry is the entry of p.item for a profile; empty: for none.
+func (p *prepared) entry(whole bool, profile string, run uint64, now time.Time) ([]byte, error) {
+	h, behind := entryHead{At: now, About: p.about}, p.item.Frame
+	if whole {
+		ev := p.item.Delivery.About()
+		ev.Source.Profile = profile
+		h.Event, behind = &ev, nil
 	}
-	if f != nil {
+	if f := p.item.Forward; f != nil {
 		h.Forward = &forwardHead{Until: f.Until, Run: run, Size: len(f.Frame)}
-		frame = slices.Concat(frame, f.Frame)
+		behind = slices.Concat(behind, f.Frame)
 	}
-	if p.payload, err = encodeWith(h, frame); err != nil {
+	payload, err := encodeWith(h, behind)
+	if err != nil {
 		err = fmt.Errorf("encode event %s: %w", p.about.ID, err)
 	}
-	return err
+	return payload, err
+}
+
+// entryFor is the entry as the recipient gets it.
+func (p *prepared) entryFor(to Recipient) []byte {
+	if to.Profile == "" {
+		return p.payload
+	}
+	return p.profiled[to.Profile]
 }
 
 // accept is Accept's transaction. bad are the damaged records of seen marks it met and replaced.
@@ -165,12 +198,23 @@ func (t *tx) accept(a Accept, items []prepared, now time.Time) (out AcceptOutcom
 			out.Items[n].Duplicate = true
 			continue
 		}
+		asked, late, err := t.late(p.item.Press, now)
+		if err != nil {
+			return out, nil, err
+		}
+		if late {
+			out.Items[n].Late = true
+			continue
+		}
 		t.mark(p.mark, now)
 		out.Items[n].Buffers = make([]relay.BufferID, len(p.item.To))
 		for r, to := range p.item.To {
 			if out.Items[n].Buffers[r], err = t.deliver(a.Bot, p, to, now, &out); err != nil {
 				return out, nil, err
 			}
+		}
+		if err := t.answered(p.item.Press, asked, out.Items[n].Buffers, now); err != nil {
+			return out, nil, err
 		}
 		if i := p.item.Undecided; i != "" {
 			if err := undecided.Postpone(t.Writer, a.Bot, i, p.item.Delivery, now); err != nil {
@@ -186,6 +230,23 @@ func (t *tx) accept(a Accept, items []prepared, now time.Time) (out AcceptOutcom
 	}
 	t.setCursor(a.Bot, a.Cursor, a.Save) // last: what failed moves no cursor
 	return out, bad, nil
+}
+
+// late reports whether p answers a prompt that is open no more, and is the prompt if not. A nil p is never late.
+func (t *tx) late(p *prompt.Press, now time.Time) (asked prompt.Record, late bool, err error) {
+	if p == nil {
+		return asked, false, nil
+	}
+	asked, ok, err := prompt.Takes(t.Tx, *p, now)
+	return asked, !ok, err
+}
+
+// answered closes the prompt that p, stored under those ids, answered; nil: none.
+func (t *tx) answered(p *prompt.Press, asked prompt.Record, buffers []relay.BufferID, now time.Time) error {
+	if p == nil || len(buffers) == 0 {
+		return nil
+	}
+	return prompt.Take(t.Writer, asked, *p, buffers[0], now)
 }
 
 // given reports whether the instance gets the delivery, which was stored under those ids, or waits for its verdict.
@@ -214,10 +275,10 @@ func (t *tx) deliver(b relay.Bot, p prepared, to Recipient, now time.Time, out *
 		return id, err
 	}
 	if to.Oversize {
-		dead := deadHead{DiedAt: now, Reason: DeadOversize, Size: boltfile.EnvelopeSize + len(p.payload)}
-		return id, t.addDead(to.Instance, l, l.next(), dead, p.payload)
+		dead := deadHead{DiedAt: now, Reason: DeadOversize, Size: boltfile.EnvelopeSize + len(p.entryFor(to))}
+		return id, t.addDead(to.Instance, l, l.next(), dead, p.entryFor(to))
 	}
-	if id, err = t.append(to.Instance, l, p.payload); err != nil {
+	if id, err = t.append(to.Instance, l, p.entryFor(to)); err != nil {
 		return id, err
 	}
 	overflowed, err := t.trim(to.Instance, l, t.db.limits, now)

@@ -51,6 +51,7 @@ func (c Conversation) beside(old Conversation) Conversation {
 	c.By = cmp.Or(c.By, old.By)
 	c.ByGrant = c.ByGrant || old.ByGrant
 	c.Made = c.Made || old.Made
+	c.Profile = cmp.Or(c.Profile, old.Profile)
 	return c
 }
 
@@ -70,4 +71,31 @@ func (t *tx) converse(c Conversation) error {
 		}
 	}
 	return table.PutIndexed(t.Writer, c)
+}
+
+// KeepProfile notes which profile of a gateway of i acts on a chat that i converses in; elsewhere it is not kept.
+// One that is known writes nothing.
+func (db *DB) KeepProfile(ctx context.Context, i relay.InstanceID, c relay.Chat, profile string) error {
+	k := conversationKey(Conversation{Instance: i, Bot: c.Bot, Chat: c.ID})
+	at, known, err := First(db.Conversations(ctx, ConversationFilter{Instance: i, Chat: c}))
+	if err != nil || !known || at.Profile == profile {
+		return err
+	}
+	return db.change(ctx, nil, "profile", func(t *tx) error {
+		now, known, err := table.Load[Conversation](t.Tx, bucketConversations, k)
+		if err != nil || !known {
+			return err
+		}
+		inst, err := t.liveInstance(i)
+		if err != nil {
+			return err
+		}
+		if now.Profile = profile; !inst.Profiles {
+			inst.Profiles = true
+			if err := t.PutChanged(BucketInstances, table.Key(i), inst); err != nil {
+				return err
+			}
+		}
+		return table.PutIndexed(t.Writer, now)
+	})
 }

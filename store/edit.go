@@ -12,6 +12,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
 	"github.com/hermes-connector/hermes-connector/store/capability"
 	"github.com/hermes-connector/hermes-connector/store/media"
+	"github.com/hermes-connector/hermes-connector/store/prompt"
 	"github.com/hermes-connector/hermes-connector/store/route"
 	"github.com/hermes-connector/hermes-connector/store/seen"
 	"github.com/hermes-connector/hermes-connector/store/table"
@@ -147,6 +148,7 @@ var ownKeys = map[string]func(k, value []byte) bool{
 	route.Bucket:        own(route.Key),
 	bucketConversations: own(conversationKey),
 	media.Bucket:        own(func(r media.Record) []byte { return media.Key(r.ID) }),
+	prompt.Bucket:       own(prompt.Record.Key),
 	capability.Bucket:   own(func(r capability.Record) []byte { return capability.Key(r.Instance, r.Bot, r.Event) }),
 }
 
@@ -187,6 +189,9 @@ func (e Edit) DropStrays(now time.Time) (gone []relay.InstanceID, err error) {
 	}
 	for _, c := range table.Readable[capability.Record](e.Tx, capability.Bucket) {
 		names[c.Instance] = true
+	}
+	for _, p := range table.Readable[prompt.Record](e.Tx, prompt.Bucket) {
+		names[p.Instance] = true
 	}
 	delete(names, "") // what seems undecided may be another bucket's
 	for i := range names {

@@ -20,8 +20,8 @@ type entryHead struct {
 	About  About     `json:"of,omitzero"`
 	// Forward is there if the frame of a forward stands behind the frame.
 	Forward *forwardHead `json:"fwd,omitempty"`
-	// Event is there in the frame's place: its frame is made at the push. Nothing stands behind it, as in all
-	// entries from before schema 4, which are not converted, for there may be more than fits in memory.
+	// Event is there in the frame's place: its frame is made at the push. So it is in all entries from before schema
+	// 4, which are not converted, for there may be more than fits in memory.
 	Event *relay.Event `json:"event,omitempty"`
 }
 
@@ -64,7 +64,10 @@ func parseEntry(payload []byte) (e entryHead, frame []byte, err error) {
 		return e, nil, errors.New("the entry has no head")
 	}
 	if e.Event != nil {
-		e.About, frame = aboutOf(*e.Event), nil
+		e.About = aboutOf(*e.Event)
+		if e.Forward == nil {
+			frame = nil
+		}
 	}
 	if f := e.Forward; f != nil && (f.Size < 0 || f.Size > len(frame)) {
 		return entryHead{}, nil, errors.New("the entry's forward is longer than the entry")

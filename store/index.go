@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
+	"github.com/hermes-connector/hermes-connector/store/prompt"
 	"github.com/hermes-connector/hermes-connector/store/table"
 )
 
@@ -89,6 +90,11 @@ func (t *tx) reindex() error {
 	}
 	for _, r := range table.Readable[Conversation](t.Tx, bucketConversations) {
 		all = append(all, r)
+	}
+	if t.Bucket([]byte(prompt.Bucket)) != nil { // since schema 7
+		for _, r := range table.Readable[prompt.Indexed](t.Tx, prompt.Bucket) {
+			all = append(all, r)
+		}
 	}
 	return table.Reindex(t.Writer, all...)
 }

@@ -24,7 +24,9 @@ type Instance struct {
 	// Relevance is what was declared, per platform. No row: bots off, address required.
 	Relevance map[relay.PlatformID]Relevance `json:"relevance,omitempty"`
 	// Asleep: the instance said going_idle and has not said hello since.
-	Asleep     bool      `json:"asleep,omitempty"`
+	Asleep bool `json:"asleep,omitempty"`
+	// Profiles: a gateway of its runs several profiles, so its conversations may have one each.
+	Profiles   bool      `json:"profiles,omitempty"`
 	CreatedAt  time.Time `json:"created"`
 	LastSeenAt time.Time `json:"seen,omitzero"` // last hello or last disconnect
 }
@@ -48,6 +50,8 @@ type Relevance struct {
 	AllowOtherBots     bool           `json:"allowOtherBots"`
 	// OwnerMustAddress is ours: the owner's messages in shared chats follow RequireAddress too.
 	OwnerMustAddress bool `json:"ownerMustAddress,omitempty"`
+	// Context is ours too: which events bring along what was said before them. Empty: relay.ContextGranted.
+	Context relay.ContextPolicy `json:"context,omitempty"`
 }
 
 // Gateway is a credential that serves an instance.
@@ -61,6 +65,10 @@ type Gateway struct {
 	LastSeenAt  time.Time        `json:"seen,omitzero"` // last hello or last disconnect
 	// Newer: it has said what gateways of June 2026 never say.
 	Newer bool `json:"newer,omitempty"`
+	// Fetches: it has used an op, or the media route, that only gateways have which fetch files.
+	Fetches bool `json:"fetches,omitempty"`
+	// TooOld: it has answered events, and never done such a thing.
+	TooOld bool `json:"tooOld,omitempty"`
 	// Provisioned: it asks for its credentials at every start. Of those of one instance, only the
 	// last few are kept: a container comes with a new name each time it is made.
 	Provisioned bool `json:"provisioned,omitempty"`
@@ -113,9 +121,11 @@ type Conversation struct {
 	By relay.UserID `json:"by,omitempty"`
 	// ByGrant: the instance held the grant covering the chat.
 	ByGrant bool `json:"byGrant,omitempty"`
-	// Made: the chat is a thread that the instance opened.
-	Made   bool      `json:"made,omitempty"`
-	LastAt time.Time `json:"last"`
+	// Made: the chat is a thread that the instance opened, or stands for a topic of its Parent: "parent/topic".
+	Made bool `json:"made,omitempty"`
+	// Profile is the one of the gateway's that acted on the chat last, if it said so; its next events go to that.
+	Profile string    `json:"profile,omitempty"`
+	LastAt  time.Time `json:"last"`
 }
 
 // Entry is one delivery in an instance's buffer.

@@ -9,6 +9,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
 	"github.com/hermes-connector/hermes-connector/store/capability"
 	"github.com/hermes-connector/hermes-connector/store/media"
+	"github.com/hermes-connector/hermes-connector/store/prompt"
 	"github.com/hermes-connector/hermes-connector/store/route"
 	"github.com/hermes-connector/hermes-connector/store/seen"
 	"github.com/hermes-connector/hermes-connector/store/sent"
@@ -76,8 +77,8 @@ func toSchema5(t *bolt.Tx) error { return errors.Join(edit(t).reindex(), table.F
 // toSchema6 adds the capabilities that came in events.
 func toSchema6(t *bolt.Tx) error { return table.Fill(t, []string{capability.Bucket}) }
 
-// toSchema7 adds the files that came in events or were sent.
-func toSchema7(t *bolt.Tx) error { return table.Fill(t, []string{media.Bucket}) }
+// toSchema7 adds the prompts, and the files that came in events or were sent.
+func toSchema7(t *bolt.Tx) error { return table.Fill(t, []string{media.Bucket, prompt.Bucket}) }
 
 // bindingsTo was the index of bindings by instance until schema 4.
 const bindingsTo = "bindings.to"

@@ -57,6 +57,7 @@ type DB struct {
 	Routes       *Routes
 	Sent         *Sent
 	Capabilities *Capabilities
+	Prompts      *Prompts
 	Media        *Media
 
 	path    string
@@ -86,7 +87,8 @@ func Open(path string, o Options) (*DB, error) {
 	o = o.withDefaults()
 	db := &DB{path: path, run: newEpoch(), limits: o.Limits, log: o.Log, now: func() time.Time { return o.Now().UTC() }}
 	db.Lanes, db.Codes, db.Routes, db.Sent = &Lanes{db}, &Codes{db}, &Routes{db}, &Sent{db: db}
-	db.Capabilities, db.Media = &Capabilities{db: db}, &Media{db: db}
+	db.Capabilities, db.Prompts = &Capabilities{db: db}, &Prompts{db: db}
+	db.Media = &Media{db: db}
 	fo := o.File()
 	fo.Format.Prepare, fo.Format.Begin = db.prepare, db.begin
 	file, err := boltfile.Open(path, fo)

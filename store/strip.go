@@ -7,6 +7,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store/capability"
 	"github.com/hermes-connector/hermes-connector/store/media"
+	"github.com/hermes-connector/hermes-connector/store/prompt"
 	"github.com/hermes-connector/hermes-connector/store/route"
 	"github.com/hermes-connector/hermes-connector/store/sent"
 	"github.com/hermes-connector/hermes-connector/store/table"
@@ -21,6 +22,7 @@ func (t *tx) strip(i relay.InstanceID, now time.Time) error {
 		table.DropUnder(t.Writer, capability.Bucket, table.Prefix(i)),
 		media.Strip(t.Writer, i, now),
 		dropIndexed[Binding](t, BucketBindings, table.IndexUnder(BucketBindings, byInstance, string(i))),
+		dropIndexed[prompt.Indexed](t, prompt.Bucket, prompt.Of(i)),
 		dropIndexed[Grant](t, BucketGrants, table.IndexUnder(BucketGrants, byInstance, string(i))),
 		drop[Conversation](t, bucketConversations, table.KeysUnder(t.Tx, bucketConversations, table.Prefix(i))...))
 	_, err2 := t.dropCodes(LinkCode, i)

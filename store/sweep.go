@@ -10,6 +10,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
 	"github.com/hermes-connector/hermes-connector/store/capability"
+	"github.com/hermes-connector/hermes-connector/store/prompt"
 	"github.com/hermes-connector/hermes-connector/store/seen"
 	"github.com/hermes-connector/hermes-connector/store/sent"
 	"github.com/hermes-connector/hermes-connector/store/table"
@@ -24,6 +25,7 @@ type Swept struct {
 	Conversations int // silent for 30 days
 	Undecided     int // events nobody could decide about for a day: their bot is not hosted any more
 	Capabilities  int // past their time
+	Prompts       int // likewise
 	Codes         int // link and identity codes and enrollment tokens, a day after they expired
 }
 
@@ -35,7 +37,7 @@ func (db *DB) Sweep(ctx context.Context) (Swept, error) {
 	err := db.write(ctx, nil, func(t *tx) error {
 		s.Swept, s.damaged = Swept{}, nil
 		for _, step := range []func(*tx) error{
-			s.marks, s.lanes, s.files, s.undecided, s.sent, s.capabilities, s.conversations, s.moved, s.codes, s.secrets,
+			s.marks, s.lanes, s.files, s.undecided, s.sent, s.capabilities, s.prompts, s.conversations, s.moved, s.codes, s.secrets,
 		} {
 			if err := step(t); err != nil {
 				return err
@@ -119,6 +121,16 @@ func (s *sweep) sent(t *tx) error {
 
 func (s *sweep) capabilities(t *tx) error {
 	return sweepOut(s, t, capability.Bucket, &s.Capabilities, func(r capability.Record) bool { return r.Expired(s.now) })
+}
+
+func (s *sweep) prompts(t *tx) error {
+	return s.each(t, prompt.Bucket, nil, func(k []byte) (bool, error) {
+		r, _, err := table.Load[prompt.Record](t.Tx, prompt.Bucket, k)
+		return err == nil && r.Past(s.now, s.maxAge), err
+	}, func(k []byte) error {
+		s.Prompts++
+		return drop[prompt.Indexed](t, prompt.Bucket, k)
+	})
 }
 
 func (s *sweep) conversations(t *tx) error {

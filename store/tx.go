@@ -9,6 +9,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/store/audit"
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
 	"github.com/hermes-connector/hermes-connector/store/capability"
+	"github.com/hermes-connector/hermes-connector/store/prompt"
 	"github.com/hermes-connector/hermes-connector/store/seen"
 	"github.com/hermes-connector/hermes-connector/store/table"
 	bolt "go.etcd.io/bbolt"
@@ -69,19 +70,20 @@ func (t *tx) Settle(spare bool) (err error) {
 
 // takeNotes stores the notes that ride along.
 func (t *tx) takeNotes() error {
-	s, c := t.db.Sent, t.db.Capabilities
-	messages, answers := s.notes.Taken(), c.notes.Taken()
+	s, c, p := t.db.Sent, t.db.Capabilities, t.db.Prompts
+	messages, answers, cleared := s.notes.Taken(), c.notes.Taken(), p.notes.Taken()
 	count, err := s.count.Ride(t.Writer, messages, func(i relay.InstanceID) bool {
 		l, err := t.lane(i)
 		return err != nil || l.Closed
 	})
-	if err := errors.Join(err, capability.Ride(t.Writer, answers)); err != nil {
+	if err := errors.Join(err, capability.Ride(t.Writer, answers), prompt.Ride(t.Writer, cleared)); err != nil {
 		return err
 	}
 	t.noted = func() {
 		s.count = count
 		s.notes.Stored(messages)
 		c.notes.Stored(answers)
+		p.notes.Stored(cleared)
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store/capability"
+	"github.com/hermes-connector/hermes-connector/store/prompt"
 	"github.com/hermes-connector/hermes-connector/store/table"
 	"github.com/hermes-connector/hermes-connector/store/undecided"
 	bolt "go.etcd.io/bbolt"
@@ -33,16 +34,17 @@ type Verdict struct {
 	Number   uint64
 	Instance relay.InstanceID
 	Delivery relay.Delivery
-	Frame    []byte     // as AcceptItem.Frame
-	Forward  *Forward   // as AcceptItem.Forward
-	Whole    bool       // as AcceptItem.Whole
-	To       *Recipient // nil: the instance does not get it
+	Frame    []byte        // as AcceptItem.Frame
+	Forward  *Forward      // as AcceptItem.Forward
+	Whole    bool          // as AcceptItem.Whole
+	Press    *prompt.Press // as AcceptItem.Press
+	To       *Recipient    // nil: the instance does not get it
 }
 
 // Decide stores the verdicts about undecided events of one chat in one transaction: each leaves the
 // undecided ones, and becomes an entry if it is delivered. Of the outcomes, one per verdict,
-// Duplicate says that the event was not undecided any more, and that nothing was stored. ErrFull as
-// with Accept.
+// Duplicate says that the event was not undecided any more, and that nothing was stored, and Late that it
+// came too late for its prompt. ErrFull as with Accept.
 func (db *DB) Decide(ctx context.Context, c relay.Chat, vs []Verdict) (AcceptOutcome, error) {
 	now := db.now()
 	items := make([]prepared, len(vs))
@@ -52,11 +54,11 @@ func (db *DB) Decide(ctx context.Context, c relay.Chat, vs []Verdict) (AcceptOut
 		if v.To == nil {
 			continue
 		}
-		whole := AcceptItem{Delivery: v.Delivery, Whole: v.Whole}.whole()
-		if err := items[n].encode(db.run, whole, v.Frame, v.Forward, now); err != nil {
+		items[n].item = AcceptItem{Delivery: v.Delivery, Frame: v.Frame, Forward: v.Forward, Whole: v.Whole, To: []Recipient{*v.To}}
+		if err := items[n].encode(db.run, now); err != nil {
 			return AcceptOutcome{}, fmt.Errorf("decide: %w", err)
 		}
-		size += len(items[n].payload)
+		size += len(items[n].entryFor(*v.To))
 	}
 	var out AcceptOutcome
 	o := &op{size: size, grows: size > 0, fn: func(t *tx) error {
@@ -70,13 +72,20 @@ func (db *DB) Decide(ctx context.Context, c relay.Chat, vs []Verdict) (AcceptOut
 			if err := t.Delete(undecided.Bucket, k); err != nil {
 				return err
 			}
+			asked, late, err := t.late(v.Press, now)
+			if err != nil {
+				return err
+			}
 			var id relay.BufferID
-			if v.To != nil {
-				var err error
+			out.Items[n].Late = late
+			if v.To != nil && !late {
 				if id, err = t.deliver(c.Bot, items[n], *v.To, now, &out); err != nil {
 					return err
 				}
 				out.Items[n].Buffers = []relay.BufferID{id}
+				if err := t.answered(v.Press, asked, out.Items[n].Buffers, now); err != nil {
+					return err
+				}
 			}
 			if err := capability.Release(t.Writer, v.Instance, c.Bot, items[n].about.ID, !id.IsZero()); err != nil {
 				return err

@@ -60,7 +60,7 @@ func (l *loader) declare() []setting {
 		{key: "listen", want: text, def: "127.0.0.1:8787", help: "host:port gateways dial; port 0 means any", set: into(&c.Listen, parseListen)},
 		{key: "public_url", want: text, help: "the address gateways dial when a proxy stands in front; what enroll prints", set: into(&c.PublicURL, parsePublicURL)},
 		{key: "insecure", want: flag, def: "false", help: "allow plain http beyond localhost", set: into(&c.Insecure, parseFlag)},
-		{key: "trusted_proxies", want: list, help: "addresses or networks whose X-Forwarded-For counts", set: into(&c.TrustedProxies, parseNetworks)},
+		{key: "trusted_proxies", want: list, help: "addresses or networks whose X-Forwarded headers count", set: into(&c.TrustedProxies, parseNetworks)},
 		{section: "delivery", key: "window", want: number, def: "1", help: "messages in flight per gateway", set: into(&c.Delivery.Window, numberIn(1, 1000))},
 		{section: "delivery", key: "max_entries", want: number, def: "10000", help: "messages kept per gateway that is away", set: into(&c.Delivery.MaxEntries, numberIn(1, 10_000_000))},
 		{section: "delivery", key: "max_bytes", want: text, def: "64MiB", help: "bytes kept per gateway that is away", set: into(&c.Delivery.MaxBytes, within(parseSize, 1<<20, math.MaxInt64, "want at least 1MiB: a single message can be that large"))},

@@ -4,7 +4,8 @@
 //
 // Invariants:
 //
-//  1. A Fault says Never only if no server can have acted on the request: its header was not complete.
+//  1. A Fault says Never only if no server can have acted on the request: its header was not complete, or a Form's
+//     last byte had not been taken.
 //  2. No Fault holds the token, in any spelling.
 //  3. Nothing is repeated here, and no redirect is followed.
 package call
@@ -66,6 +67,7 @@ type Answer struct {
 	Status int // of HTTP; 0: nothing came back
 	Header http.Header
 	Body   []byte
+	Sent   Sent // Never: it came before the request was whole, so that nobody can have acted on that
 }
 
 // Do carries out req, which a Fault calls what. secrets are texts beside the token that no Fault may hold. With a
@@ -79,6 +81,11 @@ func (c *Client) Do(req *http.Request, what string, secrets ...string) (Answer, 
 		WroteHeaders: func() { left.Store(true) },
 	})))
 	var a Answer
+	up, isForm := req.Body.(*formBody)
+	whole := !isForm || up.end()
+	if !whole {
+		a.Sent = Never
+	}
 	if err == nil {
 		left.Store(true) // a transport that is not net/http's may not trace
 		a.Status, a.Header = resp.StatusCode, resp.Header
@@ -96,7 +103,7 @@ func (c *Client) Do(req *http.Request, what string, secrets ...string) (Answer, 
 		err = ue.Err // without the URL, which may hold a secret
 	}
 	f := &Fault{What: what, Status: a.Status, Message: c.Scrub(err.Error(), secrets...), Cause: ctx.Err()}
-	if !left.Load() {
+	if !left.Load() || !whole {
 		f.Sent = Never
 	}
 	return a, f

@@ -110,6 +110,9 @@ func (p *Platform) React(ctx context.Context, a relay.React) (relay.Result, erro
 	if !rest.IsID(string(a.Message)) {
 		return relay.Result{}, errUnknownMessage
 	}
+	if p.past.has(a.Message) { // of an interaction nothing stands that could have a reaction
+		return relay.Result{}, errUnknownMessage
+	}
 	emoji := emojiInPath(a.Emoji)
 	if emoji == "" {
 		return relay.Result{}, errUnknownEmoji
@@ -133,6 +136,8 @@ func (p *Platform) React(ctx context.Context, a relay.React) (relay.Result, erro
 		return relay.Result{MessageID: a.Message}, nil
 	case call.FaultOf(err).Limited():
 		return relay.Result{}, turn.Dropped(err)
+	case refusedWith(err, discordgo.ErrCodeUnknownMessage):
+		p.past.note(a.Message)
 	}
 	return relay.Result{}, explained(err)
 }

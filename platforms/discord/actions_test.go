@@ -336,10 +336,10 @@ func TestChatInfo(t *testing.T) {
 func TestDescriptor(t *testing.T) {
 	want := relay.Descriptor{
 		Platform: "discord", Label: "Discord", MaxMessageLength: 2000, LenUnit: relay.LenChars,
-		MarkdownDialect: "discord", SupportsEdit: true, SupportsThreads: true, Emoji: "🎮",
+		MarkdownDialect: "discord", SupportsEdit: true, SupportsThreads: true, SupportsContext: true, Emoji: "🎮",
 		SupportedOps: []relay.Op{
 			relay.OpSend, relay.OpEdit, relay.OpTyping, relay.OpFollowUp, relay.OpReact, relay.OpDelete, relay.OpGetChatInfo,
-			relay.OpThreadCreate, relay.OpThreadRename,
+			relay.OpThreadCreate, relay.OpThreadRename, relay.OpSendMedia, relay.OpPrompt,
 		},
 	}
 	if diff := cmp.Diff(want, platforms.Describe(&Platform{})); diff != "" {

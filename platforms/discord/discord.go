@@ -2,7 +2,8 @@
 // (package gateway), and carries actions out over REST (package rest). discordgo gives constants, endpoints and
 // the types of what is sent.
 //
-// It does not decide who may see or do what, keeps nothing on disk itself, and fetches no files.
+// It does not decide who may see or do what, and keeps nothing on disk itself. Files it opens and streams, and it has
+// none of them in memory.
 //
 // Invariants, besides those of package platforms:
 //
@@ -52,7 +53,7 @@ var Kind = platforms.Kind{
 }
 
 func keys() []platforms.Key {
-	return append(gateway.Keys(), mentionsKey(), publicKeyKey(), interactionsKey(), platforms.DurationKey(keyCommandWait, "15s",
+	return append(gateway.Keys(), mentionsKey(), publicKeyKey(), interactionsKey(), cdnKey(), platforms.DurationKey(keyCommandWait, "15s",
 		"how long to wait for the commands of further gateways before slash commands are registered; at most twice that"))
 }
 
@@ -73,6 +74,11 @@ var (
 	_ platforms.DirectChats      = (*Platform)(nil)
 	_ platforms.Threader         = (*Platform)(nil)
 	_ platforms.Responder        = (*Platform)(nil)
+	_ platforms.MediaResponder   = (*Platform)(nil)
+	_ platforms.MediaSender      = (*Platform)(nil)
+	_ platforms.MediaFetcher     = (*Platform)(nil)
+	_ platforms.PublicMedia      = (*Platform)(nil)
+	_ platforms.Historian        = (*Platform)(nil)
 	_ platforms.CommandRegistrar = (*Platform)(nil)
 	_ platforms.AuthorTeller     = (*Platform)(nil)
 	_ commands.Keeper            = (*Platform)(nil)
@@ -92,11 +98,14 @@ type Platform struct {
 	reader   *reader // of the feeder's goroutine
 	board    *board.Board
 	memory   *memory
+	files    *files
+	past     *past
 
 	*guilds.Guilds // who sees and who manages what
 
 	callbacks *callbacks
 	holding   *holding
+	asides    chan aside // capacity maxWhispers
 
 	cutting sync.Mutex // held while a long text becomes a letter
 }
@@ -136,9 +145,13 @@ func open(o platforms.Options) (*Platform, error) {
 		reader:    newReader(bot, known),
 		board:     board.New(""),
 		memory:    newMemory(),
+		files:     newFiles(opts[keyCDN], o.Transport),
+		past:      new(past),
 		callbacks: newCallbacks(),
 		holding:   newHolding(),
+		asides:    make(chan aside, maxWhispers),
 	}
+	p.reader.cdn = p.files.cdn
 	p.reader.passthrough = p.opts[keyInteractions] == interactionsPassthrough
 	p.commands = commands.New(p.rest, p, p.log, p.opts.Duration(keyCommandWait))
 	return p, nil

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"maps"
 	"net/http"
 	"strings"
@@ -51,11 +50,13 @@ type harness struct {
 	endpoint bool
 
 	interactions string // the setting
+	cdn          *harnessCDN
 
 	mu       sync.Mutex // guards the fields below
 	open     *Platform  // last
 	cursor   []byte
 	received []platformtest.Received
+	taken    []platformtest.Taken
 	threads  map[string]string // id to name, of those the bot made
 	cutNext  bool
 	cutNonce string             // of the message that was cut: its repetitions are cut, too
@@ -71,6 +72,7 @@ func newHarness(t *testing.T) *harness {
 	h.fake.guilds = []obj{testGuild(), twin}
 	h.fake.rest = h.rest
 	h.fake.serve(t)
+	h.cdn = newHarnessCDN(t)
 	h.cursor = state{Base: h.fake.address + "/api", Seen: guilds.At(h.begun)}.encode()
 	return h
 }
@@ -82,7 +84,7 @@ func (h *harness) Open() (platforms.Platform, error) {
 	if h.endpoint {
 		values = endpointValues(quickWaits)
 	}
-	values[keyInteractions] = h.interactions
+	values[keyInteractions], values[keyCDN] = h.interactions, h.cdn.address
 	p, err := open(platforms.Options{
 		Token: relay.NewSecret([]byte(testToken)), APIBase: h.fake.address + "/api",
 		Values: values, Log: h.log.Logger(),
@@ -229,12 +231,21 @@ func (h *harness) Logged() string { return h.log.String() }
 // rest carries out what bots do.
 func (h *harness) rest(w http.ResponseWriter, r *http.Request) bool {
 	part := strings.Split(strings.Trim(strings.TrimPrefix(r.URL.Path, "/api/v10"), "/"), "/")
-	raw, _ := io.ReadAll(r.Body)
+	raw, file, err := readBody(r.Header, r.ContentLength, r.Body)
+	if err != nil {
+		reply(w, http.StatusBadRequest, obj{"code": 50035, "message": err.Error()})
+		return true
+	}
+	op := relay.OpSend
+	if file != nil {
+		op = relay.OpSendMedia
+	}
 	var body struct {
 		Content string `json:"content"`
 		Name    string `json:"name"`
 		Nonce   any    `json:"nonce"`
 		Enforce bool   `json:"enforce_nonce"`
+		Buttons []any  `json:"components"`
 	}
 	_ = json.Unmarshal(raw, &body)
 	if part[0] == "guilds" && len(part) == 4 && part[2] == "members" {
@@ -264,7 +275,13 @@ func (h *harness) rest(w http.ResponseWriter, r *http.Request) bool {
 			h.cutNonce = nonce
 		}
 		h.cutNext = false
-		h.received = append(h.received, platformtest.Received{Op: relay.OpSend, Chat: relay.ChatID(id), Text: body.Content})
+		if len(body.Buttons) > 0 {
+			op = relay.OpPrompt
+		}
+		if file != nil {
+			h.taken = append(h.taken, platformtest.Taken{Chat: relay.ChatID(id), Caption: body.Content, Content: file.Content})
+		}
+		h.received = append(h.received, platformtest.Received{Op: op, Chat: relay.ChatID(id), Text: body.Content})
 		h.mu.Unlock()
 		message := h.fake.write(id, botAuthor(), body.Content)
 		if cut {

@@ -206,13 +206,22 @@ func reply(w http.ResponseWriter, status int, body any) {
 
 func (f *fakeDiscord) socketURL() string { return "ws" + strings.TrimPrefix(f.address, "http") }
 
-// page is what GET messages?after= answers: the ones that follow, the newest first.
+// page is what GET messages?after= answers: the ones that follow, the newest first; and ?before=: the ones before, the
+// newest first.
 func (f *fakeDiscord) page(channel string, r *http.Request) []obj {
 	after, _ := strconv.ParseUint(r.URL.Query().Get("after"), 10, 64)
 	limit, _ := strconv.Atoi(r.URL.Query().Get("limit"))
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	out := []obj{}
+	if before, err := strconv.ParseUint(r.URL.Query().Get("before"), 10, 64); err == nil {
+		for _, m := range slices.Backward(f.history[channel]) {
+			if id, _ := strconv.ParseUint(m["id"].(string), 10, 64); id < before && len(out) < limit {
+				out = append(out, m)
+			}
+		}
+		return out
+	}
 	for _, m := range f.history[channel] {
 		if id, _ := strconv.ParseUint(m["id"].(string), 10, 64); id > after && len(out) < limit {
 			out = append(out, m)
@@ -466,11 +475,11 @@ func (f *fakeDiscord) say(channel, text string) string {
 	return f.write(channel, obj{"id": "4001", "username": "ann", "global_name": "Ann"}, text)
 }
 
-func (f *fakeDiscord) write(channel string, author obj, text string) string {
+func (f *fakeDiscord) write(channel string, author obj, text string, attachments ...obj) string {
 	id := f.id()
 	m := obj{
 		"id": id, "channel_id": channel, "type": 0, "content": text, "author": author,
-		"timestamp": time.Now().UTC().Format(time.RFC3339), "mentions": []obj{}, "attachments": []obj{},
+		"timestamp": time.Now().UTC().Format(time.RFC3339), "mentions": []obj{}, "attachments": append([]obj{}, attachments...),
 	}
 	f.mu.Lock()
 	f.history[channel] = append(f.history[channel], m)

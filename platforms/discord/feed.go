@@ -161,6 +161,7 @@ func (f *feeder) add(ctx context.Context, b *platforms.Batch, i item) bool {
 		f.catchup.met(ev.Source)
 	}
 	if capability != nil {
+		f.past.note(ev.MessageID)
 		b.Capabilities = append(b.Capabilities, *capability)
 		if f.reader.passthrough {
 			b.Forwards = append(b.Forwards, f.reader.forward(i.press, ev, capability))
@@ -192,6 +193,7 @@ func (f *feeder) quarantine(b *platforms.Batch, raw []byte, err error) {
 // with b. It returns false when ctx ended first.
 func (f *feeder) hand(ctx context.Context, b platforms.Batch, store bool, advance func(*state), items ...item) bool {
 	retry := gateway.Retries(f.opts)
+	b.Refused = f.refused(slices.Clone(b.Capabilities)) // the clone: those given up are pruned
 	return retry.Keep(ctx, func() error {
 		f.holding.prune(&b, items)
 		raw, version, owed := f.memory.draft(advance)

@@ -3,7 +3,6 @@ package discord
 import (
 	"encoding/json"
 	"errors"
-	"regexp"
 	"strings"
 
 	"github.com/bwmarrin/discordgo"
@@ -159,6 +158,7 @@ func (n normaliser) command(i *interaction, ev *relay.Event) error {
 		}
 	}
 	ev.Type, ev.Text = relay.TypeCommand, strings.Join(words, " ")
+	ev.Attachments = n.filesWith(&d, i.Channel)
 	return nil
 }
 
@@ -176,9 +176,6 @@ func arguments(words []string, options []optionData) []string {
 	return words
 }
 
-// prompt is the custom id of a prompt's button: hp1:<prompt>:<option>.
-var prompt = regexp.MustCompile(`^hp1:([A-Za-z0-9_.-]{1,32}):([A-Za-z0-9_.-]{1,32})$`)
-
 // press answers a prompt, or says what was chosen, or which button was pressed.
 func press(i *interaction, ev *relay.Event) error {
 	var d componentData
@@ -190,12 +187,12 @@ func press(i *interaction, ev *relay.Event) error {
 	if len(d.Values) == 0 {
 		ev.Text = d.CustomID
 	}
-	ids := prompt.FindStringSubmatch(d.CustomID)
-	if ids == nil {
+	id, option, ok := relay.ParsePromptData(d.CustomID)
+	if !ok {
 		return nil
 	}
-	ev.Type, ev.Text = relay.TypeCommand, "/"+ids[2]
-	ev.Prompt = &relay.PromptResponse{PromptID: ids[1], OptionID: ids[2]}
+	ev.Type, ev.Text = relay.TypeCommand, "/"+option
+	ev.Prompt = &relay.PromptResponse{PromptID: id, OptionID: option}
 	if i.Message != nil {
 		ev.Prompt.PromptMessageID = relay.MessageID(i.Message.ID.String())
 		ev.Prompt.Label = labelOf(i.Message.Components, d.CustomID)
@@ -218,11 +215,12 @@ func labelOf(components []componentData, id string) string {
 
 // form says "id=value" for every field of a submitted modal, a line each.
 func form(i *interaction, ev *relay.Event) error {
-	var d componentData
+	var d formData
 	if err := guilds.Decode(i.Data, &d); err != nil {
 		return err
 	}
 	ev.Type, ev.Text = relay.TypeText, strings.Join(fields(nil, d.Components), "\n")
+	ev.Attachments = atMost(uploads(nil, d.Components, d.Resolved.Attachments))
 	return nil
 }
 

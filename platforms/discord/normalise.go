@@ -3,7 +3,6 @@ package discord
 import (
 	"cmp"
 	"errors"
-	"path"
 	"slices"
 	"strings"
 
@@ -26,6 +25,7 @@ type normaliser struct {
 	me  guilds.ID
 	// passthrough: interactions go to gateways as forwards.
 	passthrough bool
+	cdn         string // keyCDN: where stickers are; empty: at Discord's
 }
 
 // spot is where something happened, as far as that is known: channel always, parent of a thread
@@ -81,7 +81,10 @@ func (n normaliser) fromMessage(m *messageData, at spot) *relay.Event {
 	if mentioned {
 		text = n.withoutMention(text)
 	}
-	ev.Type, ev.Text = content(m, text)
+	if !ev.Traits.Own { // nobody is given those
+		ev.Attachments = n.attachments(m)
+	}
+	ev.Type, ev.Text = content(m, text, ev.Attachments)
 	return &ev
 }
 
@@ -189,75 +192,39 @@ func (m *messageData) text() string {
 	return strings.Join(parts, "\n")
 }
 
-// content is what m mainly is, and its text; without a text, a description.
-func content(m *messageData, text string) (relay.MessageType, string) {
+// content is what m mainly is, and its text; of one that is neither words nor files, a description.
+func content(m *messageData, text string, files []relay.Attachment) (relay.MessageType, string) {
 	kind := relay.TypeText
-	a := m.attachment()
 	switch {
 	case strings.HasPrefix(text, "/"):
-		kind = relay.TypeCommand
-	case a != nil:
-		kind = kindOf(a, m.Flags&int64(discordgo.MessageFlagsIsVoiceMessage) != 0)
+		return relay.TypeCommand, text
+	case len(files) > 0:
+		kind = files[0].Kind
 	case len(m.Stickers) > 0:
 		kind = relay.TypeSticker
 	}
-	if strings.TrimSpace(text) == "" {
-		text = describe(m)
+	lines := describe(m)
+	if strings.TrimSpace(text) != "" {
+		return kind, strings.Join(append([]string{text}, unseen(m)...), "\n")
 	}
-	return kind, text
+	if len(lines) == 0 && len(files) == 0 {
+		return kind, noText
+	}
+	return kind, strings.Join(lines, "\n")
 }
 
-// attachment is the first one of m, of what was forwarded with it, or of what it replies to; nil if there is none.
-func (m *messageData) attachment() *discordgo.MessageAttachment {
-	all := m.Attachments
-	for _, s := range m.Snapshots {
-		all = append(all, s.Message.Attachments...)
-	}
-	if m.Referenced != nil {
-		all = append(all, m.Referenced.Attachments...)
-	}
-	if len(all) == 0 {
-		return nil
-	}
-	return &all[0]
-}
-
-// kindOf is what sort of file a is. voice: the message is a voice message.
-func kindOf(a *discordgo.MessageAttachment, voice bool) relay.MessageType {
-	top, _, _ := strings.Cut(a.ContentType, "/")
-	if top == "" {
-		top = sortOf(path.Ext(a.Filename))
-	}
-	switch top {
-	case "image":
-		return relay.TypePhoto
-	case "video":
-		return relay.TypeVideo
-	case "audio":
-		if voice || a.Waveform != "" {
-			return relay.TypeVoice
+// unseen names the stickers of m that are no files.
+func unseen(m *messageData) (lines []string) {
+	for _, s := range m.Stickers {
+		if (normaliser{}).stickerFile(s) == "" {
+			lines = append(lines, "[Sticker: "+s.Name+"]")
 		}
-		return relay.TypeAudio
 	}
-	return relay.TypeDocument
-}
-
-// sortOf is the first half of the media type of a file's extension, for the few that show or sound.
-func sortOf(ext string) string {
-	switch strings.ToLower(ext) {
-	case ".png", ".jpg", ".jpeg", ".gif", ".webp", ".avif":
-		return "image"
-	case ".mp4", ".mov", ".webm", ".mkv":
-		return "video"
-	case ".mp3", ".ogg", ".oga", ".opus", ".wav", ".m4a", ".flac":
-		return "audio"
-	}
-	return ""
+	return lines
 }
 
 // describe names the stickers and the poll of a message without a text.
-func describe(m *messageData) string {
-	var lines []string
+func describe(m *messageData) (lines []string) {
 	for _, s := range m.Stickers {
 		lines = append(lines, "[Sticker: "+s.Name+"]")
 	}
@@ -269,8 +236,5 @@ func describe(m *messageData) string {
 			}
 		}
 	}
-	if len(lines) == 0 {
-		return noText
-	}
-	return strings.Join(lines, "\n")
+	return lines
 }

@@ -291,20 +291,20 @@ func TestNames(t *testing.T) {
 
 func TestKindOfAttachment(t *testing.T) {
 	for name, tc := range map[string]struct {
-		a     discordgo.MessageAttachment
+		a     attachmentData
 		voice bool
 		want  relay.MessageType
 	}{
-		"image":                    {a: discordgo.MessageAttachment{ContentType: "image/webp"}, want: relay.TypePhoto},
-		"the type beats the name":  {a: discordgo.MessageAttachment{ContentType: "text/plain", Filename: "x.png"}, want: relay.TypeDocument},
-		"image by name":            {a: discordgo.MessageAttachment{Filename: "x.y.PNG"}, want: relay.TypePhoto},
-		"film by name":             {a: discordgo.MessageAttachment{Filename: "x.mov"}, want: relay.TypeVideo},
-		"sound by name":            {a: discordgo.MessageAttachment{Filename: "x.mp3"}, want: relay.TypeAudio},
-		"voice by flag":            {a: discordgo.MessageAttachment{ContentType: "audio/ogg"}, voice: true, want: relay.TypeVoice},
-		"voice by waveform":        {a: discordgo.MessageAttachment{ContentType: "audio/ogg", Waveform: "AA=="}, want: relay.TypeVoice},
-		"a picture is not a voice": {a: discordgo.MessageAttachment{ContentType: "image/png"}, voice: true, want: relay.TypePhoto},
+		"image":                    {a: attachmentData{ContentType: "image/webp"}, want: relay.TypePhoto},
+		"the type beats the name":  {a: attachmentData{ContentType: "text/plain", Filename: "x.png"}, want: relay.TypeDocument},
+		"image by name":            {a: attachmentData{Filename: "x.y.PNG"}, want: relay.TypePhoto},
+		"film by name":             {a: attachmentData{Filename: "x.mov"}, want: relay.TypeVideo},
+		"sound by name":            {a: attachmentData{Filename: "x.mp3"}, want: relay.TypeAudio},
+		"voice by flag":            {a: attachmentData{ContentType: "audio/ogg"}, voice: true, want: relay.TypeVoice},
+		"voice by waveform":        {a: attachmentData{ContentType: "audio/ogg", Waveform: "AA=="}, want: relay.TypeVoice},
+		"a picture is not a voice": {a: attachmentData{ContentType: "image/png"}, voice: true, want: relay.TypePhoto},
 		"no name at all":           {want: relay.TypeDocument},
-		"a type without a slash":   {a: discordgo.MessageAttachment{ContentType: "image"}, want: relay.TypePhoto},
+		"a type without a slash":   {a: attachmentData{ContentType: "image"}, want: relay.TypePhoto},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := kindOf(&tc.a, tc.voice); got != tc.want {
@@ -344,7 +344,7 @@ func wellFormed(t *testing.T, ev *relay.Event) {
 		t.Fatalf("chat type %q", s.ChatType)
 	case s.ChatType == relay.ChatThread && string(s.ThreadID) != string(s.ChatID), s.ChatType != relay.ChatThread && (s.ThreadID != "" || s.ParentChatID != ""):
 		t.Fatalf("thread %q of chat %q, a %s", s.ThreadID, s.ChatID, s.ChatType)
-	case strings.TrimSpace(ev.Text) == "":
+	case strings.TrimSpace(ev.Text) == "" && len(ev.Attachments) == 0, len(ev.Attachments) > relay.MaxAttachments:
 		t.Fatal("an event that says nothing")
 	}
 }

@@ -12,21 +12,21 @@ import (
 // library's message refuses a whole message for one component it does not know.
 
 type messageData struct {
-	ID           guilds.ID                     `json:"id"`
-	ChannelID    guilds.ID                     `json:"channel_id"`
-	GuildID      guilds.ID                     `json:"guild_id"`
-	ChannelType  *discordgo.ChannelType        `json:"channel_type"`
-	Type         discordgo.MessageType         `json:"type"`
-	Flags        int64                         `json:"flags"`
-	Author       *guilds.User                  `json:"author"`
-	Member       nickData                      `json:"member"` // of the author; empty in what REST answers
-	WebhookID    guilds.ID                     `json:"webhook_id"`
-	Content      string                        `json:"content"`
-	Mentions     []guilds.User                 `json:"mentions"`
-	MentionRoles []guilds.ID                   `json:"mention_roles"`
-	Attachments  []discordgo.MessageAttachment `json:"attachments"`
-	Stickers     []discordgo.StickerItem       `json:"sticker_items"`
-	Poll         *discordgo.Poll               `json:"poll"`
+	ID           guilds.ID               `json:"id"`
+	ChannelID    guilds.ID               `json:"channel_id"`
+	GuildID      guilds.ID               `json:"guild_id"`
+	ChannelType  *discordgo.ChannelType  `json:"channel_type"`
+	Type         discordgo.MessageType   `json:"type"`
+	Flags        int64                   `json:"flags"`
+	Author       *guilds.User            `json:"author"`
+	Member       nickData                `json:"member"` // of the author; empty in what REST answers
+	WebhookID    guilds.ID               `json:"webhook_id"`
+	Content      string                  `json:"content"`
+	Mentions     []guilds.User           `json:"mentions"`
+	MentionRoles []guilds.ID             `json:"mention_roles"`
+	Attachments  []attachmentData        `json:"attachments"`
+	Stickers     []discordgo.StickerItem `json:"sticker_items"`
+	Poll         *discordgo.Poll         `json:"poll"`
 	Reference    *struct {
 		Type      discordgo.MessageReferenceType `json:"type"`
 		MessageID guilds.ID                      `json:"message_id"`
@@ -48,6 +48,13 @@ type componentData struct {
 	Components []componentData `json:"components"`
 }
 
+type formData struct {
+	Components []componentData `json:"components"`
+	Resolved   struct {
+		Attachments map[string]attachmentData `json:"attachments"`
+	} `json:"resolved"`
+}
+
 type nickData struct {
 	Nick string `json:"nick"`
 }
@@ -58,7 +65,8 @@ type commandData struct {
 	Options  []optionData                     `json:"options"`
 	TargetID guilds.ID                        `json:"target_id"`
 	Resolved struct {
-		Messages map[guilds.ID]messageData `json:"messages"`
+		Messages    map[guilds.ID]messageData `json:"messages"`
+		Attachments map[string]attachmentData `json:"attachments"`
 	} `json:"resolved"`
 }
 

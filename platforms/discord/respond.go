@@ -24,10 +24,15 @@ func (p *Platform) Respond(ctx context.Context, c platforms.Capability, a relay.
 	if err != nil {
 		return relay.Result{}, err
 	}
+	return p.respond(ctx, c, a.Chat, l, first)
+}
+
+// respond posts a letter through c.
+func (p *Platform) respond(ctx context.Context, c platforms.Capability, chat relay.ChatID, l *letter, first bool) (relay.Result, error) {
 	if err := p.answerable(ctx, c); err != nil { // before the chat's turn, which others may have meanwhile
 		return relay.Result{}, err
 	}
-	return p.turns.Post(ctx, a.Chat, &hookLetter{letter: *l, c: c, first: first})
+	return p.turns.Post(ctx, chat, &hookLetter{letter: *l, c: c, first: first})
 }
 
 // hookLetter is a letter that goes through a web hook.
@@ -43,7 +48,7 @@ func (a *hookLetter) Send(ctx context.Context, t *turn.Turn) (relay.MessageID, e
 	if a.gone {
 		return a.letter.Send(ctx, t)
 	}
-	r := request{method: http.MethodPost, endpoint: a.p.hook(a.c), body: message{Content: a.parts[0], Mentions: a.p.mentions()}}
+	r := request{method: http.MethodPost, endpoint: a.p.hook(a.c), body: message{Content: a.parts[0], Mentions: a.p.mentions(), Buttons: a.under()}}
 	if a.first {
 		r.method, r.endpoint, r.again = http.MethodPatch, a.p.original(a.c), true
 	}

@@ -32,6 +32,7 @@ type restFault struct {
 	never  bool    // the connection cannot be made
 	lose   bool    // the connection breaks after the request was read, and nothing was done
 	cut    bool    // the connection breaks after the request was carried out
+	half   bool    // the connection breaks when half of the body was read
 	hang   bool    // no answer until the client gives up
 }
 
@@ -39,7 +40,8 @@ type restFault struct {
 type restCall struct {
 	Method, Path string
 	Body         obj
-	Failed       bool // not carried out
+	File         *uploaded // of a form
+	Failed       bool      // not carried out
 }
 
 // fakeREST is Discord's REST API as a transport: it carries requests out, honours nonces, and fails
@@ -138,29 +140,30 @@ func (f *fakeREST) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	call := restCall{Method: req.Method, Path: strings.TrimPrefix(req.URL.RequestURI(), "/api/v10")}
-	if req.Body != nil {
-		raw, err := io.ReadAll(req.Body)
-		if err != nil {
-			return nil, err
-		}
-		var list []any
-		if json.Unmarshal(raw, &call.Body) != nil && json.Unmarshal(raw, &list) == nil {
-			call.Body = obj{"list": list}
-		}
-	}
 	route := rest.RouteOf(call.Method, call.Path)
-	f.mu.Lock()
-	var fault restFault
-	if q := f.faults[route]; len(q) > 0 {
-		fault, f.faults[route] = q[0], q[1:]
-	}
+	fault := f.faultOf(route)
 	if fault.never {
-		f.mu.Unlock()
 		return nil, errors.New("dial tcp: connection refused, Authorization " + req.Header.Get("Authorization"))
 	}
 	if trace := httptrace.ContextClientTrace(req.Context()); trace != nil {
 		trace.WroteHeaders()
 	}
+	if fault.half {
+		_, _ = io.CopyN(io.Discard, req.Body, req.ContentLength/2)
+		return nil, errors.New("write tcp: broken pipe, to " + req.URL.String())
+	}
+	if req.Body != nil {
+		raw, file, err := readBody(req.Header, req.ContentLength, req.Body)
+		if err != nil {
+			return nil, err
+		}
+		call.File = file
+		var list []any
+		if json.Unmarshal(raw, &call.Body) != nil && json.Unmarshal(raw, &list) == nil {
+			call.Body = obj{"list": list}
+		}
+	}
+	f.mu.Lock()
 	call.Failed = fault != (restFault{}) && !fault.cut
 	f.calls = append(f.calls, call)
 	answer, h := f.answers[route], f.headers[route].Clone()
@@ -208,6 +211,16 @@ func (f *fakeREST) RoundTrip(req *http.Request) (*http.Response, error) {
 	return &http.Response{
 		StatusCode: status, Header: h, Body: io.NopCloser(bytes.NewReader(raw)), Request: req,
 	}, nil
+}
+
+// faultOf takes the next fault that was scripted for a route.
+func (f *fakeREST) faultOf(route string) (fault restFault) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if q := f.faults[route]; len(q) > 0 {
+		fault, f.faults[route] = q[0], q[1:]
+	}
+	return fault
 }
 
 // resultLocked is the answer to a request that succeeds. f.mu must be held.

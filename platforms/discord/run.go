@@ -25,8 +25,8 @@ type runner struct {
 	wg    *sync.WaitGroup
 }
 
-// Run implements platforms.Platform. It owns the feeder, the goroutine of placeholders that nobody replaces, the
-// commands' goroutine, one goroutine per interaction being answered, and those of the gateway.
+// Run implements platforms.Platform. It owns the feeder, the goroutine of placeholders that nobody replaces, those
+// that whisper, the commands' goroutine, one goroutine per interaction being answered, and those of the gateway.
 func (p *Platform) Run(ctx context.Context, in platforms.Inbox) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup
@@ -43,6 +43,9 @@ func (p *Platform) Run(ctx context.Context, in platforms.Inbox) error {
 	p.holding.open(r.queue)
 	defer p.holding.open(nil) // before the feeder ends
 	wg.Go(func() { p.tidy(feeding) })
+	for range whisperers {
+		wg.Go(func() { p.whispering(feeding) })
+	}
 	p.recall(ctx, in)
 	wg.Go(func() { f.run(feeding) })
 	wg.Go(func() { p.commands.Run(ctx) })

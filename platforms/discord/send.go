@@ -43,6 +43,8 @@ type message struct {
 	Content   string                            `json:"content"`
 	Mentions  *discordgo.MessageAllowedMentions `json:"allowed_mentions"`
 	Reference *discordgo.MessageReference       `json:"message_reference,omitempty"`
+	Buttons   []buttonRow                       `json:"components,omitempty"`
+	Flags     discordgo.MessageFlags            `json:"flags,omitempty"`
 	// Nonce makes a repeated request harmless: Discord answers it with the message that stands.
 	Nonce        string `json:"nonce,omitempty"`
 	EnforceNonce bool   `json:"enforce_nonce,omitempty"`
@@ -69,6 +71,8 @@ type letter struct {
 	p     *Platform
 	parts []string                    // not sent yet
 	reply *discordgo.MessageReference // of the next one
+	// buttons stand on the last one.
+	buttons []buttonRow
 }
 
 func (p *Platform) letter(content string) (*letter, error) {
@@ -95,11 +99,19 @@ func (p *Platform) postscript(content string) *letter {
 func (l *letter) Left() int { return len(l.parts) }
 
 func (l *letter) Skip(err error) bool {
-	if !refusedWith(err, discordgo.ErrCodeCannotSendEmptyMessage) {
+	if !refusedWith(err, discordgo.ErrCodeCannotSendEmptyMessage) || l.under() != nil {
 		return false
 	}
 	l.parts = l.parts[1:]
 	return true
+}
+
+// under are the buttons of the next part.
+func (l *letter) under() []buttonRow {
+	if len(l.parts) > 1 {
+		return nil
+	}
+	return l.buttons
 }
 
 // Send implements turn.Text. Each part has a nonce, so it may be sent again when the outcome is unknown.
@@ -108,7 +120,7 @@ func (l *letter) Send(ctx context.Context, t *turn.Turn) (relay.MessageID, error
 	err := l.p.call(ctx, t, request{
 		method: http.MethodPost, endpoint: discordgo.EndpointChannelMessages(string(t.Chat)), again: true,
 		body: message{
-			Content: l.parts[0], Mentions: l.p.mentions(), Reference: l.reply,
+			Content: l.parts[0], Mentions: l.p.mentions(), Reference: l.reply, Buttons: l.under(),
 			Nonce: newNonce(), EnforceNonce: true,
 		},
 	}, &m)

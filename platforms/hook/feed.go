@@ -13,6 +13,7 @@ package hook
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -150,6 +151,7 @@ func (f *Feed) handIn(ctx context.Context, in platforms.Inbox, all []*piece, sai
 		b.Moves = append(b.Moves, p.batch.Moves...)
 		b.Roster = append(b.Roster, p.batch.Roster...)
 		b.Capabilities = append(b.Capabilities, p.batch.Capabilities...)
+		b.Refused = refusals(b.Refused, p.batch)
 		if p.until.After(last) {
 			last = p.until
 		}
@@ -164,6 +166,21 @@ func (f *Feed) handIn(ctx context.Context, in platforms.Inbox, all []*piece, sai
 				p.done <- err
 			}
 			return
+		}
+	}
+}
+
+// refusals is before, and tells b's what is refused of b's events.
+func refusals(before func(relay.EventID, string), b platforms.Batch) func(relay.EventID, string) {
+	if b.Refused == nil {
+		return before
+	}
+	return func(press relay.EventID, words string) {
+		switch {
+		case slices.ContainsFunc(b.Events, func(ev relay.Event) bool { return ev.ID == press }):
+			b.Refused(press, words)
+		case before != nil:
+			before(press, words)
 		}
 	}
 }

@@ -92,6 +92,54 @@ func TestManyShareACommit(t *testing.T) {
 	})
 }
 
+// refuser is an inbox that refuses every event once.
+type refuser struct{ *inbox }
+
+func (in refuser) Accept(ctx context.Context, b platforms.Batch) error {
+	if b.Refused != nil {
+		for _, e := range b.Events {
+			b.Refused(e.ID, "no "+string(e.ID))
+		}
+	}
+	return in.inbox.Accept(ctx, b)
+}
+
+// TestRefusalsReachTheirRequest, however many share a commit.
+func TestRefusalsReachTheirRequest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, ctx := NewFeed(), t.Context()
+		var mu sync.Mutex
+		told := map[int]string{}
+		var wg sync.WaitGroup
+		for n := range 4 {
+			b := platforms.Batch{Events: []relay.Event{{ID: relay.EventID(fmt.Sprint("e", n))}}}
+			if n != 2 { // nobody wants to know
+				b.Refused = func(id relay.EventID, words string) {
+					mu.Lock()
+					defer mu.Unlock()
+					told[n] += string(id) + " " + words + ";"
+				}
+			}
+			wg.Go(func() {
+				if err := f.Take(ctx, b, time.Minute); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		synctest.Wait()
+		run, cancel := context.WithCancel(ctx)
+		in := &inbox{}
+		var feeding sync.WaitGroup
+		feeding.Go(func() { f.Run(run, refuser{in}, func(error) {}) })
+		wg.Wait()
+		cancel()
+		feeding.Wait()
+		if len(in.calls) != 1 || len(told) != 3 || told[0] != "e0 no e0;" || told[1] != "e1 no e1;" || told[3] != "e3 no e3;" {
+			t.Errorf("%v, told %v", in.calls, told)
+		}
+	})
+}
+
 func TestWhatIsLateGoesOn(t *testing.T) {
 	in := &inbox{takes: 10 * time.Second}
 	fed(t, in, func(t *testing.T, f *Feed) {

@@ -3,6 +3,7 @@ package loopback
 import (
 	"context"
 	"fmt"
+	"path/filepath"
 
 	"github.com/hermes-connector/hermes-connector/relay"
 )
@@ -46,7 +47,10 @@ func (p *Platform) ChatInfo(ctx context.Context, a relay.GetChatInfo) (relay.Res
 }
 
 // do carries a out, or fails the way FailNext, Revoke or ctx want it.
-func (p *Platform) do(ctx context.Context, a Act) (relay.Result, error) {
+func (p *Platform) do(ctx context.Context, a Act) (relay.Result, error) { return p.doWith(ctx, a, nil) }
+
+// doWith is do with the content of the file that a posts.
+func (p *Platform) doWith(ctx context.Context, a Act, content []byte) (relay.Result, error) {
 	n := p.net
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -71,37 +75,73 @@ func (p *Platform) do(ctx context.Context, a Act) (relay.Result, error) {
 	if fail != nil && relay.Explain(fail).Outcome == relay.NotSent {
 		return relay.Result{}, fail
 	}
-	res := n.actLocked(a)
-	if p.file != nil {
-		if err := p.file.append(n.acts); err != nil {
-			p.log.Warn("writing down what the bot did failed; it is not in the file", "op", a.Op, "err", err)
+	if p.file != nil && a.Op == relay.OpSendMedia {
+		a.File.Saved = fmt.Sprintf("m%d%s", n.minted+1, filepath.Ext(a.File.Name))
+		if err := p.file.save(a.File.Saved, content); err != nil {
+			return refuse("network: the file cannot be kept", err)
 		}
-		n.acts = nil
 	}
+	res := n.actLocked(a)
+	if p.file == nil && a.Op == relay.OpSendMedia {
+		n.sent[posted{a.Chat, res.MessageID}] = content
+	}
+	p.writeLocked()
 	return res, fail
 }
 
-// actLocked writes a down, a long text as several acts. n.mu must be held.
+// note writes down what the bot did beside its actions.
+func (p *Platform) note(a Act) {
+	p.net.mu.Lock()
+	defer p.net.mu.Unlock()
+	p.net.acts = append(p.net.acts, a)
+	p.net.changedLocked()
+	p.writeLocked()
+}
+
+// writeLocked moves what the bot did into the file of a configured one. p.net.mu must be held.
+func (p *Platform) writeLocked() {
+	if p.file == nil {
+		return
+	}
+	if err := p.file.append(p.net.acts); err != nil {
+		p.log.Warn("writing down what the bot did failed; it is not in the file", "acts", len(p.net.acts), "err", err)
+	}
+	p.net.acts = nil
+}
+
+// actLocked writes a down, a long text as several acts: of a file the first names it, of a prompt the last. n.mu must be
+// held.
 func (n *Network) actLocked(a Act) relay.Result {
 	var res relay.Result
-	for i, part := range split(a.Text) {
-		if i > 0 {
-			a.Op = relay.OpSend
+	parts, media := split(a.Text), a.Op == relay.OpSendMedia
+	for i, part := range parts {
+		a, special := a, 0
+		if a.Op == relay.OpPrompt {
+			special = len(parts) - 1
 		}
-		if a.Op == relay.OpSend {
+		if i != special {
+			a.Op, a.File, a.Prompt, a.Options = relay.OpSend, SentFile{}, "", ""
+		}
+		if a.Op == relay.OpSend || a.Op == relay.OpSendMedia || a.Op == relay.OpPrompt {
 			n.minted++
 			a.Message = relay.MessageID(fmt.Sprintf("m%d", n.minted))
 			n.stoodLocked(posted{a.Chat, a.Message})
 		}
 		a.Text = part
+		at := posted{a.Chat, a.Message}
 		switch a.Op {
-		case relay.OpSend, relay.OpEdit:
-			n.texts[posted{a.Chat, a.Message}] = part
+		case relay.OpSend, relay.OpEdit, relay.OpSendMedia, relay.OpPrompt:
+			n.texts[at] = part
 		case relay.OpDelete:
-			delete(n.texts, posted{a.Chat, a.Message})
+			delete(n.texts, at)
+			delete(n.buttons, at)
+		case OpUnprompt:
+			delete(n.buttons, at)
 		}
 		n.acts = append(n.acts, a)
-		res.MessageID = a.Message
+		if !media || i == 0 {
+			res.MessageID = a.Message
+		}
 		res.MessageIDs = append(res.MessageIDs, a.Message)
 	}
 	if len(res.MessageIDs) == 1 {
@@ -119,6 +159,7 @@ func (n *Network) stoodLocked(m posted) {
 	n.standing = append(n.standing, m)
 	if len(n.standing) > n.keep {
 		delete(n.texts, n.standing[0])
+		delete(n.buttons, n.standing[0])
 		n.standing = n.standing[1:]
 	}
 }

@@ -53,6 +53,12 @@ const (
 //	echo 'ann@garden hello all' >>/tmp/loop/say         # in the shared chat "garden"
 //	echo 'ann@park/garden#roses hello' >>/tmp/loop/say  # in thread "roses" of "garden", in scope "park"
 //
+// Words like photo:cat.jpg before the text show the bot files of the folder /tmp/loop/files, as a photo, video, audio, voice,
+// document or sticker. What the bot posts is put into /tmp/loop/sent. Buttons are pressed by the names that stand in "posted":
+//
+//	echo 'ann photo:cat.jpg voice:hm.ogg what is this?' >>/tmp/loop/say
+//	echo 'ann press:m7:k3f9.1a2b:once' >>/tmp/loop/say  # on message m7, prompt k3f9.1a2b, option once
+//
 // Who manages what is said by the lines of /tmp/loop/managers:
 //
 //	echo 'ann@park/garden' >>/tmp/loop/managers         # the chat "garden" in scope "park"
@@ -62,7 +68,7 @@ var Kind = platforms.Kind{
 	Label: "Loopback",
 	Keys: []platforms.Key{{
 		Name: keyDir, Path: true,
-		Help: `folder: lines appended to its file "say" (PERSON[@CHAT[#THREAD]] TEXT) are said, what the bot does is appended to "posted"`,
+		Help: `folder: lines appended to its file "say" (PERSON[@CHAT[#THREAD]] [photo:NAME] TEXT) are said with files from "files", what the bot does is appended to "posted"`,
 	}},
 	Open: func(o platforms.Options) (platforms.Platform, error) {
 		p := New(NewNetwork(), o.Log)
@@ -161,9 +167,15 @@ func parseLine(line string) (Message, error) {
 	if user == "" || strings.HasPrefix(chat, directPrefix) {
 		return Message{}, errors.New("line is not PERSON[@CHAT[#THREAD]] TEXT")
 	}
-	return Message{
-		User: relay.UserID(user), Chat: relay.ChatID(chat), Thread: relay.ThreadID(thread), Text: strings.TrimSpace(text),
-	}, nil
+	m := Message{User: relay.UserID(user), Chat: relay.ChatID(chat), Thread: relay.ThreadID(thread), Text: strings.TrimSpace(text)}
+	var err error
+	if m.Press, err = parsePress(m.Text); m.Press == nil && err == nil {
+		m.Files, m.Text, err = parseFiles(m.Text)
+	}
+	if err != nil {
+		return Message{}, err
+	}
+	return m, nil
 }
 
 // append writes down what the bot did.

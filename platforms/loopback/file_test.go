@@ -30,9 +30,17 @@ func TestParseLine(t *testing.T) {
 		"@garden hello":                 {},
 		"ann@@bob in his direct chat":   {},
 		"ann@garden@shed the second at": {User: "ann", Chat: "garden@shed", Text: "the second at"},
+		"ann photo:a.jpg  voice:b.ogg look here": {User: "ann", Text: "look here", Files: []File{
+			{Kind: relay.TypePhoto, Name: "a.jpg", Ref: "a.jpg"}, {Kind: relay.TypeVoice, Name: "b.ogg", Ref: "b.ogg"}}},
+		"ann photo:a.jpg":                  {User: "ann", Files: []File{{Kind: relay.TypePhoto, Name: "a.jpg", Ref: "a.jpg"}}},
+		"ann photo: of what":               {User: "ann", Text: "photo: of what"},
+		"ann see:this":                     {User: "ann", Text: "see:this"},
+		"ann document:../x":                {},
+		"ann@garden press:m7:k3f9.1a:once": {User: "ann", Chat: "garden", Text: "press:m7:k3f9.1a:once", Press: &Press{"m7", "k3f9.1a", "once"}},
+		"ann press:m7:once":                {},
 	} {
 		got, err := parseLine(line)
-		if got != want || (err == nil) != (want != Message{}) {
+		if !cmp.Equal(got, want) || (err == nil) != (want.User != "") {
 			t.Errorf("parseLine(%q) = %+v, %v; want %+v", line, got, err, want)
 		}
 	}
@@ -45,7 +53,7 @@ func FuzzParseLine(f *testing.F) {
 	f.Fuzz(func(t *testing.T, line string) {
 		m, err := parseLine(line)
 		if err != nil {
-			if m != (Message{}) {
+			if !cmp.Equal(m, Message{}) {
 				t.Errorf("parseLine(%q) gives %+v and %v", line, m, err)
 			}
 			return

@@ -61,6 +61,9 @@ var (
 	_ platforms.Manager      = (*Platform)(nil)
 	_ platforms.Locator      = (*Platform)(nil)
 	_ platforms.DirectChats  = (*Platform)(nil)
+	_ platforms.MediaSender  = (*Platform)(nil)
+	_ platforms.MediaFetcher = (*Platform)(nil)
+	_ platforms.Prompter     = (*Platform)(nil)
 )
 
 // New makes the bot of net. A nil log discards.
@@ -108,6 +111,7 @@ func (p *Platform) Run(ctx context.Context, in platforms.Inbox) error {
 		waiting := len(n.queue) > 0
 		if waiting {
 			next = n.queue[0].batch
+			next.Refused = p.refused(next.Events)
 			next.Events = slices.Clone(next.Events) // whoever takes them may change them
 		}
 		n.mu.Unlock()

@@ -298,7 +298,7 @@ func TestRefusals(t *testing.T) {
 		"revoked":            {before: (*Network).Revoke, do: relay.Send{Chat: "@ann"}, want: "unauthorized", outcome: relay.NotSent},
 		"scripted, not sent": {before: func(n *Network) { n.FailNext(not) }, do: relay.GetChatInfo{Chat: "@ann"}, want: not.Public, outcome: relay.NotSent},
 		"scripted, unclear":  {before: func(n *Network) { n.FailNext(maybe, not) }, do: relay.Send{Chat: "@ann"}, want: maybe.Public, acts: 1},
-		"unknown ability":    {do: relay.Prompt{Chat: "@ann"}, want: "unsupported op prompt", outcome: relay.NotSent},
+		"unknown ability":    {do: relay.Draft{Chat: "@ann"}, want: "unsupported op draft", outcome: relay.NotSent},
 	} {
 		t.Run(name, func(t *testing.T) {
 			net := NewNetwork()

@@ -20,7 +20,9 @@ type Message struct {
 	Thread     relay.ThreadID
 	ReplyTo    relay.MessageID
 	Text       string
-	IsBot, Own bool // the author is another bot; is the hosted bot itself
+	Files      []File // at most relay.MaxAttachments
+	Press      *Press // instead of the text
+	IsBot, Own bool   // the author is another bot; is the hosted bot itself
 }
 
 // Act is one thing the bot did.
@@ -30,8 +32,11 @@ type Act struct {
 	Thread  relay.ThreadID  `json:"thread,omitempty"`
 	Message relay.MessageID `json:"messageId,omitempty"` // made or acted on
 	ReplyTo relay.MessageID `json:"replyTo,omitempty"`
-	Text    string          `json:"text,omitempty"` // of a send or edit; the emoji of a reaction
+	Text    string          `json:"text,omitempty"` // of a send or edit; a caption; the emoji of a reaction
 	Remove  bool            `json:"remove,omitempty"`
+	File    SentFile        `json:"file,omitzero"`
+	Prompt  string          `json:"prompt,omitempty"`  // its id
+	Options string          `json:"options,omitempty"` // the ids of its buttons, with spaces between them
 }
 
 // Network is the far side: people, chats, and what the bot did there. Its methods may be called
@@ -44,13 +49,18 @@ type Network struct {
 	members  map[relay.ChatID]map[relay.UserID]bool
 	managers []manager
 	acts     []Act
-	texts    map[posted]string // the bot's messages that stand
-	standing []posted          // with keep: the keys of texts and of deleted ones, oldest first
-	keep     int               // how many texts; 0: all
-	minted   int               // numbers given to messages
+	texts    map[posted]string            // the bot's messages that stand
+	standing []posted                     // with keep: the keys of texts and of deleted ones, oldest first
+	keep     int                          // how many texts; 0: all
+	minted   int                          // numbers given to messages
+	buttons  map[posted]map[string]string // labels by their option's id
+	files    map[string][]byte            // shown to the bot, by reference
+	sent     map[posted][]byte            // posted by the bot
 	fails    []error
-	drops    int // connections dropped so far
-	revoked  bool
+	// fetchFails are of fetches of files.
+	fetchFails []error
+	drops      int // connections dropped so far
+	revoked    bool
 }
 
 // posted names a message, as the larger networks do: by its chat and its id there.
@@ -71,6 +81,9 @@ func NewNetwork() *Network {
 		changed: make(chan struct{}),
 		members: make(map[relay.ChatID]map[relay.UserID]bool),
 		texts:   make(map[posted]string),
+		buttons: make(map[posted]map[string]string),
+		files:   make(map[string][]byte),
+		sent:    make(map[posted][]byte),
 	}
 }
 
@@ -137,6 +150,11 @@ func (n *Network) eventLocked(m Message, id string) relay.Event {
 	if text, ok := n.texts[posted{m.Chat, m.ReplyTo}]; ok {
 		ev.ReplyTo = &relay.Quote{Text: text, IsOwn: true}
 		ev.Traits.Addressed = true
+	}
+	n.attachLocked(&ev, m.Files)
+	if m.Press != nil {
+		n.pressLocked(&ev, *m.Press)
+		return ev
 	}
 	if strings.HasPrefix(m.Text, "/") {
 		ev.Type = relay.TypeCommand

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -16,6 +17,7 @@ import (
 // broken is loopback with one thing wrong: every func that is not nil replaces what it is named for.
 type broken struct {
 	*loopback.Platform
+	h     *loop
 	run   func(ctx context.Context, in platforms.Inbox) error
 	send  func(ctx context.Context, a relay.Send) (relay.Result, error)
 	edit  func(ctx context.Context, a relay.Edit) (relay.Result, error)
@@ -26,6 +28,7 @@ type broken struct {
 	whose func(chat relay.ChatID) (relay.UserID, bool)
 	desc  func(d relay.Descriptor) relay.Descriptor
 	stat  func(s platforms.Status) platforms.Status
+	talk
 }
 
 func (b *broken) Run(ctx context.Context, in platforms.Inbox) error {
@@ -125,13 +128,15 @@ func rewrite(b *broken, change func(ev *relay.Event)) {
 	})
 }
 
-// breakages are the broken platforms: what is wrong, which check finds it, and what it then says. A bar
-// stands between two findings, of which the later one is made when the first was missed.
-var breakages = map[string]struct {
+type breakage struct {
 	check string
 	says  string
 	do    func(h *loop, b *broken)
-}{
+}
+
+// breakages are the broken platforms: what is wrong, which check finds it, and what it then says. A bar
+// stands between two findings, of which the later one is made when the first was missed.
+var breakages = map[string]breakage{
 	"run leaves a goroutine": {"01", "unexpected goroutines", func(h *loop, b *broken) {
 		b.run = func(ctx context.Context, in platforms.Inbox) error {
 			go func() { <-h.over }() // ends with the test, not with Run
@@ -470,6 +475,9 @@ var breakages = map[string]struct {
 	"hands in an event without an author": {"05", "lacks an author", func(_ *loop, b *broken) {
 		rewrite(b, func(ev *relay.Event) { ev.Source.UserID = "" })
 	}},
+	"hands in an event of too many files": {"05", "a bound to its files", func(_ *loop, b *broken) {
+		rewrite(b, func(ev *relay.Event) { ev.Attachments = make([]relay.Attachment, relay.MaxAttachments+1) })
+	}},
 	"hands in an event of another bot": {"05", "lacks the bot", func(_ *loop, b *broken) {
 		rewrite(b, func(ev *relay.Event) { ev.Bot.ID = "other" })
 	}},
@@ -477,6 +485,7 @@ var breakages = map[string]struct {
 
 func TestBrokenPlatformsAreFound(t *testing.T) {
 	proved := make(map[string]bool)
+	maps.Copy(breakages, talkBreakages)
 	for name, tc := range breakages {
 		proved[tc.check] = true
 		t.Run(name, func(t *testing.T) {
@@ -484,7 +493,7 @@ func TestBrokenPlatformsAreFound(t *testing.T) {
 				t.Parallel()
 			}
 			h := newLoop(func(h *loop, p *loopback.Platform) platforms.Platform {
-				b := &broken{Platform: p}
+				b := &broken{Platform: p, h: h}
 				tc.do(h, b)
 				return b
 			})

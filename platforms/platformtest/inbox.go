@@ -145,6 +145,7 @@ func wellFormed(bot relay.Bot, ev relay.Event) error {
 		{ev.Source.ChatID != "", "a chat id"},
 		{ev.Source.UserID != "" || ev.Traits.Own || ev.Source.ChatType == relay.ChatChannel, "an author"},
 		{slices.Contains(types, ev.Source.ChatType), "a chat type a gateway knows"},
+		{len(ev.Attachments) <= relay.MaxAttachments, "a bound to its files"},
 	} {
 		if !c.ok {
 			return fmt.Errorf("event %q lacks %s", ev.ID, c.what)

@@ -3,6 +3,8 @@ package platformtest
 import (
 	"context"
 	"errors"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
@@ -12,10 +14,12 @@ import (
 
 // loop is the harness of the loopback platform. wrap, when not nil, breaks the platform.
 type loop struct {
-	net   *loopback.Network
-	log   Log
-	wrap  func(h *loop, p *loopback.Platform) platforms.Platform
-	place map[Place]loopback.Message
+	net    *loopback.Network
+	log    Log
+	lines  []line     // said in shared chats and elsewhere, in order
+	drafts []Received // shown
+	wrap   func(h *loop, p *loopback.Platform) platforms.Platform
+	place  map[Place]loopback.Message
 	// Of a test of a broken platform: over is closed at its end, and hangs is called where the platform
 	// begins to wait for ever, which ends the check's time: nothing else would.
 	over  chan struct{}
@@ -43,10 +47,19 @@ func (h *loop) Open() (platforms.Platform, error) {
 
 func (h *loop) Say(_ context.Context, who Person, where Place, text string) error {
 	m := h.place[where]
-	m.User, m.Text = map[Person]relay.UserID{Ann: "ann", Bob: "bob"}[who], text
+	m.User, m.Text = names[who], text
+	h.lines = append(h.lines, line{m, len(h.net.Acts())})
 	h.net.Post(m)
 	return nil
 }
+
+// line is what was said, and after how many acts of the bot's.
+type line struct {
+	loopback.Message
+	acts int
+}
+
+var names = map[Person]relay.UserID{Ann: "ann", Bob: "bob"}
 
 func (h *loop) Echo(_ context.Context, where Place, text string) error {
 	m := h.place[where]
@@ -75,7 +88,46 @@ func (h *loop) Received() []Received {
 		}
 		out = append(out, r)
 	}
+	return append(out, h.drafts...)
+}
+
+func (h *loop) Taken() []Taken {
+	var out []Taken
+	for _, a := range h.net.Acts() {
+		if a.Op == relay.OpSendMedia {
+			content, _ := h.net.Sent(a.Chat, a.Message)
+			out = append(out, Taken{a.Chat, a.Text, content})
+		}
+	}
 	return out
+}
+
+func (h *loop) BreakNextFile(ctx context.Context) error { return h.BreakNextSend(ctx) }
+
+func (h *loop) Show(_ context.Context, who Person, where Place, text string, f Shown) error {
+	m := h.place[where]
+	m.User, m.Text = names[who], text
+	m.Files = []loopback.File{{Kind: f.Kind, Name: f.Name, Content: f.Content}}
+	h.net.Post(m)
+	return nil
+}
+
+func (h *loop) Lose(context.Context) error { h.net.ForgetAll(); return nil }
+
+func (h *loop) Buttons(chat relay.ChatID, message relay.MessageID) []string {
+	if h.net.Buttons(chat, message) == nil {
+		return nil
+	}
+	acts := h.net.Acts()
+	i := slices.IndexFunc(acts, func(a loopback.Act) bool { return a.Op == relay.OpPrompt && a.Chat == chat && a.Message == message })
+	return strings.Fields(acts[i].Options)
+}
+
+func (h *loop) Press(_ context.Context, who Person, where Place, message relay.MessageID, prompt, option string) error {
+	m := h.place[where]
+	m.User, m.Press = names[who], &loopback.Press{Message: message, Prompt: prompt, Option: option}
+	h.net.Post(m)
+	return nil
 }
 
 func (h *loop) Credential() string { return "6Zk+ loop/back? credential==" }
@@ -85,6 +137,13 @@ func (h *loop) Logged() string     { return h.log.String() }
 // the checks that the broken ones below fail.
 func TestLoopback(t *testing.T) {
 	Run(t, func(*testing.T) Harness { return newLoop(nil) })
+}
+
+// TestTalkingLoopback is loopback with context and drafts, as the broken ones below begin.
+func TestTalkingLoopback(t *testing.T) {
+	Run(t, func(*testing.T) Harness {
+		return newLoop(func(h *loop, p *loopback.Platform) platforms.Platform { return &broken{Platform: p, h: h} })
+	})
 }
 
 // TestLoopbackWithoutThreads: a network without threads passes with that part left out.

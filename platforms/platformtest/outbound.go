@@ -70,9 +70,13 @@ func checkAbilities(b *bench) {
 	case d.MaxMessageLength <= 0 || d.Label == "":
 		fail("the descriptor lacks a length or a label: %+v", d)
 	}
+	direct := b.hear(Ann, Direct, "in private").Source.ChatID
 	for _, a := range actions(ev.Source) {
+		if _, draft := a.(relay.Draft); draft { // which no shared chat must take
+			a = a.Aimed(direct)
+		}
 		if slices.Contains(d.SupportedOps, a.Op()) {
-			b.able(ev.Source.ChatID, a)
+			b.able(a.Target(), a)
 		} else {
 			b.unable(a)
 		}
@@ -92,7 +96,7 @@ func actions(src relay.Source) []relay.Action {
 		relay.React{Chat: c, Emoji: "👍", Meta: m},
 		relay.Delete{Chat: c, Meta: m},
 		relay.GetChatInfo{Chat: c, Meta: m},
-		relay.SendMedia{Chat: c, Kind: "image", SourceURL: "https://example.org/cat.png", Meta: m},
+		relay.SendMedia{Chat: c, Kind: "image", SourceURL: "https://example.org/cat.png", Meta: m, File: picture.file()},
 		relay.Prompt{Chat: c, Content: "go on?", Kind: "choice", PromptID: "p1", Options: []relay.PromptOption{{ID: "y", Label: "yes"}}, Meta: m},
 		relay.ThreadCreate{Chat: c, Name: "topic", Meta: m},
 		relay.ThreadRename{Chat: c, Thread: src.ThreadID, Name: "topic", Meta: m},

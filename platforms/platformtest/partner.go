@@ -27,12 +27,15 @@ func Partner(t *testing.T, name string) string {
 	return filepath.Join(dir, name)
 }
 
-// AskPartner runs script, the body of an async function of input, which may require the package as partner. What
-// it returns goes into output. Both are JSON. The test is skipped where the packages are not installed.
+// AskPartner runs script, the body of an async function of input, which has the package as partner. What it returns goes
+// into output. Both are JSON. name is a package that can be required, or a module of one that can only be imported:
+// "file-type/index.js". The test is skipped where the packages are not installed.
 func AskPartner(t *testing.T, name, script string, input, output any) {
 	t.Helper()
-	const frame = `(async (partner, input) => {%s})(require(process.argv[1]), JSON.parse(require('fs').readFileSync(0)))
-		.then(v => console.log(JSON.stringify(v)))`
+	const frame = `const path = process.argv[1];
+		(path.endsWith('.js') ? import(require('url').pathToFileURL(path)) : Promise.resolve(require(path)))
+			.then(partner => (async (partner, input) => {%s})(partner, JSON.parse(require('fs').readFileSync(0))))
+			.then(v => console.log(JSON.stringify(v)))`
 	cmd := exec.CommandContext(t.Context(), "node", "-e", strings.Replace(frame, "%s", script, 1), Partner(t, name))
 	raw, err := json.Marshal(input)
 	if err != nil {
@@ -63,4 +66,32 @@ func Running(t *testing.T, p platforms.Platform) func() []platforms.Batch {
 		}
 	})
 	return in.batches
+}
+
+// FormPart is a part of a form as busboy, npm's parser of forms, reads it.
+type FormPart struct {
+	Name, Type string
+	File       string // the file's name; empty: it is a field
+	Content    []byte
+	Cut        bool // busboy stopped in the middle of it
+}
+
+// ReadForm has busboy parse a request's body. The test is skipped where it is not installed.
+func ReadForm(t *testing.T, contentType string, body []byte) (parts []FormPart) {
+	t.Helper()
+	AskPartner(t, "busboy", `return await new Promise((done, fail) => {
+		const parts = [], form = partner({headers: {'content-type': input.type}, defParamCharset: 'utf8', limits: {fileSize: 1 << 30}});
+		form.on('field', (name, value, info) => parts.push({
+			name, type: info.mimeType, content: Buffer.from(value).toString('base64'), cut: info.valueTruncated || info.nameTruncated}));
+		form.on('file', (name, stream, info) => {
+			const part = {name, type: info.mimeType, file: info.filename}, chunks = [];
+			parts.push(part);
+			stream.on('data', c => chunks.push(c));
+			stream.on('close', () => Object.assign(part, {content: Buffer.concat(chunks).toString('base64'), cut: !!stream.truncated}));
+		});
+		form.on('error', fail);
+		form.on('close', () => done(parts));
+		form.end(Buffer.from(input.body, 'base64'));
+	});`, map[string]any{"type": contentType, "body": body}, &parts)
+	return parts
 }

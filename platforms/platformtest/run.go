@@ -16,7 +16,7 @@
 // network, which remembers what the bot had confirmed. Pauses after a failure count towards the suite's time:
 // let the harness configure short ones.
 //
-// # The twelve checks
+// # The checks
 //
 //	 1  stops:       Run returns nil soon after its context ends, and no goroutine is left.
 //	 2  cursor:      The cursor does not move past an event before Accept returned nil.
@@ -30,6 +30,14 @@
 //	10  abilities:   Every ability it implements is in Ops, and works; every other is refused.
 //	11  length:      A message of the advertised length in the advertised unit is one message, one more is not.
 //	12  secrets:     No error, status, log line or event contains the credential, and no log line what people wrote.
+//
+// Of who has the ability, where the Harness can tell (FileTaker, FileShower, Presser):
+//
+//	13  files out:   A file arrives whole, once, with its caption; unclear is MaybeSent, and is not repeated.
+//	14  files in:    What people show has references that open; what the network lost is a MediaError.
+//	15  buttons:     A question has its buttons, on its last part; each press is an event of its own; they can be taken off.
+//	16  context:     What was said before, in that place alone, since the bot spoke, oldest first.
+//	17  drafts:      A draft is no message; a final one is declined.
 //
 // Every check is proved in this package's tests by a platform that breaks exactly that rule.
 package platformtest
@@ -53,7 +61,7 @@ type check struct {
 	run  func(ctx context.Context, h Harness) error
 }
 
-// checks are the twelve rules, in the order of the package comment.
+// checks are the rules, in the order of the package comment.
 var checks = []check{
 	{"01 stops", checkStops},
 	{"02 cursor", checkCursor},
@@ -67,6 +75,11 @@ var checks = []check{
 	{"10 abilities", working(checkAbilities)},
 	{"11 length", working(checkLength)},
 	{"12 secrets", working(checkSecrets)},
+	{"13 files out", working(checkFilesOut)},
+	{"14 files in", working(checkFilesIn)},
+	{"15 buttons", working(checkButtons)},
+	{"16 context", working(checkContext)},
+	{"17 drafts", working(checkDrafts)},
 }
 
 // Run puts a platform through all checks, each as a subtest on a harness of its own. open may use

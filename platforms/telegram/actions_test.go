@@ -326,8 +326,11 @@ func TestDescriptor(t *testing.T) {
 	p := openAt(t, platforms.Options{Transport: newFake()})
 	want := relay.Descriptor{
 		Platform: "telegram", Label: "Telegram", MaxMessageLength: 4096, LenUnit: relay.LenUTF16,
-		MarkdownDialect: "markdown_v2", SupportsEdit: true, SupportsThreads: true, Emoji: "✈️",
-		SupportedOps: []relay.Op{relay.OpSend, relay.OpEdit, relay.OpTyping, relay.OpReact, relay.OpDelete, relay.OpGetChatInfo},
+		MarkdownDialect: "markdown_v2", SupportsEdit: true, SupportsThreads: true, SupportsContext: true, Emoji: "✈️",
+		SupportedOps: []relay.Op{
+			relay.OpSend, relay.OpEdit, relay.OpTyping, relay.OpReact, relay.OpDelete, relay.OpGetChatInfo,
+			relay.OpThreadCreate, relay.OpThreadRename, relay.OpSendMedia, relay.OpPrompt,
+		},
 	}
 	if diff := cmp.Diff(want, platforms.Describe(p)); diff != "" {
 		t.Errorf("descriptor (-want +got):\n%s", diff)

@@ -5,8 +5,10 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -19,26 +21,39 @@ import (
 // maxAnswer bounds one answer of the API, in bytes: far more than a hundred of the largest updates.
 const maxAnswer = 64 << 20
 
+// transferTimeout bounds the way of one file, up or down.
+const transferTimeout = 5 * time.Minute
+
 // client speaks the Bot API, and alone sees the token. Polls have connections of their own, so that a poll
 // that hangs holds up no message.
 type client struct {
 	// Set once, by newClient.
 	token    relay.Secret
 	endpoint string // format with two verbs: token and method
+	files    string // likewise: token and the path of a file
+	public   bool   // it is Telegram's own API
 	polls    *call.Client
 	calls    *call.Client
 }
 
 // newClient makes a client for the API at base, or for Telegram's own. rt, when not nil, carries everything.
 func newClient(token relay.Secret, base string, rt http.RoundTripper) *client {
-	endpoint := tgbotapi.APIEndpoint
+	endpoint, files, public := tgbotapi.APIEndpoint, tgbotapi.FileEndpoint, true
 	if base != "" {
-		endpoint = strings.ReplaceAll(strings.TrimRight(base, "/"), "%", "%%") + "/bot%s/%s"
+		format := strings.ReplaceAll(strings.TrimRight(base, "/"), "%", "%%")
+		endpoint, files = format+"/bot%s/%s", format+"/file/bot%s/%s"
+		at, err := url.Parse(base)
+		public = err == nil && at.Hostname() == "api.telegram.org"
 	}
 	return &client{
-		token: token, endpoint: endpoint,
+		token: token, endpoint: endpoint, files: files, public: public,
 		polls: call.New(token, rt, maxAnswer), calls: call.New(token, rt, maxAnswer),
 	}
+}
+
+// fileAddress is where the file at a path is. It is a credential.
+func (c *client) fileAddress(path string) string {
+	return fmt.Sprintf(c.files, c.token.RevealString(), (&url.URL{Path: path}).EscapedPath())
 }
 
 // closeIdle drops connections nobody uses. The client stays usable.
@@ -72,13 +87,37 @@ func (c *client) do(ctx context.Context, via *call.Client, method string, params
 		return &call.Fault{What: method, Sent: call.Never, Message: via.Scrub(err.Error())}
 	}
 	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	return answered(via, req, method, secret, out)
+}
+
+// upload carries out one method with a file, within ctx's deadline: how long it takes is the line's affair.
+func (c *client) upload(ctx context.Context, method string, params tgbotapi.Params, f relay.File, out any) error {
+	form := call.Form{File: call.FormFile{
+		Field: fileParam[method], Name: cmp.Or(f.Name, "file"+f.Ext), Type: f.Mime, Content: f.Content, Size: f.Size,
+	}}
+	for _, key := range slices.Sorted(maps.Keys(params)) {
+		form.Fields = append(form.Fields, call.Field{Name: key, Value: params[key]})
+	}
+	ctx, cancel := context.WithTimeout(ctx, transferTimeout)
+	defer cancel()
+	req, err := form.Request(ctx, fmt.Sprintf(c.endpoint, c.token.RevealString(), method))
+	if err != nil {
+		return &call.Fault{What: method, Sent: call.Never, Message: c.calls.Scrub(err.Error())}
+	}
+	return answered(c.calls, req, method, "", out)
+}
+
+// answered carries out req and decodes the result.
+func answered(via *call.Client, req *http.Request, method, secret string, out any) error {
 	a, fault := via.Do(req, method, secret)
 	if fault != nil {
 		return fault
 	}
-	fault = &call.Fault{What: method, Status: a.Status, Message: call.NoAnswer}
+	fault = &call.Fault{What: method, Status: a.Status, Message: call.NoAnswer, Sent: a.Sent}
 	var resp tgbotapi.APIResponse
 	switch err := json.Unmarshal(a.Body, &resp); {
+	case err != nil && a.Status == http.StatusRequestEntityTooLarge: // a proxy's page, whatever stands on it
+		fault.Message, fault.Sent = http.StatusText(a.Status), call.Refused
 	case err != nil: // a proxy's page, half an answer
 	case resp.Ok && out == nil:
 		return nil

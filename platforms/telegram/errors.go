@@ -50,6 +50,13 @@ func refusedReply(err error) bool {
 	return refusedWith(err, "message to be replied not found", "replied message not found", "message to reply not found")
 }
 
+// refusedFile: the API did not take the file as what it was sent as. It has many words for that, so any refusal
+// counts that does not say that the chat takes nothing at all.
+func refusedFile(err error) bool {
+	return call.FaultOf(err).Refused(http.StatusBadRequest) && movedTo(err) == 0 &&
+		!refusedWith(err, "chat not found", "peer_id_invalid", "deactivated", "was kicked", "was blocked")
+}
+
 // refusedEmpty: the text is nothing anybody could see.
 func refusedEmpty(err error) bool {
 	return refusedWith(err, "message text is empty", "text must be non-empty", "message must be non-empty")

@@ -48,7 +48,8 @@ type fault struct {
 type fakeCall struct {
 	method string
 	params url.Values
-	failed bool // not carried out
+	failed bool      // not carried out
+	file   *fakeFile // that came with it
 }
 
 // fakeAPI is a Bot API server for one bot. It keeps updates until they are confirmed, lets a new
@@ -66,6 +67,9 @@ type fakeAPI struct {
 	pollers   int           // numbers getUpdates calls; the newest one is the valid one
 	changed   chan struct{} // closed and replaced on any change
 	drops     int           // numbers calls of drop
+	topics    map[string]string
+	markup    map[string]string // by chat:message
+	files     map[string]http.HandlerFunc
 }
 
 func newFake() *fakeAPI {
@@ -73,6 +77,7 @@ func newFake() *fakeAPI {
 		nextID: 1000, messageID: 500,
 		faults:  map[string][]fault{},
 		answers: map[string]func(url.Values) any{},
+		files:   map[string]http.HandlerFunc{},
 		changed: make(chan struct{}),
 	}
 }
@@ -193,11 +198,11 @@ func (f *fakeAPI) carriedOut() []fakeCall {
 
 // ServeHTTP implements http.Handler, below any path prefix.
 func (f *fakeAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	body, err := io.ReadAll(r.Body)
-	if err != nil {
+	if strings.Contains(r.URL.Path, "/file/bot") {
+		f.serveFile(w, r)
 		return
 	}
-	params, err := url.ParseQuery(string(body))
+	params, file, err := readCall(r)
 	if err != nil {
 		reply(w, fault{code: 400, description: "Bad Request: " + err.Error()})
 		return
@@ -211,15 +216,19 @@ func (f *fakeAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 	f.mu.Lock()
 	var script fault
-	if q := f.faults[method]; len(q) > 0 {
-		script, f.faults[method] = q[0], q[1:]
+	key := method
+	if file != nil && len(f.faults[anyFile]) > 0 {
+		key = anyFile
+	}
+	if q := f.faults[key]; len(q) > 0 {
+		script, f.faults[key] = q[0], q[1:]
 	}
 	fails := script != (fault{}) && !script.cut
 	if f.revoked {
 		script, fails = fault{code: 401, description: "Unauthorized"}, true
 	}
 	number := len(f.calls)
-	f.calls = append(f.calls, fakeCall{method, params, fails})
+	f.calls = append(f.calls, fakeCall{method, params, fails, file})
 	answer := f.answers[method]
 	f.changedLocked()
 	f.mu.Unlock()
@@ -240,6 +249,8 @@ func (f *fakeAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		result = f.getUpdates(r.Context(), params)
 	case answer != nil:
 		result = answer(params)
+	case fileParam[method] != "":
+		result = f.uploaded(method, params, file)
 	default:
 		result = f.result(method, params)
 	}
@@ -365,8 +376,12 @@ func (f *fakeAPI) result(method string, params url.Values) any {
 			return obj{"status": "left", "user": obj{"id": id, "is_bot": false, "first_name": "Bob"}}
 		}
 		return obj{"status": "administrator", "user": obj{"id": id, "is_bot": false, "first_name": "Ann"}}
+	case "createForumTopic", "editForumTopic", "sendMessageDraft", "editMessageReplyMarkup", "answerCallbackQuery":
+		return f.talk(method, params)
 	case "sendChatAction", "setMessageReaction", "deleteMessage":
 		return true
+	case "getFile":
+		return f.getFile(params)
 	case "setWebhook", "deleteWebhook", "getWebhookInfo":
 		return f.webhook(method, params)
 	}
@@ -385,12 +400,13 @@ func (f *fakeAPI) written(params url.Values, id int64) any {
 	case len(utf16.Encode([]rune(text))) > 4096:
 		return fault{code: 400, description: "Bad Request: message is too long"}
 	}
-	if id == 0 {
-		f.mu.Lock()
-		f.messageID++
-		id = f.messageID
-		f.mu.Unlock()
+	if bad := checkMarkup(params); bad != nil {
+		return bad
 	}
+	if id == 0 {
+		id = f.newMessage()
+	}
+	f.mark(params.Get("chat_id"), id, params.Get("reply_markup"))
 	return obj{"message_id": id, "date": 1_790_000_000, "chat": obj{"id": chat, "type": "private"}, "text": text}
 }
 

@@ -92,11 +92,14 @@ func (p *Platform) Receive(ctx context.Context, r platforms.HookRequest) platfor
 	if len(b.Undecodable) > 0 {
 		a.Refused = platforms.Unreadable
 	}
+	p.desk.arrived(r.Body)
+	b.Refused = p.desk.say
 	if len(b.Events)+len(b.Undecodable)+len(b.Moves)+len(b.Roster) > 0 {
 		if err := h.feed.Take(ctx, b, hookWait); err != nil {
 			return hook.Unstored()
 		}
 	}
+	p.desk.settled(r.Body)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.stored = time.Now()

@@ -31,16 +31,18 @@ type reading struct {
 	event  *relay.Event
 	moves  []platforms.Move
 	roster []platforms.RosterChange
+	own    int      // so many of the event's attachments are the message's own; the others are what it answers
 	topic  topicKey // whose name topicNamed became known; zero: none's
 	named  string
+	post   *message // what event is, if that is a new message
 }
 
 // normaliser turns updates into events. Its method is a pure function of its fields and the update.
 type normaliser struct {
 	bot    relay.Bot
 	me     identity
-	edits  bool                // edits of old messages are events of their own
-	topics map[topicKey]string // names known so far; only read
+	edits  bool    // edits of old messages are events of their own
+	topics *topics // names known so far; only read
 }
 
 var (
@@ -51,10 +53,10 @@ var (
 // normalise returns what u comes to, or why it makes no sense.
 func (n normaliser) normalise(u *update) (reading, error) {
 	switch {
-	case u.Message != nil:
-		return n.message(u.Message, "")
-	case u.ChannelPost != nil:
-		return n.message(u.ChannelPost, "")
+	case u.post() != nil:
+		o, err := n.message(u.post(), "")
+		o.post = u.post()
+		return o, err
 	case u.EditedMessage != nil:
 		return n.message(u.EditedMessage, editOf(u.ID, u.EditedMessage))
 	case u.EditedChannelPost != nil:
@@ -63,6 +65,9 @@ func (n normaliser) normalise(u *update) (reading, error) {
 		return reading{roster: []platforms.RosterChange{{Chat: chatID(u.MyChatMember.Chat.ID)}}}, nil
 	case u.ChatMember != nil:
 		return reading{roster: []platforms.RosterChange{n.rosterChange(u.ChatMember.Chat.ID, u.ChatMember.New.User)}}, nil
+	}
+	if u.CallbackQuery != nil {
+		return n.press(u.CallbackQuery)
 	}
 	return reading{}, nil
 }
@@ -98,16 +103,13 @@ func (n normaliser) message(m *message, edit string) (reading, error) {
 	ev.ID = eventID(ev.Source.ChatID, ev.MessageID)
 	ev.Source.MessageID = ev.MessageID
 
-	entities := m.Entities
-	if m.Text == "" {
-		entities = m.CaptionEntities
-	}
-	a := addressed(m.body(), entities, n.me, ev.Source.ChatType == relay.ChatDM)
+	a := addressed(m.body(), m.entities(), n.me, ev.Source.ChatType == relay.ChatDM)
 	ev.Text = withoutMention(text, n.me)
 	if kind == relay.TypeText && (a.command || strings.HasPrefix(ev.Text, "/")) {
 		ev.Type = relay.TypeCommand
 	}
 	n.reply(m, &ev)
+	ev.Attachments, o.own = attachments(m)
 	ev.Traits.OtherCommand = a.otherCommand
 	ev.Traits.Addressed = a.me || ev.ReplyTo != nil && ev.ReplyTo.IsOwn
 	o.event = &ev
@@ -142,7 +144,7 @@ func (n normaliser) service(m *message) reading {
 		o.topic, o.named = key, m.TopicCreated.Name
 	case m.TopicEdited != nil && m.TopicEdited.Name != "":
 		o.topic, o.named = key, m.TopicEdited.Name
-	case m.implicitReply() && m.ReplyTo.TopicCreated.Name != "" && n.topics[key] == "":
+	case m.implicitReply() && m.ReplyTo.TopicCreated.Name != "" && n.topics.names(key).now == "":
 		// The root keeps its first name for ever; one learned otherwise is newer.
 		o.topic, o.named = key, m.ReplyTo.TopicCreated.Name
 	}
@@ -177,15 +179,23 @@ func (n normaliser) source(m *message, o reading) relay.Source {
 	}
 	s.UserDisplayName = s.UserName
 
-	topic := m.IsTopic && s.ChatType != relay.ChatChannel || m.Chat.IsForum && s.ChatType == relay.ChatGroup
-	switch {
-	case topic && m.ThreadID != 0:
-		s.ThreadID = relay.ThreadID(strconv.FormatInt(m.ThreadID, 10))
-		s.ChatTopic = cmp.Or(n.topics[topicKey{m.Chat.ID, m.ThreadID}], o.named)
-	case topic && m.Chat.IsForum:
-		s.ThreadID = generalTopic
+	if s.ThreadID = threadIn(m); s.ThreadID != "" && m.ThreadID != 0 {
+		s.ChatTopic = cmp.Or(n.topics.names(topicKey{m.Chat.ID, m.ThreadID}).now, o.named)
 	}
 	return s
+}
+
+// threadIn is the topic that m was said in; empty: none.
+func threadIn(m *message) relay.ThreadID {
+	kind := m.Chat.kind()
+	topic := m.IsTopic && kind != relay.ChatChannel || m.Chat.IsForum && kind == relay.ChatGroup
+	switch {
+	case topic && m.ThreadID != 0:
+		return relay.ThreadID(strconv.FormatInt(m.ThreadID, 10))
+	case topic && m.Chat.IsForum:
+		return generalTopic
+	}
+	return ""
 }
 
 // reply fills in what m answers.
@@ -225,7 +235,23 @@ func (n normaliser) reply(m *message, ev *relay.Event) {
 func (m *message) implicitReply() bool { return m.ReplyTo != nil && m.ReplyTo.TopicCreated != nil }
 
 // body is what a person wrote: the text, or the caption of a file.
-func (m *message) body() string { return cmp.Or(m.Text, m.Caption) }
+func (m *message) body() string {
+	if m.Text == "" && m.Caption == "" && m.Rich != nil {
+		return m.Rich.text
+	}
+	return cmp.Or(m.Text, m.Caption)
+}
+
+// entities are those of body.
+func (m *message) entities() []tgbotapi.MessageEntity {
+	switch {
+	case m.Text != "":
+		return m.Entities
+	case m.Caption != "" || m.Rich == nil:
+		return m.CaptionEntities
+	}
+	return m.Rich.entities
+}
 
 func (c chat) kind() relay.ChatType {
 	switch c.Type {

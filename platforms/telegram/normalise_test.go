@@ -26,7 +26,7 @@ func testNormaliser() normaliser {
 	return normaliser{
 		bot:    relay.Bot{Platform: Name, ID: "700100"},
 		me:     testMe,
-		topics: map[topicKey]string{},
+		topics: newTopics(),
 	}
 }
 
@@ -155,11 +155,11 @@ func TestNamesOfTopics(t *testing.T) {
 	}
 	topicOf("forum_topic_created")
 	topicOf("forum_topic_edited")
-	if got, want := r.topics[topicKey{-1001900000002, 3}], "Kiln and glaze"; got != want {
+	if got, want := r.topics.names(topicKey{-1001900000002, 3}).now, "Kiln and glaze"; got != want {
 		t.Errorf("renamed topic = %q, want %q", got, want)
 	}
 	// The root of a renamed topic still says its first name.
-	r.learn(topicKey{-1001900000002, 2}, "Lathe and mill")
+	r.topics.learn(topicKey{-1001900000002, 2}, "Lathe and mill")
 	if got := topicOf("forum_topic"); got != "Lathe and mill" {
 		t.Errorf("renamed topic from its root = %q, want the newer name", got)
 	}
@@ -168,12 +168,12 @@ func TestNamesOfTopics(t *testing.T) {
 func TestTopicMemoryIsBounded(t *testing.T) {
 	r := newReader(relay.Bot{}, testMe, false, discard())
 	for i := range int64(maxTopics + 10) {
-		r.learn(topicKey{-1, i + 1}, "x")
+		r.topics.learn(topicKey{-1, i + 1}, "x")
 	}
-	if len(r.topics) != maxTopics {
-		t.Errorf("topics remembered = %d, want %d", len(r.topics), maxTopics)
+	if len(r.topics.known) != maxTopics {
+		t.Errorf("topics remembered = %d, want %d", len(r.topics.known), maxTopics)
 	}
-	if r.topics[topicKey{-1, maxTopics + 10}] == "" {
+	if r.topics.names(topicKey{-1, maxTopics + 10}).now == "" {
 		t.Error("the newest name was forgotten")
 	}
 }

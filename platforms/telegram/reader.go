@@ -12,24 +12,25 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// maxTopics bounds the topic names remembered.
-const maxTopics = 10_000
-
-// reader turns answers of getUpdates into batches, and remembers topics' names. It is for one goroutine.
+// reader turns answers of getUpdates into batches, and remembers topics' names and what was said. It is for one goroutine.
 type reader struct {
 	normaliser
-	log *slog.Logger
+	history *history
+	log     *slog.Logger
 }
 
 func newReader(bot relay.Bot, me identity, edits bool, log *slog.Logger) *reader {
 	return &reader{
-		normaliser: normaliser{bot: bot, me: me, edits: edits, topics: map[topicKey]string{}},
+		normaliser: normaliser{bot: bot, me: me, edits: edits, topics: newTopics()},
+		history:    newHistory(),
 		log:        log,
 	}
 }
 
-// batch reads each update by itself: one that makes no sense goes into quarantine alone. highest is of their numbers.
+// batch reads each update by itself: one that makes no sense goes into quarantine alone. Messages that belong together
+// become one event. highest is of the updates' numbers.
 func (r *reader) batch(raws []json.RawMessage) (b platforms.Batch, highest int64) {
+	parts, own := newJoiner(), []int(nil)
 	for _, raw := range raws {
 		o, err := r.read(raw)
 		if err != nil {
@@ -38,16 +39,30 @@ func (r *reader) batch(raws []json.RawMessage) (b platforms.Batch, highest int64
 			r.log.Warn("telegram update makes no sense; kept in quarantine", "update", o.id, "err", err)
 		}
 		highest = max(highest, o.id)
-		if o.event != nil {
-			b.Events = append(b.Events, *o.event)
+		if first, n := o.first(parts, len(b.Events)), len(b.Events); o.event != nil && first < n {
+			own[first] = join(&b.Events[first], own[first], *o.event, o.own)
+		} else if o.event != nil {
+			b.Events, own = append(b.Events, *o.event), append(own, o.own)
 		}
 		b.Moves = append(b.Moves, o.moves...)
 		b.Roster = append(b.Roster, o.roster...)
 		if o.named != "" {
-			r.learn(o.topic, o.named)
+			r.topics.learn(o.topic, o.named)
 		}
 	}
+	for _, ev := range b.Events {
+		r.history.heard(ev)
+	}
 	return b, highest
+}
+
+// first is the number of the event that o's goes on with; n, which is to be its own, if it stands for itself.
+func (o reading) first(parts *joiner, n int) int {
+	if o.event == nil || o.post == nil {
+		return n
+	}
+	first, _ := parts.place(o.post, n)
+	return first
 }
 
 // read decodes and normalises one update.
@@ -59,6 +74,9 @@ func (r *reader) read(raw json.RawMessage) (reading, error) {
 		}
 		o, err := r.normalise(&u)
 		o.id = u.ID
+		if o.event != nil && o.event.Traits.Press { // of which Telegram does not say when
+			o.event.At = time.Now().UTC()
+		}
 		return o, err
 	})
 }
@@ -71,17 +89,6 @@ func guarded(f func() (reading, error)) (o reading, err error) {
 		}
 	}()
 	return f()
-}
-
-// learn remembers a topic's name. When the memory is full, some other name is forgotten.
-func (r *reader) learn(k topicKey, name string) {
-	if _, known := r.topics[k]; !known && len(r.topics) >= maxTopics {
-		for other := range r.topics {
-			delete(r.topics, other)
-			break
-		}
-	}
-	r.topics[k] = name
 }
 
 // updateID is an update's number, even if nothing else of it makes sense; 0 when it has none.

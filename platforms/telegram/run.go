@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	tgbotapi "github.com/go-telegram-bot-api/telegram-bot-api/v5"
@@ -54,7 +55,7 @@ func (p *Platform) Run(ctx context.Context, in platforms.Inbox) error {
 	if p.hooked != nil {
 		run = l.serve
 	}
-	err := run(ctx)
+	err := p.attended(ctx, run)
 	if errors.Is(err, relay.ErrBadCredentials) {
 		p.board.Is(platforms.BadCredentials, "Telegram does not accept the token; check the token file, "+
 			"or ask BotFather for a new one")
@@ -62,6 +63,16 @@ func (p *Platform) Run(ctx context.Context, in platforms.Inbox) error {
 	}
 	p.board.Is(platforms.Stopped, "")
 	return nil
+}
+
+// attended is run, while presses are answered.
+func (p *Platform) attended(ctx context.Context, run func(context.Context) error) error {
+	ctx, cancel := context.WithCancel(ctx)
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer cancel()
+	wg.Go(func() { p.desk.run(ctx) })
+	return run(ctx)
 }
 
 // poll returns ErrBadCredentials, or nil when ctx ended.
@@ -88,12 +99,19 @@ func (l *runner) poll(ctx context.Context) error {
 			continue
 		}
 		l.board.Heard()
-		batch, highest := l.reader.batch(raws)
+		l.desk.arrived(raws...)
+		raws, highest := l.rest(ctx, raws)
+		if ctx.Err() != nil {
+			break // what is not all there yet comes to the next run
+		}
+		batch, _ := l.reader.batch(raws)
+		batch.Refused = l.desk.say
 		next := l.cursor.past(highest, time.Now())
 		batch.Cursor = next.encode()
 		if !l.deliver(ctx, batch) {
 			break
 		}
+		l.desk.settled(raws...)
 		if next.Next == l.cursor.Next { // the server repeats itself; do not spin
 			backoff.Pause(ctx, l.opts.Duration(keyRetryWait))
 		}
@@ -134,6 +152,7 @@ func (l *runner) introduce(ctx context.Context) error {
 		}
 		l.board.Named(me.UserName)
 		l.reader = newReader(l.bot, identity{id: me.ID, name: me.UserName}, l.opts[keyEdits] == "as_new", l.log)
+		l.reader.topics, l.reader.history = l.topics, l.history
 		l.log.Info("telegram bot known", "name", me.UserName)
 		if !me.CanReadAllGroupMessages {
 			l.log.Info("telegram privacy mode is on: in groups the bot sees only commands, mentions and replies to it; " +

@@ -36,6 +36,8 @@ type letter struct {
 	parts  []part // not sent yet
 	begun  bool   // parts were sent
 	plain  bool   // the formats were refused
+	// buttons are the reply_markup of the last part; empty: none.
+	buttons string
 }
 
 // letter renders and cuts a text: one long text at a time, for that takes many times its size in memory.
@@ -121,7 +123,7 @@ func threadOf(m relay.Metadata) string {
 func (l *letter) Left() int { return len(l.parts) }
 
 func (l *letter) Skip(err error) bool {
-	if !refusedEmpty(err) {
+	if !refusedEmpty(err) || l.buttons != "" && len(l.parts) == 1 {
 		return false
 	}
 	l.next()
@@ -134,8 +136,11 @@ func (l *letter) Send(ctx context.Context, t *turn.Turn) (relay.MessageID, error
 		params := l.parts[0].params()
 		params.AddNonEmpty("message_thread_id", pl.thread)
 		params.AddBool("disable_notification", pl.silent)
+		if len(l.parts) == 1 {
+			params.AddNonEmpty("reply_markup", l.buttons)
+		}
 		if pl.reply != "" {
-			params["reply_parameters"] = `{"message_id":` + pl.reply + `,"allow_sending_without_reply":true}`
+			params["reply_parameters"] = replyTo(pl.reply)
 		}
 		var m message
 		err := l.p.call(ctx, t, "sendMessage", params, &m)

@@ -16,7 +16,8 @@
 //  3. The state is Connected only while the newest getUpdates was answered, or Telegram's newest word of the web
 //     hook is that it is ours.
 //  4. Every error of the API is a call.Fault, free of the token.
-//  5. An action whose request may have left is never repeated.
+//  5. An action whose request may have left is never repeated. A file's has once its last byte was taken.
+//  6. The address of a file holds the token: no error, log line or redirect has it.
 package telegram
 
 import (
@@ -42,11 +43,13 @@ const Name relay.PlatformID = "telegram"
 const (
 	keyUpdates       = "updates"
 	keyEdits         = "edits"
+	keyDrafts        = "drafts"
 	keyPollTimeout   = "poll_timeout"
 	keyAnswerTimeout = "answer_timeout"
 	keyRetryWait     = "retry_wait"
 	keyRetryMax      = "retry_max"
 	keyConflictWait  = "conflict_wait"
+	keyFilesDir      = "files_dir"
 )
 
 // Kind is Telegram, for the list of networks in the binary.
@@ -69,6 +72,10 @@ var keys = []platforms.Key{
 		Help: `a person's edit of an old message: "drop" it, or hand it in "as_new" message`,
 	},
 	{
+		Name: keyDrafts, Default: "false", Check: platforms.OneOf("true", "false"),
+		Help: `whether answers in the making are shown in private chats ("true" or "false"); some clients flicker`,
+	},
+	{
 		Name: keyPollTimeout, Default: "50s", Check: checkPollTimeout,
 		Help: "how long Telegram may hold a request for updates open: whole seconds, 1s to 50s",
 	},
@@ -78,6 +85,10 @@ var keys = []platforms.Key{
 		"the first pause after a failed request for updates; doubles with each further failure"),
 	platforms.DurationKey(keyRetryMax, "1m", "the longest pause after a failed request for updates"),
 	platforms.DurationKey(keyConflictWait, "30s", "the pause while another program polls this bot, or a web hook is set for it"),
+	{
+		Name: keyFilesDir, Path: true, Check: func(string) error { return nil },
+		Help: "the folder in which a Bot API server on this machine (--local) keeps files; nothing else is read there",
+	},
 }
 
 // What a Telegram bot can do.
@@ -89,6 +100,11 @@ var (
 	_ platforms.Deleter        = (*Platform)(nil)
 	_ platforms.ChatInformer   = (*Platform)(nil)
 	_ platforms.Limited        = (*Platform)(nil)
+	_ platforms.ThreadCreator  = (*Platform)(nil)
+	_ platforms.ThreadRenamer  = (*Platform)(nil)
+	_ platforms.Prompter       = (*Platform)(nil)
+	_ platforms.Drafter        = (*Platform)(nil)
+	_ platforms.Historian      = (*Platform)(nil)
 	_ platforms.Roster         = (*Platform)(nil)
 	_ platforms.Manager        = (*Platform)(nil)
 	_ platforms.Locator        = (*Platform)(nil)
@@ -96,18 +112,23 @@ var (
 	_ platforms.DeepLinker     = (*Platform)(nil)
 	_ platforms.MessageEventer = (*Platform)(nil)
 	_ platforms.Hook           = (*Platform)(nil)
+	_ platforms.MediaSender    = (*Platform)(nil)
+	_ platforms.MediaFetcher   = (*Platform)(nil)
 )
 
 // Platform is one Telegram bot.
 type Platform struct {
 	// Set once, by open.
-	bot    relay.Bot
-	base   string // of the API, as configured
-	opts   platforms.Settings
-	log    *slog.Logger
-	client *client
-	turns  *turn.Turns
-	board  *board.Board
+	bot     relay.Bot
+	base    string // of the API, as configured
+	opts    platforms.Settings
+	log     *slog.Logger
+	client  *client
+	turns   *turn.Turns
+	board   *board.Board
+	desk    *desk
+	topics  *topics
+	history *history
 	// hookURL is where Telegram posts updates, or did before the bot polled; empty: there is no such address.
 	hookURL   string
 	hooked    *hooked       // nil: the bot polls
@@ -137,7 +158,10 @@ func open(o platforms.Options) (*Platform, error) {
 		turns:     turn.New(rates, explained, checkChat),
 		board:     board.New(""),
 		lookEvery: lookEvery,
+		topics:    newTopics(),
+		history:   newHistory(),
 	}
+	p.desk = newDesk(p.client, o.Log)
 	if o.PublicURL != "" {
 		p.hookURL = o.PublicURL + platforms.HookPath(p.bot)
 	}

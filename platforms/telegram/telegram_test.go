@@ -5,6 +5,7 @@ import (
 	"maps"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -48,13 +49,14 @@ type harness struct {
 	door   atomic.Pointer[door.Door] // of the newest bot
 
 	log     platformtest.Log
-	message atomic.Int64 // newest message id
+	presses atomic.Int64
 }
 
 // Open implements platformtest.Harness. The bot keeps to no rates: the suite writes more than
 // Telegram would bear, and package pace proves them without the waiting.
 func (h *harness) Open() (platforms.Platform, error) {
 	values := maps.Clone(fastWaits)
+	values[keyDrafts] = "true"
 	if h.public != "" {
 		values[keyUpdates] = "webhook"
 	}
@@ -92,7 +94,7 @@ func (h *harness) place(who platformtest.Person, where platformtest.Place) (chat
 
 func (h *harness) write(from, chat obj, topic int64, text string) {
 	m := obj{
-		"message_id": h.message.Add(1), "date": int64(1_790_000_000), "chat": chat, "from": from, "text": text,
+		"message_id": h.fake.newMessage(), "date": int64(1_790_000_000), "chat": chat, "from": from, "text": text,
 	}
 	if topic != 0 {
 		m["message_thread_id"], m["is_topic_message"] = topic, true
@@ -102,13 +104,16 @@ func (h *harness) write(from, chat obj, topic int64, text string) {
 
 // Say implements platformtest.Harness.
 func (h *harness) Say(_ context.Context, who platformtest.Person, where platformtest.Place, text string) error {
-	from := obj{"id": int64(4001), "is_bot": false, "first_name": "Ann", "last_name": "Example", "username": "ann_x"}
-	if who == platformtest.Bob {
-		from = obj{"id": int64(4002), "is_bot": false, "first_name": "Bob"}
-	}
 	chat, topic := h.place(who, where)
-	h.write(from, chat, topic, text)
+	h.write(person(who), chat, topic, text)
 	return nil
+}
+
+func person(who platformtest.Person) obj {
+	if who == platformtest.Bob {
+		return obj{"id": int64(4002), "is_bot": false, "first_name": "Bob"}
+	}
+	return obj{"id": int64(4001), "is_bot": false, "first_name": "Ann", "last_name": "Example", "username": "ann_x"}
 }
 
 // Echo implements platformtest.Harness.
@@ -145,11 +150,19 @@ func (h *harness) Received() []platformtest.Received {
 	ops := map[string]relay.Op{
 		"sendMessage": relay.OpSend, "editMessageText": relay.OpEdit, "sendChatAction": relay.OpTyping,
 		"setMessageReaction": relay.OpReact, "deleteMessage": relay.OpDelete, "getChat": relay.OpGetChatInfo,
+		"createForumTopic": relay.OpThreadCreate, "editForumTopic": relay.OpThreadRename, "sendMessageDraft": relay.OpDraft,
+	}
+	for method := range fileParam {
+		ops[method] = relay.OpSendMedia
 	}
 	var out []platformtest.Received
 	for _, c := range h.fake.carriedOut() {
-		if op, ok := ops[c.method]; ok {
-			out = append(out, platformtest.Received{Op: op, Chat: relay.ChatID(c.params.Get("chat_id")), Text: c.params.Get("text")})
+		op, ok := ops[c.method]
+		if op == relay.OpSend && strings.Contains(c.params.Get("reply_markup"), payloadMark) {
+			op = relay.OpPrompt
+		}
+		if ok {
+			out = append(out, platformtest.Received{Op: op, Chat: relay.ChatID(c.params.Get("chat_id")), Text: c.params.Get("text") + c.params.Get("caption")})
 		}
 	}
 	return out

@@ -6,17 +6,18 @@ import tgbotapi "github.com/go-telegram-bot-api/telegram-bot-api/v5"
 // small ones serve: its messages know no topics, and an int in them may have 32 bits. Ids have up to 52.
 
 type update struct {
-	ID                int64         `json:"update_id"`
-	Message           *message      `json:"message"`
-	EditedMessage     *message      `json:"edited_message"`
-	ChannelPost       *message      `json:"channel_post"`
-	EditedChannelPost *message      `json:"edited_channel_post"`
-	MyChatMember      *memberUpdate `json:"my_chat_member"`
-	ChatMember        *memberUpdate `json:"chat_member"`
+	ID                int64          `json:"update_id"`
+	Message           *message       `json:"message"`
+	EditedMessage     *message       `json:"edited_message"`
+	ChannelPost       *message       `json:"channel_post"`
+	EditedChannelPost *message       `json:"edited_channel_post"`
+	MyChatMember      *memberUpdate  `json:"my_chat_member"`
+	ChatMember        *memberUpdate  `json:"chat_member"`
+	CallbackQuery     *callbackQuery `json:"callback_query"`
 }
 
 // updateKinds are the updates that the bot asks for. The API's default lacks chat_member, which only administrators get.
-const updateKinds = `["message","edited_message","channel_post","edited_channel_post","my_chat_member","chat_member"]`
+const updateKinds = `["message","edited_message","channel_post","edited_channel_post","my_chat_member","chat_member","callback_query"]`
 
 type message struct {
 	ID            int64          `json:"message_id"`
@@ -31,20 +32,17 @@ type message struct {
 	ReplyTo       *message       `json:"reply_to_message"`
 	Quote         *textQuote     `json:"quote"`
 	ExternalReply *externalReply `json:"external_reply"`
+	Group         string         `json:"media_group_id"` // of an album
+	ReplyMarkup   *replyMarkup   `json:"reply_markup"`
 
 	Text            string                   `json:"text"`
 	Entities        []tgbotapi.MessageEntity `json:"entities"`
 	Caption         string                   `json:"caption"`
 	CaptionEntities []tgbotapi.MessageEntity `json:"caption_entities"`
 
-	Sticker   *sticker           `json:"sticker"`
-	Photo     []present          `json:"photo"`
-	Video     *present           `json:"video"`
-	VideoNote *present           `json:"video_note"`
-	Animation *present           `json:"animation"`
-	Audio     *present           `json:"audio"`
-	Voice     *present           `json:"voice"`
-	Document  *present           `json:"document"`
+	Rich *richMessage `json:"rich_message"`
+
+	files
 	Story     *present           `json:"story"`
 	PaidMedia *present           `json:"paid_media"`
 	Location  *tgbotapi.Location `json:"location"`
@@ -80,6 +78,7 @@ type textQuote struct {
 
 // externalReply is a reply to a message of another chat or topic.
 type externalReply struct {
+	files
 	Origin struct {
 		SenderUser     *tgbotapi.User `json:"sender_user"`
 		SenderUserName string         `json:"sender_user_name"`
@@ -101,10 +100,6 @@ type member struct {
 
 // present is an object of which only the presence matters here.
 type present struct{}
-
-type sticker struct {
-	Emoji string `json:"emoji"`
-}
 
 type poll struct {
 	Question string `json:"question"`

@@ -18,7 +18,9 @@ import (
 func TestPolicyIsAFullReplacement(t *testing.T) {
 	r := newRig(t, identity.Options{})
 	yes := true
-	if _, err := r.svc.SetRelevance(t.Context(), audit.Actor{}, manage.SetRelevance{Name: "gw", Platform: "pigeon", OwnerMustAddress: &yes}); err != nil {
+	if _, err := r.svc.SetRelevance(t.Context(), audit.Actor{}, manage.SetRelevance{
+		Name: "gw", Platform: "pigeon", OwnerMustAddress: &yes, Context: new(relay.ContextOff),
+	}); err != nil {
 		t.Fatal(err)
 	}
 	for _, body := range []map[string]any{
@@ -33,7 +35,7 @@ func TestPolicyIsAFullReplacement(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := map[relay.PlatformID]store.Relevance{
-		"pigeon": {RequireAddress: true, OwnerMustAddress: true},
+		"pigeon": {RequireAddress: true, OwnerMustAddress: true, Context: relay.ContextOff},
 	}
 	if diff := cmp.Diff(want, i.Relevance); diff != "" {
 		t.Errorf("stored (-want +got):\n%s", diff)

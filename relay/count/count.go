@@ -45,6 +45,7 @@ var (
 	CommandsLeft    = counter("commands_left")
 	PlaceholderLeft = counter("placeholder_left")
 	SettleDropped   = counter("settle_dropped")
+	UnpromptDropped = counter("unprompt_dropped")
 
 	CallerRefused      = counter("caller_refused") // connections turned away because their address, or strangers together, had too many
 	GoingIdle          = counter("going_idle")
@@ -62,8 +63,13 @@ var (
 	MediaTooLarge = counter("media_too_large")
 	MediaGone     = counter("media_gone")
 	MediaNoSpace  = counter("media_no_space")
-	MediaRemoved  = counter("media_removed") // nobody needed them
-	MediaDamaged  = counter("media_damaged") // not what was written
+	MediaUploaded = counter("media_uploaded") // sent by gateways
+	MediaServed   = counter("media_served")   // that gateways downloaded
+	MediaSourced  = counter("media_sourced")  // fetched from elsewhere, to be sent
+	MediaBlocked  = counter("media_blocked")  // that the guard did not let us ask for
+	MediaBusy     = counter("media_busy")     // moved by nobody, because too many were
+	MediaRemoved  = counter("media_removed")  // nobody needed them
+	MediaDamaged  = counter("media_damaged")  // not what was written
 
 	SessionBadFrame     = counter("session_bad_frame")     // a line that is no frame; skipped
 	SessionUnknownFrame = counter("session_unknown_frame") // a frame type of another age; skipped

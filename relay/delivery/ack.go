@@ -98,12 +98,15 @@ func (p *Pump) drop(ctx context.Context, ids []relay.BufferID) error {
 }
 
 // Flip stops the pump's pushing and returns once the push in progress, if any, is over: what is
-// enqueued afterwards leaves behind the last entry. Entries in flight may still be acknowledged.
+// enqueued afterwards leaves behind the last entry. It ends the wait for an entry that is being settled. Entries in flight may still be acknowledged.
 // It returns ctx's error if ctx ended before; the pump is flipped all the same.
 func (p *Pump) Flip(ctx context.Context) error {
 	l := p.lane
 	l.mu.Lock()
 	p.flipped = true
+	if p.unsettle != nil {
+		p.unsettle()
+	}
 	l.mu.Unlock()
 	return l.until(ctx, func() bool { return !p.pushing })
 }

@@ -42,9 +42,16 @@ func (m *memory) append(text string) relay.BufferID {
 	defer m.mu.Unlock()
 	m.seq++
 	id := relay.BufferID{Epoch: testEpoch, Seq: m.seq}
-	m.entries = append(m.entries, store.Entry{Buffer: id, Frame: []byte(text), Forward: forwardOf(text), About: store.About{Bot: botOf(text)}})
+	e := store.Entry{Buffer: id, Frame: []byte(text), Forward: forwardOf(text), About: store.About{Bot: botOf(text)}}
+	if isWhole(text) {
+		e.Frame, e.Event = nil, &relay.Event{Text: text}
+	}
+	m.entries = append(m.entries, e)
 	return id
 }
+
+// isWhole reports whether an entry with that text holds its event.
+func isWhole(text string) bool { return text == "whole" || text == "unfit" || text == "unsettling" }
 
 func (m *memory) buffered() []store.Entry {
 	m.mu.Lock()

@@ -72,7 +72,7 @@ func (d *disk) append(text string) relay.BufferID {
 	d.events++
 	id := relay.EventID(fmt.Sprintf("%s:%d", d.inst, d.events))
 	out, err := d.Accept(d.t.Context(), store.Accept{Bot: botOf(text), Items: []store.AcceptItem{{
-		Delivery: relay.Event{ID: id, Bot: botOf(text)}, Frame: []byte(text),
+		Delivery: relay.Event{ID: id, Bot: botOf(text), Text: text}, Frame: []byte(text), Whole: isWhole(text),
 		Forward: forwardOf(text), To: []store.Recipient{{Instance: d.inst}},
 	}}})
 	if err != nil {

@@ -21,6 +21,8 @@
 //  7. After Flip returned, nothing is pushed until Resume.
 //  8. An entry that cannot be pushed is buried; it never stops the ones behind it.
 //  9. A forward holds nobody up, and is written to sessions at most twice.
+//  10. An entry that is being settled is not in flight. A flip, a stop and the end of the session end its wait at
+//     once, and it is settled anew.
 //
 // A pump that waits takes the entry it is told of from memory, if that is the very next one; every other
 // entry is read from the buffer, and nothing is read when nothing was appended.

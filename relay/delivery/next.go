@@ -53,11 +53,19 @@ func (p *Pump) next(ctx context.Context, t task) (err error) {
 		l.changedLocked()
 	}()
 
-	e, ok, err := p.find(ctx, t)
+	e, after, ok, err := p.find(ctx, t)
 	if err != nil {
 		return fmt.Errorf("next delivery for %s: %w", l.inst, err)
 	}
-	if !ok || t != again && (p.pass(e) || !p.enter(&e)) {
+	if ok && t != again && p.pass(e) {
+		return nil
+	}
+	if ok && p.unsettled(e, t) {
+		if ok, err = p.settle(ctx, &e); err != nil || !ok {
+			return err
+		}
+	}
+	if t == again && !p.repeat(after, &e, ok) || t != again && (!ok || !p.enter(&e)) {
 		return nil
 	}
 	err = p.pushOne(ctx, e)
@@ -81,15 +89,21 @@ func (p *Pump) next(ctx context.Context, t task) (err error) {
 	case !errors.Is(err, ErrPoison):
 		return fmt.Errorf("push %s for %s: %w", e.Buffer, l.inst, err)
 	}
-	l.log.Error("entry buried: it cannot be pushed", "buffer", e.Buffer.String(), "err", err)
-	if _, err := l.buf.Bury(ctx, l.inst, e.Buffer, store.DeadPoison); err != nil && !errors.Is(err, store.ErrNotFound) {
-		return fmt.Errorf("bury %s for %s: %w", e.Buffer, l.inst, err)
+	return p.poisoned(ctx, e.Buffer, err)
+}
+
+// poisoned buries an entry that cannot be pushed.
+func (p *Pump) poisoned(ctx context.Context, id relay.BufferID, why error) error {
+	l := p.lane
+	l.log.Error("entry buried: it cannot be pushed", "buffer", id.String(), "err", why)
+	if _, err := l.buf.Bury(ctx, l.inst, id, store.DeadPoison); err != nil && !errors.Is(err, store.ErrNotFound) {
+		return fmt.Errorf("bury %s for %s: %w", id, l.inst, err)
 	}
 	return nil
 }
 
-// find is the entry that the task is about; ok is false when there is none.
-func (p *Pump) find(ctx context.Context, t task) (e store.Entry, ok bool, err error) {
+// find is the entry that the task is about, the first behind after; ok is false when there is none.
+func (p *Pump) find(ctx context.Context, t task) (e store.Entry, after uint64, ok bool, err error) {
 	l := p.lane
 	l.mu.Lock()
 	after, told := p.last, l.told
@@ -97,12 +111,12 @@ func (p *Pump) find(ctx context.Context, t task) (e store.Entry, ok bool, err er
 	case take:
 		e, l.offered = l.offered[0], l.offered[1:]
 		l.mu.Unlock()
-		return e, true, nil
+		return e, after, true, nil
 	case again:
 		i := slices.IndexFunc(p.inFlight, entry.isDue)
 		if i < 0 { // acknowledged meanwhile
 			l.mu.Unlock()
-			return e, false, nil
+			return e, after, false, nil
 		}
 		after = p.inFlight[i].id.Seq - 1
 	case look:
@@ -114,8 +128,7 @@ func (p *Pump) find(ctx context.Context, t task) (e store.Entry, ok bool, err er
 	defer l.mu.Unlock()
 	switch {
 	case err != nil:
-	case t == again:
-		ok = p.repeatLocked(after, &e, ok)
+	case t == again: // for repeat to judge
 	case ok:
 		p.dry = false
 		l.forgetLocked(after, e.Buffer.Seq)
@@ -123,7 +136,7 @@ func (p *Pump) find(ctx context.Context, t task) (e store.Entry, ok bool, err er
 		p.last = max(p.last, told) // all of that is gone
 		l.forgetLocked(after, math.MaxUint64)
 	}
-	return e, ok, err
+	return e, after, ok, err
 }
 
 // pass moves on past an entry whose bot the session does not front, and reports whether it did.
@@ -154,9 +167,13 @@ func (p *Pump) enter(e *store.Entry) bool {
 	}
 	known := p.indexLocked(e.Buffer) >= 0 || slices.Contains(p.gone, e.Buffer)
 	as := l.formLocked(*e)
-	if !known && as == asEvent && p.ordinaryLocked() >= l.window {
+	switch {
+	case known || as != asEvent:
+	case p.ordinaryLocked() >= l.window:
 		p.ordinary = e.Buffer.Seq
 		return false
+	case e.Event != nil && p.out.Settle != nil:
+		return false // its forward has just come to its end
 	}
 	p.last = e.Buffer.Seq
 	switch {
@@ -172,10 +189,11 @@ func (p *Pump) enter(e *store.Entry) bool {
 	return true
 }
 
-// repeatLocked is enter after a Resume: found is the first in the buffer behind after, if ok. It reports
-// false for one that is not to come once more, because it was acknowledged or buried after all. lane.mu
-// must be held.
-func (p *Pump) repeatLocked(after uint64, found *store.Entry, ok bool) bool {
+// repeat is enter after a Resume: found is the first in the buffer behind after, if ok. It reports
+// false for one that is not to come once more, because it was acknowledged or buried after all.
+func (p *Pump) repeat(after uint64, found *store.Entry, ok bool) bool {
+	p.lane.mu.Lock()
+	defer p.lane.mu.Unlock()
 	id := found.Buffer
 	p.inFlight = slices.DeleteFunc(p.inFlight, func(e entry) bool { // gone from the buffer
 		return e.isDue() && after < e.id.Seq && (!ok || e.id.Seq < id.Seq)
@@ -186,6 +204,9 @@ func (p *Pump) repeatLocked(after uint64, found *store.Entry, ok bool) bool {
 	}
 	f := &p.inFlight[i]
 	as := p.lane.formLocked(*found)
+	if as == asEvent && found.Event != nil && p.out.Settle != nil {
+		return false // as in enter
+	}
 	if f.due = false; as == taken || as == notNow { // by an earlier session, whose writer was slow
 		p.settleLocked(id)
 		return false
@@ -195,8 +216,18 @@ func (p *Pump) repeatLocked(after uint64, found *store.Entry, ok bool) bool {
 	return true
 }
 
-// pushOne is push with a panic turned into poison: the one place where this package recovers.
-func (p *Pump) pushOne(ctx context.Context, e store.Entry) (err error) {
+// pushOne is push, guarded.
+func (p *Pump) pushOne(ctx context.Context, e store.Entry) error {
+	return p.guarded(e, func() error {
+		if e.Forward == nil {
+			return p.out.Push(ctx, e, nil)
+		}
+		return p.out.Push(ctx, e, func(written bool) { p.left(e.Buffer, written) })
+	})
+}
+
+// guarded is what do returns about e, with a panic turned into poison: the one place where this package recovers.
+func (p *Pump) guarded(e store.Entry, do func() error) (err error) {
 	defer func() {
 		v := recover()
 		if v == nil {
@@ -206,10 +237,7 @@ func (p *Pump) pushOne(ctx context.Context, e store.Entry) (err error) {
 		p.lane.log.Error("push panicked", "buffer", e.Buffer.String(), "panic", what, "stack", string(debug.Stack()))
 		err = fmt.Errorf("%w: %s", ErrPoison, what)
 	}()
-	if e.Forward == nil {
-		return p.out.Push(ctx, e, nil)
-	}
-	return p.out.Push(ctx, e, func(written bool) { p.left(e.Buffer, written) })
+	return do()
 }
 
 // die charges the oldest entry in flight with a death after the session ended, unless it is excused.

@@ -25,6 +25,10 @@ type Outlet struct {
 	// that is pushed. left is nil, or to be called once if the entry was queued: when its frame was written, or
 	// was dropped and never will be.
 	Push func(ctx context.Context, e store.Entry, left func(written bool)) error
+	// Settle makes an entry that holds its event ready for Push: it sets the frame. It is called like Push, before the
+	// entry is in flight, and may wait; ctx ends with a Flip, too, and then what it did is dropped. An error otherwise,
+	// or a panic, buries the entry. nil: entries that hold their event are pushed as they are.
+	Settle func(ctx context.Context, e *store.Entry) error
 	// Fronts tells whether the session fronts the bot; nil: every one. An entry of a bot that it does not front stays
 	// in the buffer, and those behind it are pushed. It is called like Push. A no may become a yes, never the reverse,
 	// and then Fronted must be called.
@@ -59,7 +63,8 @@ type Pump struct {
 	begun    bool             // it has had something to do
 	pushing  bool             // an entry is being read or pushed
 	flipped  bool
-	failed   bool // the store refused a deletion: the session ends through no fault of the entry
+	unsettle func() // ends the wait for the entry that is being settled; nil: none is
+	failed   bool   // the store refused a deletion: the session ends through no fault of the entry
 }
 
 // entry is one in flight.

@@ -35,6 +35,8 @@ type socket struct {
 	taken  []store.About
 	full   chan struct{} // not nil: no room until it is closed
 	wide   bool          // fronts the strange bot too
+	slow   chan struct{} // not nil: nothing is settled until it is closed
+	asked  int           // how often something was to be settled
 }
 
 // connect starts a pump of l that fronts all bots but the strange one. The test ends it with end.
@@ -46,8 +48,14 @@ func connect(t testing.TB, l *Lane) *socket {
 // connectHolding is connect; holds: forwards stay in the outbox from the first on.
 func connectHolding(t testing.TB, l *Lane, holds bool) *socket {
 	t.Helper()
-	s := &socket{run: make(chan error, 1), holds: holds}
-	s.pump = l.NewPump(Outlet{Push: s.push, Fronts: s.fronts, Answers: s.answers, Taken: s.take})
+	return begin(t, l, &socket{holds: holds})
+}
+
+// begin is connect with a socket that is there already.
+func begin(t testing.TB, l *Lane, s *socket) *socket {
+	t.Helper()
+	s.run = make(chan error, 1)
+	s.pump = l.NewPump(Outlet{Push: s.push, Settle: s.settle, Fronts: s.fronts, Answers: s.answers, Taken: s.take})
 	ctx, end := context.WithCancelCause(t.Context())
 	s.end = end
 	go func() { s.run <- s.pump.Run(ctx) }() // synctest waits for it
@@ -89,6 +97,53 @@ func (s *socket) push(ctx context.Context, e store.Entry, left func(bool)) error
 		s.leaveLocked(true)
 	}
 	return nil
+}
+
+// settle waits while the socket is slow. The event's text becomes the frame.
+func (s *socket) settle(ctx context.Context, e *store.Entry) error {
+	s.mu.Lock()
+	slow := s.slow
+	s.asked++
+	s.mu.Unlock()
+	if slow != nil {
+		select {
+		case <-slow:
+		case <-ctx.Done():
+		}
+	}
+	switch e.Event.Text {
+	case "unfit":
+		return errors.New("no frame for it")
+	case "unsettling":
+		panic(e.Event.Text)
+	}
+	e.Frame = []byte(e.Event.Text)
+	return nil
+}
+
+// dawdle has nothing be settled until hurry is called.
+func (s *socket) dawdle() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.slow == nil {
+		s.slow = make(chan struct{})
+	}
+}
+
+func (s *socket) hurry() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.slow != nil {
+		close(s.slow)
+		s.slow = nil
+	}
+}
+
+// settled is how often something was to be settled.
+func (s *socket) settled() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.asked
 }
 
 // heldForward is a forward in the outbox.

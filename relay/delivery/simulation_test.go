@@ -43,6 +43,7 @@ type world struct {
 	late     []relay.BufferID // had been passed over on live when it began to front their bot, oldest first
 	flipped  bool
 	full     bool
+	slow     bool // live settles nothing
 	faulted  bool // a deletion was made to fail
 	born     map[relay.BufferID]time.Time
 	sent     map[relay.BufferID]int  // the place of a forward's first push among live's
@@ -118,6 +119,8 @@ func (w *world) steps() map[string]func(*rapid.T) {
 		"widen":    w.widen,
 		"full":     w.block,
 		"room":     w.unblock,
+		"slow":     w.dawdle,
+		"settle":   w.settle,
 		"fault":    w.fault,
 		"wait":     w.wait,
 		"hold":     w.hold,
@@ -129,7 +132,7 @@ func (w *world) steps() map[string]func(*rapid.T) {
 func (w *world) append(rt *rapid.T) {
 	was := w.newest.Seq
 	for range rapid.IntRange(1, 3).Draw(rt, "entries") {
-		text := rapid.SampledFrom([]string{"hi", "hi", "hi", "hi", "forward", "forward", "forward", "strange", "strange", "poison", "panic"}).Draw(rt, "text")
+		text := rapid.SampledFrom([]string{"hi", "hi", "hi", "hi", "forward", "forward", "forward", "strange", "strange", "whole", "whole", "poison", "panic", "unfit", "unsettling"}).Draw(rt, "text")
 		id := w.mem.append(text)
 		w.text[id], w.born[id] = text, time.Now()
 		w.newest = id
@@ -160,7 +163,7 @@ func (w *world) hand(was uint64) {
 // afresh forgets what was known of the socket before.
 func (w *world) afresh() {
 	w.inFlight, w.again, w.refused, w.looked, w.turned, w.pushed = nil, nil, nil, 0, 0, 0
-	w.flipped, w.full, w.failed, w.wide, w.late = false, false, false, false, nil
+	w.flipped, w.full, w.slow, w.failed, w.wide, w.late = false, false, false, false, false, nil
 	w.sent, w.repeat = make(map[relay.BufferID]int), make(map[relay.BufferID]bool)
 }
 
@@ -326,6 +329,20 @@ func (w *world) unblock(*rapid.T) {
 	if w.live != nil {
 		w.live.unblock()
 		w.full = false
+	}
+}
+
+func (w *world) dawdle(*rapid.T) {
+	if w.live != nil {
+		w.live.dawdle()
+		w.slow = true
+	}
+}
+
+func (w *world) settle(*rapid.T) {
+	if w.live != nil {
+		w.live.hurry()
+		w.slow = false
 	}
 }
 
@@ -519,14 +536,14 @@ func (w *world) check() {
 		why, dead := w.mem.reason(id)
 		switch {
 		case (w.acked[id] || w.free[id]) && !dead:
-		case why == store.DeadPoison && (w.text[id] == "poison" || w.text[id] == "panic"):
+		case why == store.DeadPoison && slices.Contains([]string{"poison", "panic", "unfit", "unsettling"}, w.text[id]):
 		case why == store.DeadDeaths && w.deaths[id] >= maxDeaths:
 		default:
 			w.rt.Fatalf("%s (%q, %d deaths) left the buffer without an acknowledgement: %q", id, w.text[id], w.deaths[id], why)
 		}
 	}
 	w.waiting = idsOf(now)
-	if w.live == nil || w.flipped || w.full {
+	if w.live == nil || w.flipped || w.full || w.slow {
 		return
 	}
 	if len(w.again) > 0 && !w.failed {

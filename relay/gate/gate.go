@@ -10,4 +10,5 @@
 //  4. An owner's own message is authorised and visible for the instance that receives it, whatever
 //     the policies say.
 //  5. Every verdict has exactly one reason of the enumeration.
+//  6. An approval is given and refused by people bound to the instance that asks for it: by button, and in words.
 package gate

@@ -4,8 +4,8 @@ package gate
 // counter, so the set is closed.
 type Reason string
 
-// The reasons. Decide returns those from Delivered to OtherBot; the others are found out before
-// or after it.
+// The reasons. Decide returns those from Delivered to OtherBot, DecidePress Delivered and the two behind those; the
+// others are found out before or after it.
 const (
 	// Delivered: appended to the instance's buffer.
 	Delivered Reason = "delivered"
@@ -19,6 +19,11 @@ const (
 	NotAddressed Reason = "not_addressed"
 	// OtherBot: the author is a bot, and the relevance policy keeps bots out.
 	OtherBot Reason = "other_bot"
+
+	// PromptForeign: a press on a question that is not the person's to answer.
+	PromptForeign Reason = "prompt_foreign"
+	// PromptClosed: a press on a question that was answered, is past its time, or was never asked like that.
+	PromptClosed Reason = "prompt_closed"
 
 	// Undecided: stored until the network has said whether an owner of the instance sees the chat now; a second
 	// verdict follows.
@@ -40,7 +45,7 @@ const (
 // Reasons are all of them.
 func Reasons() []Reason {
 	return []Reason{
-		Delivered, NoBinding, NotPrincipal, NotVisible, NotAddressed, OtherBot,
+		Delivered, NoBinding, NotPrincipal, NotVisible, NotAddressed, OtherBot, PromptForeign, PromptClosed,
 		Undecided, Duplicate, Control, OwnMessage, OtherCommand, Oversize, StoreError,
 	}
 }

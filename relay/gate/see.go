@@ -20,6 +20,9 @@ type Facts struct {
 	// AuthorListed: the author stands on the instance's allow list. Counts under relay.AllowList only.
 	AuthorListed bool
 
+	// Approval: the event is a typed /approve or /deny, which a gateway takes from whoever's event it is given.
+	Approval bool
+
 	// AuthorIsBot and Addressed are the event's Traits of that name.
 	AuthorIsBot bool
 	Addressed   bool
@@ -52,6 +55,11 @@ func (f Facts) authorised() bool {
 	if f.AuthorBound { // the owner floor
 		return true
 	}
+	return !f.Approval && f.admitted()
+}
+
+// admitted reports whether the author may speak in a chat that the instance holds.
+func (f Facts) admitted() bool {
 	return f.HoldsGrant && (f.Principal == relay.AnyOne || f.Principal == relay.AllowList && f.AuthorListed)
 }
 

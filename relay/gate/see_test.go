@@ -50,6 +50,9 @@ func TestDecide(t *testing.T) {
 		"the owner, who must address where nobody must":      {own, func(f *Facts) { f.OwnerMustAddress, f.RequireAddress = true, false }, Delivered},
 		"an owner that is a bot":                             {own, func(f *Facts) { f.AuthorIsBot = true }, Delivered},
 		"an owner that is a bot, and must address and does":  {own, func(f *Facts) { f.AuthorIsBot, f.OwnerMustAddress, f.Addressed = true, true, true }, Delivered},
+		"a stranger's approval":                              {ok, func(f *Facts) { f.Approval = true }, NotPrincipal}, // invariant 6
+		"a listed person's approval":                         {ok, func(f *Facts) { f.Approval, f.Principal, f.AuthorListed = true, relay.AllowList, true }, NotPrincipal},
+		"the owner's approval":                               {own, func(f *Facts) { f.Approval, f.HoldsGrant = true, true }, Delivered},
 		"nothing known":                                      {Facts{}, func(*Facts) {}, NoBinding},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -93,10 +96,10 @@ func oracle(f Facts) bool {
 	if f.AuthorBound {
 		admitted = append(admitted, "is an owner")
 	}
-	if f.HoldsGrant && f.Principal == "any" {
+	if f.HoldsGrant && f.Principal == "any" && !f.Approval {
 		admitted = append(admitted, "anybody may speak here")
 	}
-	if f.HoldsGrant && f.Principal == "allow-list" && f.AuthorListed {
+	if f.HoldsGrant && f.Principal == "allow-list" && f.AuthorListed && !f.Approval {
 		admitted = append(admitted, "is on the list")
 	}
 
@@ -127,8 +130,8 @@ func TestDecideAgainstOracle(t *testing.T) { // invariant 1
 			t.Errorf("Decide(%+v) delivers: %t, want %t", f, got, want)
 		}
 	})
-	if n != 5<<11 || delivered == 0 || delivered == n {
-		t.Errorf("%d combinations, %d of them delivered; want %d, some and not all delivered", n, delivered, 5<<11)
+	if n != 5<<12 || delivered == 0 || delivered == n {
+		t.Errorf("%d combinations, %d of them delivered; want %d, some and not all delivered", n, delivered, 5<<12)
 	}
 }
 
@@ -148,7 +151,7 @@ func TestDecideReasons(t *testing.T) { // invariant 5
 		case NoBinding:
 			fixed.AuthorBound = true
 		case NotPrincipal:
-			fixed.Principal = relay.AnyOne
+			fixed.Principal, fixed.Approval = relay.AnyOne, false
 		case NotVisible:
 			fixed.Visible = true
 		case NotAddressed:
@@ -177,6 +180,7 @@ func TestDecideIsMonotone(t *testing.T) { // invariant 2
 		"FreeResponse":     func(f *Facts) bool { return take(&f.FreeResponse, true) },
 		"AllowOtherBots":   func(f *Facts) bool { return take(&f.AllowOtherBots, true) },
 		"AuthorIsBot":      func(f *Facts) bool { return take(&f.AuthorIsBot, false) },
+		"Approval":         func(f *Facts) bool { return take(&f.Approval, false) },
 		"RequireAddress":   func(f *Facts) bool { return take(&f.RequireAddress, false) },
 		"OwnerMustAddress": func(f *Facts) bool { return take(&f.OwnerMustAddress, false) },
 		"Principal": func(f *Facts) bool {

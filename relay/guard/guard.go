@@ -12,12 +12,13 @@
 //  3. Link-local and metadata addresses, multicast, reserved ranges and our own listeners are
 //     never opened, whatever Options.Allow says.
 //  4. A spelling that two programs could read differently is refused, not interpreted.
-//  5. A response is an answer, also a redirect; at most maxBody bytes of its body can be read.
+//  5. A response is an answer, also a redirect; at most Options.Body bytes of its body can be read.
 //  6. A refusal quotes neither the URL nor what its name resolved to. (The *url.Error that
 //     http.Client puts around it quotes the URL: whoever shows it unwraps it first.)
 package guard
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -33,7 +34,7 @@ const (
 	connectWithin = 5 * time.Second
 	totalWithin   = 10 * time.Second
 	maxHeader     = 16 << 10
-	maxBody       = 64 << 10
+	maxBody       = 64 << 10 // where Options say nothing else
 )
 
 // ErrBlocked is what every refusal is, for errors.Is.
@@ -56,6 +57,8 @@ type Options struct {
 	// OwnHosts are the places a listener of ours is known by elsewhere (the host of public_url): a name
 	// or an address, with a port or, for all of its ports, without one.
 	OwnHosts []string
+	// Body is how much of a response's body can be read, in bytes; 0 means 64 KiB.
+	Body int64
 	// Resolver resolves names; nil means the system's.
 	Resolver *net.Resolver
 	// Interfaces are the addresses of this machine; nil means those of its network interfaces. An
@@ -65,6 +68,7 @@ type Options struct {
 
 // Guard judges outgoing requests. Its methods may be called from any goroutine.
 type Guard struct {
+	options    Options
 	allow      []netip.Prefix
 	own        []uint16
 	hosts      []ownHost
@@ -78,7 +82,8 @@ func New(o Options) *Guard {
 	if o.Interfaces == nil {
 		o.Interfaces = interfaceAddrs
 	}
-	g := &Guard{allow: o.Allow, own: o.Own, interfaces: o.Interfaces, classify: classify}
+	o.Body = cmp.Or(o.Body, maxBody)
+	g := &Guard{options: o, allow: o.Allow, own: o.Own, interfaces: o.Interfaces, classify: classify}
 	for _, h := range o.OwnHosts {
 		g.hosts = append(g.hosts, parseOwnHost(h))
 	}
@@ -99,8 +104,15 @@ func New(o Options) *Guard {
 	return g
 }
 
+// For is a guard for something else: one that opens other ranges and bodies of another size, and knows the same listeners.
+func (g *Guard) For(allow []netip.Prefix, body int64) *Guard {
+	o := g.options
+	o.Allow, o.Body = allow, body
+	return New(o)
+}
+
 // Client is the only client for URLs that somebody else named. A URL or an address that may not be asked for is
-// ErrBlocked; a body that is read past 64 KiB is an *http.MaxBytesError.
+// ErrBlocked; a body that is read past Options.Body is an *http.MaxBytesError.
 func (g *Guard) Client() *http.Client { return g.client }
 
 // Transport is Client's, for whoever brings a time limit and a policy of redirects of his own: it follows none.
@@ -126,7 +138,7 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	res.Body = http.MaxBytesReader(nil, res.Body, maxBody)
+	res.Body = http.MaxBytesReader(nil, res.Body, t.guard.options.Body)
 	return res, nil
 }
 

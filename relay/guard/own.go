@@ -3,6 +3,7 @@ package guard
 import (
 	"net"
 	"net/netip"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -30,6 +31,18 @@ func parseOwnHost(s string) ownHost {
 	}
 	o.name = strings.ToLower(host)
 	return o
+}
+
+// Ours reports whether the host of a URL is a place that a listener of ours is known by, without resolving its name.
+func (g *Guard) Ours(u *url.URL) bool {
+	port, err := portOf(u)
+	if err != nil {
+		return false
+	}
+	if addr, err := netip.ParseAddr(u.Hostname()); err == nil {
+		return g.ours(addr.Unmap(), port)
+	}
+	return g.named(u.Hostname(), port)
 }
 
 // named reports whether a name in a URL leads to a listener of ours.

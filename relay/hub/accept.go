@@ -52,15 +52,18 @@ func (in *inbox) Accept(ctx context.Context, b platforms.Batch) error {
 			return fmt.Errorf("judge event: %w", err)
 		}
 		h.interruptFor(j)
+		h.tell(j, b.Refused)
+		h.expect(j)
 		if j.ofOwner && len(b.Roster) == 0 { // otherwise he may have been thrown out since
 			h.visible.prove(sight{ev.Bot, ev.Source.Place(), ev.Source.UserID}, ev.At)
 		}
 		j.came = cameWith(ev.ID, b.Capabilities)
 		if j.consumed {
-			d := deliveryOf(ev, b.Forwards)
+			d := deliveryOf(j.event, b.Forwards)
 			j.pack(d)
 			a.Items = append(a.Items, store.AcceptItem{
-				Delivery: d, Frame: j.frame, Forward: j.forward, Whole: h.keepsFilesOf(ev), To: j.to, Undecided: j.undecided, Capability: h.bind(&j),
+				Delivery: d, Frame: j.frame, Forward: j.forward, Whole: h.whole(j), To: j.to, Undecided: j.undecided, Press: j.press,
+				Capability: h.bind(&j),
 			})
 		}
 		judged = append(judged, j)
@@ -69,6 +72,7 @@ func (in *inbox) Accept(ctx context.Context, b platforms.Batch) error {
 	if err != nil {
 		for _, item := range a.Items {
 			h.decide(item.Delivery.About(), verdict{Reason: gate.StoreError})
+			h.presses.forget(pressID{in.bot, item.Delivery.About().ID})
 		}
 		return fmt.Errorf("store batch: %w", err)
 	}
@@ -82,6 +86,10 @@ func (in *inbox) Accept(ctx context.Context, b platforms.Batch) error {
 			continue
 		case stored[0].Duplicate:
 			h.decide(j.event, verdict{Reason: gate.Duplicate})
+		case stored[0].Late:
+			h.late(&j)
+			h.tell(j, b.Refused)
+			h.announce(j, nil)
 		default:
 			h.announce(j, stored[0].Buffers)
 		}
@@ -143,24 +151,37 @@ func (h *Hub) announce(j judgement, buffers []relay.BufferID) {
 
 // deliver gives what was stored of j to the lanes it was appended to, and tells the bus.
 func (h *Hub) deliver(j judgement) {
-	keys := sessionkey.Forms(j.event.Source)
-	if j.forward != nil {
-		keys = append(keys, sessionkey.Forwarded(j.event.Source)...)
-	}
-	about := store.About{ID: j.event.ID, Bot: j.event.Bot}
+	about := store.About{ID: j.event.ID, Bot: j.event.Bot, Chat: j.event.Source.ChatID}
+	whole := h.whole(j)
 	wanted := false
 	for _, v := range j.verdicts {
 		if v.Reason != gate.Delivered {
 			continue
 		}
 		wanted = true
-		h.runs.remember(v.Tenant, keys, run{v.Instance, j.event.Source.ChatID, time.Now()})
-		h.lane(v.Instance).Appended(store.Entry{Buffer: v.buffer, About: about, Frame: j.frame, Forward: j.forward})
+		e := store.Entry{Buffer: v.buffer, About: about, Frame: j.frame, Forward: j.forward}
+		src := j.event.Source
+		if src.Profile = j.profileFor(v.Instance); whole || src.Profile != "" {
+			ev := j.event
+			ev.Source, e.Event, e.Frame = src, &ev, nil
+		}
+		keys := sessionkey.Forms(src)
+		if j.forward != nil {
+			keys = append(keys, sessionkey.Forwarded(src)...)
+		}
+		h.runs.remember(v.Tenant, keys, run{v.Instance, src.ChatID, time.Now()})
+		h.lane(v.Instance).Appended(e)
 		h.bus.Publish(bus.LaneGrew{Instance: v.Instance, Seq: v.buffer.Seq})
 	}
 	if wanted && h.keepsFilesOf(j.event) {
 		h.opts.Files.Fetch(j.event.Attachments...)
 	}
+}
+
+// profileFor is the profile that the instance gets j for.
+func (j judgement) profileFor(i relay.InstanceID) string {
+	n := slices.IndexFunc(j.to, func(r store.Recipient) bool { return r.Instance == i })
+	return j.to[n].Profile
 }
 
 // stored notes under which ids j was stored, one per recipient, and corrects the verdict of an instance that was

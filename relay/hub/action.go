@@ -30,6 +30,8 @@ type action struct {
 	// Set by Allow.
 	target target
 	at     time.Time // when it was allowed
+
+	file relay.File // of a send_media; set by Do
 }
 
 // Action implements session.Handler.
@@ -45,6 +47,9 @@ func (a *action) Allow(ctx context.Context) (err error) {
 	if requestOfNow(a.request) {
 		a.seat.isNewer(ctx)
 	}
+	if ofFetchers(a.request.Action) {
+		a.seat.fetcher(ctx)
+	}
 	if _, ok := a.request.Action.(relay.FollowUp); ok {
 		return nil
 	}
@@ -53,12 +58,25 @@ func (a *action) Allow(ctx context.Context) (err error) {
 	if err != nil {
 		return a.seat.failed(a.request.Action, err)
 	}
+	at := relay.Chat{Bot: a.target.bot.Bot(), ID: a.target.action.Target()}
+	if _, ok := a.target.action.(relay.Send); ok {
+		a.seat.wrote(ctx, at)
+	}
+	a.seat.keepProfile(ctx, at, a.target.action)
 	return nil
 }
+
+// Unknown implements session.Handler.
+func (s *seat) Unknown(ctx context.Context) { s.fetcher(ctx) }
 
 // Do implements session.Action.
 func (a *action) Do(ctx context.Context, pick session.Pick) (relay.Result, error) {
 	s := a.seat
+	done, err := a.find(ctx)
+	defer done()
+	if err != nil {
+		return relay.Result{}, s.failed(a.request.Action, err)
+	}
 	if g, ok := a.target.bot.(platforms.Limited); ok && waits(a.request.Action) {
 		if err := g.WaitOpen(platforms.For(ctx, s.peer.Instance), a.target.action.Target()); err != nil {
 			if _, ok := errors.AsType[*relay.ActionError](err); !ok { // nothing has left yet, whatever the error
@@ -79,10 +97,10 @@ func (a *action) Do(ctx context.Context, pick session.Pick) (relay.Result, error
 	return res, nil
 }
 
-// waits reports whether a waits for its chat's rate limit. Typing and reactions are of no use later.
+// waits reports whether a waits for its chat's rate limit. Typing, reactions and drafts are of no use later.
 func waits(a relay.Action) bool {
 	switch a.(type) {
-	case relay.Typing, relay.React:
+	case relay.Typing, relay.React, relay.Draft:
 		return false
 	}
 	return true
@@ -94,7 +112,7 @@ func (a *action) do(ctx context.Context, r relay.Request) (_ relay.Result, err e
 	switch act := r.Action.(type) {
 	case relay.FollowUp:
 		return a.seat.followUp(ctx, act)
-	case relay.Edit, relay.Typing: // it may be a newer one, about the same
+	case relay.Edit, relay.Typing, relay.Draft: // it may be a newer one, about the same
 		t.action = act.Aimed(t.action.Target())
 	}
 	if a.seat.revoked.Load() || time.Since(a.at) > allowedFor {
@@ -102,7 +120,29 @@ func (a *action) do(ctx context.Context, r relay.Request) (_ relay.Result, err e
 			return relay.Result{}, err
 		}
 	}
+	if m, ok := t.action.(relay.SendMedia); ok {
+		m.File = a.file
+		t.action = m
+	}
+	if p, ok := t.action.(relay.Prompt); ok {
+		return a.seat.ask(ctx, t, p)
+	}
 	return a.seat.carryOut(ctx, t)
+}
+
+// find finds the file that a send_media names: before the chat's limiter is waited for, so that nobody waits for a slow
+// server. done lets go of it, and is never nil.
+func (a *action) find(ctx context.Context) (done func(), err error) {
+	m, ok := a.request.Action.(relay.SendMedia)
+	if !ok {
+		return func() {}, nil
+	}
+	h := a.seat.hub
+	if _, ok := a.target.bot.(platforms.MediaSender); !ok || h.opts.Files == nil {
+		return func() {}, relay.Unsupported(m.Op())
+	}
+	a.file, done, err = h.opts.Files.Source(ctx, a.seat.peer.Instance, m.SourceURL, m.Filename)
+	return done, err
 }
 
 // failed counts an action that came to nothing, or not to all, and is its error as the gateway is told it.
@@ -123,11 +163,17 @@ func (s *seat) failed(a relay.Action, err error) error {
 // carryOut does what was allowed.
 func (s *seat) carryOut(ctx context.Context, t target) (relay.Result, error) {
 	h, p, i := s.hub, t.bot, s.peer.Instance
-	if a, ok := t.action.(relay.Send); ok {
-		if res, done, err := h.respond(ctx, i, p, a); done || err != nil {
-			h.noteDone(ctx, i, p, a, a.Chat, res, err)
-			return res, err
+	if res, done, err := h.respond(ctx, i, p, t.action); done || err != nil {
+		h.noteDone(ctx, i, p, t.action, t.action.Target(), res, err)
+		return res, err
+	}
+	if a, ok := t.action.(relay.ThreadRename); ok && a.OnlyIfConnectorCreated {
+		made, err := h.madeTopic(ctx, p, a)
+		if err != nil {
+			return relay.Result{}, internal(err)
 		}
+		a.Made = made
+		t.action = a
 	}
 	res, err := platforms.Do(ctx, p, t.action)
 	h.noteDone(ctx, i, p, t.action, cmp.Or(res.MovedTo, t.action.Target()), res, err)

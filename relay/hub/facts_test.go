@@ -174,6 +174,12 @@ func (p *slowLane) React(context.Context, relay.React) (relay.Result, error) {
 	return relay.Result{}, nil
 }
 
+func (p *slowLane) Draft(context.Context, relay.Draft) (relay.Result, error) {
+	return relay.Result{}, nil
+}
+
+func (p *slowLane) Drafts() bool { return true }
+
 // TestAnActionWaitsForItsRateLimitAndIsPickedThen: but what shows the moment does not wait, and what was
 // allowed a while ago is not allowed any more if the reason is gone.
 func TestAnActionWaitsForItsRateLimitAndIsPickedThen(t *testing.T) {
@@ -184,7 +190,7 @@ func TestAnActionWaitsForItsRateLimitAndIsPickedThen(t *testing.T) {
 	s := h.newSeat(nil, session.Peer{Gateway: "home", Instance: "home", Tenant: "home"})
 	s.say(first.bot)
 	s.grow()
-	for _, a := range []relay.Action{relay.Typing{Chat: "@ann"}, relay.React{Chat: "@ann", Message: "1", Emoji: "x"}} {
+	for _, a := range []relay.Action{relay.Typing{Chat: "@ann"}, relay.React{Chat: "@ann", Message: "1", Emoji: "x"}, relay.Draft{Chat: "@ann", DraftID: 1}} {
 		if _, err := act(t.Context(), s, relay.Request{Action: a}); err != nil || len(p.waiting) > 0 {
 			t.Errorf("%s: %v, and %d wait for the rate limit", a.Op(), err, len(p.waiting))
 		}

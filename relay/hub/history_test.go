@@ -28,6 +28,9 @@ func (h *history) step() {
 		h.judge()
 	}
 	h.act(said)
+	if pick(h.draw, "somebody asks", []bool{true, false}) {
+		h.ask(said)
+	}
 	if pick(h.draw, "a message is touched", []bool{true, false, false}) {
 		h.touch(said)
 	}
@@ -158,6 +161,9 @@ func (h *history) somewhere() relay.Chat {
 	if h.last.ID != "" && pick(h.draw, "same place", []bool{true, false}) {
 		return h.last
 	}
+	if h.question.ID != "" && pick(h.draw, "where it was asked", []bool{true, false}) {
+		return h.question
+	}
 	chats := append(slices.Clone(h.chats), "green.rose") // the one thread counts double
 	return relay.Chat{Bot: pick(h.draw, "bot", append(slices.Clone(h.bots), h.bots...)), ID: pick(h.draw, "chat", chats)}
 }
@@ -227,6 +233,9 @@ func (h *history) say() relay.ChatID {
 			if i < 0 {
 				h.fail("no verdict on %s for %q, want %s\nevents: %+v\n%s", ev.ID, id, word, batch.Events, h)
 			}
+			if why := string(got[i].Reason); h.together(batch.Events, ev, why) {
+				word = why
+			}
 			verdicts[id] = h.checkVerdict(ev, id, string(got[i].Reason), word)
 			got = slices.Delete(got, i, i+1)
 		}
@@ -236,6 +245,15 @@ func (h *history) say() relay.ChatID {
 		h.fail("verdicts %+v too many\nevents: %+v\n%s", got, batch.Events, h)
 	}
 	return h.last.ID
+}
+
+// together: a press was judged before another one of its batch, which answered the prompt, was stored.
+func (h *history) together(batch []relay.Event, ev relay.Event, got string) bool {
+	if ev.Prompt == nil || got != "prompt_foreign" {
+		return false
+	}
+	q := h.asked[askedAs{ev.Chat(), ev.Prompt.PromptID}]
+	return q != nil && q.answered && q.in != ev.ID && slices.ContainsFunc(batch, func(other relay.Event) bool { return other.ID == q.in })
 }
 
 // shows: who writes in a shared chat sees it, and his network says so.
@@ -254,7 +272,7 @@ func (h *history) checkVerdict(ev relay.Event, id relay.InstanceID, got, want st
 	queued := slices.ContainsFunc(h.waiting, func(u undecided) bool {
 		return u.inst == id && u.ev.Bot == ev.Bot && u.ev.Source.ChatID == ev.Source.ChatID
 	})
-	if later := want == "delivered" || want == "not_visible"; got == "undecided" && later && ev.Source.ChatType != relay.ChatDM {
+	if later := want == "delivered" || want == "not_visible" || want == "prompt_foreign"; got == "undecided" && later && ev.Source.ChatType != relay.ChatDM {
 		h.waiting = append(h.waiting, undecided{ev, id})
 		return got
 	}
@@ -262,7 +280,7 @@ func (h *history) checkVerdict(ev relay.Event, id relay.InstanceID, got, want st
 		h.fail("%s for %q: %s, want %s; an earlier one waits: %t\n%s", ev.ID, id, got, want, queued, h)
 	}
 	if got == "delivered" {
-		h.delivered++
+		h.counts(ev)
 	}
 	return got
 }
@@ -292,12 +310,16 @@ func (h *history) judge() {
 			h.fail("a verdict on %s for %q, which does not wait\n%s", d.Event, d.Instance, h)
 		}
 		ev := h.waiting[i].ev
-		want := cmp.Or(h.candidates(ev)[d.Instance], "no_binding")
+		none := "no_binding"
+		if ev.Prompt != nil {
+			none = "prompt_closed"
+		}
+		want := cmp.Or(h.candidates(ev)[d.Instance], none)
 		if string(d.Reason) != want {
 			h.fail("%s for %q at last: %s, want %s\n%s", d.Event, d.Instance, d.Reason, want, h)
 		}
 		if want == "delivered" {
-			h.delivered++
+			h.counts(ev)
 		}
 		h.heard(ev, map[relay.InstanceID]string{d.Instance: want})
 		h.waiting = slices.Delete(h.waiting, i, i+1)
@@ -329,8 +351,15 @@ func (h *history) event(where relay.Chat, links bool, twice int) relay.Event {
 			Addressed:   pick(h.draw, "addressed", []bool{true, false}), Own: kind == "own",
 		},
 	}
-	if pick(h.draw, "press", []bool{false, false, false, true}) {
-		ev.Prompt = &relay.PromptResponse{PromptID: "p", OptionID: "o"}
+	switch pick(h.draw, "press", often(8, "none", 2, "a button", 8, "an answer", 1, "a typed one")) {
+	case "a button":
+		ev.Traits.Press = true
+	case "an answer":
+		if kind != "link" {
+			h.answer(&ev, relay.Chat{Bot: bot, ID: chat})
+		}
+	case "a typed one":
+		ev.Text = pick(h.draw, "approval", []string{"/approve", "/deny@bot all", "/approve@bot session"})
 	}
 	switch {
 	case kind == "for another":
@@ -391,6 +420,69 @@ func (h *history) actOn(a *agent, named relay.Bot, chat relay.ChatID) {
 		return
 	}
 	h.declined(a, named, chat, err)
+}
+
+// counts notes a delivery.
+func (h *history) counts(ev relay.Event) {
+	h.delivered++
+	if ev.Prompt != nil {
+		h.pressed++
+	}
+}
+
+// answer makes ev a press that answers a prompt of the chat, or one that nobody posted like that.
+func (h *history) answer(ev *relay.Event, in relay.Chat) {
+	ev.Prompt = &relay.PromptResponse{
+		PromptID: pick(h.draw, "prompt", h.known(in)), OptionID: pick(h.draw, "option", often(5, "yes", 1, "never")),
+	}
+	ev.Traits.Press = true
+	if q := h.asked[askedAs{in, ev.Prompt.PromptID}]; q != nil {
+		ev.Prompt.PromptMessageID = pick(h.draw, "pressed message", []relay.MessageID{q.message, q.message, q.message, "", "another"})
+	}
+}
+
+// known are the ids of prompts in the chat; all there may be if there is none.
+func (h *history) known(in relay.Chat) []string {
+	there := slices.DeleteFunc(slices.Clone(promptIDs), func(id string) bool { return h.asked[askedAs{in, id}] == nil })
+	if len(there) == 0 {
+		return promptIDs
+	}
+	return there
+}
+
+var promptIDs = []string{"p", "q"}
+
+// ask lets everybody try to ask something in one chat, and compares who may, and whose id it was already.
+func (h *history) ask(said relay.ChatID) {
+	in := relay.Chat{Bot: pick(h.draw, "bot to ask with", h.bots), ID: cmp.Or(said, "hall")}
+	id, kind := pick(h.draw, "prompt", promptIDs), pick(h.draw, "prompt kind", []string{"approval", "choice", "clarify"})
+	h.tell()
+	for _, i := range h.draws() {
+		_, may := h.carries(h.agents[i], in.Bot, in.ID)
+		q := h.asked[askedAs{in, id}]
+		held := q != nil && q.by != i && !q.answered && time.Now().Before(q.until)
+		before := len(h.stages[in.Bot].sent)
+		res, err := act(h.t.Context(), h.sessions[i], relay.Request{Platform: in.Bot.Platform, Bot: in.Bot.ID, Action: relay.Prompt{
+			Chat: in.ID, Content: "?", Kind: kind, PromptID: id, Options: []relay.PromptOption{{ID: "yes", Label: "Yes"}},
+		}})
+		if done := len(h.stages[in.Bot].sent) - before; (err == nil) != (may && !held) || (done == 1) != (may && !held) {
+			h.fail("%s asks %s in %v: %v, %d posted; may %t, held %t\n%s", i, id, in, err, done, may, held, h)
+		}
+		switch {
+		case !may:
+			h.declined(h.agents[i], in.Bot, in.ID, err)
+		case !held:
+			h.question = in
+			h.asked[askedAs{in, id}] = &question{by: i, kind: kind, message: res.MessageID, until: time.Now().Add(promptFor)}
+			h.posts = append(h.posts, post{in, res.MessageID, i, time.Now()})
+		}
+	}
+}
+
+// draws is everybody, beginning with somebody.
+func (h *history) draws() []relay.InstanceID {
+	n := slices.Index(h.ids, pick(h.draw, "first", h.ids))
+	return append(slices.Clone(h.ids[n:]), h.ids[:n]...)
 }
 
 // touch lets everybody try to change a message: one that somebody sent, or one that nobody remembers.

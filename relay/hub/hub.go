@@ -69,6 +69,7 @@ type Hub struct {
 	visible    visibility
 	runs       runs
 	answerings answerings
+	presses    presses
 	errands    *errands
 	sockets    sockets
 	judges     judges
@@ -109,6 +110,10 @@ func (h *Hub) Run(ctx context.Context) error {
 	defer h.judges.end()
 	h.judges.begin(func(c relay.Chat) { wg.Go(func() { h.judgeChat(ctx, c) }) })
 	if err := h.resumeJudging(ctx); err != nil && ctx.Err() == nil {
+		cancel(err)
+		return err
+	}
+	if err := h.resumePrompts(ctx); err != nil && ctx.Err() == nil {
 		cancel(err)
 		return err
 	}

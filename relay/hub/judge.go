@@ -11,6 +11,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/link"
 	"github.com/hermes-connector/hermes-connector/relay/wire"
 	"github.com/hermes-connector/hermes-connector/store"
+	"github.com/hermes-connector/hermes-connector/store/prompt"
 )
 
 // judgement is what is to happen with one event.
@@ -21,10 +22,12 @@ type judgement struct {
 	verdicts []verdict      // at least one
 	// consumed: the event gets a seen mark at least. A dropped event writes nothing.
 	consumed  bool
+	context   bool // somebody who gets it is to be told what was said before it
 	to        []store.Recipient
 	undecided relay.InstanceID      // whose verdict waits for the network; empty: none
 	ofOwner   bool                  // in a shared chat, by somebody who is bound: he sees the chat
 	answer    string                // to a control message; empty: silence
+	press     *prompt.Press         // the prompt that it answers, if it is the first; nil: none
 	came      *platforms.Capability // what the event came with; nil: none
 	holder    relay.InstanceID      // whose that capability is if the event is stored for it; empty: nobody's
 }
@@ -48,6 +51,7 @@ func (h *Hub) judge(ctx context.Context, ev relay.Event, before []judgement) (j 
 		return dropped(ev, gate.OwnMessage), nil
 	}
 	code, control := link.Command(ev)
+	control = control && ev.Prompt == nil // an option may be called "link"
 	err = h.db.View(ctx, func(ctx context.Context) error {
 		seen, err := h.db.Seen(ctx, ev.Bot, ev.ID)
 		switch {
@@ -80,10 +84,12 @@ func (h *Hub) judgeCandidates(ctx context.Context, ev relay.Event, before []judg
 		return judgement{}, err
 	}
 	if len(cs) == 0 {
-		return dropped(ev, gate.NoBinding), nil
+		return dropped(ev, nobody(ev)), nil
 	}
 	j, fits := judgement{event: ev}, false
 	for _, c := range cs {
+		ev = c.completed(ev)
+		j.event = ev
 		j.ofOwner = j.ofOwner || c.bound && ev.Source.ChatType != relay.ChatDM
 		v := verdict{Instance: c.instance.ID, Tenant: c.instance.Tenant}
 		if v.Reason, err = h.decideFor(ctx, ev, c, before); err != nil {
@@ -93,10 +99,12 @@ func (h *Hub) judgeCandidates(ctx context.Context, ev relay.Event, before []judg
 		case gate.Undecided:
 			j.undecided, j.consumed = c.instance.ID, true
 		case gate.Delivered:
-			if j.frame == nil { // once for all: every instance gets the same frame
+			if j.frame == nil { // once for all: every instance gets the same frame, but for its profile
 				j.frame, fits = wire.Pack(ev)
 			}
-			v.Reason = j.admit(c, fits)
+			if v.Reason, err = h.give(ctx, &j, c, fits); err != nil {
+				return judgement{}, err
+			}
 			j.consumed = true
 		}
 		j.verdicts = append(j.verdicts, v)
@@ -104,13 +112,26 @@ func (h *Hub) judgeCandidates(ctx context.Context, ev relay.Event, before []judg
 	return j, nil
 }
 
-// admit adds the candidate to who gets the event, whose frame fits or not, and is the verdict.
-func (j *judgement) admit(c candidate, fits bool) gate.Reason {
-	j.to = append(j.to, store.Recipient{Instance: c.instance.ID, Conversation: c.conversation(j.event), Oversize: !fits})
-	if !fits {
-		return gate.Oversize
+// give adds the candidate to who gets the event, whose frame fits or not, and is the verdict.
+func (h *Hub) give(ctx context.Context, j *judgement, c candidate, fits bool) (gate.Reason, error) {
+	ev := j.event
+	j.press = c.press(ev)
+	profile, err := h.profile(ctx, c.instance, ev.Chat())
+	if err != nil {
+		return "", err
 	}
-	return gate.Delivered
+	if profile != "" && fits {
+		ev.Source.Profile = profile
+		_, fits = wire.Pack(ev)
+	}
+	j.to = append(j.to, store.Recipient{Instance: c.instance.ID, Conversation: c.conversation(j.event), Oversize: !fits, Profile: profile})
+	if !fits {
+		return gate.Oversize, nil
+	}
+	if _, ok := h.historian(ev.Bot); ok {
+		j.context = j.context || bringsContext(ev, c.instance.Relevance[ev.Source.Platform].Context, c.grant, c.bound)
+	}
+	return gate.Delivered, nil
 }
 
 // pack notes what goes in place of the event's frame, if it is a forward that fits and somebody gets it.
@@ -125,13 +146,18 @@ func (j *judgement) pack(d relay.Delivery) {
 // candidate is an instance that could receive an event, with what is stored about it.
 type candidate struct {
 	instance store.Instance
-	bound    bool // the author is bound to it, and it is the one of his that gets the event
-	grant    bool // it holds the grant covering the chat
+	bound    bool           // the author is bound to it, and it is the one of his that gets the event
+	grant    bool           // it holds the grant covering the chat
+	asked    *prompt.Record // what it asked, and the event answers; nil: the event is no press on a prompt
 }
 
 // candidates are the instance of the author's own that gets the event, and the holder of the
-// grant covering the chat, if that is none of his own. A button press is for one of them only.
+// grant covering the chat, if that is none of his own. A button press is for one of them only; one that answers a prompt,
+// for whoever asked.
 func (h *Hub) candidates(ctx context.Context, ev relay.Event) (out []candidate, err error) {
+	if ev.Prompt != nil {
+		return h.asker(ctx, ev)
+	}
 	src := ev.Source
 	grant, granted, err := h.covering(ctx, src.Place())
 	if err != nil {
@@ -165,7 +191,7 @@ func (h *Hub) candidates(ctx context.Context, ev relay.Event) (out []candidate, 
 			return nil, err
 		}
 	}
-	if press := ev.Traits.Press || ev.Prompt != nil; foreign && !(press && bound) {
+	if foreign && !(ev.Traits.Press && bound) {
 		if err := add(grant.Instance, candidate{grant: true}); err != nil {
 			return nil, err
 		}
@@ -178,12 +204,12 @@ func (h *Hub) candidates(ctx context.Context, ev relay.Event) (out []candidate, 
 func (h *Hub) ask(ctx context.Context, ev relay.Event, c candidate) (why gate.Reason, known bool, err error) {
 	f := c.facts(ev)
 	f.Visible = true
-	if why := gate.Decide(f); why != gate.Delivered || f.Direct {
+	if why := c.decide(ev, f); why != gate.Delivered || f.Direct {
 		return why, true, nil
 	}
 	sees, known, err := h.knownToSee(ctx, ev, c)
 	f.Visible = sees && known
-	return gate.Decide(f), known, err
+	return c.decide(ev, f), known, err
 }
 
 // decideFor is ask for an event that just came: it is Undecided where only the network's word is missing, and
@@ -253,6 +279,7 @@ func (c candidate) facts(ev relay.Event) gate.Facts {
 		AuthorListed: slices.Contains(c.instance.Principal.Allow, store.Person{
 			Platform: src.Platform, User: src.UserID,
 		}),
+		Approval:         gate.IsApproval(ev.Text),
 		AuthorIsBot:      ev.Traits.AuthorIsBot,
 		Addressed:        ev.Traits.Addressed,
 		RequireAddress:   policy.RequireAddress,

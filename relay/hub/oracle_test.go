@@ -18,8 +18,9 @@ func (w *world) verdicts(ev relay.Event) map[relay.InstanceID]string {
 	own := w.own(ev.Source, holder)
 	if whole := first(
 		reason{ev.Traits.Own, "own_message"}, reason{w.seen[mark{ev.Bot, ev.ID}], "duplicate"},
-		reason{strings.HasPrefix(ev.Text, "/link "), "control"}, reason{ev.Traits.OtherCommand, "other_command"},
-		reason{own == "" && holder == "", "no_binding"}, reason{true, ""}); whole != "" {
+		reason{strings.HasPrefix(ev.Text, "/link ") && ev.Prompt == nil, "control"}, reason{ev.Traits.OtherCommand, "other_command"},
+		reason{ev.Prompt != nil && w.asked[askedAs{ev.Chat(), ev.Prompt.PromptID}] == nil, "prompt_closed"},
+		reason{ev.Prompt == nil && own == "" && holder == "", "no_binding"}, reason{true, ""}); whole != "" {
 		return map[relay.InstanceID]string{"": whole}
 	}
 	return w.candidates(ev)
@@ -27,16 +28,36 @@ func (w *world) verdicts(ev relay.Event) map[relay.InstanceID]string {
 
 // candidates says what becomes of ev for those who could get it.
 func (w *world) candidates(ev relay.Event) map[relay.InstanceID]string {
+	if ev.Prompt != nil {
+		return w.pressed(ev)
+	}
 	src, out := ev.Source, make(map[relay.InstanceID]string)
 	holder := w.holder(src.Place())
 	own := w.own(src, holder)
 	if own != "" {
 		out[own] = w.verdict(ev, w.agents[own], true)
 	}
-	if holder != "" && !w.bound(holder, src.Platform, src.UserID) && (own == "" || ev.Prompt == nil) {
+	if holder != "" && !w.bound(holder, src.Platform, src.UserID) && (own == "" || !ev.Traits.Press) {
 		out[holder] = w.verdict(ev, w.agents[holder], false)
 	}
 	return out
+}
+
+// pressed: a press goes to whoever asked, from people bound to it, and but for approvals from whom it admits to the
+// chats that it holds and its people see.
+func (w *world) pressed(ev relay.Event) map[relay.InstanceID]string {
+	q := w.asked[askedAs{ev.Chat(), ev.Prompt.PromptID}]
+	if q == nil {
+		return nil
+	}
+	src, who := ev.Source, w.agents[q.by].principal
+	admitted := who.Policy == "any" || who.Policy == "allow-list" && slices.Contains(who.Allow, person(src.Platform, src.UserID))
+	seen := w.anyBond(q.by, src.Platform, func(b bond) bool { return w.views[look{ev.Bot, src.ChatID, b.user}] == sees })
+	guest := q.kind != "approval" && w.holder(src.Place()) == q.by && admitted && (src.ChatType == relay.ChatDM || seen)
+	return map[relay.InstanceID]string{q.by: first(
+		reason{q.answered || !time.Now().Before(q.until) || ev.Prompt.OptionID != "yes", "prompt_closed"},
+		reason{ev.Prompt.PromptMessageID != "" && ev.Prompt.PromptMessageID != q.message, "prompt_closed"},
+		reason{w.bound(q.by, src.Platform, src.UserID) || guest, "delivered"}, reason{true, "prompt_foreign"})}
 }
 
 func (w *world) verdict(ev relay.Event, a *agent, owner bool) string {
@@ -47,7 +68,8 @@ func (w *world) verdict(ev relay.Event, a *agent, owner bool) string {
 	admitted := who.Policy == "any" || who.Policy == "allow-list" && slices.Contains(who.Allow, person(src.Platform, src.UserID))
 	seen := w.anyBond(a.id, src.Platform, func(b bond) bool { return w.views[look{ev.Bot, src.ChatID, b.user}] == sees })
 	return first( // what costs a question to the network comes last
-		reason{!owner && !admitted, "not_principal"}, reason{dm || owner && !on.OwnerMustAddress, "delivered"},
+		reason{!owner && (!admitted || strings.HasPrefix(ev.Text, "/approve") || strings.HasPrefix(ev.Text, "/deny")), "not_principal"},
+		reason{dm || owner && !on.OwnerMustAddress, "delivered"},
 		reason{!owner && ev.Traits.AuthorIsBot && !on.AllowOtherBots, "other_bot"}, reason{!addressed, "not_addressed"},
 		reason{!owner && !seen, "not_visible"}, reason{true, "delivered"})
 }

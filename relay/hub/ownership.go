@@ -74,6 +74,13 @@ func (h *Hub) messageFacts(ctx context.Context, i relay.InstanceID, p platforms.
 // mayRename: the holder of a chat renames its threads, but for those granted to another by themselves, and so does
 // the instance that made the thread.
 func (h *Hub) mayRename(ctx context.Context, i relay.InstanceID, p platforms.Platform, f gate.ActFacts, a relay.ThreadRename) (bool, error) {
+	if !threadsAreChats(p) {
+		if f.HoldsGrant || f.DirectWithBound {
+			return true, nil
+		}
+		c, known, err := h.conversation(ctx, i, topicChat(p, a.Chat, a.Thread))
+		return known && c.Made, err
+	}
 	thread := cmp.Or(relay.ChatID(a.Thread), a.Chat)
 	if thread != a.Chat { // that the thread is one of the chat's is for the platform to see
 		if place, known := locate(ctx, p, relay.Place{Platform: p.Bot().Platform, Chat: thread}); known {
@@ -108,6 +115,26 @@ func (h *Hub) noteDone(ctx context.Context, i relay.InstanceID, p platforms.Plat
 	}
 }
 
+// threadsAreChats reports whether a thread of p's network is a chat of its own. Elsewhere it is a topic, whose number may
+// be that of a stranger's chat: a topic that was made is stored under the name that topicChat gives, which no chat has.
+func threadsAreChats(p platforms.Platform) bool {
+	_, ok := p.(platforms.Threader)
+	return ok
+}
+
+func topicChat(p platforms.Platform, chat relay.ChatID, topic relay.ThreadID) relay.Chat {
+	return relay.Chat{Bot: p.Bot(), ID: chat + "/" + relay.ChatID(topic)}
+}
+
+// madeTopic reports whether some instance made the topic that a names.
+func (h *Hub) madeTopic(ctx context.Context, p platforms.Platform, a relay.ThreadRename) (bool, error) {
+	if threadsAreChats(p) {
+		return false, nil // the network knows it
+	}
+	all, err := h.db.Conversations(ctx, store.ConversationFilter{Chat: topicChat(p, a.Chat, a.Thread)})
+	return slices.ContainsFunc(all, func(c store.Conversation) bool { return c.Made }), err
+}
+
 // noteThread lets the instance act on the thread it made, for the reason it may act on the thread's chat.
 func (h *Hub) noteThread(ctx context.Context, i relay.InstanceID, p platforms.Platform, a relay.ThreadCreate, res relay.Result) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordWithin)
@@ -118,8 +145,12 @@ func (h *Hub) noteThread(ctx context.Context, i relay.InstanceID, p platforms.Pl
 		if at.Scope == "" {
 			at, _ = locate(ctx, p, at)
 		}
+		thread := relay.ChatID(res.ThreadID)
+		if !threadsAreChats(p) {
+			thread = topicChat(p, cmp.Or(res.MovedTo, a.Chat), res.ThreadID).ID
+		}
 		err = h.db.Converse(ctx, store.Conversation{
-			Instance: i, Bot: p.Bot(), Chat: relay.ChatID(res.ThreadID), Scope: at.Scope, Parent: a.Chat, Type: relay.ChatThread,
+			Instance: i, Bot: p.Bot(), Chat: thread, Scope: at.Scope, Parent: a.Chat, Type: relay.ChatThread,
 			By: parent.By, ByGrant: parent.ByGrant, Made: true,
 		})
 	}

@@ -25,6 +25,7 @@ type scribe struct {
 	n       int
 	touched []relay.MessageID
 	renamed []relay.ThreadID
+	made    bool                     // the last rename was of a thread that the hub knows to be made here
 	authors map[relay.MessageID]bool // whether the bot wrote it; nil: the network does not tell
 	asked   int
 	partly  bool // the next send stands in part
@@ -60,8 +61,20 @@ func (s *scribe) CreateThread(_ context.Context, a relay.ThreadCreate) (relay.Re
 }
 
 func (s *scribe) RenameThread(_ context.Context, a relay.ThreadRename) (relay.Result, error) {
-	s.renamed = append(s.renamed, a.Thread)
+	s.renamed, s.made = append(s.renamed, a.Thread), a.Made
 	return relay.Result{ThreadID: a.Thread}, nil
+}
+
+// threading is a scribe on a network whose threads are chats.
+type threading struct{ *scribe }
+
+func (p threading) Thread(ctx context.Context, id relay.ThreadID) (relay.Place, bool, error) {
+	return threadOf(ctx, p.stage, id)
+}
+
+func threadOf(ctx context.Context, s *stage, id relay.ThreadID) (relay.Place, bool, error) {
+	at, err := s.Locate(ctx, relay.ChatID(id))
+	return at, true, err
 }
 
 // knowing is a scribe whose network tells the author of a message.
@@ -157,6 +170,7 @@ func (p *parlour) open() {
 		s := p.hub.newSeat(nil, session.Peer{Gateway: relay.GatewayID(i), Instance: i, Tenant: relay.TenantID(i)})
 		s.say(p.scribe.bot)
 		s.grow() // its age is not what this is about
+		s.fetches.Store(true)
 		if err := p.hub.enter(s); err != nil {
 			p.t.Fatal(err)
 		}
@@ -281,8 +295,37 @@ func TestWhoSentAMessageOutlivesARestart(t *testing.T) {
 	})
 }
 
+// TestTopics: a topic is no chat, and its number may be that of a stranger's.
+func TestTopics(t *testing.T) {
+	p := newParlour(t, false, false)
+	rename := relay.ThreadRename{Chat: "yard", Thread: "in yard", Name: "new", OnlyIfConnectorCreated: true}
+	p.may(rename)
+	if _, err := p.do("guest", relay.ThreadCreate{Chat: "yard", Name: "topic"}); err != nil {
+		t.Fatal(err)
+	}
+	p.may(relay.Send{Chat: "in yard", Content: "hello"}) // not guest, who made a topic of that number
+	p.may(rename, "guest")
+	if !p.scribe.made {
+		t.Error("the network is not told that the topic is ours")
+	}
+	rename.Thread = "another"
+	p.may(rename)
+	p.may(relay.ThreadRename{Chat: "hall", Thread: "in yard", Name: "new", OnlyIfConnectorCreated: true}, "home") // the holder's
+	if p.scribe.made {
+		t.Error("a topic of another chat counts as ours")
+	}
+	if err := p.db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	p.open()
+	if _, err := p.do("guest", relay.ThreadRename{Chat: "yard", Thread: "in yard", Name: "new", OnlyIfConnectorCreated: true}); err != nil || !p.scribe.made {
+		t.Errorf("after a restart: %v, ours: %t", err, p.scribe.made)
+	}
+}
+
 func TestThreads(t *testing.T) {
 	p := newParlour(t, false, false)
+	p.hub.bots[0] = threading{p.scribe}
 	p.may(relay.Send{Chat: "in yard", Content: "hello"})
 	p.may(relay.ThreadRename{Chat: "in yard", Thread: "in yard", Name: "new"})
 	if _, err := p.do("guest", relay.ThreadCreate{Chat: "yard", Name: "thread"}); err != nil {

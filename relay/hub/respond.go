@@ -75,22 +75,52 @@ func (h *Hub) through(
 	}})
 }
 
-// respond answers a send through a capability of the chat. done is false when the instance holds none that the
-// network still honours: then the send is an ordinary one.
-func (h *Hub) respond(ctx context.Context, i relay.InstanceID, p platforms.Platform, a relay.Send) (res relay.Result, done bool, err error) {
-	r, ok := p.(platforms.Responder)
-	if !ok {
+// answer is how an action is carried out through a capability; see platforms.Responder.
+type answer func(ctx context.Context, r platforms.Responder, c platforms.Capability, first bool) (relay.Result, error)
+
+// asAnswer is how a is carried out through a capability of p's, and the message it answers. ok is false for an action
+// that is no answer, or one that p cannot give so.
+func asAnswer(p platforms.Platform, a relay.Action) (do answer, replyTo relay.MessageID, ok bool) {
+	switch a := a.(type) {
+	case relay.Send:
+		return sendThrough(a), a.ReplyTo, true
+	case relay.SendMedia:
+		m, ok := p.(platforms.MediaResponder)
+		return func(ctx context.Context, _ platforms.Responder, c platforms.Capability, first bool) (relay.Result, error) {
+			return m.RespondMedia(ctx, c, a, first)
+		}, a.ReplyTo, ok
+	case relay.Prompt:
+		r, ok := p.(platforms.PromptResponder)
+		return func(ctx context.Context, _ platforms.Responder, c platforms.Capability, first bool) (relay.Result, error) {
+			return r.RespondPrompt(ctx, c, a, first)
+		}, a.ReplyTo, ok
+	}
+	return nil, "", false
+}
+
+func sendThrough(a relay.Send) answer {
+	return func(ctx context.Context, r platforms.Responder, c platforms.Capability, first bool) (relay.Result, error) {
+		return r.Respond(ctx, c, a, first)
+	}
+}
+
+// respond answers with a through a capability of the chat. done is false when the instance holds none that the network
+// still honours, or a is no answer: then a is an ordinary action.
+func (h *Hub) respond(ctx context.Context, i relay.InstanceID, p platforms.Platform, a relay.Action) (res relay.Result, done bool, err error) {
+	r, responds := p.(platforms.Responder)
+	do, replyTo, ok := asAnswer(p, a)
+	if !ok || !responds {
 		return res, false, nil
 	}
 	for {
-		c, ok, err := h.reply(ctx, i, relay.Chat{Bot: p.Bot(), ID: a.Chat}, a.ReplyTo)
+		c, ok, err := h.reply(ctx, i, relay.Chat{Bot: p.Bot(), ID: a.Target()}, replyTo)
 		if err != nil {
 			return res, true, internal(err)
 		}
 		if !ok {
 			return res, false, nil
 		}
-		res, err = h.wield(ctx, r, c, a, c.ID != string(a.ReplyTo))
+		res, err = h.wield(ctx, r, c, do, c.ID != string(replyTo))
 		switch {
 		case errors.Is(err, errAnswered): // by another one: there may be a next
 		case errors.Is(err, platforms.ErrCapabilityGone):
@@ -104,8 +134,8 @@ func (h *Hub) respond(ctx context.Context, i relay.InstanceID, p platforms.Platf
 // errAnswered: somebody else had the right to answer first.
 var errAnswered = errors.New("answered already")
 
-// wield answers through c. onlyFirst: if another answer was the first, the error is errAnswered.
-func (h *Hub) wield(ctx context.Context, r platforms.Responder, c capability.Record, a relay.Send, onlyFirst bool) (relay.Result, error) {
+// wield has do answer through c. onlyFirst: if another answer was the first, the error is errAnswered.
+func (h *Hub) wield(ctx context.Context, r platforms.Responder, c capability.Record, do answer, onlyFirst bool) (relay.Result, error) {
 	x := h.answerings.of(c)
 	select {
 	case x.underWay <- struct{}{}:
@@ -135,7 +165,7 @@ func (h *Hub) wield(ctx context.Context, r platforms.Responder, c capability.Rec
 	if onlyFirst && before == taken {
 		return relay.Result{}, errAnswered
 	}
-	res, err := r.Respond(ctx, opened, a, before == free && c.Placeholder)
+	res, err := do(ctx, r, opened, before == free && c.Placeholder)
 	return res, h.became(c, x, before, err)
 }
 
@@ -182,7 +212,7 @@ func (s *seat) followUp(ctx context.Context, a relay.FollowUp) (relay.Result, er
 		}
 		return s.carryOut(ctx, t)
 	}
-	res, err := h.wield(ctx, r, c, send, false)
+	res, err := h.wield(ctx, r, c, sendThrough(send), false)
 	h.noteDone(ctx, s.peer.Instance, p, a, c.Chat, res, err)
 	if errors.Is(err, platforms.ErrCapabilityGone) {
 		return relay.Result{}, errNoCapability

@@ -159,7 +159,7 @@ func TestAStopStaysInItsTenant(t *testing.T) {
 		}
 	})()
 	hall := relay.Source{ChatID: "hall", ChatType: relay.ChatGroup, UserID: "eve"}
-	said(t, h, "e1", hall, nil) // "kids" and "twin" get it, of two tenants
+	said(t, h, "e1", hall, false) // "kids" and "twin" get it, of two tenants
 	h.interruptFor(judgement{event: stopIn(hall), verdicts: []verdict{{Instance: "kids", Tenant: tenantOf(t, h, "kids"), Reason: "delivered"}}})
 	for _, p := range published {
 		if p[:4] != "kids" {

@@ -37,6 +37,8 @@ type seat struct {
 	pump    *delivery.Pump
 	newer   chan struct{} // closed once the gateway is known to be younger than those of June 2026
 	grown   atomic.Bool   // newer is closed, or just about to be
+	fetches atomic.Bool   // the gateway fetches files: it has shown that
+	old     atomic.Bool   // it has answered events, and never shown that
 
 	// revoked: the credential is dead. Actions that have not begun are declined.
 	revoked atomic.Bool
@@ -58,16 +60,15 @@ func (h *Hub) newSeat(conn *session.Conn, peer session.Peer) *seat {
 	o := h.opts.Session
 	o.OverLimit = func() { h.sockets.bar(peer.Gateway) }
 	s.session = session.New(conn, peer, s, o)
-	s.pump = h.lane(peer.Instance).NewPump(delivery.Outlet{Push: s.push, Fronts: s.fronts, Answers: s.session.Answers, Taken: s.taken})
+	s.pump = h.lane(peer.Instance).NewPump(delivery.Outlet{
+		Push: s.push, Settle: s.settle, Fronts: s.fronts, Answers: s.session.Answers, Taken: s.taken,
+	})
 	return s
 }
 
 // push queues one delivery; see delivery.Outlet.
 func (s *seat) push(ctx context.Context, e store.Entry, left func(written bool)) error {
-	switch {
-	case e.Event != nil: // from before schema 4 of the store
-		e.Frame, _ = wire.Pack(*e.Event)
-	case e.Forward != nil:
+	if e.Forward != nil {
 		e.Frame = e.Forward.Frame
 	}
 	err := s.session.Push(ctx, wire.Packed{Line: e.Frame, Buffer: e.Buffer}, left)
@@ -106,6 +107,8 @@ func (h *Hub) admit(ctx context.Context, conn *session.Conn, peer session.Peer) 
 	if g.Newer {
 		s.grow()
 	}
+	s.fetches.Store(g.Fetches)
+	s.old.Store(g.TooOld)
 	return s, nil
 }
 
@@ -317,7 +320,10 @@ func (s *seat) Ack(ctx context.Context, id relay.BufferID) (counted bool, err er
 
 // taken tells the network that the gateway has taken an event.
 func (s *seat) taken(ctx context.Context, of store.About) {
-	s.hub.settle(ctx, s.peer.Instance, of.Bot, of.ID)
+	s.given(relay.Chat{Bot: of.Bot, ID: of.Chat})
+	if !s.hub.acknowledged(of) {
+		s.hub.settle(ctx, s.peer.Instance, of.Bot, of.ID)
+	}
 }
 
 // GoingIdle flips the instance to buffered-only: pushing stops first, then the flip is stored.

@@ -30,6 +30,7 @@ type asked struct {
 	platforms.Roster
 	platforms.Editor
 	platforms.Deleter
+	platforms.Prompter
 }
 
 func (s *stage) Bot() relay.Bot                             { return s.bot }
@@ -40,6 +41,14 @@ func (s *stage) Send(_ context.Context, a relay.Send) (relay.Result, error) {
 	s.sent = append(s.sent, a.Chat)
 	return relay.Result{MessageID: relay.MessageID(fmt.Sprint("m", len(s.sent)))}, nil
 }
+
+// Prompt counts as something sent, and its message as one of those.
+func (s *stage) Prompt(_ context.Context, a relay.Prompt) (relay.Result, error) {
+	s.sent = append(s.sent, a.Chat)
+	return relay.Result{MessageID: relay.MessageID(fmt.Sprint("m", len(s.sent)))}, nil
+}
+
+func (s *stage) Unprompt(context.Context, relay.ChatID, relay.MessageID) error { return nil }
 
 func (s *stage) Edit(_ context.Context, a relay.Edit) (relay.Result, error) {
 	s.touched++

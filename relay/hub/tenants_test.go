@@ -53,12 +53,12 @@ func act(ctx context.Context, s *seat, r relay.Request) (relay.Result, error) {
 }
 
 // said hands in what a person says to the first bot of "tell", and returns the session key of it.
-func said(t *testing.T, h *Hub, id relay.EventID, src relay.Source, prompt *relay.PromptResponse) relay.SessionKey {
+func said(t *testing.T, h *Hub, id relay.EventID, src relay.Source, press bool) relay.SessionKey {
 	t.Helper()
 	src.Platform = tell
 	ev := relay.Event{
 		ID: id, MessageID: relay.MessageID(id), Bot: relay.Bot{Platform: tell, ID: "1"}, Type: relay.TypeText, Text: "hello",
-		Source: src, Traits: relay.Traits{Addressed: true}, Prompt: prompt,
+		Source: src, Traits: relay.Traits{Addressed: true, Press: press},
 	}
 	if err := (&inbox{hub: h, bot: ev.Bot}).Accept(t.Context(), platforms.Batch{Events: []relay.Event{ev}}); err != nil {
 		t.Fatal(err)
@@ -76,8 +76,8 @@ func TestAnInterruptStaysInItsTenant(t *testing.T) {
 		}
 	})()
 	// "kids" gets it because eve is bound to it, "twin" because it holds the hall: both run the key.
-	key := said(t, h, "e1", relay.Source{ChatID: "hall", ChatType: relay.ChatGroup, UserID: "eve"}, nil)
-	dm := said(t, h, "e2", relay.Source{ChatID: "@eve", ChatType: relay.ChatDM, UserID: "eve"}, nil)
+	key := said(t, h, "e1", relay.Source{ChatID: "hall", ChatType: relay.ChatGroup, UserID: "eve"}, false)
+	dm := said(t, h, "e2", relay.Source{ChatID: "@eve", ChatType: relay.ChatDM, UserID: "eve"}, false)
 	for _, tc := range []struct {
 		by   relay.InstanceID
 		key  relay.SessionKey
@@ -129,9 +129,23 @@ func TestARevokedGatewayActsNoMore(t *testing.T) {
 	}
 }
 
+// threadStage is a stage whose threads are chats.
+type threadStage struct{ *stage }
+
+func (s threadStage) Thread(ctx context.Context, id relay.ThreadID) (relay.Place, bool, error) {
+	return threadOf(ctx, s.stage, id)
+}
+
 // TestAThreadOfAnotherIsNotRenamed: by the chat it is in neither.
 func TestAThreadOfAnotherIsNotRenamed(t *testing.T) {
 	h, sessions := tenants(t)
+	for n, b := range h.bots {
+		s, ok := b.(*stage)
+		if !ok {
+			s = b.(asked).Platform.(*stage)
+		}
+		h.bots[n] = threadStage{s}
+	}
 	for _, s := range sessions {
 		s.say(relay.Bot{Platform: tell, ID: "1"})
 	}
@@ -155,21 +169,20 @@ func TestAThreadOfAnotherIsNotRenamed(t *testing.T) {
 	}
 }
 
-func TestAButtonPressGoesToTheClickersInstanceOnly(t *testing.T) {
+func TestAPressOnNoPromptGoesToTheClickersInstanceOnly(t *testing.T) {
 	h, _ := tenants(t)
-	press := &relay.PromptResponse{PromptID: "p", OptionID: "o"}
 	for _, tc := range []struct {
 		user  relay.UserID
-		press *relay.PromptResponse
+		press bool
 		want  []relay.InstanceID
 	}{
-		{"eve", nil, []relay.InstanceID{"kids", "twin"}},
-		{"eve", press, []relay.InstanceID{"kids"}},
-		{"zoe", press, []relay.InstanceID{"twin"}},
-		{"stranger", press, []relay.InstanceID{"twin"}}, // anybody may speak there, so anybody may press
+		{"eve", false, []relay.InstanceID{"kids", "twin"}},
+		{"eve", true, []relay.InstanceID{"kids"}},
+		{"zoe", true, []relay.InstanceID{"twin"}},
+		{"stranger", true, []relay.InstanceID{"twin"}}, // anybody may speak there, so anybody may press
 	} {
 		h.decisions = decisions{}
-		said(t, h, relay.EventID("e "+string(tc.user)+map[bool]string{true: " presses"}[tc.press != nil]),
+		said(t, h, relay.EventID("e "+string(tc.user)+map[bool]string{true: " presses"}[tc.press]),
 			relay.Source{ChatID: "hall", ChatType: relay.ChatGroup, UserID: tc.user}, tc.press)
 		var got []relay.InstanceID
 		for _, d := range h.Decisions() {
@@ -179,7 +192,7 @@ func TestAButtonPressGoesToTheClickersInstanceOnly(t *testing.T) {
 		}
 		slices.Sort(got)
 		if !slices.Equal(got, tc.want) {
-			t.Errorf("%s, press %t: delivered to %q, want %q", tc.user, tc.press != nil, got, tc.want)
+			t.Errorf("%s, press %t: delivered to %q, want %q", tc.user, tc.press, got, tc.want)
 		}
 	}
 }

@@ -118,11 +118,12 @@ func (h *Hub) judgeSome(ctx context.Context, p platforms.Platform, c relay.Chat)
 			unclear = err
 			break
 		}
-		v := store.Verdict{Number: u.Number, Instance: u.Instance, Delivery: u.Delivery, Frame: j.frame, Forward: j.forward, Whole: h.keepsFilesOf(j.event)}
+		v := store.Verdict{Number: u.Number, Instance: u.Instance, Delivery: u.Delivery, Frame: j.frame, Forward: j.forward, Whole: h.whole(j), Press: j.press}
 		if len(j.to) > 0 {
 			v.To = &j.to[0]
 		}
 		h.cameBefore(ctx, &j, u)
+		h.expect(j)
 		verdicts, judged = append(verdicts, v), append(judged, j)
 	}
 	if len(verdicts) == 0 {
@@ -130,6 +131,9 @@ func (h *Hub) judgeSome(ctx context.Context, p platforms.Platform, c relay.Chat)
 	}
 	out, err := h.db.Decide(ctx, c, verdicts)
 	if err != nil {
+		for _, j := range judged {
+			h.presses.forget(pressID{j.event.Bot, j.event.ID})
+		}
 		return true, err
 	}
 	h.noteLost(out)
@@ -137,6 +141,10 @@ func (h *Hub) judgeSome(ctx context.Context, p platforms.Platform, c relay.Chat)
 		if out.Items[n].Duplicate { // its chat has another id now, and another worker
 			continue
 		}
+		if out.Items[n].Late {
+			h.late(&j)
+		}
+		h.tell(j, h.presses.decided(pressID{j.event.Bot, j.event.ID}))
 		h.announce(j, out.Items[n].Buffers)
 	}
 	return true, unclear
@@ -159,7 +167,7 @@ func (h *Hub) cameBefore(ctx context.Context, j *judgement, u store.Undecided) {
 func (h *Hub) judgeUndecided(ctx context.Context, p platforms.Platform, u store.Undecided) (judgement, error) {
 	j, until := judgement{event: u.Delivery.About()}, time.Now().Add(visibleWithin)
 	for {
-		v := verdict{Instance: u.Instance, Reason: gate.NoBinding}
+		v := verdict{Instance: u.Instance, Reason: nobody(j.event)}
 		cs, err := h.candidates(ctx, j.event)
 		if err != nil {
 			return j, err
@@ -167,6 +175,7 @@ func (h *Hub) judgeUndecided(ctx context.Context, p platforms.Platform, u store.
 		if i := slices.IndexFunc(cs, func(c candidate) bool { return c.instance.ID == u.Instance }); i >= 0 {
 			c, known := cs[i], false
 			v.Tenant = c.instance.Tenant
+			j.event = c.completed(j.event)
 			if v.Reason, known, err = h.ask(ctx, j.event, c); err != nil {
 				return j, err
 			}
@@ -179,7 +188,9 @@ func (h *Hub) judgeUndecided(ctx context.Context, p platforms.Platform, u store.
 			if v.Reason == gate.Delivered {
 				fits := false
 				j.frame, fits = wire.Pack(j.event)
-				v.Reason = j.admit(c, fits)
+				if v.Reason, err = h.give(ctx, &j, c, fits); err != nil {
+					return j, err
+				}
 				j.pack(u.Delivery)
 			}
 		}

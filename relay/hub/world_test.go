@@ -29,6 +29,7 @@ type world struct {
 	talks  map[talkKey]talk
 	posts  []post // what agents sent, the newest last
 	seen   map[mark]bool
+	asked  map[askedAs]*question
 	rooms  map[relay.ChatID]room
 }
 
@@ -93,6 +94,19 @@ type (
 		by relay.InstanceID
 		at time.Time
 	}
+	askedAs struct {
+		in relay.Chat
+		id string
+	}
+	// question is a prompt that an agent posted.
+	question struct {
+		by       relay.InstanceID
+		kind     string
+		message  relay.MessageID
+		until    time.Time
+		answered bool
+		in       relay.EventID // the press that answered
+	}
 	mark struct {
 		bot   relay.Bot
 		event relay.EventID
@@ -122,7 +136,7 @@ func newWorld() *world {
 	all := []relay.Bot{one, two, other}
 	w := &world{
 		agents: make(map[relay.InstanceID]*agent), grants: make(map[relay.Place]relay.InstanceID), views: make(map[look]view), lost: make(map[relay.ChatID]bool),
-		talks: make(map[talkKey]talk), seen: make(map[mark]bool),
+		talks: make(map[talkKey]talk), seen: make(map[mark]bool), asked: make(map[askedAs]*question),
 		rooms: map[relay.ChatID]room{
 			"@ann": {kind: relay.ChatDM, whose: "ann"}, "@bob": {kind: relay.ChatDM, whose: "bob"},
 			"hall":       {kind: relay.ChatChannel},
@@ -221,6 +235,7 @@ func (w *world) strip(id relay.InstanceID) {
 	maps.DeleteFunc(w.grants, func(_ relay.Place, holder relay.InstanceID) bool { return holder == id })
 	maps.DeleteFunc(w.talks, func(k talkKey, _ talk) bool { return k.agent == id })
 	w.posts = slices.DeleteFunc(w.posts, func(p post) bool { return p.by == id })
+	maps.DeleteFunc(w.asked, func(_ askedAs, q *question) bool { return q.by == id })
 	a := w.agents[id]
 	a.live, a.principal, a.relevance, a.got = false, store.Principal{}, nil, nil
 }
@@ -240,6 +255,10 @@ func (w *world) heard(ev relay.Event, verdicts map[relay.InstanceID]string) {
 			t.by = ev.Source.UserID
 		}
 		w.talks[k] = t
+		if ev.Prompt != nil {
+			q := w.asked[askedAs{ev.Chat(), ev.Prompt.PromptID}]
+			q.answered, q.in = true, ev.ID
+		}
 		w.seen[mark{ev.Bot, ev.ID}] = true
 		a.got = append(a.got, entry{ev.ID, person(ev.Source.Platform, ev.Source.UserID)})
 		a.next++

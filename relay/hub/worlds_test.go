@@ -42,7 +42,7 @@ func TestRandomWorlds(t *testing.T) {
 	if underRace { // which looks for other faults, and takes its time
 		each, want = each/3, want/3
 	}
-	var worlds, delivered, acted, touched atomic.Int64
+	var worlds, delivered, acted, touched, pressed atomic.Int64
 	t.Run("histories", func(t *testing.T) {
 		for part := range parts {
 			t.Run(fmt.Sprint(part), func(t *testing.T) {
@@ -61,6 +61,7 @@ func TestRandomWorlds(t *testing.T) {
 						delivered.Add(int64(h.delivered))
 						acted.Add(int64(h.acted))
 						touched.Add(int64(h.touched))
+						pressed.Add(int64(h.pressed))
 					})
 					switch failed := failed.(type) {
 					case nil:
@@ -73,7 +74,7 @@ func TestRandomWorlds(t *testing.T) {
 			})
 		}
 	})
-	t.Logf("%d worlds, %d deliveries, %d actions and %d tries to change a message in them", worlds.Load(), delivered.Load(), acted.Load(), touched.Load())
+	t.Logf("%d worlds, %d deliveries, %d actions and %d tries to change a message in them; %d presses answered a prompt", worlds.Load(), delivered.Load(), acted.Load(), touched.Load(), pressed.Load())
 	if n := worlds.Load(); n < want {
 		t.Errorf("%d worlds, want at least %d", n, want)
 	}
@@ -100,10 +101,11 @@ type history struct {
 	past     []relay.Event                          // that may come again
 	waiting  []undecided                            // that the network has not been asked about yet
 	last     relay.Chat                             // where something was said
+	question relay.Chat                             // where something was asked
 	looked   bool                                   // what somebody sees there has just changed
 	events   int
 
-	delivered, acted, touched int
+	delivered, acted, touched, pressed int
 }
 
 // undecided is an event whose verdict for an instance is still to come.
@@ -130,7 +132,7 @@ func newHistory(t *testing.T, draw *rapid.T) *history {
 		if b.Platform == tell {
 			hosted = append(hosted, s)
 		} else {
-			hosted = append(hosted, asked{s, s, s, s})
+			hosted = append(hosted, asked{s, s, s, s, s})
 		}
 	}
 	h.desk = link.NewDesk(h.db, plainMAC{}, time.Now)

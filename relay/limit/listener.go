@@ -2,6 +2,7 @@ package limit
 
 import (
 	"context"
+	"io"
 	"net"
 	"net/netip"
 	"sync"
@@ -57,6 +58,9 @@ func (s *stranger) Close() error {
 	s.leave()
 	return s.Conn.Close()
 }
+
+// ReadFrom lets the kernel send a file, where it can.
+func (s *stranger) ReadFrom(r io.Reader) (int64, error) { return io.Copy(s.Conn, r) }
 
 type strangerKey struct{}
 

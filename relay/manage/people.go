@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -188,6 +189,8 @@ type SetRelevance struct {
 	Free             *[]relay.ChatID  `json:"freeResponseScopes,omitempty"`
 	AllowBots        *bool            `json:"allowOtherBots,omitempty"`
 	OwnerMustAddress *bool            `json:"ownerMustAddress,omitempty"`
+	// Context is one of relay's policies. Only the operator says it.
+	Context *relay.ContextPolicy `json:"context,omitempty"`
 }
 
 // spell says what p changes in the audit list.
@@ -204,6 +207,9 @@ func (p SetRelevance) spell() string {
 	if p.Free != nil {
 		out += fmt.Sprintf(" freeResponseScopes=%s", *p.Free)
 	}
+	if p.Context != nil {
+		out += fmt.Sprintf(" context=%s", *p.Context)
+	}
 	return out
 }
 
@@ -215,6 +221,8 @@ type Relevance struct {
 	Free             []relay.ChatID   `json:"freeResponseScopes"`
 	AllowBots        bool             `json:"allowOtherBots"`
 	OwnerMustAddress bool             `json:"ownerMustAddress"`
+	// Context says which messages bring along what was said before them.
+	Context relay.ContextPolicy `json:"context"`
 }
 
 // SetRelevance changes what is given and returns the policy as it then stands. With nothing
@@ -230,17 +238,21 @@ func (s *Service) SetRelevance(ctx context.Context, by audit.Actor, p SetRelevan
 			}
 		}
 	}
+	if c := p.Context; c != nil && !slices.Contains(contextPolicies, *c) {
+		return Relevance{}, unfit("context", "%q: want off, granted or all", *c)
+	}
 	i, err := s.served(ctx, p.Name)
 	if err != nil {
 		return Relevance{}, err
 	}
-	if p.RequireAddress != nil || p.Free != nil || p.AllowBots != nil || p.OwnerMustAddress != nil {
+	if p.RequireAddress != nil || p.Free != nil || p.AllowBots != nil || p.OwnerMustAddress != nil || p.Context != nil {
 		err = s.db.UpdateInstance(ctx, row(by, "policy", i, p.spell()), i.ID, func(stored *store.Instance) error {
 			r := relevance(*stored, p.Platform)
 			change(&r.RequireAddress, p.RequireAddress)
 			change(&r.FreeResponseScopes, p.Free)
 			change(&r.AllowOtherBots, p.AllowBots)
 			change(&r.OwnerMustAddress, p.OwnerMustAddress)
+			change(&r.Context, p.Context)
 			if stored.Relevance == nil {
 				stored.Relevance = make(map[relay.PlatformID]store.Relevance)
 			}
@@ -257,9 +269,12 @@ func shown(i store.Instance, p relay.PlatformID) Relevance {
 	return Relevance{
 		Instance: i.ID, Platform: p, RequireAddress: r.RequireAddress,
 		Free:      append([]relay.ChatID{}, r.FreeResponseScopes...),
-		AllowBots: r.AllowOtherBots, OwnerMustAddress: r.OwnerMustAddress,
+		AllowBots: r.AllowOtherBots, OwnerMustAddress: r.OwnerMustAddress, Context: cmp.Or(r.Context, relay.ContextGranted),
 	}
 }
+
+// contextPolicies are all of them.
+var contextPolicies = []relay.ContextPolicy{relay.ContextOff, relay.ContextGranted, relay.ContextAll}
 
 // relevance is the declared policy, or what holds without one: bots off, address required.
 func relevance(i store.Instance, p relay.PlatformID) store.Relevance {

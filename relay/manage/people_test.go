@@ -147,7 +147,7 @@ func TestRelevanceChangesOnlyWhatIsGiven(t *testing.T) {
 	w.enroll(t, "home")
 	no, yes := false, true
 	free := []relay.ChatID{"-100"}
-	want := manage.Relevance{Instance: "home", Platform: "pigeon", RequireAddress: true, Free: []relay.ChatID{}}
+	want := manage.Relevance{Instance: "home", Platform: "pigeon", RequireAddress: true, Free: []relay.ChatID{}, Context: relay.ContextGranted}
 	for _, step := range []struct {
 		name string
 		set  manage.SetRelevance
@@ -157,6 +157,7 @@ func TestRelevanceChangesOnlyWhatIsGiven(t *testing.T) {
 		{"address", manage.SetRelevance{RequireAddress: &no}, func() { want.RequireAddress = false }},
 		{"free", manage.SetRelevance{Free: &free}, func() { want.Free = free }},
 		{"bots and owner", manage.SetRelevance{AllowBots: &yes, OwnerMustAddress: &yes}, func() { want.AllowBots, want.OwnerMustAddress = true, true }},
+		{"context", manage.SetRelevance{Context: new(relay.ContextAll)}, func() { want.Context = relay.ContextAll }},
 		{"no free chats", manage.SetRelevance{Free: &[]relay.ChatID{}}, func() { want.Free = []relay.ChatID{} }},
 	} {
 		step.then()
@@ -171,6 +172,10 @@ func TestRelevanceChangesOnlyWhatIsGiven(t *testing.T) {
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("after %s (-want +got):\n%s", step.name, diff)
 		}
+	}
+	unfit := manage.SetRelevance{Name: "home", Platform: "pigeon", Context: new(relay.ContextPolicy("some"))}
+	if got, err := w.SetRelevance(t.Context(), system, unfit); err == nil {
+		t.Errorf("a policy that is none made %+v", got)
 	}
 	i, err := store.Only(w.db.Instances(t.Context(), "home"))
 	if err != nil || len(i.Relevance) != 1 {

@@ -45,7 +45,7 @@ func TestSelf(t *testing.T) {
 	}
 	policy := func(p string, bots bool) any {
 		return map[string]any{
-			"instanceId": "home", "platform": p, "requireAddress": true, "freeResponseScopes": []any{}, "allowOtherBots": bots, "ownerMustAddress": false,
+			"instanceId": "home", "platform": p, "requireAddress": true, "freeResponseScopes": []any{}, "allowOtherBots": bots, "ownerMustAddress": false, "context": "granted",
 		}
 	}
 	want := map[string]any{

@@ -44,8 +44,10 @@ const (
 // Options are the server's settings; the zero value means the defaults.
 type Options struct {
 	Log *slog.Logger // nil means discard
-	// TrustedProxies are the peers whose X-Forwarded-For counts.
+	// TrustedProxies are the peers whose X-Forwarded headers count.
 	TrustedProxies door.Proxies
+	// PublicURL is what gateways dial when a proxy stands in front; empty: nobody said.
+	PublicURL string
 	// Mounts are what is served besides the server's own.
 	Mounts []door.Mount
 	// TLS is nil when there is none.

@@ -52,7 +52,8 @@ func (s *Server) upgrade(ctx, hurry context.Context, w http.ResponseWriter, r *h
 	default:
 		p := session.Peer{
 			Gateway: peer.Gateway, Instance: peer.Instance, Tenant: peer.Tenant, SecretID: peer.SecretID, Addr: addr,
-			Stock: strings.Contains(r.UserAgent(), " websockets/"),
+			Stock:  strings.Contains(r.UserAgent(), " websockets/"),
+			Origin: origin(r, s.o.TrustedProxies, s.o.PublicURL),
 		}
 		if err := s.auth.Used(ctx, peer); err != nil {
 			s.o.Log.Warn("older secrets not retired; the next dial tries again", "gateway", peer.Gateway, "err", err)

@@ -42,6 +42,7 @@ func (s *Session) outbound(work context.Context, r relay.Request, size int, at t
 	case unknown && a.Reason != "":
 		s.result(r, relay.Result{}, relay.Invalid(a.Name, a.Reason))
 	case unknown:
+		s.h.Unknown(work)
 		s.result(r, relay.Result{}, relay.Unsupported(a.Name))
 	default:
 		s.acts.take(work, r, size, at)

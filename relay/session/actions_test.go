@@ -310,6 +310,25 @@ func TestTypingIsCoalesced(t *testing.T) {
 	})
 }
 
+func TestDraftsAreCoalesced(t *testing.T) {
+	p := newPlatform()
+	inBubble(t, &p.hub, Options{}, func(t *testing.T, r *rig) {
+		r.greet()
+		r.ask("1", say("hi"))
+		synctest.Wait()
+		r.ask("2", relay.Draft{Chat: "c", DraftID: 7, Content: "a"})
+		r.ask("3", relay.Draft{Chat: "c", DraftID: 8, Content: "a"}) // of another answer
+		r.ask("4", relay.Draft{Chat: "c", DraftID: 9, Final: true})  // which is no draft any more
+		r.nothing()
+		r.ask("5", relay.Draft{Chat: "c", DraftID: 7, Content: "a b"})
+		r.ask("6", relay.Draft{Chat: "c", DraftID: 9, Content: "late"})
+		r.succeeded("2", "")
+		for _, id := range []relay.RequestID{"1", "5", "3", "4", "6"} {
+			r.succeeded(id, relay.MessageID("m"+id))
+		}
+	})
+}
+
 func TestTooManyWait(t *testing.T) {
 	p := newPlatform()
 	inBubble(t, &p.hub, Options{}, func(t *testing.T, r *rig) {

@@ -35,6 +35,9 @@ type Handler interface {
 	// Interrupt is called by the reader. It must not block. reason is nil when none was given.
 	Interrupt(ctx context.Context, key relay.SessionKey, reason *string)
 
+	// Unknown is called by the reader for an action that nobody here has heard of. It may wait for a commit.
+	Unknown(ctx context.Context)
+
 	// Action is what r asks for. It is called by the reader, and must not wait for a platform.
 	Action(ctx context.Context, r relay.Request) Action
 }

@@ -30,6 +30,7 @@ type hub struct {
 	ignore    bool // acknowledgements do not count
 	goingIdle func(context.Context, *Session) error
 	interrupt func(relay.SessionKey, *string)
+	unknown   func()
 	line      func(relay.Request) relay.Chat
 	may       func(relay.Request) error
 	waitOpen  func(context.Context, relay.Request) error
@@ -68,6 +69,12 @@ func (h *hub) GoingIdle(ctx context.Context) error {
 		return h.goingIdle(ctx, h.s)
 	}
 	return nil
+}
+
+func (h *hub) Unknown(context.Context) {
+	if h.unknown != nil {
+		h.unknown()
+	}
 }
 
 func (h *hub) Interrupt(_ context.Context, key relay.SessionKey, reason *string) {

@@ -82,6 +82,8 @@ type Peer struct {
 	Addr     netip.Addr // where it dialled from; tells a copied credential from a reconnect
 	// Stock: its upgrade names Python's websockets library, with which the real gateways dial.
 	Stock bool
+	// Origin is what it dialled: scheme, host and port, without a path. It fetches files nowhere else.
+	Origin string
 }
 
 // Options are a session's settings. The zero value means the defaults.

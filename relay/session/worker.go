@@ -194,6 +194,9 @@ func replaces(newer, older relay.Action) bool {
 	case relay.Typing:
 		o, ok := older.(relay.Typing)
 		return ok && o.Chat == n.Chat && o.Meta.ThreadID == n.Meta.ThreadID
+	case relay.Draft:
+		o, ok := older.(relay.Draft)
+		return ok && !o.Final && o.DraftID == n.DraftID && o.Chat == n.Chat && o.Meta.ThreadID == n.Meta.ThreadID
 	}
 	return false
 }

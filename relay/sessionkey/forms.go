@@ -7,11 +7,18 @@ import (
 )
 
 // Forms are the keys that gateways may compute for an event from src, each once, the default first: one per
-// combination of settings that makes a difference.
+// combination of settings that makes a difference; those with src's profile, if it has one, are the last.
 func Forms(src relay.Source) (out []relay.SessionKey) {
-	for _, o := range []Options{{}, {SharedGroups: true}, {ThreadPerUser: true}} {
-		if k := Build(src, o); !slices.Contains(out, k) {
-			out = append(out, k)
+	profiles := []string{"", src.Profile}
+	if src.Profile == "" {
+		profiles = profiles[:1]
+	}
+	for _, profile := range profiles {
+		for _, o := range []Options{{}, {SharedGroups: true}, {ThreadPerUser: true}} {
+			o.Profile = profile
+			if k := Build(src, o); !slices.Contains(out, k) {
+				out = append(out, k)
+			}
 		}
 	}
 	return out

@@ -40,6 +40,12 @@ func Pack(d relay.Delivery) (line []byte, fits bool) {
 	return line, len(line)+idSpace < MaxFrame
 }
 
+// Fits reports whether the event fits a frame under any id, with all of its context.
+func Fits(ev relay.Event) bool {
+	line, err := Encode(Inbound{Event: ev})
+	return err == nil && len(line)+idSpace < MaxFrame
+}
+
 // packWithout is the frame of an event without the oldest of its context; whole when it is too large without any.
 func packWithout(ev relay.Event, whole []byte) ([]byte, error) {
 	context := ev.Context

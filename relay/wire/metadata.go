@@ -2,6 +2,9 @@ package wire
 
 import (
 	"cmp"
+	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/hermes-connector/hermes-connector/relay"
 )
@@ -17,7 +20,20 @@ func decodeMetadata(o object) relay.Metadata {
 		DMTopicReplyFallback: o.hint("telegram_dm_topic_reply_fallback"),
 		DMTopicID:            relay.ThreadID(o.id("direct_messages_topic_id")),
 		TelegramReplyTo:      relay.MessageID(o.id("telegram_reply_to_message_id")),
+		Profile:              profile(o),
 	}
+}
+
+// maxProfile is how long the name of a profile may be, in bytes.
+const maxProfile = 64
+
+// profile is the name of the profile that acts, if it is one.
+func profile(o object) string {
+	name, ok := shortOf(o["profile"], maxProfile)
+	if !ok || strings.ContainsFunc(name, func(r rune) bool { return r == utf8.RuneError || !unicode.IsPrint(r) }) {
+		return ""
+	}
+	return name
 }
 
 // members is a JSON object in the making, for what only a gateway writes.
@@ -43,5 +59,6 @@ func encodeMetadata(meta relay.Metadata) members {
 	set(m, "telegram_dm_topic_reply_fallback", meta.DMTopicReplyFallback)
 	set(m, "direct_messages_topic_id", meta.DMTopicID)
 	set(m, "telegram_reply_to_message_id", meta.TelegramReplyTo)
+	set(m, "profile", meta.Profile)
 	return m
 }

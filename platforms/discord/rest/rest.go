@@ -17,7 +17,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -76,7 +75,7 @@ func (c *Client) CloseIdle() {
 func (c *Client) Scrub(text string) string { return c.calls.Scrub(text) }
 
 // Do carries out one request and decodes the answer into out, unless out is nil. body becomes JSON,
-// unless it is nil. It takes at most call.Timeout.
+// unless it is nil or a call.Form. It takes at most call.Timeout.
 func (c *Client) Do(ctx context.Context, method, endpoint string, body, out any) error {
 	ctx, cancel := context.WithTimeout(ctx, call.Timeout)
 	defer cancel()
@@ -125,7 +124,11 @@ func (c *Client) roundTrip(ctx context.Context, via *call.Client, method, path s
 	c.limiter.seen(ctx, route, a.Header, a.Status)
 	switch {
 	case a.Status >= 300:
-		return refused(route, a, func(s string) string { return via.Scrub(s, hidden...) })
+		f := refused(route, a, func(s string) string { return via.Scrub(s, hidden...) })
+		if a.Sent == call.Never && f.Sent == call.Maybe {
+			f.Sent = call.Never // it gave up before the form was whole
+		}
+		return f
 	case fault != nil:
 		return fault
 	case out == nil:
@@ -138,24 +141,35 @@ func (c *Client) roundTrip(ctx context.Context, via *call.Client, method, path s
 }
 
 func (c *Client) request(ctx context.Context, method, path string, body any) (*http.Request, error) {
-	var content io.Reader
-	if body != nil {
-		raw, err := json.Marshal(body)
-		if err != nil {
-			return nil, fmt.Errorf("request body: %w", err)
-		}
-		content = bytes.NewReader(raw)
-	}
-	req, err := http.NewRequestWithContext(ctx, method, c.Base+path, content)
+	req, err := withBody(ctx, method, c.Base+path, body)
 	if err != nil {
 		return nil, fmt.Errorf("request: %w", err)
 	}
 	req.Header.Set("Authorization", "Bot "+c.Token.RevealString())
 	req.Header.Set("User-Agent", UserAgent)
-	if body != nil {
+	return req, nil
+}
+
+func withBody(ctx context.Context, method, url string, body any) (*http.Request, error) {
+	if body == nil {
+		return http.NewRequestWithContext(ctx, method, url, nil)
+	}
+	if form, ok := body.(call.Form); ok {
+		req, err := form.Request(ctx, url)
+		if err == nil {
+			req.Method = method
+		}
+		return req, err
+	}
+	raw, err := json.Marshal(body)
+	if err != nil {
+		return nil, fmt.Errorf("body: %w", err)
+	}
+	req, err := http.NewRequestWithContext(ctx, method, url, bytes.NewReader(raw))
+	if err == nil {
 		req.Header.Set("Content-Type", "application/json")
 	}
-	return req, nil
+	return req, err
 }
 
 // Places are where in a request's body Discord found fault: keys of an object, or indexes of a list. They

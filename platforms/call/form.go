@@ -1,0 +1,135 @@
+package call
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+)
+
+// Form is a body of multipart/form-data: fields, then one file, which is read from where it lies while it is sent. Its
+// length is known before. The standard library's writer would want the whole of it in memory, or a goroutine.
+type Form struct {
+	Fields []Field // in this order
+	File   FormFile
+}
+
+// Field is one field of a form.
+type Field struct {
+	Name  string
+	Type  string // of its content, like "application/json"; empty: not said
+	Value string
+}
+
+// FormFile is the file of a form.
+type FormFile struct {
+	Field   string // the field's name
+	Name    string // the file's; what a header could not carry is replaced
+	Type    string // of its content; empty: not said
+	Content io.ReaderAt
+	Size    int64 // in bytes
+}
+
+// Request is a POST of f. Each of its bodies reads the file anew, in pieces of at most 64 KiB. Client.Do lets nothing
+// read it any more once it has returned, and knows whether the body's last byte was taken.
+func (f Form) Request(ctx context.Context, url string) (*http.Request, error) {
+	var mark [16]byte
+	_, _ = rand.Read(mark[:]) // never fails
+	boundary := hex.EncodeToString(mark[:])
+	head := new(strings.Builder)
+	part := func(name, more, kind string) {
+		head.WriteString("--" + boundary + "\r\nContent-Disposition: form-data; name=\"" + name + "\"" + more + "\r\n")
+		if kind != "" {
+			head.WriteString("Content-Type: " + kind + "\r\n")
+		}
+		head.WriteString("\r\n")
+	}
+	for _, field := range f.Fields {
+		part(field.Name, "", field.Type)
+		head.WriteString(field.Value + "\r\n")
+	}
+	part(f.File.Field, `; filename="`+headerSafe.Replace(f.File.Name)+`"`, f.File.Type)
+	tail := "\r\n--" + boundary + "--\r\n"
+
+	up := &upload{form: f, head: head.String(), tail: tail}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, nil)
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Content-Type", "multipart/form-data; boundary="+boundary)
+	req.ContentLength = int64(len(up.head)) + f.File.Size + int64(len(tail))
+	req.Body = up.body()
+	// The transport asks for another one only while nothing was written.
+	req.GetBody = func() (io.ReadCloser, error) { return up.body(), nil }
+	return req, nil
+}
+
+// headerSafe takes out of a file's name what servers read differently: some know no escapes.
+var headerSafe = strings.NewReplacer(`"`, "'", `\`, "_", "\r", "_", "\n", "_", "\x00", "_")
+
+// upload is what all bodies of one request share.
+type upload struct {
+	// Set once.
+	form       Form
+	head, tail string
+
+	mu    sync.Mutex // guards the fields below; held while the file is read
+	over  bool       // nothing reads any more
+	whole bool       // the last byte was taken
+}
+
+func (u *upload) body() *formBody {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.whole = false
+	file := io.NewSectionReader(u.form.File.Content, 0, u.form.File.Size)
+	size := int64(len(u.head)) + u.form.File.Size + int64(len(u.tail))
+	return &formBody{upload: u, left: size, from: io.MultiReader(strings.NewReader(u.head), file, strings.NewReader(u.tail))}
+}
+
+// end stops all reading, and reports whether the last byte was taken before.
+func (u *upload) end() bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.over = true
+	return u.whole
+}
+
+// formBody is one body of an upload.
+type formBody struct {
+	*upload
+	from io.Reader
+	left int64 // bytes
+}
+
+const formPiece = 64 << 10
+
+// What a body says of itself. A file's own errors may name its path.
+var (
+	errFormOver = errors.New("the form is sent no more")
+	errFormFile = errors.New("the file cannot be read")
+)
+
+func (b *formBody) Read(to []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch {
+	case b.left == 0: // also when it is over: the transport looks for more behind the last byte
+		return 0, io.EOF
+	case b.over:
+		return 0, errFormOver
+	}
+	n, err := b.from.Read(to[:min(len(to), formPiece)])
+	b.left -= int64(n)
+	b.whole = b.left == 0
+	if err != nil && !b.whole { // an early end too
+		return n, errFormFile
+	}
+	return n, nil
+}
+
+func (b *formBody) Close() error { return nil }

@@ -1,0 +1,99 @@
+package discord
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/bwmarrin/discordgo"
+
+	"github.com/hermes-connector/hermes-connector/platforms/discord/guilds"
+	"github.com/hermes-connector/hermes-connector/platforms/discord/rest"
+	"github.com/hermes-connector/hermes-connector/relay"
+)
+
+// historyPage is how many messages are read for one event's context.
+const historyPage = 50
+
+// History implements platforms.Historian with one request. A thread is a channel of its own. The page begins with the
+// event's own message: where the bot may not read the history Discord answers with an empty one, not with an error.
+func (p *Platform) History(ctx context.Context, ev relay.Event, n int) ([]relay.ContextLine, bool, error) {
+	chat := string(ev.Source.ChatID)
+	event, err := guilds.ParseID(string(ev.MessageID))
+	if err != nil || !rest.IsID(chat) {
+		return nil, false, errUnknownMessage
+	}
+	var page []messageData
+	endpoint := discordgo.EndpointChannelMessages(chat) + "?limit=" + strconv.Itoa(historyPage) + "&before=" + (event + 1).String()
+	if err := p.rest.Do(ctx, http.MethodGet, endpoint, nil, &page); err != nil {
+		return nil, false, fmt.Errorf("messages before an event: %w", err)
+	}
+	if len(page) == 0 {
+		return nil, false, nil
+	}
+	began := len(page) < historyPage
+	page = slices.DeleteFunc(page, func(m messageData) bool { return m.ID >= event })
+	slices.SortFunc(page, func(a, b messageData) int { return cmp.Compare(b.ID, a.ID) }) // newest first
+	lines, whole := normaliser{bot: p.bot, me: p.Me()}.history(page, n)
+	return lines, whole || began, nil
+}
+
+// history are at most n lines of what people said on a page, which has the newest first, behind the bot's own last
+// message, the oldest first. whole: there are no more, or they are n.
+func (n normaliser) history(page []messageData, most int) (lines []relay.ContextLine, whole bool) {
+	defer func() { slices.Reverse(lines) }()
+	for i := range page {
+		m := &page[i]
+		if ok, err := n.written(m); err != nil || !ok {
+			continue
+		}
+		if m.Author.ID == n.me || len(lines) >= most {
+			return lines, true
+		}
+		if text := remark(m); text != "" {
+			lines = append(lines, relay.ContextLine{
+				UserID: relay.UserID(m.Author.ID.String()), UserName: author{user: *m.Author, nick: m.Member.Nick}.name(), Text: text,
+			})
+		}
+	}
+	return lines, len(lines) >= most
+}
+
+// remark is what m says, with a word for each file.
+func remark(m *messageData) string {
+	var words []string
+	if text := strings.TrimSpace(m.text()); text != "" {
+		words = append(words, text)
+	}
+	voice := m.Flags&int64(discordgo.MessageFlagsIsVoiceMessage) != 0
+	all := slices.Clone(m.Attachments)
+	for _, s := range m.Snapshots {
+		all = append(all, s.Message.Attachments...)
+	}
+	for i := range all {
+		words = append(words, word(&all[i], voice))
+	}
+	return strings.Join(append(words, describe(m)...), "\n")
+}
+
+// word is what a line says of a file.
+func word(a *attachmentData, voice bool) string {
+	switch kindOf(a, voice) {
+	case relay.TypePhoto:
+		return "[Photo]"
+	case relay.TypeVideo:
+		return "[Video]"
+	case relay.TypeVoice:
+		return "[Voice message]"
+	case relay.TypeAudio:
+		return "[Audio]"
+	}
+	if a.Filename == "" {
+		return "[File]"
+	}
+	return "[File: " + a.Filename + "]"
+}

@@ -1,0 +1,285 @@
+package discord
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/bwmarrin/discordgo"
+
+	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/platforms/call"
+	"github.com/hermes-connector/hermes-connector/platforms/discord/guilds"
+	"github.com/hermes-connector/hermes-connector/platforms/pace"
+	"github.com/hermes-connector/hermes-connector/platforms/turn"
+	"github.com/hermes-connector/hermes-connector/relay"
+)
+
+// errCodeTooLarge is Discord's for a request with a file over the limit, which depends on the server's boosts.
+const errCodeTooLarge = 40005
+
+// SendMedia implements platforms.MediaSender: Discord shows a file by its name's extension, so all but a voice message
+// are attachments. A caption of one part stands with the file, a longer one follows. In a forum the file makes a post.
+func (p *Platform) SendMedia(ctx context.Context, a relay.SendMedia) (relay.Result, error) {
+	x, err := p.parcel(a)
+	if err != nil {
+		return relay.Result{}, err
+	}
+	if ch, ok := p.forum(ctx, a.Chat); ok {
+		return p.postFile(ctx, x, ch)
+	}
+	return ofFile(p.turns.Post(ctx, a.Chat, x))
+}
+
+// forum is the chat if it is known, or can be looked up soon, to hold posts and no messages.
+func (p *Platform) forum(ctx context.Context, chat relay.ChatID) (guilds.Channel, bool) {
+	id, err := guilds.ParseID(string(chat))
+	if err != nil {
+		return guilds.Channel{}, false
+	}
+	ctx, cancel := context.WithTimeout(ctx, guilds.AskWithin)
+	defer cancel()
+	ch, err := p.Guilds.Channel(ctx, id)
+	return ch, err == nil && ch.HoldsPosts()
+}
+
+// RespondMedia implements platforms.MediaResponder. The file of a first answer comes into the placeholder's place.
+func (p *Platform) RespondMedia(ctx context.Context, c platforms.Capability, a relay.SendMedia, first bool) (relay.Result, error) {
+	x, err := p.parcel(a)
+	if err != nil {
+		return relay.Result{}, err
+	}
+	if err := p.answerable(ctx, c); err != nil { // before the chat's turn, as for a text
+		return relay.Result{}, err
+	}
+	x.hook = &hookLetter{letter: *x.caption, c: c, first: first}
+	x.caption, x.reply = &x.hook.letter, nil
+	x.voice = x.voice && !first // no message becomes a voice message
+	return ofFile(p.turns.Post(ctx, a.Chat, x))
+}
+
+// ofFile is a parcel's result: it names the file's message, which is the first.
+func ofFile(res relay.Result, err error) (relay.Result, error) {
+	if len(res.MessageIDs) > 0 {
+		res.MessageID = res.MessageIDs[0]
+	}
+	return res, err
+}
+
+// parcel is a file that is being sent, and its caption. It is a turn.Text.
+type parcel struct {
+	p       *Platform
+	file    relay.File
+	voice   bool
+	reply   *discordgo.MessageReference // of the file
+	caption *letter
+	hook    *hookLetter // not nil: it goes through a web hook, and so does the caption, which is the hook's letter
+	posted  bool        // the file was sent
+}
+
+func (p *Platform) parcel(a relay.SendMedia) (*parcel, error) {
+	if a.File.Content == nil {
+		return nil, errInvalidForm
+	}
+	x := &parcel{p: p, file: a.File, reply: referTo(a.ReplyTo), caption: &letter{p: p}}
+	x.file.Name = cmp.Or(x.file.Name, "file"+x.file.Ext)
+	x.voice = a.Kind == "voice" && a.File.Format == relay.FormatOpus && a.File.Duration > 0
+	if strings.TrimSpace(a.Caption) != "" {
+		l, err := p.letter(a.Caption)
+		if err != nil && !errors.Is(err, errEmpty) { // of a caption that shows nothing the file is left
+			return nil, err
+		}
+		if err == nil {
+			x.caption = l
+		}
+	}
+	return x, nil
+}
+
+// Left implements turn.Text.
+func (x *parcel) Left() int {
+	if x.posted {
+		return x.caption.Left()
+	}
+	return 1 + x.caption.Left()
+}
+
+// Skip implements turn.Text.
+func (x *parcel) Skip(err error) bool { return x.posted && x.caption.Skip(err) }
+
+// Send implements turn.Text: the file comes first.
+func (x *parcel) Send(ctx context.Context, t *turn.Turn) (relay.MessageID, error) {
+	switch {
+	case !x.posted:
+		return x.sendFile(ctx, t)
+	case x.hook != nil:
+		return x.hook.Send(ctx, t)
+	}
+	return x.caption.Send(ctx, t)
+}
+
+func (x *parcel) sendFile(ctx context.Context, t *turn.Turn) (relay.MessageID, error) {
+	for {
+		var m posted
+		with, err := x.attempt(ctx, t, &m)
+		switch {
+		case err == nil:
+			x.sent(with)
+			return relay.MessageID(m.ID), nil
+		case tooLarge(err):
+			return "", &relay.ActionError{Outcome: relay.NotSent, Public: "Request entity too large", Err: err}
+		case x.reply != nil && refusedWith(err, discordgo.ErrCodeCannotReplyWithoutPermissionToReadMessageHistory):
+			x.reply = nil
+		case x.voice && refusedForm(err): // not here, or not by this bot
+			x.voice = false
+		case x.reply != nil && refusedWith(err, discordgo.ErrCodeInvalidFormBody):
+			x.reply = nil // nobody can reply to the target
+		case x.hook != nil && x.hook.first && refusedWith(err, discordgo.ErrCodeUnknownMessage): // somebody has removed it
+			x.hook.first = false
+		default:
+			return "", err
+		}
+	}
+}
+
+// attempt posts the file once, and reports whether the caption was with it.
+func (x *parcel) attempt(ctx context.Context, t *turn.Turn, m *posted) (with bool, err error) {
+	body := x.message()
+	with = body.Content != ""
+	if x.hook == nil {
+		body.Reference, body.Nonce, body.EnforceNonce = x.reply, newNonce(), true
+		return with, x.p.call(ctx, t, request{
+			method: http.MethodPost, endpoint: discordgo.EndpointChannelMessages(string(t.Chat)), again: true, body: x.form(body),
+		}, m)
+	}
+	r := request{method: http.MethodPost, endpoint: x.p.hook(x.hook.c), body: x.form(body)}
+	if x.hook.first {
+		r.method, r.endpoint, r.again = http.MethodPatch, x.p.original(x.hook.c), true
+	}
+	return with, x.p.wield(ctx, t, x.hook.c, r, m)
+}
+
+// sent goes on to what is behind the file; with: its caption is not.
+func (x *parcel) sent(with bool) {
+	x.posted = true
+	if with {
+		x.caption.parts = nil
+	}
+	if x.hook != nil {
+		x.hook.first, x.hook.begun = false, true
+	}
+}
+
+// fileMessage is a message with a file.
+type fileMessage struct {
+	message
+	Content     string     `json:"content,omitempty"` // in the place of the message's: a voice message may have none
+	Attachments []sentFile `json:"attachments"`
+}
+
+// sentFile describes the file of a request.
+type sentFile struct {
+	ID       int     `json:"id"`
+	Filename string  `json:"filename"`
+	Duration float64 `json:"duration_secs,omitempty"`
+	Waveform []byte  `json:"waveform,omitempty"`
+}
+
+// message is the file's message, with the caption if that fits and may stand there.
+func (x *parcel) message() fileMessage {
+	file := sentFile{Filename: x.file.Name}
+	m := fileMessage{message: message{Mentions: x.p.mentions()}}
+	switch {
+	case x.voice:
+		m.Flags = discordgo.MessageFlagsIsVoiceMessage
+		file.Duration, file.Waveform = x.file.Duration.Seconds(), flatWave(x.file.Duration)
+	case len(x.caption.parts) == 1:
+		m.Content = x.caption.parts[0]
+	}
+	m.Attachments = []sentFile{file}
+	return m
+}
+
+// flatWave is what is shown of a voice message's loudness: of each tenth of a second the same, of at most 256 points.
+func flatWave(d time.Duration) []byte {
+	return bytes.Repeat([]byte{64}, int(min(max(d/(100*time.Millisecond), 1), 256)))
+}
+
+// form is a request's body: what is said, and the file.
+func (x *parcel) form(said any) call.Form {
+	raw, _ := json.Marshal(said) // of strings and numbers: cannot fail
+	return call.Form{
+		Fields: []call.Field{{Name: "payload_json", Type: "application/json", Value: string(raw)}},
+		File:   call.FormFile{Field: "files[0]", Name: x.file.Name, Type: x.file.Mime, Content: x.file.Content, Size: x.file.Size},
+	}
+}
+
+// tooLarge reports whether Discord refused a request for its size.
+func tooLarge(err error) bool {
+	return refusedWith(err, errCodeTooLarge) || answered(err, http.StatusRequestEntityTooLarge)
+}
+
+// refusedForm reports whether Discord refused what was asked for, and not the bot, the chat, or anything at this time.
+func refusedForm(err error) bool {
+	return answered(err, http.StatusBadRequest) || answered(err, http.StatusForbidden)
+}
+
+// postFile makes a post of the forum ch with the file, and the caption inside. There is no nonce for a post: after an
+// attempt with an unknown outcome Discord is asked for it. A post begins with no voice message.
+func (p *Platform) postFile(ctx context.Context, x *parcel, ch guilds.Channel) (relay.Result, error) {
+	chat := relay.ChatID(ch.ID.String())
+	t, err := p.turns.Enter(ctx, chat, pace.Message)
+	if err != nil {
+		return relay.Result{}, err
+	}
+	defer t.Leave()
+	x.voice = false
+	first := x.message()
+	name := cmp.Or(threadName(x.title()), "file")
+	r := request{method: http.MethodPost, endpoint: discordgo.EndpointChannelThreads(string(chat)), body: x.form(struct {
+		Name    string      `json:"name"`
+		Message fileMessage `json:"message"`
+	}{name, first})}
+	id, err := p.create(ctx, t, r, guilds.ChannelData{Channel: ch}, name)
+	switch {
+	case tooLarge(err):
+		return relay.Result{}, &relay.ActionError{Outcome: relay.NotSent, Public: "Request entity too large", Err: err}
+	case err != nil:
+		return relay.Result{}, explained(err)
+	}
+	p.rememberThread(id, name)
+	x.sent(first.Content != "")
+	res := relay.Result{MessageID: relay.MessageID(id), ThreadID: relay.ThreadID(id)}
+	if x.Left() == 0 {
+		return res, nil
+	}
+	inside, err := p.turns.Enter(ctx, relay.ChatID(id), pace.Message)
+	if err != nil {
+		return relay.Result{}, &relay.ActionError{
+			Outcome: relay.MaybeSent, MessageIDs: []relay.MessageID{res.MessageID}, Err: err,
+			Public: fmt.Sprintf("timed out: only the first 1 of %d parts are delivered for certain", 1+x.Left()),
+		}
+	}
+	defer inside.Leave()
+	all, err := ofFile(inside.Post(ctx, x, res.MessageID))
+	all.ThreadID = res.ThreadID
+	return all, err
+}
+
+// title is what a post with the file is called: the caption's first line, else the file's name.
+func (x *parcel) title() string {
+	for _, part := range x.caption.parts {
+		for line := range strings.Lines(part) {
+			if line = strings.Trim(line, "#*_>`~- \t\r\n"); line != "" {
+				return line
+			}
+		}
+	}
+	return x.file.Name
+}

@@ -1,0 +1,142 @@
+package discord
+
+import (
+	"context"
+	"net/http"
+	"strings"
+
+	"github.com/bwmarrin/discordgo"
+	"github.com/rivo/uniseg"
+
+	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/platforms/discord/rest"
+	"github.com/hermes-connector/hermes-connector/platforms/pace"
+	"github.com/hermes-connector/hermes-connector/relay"
+)
+
+const (
+	// maxButtons is how many buttons Discord takes on one message, and maxInRow how many of them stand in a row.
+	maxButtons = 25
+	maxInRow   = 5
+	// maxLabel is how many code points it takes on a button.
+	maxLabel = 80
+)
+
+var (
+	_ platforms.Prompter        = (*Platform)(nil)
+	_ platforms.PromptResponder = (*Platform)(nil)
+)
+
+// buttonRow is a row of buttons. The library's types marshal themselves, with members that we never set.
+type buttonRow struct {
+	Type    discordgo.ComponentType `json:"type"`
+	Buttons []button                `json:"components"`
+}
+
+type button struct {
+	Type     discordgo.ComponentType `json:"type"`
+	Style    discordgo.ButtonStyle   `json:"style"`
+	Label    string                  `json:"label"`
+	CustomID string                  `json:"custom_id"`
+}
+
+// Prompt implements platforms.Prompter. It is a Send whose last part has the buttons.
+func (p *Platform) Prompt(ctx context.Context, a relay.Prompt) (relay.Result, error) {
+	l, err := p.question(a)
+	if err != nil {
+		return relay.Result{}, err
+	}
+	l.reply = referTo(a.ReplyTo)
+	return p.turns.Post(ctx, a.Chat, l)
+}
+
+// RespondPrompt implements platforms.PromptResponder, as Respond does.
+func (p *Platform) RespondPrompt(ctx context.Context, c platforms.Capability, a relay.Prompt, first bool) (relay.Result, error) {
+	l, err := p.question(a)
+	if err != nil {
+		return relay.Result{}, err
+	}
+	return p.respond(ctx, c, a.Chat, l, first)
+}
+
+// question is a prompt as a letter.
+func (p *Platform) question(a relay.Prompt) (*letter, error) {
+	if err := a.Misfit(maxButtons); err != nil {
+		return nil, err
+	}
+	l, err := p.letter(a.Content)
+	if err != nil {
+		return nil, err
+	}
+	l.buttons = buttonsOf(a)
+	return l, nil
+}
+
+// buttonsOf are the rows of a prompt's buttons.
+func buttonsOf(a relay.Prompt) (rows []buttonRow) {
+	for n, o := range a.Options {
+		if n%maxInRow == 0 {
+			rows = append(rows, buttonRow{Type: discordgo.ActionsRowComponent})
+		}
+		last := &rows[len(rows)-1]
+		last.Buttons = append(last.Buttons, button{
+			Type: discordgo.ButtonComponent, Style: styleOf(o.Style), Label: labelFor(o), CustomID: relay.PromptData(a.PromptID, o.ID),
+		})
+	}
+	return rows
+}
+
+func styleOf(style string) discordgo.ButtonStyle {
+	switch style {
+	case "primary":
+		return discordgo.PrimaryButton
+	case "success":
+		return discordgo.SuccessButton
+	case "danger":
+		return discordgo.DangerButton
+	}
+	return discordgo.SecondaryButton
+}
+
+// labelFor is an option's label on one line, with an ellipsis where it is too long. No character is cut in two, as
+// people see them. Discord takes no empty one.
+func labelFor(o relay.PromptOption) string {
+	label := strings.Join(strings.Fields(clean(o.Label)), " ")
+	if label == "" {
+		return o.ID
+	}
+	if len([]rune(label)) <= maxLabel {
+		return label
+	}
+	var cut strings.Builder
+	n, state := 0, -1
+	for rest := label; rest != ""; {
+		var letter string
+		letter, rest, _, state = uniseg.FirstGraphemeClusterInString(rest, state)
+		if n += len([]rune(letter)); n > maxLabel-1 {
+			break
+		}
+		cut.WriteString(letter)
+	}
+	return strings.TrimSpace(cut.String()) + "…"
+}
+
+// Unprompt implements platforms.Prompter. A message that is gone has no buttons. It has no place in the chat's order.
+func (p *Platform) Unprompt(ctx context.Context, chat relay.ChatID, m relay.MessageID) error {
+	if !rest.IsID(string(m)) {
+		return errUnknownMessage
+	}
+	t, err := p.turns.Enter(ctx, chat, pace.Signal)
+	if err != nil {
+		return err
+	}
+	t.Leave()
+	err = p.call(ctx, t, request{
+		method: http.MethodPatch, endpoint: discordgo.EndpointChannelMessage(string(chat), string(m)), again: true,
+		body: map[string]any{"components": []any{}},
+	}, nil)
+	if err != nil && !answered(err, http.StatusNotFound) {
+		return explained(err)
+	}
+	return nil
+}

@@ -1,0 +1,70 @@
+package discord
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/bwmarrin/discordgo"
+
+	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/relay"
+)
+
+const (
+	// maxWhispers is how many words wait to be whispered; those past it are not, and the person sees that nothing
+	// happens. whisperers is how many are under way at once, and whisperTime bounds one.
+	maxWhispers = 256
+	whisperers  = 4
+	whisperTime = 10 * time.Second
+)
+
+// aside is what a person is to read alone, about what he pressed.
+type aside struct {
+	to    platforms.Capability
+	words string
+}
+
+// refused is platforms.Batch.Refused of a batch that brought those capabilities: presses are answered through them.
+func (p *Platform) refused(all []platforms.Capability) func(relay.EventID, string) {
+	if len(all) == 0 {
+		return nil
+	}
+	return func(press relay.EventID, words string) {
+		i := slices.IndexFunc(all, func(c platforms.Capability) bool { return c.Event == press })
+		if i < 0 {
+			return
+		}
+		select {
+		case p.asides <- aside{all[i], words}:
+		default:
+			p.log.Warn("discord press refused without words: too many wait", "event", press)
+		}
+	}
+}
+
+// whispering tells people what they are to read, until ctx ends.
+func (p *Platform) whispering(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case a := <-p.asides:
+			if err := p.whisper(ctx, a); err != nil {
+				p.log.Warn("discord press refused without words", "event", a.to.Event, "err", err)
+			}
+		}
+	}
+}
+
+// whisper sends a follow-up that only the person sees. Sent twice it would be read twice, so that it is not repeated.
+func (p *Platform) whisper(ctx context.Context, a aside) error {
+	ctx, cancel := context.WithTimeout(ctx, whisperTime)
+	defer cancel()
+	if err := p.answerable(ctx, a.to); err != nil {
+		return err
+	}
+	body := message{Content: a.words, Mentions: p.mentions(), Flags: discordgo.MessageFlagsEphemeral}
+	return p.wield(ctx, p.turns.Outside(), a.to, request{method: http.MethodPost, endpoint: p.hook(a.to), body: body}, nil)
+}

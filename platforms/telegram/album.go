@@ -1,0 +1,283 @@
+package telegram
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf16"
+
+	"github.com/hermes-connector/hermes-connector/platforms/backoff"
+	"github.com/hermes-connector/hermes-connector/relay"
+)
+
+// Telegram hands an album in as a message for each of its files, with one media_group_id and no end mark, and clients
+// cut what somebody pastes into messages of 4,096 units. A bot that polls confirms nothing of either before it seems to
+// be all there, and makes one event of it. A web hook brings the next message only after the one before was taken, so
+// there each is an event of its own.
+const (
+	againAfter = 500 * time.Millisecond
+	againFor   = 3 * time.Second
+	// pasteUnits is how long, in UTF-16 units, a message is that another part of the same text may follow.
+	pasteUnits = 4000
+	// pasteGap is how much later, in seconds by Telegram's clock, that part may have come.
+	pasteGap = 10
+	// albumSize is how many files an album has at most.
+	albumSize = 10
+)
+
+// joiner tells which messages of one answer belong together.
+type joiner struct {
+	albums map[albumKey]int
+	pastes map[corner]paste
+}
+
+// corner is a place and who writes there.
+type corner struct{ chat, thread, author int64 }
+
+type albumKey struct {
+	corner
+	group string
+}
+
+// paste is a text that may go on.
+type paste struct {
+	first   int // its first message, as place was told
+	date    int64
+	replyTo int64
+}
+
+func newJoiner() *joiner {
+	return &joiner{albums: make(map[albumKey]int), pastes: make(map[corner]paste)}
+}
+
+// place is the number of the message that m goes on with; at, which is m's own, if m stands for itself. part reports
+// whether more may follow, or m itself is a part. Messages come in their order.
+func (j *joiner) place(m *message, at int) (first int, part bool) {
+	c := corner{m.Chat.ID, m.ThreadID, m.author()}
+	before, open := j.pastes[c]
+	delete(j.pastes, c)
+	if m.Group != "" {
+		k := albumKey{c, m.Group}
+		if _, known := j.albums[k]; !known {
+			j.albums[k] = at
+		}
+		return j.albums[k], true
+	}
+	if m.Text == "" {
+		return at, false
+	}
+	now, gap := paste{at, m.Date, m.replied()}, m.Date-before.date
+	follows := open && gap >= 0 && gap <= pasteGap && (now.replyTo == 0 || now.replyTo == before.replyTo)
+	if follows {
+		now.first, now.replyTo = before.first, before.replyTo
+	}
+	long := len(m.Text) >= pasteUnits && len(utf16.Encode([]rune(m.Text))) >= pasteUnits
+	if long {
+		j.pastes[c] = now
+	}
+	return now.first, follows || long
+}
+
+// expects reports whether a message that is neither long nor of an album could be a part.
+func (j *joiner) expects() bool { return len(j.pastes) > 0 }
+
+// author is who wrote m, or in whose name.
+func (m *message) author() int64 {
+	switch {
+	case m.SenderChat != nil:
+		return m.SenderChat.ID
+	case m.From != nil:
+		return m.From.ID
+	}
+	return 0
+}
+
+// replied is the number of the message that m answers; 0: none.
+func (m *message) replied() int64 {
+	if m.ReplyTo == nil || m.implicitReply() {
+		return 0
+	}
+	return m.ReplyTo.ID
+}
+
+// join makes part a part of ev, which came before. own is how many of ev's attachments are its own, and not those of
+// the message that it answers; more is that of part's. It returns ev's new number.
+func join(ev *relay.Event, own int, part relay.Event, more int) int {
+	if part.Text != "" && ev.Text != "" {
+		part.Text = "\n" + part.Text
+	}
+	ev.Text += part.Text
+	if part.Type != ev.Type && ev.Type != relay.TypeText && ev.Type != relay.TypeCommand {
+		ev.Type = relay.TypeDocument
+	}
+	ev.Traits.Addressed = ev.Traits.Addressed || part.Traits.Addressed
+	if ev.Type != relay.TypeText && ev.Type != relay.TypeCommand { // the caption of any of an album's files is its caption
+		ev.Traits.OtherCommand = ev.Traits.OtherCommand || part.Traits.OtherCommand
+	}
+	if ev.ReplyTo == nil {
+		ev.ReplyTo, ev.ReplyToMessageID = part.ReplyTo, part.ReplyToMessageID
+	}
+	ev.Attachments = slices.Insert(slices.Clone(ev.Attachments), own, part.Attachments[:more]...)
+	for _, a := range part.Attachments[more:] {
+		if !slices.ContainsFunc(ev.Attachments, func(b relay.Attachment) bool { return a.Ref == b.Ref }) {
+			ev.Attachments = append(ev.Attachments, a)
+		}
+	}
+	ev.Attachments = ev.Attachments[:min(len(ev.Attachments), relay.MaxAttachments)]
+	return min(own+more, len(ev.Attachments))
+}
+
+// sheaf is what getUpdates gave for one offset, asked once or several times.
+type sheaf struct {
+	joiner *joiner
+	known  map[int64]bool // the numbers of those below
+	all    []sheet
+}
+
+// sheet is one update.
+type sheet struct {
+	raw   json.RawMessage
+	id    int64
+	first int  // the number of the message that it goes on with; -1: it is no part
+	gone  bool // it is handed in
+}
+
+func newSheaf() *sheaf { return &sheaf{joiner: newJoiner(), known: make(map[int64]bool)} }
+
+// add takes in what is new of raws, and returns that. grown reports whether there is a part among it.
+func (a *sheaf) add(raws []json.RawMessage) (fresh []json.RawMessage, grown bool) {
+	for _, raw := range raws {
+		s := sheet{raw: raw, id: updateID(raw), first: -1}
+		if s.id != 0 && a.known[s.id] {
+			continue
+		}
+		a.known[s.id] = true
+		if a.joiner.expects() || len(raw) >= pasteUnits || bytes.Contains(raw, []byte(`"media_group_id"`)) {
+			if m := roughly(raw).post(); m != nil {
+				if at, part := a.joiner.place(m, len(a.all)); part {
+					s.first, grown = at, true
+				}
+			}
+		}
+		a.all = append(a.all, s)
+		fresh = append(fresh, raw)
+	}
+	return fresh, grown
+}
+
+// roughly decodes an update as far as it makes sense.
+func roughly(raw json.RawMessage) *update {
+	u := new(update)
+	_ = json.Unmarshal(raw, u)
+	return u
+}
+
+// post is the new message that an update brought; nil: none.
+func (u *update) post() *message {
+	if u.Message != nil {
+		return u.Message
+	}
+	return u.ChannelPost
+}
+
+// chat is where an update happened; 0 if it is in none.
+func (u *update) chat() int64 {
+	for _, m := range []*message{u.post(), u.EditedMessage, u.EditedChannelPost} {
+		if m != nil {
+			return m.Chat.ID
+		}
+	}
+	for _, m := range []*memberUpdate{u.MyChatMember, u.ChatMember} {
+		if m != nil {
+			return m.Chat.ID
+		}
+	}
+	if u.CallbackQuery != nil && u.CallbackQuery.Message != nil {
+		return u.CallbackQuery.Message.Chat.ID
+	}
+	return 0
+}
+
+// others are the updates that need not wait, for no part stands before them in their chats. They count as handed in.
+func (a *sheaf) others() (raws []json.RawMessage) {
+	waits := make(map[int64]bool)
+	for i := range a.all {
+		s := &a.all[i]
+		chat := roughly(s.raw).chat()
+		if waits[chat] = waits[chat] || s.first >= 0; !waits[chat] && !s.gone {
+			s.gone = true
+			raws = append(raws, s.raw)
+		}
+	}
+	return raws
+}
+
+// whole are the updates that are left to hand in, and the highest number of those that are then. If the answer is full,
+// what may go on in the next one is left for that, unless everything would be.
+func (a *sheaf) whole(full bool) (raws []json.RawMessage, highest int64) {
+	end := len(a.all)
+	if full {
+		for _, s := range a.all[max(0, end-albumSize):] {
+			if s.first > 0 {
+				end = min(end, s.first)
+			}
+		}
+	}
+	for _, s := range a.all[:end] {
+		highest = max(highest, s.id)
+		if !s.gone {
+			raws = append(raws, s.raw)
+		}
+	}
+	return raws, highest
+}
+
+// rest asks for updates again, with the same offset, as long as there was a new part of something in the newest answer:
+// nothing is confirmed before that is all there. Other chats do not wait for it. It returns the updates that are left
+// to hand in, and the highest number of all. What fails here, the next poll will meet again.
+func (l *runner) rest(ctx context.Context, raws []json.RawMessage) (left []json.RawMessage, highest int64) {
+	a, began := newSheaf(), time.Now()
+	_, grown := a.add(raws)
+	for grown && len(raws) < batchSize && time.Since(began)+againAfter < againFor && l.handInEarly(ctx, a.others()) &&
+		backoff.Pause(ctx, againAfter) {
+		var err error
+		if raws, err = l.ask(ctx, began.Add(againFor)); err != nil {
+			l.log.Debug("telegram asked for the rest of an album or a text in vain", "err", err)
+			break
+		}
+		var fresh []json.RawMessage
+		fresh, grown = a.add(raws)
+		l.desk.arrived(fresh...)
+	}
+	return a.whole(len(raws) >= batchSize)
+}
+
+// handInEarly hands updates in that are not confirmed yet: after a crash they come again, and are known. It returns
+// false when ctx ended first.
+func (l *runner) handInEarly(ctx context.Context, raws []json.RawMessage) bool {
+	if len(raws) == 0 {
+		return true
+	}
+	b, _ := l.reader.batch(raws)
+	b.Refused = l.desk.say
+	if !l.deliver(ctx, b) {
+		return false
+	}
+	l.desk.settled(raws...)
+	return true
+}
+
+// ask is fetch, with the same offset, until then.
+func (l *runner) ask(ctx context.Context, until time.Time) ([]json.RawMessage, error) {
+	ctx, cancel := context.WithDeadline(ctx, until)
+	defer cancel()
+	return l.fetch(ctx, 0, batchSize)
+}
+
+// titleOf is what a message without words is called among the lines of a chat.
+func titleOf(t relay.MessageType) string {
+	return "[" + strings.ToUpper(string(t[:1])) + string(t[1:]) + "]"
+}

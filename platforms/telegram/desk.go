@@ -1,0 +1,168 @@
+package telegram
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"log/slog"
+	"sync"
+	"time"
+
+	tgbotapi "github.com/go-telegram-bot-api/telegram-bot-api/v5"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+)
+
+const (
+	// pressWait is how long the answer to a press waits for words and for the disk, so that the person waits for three
+	// seconds at most.
+	pressWait = 2 * time.Second
+	// pressTimeout bounds one answer; two are tried.
+	pressTimeout = 5 * time.Second
+	// maxPresses is how many presses wait for an answer; who presses then sees his client give up by itself. More are
+	// in no answer of getUpdates.
+	maxPresses = 2 * batchSize
+	// maxWords is how many characters an answer takes.
+	maxWords = 200
+)
+
+// desk answers presses, lest clients go on showing that they wait: with the words of a refusal, or with nothing once
+// the press is stored or pressWait is over. Its methods may be called from any goroutine, run once.
+type desk struct {
+	// Set once, by newDesk.
+	client *client
+	log    *slog.Logger
+	came   chan *query // when it is full, the press is not answered
+
+	mu   sync.Mutex // guards open
+	open map[relay.EventID]*query
+}
+
+// query is a press that is not answered.
+type query struct {
+	id    string
+	at    time.Time
+	words chan string // capacity 1: what the answer says; whatever comes later counts for nothing
+}
+
+func newDesk(c *client, log *slog.Logger) *desk {
+	return &desk{client: c, log: log, came: make(chan *query, maxPresses), open: make(map[relay.EventID]*query)}
+}
+
+// pressIn is the id of the press that an update is; empty: it is none.
+func pressIn(raw json.RawMessage) string {
+	if !bytes.Contains(raw, []byte(`"callback_query"`)) {
+		return ""
+	}
+	var u struct {
+		Press struct {
+			ID string `json:"id"`
+		} `json:"callback_query"`
+	}
+	_ = json.Unmarshal(raw, &u) // then it has no id
+	return u.Press.ID
+}
+
+// arrived takes note of the presses among updates. It never blocks.
+func (d *desk) arrived(raws ...json.RawMessage) {
+	for _, raw := range raws {
+		if id := pressIn(raw); id != "" {
+			d.note(id)
+		}
+	}
+}
+
+func (d *desk) note(id string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.open[pressID(id)] != nil {
+		return
+	}
+	q := &query{id: id, at: time.Now(), words: make(chan string, 1)}
+	select {
+	case d.came <- q:
+		d.open[pressID(id)] = q
+	default:
+	}
+}
+
+// say has a press answered with words. It never blocks; platforms.Batch.Refused is this.
+func (d *desk) say(press relay.EventID, words string) {
+	d.mu.Lock()
+	q := d.open[press]
+	d.mu.Unlock()
+	if q == nil {
+		return
+	}
+	select {
+	case q.words <- words:
+	default:
+	}
+}
+
+// settled answers, with nothing, the presses among updates that have no answer: they are on disk, or dropped.
+func (d *desk) settled(raws ...json.RawMessage) {
+	for _, raw := range raws {
+		if id := pressIn(raw); id != "" {
+			d.say(pressID(id), "")
+		}
+	}
+}
+
+// run answers until ctx ends, and returns when all its calls have.
+func (d *desk) run(ctx context.Context) {
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	places := make(chan struct{}, maxPresses)
+	for {
+		select {
+		case q := <-d.came:
+			select {
+			case places <- struct{}{}:
+			case <-ctx.Done():
+				return
+			}
+			wg.Go(func() {
+				d.attend(ctx, q)
+				<-places
+			})
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// attend waits for what is to be said to one press, and says it.
+func (d *desk) attend(ctx context.Context, q *query) {
+	defer func() {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		delete(d.open, pressID(q.id))
+	}()
+	t := time.NewTimer(pressWait - time.Since(q.at))
+	defer t.Stop()
+	words := ""
+	select {
+	case words = <-q.words:
+	case <-t.C:
+	case <-ctx.Done():
+		return
+	}
+	params := tgbotapi.Params{"callback_query_id": q.id}
+	params.AddNonEmpty("text", string([]rune(words)[:min(len([]rune(words)), maxWords)]))
+	var err error
+	for range 2 { // answered twice, a press is answered
+		if err = d.answer(ctx, params); err == nil || refusedForGood(err) || ctx.Err() != nil {
+			break
+		}
+	}
+	if err != nil && !refusedWith(err, "query is too old", "query id is invalid") {
+		d.log.Debug("telegram press not answered", "err", err)
+	}
+}
+
+func (d *desk) answer(ctx context.Context, params tgbotapi.Params) error {
+	ctx, cancel := context.WithTimeout(ctx, pressTimeout)
+	defer cancel()
+	return d.client.call(ctx, "answerCallbackQuery", params, nil)
+}

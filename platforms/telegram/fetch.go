@@ -1,0 +1,176 @@
+package telegram
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+
+	tgbotapi "github.com/go-telegram-bot-api/telegram-bot-api/v5"
+
+	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/platforms/call"
+	"github.com/hermes-connector/hermes-connector/relay"
+)
+
+// How large a file may be, in bytes.
+const (
+	publicLimit = 20 << 20 // Telegram's own servers give bots no more
+	fetchLimit  = 25 << 20 // anywhere
+)
+
+// FetchMedia implements platforms.MediaFetcher. ctx bounds the reading, too. The address of a file holds the token, and
+// so may its path on a local server: no error shows either of them, and no redirect is followed (invariant 6).
+func (p *Platform) FetchMedia(ctx context.Context, a relay.Attachment) (io.ReadCloser, error) {
+	limit, large := int64(fetchLimit), errTooLargeHere
+	if p.client.public {
+		limit, large = publicLimit, errTooLargeThere
+	}
+	if a.Size > limit {
+		return nil, large
+	}
+	var is struct {
+		Size int64  `json:"file_size"`
+		Path string `json:"file_path"`
+	}
+	err := p.client.call(ctx, "getFile", tgbotapi.Params{"file_id": a.Ref}, &is)
+	switch {
+	case err == nil && is.Size > limit:
+		return nil, large
+	case err == nil && is.Path == "":
+		return nil, gone("Telegram does not give it", nil)
+	case err == nil:
+	case refusedWith(err, "file is too big"):
+		return nil, errTooLargeThere
+	case refusedForGood(err) && !refusedWith(err, "temporarily unavailable"):
+		return nil, gone("Telegram has it no more", err)
+	default:
+		return nil, err
+	}
+	if filepath.IsAbs(is.Path) || strings.HasPrefix(is.Path, "/") {
+		return openLocal(p.opts[keyFilesDir], is.Path)
+	}
+	return p.client.file(ctx, is.Path)
+}
+
+var (
+	errTooLargeThere = &platforms.MediaError{State: relay.MediaTooLarge, Why: "larger than the 20 MB Telegram gives bots"}
+	errTooLargeHere  = &platforms.MediaError{State: relay.MediaTooLarge, Why: "larger than 25 MB"}
+)
+
+func gone(why string, err error) error {
+	return &platforms.MediaError{State: relay.MediaGone, Why: why, Err: err}
+}
+
+// openLocal opens a file that a Bot API server wrote on this machine. Only what lies below dir is read.
+func openLocal(dir, path string) (io.ReadCloser, error) {
+	if dir == "" {
+		return nil, gone("the Bot API server keeps it in a folder of its own, and files_dir is not set", nil)
+	}
+	below, err := filepath.Rel(dir, path)
+	if err != nil || !filepath.IsLocal(below) {
+		return nil, gone("the Bot API server keeps it outside of files_dir", nil)
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, withoutPath("files_dir", err)
+	}
+	defer root.Close() // the file stays open
+	// Looked at before it is opened: opening a pipe would wait for its other end.
+	switch info, err := root.Stat(below); {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, gone("the Bot API server has it no more", nil)
+	case err != nil:
+		return nil, withoutPath("a file in files_dir", err)
+	case !info.Mode().IsRegular():
+		return nil, gone("it is no file in files_dir", nil)
+	case info.Size() > fetchLimit:
+		return nil, errTooLargeHere
+	}
+	f, err := root.Open(below)
+	if err != nil {
+		return nil, withoutPath("a file in files_dir", err)
+	}
+	scrub := func(err error) error { return withoutPath("a file in files_dir", err) }
+	return &fetched{ReadCloser: f, left: fetchLimit, scrub: scrub, done: func() {}}, nil
+}
+
+// withoutPath is err, which concerns what, without the path that it names.
+func withoutPath(what string, err error) error {
+	var pe *fs.PathError
+	if errors.As(err, &pe) {
+		err = pe.Err
+	}
+	return fmt.Errorf("%s: %w", what, err)
+}
+
+// file opens the file at a path that getFile named.
+func (c *client) file(ctx context.Context, path string) (io.ReadCloser, error) {
+	const what = "file"
+	if !fs.ValidPath(path) {
+		return nil, &call.Fault{What: what, Sent: call.Never, Message: "the path makes no sense"}
+	}
+	ctx, cancel := context.WithTimeout(ctx, transferTimeout)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.fileAddress(path), nil)
+	if err != nil {
+		cancel()
+		return nil, &call.Fault{What: what, Sent: call.Never, Message: "the address makes no sense"}
+	}
+	req.Header.Set("Accept-Encoding", "identity")
+	scrub := func(err error) error {
+		var ue *url.Error
+		if errors.As(err, &ue) {
+			err = ue.Err // without the URL
+		}
+		return &call.Fault{What: what, Message: c.calls.Scrub(err.Error(), path), Cause: ctx.Err()}
+	}
+	resp, err := c.calls.HTTP.Do(req) // which follows no redirect
+	if err != nil {
+		err = scrub(err)
+		cancel()
+		return nil, err
+	}
+	switch {
+	case resp.StatusCode == http.StatusOK && resp.ContentLength <= fetchLimit:
+		return &fetched{ReadCloser: resp.Body, left: fetchLimit, scrub: scrub, done: cancel}, nil
+	case resp.StatusCode == http.StatusOK:
+		err = errTooLargeHere
+	case resp.StatusCode == http.StatusNotFound || resp.StatusCode == http.StatusGone:
+		err = gone("Telegram has it no more", &call.Fault{What: what, Status: resp.StatusCode, Message: "no such file"})
+	default:
+		err = &call.Fault{What: what, Status: resp.StatusCode, Message: "not the file"}
+	}
+	_ = resp.Body.Close()
+	cancel()
+	return nil, err
+}
+
+// fetched is a file being read, up to a bound.
+type fetched struct {
+	io.ReadCloser
+	left  int64 // bytes
+	scrub func(error) error
+	done  func() // with reading
+}
+
+func (f *fetched) Read(to []byte) (int, error) {
+	n, err := f.ReadCloser.Read(to)
+	if f.left -= int64(n); f.left < 0 {
+		return 0, errTooLargeHere
+	}
+	if err != nil && err != io.EOF {
+		err = f.scrub(err)
+	}
+	return n, err
+}
+
+func (f *fetched) Close() error {
+	defer f.done()
+	return f.ReadCloser.Close()
+}

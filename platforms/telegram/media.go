@@ -1,0 +1,201 @@
+package telegram
+
+import (
+	"context"
+	"encoding/json"
+	"math"
+	"strconv"
+
+	tgbotapi "github.com/go-telegram-bot-api/telegram-bot-api/v5"
+
+	"github.com/hermes-connector/hermes-connector/platforms/turn"
+	"github.com/hermes-connector/hermes-connector/relay"
+)
+
+// maxCaption is how long a caption may be after formatting, in UTF-16 units.
+const maxCaption = 1024
+
+// What Telegram takes as a photo; sides are in pixels.
+const (
+	maxPhoto      = 10 << 20 // bytes
+	maxPhotoSides = 10_000   // width and height together
+	maxPhotoRatio = 20
+)
+
+// Methods that post a file, each with the parameter that is the file.
+const (
+	sendPhoto     = "sendPhoto"
+	sendAnimation = "sendAnimation"
+	sendVideo     = "sendVideo"
+	sendVoice     = "sendVoice"
+	sendAudio     = "sendAudio"
+	sendDocument  = "sendDocument"
+)
+
+var fileParam = map[string]string{
+	sendPhoto: "photo", sendAnimation: "animation", sendVideo: "video",
+	sendVoice: "voice", sendAudio: "audio", sendDocument: "document",
+}
+
+// methodFor is how a file goes out that a gateway calls kind: as that, if its bytes are, else as a document.
+func methodFor(kind string, f relay.FileFacts) string {
+	switch kind {
+	case "image":
+		switch f.Format {
+		case relay.FormatJPEG, relay.FormatPNG, relay.FormatWebP:
+			if isPhoto(f) {
+				return sendPhoto
+			}
+		case relay.FormatGIF:
+			return sendAnimation
+		}
+	case "video":
+		if f.Format == relay.FormatMP4 {
+			return sendVideo
+		}
+	case "voice", "audio":
+		switch {
+		case f.Format == relay.FormatOpus && kind == "voice":
+			return sendVoice
+		case f.Format == relay.FormatMP3, f.Format == relay.FormatM4A:
+			return sendAudio
+		}
+	}
+	return sendDocument
+}
+
+// isPhoto reports whether Telegram takes a picture as a photo, as far as is known here.
+func isPhoto(f relay.FileFacts) bool {
+	w, h := int64(f.Width), int64(f.Height)
+	return f.Size <= maxPhoto && w+h <= maxPhotoSides && w <= maxPhotoRatio*h && h <= maxPhotoRatio*w
+}
+
+// SendMedia implements platforms.MediaSender. A caption that is too long for one follows as messages. The file is the
+// reply; it goes where a text would (Send).
+func (p *Platform) SendMedia(ctx context.Context, a relay.SendMedia) (relay.Result, error) {
+	m := &parcel{
+		letter: letter{p: p, place: placeOf(relay.Send{ReplyTo: a.ReplyTo, Meta: a.Meta})},
+		file:   a.File, method: methodFor(a.Kind, a.File.FileFacts),
+	}
+	switch l, err := p.letter(a.Caption); {
+	case err == nil:
+		m.whole, m.source, m.parts = l.whole, l.source, l.parts
+	case err != errEmpty: // an empty caption is none
+		return relay.Result{}, err
+	}
+	res, err := p.turns.Post(ctx, a.Chat, m)
+	if err == nil && m.id != "" {
+		res.MessageID = m.id
+	}
+	return res, err
+}
+
+// parcel is a file on its way, with its caption behind it.
+type parcel struct {
+	letter // the caption
+	file   relay.File
+	method string
+	apart  bool // the caption is a message of its own
+	sent   bool // the file was
+	id     relay.MessageID
+}
+
+// Left implements turn.Text.
+func (m *parcel) Left() int {
+	if m.sent {
+		return m.letter.Left()
+	}
+	if m.captioned() {
+		return 1
+	}
+	return 1 + m.letter.Left()
+}
+
+// Skip implements turn.Text.
+func (m *parcel) Skip(err error) bool { return m.sent && m.letter.Skip(err) }
+
+// captioned reports whether the text goes with the file.
+func (m *parcel) captioned() bool {
+	return !m.apart && len(m.parts) == 1 && units16(m.parts[0].text) <= maxCaption
+}
+
+// Send implements turn.Text.
+func (m *parcel) Send(ctx context.Context, t *turn.Turn) (relay.MessageID, error) {
+	if m.sent {
+		return m.letter.Send(ctx, t)
+	}
+	pl := &m.place
+	for {
+		var posted message
+		err := m.post(ctx, t, &posted)
+		if t.MovedTo != "" { // what was replied to stayed in the old chat
+			pl.reply, pl.fallback = "", ""
+		}
+		switch {
+		case err == nil:
+			pl.reply, pl.fallback = "", ""
+			if m.sent = true; m.captioned() {
+				m.next()
+			}
+			m.p.history.spoke(t.Chat, &posted)
+			if posted.ID != 0 {
+				m.id = messageID(posted.ID)
+			}
+			return m.id, nil
+		case !m.mend(err):
+			return "", err
+		}
+	}
+}
+
+// mend changes what was refused, so that it may go the next time; false: nothing helps.
+func (m *parcel) mend(err error) bool {
+	pl := &m.place
+	switch {
+	case pl.thread != "" && refusedThread(err):
+		pl.thread, pl.reply = "", pl.fallback
+	case pl.reply != "" && refusedReply(err):
+		pl.reply = ""
+	case m.captioned() && refusedWith(err, "caption is too long"):
+		m.apart = true
+	case m.captioned() && refusedFormat(err) && m.unformat():
+	case m.method == sendVoice && refusedWith(err, "voice_messages_forbidden"):
+		m.method = sendAudio
+	case m.method == sendPhoto && refusedFile(err):
+		m.method = sendDocument
+	default:
+		return false
+	}
+	return true
+}
+
+// post uploads the file once.
+func (m *parcel) post(ctx context.Context, t *turn.Turn, out *message) error {
+	pl := m.place
+	params := tgbotapi.Params{}
+	params.AddNonEmpty("message_thread_id", pl.thread)
+	params.AddBool("disable_notification", pl.silent)
+	if pl.reply != "" {
+		params["reply_parameters"] = replyTo(pl.reply)
+	}
+	if m.captioned() {
+		params["caption"] = m.parts[0].text
+		if list := m.parts[0].entities; len(list) > 0 {
+			raw, _ := json.Marshal(list) // strings and numbers: cannot fail
+			params["caption_entities"] = string(raw)
+		}
+	}
+	if m.method == sendVoice || m.method == sendAudio {
+		if s := int64(math.Ceil(m.file.Duration.Seconds())); s > 0 {
+			params["duration"] = strconv.FormatInt(s, 10)
+		}
+	}
+	return m.p.inChat(ctx, t, params, func(ctx context.Context) error {
+		return m.p.client.upload(ctx, m.method, params, m.file, out)
+	})
+}
+
+// replyTo is the parameter that makes a message a reply, if the one with that number still stands.
+func replyTo(number string) string {
+	return `{"message_id":` + number + `,"allow_sending_without_reply":true}`
+}

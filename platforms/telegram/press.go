@@ -1,0 +1,67 @@
+package telegram
+
+import (
+	tgbotapi "github.com/go-telegram-bot-api/telegram-bot-api/v5"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+)
+
+// callbackQuery is a press on a button.
+type callbackQuery struct {
+	ID   string        `json:"id"`
+	From tgbotapi.User `json:"from"`
+	// Message has the button: absent if an inline query made it, and its chat and id alone if it is old.
+	Message *message `json:"message"`
+	Data    string   `json:"data"`
+}
+
+// pressMark begins the id of a press's event, and that of its message, which is none of Telegram's: nothing can reply
+// or react to it.
+const pressMark = "q"
+
+// pressID is the id of the event that a press is.
+func pressID(query string) relay.EventID { return relay.EventID(pressMark + ":" + query) }
+
+// press reads a press on one of our prompts: a command of the person who pressed, in the chat and topic of the prompt.
+// Any other press is nothing. Which options were offered, the hub knows: the data of a press is what a client says.
+func (n normaliser) press(q *callbackQuery) (reading, error) {
+	if q.ID == "" {
+		return reading{}, errWithoutID
+	}
+	prompt, option, ok := readPayload(q.Data)
+	if !ok || q.Message == nil || q.Message.Chat.ID == 0 || q.Message.ID == 0 || q.From.ID == 0 {
+		return reading{}, nil
+	}
+	m := *q.Message
+	m.From, m.SenderChat = &q.From, nil
+	ev := relay.Event{
+		ID:        pressID(q.ID),
+		Bot:       n.bot,
+		Source:    n.source(&m, reading{}),
+		Type:      relay.TypeCommand,
+		Text:      "/" + option,
+		MessageID: pressMark + relay.MessageID(q.ID),
+		Prompt: &relay.PromptResponse{
+			PromptID: prompt, OptionID: option,
+			Label: m.labelOf(q.Data), PromptMessageID: messageID(m.ID),
+		},
+		Traits: relay.Traits{Press: true, AuthorIsBot: q.From.IsBot},
+	}
+	ev.Source.MessageID = ev.MessageID
+	return reading{event: &ev}, nil
+}
+
+// labelOf is what stands on the button with that data.
+func (m *message) labelOf(data string) string {
+	if m.ReplyMarkup == nil {
+		return ""
+	}
+	for _, row := range m.ReplyMarkup.Rows {
+		for _, b := range row {
+			if b.Data == data {
+				return b.Text
+			}
+		}
+	}
+	return ""
+}

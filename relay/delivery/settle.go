@@ -1,0 +1,57 @@
+package delivery
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/hermes-connector/hermes-connector/store"
+)
+
+// An entry that holds its event is settled before it is pushed: what its gateway reads of it is known only then, and may
+// be worth waiting for. Meanwhile it is not in flight: nobody can acknowledge it, and the end of the session is not laid
+// to it. Those behind it wait, for they come after it.
+
+// unsettled reports whether e is to be settled now: if it were ready, it would be pushed as an event.
+func (p *Pump) unsettled(e store.Entry, t task) bool {
+	l := p.lane
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if e.Event == nil || p.out.Settle == nil || l.formLocked(e) != asEvent {
+		return false
+	}
+	i := p.indexLocked(e.Buffer)
+	if t == again {
+		return i >= 0 && p.inFlight[i].isDue()
+	}
+	return i < 0 && p.said == p.knew && p.ordinaryLocked() < l.window
+}
+
+// settle has e made ready. ok is false if it is not to be pushed now: the pump was flipped or its session ended
+// meanwhile, or e has left the buffer.
+func (p *Pump) settle(ctx context.Context, e *store.Entry) (ok bool, err error) {
+	l := p.lane
+	settling, cancel := context.WithCancel(ctx)
+	defer cancel()
+	l.mu.Lock()
+	if p.flipped {
+		cancel()
+	}
+	p.unsettle = cancel // for Flip
+	l.mu.Unlock()
+	err = p.guarded(*e, func() error { return p.out.Settle(settling, e) })
+	e.Event = nil
+	l.mu.Lock()
+	p.unsettle = nil
+	l.mu.Unlock()
+	switch {
+	case settling.Err() != nil:
+		return false, nil
+	case err != nil:
+		return false, p.poisoned(ctx, e.Buffer, err)
+	}
+	now, there, err := l.buf.Next(ctx, l.inst, e.Buffer.Seq-1)
+	if err != nil {
+		return false, fmt.Errorf("settled delivery for %s: %w", l.inst, err)
+	}
+	return there && now.Buffer == e.Buffer, nil
+}

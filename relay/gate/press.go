@@ -1,0 +1,54 @@
+package gate
+
+import (
+	"strings"
+	"unicode"
+)
+
+// PressFacts are what decides whether a press answers a prompt. The instance of Facts is the one that asked, and
+// AuthorBound says that the person who pressed is bound to it, whatever else he is bound to. What Facts says about
+// relevance is not looked at: a press is meant for whoever asked.
+type PressFacts struct {
+	Facts
+	// Open: the prompt is stored, nobody has answered it, and its time is not over.
+	Open bool
+	// Offered: the option is one of the prompt's.
+	Offered bool
+	// OnMessage: what was pressed is the prompt's message, as far as that is known.
+	OnMessage bool
+	// Sensitive: the prompt asks for an approval, or for something that is not known here.
+	Sensitive bool
+}
+
+// DecidePress says whether the press goes to the instance that asked: Delivered, PromptClosed or PromptForeign.
+func DecidePress(f PressFacts) Reason {
+	switch {
+	case !f.Open || !f.Offered || !f.OnMessage:
+		return PromptClosed
+	case f.AuthorBound:
+		return Delivered
+	case f.Sensitive || !f.admitted() || !f.Direct && !f.Visible:
+		return PromptForeign
+	}
+	return Delivered
+}
+
+// IsApproval reports whether text is a /approve or /deny as any gateway may read it: in any case, with or without
+// "@bot" and words behind it.
+func IsApproval(text string) bool {
+	text = strings.TrimFunc(text, unicode.IsSpace)
+	for _, command := range []string{"/approve", "/deny"} {
+		if n := len(command); len(text) >= n && strings.EqualFold(text[:n], command) && !inName(text[n:]) {
+			return true
+		}
+	}
+	return false
+}
+
+// inName reports whether rest goes on with the name of a longer command.
+func inName(rest string) bool {
+	for _, r := range rest {
+		return r == '_' || r == '-' || unicode.IsLetter(r) || unicode.IsDigit(r)
+	}
+	return false
+}

@@ -1,0 +1,92 @@
+package hub
+
+import (
+	"context"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/relay"
+)
+
+const (
+	// maxContext is how many lines of context an event brings.
+	maxContext = 30
+	// maxContextBytes bounds their texts and names.
+	maxContextBytes = 16 << 10
+	// contextWithin bounds the question what was said in a chat.
+	contextWithin = 10 * time.Second
+)
+
+// bringsContext reports whether an event brings what was said before it, by the policy of an instance which holds the
+// grant that covers its chat, or to which its author is bound. Direct messages and presses never do.
+func bringsContext(ev relay.Event, policy relay.ContextPolicy, grant, bound bool) bool {
+	if !ev.Traits.Addressed || ev.Source.ChatType == relay.ChatDM || ev.Traits.Press || ev.Prompt != nil {
+		return false
+	}
+	switch policy {
+	case relay.ContextOff:
+		return false
+	case relay.ContextAll:
+		return grant || bound
+	default:
+		return grant
+	}
+}
+
+// historian is the event's bot, if it knows what was said before.
+func (h *Hub) historian(b relay.Bot) (platforms.Historian, bool) {
+	p, ok := h.platform(b).(platforms.Historian)
+	return p, ok
+}
+
+// bringContext puts what was said before ev into it, if it is to bring that to this session's instance as things stand
+// now. What cannot be learned is told as an error of the context: the event does not fail for it.
+func (s *seat) bringContext(ctx context.Context, ev *relay.Event) {
+	h := s.hub
+	p, ok := h.historian(ev.Bot)
+	if !ok || !ev.Traits.Addressed || !s.wantsContext(ctx, *ev) {
+		return
+	}
+	asking, cancel := context.WithTimeout(platforms.For(ctx, s.peer.Instance), contextWithin)
+	defer cancel()
+	lines, whole, err := p.History(asking, *ev, maxContext)
+	if err != nil && ctx.Err() == nil {
+		h.log.Warn("context not read; the event goes without", "bot", ev.Bot.String(), "event", ev.ID, "err", err)
+	}
+	if err != nil {
+		lines = nil
+	}
+	ev.Context, ev.ContextError = newest(lines, maxContext, maxContextBytes), err != nil || !whole
+}
+
+// wantsContext reports whether the session's instance is told what was said before ev.
+func (s *seat) wantsContext(ctx context.Context, ev relay.Event) (wants bool) {
+	h, i, src := s.hub, s.peer.Instance, ev.Source
+	err := h.db.View(ctx, func(ctx context.Context) error {
+		is, err := h.facts.Instances(ctx, i)
+		if err != nil {
+			return err
+		}
+		grant, granted, err := h.covering(ctx, src.Place())
+		if err != nil {
+			return err
+		}
+		bound, err := h.isBound(ctx, i, src.Platform, src.UserID)
+		wants = bringsContext(ev, is[0].Relevance[src.Platform].Context, granted && grant.Instance == i, bound)
+		return err
+	})
+	return err == nil && wants
+}
+
+// newest are the last lines, at most so many and of at most so many bytes.
+func newest(lines []relay.ContextLine, most, bytes int) []relay.ContextLine {
+	first := len(lines)
+	for first > 0 && len(lines)-first < most {
+		l := lines[first-1]
+		if bytes -= len(l.Text) + len(l.UserName) + len(l.UserID); bytes < 0 {
+			break
+		}
+		first--
+	}
+	return lines[first:]
+}

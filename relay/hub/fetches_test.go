@@ -1,0 +1,116 @@
+package hub
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/store"
+)
+
+// answer has ann write and the gateway answer.
+func (g *gallery) answer(home *gateway, n int) {
+	g.t.Helper()
+	g.brings(fmt.Sprint("a", n), "hello", "")
+	home.takes()
+	g.empty("home")
+	if res := home.do(relay.Request{Action: relay.Send{Chat: "@ann", Content: "hi"}}); res.Err != nil {
+		g.t.Fatal(res.Err)
+	}
+}
+
+// wantOld checks what is stored about the gateway.
+func (g *gallery) wantOld(old, fetches bool) {
+	g.t.Helper()
+	r, err := store.Only(g.db.Gateways(g.t.Context(), "home"))
+	if err != nil || r.TooOld != old || r.Fetches != fetches {
+		g.t.Errorf("too old %v, fetches %v, %v; want %v, %v", r.TooOld, r.Fetches, err, old, fetches)
+	}
+}
+
+func TestAGatewayThatOnlyAnswersIsTooOldForFiles(t *testing.T) {
+	g := newGallery(t)
+	g.enroll("home", "ann")
+	home := g.come("home")
+	home.do(relay.Request{Action: relay.GetChatInfo{Chat: "@ann"}})
+	for n := range answeredEnough {
+		g.wantOld(false, false)
+		g.answer(home, n)
+		// A second message answers nothing.
+		home.do(relay.Request{Action: relay.Send{Chat: "@ann", Content: "more"}})
+		if n == 0 {
+			_ = home.conn.CloseNow() // they are counted over all its sessions
+			home = g.come("home")
+		}
+	}
+	g.wantOld(true, false)
+	g.brings("e1", "look", "", aText)
+	got := home.takes()
+	if got.Type != relay.TypeText || len(got.Media) > 0 || !strings.Contains(got.Text, "seeds") {
+		t.Errorf("a text file: %+v", got)
+	}
+	g.brings("e2", "look", "", aPhoto)
+	got = home.takes()
+	if got.Type != relay.TypePhoto || len(got.Media) != 1 || got.Media[0].URL != "https://cdn.example/secret/"+string(aPhoto) {
+		t.Errorf("a picture that anybody can load: %+v", got)
+	}
+}
+
+// TestAnOldGatewayIsKnownAfterARestart, and gets a line where its network's pictures have no address.
+func TestAnOldGatewayIsKnownAfterARestart(t *testing.T) {
+	r := newRig(t) // the loopback bot itself
+	r.hub.opts.Files = newCabinet()
+	g := &gallery{rig: r}
+	r.enroll("home", "ann")
+	if err := r.db.UpdateGateway(t.Context(), nil, "home", func(g *store.Gateway, _ *store.Instance) error {
+		g.TooOld = true
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	g.brings("e1", "look", "", aPhoto)
+	got := g.come("home").takes()
+	if got.Type != relay.TypeText || len(got.Media) > 0 || got.Text != "look\n[Photo: this gateway is too old to fetch files]" {
+		t.Errorf("%s %q", got.Type, got.Text)
+	}
+}
+
+func TestWhatShowsThatAGatewayFetches(t *testing.T) {
+	for name, does := range map[string]func(*gallery, *gateway){
+		"a newer op":  func(_ *gallery, home *gateway) { home.do(relay.Request{Action: relay.Typing{Chat: "@ann"}}) },
+		"one not its": func(_ *gallery, home *gateway) { home.do(relay.Request{Action: relay.Typing{Chat: "elsewhere"}}) },
+		"one newer than us": func(_ *gallery, home *gateway) {
+			home.do(relay.Request{Action: relay.UnknownAction{Name: "task_card"}})
+		},
+		"the media route": func(g *gallery, _ *gateway) { g.hub.Fetches(g.t.Context(), "home") },
+	} {
+		for _, when := range []string{"before", "after"} {
+			t.Run(name+" "+when, func(t *testing.T) {
+				g := newGallery(t)
+				g.enroll("home", "ann")
+				home := g.come("home")
+				if when == "before" {
+					does(g, home)
+				}
+				for n := range answeredEnough {
+					g.answer(home, n)
+				}
+				if when == "after" {
+					g.wantOld(true, false)
+					does(g, home)
+				}
+				g.wantOld(false, true)
+				g.brings("e1", "look", "", aPhoto)
+				if got := home.takes(); len(got.Media) != 1 || !strings.HasPrefix(got.Media[0].URL, origin) {
+					t.Errorf("%+v", got)
+				}
+				commits := g.db.Stats().Commits
+				does(g, home)
+				if n := g.db.Stats().Commits - commits; n > 1 { // the acknowledgement's
+					t.Errorf("%d commits for the same again", n)
+				}
+			})
+		}
+	}
+}

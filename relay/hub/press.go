@@ -1,0 +1,141 @@
+package hub
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/gate"
+	"github.com/hermes-connector/hermes-connector/store"
+	"github.com/hermes-connector/hermes-connector/store/prompt"
+)
+
+// What a person reads whose press reached nobody.
+const (
+	wordsForeign = "This question is not for you"
+	wordsClosed  = "This question is closed"
+)
+
+// asker is who could receive a press that answers a prompt: the instance that asked, whoever else's the person is. It
+// is nobody if nobody asked.
+func (h *Hub) asker(ctx context.Context, ev relay.Event) ([]candidate, error) {
+	src := ev.Source
+	r, ok, err := h.db.Prompts.At(ctx, ev.Chat(), ev.Prompt.PromptID)
+	if err != nil || !ok {
+		return nil, err
+	}
+	c := candidate{asked: &r}
+	c.instance, err = store.Only(h.facts.Instances(ctx, r.Instance))
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if c.bound, err = h.isBound(ctx, r.Instance, src.Platform, src.UserID); err != nil {
+		return nil, err
+	}
+	place := src.Place() // the chat may have moved since it was asked
+	if place.Chat, err = h.facts.CurrentChat(ctx, src.Platform, src.ChatID); err != nil {
+		return nil, err
+	}
+	grant, granted, err := h.covering(ctx, place)
+	c.grant = granted && grant.Instance == r.Instance
+	return []candidate{c}, err
+}
+
+// nobody is why an event reaches nobody for which there is no candidate.
+func nobody(ev relay.Event) gate.Reason {
+	if ev.Prompt != nil {
+		return gate.PromptClosed
+	}
+	return gate.NoBinding
+}
+
+// decide puts the gate's question about the candidate.
+func (c candidate) decide(ev relay.Event, f gate.Facts) gate.Reason {
+	if c.asked == nil {
+		return gate.Decide(f)
+	}
+	_, offered := c.asked.Option(ev.Prompt.OptionID)
+	return gate.DecidePress(gate.PressFacts{
+		Facts: f, Open: c.asked.Open(time.Now()), Offered: offered, OnMessage: c.asked.On(ev.Prompt.PromptMessageID),
+		Sensitive: c.asked.Kind == relay.PromptApproval,
+	})
+}
+
+// completed is ev with what is remembered of the prompt that it answers, if it answers one.
+func (c candidate) completed(ev relay.Event) relay.Event {
+	if c.asked == nil {
+		return ev
+	}
+	answer := *ev.Prompt
+	ev.Prompt = &answer
+	if o, ok := c.asked.Option(answer.OptionID); ok {
+		answer.Label = o.Label
+	}
+	if answer.PromptMessageID == "" {
+		answer.PromptMessageID = c.asked.Message
+	}
+	if ev.Source.ThreadID == "" { // of a message too old for its network to describe
+		ev.Source.ThreadID = c.asked.Thread
+	}
+	return ev
+}
+
+// press is what the event stores, if the candidate gets it and it answers a prompt of his.
+func (c candidate) press(ev relay.Event) *prompt.Press {
+	if c.asked == nil {
+		return nil
+	}
+	return &prompt.Press{Prompt: *c.asked, Event: ev.ID, Message: ev.Prompt.PromptMessageID}
+}
+
+// tell lets the person know, as soon as it is clear, that a press reached nobody; how may be nil. Undecided: he is told
+// then. It comes before the commit: networks do not wait for the disk.
+func (h *Hub) tell(j judgement, how func(relay.EventID, string)) {
+	if j.event.Prompt == nil {
+		return
+	}
+	id := pressID{j.event.Bot, j.event.ID}
+	switch j.verdicts[0].Reason {
+	case gate.Undecided:
+		if how != nil {
+			h.presses.wait(id, how)
+		}
+	case gate.PromptForeign:
+		h.say(id, how, wordsForeign)
+	case gate.PromptClosed:
+		h.clearPressed(j.event)
+		h.say(id, how, wordsClosed)
+	}
+}
+
+func (h *Hub) say(id pressID, how func(relay.EventID, string), words string) {
+	if how != nil && h.presses.first(id) {
+		how(id.event, words)
+	}
+}
+
+// expect notes, before it is stored, that j answers a prompt: its acknowledgement may come before Accept is back.
+func (h *Hub) expect(j judgement) {
+	if j.press == nil {
+		return
+	}
+	r := j.press.Prompt
+	if r.Message == "" {
+		r.Message = j.press.Message
+	}
+	r.Answer = &prompt.Answer{Event: j.event.ID}
+	h.presses.remember(pressID{j.event.Bot, j.event.ID}, r)
+}
+
+// late corrects the verdict about a press before which another one was stored.
+func (h *Hub) late(j *judgement) {
+	h.presses.forget(pressID{j.event.Bot, j.event.ID})
+	for n := range j.verdicts {
+		j.verdicts[n].Reason = gate.PromptClosed
+	}
+	j.to, j.holder = nil, ""
+}

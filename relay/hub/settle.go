@@ -1,0 +1,81 @@
+package hub
+
+import (
+	"context"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/present"
+	"github.com/hermes-connector/hermes-connector/relay/wire"
+	"github.com/hermes-connector/hermes-connector/store"
+)
+
+// An event with files or context is stored as a whole, and becomes a frame when it is pushed: only then is known which
+// files are held, how its gateway calls this connector, and whether it can fetch at all. All others are stored as the
+// frame that leaves.
+
+// settleWithin bounds how long an entry waits for its files and its context, and those behind it for the entry.
+const settleWithin = 30 * time.Second
+
+// mediaPath is where files are fetched; see relay/transfer.
+const mediaPath = "/relay/media/"
+
+// whole reports whether the event is stored as a whole.
+func (h *Hub) whole(j judgement) bool {
+	return j.context || h.keepsFilesOf(j.event)
+}
+
+// settle makes the frame of an entry that holds its event; see delivery.Outlet.
+func (s *seat) settle(ctx context.Context, e *store.Entry) error {
+	ev := *e.Event
+	waiting, cancel := context.WithTimeout(ctx, settleWithin)
+	defer cancel()
+	s.bringContext(waiting, &ev)
+	if s.hub.keepsFilesOf(ev) || len(ev.Context) > 0 {
+		old := s.tooOld()
+		ev = present.Event(ev, s.files(ctx, waiting, ev, old), present.Options{TooOld: old, Fits: wire.Fits})
+	}
+	e.Frame, _ = wire.Pack(ev) // one that is too large is the session's to refuse
+	return nil
+}
+
+// files are the event's, as far as they have come when waiting ends.
+func (s *seat) files(ctx, waiting context.Context, ev relay.Event, old bool) []present.File {
+	h := s.hub
+	if h.opts.Files == nil || len(ev.Attachments) == 0 {
+		return nil
+	}
+	var out []present.File
+	for _, held := range h.opts.Files.Settle(waiting, ev.Attachments) {
+		f := present.File{Held: held}
+		if held.State == relay.MediaHeld {
+			f.URL = s.url(ev.Bot, held, old)
+		}
+		if present.Inlines(held) {
+			content, err := h.opts.Files.Read(ctx, held.ID, present.MaxInline)
+			if err != nil && ctx.Err() == nil {
+				h.log.Warn("a text file's content is not told", "media", held.ID, "err", err)
+			}
+			f.Content = content
+		}
+		out = append(out, f)
+	}
+	return out
+}
+
+// url is where the gateway gets a file that is held; empty: nowhere. One that cannot fetch may still show its agent a
+// picture that anybody can load.
+func (s *seat) url(b relay.Bot, held relay.Held, old bool) string {
+	if old {
+		if p, ok := s.hub.platform(b).(platforms.PublicMedia); ok && held.Facts.Kind == relay.TypePhoto {
+			url, _ := p.PublicURL(held.Attachment)
+			return url
+		}
+		return ""
+	}
+	if s.peer.Origin == "" {
+		return ""
+	}
+	return s.peer.Origin + mediaPath + string(held.ID)
+}

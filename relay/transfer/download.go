@@ -1,0 +1,106 @@
+package transfer
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/count"
+	"github.com/hermes-connector/hermes-connector/relay/filename"
+	"github.com/hermes-connector/hermes-connector/relay/media"
+)
+
+// A file is sent in pieces. Every lookEvery it is seen whether something of one has left. Over TLS, which is broken by a
+// write that left in part, all of a piece leaves within readSilence.
+const (
+	piece     = 256 << 10 // bytes
+	tlsPiece  = 16 << 10  // bytes
+	lookEvery = 5 * time.Second
+)
+
+// download answers with a file.
+func (t *Transfers) download(c *call) {
+	id, ok := parseID(strings.TrimPrefix(c.URL.EscapedPath(), route+"/"))
+	if !ok {
+		c.refuse(http.StatusNotFound, notFound)
+		return
+	}
+	leave, ok := t.begin(c)
+	if !ok {
+		return
+	}
+	defer leave()
+	f, done, err := t.files.Open(c.Context(), c.peer.Instance, id)
+	switch {
+	case errors.Is(err, media.ErrNoFile):
+		c.refuse(http.StatusNotFound, notFound)
+		return
+	case err != nil:
+		t.failed(c, err)
+		return
+	}
+	defer done()
+	if err := c.send(f); err != nil {
+		t.o.Log.Debug("file not read to its end", "gateway", c.peer.Gateway, "err", err)
+		return // net/http closes a connection on which fewer bytes went than were announced
+	}
+	t.o.Count(count.MediaServed)
+	t.files.Served(c.peer.Instance, id)
+}
+
+// send writes the answer with the file f. An error says that not all of it left.
+func (c *call) send(f relay.File) error {
+	h := c.w.Header()
+	h.Set("Content-Length", strconv.FormatInt(f.Size, 10))
+	h.Set("Content-Type", contentType(f.Mime))
+	h.Set("Content-Disposition", filename.Disposition(f.Name))
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Cache-Control", "no-store")
+	_ = c.conn.SetWriteDeadline(c.soon(readSilence)) // a connection without deadlines is a test's
+	c.w.WriteHeader(http.StatusOK)
+	if err := c.conn.Flush(); err != nil {
+		return fmt.Errorf("send a file: %w", err)
+	}
+	src, ok := f.Content.(io.ReadSeeker) // a file of the disk: the kernel can send it
+	if !ok {
+		src = io.NewSectionReader(f.Content, 0, f.Size)
+	}
+	size, look := int64(piece), lookEvery
+	if c.TLS != nil {
+		size, look = tlsPiece, readSilence
+	}
+	moved := time.Now()
+	for at := int64(0); at < f.Size; {
+		if _, err := src.Seek(at, io.SeekStart); err != nil {
+			return fmt.Errorf("send a file: %w", err)
+		}
+		_ = c.conn.SetWriteDeadline(c.soon(look))
+		n, err := io.CopyN(c.w, src, min(f.Size-at, size))
+		at += n
+		if n > 0 {
+			moved = time.Now()
+		}
+		waits := errors.Is(err, os.ErrDeadlineExceeded) && time.Since(moved) < readSilence && time.Now().Before(c.end)
+		if err != nil && (!waits || c.TLS != nil || c.Context().Err() != nil) {
+			return fmt.Errorf("send a file: %w", err)
+		}
+	}
+	if err := c.conn.Flush(); err != nil {
+		return fmt.Errorf("send a file: %w", err)
+	}
+	return nil
+}
+
+// contentType is the type that a file is announced with.
+func contentType(mime string) string {
+	if mime == "" {
+		return "application/octet-stream"
+	}
+	return mime
+}

@@ -1,0 +1,140 @@
+package transfer
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/relay/guard"
+	"github.com/hermes-connector/hermes-connector/relay/media"
+)
+
+const (
+	// fetchTime is how long a file may take to come from elsewhere, with all redirects.
+	fetchTime    = 10 * time.Second
+	maxRedirects = 3
+)
+
+// fetcher fetches files from addresses that somebody else named.
+type fetcher struct{ client *http.Client }
+
+func newFetcher(g *guard.Guard) fetcher {
+	return fetcher{&http.Client{Transport: g.Transport(), CheckRedirect: redirect}}
+}
+
+// Why a redirect is not followed.
+var (
+	errRedirects = errors.New("too many redirects")
+	errDowngrade = errors.New("redirected from https to http")
+)
+
+// redirect says whether the next request of a chain may be made. The transport judges its address.
+func redirect(r *http.Request, via []*http.Request) error {
+	r.Header.Del("Referer") // the former address may be a credential
+	switch {
+	case len(via) > maxRedirects:
+		return errRedirects
+	case via[len(via)-1].URL.Scheme == "https" && r.URL.Scheme != "https":
+		return errDowngrade
+	}
+	return nil
+}
+
+// fetched is what came.
+type fetched struct {
+	size int64
+	path string // in the address of the last redirect
+}
+
+// into writes what is at an address to w. Errors are *relay.ActionError, and say no address.
+func (f fetcher) into(ctx context.Context, w io.Writer, address string) (got fetched, err error) {
+	ctx, cancel := context.WithTimeout(ctx, fetchTime)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err != nil {
+		return got, refused("not an address", nil)
+	}
+	r.Header.Set("User-Agent", "hermes-connector")
+	r.Header.Set("Accept-Encoding", "identity")
+	res, err := f.client.Do(r)
+	if err != nil {
+		return got, notFetched(err)
+	}
+	defer res.Body.Close() // read as far as it is wanted
+	encoding := res.Header.Get("Content-Encoding")
+	switch {
+	case res.StatusCode != http.StatusOK:
+		return got, refused("HTTP "+strconv.Itoa(res.StatusCode), nil)
+	case encoding != "" && !strings.EqualFold(encoding, "identity"):
+		return got, refused("it comes encoded", nil)
+	case res.ContentLength > media.MaxFile:
+		return got, refused(tooLarge, nil)
+	}
+	disk := &sink{w: w}
+	got = fetched{path: res.Request.URL.Path}
+	got.size, err = io.Copy(disk, res.Body)
+	switch {
+	case disk.err != nil:
+		return got, refused("it cannot be kept", disk.err)
+	case err != nil:
+		return got, notFetched(err)
+	case got.size == 0:
+		return got, refused("it is empty", nil)
+	}
+	return got, nil
+}
+
+// sink remembers why it could not be written to.
+type sink struct {
+	w   io.Writer
+	err error
+}
+
+func (s *sink) Write(p []byte) (int, error) {
+	n, err := s.w.Write(p)
+	s.err = err
+	return n, err
+}
+
+// notFetched is why a request brought nothing, in words that say no address. What the far side wrote may stand in err,
+// and so does the address: neither goes on.
+func notFetched(err error) error {
+	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		return refused(tooLarge, nil)
+	}
+	if _, ok := errors.AsType[*net.DNSError](err); ok {
+		return refused("its host is not known", nil)
+	}
+	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
+		return refused("the host's certificate is not valid", nil)
+	}
+	for _, known := range []error{errRedirects, errDowngrade} {
+		if errors.Is(err, known) {
+			return refused(known.Error(), nil)
+		}
+	}
+	if errors.Is(err, guard.ErrBlocked) {
+		return refused("its address is not open to gateways", blocked(err))
+	}
+	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
+		return refused("it did not come within "+fetchTime.String(), nil)
+	}
+	return refused("no answer", nil)
+}
+
+// blocked is the guard's error, without what package http put around it.
+func blocked(err error) error {
+	for {
+		inner := errors.Unwrap(err)
+		if inner == nil {
+			return err
+		}
+		err = inner
+	}
+}

@@ -1,0 +1,123 @@
+package transfer
+
+import (
+	"context"
+	"errors"
+	"net/url"
+	"os"
+	"path"
+	"strings"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/count"
+	"github.com/hermes-connector/hermes-connector/relay/filename"
+	"github.com/hermes-connector/hermes-connector/relay/guard"
+	"github.com/hermes-connector/hermes-connector/relay/media"
+	"github.com/hermes-connector/hermes-connector/relay/sniff"
+)
+
+// Shelf is where a Finder looks for files, and keeps those it fetched; *media.Keeper is one.
+type Shelf interface {
+	// Open opens a file that the instance may read; see Files.
+	Open(ctx context.Context, i relay.InstanceID, id relay.MediaID) (f relay.File, done func(), err error)
+	// Temp makes an empty file that is gone after done. Without room for it, the error is media.ErrNoSpace.
+	Temp(name string) (f *os.File, done func(), err error)
+}
+
+// Finder finds the files that gateways want to send. Its methods may be called from any goroutine.
+type Finder struct {
+	// Set once, by NewFinder.
+	shelf  Shelf
+	guard  *guard.Guard
+	fetch  fetcher
+	count  func(count.Counter)
+	places *places // of fetched files, by instance: until they are sent
+}
+
+// NewFinder makes a finder. g is what it asks others through, and lets them send as much as a file may have.
+func NewFinder(shelf Shelf, g *guard.Guard, tell func(count.Counter)) *Finder {
+	return &Finder{shelf: shelf, guard: g, fetch: newFetcher(g), count: tell, places: newPlaces(maxAll, maxEach)}
+}
+
+// Source is the file at an address: one of ours that the instance may read, or what a server elsewhere has there. name is
+// what it is to be called; empty: as it is called there. done lets go of it, and is never nil. Errors are
+// *relay.ActionError, not sent.
+func (f *Finder) Source(ctx context.Context, i relay.InstanceID, address, name string) (relay.File, func(), error) {
+	address, _, _ = strings.Cut(strings.TrimSpace(address), "#")
+	u, err := url.Parse(address)
+	if err != nil {
+		return relay.File{}, nothing, refused("not an address", nil)
+	}
+	id, ours := pathID(u.EscapedPath())
+	if ours {
+		file, done, err := f.shelf.Open(ctx, i, id)
+		switch {
+		case err == nil:
+			if name != "" {
+				file.Name = filename.Fit(name, file.FileFacts)
+			}
+			return file, done, nil
+		case !errors.Is(err, media.ErrNoFile):
+			return relay.File{}, nothing, &relay.ActionError{Outcome: relay.NotSent, Public: "network: the file cannot be read now", Err: err}
+		}
+	}
+	if f.guard.Ours(u) {
+		return relay.File{}, nothing, errNotFound()
+	}
+	file, done, err := f.outside(ctx, i, address, name)
+	if err != nil && ours && errors.Is(err, guard.ErrBlocked) { // our own, by a name that only the gateway's network knows
+		err = errNotFound()
+	}
+	return file, done, err
+}
+
+// outside fetches a file from elsewhere.
+func (f *Finder) outside(ctx context.Context, i relay.InstanceID, address, name string) (_ relay.File, done func(), err error) {
+	waiting, cancel := context.WithTimeout(ctx, placeTime)
+	defer cancel()
+	leave, ok := f.places.enter(waiting, string(i))
+	if !ok {
+		f.count(count.MediaBusy)
+		return relay.File{}, nothing, refused("too many at once", nil)
+	}
+	defer func() {
+		if err != nil {
+			leave()
+			done = nothing
+		}
+	}()
+	temp, drop, err := f.shelf.Temp("send")
+	if err != nil {
+		if errors.Is(err, media.ErrNoSpace) {
+			return relay.File{}, nothing, refused("there is no space for it", err)
+		}
+		return relay.File{}, nothing, refused("it cannot be kept", err)
+	}
+	got, err := f.fetch.into(ctx, temp, address)
+	if err != nil {
+		drop()
+		if errors.Is(err, guard.ErrBlocked) {
+			f.count(count.MediaBlocked)
+		}
+		return relay.File{}, nothing, err
+	}
+	f.count(count.MediaSourced)
+	file := relay.File{FileFacts: sniff.Of(temp, got.size), Content: temp}
+	if name == "" {
+		name = path.Base(got.path)
+	}
+	file.Name = filename.Fit(name, file.FileFacts)
+	return file, func() { drop(); leave() }, nil
+}
+
+func nothing() {}
+
+// errNotFound is the answer to an address of ours where the instance finds no file.
+func errNotFound() *relay.ActionError {
+	return &relay.ActionError{Outcome: relay.NotSent, Public: "media not found or expired"}
+}
+
+// refused is the answer when a file cannot be had. err says no address.
+func refused(why string, err error) *relay.ActionError {
+	return &relay.ActionError{Outcome: relay.NotSent, Public: "media not fetched: " + why, Err: err}
+}

@@ -1,0 +1,201 @@
+// Package transfer moves files between gateways and the store of files: a gateway's download of what came in an event
+// (GET /relay/media/{id}), its upload of what it wants to send (POST /relay/media), and the file behind the address that
+// a send_media names.
+//
+// It stores nothing and knows no format: files are kept by Files, and told apart by it.
+//
+// Invariants:
+//
+//  1. A request is judged in one order: path, method, origin, credential, rate, size, place; only then is a body read
+//     or a file opened. Before the credential has verified, no more than the failures of its address is remembered.
+//  2. Foreign, unknown, expired and malformed ids get one and the same answer. Nobody is redirected: gateways carry
+//     their bearer along.
+//  3. At most maxAll transfers run, and maxEach of a gateway. One without progress, or that takes longer than maxTime,
+//     ends; nothing else ends one.
+//  4. A send_media's file is one that the instance may read, or comes through package guard; each redirect is judged as
+//     the first address was, and the network never fetches it for us.
+//  5. No address, name or content of a file is in an error or a log.
+package transfer
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/count"
+	"github.com/hermes-connector/hermes-connector/relay/door"
+	"github.com/hermes-connector/hermes-connector/relay/limit"
+	"github.com/hermes-connector/hermes-connector/relay/media"
+	"github.com/hermes-connector/hermes-connector/relay/token"
+)
+
+const (
+	maxAll  = 16 // transfers at once
+	maxEach = 4  // of them of one gateway
+	// placeTime is how long a transfer waits for its place.
+	placeTime = 10 * time.Second
+	// maxTime is how long a transfer may take once it has its place.
+	maxTime = 5 * time.Minute
+	// sendSilence and readSilence end a transfer in which no byte moved for so long.
+	readSilence = 30 * time.Second // of a gateway that downloads: its own bound for a read
+	sendSilence = 10 * time.Second // of one that uploads
+	// A gateway may upload uploadBurst files at once, and uploadRate a second after that: 60 a minute.
+	uploadRate, uploadBurst = 1, 60
+)
+
+// Files keeps the files; *media.Keeper has it. All methods: any goroutine.
+type Files interface {
+	// Open opens a file that the instance may read. Otherwise, and if nobody has such a file, the error is
+	// media.ErrNoFile. The caller calls done when it needs the content no more.
+	Open(ctx context.Context, i relay.InstanceID, id relay.MediaID) (f relay.File, done func(), err error)
+	// Put keeps what body has as a new file of the instance's. declared is its size, -1 if that is not known.
+	Put(ctx context.Context, i relay.InstanceID, name string, declared int64, body io.Reader) (id relay.MediaID, size int64, err error)
+	// Served says that the instance got the whole file.
+	Served(i relay.InstanceID, id relay.MediaID)
+}
+
+// Options are the settings; the zero value means the defaults.
+type Options struct {
+	Log *slog.Logger // nil means discard
+	// Failures are the failed credentials per address, shared with the upgrade; nil means a count of its own.
+	Failures *limit.Failures
+	Now      func() time.Time    // the clock of the limits; nil means time.Now
+	Count    func(count.Counter) // nil: nobody counts
+	// Used is told of each gateway whose credential verified here; nil: nobody is.
+	Used func(ctx context.Context, g relay.GatewayID)
+}
+
+// Verifier checks bearers; *token.Authority does.
+type Verifier interface {
+	Verify(ctx context.Context, bearer string) (token.Peer, token.Verdict, error)
+}
+
+// Transfers are the routes of files. Their methods may be called from any goroutine.
+type Transfers struct {
+	// Set once, by New.
+	files   Files
+	auth    Verifier
+	o       Options
+	places  *places
+	uploads *limit.Rates // per gateway
+}
+
+// New makes the routes of files.
+func New(files Files, auth Verifier, o Options) *Transfers {
+	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
+	o.Failures = cmp.Or(o.Failures, new(limit.Failures))
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Count == nil {
+		o.Count = func(count.Counter) {}
+	}
+	if o.Used == nil {
+		o.Used = func(context.Context, relay.GatewayID) {}
+	}
+	return &Transfers{files: files, auth: auth, o: o, places: newPlaces(maxAll, maxEach), uploads: limit.NewRates(uploadRate, uploadBurst)}
+}
+
+// Mounts are the routes, for the door. Its times hold until the credential has verified.
+func (t *Transfers) Mounts() []door.Mount {
+	return []door.Mount{
+		{Path: route + "/", Methods: []string{http.MethodGet}, Serve: t.serve(t.download)},
+		{Path: route, Methods: []string{http.MethodPost}, Policy: door.Policy{Body: media.MaxFile}, Serve: t.serve(t.upload)},
+	}
+}
+
+// call is one request of a gateway whose credential has verified.
+type call struct {
+	*http.Request
+	w    http.ResponseWriter
+	conn *http.ResponseController
+	peer token.Peer
+	end  time.Time // when its time is up; zero before it has its place
+}
+
+// serve lets verified gateways in to do.
+func (t *Transfers) serve(do func(*call)) door.Handler {
+	return func(w http.ResponseWriter, r *http.Request, from netip.Addr) {
+		peer, verdict, err := t.auth.Verify(r.Context(), door.Bearer(r))
+		switch {
+		case err != nil:
+			t.o.Log.Warn("credential not verified; the gateway may come again", "from", from, "err", err)
+			door.Refuse(w, http.StatusServiceUnavailable, "unavailable")
+			return
+		case verdict != token.Valid:
+			t.stranger(w, from, verdict, peer)
+			return
+		}
+		limit.Verified(r.Context())
+		t.o.Used(r.Context(), peer.Gateway)
+		do(&call{Request: r, w: w, conn: http.NewResponseController(w), peer: peer})
+	}
+}
+
+// stranger refuses who has no credential that counts.
+func (t *Transfers) stranger(w http.ResponseWriter, from netip.Addr, verdict token.Verdict, peer token.Peer) {
+	if wait := t.o.Failures.Add(from, t.o.Now()); wait > 0 {
+		door.TooMany(w, wait, "too many failed attempts")
+		return
+	}
+	if verdict == token.Expired {
+		t.o.Log.Info("expired token refused; check the clocks", "from", from, "route", route, "gateway", peer.Gateway)
+	} else {
+		t.o.Log.Info("unknown credential refused", "from", from, "route", route)
+	}
+	w.Header().Set("WWW-Authenticate", "Bearer")
+	door.Refuse(w, http.StatusUnauthorized, "unauthorized")
+}
+
+// begin waits for the call's place, from where on its own times hold instead of the door's. It answers if there is none.
+func (t *Transfers) begin(c *call) (leave func(), ok bool) {
+	now := time.Now()
+	_ = c.conn.SetReadDeadline(now.Add(placeTime + sendSilence)) // a connection without deadlines is a test's
+	_ = c.conn.SetWriteDeadline(now.Add(placeTime + readSilence))
+	ctx, cancel := context.WithTimeout(c.Context(), placeTime)
+	defer cancel()
+	leave, ok = t.places.enter(ctx, string(c.peer.Gateway))
+	if !ok {
+		t.o.Count(count.MediaBusy)
+		w := c.w
+		w.Header().Set("Retry-After", "5")
+		door.Refuse(w, http.StatusServiceUnavailable, "too many transfers at once")
+		return nil, false
+	}
+	c.end = time.Now().Add(maxTime)
+	_ = c.conn.SetReadDeadline(c.end) // or the request's context would end
+	return leave, true
+}
+
+// soon is when a call ends in which nothing moves any more.
+func (c *call) soon(silence time.Duration) time.Time {
+	if at := time.Now().Add(silence); at.Before(c.end) {
+		return at
+	}
+	return c.end
+}
+
+// answer is door.Answer with the time that a small answer needs.
+func (c *call) answer(status int, body any) {
+	_ = c.conn.SetWriteDeadline(time.Now().Add(readSilence))
+	door.Answer(c.w, status, body)
+}
+
+// refuse is answer with an error.
+func (c *call) refuse(status int, text string) { c.answer(status, map[string]string{"error": text}) }
+
+// failed answers with trouble of ours.
+func (t *Transfers) failed(c *call, err error) {
+	level := slog.LevelWarn
+	if c.Context().Err() != nil || errors.Is(err, context.Canceled) { // the gateway hung up
+		level = slog.LevelDebug
+	}
+	t.o.Log.Log(c.Context(), level, "file not moved; the gateway may come again", "gateway", c.peer.Gateway, "err", err)
+	c.refuse(http.StatusServiceUnavailable, "unavailable")
+}

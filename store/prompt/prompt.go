@@ -1,0 +1,269 @@
+// Package prompt is what gateways asked people with buttons, and who answered.
+//
+// A prompt is stored before it is posted: a button that anybody can see is known here. The press that answers it is
+// stored in the transaction of its event, so there is one, also over a restart. An answered prompt stays until its
+// buttons are gone from the network; that it may go rides along with whichever commit is next. Its end by time
+// causes no write: readers pass over it from then on, and the next sweep drops it.
+package prompt
+
+import (
+	"cmp"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/store/boltfile"
+	"github.com/hermes-connector/hermes-connector/store/table"
+	bolt "go.etcd.io/bbolt"
+)
+
+// Bucket is the bucket of prompts: platform|bot|chat|prompt -> Record. The index has them by instance too.
+const Bucket = "prompts"
+
+// MaxOpen is how many prompts of an instance are open. One more closes the oldest.
+const MaxOpen = 256
+
+// byInstance is what the index finds prompts by.
+const byInstance = "instance"
+
+// ErrHeld: a prompt with that id is open in the chat, and another instance's.
+var ErrHeld = errors.New("another instance asks under that id")
+
+// Record is a question with buttons.
+type Record struct {
+	Instance relay.InstanceID `json:"instance"`
+	Bot      relay.Bot        `json:"bot"`
+	// Chat is where it was posted, by the id that the chat had then: its buttons stay there when the chat moves.
+	Chat    relay.ChatID         `json:"chat"`
+	Thread  relay.ThreadID       `json:"thread,omitempty"`
+	ID      string               `json:"id"`
+	Kind    string               `json:"kind"`
+	Options []relay.PromptOption `json:"options"`
+	// Message has the buttons; empty: it is being posted, or nobody knows whether it was.
+	Message   relay.MessageID `json:"msg,omitempty"`
+	At        time.Time       `json:"at"`
+	ExpiresAt time.Time       `json:"expires"`
+	Answer    *Answer         `json:"answer,omitempty"` // nil: nobody has answered
+}
+
+// Answer is the press that was the first.
+type Answer struct {
+	Event  relay.EventID  `json:"event"`
+	At     time.Time      `json:"at"`
+	Buffer relay.BufferID `json:"buffer,omitzero"` // the entry in the lane of the instance
+}
+
+// Press is a press that answers a prompt if it is the first.
+type Press struct {
+	Prompt  Record // as it was judged by
+	Event   relay.EventID
+	Message relay.MessageID // that was pressed; empty: the network did not say
+}
+
+// Open reports whether it may be answered at that time.
+func (r Record) Open(now time.Time) bool { return r.Answer == nil && now.Before(r.ExpiresAt) }
+
+// On reports whether what was pressed is the prompt's message, as far as either is known.
+func (r Record) On(m relay.MessageID) bool { return m == "" || r.Message == "" || r.Message == m }
+
+// Option is the option with that id; ok is false if it was not offered.
+func (r Record) Option(id string) (o relay.PromptOption, ok bool) {
+	i := slices.IndexFunc(r.Options, func(o relay.PromptOption) bool { return o.ID == id })
+	if i < 0 {
+		return o, false
+	}
+	return r.Options[i], true
+}
+
+// same reports whether o is the same question, and not a later one under its id.
+func (r Record) same(o Record) bool { return r.Instance == o.Instance && r.At.Equal(o.At) }
+
+// Key is where a prompt of the chat is stored.
+func Key(c relay.Chat, id string) []byte {
+	return table.Key(c.Bot.Platform, string(c.Bot.ID), string(c.ID), id)
+}
+
+// Key is where it is stored.
+func (r Record) Key() []byte { return Key(relay.Chat{Bot: r.Bot, ID: r.Chat}, r.ID) }
+
+// place is where it stands, and its key in the index.
+func (r Record) place() (string, []byte, [][]byte) {
+	return Bucket, r.Key(), [][]byte{
+		append(Of(r.Instance), table.Key(r.Bot.Platform, string(r.Bot.ID), string(r.Chat), r.ID)...),
+	}
+}
+
+// Indexed is a prompt as the index sees it.
+type Indexed struct{ Record }
+
+// At is the prompt's place, and its keys in the index.
+func (x Indexed) At() (string, []byte, [][]byte) { return x.place() }
+
+// Of is how the keys of an instance's prompts begin in the index.
+func Of(i relay.InstanceID) []byte { return table.IndexUnder(Bucket, byInstance, string(i)) }
+
+// At is the prompt under that key; ok is false when there is none. A damaged one is none: nobody can answer it.
+func At(t *bolt.Tx, k []byte) (r Record, ok bool, err error) {
+	r, ok, err = table.Load[Record](t, Bucket, k)
+	if errors.Is(err, boltfile.ErrDamaged) {
+		return Record{}, false, nil
+	}
+	return r, ok, err
+}
+
+// In are the prompts of a chat. Damaged ones are left out.
+func In(t *bolt.Tx, c relay.Chat) (out []Record) {
+	for k, v := range table.Under(t, Bucket, table.Prefix(c.Bot.Platform, string(c.Bot.ID), string(c.ID))) {
+		if r, err := table.Decode[Record](k, v); err == nil {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// Count is how many prompts of the instance are open.
+func Count(t *bolt.Tx, i relay.InstanceID, now time.Time) (n int, err error) {
+	all, err := table.Lookup[Record](t, Bucket, Of(i), "", 0)
+	for _, r := range all {
+		if r.Open(now) {
+			n++
+		}
+	}
+	return n, err
+}
+
+// Add stores r, which is about to be posted, in the place of an older one of its instance under its id. former is
+// what stood there; nil: nothing did. ErrHeld: another instance's does.
+func Add(w *table.Writer, r Record, now time.Time) (former *Record, err error) {
+	old, ok, err := At(w.Tx, r.Key())
+	switch {
+	case err != nil:
+		return nil, err
+	case ok && old.Instance != r.Instance && old.Open(now):
+		return nil, ErrHeld
+	case ok:
+		former = &old
+		if err := table.DeleteIndexed(w, Indexed{old}); err != nil {
+			return nil, err
+		}
+	}
+	if err := makeRoom(w, r.Instance, now); err != nil {
+		return nil, err
+	}
+	return former, put(w, r)
+}
+
+func put(w *table.Writer, r Record) error {
+	b, k, also := r.place()
+	for _, a := range also {
+		if err := w.PutSealed(table.Index, a, boltfile.Seal(a, k)); err != nil {
+			return err
+		}
+	}
+	return w.Put(b, k, r)
+}
+
+// makeRoom drops the oldest open prompts of an instance, so that it may have one more. Those past their time go
+// first; those that were answered stay, for their buttons do.
+func makeRoom(w *table.Writer, i relay.InstanceID, now time.Time) error {
+	if len(table.KeysUnder(w.Tx, table.Index, Of(i))) < MaxOpen {
+		return nil
+	}
+	all, err := table.Lookup[Record](w.Tx, Bucket, Of(i), "", 0)
+	if err != nil {
+		return err
+	}
+	all = slices.DeleteFunc(all, func(r Record) bool { return r.Answer != nil })
+	slices.SortStableFunc(all, func(a, b Record) int {
+		if x, y := a.Open(now), b.Open(now); x != y {
+			if x {
+				return 1
+			}
+			return -1
+		}
+		return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.ID, b.ID))
+	})
+	for n, r := range all {
+		if r.Open(now) && len(all)-n < MaxOpen {
+			break
+		}
+		if err := table.DeleteIndexed(w, Indexed{r}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Posted notes what became of r, which Add stored: chat and message have the buttons. If it was closed meanwhile,
+// nothing changes.
+func Posted(w *table.Writer, r Record, chat relay.ChatID, m relay.MessageID) error {
+	stored, ok, err := At(w.Tx, r.Key())
+	if err != nil || !ok || !stored.same(r) {
+		return err
+	}
+	if chat == stored.Chat {
+		stored.Message = m
+		return w.PutChanged(Bucket, stored.Key(), stored)
+	}
+	if err := table.DeleteIndexed(w, Indexed{stored}); err != nil {
+		return err
+	}
+	stored.Chat, stored.Message = chat, m
+	if old, ok, err := At(w.Tx, stored.Key()); err != nil || ok && old.Instance != r.Instance {
+		return err // under its id another asks there: nobody can answer this one
+	}
+	return put(w, stored)
+}
+
+// Withdraw undoes Add: r was not posted. former is what Add returned.
+func Withdraw(w *table.Writer, r Record, former *Record) error {
+	stored, ok, err := At(w.Tx, r.Key())
+	if err != nil || !ok || !stored.same(r) {
+		return err
+	}
+	if err := table.DeleteIndexed(w, Indexed{stored}); err != nil || former == nil {
+		return err
+	}
+	return put(w, *former)
+}
+
+// Takes is the prompt that p answers now; ok is false if it comes too late.
+func Takes(t *bolt.Tx, p Press, now time.Time) (r Record, ok bool, err error) {
+	r, ok, err = At(t, p.Prompt.Key())
+	return r, ok && r.same(p.Prompt) && r.Open(now) && r.On(p.Message), err
+}
+
+// Take stores that p, whose event became the entry, answered r.
+func Take(w *table.Writer, r Record, p Press, entry relay.BufferID, now time.Time) error {
+	if r.Message == "" {
+		r.Message = p.Message
+	}
+	r.Answer = &Answer{Event: p.Event, At: now, Buffer: entry}
+	return w.Put(Bucket, r.Key(), r)
+}
+
+// Past reports whether nothing needs r any more: it is past its time, or was answered longer ago than entries live.
+func (r Record) Past(now time.Time, entries time.Duration) bool {
+	if r.Answer == nil {
+		return !r.Open(now)
+	}
+	return now.Sub(r.Answer.At) > entries
+}
+
+// Notes say of which prompts the buttons are gone: by key, the event that answered.
+type Notes = table.Notes[relay.EventID]
+
+// Ride drops the prompts of notes in a transaction that is about to be committed.
+func Ride(w *table.Writer, notes map[string]relay.EventID) error {
+	for k, ev := range notes {
+		r, ok, err := At(w.Tx, []byte(k))
+		if err == nil && ok && r.Answer != nil && r.Answer.Event == ev {
+			err = table.DeleteIndexed(w, Indexed{r})
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
