@@ -46,7 +46,9 @@ var mayImport = map[string]string{
 	"store/sent":               "relay store/table",
 	"store/prompt":             "relay store/boltfile store/table",
 	"store/media":              "relay store/table",
-	"store":                    "relay store/boltfile store/table store/seen store/audit store/capability store/prompt store/sent store/media store/reseal",
+	"store/route":              "relay store/table",
+	"store/undecided":          "relay store/table",
+	"store":                    "relay store/boltfile store/table store/seen store/audit store/capability store/prompt store/sent store/media store/route store/undecided store/reseal",
 	"vault":                    "relay store/files",
 	"platforms/markdown/plain": "platforms/markdown", // the dialect of networks that show plain text
 	"platforms/hook":           "relay platforms platforms/backoff",

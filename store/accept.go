@@ -12,6 +12,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/store/capability"
 	"github.com/hermes-connector/hermes-connector/store/prompt"
 	"github.com/hermes-connector/hermes-connector/store/seen"
+	"github.com/hermes-connector/hermes-connector/store/undecided"
 )
 
 // Accept is what one batch of a bot stores.
@@ -216,7 +217,7 @@ func (t *tx) accept(a Accept, items []prepared, now time.Time) (out AcceptOutcom
 			return out, nil, err
 		}
 		if i := p.item.Undecided; i != "" {
-			if err := t.postpone(a.Bot, i, p.item.Delivery, now); err != nil {
+			if err := undecided.Postpone(t.Writer, a.Bot, i, p.item.Delivery, now); err != nil {
 				return out, nil, err
 			}
 		}

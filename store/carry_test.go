@@ -14,6 +14,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/store/seen"
 	"github.com/hermes-connector/hermes-connector/store/sent"
 	"github.com/hermes-connector/hermes-connector/store/table"
+	"github.com/hermes-connector/hermes-connector/store/undecided"
 
 	"github.com/hermes-connector/hermes-connector/relay"
 	bolt "go.etcd.io/bbolt"
@@ -75,7 +76,7 @@ func wentOn(t *testing.T, c *clock) (path string, backup []byte) {
 			k []byte
 			v any
 		}{
-			{bucketUndecided, []byte("undecided"), map[string]any{"at": c.now(), "instance": "i1", "event": e5}},
+			{undecided.Bucket, []byte("undecided"), map[string]any{"at": c.now(), "instance": "i1", "event": e5}},
 			{sent.Bucket, []byte("sent"), map[string]any{"instance": "i1"}},
 			{sent.Bucket, []byte("sent by another"), map[string]any{"instance": "late"}},
 			{BucketMoved, table.Key("loop", "group"), map[string]any{"platform": "loop", "from": "group", "to": "supergroup"}},
@@ -352,14 +353,14 @@ func FuzzCarriedRecords(f *testing.F) {
 	if _, err := db.Backup(f.Context(), &backup); err != nil || db.Close() != nil {
 		f.Fatal(err)
 	}
-	f.Fuzz(func(t *testing.T, undecided, moved, sender []byte) {
+	f.Fuzz(func(t *testing.T, waiting, moved, sender []byte) {
 		path := filepath.Join(t.TempDir(), "test.db")
 		db, err := Open(path, Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		err = db.write(t.Context(), nil, func(x *tx) error {
-			for b, payload := range map[string][]byte{bucketUndecided: undecided, BucketMoved: moved, sent.Bucket: sender} {
+			for b, payload := range map[string][]byte{undecided.Bucket: waiting, BucketMoved: moved, sent.Bucket: sender} {
 				if err := x.PutSealed(b, []byte("k"), boltfile.Seal([]byte("k"), payload)); err != nil {
 					return err
 				}
@@ -376,8 +377,8 @@ func FuzzCarriedRecords(f *testing.F) {
 		var u struct {
 			Event struct{ ID string }
 		}
-		if got.Carried && (json.Unmarshal(undecided, &u) != nil || u.Event.ID == "") {
-			t.Errorf("carried, though nobody can tell what %q is", undecided)
+		if got.Carried && (json.Unmarshal(waiting, &u) != nil || u.Event.ID == "") {
+			t.Errorf("carried, though nobody can tell what %q is", waiting)
 		}
 		if err := VerifyFile(path); err != nil {
 			t.Error(err)

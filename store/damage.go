@@ -17,6 +17,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/store/seen"
 	"github.com/hermes-connector/hermes-connector/store/sent"
 	"github.com/hermes-connector/hermes-connector/store/table"
+	"github.com/hermes-connector/hermes-connector/store/undecided"
 	bolt "go.etcd.io/bbolt"
 )
 
@@ -30,7 +31,7 @@ import (
 // isSetAside reports whether damaged records of b are moved to the quarantine.
 func isSetAside(b string) bool {
 	switch b {
-	case bucketEntries, bucketDead, bucketUndecided, capability.Bucket, media.Bucket, prompt.Bucket, bucketConversations, BucketCursors, bucketCodes, bucketTokens, bucketIdentity,
+	case bucketEntries, bucketDead, undecided.Bucket, capability.Bucket, media.Bucket, prompt.Bucket, bucketConversations, BucketCursors, bucketCodes, bucketTokens, bucketIdentity,
 		audit.Rows, audit.Counts, bucketCommands, bucketQuarantine, sent.Bucket, BucketMoved, seen.Newest, seen.Runs:
 		return true
 	}

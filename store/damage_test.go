@@ -17,8 +17,10 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
 	"github.com/hermes-connector/hermes-connector/store/capability"
+	"github.com/hermes-connector/hermes-connector/store/route"
 	"github.com/hermes-connector/hermes-connector/store/seen"
 	"github.com/hermes-connector/hermes-connector/store/table"
+	"github.com/hermes-connector/hermes-connector/store/undecided"
 )
 
 // spoil flips a bit in the stored record under k.
@@ -79,7 +81,7 @@ func TestDamagedRecordIsNamed(t *testing.T) { // invariant 8
 		}},
 		{BucketMoved, movedKey("loop", "c8"), func() error { return second(db.CurrentChat(ctx, "loop", "c8")) }},
 		{bucketIdentity, []byte("mac"), func() error { return second(db.Codes.Get(ctx, IdentityCode, []byte("mac"))) }},
-		{bucketRoutes, routeKey(Route{Platform: "loop", Key: "k", Instance: "i1"}), func() error { return second(db.Routes.List(ctx)) }},
+		{route.Bucket, route.Key(Route{Platform: "loop", Key: "k", Instance: "i1"}), func() error { return second(db.Routes.List(ctx)) }},
 		{BucketGrants, grantKey("loop", "", "c1"), func() error {
 			_, _, err := First(db.Grants(ctx, GrantFilter{Covering: &relay.Place{Platform: "loop", Chat: "c1"}}))
 			return err
@@ -272,7 +274,7 @@ func TestDamageRefusesTheStart(t *testing.T) { // invariant 8
 	}{
 		{BucketTenants, table.Key("family")}, {BucketInstances, table.Key("i1")}, {BucketGateways, table.Key("i1")},
 		{BucketBindings, bindingKey("loop", "ui1", "i1")}, {bucketIndex, table.IndexKey(BucketBindings, byInstance, "i1", "loop", "ui1")},
-		{BucketGrants, grantKey("loop", "", "ci1")}, {bucketRoutes, routeKey(Route{Platform: "loop", Key: "ri1", Instance: "i1"})},
+		{BucketGrants, grantKey("loop", "", "ci1")}, {route.Bucket, route.Key(Route{Platform: "loop", Key: "ri1", Instance: "i1"})},
 		{bucketLanes, table.Key("i1")}, {bucketBlobs, table.Key("vault")}, {BucketMeta, []byte("digest")}, {BucketMeta, []byte(schemaKey)},
 	} {
 		for _, inKey := range []bool{false, true} {
@@ -442,7 +444,7 @@ func TestSalvageTakesNoRecordForAnother(t *testing.T) {
 			return nil
 		}
 	}
-	for _, to := range []string{BucketTenants, BucketGateways, BucketBindings, BucketGrants, bucketConversations, bucketUndecided, bucketEntries, bucketDead} {
+	for _, to := range []string{BucketTenants, BucketGateways, BucketBindings, BucketGrants, bucketConversations, undecided.Bucket, bucketEntries, bucketDead} {
 		if err := db.write(ctxOf(t), nil, brought(capability.Bucket, to)); err != nil {
 			t.Fatal(err)
 		}

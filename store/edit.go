@@ -13,8 +13,10 @@ import (
 	"github.com/hermes-connector/hermes-connector/store/capability"
 	"github.com/hermes-connector/hermes-connector/store/media"
 	"github.com/hermes-connector/hermes-connector/store/prompt"
+	"github.com/hermes-connector/hermes-connector/store/route"
 	"github.com/hermes-connector/hermes-connector/store/seen"
 	"github.com/hermes-connector/hermes-connector/store/table"
+	"github.com/hermes-connector/hermes-connector/store/undecided"
 	bolt "go.etcd.io/bbolt"
 )
 
@@ -76,12 +78,12 @@ func HeldIn(b *bolt.DB) (all []Held, whole bool, err error) {
 			id, _ := tailID(k)
 			return Held{Instance: instanceOf(k, 24), About: e.About, Dead: id}, err
 		})
-		each(bucketUndecided, func(k, v []byte) (Held, error) {
-			u, err := decodeUndecided(k, v)
+		each(undecided.Bucket, func(k, v []byte) (Held, error) {
+			u, err := undecided.Decode(k, v)
 			if err != nil {
 				return Held{}, err
 			}
-			return Held{Instance: u.Instance, About: aboutOf(*u.event())}, nil
+			return Held{Instance: u.Instance, About: aboutOf(*u.About())}, nil
 		})
 		return nil
 	})
@@ -123,7 +125,7 @@ func (e Edit) RenewEpochs() error {
 
 // Derive makes what follows from the records that are there.
 func (e Edit) Derive() error {
-	for _, b := range []string{bucketQuarantine, audit.Rows, bucketUndecided} {
+	for _, b := range []string{bucketQuarantine, audit.Rows, undecided.Bucket} {
 		var last uint64
 		for k := range table.Under(e.Tx, b, nil) {
 			last = max(last, table.Number(k))
@@ -143,7 +145,7 @@ var ownKeys = map[string]func(k, value []byte) bool{
 	BucketGateways:      own(func(r Gateway) []byte { return table.Key(r.ID) }),
 	BucketBindings:      own(func(r Binding) []byte { return bindingKey(r.Platform, r.User, r.Instance) }),
 	BucketGrants:        own(func(r Grant) []byte { return grantKey(r.Platform, r.Scope, r.Chat) }),
-	bucketRoutes:        own(routeKey),
+	route.Bucket:        own(route.Key),
 	bucketConversations: own(conversationKey),
 	media.Bucket:        own(func(r media.Record) []byte { return media.Key(r.ID) }),
 	prompt.Bucket:       own(prompt.Record.Key),
@@ -182,7 +184,7 @@ func (e Edit) DropStrays(now time.Time) (gone []relay.InstanceID, err error) {
 	for _, c := range table.Readable[Conversation](e.Tx, bucketConversations) {
 		names[c.Instance] = true
 	}
-	for _, u := range table.Readable[undecidedRecord](e.Tx, bucketUndecided) {
+	for _, u := range table.Readable[undecided.Record](e.Tx, undecided.Bucket) {
 		names[u.Instance] = true
 	}
 	for _, c := range table.Readable[capability.Record](e.Tx, capability.Bucket) {
@@ -197,7 +199,7 @@ func (e Edit) DropStrays(now time.Time) (gone []relay.InstanceID, err error) {
 			continue
 		}
 		gone = append(gone, i)
-		_, err := table.DropWhere(e.Writer, bucketUndecided, func(u undecidedRecord) bool { return u.Instance == i })
+		_, err := table.DropWhere(e.Writer, undecided.Bucket, func(u undecided.Record) bool { return u.Instance == i })
 		err = errors.Join(err, e.strip(i, now), e.flush(),
 			table.DropUnder(e.Writer, bucketDead, table.Prefix(i)), e.Delete(bucketLanes, table.Key(i)))
 		if err != nil {

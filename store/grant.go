@@ -10,6 +10,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store/audit"
+	"github.com/hermes-connector/hermes-connector/store/route"
 	"github.com/hermes-connector/hermes-connector/store/table"
 	bolt "go.etcd.io/bbolt"
 )
@@ -65,7 +66,7 @@ func (t *tx) unreserved(g Grant, parent relay.ChatID) error {
 		if k == "" {
 			continue
 		}
-		if taken, err := t.reserved(g.Tenant, g.Platform, k); err != nil {
+		if taken, err := route.Reserved(t.Tx, g.Tenant, g.Platform, k); err != nil {
 			return err
 		} else if taken {
 			return ErrReserved

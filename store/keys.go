@@ -8,9 +8,11 @@ import (
 	"github.com/hermes-connector/hermes-connector/store/capability"
 	"github.com/hermes-connector/hermes-connector/store/media"
 	"github.com/hermes-connector/hermes-connector/store/prompt"
+	"github.com/hermes-connector/hermes-connector/store/route"
 	"github.com/hermes-connector/hermes-connector/store/seen"
 	"github.com/hermes-connector/hermes-connector/store/sent"
 	"github.com/hermes-connector/hermes-connector/store/table"
+	"github.com/hermes-connector/hermes-connector/store/undecided"
 )
 
 // What is on disk: bucket, key, value. There are no nested buckets. "|" stands for a zero byte.
@@ -36,8 +38,6 @@ const (
 	bucketCodes         = "codes"         // HMAC -> LinkCode
 	bucketTokens        = "tokens"        // HMAC -> EnrollmentToken
 	bucketIdentity      = "identity"      // HMAC -> IdentityCode; at most one per instance
-	bucketRoutes        = "routes"        // platform|key|instance -> Route
-	bucketUndecided     = "undecided"     // platform|bot|chat|instance|number -> undecidedRecord
 	BucketMoved         = "moved"         // platform|old chat -> MovedRecord
 	bucketDead          = "dead"          // instance|number of the death, epoch, seq -> deadHead, entryHead, frame, the forward's frame
 	bucketQuarantine    = "quarantine"    // running number -> Quarantined
@@ -52,9 +52,8 @@ func buckets() []string {
 func cold() []string {
 	return []string{
 		bucketBlobs, BucketTenants, BucketInstances, bucketCommands, BucketGateways, BucketBindings, bucketIndex,
-		BucketGrants, bucketConversations, bucketCodes, bucketTokens, bucketIdentity, bucketRoutes, bucketUndecided,
-		BucketMoved, bucketDead, bucketQuarantine, audit.Rows, audit.Counts, seen.Runs, capability.Bucket, sent.Bucket,
-		media.Bucket, prompt.Bucket,
+		BucketGrants, bucketConversations, bucketCodes, bucketTokens, bucketIdentity, route.Bucket, undecided.Bucket,
+		BucketMoved, bucketDead, bucketQuarantine, audit.Rows, audit.Counts, seen.Runs, capability.Bucket, sent.Bucket, media.Bucket, prompt.Bucket,
 	}
 }
 
@@ -67,8 +66,6 @@ func bindingKey(p relay.PlatformID, u relay.UserID, i relay.InstanceID) []byte {
 func grantKey(p relay.PlatformID, s relay.ScopeID, c relay.ChatID) []byte {
 	return table.Key(p, string(s), string(c))
 }
-
-func routeKey(r Route) []byte { return table.Key(r.Platform, r.Key, string(r.Instance)) }
 
 func commandsKey(i relay.InstanceID, p relay.PlatformID) []byte { return table.Key(i, string(p)) }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store/table"
+	"github.com/hermes-connector/hermes-connector/store/undecided"
 	bolt "go.etcd.io/bbolt"
 )
 
@@ -152,3 +153,5 @@ func (t *tx) moveScopes(m Move) error {
 	}
 	return nil
 }
+
+func (t *tx) moveUndecided(m Move) error { return undecided.Move(t.Writer, m.Platform, m.From, m.To) }

@@ -218,16 +218,6 @@ type Code struct {
 	Used       bool    `json:"used,omitempty"` // an enrollment token
 }
 
-// Route reserves a place for a tenant: none other may claim it on its own. It does not change
-// who gets what.
-type Route struct {
-	Platform relay.PlatformID `json:"platform"`
-	Key      string           `json:"key"` // a scope, a chat, or a path
-	Tenant   relay.TenantID   `json:"tenant"`
-	Instance relay.InstanceID `json:"instance"` // declared it
-	At       time.Time        `json:"at"`
-}
-
 // Quarantined is a payload that could not be decoded.
 type Quarantined struct {
 	Bot relay.Bot `json:"bot"`

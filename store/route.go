@@ -1,21 +1,18 @@
 package store
 
 import (
-	"bytes"
 	"context"
 	"fmt"
-	"slices"
 
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store/audit"
+	"github.com/hermes-connector/hermes-connector/store/route"
 	"github.com/hermes-connector/hermes-connector/store/table"
 	bolt "go.etcd.io/bbolt"
 )
 
-const (
-	maxRoutes   = 100 // keys of an instance on a platform
-	maxRouteKey = 256 // bytes
-)
+// Route reserves a place for a tenant.
+type Route = route.Record
 
 // Routes are the places that tenants reserved. All methods: any goroutine.
 type Routes struct{ db *DB }
@@ -27,7 +24,7 @@ type Routes struct{ db *DB }
 // reserved until the last of them gives it up. At most 100 keys of 1 to 256 bytes, otherwise an
 // error, and nothing changes. ErrNotFound: no such instance, or it was revoked.
 func (rs *Routes) Set(ctx context.Context, row *audit.Entry, i relay.InstanceID, p relay.PlatformID, keys []string) (accepted []string, err error) {
-	if err := checkRoutes(keys); err != nil {
+	if err := route.Check(keys); err != nil {
 		return nil, fmt.Errorf("routes: %w", err)
 	}
 	now := rs.db.now()
@@ -36,95 +33,40 @@ func (rs *Routes) Set(ctx context.Context, row *audit.Entry, i relay.InstanceID,
 		if err != nil {
 			return err
 		}
-		if accepted, err = t.routable(inst.Tenant, p, keys); err != nil {
+		foreign, err := t.foreign(p, inst.Tenant)
+		if err != nil {
 			return err
 		}
-		want := make(map[string]Route, len(accepted))
-		for _, k := range accepted {
-			r := Route{Platform: p, Key: k, Tenant: inst.Tenant, Instance: i, At: now}
-			want[string(routeKey(r))] = r
+		if accepted, err = route.Free(t.Tx, inst.Tenant, p, keys, foreign); err != nil {
+			return err
 		}
-		for _, k := range routeKeysOf(t.Tx, table.Prefix(p), i) {
-			if _, keep := want[string(k)]; keep {
-				delete(want, string(k))
-				continue
-			}
-			if err := t.Delete(bucketRoutes, k); err != nil {
-				return err
-			}
-		}
-		for k, r := range want {
-			if err := t.Put(bucketRoutes, []byte(k), r); err != nil {
-				return err
-			}
-		}
-		return nil
+		return route.Replace(t.Writer, i, inst.Tenant, p, accepted, now)
 	})
 	return accepted, err
 }
 
-func checkRoutes(keys []string) error {
-	if len(keys) > maxRoutes {
-		return fmt.Errorf("%d keys, and %d are allowed", len(keys), maxRoutes)
-	}
-	for n, k := range keys {
-		if k == "" || len(k) > maxRouteKey {
-			return fmt.Errorf("key %d has %d bytes, and 1 to %d are allowed", n+1, len(k), maxRouteKey)
-		}
-	}
-	return nil
-}
-
-// routable are those of keys that tenant may have routes with, each once.
-func (t *tx) routable(tenant relay.TenantID, p relay.PlatformID, keys []string) ([]string, error) {
+// foreign are the places that the grants of tenants other than this one name.
+func (t *tx) foreign(p relay.PlatformID, tenant relay.TenantID) (map[string]bool, error) {
 	grants, err := table.List[Grant](t.Tx, BucketGrants, table.Prefix(p))
-	if err != nil {
-		return nil, err
-	}
-	foreign := make(map[string]bool)
+	out := make(map[string]bool)
 	for _, g := range grants {
 		if g.Tenant != tenant {
-			foreign[string(g.Scope)], foreign[string(g.Chat)] = true, true
+			out[string(g.Scope)], out[string(g.Chat)] = true, true
 		}
 	}
-	var out []string
-	for _, k := range keys {
-		taken, err := t.reserved(tenant, p, k)
-		if err != nil {
-			return nil, err
-		}
-		if !taken && !foreign[k] && !slices.Contains(out, k) {
-			out = append(out, k)
-		}
-	}
-	return out, nil
-}
-
-// routeKeysOf are the keys under pre of the routes that i declared.
-func routeKeysOf(t *bolt.Tx, pre []byte, i relay.InstanceID) [][]byte {
-	end := append([]byte{0}, table.Key(i)...)
-	return slices.DeleteFunc(table.KeysUnder(t, bucketRoutes, pre), func(k []byte) bool { return !bytes.HasSuffix(k, end) })
-}
-
-// reserved reports whether a tenant other than this one has a route with key k.
-func (t *tx) reserved(tenant relay.TenantID, p relay.PlatformID, k string) (bool, error) {
-	routes, err := table.List[Route](t.Tx, bucketRoutes, table.Prefix(p, k))
-	if err != nil {
-		return false, err
-	}
-	return slices.ContainsFunc(routes, func(r Route) bool { return r.Tenant != tenant }), nil
+	return out, err
 }
 
 // List lists all routes, by platform, key and instance.
 func (rs *Routes) List(ctx context.Context) ([]Route, error) {
-	return get(ctx, rs.db, "routes", func(t *bolt.Tx) ([]Route, error) { return table.List[Route](t, bucketRoutes, nil) })
+	return get(ctx, rs.db, "routes", func(t *bolt.Tx) ([]Route, error) { return table.List[Route](t, route.Bucket, nil) })
 }
 
 // Drop removes the routes with a key, whoever declared them. ErrNotFound: there is none.
 func (rs *Routes) Drop(ctx context.Context, row *audit.Entry, p relay.PlatformID, k string) error {
 	return rs.db.change(ctx, row, "drop route", func(t *tx) error {
 		before := t.Changes
-		if err := table.DropUnder(t.Writer, bucketRoutes, table.Prefix(p, k)); err != nil || t.Changes > before {
+		if err := table.DropUnder(t.Writer, route.Bucket, table.Prefix(p, k)); err != nil || t.Changes > before {
 			return err
 		}
 		return ErrNotFound
@@ -133,24 +75,7 @@ func (rs *Routes) Drop(ctx context.Context, row *audit.Entry, p relay.PlatformID
 
 // moveRoutes takes a chat's routes to its new id, if their tenant may have one there.
 func (t *tx) moveRoutes(m Move) error {
-	routes, err := table.List[Route](t.Tx, bucketRoutes, table.Prefix(m.Platform, string(m.From)))
-	if err != nil {
-		return err
-	}
-	for _, r := range routes {
-		if err := t.Delete(bucketRoutes, routeKey(r)); err != nil {
-			return err
-		}
-		free, err := t.routable(r.Tenant, m.Platform, []string{string(m.To)})
-		if err != nil {
-			return err
-		}
-		if r.Key = string(m.To); len(free) == 0 || table.Has(t.Tx, bucketRoutes, routeKey(r)) {
-			continue
-		}
-		if err := t.Put(bucketRoutes, routeKey(r), r); err != nil {
-			return err
-		}
-	}
-	return nil
+	return route.Move(t.Writer, m.Platform, string(m.From), string(m.To), func(tenant relay.TenantID) (map[string]bool, error) {
+		return t.foreign(m.Platform, tenant)
+	})
 }

@@ -10,9 +10,11 @@ import (
 	"github.com/hermes-connector/hermes-connector/store/capability"
 	"github.com/hermes-connector/hermes-connector/store/media"
 	"github.com/hermes-connector/hermes-connector/store/prompt"
+	"github.com/hermes-connector/hermes-connector/store/route"
 	"github.com/hermes-connector/hermes-connector/store/seen"
 	"github.com/hermes-connector/hermes-connector/store/sent"
 	"github.com/hermes-connector/hermes-connector/store/table"
+	"github.com/hermes-connector/hermes-connector/store/undecided"
 	bolt "go.etcd.io/bbolt"
 )
 
@@ -31,7 +33,7 @@ func migrations() []migration {
 // toSchema2 adds what tenants share the connector by, takes the commands out of the instances'
 // records, and gives seen marks and lanes a checksum.
 func toSchema2(t *bolt.Tx) error {
-	for _, b := range []string{audit.Rows, bucketIdentity, bucketRoutes, bucketCommands} {
+	for _, b := range []string{audit.Rows, bucketIdentity, route.Bucket, bucketCommands} {
 		if _, err := t.CreateBucketIfNotExists([]byte(b)); err != nil {
 			return fmt.Errorf("bucket %s: %w", b, err)
 		}
@@ -52,7 +54,7 @@ func toSchema2(t *bolt.Tx) error {
 // toSchema3 adds the events that wait for a verdict, the messages that instances sent, and the chats
 // that got a new id, and gives each tenant an audit list of its own.
 func toSchema3(t *bolt.Tx) error {
-	for _, b := range []string{bucketUndecided, sent.Bucket, BucketMoved} {
+	for _, b := range []string{undecided.Bucket, sent.Bucket, BucketMoved} {
 		if _, err := t.CreateBucketIfNotExists([]byte(b)); err != nil {
 			return fmt.Errorf("bucket %s: %w", b, err)
 		}

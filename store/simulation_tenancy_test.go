@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store/audit"
+	"github.com/hermes-connector/hermes-connector/store/route"
 	"github.com/hermes-connector/hermes-connector/store/table"
 	bolt "go.etcd.io/bbolt"
 	"pgregory.net/rapid"
@@ -68,7 +69,7 @@ func (s tenancy) stored(t *bolt.Tx) error {
 		}
 	}
 	return errors.Join(err1, err2, collect(t, bucketTokens, s.Tokens), collect(t, bucketIdentity, s.Codes),
-		collect(t, bucketRoutes, s.Routes), collect(t, BucketGrants, s.Grants),
+		collect(t, route.Bucket, s.Routes), collect(t, BucketGrants, s.Grants),
 		collect(t, BucketMoved, s.Moved))
 }
 
@@ -355,8 +356,8 @@ func (s *tenancySim) setRoutes(row *audit.Entry, t *rapid.T) (got, want error) {
 	})
 	for _, k := range wanted {
 		r := Route{Platform: p, Key: k, Tenant: s.Instances[i], Instance: i, At: s.clock.now()}
-		if _, ok := s.Routes[string(routeKey(r))]; !ok {
-			s.Routes[string(routeKey(r))] = r
+		if _, ok := s.Routes[string(route.Key(r))]; !ok {
+			s.Routes[string(route.Key(r))] = r
 		}
 	}
 	return err, nil
@@ -465,7 +466,7 @@ func (s *tenancySim) move(t *rapid.T) (got, want error) {
 		}
 		delete(s.Routes, k)
 		r.Key = string(m.To)
-		if to := string(routeKey(r)); s.Routes[to] == (Route{}) && s.routable(r.Tenant, r.Platform, r.Key) {
+		if to := string(route.Key(r)); s.Routes[to] == (Route{}) && s.routable(r.Tenant, r.Platform, r.Key) {
 			s.Routes[to] = r
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/store/capability"
 	"github.com/hermes-connector/hermes-connector/store/media"
 	"github.com/hermes-connector/hermes-connector/store/prompt"
+	"github.com/hermes-connector/hermes-connector/store/route"
 	"github.com/hermes-connector/hermes-connector/store/sent"
 	"github.com/hermes-connector/hermes-connector/store/table"
 )
@@ -28,7 +29,7 @@ func (t *tx) strip(i relay.InstanceID, now time.Time) error {
 	_, err3 := table.DropWhere(t.Writer, bucketTokens, func(c Code) bool { return c.Instance == i && !c.Used })
 	_, err4 := t.dropCodes(IdentityCode, i)
 	_, err5 := table.DropWhere(t.Writer, sent.Bucket, func(r sent.Record) bool { return r.Instance == i })
-	if err := errors.Join(err1, err2, err3, err4, err5, table.DropKeys(t.Writer, bucketRoutes, routeKeysOf(t.Tx, nil, i))); err != nil {
+	if err := errors.Join(err1, err2, err3, err4, err5, table.DropKeys(t.Writer, route.Bucket, route.KeysOf(t.Tx, nil, i))); err != nil {
 		return err
 	}
 	if err := t.buryWhere(i, DeadRemoved, now, nil); err != nil {

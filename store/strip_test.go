@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hermes-connector/hermes-connector/store/route"
 	"github.com/hermes-connector/hermes-connector/store/table"
 )
 
@@ -77,7 +78,7 @@ func TestDamagedBindingsAndGrantsAreLeftBehind(t *testing.T) { // invariant 8
 	spoil(t, db, BucketBindings, bindingKey("loop", "u1", "i1"))
 	spoil(t, db, bucketIndex, table.IndexKey(BucketBindings, byInstance, "i1", "loop", "u2"))
 	spoil(t, db, BucketGrants, grantKey("loop", "", "c1"))
-	spoil(t, db, bucketRoutes, routeKey(Route{Platform: "loop", Key: "k1", Instance: "i1"}))
+	spoil(t, db, route.Bucket, route.Key(Route{Platform: "loop", Key: "k1", Instance: "i1"}))
 	closeChecked(t, db)
 
 	refused(t, path, "and 3 more records")

@@ -14,6 +14,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/store/seen"
 	"github.com/hermes-connector/hermes-connector/store/sent"
 	"github.com/hermes-connector/hermes-connector/store/table"
+	"github.com/hermes-connector/hermes-connector/store/undecided"
 )
 
 // Swept counts what a Sweep dropped or moved.
@@ -111,7 +112,7 @@ func (s *sweep) dead(t *tx, i relay.InstanceID, l *lane) error {
 }
 
 func (s *sweep) undecided(t *tx) error {
-	return sweepOut(s, t, bucketUndecided, &s.Undecided, func(r undecidedRecord) bool { return s.now.Sub(r.At) > day })
+	return sweepOut(s, t, undecided.Bucket, &s.Undecided, func(r undecided.Record) bool { return s.now.Sub(r.At) > day })
 }
 
 func (s *sweep) sent(t *tx) error {

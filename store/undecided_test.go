@@ -42,10 +42,10 @@ func TestUndecidedEvents(t *testing.T) {
 	if out := postponeOne(t, db, event("e1", 300), "home"); !out.Duplicate {
 		t.Error("an undecided event was stored twice")
 	}
-	if n, err := db.CountUndecided(ctx, UndecidedFilter{relay.Chat{Bot: bot, ID: "c1"}, "kids", 10}); n != 0 || err != nil {
+	if n, err := db.CountUndecided(ctx, UndecidedFilter{Chat: relay.Chat{Bot: bot, ID: "c1"}, Instance: "kids", Limit: 10}); n != 0 || err != nil {
 		t.Errorf("kids waits for %d, %v", n, err)
 	}
-	if n, err := db.CountUndecided(ctx, UndecidedFilter{relay.Chat{Bot: bot, ID: "c1"}, "home", 2}); n != 2 || err != nil {
+	if n, err := db.CountUndecided(ctx, UndecidedFilter{Chat: relay.Chat{Bot: bot, ID: "c1"}, Instance: "home", Limit: 2}); n != 2 || err != nil {
 		t.Errorf("counted %d, %v, want no more than 2", n, err)
 	}
 	closeChecked(t, db)
