@@ -179,9 +179,8 @@ func (x *parcel) sent(with bool) {
 // fileMessage is a message with a file.
 type fileMessage struct {
 	message
-	Content     string                 `json:"content,omitempty"` // in the place of the message's: a voice message may have none
-	Flags       discordgo.MessageFlags `json:"flags,omitempty"`
-	Attachments []sentFile             `json:"attachments"`
+	Content     string     `json:"content,omitempty"` // in the place of the message's: a voice message may have none
+	Attachments []sentFile `json:"attachments"`
 }
 
 // sentFile describes the file of a request.

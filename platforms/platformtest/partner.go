@@ -27,12 +27,15 @@ func Partner(t *testing.T, name string) string {
 	return filepath.Join(dir, name)
 }
 
-// AskPartner runs script, the body of an async function of input, which may require the package as partner. What
-// it returns goes into output. Both are JSON. The test is skipped where the packages are not installed.
+// AskPartner runs script, the body of an async function of input, which has the package as partner. What it returns goes
+// into output. Both are JSON. name is a package that can be required, or a module of one that can only be imported:
+// "file-type/index.js". The test is skipped where the packages are not installed.
 func AskPartner(t *testing.T, name, script string, input, output any) {
 	t.Helper()
-	const frame = `(async (partner, input) => {%s})(require(process.argv[1]), JSON.parse(require('fs').readFileSync(0)))
-		.then(v => console.log(JSON.stringify(v)))`
+	const frame = `const path = process.argv[1];
+		(path.endsWith('.js') ? import(require('url').pathToFileURL(path)) : Promise.resolve(require(path)))
+			.then(partner => (async (partner, input) => {%s})(partner, JSON.parse(require('fs').readFileSync(0))))
+			.then(v => console.log(JSON.stringify(v)))`
 	cmd := exec.CommandContext(t.Context(), "node", "-e", strings.Replace(frame, "%s", script, 1), Partner(t, name))
 	raw, err := json.Marshal(input)
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/platforms/loopback"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/wire"
+	"github.com/hermes-connector/hermes-connector/store"
 )
 
 func benchEvent(r *rig, n int) relay.Event {
@@ -71,4 +72,41 @@ func BenchmarkDrain10k(b *testing.B) {
 			g.send(wire.InboundAck{Buffer: g.inbound().Buffer})
 		}
 	}
+}
+
+// BenchmarkPress and BenchmarkMessage are what an event costs from the platform's hand-in to its acknowledgement on
+// disk: an ordinary message in a shared chat, and a press that answers a prompt there, with its buttons' end.
+func BenchmarkPress(b *testing.B) {
+	p := newSalon(b, store.Options{})
+	for n := range b.N { // asked in rows, so that no prompt closes another
+		if n%100 == 0 {
+			b.StopTimer()
+			for i := n; i < min(n+100, b.N); i++ {
+				p.mustAsk("home", "hall", "choice", fmt.Sprint("p", i))
+			}
+			b.StartTimer()
+		}
+		benchEach(b, p, p.press("ann", "hall", fmt.Sprint("p", n), "yes", relay.MessageID(fmt.Sprint("q", n+1))))
+	}
+}
+
+func BenchmarkMessage(b *testing.B) {
+	p := newSalon(b, store.Options{})
+	for b.Loop() {
+		ev := p.press("ann", "hall", "", "", "")
+		ev.Prompt, ev.Traits.Press = nil, false
+		benchEach(b, p, ev)
+	}
+}
+
+func benchEach(b *testing.B, p *salon, ev relay.Event) {
+	b.Helper()
+	p.must((&inbox{hub: p.hub, bot: p.bot.bot}).Accept(b.Context(), platforms.Batch{Events: []relay.Event{ev}}))
+	e, ok, err := p.db.Lanes.Next(b.Context(), "home", 0)
+	if err != nil || !ok {
+		b.Fatalf("nothing to deliver: %v, %s", err, p.verdict(ev.ID))
+	}
+	p.must(p.db.Lanes.Ack(b.Context(), "home", e.Buffer))
+	p.seats["home"].taken(b.Context(), e.About)
+	p.settle()
 }

@@ -28,7 +28,7 @@ func (h *history) step() {
 		h.judge()
 	}
 	h.act(said)
-	if pick(h.draw, "somebody asks", []bool{true, false, false}) {
+	if pick(h.draw, "somebody asks", []bool{true, false}) {
 		h.ask(said)
 	}
 	if pick(h.draw, "a message is touched", []bool{true, false, false}) {
@@ -161,6 +161,9 @@ func (h *history) somewhere() relay.Chat {
 	if h.last.ID != "" && pick(h.draw, "same place", []bool{true, false}) {
 		return h.last
 	}
+	if h.question.ID != "" && pick(h.draw, "where it was asked", []bool{true, false}) {
+		return h.question
+	}
 	chats := append(slices.Clone(h.chats), "green.rose") // the one thread counts double
 	return relay.Chat{Bot: pick(h.draw, "bot", append(slices.Clone(h.bots), h.bots...)), ID: pick(h.draw, "chat", chats)}
 }
@@ -230,6 +233,9 @@ func (h *history) say() relay.ChatID {
 			if i < 0 {
 				h.fail("no verdict on %s for %q, want %s\nevents: %+v\n%s", ev.ID, id, word, batch.Events, h)
 			}
+			if why := string(got[i].Reason); h.together(batch.Events, ev, why) {
+				word = why
+			}
 			verdicts[id] = h.checkVerdict(ev, id, string(got[i].Reason), word)
 			got = slices.Delete(got, i, i+1)
 		}
@@ -239,6 +245,15 @@ func (h *history) say() relay.ChatID {
 		h.fail("verdicts %+v too many\nevents: %+v\n%s", got, batch.Events, h)
 	}
 	return h.last.ID
+}
+
+// together: a press was judged before another one of its batch, which answered the prompt, was stored.
+func (h *history) together(batch []relay.Event, ev relay.Event, got string) bool {
+	if ev.Prompt == nil || got != "prompt_foreign" {
+		return false
+	}
+	q := h.asked[askedAs{ev.Chat(), ev.Prompt.PromptID}]
+	return q != nil && q.answered && q.in != ev.ID && slices.ContainsFunc(batch, func(other relay.Event) bool { return other.ID == q.in })
 }
 
 // shows: who writes in a shared chat sees it, and his network says so.
@@ -336,7 +351,7 @@ func (h *history) event(where relay.Chat, links bool, twice int) relay.Event {
 			Addressed:   pick(h.draw, "addressed", []bool{true, false}), Own: kind == "own",
 		},
 	}
-	switch pick(h.draw, "press", often(9, "none", 2, "a button", 6, "an answer", 1, "a typed one")) {
+	switch pick(h.draw, "press", often(8, "none", 2, "a button", 8, "an answer", 1, "a typed one")) {
 	case "a button":
 		ev.Traits.Press = true
 	case "an answer":
@@ -418,12 +433,21 @@ func (h *history) counts(ev relay.Event) {
 // answer makes ev a press that answers a prompt of the chat, or one that nobody posted like that.
 func (h *history) answer(ev *relay.Event, in relay.Chat) {
 	ev.Prompt = &relay.PromptResponse{
-		PromptID: pick(h.draw, "prompt", promptIDs), OptionID: pick(h.draw, "option", often(5, "yes", 1, "never")),
+		PromptID: pick(h.draw, "prompt", h.known(in)), OptionID: pick(h.draw, "option", often(5, "yes", 1, "never")),
 	}
 	ev.Traits.Press = true
 	if q := h.asked[askedAs{in, ev.Prompt.PromptID}]; q != nil {
 		ev.Prompt.PromptMessageID = pick(h.draw, "pressed message", []relay.MessageID{q.message, q.message, q.message, "", "another"})
 	}
+}
+
+// known are the ids of prompts in the chat; all there may be if there is none.
+func (h *history) known(in relay.Chat) []string {
+	there := slices.DeleteFunc(slices.Clone(promptIDs), func(id string) bool { return h.asked[askedAs{in, id}] == nil })
+	if len(there) == 0 {
+		return promptIDs
+	}
+	return there
 }
 
 var promptIDs = []string{"p", "q"}
@@ -448,6 +472,7 @@ func (h *history) ask(said relay.ChatID) {
 		case !may:
 			h.declined(h.agents[i], in.Bot, in.ID, err)
 		case !held:
+			h.question = in
 			h.asked[askedAs{in, id}] = &question{by: i, kind: kind, message: res.MessageID, until: time.Now().Add(promptFor)}
 			h.posts = append(h.posts, post{in, res.MessageID, i, time.Now()})
 		}

@@ -17,8 +17,8 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/wire"
 )
 
-// shelf is the hub's files in memory: by instance and address.
-type shelf struct {
+// drawer is the hub's files in memory: by instance and address.
+type drawer struct {
 	Files
 	has   map[string]string
 	asked atomic.Int32
@@ -26,7 +26,7 @@ type shelf struct {
 	slow  chan struct{} // the file "slow" is found when it is closed
 }
 
-func (s *shelf) Source(ctx context.Context, i relay.InstanceID, url, name string) (relay.File, func(), error) {
+func (s *drawer) Source(ctx context.Context, i relay.InstanceID, url, name string) (relay.File, func(), error) {
 	s.asked.Add(1)
 	if url == "slow" {
 		select {
@@ -71,14 +71,14 @@ func content(a relay.SendMedia) string {
 	return string(b)
 }
 
-func newPosterRig(t *testing.T, has map[string]string) (*rig, *poster, *shelf) {
+func newPosterRig(t *testing.T, has map[string]string) (*rig, *poster, *drawer) {
 	t.Helper()
 	p := &poster{&responder{}}
 	r := newRigWith(t, func(l *loopback.Platform) platforms.Platform {
 		p.Platform = l
 		return p
 	})
-	files := &shelf{has: has, slow: make(chan struct{})}
+	files := &drawer{has: has, slow: make(chan struct{})}
 	r.hub.opts.Files = files
 	return r, p, files
 }
@@ -130,7 +130,7 @@ func TestASlowFileHoldsUpItsChatOnly(t *testing.T) {
 // TestABotWithoutFilesIsAskedForNone: the gateway is told at once, and no server is.
 func TestABotWithoutFilesIsAskedForNone(t *testing.T) {
 	r, _ := newResponderRig(t)
-	files := &shelf{}
+	files := &drawer{}
 	r.hub.opts.Files = files
 	r.enroll("home", "ann")
 	g := r.dial("home")

@@ -135,7 +135,7 @@ func TestEgress(t *testing.T) {
 		"a chat an event was delivered from":      {set: func(r *rig) { r.say(loopback.Message{User: "ann", Chat: "garden", Text: "x"}) }, req: send("garden", "x")},
 		"once the binding behind it is gone":      {set: heardThenUnbound, req: send("garden", "x"), want: declined},
 		"an unknown operation":                    {req: relay.Request{Action: relay.UnknownAction{Name: "dance", Chat: "@ann"}}, want: "unsupported op dance"},
-		"an operation the bot cannot do":          {req: relay.Request{Action: relay.Prompt{Chat: "@ann", PromptID: "p", Content: "?", Kind: "choice", Options: []relay.PromptOption{{ID: "a", Label: "a"}}}}, want: "unsupported op prompt"},
+		"an operation the bot cannot do":          {req: relay.Request{Action: relay.Draft{Chat: "@ann", DraftID: 1, Content: "?"}}, want: "unsupported op draft"},
 		"a platform that is not an identity":      {req: relay.Request{Platform: "telegram", Action: relay.Send{Chat: "@ann", Content: "x"}}, want: "telegram egress declined: target is not an approved destination for this connection"},
 		"a bot that is not an identity":           {req: relay.Request{Platform: loopback.ID, Bot: "other", Action: relay.Send{Chat: "@ann", Content: "x"}}, want: declined},
 		"the identity by name":                    {req: relay.Request{Platform: loopback.ID, Bot: loopback.Handle, Action: relay.Send{Chat: "@ann", Content: "x"}}},

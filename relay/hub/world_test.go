@@ -105,6 +105,7 @@ type (
 		message  relay.MessageID
 		until    time.Time
 		answered bool
+		in       relay.EventID // the press that answered
 	}
 	mark struct {
 		bot   relay.Bot
@@ -255,7 +256,8 @@ func (w *world) heard(ev relay.Event, verdicts map[relay.InstanceID]string) {
 		}
 		w.talks[k] = t
 		if ev.Prompt != nil {
-			w.asked[askedAs{ev.Chat(), ev.Prompt.PromptID}].answered = true
+			q := w.asked[askedAs{ev.Chat(), ev.Prompt.PromptID}]
+			q.answered, q.in = true, ev.ID
 		}
 		w.seen[mark{ev.Bot, ev.ID}] = true
 		a.got = append(a.got, entry{ev.ID, person(ev.Source.Platform, ev.Source.UserID)})

@@ -101,6 +101,7 @@ type history struct {
 	past     []relay.Event                          // that may come again
 	waiting  []undecided                            // that the network has not been asked about yet
 	last     relay.Chat                             // where something was said
+	question relay.Chat                             // where something was asked
 	looked   bool                                   // what somebody sees there has just changed
 	events   int
 

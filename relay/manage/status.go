@@ -46,7 +46,8 @@ type InstanceStatus struct {
 	State      State            `json:"state"`
 	Backlog    int              `json:"backlog"` // entries not acknowledged
 	OldestAt   time.Time        `json:"oldestAt,omitzero"`
-	Dead       int              `json:"dead"` // dead letters
+	Dead       int              `json:"dead"`    // dead letters
+	Prompts    int              `json:"prompts"` // questions with buttons that nobody has answered yet
 	LastSeenAt time.Time        `json:"lastSeenAt,omitzero"`
 	Warning    string           `json:"warning,omitempty"`  // "copied_credential", "not_fronted", "media_not_fetched" or "unusable_wake_url"
 	Warnings   []string         `json:"warnings,omitempty"` // what is wrong, and what to do about it, in sentences
@@ -88,6 +89,9 @@ func (s *Service) Status(ctx context.Context, _ struct{}) (Status, error) {
 		st := InstanceStatus{
 			ID: i.ID, Tenant: i.Tenant, State: s.state(i), Backlog: lane.Entries,
 			OldestAt: lane.OldestAt.UTC(), Dead: lane.Dead, LastSeenAt: i.LastSeenAt.UTC(), Warnings: warnings(i),
+		}
+		if st.Prompts, err = s.db.Prompts.Count(ctx, i.ID); err != nil {
+			return Status{}, err
 		}
 		if s.live != nil {
 			st.Warning = s.live.Warning(i.ID)

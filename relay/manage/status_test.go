@@ -38,9 +38,9 @@ func TestStatusOfARunningServer(t *testing.T) { // invariant 4
 			"platform": "pigeon", "botId": "1", "name": "coo", "state": "degraded", "reason": "another poller", "lastEventAt": "2026-11-21T11:00:00Z",
 		}},
 		"instances": []any{
-			map[string]any{"instanceId": "attic", "tenant": "home", "state": "asleep", "backlog": 2.0, "dead": 0.0, "oldestAt": "2026-11-21T12:00:00Z"},
-			map[string]any{"instanceId": "gone", "tenant": "home", "state": "away", "backlog": 0.0, "dead": 1.0},
-			map[string]any{"instanceId": "home", "tenant": "home", "state": "connected", "backlog": 0.0, "dead": 0.0, "warning": "copied_credential"},
+			map[string]any{"instanceId": "attic", "tenant": "home", "state": "asleep", "backlog": 2.0, "dead": 0.0, "prompts": 0.0, "oldestAt": "2026-11-21T12:00:00Z"},
+			map[string]any{"instanceId": "gone", "tenant": "home", "state": "away", "backlog": 0.0, "dead": 1.0, "prompts": 0.0},
+			map[string]any{"instanceId": "home", "tenant": "home", "state": "connected", "backlog": 0.0, "dead": 0.0, "prompts": 0.0, "warning": "copied_credential"},
 		},
 		"counters": map[string]any{"delivered": 7.0},
 	}

@@ -115,3 +115,33 @@ func BenchmarkDownload(b *testing.B) {
 		func() { fetchAll(b, "http://"+l.Addr().String()+"/relay/media/"+string(id), "home") },
 	)
 }
+
+// BenchmarkUpload: of 25 MiB to where a record says that it is there, beside a handler that copies the body to a file and
+// syncs that.
+func BenchmarkUpload(b *testing.B) {
+	content := make([]byte, media.MaxFile)
+	dir := b.TempDir()
+	base := plainly(b, func(w http.ResponseWriter, q *http.Request) {
+		f, err := os.CreateTemp(dir, "copy")
+		if err == nil {
+			defer f.Close()
+			defer func() { _ = os.Remove(f.Name()) }()
+			_, err = io.Copy(f, q.Body)
+		}
+		if err == nil {
+			err = f.Sync()
+		}
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+		}
+	})
+	at := noon
+	r := newRig(b, func(o *Options) { o.Now = func() time.Time { at = at.Add(time.Minute); return at } })
+	r.over(newKeeper(b, media.Options{MaxTotal: 1 << 40, Keep: time.Nanosecond}))
+	l := listen(b)
+	r.serve(b, l)
+	inTurns(b, []string{"copy", "ours"},
+		func() { post(b, base, "home", content) },
+		func() { post(b, "http://"+l.Addr().String()+"/relay/media", "home", content) },
+	)
+}

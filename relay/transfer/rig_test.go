@@ -171,8 +171,9 @@ func (names) Verify(_ context.Context, bearer string) (token.Peer, token.Verdict
 // rig is the routes over a drawer.
 type rig struct {
 	*drawer
-	door *door.Door
-	log  bytes.Buffer
+	door    *door.Door
+	options Options
+	log     bytes.Buffer
 
 	mu      sync.Mutex // guards the fields below
 	counted map[string]int
@@ -193,9 +194,13 @@ func newRig(t testing.TB, change ...func(*Options)) *rig {
 	for _, c := range change {
 		c(&o)
 	}
-	r.door = door.New(nil, New(r.drawer, names{}, o).Mounts()...)
+	r.options = o
+	r.over(r.drawer)
 	return r
 }
+
+// over lets the routes stand over other files than the drawer's.
+func (r *rig) over(files Files) { r.door = door.New(nil, New(files, names{}, r.options).Mounts()...) }
 
 func (r *rig) count(c count.Counter) {
 	r.mu.Lock()
