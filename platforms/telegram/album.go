@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"slices"
-	"strings"
 	"time"
 	"unicode/utf16"
 
@@ -275,9 +274,4 @@ func (l *runner) ask(ctx context.Context, until time.Time) ([]json.RawMessage, e
 	ctx, cancel := context.WithDeadline(ctx, until)
 	defer cancel()
 	return l.fetch(ctx, 0, batchSize)
-}
-
-// titleOf is what a message without words is called among the lines of a chat.
-func titleOf(t relay.MessageType) string {
-	return "[" + strings.ToUpper(string(t[:1])) + string(t[1:]) + "]"
 }

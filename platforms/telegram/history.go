@@ -197,3 +197,8 @@ func (h *history) before(s spot, number int64, n int) (lines []relay.ContextLine
 	slices.Reverse(lines)
 	return lines, len(lines) == n || c.clean && c.gone < number || size >= maxHeard/2
 }
+
+// titleOf is what a message without words is called among the lines of a chat.
+func titleOf(t relay.MessageType) string {
+	return "[" + strings.ToUpper(string(t[:1])) + string(t[1:]) + "]"
+}

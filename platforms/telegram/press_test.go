@@ -198,7 +198,7 @@ func TestPressesAreAnsweredInTime(t *testing.T) {
 							t.Errorf("answer %v", c)
 						}
 					}
-					if len(p0(log)) > 0 == tc.quiet {
+					if len(pressLines(log)) > 0 == tc.quiet {
 						t.Errorf("log: %s", log.String())
 					}
 				})
@@ -207,8 +207,8 @@ func TestPressesAreAnsweredInTime(t *testing.T) {
 	}
 }
 
-// p0 are the lines of a log about presses.
-func p0(log *platformtest.Log) (lines []string) {
+// pressLines are the lines of a log about presses.
+func pressLines(log *platformtest.Log) (lines []string) {
 	for l := range strings.Lines(log.String()) {
 		if strings.Contains(l, "press") {
 			lines = append(lines, l)
