@@ -77,6 +77,7 @@ func TestUploadsStayOnDisk(t *testing.T) {
 		reply(w, http.StatusOK, obj{"id": "501"})
 	})
 	before, peak := heap(), uint64(0)
+	var mu sync.Mutex // guards peak
 	var all sync.WaitGroup
 	for range files {
 		all.Go(func() {
@@ -84,9 +85,9 @@ func TestUploadsStayOnDisk(t *testing.T) {
 				t.Error(err)
 			}
 			now := heap() // while the others are still under way
-			if now > before {
-				peak = max(peak, now-before)
-			}
+			mu.Lock()
+			defer mu.Unlock()
+			peak = max(peak, now-min(now, before))
 		})
 	}
 	all.Wait()

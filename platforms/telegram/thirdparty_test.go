@@ -211,9 +211,11 @@ func (f *thirdPartyFront) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		reply(w, fault{code: 409, description: "Conflict: can't use getUpdates method while webhook is active"})
 		return
 	case method == "setWebhook", method == "deleteWebhook":
-		f.mu.Lock()
-		f.held.url, f.held.secret = form.Get("url"), form.Get("secret_token")
-		f.mu.Unlock()
+		defer func() { // who looks for it speaks at once: not before the server knows
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			f.held.url, f.held.secret = form.Get("url"), form.Get("secret_token")
+		}()
 		if method == "setWebhook" {
 			body = []byte(url.Values{"url": {f.url + "/posts"}}.Encode())
 		}

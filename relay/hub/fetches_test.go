@@ -60,7 +60,7 @@ func TestAGatewayThatOnlyAnswersIsTooOldForFiles(t *testing.T) {
 // TestAnOldGatewayIsKnownAfterARestart, and gets a line where its network's pictures have no address.
 func TestAnOldGatewayIsKnownAfterARestart(t *testing.T) {
 	r := newRig(t) // the loopback bot itself
-	r.hub.opts.Files = newShelf()
+	r.hub.opts.Files = newCabinet()
 	g := &gallery{rig: r}
 	r.enroll("home", "ann")
 	if err := r.db.UpdateGateway(t.Context(), nil, "home", func(g *store.Gateway, _ *store.Instance) error {

@@ -273,6 +273,11 @@ func (h *history) checkVerdict(ev relay.Event, id relay.InstanceID, got, want st
 		return u.inst == id && u.ev.Bot == ev.Bot && u.ev.Source.ChatID == ev.Source.ChatID
 	})
 	if later := want == "delivered" || want == "not_visible" || want == "prompt_foreign"; got == "undecided" && later && ev.Source.ChatType != relay.ChatDM {
+		if q := h.asked[askedAs{ev.Chat(), cmp.Or(ev.Prompt, &relay.PromptResponse{}).PromptID}]; ev.Prompt != nil && q != nil && ev.Prompt.PromptMessageID == "" {
+			answer := *ev.Prompt // it is about the question of now, and not about a later one under its id
+			answer.PromptMessageID = q.message
+			ev.Prompt = &answer
+		}
 		h.waiting = append(h.waiting, undecided{ev, id})
 		return got
 	}

@@ -19,6 +19,7 @@ func TestAProfileIsKeptWithItsConversation(t *testing.T) {
 	g.update("guest", func(i *store.Instance) { i.Principal.Policy = relay.AnyOne })
 	g.net.Join("garden", "bob")
 	home, guest := g.come("home"), g.come("guest")
+	home.do(relay.Request{Action: relay.Typing{Chat: "@ann"}}) // its age is not what this is about
 	both := func(id string, files ...relay.MediaID) (h, o relay.Event) {
 		t.Helper()
 		g.brings(id, "hello", "garden", files...)

@@ -21,18 +21,19 @@ import (
 	"github.com/hermes-connector/hermes-connector/store"
 )
 
-// shelved is Files in a test: what is held of each id, which a closed door keeps back.
-type shelved struct {
+// cabinet is Files in a test: what is held of each id, which a closed door keeps back.
+type cabinet struct {
 	mu      sync.Mutex
 	held    map[relay.MediaID]relay.Held
 	content map[relay.MediaID]string
-	door    chan struct{} // nil: open
+	named   map[relay.MediaID]relay.MediaID // what the ids that were given stand for
+	door    chan struct{}                   // nil: open
 	settled int
 }
 
-func (f *shelved) Fetch(...relay.Attachment) {}
+func (f *cabinet) Fetch(...relay.Attachment) {}
 
-func (f *shelved) Settle(ctx context.Context, as []relay.Attachment) (out []relay.Held) {
+func (f *cabinet) Settle(ctx context.Context, as []relay.Attachment) (out []relay.Held) {
 	f.mu.Lock()
 	door := f.door
 	f.settled++
@@ -46,7 +47,9 @@ func (f *shelved) Settle(ctx context.Context, as []relay.Attachment) (out []rela
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, a := range as {
-		h, ok := f.held[a.ID]
+		file := relay.MediaID(strings.TrimPrefix(a.Ref, "secret/"))
+		f.named[a.ID] = file
+		h, ok := f.held[file]
 		if h.Attachment = a; !ok || ctx.Err() != nil {
 			h.State = relay.MediaWaiting
 		}
@@ -55,21 +58,21 @@ func (f *shelved) Settle(ctx context.Context, as []relay.Attachment) (out []rela
 	return out
 }
 
-func (f *shelved) Read(_ context.Context, id relay.MediaID, limit int64) ([]byte, error) {
+func (f *cabinet) Read(_ context.Context, id relay.MediaID, limit int64) ([]byte, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if c := f.content[id]; c != "" && int64(len(c)) <= limit {
+	if c := f.content[f.named[id]]; c != "" && int64(len(c)) <= limit {
 		return []byte(c), nil
 	}
 	return nil, errors.New("not there")
 }
 
-func (f *shelved) Source(context.Context, relay.InstanceID, string, string) (relay.File, func(), error) {
+func (f *cabinet) Source(context.Context, relay.InstanceID, string, string) (relay.File, func(), error) {
 	return relay.File{}, func() {}, errors.New("nothing is sent here")
 }
 
 // shut closes the door; the returned function opens it.
-func (f *shelved) shut() (open func()) {
+func (f *cabinet) shut() (open func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	door := make(chan struct{})
@@ -77,7 +80,7 @@ func (f *shelved) shut() (open func()) {
 	return func() { close(door) }
 }
 
-func (f *shelved) count() int {
+func (f *cabinet) count() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.settled
@@ -90,20 +93,21 @@ const (
 
 var names = map[relay.MediaID]string{aPhoto: "bed.jpg", aText: "seeds.txt"}
 
-func newShelf() *shelved {
-	return &shelved{
+func newCabinet() *cabinet {
+	return &cabinet{
 		held: map[relay.MediaID]relay.Held{
 			aPhoto: {State: relay.MediaHeld, Facts: relay.FileFacts{Format: relay.FormatJPEG, Mime: "image/jpeg", Ext: ".jpg", Kind: relay.TypePhoto, Size: 9}},
 			aText:  {State: relay.MediaHeld, Facts: relay.FileFacts{Format: relay.FormatOther, Mime: "text/plain", Ext: ".txt", Kind: relay.TypeDocument, Size: 5}},
 		},
 		content: map[relay.MediaID]string{aText: "seeds"},
+		named:   make(map[relay.MediaID]relay.MediaID),
 	}
 }
 
 // gallery is a rig whose events have files and whose network remembers what was said.
 type gallery struct {
 	*rig
-	files *shelved
+	files *cabinet
 	past  *past
 }
 
@@ -129,7 +133,7 @@ func (p *past) PublicURL(a relay.Attachment) (string, bool) {
 }
 
 func newGallery(t testing.TB) *gallery {
-	g := &gallery{files: newShelf(), past: &past{}}
+	g := &gallery{files: newCabinet(), past: &past{}}
 	g.rig = newRigWith(t, func(p *loopback.Platform) platforms.Platform {
 		g.past.Platform = p
 		return g.past
@@ -150,7 +154,7 @@ func (g *gallery) brings(id, text string, chat relay.ChatID, files ...relay.Medi
 		ev.Source.ChatID, ev.Source.ChatType = "@ann", relay.ChatDM
 	}
 	for _, f := range files {
-		ev.Attachments = append(ev.Attachments, relay.Attachment{ID: f, Ref: "secret/" + string(f), Name: names[f]})
+		ev.Attachments = append(ev.Attachments, relay.Attachment{Ref: "secret/" + string(f), Name: names[f]})
 	}
 	if err := (&inbox{hub: g.hub, bot: g.bot}).Accept(g.t.Context(), platforms.Batch{Events: []relay.Event{ev}}); err != nil {
 		g.t.Fatal(err)
@@ -181,9 +185,15 @@ func TestAFileIsNamedByWhatItsGatewayDialled(t *testing.T) {
 	g.enroll("home", "ann")
 	g.brings("e1", "look", "", aPhoto, aText)
 	got := g.come("home").takes()
+	for n, of := range []relay.MediaID{aPhoto, aText} { // the ids are given when it is accepted
+		id, ok := strings.CutPrefix(got.Media[n].URL, origin+"/relay/media/")
+		if got.Media[n].URL = string(of); !ok || g.files.named[relay.MediaID(id)] != of {
+			t.Errorf("file %d is at %q", n, id)
+		}
+	}
 	want := []relay.Media{
-		{URL: origin + "/relay/media/" + string(aPhoto), Mime: "image/jpeg", Kind: "photo", Size: 9, Filename: "bed.jpg"},
-		{URL: origin + "/relay/media/" + string(aText), Mime: "text/plain", Kind: "document", Size: 5, Filename: "seeds.txt"},
+		{URL: string(aPhoto), Mime: "image/jpeg", Kind: "photo", Size: 9, Filename: "bed.jpg"},
+		{URL: string(aText), Mime: "text/plain", Kind: "document", Size: 5, Filename: "seeds.txt"},
 	}
 	if diff := cmp.Diff(want, got.Media); diff != "" {
 		t.Errorf("media (-want +got):\n%s", diff)
@@ -241,14 +251,14 @@ func TestAFlipEndsTheWaitForFiles(t *testing.T) {
 // TestAnEntryWaitsSoLongAndNoLonger: what has not come then is told as that.
 func TestAnEntryWaitsSoLongAndNoLonger(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		files := newShelf()
+		files := newCabinet()
 		files.shut()
 		db, err := store.Open(filepath.Join(t.TempDir(), "connector.db"), store.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		s := sits(New(db, nil, &bus.Local{}, nil, Options{Files: files}), "t", "home")
-		e := store.Entry{Event: &relay.Event{Text: "look", Attachments: []relay.Attachment{{ID: aPhoto, Kind: relay.TypePhoto}}}}
+		e := store.Entry{Event: &relay.Event{Text: "look", Attachments: []relay.Attachment{{ID: aPhoto, Ref: "secret/" + string(aPhoto), Kind: relay.TypePhoto}}}}
 		began := time.Now()
 		if err := s.settle(t.Context(), &e); err != nil || time.Since(began) != settleWithin {
 			t.Errorf("settle = %v after %v", err, time.Since(began))

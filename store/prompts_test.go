@@ -1,0 +1,126 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/store/prompt"
+	bolt "go.etcd.io/bbolt"
+)
+
+var promptBot = relay.Bot{Platform: "telegram", ID: "1"}
+
+func aPrompt(i relay.InstanceID, chat relay.ChatID, id string, at time.Time) prompt.Record {
+	return prompt.Record{
+		Instance: i, Bot: promptBot, Chat: chat, ID: id, Kind: "choice", At: at.UTC(), ExpiresAt: at.Add(time.Hour).UTC(),
+		Options: []relay.PromptOption{{ID: "yes", Label: "Yes"}},
+	}
+}
+
+// TestSchema5GetsAPlaceForPrompts: a database of before has none, and one that was brought up to date takes them.
+func TestSchema5GetsAPlaceForPrompts(t *testing.T) {
+	path := schema5(t)
+	broken := errors.New("broken")
+	b, err := openBolt(path, Options{}.withDefaults())
+	if err != nil {
+		t.Fatal(err)
+	}
+	steps := migrations()
+	steps[5] = func(x *bolt.Tx) error { return errors.Join(toSchema7(x), broken) }
+	err = migrate(b, steps)
+	v, err2 := version(b)
+	if err3 := b.Close(); !errors.Is(err, broken) || v != 6 || errors.Join(err2, err3) != nil {
+		t.Fatalf("left at version %d with %v, %v, %v; want 6", v, err, err2, err3)
+	}
+	db := reopen(t, path, Options{Now: schema1Clock})
+	checkSchema5(t, db)
+	if _, err := db.Prompts.Add(t.Context(), aPrompt("home", "c", "p", schema1Clock())); err != nil {
+		t.Fatal(err)
+	}
+	closeChecked(t, db)
+	db = reopen(t, path, Options{Now: schema1Clock})
+	if n, err := db.Prompts.Count(t.Context(), "home"); n != 1 || err != nil {
+		t.Errorf("%d open prompts, %v; want 1", n, err)
+	}
+}
+
+// TestPromptsOnDisk: who may have an id, what a sweep and a revocation take, and that a damaged one answers to nobody.
+func TestPromptsOnDisk(t *testing.T) {
+	now := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
+	path := t.TempDir() + "/connector.db"
+	o := Options{Now: func() time.Time { return now }}
+	db := reopen(t, path, o)
+	ctx := t.Context()
+	for _, i := range []relay.InstanceID{"home", "kids"} {
+		if err := db.Enroll(ctx, nil, Gateway{ID: relay.GatewayID(i)}, Instance{ID: i, Tenant: "t"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	add := func(r prompt.Record) {
+		t.Helper()
+		if _, err := db.Prompts.Add(ctx, r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	in := func(chat relay.ChatID) (out []string) {
+		t.Helper()
+		all, err := db.Prompts.In(ctx, relay.Chat{Bot: promptBot, ID: chat})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range all {
+			out = append(out, fmt.Sprint(r.Instance, "/", r.ID))
+		}
+		return out
+	}
+	add(aPrompt("home", "c", "p", now))
+	add(aPrompt("home", "c", "q", now))
+	add(aPrompt("kids", "c", "r", now))
+	add(aPrompt("home", "c2", "p", now))
+	if _, err := db.Prompts.Add(ctx, aPrompt("kids", "c", "p", now)); !errors.Is(err, prompt.ErrHeld) {
+		t.Errorf("another's id: %v, want ErrHeld", err)
+	}
+	if got, want := in("c"), []string{"home/p", "home/q", "kids/r"}; !slices.Equal(got, want) {
+		t.Errorf("in c: %q, want %q", got, want)
+	}
+	// q is answered by a press that nobody receives.
+	q := aPrompt("home", "c", "q", now)
+	out, err := db.Accept(ctx, Accept{Bot: promptBot, Items: []AcceptItem{{
+		Delivery: relay.Event{ID: "e1", Bot: promptBot, Source: relay.Source{Platform: "telegram", ChatID: "c"}}, Frame: []byte("{}"),
+		To: []Recipient{{Instance: "home"}}, Press: &prompt.Press{Prompt: q, Event: "e1", Message: "7"},
+	}}})
+	if err != nil || out.Items[0].Late || len(out.Items[0].Buffers) != 1 {
+		t.Fatalf("%+v, %v", out, err)
+	}
+	wait, due, err := db.Prompts.Answered(ctx)
+	if len(wait) != 1 || len(due) != 0 || err != nil || wait[0].Message != "7" {
+		t.Errorf("wait %+v, due %+v, %v", wait, due, err)
+	}
+	if err := db.Lanes.Ack(ctx, "home", out.Items[0].Buffers[0]); err != nil {
+		t.Fatal(err)
+	}
+	if wait, due, err = db.Prompts.Answered(ctx); len(wait) != 0 || len(due) != 1 || err != nil {
+		t.Errorf("acknowledged: wait %+v, due %+v, %v", wait, due, err)
+	}
+	db.Prompts.Cleared(due[0])
+	closeChecked(t, db)
+	db = reopen(t, path, o)
+	if got, want := in("c"), []string{"home/p", "kids/r"}; !slices.Equal(got, want) {
+		t.Errorf("after the stop: %q, want %q", got, want)
+	}
+	if _, err := db.Revoke(ctx, nil, "kids"); err != nil {
+		t.Fatal(err)
+	}
+	now = now.Add(time.Hour)
+	s, err := db.Sweep(ctx)
+	if err != nil || s.Prompts != 2 || len(in("c"))+len(in("c2")) != 0 {
+		t.Errorf("swept %+v, %v; left %q, %q", s, err, in("c"), in("c2"))
+	}
+	if n, err := db.Prompts.Count(ctx, "home"); n != 0 || err != nil {
+		t.Errorf("%d open, %v", n, err)
+	}
+}
