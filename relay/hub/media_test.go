@@ -129,7 +129,12 @@ func TestASlowFileHoldsUpItsChatOnly(t *testing.T) {
 
 // TestABotWithoutFilesIsAskedForNone: the gateway is told at once, and no server is.
 func TestABotWithoutFilesIsAskedForNone(t *testing.T) {
-	r, _ := newResponderRig(t)
+	r := newRigWith(t, func(l *loopback.Platform) platforms.Platform {
+		return struct {
+			platforms.Platform
+			platforms.DirectChats
+		}{l, l}
+	})
 	files := &drawer{}
 	r.hub.opts.Files = files
 	r.enroll("home", "ann")
