@@ -10,6 +10,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
 	"github.com/hermes-connector/hermes-connector/store/capability"
+	"github.com/hermes-connector/hermes-connector/store/moved"
 	"github.com/hermes-connector/hermes-connector/store/prompt"
 	"github.com/hermes-connector/hermes-connector/store/seen"
 	"github.com/hermes-connector/hermes-connector/store/undecided"
@@ -268,7 +269,7 @@ func (t *tx) deliver(b relay.Bot, p prepared, to Recipient, now time.Time, out *
 	c := to.Conversation
 	c.Instance, c.Bot, c.Chat, c.LastAt = to.Instance, b, p.about.Chat, now
 	// An event may be from just before its chat moved. A translation that is damaged must not stop it.
-	if now, err := current(t.Tx, b.Platform, c.Chat); err == nil {
+	if now, err := moved.Current(t.Tx, b.Platform, c.Chat); err == nil {
 		c.Chat = now
 	}
 	if err := t.converse(c); err != nil {

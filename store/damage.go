@@ -13,6 +13,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
 	"github.com/hermes-connector/hermes-connector/store/capability"
 	"github.com/hermes-connector/hermes-connector/store/media"
+	"github.com/hermes-connector/hermes-connector/store/moved"
 	"github.com/hermes-connector/hermes-connector/store/prompt"
 	"github.com/hermes-connector/hermes-connector/store/seen"
 	"github.com/hermes-connector/hermes-connector/store/sent"
@@ -32,7 +33,7 @@ import (
 func isSetAside(b string) bool {
 	switch b {
 	case bucketEntries, bucketDead, undecided.Bucket, capability.Bucket, media.Bucket, prompt.Bucket, bucketConversations, BucketCursors, bucketCodes, bucketTokens, bucketIdentity,
-		audit.Rows, audit.Counts, bucketCommands, bucketQuarantine, sent.Bucket, BucketMoved, seen.Newest, seen.Runs:
+		audit.Rows, audit.Counts, bucketCommands, bucketQuarantine, sent.Bucket, moved.Bucket, seen.Newest, seen.Runs:
 		return true
 	}
 	return seen.IsOld(b)

@@ -9,8 +9,10 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store/audit"
+	"github.com/hermes-connector/hermes-connector/store/binding"
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
 	"github.com/hermes-connector/hermes-connector/store/capability"
+	"github.com/hermes-connector/hermes-connector/store/grant"
 	"github.com/hermes-connector/hermes-connector/store/media"
 	"github.com/hermes-connector/hermes-connector/store/prompt"
 	"github.com/hermes-connector/hermes-connector/store/route"
@@ -52,7 +54,7 @@ func HeldIn(b *bolt.DB) (all []Held, whole bool, err error) {
 	}
 	whole = true
 	err = b.View(func(t *bolt.Tx) error {
-		for _, name := range []string{bucketEntries, bucketLanes, bucketDead, BucketGateways, BucketBindings, BucketGrants} {
+		for _, name := range []string{bucketEntries, bucketLanes, bucketDead, BucketGateways, binding.Bucket, grant.Bucket} {
 			if t.Bucket([]byte(name)) == nil {
 				return fmt.Errorf("%w: bucket %s is missing", ErrDamaged, name)
 			}
@@ -143,8 +145,8 @@ var ownKeys = map[string]func(k, value []byte) bool{
 	BucketTenants:       own(func(r Tenant) []byte { return table.Key(r.ID) }),
 	BucketInstances:     own(func(r Instance) []byte { return table.Key(r.ID) }),
 	BucketGateways:      own(func(r Gateway) []byte { return table.Key(r.ID) }),
-	BucketBindings:      own(func(r Binding) []byte { return bindingKey(r.Platform, r.User, r.Instance) }),
-	BucketGrants:        own(func(r Grant) []byte { return grantKey(r.Platform, r.Scope, r.Chat) }),
+	binding.Bucket:      own(func(r Binding) []byte { return binding.Key(r.Platform, r.User, r.Instance) }),
+	grant.Bucket:        own(func(r Grant) []byte { return grant.Key(r.Platform, r.Scope, r.Chat) }),
 	route.Bucket:        own(route.Key),
 	bucketConversations: own(conversationKey),
 	media.Bucket:        own(func(r media.Record) []byte { return media.Key(r.ID) }),

@@ -5,8 +5,11 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store/audit"
+	"github.com/hermes-connector/hermes-connector/store/binding"
 	"github.com/hermes-connector/hermes-connector/store/capability"
+	"github.com/hermes-connector/hermes-connector/store/grant"
 	"github.com/hermes-connector/hermes-connector/store/media"
+	"github.com/hermes-connector/hermes-connector/store/moved"
 	"github.com/hermes-connector/hermes-connector/store/prompt"
 	"github.com/hermes-connector/hermes-connector/store/route"
 	"github.com/hermes-connector/hermes-connector/store/seen"
@@ -31,14 +34,11 @@ const (
 	BucketInstances     = "instances"     // instance -> Instance
 	bucketCommands      = "commands"      // instance|platform -> list of commands
 	BucketGateways      = "gateways"      // gateway -> Gateway
-	BucketBindings      = "bindings"      // platform|user|instance -> Binding
 	bucketIndex         = table.Index     // bucket|by what|its parts -> key in that bucket
-	BucketGrants        = "grants"        // platform|scope|chat -> Grant
 	bucketConversations = "conversations" // instance|chat|platform|bot -> Conversation
 	bucketCodes         = "codes"         // HMAC -> LinkCode
 	bucketTokens        = "tokens"        // HMAC -> EnrollmentToken
 	bucketIdentity      = "identity"      // HMAC -> IdentityCode; at most one per instance
-	BucketMoved         = "moved"         // platform|old chat -> MovedRecord
 	bucketDead          = "dead"          // instance|number of the death, epoch, seq -> deadHead, entryHead, frame, the forward's frame
 	bucketQuarantine    = "quarantine"    // running number -> Quarantined
 )
@@ -51,21 +51,13 @@ func buckets() []string {
 // cold are the buckets with a filler.
 func cold() []string {
 	return []string{
-		bucketBlobs, BucketTenants, BucketInstances, bucketCommands, BucketGateways, BucketBindings, bucketIndex,
-		BucketGrants, bucketConversations, bucketCodes, bucketTokens, bucketIdentity, route.Bucket, undecided.Bucket,
-		BucketMoved, bucketDead, bucketQuarantine, audit.Rows, audit.Counts, seen.Runs, capability.Bucket, sent.Bucket, media.Bucket, prompt.Bucket,
+		bucketBlobs, BucketTenants, BucketInstances, bucketCommands, BucketGateways, binding.Bucket, bucketIndex,
+		grant.Bucket, bucketConversations, bucketCodes, bucketTokens, bucketIdentity, route.Bucket, undecided.Bucket,
+		moved.Bucket, bucketDead, bucketQuarantine, audit.Rows, audit.Counts, seen.Runs, capability.Bucket, sent.Bucket, media.Bucket, prompt.Bucket,
 	}
 }
 
 func botKey(b relay.Bot) []byte { return table.Key(b.Platform, string(b.ID)) }
-
-func bindingKey(p relay.PlatformID, u relay.UserID, i relay.InstanceID) []byte {
-	return table.Key(p, string(u), string(i))
-}
-
-func grantKey(p relay.PlatformID, s relay.ScopeID, c relay.ChatID) []byte {
-	return table.Key(p, string(s), string(c))
-}
 
 func commandsKey(i relay.InstanceID, p relay.PlatformID) []byte { return table.Key(i, string(p)) }
 

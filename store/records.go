@@ -84,30 +84,6 @@ type GatewaySecret struct {
 	ExpiresAt time.Time `json:"expires,omitzero"`
 }
 
-// Binding says: this person's messages go to that instance.
-type Binding struct {
-	Tenant   relay.TenantID   `json:"tenant"`
-	Platform relay.PlatformID `json:"platform"`
-	User     relay.UserID     `json:"user"`
-	Instance relay.InstanceID `json:"instance"`
-	BoundAt  time.Time        `json:"bound"`
-	// DMDefault: of several instances of one person, this one gets the direct messages.
-	DMDefault bool `json:"dmDefault,omitempty"`
-	// DMChat is the direct-message chat the person linked in, where the platform cannot derive it.
-	DMChat relay.ChatID `json:"dmChat,omitempty"`
-}
-
-// Grant says: this chat belongs to that instance. At most one instance holds a (platform, scope,
-// chat); an empty Chat is the whole scope.
-type Grant struct {
-	Platform  relay.PlatformID `json:"platform"`
-	Scope     relay.ScopeID    `json:"scope,omitempty"`
-	Chat      relay.ChatID     `json:"chat,omitempty"`
-	Instance  relay.InstanceID `json:"instance"`
-	Tenant    relay.TenantID   `json:"tenant"`
-	GrantedAt time.Time        `json:"granted"`
-}
-
 // Conversation says that an event of a chat was delivered to an instance, and why it was allowed.
 // It lets the instance act on the chat as long as that reason stands.
 type Conversation struct {
