@@ -16,6 +16,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/store/binding"
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
 	"github.com/hermes-connector/hermes-connector/store/capability"
+	"github.com/hermes-connector/hermes-connector/store/entry"
 	"github.com/hermes-connector/hermes-connector/store/grant"
 	"github.com/hermes-connector/hermes-connector/store/moved"
 	"github.com/hermes-connector/hermes-connector/store/route"
@@ -130,7 +131,7 @@ func TestDamagedEntryIsSetAside(t *testing.T) { // invariants 5 and 8
 			enroll(t, db, "i1")
 			b := acceptOne(t, db, event("e1", 300), "i1").Buffers[0]
 			acceptOne(t, db, event("e2", 300), "i1")
-			spoil(t, db, bucketEntries, entryKey("i1", b.Seq))
+			spoil(t, db, entry.Bucket, entry.Key("i1", b.Seq))
 			if err := touch(db, b); err != nil {
 				t.Fatal(err)
 			}
@@ -345,7 +346,7 @@ func TestWhatIsSetAside(t *testing.T) { // invariants 5 and 8
 		b string
 		k []byte
 	}{
-		{bucketEntries, entryKey("i1", 1)}, {bucketConversations, conversationKey(Conversation{Instance: "i1", Bot: bot, Chat: "c1"})},
+		{entry.Bucket, entry.Key("i1", 1)}, {bucketConversations, conversationKey(Conversation{Instance: "i1", Bot: bot, Chat: "c1"})},
 		{seen.Newest, seen.DayKey(seen.Day(time.Now()))},
 	} {
 		for _, inKey := range []bool{false, true} {
@@ -362,7 +363,7 @@ func TestWhatIsSetAside(t *testing.T) { // invariants 5 and 8
 				}
 				acceptOne(t, db, event("more", 300), "i1")
 				want := "[for i1 more]"
-				if tc.b == bucketEntries {
+				if tc.b == entry.Bucket {
 					want = "[more]"
 				}
 				if got := laneOf(t, db, "i1") + laneOf(t, db, "i2"); got != want+"[for i2]" {
@@ -412,7 +413,7 @@ func TestLostRecordsRefuseTheStart(t *testing.T) { // invariant 8
 	acceptOne(t, db, event("e2", 300), "i1")
 	err := db.write(ctxOf(t), nil, func(x *tx) error {
 		x.Changes++
-		return x.Bucket([]byte(bucketEntries)).Delete(entryKey("i1", 1)) // as if a page were gone
+		return x.Bucket([]byte(entry.Bucket)).Delete(entry.Key("i1", 1)) // as if a page were gone
 	})
 	if err := errors.Join(err, db.PutBlob(ctxOf(t), "after it", nil), db.Close()); err != nil {
 		t.Fatal(err)
@@ -446,12 +447,12 @@ func TestSalvageTakesNoRecordForAnother(t *testing.T) {
 			return nil
 		}
 	}
-	for _, to := range []string{BucketTenants, BucketGateways, binding.Bucket, grant.Bucket, bucketConversations, undecided.Bucket, bucketEntries, bucketDead} {
+	for _, to := range []string{BucketTenants, BucketGateways, binding.Bucket, grant.Bucket, bucketConversations, undecided.Bucket, entry.Bucket, entry.DeadBucket} {
 		if err := db.write(ctxOf(t), nil, brought(capability.Bucket, to)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := db.write(ctxOf(t), nil, brought(BucketTenants, bucketEntries)); err != nil { // too short for an entry's key
+	if err := db.write(ctxOf(t), nil, brought(BucketTenants, entry.Bucket)); err != nil { // too short for an entry's key
 		t.Fatal(err)
 	}
 	if err := db.Close(); err != nil { // its lanes do not agree with what is in them
