@@ -25,6 +25,7 @@ type exchange struct {
 	options map[string]string // what they said; so
 	kept    string            // the id of an upload that was confirmed and not sent
 	keptAs  string
+	keptIn  int // the session
 	uploads int
 	fetched int
 	asked   int
@@ -126,8 +127,8 @@ func (v *visit) sendFile(ctx context.Context, n int) bool {
 		if id, name, ok = v.upload(ctx); !ok {
 			return true
 		}
-		if v.rand.IntN(3) == 0 {
-			v.files.kept, v.files.keptAs = id, name
+		if v.rand.IntN(2) == 0 {
+			v.files.kept, v.files.keptAs, v.files.keptIn = id, name, v.tally.sessions
 			return true
 		}
 	}

@@ -289,6 +289,9 @@ func (v *visit) hear(ctx context.Context, in wire.Inbound) bool {
 	if v.calm.Load() {
 		dice = 50
 	}
+	if v.files.kept != "" && v.files.keptIn != v.tally.sessions {
+		dice = 4 // it is sent in a later session, and often in a later life of the server
+	}
 	if dice < 2 {
 		v.tally.cuts++
 		return false
@@ -342,7 +345,7 @@ func (v *visit) bookLocked(what string, isNext, isLast bool) {
 // answer sends a text, a file or a question; the first is a file, for a gateway that never took or sent one is given none.
 func (v *visit) answer(ctx context.Context, n, dice int) bool {
 	switch {
-	case dice == 4 || v.files.uploads == 0:
+	case dice == 3 || dice == 4 || v.files.uploads == 0:
 		return v.sendFile(ctx, n)
 	case dice == 5:
 		return v.ask(ctx, n)

@@ -4,35 +4,18 @@ import (
 	"bytes"
 	"errors"
 
+	"github.com/hermes-connector/hermes-connector/store/binding"
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
+	"github.com/hermes-connector/hermes-connector/store/grant"
 	"github.com/hermes-connector/hermes-connector/store/prompt"
 	"github.com/hermes-connector/hermes-connector/store/table"
 )
 
-// Bindings, grants and conversations are looked for by more than their keys, with every event and action: the
-// index has further keys for them.
+// What the index finds conversations by.
 const (
-	byInstance = "instance"
-	byChat     = "chat"
-	byParent   = "parent"
+	byChat   = "chat"
+	byParent = "parent"
 )
-
-// At is the binding's place, and its keys in the index.
-func (b Binding) At() (string, []byte, [][]byte) {
-	also := [][]byte{table.IndexKey(BucketBindings, byInstance, string(b.Instance), string(b.Platform), string(b.User))}
-	if b.DMChat != "" {
-		also = append(also, table.IndexKey(BucketBindings, byChat, string(b.Platform), string(b.DMChat), string(b.Instance), string(b.User)))
-	}
-	return BucketBindings, bindingKey(b.Platform, b.User, b.Instance), also
-}
-
-// At is the grant's place, and its keys in the index.
-func (g Grant) At() (string, []byte, [][]byte) {
-	return BucketGrants, grantKey(g.Platform, g.Scope, g.Chat), [][]byte{
-		table.IndexKey(BucketGrants, byInstance, string(g.Instance), string(g.Platform), string(g.Scope), string(g.Chat)),
-		table.IndexKey(BucketGrants, byChat, string(g.Platform), string(g.Chat), string(g.Scope)),
-	}
-}
 
 // At is the conversation's place, and its keys in the index.
 func (c Conversation) At() (string, []byte, [][]byte) {
@@ -82,10 +65,10 @@ func drop[T table.Indexed](t *tx, b string, keys ...[]byte) error {
 // reindex makes the index agree with the records. Where it does, it writes nothing.
 func (t *tx) reindex() error {
 	var all []table.Indexed
-	for _, r := range table.Readable[Binding](t.Tx, BucketBindings) {
+	for _, r := range table.Readable[Binding](t.Tx, binding.Bucket) {
 		all = append(all, r)
 	}
-	for _, r := range table.Readable[Grant](t.Tx, BucketGrants) {
+	for _, r := range table.Readable[Grant](t.Tx, grant.Bucket) {
 		all = append(all, r)
 	}
 	for _, r := range table.Readable[Conversation](t.Tx, bucketConversations) {

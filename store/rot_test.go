@@ -15,13 +15,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store/audit"
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
+	"github.com/hermes-connector/hermes-connector/store/entry"
 	"github.com/hermes-connector/hermes-connector/store/media"
 	"github.com/hermes-connector/hermes-connector/store/seen"
 	"github.com/hermes-connector/hermes-connector/store/table"
-
-	"github.com/hermes-connector/hermes-connector/relay"
 	bolt "go.etcd.io/bbolt"
 )
 
@@ -162,7 +162,7 @@ func rot(t *testing.T, path string, content []byte, want map[string]map[string]s
 		}
 		named := strings.Count(text.String(), fmt.Sprintf("bucket %s,", b))
 		if b == bucketLanes {
-			for _, b := range []string{bucketEntries, bucketDead} { // the lane has one less
+			for _, b := range []string{entry.Bucket, entry.DeadBucket} { // the lane has one less
 				named += strings.Count(text.String(), fmt.Sprintf("bucket %s,", b))
 			}
 		}
@@ -181,7 +181,7 @@ func rot(t *testing.T, path string, content []byte, want map[string]map[string]s
 	}
 	checkNeeds(t, has)
 	for _, i := range []relay.InstanceID{"i1", "i2", "i3"} {
-		deliverAll(t, db, i, has[bucketEntries])
+		deliverAll(t, db, i, has[entry.Bucket])
 	}
 	if text.Len() > 0 && db.Stats().Damaged == 0 {
 		t.Errorf("in the log and not in Stats: %s", &text)
@@ -349,7 +349,7 @@ func TestSmallBucketWithANumber(t *testing.T) { // invariant 8
 	}
 	var entries uint64
 	err := db.read(ctxOf(t), func(x *bolt.Tx) error {
-		entries = uint64(x.Bucket([]byte(bucketEntries)).Root())
+		entries = uint64(x.Bucket([]byte(entry.Bucket)).Root())
 		return nil
 	})
 	if err != nil {
