@@ -8,6 +8,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/gate"
+	"github.com/hermes-connector/hermes-connector/store"
 	"github.com/hermes-connector/hermes-connector/store/media"
 )
 
@@ -15,6 +16,12 @@ import (
 func (s *Service) notFetched() string {
 	return "its gateway took many messages with files and fetched none of them: a gateway fetches only from the address that it dials itself. " +
 		"Does it dial " + s.set.URL + ", without a path in front of /relay? A proxy must pass /relay/media/ on; one of trusted_proxies should send X-Forwarded-Proto and X-Forwarded-Host"
+}
+
+// mayFetch reports whether some gateway of the instance is not known to be too old to fetch files.
+func (s *Service) mayFetch(ctx context.Context, i relay.InstanceID) bool {
+	all, err := s.db.Gateways(ctx)
+	return err != nil || slices.ContainsFunc(all, func(g store.Gateway) bool { return g.Instance == i && !g.Revoked && !g.TooOld })
 }
 
 // eventFiles are the files that are remembered, by the event that they came in.
