@@ -68,6 +68,13 @@ func newSalon(t testing.TB, o store.Options) *salon {
 	if err != nil {
 		dir = t.TempDir()
 	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return newSalonIn(t, dir, o)
+}
+
+// newSalonIn is newSalon with its database in that folder.
+func newSalonIn(t testing.TB, dir string, o store.Options) *salon {
+	t.Helper()
 	db, err := store.Open(filepath.Join(dir, "connector.db"), o)
 	if err != nil {
 		t.Fatal(err)
@@ -76,7 +83,6 @@ func newSalon(t testing.TB, o store.Options) *salon {
 		if err := db.Close(); err != nil {
 			t.Error(err)
 		}
-		_ = os.RemoveAll(dir)
 	})
 	p := &salon{t: t, db: db}
 	p.bot = &asking{db: db, stage: &stage{bot: relay.Bot{Platform: tell, ID: "1"}, sees: func(relay.Place, relay.UserID) (bool, error) {
