@@ -249,6 +249,7 @@ func TestUndecidedPressesWaitForTheirWords(t *testing.T) {
 			time.Sleep(time.Second)
 			f.push(pressed("1", "hp1:p1:y", asked(groupChat(), 0)))
 			time.Sleep(300 * time.Millisecond)
+			synctest.Wait()
 			in.batches[0].Refused("q:1", "This question is closed")
 			f.push(pressed("2", "hp1:p1:y", asked(groupChat(), 0)))
 			time.Sleep(3 * time.Second)
