@@ -176,11 +176,13 @@ func TestPressesAreAnsweredInTime(t *testing.T) {
 					}
 					time.Sleep(3 * time.Second)
 					synctest.Wait()
+					f.mu.Lock()
 					for q, d := range late {
 						if d > 3*time.Second {
 							t.Errorf("%s was answered after %v", q, d)
 						}
 					}
+					f.mu.Unlock()
 					time.Sleep(5 * time.Minute)
 					calls := f.callsTo("answerCallbackQuery")
 					want := tc.tries
@@ -223,7 +225,9 @@ func TestPressesDuringAStall(t *testing.T) {
 		})
 		for n := range 9 {
 			q := fmt.Sprint(n)
+			f.mu.Lock()
 			pushed[q] = time.Now()
+			f.mu.Unlock()
 			f.push(pressed(q, "hp1:p1:y", asked(groupChat(), 0)))
 			time.Sleep(1300 * time.Millisecond)
 		}
@@ -249,6 +253,7 @@ func TestUndecidedPressesWaitForTheirWords(t *testing.T) {
 			time.Sleep(time.Second)
 			f.push(pressed("1", "hp1:p1:y", asked(groupChat(), 0)))
 			time.Sleep(300 * time.Millisecond)
+			synctest.Wait()
 			in.batches[0].Refused("q:1", "This question is closed")
 			f.push(pressed("2", "hp1:p1:y", asked(groupChat(), 0)))
 			time.Sleep(3 * time.Second)
