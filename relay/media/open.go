@@ -113,6 +113,7 @@ func (k *Keeper) Put(ctx context.Context, i relay.InstanceID, name string, decla
 		k.wake()
 		return "", 0, err
 	}
+	k.opts.Count(count.MediaUploaded)
 	k.wake()
 	return id, size, nil
 }
