@@ -93,6 +93,13 @@ func TestJudgingReadsTheSameWhateverThereIs(t *testing.T) {
 			Source: relay.Source{Platform: tell, ChatID: c, ChatType: relay.ChatGroup, UserID: u},
 		}
 	}
+	press := func(u relay.UserID) relay.Event {
+		ev := event(u, "hall")
+		ev.Prompt, ev.Traits.Press = &relay.PromptResponse{PromptID: "p", OptionID: "yes"}, true
+		return ev
+	}
+	withFile := event("p7", "hall")
+	withFile.Attachments = []relay.Attachment{{ID: relay.NewMediaID(), Ref: "f", Kind: relay.TypeDocument}}
 	for name, tc := range map[string]struct {
 		event  relay.Event  // judged, if it has an author
 		known  relay.UserID // is known to see its chat
@@ -106,6 +113,11 @@ func TestJudgingReadsTheSameWhateverThereIs(t *testing.T) {
 		"a stranger in a granted chat":         {event: event("eve", "hall"), known: "p5", want: "delivered", most: 6},
 		"and somebody else sees it":            {event: event("eve", "hall"), known: "p9", want: "delivered", most: 6 + someWatchers},
 		"and the network is to say who sees":   {event: event("eve", "hall"), want: "undecided", most: 6 + someWatchers},
+		"an event with a file":                 {event: withFile, want: "delivered", most: 4},
+		"an owner's press":                     {event: press("p7"), want: "delivered", most: 4},
+		"a guest's press":                      {event: press("eve"), known: "p5", want: "delivered", most: 7},
+		"a question to a granted chat":         {action: relay.Prompt{Chat: "hall"}, want: "yes", most: 8},
+		"a file to a granted chat":             {action: relay.SendMedia{Chat: "hall"}, want: "yes", most: 8},
 		"a message to a granted chat":          {action: relay.Send{Chat: "hall"}, want: "yes", most: 8},
 		"a message to a chat that was heard":   {action: relay.Send{Chat: "yard"}, want: "yes", most: 8},
 		"a message to a chat of nobody":        {action: relay.Send{Chat: "street"}, want: "no", most: 8},
@@ -122,6 +134,14 @@ func TestJudgingReadsTheSameWhateverThereIs(t *testing.T) {
 			s := h.newSeat(nil, session.Peer{Gateway: "home", Instance: "home", Tenant: "home"})
 			s.say(first.bot)
 			s.grow()
+			if tc.event.Prompt != nil {
+				r := promptRecord("home", first.bot, relay.Prompt{
+					Chat: "hall", Kind: relay.PromptChoice, PromptID: "p", Options: []relay.PromptOption{{ID: "yes"}},
+				}, time.Now())
+				if _, err := h.db.Prompts.Add(t.Context(), r); err != nil {
+					t.Fatal(err)
+				}
+			}
 			reads := make(map[int]int)
 			for _, n := range []int{100, 100_000} {
 				f := &town{n: n}

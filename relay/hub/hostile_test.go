@@ -155,30 +155,35 @@ func TestHostileNeighbours(t *testing.T) {
 	slices.Sort(names) // the quiet run first
 	for _, name := range names {
 		t.Run("beside "+name, func(t *testing.T) {
-			r := newRig(t)
-			r.enroll("evil", "eve")
-			n := newNeighbours(r, 4)
-			events, every := 40, time.Millisecond
-			if *measureHostile > 0 {
-				events, every = int(*measureHostile/(10*time.Millisecond)), 10*time.Millisecond
-			}
-			before := settledHeap()
-			ctx, stop := context.WithCancel(t.Context())
-			var wg sync.WaitGroup
-			dials := 0
-			if do := kinds[name]; do != nil {
-				wg.Go(func() { dials = r.torment(ctx, do) })
-			}
-			peak := n.talk(events, every)
-			after := settledHeap() // the hostile one still connected
-			stop()
-			wg.Wait()
-			if *measureHostile > 0 {
-				p50, p99 := n.percentiles()
-				fmt.Printf("%-28s p50 %6s  p99 %6s  heap %+6.1f MB, at its peak %+6.1f MB  %d dials\n", name, p50, p99,
-					mb(after)-mb(before), mb(peak)-mb(before), dials)
-			}
+			besideHostile(t, newRig(t), name, kinds[name])
 		})
+	}
+}
+
+// besideHostile has neighbours talk while one gateway does what it does; a nil do is none.
+func besideHostile(t *testing.T, r *rig, name string, do func(context.Context, net.Conn)) {
+	t.Helper()
+	r.enroll("evil", "eve")
+	n := newNeighbours(r, 4)
+	events, every := 40, time.Millisecond
+	if *measureHostile > 0 {
+		events, every = int(*measureHostile/(10*time.Millisecond)), 10*time.Millisecond
+	}
+	before := settledHeap()
+	ctx, stop := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	dials := 0
+	if do != nil {
+		wg.Go(func() { dials = r.torment(ctx, do) })
+	}
+	peak := n.talk(events, every)
+	after := settledHeap() // the hostile one still connected
+	stop()
+	wg.Wait()
+	if *measureHostile > 0 {
+		p50, p99 := n.percentiles()
+		fmt.Printf("%-28s p50 %6s  p99 %6s  heap %+6.1f MB, at its peak %+6.1f MB  %d dials\n", name, p50, p99,
+			mb(after)-mb(before), mb(peak)-mb(before), dials)
 	}
 }
 
