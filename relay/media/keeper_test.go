@@ -219,6 +219,21 @@ func TestRoom(t *testing.T) {
 	})
 }
 
+// TestMoreThanItsNetworkSaid: such a file takes no room that it was not promised; it is fetched again as one of unknown size.
+func TestMoreThanItsNetworkSaid(t *testing.T) {
+	for most, want := range map[int64]relay.MediaState{1000: relay.MediaNoSpace, 2 * MaxFile: relay.MediaHeld} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRig(t, Options{MaxTotal: most}, "i1")
+			r.net.has("liar", sized(600))
+			ev, _ := r.accept(one, 10, "liar")
+			r.want(ev, want)
+			if held := want == relay.MediaHeld; (r.k.Stats().Bytes == 600) != held || (r.net.asked("liar") == 2) != held {
+				t.Errorf("of %d: %+v, asked %d times", most, r.k.Stats(), r.net.asked("liar"))
+			}
+		})
+	}
+}
+
 // TestFullDisk: below 64 MiB of free disk nothing is fetched and nothing is taken; a disk that is full in the middle
 // costs no try.
 func TestFullDisk(t *testing.T) {
