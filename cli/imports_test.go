@@ -48,7 +48,11 @@ var mayImport = map[string]string{
 	"store/media":              "relay store/table",
 	"store/route":              "relay store/table",
 	"store/undecided":          "relay store/table",
-	"store":                    "relay store/boltfile store/table store/seen store/audit store/capability store/prompt store/sent store/media store/route store/undecided store/reseal",
+	"store/binding":            "relay store/table",
+	"store/moved":              "relay store/table",
+	"store/grant":              "relay store/moved store/table",
+	"store/entry":              "relay store/boltfile store/table",
+	"store":                    "relay store/boltfile store/table store/seen store/audit store/capability store/prompt store/sent store/media store/route store/undecided store/binding store/grant store/moved store/entry store/reseal",
 	"vault":                    "relay store/files",
 	"platforms/markdown/plain": "platforms/markdown", // the dialect of networks that show plain text
 	"platforms/hook":           "relay platforms platforms/backoff",
@@ -73,7 +77,7 @@ var mayImport = map[string]string{
 	"relay/manage":      "relay relay/token relay/link relay/gate relay/bus relay/identity relay/media relay/passthrough platforms store store/audit store/media",
 	"relay/api":         "relay relay/token relay/identity relay/door relay/limit relay/manage store store/audit",
 	"relay/metrics":     "relay/limit relay/manage platforms store",
-	"store/restore":     "relay store store/files store/boltfile store/table store/seen store/sent", // one database of others
+	"store/restore":     "relay store store/files store/boltfile store/table store/seen store/sent store/binding store/grant store/moved", // one database of others
 	"store/backup":      "store store/files relay/count",
 	"relay/server":      "relay relay/count relay/door relay/delivery relay/hub relay/limit relay/session relay/token store/files", // certificates
 	"cli/config":        "relay relay/identity relay/guard platforms store/backup",

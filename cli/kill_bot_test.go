@@ -26,16 +26,20 @@ type botAPI struct {
 	updates   []update
 	next      int64
 	confirmed int
-	sent      map[string]int // texts of sendMessage, and how often each came
+	sent      map[string]int // texts and captions of what was sent, and how often each came
+	asked     map[string]*question
+	late      []func() // presses that are due with the next message
+	faults    []string
 }
 
 type update struct {
 	ID      int64 `json:"update_id"`
-	Message any   `json:"message"`
+	Message any   `json:"message,omitempty"`
+	Query   any   `json:"callback_query,omitempty"`
 }
 
 func newBotAPI(t *testing.T) *botAPI {
-	a := &botAPI{grew: make(chan struct{}), next: 1, sent: make(map[string]int)}
+	a := &botAPI{grew: make(chan struct{}), next: 1, sent: make(map[string]int), asked: make(map[string]*question)}
 	s := httptest.NewServer(http.HandlerFunc(a.serve))
 	t.Cleanup(s.CloseClientConnections)
 	t.Cleanup(s.Close)
@@ -107,15 +111,33 @@ func (a *botAPI) postedNow() int {
 	return a.posted
 }
 
-// say makes user write text to the bot.
+// say makes user write text to the bot; a number, with its file.
 func (a *botAPI) say(user int64, text string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	person := map[string]any{"id": user, "first_name": "P" + strconv.FormatInt(user, 10), "is_bot": false}
-	a.updates = append(a.updates, update{a.next, map[string]any{
-		"message_id": a.next, "date": time.Now().Unix(), "text": text, "from": person,
-		"chat": map[string]any{"id": user, "type": "private", "first_name": person["first_name"]},
-	}})
+	from := person(user)
+	m := map[string]any{
+		"message_id": a.next, "date": time.Now().Unix(), "text": text, "from": from,
+		"chat": map[string]any{"id": user, "type": "private", "first_name": from["first_name"]},
+	}
+	if n, err := strconv.Atoi(text); err == nil {
+		attach(m, n)
+	}
+	for _, press := range a.late {
+		press()
+	}
+	a.late = nil
+	a.addLocked(update{Message: m})
+}
+
+func person(user int64) map[string]any {
+	return map[string]any{"id": user, "first_name": "P" + strconv.FormatInt(user, 10), "is_bot": false}
+}
+
+// addLocked adds an update. a.mu must be held.
+func (a *botAPI) addLocked(u update) {
+	u.ID = a.next
+	a.updates = append(a.updates, u)
 	a.next++
 	close(a.grew)
 	a.grew = make(chan struct{})
@@ -133,7 +155,20 @@ func (a *botAPI) timesSent(text string) int {
 	return a.sent[text]
 }
 
+// answerSent answers that a message was sent, and is its id. a.mu must be held.
+func (a *botAPI) answerSent(w http.ResponseWriter, chat string) (id int64) {
+	to, _ := strconv.ParseInt(chat, 10, 64)
+	id = a.next
+	a.next++
+	result(w, map[string]any{"message_id": id, "date": time.Now().Unix(), "chat": map[string]any{"id": to, "type": "private"}})
+	return id
+}
+
 func (a *botAPI) serve(w http.ResponseWriter, r *http.Request) {
+	if strings.HasPrefix(r.URL.Path, "/file/bot"+botToken+"/") {
+		giveFile(w, r)
+		return
+	}
 	method := r.URL.Path[strings.LastIndexByte(r.URL.Path, '/')+1:]
 	switch method {
 	case "getMe":
@@ -149,13 +184,23 @@ func (a *botAPI) serve(w http.ResponseWriter, r *http.Request) {
 		a.mu.Unlock()
 		result(w, map[string]any{"url": url, "pending_update_count": n})
 	case "sendMessage":
-		chat, _ := strconv.ParseInt(r.FormValue("chat_id"), 10, 64)
+		chat, text, buttons := r.FormValue("chat_id"), r.FormValue("text"), r.FormValue("reply_markup")
 		a.mu.Lock()
-		a.sent[r.FormValue("text")]++
-		id := a.next
-		a.next++
-		a.mu.Unlock()
-		result(w, map[string]any{"message_id": id, "date": time.Now().Unix(), "chat": map[string]any{"id": chat, "type": "private"}})
+		defer a.mu.Unlock()
+		a.sent[text]++
+		id := a.answerSent(w, chat)
+		if user, err := strconv.ParseInt(chat, 10, 64); err == nil && buttons != "" {
+			a.postedLocked(user, id, buttons)
+		}
+	case "sendDocument":
+		a.takeFile(w, r, "document")
+	case "sendPhoto":
+		a.takeFile(w, r, "photo")
+	case "getFile":
+		getFile(w, r)
+	case "editMessageReplyMarkup":
+		a.clear(r)
+		result(w, true)
 	default:
 		result(w, true)
 	}

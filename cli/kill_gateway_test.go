@@ -4,11 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"net/http"
-	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -81,6 +80,9 @@ type agent struct {
 	user int64
 	cred credentials
 	rand *rand.Rand // run's own
+	bot  *botAPI
+
+	files exchange // run's own, but for what is a.mu's
 
 	// It neither cuts nor sleeps any more: a server that is no longer killed remembers how often a
 	// gateway has dialled, and makes one that dials so often wait.
@@ -88,8 +90,9 @@ type agent struct {
 
 	mu        sync.Mutex // guards the fields below
 	said      int
-	heard     int // the newest number
-	committed int // the newest number whose acknowledgement is known to be committed
+	heard     int    // the newest number
+	last      string // what came last: a number or a press
+	committed string // the newest of which it is known that its acknowledgement was committed
 	faults    []string
 	answers   map[string]bool // texts to send, and whether a result said that they were
 	tally     struct{ sessions, deliveries, repeats, flips, cuts int }
@@ -98,7 +101,11 @@ type agent struct {
 // enrolled makes a gateway and binds its person, before anything is killed.
 func (b *victim) enrolled(name string, user int64, seed uint64) *agent {
 	b.t.Helper()
-	a := &agent{name: name, user: user, rand: rand.New(rand.NewPCG(seed, 1)), answers: make(map[string]bool)}
+	a := &agent{name: name, user: user, bot: b.bot, rand: rand.New(rand.NewPCG(seed, 1)), answers: make(map[string]bool)}
+	a.files = exchange{
+		base: "http" + strings.TrimSuffix(strings.TrimPrefix(b.url, "ws"), "/relay"), at: patience,
+		pressed: make(map[string]string), options: make(map[string]string),
+	}
 	out, err := b.command("enroll", name, "--json").Output()
 	if err == nil {
 		err = json.Unmarshal(out, &a.cred)
@@ -147,17 +154,24 @@ func (a *agent) deliveries() int {
 	return a.tally.deliveries
 }
 
-// mixed reports whether the agent has slept, and was told that something was sent.
+// mixed reports whether the agent has slept, was told that something was sent, of that a file, and that a question was
+// answered.
 func (a *agent) mixed() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.tally.flips > 0 && slices.Contains(slices.Collect(maps.Values(a.answers)), true)
+	sent, files := false, false
+	for text, said := range a.answers {
+		sent = sent || said
+		files = files || said && strings.Contains(text, " with ")
+	}
+	return a.tally.flips > 0 && sent && files && len(a.files.pressed) > 0
 }
 
 func (a *agent) heardAll() bool {
 	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.heard == a.said
+	heard := a.heard == a.said
+	a.mu.Unlock()
+	return heard && len(a.unanswered()) == 0
 }
 
 func (a *agent) fault(format string, args ...any) {
@@ -187,6 +201,8 @@ type visit struct {
 	fresh bool // nothing was heard since the last hello
 	idle  bool // going_idle was acknowledged, and no descriptor came since
 	texts map[relay.RequestID]string
+
+	newest string // of the texts
 }
 
 // run handles frames until the socket ends, or the agent has enough of it.
@@ -227,8 +243,11 @@ func (v *visit) run(ctx context.Context) {
 				v.sleeps()
 				wake = time.After(time.Duration(v.rand.IntN(40)) * time.Millisecond)
 			case wire.OutboundResult:
-				if f.Err == nil {
+				switch {
+				case f.Err == nil:
 					v.sent(f.ID)
+				case strings.Contains(f.Err.Public, "media not found"):
+					v.fault("%q: %s", v.texts[f.ID], f.Err.Public)
 				}
 			}
 		case <-wake:
@@ -246,21 +265,38 @@ func (v *visit) run(ctx context.Context) {
 
 // hear books one message and answers it; false means that the agent leaves.
 func (v *visit) hear(ctx context.Context, in wire.Inbound) bool {
-	n, err := strconv.Atoi(in.Event.Text)
-	if err != nil || in.Event.Source.UserID != relay.UserID(strconv.FormatInt(v.user, 10)) {
+	n := 0
+	if in.Event.Prompt == nil {
+		var err error
+		if n, err = number(in.Event.Text); err != nil {
+			v.fault("no message of the person's: %v", err)
+			return false
+		}
+	}
+	if in.Event.Source.UserID != relay.UserID(v.chat()) {
 		v.fault("somebody else's message: user %s", in.Event.Source.UserID)
 		return false
 	}
-	v.book(n)
+	if in.Event.Prompt != nil {
+		v.press(in.Event)
+	} else {
+		v.book(n)
+		if !v.given(ctx, n, in.Event) {
+			return false
+		}
+	}
 	dice := v.rand.IntN(100)
 	if v.calm.Load() {
 		dice = 50
+	}
+	if v.files.kept != "" && v.files.keptIn != v.tally.sessions {
+		dice = 4 // it is sent in a later session, and often in a later life of the server
 	}
 	if dice < 2 {
 		v.tally.cuts++
 		return false
 	}
-	if dice < 7 && !v.answer(ctx, n) {
+	if dice < 7 && !v.answer(ctx, n, dice) {
 		return false
 	}
 	if dice < 12 {
@@ -283,35 +319,38 @@ func (v *visit) hear(ctx context.Context, in wire.Inbound) bool {
 func (v *visit) book(n int) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
+	v.bookLocked(strconv.Itoa(n), n == v.heard+1, n == v.heard)
+	v.heard = max(v.heard, n)
+}
+
+// bookLocked judges where a number or a press stands in the order. isNext: it is not known yet, and due; isLast: it is
+// the newest of its kind. v.mu must be held.
+func (v *visit) bookLocked(what string, isNext, isLast bool) {
 	v.tally.deliveries++
 	if !v.fresh {
-		v.committed = v.heard // or nothing would have come behind it
+		v.committed = v.last // or nothing would have come behind it
 	}
 	switch {
 	case v.idle:
-		v.faults = append(v.faults, fmt.Sprintf("%d came after going_idle_ack", n))
-	case n == v.heard+1:
-		v.heard = n
-	case n == v.heard && v.fresh && n > v.committed:
+		v.faults = append(v.faults, what+" came after going_idle_ack")
+	case isNext:
+	case isLast && v.fresh && what == v.last && what != v.committed:
 		v.tally.repeats++ // the one in doubt
 	default:
-		v.faults = append(v.faults, fmt.Sprintf("%d came after %d (committed: %d, first since hello: %v)", n, v.heard, v.committed, v.fresh))
-		v.heard = max(v.heard, n)
+		v.faults = append(v.faults, fmt.Sprintf("%s came after %d and %s (committed: %s, first since hello: %v)", what, v.heard, v.last, v.committed, v.fresh))
 	}
-	v.fresh = false
+	v.last, v.fresh = what, false
 }
 
-// answer sends a text that nobody else sends.
-func (v *visit) answer(ctx context.Context, n int) bool {
-	v.mu.Lock()
-	text := fmt.Sprintf("answer %d of %s to %d", len(v.answers), v.name, n)
-	v.answers[text] = false
-	v.mu.Unlock()
-	id := relay.RequestID(strconv.Itoa(len(v.texts)))
-	v.texts[id] = text
-	return transmit(ctx, v.conn, wire.Outbound{Request: relay.Request{
-		ID: id, Action: relay.Send{Chat: relay.ChatID(strconv.FormatInt(v.user, 10)), Content: text},
-	}}) == nil
+// answer sends a text, a file or a question; the first is a file, for a gateway that never took or sent one is given none.
+func (v *visit) answer(ctx context.Context, n, dice int) bool {
+	switch {
+	case dice == 3 || dice == 4 || v.files.uploads == 0:
+		return v.sendFile(ctx, n)
+	case dice == 5:
+		return v.ask(ctx, n)
+	}
+	return v.do(ctx, relay.Send{Chat: v.chat(), Content: v.newAnswer(n, "")})
 }
 
 // sleeps notes a going_idle_ack.
@@ -331,8 +370,10 @@ func (v *visit) sent(id relay.RequestID) {
 
 // judge compares the books with the platform's.
 func (a *agent) judge(t *testing.T, bot *botAPI) {
+	asked := bot.questions(a.user)
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	a.judgeQuestions(asked)
 	confirmed, unknown := 0, 0
 	for text, said := range a.answers {
 		n := bot.timesSent(text)
@@ -355,6 +396,7 @@ func (a *agent) judge(t *testing.T, bot *botAPI) {
 		}
 		t.Errorf("%s: %s", a.name, f)
 	}
-	t.Logf("%s: %d said, %d lost, %d deliveries in %d sessions, %d repeated (in doubt at a crash or cut), %d flips, %d cuts, %d answers reported as sent, %d without a result",
-		a.name, a.said, lost, a.tally.deliveries, a.tally.sessions, a.tally.repeats, a.tally.flips, a.tally.cuts, confirmed, unknown)
+	t.Logf("%s: %d said, %d lost, %d deliveries in %d sessions, %d repeated (in doubt at a crash or cut), %d flips, %d cuts, %d answers reported as sent, %d without a result; %d files fetched, %d uploaded, %d questions asked, %d posted, %d answered",
+		a.name, a.said, lost, a.tally.deliveries, a.tally.sessions, a.tally.repeats, a.tally.flips, a.tally.cuts, confirmed, unknown,
+		a.files.fetched, a.files.uploads, a.files.asked, len(asked), len(a.files.options))
 }

@@ -36,7 +36,10 @@ var (
 //   - nothing comes again once the next one has come behind its acknowledgement, which is after
 //     the acknowledgement was committed;
 //   - a crash leaves at most one message of each gateway in doubt;
-//   - an answer reported as sent was sent once, and none was sent twice;
+//   - an answer reported as sent was sent once, and none was sent twice; so with files, and each has its own;
+//   - a frame names the files of its message, and each is given until it is acknowledged; an upload that was
+//     confirmed can be sent in a later life;
+//   - of two presses on one question the first counts, and the buttons go;
 //   - the server ends when it is killed or told to, and never by itself;
 //   - after going_idle_ack nothing comes before the next hello;
 //   - what the operator was told is done (enrolled, revoked) is done after the crash too.
@@ -98,6 +101,9 @@ func TestKill(t *testing.T) {
 		a.judge(t, b.bot)
 	}
 	op.judge(t)
+	for _, f := range b.bot.faults { // nobody asks it any more
+		t.Error(f)
+	}
 	confirmed, posted := b.bot.confirmedNow(), b.bot.postedNow()
 	t.Logf("%d updates confirmed to the platform, %d of them by the web hook", confirmed, posted)
 	if *killCycles >= 20 && (posted == 0 || posted == confirmed) {

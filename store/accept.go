@@ -10,6 +10,8 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
 	"github.com/hermes-connector/hermes-connector/store/capability"
+	"github.com/hermes-connector/hermes-connector/store/entry"
+	"github.com/hermes-connector/hermes-connector/store/moved"
 	"github.com/hermes-connector/hermes-connector/store/prompt"
 	"github.com/hermes-connector/hermes-connector/store/seen"
 	"github.com/hermes-connector/hermes-connector/store/undecided"
@@ -111,7 +113,7 @@ func (db *DB) prepareItems(a Accept, now time.Time) (out []prepared, size int, e
 	}
 	out = make([]prepared, len(a.Items))
 	for n, item := range a.Items {
-		p := prepared{item: item, about: aboutOf(item.Delivery)}
+		p := prepared{item: item, about: entry.Of(item.Delivery)}
 		if p.about.ID == "" {
 			return nil, 0, errors.New("an event has no id")
 		}
@@ -154,17 +156,17 @@ func (p *prepared) encode(run uint64, now time.Time) (err error) {
 
 // entry is the entry of p.item for a profile; empty: for none.
 func (p *prepared) entry(whole bool, profile string, run uint64, now time.Time) ([]byte, error) {
-	h, behind := entryHead{At: now, About: p.about}, p.item.Frame
+	h, behind := entry.Head{At: now, About: p.about}, p.item.Frame
 	if whole {
 		ev := p.item.Delivery.About()
 		ev.Source.Profile = profile
 		h.Event, behind = &ev, nil
 	}
 	if f := p.item.Forward; f != nil {
-		h.Forward = &forwardHead{Until: f.Until, Run: run, Size: len(f.Frame)}
+		h.Forward = &entry.ForwardHead{Until: f.Until, Run: run, Size: len(f.Frame)}
 		behind = slices.Concat(behind, f.Frame)
 	}
-	payload, err := encodeWith(h, behind)
+	payload, err := entry.Encode(h, behind)
 	if err != nil {
 		err = fmt.Errorf("encode event %s: %w", p.about.ID, err)
 	}
@@ -268,14 +270,14 @@ func (t *tx) deliver(b relay.Bot, p prepared, to Recipient, now time.Time, out *
 	c := to.Conversation
 	c.Instance, c.Bot, c.Chat, c.LastAt = to.Instance, b, p.about.Chat, now
 	// An event may be from just before its chat moved. A translation that is damaged must not stop it.
-	if now, err := current(t.Tx, b.Platform, c.Chat); err == nil {
+	if now, err := moved.Current(t.Tx, b.Platform, c.Chat); err == nil {
 		c.Chat = now
 	}
 	if err := t.converse(c); err != nil {
 		return id, err
 	}
 	if to.Oversize {
-		dead := deadHead{DiedAt: now, Reason: DeadOversize, Size: boltfile.EnvelopeSize + len(p.entryFor(to))}
+		dead := entry.DeadHead{DiedAt: now, Reason: DeadOversize, Size: boltfile.EnvelopeSize + len(p.entryFor(to))}
 		return id, t.addDead(to.Instance, l, l.next(), dead, p.entryFor(to))
 	}
 	if id, err = t.append(to.Instance, l, p.entryFor(to)); err != nil {

@@ -14,12 +14,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hermes-connector/hermes-connector/store/boltfile"
-	"github.com/hermes-connector/hermes-connector/store/files"
-
 	"github.com/google/go-cmp/cmp"
-
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/store/boltfile"
+	"github.com/hermes-connector/hermes-connector/store/entry"
+	"github.com/hermes-connector/hermes-connector/store/files"
 )
 
 func backupOf(t *testing.T, db *DB) []byte {
@@ -105,7 +104,7 @@ func TestBackupOfDamage(t *testing.T) {
 	db := openTest(t, Options{})
 	enroll(t, db, "i1")
 	b := acceptOne(t, db, event("e1", 300), "i1").Buffers[0]
-	spoil(t, db, bucketEntries, entryKey("i1", b.Seq))
+	spoil(t, db, entry.Bucket, entry.Key("i1", b.Seq))
 	var got bytes.Buffer
 	_, err := db.Backup(ctxOf(t), &got)
 	if !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), "hot/entries") || got.Len() > 0 {

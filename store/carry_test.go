@@ -10,13 +10,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
+	"github.com/hermes-connector/hermes-connector/store/moved"
 	"github.com/hermes-connector/hermes-connector/store/seen"
 	"github.com/hermes-connector/hermes-connector/store/sent"
 	"github.com/hermes-connector/hermes-connector/store/table"
 	"github.com/hermes-connector/hermes-connector/store/undecided"
-
-	"github.com/hermes-connector/hermes-connector/relay"
 	bolt "go.etcd.io/bbolt"
 )
 
@@ -79,7 +79,7 @@ func wentOn(t *testing.T, c *clock) (path string, backup []byte) {
 			{undecided.Bucket, []byte("undecided"), map[string]any{"at": c.now(), "instance": "i1", "event": e5}},
 			{sent.Bucket, []byte("sent"), map[string]any{"instance": "i1"}},
 			{sent.Bucket, []byte("sent by another"), map[string]any{"instance": "late"}},
-			{BucketMoved, table.Key("loop", "group"), map[string]any{"platform": "loop", "from": "group", "to": "supergroup"}},
+			{moved.Bucket, table.Key("loop", "group"), map[string]any{"platform": "loop", "from": "group", "to": "supergroup"}},
 		} {
 			if err := x.Put(r.b, r.k, r.v); err != nil {
 				return err
@@ -143,7 +143,7 @@ func TestRestoreDeliversNothingAgain(t *testing.T) { // invariant 7
 				t.Errorf("%s: carried is not %v", k, want)
 			}
 		}
-		if !table.Has(x, BucketMoved, table.Key("loop", "group")) {
+		if !table.Has(x, moved.Bucket, table.Key("loop", "group")) {
 			t.Error("the chat's move is not carried")
 		}
 		return nil
@@ -353,14 +353,14 @@ func FuzzCarriedRecords(f *testing.F) {
 	if _, err := db.Backup(f.Context(), &backup); err != nil || db.Close() != nil {
 		f.Fatal(err)
 	}
-	f.Fuzz(func(t *testing.T, waiting, moved, sender []byte) {
+	f.Fuzz(func(t *testing.T, waiting, chat, sender []byte) {
 		path := filepath.Join(t.TempDir(), "test.db")
 		db, err := Open(path, Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		err = db.write(t.Context(), nil, func(x *tx) error {
-			for b, payload := range map[string][]byte{undecided.Bucket: waiting, BucketMoved: moved, sent.Bucket: sender} {
+			for b, payload := range map[string][]byte{undecided.Bucket: waiting, moved.Bucket: chat, sent.Bucket: sender} {
 				if err := x.PutSealed(b, []byte("k"), boltfile.Seal([]byte("k"), payload)); err != nil {
 					return err
 				}

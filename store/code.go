@@ -7,6 +7,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store/audit"
+	"github.com/hermes-connector/hermes-connector/store/binding"
 	"github.com/hermes-connector/hermes-connector/store/table"
 	bolt "go.etcd.io/bbolt"
 )
@@ -95,7 +96,7 @@ func (cs *Codes) Redeem(ctx context.Context, row *audit.Entry, mac []byte, by Pe
 		switch {
 		case !ok, c.Platform != "" && c.Platform != by.Platform:
 			return ErrNotFound
-		case c.RedeemedBy != nil && *c.RedeemedBy == by && table.Has(t.Tx, BucketBindings, bindingKey(by.Platform, by.User, c.Instance)):
+		case c.RedeemedBy != nil && *c.RedeemedBy == by && table.Has(t.Tx, binding.Bucket, binding.Key(by.Platform, by.User, c.Instance)):
 			out = c
 			return nil
 		case c.RedeemedBy != nil:

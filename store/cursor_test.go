@@ -15,8 +15,8 @@ import (
 	"github.com/hermes-connector/hermes-connector/store/table"
 )
 
-// moved hands in a batch of which nothing but the cursor is to be stored.
-func moved(t *testing.T, db *DB, b relay.Bot, cursor string) {
+// advanced hands in a batch of which nothing but the cursor is to be stored.
+func advanced(t *testing.T, db *DB, b relay.Bot, cursor string) {
 	t.Helper()
 	if _, err := db.Accept(ctxOf(t), Accept{Bot: b, Cursor: []byte(cursor)}); err != nil {
 		t.Fatal(err)
@@ -47,7 +47,7 @@ func TestStrangersDoNotMakeTheDiskWork(t *testing.T) { // invariant 9
 			if n%3 == 0 {
 				b = other
 			}
-			moved(t, db, b, strconv.Itoa(n))
+			advanced(t, db, b, strconv.Itoa(n))
 			if got := cursorOf(t, db, b); got != strconv.Itoa(n) {
 				t.Fatalf("the cursor is %q, want %d", got, n)
 			}
@@ -59,7 +59,7 @@ func TestStrangersDoNotMakeTheDiskWork(t *testing.T) { // invariant 9
 		}
 		time.Sleep(2 * cursorTime) // the last ones are on disk by now
 		before = db.Stats().Commits
-		moved(t, db, bot, "998") // which it is
+		advanced(t, db, bot, "998") // which it is
 		time.Sleep(time.Hour)
 		if n := db.Stats().Commits - before; n != 0 {
 			t.Errorf("%d commits while nobody wrote", n)
@@ -78,7 +78,7 @@ func TestCursorRidesWithTheNextWrite(t *testing.T) {
 	db := reopen(t, path, Options{})
 	enroll(t, db, "i1")
 	onDisk := func() string { return cursorOf(t, openCopy(t, read(t, path)), bot) }
-	moved(t, db, bot, "1")
+	advanced(t, db, bot, "1")
 	if got := onDisk(); got != "" {
 		t.Errorf("killed at once: cursor %q, want none", got)
 	}
@@ -88,13 +88,13 @@ func TestCursorRidesWithTheNextWrite(t *testing.T) {
 		"4": func() error { return db.Enroll(ctxOf(t), nil, Gateway{ID: "i2"}, Instance{ID: "i2", Tenant: "home"}) },
 		// Its own: what waits gives way.
 		"5": func() error {
-			moved(t, db, bot, "older")
+			advanced(t, db, bot, "older")
 			a := acceptFor(event("e5", 300), "i1")
 			a.Cursor = []byte("5")
 			return second(db.Accept(ctxOf(t), a))
 		},
 	} {
-		moved(t, db, bot, n)
+		advanced(t, db, bot, n)
 		before := db.Stats().Commits
 		if err := write(); err != nil {
 			t.Fatal(err)
@@ -103,11 +103,11 @@ func TestCursorRidesWithTheNextWrite(t *testing.T) {
 			t.Errorf("after %d commits the cursor on disk is %q, want %s with the write", db.Stats().Commits-before, got, n)
 		}
 	}
-	moved(t, db, bot, "6")
+	advanced(t, db, bot, "6")
 	if _, err := db.Accept(ctxOf(t), Accept{Bot: bot, Cursor: []byte("6"), Save: true}); err != nil || onDisk() != "6" {
 		t.Errorf("one worth a write: %v, on disk %s", err, onDisk())
 	}
-	moved(t, db, bot, "7")
+	advanced(t, db, bot, "7")
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -166,7 +166,7 @@ func TestFailedBatchMovesNoCursor(t *testing.T) { // invariant 3
 	db := openTest(t, Options{})
 	enroll(t, db, "i1")
 	acceptOne(t, db, event("e0", 300), "i1")
-	moved(t, db, bot, "1")
+	advanced(t, db, bot, "1")
 	spoil(t, db, bucketLanes, table.Key("i1"))
 	a := acceptFor(event("e1", 300), "i1")
 	a.Cursor = []byte("2")
@@ -186,7 +186,7 @@ func TestCursorsOutliveAFullDisk(t *testing.T) { // invariant 2
 		enroll(t, db, "i1")
 		roomy(t, db)
 		gone := acceptOne(t, db, event("e1", 300), "i1").Buffers[0]
-		moved(t, db, bot, "7")
+		advanced(t, db, bot, "7")
 		d.becomes("/dev/full", os.O_RDWR)
 		if _, err := db.Accept(ctxOf(t), acceptFor(event("e2", 300), "i1")); !errors.Is(err, ErrNoSpace) {
 			t.Fatalf("a full disk took an event: %v", err)

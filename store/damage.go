@@ -12,7 +12,9 @@ import (
 	"github.com/hermes-connector/hermes-connector/store/audit"
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
 	"github.com/hermes-connector/hermes-connector/store/capability"
+	"github.com/hermes-connector/hermes-connector/store/entry"
 	"github.com/hermes-connector/hermes-connector/store/media"
+	"github.com/hermes-connector/hermes-connector/store/moved"
 	"github.com/hermes-connector/hermes-connector/store/prompt"
 	"github.com/hermes-connector/hermes-connector/store/seen"
 	"github.com/hermes-connector/hermes-connector/store/sent"
@@ -31,8 +33,8 @@ import (
 // isSetAside reports whether damaged records of b are moved to the quarantine.
 func isSetAside(b string) bool {
 	switch b {
-	case bucketEntries, bucketDead, undecided.Bucket, capability.Bucket, media.Bucket, prompt.Bucket, bucketConversations, BucketCursors, bucketCodes, bucketTokens, bucketIdentity,
-		audit.Rows, audit.Counts, bucketCommands, bucketQuarantine, sent.Bucket, BucketMoved, seen.Newest, seen.Runs:
+	case entry.Bucket, entry.DeadBucket, undecided.Bucket, capability.Bucket, media.Bucket, prompt.Bucket, bucketConversations, BucketCursors, bucketCodes, bucketTokens, bucketIdentity,
+		audit.Rows, audit.Counts, bucketCommands, bucketQuarantine, sent.Bucket, moved.Bucket, seen.Newest, seen.Runs:
 		return true
 	}
 	return seen.IsOld(b)
@@ -115,14 +117,14 @@ func (t *tx) recountLanes() error {
 		}
 		return lanes[name]
 	}
-	for k, v := range table.Under(t.Tx, bucketEntries, nil) {
-		l := of(bucketEntries, k, 8)
+	for k, v := range table.Under(t.Tx, entry.Bucket, nil) {
+		l := of(entry.Bucket, k, 8)
 		l.Entries++
 		l.Bytes += int64(len(v))
 		l.Last = max(l.Last, table.Number(k))
 	}
-	for k := range table.Under(t.Tx, bucketDead, nil) {
-		l := of(bucketDead, k, 24)
+	for k := range table.Under(t.Tx, entry.DeadBucket, nil) {
+		l := of(entry.DeadBucket, k, 24)
 		l.Dead++
 		if len(k) > 24 {
 			l.Deaths = max(l.Deaths, binary.BigEndian.Uint64(k[len(k)-24:]))

@@ -12,15 +12,18 @@ import (
 	"testing"
 	"time"
 
-	bolt "go.etcd.io/bbolt"
-
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/store/binding"
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
 	"github.com/hermes-connector/hermes-connector/store/capability"
+	"github.com/hermes-connector/hermes-connector/store/entry"
+	"github.com/hermes-connector/hermes-connector/store/grant"
+	"github.com/hermes-connector/hermes-connector/store/moved"
 	"github.com/hermes-connector/hermes-connector/store/route"
 	"github.com/hermes-connector/hermes-connector/store/seen"
 	"github.com/hermes-connector/hermes-connector/store/table"
 	"github.com/hermes-connector/hermes-connector/store/undecided"
+	bolt "go.etcd.io/bbolt"
 )
 
 // spoil flips a bit in the stored record under k.
@@ -79,15 +82,15 @@ func TestDamagedRecordIsNamed(t *testing.T) { // invariant 8
 			_, _, err := First(db.Conversations(ctx, ConversationFilter{Instance: "i1", Chat: chat}))
 			return err
 		}},
-		{BucketMoved, movedKey("loop", "c8"), func() error { return second(db.CurrentChat(ctx, "loop", "c8")) }},
+		{moved.Bucket, moved.Key("loop", "c8"), func() error { return second(db.CurrentChat(ctx, "loop", "c8")) }},
 		{bucketIdentity, []byte("mac"), func() error { return second(db.Codes.Get(ctx, IdentityCode, []byte("mac"))) }},
 		{route.Bucket, route.Key(Route{Platform: "loop", Key: "k", Instance: "i1"}), func() error { return second(db.Routes.List(ctx)) }},
-		{BucketGrants, grantKey("loop", "", "c1"), func() error {
+		{grant.Bucket, grant.Key("loop", "", "c1"), func() error {
 			_, _, err := First(db.Grants(ctx, GrantFilter{Covering: &relay.Place{Platform: "loop", Chat: "c1"}}))
 			return err
 		}},
-		{bucketIndex, table.IndexKey(BucketBindings, byInstance, "i1", "loop", "u1"), func() error { return second(db.Bindings(ctx, BindingFilter{Instance: "i1"})) }},
-		{BucketBindings, bindingKey("loop", "u1", "i1"), func() error { return second(db.Bindings(ctx, BindingFilter{Platform: "loop", User: "u1"})) }},
+		{bucketIndex, table.IndexKey(binding.Bucket, "instance", "i1", "loop", "u1"), func() error { return second(db.Bindings(ctx, BindingFilter{Instance: "i1"})) }},
+		{binding.Bucket, binding.Key("loop", "u1", "i1"), func() error { return second(db.Bindings(ctx, BindingFilter{Platform: "loop", User: "u1"})) }},
 		{BucketTenants, table.Key("home"), func() error { return second(tenantsOf(db)) }},
 		{BucketGateways, table.Key("i1"), func() error { return second(db.Gateways(ctx, "i1")) }},
 		{BucketInstances, table.Key("i1"), func() error { return second(db.Instances(ctx, "i1")) }},
@@ -128,7 +131,7 @@ func TestDamagedEntryIsSetAside(t *testing.T) { // invariants 5 and 8
 			enroll(t, db, "i1")
 			b := acceptOne(t, db, event("e1", 300), "i1").Buffers[0]
 			acceptOne(t, db, event("e2", 300), "i1")
-			spoil(t, db, bucketEntries, entryKey("i1", b.Seq))
+			spoil(t, db, entry.Bucket, entry.Key("i1", b.Seq))
 			if err := touch(db, b); err != nil {
 				t.Fatal(err)
 			}
@@ -273,8 +276,8 @@ func TestDamageRefusesTheStart(t *testing.T) { // invariant 8
 		k []byte
 	}{
 		{BucketTenants, table.Key("family")}, {BucketInstances, table.Key("i1")}, {BucketGateways, table.Key("i1")},
-		{BucketBindings, bindingKey("loop", "ui1", "i1")}, {bucketIndex, table.IndexKey(BucketBindings, byInstance, "i1", "loop", "ui1")},
-		{BucketGrants, grantKey("loop", "", "ci1")}, {route.Bucket, route.Key(Route{Platform: "loop", Key: "ri1", Instance: "i1"})},
+		{binding.Bucket, binding.Key("loop", "ui1", "i1")}, {bucketIndex, table.IndexKey(binding.Bucket, "instance", "i1", "loop", "ui1")},
+		{grant.Bucket, grant.Key("loop", "", "ci1")}, {route.Bucket, route.Key(Route{Platform: "loop", Key: "ri1", Instance: "i1"})},
 		{bucketLanes, table.Key("i1")}, {bucketBlobs, table.Key("vault")}, {BucketMeta, []byte("digest")}, {BucketMeta, []byte(schemaKey)},
 	} {
 		for _, inKey := range []bool{false, true} {
@@ -298,10 +301,10 @@ func TestDamageRefusesTheStart(t *testing.T) { // invariant 8
 					}
 					bound, err1 := db.Bindings(ctx, BindingFilter{Platform: "loop", User: "u" + relay.UserID(i)})
 					to, err2 := db.Bindings(ctx, BindingFilter{Instance: i})
-					if n := map[bool]int{false: 1}[lost(BucketBindings)]; len(bound) != n || len(to) != n || errors.Join(err1, err2) != nil {
+					if n := map[bool]int{false: 1}[lost(binding.Bucket)]; len(bound) != n || len(to) != n || errors.Join(err1, err2) != nil {
 						t.Errorf("bindings of %s: %v, %v, %v, %v; want %d", i, bound, to, err1, err2, n)
 					}
-					if grants, err := db.Grants(ctx, GrantFilter{Instance: i}); err != nil || len(grants) != map[bool]int{false: 1}[lost(BucketGrants)] {
+					if grants, err := db.Grants(ctx, GrantFilter{Instance: i}); err != nil || len(grants) != map[bool]int{false: 1}[lost(grant.Bucket)] {
 						t.Errorf("grants of %s: %v, %v", i, grants, err)
 					}
 				}
@@ -343,7 +346,7 @@ func TestWhatIsSetAside(t *testing.T) { // invariants 5 and 8
 		b string
 		k []byte
 	}{
-		{bucketEntries, entryKey("i1", 1)}, {bucketConversations, conversationKey(Conversation{Instance: "i1", Bot: bot, Chat: "c1"})},
+		{entry.Bucket, entry.Key("i1", 1)}, {bucketConversations, conversationKey(Conversation{Instance: "i1", Bot: bot, Chat: "c1"})},
 		{seen.Newest, seen.DayKey(seen.Day(time.Now()))},
 	} {
 		for _, inKey := range []bool{false, true} {
@@ -360,7 +363,7 @@ func TestWhatIsSetAside(t *testing.T) { // invariants 5 and 8
 				}
 				acceptOne(t, db, event("more", 300), "i1")
 				want := "[for i1 more]"
-				if tc.b == bucketEntries {
+				if tc.b == entry.Bucket {
 					want = "[more]"
 				}
 				if got := laneOf(t, db, "i1") + laneOf(t, db, "i2"); got != want+"[for i2]" {
@@ -410,7 +413,7 @@ func TestLostRecordsRefuseTheStart(t *testing.T) { // invariant 8
 	acceptOne(t, db, event("e2", 300), "i1")
 	err := db.write(ctxOf(t), nil, func(x *tx) error {
 		x.Changes++
-		return x.Bucket([]byte(bucketEntries)).Delete(entryKey("i1", 1)) // as if a page were gone
+		return x.Bucket([]byte(entry.Bucket)).Delete(entry.Key("i1", 1)) // as if a page were gone
 	})
 	if err := errors.Join(err, db.PutBlob(ctxOf(t), "after it", nil), db.Close()); err != nil {
 		t.Fatal(err)
@@ -444,12 +447,12 @@ func TestSalvageTakesNoRecordForAnother(t *testing.T) {
 			return nil
 		}
 	}
-	for _, to := range []string{BucketTenants, BucketGateways, BucketBindings, BucketGrants, bucketConversations, undecided.Bucket, bucketEntries, bucketDead} {
+	for _, to := range []string{BucketTenants, BucketGateways, binding.Bucket, grant.Bucket, bucketConversations, undecided.Bucket, entry.Bucket, entry.DeadBucket} {
 		if err := db.write(ctxOf(t), nil, brought(capability.Bucket, to)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := db.write(ctxOf(t), nil, brought(BucketTenants, bucketEntries)); err != nil { // too short for an entry's key
+	if err := db.write(ctxOf(t), nil, brought(BucketTenants, entry.Bucket)); err != nil { // too short for an entry's key
 		t.Fatal(err)
 	}
 	if err := db.Close(); err != nil { // its lanes do not agree with what is in them
@@ -459,13 +462,13 @@ func TestSalvageTakesNoRecordForAnother(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, b := range []string{BucketTenants, BucketGateways, BucketBindings, BucketGrants, bucketConversations} {
+	for _, b := range []string{BucketTenants, BucketGateways, binding.Bucket, grant.Bucket, bucketConversations} {
 		if !slices.ContainsFunc(got.Unread, func(line string) bool { return strings.HasPrefix(line, "bucket "+b+",") }) {
 			t.Errorf("nothing is said of bucket %s: %q", b, got.Unread)
 		}
 	}
 	has := recordsOf(t, reopen(t, path, Options{}))
-	for _, b := range []string{BucketTenants, BucketInstances, BucketGateways, BucketBindings, BucketGrants, bucketConversations, capability.Bucket} {
+	for _, b := range []string{BucketTenants, BucketInstances, BucketGateways, binding.Bucket, grant.Bucket, bucketConversations, capability.Bucket} {
 		for k := range has[b] {
 			if _, ok := want[b][k]; !ok {
 				t.Errorf("bucket %s has %q", b, k)

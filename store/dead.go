@@ -10,6 +10,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store/audit"
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
+	"github.com/hermes-connector/hermes-connector/store/entry"
 	"github.com/hermes-connector/hermes-connector/store/table"
 )
 
@@ -44,13 +45,13 @@ func (ls *Lanes) Replay(ctx context.Context, row *audit.Entry, i relay.InstanceI
 // deadKeys are the keys of the letters with these ids, of all when there are none: in the order they
 // died, whatever the order of ids.
 func (t *tx) deadKeys(i relay.InstanceID, ids []relay.BufferID) ([][]byte, error) {
-	all := table.KeysUnder(t.Tx, bucketDead, table.Prefix(i))
+	all := table.KeysUnder(t.Tx, entry.DeadBucket, table.Prefix(i))
 	if len(ids) == 0 {
 		return all, nil
 	}
 	byID := make(map[relay.BufferID][]byte, len(all))
 	for _, k := range all {
-		if id, ok := tailID(k); ok {
+		if id, ok := entry.DeadID(k); ok {
 			byID[id] = k
 		}
 	}
@@ -69,12 +70,12 @@ func (t *tx) deadKeys(i relay.InstanceID, ids []relay.BufferID) ([][]byte, error
 
 // replay moves the letter under k back; ok is false when it does not fit.
 func (t *tx) replay(i relay.InstanceID, l *lane, k []byte, m Limits, now time.Time) (ok bool, err error) {
-	_, e, frame, err := decodeDead(k, t.Bucket([]byte(bucketDead)).Get(k))
+	_, e, frame, err := entry.DecodeDead(k, t.Bucket([]byte(entry.DeadBucket)).Get(k))
 	if err != nil {
-		return false, boltfile.DamagedRecord(bucketDead, k, err)
+		return false, boltfile.DamagedRecord(entry.DeadBucket, k, err)
 	}
 	e.At, e.Deaths = now, 0 // as if accepted now, or its age would bring it straight back
-	payload, err := encodeWith(e, frame)
+	payload, err := entry.Encode(e, frame)
 	if err != nil {
 		return false, err
 	}
@@ -86,4 +87,98 @@ func (t *tx) replay(i relay.InstanceID, l *lane, k []byte, m Limits, now time.Ti
 	}
 	_, err = t.append(i, l, payload)
 	return true, err
+}
+
+// bury moves the entry under k, which is in the lane, to the dead letters; one that does not
+// decode, to the quarantine.
+func (t *tx) bury(i relay.InstanceID, l *lane, k, value []byte, why DeadReason, now time.Time) error {
+	id := relay.BufferID{Epoch: l.Epoch, Seq: table.Number(k)}
+	payload, err := boltfile.Unseal(k, value)
+	if err != nil {
+		return t.setAside(i, l, k, value, err, now)
+	}
+	// Copies: the memory under value moves when the bucket changes.
+	k, payload = bytes.Clone(k), bytes.Clone(payload)
+	d := entry.DeadHead{DiedAt: now, Reason: why, Size: len(value)}
+	if err := t.remove(i, l, k, value); err != nil {
+		return err
+	}
+	return t.addDead(i, l, id, d, payload)
+}
+
+// buryWhere moves the entries of i's lane that which picks to the dead letters. A damaged one is Next's to handle,
+// unless all are picked: which is nil.
+func (t *tx) buryWhere(i relay.InstanceID, why DeadReason, now time.Time, which func(About) bool) error {
+	l, err := t.lane(i)
+	if err != nil {
+		return err
+	}
+	for _, k := range table.KeysUnder(t.Tx, entry.Bucket, table.Prefix(i)) {
+		value := t.Bucket([]byte(entry.Bucket)).Get(k)
+		if which != nil {
+			if e, _, err := entry.Decode(k, value); err != nil || !which(e.About) {
+				continue
+			}
+		}
+		if err := t.bury(i, l, k, value, why, now); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// setAside moves a damaged entry to the quarantine, where it is named and kept as it is.
+func (t *tx) setAside(i relay.InstanceID, l *lane, k, value []byte, why error, now time.Time) error {
+	id := relay.BufferID{Epoch: l.Epoch, Seq: table.Number(k)}
+	q := Quarantined{
+		At: now, Err: fmt.Sprintf("entry %s of %s is damaged: %v", id, i, why), Raw: bytes.Clone(value),
+	}
+	if err := t.remove(i, l, bytes.Clone(k), value); err != nil {
+		return err
+	}
+	return t.quarantine(q)
+}
+
+// addDead adds a dead letter of an encoded entry, and drops the oldest ones past the limit.
+func (t *tx) addDead(i relay.InstanceID, l *lane, id relay.BufferID, d entry.DeadHead, buried []byte) error {
+	l.Dead++
+	l.Deaths++
+	t.touch(i, l)
+	t.died = append(t.died, d.Reason)
+	payload, err := entry.Encode(d, buried)
+	if err != nil {
+		return fmt.Errorf("encode for bucket %s: %w", entry.DeadBucket, err)
+	}
+	k := entry.DeadKey(i, l.Deaths, id)
+	if err := t.PutSealed(entry.DeadBucket, k, boltfile.Seal(k, payload)); err != nil {
+		return err
+	}
+	for l.Dead > maxDead {
+		first, _ := t.oldest(entry.DeadBucket, i)
+		if first == nil {
+			return fmt.Errorf("%w: %s counts %d dead letters that are not there", ErrDamaged, i, l.Dead)
+		}
+		if err := t.dropDead(i, l, bytes.Clone(first)); err != nil {
+			return err
+		}
+		t.deadDropped++
+	}
+	return nil
+}
+
+// dropDead deletes the dead letter under k.
+func (t *tx) dropDead(i relay.InstanceID, l *lane, k []byte) error {
+	l.Dead--
+	t.touch(i, l)
+	return t.Delete(entry.DeadBucket, k)
+}
+
+// findDead is the key of the dead letter with this id; nil when there is none.
+func (t *tx) findDead(i relay.InstanceID, b relay.BufferID) []byte {
+	for k := range table.Under(t.Tx, entry.DeadBucket, table.Prefix(i)) {
+		if id, ok := entry.DeadID(k); ok && id == b {
+			return bytes.Clone(k)
+		}
+	}
+	return nil
 }

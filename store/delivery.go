@@ -8,6 +8,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store/audit"
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
+	"github.com/hermes-connector/hermes-connector/store/entry"
 	"github.com/hermes-connector/hermes-connector/store/table"
 	bolt "go.etcd.io/bbolt"
 )
@@ -29,11 +30,11 @@ func (ls *Lanes) Next(ctx context.Context, i relay.InstanceID, after uint64) (En
 			if err != nil || l.Last <= after {
 				return err
 			}
-			k, v := t.Bucket([]byte(bucketEntries)).Cursor().Seek(entryKey(i, after+1))
+			k, v := t.Bucket([]byte(entry.Bucket)).Cursor().Seek(entry.Key(i, after+1))
 			if !bytes.HasPrefix(k, table.Prefix(i)) {
 				return nil
 			}
-			if e, err = l.entry(k, v, ls.db.run); err != nil {
+			if e, err = entry.Read(l.Epoch, k, v, ls.db.run); err != nil {
 				broken = bytes.Clone(k)
 				return nil
 			}
@@ -62,11 +63,11 @@ func (ls *Lanes) setAside(ctx context.Context, i relay.InstanceID, k []byte) err
 		if err != nil {
 			return err
 		}
-		v := t.Bucket([]byte(bucketEntries)).Get(k)
+		v := t.Bucket([]byte(entry.Bucket)).Get(k)
 		if v == nil {
 			return nil
 		}
-		if _, _, err := decodeEntry(k, v); err != nil {
+		if _, _, err := entry.Decode(k, v); err != nil {
 			moved = true
 			return t.setAside(i, l, k, v, err, now)
 		}
@@ -89,7 +90,7 @@ func (ls *Lanes) Drop(ctx context.Context, row *audit.Entry, i relay.InstanceID,
 			return err
 		}
 		if len(ids) == 0 {
-			for _, k := range table.KeysUnder(t.Tx, bucketDead, table.Prefix(i)) {
+			for _, k := range table.KeysUnder(t.Tx, entry.DeadBucket, table.Prefix(i)) {
 				if err := t.dropDead(i, l, k); err != nil {
 					return err
 				}
@@ -174,19 +175,19 @@ func (ls *Lanes) Bury(ctx context.Context, i relay.InstanceID, b relay.BufferID,
 // countDeath counts a death of the entry under k. It returns what is stored of it then, and whether it has died
 // often enough. A damaged one has.
 func (t *tx) countDeath(i relay.InstanceID, l *lane, k, v []byte, most int) (value []byte, enough bool, err error) {
-	h, frame, err := decodeEntry(k, v)
+	h, frame, err := entry.Decode(k, v)
 	if err != nil {
 		return v, true, nil
 	}
 	h.Deaths++
-	payload, err := encodeWith(h, frame)
+	payload, err := entry.Encode(h, frame)
 	if err != nil {
 		return nil, false, err
 	}
 	value = boltfile.Seal(k, payload)
 	l.Bytes += int64(len(value) - len(v))
 	t.touch(i, l)
-	return value, h.Deaths >= most, t.AppendSealed(bucketEntries, k, value)
+	return value, h.Deaths >= most, t.AppendSealed(entry.Bucket, k, value)
 }
 
 // EntryFilter picks entries of an instance.
@@ -202,17 +203,17 @@ func (ls *Lanes) Entries(ctx context.Context, i relay.InstanceID, f EntryFilter)
 		if err != nil {
 			return nil, err
 		}
-		b := bucketEntries
+		b := entry.Bucket
 		if f.Dead {
-			b = bucketDead
+			b = entry.DeadBucket
 		}
 		for k, v := range table.Under(t, b, table.Prefix(i)) {
 			if f.Limit > 0 && len(out) == f.Limit {
 				break
 			}
-			e, err := l.entry(k, v, ls.db.run)
+			e, err := entry.Read(l.Epoch, k, v, ls.db.run)
 			if f.Dead {
-				e, err = letter(k, v, ls.db.run)
+				e, err = entry.ReadDead(k, v, ls.db.run)
 			}
 			if err == nil {
 				out = append(out, e)

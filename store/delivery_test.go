@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/store/entry"
 )
 
 // laneOf and deadOf are what is stored, as event ids in order.
@@ -67,7 +68,7 @@ func TestAccept(t *testing.T) {
 	if err != nil || !ok {
 		t.Fatal(ok, err)
 	}
-	wantEntry := Entry{Buffer: relay.BufferID{Epoch: lane.Epoch, Seq: 1}, At: c.now(), Bytes: int(lane.Bytes), About: aboutOf(e1), Frame: frameOf(e1)}
+	wantEntry := Entry{Buffer: relay.BufferID{Epoch: lane.Epoch, Seq: 1}, At: c.now(), Bytes: int(lane.Bytes), About: entry.Of(e1), Frame: frameOf(e1)}
 	if !cmp.Equal(got, wantEntry) {
 		t.Error(cmp.Diff(wantEntry, got))
 	}

@@ -9,8 +9,11 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store/audit"
+	"github.com/hermes-connector/hermes-connector/store/binding"
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
 	"github.com/hermes-connector/hermes-connector/store/capability"
+	"github.com/hermes-connector/hermes-connector/store/entry"
+	"github.com/hermes-connector/hermes-connector/store/grant"
 	"github.com/hermes-connector/hermes-connector/store/media"
 	"github.com/hermes-connector/hermes-connector/store/prompt"
 	"github.com/hermes-connector/hermes-connector/store/route"
@@ -52,7 +55,7 @@ func HeldIn(b *bolt.DB) (all []Held, whole bool, err error) {
 	}
 	whole = true
 	err = b.View(func(t *bolt.Tx) error {
-		for _, name := range []string{bucketEntries, bucketLanes, bucketDead, BucketGateways, BucketBindings, BucketGrants} {
+		for _, name := range []string{entry.Bucket, bucketLanes, entry.DeadBucket, BucketGateways, binding.Bucket, grant.Bucket} {
 			if t.Bucket([]byte(name)) == nil {
 				return fmt.Errorf("%w: bucket %s is missing", ErrDamaged, name)
 			}
@@ -69,13 +72,13 @@ func HeldIn(b *bolt.DB) (all []Held, whole bool, err error) {
 				}
 			}
 		}
-		each(bucketEntries, func(k, v []byte) (Held, error) {
-			e, _, err := decodeEntry(k, v)
+		each(entry.Bucket, func(k, v []byte) (Held, error) {
+			e, _, err := entry.Decode(k, v)
 			return Held{Instance: instanceOf(k, 8), About: e.About}, err
 		})
-		each(bucketDead, func(k, v []byte) (Held, error) {
-			_, e, _, err := decodeDead(k, v)
-			id, _ := tailID(k)
+		each(entry.DeadBucket, func(k, v []byte) (Held, error) {
+			_, e, _, err := entry.DecodeDead(k, v)
+			id, _ := entry.DeadID(k)
 			return Held{Instance: instanceOf(k, 24), About: e.About, Dead: id}, err
 		})
 		each(undecided.Bucket, func(k, v []byte) (Held, error) {
@@ -83,7 +86,7 @@ func HeldIn(b *bolt.DB) (all []Held, whole bool, err error) {
 			if err != nil {
 				return Held{}, err
 			}
-			return Held{Instance: u.Instance, About: aboutOf(*u.About())}, nil
+			return Held{Instance: u.Instance, About: entry.Of(*u.About())}, nil
 		})
 		return nil
 	})
@@ -143,8 +146,8 @@ var ownKeys = map[string]func(k, value []byte) bool{
 	BucketTenants:       own(func(r Tenant) []byte { return table.Key(r.ID) }),
 	BucketInstances:     own(func(r Instance) []byte { return table.Key(r.ID) }),
 	BucketGateways:      own(func(r Gateway) []byte { return table.Key(r.ID) }),
-	BucketBindings:      own(func(r Binding) []byte { return bindingKey(r.Platform, r.User, r.Instance) }),
-	BucketGrants:        own(func(r Grant) []byte { return grantKey(r.Platform, r.Scope, r.Chat) }),
+	binding.Bucket:      own(func(r Binding) []byte { return binding.Key(r.Platform, r.User, r.Instance) }),
+	grant.Bucket:        own(func(r Grant) []byte { return grant.Key(r.Platform, r.Scope, r.Chat) }),
 	route.Bucket:        own(route.Key),
 	bucketConversations: own(conversationKey),
 	media.Bucket:        own(func(r media.Record) []byte { return media.Key(r.ID) }),
@@ -201,7 +204,7 @@ func (e Edit) DropStrays(now time.Time) (gone []relay.InstanceID, err error) {
 		gone = append(gone, i)
 		_, err := table.DropWhere(e.Writer, undecided.Bucket, func(u undecided.Record) bool { return u.Instance == i })
 		err = errors.Join(err, e.strip(i, now), e.flush(),
-			table.DropUnder(e.Writer, bucketDead, table.Prefix(i)), e.Delete(bucketLanes, table.Key(i)))
+			table.DropUnder(e.Writer, entry.DeadBucket, table.Prefix(i)), e.Delete(bucketLanes, table.Key(i)))
 		if err != nil {
 			return nil, err
 		}

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
@@ -83,18 +82,5 @@ func TestAForwardRestsBesideItsEvent(t *testing.T) {
 	check(db, list(db, false)[1:], true)
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
-	}
-}
-
-// TestADamagedForward: a head that says more than is there makes the entry a damaged one.
-func TestADamagedForward(t *testing.T) {
-	for _, size := range []int{-1, 6} {
-		payload, err := encodeWith(entryHead{Forward: &forwardHead{Size: size}}, []byte("frame"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if e, frame, err := parseEntry(payload); err == nil || e.Forward != nil || frame != nil {
-			t.Errorf("size %d: %+v, %q, %v", size, e, frame, err)
-		}
 	}
 }

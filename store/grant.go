@@ -1,18 +1,23 @@
 package store
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
-	"slices"
-	"sort"
 
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store/audit"
+	"github.com/hermes-connector/hermes-connector/store/grant"
 	"github.com/hermes-connector/hermes-connector/store/route"
 	"github.com/hermes-connector/hermes-connector/store/table"
 	bolt "go.etcd.io/bbolt"
+)
+
+type (
+	// Grant says: this chat belongs to that instance.
+	Grant = grant.Record
+	// GrantFilter picks grants.
+	GrantFilter = grant.Filter
 )
 
 // Claim stores a grant; its tenant is the instance's, its time is now unless g has one. The same
@@ -29,7 +34,7 @@ func (db *DB) Claim(ctx context.Context, row *audit.Entry, g Grant, own ...Own) 
 		if err != nil {
 			return err
 		}
-		mine, err := claimable(t.Tx, g)
+		mine, err := grant.Claimable(t.Tx, g)
 		if err != nil || mine {
 			return err
 		}
@@ -54,7 +59,7 @@ type Own struct {
 // unreserved is nil when g, whose chat is a thread of parent, may be an instance's own claim.
 func (t *tx) unreserved(g Grant, parent relay.ChatID) error {
 	if parent != "" {
-		above, ok, err := table.Load[Grant](t.Tx, BucketGrants, grantKey(g.Platform, g.Scope, parent))
+		above, ok, err := table.Load[Grant](t.Tx, grant.Bucket, grant.Key(g.Platform, g.Scope, parent))
 		if err != nil {
 			return err
 		}
@@ -75,30 +80,11 @@ func (t *tx) unreserved(g Grant, parent relay.ChatID) error {
 	return nil
 }
 
-// claimable is nil when nobody else's grant stands in g's way. mine: g's instance has it already.
-func claimable(t *bolt.Tx, g Grant) (mine bool, err error) {
-	rivals, err := table.AtMostOne[Grant](t, BucketGrants, grantKey(g.Platform, g.Scope, g.Chat))
-	mine = len(rivals) > 0
-	var others []Grant
-	switch {
-	case err != nil || g.Scope == "":
-	case g.Chat == "":
-		others, err = table.List[Grant](t, BucketGrants, table.Prefix(g.Platform, string(g.Scope)))
-	default:
-		others, err = table.AtMostOne[Grant](t, BucketGrants, grantKey(g.Platform, g.Scope, ""))
-	}
-	held := func(r Grant) bool { return r.Instance != g.Instance }
-	if err == nil && slices.ContainsFunc(append(rivals, others...), held) {
-		err = ErrHeld
-	}
-	return mine && err == nil, err
-}
-
 // Release removes a grant. ErrNotFound: i holds no such grant.
 func (db *DB) Release(ctx context.Context, row *audit.Entry, i relay.InstanceID, p relay.PlatformID, s relay.ScopeID, c relay.ChatID) error {
-	k := grantKey(p, s, c)
+	k := grant.Key(p, s, c)
 	return db.change(ctx, row, "release", func(t *tx) error {
-		g, ok, err := table.Load[Grant](t.Tx, BucketGrants, k)
+		g, ok, err := table.Load[Grant](t.Tx, grant.Bucket, k)
 		if err != nil {
 			return err
 		}
@@ -109,67 +95,7 @@ func (db *DB) Release(ctx context.Context, row *audit.Entry, i relay.InstanceID,
 	})
 }
 
-// covering is at most one grant; see GrantFilter.Covering.
-func covering(t *bolt.Tx, place relay.Place) ([]Grant, error) {
-	now, err := current(t, place.Platform, place.Chat)
-	if err != nil {
-		return nil, err
-	}
-	for n, c := range []relay.ChatID{place.Chat, now, place.Parent, ""} {
-		if c == "" && (n < 3 || place.Scope == "") {
-			continue
-		}
-		if one, err := table.AtMostOne[Grant](t, BucketGrants, grantKey(place.Platform, place.Scope, c)); err != nil || len(one) > 0 {
-			return one, err
-		}
-	}
-	return nil, nil
-}
-
-// GrantFilter picks grants by what they have; what is empty does not matter. Read is little more than what is
-// picked where it names an instance, or a platform and a chat.
-type GrantFilter struct {
-	Instance relay.InstanceID
-	Platform relay.PlatformID
-	Chat     relay.ChatID // grants that may cover it: on it in whatever scope, and on whole scopes
-	Limit    int          // picks so many at most, of an instance; 0: all
-	// Covering picks, by itself, the grant that covers the place: on its chat, else on the chat that one is a
-	// thread of, else on its whole scope. A chat that has moved is looked for under its new id too.
-	Covering *relay.Place
-}
-
-func (f GrantFilter) picks(g Grant) bool {
-	return (f.Instance == "" || f.Instance == g.Instance) && (f.Platform == "" || f.Platform == g.Platform) &&
-		(f.Chat == "" || f.Chat == g.Chat || g.Chat == "")
-}
-
-// from reads the grants that f may pick.
-func (f GrantFilter) from(t *bolt.Tx) ([]Grant, error) {
-	switch {
-	case f.Covering != nil:
-		return covering(t, *f.Covering)
-	case f.Instance != "" && f.Platform != "":
-		pre := table.IndexUnder(BucketGrants, byInstance, string(f.Instance), string(f.Platform))
-		return table.Lookup[Grant](t, BucketGrants, pre, "", f.Limit)
-	case f.Instance != "":
-		return table.Lookup[Grant](t, BucketGrants, table.IndexUnder(BucketGrants, byInstance, string(f.Instance)), "", f.Limit)
-	case f.Platform != "" && f.Chat != "":
-		on, err1 := table.Lookup[Grant](t, BucketGrants, table.IndexUnder(BucketGrants, byChat, string(f.Platform), string(f.Chat)), "", 0)
-		around, err2 := table.Lookup[Grant](t, BucketGrants, table.IndexUnder(BucketGrants, byChat, string(f.Platform), ""), "", 0)
-		return append(on, around...), errors.Join(err1, err2)
-	case f.Platform != "":
-		return table.List[Grant](t, BucketGrants, table.Prefix(f.Platform))
-	}
-	return table.List[Grant](t, BucketGrants, nil)
-}
-
-// Grants lists the grants that f picks, by platform, scope and chat.
+// Grants is grant.List.
 func (db *DB) Grants(ctx context.Context, f GrantFilter) ([]Grant, error) {
-	out, err := get(ctx, db, "grants", f.from)
-	out = slices.DeleteFunc(out, func(g Grant) bool { return !f.picks(g) })
-	sort.Slice(out, func(i, j int) bool {
-		a, b := out[i], out[j]
-		return bytes.Compare(grantKey(a.Platform, a.Scope, a.Chat), grantKey(b.Platform, b.Scope, b.Chat)) < 0
-	})
-	return out, err
+	return get(ctx, db, "grants", func(t *bolt.Tx) ([]Grant, error) { return grant.List(t, f) })
 }

@@ -12,10 +12,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hermes-connector/hermes-connector/store/boltfile"
-	"github.com/hermes-connector/hermes-connector/store/table"
-
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/store/boltfile"
+	"github.com/hermes-connector/hermes-connector/store/entry"
+	"github.com/hermes-connector/hermes-connector/store/table"
 	bolt "go.etcd.io/bbolt"
 	"go.uber.org/goleak"
 )
@@ -96,11 +96,11 @@ func checkLanes(t testing.TB, tx *bolt.Tx) {
 		}
 		var entries, dead int
 		var bytes int64
-		for _, v := range table.Under(tx, bucketEntries, append(k[:len(k):len(k)], 0)) {
+		for _, v := range table.Under(tx, entry.Bucket, append(k[:len(k):len(k)], 0)) {
 			entries++
 			bytes += int64(len(v))
 		}
-		for range table.Under(tx, bucketDead, append(k[:len(k):len(k)], 0)) {
+		for range table.Under(tx, entry.DeadBucket, append(k[:len(k):len(k)], 0)) {
 			dead++
 		}
 		if entries != l.Entries || bytes != l.Bytes || dead != l.Dead {

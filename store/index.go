@@ -4,35 +4,19 @@ import (
 	"bytes"
 	"errors"
 
+	"github.com/hermes-connector/hermes-connector/store/binding"
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
+	"github.com/hermes-connector/hermes-connector/store/grant"
 	"github.com/hermes-connector/hermes-connector/store/prompt"
 	"github.com/hermes-connector/hermes-connector/store/table"
+	bolt "go.etcd.io/bbolt"
 )
 
-// Bindings, grants and conversations are looked for by more than their keys, with every event and action: the
-// index has further keys for them.
+// What the index finds conversations by.
 const (
-	byInstance = "instance"
-	byChat     = "chat"
-	byParent   = "parent"
+	byChat   = "chat"
+	byParent = "parent"
 )
-
-// At is the binding's place, and its keys in the index.
-func (b Binding) At() (string, []byte, [][]byte) {
-	also := [][]byte{table.IndexKey(BucketBindings, byInstance, string(b.Instance), string(b.Platform), string(b.User))}
-	if b.DMChat != "" {
-		also = append(also, table.IndexKey(BucketBindings, byChat, string(b.Platform), string(b.DMChat), string(b.Instance), string(b.User)))
-	}
-	return BucketBindings, bindingKey(b.Platform, b.User, b.Instance), also
-}
-
-// At is the grant's place, and its keys in the index.
-func (g Grant) At() (string, []byte, [][]byte) {
-	return BucketGrants, grantKey(g.Platform, g.Scope, g.Chat), [][]byte{
-		table.IndexKey(BucketGrants, byInstance, string(g.Instance), string(g.Platform), string(g.Scope), string(g.Chat)),
-		table.IndexKey(BucketGrants, byChat, string(g.Platform), string(g.Chat), string(g.Scope)),
-	}
-}
 
 // At is the conversation's place, and its keys in the index.
 func (c Conversation) At() (string, []byte, [][]byte) {
@@ -44,28 +28,37 @@ func (c Conversation) At() (string, []byte, [][]byte) {
 	return bucketConversations, conversationKey(c), also
 }
 
+// loader reads the record under k; ok is false when there is none.
+type loader func(t *bolt.Tx, b string, k []byte) (v table.Indexed, ok bool, err error)
+
+// loaded is the loader of records of the type T.
+func loaded[T table.Indexed](t *bolt.Tx, b string, k []byte) (table.Indexed, bool, error) {
+	v, ok, err := table.Load[T](t, b, k)
+	return v, ok, err
+}
+
 // dropIndexed removes the records of b that the index has under pre.
-func dropIndexed[T table.Indexed](t *tx, b string, pre []byte) error {
+func (t *tx) dropIndexed(load loader, b string, pre []byte) error {
 	for _, k := range table.KeysUnder(t.Tx, bucketIndex, pre) {
 		own, err := boltfile.Unseal(k, t.Bucket([]byte(bucketIndex)).Get(k))
 		if err != nil { // the index follows from the records
 			if err := t.reindex(); err != nil {
 				return err
 			}
-			return dropIndexed[T](t, b, pre)
+			return t.dropIndexed(load, b, pre)
 		}
-		if err := drop[T](t, b, bytes.Clone(own)); err != nil {
+		if err := t.dropAll(load, b, bytes.Clone(own)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// drop removes the records under keys that are there. A damaged one goes too: it gives nobody anything, for
+// dropAll removes the records under keys that are there. A damaged one goes too: it gives nobody anything, for
 // every reader refuses it, and it must not keep a revocation of somebody else from taking effect.
-func drop[T table.Indexed](t *tx, b string, keys ...[]byte) error {
+func (t *tx) dropAll(load loader, b string, keys ...[]byte) error {
 	for _, k := range keys {
-		v, ok, err := table.Load[T](t.Tx, b, k)
+		v, ok, err := load(t.Tx, b, k)
 		switch {
 		case errors.Is(err, ErrDamaged):
 			err = errors.Join(t.Delete(b, k), t.reindex())
@@ -82,10 +75,10 @@ func drop[T table.Indexed](t *tx, b string, keys ...[]byte) error {
 // reindex makes the index agree with the records. Where it does, it writes nothing.
 func (t *tx) reindex() error {
 	var all []table.Indexed
-	for _, r := range table.Readable[Binding](t.Tx, BucketBindings) {
+	for _, r := range table.Readable[Binding](t.Tx, binding.Bucket) {
 		all = append(all, r)
 	}
-	for _, r := range table.Readable[Grant](t.Tx, BucketGrants) {
+	for _, r := range table.Readable[Grant](t.Tx, grant.Bucket) {
 		all = append(all, r)
 	}
 	for _, r := range table.Readable[Conversation](t.Tx, bucketConversations) {

@@ -1,12 +1,14 @@
 package store
 
 import (
-	"encoding/binary"
-
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store/audit"
+	"github.com/hermes-connector/hermes-connector/store/binding"
 	"github.com/hermes-connector/hermes-connector/store/capability"
+	"github.com/hermes-connector/hermes-connector/store/entry"
+	"github.com/hermes-connector/hermes-connector/store/grant"
 	"github.com/hermes-connector/hermes-connector/store/media"
+	"github.com/hermes-connector/hermes-connector/store/moved"
 	"github.com/hermes-connector/hermes-connector/store/prompt"
 	"github.com/hermes-connector/hermes-connector/store/route"
 	"github.com/hermes-connector/hermes-connector/store/seen"
@@ -23,74 +25,39 @@ import (
 const (
 	BucketMeta    = "meta"        // "schema" -> version, "digest" -> digest
 	BucketCursors = "hot/cursors" // platform|bot -> bytes
-	bucketLanes   = "hot/lanes"   // instance -> lane
-	bucketEntries = "hot/entries" // instance|seq -> entryHead, frame, the forward's frame
+	bucketLanes   = "hot/lanes"   // instance -> lane; beside entry.Bucket and seen.Newest
 
 	bucketBlobs         = "blobs"         // name -> bytes, the vault's
 	BucketTenants       = "tenants"       // tenant -> Tenant
 	BucketInstances     = "instances"     // instance -> Instance
 	bucketCommands      = "commands"      // instance|platform -> list of commands
 	BucketGateways      = "gateways"      // gateway -> Gateway
-	BucketBindings      = "bindings"      // platform|user|instance -> Binding
 	bucketIndex         = table.Index     // bucket|by what|its parts -> key in that bucket
-	BucketGrants        = "grants"        // platform|scope|chat -> Grant
 	bucketConversations = "conversations" // instance|chat|platform|bot -> Conversation
 	bucketCodes         = "codes"         // HMAC -> LinkCode
 	bucketTokens        = "tokens"        // HMAC -> EnrollmentToken
 	bucketIdentity      = "identity"      // HMAC -> IdentityCode; at most one per instance
-	BucketMoved         = "moved"         // platform|old chat -> MovedRecord
-	bucketDead          = "dead"          // instance|number of the death, epoch, seq -> deadHead, entryHead, frame, the forward's frame
 	bucketQuarantine    = "quarantine"    // running number -> Quarantined
 )
 
 // buckets are all of them.
 func buckets() []string {
-	return append(cold(), BucketMeta, BucketCursors, bucketLanes, bucketEntries, seen.Newest)
+	return append(cold(), BucketMeta, BucketCursors, bucketLanes, entry.Bucket, seen.Newest)
 }
 
 // cold are the buckets with a filler.
 func cold() []string {
 	return []string{
-		bucketBlobs, BucketTenants, BucketInstances, bucketCommands, BucketGateways, BucketBindings, bucketIndex,
-		BucketGrants, bucketConversations, bucketCodes, bucketTokens, bucketIdentity, route.Bucket, undecided.Bucket,
-		BucketMoved, bucketDead, bucketQuarantine, audit.Rows, audit.Counts, seen.Runs, capability.Bucket, sent.Bucket, media.Bucket, prompt.Bucket,
+		bucketBlobs, BucketTenants, BucketInstances, bucketCommands, BucketGateways, binding.Bucket, bucketIndex,
+		grant.Bucket, bucketConversations, bucketCodes, bucketTokens, bucketIdentity, route.Bucket, undecided.Bucket,
+		moved.Bucket, entry.DeadBucket, bucketQuarantine, audit.Rows, audit.Counts, seen.Runs, capability.Bucket, sent.Bucket, media.Bucket, prompt.Bucket,
 	}
 }
 
 func botKey(b relay.Bot) []byte { return table.Key(b.Platform, string(b.ID)) }
 
-func bindingKey(p relay.PlatformID, u relay.UserID, i relay.InstanceID) []byte {
-	return table.Key(p, string(u), string(i))
-}
-
-func grantKey(p relay.PlatformID, s relay.ScopeID, c relay.ChatID) []byte {
-	return table.Key(p, string(s), string(c))
-}
-
 func commandsKey(i relay.InstanceID, p relay.PlatformID) []byte { return table.Key(i, string(p)) }
 
 func conversationKey(c Conversation) []byte {
 	return table.Key(c.Instance, string(c.Chat), string(c.Bot.Platform), string(c.Bot.ID))
-}
-
-func entryKey(i relay.InstanceID, seq uint64) []byte {
-	return binary.BigEndian.AppendUint64(table.Prefix(i), seq)
-}
-
-// deadKey orders dead letters by when they died and ends with the buffer id, so that looking
-// for one reads keys only.
-func deadKey(i relay.InstanceID, death uint64, b relay.BufferID) []byte {
-	k := binary.BigEndian.AppendUint64(table.Prefix(i), death)
-	k = binary.BigEndian.AppendUint64(k, b.Epoch)
-	return binary.BigEndian.AppendUint64(k, b.Seq)
-}
-
-// tailID is the buffer id a dead letter's key ends with; ok is false for a key that is none.
-func tailID(k []byte) (b relay.BufferID, ok bool) {
-	if len(k) < 24 {
-		return b, false
-	}
-	return relay.BufferID{
-		Epoch: binary.BigEndian.Uint64(k[len(k)-16:]), Seq: binary.BigEndian.Uint64(k[len(k)-8:]),
-	}, true
 }

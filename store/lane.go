@@ -10,6 +10,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
+	"github.com/hermes-connector/hermes-connector/store/entry"
 	"github.com/hermes-connector/hermes-connector/store/seen"
 	"github.com/hermes-connector/hermes-connector/store/table"
 	bolt "go.etcd.io/bbolt"
@@ -87,9 +88,9 @@ func (t *tx) append(i relay.InstanceID, l *lane, payload []byte) (relay.BufferID
 	l.Entries++
 	l.Bytes += boltfile.EnvelopeSize + int64(len(payload))
 	t.touch(i, l)
-	k := entryKey(i, id.Seq)
+	k := entry.Key(i, id.Seq)
 	value := boltfile.Seal(k, payload)
-	return id, errors.Join(t.want(i, k, value), t.AppendSealed(bucketEntries, k, value))
+	return id, errors.Join(t.want(i, k, value), t.AppendSealed(entry.Bucket, k, value))
 }
 
 // remove deletes the entry under k, whose stored record is value.
@@ -97,7 +98,7 @@ func (t *tx) remove(i relay.InstanceID, l *lane, k, value []byte) error {
 	l.Entries--
 	l.Bytes -= int64(len(value))
 	t.touch(i, l)
-	return errors.Join(t.release(i, k, value), t.Delete(bucketEntries, k))
+	return errors.Join(t.release(i, k, value), t.Delete(entry.Bucket, k))
 }
 
 // find is the stored record of an entry that is in the lane; nil when it is not.
@@ -105,15 +106,15 @@ func (t *tx) find(i relay.InstanceID, l *lane, b relay.BufferID) (k, value []byt
 	if b.Epoch != l.Epoch {
 		return nil, nil
 	}
-	k = entryKey(i, b.Seq)
-	return k, t.Bucket([]byte(bucketEntries)).Get(k)
+	k = entry.Key(i, b.Seq)
+	return k, t.Bucket([]byte(entry.Bucket)).Get(k)
 }
 
 // trim moves the oldest entries to the dead letters until the lane is within its limits, and
 // returns how many.
 func (t *tx) trim(i relay.InstanceID, l *lane, m Limits, now time.Time) (moved int, err error) {
 	for l.Entries > m.MaxEntries || l.Bytes > m.MaxBytes {
-		k, value := t.oldest(bucketEntries, i)
+		k, value := t.oldest(entry.Bucket, i)
 		if k == nil {
 			return moved, fmt.Errorf("%w: the lane of %s counts %d entries that are not there", ErrDamaged, i, l.Entries)
 		}
@@ -141,8 +142,8 @@ func (ls *Lanes) State(ctx context.Context, i relay.InstanceID) (Lane, error) {
 			return out, err
 		}
 		out = Lane{Epoch: l.Epoch, NextSeq: l.Last + 1, Entries: l.Entries, Bytes: l.Bytes, Dead: l.Dead}
-		for k, v := range table.Under(t, bucketEntries, table.Prefix(i)) {
-			if e, _, err := decodeEntry(k, v); err == nil { // a damaged one is NextDelivery's to handle
+		for k, v := range table.Under(t, entry.Bucket, table.Prefix(i)) {
+			if e, _, err := entry.Decode(k, v); err == nil { // a damaged one is NextDelivery's to handle
 				out.OldestAt = e.At
 				break
 			}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/store/entry"
 	"github.com/hermes-connector/hermes-connector/store/media"
 	"github.com/hermes-connector/hermes-connector/store/table"
 	bolt "go.etcd.io/bbolt"
@@ -67,7 +68,7 @@ func named(k, value []byte) (ev relay.Event, ok bool) {
 	if !media.Mentions(value) {
 		return ev, false
 	}
-	e, _, err := decodeEntry(k, value)
+	e, _, err := entry.Decode(k, value)
 	if err != nil || e.Event == nil || len(e.Event.Attachments) == 0 {
 		return ev, false
 	}
@@ -105,7 +106,7 @@ func (t *tx) recountFiles(now time.Time, of ...relay.InstanceID) error {
 	}
 	for _, i := range of {
 		var events []relay.Event
-		for k, v := range table.Under(t.Tx, bucketEntries, table.Prefix(i)) {
+		for k, v := range table.Under(t.Tx, entry.Bucket, table.Prefix(i)) {
 			if ev, ok := named(k, v); ok {
 				events = append(events, ev)
 			}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/store/entry"
 	"github.com/hermes-connector/hermes-connector/store/media"
 	"github.com/hermes-connector/hermes-connector/store/table"
 )
@@ -188,13 +189,13 @@ func TestDamagedFilesAndEntries(t *testing.T) {
 		}
 	}
 	spoil(db, media.Bucket, media.Key("a"))
-	spoil(db, bucketEntries, entryKey("i1", bs[0].Seq))
+	spoil(db, entry.Bucket, entry.Key("i1", bs[0].Seq))
 	path := db.path
 	closeChecked(t, db)
 	db = reopen(t, path, Options{})
 	wantFiles(t, db, "opened", "a waiting [i1] [i1]", "b held [i1] [] freed")
 	bs = acceptFiles(t, db, "e3", []relay.InstanceID{"i1"}, "c")
-	spoil(db, bucketEntries, entryKey("i1", bs[0].Seq))
+	spoil(db, entry.Bucket, entry.Key("i1", bs[0].Seq))
 	if _, _, err := db.Lanes.Next(ctxOf(t), "i1", bs[0].Seq-1); err != nil { // sets it aside
 		t.Fatal(err)
 	}

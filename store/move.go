@@ -8,6 +8,9 @@ import (
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/store/binding"
+	"github.com/hermes-connector/hermes-connector/store/grant"
+	"github.com/hermes-connector/hermes-connector/store/moved"
 	"github.com/hermes-connector/hermes-connector/store/table"
 	"github.com/hermes-connector/hermes-connector/store/undecided"
 	bolt "go.etcd.io/bbolt"
@@ -41,11 +44,11 @@ func (t *tx) move(m Move, now time.Time) error {
 	if t.Changes == before { // nobody has anything to do with the old id
 		return nil
 	}
-	return t.moveIDs(m, now)
+	return moved.Put(t.Writer, moved.Record{Platform: m.Platform, From: m.From, To: m.To, At: now})
 }
 
 func (t *tx) moveGrants(m Move) error {
-	grants, err := table.Lookup[Grant](t.Tx, BucketGrants, table.IndexUnder(BucketGrants, byChat, string(m.Platform), string(m.From)), "", 0)
+	grants, err := grant.On(t.Tx, m.Platform, m.From)
 	if err != nil {
 		return err
 	}
@@ -54,7 +57,7 @@ func (t *tx) moveGrants(m Move) error {
 			return err
 		}
 		g.Chat = m.To
-		if table.Has(t.Tx, BucketGrants, grantKey(g.Platform, g.Scope, g.Chat)) {
+		if table.Has(t.Tx, grant.Bucket, grant.Key(g.Platform, g.Scope, g.Chat)) {
 			continue
 		}
 		if err := table.PutIndexed(t.Writer, g); err != nil {
@@ -117,7 +120,7 @@ func botsIn(t *bolt.Tx, p relay.PlatformID) (out [][]byte) {
 }
 
 func (t *tx) moveBindings(m Move) error {
-	all, err := BindingFilter{Platform: m.Platform, DMChat: m.From}.from(t.Tx)
+	all, err := binding.List(t.Tx, BindingFilter{Platform: m.Platform, DMChat: m.From})
 	if err != nil {
 		return err
 	}

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/store/moved"
 	"github.com/hermes-connector/hermes-connector/store/table"
 	bolt "go.etcd.io/bbolt"
 )
@@ -21,7 +21,7 @@ func nowCalled(t *testing.T, db *DB) map[relay.ChatID]relay.ChatID {
 	t.Helper()
 	out := make(map[relay.ChatID]relay.ChatID)
 	err := db.read(ctxOf(t), func(tx *bolt.Tx) error {
-		all, err := table.List[MovedRecord](tx, BucketMoved, nil)
+		all, err := table.List[moved.Record](tx, moved.Bucket, nil)
 		for _, r := range all {
 			out[r.From] = r.To
 		}
@@ -223,7 +223,7 @@ func TestDamagedTranslation(t *testing.T) {
 	enroll(t, db, "i1")
 	acceptOne(t, db, event("e1", 300), "i1")
 	move(t, db, "c1", "b")
-	spoil(t, db, BucketMoved, movedKey("loop", "c1"))
+	spoil(t, db, moved.Bucket, moved.Key("loop", "c1"))
 	acceptOne(t, db, event("e2", 300), "i1")
 	if _, err := db.Sweep(ctxOf(t)); err == nil {
 		t.Error("a sweep does not name it")

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
-
+	"github.com/hermes-connector/hermes-connector/store/entry"
 	bolt "go.etcd.io/bbolt"
 )
 
@@ -327,7 +327,7 @@ func TestMissingBucketIsDamage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = boltfile.Update(b, func(x *bolt.Tx) error { return x.DeleteBucket([]byte(bucketDead)) })
+	err = boltfile.Update(b, func(x *bolt.Tx) error { return x.DeleteBucket([]byte(entry.DeadBucket)) })
 	err = errors.Join(err, boltfile.Update(b, func(*bolt.Tx) error { return nil }), b.Close())
 	if err != nil {
 		t.Fatal(err)

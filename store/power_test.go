@@ -62,7 +62,14 @@ func busy(t *testing.T) (steps []step) {
 					a.Items[0].Delivery = relay.Forward{Event: e, Body: []byte("body"), Until: c.ExpiresAt}
 					a.Items[0].Forward = &Forward{Frame: []byte("a forward\n"), Until: c.ExpiresAt}
 				}
+				var occupies func(AcceptOutcome) error
+				if n%3 == 2 {
+					occupies = occupy(t, db, i, n, &a)
+				}
 				out, err := db.Accept(ctxOf(t), a)
+				if err == nil && occupies != nil {
+					err = occupies(out)
+				}
 				switch {
 				case err != nil:
 				case p == 0 && n%10 == 9: // everything sealed is sealed anew
@@ -89,6 +96,9 @@ func busy(t *testing.T) (steps []step) {
 	wg.Wait()
 	if has := recordsOf(t, db); len(has[capability.Bucket]) < 10 || !strings.Contains(fmt.Sprint(has[capability.Bucket]), `"answered":true`) {
 		t.Fatalf("%d capabilities, none of them answered", len(has[capability.Bucket]))
+	}
+	if err := occupied(recordsOf(t, db)); err != nil {
+		t.Fatal(err)
 	}
 	sizes := make(map[int]bool)
 	for _, s := range steps {

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/store/entry"
 	"github.com/hermes-connector/hermes-connector/store/prompt"
 	"github.com/hermes-connector/hermes-connector/store/table"
 	bolt "go.etcd.io/bbolt"
@@ -77,7 +78,7 @@ func (ps *Prompts) Answered(ctx context.Context) (wait, due []prompt.Record, err
 			if err != nil {
 				return err
 			}
-			if a := r.Answer.Buffer; !a.IsZero() && a.Epoch == l.Epoch && table.Has(t, bucketEntries, entryKey(r.Instance, a.Seq)) {
+			if a := r.Answer.Buffer; !a.IsZero() && a.Epoch == l.Epoch && table.Has(t, entry.Bucket, entry.Key(r.Instance, a.Seq)) {
 				wait = append(wait, r)
 			} else {
 				due = append(due, r)

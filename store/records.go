@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/store/entry"
 )
 
 // Tenant is an isolation domain.
@@ -84,30 +85,6 @@ type GatewaySecret struct {
 	ExpiresAt time.Time `json:"expires,omitzero"`
 }
 
-// Binding says: this person's messages go to that instance.
-type Binding struct {
-	Tenant   relay.TenantID   `json:"tenant"`
-	Platform relay.PlatformID `json:"platform"`
-	User     relay.UserID     `json:"user"`
-	Instance relay.InstanceID `json:"instance"`
-	BoundAt  time.Time        `json:"bound"`
-	// DMDefault: of several instances of one person, this one gets the direct messages.
-	DMDefault bool `json:"dmDefault,omitempty"`
-	// DMChat is the direct-message chat the person linked in, where the platform cannot derive it.
-	DMChat relay.ChatID `json:"dmChat,omitempty"`
-}
-
-// Grant says: this chat belongs to that instance. At most one instance holds a (platform, scope,
-// chat); an empty Chat is the whole scope.
-type Grant struct {
-	Platform  relay.PlatformID `json:"platform"`
-	Scope     relay.ScopeID    `json:"scope,omitempty"`
-	Chat      relay.ChatID     `json:"chat,omitempty"`
-	Instance  relay.InstanceID `json:"instance"`
-	Tenant    relay.TenantID   `json:"tenant"`
-	GrantedAt time.Time        `json:"granted"`
-}
-
 // Conversation says that an event of a chat was delivered to an instance, and why it was allowed.
 // It lets the instance act on the chat as long as that reason stands.
 type Conversation struct {
@@ -128,42 +105,16 @@ type Conversation struct {
 	LastAt  time.Time `json:"last"`
 }
 
-// Entry is one delivery in an instance's buffer.
-type Entry struct {
-	Buffer relay.BufferID
-	At     time.Time // when it was accepted
-	Deaths int       // sockets that died while it was in flight
-	Bytes  int       // size of the stored record
-	About  About
-	Frame  []byte // what is sent, but for the buffer id; see wire.Pack
-	// Forward is what is sent in place of Frame, as long as it is good for anything; nil: nothing is.
-	Forward *Forward
-	// Event is there in place of the frame of one that was accepted as a whole, and of one from before schema 4.
-	Event *relay.Event
-	// Of a dead letter: why and when it left the lane.
-	Reason DeadReason
-	DiedAt time.Time
-}
-
-// Forward is the frame of a relay.Forward.
-type Forward struct {
-	Frame []byte
-	Until time.Time
-	// Earlier: an earlier run of the program accepted it, and may have sent it without being able to say so.
-	Earlier bool
-}
-
-// About is what a delivery is about, as far as the store needs to know.
-type About struct {
-	ID   relay.EventID `json:"id"`
-	Bot  relay.Bot     `json:"bot"`
-	At   time.Time     `json:"at"` // when it happened, by the platform's clock
-	Chat relay.ChatID  `json:"chat,omitempty"`
-	User relay.UserID  `json:"user,omitempty"` // its author
-}
-
-// DeadReason says why an entry left the buffer without being acknowledged.
-type DeadReason string
+type (
+	// Entry is one delivery in an instance's buffer.
+	Entry = entry.Entry
+	// Forward is the frame of a relay.Forward.
+	Forward = entry.Forward
+	// About is what a delivery is about.
+	About = entry.About
+	// DeadReason says why an entry left the buffer without being acknowledged.
+	DeadReason = entry.DeadReason
+)
 
 // The reasons of dead letters.
 const (

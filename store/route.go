@@ -6,6 +6,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store/audit"
+	"github.com/hermes-connector/hermes-connector/store/grant"
 	"github.com/hermes-connector/hermes-connector/store/route"
 	"github.com/hermes-connector/hermes-connector/store/table"
 	bolt "go.etcd.io/bbolt"
@@ -47,7 +48,7 @@ func (rs *Routes) Set(ctx context.Context, row *audit.Entry, i relay.InstanceID,
 
 // foreign are the places that the grants of tenants other than this one name.
 func (t *tx) foreign(p relay.PlatformID, tenant relay.TenantID) (map[string]bool, error) {
-	grants, err := table.List[Grant](t.Tx, BucketGrants, table.Prefix(p))
+	grants, err := table.List[Grant](t.Tx, grant.Bucket, table.Prefix(p))
 	out := make(map[string]bool)
 	for _, g := range grants {
 		if g.Tenant != tenant {

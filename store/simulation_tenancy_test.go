@@ -12,6 +12,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store/audit"
+	"github.com/hermes-connector/hermes-connector/store/grant"
+	"github.com/hermes-connector/hermes-connector/store/moved"
 	"github.com/hermes-connector/hermes-connector/store/route"
 	"github.com/hermes-connector/hermes-connector/store/table"
 	bolt "go.etcd.io/bbolt"
@@ -31,14 +33,14 @@ type tenancy struct {
 	Codes     map[string]Code
 	Routes    map[string]Route
 	Grants    map[string]Grant
-	Moved     map[string]MovedRecord
+	Moved     map[string]moved.Record
 }
 
 func newTenancy() tenancy {
 	return tenancy{
 		map[relay.InstanceID]relay.TenantID{}, map[relay.InstanceID]bool{}, map[relay.GatewayID]relay.InstanceID{},
 		map[relay.GatewayID]bool{}, map[string]Code{}, map[string]Code{}, map[string]Route{}, map[string]Grant{},
-		map[string]MovedRecord{},
+		map[string]moved.Record{},
 	}
 }
 
@@ -69,8 +71,8 @@ func (s tenancy) stored(t *bolt.Tx) error {
 		}
 	}
 	return errors.Join(err1, err2, collect(t, bucketTokens, s.Tokens), collect(t, bucketIdentity, s.Codes),
-		collect(t, route.Bucket, s.Routes), collect(t, BucketGrants, s.Grants),
-		collect(t, BucketMoved, s.Moved))
+		collect(t, route.Bucket, s.Routes), collect(t, grant.Bucket, s.Grants),
+		collect(t, moved.Bucket, s.Moved))
 }
 
 func collect[T any](t *bolt.Tx, b string, into map[string]T) error {
@@ -416,11 +418,11 @@ func (s *tenancySim) claim(row *audit.Entry, t *rapid.T) (got, want error) {
 			return got, ErrHeld
 		}
 	}
-	k := string(grantKey(g.Platform, g.Scope, g.Chat))
+	k := string(grant.Key(g.Platform, g.Scope, g.Chat))
 	if _, mine := s.Grants[k]; mine {
 		return got, nil
 	}
-	above, held := s.Grants[string(grantKey(g.Platform, g.Scope, parent))]
+	above, held := s.Grants[string(grant.Key(g.Platform, g.Scope, parent))]
 	if free && parent != "" && held && above.Instance != g.Instance {
 		return got, ErrHeld
 	}
@@ -434,7 +436,7 @@ func (s *tenancySim) claim(row *audit.Entry, t *rapid.T) (got, want error) {
 
 func (s *tenancySim) release(row *audit.Entry, t *rapid.T) (got, want error) {
 	i, p, scope, chat := drawInstance(t), drawPlatform(t), draw[relay.ScopeID](t, "scope", "", "s"), draw[relay.ChatID](t, "chat", "", "x", "y")
-	k := string(grantKey(p, scope, chat))
+	k := string(grant.Key(p, scope, chat))
 	if g, ok := s.Grants[k]; !ok || g.Instance != i {
 		want = ErrNotFound
 	} else {
@@ -456,7 +458,7 @@ func (s *tenancySim) move(t *rapid.T) (got, want error) {
 		}
 		delete(s.Grants, k)
 		g.Chat = m.To
-		if to := string(grantKey(g.Platform, g.Scope, g.Chat)); s.Grants[to] == (Grant{}) {
+		if to := string(grant.Key(g.Platform, g.Scope, g.Chat)); s.Grants[to] == (Grant{}) {
 			s.Grants[to] = g
 		}
 	}
@@ -473,14 +475,14 @@ func (s *tenancySim) move(t *rapid.T) (got, want error) {
 	if cmp.Equal(before, s.tenancy) {
 		return got, nil
 	}
-	delete(s.Moved, string(movedKey(m.Platform, m.To)))
+	delete(s.Moved, string(moved.Key(m.Platform, m.To)))
 	for k, r := range maps.Clone(s.Moved) {
 		if r.Platform == m.Platform && r.To == m.From {
 			r.To = m.To
 			s.Moved[k] = r
 		}
 	}
-	s.Moved[string(movedKey(m.Platform, m.From))] = MovedRecord{Platform: m.Platform, From: m.From, To: m.To, At: s.clock.now()}
+	s.Moved[string(moved.Key(m.Platform, m.From))] = moved.Record{Platform: m.Platform, From: m.From, To: m.To, At: s.clock.now()}
 	return got, nil
 }
 
@@ -489,7 +491,7 @@ func (s *tenancySim) sweep(t *rapid.T) (got, want error) {
 	before := len(s.Tokens) + len(s.Codes)
 	maps.DeleteFunc(s.Tokens, func(_ string, e Code) bool { return past(e.ExpiresAt) })
 	maps.DeleteFunc(s.Codes, func(_ string, c Code) bool { return past(c.ExpiresAt) })
-	maps.DeleteFunc(s.Moved, func(_ string, r MovedRecord) bool {
+	maps.DeleteFunc(s.Moved, func(_ string, r moved.Record) bool {
 		held := slices.ContainsFunc(slices.Collect(maps.Values(s.Grants)), func(g Grant) bool { return g.Platform == r.Platform && g.Chat == r.To })
 		return !held || s.clock.now().Sub(r.At) > keepSilent
 	})

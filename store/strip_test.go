@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hermes-connector/hermes-connector/store/binding"
+	"github.com/hermes-connector/hermes-connector/store/grant"
 	"github.com/hermes-connector/hermes-connector/store/route"
 	"github.com/hermes-connector/hermes-connector/store/table"
 )
@@ -29,9 +31,9 @@ func TestRevocationPassesOverDamage(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	spoil(t, db, BucketBindings, bindingKey("loop", "u1", "i1"))
-	spoil(t, db, bucketIndex, table.IndexKey(BucketBindings, byInstance, "i1", "loop", "u2"))
-	spoil(t, db, BucketGrants, grantKey("loop", "", "c2"))
+	spoil(t, db, binding.Bucket, binding.Key("loop", "u1", "i1"))
+	spoil(t, db, bucketIndex, table.IndexKey(binding.Bucket, "instance", "i1", "loop", "u2"))
+	spoil(t, db, grant.Bucket, grant.Key("loop", "", "c2"))
 	spoil(t, db, bucketCodes, []byte("mac"))
 	spoil(t, db, bucketTokens, []byte("mac"))
 	spoil(t, db, bucketIdentity, []byte("mac"))
@@ -75,9 +77,9 @@ func TestDamagedBindingsAndGrantsAreLeftBehind(t *testing.T) { // invariant 8
 			t.Fatal(err)
 		}
 	}
-	spoil(t, db, BucketBindings, bindingKey("loop", "u1", "i1"))
-	spoil(t, db, bucketIndex, table.IndexKey(BucketBindings, byInstance, "i1", "loop", "u2"))
-	spoil(t, db, BucketGrants, grantKey("loop", "", "c1"))
+	spoil(t, db, binding.Bucket, binding.Key("loop", "u1", "i1"))
+	spoil(t, db, bucketIndex, table.IndexKey(binding.Bucket, "instance", "i1", "loop", "u2"))
+	spoil(t, db, grant.Bucket, grant.Key("loop", "", "c1"))
 	spoil(t, db, route.Bucket, route.Key(Route{Platform: "loop", Key: "k1", Instance: "i1"}))
 	closeChecked(t, db)
 

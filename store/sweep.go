@@ -10,6 +10,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
 	"github.com/hermes-connector/hermes-connector/store/capability"
+	"github.com/hermes-connector/hermes-connector/store/entry"
 	"github.com/hermes-connector/hermes-connector/store/prompt"
 	"github.com/hermes-connector/hermes-connector/store/seen"
 	"github.com/hermes-connector/hermes-connector/store/sent"
@@ -81,13 +82,13 @@ func (s *sweep) lanes(t *tx) error {
 // first that is young enough.
 func (s *sweep) entries(t *tx, i relay.InstanceID, l *lane) error {
 	for {
-		k, v := t.oldest(bucketEntries, i)
+		k, v := t.oldest(entry.Bucket, i)
 		if k == nil {
 			return nil
 		}
 		// Young is also what happened lately by the platform's clock. Ours may have been behind when it was
 		// accepted: a machine without a battery for it starts in the past.
-		if e, _, err := decodeEntry(k, v); err == nil &&
+		if e, _, err := entry.Decode(k, v); err == nil &&
 			(s.now.Sub(e.At) <= s.maxAge || s.now.Sub(e.About.At).Abs() <= s.maxAge) {
 			return nil
 		}
@@ -99,10 +100,10 @@ func (s *sweep) entries(t *tx, i relay.InstanceID, l *lane) error {
 }
 
 func (s *sweep) dead(t *tx, i relay.InstanceID, l *lane) error {
-	return s.each(t, bucketDead, table.Prefix(i), func(k []byte) (bool, error) {
-		d, _, _, err := decodeDead(k, t.Bucket([]byte(bucketDead)).Get(k))
+	return s.each(t, entry.DeadBucket, table.Prefix(i), func(k []byte) (bool, error) {
+		d, _, _, err := entry.DecodeDead(k, t.Bucket([]byte(entry.DeadBucket)).Get(k))
 		if err != nil {
-			err = boltfile.DamagedRecord(bucketDead, k, err)
+			err = boltfile.DamagedRecord(entry.DeadBucket, k, err)
 		}
 		return s.now.Sub(d.DiedAt) > keepDead, err
 	}, func(k []byte) error {
@@ -129,7 +130,7 @@ func (s *sweep) prompts(t *tx) error {
 		return err == nil && r.Past(s.now, s.maxAge), err
 	}, func(k []byte) error {
 		s.Prompts++
-		return drop[prompt.Indexed](t, prompt.Bucket, k)
+		return t.dropAll(loaded[prompt.Indexed], prompt.Bucket, k)
 	})
 }
 
@@ -139,7 +140,7 @@ func (s *sweep) conversations(t *tx) error {
 		return s.now.Sub(c.LastAt) > keepSilent, err
 	}, func(k []byte) error {
 		s.Conversations++
-		return drop[Conversation](t, bucketConversations, k)
+		return t.dropAll(loaded[Conversation], bucketConversations, k)
 	})
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store/capability"
+	"github.com/hermes-connector/hermes-connector/store/entry"
 	"github.com/hermes-connector/hermes-connector/store/prompt"
 	"github.com/hermes-connector/hermes-connector/store/table"
 	"github.com/hermes-connector/hermes-connector/store/undecided"
@@ -50,7 +51,7 @@ func (db *DB) Decide(ctx context.Context, c relay.Chat, vs []Verdict) (AcceptOut
 	items := make([]prepared, len(vs))
 	size := 0
 	for n, v := range vs {
-		items[n].about = aboutOf(v.Delivery)
+		items[n].about = entry.Of(v.Delivery)
 		if v.To == nil {
 			continue
 		}

@@ -20,6 +20,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"reflect"
 
 	"github.com/hermes-connector/hermes-connector/relay/manage"
 	"github.com/hermes-connector/hermes-connector/store/audit"
@@ -58,28 +59,29 @@ var (
 )
 
 // Op is an operation with arguments A and the result R.
-type Op[A, R any] struct {
-	name string
-	do   func(*manage.Service, context.Context, audit.Actor, A) (R, error)
+type Op[A, R any] struct{ *Untyped }
+
+// Untyped is an Op with the types left out, so that what is done with any of them is compiled once: its arguments and
+// its result are pointers to an Op's.
+type Untyped struct {
+	name         string
+	args, result reflect.Type
+	do           func(ctx context.Context, svc *manage.Service, by audit.Actor, args any) (result any, err error)
 }
 
-// carrier carries out an operation in the name of by.
-type carrier func(ctx context.Context, svc *manage.Service, by audit.Actor, args []byte) (any, error)
-
-// carriers carry out the operations, by their names; malformed arguments are a refusal. Every op
-// adds its own while the package is set up, and nothing changes them after that.
-var carriers = make(map[string]carrier)
+// byName are all operations, by their names. Every op adds its own while the package is set up, and nothing changes
+// them after that.
+var byName = make(map[string]*Untyped)
 
 // change is an operation that leaves a row in the audit list.
 func change[A, R any](name string, do func(*manage.Service, context.Context, audit.Actor, A) (R, error)) Op[A, R] {
-	carriers[name] = func(ctx context.Context, svc *manage.Service, by audit.Actor, raw []byte) (any, error) {
-		var args A
-		if json.Unmarshal(raw, &args) != nil {
-			return nil, errMalformed
-		}
-		return do(svc, ctx, by, args)
+	o := &Untyped{name: name, args: reflect.TypeFor[A](), result: reflect.TypeFor[R]()}
+	o.do = func(ctx context.Context, svc *manage.Service, by audit.Actor, args any) (any, error) {
+		result, err := do(svc, ctx, by, *args.(*A))
+		return &result, err
 	}
-	return Op[A, R]{name, do}
+	byName[name] = o
+	return Op[A, R]{o}
 }
 
 // look is an operation that changes nothing.
@@ -103,7 +105,7 @@ func Handler(svc *manage.Service, src backup.Source) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /v1/"+opBackup, copies(src))
 	mux.HandleFunc("POST /v1/{op}", func(w http.ResponseWriter, r *http.Request) {
-		do, ok := carriers[r.PathValue("op")]
+		o, ok := byName[r.PathValue("op")]
 		if !ok {
 			http.NotFound(w, r)
 			return
@@ -112,7 +114,10 @@ func Handler(svc *manage.Service, src backup.Source) http.Handler {
 		if err != nil {
 			raw = nil // malformed
 		}
-		result, err := do(r.Context(), svc, operator(r.Header.Get(actorHeader)), raw)
+		args, result := reflect.New(o.args).Interface(), any(nil)
+		if err = errMalformed; json.Unmarshal(raw, args) == nil {
+			result, err = o.do(r.Context(), svc, operator(r.Header.Get(actorHeader)), args)
+		}
 		if err == nil {
 			answer(w, http.StatusOK, result)
 			return

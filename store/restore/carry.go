@@ -8,6 +8,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store"
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
+	"github.com/hermes-connector/hermes-connector/store/moved"
 	"github.com/hermes-connector/hermes-connector/store/seen"
 	"github.com/hermes-connector/hermes-connector/store/sent"
 	"github.com/hermes-connector/hermes-connector/store/table"
@@ -171,13 +172,13 @@ func (c *carrier) sent(from *bolt.Tx) error {
 
 // moves repeats the moves of chats since the backup, for no platform tells of one twice.
 func (c *carrier) moves(from *bolt.Tx) error {
-	return c.copy(from, store.BucketMoved, func(k, v []byte) (bool, error) {
-		r, err := table.Decode[store.MovedRecord](k, v)
+	return c.copy(from, moved.Bucket, func(k, v []byte) (bool, error) {
+		r, err := table.Decode[moved.Record](k, v)
 		if err != nil {
 			return false, nil
 		}
 		t, err := c.into()
-		if err != nil || bytes.Equal(t.Bucket([]byte(store.BucketMoved)).Get(k), v) {
+		if err != nil || bytes.Equal(t.Bucket([]byte(moved.Bucket)).Get(k), v) {
 			return false, err
 		}
 		return true, t.Move(store.Move{Platform: r.Platform, From: r.From, To: r.To}, r.At)

@@ -5,7 +5,9 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store"
+	"github.com/hermes-connector/hermes-connector/store/binding"
 	"github.com/hermes-connector/hermes-connector/store/boltfile"
+	"github.com/hermes-connector/hermes-connector/store/grant"
 	"github.com/hermes-connector/hermes-connector/store/seen"
 	"github.com/hermes-connector/hermes-connector/store/table"
 	bolt "go.etcd.io/bbolt"
@@ -51,10 +53,10 @@ func inventory(b *bolt.DB, o boltfile.Options) (h holdings, err error) {
 				h.gateways[string(g.ID)] = true
 			}
 		}
-		for k := range intact(t, store.BucketBindings, o.Format.Check) {
+		for k := range intact(t, binding.Bucket, o.Format.Check) {
 			h.bindings[string(k)] = true
 		}
-		for k := range intact(t, store.BucketGrants, o.Format.Check) {
+		for k := range intact(t, grant.Bucket, o.Format.Check) {
 			h.grants[string(k)] = true
 		}
 		return nil

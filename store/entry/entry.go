@@ -1,0 +1,201 @@
+// Package entry is a delivery as it stands in an instance's lane or among its dead letters: a head that the store
+// reads, and behind it frames that only those read who send them.
+package entry
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/store/boltfile"
+	"github.com/hermes-connector/hermes-connector/store/table"
+)
+
+const (
+	Bucket     = "hot/entries" // instance|seq -> Head, frame, the forward's frame
+	DeadBucket = "dead"        // instance|number of the death, epoch, seq -> DeadHead, Head, frame, the forward's frame
+)
+
+// Entry is one delivery in an instance's buffer, as it is handed out.
+type Entry struct {
+	Buffer relay.BufferID
+	At     time.Time // when it was accepted
+	Deaths int       // sockets that died while it was in flight
+	Bytes  int       // size of the stored record
+	About  About
+	Frame  []byte // what is sent, but for the buffer id; see wire.Pack
+	// Forward is what is sent in place of Frame, as long as it is good for anything; nil: nothing is.
+	Forward *Forward
+	// Event is there in place of the frame of one that was accepted as a whole, and of one from before schema 4.
+	Event *relay.Event
+	// Of a dead letter: why and when it left the lane.
+	Reason DeadReason
+	DiedAt time.Time
+}
+
+// Forward is the frame of a relay.Forward.
+type Forward struct {
+	Frame []byte
+	Until time.Time
+	// Earlier: an earlier run of the program accepted it, and may have sent it without being able to say so.
+	Earlier bool
+}
+
+// About is what a delivery is about, as far as the store needs to know.
+type About struct {
+	ID   relay.EventID `json:"id"`
+	Bot  relay.Bot     `json:"bot"`
+	At   time.Time     `json:"at"` // when it happened, by the platform's clock
+	Chat relay.ChatID  `json:"chat,omitempty"`
+	User relay.UserID  `json:"user,omitempty"` // its author
+}
+
+// DeadReason says why an entry left the buffer without being acknowledged.
+type DeadReason string
+
+// Head is what the store knows of an entry. Its frame stands behind it, after a newline. The buffer id is the lane's
+// epoch and the end of the entry's key.
+type Head struct {
+	At     time.Time `json:"at"`
+	Deaths int       `json:"deaths,omitempty"`
+	About  About     `json:"of,omitzero"`
+	// Forward is there if the frame of a forward stands behind the frame.
+	Forward *ForwardHead `json:"fwd,omitempty"`
+	// Event is there in the frame's place: its frame is made at the push. So it is in all entries from before schema
+	// 4, which are not converted, for there may be more than fits in memory.
+	Event *relay.Event `json:"event,omitempty"`
+}
+
+// ForwardHead is what the store knows of an entry's forward.
+type ForwardHead struct {
+	Until time.Time `json:"until"`
+	Run   uint64    `json:"run"`  // of the program, which accepted it
+	Size  int       `json:"size"` // of its frame, which is the last thing in the entry
+}
+
+// DeadHead is what the store knows of a dead letter. The entry, head and frame, stands behind it. The
+// buffer id is the end of the letter's key.
+type DeadHead struct {
+	DiedAt time.Time  `json:"died"`
+	Reason DeadReason `json:"reason"`
+	Size   int        `json:"size"` // of the entry's stored record
+	// Entry is there in a letter from before schema 4, and nothing stands behind it.
+	Entry json.RawMessage `json:"entry,omitempty"`
+}
+
+// Key is where the entry of i with that sequence number stands.
+func Key(i relay.InstanceID, seq uint64) []byte {
+	return binary.BigEndian.AppendUint64(table.Prefix(i), seq)
+}
+
+// DeadKey orders dead letters by when they died and ends with the buffer id, so that looking
+// for one reads keys only.
+func DeadKey(i relay.InstanceID, death uint64, b relay.BufferID) []byte {
+	k := binary.BigEndian.AppendUint64(table.Prefix(i), death)
+	k = binary.BigEndian.AppendUint64(k, b.Epoch)
+	return binary.BigEndian.AppendUint64(k, b.Seq)
+}
+
+// DeadID is the buffer id a dead letter's key ends with; ok is false for a key that is none.
+func DeadID(k []byte) (b relay.BufferID, ok bool) {
+	if len(k) < 24 {
+		return b, false
+	}
+	return relay.BufferID{
+		Epoch: binary.BigEndian.Uint64(k[len(k)-16:]), Seq: binary.BigEndian.Uint64(k[len(k)-8:]),
+	}, true
+}
+
+// Of is what the store knows of a delivery.
+func Of(d relay.Delivery) About {
+	e := d.About()
+	return About{ID: e.ID, Bot: e.Bot, At: e.At, Chat: e.Source.ChatID, User: e.Source.UserID}
+}
+
+// Encode renders a head and what stands behind it.
+func Encode(head any, behind []byte) ([]byte, error) {
+	b, err := table.Encode(head)
+	if err != nil {
+		return nil, err
+	}
+	return append(append(b, '\n'), behind...), nil
+}
+
+// parse reads an entry. frame is part of payload.
+func parse(payload []byte) (h Head, frame []byte, err error) {
+	head, frame, _ := bytes.Cut(payload, []byte{'\n'})
+	if json.Unmarshal(head, &h) != nil {
+		return h, nil, errors.New("the entry has no head")
+	}
+	if h.Event != nil {
+		h.About = Of(*h.Event)
+		if h.Forward == nil {
+			frame = nil
+		}
+	}
+	if f := h.Forward; f != nil && (f.Size < 0 || f.Size > len(frame)) {
+		return Head{}, nil, errors.New("the entry's forward is longer than the entry")
+	}
+	return h, frame, nil
+}
+
+// Decode reads the entry under k. frame is part of value.
+func Decode(k, value []byte) (h Head, frame []byte, err error) {
+	payload, err := boltfile.Unseal(k, value)
+	if err != nil {
+		return h, nil, err
+	}
+	return parse(payload)
+}
+
+// DecodeDead reads the dead letter under k, and the entry in it. frame is part of value.
+func DecodeDead(k, value []byte) (d DeadHead, h Head, frame []byte, err error) {
+	payload, err := boltfile.Unseal(k, value)
+	if err != nil {
+		return d, h, nil, err
+	}
+	head, entry, _ := bytes.Cut(payload, []byte{'\n'})
+	if json.Unmarshal(head, &d) != nil {
+		return d, h, nil, errors.New("the letter has no head")
+	}
+	if d.Entry != nil {
+		entry = d.Entry
+	}
+	h, frame, err = parse(entry)
+	return d, h, frame, err
+}
+
+// Read is the entry under k of a lane with that epoch, as it is handed out in that run of the program.
+func Read(epoch uint64, k, value []byte, run uint64) (Entry, error) {
+	h, frame, err := Decode(k, value)
+	if err != nil {
+		return Entry{}, err
+	}
+	return h.entry(relay.BufferID{Epoch: epoch, Seq: table.Number(k)}, len(value), frame, run), nil
+}
+
+// ReadDead is the dead letter under k, as it is handed out.
+func ReadDead(k, value []byte, run uint64) (Entry, error) {
+	d, h, frame, err := DecodeDead(k, value)
+	id, ok := DeadID(k)
+	if err == nil && !ok {
+		err = errors.New("its key has no buffer id")
+	}
+	e := h.entry(id, d.Size, frame, run)
+	e.Reason, e.DiedAt = d.Reason, d.DiedAt
+	return e, err
+}
+
+// entry is what is handed out. frame dies with the transaction, so it is copied.
+func (h Head) entry(id relay.BufferID, size int, frame []byte, run uint64) Entry {
+	out := Entry{Buffer: id, At: h.At, Deaths: h.Deaths, Bytes: size, About: h.About, Frame: bytes.Clone(frame), Event: h.Event}
+	if f := h.Forward; f != nil {
+		end := len(frame) - f.Size
+		out.Forward = &Forward{Frame: out.Frame[end:], Until: f.Until, Earlier: f.Run != run}
+		out.Frame = out.Frame[:end:end]
+	}
+	return out
+}

@@ -1,0 +1,64 @@
+package store
+
+import (
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/store/entry"
+	"github.com/hermes-connector/hermes-connector/store/media"
+	"github.com/hermes-connector/hermes-connector/store/table"
+)
+
+// sameFile reports whether the record of a file says what it said before, apart from who needs it: that follows the
+// entries, and damage may have taken one of them. anew: it may also have been made anew of an entry, to be fetched again.
+func sameFile(t *testing.T, k, is, was string, anew bool) bool {
+	t.Helper()
+	a, err := table.Decode[media.Record]([]byte(k), []byte(is))
+	if err != nil {
+		return false
+	}
+	b, err := table.Decode[media.Record]([]byte(k), []byte(was))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range []*media.Record{&a, &b} {
+		r.Needed, r.Freed = nil, time.Time{}
+	}
+	if reflect.DeepEqual(a, b) {
+		return true
+	}
+	return anew && a.State == relay.MediaWaiting && reflect.DeepEqual(a.Attachment, b.Attachment) && a.Event == b.Event && a.Place == b.Place && a.Bot == b.Bot
+}
+
+// checkNeeds holds the records of files against the entries: each says who needs it, nobody else does, and no entry
+// names a file without a record.
+func checkNeeds(t *testing.T, has map[string]map[string]string) {
+	t.Helper()
+	need := make(map[relay.MediaID][]relay.InstanceID)
+	for k, v := range has[entry.Bucket] {
+		if ev, ok := named([]byte(k), []byte(v)); ok {
+			for _, a := range ev.Attachments {
+				need[a.ID] = append(need[a.ID], instanceOf([]byte(k), 8))
+			}
+		}
+	}
+	for k, v := range has[media.Bucket] {
+		r, err := table.Decode[media.Record]([]byte(k), []byte(v))
+		if err != nil {
+			continue // it cannot be read, and is nobody's
+		}
+		want := need[r.ID]
+		slices.Sort(want)
+		slices.Sort(r.Needed)
+		if !slices.Equal(r.Needed, want) || r.Freed.IsZero() != (len(want) > 0) {
+			t.Errorf("file %s is needed by %v, let go of at %v; it stands in the entries of %v", r.ID, r.Needed, r.Freed, want)
+		}
+		delete(need, r.ID)
+	}
+	for id, of := range need {
+		t.Errorf("file %s stands in entries of %v, and has no record", id, of)
+	}
+}
