@@ -444,6 +444,30 @@ func TestBitFlipsInFiles(t *testing.T) {
 	}
 }
 
+// TestARottenFileIsNotNamed: what an entry is told of after a restart is what was written, or fetched again before.
+func TestARottenFileIsNotNamed(t *testing.T) {
+	r := newRig(t, Options{}, "i1")
+	content := sized(40)
+	r.net.has("a", content)
+	ev, _ := r.accept(one, 40, "a")
+	r.want(ev, relay.MediaHeld)
+	id := ev.Attachments[0].ID
+	for what, spoil := range map[string]func() error{
+		"another byte": func() error { return os.WriteFile(r.k.path(id), sized(41)[1:], 0o600) },
+		"no file":      func() error { return os.Remove(r.k.path(id)) },
+	} {
+		r.close()
+		r.open(Options{})
+		if err := spoil(); err != nil {
+			t.Fatal(err)
+		}
+		r.want(ev, relay.MediaHeld)
+		if !bytes.Equal(r.content("i1", id), content) {
+			t.Errorf("%s: it is named and cannot be read", what)
+		}
+	}
+}
+
 // TestNotFetched: twenty files taken and none read; one that is read ends it.
 func TestNotFetched(t *testing.T) {
 	r := newRig(t, Options{}, "i1")
