@@ -66,8 +66,11 @@ type Op[A, R any] struct{ *Untyped }
 type Untyped struct {
 	name         string
 	args, result reflect.Type
-	do           func(ctx context.Context, svc *manage.Service, by audit.Actor, args any) (result any, err error)
+	do           carrier
 }
+
+// carrier carries out an operation in the name of by.
+type carrier func(ctx context.Context, svc *manage.Service, by audit.Actor, args any) (result any, err error)
 
 // byName are all operations, by their names. Every op adds its own while the package is set up, and nothing changes
 // them after that.
@@ -75,20 +78,27 @@ var byName = make(map[string]*Untyped)
 
 // change is an operation that leaves a row in the audit list.
 func change[A, R any](name string, do func(*manage.Service, context.Context, audit.Actor, A) (R, error)) Op[A, R] {
-	o := &Untyped{name: name, args: reflect.TypeFor[A](), result: reflect.TypeFor[R]()}
-	o.do = func(ctx context.Context, svc *manage.Service, by audit.Actor, args any) (any, error) {
+	return add[A, R](name, func(ctx context.Context, svc *manage.Service, by audit.Actor, args any) (any, error) {
 		result, err := do(svc, ctx, by, *args.(*A))
 		return &result, err
-	}
-	byName[name] = o
-	return Op[A, R]{o}
+	})
 }
 
 // look is an operation that changes nothing.
 func look[A, R any](name string, do func(*manage.Service, context.Context, A) (R, error)) Op[A, R] {
-	return change(name, func(svc *manage.Service, ctx context.Context, _ audit.Actor, args A) (R, error) {
-		return do(svc, ctx, args)
+	return add[A, R](name, func(ctx context.Context, svc *manage.Service, _ audit.Actor, args any) (any, error) {
+		result, err := do(svc, ctx, *args.(*A))
+		return &result, err
 	})
+}
+
+func add[A, R any](name string, do carrier) Op[A, R] {
+	return Op[A, R]{register(&Untyped{name, reflect.TypeFor[A](), reflect.TypeFor[R](), do})}
+}
+
+func register(o *Untyped) *Untyped {
+	byName[o.name] = o
+	return o
 }
 
 // maxArgs bounds a request, in bytes.
