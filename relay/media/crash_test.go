@@ -113,14 +113,14 @@ func TestACrashAtEveryStep(t *testing.T) {
 	r.want(a, relay.MediaHeld)
 	put(sized(200))
 	step("answered")
-	b, bb := r.accept(one, 300, "b")
+	b, bb := r.accept(one, 301, "b")
 	r.want(b, relay.MediaHeld)
 	r.ack("i1", ab[0])
 	step("acknowledged by one")
 	r.ack("i2", ab[1])
 	r.ack("i1", bb[0])
 	step("acknowledged")
-	c, cb := r.accept(one, 300, "c") // evicts a
+	c, cb := r.accept(one, 302, "c") // evicts a
 	r.want(c, relay.MediaHeld)
 	if ok, err := r.db.Lanes.Bury(r.ctx(), "i1", cb[0], "poison"); !ok || err != nil {
 		t.Fatal(ok, err)
@@ -131,7 +131,7 @@ func TestACrashAtEveryStep(t *testing.T) {
 	}
 	step("replayed")
 	put(sized(100))
-	d, _ := r.accept(one, 300, "d")
+	d, _ := r.accept(one, 303, "d")
 	r.want(d, relay.MediaHeld)
 	step("end")
 	live = false

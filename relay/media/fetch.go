@@ -198,7 +198,7 @@ func (k *Keeper) fetch(ctx context.Context, j *job) {
 		return
 	}
 	k.cramp(j, false)
-	r, err = k.try(ctx, r)
+	r, err = k.try(ctx, r, j.size)
 	verdict, isFinal := errors.AsType[*platforms.MediaError](err)
 	switch {
 	case err == nil:
@@ -222,8 +222,11 @@ func (k *Keeper) fetch(ctx context.Context, j *job) {
 	}
 }
 
-// try fetches a file once. Its record is held then.
-func (k *Keeper) try(ctx context.Context, r media.Record) (media.Record, error) {
+// errMore: a file has more bytes than its network said, and than were promised room.
+var errMore = errors.New("the file is larger than its network said")
+
+// try fetches a file of at most size bytes, if that is less than MaxFile, once. Its record is held then.
+func (k *Keeper) try(ctx context.Context, r media.Record, size int64) (media.Record, error) {
 	f := k.fetcher(r.Bot)
 	if f == nil {
 		return r, &platforms.MediaError{State: relay.MediaGone, Why: "its bot is not served here any more, or gives no files"}
@@ -239,10 +242,14 @@ func (k *Keeper) try(ctx context.Context, r media.Record) (media.Record, error) 
 	defer func() { _ = body.Close() }()
 	stop := context.AfterFunc(ctx, func() { _ = body.Close() })
 	defer stop()
+	promised := size
 	w, err := k.write(r.ID, readerFunc(func(p []byte) (int, error) {
 		n, err := body.Read(p)
 		if n > 0 {
 			silent.Reset(silentFor)
+		}
+		if size -= int64(n); size < 0 && promised < MaxFile {
+			return 0, errMore
 		}
 		return n, err
 	}))

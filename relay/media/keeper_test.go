@@ -219,6 +219,21 @@ func TestRoom(t *testing.T) {
 	})
 }
 
+// TestMoreThanItsNetworkSaid: such a file takes no room that it was not promised; it is fetched again as one of unknown size.
+func TestMoreThanItsNetworkSaid(t *testing.T) {
+	for most, want := range map[int64]relay.MediaState{1000: relay.MediaNoSpace, 2 * MaxFile: relay.MediaHeld} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRig(t, Options{MaxTotal: most}, "i1")
+			r.net.has("liar", sized(600))
+			ev, _ := r.accept(one, 10, "liar")
+			r.want(ev, want)
+			if held := want == relay.MediaHeld; (r.k.Stats().Bytes == 600) != held || (r.net.asked("liar") == 2) != held {
+				t.Errorf("of %d: %+v, asked %d times", most, r.k.Stats(), r.net.asked("liar"))
+			}
+		})
+	}
+}
+
 // TestFullDisk: below 64 MiB of free disk nothing is fetched and nothing is taken; a disk that is full in the middle
 // costs no try.
 func TestFullDisk(t *testing.T) {
@@ -440,6 +455,30 @@ func TestBitFlipsInFiles(t *testing.T) {
 		r.want(ev, relay.MediaHeld)
 		if !bytes.Equal(r.content("i1", id), content) {
 			t.Fatalf("bit %d: not fetched again", bit)
+		}
+	}
+}
+
+// TestARottenFileIsNotNamed: what an entry is told of after a restart is what was written, or fetched again before.
+func TestARottenFileIsNotNamed(t *testing.T) {
+	r := newRig(t, Options{}, "i1")
+	content := sized(40)
+	r.net.has("a", content)
+	ev, _ := r.accept(one, 40, "a")
+	r.want(ev, relay.MediaHeld)
+	id := ev.Attachments[0].ID
+	for what, spoil := range map[string]func() error{
+		"another byte": func() error { return os.WriteFile(r.k.path(id), sized(41)[1:], 0o600) },
+		"no file":      func() error { return os.Remove(r.k.path(id)) },
+	} {
+		r.close()
+		r.open(Options{})
+		if err := spoil(); err != nil {
+			t.Fatal(err)
+		}
+		r.want(ev, relay.MediaHeld)
+		if !bytes.Equal(r.content("i1", id), content) {
+			t.Errorf("%s: it is named and cannot be read", what)
 		}
 	}
 }

@@ -7,7 +7,7 @@
 //     without such a record, which the next start removes.
 //  2. A file that an entry still needs is never evicted: a new one waits.
 //  3. No name from outside becomes a path: a file is called as its id, which is drawn here and found in the database.
-//  4. What is handed out is what was written: a file from an earlier run is compared with its checksum first, and one
+//  4. What is named or handed out is what was written: a file from an earlier run is compared with its checksum first; one
 //     that differs is fetched again, or is gone.
 //  5. Idle, nothing is written.
 //

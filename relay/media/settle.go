@@ -2,6 +2,7 @@ package media
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 
@@ -28,6 +29,8 @@ func (k *Keeper) settled(ctx, wait context.Context, a relay.Attachment) relay.He
 		switch {
 		case a.ID == "" || err != nil || !ok:
 			return relay.Held{Attachment: a, State: relay.MediaGone}
+		case r.State == relay.MediaHeld && k.isLost(ctx, r):
+			continue // its record says so now
 		case r.State != relay.MediaWaiting:
 			return held(a, r)
 		}
@@ -45,6 +48,15 @@ func (k *Keeper) settled(ctx, wait context.Context, a relay.Attachment) relay.He
 			return h
 		}
 	}
+}
+
+// isLost reports whether a file that its record says is held is not what was written. No frame names such a one.
+func (k *Keeper) isLost(ctx context.Context, r media.Record) bool {
+	f, err := k.open(ctx, r)
+	if err == nil {
+		_ = f.Close()
+	}
+	return errors.Is(err, ErrNoFile)
 }
 
 func held(a relay.Attachment, r media.Record) relay.Held {
