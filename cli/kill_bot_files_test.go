@@ -27,7 +27,7 @@ func fileOf(n int) (name string, content []byte) {
 // attach puts the file of a number into a message of the Bot API.
 func attach(m map[string]any, n int) {
 	name, content := fileOf(n)
-	f := map[string]any{"file_id": "F" + strconv.Itoa(n), "file_unique_id": "U" + strconv.Itoa(n), "file_size": len(content), "width": 1, "height": 1}
+	f := map[string]any{"file_id": fileRef + strconv.Itoa(n), "file_unique_id": "U" + strconv.Itoa(n), "file_size": len(content), "width": 1, "height": 1}
 	switch name {
 	case "photo.jpg":
 		m["photo"] = []any{f}
@@ -44,13 +44,19 @@ func attach(m map[string]any, n int) {
 // getFile says where a file is. What it says stands behind the token in the file's address.
 func getFile(w http.ResponseWriter, r *http.Request) {
 	id := r.FormValue("file_id")
-	result(w, map[string]any{"file_id": id, "file_unique_id": id, "file_path": "files/" + id})
+	result(w, map[string]any{"file_id": id, "file_unique_id": "U", "file_path": filePath + "/" + strings.TrimPrefix(id, fileRef)})
 }
 
+// What a file is asked for by, and where it is then; nobody but the database, and nobody at all, may see them.
+const fileRef, filePath = "CANARY-ref-", "CANARY-path"
+
 // giveFile answers with a file.
-func giveFile(w http.ResponseWriter, r *http.Request) {
-	n, err := strconv.Atoi(r.URL.Path[strings.LastIndexByte(r.URL.Path, '/')+2:])
-	if _, content := fileOf(n); err == nil && content != nil {
+func (a *botAPI) giveFile(w http.ResponseWriter, r *http.Request) {
+	a.mu.Lock()
+	gone := a.fileGone
+	a.mu.Unlock()
+	n, err := strconv.Atoi(r.URL.Path[strings.LastIndexByte(r.URL.Path, '/')+1:])
+	if _, content := fileOf(n); err == nil && content != nil && !gone {
 		_, _ = w.Write(content) // the asker may be dead: that is the point
 		return
 	}
@@ -71,6 +77,11 @@ func (a *botAPI) takeFile(w http.ResponseWriter, r *http.Request, field string) 
 	at := strings.LastIndex(string(content), "upload ")
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if a.refuses {
+		w.WriteHeader(http.StatusBadRequest)
+		_ = json.NewEncoder(w).Encode(map[string]any{"ok": false, "error_code": 400, "description": "Bad Request: /bot" + botToken + " does not take it"})
+		return
+	}
 	a.sent[caption]++
 	if at < 0 || !strings.HasSuffix(caption, " with "+string(content[at:])) {
 		a.faults = append(a.faults, fmt.Sprintf("%q was sent with another file", caption))

@@ -30,6 +30,8 @@ type botAPI struct {
 	asked     map[string]*question
 	late      []func() // presses that are due with the next message
 	faults    []string
+	fileGone  bool // no file is given
+	refuses   bool // no file is taken
 }
 
 type update struct {
@@ -166,7 +168,7 @@ func (a *botAPI) answerSent(w http.ResponseWriter, chat string) (id int64) {
 
 func (a *botAPI) serve(w http.ResponseWriter, r *http.Request) {
 	if strings.HasPrefix(r.URL.Path, "/file/bot"+botToken+"/") {
-		giveFile(w, r)
+		a.giveFile(w, r)
 		return
 	}
 	method := r.URL.Path[strings.LastIndexByte(r.URL.Path, '/')+1:]

@@ -120,10 +120,11 @@ func (a *agent) upload(ctx context.Context) (id, name string, ok bool) {
 // sendFile sends a file that was uploaded now, or one that was uploaded in an earlier session: once it is
 // confirmed it is good for an hour, whoever dies. false means that the socket has ended.
 func (v *visit) sendFile(ctx context.Context, n int) bool {
-	id, name := v.files.kept, v.files.keptAs
+	id, name, origin := v.files.kept, v.files.keptAs, v.files.base
 	v.files.kept = ""
 	if id == "" {
 		var ok bool
+		origin = "https://elsewhere.example" // whatever a gateway calls us
 		if id, name, ok = v.upload(ctx); !ok {
 			return true
 		}
@@ -133,7 +134,7 @@ func (v *visit) sendFile(ctx context.Context, n int) bool {
 		}
 	}
 	return v.do(ctx, relay.SendMedia{
-		Chat: v.chat(), Kind: []string{"document", "image"}[n%2], SourceURL: "https://elsewhere.example/relay/media/" + id,
+		Chat: v.chat(), Kind: []string{"document", "image"}[n%2], SourceURL: origin + "/relay/media/" + id,
 		Caption: v.newAnswer(n, " with "+name),
 	})
 }

@@ -169,19 +169,26 @@ func (p *presser) socket(w http.ResponseWriter, r *http.Request) {
 // command is a slash command of the person's, once the bot is there.
 func (p *presser) command(t *testing.T, id int64, token string) {
 	t.Helper()
-	for ctx, end := context.WithTimeout(t.Context(), patience); ; {
-		defer end()
+	p.dispatch(t, "INTERACTION_CREATE", fields{
+		"id": fmt.Sprint(id), "application_id": presserBot, "type": 2, "token": token, "channel_id": "500",
+		"channel": fields{"id": "500", "type": 1, "name": "secret-name"}, "user": fields{"id": "4001", "username": "ann", "email": "ann@example.org"},
+		"data": fields{"id": "1", "name": "ask", "type": 1, "options": []fields{{"name": "text", "type": 3, "value": "why"}}},
+	})
+}
+
+// dispatch is something that happened, said to the bot once it is there.
+func (p *presser) dispatch(t *testing.T, what string, d fields) {
+	t.Helper()
+	ctx, end := context.WithTimeout(t.Context(), patience)
+	defer end()
+	for {
 		p.mu.Lock()
 		send := p.send
 		if send != nil {
 			p.seq++
 			seq := p.seq
 			p.mu.Unlock()
-			send(fields{"op": 0, "t": "INTERACTION_CREATE", "s": seq, "d": fields{
-				"id": fmt.Sprint(id), "application_id": presserBot, "type": 2, "token": token, "channel_id": "500",
-				"channel": fields{"id": "500", "type": 1, "name": "secret-name"}, "user": fields{"id": "4001", "username": "ann", "email": "ann@example.org"},
-				"data": fields{"id": "1", "name": "ask", "type": 1, "options": []fields{{"name": "text", "type": 3, "value": "why"}}},
-			}})
+			send(fields{"op": 0, "t": what, "s": seq, "d": d})
 			return
 		}
 		p.mu.Unlock()

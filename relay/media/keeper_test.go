@@ -245,11 +245,25 @@ func TestFullDisk(t *testing.T) {
 		})
 		ev, _ = r.accept(one, 1, "b")
 		r.want(ev, relay.MediaHeld)
-		free = minFree - 1
-		if _, done, err := r.k.Temp("x"); !errors.Is(err, ErrNoSpace) {
-			done()
-			t.Errorf("%v", err)
+		free = minFree + 2*MaxFile - 1
+		_, done, err := r.k.Temp("x")
+		if err != nil {
+			t.Fatal(err)
 		}
+		if _, done, err := r.k.Temp("y"); !errors.Is(err, ErrNoSpace) {
+			done()
+			t.Errorf("a second one that may have 25 MiB, too: %v", err)
+		}
+		done()
+		done() // gives nothing back twice
+		if _, done, err = r.k.Temp("z"); err != nil {
+			t.Errorf("after the first is done: %v", err)
+		}
+		if _, done, err := r.k.Temp("y"); !errors.Is(err, ErrNoSpace) {
+			done()
+			t.Errorf("beside the third: %v", err)
+		}
+		done()
 	})
 }
 
