@@ -13,7 +13,7 @@ import (
 // ErrCapabilityGone: the network no longer honours a capability.
 var ErrCapabilityGone = errors.New("the capability is gone")
 
-// WhyTooLarge is MediaError.Why of a file that is larger than this program keeps.
+// WhyTooLarge is MediaError.Why of a file over relay.MaxFile.
 const WhyTooLarge = "larger than the 25 MB kept here"
 
 // MediaError says that a file cannot be had, for good.

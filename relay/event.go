@@ -22,6 +22,9 @@ const (
 // MaxAttachments is how many files of one event count.
 const MaxAttachments = 10
 
+// MaxFile is how large a file may be that is fetched, kept or sent, in bytes.
+const MaxFile = 25 << 20
+
 // Event is one thing a person did, normalised. It never carries a credential.
 type Event struct {
 	// ID is stable over redelivery by the platform and unique for the bot.

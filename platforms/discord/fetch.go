@@ -21,8 +21,6 @@ import (
 const (
 	// keyCDN is the setting that names one more place that files come from.
 	keyCDN = "cdn_base"
-	// maxFile is how large a file is fetched, in bytes: more is kept nowhere.
-	maxFile = 25 << 20
 	// maxHops bounds the redirects of one file.
 	maxHops = 3
 	// soonExpired: a URL that is handed on must be good for as long as it takes to look at it.
@@ -118,7 +116,7 @@ func (f *files) get(ctx context.Context, address string) (io.ReadCloser, error) 
 		_ = resp.Body.Close()
 		return nil, err
 	}
-	return &fileBody{resp.Body, maxFile}, nil
+	return &fileBody{resp.Body, relay.MaxFile}, nil
 }
 
 // withoutURL is the error of a request, without its address.
@@ -136,7 +134,7 @@ func withoutURL(err error) error {
 // judge is why there is no file in an answer; nil if there is one.
 func judge(resp *http.Response) error {
 	switch status := resp.StatusCode; {
-	case status == http.StatusOK && resp.ContentLength > maxFile:
+	case status == http.StatusOK && resp.ContentLength > relay.MaxFile:
 		return tooLargeFile()
 	case status == http.StatusOK:
 		return nil
@@ -169,7 +167,7 @@ func (b *fileBody) Read(to []byte) (int, error) {
 // FetchMedia implements platforms.MediaFetcher. The signature of a file's URL ends after a day: then its message is
 // read once for a fresh one.
 func (p *Platform) FetchMedia(ctx context.Context, a relay.Attachment) (io.ReadCloser, error) {
-	if a.Size > maxFile {
+	if a.Size > relay.MaxFile {
 		return nil, tooLargeFile()
 	}
 	r, ok := readRef(a.Ref)

@@ -19,16 +19,13 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// How large a file may be, in bytes.
-const (
-	publicLimit = 20 << 20 // Telegram's own servers give bots no more
-	fetchLimit  = 25 << 20 // anywhere
-)
+// publicLimit is how large a file may be that Telegram's own servers give a bot, in bytes.
+const publicLimit = 20 << 20
 
 // FetchMedia implements platforms.MediaFetcher. ctx bounds the reading, too. The address of a file holds the token, and
 // so may its path on a local server: no error shows either of them, and no redirect is followed (invariant 6).
 func (p *Platform) FetchMedia(ctx context.Context, a relay.Attachment) (io.ReadCloser, error) {
-	limit, large := int64(fetchLimit), errTooLargeHere
+	limit, large := int64(relay.MaxFile), errTooLargeHere
 	if p.client.public {
 		limit, large = publicLimit, errTooLargeThere
 	}
@@ -90,7 +87,7 @@ func openLocal(dir, path string) (io.ReadCloser, error) {
 		return nil, withoutPath("a file in files_dir", err)
 	case !info.Mode().IsRegular():
 		return nil, gone("it is no file in files_dir", nil)
-	case info.Size() > fetchLimit:
+	case info.Size() > relay.MaxFile:
 		return nil, errTooLargeHere
 	}
 	f, err := root.Open(below)
@@ -98,7 +95,7 @@ func openLocal(dir, path string) (io.ReadCloser, error) {
 		return nil, withoutPath("a file in files_dir", err)
 	}
 	scrub := func(err error) error { return withoutPath("a file in files_dir", err) }
-	return &fetched{ReadCloser: f, left: fetchLimit, scrub: scrub, done: func() {}}, nil
+	return &fetched{ReadCloser: f, left: relay.MaxFile, scrub: scrub, done: func() {}}, nil
 }
 
 // withoutPath is err, which concerns what, without the path that it names.
@@ -137,8 +134,8 @@ func (c *client) file(ctx context.Context, path string) (io.ReadCloser, error) {
 		return nil, err
 	}
 	switch {
-	case resp.StatusCode == http.StatusOK && resp.ContentLength <= fetchLimit:
-		return &fetched{ReadCloser: resp.Body, left: fetchLimit, scrub: scrub, done: cancel}, nil
+	case resp.StatusCode == http.StatusOK && resp.ContentLength <= relay.MaxFile:
+		return &fetched{ReadCloser: resp.Body, left: relay.MaxFile, scrub: scrub, done: cancel}, nil
 	case resp.StatusCode == http.StatusOK:
 		err = errTooLargeHere
 	case resp.StatusCode == http.StatusNotFound || resp.StatusCode == http.StatusGone:

@@ -78,7 +78,16 @@ func (in *inbox) Accept(ctx context.Context, b platforms.Batch) error {
 	}
 	h.counters.Add(count.Quarantined, uint64(len(b.Undecodable)))
 	h.noteLost(out)
-	stored := out.Items // one per consumed judgement
+	h.announceAll(judged, out.Items, b)
+	runtime.Gosched() // the pumps go first: otherwise the platform's next request holds up what came
+	for _, m := range b.Moves {
+		h.judges.call(relay.Chat{Bot: in.bot, ID: m.To}) // what was undecided went along
+	}
+	return nil
+}
+
+// announceAll says what became of a batch's events. stored has one for each that was consumed.
+func (h *Hub) announceAll(judged []judgement, stored []store.ItemOutcome, b platforms.Batch) {
 	for _, j := range judged {
 		switch {
 		case !j.consumed:
@@ -95,11 +104,6 @@ func (in *inbox) Accept(ctx context.Context, b platforms.Batch) error {
 		}
 		stored = stored[1:]
 	}
-	runtime.Gosched() // the pumps go first: otherwise the platform's next request holds up what came
-	for _, m := range b.Moves {
-		h.judges.call(relay.Chat{Bot: in.bot, ID: m.To}) // what was undecided went along
-	}
-	return nil
 }
 
 // noteLost counts and logs what left a full buffer, and takes away the placeholders of capabilities that had to go.

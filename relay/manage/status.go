@@ -79,47 +79,13 @@ func (s *Service) Status(ctx context.Context, _ struct{}) (Status, error) {
 		return Status{}, err
 	}
 	for _, i := range all {
-		lane, err := s.db.Lanes.State(ctx, i.ID)
+		st, err := s.statusOf(ctx, i, live[i.ID])
 		if err != nil {
 			return Status{}, err
 		}
-		if !live[i.ID] && lane.Entries == 0 && lane.Dead == 0 {
-			continue
+		if st != nil {
+			out.Instances = append(out.Instances, *st)
 		}
-		st := InstanceStatus{
-			ID: i.ID, Tenant: i.Tenant, State: s.state(i), Backlog: lane.Entries,
-			OldestAt: lane.OldestAt.UTC(), Dead: lane.Dead, LastSeenAt: i.LastSeenAt.UTC(), Warnings: warnings(i),
-		}
-		if st.Prompts, err = s.db.Prompts.Count(ctx, i.ID); err != nil {
-			return Status{}, err
-		}
-		if s.live != nil {
-			st.Warning = s.live.Warning(i.ID)
-			_, bots, err := s.stuck(ctx, i.ID)
-			if err != nil {
-				return Status{}, err
-			}
-			if len(bots) > 0 {
-				st.Warning = cmp.Or(st.Warning, warnNotFronted)
-				st.Warnings = append(st.Warnings, "messages of "+names(bots)+" wait: "+s.frontLine(bots...))
-			}
-			silent, err := s.silent(ctx, i.ID, bots)
-			if err != nil {
-				return Status{}, err
-			}
-			if len(silent) > 0 {
-				st.Warning = cmp.Or(st.Warning, warnNotFronted)
-				st.Warnings = append(st.Warnings, "people on "+names(silent)+" are bound to "+string(i.ID)+", and what they write will wait: "+s.frontLine(silent...))
-			}
-		}
-		if s.set.Files != nil && s.set.Files.NotFetched(i.ID) && s.mayFetch(ctx, i.ID) {
-			st.Warning = cmp.Or(st.Warning, "media_not_fetched")
-			st.Warnings = append(st.Warnings, s.notFetched())
-		}
-		if st.Warning == "" && i.WakeFault != "" {
-			st.Warning = "unusable_wake_url"
-		}
-		out.Instances = append(out.Instances, st)
 	}
 	if s.set.Warnings != nil {
 		out.Warnings = s.set.Warnings()
@@ -133,6 +99,57 @@ func (s *Service) Status(ctx context.Context, _ struct{}) (Status, error) {
 		out.Counters = s.live.Counters()
 	}
 	return out, nil
+}
+
+// statusOf is how an instance is; nil: it has no gateway, and nothing that waits. live: it has one.
+func (s *Service) statusOf(ctx context.Context, i store.Instance, live bool) (*InstanceStatus, error) {
+	lane, err := s.db.Lanes.State(ctx, i.ID)
+	if err != nil || !live && lane.Entries == 0 && lane.Dead == 0 {
+		return nil, err
+	}
+	st := &InstanceStatus{
+		ID: i.ID, Tenant: i.Tenant, State: s.state(i), Backlog: lane.Entries,
+		OldestAt: lane.OldestAt.UTC(), Dead: lane.Dead, LastSeenAt: i.LastSeenAt.UTC(), Warnings: warnings(i),
+	}
+	if st.Prompts, err = s.db.Prompts.Count(ctx, i.ID); err != nil {
+		return nil, err
+	}
+	if err := s.waits(ctx, st); err != nil {
+		return nil, err
+	}
+	if s.set.Files != nil && s.set.Files.NotFetched(i.ID) && s.mayFetch(ctx, i.ID) {
+		st.Warning = cmp.Or(st.Warning, "media_not_fetched")
+		st.Warnings = append(st.Warnings, s.notFetched())
+	}
+	if st.Warning == "" && i.WakeFault != "" {
+		st.Warning = "unusable_wake_url"
+	}
+	return st, nil
+}
+
+// waits warns of what waits, or will, because no socket fronts its bot. Only the running server knows.
+func (s *Service) waits(ctx context.Context, st *InstanceStatus) error {
+	if s.live == nil {
+		return nil
+	}
+	st.Warning = s.live.Warning(st.ID)
+	_, bots, err := s.stuck(ctx, st.ID)
+	if err != nil {
+		return err
+	}
+	if len(bots) > 0 {
+		st.Warning = cmp.Or(st.Warning, warnNotFronted)
+		st.Warnings = append(st.Warnings, "messages of "+names(bots)+" wait: "+s.frontLine(bots...))
+	}
+	silent, err := s.silent(ctx, st.ID, bots)
+	if err != nil {
+		return err
+	}
+	if len(silent) > 0 {
+		st.Warning = cmp.Or(st.Warning, warnNotFronted)
+		st.Warnings = append(st.Warnings, "people on "+names(silent)+" are bound to "+string(st.ID)+", and what they write will wait: "+s.frontLine(silent...))
+	}
+	return nil
 }
 
 // warnings are what an operator should know about an instance, in sentences.

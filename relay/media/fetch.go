@@ -18,8 +18,8 @@ type job struct {
 	id      relay.MediaID
 	done    chan struct{} // closed when the file's state is final
 	of      []relay.InstanceID
-	size    int64 // that it may take; 0: its record was not looked at yet
-	for1    relay.InstanceID
+	size    int64            // that it may take; 0: its record was not looked at yet
+	paidBy  relay.InstanceID // whose place among the running ones it takes
 	tried   int
 	after   time.Time // not before
 	running bool
@@ -66,7 +66,7 @@ func (k *Keeper) begin(ctx context.Context, run func(*job)) (again <-chan time.T
 	for _, j := range waiting {
 		if j.running {
 			running++
-			by[j.for1]++
+			by[j.paidBy]++
 		}
 	}
 	k.mu.Unlock()
@@ -101,8 +101,8 @@ func (k *Keeper) begin(ctx context.Context, run func(*job)) (again <-chan time.T
 			}
 			continue
 		}
-		j.for1 = j.of[i]
-		by[j.for1]++
+		j.paidBy = j.of[i]
+		by[j.paidBy]++
 		running++
 		k.mu.Lock()
 		j.running = true

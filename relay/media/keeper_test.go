@@ -261,20 +261,20 @@ func TestFullDisk(t *testing.T) {
 		ev, _ = r.accept(one, 1, "b")
 		r.want(ev, relay.MediaHeld)
 		free = minFree + 2*MaxFile - 1
-		_, done, err := r.k.Temp("x")
+		_, done, err := r.k.Temp()
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, done, err := r.k.Temp("y"); !errors.Is(err, ErrNoSpace) {
+		if _, done, err := r.k.Temp(); !errors.Is(err, ErrNoSpace) {
 			done()
 			t.Errorf("a second one that may have 25 MiB, too: %v", err)
 		}
 		done()
 		done() // gives nothing back twice
-		if _, done, err = r.k.Temp("z"); err != nil {
+		if _, done, err = r.k.Temp(); err != nil {
 			t.Errorf("after the first is done: %v", err)
 		}
-		if _, done, err := r.k.Temp("y"); !errors.Is(err, ErrNoSpace) {
+		if _, done, err := r.k.Temp(); !errors.Is(err, ErrNoSpace) {
 			done()
 			t.Errorf("beside the third: %v", err)
 		}

@@ -33,7 +33,7 @@ import (
 )
 
 // MaxFile is the largest file that is kept, in bytes.
-const MaxFile = 25 << 20
+const MaxFile = relay.MaxFile
 
 const (
 	minFree   = 64 << 20 // bytes: with less free on the disk nothing is fetched

@@ -77,10 +77,9 @@ func bare(err error) error {
 	return err
 }
 
-// Temp makes a file that goes with done and has no name of its own: for what is fetched to be sent at once. name is a
-// hint for who looks at open files. ErrNoSpace: too little is free on the disk for one of MaxFile, and for the others that
-// are open.
-func (k *Keeper) Temp(string) (f *os.File, done func(), err error) {
+// Temp makes a file that goes with done and has no name of its own: for what is fetched to be sent at once. ErrNoSpace: too
+// little is free on the disk for one of MaxFile, and for the others that are open.
+func (k *Keeper) Temp() (f *os.File, done func(), err error) {
 	if !k.diskHas(MaxFile) {
 		return nil, func() {}, ErrNoSpace
 	}

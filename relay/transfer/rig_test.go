@@ -139,7 +139,7 @@ func (d *drawer) Served(_ relay.InstanceID, id relay.MediaID) {
 	d.served = append(d.served, id)
 }
 
-func (d *drawer) Temp(string) (*os.File, func(), error) {
+func (d *drawer) Temp() (*os.File, func(), error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.full != nil {

@@ -21,7 +21,7 @@ type Shelf interface {
 	// Open opens a file that the instance may read; see Files.
 	Open(ctx context.Context, i relay.InstanceID, id relay.MediaID) (f relay.File, done func(), err error)
 	// Temp makes an empty file that is gone after done. Without room for it, the error is media.ErrNoSpace.
-	Temp(name string) (f *os.File, done func(), err error)
+	Temp() (f *os.File, done func(), err error)
 }
 
 // Finder finds the files that gateways want to send. Its methods may be called from any goroutine.
@@ -86,7 +86,7 @@ func (f *Finder) outside(ctx context.Context, i relay.InstanceID, address, name 
 			done = nothing
 		}
 	}()
-	temp, drop, err := f.shelf.Temp("send")
+	temp, drop, err := f.shelf.Temp()
 	if err != nil {
 		if errors.Is(err, media.ErrNoSpace) {
 			return relay.File{}, nothing, refused("there is no space for it", err)
