@@ -8,8 +8,6 @@ import (
 	"os"
 	"time"
 
-	"github.com/spf13/cobra"
-
 	"github.com/hermes-connector/hermes-connector/cli/admin"
 	"github.com/hermes-connector/hermes-connector/cli/config"
 	"github.com/hermes-connector/hermes-connector/platforms"
@@ -21,6 +19,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/token"
 	"github.com/hermes-connector/hermes-connector/store"
 	"github.com/hermes-connector/hermes-connector/vault"
+	"github.com/spf13/cobra"
 )
 
 func (a *app) config() (*config.Config, error) {
@@ -92,20 +91,21 @@ func settings(cfg *config.Config, addr string, bots []platforms.Platform, g *gua
 // ask carries out one operation: in the running server or, when none runs, over the database opened
 // for this one command.
 func ask[A, R any](ctx context.Context, a *app, op admin.Op[A, R], args A) (result R, err error) {
-	err = a.withClient(ctx, func(c *admin.Client) (err error) {
-		result, err = op.Ask(ctx, c, args)
-		return err
-	})
+	out, err := a.ask(ctx, op.Untyped, &args)
+	if err == nil {
+		result = *out.(*R)
+	}
 	return result, err
 }
 
-// withClient has do use a client, and ends that. It stands apart from ask so that it is not compiled once per operation.
-func (a *app) withClient(ctx context.Context, do func(*admin.Client) error) error {
+// ask is ask of an operation without its types.
+func (a *app) ask(ctx context.Context, op *admin.Untyped, args any) (result any, err error) {
 	c, done, err := a.client(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return errors.Join(do(c), done())
+	result, err = c.Ask(ctx, op, args)
+	return result, errors.Join(err, done())
 }
 
 // client is the way to the running server or, when none runs, to the database opened for one command. The caller

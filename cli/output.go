@@ -14,10 +14,9 @@ import (
 	"unicode"
 	"unicode/utf16"
 
-	"github.com/spf13/cobra"
-
 	"github.com/hermes-connector/hermes-connector/cli/admin"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
+	"github.com/spf13/cobra"
 )
 
 // jsonFlag adds --json to c.
@@ -114,13 +113,24 @@ func table(w io.Writer, rows [][]any) {
 // asking makes c a command that asks for one operation and prints what comes back. args reads the
 // arguments of the command.
 func asking[A, R any](a *app, c *cobra.Command, op admin.Op[A, R], args func(pos []string) (A, error), human func(w io.Writer, args A, r R)) *cobra.Command {
+	return a.asking(c, op.Untyped,
+		func(pos []string) (any, error) { in, err := args(pos); return &in, err },
+		func(w io.Writer, in, out any) { human(w, *in.(*A), *out.(*R)) })
+}
+
+// asking is asking for an operation without its types.
+func (a *app) asking(c *cobra.Command, op *admin.Untyped, args func(pos []string) (any, error), human func(w io.Writer, in, out any)) *cobra.Command {
 	asJSON := jsonFlag(c)
 	c.RunE = func(cmd *cobra.Command, pos []string) error {
 		in, err := args(pos)
 		if err != nil {
 			return err
 		}
-		return show(cmd.Context(), a, op, in, *asJSON, func(w io.Writer, out R) { human(w, in, out) })
+		out, err := a.ask(cmd.Context(), op, in)
+		if err != nil {
+			return err
+		}
+		return a.print(*asJSON, out, func(w io.Writer) { human(w, in, out) })
 	}
 	return c
 }

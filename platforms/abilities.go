@@ -5,12 +5,16 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"slices"
 
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
 // ErrCapabilityGone: the network no longer honours a capability.
 var ErrCapabilityGone = errors.New("the capability is gone")
+
+// WhyTooLarge is MediaError.Why of a file that is larger than this program keeps.
+const WhyTooLarge = "larger than the 25 MB kept here"
 
 // MediaError says that a file cannot be had, for good.
 type MediaError struct {
@@ -180,61 +184,65 @@ type (
 	}
 )
 
-// abilities are the operations, in the order in which they are advertised.
-var abilities = []ability{
-	can(Platform.Send), can(Editor.Edit), can(Typer.Typing), followUp, can(Reacter.React), can(Deleter.Delete), can(ChatInformer.ChatInfo),
-	can(ThreadCreator.CreateThread), can(ThreadRenamer.RenameThread), can(MediaSender.SendMedia), can(Prompter.Prompt), draft(),
+// abilities are the operations, in the order in which they are advertised, and who has them.
+var abilities = []struct {
+	op  relay.Op
+	has func(Platform) bool
+}{
+	{relay.OpSend, is[Platform]},
+	{relay.OpEdit, is[Editor]},
+	{relay.OpTyping, is[Typer]},
+	{relay.OpFollowUp, is[Responder]},
+	{relay.OpReact, is[Reacter]},
+	{relay.OpDelete, is[Deleter]},
+	{relay.OpGetChatInfo, is[ChatInformer]},
+	{relay.OpThreadCreate, is[ThreadCreator]},
+	{relay.OpThreadRename, is[ThreadRenamer]},
+	{relay.OpSendMedia, is[MediaSender]},
+	{relay.OpPrompt, is[Prompter]},
+	{relay.OpDraft, drafts},
 }
 
-// draft is Drafter's, of a bot whose operator wants drafts.
-func draft() ability {
-	a := can(Drafter.Draft)
-	a.has = drafts
-	return a
+func is[P any](p Platform) bool {
+	_, ok := p.(P)
+	return ok
 }
 
+// drafts: only of a bot whose operator wants them.
 func drafts(p Platform) bool {
 	d, ok := p.(Drafter)
 	return ok && d.Drafts()
 }
 
-// followUp is done by the hub, through whatever Responder has the capability: no Platform carries the action out.
-var followUp = ability{
-	op:  relay.OpFollowUp,
-	has: func(p Platform) bool { _, ok := p.(Responder); return ok },
-	do: func(context.Context, Platform, relay.Action) (relay.Result, error) {
-		return relay.Result{}, relay.Unsupported(relay.OpFollowUp)
-	},
-}
-
-// ability is an operation: who has it, and how it is done.
-type ability struct {
-	op  relay.Op
-	has func(Platform) bool
-	do  func(context.Context, Platform, relay.Action) (relay.Result, error) // of who has it
-}
-
-// can is the ability of every P to do an A.
-func can[P any, A relay.Action](do func(P, context.Context, A) (relay.Result, error)) ability {
-	var a A
-	return ability{
-		op:  a.Op(),
-		has: func(p Platform) bool { _, ok := p.(P); return ok },
-		do: func(ctx context.Context, p Platform, a relay.Action) (relay.Result, error) {
-			if a, ok := a.(A); ok {
-				return do(p.(P), ctx, a)
-			}
-			return relay.Result{}, relay.Unsupported(a.Op())
-		},
-	}
-}
-
-// Do carries out a on p. An action p has no ability for is refused as unsupported.
+// Do carries out a on p. An action p has no ability for is refused as unsupported. So is a follow-up, which the hub does,
+// through whatever Responder has the capability.
 func Do(ctx context.Context, p Platform, a relay.Action) (relay.Result, error) {
-	for _, can := range abilities {
-		if can.op == a.Op() && can.has(p) {
-			return can.do(ctx, p, a)
-		}
+	if !slices.Contains(Ops(p), a.Op()) {
+		return relay.Result{}, relay.Unsupported(a.Op())
+	}
+	switch a := a.(type) {
+	case relay.Send:
+		return p.Send(ctx, a)
+	case relay.Edit:
+		return p.(Editor).Edit(ctx, a)
+	case relay.Typing:
+		return p.(Typer).Typing(ctx, a)
+	case relay.React:
+		return p.(Reacter).React(ctx, a)
+	case relay.Delete:
+		return p.(Deleter).Delete(ctx, a)
+	case relay.GetChatInfo:
+		return p.(ChatInformer).ChatInfo(ctx, a)
+	case relay.ThreadCreate:
+		return p.(ThreadCreator).CreateThread(ctx, a)
+	case relay.ThreadRename:
+		return p.(ThreadRenamer).RenameThread(ctx, a)
+	case relay.SendMedia:
+		return p.(MediaSender).SendMedia(ctx, a)
+	case relay.Prompt:
+		return p.(Prompter).Prompt(ctx, a)
+	case relay.Draft:
+		return p.(Drafter).Draft(ctx, a)
 	}
 	return relay.Result{}, relay.Unsupported(a.Op())
 }

@@ -67,6 +67,9 @@ type Batch struct {
 	// Refused is told, at most once for each press that reaches nobody, what the person is to read: as soon as that is
 	// known, which may be before the commit. It must not block. Nil: nobody wants to know.
 	Refused func(press relay.EventID, words string)
+	// Undecided is told, before Accept returns, of a press of which that is not clear yet: Refused may be told later,
+	// or nothing more is. It must not block. Nil: nobody wants to know.
+	Undecided func(press relay.EventID)
 	// Cursor, when not nil, is stored with the batch for Inbox.Cursor. When nothing else of the batch is
 	// stored, and without Save, it is on disk a minute later at most: a crash may bring an older one back.
 	Cursor []byte

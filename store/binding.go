@@ -56,7 +56,7 @@ func (db *DB) Unbind(ctx context.Context, row *audit.Entry, i relay.InstanceID, 
 		if !table.Has(t.Tx, binding.Bucket, binding.Key(p, u, i)) {
 			return ErrNotFound
 		}
-		if err := drop[Binding](t, binding.Bucket, binding.Key(p, u, i)); err != nil {
+		if err := t.dropAll(loaded[Binding], binding.Bucket, binding.Key(p, u, i)); err != nil {
 			return err
 		}
 		return t.buryWhere(i, DeadUnbound, now, func(e About) bool { return e.Bot.Platform == p && e.User == u })

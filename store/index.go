@@ -9,6 +9,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/store/grant"
 	"github.com/hermes-connector/hermes-connector/store/prompt"
 	"github.com/hermes-connector/hermes-connector/store/table"
+	bolt "go.etcd.io/bbolt"
 )
 
 // What the index finds conversations by.
@@ -27,28 +28,37 @@ func (c Conversation) At() (string, []byte, [][]byte) {
 	return bucketConversations, conversationKey(c), also
 }
 
+// loader reads the record under k; ok is false when there is none.
+type loader func(t *bolt.Tx, b string, k []byte) (v table.Indexed, ok bool, err error)
+
+// loaded is the loader of records of the type T.
+func loaded[T table.Indexed](t *bolt.Tx, b string, k []byte) (table.Indexed, bool, error) {
+	v, ok, err := table.Load[T](t, b, k)
+	return v, ok, err
+}
+
 // dropIndexed removes the records of b that the index has under pre.
-func dropIndexed[T table.Indexed](t *tx, b string, pre []byte) error {
+func (t *tx) dropIndexed(load loader, b string, pre []byte) error {
 	for _, k := range table.KeysUnder(t.Tx, bucketIndex, pre) {
 		own, err := boltfile.Unseal(k, t.Bucket([]byte(bucketIndex)).Get(k))
 		if err != nil { // the index follows from the records
 			if err := t.reindex(); err != nil {
 				return err
 			}
-			return dropIndexed[T](t, b, pre)
+			return t.dropIndexed(load, b, pre)
 		}
-		if err := drop[T](t, b, bytes.Clone(own)); err != nil {
+		if err := t.dropAll(load, b, bytes.Clone(own)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// drop removes the records under keys that are there. A damaged one goes too: it gives nobody anything, for
+// dropAll removes the records under keys that are there. A damaged one goes too: it gives nobody anything, for
 // every reader refuses it, and it must not keep a revocation of somebody else from taking effect.
-func drop[T table.Indexed](t *tx, b string, keys ...[]byte) error {
+func (t *tx) dropAll(load loader, b string, keys ...[]byte) error {
 	for _, k := range keys {
-		v, ok, err := table.Load[T](t.Tx, b, k)
+		v, ok, err := load(t.Tx, b, k)
 		switch {
 		case errors.Is(err, ErrDamaged):
 			err = errors.Join(t.Delete(b, k), t.reindex())

@@ -176,15 +176,23 @@ func (db *DB) change(ctx context.Context, row *audit.Entry, what string, fn func
 
 // get is what fn reads, with what failed in front of an error.
 func get[T any](ctx context.Context, db *DB, what string, fn func(*bolt.Tx) (T, error)) (out T, err error) {
-	err = db.read(ctx, func(t *bolt.Tx) error {
+	err = db.look(ctx, what, func(t *bolt.Tx) (err error) {
 		out, err = fn(t)
 		return err
 	})
 	if err != nil {
 		var none T
-		return none, fmt.Errorf("%s: %w", what, err)
+		return none, err
 	}
 	return out, nil
+}
+
+// look is read, with what failed in front of an error.
+func (db *DB) look(ctx context.Context, what string, fn func(*bolt.Tx) error) error {
+	if err := db.read(ctx, fn); err != nil {
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	return nil
 }
 
 // First is the first of what was listed; ok is false when there is none.

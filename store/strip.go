@@ -23,10 +23,10 @@ func (t *tx) strip(i relay.InstanceID, now time.Time) error {
 		table.DropUnder(t.Writer, bucketCommands, table.Prefix(i)),
 		table.DropUnder(t.Writer, capability.Bucket, table.Prefix(i)),
 		media.Strip(t.Writer, i, now),
-		dropIndexed[Binding](t, binding.Bucket, binding.Of(i)),
-		dropIndexed[prompt.Indexed](t, prompt.Bucket, prompt.Of(i)),
-		dropIndexed[Grant](t, grant.Bucket, grant.Of(i)),
-		drop[Conversation](t, bucketConversations, table.KeysUnder(t.Tx, bucketConversations, table.Prefix(i))...))
+		t.dropIndexed(loaded[Binding], binding.Bucket, binding.Of(i)),
+		t.dropIndexed(loaded[prompt.Indexed], prompt.Bucket, prompt.Of(i)),
+		t.dropIndexed(loaded[Grant], grant.Bucket, grant.Of(i)),
+		t.dropAll(loaded[Conversation], bucketConversations, table.KeysUnder(t.Tx, bucketConversations, table.Prefix(i))...))
 	_, err2 := t.dropCodes(LinkCode, i)
 	_, err3 := table.DropWhere(t.Writer, bucketTokens, func(c Code) bool { return c.Instance == i && !c.Used })
 	_, err4 := t.dropCodes(IdentityCode, i)

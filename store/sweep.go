@@ -130,7 +130,7 @@ func (s *sweep) prompts(t *tx) error {
 		return err == nil && r.Past(s.now, s.maxAge), err
 	}, func(k []byte) error {
 		s.Prompts++
-		return drop[prompt.Indexed](t, prompt.Bucket, k)
+		return t.dropAll(loaded[prompt.Indexed], prompt.Bucket, k)
 	})
 }
 
@@ -140,7 +140,7 @@ func (s *sweep) conversations(t *tx) error {
 		return s.now.Sub(c.LastAt) > keepSilent, err
 	}, func(k []byte) error {
 		s.Conversations++
-		return drop[Conversation](t, bucketConversations, k)
+		return t.dropAll(loaded[Conversation], bucketConversations, k)
 	})
 }
 

@@ -20,6 +20,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"reflect"
 
 	"github.com/hermes-connector/hermes-connector/relay/manage"
 	"github.com/hermes-connector/hermes-connector/store/audit"
@@ -58,35 +59,46 @@ var (
 )
 
 // Op is an operation with arguments A and the result R.
-type Op[A, R any] struct {
-	name string
-	do   func(*manage.Service, context.Context, audit.Actor, A) (R, error)
+type Op[A, R any] struct{ *Untyped }
+
+// Untyped is an Op with the types left out, so that what is done with any of them is compiled once: its arguments and
+// its result are pointers to an Op's.
+type Untyped struct {
+	name         string
+	args, result reflect.Type
+	do           carrier
 }
 
 // carrier carries out an operation in the name of by.
-type carrier func(ctx context.Context, svc *manage.Service, by audit.Actor, args []byte) (any, error)
+type carrier func(ctx context.Context, svc *manage.Service, by audit.Actor, args any) (result any, err error)
 
-// carriers carry out the operations, by their names; malformed arguments are a refusal. Every op
-// adds its own while the package is set up, and nothing changes them after that.
-var carriers = make(map[string]carrier)
+// byName are all operations, by their names. Every op adds its own while the package is set up, and nothing changes
+// them after that.
+var byName = make(map[string]*Untyped)
 
 // change is an operation that leaves a row in the audit list.
 func change[A, R any](name string, do func(*manage.Service, context.Context, audit.Actor, A) (R, error)) Op[A, R] {
-	carriers[name] = func(ctx context.Context, svc *manage.Service, by audit.Actor, raw []byte) (any, error) {
-		var args A
-		if json.Unmarshal(raw, &args) != nil {
-			return nil, errMalformed
-		}
-		return do(svc, ctx, by, args)
-	}
-	return Op[A, R]{name, do}
+	return add[A, R](name, func(ctx context.Context, svc *manage.Service, by audit.Actor, args any) (any, error) {
+		result, err := do(svc, ctx, by, *args.(*A))
+		return &result, err
+	})
 }
 
 // look is an operation that changes nothing.
 func look[A, R any](name string, do func(*manage.Service, context.Context, A) (R, error)) Op[A, R] {
-	return change(name, func(svc *manage.Service, ctx context.Context, _ audit.Actor, args A) (R, error) {
-		return do(svc, ctx, args)
+	return add[A, R](name, func(ctx context.Context, svc *manage.Service, _ audit.Actor, args any) (any, error) {
+		result, err := do(svc, ctx, *args.(*A))
+		return &result, err
 	})
+}
+
+func add[A, R any](name string, do carrier) Op[A, R] {
+	return Op[A, R]{register(&Untyped{name, reflect.TypeFor[A](), reflect.TypeFor[R](), do})}
+}
+
+func register(o *Untyped) *Untyped {
+	byName[o.name] = o
+	return o
 }
 
 // maxArgs bounds a request, in bytes.
@@ -103,7 +115,7 @@ func Handler(svc *manage.Service, src backup.Source) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /v1/"+opBackup, copies(src))
 	mux.HandleFunc("POST /v1/{op}", func(w http.ResponseWriter, r *http.Request) {
-		do, ok := carriers[r.PathValue("op")]
+		o, ok := byName[r.PathValue("op")]
 		if !ok {
 			http.NotFound(w, r)
 			return
@@ -112,7 +124,10 @@ func Handler(svc *manage.Service, src backup.Source) http.Handler {
 		if err != nil {
 			raw = nil // malformed
 		}
-		result, err := do(r.Context(), svc, operator(r.Header.Get(actorHeader)), raw)
+		args, result := reflect.New(o.args).Interface(), any(nil)
+		if err = errMalformed; json.Unmarshal(raw, args) == nil {
+			result, err = o.do(r.Context(), svc, operator(r.Header.Get(actorHeader)), args)
+		}
 		if err == nil {
 			answer(w, http.StatusOK, result)
 			return

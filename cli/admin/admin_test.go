@@ -99,7 +99,7 @@ func TestBothWaysDoTheSame(t *testing.T) { // invariant 3
 				t.Errorf("audit list %+v; want the one enroll by %q", rows, whoami())
 			}
 			all := operations()
-			if diff := cmp.Diff(slices.Sorted(maps.Keys(carriers)), slices.Sorted(maps.Keys(all))); diff != "" { // invariant 5
+			if diff := cmp.Diff(slices.Sorted(maps.Keys(byName)), slices.Sorted(maps.Keys(all))); diff != "" { // invariant 5
 				t.Errorf("what a server carries out (-) and what is asked for here (+):\n%s", diff)
 			}
 			for op, call := range all {

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"os/user"
+	"reflect"
 	"strconv"
 	"time"
 
@@ -55,12 +56,18 @@ func Dial(ctx context.Context, path string) (*Client, error) {
 func Local(svc *manage.Service) *Client { return &Client{svc: svc} }
 
 // Ask carries out the operation with args, wherever the service of c is. Refusals are *manage.Error.
-func (o Op[A, R]) Ask(ctx context.Context, c *Client, args A) (result R, err error) {
+func (o Op[A, R]) Ask(ctx context.Context, c *Client, args A) (R, error) {
+	result, err := c.Ask(ctx, o.Untyped, &args)
+	return *result.(*R), err
+}
+
+// Ask is Op.Ask of an operation without its types.
+func (c *Client) Ask(ctx context.Context, o *Untyped, args any) (result any, err error) {
 	if c.svc != nil {
-		return o.do(c.svc, ctx, operator(whoami()), args)
+		return o.do(ctx, c.svc, operator(whoami()), args)
 	}
-	err = c.ask(ctx, o.name, args, &result)
-	return result, err
+	result = reflect.New(o.result).Interface()
+	return result, c.ask(ctx, o.name, args, result)
 }
 
 // ask has the running server carry out the operation op. The result is decoded into result.

@@ -66,7 +66,7 @@ type Media struct {
 	MaxTotal     int64          // bytes of all of them, at least 64 MiB
 	Keep         time.Duration  // how long one stays that nobody needs; at least 1 min
 	Allow        []netip.Prefix // where gateways' files may be fetched from, beside public addresses
-	FetchTimeout time.Duration  // how long a message waits for its files; at least 1 s
+	FetchTimeout time.Duration  // how long a message waits for its files; 1 s to 30 s
 }
 
 // Backup says how snapshots of the database are kept.

@@ -251,6 +251,10 @@ func TestFaults(t *testing.T) { // invariant 4
 				"connector.toml:3: wake.cooldown: want a span from 1s to 30m",
 			},
 		},
+		"a wait for files that ends before": {
+			"[media]\nfetch_timeout = \"31s\"", nil,
+			[]string{"connector.toml:2: media.fetch_timeout: want a span from 1s to 30s: messages behind it wait too"},
+		},
 		"a secret key for a recipient": {
 			"[backup]\nrecipient = \"AGE-SECRET-KEY-1QQQ\"", nil,
 			[]string{"connector.toml:2: backup.recipient: want an age recipient: the line that begins with age1, as age-keygen prints it; never the secret key"},

@@ -80,7 +80,7 @@ func (l *loader) declare() []setting {
 		{section: "media", key: "max_total", want: text, def: "512MiB", help: "bytes of all files that are kept, half of them of one instance", set: into(&c.Media.MaxTotal, within(parseSize, 64<<20, math.MaxInt64, "want at least 64MiB: a single file may have 25MiB"))},
 		{section: "media", key: "keep", want: text, def: "1h", help: "how long a file is kept that no waiting message needs", set: into(&c.Media.Keep, within(parseAge, time.Minute, math.MaxInt64, "want at least 1m"))},
 		{section: "media", key: "allow", want: list, help: "addresses or networks beside public ones that gateways may have files fetched from", set: into(&c.Media.Allow, parseNetworks)},
-		{section: "media", key: "fetch_timeout", want: text, def: "30s", help: "how long a message waits for its files", set: into(&c.Media.FetchTimeout, within(parseAge, time.Second, 5*time.Minute, "want a span from 1s to 5m"))},
+		{section: "media", key: "fetch_timeout", want: text, def: "30s", help: "how long a message waits for its files", set: into(&c.Media.FetchTimeout, within(parseAge, time.Second, 30*time.Second, "want a span from 1s to 30s: messages behind it wait too"))},
 		{section: "metrics", key: "listen", want: text, help: "host:port of the Prometheus metrics; absent: off", set: into(&c.MetricsListen, parseListen)},
 		{section: "backup", key: "nightly", want: flag, def: "true", help: "take a snapshot of the database every night", set: into(&c.Backup.Nightly, parseFlag)},
 		{section: "backup", key: "dir", want: text, help: "folder of the snapshots; default snapshots in data_dir", set: into(&c.Backup.Dir, l.abs)},

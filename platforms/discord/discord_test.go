@@ -57,14 +57,15 @@ type harness struct {
 	cursor   []byte
 	received []platformtest.Received
 	taken    []platformtest.Taken
-	threads  map[string]string // id to name, of those the bot made
+	threads  map[string]string   // id to name, of those the bot made
+	buttons  map[string][]string // by chat:message, the options that they stand for
 	cutNext  bool
 	cutNonce string             // of the message that was cut: its repetitions are cut, too
 	repeated context.CancelFunc // of the newest message
 }
 
 func newHarness(t *testing.T) *harness {
-	h := &harness{fake: newFakeDiscord(), begun: time.Now(), threads: map[string]string{}}
+	h := &harness{fake: newFakeDiscord(), begun: time.Now(), threads: map[string]string{}, buttons: map[string][]string{}}
 	twin := testGuild()
 	twin["id"], twin["threads"] = "901", []obj{}
 	twin["roles"] = []obj{{"id": "901", "permissions": "1024"}}
@@ -245,7 +246,7 @@ func (h *harness) rest(w http.ResponseWriter, r *http.Request) bool {
 		Name    string `json:"name"`
 		Nonce   any    `json:"nonce"`
 		Enforce bool   `json:"enforce_nonce"`
-		Buttons []any  `json:"components"`
+		Buttons *rows  `json:"components"`
 	}
 	_ = json.Unmarshal(raw, &body)
 	if part[0] == "guilds" && len(part) == 4 && part[2] == "members" {
@@ -275,7 +276,7 @@ func (h *harness) rest(w http.ResponseWriter, r *http.Request) bool {
 			h.cutNonce = nonce
 		}
 		h.cutNext = false
-		if len(body.Buttons) > 0 {
+		if body.Buttons != nil {
 			op = relay.OpPrompt
 		}
 		if file != nil {
@@ -284,11 +285,13 @@ func (h *harness) rest(w http.ResponseWriter, r *http.Request) bool {
 		h.received = append(h.received, platformtest.Received{Op: op, Chat: relay.ChatID(id), Text: body.Content})
 		h.mu.Unlock()
 		message := h.fake.write(id, botAuthor(), body.Content)
+		h.show(id, message, body.Buttons)
 		if cut {
 			panic(http.ErrAbortHandler)
 		}
 		reply(w, http.StatusOK, obj{"id": message, "channel_id": id, "content": body.Content, "author": botAuthor()})
 	case strings.HasPrefix(what, "PATCH messages/"):
+		h.show(id, part[3], body.Buttons)
 		h.did(relay.OpEdit, id, body.Content)
 		reply(w, http.StatusOK, obj{"id": part[3], "channel_id": id, "content": body.Content})
 	case what == "POST typing":

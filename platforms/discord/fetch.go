@@ -41,11 +41,8 @@ func cdnKey() platforms.Key {
 	}
 }
 
-// Whys of a platforms.MediaError.
-const (
-	whyTooLarge = "larger than the 25 MiB kept here"
-	whyGone     = "no longer at Discord"
-)
+// whyGone is platforms.MediaError.Why.
+const whyGone = "no longer at Discord"
 
 // Errors of a fetch. No URL is in them: whoever has it has the file.
 var (
@@ -58,7 +55,7 @@ func goneFile(err error) error {
 }
 
 func tooLargeFile() error {
-	return &platforms.MediaError{State: relay.MediaTooLarge, Why: whyTooLarge}
+	return &platforms.MediaError{State: relay.MediaTooLarge, Why: platforms.WhyTooLarge}
 }
 
 // files fetches what is on Discord's servers of files, which are asked without the token.

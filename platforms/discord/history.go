@@ -1,16 +1,15 @@
 package discord
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"net/http"
 	"slices"
+	"sort"
 	"strconv"
 	"strings"
 
 	"github.com/bwmarrin/discordgo"
-
 	"github.com/hermes-connector/hermes-connector/platforms/discord/guilds"
 	"github.com/hermes-connector/hermes-connector/platforms/discord/rest"
 	"github.com/hermes-connector/hermes-connector/relay"
@@ -37,7 +36,7 @@ func (p *Platform) History(ctx context.Context, ev relay.Event, n int) ([]relay.
 	}
 	began := len(page) < historyPage
 	page = slices.DeleteFunc(page, func(m messageData) bool { return m.ID >= event })
-	slices.SortFunc(page, func(a, b messageData) int { return cmp.Compare(b.ID, a.ID) }) // newest first
+	sort.Slice(page, func(i, j int) bool { return page[i].ID > page[j].ID }) // newest first
 	lines, whole := normaliser{bot: p.bot, me: p.Me()}.history(page, n)
 	return lines, whole || began, nil
 }

@@ -151,9 +151,18 @@ func (f *Feed) handIn(ctx context.Context, in platforms.Inbox, all []*piece, sai
 		b.Moves = append(b.Moves, p.batch.Moves...)
 		b.Roster = append(b.Roster, p.batch.Roster...)
 		b.Capabilities = append(b.Capabilities, p.batch.Capabilities...)
-		b.Refused = refusals(b.Refused, p.batch)
 		if p.until.After(last) {
 			last = p.until
+		}
+	}
+	b.Refused = func(press relay.EventID, words string) {
+		if of := bringer(all, press); of.Refused != nil {
+			of.Refused(press, words)
+		}
+	}
+	b.Undecided = func(press relay.EventID) {
+		if of := bringer(all, press); of.Undecided != nil {
+			of.Undecided(press)
 		}
 	}
 	mark(ctx, in, all)
@@ -170,19 +179,14 @@ func (f *Feed) handIn(ctx context.Context, in platforms.Inbox, all []*piece, sai
 	}
 }
 
-// refusals is before, and tells b's what is refused of b's events.
-func refusals(before func(relay.EventID, string), b platforms.Batch) func(relay.EventID, string) {
-	if b.Refused == nil {
-		return before
-	}
-	return func(press relay.EventID, words string) {
-		switch {
-		case slices.ContainsFunc(b.Events, func(ev relay.Event) bool { return ev.ID == press }):
-			b.Refused(press, words)
-		case before != nil:
-			before(press, words)
+// bringer is the batch that brought the event.
+func bringer(all []*piece, ev relay.EventID) (b platforms.Batch) {
+	for _, p := range all {
+		if slices.ContainsFunc(p.batch.Events, func(e relay.Event) bool { return e.ID == ev }) {
+			return p.batch
 		}
 	}
+	return b
 }
 
 // mark notes which of all that ask are known, before any of them is stored. Whoever hands in the same event is in

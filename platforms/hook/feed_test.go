@@ -92,12 +92,13 @@ func TestManyShareACommit(t *testing.T) {
 	})
 }
 
-// refuser is an inbox that refuses every event once.
+// refuser is an inbox that refuses every event once, after some thought.
 type refuser struct{ *inbox }
 
 func (in refuser) Accept(ctx context.Context, b platforms.Batch) error {
 	if b.Refused != nil {
 		for _, e := range b.Events {
+			b.Undecided(e.ID)
 			b.Refused(e.ID, "no "+string(e.ID))
 		}
 	}
@@ -114,6 +115,11 @@ func TestRefusalsReachTheirRequest(t *testing.T) {
 		for n := range 4 {
 			b := platforms.Batch{Events: []relay.Event{{ID: relay.EventID(fmt.Sprint("e", n))}}}
 			if n != 2 { // nobody wants to know
+				b.Undecided = func(id relay.EventID) {
+					mu.Lock()
+					defer mu.Unlock()
+					told[n] += string(id) + " waits;"
+				}
 				b.Refused = func(id relay.EventID, words string) {
 					mu.Lock()
 					defer mu.Unlock()
@@ -134,7 +140,7 @@ func TestRefusalsReachTheirRequest(t *testing.T) {
 		wg.Wait()
 		cancel()
 		feeding.Wait()
-		if len(in.calls) != 1 || len(told) != 3 || told[0] != "e0 no e0;" || told[1] != "e1 no e1;" || told[3] != "e3 no e3;" {
+		if len(in.calls) != 1 || len(told) != 3 || told[0] != "e0 waits;e0 no e0;" || told[1] != "e1 waits;e1 no e1;" || told[3] != "e3 waits;e3 no e3;" {
 			t.Errorf("%v, told %v", in.calls, told)
 		}
 	})

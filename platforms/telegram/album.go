@@ -261,8 +261,8 @@ func (l *runner) handInEarly(ctx context.Context, raws []json.RawMessage) bool {
 		return true
 	}
 	b, _ := l.reader.batch(raws)
-	b.Refused = l.desk.say
-	if !l.deliver(ctx, b) {
+	b.Refused, b.Undecided = l.desk.say, l.desk.wait
+	if !l.deliver(ctx, b, raws) {
 		return false
 	}
 	l.desk.settled(raws...)

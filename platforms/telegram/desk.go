@@ -34,8 +34,9 @@ type desk struct {
 	log    *slog.Logger
 	came   chan *query // when it is full, the press is not answered
 
-	mu   sync.Mutex // guards open
-	open map[relay.EventID]*query
+	mu    sync.Mutex // guards the fields below
+	open  map[relay.EventID]*query
+	early map[relay.EventID]bool // came before their updates are handed in, and were noted then
 }
 
 // query is a press that is not answered.
@@ -43,10 +44,11 @@ type query struct {
 	id    string
 	at    time.Time
 	words chan string // capacity 1: what the answer says; whatever comes later counts for nothing
+	waits bool        // for a verdict that comes after its update was taken; desk.mu guards it
 }
 
 func newDesk(c *client, log *slog.Logger) *desk {
-	return &desk{client: c, log: log, came: make(chan *query, maxPresses), open: make(map[relay.EventID]*query)}
+	return &desk{client: c, log: log, came: make(chan *query, maxPresses), open: make(map[relay.EventID]*query), early: make(map[relay.EventID]bool)}
 }
 
 // pressIn is the id of the press that an update is; empty: it is none.
@@ -67,15 +69,33 @@ func pressIn(raw json.RawMessage) string {
 func (d *desk) arrived(raws ...json.RawMessage) {
 	for _, raw := range raws {
 		if id := pressIn(raw); id != "" {
-			d.note(id)
+			d.note(id, false)
 		}
 	}
 }
 
-func (d *desk) note(id string) {
+// arrivedEarly is arrived, of updates that arrived will see again.
+func (d *desk) arrivedEarly(raws ...json.RawMessage) {
+	for _, raw := range raws {
+		if id := pressIn(raw); id != "" {
+			d.note(id, true)
+		}
+	}
+}
+
+func (d *desk) note(id string, early bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.open[pressID(id)] != nil {
+	known := d.early[pressID(id)]
+	if early {
+		if len(d.early) >= maxPresses { // of updates that never came again
+			clear(d.early)
+		}
+		d.early[pressID(id)] = true
+	} else {
+		delete(d.early, pressID(id))
+	}
+	if known || d.open[pressID(id)] != nil {
 		return
 	}
 	q := &query{id: id, at: time.Now(), words: make(chan string, 1)}
@@ -100,13 +120,29 @@ func (d *desk) say(press relay.EventID, words string) {
 	}
 }
 
+// wait has a press wait for its words although its update is taken; platforms.Batch.Undecided is this.
+func (d *desk) wait(press relay.EventID) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if q := d.open[press]; q != nil {
+		q.waits = true
+	}
+}
+
 // settled answers, with nothing, the presses among updates that have no answer: they are on disk, or dropped.
 func (d *desk) settled(raws ...json.RawMessage) {
 	for _, raw := range raws {
-		if id := pressIn(raw); id != "" {
+		if id := pressIn(raw); id != "" && !d.waits(pressID(id)) {
 			d.say(pressID(id), "")
 		}
 	}
+}
+
+func (d *desk) waits(press relay.EventID) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	q := d.open[press]
+	return q != nil && q.waits
 }
 
 // run answers until ctx ends, and returns when all its calls have.

@@ -61,7 +61,7 @@ func (p *Platform) FetchMedia(ctx context.Context, a relay.Attachment) (io.ReadC
 
 var (
 	errTooLargeThere = &platforms.MediaError{State: relay.MediaTooLarge, Why: "larger than the 20 MB Telegram gives bots"}
-	errTooLargeHere  = &platforms.MediaError{State: relay.MediaTooLarge, Why: "larger than 25 MB"}
+	errTooLargeHere  = &platforms.MediaError{State: relay.MediaTooLarge, Why: platforms.WhyTooLarge}
 )
 
 func gone(why string, err error) error {

@@ -134,7 +134,7 @@ func TestGetFileRefused(t *testing.T) {
 		"its fault":     {fault{code: 500, description: "Internal Server Error"}, "", ""},
 		"a page":        {fault{code: 502, html: true}, "", ""},
 		"no path":       {obj{"file_id": "x"}, relay.MediaGone, "Telegram does not give it"},
-		"large in fact": {obj{"file_id": "x", "file_size": 25<<20 + 1, "file_path": "a/b"}, relay.MediaTooLarge, "larger than 25 MB"},
+		"large in fact": {obj{"file_id": "x", "file_size": 25<<20 + 1, "file_path": "a/b"}, relay.MediaTooLarge, platforms.WhyTooLarge},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFake()
@@ -160,7 +160,7 @@ func TestTooLargeIsNotTried(t *testing.T) {
 		"public, over":         {"", 20<<20 + 1, false, "larger than the 20 MB Telegram gives bots"},
 		"public, by its name":  {"https://api.telegram.org", 20<<20 + 1, false, "larger than the 20 MB Telegram gives bots"},
 		"another server, 25":   {"http://127.0.0.1:1", 25 << 20, true, ""},
-		"another server, over": {"http://127.0.0.1:1", 25<<20 + 1, false, "larger than 25 MB"},
+		"another server, over": {"http://127.0.0.1:1", 25<<20 + 1, false, platforms.WhyTooLarge},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFake()

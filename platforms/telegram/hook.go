@@ -93,7 +93,7 @@ func (p *Platform) Receive(ctx context.Context, r platforms.HookRequest) platfor
 		a.Refused = platforms.Unreadable
 	}
 	p.desk.arrived(r.Body)
-	b.Refused = p.desk.say
+	b.Refused, b.Undecided = p.desk.say, p.desk.wait
 	if len(b.Events)+len(b.Undecodable)+len(b.Moves)+len(b.Roster) > 0 {
 		if err := h.feed.Take(ctx, b, hookWait); err != nil {
 			return hook.Unstored()

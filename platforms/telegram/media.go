@@ -159,7 +159,7 @@ func (m *parcel) mend(err error) bool {
 	case m.captioned() && refusedWith(err, "caption is too long"):
 		m.apart = true
 	case m.captioned() && refusedFormat(err) && m.unformat():
-	case m.method == sendVoice && refusedWith(err, "voice_messages_forbidden"):
+	case m.method == sendVoice && refusedWith(err, "voice_messages_forbidden", "restricted receiving of voice"):
 		m.method = sendAudio
 	case m.method == sendPhoto && refusedFile(err):
 		m.method = sendDocument

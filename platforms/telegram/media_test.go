@@ -205,7 +205,10 @@ func TestSendMediaFallbacks(t *testing.T) {
 			kind: "image", file: picture, faults: []fault{{code: 403, description: "Forbidden: bot was blocked by the user"}},
 			methods: []string{sendPhoto}, public: "Forbidden: bot was blocked by the user",
 		},
-		"no voices wanted":      {kind: "voice", file: voice, faults: []fault{bad("VOICE_MESSAGES_FORBIDDEN")}, methods: []string{sendVoice, sendAudio}},
+		"no voices wanted": {kind: "voice", file: voice, faults: []fault{bad("VOICE_MESSAGES_FORBIDDEN")}, methods: []string{sendVoice, sendAudio}},
+		"the same, of a server that knew it before": {
+			kind: "voice", file: voice, faults: []fault{bad("user restricted receiving of voice messages")}, methods: []string{sendVoice, sendAudio},
+		},
 		"another voice fault":   {kind: "voice", file: voice, faults: []fault{bad("x")}, methods: []string{sendVoice}, public: "Bad Request: x"},
 		"too large":             {kind: "document", file: picture, faults: []fault{{code: 413, description: "Request Entity Too Large"}}, methods: []string{sendDocument}, public: "Request Entity Too Large"},
 		"too large for a proxy": {kind: "document", file: picture, faults: []fault{{code: 413, html: true}}, methods: []string{sendDocument}, public: "Request Entity Too Large"},

@@ -48,6 +48,9 @@ func (n normaliser) press(q *callbackQuery) (reading, error) {
 		Traits: relay.Traits{Press: true, AuthorIsBot: q.From.IsBot},
 	}
 	ev.Source.MessageID = ev.MessageID
+	if m.Date == 0 && ev.Source.ThreadID == generalTopic { // of an old message Telegram does not say its topic
+		ev.Source.ThreadID = ""
+	}
 	return reading{event: &ev}, nil
 }
 

@@ -65,13 +65,14 @@ func TestPress(t *testing.T) {
 		want   relay.Source // but for what is the same in all
 		label  string
 	}{
-		"direct":    {pressed("7", "hp1:p1:y", asked(annChat(), 0)), relay.Source{ChatID: "4001", ChatType: relay.ChatDM, ChatName: "Ann Example"}, "Yes"},
-		"group":     {pressed("7", "hp1:p1:y", asked(groupChat(), 0)), relay.Source{ChatID: "-1009001", ChatType: relay.ChatGroup, ChatName: "Allotment"}, "Yes"},
-		"topic":     {pressed("7", "hp1:p1:y", asked(forum, 77)), relay.Source{ChatID: "-1009003", ChatType: relay.ChatGroup, ChatName: "Workshop", ThreadID: "77"}, "Yes"},
-		"General":   {pressed("7", "hp1:p1:y", asked(forum, 0)), relay.Source{ChatID: "-1009003", ChatType: relay.ChatGroup, ChatName: "Workshop", ThreadID: "1"}, "Yes"},
-		"DM topic":  {pressed("7", "hp1:p1:y", asked(annChat(), 77)), relay.Source{ChatID: "4001", ChatType: relay.ChatDM, ChatName: "Ann Example", ThreadID: "77"}, "Yes"},
-		"old":       {pressed("7", "hp1:p1:y", old), relay.Source{ChatID: "-1009001", ChatType: relay.ChatGroup, ChatName: "Allotment"}, ""},
-		"never was": {pressed("7", "hp1:p1:zz", asked(annChat(), 0)), relay.Source{ChatID: "4001", ChatType: relay.ChatDM, ChatName: "Ann Example"}, ""},
+		"direct":          {pressed("7", "hp1:p1:y", asked(annChat(), 0)), relay.Source{ChatID: "4001", ChatType: relay.ChatDM, ChatName: "Ann Example"}, "Yes"},
+		"group":           {pressed("7", "hp1:p1:y", asked(groupChat(), 0)), relay.Source{ChatID: "-1009001", ChatType: relay.ChatGroup, ChatName: "Allotment"}, "Yes"},
+		"topic":           {pressed("7", "hp1:p1:y", asked(forum, 77)), relay.Source{ChatID: "-1009003", ChatType: relay.ChatGroup, ChatName: "Workshop", ThreadID: "77"}, "Yes"},
+		"General":         {pressed("7", "hp1:p1:y", asked(forum, 0)), relay.Source{ChatID: "-1009003", ChatType: relay.ChatGroup, ChatName: "Workshop", ThreadID: "1"}, "Yes"},
+		"DM topic":        {pressed("7", "hp1:p1:y", asked(annChat(), 77)), relay.Source{ChatID: "4001", ChatType: relay.ChatDM, ChatName: "Ann Example", ThreadID: "77"}, "Yes"},
+		"old":             {pressed("7", "hp1:p1:y", old), relay.Source{ChatID: "-1009001", ChatType: relay.ChatGroup, ChatName: "Allotment"}, ""},
+		"old, in a forum": {pressed("7", "hp1:p1:y", obj{"message_id": 501, "date": 0, "chat": forum}), relay.Source{ChatID: "-1009003", ChatType: relay.ChatGroup, ChatName: "Workshop"}, ""},
+		"never was":       {pressed("7", "hp1:p1:zz", asked(annChat(), 0)), relay.Source{ChatID: "4001", ChatType: relay.ChatDM, ChatName: "Ann Example"}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, f *fakeAPI, p *Platform, _ *platformtest.Log) {
@@ -205,6 +206,69 @@ func TestPressesAreAnsweredInTime(t *testing.T) {
 			})
 		}
 	}
+}
+
+// TestPressesDuringAStall: who presses while an earlier update waits for the disk is answered in time, once.
+func TestPressesDuringAStall(t *testing.T) {
+	bubble(t, func(t *testing.T, f *fakeAPI, p *Platform, _ *platformtest.Log) {
+		in := &deskInbox{newInbox(), nil, 15 * time.Second}
+		running(t, p, in)
+		time.Sleep(time.Second)
+		pushed, late := map[string]time.Time{}, map[string]time.Duration{}
+		f.answer("answerCallbackQuery", func(v url.Values) any {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			late[v.Get("callback_query_id")] = time.Since(pushed[v.Get("callback_query_id")])
+			return true
+		})
+		for n := range 9 {
+			q := fmt.Sprint(n)
+			pushed[q] = time.Now()
+			f.push(pressed(q, "hp1:p1:y", asked(groupChat(), 0)))
+			time.Sleep(1300 * time.Millisecond)
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		for q := range pushed {
+			if d, answered := late[q]; !answered || d > 3*time.Second {
+				t.Errorf("%s was answered after %v, %v", q, d, answered)
+			}
+		}
+		if got := len(f.callsTo("answerCallbackQuery")); got != 9 || len(in.events()) != 9 || len(p.desk.early) > 0 {
+			t.Errorf("%d answers, %d events; %v", got, len(in.events()), p.desk.early)
+		}
+	})
+}
+
+// TestUndecidedPressesWaitForTheirWords: that they are stored answers nothing yet.
+func TestUndecidedPressesWaitForTheirWords(t *testing.T) {
+	for _, updates := range []string{"poll", "webhook"} {
+		onHook(t, func(t *testing.T, f *fakeAPI, restart func(string) *Platform, _ *platformtest.Log) {
+			in := &undecidedInbox{inbox: newInbox()}
+			running(t, restart(updates), in)
+			time.Sleep(time.Second)
+			f.push(pressed("1", "hp1:p1:y", asked(groupChat(), 0)))
+			time.Sleep(300 * time.Millisecond)
+			in.batches[0].Refused("q:1", "This question is closed")
+			f.push(pressed("2", "hp1:p1:y", asked(groupChat(), 0)))
+			time.Sleep(3 * time.Second)
+			synctest.Wait()
+			calls := f.callsTo("answerCallbackQuery")
+			if len(calls) != 2 || calls[0].Get("text") != "This question is closed" || calls[1].Has("text") {
+				t.Errorf("%s: answers %v", updates, calls)
+			}
+		})
+	}
+}
+
+// undecidedInbox does not know yet what becomes of a press.
+type undecidedInbox struct{ *inbox }
+
+func (in *undecidedInbox) Accept(ctx context.Context, b platforms.Batch) error {
+	for _, ev := range b.Events {
+		b.Undecided(ev.ID)
+	}
+	return in.inbox.Accept(ctx, b)
 }
 
 // pressLines are the lines of a log about presses.

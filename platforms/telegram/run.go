@@ -23,6 +23,9 @@ const (
 	// probeTimeout is how long a poll must last after a conflict, to show that nobody else polls: another
 	// poller would end it.
 	probeTimeout = 5 * time.Second
+	// lookAfter is how long the disk may take before presses are looked for, and the pause from then on: with it and
+	// pressWait a person waits for less than three seconds.
+	lookAfter = 700 * time.Millisecond
 	// batchSize is the most updates one answer may carry; the API's own limit.
 	batchSize = 100
 )
@@ -105,10 +108,10 @@ func (l *runner) poll(ctx context.Context) error {
 			break // what is not all there yet comes to the next run
 		}
 		batch, _ := l.reader.batch(raws)
-		batch.Refused = l.desk.say
+		batch.Refused, batch.Undecided = l.desk.say, l.desk.wait
 		next := l.cursor.past(highest, time.Now())
 		batch.Cursor = next.encode()
-		if !l.deliver(ctx, batch) {
+		if !l.deliver(ctx, batch, raws) {
 			break
 		}
 		l.desk.settled(raws...)
@@ -203,8 +206,13 @@ func (l *runner) answered(waiting int) {
 	l.board.Is(platforms.Connected, "")
 }
 
-// deliver hands in b until it is taken, and returns true; false when ctx ended first.
-func (l *runner) deliver(ctx context.Context, b platforms.Batch) bool {
+// deliver hands in b, which is of those updates, until it is taken, and returns true; false when ctx ended first.
+func (l *runner) deliver(ctx context.Context, b platforms.Batch, of []json.RawMessage) bool {
+	looking, enough := context.WithCancel(ctx)
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer enough()
+	wg.Go(func() { l.lookOut(looking, of) })
 	retry := backoff.Backoff{First: l.opts.Duration(keyRetryWait), Max: l.opts.Duration(keyRetryMax)}
 	return retry.Keep(ctx, func() error {
 		err := l.in.Accept(ctx, b)
@@ -216,6 +224,21 @@ func (l *runner) deliver(ctx context.Context, b platforms.Batch) bool {
 		l.board.Blocked("what Telegram sent cannot be stored; Telegram keeps it meanwhile")
 		l.log.Warn("telegram updates not stored; trying again", "events", len(b.Events), "in", in, "err", err)
 	})
+}
+
+// lookOut has presses answered that come while those updates wait for the disk: it asks again, with the same offset,
+// which confirms nothing. What else comes is the next poll's.
+func (l *runner) lookOut(ctx context.Context, of []json.RawMessage) {
+	known := newSheaf()
+	known.add(of)
+	for backoff.Pause(ctx, lookAfter) {
+		raws, err := l.fetch(ctx, 0, batchSize)
+		if err != nil {
+			continue
+		}
+		fresh, _ := known.add(raws)
+		l.desk.arrivedEarly(fresh...)
+	}
 }
 
 // trouble says in the status and the log why a call failed, and pauses. It returns an error if no further try can help.

@@ -22,6 +22,9 @@ type Counter int
 // never after that.
 var names = []string{""}
 
+// counter is compiled once, for the set is long.
+//
+//go:noinline
 func counter(name string) Counter {
 	names = append(names, name)
 	return Counter(len(names) - 1)

@@ -36,7 +36,7 @@ func DecidePress(f PressFacts) Reason {
 // IsApproval reports whether text is a /approve or /deny as any gateway may read it: in any case, with or without
 // "@bot" and words behind it.
 func IsApproval(text string) bool {
-	text = strings.TrimFunc(text, unicode.IsSpace)
+	text = strings.TrimFunc(text, isSpace)
 	for _, command := range []string{"/approve", "/deny"} {
 		if n := len(command); len(text) >= n && strings.EqualFold(text[:n], command) && !inName(text[n:]) {
 			return true
@@ -44,6 +44,9 @@ func IsApproval(text string) bool {
 	}
 	return false
 }
+
+// isSpace reports whether gateways take r for a space: in Python the four separators of ASCII are such, too.
+func isSpace(r rune) bool { return unicode.IsSpace(r) || r >= 0x1c && r <= 0x1f }
 
 // inName reports whether rest goes on with the name of a longer command.
 func inName(rest string) bool {

@@ -83,7 +83,7 @@ func TestDecidePressAgainstOracle(t *testing.T) { // invariants 1, 2, 5, 6
 func TestIsApproval(t *testing.T) {
 	for text, want := range map[string]bool{
 		"/approve": true, "/deny": true, "/APPROVE": true, " /approve session": true, "/approve@bot session": true,
-		"/Deny@Some_Bot all of it": true, "/approve\nalways": true, "/approve\x1cnow": true, "/deny.": true,
+		"/Deny@Some_Bot all of it": true, "/approve\nalways": true, "/approve\x1cnow": true, "\x1c/approve": true, "\x1f \x1d/deny": true, "/deny.": true,
 		"": false, "approve": false, "/approved": false, "/approve_all": false, "/deny-list": false, "please /approve": false,
 		"/denyé": false, "/app": false, "/": false, "//approve": false,
 	} {

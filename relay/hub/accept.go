@@ -52,7 +52,7 @@ func (in *inbox) Accept(ctx context.Context, b platforms.Batch) error {
 			return fmt.Errorf("judge event: %w", err)
 		}
 		h.interruptFor(j)
-		h.tell(j, b.Refused)
+		h.tell(j, b.Refused, b.Undecided)
 		h.expect(j)
 		if j.ofOwner && len(b.Roster) == 0 { // otherwise he may have been thrown out since
 			h.visible.prove(sight{ev.Bot, ev.Source.Place(), ev.Source.UserID}, ev.At)
@@ -88,7 +88,7 @@ func (in *inbox) Accept(ctx context.Context, b platforms.Batch) error {
 			h.decide(j.event, verdict{Reason: gate.Duplicate})
 		case stored[0].Late:
 			h.late(&j)
-			h.tell(j, b.Refused)
+			h.tell(j, b.Refused, b.Undecided)
 			h.announce(j, nil)
 		default:
 			h.announce(j, stored[0].Buffers)

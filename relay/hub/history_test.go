@@ -34,6 +34,9 @@ func (h *history) step() {
 	if pick(h.draw, "a message is touched", []bool{true, false, false}) {
 		h.touch(said)
 	}
+	if pick(h.draw, "files are read", []bool{false, false, true, false, false, false, false, false}) {
+		h.read(said)
+	}
 }
 
 // change draws one change of what is stored or of what the networks say.
@@ -44,7 +47,7 @@ func (h *history) change() {
 		return
 	}
 	switch p := pick(h.draw, "platform", []relay.PlatformID{tell, tell, tell, mute}); pick(h.draw, "change", often(
-		1, "nothing", 8, "sight", 6, "bind", 6, "claim", 3, "principal", 3, "relevance", 1, "unbind", 1, "release", 1, "prefer", 1, "lose", 1, "revoke",
+		1, "nothing", 8, "sight", 6, "bind", 6, "claim", 3, "principal", 3, "relevance", 1, "unbind", 1, "release", 1, "prefer", 1, "lose", 1, "revoke", 2, "ack",
 	)) {
 	case "bind":
 		b := bond{platform: p, user: pick(h.draw, "user", h.people), agent: a.id}
@@ -83,6 +86,8 @@ func (h *history) change() {
 	case "lose":
 		chat := pick(h.draw, "chat", h.chats)
 		h.lost[chat] = !h.lost[chat]
+	case "ack":
+		h.ack(a)
 	case "revoke":
 		h.checkLane(a)
 		_, err := h.db.Revoke(h.t.Context(), nil, a.id)
@@ -213,7 +218,8 @@ func (h *history) say() relay.ChatID {
 		at.ID = pick(h.draw, "chat", h.chats)
 		batch.Events = append(batch.Events, h.event(at, false, 4))
 	}
-	for _, ev := range batch.Events {
+	for n, ev := range batch.Events {
+		h.attach(&batch.Events[n])
 		h.shows(ev)
 	}
 	batch.Roster = h.hints[bot]
@@ -233,7 +239,9 @@ func (h *history) say() relay.ChatID {
 			if i < 0 {
 				h.fail("no verdict on %s for %q, want %s\nevents: %+v\n%s", ev.ID, id, word, batch.Events, h)
 			}
-			if why := string(got[i].Reason); h.together(batch.Events, ev, why) {
+			if why := string(got[i].Reason); h.together(ev, why, func(other relay.EventID) bool {
+				return slices.ContainsFunc(batch.Events, func(ev relay.Event) bool { return ev.ID == other })
+			}) {
 				word = why
 			}
 			verdicts[id] = h.checkVerdict(ev, id, string(got[i].Reason), word)
@@ -247,13 +255,13 @@ func (h *history) say() relay.ChatID {
 	return h.last.ID
 }
 
-// together: a press was judged before another one of its batch, which answered the prompt, was stored.
-func (h *history) together(batch []relay.Event, ev relay.Event, got string) bool {
-	if ev.Prompt == nil || got != "prompt_foreign" {
+// together: a press was judged before another one, which answered the prompt, was stored with it.
+func (h *history) together(ev relay.Event, got string, with func(relay.EventID) bool) bool {
+	if ev.Prompt == nil || got != "prompt_foreign" && got != "undecided" {
 		return false
 	}
 	q := h.asked[askedAs{ev.Chat(), ev.Prompt.PromptID}]
-	return q != nil && q.answered && q.in != ev.ID && slices.ContainsFunc(batch, func(other relay.Event) bool { return other.ID == q.in })
+	return q != nil && q.answered && q.in != ev.ID && with(q.in)
 }
 
 // shows: who writes in a shared chat sees it, and his network says so.
@@ -272,7 +280,7 @@ func (h *history) checkVerdict(ev relay.Event, id relay.InstanceID, got, want st
 	queued := slices.ContainsFunc(h.waiting, func(u undecided) bool {
 		return u.inst == id && u.ev.Bot == ev.Bot && u.ev.Source.ChatID == ev.Source.ChatID
 	})
-	if later := want == "delivered" || want == "not_visible" || want == "prompt_foreign"; got == "undecided" && later && ev.Source.ChatType != relay.ChatDM {
+	if later := want == "delivered" || want == "not_visible" || want == "prompt_foreign" || want == "undecided"; got == "undecided" && later && ev.Source.ChatType != relay.ChatDM {
 		if q := h.asked[askedAs{ev.Chat(), cmp.Or(ev.Prompt, &relay.PromptResponse{}).PromptID}]; ev.Prompt != nil && q != nil && ev.Prompt.PromptMessageID == "" {
 			answer := *ev.Prompt // it is about the question of now, and not about a later one under its id
 			answer.PromptMessageID = q.message
@@ -320,6 +328,11 @@ func (h *history) judge() {
 			none = "prompt_closed"
 		}
 		want := cmp.Or(h.candidates(ev)[d.Instance], none)
+		if h.together(ev, string(d.Reason), func(other relay.EventID) bool {
+			return slices.ContainsFunc(got, func(d gate.Decision) bool { return d.Event == other })
+		}) {
+			want = string(d.Reason)
+		}
 		if string(d.Reason) != want {
 			h.fail("%s for %q at last: %s, want %s\n%s", d.Event, d.Instance, d.Reason, want, h)
 		}
@@ -546,9 +559,12 @@ func (h *history) everybody() {
 	}
 }
 
+// entriesAll are all that lie in a buffer.
+var entriesAll store.EntryFilter
+
 // checkLane compares what lies in a live agent's buffer with what was delivered.
 func (h *history) checkLane(a *agent) {
-	es, err := h.db.Lanes.Entries(h.t.Context(), a.id, store.EntryFilter{})
+	es, err := h.db.Lanes.Entries(h.t.Context(), a.id, entriesAll)
 	h.ok(err)
 	var got []relay.EventID
 	for _, e := range es {

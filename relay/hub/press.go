@@ -92,9 +92,9 @@ func (c candidate) press(ev relay.Event) *prompt.Press {
 	return &prompt.Press{Prompt: *c.asked, Event: ev.ID, Message: ev.Prompt.PromptMessageID}
 }
 
-// tell lets the person know, as soon as it is clear, that a press reached nobody; how may be nil. Undecided: he is told
-// then. It comes before the commit: networks do not wait for the disk.
-func (h *Hub) tell(j judgement, how func(relay.EventID, string)) {
+// tell lets the person know, as soon as it is clear, that a press reached nobody; how and waits may be nil. Undecided:
+// his network learns that he waits, and he is told then. It comes before the commit: networks do not wait for the disk.
+func (h *Hub) tell(j judgement, how func(relay.EventID, string), waits func(relay.EventID)) {
 	if j.event.Prompt == nil {
 		return
 	}
@@ -103,6 +103,9 @@ func (h *Hub) tell(j judgement, how func(relay.EventID, string)) {
 	case gate.Undecided:
 		if how != nil {
 			h.presses.wait(id, how)
+		}
+		if waits != nil {
+			waits(id.event)
 		}
 	case gate.PromptForeign:
 		h.say(id, how, wordsForeign)

@@ -145,6 +145,9 @@ func firstPressWins(t *testing.T, who relay.UserID) {
 	if n := p.db.Stats().Commits; n != before {
 		t.Errorf("%d commits for presses that came to nothing", n-before)
 	}
+	if (who == "zoe") != slices.Contains(p.waited, first.ID) || slices.Contains(p.waited, third.ID) {
+		t.Errorf("the network learnt that it is undecided about %q", p.waited)
+	}
 	if want := []string{string(second.ID) + ": " + wordsClosed, string(third.ID) + ": " + wordsClosed}; !slices.Equal(p.told, want) {
 		t.Errorf("read %q, want %q", p.told, want)
 	}

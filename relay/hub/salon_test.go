@@ -50,15 +50,16 @@ func (a *asking) Unprompt(_ context.Context, chat relay.ChatID, m relay.MessageI
 // and "kids" are ann's and eve's; "hall" is granted to "home", where anybody may speak, and whoever is asked about sees
 // everything.
 type salon struct {
-	t     testing.TB
-	db    *store.DB
-	hub   *Hub
-	bot   *asking
-	seats map[relay.InstanceID]*seat
-	blind bool // nobody sees anything
-	mute  bool // the network does not say
-	n     int
-	told  []string // what people read
+	t      testing.TB
+	db     *store.DB
+	hub    *Hub
+	bot    *asking
+	seats  map[relay.InstanceID]*seat
+	blind  bool // nobody sees anything
+	mute   bool // the network does not say
+	n      int
+	told   []string        // what people read
+	waited []relay.EventID // presses that the network was told to be undecided
 }
 
 func newSalon(t testing.TB, o store.Options) *salon {
@@ -175,7 +176,7 @@ func (p *salon) accept(evs ...relay.Event) string {
 func (p *salon) batch(evs ...relay.Event) platforms.Batch {
 	return platforms.Batch{Events: evs, Refused: func(ev relay.EventID, words string) {
 		p.told = append(p.told, string(ev)+": "+words)
-	}}
+	}, Undecided: func(ev relay.EventID) { p.waited = append(p.waited, ev) }}
 }
 
 // verdict is the last one about an event.

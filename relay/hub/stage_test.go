@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"strings"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
@@ -31,6 +33,8 @@ type asked struct {
 	platforms.Editor
 	platforms.Deleter
 	platforms.Prompter
+	platforms.MediaSender
+	platforms.MediaFetcher
 }
 
 func (s *stage) Bot() relay.Bot                             { return s.bot }
@@ -46,6 +50,17 @@ func (s *stage) Send(_ context.Context, a relay.Send) (relay.Result, error) {
 func (s *stage) Prompt(_ context.Context, a relay.Prompt) (relay.Result, error) {
 	s.sent = append(s.sent, a.Chat)
 	return relay.Result{MessageID: relay.MessageID(fmt.Sprint("m", len(s.sent)))}, nil
+}
+
+// SendMedia counts as something sent.
+func (s *stage) SendMedia(_ context.Context, a relay.SendMedia) (relay.Result, error) {
+	s.sent = append(s.sent, a.Chat)
+	return relay.Result{MessageID: relay.MessageID(fmt.Sprint("m", len(s.sent)))}, nil
+}
+
+// FetchMedia opens a file, in which stands what the network calls it.
+func (s *stage) FetchMedia(_ context.Context, a relay.Attachment) (io.ReadCloser, error) {
+	return io.NopCloser(strings.NewReader(a.Ref)), nil
 }
 
 func (s *stage) Unprompt(context.Context, relay.ChatID, relay.MessageID) error { return nil }

@@ -144,7 +144,7 @@ func (h *Hub) judgeSome(ctx context.Context, p platforms.Platform, c relay.Chat)
 		if out.Items[n].Late {
 			h.late(&j)
 		}
-		h.tell(j, h.presses.decided(pressID{j.event.Bot, j.event.ID}))
+		h.tell(j, h.presses.decided(pressID{j.event.Bot, j.event.ID}), nil)
 		h.announce(j, out.Items[n].Buffers)
 	}
 	return true, unclear

@@ -31,6 +31,7 @@ type world struct {
 	seen   map[mark]bool
 	asked  map[askedAs]*question
 	rooms  map[relay.ChatID]room
+	files  map[string]*file // by what the network, or the agent, calls them
 }
 
 type agent struct {
@@ -49,6 +50,7 @@ type agent struct {
 type entry struct {
 	event relay.EventID
 	by    store.Person
+	files []string
 }
 
 // bond is a binding.
@@ -136,7 +138,7 @@ func newWorld() *world {
 	all := []relay.Bot{one, two, other}
 	w := &world{
 		agents: make(map[relay.InstanceID]*agent), grants: make(map[relay.Place]relay.InstanceID), views: make(map[look]view), lost: make(map[relay.ChatID]bool),
-		talks: make(map[talkKey]talk), seen: make(map[mark]bool), asked: make(map[askedAs]*question),
+		talks: make(map[talkKey]talk), seen: make(map[mark]bool), asked: make(map[askedAs]*question), files: make(map[string]*file),
 		rooms: map[relay.ChatID]room{
 			"@ann": {kind: relay.ChatDM, whose: "ann"}, "@bob": {kind: relay.ChatDM, whose: "bob"},
 			"hall":       {kind: relay.ChatChannel},
@@ -216,7 +218,13 @@ func (w *world) bind(b bond) {
 func (w *world) unbind(b bond) {
 	w.bonds = slices.DeleteFunc(w.bonds, func(x bond) bool { return x == b })
 	a := w.agents[b.agent]
-	a.got = slices.DeleteFunc(a.got, func(e entry) bool { return e.by == person(b.platform, b.user) })
+	a.got = slices.DeleteFunc(a.got, func(e entry) bool {
+		gone := e.by == person(b.platform, b.user)
+		if gone {
+			w.left(a.id, e)
+		}
+		return gone
+	})
 }
 
 // prefer makes the i-th bond the one that gets its user's direct messages.
@@ -237,6 +245,10 @@ func (w *world) strip(id relay.InstanceID) {
 	w.posts = slices.DeleteFunc(w.posts, func(p post) bool { return p.by == id })
 	maps.DeleteFunc(w.asked, func(_ askedAs, q *question) bool { return q.by == id })
 	a := w.agents[id]
+	w.left(id, a.got...)
+	for _, f := range w.files {
+		delete(f.readers, id)
+	}
 	a.live, a.principal, a.relevance, a.got = false, store.Principal{}, nil, nil
 }
 
@@ -260,7 +272,8 @@ func (w *world) heard(ev relay.Event, verdicts map[relay.InstanceID]string) {
 			q.answered, q.in = true, ev.ID
 		}
 		w.seen[mark{ev.Bot, ev.ID}] = true
-		a.got = append(a.got, entry{ev.ID, person(ev.Source.Platform, ev.Source.UserID)})
+		a.got = append(a.got, entry{ev.ID, person(ev.Source.Platform, ev.Source.UserID), refs(ev)})
+		w.wants(id, refs(ev))
 		a.next++
 	}
 }

@@ -42,7 +42,7 @@ func TestRandomWorlds(t *testing.T) {
 	if underRace { // which looks for other faults, and takes its time
 		each, want = each/3, want/3
 	}
-	var worlds, delivered, acted, touched, pressed atomic.Int64
+	var worlds, delivered, acted, touched, pressed, reads, refused, sent atomic.Int64
 	t.Run("histories", func(t *testing.T) {
 		for part := range parts {
 			t.Run(fmt.Sprint(part), func(t *testing.T) {
@@ -62,6 +62,9 @@ func TestRandomWorlds(t *testing.T) {
 						acted.Add(int64(h.acted))
 						touched.Add(int64(h.touched))
 						pressed.Add(int64(h.pressed))
+						reads.Add(int64(h.reads))
+						refused.Add(int64(h.refused))
+						sent.Add(int64(h.sentFiles))
 					})
 					switch failed := failed.(type) {
 					case nil:
@@ -75,6 +78,7 @@ func TestRandomWorlds(t *testing.T) {
 		}
 	})
 	t.Logf("%d worlds, %d deliveries, %d actions and %d tries to change a message in them; %d presses answered a prompt", worlds.Load(), delivered.Load(), acted.Load(), touched.Load(), pressed.Load())
+	t.Logf("%d files were read, %d tries to read were refused, %d files were sent by their ids", reads.Load(), refused.Load(), sent.Load())
 	if n := worlds.Load(); n < want {
 		t.Errorf("%d worlds, want at least %d", n, want)
 	}
@@ -104,8 +108,10 @@ type history struct {
 	question relay.Chat                             // where something was asked
 	looked   bool                                   // what somebody sees there has just changed
 	events   int
+	shelf    shelf
+	made     int // files
 
-	delivered, acted, touched, pressed int
+	delivered, acted, touched, pressed, reads, refused, sentFiles int
 }
 
 // undecided is an event whose verdict for an instance is still to come.
@@ -132,11 +138,11 @@ func newHistory(t *testing.T, draw *rapid.T) *history {
 		if b.Platform == tell {
 			hosted = append(hosted, s)
 		} else {
-			hosted = append(hosted, asked{s, s, s, s, s})
+			hosted = append(hosted, asked{s, s, s, s, s, s, s})
 		}
 	}
 	h.desk = link.NewDesk(h.db, plainMAC{}, time.Now)
-	h.hub = New(h.db, h.desk, &bus.Local{}, hosted, Options{})
+	h.hub = New(h.db, h.desk, &bus.Local{}, hosted, Options{Files: &h.shelf})
 	for _, id := range h.ids {
 		a := h.agents[id]
 		s := h.hub.newSeat(nil, session.Peer{Gateway: relay.GatewayID(id), Instance: id, Tenant: a.tenant})

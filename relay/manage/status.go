@@ -112,7 +112,7 @@ func (s *Service) Status(ctx context.Context, _ struct{}) (Status, error) {
 				st.Warnings = append(st.Warnings, "people on "+names(silent)+" are bound to "+string(i.ID)+", and what they write will wait: "+s.frontLine(silent...))
 			}
 		}
-		if s.set.Files != nil && s.set.Files.NotFetched(i.ID) {
+		if s.set.Files != nil && s.set.Files.NotFetched(i.ID) && s.mayFetch(ctx, i.ID) {
 			st.Warning = cmp.Or(st.Warning, "media_not_fetched")
 			st.Warnings = append(st.Warnings, s.notFetched())
 		}

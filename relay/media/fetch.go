@@ -157,19 +157,16 @@ func (k *Keeper) learn(ctx context.Context, j *job) bool {
 		}
 		k.settle(ctx, j, media.Record{State: why, Why: "not fetched in time"})
 		return false
-	case r.Size > MaxFile:
-		k.settle(ctx, j, media.Record{State: relay.MediaTooLarge, Why: tooLarge})
-		return false
 	}
 	j.of, j.size = r.Needed, r.Size
-	if j.size <= 0 || j.tried > 0 { // a network may be wrong about it
+	switch {
+	case r.Size > MaxFile: // its platform refuses it in words of its own; nobody waits for room for that
+		j.size = 1
+	case r.Size <= 0, j.tried > 0: // a network may be wrong about it
 		j.size = MaxFile
 	}
 	return true
 }
-
-// tooLarge is said of a file over MaxFile.
-const tooLarge = "larger than the 25 MiB kept here"
 
 // finish ends a job: the state of its file is final.
 func (k *Keeper) finish(j *job) {
@@ -251,7 +248,7 @@ func (k *Keeper) try(ctx context.Context, r media.Record) (media.Record, error) 
 	}))
 	switch {
 	case errors.Is(err, ErrTooLarge):
-		return r, &platforms.MediaError{State: relay.MediaTooLarge, Why: tooLarge}
+		return r, &platforms.MediaError{State: relay.MediaTooLarge, Why: platforms.WhyTooLarge}
 	case errors.Is(err, ErrEmpty):
 		return r, &platforms.MediaError{State: relay.MediaGone, Why: "it is empty"}
 	case err != nil:

@@ -66,7 +66,7 @@ func TestTheLifeOfAFile(t *testing.T) {
 	})
 }
 
-// TestWhatCannotBeHad: what is refused for good is asked for once, what fails three times, and too large ones not at all.
+// TestWhatCannotBeHad: what is refused for good is asked for once, what fails three times.
 func TestWhatCannotBeHad(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, Options{Timeout: 5 * time.Minute}, "i1")
@@ -83,9 +83,14 @@ func TestWhatCannotBeHad(t *testing.T) {
 		})
 		ev, _ := r.accept(one, 0, "gone", "large", "flaky", "empty", "more", "most", "stuck")
 		r.want(ev, relay.MediaGone, relay.MediaTooLarge, relay.MediaGone, relay.MediaGone, relay.MediaTooLarge, relay.MediaHeld, relay.MediaGone)
-		told, _ := r.accept(one, MaxFile+1, "told")
+		// The platform says why, at once: nobody waits for room for what will not come.
+		r.net.fails("told", &platforms.MediaError{State: relay.MediaTooLarge, Why: "larger than the 20 MB Telegram gives bots"})
+		told, _ := r.accept(one, 54<<20, "told")
 		r.want(told, relay.MediaTooLarge)
-		for ref, want := range map[string]int{"gone": 1, "large": 1, "flaky": 3, "empty": 1, "more": 1, "most": 1, "stuck": 3, "told": 0} {
+		if h := r.k.Settle(r.ctx(), told.Attachments); h[0].Why != "larger than the 20 MB Telegram gives bots" {
+			t.Errorf("%+v", h)
+		}
+		for ref, want := range map[string]int{"gone": 1, "large": 1, "flaky": 3, "empty": 1, "more": 1, "most": 1, "stuck": 3, "told": 1} {
 			if n := r.net.asked(ref); n != want {
 				t.Errorf("%s: asked %d times, want %d", ref, n, want)
 			}
@@ -240,11 +245,25 @@ func TestFullDisk(t *testing.T) {
 		})
 		ev, _ = r.accept(one, 1, "b")
 		r.want(ev, relay.MediaHeld)
-		free = minFree - 1
-		if _, done, err := r.k.Temp("x"); !errors.Is(err, ErrNoSpace) {
-			done()
-			t.Errorf("%v", err)
+		free = minFree + 2*MaxFile - 1
+		_, done, err := r.k.Temp("x")
+		if err != nil {
+			t.Fatal(err)
 		}
+		if _, done, err := r.k.Temp("y"); !errors.Is(err, ErrNoSpace) {
+			done()
+			t.Errorf("a second one that may have 25 MiB, too: %v", err)
+		}
+		done()
+		done() // gives nothing back twice
+		if _, done, err = r.k.Temp("z"); err != nil {
+			t.Errorf("after the first is done: %v", err)
+		}
+		if _, done, err := r.k.Temp("y"); !errors.Is(err, ErrNoSpace) {
+			done()
+			t.Errorf("beside the third: %v", err)
+		}
+		done()
 	})
 }
 

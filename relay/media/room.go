@@ -22,6 +22,7 @@ type room struct {
 	total    int64
 	by       map[relay.InstanceID]int64
 	promised int64 // bytes that are not written yet
+	lent     int64 // bytes that temporary files may grow to
 }
 
 // share is what one file takes.
@@ -56,6 +57,13 @@ func (r *room) put(id relay.MediaID, size int64, of []relay.InstanceID, written 
 	s := share{size, slices.Clone(of), written}
 	r.files[id] = s
 	r.addLocked(s, 1)
+}
+
+// lend keeps so many bytes of the disk free for a temporary file; below zero: it is done with them.
+func (r *room) lend(size int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.lent += size
 }
 
 func (r *room) drop(id relay.MediaID) {
@@ -126,7 +134,7 @@ func (k *Keeper) take(ctx context.Context, id relay.MediaID, size int64, of []re
 func (k *Keeper) diskHas(size int64) bool {
 	free, err := k.opts.Free(k.dir)
 	k.room.mu.Lock()
-	promised := k.room.promised
+	promised := k.room.promised + k.room.lent
 	k.room.mu.Unlock()
 	return err != nil || free-promised-size >= minFree
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"sync"
 
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/store/files"
@@ -77,9 +78,10 @@ func bare(err error) error {
 }
 
 // Temp makes a file that goes with done and has no name of its own: for what is fetched to be sent at once. name is a
-// hint for who looks at open files. ErrNoSpace: too little is free on the disk.
+// hint for who looks at open files. ErrNoSpace: too little is free on the disk for one of MaxFile, and for the others that
+// are open.
 func (k *Keeper) Temp(string) (f *os.File, done func(), err error) {
-	if !k.diskHas(0) {
+	if !k.diskHas(MaxFile) {
 		return nil, func() {}, ErrNoSpace
 	}
 	path := filepath.Join(k.dir, string(relay.NewMediaID())+partSuffix)
@@ -90,7 +92,8 @@ func (k *Keeper) Temp(string) (f *os.File, done func(), err error) {
 		_ = f.Close()
 		return nil, func() {}, fmt.Errorf("temporary file: %w", bare(err))
 	}
-	return f, func() { _ = f.Close() }, nil
+	k.room.lend(MaxFile)
+	return f, sync.OnceFunc(func() { _ = f.Close(); k.room.lend(-MaxFile) }), nil
 }
 
 func castagnoli() *crc32.Table { return crc32.MakeTable(crc32.Castagnoli) }

@@ -36,7 +36,8 @@ var (
 
 // redirect says whether the next request of a chain may be made. The transport judges its address.
 func redirect(r *http.Request, via []*http.Request) error {
-	r.Header.Del("Referer") // the former address may be a credential
+	r.Header.Del("Referer")                    // the former address may be a credential
+	r.URL.Fragment, r.URL.RawFragment = "", "" // no server is told it, and the guard lets none pass
 	switch {
 	case len(via) > maxRedirects:
 		return errRedirects

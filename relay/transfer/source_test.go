@@ -210,7 +210,7 @@ func TestRedirects(t *testing.T) { // invariant 4
 			return
 		}
 		http.SetCookie(w, &http.Cookie{Name: "a", Value: "b"})
-		http.Redirect(w, q, fmt.Sprintf("/%d?canary", left-1), http.StatusTemporaryRedirect)
+		http.Redirect(w, q, fmt.Sprintf("/%d?canary#canary", left-1), http.StatusTemporaryRedirect)
 	})
 	for left, want := range []string{"", "", "", "", "media not fetched: too many redirects"} {
 		_, got, err := source(t, f, "home", fmt.Sprintf("%s/%d?canary", s.URL, left), "")

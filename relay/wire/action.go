@@ -61,7 +61,7 @@ func (f *form) action(op relay.Op) relay.Action {
 	case relay.OpPrompt:
 		return relay.Prompt{
 			Chat: chat(), Content: f.prose("content"), Kind: f.words("prompt_kind"),
-			PromptID: f.need("prompt_id"), Options: f.options(), ReplyTo: replyTo,
+			PromptID: f.id("prompt_id"), Options: f.options(), ReplyTo: replyTo,
 			TimeoutS: f.seconds("timeout_s"), Meta: meta,
 		}
 	case relay.OpThreadCreate:

@@ -84,22 +84,13 @@ func (f *form) currentName(connectorCreated bool) *string {
 	return &s
 }
 
-// options are a prompt's buttons: at least one, each with an id, since the id is the answer.
-func (f *form) options() []relay.PromptOption {
-	const key = "options"
-	var out []relay.PromptOption
-	for raw := range f.list(key) {
+// options are a prompt's buttons. Ids that will not do, and that there is none, are relay.Prompt's to refuse.
+func (f *form) options() (out []relay.PromptOption) {
+	for raw := range f.list("options") {
 		o, _ := parseObject(raw)
 		id := o.id("id")
-		if id == "" {
-			out = nil
-			break
-		}
 		// A button has to say something.
 		out = append(out, relay.PromptOption{ID: id, Label: cmp.Or(o.words("label"), id), Style: o.words("style")})
-	}
-	if out == nil {
-		f.miss(key, "a list of objects with ids")
 	}
 	return out
 }

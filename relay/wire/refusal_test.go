@@ -114,14 +114,6 @@ func TestUnusableActionsCanBeAnswered(t *testing.T) {
 			`{"op":"send_media","chat_id":"1","media_kind":"image"}`,
 			relay.UnknownAction{Name: "send_media", Chat: "1", Reason: "source_url" + noShort},
 		},
-		"prompt: no options": {
-			`{"op":"prompt","chat_id":"1","content":"","prompt_id":"p","options":[]}`,
-			relay.UnknownAction{Name: "prompt", Chat: "1", Reason: "options is missing or not a list of objects with ids"},
-		},
-		"prompt: an option without an id": {
-			`{"op":"prompt","chat_id":"1","content":"","prompt_id":"p","options":[{"id":"a"},{"label":"b"}]}`,
-			relay.UnknownAction{Name: "prompt", Chat: "1", Reason: "options is missing or not a list of objects with ids"},
-		},
 		"thread_rename: an odd guard must not vanish": {
 			`{"op":"thread_rename","chat_id":"1","message_id":"2","thread_name":"n","only_if_connector_created":"true"}`,
 			relay.UnknownAction{Name: "thread_rename", Chat: "1", Reason: "only_if_connector_created" + noBool},
@@ -247,6 +239,23 @@ func TestAFollowUpWithoutASessionIsNoFault(t *testing.T) {
 			t.Errorf("%s is %+v, %v", action, f, err)
 		} else if diff := cmp.Diff(relay.Action(want), out.Action); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", action, diff)
+		}
+	}
+}
+
+// TestPromptsWithoutIDs are prompts: their ids are relay.Prompt's to refuse, in words that have a gateway ask in text.
+func TestPromptsWithoutIDs(t *testing.T) {
+	for _, p := range []string{
+		`"prompt_id":"p","options":[]`, `"prompt_id":"p"`, `"options":[{"id":"a"}]`, `"prompt_id":"p","options":[{"id":"a"},{"label":"b"}]`,
+		`"prompt_id":"p","options":[7]`,
+	} {
+		f, err := wire.DecodeFromGateway([]byte(`{"type":"outbound","requestId":"r","action":{"op":"prompt","chat_id":"1","content":"",` + p + `}}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		a, ok := f.(wire.Outbound).Action.(relay.Prompt)
+		if why := a.Misfit(0); !ok || why == nil || !strings.HasPrefix(why.Public, "unsupported op prompt: ") {
+			t.Errorf("%s: %+v, %v", p, f, why)
 		}
 	}
 }

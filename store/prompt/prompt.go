@@ -10,6 +10,7 @@ import (
 	"cmp"
 	"errors"
 	"slices"
+	"sort"
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay"
@@ -175,14 +176,12 @@ func makeRoom(w *table.Writer, i relay.InstanceID, now time.Time) error {
 		return err
 	}
 	all = slices.DeleteFunc(all, func(r Record) bool { return r.Answer != nil })
-	slices.SortStableFunc(all, func(a, b Record) int {
-		if x, y := a.Open(now), b.Open(now); x != y {
-			if x {
-				return 1
-			}
-			return -1
+	sort.SliceStable(all, func(i, j int) bool {
+		a, b := all[i], all[j]
+		if open := b.Open(now); a.Open(now) != open {
+			return open
 		}
-		return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.ID, b.ID))
+		return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.ID, b.ID)) < 0
 	})
 	for n, r := range all {
 		if r.Open(now) && len(all)-n < MaxOpen {

@@ -31,20 +31,27 @@ func IndexUnder(b string, by string, parts ...string) []byte {
 
 // PutIndexed stores v, unless it stands there already word for word.
 func PutIndexed[T Indexed](w *Writer, v T) error {
-	b, own, also := v.At()
+	b, own, _ := v.At()
 	old, ok, err := Load[T](w.Tx, b, own)
 	if err != nil {
 		return err
 	}
+	var had [][]byte
 	if ok {
-		_, _, had := old.At()
-		for _, k := range had {
-			if slices.ContainsFunc(also, func(a []byte) bool { return bytes.Equal(a, k) }) {
-				continue
-			}
-			if err := w.Delete(Index, k); err != nil {
-				return err
-			}
+		_, _, had = old.At()
+	}
+	return putIndexed(w, v, had)
+}
+
+// putIndexed stores v, which stands under the keys had in the index.
+func putIndexed(w *Writer, v Indexed, had [][]byte) error {
+	b, own, also := v.At()
+	for _, k := range had {
+		if slices.ContainsFunc(also, func(a []byte) bool { return bytes.Equal(a, k) }) {
+			continue
+		}
+		if err := w.Delete(Index, k); err != nil {
+			return err
 		}
 	}
 	for _, k := range also {
@@ -72,27 +79,34 @@ func DeleteIndexed(w *Writer, v Indexed) error {
 // Lookup lists the records of b that the index has under pre, in the order of the index: those of which the key
 // goes on with something greater than after, and limit of them, or all if that is 0.
 func Lookup[T any](t *bolt.Tx, b string, pre []byte, after string, limit int) (out []T, err error) {
+	if err := lookup(t, b, pre, after, limit, collect(&out)); err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func lookup(t *bolt.Tx, b string, pre []byte, after string, limit int, do func(k, value []byte) error) error {
+	n := 0
 	for k, v := range UnderFrom(t, Index, pre, after) {
 		if after != "" && string(k[len(pre):]) == after {
 			continue
 		}
-		if limit > 0 && len(out) == limit {
+		if n++; limit > 0 && n > limit {
 			break
 		}
 		own, err := boltfile.Unseal(k, v)
 		if err != nil {
-			return nil, boltfile.DamagedRecord(Index, k, err)
+			return boltfile.DamagedRecord(Index, k, err)
 		}
-		r, ok, err := Load[T](t, b, own)
-		if err == nil && !ok {
-			err = boltfile.DamagedRecord(Index, k, errors.New("it points nowhere"))
+		value := t.Bucket([]byte(b)).Get(own)
+		if value == nil {
+			return boltfile.DamagedRecord(Index, k, errors.New("it points nowhere"))
 		}
-		if err != nil {
-			return nil, err
+		if err := do(own, value); err != nil {
+			return boltfile.DamagedRecord(b, own, err)
 		}
-		out = append(out, r)
 	}
-	return out, nil
+	return nil
 }
 
 // Reindex makes the index what the records say. Where it is, it writes nothing.
