@@ -412,6 +412,7 @@ func TestStart(t *testing.T) {
 	if r.content("i1", upload) != nil || len(r.names()) != 3 || r.net.asked("c") != 1 {
 		t.Errorf("%v, asked %d times", r.names(), r.net.asked("c"))
 	}
+	r.close() // a file can be read before it is counted
 	if s := r.k.Stats(); s.Files != 3 || s.Bytes != 12 {
 		t.Errorf("%+v", s)
 	}
