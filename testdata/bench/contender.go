@@ -226,6 +226,19 @@ func (c *contender) next() time.Duration {
 
 // messages has one message after the other come, and notes what that took.
 func (c *contender) messages(f *figures) {
+	p99 := c.oneRound(f)
+	f.add("event to frame, p99 ms", c, p99)
+	f.rounds[c]++
+	if stop := c.transfers(context.Background(), f.rounds[c]); stop != nil {
+		beside := c.oneRound(nil)
+		stop()
+		f.add("p99 ms with 8 transfers", c, beside)
+		f.add("p99 with transfers / without", c, beside/p99)
+	}
+}
+
+// oneRound is messages once, and the 99th percentile in milliseconds. f may be nil.
+func (c *contender) oneRound(f *figures) (p99 float64) {
 	before := usageOf(c.pids)
 	tick := time.NewTicker(pace)
 	defer tick.Stop()
@@ -240,10 +253,12 @@ func (c *contender) messages(f *figures) {
 	<-time.After(10 * pace) // the last acknowledgement
 	after := usageOf(c.pids)
 	slices.Sort(took)
-	f.add("event to frame, p50 ms", c, took[messages/2].Seconds()*1000)
-	f.add("event to frame, p99 ms", c, took[messages*99/100].Seconds()*1000)
-	f.add("CPU per message, ms", c, (after.cpu-before.cpu)*1000/messages)
-	f.add("KiB written per message", c, (after.written-before.written)/1024/messages)
+	if f != nil {
+		f.add("event to frame, p50 ms", c, took[messages/2].Seconds()*1000)
+		f.add("CPU per message, ms", c, (after.cpu-before.cpu)*1000/messages)
+		f.add("KiB written per message", c, (after.written-before.written)/1024/messages)
+	}
+	return took[messages*99/100].Seconds() * 1000
 }
 
 // idleGrowth is by how many bytes new processes grow for sockets that said hello.

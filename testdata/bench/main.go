@@ -79,7 +79,7 @@ func main() {
 		all = append(all, other)
 	}
 
-	f := &figures{values: make(map[[2]string][]float64)}
+	f := &figures{values: make(map[[2]string][]float64), rounds: make(map[*contender]int)}
 	for range *rounds {
 		for _, c := range all {
 			f.add("KB per idle socket (RSS)", c, c.idleGrowth(ctx)/sockets/1024)
@@ -115,6 +115,7 @@ func output(ctx context.Context, dir, name string, args ...string) string {
 type figures struct {
 	rows   []string // in the order they came
 	values map[[2]string][]float64
+	rounds map[*contender]int // of messages
 }
 
 func (f *figures) add(row string, c *contender, v float64) {
