@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -50,9 +51,10 @@ func fill(t *testing.T) {
 // why, nothing of either stays, and both work once there is room.
 func TestDiskFullWhileWriting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		isFull := true
+		var isFull atomic.Bool
+		isFull.Store(true)
 		r := newRig(t, Options{Timeout: 10 * time.Second, Step: func(s string) {
-			if s == "made" && isFull {
+			if s == "made" && isFull.Load() {
 				fill(t)
 			}
 		}}, "i1")
@@ -72,7 +74,7 @@ func TestDiskFullWhileWriting(t *testing.T) {
 		if left := r.names(); len(left) != 0 {
 			t.Errorf("the folder holds %q", left)
 		}
-		isFull = false
+		isFull.Store(false)
 		time.Sleep(2 * silentFor)
 		synctest.Wait()
 		r.want(ev, relay.MediaHeld)
