@@ -271,7 +271,7 @@ func (f *socketFlip) dial() {
 			return
 		}
 		f.running.Go(func() {
-			_ = f.hub.Serve(ctx, ctx, conn, session.Peer{Gateway: relay.GatewayID(f.inst), Instance: f.inst, Tenant: relay.DefaultTenant, Stock: f.stock})
+			_ = f.hub.Serve(ctx, ctx, conn, &session.Peer{Gateway: relay.GatewayID(f.inst), Instance: f.inst, Tenant: relay.DefaultTenant, Stock: f.stock})
 			_ = conn.CloseNow()
 		})
 	})}

@@ -120,7 +120,7 @@ func newRigOn(t testing.TB, o store.Options, wrap func(*loopback.Platform) platf
 			from = netip.MustParseAddr("127.0.0.1")
 		}
 		open.Go(func() { // as the server does: what served the upgrade is let go of
-			_ = r.hub.Serve(sessions, sessions, conn, session.Peer{
+			_ = r.hub.Serve(sessions, sessions, conn, &session.Peer{
 				Gateway: relay.GatewayID(name), Instance: relay.InstanceID(name), Tenant: relay.DefaultTenant, Addr: from,
 				SecretID: req.URL.Query().Get("secret"), Origin: req.URL.Query().Get("origin"),
 			})

@@ -58,7 +58,7 @@ var _ session.Handler = (*seat)(nil)
 func (h *Hub) newSeat(conn *session.Conn, peer session.Peer) *seat {
 	s := &seat{hub: h, peer: peer, newer: make(chan struct{})}
 	o := h.opts.Session
-	o.OverLimit = func() { h.sockets.bar(peer.Gateway) }
+	o.OverLimit = func() { h.sockets.bar(s.peer.Gateway) }
 	s.session = session.New(conn, peer, s, o)
 	s.pump = h.lane(peer.Instance).NewPump(delivery.Outlet{
 		Push: s.push, Settle: s.settle, Fronts: s.fronts, Answers: s.session.Answers, Taken: s.taken,
@@ -80,7 +80,7 @@ func (s *seat) push(ctx context.Context, e store.Entry, left func(written bool))
 
 // Serve runs the session of an authenticated connection until it ends, and returns why. When ctx ends (with cause
 // delivery.ErrShutdown), running actions finish first, unless hurry ends too. On a *Refused the caller closes conn.
-func (h *Hub) Serve(ctx, hurry context.Context, conn *session.Conn, peer session.Peer) error {
+func (h *Hub) Serve(ctx, hurry context.Context, conn *session.Conn, peer *session.Peer) error {
 	s, err := h.admit(ctx, conn, peer)
 	if err != nil {
 		return err
@@ -90,8 +90,8 @@ func (h *Hub) Serve(ctx, hurry context.Context, conn *session.Conn, peer session
 }
 
 // admit makes the seat of a connection, unless it is refused. (Serve stands on the stack of every idle session.)
-func (h *Hub) admit(ctx context.Context, conn *session.Conn, peer session.Peer) (*seat, error) {
-	s := h.newSeat(conn, peer)
+func (h *Hub) admit(ctx context.Context, conn *session.Conn, peer *session.Peer) (*seat, error) {
+	s := h.newSeat(conn, *peer)
 	if err := h.enter(s); err != nil {
 		return nil, err
 	}

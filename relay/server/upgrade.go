@@ -50,7 +50,7 @@ func (s *Server) upgrade(ctx, hurry context.Context, w http.ResponseWriter, r *h
 		s.o.Log.Info("unknown credential refused", "from", addr)
 		_ = conn.Close(session.CodeUnauthorized, "unauthorized")
 	default:
-		p := session.Peer{
+		p := &session.Peer{
 			Gateway: peer.Gateway, Instance: peer.Instance, Tenant: peer.Tenant, SecretID: peer.SecretID, Addr: addr,
 			Stock:  strings.Contains(r.UserAgent(), " websockets/"),
 			Origin: origin(r, s.o.TrustedProxies, s.o.PublicURL),
@@ -59,7 +59,7 @@ func (s *Server) upgrade(ctx, hurry context.Context, w http.ResponseWriter, r *h
 			s.o.Log.Warn("older secrets not retired; the next dial tries again", "gateway", peer.Gateway, "err", err)
 		}
 		s.sessions.Go(func() { // an idle session keeps this stack: so little else is on it
-			s.served(conn, &p, s.hub.Serve(ctx, hurry, conn, p))
+			s.served(conn, p, s.hub.Serve(ctx, hurry, conn, p))
 		})
 	}
 }
