@@ -370,7 +370,7 @@ func startGateway(t *testing.T, p *Platform, w *webhooks) *answering {
 			t.Errorf("accept: %v", err)
 			return
 		}
-		_ = h.Serve(sessions, sessions, conn, relaysession.Peer{
+		_ = h.Serve(sessions, sessions, conn, &relaysession.Peer{
 			Gateway: "home", Instance: "home", Tenant: relay.DefaultTenant, Addr: netip.MustParseAddr("192.0.2.1"),
 		})
 		_ = conn.CloseNow()

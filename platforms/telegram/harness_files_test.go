@@ -2,7 +2,6 @@ package telegram
 
 import (
 	"context"
-	"io"
 	"net/http"
 
 	"github.com/hermes-connector/hermes-connector/platforms/platformtest"
@@ -32,7 +31,7 @@ func (h *harness) BreakNextFile(context.Context) error {
 func (h *harness) Show(_ context.Context, who platformtest.Person, where platformtest.Place, text string, s platformtest.Shown) error {
 	chat, topic := h.place(who, where)
 	path := "files/" + s.Name
-	h.fake.hold(path, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, string(s.Content)) })
+	h.fake.hold(path, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(s.Content) })
 	f := obj{"file_id": path, "file_unique_id": "U", "file_size": len(s.Content), "file_name": s.Name}
 	m := obj{
 		"message_id": h.fake.newMessage(), "date": int64(1_790_000_000), "chat": chat, "from": person(who), string(s.Kind): f,

@@ -75,19 +75,20 @@ func TestAStopOvertakesTheBacklog(t *testing.T) {
 	r := newRig(t)
 	r.enroll("home", "ann")
 	home := r.dial("home")
-	texts := []string{"work", "and this", "and that", "/stop"}
-	for _, text := range texts {
-		r.say(loopback.Message{User: "ann", Text: text})
-	}
+	r.say(loopback.Message{User: "ann", Text: "work"})
 	first, ok := home.read().(wire.Inbound)
 	if !ok || first.Event.Text != "work" {
 		t.Fatalf("frame = %+v", first)
+	}
+	texts := []string{"and this", "and that", "/stop"}
+	for _, text := range texts {
+		r.say(loopback.Message{User: "ann", Text: text})
 	}
 	if f, ok := home.read().(wire.InterruptInbound); !ok || f.Session != "agent:main:loopback:dm:@ann" {
 		t.Fatalf("frame = %+v, want the interrupt before what waits", f)
 	}
 	home.send(wire.InboundAck{Buffer: first.Buffer})
-	for _, want := range texts[1:] {
+	for _, want := range texts {
 		if got, text := home.frames(); text != want || got != nil {
 			t.Errorf("%q after %q, want %q and no interrupt more", text, got, want)
 		}
