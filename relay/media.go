@@ -10,6 +10,9 @@ import (
 // MediaID names a file here: 32 random hexadecimal digits.
 type MediaID string
 
+// MediaPath is where gateways upload files; a file's own path is MediaPath, "/" and its id.
+const MediaPath = "/relay/media"
+
 // NewMediaID is an id that nobody can guess.
 func NewMediaID() MediaID {
 	var b [16]byte

@@ -18,9 +18,6 @@ import (
 // settleWithin bounds how long an entry waits for its files and its context, and those behind it for the entry.
 const settleWithin = 30 * time.Second
 
-// mediaPath is where files are fetched; see relay/transfer.
-const mediaPath = "/relay/media/"
-
 // whole reports whether the event is stored as a whole.
 func (h *Hub) whole(j judgement) bool {
 	return j.context || h.keepsFilesOf(j.event)
@@ -77,5 +74,5 @@ func (s *seat) url(b relay.Bot, held relay.Held, old bool) string {
 	if s.peer.Origin == "" {
 		return ""
 	}
-	return s.peer.Origin + mediaPath + string(held.ID)
+	return s.peer.Origin + relay.MediaPath + "/" + string(held.ID)
 }

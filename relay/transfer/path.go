@@ -6,8 +6,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
-// route is where gateways upload; a file's own path is below it.
-const route = "/relay/media"
+const route = relay.MediaPath
 
 // notFound is what everybody reads of a file that he cannot have.
 const notFound = "not found"
