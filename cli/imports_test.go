@@ -29,7 +29,8 @@ var mayImport = map[string]string{
 	"relay/count":              "relay/gate",
 	"relay/sessionkey":         "relay",
 	"relay/bus":                "relay",
-	"platforms":                "relay",
+	"relay/finding":            "", // pure: words
+	"platforms":                "relay relay/finding",
 	"platforms/pace":           "relay platforms",
 	"platforms/board":          "platforms",
 	"platforms/backoff":        "",
@@ -56,8 +57,8 @@ var mayImport = map[string]string{
 	"vault":                    "relay store/files",
 	"platforms/markdown/plain": "platforms/markdown", // the dialect of networks that show plain text
 	"platforms/hook":           "relay platforms platforms/backoff",
-	"platforms/platformtest":   "relay platforms platforms/backoff", // to pause where nothing should happen
-	"platforms/*":              "relay platforms " + kit + hooks,    // never the store, the hub or one another
+	"platforms/platformtest":   "relay platforms platforms/backoff",            // to pause where nothing should happen
+	"platforms/*":              "relay platforms " + kit + hooks, // never the store, the hub or one another
 	"platforms/discord":        "relay platforms " + kit + " platforms/hook platforms/discord/*",
 	"platforms/discord/*":      "relay platforms platforms/call platforms/pace platforms/backoff platforms/board platforms/discord/*", // parts of one network
 	"relay/link":               "relay store store/audit",
@@ -74,7 +75,7 @@ var mayImport = map[string]string{
 	"relay/passthrough": "relay relay/count relay/door relay/limit platforms", // finds bots by their paths; knows no network
 	"relay/wake":        "relay relay/guard relay/count store",
 	"relay/identity":    "relay store store/files", // keys in a file
-	"relay/manage":      "relay relay/token relay/link relay/gate relay/bus relay/identity relay/media relay/passthrough platforms store store/audit store/media",
+	"relay/manage":      "relay relay/finding relay/token relay/link relay/gate relay/bus relay/identity relay/media relay/passthrough platforms store store/audit store/media",
 	"relay/api":         "relay relay/token relay/identity relay/door relay/limit relay/manage store store/audit",
 	"relay/metrics":     "relay/limit relay/manage platforms store",
 	"store/restore":     "relay store store/files store/boltfile store/table store/seen store/sent store/binding store/grant store/moved", // one database of others
@@ -84,6 +85,8 @@ var mayImport = map[string]string{
 	"cli":               "relay relay/* platforms platforms/* store store/* vault cli/*",
 	"cli/admin":         "relay/manage store store/audit store/backup",
 	"cli/echo":          "relay relay/token relay/wire",
+	"cli/web/html":      "", // pure: values to markup
+	"cli/web/page":      "cli/web/html",
 	".":                 "cli",
 }
 

@@ -6,8 +6,10 @@ import (
 	"errors"
 	"io"
 	"slices"
+	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/finding"
 )
 
 // ErrCapabilityGone: the network no longer honours a capability.
@@ -33,6 +35,14 @@ func (e *MediaError) Error() string {
 
 func (e *MediaError) Unwrap() error { return e.Err }
 
+// Examination is how a bot stands at its network.
+type Examination struct {
+	Name     string            // the bot's handle, without "@"; empty when it could not be learned
+	Invite   string            // the address where a person brings the bot into his chats; empty: there is none
+	Clock    time.Time         // the network's, when it answered; zero: not learned
+	Findings []finding.Finding // in any order
+}
+
 // An ability is an optional interface. Ops derives from it what a gateway is told, so that a platform can neither
 // claim an operation it lacks nor forget one it has. All follow the rules of Platform.Send.
 type (
@@ -54,6 +64,11 @@ type (
 	// Deleter removes a message.
 	Deleter interface {
 		Delete(ctx context.Context, a relay.Delete) (relay.Result, error)
+	}
+	// Examiner asks the network how the bot stands there, before it runs or beside it, and changes nothing. It returns
+	// within ctx; chats are granted. What it says holds no credential.
+	Examiner interface {
+		Examine(ctx context.Context, chats []relay.Place) Examination
 	}
 	// ChatInformer looks a chat up.
 	ChatInformer interface {

@@ -137,6 +137,10 @@ type Status struct {
 	Name string
 	// LastEventAt is when the network last sent an event, by our clock; zero: not since the start.
 	LastEventAt time.Time
+	// Since is when the state became what it is.
+	Since time.Time
+	// RetryAt is when the connection is tried again; zero: nothing waits.
+	RetryAt time.Time
 }
 
 // Kind is a network this binary speaks.

@@ -43,6 +43,7 @@ type Config struct {
 	Wake           Wake
 	Media          Media
 	MetricsListen  string // host:port of the Prometheus metrics; empty: off
+	WebListen      string // host:port of the status page and the chat; empty: off
 	Backup         Backup
 	Vault          Vault
 }

@@ -17,7 +17,7 @@ type Board struct {
 
 // New makes the board of a bot that has not been started. name may be empty: not known yet.
 func New(name string) *Board {
-	return &Board{status: platforms.Status{State: platforms.Starting, Name: name}}
+	return &Board{status: platforms.Status{State: platforms.Starting, Name: name, Since: time.Now()}}
 }
 
 // Read is the status now: degraded while a connection is up and nothing of what it brings can be taken in.
@@ -35,7 +35,17 @@ func (b *Board) Read() platforms.Status {
 func (b *Board) Is(state platforms.State, reason string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.status.State, b.status.Reason = state, reason
+	if b.status.State != state {
+		b.status.Since = time.Now()
+	}
+	b.status.State, b.status.Reason, b.status.RetryAt = state, reason, time.Time{}
+}
+
+// Retries says when the connection is tried again; it holds until the next Is.
+func (b *Board) Retries(at time.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.status.RetryAt = at
 }
 
 // Blocked says why what came cannot be taken in, until it is called with an empty reason.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/finding"
 	"github.com/hermes-connector/hermes-connector/relay/gate"
 	"github.com/hermes-connector/hermes-connector/relay/media"
 	"github.com/hermes-connector/hermes-connector/store"
@@ -25,6 +26,8 @@ type Status struct {
 	Media     *media.Stats      `json:"media,omitempty"` // nil: no server runs
 	// Warnings are what the operator should know about the database and its copies, in words.
 	Warnings []string `json:"warnings,omitempty"`
+	// Findings are what is wrong, the worst first; those of doctor that cost little.
+	Findings []finding.Finding `json:"findings,omitempty"`
 }
 
 // BotStatus is one bot's connection.
@@ -35,6 +38,8 @@ type BotStatus struct {
 	State       platforms.State  `json:"state"`
 	Reason      string           `json:"reason,omitempty"`
 	LastEventAt time.Time        `json:"lastEventAt,omitzero"`
+	Since       time.Time        `json:"since,omitzero"`     // when the state became what it is
+	RetryAt     time.Time        `json:"retryAt,omitzero"`   // when the connection is tried again
 	Hook        *HookStatus      `json:"hook,omitempty"`     // nil: no network calls it over HTTP
 	Warnings    []string         `json:"warnings,omitempty"` // what is wrong with its network's calls, in sentences
 }
@@ -66,6 +71,7 @@ func (s *Service) Status(ctx context.Context, _ struct{}) (Status, error) {
 		if s.live != nil {
 			st := p.Status()
 			b.Name, b.State, b.Reason, b.LastEventAt = st.Name, st.State, st.Reason, st.LastEventAt.UTC()
+			b.Since, b.RetryAt = st.Since.UTC(), st.RetryAt.UTC()
 		}
 		s.called(&b, p)
 		out.Bots = append(out.Bots, b)

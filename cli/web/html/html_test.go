@@ -1,0 +1,37 @@
+package html
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestWhatIsWritten(t *testing.T) {
+	for name, tc := range map[string]struct {
+		node Node
+		want string
+	}{
+		"text":            {Text(`<b>&"'`), `&lt;b&gt;&amp;&#34;&#39;`},
+		"element":         {El("p", Attr("class", `a"b`), Text("x"), nil, El("br")), `<p class="a&#34;b">x<br></p>`},
+		"attribute later": {El("a", Text("x"), Attr("href", "/")), `<a href="/">x</a>`},
+		"flag":            {El("input", Flag("checked", true), Flag("disabled", false)), `<input checked="">`},
+		"not UTF-8":       {Text("a\xff\x00b"), "a\uFFFD\uFFFDb"},
+		"group":           {Group(Text("a"), nil, El("i")), "a<i></i>"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := string(Fragment(tc.node)); got != tc.want {
+				t.Errorf("got %s, want %s", got, tc.want)
+			}
+		})
+	}
+}
+
+// FuzzValues: whatever the values are, the elements are those of the source.
+func FuzzValues(f *testing.F) {
+	f.Add(`"><script>`, "</p>")
+	f.Fuzz(func(t *testing.T, value, words string) {
+		got := string(Document(El("p", Attr("title", value), Text(words))))
+		if strings.Count(got, "<") != 3 || strings.Count(got, ">") != 3 || strings.Count(got, `"`) != 2 {
+			t.Errorf("%q, %q: %s", value, words, got)
+		}
+	})
+}

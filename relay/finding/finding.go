@@ -1,0 +1,71 @@
+// Package finding is the vocabulary of what is found wrong: each kind has a code that never changes, how bad it is, and
+// what it means for people's messages. Whoever looks (a platform, the service, doctor) says what he saw, and where it is
+// mended.
+//
+// Invariants:
+//
+//  1. A code stands for one kind for ever; a kind that is gone leaves its code unused.
+//  2. A finding holds no credential, no path of a secret's content and nothing that people wrote.
+package finding
+
+import (
+	"cmp"
+	"slices"
+)
+
+// Severity is how bad a finding is.
+type Severity string
+
+// The severities, the worst first.
+const (
+	Fault     Severity = "fault"     // messages do not arrive, or others can read or send them, now
+	Warning   Severity = "warning"   // it works today, and will not, or not for everybody
+	Unchecked Severity = "unchecked" // it could not be looked at
+)
+
+// Finding is one thing that is wrong.
+type Finding struct {
+	Code     string   `json:"code"` // "HC101"
+	Severity Severity `json:"severity"`
+	About    string   `json:"about,omitempty"` // the bot, gateway, file or address; empty: the program as a whole
+	What     string   `json:"what"`            // one sentence: what was seen
+	Why      string   `json:"why"`             // one sentence: what it means for people's messages
+	Fix      string   `json:"fix"`             // the command, or the place where it is mended
+}
+
+// Kind is one kind of finding.
+type Kind struct {
+	Code     string
+	Severity Severity
+	Why      string
+}
+
+// Of is a finding of this kind.
+func (k *Kind) Of(about, what, fix string) Finding {
+	return Finding{Code: k.Code, Severity: k.Severity, About: about, What: what, Why: k.Why, Fix: fix}
+}
+
+// kinds are all kinds, in the order of their declaration. Nothing changes them after the package is set up.
+var kinds []*Kind
+
+func kind(code string, s Severity, why string) *Kind {
+	k := &Kind{Code: code, Severity: s, Why: why}
+	kinds = append(kinds, k)
+	return k
+}
+
+// All are the kinds, by code.
+func All() []*Kind {
+	all := slices.Clone(kinds)
+	slices.SortFunc(all, func(a, b *Kind) int { return cmp.Compare(a.Code, b.Code) })
+	return all
+}
+
+// Sort puts the worst first; what is equally bad stands by code, then by what it is about.
+func Sort(all []Finding) {
+	slices.SortStableFunc(all, func(a, b Finding) int {
+		return cmp.Or(cmp.Compare(rank(a.Severity), rank(b.Severity)), cmp.Compare(a.Code, b.Code), cmp.Compare(a.About, b.About))
+	})
+}
+
+func rank(s Severity) int { return slices.Index([]Severity{Fault, Warning, Unchecked}, s) }
