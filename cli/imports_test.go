@@ -84,6 +84,7 @@ var mayImport = map[string]string{
 	"relay/server":      "relay relay/count relay/door relay/delivery relay/hub relay/limit relay/session relay/token store/files", // certificates
 	"cli/config":        "relay relay/identity relay/guard platforms store/backup",
 	"cli":               "relay relay/* platforms platforms/* store store/* vault cli/*",
+	"cli/doctor":        "relay/finding relay/manage platforms store store/backup store/boltfile vault cli/admin cli/config",
 	"cli/admin":         "relay/manage store store/audit store/backup",
 	"cli/echo":          "relay relay/token relay/wire",
 	"cli/web/html":      "", // pure: values to markup
