@@ -362,7 +362,7 @@ func TestWhatLiesInTheDataFolderMustBePrivate(t *testing.T) {
 
 func TestGlimpse(t *testing.T) {
 	dir, env := home(t)
-	src := Source{Env: env, }
+	src := Source{Env: env}
 	write(t, fileName, "data_dir = \"d\"\nlisten = \"nowhere\"\nlisten2 = 3\n", 0o644)
 	cfg, faults := Glimpse(src)
 	if cfg == nil || cfg.DataDir != filepath.Join(dir, "d") || cfg.Listen != "" || len(faults) != 2 {

@@ -342,7 +342,9 @@ func TestARunningServerIsAsked(t *testing.T) {
 
 func TestAServerThatDoesNotAnswer(t *testing.T) {
 	o := newHouse(t)
-	o.serving(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
+	end := make(chan struct{})
+	o.serving(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-end }))
+	t.Cleanup(func() { close(end) })
 	wantFound(t, o, "HC505")
 }
 
