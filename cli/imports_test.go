@@ -60,7 +60,10 @@ var mayImport = map[string]string{
 	"platforms/platformtest":       "relay platforms platforms/backoff", // to pause where nothing should happen
 	"platforms/*":                  "relay platforms " + kit + hooks,    // never the store, the hub or one another
 	"platforms/discord":            "relay platforms " + kit + " platforms/hook platforms/discord/*",
-	"platforms/discord/discordapi": "",                                                                                                    // numbers and types
+	"platforms/discord/discordapi": "", // numbers and types
+	"platforms/discord/dialect":    "platforms/markdown",
+	"platforms/telegram":           "relay platforms " + kit + " platforms/hook platforms/telegram/*",
+	"platforms/telegram/dialect":   "platforms/markdown",
 	"platforms/discord/*":          "relay platforms platforms/call platforms/pace platforms/backoff platforms/board platforms/discord/*", // parts of one network
 	"relay/link":                   "relay store store/audit",
 	"relay/token":                  "relay store store/audit store/reseal",
