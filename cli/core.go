@@ -48,6 +48,7 @@ type core struct {
 	keeper  *backup.Keeper // nil: no nightly snapshots
 	files   *media.Keeper
 	server  *server.Server
+	tls     *tls.Config // nil: plain http
 	hooks   *passthrough.Plane
 	// beside run beside the server until their context ends, which is after the server's stop; an
 	// error ends the server.
@@ -98,6 +99,7 @@ func newCore(cfg *config.Config, db *store.DB, v *vault.Vault, bots []platforms.
 			return nil, err
 		}
 	}
+	c.tls = certificates
 	failures := new(limit.Failures)
 	transfers := transfer.New(c.files, auth, transfer.Options{Log: log, Failures: failures, Count: c.count, Used: c.hub.Fetches})
 	c.server = server.New(c.hub, auth, server.Options{
