@@ -110,4 +110,6 @@ func (d *Desk) LogOutAll(ctx context.Context, by audit.Actor) (n int, err error)
 	return n, err
 }
 
-func (d *Desk) sum(purpose, text string) []byte { return d.mac.MAC(purpose, relay.NewSecret([]byte(text))) }
+func (d *Desk) sum(purpose, text string) []byte {
+	return d.mac.MAC(purpose, relay.NewSecret([]byte(text)))
+}
