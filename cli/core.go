@@ -73,8 +73,9 @@ func newCore(cfg *config.Config, db *store.DB, v *vault.Vault, bots []platforms.
 	c.hooks = passthrough.New(bots, passthrough.Options{Log: log, Count: c.hub.Count})
 	set := settings(cfg, addr, bots, g)
 	set.Warnings, set.Hooks, set.Files = c.warnings, c.hooks, c.files
-	c.service = manage.New(db, auth, desk, v, c.bus, c.hub, set)
 	c.waker = wake.New(db, db.Lanes, c.hub, g.Client(), wake.Options{Cooldown: cfg.Wake.Cooldown, Count: c.hub.Count, Log: log})
+	set.Poke = c.waker.Last
+	c.service = manage.New(db, auth, desk, v, c.bus, c.hub, set)
 	c.beside = append(c.beside, c.waker.Run)
 	if cfg.Backup.Nightly {
 		keeper, err := backup.NewKeeper(db, backup.Options{

@@ -75,7 +75,7 @@ var mayImport = map[string]string{
 	"relay/passthrough": "relay relay/count relay/door relay/limit platforms", // finds bots by their paths; knows no network
 	"relay/wake":        "relay relay/guard relay/count store",
 	"relay/identity":    "relay store store/files", // keys in a file
-	"relay/manage":      "relay relay/finding relay/token relay/link relay/gate relay/bus relay/identity relay/media relay/passthrough platforms store store/audit store/media",
+	"relay/manage":      "relay relay/finding relay/token relay/link relay/gate relay/bus relay/identity relay/media relay/passthrough relay/wake platforms store store/audit store/media",
 	"relay/api":         "relay relay/token relay/identity relay/door relay/limit relay/manage store store/audit",
 	"relay/metrics":     "relay/limit relay/manage platforms store",
 	"store/restore":     "relay store store/files store/boltfile store/table store/seen store/sent store/binding store/grant store/moved", // one database of others

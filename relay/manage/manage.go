@@ -35,6 +35,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/media"
 	"github.com/hermes-connector/hermes-connector/relay/passthrough"
 	"github.com/hermes-connector/hermes-connector/relay/token"
+	"github.com/hermes-connector/hermes-connector/relay/wake"
 	"github.com/hermes-connector/hermes-connector/store"
 )
 
@@ -84,7 +85,9 @@ type Settings struct {
 	Hooks Hooks
 	// Files knows how the files are; nil: no server keeps any.
 	Files Files
-	Now   func() time.Time // nil means time.Now
+	// Poke is how the newest wake poke of an instance went; nil: nobody pokes. What it returns is nil when there was none.
+	Poke func(relay.InstanceID) *wake.Poke
+	Now  func() time.Time // nil means time.Now
 }
 
 // Files is who keeps files. *media.Keeper satisfies it. Its methods are called from any goroutine, and do not block.
