@@ -116,7 +116,7 @@ func newRoot(a *app) *cobra.Command {
 	root.AddCommand(
 		newServeCmd(a), newDemoCmd(a),
 		newEnrollCmd(a), newGatewayCmd(a),
-		newLinkCmd(a),
+		newLinkCmd(a), newPeopleCmd(a),
 		newScopeCmd(a), newRouteCmd(a), newPrincipalCmd(a), newPolicyCmd(a), newAuditCmd(a),
 		newBackupCmd(a), newRestoreCmd(a), newCheckCmd(a), newStatusCmd(a), newExplainCmd(a), newBufferCmd(a), newWebhookCmd(a), newVaultCmd(a), newVersionCmd(a),
 	)
