@@ -66,6 +66,7 @@ var mayImport = map[string]string{
 	"platforms/telegram/dialect":   "platforms/markdown",
 	"platforms/discord/*":          "relay platforms platforms/call platforms/pace platforms/backoff platforms/board platforms/discord/*", // parts of one network
 	"relay/link":                   "relay store store/audit",
+	"relay/login":                  "relay store store/audit",
 	"relay/token":                  "relay store store/audit store/reseal",
 	"relay/delivery":               "relay store",
 	"relay/session":                "relay relay/wire relay/count",
@@ -79,7 +80,7 @@ var mayImport = map[string]string{
 	"relay/passthrough": "relay relay/count relay/door relay/limit platforms", // finds bots by their paths; knows no network
 	"relay/wake":        "relay relay/guard relay/count store",
 	"relay/identity":    "relay store store/files", // keys in a file
-	"relay/manage":      "relay relay/finding relay/token relay/link relay/gate relay/bus relay/identity relay/media relay/passthrough platforms store store/audit store/media",
+	"relay/manage":      "relay relay/finding relay/token relay/link relay/login relay/gate relay/bus relay/identity relay/media relay/passthrough relay/wake platforms store store/audit store/media",
 	"relay/api":         "relay relay/token relay/identity relay/door relay/limit relay/manage store store/audit",
 	"relay/metrics":     "relay/limit relay/manage platforms store",
 	"store/restore":     "relay store store/files store/boltfile store/table store/seen store/sent store/binding store/grant store/moved", // one database of others
@@ -91,6 +92,7 @@ var mayImport = map[string]string{
 	"cli/echo":          "relay relay/token relay/wire",
 	"cli/web/html":      "", // pure: values to markup
 	"cli/web/page":      "cli/web/html",
+	"cli/web":           "relay relay/door relay/limit relay/login cli/web/*",
 	".":                 "cli",
 }
 
