@@ -34,7 +34,7 @@ var mayImport = map[string]string{
 	"platforms/pace":           "relay platforms",
 	"platforms/board":          "platforms",
 	"platforms/backoff":        "",
-	"platforms/call":           "relay platforms",
+	"platforms/call":           "relay relay/finding platforms",
 	"platforms/turn":           "relay platforms platforms/call platforms/pace platforms/backoff", // calls within a limiter
 	"platforms/markdown":       "",
 	"store/files":              "",               // the lowest: whoever makes a file
@@ -58,8 +58,8 @@ var mayImport = map[string]string{
 	"platforms/markdown/plain": "platforms/markdown", // the dialect of networks that show plain text
 	"platforms/hook":           "relay platforms platforms/backoff",
 	"platforms/platformtest":   "relay platforms platforms/backoff", // to pause where nothing should happen
-	"platforms/*":              "relay platforms " + kit + hooks,    // never the store, the hub or one another
-	"platforms/discord":        "relay platforms " + kit + " platforms/hook platforms/discord/*",
+	"platforms/*":              "relay relay/finding platforms " + kit + hooks,    // never the store, the hub or one another
+	"platforms/discord":        "relay relay/finding platforms " + kit + " platforms/hook platforms/discord/*",
 	"platforms/discord/*":      "relay platforms platforms/call platforms/pace platforms/backoff platforms/board platforms/discord/*", // parts of one network
 	"relay/link":               "relay store store/audit",
 	"relay/token":              "relay store store/audit store/reseal",
