@@ -41,8 +41,7 @@ func strange(err error) bool {
 	var unverified *tls.CertificateVerificationError
 	var authority x509.UnknownAuthorityError
 	var host x509.HostnameError
-	var plain tls.RecordHeaderError
-	return errors.As(err, &unverified) || errors.As(err, &authority) || errors.As(err, &host) || errors.As(err, &plain)
+	return errors.As(err, &unverified) || errors.As(err, &authority) || errors.As(err, &host) || errors.Is(err, http.ErrSchemeMismatch)
 }
 
 // compare notes how far the network's clock is ahead of now, if h says.
