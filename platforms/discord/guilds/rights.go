@@ -5,8 +5,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/bwmarrin/discordgo"
-
+	"github.com/hermes-connector/hermes-connector/platforms/discord/discordapi"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
@@ -40,9 +39,9 @@ func (c *Guilds) rights(ctx context.Context, place relay.Place) (sees, sends boo
 	if err != nil {
 		return false, false, err
 	}
-	need := permissions(discordgo.PermissionSendMessages)
+	need := permissions(discordapi.PermissionSendMessages)
 	if ch.IsThread() || ch.HoldsPosts() {
-		need = discordgo.PermissionSendMessagesInThreads
+		need = discordapi.PermissionSendMessagesInThreads
 	}
 	now := time.Now()
 	return seesChannel(s.guild, s.base, s.person, now), permissionsIn(s.guild, s.base, s.person, now)&need == need, nil
