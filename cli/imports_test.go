@@ -57,12 +57,12 @@ var mayImport = map[string]string{
 	"vault":                        "relay store/files",
 	"platforms/markdown/plain":     "platforms/markdown", // the dialect of networks that show plain text
 	"platforms/hook":               "relay platforms platforms/backoff",
-	"platforms/platformtest":       "relay platforms platforms/backoff",            // to pause where nothing should happen
-	"platforms/*":                  "relay relay/finding platforms " + kit + hooks, // never the store, the hub or one another
+	"platforms/platformtest":       "relay platforms platforms/backoff", // to pause where nothing should happen
+	"platforms/*":                  "relay platforms " + kit + hooks,    // never the store, the hub or one another
 	"platforms/discord":            "relay platforms " + kit + " platforms/hook platforms/discord/*",
 	"platforms/discord/discordapi": "", // numbers and types
 	"platforms/discord/dialect":    "platforms/markdown",
-	"platforms/telegram":           "relay platforms " + kit + " platforms/hook platforms/telegram/*",
+	"platforms/telegram":           "relay relay/finding platforms " + kit + " platforms/hook platforms/telegram/*",
 	"platforms/telegram/dialect":   "platforms/markdown",
 	"platforms/discord/*":          "relay relay/finding platforms platforms/call platforms/pace platforms/backoff platforms/board platforms/discord/*", // parts of one network
 	"relay/link":                   "relay store store/audit",
