@@ -34,7 +34,7 @@ var mayImport = map[string]string{
 	"platforms/pace":               "relay platforms",
 	"platforms/board":              "platforms",
 	"platforms/backoff":            "",
-	"platforms/call":               "relay platforms",
+	"platforms/call":               "relay relay/finding platforms",
 	"platforms/turn":               "relay platforms platforms/call platforms/pace platforms/backoff", // calls within a limiter
 	"platforms/markdown":           "",
 	"store/files":                  "",               // the lowest: whoever makes a file
@@ -62,9 +62,9 @@ var mayImport = map[string]string{
 	"platforms/discord":            "relay platforms " + kit + " platforms/hook platforms/discord/*",
 	"platforms/discord/discordapi": "", // numbers and types
 	"platforms/discord/dialect":    "platforms/markdown",
-	"platforms/telegram":           "relay platforms " + kit + " platforms/hook platforms/telegram/*",
+	"platforms/telegram":           "relay relay/finding platforms " + kit + " platforms/hook platforms/telegram/*",
 	"platforms/telegram/dialect":   "platforms/markdown",
-	"platforms/discord/*":          "relay platforms platforms/call platforms/pace platforms/backoff platforms/board platforms/discord/*", // parts of one network
+	"platforms/discord/*":          "relay relay/finding platforms platforms/call platforms/pace platforms/backoff platforms/board platforms/discord/*", // parts of one network
 	"relay/link":                   "relay store store/audit",
 	"relay/login":                  "relay store store/audit",
 	"relay/token":                  "relay store store/audit store/reseal",
