@@ -90,6 +90,7 @@ var mayImport = map[string]string{
 	"cli":               "relay relay/* platforms platforms/* store store/* vault cli/*",
 	"cli/admin":         "relay/manage store store/audit store/backup",
 	"cli/echo":          "relay relay/token relay/wire",
+	"cli/help":          "", // pure: texts
 	"cli/web/html":      "", // pure: values to markup
 	"cli/web/page":      "cli/web/html",
 	"cli/web":           "relay relay/door relay/limit relay/login cli/web/*",

@@ -96,6 +96,7 @@ func newRoot(a *app) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "hermes-connector",
 		Short: "Holds your chat bots, so that your Hermes gateways do not have to",
+		Long:  "Holds your chat bots, so that your Hermes gateways do not have to.\n\n" + topics(),
 		Example: strings.TrimPrefix(`
   hermes-connector demo                 see the whole path work, without a bot and without a network
   hermes-connector serve                run
@@ -121,6 +122,7 @@ func newRoot(a *app) *cobra.Command {
 		newBackupCmd(a), newRestoreCmd(a), newCheckCmd(a), newStatusCmd(a), newExplainCmd(a), newBufferCmd(a), newWebhookCmd(a), newVaultCmd(a), newWebCmd(a), newVersionCmd(a),
 	)
 	root.AddCommand(a.bindings()...)
+	root.SetHelpCommand(newHelpCmd(a))
 	return root
 }
 
