@@ -102,7 +102,7 @@ func newRoot(a *app) *cobra.Command {
 		SilenceErrors: true, SilenceUsage: true,
 		PersistentPreRun: func(*cobra.Command, []string) { a.began = true },
 	}
-	root.PersistentFlags().StringVar(&a.configPath, "config", "", "configuration `file` (default connector.toml here, in ~/.config/hermes-connector or in /etc/hermes-connector)")
+	root.PersistentFlags().StringVar(&a.configPath, "config", "", "configuration `file` (default $HERMES_CONNECTOR_CONFIG, else connector.toml here, in ~/.config/hermes-connector or in /etc/hermes-connector)")
 	root.AddCommand(
 		newServeCmd(a), newDemoCmd(a),
 		newEnrollCmd(a), newGatewayCmd(a),
