@@ -111,8 +111,12 @@ func newRoot(a *app) *cobra.Command {
 		newBackupCmd(a), newRestoreCmd(a), newCheckCmd(a), newStatusCmd(a), newExplainCmd(a), newBufferCmd(a), newWebhookCmd(a), newVaultCmd(a), newVersionCmd(a),
 	)
 	root.AddCommand(a.bindings()...)
+	installCompletion(a, root)
 	return root
 }
+
+// Command is the tree of all commands, for what describes them: man pages.
+func Command() *cobra.Command { return newRoot(&app{}) }
 
 // group is a command that only holds others.
 func group(use, short string, subs ...*cobra.Command) *cobra.Command {
