@@ -113,7 +113,7 @@ func newRoot(a *app) *cobra.Command {
 		}
 		return c.Help()
 	}
-	root.PersistentFlags().StringVar(&a.configPath, "config", "", "configuration `file` (default connector.toml here, in ~/.config/hermes-connector or in /etc/hermes-connector)")
+	root.PersistentFlags().StringVar(&a.configPath, "config", "", "configuration `file` (default $HERMES_CONNECTOR_CONFIG, else connector.toml here, in ~/.config/hermes-connector or in /etc/hermes-connector)")
 	root.AddCommand(
 		newServeCmd(a), newDemoCmd(a),
 		newEnrollCmd(a), newGatewayCmd(a),
@@ -123,8 +123,12 @@ func newRoot(a *app) *cobra.Command {
 	)
 	root.AddCommand(a.bindings()...)
 	root.SetHelpCommand(newHelpCmd(a))
+	installCompletion(a, root)
 	return root
 }
+
+// Command is the tree of all commands, for what describes them: man pages.
+func Command() *cobra.Command { return newRoot(&app{}) }
 
 // group is a command that only holds others.
 func group(use, short string, subs ...*cobra.Command) *cobra.Command {
