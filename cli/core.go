@@ -106,7 +106,7 @@ func newCore(cfg *config.Config, db *store.DB, v *vault.Vault, bots []platforms.
 	transfers := transfer.New(c.files, auth, transfer.Options{Log: log, Failures: failures, Count: c.count, Used: c.hub.Fetches})
 	c.server = server.New(c.hub, auth, server.Options{
 		Log: log, TrustedProxies: cfg.TrustedProxies, PublicURL: cfg.PublicURL, Failures: failures,
-		TLS: certificates, Mounts: slices.Concat(c.hooks.Mounts(), transfers.Mounts(),
+		TLS: certificates, Hooks: c.hooks.Mount, Mounts: slices.Concat(transfers.Mounts(),
 			api.New(c.service, auth, callers, api.Options{Log: log, Failures: failures}).Mounts()),
 	})
 	return c, nil
