@@ -108,7 +108,7 @@ func newRoot(a *app) *cobra.Command {
 		newEnrollCmd(a), newGatewayCmd(a),
 		newLinkCmd(a),
 		newScopeCmd(a), newRouteCmd(a), newPrincipalCmd(a), newPolicyCmd(a), newAuditCmd(a),
-		newBackupCmd(a), newRestoreCmd(a), newCheckCmd(a), newStatusCmd(a), newExplainCmd(a), newBufferCmd(a), newWebhookCmd(a), newVaultCmd(a), newVersionCmd(a),
+		newBackupCmd(a), newRestoreCmd(a), newCheckCmd(a), newStatusCmd(a), newExplainCmd(a), newBufferCmd(a), newWebhookCmd(a), newVaultCmd(a), newWebCmd(a), newVersionCmd(a),
 	)
 	root.AddCommand(a.bindings()...)
 	return root

@@ -83,6 +83,7 @@ func (l *loader) declare() []setting {
 		{section: "media", key: "fetch_timeout", want: text, def: "30s", help: "how long a message waits for its files", set: into(&c.Media.FetchTimeout, within(parseAge, time.Second, 30*time.Second, "want a span from 1s to 30s: messages behind it wait too"))},
 		{section: "metrics", key: "listen", want: text, help: "host:port of the Prometheus metrics; absent: off", set: into(&c.MetricsListen, parseListen)},
 		{section: "web", key: "listen", want: text, help: "host:port of the status page and the chat; absent: off", set: into(&c.WebListen, parseListen)},
+		{section: "web", key: "public_url", want: text, help: "the address people open when a proxy stands in front, or a certificate is for a name", set: into(&c.WebURL, parseBase)},
 		{section: "backup", key: "nightly", want: flag, def: "true", help: "take a snapshot of the database every night", set: into(&c.Backup.Nightly, parseFlag)},
 		{section: "backup", key: "dir", want: text, help: "folder of the snapshots; default snapshots in data_dir", set: into(&c.Backup.Dir, l.abs)},
 		{section: "backup", key: "keep", want: number, def: "3", help: "how many snapshots to keep", set: into(&c.Backup.Keep, numberIn(1, 1000))},

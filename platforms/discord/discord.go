@@ -28,6 +28,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/platforms/board"
 	"github.com/hermes-connector/hermes-connector/platforms/discord/commands"
+	"github.com/hermes-connector/hermes-connector/platforms/discord/dialect"
 	"github.com/hermes-connector/hermes-connector/platforms/discord/gateway"
 	"github.com/hermes-connector/hermes-connector/platforms/discord/guilds"
 	"github.com/hermes-connector/hermes-connector/platforms/discord/rest"
@@ -224,7 +225,7 @@ func (p *Platform) Descriptor() relay.Descriptor {
 	return relay.Descriptor{
 		Platform:         Name,
 		Label:            "Discord",
-		MaxMessageLength: maxText,
+		MaxMessageLength: dialect.MaxText,
 		LenUnit:          relay.LenChars,
 		MarkdownDialect:  "discord",
 		SupportsThreads:  true,

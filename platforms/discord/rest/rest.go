@@ -23,9 +23,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/bwmarrin/discordgo"
-
 	"github.com/hermes-connector/hermes-connector/platforms/call"
+	"github.com/hermes-connector/hermes-connector/platforms/discord/discordapi"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
@@ -209,7 +208,7 @@ func refused(route string, a call.Answer, scrub func(string) string) *call.Fault
 
 // pathOf is where an endpoint of the library's is, behind the version.
 func pathOf(endpoint string) string {
-	return "/" + strings.TrimPrefix(strings.TrimPrefix(endpoint, discordgo.EndpointAPI), "/")
+	return "/" + strings.TrimPrefix(strings.TrimPrefix(endpoint, discordapi.EndpointAPI), "/")
 }
 
 // secretsIn are the spellings of the interaction's token in a path, if it has one.

@@ -1,4 +1,4 @@
-package discord
+package dialect
 
 import (
 	"regexp"
@@ -70,7 +70,7 @@ func checkParts(t failer, text string, limit int) {
 // part is one Discord takes and every letter is in one.
 func checkLimits(t failer, text string, limit int) []string {
 	t.Helper()
-	parts := split(text, limit)
+	parts := Split(text, limit)
 	for i, p := range parts {
 		switch {
 		case utf8.RuneCountInString(p) > limit:
@@ -117,7 +117,7 @@ func TestSplit(t *testing.T) {
 		"indentation stays":                   {"- aaaa bbbb cccc\n  - dddd eeee", []string{"- aaaa bbbb cccc", "  - dddd eeee"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(tc.want, split(tc.in, 20)); diff != "" {
+			if diff := cmp.Diff(tc.want, Split(tc.in, 20)); diff != "" {
 				t.Errorf("parts (-want +got):\n%s", diff)
 			}
 		})
@@ -165,7 +165,7 @@ func TestSplitClosesAndReopensFences(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			checkParts(t, tc.in+"\n", tc.limit)
-			if diff := cmp.Diff(tc.want, split(tc.in, tc.limit)); diff != "" {
+			if diff := cmp.Diff(tc.want, Split(tc.in, tc.limit)); diff != "" {
 				t.Errorf("parts (-want +got):\n%s", diff)
 			}
 		})
@@ -183,7 +183,7 @@ func TestSplitConserves(t *testing.T) {
 		source := strings.Join(rapid.SliceOfN(rapid.SampledFrom(pieces), 1, 80).Draw(t, "pieces"), "")
 		limit := rapid.IntRange(100, 250).Draw(t, "limit")
 		checkLimits(t, source, limit)
-		checkParts(t, render(clean(source)), limit)
+		checkParts(t, Render(Clean(source)), limit)
 	})
 }
 
@@ -198,11 +198,11 @@ func FuzzSplit(f *testing.F) {
 	f.Add("```go "+strings.Repeat("x", 95), 100)
 	f.Add(strings.Repeat("x", 98)+"`````", 100)
 	f.Fuzz(func(t *testing.T, source string, limit int) {
-		if len(source) > 1<<10 || limit < 100 || limit > maxText {
+		if len(source) > 1<<10 || limit < 100 || limit > MaxText {
 			return
 		}
-		source = clean(source)
+		source = Clean(source)
 		checkLimits(t, source, limit)
-		checkParts(t, render(source), limit)
+		checkParts(t, Render(source), limit)
 	})
 }

@@ -1,4 +1,4 @@
-package telegram
+package dialect
 
 import (
 	"maps"
@@ -29,13 +29,13 @@ func dense(s string) string {
 func checkParts(t interface {
 	Helper()
 	Fatalf(string, ...any)
-}, r rich, limit int) {
+}, r Rich, limit int) {
 	t.Helper()
-	parts := split(r, limit)
+	parts := Split(r, limit)
 	whole := utf16.Encode([]rune(r.text))
 	var all strings.Builder
-	covered := func(list []style, from, at int) map[style]bool {
-		out := make(map[style]bool)
+	covered := func(list []Style, from, at int) map[Style]bool {
+		out := make(map[Style]bool)
 		for _, e := range list {
 			if e.Offset <= at-from && at-from < e.end() {
 				e.Offset, e.Length = 0, 0
@@ -45,38 +45,38 @@ func checkParts(t interface {
 		return out
 	}
 	for i, p := range parts {
-		units := utf16.Encode([]rune(p.text))
+		units := utf16.Encode([]rune(p.Text))
 		switch {
 		case len(units) > limit:
-			t.Fatalf("part %d has %d units, limit is %d: %q", i, len(units), limit, p.text)
-		case len(p.entities) > maxEntities:
-			t.Fatalf("part %d has %d entities", i, len(p.entities))
-		case strings.TrimSpace(p.text) == "":
+			t.Fatalf("part %d has %d units, limit is %d: %q", i, len(units), limit, p.Text)
+		case len(p.Entities) > MaxEntities:
+			t.Fatalf("part %d has %d entities", i, len(p.Entities))
+		case strings.TrimSpace(p.Text) == "":
 			t.Fatalf("part %d is blank", i)
 		}
-		checkLegal(t, p.text, p.entities)
+		checkLegal(t, p.Text, p.Entities)
 		for j, u := range units {
-			if whole[p.at+j] != u {
-				t.Fatalf("part %d does not stand at %d", i, p.at)
+			if whole[p.At+j] != u {
+				t.Fatalf("part %d does not stand at %d", i, p.At)
 			}
 			if markdown.IsSpace(u) {
 				continue
 			}
-			if got, want := covered(p.entities, p.at, p.at+j), covered(r.entities, 0, p.at+j); !maps.Equal(got, want) {
+			if got, want := covered(p.Entities, p.At, p.At+j), covered(r.entities, 0, p.At+j); !maps.Equal(got, want) {
 				t.Fatalf("formats of unit %d of part %d of %q are %v, want %v", j, i, r.text, got, want)
 			}
 		}
-		all.WriteString(p.text)
+		all.WriteString(p.Text)
 	}
 	if got, want := dense(all.String()), dense(r.text); got != want {
 		t.Fatalf("split to %q, want %q", got, want)
 	}
 }
 
-func texts(parts []part) []string {
+func texts(parts []Part) []string {
 	var out []string
 	for _, p := range parts {
-		out = append(out, p.text)
+		out = append(out, p.Text)
 	}
 	return out
 }
@@ -105,11 +105,11 @@ func TestSplit(t *testing.T) {
 		"blank lines at a cut":            {"aaaa bbbb cccc\n\n\n\n- dddd eeee", []string{"aaaa bbbb cccc", "• dddd eeee"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := render(tc.in)
+			r := Render(tc.in)
 			if tc.in != "" {
 				checkParts(t, r, 20)
 			}
-			if diff := cmp.Diff(tc.want, texts(split(r, 20))); diff != "" {
+			if diff := cmp.Diff(tc.want, texts(Split(r, 20))); diff != "" {
 				t.Errorf("parts (-want +got):\n%s", diff)
 			}
 		})
@@ -117,10 +117,10 @@ func TestSplit(t *testing.T) {
 }
 
 func TestSplitClosesAndReopensFormats(t *testing.T) {
-	parts := split(render("**aaaa *bbbb cccc dddd* eeee**\n```go\nffff\ngggg\nhhhh\niiii\n```"), 20)
+	parts := Split(Render("**aaaa *bbbb cccc dddd* eeee**\n```go\nffff\ngggg\nhhhh\niiii\n```"), 20)
 	var got [][]string
 	for _, p := range parts {
-		got = append(got, marked(p.text, p.entities))
+		got = append(got, marked(p.Text, p.Entities))
 	}
 	want := [][]string{
 		{"bold:aaaa bbbb cccc dddd", "italic:bbbb cccc dddd"},
@@ -131,8 +131,8 @@ func TestSplitClosesAndReopensFormats(t *testing.T) {
 		t.Errorf("formats (-want +got):\n%s", diff)
 	}
 	got = nil
-	for _, p := range split(render("```go\nffff\ngggg\nhhhh\niiii\njjjj\n```"), 12) {
-		got = append(got, marked(p.text, p.entities))
+	for _, p := range Split(Render("```go\nffff\ngggg\nhhhh\niiii\njjjj\n```"), 12) {
+		got = append(got, marked(p.Text, p.Entities))
 	}
 	want = [][]string{{"pre:ffff\ngggg@go"}, {"pre:hhhh\niiii@go"}, {"pre:jjjj@go"}}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -141,12 +141,12 @@ func TestSplitClosesAndReopensFormats(t *testing.T) {
 }
 
 func TestSplitCountsEntities(t *testing.T) {
-	r := render(strings.Repeat("**b** `c` ", 125)) // 250 formats in 500 units
-	checkParts(t, r, maxText)
-	parts := split(r, maxText)
+	r := Render(strings.Repeat("**b** `c` ", 125)) // 250 formats in 500 units
+	checkParts(t, r, MaxText)
+	parts := Split(r, MaxText)
 	var counts []int
 	for _, p := range parts {
-		counts = append(counts, len(p.entities))
+		counts = append(counts, len(p.Entities))
 	}
 	if diff := cmp.Diff([]int{100, 100, 50}, counts); diff != "" {
 		t.Errorf("entities per part (-want +got):\n%s", diff)
@@ -161,8 +161,8 @@ func TestSplitConserves(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		source := strings.Join(rapid.SliceOfN(rapid.SampledFrom(pieces), 1, 60).Draw(t, "pieces"), "")
 		limit := rapid.IntRange(8, 80).Draw(t, "limit")
-		checkParts(t, render(source), limit)
-		checkParts(t, plain(source), limit)
+		checkParts(t, Render(source), limit)
+		checkParts(t, Plain(source), limit)
 	})
 }
 
@@ -173,20 +173,20 @@ func FuzzSplit(f *testing.F) {
 	f.Add("\u2000😀", 2)
 	f.Add(" 🇩🇪🇩🇪", 8)
 	f.Fuzz(func(t *testing.T, source string, limit int) {
-		if len(source) > 1<<10 || limit < 2 || limit > maxText {
+		if len(source) > 1<<10 || limit < 2 || limit > MaxText {
 			return
 		}
 		source = markdown.Clean(source)
-		checkParts(t, plain(source), limit)
-		checkParts(t, render(source), limit)
+		checkParts(t, Plain(source), limit)
+		checkParts(t, Render(source), limit)
 	})
 }
 
 func TestUnits(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := rapid.String().Draw(t, "text")
-		if diff := cmp.Diff(utf16.Encode([]rune(s)), encode16(s), cmpopts.EquateEmpty()); diff != "" {
-			t.Fatalf("encode16(%q) (-want +got):\n%s", s, diff)
+		if diff := cmp.Diff(utf16.Encode([]rune(s)), Encode(s), cmpopts.EquateEmpty()); diff != "" {
+			t.Fatalf("Encode(%q) (-want +got):\n%s", s, diff)
 		}
 	})
 }

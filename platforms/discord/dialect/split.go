@@ -1,4 +1,4 @@
-package discord
+package dialect
 
 import (
 	"regexp"
@@ -10,13 +10,13 @@ import (
 	"github.com/hermes-connector/hermes-connector/platforms/markdown"
 )
 
-// maxText is how many code points Discord takes in one message.
-const maxText = 2000
+// MaxText is how many code points Discord takes in one message.
+const MaxText = 2000
 
-// split cuts text, in Discord's dialect, into parts of at most limit code points. A code block that is cut
+// Split cuts text, in Discord's dialect, into parts of at most limit code points. A code block that is cut
 // ends with its part and begins again with the next; so does a quotation. Only blanks are lost, at the cuts
 // and of very wide gaps.
-func split(text string, limit int) []string {
+func Split(text string, limit int) []string {
 	text, blocks := fences(text)
 	for _, b := range blocks {
 		if utf8.RuneCountInString(b.Open)+len(b.Close)+len(quoteMark) > limit/2 { // too little would be left for code

@@ -1,4 +1,4 @@
-package discord
+package dialect
 
 import (
 	"fmt"
@@ -89,7 +89,7 @@ func TestRender(t *testing.T) {
 		"fences in a table": {"|a|\n|-|\n|```` ` ````|", "```\na\n-\n`\n```"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(tc.want, render(clean(tc.in))); diff != "" {
+			if diff := cmp.Diff(tc.want, Render(Clean(tc.in))); diff != "" {
 				t.Errorf("rendered (-want +got):\n%s", diff)
 			}
 		})
@@ -102,7 +102,7 @@ func TestHugeOrDeepMarkdownGoesPlain(t *testing.T) {
 		"deep": strings.Repeat("> ", markdown.MaxNesting+1) + "![a](b)",
 	} {
 		t.Run(name, func(t *testing.T) {
-			if render(in) != in {
+			if Render(in) != in {
 				t.Error("was parsed")
 			}
 		})
@@ -150,7 +150,7 @@ func checkConserved(t failer, markdown, out string) {
 func saidTwice(markdown string) map[rune]int {
 	out := make(map[rune]int)
 	src := []byte(markdown + "\n")
-	ast.Walk(dialect.Parser.Parse(text.NewReader(src)), func(n ast.Node, entering bool) (ast.WalkStatus, error) {
+	ast.Walk(form.Parser.Parse(text.NewReader(src)), func(n ast.Node, entering bool) (ast.WalkStatus, error) {
 		var destination []byte
 		open := 1
 		switch n := n.(type) {
@@ -193,10 +193,10 @@ func FuzzRender(f *testing.F) {
 		if len(markdown) > 1<<10 {
 			return
 		}
-		markdown = clean(markdown)
-		out := render(markdown)
+		markdown = Clean(markdown)
+		out := Render(markdown)
 		checkConserved(t, markdown, out)
-		for _, limit := range []int{100, maxText} {
+		for _, limit := range []int{100, MaxText} {
 			checkParts(t, out, limit)
 		}
 	})
@@ -268,7 +268,7 @@ func TestWordsSurviveRendering(t *testing.T) {
 			return inline(3)
 		}
 		source := block(3)
-		out := render(source)
+		out := Render(source)
 		rest := out
 		for i := 1; i <= n; i++ {
 			w := fmt.Sprintf("word%dx", i)

@@ -1,4 +1,5 @@
-package discord
+// Package dialect turns the CommonMark that models write into what Discord shows, and cuts it into messages. It is pure.
+package dialect
 
 import (
 	"fmt"
@@ -17,9 +18,9 @@ import (
 // quoteMark begins a quoted line. Discord insists on the blank.
 const quoteMark = "> "
 
-// dialect is Discord's, which is close to CommonMark. The parser is that of what models write: CommonMark with
+// form is Discord's, which is close to CommonMark. The parser is that of what models write: CommonMark with
 // GitHub's tables, strikethrough and task lists. It is never changed and may be used from any goroutine.
-var dialect = markdown.Form{
+var form = markdown.Form{
 	Parser: goldmark.New(
 		goldmark.WithParser(parser.NewParser(
 			parser.WithBlockParsers(parser.DefaultBlockParsers()...),
@@ -49,20 +50,20 @@ var dialect = markdown.Form{
 	},
 }
 
-// clean makes source what the parser wants and Discord takes: without NUL.
-func clean(source string) string {
+// Clean makes source what the parser wants and Discord takes: without NUL.
+func Clean(source string) string {
 	return strings.ReplaceAll(markdown.Clean(source), "\x00", "\uFFFD")
 }
 
-// render turns CommonMark into Discord's dialect. What Discord shows as meant stays to the letter, mentions and
+// Render turns CommonMark into Discord's dialect. What Discord shows as meant stays to the letter, mentions and
 // its own markup included; what it would show as bare markup (tables, images, reference links, deep headings,
 // rules, task lists, indented code) or take for something else (fences, quotations, character references) is
 // rewritten. Nothing that was said is lost. The argument must be clean.
-func render(source string) string { return renderWithin(source, markdown.Bounds{}) }
+func Render(source string) string { return renderWithin(source, markdown.Bounds{}) }
 
-// renderWithin is render with no more of source parsed at once than b allows.
+// renderWithin is Render with no more of source parsed at once than b allows.
 func renderWithin(source string, b markdown.Bounds) string {
-	r := renderer{markdown.NewWriter(source, &dialect, b)}
+	r := renderer{markdown.NewWriter(source, &form, b)}
 	if out := r.Document(r); strings.TrimSpace(out) != "" {
 		return out
 	}

@@ -1,4 +1,4 @@
-package discord
+package dialect
 
 import (
 	"net/url"

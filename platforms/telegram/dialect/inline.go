@@ -1,4 +1,4 @@
-package telegram
+package dialect
 
 import (
 	"bytes"
@@ -36,17 +36,17 @@ func (r *renderer) inline(n ast.Node) {
 	case *ast.String:
 		r.Write(string(n.Value))
 	case *ast.CodeSpan:
-		r.format(style{Type: entityCode}, func() { r.codeSpan(n) })
+		r.format(Style{Type: entityCode}, func() { r.codeSpan(n) })
 	case *ast.Emphasis:
 		kind := entityItalic
 		if n.Level > 1 {
 			kind = entityBold
 		}
-		r.format(style{Type: kind}, func() { r.Inlines(n) })
+		r.format(Style{Type: kind}, func() { r.Inlines(n) })
 	case *extast.Strikethrough:
-		r.format(style{Type: entityStrike}, func() { r.Inlines(n) })
+		r.format(Style{Type: entityStrike}, func() { r.Inlines(n) })
 	case *spoiler:
-		r.format(style{Type: entitySpoiler}, func() { r.Inlines(n) })
+		r.format(Style{Type: entitySpoiler}, func() { r.Inlines(n) })
 	case *ast.Link:
 		r.link(n, n.Destination)
 	case *ast.Image:
@@ -97,7 +97,7 @@ func (r *renderer) link(n ast.Node, destination []byte) {
 	if linkable(target) {
 		r.Flush()
 		before = len(r.Text())
-		r.format(style{Type: entityLink, URL: target}, label)
+		r.format(Style{Type: entityLink, URL: target}, label)
 		return
 	}
 	label()

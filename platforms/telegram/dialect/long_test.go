@@ -1,4 +1,4 @@
-package telegram
+package dialect
 
 import (
 	"os"
@@ -22,7 +22,7 @@ func TestTextTableRule(t *testing.T) {
 		"> ```\n> a\n> ```\n>\n> b":   "a\n\nb",
 		"> > a\n> > |b|\n> > |-|\nc":  "> a\nb\n-\nc",
 	} {
-		if diff := cmp.Diff(want, render(in).text); diff != "" {
+		if diff := cmp.Diff(want, Render(in).text); diff != "" {
 			t.Errorf("%q (-want +got):\n%s", in, diff)
 		}
 	}
@@ -35,7 +35,7 @@ func TestTheMonstrousIsNoNeighboursLoss(t *testing.T) {
 		"**a**\n\n" + monster + "\n# b":                                         "a\n\n" + strings.TrimRight(monster, "\n") + "\n\nb",
 		"1. *a*\n2. " + strings.ReplaceAll(monster, "\n", "\n   ") + "\n3. *b*": "1. a\n2. " + strings.TrimSuffix(strings.ReplaceAll(monster, "\n", "\n   "), "\n   ") + "\n\n3. b",
 	} {
-		if got := render(in).text; got != want {
+		if got := Render(in).text; got != want {
 			at := 0
 			for at < min(len(got), len(want)) && got[at] == want[at] {
 				at++
@@ -49,7 +49,7 @@ func TestTheMonstrousIsNoNeighboursLoss(t *testing.T) {
 // references at its very end.
 func answer(t *testing.T, size int) string {
 	t.Helper()
-	section, err := os.ReadFile("../markdown/testdata/answer.md")
+	section, err := os.ReadFile("../../markdown/testdata/answer.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,8 +62,8 @@ func TestLongAnswersAreRendered(t *testing.T) {
 	bare := regexp.MustCompile("(?m)\\*\\*|__|~~|```|^ *#{1,6} |^[ >]*[-*+] |^\\||\\]\\[|\\]\\(|\\]:|^---|^\\*\\*\\*|\\[[ x]\\] ")
 	for _, size := range []int{23 << 10, 44 << 10, 120 << 10} {
 		source := answer(t, size)
-		r := render(source)
-		units := encode16(r.text)
+		r := Render(source)
+		units := Encode(r.text)
 		for _, e := range r.entities { // in code, nothing is markup
 			if e.verbatim() {
 				for i := e.Offset; i < e.end(); i++ {
@@ -71,11 +71,11 @@ func TestLongAnswersAreRendered(t *testing.T) {
 				}
 			}
 		}
-		if found := bare.FindAllString(decode16(units), -1); found != nil {
+		if found := bare.FindAllString(Decode(units), -1); found != nil {
 			t.Errorf("%d bytes leave %d bare markers: %q", len(source), len(found), found[:min(len(found), 10)])
 		}
-		for _, p := range split(r, maxText) {
-			checkLegal(t, p.text, p.entities)
+		for _, p := range Split(r, MaxText) {
+			checkLegal(t, p.Text, p.Entities)
 		}
 	}
 }

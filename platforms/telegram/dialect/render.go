@@ -1,4 +1,6 @@
-package telegram
+// Package dialect turns the CommonMark that models write into text with formats laid over it, as Telegram takes them,
+// and cuts it into messages. It is pure.
+package dialect
 
 import (
 	"fmt"
@@ -11,13 +13,13 @@ import (
 	"github.com/hermes-connector/hermes-connector/platforms/markdown"
 )
 
-// dialect is Telegram's: plain text, with formats laid over it. Models write CommonMark with GitHub's tables,
+// form is Telegram's: plain text, with formats laid over it. Models write CommonMark with GitHub's tables,
 // strikethrough, bare links and task lists.
-var dialect = markdown.Form{
+var form = markdown.Form{
 	Parser: goldmark.New(goldmark.WithExtensions(
 		markdown.Tables{}, extension.Strikethrough, extension.Linkify, extension.TaskList, spoilers{},
 	)).Parser(),
-	Length: units16,
+	Length: Units,
 	Marker: func(list *ast.List, number int) string {
 		if list.IsOrdered() {
 			return fmt.Sprintf("%d%c ", number, list.Marker)
@@ -26,22 +28,22 @@ var dialect = markdown.Form{
 	},
 }
 
-// render turns clean markdown into text and entities. What is no markdown, or would come to nothing, stays as it is.
-func render(source string) rich { return renderWithin(source, markdown.Bounds{}) }
+// Render turns clean markdown into text and entities. What is no markdown, or would come to nothing, stays as it is.
+func Render(source string) Rich { return renderWithin(source, markdown.Bounds{}) }
 
-// renderWithin is render in pieces within b.
-func renderWithin(source string, b markdown.Bounds) rich {
-	r := renderer{Writer: markdown.NewWriter(source, &dialect, b), open: make(map[string]int)}
+// renderWithin is Render in pieces within b.
+func renderWithin(source string, b markdown.Bounds) Rich {
+	r := renderer{Writer: markdown.NewWriter(source, &form, b), open: make(map[string]int)}
 	out := r.Document(&r)
 	if strings.TrimSpace(out) == "" {
-		return plain(source)
+		return Plain(source)
 	}
-	return rich{text: out, entities: tidy(encode16(out), r.entities), marks: r.Marks}
+	return Rich{text: out, entities: tidy(Encode(out), r.entities), marks: r.Marks}
 }
 
-// plain is markdown as it stands.
-func plain(source string) rich {
-	return rich{text: source, marks: []markdown.Mark{{End: len(source)}}}
+// Plain is markdown as it stands.
+func Plain(source string) Rich {
+	return Rich{text: source, marks: []markdown.Mark{{End: len(source)}}}
 }
 
 // renderer is the markdown.Dialect of one document.
@@ -49,11 +51,11 @@ type renderer struct {
 	*markdown.Writer
 
 	open     map[string]int // formats around what is written now, by type
-	entities []style        // in tree order; tidied at the end
+	entities []Style        // in tree order; tidied at the end
 }
 
 // format lays e over what body writes, unless a format around it forbids that.
-func (r *renderer) format(e style, body func()) {
+func (r *renderer) format(e Style, body func()) {
 	if r.open[e.Type] > 0 || e.Type == entityCode && r.open[entityLink] > 0 {
 		body()
 		return
@@ -69,13 +71,13 @@ func (r *renderer) format(e style, body func()) {
 }
 
 func (r *renderer) Heading(n *ast.Heading) {
-	r.format(style{Type: entityBold}, func() { r.Inlines(n) })
+	r.format(Style{Type: entityBold}, func() { r.Inlines(n) })
 }
 
 // Quote implements markdown.Dialect. Telegram has no quotation inside another.
 func (r *renderer) Quote(body func()) {
 	if r.open[entityQuote] == 0 {
-		r.format(style{Type: entityQuote}, body)
+		r.format(Style{Type: entityQuote}, body)
 		return
 	}
 	r.Indented("> ", "> ", body)
@@ -83,5 +85,5 @@ func (r *renderer) Quote(body func()) {
 
 // Code implements markdown.Dialect. Its lines get no prefix: Telegram draws the block as a box.
 func (r *renderer) Code(language string, body func()) {
-	r.Verbatim("", func() { r.format(style{Type: entityPre, Language: language}, body) })
+	r.Verbatim("", func() { r.format(Style{Type: entityPre, Language: language}, body) })
 }

@@ -1,4 +1,4 @@
-package telegram
+package dialect
 
 import (
 	"fmt"
@@ -16,7 +16,7 @@ import (
 )
 
 // marked lists a text's formats as "type:covered text", with address or language behind "@".
-func marked(text string, list []style) []string {
+func marked(text string, list []Style) []string {
 	units := utf16.Encode([]rune(text))
 	var out []string
 	for _, e := range list {
@@ -97,7 +97,7 @@ func TestRender(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := render(markdown.Clean(tc.in))
+			got := Render(markdown.Clean(tc.in))
 			if diff := cmp.Diff(tc.text, got.text); diff != "" {
 				t.Errorf("text (-want +got):\n%s", diff)
 			}
@@ -113,7 +113,7 @@ func TestRender(t *testing.T) {
 func checkLegal(t interface {
 	Helper()
 	Fatalf(string, ...any)
-}, text string, list []style) {
+}, text string, list []Style) {
 	t.Helper()
 	if !utf8.ValidString(text) {
 		t.Fatalf("text is not valid UTF-8: %q", text)
@@ -170,7 +170,7 @@ func letters(s string) map[rune]int {
 func checkConserved(t interface {
 	Helper()
 	Fatalf(string, ...any)
-}, markdown string, r rich) {
+}, markdown string, r Rich) {
 	t.Helper()
 	for _, own := range []string{"&", "](", "[x]", "[X]", "]:", "][", "mailto:"} {
 		if strings.Contains(markdown, own) {
@@ -204,11 +204,11 @@ func FuzzRender(f *testing.F) {
 			return
 		}
 		source = markdown.Clean(source)
-		r := render(source)
+		r := Render(source)
 		checkLegal(t, r.text, r.entities)
 		checkConserved(t, source, r)
 		checkMarks(t, source, r)
-		for _, limit := range []int{7, 50, maxText} {
+		for _, limit := range []int{7, 50, MaxText} {
 			checkParts(t, r, limit)
 		}
 	})
@@ -218,15 +218,15 @@ func FuzzRender(f *testing.F) {
 func checkMarks(t interface {
 	Helper()
 	Fatalf(string, ...any)
-}, source string, r rich) {
+}, source string, r Rich) {
 	t.Helper()
 	for i, m := range r.marks {
 		if m.Start < 0 || m.Start > m.End || m.End > len(source) || i > 0 && m.At < r.marks[i-1].At {
 			t.Fatalf("mark %d is %+v after %+v, source has %d bytes", i, m, r.marks[max(i-1, 0)], len(source))
 		}
 	}
-	for at := range units16(r.text) {
-		if pos := r.sourceAt(source, at); pos < 0 || pos > len(source) || pos < len(source) && !utf8.RuneStart(source[pos]) {
+	for at := range Units(r.text) {
+		if pos := r.SourceAt(source, at); pos < 0 || pos > len(source) || pos < len(source) && !utf8.RuneStart(source[pos]) {
 			t.Fatalf("unit %d comes from byte %d of %q", at, pos, source)
 		}
 	}
@@ -296,7 +296,7 @@ func TestWordsSurviveRendering(t *testing.T) {
 			return inline(3)
 		}
 		source := block(3)
-		r := render(source)
+		r := Render(source)
 		rest := r.text
 		for i := 1; i <= n; i++ {
 			w := fmt.Sprintf("word%dx", i)
@@ -317,7 +317,7 @@ func TestHugeOrDeepMarkdownGoesPlain(t *testing.T) {
 		"deep": strings.Repeat("> ", markdown.MaxNesting+1) + "**a**",
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := render(in); got.text != in || got.entities != nil {
+			if got := Render(in); got.text != in || got.entities != nil {
 				t.Error("was parsed")
 			}
 		})
@@ -326,7 +326,7 @@ func TestHugeOrDeepMarkdownGoesPlain(t *testing.T) {
 
 func TestSourceAt(t *testing.T) {
 	const source = "# Head\n\nsome **bold** and `code`\n- item &amp; more\n\n```go\nx := 1\ny := 2\n```\n"
-	r := render(source)
+	r := Render(source)
 	units := utf16.Encode([]rune(r.text))
 	for find, want := range map[string]string{
 		"Head":   "# Head",
@@ -341,7 +341,7 @@ func TestSourceAt(t *testing.T) {
 		at := slices.Index(utf16.Encode([]rune(r.text)), utf16.Encode([]rune(find))[0])
 		for ; at < len(units) && !strings.HasPrefix(string(utf16.Decode(units[at:])), find); at++ {
 		}
-		if got := source[r.sourceAt(source, at):]; !strings.HasPrefix(got, want) {
+		if got := source[r.SourceAt(source, at):]; !strings.HasPrefix(got, want) {
 			t.Errorf("%q comes from %q, want %q", find, got, want)
 		}
 	}

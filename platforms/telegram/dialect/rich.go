@@ -1,4 +1,4 @@
-package telegram
+package dialect
 
 import (
 	"cmp"
@@ -11,7 +11,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/platforms/markdown"
 )
 
-// The style types we write. Telegram knows more; those it finds by itself.
+// The types of styles that we write. Telegram knows more; those it finds by itself.
 const (
 	entityBold    = "bold"
 	entityItalic  = "italic"
@@ -23,8 +23,8 @@ const (
 	entityQuote   = "blockquote"
 )
 
-// style is Telegram's MessageEntity: a format laid over a range of UTF-16 units.
-type style struct {
+// Style is Telegram's MessageEntity: a format laid over a range of UTF-16 units.
+type Style struct {
 	Type     string `json:"type"`
 	Offset   int    `json:"offset"`
 	Length   int    `json:"length"`
@@ -32,31 +32,31 @@ type style struct {
 	Language string `json:"language,omitempty"`
 }
 
-func (e style) end() int { return e.Offset + e.Length }
+func (e Style) end() int { return e.Offset + e.Length }
 
 // verbatim reports whether no other format may overlap e, save a quotation around it.
-func (e style) verbatim() bool { return e.Type == entityCode || e.Type == entityPre }
+func (e Style) verbatim() bool { return e.Type == entityCode || e.Type == entityPre }
 
-// rich is text with its formats, and where each piece of the text stood in the markdown. Its entities are legal for
+// Rich is text with its formats, and where each piece of the text stood in the markdown. Its entities are legal for
 // Telegram: inside the text, not empty, sorted by offset and then outermost first, each two apart or one inside the
 // other, without blanks at their ends (but for pre), nothing inside code or pre, no quotation inside another.
-type rich struct {
+type Rich struct {
 	text     string
-	entities []style
+	entities []Style
 	marks    []markdown.Mark
 }
 
 // tidy makes raw entities legal. Each two must be apart or one inside the other, the outer one first.
-func tidy(text []uint16, raw []style) []style {
-	var verbatim []style
+func tidy(text []uint16, raw []Style) []Style {
+	var verbatim []Style
 	for _, e := range raw {
 		if e.verbatim() && e.Length > 0 {
 			verbatim = append(verbatim, e)
 		}
 	}
 	sort.Slice(verbatim, func(i, j int) bool { return verbatim[i].Offset < verbatim[j].Offset })
-	out := slices.Grow([]style(nil), len(raw))
-	keep := func(e style) {
+	out := slices.Grow([]Style(nil), len(raw))
+	keep := func(e Style) {
 		if e = trimmed(text, e, verbatim); e.Length > 0 {
 			out = append(out, e)
 		}
@@ -67,7 +67,7 @@ func tidy(text []uint16, raw []style) []style {
 			continue
 		}
 		// Bold and the like stop before code and go on behind it.
-		i, _ := slices.BinarySearchFunc(verbatim, e.Offset, func(v style, at int) int { return cmp.Compare(v.end(), at+1) })
+		i, _ := slices.BinarySearchFunc(verbatim, e.Offset, func(v Style, at int) int { return cmp.Compare(v.end(), at+1) })
 		for ; i < len(verbatim) && verbatim[i].Offset < e.end(); i++ {
 			v, head := verbatim[i], e
 			head.Length = v.Offset - e.Offset
@@ -83,7 +83,7 @@ func tidy(text []uint16, raw []style) []style {
 }
 
 // trimmed takes blanks off both ends of e, as Telegram would. Blanks inside pre are content.
-func trimmed(text []uint16, e style, verbatim []style) style {
+func trimmed(text []uint16, e Style, verbatim []Style) Style {
 	start, end := max(e.Offset, 0), min(e.end(), len(text))
 	if e.Type == entityPre {
 		if blank(text[start:max(start, end)]) {
@@ -91,7 +91,7 @@ func trimmed(text []uint16, e style, verbatim []style) style {
 		}
 	} else {
 		first, last := end, start // a quotation keeps the whole of a pre at its ends
-		i, _ := slices.BinarySearchFunc(verbatim, start, func(v style, at int) int { return cmp.Compare(v.Offset, at) })
+		i, _ := slices.BinarySearchFunc(verbatim, start, func(v Style, at int) int { return cmp.Compare(v.Offset, at) })
 		for ; i < len(verbatim) && verbatim[i].Offset < end; i++ {
 			if v := verbatim[i]; v.Type == entityPre && v.end() <= end && !blank(text[v.Offset:v.end()]) {
 				first, last = min(first, v.Offset), max(last, v.end())
@@ -112,8 +112,8 @@ func blank(text []uint16) bool {
 	return !slices.ContainsFunc(text, func(u uint16) bool { return !markdown.IsSpace(u) })
 }
 
-// units16 is the length of s in UTF-16 units.
-func units16(s string) int {
+// Units is the length of s in UTF-16 units.
+func Units(s string) int {
 	n := 0
 	for _, r := range s {
 		n += utf16.RuneLen(r)
@@ -121,17 +121,17 @@ func units16(s string) int {
 	return n
 }
 
-// encode16 is s in UTF-16 units, without utf16.Encode's slice of runes: a text may be half a megabyte.
-func encode16(s string) []uint16 {
-	units := make([]uint16, 0, units16(s))
+// Encode is s in UTF-16 units, without utf16.Encode's slice of runes: a text may be half a megabyte.
+func Encode(s string) []uint16 {
+	units := make([]uint16, 0, Units(s))
 	for _, r := range s {
 		units = utf16.AppendRune(units, r)
 	}
 	return units
 }
 
-// decode16 is the text of UTF-16 units.
-func decode16(units []uint16) string {
+// Decode is the text of UTF-16 units.
+func Decode(units []uint16) string {
 	var out strings.Builder
 	out.Grow(len(units))
 	for i := 0; i < len(units); i++ {
@@ -147,9 +147,9 @@ func decode16(units []uint16) string {
 	return out.String()
 }
 
-// sourceAt is the byte of source from which on everything after unit at was made. If a line of the source begins
+// SourceAt is the byte of source from which on everything after unit at was made. If a line of the source begins
 // there, the line's markup is included.
-func (r rich) sourceAt(source string, at int) int {
+func (r Rich) SourceAt(source string, at int) int {
 	i, found := slices.BinarySearchFunc(r.marks, at, func(m markdown.Mark, at int) int { return cmp.Compare(m.At, at) })
 	if !found {
 		i--

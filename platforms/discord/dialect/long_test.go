@@ -1,4 +1,4 @@
-package discord
+package dialect
 
 import (
 	"os"
@@ -22,7 +22,7 @@ func TestTextTableRule(t *testing.T) {
 		"> ```\n> a\n> ```\n>\n> b":   "> ```\n> a\n> ```\n> \n> b",
 		"> > a\n> > |b|\n> > |-|\nc":  "> > a\n> ```\n> b\n> -\n> c\n> ```",
 	} {
-		if diff := cmp.Diff(want, render(in)); diff != "" {
+		if diff := cmp.Diff(want, Render(in)); diff != "" {
 			t.Errorf("%q (-want +got):\n%s", in, diff)
 		}
 	}
@@ -35,7 +35,7 @@ func TestTheMonstrousIsNoNeighboursLoss(t *testing.T) {
 		"![a](b)\n\n" + monster + "\n#### b":                                         "a (b)\n\n" + strings.TrimRight(monster, "\n") + "\n\n**b**",
 		"a\n\n> ```\n" + strings.Repeat("> *a*\n", markdown.MaxMarkup) + "\n![a](b)": "a\n\n> \\`\\`\\`\n" + strings.Repeat("> *a*\n", markdown.MaxMarkup) + "\na (b)",
 	} {
-		if got := render(in); got != want {
+		if got := Render(in); got != want {
 			at := 0
 			for at < min(len(got), len(want)) && got[at] == want[at] {
 				at++
@@ -49,7 +49,7 @@ func TestTheMonstrousIsNoNeighboursLoss(t *testing.T) {
 // references at its very end.
 func answer(t *testing.T, size int) string {
 	t.Helper()
-	section, err := os.ReadFile("../markdown/testdata/answer.md")
+	section, err := os.ReadFile("../../markdown/testdata/answer.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,12 +63,12 @@ func TestLongAnswersAreRendered(t *testing.T) {
 	bare := regexp.MustCompile(`(?m)~~~|^ *#{4,} |^[*+] |^ *\||!\[|\]\[|\]:|^---|^\*\*\*|\[[ x]\] |&mdash;|\]\(docs`)
 	for _, size := range []int{23 << 10, 44 << 10, 120 << 10} {
 		source := answer(t, size)
-		out := render(source)
+		out := Render(source)
 		checkFences(t, out)
 		if found := bare.FindAllString(code.ReplaceAllString(out, "x"), -1); found != nil {
 			t.Errorf("%d bytes leave %d bare markers: %q", len(source), len(found), found[:min(len(found), 10)])
 		}
-		for _, p := range split(out, maxText) {
+		for _, p := range Split(out, MaxText) {
 			checkFences(t, p)
 		}
 	}

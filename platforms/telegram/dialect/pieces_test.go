@@ -1,4 +1,4 @@
-package discord
+package dialect
 
 import (
 	"strings"
@@ -15,7 +15,7 @@ func tightest(source string, weight int) markdown.Bounds {
 	for weight < markdown.MaxMarkup {
 		b := markdown.Bounds{Markup: weight}
 		raw := false
-		for block := range markdown.Read(source, dialect.Parser, b).Blocks() {
+		for block := range markdown.Read(source, form.Parser, b).Blocks() {
 			raw = raw || block.Node == nil
 		}
 		if !raw {
@@ -27,10 +27,13 @@ func tightest(source string, weight int) markdown.Bounds {
 }
 
 // checkPieces fails the test unless source comes out piece by piece as it does at once.
-func checkPieces(t failer, source string, weight int) {
+func checkPieces(t interface {
+	Helper()
+	Fatalf(string, ...any)
+}, source string, weight int) {
 	t.Helper()
 	b := tightest(source, weight)
-	if diff := cmp.Diff(render(source), renderWithin(source, b)); diff != "" {
+	if diff := cmp.Diff(Render(source), renderWithin(source, b), cmp.AllowUnexported(Rich{})); diff != "" {
 		t.Fatalf("%q in pieces of %d (-at once +in pieces):\n%s", source, b.Markup, diff)
 	}
 }
@@ -61,6 +64,6 @@ func FuzzPieces(f *testing.F) {
 		if len(source) > 1<<10 || weight < 1 || weight > 1<<10 {
 			return
 		}
-		checkPieces(t, clean(source), weight)
+		checkPieces(t, markdown.Clean(source), weight)
 	})
 }

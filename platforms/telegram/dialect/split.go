@@ -1,33 +1,33 @@
-package telegram
+package dialect
 
 import "github.com/hermes-connector/hermes-connector/platforms/markdown"
 
 // What one message may have: its length after formatting, in UTF-16 units, and its entities, of which Telegram drops
 // any further ones.
 const (
-	maxText     = 4096
-	maxEntities = 100
+	MaxText     = 4096
+	MaxEntities = 100
 )
 
-// part is one message of a long text.
-type part struct {
-	text     string
-	entities []style
-	at       int // where it begins in the whole, in UTF-16 units
+// Part is one message of a long text.
+type Part struct {
+	Text     string
+	Entities []Style
+	At       int // where it begins in the whole, in UTF-16 units
 }
 
-// split cuts r into parts of at most limit UTF-16 units and maxEntities entities. A format that is cut ends with its
+// Split cuts r into parts of at most limit UTF-16 units and MaxEntities entities. A format that is cut ends with its
 // part and begins again with the next. Only blanks at the cuts are lost.
-func split(r rich, limit int) []part {
+func Split(r Rich, limit int) []Part {
 	s := splitter{entities: r.entities, Splitter: markdown.Splitter[uint16]{
-		Text: encode16(r.text), Limit: limit, Decode: decode16, Length: units16,
+		Text: Encode(r.text), Limit: limit, Decode: Decode, Length: Units,
 	}}
 	for _, e := range r.entities {
 		if e.Type == entityPre {
 			s.Blocks = append(s.Blocks, markdown.CodeBlock{Begin: e.Offset, From: e.Offset, To: e.end(), End: e.end()})
 		}
 	}
-	var parts []part
+	var parts []Part
 	for start, end := range s.Parts(&s) {
 		parts = append(parts, s.part(start, end))
 	}
@@ -37,15 +37,15 @@ func split(r rich, limit int) []part {
 // splitter is the markdown.Cuts of one text.
 type splitter struct {
 	markdown.Splitter[uint16]
-	entities []style
+	entities []Style
 }
 
 // part is the text from start to end with the formats over it.
-func (s *splitter) part(start, end int) part {
+func (s *splitter) part(start, end int) Part {
 	for end > start && markdown.IsSpace(s.Text[end-1]) {
 		end--
 	}
-	var over []style
+	var over []Style
 	for _, e := range s.entities {
 		from, to := max(e.Offset, start), min(e.end(), end)
 		if from < to {
@@ -54,7 +54,7 @@ func (s *splitter) part(start, end int) part {
 		}
 	}
 	text := s.Text[start:end]
-	return part{text: decode16(text), entities: tidy(text, over), at: start}
+	return Part{Text: Decode(text), Entities: tidy(text, over), At: start}
 }
 
 // Reach implements markdown.Cuts: a part ends before it has an entity too many.
@@ -64,7 +64,7 @@ func (s *splitter) Reach(start int) int {
 		if e.end() <= start {
 			continue
 		}
-		if n++; n > maxEntities {
+		if n++; n > MaxEntities {
 			return min(start+s.Limit, max(e.Offset, start+1))
 		}
 	}
