@@ -66,11 +66,11 @@ type actions struct {
 
 	running sync.WaitGroup // workers, early questions and the timers of actions
 
-	mu      sync.Mutex // guards the fields below, and those of every action
+	mu      sync.Mutex           // guards the fields below, and those of every action
 	lines   map[relay.Chat]*line // made with slots
-	waiting int // in all lines
-	owed    int // actions not answered yet
-	held    int // bytes, of maxActing
+	waiting int                  // in all lines
+	owed    int                  // actions not answered yet
+	held    int                  // bytes, of maxActing
 	refused bool
 }
 
