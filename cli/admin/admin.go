@@ -42,6 +42,8 @@ var (
 	Release      = change("release", (*manage.Service).Release)
 	Scopes       = look("scopes", (*manage.Service).Scopes)
 	SetPrincipal = change("principal", (*manage.Service).SetPrincipal)
+	PrincipalOf  = look("principal-of", (*manage.Service).PrincipalOf)
+	People       = look("people", (*manage.Service).People)
 	SetRelevance = change("relevance", (*manage.Service).SetRelevance)
 	Status       = look("status", (*manage.Service).Status)
 	Explain      = look("explain", (*manage.Service).Explain)
@@ -57,6 +59,8 @@ var (
 	Audit        = look("audit", (*manage.Service).Audit)
 	Diagnose     = look("diagnose", (*manage.Service).Diagnose)
 	Quarantine   = look("quarantine", (*manage.Service).Quarantine)
+	WebLink      = change("web", (*manage.Service).WebLink)
+	WebLogout    = change("web-logout", (*manage.Service).WebLogout)
 )
 
 // Op is an operation with arguments A and the result R.

@@ -130,6 +130,8 @@ func operations() map[string]func(context.Context, *Client) error {
 	try(all, Scopes, home)
 	try(all, Diagnose, manage.Look{})
 	try(all, SetPrincipal, manage.SetPrincipal{Name: "home"})
+	try(all, PrincipalOf, home)
+	try(all, People, home)
 	try(all, SetRelevance, manage.SetRelevance{Name: "home"})
 	try(all, Status, struct{}{})
 	try(all, Explain, manage.Explain{})

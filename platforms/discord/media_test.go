@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/platforms/discord/dialect"
 	"github.com/hermes-connector/hermes-connector/platforms/discord/discordapi"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
@@ -81,8 +82,8 @@ func TestSendMedia(t *testing.T) {
 			saw:  []saw{{nil, "cobalt", "text/plain", false, "7"}, {Content: parts[0]}, {Content: parts[1]}},
 		},
 		"a caption of exactly the limit does not": {
-			send: relay.SendMedia{Kind: "document", File: sentText(), Caption: strings.Repeat("ü", maxText)},
-			want: relay.Result{MessageID: "501"}, saw: []saw{{strings.Repeat("ü", maxText), "cobalt", "text/plain", false, nil}},
+			send: relay.SendMedia{Kind: "document", File: sentText(), Caption: strings.Repeat("ü", dialect.MaxText)},
+			want: relay.Result{MessageID: "501"}, saw: []saw{{strings.Repeat("ü", dialect.MaxText), "cobalt", "text/plain", false, nil}},
 		},
 		"a voice message, and its caption": {
 			send: relay.SendMedia{Kind: "voice", File: sentOpus(), Caption: "listen", ReplyTo: "7"},

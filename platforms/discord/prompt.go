@@ -8,6 +8,7 @@ import (
 	"github.com/rivo/uniseg"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/platforms/discord/dialect"
 	"github.com/hermes-connector/hermes-connector/platforms/discord/discordapi"
 	"github.com/hermes-connector/hermes-connector/platforms/discord/rest"
 	"github.com/hermes-connector/hermes-connector/platforms/pace"
@@ -101,7 +102,7 @@ func styleOf(style string) discordapi.ButtonStyle {
 // labelFor is an option's label on one line, with an ellipsis where it is too long. No character is cut in two, as
 // people see them. Discord takes no empty one.
 func labelFor(o relay.PromptOption) string {
-	label := strings.Join(strings.Fields(clean(o.Label)), " ")
+	label := strings.Join(strings.Fields(dialect.Clean(o.Label)), " ")
 	if label == "" {
 		return o.ID
 	}

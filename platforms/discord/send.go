@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/platforms/discord/dialect"
 	"github.com/hermes-connector/hermes-connector/platforms/discord/discordapi"
 	"github.com/hermes-connector/hermes-connector/platforms/discord/rest"
 	"github.com/hermes-connector/hermes-connector/platforms/markdown"
@@ -92,7 +93,7 @@ func (p *Platform) postscript(content string) *letter {
 		p.cutting.Lock()
 		defer p.cutting.Unlock()
 	}
-	return &letter{p: p, parts: split(render(clean(content)), maxText)}
+	return &letter{p: p, parts: dialect.Split(dialect.Render(dialect.Clean(content)), dialect.MaxText)}
 }
 
 func (l *letter) Left() int { return len(l.parts) }

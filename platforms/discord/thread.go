@@ -10,6 +10,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/platforms/backoff"
 	"github.com/hermes-connector/hermes-connector/platforms/call"
+	"github.com/hermes-connector/hermes-connector/platforms/discord/dialect"
 	"github.com/hermes-connector/hermes-connector/platforms/discord/discordapi"
 	"github.com/hermes-connector/hermes-connector/platforms/discord/guilds"
 	"github.com/hermes-connector/hermes-connector/platforms/discord/rest"
@@ -93,7 +94,7 @@ func (p *Platform) CreateThread(ctx context.Context, a relay.ThreadCreate) (rela
 
 // threadName is name as Discord takes it.
 func threadName(name string) string {
-	runes := []rune(strings.Join(strings.Fields(clean(name)), " "))
+	runes := []rune(strings.Join(strings.Fields(dialect.Clean(name)), " "))
 	return strings.TrimSpace(string(runes[:min(len(runes), maxThreadName)]))
 }
 
