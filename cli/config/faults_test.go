@@ -385,9 +385,9 @@ func TestExistingKeyFileMustBePrivate(t *testing.T) {
 	if err := os.Chmod(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	write(t, filepath.Join(dir, "vault.key"), "k", 0o604)
+	write(t, filepath.Join(dir, "vault.key"), "k", 0o602)
 	_, err := load("", append(env, "HERMES_CONNECTOR_DATA_DIR="+dir))
-	want := "connector.toml: vault.key_file: others can read or change that file (mode 0604): chmod 600 it"
+	want := "connector.toml: vault.key_file: others can read or change that file (mode 0602): chmod 600 it"
 	if err == nil || err.Error() != want {
 		t.Errorf("Load() = %v, want %s", err, want)
 	}

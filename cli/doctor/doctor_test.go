@@ -68,7 +68,15 @@ func TestSeeded(t *testing.T) {
 		}, []string{"HC590 DATA"}},
 
 		"the key lost":    {func(t *testing.T, o *Options) { remove(t, o.Config.Vault.KeyFile) }, []string{"HC306 DATA/vault.key"}},
-		"the key lax":     {func(t *testing.T, o *Options) { chmod(t, o.Config.Vault.KeyFile, 0o644) }, []string{"HC307 DATA/vault.key"}},
+		"the key lax": {func(t *testing.T, o *Options) { // in a folder that others can pass
+			raw, err := os.ReadFile(o.Config.Vault.KeyFile)
+			if err != nil {
+				t.Fatal(err)
+			}
+			o.Config.Vault.KeyFile = filepath.Join(filepath.Dir(o.Config.DataDir), "open", "vault.key")
+			writeFile(t, o.Config.Vault.KeyFile, string(raw), 0o644)
+			chmod(t, filepath.Dir(o.Config.Vault.KeyFile), 0o755)
+		}, []string{"HC307 KEY"}},
 		"the key garbage": {func(t *testing.T, o *Options) { writeFile(t, o.Config.Vault.KeyFile, "garbage\n", 0o600) }, []string{"HC308 DATA/vault.key"}},
 		"the key empty":   {func(t *testing.T, o *Options) { writeFile(t, o.Config.Vault.KeyFile, "", 0o600) }, []string{"HC308 DATA/vault.key"}},
 		"another's key": {func(t *testing.T, o *Options) {
@@ -152,8 +160,8 @@ func TestSeeded(t *testing.T) {
 			o := newHouse(t)
 			tc.seed(t, &o)
 			for i := range tc.want {
-				name, _, _ := strings.Cut(newestName(o), "\n")
-				tc.want[i] = strings.ReplaceAll(tc.want[i], "SNAPSHOT", name)
+				name := newestName(o)
+				tc.want[i] = strings.NewReplacer("SNAPSHOT", name, "KEY", o.Config.Vault.KeyFile).Replace(tc.want[i])
 			}
 			wantFound(t, o, tc.want...)
 		})
