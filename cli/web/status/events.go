@@ -10,6 +10,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/cli/web/day"
 	"github.com/hermes-connector/hermes-connector/relay/count"
 	"github.com/hermes-connector/hermes-connector/relay/gate"
+	"github.com/hermes-connector/hermes-connector/relay/manage"
 )
 
 const (
@@ -96,6 +97,11 @@ func (s *Section) read(ctx context.Context) {
 	if err != nil {
 		return
 	}
+	s.note(st)
+}
+
+// note keeps for the charts what st says.
+func (s *Section) note(st manage.Status) {
 	of := func(c count.Counter) uint64 { return st.Counters[c.String()] }
 	r := day.Reading{
 		In: of(count.Event(gate.Delivered)), Out: of(count.MessageSent), Acks: of(count.Ack), AckMillis: of(count.AckDelay),

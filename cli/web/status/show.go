@@ -15,7 +15,7 @@ import (
 
 // summary is the one sentence, and below it what else is wrong.
 func (s *Section) summary(v view) html.Node {
-	all := troubles(v.status)
+	all := s.troubles(v.status)
 	if len(all) == 0 {
 		return html.El("h1", html.Attr("class", "good"), html.Text("Everything works"))
 	}
@@ -55,7 +55,7 @@ func trouble(heading string, f finding.Finding) html.Node {
 }
 
 // troubles are what is wrong, the worst first: what was found, and, where nothing was, what the state itself says.
-func troubles(st manage.Status) []finding.Finding {
+func (s *Section) troubles(st manage.Status) []finding.Finding {
 	all := append([]finding.Finding{}, st.Findings...)
 	for _, w := range st.Warnings {
 		all = append(all, finding.Finding{Severity: finding.Warning, What: w})
@@ -65,8 +65,9 @@ func troubles(st manage.Status) []finding.Finding {
 	}
 	for _, b := range st.Bots {
 		if b.State != platforms.Connected {
-			what := "The " + string(b.Platform) + " bot is not connected: " + botLooks[b.State].words
-			all = append(all, finding.Finding{Severity: finding.Fault, What: what, Why: b.Reason, Fix: "hermes-connector doctor"})
+			all = append(all, finding.Finding{
+				Severity: finding.Fault, What: "The bot of " + s.label(b.Platform) + " is not connected", Why: b.Reason, Fix: "hermes-connector doctor",
+			})
 		}
 	}
 	switch {
@@ -221,11 +222,15 @@ func theDay(v view) html.Node {
 		in[i], out[i], waiting[i], took[i] = float64(l.In), float64(l.Out), float64(l.Waiting), float64(l.Delay)
 		allIn, allOut, most, longest = allIn+int(l.In), allOut+int(l.Out), max(most, int(l.Waiting)), max(longest, l.Delay)
 	}
+	took24 := "no message yet"
+	if longest > 0 {
+		took24 = "at most " + delay(longest) + ", the average of " + span(day.Slot)
+	}
 	return html.Group(html.El("h2", html.Text("The last 24 hours")), html.El("div", html.Attr("class", "cards"),
 		figure("Messages in", strconv.Itoa(allIn)+" in all", in),
 		figure("Messages out", strconv.Itoa(allOut)+" in all", out),
 		figure("Waiting", "at most "+strconv.Itoa(most), waiting),
-		figure("Until a gateway took them", "at most "+delay(longest)+" on average over "+span(day.Slot), took),
+		figure("Delivery delay", took24, took),
 	))
 }
 

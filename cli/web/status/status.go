@@ -123,10 +123,12 @@ func (s *Section) look(ctx context.Context) (view, error) {
 
 // ask asks for everything that the page shows.
 func (s *Section) ask(ctx context.Context, now time.Time) (v view, err error) {
-	v = view{at: now, machine: s.o.Machine(), lines: s.book.Lines(now)}
+	v = view{at: now, machine: s.o.Machine()}
 	if v.status, err = s.o.Service.Status(ctx, struct{}{}); err != nil {
 		return v, err
 	}
+	s.note(v.status)
+	v.lines = s.book.Lines(now)
 	all, err := s.o.Service.Gateways(ctx, struct{}{})
 	if err != nil {
 		return v, err
