@@ -145,6 +145,8 @@ func operations() map[string]func(context.Context, *Client) error {
 	try(all, DropRoute, manage.RouteKey{Platform: "pigeon", Key: "x"})
 	try(all, Audit, manage.AuditQuery{})
 	try(all, Quarantine, struct{}{})
+	try(all, WebLink, struct{}{})
+	try(all, WebLogout, struct{}{})
 	return all
 }
 
