@@ -69,6 +69,7 @@ func newCore(cfg *config.Config, db *store.DB, v *vault.Vault, bots []platforms.
 		Delivery: delivery.Options{Window: cfg.Delivery.Window, Log: log},
 		Seal:     v,
 		Files:    shelf{c.files, transfer.NewFinder(c.files, g.For(cfg.Media.Allow, media.MaxFile), c.count)},
+		Replies:  hub.Replies(cfg.Replies),
 		Log:      log,
 	})
 	c.hooks = passthrough.New(bots, passthrough.Options{Log: log, Count: c.hub.Count})
@@ -105,7 +106,7 @@ func newCore(cfg *config.Config, db *store.DB, v *vault.Vault, bots []platforms.
 	transfers := transfer.New(c.files, auth, transfer.Options{Log: log, Failures: failures, Count: c.count, Used: c.hub.Fetches})
 	c.server = server.New(c.hub, auth, server.Options{
 		Log: log, TrustedProxies: cfg.TrustedProxies, PublicURL: cfg.PublicURL, Failures: failures,
-		TLS: certificates, Mounts: slices.Concat(c.hooks.Mounts(), transfers.Mounts(),
+		TLS: certificates, Hooks: c.hooks.Mount, Mounts: slices.Concat(transfers.Mounts(),
 			api.New(c.service, auth, callers, api.Options{Log: log, Failures: failures}).Mounts()),
 	})
 	return c, nil

@@ -34,7 +34,7 @@ var mayImport = map[string]string{
 	"platforms/pace":               "relay platforms",
 	"platforms/board":              "platforms",
 	"platforms/backoff":            "",
-	"platforms/call":               "relay platforms",
+	"platforms/call":               "relay relay/finding platforms",
 	"platforms/turn":               "relay platforms platforms/call platforms/pace platforms/backoff", // calls within a limiter
 	"platforms/markdown":           "",
 	"store/files":                  "",               // the lowest: whoever makes a file
@@ -62,9 +62,9 @@ var mayImport = map[string]string{
 	"platforms/discord":            "relay platforms " + kit + " platforms/hook platforms/discord/*",
 	"platforms/discord/discordapi": "", // numbers and types
 	"platforms/discord/dialect":    "platforms/markdown",
-	"platforms/telegram":           "relay platforms " + kit + " platforms/hook platforms/telegram/*",
+	"platforms/telegram":           "relay relay/finding platforms " + kit + " platforms/hook platforms/telegram/*",
 	"platforms/telegram/dialect":   "platforms/markdown",
-	"platforms/discord/*":          "relay platforms platforms/call platforms/pace platforms/backoff platforms/board platforms/discord/*", // parts of one network
+	"platforms/discord/*":          "relay relay/finding platforms platforms/call platforms/pace platforms/backoff platforms/board platforms/discord/*", // parts of one network
 	"relay/link":                   "relay store store/audit",
 	"relay/login":                  "relay store store/audit",
 	"relay/token":                  "relay store store/audit store/reseal",
@@ -86,10 +86,11 @@ var mayImport = map[string]string{
 	"store/restore":     "relay store store/files store/boltfile store/table store/seen store/sent store/binding store/grant store/moved", // one database of others
 	"store/backup":      "store store/files relay/count",
 	"relay/server":      "relay relay/count relay/door relay/delivery relay/hub relay/limit relay/session relay/token store/files", // certificates
-	"cli/config":        "relay relay/identity relay/guard platforms store/backup",
+	"cli/config":        "relay relay/identity relay/guard platforms store/backup store/files",
 	"cli":               "relay relay/* platforms platforms/* store store/* vault cli/* cli/web/*",
 	"cli/admin":         "relay/manage store store/audit store/backup",
 	"cli/echo":          "relay relay/token relay/wire",
+	"cli/help":          "", // pure: texts
 	"cli/web/html":      "", // pure: values to markup
 	"cli/web/page":      "cli/web/html",
 	"cli/web/day":       "cli/web/html",
