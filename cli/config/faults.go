@@ -50,11 +50,16 @@ func (f Faults) Error() string {
 	return strings.Join(lines, "\n")
 }
 
+// add is compiled once, for its callers are many.
+//
+//go:noinline
 func (f *Faults) add(at Place, format string, args ...any) {
 	*f = append(*f, Fault{at, fmt.Sprintf(format, args...)})
 }
 
 // note adds what err says, if it is one.
+//
+//go:noinline
 func (f *Faults) note(at Place, err error) {
 	if err != nil {
 		f.add(at, "%v", err)
