@@ -56,6 +56,8 @@ var (
 	DropRoute    = change("drop-route", (*manage.Service).DropRoute)
 	Audit        = look("audit", (*manage.Service).Audit)
 	Quarantine   = look("quarantine", (*manage.Service).Quarantine)
+	WebLink      = change("web", (*manage.Service).WebLink)
+	WebLogout    = change("web-logout", (*manage.Service).WebLogout)
 )
 
 // Op is an operation with arguments A and the result R.

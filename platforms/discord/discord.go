@@ -29,6 +29,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/platforms/board"
 	"github.com/hermes-connector/hermes-connector/platforms/discord/commands"
+	"github.com/hermes-connector/hermes-connector/platforms/discord/dialect"
 	"github.com/hermes-connector/hermes-connector/platforms/discord/gateway"
 	"github.com/hermes-connector/hermes-connector/platforms/discord/guilds"
 	"github.com/hermes-connector/hermes-connector/platforms/discord/rest"
@@ -79,6 +80,7 @@ var (
 	_ platforms.MediaSender      = (*Platform)(nil)
 	_ platforms.MediaFetcher     = (*Platform)(nil)
 	_ platforms.PublicMedia      = (*Platform)(nil)
+	_ platforms.Examiner         = (*Platform)(nil)
 	_ platforms.Historian        = (*Platform)(nil)
 	_ platforms.CommandRegistrar = (*Platform)(nil)
 	_ platforms.AuthorTeller     = (*Platform)(nil)
@@ -225,7 +227,7 @@ func (p *Platform) Descriptor() relay.Descriptor {
 	return relay.Descriptor{
 		Platform:         Name,
 		Label:            "Discord",
-		MaxMessageLength: maxText,
+		MaxMessageLength: dialect.MaxText,
 		LenUnit:          relay.LenChars,
 		MarkdownDialect:  "discord",
 		SupportsThreads:  true,

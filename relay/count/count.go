@@ -51,6 +51,9 @@ func Help(name string) string {
 var (
 	Ack        = counter("ack", "entries that gateways acknowledged")
 	AckIgnored = counter("ack_ignored", "acknowledgements of what was not in flight, which were ignored")
+	// AckDelay adds up the milliseconds from when each acknowledged message was written, by its network's clock, until then.
+	AckDelay    = counter("ack_delay_milliseconds", "the milliseconds from when each acknowledged message was written until then")
+	MessageSent = counter("message_sent", "messages that gateways sent: those of the actions that a person reads as one")
 
 	ActionOK        = counter("action_ok", "actions that networks carried out")
 	ActionDeclined  = counter("action_declined", "actions that the gateway may not do, or that the network refused")
