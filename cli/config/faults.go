@@ -81,9 +81,12 @@ func (f Faults) err() error {
 }
 
 // nearest is the candidate that s was probably meant to be, or empty. A candidate that s is a
-// misspelt beginning of counts, so "tokn" finds "token_file".
+// misspelt beginning of counts, so "tokn" finds "token_file". In a short word one letter may be wrong, in others two.
 func nearest(s string, candidates []string) string {
-	best, dist := "", max(3, len(s)/3+1)
+	best, dist := "", 3
+	if len(s) < 4 {
+		dist = 2
+	}
 	for _, c := range candidates {
 		if d := distance(s, c); d < dist && d < len(s) {
 			best, dist = c, d
