@@ -82,7 +82,7 @@ var mayImport = map[string]string{
 	"relay/identity":    "relay store store/files", // keys in a file
 	"relay/manage":      "relay relay/finding relay/token relay/link relay/login relay/gate relay/bus relay/identity relay/media relay/passthrough relay/wake platforms store store/audit store/media",
 	"relay/api":         "relay relay/token relay/identity relay/door relay/limit relay/manage store store/audit",
-	"relay/metrics":     "relay/limit relay/manage platforms store",
+	"relay/metrics":     "relay/count relay/limit relay/manage platforms store",
 	"store/restore":     "relay store store/files store/boltfile store/table store/seen store/sent store/binding store/grant store/moved", // one database of others
 	"store/backup":      "store store/files relay/count",
 	"relay/server":      "relay relay/count relay/door relay/delivery relay/hub relay/limit relay/session relay/token store/files", // certificates
