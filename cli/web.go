@@ -88,6 +88,6 @@ func (c *core) serveWeb(cfg *config.Config, l net.Listener, v *vault.Vault, log 
 	site := web.New(login.NewDesk(c.db.Codes, v, time.Now), web.Options{
 		Log: log, URL: webURL(cfg), TrustedProxies: cfg.TrustedProxies, TLS: c.tls,
 		Refused: func() { c.count(count.CallerRefused) },
-	})
+	}, c.chatSection()...)
 	c.beside = append(c.beside, func(ctx context.Context) error { return site.Run(ctx, l) })
 }
