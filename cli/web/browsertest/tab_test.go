@@ -155,10 +155,12 @@ func (b *tab) says(words string) {
 	b.await(fmt.Sprintf("the page says %q", words), fmt.Sprintf("document.body.innerText.includes(%q)", words))
 }
 
-// eval is the value of an expression of JavaScript.
+// eval is the value of an expression of JavaScript, or of what it promises.
 func eval[T any](b *tab, expression string) (v T) {
 	b.t.Helper()
-	b.do("evaluate "+expression, chromedp.Evaluate(expression, &v))
+	b.do("evaluate "+expression, chromedp.Evaluate(expression, &v, func(p *runtime.EvaluateParams) *runtime.EvaluateParams {
+		return p.WithAwaitPromise(true)
+	}))
 	return v
 }
 
