@@ -87,14 +87,16 @@ var mayImport = map[string]string{
 	"store/backup":        "store store/files relay/count",
 	"relay/server":        "relay relay/count relay/door relay/delivery relay/hub relay/limit relay/session relay/token store/files", // certificates
 	"cli/config":          "relay relay/identity relay/guard platforms store/backup",
-	"cli":                 "relay relay/* platforms platforms/* store store/* vault cli/*",
+	"cli":                 "relay relay/* platforms platforms/* store store/* vault cli/* cli/web/*",
 	"cli/admin":           "relay/manage store store/audit store/backup",
 	"cli/echo":            "relay relay/token relay/wire",
 	"cli/web/html":        "", // pure: values to markup
 	"cli/web/page":        "cli/web/html",
-	"cli/web/browsertest": "", // tests alone
+	"cli/web/day":         "cli/web/html",
 	"cli/web/chat":        "cli/web/html cli/web/page platforms/web platforms/markdown relay relay/manage store/audit",
-	"cli/web":             "relay relay/door relay/limit relay/login cli/web/*",
+	"cli/web/browsertest": "", // tests alone
+	"cli/web/status":      "relay relay/count relay/finding relay/gate relay/limit relay/manage platforms store/audit cli/web/html cli/web/page cli/web/day",
+	"cli/web":             "relay relay/door relay/limit relay/login cli/web/html cli/web/page",
 	".":                   "cli",
 }
 

@@ -135,6 +135,17 @@ type CodeFilter struct {
 	Instance relay.InstanceID
 }
 
+// Count is how many codes f picks that are still worth something.
+func (cs *Codes) Count(ctx context.Context, f CodeFilter) (n int, err error) {
+	all, err := get(ctx, cs.db, string(f.Kind)+" codes", func(t *bolt.Tx) ([]Code, error) { return table.List[Code](t, f.Kind.bucket(), f.MAC) })
+	for _, c := range all {
+		if c.Web == f.Kind.shared() && (f.Instance == "" || c.Instance == f.Instance) && (c.ExpiresAt.IsZero() || cs.db.now().Before(c.ExpiresAt)) {
+			n++
+		}
+	}
+	return n, err
+}
+
 // Drop makes the codes that f picks worthless, and returns how many there were.
 func (cs *Codes) Drop(ctx context.Context, row *audit.Entry, f CodeFilter) (n int, err error) {
 	err = cs.db.change(ctx, row, fmt.Sprintf("drop %s codes", f.Kind), func(t *tx) (err error) {

@@ -44,7 +44,7 @@ func (w *world) Status(context.Context, struct{}) (manage.Status, error) {
 func (w *world) Bind(_ context.Context, by audit.Actor, b manage.Bind) (manage.Binding, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if by.Kind != audit.ActorPerson || w.no != nil {
+	if by.Kind != audit.ActorWeb || w.no != nil {
 		return manage.Binding{}, w.no
 	}
 	w.binds = append(w.binds, b)
