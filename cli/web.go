@@ -97,7 +97,7 @@ func (c *core) serveWeb(cfg *config.Config, l net.Listener, v *vault.Vault, log 
 	site := web.New(login.NewDesk(c.db.Codes, v, time.Now), web.Options{
 		Log: log, URL: webURL(cfg), TrustedProxies: cfg.TrustedProxies, TLS: c.tls,
 		Refused: func() { c.count(count.CallerRefused) },
-	}, look)
+	}, append(c.chatSection(), look)...)
 	c.beside = append(c.beside, look.Run, func(ctx context.Context) error { return site.Run(ctx, l) })
 }
 
