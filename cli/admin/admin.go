@@ -55,6 +55,7 @@ var (
 	Routes       = look("routes", (*manage.Service).Routes)
 	DropRoute    = change("drop-route", (*manage.Service).DropRoute)
 	Audit        = look("audit", (*manage.Service).Audit)
+	Diagnose     = look("diagnose", (*manage.Service).Diagnose)
 	Quarantine   = look("quarantine", (*manage.Service).Quarantine)
 	WebLink      = change("web", (*manage.Service).WebLink)
 	WebLogout    = change("web-logout", (*manage.Service).WebLogout)

@@ -128,6 +128,7 @@ func operations() map[string]func(context.Context, *Client) error {
 	try(all, Claim, scope)
 	try(all, Release, scope)
 	try(all, Scopes, home)
+	try(all, Diagnose, manage.Look{})
 	try(all, SetPrincipal, manage.SetPrincipal{Name: "home"})
 	try(all, SetRelevance, manage.SetRelevance{Name: "home"})
 	try(all, Status, struct{}{})

@@ -40,13 +40,24 @@ type Source struct {
 // Load reads and judges the configuration. Its error is a Faults with everything that is wrong.
 // No file and no variable is a valid configuration without bots.
 func Load(src Source) (*Config, error) {
+	cfg, faults := Glimpse(src)
+	if err := faults.err(); err != nil {
+		return nil, err
+	}
+	return cfg, nil
+}
+
+// Glimpse is what can be made of a configuration with all its faults, for whoever looks for what is wrong with
+// everything: what has a fault may be missing, and nothing must be run with it. It is nil when the file cannot be read
+// as a whole, or names no data folder.
+func Glimpse(src Source) (*Config, Faults) {
 	l := newLoader(src)
 	path, data := l.read(cmp.Or(src.Path, l.env[envFile]))
 	file := parser{file: l.file, faults: &l.faults, seen: make(map[string]Place)}
 	if path != "" && len(l.faults) == 0 {
 		l.cfg.File, l.folderOfFile = path, filepath.Dir(path)
 		if !file.parse(data) {
-			return nil, l.faults.err()
+			return nil, l.faults
 		}
 	}
 	l.assign(file.items)
@@ -58,11 +69,11 @@ func Load(src Source) (*Config, error) {
 	l.oneKeySource()
 	l.bots(file.bots)
 	l.unknownEnv()
-	if err := l.faults.err(); err != nil {
-		return nil, err
+	if path != "" && l.cfg.File == "" || l.cfg.DataDir == "" { // it cannot be read, or says nothing of use
+		return nil, l.faults
 	}
 	l.cfg.places = l.places
-	return &l.cfg, nil
+	return &l.cfg, l.faults
 }
 
 // loader turns a file's items and the environment into a Config.
@@ -229,10 +240,22 @@ func (l *loader) defaults() {
 		}
 		return into(&l.cfg.DataDir, l.path(folder))(dir)
 	}, l.env["STATE_DIRECTORY"])
+	l.closed()
 	v := &l.cfg.Vault
 	fill("backup.dir", into(&l.cfg.Backup.Dir, l.abs), filepath.Join(l.cfg.DataDir, "snapshots"))
 	if v.Passphrase.IsZero() && v.Credential == "" {
 		fill("vault.key_file", into(&v.KeyFile, l.path(private)), filepath.Join(l.cfg.DataDir, "vault.key"))
+	}
+}
+
+// closed refuses a data folder whose database other users of the machine can read or change.
+func (l *loader) closed() {
+	if st, err := os.Stat(l.cfg.Database()); err == nil && st.Mode().Perm()&OthersMay != 0 {
+		at, given := l.places["data_dir"]
+		if !given {
+			at = Place{File: l.file, Path: "data_dir"}
+		}
+		l.faults.add(at, "others can read or change the database in that folder (mode %04o): chmod 600 %s", st.Mode().Perm(), l.cfg.Database())
 	}
 }
 
