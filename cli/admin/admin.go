@@ -42,8 +42,6 @@ var (
 	Release      = change("release", (*manage.Service).Release)
 	Scopes       = look("scopes", (*manage.Service).Scopes)
 	SetPrincipal = change("principal", (*manage.Service).SetPrincipal)
-	PrincipalOf  = look("principal-of", (*manage.Service).PrincipalOf)
-	People       = look("people", (*manage.Service).People)
 	SetRelevance = change("relevance", (*manage.Service).SetRelevance)
 	Status       = look("status", (*manage.Service).Status)
 	Explain      = look("explain", (*manage.Service).Explain)

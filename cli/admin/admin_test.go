@@ -130,8 +130,6 @@ func operations() map[string]func(context.Context, *Client) error {
 	try(all, Scopes, home)
 	try(all, Diagnose, manage.Look{})
 	try(all, SetPrincipal, manage.SetPrincipal{Name: "home"})
-	try(all, PrincipalOf, home)
-	try(all, People, home)
 	try(all, SetRelevance, manage.SetRelevance{Name: "home"})
 	try(all, Status, struct{}{})
 	try(all, Explain, manage.Explain{})
@@ -146,6 +144,8 @@ func operations() map[string]func(context.Context, *Client) error {
 	try(all, DropRoute, manage.RouteKey{Platform: "pigeon", Key: "x"})
 	try(all, Audit, manage.AuditQuery{})
 	try(all, Quarantine, struct{}{})
+	try(all, WebLink, struct{}{})
+	try(all, WebLogout, struct{}{})
 	return all
 }
 

@@ -17,6 +17,7 @@
 package config
 
 import (
+	"cmp"
 	"net"
 	"net/netip"
 	"path/filepath"
@@ -48,6 +49,16 @@ type Config struct {
 	WebURL         string // what people open, without a trailing slash; empty: where it listens
 	Backup         Backup
 	Vault          Vault
+
+	places map[string]Place // by section.key, of what was given
+}
+
+// Place is where a setting, as "section.key", was given; for one that was not, the file as a whole.
+func (c *Config) Place(setting string) Place {
+	if at, ok := c.places[setting]; ok {
+		return at
+	}
+	return Place{File: cmp.Or(c.File, environment), Path: setting}
 }
 
 // TLS names the certificate to serve https with. Both are empty, or neither is.

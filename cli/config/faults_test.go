@@ -104,6 +104,21 @@ func TestFaults(t *testing.T) { // invariant 4
 			"[tls]\ncert_file = \"c\"\nkey_file = \"k\"\n[metrics]\nlisten = \":9464\"", nil,
 			[]string{"connector.toml:5: metrics.listen: plain http on every interface; metrics are never encrypted: write insecure = true if the network is trusted"},
 		},
+		"web pages in the clear, also where plain http is wanted": {
+			"insecure = true\n[web]\nlisten = \"0.0.0.0:8788\"", nil,
+			[]string{"connector.toml:3: web.listen: plain http on 0.0.0.0; listen on 127.0.0.1, give [tls] a certificate, or name the proxy that stands in front in trusted_proxies"},
+		},
+		"web pages by https":        {"[tls]\ncert_file = \"c\"\nkey_file = \"k\"\n[web]\nlisten = \"0.0.0.0:8788\"", nil, nil},
+		"web pages behind a proxy":  {"trusted_proxies = [\"10.0.0.2\"]\n[web]\nlisten = \"0.0.0.0:8788\"\npublic_url = \"https://a.example\"", nil, nil},
+		"web pages on this machine": {"[web]\nlisten = \"localhost:8788\"", nil, nil},
+		"an address of no web pages": {
+			"[web]\npublic_url = \"https://a.example\"", nil,
+			[]string{"connector.toml:2: web.public_url: does nothing without listen under [web]"},
+		},
+		"web pages below a path": {
+			"[web]\nlisten = \"127.0.0.1:8788\"\npublic_url = \"https://a.example/web\"", nil,
+			[]string{"connector.toml:3: web.public_url: the pages have a host of their own: write the address without a path"},
+		},
 		"metrics wanted there":            {"insecure = true\n[metrics]\nlisten = \"0.0.0.0:9464\"", nil, nil},
 		"plain http wanted":               {"listen = \"0.0.0.0:8787\"\ninsecure = true", nil, nil},
 		"plain http wanted by a variable": {`listen = ":8787"`, []string{"HERMES_CONNECTOR_INSECURE=1"}, nil},

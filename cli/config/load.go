@@ -63,6 +63,7 @@ func Glimpse(src Source) (*Config, Faults) {
 	l.assign(file.items)
 	l.defaults()
 	l.wholeTLS()
+	l.clashes()
 	l.identity()
 	l.plainHTTP()
 	l.oneKeySource()
@@ -71,6 +72,7 @@ func Glimpse(src Source) (*Config, Faults) {
 	if path != "" && l.cfg.File == "" || l.cfg.DataDir == "" { // it cannot be read, or says nothing of use
 		return nil, l.faults
 	}
+	l.cfg.places = l.places
 	return &l.cfg, l.faults
 }
 
@@ -163,7 +165,7 @@ func (l *loader) assign(items []item) {
 			vaultReplaced, l.cfg.Vault = true, Vault{}
 			maps.DeleteFunc(l.places, func(path string, _ Place) bool { return strings.HasPrefix(path, "vault.") })
 		}
-		l.set(s, v, Place{File: environment, Path: s.env()})
+		l.set(s, unquoted(v, s.want), Place{File: environment, Path: s.env()})
 	}
 }
 
@@ -211,7 +213,7 @@ func (l *loader) unknownKey(it item) {
 	case head == "vault" && last == "passphrase":
 		l.faults.add(it.at, "a passphrase does not belong in this file: write passphrase_file or passphrase_env")
 	case known || len(it.path) == 1:
-		l.faults.add(it.at, "unknown key%s", hint(last, here))
+		l.faults.add(it.at, "unknown key%s", l.belongs(last, here))
 	case !l.unknown[head]:
 		l.faults.add(it.at, "unknown section %s%s", spell(head), hint(head, append(sections(), botsSection)))
 		l.unknown[head] = true
@@ -371,18 +373,22 @@ func (l *loader) oneKeySource() {
 }
 
 func (l *loader) unknownEnv() {
-	known := append(slices.Clone(l.lent), envFile)
+	known := []string{envFile[len(envPrefix):]} // without the prefix, which would make all of them near
 	for _, s := range l.settings {
-		known = append(known, s.env())
+		known = append(known, s.env()[len(envPrefix):])
 	}
 	for _, k := range l.kinds {
 		for _, key := range envKeys(k) {
-			known = append(known, botEnv(k, key))
+			known = append(known, botEnv(k, key)[len(envPrefix):])
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(l.env)) {
-		if strings.HasPrefix(name, envPrefix) && !slices.Contains(known, name) {
-			l.faults.add(Place{File: environment, Path: name}, "unknown variable%s", hint(name, known))
+		if strings.HasPrefix(name, envPrefix) && !slices.Contains(l.lent, name) && !slices.Contains(known, name[len(envPrefix):]) {
+			near := ""
+			if n := nearest(name[len(envPrefix):], known); n != "" {
+				near = " (did you mean " + envPrefix + n + "?)"
+			}
+			l.faults.add(Place{File: environment, Path: name}, "unknown variable%s", near)
 		}
 	}
 }

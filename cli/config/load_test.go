@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
@@ -107,6 +108,7 @@ func TestNothingConfiguredIsAValidConfiguration(t *testing.T) {
 var comparers = cmp.Options{
 	cmp.Comparer(func(a, b relay.Secret) bool { return a.RevealString() == b.RevealString() }),
 	cmp.Comparer(func(a, b platforms.Kind) bool { return a.Name == b.Name }),
+	cmpopts.IgnoreUnexported(Config{}),
 	cmp.Comparer(func(a, b netip.Prefix) bool { return a == b }),
 }
 

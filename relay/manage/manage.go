@@ -140,6 +140,8 @@ func (s *Service) bots() []platforms.Platform {
 }
 
 // each is a list of what as makes of all; never nil, which JSON would show as null.
+//
+//go:noinline
 func each[A, B any](all []A, as func(A) B) []B {
 	out := make([]B, len(all))
 	for i, a := range all {
