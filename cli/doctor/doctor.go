@@ -76,6 +76,9 @@ func Run(ctx context.Context, o Options) Report {
 		{"other servers", 2 * time.Second, func(context.Context) []finding.Finding { return others(o.machine.proc, o.Config.Database()) }},
 	}
 	found = append(found, inTheClear(o.Config)...)
+	if o.Offline {
+		found = append(found, notLooked("the networks", "they were not asked, nor was public_url", "hermes-connector doctor without --offline asks them"))
+	}
 	switch {
 	case server != nil:
 		checks = append(checks, check{"the networks", Within, server.ask})

@@ -342,7 +342,7 @@ func TestARunningServerIsAsked(t *testing.T) {
 	o.serving(t, admin.Handler(svc, db))
 	wantFound(t, o, "HC101 pigeon:1", "HC320 /")
 	o.Offline = true
-	wantFound(t, o, "HC320 /")
+	wantFound(t, o, "HC320 /", "HC590 the networks")
 	if r := Run(t.Context(), o); !r.Running {
 		t.Error("the server is not said to run")
 	}

@@ -49,7 +49,8 @@ func folder(cfg *config.Config, m machine) (out []finding.Finding) {
 		out = append(out, finding.DataOpen.Of(dir, fmt.Sprintf("others can read or change the data folder (mode %04o)", mode), "chmod 700 "+dir))
 	}
 	if err := m.may(dir); err != nil {
-		out = append(out, finding.DataUnwritable.Of(dir, "the data folder cannot be written to: "+reason(err), "give it to the user the server runs as: chown -R USER "+dir))
+		out = append(out, finding.DataUnwritable.Of(dir, "this user cannot write to the data folder: "+reason(err),
+			"run this command as the user the server runs as; if that is this one, give the folder to him: chown -R USER "+dir))
 	}
 	out = append(out, space(dir, m)...)
 	db, err := os.Stat(cfg.Database())
