@@ -18,7 +18,7 @@ import (
 )
 
 // stopped looks into the database of a server that does not run, in a copy of it.
-func (o Options) stopped(ctx context.Context) finding.List {
+func (o *Options) stopped(ctx context.Context) finding.List {
 	path := o.Config.Database()
 	st, err := os.Stat(path)
 	switch {
@@ -76,7 +76,7 @@ func ofDatabase(path string, err error) finding.List {
 }
 
 // asked is what a Service over db sees, and what the networks say. Nil: there are no records.
-func (o Options) asked(ctx context.Context, db *store.DB) (out finding.List) {
+func (o *Options) asked(ctx context.Context, db *store.DB) (out finding.List) {
 	if db == nil {
 		bots, err := o.Bots()
 		if err != nil {

@@ -163,11 +163,11 @@ func ofConfiguration(faults config.Faults) (out finding.List) {
 type running struct {
 	client *admin.Client
 	first  manage.Diagnosis
-	o      Options
+	o      *Options
 }
 
 // reach finds the running server. It is nil when there is none that answers, and then state says why.
-func (o Options) reach(ctx context.Context) (s *running, state finding.List) {
+func (o *Options) reach(ctx context.Context) (s *running, state finding.List) {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	c, err := admin.Dial(ctx, o.Config.Socket())

@@ -32,7 +32,7 @@ func Overdue(cfg *config.Config, covered, born, now time.Time) finding.List {
 }
 
 // snapshots looks at the newest snapshot. How old it may be a running server knows better.
-func (o Options) snapshots(running bool) func(context.Context) finding.List {
+func (o *Options) snapshots(running bool) func(context.Context) finding.List {
 	return func(context.Context) finding.List {
 		db, err := os.Stat(o.Config.Database())
 		if !o.Config.Backup.Nightly || err != nil {

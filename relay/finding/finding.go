@@ -62,6 +62,9 @@ func (l *List) Add(k *Kind, about, what, fix string) { *l = append(*l, k.Of(abou
 // kinds are all kinds, in the order of their declaration. Nothing changes them after the package is set up.
 var kinds []*Kind
 
+// kind is compiled once, for there are many.
+//
+//go:noinline
 func kind(code string, s Severity, why string) *Kind {
 	k := &Kind{Code: code, Severity: s, Why: why}
 	kinds = append(kinds, k)
