@@ -49,6 +49,7 @@ type core struct {
 	files   *media.Keeper
 	server  *server.Server
 	hooks   *passthrough.Plane
+	reload  func(ctx context.Context, by string) (manage.Reloaded, error) // nil: this core has no configuration
 	// beside run beside the server until their context ends, which is after the server's stop; an
 	// error ends the server.
 	beside []func(context.Context) error
@@ -73,6 +74,12 @@ func newCore(cfg *config.Config, db *store.DB, v *vault.Vault, bots []platforms.
 	c.hooks = passthrough.New(bots, passthrough.Options{Log: log, Count: c.hub.Count})
 	set := settings(cfg, addr, bots, g)
 	set.Warnings, set.Hooks, set.Files = c.warnings, c.hooks, c.files
+	set.Reload = func(ctx context.Context, by string) (manage.Reloaded, error) {
+		if c.reload == nil {
+			return manage.Reloaded{}, &manage.Error{Why: manage.Offline, Message: "this server has no configuration to reload"}
+		}
+		return c.reload(ctx, by)
+	}
 	c.service = manage.New(db, auth, desk, v, c.bus, c.hub, set)
 	c.waker = wake.New(db, db.Lanes, c.hub, g.Client(), wake.Options{Cooldown: cfg.Wake.Cooldown, Count: c.hub.Count, Log: log})
 	c.beside = append(c.beside, c.waker.Run)

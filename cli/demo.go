@@ -44,7 +44,7 @@ with a real token and answers every message with itself. What you type is said b
 is printed with its time. Nothing is kept: the data folder is a temporary one.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			ctx, hurry, release := interrupts(cmd.Context())
+			ctx, hurry, release := signals(cmd.Context(), nil)
 			defer release()
 			return demo(ctx, hurry, once, a.stdin, &hops{w: a.stdout})
 		},

@@ -85,6 +85,9 @@ var mayImport = map[string]string{
 	"cli":               "relay relay/* platforms platforms/* store store/* vault cli/*",
 	"cli/admin":         "relay/manage store store/audit store/backup",
 	"cli/echo":          "relay relay/token relay/wire",
+	"cli/pointer":       "store/files",
+	"cli/lan":           "",
+	"cli/systemd":       "",
 	"cli/web/html":      "", // pure: values to markup
 	"cli/web/page":      "cli/web/html",
 	".":                 "cli",

@@ -17,6 +17,7 @@
 package config
 
 import (
+	"log/slog"
 	"net"
 	"net/netip"
 	"path/filepath"
@@ -46,6 +47,11 @@ type Config struct {
 	WebListen      string // host:port of the status page and the chat; empty: off
 	Backup         Backup
 	Vault          Vault
+	Log            Log
+	// DataDirGiven: somebody wrote DataDir, or gave it as a flag; otherwise it is the default.
+	DataDirGiven bool
+
+	values map[string]string // every setting outside [[bots]] as it was written, or its default, by its path
 }
 
 // TLS names the certificate to serve https with. Both are empty, or neither is.
@@ -55,6 +61,12 @@ type TLS struct {
 
 // On reports whether the listener speaks https.
 func (t TLS) On() bool { return t.CertFile != "" }
+
+// Log says what is logged, and how.
+type Log struct {
+	Level slog.Level
+	JSON  bool
+}
 
 // Wake bounds the wake pokes.
 type Wake struct {

@@ -84,7 +84,9 @@ type Settings struct {
 	Hooks Hooks
 	// Files knows how the files are; nil: no server keeps any.
 	Files Files
-	Now   func() time.Time // nil means time.Now
+	// Reload reads the configuration again, for the user by that name; nil: no server runs. Its refusals are *Error.
+	Reload func(ctx context.Context, by string) (Reloaded, error)
+	Now    func() time.Time // nil means time.Now
 }
 
 // Files is who keeps files. *media.Keeper satisfies it. Its methods are called from any goroutine, and do not block.
