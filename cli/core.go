@@ -48,6 +48,7 @@ type core struct {
 	keeper  *backup.Keeper // nil: no nightly snapshots
 	files   *media.Keeper
 	server  *server.Server
+	tls     *tls.Config // nil: plain http
 	hooks   *passthrough.Plane
 	reload  func(ctx context.Context, by string) (manage.Reloaded, error) // nil: this core has no configuration
 	// beside run beside the server until their context ends, which is after the server's stop; an
@@ -69,6 +70,7 @@ func newCore(cfg *config.Config, db *store.DB, v *vault.Vault, bots []platforms.
 		Delivery: delivery.Options{Window: cfg.Delivery.Window, Log: log},
 		Seal:     v,
 		Files:    shelf{c.files, transfer.NewFinder(c.files, g.For(cfg.Media.Allow, media.MaxFile), c.count)},
+		Replies:  hub.Replies(cfg.Replies),
 		Log:      log,
 	})
 	c.hooks = passthrough.New(bots, passthrough.Options{Log: log, Count: c.hub.Count})
@@ -80,8 +82,9 @@ func newCore(cfg *config.Config, db *store.DB, v *vault.Vault, bots []platforms.
 		}
 		return c.reload(ctx, by)
 	}
-	c.service = manage.New(db, auth, desk, v, c.bus, c.hub, set)
 	c.waker = wake.New(db, db.Lanes, c.hub, g.Client(), wake.Options{Cooldown: cfg.Wake.Cooldown, Count: c.hub.Count, Log: log})
+	set.Poke = c.waker.Last
+	c.service = manage.New(db, auth, desk, v, c.bus, c.hub, set)
 	c.beside = append(c.beside, c.waker.Run)
 	if cfg.Backup.Nightly {
 		keeper, err := backup.NewKeeper(db, backup.Options{
@@ -105,6 +108,7 @@ func newCore(cfg *config.Config, db *store.DB, v *vault.Vault, bots []platforms.
 			return nil, err
 		}
 	}
+	c.tls = certificates
 	failures := new(limit.Failures)
 	transfers := transfer.New(c.files, auth, transfer.Options{Log: log, Failures: failures, Count: c.count, Used: c.hub.Fetches})
 	c.server = server.New(c.hub, auth, server.Options{

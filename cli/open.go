@@ -94,7 +94,7 @@ func openBot(b config.Bot, g *guard.Guard, log *slog.Logger) (platforms.Platform
 // listen, on addr. g judges wake URLs.
 func settings(cfg *config.Config, addr string, bots []platforms.Platform, g *guard.Guard) manage.Settings {
 	return manage.Settings{
-		Version: version(), URL: cfg.URL(proposed(addr)), Bots: bots, Kinds: kinds(),
+		Version: version(), URL: cfg.URL(proposed(addr)), WebURL: webURL(cfg), Bots: bots, Kinds: kinds(),
 		IdentityURLs: cfg.Identity.Mode == identity.None,
 		CheckWake: func(raw string) error {
 			_, err := g.CheckURL(raw)
@@ -152,7 +152,7 @@ func (a *app) client(ctx context.Context, changes bool) (c *admin.Client, done f
 			return nil, nil, err
 		}
 	}
-	g := cfg.Guard(cfg.Listen, cfg.MetricsListen)
+	g := cfg.Guard(cfg.Listen, cfg.MetricsListen, cfg.WebListen)
 	bots, err := openBots(cfg, g, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return nil, nil, err

@@ -84,6 +84,14 @@ func (s *serving) run(ctx, hurry context.Context, cfg *config.Config, log *slog.
 		defer func() { _ = metrics.Close() }() // as l
 		listeners = append(listeners, metrics.Addr().String())
 	}
+	var pages net.Listener // nil: none are wanted
+	if cfg.WebListen != "" {
+		if pages, err = listenWeb(cfg); err != nil {
+			return err
+		}
+		defer func() { _ = pages.Close() }() // as l
+		listeners = append(listeners, pages.Addr().String())
+	}
 	g := cfg.Guard(listeners...)
 	bots, err := openBots(cfg, g, log)
 	if err != nil {
@@ -98,6 +106,9 @@ func (s *serving) run(ctx, hurry context.Context, cfg *config.Config, log *slog.
 	core.reload = r.reload
 	if metrics != nil {
 		core.serveMetrics(metrics, log)
+	}
+	if pages != nil {
+		core.serveWeb(cfg, pages, v, log)
 	}
 	if err := core.openOperator(ctx, cfg, log); err != nil {
 		return err

@@ -42,9 +42,11 @@ type Config struct {
 	Delivery       Delivery
 	Identity       identity.Options // without Client, Now and Log; Mode is never empty
 	Wake           Wake
+	Replies        Replies
 	Media          Media
 	MetricsListen  string // host:port of the Prometheus metrics; empty: off
 	WebListen      string // host:port of the status page and the chat; empty: off
+	WebURL         string // what people open, without a trailing slash; empty: where it listens
 	Backup         Backup
 	Vault          Vault
 	Log            Log
@@ -72,6 +74,12 @@ type Log struct {
 type Wake struct {
 	Allow    []netip.Prefix // beside public addresses
 	Cooldown time.Duration  // at least 1 s
+}
+
+// Replies are what the connector itself tells people in direct messages.
+type Replies struct {
+	Unbound string // to who is bound to nobody, once a day; empty: nothing
+	Away    bool   // to who writes to a gateway that is away, once while that lasts
 }
 
 // Media bounds the files that are kept.

@@ -49,8 +49,9 @@ type Options struct {
 	// Seal seals the credentials of capabilities. Nil: none is kept, and what they are for is answered by ordinary messages.
 	Seal Sealer
 	// Files keeps what comes with events. Nil: nobody does, and events are delivered as if they had none.
-	Files Files
-	Log   *slog.Logger // nil means discard
+	Files   Files
+	Replies Replies
+	Log     *slog.Logger // nil means discard
 }
 
 // Hub joins the platforms and the gateways. Its methods may be called from any goroutine.
@@ -62,6 +63,7 @@ type Hub struct {
 	bus   bus.Bus
 	log   *slog.Logger
 	opts  Options
+	began time.Time
 
 	counters   count.Totals
 	decisions  decisions
@@ -82,7 +84,7 @@ type Hub struct {
 func New(db *store.DB, desk *link.Desk, b bus.Bus, bots []platforms.Platform, o Options) *Hub {
 	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	h := &Hub{
-		db: db, facts: db, desk: desk, bus: b, log: o.Log, opts: o,
+		db: db, facts: db, desk: desk, bus: b, log: o.Log, opts: o, began: time.Now(),
 		errands:   newErrands(),
 		instances: make(map[relay.InstanceID]*instance),
 	}
