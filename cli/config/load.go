@@ -28,6 +28,8 @@ type Source struct {
 	// Path is the file to read. Empty: connector.toml here, else in $XDG_CONFIG_HOME/hermes-connector
 	// (default ~/.config/hermes-connector), else in /etc/hermes-connector, else no file at all.
 	Path string
+	// Draft, when not nil, is judged in place of the file at Path, which need not be there.
+	Draft []byte
 	// Env is the environment, as from os.Environ. A variable set to nothing counts as absent.
 	Env []string
 	// Kinds are the platforms a bot may be of.
@@ -38,7 +40,12 @@ type Source struct {
 // No file and no variable is a valid configuration without bots.
 func Load(src Source) (*Config, error) {
 	l := newLoader(src)
-	path, data := l.read(src.Path)
+	path, data := src.Path, src.Draft
+	if data == nil {
+		path, data = l.read(src.Path)
+	} else {
+		l.file = path
+	}
 	file := parser{file: l.file, faults: &l.faults, seen: make(map[string]Place)}
 	if path != "" && len(l.faults) == 0 {
 		l.cfg.File, l.folderOfFile = path, filepath.Dir(path)
