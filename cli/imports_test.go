@@ -66,6 +66,7 @@ var mayImport = map[string]string{
 	"platforms/telegram/dialect":   "platforms/markdown",
 	"platforms/discord/*":          "relay relay/finding platforms platforms/call platforms/pace platforms/backoff platforms/board platforms/discord/*", // parts of one network
 	"relay/link":                   "relay store store/audit",
+	"relay/login":                  "relay store store/audit",
 	"relay/token":                  "relay store store/audit store/reseal",
 	"relay/delivery":               "relay store",
 	"relay/session":                "relay relay/wire relay/count",
@@ -79,18 +80,21 @@ var mayImport = map[string]string{
 	"relay/passthrough": "relay relay/count relay/door relay/limit platforms", // finds bots by their paths; knows no network
 	"relay/wake":        "relay relay/guard relay/count store",
 	"relay/identity":    "relay store store/files", // keys in a file
-	"relay/manage":      "relay relay/finding relay/token relay/link relay/gate relay/bus relay/identity relay/media relay/passthrough platforms store store/audit store/media",
+	"relay/manage":      "relay relay/finding relay/token relay/link relay/login relay/gate relay/bus relay/identity relay/media relay/passthrough relay/wake platforms store store/audit store/media",
 	"relay/api":         "relay relay/token relay/identity relay/door relay/limit relay/manage store store/audit",
 	"relay/metrics":     "relay/limit relay/manage platforms store",
 	"store/restore":     "relay store store/files store/boltfile store/table store/seen store/sent store/binding store/grant store/moved", // one database of others
 	"store/backup":      "store store/files relay/count",
 	"relay/server":      "relay relay/count relay/door relay/delivery relay/hub relay/limit relay/session relay/token store/files", // certificates
-	"cli/config":        "relay relay/identity relay/guard platforms store/backup",
+	"cli/config":        "relay relay/identity relay/guard platforms store/backup store/files",
 	"cli":               "relay relay/* platforms platforms/* store store/* vault cli/*",
 	"cli/admin":         "relay/manage store store/audit store/backup",
 	"cli/echo":          "relay relay/token relay/wire",
+	"cli/help":          "", // pure: texts
+	"cli/setup":         "relay relay/finding relay/manage platforms store/files cli/admin cli/config",
 	"cli/web/html":      "", // pure: values to markup
 	"cli/web/page":      "cli/web/html",
+	"cli/web":           "relay relay/door relay/limit relay/login cli/web/*",
 	".":                 "cli",
 }
 

@@ -22,6 +22,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"log/slog"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -166,7 +167,7 @@ func (p *Platform) Status() platforms.Status { return p.board.Read() }
 
 // checkID refuses names and mentions.
 func checkID(id string) error {
-	if strings.HasPrefix(id, "#") || strings.HasPrefix(id, "@") || strings.HasPrefix(id, "<") {
+	if _, err := strconv.ParseUint(id, 10, 64); err != nil {
 		return errors.New("the ids of Discord are numbers: switch Developer Mode on in its settings, then right-click, Copy ID")
 	}
 	return nil

@@ -60,6 +60,7 @@ var Kind = platforms.Kind{
 	Keys:       keys,
 	CheckToken: checkToken,
 	CheckID:    checkID,
+	Unscoped:   true,
 	Open:       func(o platforms.Options) (platforms.Platform, error) { return open(o) },
 }
 
