@@ -103,6 +103,7 @@ var mayImport = map[string]string{
 	"cli/pointer":         "store/files",
 	"cli/lan":             "",
 	"cli/systemd":         "",
+	"cli/setup":           "relay relay/finding relay/manage platforms store/files cli/admin cli/config",
 }
 
 func TestImportDirection(t *testing.T) {

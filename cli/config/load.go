@@ -35,6 +35,8 @@ type Source struct {
 	Path string
 	// DataDir is the data folder that a flag gives, in place of data_dir; empty: none does.
 	DataDir string
+	// Draft, when not nil, is judged in place of the file at Path, which need not be there.
+	Draft []byte
 	// Env is the environment, as from os.Environ. A variable set to nothing counts as absent.
 	Env []string
 	// Kinds are the platforms a bot may be of.
@@ -56,7 +58,12 @@ func Load(src Source) (*Config, error) {
 // as a whole, or names no data folder.
 func Glimpse(src Source) (*Config, Faults) {
 	l := newLoader(src)
-	path, data := l.read(cmp.Or(src.Path, l.env[envFile]))
+	path, data := src.Path, src.Draft
+	if data == nil {
+		path, data = l.read(cmp.Or(src.Path, l.env[envFile]))
+	} else {
+		l.file = path
+	}
 	file := parser{file: l.file, faults: &l.faults, seen: make(map[string]Place)}
 	if path != "" && len(l.faults) == 0 {
 		l.cfg.File, l.folderOfFile = path, filepath.Dir(path)
