@@ -40,7 +40,14 @@ Exits with 0 when nothing is wrong, with 1 when something is, and with 2 when th
 }
 
 func (a *app) doctor(ctx context.Context, offline, asJSON bool) error {
-	cfg, faults := config.Glimpse(config.Source{Path: a.configPath, Env: a.env, Kinds: kinds()})
+	cfg, faults := config.Glimpse(a.source())
+	f, err := a.find(ctx)
+	if err != nil { // it is among the findings
+		f = found{}
+	}
+	if f.client != nil && f.cfg != nil {
+		cfg = f.cfg
+	}
 	if cfg != nil && len(faults) == 0 {
 		if more, ok := errors.AsType[config.Faults](unusable(cfg)); ok {
 			for _, f := range more {
@@ -50,8 +57,12 @@ func (a *app) doctor(ctx context.Context, offline, asJSON bool) error {
 			}
 		}
 	}
-	o := doctor.Options{Config: cfg, Faults: faults, Offline: offline}
+	o := doctor.Options{Config: cfg, Faults: faults, Offline: offline, Server: f.client}
 	if cfg != nil {
+		others, _ := a.others(ctx, cfg.DataDir)
+		for _, s := range servers(others) {
+			o.Others = append(o.Others, s.DataDir)
+		}
 		g := cfg.Guard(cfg.Listen, cfg.MetricsListen)
 		o.Bots = func() ([]platforms.Platform, error) { return openBots(cfg, g, slog.New(slog.DiscardHandler)) }
 		o.Service = func(db *store.DB, v *vault.Vault) (*manage.Service, error) {

@@ -33,6 +33,9 @@ type Options struct {
 	Config  *config.Config // as Glimpse gave it; nil: it cannot be read
 	Faults  config.Faults
 	Offline bool // ask no network
+	// Server is the running server; nil: look for one in the data folder.
+	Server *admin.Client
+	Others []string // data folders of other servers on this machine, as far as they are known
 	// Service makes a Service over db, a copy. v may be another vault than the one that sealed what is in it.
 	Service func(db *store.DB, v *vault.Vault) (*manage.Service, error)
 	// Bots makes the configured bots, which do nothing until they are asked.
@@ -73,7 +76,7 @@ func Run(ctx context.Context, o Options) Report {
 	checks := []check{
 		{"the data folder", 2 * time.Second, func(context.Context) finding.List { return host(o.Config, o.machine, o.Now()) }},
 		{"the snapshots", 4 * time.Second, o.snapshots(server != nil)},
-		{"other servers", 2 * time.Second, func(context.Context) finding.List { return others(o.machine.proc, o.Config.Database()) }},
+		{"other servers", 2 * time.Second, func(context.Context) finding.List { return o.others() }},
 	}
 	found = append(found, inTheClear(o.Config)...)
 	if o.Offline {
@@ -170,7 +173,10 @@ type running struct {
 func (o *Options) reach(ctx context.Context) (s *running, state finding.List) {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
-	c, err := admin.Dial(ctx, o.Config.Socket())
+	c, err := o.Server, error(nil)
+	if c == nil {
+		c, err = admin.Dial(ctx, o.Config.Socket())
+	}
 	if errors.Is(err, admin.ErrNoServer) {
 		return nil, finding.NotRunning.Alone("", "no server is running for the data folder "+o.Config.DataDir,
 			"hermes-connector serve, or start its service: systemctl start hermes-connector")

@@ -257,7 +257,8 @@ func TestOtherServers(t *testing.T) {
 	seedProcess(t, o.machine.proc, 8, "hermes-connector serve", o.Config.Database())
 	seedProcess(t, o.machine.proc, 9, "hermes-connector status", "/srv/third/connector.db")
 	seedProcess(t, o.machine.proc, 10, "vi serve", "/srv/fourth/connector.db")
-	wantFound(t, o, "HC503 /srv/other")
+	o.Others = []string{"/srv/fifth", "/srv/other"}
+	wantFound(t, o, "HC503 /srv/fifth", "HC503 /srv/other")
 }
 
 func TestWhoHasThePort(t *testing.T) {

@@ -64,11 +64,23 @@ func others(proc, database string) (out finding.List) {
 		case db == "":
 			continue // another user's, or one that has just begun: whose data it has is not known
 		case db != database:
-			out.Add(finding.OtherServer, folder, fmt.Sprintf("another server runs with the data folder %s: %s", folder, p),
-				"if it is not wanted, stop it; if it is, name its data folder to the commands that are for it")
+			out = append(out, otherServer(folder, fmt.Sprintf("another server runs with the data folder %s: %s", folder, p)))
 		}
 	}
 	return out
+}
+
+func otherServer(folder, what string) finding.Finding {
+	return finding.OtherServer.Of(folder, what, "stop it if it is not wanted; commands that are for it need --data-dir "+folder)
+}
+
+// others are other servers, by their processes and by what they left for commands to find them.
+func (o *Options) others() finding.List {
+	var known finding.List
+	for _, folder := range o.Others {
+		known = append(known, otherServer(folder, "another server runs with the data folder "+folder))
+	}
+	return finding.Merge(others(o.machine.proc, o.Config.Database()), known)
 }
 
 // serves reports whether these are the arguments of a server of this program.
