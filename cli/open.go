@@ -13,6 +13,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/cli/admin"
 	"github.com/hermes-connector/hermes-connector/cli/config"
 	"github.com/hermes-connector/hermes-connector/platforms"
+	webchat "github.com/hermes-connector/hermes-connector/platforms/web"
 	"github.com/hermes-connector/hermes-connector/relay/bus"
 	"github.com/hermes-connector/hermes-connector/relay/guard"
 	"github.com/hermes-connector/hermes-connector/relay/identity"
@@ -66,8 +67,8 @@ func vaultKey(v config.Vault) vault.Key {
 	return vault.FileKey(v.KeyFile)
 }
 
-// openBots makes the configured bots, which reach addresses of the settings through g. They do nothing until they
-// are run.
+// openBots makes the configured bots, which reach addresses of the settings through g, and behind them that of the web
+// chat, if there are pages. They do nothing until they are run.
 func openBots(cfg *config.Config, g *guard.Guard, log *slog.Logger) ([]platforms.Platform, error) {
 	var bots []platforms.Platform
 	for _, b := range cfg.Bots {
@@ -76,6 +77,9 @@ func openBots(cfg *config.Config, g *guard.Guard, log *slog.Logger) ([]platforms
 			return nil, err
 		}
 		bots = append(bots, p)
+	}
+	if cfg.WebListen != "" {
+		bots = append(bots, webchat.New(webchat.NewRooms(), log))
 	}
 	return bots, nil
 }
@@ -94,7 +98,7 @@ func openBot(b config.Bot, g *guard.Guard, log *slog.Logger) (platforms.Platform
 // listen, on addr. g judges wake URLs.
 func settings(cfg *config.Config, addr string, bots []platforms.Platform, g *guard.Guard) manage.Settings {
 	return manage.Settings{
-		Version: version(), URL: cfg.URL(proposed(addr)), WebURL: webURL(cfg), Bots: bots, Kinds: kinds(),
+		Version: version(), URL: cfg.URL(proposed(addr)), WebURL: webURL(cfg), Bots: bots, Kinds: append(kinds(), webchat.Kind),
 		IdentityURLs: cfg.Identity.Mode == identity.None,
 		CheckWake: func(raw string) error {
 			_, err := g.CheckURL(raw)

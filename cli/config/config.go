@@ -17,6 +17,7 @@
 package config
 
 import (
+	"cmp"
 	"log/slog"
 	"net"
 	"net/netip"
@@ -54,6 +55,15 @@ type Config struct {
 	DataDirGiven bool
 
 	values map[string]string // every setting outside [[bots]] as it was written, or its default, by its path
+	places map[string]Place  // by section.key, of what was given
+}
+
+// Place is where a setting, as "section.key", was given; for one that was not, the file as a whole.
+func (c *Config) Place(setting string) Place {
+	if at, ok := c.places[setting]; ok {
+		return at
+	}
+	return Place{File: cmp.Or(c.File, environment), Path: setting}
 }
 
 // TLS names the certificate to serve https with. Both are empty, or neither is.

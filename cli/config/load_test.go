@@ -109,6 +109,7 @@ func TestNothingConfiguredIsAValidConfiguration(t *testing.T) {
 var comparers = cmp.Options{
 	cmp.Comparer(func(a, b relay.Secret) bool { return a.RevealString() == b.RevealString() }),
 	cmp.Comparer(func(a, b platforms.Kind) bool { return a.Name == b.Name }),
+	cmpopts.IgnoreUnexported(Config{}),
 	cmp.Comparer(func(a, b netip.Prefix) bool { return a == b }),
 	cmpopts.IgnoreUnexported(Config{}), // the texts of the settings
 }

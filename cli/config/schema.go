@@ -132,9 +132,16 @@ func (l *loader) path(check func(string, os.FileInfo) error) func(string) (strin
 	}
 }
 
+// OthersMay are the bits of a mode by which users beside the owner and the group read or change something.
+const OthersMay = 0o006
+
+// folder judges the data folder.
 func folder(_ string, st os.FileInfo) error {
-	if !st.IsDir() {
+	switch mode := st.Mode(); {
+	case !mode.IsDir():
 		return errors.New("is no folder")
+	case mode.Perm()&OthersMay != 0:
+		return fmt.Errorf("others can read or change that folder (mode %04o): chmod 700 it", mode.Perm())
 	}
 	return nil
 }

@@ -15,6 +15,8 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/pelletier/go-toml/v2/unstable"
+
 	"github.com/hermes-connector/hermes-connector/relay/identity"
 	"github.com/hermes-connector/hermes-connector/store/backup"
 )
@@ -184,4 +186,16 @@ func parseNetworks(v string) ([]netip.Prefix, error) {
 		out = append(out, network.Masked())
 	}
 	return out, nil
+}
+
+// unquoted is the value of a variable without the quotes and brackets of the file, which errors show and which some
+// readers of environment files leave where they are.
+func unquoted(v string, want unstable.Kind) string {
+	if inner, ok := strings.CutPrefix(v, "["); ok && want == list && strings.HasSuffix(inner, "]") {
+		return strings.NewReplacer(`"`, "", "'", "").Replace(strings.TrimSuffix(inner, "]"))
+	}
+	if len(v) > 1 && (v[0] == '"' || v[0] == '\'') && v[len(v)-1] == v[0] {
+		return v[1 : len(v)-1]
+	}
+	return v
 }
