@@ -268,7 +268,7 @@ func TestNewerSchemaIsRefused(t *testing.T) {
 	}
 	closeChecked(t, db)
 	before := read(t, path)
-	if _, err := Open(path, Options{}); err == nil || errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), "newer hermes-connector") {
+	if _, err := Open(path, Options{}); !errors.Is(err, ErrNewer) || errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), "newer hermes-connector") {
 		t.Errorf("got %v, want that a newer version wrote it", err)
 	}
 	if !bytes.Equal(read(t, path), before) {

@@ -251,6 +251,14 @@ func seedProcess(t *testing.T, proc string, pid int, cmdline string, open ...str
 	}
 }
 
+func TestWhyADatabaseCannotBeUsed(t *testing.T) {
+	for want, err := range map[string]error{
+		"HC312": fmt.Errorf("open: %w (schema 99)", store.ErrNewer), "HC310": fmt.Errorf("open: %w", store.ErrDamaged), "HC590": syscall.EIO,
+	} {
+		wantCodes(t, ofDatabase("connector.db", err), want)
+	}
+}
+
 func TestOtherServers(t *testing.T) {
 	o := newHouse(t)
 	seedProcess(t, o.machine.proc, 7, "/usr/bin/hermes-connector serve --config a.toml", "/dev/null", "/srv/other/connector.db")
