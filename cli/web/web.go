@@ -11,7 +11,7 @@
 //     own name point here (DNS rebinding).
 //  3. What changes something comes from a page of ours.
 //  4. Beyond this machine it speaks https, or to a trusted proxy.
-//  5. A request's context ends when its session does.
+//  5. A request's context ends when its session does, and its cause is then login.ErrNotGood.
 package web
 
 import (
