@@ -68,13 +68,11 @@ func newWebLogoutCmd(a *app) *cobra.Command {
 
 // listenWeb listens for the web pages; cfg then says on which port.
 func listenWeb(cfg *config.Config) (net.Listener, error) {
-	l, err := net.Listen("tcp", cfg.WebListen)
+	l, err := listen(cfg.WebListen)
 	if err != nil {
 		return nil, fmt.Errorf("listen for the web pages: %w", err)
 	}
-	host, _, _ := net.SplitHostPort(cfg.WebListen)
-	_, port, _ := net.SplitHostPort(l.Addr().String())
-	cfg.WebListen = net.JoinHostPort(host, port)
+	cfg.WebListen = bound(cfg.WebListen, l)
 	return l, nil
 }
 
@@ -97,7 +95,7 @@ func (c *core) serveWeb(cfg *config.Config, l net.Listener, v *vault.Vault, log 
 	site := web.New(login.NewDesk(c.db.Codes, v, time.Now), web.Options{
 		Log: log, URL: webURL(cfg), TrustedProxies: cfg.TrustedProxies, TLS: c.tls,
 		Refused: func() { c.count(count.CallerRefused) },
-	}, look)
+	}, append(c.chatSection(), look)...)
 	c.beside = append(c.beside, look.Run, func(ctx context.Context) error { return site.Run(ctx, l) })
 }
 
