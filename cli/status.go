@@ -53,6 +53,9 @@ func statusTable(w io.Writer, st manage.Status, now time.Time) {
 		head = "✗ not ready"
 	}
 	_, _ = fmt.Fprintf(w, "hermes-connector %s  %s\n\n", st.Version, head)
+	if worst := worstLine(st.Findings); worst != "" {
+		_, _ = fmt.Fprintf(w, "%s\n\n", worst)
+	}
 	for _, warning := range st.Warnings {
 		_, _ = fmt.Fprintf(w, "!  %s\n\n", plain(warning))
 	}

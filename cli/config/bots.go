@@ -349,6 +349,9 @@ func remotePlain(address string) bool {
 	return err == nil && u.Scheme == "http" && !localHost(u.Hostname())
 }
 
+// Remote reports whether other machines can reach a listener on addr (host:port).
+func Remote(addr string) bool { return remoteHost(addr) != "" }
+
 // remoteHost is the host of host:port, for a message, if other machines can reach it; else empty.
 func remoteHost(addr string) string {
 	host, _, err := net.SplitHostPort(addr)
