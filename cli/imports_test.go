@@ -34,7 +34,7 @@ var mayImport = map[string]string{
 	"platforms/pace":               "relay platforms",
 	"platforms/board":              "platforms",
 	"platforms/backoff":            "",
-	"platforms/call":               "relay platforms",
+	"platforms/call":               "relay relay/finding platforms",
 	"platforms/turn":               "relay platforms platforms/call platforms/pace platforms/backoff", // calls within a limiter
 	"platforms/markdown":           "",
 	"store/files":                  "",               // the lowest: whoever makes a file
@@ -62,9 +62,9 @@ var mayImport = map[string]string{
 	"platforms/discord":            "relay platforms " + kit + " platforms/hook platforms/discord/*",
 	"platforms/discord/discordapi": "", // numbers and types
 	"platforms/discord/dialect":    "platforms/markdown",
-	"platforms/telegram":           "relay platforms " + kit + " platforms/hook platforms/telegram/*",
+	"platforms/telegram":           "relay relay/finding platforms " + kit + " platforms/hook platforms/telegram/*",
 	"platforms/telegram/dialect":   "platforms/markdown",
-	"platforms/discord/*":          "relay platforms platforms/call platforms/pace platforms/backoff platforms/board platforms/discord/*", // parts of one network
+	"platforms/discord/*":          "relay relay/finding platforms platforms/call platforms/pace platforms/backoff platforms/board platforms/discord/*", // parts of one network
 	"relay/link":                   "relay store store/audit",
 	"relay/login":                  "relay store store/audit",
 	"relay/token":                  "relay store store/audit store/reseal",
@@ -82,22 +82,24 @@ var mayImport = map[string]string{
 	"relay/identity":      "relay store store/files", // keys in a file
 	"relay/manage":        "relay relay/finding relay/token relay/link relay/login relay/gate relay/bus relay/identity relay/media relay/passthrough relay/wake platforms store store/audit store/media",
 	"relay/api":           "relay relay/token relay/identity relay/door relay/limit relay/manage store store/audit",
-	"relay/metrics":       "relay/limit relay/manage platforms store",
+	"relay/metrics":       "relay/count relay/limit relay/manage platforms store",
 	"store/restore":       "relay store store/files store/boltfile store/table store/seen store/sent store/binding store/grant store/moved", // one database of others
 	"store/backup":        "store store/files relay/count",
 	"relay/server":        "relay relay/count relay/door relay/delivery relay/hub relay/limit relay/session relay/token store/files", // certificates
-	"cli/config":          "relay relay/identity relay/guard platforms store/backup",
+	"cli/config":          "relay relay/identity relay/guard platforms store/backup store/files",
 	"cli":                 "relay relay/* platforms platforms/* store store/* vault cli/* cli/web/*",
 	"cli/admin":           "relay/manage store store/audit store/backup",
 	"cli/echo":            "relay relay/token relay/wire",
+	"cli/help":            "", // pure: texts
 	"cli/web/html":        "", // pure: values to markup
 	"cli/web/page":        "cli/web/html",
 	"cli/web/day":         "cli/web/html",
+	"cli/web/status":      "relay relay/count relay/finding relay/gate relay/limit relay/manage platforms store/audit cli/web/html cli/web/page cli/web/day",
+	"cli/web":             "relay relay/door relay/limit relay/login cli/web/html cli/web/page cli/web/*",
+	".":                   "cli",
 	"cli/web/chat":        "cli/web/html cli/web/page platforms/web platforms/markdown relay relay/manage store/audit",
 	"cli/web/browsertest": "", // tests alone
-	"cli/web/status":      "relay relay/count relay/finding relay/gate relay/limit relay/manage platforms store/audit cli/web/html cli/web/page cli/web/day",
-	"cli/web":             "relay relay/door relay/limit relay/login cli/web/html cli/web/page",
-	".":                   "cli",
+	"cli/doctor":          "relay/finding relay/manage platforms store store/backup store/boltfile vault cli/admin cli/config",
 }
 
 func TestImportDirection(t *testing.T) {

@@ -96,6 +96,7 @@ func newRoot(a *app) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "hermes-connector",
 		Short: "Holds your chat bots, so that your Hermes gateways do not have to",
+		Long:  "Holds your chat bots, so that your Hermes gateways do not have to.\n\n" + topics(),
 		Example: strings.TrimPrefix(`
   hermes-connector demo                 see the whole path work, without a bot and without a network
   hermes-connector serve                run
@@ -112,17 +113,22 @@ func newRoot(a *app) *cobra.Command {
 		}
 		return c.Help()
 	}
-	root.PersistentFlags().StringVar(&a.configPath, "config", "", "configuration `file` (default connector.toml here, in ~/.config/hermes-connector or in /etc/hermes-connector)")
+	root.PersistentFlags().StringVar(&a.configPath, "config", "", "configuration `file` (default $HERMES_CONNECTOR_CONFIG, else connector.toml here, in ~/.config/hermes-connector or in /etc/hermes-connector)")
 	root.AddCommand(
 		newServeCmd(a), newDemoCmd(a),
 		newEnrollCmd(a), newGatewayCmd(a),
 		newLinkCmd(a), newPeopleCmd(a),
 		newScopeCmd(a), newRouteCmd(a), newPrincipalCmd(a), newPolicyCmd(a), newAuditCmd(a),
-		newBackupCmd(a), newRestoreCmd(a), newCheckCmd(a), newStatusCmd(a), newExplainCmd(a), newBufferCmd(a), newWebhookCmd(a), newVaultCmd(a), newWebCmd(a), newVersionCmd(a),
+		newBackupCmd(a), newRestoreCmd(a), newCheckCmd(a), newDoctorCmd(a), newStatusCmd(a), newExplainCmd(a), newBufferCmd(a), newWebhookCmd(a), newVaultCmd(a), newWebCmd(a), newVersionCmd(a),
 	)
 	root.AddCommand(a.bindings()...)
+	root.SetHelpCommand(newHelpCmd(a))
+	installCompletion(a, root)
 	return root
 }
+
+// Command is the tree of all commands, for what describes them: man pages.
+func Command() *cobra.Command { return newRoot(&app{}) }
 
 // group is a command that only holds others.
 func group(use, short string, subs ...*cobra.Command) *cobra.Command {

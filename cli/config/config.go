@@ -17,6 +17,7 @@
 package config
 
 import (
+	"cmp"
 	"net"
 	"net/netip"
 	"path/filepath"
@@ -41,12 +42,23 @@ type Config struct {
 	Delivery       Delivery
 	Identity       identity.Options // without Client, Now and Log; Mode is never empty
 	Wake           Wake
+	Replies        Replies
 	Media          Media
 	MetricsListen  string // host:port of the Prometheus metrics; empty: off
 	WebListen      string // host:port of the status page and the chat; empty: off
 	WebURL         string // what people open, without a trailing slash; empty: where it listens
 	Backup         Backup
 	Vault          Vault
+
+	places map[string]Place // by section.key, of what was given
+}
+
+// Place is where a setting, as "section.key", was given; for one that was not, the file as a whole.
+func (c *Config) Place(setting string) Place {
+	if at, ok := c.places[setting]; ok {
+		return at
+	}
+	return Place{File: cmp.Or(c.File, environment), Path: setting}
 }
 
 // TLS names the certificate to serve https with. Both are empty, or neither is.
@@ -61,6 +73,12 @@ func (t TLS) On() bool { return t.CertFile != "" }
 type Wake struct {
 	Allow    []netip.Prefix // beside public addresses
 	Cooldown time.Duration  // at least 1 s
+}
+
+// Replies are what the connector itself tells people in direct messages.
+type Replies struct {
+	Unbound string // to who is bound to nobody, once a day; empty: nothing
+	Away    bool   // to who writes to a gateway that is away, once while that lasts
 }
 
 // Media bounds the files that are kept.

@@ -15,7 +15,7 @@ func faultsOf(t *testing.T, content string, env ...string) []string {
 	t.Helper()
 	dir, base := home(t)
 	write(t, filepath.Join(dir, "good.token"), goodToken, 0o600)
-	write(t, filepath.Join(dir, "open.token"), goodToken, 0o640)
+	write(t, filepath.Join(dir, "open.token"), goodToken, 0o644)
 	write(t, filepath.Join(dir, "world.key"), "a key", 0o644)
 	write(t, filepath.Join(dir, "bad.token"), "hello", 0o600)
 	write(t, filepath.Join(dir, "empty.token"), "\n", 0o600)
@@ -147,7 +147,7 @@ func TestFaults(t *testing.T) { // invariant 4
 		},
 		"a token file others can read": {
 			bot + `token_file = "open.token"`, nil,
-			[]string{"connector.toml:3: bots.token_file: others can read or change that file (mode 0640): chmod 600 it"},
+			[]string{"connector.toml:3: bots.token_file: others can read or change that file (mode 0644): chmod 600 it"},
 		},
 		"no token file": {
 			bot + `token_file = "no.token"`, nil,
@@ -270,6 +270,10 @@ func TestFaults(t *testing.T) { // invariant 4
 			"[media]\nfetch_timeout = \"31s\"", nil,
 			[]string{"connector.toml:2: media.fetch_timeout: want a span from 1s to 30s: messages behind it wait too"},
 		},
+		"a reply that no message holds": {
+			"[replies]\nunbound = \"" + strings.Repeat("x", 1001) + "\"", nil,
+			[]string{"connector.toml:2: replies.unbound: want at most 1,000 characters"},
+		},
 		"a secret key for a recipient": {
 			"[backup]\nrecipient = \"AGE-SECRET-KEY-1QQQ\"", nil,
 			[]string{"connector.toml:2: backup.recipient: want an age recipient: the line that begins with age1, as age-keygen prints it; never the secret key"},
@@ -343,11 +347,62 @@ func TestVariablesMakeAndCompleteABot(t *testing.T) {
 	}
 }
 
+func TestWhatLiesInTheDataFolderMustBePrivate(t *testing.T) {
+	for name, tc := range map[string]struct {
+		folder, database os.FileMode
+		want             string // empty: no fault
+	}{
+		"of the owner alone":       {0o700, 0o600, ""},
+		"of a group too":           {0o750, 0o660, ""},
+		"a folder to be passed":    {0o711, 0o600, ""},
+		"a folder others can list": {0o705, 0o600, "environment: HERMES_CONNECTOR_DATA_DIR: others can read or change that folder (mode 0705): chmod 700 it"},
+		"a folder others can fill": {0o703, 0o600, "environment: HERMES_CONNECTOR_DATA_DIR: others can read or change that folder (mode 0703): chmod 700 it"},
+		"a database others read": {0o700, 0o604,
+			"environment: HERMES_CONNECTOR_DATA_DIR: others can read or change the database in that folder (mode 0604): chmod 600 @/connector.db"},
+		"a database others change": {0o700, 0o602,
+			"environment: HERMES_CONNECTOR_DATA_DIR: others can read or change the database in that folder (mode 0602): chmod 600 @/connector.db"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir, env := home(t)
+			write(t, filepath.Join(dir, "connector.db"), "d", tc.database)
+			if err := errors.Join(os.Chmod(dir, tc.folder), os.Chmod(filepath.Join(dir, "connector.db"), tc.database)); err != nil {
+				t.Fatal(err)
+			}
+			got, want := "", strings.ReplaceAll(tc.want, "@", dir)
+			if _, err := load("", append(env, "HERMES_CONNECTOR_DATA_DIR="+dir)); err != nil {
+				got = err.Error()
+			}
+			if got != want {
+				t.Errorf("Load() = %s, want %s", got, want)
+			}
+		})
+	}
+}
+
+func TestGlimpse(t *testing.T) {
+	dir, env := home(t)
+	src := Source{Env: env}
+	write(t, fileName, "data_dir = \"d\"\nlisten = \"nowhere\"\nlisten2 = 3\n", 0o644)
+	cfg, faults := Glimpse(src)
+	if cfg == nil || cfg.DataDir != filepath.Join(dir, "d") || cfg.Listen != "" || len(faults) != 2 {
+		t.Errorf("%+v, %v; want the data folder, nothing for listen, and two faults", cfg, faults)
+	}
+	for name, content := range map[string]string{"no TOML": "data_dir = \"d\"\nlisten =\n", "too large": strings.Repeat("#", maxFile+1), "no folder": "data_dir = \"\"\n"} {
+		write(t, fileName, content, 0o644)
+		if cfg, faults := Glimpse(src); cfg != nil || len(faults) == 0 {
+			t.Errorf("%s: %+v, %v; want nothing but faults", name, cfg, faults)
+		}
+	}
+}
+
 func TestExistingKeyFileMustBePrivate(t *testing.T) {
 	dir, env := home(t)
-	write(t, filepath.Join(dir, "vault.key"), "k", 0o604)
+	if err := os.Chmod(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(dir, "vault.key"), "k", 0o602)
 	_, err := load("", append(env, "HERMES_CONNECTOR_DATA_DIR="+dir))
-	want := "connector.toml: vault.key_file: others can read or change that file (mode 0604): chmod 600 it"
+	want := "connector.toml: vault.key_file: others can read or change that file (mode 0602): chmod 600 it"
 	if err == nil || err.Error() != want {
 		t.Errorf("Load() = %v, want %s", err, want)
 	}

@@ -14,11 +14,13 @@ import (
 	"github.com/pelletier/go-toml/v2/unstable"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
-	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/identity"
 )
 
 const botsSection = "bots"
+
+// unbound is what strangers are told unless the operator has other words.
+const unbound = "I do not know you yet. Whoever runs me gets a code for you with `hermes-connector link NAME`. Send it to me like this: `/link CODE`"
 
 // wants are the types that a setting may have in the file, as people say them.
 var wants = map[unstable.Kind]string{
@@ -77,6 +79,8 @@ func (l *loader) declare() []setting {
 		{section: "identity", key: "tenant_field", mode: identity.Introspect, want: text, def: "tenant", help: "introspect: the field of that object that names the tenant", set: into(&c.Identity.TenantField, parseText)},
 		{section: "wake", key: "allow", want: list, help: "addresses or networks beside public ones that wake URLs and a web hook's reply_url may point to", set: into(&c.Wake.Allow, parseNetworks)},
 		{section: "wake", key: "cooldown", want: text, def: "60s", help: "the pause between two wake pokes of one instance; it doubles up to 30m while nobody comes", set: into(&c.Wake.Cooldown, within(parseAge, time.Second, 30*time.Minute, "want a span from 1s to 30m"))},
+		{section: "replies", key: "unbound", want: text, def: unbound, help: "what a person who is bound to nobody is told who writes to a bot directly, once a day at most; empty: nothing", set: into(&c.Replies.Unbound, parseReply)},
+		{section: "replies", key: "away_notice", want: flag, def: "false", help: "tell who writes directly to a gateway that is away, once while that lasts, that his message is kept", set: into(&c.Replies.Away, parseFlag)},
 		{section: "media", key: "max_total", want: text, def: "512MiB", help: "bytes of all files that are kept, half of them of one instance", set: into(&c.Media.MaxTotal, within(parseSize, 64<<20, math.MaxInt64, "want at least 64MiB: a single file may have 25MiB"))},
 		{section: "media", key: "keep", want: text, def: "1h", help: "how long a file is kept that no waiting message needs", set: into(&c.Media.Keep, within(parseAge, time.Minute, math.MaxInt64, "want at least 1m"))},
 		{section: "media", key: "allow", want: list, help: "addresses or networks beside public ones that gateways may have files fetched from", set: into(&c.Media.Allow, parseNetworks)},
@@ -97,7 +101,7 @@ func (l *loader) declare() []setting {
 
 // sections are the names a [section] may have.
 func sections() []string {
-	return []string{"delivery", "tls", "identity", "wake", "media", "metrics", "web", "backup", "vault"}
+	return []string{"delivery", "tls", "identity", "wake", "replies", "media", "metrics", "web", "backup", "vault"}
 }
 
 // botKeys are the keys every bot has, whatever its kind.
@@ -116,27 +120,26 @@ func into[T any](field *T, parse func(string) (T, error)) func(string) error {
 }
 
 // path makes a reader of the path of a file or folder that need not be there; check judges one that is.
-func (l *loader) path(check func(os.FileInfo) error) func(string) (string, error) {
+func (l *loader) path(check func(string, os.FileInfo) error) func(string) (string, error) {
 	return func(v string) (string, error) {
 		path, err := l.abs(v)
 		if st, e := os.Stat(path); err == nil && e == nil {
-			err = check(st)
+			err = check(path, st)
 		}
 		return path, err
 	}
 }
 
-func folder(st os.FileInfo) error {
-	if !st.IsDir() {
-		return errors.New("is no folder")
-	}
-	return nil
-}
+// OthersMay are the bits of a mode by which users beside the owner and the group read or change something.
+const OthersMay = 0o006
 
-// shared lets a group read the file: certificates are often shared by a group of services.
-func shared(st os.FileInfo) error {
-	if st.Mode().Perm()&0o007 != 0 {
-		return errors.New("anyone on this machine can read or change that file: chmod o= it")
+// folder judges the data folder.
+func folder(_ string, st os.FileInfo) error {
+	switch mode := st.Mode(); {
+	case !mode.IsDir():
+		return errors.New("is no folder")
+	case mode.Perm()&OthersMay != 0:
+		return fmt.Errorf("others can read or change that folder (mode %04o): chmod 700 it", mode.Perm())
 	}
 	return nil
 }
@@ -154,67 +157,6 @@ func (l *loader) credential(name string) (string, error) {
 	}
 	l.cfg.Vault.CredentialDir = dir
 	return name, nil
-}
-
-// secretFile is SecretFile for a path as it stands in the configuration.
-func (l *loader) secretFile(v string) (none relay.Secret, err error) {
-	path, err := l.abs(v)
-	if err != nil {
-		return none, err
-	}
-	return SecretFile(path)
-}
-
-// exists reports whether a setting names something that is there.
-func (l *loader) exists(v string) bool {
-	path, err := l.abs(v)
-	if err == nil {
-		_, err = os.Stat(path)
-	}
-	return err == nil
-}
-
-// SecretFile is the credential in a file that only its owner can read.
-func SecretFile(path string) (none relay.Secret, err error) {
-	if st, e := os.Stat(path); e == nil {
-		err = private(st)
-	}
-	if err != nil {
-		return none, err
-	}
-	raw, err := os.ReadFile(path)
-	if err != nil {
-		return none, fmt.Errorf("cannot be read: %w", reason(err))
-	}
-	return secret(string(raw), "the file is empty")
-}
-
-func (l *loader) secretEnv(name string) (relay.Secret, error) {
-	return secret(l.env[name], "that variable is not set")
-}
-
-// secret is raw without the spaces around it, or the error that missing says when nothing is left.
-func secret(raw, missing string) (relay.Secret, error) {
-	s := relay.NewSecret([]byte(strings.TrimSpace(raw)))
-	if s.IsZero() {
-		return s, errors.New(missing)
-	}
-	return s, nil
-}
-
-const maxSecretFile = 64 << 10 // bytes: more than any credential needs
-
-// private reports why a file must not hold a credential.
-func private(st os.FileInfo) error {
-	switch mode := st.Mode(); {
-	case !mode.IsRegular():
-		return errors.New("is no ordinary file")
-	case mode.Perm()&0o077 != 0:
-		return fmt.Errorf("others can read or change that file (mode %04o): chmod 600 it", mode.Perm())
-	case st.Size() > maxSecretFile:
-		return errors.New("the file is too large to be a credential")
-	}
-	return nil
 }
 
 // reason is what the system said, without the path: it may be a token in the wrong place.
@@ -235,7 +177,7 @@ func Reference(kinds []platforms.Kind) string {
 		}
 		_, _ = fmt.Fprintf(w, "  %s\t%s\n", key, help)
 	}
-	_, _ = fmt.Fprintf(w, "Every key can also be given as a variable: %sLISTEN, %sDELIVERY_WINDOW,\n%sTELEGRAM_TOKEN_FILE (for the one bot of that platform).\n\n", envPrefix, envPrefix, envPrefix)
+	_, _ = fmt.Fprintf(w, "Every key can also be given as a variable: %sLISTEN, %sDELIVERY_WINDOW,\n%sTELEGRAM_TOKEN_FILE (for the one bot of that platform). %s names this file.\n\n", envPrefix, envPrefix, envPrefix, envFile)
 	section := ""
 	for _, s := range newLoader(Source{}).settings {
 		if s.section != section {

@@ -11,6 +11,9 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
+
+	"github.com/pelletier/go-toml/v2/unstable"
 
 	"github.com/hermes-connector/hermes-connector/relay/identity"
 	"github.com/hermes-connector/hermes-connector/store/backup"
@@ -37,6 +40,14 @@ func numberIn(least, most int) func(string) (int, error) {
 func parseText(v string) (string, error) {
 	if v == "" {
 		return "", errors.New("is empty")
+	}
+	return v, nil
+}
+
+// parseReply reads what people are told, which may be nothing; a text fits one message of any network.
+func parseReply(v string) (string, error) {
+	if utf8.RuneCountInString(v) > 1000 {
+		return "", errors.New("want at most 1,000 characters")
 	}
 	return v, nil
 }
@@ -159,4 +170,16 @@ func parseNetworks(v string) ([]netip.Prefix, error) {
 		out = append(out, network.Masked())
 	}
 	return out, nil
+}
+
+// unquoted is the value of a variable without the quotes and brackets of the file, which errors show and which some
+// readers of environment files leave where they are.
+func unquoted(v string, want unstable.Kind) string {
+	if inner, ok := strings.CutPrefix(v, "["); ok && want == list && strings.HasSuffix(inner, "]") {
+		return strings.NewReplacer(`"`, "", "'", "").Replace(strings.TrimSuffix(inner, "]"))
+	}
+	if len(v) > 1 && (v[0] == '"' || v[0] == '\'') && v[len(v)-1] == v[0] {
+		return v[1 : len(v)-1]
+	}
+	return v
 }

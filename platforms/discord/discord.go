@@ -80,6 +80,7 @@ var (
 	_ platforms.MediaSender      = (*Platform)(nil)
 	_ platforms.MediaFetcher     = (*Platform)(nil)
 	_ platforms.PublicMedia      = (*Platform)(nil)
+	_ platforms.Examiner         = (*Platform)(nil)
 	_ platforms.Historian        = (*Platform)(nil)
 	_ platforms.CommandRegistrar = (*Platform)(nil)
 	_ platforms.AuthorTeller     = (*Platform)(nil)

@@ -64,9 +64,9 @@ func someInteractions(t *testing.T, seed uint64, n int) {
 		f.rest = f.listings
 		p := f.testBot(t, w, io.Discard, endpointValues(nil))
 		g := startGateway(t, p, w)
-		plane := front.New(nil, passthrough.New([]platforms.Platform{p}, passthrough.Options{
+		plane := front.New(nil).Also(passthrough.New([]platforms.Platform{p}, passthrough.Options{
 			Log: slog.New(slog.DiscardHandler), Count: func(count.Counter) {},
-		}).Mounts()...)
+		}).Mount)
 		time.Sleep(time.Minute)
 		for made := 0; made < n; {
 			for range 1 + w.random(80) {

@@ -39,6 +39,14 @@ const (
 	maxTexts = 256
 )
 
+// wantsDir refuses a bot that nobody could talk to.
+func wantsDir(v string) error {
+	if v == "" {
+		return errors.New("is empty: without a folder nobody can say anything to the bot")
+	}
+	return nil
+}
+
 // Kind lets a configuration have a loopback bot, for trying things out from a shell. It needs no
 // token. With
 //
@@ -67,7 +75,7 @@ var Kind = platforms.Kind{
 	Name:  ID,
 	Label: "Loopback",
 	Keys: []platforms.Key{{
-		Name: keyDir, Path: true,
+		Name: keyDir, Path: true, Check: wantsDir,
 		Help: `folder: lines appended to its file "say" (PERSON[@CHAT[#THREAD]] [photo:NAME] TEXT) are said with files from "files", what the bot does is appended to "posted"`,
 	}},
 	Open: func(o platforms.Options) (platforms.Platform, error) {

@@ -116,6 +116,7 @@ var (
 	_ platforms.Hook           = (*Platform)(nil)
 	_ platforms.MediaSender    = (*Platform)(nil)
 	_ platforms.MediaFetcher   = (*Platform)(nil)
+	_ platforms.Examiner       = (*Platform)(nil)
 )
 
 // Platform is one Telegram bot.

@@ -275,7 +275,7 @@ func (s *seat) wake(ctx context.Context, first bool) error {
 func (h *Hub) describe(f wire.Hello) relay.Descriptor {
 	if f.Platform == relay.RelayPlatform {
 		var ds []relay.Descriptor
-		for _, p := range h.bots {
+		for _, p := range h.Bots() {
 			ds = append(ds, platforms.Describe(p))
 		}
 		return relay.LeastCommon(ds)

@@ -50,11 +50,16 @@ type Options struct {
 	PublicURL string
 	// Mounts are what is served besides the server's own.
 	Mounts []door.Mount
+	// Hooks finds what is served at the path of a bot that its network calls; nil: nobody is called.
+	Hooks func(path string) (door.Mount, bool)
 	// TLS is nil when there is none.
 	TLS *tls.Config
 	// Failures are the failed credentials per address, shared with the API; nil means a count of its own.
 	Failures *limit.Failures
 	Now      func() time.Time // the clock they are counted by; nil means time.Now
+	// Run is what /healthz says beside that all is well, so that who asks a public address knows whom he met; empty:
+	// nothing. It is no secret.
+	Run string
 }
 
 // Server is the front door. Make one with New, run it once.
@@ -179,15 +184,25 @@ func (s *Server) enter() bool {
 // door is the table of what this program serves.
 func (s *Server) door(ctx, hurry context.Context) *door.Door {
 	get := []string{http.MethodGet, http.MethodHead}
-	return door.New(s.o.TrustedProxies, append([]door.Mount{
+	d := door.New(s.o.TrustedProxies, append([]door.Mount{
 		{Path: "/relay", Methods: get, Policy: door.Policy{Sockets: true}, Serve: func(w http.ResponseWriter, r *http.Request, from netip.Addr) {
 			s.upgrade(ctx, hurry, w, r, from)
 		}},
 		{Path: "/healthz", Methods: get, Policy: door.Policy{Browsers: true}, Serve: func(w http.ResponseWriter, _ *http.Request, _ netip.Addr) {
-			door.Answer(w, http.StatusOK, map[string]bool{"ok": true})
+			door.Answer(w, http.StatusOK, health{OK: true, Run: s.o.Run})
 		}},
 		{Path: "/readyz", Methods: get, Policy: door.Policy{Browsers: true}, Serve: s.ready},
 	}, s.o.Mounts...)...)
+	if s.o.Hooks != nil {
+		d.Also(s.o.Hooks)
+	}
+	return d
+}
+
+// health is the answer of /healthz.
+type health struct {
+	OK  bool   `json:"ok"`
+	Run string `json:"run,omitempty"`
 }
 
 func (s *Server) ready(w http.ResponseWriter, _ *http.Request, _ netip.Addr) {

@@ -28,13 +28,19 @@ const PermissionOverwriteTypeMember PermissionOverwriteType = 1
 
 // The permissions, as bits.
 const (
-	PermissionAdministrator      = 1 << 3
-	PermissionManageChannels     = 1 << 4
-	PermissionManageGuild        = 1 << 5
-	PermissionViewChannel        = 1 << 10
-	PermissionReadMessageHistory = 1 << 16
-	PermissionVoiceConnect       = 1 << 20
-	PermissionManageThreads      = 1 << 34
+	PermissionAdministrator         = 1 << 3
+	PermissionManageChannels        = 1 << 4
+	PermissionManageGuild           = 1 << 5
+	PermissionAddReactions          = 1 << 6
+	PermissionViewChannel           = 1 << 10
+	PermissionSendMessages          = 1 << 11
+	PermissionEmbedLinks            = 1 << 14
+	PermissionAttachFiles           = 1 << 15
+	PermissionReadMessageHistory    = 1 << 16
+	PermissionVoiceConnect          = 1 << 20
+	PermissionManageThreads         = 1 << 34
+	PermissionCreatePublicThreads   = 1 << 35
+	PermissionSendMessagesInThreads = 1 << 38
 )
 
 // The events that a socket asks for, as bits.

@@ -70,6 +70,9 @@ func (c *Client) CloseIdle() {
 	c.Direct.HTTP.CloseIdleConnections()
 }
 
+// Clock is what Discord's clock shows now, to about a second; zero: it was not asked yet.
+func (c *Client) Clock() time.Time { return c.calls.Clock() }
+
 // Scrub removes the token from text.
 func (c *Client) Scrub(text string) string { return c.calls.Scrub(text) }
 
