@@ -83,7 +83,7 @@ func openBots(cfg *config.Config, g *guard.Guard, log *slog.Logger) ([]platforms
 // listen, on addr. g judges wake URLs.
 func settings(cfg *config.Config, addr string, bots []platforms.Platform, g *guard.Guard) manage.Settings {
 	return manage.Settings{
-		Version: version(), URL: cfg.URL(addr), WebURL: webURL(cfg), Bots: bots, Kinds: append(kinds(), webchat.Kind),
+		Version: version(), URL: cfg.URL(addr), WebURL: webURL(cfg), Bots: bots, Kinds: networks(),
 		IdentityURLs: cfg.Identity.Mode == identity.None,
 		CheckWake: func(raw string) error {
 			_, err := g.CheckURL(raw)
