@@ -29,6 +29,8 @@ type element struct {
 }
 
 // El is an element with attributes and content, in their order. Nil nodes are left out.
+//
+//go:noinline
 func El(n name, content ...Node) Node {
 	e := element{name: n}
 	for _, c := range content {
@@ -67,9 +69,13 @@ type attr struct {
 }
 
 // Attr is an attribute. A value that is an address must begin with a constant "/", or be one that this program made.
+//
+//go:noinline
 func Attr(n name, value string) Node { return attr{n, value} }
 
 // Flag is an attribute without a value, if on.
+//
+//go:noinline
 func Flag(n name, on bool) Node {
 	if !on {
 		return nil
@@ -88,6 +94,8 @@ func (a attr) write(b *bytes.Buffer) {
 type text string
 
 // Text is what a person reads.
+//
+//go:noinline
 func Text(s string) Node { return text(s) }
 
 func (t text) write(b *bytes.Buffer) { b.WriteString(escape(string(t))) }
@@ -100,6 +108,8 @@ func escape(s string) string {
 type group []Node
 
 // Group is several nodes one after the other. It holds no attributes.
+//
+//go:noinline
 func Group(nodes ...Node) Node { return group(nodes) }
 
 func (g group) write(b *bytes.Buffer) {
