@@ -50,6 +50,7 @@ type core struct {
 	server  *server.Server
 	tls     *tls.Config // nil: plain http
 	hooks   *passthrough.Plane
+	reload  func(ctx context.Context, by string) (manage.Reloaded, error) // nil: this core has no configuration
 	// beside run beside the server until their context ends, which is after the server's stop; an
 	// error ends the server.
 	beside []func(context.Context) error
@@ -77,6 +78,12 @@ func newCore(cfg *config.Config, db *store.DB, v *vault.Vault, bots []platforms.
 	look := &machineLook{core: c, cfg: cfg, began: time.Now()}
 	set.Run, set.Findings = rand.Text(), look.findings
 	set.Hooks, set.Files = c.hooks, c.files
+	set.Reload = func(ctx context.Context, by string) (manage.Reloaded, error) {
+		if c.reload == nil {
+			return manage.Reloaded{}, &manage.Error{Why: manage.Offline, Message: "this server has no configuration to reload"}
+		}
+		return c.reload(ctx, by)
+	}
 	c.waker = wake.New(db, db.Lanes, c.hub, g.Client(), wake.Options{Cooldown: cfg.Wake.Cooldown, Count: c.hub.Count, Log: log})
 	set.Poke = c.waker.Last
 	c.service = manage.New(db, auth, desk, v, c.bus, c.hub, set)

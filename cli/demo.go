@@ -46,7 +46,7 @@ is printed with its time. The link it prints opens the status page and the chat 
 you can talk to the same gateway. Nothing is kept: the data folder is a temporary one.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			ctx, hurry, release := interrupts(cmd.Context())
+			ctx, hurry, release := signals(cmd.Context(), nil)
 			defer release()
 			return demo(ctx, hurry, once, a.stdin, &hops{w: a.stdout})
 		},

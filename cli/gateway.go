@@ -43,6 +43,7 @@ every start. Without NAME any gateway may use the token, and the second line exp
 	c.Flags().StringVar(&args.WakeURL, "wake-url", "", "`URL` to GET when messages wait and the gateway is away")
 	tokenOnly := c.Flags().Bool("token", false, "print a single-use enrollment token")
 	asJSON := jsonFlag(c)
+	a.maker(c)
 	c.RunE = func(cmd *cobra.Command, pos []string) error {
 		if len(pos) > 0 {
 			args.Name = pos[0]

@@ -100,6 +100,10 @@ var mayImport = map[string]string{
 	"cli/web/chat":        "cli/web/html cli/web/page platforms/web platforms/markdown relay relay/manage store/audit",
 	"cli/web/browsertest": "", // tests alone
 	"cli/doctor":          "relay/finding relay/manage platforms store store/backup store/boltfile vault cli/admin cli/config",
+	"cli/pointer":         "store/files",
+	"cli/lan":             "",
+	"cli/systemd":         "",
+	"cli/setup":           "relay relay/finding relay/manage platforms store/files cli/admin cli/config",
 }
 
 func TestImportDirection(t *testing.T) {

@@ -68,7 +68,7 @@ func newWebLogoutCmd(a *app) *cobra.Command {
 
 // listenWeb listens for the web pages; cfg then says on which port.
 func listenWeb(cfg *config.Config) (net.Listener, error) {
-	l, err := net.Listen("tcp", cfg.WebListen)
+	l, err := listen(cfg.WebListen)
 	if err != nil {
 		return nil, fmt.Errorf("listen for the web pages: %w", err)
 	}

@@ -69,7 +69,7 @@ func overSocket(t *testing.T, dir string, svc *manage.Service) *Client {
 func TestBothWaysDoTheSame(t *testing.T) { // invariant 3
 	for name, client := range map[string]func(*testing.T, string, *manage.Service) *Client{
 		"socket": overSocket,
-		"local":  func(_ *testing.T, _ string, svc *manage.Service) *Client { return Local(svc) },
+		"local":  func(_ *testing.T, _ string, svc *manage.Service) *Client { return Local("", svc) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -146,6 +146,8 @@ func operations() map[string]func(context.Context, *Client) error {
 	try(all, Quarantine, struct{}{})
 	try(all, WebLink, struct{}{})
 	try(all, WebLogout, struct{}{})
+	try(all, Health, struct{}{})
+	try(all, Reload, struct{}{})
 	return all
 }
 

@@ -26,11 +26,17 @@ const (
 
 const maxFile = 1 << 20 // bytes
 
+const dataDirKey = "data_dir"
+
 // Source says where a configuration comes from.
 type Source struct {
 	// Path is the file to read. Empty: the one that $HERMES_CONNECTOR_CONFIG names, else connector.toml here, else in $XDG_CONFIG_HOME/hermes-connector
 	// (default ~/.config/hermes-connector), else in /etc/hermes-connector, else no file at all.
 	Path string
+	// DataDir is the data folder that a flag gives, in place of data_dir; empty: none does.
+	DataDir string
+	// Draft, when not nil, is judged in place of the file at Path, which need not be there.
+	Draft []byte
 	// Env is the environment, as from os.Environ. A variable set to nothing counts as absent.
 	Env []string
 	// Kinds are the platforms a bot may be of.
@@ -52,7 +58,12 @@ func Load(src Source) (*Config, error) {
 // as a whole, or names no data folder.
 func Glimpse(src Source) (*Config, Faults) {
 	l := newLoader(src)
-	path, data := l.read(cmp.Or(src.Path, l.env[envFile]))
+	path, data := src.Path, src.Draft
+	if data == nil {
+		path, data = l.read(cmp.Or(src.Path, l.env[envFile]))
+	} else {
+		l.file = path
+	}
 	file := parser{file: l.file, faults: &l.faults, seen: make(map[string]Place)}
 	if path != "" && len(l.faults) == 0 {
 		l.cfg.File, l.folderOfFile = path, filepath.Dir(path)
@@ -60,7 +71,9 @@ func Glimpse(src Source) (*Config, Faults) {
 			return nil, l.faults
 		}
 	}
+	l.cfg.values = make(map[string]string)
 	l.assign(file.items)
+	l.flag(src.DataDir)
 	l.defaults()
 	l.wholeTLS()
 	l.clashes()
@@ -74,6 +87,13 @@ func Glimpse(src Source) (*Config, Faults) {
 	}
 	l.cfg.places = l.places
 	return &l.cfg, l.faults
+}
+
+// File is the path that Load would read; empty: there is no file.
+func File(src Source) string {
+	l := newLoader(src)
+	path, _ := l.read(cmp.Or(src.Path, l.env[envFile]))
+	return path
 }
 
 // loader turns a file's items and the environment into a Config.
@@ -170,9 +190,18 @@ func (l *loader) assign(items []item) {
 }
 
 func (l *loader) set(s setting, value string, at Place) {
-	l.places[s.path()] = at
+	l.places[s.path()], l.cfg.values[s.path()] = at, value
 	l.from(at)
 	l.faults.note(at, s.set(value))
+}
+
+// flag sets data_dir as a flag gives it.
+func (l *loader) flag(dataDir string) {
+	i := slices.IndexFunc(l.settings, func(s setting) bool { return s.path() == dataDirKey })
+	if dataDir != "" {
+		l.set(l.settings[i], dataDir, Place{File: "command line", Path: "--data-dir"})
+	}
+	_, l.cfg.DataDirGiven = l.places[dataDirKey]
 }
 
 // from makes relative paths relative to where a value stands.
@@ -225,7 +254,7 @@ func (l *loader) defaults() {
 		if _, given := l.places[path]; given {
 			return
 		}
-		l.base = ""
+		l.base, l.cfg.values[path] = "", value
 		l.faults.note(Place{File: l.file, Path: path}, set(value))
 	}
 	for _, s := range l.settings {
@@ -233,7 +262,7 @@ func (l *loader) defaults() {
 			fill(s.path(), s.set, s.def)
 		}
 	}
-	fill("data_dir", func(dir string) error {
+	fill(dataDirKey, func(dir string) error {
 		dir, _, _ = strings.Cut(dir, ":")
 		if dir = cmp.Or(dir, l.folder("XDG_DATA_HOME", ".local/share")); dir == "" {
 			return errors.New("there is no home folder that could hold the data: write data_dir")

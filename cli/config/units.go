@@ -4,10 +4,12 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math"
 	"net"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -98,6 +100,20 @@ func parseMode(v string) (identity.Mode, error) {
 		return mode, nil
 	}
 	return "", errors.New(`want "none", "jwks" or "introspect"`)
+}
+
+func parseLevel(v string) (l slog.Level, err error) {
+	if !slices.Contains([]string{"debug", "info", "warn", "error"}, v) || l.UnmarshalText([]byte(v)) != nil {
+		return l, errors.New(`want "debug", "info", "warn" or "error"`)
+	}
+	return l, nil
+}
+
+func parseFormat(v string) (asJSON bool, err error) {
+	if v != "text" && v != "json" {
+		return false, errors.New(`want "text" or "json"`)
+	}
+	return v == "json", nil
 }
 
 func parseRecipient(v string) (string, error) {

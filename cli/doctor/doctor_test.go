@@ -67,7 +67,7 @@ func TestSeeded(t *testing.T) {
 			o.machine.disk = func(string) (disk, error) { return disk{}, errors.New("no") }
 		}, []string{"HC590 DATA"}},
 
-		"the key lost":    {func(t *testing.T, o *Options) { remove(t, o.Config.Vault.KeyFile) }, []string{"HC306 DATA/vault.key"}},
+		"the key lost": {func(t *testing.T, o *Options) { remove(t, o.Config.Vault.KeyFile) }, []string{"HC306 DATA/vault.key"}},
 		"the key lax": {func(t *testing.T, o *Options) { // in a folder that others can pass
 			raw, err := os.ReadFile(o.Config.Vault.KeyFile)
 			if err != nil {

@@ -91,6 +91,8 @@ type Settings struct {
 	Hooks Hooks
 	// Files knows how the files are; nil: no server keeps any.
 	Files Files
+	// Reload reads the configuration again, for the user by that name; nil: no server runs. Its refusals are *Error.
+	Reload func(ctx context.Context, by string) (Reloaded, error)
 	// Poke is how the newest wake poke of an instance went; nil: nobody pokes. What it returns is nil when there was none.
 	Poke func(relay.InstanceID) *wake.Poke
 	Now  func() time.Time // nil means time.Now

@@ -114,6 +114,7 @@ func (s *Server) Run(ctx, hurry context.Context, l net.Listener) error {
 
 	<-ctx.Done()
 	cause := context.Cause(ctx)
+	s.o.Log.Info("stopping", "reason", cause)
 	// No new sessions; running actions finish and sessions close; errands end; platforms stop.
 	s.refuse()
 	endSessions(delivery.ErrShutdown)

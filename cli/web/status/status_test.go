@@ -79,7 +79,7 @@ func healthy() *fake {
 		},
 		gateways: []manage.Gateway{
 			{ID: "home", Instance: "home", Tenant: "home", State: manage.Connected, LastSeenAt: noon, Holds: &manage.Holdings{
-				People:    []manage.Bound{{Platform: "telegram", User: "4242", Instance: "home"}},
+				People:    []manage.Binding{{Platform: "telegram", User: "4242", Instance: "home"}},
 				Grants:    []manage.Grant{{Platform: "telegram", Chat: "-1001", Instance: "home"}},
 				Principal: manage.Principal{Policy: relay.AnyOne},
 				WakeURL:   "https://wake.example/" + canary, Poke: &wake.Poke{At: noon.Add(-time.Minute), Status: 503},
