@@ -86,7 +86,7 @@ func webURL(cfg *config.Config) string {
 func (c *core) serveWeb(cfg *config.Config, l net.Listener, v *vault.Vault, log *slog.Logger) {
 	log.Info("web pages", "url", webURL(cfg), "login", "run hermes-connector web")
 	labels := make(map[relay.PlatformID]string)
-	for _, k := range kinds() {
+	for _, k := range networks() {
 		labels[k.Name] = k.Label
 	}
 	look := status.New(status.Options{Service: c.service, Machine: func() status.Machine { return c.machine(cfg) }, Labels: labels})
