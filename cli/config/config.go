@@ -41,9 +41,11 @@ type Config struct {
 	Delivery       Delivery
 	Identity       identity.Options // without Client, Now and Log; Mode is never empty
 	Wake           Wake
+	Replies        Replies
 	Media          Media
 	MetricsListen  string // host:port of the Prometheus metrics; empty: off
 	WebListen      string // host:port of the status page and the chat; empty: off
+	WebURL         string // what people open, without a trailing slash; empty: where it listens
 	Backup         Backup
 	Vault          Vault
 }
@@ -60,6 +62,12 @@ func (t TLS) On() bool { return t.CertFile != "" }
 type Wake struct {
 	Allow    []netip.Prefix // beside public addresses
 	Cooldown time.Duration  // at least 1 s
+}
+
+// Replies are what the connector itself tells people in direct messages.
+type Replies struct {
+	Unbound string // to who is bound to nobody, once a day; empty: nothing
+	Away    bool   // to who writes to a gateway that is away, once while that lasts
 }
 
 // Media bounds the files that are kept.

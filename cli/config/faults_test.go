@@ -255,6 +255,10 @@ func TestFaults(t *testing.T) { // invariant 4
 			"[media]\nfetch_timeout = \"31s\"", nil,
 			[]string{"connector.toml:2: media.fetch_timeout: want a span from 1s to 30s: messages behind it wait too"},
 		},
+		"a reply that no message holds": {
+			"[replies]\nunbound = \"" + strings.Repeat("x", 1001) + "\"", nil,
+			[]string{"connector.toml:2: replies.unbound: want at most 1,000 characters"},
+		},
 		"a secret key for a recipient": {
 			"[backup]\nrecipient = \"AGE-SECRET-KEY-1QQQ\"", nil,
 			[]string{"connector.toml:2: backup.recipient: want an age recipient: the line that begins with age1, as age-keygen prints it; never the secret key"},

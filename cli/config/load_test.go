@@ -93,6 +93,7 @@ func TestNothingConfiguredIsAValidConfiguration(t *testing.T) {
 		Delivery: Delivery{Window: 1, MaxEntries: 10_000, MaxBytes: 64 << 20, MaxAge: 14 * 24 * time.Hour},
 		Identity: identity.Options{Mode: identity.None},
 		Wake:     Wake{Cooldown: time.Minute},
+		Replies:  Replies{Unbound: unbound},
 		Media:    Media{MaxTotal: 512 << 20, Keep: time.Hour, FetchTimeout: 30 * time.Second},
 		Backup:   Backup{Nightly: true, Keep: 3, Dir: filepath.Join(dir, ".local/share/hermes-connector/snapshots")},
 		Vault:    Vault{KeyFile: filepath.Join(dir, ".local/share/hermes-connector/vault.key")},
@@ -151,6 +152,10 @@ jwks_url = "https://id.example.net/keys?v=2"
 allow = ["192.168.1.0/24", "fd00::7"]
 cooldown = "2m"
 
+[replies]
+unbound = ""
+away_notice = true
+
 [media]
 max_total = "1GiB"
 keep = "2h"
@@ -197,6 +202,7 @@ passphrase_file = "pass"
 			Allow:    []netip.Prefix{netip.MustParsePrefix("192.168.1.0/24"), netip.MustParsePrefix("fd00::7/128")},
 			Cooldown: 2 * time.Minute,
 		},
+		Replies: Replies{Away: true},
 		Media: Media{
 			MaxTotal: 1 << 30, Keep: 2 * time.Hour, Allow: []netip.Prefix{netip.MustParsePrefix("10.2.0.0/16")}, FetchTimeout: 10 * time.Second,
 		},

@@ -19,6 +19,9 @@ import (
 
 const botsSection = "bots"
 
+// unbound is what strangers are told unless the operator has other words.
+const unbound = "I do not know you yet. Whoever runs me gets a code for you with `hermes-connector link NAME`. Send it to me like this: `/link CODE`"
+
 // wants are the types that a setting may have in the file, as people say them.
 var wants = map[unstable.Kind]string{
 	text: "text in quotes", flag: "true or false", number: "a whole number", list: `a list such as ["a", "b"]`,
@@ -76,12 +79,15 @@ func (l *loader) declare() []setting {
 		{section: "identity", key: "tenant_field", mode: identity.Introspect, want: text, def: "tenant", help: "introspect: the field of that object that names the tenant", set: into(&c.Identity.TenantField, parseText)},
 		{section: "wake", key: "allow", want: list, help: "addresses or networks beside public ones that wake URLs and a web hook's reply_url may point to", set: into(&c.Wake.Allow, parseNetworks)},
 		{section: "wake", key: "cooldown", want: text, def: "60s", help: "the pause between two wake pokes of one instance; it doubles up to 30m while nobody comes", set: into(&c.Wake.Cooldown, within(parseAge, time.Second, 30*time.Minute, "want a span from 1s to 30m"))},
+		{section: "replies", key: "unbound", want: text, def: unbound, help: "what a person who is bound to nobody is told who writes to a bot directly, once a day at most; empty: nothing", set: into(&c.Replies.Unbound, parseReply)},
+		{section: "replies", key: "away_notice", want: flag, def: "false", help: "tell who writes directly to a gateway that is away, once while that lasts, that his message is kept", set: into(&c.Replies.Away, parseFlag)},
 		{section: "media", key: "max_total", want: text, def: "512MiB", help: "bytes of all files that are kept, half of them of one instance", set: into(&c.Media.MaxTotal, within(parseSize, 64<<20, math.MaxInt64, "want at least 64MiB: a single file may have 25MiB"))},
 		{section: "media", key: "keep", want: text, def: "1h", help: "how long a file is kept that no waiting message needs", set: into(&c.Media.Keep, within(parseAge, time.Minute, math.MaxInt64, "want at least 1m"))},
 		{section: "media", key: "allow", want: list, help: "addresses or networks beside public ones that gateways may have files fetched from", set: into(&c.Media.Allow, parseNetworks)},
 		{section: "media", key: "fetch_timeout", want: text, def: "30s", help: "how long a message waits for its files", set: into(&c.Media.FetchTimeout, within(parseAge, time.Second, 30*time.Second, "want a span from 1s to 30s: messages behind it wait too"))},
 		{section: "metrics", key: "listen", want: text, help: "host:port of the Prometheus metrics; absent: off", set: into(&c.MetricsListen, parseListen)},
 		{section: "web", key: "listen", want: text, help: "host:port of the status page and the chat; absent: off", set: into(&c.WebListen, parseListen)},
+		{section: "web", key: "public_url", want: text, help: "the address people open when a proxy stands in front, or a certificate is for a name", set: into(&c.WebURL, parseBase)},
 		{section: "backup", key: "nightly", want: flag, def: "true", help: "take a snapshot of the database every night", set: into(&c.Backup.Nightly, parseFlag)},
 		{section: "backup", key: "dir", want: text, help: "folder of the snapshots; default snapshots in data_dir", set: into(&c.Backup.Dir, l.abs)},
 		{section: "backup", key: "keep", want: number, def: "3", help: "how many snapshots to keep", set: into(&c.Backup.Keep, numberIn(1, 1000))},
@@ -95,7 +101,7 @@ func (l *loader) declare() []setting {
 
 // sections are the names a [section] may have.
 func sections() []string {
-	return []string{"delivery", "tls", "identity", "wake", "media", "metrics", "web", "backup", "vault"}
+	return []string{"delivery", "tls", "identity", "wake", "replies", "media", "metrics", "web", "backup", "vault"}
 }
 
 // botKeys are the keys every bot has, whatever its kind.

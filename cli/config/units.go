@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/hermes-connector/hermes-connector/relay/identity"
 	"github.com/hermes-connector/hermes-connector/store/backup"
@@ -37,6 +38,14 @@ func numberIn(least, most int) func(string) (int, error) {
 func parseText(v string) (string, error) {
 	if v == "" {
 		return "", errors.New("is empty")
+	}
+	return v, nil
+}
+
+// parseReply reads what people are told, which may be nothing; a text fits one message of any network.
+func parseReply(v string) (string, error) {
+	if utf8.RuneCountInString(v) > 1000 {
+		return "", errors.New("want at most 1,000 characters")
 	}
 	return v, nil
 }

@@ -68,9 +68,11 @@ func (in *inbox) Accept(ctx context.Context, b platforms.Batch) error {
 		}
 		judged = append(judged, j)
 	}
+	items := a.Items
+	a.Items = append(items, toldItems(in.bot, judged)...)
 	out, err := h.db.Accept(ctx, a)
 	if err != nil {
-		for _, item := range a.Items {
+		for _, item := range items {
 			h.decide(item.Delivery.About(), verdict{Reason: gate.StoreError})
 			h.presses.forget(pressID{in.bot, item.Delivery.About().ID})
 		}
@@ -86,7 +88,7 @@ func (in *inbox) Accept(ctx context.Context, b platforms.Batch) error {
 	return nil
 }
 
-// announceAll says what became of a batch's events. stored has one for each that was consumed.
+// announceAll says what became of a batch's events. stored has one for each that was consumed, and then those of marks.
 func (h *Hub) announceAll(judged []judgement, stored []store.ItemOutcome, b platforms.Batch) {
 	for _, j := range judged {
 		switch {

@@ -26,7 +26,8 @@ type judgement struct {
 	to        []store.Recipient
 	undecided relay.InstanceID      // whose verdict waits for the network; empty: none
 	ofOwner   bool                  // in a shared chat, by somebody who is bound: he sees the chat
-	answer    string                // to a control message; empty: silence
+	answer    string                // of the connector's own: to a control message, or a notice; empty: silence
+	told      relay.EventID         // the mark of the notice that answer is; empty: it is none
 	press     *prompt.Press         // the prompt that it answers, if it is the first; nil: none
 	came      *platforms.Capability // what the event came with; nil: none
 	holder    relay.InstanceID      // whose that capability is if the event is stored for it; empty: nobody's
@@ -63,7 +64,9 @@ func (h *Hub) judge(ctx context.Context, ev relay.Event, before []judgement) (j 
 		case ev.Traits.OtherCommand:
 			j = dropped(ev, gate.OtherCommand)
 		default:
-			j, err = h.judgeCandidates(ctx, ev, before)
+			if j, err = h.judgeCandidates(ctx, ev, before); err == nil {
+				err = h.greet(ctx, &j, before)
+			}
 		}
 		return err
 	})
@@ -103,6 +106,9 @@ func (h *Hub) judgeCandidates(ctx context.Context, ev relay.Event, before []judg
 				j.frame, fits = wire.Pack(ev)
 			}
 			if v.Reason, err = h.give(ctx, &j, c, fits); err != nil {
+				return judgement{}, err
+			}
+			if err = h.excuse(ctx, &j, c.instance, before); err != nil {
 				return judgement{}, err
 			}
 			j.consumed = true

@@ -101,9 +101,9 @@ func (d *Desk) Redeem(ctx context.Context, ev relay.Event, typed string) (answer
 	}
 	if !shaped {
 		if typed == "" {
-			return d.rationed(ev.Source.Platform, answerHow), nil
+			return d.Ration(ev.Source.Platform, answerHow), nil
 		}
-		return d.rationed(ev.Source.Platform, answerWrong), nil
+		return d.Ration(ev.Source.Platform, answerWrong), nil
 	}
 	by := store.Person{Platform: ev.Source.Platform, User: ev.Source.UserID}
 	person := audit.Actor{Kind: audit.ActorPerson, Name: string(by.Platform) + ":" + string(by.User)}
@@ -114,16 +114,16 @@ func (d *Desk) Redeem(ctx context.Context, ev relay.Event, typed string) (answer
 		d.tries.refund(who)
 		return fmt.Sprintf(answerLinked, strings.ReplaceAll(string(linked.Instance), "`", "'")), nil
 	case errors.Is(err, store.ErrNotFound), errors.Is(err, store.ErrExpired), errors.Is(err, store.ErrUsed):
-		return d.rationed(ev.Source.Platform, answerWrong), nil
+		return d.Ration(ev.Source.Platform, answerWrong), nil
 	default:
 		d.tries.refund(who)
 		return "", fmt.Errorf("redeem link code: %w", err)
 	}
 }
 
-// rationed is an answer that links nobody. Where answers cost money, all people of the network together get as many as
+// Ration is an answer that links nobody, or nothing. Where answers cost money, all people of the network together get as many as
 // one person does elsewhere: strangers have numbers enough, and may write from forged ones.
-func (d *Desk) rationed(p relay.PlatformID, answer string) string {
+func (d *Desk) Ration(p relay.PlatformID, answer string) string {
 	if p == costly && !d.tries.take(trier{platform: p}, d.now()) {
 		return ""
 	}

@@ -1,0 +1,187 @@
+package help
+
+import (
+	"regexp"
+	"strings"
+	"unicode/utf8"
+)
+
+// Width is how many characters a line of a rendered topic has at most, but for code, which stays as it is.
+const Width = 80
+
+// Plain renders markdown for a terminal: headings at the left edge, everything below them indented, lines of Width.
+func Plain(markdown string) string {
+	p := printer{}
+	for line := range strings.SplitSeq(markdown, "\n") {
+		p.line(line)
+	}
+	p.flush()
+	return strings.TrimLeft(p.out.String(), "\n")
+}
+
+// printer renders line by line. What it has gathered is one paragraph, list item or row until something else begins.
+type printer struct {
+	out    strings.Builder
+	words  []string // of the paragraph or item at hand
+	mark   string   // in front of its first line: "- ", "1. " or nothing
+	indent int      // of the item at hand, in the source: its further lines stand deeper
+	tight  bool     // the block before was an item or a row: no empty line between
+	fenced bool     // between two fences
+	code   bool     // the block before was code, which goes on after an empty line
+	empty  bool     // an empty line stands before this one
+	head   []string // of the table at hand; nil: none
+}
+
+var (
+	itemForm = regexp.MustCompile(`^( *)(- |[0-9]+\. )(.*)$`)
+	linkForm = regexp.MustCompile(`\[([^\]]*)\]\(([^)]*)\)`)
+	ruleForm = regexp.MustCompile(`^\|[ :|-]*-[ :|-]*\|$`)
+)
+
+func (p *printer) line(line string) {
+	trimmed := strings.TrimSpace(line)
+	item := itemForm.FindStringSubmatch(line)
+	switch {
+	case strings.HasPrefix(trimmed, "```"):
+		p.flush()
+		p.fenced = !p.fenced
+		p.code = false
+	case p.fenced:
+		p.verbatim(line)
+	case trimmed == "":
+		p.flush()
+		p.empty, p.head = true, nil
+		return
+	case strings.HasPrefix(trimmed, "<!--"): // for whoever edits the file
+	case strings.HasPrefix(line, "#"):
+		p.flush()
+		p.gap()
+		p.out.WriteString(inline(strings.TrimLeft(line, "# ")) + "\n")
+		p.tight, p.code = false, false
+	case strings.HasPrefix(trimmed, "|"):
+		p.row(trimmed)
+	case strings.HasPrefix(line, "    ") && len(p.words) == 0 && (item == nil || p.code) && p.indent == 0:
+		p.verbatim(strings.TrimPrefix(line, "    "))
+	case strings.HasPrefix(line, strings.Repeat(" ", p.indent+4)) && len(p.words) == 0 && item == nil: // code in an item
+		p.verbatim(line[p.indent:])
+	case item != nil:
+		p.flush()
+		p.begin(strings.Repeat(" ", len(item[1])) + item[2])
+		p.indent = len(item[1]) + len(item[2])
+		p.words = strings.Fields(inline(item[3]))
+	default:
+		if len(p.words) == 0 && line == trimmed {
+			p.indent = 0
+		}
+		p.words = append(p.words, strings.Fields(inline(trimmed))...)
+		if p.mark == "" && p.indent > 0 { // an item's second paragraph
+			p.mark = strings.Repeat(" ", p.indent)
+		}
+	}
+	p.empty = false
+}
+
+// begin starts an item with its mark. Items that follow one another have no empty line between them.
+func (p *printer) begin(mark string) {
+	p.mark = mark
+	p.tight = p.tight && !p.empty
+}
+
+// flush writes what was gathered.
+func (p *printer) flush() {
+	if len(p.words) == 0 {
+		return
+	}
+	if !p.tight || p.mark == "" {
+		p.gap()
+	}
+	wrap(&p.out, "  "+p.mark, p.words)
+	p.tight = p.mark != ""
+	p.words, p.mark, p.code = nil, "", false
+}
+
+// gap is one empty line, unless nothing stands above.
+func (p *printer) gap() {
+	if p.out.Len() > 0 {
+		p.out.WriteByte('\n')
+	}
+}
+
+// verbatim writes a line of code.
+func (p *printer) verbatim(line string) {
+	p.flush()
+	if !p.code || p.empty {
+		p.gap()
+	}
+	if line = strings.TrimRight("      "+line, " "); line != "" {
+		p.out.WriteString(line)
+	}
+	p.out.WriteByte('\n')
+	p.code, p.tight = true, false
+}
+
+// row writes a table's row: its first cell, and below it the others, with their headings where there are several.
+func (p *printer) row(line string) {
+	p.flush()
+	if ruleForm.MatchString(line) {
+		return
+	}
+	var cells []string
+	for cell := range strings.SplitSeq(strings.Trim(line, "|"), "|") {
+		cells = append(cells, inline(strings.TrimSpace(cell)))
+	}
+	if p.head == nil {
+		p.head = cells
+		return
+	}
+	p.gap()
+	wrap(&p.out, "  ", strings.Fields(cells[0]))
+	for n, cell := range cells[1:] {
+		if cell == "" {
+			continue
+		}
+		if len(cells) > 2 {
+			cell = p.head[min(n+1, len(p.head)-1)] + ": " + cell
+		}
+		wrap(&p.out, "      ", strings.Fields(cell))
+	}
+	p.tight, p.code = false, false
+}
+
+// inline is a text without the marks of markdown; code keeps its own, which show where a command begins and ends.
+func inline(s string) string {
+	s = linkForm.ReplaceAllStringFunc(s, func(link string) string {
+		m := linkForm.FindStringSubmatch(link)
+		if topic, ok := strings.CutSuffix(m[2], ".md"); ok && !strings.Contains(topic, "/") {
+			return m[1] + " (`hermes-connector help " + topic + "`)"
+		}
+		if m[1] == m[2] {
+			return m[1]
+		}
+		return m[1] + " (" + m[2] + ")"
+	})
+	return strings.ReplaceAll(s, "**", "")
+}
+
+// wrap writes words behind first, and the lines after the first below its end. A command in backticks may be cut.
+func wrap(out *strings.Builder, first string, words []string) {
+	at := utf8.RuneCountInString(first)
+	rest := strings.Repeat(" ", at)
+	out.WriteString(first)
+	begun := false
+	for _, word := range words {
+		n := utf8.RuneCountInString(word)
+		switch {
+		case !begun:
+		case at+1+n > Width:
+			out.WriteString("\n" + rest)
+			at = len(rest)
+		default:
+			out.WriteByte(' ')
+			at++
+		}
+		out.WriteString(word)
+		at, begun = at+n, true
+	}
+	out.WriteByte('\n')
+}

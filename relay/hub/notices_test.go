@@ -1,0 +1,139 @@
+package hub
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/platforms/loopback"
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/bus"
+	"github.com/hermes-connector/hermes-connector/relay/gate"
+	"github.com/hermes-connector/hermes-connector/store"
+)
+
+// newPoliteRig is newRig with replies, of a hub that has run for a while.
+func newPoliteRig(t *testing.T, replies Replies) *rig {
+	r := newRig(t)
+	r.hub.opts.Replies = replies
+	r.hub.began = time.Now().Add(-time.Hour)
+	return r
+}
+
+// hears says m and returns what the bot answered since.
+func (r *rig) hears(m loopback.Message) (answers []string) {
+	r.t.Helper()
+	before := len(r.net.Acts())
+	r.say(m)
+	eventually(r.t, "the end of all errands", func() bool {
+		q := r.hub.errands
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		return q.open == 0
+	})
+	for _, a := range r.net.Acts()[before:] {
+		answers = append(answers, a.Text)
+	}
+	return answers
+}
+
+// again hands m's like to another hub over the same database, as after a restart, and counts what it wants to say.
+func (r *rig) again(id relay.EventID, user relay.UserID) int {
+	r.t.Helper()
+	h := New(r.db, r.desk, &bus.Local{}, r.hub.Bots(), r.hub.opts)
+	h.began = r.hub.began
+	ev := relay.Event{
+		ID: id, MessageID: "m1", Bot: r.bot, Type: relay.TypeText, Text: "hello",
+		Source: relay.Source{Platform: r.bot.Platform, ChatID: relay.ChatID("@" + string(user)), ChatType: relay.ChatDM, UserID: user},
+	}
+	if err := (&inbox{hub: h, bot: r.bot}).Accept(r.t.Context(), platforms.Batch{Events: []relay.Event{ev, ev}}); err != nil {
+		r.t.Fatal(err)
+	}
+	return len(h.errands.waiting)
+}
+
+func TestAStrangerIsToldOnceADay(t *testing.T) {
+	r := newPoliteRig(t, Replies{Unbound: "ask for a code"})
+	r.enroll("home", "ann")
+	for name, m := range map[string]loopback.Message{
+		"in a group":             {User: "zoe", Chat: "garden", Text: "hello"},
+		"in a group, to the bot": {User: "zoe", Chat: "garden", Text: "hello @loopback"},
+		"a bot":                  {User: "robot", IsBot: true, Text: "hello"},
+		"somebody bound":         {User: "ann", Text: "hello"},
+		"a press on nothing":     {User: "yan", Press: &loopback.Press{Message: "m1", Prompt: "none", Option: "once"}},
+	} {
+		if got := r.hears(m); slices.Contains(got, "ask for a code") {
+			t.Errorf("%s is told %q", name, got)
+		}
+	}
+	if got := r.hears(loopback.Message{User: "eve", Text: "/start"}); len(got) != 1 || got[0] != "ask for a code" {
+		t.Errorf("a stranger is told %q", got)
+	}
+	if why := r.reasons()[""]; why != gate.NoBinding {
+		t.Errorf("the verdict is %s", why)
+	}
+	if got := r.hears(loopback.Message{User: "eve", Text: "hello?"}); len(got) > 0 {
+		t.Errorf("a stranger is told a second time: %q", got)
+	}
+	if n := r.again("later", "eve"); n != 0 {
+		t.Errorf("after a restart, %d answers to a stranger who was told", n)
+	}
+	if n := r.again("other", "sam"); n != 1 {
+		t.Errorf("two messages of another stranger in one batch get %d answers, want 1", n)
+	}
+}
+
+func TestSilenceForStrangers(t *testing.T) {
+	r := newPoliteRig(t, Replies{})
+	if got := r.hears(loopback.Message{User: "eve", Text: "hello"}); len(got) > 0 {
+		t.Errorf("a stranger is told %q", got)
+	}
+	if n := r.again("later", "eve"); n != 0 {
+		t.Errorf("%d answers", n)
+	}
+}
+
+func TestWhoWritesToAnAbsentGatewayIsToldOnce(t *testing.T) {
+	r := newPoliteRig(t, Replies{Away: true})
+	r.enroll("home", "ann", "bob")
+	gone := func(since time.Time) {
+		r.update("home", func(i *store.Instance) { i.LastSeenAt = since })
+	}
+	says := func(user relay.UserID, want int, when string) {
+		t.Helper()
+		if got := r.hears(loopback.Message{User: user, Text: "hello"}); len(got) != want || want == 1 && !strings.HasSuffix(got[0], "` is not reachable; your message is kept.") {
+			t.Errorf("%s, %s is told %q", when, user, got)
+		}
+	}
+	gone(time.Now())
+	says("ann", 0, "in an absence that just began")
+	gone(time.Now().Add(-2 * absence))
+	says("bob", 1, "in an absence")
+	says("bob", 0, "in the same")
+	if n := r.again("later", "bob"); n != 0 {
+		t.Errorf("after a restart, %d answers in the same absence", n)
+	}
+	if got := r.hears(loopback.Message{User: "bob", Chat: "garden", Text: "hello"}); len(got) > 0 {
+		t.Errorf("in a group, bob is told %q", got)
+	}
+	gone(time.Now().Add(-3 * absence))
+	says("bob", 0, "in an earlier absence than that of the message before")
+	r.update("home", func(i *store.Instance) { i.Asleep = true })
+	r.enroll("attic", "cat")
+	says("cat", 1, "of a gateway that never came")
+	says("cat", 0, "the same again")
+	r.update("home", func(i *store.Instance) { i.LastSeenAt = time.Now().Add(-4 * absence) })
+	says("ann", 0, "of a gateway that sleeps")
+}
+
+func TestNobodyIsToldOfARestart(t *testing.T) {
+	r := newPoliteRig(t, Replies{Away: true})
+	r.hub.began = time.Now()
+	r.enroll("home", "ann")
+	r.update("home", func(i *store.Instance) { i.LastSeenAt = time.Now().Add(-time.Hour) })
+	if got := r.hears(loopback.Message{User: "ann", Text: "hello"}); len(got) > 0 {
+		t.Errorf("just after the start, ann is told %q", got)
+	}
+}
