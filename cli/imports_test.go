@@ -94,6 +94,7 @@ var mayImport = map[string]string{
 	"cli/web/html":      "", // pure: values to markup
 	"cli/web/page":      "cli/web/html",
 	"cli/web":           "relay relay/door relay/limit relay/login cli/web/*",
+	"packaging":         "", // the unit's text
 	".":                 "cli",
 }
 
