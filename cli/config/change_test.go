@@ -82,7 +82,7 @@ func TestTheFlagOfTheDataFolder(t *testing.T) {
 		"the file":      {"data_dir = \"x\"\n", "", "", "x", true},
 		"the variable":  {"data_dir = \"x\"\n", "", "y", "y", true},
 		"the flag":      {"data_dir = \"x\"\n", "z", "y", "z", true},
-		"only the flag": {"", "./z/..", "", "", true},
+		"only the flag": {"", "./z/../w", "", "w", true},
 	} {
 		write(t, filepath.Join(dir, fileName), tc.file, 0o600)
 		vars := slices.Clone(env)

@@ -153,7 +153,7 @@ func notLooked(about, what, fix string) finding.Finding {
 func ofConfiguration(faults config.Faults) (out finding.List) {
 	for _, f := range faults {
 		path := strings.ToLower(strings.TrimPrefix(f.Path, "HERMES_CONNECTOR_"))
-		if strings.HasPrefix(f.What, "others can ") && slices.Contains([]string{"data_dir", "vault.key_file", "vault_key_file"}, path) {
+		if strings.HasPrefix(f.What, "others can ") && slices.Contains([]string{"data_dir", "--data-dir", "vault.key_file", "vault_key_file"}, path) {
 			continue
 		}
 		about, _, _ := strings.Cut(f.String(), ": "+f.What)
