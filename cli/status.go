@@ -121,8 +121,8 @@ func calledTable(w io.Writer, bots []manage.BotStatus, now time.Time) {
 func newExplainCmd(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use: "explain [EVENT]", Short: "Show why messages went where they went", Args: cobra.MaximumNArgs(1),
-		Long: "Shows what the running server decided about the newest events, or about one event: which instance got it, or why none did;\n" +
-			"and which calls of networks it refused, and why: these have no event.",
+		Long: "Shows what became of the newest messages, or of one: which gateway got it, or why none did, and the command that\n" +
+			"would change that; and which calls of networks were refused. It knows what came since the server started.",
 	}
 	args := func(pos []string) (e manage.Explain, err error) {
 		if len(pos) > 0 {
@@ -130,17 +130,35 @@ func newExplainCmd(a *app) *cobra.Command {
 		}
 		return e, nil
 	}
-	head := []any{"AT", "BOT", "EVENT", "CHAT", "USER", "INSTANCE", "REASON"}
-	return listing(a, c, admin.Explain, args, "No event since the server started.", head, func(d gate.Decision) []any {
-		why := string(d.Reason)
-		if d.Hint != "" { // what keeps the event waiting
-			why += ": " + d.Hint
+	return asking(a, c, admin.Explain, args, func(w io.Writer, _ manage.Explain, all []gate.Decision) {
+		if len(all) == 0 {
+			a.say("No message since the server started.")
 		}
-		for _, f := range d.Media {
-			why += fmt.Sprintf(" [%s %s]", f.Kind, f.State)
+		for _, d := range all {
+			explained(w, d)
 		}
-		return []any{d.At.Local().Format(time.TimeOnly), d.Bot(), d.Event, d.Chat, d.User, d.Instance, why}
 	})
+}
+
+// explained writes one verdict: what it is about, and below it what became of it, and what would change that.
+func explained(w io.Writer, d gate.Decision) {
+	_, _ = fmt.Fprintf(w, "%s  %s", d.At.Local().Format(time.TimeOnly), plain(d.Bot().String()))
+	for _, about := range []struct{ what, id string }{{"person", string(d.User)}, {"chat", string(d.Chat)}, {"event", string(d.Event)}} {
+		if about.id != "" {
+			_, _ = fmt.Fprintf(w, "  %s %s", about.what, plain(about.id))
+		}
+	}
+	says := d.Says
+	if d.Reason != gate.Delivered && d.Reason != gate.Undecided { // the word to search for
+		says += " (" + string(d.Reason) + ")"
+	}
+	_, _ = fmt.Fprintf(w, "\n  %s\n", plain(says))
+	for _, f := range d.Media {
+		_, _ = fmt.Fprintf(w, "  its %s is %s\n", f.Kind, plain(strings.ReplaceAll(string(f.State), "_", " ")))
+	}
+	if d.Change != "" {
+		_, _ = fmt.Fprintf(w, "  To change that: %s\n", plain(d.Change))
+	}
 }
 
 func newAuditCmd(a *app) *cobra.Command {

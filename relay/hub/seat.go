@@ -320,6 +320,7 @@ func (s *seat) Ack(ctx context.Context, id relay.BufferID) (counted bool, err er
 
 // taken tells the network that the gateway has taken an event.
 func (s *seat) taken(ctx context.Context, of store.About) {
+	s.hub.decisions.taken(s.peer.Instance, of, time.Now())
 	s.given(relay.Chat{Bot: of.Bot, ID: of.Chat})
 	if !s.hub.acknowledged(of) {
 		s.hub.settle(ctx, s.peer.Instance, of.Bot, of.ID)
