@@ -19,7 +19,7 @@ func TestDecisionJSON(t *testing.T) {
 		"about an instance": {
 			Decision{
 				At: at, Platform: "telegram", BotID: "7", Event: "u1", Chat: "-100", User: "42", Instance: "home", Reason: Delivered,
-				ChatType: relay.ChatDM, State: Taken, DeliveredAt: at, Words: "delivered", Change: "nothing", Hint: "waits",
+				ChatType: relay.ChatDM, State: Taken, DeliveredAt: at, Says: "delivered", Change: "nothing", Hint: "waits",
 				Media: []File{{relay.TypeVoice, 8123, relay.MediaHeld}, {relay.TypePhoto, 0, relay.MediaGone}},
 			},
 			`{"at":"2026-10-01T12:00:00.5Z","platform":"telegram","botId":"7","eventId":"u1","chatId":"-100","userId":"42","instanceId":"home","reason":"delivered","chatType":"dm","state":"delivered","deliveredAt":"2026-10-01T12:00:00.5Z","says":"delivered","change":"nothing","hint":"waits","media":[{"kind":"voice","size":8123,"state":"held"},{"kind":"photo","state":"gone"}]}`,
