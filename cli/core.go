@@ -48,6 +48,7 @@ type core struct {
 	keeper  *backup.Keeper // nil: no nightly snapshots
 	files   *media.Keeper
 	server  *server.Server
+	tls     *tls.Config // nil: plain http
 	hooks   *passthrough.Plane
 	// beside run beside the server until their context ends, which is after the server's stop; an
 	// error ends the server.
@@ -74,8 +75,9 @@ func newCore(cfg *config.Config, db *store.DB, v *vault.Vault, bots []platforms.
 	c.hooks = passthrough.New(bots, passthrough.Options{Log: log, Count: c.hub.Count})
 	set := settings(cfg, addr, bots, g)
 	set.Warnings, set.Hooks, set.Files = c.warnings, c.hooks, c.files
-	c.service = manage.New(db, auth, desk, v, c.bus, c.hub, set)
 	c.waker = wake.New(db, db.Lanes, c.hub, g.Client(), wake.Options{Cooldown: cfg.Wake.Cooldown, Count: c.hub.Count, Log: log})
+	set.Poke = c.waker.Last
+	c.service = manage.New(db, auth, desk, v, c.bus, c.hub, set)
 	c.beside = append(c.beside, c.waker.Run)
 	if cfg.Backup.Nightly {
 		keeper, err := backup.NewKeeper(db, backup.Options{
@@ -99,11 +101,12 @@ func newCore(cfg *config.Config, db *store.DB, v *vault.Vault, bots []platforms.
 			return nil, err
 		}
 	}
+	c.tls = certificates
 	failures := new(limit.Failures)
 	transfers := transfer.New(c.files, auth, transfer.Options{Log: log, Failures: failures, Count: c.count, Used: c.hub.Fetches})
 	c.server = server.New(c.hub, auth, server.Options{
 		Log: log, TrustedProxies: cfg.TrustedProxies, PublicURL: cfg.PublicURL, Failures: failures,
-		TLS: certificates, Mounts: slices.Concat(c.hooks.Mounts(), transfers.Mounts(),
+		TLS: certificates, Hooks: c.hooks.Mount, Mounts: slices.Concat(transfers.Mounts(),
 			api.New(c.service, auth, callers, api.Options{Log: log, Failures: failures}).Mounts()),
 	})
 	return c, nil

@@ -137,15 +137,6 @@ func (a *app) named(verb, short string) *cobra.Command {
 	return &cobra.Command{Use: verb + " NAME", Short: short, Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeGateways}
 }
 
-func (a *app) gatewayShow() *cobra.Command {
-	return asking(a, a.named("show", "Show one gateway"), admin.Gateway, nameArg, func(w io.Writer, _ manage.Named, g manage.Gateway) {
-		table(w, [][]any{gatewayHead, gatewayRow(g)})
-		for _, warning := range g.Warnings {
-			_, _ = fmt.Fprintln(w, "!", warning)
-		}
-	})
-}
-
 func (a *app) gatewayRotate() *cobra.Command {
 	c := a.named("rotate", "Give a gateway a new secret; the old secret works until the new one is used, or for a day")
 	asJSON := jsonFlag(c)
@@ -156,10 +147,30 @@ func (a *app) gatewayRotate() *cobra.Command {
 }
 
 func (a *app) gatewayRevoke() *cobra.Command {
-	c := a.named("revoke", "Kill a gateway's credentials at once, and drop what was bound and granted to it")
-	return asking(a, c, admin.Revoke, nameArg, func(w io.Writer, _ manage.Named, g manage.Gateway) {
-		_, _ = fmt.Fprintf(w, "✓ gateway %s is revoked\n", g.ID)
-	})
+	c := a.named("revoke", "Kill a gateway's credentials at once; with an agent's last gateway goes what was bound and granted to it")
+	yes, asJSON := c.Flags().Bool("yes", false, "do not ask"), jsonFlag(c)
+	c.RunE = func(cmd *cobra.Command, pos []string) error {
+		n := manage.Named{Name: pos[0]}
+		g, err := ask(cmd.Context(), a, admin.Gateway, n)
+		if err != nil {
+			return err
+		}
+		goes := losses(g.Holds)
+		question := fmt.Sprintf("Revoke %s? Its credentials die at once", plain(string(g.ID)))
+		if goes != "" {
+			question += ", and with them: " + goes
+		}
+		if !*yes && !a.confirmed(question+".") {
+			return errors.New("nothing was revoked: answer y, or give --yes")
+		}
+		return show(cmd.Context(), a, admin.Revoke, n, *asJSON, func(w io.Writer, g manage.Gateway) {
+			_, _ = fmt.Fprintf(w, "✓ gateway %s is revoked\n", g.ID)
+			if goes != "" {
+				_, _ = fmt.Fprintf(w, "  %s\n", goes)
+			}
+		})
+	}
+	return c
 }
 
 func (a *app) gatewayIdentity() *cobra.Command {

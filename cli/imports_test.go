@@ -20,51 +20,56 @@ const (
 // mayImport is the direction of imports: each package of this module, and what it may import of
 // the others. A name may end in "/*", on both sides; an exact name wins. The root is ".".
 var mayImport = map[string]string{
-	"relay":                    "",
-	"relay/wire":               "relay",
-	"relay/gate":               "relay", // pure: no store, no platforms
-	"relay/sniff":              "relay", // pure, both: bytes and names
-	"relay/filename":           "relay",
-	"relay/present":            "relay relay/filename",
-	"relay/count":              "relay/gate",
-	"relay/sessionkey":         "relay",
-	"relay/bus":                "relay",
-	"relay/finding":            "", // pure: words
-	"platforms":                "relay relay/finding",
-	"platforms/pace":           "relay platforms",
-	"platforms/board":          "platforms",
-	"platforms/backoff":        "",
-	"platforms/call":           "relay platforms",
-	"platforms/turn":           "relay platforms platforms/call platforms/pace platforms/backoff", // calls within a limiter
-	"platforms/markdown":       "",
-	"store/files":              "",               // the lowest: whoever makes a file
-	"store/boltfile":           "store/files",    // knows no record, so no id either
-	"store/table":              "store/boltfile", // records, whatever they say
-	"store/seen":               "relay store/boltfile store/table",
-	"store/audit":              "relay store/boltfile store/table",
-	"store/reseal":             "store/boltfile store/table",
-	"store/capability":         "relay store/table store/reseal",
-	"store/sent":               "relay store/table",
-	"store/prompt":             "relay store/boltfile store/table",
-	"store/media":              "relay store/table",
-	"store/route":              "relay store/table",
-	"store/undecided":          "relay store/table",
-	"store/binding":            "relay store/table",
-	"store/moved":              "relay store/table",
-	"store/grant":              "relay store/moved store/table",
-	"store/entry":              "relay store/boltfile store/table",
-	"store":                    "relay store/boltfile store/table store/seen store/audit store/capability store/prompt store/sent store/media store/route store/undecided store/binding store/grant store/moved store/entry store/reseal",
-	"vault":                    "relay store/files",
-	"platforms/markdown/plain": "platforms/markdown", // the dialect of networks that show plain text
-	"platforms/hook":           "relay platforms platforms/backoff",
-	"platforms/platformtest":   "relay platforms platforms/backoff", // to pause where nothing should happen
-	"platforms/*":              "relay platforms " + kit + hooks,    // never the store, the hub or one another
-	"platforms/discord":        "relay platforms " + kit + " platforms/hook platforms/discord/*",
-	"platforms/discord/*":      "relay platforms platforms/call platforms/pace platforms/backoff platforms/board platforms/discord/*", // parts of one network
-	"relay/link":               "relay store store/audit",
-	"relay/token":              "relay store store/audit store/reseal",
-	"relay/delivery":           "relay store",
-	"relay/session":            "relay relay/wire relay/count",
+	"relay":                        "",
+	"relay/wire":                   "relay",
+	"relay/gate":                   "relay", // pure: no store, no platforms
+	"relay/sniff":                  "relay", // pure, both: bytes and names
+	"relay/filename":               "relay",
+	"relay/present":                "relay relay/filename",
+	"relay/count":                  "relay/gate",
+	"relay/sessionkey":             "relay",
+	"relay/bus":                    "relay",
+	"relay/finding":                "", // pure: words
+	"platforms":                    "relay relay/finding",
+	"platforms/pace":               "relay platforms",
+	"platforms/board":              "platforms",
+	"platforms/backoff":            "",
+	"platforms/call":               "relay relay/finding platforms",
+	"platforms/turn":               "relay platforms platforms/call platforms/pace platforms/backoff", // calls within a limiter
+	"platforms/markdown":           "",
+	"store/files":                  "",               // the lowest: whoever makes a file
+	"store/boltfile":               "store/files",    // knows no record, so no id either
+	"store/table":                  "store/boltfile", // records, whatever they say
+	"store/seen":                   "relay store/boltfile store/table",
+	"store/audit":                  "relay store/boltfile store/table",
+	"store/reseal":                 "store/boltfile store/table",
+	"store/capability":             "relay store/table store/reseal",
+	"store/sent":                   "relay store/table",
+	"store/prompt":                 "relay store/boltfile store/table",
+	"store/media":                  "relay store/table",
+	"store/route":                  "relay store/table",
+	"store/undecided":              "relay store/table",
+	"store/binding":                "relay store/table",
+	"store/moved":                  "relay store/table",
+	"store/grant":                  "relay store/moved store/table",
+	"store/entry":                  "relay store/boltfile store/table",
+	"store":                        "relay store/boltfile store/table store/seen store/audit store/capability store/prompt store/sent store/media store/route store/undecided store/binding store/grant store/moved store/entry store/reseal",
+	"vault":                        "relay store/files",
+	"platforms/markdown/plain":     "platforms/markdown", // the dialect of networks that show plain text
+	"platforms/hook":               "relay platforms platforms/backoff",
+	"platforms/platformtest":       "relay platforms platforms/backoff", // to pause where nothing should happen
+	"platforms/*":                  "relay platforms " + kit + hooks,    // never the store, the hub or one another
+	"platforms/discord":            "relay platforms " + kit + " platforms/hook platforms/discord/*",
+	"platforms/discord/discordapi": "", // numbers and types
+	"platforms/discord/dialect":    "platforms/markdown",
+	"platforms/telegram":           "relay relay/finding platforms " + kit + " platforms/hook platforms/telegram/*",
+	"platforms/telegram/dialect":   "platforms/markdown",
+	"platforms/discord/*":          "relay relay/finding platforms platforms/call platforms/pace platforms/backoff platforms/board platforms/discord/*", // parts of one network
+	"relay/link":                   "relay store store/audit",
+	"relay/login":                  "relay store store/audit",
+	"relay/token":                  "relay store store/audit store/reseal",
+	"relay/delivery":               "relay store",
+	"relay/session":                "relay relay/wire relay/count",
 	"relay/hub": "relay relay/wire relay/gate relay/count relay/bus relay/delivery relay/link relay/present relay/session relay/sessionkey" +
 		" platforms store store/capability store/prompt",
 	"relay/media":       "relay relay/count relay/filename platforms store store/files store/media",
@@ -75,19 +80,20 @@ var mayImport = map[string]string{
 	"relay/passthrough": "relay relay/count relay/door relay/limit platforms", // finds bots by their paths; knows no network
 	"relay/wake":        "relay relay/guard relay/count store",
 	"relay/identity":    "relay store store/files", // keys in a file
-	"relay/manage":      "relay relay/finding relay/token relay/link relay/gate relay/bus relay/identity relay/media relay/passthrough platforms store store/audit store/media",
+	"relay/manage":      "relay relay/finding relay/token relay/link relay/login relay/gate relay/bus relay/identity relay/media relay/passthrough relay/wake platforms store store/audit store/media",
 	"relay/api":         "relay relay/token relay/identity relay/door relay/limit relay/manage store store/audit",
 	"relay/metrics":     "relay/limit relay/manage platforms store",
 	"store/restore":     "relay store store/files store/boltfile store/table store/seen store/sent store/binding store/grant store/moved", // one database of others
 	"store/backup":      "store store/files relay/count",
 	"relay/server":      "relay relay/count relay/door relay/delivery relay/hub relay/limit relay/session relay/token store/files", // certificates
-	"cli/config":        "relay relay/identity relay/guard platforms store/backup",
+	"cli/config":        "relay relay/identity relay/guard platforms store/backup store/files",
 	"cli":               "relay relay/* platforms platforms/* store store/* vault cli/*",
 	"cli/admin":         "relay/manage store store/audit store/backup",
 	"cli/echo":          "relay relay/token relay/wire",
 	"cli/help":          "", // pure: texts
 	"cli/web/html":      "", // pure: values to markup
 	"cli/web/page":      "cli/web/html",
+	"cli/web":           "relay relay/door relay/limit relay/login cli/web/*",
 	".":                 "cli",
 }
 

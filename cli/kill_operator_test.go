@@ -55,7 +55,7 @@ func (o *operator) round(ctx, talking context.Context, name, user string) {
 	for range waiting {
 		o.bot.say(id, "wait for "+name)
 	}
-	if !o.arrived(ctx, talking, name) || !o.until(ctx, "gateway", "revoke", name) {
+	if !o.arrived(ctx, talking, name) || !o.until(ctx, "gateway", "revoke", name, "--yes") {
 		return
 	}
 	o.revoked++

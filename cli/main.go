@@ -63,8 +63,11 @@ func (a *app) run(ctx context.Context, args []string) int {
 		_, _ = fmt.Fprintln(a.stderr, faults)
 		return exitUsage
 	}
-	code := exitCode(err, a.began)
-	if text := err.Error(); text != "" {
+	code, text := exitCode(err, a.began), err.Error()
+	if !a.began {
+		text = misused(cmd, err)
+	}
+	if text != "" {
 		_, _ = fmt.Fprintf(a.stderr, "hermes-connector: %s\n", plainLines(text))
 	}
 	if !a.began {
@@ -103,18 +106,29 @@ func newRoot(a *app) *cobra.Command {
 		SilenceErrors: true, SilenceUsage: true,
 		PersistentPreRun: func(*cobra.Command, []string) { a.began = true },
 	}
-	root.PersistentFlags().StringVar(&a.configPath, "config", "", "configuration `file` (default connector.toml here, in ~/.config/hermes-connector or in /etc/hermes-connector)")
+	asked := root.Flags().Bool("version", false, "print the version")
+	root.RunE = func(c *cobra.Command, _ []string) error {
+		if *asked {
+			return a.printVersion(false)
+		}
+		return c.Help()
+	}
+	root.PersistentFlags().StringVar(&a.configPath, "config", "", "configuration `file` (default $HERMES_CONNECTOR_CONFIG, else connector.toml here, in ~/.config/hermes-connector or in /etc/hermes-connector)")
 	root.AddCommand(
 		newServeCmd(a), newDemoCmd(a),
 		newEnrollCmd(a), newGatewayCmd(a),
-		newLinkCmd(a),
+		newLinkCmd(a), newPeopleCmd(a),
 		newScopeCmd(a), newRouteCmd(a), newPrincipalCmd(a), newPolicyCmd(a), newAuditCmd(a),
-		newBackupCmd(a), newRestoreCmd(a), newCheckCmd(a), newStatusCmd(a), newExplainCmd(a), newBufferCmd(a), newWebhookCmd(a), newVaultCmd(a), newVersionCmd(a),
+		newBackupCmd(a), newRestoreCmd(a), newCheckCmd(a), newStatusCmd(a), newExplainCmd(a), newBufferCmd(a), newWebhookCmd(a), newVaultCmd(a), newWebCmd(a), newVersionCmd(a),
 	)
 	root.AddCommand(a.bindings()...)
 	root.SetHelpCommand(newHelpCmd(a))
+	installCompletion(a, root)
 	return root
 }
+
+// Command is the tree of all commands, for what describes them: man pages.
+func Command() *cobra.Command { return newRoot(&app{}) }
 
 // group is a command that only holds others.
 func group(use, short string, subs ...*cobra.Command) *cobra.Command {
@@ -129,7 +143,7 @@ func group(use, short string, subs ...*cobra.Command) *cobra.Command {
 			if len(args) == 0 {
 				return usageError{fmt.Errorf("%s what? One of: %s", c.CommandPath(), choice)}
 			}
-			return usageError{fmt.Errorf("unknown command %q for %q; it has: %s", args[0], c.CommandPath(), choice)}
+			return usageError{fmt.Errorf("unknown command %q for %q%s; it has: %s", args[0], c.CommandPath(), meant(c, args[0]), choice)}
 		},
 	}
 	c.AddCommand(subs...)
@@ -178,20 +192,22 @@ func version() string {
 func newVersionCmd(a *app) *cobra.Command {
 	c := &cobra.Command{Use: "version", Short: "Print the version and the platforms in this binary", Args: cobra.NoArgs}
 	asJSON := jsonFlag(c)
-	c.RunE = func(*cobra.Command, []string) error {
-		var names []relay.PlatformID
-		for _, k := range kinds() {
-			names = append(names, k.Name)
-		}
-		v := struct {
-			Version   string             `json:"version"`
-			Go        string             `json:"go"`
-			Platforms []relay.PlatformID `json:"platforms"`
-		}{version(), runtime.Version(), names}
-		return a.print(*asJSON, v, func(w io.Writer) {
-			_, _ = fmt.Fprintf(w, "hermes-connector %s (%s, %s/%s)\nplatforms: %s\n",
-				v.Version, v.Go, runtime.GOOS, runtime.GOARCH, join(names))
-		})
-	}
+	c.RunE = func(*cobra.Command, []string) error { return a.printVersion(*asJSON) }
 	return c
+}
+
+func (a *app) printVersion(asJSON bool) error {
+	var names []relay.PlatformID
+	for _, k := range kinds() {
+		names = append(names, k.Name)
+	}
+	v := struct {
+		Version   string             `json:"version"`
+		Go        string             `json:"go"`
+		Platforms []relay.PlatformID `json:"platforms"`
+	}{version(), runtime.Version(), names}
+	return a.print(asJSON, v, func(w io.Writer) {
+		_, _ = fmt.Fprintf(w, "hermes-connector %s (%s, %s/%s)\nplatforms: %s\n",
+			v.Version, v.Go, runtime.GOOS, runtime.GOARCH, join(names))
+	})
 }

@@ -79,7 +79,7 @@ func openBots(cfg *config.Config, g *guard.Guard, log *slog.Logger) ([]platforms
 // listen, on addr. g judges wake URLs.
 func settings(cfg *config.Config, addr string, bots []platforms.Platform, g *guard.Guard) manage.Settings {
 	return manage.Settings{
-		Version: version(), URL: cfg.URL(addr), Bots: bots, Kinds: kinds(),
+		Version: version(), URL: cfg.URL(addr), WebURL: webURL(cfg), Bots: bots, Kinds: kinds(),
 		IdentityURLs: cfg.Identity.Mode == identity.None,
 		CheckWake: func(raw string) error {
 			_, err := g.CheckURL(raw)
@@ -122,7 +122,7 @@ func (a *app) client(ctx context.Context) (c *admin.Client, done func() error, e
 	if !errors.Is(err, admin.ErrNoServer) {
 		return nil, nil, err
 	}
-	g := cfg.Guard(cfg.Listen, cfg.MetricsListen)
+	g := cfg.Guard(cfg.Listen, cfg.MetricsListen, cfg.WebListen)
 	bots, err := openBots(cfg, g, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return nil, nil, err

@@ -49,16 +49,17 @@ func (a *app) binding(verb, short, done string, op admin.Op[manage.Bind, manage.
 	}
 	return asking(a, c, op, args, func(w io.Writer, _ manage.Bind, out manage.Binding) {
 		_, _ = fmt.Fprintf(w, "✓ messages of %s user %s %s %s\n", out.Platform, out.User, done, out.Instance)
+		warn(w, out.Warnings)
 	})
 }
 
 func newPrincipalCmd(a *app) *cobra.Command {
 	policies := []string{string(relay.OwnerOnly), string(relay.AllowList), string(relay.AnyOne)}
 	c := &cobra.Command{
-		Use:     "principal NAME " + strings.Join(policies, "|"),
-		Short:   "Say who may speak to a gateway in the chats it was granted",
+		Use:     "principal NAME [" + strings.Join(policies, "|") + "]",
+		Short:   "Say who may speak to a gateway in the chats it was granted; without a policy, show who may",
 		Example: "  hermes-connector principal home allow-list --allow telegram:4242 --allow telegram:4343",
-		Args:    cobra.ExactArgs(2),
+		Args:    cobra.RangeArgs(1, 2),
 		ValidArgsFunction: func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 			if len(args) == 1 {
 				return policies, cobra.ShellCompDirectiveNoFileComp
@@ -67,20 +68,33 @@ func newPrincipalCmd(a *app) *cobra.Command {
 		},
 	}
 	allow := c.Flags().StringArray("allow", nil, "`PLATFORM:USER` to admit; may be repeated; the list replaces the former one")
-	args := func(pos []string) (manage.SetPrincipal, error) {
+	asJSON := jsonFlag(c)
+	c.RunE = func(cmd *cobra.Command, pos []string) error {
+		if len(pos) == 1 && len(*allow) == 0 {
+			return show(cmd.Context(), a, admin.PrincipalOf, manage.Named{Name: pos[0]}, *asJSON, principalLine("", "hears"))
+		}
+		if len(pos) == 1 {
+			return usageError{fmt.Errorf("--allow goes with %s: hermes-connector principal %s %s --allow PLATFORM:USER", relay.AllowList, pos[0], relay.AllowList)}
+		}
 		p := manage.SetPrincipal{Name: pos[0], Policy: relay.PrincipalPolicy(pos[1])}
 		for _, raw := range *allow {
 			platform, user, ok := strings.Cut(raw, ":")
 			if !ok || platform == "" || user == "" {
-				return p, usageError{fmt.Errorf("%q: want PLATFORM:USER, such as telegram:4242", raw)}
+				return usageError{fmt.Errorf("%q: want PLATFORM:USER, such as telegram:4242", raw)}
 			}
 			p.Allow = append(p.Allow, store.Person{Platform: relay.PlatformID(platform), User: relay.UserID(user)})
 		}
-		return p, nil
+		return show(cmd.Context(), a, admin.SetPrincipal, p, *asJSON, principalLine("✓ ", "now hears"))
 	}
-	return asking(a, c, admin.SetPrincipal, args, func(w io.Writer, _ manage.SetPrincipal, out manage.Principal) {
-		_, _ = fmt.Fprintf(w, "✓ %s now hears, in the chats it was granted: %s\n", out.Instance, out.Policy)
-	})
+	return c
+}
+
+// principalLine writes whom a gateway hears: as verb says, in a line that begins with mark.
+func principalLine(mark, verb string) func(io.Writer, manage.Principal) {
+	return func(w io.Writer, p manage.Principal) {
+		_, _ = fmt.Fprintf(w, "%s%s %s, in the chats it was granted: %s (%s)\n", mark, p.Instance, verb, plain(heard(p)), p.Policy)
+		warn(w, p.Warnings)
+	}
 }
 
 func newPolicyCmd(a *app) *cobra.Command {
@@ -133,5 +147,6 @@ func newPolicyCmd(a *app) *cobra.Command {
 			{"  the owner too must address it", r.OwnerMustAddress},
 			{"  is told what was said before", r.Context},
 		})
+		warn(w, r.Warnings)
 	})
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/store"
 	"github.com/hermes-connector/hermes-connector/store/backup"
 	"github.com/hermes-connector/hermes-connector/store/restore"
+	"github.com/hermes-connector/hermes-connector/vault"
 )
 
 func newRestoreCmd(a *app) *cobra.Command {
@@ -41,16 +42,43 @@ what cannot is listed.`,
 		if err != nil {
 			return err
 		}
-		got, err := a.restore(cmd.Context(), cfg, args[0], *identity, *salvage)
-		if err != nil {
+		var got restoredHere
+		if got.Restored, err = a.restore(cmd.Context(), cfg, args[0], *identity, *salvage); err != nil {
 			return err
 		}
-		return a.print(*asJSON, got, func(w io.Writer) {
+		unopened := a.unopened(cmd.Context(), cfg)
+		if unopened != nil {
+			got.KeyFault = unopened.Error()
+		}
+		err = a.print(*asJSON, got, func(w io.Writer) {
 			tellRestored(w, map[bool]string{false: "restored", true: "salvaged"}[*salvage], got)
 			a.say("%s", keepVaultKey(cfg))
 		})
+		if err == nil && unopened != nil {
+			err = errFinding
+		}
+		return err
 	}
 	return c
+}
+
+// restoredHere is a Restored on this machine, with its vault key.
+type restoredHere struct {
+	restore.Restored
+	KeyFault string `json:"keyFault,omitempty"` // why the vault of the restored database does not open; empty: it does
+}
+
+// unopened is why the restored database cannot be used as it is: most often the vault's key is not there.
+func (a *app) unopened(ctx context.Context, cfg *config.Config) (err error) {
+	db, err := store.Open(cfg.Database(), store.Options{Log: a.warnings()})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	if _, err := vault.Existing(ctx, db, vaultKey(cfg.Vault)); !errors.Is(err, vault.ErrNone) {
+		return err
+	}
+	return nil
 }
 
 func (a *app) restore(ctx context.Context, cfg *config.Config, path, identity string, salvage bool) (got restore.Restored, err error) {
@@ -77,18 +105,27 @@ func (a *app) restore(ctx context.Context, cfg *config.Config, path, identity st
 	return restore.Restore(cfg.Database(), r, store.Options{})
 }
 
-func tellRestored(w io.Writer, what string, got restore.Restored) {
+func tellRestored(w io.Writer, what string, got restoredHere) {
 	made, since := "; the file does not say when it was made", "the file was made"
 	if !got.MadeAt.IsZero() {
 		since = got.MadeAt.Local().Format(time.DateTime)
 		made = " as of " + since
 	}
-	_, _ = fmt.Fprintf(w, "✓ %s%s\n", what, made)
+	mark := "✓"
+	if got.KeyFault != "" {
+		mark = "✗"
+	} else if got.Damaged+len(got.Unread) > 0 || got.FellBack {
+		mark = "!"
+	}
+	_, _ = fmt.Fprintf(w, "%s %s%s\n", mark, what, made)
+	if got.KeyFault != "" {
+		_, _ = fmt.Fprintf(w, "The server will not start with it: %s\n", plain(got.KeyFault))
+	}
 	if got.FellBack {
 		_, _ = fmt.Fprintln(w, "Its newest commit was unreadable: what was accepted in that is lost, and what it deleted is back.")
 	}
 	if got.Damaged > 0 {
-		_, _ = fmt.Fprintf(w, "%d of its records are damaged; the server names them when it starts\n", got.Damaged)
+		_, _ = fmt.Fprintf(w, "%s damaged and set aside: hermes-connector buffer quarantine\n", counted(got.Damaged, "of its records is", "of its records are"))
 	}
 	if len(got.Unread) > 0 {
 		_, _ = fmt.Fprintf(w, "Not read, and not in the new database:\n  %s\n", strings.Join(got.Unread, "\n  "))

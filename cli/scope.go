@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"time"
@@ -20,20 +21,26 @@ func newScopeCmd(a *app) *cobra.Command {
 
 func (a *app) scope(verb, short, done string, op admin.Op[manage.Scope, manage.Grant]) *cobra.Command {
 	c := &cobra.Command{
-		Use:     verb + " NAME PLATFORM CHAT",
-		Short:   short,
-		Long:    short + ". An empty CHAT (\"\") with --scope means all chats of that scope.",
-		Example: "  hermes-connector scope " + verb + " home telegram -1001234567890",
-		Args:    cobra.ExactArgs(3), ValidArgsFunction: a.completeGateways,
+		Use:   verb + " NAME PLATFORM CHAT",
+		Short: short,
+		Long:  short + ". With --scope and without CHAT: all chats of that scope.",
+		Example: "  hermes-connector scope " + verb + " home telegram -1001234567890\n" +
+			"  hermes-connector scope " + verb + " home discord --scope 112233445566778899",
+		Args: cobra.RangeArgs(2, 3), ValidArgsFunction: a.completeGateways,
 	}
 	container := c.Flags().String("scope", "", "the `SCOPE` the chat lies in: a Discord server; Telegram has none")
 	args := func(pos []string) (manage.Scope, error) {
-		return manage.Scope{
-			Name: pos[0], Platform: relay.PlatformID(pos[1]), Chat: relay.ChatID(pos[2]), Scope: relay.ScopeID(*container),
-		}, nil
+		s := manage.Scope{Name: pos[0], Platform: relay.PlatformID(pos[1]), Scope: relay.ScopeID(*container)}
+		if len(pos) == 3 {
+			s.Chat = relay.ChatID(pos[2])
+		} else if s.Scope == "" {
+			return s, usageError{errors.New("name the chat, or with --scope all chats of a scope")}
+		}
+		return s, nil
 	}
 	return asking(a, c, op, args, func(w io.Writer, _ manage.Scope, g manage.Grant) {
 		_, _ = fmt.Fprintf(w, "✓ %s %s %s %s\n", g.Platform, g.Where(), done, g.Instance)
+		warn(w, g.Warnings)
 	})
 }
 

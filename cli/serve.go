@@ -86,6 +86,14 @@ func serve(ctx, hurry context.Context, cfg *config.Config, stdout io.Writer, log
 		defer func() { _ = metrics.Close() }() // as l
 		listeners = append(listeners, metrics.Addr().String())
 	}
+	var pages net.Listener // nil: none are wanted
+	if cfg.WebListen != "" {
+		if pages, err = listenWeb(cfg); err != nil {
+			return err
+		}
+		defer func() { _ = pages.Close() }() // as l
+		listeners = append(listeners, pages.Addr().String())
+	}
 	g := cfg.Guard(listeners...)
 	bots, err := openBots(cfg, g, log)
 	if err != nil {
@@ -97,6 +105,9 @@ func serve(ctx, hurry context.Context, cfg *config.Config, stdout io.Writer, log
 	}
 	if metrics != nil {
 		core.serveMetrics(metrics, log)
+	}
+	if pages != nil {
+		core.serveWeb(cfg, pages, v, log)
 	}
 	if err := core.openOperator(ctx, cfg, log); err != nil {
 		return err

@@ -160,6 +160,8 @@ type Kind struct {
 	// CheckID reports why a text cannot be the id of a user or a chat, in words for whoever typed it. Nil:
 	// every text can.
 	CheckID func(string) error
+	// Unscoped: no chat of it lies in a scope.
+	Unscoped bool
 	// Open makes a bot from checked options. It does no I/O.
 	Open func(Options) (Platform, error)
 }

@@ -34,9 +34,11 @@ func (t *tx) run(o *op) error {
 		t.row = &row
 	}
 	before := t.Changes
+	o.left = nil
 	if err := o.fn(t); err != nil || t.row == nil || t.Changes == before {
 		return err
 	}
+	o.left = t.row
 	return audit.Add(t.Writer, *t.row)
 }
 

@@ -15,7 +15,7 @@ import (
 // bucket is where the codes of a kind are, under their HMACs.
 func (k CodeKind) bucket() string {
 	switch k {
-	case EnrollCode:
+	case EnrollCode, WebCode, WebSession:
 		return bucketTokens
 	case IdentityCode:
 		return bucketIdentity
@@ -23,7 +23,15 @@ func (k CodeKind) bucket() string {
 	return bucketCodes
 }
 
-// Codes are the link codes, enrollment tokens and identity codes, by their HMACs. All methods: any goroutine.
+// shared is what tells codes of this kind from others of its bucket.
+func (k CodeKind) shared() CodeKind {
+	if k == WebCode || k == WebSession {
+		return k
+	}
+	return ""
+}
+
+// Codes are the codes of all kinds, by their HMACs. All methods: any goroutine.
 type Codes struct{ db *DB }
 
 // Put stores a code under its HMAC. ErrExists: there is such a code already; draw another one. Of a link
@@ -51,6 +59,7 @@ func (cs *Codes) Put(ctx context.Context, row *audit.Entry, mac []byte, c Code) 
 				return err
 			}
 		}
+		c.Web = c.Kind.shared()
 		return t.Put(c.Kind.bucket(), mac, c)
 	})
 }
@@ -69,11 +78,14 @@ func (t *tx) replaceIdentity(c Code) error {
 }
 
 // Get is the code of that kind with this HMAC; a link code or an enrollment token whether or not it is still
-// good. ErrNotFound: there is none, or it was replaced or dropped. ErrExpired: an identity code's time is over.
+// good. ErrNotFound: there is none, or it was replaced or dropped. ErrExpired: the time of one of another kind is over.
 func (cs *Codes) Get(ctx context.Context, k CodeKind, mac []byte) (c Code, err error) {
 	c, err = get(ctx, cs.db, string(k)+" code", func(t *bolt.Tx) (Code, error) { return table.Found[Code](t, k.bucket(), mac) })
-	if err == nil && k == IdentityCode && !c.ExpiresAt.IsZero() && !cs.db.now().Before(c.ExpiresAt) {
-		err = fmt.Errorf("identity code: %w", ErrExpired)
+	switch judged := k == IdentityCode || k == k.shared(); {
+	case err == nil && c.Web != k.shared():
+		err = fmt.Errorf("%s code: %w", k, ErrNotFound)
+	case err == nil && judged && !c.ExpiresAt.IsZero() && !cs.db.now().Before(c.ExpiresAt):
+		err = fmt.Errorf("%s code: %w", k, ErrExpired)
 	}
 	if err != nil {
 		return Code{}, err
@@ -123,6 +135,17 @@ type CodeFilter struct {
 	Instance relay.InstanceID
 }
 
+// Count is how many codes f picks that are still worth something.
+func (cs *Codes) Count(ctx context.Context, f CodeFilter) (n int, err error) {
+	all, err := get(ctx, cs.db, string(f.Kind)+" codes", func(t *bolt.Tx) ([]Code, error) { return table.List[Code](t, f.Kind.bucket(), f.MAC) })
+	for _, c := range all {
+		if c.Web == f.Kind.shared() && (f.Instance == "" || c.Instance == f.Instance) && (c.ExpiresAt.IsZero() || cs.db.now().Before(c.ExpiresAt)) {
+			n++
+		}
+	}
+	return n, err
+}
+
 // Drop makes the codes that f picks worthless, and returns how many there were.
 func (cs *Codes) Drop(ctx context.Context, row *audit.Entry, f CodeFilter) (n int, err error) {
 	err = cs.db.change(ctx, row, fmt.Sprintf("drop %s codes", f.Kind), func(t *tx) (err error) {
@@ -140,5 +163,5 @@ func (cs *Codes) Drop(ctx context.Context, row *audit.Entry, f CodeFilter) (n in
 }
 
 func (t *tx) dropCodes(k CodeKind, i relay.InstanceID) (int, error) {
-	return table.DropWhere(t.Writer, k.bucket(), func(c Code) bool { return c.Instance == i })
+	return table.DropWhere(t.Writer, k.bucket(), func(c Code) bool { return c.Instance == i && c.Web == k.shared() })
 }

@@ -35,7 +35,7 @@ const (
 	bucketIndex         = table.Index     // bucket|by what|its parts -> key in that bucket
 	bucketConversations = "conversations" // instance|chat|platform|bot -> Conversation
 	bucketCodes         = "codes"         // HMAC -> LinkCode
-	bucketTokens        = "tokens"        // HMAC -> EnrollmentToken
+	bucketTokens        = "tokens"        // HMAC -> EnrollmentToken, and codes and sessions of the web pages
 	bucketIdentity      = "identity"      // HMAC -> IdentityCode; at most one per instance
 	bucketQuarantine    = "quarantine"    // running number -> Quarantined
 )

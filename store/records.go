@@ -149,6 +149,9 @@ const (
 	// IdentityCode is behind an identity address: who fetches that gets identity tokens for the code's instance,
 	// or, when it names none, for enrolling in the tenant.
 	IdentityCode CodeKind = "identity"
+	// WebCode logs whoever types it in at the pages of the web server, once; WebSession is what he is then known by.
+	WebCode    CodeKind = "web"
+	WebSession CodeKind = "session"
 )
 
 // Code is worth something to whoever knows it. The database knows its HMAC.
@@ -167,6 +170,8 @@ type Code struct {
 	// binding and the answer does not read as a wrong code.
 	RedeemedBy *Person `json:"redeemedBy,omitempty"`
 	Used       bool    `json:"used,omitempty"` // an enrollment token
+	// Web is the kind of a code that lies among the enrollment tokens and is none. Codes sets it.
+	Web CodeKind `json:"web,omitempty"`
 }
 
 // Quarantined is a payload that could not be decoded.

@@ -145,6 +145,7 @@ type op struct {
 	size  int             // bytes it will write, about
 	grows bool            // refused with ErrFull when the file is nearly full
 	row   *audit.Entry    // left in the audit list if fn changes something; nil for none
+	left  *audit.Entry    // what was left there, complete; nil for nothing
 }
 
 // do runs o in the next transaction.
@@ -163,7 +164,12 @@ func (o *op) queued() *boltfile.Op {
 // write runs fn in the next transaction, and leaves row in the audit list if fn changes something; nil for none.
 // See op.fn for what fn must keep to.
 func (db *DB) write(ctx context.Context, row *audit.Entry, fn func(*tx) error) error {
-	return db.do(ctx, &op{fn: fn, row: row.Stamped(db.now())})
+	o := &op{fn: fn, row: row.Stamped(db.now())}
+	err := db.do(ctx, o)
+	if err == nil && o.left != nil && o.left.Actor.Kind == audit.ActorCLI {
+		db.log.Info("changed by the operator", o.left.Attrs()...)
+	}
+	return err
 }
 
 // change is write, with what failed in front of an error.

@@ -12,7 +12,8 @@ import (
 )
 
 // FileKey is the key in the file at path: 64 hexadecimal digits and a newline, mode 0600. It is made when a vault
-// is made and there is no file yet, and never replaced. It is refused when others can read or write it, when it
+// is made and there is no file yet, and never replaced. It is refused when another user can read or write it
+// (see files.Private), when it
 // is no regular file (a symbolic link, say), and when it does not hold a key.
 func FileKey(path string) Key { return fileKey{path} }
 
@@ -77,8 +78,8 @@ func (k fileKey) read() (relay.Secret, error) {
 	if !os.SameFile(seen, opened) {
 		return refuse("was exchanged while it was being opened")
 	}
-	if mode := opened.Mode().Perm(); mode&0o077 != 0 {
-		return refuse(fmt.Sprintf("can be used by others (mode %04o); run: chmod 600 %s", mode, k.path))
+	if files.Private(k.path, opened) != nil {
+		return refuse(fmt.Sprintf("can be used by others (mode %04o); run: chmod 600 %s", opened.Mode().Perm(), k.path))
 	}
 	return readKey(f, k.Name())
 }

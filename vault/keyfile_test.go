@@ -74,7 +74,7 @@ func TestKeyFileRefused(t *testing.T) {
 		"two newlines":               {good + "\n", 0o600, "too long"},
 		"zeros, as after power loss": {strings.Repeat("\x00", keyText), 0o600, "damaged"},
 		"no digits":                  {strings.Repeat("x", 2*keySize), 0o600, "other characters"},
-		"readable by the group":      {good, 0o640, "chmod 600"},
+		"readable by all":            {good, 0o644, "chmod 600"},
 		"readable by everyone":       {good, 0o604, "chmod 600"},
 		"writable by the group":      {good, 0o620, "chmod 600"},
 	} {

@@ -42,6 +42,8 @@ var (
 	Release      = change("release", (*manage.Service).Release)
 	Scopes       = look("scopes", (*manage.Service).Scopes)
 	SetPrincipal = change("principal", (*manage.Service).SetPrincipal)
+	PrincipalOf  = look("principal-of", (*manage.Service).PrincipalOf)
+	People       = look("people", (*manage.Service).People)
 	SetRelevance = change("relevance", (*manage.Service).SetRelevance)
 	Status       = look("status", (*manage.Service).Status)
 	Explain      = look("explain", (*manage.Service).Explain)
@@ -56,6 +58,8 @@ var (
 	DropRoute    = change("drop-route", (*manage.Service).DropRoute)
 	Audit        = look("audit", (*manage.Service).Audit)
 	Quarantine   = look("quarantine", (*manage.Service).Quarantine)
+	WebLink      = change("web", (*manage.Service).WebLink)
+	WebLogout    = change("web-logout", (*manage.Service).WebLogout)
 )
 
 // Op is an operation with arguments A and the result R.

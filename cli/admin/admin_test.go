@@ -129,6 +129,8 @@ func operations() map[string]func(context.Context, *Client) error {
 	try(all, Release, scope)
 	try(all, Scopes, home)
 	try(all, SetPrincipal, manage.SetPrincipal{Name: "home"})
+	try(all, PrincipalOf, home)
+	try(all, People, home)
 	try(all, SetRelevance, manage.SetRelevance{Name: "home"})
 	try(all, Status, struct{}{})
 	try(all, Explain, manage.Explain{})

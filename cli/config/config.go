@@ -45,6 +45,7 @@ type Config struct {
 	Media          Media
 	MetricsListen  string // host:port of the Prometheus metrics; empty: off
 	WebListen      string // host:port of the status page and the chat; empty: off
+	WebURL         string // what people open, without a trailing slash; empty: where it listens
 	Backup         Backup
 	Vault          Vault
 }

@@ -15,7 +15,7 @@ func faultsOf(t *testing.T, content string, env ...string) []string {
 	t.Helper()
 	dir, base := home(t)
 	write(t, filepath.Join(dir, "good.token"), goodToken, 0o600)
-	write(t, filepath.Join(dir, "open.token"), goodToken, 0o640)
+	write(t, filepath.Join(dir, "open.token"), goodToken, 0o644)
 	write(t, filepath.Join(dir, "world.key"), "a key", 0o644)
 	write(t, filepath.Join(dir, "bad.token"), "hello", 0o600)
 	write(t, filepath.Join(dir, "empty.token"), "\n", 0o600)
@@ -132,7 +132,7 @@ func TestFaults(t *testing.T) { // invariant 4
 		},
 		"a token file others can read": {
 			bot + `token_file = "open.token"`, nil,
-			[]string{"connector.toml:3: bots.token_file: others can read or change that file (mode 0640): chmod 600 it"},
+			[]string{"connector.toml:3: bots.token_file: others can read or change that file (mode 0644): chmod 600 it"},
 		},
 		"no token file": {
 			bot + `token_file = "no.token"`, nil,

@@ -19,13 +19,16 @@ import (
 // fileName is the configuration file's name in every folder that is searched.
 const fileName = "connector.toml"
 
-const envPrefix = "HERMES_CONNECTOR_"
+const (
+	envPrefix = "HERMES_CONNECTOR_"
+	envFile   = envPrefix + "CONFIG" // names the file, where no flag does
+)
 
 const maxFile = 1 << 20 // bytes
 
 // Source says where a configuration comes from.
 type Source struct {
-	// Path is the file to read. Empty: connector.toml here, else in $XDG_CONFIG_HOME/hermes-connector
+	// Path is the file to read. Empty: the one that $HERMES_CONNECTOR_CONFIG names, else connector.toml here, else in $XDG_CONFIG_HOME/hermes-connector
 	// (default ~/.config/hermes-connector), else in /etc/hermes-connector, else no file at all.
 	Path string
 	// Env is the environment, as from os.Environ. A variable set to nothing counts as absent.
@@ -38,7 +41,7 @@ type Source struct {
 // No file and no variable is a valid configuration without bots.
 func Load(src Source) (*Config, error) {
 	l := newLoader(src)
-	path, data := l.read(src.Path)
+	path, data := l.read(cmp.Or(src.Path, l.env[envFile]))
 	file := parser{file: l.file, faults: &l.faults, seen: make(map[string]Place)}
 	if path != "" && len(l.faults) == 0 {
 		l.cfg.File, l.folderOfFile = path, filepath.Dir(path)
@@ -303,6 +306,18 @@ func (l *loader) identity() {
 
 // plainHTTP refuses to carry credentials, or names and numbers, unencrypted where others could listen.
 func (l *loader) plainHTTP() {
+	// insecure does not count for the web pages: whoever reads along has their session.
+	at, given := l.places["web.listen"]
+	if host := remoteHost(l.cfg.WebListen); given && host != "" && !l.cfg.TLS.On() && len(l.cfg.TrustedProxies) == 0 {
+		l.faults.add(at, "plain http on %s; listen on 127.0.0.1, give [tls] a certificate, or name the proxy that stands in front in trusted_proxies", host)
+	}
+	at, given = l.places["web.public_url"]
+	switch {
+	case given && l.cfg.WebListen == "":
+		l.faults.add(at, "does nothing without listen under [web]")
+	case given && strings.Count(l.cfg.WebURL, "/") > 2:
+		l.faults.add(at, "the pages have a host of their own: write the address without a path")
+	}
 	if l.cfg.Insecure {
 		return
 	}
@@ -333,7 +348,7 @@ func (l *loader) oneKeySource() {
 }
 
 func (l *loader) unknownEnv() {
-	known := slices.Clone(l.lent)
+	known := append(slices.Clone(l.lent), envFile)
 	for _, s := range l.settings {
 		known = append(known, s.env())
 	}

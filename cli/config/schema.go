@@ -14,7 +14,6 @@ import (
 	"github.com/pelletier/go-toml/v2/unstable"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
-	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/identity"
 )
 
@@ -88,6 +87,7 @@ func (l *loader) declare() []setting {
 		{section: "media", key: "fetch_timeout", want: text, def: "30s", help: "how long a message waits for its files", set: into(&c.Media.FetchTimeout, within(parseAge, time.Second, 30*time.Second, "want a span from 1s to 30s: messages behind it wait too"))},
 		{section: "metrics", key: "listen", want: text, help: "host:port of the Prometheus metrics; absent: off", set: into(&c.MetricsListen, parseListen)},
 		{section: "web", key: "listen", want: text, help: "host:port of the status page and the chat; absent: off", set: into(&c.WebListen, parseListen)},
+		{section: "web", key: "public_url", want: text, help: "the address people open when a proxy stands in front, or a certificate is for a name", set: into(&c.WebURL, parseBase)},
 		{section: "backup", key: "nightly", want: flag, def: "true", help: "take a snapshot of the database every night", set: into(&c.Backup.Nightly, parseFlag)},
 		{section: "backup", key: "dir", want: text, help: "folder of the snapshots; default snapshots in data_dir", set: into(&c.Backup.Dir, l.abs)},
 		{section: "backup", key: "keep", want: number, def: "3", help: "how many snapshots to keep", set: into(&c.Backup.Keep, numberIn(1, 1000))},
@@ -120,27 +120,19 @@ func into[T any](field *T, parse func(string) (T, error)) func(string) error {
 }
 
 // path makes a reader of the path of a file or folder that need not be there; check judges one that is.
-func (l *loader) path(check func(os.FileInfo) error) func(string) (string, error) {
+func (l *loader) path(check func(string, os.FileInfo) error) func(string) (string, error) {
 	return func(v string) (string, error) {
 		path, err := l.abs(v)
 		if st, e := os.Stat(path); err == nil && e == nil {
-			err = check(st)
+			err = check(path, st)
 		}
 		return path, err
 	}
 }
 
-func folder(st os.FileInfo) error {
+func folder(_ string, st os.FileInfo) error {
 	if !st.IsDir() {
 		return errors.New("is no folder")
-	}
-	return nil
-}
-
-// shared lets a group read the file: certificates are often shared by a group of services.
-func shared(st os.FileInfo) error {
-	if st.Mode().Perm()&0o007 != 0 {
-		return errors.New("anyone on this machine can read or change that file: chmod o= it")
 	}
 	return nil
 }
@@ -158,67 +150,6 @@ func (l *loader) credential(name string) (string, error) {
 	}
 	l.cfg.Vault.CredentialDir = dir
 	return name, nil
-}
-
-// secretFile is SecretFile for a path as it stands in the configuration.
-func (l *loader) secretFile(v string) (none relay.Secret, err error) {
-	path, err := l.abs(v)
-	if err != nil {
-		return none, err
-	}
-	return SecretFile(path)
-}
-
-// exists reports whether a setting names something that is there.
-func (l *loader) exists(v string) bool {
-	path, err := l.abs(v)
-	if err == nil {
-		_, err = os.Stat(path)
-	}
-	return err == nil
-}
-
-// SecretFile is the credential in a file that only its owner can read.
-func SecretFile(path string) (none relay.Secret, err error) {
-	if st, e := os.Stat(path); e == nil {
-		err = private(st)
-	}
-	if err != nil {
-		return none, err
-	}
-	raw, err := os.ReadFile(path)
-	if err != nil {
-		return none, fmt.Errorf("cannot be read: %w", reason(err))
-	}
-	return secret(string(raw), "the file is empty")
-}
-
-func (l *loader) secretEnv(name string) (relay.Secret, error) {
-	return secret(l.env[name], "that variable is not set")
-}
-
-// secret is raw without the spaces around it, or the error that missing says when nothing is left.
-func secret(raw, missing string) (relay.Secret, error) {
-	s := relay.NewSecret([]byte(strings.TrimSpace(raw)))
-	if s.IsZero() {
-		return s, errors.New(missing)
-	}
-	return s, nil
-}
-
-const maxSecretFile = 64 << 10 // bytes: more than any credential needs
-
-// private reports why a file must not hold a credential.
-func private(st os.FileInfo) error {
-	switch mode := st.Mode(); {
-	case !mode.IsRegular():
-		return errors.New("is no ordinary file")
-	case mode.Perm()&0o077 != 0:
-		return fmt.Errorf("others can read or change that file (mode %04o): chmod 600 it", mode.Perm())
-	case st.Size() > maxSecretFile:
-		return errors.New("the file is too large to be a credential")
-	}
-	return nil
 }
 
 // reason is what the system said, without the path: it may be a token in the wrong place.
@@ -239,7 +170,7 @@ func Reference(kinds []platforms.Kind) string {
 		}
 		_, _ = fmt.Fprintf(w, "  %s\t%s\n", key, help)
 	}
-	_, _ = fmt.Fprintf(w, "Every key can also be given as a variable: %sLISTEN, %sDELIVERY_WINDOW,\n%sTELEGRAM_TOKEN_FILE (for the one bot of that platform).\n\n", envPrefix, envPrefix, envPrefix)
+	_, _ = fmt.Fprintf(w, "Every key can also be given as a variable: %sLISTEN, %sDELIVERY_WINDOW,\n%sTELEGRAM_TOKEN_FILE (for the one bot of that platform). %s names this file.\n\n", envPrefix, envPrefix, envPrefix, envFile)
 	section := ""
 	for _, s := range newLoader(Source{}).settings {
 		if s.section != section {

@@ -40,6 +40,8 @@ type Client struct {
 	HTTP      *http.Client
 	token     relay.Secret
 	maxAnswer int64
+
+	ahead atomic.Pointer[time.Duration] // how far the network's clock is ahead of ours, by its newest answer; nil: no answer yet
 }
 
 // New makes a client for the bot of token, which takes answers of at most maxAnswer bytes. rt, when not nil, carries
@@ -89,6 +91,7 @@ func (c *Client) Do(req *http.Request, what string, secrets ...string) (Answer, 
 	if err == nil {
 		left.Store(true) // a transport that is not net/http's may not trace
 		a.Status, a.Header = resp.StatusCode, resp.Header
+		c.compare(resp.Header, time.Now())
 		a.Body, err = io.ReadAll(io.LimitReader(resp.Body, c.maxAnswer+1))
 		_ = resp.Body.Close()
 		if err == nil && int64(len(a.Body)) > c.maxAnswer {
@@ -106,6 +109,7 @@ func (c *Client) Do(req *http.Request, what string, secrets ...string) (Answer, 
 	if !left.Load() || !whole {
 		f.Sent = Never
 	}
+	f.Block = blockOf(err)
 	return a, f
 }
 
@@ -180,6 +184,7 @@ type Fault struct {
 	RetryAfter time.Duration
 	Whom       Whom // the network asked that for
 	Sent       Sent
+	Block      Block // what kept the call from the network, as far as that can be told
 	Detail     any   // what else the network said, in a type of its client's
 	Cause      error // the context's error when that ended the call, or what closed the way
 }

@@ -22,12 +22,14 @@ import (
 	"encoding/base64"
 	"errors"
 	"log/slog"
+	"strconv"
 	"strings"
 	"sync"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/platforms/board"
 	"github.com/hermes-connector/hermes-connector/platforms/discord/commands"
+	"github.com/hermes-connector/hermes-connector/platforms/discord/dialect"
 	"github.com/hermes-connector/hermes-connector/platforms/discord/gateway"
 	"github.com/hermes-connector/hermes-connector/platforms/discord/guilds"
 	"github.com/hermes-connector/hermes-connector/platforms/discord/rest"
@@ -78,6 +80,7 @@ var (
 	_ platforms.MediaSender      = (*Platform)(nil)
 	_ platforms.MediaFetcher     = (*Platform)(nil)
 	_ platforms.PublicMedia      = (*Platform)(nil)
+	_ platforms.Examiner         = (*Platform)(nil)
 	_ platforms.Historian        = (*Platform)(nil)
 	_ platforms.CommandRegistrar = (*Platform)(nil)
 	_ platforms.AuthorTeller     = (*Platform)(nil)
@@ -164,7 +167,7 @@ func (p *Platform) Status() platforms.Status { return p.board.Read() }
 
 // checkID refuses names and mentions.
 func checkID(id string) error {
-	if strings.HasPrefix(id, "#") || strings.HasPrefix(id, "@") || strings.HasPrefix(id, "<") {
+	if _, err := strconv.ParseUint(id, 10, 64); err != nil {
 		return errors.New("the ids of Discord are numbers: switch Developer Mode on in its settings, then right-click, Copy ID")
 	}
 	return nil
@@ -224,7 +227,7 @@ func (p *Platform) Descriptor() relay.Descriptor {
 	return relay.Descriptor{
 		Platform:         Name,
 		Label:            "Discord",
-		MaxMessageLength: maxText,
+		MaxMessageLength: dialect.MaxText,
 		LenUnit:          relay.LenChars,
 		MarkdownDialect:  "discord",
 		SupportsThreads:  true,

@@ -8,10 +8,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bwmarrin/discordgo"
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/platforms/discord/dialect"
+	"github.com/hermes-connector/hermes-connector/platforms/discord/discordapi"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
@@ -81,8 +82,8 @@ func TestSendMedia(t *testing.T) {
 			saw:  []saw{{nil, "cobalt", "text/plain", false, "7"}, {Content: parts[0]}, {Content: parts[1]}},
 		},
 		"a caption of exactly the limit does not": {
-			send: relay.SendMedia{Kind: "document", File: sentText(), Caption: strings.Repeat("ü", maxText)},
-			want: relay.Result{MessageID: "501"}, saw: []saw{{strings.Repeat("ü", maxText), "cobalt", "text/plain", false, nil}},
+			send: relay.SendMedia{Kind: "document", File: sentText(), Caption: strings.Repeat("ü", dialect.MaxText)},
+			want: relay.Result{MessageID: "501"}, saw: []saw{{strings.Repeat("ü", dialect.MaxText), "cobalt", "text/plain", false, nil}},
 		},
 		"a voice message, and its caption": {
 			send: relay.SendMedia{Kind: "voice", File: sentOpus(), Caption: "listen", ReplyTo: "7"},
@@ -108,7 +109,7 @@ func TestSendMedia(t *testing.T) {
 		},
 		"nobody can reply to the target": {
 			send:   relay.SendMedia{Kind: "image", File: sentPicture(), ReplyTo: "7"},
-			faults: []restFault{{status: 400, code: discordgo.ErrCodeInvalidFormBody, words: "Invalid Form Body"}},
+			faults: []restFault{{status: 400, code: discordapi.ErrCodeInvalidFormBody, words: "Invalid Form Body"}},
 			want:   relay.Result{MessageID: "501"}, saw: []saw{{nil, "\x89PNG", "image/png", false, nil}},
 		},
 		"unclear, and repeated under its nonce": {
@@ -341,7 +342,7 @@ func TestRespondMedia(t *testing.T) {
 			relay.Result{MessageID: "501"}, []string{"POST " + hookURL, "POST " + hookURL}, []saw{{nil, "OggS…", "audio/ogg", false, nil}},
 		},
 		"a removed original": {
-			relay.SendMedia{Kind: "image", File: sentPicture()}, true, map[string][]restFault{toOrigin: {{status: 404, code: discordgo.ErrCodeUnknownMessage}}},
+			relay.SendMedia{Kind: "image", File: sentPicture()}, true, map[string][]restFault{toOrigin: {{status: 404, code: discordapi.ErrCodeUnknownMessage}}},
 			relay.Result{MessageID: "501"}, []string{"PATCH " + original, "POST " + hookURL}, []saw{picture},
 		},
 		"unclear at first": {
@@ -350,7 +351,7 @@ func TestRespondMedia(t *testing.T) {
 		},
 		"a token that ends behind the file": {
 			relay.SendMedia{Kind: "image", File: sentPicture(), Caption: long}, true,
-			map[string][]restFault{toHook: {{status: 404, code: discordgo.ErrCodeUnknownWebhook}}},
+			map[string][]restFault{toHook: {{status: 404, code: discordapi.ErrCodeUnknownWebhook}}},
 			relay.Result{MessageID: "501", MessageIDs: ids("501", "502", "503")},
 			[]string{"PATCH " + original, "POST " + hookURL, "POST /channels/42/messages", "POST /channels/42/messages"},
 			[]saw{picture, {Content: parts[0]}, {Content: parts[1]}},
@@ -391,7 +392,7 @@ func TestRespondMediaFails(t *testing.T) {
 		public string
 		calls  int
 	}{
-		"gone":                        {true, toOrigin, []restFault{{status: 404, code: discordgo.ErrCodeUnknownWebhook}}, true, "the interaction has expired", 1},
+		"gone":                        {true, toOrigin, []restFault{{status: 404, code: discordapi.ErrCodeUnknownWebhook}}, true, "the interaction has expired", 1},
 		"too large":                   {true, toOrigin, []restFault{{status: 413, code: 40005}}, false, "Request entity too large", 1},
 		"a later one is not repeated": {false, toHook, []restFault{{lose: true}}, false, "timed out: Discord's answer did not come, the outcome is unknown", 1},
 	} {

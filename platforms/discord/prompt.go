@@ -5,10 +5,11 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/bwmarrin/discordgo"
 	"github.com/rivo/uniseg"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/platforms/discord/dialect"
+	"github.com/hermes-connector/hermes-connector/platforms/discord/discordapi"
 	"github.com/hermes-connector/hermes-connector/platforms/discord/rest"
 	"github.com/hermes-connector/hermes-connector/platforms/pace"
 	"github.com/hermes-connector/hermes-connector/relay"
@@ -29,15 +30,15 @@ var (
 
 // buttonRow is a row of buttons. The library's types marshal themselves, with members that we never set.
 type buttonRow struct {
-	Type    discordgo.ComponentType `json:"type"`
-	Buttons []button                `json:"components"`
+	Type    discordapi.ComponentType `json:"type"`
+	Buttons []button                 `json:"components"`
 }
 
 type button struct {
-	Type     discordgo.ComponentType `json:"type"`
-	Style    discordgo.ButtonStyle   `json:"style"`
-	Label    string                  `json:"label"`
-	CustomID string                  `json:"custom_id"`
+	Type     discordapi.ComponentType `json:"type"`
+	Style    discordapi.ButtonStyle   `json:"style"`
+	Label    string                   `json:"label"`
+	CustomID string                   `json:"custom_id"`
 }
 
 // Prompt implements platforms.Prompter. It is a Send whose last part has the buttons.
@@ -76,32 +77,32 @@ func (p *Platform) question(a relay.Prompt) (*letter, error) {
 func buttonsOf(a relay.Prompt) (rows []buttonRow) {
 	for n, o := range a.Options {
 		if n%maxInRow == 0 {
-			rows = append(rows, buttonRow{Type: discordgo.ActionsRowComponent})
+			rows = append(rows, buttonRow{Type: discordapi.ActionsRowComponent})
 		}
 		last := &rows[len(rows)-1]
 		last.Buttons = append(last.Buttons, button{
-			Type: discordgo.ButtonComponent, Style: styleOf(o.Style), Label: labelFor(o), CustomID: relay.PromptData(a.PromptID, o.ID),
+			Type: discordapi.ButtonComponent, Style: styleOf(o.Style), Label: labelFor(o), CustomID: relay.PromptData(a.PromptID, o.ID),
 		})
 	}
 	return rows
 }
 
-func styleOf(style string) discordgo.ButtonStyle {
+func styleOf(style string) discordapi.ButtonStyle {
 	switch style {
 	case "primary":
-		return discordgo.PrimaryButton
+		return discordapi.PrimaryButton
 	case "success":
-		return discordgo.SuccessButton
+		return discordapi.SuccessButton
 	case "danger":
-		return discordgo.DangerButton
+		return discordapi.DangerButton
 	}
-	return discordgo.SecondaryButton
+	return discordapi.SecondaryButton
 }
 
 // labelFor is an option's label on one line, with an ellipsis where it is too long. No character is cut in two, as
 // people see them. Discord takes no empty one.
 func labelFor(o relay.PromptOption) string {
-	label := strings.Join(strings.Fields(clean(o.Label)), " ")
+	label := strings.Join(strings.Fields(dialect.Clean(o.Label)), " ")
 	if label == "" {
 		return o.ID
 	}
@@ -132,7 +133,7 @@ func (p *Platform) Unprompt(ctx context.Context, chat relay.ChatID, m relay.Mess
 	}
 	t.Leave()
 	err = p.call(ctx, t, request{
-		method: http.MethodPatch, endpoint: discordgo.EndpointChannelMessage(string(chat), string(m)), again: true,
+		method: http.MethodPatch, endpoint: discordapi.EndpointChannelMessage(string(chat), string(m)), again: true,
 		body: map[string]any{"components": []any{}},
 	}, nil)
 	if err != nil && !answered(err, http.StatusNotFound) {

@@ -10,10 +10,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/bwmarrin/discordgo"
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/hermes-connector/hermes-connector/platforms/call"
+	"github.com/hermes-connector/hermes-connector/platforms/discord/discordapi"
 	"github.com/hermes-connector/hermes-connector/platforms/discord/guilds"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
@@ -23,7 +23,7 @@ import (
 type scripted struct{ says map[string][]string }
 
 func (s *scripted) Do(_ context.Context, _, endpoint string, _, out any) error {
-	path := "/" + strings.TrimPrefix(endpoint, discordgo.EndpointAPI)
+	path := "/" + strings.TrimPrefix(endpoint, discordapi.EndpointAPI)
 	script := s.says[path]
 	if len(script) == 0 {
 		script = []string{"404"}

@@ -7,9 +7,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/bwmarrin/discordgo"
-
 	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/platforms/discord/dialect"
+	"github.com/hermes-connector/hermes-connector/platforms/discord/discordapi"
 	"github.com/hermes-connector/hermes-connector/platforms/discord/rest"
 	"github.com/hermes-connector/hermes-connector/platforms/markdown"
 	"github.com/hermes-connector/hermes-connector/platforms/turn"
@@ -20,8 +20,8 @@ import (
 const keyMentions = "allow_mentions"
 
 // mentionable are the values of keyMentions; each allows what the ones before it do.
-var mentionable = []discordgo.AllowedMentionType{
-	discordgo.AllowedMentionTypeUsers, discordgo.AllowedMentionTypeRoles, discordgo.AllowedMentionTypeEveryone,
+var mentionable = []discordapi.AllowedMentionType{
+	discordapi.AllowedMentionTypeUsers, discordapi.AllowedMentionTypeRoles, discordapi.AllowedMentionTypeEveryone,
 }
 
 func mentionsKey() platforms.Key {
@@ -33,18 +33,18 @@ func mentionsKey() platforms.Key {
 
 // mentions says whom a message may ping. It is part of every message: without it Discord pings everybody the
 // text names.
-func (p *Platform) mentions() *discordgo.MessageAllowedMentions {
-	last := slices.Index(mentionable, discordgo.AllowedMentionType(p.opts[keyMentions]))
-	return &discordgo.MessageAllowedMentions{Parse: mentionable[:last+1], RepliedUser: true}
+func (p *Platform) mentions() *discordapi.MessageAllowedMentions {
+	last := slices.Index(mentionable, discordapi.AllowedMentionType(p.opts[keyMentions]))
+	return &discordapi.MessageAllowedMentions{Parse: mentionable[:last+1], RepliedUser: true}
 }
 
 // message is a message as it is sent. The library's type has no nonce.
 type message struct {
-	Content   string                            `json:"content"`
-	Mentions  *discordgo.MessageAllowedMentions `json:"allowed_mentions"`
-	Reference *discordgo.MessageReference       `json:"message_reference,omitempty"`
-	Buttons   []buttonRow                       `json:"components,omitempty"`
-	Flags     discordgo.MessageFlags            `json:"flags,omitempty"`
+	Content   string                             `json:"content"`
+	Mentions  *discordapi.MessageAllowedMentions `json:"allowed_mentions"`
+	Reference *discordapi.MessageReference       `json:"message_reference,omitempty"`
+	Buttons   []buttonRow                        `json:"components,omitempty"`
+	Flags     discordapi.MessageFlags            `json:"flags,omitempty"`
 	// Nonce makes a repeated request harmless: Discord answers it with the message that stands.
 	Nonce        string `json:"nonce,omitempty"`
 	EnforceNonce bool   `json:"enforce_nonce,omitempty"`
@@ -69,8 +69,8 @@ func (p *Platform) Send(ctx context.Context, a relay.Send) (relay.Result, error)
 // letter is a text that is being sent, in parts.
 type letter struct {
 	p     *Platform
-	parts []string                    // not sent yet
-	reply *discordgo.MessageReference // of the next one
+	parts []string                     // not sent yet
+	reply *discordapi.MessageReference // of the next one
 	// buttons stand on the last one.
 	buttons []buttonRow
 }
@@ -93,13 +93,13 @@ func (p *Platform) postscript(content string) *letter {
 		p.cutting.Lock()
 		defer p.cutting.Unlock()
 	}
-	return &letter{p: p, parts: split(render(clean(content)), maxText)}
+	return &letter{p: p, parts: dialect.Split(dialect.Render(dialect.Clean(content)), dialect.MaxText)}
 }
 
 func (l *letter) Left() int { return len(l.parts) }
 
 func (l *letter) Skip(err error) bool {
-	if !refusedWith(err, discordgo.ErrCodeCannotSendEmptyMessage) || l.under() != nil {
+	if !refusedWith(err, discordapi.ErrCodeCannotSendEmptyMessage) || l.under() != nil {
 		return false
 	}
 	l.parts = l.parts[1:]
@@ -118,13 +118,13 @@ func (l *letter) under() []buttonRow {
 func (l *letter) Send(ctx context.Context, t *turn.Turn) (relay.MessageID, error) {
 	var m posted
 	err := l.p.call(ctx, t, request{
-		method: http.MethodPost, endpoint: discordgo.EndpointChannelMessages(string(t.Chat)), again: true,
+		method: http.MethodPost, endpoint: discordapi.EndpointChannelMessages(string(t.Chat)), again: true,
 		body: message{
 			Content: l.parts[0], Mentions: l.p.mentions(), Reference: l.reply, Buttons: l.under(),
 			Nonce: newNonce(), EnforceNonce: true,
 		},
 	}, &m)
-	if l.reply != nil && refusedWith(err, discordgo.ErrCodeInvalidFormBody, discordgo.ErrCodeCannotReplyWithoutPermissionToReadMessageHistory) {
+	if l.reply != nil && refusedWith(err, discordapi.ErrCodeInvalidFormBody, discordapi.ErrCodeCannotReplyWithoutPermissionToReadMessageHistory) {
 		l.reply = nil // nobody can reply to the target
 		return l.Send(ctx, t)
 	}
@@ -135,12 +135,12 @@ func (l *letter) Send(ctx context.Context, t *turn.Turn) (relay.MessageID, error
 }
 
 // referTo refers to a message of the chat, which may be gone; nil if m is no message's id.
-func referTo(m relay.MessageID) *discordgo.MessageReference {
+func referTo(m relay.MessageID) *discordapi.MessageReference {
 	if !rest.IsID(string(m)) {
 		return nil
 	}
 	failIfNotExists := false
-	return &discordgo.MessageReference{MessageID: string(m), FailIfNotExists: &failIfNotExists}
+	return &discordapi.MessageReference{MessageID: string(m), FailIfNotExists: &failIfNotExists}
 }
 
 // newNonce is unique; Discord takes at most 25 characters.

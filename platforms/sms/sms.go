@@ -50,6 +50,7 @@ var Kind = platforms.Kind{
 	TokenHelp:  "the account's auth token, from Twilio's console",
 	CheckToken: checkToken,
 	CheckID:    checkID,
+	Unscoped:   true,
 	Open:       func(o platforms.Options) (platforms.Platform, error) { return open(o) },
 }
 

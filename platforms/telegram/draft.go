@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"github.com/hermes-connector/hermes-connector/platforms/call"
+	"github.com/hermes-connector/hermes-connector/platforms/telegram/dialect"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
@@ -24,7 +25,7 @@ func (p *Platform) Draft(ctx context.Context, a relay.Draft) (relay.Result, erro
 	}
 	l, err := p.letter(a.Content)
 	if err == errEmpty { // Telegram says then that the bot thinks
-		l, err = &letter{p: p, plain: true, parts: []part{{}}}, nil
+		l, err = &letter{p: p, plain: true, parts: []dialect.Part{{}}}, nil
 	}
 	if err != nil {
 		return relay.Result{}, err
@@ -35,7 +36,7 @@ func (p *Platform) Draft(ctx context.Context, a relay.Draft) (relay.Result, erro
 	}
 	defer t.Leave()
 	for {
-		params := l.parts[0].params()
+		params := textParams(l.parts[0])
 		params["draft_id"] = strconv.FormatInt(a.DraftID, 10)
 		if thread := threadOf(a.Meta); thread != generalTopic {
 			params.AddNonEmpty("message_thread_id", thread)

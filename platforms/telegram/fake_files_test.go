@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+
+	"github.com/hermes-connector/hermes-connector/platforms/telegram/dialect"
 )
 
 // anyFile stands in the scripts for the next method that posts a file, whichever it is.
@@ -103,7 +105,7 @@ func (f *fakeAPI) uploaded(method string, params url.Values, file *fakeFile) any
 		return fault{code: 400, description: "Bad Request: there is no " + fileParam[method] + " in the request"}
 	case file.field != fileParam[method]:
 		return fault{code: 400, description: "Bad Request: " + file.field + " where a file belongs"}
-	case len(params.Get("caption")) > 0 && units16(params.Get("caption")) > 1024:
+	case len(params.Get("caption")) > 0 && dialect.Units(params.Get("caption")) > 1024:
 		return fault{code: 400, description: "Bad Request: message caption is too long"}
 	}
 	return f.written(url.Values{"chat_id": {params.Get("chat_id")}, "text": {"a file"}}, 0)

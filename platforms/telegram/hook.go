@@ -231,8 +231,8 @@ type webhookInfo struct {
 }
 
 // webhook asks Telegram for the web hook.
-func (l *runner) webhook(ctx context.Context) (w webhookInfo, err error) {
-	err = l.client.call(ctx, "getWebhookInfo", nil, &w)
+func (p *Platform) webhook(ctx context.Context) (w webhookInfo, err error) {
+	err = p.client.call(ctx, "getWebhookInfo", nil, &w)
 	return w, err
 }
 
@@ -265,15 +265,6 @@ func portOf(u *url.URL) string {
 		return "443"
 	}
 	return u.Port()
-}
-
-// hostOf is the host of a web hook's address. The rest of it is often the token of a bot.
-func hostOf(address string) string {
-	u, err := url.Parse(address)
-	if err != nil || u.Host == "" {
-		return "an address that is not shown"
-	}
-	return u.Host
 }
 
 // unhook deals with a web hook that keeps the bot from polling: it removes our own, which a run with updates =

@@ -8,6 +8,7 @@ import (
 
 	tgbotapi "github.com/go-telegram-bot-api/telegram-bot-api/v5"
 
+	"github.com/hermes-connector/hermes-connector/platforms/telegram/dialect"
 	"github.com/hermes-connector/hermes-connector/platforms/turn"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
@@ -116,7 +117,7 @@ func (m *parcel) Skip(err error) bool { return m.sent && m.letter.Skip(err) }
 
 // captioned reports whether the text goes with the file.
 func (m *parcel) captioned() bool {
-	return !m.apart && len(m.parts) == 1 && units16(m.parts[0].text) <= maxCaption
+	return !m.apart && len(m.parts) == 1 && dialect.Units(m.parts[0].Text) <= maxCaption
 }
 
 // Send implements turn.Text.
@@ -179,8 +180,8 @@ func (m *parcel) post(ctx context.Context, t *turn.Turn, out *message) error {
 		params["reply_parameters"] = replyTo(pl.reply)
 	}
 	if m.captioned() {
-		params["caption"] = m.parts[0].text
-		if list := m.parts[0].entities; len(list) > 0 {
+		params["caption"] = m.parts[0].Text
+		if list := m.parts[0].Entities; len(list) > 0 {
 			raw, _ := json.Marshal(list) // strings and numbers: cannot fail
 			params["caption_entities"] = string(raw)
 		}

@@ -8,6 +8,8 @@ import (
 	"unicode/utf8"
 
 	tgbotapi "github.com/go-telegram-bot-api/telegram-bot-api/v5"
+
+	"github.com/hermes-connector/hermes-connector/platforms/telegram/dialect"
 )
 
 // cut is the part of a text, in UTF-16 units, that an entity marks; false when that is nothing.
@@ -15,7 +17,7 @@ func cut(e tgbotapi.MessageEntity, units []uint16) (string, bool) {
 	if e.Offset < 0 || e.Length <= 0 || e.Offset > len(units) || e.Length > len(units)-e.Offset {
 		return "", false
 	}
-	return decode16(units[e.Offset : e.Offset+e.Length]), true
+	return dialect.Decode(units[e.Offset : e.Offset+e.Length]), true
 }
 
 // address says to whom a text is spoken.

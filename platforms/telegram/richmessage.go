@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	tgbotapi "github.com/go-telegram-bot-api/telegram-bot-api/v5"
+
+	"github.com/hermes-connector/hermes-connector/platforms/telegram/dialect"
 )
 
 // richMessage is a message of blocks, which has no text of its own, as plain text: a block is a line, and so is a row of
@@ -40,7 +42,7 @@ type richWriter struct {
 func (w *richWriter) write(s string) {
 	if s != "" {
 		w.text.WriteString(s)
-		w.units += units16(s)
+		w.units += dialect.Units(s)
 		w.open = true
 	}
 }

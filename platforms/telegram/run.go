@@ -30,6 +30,9 @@ const (
 	batchSize = 100
 )
 
+// otherPoller begins the reason of a bot that another program polls too.
+const otherPoller = "another program polls this bot"
+
 // runner is one Run: the loop and what only it touches.
 type runner struct {
 	*Platform
@@ -267,7 +270,7 @@ func (l *runner) trouble(ctx context.Context, err error) error {
 			}
 		} else {
 			l.probe = true
-			reason = "another program polls this bot; stop it, or give it a bot of its own"
+			reason = otherPoller + "; stop it, or give it a bot of its own"
 		}
 		state, delay = platforms.Degraded, l.opts.Duration(keyConflictWait)+backoff.Shortened(l.opts.Duration(keyConflictWait)/4)
 	case f.RetryAfter > 0:

@@ -8,6 +8,7 @@ import (
 	tgbotapi "github.com/go-telegram-bot-api/telegram-bot-api/v5"
 
 	"github.com/hermes-connector/hermes-connector/platforms/markdown"
+	"github.com/hermes-connector/hermes-connector/platforms/telegram/dialect"
 	"github.com/hermes-connector/hermes-connector/platforms/turn"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
@@ -32,10 +33,10 @@ type letter struct {
 	p      *Platform
 	place  place
 	source string // as the gateway wrote it
-	whole  rich
-	parts  []part // not sent yet
-	begun  bool   // parts were sent
-	plain  bool   // the formats were refused
+	whole  dialect.Rich
+	parts  []dialect.Part // not sent yet
+	begun  bool           // parts were sent
+	plain  bool           // the formats were refused
 	// buttons are the reply_markup of the last part; empty: none.
 	buttons string
 }
@@ -50,8 +51,8 @@ func (p *Platform) letter(content string) (*letter, error) {
 		defer p.cutting.Unlock()
 	}
 	l := &letter{p: p, source: markdown.Clean(content)}
-	l.whole = render(l.source)
-	l.parts = split(l.whole, maxText)
+	l.whole = dialect.Render(l.source)
+	l.parts = dialect.Split(l.whole, dialect.MaxText)
 	if len(l.parts) == 0 {
 		return nil, errEmpty
 	}
@@ -63,15 +64,15 @@ func (l *letter) next() { l.parts, l.begun = l.parts[1:], true }
 
 // unformat turns the parts that are not sent into the original text. It reports false if formats cannot be the fault.
 func (l *letter) unformat() bool {
-	if l.plain || len(l.parts[0].entities) == 0 {
+	if l.plain || len(l.parts[0].Entities) == 0 {
 		return false
 	}
 	l.plain = true
 	from := 0
 	if l.begun {
-		from = l.whole.sourceAt(l.source, l.parts[0].at)
+		from = l.whole.SourceAt(l.source, l.parts[0].At)
 	}
-	if again := split(plain(l.source[from:]), maxText); len(again) > 0 {
+	if again := dialect.Split(dialect.Plain(l.source[from:]), dialect.MaxText); len(again) > 0 {
 		l.parts = again
 		return true
 	}
@@ -133,7 +134,7 @@ func (l *letter) Skip(err error) bool {
 func (l *letter) Send(ctx context.Context, t *turn.Turn) (relay.MessageID, error) {
 	pl := &l.place
 	for {
-		params := l.parts[0].params()
+		params := textParams(l.parts[0])
 		params.AddNonEmpty("message_thread_id", pl.thread)
 		params.AddBool("disable_notification", pl.silent)
 		if len(l.parts) == 1 {
@@ -165,11 +166,11 @@ func (l *letter) Send(ctx context.Context, t *turn.Turn) (relay.MessageID, error
 	}
 }
 
-// params are the parameters of a message with the part's text.
-func (p part) params() tgbotapi.Params {
-	params := tgbotapi.Params{"text": p.text}
-	if len(p.entities) > 0 {
-		if list, err := json.Marshal(p.entities); err == nil { // strings and numbers: cannot fail
+// textParams are the parameters of a message with the text of p.
+func textParams(p dialect.Part) tgbotapi.Params {
+	params := tgbotapi.Params{"text": p.Text}
+	if len(p.Entities) > 0 {
+		if list, err := json.Marshal(p.Entities); err == nil { // strings and numbers: cannot fail
 			params["entities"] = string(list)
 		}
 	}

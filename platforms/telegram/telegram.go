@@ -32,6 +32,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/platforms/board"
 	"github.com/hermes-connector/hermes-connector/platforms/pace"
+	"github.com/hermes-connector/hermes-connector/platforms/telegram/dialect"
 	"github.com/hermes-connector/hermes-connector/platforms/turn"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
@@ -59,6 +60,7 @@ var Kind = platforms.Kind{
 	Keys:       keys,
 	CheckToken: checkToken,
 	CheckID:    checkID,
+	Unscoped:   true,
 	Open:       func(o platforms.Options) (platforms.Platform, error) { return open(o) },
 }
 
@@ -114,6 +116,7 @@ var (
 	_ platforms.Hook           = (*Platform)(nil)
 	_ platforms.MediaSender    = (*Platform)(nil)
 	_ platforms.MediaFetcher   = (*Platform)(nil)
+	_ platforms.Examiner       = (*Platform)(nil)
 )
 
 // Platform is one Telegram bot.
@@ -229,7 +232,7 @@ func (p *Platform) Descriptor() relay.Descriptor {
 	return relay.Descriptor{
 		Platform:         Name,
 		Label:            "Telegram",
-		MaxMessageLength: maxText,
+		MaxMessageLength: dialect.MaxText,
 		LenUnit:          relay.LenUTF16,
 		MarkdownDialect:  "markdown_v2",
 		SupportsThreads:  true,

@@ -70,7 +70,7 @@ func (h *harness) Open() (platforms.Platform, error) {
 	p.turns = turn.New(pace.Rates{}, explained, checkChat)
 	p.lookEvery = 20 * time.Millisecond
 	plane := passthrough.New([]platforms.Platform{p}, passthrough.Options{Log: h.log.Logger(), Count: func(count.Counter) {}})
-	h.door.Store(door.New(nil, plane.Mounts()...))
+	h.door.Store(door.New(nil).Also(plane.Mount))
 	return p, nil
 }
 

@@ -126,7 +126,7 @@ func TestThirdPartyTelegramWebHook(t *testing.T) {
 			t.Fatal(err)
 		}
 		plane := passthrough.New([]platforms.Platform{p}, passthrough.Options{Log: discard(), Count: func(count.Counter) {}})
-		d.Store(door.New(nil, plane.Mounts()...))
+		d.Store(door.New(nil).Also(plane.Mount))
 		stop, _ = running(t, p.(*Platform), in)
 		return p, stop
 	}

@@ -43,6 +43,7 @@ var Kind = platforms.Kind{
 	Token:      "secret",
 	TokenHelp:  "in place of token_file: lines of whsec_…, as hermes-connector webhook secret writes them; all verify, the first signs",
 	CheckToken: func(s relay.Secret) error { _, err := keys(s); return err },
+	Unscoped:   true,
 	Open:       func(o platforms.Options) (platforms.Platform, error) { return open(o) },
 }
 

@@ -54,6 +54,7 @@ var Kind = platforms.Kind{
 	},
 	CheckToken: checkSecret,
 	CheckID:    checkID,
+	Unscoped:   true,
 	Open:       func(o platforms.Options) (platforms.Platform, error) { return open(o) },
 }
 

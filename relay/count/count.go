@@ -37,6 +37,10 @@ func (c Counter) String() string { return names[c] }
 var (
 	Ack        = counter("ack")         // entries that gateways acknowledged
 	AckIgnored = counter("ack_ignored") // acknowledgements of what is not in flight
+	// AckDelay adds up the milliseconds from when each acknowledged message was written, by its network's clock, until then.
+	AckDelay = counter("ack_delay_milliseconds")
+	// MessageSent counts messages that gateways sent: those of the actions that a person reads as one.
+	MessageSent = counter("message_sent")
 
 	ActionOK        = counter("action_ok")
 	ActionDeclined  = counter("action_declined")

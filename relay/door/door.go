@@ -59,15 +59,23 @@ type Policy struct {
 // Door is a table of mounts. It is an http.Handler.
 type Door struct {
 	mounts  map[string]Mount
+	also    func(path string) (Mount, bool)
 	proxies Proxies
 }
 
 // New makes a door. Of two mounts at one path the later counts.
 func New(proxies Proxies, mounts ...Mount) *Door {
-	d := &Door{mounts: make(map[string]Mount), proxies: proxies}
+	d := &Door{mounts: make(map[string]Mount), also: func(string) (Mount, bool) { return Mount{}, false }, proxies: proxies}
 	for _, m := range mounts {
 		d.mounts[m.Path] = m
 	}
+	return d
+}
+
+// Also makes find name the mount at a path that is not in the table, for what comes and goes while the door is open. It
+// is called before the first request.
+func (d *Door) Also(find func(path string) (Mount, bool)) *Door {
+	d.also = find
 	return d
 }
 
@@ -78,6 +86,9 @@ func (d *Door) find(path string) (m Mount, ok bool) {
 	}
 	if m, ok = d.mounts[path]; !ok {
 		m, ok = d.mounts[path[:strings.LastIndexByte(path, '/')+1]]
+	}
+	if !ok {
+		m, ok = d.also(path)
 	}
 	return m, ok
 }

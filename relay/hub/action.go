@@ -94,7 +94,19 @@ func (a *action) Do(ctx context.Context, pick session.Pick) (relay.Result, error
 		return relay.Result{}, s.failed(r.Action, err)
 	}
 	s.hub.counters.Add(count.ActionOK, 1)
+	if says(r.Action) {
+		s.hub.counters.Add(count.MessageSent, 1)
+	}
 	return res, nil
+}
+
+// says reports whether a person reads a as a message.
+func says(a relay.Action) bool {
+	switch a.(type) {
+	case relay.Send, relay.FollowUp, relay.SendMedia, relay.Prompt:
+		return true
+	}
+	return false
 }
 
 // waits reports whether a waits for its chat's rate limit. Typing, reactions and drafts are of no use later.

@@ -363,7 +363,7 @@ func TestAFollowUpIsDeclinedInTheSameWords(t *testing.T) {
 		"no kind":            {ask: relay.FollowUp{Session: "s"}, without: true},
 		"neither":            {ask: relay.FollowUp{Content: "x"}, without: true},
 		"another's platform": {ask: relay.FollowUp{Session: "S", Kind: slashKind}, request: relay.Request{Platform: "owl", Bot: "9"}, without: true},
-		"the bot is gone":    {give: func(r *rig, _ *responder) { r.give(mine, "t"); r.hub.bots = nil }, without: true},
+		"the bot is gone":    {give: func(r *rig, _ *responder) { r.give(mine, "t"); r.hub.hosted.set(nil) }, without: true},
 		"no longer honoured": {give: func(r *rig, p *responder) { r.give(mine, "t"); p.gone = true }},
 		"no longer allowed": {give: func(r *rig, _ *responder) {
 			r.give(mine, "t")

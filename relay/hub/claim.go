@@ -24,7 +24,7 @@ func (h *Hub) MayClaim(ctx context.Context, i relay.InstanceID, p relay.Platform
 	if err != nil || len(owners) == 0 {
 		return relay.Place{}, false
 	}
-	for _, bot := range h.bots {
+	for _, bot := range h.Bots() {
 		if bot.Bot().Platform != p {
 			continue
 		}

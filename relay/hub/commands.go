@@ -15,8 +15,8 @@ import (
 // learnCommands stores the manifest of a hello, if there is one, and shows the union of all to people: also the
 // commands of a gateway that is away.
 func (h *Hub) learnCommands(ctx context.Context, i relay.InstanceID, f wire.Hello) error {
-	hosted := func(p platforms.Platform) bool { return p.Bot().Platform == f.Platform }
-	if len(f.Manifest) == 0 || !slices.ContainsFunc(h.bots, hosted) {
+	here := func(p platforms.Platform) bool { return p.Bot().Platform == f.Platform }
+	if len(f.Manifest) == 0 || !slices.ContainsFunc(h.Bots(), here) {
 		return nil // a gateway could make up networks without end
 	}
 	if err := h.db.SetCommands(ctx, i, f.Platform, f.Manifest); err != nil {
@@ -25,9 +25,13 @@ func (h *Hub) learnCommands(ctx context.Context, i relay.InstanceID, f wire.Hell
 	return h.showCommands(ctx, f.Platform)
 }
 
-// showCommands hands the union of all instances' commands to the bots of the platform; empty: of every one.
-func (h *Hub) showCommands(ctx context.Context, platform relay.PlatformID) error {
-	for _, p := range h.bots {
+// showCommands hands the union of all instances' commands to the bots of the platform; empty: of every one. If some
+// bots are named, others are left alone.
+func (h *Hub) showCommands(ctx context.Context, platform relay.PlatformID, only ...platforms.Platform) error {
+	if only == nil {
+		only = h.Bots()
+	}
+	for _, p := range only {
 		r, ok := p.(platforms.CommandRegistrar)
 		if !ok || platform != "" && p.Bot().Platform != platform {
 			continue

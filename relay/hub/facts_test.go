@@ -206,7 +206,7 @@ func TestAnActionWaitsForItsRateLimitAndIsPickedThen(t *testing.T) {
 	h, first, _ := claims(t)
 	answers(first)
 	p := &slowLane{stage: first, open: make(chan struct{}), waiting: make(chan struct{}, 1)}
-	h.bots[0] = p
+	h.Bots()[0] = p
 	s := h.newSeat(nil, session.Peer{Gateway: "home", Instance: "home", Tenant: "home"})
 	s.say(first.bot)
 	s.grow()
@@ -255,7 +255,7 @@ func TestAnActionWaitsForItsRateLimitAndIsPickedThen(t *testing.T) {
 func TestAnActionThatTheRateLimitRefusesIsCounted(t *testing.T) {
 	h, first, _ := claims(t)
 	answers(first)
-	h.bots[0] = &slowLane{stage: first, waiting: make(chan struct{}, 1)}
+	h.Bots()[0] = &slowLane{stage: first, waiting: make(chan struct{}, 1)}
 	s := h.newSeat(nil, session.Peer{Gateway: "home", Instance: "home", Tenant: "home"})
 	s.say(first.bot)
 	a := s.Action(t.Context(), relay.Request{Action: relay.Send{Chat: "@ann", Content: "x"}})
@@ -279,7 +279,7 @@ func TestWhatWasAllowedCoversTheNewestOfItsKind(t *testing.T) {
 	h, first, _ := claims(t)
 	answers(first)
 	var done []relay.Edit
-	h.bots[0] = &scribbler{stage: first, done: &done}
+	h.Bots()[0] = &scribbler{stage: first, done: &done}
 	s := h.newSeat(nil, session.Peer{Gateway: "home", Instance: "home", Tenant: "home"})
 	s.say(first.bot)
 	s.grow()

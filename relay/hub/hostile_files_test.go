@@ -39,7 +39,7 @@ func (named) Verify(_ context.Context, bearer string) (token.Peer, token.Verdict
 // come before anybody dials.
 func (r *rig) keepFiles() (url string) {
 	r.t.Helper()
-	k := media.NewKeeper(filepath.Join(r.t.TempDir(), "media"), r.db, r.hub.bots, media.Options{})
+	k := media.NewKeeper(filepath.Join(r.t.TempDir(), "media"), r.db, r.hub.Bots(), media.Options{})
 	g := guard.New(guard.Options{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Body: media.MaxFile})
 	r.hub.opts.Files = allFiles{k, transfer.NewFinder(k, g, func(count.Counter) {})}
 	ctx, stop := context.WithCancel(r.t.Context())

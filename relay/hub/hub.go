@@ -63,7 +63,6 @@ type Hub struct {
 	bus   bus.Bus
 	log   *slog.Logger
 	opts  Options
-	bots  []platforms.Platform // in the order of the configuration
 	began time.Time
 
 	counters   count.Totals
@@ -75,6 +74,7 @@ type Hub struct {
 	errands    *errands
 	sockets    sockets
 	judges     judges
+	hosted     hosted
 
 	mu        sync.Mutex // guards instances and what it leads to
 	instances map[relay.InstanceID]*instance
@@ -84,10 +84,11 @@ type Hub struct {
 func New(db *store.DB, desk *link.Desk, b bus.Bus, bots []platforms.Platform, o Options) *Hub {
 	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	h := &Hub{
-		db: db, facts: db, desk: desk, bus: b, log: o.Log, opts: o, bots: bots, began: time.Now(),
+		db: db, facts: db, desk: desk, bus: b, log: o.Log, opts: o, began: time.Now(),
 		errands:   newErrands(),
 		instances: make(map[relay.InstanceID]*instance),
 	}
+	h.hosted.set(bots)
 	h.opts.Session.Log = o.Log
 	h.opts.Session.Count = h.Count
 	return h
@@ -119,9 +120,8 @@ func (h *Hub) Run(ctx context.Context) error {
 		cancel(err)
 		return err
 	}
-	for _, p := range h.bots {
-		wg.Go(func() { h.runPlatform(ctx, p) })
-	}
+	defer h.hosted.end() // before the wait: nothing may join it
+	h.hosted.begin(h.starts(ctx, &wg))
 	for range runners {
 		wg.Go(func() { h.errandLoop(ctx) })
 	}
@@ -145,7 +145,7 @@ func (h *Hub) runPlatform(ctx context.Context, p platforms.Platform) {
 	case err == nil:
 		log.Info("bot stopped")
 	case errors.Is(err, relay.ErrBadCredentials):
-		log.Error("bot stopped: put a valid token in place and restart", "err", err)
+		log.Error("bot stopped: put a valid token in place and reload", "err", err)
 	default:
 		log.Error("bot stopped", "err", err)
 	}
@@ -187,19 +187,6 @@ func (h *Hub) note(n bus.Note) {
 	}
 }
 
-// Bots are the hosted bots in the order of the configuration.
-func (h *Hub) Bots() []platforms.Platform { return h.bots }
-
-// platform is the hosted bot, or nil.
-func (h *Hub) platform(b relay.Bot) platforms.Platform {
-	for _, p := range h.bots {
-		if p.Bot() == b {
-			return p
-		}
-	}
-	return nil
-}
-
 // Counters are totals since the start, by name.
 func (h *Hub) Counters() map[string]uint64 { return h.counters.Snapshot() }
 
@@ -214,7 +201,7 @@ func (h *Hub) Ready() bool {
 	if h.db.Probe() != nil {
 		return false
 	}
-	for _, p := range h.bots {
+	for _, p := range h.Bots() {
 		if p.Status().State != platforms.Connected {
 			return false
 		}

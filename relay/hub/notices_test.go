@@ -42,7 +42,7 @@ func (r *rig) hears(m loopback.Message) (answers []string) {
 // again hands m's like to another hub over the same database, as after a restart, and counts what it wants to say.
 func (r *rig) again(id relay.EventID, user relay.UserID) int {
 	r.t.Helper()
-	h := New(r.db, r.desk, &bus.Local{}, r.hub.bots, r.hub.opts)
+	h := New(r.db, r.desk, &bus.Local{}, r.hub.Bots(), r.hub.opts)
 	h.began = r.hub.began
 	ev := relay.Event{
 		ID: id, MessageID: "m1", Bot: r.bot, Type: relay.TypeText, Text: "hello",

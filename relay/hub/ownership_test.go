@@ -325,7 +325,7 @@ func TestTopics(t *testing.T) {
 
 func TestThreads(t *testing.T) {
 	p := newParlour(t, false, false)
-	p.hub.bots[0] = threading{p.scribe}
+	p.hub.Bots()[0] = threading{p.scribe}
 	p.may(relay.Send{Chat: "in yard", Content: "hello"})
 	p.may(relay.ThreadRename{Chat: "in yard", Thread: "in yard", Name: "new"})
 	if _, err := p.do("guest", relay.ThreadCreate{Chat: "yard", Name: "thread"}); err != nil {

@@ -184,8 +184,8 @@ func (p *presses) end(at place) {
 	delete(p.clearing, at)
 }
 
-// resumePrompts finds again which buttons are owed their end.
-func (h *Hub) resumePrompts(ctx context.Context) error {
+// resumePrompts finds again which buttons are owed their end; if some bots are named, only those of theirs.
+func (h *Hub) resumePrompts(ctx context.Context, bots ...platforms.Platform) error {
 	wait, due, err := h.db.Prompts.Answered(ctx)
 	if err != nil {
 		return err
@@ -194,7 +194,9 @@ func (h *Hub) resumePrompts(ctx context.Context) error {
 		h.presses.remember(pressID{r.Bot, r.Answer.Event}, r)
 	}
 	for _, r := range due {
-		h.clear(r)
+		if bots == nil || slices.ContainsFunc(bots, func(p platforms.Platform) bool { return p.Bot() == r.Bot }) {
+			h.clear(r)
+		}
 	}
 	return nil
 }

@@ -119,7 +119,7 @@ func (s *shelf) Source(ctx context.Context, i relay.InstanceID, url, name string
 
 // read starts a keeper, lets it fetch, has somebody send a file, and compares who can read what; then it stops.
 func (h *history) read(said relay.ChatID) {
-	k := media.NewKeeper(filepath.Join(h.dir, "media"), h.db, h.hub.bots, media.Options{Free: func(string) (int64, error) { return 1 << 40, nil }})
+	k := media.NewKeeper(filepath.Join(h.dir, "media"), h.db, h.hub.Bots(), media.Options{Free: func(string) (int64, error) { return 1 << 40, nil }})
 	ctx, stop := context.WithCancel(h.t.Context())
 	var wg sync.WaitGroup
 	var ran error

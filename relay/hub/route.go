@@ -85,7 +85,7 @@ func unhosted(r relay.Request) error {
 func (h *Hub) fronted(ids []relay.Bot) []platforms.Platform {
 	var out []platforms.Platform
 	for _, id := range ids {
-		for _, p := range h.bots {
+		for _, p := range h.Bots() {
 			if standsFor(id, p.Bot()) && !slices.Contains(out, p) {
 				out = append(out, p)
 			}

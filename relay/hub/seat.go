@@ -275,7 +275,7 @@ func (s *seat) wake(ctx context.Context, first bool) error {
 func (h *Hub) describe(f wire.Hello) relay.Descriptor {
 	if f.Platform == relay.RelayPlatform {
 		var ds []relay.Descriptor
-		for _, p := range h.bots {
+		for _, p := range h.Bots() {
 			ds = append(ds, platforms.Describe(p))
 		}
 		return relay.LeastCommon(ds)
@@ -321,6 +321,9 @@ func (s *seat) Ack(ctx context.Context, id relay.BufferID) (counted bool, err er
 // taken tells the network that the gateway has taken an event.
 func (s *seat) taken(ctx context.Context, of store.About) {
 	s.hub.decisions.taken(s.peer.Instance, of, time.Now())
+	if took := time.Since(of.At); !of.At.IsZero() && took > 0 { // a network's clock may be ahead
+		s.hub.counters.Add(count.AckDelay, uint64(took/time.Millisecond))
+	}
 	s.given(relay.Chat{Bot: of.Bot, ID: of.Chat})
 	if !s.hub.acknowledged(of) {
 		s.hub.settle(ctx, s.peer.Instance, of.Bot, of.ID)

@@ -103,7 +103,7 @@ func TestAnInterruptStaysInItsTenant(t *testing.T) {
 // revoked one had asked for and nobody had begun with stays undone.
 func TestARevokedGatewayActsNoMore(t *testing.T) {
 	h, sessions := tenants(t)
-	first := h.bots[0].(*stage)
+	first := h.Bots()[0].(*stage)
 	send := relay.Request{Platform: tell, Bot: "1", Action: relay.Send{Chat: "@ann", Content: "hello"}}
 	for _, s := range sessions {
 		s.say(first.bot)
@@ -139,12 +139,12 @@ func (s threadStage) Thread(ctx context.Context, id relay.ThreadID) (relay.Place
 // TestAThreadOfAnotherIsNotRenamed: by the chat it is in neither.
 func TestAThreadOfAnotherIsNotRenamed(t *testing.T) {
 	h, sessions := tenants(t)
-	for n, b := range h.bots {
+	for n, b := range h.Bots() {
 		s, ok := b.(*stage)
 		if !ok {
 			s = b.(asked).Platform.(*stage)
 		}
-		h.bots[n] = threadStage{s}
+		h.Bots()[n] = threadStage{s}
 	}
 	for _, s := range sessions {
 		s.say(relay.Bot{Platform: tell, ID: "1"})

@@ -80,9 +80,8 @@ func (h *Hub) resumeJudging(ctx context.Context) error {
 
 // judgeChat decides about the undecided events of one chat, in order, until none is left.
 func (h *Hub) judgeChat(ctx context.Context, c relay.Chat) {
-	p := h.platform(c.Bot)
 	for ctx.Err() == nil {
-		left, err := h.judgeSome(ctx, p, c)
+		left, err := h.judgeSome(ctx, h.platform(c.Bot), c)
 		switch {
 		case err == nil && !left && h.judges.done(c):
 			return

@@ -44,6 +44,8 @@ type Gateway struct {
 	LastSeenAt time.Time        `json:"lastSeenAt,omitzero"`
 	Secrets    int              `json:"secrets"`            // how many are valid: two while a rotation is under way
 	Warnings   []string         `json:"warnings,omitempty"` // those of its instance's status
+	// Holds is what its instance has; nil in a list, and when the instance is no more.
+	Holds *Holdings `json:"holds,omitempty"`
 }
 
 // Gateways lists all gateways by name, revoked ones included.
@@ -61,13 +63,18 @@ func (s *Service) Gateways(ctx context.Context, _ struct{}) ([]Gateway, error) {
 	return out, nil
 }
 
-// Gateway is one of Gateways. Refused with NotFound.
+// Gateway is one of Gateways, with what its instance holds. Refused with NotFound.
 func (s *Service) Gateway(ctx context.Context, n Named) (Gateway, error) {
 	g, err := s.gateway(ctx, n.Name)
 	if err != nil {
 		return Gateway{}, err
 	}
-	return s.show(ctx, g)
+	out, err := s.show(ctx, g)
+	if err != nil {
+		return Gateway{}, err
+	}
+	out.Holds, err = s.holdings(ctx, g)
+	return out, err
 }
 
 func (s *Service) gateway(ctx context.Context, name string) (store.Gateway, error) {

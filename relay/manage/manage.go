@@ -32,9 +32,11 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/bus"
 	"github.com/hermes-connector/hermes-connector/relay/gate"
 	"github.com/hermes-connector/hermes-connector/relay/link"
+	"github.com/hermes-connector/hermes-connector/relay/login"
 	"github.com/hermes-connector/hermes-connector/relay/media"
 	"github.com/hermes-connector/hermes-connector/relay/passthrough"
 	"github.com/hermes-connector/hermes-connector/relay/token"
+	"github.com/hermes-connector/hermes-connector/relay/wake"
 	"github.com/hermes-connector/hermes-connector/store"
 )
 
@@ -74,6 +76,8 @@ type Settings struct {
 	// are looked at only without a Live.
 	Bots  []platforms.Platform
 	Kinds []platforms.Kind // the networks this program speaks
+	// WebURL is where people open the web pages, without a trailing slash; empty: there are none.
+	WebURL string
 	// IdentityURLs: this connector is its gateways' token endpoint.
 	IdentityURLs bool
 	// CheckWake judges where a wake URL points; nil means that only its form is judged.
@@ -84,7 +88,9 @@ type Settings struct {
 	Hooks Hooks
 	// Files knows how the files are; nil: no server keeps any.
 	Files Files
-	Now   func() time.Time // nil means time.Now
+	// Poke is how the newest wake poke of an instance went; nil: nobody pokes. What it returns is nil when there was none.
+	Poke func(relay.InstanceID) *wake.Poke
+	Now  func() time.Time // nil means time.Now
 }
 
 // Files is who keeps files. *media.Keeper satisfies it. Its methods are called from any goroutine, and do not block.
@@ -107,6 +113,7 @@ type Service struct {
 	db   *store.DB
 	auth *token.Authority
 	desk *link.Desk
+	web  *login.Desk
 	mac  relay.MACer
 	bus  bus.Bus
 	live Live // nil: the database was opened without a server
@@ -118,7 +125,7 @@ func New(db *store.DB, auth *token.Authority, desk *link.Desk, mac relay.MACer, 
 	if s.Now == nil {
 		s.Now = time.Now
 	}
-	return &Service{db: db, auth: auth, desk: desk, mac: mac, bus: b, live: live, set: s}
+	return &Service{db: db, auth: auth, desk: desk, web: login.NewDesk(db.Codes, mac, s.Now), mac: mac, bus: b, live: live, set: s}
 }
 
 // bots are the hosted bots, running or not.

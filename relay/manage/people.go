@@ -72,6 +72,7 @@ type Binding struct {
 	Platform relay.PlatformID `json:"platform"`
 	User     relay.UserID     `json:"userId"`
 	Instance relay.InstanceID `json:"instanceId"`
+	Warnings []string         `json:"warnings,omitempty"` // why it has no effect yet, in sentences
 }
 
 // Bind binds a person to an instance, as a link code would. Again: nothing changes. Refused with NotFound or Usage.
@@ -80,11 +81,13 @@ func (s *Service) Bind(ctx context.Context, by audit.Actor, b Bind) (Binding, er
 	if err != nil {
 		return Binding{}, err
 	}
-	return s.rebind(ctx, s.served, b, "", func(i store.Instance) error {
+	out, err := s.rebind(ctx, s.served, b, "", func(i store.Instance) error {
 		return s.db.Bind(ctx, row(by, "bind", i, b.person()), store.Binding{
 			Tenant: i.Tenant, Platform: b.Platform, User: b.User, Instance: i.ID, BoundAt: s.set.Now(),
 		})
 	})
+	out.Warnings = s.botless(b.Platform)
+	return out, err
 }
 
 // rebind does something to b's binding to the instance that find finds. hint ends the refusal when there is
@@ -143,6 +146,7 @@ type Principal struct {
 	Instance relay.InstanceID      `json:"instanceId"`
 	Policy   relay.PrincipalPolicy `json:"policy"`
 	Allow    []store.Person        `json:"allow"`
+	Warnings []string              `json:"warnings,omitempty"` // of whom it has no effect yet, in sentences
 }
 
 // SetPrincipal replaces an instance's principal policy. Refused with NotFound or Usage.
@@ -159,17 +163,21 @@ func (s *Service) SetPrincipal(ctx context.Context, by audit.Actor, p SetPrincip
 	default:
 		return Principal{}, unfit("policy", "unknown policy %q: want %s, %s or %s", p.Policy, relay.OwnerOnly, relay.AllowList, relay.AnyOne)
 	}
+	var networks []relay.PlatformID
 	for _, a := range p.Allow {
-		if err := s.person(a.Platform, a.User); err != nil {
+		if err := cmp.Or(s.person(a.Platform, a.User), s.typed("allow", a.Platform, string(a.User))); err != nil {
 			return Principal{}, err
 		}
+		networks = append(networks, a.Platform)
 	}
 	i, err := s.served(ctx, p.Name)
 	if err != nil {
 		return Principal{}, err
 	}
 	i.Principal = store.Principal{Policy: p.Policy, Allow: p.Allow}
-	return principal(i), s.db.UpdateInstance(ctx, row(by, "principal", i, p.spell()), i.ID, func(stored *store.Instance) error {
+	out := principal(i)
+	out.Warnings = s.botless(networks...)
+	return out, s.db.UpdateInstance(ctx, row(by, "principal", i, p.spell()), i.ID, func(stored *store.Instance) error {
 		stored.Principal = i.Principal
 		return nil
 	})
@@ -222,7 +230,8 @@ type Relevance struct {
 	AllowBots        bool             `json:"allowOtherBots"`
 	OwnerMustAddress bool             `json:"ownerMustAddress"`
 	// Context says which messages bring along what was said before them.
-	Context relay.ContextPolicy `json:"context"`
+	Context  relay.ContextPolicy `json:"context"`
+	Warnings []string            `json:"warnings,omitempty"` // why it has no effect yet, in sentences
 }
 
 // SetRelevance changes what is given and returns the policy as it then stands. With nothing
@@ -233,7 +242,8 @@ func (s *Service) SetRelevance(ctx context.Context, by audit.Actor, p SetRelevan
 	}
 	if p.Free != nil {
 		for _, c := range *p.Free {
-			if err := checkID("freeResponseScopes", "chat", string(c)); err != nil {
+			err := cmp.Or(checkID("freeResponseScopes", "chat", string(c)), s.typed("freeResponseScopes", p.Platform, string(c)))
+			if err != nil {
 				return Relevance{}, err
 			}
 		}
@@ -261,7 +271,9 @@ func (s *Service) SetRelevance(ctx context.Context, by audit.Actor, p SetRelevan
 			return nil
 		})
 	}
-	return shown(i, p.Platform), err
+	out := shown(i, p.Platform)
+	out.Warnings = s.botless(p.Platform)
+	return out, err
 }
 
 func shown(i store.Instance, p relay.PlatformID) Relevance {

@@ -143,7 +143,7 @@ func TestPrincipal(t *testing.T) {
 }
 
 func TestRelevanceChangesOnlyWhatIsGiven(t *testing.T) {
-	w := newWorld(t, nil)
+	w := newWorld(t, nil, newBird("pigeon", "1"))
 	w.enroll(t, "home")
 	no, yes := false, true
 	free := []relay.ChatID{"-100"}

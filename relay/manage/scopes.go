@@ -29,6 +29,7 @@ type Grant struct {
 	Instance  relay.InstanceID `json:"instanceId"`
 	Tenant    relay.TenantID   `json:"tenant"`
 	GrantedAt time.Time        `json:"grantedAt,omitzero"`
+	Warnings  []string         `json:"warnings,omitempty"` // why it has no effect yet, in sentences
 }
 
 // Claim grants a chat or a whole scope that nobody else holds to an instance. Again: nothing changes. Refused
@@ -47,7 +48,9 @@ func (s *Service) Claim(ctx context.Context, by audit.Actor, c Scope) (Grant, er
 	if errors.Is(err, store.ErrHeld) {
 		return Grant{}, refuse(Held, "another gateway holds that chat: hermes-connector scope list shows which gateway; release the chat there first")
 	}
-	return s.granted(ctx, g, err)
+	out, err := s.granted(ctx, g, err)
+	out.Warnings = s.botless(c.Platform)
+	return out, err
 }
 
 // ClaimOwned is Claim for the instance itself, which may have what one of its bound people sees and manages,
@@ -121,7 +124,7 @@ const locateWithin = 5 * time.Second
 // located is c, judged, with the chat's scope as a bot that knows it says. A grant under another
 // scope would cover nothing.
 func (s *Service) located(ctx context.Context, c Scope) (Scope, error) {
-	err := cmp.Or(s.scope(c), s.typed("chatId", c.Platform, string(c.Chat)))
+	err := cmp.Or(s.scope(c), s.typed("chatId", c.Platform, string(c.Chat)), s.scoped(c))
 	if err != nil || c.Chat == "" || s.live == nil {
 		return c, err
 	}
@@ -171,6 +174,17 @@ func (s *Service) Release(ctx context.Context, by audit.Actor, c Scope) (Grant, 
 		return Grant{}, refuse(NotFound, "%q does not hold that chat: hermes-connector scope list %s shows what it holds", c.Name, c.Name)
 	}
 	return grant(g), err
+}
+
+// scoped refuses a scope on a network whose chats lie in none, and an id that no scope there can have.
+func (s *Service) scoped(c Scope) error {
+	if c.Scope == "" {
+		return nil
+	}
+	if kind, err := s.kind(c.Platform); err == nil && kind.Unscoped {
+		return unfit("scopeId", "the chats of %s lie in no scope: name the chat, without --scope", kind.Label)
+	}
+	return s.typed("scopeId", c.Platform, string(c.Scope))
 }
 
 func (s *Service) scope(c Scope) error {

@@ -11,6 +11,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/finding"
 	"github.com/hermes-connector/hermes-connector/relay/media"
+	"github.com/hermes-connector/hermes-connector/relay/wake"
 	"github.com/hermes-connector/hermes-connector/store"
 )
 
@@ -55,6 +56,7 @@ type InstanceStatus struct {
 	LastSeenAt time.Time        `json:"lastSeenAt,omitzero"`
 	Warning    string           `json:"warning,omitempty"`  // "copied_credential", "not_fronted", "media_not_fetched" or "unusable_wake_url"
 	Warnings   []string         `json:"warnings,omitempty"` // what is wrong, and what to do about it, in sentences
+	Poke       *wake.Poke       `json:"poke,omitempty"`     // how the newest wake poke went; nil: none since the start
 }
 
 // Status looks at bots and instances. Instances whose gateways are all revoked appear only while
@@ -115,6 +117,9 @@ func (s *Service) statusOf(ctx context.Context, i store.Instance, live bool) (*I
 	st := &InstanceStatus{
 		ID: i.ID, Tenant: i.Tenant, State: s.state(i), Backlog: lane.Entries,
 		OldestAt: lane.OldestAt.UTC(), Dead: lane.Dead, LastSeenAt: i.LastSeenAt.UTC(), Warnings: warnings(i),
+	}
+	if s.set.Poke != nil {
+		st.Poke = s.set.Poke(i.ID)
 	}
 	if st.Prompts, err = s.db.Prompts.Count(ctx, i.ID); err != nil {
 		return nil, err

@@ -273,7 +273,10 @@ var _ io.Reader = readerFunc(nil)
 
 // fetcher is who opens files of a bot; nil: nobody.
 func (k *Keeper) fetcher(b relay.Bot) platforms.MediaFetcher {
-	for _, p := range k.bots {
+	k.mu.Lock()
+	bots := k.bots
+	k.mu.Unlock()
+	for _, p := range bots {
 		if f, ok := p.(platforms.MediaFetcher); ok && p.Bot() == b {
 			return f
 		}

@@ -77,7 +77,6 @@ type Keeper struct {
 	// Set once, by NewKeeper.
 	dir   string
 	db    *store.DB
-	bots  []platforms.Platform
 	opts  Options
 	log   *slog.Logger
 	ready chan struct{} // closed once the folder agrees with the records
@@ -86,6 +85,7 @@ type Keeper struct {
 	room room
 
 	mu     sync.Mutex // guards the fields below
+	bots   []platforms.Platform
 	jobs   map[relay.MediaID]*job
 	queue  []*job                   // the same, in the order they came
 	sound  map[relay.MediaID]bool   // files whose bytes were written or compared in this run
@@ -117,6 +117,13 @@ func NewKeeper(dir string, db *store.DB, bots []platforms.Platform, o Options) *
 		room: room{most: o.MaxTotal}, jobs: make(map[relay.MediaID]*job),
 		sound: make(map[relay.MediaID]bool), used: make(map[relay.MediaID]bool), served: make(map[relay.InstanceID]int),
 	}
+}
+
+// Host makes bots those whose files are fetched. A fetch that has begun goes on.
+func (k *Keeper) Host(bots []platforms.Platform) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.bots = bots
 }
 
 // Run brings the folder in order, and fetches files and removes them until ctx ends, and returns nil then. An error

@@ -19,6 +19,7 @@ import (
 	"math"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -52,13 +53,13 @@ type Options struct {
 // Plane answers web hooks. Its methods may be called from any goroutine.
 type Plane struct {
 	// Set once, by New.
-	hooks []*hooked
 	count func(count.Counter)
 	log   *slog.Logger
 	large *limit.Share
 
-	mu       sync.Mutex // guards refusals
-	refusals []Refusal  // the newest last
+	mu       sync.Mutex // guards the fields below
+	hooks    []*hooked
+	refusals []Refusal // the newest last
 }
 
 // hooked is one bot that its network calls.
@@ -93,26 +94,53 @@ type Refusal struct {
 // New makes the plane of those bots whose networks call them.
 func New(bots []platforms.Platform, o Options) *Plane {
 	p := &Plane{count: o.Count, log: o.Log, large: limit.NewShare(maxLarge, maxLargeOfOne)}
-	for _, b := range bots {
-		if h, rules, ok := platforms.Called(b); ok {
-			p.hooks = append(p.hooks, &hooked{bot: b.Bot(), hook: h, rules: rules})
-		}
-	}
+	p.Host(bots)
 	return p
 }
 
-// Mounts are the bots' paths, for the door.
-func (p *Plane) Mounts() (all []door.Mount) {
-	for _, h := range p.hooks {
-		all = append(all, door.Mount{
-			Path: platforms.HookPath(h.bot), Methods: h.rules.Methods,
-			Policy: door.Policy{Body: h.rules.MaxBody, Browsers: true, Answer: answerTime}, // a signature is proof enough
-			Serve: func(w http.ResponseWriter, r *http.Request, from netip.Addr) {
-				p.serve(h, w, r, from)
-			},
-		})
+// Host makes the plane that of bots. What is known of the requests for those that stay is kept; a request under way is
+// answered by the bot it came for.
+func (p *Plane) Host(bots []platforms.Platform) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var hooks []*hooked
+	for _, b := range bots {
+		h, rules, ok := platforms.Called(b)
+		if !ok {
+			continue
+		}
+		if i := slices.IndexFunc(p.hooks, func(x *hooked) bool { return x.hook == h }); i >= 0 {
+			hooks = append(hooks, p.hooks[i])
+			continue
+		}
+		hooks = append(hooks, &hooked{bot: b.Bot(), hook: h, rules: rules})
 	}
-	return all
+	p.hooks = hooks
+}
+
+// hooked is the first bot of whom is says yes; nil: none.
+func (p *Plane) hooked(is func(relay.Bot) bool) *hooked {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if i := slices.IndexFunc(p.hooks, func(h *hooked) bool { return is(h.bot) }); i >= 0 {
+		return p.hooks[i]
+	}
+	return nil
+}
+
+// Mount is what the door serves at the path of a bot that is hosted now; see door.Door.Also.
+func (p *Plane) Mount(path string) (m door.Mount, ok bool) {
+	h := p.hooked(func(b relay.Bot) bool { return platforms.HookPath(b) == path })
+	if h == nil {
+		return m, false
+	}
+	return door.Mount{
+		Path: path, Methods: h.rules.Methods,
+		Policy: door.Policy{Body: h.rules.MaxBody, Browsers: true, Answer: answerTime}, // a signature is proof enough
+		Serve: func(w http.ResponseWriter, r *http.Request, from netip.Addr) {
+			p.serve(h, w, r, from)
+		},
+	}, true
 }
 
 // serve answers one request for h.
@@ -198,14 +226,13 @@ func (p *Plane) Refusals() []Refusal {
 
 // State is how the requests for a bot go; ok is false for one that no network calls.
 func (p *Plane) State(b relay.Bot) (s State, ok bool) {
-	for _, h := range p.hooks {
-		if h.bot == b {
-			h.mu.Lock()
-			defer h.mu.Unlock()
-			return h.state, true
-		}
+	h := p.hooked(func(one relay.Bot) bool { return one == b })
+	if h == nil {
+		return State{}, false
 	}
-	return State{}, false
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.state, true
 }
 
 // write answers a request.

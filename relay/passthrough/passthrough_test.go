@@ -45,7 +45,7 @@ func plane(bots ...*bot) (p *Plane, d *door.Door, counted *[]string) {
 		all[i] = b
 	}
 	p = New(all, Options{Log: slog.New(slog.DiscardHandler), Count: func(c count.Counter) { *counted = append(*counted, c.String()) }})
-	return p, door.New(nil, p.Mounts()...), counted
+	return p, door.New(nil).Also(p.Mount), counted
 }
 
 func TestTheOrderOfJudgement(t *testing.T) {
@@ -279,7 +279,7 @@ func TestALongJudgementIsWaitedFor(t *testing.T) {
 			}
 			return platforms.HookAnswer{Status: 200}
 		})
-		srv, l := &http.Server{Handler: door.New(nil, p.Mounts()...)}, make(pipes, 1)
+		srv, l := &http.Server{Handler: door.New(nil).Also(p.Mount)}, make(pipes, 1)
 		served := make(chan error, 1)
 		go func() { served <- srv.Serve(l) }()
 		near, far := net.Pipe()
@@ -352,7 +352,7 @@ func TestTheAnswerIsOutWhenTheContextEnds(t *testing.T) {
 			context.AfterFunc(ctx, func() { close(ended) })
 			return platforms.HookAnswer{Status: 200, Body: []byte("it")}
 		})
-		srv, l := &http.Server{Handler: door.New(nil, p.Mounts()...)}, make(pipes, 1)
+		srv, l := &http.Server{Handler: door.New(nil).Also(p.Mount)}, make(pipes, 1)
 		served := make(chan error, 1)
 		go func() { served <- srv.Serve(l) }()
 		near, far := net.Pipe()

@@ -50,6 +50,8 @@ type Options struct {
 	PublicURL string
 	// Mounts are what is served besides the server's own.
 	Mounts []door.Mount
+	// Hooks finds what is served at the path of a bot that its network calls; nil: nobody is called.
+	Hooks func(path string) (door.Mount, bool)
 	// TLS is nil when there is none.
 	TLS *tls.Config
 	// Failures are the failed credentials per address, shared with the API; nil means a count of its own.
@@ -179,7 +181,7 @@ func (s *Server) enter() bool {
 // door is the table of what this program serves.
 func (s *Server) door(ctx, hurry context.Context) *door.Door {
 	get := []string{http.MethodGet, http.MethodHead}
-	return door.New(s.o.TrustedProxies, append([]door.Mount{
+	d := door.New(s.o.TrustedProxies, append([]door.Mount{
 		{Path: "/relay", Methods: get, Policy: door.Policy{Sockets: true}, Serve: func(w http.ResponseWriter, r *http.Request, from netip.Addr) {
 			s.upgrade(ctx, hurry, w, r, from)
 		}},
@@ -188,6 +190,10 @@ func (s *Server) door(ctx, hurry context.Context) *door.Door {
 		}},
 		{Path: "/readyz", Methods: get, Policy: door.Policy{Browsers: true}, Serve: s.ready},
 	}, s.o.Mounts...)...)
+	if s.o.Hooks != nil {
+		d.Also(s.o.Hooks)
+	}
+	return d
 }
 
 func (s *Server) ready(w http.ResponseWriter, _ *http.Request, _ netip.Addr) {

@@ -58,17 +58,19 @@ func (s *Session) result(r relay.Request, res relay.Result, err error) {
 // while there is something in it.
 type actions struct {
 	// Set once, by newActions.
-	s     *Session
+	s    *Session
+	done chan struct{} // closed once nothing more is taken and everything is answered
+
+	// Made with the first action, before its worker: most sessions never have one.
 	slots chan struct{} // capacity maxParallel: full while as many actions run, the next waits
-	done  chan struct{} // closed once nothing more is taken and everything is answered
 
 	running sync.WaitGroup // workers, early questions and the timers of actions
 
-	mu      sync.Mutex // guards the fields below, and those of every action
-	lines   map[relay.Chat]*line
-	waiting int // in all lines
-	owed    int // actions not answered yet
-	held    int // bytes, of maxActing
+	mu      sync.Mutex           // guards the fields below, and those of every action
+	lines   map[relay.Chat]*line // made with slots
+	waiting int                  // in all lines
+	owed    int                  // actions not answered yet
+	held    int                  // bytes, of maxActing
 	refused bool
 }
 
@@ -93,10 +95,7 @@ type action struct {
 }
 
 func newActions(s *Session) *actions {
-	return &actions{
-		s: s, slots: make(chan struct{}, maxParallel), done: make(chan struct{}),
-		lines: make(map[relay.Chat]*line),
-	}
+	return &actions{s: s, done: make(chan struct{})}
 }
 
 // take queues r, or answers it at once. It never blocks; only the reader calls it.
@@ -149,6 +148,9 @@ func (q *actions) enqueue(work context.Context, a *action, at time.Time) (old *a
 		a.allowed, l.waiting[i] = old.allowed, a
 	case l == nil:
 		l = &line{waiting: []*action{a}}
+		if q.lines == nil {
+			q.slots, q.lines = make(chan struct{}, maxParallel), make(map[relay.Chat]*line)
+		}
 		q.lines[key] = l
 		q.running.Go(func() { q.work(work, key, l) })
 	default:

@@ -39,6 +39,7 @@ func (s *Session) greet(c contexts, f wire.Hello) {
 	}
 	s.greeted = true
 	s.unheard.Stop()
+	s.unheard = nil
 	s.owned.Add(1)
 	s.owned.Go(func() {
 		s.h.Pump(c.live, s.owned.Go, func(err error) {

@@ -67,7 +67,9 @@ func (s *Session) start(ctx, hurry context.Context) *run {
 	})
 	s.out.open(func() { s.owned.Go(func() { s.write(context.WithoutCancel(ctx)) }) })
 	r.stop = func() {
-		s.unheard.Stop()
+		if s.unheard != nil {
+			s.unheard.Stop()
+		}
 		unstop()
 		end(nil)
 		gone(nil)

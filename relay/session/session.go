@@ -109,9 +109,6 @@ type Session struct {
 	// ended is closed once cause is set.
 	ended chan struct{}
 
-	// Set once, by Run, before it reads.
-	unheard *time.Timer // ends the session if no hello comes
-
 	owned sync.WaitGroup // what Run waits for, besides the actions
 
 	mu    sync.Mutex // guards the fields below
@@ -124,6 +121,7 @@ type Session struct {
 	idle       chan struct{} // closed once the last going_idle is answered; nil: none came
 	unfinished *time.Timer   // ends the session; nil unless a frame has begun
 	greeted    bool          // a hello was answered
+	unheard    *time.Timer   // ends the session if no hello comes; nil once one came
 }
 
 // New makes the session of an accepted connection. Nothing happens on conn before Run, which

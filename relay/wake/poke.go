@@ -32,6 +32,9 @@ func (w *Waker) consider(ctx context.Context, i relay.InstanceID) bool {
 
 	inst, entries, err := w.read(ctx, i)
 	connected := w.live.Awake(i) // last: whoever came while we read is not poked
+	if err == nil && inst.WakeURL == "" {
+		w.forget(i)
+	}
 	if err != nil && ctx.Err() == nil {
 		w.opts.Log.Warn("the waiting instance could not be read; it is looked at again later", "instance", i, "in", w.opts.Cooldown, "err", err)
 	}
@@ -96,6 +99,7 @@ func (w *Waker) settleLocked(i relay.InstanceID, t *target, now time.Time) {
 // poke sends one request and says how it went.
 func (w *Waker) poke(ctx context.Context, i relay.InstanceID, t *target, wakeURL string) {
 	status, err := w.send(ctx, wakeURL)
+	var done *Poke
 	if ctx.Err() == nil {
 		result, level := count.WakeSent, slog.LevelDebug
 		switch {
@@ -104,11 +108,15 @@ func (w *Waker) poke(ctx context.Context, i relay.InstanceID, t *target, wakeURL
 		case err != nil || status >= http.StatusBadRequest:
 			result = count.WakeFailed
 		}
+		done = &Poke{At: time.Now().UTC(), Woken: result == count.WakeSent, Status: status, Reason: cause(err)}
 		w.opts.Count(result)
-		w.opts.Log.Log(ctx, level, "instance poked", "instance", i, "result", result, "status", status, "reason", cause(err))
+		w.opts.Log.Log(ctx, level, "instance poked", "instance", i, "result", result, "status", status, "reason", done.Reason)
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if done != nil {
+		w.last[i] = done
+	}
 	t.busy = false
 	t.later(time.Now(), w.opts.Cooldown)
 	w.running--

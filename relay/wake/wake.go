@@ -85,6 +85,7 @@ type Waker struct {
 	targets map[relay.InstanceID]*target
 	running int            // requests under way
 	hosts   map[string]int // of those, per host
+	last    map[relay.InstanceID]*Poke
 }
 
 // New makes a waker. Nothing is poked before Run.
@@ -105,6 +106,7 @@ func New(db Instances, lanes Lanes, live Presence, get Getter, o Options) *Waker
 		look:    make(chan struct{}, 1),
 		targets: make(map[relay.InstanceID]*target),
 		hosts:   make(map[string]int),
+		last:    make(map[relay.InstanceID]*Poke),
 	}
 }
 

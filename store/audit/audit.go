@@ -72,3 +72,16 @@ func (e *Entry) Stamped(at time.Time) *Entry {
 	}
 	return &row
 }
+
+// Attrs is the row for a log, without its time and what is empty.
+func (e *Entry) Attrs() (out []any) {
+	for _, a := range [][2]string{
+		{"action", e.Action}, {"by", e.Actor.Name}, {"tenant", string(e.Tenant)}, {"instance", string(e.Instance)},
+		{"gateway", string(e.Gateway)}, {"detail", e.Detail},
+	} {
+		if a[1] != "" {
+			out = append(out, a[0], a[1])
+		}
+	}
+	return out
+}

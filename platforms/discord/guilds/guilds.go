@@ -11,8 +11,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/bwmarrin/discordgo"
-
+	"github.com/hermes-connector/hermes-connector/platforms/discord/discordapi"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
@@ -52,7 +51,7 @@ func (c *Guilds) Me() ID { return c.me }
 // IsThread reports whether it is a thread: its permissions are those of its parent.
 func (c Channel) IsThread() bool {
 	switch c.Kind {
-	case discordgo.ChannelTypeGuildNewsThread, discordgo.ChannelTypeGuildPublicThread, discordgo.ChannelTypeGuildPrivateThread:
+	case discordapi.ChannelTypeGuildNewsThread, discordapi.ChannelTypeGuildPublicThread, discordapi.ChannelTypeGuildPrivateThread:
 		return true
 	}
 	return false
@@ -60,7 +59,7 @@ func (c Channel) IsThread() bool {
 
 // HoldsPosts reports whether its threads are posts, each with a first message that has the thread's id.
 func (c Channel) HoldsPosts() bool {
-	return c.Kind == discordgo.ChannelTypeGuildForum || c.Kind == discordgo.ChannelTypeGuildMedia
+	return c.Kind == discordapi.ChannelTypeGuildForum || c.Kind == discordapi.ChannelTypeGuildMedia
 }
 
 // known is what is known under an id, and the version that keep needs for what is looked up from now on.
@@ -102,7 +101,7 @@ func ChannelOf(d ChannelData, within ID) Channel {
 	if !ch.IsThread() {
 		ch.Parent = 0 // a category
 	}
-	if ch.Kind == discordgo.ChannelTypeDM && len(d.Recipients) == 1 {
+	if ch.Kind == discordapi.ChannelTypeDM && len(d.Recipients) == 1 {
 		ch.Recipient = d.Recipients[0].ID
 	}
 	return ch

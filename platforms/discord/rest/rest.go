@@ -23,9 +23,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/bwmarrin/discordgo"
-
 	"github.com/hermes-connector/hermes-connector/platforms/call"
+	"github.com/hermes-connector/hermes-connector/platforms/discord/discordapi"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
@@ -70,6 +69,9 @@ func (c *Client) CloseIdle() {
 	c.calls.HTTP.CloseIdleConnections()
 	c.Direct.HTTP.CloseIdleConnections()
 }
+
+// Clock is what Discord's clock shows now, to about a second; zero: it was not asked yet.
+func (c *Client) Clock() time.Time { return c.calls.Clock() }
 
 // Scrub removes the token from text.
 func (c *Client) Scrub(text string) string { return c.calls.Scrub(text) }
@@ -209,7 +211,7 @@ func refused(route string, a call.Answer, scrub func(string) string) *call.Fault
 
 // pathOf is where an endpoint of the library's is, behind the version.
 func pathOf(endpoint string) string {
-	return "/" + strings.TrimPrefix(strings.TrimPrefix(endpoint, discordgo.EndpointAPI), "/")
+	return "/" + strings.TrimPrefix(strings.TrimPrefix(endpoint, discordapi.EndpointAPI), "/")
 }
 
 // secretsIn are the spellings of the interaction's token in a path, if it has one.

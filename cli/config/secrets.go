@@ -1,0 +1,96 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/store/files"
+)
+
+const maxSecretFile = 64 << 10 // bytes: more than any credential needs
+
+// secretFile is SecretFile for a path as it stands in the configuration.
+func (l *loader) secretFile(v string) (none relay.Secret, err error) {
+	path, err := l.abs(v)
+	if err != nil {
+		return none, err
+	}
+	return SecretFile(l.handedIn(path))
+}
+
+// handedIn is path, or the credential that systemd read from that file for a service which may not read it itself. A
+// unit names it after the file (LoadCredential=NAME:FILE) or after its folder (LoadCredential=FOLDER:PATH).
+func (l *loader) handedIn(path string) string {
+	dir := l.env["CREDENTIALS_DIRECTORY"]
+	if dir == "" || syscall.Access(path, 4 /* R_OK */) == nil {
+		return path
+	}
+	name := filepath.Base(path)
+	for _, id := range []string{name, filepath.Base(filepath.Dir(path)) + "_" + name} {
+		if c := filepath.Join(dir, id); syscall.Access(c, 4) == nil {
+			return c
+		}
+	}
+	return path
+}
+
+// exists reports whether a setting names something that is there.
+func (l *loader) exists(v string) bool {
+	path, err := l.abs(v)
+	if err == nil {
+		_, err = os.Stat(path)
+	}
+	return err == nil
+}
+
+// SecretFile is the credential in a file that no other user can read.
+func SecretFile(path string) (none relay.Secret, err error) {
+	if st, e := os.Stat(path); e == nil {
+		err = private(path, st)
+	}
+	if err != nil {
+		return none, err
+	}
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		return none, fmt.Errorf("cannot be read: %w", reason(err))
+	}
+	return secret(string(raw), "the file is empty")
+}
+
+func (l *loader) secretEnv(name string) (relay.Secret, error) {
+	return secret(l.env[name], "that variable is not set")
+}
+
+// secret is raw without the spaces around it, or the error that missing says when nothing is left.
+func secret(raw, missing string) (relay.Secret, error) {
+	s := relay.NewSecret([]byte(strings.TrimSpace(raw)))
+	if s.IsZero() {
+		return s, errors.New(missing)
+	}
+	return s, nil
+}
+
+// private reports why a file must not hold a credential.
+func private(path string, st os.FileInfo) error {
+	switch {
+	case !st.Mode().IsRegular():
+		return errors.New("is no ordinary file")
+	case st.Size() > maxSecretFile:
+		return errors.New("the file is too large to be a credential")
+	}
+	return files.Private(path, st)
+}
+
+// shared also lets the owner's group read the file: certificates are often shared by a group of services.
+func shared(path string, st os.FileInfo) error {
+	if st.Mode().Perm()&0o007 != 0 && files.Private(path, st) != nil {
+		return errors.New("anyone on this machine can read or change that file: chmod o= it")
+	}
+	return nil
+}

@@ -1,0 +1,93 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/netip"
+	"net/url"
+	"time"
+
+	"github.com/skip2/go-qrcode"
+	"github.com/spf13/cobra"
+
+	"github.com/hermes-connector/hermes-connector/cli/admin"
+	"github.com/hermes-connector/hermes-connector/cli/config"
+	"github.com/hermes-connector/hermes-connector/cli/web"
+	"github.com/hermes-connector/hermes-connector/relay/count"
+	"github.com/hermes-connector/hermes-connector/relay/login"
+	"github.com/hermes-connector/hermes-connector/relay/manage"
+	"github.com/hermes-connector/hermes-connector/vault"
+)
+
+func newWebCmd(a *app) *cobra.Command {
+	c := &cobra.Command{
+		Use: "web", Short: "Print a link that opens the status page and the chat in a browser", Args: cobra.NoArgs,
+		Long: "Prints a link to the web pages: it is good for ten minutes and one login, which lasts twelve hours.",
+	}
+	c.AddCommand(newWebLogoutCmd(a))
+	return asking(a, c, admin.WebLink, noArgs, func(w io.Writer, _ struct{}, l manage.WebLink) {
+		_, _ = fmt.Fprintf(w, "Open this before %s:\n\n  %s\n", clock(l.ExpiresAt), l.URL)
+		if elsewhere(l.URL) {
+			if qr, err := qrcode.New(l.URL, qrcode.Low); err == nil { // too long for one: the link is enough
+				_, _ = fmt.Fprintf(w, "\nor scan it with a phone:\n\n%s", qr.ToSmallString(false))
+			}
+		}
+	})
+}
+
+// elsewhere reports whether another device than this one can open an address.
+func elsewhere(address string) bool {
+	u, err := url.Parse(address)
+	if err != nil {
+		return false
+	}
+	ip, err := netip.ParseAddr(u.Hostname())
+	return u.Hostname() != "localhost" && (err != nil || !ip.IsLoopback())
+}
+
+func newWebLogoutCmd(a *app) *cobra.Command {
+	c := &cobra.Command{Use: "logout --all", Short: "Log every browser out of the web pages", Args: cobra.NoArgs}
+	all := c.Flags().Bool("all", false, "all of them")
+	args := func([]string) (none struct{}, err error) {
+		if !*all {
+			err = usageError{fmt.Errorf("browsers are logged out all together: %s --all; a single one has a button for it", c.CommandPath())}
+		}
+		return none, err
+	}
+	return asking(a, c, admin.WebLogout, args, func(w io.Writer, _ struct{}, out manage.WebLogout) {
+		_, _ = fmt.Fprintf(w, "✓ every browser is logged out (%d), and links that nobody used are worth nothing\n", out.Sessions)
+	})
+}
+
+// listenWeb listens for the web pages; cfg then says on which port.
+func listenWeb(cfg *config.Config) (net.Listener, error) {
+	l, err := net.Listen("tcp", cfg.WebListen)
+	if err != nil {
+		return nil, fmt.Errorf("listen for the web pages: %w", err)
+	}
+	host, _, _ := net.SplitHostPort(cfg.WebListen)
+	_, port, _ := net.SplitHostPort(l.Addr().String())
+	cfg.WebListen = net.JoinHostPort(host, port)
+	return l, nil
+}
+
+// webURL is where people open the web pages; empty: there are none.
+func webURL(cfg *config.Config) string {
+	if cfg.WebListen == "" {
+		return ""
+	}
+	return web.Address(cfg.WebURL, cfg.Scheme(), cfg.WebListen)
+}
+
+// serveWeb lets run serve the web pages on l.
+func (c *core) serveWeb(cfg *config.Config, l net.Listener, v *vault.Vault, log *slog.Logger) {
+	log.Info("web pages", "url", webURL(cfg), "login", "run hermes-connector web")
+	site := web.New(login.NewDesk(c.db.Codes, v, time.Now), web.Options{
+		Log: log, URL: webURL(cfg), TrustedProxies: cfg.TrustedProxies, TLS: c.tls,
+		Refused: func() { c.count(count.CallerRefused) },
+	})
+	c.beside = append(c.beside, func(ctx context.Context) error { return site.Run(ctx, l) })
+}

@@ -1,0 +1,119 @@
+// Package chat is the part of the web pages where the operator talks to his gateways. What is said goes the way of every
+// message: through platforms/web, the gate, the gateway's lane on the disk and its socket; so an answer proves all of it.
+//
+// Invariants:
+//
+//  1. Every page works without script, but for what comes by itself.
+//  2. What a gateway or a person wrote is a value for package html, never markup; an address that they wrote becomes a
+//     link only if it is one of http, https or mailto.
+//  3. The person of a room is bound to its gateway by what he says there, not by looking at it.
+package chat
+
+import (
+	"context"
+	_ "embed"
+	"net/http"
+	"slices"
+	"sync"
+
+	"github.com/hermes-connector/hermes-connector/cli/web/page"
+	"github.com/hermes-connector/hermes-connector/platforms/web"
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/manage"
+	"github.com/hermes-connector/hermes-connector/store/audit"
+)
+
+//go:embed chat.js
+var scriptText []byte
+
+//go:embed chat.css
+var styleText []byte
+
+var (
+	script = page.NewAsset("chat.js", scriptText)
+	style  = page.NewAsset("chat.css", styleText)
+)
+
+// Gateways is what there is to talk to. *manage.Service satisfies it.
+type Gateways interface {
+	Status(context.Context, struct{}) (manage.Status, error)
+	Bind(context.Context, audit.Actor, manage.Bind) (manage.Binding, error)
+}
+
+// Options are what the pages need beside the rooms.
+type Options struct {
+	// Bound reports whether what is said in the instance's room goes to it.
+	Bound func(context.Context, relay.InstanceID) (bool, error)
+	// Facts are what the bytes of a file say.
+	Facts func(content []byte) relay.FileFacts
+}
+
+// Section is the pages. It satisfies web.Section.
+type Section struct {
+	rooms    *web.Rooms
+	gateways Gateways
+	o        Options
+	places   chan struct{} // for streams: one is taken by each
+
+	rendering sync.Mutex // held by who renders: it takes many times a text's size in memory
+}
+
+// maxStreams is how many pages may be open at once.
+const maxStreams = 16
+
+// New makes the pages of rooms.
+func New(rooms *web.Rooms, g Gateways, o Options) *Section {
+	return &Section{rooms: rooms, gateways: g, o: o, places: make(chan struct{}, maxStreams)}
+}
+
+// Mount adds the pages to mux.
+func (s *Section) Mount(mux *http.ServeMux, guard func(http.Handler) http.Handler) {
+	page.Mount(mux, script, style)
+	for pattern, h := range map[string]func(http.ResponseWriter, *http.Request, manage.InstanceStatus){
+		"GET /chat/{gateway}":            s.room,
+		"GET /chat/{gateway}/live":       s.live,
+		"GET /chat/{gateway}/files/{id}": s.file,
+		"POST /chat/{gateway}/say":       s.say,
+		"POST /chat/{gateway}/press":     s.press,
+	} {
+		mux.Handle(pattern, guard(s.known(h)))
+	}
+	mux.Handle("GET /chat", guard(http.HandlerFunc(s.list)))
+}
+
+// known is h for a gateway that there is.
+func (s *Section) known(h func(http.ResponseWriter, *http.Request, manage.InstanceStatus)) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		st, err := s.gateways.Status(r.Context(), struct{}{})
+		if err != nil {
+			unreadable(w)
+			return
+		}
+		name := relay.InstanceID(r.PathValue("gateway"))
+		i := slices.IndexFunc(st.Instances, func(i manage.InstanceStatus) bool { return i.ID == name })
+		if i < 0 {
+			fail(w, r, http.StatusNotFound, "There is no such gateway", "It was revoked, or never enrolled.")
+			return
+		}
+		h(w, r, st.Instances[i])
+	})
+}
+
+// unreadable answers when the database cannot be asked.
+func unreadable(w http.ResponseWriter) {
+	page.Answer(w, http.StatusServiceUnavailable, page.Words(page.Chat, "The database cannot be read", "hermes-connector doctor says why."))
+}
+
+// fromScript reports whether a request was made by our script, which shows the answer's words itself.
+func fromScript(r *http.Request) bool { return r.Header.Get("Accept") == "text/plain" }
+
+// fail answers with why something cannot be done.
+func fail(w http.ResponseWriter, r *http.Request, status int, title, sentence string) {
+	if !fromScript(r) {
+		page.Answer(w, status, page.Words(page.Chat, title, sentence))
+		return
+	}
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.WriteHeader(status)
+	_, _ = w.Write([]byte(title + ". " + sentence)) // whoever asked may be gone
+}

@@ -1,0 +1,121 @@
+package chat
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/cli/web/html"
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/manage"
+)
+
+const (
+	// look is how often a stream looks how its gateway is.
+	look = 2 * time.Second
+	// beat is how often something is written, so that a browser that is gone is noticed.
+	beat = 20 * time.Second
+	// writeWithin bounds one write of a stream.
+	writeWithin = 30 * time.Second
+)
+
+// live streams what changes in a room, as server-sent events: "put" a message's element, "gone" its id, "state" the
+// element of that id, "typing" 1 or 0, "reload" when the page shows another run's room. It ends with the session.
+func (s *Section) live(w http.ResponseWriter, r *http.Request, i manage.InstanceStatus) {
+	select {
+	case s.places <- struct{}{}:
+		defer func() { <-s.places }()
+	default:
+		http.Error(w, "too many pages are open", http.StatusServiceUnavailable)
+		return
+	}
+	since := r.URL.Query().Get("since")
+	if last := r.Header.Get("Last-Event-ID"); last != "" {
+		since = last
+	}
+	conn := http.NewResponseController(w)
+	_ = conn.SetReadDeadline(time.Time{}) // a connection without deadlines is a test's
+	w.Header().Set("Content-Type", "text/event-stream")
+	st := &stream{section: s, i: i, mark: since, at: time.Now()}
+	tick := time.NewTicker(look)
+	defer tick.Stop()
+	for {
+		out, changed := st.next(time.Now())
+		if len(out) > 0 {
+			_ = conn.SetWriteDeadline(time.Now().Add(writeWithin))
+			if _, err := w.Write(out); err != nil || conn.Flush() != nil {
+				return
+			}
+		}
+		select {
+		case <-r.Context().Done():
+			return
+		case <-changed:
+		case <-tick.C:
+			all, err := s.gateways.Status(r.Context(), struct{}{})
+			for _, now := range all.Instances {
+				if err == nil && now.ID == i.ID {
+					st.i = now
+				}
+			}
+		}
+	}
+}
+
+// stream is what one browser was told.
+type stream struct {
+	section *Section
+	i       manage.InstanceStatus
+
+	mark   string // of the last view
+	state  string // as it was shown
+	typing bool
+	at     time.Time // of the last event
+}
+
+// next are the events of what changed since the last one, and what is closed at the next change.
+func (st *stream) next(now time.Time) (out []byte, changed <-chan struct{}) {
+	s := st.section
+	v := s.rooms.View(relay.ChatID(st.i.ID), st.mark)
+	var b bytes.Buffer
+	if v.Whole {
+		event(&b, "reload", "", v.Mark)
+		return b.Bytes(), nil // the page loads itself again, which ends this stream
+	}
+	s.rendering.Lock()
+	for _, m := range v.Messages {
+		if m.Gone {
+			event(&b, "gone", elementID(m.ID), v.Mark)
+		} else {
+			event(&b, "put", string(html.Fragment(message(st.i.ID, m))), v.Mark)
+		}
+	}
+	s.rendering.Unlock()
+	if shown := string(html.Fragment(state(st.i))); shown != st.state {
+		event(&b, "state", shown, v.Mark)
+		st.state = shown
+	}
+	if v.Typing != st.typing {
+		event(&b, "typing", map[bool]string{true: "1", false: "0"}[v.Typing], v.Mark)
+		st.typing = v.Typing
+	}
+	st.mark = v.Mark
+	if b.Len() == 0 && now.Sub(st.at) >= beat {
+		b.WriteString(":\n\n")
+	}
+	if b.Len() > 0 {
+		st.at = now
+	}
+	return b.Bytes(), v.Changed
+}
+
+// event writes one event. A carriage return, which would end a line of it, can only stand in a text.
+func event(w io.StringWriter, name, data, id string) {
+	_, _ = w.WriteString("id: " + id + "\nevent: " + name + "\n") // into memory
+	for line := range strings.SplitSeq(strings.ReplaceAll(data, "\r", "&#13;"), "\n") {
+		_, _ = w.WriteString("data: " + line + "\n")
+	}
+	_, _ = w.WriteString("\n")
+}

@@ -1,0 +1,154 @@
+package chat
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/platforms/web"
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/manage"
+	"github.com/hermes-connector/hermes-connector/store/audit"
+)
+
+const (
+	maxPost = web.MaxFile + 256<<10 // bytes of all that is posted at once
+	maxText = 4*web.MaxLength + 1   // bytes of a text, and one more that shows that there were more
+	maxName = 200                   // bytes of a file's name
+	// comeWithin is how long a post may take to come in.
+	comeWithin = 5 * time.Minute
+	// storedWithin is how long an answer waits for what was said to be stored. Later the page says when it is.
+	storedWithin = 3 * time.Second
+)
+
+// say takes what the person says.
+func (s *Section) say(w http.ResponseWriter, r *http.Request, i manage.InstanceStatus) {
+	conn := http.NewResponseController(w)
+	_ = conn.SetReadDeadline(time.Now().Add(comeWithin)) // a connection without deadlines is a test's
+	_ = conn.SetWriteDeadline(time.Now().Add(comeWithin + storedWithin + writeWithin))
+	said, err := s.read(w, r)
+	if err == nil {
+		err = s.bind(r.Context(), i.ID)
+	}
+	s.answer(w, r, i.ID, err, func(ctx context.Context) error { return s.rooms.Say(ctx, relay.ChatID(i.ID), said) })
+}
+
+// press takes a press of a button.
+func (s *Section) press(w http.ResponseWriter, r *http.Request, i manage.InstanceStatus) {
+	r.Body = http.MaxBytesReader(w, r.Body, maxName<<4)
+	message, option := relay.MessageID(r.PostFormValue("message")), r.PostFormValue("option")
+	s.answer(w, r, i.ID, nil, func(ctx context.Context) error {
+		return s.rooms.Press(ctx, relay.ChatID(i.ID), message, option)
+	})
+}
+
+var (
+	errForm = errors.New("the form cannot be read")
+	errBind = errors.New("you could not be bound to this gateway")
+)
+
+// answer does something, unless err says why not, and answers with the room. That it takes long is no failure: the page
+// shows what waits.
+func (s *Section) answer(w http.ResponseWriter, r *http.Request, id relay.InstanceID, err error, do func(context.Context) error) {
+	if err == nil {
+		ctx, cancel := context.WithTimeout(r.Context(), storedWithin)
+		defer cancel()
+		err = do(ctx)
+	}
+	var refused *manage.Error
+	switch status := http.StatusBadRequest; {
+	case err == nil || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled):
+		if fromScript(r) {
+			w.WriteHeader(http.StatusNoContent)
+		} else {
+			http.Redirect(w, r, path(id, "#text"), http.StatusSeeOther)
+		}
+	case errors.As(err, &refused):
+		fail(w, r, http.StatusConflict, "That was not sent", sentence(refused.Message))
+	default:
+		switch {
+		case errors.Is(err, web.ErrBusy), errors.Is(err, errBind):
+			status = http.StatusServiceUnavailable
+		case errors.Is(err, web.ErrFiles), errors.Is(err, web.ErrTooLong):
+			status = http.StatusRequestEntityTooLarge
+		case errors.Is(err, web.ErrGone):
+			status = http.StatusConflict
+		}
+		fail(w, r, status, "That was not sent", sentence(err.Error()))
+	}
+}
+
+// sentence is s with a capital letter and a point.
+func sentence(s string) string { return strings.ToUpper(s[:1]) + s[1:] + "." }
+
+// bind binds the room's person to its gateway, unless he is.
+func (s *Section) bind(ctx context.Context, id relay.InstanceID) error {
+	bound, err := s.o.Bound(ctx, id)
+	if err == nil && !bound {
+		_, err = s.gateways.Bind(ctx, audit.Actor{Kind: audit.ActorPerson, Name: string(web.ID) + ":" + string(id)},
+			manage.Bind{Name: string(id), Platform: web.ID, User: relay.UserID(id)})
+	}
+	if refused := (*manage.Error)(nil); err != nil && !errors.As(err, &refused) {
+		return errBind // why is in the log of whoever could not write
+	}
+	return err
+}
+
+// read reads what is posted, part by part.
+func (s *Section) read(w http.ResponseWriter, r *http.Request) (said web.Said, err error) {
+	r.Body = http.MaxBytesReader(w, r.Body, maxPost)
+	parts, err := r.MultipartReader()
+	if err != nil {
+		return said, errForm
+	}
+	for {
+		part, err := parts.NextPart()
+		switch {
+		case errors.Is(err, io.EOF):
+			return said, nil
+		case err != nil:
+			return said, tooLarge(err)
+		case part.FormName() == "text":
+			text, err := io.ReadAll(io.LimitReader(part, maxText))
+			if err != nil {
+				return said, tooLarge(err)
+			}
+			said.Text = string(text)
+		case part.FormName() == "files" && part.FileName() != "":
+			if len(said.Files) == relay.MaxAttachments {
+				return said, web.ErrFiles
+			}
+			content, err := io.ReadAll(part)
+			if err != nil {
+				return said, tooLarge(err)
+			}
+			said.Files = append(said.Files, web.Upload{Name: fileName(part.FileName()), Facts: s.o.Facts(content), Content: content})
+		}
+	}
+}
+
+// tooLarge tells a post that is too large from one that cannot be read.
+func tooLarge(err error) error {
+	if large := (*http.MaxBytesError)(nil); errors.As(err, &large) {
+		return web.ErrFiles
+	}
+	return errForm
+}
+
+// fileName is a name without a path and without what cannot be shown, of at most maxName bytes.
+func fileName(name string) string {
+	name = strings.Map(func(r rune) rune {
+		if r != ' ' && relay.Unshown(r) {
+			return '_'
+		}
+		return r
+	}, filepath.Base(strings.ReplaceAll(name, `\`, "/")))
+	if len(name) > maxName {
+		name = name[len(name)-maxName:] // its end tells what it is
+	}
+	return strings.ToValidUTF8(name, "")
+}

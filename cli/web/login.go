@@ -1,0 +1,133 @@
+package web
+
+import (
+	"errors"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/cli/web/html"
+	"github.com/hermes-connector/hermes-connector/cli/web/page"
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/limit"
+	"github.com/hermes-connector/hermes-connector/relay/login"
+)
+
+const (
+	cookieName = "hermes-connector"
+	// maxForm bounds a login, in bytes.
+	maxForm = 4 << 10
+)
+
+// cookie is the name of the session's cookie. Cookies do not tell ports apart, so that of another connector on this
+// machine needs another name.
+func cookie(r *http.Request) string {
+	if a, ok := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr); ok {
+		return cookieName + "-" + strconv.Itoa(a.Port)
+	}
+	return cookieName
+}
+
+// token is the session's, as the browser sent it; empty: it sent none.
+func (s *Server) token(r *http.Request) string {
+	c, err := r.Cookie(cookie(r))
+	if err != nil {
+		return ""
+	}
+	return c.Value
+}
+
+// setCookie gives the browser a session's token until then; an empty one takes it away.
+func (s *Server) setCookie(w http.ResponseWriter, r *http.Request, token string, until time.Time) {
+	c := &http.Cookie{
+		Name: cookie(r), Value: token, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode,
+		Secure: r.TLS != nil || s.secure, MaxAge: -1,
+	}
+	if token != "" {
+		c.MaxAge = int(until.Sub(s.o.Now()) / time.Second)
+	}
+	http.SetCookie(w, c)
+}
+
+// stranger answers who is not logged in. ended: his browser has a cookie that is worth nothing any more.
+func (s *Server) stranger(w http.ResponseWriter, r *http.Request, ended bool) {
+	said := ""
+	if ended {
+		said = "Your login has ended."
+		s.setCookie(w, r, "", time.Time{})
+	}
+	page.Answer(w, http.StatusUnauthorized, form("", said))
+}
+
+// loginPage shows the form with the code of the link. The code is not used before the button is pressed: what loads
+// pages ahead, or for a preview, logs nobody in.
+func (s *Server) loginPage(w http.ResponseWriter, r *http.Request) {
+	if _, err := s.desk.Session(r.Context(), s.token(r)); err == nil {
+		http.Redirect(w, r, page.Status, http.StatusSeeOther)
+		return
+	}
+	code := r.URL.Query().Get("code")
+	if len(code) > relay.TokenLen {
+		code = ""
+	}
+	page.Answer(w, http.StatusOK, form(code, ""))
+}
+
+// form is the login page. said is why it is shown, if there is a reason.
+func form(code, said string) page.Page {
+	var alert html.Node
+	if said != "" {
+		alert = html.El("p", html.Attr("class", "warn"), html.Attr("role", "alert"), html.Text(said))
+	}
+	kind := html.Attr("type", "text")
+	var label html.Node = html.El("label", html.Attr("for", "code"), html.Text("Code"))
+	help := html.Group(html.Text("Run "), html.El("code", html.Text("hermes-connector web")),
+		html.Text(" on the machine of the server. It prints a link that opens this page with a code, which is good for ten minutes and one login."))
+	if code != "" {
+		kind, label = html.Attr("type", "hidden"), nil
+		help = html.Text("This browser stays logged in for twelve hours.")
+	}
+	return page.Page{Title: "Log in", Main: []html.Node{
+		html.El("h1", html.Text("Log in")), alert, html.El("p", help),
+		html.El("form", html.Attr("method", "post"), html.Attr("action", "/login"), label,
+			html.El("p", html.El("input", html.Attr("id", "code"), html.Attr("name", "code"), kind, html.Attr("value", code),
+				html.Attr("autocomplete", "off"), html.Attr("autocapitalize", "none"), html.Attr("spellcheck", "false"), html.Flag("required", true))),
+			html.El("p", html.El("button", html.Flag("autofocus", code != ""), html.Text("Log in"))),
+		),
+	}}
+}
+
+// logIn takes a code. An address that tried too many wrong ones waits.
+func (s *Server) logIn(w http.ResponseWriter, r *http.Request) {
+	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
+	from := s.o.TrustedProxies.From(r)
+	if wait := s.failures.Wait(from, s.o.Now()); wait > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(int(wait/time.Second)+1))
+		page.Answer(w, http.StatusTooManyRequests, form("", "Too many wrong codes came from your address. Wait a minute, then try again."))
+		return
+	}
+	token, until, err := s.desk.LogIn(r.Context(), strings.TrimSpace(r.PostFormValue("code")))
+	switch {
+	case errors.Is(err, login.ErrNotGood):
+		s.failures.Add(from, s.o.Now())
+		page.Answer(w, http.StatusForbidden, form("", "That code is not good: it was used, or its ten minutes are over. hermes-connector web makes a new one."))
+	case err != nil:
+		s.o.Log.Error("a login could not be stored", "err", err)
+		page.Answer(w, http.StatusServiceUnavailable, form("", "The login could not be stored. hermes-connector doctor says why."))
+	default:
+		limit.Verified(r.Context())
+		s.setCookie(w, r, token.RevealString(), until)
+		http.Redirect(w, r, page.Status, http.StatusSeeOther)
+	}
+}
+
+// logOut ends the session of who asks, if he has one.
+func (s *Server) logOut(w http.ResponseWriter, r *http.Request) {
+	if err := s.desk.LogOut(r.Context(), s.token(r)); err != nil {
+		s.o.Log.Error("a logout could not be stored", "err", err)
+	}
+	s.setCookie(w, r, "", time.Time{})
+	http.Redirect(w, r, "/login", http.StatusSeeOther)
+}

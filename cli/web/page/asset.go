@@ -1,0 +1,62 @@
+package page
+
+import (
+	"crypto/sha256"
+	_ "embed"
+	"encoding/hex"
+	"net/http"
+	"strconv"
+	"strings"
+)
+
+//go:embed style.css
+var styleSheet []byte
+
+//go:embed icon.svg
+var iconPicture []byte
+
+var (
+	style = NewAsset("style.css", styleSheet)
+	icon  = NewAsset("icon.svg", iconPicture)
+)
+
+// Asset is a file that is part of the program. Its path holds its content's hash, so that a browser may keep it for
+// ever, and asks for another one after an upgrade.
+type Asset struct {
+	Path string // "/static/NAME-HASH.EXT"
+	kind string // its Content-Type
+	body []byte
+}
+
+// kinds are the types of assets, by the ends of their names.
+var kinds = map[string]string{
+	"css": "text/css; charset=utf-8",
+	"js":  "text/javascript; charset=utf-8",
+	"svg": "image/svg+xml",
+}
+
+// NewAsset makes an asset; name ends in one of kinds.
+func NewAsset(name string, body []byte) *Asset {
+	sum := sha256.Sum256(body)
+	stem, ext, _ := strings.Cut(name, ".")
+	return &Asset{Path: "/static/" + stem + "-" + hex.EncodeToString(sum[:6]) + "." + ext, kind: kinds[ext], body: body}
+}
+
+// ServeHTTP sends the file.
+func (a *Asset) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
+	h := w.Header()
+	h.Set("Content-Type", a.kind)
+	h.Set("Cache-Control", "public, max-age=31536000, immutable")
+	h.Set("Content-Length", strconv.Itoa(len(a.body)))
+	_, _ = w.Write(a.body)
+}
+
+// Mount serves assets, to anybody: they are in every copy of the program.
+func Mount(mux *http.ServeMux, assets ...*Asset) {
+	for _, a := range assets {
+		mux.Handle("GET "+a.Path, a)
+	}
+}
+
+// MountFrame serves the frame's own assets.
+func MountFrame(mux *http.ServeMux) { Mount(mux, style, icon) }

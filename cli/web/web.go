@@ -1,0 +1,188 @@
+// Package web serves pages to the operator's browser: it listens, logs him in, and stands before every page. What the
+// pages show is the sections' own.
+//
+// It is reached by browsers, which carry other people's pages too, so it trusts nothing that a browser sends without
+// being asked: it is called by its own name, from its own pages, or not at all.
+//
+// Invariants:
+//
+//  1. Nothing but the login page and files that are the same in every copy of the program is shown without a session.
+//  2. A request under a name that nobody configured is refused before anything else: a page elsewhere cannot have its
+//     own name point here (DNS rebinding).
+//  3. What changes something comes from a page of ours.
+//  4. Beyond this machine it speaks https, or to a trusted proxy.
+//  5. A request's context ends when its session does.
+package web
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"runtime/debug"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/cli/web/page"
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/door"
+	"github.com/hermes-connector/hermes-connector/relay/limit"
+	"github.com/hermes-connector/hermes-connector/relay/login"
+)
+
+const (
+	headerTime = 10 * time.Second
+	readTime   = 20 * time.Second // for a request to come; a section that takes in more sets its own
+	answerTime = time.Minute      // for an answer to be read; a section that streams sets its own
+	stopWithin = 2 * time.Second
+)
+
+// Section is a part of the site with pages of its own.
+type Section interface {
+	// Mount adds the section's handlers to mux, with patterns such as "GET /chat". What guard returns is served to who
+	// is logged in only, and its requests' contexts end with the session; what is mounted without it, to anybody.
+	Mount(mux *http.ServeMux, guard func(http.Handler) http.Handler)
+}
+
+// Options are the server's settings.
+type Options struct {
+	Log *slog.Logger // nil means discard
+	// URL is where people open the pages (see Address), without a trailing slash; its host is always one of our names.
+	URL            string
+	TrustedProxies door.Proxies
+	TLS            *tls.Config // nil: plain http
+	Now            func() time.Time
+	Refused        func() // called for each connection that was turned away; nil: not counted
+	// Recheck is how often a request under way looks whether its session still stands; 0 means 5 s.
+	Recheck time.Duration
+}
+
+// Server serves the pages. Make one with New, run it once.
+type Server struct {
+	// Set once, by New.
+	desk     *login.Desk
+	o        Options
+	host     string // of o.URL, without the port
+	secure   bool   // o.URL is https
+	failures limit.Failures
+	handler  http.Handler
+}
+
+// New makes a server of sections. Nothing listens before Run.
+func New(desk *login.Desk, o Options, sections ...Section) *Server {
+	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
+	o.Recheck = cmp.Or(o.Recheck, 5*time.Second)
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Refused == nil {
+		o.Refused = func() {}
+	}
+	s := &Server{desk: desk, o: o}
+	if u, err := url.Parse(o.URL); err == nil {
+		s.host, s.secure = u.Hostname(), u.Scheme == "https"
+	}
+	mux := http.NewServeMux()
+	page.MountFrame(mux)
+	mux.HandleFunc("GET /login", s.loginPage)
+	mux.HandleFunc("POST /login", s.logIn)
+	mux.HandleFunc("POST /logout", s.logOut)
+	for _, section := range sections {
+		section.Mount(mux, s.guard)
+	}
+	mux.Handle("/", s.guard(http.HandlerFunc(nothing)))
+	s.handler = s.loud(s.front(http.NewCrossOriginProtection().Handler(mux)))
+	return s
+}
+
+// nothing answers for every path that is no page.
+func nothing(w http.ResponseWriter, _ *http.Request) {
+	page.Answer(w, http.StatusNotFound, page.Words(page.Status, "There is no such page", "Status and Chat are the pages there are."))
+}
+
+// ServeHTTP answers a request as Run's listener does.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.ServeHTTP(w, r) }
+
+// Run answers on l until ctx ends, and returns nil then; an error of the listener ends it too. l is closed when it
+// returns, and every request has ended.
+func (s *Server) Run(ctx context.Context, l net.Listener) error {
+	ctx, endRequests := context.WithCancel(ctx)
+	defer endRequests()
+	srv := &http.Server{
+		Handler:           s,
+		BaseContext:       func(net.Listener) context.Context { return ctx },
+		ConnContext:       limit.ConnContext,
+		ReadHeaderTimeout: headerTime,
+		IdleTimeout:       headerTime,
+		MaxHeaderBytes:    16 << 10,
+		ErrorLog:          slog.NewLogLogger(s.o.Log.Handler(), slog.LevelDebug),
+	}
+	l = limit.NewListener(l, s.o.TrustedProxies.Trust, s.o.Refused)
+	if s.o.TLS != nil {
+		l = tls.NewListener(l, s.o.TLS)
+	}
+	ended := make(chan error, 1) // holds Serve's result, so that its goroutine never waits
+	go func() { ended <- srv.Serve(l) }()
+	select {
+	case <-ctx.Done():
+	case err := <-ended:
+		_ = srv.Close()
+		return fmt.Errorf("serve the web pages: %w", err)
+	}
+	stop, giveUp := context.WithTimeout(context.WithoutCancel(ctx), stopWithin)
+	defer giveUp()
+	_ = srv.Shutdown(stop) // streams end: their contexts ended with ctx
+	_ = srv.Close()
+	if err := <-ended; !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("serve the web pages: %w", err)
+	}
+	return nil
+}
+
+// loud is h, whose panics are logged as errors. The request stays out of the log: its address may hold a code.
+func (s *Server) loud(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer func() {
+			p := recover()
+			if p == nil {
+				return
+			}
+			if p != http.ErrAbortHandler {
+				s.o.Log.Error("a page ended in a panic", "panic", relay.PanicWords(p), "stack", string(debug.Stack()))
+			}
+			panic(http.ErrAbortHandler)
+		}()
+		h.ServeHTTP(w, r)
+	})
+}
+
+// Address is where people open pages that are served on addr (host:port): public if it is not empty, else addr, or,
+// where that means every interface, the address of this machine in its network.
+func Address(public, scheme, addr string) string {
+	if public != "" {
+		return public
+	}
+	host, port, _ := net.SplitHostPort(addr)
+	if ip, err := netip.ParseAddr(host); host == "" || err == nil && ip.IsUnspecified() {
+		host = lan()
+	}
+	return scheme + "://" + net.JoinHostPort(host, port)
+}
+
+// lan is the first private address of this machine's interfaces, or the loopback's.
+func lan() string {
+	all, _ := net.InterfaceAddrs() // none: then only this machine can come
+	for _, a := range all {
+		if n, ok := a.(*net.IPNet); ok {
+			if ip, ok := netip.AddrFromSlice(n.IP.To4()); ok && ip.IsPrivate() {
+				return ip.String()
+			}
+		}
+	}
+	return "127.0.0.1"
+}

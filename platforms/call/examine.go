@@ -1,0 +1,76 @@
+package call
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+	"sync"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/finding"
+)
+
+// Asked is a network that was asked how a bot stands there, for what is said about it.
+type Asked struct {
+	About   string // the bot
+	Network string // its name for people
+	Host    string // of the API, with its port if it has one
+	Own     bool   // the API is at a configured api_base
+}
+
+// Unanswered is the finding in f, a call that had no result for another reason than the bot's token.
+func (n Asked) Unanswered(f *Fault) finding.Finding {
+	base := ""
+	if n.Own {
+		base = "check api_base in connector.toml, and "
+	}
+	switch {
+	case f.Block == NoName:
+		return finding.NoDNS.Of(n.About, "The name "+n.Host+" was not resolved ("+f.Message+").",
+			base+"look at this machine's resolver; `getent hosts "+n.Host+"` says when it works again")
+	case f.Block == Between, f.Status != 0 && f.Message == NoAnswer && f.Status < http.StatusInternalServerError:
+		return finding.Between.Of(n.About, "Something else than "+n.Network+" answered at "+n.Host+" ("+f.Error()+").",
+			base+"look at HTTPS_PROXY in the server's environment, at a page of the network to log in at, and at a proxy or virus scanner that opens TLS")
+	case f.Status == 0:
+		return finding.Unreachable.Of(n.About, n.Network+" cannot be reached at "+n.Host+" ("+f.Message+").",
+			base+"look at this machine's network and at a firewall; `curl -sI "+n.Host+"` says when it works again")
+	}
+	return finding.Troubled.Of(n.About, n.Network+" answers with a fault ("+f.Error()+").",
+		"wait: the server tries again by itself; if it lasts, look at the network's status page")
+}
+
+// atOnce is how many chats are looked at side by side, and maxChats how many at all: a bot must be able to act
+// meanwhile.
+const (
+	atOnce   = 8
+	maxChats = 40
+)
+
+// EachChat is what look finds in chats, in their order. What ctx or the number of chats left out is one finding more.
+func (n Asked) EachChat(ctx context.Context, chats []relay.Place, look func(relay.Place) ([]finding.Finding, error)) (out []finding.Finding) {
+	skipped := max(0, len(chats)-maxChats)
+	chats = chats[:len(chats)-skipped]
+	found, failed := make([][]finding.Finding, len(chats)), make([]error, len(chats))
+	places := make(chan struct{}, atOnce)
+	var wg sync.WaitGroup
+	for i, chat := range chats {
+		places <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-places }()
+			if failed[i] = ctx.Err(); failed[i] == nil {
+				found[i], failed[i] = look(chat)
+			}
+		})
+	}
+	wg.Wait()
+	for i := range chats {
+		out = append(out, found[i]...)
+		if failed[i] != nil {
+			skipped++
+		}
+	}
+	if skipped > 0 {
+		out = append(out, finding.NotAsked.Of(n.About, strconv.Itoa(skipped)+" granted chats could not be looked at.", "run hermes-connector doctor again"))
+	}
+	return out
+}

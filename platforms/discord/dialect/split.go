@@ -1,0 +1,190 @@
+package dialect
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/hermes-connector/hermes-connector/platforms/markdown"
+)
+
+// MaxText is how many code points Discord takes in one message.
+const MaxText = 2000
+
+// Split cuts text, in Discord's dialect, into parts of at most limit code points. A code block that is cut
+// ends with its part and begins again with the next; so does a quotation. Only blanks are lost, at the cuts
+// and of very wide gaps.
+func Split(text string, limit int) []string {
+	text, blocks := fences(text)
+	for _, b := range blocks {
+		if utf8.RuneCountInString(b.Open)+len(b.Close)+len(quoteMark) > limit/2 { // too little would be left for code
+			blocks = nil
+			break
+		}
+	}
+	s := splitter{markdown.Splitter[rune]{
+		Text: []rune(text), Limit: limit, Blocks: blocks,
+		Decode: func(letters []rune) string { return string(letters) }, Length: utf8.RuneCountInString,
+	}}
+	var parts []string
+	for start, end := range s.Parts(&s) {
+		parts = append(parts, s.part(start, end))
+	}
+	return parts
+}
+
+// splitter is the markdown.Cuts of one text.
+type splitter struct{ markdown.Splitter[rune] }
+
+// span is a range of runes.
+type span struct{ from, to int }
+
+// inline finds what stands within a line and means something only as a whole.
+var inline = regexp.MustCompile("\\[[^\\]\n]*\\]\\([^)\n]*\\)|`{3,}[^`\n]+`{3,}|`[^`\n]+`|\\*\\*[^*\n]+\\*\\*|\\*[^*\\s][^*\n]*\\*|" +
+	"__[^_\n]+__|~~[^~\n]+~~|\\|\\|[^|\n]+\\|\\||<[^>\\s]{1,100}>")
+
+// wholes are what a cut between from and to should not tear, in order. It looks at no more of the text, which may
+// hold a hundred thousand of them.
+func (s *splitter) wholes(from, to int) []span {
+	text := string(s.Text[from:min(to+s.Limit/2, len(s.Text))])
+	var out []span
+	at, runes := 0, from
+	for _, m := range inline.FindAllStringIndex(text, -1) {
+		begin := runes + utf8.RuneCountInString(text[at:m[0]])
+		end := begin + utf8.RuneCountInString(text[m[0]:m[1]])
+		if end-begin <= s.Limit/2 {
+			out = append(out, span{begin, end})
+		}
+		at, runes = m[1], end
+	}
+	return out
+}
+
+// wide are blanks in a row that would leave no good place for a cut.
+var wide = regexp.MustCompile(`[\t\v\f\r\x{85}\pZ]{40,}`)
+
+// fences finds the code blocks of text. whole is text without blanks behind first fences, with a
+// gap of two for wide ones outside of code, and with an end if the last block has none.
+func fences(text string) (whole string, blocks []markdown.CodeBlock) {
+	var out strings.Builder
+	out.Grow(len(text))
+	at := 0
+	var b *markdown.CodeBlock
+	for line := range strings.Lines(text) {
+		bare := strings.TrimRightFunc(line, unicode.IsSpace)
+		quote := ""
+		if strings.HasPrefix(line, quoteMark) {
+			quote = quoteMark
+		}
+		switch {
+		case b == nil && opensFence(bare):
+			if len(line) != len(bare)+1 {
+				line = bare + "\n"
+			}
+			b = &markdown.CodeBlock{Begin: at, From: at + len(line), Open: line, Close: "\n" + quote + "```"}
+		case b != nil && bare == b.Close[1:]:
+			b.To, b.End = at-1, at+len(bare)
+			blocks, b = append(blocks, *b), nil
+		case b == nil:
+			line = wide.ReplaceAllString(line, "  ") // one could be part of a quotation mark
+		}
+		out.WriteString(line)
+		at += utf8.RuneCountInString(line)
+	}
+	if b != nil {
+		out.WriteString(b.Close)
+		b.To, b.End = at, at+len(b.Close)
+		blocks = append(blocks, *b)
+	}
+	return out.String(), blocks
+}
+
+// longestFence is how long a line without blanks at its end can be that begins a code block.
+const longestFence = len(quoteMark) + len("```") + markdown.MaxLanguage
+
+// opensFence reports whether a line without blanks at its end begins a code block.
+func opensFence(line string) bool {
+	info, ok := strings.CutPrefix(strings.TrimPrefix(line, quoteMark), "```")
+	return ok && markdown.IsLanguage(info)
+}
+
+// lead is what the part that begins at start needs before its text.
+func (s *splitter) lead(start int) string {
+	lead := ""
+	if b := s.CodeAt(start); b != nil {
+		lead = b.Open
+	}
+	line := s.lineOf(start)
+	if begin := line + len(quoteMark); begin <= start && string(s.Text[line:begin]) == quoteMark {
+		lead += quoteMark
+	}
+	return lead
+}
+
+// lineOf is where the line of i begins.
+func (s *splitter) lineOf(i int) int {
+	for i > 0 && s.Text[i-1] != '\n' {
+		i--
+	}
+	return i
+}
+
+// part is the text from start to end.
+func (s *splitter) part(start, end int) string {
+	text := s.lead(start) + string(s.Text[start:end])
+	if b := s.CodeAt(end); b != nil {
+		return text + b.Close
+	}
+	text = strings.TrimRightFunc(text, unicode.IsSpace)
+	for strings.HasSuffix(text, "\n>") { // a blank line of a quotation, now without its blank
+		text = strings.TrimRightFunc(strings.TrimSuffix(text, ">"), unicode.IsSpace)
+	}
+	return text
+}
+
+func (s *splitter) Reach(start int) int {
+	return start + s.Limit - utf8.RuneCountInString(s.lead(start))
+}
+
+func (s *splitter) Words(start, end int) func(int) bool {
+	whole := s.wholes(start, end)
+	return func(i int) bool { return !tears(whole, i) && s.Letters(start, i) }
+}
+
+// Letters implements markdown.Cuts: neither piece of a line that is cut may be a fence: not the end of the part
+// that begins at start, nor the beginning of the next one.
+func (s *splitter) Letters(start, i int) bool {
+	line := i
+	for line > start && s.Text[line-1] != '\n' {
+		line--
+	}
+	return !s.isFence(line, i) && !s.isFence(s.Skip(i), len(s.Text))
+}
+
+// isFence reports whether the runes from from to the end of the line, or to to, begin a code block.
+func (s *splitter) isFence(from, to int) bool {
+	end := from
+	for i := from; i < to && s.Text[i] != '\n'; i++ {
+		switch {
+		case unicode.IsSpace(s.Text[i]):
+		case i-from >= longestFence:
+			return false
+		default:
+			end = i + 1
+		}
+	}
+	return opensFence(string(s.Text[from:end]))
+}
+
+// tears reports whether a cut at i would tear one of whole.
+func tears(whole []span, i int) bool {
+	k, _ := slices.BinarySearchFunc(whole, i, func(w span, i int) int {
+		if w.to <= i {
+			return -1
+		}
+		return 1
+	})
+	return k < len(whole) && whole[k].from < i
+}

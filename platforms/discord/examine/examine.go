@@ -1,0 +1,122 @@
+// Package examine asks Discord how a bot stands there, and changes nothing.
+package examine
+
+import (
+	"cmp"
+	"context"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/platforms/call"
+	"github.com/hermes-connector/hermes-connector/platforms/discord/discordapi"
+	"github.com/hermes-connector/hermes-connector/platforms/discord/guilds"
+	"github.com/hermes-connector/hermes-connector/platforms/discord/rest"
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/finding"
+)
+
+// permissions are what a bot of ours uses, and no more: it sees channels and what was said in them, writes, with
+// files and reactions, and makes, names and writes in threads.
+const permissions = discordapi.PermissionViewChannel | discordapi.PermissionReadMessageHistory | discordapi.PermissionSendMessages |
+	discordapi.PermissionEmbedLinks | discordapi.PermissionAttachFiles | discordapi.PermissionAddReactions |
+	discordapi.PermissionSendMessagesInThreads | discordapi.PermissionCreatePublicThreads
+
+const (
+	portal    = "https://discord.com/developers/applications/"
+	fixToken  = "the developer portal makes a new token under Bot, Reset Token; put it into the bot's token file, then start the server again"
+	fixIntent = ", Bot, Privileged Gateway Intents: switch Message Content Intent on and save"
+)
+
+// An application's flags, of which one must be set: bots in many guilds need Discord's approval.
+const (
+	flagContent        = 1 << 18
+	flagContentLimited = 1 << 19
+)
+
+// Bot is the bot that is examined.
+type Bot struct {
+	Bot    relay.Bot
+	Rest   *rest.Client
+	Guilds *guilds.Guilds
+	Own    bool // the API is at a configured api_base
+}
+
+// Examine is platforms.Examiner's. That two processes have the bot's token Discord does not tell: each gets
+// every message.
+func (b Bot) Examine(ctx context.Context, chats []relay.Place) (out platforms.Examination) {
+	asked := call.Asked{About: b.Bot.String(), Network: "Discord", Host: hostOf(b.Rest.Base), Own: b.Own}
+	defer func() { out.Clock = b.Rest.Clock() }()
+	say := func(f finding.Finding) { out.Findings = append(out.Findings, f) }
+	var me guilds.User
+	switch err := b.Rest.Do(ctx, http.MethodGet, discordapi.EndpointAPI+"users/@me", nil, &me); {
+	case call.FaultOf(err).Refused(http.StatusUnauthorized):
+		say(finding.DeadToken.Of(asked.About, "Discord does not accept the token.", fixToken))
+		return out
+	case err != nil:
+		say(asked.Unanswered(call.FaultOf(err)))
+		return out
+	case !me.Bot:
+		say(finding.OtherKind.Of(asked.About, "The token belongs to an account that is no bot.", fixToken))
+		return out
+	}
+	out.Name = me.Username
+	var app struct {
+		ID       guilds.ID `json:"id"`
+		Flags    int64     `json:"flags"`
+		Endpoint string    `json:"interactions_endpoint_url"`
+	}
+	if err := b.Rest.Do(ctx, http.MethodGet, discordapi.EndpointAPI+"applications/@me", nil, &app); err != nil {
+		say(asked.Unanswered(call.FaultOf(err)))
+		return out
+	}
+	at := portal + app.ID.String()
+	out.Invite = "https://discord.com/oauth2/authorize?client_id=" + app.ID.String() + "&scope=bot+applications.commands&permissions=" +
+		strconv.FormatInt(permissions, 10)
+	if app.Flags&(flagContent|flagContentLimited) == 0 {
+		say(finding.IntentOff.Of(asked.About, "The Message Content Intent is switched off.", at+"/bot"+fixIntent))
+	}
+	if app.Endpoint != "" && !strings.HasSuffix(strings.TrimRight(app.Endpoint, "/"), platforms.HookPath(b.Bot)) {
+		say(finding.HookElsewhere.Of(asked.About, "Slash commands and presses of buttons go to an interactions endpoint at "+hostOf(app.Endpoint)+".",
+			at+"/information, Interactions Endpoint URL: empty it and save, or stop the program there"))
+	}
+	out.Findings = append(out.Findings, b.chats(ctx, asked, out.Invite, chats)...)
+	return out
+}
+
+// chats finds in which of the granted chats the bot cannot hear or speak.
+func (b Bot) chats(ctx context.Context, asked call.Asked, invite string, chats []relay.Place) []finding.Finding {
+	ours := slices.DeleteFunc(slices.Clone(chats), func(c relay.Place) bool { return c.Platform != b.Bot.Platform })
+	return asked.EachChat(ctx, ours, func(c relay.Place) ([]finding.Finding, error) {
+		what := "channel " + string(c.Chat)
+		if c.Chat == "" {
+			what = "server " + string(c.Scope)
+		}
+		sees, sends, err := b.Guilds.Rights(ctx, c)
+		switch {
+		case err != nil:
+			return nil, err
+		case !sees && c.Chat == "":
+			return []finding.Finding{finding.NotInChat.Of(asked.About, "The bot is not in the granted "+what+".", "invite it: "+invite)}, nil
+		case !sees:
+			return []finding.Finding{finding.NotInChat.Of(asked.About, "The bot is not in the granted "+what+", or may not see it.",
+				"give the bot's role View Channel there; if the bot is not in that server, invite it: "+invite)}, nil
+		case !sends:
+			return []finding.Finding{finding.NoSend.Of(asked.About, "The bot may not send messages in the granted "+what+".",
+				"in Discord: Edit Channel, Permissions, and give the bot's role Send Messages")}, nil
+		}
+		return nil, nil
+	})
+}
+
+// hostOf is the host of an address.
+func hostOf(address string) string {
+	u, err := url.Parse(address)
+	if err != nil {
+		return "an address that is not shown"
+	}
+	return cmp.Or(u.Host, "an address that is not shown")
+}

@@ -1,0 +1,48 @@
+package guilds
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/platforms/discord/discordapi"
+	"github.com/hermes-connector/hermes-connector/relay"
+)
+
+// Rights reports whether the bot itself sees a place and may write there. A place with an empty chat is the whole
+// guild: who is in it sees it, and where he may write is each channel's affair. An error means not known.
+func (c *Guilds) Rights(ctx context.Context, place relay.Place) (sees, sends bool, err error) {
+	if sees, sends, err = c.rights(ctx, place); errors.Is(err, errNoPlace) {
+		return false, false, nil
+	}
+	return sees, sends, err
+}
+
+func (c *Guilds) rights(ctx context.Context, place relay.Place) (sees, sends bool, err error) {
+	if place.Chat == "" {
+		id, err := ParseID(string(place.Scope))
+		if err != nil {
+			return false, false, errNoPlace
+		}
+		_, err = c.member(ctx, id, c.me)
+		return err == nil, err == nil, err
+	}
+	id, err := ParseID(string(place.Chat))
+	if err != nil {
+		return false, false, errNoPlace
+	}
+	ch, err := c.Channel(ctx, id)
+	if err != nil || ch.Guild == 0 {
+		return err == nil, err == nil, err
+	}
+	s, err := c.standing(ctx, ch, c.me)
+	if err != nil {
+		return false, false, err
+	}
+	need := permissions(discordapi.PermissionSendMessages)
+	if ch.IsThread() || ch.HoldsPosts() {
+		need = discordapi.PermissionSendMessagesInThreads
+	}
+	now := time.Now()
+	return seesChannel(s.guild, s.base, s.person, now), permissionsIn(s.guild, s.base, s.person, now)&need == need, nil
+}

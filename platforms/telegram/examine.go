@@ -1,0 +1,153 @@
+package telegram
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	tgbotapi "github.com/go-telegram-bot-api/telegram-bot-api/v5"
+
+	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/platforms/call"
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/finding"
+)
+
+const (
+	fixToken   = "BotFather shows the token with /mybots, API Token; put it into the bot's token file, then start the server again"
+	fixPollers = "stop the other program, or give it a bot of its own (BotFather, /newbot)"
+	fixPrivacy = "tell BotFather /setprivacy, Disable, then remove the bot from the group and add it again; or make it an administrator there"
+)
+
+// Examine implements platforms.Examiner. Whether another program polls the bot shows only while this one does, or in
+// a poll of a second that confirms nothing.
+func (p *Platform) Examine(ctx context.Context, chats []relay.Place) (out platforms.Examination) {
+	asked := call.Asked{About: p.bot.String(), Network: "Telegram", Host: hostOf(cmp.Or(p.base, tgbotapi.APIEndpoint)), Own: p.base != ""}
+	defer func() { out.Clock = p.client.calls.Clock() }()
+	say := func(f finding.Finding) { out.Findings = append(out.Findings, f) }
+	var me tgbotapi.User
+	switch err := p.client.call(ctx, "getMe", nil, &me); {
+	case refusedToken(err):
+		say(finding.DeadToken.Of(asked.About, "Telegram does not accept the token ("+call.FaultOf(err).Message+").", fixToken))
+		return out
+	case err != nil:
+		say(asked.Unanswered(call.FaultOf(err)))
+		return out
+	case !me.IsBot:
+		say(finding.OtherKind.Of(asked.About, "The token belongs to an account that is no bot.", fixToken))
+		return out
+	}
+	out.Name = me.UserName
+	if me.UserName != "" {
+		out.Invite = "https://t.me/" + me.UserName + "?startgroup=hermes"
+	}
+	out.Findings = append(out.Findings, p.examineUpdates(ctx, asked)...)
+	return p.examineChats(ctx, asked, me, chats, out)
+}
+
+// refusedToken reports whether the API knows no bot of this token.
+func refusedToken(err error) bool {
+	f := call.FaultOf(err)
+	return f.Refused(http.StatusUnauthorized) || f.Refused(http.StatusNotFound)
+}
+
+// examineUpdates finds what keeps updates from coming here.
+func (p *Platform) examineUpdates(ctx context.Context, asked call.Asked) []finding.Finding {
+	w, err := p.webhook(ctx)
+	if err != nil {
+		return []finding.Finding{asked.Unanswered(call.FaultOf(err))}
+	}
+	if w.URL != "" && !sameAddress(w.URL, p.hookURL) {
+		return []finding.Finding{finding.HookElsewhere.Of(asked.About, "A web hook is set for the bot, at "+hostOf(w.URL)+", and gets its messages.",
+			"stop the program there, or give it a bot of its own; if nobody wants that web hook any more: curl \""+
+				cmp.Or(p.base, "https://api.telegram.org")+"/bot$TOKEN/deleteWebhook\"")}
+	}
+	if p.hooked != nil && w.Pending > 0 && w.ErrorDate > time.Now().Add(-time.Hour).Unix() {
+		return []finding.Finding{finding.HookFailing.Of(asked.About, "Telegram cannot post to "+p.hookURL+": "+cmp.Or(w.ErrorReason, "it does not say why")+".",
+			"make public_url reachable from the internet over https; hermes-connector help proxy shows how")}
+	}
+	if p.hooked == nil && w.URL == "" && p.polledElsewhere(ctx) {
+		return []finding.Finding{finding.TwoPollers.Of(asked.About, "Another program polls the bot with the same token.", fixPollers)}
+	}
+	return nil
+}
+
+// polledElsewhere reports whether another program is known to poll the bot. While this one runs its own polls tell.
+// Else a short poll may: the other program's ends it. It confirms nothing and chooses no kinds of updates.
+func (p *Platform) polledElsewhere(ctx context.Context) bool {
+	switch st := p.board.Read(); st.State {
+	case platforms.Connected, platforms.Connecting:
+		return false
+	case platforms.Degraded:
+		return strings.Contains(st.Reason, otherPoller)
+	case platforms.Starting, platforms.Stopped, platforms.BadCredentials:
+	}
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	err := p.client.poll(ctx, "getUpdates", tgbotapi.Params{"limit": "1", "timeout": "1"}, nil)
+	return call.FaultOf(err).Refused(http.StatusConflict)
+}
+
+// examineChats finds in which of the granted chats the bot cannot hear or speak.
+func (p *Platform) examineChats(ctx context.Context, asked call.Asked, me tgbotapi.User, chats []relay.Place, out platforms.Examination) platforms.Examination {
+	groups := slices.DeleteFunc(slices.Clone(chats), func(c relay.Place) bool {
+		return c.Platform != Name || !strings.HasPrefix(string(c.Chat), "-")
+	})
+	out.Findings = append(out.Findings, asked.EachChat(ctx, groups, func(c relay.Place) ([]finding.Finding, error) {
+		return p.examineChat(ctx, asked.About, me, string(c.Chat))
+	})...)
+	return out
+}
+
+func (p *Platform) examineChat(ctx context.Context, about string, me tgbotapi.User, chat string) ([]finding.Finding, error) {
+	var m struct {
+		member
+		CanSend bool  `json:"can_send_messages"` // of one that is restricted
+		CanPost *bool `json:"can_post_messages"` // of an administrator, in channels only
+	}
+	where := tgbotapi.Params{"chat_id": chat, "user_id": string(p.bot.ID)}
+	err := p.client.call(ctx, "getChatMember", where, &m)
+	gone := finding.NotInChat.Of(about, "The bot is not in the granted chat "+chat+".",
+		"add the bot to that group again; or, if the chat is of no use any more, take the grant back: hermes-connector scope list shows it")
+	switch {
+	case refusedForGood(err), err == nil && (m.Status == "left" || m.Status == "kicked"):
+		return []finding.Finding{gone}, nil
+	case err != nil:
+		return nil, errors.New("not answered")
+	}
+	admin := m.Status == "administrator" || m.Status == "creator"
+	silent := m.CanPost != nil && !*m.CanPost || m.Status == "restricted" && !m.CanSend
+	if m.Status == "member" {
+		var c struct {
+			Permissions *struct {
+				CanSend bool `json:"can_send_messages"`
+			} `json:"permissions"`
+		}
+		if err := p.client.call(ctx, "getChat", where, &c); err == nil && c.Permissions != nil {
+			silent = !c.Permissions.CanSend
+		}
+	}
+	var out []finding.Finding
+	if silent {
+		out = append(out, finding.NoSend.Of(about, "The bot may not send messages in the granted chat "+chat+".",
+			"in that group: Edit, Permissions, Send Messages; or make the bot an administrator there"))
+	}
+	if !me.CanReadAllGroupMessages && !admin {
+		out = append(out, finding.PrivacyMode.Of(about, "Privacy mode is on, and the chat "+chat+" is granted.", fixPrivacy))
+	}
+	return out, nil
+}
+
+// hostOf is the host of a web hook's address, or of the API. The rest of it is often the token of a bot.
+func hostOf(address string) string {
+	u, err := url.Parse(strings.ReplaceAll(address, "%s", "x"))
+	if err != nil || u.Host == "" {
+		return "an address that is not shown"
+	}
+	return u.Host
+}

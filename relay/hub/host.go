@@ -1,0 +1,147 @@
+package hub
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/relay"
+)
+
+// hosted are the bots of a hub, and those of them that run. The zero value hosts none.
+type hosted struct {
+	list atomic.Pointer[[]platforms.Platform] // in the order of the configuration; what it points to never changes
+
+	mu      sync.Mutex // guards the fields below
+	run     starter    // nil: the hub does not run
+	running []botRun   // those that were started and not told to stop; a bot that gave up stays
+}
+
+// botRun is one bot's Run.
+type botRun struct {
+	bot   platforms.Platform
+	stop  func()          // does not block
+	ended <-chan struct{} // closed when Run has returned
+}
+
+func (s *hosted) set(bots []platforms.Platform) { s.list.Store(&bots) }
+
+// starter starts a bot once after is closed, if there is one. It must not block.
+type starter func(p platforms.Platform, after <-chan struct{}) botRun
+
+// begin starts what is hosted, and from now on what is hosted newly.
+func (s *hosted) begin(start starter) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.run = start
+	s.startLocked(*s.list.Load(), nil)
+}
+
+// end starts nothing any more.
+func (s *hosted) end() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.run, s.running = nil, nil
+}
+
+// change hosts bots in place of those before: it starts the new ones, and tells those that went to stop. A bot begins
+// when the one before it under its id has ended: two would fight for the network's updates.
+func (s *hosted) change(bots []platforms.Platform) (came, went []platforms.Platform) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	former := *s.list.Load()
+	s.set(bots)
+	for _, p := range bots {
+		if !slices.Contains(former, p) {
+			came = append(came, p)
+		}
+	}
+	var stopped []botRun
+	s.running = slices.DeleteFunc(s.running, func(r botRun) bool {
+		gone := !slices.Contains(bots, r.bot)
+		if gone {
+			r.stop()
+			stopped = append(stopped, r)
+		}
+		return gone
+	})
+	for _, p := range former {
+		if !slices.Contains(bots, p) {
+			went = append(went, p)
+		}
+	}
+	s.startLocked(came, stopped)
+	return came, went
+}
+
+// startLocked starts bots, each after the stopped one of the same id. s.mu must be held.
+func (s *hosted) startLocked(bots []platforms.Platform, stopped []botRun) {
+	if s.run == nil {
+		return
+	}
+	for _, p := range bots {
+		var after <-chan struct{}
+		for _, before := range stopped {
+			if before.bot.Bot() == p.Bot() {
+				after = before.ended
+			}
+		}
+		s.running = append(s.running, s.run(p, after))
+	}
+}
+
+// Bots are the hosted bots in the order of the configuration. The caller does not change the list.
+func (h *Hub) Bots() []platforms.Platform { return *h.hosted.list.Load() }
+
+// platform is the hosted bot, or nil.
+func (h *Hub) platform(b relay.Bot) platforms.Platform {
+	for _, p := range h.Bots() {
+		if p.Bot() == b {
+			return p
+		}
+	}
+	return nil
+}
+
+// Host makes bots the hosted ones, in that order: those that are hosted already go on and notice nothing, new ones
+// start, others stop. What waits for a new bot, from before it went or from an earlier start, is taken up. It does not
+// wait for a bot. Changes come one after another.
+func (h *Hub) Host(ctx context.Context, bots []platforms.Platform) {
+	came, went := h.hosted.change(slices.Clone(bots))
+	for _, p := range went { // nobody hears of changes there any more
+		h.visible.forget(p.Bot(), []platforms.RosterChange{{}})
+	}
+	if len(came) == 0 {
+		return
+	}
+	for what, resume := range map[string]func(context.Context) error{
+		"commands not shown":              func(ctx context.Context) error { return h.showCommands(ctx, "", came...) },
+		"undecided events not looked for": h.resumeJudging,
+		"buttons not looked for":          func(ctx context.Context) error { return h.resumePrompts(ctx, came...) },
+	} {
+		if err := resume(ctx); err != nil {
+			h.log.Warn(what+"; a restart tries again", "err", err)
+		}
+	}
+}
+
+// starts is how the hub's Run starts bots: wg waits for them, and they end with ctx.
+func (h *Hub) starts(ctx context.Context, wg *sync.WaitGroup) starter {
+	return func(p platforms.Platform, after <-chan struct{}) botRun {
+		ctx, stop := context.WithCancel(ctx)
+		ended := make(chan struct{})
+		wg.Go(func() {
+			defer close(ended)
+			defer stop()
+			if after != nil {
+				<-after // it was told to stop
+			}
+			if ctx.Err() == nil {
+				h.runPlatform(ctx, p)
+			}
+		})
+		return botRun{bot: p, stop: stop, ended: ended}
+	}
+}

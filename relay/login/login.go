@@ -1,0 +1,115 @@
+// Package login lets people in to the web pages: an operator's command makes a code, which opens a session once. It
+// knows no HTTP.
+//
+// Invariants:
+//
+//  1. A code opens one session, however many try it at the same time.
+//  2. Neither a code nor a session's token is stored: what is stored is their HMAC.
+//  3. What is past its time, was ended or was never made is one and the same: no session.
+package login
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/store"
+	"github.com/hermes-connector/hermes-connector/store/audit"
+)
+
+const (
+	// CodeFor is how long a code is good, and SessionFor how long a session lasts.
+	CodeFor    = 10 * time.Minute
+	SessionFor = 12 * time.Hour
+
+	codeLen = 26 // 130 random bits
+)
+
+// The purposes name the keys of the MACs. They are not kept when the vault gets a new data key: that ends all sessions.
+const (
+	purposeCode    = "web-code"
+	purposeSession = "web-session"
+)
+
+// ErrNotGood: the code was used, is past its time, or was never made.
+var ErrNotGood = errors.New("the code is not good any more")
+
+// Desk makes and takes codes. Its methods may be called from any goroutine.
+type Desk struct {
+	codes *store.Codes
+	mac   relay.MACer
+	now   func() time.Time
+}
+
+// NewDesk makes a Desk. Codes' own clock must be now.
+func NewDesk(codes *store.Codes, mac relay.MACer, now func() time.Time) *Desk {
+	return &Desk{codes, mac, now}
+}
+
+// Mint makes a code in the name of by.
+func (d *Desk) Mint(ctx context.Context, by audit.Actor) (code string, until time.Time, err error) {
+	code, until = relay.RandomText(codeLen), d.now().Add(CodeFor)
+	err = d.codes.Put(ctx, &audit.Entry{Actor: by, Action: "web-code"}, d.sum(purposeCode, code), store.Code{Kind: store.WebCode, ExpiresAt: until})
+	return code, until, err
+}
+
+// LogIn opens a session for a code as people type it, and uses the code up. ErrNotGood; other errors are the store's.
+func (d *Desk) LogIn(ctx context.Context, typed string) (token relay.Secret, until time.Time, err error) {
+	mac := d.sum(purposeCode, strings.ToLower(strings.TrimSpace(typed)))
+	if _, err := d.codes.Get(ctx, store.WebCode, mac); err != nil {
+		return token, until, notGood(err)
+	}
+	switch n, err := d.codes.Drop(ctx, &audit.Entry{Action: "web-login"}, store.CodeFilter{Kind: store.WebCode, MAC: mac}); {
+	case err != nil:
+		return token, until, err
+	case n == 0: // somebody was faster
+		return token, until, ErrNotGood
+	}
+	text := relay.RandomText(relay.TokenLen)
+	until = d.now().Add(SessionFor)
+	err = d.codes.Put(ctx, nil, d.sum(purposeSession, text), store.Code{Kind: store.WebSession, ExpiresAt: until})
+	return relay.NewSecret([]byte(text)), until, err
+}
+
+// notGood is err, or ErrNotGood for what is no trouble of the store's.
+func notGood(err error) error {
+	if errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrExpired) {
+		return ErrNotGood
+	}
+	return err
+}
+
+// Session is until when the session of a token lasts. ErrNotGood: there is none.
+func (d *Desk) Session(ctx context.Context, token string) (until time.Time, err error) {
+	if len(token) != relay.TokenLen {
+		return until, ErrNotGood
+	}
+	c, err := d.codes.Get(ctx, store.WebSession, d.sum(purposeSession, token))
+	return c.ExpiresAt, notGood(err)
+}
+
+// LogOut ends the session of a token, if there is one.
+func (d *Desk) LogOut(ctx context.Context, token string) error {
+	_, err := d.codes.Drop(ctx, nil, store.CodeFilter{Kind: store.WebSession, MAC: d.sum(purposeSession, token)})
+	return err
+}
+
+// LogOutAll ends all sessions, and makes codes that nobody used yet worthless. n counts the sessions, also those that
+// were past their time.
+func (d *Desk) LogOutAll(ctx context.Context, by audit.Actor) (n int, err error) {
+	row := &audit.Entry{Actor: by, Action: "web-logout"}
+	n, err = d.codes.Drop(ctx, row, store.CodeFilter{Kind: store.WebSession})
+	if n > 0 {
+		row = nil // it is written
+	}
+	if err == nil {
+		_, err = d.codes.Drop(ctx, row, store.CodeFilter{Kind: store.WebCode})
+	}
+	return n, err
+}
+
+func (d *Desk) sum(purpose, text string) []byte {
+	return d.mac.MAC(purpose, relay.NewSecret([]byte(text)))
+}

@@ -1,0 +1,38 @@
+package manage
+
+import (
+	"context"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/store/audit"
+)
+
+// WebLink opens the web pages for whoever follows it first.
+type WebLink struct {
+	URL       string    `json:"url"` // it holds the code
+	Code      string    `json:"code"`
+	ExpiresAt time.Time `json:"expiresAt"`
+}
+
+// WebLink makes a link to the web pages, good for one login. Refused with Usage when there are no such pages.
+func (s *Service) WebLink(ctx context.Context, by audit.Actor, _ struct{}) (WebLink, error) {
+	if s.set.WebURL == "" {
+		return WebLink{}, refuse(Usage, `the web pages are off: write listen = "127.0.0.1:8788" under [web] in connector.toml and start the server again`)
+	}
+	code, until, err := s.web.Mint(ctx, by)
+	if err != nil {
+		return WebLink{}, err
+	}
+	return WebLink{URL: s.set.WebURL + "/login?code=" + code, Code: code, ExpiresAt: until.UTC()}, nil
+}
+
+// WebLogout says how many sessions of the web pages were ended.
+type WebLogout struct {
+	Sessions int `json:"sessions"`
+}
+
+// WebLogout ends all sessions of the web pages, and makes unused links worthless.
+func (s *Service) WebLogout(ctx context.Context, by audit.Actor, _ struct{}) (WebLogout, error) {
+	n, err := s.web.LogOutAll(ctx, by)
+	return WebLogout{Sessions: n}, err
+}

@@ -1,0 +1,41 @@
+package wake
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+)
+
+// Poke is how one request to a wake URL went. It does not say the URL, which may carry a token.
+type Poke struct {
+	At     time.Time `json:"at"`               // when it ended
+	Woken  bool      `json:"woken"`            // the URL answered with a status below 400
+	Status int       `json:"status,omitempty"` // of the answer; 0: there was none
+	Reason string    `json:"reason,omitempty"` // why there was none
+}
+
+// String says how it went, without the time.
+func (p Poke) String() string {
+	switch {
+	case p.Woken:
+		return "answered"
+	case p.Reason != "":
+		return "failed: " + p.Reason
+	}
+	return fmt.Sprintf("failed: answered with status %d", p.Status)
+}
+
+// Last is how the newest poke of an instance since the start went; nil: there was none. Any goroutine.
+func (w *Waker) Last(i relay.InstanceID) *Poke {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.last[i]
+}
+
+// forget drops what is known of the pokes of an instance that has no wake URL any more, or is gone.
+func (w *Waker) forget(i relay.InstanceID) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.last, i)
+}
