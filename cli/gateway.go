@@ -147,7 +147,7 @@ func (a *app) gatewayRotate() *cobra.Command {
 }
 
 func (a *app) gatewayRevoke() *cobra.Command {
-	c := a.named("revoke", "Kill a gateway's credentials at once; with an agent's last gateway goes what was bound and granted to it")
+	c := a.named("revoke", "Kill a gateway's credentials at once; with it goes what was bound and granted to it")
 	yes, asJSON := c.Flags().Bool("yes", false, "do not ask"), jsonFlag(c)
 	c.RunE = func(cmd *cobra.Command, pos []string) error {
 		n := manage.Named{Name: pos[0]}

@@ -18,7 +18,7 @@ import (
 func (a *app) gatewayShow() *cobra.Command {
 	c := a.named("show", "Show one gateway, and all that was given to it")
 	return asking(a, c, admin.Gateway, nameArg, func(w io.Writer, _ manage.Named, g manage.Gateway) {
-		table(w, [][]any{gatewayHead, gatewayRow(g)})
+		table(w, narrow([][]any{gatewayHead, gatewayRow(g)}))
 		if g.Holds != nil {
 			_, _ = fmt.Fprintln(w)
 			table(w, holdingRows(g, time.Now()))
@@ -148,7 +148,7 @@ func newPeopleCmd(a *app) *cobra.Command {
 		Use: "list [NAME]", Short: "List who is bound to which gateway", Args: cobra.MaximumNArgs(1), ValidArgsFunction: a.completeGateways,
 	}
 	none := "Nobody is bound. Next: hermes-connector link NAME"
-	head := []any{"PLATFORM", "USER", "INSTANCE", "TENANT", "SINCE", "DIRECT MESSAGES"}
+	head := []any{"PLATFORM", "PERSON", "GATEWAY", "TENANT", "SINCE", "DIRECT MESSAGES"}
 	return group("people", "See whose messages go where", listing(a, c, admin.People, nameArg, none, head, func(p manage.Bound) []any {
 		direct := "" // one gateway of several was chosen, or there is only one
 		if p.DMDefault {

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/cli/admin"
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/finding"
 	"github.com/hermes-connector/hermes-connector/relay/gate"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
 )
@@ -38,59 +40,112 @@ func newStatusCmd(a *app) *cobra.Command {
 }
 
 func statusTable(w io.Writer, st manage.Status, now time.Time) {
-	head := "✓ ready"
-	switch {
-	case !st.Running:
-		head = "✗ not running: hermes-connector serve"
-	case !st.Ready:
-		head = "✗ not ready"
-	}
-	_, _ = fmt.Fprintf(w, "hermes-connector %s  %s\n\n", st.Version, head)
+	_, _ = fmt.Fprintf(w, "hermes-connector %s\n\n%s\n\n", st.Version, plainLines(summary(st)))
 	for _, warning := range st.Warnings {
 		_, _ = fmt.Fprintf(w, "!  %s\n\n", plain(warning))
 	}
 	if len(st.Bots) == 0 {
-		_, _ = fmt.Fprintln(w, "No bot is configured. Next: a [[bots]] table in connector.toml, see hermes-connector check --help")
+		_, _ = fmt.Fprintln(w, "No bot is configured. Next: hermes-connector setup")
 	} else {
-		rows := [][]any{{" ", "BOT", "NAME", "STATE", "LAST EVENT"}}
-		for _, b := range st.Bots {
-			glyph, state := "✗", string(b.State)
-			if b.State == platforms.Connected {
-				glyph = "✓"
-			}
-			if b.Reason != "" {
-				state += ": " + b.Reason
-			}
-			rows = append(rows, []any{glyph, string(b.Platform) + ":" + string(b.ID), b.Name, state, ago(b.LastEventAt, now)})
-		}
-		table(w, rows)
+		botTable(w, st.Bots, now)
 		calledTable(w, st.Bots, now)
 	}
 	if f := st.Media; f != nil && f.Files+f.Pending+f.Failed > 0 {
-		_, _ = fmt.Fprintf(w, "\n%d files kept (%d KiB), %d to be fetched, %d given up\n", f.Files, f.Bytes>>10, f.Pending, f.Failed)
+		_, _ = fmt.Fprintf(w, "\n%s kept (%d KiB), %d to be fetched, %d given up\n", counted(f.Files, "file is", "files are"), f.Bytes>>10, f.Pending, f.Failed)
 	}
 	_, _ = fmt.Fprintln(w)
 	if len(st.Instances) == 0 {
 		_, _ = fmt.Fprintln(w, "No gateway is enrolled. Next: hermes-connector enroll NAME")
 		return
 	}
-	rows := [][]any{{" ", "INSTANCE", "TENANT", "STATE", "WAITING", "OLDEST", "DEAD", "LAST SEEN"}}
-	for _, i := range st.Instances {
-		glyph, state := "✓", string(i.State)
+	gatewayTable(w, st.Instances, now)
+}
+
+// summary is the one sentence that whoever is in a hurry reads: all is well, or what is worst and what mends it.
+func summary(st manage.Status) string {
+	if !st.Running {
+		return "✗ The server is not running. Start it with: hermes-connector serve"
+	}
+	if len(st.Findings) > 0 && st.Findings[0].Severity != finding.Unchecked {
+		return worst(st.Findings)
+	}
+	if st.Ready {
+		return "✓ Everything works."
+	}
+	for _, b := range st.Bots {
+		if b.State != platforms.Connected {
+			return "✗ Not everything works: the bot " + botName(b) + " is " + strings.ReplaceAll(string(b.State), "_", " ") + "."
+		}
+	}
+	return "✗ No message is accepted."
+}
+
+// worst is the first finding with what mends it, and how many more there are.
+func worst(all []finding.Finding) string {
+	f, glyph := all[0], "!"
+	if f.Severity == finding.Fault {
+		glyph = "✗"
+	}
+	text := glyph + " " + f.What
+	if f.About != "" && !strings.Contains(f.What, f.About) {
+		text = glyph + " " + f.About + ": " + f.What
+	}
+	text += " " + f.Why + "\n  To mend it: " + f.Fix
+	if len(all) > 1 {
+		text += fmt.Sprintf("\n  This is the worst of %d findings: hermes-connector doctor", len(all))
+	}
+	return text
+}
+
+func botName(b manage.BotStatus) string { return string(b.Platform) + ":" + string(b.ID) }
+
+func botTable(w io.Writer, bots []manage.BotStatus, now time.Time) {
+	rows := [][]any{{" ", "BOT", "NAME", "STATE", "LAST MESSAGE"}}
+	for _, b := range bots {
+		glyph, state := "✗", strings.ReplaceAll(string(b.State), "_", " ")
+		if b.State == platforms.Connected {
+			glyph = "✓"
+		}
+		if !b.Since.IsZero() {
+			state += " since " + manage.Clock(b.Since)
+		}
+		if b.Reason != "" {
+			state += ": " + b.Reason
+		}
+		if b.RetryAt.After(now) {
+			state += fmt.Sprintf(" (next try in %d s)", int(b.RetryAt.Sub(now).Seconds())+1)
+		}
+		rows = append(rows, []any{glyph, botName(b), b.Name, state, ago(b.LastEventAt, now)})
+	}
+	table(w, rows)
+}
+
+func gatewayTable(w io.Writer, all []manage.InstanceStatus, now time.Time) {
+	rows := [][]any{{" ", "GATEWAY", "TENANT", "STATE", "WAITING", "OLDEST", "DEAD LETTERS"}}
+	for _, i := range all {
+		glyph := "✓"
 		if i.State == manage.Away || i.Warning != "" || i.Dead > 0 {
 			glyph = "!"
 		}
-		if i.Warning != "" {
-			state += " (" + i.Warning + ")"
-		}
-		rows = append(rows, []any{glyph, i.ID, i.Tenant, state, i.Backlog, ago(i.OldestAt, now), i.Dead, ago(i.LastSeenAt, now)})
+		rows = append(rows, []any{glyph, i.ID, i.Tenant, gatewayState(i.State, i.LastSeenAt), i.Backlog, ago(i.OldestAt, now), i.Dead})
 	}
-	table(w, rows)
-	for _, i := range st.Instances {
+	table(w, narrow(rows))
+	for _, i := range all {
 		for _, warning := range i.Warnings {
 			_, _ = fmt.Fprintf(w, "! %s: %s\n", i.ID, plain(warning))
 		}
 	}
+}
+
+// gatewayState is how a gateway is that was seen last at that time.
+func gatewayState(s manage.State, seen time.Time) string {
+	switch {
+	case s != manage.Away && s != manage.Asleep:
+		return string(s)
+	case seen.IsZero():
+		return "never connected"
+	}
+	return string(s) + " since " + manage.Clock(seen)
 }
 
 // calledTable shows the bots that their networks call over HTTP, and what is to be looked at there.
@@ -104,7 +159,7 @@ func calledTable(w io.Writer, bots []manage.BotStatus, now time.Time) {
 		if len(b.Warnings) > 0 {
 			glyph = "!"
 		}
-		rows = append(rows, []any{glyph, string(b.Platform) + ":" + string(b.ID), b.Hook.URL, ago(b.Hook.LastRequestAt, now), b.Hook.Refused})
+		rows = append(rows, []any{glyph, botName(b), b.Hook.URL, ago(b.Hook.LastRequestAt, now), b.Hook.Refused})
 	}
 	if len(rows) == 1 {
 		return
@@ -164,16 +219,16 @@ func explained(w io.Writer, d gate.Decision) {
 func newAuditCmd(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use: "audit [NAME]", Short: "Show who changed what, and when", Args: cobra.MaximumNArgs(1), ValidArgsFunction: a.completeGateways,
-		Long: "Shows the newest changes, newest last: of one gateway or instance, or of all. Of each tenant the newest 10,000 are kept, of which 2,000 are one credential's.",
+		Long: "Shows the newest changes, newest last: of one gateway, or of all. Of each tenant the newest 10,000 are kept, of which 2,000 are one credential's.",
 	}
 	limit := c.Flags().Int("limit", 100, "show so many; 0 shows all")
 	args := func(pos []string) (manage.AuditQuery, error) {
 		n, err := nameArg(pos)
 		return manage.AuditQuery{Name: n.Name, Limit: *limit}, err
 	}
-	head := []any{"AT", "WHO", "ACTION", "TENANT", "INSTANCE", "GATEWAY", "DETAIL"}
+	head := []any{"AT", "WHO", "ACTION", "GATEWAY", "INSTANCE", "TENANT", "DETAIL"}
 	return listing(a, c, admin.Audit, args, "Nothing was changed.", head, func(r manage.AuditRow) []any {
 		who := strings.TrimSpace(string(r.ActorKind) + " " + r.Actor)
-		return []any{r.At, who, r.Action, r.Tenant, r.Instance, r.Gateway, r.Detail}
+		return []any{r.At, who, r.Action, cmp.Or(string(r.Gateway), string(r.Instance)), r.Instance, r.Tenant, r.Detail}
 	})
 }

@@ -48,7 +48,7 @@ func (p phrase) accepted() (words, change string) {
 	to, d := p.whom(), p.d
 	switch why := d.State; why {
 	case gate.Taken:
-		return "delivered to " + to + " at " + clock(d.DeliveredAt), ""
+		return "delivered to " + to + " at " + Clock(d.DeliveredAt), ""
 	case gate.Waits:
 		return "waiting for " + to + " (" + p.wait() + ")", ""
 	case gate.Dead:
@@ -68,7 +68,7 @@ func (p phrase) wait() string {
 	case seen.IsZero():
 		return "it has never connected"
 	}
-	return string(p.state) + " since " + clock(seen)
+	return string(p.state) + " since " + Clock(seen)
 }
 
 // gaveUp says why a message is a dead letter.
@@ -151,8 +151,8 @@ func aside(why gate.Reason) string {
 // whom is the gateway in quotes.
 func (p phrase) whom() string { return `"` + string(p.d.Instance) + `"` }
 
-// clock is a time as people say it: with the day unless it is less than 20 hours ago.
-func clock(t time.Time) string {
+// Clock is a time as people say it: with the day unless it is less than 20 hours ago.
+func Clock(t time.Time) string {
 	form := "15:04"
 	if age := time.Since(t); age > 20*time.Hour || age < -time.Hour {
 		form = "2 Jan 15:04"

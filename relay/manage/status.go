@@ -142,7 +142,9 @@ func (s *Service) waits(ctx context.Context, st *InstanceStatus) error {
 	if s.live == nil {
 		return nil
 	}
-	st.Warning = s.live.Warning(st.ID)
+	if st.Warning = s.live.Warning(st.ID); st.Warning == "copied_credential" {
+		st.Warnings = append(st.Warnings, "its credential is used in two places at once: hermes-connector gateway rotate "+string(st.ID)+" makes a new one")
+	}
 	_, bots, err := s.stuck(ctx, st.ID)
 	if err != nil {
 		return err
