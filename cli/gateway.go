@@ -128,7 +128,7 @@ var gatewayHead = []any{"GATEWAY", "INSTANCE", "TENANT", "STATE", "CREATED", "LA
 
 func gatewayRow(g manage.Gateway) []any {
 	return []any{
-		g.ID, g.Instance, g.Tenant, g.State, g.CreatedAt.Local().Format(time.DateOnly), ago(g.LastSeenAt, time.Now()), g.Secrets,
+		g.ID, g.Instance, g.Tenant, gatewayState(g.State, g.LastSeenAt), g.CreatedAt.Local().Format(time.DateOnly), ago(g.LastSeenAt, time.Now()), g.Secrets,
 	}
 }
 

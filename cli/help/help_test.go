@@ -59,7 +59,7 @@ func TestPlain(t *testing.T) {
 		"indented code":               {"So:\n\n    a  b\n      c\n\n    d\n\nThen.\n", "  So:\n\n      a  b\n        c\n\n      d\n\n  Then.\n"},
 		"code that looks like a list": {"So:\n\n    x\n    - a\n", "  So:\n\n      x\n      - a\n"},
 		"fenced code":                 {"So:\n\n```sh\na **b**\n\nc\n```\n\nThen.\n", "  So:\n\n      a **b**\n\n      c\n\n  Then.\n"},
-		"code in an item":             {"1. Do:\n\n       run it\n\n   and wait.\n\nEnd.\n", "  1. Do:\n\n          run it\n\n     and wait.\n\n  End.\n"},
+		"code in an item":             {"1. Do:\n\n       run it\n\n   and wait.\n\nEnd.\n", "  1. Do:\n\n         run it\n\n     and wait.\n\n  End.\n"},
 		"a narrow table":              {"| op | sms | web |\n|---|---|---|\n| send | ✓ | |\n| edit | | ✓ |\n\nThen.\n", "  op    sms  web\n  send  ✓\n  edit       ✓\n\n  Then.\n"},
 		"a wide table of two":         {"| you see | do |\n|---|---|\n| `a` | " + long + "|\n| c | d |\n", "  `a`\n      " + strings.TrimSpace(strings.Repeat("word ", 15)) + "\n      word word word word word\n\n  c\n      d\n"},
 		"a wide table of three":       {"| op | sms | web |\n|---|---|---|\n| send | " + long + "| x |\n| edit | | yes |", "  send\n      sms: " + strings.TrimSpace(strings.Repeat("word ", 14)) + "\n      word word word word word word\n      web: x\n\n  edit\n      web: yes\n"},

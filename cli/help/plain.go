@@ -69,7 +69,7 @@ func (p *printer) line(line string) {
 	case strings.HasPrefix(line, "    ") && len(p.words) == 0 && (item == nil || p.code) && p.indent == 0:
 		p.verbatim(strings.TrimPrefix(line, "    "))
 	case strings.HasPrefix(line, strings.Repeat(" ", p.indent+4)) && len(p.words) == 0 && item == nil: // code in an item
-		p.verbatim(line[p.indent:])
+		p.verbatim(line[:p.indent] + line[p.indent+4:])
 	case item != nil:
 		p.flush()
 		p.begin(strings.Repeat(" ", len(item[1])) + item[2])
