@@ -23,6 +23,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hermes-connector/hermes-connector/cli/config"
+	"github.com/hermes-connector/hermes-connector/cli/setup"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
 )
@@ -46,6 +47,8 @@ type app struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
 	configPath     string // --config; empty: search
+	dataDir        string // --data-dir; empty: as the configuration says
+	makes          *bool  // --new, of a command that has it: it may make a database
 	began          bool   // a command was found and its arguments make sense
 }
 
@@ -83,6 +86,9 @@ func exitCode(err error, began bool) int {
 	if _, ok := errors.AsType[usageError](err); ok {
 		return exitUsage
 	}
+	if _, ok := errors.AsType[setup.UsageError](err); ok {
+		return exitUsage
+	}
 	return exitFailure
 }
 
@@ -99,6 +105,7 @@ func newRoot(a *app) *cobra.Command {
 		Long:  "Holds your chat bots, so that your Hermes gateways do not have to.\n\n" + topics(),
 		Example: strings.TrimPrefix(`
   hermes-connector demo                 see the whole path work, without a bot and without a network
+  hermes-connector setup                ask what a first start needs, and write it down
   hermes-connector serve                run
   hermes-connector enroll home          credentials for a gateway, as .env lines
   hermes-connector link home            a code that binds you to it
@@ -114,12 +121,13 @@ func newRoot(a *app) *cobra.Command {
 		return c.Help()
 	}
 	root.PersistentFlags().StringVar(&a.configPath, "config", "", "configuration `file` (default $HERMES_CONNECTOR_CONFIG, else connector.toml here, in ~/.config/hermes-connector or in /etc/hermes-connector)")
+	root.PersistentFlags().StringVar(&a.dataDir, "data-dir", "", "`folder` of the database and of the server's socket, in place of data_dir in the configuration")
 	root.AddCommand(
-		newServeCmd(a), newDemoCmd(a),
+		newSetupCmd(a), newServeCmd(a), newReloadCmd(a), newHealthcheckCmd(a), newDemoCmd(a),
 		newEnrollCmd(a), newGatewayCmd(a),
 		newLinkCmd(a), newPeopleCmd(a),
 		newScopeCmd(a), newRouteCmd(a), newPrincipalCmd(a), newPolicyCmd(a), newAuditCmd(a),
-		newBackupCmd(a), newRestoreCmd(a), newCheckCmd(a), newStatusCmd(a), newExplainCmd(a), newBufferCmd(a), newWebhookCmd(a), newVaultCmd(a), newWebCmd(a), newVersionCmd(a),
+		newBackupCmd(a), newRestoreCmd(a), newCheckCmd(a), newDoctorCmd(a), newStatusCmd(a), newExplainCmd(a), newBufferCmd(a), newWebhookCmd(a), newVaultCmd(a), newWebCmd(a), newVersionCmd(a),
 	)
 	root.AddCommand(a.bindings()...)
 	root.SetHelpCommand(newHelpCmd(a))

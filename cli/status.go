@@ -23,12 +23,19 @@ func newStatusCmd(a *app) *cobra.Command {
 		Long: "Shows bots, gateways and what waits for them. Exits with 1 when the server does not run or is not ready.",
 	}
 	asJSON := jsonFlag(c)
+	all := c.Flags().Bool("all", false, "with all counters and without names, ids and secrets: a report to paste into an issue")
 	c.RunE = func(cmd *cobra.Command, _ []string) error {
 		st, err := ask(cmd.Context(), a, admin.Status, struct{}{})
 		if err != nil {
 			return err
 		}
-		if err := a.print(*asJSON, st, func(w io.Writer) { statusTable(w, st, time.Now()) }); err != nil {
+		if *all {
+			r := nameless(st)
+			err = a.print(*asJSON, r, func(w io.Writer) { tellReport(w, r, time.Now()) })
+		} else {
+			err = a.print(*asJSON, st, func(w io.Writer) { statusTable(w, st, time.Now()) })
+		}
+		if err != nil {
 			return err
 		}
 		if !st.Ready {
@@ -66,7 +73,7 @@ func summary(st manage.Status) string {
 	if !st.Running {
 		return "✗ The server is not running. Start it with: hermes-connector serve"
 	}
-	if len(st.Findings) > 0 && st.Findings[0].Severity != finding.Unchecked {
+	if wrong(st.Findings) > 0 {
 		return worst(st.Findings)
 	}
 	if st.Ready {
@@ -82,17 +89,9 @@ func summary(st manage.Status) string {
 
 // worst is the first finding with what mends it, and how many more there are.
 func worst(all []finding.Finding) string {
-	f, glyph := all[0], "!"
-	if f.Severity == finding.Fault {
-		glyph = "✗"
-	}
-	text := glyph + " " + f.What
-	if f.About != "" && !strings.Contains(f.What, f.About) {
-		text = glyph + " " + f.About + ": " + f.What
-	}
-	text += " " + f.Why + "\n  To mend it: " + f.Fix
-	if len(all) > 1 {
-		text += fmt.Sprintf("\n  This is the worst of %d findings: hermes-connector doctor", len(all))
+	text := findingLine(all[0]) + "\n  " + all[0].Why + "\n  To mend it: " + all[0].Fix
+	if n := wrong(all) - 1; n > 0 {
+		text += "\n  And " + counted(n, "more finding", "more findings") + ": hermes-connector doctor"
 	}
 	return text
 }

@@ -1,0 +1,40 @@
+package config
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/pelletier/go-toml/v2/unstable"
+)
+
+// Line is where a key, or the header of a section, stands in a file.
+type Line struct {
+	Path   string // section.key, or the section
+	Header bool
+	Line   int // from 1
+}
+
+// Outline is where everything stands in a file that has no fault, in its order. A bot is a header.
+func Outline(data []byte) (all []Line) {
+	var faults Faults
+	p := parser{faults: &faults, seen: make(map[string]Place)}
+	if !p.parse(data) {
+		return nil
+	}
+	add := func(it item) {
+		header := it.kind == unstable.Table || it.kind == unstable.ArrayTable
+		all = append(all, Line{strings.Join(it.path, "."), header, it.at.Line})
+	}
+	for _, it := range p.items {
+		add(it)
+	}
+	for _, b := range p.bots {
+		all = append(all, Line{botsSection, true, b.at.Line})
+		for _, it := range b.items {
+			add(it)
+		}
+	}
+	slices.SortStableFunc(all, func(a, b Line) int { return cmp.Compare(a.Line, b.Line) })
+	return all
+}

@@ -1,0 +1,109 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hermes-connector/hermes-connector/cli/admin"
+	"github.com/hermes-connector/hermes-connector/cli/setup"
+)
+
+func newSetupCmd(a *app) *cobra.Command {
+	o := setup.Options{Kinds: kinds(), Env: a.env}
+	var service, serve bool
+	c := &cobra.Command{
+		Use:   "setup",
+		Short: "Ask what a first start needs, write it down, and wait for the first gateway",
+		Long: `Asks for a bot's token and where the gateways run, writes connector.toml and the token's file, starts
+the server if that is wanted, makes the credentials of a gateway, and waits until it dials and you are
+linked to it. What is there already stays; after an interruption setup goes on where it was.
+
+Every answer can be a flag. Where there is no terminal, those that have no default must be.`,
+		Example: "  hermes-connector setup\n" +
+			"  hermes-connector setup --platform telegram --token-file telegram.token --reach here --yes",
+		Args: cobra.NoArgs,
+	}
+	f := c.Flags()
+	f.StringVar(&o.Platform, "platform", "", "the bot's network: telegram or discord")
+	f.StringVar(&o.TokenFile, "token-file", "", "a `file` with the bot's token, which only you can read")
+	f.BoolVar(&o.TokenStdin, "token-stdin", false, "read the bot's token from stdin")
+	f.StringVar(&o.APIBase, "api-base", "", "the `URL` of the network's API, when it is not the network's own")
+	f.StringVar(&o.Reach, "reach", "", "where the gateways run: here, lan or internet")
+	f.StringVar(&o.Flags.Address, "address", "", "with --reach lan: this machine's address there")
+	f.StringVar(&o.Secure, "secure", "", "with --reach lan: tailscale, tls, or plain (others there can read along)")
+	f.StringVar(&o.CertFile, "cert-file", "", "with --secure tls: the certificate's `file`")
+	f.StringVar(&o.KeyFile, "key-file", "", "with --secure tls: its key's `file`")
+	f.StringVar(&o.PublicURL, "public-url", "", "the `URL` that gateways dial, when a proxy stands in front")
+	f.BoolVar(&service, "service", false, "install and start a systemd service")
+	f.BoolVar(&serve, "serve", false, "run the server in this window")
+	f.StringVar(&o.Gateway, "gateway", "", "make credentials of a gateway of that `NAME`")
+	f.StringVar(&o.EnvFile, "env", "", "write the gateway's credentials into this .env `file`")
+	f.DurationVar(&o.Wait, "wait", 0, "without a terminal: wait so long for the gateway, and for somebody to use the link code")
+	f.BoolVar(&o.Yes, "yes", false, "take what is proposed, and write without asking")
+	c.MarkFlagsMutuallyExclusive("service", "serve")
+	c.MarkFlagsMutuallyExclusive("token-file", "token-stdin")
+	c.RunE = func(cmd *cobra.Command, _ []string) error {
+		switch {
+		case service:
+			o.Start = "service"
+		case serve:
+			o.Start = "here"
+		}
+		return a.setup(cmd.Context(), o)
+	}
+	return c
+}
+
+// setup runs setup at the terminal, or without one.
+func (a *app) setup(ctx context.Context, o setup.Options) error {
+	ctx, hurry, release := interrupts(ctx)
+	defer release()
+	o.Config, o.In, o.Out, o.Talk, o.Echo = a.configPath, a.stdin, a.stdout, a.stderr, func(bool) {}
+	o.Plain = plainLines
+	o.Root, o.Address = os.Geteuid() == 0, setup.LocalAddress
+	in, isFile := a.stdin.(*os.File)
+	out, toFile := a.stderr.(*os.File)
+	if isFile && toFile && setup.Terminal(in) && setup.Terminal(out) {
+		echo, restore := setup.Echo(in)
+		defer restore()
+		o.Terminal, o.Clear, o.Echo = true, os.Getenv("TERM") != "dumb", echo
+	}
+	at := func(file string) *app {
+		other := *a
+		other.configPath = file
+		return &other
+	}
+	o.Serve = func(ctx context.Context, file string, log *slog.Logger) error {
+		cfg, err := at(file).config()
+		if err != nil {
+			return err
+		}
+		return serve(ctx, hurry, cfg, a.stderr, log)
+	}
+	o.Client = func(ctx context.Context, file string) (*admin.Client, func() error, error) { return at(file).client(ctx) }
+	o.Reload = func(context.Context, string) error { return errors.New("restart it") }
+	o.Command = a.command
+	return setup.Run(ctx, o)
+}
+
+// commandWithin bounds a program that setup runs.
+const commandWithin = 6 * time.Minute
+
+// command runs another program, whose output is shown.
+func (a *app) command(ctx context.Context, name string, args ...string) error {
+	ctx, cancel := context.WithTimeout(ctx, commandWithin)
+	defer cancel()
+	c := exec.CommandContext(ctx, name, args...)
+	c.Stdout, c.Stderr = a.stderr, a.stderr
+	if err := c.Run(); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return nil
+}

@@ -1,0 +1,311 @@
+package setup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/skip2/go-qrcode"
+
+	"github.com/hermes-connector/hermes-connector/cli/config"
+	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/finding"
+)
+
+// askWithin bounds a look at a network.
+const askWithin = 15 * time.Second
+
+// where is where a person gets a bot's token.
+var where = map[relay.PlatformID]string{
+	"telegram": "In Telegram write /newbot to @BotFather; its last message holds the token. The whole message may be pasted.",
+	"discord":  "On https://discord.com/developers/applications make a New Application; under Bot, Reset Token shows the token. Switch Message Content Intent on there, too.",
+}
+
+// bot has a bot configured, or goes on with those there are.
+func (s *setup) bot(ctx context.Context) error {
+	add := s.Platform != "" || s.TokenFile != "" || s.TokenStdin
+	if len(s.cfg.Bots) > 0 && !add {
+		s.say("%s is there already.", s.file)
+		for _, b := range s.cfg.Bots {
+			if _, err := s.look(ctx, b.Kind, b.Options); err != nil {
+				return err
+			}
+		}
+		if s.lines == nil {
+			return nil
+		}
+		what, err := s.ask(ctx, question{flag: "platform", text: "Go on with it?", def: "go on", options: []option{
+			{"go on", "go on with what is there"}, {"add", "add another bot"},
+		}})
+		if err != nil || what == "go on" {
+			return err
+		}
+	}
+	kind, err := s.chooseKind(ctx)
+	if err != nil {
+		return err
+	}
+	for {
+		again, err := s.addBot(ctx, kind)
+		if err != nil || !again {
+			return err
+		}
+	}
+}
+
+func (s *setup) chooseKind(ctx context.Context) (kind platforms.Kind, err error) {
+	q := question{flag: "platform", given: s.Platform, text: "Which chat network is the bot on?", def: "telegram"}
+	for _, k := range s.Kinds {
+		if guided(k) {
+			q.options = append(q.options, option{string(k.Name), k.Label})
+		}
+		if string(k.Name) == s.Platform && !guided(k) {
+			return kind, UsageError{fmt.Errorf("--platform: %s needs more than a token: hermes-connector check --help lists its keys", k.Name)}
+		}
+	}
+	slices.SortFunc(q.options, func(a, b option) int { return strings.Compare(b.key, a.key) }) // the simplest first
+	if s.lines == nil {
+		q.def = ""
+	}
+	name, err := s.ask(ctx, q)
+	for _, k := range s.Kinds {
+		if string(k.Name) == name {
+			kind = k
+		}
+	}
+	return kind, err
+}
+
+// addBot asks for a token, looks at the bot and writes it down. again: the person wants to give another token.
+func (s *setup) addBot(ctx context.Context, kind platforms.Kind) (again bool, err error) {
+	token, file, err := s.token(ctx, kind)
+	if err != nil {
+		return false, err
+	}
+	o := platforms.Options{Token: token, APIBase: s.APIBase, PublicURL: s.cfg.PublicURL}
+	p, err := s.open(kind, o)
+	if err != nil {
+		return false, UsageError{err}
+	}
+	for _, b := range s.cfg.Bots {
+		there, err := s.open(b.Kind, b.Options)
+		if err != nil || there.Bot() != p.Bot() {
+			continue
+		}
+		if b.Options.Token.RevealString() != token.RevealString() {
+			return false, fmt.Errorf("this bot is configured already, with another token: put the new token into the file that token_file names in %s", s.file)
+		}
+		s.say("This bot is configured already.")
+		_, err = s.look(ctx, b.Kind, b.Options)
+		return false, err
+	}
+	for {
+		verdict, err := s.look(ctx, kind, o)
+		if err != nil || verdict == another {
+			return verdict == another, err
+		}
+		if verdict == goOn {
+			break
+		}
+	}
+	return false, s.keepBot(ctx, kind, token, file, p.Bot())
+}
+
+// open makes a bot of the kind, which does nothing yet.
+func (s *setup) open(kind platforms.Kind, o platforms.Options) (platforms.Platform, error) {
+	o.Log = slog.New(slog.DiscardHandler)
+	return kind.Open(o)
+}
+
+// token asks for the kind's token. file is where it is kept already; empty: nowhere.
+func (s *setup) token(ctx context.Context, kind platforms.Kind) (token relay.Secret, file string, err error) {
+	switch {
+	case s.TokenStdin:
+		raw, err := io.ReadAll(io.LimitReader(s.In, maxEnvFile))
+		if err == nil {
+			token, err = findToken(kind, s.Kinds, string(raw))
+		}
+		return token, "", asUsage("token-stdin", err)
+	case s.TokenFile != "":
+		kept, err := config.SecretFile(s.TokenFile)
+		if err == nil {
+			token, err = findToken(kind, s.Kinds, kept.RevealString())
+		}
+		if err == nil && token.RevealString() == kept.RevealString() {
+			file, err = filepath.Abs(s.TokenFile)
+		}
+		return token, file, asUsage("token-file", err)
+	}
+	q := question{flag: "token-file", text: where[kind.Name] + "\nThe token (it is not shown while you paste it):", secret: true}
+	path := s.tokenFile(kind, "")
+	left, err := config.SecretFile(path)
+	usable := err == nil && kind.CheckToken(left) == nil
+	if usable {
+		q.text += "\n" + path + " holds one already: Enter takes that one."
+		q.def = "-"
+	}
+	var found relay.Secret
+	q.check = func(pasted string) (string, error) {
+		if usable && pasted == "-" {
+			found, file = left, path
+			return pasted, nil
+		}
+		found, err = findToken(kind, s.Kinds, pasted)
+		return "", err
+	}
+	_, err = s.ask(ctx, q)
+	return found, file, err
+}
+
+func asUsage(flag string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return UsageError{fmt.Errorf("--%s: %w", flag, err)}
+}
+
+// tokenFolder is where tokens are kept: beside the configuration, and below that of the system in a folder of their own,
+// which is the service's, too.
+func (s *setup) tokenFolder() string {
+	if dir := filepath.Dir(s.file); s.Root && dir == systemConfig {
+		return filepath.Join(dir, "tokens")
+	}
+	return filepath.Dir(s.file)
+}
+
+// tokenFile is where a token is kept.
+func (s *setup) tokenFile(kind platforms.Kind, of string) string {
+	return filepath.Join(s.tokenFolder(), string(kind.Name)+of+".token")
+}
+
+// What comes of a look at a bot.
+type verdict int
+
+const (
+	goOn    verdict = iota
+	once            // the person mended something: look once more
+	another         // another token is to be given
+)
+
+// look asks the network how the bot stands, says so, and asks what to do about what is wrong.
+func (s *setup) look(ctx context.Context, kind platforms.Kind, o platforms.Options) (verdict, error) {
+	p, err := s.open(kind, o)
+	if err != nil {
+		return goOn, err
+	}
+	e, ok := p.(platforms.Examiner)
+	if !ok {
+		s.say("✓ %s bot", kind.Name)
+		return goOn, nil
+	}
+	looking, cancel := context.WithTimeout(ctx, askWithin)
+	defer cancel()
+	x := e.Examine(looking, nil)
+	if ctx.Err() != nil {
+		return goOn, errStopped
+	}
+	if x.Name != "" {
+		s.name = x.Name
+		s.say("✓ %s knows the bot as @%s", kind.Label, x.Name)
+	}
+	if d := time.Until(x.Clock); !x.Clock.IsZero() && (d > 30*time.Second || d < -30*time.Second) {
+		s.say("! This machine's clock differs from %s's by %s: set it, or certificates and codes will not be taken.", kind.Label, d.Abs().Round(time.Second))
+	}
+	finding.Sort(x.Findings)
+	for _, f := range x.Findings {
+		s.say("✗ %s\n  %s\n  → %s", f.What, f.Why, f.Fix)
+	}
+	if kind.Name == "discord" && x.Invite != "" {
+		s.say("\nInvite the bot into your server with this link:\n\n  %s\n", x.Invite)
+		if s.lines != nil {
+			s.say("%s", qr(x.Invite))
+		}
+	}
+	return s.decide(ctx, x)
+}
+
+// decide is what to do after a look.
+func (s *setup) decide(ctx context.Context, x platforms.Examination) (verdict, error) {
+	wrong := slices.DeleteFunc(slices.Clone(x.Findings), func(f finding.Finding) bool { return f.Severity != finding.Fault })
+	if len(wrong) == 0 {
+		return goOn, nil
+	}
+	refused := wrong[0].Code == finding.DeadToken.Code || wrong[0].Code == finding.OtherKind.Code
+	if s.lines == nil {
+		if x.Name == "" {
+			return goOn, errors.New(strings.TrimSuffix(wrong[0].What, ".") + "; nothing is written")
+		}
+		return goOn, nil
+	}
+	q := question{flag: "platform", text: "What now?", def: "again", options: []option{{"again", "look again, it is mended"}}}
+	if refused {
+		q.def, q.options = "token", []option{{"token", "give another token"}, {"again", "look again, it is mended"}}
+	}
+	q.options = append(q.options, option{"go on", "go on as it is"})
+	switch what, err := s.ask(ctx, q); {
+	case err != nil:
+		return goOn, err
+	case what == "token":
+		return another, nil
+	case what == "again":
+		return once, nil
+	}
+	return goOn, nil
+}
+
+// keepBot writes the token's file, unless file holds it, and the bot's table.
+func (s *setup) keepBot(ctx context.Context, kind platforms.Kind, token relay.Secret, file string, bot relay.Bot) error {
+	made := ""
+	for _, path := range []string{s.tokenFile(kind, ""), s.tokenFile(kind, "-"+string(bot.ID))} {
+		if file != "" {
+			break
+		}
+		err := create(path, []byte(token.RevealString()+"\n"), 0o600)
+		if kept, e := config.SecretFile(path); errors.Is(err, fs.ErrExist) && e == nil && kept.RevealString() == token.RevealString() {
+			file, err = path, nil
+		} else if err == nil {
+			file, made = path, path
+		}
+		if err != nil && !errors.Is(err, fs.ErrExist) {
+			return fmt.Errorf("token file: %w", err)
+		}
+	}
+	if file == "" {
+		return fmt.Errorf("%s holds another token, and no file is written over: move it away", s.tokenFile(kind, "-"+string(bot.ID)))
+	}
+	if made != "" {
+		s.say("✓ the token is in %s, which only you can read", made)
+	}
+	named := file
+	if rel, err := filepath.Rel(filepath.Dir(s.file), file); err == nil && filepath.IsLocal(rel) {
+		named = rel
+	}
+	done, err := s.write(ctx, func(d *document) error {
+		keys := []setting{{key: "platform", value: text(string(kind.Name))}, {key: "token_file", value: text(named)}}
+		if s.APIBase != "" {
+			keys = append(keys, setting{key: "api_base", value: text(s.APIBase)})
+		}
+		return d.addBot(keys...)
+	})
+	if err == nil && !done {
+		err = errStopped
+	}
+	return err
+}
+
+// qr is a code for a phone; empty when the text is too long for one.
+func qr(text string) string {
+	code, err := qrcode.New(text, qrcode.Low)
+	if err != nil {
+		return ""
+	}
+	return code.ToSmallString(false)
+}

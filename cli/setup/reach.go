@@ -1,0 +1,224 @@
+package setup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+const localAddress, port = "127.0.0.1:8787", "8787"
+
+// reach has the server listen where its gateways can reach it.
+func (s *setup) reach(ctx context.Context) error {
+	if s.Reach == "" && (s.has("listen") || s.has("public_url") || s.cfg.PublicURL != "") {
+		s.say("✓ gateways dial %s", s.cfg.URL(s.cfg.Listen))
+		return nil
+	}
+	where, err := s.ask(ctx, question{
+		flag: "reach", given: s.Reach, text: "Where do your gateways run?", def: "here",
+		options: []option{
+			{"here", "on this machine (127.0.0.1)"},
+			{"lan", "in the same network"},
+			{"internet", "anywhere, over the internet"},
+		},
+	})
+	if err != nil {
+		return err
+	}
+	var changes []setting
+	switch where {
+	case "here":
+		changes = []setting{{key: "listen", value: text(localAddress)}}
+	case "lan":
+		changes, err = s.lan(ctx)
+	case "internet":
+		changes, err = s.internet(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	done, err := s.write(ctx, func(d *document) error {
+		for _, c := range changes {
+			if err := d.set(c); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err == nil && !done {
+		err = errStopped
+	}
+	if err == nil {
+		s.say("✓ gateways dial %s", s.cfg.URL(s.cfg.Listen))
+	}
+	return err
+}
+
+// behind are the settings of a server behind a proxy on this machine.
+func behind(address string) []setting {
+	return []setting{
+		{key: "listen", value: text(localAddress)}, {key: "public_url", value: text(address)},
+		{key: "trusted_proxies", value: `["127.0.0.1", "::1"]`},
+	}
+}
+
+// lan asks how gateways in the same network reach the server without others reading along.
+func (s *setup) lan(ctx context.Context) ([]setting, error) {
+	how, err := s.ask(ctx, question{
+		flag: "secure", given: s.Secure, def: "tailscale",
+		text: "Credentials and messages cross the network. How are they kept from others there?",
+		options: []option{
+			{"tailscale", "`tailscale serve` encrypts them"},
+			{"tls", "a certificate of yours does ([tls])"},
+			{"plain", "not at all: plain http"},
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	if how == "tailscale" {
+		s.say("On this machine run: tailscale serve --bg %s", port)
+		address, err := s.publicURL(ctx, "The address that it prints (https://MACHINE.TAILNET.ts.net):")
+		return behind(address), err
+	}
+	address, err := s.ask(ctx, question{
+		flag: "address", given: s.Flags.Address, def: s.Options.Address(), text: "The address of this machine in that network:", check: inNetwork,
+	})
+	if err != nil {
+		return nil, err
+	}
+	listen := setting{key: "listen", value: text(net.JoinHostPort(address, port))}
+	if how == "tls" {
+		return s.certificate(ctx, listen, address)
+	}
+	if s.Secure != "plain" { // the flag is an explicit yes
+		ok, err := s.yesNo(ctx, "secure plain", "Everybody in that network can then read messages and take over gateways. Plain http all the same?", "no")
+		if err != nil {
+			return nil, err
+		}
+		if !ok {
+			return s.lan(ctx)
+		}
+	}
+	return []setting{listen, {key: "insecure", value: "true"}}, nil
+}
+
+// inNetwork accepts the address of an interface that other machines reach.
+func inNetwork(a string) (string, error) {
+	ip, err := netip.ParseAddr(a)
+	switch {
+	case err != nil:
+		return "", errors.New("want an address such as 192.168.1.20")
+	case ip.IsLoopback(), ip.IsUnspecified(), ip.IsMulticast():
+		return "", errors.New("other machines cannot dial that address")
+	}
+	return ip.String(), nil
+}
+
+// certificate asks for the files of [tls], and for the name in the certificate.
+func (s *setup) certificate(ctx context.Context, listen setting, address string) ([]setting, error) {
+	cert, err := s.ask(ctx, question{flag: "cert-file", given: s.CertFile, text: "The file with the certificate (PEM, with its chain):", check: aFile})
+	if err != nil {
+		return nil, err
+	}
+	key, err := s.ask(ctx, question{flag: "key-file", given: s.KeyFile, text: "The file with its private key:", check: aFile})
+	if err != nil {
+		return nil, err
+	}
+	s.Flags.PublicURL = orElse(s.Flags.PublicURL, s.lines == nil, "https://"+net.JoinHostPort(address, port))
+	at, err := s.publicURL(ctx, "The address that gateways dial, with the name in the certificate (https://NAME:"+port+"):")
+	return []setting{listen, {key: "public_url", value: text(at)}, {"tls", "cert_file", text(cert)}, {"tls", "key_file", text(key)}}, err
+}
+
+func orElse(given string, when bool, other string) string {
+	if given == "" && when {
+		return other
+	}
+	return given
+}
+
+func aFile(path string) (string, error) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return "", err
+	}
+	if st, err := os.Stat(path); err != nil || !st.Mode().IsRegular() {
+		return "", errors.New("there is no such file")
+	}
+	return path, nil
+}
+
+// publicURL asks for the address that gateways dial.
+func (s *setup) publicURL(ctx context.Context, words string) (string, error) {
+	return s.ask(ctx, question{flag: "public-url", given: s.PublicURL, text: words, check: func(a string) (string, error) {
+		u, err := url.Parse(a)
+		if err != nil || u.Scheme != "https" || u.Hostname() == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+			return "", errors.New("want an address such as https://relay.example.net")
+		}
+		return strings.TrimRight(a, "/"), nil
+	}})
+}
+
+// internet asks for the address in the internet, and prints the proxy's lines.
+func (s *setup) internet(ctx context.Context) ([]setting, error) {
+	address, err := s.publicURL(ctx, "A web server (Caddy, nginx) on this machine takes the connections from the internet, over https.\nThe address that gateways dial:")
+	if err != nil {
+		return nil, err
+	}
+	s.say("%s", proxyLines(address))
+	return behind(address), nil
+}
+
+// proxyLines are the lines for a proxy on this machine.
+func proxyLines(address string) string {
+	host := strings.TrimPrefix(address, "https://")
+	if u, err := url.Parse(address); err == nil {
+		host = u.Hostname()
+	}
+	return fmt.Sprintf(`
+For Caddy (/etc/caddy/Caddyfile), which gets the certificate by itself:
+
+  %[1]s {
+      reverse_proxy %[2]s
+  }
+
+Or for nginx, with a certificate of yours (ssl_certificate, ssl_certificate_key):
+
+  server {
+      listen 443 ssl;
+      server_name %[1]s;
+      location / {
+          proxy_pass http://%[2]s;
+          proxy_http_version 1.1;
+          proxy_set_header Upgrade $http_upgrade;
+          proxy_set_header Connection "upgrade";
+          proxy_set_header Host $host;
+          proxy_set_header X-Forwarded-For $remote_addr;
+          proxy_set_header X-Forwarded-Proto $scheme;
+          proxy_read_timeout 1h;
+          client_max_body_size 30m;
+      }
+  }
+`, host, localAddress)
+}
+
+// LocalAddress is this machine's address in its network: the one it would call others from. Nothing is sent. Empty:
+// there is none.
+func LocalAddress() string {
+	c, err := net.Dial("udp4", "192.0.2.1:9") // of a network that is only ever written about
+	if err != nil {
+		return ""
+	}
+	defer func() { _ = c.Close() }()
+	a, err := netip.ParseAddrPort(c.LocalAddr().String())
+	if err != nil || a.Addr().IsLoopback() {
+		return ""
+	}
+	return a.Addr().String()
+}

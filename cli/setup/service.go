@@ -1,0 +1,163 @@
+package setup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/hermes-connector/hermes-connector/store/files"
+)
+
+const (
+	unitName     = "hermes-connector.service"
+	systemData   = "/var/lib/hermes-connector"
+	systemConfig = "/etc/hermes-connector"
+	systemUser   = "hermes-connector"
+	userUnit     = `# Written by hermes-connector setup. systemctl --user edit hermes-connector changes it.
+[Unit]
+Description=hermes-connector: holds the chat bots for Hermes gateways
+After=network-online.target
+
+[Service]
+Type=notify
+ExecStart=%[1]s serve --config %[2]s
+ExecReload=%[1]s reload --config %[2]s
+TimeoutStartSec=5min
+WatchdogSec=60
+Restart=on-failure
+RestartSec=5
+# A wrong configuration is not tried again. A crash would leave Go with the same status: so it leaves with a signal.
+RestartPreventExitStatus=2
+Environment=GOTRACEBACK=crash
+LimitCORE=0
+TimeoutStopSec=40
+UMask=0077
+NoNewPrivileges=yes
+
+[Install]
+WantedBy=default.target
+`
+)
+
+// systemd is where units are, and what runs.
+type systemd struct {
+	root    bool
+	program string // this one
+	config  string
+	folder  string // of the units that an operator writes
+	unit    string // of the system
+}
+
+// installed are the places of units that come with packages.
+var installed = []string{"/usr/lib/systemd/system/" + unitName, "/lib/systemd/system/" + unitName}
+
+// plan is what installing the service takes: a unit, unless one is there, and commands. tokens are the folder of the
+// tokens' files; haveUser and packaged say what is there already.
+func (d systemd) plan(tokens string, haveUser, packaged bool) (unit string, commands [][]string, err error) {
+	if !d.root {
+		control := []string{"systemctl", "--user"}
+		return fmt.Sprintf(userUnit, quoted(d.program), quoted(d.config)), [][]string{
+			append(control, "daemon-reload"), {"systemctl", "--user", "enable", "--now", unitName},
+		}, nil
+	}
+	if filepath.Dir(d.config) != systemConfig {
+		return "", nil, fmt.Errorf("a system service reads %s/connector.toml, and not %s: run setup with --config %[1]s/connector.toml", systemConfig, d.config)
+	}
+	if !haveUser {
+		commands = append(commands, []string{
+			"useradd", "--system", "--user-group", "--no-create-home", "--home-dir", systemData, "--shell", "/usr/sbin/nologin", systemUser,
+		})
+	}
+	commands = append(commands,
+		[]string{"install", "-d", "-m", "0700", "-o", systemUser, "-g", systemUser, systemData},
+		[]string{"chown", "-R", "root:" + systemUser, tokens},
+		[]string{"chmod", "-R", "u=rwX,g=rX,o=", tokens},
+	)
+	if !packaged {
+		if strings.HasPrefix(d.program, "/home/") || strings.HasPrefix(d.program, "/root/") || strings.HasPrefix(d.program, "/tmp/") {
+			return "", nil, fmt.Errorf("a system service cannot run %s: put the program into /usr/local/bin, and run setup from there", d.program)
+		}
+		unit = strings.NewReplacer("/usr/bin/hermes-connector serve", d.program+" serve --config "+d.config,
+			"/usr/bin/hermes-connector reload", d.program+" reload --config "+d.config).Replace(d.unit)
+	}
+	return unit, append(commands, []string{"systemctl", "daemon-reload"}, []string{"systemctl", "enable", "--now", unitName}), nil
+}
+
+// quoted is a word of a unit's command line.
+func quoted(word string) string {
+	word = strings.ReplaceAll(word, "%", "%%")
+	if strings.ContainsAny(word, " \t\"'\\$;") {
+		word = `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "$", "$$").Replace(word) + `"`
+	}
+	return word
+}
+
+// service installs the systemd unit and starts it: the system's as root, else the user's.
+func (s *setup) service(ctx context.Context) error {
+	program, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("service: %w", err)
+	}
+	d := systemd{root: s.Root, program: program, config: s.file, folder: "/etc/systemd/system", unit: s.Unit}
+	if !s.Root {
+		dir, err := os.UserConfigDir()
+		if err != nil {
+			return fmt.Errorf("service: %w", err)
+		}
+		d.folder = filepath.Join(dir, "systemd", "user")
+	}
+	tokens := s.tokenFolder()
+	packaged := s.Root && (files.Exists(installed[0]) || files.Exists(installed[1]))
+	haveUser := s.Command(ctx, "id", "-u", systemUser) == nil
+	unit, commands, err := d.plan(tokens, haveUser, packaged)
+	if err != nil {
+		return err
+	}
+	if s.Root {
+		if err := s.systemFolders(ctx, tokens); err != nil {
+			return err
+		}
+	}
+	if unit != "" {
+		path := filepath.Join(d.folder, unitName)
+		err := create(path, []byte(unit), 0o644)
+		switch {
+		case errors.Is(err, fs.ErrExist):
+			s.say("%s is there already, and stays as it is.", path)
+		case err != nil:
+			return fmt.Errorf("service: %w", err)
+		default:
+			s.say("✓ %s is written", path)
+		}
+	}
+	for _, c := range commands {
+		s.say("$ %s", strings.Join(c, " "))
+		s.show()
+		if err := s.Command(ctx, c[0], c[1:]...); err != nil {
+			return fmt.Errorf("%s: %w; journalctl shows what the service said", strings.Join(c, " "), err)
+		}
+	}
+	if !s.Root {
+		s.say("A user's service ends when the user logs out, unless: loginctl enable-linger")
+	}
+	return nil
+}
+
+// systemFolders puts the data of a system's service where its user may write, and makes the folder of tokens.
+func (s *setup) systemFolders(ctx context.Context, tokens string) error {
+	if err := os.MkdirAll(tokens, 0o750); err != nil {
+		return fmt.Errorf("service: %w", err)
+	}
+	if s.has("data_dir") {
+		return nil
+	}
+	done, err := s.write(ctx, func(doc *document) error { return doc.set(setting{key: "data_dir", value: text(systemData)}) })
+	if err == nil && !done {
+		err = errStopped
+	}
+	return err
+}

@@ -1,0 +1,230 @@
+// Package setup asks what a first start needs, writes connector.toml, the token's file and a gateway's .env lines, and
+// waits until messages can flow. Every answer can be a flag.
+//
+// Invariants:
+//
+//  1. No file that is there is written over: to connector.toml a change is made line by line, is shown first, and must
+//     leave a configuration without a fault; a token gets a file of its own; of an .env file only our names change.
+//  2. Each step is whole before the next one begins, and looks at what is there: after an interruption setup goes on.
+//  3. Nothing is started that was not asked for.
+//  4. A token is never shown, and stands in no error.
+package setup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/cli/admin"
+	"github.com/hermes-connector/hermes-connector/cli/config"
+	"github.com/hermes-connector/hermes-connector/platforms"
+)
+
+// Flags are answers. An empty one is asked for.
+type Flags struct {
+	Platform, TokenFile string
+	TokenStdin          bool
+	APIBase             string
+	Reach               string // here, lan or internet
+	Address             string // of this machine in its network
+	Secure              string // in the network: tls, tailscale or plain
+	CertFile, KeyFile   string
+	PublicURL           string
+	Start               string // how the server is to run: here, service or no
+	Gateway, EnvFile    string
+	Wait                time.Duration // how long the gateway and its person are waited for where nobody can be asked
+	Yes                 bool
+}
+
+// Options are what setup is run with.
+type Options struct {
+	Flags
+	In       io.Reader
+	Terminal bool                // somebody can be asked
+	Clear    bool                // the terminal can be cleared
+	Echo     func(on bool)       // of the terminal
+	Out      io.Writer           // credentials and codes
+	Talk     io.Writer           // everything else
+	Plain    func(string) string // a text without what a terminal would obey
+	Env      []string            // as from os.Environ
+	Config   string              // --config
+	Kinds    []platforms.Kind
+	Root     bool
+	Address  func() string // of this machine in its network; empty: none
+	// Serve runs the server of the configuration file until ctx ends.
+	Serve func(ctx context.Context, file string, log *slog.Logger) error
+	// Client is the way to the running server of the file, or to the database opened for one command, which it makes.
+	// The caller ends it with done.
+	Client func(ctx context.Context, file string) (c *admin.Client, done func() error, err error)
+	// Reload has the running server take the changed configuration.
+	Reload func(ctx context.Context, file string) error
+	Unit   string // the systemd unit of the system
+	// Command runs another program, and shows what that says.
+	Command func(ctx context.Context, name string, args ...string) error
+}
+
+// setup is one run.
+type setup struct {
+	Options
+	*talk
+	file    string         // the configuration
+	named   bool           // it was named by --config
+	text    []byte         // what stands in it
+	cfg     *config.Config // what it means
+	name    string         // of the bot, for the last word
+	changed bool           // the configuration is another than at the start
+	level   slog.LevelVar  // of the log of a server that runs here
+	served  chan error     // what that server ended with; nil: none was started
+}
+
+// Run asks, writes and waits. The error of an answer that makes no sense is a UsageError.
+func Run(ctx context.Context, o Options) (err error) {
+	s := &setup{Options: o, talk: &talk{out: o.Talk, plain: o.Plain, echo: o.Echo, clear: o.Clear, yes: o.Yes}}
+	if o.Terminal && !o.TokenStdin {
+		s.lines = read(o.In)
+	}
+	defer s.show()
+	if s.lines == nil && o.Flags == (Flags{}) {
+		return UsageError{errors.New("there is no terminal to ask at: give the answers as flags, such as hermes-connector setup --platform telegram --token-file FILE --reach here --yes")}
+	}
+	if err := s.find(); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer func() {
+		cancel()
+		if s.served != nil {
+			err = errors.Join(err, <-s.served)
+		}
+	}()
+	for _, step := range []func(context.Context) error{s.bot, s.reach, s.start, s.gateway} {
+		if err := step(ctx); err != nil {
+			return err
+		}
+	}
+	return s.farewell(ctx)
+}
+
+// farewell says what is next, and keeps a server running that was started here.
+func (s *setup) farewell(ctx context.Context) error {
+	if s.name != "" {
+		s.say("\nDone. Write to @%s: a linked gateway answers. What works and what waits: hermes-connector status", s.name)
+	} else {
+		s.say("\nDone. What works and what waits: hermes-connector status")
+	}
+	if s.served == nil {
+		return nil
+	}
+	s.say("The server runs in this window. Ctrl-C ends it; hermes-connector serve starts it again.")
+	s.show()
+	s.level.Set(slog.LevelInfo)
+	select {
+	case <-ctx.Done():
+		return nil
+	case err := <-s.served:
+		s.served = nil
+		return err
+	}
+}
+
+// find finds the configuration, or says where it will be.
+func (s *setup) find() error {
+	s.named = s.Config != ""
+	if !s.named {
+		cfg, err := config.Load(config.Source{Env: s.Env, Kinds: s.Kinds})
+		if err != nil {
+			return err
+		}
+		s.Config = cfg.File
+	}
+	if s.Config == "" {
+		dir, err := os.UserConfigDir()
+		if s.Root || err != nil {
+			dir = "/etc"
+		}
+		s.Config = filepath.Join(dir, "hermes-connector", "connector.toml")
+	}
+	file, err := filepath.Abs(s.Config)
+	if err != nil {
+		return fmt.Errorf("configuration: %w", err)
+	}
+	s.file = file
+	s.text, err = os.ReadFile(file)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("configuration: %w", err)
+	}
+	s.cfg, err = s.judge(s.text)
+	return err
+}
+
+// judge is what a text would mean as the configuration.
+func (s *setup) judge(text []byte) (*config.Config, error) {
+	return config.Load(config.Source{Path: s.file, Draft: append([]byte{}, text...), Env: s.Env, Kinds: s.Kinds})
+}
+
+// write shows what edit changes in the configuration, and writes it when the person agrees. done: there is nothing to
+// change, or it is written.
+func (s *setup) write(ctx context.Context, edit func(*document) error) (done bool, err error) {
+	d := newDocument(s.text)
+	before := newDocument(s.text).lines
+	if err := edit(d); err != nil {
+		return false, fmt.Errorf("%s: %w", s.file, err)
+	}
+	text := d.bytes()
+	if len(difference(before, d.lines)) == 0 || string(text) == string(s.text) {
+		return true, nil
+	}
+	cfg, err := s.judge(text)
+	if err != nil {
+		return false, err
+	}
+	s.say("\n%s becomes:\n", s.file)
+	for _, line := range difference(before, d.lines) {
+		s.say("  %s", line)
+	}
+	if ok, err := s.yesNo(ctx, "yes", "Write this?", "yes"); err != nil || !ok {
+		return false, err
+	}
+	mode := os.FileMode(0o644)
+	if st, err := os.Stat(s.file); err == nil {
+		mode = st.Mode().Perm()
+	}
+	if err := replace(s.file, text, mode); err != nil {
+		return false, fmt.Errorf("configuration: %w", err)
+	}
+	s.say("✓ %s is written", s.file)
+	s.text, s.cfg, s.changed = text, cfg, true
+	return true, nil
+}
+
+// has reports whether the configuration says something about a key.
+func (s *setup) has(path string) bool {
+	for _, l := range config.Outline(s.text) {
+		if l.Path == path {
+			return true
+		}
+	}
+	return false
+}
+
+// until looks again and again, every so often, until ok says that what is waited for is there.
+func until(ctx context.Context, every time.Duration, ok func() (bool, error)) error {
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for {
+		if there, err := ok(); there || err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-tick.C:
+		}
+	}
+}

@@ -1,0 +1,127 @@
+package setup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/cli/admin"
+)
+
+const (
+	lookEvery   = 400 * time.Millisecond // for a server that starts, a gateway that dials, a code that is used
+	startsSoon  = 30 * time.Second       // how long a server that was started may take to answer
+	runsSystemd = "/run/systemd/system"  // there where systemd is what starts services
+)
+
+// running reports whether the configuration's server answers.
+func (s *setup) running(ctx context.Context) bool {
+	_, err := admin.Dial(ctx, s.cfg.Socket())
+	return err == nil
+}
+
+// start has the server run, as the person wants it, or waits for it.
+func (s *setup) start(ctx context.Context) error {
+	if s.running(ctx) {
+		return s.reload(ctx)
+	}
+	how, err := s.ask(ctx, s.howToStart())
+	if err != nil {
+		return err
+	}
+	switch how {
+	case "here":
+		s.level.Set(slog.LevelWarn) // until the conversation is over
+		s.served = make(chan error, 1)
+		log := slog.New(slog.NewTextHandler(s.Talk, &slog.HandlerOptions{Level: &s.level}))
+		go func() { s.served <- s.Serve(ctx, s.file, log) }() // ends with ctx, and Run waits
+	case "service":
+		if err := s.service(ctx); err != nil {
+			return err
+		}
+	case "no":
+		if s.lines == nil {
+			s.say("Start the server with: hermes-connector serve")
+			return nil
+		}
+		s.say("Now start the server in another terminal: hermes-connector serve%s\nWaiting for it; Ctrl-C, and setup goes on from here another time.", s.flagConfig())
+		s.show()
+		return s.stopped(until(ctx, lookEvery, func() (bool, error) { return s.running(ctx), nil }))
+	}
+	return s.started(ctx)
+}
+
+// howToStart is the question how the server is to run. Where nobody can be asked, nothing is started without a flag.
+func (s *setup) howToStart() question {
+	q := question{
+		flag: "start", given: s.Flags.Start, text: "How shall the server run?", def: "here",
+		options: []option{{"here", "in this window, until Ctrl-C"}},
+	}
+	if _, err := os.Stat(runsSystemd); err == nil || s.Flags.Start == "service" {
+		q.def = "service"
+		q.options = append(q.options, option{"service", "as a systemd service, also after a restart of this machine"})
+	}
+	q.options = append(q.options, option{"no", "I start it myself"})
+	if s.lines == nil && q.given == "" {
+		q.given = "no"
+	}
+	return q
+}
+
+// flagConfig is the flag that other commands need to find the configuration; empty where they find it alone.
+func (s *setup) flagConfig() string {
+	if s.named {
+		return " --config " + s.file
+	}
+	return ""
+}
+
+// started waits until a server that was started answers.
+func (s *setup) started(ctx context.Context) error {
+	soon, cancel := context.WithTimeout(ctx, startsSoon)
+	defer cancel()
+	err := until(soon, lookEvery, func() (bool, error) {
+		select {
+		case err := <-s.served:
+			s.served = nil
+			if err == nil {
+				err = errors.New("it ended at once")
+			}
+			return false, fmt.Errorf("the server did not start: %w", err)
+		default:
+			return s.running(soon), nil
+		}
+	})
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = errors.New("the server does not answer yet: hermes-connector doctor says why")
+	}
+	if err == nil {
+		s.say("✓ the server runs")
+		s.changed = false
+	}
+	return s.stopped(err)
+}
+
+// stopped is err, or that the person ended a wait.
+func (s *setup) stopped(err error) error {
+	if errors.Is(err, context.Canceled) {
+		return errStopped
+	}
+	return err
+}
+
+// reload has a server that runs already take what was changed.
+func (s *setup) reload(ctx context.Context) error {
+	s.say("✓ the server runs")
+	if !s.changed {
+		return nil
+	}
+	if err := s.Reload(ctx, s.file); err != nil {
+		return fmt.Errorf("the server runs with the former configuration: %w", err)
+	}
+	s.say("✓ it has taken the new configuration")
+	return nil
+}

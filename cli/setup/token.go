@@ -1,0 +1,63 @@
+package setup
+
+import (
+	"errors"
+	"strings"
+	"unicode"
+
+	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/relay"
+)
+
+// findToken is the token of the kind in what somebody pasted: bare, in quotes, behind "Bot " or NAME=, or inside a whole
+// message. The error says what is wrong, without repeating anything.
+func findToken(kind platforms.Kind, kinds []platforms.Kind, pasted string) (none relay.Secret, err error) {
+	if s, ok := candidate(kind, pasted); ok {
+		return s, nil
+	}
+	for _, other := range kinds {
+		if other.Name != kind.Name && guided(other) {
+			if _, ok := candidate(other, pasted); ok {
+				return none, errors.New("this is a token of " + other.Label + ", and the bot is to be one of " + kind.Label)
+			}
+		}
+	}
+	if strings.TrimSpace(pasted) == "" {
+		return none, errors.New("nothing was pasted")
+	}
+	err = kind.CheckToken(relay.NewSecret([]byte(strings.TrimSpace(pasted))))
+	if err == nil {
+		err = errors.New("no token was found in it")
+	}
+	return none, err
+}
+
+// candidate is the longest word of pasted that has the form of the kind's token: "10:30" has that of Telegram's, too.
+func candidate(kind platforms.Kind, pasted string) (best relay.Secret, found bool) {
+	for _, frame := range []string{"\x1b[200~", "\x1b[201~"} { // a terminal's, around what is pasted
+		pasted = strings.ReplaceAll(pasted, frame, " ")
+	}
+	longest := 0
+	for _, word := range strings.FieldsFunc(pasted, func(r rune) bool {
+		return unicode.IsSpace(r) || !unicode.IsPrint(r) || strings.ContainsRune("\"'`<>()[]{},;“”„‘’*|", r)
+	}) {
+		_, behind, _ := strings.Cut(word, "=") // NAME=TOKEN; a token of Discord's may end with one
+		for _, w := range []string{strings.TrimRight(word, "."), behind} {
+			s := relay.NewSecret([]byte(w))
+			if len(w) > longest && kind.CheckToken(s) == nil {
+				best, found, longest = s, true, len(w)
+			}
+		}
+	}
+	return best, found
+}
+
+// guided reports whether setup can ask for all that a bot of the kind needs: a token, and its network.
+func guided(k platforms.Kind) bool {
+	for _, key := range k.Keys {
+		if key.Check != nil && key.Check(key.Default) != nil {
+			return false
+		}
+	}
+	return k.CheckToken != nil && k.Token == "" && len(k.Secrets) == 0
+}
