@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/cli/admin"
 	"github.com/hermes-connector/hermes-connector/cli/setup"
+	"github.com/hermes-connector/hermes-connector/cli/systemd"
 )
 
 func newSetupCmd(a *app) *cobra.Command {
@@ -63,7 +63,8 @@ Every answer can be a flag. Where there is no terminal, those that have no defau
 
 // setup runs setup at the terminal, or without one.
 func (a *app) setup(ctx context.Context, o setup.Options) error {
-	ctx, hurry, release := interrupts(ctx)
+	server := &serving{manager: systemd.Of(a.getenv)}
+	ctx, hurry, release := signals(ctx, server.hangup)
 	defer release()
 	o.Config, o.In, o.Out, o.Talk, o.Echo = a.configPath, a.stdin, a.stdout, a.stderr, func(bool) {}
 	o.Plain = plainLines
@@ -76,8 +77,8 @@ func (a *app) setup(ctx context.Context, o setup.Options) error {
 		o.Terminal, o.Clear, o.Echo = true, os.Getenv("TERM") != "dumb", echo
 	}
 	at := func(file string) *app {
-		other := *a
-		other.configPath = file
+		other, makes := *a, true
+		other.configPath, other.makes, other.stdout = file, &makes, a.stderr
 		return &other
 	}
 	o.Serve = func(ctx context.Context, file string, log *slog.Logger) error {
@@ -85,10 +86,16 @@ func (a *app) setup(ctx context.Context, o setup.Options) error {
 		if err != nil {
 			return err
 		}
-		return serve(ctx, hurry, cfg, a.stderr, log)
+		server.app = at(file)
+		return server.run(ctx, hurry, cfg, log)
 	}
-	o.Client = func(ctx context.Context, file string) (*admin.Client, func() error, error) { return at(file).client(ctx) }
-	o.Reload = func(context.Context, string) error { return errors.New("restart it") }
+	o.Client = func(ctx context.Context, file string) (*admin.Client, func() error, error) {
+		return at(file).client(ctx, true)
+	}
+	o.Reload = func(ctx context.Context, file string) error {
+		_, err := askServer(ctx, at(file), admin.Reload)
+		return err
+	}
 	o.Command = a.command
 	return setup.Run(ctx, o)
 }
