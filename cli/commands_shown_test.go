@@ -66,8 +66,6 @@ var (
 		"hermes-connector setup --service":  {1, 2},
 		"hermes-connector doctor":           {0, 1},
 	}
-	// coming are commands that other hands bring.
-	coming = []string{"setup", "doctor", "reload", "healthcheck"}
 )
 
 // TestCommandsShown runs every command of ours that the README and the help topics show, each in a world of its own.
@@ -80,17 +78,11 @@ func TestCommandsShown(t *testing.T) {
 	for n, command := range commands {
 		t.Run(command, func(t *testing.T) {
 			t.Parallel()
-			name := strings.Fields(command)[1]
-			if slices.Contains(coming, name) && exec.Command("hermes-connector", "help", name).Run() != nil {
-				t.Skipf("%s is still being made", name)
-			}
 			dir := t.TempDir()
 			if err := os.CopyFS(dir, os.DirFS(template)); err != nil {
 				t.Fatal(err)
 			}
-			if err := errors.Join(os.Chmod(dir, 0o700), os.Chmod(filepath.Join(dir, "data"), 0o700)); err != nil {
-				t.Fatal(err)
-			}
+			private(t, dir)
 			for _, first := range longest(before, command) {
 				if out, code := runShown(t, dir, first); code != 0 {
 					t.Fatalf("%s exits with %d:\n%s", first, code, out)
@@ -132,7 +124,7 @@ func newShownWorld(t *testing.T) string {
 	dir := t.TempDir()
 	for name, text := range map[string]string{
 		"connector.toml": "data_dir = \"data\"\nlisten = \"127.0.0.1:0\"\n[web]\nlisten = \"127.0.0.1:0\"\n[[bots]]\nplatform = \"loopback\"\ndir = \"loop\"\n",
-		"telegram.token": "123456:AAnothing\n", "discord.token": "nothing\n", "loop/say": "",
+		"telegram.token": "123456:AAnothing\n", "discord.token": "MTIzNDU2Nzg5.abcdef.ghijklmnopqrstuvwxyz\n", "loop/say": "",
 	} {
 		if err := errors.Join(os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o700), os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600)); err != nil {
 			t.Fatal(err)
@@ -148,6 +140,20 @@ func newShownWorld(t *testing.T) string {
 		}
 	}
 	return dir
+}
+
+// private keeps others from everything in the folder: a copy has lost its modes.
+func private(t *testing.T, dir string) {
+	t.Helper()
+	err := filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+		if err == nil && d.IsDir() {
+			return os.Chmod(path, 0o700)
+		}
+		return errors.Join(err, os.Chmod(path, 0o600))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 // runShown runs a command line as a person at a shell would, without a terminal.
@@ -166,7 +172,8 @@ func runShown(t *testing.T, dir, line string) (out string, code int) {
 }
 
 func shownEnv(dir string) []string {
-	env := []string{"HOME=" + dir, "RUNTIME_DIRECTORY=" + dir, "PATH=" + os.Getenv("PATH")}
+	// What asks a network finds none: nothing leaves this machine.
+	env := []string{"HTTPS_PROXY=http://127.0.0.1:1", "HOME=" + dir, "RUNTIME_DIRECTORY=" + dir, "PATH=" + os.Getenv("PATH")}
 	for _, kv := range os.Environ() {
 		if name, _, _ := strings.Cut(kv, "="); strings.HasPrefix(name, "TESTSCRIPT") || name == "GOCOVERDIR" || name == "TMPDIR" {
 			env = append(env, kv)
@@ -231,9 +238,6 @@ func TestCommandsNamed(t *testing.T) {
 			} else if len(flags) == 0 && strings.ToLower(w) == w {
 				words = append(words, w)
 			}
-		}
-		if slices.Contains(coming, words[0]) && exec.Command("hermes-connector", "help", words[0]).Run() != nil {
-			continue
 		}
 		out, err := exec.Command("hermes-connector", append(slices.Clone(words), "--help")...).Output()
 		if err != nil || words[0] != "help" && !strings.Contains(string(out), "hermes-connector "+words[0]) {
