@@ -53,6 +53,7 @@ func TestPlain(t *testing.T) {
 		"a link to a topic":           {"See [proxies](proxy.md).\n", "  See proxies (`hermes-connector help proxy`).\n"},
 		"a link elsewhere":            {"[Go](https://go.dev)\n", "  Go (https://go.dev)\n"},
 		"a long line":                 {long, "  " + strings.TrimSpace(strings.Repeat("word ", 15)) + "\n  word word word word word\n"},
+		"a command stays whole":       {strings.Repeat("word ", 14) + "`a command`", "  " + strings.TrimSpace(strings.Repeat("word ", 14)) + "\n  `a command`\n"},
 		"a list":                      {"- one\n- two\n  goes on\n\nAfter.\n", "  - one\n  - two goes on\n\n  After.\n"},
 		"a list below a list":         {"- one\n  - two\n- three\n", "  - one\n    - two\n  - three\n"},
 		"a list with gaps":            {"1. one\n\n2. two\n", "  1. one\n\n  2. two\n"},

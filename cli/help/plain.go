@@ -38,6 +38,7 @@ type printer struct {
 var (
 	itemForm = regexp.MustCompile(`^( *)(- |[0-9]+\. )(.*)$`)
 	linkForm = regexp.MustCompile(`\[([^\]]*)\]\(([^)]*)\)`)
+	codeForm = regexp.MustCompile("`[^`]*`")
 	ruleForm = regexp.MustCompile(`^\|[ :|-]*-[ :|-]*\|$`)
 )
 
@@ -62,7 +63,7 @@ func (p *printer) line(line string) {
 	case strings.HasPrefix(line, "#"):
 		p.flush()
 		p.gap()
-		p.out.WriteString(inline(strings.TrimLeft(line, "# ")) + "\n")
+		wrap(&p.out, "", strings.Fields(inline(strings.TrimLeft(line, "# "))))
 		p.tight, p.code = false, false
 	case strings.HasPrefix(trimmed, "|"):
 		p.row(trimmed)
@@ -163,7 +164,7 @@ func (p *printer) rows() {
 	for _, cells := range rows {
 		line := " "
 		for n, cell := range cells {
-			line += " " + cell + strings.Repeat(" ", widths[n]-utf8.RuneCountInString(cell)+1)
+			line += " " + strings.ReplaceAll(cell, glue, " ") + strings.Repeat(" ", widths[n]-utf8.RuneCountInString(cell)+1)
 		}
 		p.out.WriteString(strings.TrimRight(line, " ") + "\n")
 	}
@@ -189,6 +190,9 @@ func (p *printer) widths() []int {
 	return widths
 }
 
+// glue stands for a blank at which no line ends: a command is read, and copied, from one line.
+const glue = "\x00"
+
 // inline is a text without the marks of markdown; code keeps its own, which show where a command begins and ends.
 func inline(s string) string {
 	s = linkForm.ReplaceAllStringFunc(s, func(link string) string {
@@ -201,10 +205,11 @@ func inline(s string) string {
 		}
 		return m[1] + " (" + m[2] + ")"
 	})
+	s = codeForm.ReplaceAllStringFunc(s, func(code string) string { return strings.ReplaceAll(code, " ", glue) })
 	return strings.ReplaceAll(s, "**", "")
 }
 
-// wrap writes words behind first, and the lines after the first below its end. A command in backticks may be cut.
+// wrap writes words behind first, and the lines after the first below its end.
 func wrap(out *strings.Builder, first string, words []string) {
 	at := utf8.RuneCountInString(first)
 	rest := strings.Repeat(" ", at)
@@ -221,7 +226,7 @@ func wrap(out *strings.Builder, first string, words []string) {
 			out.WriteByte(' ')
 			at++
 		}
-		out.WriteString(word)
+		out.WriteString(strings.ReplaceAll(word, glue, " "))
 		at, begun = at+n, true
 	}
 	out.WriteByte('\n')
