@@ -73,8 +73,8 @@ func summary(st manage.Status) string {
 	if !st.Running {
 		return "✗ The server is not running. Start it with: hermes-connector serve"
 	}
-	if wrong(st.Findings) > 0 {
-		return worst(st.Findings)
+	if line := worstLine(st.Findings); line != "" {
+		return line
 	}
 	if st.Ready {
 		return "✓ Everything works."
@@ -87,13 +87,16 @@ func summary(st manage.Status) string {
 	return "✗ No message is accepted."
 }
 
-// worst is the first finding with what mends it, and how many more there are.
-func worst(all []finding.Finding) string {
-	text := findingLine(all[0]) + "\n  " + all[0].Why + "\n  To mend it: " + all[0].Fix
-	if n := wrong(all) - 1; n > 0 {
-		text += "\n  And " + counted(n, "more finding", "more findings") + ": hermes-connector doctor"
+// worstLine is the worst of findings with what mends it, and how many more there are; empty: nothing is wrong.
+func worstLine(all []finding.Finding) string {
+	if wrong(all) == 0 {
+		return ""
 	}
-	return text
+	line := findingLine(all[0]) + "; " + plain(all[0].Fix)
+	if n := wrong(all) - 1; n > 0 {
+		line += fmt.Sprintf(" (%d more: hermes-connector doctor)", n)
+	}
+	return line
 }
 
 func botName(b manage.BotStatus) string { return string(b.Platform) + ":" + string(b.ID) }
