@@ -20,7 +20,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/hermes-connector/hermes-connector/store/files"
@@ -97,19 +96,33 @@ func Leave(folders []string, s Server) (remove func() error, err error) {
 // pointers which this user may not read. Some of these servers may have been killed since.
 func All(folders []string) (all []Server, hidden bool) {
 	for _, dir := range folders {
-		names, _ := filepath.Glob(filepath.Join(dir, "*"+ending)) // the pattern is sound
-		for _, path := range names {
-			s, err := read(path)
-			known := slices.ContainsFunc(all, func(o Server) bool { return o.DataDir == s.DataDir })
-			switch {
-			case errors.Is(err, fs.ErrPermission):
-				hidden = true
-			case err == nil && !known:
+		if dir == "" {
+			continue
+		}
+		entries, err := os.ReadDir(dir)
+		hidden = hidden || errors.Is(err, fs.ErrPermission)
+		for _, e := range entries {
+			if !strings.HasSuffix(e.Name(), ending) {
+				continue
+			}
+			s, err := read(filepath.Join(dir, e.Name()))
+			hidden = hidden || errors.Is(err, fs.ErrPermission)
+			if err == nil && !known(all, s) {
 				all = append(all, s)
 			}
 		}
 	}
 	return all, hidden
+}
+
+// known reports whether a server with that data folder is among all.
+func known(all []Server, s Server) bool {
+	for i := range all {
+		if all[i].DataDir == s.DataDir {
+			return true
+		}
+	}
+	return false
 }
 
 // read reads a pointer. One that others could have written is none.

@@ -274,6 +274,7 @@ func TestAFolderThatCannotBe(t *testing.T) {
 		p.log = newTextLog(&log)
 		stop := start(t, p, &inbox{})
 		time.Sleep(time.Minute)
+		synctest.Wait() // the log is the follower's until then
 		if st := p.Status(); st.State != platforms.Degraded || st.Reason != "what is said in "+dir+" cannot be read: not a directory" {
 			t.Errorf("state %s: %q", st.State, st.Reason)
 		}

@@ -58,15 +58,16 @@ func (s *hosted) change(bots []platforms.Platform) (came, went []platforms.Platf
 			came = append(came, p)
 		}
 	}
-	var stopped []botRun
-	s.running = slices.DeleteFunc(s.running, func(r botRun) bool {
-		gone := !slices.Contains(bots, r.bot)
-		if gone {
-			r.stop()
-			stopped = append(stopped, r)
+	var stopped, stay []botRun
+	for _, r := range s.running {
+		if slices.Contains(bots, r.bot) {
+			stay = append(stay, r)
+			continue
 		}
-		return gone
-	})
+		r.stop()
+		stopped = append(stopped, r)
+	}
+	s.running = stay
 	for _, p := range former {
 		if !slices.Contains(bots, p) {
 			went = append(went, p)
