@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hermes-connector/hermes-connector/cli/admin"
+	"github.com/hermes-connector/hermes-connector/cli/lan"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
 )
 
@@ -85,10 +86,12 @@ The second line is a secret; hermes-connector gateway identity %s --revoke revok
 	a.warnLocal(t.Env["GATEWAY_RELAY_URL"])
 }
 
-// warnLocal says so when other machines cannot reach what a gateway is told to dial.
+// warnLocal says so when other machines cannot reach what a gateway is told to dial, or may know it by another name.
 func (a *app) warnLocal(dialed string) {
 	if u, err := url.Parse(dialed); err == nil && slices.Contains([]string{"127.0.0.1", "::1", "localhost"}, u.Hostname()) {
 		a.say("! %s can be reached from this machine only. For a gateway on another one, set listen and public_url.", dialed)
+	} else if err == nil && u.Scheme == "http" && u.Hostname() == lan.Address().String() {
+		a.say("! %s is this machine's address in its network. Where gateways know it by another name, set public_url.", dialed)
 	}
 }
 
@@ -129,7 +132,7 @@ var gatewayHead = []any{"GATEWAY", "INSTANCE", "TENANT", "STATE", "CREATED", "LA
 
 func gatewayRow(g manage.Gateway) []any {
 	return []any{
-		g.ID, g.Instance, g.Tenant, g.State, g.CreatedAt.Local().Format(time.DateOnly), ago(g.LastSeenAt, time.Now()), g.Secrets,
+		g.ID, g.Instance, g.Tenant, gatewayState(g.State, g.LastSeenAt), g.CreatedAt.Local().Format(time.DateOnly), ago(g.LastSeenAt, time.Now()), g.Secrets,
 	}
 }
 
@@ -148,7 +151,7 @@ func (a *app) gatewayRotate() *cobra.Command {
 }
 
 func (a *app) gatewayRevoke() *cobra.Command {
-	c := a.named("revoke", "Kill a gateway's credentials at once; with an agent's last gateway goes what was bound and granted to it")
+	c := a.named("revoke", "Kill a gateway's credentials at once; with it goes what was bound and granted to it")
 	yes, asJSON := c.Flags().Bool("yes", false, "do not ask"), jsonFlag(c)
 	c.RunE = func(cmd *cobra.Command, pos []string) error {
 		n := manage.Named{Name: pos[0]}

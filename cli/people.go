@@ -8,10 +8,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/skip2/go-qrcode"
 	"github.com/spf13/cobra"
 
 	"github.com/hermes-connector/hermes-connector/cli/admin"
+	"github.com/hermes-connector/hermes-connector/cli/qr"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
 	"github.com/hermes-connector/hermes-connector/store"
@@ -24,9 +24,7 @@ func newLinkCmd(a *app) *cobra.Command {
 		_, _ = fmt.Fprintf(w, "Send this to the bot in a direct message, before %s:\n\n  /link %s\n", clock(l.ExpiresAt), l.Code)
 		for _, p := range slices.Sorted(maps.Keys(l.DeepLinks)) {
 			_, _ = fmt.Fprintf(w, "\nor open, or scan with a phone (%s):\n\n  %s\n\n", p, plain(l.DeepLinks[p]))
-			if qr, err := qrcode.New(l.DeepLinks[p], qrcode.Low); err == nil { // too long for one: the link is enough
-				_, _ = fmt.Fprint(w, qr.ToSmallString(false))
-			}
+			_, _ = fmt.Fprint(w, qr.Blocks(l.DeepLinks[p])) // too long for one: the link is enough
 		}
 	})
 }
@@ -41,14 +39,14 @@ func (a *app) bindings() []*cobra.Command {
 
 func (a *app) binding(verb, short, done string, op admin.Op[manage.Bind, manage.Binding]) *cobra.Command {
 	c := &cobra.Command{
-		Use: verb + " NAME PLATFORM USER", Short: short, Example: "  hermes-connector " + verb + " home telegram 4242",
+		Use: verb + " NAME PLATFORM PERSON", Short: short, Example: "  hermes-connector " + verb + " home telegram 4242",
 		Args: cobra.ExactArgs(3), ValidArgsFunction: a.completeGateways,
 	}
 	args := func(pos []string) (manage.Bind, error) {
 		return manage.Bind{Name: pos[0], Platform: relay.PlatformID(pos[1]), User: relay.UserID(pos[2])}, nil
 	}
 	return asking(a, c, op, args, func(w io.Writer, _ manage.Bind, out manage.Binding) {
-		_, _ = fmt.Fprintf(w, "✓ messages of %s user %s %s %s\n", out.Platform, out.User, done, out.Instance)
+		_, _ = fmt.Fprintf(w, "✓ messages of %s person %s %s %s\n", out.Platform, out.User, done, out.Instance)
 		warn(w, out.Warnings)
 	})
 }
@@ -67,7 +65,7 @@ func newPrincipalCmd(a *app) *cobra.Command {
 			return a.completeGateways(cmd, args, typed)
 		},
 	}
-	allow := c.Flags().StringArray("allow", nil, "`PLATFORM:USER` to admit; may be repeated; the list replaces the former one")
+	allow := c.Flags().StringArray("allow", nil, "`PLATFORM:PERSON` to admit; may be repeated; the list replaces the former one")
 	args := func(pos []string) (manage.SetPrincipal, error) {
 		p := manage.SetPrincipal{Name: pos[0]}
 		if len(pos) == 2 {
@@ -76,7 +74,7 @@ func newPrincipalCmd(a *app) *cobra.Command {
 		for _, raw := range *allow {
 			platform, user, ok := strings.Cut(raw, ":")
 			if !ok || platform == "" || user == "" {
-				return p, usageError{fmt.Errorf("%q: want PLATFORM:USER, such as telegram:4242", raw)}
+				return p, usageError{fmt.Errorf("%q: want PLATFORM:PERSON, such as telegram:4242", raw)}
 			}
 			p.Allow = append(p.Allow, store.Person{Platform: relay.PlatformID(platform), User: relay.UserID(user)})
 		}

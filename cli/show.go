@@ -20,7 +20,7 @@ import (
 func (a *app) gatewayShow() *cobra.Command {
 	c := a.named("show", "Show one gateway, and all that was given to it")
 	return asking(a, c, admin.Gateway, nameArg, func(w io.Writer, _ manage.Named, g manage.Gateway) {
-		table(w, [][]any{gatewayHead, gatewayRow(g)})
+		table(w, narrow([][]any{gatewayHead, gatewayRow(g)}))
 		if g.Holds != nil {
 			holdings(w, g, time.Now())
 		}
@@ -51,9 +51,9 @@ func holdings(w io.Writer, g manage.Gateway, now time.Time) {
 	for _, c := range h.Grants {
 		chats = append(chats, string(c.Platform)+" "+c.Where())
 	}
-	line("")
-	line("people", people...)
-	line("granted chats", chats...)
+	_, _ = fmt.Fprintln(w)
+	line("people", cmp.Or(strings.Join(people, ", "), "nobody"))
+	line("granted chats", cmp.Or(strings.Join(chats, ", "), "none"))
 	line("hears there", heard(h.Principal))
 	for _, r := range h.Policies {
 		line("policy", policyLine(r))
@@ -62,7 +62,7 @@ func holdings(w io.Writer, g manage.Gateway, now time.Time) {
 	line("identity URL", map[bool]string{false: "none", true: "there is one"}[h.Identity])
 	line("wake URL", cmp.Or(h.WakeURL, "none"))
 	if h.Poke != nil {
-		line("last wake poke", h.Poke.String(), ago(h.Poke.At, now))
+		line("last wake poke", h.Poke.String()+", "+ago(h.Poke.At, now))
 	}
 	if len(h.Gateways) > 0 {
 		line("served too by", join(h.Gateways))
@@ -134,11 +134,11 @@ func newPeopleCmd(a *app) *cobra.Command {
 				a.say("Nobody is bound. Next: hermes-connector link NAME")
 				return
 			}
-			rows := [][]any{{"PLATFORM", "USER", "INSTANCE", "TENANT", "SINCE"}}
+			rows := [][]any{{"PLATFORM", "PERSON", "GATEWAY", "TENANT", "SINCE"}}
 			for _, p := range all {
 				rows = append(rows, []any{p.Platform, p.User, p.Instance, p.Tenant, p.BoundAt.Local().Format(time.DateOnly)})
 			}
-			table(w, rows)
+			table(w, narrow(rows))
 		})
 	}
 	return group("people", "See whose messages go where", c)

@@ -1,7 +1,7 @@
 // Package sms is one number at Twilio behind platforms.Platform: Twilio posts what people write to our door,
 // and answers go out over its API. WhatsApp and RCS senders of Twilio's are numbers like any other.
 //
-// The number that a message says it is from can be forged: a text message has no proof of its sender. README
+// The number that a message says it is from can be forged: a text message has no proof of its sender. cli/help/webhooks.md
 // says so.
 //
 // Invariants, besides those of package platforms:
@@ -219,6 +219,7 @@ func (p *Platform) watch(ctx context.Context) error {
 		default:
 			pause = wait.Next()
 			p.board.Is(platforms.Degraded, "Twilio cannot be reached: "+call.FaultOf(err).Error())
+			p.board.Retries(time.Now().Add(pause))
 			p.log.Warn("twilio account not read; trying again", "in", pause, "err", err)
 		}
 		select {

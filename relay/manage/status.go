@@ -10,7 +10,6 @@ import (
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/finding"
-	"github.com/hermes-connector/hermes-connector/relay/gate"
 	"github.com/hermes-connector/hermes-connector/relay/media"
 	"github.com/hermes-connector/hermes-connector/relay/wake"
 	"github.com/hermes-connector/hermes-connector/store"
@@ -28,7 +27,7 @@ type Status struct {
 	// Warnings are what the operator should know about the database and its copies, in words.
 	Warnings []string `json:"warnings,omitempty"`
 	// Findings are what is wrong, the worst first; those of doctor that cost little.
-	Findings []finding.Finding `json:"findings,omitempty"`
+	Findings finding.List `json:"findings,omitempty"`
 }
 
 // BotStatus is one bot's connection.
@@ -115,7 +114,7 @@ func (s *Service) Status(ctx context.Context, _ struct{}) (Status, error) {
 
 // statusOf is how an instance is; nil: it has no gateway, and nothing that waits. live: it has one. What is wrong with
 // what it was given is added to found.
-func (s *Service) statusOf(ctx context.Context, i store.Instance, live bool, found *[]finding.Finding) (*InstanceStatus, error) {
+func (s *Service) statusOf(ctx context.Context, i store.Instance, live bool, found *finding.List) (*InstanceStatus, error) {
 	lane, err := s.db.Lanes.State(ctx, i.ID)
 	if err != nil || !live && lane.Entries == 0 && lane.Dead == 0 {
 		return nil, err
@@ -136,10 +135,10 @@ func (s *Service) statusOf(ctx context.Context, i store.Instance, live bool, fou
 	if s.set.Files != nil && s.set.Files.NotFetched(i.ID) && s.mayFetch(ctx, i.ID) {
 		st.Warning = cmp.Or(st.Warning, "media_not_fetched")
 		st.Warnings = append(st.Warnings, s.notFetched())
-		*found = append(*found, finding.FilesUnfetched.Of("gateway "+string(i.ID), "it took many messages with files and fetched none of them", s.howFetched()))
+		found.Add(finding.FilesUnfetched, "gateway "+string(i.ID), "it took many messages with files and fetched none of them", s.howFetched())
 	}
 	if i.WakeFault != "" {
-		*found = append(*found, finding.WakeUnusable.Of("gateway "+string(i.ID), i.WakeFault, "name a usable wake URL in the gateway's .env and start it again"))
+		found.Add(finding.WakeUnusable, "gateway "+string(i.ID), i.WakeFault, "name a usable wake URL in the gateway's .env and start it again")
 	}
 	if st.Warning == "" && i.WakeFault != "" {
 		st.Warning = "unusable_wake_url"
@@ -148,11 +147,13 @@ func (s *Service) statusOf(ctx context.Context, i store.Instance, live bool, fou
 }
 
 // waits warns of what waits, or will, because no socket fronts its bot. Only the running server knows.
-func (s *Service) waits(ctx context.Context, st *InstanceStatus, found *[]finding.Finding) error {
+func (s *Service) waits(ctx context.Context, st *InstanceStatus, found *finding.List) error {
 	if s.live == nil {
 		return nil
 	}
-	st.Warning = s.live.Warning(st.ID)
+	if st.Warning = s.live.Warning(st.ID); st.Warning == "copied_credential" {
+		st.Warnings = append(st.Warnings, "its credential is used in two places at once: hermes-connector gateway rotate "+string(st.ID)+" makes a new one")
+	}
 	_, bots, err := s.stuck(ctx, st.ID)
 	if err != nil {
 		return err
@@ -160,7 +161,7 @@ func (s *Service) waits(ctx context.Context, st *InstanceStatus, found *[]findin
 	if len(bots) > 0 {
 		st.Warning = cmp.Or(st.Warning, warnNotFronted)
 		st.Warnings = append(st.Warnings, "messages of "+names(bots)+" wait: "+s.frontLine(bots...))
-		*found = append(*found, finding.NotFronted.Of("gateway "+string(st.ID), "messages of "+names(bots)+" wait", s.frontLine(bots...)))
+		found.Add(finding.NotFronted, "gateway "+string(st.ID), "messages of "+names(bots)+" wait", s.frontLine(bots...))
 	}
 	silent, err := s.silent(ctx, st.ID, bots)
 	if err != nil {
@@ -169,7 +170,7 @@ func (s *Service) waits(ctx context.Context, st *InstanceStatus, found *[]findin
 	if len(silent) > 0 {
 		st.Warning = cmp.Or(st.Warning, warnNotFronted)
 		st.Warnings = append(st.Warnings, "people on "+names(silent)+" are bound to "+string(st.ID)+", and what they write will wait: "+s.frontLine(silent...))
-		*found = append(*found, finding.NotFronted.Of("gateway "+string(st.ID), "people on "+names(silent)+" are bound to it, and it does not serve that bot", s.frontLine(silent...)))
+		found.Add(finding.NotFronted, "gateway "+string(st.ID), "people on "+names(silent)+" are bound to it, and it does not serve that bot", s.frontLine(silent...))
 	}
 	return nil
 }
@@ -180,53 +181,6 @@ func warnings(i store.Instance) []string {
 		return nil
 	}
 	return []string{i.WakeFault}
-}
-
-// Explain asks why an event went where it went.
-type Explain struct {
-	Event relay.EventID `json:"eventId,omitempty"` // empty: all that is remembered
-}
-
-// Explain lists the verdicts the server remembers, newest last, and among them, unless it is asked for one event, the
-// calls of networks that were refused: these have no event. Refused with Offline when no
-// server runs (they are kept in its memory only), with NotFound when the event is not among them.
-func (s *Service) Explain(ctx context.Context, e Explain) ([]gate.Decision, error) {
-	if s.live == nil {
-		return nil, refuse(Offline, "no server is running: a server keeps its decisions in memory only; start one with hermes-connector serve")
-	}
-	out := []gate.Decision{}
-	files, err := s.filesOf(ctx)
-	if err != nil {
-		return nil, err
-	}
-	stuck := make(map[relay.InstanceID]map[relay.EventID]relay.Bot)
-	for _, d := range s.live.Decisions() {
-		if e.Event != "" && d.Event != e.Event {
-			continue
-		}
-		if _, asked := stuck[d.Instance]; !asked {
-			events, _, err := s.stuck(ctx, d.Instance)
-			if err != nil {
-				return nil, err
-			}
-			stuck[d.Instance] = events
-		}
-		switch b, waits := stuck[d.Instance][d.Event]; {
-		case d.Reason == gate.Undecided:
-			d.Hint = "waiting for the network to say whether " + string(d.Instance) + " can see this chat"
-		case waits && b == d.Bot() && d.Reason == gate.Delivered:
-			d.Hint = "messages of " + b.String() + " wait: " + s.frontLine(b)
-		}
-		d.Media = files.of(d)
-		out = append(out, d)
-	}
-	if e.Event == "" {
-		out = s.withRefusals(out)
-	}
-	if e.Event != "" && len(out) == 0 {
-		return nil, refuse(NotFound, "the server remembers no event %q: hermes-connector explain lists the events that it remembers", e.Event)
-	}
-	return out, nil
 }
 
 // warnNotFronted is an instance's warning while messages wait that its gateway could not answer.
