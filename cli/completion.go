@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -63,11 +62,12 @@ func newCompletionInstallCmd(a *app) *cobra.Command {
 		if len(args) == 1 {
 			name = args[0]
 		}
-		n := slices.IndexFunc(shells(), func(s shell) bool { return s.name == name })
-		if n < 0 {
-			return usageError{errors.New("which shell? One of: bash, zsh, fish")}
+		for _, s := range shells() {
+			if s.name == name {
+				return a.installFor(s, c.Root())
+			}
 		}
-		return a.installFor(shells()[n], c.Root())
+		return usageError{errors.New("which shell? One of: bash, zsh, fish")}
 	}
 	return c
 }

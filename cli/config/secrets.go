@@ -27,16 +27,24 @@ func (l *loader) secretFile(v string) (none relay.Secret, err error) {
 // unit names it after the file (LoadCredential=NAME:FILE) or after its folder (LoadCredential=FOLDER:PATH).
 func (l *loader) handedIn(path string) string {
 	dir := l.env["CREDENTIALS_DIRECTORY"]
-	if dir == "" || syscall.Access(path, 4 /* R_OK */) == nil {
+	if dir == "" || readable(path) {
 		return path
 	}
 	name := filepath.Base(path)
 	for _, id := range []string{name, filepath.Base(filepath.Dir(path)) + "_" + name} {
-		if c := filepath.Join(dir, id); syscall.Access(c, 4) == nil {
+		if c := filepath.Join(dir, id); readable(c) {
 			return c
 		}
 	}
 	return path
+}
+
+func readable(path string) bool {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe must not block
+	if err == nil {
+		err = f.Close()
+	}
+	return err == nil
 }
 
 // exists reports whether a setting names something that is there.
