@@ -72,9 +72,7 @@ func listenWeb(cfg *config.Config) (net.Listener, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listen for the web pages: %w", err)
 	}
-	host, _, _ := net.SplitHostPort(cfg.WebListen)
-	_, port, _ := net.SplitHostPort(l.Addr().String())
-	cfg.WebListen = net.JoinHostPort(host, port)
+	cfg.WebListen = bound(cfg.WebListen, l)
 	return l, nil
 }
 

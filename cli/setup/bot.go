@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"path/filepath"
 	"slices"
+	"sort"
 	"strings"
 	"time"
 
@@ -71,7 +72,7 @@ func (s *setup) chooseKind(ctx context.Context) (kind platforms.Kind, err error)
 			return kind, UsageError{fmt.Errorf("--platform: %s needs more than a token: hermes-connector check --help lists its keys", k.Name)}
 		}
 	}
-	slices.SortFunc(q.options, func(a, b option) int { return strings.Compare(b.key, a.key) }) // the simplest first
+	sort.Slice(q.options, func(i, j int) bool { return q.options[j].key < q.options[i].key }) // the simplest first
 	if s.lines == nil {
 		q.def = ""
 	}

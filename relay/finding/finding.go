@@ -11,6 +11,7 @@ package finding
 import (
 	"cmp"
 	"slices"
+	"sort"
 )
 
 // Severity is how bad a finding is.
@@ -41,6 +42,8 @@ type Kind struct {
 }
 
 // Of is a finding of this kind.
+//
+//go:noinline
 func (k *Kind) Of(about, what, fix string) Finding {
 	return Finding{Code: k.Code, Severity: k.Severity, About: about, What: what, Why: k.Why, Fix: fix}
 }
@@ -48,6 +51,7 @@ func (k *Kind) Of(about, what, fix string) Finding {
 // kinds are all kinds, in the order of their declaration. Nothing changes them after the package is set up.
 var kinds []*Kind
 
+//go:noinline
 func kind(code string, s Severity, why string) *Kind {
 	k := &Kind{Code: code, Severity: s, Why: why}
 	kinds = append(kinds, k)
@@ -63,8 +67,9 @@ func All() []*Kind {
 
 // Sort puts the worst first; what is equally bad stands by code, then by what it is about.
 func Sort(all []Finding) {
-	slices.SortStableFunc(all, func(a, b Finding) int {
-		return cmp.Or(cmp.Compare(rank(a.Severity), rank(b.Severity)), cmp.Compare(a.Code, b.Code), cmp.Compare(a.About, b.About))
+	sort.SliceStable(all, func(i, j int) bool { // slices.SortStableFunc of this type costs 7 KB
+		a, b := all[i], all[j]
+		return cmp.Or(cmp.Compare(rank(a.Severity), rank(b.Severity)), cmp.Compare(a.Code, b.Code), cmp.Compare(a.About, b.About)) < 0
 	})
 }
 

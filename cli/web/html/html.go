@@ -68,6 +68,8 @@ type attr struct {
 	value string
 }
 
+// The makers of nodes are not inlined: pages are hundreds of calls of them.
+
 // Attr is an attribute. A value that is an address must begin with a constant "/", or be one that this program made.
 //
 //go:noinline
