@@ -108,7 +108,8 @@ func (s *Server) logIn(w http.ResponseWriter, r *http.Request) {
 		page.Answer(w, http.StatusTooManyRequests, form("", "Too many wrong codes came from your address. Wait a minute, then try again."))
 		return
 	}
-	token, until, err := s.desk.LogIn(r.Context(), strings.TrimSpace(r.PostFormValue("code")))
+	_ = r.ParseForm() // one that cannot be read holds no code
+	token, until, err := s.desk.LogIn(r.Context(), strings.TrimSpace(r.PostForm.Get("code")))
 	switch {
 	case errors.Is(err, login.ErrNotGood):
 		s.failures.Add(from, s.o.Now())

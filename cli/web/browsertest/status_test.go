@@ -99,7 +99,7 @@ func TestCanaries(t *testing.T) {
 	}
 	a.does(onLoopback, relay.Send{Chat: "@ann", Content: answer})
 	b := p.login()
-	b.says("hermes-connector doctor")
+	b.says("HC101")
 	b.looks("status dead token")
 	a.end()
 	p.says("ann " + words + " wartet")

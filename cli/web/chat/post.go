@@ -40,8 +40,12 @@ func (s *Section) say(w http.ResponseWriter, r *http.Request, i manage.InstanceS
 // press takes a press of a button.
 func (s *Section) press(w http.ResponseWriter, r *http.Request, i manage.InstanceStatus) {
 	r.Body = http.MaxBytesReader(w, r.Body, maxName<<4)
-	message, option := relay.MessageID(r.PostFormValue("message")), r.PostFormValue("option")
-	s.answer(w, r, i.ID, nil, func(ctx context.Context) error {
+	err := r.ParseForm() // not PostFormValue, which brings a parser of forms with files, and 12 KB
+	message, option := relay.MessageID(r.PostForm.Get("message")), r.PostForm.Get("option")
+	if err != nil {
+		err = errForm
+	}
+	s.answer(w, r, i.ID, err, func(ctx context.Context) error {
 		return s.rooms.Press(ctx, relay.ChatID(i.ID), message, option)
 	})
 }

@@ -22,7 +22,8 @@ const (
 // link makes a link code for a gateway and shows it. It is shown this once.
 func (s *Section) link(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
-	name := r.PostFormValue("gateway")
+	_ = r.ParseForm() // one that cannot be read names no gateway
+	name := r.PostForm.Get("gateway")
 	l, err := s.o.Service.Link(r.Context(), audit.Actor{Kind: audit.ActorWeb}, manage.LinkFor{Name: name})
 	if refused, ok := errors.AsType[*manage.Error](err); ok {
 		page.Answer(w, http.StatusConflict, page.Words(page.Status, "There is no code", refused.Message))
