@@ -122,6 +122,37 @@ func (g group) write(b *bytes.Buffer) {
 	}
 }
 
+// form is markup with holes, and what fills them.
+type form struct {
+	markup name
+	values []any
+}
+
+// Form is markup in which each "{}" is replaced by the next of values: a string, which is escaped, a Node, or nil. The
+// markup is a constant of the source; a hole of it stands between elements, or, for a string, between double quotes. It
+// makes the same as El does, in a tenth of the code.
+//
+//go:noinline
+func Form(markup name, values ...any) Node { return form{markup, values} }
+
+func (f form) write(b *bytes.Buffer) {
+	rest, found := string(f.markup), true
+	for _, v := range append(f.values, nil) {
+		var before string
+		before, rest, found = strings.Cut(rest, "{}")
+		b.WriteString(before)
+		if !found {
+			return
+		}
+		switch v := v.(type) {
+		case string:
+			b.WriteString(escape(v))
+		case Node:
+			v.write(b)
+		}
+	}
+}
+
 // Document is a whole page.
 func Document(root Node) []byte {
 	var b bytes.Buffer
