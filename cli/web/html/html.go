@@ -13,8 +13,26 @@ import (
 	"strings"
 )
 
-// Node is an element, a text or an attribute.
-type Node interface{ write(*bytes.Buffer) }
+// Node is an element, an attribute, a text or a group of these; nil is nothing.
+type Node = *node
+
+// node is one of them. Its makers are not inlined: a page has hundreds of nodes, and each would cost a copy of them.
+type node struct {
+	kind  kind
+	name  name   // of an element or an attribute; a form's markup
+	value string // of an attribute or a text
+	nodes []Node // of an element or a group, attributes among them; what fills a form
+}
+
+type kind uint8
+
+const (
+	element kind = iota
+	attr
+	text
+	group
+	form
+)
 
 // name is of an element or an attribute. Its type is not exported, so that only constants become one.
 type name string
@@ -22,58 +40,15 @@ type name string
 // void are the elements that have no content and no end.
 var void = []name{"input", "meta", "link", "br", "hr", "img", "use"}
 
-type element struct {
-	name  name
-	attrs []attr
-	nodes []Node
-}
-
 // El is an element with attributes and content, in their order. Nil nodes are left out.
 //
 //go:noinline
-func El(n name, content ...Node) Node {
-	e := element{name: n}
-	for _, c := range content {
-		switch c := c.(type) {
-		case nil:
-		case attr:
-			e.attrs = append(e.attrs, c)
-		default:
-			e.nodes = append(e.nodes, c)
-		}
-	}
-	return e
-}
-
-func (e element) write(b *bytes.Buffer) {
-	b.WriteByte('<')
-	b.WriteString(string(e.name))
-	for _, a := range e.attrs {
-		a.write(b)
-	}
-	b.WriteByte('>')
-	if slices.Contains(void, e.name) {
-		return
-	}
-	for _, n := range e.nodes {
-		n.write(b)
-	}
-	b.WriteString("</")
-	b.WriteString(string(e.name))
-	b.WriteByte('>')
-}
-
-type attr struct {
-	name  name
-	value string
-}
-
-// The makers of nodes are not inlined: pages are hundreds of calls of them.
+func El(n name, content ...Node) Node { return &node{kind: element, name: n, nodes: content} }
 
 // Attr is an attribute. A value that is an address must begin with a constant "/", or be one that this program made.
 //
 //go:noinline
-func Attr(n name, value string) Node { return attr{n, value} }
+func Attr(n name, value string) Node { return &node{kind: attr, name: n, value: value} }
 
 // Flag is an attribute without a value, if on.
 //
@@ -82,75 +57,96 @@ func Flag(n name, on bool) Node {
 	if !on {
 		return nil
 	}
-	return attr{name: n}
+	return &node{kind: attr, name: n}
 }
-
-func (a attr) write(b *bytes.Buffer) {
-	b.WriteByte(' ')
-	b.WriteString(string(a.name))
-	b.WriteString(`="`)
-	b.WriteString(escape(a.value))
-	b.WriteByte('"')
-}
-
-type text string
 
 // Text is what a person reads.
 //
 //go:noinline
-func Text(s string) Node { return text(s) }
-
-func (t text) write(b *bytes.Buffer) { b.WriteString(escape(string(t))) }
-
-// escape makes s safe in a text and between double quotes. NUL, which no document may hold, becomes U+FFFD.
-func escape(s string) string {
-	return strings.ReplaceAll(html.EscapeString(strings.ToValidUTF8(s, "\uFFFD")), "\x00", "\uFFFD")
-}
-
-type group []Node
+func Text(s string) Node { return &node{kind: text, value: s} }
 
 // Group is several nodes one after the other. It holds no attributes.
 //
 //go:noinline
-func Group(nodes ...Node) Node { return group(nodes) }
+func Group(nodes ...Node) Node { return &node{kind: group, nodes: nodes} }
 
-func (g group) write(b *bytes.Buffer) {
-	for _, n := range g {
-		if n != nil {
-			n.write(b)
-		}
-	}
-}
-
-// form is markup with holes, and what fills them.
-type form struct {
-	markup name
-	values []any
-}
-
-// Form is markup in which each "{}" is replaced by the next of values: a string, which is escaped, a Node, or nil. The
-// markup is a constant of the source; a hole of it stands between elements, or, for a string, between double quotes. It
-// makes the same as El does, in a tenth of the code.
-//
-//go:noinline
-func Form(markup name, values ...any) Node { return form{markup, values} }
-
-func (f form) write(b *bytes.Buffer) {
-	rest, found := string(f.markup), true
-	for _, v := range append(f.values, nil) {
-		var before string
-		before, rest, found = strings.Cut(rest, "{}")
-		b.WriteString(before)
-		if !found {
+func (n *node) write(b *bytes.Buffer) {
+	switch n.kind {
+	case text:
+		b.WriteString(escape(n.value))
+	case attr:
+		b.WriteByte(' ')
+		b.WriteString(string(n.name))
+		b.WriteString(`="`)
+		b.WriteString(escape(n.value))
+		b.WriteByte('"')
+	case group:
+		n.content(b, false)
+	case form:
+		n.fill(b)
+	case element:
+		b.WriteByte('<')
+		b.WriteString(string(n.name))
+		n.content(b, true)
+		b.WriteByte('>')
+		if slices.Contains(void, n.name) {
 			return
 		}
-		switch v := v.(type) {
-		case string:
-			b.WriteString(escape(v))
-		case Node:
-			v.write(b)
+		n.content(b, false)
+		b.WriteString("</")
+		b.WriteString(string(n.name))
+		b.WriteByte('>')
+	}
+}
+
+// content writes the attributes among n's nodes, or the others.
+func (n *node) content(b *bytes.Buffer, attrs bool) {
+	for _, c := range n.nodes {
+		if c != nil && (c.kind == attr) == attrs {
+			c.write(b)
 		}
 	}
+}
+
+// Form is markup in which each "{}" is replaced by the next of values: a string, which is escaped, a Node, or nil. The markup
+// is a constant of the source; a hole of it stands between elements, or, for a string, between double quotes. It makes
+// what El makes, in a tenth of the code.
+//
+//go:noinline
+func Form(markup name, values ...any) Node {
+	f := &node{kind: form, name: markup}
+	for _, v := range values {
+		switch v := v.(type) {
+		case nil:
+			f.nodes = append(f.nodes, nil)
+		case string:
+			f.nodes = append(f.nodes, Text(v))
+		case Node:
+			f.nodes = append(f.nodes, v)
+		default:
+			panic("html: a form's value is neither text nor a node")
+		}
+	}
+	return f
+}
+
+// fill writes a form's markup with its nodes in the holes.
+func (n *node) fill(b *bytes.Buffer) {
+	rest := string(n.name)
+	for _, c := range n.nodes {
+		var before string
+		before, rest, _ = strings.Cut(rest, "{}")
+		b.WriteString(before)
+		if c != nil {
+			c.write(b)
+		}
+	}
+	b.WriteString(rest)
+}
+
+// escape makes s safe in a text and between double quotes. NUL, which no document may hold, becomes U+FFFD.
+func escape(s string) string {
+	return strings.ReplaceAll(html.EscapeString(strings.ToValidUTF8(s, "\uFFFD")), "\x00", "\uFFFD")
 }
 
 // Document is a whole page.

@@ -15,7 +15,7 @@ func TestWhatIsWritten(t *testing.T) {
 		"attribute later": {El("a", Text("x"), Attr("href", "/")), `<a href="/">x</a>`},
 		"flag":            {El("input", Flag("checked", true), Flag("disabled", false)), `<input checked="">`},
 		"not UTF-8":       {Text("a\xff\x00b"), "a\uFFFD\uFFFDb"},
-		"form":            {Form(`<p class="{}">{}, {}{}.</p>`, `a"b`, "<i>", El("b", Text("x")), nil), `<p class="a&#34;b">&lt;i&gt;, <b>x</b>.</p>`},
+		"form":            {Form(`<p class="{}">{}, {}{}.</p>`, `a"b`, "<i>", El("b", Text("x")), Node(nil)), `<p class="a&#34;b">&lt;i&gt;, <b>x</b>.</p>`},
 		"form, no holes":  {Form("<hr>"), "<hr>"},
 		"form in a group": {Group(Form("<i>{}</i>", "{}"), Text("y")), "<i>{}</i>y"},
 		"group":           {Group(Text("a"), nil, El("i")), "a<i></i>"},

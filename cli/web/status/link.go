@@ -40,7 +40,7 @@ func (s *Section) link(w http.ResponseWriter, r *http.Request) {
 			continue
 		}
 		links = append(links, html.Form(`<h2>With {}</h2><p><a href="{}" rel="noreferrer">Open {}</a></p><p>Or scan this with a phone:</p>{}`,
-			label, address, label, qr(address, "The link to "+label+" as a QR code")))
+			label, address, label, code(address, "The link to "+label+" as a QR code")))
 	}
 	main := html.Form(`<h1>Link a person to {}</h1><p>Whoever sends this to a bot in a direct message, before {}, reaches {}. It is good for one person.</p>`+
 		`<p class="secret"><code>/link {}</code></p>{}<p><a href="/">Back to the status</a></p>`,

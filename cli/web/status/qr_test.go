@@ -7,18 +7,13 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/skip2/go-qrcode"
-
+	"github.com/hermes-connector/hermes-connector/cli/qr"
 	"github.com/hermes-connector/hermes-connector/cli/web/html"
 )
 
 // TestSquares: the path covers the dark modules, and no others.
 func TestSquares(t *testing.T) {
-	code, err := qrcode.New("https://t.me/our_bot?start=KQ29F4M7X", qrcode.Low)
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := code.Bitmap()
+	want := qr.Rows("https://t.me/our_bot?start=KQ29F4M7X")
 	drawn := make(map[string]bool)
 	for _, m := range regexp.MustCompile(`M(\d+) (\d+)h(\d+)v1h-(\d+)z`).FindAllStringSubmatch(squares(want), -1) {
 		x, _ := strconv.Atoi(m[1])
@@ -37,10 +32,10 @@ func TestSquares(t *testing.T) {
 }
 
 func TestQR(t *testing.T) {
-	if got := string(html.Fragment(qr("https://t.me/our_bot?start=x", "a link"))); !strings.HasPrefix(got, `<svg class="qr" role="img" aria-label="a link"`) || len(got) > 8<<10 {
+	if got := string(html.Fragment(code("https://t.me/our_bot?start=x", "a link"))); !strings.HasPrefix(got, `<svg class="qr" role="img" aria-label="a link"`) || len(got) > 8<<10 {
 		t.Errorf("%d bytes: %.200s", len(got), got)
 	}
-	if qr(strings.Repeat("x", 5000), "too long") != nil {
+	if code(strings.Repeat("x", 5000), "too long") != nil {
 		t.Error("5,000 bytes fit a code")
 	}
 }
