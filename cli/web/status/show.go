@@ -19,16 +19,24 @@ func (s *Section) summary(v view) html.Node {
 	if len(all) == 0 {
 		return html.Form(`<h1 class="good">Everything works</h1>`)
 	}
-	worst := html.Form(`<h1 class="{}">{}</h1>{}`, class(all[0]), all[0].What, trouble(all[0]))
+	worst := html.Form(`<h1 class="{}">{}</h1>{}`, class(all[0]), sentence(all[0]), trouble(all[0]))
 	var more []html.Node
 	for _, f := range all[1:] {
-		more = append(more, html.Form(`<h3 class="{}">{}</h3>{}`, class(f), f.What, trouble(f)))
+		more = append(more, html.Form(`<h3 class="{}">{}</h3>{}`, class(f), sentence(f), trouble(f)))
 	}
 	if len(more) == 0 {
 		return worst
 	}
 	return html.Form(`{}<details id="more"><summary>{} to be looked at</summary>{}</details>`,
 		worst, counted(len(more), "other thing is", "other things are"), cards("plain", more))
+}
+
+// sentence is what was found, as doctor says it.
+func sentence(f finding.Finding) string {
+	if f.About == "" {
+		return f.What
+	}
+	return f.About + ": " + f.What
 }
 
 // class is how bad a finding looks.
@@ -49,7 +57,7 @@ func trouble(f finding.Finding) html.Node {
 		mend = fix(f.Fix)
 	}
 	if f.Code != "" {
-		code = html.Form(`<p class="dim">{}</p>`, strings.TrimSpace(f.Code+" "+f.About))
+		code = html.Form(`<p class="dim">{}</p>`, f.Code)
 	}
 	return html.Group(why, mend, code)
 }
