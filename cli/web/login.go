@@ -79,24 +79,17 @@ func (s *Server) loginPage(w http.ResponseWriter, r *http.Request) {
 func form(code, said string) page.Page {
 	var alert html.Node
 	if said != "" {
-		alert = html.El("p", html.Attr("class", "warn"), html.Attr("role", "alert"), html.Text(said))
+		alert = html.Form(`<p class="warn" role="alert">{}</p>`, said)
 	}
-	kind := html.Attr("type", "text")
-	var label html.Node = html.El("label", html.Attr("for", "code"), html.Text("Code"))
-	help := html.Group(html.Text("Run "), html.El("code", html.Text("hermes-connector web")),
-		html.Text(" on the machine of the server. It prints a link that opens this page with a code, which is good for ten minutes and one login."))
+	fields := html.Form(`<p>Run <code>hermes-connector web</code> on the machine of the server. It prints a link that opens this page with a code, ` +
+		`which is good for ten minutes and one login.</p><form method="post" action="/login"><label for="code">Code</label>` +
+		`<p><input id="code" name="code" type="text" autocomplete="off" autocapitalize="none" spellcheck="false" required=""></p>` +
+		`<p><button>Log in</button></p></form>`)
 	if code != "" {
-		kind, label = html.Attr("type", "hidden"), nil
-		help = html.Text("This browser stays logged in for twelve hours.")
+		fields = html.Form(`<p>This browser stays logged in for twelve hours.</p><form method="post" action="/login">`+
+			`<input type="hidden" name="code" value="{}"><p><button autofocus="">Log in</button></p></form>`, code)
 	}
-	return page.Page{Title: "Log in", Main: []html.Node{
-		html.El("h1", html.Text("Log in")), alert, html.El("p", help),
-		html.El("form", html.Attr("method", "post"), html.Attr("action", "/login"), label,
-			html.El("p", html.El("input", html.Attr("id", "code"), html.Attr("name", "code"), kind, html.Attr("value", code),
-				html.Attr("autocomplete", "off"), html.Attr("autocapitalize", "none"), html.Attr("spellcheck", "false"), html.Flag("required", true))),
-			html.El("p", html.El("button", html.Flag("autofocus", code != ""), html.Text("Log in"))),
-		),
-	}}
+	return page.Page{Title: "Log in", Main: []html.Node{html.Form("<h1>Log in</h1>{}{}", alert, fields)}}
 }
 
 // logIn takes a code. An address that tried too many wrong ones waits.

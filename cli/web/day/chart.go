@@ -6,20 +6,15 @@ import (
 	"github.com/hermes-connector/hermes-connector/cli/web/html"
 )
 
-// height is the chart's, in its own units; a slot is one unit wide.
+// height is the chart's, in its own units, as it stands in Chart's markup; a slot is one unit wide.
 const height = 40
 
 // Chart draws values, one per slot, from zero to the largest. label says in words what it shows.
 func Chart(label string, values []float64) html.Node {
-	line := outline(values)
-	width := strconv.Itoa(len(values) - 1)
-	return html.El("svg",
-		html.Attr("class", "chart"), html.Attr("role", "img"), html.Attr("aria-label", label),
-		html.Attr("viewBox", "0 -1 "+width+" "+strconv.Itoa(height+2)), html.Attr("preserveAspectRatio", "none"),
-		html.El("path", html.Attr("class", "base"), html.Attr("d", "M0 "+strconv.Itoa(height)+"H"+width)),
-		html.El("path", html.Attr("class", "fill"), html.Attr("d", line+"V"+strconv.Itoa(height)+"H0Z")),
-		html.El("path", html.Attr("class", "line"), html.Attr("d", line)),
-	)
+	line, width := outline(values), strconv.Itoa(len(values)-1)
+	return html.Form(`<svg class="chart" role="img" aria-label="{}" viewBox="0 -1 {} 42" preserveAspectRatio="none">`+
+		`<path class="base" d="M0 40H{}"></path><path class="fill" d="{}V40H0Z"></path><path class="line" d="{}"></path></svg>`,
+		label, width, width, line, line)
 }
 
 // outline is the path through values. A point on the line between its neighbours takes no bytes.

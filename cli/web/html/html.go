@@ -19,9 +19,9 @@ type Node = *node
 // node is one of them. Its makers are not inlined: a page has hundreds of nodes, and each would cost a copy of them.
 type node struct {
 	kind  kind
-	name  name   // of an element or an attribute
+	name  name   // of an element or an attribute; a form's markup
 	value string // of an attribute or a text
-	nodes []Node // of an element or a group; attributes among them
+	nodes []Node // of an element or a group, attributes among them; what fills a form
 }
 
 type kind uint8
@@ -31,6 +31,7 @@ const (
 	attr
 	text
 	group
+	form
 )
 
 // name is of an element or an attribute. Its type is not exported, so that only constants become one.
@@ -81,6 +82,8 @@ func (n *node) write(b *bytes.Buffer) {
 		b.WriteByte('"')
 	case group:
 		n.content(b, false)
+	case form:
+		n.fill(b)
 	case element:
 		b.WriteByte('<')
 		b.WriteString(string(n.name))
@@ -103,6 +106,42 @@ func (n *node) content(b *bytes.Buffer, attrs bool) {
 			c.write(b)
 		}
 	}
+}
+
+// Form is markup in which each "{}" is replaced by the next of values: a string, which is escaped, a Node, or nil. The markup
+// is a constant of the source; a hole of it stands between elements, or, for a string, between double quotes. It makes
+// what El makes, in a tenth of the code.
+//
+//go:noinline
+func Form(markup name, values ...any) Node {
+	f := &node{kind: form, name: markup}
+	for _, v := range values {
+		switch v := v.(type) {
+		case nil:
+			f.nodes = append(f.nodes, nil)
+		case string:
+			f.nodes = append(f.nodes, Text(v))
+		case Node:
+			f.nodes = append(f.nodes, v)
+		default:
+			panic("html: a form's value is neither text nor a node")
+		}
+	}
+	return f
+}
+
+// fill writes a form's markup with its nodes in the holes.
+func (n *node) fill(b *bytes.Buffer) {
+	rest := string(n.name)
+	for _, c := range n.nodes {
+		var before string
+		before, rest, _ = strings.Cut(rest, "{}")
+		b.WriteString(before)
+		if c != nil {
+			c.write(b)
+		}
+	}
+	b.WriteString(rest)
 }
 
 // escape makes s safe in a text and between double quotes. NUL, which no document may hold, becomes U+FFFD.

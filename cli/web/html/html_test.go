@@ -15,6 +15,9 @@ func TestWhatIsWritten(t *testing.T) {
 		"attribute later": {El("a", Text("x"), Attr("href", "/")), `<a href="/">x</a>`},
 		"flag":            {El("input", Flag("checked", true), Flag("disabled", false)), `<input checked="">`},
 		"not UTF-8":       {Text("a\xff\x00b"), "a\uFFFD\uFFFDb"},
+		"form":            {Form(`<p class="{}">{}, {}{}.</p>`, `a"b`, "<i>", El("b", Text("x")), Node(nil)), `<p class="a&#34;b">&lt;i&gt;, <b>x</b>.</p>`},
+		"form, no holes":  {Form("<hr>"), "<hr>"},
+		"form in a group": {Group(Form("<i>{}</i>", "{}"), Text("y")), "<i>{}</i>y"},
 		"group":           {Group(Text("a"), nil, El("i")), "a<i></i>"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -29,9 +32,11 @@ func TestWhatIsWritten(t *testing.T) {
 func FuzzValues(f *testing.F) {
 	f.Add(`"><script>`, "</p>")
 	f.Fuzz(func(t *testing.T, value, words string) {
-		got := string(Document(El("p", Attr("title", value), Text(words))))
-		if strings.Count(got, "<") != 3 || strings.Count(got, ">") != 3 || strings.Count(got, `"`) != 2 {
-			t.Errorf("%q, %q: %s", value, words, got)
+		for _, node := range []Node{El("p", Attr("title", value), Text(words)), Form(`<p title="{}">{}</p>`, value, words)} {
+			got := string(Document(node))
+			if strings.Count(got, "<") != 3 || strings.Count(got, ">") != 3 || strings.Count(got, `"`) != 2 {
+				t.Errorf("%q, %q: %s", value, words, got)
+			}
 		}
 	})
 }

@@ -33,48 +33,35 @@ type Page struct {
 
 // Write is p as bytes.
 func Write(p Page) []byte {
-	head := []html.Node{
-		html.El("meta", html.Attr("charset", "utf-8")),
-		html.El("meta", html.Attr("name", "viewport"), html.Attr("content", "width=device-width, initial-scale=1")),
-		html.El("meta", html.Attr("name", "color-scheme"), html.Attr("content", "light dark")),
-		html.El("title", html.Text(p.Title+" – Hermes Connector")),
-		html.El("link", html.Attr("rel", "icon"), html.Attr("href", icon.Path), html.Attr("type", "image/svg+xml")),
-		html.El("link", html.Attr("rel", "stylesheet"), html.Attr("href", style.Path)),
-	}
+	var head []html.Node
 	for _, path := range p.Styles {
-		head = append(head, html.El("link", html.Attr("rel", "stylesheet"), html.Attr("href", path)))
+		head = append(head, html.Form(`<link rel="stylesheet" href="{}">`, path))
 	}
 	for _, path := range p.Scripts {
-		head = append(head, html.El("script", html.Attr("src", path), html.Flag("defer", true)))
+		head = append(head, html.Form(`<script src="{}" defer=""></script>`, path))
 	}
 	main := append([]html.Node{html.Attr("id", "main"), html.Attr("tabindex", "-1")}, p.Main...)
-	return html.Document(html.El("html", html.Attr("lang", "en"),
-		html.El("head", head...),
-		html.El("body",
-			html.El("a", html.Attr("class", "skip"), html.Attr("href", "#main"), html.Text("Skip to the content")),
-			header(p.Here), html.El("main", main...)),
-	))
+	return html.Document(html.Form(`<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">`+
+		`<meta name="color-scheme" content="light dark"><title>{} – Hermes Connector</title><link rel="icon" href="{}" type="image/svg+xml">`+
+		`<link rel="stylesheet" href="{}">{}</head><body><a class="skip" href="#main">Skip to the content</a>{}{}</body></html>`,
+		p.Title, icon.Path, style.Path, html.Group(head...), header(p.Here), html.El("main", main...)))
 }
 
 // header is the product's name, the navigation and the way out.
 func header(here string) html.Node {
-	name := html.El("span", html.Attr("class", "name"), html.Text("Hermes Connector"))
 	if here == "" {
-		return html.El("header", name)
+		return html.Form(`<header><span class="name">Hermes Connector</span></header>`)
 	}
-	return html.El("header", name,
-		html.El("nav", html.Attr("aria-label", "Pages"), entry(Status, "Status", here), entry(Chat, "Chat", here)),
-		html.El("form", html.Attr("method", "post"), html.Attr("action", "/logout"),
-			html.El("button", html.Attr("class", "quiet"), html.Text("Log out"))),
-	)
+	return html.Form(`<header><span class="name">Hermes Connector</span><nav aria-label="Pages">{}{}</nav>`+
+		`<form method="post" action="/logout"><button class="quiet">Log out</button></form></header>`,
+		entry(Status, "Status", here), entry(Chat, "Chat", here))
 }
 
 func entry(path, label, here string) html.Node {
-	var current html.Node
 	if path == here {
-		current = html.Attr("aria-current", "page")
+		return html.Form(`<a href="{}" aria-current="page">{}</a>`, path, label)
 	}
-	return html.El("a", html.Attr("href", path), current, html.Text(label))
+	return html.Form(`<a href="{}">{}</a>`, path, label)
 }
 
 // Answer sends p. What a page shows is of its moment and for who asked: nothing keeps it.
@@ -89,9 +76,9 @@ func Answer(w http.ResponseWriter, status int, p Page) {
 
 // Words is a page that says one thing. Here is Page.Here.
 func Words(here, title string, sentences ...string) Page {
-	main := []html.Node{html.El("h1", html.Text(title))}
+	main := []html.Node{html.Form("<h1>{}</h1>", title)}
 	for _, s := range sentences {
-		main = append(main, html.El("p", html.Text(s)))
+		main = append(main, html.Form("<p>{}</p>", s))
 	}
 	return Page{Title: title, Here: here, Main: main}
 }

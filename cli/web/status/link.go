@@ -34,20 +34,17 @@ func (s *Section) link(w http.ResponseWriter, r *http.Request) {
 			"It could not be stored. hermes-connector doctor says why."))
 		return
 	}
-	nodes := []html.Node{
-		html.El("h1", html.Text("Link a person to "+name)),
-		html.El("p", html.Text("Whoever sends this to a bot in a direct message, before "+l.ExpiresAt.Local().Format("15:04")+", reaches "+name+". It is good for one person.")),
-		html.El("p", html.Attr("class", "secret"), html.El("code", html.Text("/link "+l.Code))),
-	}
+	var links []html.Node
 	for _, p := range slices.Sorted(maps.Keys(l.DeepLinks)) {
-		address := l.DeepLinks[p]
+		address, label := l.DeepLinks[p], s.label(p)
 		if len(address) > maxLink || !strings.HasPrefix(address, "https://") {
 			continue
 		}
-		nodes = append(nodes, html.El("h2", html.Text("With "+s.label(p))),
-			html.El("p", html.El("a", html.Attr("href", address), html.Attr("rel", "noreferrer"), html.Text("Open "+s.label(p)))),
-			html.El("p", html.Text("Or scan this with a phone:")), code(address, "The link to "+s.label(p)+" as a QR code"))
+		links = append(links, html.Form(`<h2>With {}</h2><p><a href="{}" rel="noreferrer">Open {}</a></p><p>Or scan this with a phone:</p>{}`,
+			label, address, label, code(address, "The link to "+label+" as a QR code")))
 	}
-	nodes = append(nodes, html.El("p", html.El("a", html.Attr("href", page.Status), html.Text("Back to the status"))))
-	page.Answer(w, http.StatusOK, page.Page{Title: "Link a person", Here: page.Status, Main: nodes})
+	main := html.Form(`<h1>Link a person to {}</h1><p>Whoever sends this to a bot in a direct message, before {}, reaches {}. It is good for one person.</p>`+
+		`<p class="secret"><code>/link {}</code></p>{}<p><a href="/">Back to the status</a></p>`,
+		name, l.ExpiresAt.Local().Format("15:04"), name, l.Code, html.Group(links...))
+	page.Answer(w, http.StatusOK, page.Page{Title: "Link a person", Here: page.Status, Main: []html.Node{main}})
 }

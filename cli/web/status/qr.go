@@ -14,9 +14,8 @@ func code(text, label string) html.Node {
 		return nil
 	}
 	size := strconv.Itoa(len(rows))
-	return html.El("svg", html.Attr("class", "qr"), html.Attr("role", "img"), html.Attr("aria-label", label),
-		html.Attr("viewBox", "0 0 "+size+" "+size), html.Attr("shape-rendering", "crispEdges"),
-		html.El("path", html.Attr("d", squares(rows))))
+	return html.Form(`<svg class="qr" role="img" aria-label="{}" viewBox="0 0 {} {}" shape-rendering="crispEdges"><path d="{}"></path></svg>`,
+		label, size, size, squares(rows))
 }
 
 // squares is a path around all runs of dark modules.

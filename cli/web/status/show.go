@@ -17,41 +17,49 @@ import (
 func (s *Section) summary(v view) html.Node {
 	all := s.troubles(v.status)
 	if len(all) == 0 {
-		return html.El("h1", html.Attr("class", "good"), html.Text("Everything works"))
+		return html.Form(`<h1 class="good">Everything works</h1>`)
 	}
-	nodes := []html.Node{trouble("h1", all[0])}
-	if more := all[1:]; len(more) > 0 {
-		list := []html.Node{html.Attr("class", "plain")}
-		for _, f := range more {
-			list = append(list, html.El("li", html.Attr("class", "card"), trouble("h3", f)))
-		}
-		nodes = append(nodes, html.El("details", html.Attr("id", "more"),
-			html.El("summary", html.Text(counted(len(more), "other thing is", "other things are")+" to be looked at")), html.El("ul", list...)))
+	worst := html.Form(`<h1 class="{}">{}</h1>{}`, class(all[0]), sentence(all[0]), trouble(all[0]))
+	var more []html.Node
+	for _, f := range all[1:] {
+		more = append(more, html.Form(`<h3 class="{}">{}</h3>{}`, class(f), sentence(f), trouble(f)))
 	}
-	return html.Group(nodes...)
+	if len(more) == 0 {
+		return worst
+	}
+	return html.Form(`{}<details id="more"><summary>{} to be looked at</summary>{}</details>`,
+		worst, counted(len(more), "other thing is", "other things are"), cards("plain", more))
 }
 
-// trouble is a finding under a heading.
-func trouble(heading string, f finding.Finding) html.Node {
-	class := "warn"
+// sentence is what was found, as doctor says it.
+func sentence(f finding.Finding) string {
+	if f.About == "" {
+		return f.What
+	}
+	return f.About + ": " + f.What
+}
+
+// class is how bad a finding looks.
+func class(f finding.Finding) string {
 	if f.Severity == finding.Fault {
-		class = "bad"
+		return "bad"
 	}
-	what := []html.Node{html.Attr("class", class), html.Text(f.What)}
-	nodes := []html.Node{html.El("h1", what...)}
-	if heading != "h1" {
-		nodes = []html.Node{html.El("h3", what...)}
-	}
+	return "warn"
+}
+
+// trouble is what a finding says below its heading.
+func trouble(f finding.Finding) html.Node {
+	var why, mend, code html.Node
 	if f.Why != "" {
-		nodes = append(nodes, html.El("p", html.Text(f.Why)))
+		why = html.Form("<p>{}</p>", f.Why)
 	}
 	if f.Fix != "" {
-		nodes = append(nodes, fix(f.Fix))
+		mend = fix(f.Fix)
 	}
 	if f.Code != "" {
-		nodes = append(nodes, html.El("p", html.Attr("class", "dim"), html.Text(strings.TrimSpace(f.Code+" "+f.About))))
+		code = html.Form(`<p class="dim">{}</p>`, f.Code)
 	}
-	return html.Group(nodes...)
+	return html.Group(why, mend, code)
 }
 
 // troubles are what is wrong, the worst first: what was found, and, where nothing was, what the state itself says.
@@ -82,14 +90,14 @@ func (s *Section) troubles(st manage.Status) []finding.Finding {
 
 // bots are the bots' cards.
 func (s *Section) bots(v view) html.Node {
-	nodes := []html.Node{html.Attr("class", "cards plain")}
+	var all []html.Node
 	for _, b := range v.status.Bots {
-		nodes = append(nodes, html.El("li", html.Attr("class", "card"), s.bot(b, v.at)))
+		all = append(all, s.bot(b, v.at))
 	}
-	if len(v.status.Bots) == 0 {
-		return html.Group(html.El("h2", html.Text("Bots")), html.El("p", html.Text("No bot is configured.")), command("hermes-connector setup"))
+	if len(all) == 0 {
+		return section("Bots", html.Form("<p>No bot is configured.</p>"), command("hermes-connector setup"))
 	}
-	return html.Group(html.El("h2", html.Text("Bots")), html.El("ul", nodes...))
+	return section("Bots", cards("cards plain", all))
 }
 
 func (s *Section) bot(b manage.BotStatus, now time.Time) html.Node {
@@ -102,28 +110,24 @@ func (s *Section) bot(b manage.BotStatus, now time.Time) html.Node {
 		reason = html.Text(b.Reason)
 	}
 	if b.RetryAt.After(now) {
-		retry = html.El("time", html.Attr("datetime", b.RetryAt.UTC().Format(time.RFC3339)), html.Text("at "+b.RetryAt.Local().Format(time.TimeOnly)))
+		retry = html.Form(`<time datetime="{}">at {}</time>`, b.RetryAt.UTC().Format(time.RFC3339), b.RetryAt.Local().Format(time.TimeOnly))
 	}
 	if b.Hook != nil {
 		called = ago(b.Hook.LastRequestAt, now, "not yet")
 	}
-	nodes := []html.Node{
-		html.El("h3", html.Text(name)),
-		html.El("p", badge(botLooks[b.State])),
-		html.El("dl", row("Because", reason), row("Since", ago(b.Since, now, "the start")), row("Last event", ago(b.LastEventAt, now, "none yet")),
-			row("Next try", retry), row("Last call", called)),
-	}
+	var warnings []html.Node
 	for _, w := range b.Warnings {
-		nodes = append(nodes, html.El("p", html.Attr("class", "warn"), html.Text(w)))
+		warnings = append(warnings, warning(w))
 	}
-	return html.Group(nodes...)
+	return html.Form("<h3>{}</h3><p>{}</p><dl>{}{}{}{}{}</dl>{}", name, badge(botLooks[b.State]),
+		row("Because", reason), row("Since", ago(b.Since, now, "the start")), row("Last event", ago(b.LastEventAt, now, "none yet")),
+		row("Next try", retry), row("Last call", called), html.Group(warnings...))
 }
 
 // gateways are the gateways' cards.
 func (s *Section) gateways(v view) html.Node {
-	head := html.El("h2", html.Text("Gateways"))
 	if len(v.gateways) == 0 {
-		return html.Group(head, html.El("p", html.Text("No gateway is enrolled.")), command("hermes-connector enroll home"))
+		return section("Gateways", html.Form("<p>No gateway is enrolled.</p>"), command("hermes-connector enroll home"))
 	}
 	states := make(map[relay.InstanceID]manage.InstanceStatus)
 	tenants := make(map[relay.TenantID]bool)
@@ -131,18 +135,18 @@ func (s *Section) gateways(v view) html.Node {
 		states[i.ID] = i
 		tenants[i.Tenant] = true
 	}
-	nodes := []html.Node{html.Attr("class", "cards plain")}
+	var all []html.Node
 	for _, g := range v.gateways {
-		nodes = append(nodes, html.El("li", html.Attr("class", "card"), s.gateway(g, states[g.Instance], len(tenants) > 1, v.at)))
+		all = append(all, s.gateway(g, states[g.Instance], len(tenants) > 1, v.at))
 	}
-	return html.Group(head, html.El("ul", nodes...))
+	return section("Gateways", cards("cards plain", all))
 }
 
 // gateway is one card. tenants: there are several, so its own is named.
 func (s *Section) gateway(g manage.Gateway, i manage.InstanceStatus, tenants bool, now time.Time) html.Node {
 	waiting := html.Text("nothing")
 	if i.Backlog > 0 {
-		waiting = html.Group(html.Text(counted(i.Backlog, "message", "messages")+", the oldest from "), ago(i.OldestAt, now, "just now"))
+		waiting = html.Form("{}, the oldest from {}", counted(i.Backlog, "message", "messages"), ago(i.OldestAt, now, "just now"))
 	}
 	var tenant, instance, dead html.Node
 	if tenants {
@@ -152,7 +156,7 @@ func (s *Section) gateway(g manage.Gateway, i manage.InstanceStatus, tenants boo
 		instance = html.Text(string(g.Instance))
 	}
 	if i.Dead > 0 {
-		dead = html.El("span", html.Attr("class", "warn"), html.Text(counted(i.Dead, "dead letter", "dead letters")))
+		dead = html.Form(`<span class="warn">{}</span>`, counted(i.Dead, "dead letter", "dead letters"))
 	}
 	rows := []html.Node{
 		row("Tenant", tenant), row("Instance", instance), row("Last seen", ago(g.LastSeenAt, now, "never")),
@@ -161,16 +165,17 @@ func (s *Section) gateway(g manage.Gateway, i manage.InstanceStatus, tenants boo
 	if h := g.Holds; h != nil {
 		rows = append(rows, s.holds(h, now)...)
 	}
-	nodes := []html.Node{html.El("h3", html.Text(string(g.ID))), html.El("p", badge(gatewayLooks[g.State])), html.El("dl", rows...)}
+	var below []html.Node
 	for _, w := range i.Warnings {
-		nodes = append(nodes, html.El("p", html.Attr("class", "warn"), html.Text(w)))
+		below = append(below, warning(w))
 	}
 	if i.Dead > 0 {
-		nodes = append(nodes, command("hermes-connector buffer dead "+string(g.ID)))
+		below = append(below, command("hermes-connector buffer dead "+string(g.ID)))
 	}
-	return html.Group(append(nodes, html.El("form", html.Attr("method", "post"), html.Attr("action", "/link"),
-		html.El("input", html.Attr("type", "hidden"), html.Attr("name", "gateway"), html.Attr("value", string(g.ID))),
-		html.El("p", html.El("button", html.Attr("class", "quiet"), html.Attr("aria-label", "Link a person to "+string(g.ID)), html.Text("Link a person")))))...)
+	name := string(g.ID)
+	return html.Form(`<h3>{}</h3><p>{}</p><dl>{}</dl>{}<form method="post" action="/link"><input type="hidden" name="gateway" value="{}">`+
+		`<p><button class="quiet" aria-label="Link a person to {}">Link a person</button></p></form>`,
+		name, badge(gatewayLooks[g.State]), html.Group(rows...), html.Group(below...), name, name)
 }
 
 // holds are what a gateway was given.
@@ -189,7 +194,7 @@ func (s *Section) holds(h *manage.Holdings, now time.Time) []html.Node {
 	var wake html.Node
 	switch {
 	case h.Poke != nil:
-		wake = html.Group(html.Text(h.Poke.String()+", "), ago(h.Poke.At, now, "now"))
+		wake = html.Form("{}, {}", h.Poke.String(), ago(h.Poke.At, now, "now"))
 	case h.WakeURL != "":
 		wake = html.Text("not needed since the start")
 	}
@@ -226,7 +231,7 @@ func theDay(v view) html.Node {
 	if longest > 0 {
 		took24 = "at most " + delay(longest) + ", the average of " + span(day.Slot)
 	}
-	return html.Group(html.El("h2", html.Text("The last 24 hours")), html.El("div", html.Attr("class", "cards"),
+	return section("The last 24 hours", html.Form(`<div class="cards">{}{}{}{}</div>`,
 		figure("Messages in", strconv.Itoa(allIn)+" in all", in),
 		figure("Messages out", strconv.Itoa(allOut)+" in all", out),
 		figure("Waiting", "at most "+strconv.Itoa(most), waiting),
@@ -236,8 +241,8 @@ func theDay(v view) html.Node {
 
 // figure is a chart with its caption.
 func figure(title, words string, values []float64) html.Node {
-	return html.El("figure", html.Attr("class", "card"),
-		html.El("figcaption", html.El("strong", html.Text(title)), html.Text(": "+words)), day.Chart(title+" in the last 24 hours: "+words, values))
+	return html.Form(`<figure class="card"><figcaption><strong>{}</strong>: {}</figcaption>{}</figure>`,
+		title, words, day.Chart(title+" in the last 24 hours: "+words, values))
 }
 
 // machine is what the connector stands on.
@@ -248,7 +253,7 @@ func machine(v view) html.Node {
 	case !m.Snapshots:
 		snapshot = html.Text("off")
 	case m.SnapshotFailed:
-		snapshot = html.Group(html.El("span", html.Attr("class", "warn"), html.Text("the last try failed; ")), html.Text("the newest: "), snapshot)
+		snapshot = html.Form(`<span class="warn">the last try failed; </span>the newest: {}`, snapshot)
 	}
 	var disk, certificate, files html.Node
 	if m.DiskFree >= 0 {
@@ -264,7 +269,7 @@ func machine(v view) html.Node {
 	if f := v.status.Media; f != nil && f.Files+f.Pending > 0 {
 		files = html.Text(counted(f.Files, "file", "files") + " (" + size(f.Bytes) + "), " + strconv.Itoa(f.Pending) + " to be fetched")
 	}
-	return html.Group(html.El("h2", html.Text("This server")), html.El("dl",
+	return section("This server", html.Form("<dl>{}{}{}{}{}</dl>",
 		row("Newest snapshot", snapshot), row("Disk", disk), row("Files", files), row("Certificate", certificate),
 		row("Version", html.Text(v.status.Version))))
 }

@@ -8,7 +8,9 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -30,6 +32,7 @@ const canary = "canary-5f1d"
 
 // fake is a Service of fixed answers.
 type fake struct {
+	mu        sync.Mutex // guards status while a page is kept fresh
 	status    manage.Status
 	gateways  []manage.Gateway
 	decisions []gate.Decision
@@ -41,9 +44,19 @@ type fake struct {
 }
 
 func (f *fake) Status(context.Context, struct{}) (manage.Status, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	f.asked++
 	return f.status, f.err
 }
+
+// becomes changes what Status answers.
+func (f *fake) becomes(change func(*manage.Status)) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	change(&f.status)
+}
+
 func (f *fake) Explain(context.Context, manage.Explain) ([]gate.Decision, error) {
 	return f.decisions, nil
 }
@@ -151,7 +164,7 @@ func TestTheSentence(t *testing.T) {
 				{Code: "HC101", Severity: finding.Fault, What: "The token is dead.", Why: "Nobody is heard.", Fix: "Ask @BotFather for another.", About: "telegram"},
 				{Code: "HC301", Severity: finding.Warning, What: "The disk is nearly full.", Fix: "hermes-connector backup x"},
 			}
-		}, "The token is dead. Nobody is heard. Ask @BotFather for another. HC101 telegram 1 other thing is to be looked at The disk is nearly full. hermes-connector backup x HC301"},
+		}, "telegram: The token is dead. Nobody is heard. Ask @BotFather for another. HC101 1 other thing is to be looked at The disk is nearly full. hermes-connector backup x HC301"},
 		"a warning of the database": {func(st *manage.Status) { st.Warnings = []string{"no message is accepted: disk full"} }, "no message is accepted: disk full"},
 		"a bot that was not looked at yet": {func(st *manage.Status) {
 			st.Bots[0].State, st.Bots[0].Reason, st.Ready = platforms.Connecting, "Telegram cannot be reached", false
@@ -280,32 +293,44 @@ func TestEvents(t *testing.T) {
 		s.o.Now = time.Now
 		s.o.Machine = func() Machine { return Machine{} }
 		ctx, cancel := context.WithCancelCause(t.Context())
-		var got []string
+		var mu sync.Mutex
+		var all []string
+		sent := func() []string {
+			synctest.Wait()
+			mu.Lock()
+			defer mu.Unlock()
+			return slices.Clone(all)
+		}
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)
-			s.follow(ctx, func(b []byte) error { got = append(got, string(b)); return nil })
+			s.follow(ctx, func(b []byte) error {
+				mu.Lock()
+				defer mu.Unlock()
+				all = append(all, string(b))
+				return nil
+			})
 		}()
-		synctest.Wait()
+		got := sent()
 		if len(got) != 1 || strings.Count(got[0], "data: summary\n") != 1 || strings.Count(got[0], "data: machine\n") != 1 {
 			t.Fatalf("at first %d events: %.200q", len(got), got)
 		}
-		f.status.Findings = []finding.Finding{{What: "line one\nline two"}}
+		f.becomes(func(st *manage.Status) { st.Findings = []finding.Finding{{What: "line one\nline two"}} })
 		time.Sleep(2 * time.Second)
-		synctest.Wait()
-		if len(got) != 2 || !strings.HasPrefix(got[1], "data: summary\n") || !strings.Contains(got[1], "line one\ndata: line two") || strings.Contains(got[1], "data: bots") {
+		if got = sent(); len(got) != 2 || !strings.HasPrefix(got[1], "data: summary\n") || !strings.Contains(got[1], "line one\ndata: line two") || strings.Contains(got[1], "data: bots") {
 			t.Fatalf("after a change: %q, want the part that changed alone", got[1:])
 		}
 		time.Sleep(10 * time.Second)
-		if synctest.Wait(); len(got) != 2 {
+		if got = sent(); len(got) != 2 {
 			t.Errorf("nothing changed, and was sent: %q", got[2:])
 		}
 		time.Sleep(beat)
-		if synctest.Wait(); len(got) != 3 || got[2] != ":\n\n" {
+		if got = sent(); len(got) != 3 || got[2] != ":\n\n" {
 			t.Errorf("in silence: %q, want a sign of life", got[2:])
 		}
 		cancel(login.ErrNotGood)
-		if <-ended; len(got) != 4 || got[3] != "event: end\ndata:\n\n" {
+		<-ended
+		if got = sent(); len(got) != 4 || got[3] != "event: end\ndata:\n\n" {
 			t.Errorf("at the end of the session: %q", got[3:])
 		}
 	})
@@ -320,7 +345,9 @@ func TestRunReadsTheCounters(t *testing.T) {
 		ended := make(chan error, 1)
 		go func() { ended <- s.Run(ctx) }()
 		synctest.Wait()
-		f.status.Counters = map[string]uint64{"event_delivered": 3, "message_sent": 2, "ack": 2, "ack_delay_milliseconds": 500}
+		f.becomes(func(st *manage.Status) {
+			st.Counters = map[string]uint64{"event_delivered": 3, "message_sent": 2, "ack": 2, "ack_delay_milliseconds": 500}
+		})
 		time.Sleep(readEvery)
 		synctest.Wait()
 		lines := s.book.Lines(time.Now())

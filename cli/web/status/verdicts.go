@@ -10,15 +10,15 @@ import (
 
 // verdicts are the newest decisions, in words.
 func (s *Section) verdicts(v view) html.Node {
-	head := html.El("h2", html.Text("Where messages went"))
+	const heading = "Where messages went"
 	if len(v.verdicts) == 0 {
-		return html.Group(head, html.El("p", html.Text("No message has come since the server started.")))
+		return section(heading, html.Form("<p>No message has come since the server started.</p>"))
 	}
-	nodes := []html.Node{html.Attr("class", "plain")}
+	var all []html.Node
 	for _, d := range v.verdicts {
-		nodes = append(nodes, html.El("li", html.Attr("class", "card"), s.verdict(d, v.at)))
+		all = append(all, s.verdict(d, v.at))
 	}
-	return html.Group(head, html.El("ul", nodes...))
+	return section(heading, cards("plain", all))
 }
 
 func (s *Section) verdict(d gate.Decision, now time.Time) html.Node {
@@ -33,12 +33,9 @@ func (s *Section) verdict(d gate.Decision, now time.Time) html.Node {
 	if d.Says == "" && d.Hint != "" {
 		says += ": " + d.Hint
 	}
-	nodes := []html.Node{
-		html.El("div", html.Attr("class", "dim"), ago(d.At, now, ""), html.Text(", "+from)),
-		html.El("div", html.Text(says)),
-	}
+	var change html.Node
 	if d.Change != "" {
-		nodes = append(nodes, command(d.Change))
+		change = command(d.Change)
 	}
-	return html.Group(nodes...)
+	return html.Form(`<div class="dim">{}, {}</div><div>{}</div>{}`, ago(d.At, now, ""), from, says, change)
 }

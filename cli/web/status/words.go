@@ -37,8 +37,7 @@ func ago(t, now time.Time, none string) html.Node {
 	if t.IsZero() {
 		return html.Text(none)
 	}
-	return html.El("time", html.Attr("datetime", t.UTC().Format(time.RFC3339)), html.Attr("title", t.Local().Format(time.DateTime)),
-		html.Text(span(max(0, now.Sub(t)))+" ago"))
+	return html.Form(`<time datetime="{}" title="{}">{} ago</time>`, t.UTC().Format(time.RFC3339), t.Local().Format(time.DateTime), span(max(0, now.Sub(t))))
 }
 
 // size is bytes as people say them.
@@ -83,15 +82,13 @@ var gatewayLooks = map[manage.State]look{
 
 // badge shows a look: the mark is for the eye, the words are for everybody.
 func badge(l look) html.Node {
-	return html.El("span", html.Attr("class", l.class),
-		html.El("span", html.Attr("class", "mark"), html.Attr("aria-hidden", "true"), html.Text(l.mark+" ")), html.Text(l.words))
+	return html.Form(`<span class="{}"><span class="mark" aria-hidden="true">{} </span>{}</span>`, l.class, l.mark, l.words)
 }
 
 // command is text to copy. The button needs the script, which shows it.
 func command(text string) html.Node {
-	return html.El("div", html.Attr("class", "copy"), html.El("code", html.Text(text)),
-		html.El("button", html.Attr("type", "button"), html.Attr("class", "quiet"), html.Flag("hidden", true), html.Attr("data-copy", text),
-			html.Attr("aria-label", "Copy "+text), html.Text("Copy")))
+	return html.Form(`<div class="copy"><code>{}</code><button type="button" class="quiet" hidden="" data-copy="{}" aria-label="Copy {}">Copy</button></div>`,
+		text, text, text)
 }
 
 // fix is how something is mended: a command to copy, or words.
@@ -99,7 +96,7 @@ func fix(text string) html.Node {
 	if strings.HasPrefix(text, "hermes-connector ") {
 		return command(text)
 	}
-	return html.El("p", html.Text(text))
+	return html.Form("<p>{}</p>", text)
 }
 
 // label is what people call a network.
@@ -115,5 +112,22 @@ func row(term string, about html.Node) html.Node {
 	if about == nil {
 		return nil
 	}
-	return html.Group(html.El("dt", html.Text(term)), html.El("dd", about))
+	return html.Form("<dt>{}</dt><dd>{}</dd>", term, about)
+}
+
+// section is a part of the page: its heading, and what stands below it.
+func section(heading string, below ...html.Node) html.Node {
+	return html.Form("<h2>{}</h2>{}", heading, html.Group(below...))
+}
+
+// warning is a sentence to be looked at.
+func warning(text string) html.Node { return html.Form(`<p class="warn">{}</p>`, text) }
+
+// cards are a list of cards.
+func cards(class string, all []html.Node) html.Node {
+	items := make([]html.Node, len(all))
+	for i, n := range all {
+		items[i] = html.Form(`<li class="card">{}</li>`, n)
+	}
+	return html.Form(`<ul class="{}">{}</ul>`, class, html.Group(items...))
 }
