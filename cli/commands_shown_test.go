@@ -39,7 +39,7 @@ func shown(t *testing.T) (commands, places []string) {
 				fenced = !fenced
 			}
 			command := strings.TrimPrefix(strings.TrimSpace(line), "$ ")
-			command, _, _ = strings.Cut(command, "  #")
+			command, _, _ = strings.Cut(strings.TrimPrefix(command, "sudo "), "  #")
 			if !strings.HasPrefix(command, "hermes-connector ") || !fenced && !strings.HasPrefix(line, "    ") || slices.Contains(commands, command) {
 				continue
 			}

@@ -12,7 +12,6 @@ import (
 	"github.com/hermes-connector/hermes-connector/cli/admin"
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
-	"github.com/hermes-connector/hermes-connector/relay/finding"
 	"github.com/hermes-connector/hermes-connector/relay/gate"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
 )
@@ -73,8 +72,8 @@ func summary(st manage.Status) string {
 	if !st.Running {
 		return "✗ The server is not running. Start it with: hermes-connector serve"
 	}
-	if wrong(st.Findings) > 0 {
-		return worst(st.Findings)
+	if line := worstLine(st.Findings); line != "" {
+		return line
 	}
 	if st.Ready {
 		return "✓ Everything works."
@@ -85,15 +84,6 @@ func summary(st manage.Status) string {
 		}
 	}
 	return "✗ No message is accepted."
-}
-
-// worst is the first finding with what mends it, and how many more there are.
-func worst(all []finding.Finding) string {
-	text := findingLine(all[0]) + "\n  " + all[0].Why + "\n  To mend it: " + all[0].Fix
-	if n := wrong(all) - 1; n > 0 {
-		text += "\n  And " + counted(n, "more finding", "more findings") + ": hermes-connector doctor"
-	}
-	return text
 }
 
 func botName(b manage.BotStatus) string { return string(b.Platform) + ":" + string(b.ID) }

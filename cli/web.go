@@ -11,11 +11,11 @@ import (
 	"net/url"
 	"time"
 
-	"github.com/skip2/go-qrcode"
 	"github.com/spf13/cobra"
 
 	"github.com/hermes-connector/hermes-connector/cli/admin"
 	"github.com/hermes-connector/hermes-connector/cli/config"
+	"github.com/hermes-connector/hermes-connector/cli/qr"
 	"github.com/hermes-connector/hermes-connector/cli/web"
 	"github.com/hermes-connector/hermes-connector/cli/web/status"
 	"github.com/hermes-connector/hermes-connector/relay"
@@ -35,9 +35,7 @@ func newWebCmd(a *app) *cobra.Command {
 	return asking(a, c, admin.WebLink, noArgs, func(w io.Writer, _ struct{}, l manage.WebLink) {
 		_, _ = fmt.Fprintf(w, "Open this before %s:\n\n  %s\n", clock(l.ExpiresAt), l.URL)
 		if elsewhere(l.URL) {
-			if qr, err := qrcode.New(l.URL, qrcode.Low); err == nil { // too long for one: the link is enough
-				_, _ = fmt.Fprintf(w, "\nor scan it with a phone:\n\n%s", qr.ToSmallString(false))
-			}
+			_, _ = fmt.Fprintf(w, "\nor scan it with a phone:\n\n%s", qr.Blocks(l.URL))
 		}
 	})
 }
@@ -72,9 +70,7 @@ func listenWeb(cfg *config.Config) (net.Listener, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listen for the web pages: %w", err)
 	}
-	host, _, _ := net.SplitHostPort(cfg.WebListen)
-	_, port, _ := net.SplitHostPort(l.Addr().String())
-	cfg.WebListen = net.JoinHostPort(host, port)
+	cfg.WebListen = bound(cfg.WebListen, l)
 	return l, nil
 }
 
@@ -90,7 +86,7 @@ func webURL(cfg *config.Config) string {
 func (c *core) serveWeb(cfg *config.Config, l net.Listener, v *vault.Vault, log *slog.Logger) {
 	log.Info("web pages", "url", webURL(cfg), "login", "run hermes-connector web")
 	labels := make(map[relay.PlatformID]string)
-	for _, k := range kinds() {
+	for _, k := range networks() {
 		labels[k.Name] = k.Label
 	}
 	look := status.New(status.Options{Service: c.service, Machine: func() status.Machine { return c.machine(cfg) }, Labels: labels})

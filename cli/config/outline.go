@@ -1,8 +1,7 @@
 package config
 
 import (
-	"cmp"
-	"slices"
+	"sort"
 	"strings"
 
 	"github.com/pelletier/go-toml/v2/unstable"
@@ -35,6 +34,6 @@ func Outline(data []byte) (all []Line) {
 			add(it)
 		}
 	}
-	slices.SortStableFunc(all, func(a, b Line) int { return cmp.Compare(a.Line, b.Line) })
+	sort.SliceStable(all, func(i, j int) bool { return all[i].Line < all[j].Line })
 	return all
 }
