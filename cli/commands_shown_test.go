@@ -53,6 +53,7 @@ func shown(t *testing.T) (commands, places []string) {
 var (
 	// before are what is run first.
 	before = map[string][]string{
+		"hermes-connector enroll home":                          {"hermes-connector gateway revoke home --yes"},
 		"hermes-connector gateway identity home --revoke":       {"hermes-connector gateway identity home"},
 		"hermes-connector restore":                              {"hermes-connector backup connector.backup"},
 		"hermes-connector webhook secret doorbell.secret --add": {"hermes-connector webhook secret doorbell.secret"},
