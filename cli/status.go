@@ -12,6 +12,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/cli/admin"
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/finding"
 	"github.com/hermes-connector/hermes-connector/relay/gate"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
 )
@@ -84,6 +85,18 @@ func summary(st manage.Status) string {
 		}
 	}
 	return "✗ No message is accepted."
+}
+
+// worstLine is the worst of findings with what mends it, and how many more there are; empty: nothing is wrong.
+func worstLine(all []finding.Finding) string {
+	if wrong(all) == 0 {
+		return ""
+	}
+	line := findingLine(all[0]) + "; " + plain(all[0].Fix)
+	if n := wrong(all) - 1; n > 0 {
+		line += fmt.Sprintf(" (%d more: hermes-connector doctor)", n)
+	}
+	return line
 }
 
 func botName(b manage.BotStatus) string { return string(b.Platform) + ":" + string(b.ID) }
