@@ -39,7 +39,7 @@ func shown(t *testing.T) (commands, places []string) {
 				fenced = !fenced
 			}
 			command := strings.TrimPrefix(strings.TrimSpace(line), "$ ")
-			command, _, _ = strings.Cut(command, "  #")
+			command, _, _ = strings.Cut(strings.TrimPrefix(command, "sudo "), "  #")
 			if !strings.HasPrefix(command, "hermes-connector ") || !fenced && !strings.HasPrefix(line, "    ") || slices.Contains(commands, command) {
 				continue
 			}
@@ -53,6 +53,7 @@ func shown(t *testing.T) (commands, places []string) {
 var (
 	// before are what is run first.
 	before = map[string][]string{
+		"hermes-connector enroll home":                          {"hermes-connector gateway revoke home --yes"},
 		"hermes-connector gateway identity home --revoke":       {"hermes-connector gateway identity home"},
 		"hermes-connector restore":                              {"hermes-connector backup connector.backup"},
 		"hermes-connector webhook secret doorbell.secret --add": {"hermes-connector webhook secret doorbell.secret"},

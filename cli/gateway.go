@@ -15,6 +15,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/cli/admin"
 	"github.com/hermes-connector/hermes-connector/cli/lan"
+	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
 )
 
@@ -62,7 +63,7 @@ every start. Without NAME any gateway may use the token, and the second line exp
 // printToken prints the token and the .env lines on stdout and everything else on stderr.
 func (a *app) printToken(w io.Writer, t manage.EnrollmentToken) {
 	whom := cmp.Or(string(t.Gateway), "any new gateway")
-	a.say("✓ an enrollment token for %s (tenant %s); good once, until %s:\n", whom, t.Tenant, clock(t.ExpiresAt))
+	a.say("✓ an enrollment token for %s%s; good once, until %s:\n", whom, ofTenant(t.Tenant), clock(t.ExpiresAt))
 	_, _ = fmt.Fprintln(w, t.Token)
 	if t.IdentityURL == "" {
 		a.say(`
@@ -95,6 +96,14 @@ func (a *app) warnLocal(dialed string) {
 	}
 }
 
+// ofTenant names a tenant that is not the one everybody has.
+func ofTenant(t relay.TenantID) string {
+	if t == relay.DefaultTenant {
+		return ""
+	}
+	return " (tenant " + string(t) + ")"
+}
+
 func clock(t time.Time) string { return t.Local().Format("15:04:05") }
 
 // newCredentials asks for credentials, and prints their .env lines on stdout and everything else on stderr.
@@ -104,7 +113,7 @@ func newCredentials[A any](ctx context.Context, a *app, op admin.Op[A, manage.En
 		return err
 	}
 	err = a.print(asJSON, e, func(w io.Writer) {
-		a.say("✓ gateway %s %s (tenant %s). Put these lines into ~/.hermes/.env on the gateway's machine and restart the gateway:\n", e.Gateway, done, e.Tenant)
+		a.say("✓ gateway %s %s%s. Put these lines into ~/.hermes/.env on the gateway's machine and restart the gateway:\n", e.Gateway, done, ofTenant(e.Tenant))
 		_, _ = fmt.Fprintln(w, strings.Join(e.EnvLines(), "\n"))
 		a.say("\nThe secret is not shown again. Next: hermes-connector link %s", e.Instance)
 		if _, named := e.Env["GATEWAY_RELAY_PLATFORMS"]; !named {
@@ -192,7 +201,7 @@ func (a *app) gatewayIdentity() *cobra.Command {
 			})
 		}
 		return show(cmd.Context(), a, admin.Identity, n, *asJSON, func(w io.Writer, u manage.IdentityURL) {
-			a.say("✓ a new identity URL for %s (tenant %s). Put this line into ~/.hermes/.env on the gateway's machine:", u.Instance, u.Tenant)
+			a.say("✓ a new identity URL for %s%s. Put this line into ~/.hermes/.env on the gateway's machine:", u.Instance, ofTenant(u.Tenant))
 			_, _ = fmt.Fprintln(w, u.EnvLine())
 			a.say("The URL is a secret, and it is not shown again. Gateways older than August 2026 cannot use it.")
 		})
