@@ -87,7 +87,9 @@ func (a *app) setup(ctx context.Context, o setup.Options) error {
 		}
 		return serve(ctx, hurry, cfg, a.stderr, log)
 	}
-	o.Client = func(ctx context.Context, file string) (*admin.Client, func() error, error) { return at(file).client(ctx) }
+	o.Client = func(ctx context.Context, file string) (*admin.Client, func() error, error) {
+		return at(file).client(ctx)
+	}
 	o.Reload = func(context.Context, string) error { return errors.New("restart it") }
 	o.Command = a.command
 	return setup.Run(ctx, o)
