@@ -2,7 +2,6 @@ package cli
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -12,7 +11,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/hermes-connector/hermes-connector/cli/admin"
 	"github.com/hermes-connector/hermes-connector/cli/config"
 	"github.com/hermes-connector/hermes-connector/store"
 	"github.com/hermes-connector/hermes-connector/store/backup"
@@ -30,16 +28,20 @@ encrypted with age. The key of the vault (vault.key) is not in it: keep that in 
 	recipient := c.Flags().String("recipient", "", "encrypt for this age public `key` (age1…); default: the one in the configuration")
 	asJSON := jsonFlag(c)
 	c.RunE = func(cmd *cobra.Command, args []string) error {
-		cfg, err := a.config()
+		f, err := a.find(cmd.Context())
 		if err != nil {
 			return err
+		}
+		cfg := f.cfg
+		if cfg == nil {
+			return errors.New("the configuration has faults (hermes-connector check lists them), and it says for whom backups are encrypted")
 		}
 		*recipient = cmp.Or(*recipient, cfg.Backup.Recipient)
 		if err := backup.CheckRecipient(*recipient); err != nil {
 			return usageError{fmt.Errorf("--recipient: %w", err)}
 		}
 		var made backup.Made
-		err = a.withSource(cmd.Context(), cfg, func(src backup.Source) (err error) {
+		err = a.withSource(f, func(src backup.Source) (err error) {
 			made, err = backup.Write(cmd.Context(), src, args[0], *recipient)
 			return err
 		})
@@ -64,14 +66,11 @@ func keepVaultKey(cfg *config.Config) string {
 
 // withSource calls do with the running server or, when none runs, with the database opened for
 // this one command. It makes no database.
-func (a *app) withSource(ctx context.Context, cfg *config.Config, do func(backup.Source) error) (err error) {
-	client, err := admin.Dial(ctx, cfg.Socket())
-	if err == nil {
-		return do(client)
+func (a *app) withSource(f found, do func(backup.Source) error) (err error) {
+	if f.client != nil {
+		return do(f.client)
 	}
-	if !errors.Is(err, admin.ErrNoServer) {
-		return err
-	}
+	cfg := f.cfg
 	if _, err := os.Stat(cfg.Database()); err != nil {
 		return fmt.Errorf("nothing to back up: %w", err)
 	}

@@ -2,9 +2,9 @@ package cli
 
 import (
 	"context"
+	"crypto/rand"
 	"crypto/tls"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
@@ -50,6 +50,7 @@ type core struct {
 	server  *server.Server
 	tls     *tls.Config // nil: plain http
 	hooks   *passthrough.Plane
+	reload  func(ctx context.Context, by string) (manage.Reloaded, error) // nil: this core has no configuration
 	// beside run beside the server until their context ends, which is after the server's stop; an
 	// error ends the server.
 	beside []func(context.Context) error
@@ -74,11 +75,19 @@ func newCore(cfg *config.Config, db *store.DB, v *vault.Vault, bots []platforms.
 	})
 	c.hooks = passthrough.New(bots, passthrough.Options{Log: log, Count: c.hub.Count})
 	set := settings(cfg, addr, bots, g)
-	set.Warnings, set.Hooks, set.Files = c.warnings, c.hooks, c.files
+	look := &machineLook{core: c, cfg: cfg, began: time.Now()}
+	set.Run, set.Findings = rand.Text(), look.findings
+	set.Hooks, set.Files = c.hooks, c.files
+	set.Reload = func(ctx context.Context, by string) (manage.Reloaded, error) {
+		if c.reload == nil {
+			return manage.Reloaded{}, &manage.Error{Why: manage.Offline, Message: "this server has no configuration to reload"}
+		}
+		return c.reload(ctx, by)
+	}
 	c.waker = wake.New(db, db.Lanes, c.hub, g.Client(), wake.Options{Cooldown: cfg.Wake.Cooldown, Count: c.hub.Count, Log: log})
 	set.Poke = c.waker.Last
 	c.service = manage.New(db, auth, desk, v, c.bus, c.hub, set)
-	c.beside = append(c.beside, c.waker.Run)
+	c.beside = append(c.beside, c.waker.Run, func(ctx context.Context) error { return watch(ctx, c.service, log) })
 	if cfg.Backup.Nightly {
 		keeper, err := backup.NewKeeper(db, backup.Options{
 			Dir: cfg.Backup.Dir, Keep: cfg.Backup.Keep, Recipient: cfg.Backup.Recipient, Count: c.hub.Count, Log: log,
@@ -105,7 +114,7 @@ func newCore(cfg *config.Config, db *store.DB, v *vault.Vault, bots []platforms.
 	failures := new(limit.Failures)
 	transfers := transfer.New(c.files, auth, transfer.Options{Log: log, Failures: failures, Count: c.count, Used: c.hub.Fetches})
 	c.server = server.New(c.hub, auth, server.Options{
-		Log: log, TrustedProxies: cfg.TrustedProxies, PublicURL: cfg.PublicURL, Failures: failures,
+		Log: log, TrustedProxies: cfg.TrustedProxies, PublicURL: cfg.PublicURL, Failures: failures, Run: set.Run,
 		TLS: certificates, Hooks: c.hooks.Mount, Mounts: slices.Concat(transfers.Mounts(),
 			api.New(c.service, auth, callers, api.Options{Log: log, Failures: failures}).Mounts()),
 	})
@@ -119,26 +128,6 @@ func (c *core) count(n count.Counter) { c.hub.Count(n) }
 type shelf struct {
 	*media.Keeper
 	*transfer.Finder
-}
-
-// warnings are what `status` says about the database and its copies.
-func (c *core) warnings() (out []string) {
-	if err := c.db.Probe(); err != nil {
-		out = append(out, "no message is accepted: "+err.Error())
-	}
-	st := c.db.Stats()
-	if st.FellBack {
-		out = append(out, "the newest commit was not whole at the start, and the one before it is used: after a power cut nobody was told of it; otherwise compare with the last snapshot")
-	}
-	if st.Damaged > 0 {
-		out = append(out, fmt.Sprintf("damaged when the database was opened: %d of its records, which were set aside; the log and buffer quarantine name them", st.Damaged))
-	}
-	if c.keeper != nil {
-		if err := c.keeper.Stats().Err; err != nil {
-			out = append(out, "the last nightly snapshot failed: "+err.Error())
-		}
-	}
-	return out
 }
 
 // run serves on l until ctx ends; see server.Server.Run. Everything it started has ended when it returns.

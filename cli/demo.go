@@ -20,6 +20,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/cli/echo"
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/platforms/loopback"
+	"github.com/hermes-connector/hermes-connector/platforms/web"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
 	"github.com/hermes-connector/hermes-connector/relay/wire"
@@ -41,10 +42,11 @@ func newDemoCmd(a *app) *cobra.Command {
 		Short: "Show the whole path in one process, without a bot and without a network",
 		Long: `Runs the real connector over a chat network in memory, and a small gateway that dials its door
 with a real token and answers every message with itself. What you type is said by ann; every hop
-is printed with its time. Nothing is kept: the data folder is a temporary one.`,
+is printed with its time. The link it prints opens the status page and the chat in a browser, where
+you can talk to the same gateway. Nothing is kept: the data folder is a temporary one.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			ctx, hurry, release := interrupts(cmd.Context())
+			ctx, hurry, release := signals(cmd.Context(), nil)
 			defer release()
 			return demo(ctx, hurry, once, a.stdin, &hops{w: a.stdout})
 		},
@@ -90,9 +92,21 @@ func demo(ctx, hurry context.Context, once bool, stdin io.Reader, out *hops) (er
 	}
 	network := loopback.NewNetwork()
 	bots := []platforms.Platform{loopback.New(network, quiet)}
+	var pages net.Listener
+	if !once {
+		cfg.WebListen = "127.0.0.1:0"
+		if pages, err = listenWeb(cfg); err != nil {
+			return errors.Join(err, l.Close())
+		}
+		defer func() { _ = pages.Close() }() // closed already when it was served
+		bots = append(bots, web.New(web.NewRooms(), quiet))
+	}
 	core, err := newCore(cfg, db, v, bots, cfg.Guard(l.Addr().String()), quiet, l.Addr().String())
 	if err != nil {
 		return errors.Join(err, l.Close())
+	}
+	if pages != nil {
+		core.serveWeb(cfg, pages, v, quiet)
 	}
 
 	var wg sync.WaitGroup
@@ -113,15 +127,18 @@ func demo(ctx, hurry context.Context, once bool, stdin io.Reader, out *hops) (er
 	out.print("connector", "listening on http://%s, data in a temporary folder", l.Addr())
 
 	connected := make(chan struct{})
+	connect := sync.OnceFunc(func() { close(connected) })
 	gw := &echo.Gateway{
 		URL: "ws://" + l.Addr().String() + "/relay", ID: cred.Gateway, Secret: relay.NewSecret([]byte(cred.Secret)),
-		Identities: []relay.Bot{bots[0].Bot()},
 		Observe: func(sent bool, f wire.Frame) {
 			out.gateway(sent, f)
 			if _, ok := f.(wire.Descriptor); ok {
-				close(connected)
+				connect()
 			}
 		},
+	}
+	for _, b := range bots {
+		gw.Identities = append(gw.Identities, b.Bot())
 	}
 	wg.Go(func() {
 		if err := gw.Run(ctx); err != nil && ctx.Err() == nil {
@@ -140,7 +157,12 @@ func demo(ctx, hurry context.Context, once bool, stdin io.Reader, out *hops) (er
 		defer stop()
 		stdin = strings.NewReader("hello")
 	} else {
-		out.print("demo", "type a message and press return; end with ctrl-d")
+		link, err := core.service.WebLink(ctx, audit.Actor{}, struct{}{})
+		if err != nil {
+			return err
+		}
+		out.print("demo", "open %s in a browser: it is good for one login", link.URL)
+		out.print("demo", "or type a message here and press return; end with ctrl-d")
 	}
 	err = demoTalk(talk, network, out, stdin)
 	switch {

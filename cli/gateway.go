@@ -44,6 +44,7 @@ every start. Without NAME any gateway may use the token, and the second line exp
 	c.Flags().StringVar(&args.WakeURL, "wake-url", "", "`URL` to GET when messages wait and the gateway is away")
 	tokenOnly := c.Flags().Bool("token", false, "print a single-use enrollment token")
 	asJSON := jsonFlag(c)
+	a.maker(c)
 	c.RunE = func(cmd *cobra.Command, pos []string) error {
 		if len(pos) > 0 {
 			args.Name = pos[0]
@@ -169,15 +170,18 @@ func (a *app) gatewayRevoke() *cobra.Command {
 		goes := losses(g.Holds)
 		question := fmt.Sprintf("Revoke %s? Its credentials die at once", plain(string(g.ID)))
 		if goes != "" {
-			question += ", and with them: " + goes
+			question += ". With them go: " + goes
 		}
 		if !*yes && !a.confirmed(question+".") {
 			return errors.New("nothing was revoked: answer y, or give --yes")
 		}
-		return show(cmd.Context(), a, admin.Revoke, n, *asJSON, func(w io.Writer, g manage.Gateway) {
+		if g, err = ask(cmd.Context(), a, admin.Revoke, n); err != nil {
+			return err
+		}
+		return a.print(*asJSON, g, func(w io.Writer) {
 			_, _ = fmt.Fprintf(w, "✓ gateway %s is revoked\n", g.ID)
 			if goes != "" {
-				_, _ = fmt.Fprintf(w, "  %s\n", goes)
+				_, _ = fmt.Fprintf(w, "  gone with it: %s\n", goes)
 			}
 		})
 	}

@@ -140,7 +140,7 @@ func (p *posted) must(err error) {
 func (p *posted) command(args ...string) *exec.Cmd {
 	cmd := exec.Command("hermes-connector", args...)
 	cmd.Dir = p.dir
-	cmd.Env = []string{"HOME=" + p.dir, "PATH=" + os.Getenv("PATH"), "TMPDIR=" + os.TempDir()}
+	cmd.Env = []string{"HOME=" + p.dir, "RUNTIME_DIRECTORY=" + p.dir + "/run", "PATH=" + os.Getenv("PATH"), "TMPDIR=" + os.TempDir()}
 	return cmd
 }
 
@@ -170,7 +170,7 @@ func (p *posted) kill() {
 
 // enroll makes a gateway that every network's person is bound to.
 func (p *posted) enroll() *echo.Gateway {
-	out, err := p.command("enroll", "home", "--json").Output()
+	out, err := p.command("enroll", "home", "--new", "--json").Output()
 	p.must(err)
 	var cred struct{ GatewayID, Secret string }
 	p.must(json.Unmarshal(out, &cred))

@@ -105,7 +105,7 @@ func enrollMany(b *testing.B, dir string, n int) (bearers []string) {
 func idleMemory(b *testing.B, dir, name string, bearers []string) float64 {
 	b.Helper()
 	cmd := exec.CommandContext(b.Context(), name, "serve")
-	cmd.Env = []string{"HOME=" + dir, "PATH=" + os.Getenv("PATH"), "HERMES_CONNECTOR_DATA_DIR=" + dir, "HERMES_CONNECTOR_LISTEN=127.0.0.1:0"}
+	cmd.Env = []string{"HOME=" + dir, "RUNTIME_DIRECTORY=" + dir + "/run", "PATH=" + os.Getenv("PATH"), "HERMES_CONNECTOR_DATA_DIR=" + dir, "HERMES_CONNECTOR_LISTEN=127.0.0.1:0"}
 	out, err := cmd.StdoutPipe()
 	if err == nil {
 		err = cmd.Start()

@@ -72,30 +72,39 @@ var mayImport = map[string]string{
 	"relay/session":                "relay relay/wire relay/count",
 	"relay/hub": "relay relay/wire relay/gate relay/count relay/bus relay/delivery relay/link relay/present relay/session relay/sessionkey" +
 		" platforms store store/capability store/prompt",
-	"relay/media":       "relay relay/count relay/filename platforms store store/files store/media",
-	"relay/limit":       "",
-	"relay/door":        "relay/limit",
-	"relay/guard":       "",
-	"relay/transfer":    "relay relay/count relay/door relay/filename relay/guard relay/limit relay/media relay/sniff relay/token",
-	"relay/passthrough": "relay relay/count relay/door relay/limit platforms", // finds bots by their paths; knows no network
-	"relay/wake":        "relay relay/guard relay/count store",
-	"relay/identity":    "relay store store/files", // keys in a file
-	"relay/manage":      "relay relay/finding relay/token relay/link relay/login relay/gate relay/bus relay/identity relay/media relay/passthrough relay/wake platforms store store/audit store/media",
-	"relay/api":         "relay relay/token relay/identity relay/door relay/limit relay/manage store store/audit",
-	"relay/metrics":     "relay/limit relay/manage platforms store",
-	"store/restore":     "relay store store/files store/boltfile store/table store/seen store/sent store/binding store/grant store/moved", // one database of others
-	"store/backup":      "store store/files relay/count",
-	"relay/server":      "relay relay/count relay/door relay/delivery relay/hub relay/limit relay/session relay/token store/files", // certificates
-	"cli/config":        "relay relay/identity relay/guard platforms store/backup store/files",
-	"cli":               "relay relay/* platforms platforms/* store store/* vault cli/*",
-	"cli/admin":         "relay/manage store store/audit store/backup",
-	"cli/echo":          "relay relay/token relay/wire",
-	"cli/help":          "", // pure: texts
-	"cli/setup":         "relay relay/finding relay/manage platforms store/files cli/admin cli/config",
-	"cli/web/html":      "", // pure: values to markup
-	"cli/web/page":      "cli/web/html",
-	"cli/web":           "relay relay/door relay/limit relay/login cli/web/*",
-	".":                 "cli",
+	"relay/media":         "relay relay/count relay/filename platforms store store/files store/media",
+	"relay/limit":         "",
+	"relay/door":          "relay/limit",
+	"relay/guard":         "",
+	"relay/transfer":      "relay relay/count relay/door relay/filename relay/guard relay/limit relay/media relay/sniff relay/token",
+	"relay/passthrough":   "relay relay/count relay/door relay/limit platforms", // finds bots by their paths; knows no network
+	"relay/wake":          "relay relay/guard relay/count store",
+	"relay/identity":      "relay store store/files", // keys in a file
+	"relay/manage":        "relay relay/finding relay/token relay/link relay/login relay/gate relay/bus relay/identity relay/media relay/passthrough relay/wake platforms store store/audit store/media",
+	"relay/api":           "relay relay/token relay/identity relay/door relay/limit relay/manage store store/audit",
+	"relay/metrics":       "relay/count relay/limit relay/manage platforms store",
+	"store/restore":       "relay store store/files store/boltfile store/table store/seen store/sent store/binding store/grant store/moved", // one database of others
+	"store/backup":        "store store/files relay/count",
+	"relay/server":        "relay relay/count relay/door relay/delivery relay/hub relay/limit relay/session relay/token store/files", // certificates
+	"cli/config":          "relay relay/identity relay/guard platforms store/backup store/files",
+	"cli":                 "relay relay/* platforms platforms/* store store/* vault cli/* cli/web/* packaging",
+	"cli/admin":           "relay/manage store store/audit store/backup",
+	"cli/echo":            "relay relay/token relay/wire",
+	"cli/help":            "", // pure: texts
+	"cli/setup":           "relay relay/finding relay/manage platforms store/files cli/admin cli/config",
+	"cli/web/html":        "", // pure: values to markup
+	"cli/web/page":        "cli/web/html",
+	"cli/web/day":         "cli/web/html",
+	"cli/web/status":      "relay relay/count relay/finding relay/gate relay/limit relay/manage platforms store/audit cli/web/html cli/web/page cli/web/day",
+	"cli/web":             "relay relay/door relay/limit relay/login cli/web/html cli/web/page cli/web/*",
+	".":                   "cli",
+	"packaging":           "", // files
+	"cli/web/chat":        "cli/web/html cli/web/page platforms/web platforms/markdown relay relay/manage store/audit",
+	"cli/web/browsertest": "", // tests alone
+	"cli/doctor":          "relay/finding relay/manage platforms store store/backup store/boltfile vault cli/admin cli/config",
+	"cli/pointer":         "store/files",
+	"cli/lan":             "",
+	"cli/systemd":         "",
 }
 
 func TestImportDirection(t *testing.T) {

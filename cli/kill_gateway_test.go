@@ -106,7 +106,7 @@ func (b *victim) enrolled(name string, user int64, seed uint64) *agent {
 		base: "http" + strings.TrimSuffix(strings.TrimPrefix(b.url, "ws"), "/relay"), at: patience,
 		pressed: make(map[string]string), options: make(map[string]string),
 	}
-	out, err := b.command("enroll", name, "--json").Output()
+	out, err := b.command("enroll", name, "--new", "--json").Output()
 	if err == nil {
 		err = json.Unmarshal(out, &a.cred)
 	}

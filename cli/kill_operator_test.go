@@ -38,7 +38,7 @@ func (o *operator) run(ctx, talking context.Context) {
 // round is one gateway's life: enrolled, let in, bound, written to, revoked, kept out.
 func (o *operator) round(ctx, talking context.Context, name, user string) {
 	var cred credentials
-	out, err := o.command("enroll", name, "--json").Output()
+	out, err := o.command("enroll", name, "--new", "--json").Output()
 	if err != nil { // whether it exists now is unknown; what it was given is lost
 		o.failed++
 		return

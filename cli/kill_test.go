@@ -153,7 +153,7 @@ func newVictim(t *testing.T, seed uint64) *victim {
 func (b *victim) command(args ...string) *exec.Cmd {
 	cmd := exec.Command("hermes-connector", args...)
 	cmd.Dir = b.dir
-	cmd.Env = []string{"HOME=" + b.dir, "PATH=" + os.Getenv("PATH"), "TMPDIR=" + os.TempDir()}
+	cmd.Env = []string{"HOME=" + b.dir, "RUNTIME_DIRECTORY=" + b.dir + "/run", "PATH=" + os.Getenv("PATH"), "TMPDIR=" + os.TempDir()}
 	if dir := os.Getenv("GOCOVERDIR"); dir != "" {
 		cmd.Env = append(cmd.Env, "GOCOVERDIR="+dir)
 	}

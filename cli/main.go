@@ -47,6 +47,8 @@ type app struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
 	configPath     string // --config; empty: search
+	dataDir        string // --data-dir; empty: as the configuration says
+	makes          *bool  // --new, of a command that has it: it may make a database
 	began          bool   // a command was found and its arguments make sense
 }
 
@@ -119,12 +121,14 @@ func newRoot(a *app) *cobra.Command {
 		return c.Help()
 	}
 	root.PersistentFlags().StringVar(&a.configPath, "config", "", "configuration `file` (default $HERMES_CONNECTOR_CONFIG, else connector.toml here, in ~/.config/hermes-connector or in /etc/hermes-connector)")
+	root.PersistentFlags().StringVar(&a.dataDir, "data-dir", "", "`folder` of the database and of the server's socket, in place of data_dir in the configuration")
 	root.AddCommand(
+		newReloadCmd(a), newHealthcheckCmd(a),
 		newSetupCmd(a), newServeCmd(a), newDemoCmd(a),
 		newEnrollCmd(a), newGatewayCmd(a),
 		newLinkCmd(a), newPeopleCmd(a),
 		newScopeCmd(a), newRouteCmd(a), newPrincipalCmd(a), newPolicyCmd(a), newAuditCmd(a),
-		newBackupCmd(a), newRestoreCmd(a), newCheckCmd(a), newStatusCmd(a), newExplainCmd(a), newBufferCmd(a), newWebhookCmd(a), newVaultCmd(a), newWebCmd(a), newVersionCmd(a),
+		newBackupCmd(a), newRestoreCmd(a), newCheckCmd(a), newDoctorCmd(a), newStatusCmd(a), newExplainCmd(a), newBufferCmd(a), newWebhookCmd(a), newVaultCmd(a), newWebCmd(a), newVersionCmd(a),
 	)
 	root.AddCommand(a.bindings()...)
 	root.SetHelpCommand(newHelpCmd(a))

@@ -4,13 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/cli/admin"
 	"github.com/hermes-connector/hermes-connector/cli/config"
 	"github.com/hermes-connector/hermes-connector/platforms"
+	webchat "github.com/hermes-connector/hermes-connector/platforms/web"
 	"github.com/hermes-connector/hermes-connector/relay/bus"
 	"github.com/hermes-connector/hermes-connector/relay/guard"
 	"github.com/hermes-connector/hermes-connector/relay/identity"
@@ -23,7 +26,12 @@ import (
 )
 
 func (a *app) config() (*config.Config, error) {
-	return config.Load(config.Source{Path: a.configPath, Env: a.env, Kinds: kinds()})
+	return config.Load(a.source())
+}
+
+// source is where this run has its configuration from.
+func (a *app) source() config.Source {
+	return config.Source{Path: a.configPath, DataDir: a.dataDir, Env: a.env, Kinds: kinds()}
 }
 
 // openStore opens the database and the vault in it, and makes them at the first start. A server
@@ -59,27 +67,38 @@ func vaultKey(v config.Vault) vault.Key {
 	return vault.FileKey(v.KeyFile)
 }
 
-// openBots makes the configured bots, which reach addresses of the settings through g. They do nothing until they
-// are run.
+// openBots makes the configured bots, which reach addresses of the settings through g, and behind them that of the web
+// chat, if there are pages. They do nothing until they are run.
 func openBots(cfg *config.Config, g *guard.Guard, log *slog.Logger) ([]platforms.Platform, error) {
 	var bots []platforms.Platform
 	for _, b := range cfg.Bots {
-		o := b.Options
-		o.Log, o.Outside = log, g.Transport()
-		p, err := b.Kind.Open(o)
+		p, err := openBot(b, g, log)
 		if err != nil {
-			return nil, fmt.Errorf("%s bot: %w", b.Kind.Name, err)
+			return nil, err
 		}
 		bots = append(bots, p)
 	}
+	if cfg.WebListen != "" {
+		bots = append(bots, webchat.New(webchat.NewRooms(), log))
+	}
 	return bots, nil
+}
+
+func openBot(b config.Bot, g *guard.Guard, log *slog.Logger) (platforms.Platform, error) {
+	o := b.Options
+	o.Log, o.Outside = log, g.Transport()
+	p, err := b.Kind.Open(o)
+	if err != nil {
+		return nil, fmt.Errorf("%s bot: %w", b.Kind.Name, err)
+	}
+	return p, nil
 }
 
 // settings are what a Service is told of the configuration when the server listens, or would
 // listen, on addr. g judges wake URLs.
 func settings(cfg *config.Config, addr string, bots []platforms.Platform, g *guard.Guard) manage.Settings {
 	return manage.Settings{
-		Version: version(), URL: cfg.URL(addr), WebURL: webURL(cfg), Bots: bots, Kinds: kinds(),
+		Version: version(), URL: cfg.URL(proposed(addr)), WebURL: webURL(cfg), Bots: bots, Kinds: append(kinds(), webchat.Kind),
 		IdentityURLs: cfg.Identity.Mode == identity.None,
 		CheckWake: func(raw string) error {
 			_, err := g.CheckURL(raw)
@@ -100,27 +119,42 @@ func ask[A, R any](ctx context.Context, a *app, op admin.Op[A, R], args A) (resu
 
 // ask is ask of an operation without its types.
 func (a *app) ask(ctx context.Context, op *admin.Untyped, args any) (result any, err error) {
-	c, done, err := a.client(ctx)
+	c, done, err := a.client(ctx, op.Changes())
 	if err != nil {
 		return nil, err
 	}
 	result, err = c.Ask(ctx, op, args)
-	return result, errors.Join(err, done())
+	if err = errors.Join(err, done()); err == nil && op.Changes() && c.Database() != "" {
+		a.say("no server is running: changed %s directly", c.Database())
+	}
+	return result, err
 }
 
-// client is the way to the running server or, when none runs, to the database opened for one command. The caller
-// ends it with done.
-func (a *app) client(ctx context.Context) (c *admin.Client, done func() error, err error) {
-	cfg, err := a.config()
+// client is the way to the running server or, when none runs, to the database opened for one command. Where there is no
+// database, who changes is refused, unless the command may make one; who only looks sees an empty one, of which nothing
+// stays. The caller ends it with done.
+func (a *app) client(ctx context.Context, changes bool) (c *admin.Client, done func() error, err error) {
+	f, err := a.find(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
-	c, err = admin.Dial(ctx, cfg.Socket())
-	if err == nil {
-		return c, func() error { return nil }, nil
+	if f.client != nil {
+		return f.client, func() error { return nil }, nil
 	}
-	if !errors.Is(err, admin.ErrNoServer) {
-		return nil, nil, err
+	cfg, nothing := f.cfg, func() error { return nil }
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, nothing())
+		}
+	}()
+	if _, err := os.Stat(cfg.Database()); errors.Is(err, fs.ErrNotExist) && (a.makes == nil || !*a.makes) {
+		if changes {
+			return nil, nil, errNoDatabase(cfg, a.makes != nil)
+		}
+		a.say("no server is running, and there is no database in %s", cfg.DataDir)
+		if cfg, nothing, err = emptied(cfg); err != nil {
+			return nil, nil, err
+		}
 	}
 	g := cfg.Guard(cfg.Listen, cfg.MetricsListen, cfg.WebListen)
 	bots, err := openBots(cfg, g, slog.New(slog.DiscardHandler))
@@ -136,19 +170,26 @@ func (a *app) client(ctx context.Context) (c *admin.Client, done func() error, e
 	if err != nil {
 		return nil, nil, err
 	}
-	return admin.Local(manage.New(
+	return admin.Local(cfg.Database(), manage.New(
 		db, token.NewAuthority(db, v, time.Now), link.NewDesk(db, v, time.Now), v, &bus.Local{}, nil,
 		settings(cfg, cfg.Listen, bots, g),
-	)), db.Close, nil
+	)), func() error { return errors.Join(db.Close(), nothing()) }, nil
+}
+
+// emptied is cfg with a data folder of nobody's, which remove takes away.
+func emptied(cfg *config.Config) (of *config.Config, remove func() error, err error) {
+	dir, err := os.MkdirTemp("", "hermes-connector-")
+	if err != nil {
+		return nil, nil, fmt.Errorf("temporary folder: %w", err)
+	}
+	c := *cfg
+	c.DataDir, c.Vault = dir, config.Vault{KeyFile: filepath.Join(dir, "vault.key")}
+	return &c, func() error { return os.RemoveAll(dir) }, nil
 }
 
 // completeGateways offers the gateways' names for the first argument. It makes no database.
 func (a *app) completeGateways(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	cfg, err := a.config()
-	if err != nil || len(args) > 0 {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	if _, err := os.Stat(cfg.Database()); err != nil {
+	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	all, err := ask(cmd.Context(), a, admin.Gateways, struct{}{})

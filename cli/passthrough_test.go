@@ -117,7 +117,7 @@ func (p *presser) config(t *testing.T, b *victim, interactions string) {
 // enrolled are the credentials of a new gateway of the tenant's.
 func enrolled(t *testing.T, b *victim, name, tenant string) (cred credentials) {
 	t.Helper()
-	out, err := b.command("enroll", name, "--tenant", tenant, "--json").Output()
+	out, err := b.command("enroll", name, "--new", "--tenant", tenant, "--json").Output()
 	if err == nil {
 		err = json.Unmarshal(out, &cred)
 	}

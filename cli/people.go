@@ -19,7 +19,7 @@ import (
 
 func newLinkCmd(a *app) *cobra.Command {
 	args := func(pos []string) (manage.LinkFor, error) { return manage.LinkFor{Name: pos[0]}, nil }
-	c := a.named("link", "A code that binds whoever sends it to the bot")
+	c := a.maker(a.named("link", "A code that binds whoever sends it to the bot"))
 	return asking(a, c, admin.Link, args, func(w io.Writer, _ manage.LinkFor, l manage.Link) {
 		_, _ = fmt.Fprintf(w, "Send this to the bot in a direct message, before %s:\n\n  /link %s\n", clock(l.ExpiresAt), l.Code)
 		for _, p := range slices.Sorted(maps.Keys(l.DeepLinks)) {
@@ -33,7 +33,7 @@ func newLinkCmd(a *app) *cobra.Command {
 
 func (a *app) bindings() []*cobra.Command {
 	return []*cobra.Command{
-		a.binding("bind", "Send a person's messages to a gateway, without a code", "now reach", admin.Bind),
+		a.maker(a.binding("bind", "Send a person's messages to a gateway, without a code", "now reach", admin.Bind)),
 		a.binding("unbind", "Undo bind, or the use of a code", "no longer reach", admin.Unbind),
 		a.binding("dm-default", "Let this gateway, of several that a person is bound to, get the direct messages", "written directly now reach", admin.SetDMDefault),
 	}
@@ -68,33 +68,28 @@ func newPrincipalCmd(a *app) *cobra.Command {
 		},
 	}
 	allow := c.Flags().StringArray("allow", nil, "`PLATFORM:USER` to admit; may be repeated; the list replaces the former one")
-	asJSON := jsonFlag(c)
-	c.RunE = func(cmd *cobra.Command, pos []string) error {
-		if len(pos) == 1 && len(*allow) == 0 {
-			return show(cmd.Context(), a, admin.PrincipalOf, manage.Named{Name: pos[0]}, *asJSON, principalLine("", "hears"))
+	args := func(pos []string) (manage.SetPrincipal, error) {
+		p := manage.SetPrincipal{Name: pos[0]}
+		if len(pos) == 2 {
+			p.Policy = relay.PrincipalPolicy(pos[1])
 		}
-		if len(pos) == 1 {
-			return usageError{fmt.Errorf("--allow goes with %s: hermes-connector principal %s %s --allow PLATFORM:USER", relay.AllowList, pos[0], relay.AllowList)}
-		}
-		p := manage.SetPrincipal{Name: pos[0], Policy: relay.PrincipalPolicy(pos[1])}
 		for _, raw := range *allow {
 			platform, user, ok := strings.Cut(raw, ":")
 			if !ok || platform == "" || user == "" {
-				return usageError{fmt.Errorf("%q: want PLATFORM:USER, such as telegram:4242", raw)}
+				return p, usageError{fmt.Errorf("%q: want PLATFORM:USER, such as telegram:4242", raw)}
 			}
 			p.Allow = append(p.Allow, store.Person{Platform: relay.PlatformID(platform), User: relay.UserID(user)})
 		}
-		return show(cmd.Context(), a, admin.SetPrincipal, p, *asJSON, principalLine("✓ ", "now hears"))
+		return p, nil
 	}
-	return c
-}
-
-// principalLine writes whom a gateway hears: as verb says, in a line that begins with mark.
-func principalLine(mark, verb string) func(io.Writer, manage.Principal) {
-	return func(w io.Writer, p manage.Principal) {
-		_, _ = fmt.Fprintf(w, "%s%s %s, in the chats it was granted: %s (%s)\n", mark, p.Instance, verb, plain(heard(p)), p.Policy)
+	return asking(a, c, admin.SetPrincipal, args, func(w io.Writer, set manage.SetPrincipal, p manage.Principal) {
+		verb := "hears"
+		if set.Policy != "" {
+			verb = "now hears"
+		}
+		_, _ = fmt.Fprintf(w, "✓ %s %s, in the chats it was granted: %s (%s)\n", p.Instance, verb, plain(heard(p)), p.Policy)
 		warn(w, p.Warnings)
-	}
+	})
 }
 
 func newPolicyCmd(a *app) *cobra.Command {

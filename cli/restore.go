@@ -14,7 +14,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/hermes-connector/hermes-connector/cli/admin"
 	"github.com/hermes-connector/hermes-connector/cli/config"
 	"github.com/hermes-connector/hermes-connector/store"
 	"github.com/hermes-connector/hermes-connector/store/backup"
@@ -82,11 +81,11 @@ func (a *app) unopened(ctx context.Context, cfg *config.Config) (err error) {
 }
 
 func (a *app) restore(ctx context.Context, cfg *config.Config, path, identity string, salvage bool) (got restore.Restored, err error) {
-	switch _, err := admin.Dial(ctx, cfg.Socket()); {
-	case err == nil:
-		return got, errors.New("the server is running: stop it first")
-	case !errors.Is(err, admin.ErrNoServer):
+	switch f, err := a.find(ctx); {
+	case err != nil:
 		return got, err
+	case f.client != nil:
+		return got, errors.New("the server is running: stop it first")
 	}
 	r, err := backup.Open(path, identity)
 	if errors.Is(err, backup.ErrEncrypted) {

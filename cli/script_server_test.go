@@ -72,7 +72,7 @@ func serve(ts *testscript.TestScript, neg bool, args []string) {
 // environ is the script's environment for a child that the script's own exec does not start.
 func environ(ts *testscript.TestScript) []string {
 	env := []string{}
-	for _, name := range []string{"HOME", "PATH", "TMPDIR", "WORK", "GOCOVERDIR"} {
+	for _, name := range []string{"HOME", "PATH", "TMPDIR", "WORK", "GOCOVERDIR", "RUNTIME_DIRECTORY", "NOTIFY_SOCKET"} {
 		if v := ts.Getenv(name); v != "" {
 			env = append(env, name+"="+v)
 		}

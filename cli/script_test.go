@@ -38,6 +38,7 @@ func TestScripts(t *testing.T) {
 		Dir: filepath.Join("..", "testdata", "script"),
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("HOME", filepath.Join(e.WorkDir, "home"))
+			e.Setenv("RUNTIME_DIRECTORY", filepath.Join(e.WorkDir, "run")) // no server but its own is found
 			e.Setenv("TELEGRAM_TEST_API", filepath.Join(os.Getenv(partnersEnv), "telegram-test-api"))
 			e.Values["server"] = &running{}
 			return os.Mkdir(e.Getenv("HOME"), 0o700)
@@ -47,7 +48,7 @@ func TestScripts(t *testing.T) {
 			"exits": exits, "serve": serve, "halt": halt, "await": await,
 			"say": say, "backlog": backlog, "gateway": gateway, "freeport": freeport,
 			"spoil": spoil, "hook": hook, "receiver": receiver, "interaction": interaction,
-			"redeem": redeem, "missealed": missealed, "telegram": telegram,
+			"redeem": redeem, "missealed": missealed, "certificate": certificate, "telegram": telegram,
 		},
 	})
 }

@@ -4,18 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"os"
-	"os/signal"
 	"slices"
-	"sync"
-	"syscall"
+	"sync/atomic"
 
 	"github.com/spf13/cobra"
 
 	"github.com/hermes-connector/hermes-connector/cli/config"
+	"github.com/hermes-connector/hermes-connector/cli/pointer"
+	"github.com/hermes-connector/hermes-connector/cli/systemd"
 	"github.com/hermes-connector/hermes-connector/store"
 )
 
@@ -25,62 +24,61 @@ func newServeCmd(a *app) *cobra.Command {
 		Short: "Run the server",
 		Long: `Runs the bots and the door for gateways until it is interrupted. The first line on stdout is
 "listening on http://HOST:PORT" once connections are accepted; logs go to stderr. The first
-interrupt lets running actions finish, a second one does not wait for them.`,
+interrupt lets running actions finish, a second one does not wait for them. SIGHUP is hermes-connector reload.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, err := a.config()
 			if err != nil {
 				return err
 			}
-			ctx, hurry, release := interrupts(cmd.Context())
+			s := &serving{app: a, manager: systemd.Of(a.getenv)}
+			log := a.logger(cfg.Log, &s.level)
+			ctx, hurry, release := signals(cmd.Context(), s.hangup)
 			defer release()
-			return serve(ctx, hurry, cfg, a.stdout, slog.New(slog.NewTextHandler(a.stderr, nil)))
+			return s.run(ctx, hurry, cfg, log)
 		},
 	}
 }
 
-// interrupts are two contexts: the first ends with the first SIGINT or SIGTERM, the second with the second one.
-func interrupts(parent context.Context) (stop, hurry context.Context, release func()) {
-	stop, cancelStop := context.WithCancel(parent)
-	hurry, cancelHurry := context.WithCancel(parent)
-	signals := make(chan os.Signal, 2) // both interrupts fit, so none is missed
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		for _, cancel := range []func(){cancelStop, cancelHurry} {
-			select {
-			case <-signals:
-				cancel()
-			case <-hurry.Done():
-				return
-			}
-		}
-	})
-	return stop, hurry, func() {
-		signal.Stop(signals)
-		cancelStop()
-		cancelHurry()
-		wg.Wait()
+// serving is one run of the server.
+type serving struct {
+	app     *app
+	manager systemd.Manager
+	level   slog.LevelVar
+
+	reloads atomic.Pointer[reloader] // nil until the server serves: there is nothing to reload yet
+}
+
+// hangup is what a SIGHUP does. The log says what became of it.
+func (s *serving) hangup(ctx context.Context) {
+	if r := s.reloads.Load(); r != nil {
+		_, _ = r.reload(ctx, "SIGHUP")
 	}
 }
 
-// serve runs the connector until ctx ends. When hurry ends too, running actions are not waited for.
-func serve(ctx, hurry context.Context, cfg *config.Config, stdout io.Writer, log *slog.Logger) (err error) {
+// run runs the connector until ctx ends. When hurry ends too, running actions are not waited for.
+func (s *serving) run(ctx, hurry context.Context, cfg *config.Config, log *slog.Logger) (err error) {
+	defer func() {
+		if s.reloads.Load() != nil { // it had begun to serve
+			logStopped(ctx, log, err)
+		}
+	}()
 	db, v, err := openStore(ctx, cfg, true, log)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
 
-	l, err := net.Listen("tcp", cfg.Listen)
+	l, err := listen(cfg.Listen)
 	if err != nil {
 		return fmt.Errorf("listen: %w", err)
 	}
 	defer func() { _ = l.Close() }() // closed already when it was served
 	var metrics net.Listener         // nil: none are wanted
-	listeners := []string{l.Addr().String()}
+	addr := bound(cfg.Listen, l)
+	listeners := []string{addr}
 	if cfg.MetricsListen != "" {
-		if metrics, err = net.Listen("tcp", cfg.MetricsListen); err != nil {
+		if metrics, err = listen(cfg.MetricsListen); err != nil {
 			return fmt.Errorf("listen for metrics: %w", err)
 		}
 		defer func() { _ = metrics.Close() }() // as l
@@ -99,10 +97,13 @@ func serve(ctx, hurry context.Context, cfg *config.Config, stdout io.Writer, log
 	if err != nil {
 		return err
 	}
-	core, err := newCore(cfg, db, v, bots, g, log, l.Addr().String())
+	core, err := newCore(cfg, db, v, bots, g, log, addr)
 	if err != nil {
 		return err
 	}
+	r := newReloader(cfg, bots, core, g, log)
+	r.load, r.level, r.manager = s.app.config, &s.level, s.manager
+	core.reload = r.reload
 	if metrics != nil {
 		core.serveMetrics(metrics, log)
 	}
@@ -112,11 +113,31 @@ func serve(ctx, hurry context.Context, cfg *config.Config, stdout io.Writer, log
 	if err := core.openOperator(ctx, cfg, log); err != nil {
 		return err
 	}
-	if _, err := fmt.Fprintf(stdout, "listening on %s://%s\n", cfg.Scheme(), l.Addr()); err != nil {
-		return fmt.Errorf("stdout: %w", err)
+	remove, err := pointer.Leave(s.app.pointerFolders(), pointer.Server{
+		DataDir: cfg.DataDir, Socket: cfg.Socket(), Config: s.app.file(cfg), PID: os.Getpid(),
+	})
+	if err != nil {
+		log.Warn("commands find this server with its own configuration only", "err", err)
+		remove = func() error { return nil }
+	}
+	defer func() { err = errors.Join(err, remove()) }()
+	for _, at := range dialable(addr) { // the first line is for scripts: that address can be dialled from here
+		if _, err := fmt.Fprintf(s.app.stdout, "listening on %s://%s\n", cfg.Scheme(), at); err != nil {
+			return fmt.Errorf("stdout: %w", err)
+		}
 	}
 	advise(ctx, cfg, db, log)
+	s.reloads.Store(r)
+	core.beside = append(core.beside, s.announce(core), s.watch(core))
 	return core.run(ctx, hurry, l)
+}
+
+// logStopped says that a server has ended, and why.
+func logStopped(ctx context.Context, log *slog.Logger, err error) {
+	if err == nil {
+		err = context.Cause(ctx)
+	}
+	log.Info("stopped", "reason", err)
 }
 
 // advise says what is missing and what to type next.

@@ -2,8 +2,8 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"os/exec"
@@ -12,7 +12,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hermes-connector/hermes-connector/cli/admin"
+	"github.com/hermes-connector/hermes-connector/cli/config"
+	"github.com/hermes-connector/hermes-connector/cli/lan"
 	"github.com/hermes-connector/hermes-connector/cli/setup"
+	"github.com/hermes-connector/hermes-connector/cli/systemd"
+	"github.com/hermes-connector/hermes-connector/packaging"
 )
 
 func newSetupCmd(a *app) *cobra.Command {
@@ -63,11 +67,16 @@ Every answer can be a flag. Where there is no terminal, those that have no defau
 
 // setup runs setup at the terminal, or without one.
 func (a *app) setup(ctx context.Context, o setup.Options) error {
-	ctx, hurry, release := interrupts(ctx)
+	ctx, hurry, release := signals(ctx, nil)
 	defer release()
 	o.Config, o.In, o.Out, o.Talk, o.Echo = a.configPath, a.stdin, a.stdout, a.stderr, func(bool) {}
 	o.Plain = plainLines
-	o.Root, o.Address = os.Geteuid() == 0, setup.LocalAddress
+	o.Root, o.Address = os.Geteuid() == 0, func() string {
+		if at := lan.Address(); at.IsValid() {
+			return at.String()
+		}
+		return ""
+	}
 	in, isFile := a.stdin.(*os.File)
 	out, toFile := a.stderr.(*os.File)
 	if isFile && toFile && setup.Terminal(in) && setup.Terminal(out) {
@@ -75,23 +84,32 @@ func (a *app) setup(ctx context.Context, o setup.Options) error {
 		defer restore()
 		o.Terminal, o.Clear, o.Echo = true, os.Getenv("TERM") != "dumb", echo
 	}
+	makes := true
 	at := func(file string) *app {
 		other := *a
-		other.configPath = file
+		other.configPath, other.makes, other.stdout = file, &makes, io.Discard
 		return &other
 	}
-	o.Serve = func(ctx context.Context, file string, log *slog.Logger) error {
-		cfg, err := at(file).config()
+	s := &serving{manager: systemd.Of(func(string) string { return "" })}
+	o.Serve = func(ctx context.Context, file string) error {
+		s.app = at(file)
+		cfg, err := s.app.config()
 		if err != nil {
 			return err
 		}
-		return serve(ctx, hurry, cfg, a.stderr, log)
+		log := s.app.logger(cfg.Log, &s.level)
+		s.level.Set(slog.LevelWarn) // until the conversation is over
+		return s.run(ctx, hurry, cfg, log)
 	}
+	o.Loud = func(cfg *config.Config) { s.level.Set(cfg.Log.Level) }
 	o.Client = func(ctx context.Context, file string) (*admin.Client, func() error, error) {
-		return at(file).client(ctx)
+		return at(file).client(ctx, true)
 	}
-	o.Reload = func(context.Context, string) error { return errors.New("restart it") }
-	o.Command = a.command
+	o.Reload = func(ctx context.Context, file string) error {
+		_, err := ask(ctx, at(file), admin.Reload, struct{}{})
+		return err
+	}
+	o.Command, o.Unit = a.command, packaging.Unit
 	return setup.Run(ctx, o)
 }
 

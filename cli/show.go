@@ -2,8 +2,11 @@ package cli
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"io"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -12,7 +15,6 @@ import (
 	"github.com/hermes-connector/hermes-connector/cli/admin"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
-	"github.com/hermes-connector/hermes-connector/store"
 )
 
 func (a *app) gatewayShow() *cobra.Command {
@@ -20,8 +22,7 @@ func (a *app) gatewayShow() *cobra.Command {
 	return asking(a, c, admin.Gateway, nameArg, func(w io.Writer, _ manage.Named, g manage.Gateway) {
 		table(w, [][]any{gatewayHead, gatewayRow(g)})
 		if g.Holds != nil {
-			_, _ = fmt.Fprintln(w)
-			table(w, holdingRows(g, time.Now()))
+			holdings(w, g, time.Now())
 		}
 		warn(w, g.Warnings)
 	})
@@ -34,10 +35,12 @@ func warn(w io.Writer, warnings []string) {
 	}
 }
 
-// holdingRows are what a gateway holds, a line for each kind.
-func holdingRows(g manage.Gateway, now time.Time) [][]any {
-	h, none := g.Holds, "nobody: hermes-connector link "+string(g.ID)
-	var people, chats, others []string
+// holdings writes what a gateway holds, a line for each kind.
+func holdings(w io.Writer, g manage.Gateway, now time.Time) {
+	line := func(what string, all ...string) {
+		_, _ = fmt.Fprintf(w, "%-17s %s\n", what, plain(strings.Join(all, ", ")))
+	}
+	h, people, chats := g.Holds, []string(nil), []string(nil)
 	for _, p := range h.People {
 		who := string(p.Platform) + " " + string(p.User)
 		if p.DMDefault {
@@ -48,33 +51,22 @@ func holdingRows(g manage.Gateway, now time.Time) [][]any {
 	for _, c := range h.Grants {
 		chats = append(chats, string(c.Platform)+" "+c.Where())
 	}
-	rows := [][]any{
-		{"people", cmp.Or(strings.Join(people, ", "), none)},
-		{"granted chats", cmp.Or(strings.Join(chats, ", "), "none; direct messages need none")},
-		{"in granted chats it hears", heard(h.Principal)},
-	}
+	line("")
+	line("people", people...)
+	line("granted chats", chats...)
+	line("hears there", heard(h.Principal))
 	for _, r := range h.Policies {
-		rows = append(rows, []any{"policy on " + string(r.Platform), policyLine(r)})
+		line("policy", policyLine(r))
 	}
-	waiting := counted(h.Waiting, "message", "messages")
-	if h.Waiting > 0 {
-		waiting += ", the oldest from " + ago(h.OldestAt, now)
-	}
-	identity := "none"
-	if h.Identity {
-		identity = "there is one; gateway identity " + string(g.ID) + " --revoke revokes it"
-	}
-	rows = append(rows, []any{"waiting", waiting}, []any{"dead letters", h.Dead}, []any{"identity URL", identity}, []any{"wake URL", cmp.Or(h.WakeURL, "none")})
+	line("waiting messages", strconv.Itoa(h.Waiting))
+	line("identity URL", map[bool]string{false: "none", true: "there is one"}[h.Identity])
+	line("wake URL", cmp.Or(h.WakeURL, "none"))
 	if h.Poke != nil {
-		rows = append(rows, []any{"last wake poke", h.Poke.String() + ", " + ago(h.Poke.At, now)})
+		line("last wake poke", h.Poke.String(), ago(h.Poke.At, now))
 	}
-	for _, o := range h.Gateways {
-		others = append(others, string(o))
+	if len(h.Gateways) > 0 {
+		line("served too by", join(h.Gateways))
 	}
-	if len(others) > 0 {
-		rows = append(rows, []any{"served too by", strings.Join(others, ", ")})
-	}
-	return rows
 }
 
 // heard is whom a gateway hears in the chats it was granted.
@@ -83,35 +75,31 @@ func heard(p manage.Principal) string {
 	case relay.AnyOne:
 		return "anyone"
 	case relay.AllowList:
-		return "its people and " + allowed(p.Allow)
+		all := "its people"
+		for _, a := range p.Allow {
+			all += ", " + string(a.Platform) + ":" + string(a.User)
+		}
+		return all
 	}
 	return "its people only"
 }
 
-func allowed(people []store.Person) string {
-	var all []string
-	for _, p := range people {
-		all = append(all, string(p.Platform)+":"+string(p.User))
-	}
-	return strings.Join(all, ", ")
-}
-
 // policyLine is a policy in a line.
 func policyLine(r manage.Relevance) string {
-	parts := []string{"all messages of people"}
+	out := string(r.Platform) + ": all messages of people"
 	if r.RequireAddress {
-		parts[0] = "only what is addressed to the bot"
+		out = string(r.Platform) + ": what is addressed to the bot"
 		if len(r.Free) > 0 {
-			parts[0] += ", but all of " + join(r.Free)
+			out += ", and all of " + join(r.Free)
 		}
 	}
 	if r.AllowBots {
-		parts = append(parts, "of other bots too")
+		out += "; other bots too"
 	}
 	if r.OwnerMustAddress {
-		parts = append(parts, "its people must address it too")
+		out += "; its people must address it too"
 	}
-	return strings.Join(append(parts, "context "+string(r.Context)), "; ")
+	return out + "; context " + string(r.Context)
 }
 
 // counted is a number of things in words.
@@ -124,36 +112,61 @@ func counted(n int, one, many string) string {
 
 // losses are what goes with the last gateway of an instance; empty: nothing goes.
 func losses(h *manage.Holdings) string {
-	if h == nil || len(h.Gateways) > 0 {
+	if h == nil || len(h.Gateways) > 0 || len(h.People)+len(h.Grants)+h.Waiting == 0 {
 		return ""
 	}
-	var all []string
-	for _, l := range []struct {
-		n         int
-		one, many string
-	}{
-		{len(h.People), "person is no longer bound", "people are no longer bound"},
-		{len(h.Grants), "granted chat is free again", "granted chats are free again"},
-		{h.Waiting, "waiting message becomes a dead letter", "waiting messages become dead letters"},
-	} {
-		if l.n > 0 {
-			all = append(all, counted(l.n, l.one, l.many))
-		}
-	}
-	return strings.Join(all, ", ")
+	return fmt.Sprintf("bindings of people: %d, granted chats: %d, waiting messages, which become dead letters: %d",
+		len(h.People), len(h.Grants), h.Waiting)
 }
 
 func newPeopleCmd(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use: "list [NAME]", Short: "List who is bound to which gateway", Args: cobra.MaximumNArgs(1), ValidArgsFunction: a.completeGateways,
 	}
-	none := "Nobody is bound. Next: hermes-connector link NAME"
-	head := []any{"PLATFORM", "USER", "INSTANCE", "TENANT", "SINCE", "DIRECT MESSAGES"}
-	return group("people", "See whose messages go where", listing(a, c, admin.People, nameArg, none, head, func(p manage.Bound) []any {
-		direct := "" // one gateway of several was chosen, or there is only one
-		if p.DMDefault {
-			direct = "here"
+	asJSON := jsonFlag(c)
+	c.RunE = func(cmd *cobra.Command, pos []string) error {
+		all, err := a.people(cmd.Context(), pos)
+		if err != nil {
+			return err
 		}
-		return []any{p.Platform, p.User, p.Instance, p.Tenant, p.BoundAt.Local().Format(time.DateOnly), direct}
-	}))
+		return a.print(*asJSON, all, func(w io.Writer) {
+			if len(all) == 0 {
+				a.say("Nobody is bound. Next: hermes-connector link NAME")
+				return
+			}
+			rows := [][]any{{"PLATFORM", "USER", "INSTANCE", "TENANT", "SINCE"}}
+			for _, p := range all {
+				rows = append(rows, []any{p.Platform, p.User, p.Instance, p.Tenant, p.BoundAt.Local().Format(time.DateOnly)})
+			}
+			table(w, rows)
+		})
+	}
+	return group("people", "See whose messages go where", c)
+}
+
+// people are who is bound to the named gateways, or to any.
+func (a *app) people(ctx context.Context, names []string) ([]manage.Binding, error) {
+	var asked []relay.InstanceID // gateways of one instance hold the same
+	all := []manage.Binding{}
+	if len(names) == 0 {
+		gateways, err := ask(ctx, a, admin.Gateways, struct{}{})
+		if err != nil {
+			return nil, err
+		}
+		for _, g := range gateways {
+			if g.State != manage.Revoked && !slices.Contains(asked, g.Instance) {
+				asked, names = append(asked, g.Instance), append(names, string(g.ID))
+			}
+		}
+	}
+	for _, name := range names {
+		g, err := ask(ctx, a, admin.Gateway, manage.Named{Name: name})
+		if err != nil {
+			return nil, err
+		}
+		if g.Holds != nil {
+			all = append(all, g.Holds.People...)
+		}
+	}
+	return all, nil
 }

@@ -21,12 +21,19 @@ func newStatusCmd(a *app) *cobra.Command {
 		Long: "Shows bots, gateways and what waits for them. Exits with 1 when the server does not run or is not ready.",
 	}
 	asJSON := jsonFlag(c)
+	all := c.Flags().Bool("all", false, "with all counters and without names, ids and secrets: a report to paste into an issue")
 	c.RunE = func(cmd *cobra.Command, _ []string) error {
 		st, err := ask(cmd.Context(), a, admin.Status, struct{}{})
 		if err != nil {
 			return err
 		}
-		if err := a.print(*asJSON, st, func(w io.Writer) { statusTable(w, st, time.Now()) }); err != nil {
+		if *all {
+			r := nameless(st)
+			err = a.print(*asJSON, r, func(w io.Writer) { tellReport(w, r, time.Now()) })
+		} else {
+			err = a.print(*asJSON, st, func(w io.Writer) { statusTable(w, st, time.Now()) })
+		}
+		if err != nil {
 			return err
 		}
 		if !st.Ready {
@@ -46,6 +53,9 @@ func statusTable(w io.Writer, st manage.Status, now time.Time) {
 		head = "✗ not ready"
 	}
 	_, _ = fmt.Fprintf(w, "hermes-connector %s  %s\n\n", st.Version, head)
+	if worst := worstLine(st.Findings); worst != "" {
+		_, _ = fmt.Fprintf(w, "%s\n\n", worst)
+	}
 	for _, warning := range st.Warnings {
 		_, _ = fmt.Fprintf(w, "!  %s\n\n", plain(warning))
 	}

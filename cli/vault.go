@@ -10,7 +10,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/hermes-connector/hermes-connector/cli/admin"
 	"github.com/hermes-connector/hermes-connector/cli/config"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/identity"
@@ -121,11 +120,11 @@ type rekeyed struct {
 
 // rekey lets the configured key open the vault instead of from, which is nil when it is lost.
 func (a *app) rekey(ctx context.Context, cfg *config.Config, from vault.Key, reseal bool) (got rekeyed, err error) {
-	switch _, err := admin.Dial(ctx, cfg.Socket()); {
-	case err == nil:
-		return got, errors.New("the server is running: stop it first")
-	case !errors.Is(err, admin.ErrNoServer):
+	switch f, err := a.find(ctx); {
+	case err != nil:
 		return got, err
+	case f.client != nil:
+		return got, errors.New("the server is running: stop it first")
 	}
 	if _, err := os.Stat(cfg.Database()); err != nil {
 		return got, fmt.Errorf("there is no vault yet: %w", err)

@@ -80,7 +80,7 @@ func TestKilledRekey(t *testing.T) {
 	command := func(args ...string) *exec.Cmd {
 		cmd := exec.Command("hermes-connector", args...)
 		cmd.Dir = dir
-		cmd.Env = []string{"HOME=" + dir, "PATH=" + os.Getenv("PATH"), "TMPDIR=" + os.TempDir(), "HERMES_CONNECTOR_LOOPBACK_DIR=loop"}
+		cmd.Env = []string{"HOME=" + dir, "RUNTIME_DIRECTORY=" + dir + "/run", "PATH=" + os.Getenv("PATH"), "TMPDIR=" + os.TempDir(), "HERMES_CONNECTOR_LOOPBACK_DIR=loop"}
 		return cmd
 	}
 	for _, name := range []string{"a", "b"} {
@@ -89,7 +89,7 @@ func TestKilledRekey(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if out, err := command("enroll", "home", "--config", "a.toml").CombinedOutput(); err != nil {
+	if out, err := command("enroll", "home", "--new", "--config", "a.toml").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	// How long one takes, from the start of the process to its end.

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"io"
 	"log/slog"
@@ -16,9 +17,12 @@ import (
 	"github.com/hermes-connector/hermes-connector/cli/admin"
 	"github.com/hermes-connector/hermes-connector/cli/config"
 	"github.com/hermes-connector/hermes-connector/cli/web"
+	"github.com/hermes-connector/hermes-connector/cli/web/status"
+	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/count"
 	"github.com/hermes-connector/hermes-connector/relay/login"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
+	"github.com/hermes-connector/hermes-connector/relay/media"
 	"github.com/hermes-connector/hermes-connector/vault"
 )
 
@@ -64,7 +68,7 @@ func newWebLogoutCmd(a *app) *cobra.Command {
 
 // listenWeb listens for the web pages; cfg then says on which port.
 func listenWeb(cfg *config.Config) (net.Listener, error) {
-	l, err := net.Listen("tcp", cfg.WebListen)
+	l, err := listen(cfg.WebListen)
 	if err != nil {
 		return nil, fmt.Errorf("listen for the web pages: %w", err)
 	}
@@ -85,9 +89,32 @@ func webURL(cfg *config.Config) string {
 // serveWeb lets run serve the web pages on l.
 func (c *core) serveWeb(cfg *config.Config, l net.Listener, v *vault.Vault, log *slog.Logger) {
 	log.Info("web pages", "url", webURL(cfg), "login", "run hermes-connector web")
+	labels := make(map[relay.PlatformID]string)
+	for _, k := range kinds() {
+		labels[k.Name] = k.Label
+	}
+	look := status.New(status.Options{Service: c.service, Machine: func() status.Machine { return c.machine(cfg) }, Labels: labels})
 	site := web.New(login.NewDesk(c.db.Codes, v, time.Now), web.Options{
 		Log: log, URL: webURL(cfg), TrustedProxies: cfg.TrustedProxies, TLS: c.tls,
 		Refused: func() { c.count(count.CallerRefused) },
-	})
-	c.beside = append(c.beside, func(ctx context.Context) error { return site.Run(ctx, l) })
+	}, append(c.chatSection(), look)...)
+	c.beside = append(c.beside, look.Run, func(ctx context.Context) error { return site.Run(ctx, l) })
+}
+
+// machine is what the connector stands on, for the status page.
+func (c *core) machine(cfg *config.Config) status.Machine {
+	m := status.Machine{DiskFree: -1, Database: c.db.Stats().FileBytes}
+	if c.keeper != nil {
+		s := c.keeper.Stats()
+		m.Snapshots, m.SnapshotAt, m.SnapshotFailed = true, s.LastAt, s.Err != nil
+	}
+	if free, err := media.Free(cfg.DataDir); err == nil {
+		m.DiskFree = free
+	}
+	if c.tls != nil {
+		if pair, err := c.tls.GetCertificate(&tls.ClientHelloInfo{}); err == nil && pair.Leaf != nil {
+			m.CertificateUntil = pair.Leaf.NotAfter
+		}
+	}
+	return m
 }

@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 )
@@ -31,6 +32,14 @@ func (s Secret) RevealString() string { return string(s.Reveal()) }
 
 // IsZero reports whether the secret is empty.
 func (s Secret) IsZero() bool { return s.reveal == nil || len(s.reveal()) == 0 }
+
+// Same reports whether o is the same value.
+func (s Secret) Same(o Secret) bool {
+	if s.IsZero() || o.IsZero() {
+		return s.IsZero() && o.IsZero()
+	}
+	return bytes.Equal(s.reveal(), o.reveal())
+}
 
 // Format prints Redacted for every verb.
 func (Secret) Format(w fmt.State, _ rune) { _, _ = io.WriteString(w, Redacted) }

@@ -135,15 +135,20 @@ type CodeFilter struct {
 	Instance relay.InstanceID
 }
 
-// Count is how many codes f picks that are still worth something.
-func (cs *Codes) Count(ctx context.Context, f CodeFilter) (n int, err error) {
-	all, err := get(ctx, cs.db, string(f.Kind)+" codes", func(t *bolt.Tx) ([]Code, error) { return table.List[Code](t, f.Kind.bucket(), f.MAC) })
-	for _, c := range all {
-		if c.Web == f.Kind.shared() && (f.Instance == "" || c.Instance == f.Instance) && (c.ExpiresAt.IsZero() || cs.db.now().Before(c.ExpiresAt)) {
-			n++
+// Identity reports whether an instance has an identity code that is still good.
+func (cs *Codes) Identity(ctx context.Context, i relay.InstanceID) (has bool, err error) {
+	now := cs.db.now()
+	err = cs.db.look(ctx, "identity codes", func(t *bolt.Tx) error {
+		for _, k := range table.KeysUnder(t, bucketIdentity, nil) {
+			c, _, err := table.Load[Code](t, bucketIdentity, k)
+			if err != nil {
+				return err
+			}
+			has = has || c.Instance == i && (c.ExpiresAt.IsZero() || now.Before(c.ExpiresAt))
 		}
-	}
-	return n, err
+		return nil
+	})
+	return has, err
 }
 
 // Drop makes the codes that f picks worthless, and returns how many there were.

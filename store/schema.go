@@ -123,8 +123,8 @@ func advance(b *bolt.DB, steps []migration) error {
 	}
 	want := 1 + len(steps)
 	if have > want {
-		return fmt.Errorf("a newer hermes-connector wrote it (schema %d, this one knows %d): "+
-			"run that version, or restore a backup made with this one", have, want)
+		return fmt.Errorf("%w (schema %d, this one knows %d): "+
+			"run that version, or restore a backup made with this one", ErrNewer, have, want)
 	}
 	for v := have; v < want; v++ {
 		err := boltfile.Update(b, func(t *bolt.Tx) error {

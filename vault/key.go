@@ -72,8 +72,8 @@ func readKey(r io.Reader, name string) (relay.Secret, error) {
 		return relay.Secret{}, fmt.Errorf("%s: %w", name, err)
 	}
 	refuse := func(what string) (relay.Secret, error) {
-		return relay.Secret{}, fmt.Errorf("%w: %s is damaged: %s, want %d hexadecimal digits. Put your copy of it back; %s",
-			ErrKeyRefused, name, what, 2*keySize, ifGone)
+		return relay.Secret{}, fmt.Errorf("%w: %s %w: %s, want %d hexadecimal digits. Put your copy of it back; %s",
+			ErrKeyRefused, name, ErrKeyGarbage, what, 2*keySize, ifGone)
 	}
 	digits := bytes.TrimSuffix(text, []byte("\n"))
 	switch {
@@ -89,6 +89,13 @@ func readKey(r io.Reader, name string) (relay.Secret, error) {
 		return refuse("it contains other characters")
 	}
 	return relay.NewSecret(key), nil
+}
+
+// Try reports why a key file or a credential could not be used as it lies there: nil, ErrKeyLost or ErrKeyRefused.
+// Whether it is the key of a database Existing tells.
+func Try(k Key) error {
+	_, err := k.open(nil)
+	return err
 }
 
 func formatKey(key relay.Secret) []byte {

@@ -38,6 +38,8 @@ var (
 	// ErrKeyRefused: the key cannot be used as it lies there: damaged, readable by others, or no
 	// regular file.
 	ErrKeyRefused = errors.New("the vault key is refused")
+	// ErrKeyGarbage: what lies there is no key. It is an ErrKeyRefused too.
+	ErrKeyGarbage = errors.New("is damaged")
 	// ErrDamaged: what the database holds about the vault makes no sense.
 	ErrDamaged = errors.New("the vault in the database is damaged")
 	// ErrUnseal: sealed bytes were changed, moved, cut, or sealed by another vault.

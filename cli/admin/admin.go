@@ -42,8 +42,6 @@ var (
 	Release      = change("release", (*manage.Service).Release)
 	Scopes       = look("scopes", (*manage.Service).Scopes)
 	SetPrincipal = change("principal", (*manage.Service).SetPrincipal)
-	PrincipalOf  = look("principal-of", (*manage.Service).PrincipalOf)
-	People       = look("people", (*manage.Service).People)
 	SetRelevance = change("relevance", (*manage.Service).SetRelevance)
 	Status       = look("status", (*manage.Service).Status)
 	Explain      = look("explain", (*manage.Service).Explain)
@@ -57,7 +55,10 @@ var (
 	Routes       = look("routes", (*manage.Service).Routes)
 	DropRoute    = change("drop-route", (*manage.Service).DropRoute)
 	Audit        = look("audit", (*manage.Service).Audit)
+	Diagnose     = look("diagnose", (*manage.Service).Diagnose)
 	Quarantine   = look("quarantine", (*manage.Service).Quarantine)
+	Health       = look("health", (*manage.Service).Health)
+	Reload       = change("reload", (*manage.Service).Reload)
 	WebLink      = change("web", (*manage.Service).WebLink)
 	WebLogout    = change("web-logout", (*manage.Service).WebLogout)
 )
@@ -71,7 +72,11 @@ type Untyped struct {
 	name         string
 	args, result reflect.Type
 	do           carrier
+	changes      bool // it leaves a row in the audit list
 }
+
+// Changes reports whether the operation changes the database.
+func (o *Untyped) Changes() bool { return o.changes }
 
 // carrier carries out an operation in the name of by.
 type carrier func(ctx context.Context, svc *manage.Service, by audit.Actor, args any) (result any, err error)
@@ -82,7 +87,7 @@ var byName = make(map[string]*Untyped)
 
 // change is an operation that leaves a row in the audit list.
 func change[A, R any](name string, do func(*manage.Service, context.Context, audit.Actor, A) (R, error)) Op[A, R] {
-	return add[A, R](name, func(ctx context.Context, svc *manage.Service, by audit.Actor, args any) (any, error) {
+	return add[A, R](name, true, func(ctx context.Context, svc *manage.Service, by audit.Actor, args any) (any, error) {
 		result, err := do(svc, ctx, by, *args.(*A))
 		return &result, err
 	})
@@ -90,14 +95,14 @@ func change[A, R any](name string, do func(*manage.Service, context.Context, aud
 
 // look is an operation that changes nothing.
 func look[A, R any](name string, do func(*manage.Service, context.Context, A) (R, error)) Op[A, R] {
-	return add[A, R](name, func(ctx context.Context, svc *manage.Service, _ audit.Actor, args any) (any, error) {
+	return add[A, R](name, false, func(ctx context.Context, svc *manage.Service, _ audit.Actor, args any) (any, error) {
 		result, err := do(svc, ctx, *args.(*A))
 		return &result, err
 	})
 }
 
-func add[A, R any](name string, do carrier) Op[A, R] {
-	return Op[A, R]{register(&Untyped{name, reflect.TypeFor[A](), reflect.TypeFor[R](), do})}
+func add[A, R any](name string, changes bool, do carrier) Op[A, R] {
+	return Op[A, R]{register(&Untyped{name, reflect.TypeFor[A](), reflect.TypeFor[R](), do, changes})}
 }
 
 func register(o *Untyped) *Untyped {

@@ -69,7 +69,7 @@ func overSocket(t *testing.T, dir string, svc *manage.Service) *Client {
 func TestBothWaysDoTheSame(t *testing.T) { // invariant 3
 	for name, client := range map[string]func(*testing.T, string, *manage.Service) *Client{
 		"socket": overSocket,
-		"local":  func(_ *testing.T, _ string, svc *manage.Service) *Client { return Local(svc) },
+		"local":  func(_ *testing.T, _ string, svc *manage.Service) *Client { return Local("", svc) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -128,9 +128,8 @@ func operations() map[string]func(context.Context, *Client) error {
 	try(all, Claim, scope)
 	try(all, Release, scope)
 	try(all, Scopes, home)
+	try(all, Diagnose, manage.Look{})
 	try(all, SetPrincipal, manage.SetPrincipal{Name: "home"})
-	try(all, PrincipalOf, home)
-	try(all, People, home)
 	try(all, SetRelevance, manage.SetRelevance{Name: "home"})
 	try(all, Status, struct{}{})
 	try(all, Explain, manage.Explain{})
@@ -145,6 +144,10 @@ func operations() map[string]func(context.Context, *Client) error {
 	try(all, DropRoute, manage.RouteKey{Platform: "pigeon", Key: "x"})
 	try(all, Audit, manage.AuditQuery{})
 	try(all, Quarantine, struct{}{})
+	try(all, WebLink, struct{}{})
+	try(all, WebLogout, struct{}{})
+	try(all, Health, struct{}{})
+	try(all, Reload, struct{}{})
 	return all
 }
 

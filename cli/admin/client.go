@@ -26,6 +26,7 @@ const patience = 30 * time.Second
 type Client struct {
 	via http.RoundTripper
 	svc *manage.Service // nil: the Service is behind via
+	db  string          // the database of svc
 }
 
 // Dial makes a client of the server that listens on path. ErrNoServer: nobody does.
@@ -52,8 +53,11 @@ func Dial(ctx context.Context, path string) (*Client, error) {
 	}}, nil
 }
 
-// Local makes a client of a Service in this process.
-func Local(svc *manage.Service) *Client { return &Client{svc: svc} }
+// Local makes a client of a Service in this process, over the database at path.
+func Local(path string, svc *manage.Service) *Client { return &Client{svc: svc, db: path} }
+
+// Database is the path of the database that the client uses itself; empty: a server does.
+func (c *Client) Database() string { return c.db }
 
 // Ask carries out the operation with args, wherever the service of c is. Refusals are *manage.Error.
 func (o Op[A, R]) Ask(ctx context.Context, c *Client, args A) (R, error) {

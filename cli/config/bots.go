@@ -75,7 +75,7 @@ func (l *loader) fileKeys(raw *rawBot, kind platforms.Kind) map[string]item {
 			l.faults.add(it.at, "%s does not belong in this file: put it into a file of its own and write %s, or write %s", one(ways[2]), ways[0], ways[1])
 		case len(it.path) > 2 || !slices.Contains(names, key):
 			if kind.Name != "" || len(it.path) > 2 || nearest(key, names) != "" { // an unknown platform has keys we cannot know
-				l.faults.add(it.at, "unknown key%s", hint(key, names))
+				l.faults.add(it.at, "unknown key%s", l.belongs(key, names))
 			}
 		case it.kind != text && (slices.Contains(common, key) || it.kind != flag && it.kind != number):
 			l.faults.add(it.at, "want %s", wants[text])
@@ -123,8 +123,18 @@ func (l *loader) bot(kind platforms.Kind, values map[string]item, at Place, open
 			l.faults.note(v.at, err)
 		}
 	}
+	if backwards(o.Values) {
+		where, ok := values[retryMax]
+		if !ok {
+			where = values[retryWait]
+		}
+		l.faults.add(where.at, "%s is less than %s: the first pause would be longer than the longest", retryMax, retryWait)
+	}
 	if v, ok := values["api_base"]; ok {
 		base, err := parseBase(v.text)
+		if err == nil && holdsToken(kind, base) {
+			err = errors.New("holds a token: write the address without it, and put the token into a file of its own")
+		}
 		if err == nil && !l.cfg.Insecure && remotePlain(base) {
 			err = errors.New("plain http beyond localhost would show the token; use https, or write insecure = true if the network is trusted")
 		}
@@ -169,11 +179,34 @@ func (l *loader) bot(kind platforms.Kind, values map[string]item, at Place, open
 }
 
 // credentials are what a bot of the kind proves itself with, its token first. A kind without a CheckToken may have none.
+//
+//go:noinline
 func credentials(k platforms.Kind) []platforms.SecretKey {
 	return append([]platforms.SecretKey{{Name: cmp.Or(k.Token, "token"), Check: k.CheckToken}}, k.Secrets...)
 }
 
+// holdsToken reports whether a part of an address's path is a credential of the kind's.
+func holdsToken(k platforms.Kind, base string) bool {
+	if k.CheckToken == nil || k.CheckToken(aName) == nil {
+		return false
+	}
+	u, err := url.Parse(base)
+	if err != nil {
+		return false
+	}
+	for part := range strings.SplitSeq(u.Path, "/") {
+		for _, p := range []string{part, strings.TrimPrefix(part, "bot")} {
+			if k.CheckToken(relay.NewSecret([]byte(p))) == nil {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // waysTo are the keys by which a credential can be given; the last one is a variable's only.
+//
+//go:noinline
 func waysTo(name string) []string { return []string{name + "_file", name + "_env", name} }
 
 // credentialKeys are the keys of a kind's credentials in a table.
@@ -261,6 +294,7 @@ func (l *loader) kindNames() (names []string) {
 	return names
 }
 
+//go:noinline
 func keyNames(keys []platforms.Key) (names []string) {
 	for _, k := range keys {
 		names = append(names, k.Name)
@@ -286,7 +320,7 @@ func (l *loader) envValues(k platforms.Kind) map[string]item {
 	for _, key := range envKeys(k) {
 		name := botEnv(k, key)
 		if v, ok := l.env[name]; ok {
-			values[key] = item{text: v, at: Place{File: environment, Path: name}}
+			values[key] = item{text: unquoted(v, text), at: Place{File: environment, Path: name}}
 		}
 	}
 	return values
@@ -314,6 +348,9 @@ func remotePlain(address string) bool {
 	u, err := url.Parse(address)
 	return err == nil && u.Scheme == "http" && !localHost(u.Hostname())
 }
+
+// Remote reports whether other machines can reach a listener on addr (host:port).
+func Remote(addr string) bool { return remoteHost(addr) != "" }
 
 // remoteHost is the host of host:port, for a message, if other machines can reach it; else empty.
 func remoteHost(addr string) string {

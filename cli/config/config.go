@@ -17,6 +17,8 @@
 package config
 
 import (
+	"cmp"
+	"log/slog"
 	"net"
 	"net/netip"
 	"path/filepath"
@@ -48,6 +50,20 @@ type Config struct {
 	WebURL         string // what people open, without a trailing slash; empty: where it listens
 	Backup         Backup
 	Vault          Vault
+	Log            Log
+	// DataDirGiven: somebody wrote DataDir, or gave it as a flag; otherwise it is the default.
+	DataDirGiven bool
+
+	values map[string]string // every setting outside [[bots]] as it was written, or its default, by its path
+	places map[string]Place  // by section.key, of what was given
+}
+
+// Place is where a setting, as "section.key", was given; for one that was not, the file as a whole.
+func (c *Config) Place(setting string) Place {
+	if at, ok := c.places[setting]; ok {
+		return at
+	}
+	return Place{File: cmp.Or(c.File, environment), Path: setting}
 }
 
 // TLS names the certificate to serve https with. Both are empty, or neither is.
@@ -57,6 +73,12 @@ type TLS struct {
 
 // On reports whether the listener speaks https.
 func (t TLS) On() bool { return t.CertFile != "" }
+
+// Log says what is logged, and how.
+type Log struct {
+	Level slog.Level
+	JSON  bool
+}
 
 // Wake bounds the wake pokes.
 type Wake struct {

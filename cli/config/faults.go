@@ -50,11 +50,16 @@ func (f Faults) Error() string {
 	return strings.Join(lines, "\n")
 }
 
+// add is compiled once, for its callers are many.
+//
+//go:noinline
 func (f *Faults) add(at Place, format string, args ...any) {
 	*f = append(*f, Fault{at, fmt.Sprintf(format, args...)})
 }
 
 // note adds what err says, if it is one.
+//
+//go:noinline
 func (f *Faults) note(at Place, err error) {
 	if err != nil {
 		f.add(at, "%v", err)
@@ -76,9 +81,12 @@ func (f Faults) err() error {
 }
 
 // nearest is the candidate that s was probably meant to be, or empty. A candidate that s is a
-// misspelt beginning of counts, so "tokn" finds "token_file".
+// misspelt beginning of counts, so "tokn" finds "token_file". In a short word one letter may be wrong, in others two.
 func nearest(s string, candidates []string) string {
-	best, dist := "", max(3, len(s)/3+1)
+	best, dist := "", 3
+	if len(s) < 4 {
+		dist = 2
+	}
 	for _, c := range candidates {
 		if d := distance(s, c); d < dist && d < len(s) {
 			best, dist = c, d

@@ -104,6 +104,21 @@ func TestFaults(t *testing.T) { // invariant 4
 			"[tls]\ncert_file = \"c\"\nkey_file = \"k\"\n[metrics]\nlisten = \":9464\"", nil,
 			[]string{"connector.toml:5: metrics.listen: plain http on every interface; metrics are never encrypted: write insecure = true if the network is trusted"},
 		},
+		"web pages in the clear, also where plain http is wanted": {
+			"insecure = true\n[web]\nlisten = \"0.0.0.0:8788\"", nil,
+			[]string{"connector.toml:3: web.listen: plain http on 0.0.0.0; listen on 127.0.0.1, give [tls] a certificate, or name the proxy that stands in front in trusted_proxies"},
+		},
+		"web pages by https":        {"[tls]\ncert_file = \"c\"\nkey_file = \"k\"\n[web]\nlisten = \"0.0.0.0:8788\"", nil, nil},
+		"web pages behind a proxy":  {"trusted_proxies = [\"10.0.0.2\"]\n[web]\nlisten = \"0.0.0.0:8788\"\npublic_url = \"https://a.example\"", nil, nil},
+		"web pages on this machine": {"[web]\nlisten = \"localhost:8788\"", nil, nil},
+		"an address of no web pages": {
+			"[web]\npublic_url = \"https://a.example\"", nil,
+			[]string{"connector.toml:2: web.public_url: does nothing without listen under [web]"},
+		},
+		"web pages below a path": {
+			"[web]\nlisten = \"127.0.0.1:8788\"\npublic_url = \"https://a.example/web\"", nil,
+			[]string{"connector.toml:3: web.public_url: the pages have a host of their own: write the address without a path"},
+		},
 		"metrics wanted there":            {"insecure = true\n[metrics]\nlisten = \"0.0.0.0:9464\"", nil, nil},
 		"plain http wanted":               {"listen = \"0.0.0.0:8787\"\ninsecure = true", nil, nil},
 		"plain http wanted by a variable": {`listen = ":8787"`, []string{"HERMES_CONNECTOR_INSECURE=1"}, nil},
@@ -332,11 +347,62 @@ func TestVariablesMakeAndCompleteABot(t *testing.T) {
 	}
 }
 
+func TestWhatLiesInTheDataFolderMustBePrivate(t *testing.T) {
+	for name, tc := range map[string]struct {
+		folder, database os.FileMode
+		want             string // empty: no fault
+	}{
+		"of the owner alone":       {0o700, 0o600, ""},
+		"of a group too":           {0o750, 0o660, ""},
+		"a folder to be passed":    {0o711, 0o600, ""},
+		"a folder others can list": {0o705, 0o600, "environment: HERMES_CONNECTOR_DATA_DIR: others can read or change that folder (mode 0705): chmod 700 it"},
+		"a folder others can fill": {0o703, 0o600, "environment: HERMES_CONNECTOR_DATA_DIR: others can read or change that folder (mode 0703): chmod 700 it"},
+		"a database others read": {0o700, 0o604,
+			"environment: HERMES_CONNECTOR_DATA_DIR: others can read or change the database in that folder (mode 0604): chmod 600 @/connector.db"},
+		"a database others change": {0o700, 0o602,
+			"environment: HERMES_CONNECTOR_DATA_DIR: others can read or change the database in that folder (mode 0602): chmod 600 @/connector.db"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir, env := home(t)
+			write(t, filepath.Join(dir, "connector.db"), "d", tc.database)
+			if err := errors.Join(os.Chmod(dir, tc.folder), os.Chmod(filepath.Join(dir, "connector.db"), tc.database)); err != nil {
+				t.Fatal(err)
+			}
+			got, want := "", strings.ReplaceAll(tc.want, "@", dir)
+			if _, err := load("", append(env, "HERMES_CONNECTOR_DATA_DIR="+dir)); err != nil {
+				got = err.Error()
+			}
+			if got != want {
+				t.Errorf("Load() = %s, want %s", got, want)
+			}
+		})
+	}
+}
+
+func TestGlimpse(t *testing.T) {
+	dir, env := home(t)
+	src := Source{Env: env}
+	write(t, fileName, "data_dir = \"d\"\nlisten = \"nowhere\"\nlisten2 = 3\n", 0o644)
+	cfg, faults := Glimpse(src)
+	if cfg == nil || cfg.DataDir != filepath.Join(dir, "d") || cfg.Listen != "" || len(faults) != 2 {
+		t.Errorf("%+v, %v; want the data folder, nothing for listen, and two faults", cfg, faults)
+	}
+	for name, content := range map[string]string{"no TOML": "data_dir = \"d\"\nlisten =\n", "too large": strings.Repeat("#", maxFile+1), "no folder": "data_dir = \"\"\n"} {
+		write(t, fileName, content, 0o644)
+		if cfg, faults := Glimpse(src); cfg != nil || len(faults) == 0 {
+			t.Errorf("%s: %+v, %v; want nothing but faults", name, cfg, faults)
+		}
+	}
+}
+
 func TestExistingKeyFileMustBePrivate(t *testing.T) {
 	dir, env := home(t)
-	write(t, filepath.Join(dir, "vault.key"), "k", 0o604)
+	if err := os.Chmod(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(dir, "vault.key"), "k", 0o602)
 	_, err := load("", append(env, "HERMES_CONNECTOR_DATA_DIR="+dir))
-	want := "connector.toml: vault.key_file: others can read or change that file (mode 0604): chmod 600 it"
+	want := "connector.toml: vault.key_file: others can read or change that file (mode 0602): chmod 600 it"
 	if err == nil || err.Error() != want {
 		t.Errorf("Load() = %v, want %s", err, want)
 	}

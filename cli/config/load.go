@@ -26,6 +26,8 @@ const (
 
 const maxFile = 1 << 20 // bytes
 
+const dataDirKey = "data_dir"
+
 // Source says where a configuration comes from.
 type Source struct {
 	// Path is the file to read. Empty: the one that $HERMES_CONNECTOR_CONFIG names, else connector.toml here, else in $XDG_CONFIG_HOME/hermes-connector
@@ -33,6 +35,8 @@ type Source struct {
 	Path string
 	// Draft, when not nil, is judged in place of the file at Path, which need not be there.
 	Draft []byte
+	// DataDir is the data folder that a flag gives, in place of data_dir; empty: none does.
+	DataDir string
 	// Env is the environment, as from os.Environ. A variable set to nothing counts as absent.
 	Env []string
 	// Kinds are the platforms a bot may be of.
@@ -42,6 +46,17 @@ type Source struct {
 // Load reads and judges the configuration. Its error is a Faults with everything that is wrong.
 // No file and no variable is a valid configuration without bots.
 func Load(src Source) (*Config, error) {
+	cfg, faults := Glimpse(src)
+	if err := faults.err(); err != nil {
+		return nil, err
+	}
+	return cfg, nil
+}
+
+// Glimpse is what can be made of a configuration with all its faults, for whoever looks for what is wrong with
+// everything: what has a fault may be missing, and nothing must be run with it. It is nil when the file cannot be read
+// as a whole, or names no data folder.
+func Glimpse(src Source) (*Config, Faults) {
 	l := newLoader(src)
 	path, data := src.Path, src.Draft
 	if data == nil {
@@ -53,21 +68,32 @@ func Load(src Source) (*Config, error) {
 	if path != "" && len(l.faults) == 0 {
 		l.cfg.File, l.folderOfFile = path, filepath.Dir(path)
 		if !file.parse(data) {
-			return nil, l.faults.err()
+			return nil, l.faults
 		}
 	}
+	l.cfg.values = make(map[string]string)
 	l.assign(file.items)
+	l.flag(src.DataDir)
 	l.defaults()
 	l.wholeTLS()
+	l.clashes()
 	l.identity()
 	l.plainHTTP()
 	l.oneKeySource()
 	l.bots(file.bots)
 	l.unknownEnv()
-	if err := l.faults.err(); err != nil {
-		return nil, err
+	if path != "" && l.cfg.File == "" || l.cfg.DataDir == "" { // it cannot be read, or says nothing of use
+		return nil, l.faults
 	}
-	return &l.cfg, nil
+	l.cfg.places = l.places
+	return &l.cfg, l.faults
+}
+
+// File is the path that Load would read; empty: there is no file.
+func File(src Source) string {
+	l := newLoader(src)
+	path, _ := l.read(cmp.Or(src.Path, l.env[envFile]))
+	return path
 }
 
 // loader turns a file's items and the environment into a Config.
@@ -159,14 +185,23 @@ func (l *loader) assign(items []item) {
 			vaultReplaced, l.cfg.Vault = true, Vault{}
 			maps.DeleteFunc(l.places, func(path string, _ Place) bool { return strings.HasPrefix(path, "vault.") })
 		}
-		l.set(s, v, Place{File: environment, Path: s.env()})
+		l.set(s, unquoted(v, s.want), Place{File: environment, Path: s.env()})
 	}
 }
 
 func (l *loader) set(s setting, value string, at Place) {
-	l.places[s.path()] = at
+	l.places[s.path()], l.cfg.values[s.path()] = at, value
 	l.from(at)
 	l.faults.note(at, s.set(value))
+}
+
+// flag sets data_dir as a flag gives it.
+func (l *loader) flag(dataDir string) {
+	i := slices.IndexFunc(l.settings, func(s setting) bool { return s.path() == dataDirKey })
+	if dataDir != "" {
+		l.set(l.settings[i], dataDir, Place{File: "command line", Path: "--data-dir"})
+	}
+	_, l.cfg.DataDirGiven = l.places[dataDirKey]
 }
 
 // from makes relative paths relative to where a value stands.
@@ -207,7 +242,7 @@ func (l *loader) unknownKey(it item) {
 	case head == "vault" && last == "passphrase":
 		l.faults.add(it.at, "a passphrase does not belong in this file: write passphrase_file or passphrase_env")
 	case known || len(it.path) == 1:
-		l.faults.add(it.at, "unknown key%s", hint(last, here))
+		l.faults.add(it.at, "unknown key%s", l.belongs(last, here))
 	case !l.unknown[head]:
 		l.faults.add(it.at, "unknown section %s%s", spell(head), hint(head, append(sections(), botsSection)))
 		l.unknown[head] = true
@@ -219,7 +254,7 @@ func (l *loader) defaults() {
 		if _, given := l.places[path]; given {
 			return
 		}
-		l.base = ""
+		l.base, l.cfg.values[path] = "", value
 		l.faults.note(Place{File: l.file, Path: path}, set(value))
 	}
 	for _, s := range l.settings {
@@ -227,17 +262,29 @@ func (l *loader) defaults() {
 			fill(s.path(), s.set, s.def)
 		}
 	}
-	fill("data_dir", func(dir string) error {
+	fill(dataDirKey, func(dir string) error {
 		dir, _, _ = strings.Cut(dir, ":")
 		if dir = cmp.Or(dir, l.folder("XDG_DATA_HOME", ".local/share")); dir == "" {
 			return errors.New("there is no home folder that could hold the data: write data_dir")
 		}
 		return into(&l.cfg.DataDir, l.path(folder))(dir)
 	}, l.env["STATE_DIRECTORY"])
+	l.closed()
 	v := &l.cfg.Vault
 	fill("backup.dir", into(&l.cfg.Backup.Dir, l.abs), filepath.Join(l.cfg.DataDir, "snapshots"))
 	if v.Passphrase.IsZero() && v.Credential == "" {
 		fill("vault.key_file", into(&v.KeyFile, l.path(private)), filepath.Join(l.cfg.DataDir, "vault.key"))
+	}
+}
+
+// closed refuses a data folder whose database other users of the machine can read or change.
+func (l *loader) closed() {
+	if st, err := os.Stat(l.cfg.Database()); err == nil && st.Mode().Perm()&OthersMay != 0 {
+		at, given := l.places["data_dir"]
+		if !given {
+			at = Place{File: l.file, Path: "data_dir"}
+		}
+		l.faults.add(at, "others can read or change the database in that folder (mode %04o): chmod 600 %s", st.Mode().Perm(), l.cfg.Database())
 	}
 }
 
@@ -355,18 +402,22 @@ func (l *loader) oneKeySource() {
 }
 
 func (l *loader) unknownEnv() {
-	known := append(slices.Clone(l.lent), envFile)
+	known := []string{envFile[len(envPrefix):]} // without the prefix, which would make all of them near
 	for _, s := range l.settings {
-		known = append(known, s.env())
+		known = append(known, s.env()[len(envPrefix):])
 	}
 	for _, k := range l.kinds {
 		for _, key := range envKeys(k) {
-			known = append(known, botEnv(k, key))
+			known = append(known, botEnv(k, key)[len(envPrefix):])
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(l.env)) {
-		if strings.HasPrefix(name, envPrefix) && !slices.Contains(known, name) {
-			l.faults.add(Place{File: environment, Path: name}, "unknown variable%s", hint(name, known))
+		if strings.HasPrefix(name, envPrefix) && !slices.Contains(l.lent, name) && !slices.Contains(known, name[len(envPrefix):]) {
+			near := ""
+			if n := nearest(name[len(envPrefix):], known); n != "" {
+				near = " (did you mean " + envPrefix + n + "?)"
+			}
+			l.faults.add(Place{File: environment, Path: name}, "unknown variable%s", near)
 		}
 	}
 }

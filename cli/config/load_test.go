@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
@@ -107,7 +109,9 @@ func TestNothingConfiguredIsAValidConfiguration(t *testing.T) {
 var comparers = cmp.Options{
 	cmp.Comparer(func(a, b relay.Secret) bool { return a.RevealString() == b.RevealString() }),
 	cmp.Comparer(func(a, b platforms.Kind) bool { return a.Name == b.Name }),
+	cmpopts.IgnoreUnexported(Config{}),
 	cmp.Comparer(func(a, b netip.Prefix) bool { return a == b }),
+	cmpopts.IgnoreUnexported(Config{}), // the texts of the settings
 }
 
 func TestEverySettingIsRead(t *testing.T) {
@@ -165,6 +169,10 @@ fetch_timeout = "10s"
 [metrics]
 listen = "127.0.0.1:9464"
 
+[log]
+level = "debug"
+format = "json"
+
 [backup]
 nightly = false
 dir = "/mnt/stick"
@@ -181,7 +189,7 @@ passphrase_file = "pass"
 	}
 	secret := func(s string) relay.Secret { return relay.NewSecret([]byte(s)) }
 	want := &Config{
-		File: filepath.Join(conf, fileName), DataDir: filepath.Join(conf, "data"), Listen: "[::1]:0",
+		File: filepath.Join(conf, fileName), DataDir: filepath.Join(conf, "data"), DataDirGiven: true, Listen: "[::1]:0",
 		PublicURL:      "https://relay.example.net/x",
 		TrustedProxies: []netip.Prefix{netip.MustParsePrefix("10.0.0.7/32"), netip.MustParsePrefix("fd00::/8"), netip.MustParsePrefix("10.0.0.8/32"), netip.MustParsePrefix("10.1.0.0/16")},
 		Bots: []Bot{
@@ -211,6 +219,7 @@ passphrase_file = "pass"
 			Dir: "/mnt/stick", Keep: 7, Recipient: "age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kg5sfn9aqmcac8p",
 		},
 		Vault: Vault{Passphrase: secret("open sesame")},
+		Log:   Log{Level: slog.LevelDebug, JSON: true},
 	}
 	if diff := cmp.Diff(want, got, comparers); diff != "" {
 		t.Errorf("Load() (-want +got):\n%s", diff)

@@ -88,6 +88,8 @@ func (l *loader) declare() []setting {
 		{section: "metrics", key: "listen", want: text, help: "host:port of the Prometheus metrics; absent: off", set: into(&c.MetricsListen, parseListen)},
 		{section: "web", key: "listen", want: text, help: "host:port of the status page and the chat; absent: off", set: into(&c.WebListen, parseListen)},
 		{section: "web", key: "public_url", want: text, help: "the address people open when a proxy stands in front, or a certificate is for a name", set: into(&c.WebURL, parseBase)},
+		{section: "log", key: "level", want: text, def: "info", help: "what is logged: debug, info, warn or error", set: into(&c.Log.Level, parseLevel)},
+		{section: "log", key: "format", want: text, def: "text", help: "how it is logged: text, or json with one object a line", set: into(&c.Log.JSON, parseFormat)},
 		{section: "backup", key: "nightly", want: flag, def: "true", help: "take a snapshot of the database every night", set: into(&c.Backup.Nightly, parseFlag)},
 		{section: "backup", key: "dir", want: text, help: "folder of the snapshots; default snapshots in data_dir", set: into(&c.Backup.Dir, l.abs)},
 		{section: "backup", key: "keep", want: number, def: "3", help: "how many snapshots to keep", set: into(&c.Backup.Keep, numberIn(1, 1000))},
@@ -101,7 +103,7 @@ func (l *loader) declare() []setting {
 
 // sections are the names a [section] may have.
 func sections() []string {
-	return []string{"delivery", "tls", "identity", "wake", "replies", "media", "metrics", "web", "backup", "vault"}
+	return []string{"delivery", "tls", "identity", "wake", "replies", "media", "metrics", "web", "log", "backup", "vault"}
 }
 
 // botKeys are the keys every bot has, whatever its kind.
@@ -130,9 +132,16 @@ func (l *loader) path(check func(string, os.FileInfo) error) func(string) (strin
 	}
 }
 
+// OthersMay are the bits of a mode by which users beside the owner and the group read or change something.
+const OthersMay = 0o006
+
+// folder judges the data folder.
 func folder(_ string, st os.FileInfo) error {
-	if !st.IsDir() {
+	switch mode := st.Mode(); {
+	case !mode.IsDir():
 		return errors.New("is no folder")
+	case mode.Perm()&OthersMay != 0:
+		return fmt.Errorf("others can read or change that folder (mode %04o): chmod 700 it", mode.Perm())
 	}
 	return nil
 }

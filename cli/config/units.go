@@ -4,14 +4,18 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math"
 	"net"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/pelletier/go-toml/v2/unstable"
 
 	"github.com/hermes-connector/hermes-connector/relay/identity"
 	"github.com/hermes-connector/hermes-connector/store/backup"
@@ -98,6 +102,20 @@ func parseMode(v string) (identity.Mode, error) {
 	return "", errors.New(`want "none", "jwks" or "introspect"`)
 }
 
+func parseLevel(v string) (l slog.Level, err error) {
+	if !slices.Contains([]string{"debug", "info", "warn", "error"}, v) || l.UnmarshalText([]byte(v)) != nil {
+		return l, errors.New(`want "debug", "info", "warn" or "error"`)
+	}
+	return l, nil
+}
+
+func parseFormat(v string) (asJSON bool, err error) {
+	if v != "text" && v != "json" {
+		return false, errors.New(`want "text" or "json"`)
+	}
+	return v == "json", nil
+}
+
 func parseRecipient(v string) (string, error) {
 	_, err := parseText(v)
 	return v, cmp.Or(err, backup.CheckRecipient(v))
@@ -168,4 +186,16 @@ func parseNetworks(v string) ([]netip.Prefix, error) {
 		out = append(out, network.Masked())
 	}
 	return out, nil
+}
+
+// unquoted is the value of a variable without the quotes and brackets of the file, which errors show and which some
+// readers of environment files leave where they are.
+func unquoted(v string, want unstable.Kind) string {
+	if inner, ok := strings.CutPrefix(v, "["); ok && want == list && strings.HasSuffix(inner, "]") {
+		return strings.NewReplacer(`"`, "", "'", "").Replace(strings.TrimSuffix(inner, "]"))
+	}
+	if len(v) > 1 && (v[0] == '"' || v[0] == '\'') && v[len(v)-1] == v[0] {
+		return v[1 : len(v)-1]
+	}
+	return v
 }

@@ -19,6 +19,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/platforms/backoff"
+	"github.com/hermes-connector/hermes-connector/platforms/board"
 	"github.com/hermes-connector/hermes-connector/relay"
 )
 
@@ -39,6 +40,14 @@ const (
 	maxTexts = 256
 )
 
+// wantsDir refuses a bot that nobody could talk to.
+func wantsDir(v string) error {
+	if v == "" {
+		return errors.New("is empty: without a folder nobody can say anything to the bot")
+	}
+	return nil
+}
+
 // Kind lets a configuration have a loopback bot, for trying things out from a shell. It needs no
 // token. With
 //
@@ -46,7 +55,7 @@ const (
 //	platform = "loopback"
 //	dir      = "/tmp/loop"
 //
-// every line appended to /tmp/loop/say is said once, also over restarts, and what the bot does is
+// the folder and its files are made, every line appended to /tmp/loop/say is said once, also over restarts, and what the bot does is
 // appended to /tmp/loop/posted as one JSON object per line:
 //
 //	echo 'ann hello' >>/tmp/loop/say                    # directly to the bot
@@ -67,7 +76,7 @@ var Kind = platforms.Kind{
 	Name:  ID,
 	Label: "Loopback",
 	Keys: []platforms.Key{{
-		Name: keyDir, Path: true,
+		Name: keyDir, Path: true, Check: wantsDir,
 		Help: `folder: lines appended to its file "say" (PERSON[@CHAT[#THREAD]] [photo:NAME] TEXT) are said with files from "files", what the bot does is appended to "posted"`,
 	}},
 	Open: func(o platforms.Options) (platforms.Platform, error) {
@@ -83,23 +92,70 @@ var Kind = platforms.Kind{
 // the last line that was accepted.
 type follower struct{ dir string }
 
-// run follows until ctx ends. A file that is not there is waited for.
-func (f *follower) run(ctx context.Context, n *Network, in platforms.Inbox, log *slog.Logger) {
-	offset, known := int64(0), false
+// run follows until ctx ends, and says on the board while it cannot. A trouble is logged when it begins.
+func (f *follower) run(ctx context.Context, n *Network, in platforms.Inbox, b *board.Board, log *slog.Logger) {
+	offset, known, trouble := int64(0), false, ""
 	for ctx.Err() == nil {
-		var err error
-		if !known {
+		err := f.make()
+		if err == nil && !known {
 			offset, err = cursor(ctx, in)
 			known = err == nil
 		}
-		if known {
+		if err == nil {
 			offset, err = f.read(ctx, n, offset)
 		}
-		if err != nil && ctx.Err() == nil && !errors.Is(err, fs.ErrNotExist) {
-			log.Warn("reading what is said failed; trying again", "in", look, "err", err)
+		if ctx.Err() != nil {
+			return
+		}
+		before := trouble
+		if trouble = ""; err != nil {
+			trouble = err.Error()
+		}
+		if trouble != before {
+			b.Blocked(f.blocked(err))
+		}
+		if trouble != "" && before == "" {
+			log.Warn("reading what is said failed; trying again until it works", "in", look, "err", err)
 		}
 		backoff.Pause(ctx, look)
 	}
+}
+
+// blocked says in words what keeps the bot from its folder; empty: nothing.
+func (f *follower) blocked(err error) string {
+	if err == nil {
+		return ""
+	}
+	return fmt.Sprintf("what is said in %s cannot be read: %v", f.dir, bare(err))
+}
+
+// bare is err without the path, which is said already.
+func bare(err error) error {
+	if e, ok := errors.AsType[*fs.PathError](err); ok {
+		return e.Err
+	}
+	return err
+}
+
+// make makes the folder and what people look for in it, where it is missing.
+func (f *follower) make() error {
+	if err := os.MkdirAll(filepath.Join(f.dir, filesFolder), 0o700); err != nil {
+		return err
+	}
+	for _, name := range []string{sayFile, postedFile, managersFile} {
+		path := filepath.Join(f.dir, name)
+		if _, err := os.Stat(path); err == nil {
+			continue
+		}
+		file, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY, 0o600)
+		if err != nil {
+			return err
+		}
+		if err := file.Close(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func cursor(ctx context.Context, in platforms.Inbox) (int64, error) {

@@ -231,7 +231,10 @@ func TestFileIsReadAgainAfterACrash(t *testing.T) {
 func TestFileFaultsAreLogged(t *testing.T) {
 	var log strings.Builder
 	synctest.Test(t, func(t *testing.T) {
-		dir := filepath.Join(t.TempDir(), "missing")
+		dir := filepath.Join(t.TempDir(), "taken")
+		if err := os.WriteFile(dir, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
 		p := open(t, dir)
 		p.log = newTextLog(&log)
 		stop := start(t, p, brokenCursor{&inbox{}})
@@ -257,3 +260,38 @@ type brokenCursor struct{ *inbox }
 func (brokenCursor) Cursor(context.Context) ([]byte, error) { return nil, os.ErrInvalid }
 
 func newTextLog(w *strings.Builder) *slog.Logger { return slog.New(slog.NewTextHandler(w, nil)) }
+
+// TestAFolderThatCannotBe: the bot is degraded, which is logged once; when the folder can be made the bot is connected,
+// and what people look for is there.
+func TestAFolderThatCannotBe(t *testing.T) {
+	var log strings.Builder
+	synctest.Test(t, func(t *testing.T) {
+		dir := filepath.Join(t.TempDir(), "loop")
+		if err := os.WriteFile(dir, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		p := open(t, dir)
+		p.log = newTextLog(&log)
+		stop := start(t, p, &inbox{})
+		time.Sleep(time.Minute)
+		if st := p.Status(); st.State != platforms.Degraded || st.Reason != "what is said in "+dir+" cannot be read: not a directory" {
+			t.Errorf("state %s: %q", st.State, st.Reason)
+		}
+		if got := strings.Count(log.String(), "\n"); got != 1 {
+			t.Errorf("%d lines in the log, want 1:\n%s", got, log.String())
+		}
+		if err := os.Remove(dir); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		if st := p.Status(); st.State != platforms.Connected || st.Reason != "" {
+			t.Errorf("with the folder: state %s: %q", st.State, st.Reason)
+		}
+		for _, name := range []string{"say", "posted", "managers", "files"} {
+			if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
+				t.Error(err)
+			}
+		}
+		stop()
+	})
+}

@@ -98,7 +98,8 @@ func (p *Platform) Run(ctx context.Context, in platforms.Inbox) error {
 	defer wg.Wait()
 	defer cancel()
 	if p.file != nil {
-		wg.Go(func() { p.file.run(ctx, p.net, in, p.log) })
+		p.board.Blocked(p.file.blocked(p.file.make())) // before anybody takes it for connected
+		wg.Go(func() { p.file.run(ctx, p.net, in, p.board, p.log) })
 	}
 	pause := backoff.Backoff{First: firstRetry, Max: lastRetry}
 	for drops := -1; ; {

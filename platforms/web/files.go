@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	// MaxFile is the largest file, in bytes, of either side.
+	// MaxFile is the largest file of the bot's, and how much the person may show at once, in bytes.
 	MaxFile = 10 << 20
 	// maxFiles bounds the bytes of all files that are kept.
 	maxFiles = 24 << 20

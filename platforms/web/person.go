@@ -23,7 +23,7 @@ const (
 var (
 	ErrEmpty   = errors.New("write something, or pick a file")
 	ErrTooLong = errors.New("the message is longer than 16,000 characters")
-	ErrFiles   = errors.New("at most 10 files, of 10 MB each")
+	ErrFiles   = errors.New("at most 10 files, of 10 MB together")
 	ErrBusy    = errors.New("what was said before is not stored yet; try again in a moment")
 	ErrGone    = errors.New("that question has no such button any more")
 )
@@ -42,13 +42,16 @@ type Upload struct {
 }
 
 func (s Said) fault() error {
+	bytes := 0
+	for _, f := range s.Files {
+		bytes += len(f.Content)
+	}
 	switch {
 	case strings.TrimSpace(s.Text) == "" && len(s.Files) == 0:
 		return ErrEmpty
 	case utf8.RuneCountInString(s.Text) > MaxLength:
 		return ErrTooLong
-	case len(s.Files) > relay.MaxAttachments,
-		slices.ContainsFunc(s.Files, func(f Upload) bool { return len(f.Content) > MaxFile }):
+	case len(s.Files) > relay.MaxAttachments || bytes > MaxFile:
 		return ErrFiles
 	}
 	return nil

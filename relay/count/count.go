@@ -10,6 +10,7 @@
 package count
 
 import (
+	"strings"
 	"sync/atomic"
 
 	"github.com/hermes-connector/hermes-connector/relay/gate"
@@ -18,114 +19,123 @@ import (
 // Counter is one of the counters below. The zero value is none.
 type Counter int
 
-// names are the counters' names, behind that of none. The list grows while the package is set up, and
-// never after that.
-var names = []string{""}
+// names are the counters' names, behind that of none, and helps what each counts. The lists grow while the package
+// is set up, and never after that.
+var (
+	names = []string{""}
+	helps = []string{""}
+)
 
 // counter is compiled once, for the set is long.
 //
 //go:noinline
-func counter(name string) Counter {
-	names = append(names, name)
+func counter(name, help string) Counter {
+	names, helps = append(names, name), append(helps, help)
 	return Counter(len(names) - 1)
 }
 
 // String is the counter's name.
 func (c Counter) String() string { return names[c] }
 
+// Help is what the counter of that name counts, in words; empty when there is no such counter.
+func Help(name string) string {
+	for c, n := range names {
+		if n == name {
+			return helps[c]
+		}
+	}
+	return ""
+}
+
 // The counters.
 var (
-	Ack        = counter("ack")         // entries that gateways acknowledged
-	AckIgnored = counter("ack_ignored") // acknowledgements of what is not in flight
+	Ack        = counter("ack", "entries that gateways acknowledged")
+	AckIgnored = counter("ack_ignored", "acknowledgements of what was not in flight, which were ignored")
 	// AckDelay adds up the milliseconds from when each acknowledged message was written, by its network's clock, until then.
-	AckDelay = counter("ack_delay_milliseconds")
-	// MessageSent counts messages that gateways sent: those of the actions that a person reads as one.
-	MessageSent = counter("message_sent")
+	AckDelay    = counter("ack_delay_milliseconds", "the milliseconds from when each acknowledged message was written until then")
+	MessageSent = counter("message_sent", "messages that gateways sent: those of the actions that a person reads as one")
 
-	ActionOK        = counter("action_ok")
-	ActionDeclined  = counter("action_declined")
-	ActionNotSent   = counter("action_not_sent")
-	ActionMaybeSent = counter("action_maybe_sent")
+	ActionOK        = counter("action_ok", "actions that networks carried out")
+	ActionDeclined  = counter("action_declined", "actions that the gateway may not do, or that the network refused")
+	ActionNotSent   = counter("action_not_sent", "actions that certainly were not carried out")
+	ActionMaybeSent = counter("action_maybe_sent", "actions of which nobody knows whether they were carried out")
 
-	// Answers of the connector's own that were given up.
-	AnswerDropped   = counter("answer_dropped")
-	CommandsLeft    = counter("commands_left")
-	PlaceholderLeft = counter("placeholder_left")
-	SettleDropped   = counter("settle_dropped")
-	UnpromptDropped = counter("unprompt_dropped")
+	AnswerDropped   = counter("answer_dropped", "answers of the connector's own that were given up")
+	CommandsLeft    = counter("commands_left", "slash commands of revoked gateways that could not be taken away")
+	PlaceholderLeft = counter("placeholder_left", "placeholders of slash commands that could not be taken away")
+	SettleDropped   = counter("settle_dropped", "presses of buttons whose message could not be changed")
+	UnpromptDropped = counter("unprompt_dropped", "questions whose buttons could not be taken away")
 
-	CallerRefused      = counter("caller_refused") // connections turned away because their address, or strangers together, had too many
-	GoingIdle          = counter("going_idle")
-	InterruptUnknown   = counter("interrupt_unknown")
-	Overflowed         = counter("overflowed")
-	Quarantined        = counter("quarantined")
-	SweptDeadLetters   = counter("swept_dead_letters")
-	SweptExpired       = counter("swept_expired_entries")
-	Takeover           = counter("takeover")
-	TooManyConnections = counter("too_many_connections")
-	TooManySilent      = counter("too_many_silent")
+	CallerRefused      = counter("caller_refused", "connections that were turned away because their address, or strangers together, had too many")
+	GoingIdle          = counter("going_idle", "times that a gateway said it goes to sleep")
+	InterruptUnknown   = counter("interrupt_unknown", "interrupts of a chat in which nothing runs")
+	Overflowed         = counter("overflowed", "messages that became dead letters because a buffer was full")
+	Quarantined        = counter("quarantined", "payloads of networks that could not be read and were set aside")
+	SweptDeadLetters   = counter("swept_dead_letters", "dead letters that were deleted because they were too old or too many")
+	SweptExpired       = counter("swept_expired_entries", "waiting messages that became dead letters because they were too old")
+	Takeover           = counter("takeover", "sessions that a newer session of the same agent replaced")
+	TooManyConnections = counter("too_many_connections", "connections that were refused because their credential had too many")
+	TooManySilent      = counter("too_many_silent", "connections that were closed because their credential had too many that never said hello")
 
-	// Files, by what became of them.
-	MediaHeld     = counter("media_held")
-	MediaTooLarge = counter("media_too_large")
-	MediaGone     = counter("media_gone")
-	MediaNoSpace  = counter("media_no_space")
-	MediaUploaded = counter("media_uploaded") // sent by gateways
-	MediaServed   = counter("media_served")   // that gateways downloaded
-	MediaSourced  = counter("media_sourced")  // fetched from elsewhere, to be sent
-	MediaBlocked  = counter("media_blocked")  // that the guard did not let us ask for
-	MediaBusy     = counter("media_busy")     // moved by nobody, because too many were
-	MediaRemoved  = counter("media_removed")  // nobody needed them
-	MediaDamaged  = counter("media_damaged")  // not what was written
+	MediaHeld     = counter("media_held", "files that were fetched and kept")
+	MediaTooLarge = counter("media_too_large", "files that were too large to keep")
+	MediaGone     = counter("media_gone", "files that could not be fetched")
+	MediaNoSpace  = counter("media_no_space", "files that found no room")
+	MediaUploaded = counter("media_uploaded", "files that gateways sent")
+	MediaServed   = counter("media_served", "files that gateways downloaded")
+	MediaSourced  = counter("media_sourced", "files that were fetched from elsewhere, to be sent")
+	MediaBlocked  = counter("media_blocked", "files that the guard did not let us ask for")
+	MediaBusy     = counter("media_busy", "files that nobody moved because too many were moved at once")
+	MediaRemoved  = counter("media_removed", "files that were removed because nobody needed them")
+	MediaDamaged  = counter("media_damaged", "files that were not what was written")
 
-	SessionBadFrame     = counter("session_bad_frame")     // a line that is no frame; skipped
-	SessionUnknownFrame = counter("session_unknown_frame") // a frame type of another age; skipped
-	SessionBadAck       = counter("session_bad_ack")       // an acknowledgement of an id we never mint
-	SessionPanic        = counter("session_panic")         // a frame or an action whose handling panicked
-	SessionBusy         = counter("session_busy")          // an action refused because too many wait
-	SessionLate         = counter("session_late")          // an action answered because its time was up
-	SessionReplaced     = counter("session_replaced")      // a waiting edit or typing replaced by a newer one
-	SessionSlow         = counter("session_slow_closed")   // closed because the gateway did not read
-	SessionNoPong       = counter("session_no_pong")       // closed because the gateway did not answer pings
-	SessionNoHello      = counter("session_no_hello")      // closed because no hello came
+	SessionBadFrame     = counter("session_bad_frame", "frames that could not be read and were skipped")
+	SessionUnknownFrame = counter("session_unknown_frame", "frames of a type of another age, which were skipped")
+	SessionBadAck       = counter("session_bad_ack", "acknowledgements of ids that nobody gave out")
+	SessionPanic        = counter("session_panic", "frames and actions whose handling panicked")
+	SessionBusy         = counter("session_busy", "actions that were refused because too many waited")
+	SessionLate         = counter("session_late", "actions that were answered because their time was up")
+	SessionReplaced     = counter("session_replaced", "waiting edits and typing signs that a newer one replaced")
+	SessionSlow         = counter("session_slow_closed", "sessions that were closed because the gateway did not read")
+	SessionNoPong       = counter("session_no_pong", "sessions that were closed because the gateway did not answer pings")
+	SessionNoHello      = counter("session_no_hello", "sessions that were closed because no hello came")
 
-	// Sessions that were closed because a limit was passed.
-	SessionManyBytes      = counter("session_many_bytes")
-	SessionManyFrames     = counter("session_many_frames")
-	SessionManyFaults     = counter("session_many_faults")
-	SessionManyHellos     = counter("session_many_hellos")
-	SessionManyIdles      = counter("session_many_idles")
-	SessionManyInterrupts = counter("session_many_interrupts")
-	SessionUnfinished     = counter("session_unfinished")
+	SessionManyBytes      = counter("session_many_bytes", "sessions that were closed because they sent too many bytes")
+	SessionManyFrames     = counter("session_many_frames", "sessions that were closed because they sent too many frames")
+	SessionManyFaults     = counter("session_many_faults", "sessions that were closed because too many of their frames could not be read")
+	SessionManyHellos     = counter("session_many_hellos", "sessions that were closed because they said hello too often")
+	SessionManyIdles      = counter("session_many_idles", "sessions that were closed because they went to sleep too often")
+	SessionManyInterrupts = counter("session_many_interrupts", "sessions that were closed because they interrupted too often")
+	SessionUnfinished     = counter("session_unfinished", "sessions that were closed because a frame of theirs did not end in time")
 
-	SnapshotTaken  = counter("snapshot_taken")
-	SnapshotFailed = counter("snapshot_failed")
+	SnapshotTaken  = counter("snapshot_taken", "nightly snapshots that were taken")
+	SnapshotFailed = counter("snapshot_failed", "nightly snapshots that failed")
 
-	WakeSent    = counter("wake_sent")    // the target answered
-	WakeFailed  = counter("wake_failed")  // the target did not, or with a status from 400 on
-	WakeBlocked = counter("wake_blocked") // the guard did not let the request out
+	WakeSent    = counter("wake_sent", "wake pokes that the target answered")
+	WakeFailed  = counter("wake_failed", "wake pokes that the target did not answer, or with a status from 400 on")
+	WakeBlocked = counter("wake_blocked", "wake pokes that the guard did not let out")
 )
 
 // events are the counters of the gate's verdicts.
 var events = func() map[gate.Reason]Counter {
 	all := make(map[gate.Reason]Counter)
 	for _, r := range gate.Reasons() {
-		all[r] = counter("event_" + string(r))
+		all[r] = counter("event_"+string(r), "events of which the verdict was "+strings.ReplaceAll(string(r), "_", " "))
 	}
 	return all
 }()
 
 // Of web hooks: why requests were refused, and what networks told of messages that they had taken.
 var (
-	hookRefused = closed("hook_refused_", "bad_signature", "stale_timestamp", "wrong_recipient", "unreadable", "not_stored")
-	hookNotes   = closed("hook_status_", "queued", "sent", "delivered", "undelivered", "failed", "read")
+	hookRefused = closed("hook_refused_", "calls of networks that were refused", "bad_signature", "stale_timestamp", "wrong_recipient", "unreadable", "not_stored")
+	hookNotes   = closed("hook_status_", "messages of which the network said what became of them", "queued", "sent", "delivered", "undelivered", "failed", "read")
 )
 
-// closed are the counters of a closed set of words.
-func closed(prefix string, words ...string) map[string]Counter {
+// closed are the counters of a closed set of words, with help before each word.
+func closed(prefix, help string, words ...string) map[string]Counter {
 	all := make(map[string]Counter, len(words))
 	for _, w := range words {
-		all[w] = counter(prefix + w)
+		all[w] = counter(prefix+w, help+": "+strings.ReplaceAll(w, "_", " "))
 	}
 	return all
 }

@@ -13,6 +13,9 @@ func TestNames(t *testing.T) {
 		if !regexp.MustCompile(`^[a-z]+(_[a-z]+)*$`).MatchString(name) { // metrics and their labels are made of them
 			t.Errorf("%q is no name for a counter", name)
 		}
+		if !regexp.MustCompile(`^[a-z].*[a-z]$`).MatchString(Help(name)) {
+			t.Errorf("%s counts %q", name, Help(name))
+		}
 		if slices.Contains(names[:i+1], name) {
 			t.Errorf("two counters are called %q", name)
 		}

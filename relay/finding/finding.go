@@ -68,4 +68,21 @@ func Sort(all []Finding) {
 	})
 }
 
+// Merge is more and less, sorted; of less only what more does not say already. A Fault that more has of a bot explains what
+// less says of its state.
+func Merge(more, less []Finding) []Finding {
+	out := slices.Clone(more)
+	for _, f := range less {
+		known := slices.ContainsFunc(more, func(m Finding) bool {
+			state := f.Code == BotDegraded.Code || f.Code == BotUnreached.Code
+			return m.About == f.About && (m.Code == f.Code || state && m.Severity == Fault)
+		})
+		if !known {
+			out = append(out, f)
+		}
+	}
+	Sort(out)
+	return out
+}
+
 func rank(s Severity) int { return slices.Index([]Severity{Fault, Warning, Unchecked}, s) }

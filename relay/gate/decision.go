@@ -22,6 +22,9 @@ type Decision struct {
 	// Hint is what keeps an undecided or a delivered event waiting, and what to do about it, in words; empty:
 	// nothing.
 	Hint string `json:"hint,omitempty"`
+	// Says is the verdict as a sentence, and Change the command that would change it; empty: nobody said so.
+	Says   string `json:"says,omitempty"`
+	Change string `json:"change,omitempty"`
 	// Media are the files that came in the event, for as long as they are remembered.
 	Media []File `json:"media,omitempty"`
 }

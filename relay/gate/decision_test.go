@@ -17,11 +17,11 @@ func TestDecisionJSON(t *testing.T) {
 		want string
 	}{
 		"about an instance": {
-			Decision{at, "telegram", "7", "u1", "-100", "42", "home", Delivered, "waits", []File{{relay.TypeVoice, 8123, relay.MediaHeld}, {relay.TypePhoto, 0, relay.MediaGone}}},
+			Decision{at, "telegram", "7", "u1", "-100", "42", "home", Delivered, "waits", "", "", []File{{relay.TypeVoice, 8123, relay.MediaHeld}, {relay.TypePhoto, 0, relay.MediaGone}}},
 			`{"at":"2026-10-01T12:00:00.5Z","platform":"telegram","botId":"7","eventId":"u1","chatId":"-100","userId":"42","instanceId":"home","reason":"delivered","hint":"waits","media":[{"kind":"voice","size":8123,"state":"held"},{"kind":"photo","state":"gone"}]}`,
 		},
 		"about the event": {
-			Decision{at, "telegram", "7", "u1", "-100", "", "", NoBinding, "", nil},
+			Decision{at, "telegram", "7", "u1", "-100", "", "", NoBinding, "", "", "", nil},
 			`{"at":"2026-10-01T12:00:00.5Z","platform":"telegram","botId":"7","eventId":"u1","chatId":"-100","userId":"","reason":"no_binding"}`,
 		},
 	} {

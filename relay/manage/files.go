@@ -14,8 +14,12 @@ import (
 
 // notFetched says what an operator should look at when a gateway fetches none of the files it is told of.
 func (s *Service) notFetched() string {
-	return "its gateway took many messages with files and fetched none of them: a gateway fetches only from the address that it dials itself. " +
-		"Does it dial " + s.set.URL + ", without a path in front of /relay? A proxy must pass /relay/media/ on; one of trusted_proxies should send X-Forwarded-Proto and X-Forwarded-Host"
+	return "its gateway took many messages with files and fetched none of them: " + s.howFetched()
+}
+
+// howFetched says what must hold for a gateway to fetch files.
+func (s *Service) howFetched() string {
+	return "a gateway fetches only from the address that it dials itself. Does it dial " + s.set.URL + ", without a path in front of /relay? A proxy must pass /relay/media/ on; one of trusted_proxies should send X-Forwarded-Proto and X-Forwarded-Host"
 }
 
 // mayFetch reports whether some gateway of the instance is not known to be too old to fetch files.

@@ -3,12 +3,7 @@ package manage
 import (
 	"context"
 	"errors"
-	"maps"
-	"slices"
-	"strings"
-	"time"
 
-	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/wake"
 	"github.com/hermes-connector/hermes-connector/store"
@@ -16,7 +11,7 @@ import (
 
 // Holdings are what an instance was given, and what it said of itself.
 type Holdings struct {
-	People    []Bound           `json:"people"`
+	People    []Binding         `json:"people"`
 	Grants    []Grant           `json:"grants"`
 	Principal Principal         `json:"principal"`
 	Policies  []Relevance       `json:"policies"` // those that were set, by platform
@@ -24,44 +19,7 @@ type Holdings struct {
 	WakeURL   string            `json:"wakeUrl,omitempty"`
 	Poke      *wake.Poke        `json:"poke,omitempty"` // how the newest wake poke went; nil: none since the start
 	Waiting   int               `json:"waiting"`        // entries not acknowledged
-	OldestAt  time.Time         `json:"oldestAt,omitzero"`
-	Dead      int               `json:"dead"`     // dead letters
-	Gateways  []relay.GatewayID `json:"gateways"` // that serve it too, revoked ones left out
-}
-
-// Bound is a person whose messages go to an instance.
-type Bound struct {
-	Platform  relay.PlatformID `json:"platform"`
-	User      relay.UserID     `json:"userId"`
-	Instance  relay.InstanceID `json:"instanceId"`
-	Tenant    relay.TenantID   `json:"tenant"`
-	BoundAt   time.Time        `json:"boundAt,omitzero"`
-	DMDefault bool             `json:"dmDefault,omitempty"` // of several instances of the person, it gets the direct messages
-}
-
-// People lists who is bound to an instance, or with an empty name to any. Refused with NotFound.
-func (s *Service) People(ctx context.Context, n Named) ([]Bound, error) {
-	of, err := s.maybe(ctx, n)
-	if err != nil {
-		return nil, err
-	}
-	return s.people(ctx, of.ID)
-}
-
-func (s *Service) people(ctx context.Context, i relay.InstanceID) ([]Bound, error) {
-	all, err := s.db.Bindings(ctx, store.BindingFilter{Instance: i})
-	return each(all, func(b store.Binding) Bound {
-		return Bound{
-			Platform: b.Platform, User: b.User, Instance: b.Instance, Tenant: b.Tenant,
-			BoundAt: b.BoundAt.UTC(), DMDefault: b.DMDefault,
-		}
-	}), err
-}
-
-// PrincipalOf is who may speak inside an instance's granted chats. Refused with NotFound.
-func (s *Service) PrincipalOf(ctx context.Context, n Named) (Principal, error) {
-	i, err := s.instance(ctx, n.Name)
-	return principal(i), err
+	Gateways  []relay.GatewayID `json:"gateways"`       // that serve it too, revoked ones left out
 }
 
 // holdings are what the instance of a gateway has.
@@ -74,30 +32,30 @@ func (s *Service) holdings(ctx context.Context, g store.Gateway) (*Holdings, err
 		return nil, err
 	}
 	h := &Holdings{Principal: principal(i), Policies: []Relevance{}, WakeURL: i.WakeURL, Gateways: []relay.GatewayID{}}
-	for _, p := range slices.Sorted(maps.Keys(i.Relevance)) {
-		h.Policies = append(h.Policies, shown(i, p))
+	for _, p := range s.set.Kinds {
+		if _, set := i.Relevance[p.Name]; set {
+			h.Policies = append(h.Policies, shown(i, p.Name))
+		}
 	}
 	if s.set.Poke != nil && i.WakeURL != "" {
 		h.Poke = s.set.Poke(i.ID)
 	}
-	if h.People, err = s.people(ctx, i.ID); err != nil {
-		return nil, err
-	}
-	grants, err := s.db.Grants(ctx, store.GrantFilter{Instance: i.ID})
+	bound, err := s.db.Bindings(ctx, store.BindingFilter{Instance: i.ID})
 	if err != nil {
 		return nil, err
 	}
-	h.Grants = each(grants, grant)
-	codes, err := s.db.Codes.Count(ctx, store.CodeFilter{Kind: store.IdentityCode, Instance: i.ID})
-	if err != nil {
+	h.People = each(bound, binding)
+	if h.Grants, err = s.Scopes(ctx, Named{string(i.ID)}); err != nil {
 		return nil, err
 	}
-	h.Identity = codes > 0
+	if h.Identity, err = s.db.Codes.Identity(ctx, i.ID); err != nil {
+		return nil, err
+	}
 	lane, err := s.db.Lanes.State(ctx, i.ID)
 	if err != nil {
 		return nil, err
 	}
-	h.Waiting, h.OldestAt, h.Dead = lane.Entries, lane.OldestAt.UTC(), lane.Dead
+	h.Waiting = lane.Entries
 	all, err := s.db.Gateways(ctx)
 	for _, other := range all {
 		if other.Instance == i.ID && other.ID != g.ID && !other.Revoked {
@@ -107,14 +65,16 @@ func (s *Service) holdings(ctx context.Context, g store.Gateway) (*Holdings, err
 	return h, err
 }
 
-// botless are warnings for the networks among these that no configured bot is on: what was said about them has no
-// effect yet.
-func (s *Service) botless(networks ...relay.PlatformID) (warnings []string) {
-	slices.Sort(networks)
-	for _, n := range slices.Compact(networks) {
-		if !slices.ContainsFunc(s.bots(), func(p platforms.Platform) bool { return p.Bot().Platform == n }) {
-			warnings = append(warnings, "No "+strings.ReplaceAll(string(n), "_", " ")+" bot is configured, so nothing comes from there yet.")
+func binding(b store.Binding) Binding {
+	return Binding{Platform: b.Platform, User: b.User, Instance: b.Instance, Tenant: b.Tenant, BoundAt: b.BoundAt.UTC(), DMDefault: b.DMDefault}
+}
+
+// botless is a warning when no configured bot is on a network: what was said about it has no effect yet.
+func (s *Service) botless(n relay.PlatformID) []string {
+	for _, p := range s.bots() {
+		if p.Bot().Platform == n {
+			return nil
 		}
 	}
-	return warnings
+	return []string{"No " + string(n) + " bot is configured, so nothing comes from there yet."}
 }

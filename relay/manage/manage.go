@@ -30,6 +30,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/bus"
+	"github.com/hermes-connector/hermes-connector/relay/finding"
 	"github.com/hermes-connector/hermes-connector/relay/gate"
 	"github.com/hermes-connector/hermes-connector/relay/link"
 	"github.com/hermes-connector/hermes-connector/relay/login"
@@ -82,12 +83,16 @@ type Settings struct {
 	IdentityURLs bool
 	// CheckWake judges where a wake URL points; nil means that only its form is judged.
 	CheckWake func(raw string) error
-	// Warnings are Status.Warnings at this moment; nil means none ever.
-	Warnings func() []string
+	// Findings are what is wrong with the machine at this moment, beside what a Service sees; nil means none ever. It
+	// costs little.
+	Findings func() []finding.Finding
+	Run      string // of the running server: what its /healthz says
 	// Hooks knows how the calls of networks go; nil: nobody can call.
 	Hooks Hooks
 	// Files knows how the files are; nil: no server keeps any.
 	Files Files
+	// Reload reads the configuration again, for the user by that name; nil: no server runs. Its refusals are *Error.
+	Reload func(ctx context.Context, by string) (Reloaded, error)
 	// Poke is how the newest wake poke of an instance went; nil: nobody pokes. What it returns is nil when there was none.
 	Poke func(relay.InstanceID) *wake.Poke
 	Now  func() time.Time // nil means time.Now
@@ -137,6 +142,8 @@ func (s *Service) bots() []platforms.Platform {
 }
 
 // each is a list of what as makes of all; never nil, which JSON would show as null.
+//
+//go:noinline
 func each[A, B any](all []A, as func(A) B) []B {
 	out := make([]B, len(all))
 	for i, a := range all {

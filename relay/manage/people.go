@@ -73,6 +73,10 @@ type Binding struct {
 	User     relay.UserID     `json:"userId"`
 	Instance relay.InstanceID `json:"instanceId"`
 	Warnings []string         `json:"warnings,omitempty"` // why it has no effect yet, in sentences
+	// Only where it is looked at:
+	Tenant    relay.TenantID `json:"tenant,omitempty"`
+	BoundAt   time.Time      `json:"boundAt,omitzero"`
+	DMDefault bool           `json:"dmDefault,omitempty"` // of several instances of the person, it gets the direct messages
 }
 
 // Bind binds a person to an instance, as a link code would. Again: nothing changes. Refused with NotFound or Usage.
@@ -149,9 +153,16 @@ type Principal struct {
 	Warnings []string              `json:"warnings,omitempty"` // of whom it has no effect yet, in sentences
 }
 
-// SetPrincipal replaces an instance's principal policy. Refused with NotFound or Usage.
+// SetPrincipal replaces an instance's principal policy; with neither a policy nor a list it only looks. Refused with
+// NotFound or Usage.
 func (s *Service) SetPrincipal(ctx context.Context, by audit.Actor, p SetPrincipal) (Principal, error) {
 	switch p.Policy {
+	case "":
+		i, err := s.instance(ctx, p.Name)
+		if len(p.Allow) > 0 {
+			err = unfit("allow", "a list of people goes with %s only: name that policy", relay.AllowList)
+		}
+		return principal(i), err
 	case relay.OwnerOnly, relay.AnyOne:
 		if len(p.Allow) > 0 {
 			return Principal{}, unfit("allow", "a list of people goes with %s only, not with %s", relay.AllowList, p.Policy)
@@ -163,12 +174,14 @@ func (s *Service) SetPrincipal(ctx context.Context, by audit.Actor, p SetPrincip
 	default:
 		return Principal{}, unfit("policy", "unknown policy %q: want %s, %s or %s", p.Policy, relay.OwnerOnly, relay.AllowList, relay.AnyOne)
 	}
-	var networks []relay.PlatformID
+	var warnings []string
 	for _, a := range p.Allow {
 		if err := cmp.Or(s.person(a.Platform, a.User), s.typed("allow", a.Platform, string(a.User))); err != nil {
 			return Principal{}, err
 		}
-		networks = append(networks, a.Platform)
+		if warnings == nil {
+			warnings = s.botless(a.Platform)
+		}
 	}
 	i, err := s.served(ctx, p.Name)
 	if err != nil {
@@ -176,13 +189,14 @@ func (s *Service) SetPrincipal(ctx context.Context, by audit.Actor, p SetPrincip
 	}
 	i.Principal = store.Principal{Policy: p.Policy, Allow: p.Allow}
 	out := principal(i)
-	out.Warnings = s.botless(networks...)
+	out.Warnings = warnings
 	return out, s.db.UpdateInstance(ctx, row(by, "principal", i, p.spell()), i.ID, func(stored *store.Instance) error {
 		stored.Principal = i.Principal
 		return nil
 	})
 }
 
+//go:noinline
 func principal(i store.Instance) Principal {
 	return Principal{
 		Instance: i.ID, Policy: cmp.Or(i.Principal.Policy, relay.OwnerOnly), Allow: append([]store.Person{}, i.Principal.Allow...),
@@ -276,6 +290,7 @@ func (s *Service) SetRelevance(ctx context.Context, by audit.Actor, p SetRelevan
 	return out, err
 }
 
+//go:noinline
 func shown(i store.Instance, p relay.PlatformID) Relevance {
 	r := relevance(i, p)
 	return Relevance{

@@ -86,17 +86,18 @@ func (s *Service) Status(ctx context.Context, _ struct{}) (Status, error) {
 	if err != nil {
 		return Status{}, err
 	}
+	var served []store.Instance
 	for _, i := range all {
-		st, err := s.statusOf(ctx, i, live[i.ID])
+		st, err := s.statusOf(ctx, i, live[i.ID], &out.Findings)
 		if err != nil {
 			return Status{}, err
 		}
 		if st != nil {
 			out.Instances = append(out.Instances, *st)
 		}
-	}
-	if s.set.Warnings != nil {
-		out.Warnings = s.set.Warnings()
+		if live[i.ID] {
+			served = append(served, i)
+		}
 	}
 	if s.set.Files != nil {
 		files := s.set.Files.Stats()
@@ -106,11 +107,15 @@ func (s *Service) Status(ctx context.Context, _ struct{}) (Status, error) {
 		out.Ready = s.live.Ready()
 		out.Counters = s.live.Counters()
 	}
+	if err := s.findings(ctx, &out, served); err != nil {
+		return Status{}, err
+	}
 	return out, nil
 }
 
-// statusOf is how an instance is; nil: it has no gateway, and nothing that waits. live: it has one.
-func (s *Service) statusOf(ctx context.Context, i store.Instance, live bool) (*InstanceStatus, error) {
+// statusOf is how an instance is; nil: it has no gateway, and nothing that waits. live: it has one. What is wrong with
+// what it was given is added to found.
+func (s *Service) statusOf(ctx context.Context, i store.Instance, live bool, found *[]finding.Finding) (*InstanceStatus, error) {
 	lane, err := s.db.Lanes.State(ctx, i.ID)
 	if err != nil || !live && lane.Entries == 0 && lane.Dead == 0 {
 		return nil, err
@@ -125,12 +130,16 @@ func (s *Service) statusOf(ctx context.Context, i store.Instance, live bool) (*I
 	if st.Prompts, err = s.db.Prompts.Count(ctx, i.ID); err != nil {
 		return nil, err
 	}
-	if err := s.waits(ctx, st); err != nil {
+	if err := s.waits(ctx, st, found); err != nil {
 		return nil, err
 	}
 	if s.set.Files != nil && s.set.Files.NotFetched(i.ID) && s.mayFetch(ctx, i.ID) {
 		st.Warning = cmp.Or(st.Warning, "media_not_fetched")
 		st.Warnings = append(st.Warnings, s.notFetched())
+		*found = append(*found, finding.FilesUnfetched.Of("gateway "+string(i.ID), "it took many messages with files and fetched none of them", s.howFetched()))
+	}
+	if i.WakeFault != "" {
+		*found = append(*found, finding.WakeUnusable.Of("gateway "+string(i.ID), i.WakeFault, "name a usable wake URL in the gateway's .env and start it again"))
 	}
 	if st.Warning == "" && i.WakeFault != "" {
 		st.Warning = "unusable_wake_url"
@@ -139,7 +148,7 @@ func (s *Service) statusOf(ctx context.Context, i store.Instance, live bool) (*I
 }
 
 // waits warns of what waits, or will, because no socket fronts its bot. Only the running server knows.
-func (s *Service) waits(ctx context.Context, st *InstanceStatus) error {
+func (s *Service) waits(ctx context.Context, st *InstanceStatus, found *[]finding.Finding) error {
 	if s.live == nil {
 		return nil
 	}
@@ -151,6 +160,7 @@ func (s *Service) waits(ctx context.Context, st *InstanceStatus) error {
 	if len(bots) > 0 {
 		st.Warning = cmp.Or(st.Warning, warnNotFronted)
 		st.Warnings = append(st.Warnings, "messages of "+names(bots)+" wait: "+s.frontLine(bots...))
+		*found = append(*found, finding.NotFronted.Of("gateway "+string(st.ID), "messages of "+names(bots)+" wait", s.frontLine(bots...)))
 	}
 	silent, err := s.silent(ctx, st.ID, bots)
 	if err != nil {
@@ -159,6 +169,7 @@ func (s *Service) waits(ctx context.Context, st *InstanceStatus) error {
 	if len(silent) > 0 {
 		st.Warning = cmp.Or(st.Warning, warnNotFronted)
 		st.Warnings = append(st.Warnings, "people on "+names(silent)+" are bound to "+string(st.ID)+", and what they write will wait: "+s.frontLine(silent...))
+		*found = append(*found, finding.NotFronted.Of("gateway "+string(st.ID), "people on "+names(silent)+" are bound to it, and it does not serve that bot", s.frontLine(silent...)))
 	}
 	return nil
 }

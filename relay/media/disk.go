@@ -27,8 +27,8 @@ func (k *Keeper) remove(id relay.MediaID) {
 	k.room.drop(id)
 }
 
-// freeOn is how many bytes the system gives us on the disk of a folder.
-func freeOn(dir string) (int64, error) {
+// Free is how many bytes the system gives us on the disk of a folder.
+func Free(dir string) (int64, error) {
 	var st syscall.Statfs_t
 	if err := syscall.Statfs(dir, &st); err != nil {
 		return 0, err

@@ -107,7 +107,7 @@ func NewKeeper(dir string, db *store.DB, bots []platforms.Platform, o Options) *
 		o.Count = func(count.Counter) {}
 	}
 	if o.Free == nil {
-		o.Free = freeOn
+		o.Free = Free
 	}
 	if o.Step == nil {
 		o.Step = func(string) {}

@@ -13,6 +13,7 @@ import (
 	"net/http/httptest"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -109,6 +110,9 @@ func read(t *testing.T, m http.Handler) (values map[string]float64, raw string) 
 	return parse(t, w.Body.String()), w.Body.String()
 }
 
+// sentence has a verb of those that our help texts use.
+var sentence = regexp.MustCompile(`^[A-Z][^.]*\b(counts|is|are|was|were|wait|waits|has|have|ends|exist|may|take|became|started|spent|came|sent)\b[^.]*\b\.$`)
+
 func parse(t *testing.T, text string) map[string]float64 {
 	t.Helper()
 	p := expfmt.NewTextParser(model.LegacyValidation)
@@ -118,8 +122,8 @@ func parse(t *testing.T, text string) map[string]float64 {
 	}
 	values := make(map[string]float64)
 	for name, f := range families {
-		if f.GetHelp() == "" {
-			t.Errorf("%s has no help", name)
+		if !sentence.MatchString(f.GetHelp()) {
+			t.Errorf("the help of %s is no sentence: %q", name, f.GetHelp())
 		}
 		for _, m := range f.Metric {
 			var labels []string

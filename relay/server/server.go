@@ -57,6 +57,9 @@ type Options struct {
 	// Failures are the failed credentials per address, shared with the API; nil means a count of its own.
 	Failures *limit.Failures
 	Now      func() time.Time // the clock they are counted by; nil means time.Now
+	// Run is what /healthz says beside that all is well, so that who asks a public address knows whom he met; empty:
+	// nothing. It is no secret.
+	Run string
 }
 
 // Server is the front door. Make one with New, run it once.
@@ -111,6 +114,7 @@ func (s *Server) Run(ctx, hurry context.Context, l net.Listener) error {
 
 	<-ctx.Done()
 	cause := context.Cause(ctx)
+	s.o.Log.Info("stopping", "reason", cause)
 	// No new sessions; running actions finish and sessions close; errands end; platforms stop.
 	s.refuse()
 	endSessions(delivery.ErrShutdown)
@@ -186,7 +190,7 @@ func (s *Server) door(ctx, hurry context.Context) *door.Door {
 			s.upgrade(ctx, hurry, w, r, from)
 		}},
 		{Path: "/healthz", Methods: get, Policy: door.Policy{Browsers: true}, Serve: func(w http.ResponseWriter, _ *http.Request, _ netip.Addr) {
-			door.Answer(w, http.StatusOK, map[string]bool{"ok": true})
+			door.Answer(w, http.StatusOK, health{OK: true, Run: s.o.Run})
 		}},
 		{Path: "/readyz", Methods: get, Policy: door.Policy{Browsers: true}, Serve: s.ready},
 	}, s.o.Mounts...)...)
@@ -194,6 +198,12 @@ func (s *Server) door(ctx, hurry context.Context) *door.Door {
 		d.Also(s.o.Hooks)
 	}
 	return d
+}
+
+// health is the answer of /healthz.
+type health struct {
+	OK  bool   `json:"ok"`
+	Run string `json:"run,omitempty"`
 }
 
 func (s *Server) ready(w http.ResponseWriter, _ *http.Request, _ netip.Addr) {

@@ -32,6 +32,7 @@ const (
 	ActorJWT      ActorKind = "jwt"      // the bearer of a managed token; the name is its subject
 	ActorIdentity ActorKind = "identity" // the bearer of an identity token; the name is its instance, or tenant
 	ActorPerson   ActorKind = "person"   // someone on a platform; the name is platform:user
+	ActorWeb      ActorKind = "web"      // who is logged in at the web pages
 	ActorSystem   ActorKind = "system"   // the connector itself
 )
 

@@ -61,7 +61,9 @@ type Keeper struct {
 // Stats is how it went.
 type Stats struct {
 	LastAt time.Time // of the newest snapshot there is; zero when none
-	Err    error     // of the last try; nil when it worked
+	// CoveredAt is when it was last seen that the newest snapshot holds all there is; zero: not yet.
+	CoveredAt time.Time
+	Err       error // of the last try; nil when it worked
 }
 
 // NewKeeper makes a Keeper. It has checked nothing but the recipient.
@@ -127,7 +129,7 @@ func (k *Keeper) keep(ctx context.Context) (next time.Time, err error) {
 	if last.After(now) {
 		last = time.Time{}
 	}
-	all, err := k.list(now)
+	all, err := list(k.o.Dir, now)
 	if err != nil {
 		return next, err
 	}
@@ -142,6 +144,9 @@ func (k *Keeper) keep(ctx context.Context) (next time.Time, err error) {
 		}
 		if newest.commit == k.db.Stats().Commit {
 			k.looked = now
+			k.mu.Lock()
+			k.stats.CoveredAt = now
+			k.mu.Unlock()
 			return k.due(now), nil
 		}
 	}
@@ -163,6 +168,9 @@ func (k *Keeper) noteNewest(s snapshot) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.stats.LastAt = s.at
+	if s.at.After(k.stats.CoveredAt) {
+		k.stats.CoveredAt = s.at
+	}
 }
 
 // due is when the snapshot after one of that time is to be taken: the next time it is Hour
@@ -189,8 +197,8 @@ func (k *Keeper) prune(all []snapshot) error {
 
 // list are the snapshots in the folder, oldest first. One from the future was taken while the clock
 // was ahead, or before it was set back: it is older than any that is taken now.
-func (k *Keeper) list(now time.Time) ([]snapshot, error) {
-	files, err := os.ReadDir(k.o.Dir)
+func list(dir string, now time.Time) ([]snapshot, error) {
+	files, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
@@ -208,6 +216,16 @@ func (k *Keeper) list(now time.Time) ([]snapshot, error) {
 		return b.at.Before(a.at)
 	})
 	return all, nil
+}
+
+// Newest is the newest snapshot in dir, and when it was taken. An empty path: there is none.
+func Newest(dir string, now time.Time) (path string, at time.Time, err error) {
+	all, err := list(dir, now)
+	if err != nil || len(all) == 0 {
+		return "", at, err
+	}
+	s := all[len(all)-1]
+	return filepath.Join(dir, s.name()), s.at, nil
 }
 
 // clean removes what a process that died left unfinished.

@@ -68,7 +68,7 @@
     send(e.target.action, new URLSearchParams(new FormData(e.target, e.submitter)), e.submitter);
   });
   text.addEventListener('keydown', e => {
-    if (e.key !== 'Enter' || e.shiftKey || e.isComposing || !matchMedia('(pointer: fine)').matches) return;
+    if (e.key !== 'Enter' || e.shiftKey || e.isComposing || matchMedia('(pointer: coarse)').matches) return;
     e.preventDefault();
     form.requestSubmit();
   });

@@ -38,6 +38,7 @@ func (s *Section) live(w http.ResponseWriter, r *http.Request, i manage.Instance
 	conn := http.NewResponseController(w)
 	_ = conn.SetReadDeadline(time.Time{}) // a connection without deadlines is a test's
 	w.Header().Set("Content-Type", "text/event-stream")
+	w.Header().Set("X-Accel-Buffering", "no") // a proxy in front passes on what it gets
 	st := &stream{section: s, i: i, mark: since, at: time.Now()}
 	tick := time.NewTicker(look)
 	defer tick.Stop()

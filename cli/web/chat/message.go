@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -105,13 +106,24 @@ func file(room relay.InstanceID, f web.File) html.Node {
 	var seen html.Node
 	switch shown[f.Format] {
 	case "img":
-		seen = html.El("img", html.Attr("src", at), html.Attr("alt", name), html.Attr("loading", "lazy"))
+		seen = html.El("img", html.Attr("src", at), html.Attr("alt", name), size("width", f.Width), size("height", f.Height))
 	case "video":
 		seen = html.El("video", html.Attr("src", at), html.Attr("aria-label", name), html.Flag("controls", true), html.Attr("preload", "metadata"))
 	case "audio":
 		seen = html.El("audio", html.Attr("src", at), html.Attr("aria-label", name), html.Flag("controls", true), html.Attr("preload", "metadata"))
 	}
 	return html.El("div", html.Attr("class", "file"), seen, html.El("p", link))
+}
+
+// size is an attribute of a picture's, so that the page does not move when it comes; nil if it is not known.
+func size(side string, pixels int) html.Node {
+	if pixels <= 0 {
+		return nil
+	}
+	if side == "width" {
+		return html.Attr("width", strconv.Itoa(pixels))
+	}
+	return html.Attr("height", strconv.Itoa(pixels))
 }
 
 // bytesOf is a size as people read it.

@@ -89,7 +89,7 @@ func sentence(s string) string { return strings.ToUpper(s[:1]) + s[1:] + "." }
 func (s *Section) bind(ctx context.Context, id relay.InstanceID) error {
 	bound, err := s.o.Bound(ctx, id)
 	if err == nil && !bound {
-		_, err = s.gateways.Bind(ctx, audit.Actor{Kind: audit.ActorPerson, Name: string(web.ID) + ":" + string(id)},
+		_, err = s.gateways.Bind(ctx, audit.Actor{Kind: audit.ActorWeb},
 			manage.Bind{Name: string(id), Platform: web.ID, User: relay.UserID(id)})
 	}
 	if refused := (*manage.Error)(nil); err != nil && !errors.As(err, &refused) {

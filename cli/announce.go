@@ -1,0 +1,71 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/platforms"
+)
+
+const (
+	// triedWithin bounds how long the service manager waits for bots whose networks do not answer; it gives a start 90 s.
+	triedWithin = 45 * time.Second
+	// lookAgain is the pause between two looks at the bots.
+	lookAgain = 50 * time.Millisecond
+)
+
+// announce tells the service manager that the server is ready, once every bot was tried once, and that it stops.
+func (s *serving) announce(c *core) func(context.Context) error {
+	return func(ctx context.Context) error {
+		if !s.manager.Asked() {
+			return nil
+		}
+		until := time.Now().Add(triedWithin)
+		tick := time.NewTicker(lookAgain)
+		defer tick.Stop()
+		for tried, all := triedOf(c.hub.Bots()); tried < all && time.Now().Before(until); tried, all = triedOf(c.hub.Bots()) {
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-tick.C:
+			}
+		}
+		s.manager.Ready(connectedOf(c.hub.Bots()))
+		return nil
+	}
+}
+
+// triedOf is how many of the bots have tried to connect, and how many there are.
+func triedOf(bots []platforms.Platform) (tried, all int) {
+	for _, p := range bots {
+		st := p.Status()
+		waits := st.State == platforms.Starting || st.State == platforms.Connecting
+		if !waits || !st.RetryAt.IsZero() {
+			tried++
+		}
+	}
+	return tried, len(bots)
+}
+
+// connectedOf says in a line how the bots are.
+func connectedOf(bots []platforms.Platform) string {
+	n := 0
+	for _, p := range bots {
+		if p.Status().State == platforms.Connected {
+			n++
+		}
+	}
+	return fmt.Sprintf("running, %d of %d bots connected", n, len(bots))
+}
+
+// watch tells the service manager that the server is alive: that what everything else waits for, does not hang.
+func (s *serving) watch(c *core) func(context.Context) error {
+	return func(ctx context.Context) error {
+		s.manager.Watch(ctx, func(ctx context.Context) {
+			c.hub.Ready()
+			_, _ = c.db.Gateways(ctx) // an error is the findings' matter: a restart mends no disk
+		})
+		return nil
+	}
+}

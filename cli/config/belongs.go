@@ -1,0 +1,37 @@
+package config
+
+import (
+	"slices"
+	"strings"
+)
+
+// belongs says where a key belongs that stands in the wrong place: " (it belongs …)", or the nearest name of those that
+// could stand here; empty when it resembles nothing.
+func (l *loader) belongs(key string, here []string) string {
+	var places []string
+	for _, s := range l.settings {
+		switch {
+		case s.key != key:
+		case s.section == "":
+			places = append(places, "above all sections")
+		default:
+			places = append(places, "under ["+s.section+"]")
+		}
+	}
+	var kinds []string
+	for _, k := range l.kinds {
+		if slices.Contains(append(credentialKeys(k), keyNames(k.Keys)...), key) {
+			kinds = append(kinds, string(k.Name))
+		}
+	}
+	switch {
+	case slices.Contains(keyNames(botKeys()), key):
+		places = append(places, "into a [[bots]] table")
+	case len(kinds) > 0:
+		places = append(places, "into a [[bots]] table of "+strings.Join(kinds, ", "))
+	}
+	if len(places) == 0 {
+		return hint(key, here)
+	}
+	return " here: it belongs " + strings.Join(places, ", or ")
+}

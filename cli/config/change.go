@@ -1,0 +1,37 @@
+package config
+
+import (
+	"maps"
+	"slices"
+)
+
+// Restart are the settings that differ in next and that a running server cannot take over, by their paths, sorted. Those
+// it can are [[bots]] and log.level.
+func (c *Config) Restart(next *Config) (out []string) {
+	both := maps.Clone(c.values)
+	maps.Copy(both, next.values)
+	for path, value := range both {
+		before, was := c.values[path]
+		_, is := next.values[path]
+		if path != "log.level" && (was != is || before != value) {
+			out = append(out, path)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// Same reports whether b and o are one bot with one setup: restarting it would change nothing. Where the program is
+// reached from outside does not count: that needs a restart of the server.
+func (b *Bot) Same(o *Bot) bool {
+	x, y := b.Options, o.Options
+	if b.Kind.Name != o.Kind.Name || x.APIBase != y.APIBase || !x.Token.Same(y.Token) || !maps.Equal(x.Values, y.Values) || len(x.Secrets) != len(y.Secrets) {
+		return false
+	}
+	for name, secret := range x.Secrets {
+		if other, ok := y.Secrets[name]; !ok || !secret.Same(other) {
+			return false
+		}
+	}
+	return true
+}

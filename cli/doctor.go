@@ -1,0 +1,140 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hermes-connector/hermes-connector/cli/config"
+	"github.com/hermes-connector/hermes-connector/cli/doctor"
+	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/relay/bus"
+	"github.com/hermes-connector/hermes-connector/relay/finding"
+	"github.com/hermes-connector/hermes-connector/relay/link"
+	"github.com/hermes-connector/hermes-connector/relay/manage"
+	"github.com/hermes-connector/hermes-connector/relay/token"
+	"github.com/hermes-connector/hermes-connector/store"
+	"github.com/hermes-connector/hermes-connector/vault"
+)
+
+func newDoctorCmd(a *app) *cobra.Command {
+	c := &cobra.Command{
+		Use: "doctor", Short: "Find what is wrong, and say what mends it", Args: cobra.NoArgs,
+		Long: `Looks, within five seconds, for what is wrong: with the configuration, the bots at their networks, the
+addresses and the certificate, the clock, the data folder and its disk, the snapshots, and the gateways. It changes
+nothing, and works whether or not the server runs. Each finding has a code that never changes, and says what it means
+for people's messages and what mends it; the worst comes first.
+
+Exits with 0 when nothing is wrong, with 1 when something is, and with 2 when the configuration has faults.`,
+	}
+	asJSON := jsonFlag(c)
+	offline := c.Flags().Bool("offline", false, "ask no network")
+	c.RunE = func(cmd *cobra.Command, _ []string) error { return a.doctor(cmd.Context(), *offline, *asJSON) }
+	return c
+}
+
+func (a *app) doctor(ctx context.Context, offline, asJSON bool) error {
+	cfg, faults := config.Glimpse(config.Source{Path: a.configPath, Env: a.env, Kinds: kinds()})
+	if cfg != nil && len(faults) == 0 {
+		if more, ok := errors.AsType[config.Faults](unusable(cfg)); ok {
+			for _, f := range more {
+				if f.Path != "tls" { // which doctor looks at itself
+					faults = append(faults, f)
+				}
+			}
+		}
+	}
+	o := doctor.Options{Config: cfg, Faults: faults, Offline: offline}
+	if cfg != nil {
+		g := cfg.Guard(cfg.Listen, cfg.MetricsListen)
+		o.Bots = func() ([]platforms.Platform, error) { return openBots(cfg, g, slog.New(slog.DiscardHandler)) }
+		o.Service = func(db *store.DB, v *vault.Vault) (*manage.Service, error) {
+			bots, err := o.Bots()
+			if err != nil {
+				return nil, err
+			}
+			return manage.New(db, token.NewAuthority(db, v, time.Now), link.NewDesk(db, v, time.Now), v, &bus.Local{}, nil,
+				settings(cfg, cfg.Listen, bots, g)), nil
+		}
+	}
+	r := doctor.Run(ctx, o)
+	if err := a.print(asJSON, r, func(w io.Writer) { findingsText(w, r.Findings) }); err != nil {
+		return err
+	}
+	switch {
+	case len(faults) > 0:
+		return usageError{errFinding}
+	case wrong(r.Findings) > 0:
+		return errFinding
+	}
+	return nil
+}
+
+// wrong is how many of them are more than not looked at.
+func wrong(all []finding.Finding) (n int) {
+	for _, f := range all {
+		if f.Severity != finding.Unchecked {
+			n++
+		}
+	}
+	return n
+}
+
+// findingsText shows findings to people.
+func findingsText(w io.Writer, all []finding.Finding) {
+	counts := make(map[finding.Severity]int)
+	for _, f := range all {
+		counts[f.Severity]++
+		_, _ = fmt.Fprintf(w, "%s\n", findingLine(f))
+		for _, l := range [][2]string{{"why", f.Why}, {"fix", f.Fix}} {
+			_, _ = fmt.Fprintf(w, "    %s: %s\n", l[0], plain(l[1]))
+		}
+		_, _ = fmt.Fprintln(w)
+	}
+	if len(all) == 0 {
+		_, _ = fmt.Fprintln(w, "✓ nothing is wrong")
+		return
+	}
+	var parts []string
+	for _, s := range []struct {
+		severity  finding.Severity
+		one, many string
+	}{{finding.Fault, "fault", "faults"}, {finding.Warning, "warning", "warnings"}, {finding.Unchecked, "thing not looked at", "things not looked at"}} {
+		switch n := counts[s.severity]; n {
+		case 0:
+		case 1:
+			parts = append(parts, "1 "+s.one)
+		default:
+			parts = append(parts, fmt.Sprintf("%d %s", n, s.many))
+		}
+	}
+	_, _ = fmt.Fprintln(w, strings.Join(parts, ", "))
+}
+
+// findingLine is a finding in one line, without what it means and what mends it.
+func findingLine(f finding.Finding) string {
+	mark := map[finding.Severity]string{finding.Fault: "✗", finding.Warning: "!", finding.Unchecked: "?"}[f.Severity]
+	about := ""
+	if f.About != "" {
+		about = plain(f.About) + ": "
+	}
+	return mark + " " + f.Code + "  " + about + plain(f.What)
+}
+
+// worstLine is what `status` says of findings; empty: nothing is wrong.
+func worstLine(all []finding.Finding) string {
+	if wrong(all) == 0 {
+		return ""
+	}
+	line := findingLine(all[0]) + "; " + plain(all[0].Fix)
+	if n := wrong(all) - 1; n > 0 {
+		line += fmt.Sprintf(" (%d more: hermes-connector doctor)", n)
+	}
+	return line
+}

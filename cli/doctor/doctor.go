@@ -1,0 +1,198 @@
+// Package doctor finds what is wrong: with the configuration, the machine, the data folder, the way gateways come in by,
+// and, through the running server or a copy of the database, with bots and gateways. It changes nothing.
+//
+// Invariants:
+//
+//  1. Run returns within Within, whatever hangs; what could not be looked at is a finding.
+//  2. The database and its folder are only read. Records of a stopped server are read from a copy.
+//  3. No finding holds a credential or what people wrote.
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/cli/admin"
+	"github.com/hermes-connector/hermes-connector/cli/config"
+	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/relay/finding"
+	"github.com/hermes-connector/hermes-connector/relay/manage"
+	"github.com/hermes-connector/hermes-connector/store"
+	"github.com/hermes-connector/hermes-connector/vault"
+)
+
+// Within is how long Run may take.
+const Within = 4800 * time.Millisecond
+
+// Options are what Run looks at.
+type Options struct {
+	Config  *config.Config // as Glimpse gave it; nil: it cannot be read
+	Faults  config.Faults
+	Offline bool // ask no network
+	// Service makes a Service over db, a copy. v may be another vault than the one that sealed what is in it.
+	Service func(db *store.DB, v *vault.Vault) (*manage.Service, error)
+	// Bots makes the configured bots, which do nothing until they are asked.
+	Bots func() ([]platforms.Platform, error)
+	Now  func() time.Time // nil means time.Now
+
+	machine machine // tests replace parts of it
+}
+
+// Report is what was found.
+type Report struct {
+	Running  bool              `json:"running"`  // a server answered
+	Findings []finding.Finding `json:"findings"` // the worst first
+}
+
+// check is one thing to look at.
+type check struct {
+	name  string // as people say it
+	limit time.Duration
+	look  func(context.Context) []finding.Finding
+}
+
+// Run looks at everything, side by side.
+func Run(ctx context.Context, o Options) Report {
+	ctx, cancel := context.WithTimeout(ctx, Within)
+	defer cancel()
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	o.machine = o.machine.orReal()
+	found := ofConfiguration(o.Faults)
+	if o.Config == nil {
+		found = append(found, finding.NotLookedAt.Of("the rest", "which data folder and which bots are meant is not known", "mend the configuration first"))
+		return Report{Findings: finding.Merge(found, nil)}
+	}
+	server, state := o.reach(ctx)
+	found = append(found, state...)
+	checks := []check{
+		{"the data folder", 2 * time.Second, func(context.Context) []finding.Finding { return host(o.Config, o.machine, o.Now()) }},
+		{"the snapshots", 4 * time.Second, o.snapshots(server != nil)},
+		{"other servers", 2 * time.Second, func(context.Context) []finding.Finding { return others(o.machine.proc, o.Config.Database()) }},
+	}
+	found = append(found, inTheClear(o.Config)...)
+	switch {
+	case server != nil:
+		checks = append(checks, check{"the networks", Within, server.ask})
+	case len(state) > 0 && state[0].Code == finding.NotRunning.Code:
+		checks = append(checks,
+			check{"the database", Within, o.stopped},
+			check{"the ports", time.Second, func(context.Context) []finding.Finding { return ports(o.Config, o.machine) }})
+	}
+	if o.Config.PublicURL != "" && !o.Offline {
+		run := ""
+		if server != nil {
+			run = server.first.Run
+		}
+		checks = append(checks, check{"public_url", 4 * time.Second, func(ctx context.Context) []finding.Finding {
+			return public(ctx, o.Config.PublicURL, server != nil, run, o.Now())
+		}})
+	}
+	for _, more := range run(ctx, checks) {
+		found = finding.Merge(found, more)
+	}
+	return Report{Running: server != nil, Findings: finding.Merge(found, nil)}
+}
+
+// run carries the checks out. One that hangs, in a file system that does not answer, say, is left behind: the program
+// ends soon.
+func run(ctx context.Context, checks []check) [][]finding.Finding {
+	type result struct {
+		n     int
+		found []finding.Finding
+	}
+	results := make(chan result, len(checks)) // all fit: who is left behind writes to nobody
+	out := make([][]finding.Finding, len(checks))
+	over := make([]<-chan struct{}, len(checks))
+	for n, c := range checks {
+		ctx, cancel := context.WithTimeout(ctx, c.limit)
+		defer cancel()
+		over[n] = ctx.Done()
+		go func() { results <- result{n, c.look(ctx)} }()
+	}
+	done := make([]bool, len(checks))
+	for n, c := range checks {
+		for !done[n] {
+			select {
+			case r := <-results:
+				done[r.n], out[r.n] = true, r.found
+				continue
+			case <-over[n]:
+			}
+			select { // who ends with his context may still say something
+			case r := <-results:
+				done[r.n], out[r.n] = true, r.found
+			case <-time.After(grace):
+				done[n] = true
+				out[n] = []finding.Finding{notLooked(c.name, "it did not answer in time", "try again; if it stays so, look at the machine and its disk")}
+			}
+		}
+	}
+	return out
+}
+
+// grace is how long a check may take to speak after its time is up.
+const grace = 100 * time.Millisecond
+
+func notLooked(about, what, fix string) finding.Finding {
+	return finding.NotLookedAt.Of(about, what, fix)
+}
+
+// ofConfiguration is what is wrong with the configuration. What host finds too, it says better.
+func ofConfiguration(faults config.Faults) (out []finding.Finding) {
+	for _, f := range faults {
+		path := strings.ToLower(strings.TrimPrefix(f.Path, "HERMES_CONNECTOR_"))
+		if strings.HasPrefix(f.What, "others can ") && slices.Contains([]string{"data_dir", "vault.key_file", "vault_key_file"}, path) {
+			continue
+		}
+		about, _, _ := strings.Cut(f.String(), ": "+f.What)
+		out = append(out, finding.BadConfiguration.Of(about, f.What, "mend it there; hermes-connector check judges it again"))
+	}
+	return out
+}
+
+// running is the server that answers, and what it said at once.
+type running struct {
+	client *admin.Client
+	first  manage.Diagnosis
+	o      Options
+}
+
+// reach finds the running server. It is nil when there is none that answers, and then state says why.
+func (o Options) reach(ctx context.Context) (s *running, state []finding.Finding) {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	c, err := admin.Dial(ctx, o.Config.Socket())
+	if errors.Is(err, admin.ErrNoServer) {
+		return nil, []finding.Finding{finding.NotRunning.Of("", "no server is running for the data folder "+o.Config.DataDir,
+			"hermes-connector serve, or start its service: systemctl start hermes-connector")}
+	}
+	if err != nil {
+		return nil, []finding.Finding{notLooked("the server", err.Error(), "run this command as the user the server runs as")}
+	}
+	first, err := admin.Diagnose.Ask(ctx, c, manage.Look{Offline: true})
+	switch {
+	case ctx.Err() != nil:
+		return nil, []finding.Finding{finding.NoAnswer.Of("", "the running server does not answer", "look at its log, and start it again if that stays so")}
+	case err != nil:
+		return nil, []finding.Finding{notLooked("the server", err.Error(), "start the server again, so that it is of the same version as this command")}
+	}
+	return &running{c, first, o}, first.Findings
+}
+
+// ask has the server ask the networks too.
+func (s *running) ask(ctx context.Context) []finding.Finding {
+	if s.o.Offline {
+		return nil
+	}
+	all, err := admin.Diagnose.Ask(ctx, s.client, manage.Look{})
+	if err != nil {
+		return []finding.Finding{notLooked("the networks", fmt.Sprintf("the running server could not ask them: %v", err), "try again")}
+	}
+	return all.Findings
+}

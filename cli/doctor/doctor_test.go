@@ -1,0 +1,366 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/hermes-connector/hermes-connector/cli/admin"
+	"github.com/hermes-connector/hermes-connector/cli/config"
+	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/relay/finding"
+	"github.com/hermes-connector/hermes-connector/relay/manage"
+	"github.com/hermes-connector/hermes-connector/store"
+	"github.com/hermes-connector/hermes-connector/store/audit"
+	"github.com/hermes-connector/hermes-connector/vault"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var operator = audit.Actor{Kind: audit.ActorCLI, Name: "ann"}
+
+func TestNothingIsWrong(t *testing.T) {
+	o := newHouse(t)
+	before, err := os.ReadFile(o.Config.Database())
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := Run(t.Context(), o)
+	if r.Running || len(r.Findings) != 1 || r.Findings[0].Code != finding.NotRunning.Code {
+		t.Errorf("%+v; want nothing but that no server runs", r)
+	}
+	after, err := os.ReadFile(o.Config.Database())
+	if err != nil || string(before) != string(after) { // invariant 2
+		t.Errorf("the database was changed: %v", err)
+	}
+}
+
+// TestSeeded seeds what the files of a stopped server and its machine can have wrong.
+func TestSeeded(t *testing.T) {
+	for name, tc := range map[string]struct {
+		seed func(t *testing.T, o *Options)
+		want []string
+	}{
+		"no data folder": {func(t *testing.T, o *Options) { remove(t, o.Config.DataDir) }, []string{"HC301 DATA"}},
+		"a folder that cannot be written to": {func(_ *testing.T, o *Options) {
+			o.machine.may = func(string) error { return syscall.EROFS }
+		}, []string{"HC302 DATA"}},
+		"a folder that others read": {func(t *testing.T, o *Options) { chmod(t, o.Config.DataDir, 0o755) }, []string{"HC303 DATA"}},
+		"a folder in memory":        {onDisk(disk{kind: 0x01021994, free: 1 << 30}), []string{"HC304 DATA"}},
+		"a folder over NFS":         {onDisk(disk{kind: 0x6969, free: 1 << 30}), []string{"HC305 DATA"}},
+		"a folder over SMB":         {onDisk(disk{kind: 0xff534d42, free: 1 << 30}), []string{"HC305 DATA"}},
+		"no room":                   {onDisk(disk{free: 200<<20 - 1}), []string{"HC320 DATA"}},
+		"room enough":               {onDisk(disk{free: 200 << 20}), nil},
+		"no inodes":                 {onDisk(disk{free: 1 << 30, inodes: 1 << 20, left: 999}), []string{"HC321 DATA"}},
+		"a disk that says nothing": {func(_ *testing.T, o *Options) {
+			o.machine.disk = func(string) (disk, error) { return disk{}, errors.New("no") }
+		}, []string{"HC590 DATA"}},
+
+		"the key lost": {func(t *testing.T, o *Options) { remove(t, o.Config.Vault.KeyFile) }, []string{"HC306 DATA/vault.key"}},
+		"the key lax": {func(t *testing.T, o *Options) { // in a folder that others can pass
+			raw, err := os.ReadFile(o.Config.Vault.KeyFile)
+			if err != nil {
+				t.Fatal(err)
+			}
+			o.Config.Vault.KeyFile = filepath.Join(filepath.Dir(o.Config.DataDir), "open", "vault.key")
+			writeFile(t, o.Config.Vault.KeyFile, string(raw), 0o644)
+			chmod(t, filepath.Dir(o.Config.Vault.KeyFile), 0o755)
+		}, []string{"HC307 KEY"}},
+		"the key garbage": {func(t *testing.T, o *Options) { writeFile(t, o.Config.Vault.KeyFile, "garbage\n", 0o600) }, []string{"HC308 DATA/vault.key"}},
+		"the key empty":   {func(t *testing.T, o *Options) { writeFile(t, o.Config.Vault.KeyFile, "", 0o600) }, []string{"HC308 DATA/vault.key"}},
+		"another's key": {func(t *testing.T, o *Options) {
+			writeFile(t, o.Config.Vault.KeyFile, strings.Repeat("ab", 32)+"\n", 0o600)
+		}, []string{"HC309 DATA/vault.key"}},
+
+		"a database that is none": {func(t *testing.T, o *Options) {
+			writeFile(t, o.Config.Database(), strings.Repeat("x", 20_000), 0o600)
+		}, []string{"HC310 DATA/connector.db"}},
+		"a database that was cut": {func(t *testing.T, o *Options) {
+			if err := os.Truncate(o.Config.Database(), 8192); err != nil {
+				t.Fatal(err)
+			}
+		}, []string{"HC310 DATA/connector.db"}},
+		"a database that others read": {func(t *testing.T, o *Options) { chmod(t, o.Config.Database(), 0o604) }, []string{"HC313 DATA/connector.db"}},
+
+		"no snapshot for two days": {func(t *testing.T, o *Options) { // the key tells since when there is a database
+			chtime(t, o.Config.Vault.KeyFile, time.Now().Add(-49*time.Hour))
+		}, []string{"HC330 DATA/snapshots"}},
+		"an old snapshot": {func(t *testing.T, o *Options) {
+			o.snapshot(t, time.Now().Add(-49*time.Hour), nil)
+			chtime(t, o.Config.Vault.KeyFile, time.Now().Add(-90*time.Hour))
+		}, []string{"HC330 DATA/snapshots"}},
+		"an old snapshot that holds all": {func(t *testing.T, o *Options) {
+			o.snapshot(t, time.Now().Add(-49*time.Hour), nil)
+			chtime(t, o.Config.Vault.KeyFile, time.Now().Add(-90*time.Hour))
+			chtime(t, o.Config.Database(), time.Now().Add(-50*time.Hour))
+		}, nil},
+		"a good snapshot": {func(t *testing.T, o *Options) { o.snapshot(t, time.Now().Add(-time.Hour), nil) }, nil},
+		"a spoilt snapshot": {func(t *testing.T, o *Options) {
+			o.snapshot(t, time.Now().Add(-time.Hour), func(raw []byte) []byte { return raw[:len(raw)/2] })
+		}, []string{"HC332 DATA/snapshots/SNAPSHOT"}},
+
+		"the port taken": {func(_ *testing.T, o *Options) {
+			o.Config.Listen = "127.0.0.1:8787"
+			o.machine.listen = func(string, string) error { return &net.OpError{Op: "listen", Err: syscall.EADDRINUSE} }
+		}, []string{"HC202 127.0.0.1:8787"}},
+		"a privileged port": {func(_ *testing.T, o *Options) {
+			o.Config.Listen = "127.0.0.1:443"
+			o.machine.listen = func(string, string) error { return &net.OpError{Op: "listen", Err: syscall.EACCES} }
+		}, []string{"HC203 127.0.0.1:443"}},
+		"another machine's address": {func(_ *testing.T, o *Options) {
+			o.Config.MetricsListen = "192.0.2.1:9464"
+			o.Config.TLS = config.TLS{}
+			o.machine.listen = func(_, addr string) error {
+				if addr == "192.0.2.1:9464" {
+					return &net.OpError{Op: "listen", Err: syscall.EADDRNOTAVAIL}
+				}
+				return nil
+			}
+		}, []string{"HC204 192.0.2.1:9464", "HC205 192.0.2.1:9464"}},
+		"in the clear":         {func(_ *testing.T, o *Options) { o.Config.Listen = "0.0.0.0:0" }, []string{"HC205 0.0.0.0:0"}},
+		"metrics in the clear": {func(_ *testing.T, o *Options) { o.Config.MetricsListen = ":0" }, []string{"HC205 :0"}},
+
+		"a bot of which its network complains": {func(_ *testing.T, o *Options) {
+			service := o.Service
+			said := finding.DeadToken.Of("pigeon:1", "it is dead", "get another")
+			o.Bots = func() ([]platforms.Platform, error) {
+				return []platforms.Platform{&bird{platforms.Examination{Findings: []finding.Finding{said}, Clock: time.Now().Add(time.Minute)}}}, nil
+			}
+			_ = service
+			bots := o.Bots
+			o.Service = func(db *store.DB, v *vault.Vault) (*manage.Service, error) {
+				all, err := bots()
+				return manage.New(db, nil, nil, nil, nil, nil, manage.Settings{Bots: all}), err
+			}
+		}, []string{"HC101 pigeon:1", "HC201 clock"}},
+		"a configuration with faults": {func(_ *testing.T, o *Options) {
+			o.Faults = config.Faults{{Place: config.Place{File: "connector.toml", Line: 3, Path: "listn"}, What: "unknown key"},
+				{Place: config.Place{File: "connector.toml", Path: "data_dir"}, What: "others can read or change that folder (mode 0755): chmod 700 it"}}
+		}, []string{"HC501 connector.toml:3: listn"}},
+		"a gateway that never came": {func(t *testing.T, o *Options) {
+			o.records(t, func(svc *manage.Service, _ *store.DB) {
+				if _, err := svc.Enroll(t.Context(), operator, manage.Enroll{Name: "attic"}); err != nil {
+					t.Fatal(err)
+				}
+			})
+		}, []string{"HC401 gateway attic", "HC407 gateway attic"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := newHouse(t)
+			tc.seed(t, &o)
+			for i := range tc.want {
+				name := newestName(o)
+				tc.want[i] = strings.NewReplacer("SNAPSHOT", name, "KEY", o.Config.Vault.KeyFile).Replace(tc.want[i])
+			}
+			wantFound(t, o, tc.want...)
+		})
+	}
+}
+
+func newestName(o Options) string {
+	all, _ := filepath.Glob(filepath.Join(o.Config.Backup.Dir, "*"))
+	if len(all) == 0 {
+		return ""
+	}
+	return filepath.Base(all[len(all)-1])
+}
+
+// snapshot is one of that time, as a Keeper names it.
+func (o Options) snapshot(t *testing.T, at time.Time, spoil func([]byte) []byte) {
+	t.Helper()
+	path := filepath.Join(o.Config.Backup.Dir, "connector-"+at.UTC().Format("20060102T150405Z")+"-7.db")
+	writeFile(t, path, "", 0o600)
+	o.records(t, func(_ *manage.Service, db *store.DB) {
+		f, err := os.Create(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = db.Backup(t.Context(), f)
+		if err := errors.Join(err, f.Close()); err != nil {
+			t.Fatal(err)
+		}
+	})
+	if spoil != nil {
+		raw, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		writeFile(t, path, string(spoil(raw)), 0o600)
+	}
+}
+
+func onDisk(d disk) func(*testing.T, *Options) {
+	return func(_ *testing.T, o *Options) { o.machine.disk = func(string) (disk, error) { return d, nil } }
+}
+
+func remove(t *testing.T, path string) {
+	t.Helper()
+	if err := os.RemoveAll(path); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func chmod(t *testing.T, path string, mode os.FileMode) {
+	t.Helper()
+	if err := os.Chmod(path, mode); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func chtime(t *testing.T, path string, at time.Time) {
+	t.Helper()
+	if err := os.Chtimes(path, at, at); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestADatabaseThatIsHeld(t *testing.T) {
+	o := newHouse(t)
+	db, err := store.Open(o.Config.Database(), store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = db.Close() }()
+	seedProcess(t, o.machine.proc, 41, "/usr/bin/slow-starter", o.Config.Database())
+	got := wantFound(t, o, "HC311 DATA/connector.db")
+	if !strings.Contains(got[0].What, "slow-starter (process 41)") {
+		t.Errorf("%q does not say who holds it", got[0].What)
+	}
+}
+
+// seedProcess puts one into what stands for /proc.
+func seedProcess(t *testing.T, proc string, pid int, cmdline string, open ...string) {
+	t.Helper()
+	dir := filepath.Join(proc, fmt.Sprint(pid))
+	writeFile(t, filepath.Join(dir, "cmdline"), strings.ReplaceAll(cmdline, " ", "\x00")+"\x00", 0o600)
+	for n, to := range open {
+		if err := errors.Join(os.MkdirAll(filepath.Join(dir, "fd"), 0o700), os.Symlink(to, filepath.Join(dir, "fd", fmt.Sprint(n)))); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestOtherServers(t *testing.T) {
+	o := newHouse(t)
+	seedProcess(t, o.machine.proc, 7, "/usr/bin/hermes-connector serve --config a.toml", "/dev/null", "/srv/other/connector.db")
+	seedProcess(t, o.machine.proc, 8, "hermes-connector serve", o.Config.Database())
+	seedProcess(t, o.machine.proc, 9, "hermes-connector status", "/srv/third/connector.db")
+	seedProcess(t, o.machine.proc, 10, "vi serve", "/srv/fourth/connector.db")
+	wantFound(t, o, "HC503 /srv/other")
+}
+
+func TestWhoHasThePort(t *testing.T) {
+	o := newHouse(t)
+	o.Config.Listen = "127.0.0.1:8787"
+	o.machine.listen = func(string, string) error { return syscall.EADDRINUSE }
+	const head = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n"
+	writeFile(t, filepath.Join(o.machine.proc, "net", "tcp"), head+
+		"   0: 0100007F:2253 0100007F:1234 01 00000000:00000000 00:00000000 00000000     0        0 111 1 x\n"+
+		"   1: 0100007F:2253 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 222 1 x\n", 0o600)
+	seedProcess(t, o.machine.proc, 5, "/usr/sbin/nginx -g", "socket:[222]")
+	seedProcess(t, o.machine.proc, 6, "/usr/bin/caller", "socket:[111]")
+	got := wantFound(t, o, "HC202 127.0.0.1:8787")
+	if !strings.Contains(got[0].What, "nginx (process 5)") {
+		t.Errorf("%q does not say who has the port", got[0].What)
+	}
+}
+
+func TestAConfigurationThatCannotBeRead(t *testing.T) {
+	r := Run(t.Context(), Options{Faults: config.Faults{{Place: config.Place{File: "connector.toml", Line: 2}, What: "not valid TOML"}}})
+	if got := fmt.Sprint(codes(Options{Config: &config.Config{DataDir: "/x"}}, r.Findings)); got != "[HC501 connector.toml:2 HC590 the rest]" {
+		t.Errorf("found %s", got)
+	}
+}
+
+// TestWhatHangs: doctor is in time, and says what it could not look at.
+func TestWhatHangs(t *testing.T) { // invariant 1
+	synctest.Test(t, func(t *testing.T) {
+		end := make(chan struct{})
+		begin := time.Now()
+		ctx, cancel := context.WithTimeout(t.Context(), Within)
+		defer cancel()
+		got := run(ctx, []check{
+			{"a disk", 2 * time.Second, func(context.Context) []finding.Finding { <-end; return nil }},
+			{"one that obeys", time.Second, func(ctx context.Context) []finding.Finding {
+				<-ctx.Done()
+				return []finding.Finding{finding.NoBot.Of("it", "speaks late", "no")}
+			}},
+			{"a network", time.Hour, func(context.Context) []finding.Finding { <-end; return nil }},
+			{"the rest", time.Second, func(context.Context) []finding.Finding { return []finding.Finding{finding.NoBot.Of("", "seen", "no")} }},
+		})
+		if took := time.Since(begin); took > 5*time.Second {
+			t.Errorf("it took %v, want 5 s at most", took)
+		}
+		var said []string
+		for _, all := range got {
+			for _, f := range all {
+				said = append(said, f.Code+" "+f.About)
+			}
+		}
+		if fmt.Sprint(said) != "[HC590 a disk HC504 it HC590 a network HC504 ]" {
+			t.Errorf("found %q", said)
+		}
+		close(end)
+	})
+}
+
+// serving lets svc be asked over the admin socket of o.
+func (o Options) serving(t *testing.T, h http.Handler) {
+	t.Helper()
+	l, err := admin.Listen(t.Context(), o.Config.Socket())
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv, done := &http.Server{Handler: h}, make(chan struct{})
+	go func() { defer close(done); _ = srv.Serve(l) }()
+	t.Cleanup(func() { _ = srv.Close(); <-done })
+}
+
+func TestARunningServerIsAsked(t *testing.T) {
+	o := newHouse(t)
+	db, err := store.Open(o.Config.Database(), store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = db.Close() }()
+	said := finding.DiskLow.Of("/", "little room", "make room")
+	svc := manage.New(db, nil, nil, nil, nil, nil, manage.Settings{
+		Bots:     []platforms.Platform{&bird{platforms.Examination{Findings: []finding.Finding{finding.DeadToken.Of("pigeon:1", "dead", "get another")}}}},
+		Findings: func() []finding.Finding { return []finding.Finding{said} },
+	})
+	o.serving(t, admin.Handler(svc, db))
+	wantFound(t, o, "HC101 pigeon:1", "HC320 /")
+	o.Offline = true
+	wantFound(t, o, "HC320 /")
+	if r := Run(t.Context(), o); !r.Running {
+		t.Error("the server is not said to run")
+	}
+}
+
+func TestAServerThatDoesNotAnswer(t *testing.T) {
+	o := newHouse(t)
+	end := make(chan struct{})
+	o.serving(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-end }))
+	t.Cleanup(func() { close(end) })
+	wantFound(t, o, "HC505")
+}
+
+func TestAServerOfAnotherVersion(t *testing.T) {
+	o := newHouse(t)
+	o.serving(t, http.NotFoundHandler())
+	got := wantFound(t, o, "HC590 the server")
+	if !strings.Contains(got[0].What, "another version") {
+		t.Errorf("%q does not say why", got[0].What)
+	}
+}

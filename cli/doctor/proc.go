@@ -1,0 +1,127 @@
+package doctor
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/hermes-connector/hermes-connector/relay/finding"
+)
+
+const program = "hermes-connector"
+
+// process is one that runs, as far as this user may see it.
+type process struct {
+	pid  int
+	args []string
+	open []string // what its descriptors lead to
+}
+
+func (p process) String() string {
+	if len(p.args) == 0 {
+		return fmt.Sprintf("process %d", p.pid)
+	}
+	return fmt.Sprintf("%s (process %d)", filepath.Base(p.args[0]), p.pid)
+}
+
+// processes are those that pick wants, by their arguments, with their descriptors.
+func processes(proc string, pick func(args []string) bool) (out []process) {
+	all, _ := os.ReadDir(proc) // there is none elsewhere
+	for _, e := range all {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil || pid == os.Getpid() {
+			continue
+		}
+		dir := filepath.Join(proc, e.Name())
+		raw, _ := os.ReadFile(filepath.Join(dir, "cmdline")) // it may have ended
+		p := process{pid: pid, args: strings.FieldsFunc(string(raw), func(r rune) bool { return r == 0 })}
+		if !pick(p.args) {
+			continue
+		}
+		fds, _ := os.ReadDir(filepath.Join(dir, "fd")) // of other users only root sees them
+		for _, fd := range fds {
+			if to, err := os.Readlink(filepath.Join(dir, "fd", fd.Name())); err == nil {
+				p.open = append(p.open, to)
+			}
+		}
+		out = append(out, p)
+	}
+	return out
+}
+
+// others finds servers of this program that have another database than ours.
+func others(proc, database string) (out []finding.Finding) {
+	for _, p := range processes(proc, serves) {
+		db := ""
+		for _, path := range p.open {
+			if filepath.Base(path) == filepath.Base(database) {
+				db = path
+			}
+		}
+		switch folder := filepath.Dir(db); {
+		case db == "":
+			continue // another user's, or one that has just begun: whose data it has is not known
+		case db != database:
+			out = append(out, finding.OtherServer.Of(folder, fmt.Sprintf("another server runs with the data folder %s: %s", folder, p),
+				"if it is not wanted, stop it; if it is, name its data folder to the commands that are for it"))
+		}
+	}
+	return out
+}
+
+// serves reports whether these are the arguments of a server of this program.
+func serves(args []string) bool {
+	if len(args) == 0 || !strings.HasPrefix(filepath.Base(args[0]), program) {
+		return false
+	}
+	for _, a := range args[1:] {
+		if a == "serve" {
+			return true
+		}
+	}
+	return false
+}
+
+// holder is who listens on a port, in words.
+func holder(proc, port string) string {
+	n, err := strconv.ParseUint(port, 10, 16)
+	if err != nil {
+		return "another program"
+	}
+	sockets := make(map[string]bool)
+	for _, name := range []string{"tcp", "tcp6"} {
+		raw, _ := os.ReadFile(filepath.Join(proc, "net", name)) // then it is not known
+		for line := range strings.Lines(string(raw)) {
+			// number, local address:port, remote, state (0A: listening), queues, timer, retransmits, user, timeout, inode
+			f := strings.Fields(line)
+			if len(f) > 9 && f[3] == "0A" && strings.HasSuffix(f[1], fmt.Sprintf(":%04X", n)) {
+				sockets["socket:["+f[9]+"]"] = true
+			}
+		}
+	}
+	if len(sockets) == 0 {
+		return "another program"
+	}
+	for _, p := range processes(proc, func(args []string) bool { return len(args) > 0 }) {
+		for _, path := range p.open {
+			if sockets[path] {
+				return p.String()
+			}
+		}
+	}
+	return "a program of another user"
+}
+
+// opener is who has the file open, in words; empty: not known.
+func opener(proc, file string) string {
+	for _, p := range processes(proc, func(args []string) bool { return len(args) > 0 }) {
+		for _, path := range p.open {
+			if path == file {
+				return p.String()
+			}
+		}
+	}
+	return ""
+}

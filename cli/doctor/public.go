@@ -1,0 +1,137 @@
+package doctor
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/relay/finding"
+)
+
+// public asks the address that gateways dial, from here: whether this server answers there (running: there is one, and
+// its /healthz says run), and lets a WebSocket through.
+func public(ctx context.Context, base string, running bool, run string, now time.Time) []finding.Finding {
+	return publicTrusting(ctx, base, running, run, now, nil)
+}
+
+// publicTrusting is public with other roots than the system's, which are meant by nil.
+func publicTrusting(ctx context.Context, base string, running bool, run string, now time.Time, roots *x509.CertPool) []finding.Finding {
+	client := &http.Client{
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		Transport: &http.Transport{ // no proxy: what is on the way to the address is what is asked about
+			DisableKeepAlives: true,
+			TLSClientConfig:   &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots},
+			TLSNextProto:      map[string]func(string, *tls.Conn) http.RoundTripper{}, // HTTP/1.1, as gateways speak it
+		},
+	}
+	res, body, err := get(ctx, client, base+"/healthz", nil)
+	var health struct {
+		OK  bool   `json:"ok"`
+		Run string `json:"run"`
+	}
+	ours := err == nil && json.Unmarshal(body, &health) == nil && health.OK
+	if !running {
+		if ours {
+			return []finding.Finding{finding.PublicElsewhere.Of(base, "another hermes-connector answers there, and none runs here", "stop it, or run its commands instead of these")}
+		}
+		return nil // nobody could answer
+	}
+	if err != nil {
+		return []finding.Finding{silent(base, err)}
+	}
+	var out []finding.Finding
+	if res.TLS != nil {
+		out = validity(base, res.TLS.PeerCertificates[0], now)
+	}
+	const send = "have the proxy pass every path below it on to this server; hermes-connector help proxy shows how"
+	switch {
+	case res.StatusCode >= 502 && res.StatusCode <= 504 && !ours:
+		return append(out, finding.PublicSilent.Of(base, fmt.Sprintf("a proxy answers there with %d: it does not reach this server", res.StatusCode),
+			"have the proxy pass requests on to where this server listens, and look that it may"))
+	case res.StatusCode >= 300 && res.StatusCode < 400:
+		return append(out, finding.PublicElsewhere.Of(base, fmt.Sprintf("it answers with a redirect (%d)", res.StatusCode), "write the address it leads to as public_url: gateways follow none"))
+	case !ours:
+		return append(out, finding.PublicElsewhere.Of(base, fmt.Sprintf("another program answers there (with status %d)", res.StatusCode), send))
+	case run != "" && health.Run != run:
+		return append(out, finding.PublicElsewhere.Of(base, "another hermes-connector answers there", send))
+	}
+	return append(out, upgrades(ctx, client, base)...)
+}
+
+// upgrades asks for a WebSocket without a credential: the server upgrades, and closes it with a word.
+func upgrades(ctx context.Context, client *http.Client, base string) []finding.Finding {
+	res, _, err := get(ctx, client, base+"/relay", http.Header{
+		"Connection": {"Upgrade"}, "Upgrade": {"websocket"}, "Sec-Websocket-Version": {"13"}, "Sec-Websocket-Key": {"ZG9jdG9yIGFza3MgeW91IQ=="},
+	})
+	const pass = "have the proxy pass the headers Upgrade and Connection on, and speak HTTP/1.1 to this server; hermes-connector help proxy shows how"
+	switch {
+	case err != nil:
+		return []finding.Finding{finding.PublicNoUpgrade.Of(base, "a WebSocket is not let through: "+cause(err), pass)}
+	case res.StatusCode == http.StatusTooManyRequests:
+		return []finding.Finding{notLooked("WebSockets at "+base, "the server has met too many wrong credentials from there", "try again in a minute")}
+	case res.StatusCode != http.StatusSwitchingProtocols:
+		return []finding.Finding{finding.PublicNoUpgrade.Of(base, fmt.Sprintf("a WebSocket is not let through: the answer is status %d", res.StatusCode), pass)}
+	}
+	return nil
+}
+
+// get asks for url. Of an upgrade the body is not read.
+func get(ctx context.Context, client *http.Client, url string, header http.Header) (*http.Response, []byte, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	if header != nil {
+		req.Header = header
+	}
+	res, err := client.Do(req)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer func() { _ = res.Body.Close() }()
+	if res.StatusCode == http.StatusSwitchingProtocols {
+		return res, nil, nil
+	}
+	body, err := io.ReadAll(io.LimitReader(res.Body, 4<<10))
+	return res, body, err
+}
+
+// silent says why nobody answers at base.
+func silent(base string, err error) finding.Finding {
+	if invalid, ok := errors.AsType[x509.CertificateInvalidError](err); ok && invalid.Reason == x509.Expired {
+		return finding.CertificateOver.Of(base, "the certificate there has expired, or is not valid yet", renew)
+	}
+	if _, ok := errors.AsType[x509.HostnameError](err); ok {
+		return finding.CertificateName.Of(base, "the certificate there is for another name", "get one for the name in public_url")
+	}
+	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
+		return finding.CertificateDoubt.Of(base, "the certificate there is not one that this machine trusts", "get one from an authority that gateways trust, and serve its whole chain")
+	}
+	return finding.PublicSilent.Of(base, "nobody answers there: "+cause(err),
+		"look that the proxy runs and that the name and the port lead to it; from this machine a router may refuse the way back to itself")
+}
+
+// cause says in few words why a request failed.
+func cause(err error) string {
+	if dns, ok := errors.AsType[*net.DNSError](err); ok {
+		if dns.IsNotFound {
+			return "there is no such name"
+		}
+		return "names are not resolved"
+	}
+	var late interface{ Timeout() bool }
+	if errors.As(err, &late) && late.Timeout() {
+		return "no answer in time"
+	}
+	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" {
+		return "the connection is refused or has no way there"
+	}
+	return "the connection broke"
+}

@@ -1,0 +1,222 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hermes-connector/hermes-connector/cli/admin"
+	"github.com/hermes-connector/hermes-connector/cli/config"
+	"github.com/hermes-connector/hermes-connector/cli/pointer"
+)
+
+// getenv is the variable of the environment that this run has.
+func (a *app) getenv(name string) string {
+	value := ""
+	for _, kv := range a.env {
+		if v, ok := strings.CutPrefix(kv, name+"="); ok {
+			value = v
+		}
+	}
+	return value
+}
+
+// found is where a command goes.
+type found struct {
+	cfg    *config.Config // of this command; nil if it has faults, which are of no matter when a server was found
+	client *admin.Client  // of the running server; nil: none runs
+}
+
+// find looks for the running server: in the command's own data folder first, else by the pointers that servers leave.
+func (a *app) find(ctx context.Context) (f found, err error) {
+	cfg, fault := a.config()
+	if faults, ok := errors.AsType[config.Faults](fault); fault != nil && !ok {
+		return f, fault
+	} else if ok {
+		return f.byFile(ctx, a, faults)
+	}
+	f.cfg = cfg
+	if f.client, err = admin.Dial(ctx, cfg.Socket()); !errors.Is(err, admin.ErrNoServer) || a.dataDir != "" {
+		return f, none(err)
+	}
+	others, hidden := a.others(ctx, cfg.DataDir)
+	s, err := choose(asked{
+		file: a.file(cfg), dataDir: cfg.DataDir, given: cfg.DataDirGiven, decided: a.configGiven(),
+	}, servers(others), hidden)
+	if err != nil || s == nil {
+		return f, err
+	}
+	if s.Config == "" || s.Config != a.file(cfg) {
+		a.say("the server with the data folder %s answers", s.DataDir)
+	}
+	f.client = clientOf(others, *s)
+	f.cfg, fault = config.Load(config.Source{Path: s.Config, DataDir: s.DataDir, Env: a.env, Kinds: kinds()}) // the server's
+	if fault != nil {
+		f.cfg = nil
+	}
+	return f, nil
+}
+
+// byFile is a server that was started with the file that has faults: it does not need what the command lacks, such as a
+// variable with a token.
+func (f found) byFile(ctx context.Context, a *app, faults config.Faults) (found, error) {
+	path := ""
+	if len(faults) > 0 {
+		path, _ = filepath.Abs(config.File(a.source()))
+	}
+	others, _ := a.others(ctx, "")
+	for _, o := range others {
+		if o.server.Config != "" && o.server.Config == path && (a.dataDir == "" || o.server.DataDir == abs(a.dataDir)) {
+			f.client = o.client
+			return f, nil
+		}
+	}
+	return f, faults
+}
+
+// none is err, or nil if it says that no server runs.
+func none(err error) error {
+	if errors.Is(err, admin.ErrNoServer) {
+		return nil
+	}
+	return err
+}
+
+// configGiven reports whether this command was told which configuration to use.
+func (a *app) configGiven() bool {
+	return a.configPath != "" || a.getenv("HERMES_CONNECTOR_CONFIG") != ""
+}
+
+// file is the configuration's file, absolute; empty: there is none.
+func (a *app) file(cfg *config.Config) string { return abs(cfg.File) }
+
+// abs is path as an absolute one; empty stays empty.
+func abs(path string) string {
+	if path == "" {
+		return ""
+	}
+	full, err := filepath.Abs(path)
+	if err != nil {
+		return path // there is no working folder
+	}
+	return full
+}
+
+// other is a server elsewhere on this machine that answers.
+type other struct {
+	server pointer.Server
+	client *admin.Client
+}
+
+func (a *app) pointerFolders() []string { return pointer.Folders(a.getenv, os.Getuid()) }
+
+// others are the servers with other data folders than own that answer; hidden: there are some that are another user's.
+func (a *app) others(ctx context.Context, own string) (all []other, hidden bool) {
+	left, hidden := pointer.All(a.pointerFolders())
+	for _, s := range left {
+		if s.DataDir == own {
+			continue
+		}
+		c, err := admin.Dial(ctx, s.Socket)
+		switch {
+		case err == nil:
+			all = append(all, other{s, c})
+		case !errors.Is(err, admin.ErrNoServer):
+			hidden = true
+		}
+	}
+	return all, hidden
+}
+
+func servers(all []other) (out []pointer.Server) {
+	for _, o := range all {
+		out = append(out, o.server)
+	}
+	return out
+}
+
+func clientOf(all []other, s pointer.Server) *admin.Client {
+	for _, o := range all {
+		if o.server == s {
+			return o.client
+		}
+	}
+	return nil
+}
+
+// asked is what a command was told about where the data is.
+type asked struct {
+	file    string // its configuration; empty: none
+	dataDir string
+	given   bool // somebody wrote that folder
+	decided bool // the configuration was named for this command
+}
+
+// choose is which server a command means whose own data folder has none: nil: no server. What is not clear is an error
+// that names both folders.
+func choose(a asked, running []pointer.Server, hidden bool) (*pointer.Server, error) {
+	if !a.given && a.file != "" {
+		for i, s := range running {
+			if s.Config == a.file { // a service has its data folder from elsewhere
+				return &running[i], nil
+			}
+		}
+	}
+	own := fmt.Sprintf("%s (%s)", a.dataDir, cmp.Or(a.file, "the default: there is no configuration file here"))
+	switch {
+	case a.decided:
+		return nil, nil
+	case len(running) == 0 && hidden && !a.given && a.file == "":
+		return nil, errors.New("a server runs here as another user: run this command as that user (sudo -u USER), or say with --config or --data-dir which data is meant")
+	case len(running) == 0:
+		return nil, nil
+	case len(running) == 1 && !a.given && a.file == "":
+		return &running[0], nil
+	case !a.given && a.file == "":
+		return nil, fmt.Errorf("several servers run, with the data folders %s: say with --data-dir which one is meant", folders(running))
+	}
+	return nil, fmt.Errorf("a server runs with the data folder %s, and this command would use %s: say with --data-dir or --config which one is meant",
+		folders(running), own)
+}
+
+// folders names the data folders of servers, with their configurations.
+func folders(all []pointer.Server) string {
+	var out []string
+	for _, s := range all {
+		one := s.DataDir
+		if s.Config != "" {
+			one += " (" + s.Config + ")"
+		}
+		out = append(out, one)
+	}
+	return strings.Join(out, " and ")
+}
+
+// errNoDatabase is why a command makes no database of its own accord: it would be the wrong one more often than not.
+func errNoDatabase(cfg *config.Config, may bool) error {
+	hint := ""
+	if may {
+		hint = ", --new makes a database there"
+	}
+	return fmt.Errorf("no server is running, and there is no database in %s: hermes-connector serve starts a server%s, and --config or --data-dir name another place",
+		cfg.DataDir, hint)
+}
+
+// maker lets c make a database, if it is told to.
+func (a *app) maker(c *cobra.Command) *cobra.Command {
+	may := c.Flags().Bool("new", false, "make the database if there is none and no server runs")
+	before := c.PreRun
+	c.PreRun = func(c *cobra.Command, args []string) {
+		a.makes = may
+		if before != nil {
+			before(c, args)
+		}
+	}
+	return c
+}

@@ -1,0 +1,71 @@
+// Package lan knows under which addresses other machines reach this one. It sends nothing.
+package lan
+
+import (
+	"net"
+	"net/netip"
+	"slices"
+)
+
+// nowhere is an address for documentation: the way to it is the way to the internet. Nothing is sent there.
+const nowhere = "192.0.2.1:9"
+
+// Address is this machine's address in its network: the one it would speak to the internet from, else the first that
+// its interfaces have. It is not valid if there is none.
+func Address() netip.Addr {
+	if conn, err := net.Dial("udp4", nowhere); err == nil { // this looks up the route, and no more
+		defer func() { _ = conn.Close() }()
+		if from, err := netip.ParseAddrPort(conn.LocalAddr().String()); err == nil && usable(from.Addr()) {
+			return from.Addr()
+		}
+	}
+	all := All()
+	if len(all) == 0 {
+		return netip.Addr{}
+	}
+	return all[0]
+}
+
+// All are the addresses of this machine's interfaces that others may reach, those of IPv4 first.
+func All() (all []netip.Addr) {
+	interfaces, err := net.InterfaceAddrs()
+	if err != nil {
+		return nil
+	}
+	return among(interfaces)
+}
+
+// among are those addresses that can be dialled from elsewhere, those of IPv4 first.
+func among(interfaces []net.Addr) (all []netip.Addr) {
+	var six []netip.Addr
+	for _, i := range interfaces {
+		p, err := netip.ParsePrefix(i.String())
+		switch a := p.Addr().Unmap(); {
+		case err != nil || !usable(a):
+		case a.Is4():
+			all = append(all, a)
+		default:
+			six = append(six, a)
+		}
+	}
+	return slices.Concat(all, six)
+}
+
+// usable: link-local addresses need a zone, which a URL does not carry to another machine.
+func usable(a netip.Addr) bool { return a.IsGlobalUnicast() }
+
+// Reach are the hosts under which a listener on host can be dialled, the one on this machine first: host itself, unless
+// it means every interface. all are the addresses of the interfaces.
+func Reach(host string, all []netip.Addr) []string {
+	ip, err := netip.ParseAddr(host)
+	if host != "" && (err != nil || !ip.IsUnspecified()) {
+		return []string{host}
+	}
+	hosts := []string{"127.0.0.1"}
+	for _, a := range all {
+		if a.Is4() || host == "" || ip.Is6() {
+			hosts = append(hosts, a.String())
+		}
+	}
+	return hosts
+}

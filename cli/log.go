@@ -1,0 +1,46 @@
+package cli
+
+import (
+	"bytes"
+	"io"
+	"log/slog"
+	"os"
+
+	"github.com/hermes-connector/hermes-connector/cli/config"
+)
+
+// logger is the server's log, on stderr. Its level can be changed while it runs.
+func (a *app) logger(c config.Log, level *slog.LevelVar) *slog.Logger {
+	level.Set(c.Level)
+	o := &slog.HandlerOptions{Level: level}
+	if c.JSON {
+		return slog.New(slog.NewJSONHandler(a.stderr, o))
+	}
+	w := a.stderr
+	if f, ok := w.(*os.File); ok && isTerminal(f) && a.getenv("NO_COLOR") == "" && a.getenv("TERM") != "dumb" {
+		w = colours{w}
+	}
+	return slog.New(slog.NewTextHandler(w, o))
+}
+
+// colours puts colour on the level of each line of a text log. The handler writes a line at a time, and the level stands
+// before everything that others wrote.
+type colours struct{ to io.Writer }
+
+var levelColours = [][2]string{
+	{"level=DEBUG ", "\x1b[2mlevel=DEBUG\x1b[0m "}, {"level=INFO ", "\x1b[32mlevel=INFO\x1b[0m "},
+	{"level=WARN ", "\x1b[33mlevel=WARN\x1b[0m "}, {"level=ERROR ", "\x1b[31mlevel=ERROR\x1b[0m "},
+}
+
+func (c colours) Write(line []byte) (int, error) {
+	for _, l := range levelColours {
+		if before, after, ok := bytes.Cut(line, []byte(l[0])); ok {
+			out := append(append(append([]byte(nil), before...), l[1]...), after...)
+			if _, err := c.to.Write(out); err != nil {
+				return 0, err
+			}
+			return len(line), nil
+		}
+	}
+	return c.to.Write(line)
+}

@@ -1,0 +1,113 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/cli/config"
+	"github.com/hermes-connector/hermes-connector/cli/doctor"
+	"github.com/hermes-connector/hermes-connector/relay/finding"
+	"github.com/hermes-connector/hermes-connector/relay/manage"
+)
+
+const (
+	firstLook = time.Minute // after the start: until then bots connect
+	nextLook  = time.Hour
+	hostFresh = 30 * time.Second // how long a look at the machine is good: a page may ask every second
+)
+
+// machineLook is what the running server sees of its machine, its database and its snapshots.
+type machineLook struct {
+	// Set once.
+	core  *core
+	cfg   *config.Config
+	began time.Time
+
+	mu     sync.Mutex // guards the fields below
+	looked time.Time
+	host   []finding.Finding
+}
+
+// findings are what is wrong at this moment. Any goroutine.
+func (l *machineLook) findings() []finding.Finding {
+	now := time.Now()
+	l.mu.Lock()
+	if l.looked.IsZero() || now.Sub(l.looked) >= hostFresh {
+		l.looked, l.host = now, doctor.Host(l.cfg, now)
+	}
+	out := append([]finding.Finding(nil), l.host...)
+	l.mu.Unlock()
+	return append(append(out, l.database()...), l.snapshots(now)...)
+}
+
+func (l *machineLook) database() (out []finding.Finding) {
+	file, db := l.cfg.Database(), l.core.db
+	if err := db.Probe(); err != nil {
+		out = append(out, finding.DatabaseStopped.Of(file, "no message is accepted: "+err.Error(), "make room on its disk, or start the server again: what the start says tells more"))
+	}
+	st := db.Stats()
+	if st.FellBack {
+		out = append(out, finding.FellBack.Of(file,
+			"the newest commit was not whole at the start, and the one before it is used: after a power cut nobody was told of it; otherwise compare with the last snapshot",
+			"nothing is to be done after a power cut; else hermes-connector restore FILE"))
+	}
+	if st.Damaged > 0 {
+		out = append(out, finding.SetAside.Of(file,
+			fmt.Sprintf("damaged when the database was opened: %d of its records, which were set aside; the log and buffer quarantine name them", st.Damaged),
+			"hermes-connector buffer quarantine"))
+	}
+	return out
+}
+
+func (l *machineLook) snapshots(now time.Time) []finding.Finding {
+	if l.core.keeper == nil {
+		return nil
+	}
+	st := l.core.keeper.Stats()
+	if st.Err != nil {
+		return []finding.Finding{finding.SnapshotFailed.Of(l.cfg.Backup.Dir, "the last nightly snapshot failed: "+st.Err.Error(), "mend that; it is tried again every hour")}
+	}
+	return doctor.Overdue(l.cfg, st.CoveredAt, l.began, now)
+}
+
+// watch looks every hour for what is wrong, and logs what was not there before, and what is gone. It returns nil when
+// ctx ends.
+func watch(ctx context.Context, svc *manage.Service, log *slog.Logger) error {
+	known := make(map[[2]string]bool)
+	t := time.NewTimer(firstLook)
+	defer t.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-t.C:
+		}
+		t.Reset(nextLook)
+		st, err := svc.Status(ctx, struct{}{})
+		if err != nil {
+			continue // the database's end is told elsewhere
+		}
+		known = changes(log, known, st.Findings)
+	}
+}
+
+// changes logs how what is found differs from what is known, and returns what is known then.
+func changes(log *slog.Logger, known map[[2]string]bool, found []finding.Finding) map[[2]string]bool {
+	now := make(map[[2]string]bool, len(found))
+	for _, f := range found {
+		k := [2]string{f.Code, f.About}
+		if !known[k] && !now[k] {
+			log.Warn("found wrong", "code", f.Code, "about", f.About, "what", f.What, "fix", f.Fix)
+		}
+		now[k] = true
+	}
+	for k := range known {
+		if !now[k] {
+			log.Info("mended", "code", k[0], "about", k[1])
+		}
+	}
+	return now
+}

@@ -1,0 +1,248 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hermes-connector/hermes-connector/cli/admin"
+	"github.com/hermes-connector/hermes-connector/cli/config"
+	"github.com/hermes-connector/hermes-connector/cli/systemd"
+	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/guard"
+	"github.com/hermes-connector/hermes-connector/relay/manage"
+)
+
+// host makes bots the hosted ones: those that are hosted already notice nothing.
+func (c *core) host(ctx context.Context, bots []platforms.Platform) {
+	c.files.Host(bots) // first, since the hub's bots name files and are called
+	c.hooks.Host(bots)
+	c.hub.Host(ctx, bots)
+}
+
+// configured is a bot of [[bots]] that is hosted.
+type configured struct {
+	as  config.Bot
+	bot platforms.Platform
+}
+
+// reloader takes a changed configuration over into a running server.
+type reloader struct {
+	// Set once, by newReloader.
+	load    func() (*config.Config, error)
+	core    *core
+	guard   *guard.Guard
+	log     *slog.Logger
+	level   *slog.LevelVar
+	manager systemd.Manager
+	started *config.Config // what the server runs with, but for its bots and the level
+
+	mu   sync.Mutex // one reload at a time; guards the fields below
+	bots []configured
+}
+
+// newReloader makes the reloader of a server that was started with cfg, and hosts bots for it: one for each of cfg's, in
+// that order.
+func newReloader(cfg *config.Config, bots []platforms.Platform, c *core, g *guard.Guard, log *slog.Logger) *reloader {
+	r := &reloader{core: c, guard: g, log: log, started: cfg}
+	for n, b := range cfg.Bots {
+		r.bots = append(r.bots, configured{b, bots[n]})
+	}
+	return r
+}
+
+// reload reads the configuration, judges it whole, and takes over what can be: by is who asked. With a fault it changes
+// nothing.
+func (r *reloader) reload(ctx context.Context, by string) (manage.Reloaded, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.manager.Reloading()
+	out, err := r.takeOver(ctx)
+	if err != nil {
+		r.log.Error("the configuration was not reloaded, and nothing changed", "by", by, "faults", strings.Join(lines(err), "; "))
+		r.manager.Ready("running with the configuration before the last reload, which has faults")
+		return out, &manage.Error{Why: manage.Usage, Message: "nothing was changed, because the configuration has faults:\n" + err.Error()}
+	}
+	attrs := []any{"by", by}
+	for _, list := range []struct {
+		what string
+		of   []string
+	}{{"added", out.Added}, {"changed", out.Changed}, {"removed", out.Removed}, {"needs a restart", out.Restart}} {
+		if len(list.of) > 0 {
+			attrs = append(attrs, list.what, strings.Join(list.of, ", "))
+		}
+	}
+	r.log.Info("the configuration was reloaded", attrs...)
+	r.manager.Ready("running")
+	return out, nil
+}
+
+func lines(err error) []string { return strings.Split(err.Error(), "\n") }
+
+// takeOver is reload without what is said about it. r.mu must be held.
+func (r *reloader) takeOver(ctx context.Context) (out manage.Reloaded, err error) {
+	next, err := r.load()
+	if err == nil {
+		err = unusable(next)
+	}
+	if err != nil {
+		return out, err
+	}
+	bots, err := r.next(next.Bots)
+	if err != nil {
+		return out, err
+	}
+	out = compare(r.bots, bots)
+	out.Restart = append([]string{}, r.started.Restart(next)...)
+	r.level.Set(next.Log.Level)
+	hosted := r.core.hub.Bots()
+	var all []platforms.Platform
+	for _, b := range bots {
+		all = append(all, b.bot)
+	}
+	for _, p := range hosted { // those that no [[bots]] table made
+		if !slices.ContainsFunc(r.bots, func(c configured) bool { return c.bot == p }) {
+			all = append(all, p)
+		}
+	}
+	r.bots = bots
+	if !slices.Equal(all, hosted) {
+		r.core.host(ctx, all)
+	}
+	return out, nil
+}
+
+// next are the bots of a configuration: those that are hosted with the same setup, unless they gave up, and others new.
+func (r *reloader) next(all []config.Bot) (bots []configured, err error) {
+	for _, b := range all {
+		i := slices.IndexFunc(r.bots, func(c configured) bool { return c.as.Same(&b) && !gaveUp(c.bot) })
+		if i >= 0 {
+			bots = append(bots, configured{b, r.bots[i].bot})
+			continue
+		}
+		p, err := openBot(b, r.guard, r.log)
+		if err != nil {
+			return nil, err
+		}
+		bots = append(bots, configured{b, p})
+	}
+	return bots, nil
+}
+
+// gaveUp reports whether the bot ended by itself, so that only a new start can help it.
+func gaveUp(p platforms.Platform) bool {
+	state := p.Status().State
+	return state == platforms.BadCredentials || state == platforms.Stopped
+}
+
+// compare says what becomes of the bots when after takes the place of before.
+func compare(before, after []configured) manage.Reloaded {
+	out := manage.Reloaded{Added: []string{}, Changed: []string{}, Removed: []string{}, Restart: []string{}}
+	of := func(all []configured, b relay.Bot) *configured {
+		for i := range all {
+			if all[i].bot.Bot() == b {
+				return &all[i]
+			}
+		}
+		return nil
+	}
+	for _, b := range after {
+		switch was := of(before, b.bot.Bot()); {
+		case was == nil:
+			out.Added = append(out.Added, b.bot.Bot().String())
+		case was.bot != b.bot:
+			out.Changed = append(out.Changed, b.bot.Bot().String())
+		}
+	}
+	for _, b := range before {
+		if of(after, b.bot.Bot()) == nil {
+			out.Removed = append(out.Removed, b.bot.Bot().String())
+		}
+	}
+	return out
+}
+
+func newReloadCmd(a *app) *cobra.Command {
+	c := &cobra.Command{
+		Use: "reload", Short: "Have the running server read its configuration again", Args: cobra.NoArgs,
+		Long: `Has the running server read its configuration again, as SIGHUP does. The whole configuration is judged first: with a
+fault nothing changes. Bots that were added, removed or changed start, stop or start anew, each by itself; other bots
+and the gateways do not notice. The level of the log changes too. What needs a restart is named.`,
+	}
+	asJSON := jsonFlag(c)
+	c.RunE = func(cmd *cobra.Command, _ []string) error {
+		out, err := askServer(cmd.Context(), a, admin.Reload)
+		if err != nil {
+			return err
+		}
+		return a.print(*asJSON, out, func(w io.Writer) { tellReloaded(w, out) })
+	}
+	return c
+}
+
+// askServer asks the running server, and nobody else.
+func askServer[R any](ctx context.Context, a *app, op admin.Op[struct{}, R]) (r R, err error) {
+	f, err := a.find(ctx)
+	if err == nil && f.client == nil {
+		err = errors.New("no server is running")
+	}
+	if err != nil {
+		return r, err
+	}
+	return op.Ask(ctx, f.client, struct{}{})
+}
+
+func tellReloaded(w io.Writer, out manage.Reloaded) {
+	_, _ = fmt.Fprintln(w, "✓ the configuration was reloaded")
+	told := false
+	for _, list := range []struct {
+		what string
+		of   []string
+	}{{"started", out.Added}, {"started anew", out.Changed}, {"stopped", out.Removed}} {
+		for _, b := range list.of {
+			told = true
+			_, _ = fmt.Fprintf(w, "  %s: %s\n", plain(b), list.what)
+		}
+	}
+	if !told {
+		_, _ = fmt.Fprintln(w, "  no bot changed")
+	}
+	if len(out.Restart) > 0 {
+		_, _ = fmt.Fprintf(w, "! Only a restart changes %s\n", strings.Join(out.Restart, ", "))
+	}
+}
+
+func newHealthcheckCmd(a *app) *cobra.Command {
+	c := &cobra.Command{
+		Use: "healthcheck", Short: "Exit with 0 if the server does its work, for containers and scripts", Args: cobra.NoArgs,
+		Long: "Asks the running server whether it takes messages in. Exits with 1 when it does not, or when none runs.",
+	}
+	ready := c.Flags().Bool("ready", false, "ask too whether every bot is connected")
+	asJSON := jsonFlag(c)
+	c.RunE = func(cmd *cobra.Command, _ []string) error {
+		h, err := askServer(cmd.Context(), a, admin.Health)
+		if err != nil {
+			return err
+		}
+		ok := h.OK && (h.Ready || !*ready)
+		if err := a.print(*asJSON, h, func(w io.Writer) {
+			if ok {
+				_, _ = fmt.Fprintln(w, "✓ the server takes messages in")
+				return
+			}
+			_, _ = fmt.Fprintln(w, "✗", plain(h.Why))
+		}); err != nil || ok {
+			return err
+		}
+		return errFinding
+	}
+	return c
+}

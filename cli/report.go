@@ -1,0 +1,77 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"runtime"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/count"
+	"github.com/hermes-connector/hermes-connector/relay/finding"
+	"github.com/hermes-connector/hermes-connector/relay/manage"
+	"github.com/hermes-connector/hermes-connector/relay/wake"
+)
+
+// report is a status that can be shown to strangers, with what they would ask for.
+type report struct {
+	manage.Status
+	Go     string `json:"go"`
+	System string `json:"system"`
+}
+
+// nameless is what st says in numbers and in words from closed sets: nothing that somebody chose or a network gave.
+// Bots, gateways and tenants are counted through. Reasons and warnings are left out, for they may name a file, a host or
+// a chat.
+func nameless(st manage.Status) report {
+	out := manage.Status{
+		Version: st.Version, Ready: st.Ready, Running: st.Running, Counters: st.Counters, Media: st.Media,
+		Bots: []manage.BotStatus{}, Instances: []manage.InstanceStatus{},
+	}
+	for _, b := range st.Bots {
+		out.Bots = append(out.Bots, manage.BotStatus{
+			Platform: b.Platform, ID: relay.BotID(strconv.Itoa(len(out.Bots) + 1)),
+			State: b.State, LastEventAt: b.LastEventAt, Since: b.Since, RetryAt: b.RetryAt,
+		})
+	}
+	var tenants []relay.TenantID
+	for _, i := range st.Instances {
+		if !slices.Contains(tenants, i.Tenant) {
+			tenants = append(tenants, i.Tenant)
+		}
+		poke := i.Poke
+		if poke != nil {
+			poke = &wake.Poke{At: poke.At, Woken: poke.Woken, Status: poke.Status}
+		}
+		out.Instances = append(out.Instances, manage.InstanceStatus{
+			ID:     relay.InstanceID("gateway-" + strconv.Itoa(len(out.Instances)+1)),
+			Tenant: relay.TenantID("tenant-" + strconv.Itoa(slices.Index(tenants, i.Tenant)+1)),
+			State:  i.State, Backlog: i.Backlog, OldestAt: i.OldestAt, Dead: i.Dead, Prompts: i.Prompts,
+			LastSeenAt: i.LastSeenAt, Warning: i.Warning, Poke: poke,
+		})
+	}
+	for _, f := range st.Findings {
+		out.Findings = append(out.Findings, finding.Finding{Code: f.Code, Severity: f.Severity, What: f.Code + ".", Why: f.Why, Fix: "hermes-connector doctor"})
+	}
+	return report{Status: out, Go: runtime.Version(), System: runtime.GOOS + "/" + runtime.GOARCH}
+}
+
+// tellReport writes a report.
+func tellReport(w io.Writer, r report, now time.Time) {
+	_, _ = fmt.Fprintf(w, "%s, %s\n", r.Go, r.System)
+	for _, f := range r.Findings {
+		_, _ = fmt.Fprintf(w, "%s %s: %s\n", f.Severity, f.Code, f.Why)
+	}
+	statusTable(w, r.Status, now)
+	_, _ = fmt.Fprintln(w, "\nCounted since the start; what is not here is 0:")
+	rows := [][]any{{"  NAME", "TOTAL", ""}}
+	for _, name := range slices.Sorted(maps.Keys(r.Counters)) {
+		if n := r.Counters[name]; n > 0 {
+			rows = append(rows, []any{"  " + name, n, count.Help(name)})
+		}
+	}
+	table(w, rows)
+}

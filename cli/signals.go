@@ -1,0 +1,78 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"sync"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// told is why a server stops that was told to. For whoever asks, it is an ordinary end of a context.
+type told struct{ why string }
+
+func (t told) Error() string { return t.why }
+
+// Is makes the cause of the end look like the end that it is.
+func (told) Is(err error) bool { return err == context.Canceled }
+
+// signals are two contexts: the first ends with the first SIGINT or SIGTERM, the second with the second one. reload is
+// called for each SIGHUP, one at a time; one that says that the terminal went away is a SIGTERM, as every one is with no
+// reload. The cause of the first context's end says which it was.
+func signals(parent context.Context, reload func(context.Context)) (stop, hurry context.Context, release func()) {
+	stop, cancelStop := context.WithCancelCause(parent)
+	hurry, cancelHurry := context.WithCancel(parent)
+	kinds := []os.Signal{os.Interrupt, syscall.SIGTERM}
+	if !signal.Ignored(syscall.SIGHUP) { // nohup
+		kinds = append(kinds, syscall.SIGHUP)
+	}
+	came := make(chan os.Signal, 4) // both interrupts fit, so none is missed
+	signal.Notify(came, kinds...)
+	onTerminal := isTerminal(os.Stdin)
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for ended := false; ; {
+			var s os.Signal
+			select {
+			case s = <-came:
+			case <-hurry.Done():
+				return
+			}
+			switch {
+			case s == syscall.SIGHUP && reload != nil && !(onTerminal && !isTerminal(os.Stdin)):
+				reload(stop)
+			case ended && s != syscall.SIGHUP:
+				cancelHurry()
+			case !ended:
+				ended = true
+				cancelStop(told{reason(s)})
+			}
+		}
+	})
+	return stop, hurry, func() {
+		signal.Stop(came)
+		cancelStop(nil)
+		cancelHurry()
+		wg.Wait()
+	}
+}
+
+// reason is what a signal means, in words.
+func reason(s os.Signal) string {
+	switch s {
+	case os.Interrupt:
+		return "interrupted"
+	case syscall.SIGHUP:
+		return "the terminal went away"
+	}
+	return fmt.Sprintf("told to (%v)", s)
+}
+
+// isTerminal reports whether f is a terminal that is still there.
+func isTerminal(f *os.File) bool {
+	_, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ)
+	return err == nil
+}

@@ -1,0 +1,217 @@
+package browsertest
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/input"
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+)
+
+const onWeb relay.PlatformID = "web"
+
+// pixel is a picture: PNG, one pixel.
+var pixel = []byte("\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR\x00\x00\x00\x01\x00\x00\x00\x01\x08\x06\x00\x00\x00\x1f\x15\xc4\x89\x00\x00\x00\rIDATx\x9cc\xf8\xcf\xc0\xf0\x1f\x00\x05\x00\x01\xff\x89\x99=\x1d\x00\x00\x00\x00IEND\xaeB`\x82")
+
+// writes types a message into the room and sends it with the enter key.
+func (b *tab) writes(text string) {
+	b.t.Helper()
+	b.do("write", chromedp.Focus("#text", chromedp.ByQuery), input.InsertText(text), chromedp.KeyEvent(kb.Enter))
+	b.await("it was sent", "document.getElementById('text').value === ''")
+}
+
+// TestChat: a gateway and a person talk, and everything that a gateway can do is seen as it happens.
+func TestChat(t *testing.T) {
+	t.Parallel()
+	p := serve(t, "")
+	e := p.enroll("Küche-😀")
+	b := p.login()
+	b.click("Chat")
+	b.says("has never connected")
+	b.looks("chat list")
+	b.click("Küche-😀")
+	b.says("What you write waits for it")
+	b.looks("chat empty")
+
+	b.writes("Ist da wer? <b>1 & 2</b> 😀")
+	b.says("Ist da wer? <b>1 & 2</b> 😀")
+	b.says("1 message waits")
+	b.looks("chat waiting")
+	a := p.dial(e, onWeb)
+	b.says("is connected")
+	ev := a.hears()
+	if ev.Text != "Ist da wer? <b>1 & 2</b> 😀" || ev.Source.ChatType != relay.ChatDM {
+		t.Errorf("the gateway hears %+v", ev)
+	}
+	chat := ev.Source.ChatID
+
+	a.does(onWeb, relay.Typing{Chat: chat})
+	b.says("is typing")
+	b.looks("chat typing")
+	res := a.does(onWeb, relay.Send{Chat: chat, Content: "Ja, **gleich**", ReplyTo: ev.MessageID})
+	b.says("Ja, gleich")
+	b.await("nobody types", "document.getElementById('typing').textContent === ''")
+	a.does(onWeb, relay.Edit{Chat: chat, Message: res.MessageID, Content: marked})
+	b.says("edited")
+	a.does(onWeb, relay.React{Chat: chat, Message: ev.MessageID, Emoji: "👀"})
+	b.says("👀")
+	b.marks()
+	b.looks("chat talk")
+
+	gone := a.does(onWeb, relay.Send{Chat: chat, Content: "vergiss das"}).MessageID
+	b.says("vergiss das")
+	a.does(onWeb, relay.Delete{Chat: chat, Message: gone})
+	b.await("the message is gone", "!document.body.innerText.includes('vergiss das')")
+
+	// As it is after the page was loaded again, so it was live.
+	live := eval[string](b, "document.getElementById('messages').innerText")
+	b.do("load again", chromedp.Reload())
+	if again := eval[string](b, "document.getElementById('messages').innerText"); again != live {
+		t.Errorf("loaded again, the room says\n%s\nand said\n%s", again, live)
+	}
+	a.end()
+	b.says("is away since")
+	b.looks("chat away")
+}
+
+// marked is what models write, and what they could be made to write.
+const marked = "# Bericht\n\n**fett** *schräg* ~~weg~~ `code` <script>alert(1)</script>\n\n" +
+	"- eins\n- zwei\n  1. zwei a\n\n> zitiert\n\n| a | b |\n|---|---|\n| 1 | sehr lange Zelle mit vielen Wörtern, die nicht umbricht weil_sie_so_lang_ist_und_keine_Leerzeichen_hat |\n\n" +
+	"```go\nfunc main() { println(\"eine sehr lange Zeile, die in einem schmalen Fenster für sich allein rollen muss\") }\n```\n\n" +
+	"[gut](https://example.net/a?b=c&d=e) [böse](javascript:alert(1)) ![Bild](https://example.net/x.png)\n\n- [x] erledigt"
+
+// marks looks at what became of marked.
+func (b *tab) marks() {
+	b.t.Helper()
+	for selector, n := range map[string]int{
+		".text h3": 1, ".text strong": 1, ".text em": 1, ".text s": 1, ".text p > code": 1, ".text ul > li": 3, ".text ol": 1,
+		".text blockquote": 1, ".text th": 2, ".text pre code": 1, ".text script": 0, ".text img": 0,
+		`.text a[href^="https://example.net/"][rel~="noopener"]`: 2, `.text a[href^="javascript"]`: 0,
+	} {
+		if got := eval[int](b, fmt.Sprintf("document.querySelectorAll(%q).length", selector)); got != n {
+			b.t.Errorf("%s: %d, want %d", selector, got, n)
+		}
+	}
+}
+
+// TestButtons: a question's buttons are pressed with the keyboard, and go.
+func TestButtons(t *testing.T) {
+	t.Parallel()
+	p := serve(t, "")
+	a := p.dial(p.enroll("home"), onWeb)
+	b := p.login()
+	b.do("open", chromedp.Navigate(p.site+"/chat/home"))
+	b.writes("ask me")
+	chat := a.hears().Source.ChatID
+	ask := func(id string) {
+		a.does(onWeb, relay.Prompt{
+			Chat: chat, Content: "Soll ich **wirklich**?", Kind: relay.PromptApproval, PromptID: id,
+			Options: []relay.PromptOption{{ID: "once", Label: "Ja, einmal", Style: "success"}, {ID: "always", Label: "Immer", Style: "primary"}, {ID: "deny", Label: "Nein", Style: "danger"}},
+		})
+	}
+	ask("k3f9a1.0badcafe")
+	b.says("Nein")
+	b.looks("chat question")
+	b.do("press", chromedp.Focus(`button[value="once"]`, chromedp.ByQuery), chromedp.KeyEvent(kb.Enter))
+	ev := a.hears()
+	if ev.Prompt == nil || ev.Prompt.OptionID != "once" || ev.Prompt.PromptID != "k3f9a1.0badcafe" {
+		t.Errorf("the press: %+v", ev.Prompt)
+	}
+	b.says("You chose: Ja, einmal")
+	b.await("the buttons are gone", "!document.querySelector('.buttons')")
+	b.looks("chat answered")
+
+	// Two pages of one person: what one sees the other sees too, and the second press does nothing.
+	ask("k3f9a1.0badcaff")
+	b.says("Nein")
+	b.click("Nein")
+	if ev := a.hears(); ev.Prompt == nil || ev.Prompt.OptionID != "deny" {
+		t.Errorf("the second question's press: %+v", ev.Prompt)
+	}
+	b.await("the buttons are gone", "!document.querySelector('.buttons')")
+}
+
+// TestFiles: files go both ways, pictures are shown, and anything else is saved and never run.
+func TestFiles(t *testing.T) {
+	t.Parallel()
+	p := serve(t, "")
+	a := p.dial(p.enroll("home"), onWeb)
+	b := p.login()
+	b.do("open", chromedp.Navigate(p.site+"/chat/home"))
+	report := filepath.Join(p.dir, "Bericht äöü.pdf")
+	if err := os.WriteFile(report, []byte("%PDF-1.7\n"+strings.Repeat("page ", 100)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	b.do("pick a file", chromedp.SetUploadFiles("#files", []string{report}, chromedp.ByQuery))
+	b.writes("lies das")
+	ev := a.hears()
+	if len(ev.Media) != 1 || ev.Media[0].Filename != "Bericht äöü.pdf" || ev.Media[0].Mime != "application/pdf" {
+		t.Errorf("the gateway is shown %+v", ev.Media)
+	}
+	b.says("Bericht äöü.pdf (509 bytes)")
+
+	chat := ev.Source.ChatID
+	a.does(onWeb, relay.SendMedia{Chat: chat, Kind: "image", SourceURL: a.upload(pixel), Filename: "punkt.png", Caption: "ein *Punkt*"})
+	a.does(onWeb, relay.SendMedia{Chat: chat, Kind: "document", SourceURL: a.upload([]byte("<script>document.title='run'</script>")), Filename: "böse.html"})
+	b.await("the picture is shown", "[...document.images].some(i => i.complete && i.naturalWidth === 1 && i.alt === 'punkt.png')")
+	b.says("böse.html")
+	b.looks("chat files")
+	bad := eval[string](b, "[...document.querySelectorAll('a[download]')].find(a => a.download === 'böse.html').href")
+	kind := eval[string](b, fmt.Sprintf("fetch(%q).then(r => r.headers.get('content-type') + ' ' + r.headers.get('content-disposition') + ' ' + r.headers.get('content-security-policy'))", bad))
+	if !strings.HasPrefix(kind, "application/octet-stream attachment") || !strings.Contains(kind, "sandbox") {
+		t.Errorf("a file of HTML is sent as %s", kind)
+	}
+}
+
+// TestWithoutScript: the chat works in a browser that runs none.
+func TestWithoutScript(t *testing.T) {
+	t.Parallel()
+	p := serve(t, "")
+	a := p.dial(p.enroll("home"), onWeb)
+	b := p.login()
+	b.scriptless()
+	b.do("open", chromedp.Navigate(p.site+"/chat/home"))
+	var has bool
+	b.do("write", chromedp.SendKeys("#text", "ohne Script", chromedp.ByQuery), chromedp.Click("#say button", chromedp.ByQuery),
+		chromedp.WaitVisible(".message.mine", chromedp.ByQuery))
+	ev := a.hears()
+	a.does(onWeb, relay.Send{Chat: ev.Source.ChatID, Content: "verstanden"})
+	a.does(onWeb, relay.Prompt{Chat: ev.Source.ChatID, Content: "weiter?", Kind: relay.PromptChoice, PromptID: "p1", Options: []relay.PromptOption{{ID: "ja", Label: "Ja"}}})
+	b.do("load again", chromedp.Reload(), chromedp.WaitVisible(".message.bot", chromedp.ByQuery), chromedp.Click(`button[value="ja"]`, chromedp.ByQuery))
+	if ev := a.hears(); ev.Prompt == nil || ev.Prompt.OptionID != "ja" {
+		t.Errorf("the press: %+v", ev.Prompt)
+	}
+	var nodes []*cdp.Node
+	b.do("look", chromedp.Nodes(".message", &nodes, chromedp.ByQueryAll))
+	if has = len(nodes) == 3; !has {
+		t.Errorf("%d messages are shown", len(nodes))
+	}
+	b.picture("chat without script")
+}
+
+// TestServerGoesAndComes: the page says that the server is gone, and goes on with the next one's empty room.
+func TestServerGoesAndComes(t *testing.T) {
+	t.Parallel()
+	p := serve(t, "")
+	p.enroll("home")
+	b := p.login()
+	b.do("open", chromedp.Navigate(p.site+"/chat/home"))
+	b.writes("remember me")
+	b.says("remember me")
+	p.stop()
+	b.says("The connection to the server")
+	b.looks("chat broken")
+	b.do("write", chromedp.SendKeys("#text", "lost?"+kb.Enter, chromedp.ByQuery))
+	b.says("Nothing was sent")
+	if got := eval[string](b, "document.getElementById('text').value.trim()"); got != "lost?" {
+		t.Errorf("what could not be sent is %q in the field", got)
+	}
+	b.forget() // the browser says itself that nobody answers
+}

@@ -1,0 +1,91 @@
+// Package browsertest looks at the web pages with a real Chromium: the program runs as people run it, in a process of
+// its own, a gateway dials its door, and a browser opens the pages. A screenshot of every state is put into a temporary
+// folder whose name is printed.
+//
+// Where there is no Chromium the tests are skipped.
+package browsertest
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+
+	"github.com/hermes-connector/hermes-connector/cli"
+)
+
+// asProgram has this test's binary be the program.
+const asProgram = "HERMES_BROWSERTEST_PROGRAM"
+
+// within bounds each test; the machine may be busy.
+const within = 2 * time.Minute
+
+// Set once, by TestMain.
+var (
+	chromium string          // the browser's file; empty: there is none
+	browser  context.Context // of the running browser
+	pictures string          // the folder of the screenshots
+)
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asProgram) != "" {
+		os.Unsetenv(asProgram)
+		os.Exit(cli.Main())
+	}
+	os.Exit(run(m))
+}
+
+func run(m *testing.M) int {
+	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
+		if path, err := exec.LookPath(name); err == nil {
+			chromium = path
+			break
+		}
+	}
+	if chromium == "" {
+		return m.Run()
+	}
+	var err error
+	if pictures, err = os.MkdirTemp("", "hermes-connector-pages-"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	ctx, cancel := chromedp.NewExecAllocator(context.Background(), []chromedp.ExecAllocatorOption{
+		chromedp.ExecPath(chromium), chromedp.NoFirstRun, chromedp.NoDefaultBrowserCheck, chromedp.Headless,
+		chromedp.NoSandbox, chromedp.DisableGPU, chromedp.WSURLReadTimeout(within),
+		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-background-networking", true),
+		chromedp.Flag("disable-component-update", true), chromedp.Flag("disable-sync", true),
+		chromedp.Flag("disable-dev-shm-usage", true), chromedp.Flag("disable-extensions", true),
+		// No page can reach a name: whatever is not this machine's fails, and is seen.
+		chromedp.Flag("host-resolver-rules", "MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE localhost"),
+	}...)
+	defer cancel()
+	b, end := chromedp.NewContext(ctx)
+	defer end()
+	if err := chromedp.Run(b); err != nil {
+		fmt.Fprintln(os.Stderr, "start chromium:", err)
+		return 1
+	}
+	browser = b
+	defer fmt.Println("screenshots of the pages:", pictures)
+	return m.Run()
+}
+
+// inBrowser skips the test where there is no browser.
+func inBrowser(t *testing.T) {
+	t.Helper()
+	if chromium == "" {
+		t.Skip("there is no Chromium here: apt-get install chromium")
+	}
+}
+
+// picture names the file of a screenshot.
+func picture(name string) string {
+	return filepath.Join(pictures, strings.ReplaceAll(name, " ", "-")+".png")
+}

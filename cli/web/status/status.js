@@ -1,0 +1,82 @@
+// Keeps the status page fresh and copies commands. Without it the page shows everything of the moment it was loaded.
+(() => {
+  "use strict";
+  const live = document.getElementById("live");
+  const waiting = new Map(); // parts that came while a person was in them
+  let source = null;
+
+  function prepare(root) {
+    for (const button of root.querySelectorAll("button[data-copy]")) button.hidden = false;
+  }
+
+  function busy(part) {
+    const selection = document.getSelection();
+    return part.contains(document.activeElement) ||
+      (selection && !selection.isCollapsed && part.contains(selection.anchorNode));
+  }
+
+  function put(id, markup) {
+    const part = document.getElementById(id);
+    if (!part) return;
+    if (busy(part)) { waiting.set(id, markup); return; }
+    waiting.delete(id);
+    const open = [...part.querySelectorAll("details[open][id]")].map((d) => d.id);
+    const made = document.createElement("template");
+    made.innerHTML = markup;
+    part.replaceChildren(made.content);
+    for (const details of open) document.getElementById(details)?.setAttribute("open", "");
+    prepare(part);
+  }
+
+  function flush() {
+    for (const [id, markup] of [...waiting]) put(id, markup);
+  }
+
+  function say(words) { if (live && live.textContent !== words) live.textContent = words; }
+
+  function connect() {
+    if (source || document.hidden) return;
+    source = new EventSource("/events");
+    source.onopen = () => say("This page is live.");
+    source.onmessage = (event) => {
+      const cut = event.data.indexOf("\n");
+      put(event.data.slice(0, cut), event.data.slice(cut + 1));
+    };
+    source.onerror = () => {
+      say("The connection is lost. What you see may be old.");
+      if (source.readyState !== EventSource.CLOSED) return; // it tries again by itself
+      source = null;
+      setTimeout(again, 5000);
+    };
+  }
+
+  async function again() {
+    try {
+      const answer = await fetch(location.pathname, { method: "HEAD" });
+      if (answer.status === 401) { location.reload(); return; } // the login has ended
+    } catch { /* the server does not answer yet */ }
+    connect();
+  }
+
+  document.addEventListener("click", async (event) => {
+    const button = event.target.closest("button[data-copy]");
+    if (!button) return;
+    try {
+      await navigator.clipboard.writeText(button.dataset.copy);
+      button.textContent = "Copied";
+      setTimeout(() => { button.textContent = "Copy"; }, 2000);
+    } catch { // no clipboard over plain http from afar: the text is selected, to be copied by hand
+      const code = button.parentElement.querySelector("code");
+      document.getSelection().selectAllChildren(code);
+    }
+  });
+  document.addEventListener("focusout", () => setTimeout(flush, 0));
+  document.addEventListener("selectionchange", () => { if (document.getSelection().isCollapsed) flush(); });
+  document.addEventListener("visibilitychange", () => { // a page that nobody sees takes no connection
+    if (!document.hidden) { connect(); return; }
+    source?.close();
+    source = null;
+  });
+  prepare(document);
+  connect();
+})();

@@ -1,0 +1,341 @@
+package status
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"regexp"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/finding"
+	"github.com/hermes-connector/hermes-connector/relay/gate"
+	"github.com/hermes-connector/hermes-connector/relay/manage"
+	"github.com/hermes-connector/hermes-connector/relay/wake"
+	"github.com/hermes-connector/hermes-connector/store/audit"
+)
+
+var noon = time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
+
+// canary stands for what must be on no page.
+const canary = "canary-5f1d"
+
+// fake is a Service of fixed answers.
+type fake struct {
+	status    manage.Status
+	gateways  []manage.Gateway
+	decisions []gate.Decision
+	link      manage.Link
+	err       error
+	asked     int
+	linked    string
+	by        audit.Actor
+}
+
+func (f *fake) Status(context.Context, struct{}) (manage.Status, error) {
+	f.asked++
+	return f.status, f.err
+}
+func (f *fake) Explain(context.Context, manage.Explain) ([]gate.Decision, error) {
+	return f.decisions, nil
+}
+func (f *fake) Gateways(context.Context, struct{}) ([]manage.Gateway, error) { return f.gateways, nil }
+func (f *fake) Gateway(_ context.Context, n manage.Named) (manage.Gateway, error) {
+	for _, g := range f.gateways {
+		if string(g.ID) == n.Name {
+			return g, nil
+		}
+	}
+	return manage.Gateway{}, errors.New("none")
+}
+func (f *fake) Link(_ context.Context, by audit.Actor, l manage.LinkFor) (manage.Link, error) {
+	f.linked, f.by = l.Name, by
+	if f.err != nil {
+		return manage.Link{}, f.err
+	}
+	return f.link, nil
+}
+
+// healthy is a connector with a bot and two gateways, of which one is away.
+func healthy() *fake {
+	return &fake{
+		status: manage.Status{
+			Version: "v1.2.3", Ready: true, Running: true, Counters: map[string]uint64{},
+			Bots: []manage.BotStatus{{
+				Platform: "telegram", ID: "1", Name: "our_bot", State: platforms.Connected,
+				Since: noon.Add(-3 * time.Hour), LastEventAt: noon.Add(-2 * time.Minute),
+			}},
+			Instances: []manage.InstanceStatus{
+				{ID: "home", Tenant: "home", State: manage.Connected},
+				{ID: "küche", Tenant: "home", State: manage.Away, Backlog: 2, OldestAt: noon.Add(-time.Hour), Dead: 1},
+			},
+		},
+		gateways: []manage.Gateway{
+			{ID: "home", Instance: "home", Tenant: "home", State: manage.Connected, LastSeenAt: noon, Holds: &manage.Holdings{
+				People:    []manage.Binding{{Platform: "telegram", User: "4242", Instance: "home"}},
+				Grants:    []manage.Grant{{Platform: "telegram", Chat: "-1001", Instance: "home"}},
+				Principal: manage.Principal{Policy: relay.AnyOne},
+				WakeURL:   "https://wake.example/" + canary, Poke: &wake.Poke{At: noon.Add(-time.Minute), Status: 503},
+			}},
+			{ID: "küche", Instance: "küche", Tenant: "home", State: manage.Away, Holds: &manage.Holdings{Principal: manage.Principal{Policy: relay.OwnerOnly}}},
+			{ID: "old", Instance: "old", Tenant: "home", State: manage.Revoked},
+		},
+		link: manage.Link{
+			Code: "KQ2-9F4-M7X", ExpiresAt: noon.Add(10 * time.Minute),
+			DeepLinks: map[relay.PlatformID]string{"telegram": "https://t.me/our_bot?start=KQ29F4M7X", "evil": "javascript:alert(1)"},
+		},
+	}
+}
+
+func newSection(f *fake) *Section {
+	return New(Options{
+		Service: f, Now: func() time.Time { return noon }, Labels: map[relay.PlatformID]string{"telegram": "Telegram"},
+		Machine: func() Machine {
+			return Machine{Snapshots: true, SnapshotAt: noon.Add(-9 * time.Hour), DiskFree: 20 << 30, Database: 5 << 20, CertificateUntil: noon.Add(20 * 24 * time.Hour)}
+		},
+	})
+}
+
+// serve answers a request of who is logged in.
+func serve(s *Section, r *http.Request) *httptest.ResponseRecorder {
+	mux := http.NewServeMux()
+	s.Mount(mux, func(h http.Handler) http.Handler { return h })
+	w := httptest.NewRecorder()
+	mux.ServeHTTP(w, r)
+	return w
+}
+
+func get(s *Section) string { return serve(s, httptest.NewRequest("GET", "/", nil)).Body.String() }
+
+// words are what a page says, without its markup.
+func words(page string) string {
+	return strings.Join(strings.Fields(regexp.MustCompile(`<[^>]*>`).ReplaceAllString(page, " ")), " ")
+}
+
+func TestThePage(t *testing.T) {
+	page := get(newSection(healthy()))
+	said := words(page)
+	for _, want := range []string{
+		"Everything works", "Telegram @our_bot", "✓ connected", "Since 3 hours ago", "Last event 2 minutes ago",
+		"home ✓ connected", "People Telegram 4242", "Chats Telegram chat -1001", "Hears everybody in its chats", "Last wake failed",
+		"küche ! away", "Last seen never", "Waiting 2 messages, the oldest from 1 hour ago", "Given up 1 dead letter", "hermes-connector buffer",
+		"Newest snapshot 9 hours ago", "20 GB free", "good for 20 days", "Version v1.2.3", "No message has come",
+	} {
+		if !strings.Contains(said, want) {
+			t.Errorf("the page does not say %q:\n%s", want, said)
+		}
+	}
+	for _, no := range []string{canary, "wake.example", ">old<", "Tenant", "Instance"} { // invariant 1
+		if strings.Contains(page, no) {
+			t.Errorf("the page holds %q", no)
+		}
+	}
+}
+
+func TestTheSentence(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change func(*manage.Status)
+		want   string
+	}{
+		"nothing is wrong": {func(*manage.Status) {}, "Everything works"},
+		"the worst finding, with its fix": {func(st *manage.Status) {
+			st.Findings = []finding.Finding{
+				{Code: "HC101", Severity: finding.Fault, What: "The token is dead.", Why: "Nobody is heard.", Fix: "Ask @BotFather for another.", About: "telegram"},
+				{Code: "HC301", Severity: finding.Warning, What: "The disk is nearly full.", Fix: "hermes-connector backup x"},
+			}
+		}, "The token is dead. Nobody is heard. Ask @BotFather for another. HC101 telegram 1 other thing is to be looked at The disk is nearly full. hermes-connector backup x HC301"},
+		"a warning of the database": {func(st *manage.Status) { st.Warnings = []string{"no message is accepted: disk full"} }, "no message is accepted: disk full"},
+		"a bot that was not looked at yet": {func(st *manage.Status) {
+			st.Bots[0].State, st.Bots[0].Reason, st.Ready = platforms.Connecting, "Telegram cannot be reached", false
+		}, "The bot of Telegram is not connected Telegram cannot be reached hermes-connector doctor"},
+		"not ready, nobody knows why": {func(st *manage.Status) { st.Ready = false }, "The connector is not ready hermes-connector doctor"},
+		"no gateway":                  {func(st *manage.Status) { st.Instances = nil }, "No gateway is enrolled yet hermes-connector enroll home"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := healthy()
+			tc.change(&f.status)
+			_, page, _ := strings.Cut(get(newSection(f)), `<section id="summary"`)
+			page, _, _ = strings.Cut(page, "</section>")
+			if got := strings.ReplaceAll(words("<p"+page), " Copy", ""); got != tc.want {
+				t.Errorf("it says %q, want %q", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestVerdicts(t *testing.T) {
+	f := healthy()
+	for i := range 30 {
+		f.decisions = append(f.decisions, gate.Decision{At: noon.Add(time.Duration(i) * time.Second), Platform: "telegram", User: relay.UserID(fmt.Sprint("user", i)), Reason: gate.NoBinding})
+	}
+	f.decisions[29].Says, f.decisions[29].Change = "Nobody is linked to 4242.", "hermes-connector bind home telegram 4242"
+	f.decisions[28].Hint = "no gateway fronts it"
+	page := get(newSection(f))
+	for _, want := range []string{"Nobody is linked to 4242.", `data-copy="hermes-connector bind home telegram 4242"`, "no_binding: no gateway fronts it", "user15"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("no %q", want)
+		}
+	}
+	if strings.Contains(page, "user14") {
+		t.Error("the sixteenth verdict is on the page")
+	}
+}
+
+func TestNamesAreNoMarkup(t *testing.T) {
+	evil := `"><script>alert(1)</script>&`
+	f := healthy()
+	f.status.Bots[0].Name, f.status.Bots[0].Reason = evil, evil
+	f.status.Findings = []finding.Finding{{What: evil, Why: evil, Fix: "hermes-connector " + evil}}
+	f.gateways[0].ID, f.status.Instances[0].ID, f.gateways[0].Instance = relay.GatewayID(evil), relay.InstanceID(evil), relay.InstanceID(evil)
+	f.decisions = []gate.Decision{{Says: evil, Change: evil, User: relay.UserID(evil), Chat: "c"}}
+	if page := get(newSection(f)); strings.Contains(page, "<script>") || strings.Contains(page, `">"`) {
+		t.Errorf("a name is markup: %s", page)
+	}
+}
+
+// TestABusyPageIsSmall (60 KB in all): with twenty gateways and findings, and the script and frame beside it.
+func TestABusyPageIsSmall(t *testing.T) {
+	f := healthy()
+	for i := range 20 {
+		g := f.gateways[0]
+		g.ID = relay.GatewayID(fmt.Sprint("gateway-", i))
+		f.gateways = append(f.gateways, g)
+		f.status.Findings = append(f.status.Findings, finding.Finding{Code: "HC999", What: strings.Repeat("what ", 15), Why: strings.Repeat("why ", 15), Fix: "hermes-connector doctor"})
+		f.decisions = append(f.decisions, gate.Decision{Platform: "telegram", Says: strings.Repeat("says ", 20), Change: "hermes-connector bind home telegram 4242"})
+	}
+	s := newSection(f)
+	for i := range 144 {
+		f.status.Counters = map[string]uint64{"event_delivered": uint64(i * i * 7919), "message_sent": uint64(i * i * 104729), "ack": uint64(i), "ack_delay_milliseconds": uint64(i * i * 31)}
+		s.o.Now = func() time.Time { return noon.Add(time.Duration(i) * 10 * time.Minute) }
+		s.note(f.status)
+	}
+	frame := 10 << 10 // style sheet and picture, see cli/web/page
+	if n := len(get(s)) + len(scriptText) + frame; n > 60_000 {
+		t.Errorf("%d bytes, want at most 60,000", n)
+	}
+	if len(scriptText) > 8<<10 {
+		t.Errorf("the script has %d bytes; the chat's needs room below 20 KB too", len(scriptText))
+	}
+}
+
+func TestLink(t *testing.T) {
+	post := func(f *fake, gateway string) *httptest.ResponseRecorder {
+		r := httptest.NewRequest("POST", "/link", strings.NewReader(url.Values{"gateway": {gateway}}.Encode()))
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		return serve(newSection(f), r)
+	}
+	f := healthy()
+	w := post(f, "home")
+	page := w.Body.String()
+	if f.linked != "home" || f.by.Kind != audit.ActorWeb {
+		t.Errorf("a code for %q by %+v, want home, web", f.linked, f.by)
+	}
+	for _, want := range []string{"/link KQ2-9F4-M7X", `href="https://t.me/our_bot?start=KQ29F4M7X"`, `<svg class="qr" role="img" aria-label="The link to Telegram as a QR code"`} {
+		if !strings.Contains(page, want) {
+			t.Errorf("no %s", want)
+		}
+	}
+	if strings.Contains(page, "javascript:") {
+		t.Error("an address that is none is linked")
+	}
+	f.err = &manage.Error{Why: manage.NotFound, Message: "no gateway is called that"}
+	if w := post(f, "nobody"); w.Code != http.StatusConflict || !strings.Contains(w.Body.String(), "no gateway is called that") {
+		t.Errorf("a refusal: %d %s", w.Code, w.Body)
+	}
+	f.err = errors.New("disk " + canary)
+	if w := post(f, "home"); w.Code != http.StatusServiceUnavailable || strings.Contains(w.Body.String(), canary) {
+		t.Errorf("trouble: %d %s", w.Code, w.Body)
+	}
+}
+
+func TestManyPagesAskOnceASecond(t *testing.T) { // invariant 3
+	f := healthy()
+	s := newSection(f)
+	now := noon
+	s.o.Now = func() time.Time { return now }
+	for range 10 {
+		get(s)
+	}
+	if f.asked != 1 {
+		t.Errorf("10 pages in one second asked %d times, want 1", f.asked)
+	}
+	now = now.Add(time.Second)
+	if get(s); f.asked != 2 {
+		t.Errorf("a second later %d, want 2", f.asked)
+	}
+}
+
+func TestEvents(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := healthy()
+		s := newSection(f)
+		s.o.Now = time.Now
+		s.o.Machine = func() Machine { return Machine{} }
+		ctx, cancel := context.WithCancel(t.Context())
+		var got []string
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			s.follow(ctx, func(b []byte) error { got = append(got, string(b)); return nil })
+		}()
+		synctest.Wait()
+		if len(got) != 1 || strings.Count(got[0], "data: summary\n") != 1 || strings.Count(got[0], "data: machine\n") != 1 {
+			t.Fatalf("at first %d events: %.200q", len(got), got)
+		}
+		f.status.Findings = []finding.Finding{{What: "line one\nline two"}}
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		if len(got) != 2 || !strings.HasPrefix(got[1], "data: summary\n") || !strings.Contains(got[1], "line one\ndata: line two") || strings.Contains(got[1], "data: bots") {
+			t.Fatalf("after a change: %q, want the part that changed alone", got[1:])
+		}
+		time.Sleep(10 * time.Second)
+		if synctest.Wait(); len(got) != 2 {
+			t.Errorf("nothing changed, and was sent: %q", got[2:])
+		}
+		time.Sleep(beat)
+		if synctest.Wait(); len(got) != 3 || got[2] != ":\n\n" {
+			t.Errorf("in silence: %q, want a sign of life", got[2:])
+		}
+		cancel()
+		<-ended
+	})
+}
+
+func TestRunReadsTheCounters(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := healthy()
+		s := newSection(f)
+		s.o.Now = time.Now
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- s.Run(ctx) }()
+		synctest.Wait()
+		f.status.Counters = map[string]uint64{"event_delivered": 3, "message_sent": 2, "ack": 2, "ack_delay_milliseconds": 500}
+		time.Sleep(readEvery)
+		synctest.Wait()
+		lines := s.book.Lines(time.Now())
+		if got := lines[len(lines)-1]; got.In != 3 || got.Out != 2 || got.Waiting != 2 || got.Delay != 250*time.Millisecond {
+			t.Errorf("the newest line is %+v", got)
+		}
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestAStateThatCannotBeRead(t *testing.T) {
+	f := healthy()
+	f.err = errors.New(canary)
+	w := serve(newSection(f), httptest.NewRequest("GET", "/", nil))
+	if w.Code != http.StatusServiceUnavailable || strings.Contains(w.Body.String(), canary) || !strings.Contains(w.Body.String(), "doctor") {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+}

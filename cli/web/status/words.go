@@ -1,0 +1,119 @@
+package status
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/cli/web/html"
+	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/manage"
+)
+
+// counted is a number of things: "1 chat", "2 chats".
+func counted(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}
+
+// span is a distance in time as one would say it, in steps so coarse that a page does not change with every second.
+func span(d time.Duration) string {
+	switch {
+	case d < time.Minute:
+		return "less than a minute"
+	case d < time.Hour:
+		return counted(int(d/time.Minute), "minute", "minutes")
+	case d < 48*time.Hour:
+		return counted(int(d/time.Hour), "hour", "hours")
+	}
+	return counted(int(d/(24*time.Hour)), "day", "days")
+}
+
+// ago is when t was, as a node that also holds the exact time; none says what a zero t means.
+func ago(t, now time.Time, none string) html.Node {
+	if t.IsZero() {
+		return html.Text(none)
+	}
+	return html.El("time", html.Attr("datetime", t.UTC().Format(time.RFC3339)), html.Attr("title", t.Local().Format(time.DateTime)),
+		html.Text(span(max(0, now.Sub(t)))+" ago"))
+}
+
+// size is bytes as people say them.
+func size(n int64) string {
+	switch {
+	case n >= 10<<30:
+		return fmt.Sprintf("%d GB", n>>30)
+	case n >= 10<<20:
+		return fmt.Sprintf("%d MB", n>>20)
+	}
+	return fmt.Sprintf("%d KB", n>>10)
+}
+
+// delay is how long messages took.
+func delay(d time.Duration) string {
+	switch {
+	case d >= 10*time.Second:
+		return fmt.Sprintf("%d s", d/time.Second)
+	case d >= time.Second:
+		return fmt.Sprintf("%.1f s", d.Seconds())
+	}
+	return fmt.Sprintf("%d ms", d/time.Millisecond)
+}
+
+// look is a state's mark, its class and its words.
+type look struct{ mark, class, words string }
+
+var botLooks = map[platforms.State]look{
+	platforms.Connected:      {"✓", "good", "connected"},
+	platforms.Starting:       {"…", "warn", "starting"},
+	platforms.Connecting:     {"…", "warn", "connecting"},
+	platforms.Degraded:       {"!", "warn", "in trouble"},
+	platforms.BadCredentials: {"✗", "bad", "its token is refused"},
+	platforms.Stopped:        {"✗", "bad", "stopped"},
+}
+
+var gatewayLooks = map[manage.State]look{
+	manage.Connected: {"✓", "good", "connected"},
+	manage.Asleep:    {"✓", "good", "asleep, as it said"},
+	manage.Away:      {"!", "warn", "away"},
+}
+
+// badge shows a look: the mark is for the eye, the words are for everybody.
+func badge(l look) html.Node {
+	return html.El("span", html.Attr("class", l.class),
+		html.El("span", html.Attr("class", "mark"), html.Attr("aria-hidden", "true"), html.Text(l.mark+" ")), html.Text(l.words))
+}
+
+// command is text to copy. The button needs the script, which shows it.
+func command(text string) html.Node {
+	return html.El("div", html.Attr("class", "copy"), html.El("code", html.Text(text)),
+		html.El("button", html.Attr("type", "button"), html.Attr("class", "quiet"), html.Flag("hidden", true), html.Attr("data-copy", text),
+			html.Attr("aria-label", "Copy "+text), html.Text("Copy")))
+}
+
+// fix is how something is mended: a command to copy, or words.
+func fix(text string) html.Node {
+	if strings.HasPrefix(text, "hermes-connector ") {
+		return command(text)
+	}
+	return html.El("p", html.Text(text))
+}
+
+// label is what people call a network.
+func (s *Section) label(p relay.PlatformID) string {
+	if l, ok := s.o.Labels[p]; ok {
+		return l
+	}
+	return string(p)
+}
+
+// row is a term and what is to be said of it; nothing without words.
+func row(term string, about html.Node) html.Node {
+	if about == nil {
+		return nil
+	}
+	return html.Group(html.El("dt", html.Text(term)), html.El("dd", about))
+}

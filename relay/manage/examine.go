@@ -1,0 +1,70 @@
+package manage
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/finding"
+)
+
+const (
+	// examineWithin bounds what is asked of the networks: doctor has five seconds in all.
+	examineWithin = 4 * time.Second
+	// clockMayBeOff is how much this machine's clock may differ from a network's.
+	clockMayBeOff = 30 * time.Second
+)
+
+// Examine asks the bots' networks, side by side, how the bots stand there, in examineWithin. Bots that have nobody to
+// ask have no findings.
+func Examine(ctx context.Context, bots []platforms.Platform, granted []relay.Place) (out []finding.Finding) {
+	ctx, cancel := context.WithTimeout(ctx, examineWithin)
+	defer cancel()
+	var (
+		wg  sync.WaitGroup
+		mu  sync.Mutex // guards out and off
+		off time.Duration
+	)
+	for _, p := range bots {
+		e, ok := p.(platforms.Examiner)
+		if !ok {
+			continue
+		}
+		wg.Go(func() {
+			got := e.Examine(ctx, granted)
+			ours := time.Now()
+			mu.Lock()
+			defer mu.Unlock()
+			out = append(out, got.Findings...)
+			if got.Clock.IsZero() {
+				return
+			}
+			if d := ours.Sub(got.Clock); d.Abs() > off.Abs() {
+				off = d
+			}
+		})
+	}
+	wg.Wait()
+	return append(out, clock(off)...)
+}
+
+// clock is what is wrong with a clock that is so much ahead.
+func clock(off time.Duration) []finding.Finding {
+	if off.Abs() <= clockMayBeOff {
+		return nil
+	}
+	way := "ahead"
+	if off < 0 {
+		way = "behind"
+	}
+	far := off.Abs().Round(time.Second)
+	span := far.String()
+	if far < time.Minute {
+		span = fmt.Sprintf("%.0f s", far.Seconds())
+	}
+	return []finding.Finding{finding.ClockOff.Of("clock", "this machine's clock is "+span+" "+way,
+		"let it be set from the network: timedatectl set-ntp true")}
+}

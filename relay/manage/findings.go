@@ -1,0 +1,213 @@
+package manage
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/finding"
+	"github.com/hermes-connector/hermes-connector/store"
+)
+
+const (
+	longSilence = 24 * time.Hour  // of a gateway for which messages wait
+	longTrying  = 5 * time.Minute // of a bot that does not get through
+	// ownPages is the platform of this program's own chat pages, which bind their person without being asked.
+	ownPages relay.PlatformID = "web"
+)
+
+// Look says how far to look.
+type Look struct {
+	Offline bool `json:"offline,omitempty"` // ask no network
+}
+
+// Diagnosis is what a Service sees wrong.
+type Diagnosis struct {
+	Run      string            `json:"run,omitempty"` // of the server, as its /healthz says; empty: none runs
+	Findings []finding.Finding `json:"findings"`      // the worst first
+}
+
+// Diagnose looks for what is wrong, and asks the networks how the bots stand there; that ends with ctx, or after
+// examineWithin.
+func (s *Service) Diagnose(ctx context.Context, l Look) (d Diagnosis, err error) {
+	st, err := s.Status(ctx, struct{}{})
+	if err != nil {
+		return d, err
+	}
+	d.Findings = append([]finding.Finding{}, st.Findings...)
+	if s.live != nil {
+		d.Run = s.set.Run
+	}
+	if l.Offline {
+		return d, nil
+	}
+	grants, err := s.db.Grants(ctx, store.GrantFilter{})
+	if err != nil {
+		return d, err
+	}
+	places := each(grants, func(g store.Grant) relay.Place {
+		return relay.Place{Platform: g.Platform, Scope: g.Scope, Chat: g.Chat}
+	})
+	d.Findings = finding.Merge(Examine(ctx, s.bots(), places), d.Findings)
+	return d, nil
+}
+
+// findings adds to st what is wrong, and sorts it. served are the instances that a gateway can serve.
+func (s *Service) findings(ctx context.Context, st *Status, served []store.Instance) error {
+	now := s.set.Now()
+	for _, b := range st.Bots {
+		st.Findings = append(st.Findings, ofBot(b, now)...)
+	}
+	for _, i := range st.Instances {
+		st.Findings = append(st.Findings, ofInstance(i, s.live != nil, now)...)
+	}
+	gateways, err := s.db.Gateways(ctx)
+	if err != nil {
+		return err
+	}
+	for _, g := range gateways {
+		st.Findings = append(st.Findings, ofGateway(g)...)
+	}
+	if len(served) == 0 {
+		st.Findings = append(st.Findings, finding.NoGateway.Of("", "no gateway is enrolled", "hermes-connector enroll NAME"))
+	}
+	if len(st.Bots) == 0 {
+		st.Findings = append(st.Findings, finding.NoBot.Of("", "no bot is configured", "hermes-connector setup, or a [[bots]] table in connector.toml"))
+	}
+	if err := s.reach(ctx, st, served); err != nil {
+		return err
+	}
+	if s.set.Findings != nil {
+		for _, f := range s.set.Findings() {
+			st.Findings = append(st.Findings, f)
+			switch f.Code {
+			case finding.DatabaseStopped.Code, finding.FellBack.Code, finding.SetAside.Code, finding.SnapshotFailed.Code:
+				st.Warnings = append(st.Warnings, f.What)
+			}
+		}
+	}
+	finding.Sort(st.Findings)
+	return nil
+}
+
+// ofBot is what is wrong with a bot's connection. The words of its network hold no secret.
+func ofBot(b BotStatus, now time.Time) (out []finding.Finding) {
+	about := relay.Bot{Platform: b.Platform, ID: b.ID}.String()
+	const look = "hermes-connector doctor asks the network"
+	switch {
+	case b.State == platforms.BadCredentials:
+		out = append(out, finding.DeadToken.Of(about, cmp.Or(b.Reason, "the network refuses its token"),
+			"put the bot's current token into its token file and start the server again"))
+	case b.State == platforms.Degraded:
+		out = append(out, finding.BotDegraded.Of(about, cmp.Or(b.Reason, "it is degraded"), look))
+	case b.State == platforms.Connecting && !b.Since.IsZero() && now.Sub(b.Since) > longTrying:
+		what := "it has not got through since " + b.Since.Format(time.RFC3339)
+		if b.Reason != "" {
+			what += ": " + b.Reason
+		}
+		out = append(out, finding.BotUnreached.Of(about, what, look))
+	}
+	if len(b.Warnings) > 0 {
+		out = append(out, finding.CallsDoubted.Of(about, strings.Join(b.Warnings, "; "), "hermes-connector explain shows the refused calls"))
+	}
+	return out
+}
+
+// ofInstance is what is wrong with an instance's connection and buffer. running: a server runs, so that it could be
+// connected.
+func ofInstance(i InstanceStatus, running bool, now time.Time) (out []finding.Finding) {
+	name := string(i.ID)
+	add := func(k *finding.Kind, what, fix string) { out = append(out, k.Of("gateway "+name, what, fix)) }
+	if i.Warning == "copied_credential" {
+		add(finding.Copied, "two programs dial with its credential and push each other out", "stop one of them, or hermes-connector enroll OTHER-NAME for the second")
+	}
+	if i.State != Connected && i.Backlog > 0 && !i.LastSeenAt.IsZero() && now.Sub(i.LastSeenAt) > longSilence {
+		what := fmt.Sprintf("%d messages wait, and it has not been here since %s", i.Backlog, i.LastSeenAt.Format(time.RFC3339))
+		add(finding.GatewaySilent, what, "start the gateway; hermes-connector gateway show "+name+" shows what it dials with")
+	}
+	if i.Poke != nil && !i.Poke.Woken && i.State != Connected {
+		add(finding.WakeFailing, "its wake URL "+i.Poke.String(), "make the wake URL answer below 400 to a GET; addresses of your own network need [wake] allow")
+	}
+	if i.Dead > 0 {
+		add(finding.DeadLetters, letters(i.Dead)+" could not be delivered", "hermes-connector buffer dead "+name+" shows why; hermes-connector buffer replay "+name+" tries again")
+	}
+	return out
+}
+
+func letters(n int) string {
+	if n == 1 {
+		return "1 message"
+	}
+	return fmt.Sprintf("%d messages", n)
+}
+
+// ofGateway is what is wrong with a credential.
+func ofGateway(g store.Gateway) (out []finding.Finding) {
+	about := "gateway " + string(g.ID)
+	switch {
+	case g.Revoked:
+	case g.LastSeenAt.IsZero():
+		out = append(out, finding.NeverDialled.Of(about, "it has never connected",
+			"put the lines of its enrolment into the gateway's .env and start it; hermes-connector gateway rotate "+string(g.ID)+" prints new ones"))
+	case g.TooOld:
+		out = append(out, finding.TooOldForFiles.Of(about, "it is too old to fetch files", "update Hermes on the gateway's machine"))
+	}
+	return out
+}
+
+// reach finds instances that nobody reaches, and bindings and grants that lead to no bot.
+func (s *Service) reach(ctx context.Context, st *Status, served []store.Instance) error {
+	hosted := make(map[relay.PlatformID]bool)
+	for _, b := range st.Bots {
+		hosted[b.Platform] = true
+	}
+	bound, granted := make(map[relay.PlatformID]relay.InstanceID), make(map[relay.PlatformID]relay.InstanceID)
+	for _, i := range served {
+		grants, err := s.db.Grants(ctx, store.GrantFilter{Instance: i.ID})
+		if err != nil {
+			return err
+		}
+		reached := len(grants) > 0
+		for _, g := range grants {
+			granted[g.Platform] = cmp.Or(granted[g.Platform], i.ID)
+		}
+		for _, k := range s.set.Kinds {
+			one, err := s.db.Bindings(ctx, store.BindingFilter{Instance: i.ID, Platform: k.Name, Limit: 1})
+			if err != nil {
+				return err
+			}
+			if len(one) > 0 {
+				reached, bound[k.Name] = true, cmp.Or(bound[k.Name], i.ID)
+			}
+		}
+		if !reached { // nor by a network that this program does not speak any more
+			all, err := s.db.Bindings(ctx, store.BindingFilter{Instance: i.ID})
+			if err != nil {
+				return err
+			}
+			reached = len(all) > 0
+		}
+		if !reached {
+			st.Findings = append(st.Findings, finding.NobodyBound.Of("gateway "+string(i.ID), "nobody is bound to it", "hermes-connector link "+string(i.ID)))
+		}
+	}
+	for _, k := range s.set.Kinds {
+		if hosted[k.Name] || k.Name == ownPages {
+			continue
+		}
+		bot, p := "configure a bot for "+string(k.Name), string(k.Name)
+		if i := bound[k.Name]; i != "" {
+			st.Findings = append(st.Findings, finding.BindingAstray.Of(p, "somebody is bound to "+string(i)+" on "+p+", and there is no such bot",
+				bot+", or hermes-connector unbind "+string(i)+" "+p+" USER"))
+		}
+		if i := granted[k.Name]; i != "" {
+			st.Findings = append(st.Findings, finding.GrantAstray.Of(p, "a chat on "+p+" is granted to "+string(i)+", and there is no such bot",
+				bot+", or hermes-connector scope release "+string(i)+" "+p))
+		}
+	}
+	return nil
+}

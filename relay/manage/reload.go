@@ -1,0 +1,47 @@
+package manage
+
+import (
+	"context"
+
+	"github.com/hermes-connector/hermes-connector/store/audit"
+)
+
+// Reloaded is what a running server took over from a changed configuration. Bots are named "platform:id".
+type Reloaded struct {
+	Added   []string `json:"added"`
+	Changed []string `json:"changed"` // started anew
+	Removed []string `json:"removed"`
+	// Restart are the settings that differ from those the server runs with, and that it takes with its next start.
+	Restart []string `json:"restart"`
+}
+
+// Reload has the running server read its configuration again. It is refused with Usage, and nothing is changed, when
+// that has a fault.
+func (s *Service) Reload(ctx context.Context, by audit.Actor, _ struct{}) (Reloaded, error) {
+	if s.set.Reload == nil {
+		return Reloaded{}, refuse(Offline, "no server is running: the next start reads the configuration")
+	}
+	return s.set.Reload(ctx, by.Name)
+}
+
+// Health is how the server is, in few words.
+type Health struct {
+	OK    bool   `json:"ok"`    // it takes messages in
+	Ready bool   `json:"ready"` // and every bot's updates flow
+	Why   string `json:"why,omitempty"`
+}
+
+// Health asks whether the server does its work. Without a server it does not.
+func (s *Service) Health(context.Context, struct{}) (Health, error) {
+	if s.live == nil {
+		return Health{Why: "no server is running"}, nil
+	}
+	if err := s.db.Probe(); err != nil {
+		return Health{Why: "no message is accepted: " + err.Error()}, nil
+	}
+	h := Health{OK: true, Ready: s.live.Ready()}
+	if !h.Ready {
+		h.Why = "not every bot is connected: hermes-connector status"
+	}
+	return h, nil
+}
