@@ -2,12 +2,12 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"os"
-	"os/exec"
-	"time"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 
@@ -113,17 +113,25 @@ func (a *app) setup(ctx context.Context, o setup.Options) error {
 	return setup.Run(ctx, o)
 }
 
-// commandWithin bounds a program that setup runs.
-const commandWithin = 6 * time.Minute
-
-// command runs another program, whose output is shown.
-func (a *app) command(ctx context.Context, name string, args ...string) error {
-	ctx, cancel := context.WithTimeout(ctx, commandWithin)
-	defer cancel()
-	c := exec.CommandContext(ctx, name, args...)
-	c.Stdout, c.Stderr = a.stderr, a.stderr
-	if err := c.Run(); err != nil {
-		return fmt.Errorf("%s: %w", name, err)
+// command runs another program, whose output is shown. os/exec would cost 40 KB for it.
+func (a *app) command(_ context.Context, name string, args ...string) error {
+	path := ""
+	for _, dir := range filepath.SplitList(a.getenv("PATH")) {
+		if st, err := os.Stat(filepath.Join(dir, name)); err == nil && st.Mode().IsRegular() && st.Mode()&0o111 != 0 {
+			path = filepath.Join(dir, name)
+			break
+		}
 	}
-	return nil
+	if path == "" {
+		return fmt.Errorf("there is no program %s", name)
+	}
+	p, err := os.StartProcess(path, append([]string{name}, args...), &os.ProcAttr{Env: a.env, Files: []*os.File{nil, os.Stderr, os.Stderr}})
+	if err != nil {
+		return err
+	}
+	st, err := p.Wait() // an interrupt reaches it, too
+	if err == nil && !st.Success() {
+		err = errors.New(st.String())
+	}
+	return err
 }
