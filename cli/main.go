@@ -123,8 +123,7 @@ func newRoot(a *app) *cobra.Command {
 	root.PersistentFlags().StringVar(&a.configPath, "config", "", "configuration `file` (default $HERMES_CONNECTOR_CONFIG, else connector.toml here, in ~/.config/hermes-connector or in /etc/hermes-connector)")
 	root.PersistentFlags().StringVar(&a.dataDir, "data-dir", "", "`folder` of the database and of the server's socket, in place of data_dir in the configuration")
 	root.AddCommand(
-		newReloadCmd(a), newHealthcheckCmd(a),
-		newSetupCmd(a), newServeCmd(a), newDemoCmd(a),
+		newSetupCmd(a), newServeCmd(a), newReloadCmd(a), newHealthcheckCmd(a), newDemoCmd(a),
 		newEnrollCmd(a), newGatewayCmd(a),
 		newLinkCmd(a), newPeopleCmd(a),
 		newScopeCmd(a), newRouteCmd(a), newPrincipalCmd(a), newPolicyCmd(a), newAuditCmd(a),

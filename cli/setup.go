@@ -67,7 +67,8 @@ Every answer can be a flag. Where there is no terminal, those that have no defau
 
 // setup runs setup at the terminal, or without one.
 func (a *app) setup(ctx context.Context, o setup.Options) error {
-	ctx, hurry, release := signals(ctx, nil)
+	s := &serving{manager: systemd.Of(func(string) string { return "" })}
+	ctx, hurry, release := signals(ctx, s.hangup)
 	defer release()
 	o.Config, o.In, o.Out, o.Talk, o.Echo = a.configPath, a.stdin, a.stdout, a.stderr, func(bool) {}
 	o.Plain = plainLines
@@ -90,7 +91,6 @@ func (a *app) setup(ctx context.Context, o setup.Options) error {
 		other.configPath, other.makes, other.stdout = file, &makes, io.Discard
 		return &other
 	}
-	s := &serving{manager: systemd.Of(func(string) string { return "" })}
 	o.Serve = func(ctx context.Context, file string) error {
 		s.app = at(file)
 		cfg, err := s.app.config()
@@ -106,7 +106,7 @@ func (a *app) setup(ctx context.Context, o setup.Options) error {
 		return at(file).client(ctx, true)
 	}
 	o.Reload = func(ctx context.Context, file string) error {
-		_, err := ask(ctx, at(file), admin.Reload, struct{}{})
+		_, err := askServer(ctx, at(file), admin.Reload)
 		return err
 	}
 	o.Command, o.Unit = a.command, packaging.Unit

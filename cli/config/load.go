@@ -33,10 +33,10 @@ type Source struct {
 	// Path is the file to read. Empty: the one that $HERMES_CONNECTOR_CONFIG names, else connector.toml here, else in $XDG_CONFIG_HOME/hermes-connector
 	// (default ~/.config/hermes-connector), else in /etc/hermes-connector, else no file at all.
 	Path string
-	// Draft, when not nil, is judged in place of the file at Path, which need not be there.
-	Draft []byte
 	// DataDir is the data folder that a flag gives, in place of data_dir; empty: none does.
 	DataDir string
+	// Draft, when not nil, is judged in place of the file at Path, which need not be there.
+	Draft []byte
 	// Env is the environment, as from os.Environ. A variable set to nothing counts as absent.
 	Env []string
 	// Kinds are the platforms a bot may be of.
