@@ -66,8 +66,11 @@ func tellReport(w io.Writer, r report, now time.Time) {
 		_, _ = fmt.Fprintf(w, "%s %s: %s\n", f.Severity, f.Code, f.Why)
 	}
 	statusTable(w, r.Status, now)
+	if len(r.Counters) == 0 {
+		return
+	}
 	_, _ = fmt.Fprintln(w, "\nCounted since the start; what is not here is 0:")
-	rows := [][]any{{"  NAME", "TOTAL", ""}}
+	rows := [][]any{{"  NAME", "TOTAL", "WHAT"}}
 	for _, name := range slices.Sorted(maps.Keys(r.Counters)) {
 		if n := r.Counters[name]; n > 0 {
 			rows = append(rows, []any{"  " + name, n, count.Help(name)})

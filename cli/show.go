@@ -51,9 +51,9 @@ func holdings(w io.Writer, g manage.Gateway, now time.Time) {
 	for _, c := range h.Grants {
 		chats = append(chats, string(c.Platform)+" "+c.Where())
 	}
-	line("")
-	line("people", people...)
-	line("granted chats", chats...)
+	_, _ = fmt.Fprintln(w)
+	line("people", cmp.Or(strings.Join(people, ", "), "nobody"))
+	line("granted chats", cmp.Or(strings.Join(chats, ", "), "none"))
 	line("hears there", heard(h.Principal))
 	for _, r := range h.Policies {
 		line("policy", policyLine(r))
@@ -62,7 +62,7 @@ func holdings(w io.Writer, g manage.Gateway, now time.Time) {
 	line("identity URL", map[bool]string{false: "none", true: "there is one"}[h.Identity])
 	line("wake URL", cmp.Or(h.WakeURL, "none"))
 	if h.Poke != nil {
-		line("last wake poke", h.Poke.String(), ago(h.Poke.At, now))
+		line("last wake poke", h.Poke.String()+", "+ago(h.Poke.At, now))
 	}
 	if len(h.Gateways) > 0 {
 		line("served too by", join(h.Gateways))

@@ -24,11 +24,12 @@ func misused(cmd *cobra.Command, err error) string {
 		return head + " (did you mean " + strings.Join(strings.Fields(names), " or ") + "?)"
 	}
 	_, args, _ := strings.Cut(cmd.Use, " ")
+	called := strings.TrimPrefix(cmd.CommandPath(), cmd.Root().Name()+" ")
 	switch {
 	case strings.Contains(text, " arg(s), ") && args != "":
-		return fmt.Sprintf("%s wants %s", cmd.CommandPath(), args)
+		return fmt.Sprintf("%s wants %s", called, args)
 	case strings.Contains(text, " arg(s), "), strings.HasPrefix(text, "unknown command") && !cmd.HasSubCommands():
-		return cmd.CommandPath() + " takes no argument"
+		return called + " takes no argument"
 	}
 	return text
 }

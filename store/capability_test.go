@@ -272,7 +272,7 @@ func TestACapabilityWaitsForItsEventsVerdict(t *testing.T) {
 	if err != nil || len(all) != 3 || !all[0].Undecided {
 		t.Fatalf("%+v, %v", all, err)
 	}
-	us, err := db.Undecided(ctxOf(t), UndecidedFilter{})
+	us, err := db.Undecided.List(ctxOf(t), UndecidedFilter{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -285,7 +285,7 @@ func TestACapabilityWaitsForItsEventsVerdict(t *testing.T) {
 		vs = append(vs, v)
 	}
 	commits := db.Stats().Commits
-	if _, err := db.Decide(ctxOf(t), relay.Chat{Bot: bot, ID: "c1"}, vs); err != nil {
+	if _, err := db.Undecided.Decide(ctxOf(t), relay.Chat{Bot: bot, ID: "c1"}, vs); err != nil {
 		t.Fatal(err)
 	}
 	all, err = db.Capabilities.Of(ctxOf(t), "home")

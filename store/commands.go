@@ -21,10 +21,13 @@ type Manifest struct {
 	Commands []json.RawMessage
 }
 
-// SetCommands stores the manifest of i's gateway for a platform, if it differs from the one before.
+// Commands are the manifests that gateways declare. All methods: any goroutine.
+type Commands struct{ db *DB }
+
+// Set stores the manifest of i's gateway for a platform, if it differs from the one before.
 // ErrNotFound: no such instance, or it was revoked.
-func (db *DB) SetCommands(ctx context.Context, i relay.InstanceID, p relay.PlatformID, commands []json.RawMessage) error {
-	return db.change(ctx, nil, fmt.Sprintf("commands of %s", i), func(t *tx) error {
+func (cs *Commands) Set(ctx context.Context, i relay.InstanceID, p relay.PlatformID, commands []json.RawMessage) error {
+	return cs.db.change(ctx, nil, fmt.Sprintf("commands of %s", i), func(t *tx) error {
 		if _, err := t.live(i); err != nil {
 			return err
 		}
@@ -32,9 +35,9 @@ func (db *DB) SetCommands(ctx context.Context, i relay.InstanceID, p relay.Platf
 	})
 }
 
-// Manifests lists the manifests for a platform, that of the instance enrolled first first.
-func (db *DB) Manifests(ctx context.Context, p relay.PlatformID) ([]Manifest, error) {
-	out, err := get(ctx, db, "manifests", func(t *bolt.Tx) (out []Manifest, err error) {
+// List lists the manifests for a platform, that of the instance enrolled first first.
+func (cs *Commands) List(ctx context.Context, p relay.PlatformID) ([]Manifest, error) {
+	out, err := get(ctx, cs.db, "manifests", func(t *bolt.Tx) (out []Manifest, err error) {
 		instances, err := table.List[Instance](t, BucketInstances, nil)
 		for _, i := range instances {
 			commands, ok, err := table.Load[[]json.RawMessage](t, bucketCommands, commandsKey(i.ID, p))

@@ -26,7 +26,7 @@ func TestManifests(t *testing.T) {
 	}
 	set := func(i relay.InstanceID, p relay.PlatformID, names ...string) {
 		t.Helper()
-		if err := db.SetCommands(ctx, i, p, commands(names...)); err != nil {
+		if err := db.Commands.Set(ctx, i, p, commands(names...)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -41,7 +41,7 @@ func TestManifests(t *testing.T) {
 	}
 	check := func(want ...Manifest) {
 		t.Helper()
-		got, err := db.Manifests(ctx, "p")
+		got, err := db.Commands.List(ctx, "p")
 		if diff := cmp.Diff(want, got); diff != "" || err != nil {
 			t.Errorf("manifests: %v (-want +got):\n%s", err, diff)
 		}
@@ -52,7 +52,7 @@ func TestManifests(t *testing.T) {
 		t.Fatal(err)
 	}
 	check(a)
-	if err := db.SetCommands(ctx, "z", "p", commands("new")); !errors.Is(err, ErrNotFound) {
+	if err := db.Commands.Set(ctx, "z", "p", commands("new")); !errors.Is(err, ErrNotFound) {
 		t.Errorf("set for a revoked instance: %v, want ErrNotFound", err)
 	}
 }

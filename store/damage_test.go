@@ -326,7 +326,7 @@ func TestDamageRefusesTheStart(t *testing.T) { // invariant 8
 					"instances": second(db.Instances(ctx)),
 					"gateways":  second(db.Gateways(ctx)),
 					"routes":    second(db.Routes.List(ctx)),
-					"manifests": second(db.Manifests(ctx, "loop")),
+					"manifests": second(db.Commands.List(ctx, "loop")),
 					"sweep":     second(db.Sweep(ctx)),
 					"backup":    second(db.Backup(ctx, io.Discard)),
 					"revoke":    second(db.Revoke(ctx, nil, "i2", "i2")),

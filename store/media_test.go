@@ -137,7 +137,7 @@ func TestFilesOfWhatIsUndecided(t *testing.T) {
 		}
 	}
 	wantFiles(t, db, "undecided")
-	us, err := db.Undecided(ctxOf(t), UndecidedFilter{})
+	us, err := db.Undecided.List(ctxOf(t), UndecidedFilter{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -149,7 +149,7 @@ func TestFilesOfWhatIsUndecided(t *testing.T) {
 		}
 		vs = append(vs, v)
 	}
-	if _, err := db.Decide(ctxOf(t), us[0].Delivery.About().Chat(), vs); err != nil {
+	if _, err := db.Undecided.Decide(ctxOf(t), us[0].Delivery.About().Chat(), vs); err != nil {
 		t.Fatal(err)
 	}
 	wantFiles(t, db, "decided", "of-e1 waiting [i1] [i1]")

@@ -55,7 +55,7 @@ func checkSchema2(t *testing.T, db *DB) {
 		},
 		{ID: "kids", Tenant: "family", CreatedAt: at},
 	}, err)
-	manifests, err := db.Manifests(ctx, "discord")
+	manifests, err := db.Commands.List(ctx, "discord")
 	check("manifests", manifests, []Manifest{{"home", at, []json.RawMessage{json.RawMessage(`{"name":"ask"}`)}}}, err)
 	gateway := func(id relay.GatewayID, i relay.InstanceID, tenant relay.TenantID) Gateway {
 		return Gateway{

@@ -44,7 +44,7 @@ func checkSchema3(t *testing.T, db *DB) {
 	for i, want := range map[relay.InstanceID]string{"home": "[m1:poison]", "gone": "[m1:removed]"} {
 		check("dead letters of "+string(i), deadOf(t, db, i), want, nil)
 	}
-	us, err := db.Undecided(ctx, UndecidedFilter{Chat: relay.Chat{Bot: tg, ID: "-100700"}, Instance: "home"})
+	us, err := db.Undecided.List(ctx, UndecidedFilter{Chat: relay.Chat{Bot: tg, ID: "-100700"}, Instance: "home"})
 	var waiting []string
 	for _, u := range us {
 		ev := u.Delivery.About()

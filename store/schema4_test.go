@@ -44,7 +44,7 @@ func checkSchema4(t *testing.T, db *DB) {
 	for i, want := range map[relay.InstanceID]string{"home": "[m1:poison]", "kids": "[s4-67:deaths]", "gone": "[m1:removed]"} {
 		check("dead letters of "+string(i), deadOf(t, db, i), want, nil)
 	}
-	us, err := db.Undecided(ctx, UndecidedFilter{Chat: relay.Chat{Bot: tg, ID: "-100700"}, Instance: "home"})
+	us, err := db.Undecided.List(ctx, UndecidedFilter{Chat: relay.Chat{Bot: tg, ID: "-100700"}, Instance: "home"})
 	check("undecided", len(us), 2, err)
 	for m, c := range map[relay.MessageID]relay.Chat{"555": {Bot: tg, ID: "41"}, "1213": {Bot: dc, ID: "c1"}} {
 		i, ok, err := db.Sent.By(ctx, c, m)

@@ -59,6 +59,8 @@ type DB struct {
 	Capabilities *Capabilities
 	Prompts      *Prompts
 	Media        *Media
+	Commands     *Commands
+	Undecided    *Undecideds
 
 	path    string
 	run     uint64 // random: tells what this run of the program accepted from what another one did
@@ -88,7 +90,7 @@ func Open(path string, o Options) (*DB, error) {
 	db := &DB{path: path, run: newEpoch(), limits: o.Limits, log: o.Log, now: func() time.Time { return o.Now().UTC() }}
 	db.Lanes, db.Codes, db.Routes, db.Sent = &Lanes{db}, &Codes{db}, &Routes{db}, &Sent{db: db}
 	db.Capabilities, db.Prompts = &Capabilities{db: db}, &Prompts{db: db}
-	db.Media = &Media{db: db}
+	db.Media, db.Commands, db.Undecided = &Media{db: db}, &Commands{db}, &Undecideds{db}
 	fo := o.File()
 	fo.Format.Prepare, fo.Format.Begin = db.prepare, db.begin
 	file, err := boltfile.Open(path, fo)

@@ -20,14 +20,17 @@ type (
 	UndecidedFilter = undecided.Filter
 )
 
-// CountUndecided is undecided.Count.
-func (db *DB) CountUndecided(ctx context.Context, f UndecidedFilter) (int, error) {
-	return get(ctx, db, "undecided events", func(t *bolt.Tx) (int, error) { return undecided.Count(t, f), nil })
+// Undecideds are the deliveries that wait for a verdict. All methods: any goroutine.
+type Undecideds struct{ db *DB }
+
+// Count is undecided.Count.
+func (u *Undecideds) Count(ctx context.Context, f UndecidedFilter) (int, error) {
+	return get(ctx, u.db, "undecided events", func(t *bolt.Tx) (int, error) { return undecided.Count(t, f), nil })
 }
 
-// Undecided is undecided.List.
-func (db *DB) Undecided(ctx context.Context, f UndecidedFilter) ([]Undecided, error) {
-	return get(ctx, db, "undecided events", func(t *bolt.Tx) ([]Undecided, error) { return undecided.List(t, f), nil })
+// List is undecided.List.
+func (u *Undecideds) List(ctx context.Context, f UndecidedFilter) ([]Undecided, error) {
+	return get(ctx, u.db, "undecided events", func(t *bolt.Tx) ([]Undecided, error) { return undecided.List(t, f), nil })
 }
 
 // Verdict is what became of something undecided.
@@ -46,7 +49,8 @@ type Verdict struct {
 // undecided ones, and becomes an entry if it is delivered. Of the outcomes, one per verdict,
 // Duplicate says that the event was not undecided any more, and that nothing was stored, and Late that it
 // came too late for its prompt. ErrFull as with Accept.
-func (db *DB) Decide(ctx context.Context, c relay.Chat, vs []Verdict) (AcceptOutcome, error) {
+func (u *Undecideds) Decide(ctx context.Context, c relay.Chat, vs []Verdict) (AcceptOutcome, error) {
+	db := u.db
 	now := db.now()
 	items := make([]prepared, len(vs))
 	size := 0

@@ -19,7 +19,7 @@ func (h *Hub) learnCommands(ctx context.Context, i relay.InstanceID, f wire.Hell
 	if len(f.Manifest) == 0 || !slices.ContainsFunc(h.Bots(), here) {
 		return nil // a gateway could make up networks without end
 	}
-	if err := h.db.SetCommands(ctx, i, f.Platform, f.Manifest); err != nil {
+	if err := h.db.Commands.Set(ctx, i, f.Platform, f.Manifest); err != nil {
 		return err
 	}
 	return h.showCommands(ctx, f.Platform)
@@ -36,7 +36,7 @@ func (h *Hub) showCommands(ctx context.Context, platform relay.PlatformID, only 
 		if !ok || platform != "" && p.Bot().Platform != platform {
 			continue
 		}
-		all, err := h.db.Manifests(ctx, p.Bot().Platform)
+		all, err := h.db.Commands.List(ctx, p.Bot().Platform)
 		if err != nil {
 			return err
 		}

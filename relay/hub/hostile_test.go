@@ -310,7 +310,7 @@ func TestManifestsOfUnknownNetworksAreNotKept(t *testing.T) {
 	g := r.dialOnly("home")
 	g.send(wire.Hello{Platform: "nowhere", Manifest: []json.RawMessage{json.RawMessage(`{"name":"x"}`)}})
 	g.read()
-	if all, err := r.db.Manifests(t.Context(), "nowhere"); err != nil || len(all) != 0 {
+	if all, err := r.db.Commands.List(t.Context(), "nowhere"); err != nil || len(all) != 0 {
 		t.Errorf("manifests = %v, %v, want none", all, err)
 	}
 }

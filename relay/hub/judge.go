@@ -226,7 +226,7 @@ func (h *Hub) decideFor(ctx context.Context, ev relay.Event, c candidate, before
 		return why, err
 	}
 	chat := ev.Chat()
-	waiting, err := h.db.CountUndecided(ctx, store.UndecidedFilter{Chat: chat, Instance: c.instance.ID, Limit: maxUndecided})
+	waiting, err := h.db.Undecided.Count(ctx, store.UndecidedFilter{Chat: chat, Instance: c.instance.ID, Limit: maxUndecided})
 	if err != nil {
 		return "", err
 	}

@@ -68,7 +68,7 @@ func (j *judges) done(c relay.Chat) bool {
 
 // resumeJudging makes what was undecided at the last stop be judged again.
 func (h *Hub) resumeJudging(ctx context.Context) error {
-	all, err := h.db.Undecided(ctx, store.UndecidedFilter{})
+	all, err := h.db.Undecided.List(ctx, store.UndecidedFilter{})
 	if err != nil {
 		return err
 	}
@@ -104,7 +104,7 @@ func (h *Hub) judgeChat(ctx context.Context, c relay.Chat) {
 // judgeSome decides about the oldest undecided events of a chat. left is false when there are none, or their bot is
 // not hosted here any more.
 func (h *Hub) judgeSome(ctx context.Context, p platforms.Platform, c relay.Chat) (left bool, err error) {
-	waiting, err := h.db.Undecided(ctx, store.UndecidedFilter{Chat: c, Limit: decidedTogether})
+	waiting, err := h.db.Undecided.List(ctx, store.UndecidedFilter{Chat: c, Limit: decidedTogether})
 	if err != nil || len(waiting) == 0 || p == nil {
 		return false, err
 	}
@@ -128,7 +128,7 @@ func (h *Hub) judgeSome(ctx context.Context, p platforms.Platform, c relay.Chat)
 	if len(verdicts) == 0 {
 		return true, unclear
 	}
-	out, err := h.db.Decide(ctx, c, verdicts)
+	out, err := h.db.Undecided.Decide(ctx, c, verdicts)
 	if err != nil {
 		for _, j := range judged {
 			h.presses.forget(pressID{j.event.Bot, j.event.ID})
