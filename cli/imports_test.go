@@ -99,7 +99,6 @@ var mayImport = map[string]string{
 	"cli/web":             "relay relay/door relay/limit relay/login cli/web/html cli/web/page cli/web/* cli/lan",
 	"packaging":           "", // the unit's text
 	".":                   "cli",
-	"packaging":           "", // files
 	"cli/web/chat":        "cli/web/html cli/web/page platforms/web platforms/markdown relay relay/manage store/audit",
 	"cli/web/browsertest": "", // tests alone
 	"cli/doctor":          "relay/finding relay/manage platforms store store/backup store/boltfile vault cli/admin cli/config",
