@@ -261,6 +261,9 @@ func (s *setup) decide(ctx context.Context, x platforms.Examination) (verdict, e
 
 // keepBot writes the token's file, unless file holds it, and the bot's table.
 func (s *setup) keepBot(ctx context.Context, kind platforms.Kind, token relay.Secret, file string, bot relay.Bot) error {
+	if folder := s.tokenFolder(); folder != filepath.Dir(s.file) && filepath.Dir(file) != folder {
+		file = "" // the system's service could not read it
+	}
 	made := ""
 	for _, path := range []string{s.tokenFile(kind, ""), s.tokenFile(kind, "-"+string(bot.ID))} {
 		if file != "" {

@@ -112,7 +112,8 @@ func (s *setup) service(ctx context.Context) error {
 	}
 	tokens := s.tokenFolder()
 	packaged := s.Root && (files.Exists(installed[0]) || files.Exists(installed[1]))
-	haveUser := s.Command(ctx, "id", "-u", systemUser) == nil
+	users, _ := os.ReadFile("/etc/passwd") // without it useradd says what is wrong
+	haveUser := strings.Contains("\n"+string(users), "\n"+systemUser+":")
 	unit, commands, err := d.plan(tokens, haveUser, packaged)
 	if err != nil {
 		return err
