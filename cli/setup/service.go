@@ -74,6 +74,7 @@ func (d systemd) plan(tokens string, haveUser, packaged bool) (unit string, comm
 	}
 	commands = append(commands,
 		[]string{"install", "-d", "-m", "0700", "-o", systemUser, "-g", systemUser, systemData},
+		[]string{"chmod", "0755", systemConfig}, // no secret lies there but in the folder of tokens
 		[]string{"chown", "-R", "root:" + systemUser, tokens},
 		[]string{"chmod", "-R", "u=rwX,g=rX,o=", tokens},
 	)

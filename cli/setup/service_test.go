@@ -28,11 +28,11 @@ func TestPlan(t *testing.T) {
 		},
 		"the system's": {
 			d: system, unit: "ExecStart=/usr/local/bin/hc serve --config /etc/hermes-connector/connector.toml",
-			commands: "useradd|install -d -m 0700|chown -R root:hermes-connector /t|chmod -R u=rwX,g=rX,o= /t|systemctl daemon-reload|systemctl enable --now",
+			commands: "useradd|install -d -m 0700|chmod 0755 /etc/hermes-connector|chown -R root:hermes-connector /t|chmod -R u=rwX,g=rX,o= /t|systemctl daemon-reload|systemctl enable --now",
 		},
 		"the system's, with a package": {
 			d: system, haveUser: true, packaged: true,
-			commands: "install|chown|chmod|systemctl daemon-reload|systemctl enable --now",
+			commands: "install|chmod 0755|chown|chmod|systemctl daemon-reload|systemctl enable --now",
 		},
 		"a program in a home folder": {d: at(func(d *systemd) { d.program = "/home/ann/hc" }), refused: "/usr/local/bin"},
 		"a configuration elsewhere":  {d: at(func(d *systemd) { d.config = "/root/connector.toml" }), refused: "--config /etc/hermes-connector/connector.toml"},
