@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/url"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -72,7 +73,7 @@ The gateway must be able to prove who it is, as [identity] in the configuration 
 		return
 	}
 	a.say("\nPut these lines into ~/.hermes/.env on the gateway's machine:\n")
-	_, _ = fmt.Fprintln(w, strings.Join(t.EnvLines(), "\n"))
+	_, _ = fmt.Fprintln(w, a.below()+strings.Join(t.EnvLines(), "\n"))
 	if t.Gateway == "" {
 		a.say(`
 Then run there: hermes gateway enroll --token TOKEN
@@ -104,6 +105,16 @@ func ofTenant(t relay.TenantID) string {
 	return " (tenant " + string(t) + ")"
 }
 
+// below is what goes before lines that are appended to a file: its last line may not be ended.
+func (a *app) below() string {
+	if f, ok := a.stdout.(*os.File); ok {
+		if st, err := f.Stat(); err == nil && st.Mode().IsRegular() && st.Size() > 0 {
+			return "\n"
+		}
+	}
+	return ""
+}
+
 func clock(t time.Time) string { return t.Local().Format("15:04:05") }
 
 // newCredentials asks for credentials, and prints their .env lines on stdout and everything else on stderr.
@@ -114,7 +125,7 @@ func newCredentials[A any](ctx context.Context, a *app, op admin.Op[A, manage.En
 	}
 	err = a.print(asJSON, e, func(w io.Writer) {
 		a.say("✓ gateway %s %s%s. Put these lines into ~/.hermes/.env on the gateway's machine and restart the gateway:\n", e.Gateway, done, ofTenant(e.Tenant))
-		_, _ = fmt.Fprintln(w, strings.Join(e.EnvLines(), "\n"))
+		_, _ = fmt.Fprintln(w, a.below()+strings.Join(e.EnvLines(), "\n"))
 		a.say("\nThe secret is not shown again. Next: hermes-connector link %s", e.Instance)
 		if _, named := e.Env["GATEWAY_RELAY_PLATFORMS"]; !named {
 			a.say("! No bot is configured, so the lines name no bot. With a bot, hermes-connector gateway rotate %s prints the lines anew.", e.Gateway)

@@ -87,7 +87,7 @@ var mayImport = map[string]string{
 	"store/backup":        "store store/files relay/count",
 	"relay/server":        "relay relay/count relay/door relay/delivery relay/hub relay/limit relay/session relay/token store/files", // certificates
 	"cli/config":          "relay relay/identity relay/guard platforms store/backup store/files",
-	"cli":                 "relay relay/* platforms platforms/* store store/* vault cli/* cli/web/*",
+	"cli":                 "relay relay/* platforms platforms/* store store/* vault cli/* cli/web/* packaging",
 	"cli/admin":           "relay/manage store store/audit store/backup",
 	"cli/echo":            "relay relay/token relay/wire",
 	"cli/qr":              "",

@@ -48,7 +48,7 @@ func TestScripts(t *testing.T) {
 			"exits": exits, "serve": serve, "halt": halt, "await": await,
 			"say": say, "backlog": backlog, "gateway": gateway, "freeport": freeport,
 			"spoil": spoil, "hook": hook, "receiver": receiver, "interaction": interaction,
-			"redeem": redeem, "missealed": missealed, "certificate": certificate,
+			"redeem": redeem, "missealed": missealed, "certificate": certificate, "telegram": telegram,
 		},
 	})
 }

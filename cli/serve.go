@@ -144,7 +144,7 @@ func logStopped(ctx context.Context, log *slog.Logger, err error) {
 // advise says what is missing and what to type next.
 func advise(ctx context.Context, cfg *config.Config, db *store.DB, log *slog.Logger) {
 	if len(cfg.Bots) == 0 {
-		log.Warn("no bot is configured: put a [[bots]] table into connector.toml, or set HERMES_CONNECTOR_TELEGRAM_TOKEN, and start again",
+		log.Warn("no bot is configured: `hermes-connector setup` asks for one and writes connector.toml",
 			"config", cfg.File)
 	}
 	gateways, err := db.Gateways(ctx)

@@ -2,17 +2,21 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
-	"os/exec"
-	"time"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 
 	"github.com/hermes-connector/hermes-connector/cli/admin"
+	"github.com/hermes-connector/hermes-connector/cli/config"
+	"github.com/hermes-connector/hermes-connector/cli/lan"
 	"github.com/hermes-connector/hermes-connector/cli/setup"
 	"github.com/hermes-connector/hermes-connector/cli/systemd"
+	"github.com/hermes-connector/hermes-connector/packaging"
 )
 
 func newSetupCmd(a *app) *cobra.Command {
@@ -63,12 +67,17 @@ Every answer can be a flag. Where there is no terminal, those that have no defau
 
 // setup runs setup at the terminal, or without one.
 func (a *app) setup(ctx context.Context, o setup.Options) error {
-	server := &serving{manager: systemd.Of(a.getenv)}
-	ctx, hurry, release := signals(ctx, server.hangup)
+	s := &serving{manager: systemd.Of(func(string) string { return "" })}
+	ctx, hurry, release := signals(ctx, s.hangup)
 	defer release()
 	o.Config, o.In, o.Out, o.Talk, o.Echo = a.configPath, a.stdin, a.stdout, a.stderr, func(bool) {}
 	o.Plain = plainLines
-	o.Root, o.Address = os.Geteuid() == 0, setup.LocalAddress
+	o.Root, o.Address = os.Geteuid() == 0, func() string {
+		if at := lan.Address(); at.IsValid() {
+			return at.String()
+		}
+		return ""
+	}
 	in, isFile := a.stdin.(*os.File)
 	out, toFile := a.stderr.(*os.File)
 	if isFile && toFile && setup.Terminal(in) && setup.Terminal(out) {
@@ -76,19 +85,23 @@ func (a *app) setup(ctx context.Context, o setup.Options) error {
 		defer restore()
 		o.Terminal, o.Clear, o.Echo = true, os.Getenv("TERM") != "dumb", echo
 	}
+	makes := true
 	at := func(file string) *app {
-		other, makes := *a, true
-		other.configPath, other.makes, other.stdout = file, &makes, a.stderr
+		other := *a
+		other.configPath, other.makes, other.stdout = file, &makes, io.Discard
 		return &other
 	}
-	o.Serve = func(ctx context.Context, file string, log *slog.Logger) error {
-		cfg, err := at(file).config()
+	o.Serve = func(ctx context.Context, file string) error {
+		s.app = at(file)
+		cfg, err := s.app.config()
 		if err != nil {
 			return err
 		}
-		server.app = at(file)
-		return server.run(ctx, hurry, cfg, log)
+		log := s.app.logger(cfg.Log, &s.level)
+		s.level.Set(slog.LevelWarn) // until the conversation is over
+		return s.run(ctx, hurry, cfg, log)
 	}
+	o.Loud = func(cfg *config.Config) { s.level.Set(cfg.Log.Level) }
 	o.Client = func(ctx context.Context, file string) (*admin.Client, func() error, error) {
 		return at(file).client(ctx, true)
 	}
@@ -96,21 +109,29 @@ func (a *app) setup(ctx context.Context, o setup.Options) error {
 		_, err := askServer(ctx, at(file), admin.Reload)
 		return err
 	}
-	o.Command = a.command
+	o.Command, o.Unit = a.command, packaging.Unit
 	return setup.Run(ctx, o)
 }
 
-// commandWithin bounds a program that setup runs.
-const commandWithin = 6 * time.Minute
-
-// command runs another program, whose output is shown.
-func (a *app) command(ctx context.Context, name string, args ...string) error {
-	ctx, cancel := context.WithTimeout(ctx, commandWithin)
-	defer cancel()
-	c := exec.CommandContext(ctx, name, args...)
-	c.Stdout, c.Stderr = a.stderr, a.stderr
-	if err := c.Run(); err != nil {
-		return fmt.Errorf("%s: %w", name, err)
+// command runs another program, whose output is shown. os/exec would cost 40 KB for it.
+func (a *app) command(_ context.Context, name string, args ...string) error {
+	path := ""
+	for _, dir := range filepath.SplitList(a.getenv("PATH")) {
+		if st, err := os.Stat(filepath.Join(dir, name)); err == nil && st.Mode().IsRegular() && st.Mode()&0o111 != 0 {
+			path = filepath.Join(dir, name)
+			break
+		}
 	}
-	return nil
+	if path == "" {
+		return fmt.Errorf("there is no program %s", name)
+	}
+	p, err := os.StartProcess(path, append([]string{name}, args...), &os.ProcAttr{Env: a.env, Files: []*os.File{nil, os.Stderr, os.Stderr}})
+	if err != nil {
+		return err
+	}
+	st, err := p.Wait() // an interrupt reaches it, too
+	if err == nil && !st.Success() {
+		err = errors.New(st.String())
+	}
+	return err
 }

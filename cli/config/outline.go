@@ -1,7 +1,6 @@
 package config
 
 import (
-	"sort"
 	"strings"
 
 	"github.com/pelletier/go-toml/v2/unstable"
@@ -14,7 +13,7 @@ type Line struct {
 	Line   int // from 1
 }
 
-// Outline is where everything stands in a file that has no fault, in its order. A bot is a header.
+// Outline is where everything stands in a file that has no fault; the bots come last. A bot is a header.
 func Outline(data []byte) (all []Line) {
 	var faults Faults
 	p := parser{faults: &faults, seen: make(map[string]Place)}
@@ -34,6 +33,5 @@ func Outline(data []byte) (all []Line) {
 			add(it)
 		}
 	}
-	sort.SliceStable(all, func(i, j int) bool { return all[i].Line < all[j].Line })
 	return all
 }

@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"path/filepath"
 	"slices"
-	"sort"
 	"strings"
 	"time"
 
@@ -63,7 +62,7 @@ func (s *setup) bot(ctx context.Context) error {
 
 func (s *setup) chooseKind(ctx context.Context) (kind platforms.Kind, err error) {
 	q := question{flag: "platform", given: s.Platform, text: "Which chat network is the bot on?", def: "telegram"}
-	for _, k := range s.Kinds {
+	for _, k := range slices.Backward(s.Kinds) { // the simplest first
 		if guided(k) {
 			q.options = append(q.options, option{string(k.Name), k.Label})
 		}
@@ -71,7 +70,6 @@ func (s *setup) chooseKind(ctx context.Context) (kind platforms.Kind, err error)
 			return kind, UsageError{fmt.Errorf("--platform: %s needs more than a token: hermes-connector check --help lists its keys", k.Name)}
 		}
 	}
-	sort.Slice(q.options, func(i, j int) bool { return q.options[j].key < q.options[i].key }) // the simplest first
 	if s.lines == nil {
 		q.def = ""
 	}
@@ -234,14 +232,14 @@ func (s *setup) look(ctx context.Context, kind platforms.Kind, o platforms.Optio
 
 // decide is what to do after a look.
 func (s *setup) decide(ctx context.Context, x platforms.Examination) (verdict, error) {
-	wrong := slices.DeleteFunc(slices.Clone(x.Findings), func(f finding.Finding) bool { return f.Severity != finding.Fault })
-	if len(wrong) == 0 {
+	if len(x.Findings) == 0 || x.Findings[0].Severity != finding.Fault { // the worst is first
 		return goOn, nil
 	}
-	refused := wrong[0].Code == finding.DeadToken.Code || wrong[0].Code == finding.OtherKind.Code
+	worst := x.Findings[0]
+	refused := worst.Code == finding.DeadToken.Code || worst.Code == finding.OtherKind.Code
 	if s.lines == nil {
 		if x.Name == "" {
-			return goOn, errors.New(strings.TrimSuffix(wrong[0].What, ".") + "; nothing is written")
+			return goOn, errors.New(strings.TrimSuffix(worst.What, ".") + "; nothing is written")
 		}
 		return goOn, nil
 	}
@@ -263,6 +261,9 @@ func (s *setup) decide(ctx context.Context, x platforms.Examination) (verdict, e
 
 // keepBot writes the token's file, unless file holds it, and the bot's table.
 func (s *setup) keepBot(ctx context.Context, kind platforms.Kind, token relay.Secret, file string, bot relay.Bot) error {
+	if folder := s.tokenFolder(); folder != filepath.Dir(s.file) && filepath.Dir(file) != folder {
+		file = "" // the system's service could not read it
+	}
 	made := ""
 	for _, path := range []string{s.tokenFile(kind, ""), s.tokenFile(kind, "-"+string(bot.ID))} {
 		if file != "" {

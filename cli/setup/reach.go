@@ -207,18 +207,3 @@ Or for nginx, with a certificate of yours (ssl_certificate, ssl_certificate_key)
   }
 `, host, localAddress)
 }
-
-// LocalAddress is this machine's address in its network: the one it would call others from. Nothing is sent. Empty:
-// there is none.
-func LocalAddress() string {
-	c, err := net.Dial("udp4", "192.0.2.1:9") // of a network that is only ever written about
-	if err != nil {
-		return ""
-	}
-	defer func() { _ = c.Close() }()
-	a, err := netip.ParseAddrPort(c.LocalAddr().String())
-	if err != nil || a.Addr().IsLoopback() {
-		return ""
-	}
-	return a.Addr().String()
-}

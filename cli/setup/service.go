@@ -74,6 +74,7 @@ func (d systemd) plan(tokens string, haveUser, packaged bool) (unit string, comm
 	}
 	commands = append(commands,
 		[]string{"install", "-d", "-m", "0700", "-o", systemUser, "-g", systemUser, systemData},
+		[]string{"chmod", "0755", systemConfig}, // no secret lies there but in the folder of tokens
 		[]string{"chown", "-R", "root:" + systemUser, tokens},
 		[]string{"chmod", "-R", "u=rwX,g=rX,o=", tokens},
 	)
@@ -112,7 +113,8 @@ func (s *setup) service(ctx context.Context) error {
 	}
 	tokens := s.tokenFolder()
 	packaged := s.Root && (files.Exists(installed[0]) || files.Exists(installed[1]))
-	haveUser := s.Command(ctx, "id", "-u", systemUser) == nil
+	users, _ := os.ReadFile("/etc/passwd") // without it useradd says what is wrong
+	haveUser := strings.Contains("\n"+string(users), "\n"+systemUser+":")
 	unit, commands, err := d.plan(tokens, haveUser, packaged)
 	if err != nil {
 		return err

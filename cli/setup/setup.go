@@ -16,7 +16,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"time"
@@ -57,8 +56,10 @@ type Options struct {
 	Kinds    []platforms.Kind
 	Root     bool
 	Address  func() string // of this machine in its network; empty: none
-	// Serve runs the server of the configuration file until ctx ends.
-	Serve func(ctx context.Context, file string, log *slog.Logger) error
+	// Serve runs the server of the configuration file until ctx ends, and logs what is wrong; after Loud, all that the
+	// configuration wants.
+	Serve func(ctx context.Context, file string) error
+	Loud  func(*config.Config)
 	// Client is the way to the running server of the file, or to the database opened for one command, which it makes.
 	// The caller ends it with done.
 	Client func(ctx context.Context, file string) (c *admin.Client, done func() error, err error)
@@ -79,7 +80,6 @@ type setup struct {
 	cfg     *config.Config // what it means
 	name    string         // of the bot, for the last word
 	changed bool           // the configuration is another than at the start
-	level   slog.LevelVar  // of the log of a server that runs here
 	served  chan error     // what that server ended with; nil: none was started
 }
 
@@ -123,7 +123,7 @@ func (s *setup) farewell(ctx context.Context) error {
 	}
 	s.say("The server runs in this window. Ctrl-C ends it; hermes-connector serve starts it again.")
 	s.show()
-	s.level.Set(slog.LevelInfo)
+	s.Loud(s.cfg)
 	select {
 	case <-ctx.Done():
 		return nil

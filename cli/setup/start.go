@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 	"time"
 
@@ -34,10 +33,8 @@ func (s *setup) start(ctx context.Context) error {
 	}
 	switch how {
 	case "here":
-		s.level.Set(slog.LevelWarn) // until the conversation is over
 		s.served = make(chan error, 1)
-		log := slog.New(slog.NewTextHandler(s.Talk, &slog.HandlerOptions{Level: &s.level}))
-		go func() { s.served <- s.Serve(ctx, s.file, log) }() // ends with ctx, and Run waits
+		go func() { s.served <- s.Serve(ctx, s.file) }() // ends with ctx, and Run waits
 	case "service":
 		if err := s.service(ctx); err != nil {
 			return err

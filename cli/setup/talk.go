@@ -82,6 +82,10 @@ func (t *talk) ask(ctx context.Context, q question) (string, error) {
 		}
 		return "", UsageError{fmt.Errorf("there is no terminal to ask at: give --%s (such as hermes-connector setup --platform telegram --token-file FILE --reach here --yes)", q.flag)}
 	}
+	if q.secret { // before the question is shown, for who types ahead
+		t.echo(false)
+		defer t.echo(true)
+	}
 	t.put(q)
 	for {
 		a, err := t.answer(ctx, q)
@@ -152,10 +156,6 @@ const pasteGap = 300 * time.Millisecond
 
 // answer reads what is typed.
 func (t *talk) answer(ctx context.Context, q question) (string, error) {
-	if q.secret {
-		t.echo(false)
-		defer t.echo(true)
-	}
 	var all []string
 	var gap <-chan time.Time
 	for {

@@ -50,8 +50,10 @@ func (d *document) set(s setting) error {
 		case l.Path == path:
 			return d.replace(l.Line, s)
 		}
+	}
+	for _, l := range all {
 		if !l.Header && l.Line < firstHeader {
-			lastAbove = l.Line
+			lastAbove = max(lastAbove, l.Line)
 		}
 	}
 	switch {

@@ -2,6 +2,7 @@ package manage
 
 import (
 	"encoding/json"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -87,11 +88,14 @@ func envLines(env map[string]string, names ...string) []string {
 	return lines
 }
 
-// quoteEnv quotes only what readers of .env files would change. JSON stands bare: they take it as
-// it is, and those that know no quotes (docker --env-file) would take the quotes too.
+// quoteEnv is a value as it stands in a .env file, so that a shell reads from it what a gateway does: in single quotes
+// where a shell would change it. A quote of its own can only be one of a URL. (docker run --env-file knows no quotes.)
 func quoteEnv(v string) string {
-	if strings.ContainsAny(v, "$\\") || strings.HasPrefix(v, `"`) {
-		return "'" + v + "'"
+	if bare.MatchString(v) {
+		return v
 	}
-	return v
+	return "'" + strings.ReplaceAll(v, "'", "%27") + "'"
 }
+
+// bare are values that every reader takes as they are.
+var bare = regexp.MustCompile(`^[A-Za-z0-9_./:@%+,=-]*$`)

@@ -26,7 +26,7 @@ func TestWhatTheGatewayDoesNotFrontIsNamedWithItsLine(t *testing.T) {
 	w.enroll(t, "attic", "empty")
 	w.put(t, "attic", "e1")
 	hint := "messages of pigeon:1 wait: the gateway does not front it. Its .env needs GATEWAY_RELAY_PLATFORMS=raven,pigeon and " +
-		`GATEWAY_RELAY_BOT_IDS={"pigeon":{"botId":"1"},"raven":{"botId":"3"}}` +
+		`GATEWAY_RELAY_BOT_IDS='{"pigeon":{"botId":"1"},"raven":{"botId":"3"}}'` +
 		" (one of June 2026: GATEWAY_RELAY_PLATFORM=relay and no GATEWAY_RELAY_BOT_ID)"
 
 	st, err := w.Status(t.Context(), struct{}{})

@@ -219,10 +219,7 @@ func (s *Service) frontLine(bots ...relay.Bot) string {
 		return "that bot is not configured here any more"
 	}
 	env := s.env("")
-	lines := []string{envPlatforms + "=" + env[envPlatforms]}
-	if ids, ok := env[envBotIDs]; ok {
-		lines = append(lines, envBotIDs+"="+ids)
-	}
+	lines := envLines(env, envPlatforms, envBotIDs)
 	return "the gateway does not front it. Its .env needs " + strings.Join(lines, " and ") +
 		" (one of June 2026: " + envPlatform + "=" + string(relay.RelayPlatform) + " and no " + envBotID + ")"
 }

@@ -1,0 +1,196 @@
+package cli_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/hermes-connector/hermes-connector/cli/echo"
+	"github.com/hermes-connector/hermes-connector/platforms/platformtest"
+	"github.com/hermes-connector/hermes-connector/relay"
+)
+
+// terminal is one at which a person sits: what it shows, and what she types.
+type terminal struct {
+	*os.File
+
+	mu    sync.Mutex // guards the fields below
+	shown string
+	read  int // so much of it
+	grew  chan struct{}
+}
+
+// sit starts the program at a new terminal.
+func sit(t *testing.T, cmd *exec.Cmd) *terminal {
+	t.Helper()
+	side, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
+	if err != nil {
+		t.Skipf("no terminals here: %v", err)
+	}
+	n, err := unix.IoctlGetInt(int(side.Fd()), unix.TIOCGPTN)
+	if err == nil {
+		err = unix.IoctlSetPointerInt(int(side.Fd()), unix.TIOCSPTLCK, 0)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|syscall.O_NOCTTY, 0)
+	if err != nil {
+		t.Skipf("no terminals here: %v", err)
+	}
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = other, other, other
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	_ = other.Close()
+	s := &terminal{File: side, grew: make(chan struct{})}
+	go func() { // ends with the terminal
+		buf := make([]byte, 4096)
+		for {
+			n, err := side.Read(buf)
+			s.mu.Lock()
+			s.shown += strings.ReplaceAll(string(buf[:n]), "\r\n", "\n")
+			close(s.grew)
+			s.grew = make(chan struct{})
+			s.mu.Unlock()
+			if err != nil {
+				return
+			}
+		}
+	}()
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_, _ = cmd.Process.Wait()
+		_ = side.Close()
+	})
+	return s
+}
+
+// sees waits until the terminal shows what matches, below all that was seen before, and returns the groups.
+func (s *terminal) sees(t *testing.T, re string) []string {
+	t.Helper()
+	end := time.After(patience)
+	for {
+		s.mu.Lock()
+		found := regexp.MustCompile(re).FindStringSubmatchIndex(s.shown[s.read:])
+		text, grew := s.shown[s.read:], s.grew
+		if found != nil {
+			s.read += found[1]
+		}
+		s.mu.Unlock()
+		if found != nil {
+			return regexp.MustCompile(re).FindStringSubmatch(text)
+		}
+		select {
+		case <-grew:
+		case <-end:
+			t.Fatalf("the terminal does not show %s:\n%s", re, text)
+		}
+	}
+}
+
+func (s *terminal) types(t *testing.T, text string) {
+	t.Helper()
+	if _, err := s.WriteString(text); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (s *terminal) all() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.shown
+}
+
+// TestSetupAtATerminal goes from nothing to the first answered message with one command and an interruption, and
+// edits no file.
+func TestSetupAtATerminal(t *testing.T) {
+	api := newSetupAPI()
+	t.Cleanup(api.Close)
+	home := t.TempDir()
+	port, release, err := platformtest.HoldPort()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer release()
+	env := filepath.Join(home, "gateway.env")
+	if err := os.WriteFile(env, []byte("OTHER=1\nGATEWAY_RELAY_ID=former"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	setup := func() *terminal {
+		cmd := exec.Command("hermes-connector", "setup", "--config", filepath.Join(home, "connector.toml"), "--api-base", api.URL)
+		cmd.Env = append(os.Environ(), "HOME="+home, "XDG_CONFIG_HOME=", "XDG_DATA_HOME=", "TERM=dumb", fmt.Sprintf("HERMES_CONNECTOR_LISTEN=127.0.0.1:%d", port))
+		cmd.Dir = home
+		return sit(t, cmd)
+	}
+	ask := setup()
+	ask.sees(t, `Which chat network[^>]*> `)
+	ask.types(t, "\n")
+	ask.sees(t, `The token \(it is not shown[^>]*> `)
+	ask.types(t, "Done! It is 10:30.\nUse this token:\n"+setupToken+"\nKeep it secure.\n")
+	ask.sees(t, `knows the bot as @pibot(?s:.*)Write this\?\n\[yes\] > `)
+	ask.types(t, "\n")
+	ask.sees(t, `Where do your gateways run\?[^>]*> `)
+	ask.types(t, "4\n")
+	ask.sees(t, `want one of: here, lan, internet`)
+	ask.types(t, "\x03") // interrupted
+	ask.sees(t, `setup goes on from here`)
+	if strings.Contains(ask.all(), setupToken) {
+		t.Error("the token is shown")
+	}
+
+	again := setup()
+	again.sees(t, `is there already(?s:.*)Go on with it\?[^>]*> `)
+	again.types(t, "\n")
+	again.sees(t, `Where do your gateways run\?[^>]*> `)
+	again.types(t, "here\n")
+	again.sees(t, `\+ listen = "127.0.0.1:8787"(?s:.*)Write this\?[^>]*> `)
+	again.types(t, "y\n")
+	again.sees(t, `How shall the server run\?[^>]*> `)
+	again.types(t, "here\n")
+	again.sees(t, `the server runs(?s:.*)\[home\] > `)
+	again.types(t, "\n")
+	again.sees(t, `Into which .env file[^>]*> `)
+	again.types(t, env+"\n")
+	again.sees(t, `Waiting until home dials`)
+
+	lines, err := os.ReadFile(env)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if st, err := os.Stat(env); err != nil || st.Mode().Perm() != 0o600 || !strings.HasPrefix(string(lines), "OTHER=1\nGATEWAY_RELAY_ID=home\n") {
+		t.Errorf("the .env file, %v:\n%s", st.Mode(), lines)
+	}
+	secret := regexp.MustCompile(`(?m)^GATEWAY_RELAY_SECRET=(\S+)$`).FindSubmatch(lines)
+	ctx, cancel := context.WithCancel(t.Context())
+	dialled := make(chan error, 1)
+	g := &echo.Gateway{
+		URL: fmt.Sprintf("ws://127.0.0.1:%d/relay", port), ID: "home", Secret: relay.NewSecret(secret[1]),
+		Identities: []relay.Bot{{Platform: "telegram", ID: "123456"}},
+	}
+	go func() { dialled <- g.Run(ctx) }()
+	defer func() { cancel(); <-dialled }()
+
+	again.sees(t, `home is connected`)
+	code := again.sees(t, `/link (\S+)\n`)
+	again.sees(t, `https://t.me/pibot\?start=`)
+	api.say("/link " + code[1])
+	again.sees(t, fmt.Sprintf(`telegram:%d is linked to home(?s:.*)The server runs in this window`, setupUser))
+	api.say("hello")
+	if !api.answered("echo: hello") {
+		t.Fatalf("the first message was not answered:\n%s", again.all())
+	}
+	again.types(t, "\x03")
+	again.sees(t, `stopped|session ended`)
+}
