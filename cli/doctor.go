@@ -77,7 +77,7 @@ func (a *app) doctor(ctx context.Context, offline, asJSON bool) error {
 }
 
 // wrong is how many of them are more than not looked at.
-func wrong(all []finding.Finding) (n int) {
+func wrong(all finding.List) (n int) {
 	for _, f := range all {
 		if f.Severity != finding.Unchecked {
 			n++
@@ -87,7 +87,7 @@ func wrong(all []finding.Finding) (n int) {
 }
 
 // findingsText shows findings to people.
-func findingsText(w io.Writer, all []finding.Finding) {
+func findingsText(w io.Writer, all finding.List) {
 	counts := make(map[finding.Severity]int)
 	for _, f := range all {
 		counts[f.Severity]++
@@ -128,7 +128,7 @@ func findingLine(f finding.Finding) string {
 }
 
 // worstLine is what `status` says of findings; empty: nothing is wrong.
-func worstLine(all []finding.Finding) string {
+func worstLine(all finding.List) string {
 	if wrong(all) == 0 {
 		return ""
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/cli/admin"
 	"github.com/hermes-connector/hermes-connector/cli/config"
 	"github.com/hermes-connector/hermes-connector/cli/pointer"
+	"github.com/hermes-connector/hermes-connector/store/files"
 )
 
 // getenv is the variable of the environment that this run has.
@@ -47,7 +48,7 @@ func (a *app) find(ctx context.Context) (f found, err error) {
 	}
 	others, hidden := a.others(ctx, cfg.DataDir)
 	s, err := choose(asked{
-		file: a.file(cfg), dataDir: cfg.DataDir, given: cfg.DataDirGiven, decided: a.configGiven(),
+		file: a.file(cfg), dataDir: cfg.DataDir, given: cfg.DataDirGiven, there: files.Exists(cfg.Database()), decided: a.configGiven(),
 	}, servers(others), hidden)
 	if err != nil || s == nil {
 		return f, err
@@ -155,6 +156,7 @@ type asked struct {
 	file    string // its configuration; empty: none
 	dataDir string
 	given   bool // somebody wrote that folder
+	there   bool // there is a database in it
 	decided bool // the configuration was named for this command
 }
 
@@ -168,17 +170,18 @@ func choose(a asked, running []pointer.Server, hidden bool) (*pointer.Server, er
 			}
 		}
 	}
+	open := !a.given && (a.file == "" || !a.there) // it was told nothing, or nothing comes of that
 	own := fmt.Sprintf("%s (%s)", a.dataDir, cmp.Or(a.file, "the default: there is no configuration file here"))
 	switch {
 	case a.decided:
 		return nil, nil
-	case len(running) == 0 && hidden && !a.given && a.file == "":
+	case len(running) == 0 && hidden && open:
 		return nil, errors.New("a server runs here as another user: run this command as that user (sudo -u USER), or say with --config or --data-dir which data is meant")
 	case len(running) == 0:
 		return nil, nil
-	case len(running) == 1 && !a.given && a.file == "":
+	case len(running) == 1 && open:
 		return &running[0], nil
-	case !a.given && a.file == "":
+	case open:
 		return nil, fmt.Errorf("several servers run, with the data folders %s: say with --data-dir which one is meant", folders(running))
 	}
 	return nil, fmt.Errorf("a server runs with the data folder %s, and this command would use %s: say with --data-dir or --config which one is meant",

@@ -90,11 +90,12 @@ var mayImport = map[string]string{
 	"cli":                 "relay relay/* platforms platforms/* store store/* vault cli/* cli/web/*",
 	"cli/admin":           "relay/manage store store/audit store/backup",
 	"cli/echo":            "relay relay/token relay/wire",
+	"cli/qr":              "",
 	"cli/help":            "", // pure: texts
 	"cli/web/html":        "", // pure: values to markup
 	"cli/web/page":        "cli/web/html",
 	"cli/web/day":         "cli/web/html",
-	"cli/web/status":      "relay relay/count relay/finding relay/gate relay/limit relay/manage platforms store/audit cli/web/html cli/web/page cli/web/day",
+	"cli/web/status":      "cli/qr relay relay/count relay/finding relay/gate relay/limit relay/manage platforms store/audit cli/web/html cli/web/page cli/web/day",
 	"cli/web":             "relay relay/door relay/limit relay/login cli/web/html cli/web/page cli/web/*",
 	".":                   "cli",
 	"cli/web/chat":        "cli/web/html cli/web/page platforms/web platforms/markdown relay relay/manage store/audit",
@@ -103,7 +104,7 @@ var mayImport = map[string]string{
 	"cli/pointer":         "store/files",
 	"cli/lan":             "",
 	"cli/systemd":         "",
-	"cli/setup":           "relay relay/finding relay/manage platforms store/files cli/admin cli/config",
+	"cli/setup":           "cli/qr relay relay/finding relay/manage platforms store/files cli/admin cli/config",
 }
 
 func TestImportDirection(t *testing.T) {

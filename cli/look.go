@@ -28,47 +28,47 @@ type machineLook struct {
 
 	mu     sync.Mutex // guards the fields below
 	looked time.Time
-	host   []finding.Finding
+	host   finding.List
 }
 
 // findings are what is wrong at this moment. Any goroutine.
-func (l *machineLook) findings() []finding.Finding {
+func (l *machineLook) findings() finding.List {
 	now := time.Now()
 	l.mu.Lock()
 	if l.looked.IsZero() || now.Sub(l.looked) >= hostFresh {
 		l.looked, l.host = now, doctor.Host(l.cfg, now)
 	}
-	out := append([]finding.Finding(nil), l.host...)
+	out := append(finding.List(nil), l.host...)
 	l.mu.Unlock()
 	return append(append(out, l.database()...), l.snapshots(now)...)
 }
 
-func (l *machineLook) database() (out []finding.Finding) {
+func (l *machineLook) database() (out finding.List) {
 	file, db := l.cfg.Database(), l.core.db
 	if err := db.Probe(); err != nil {
-		out = append(out, finding.DatabaseStopped.Of(file, "no message is accepted: "+err.Error(), "make room on its disk, or start the server again: what the start says tells more"))
+		out.Add(finding.DatabaseStopped, file, "no message is accepted: "+err.Error(), "make room on its disk, or start the server again: what the start says tells more")
 	}
 	st := db.Stats()
 	if st.FellBack {
-		out = append(out, finding.FellBack.Of(file,
+		out.Add(finding.FellBack, file,
 			"the newest commit was not whole at the start, and the one before it is used: after a power cut nobody was told of it; otherwise compare with the last snapshot",
-			"nothing is to be done after a power cut; else hermes-connector restore FILE"))
+			"nothing is to be done after a power cut; else hermes-connector restore FILE")
 	}
 	if st.Damaged > 0 {
-		out = append(out, finding.SetAside.Of(file,
+		out.Add(finding.SetAside, file,
 			fmt.Sprintf("damaged when the database was opened: %d of its records, which were set aside; the log and buffer quarantine name them", st.Damaged),
-			"hermes-connector buffer quarantine"))
+			"hermes-connector buffer quarantine")
 	}
 	return out
 }
 
-func (l *machineLook) snapshots(now time.Time) []finding.Finding {
+func (l *machineLook) snapshots(now time.Time) finding.List {
 	if l.core.keeper == nil {
 		return nil
 	}
 	st := l.core.keeper.Stats()
 	if st.Err != nil {
-		return []finding.Finding{finding.SnapshotFailed.Of(l.cfg.Backup.Dir, "the last nightly snapshot failed: "+st.Err.Error(), "mend that; it is tried again every hour")}
+		return finding.SnapshotFailed.Alone(l.cfg.Backup.Dir, "the last nightly snapshot failed: "+st.Err.Error(), "mend that; it is tried again every hour")
 	}
 	return doctor.Overdue(l.cfg, st.CoveredAt, l.began, now)
 }
@@ -95,7 +95,7 @@ func watch(ctx context.Context, svc *manage.Service, log *slog.Logger) error {
 }
 
 // changes logs how what is found differs from what is known, and returns what is known then.
-func changes(log *slog.Logger, known map[[2]string]bool, found []finding.Finding) map[[2]string]bool {
+func changes(log *slog.Logger, known map[[2]string]bool, found finding.List) map[[2]string]bool {
 	now := make(map[[2]string]bool, len(found))
 	for _, f := range found {
 		k := [2]string{f.Code, f.About}

@@ -8,10 +8,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/skip2/go-qrcode"
 	"github.com/spf13/cobra"
 
 	"github.com/hermes-connector/hermes-connector/cli/admin"
+	"github.com/hermes-connector/hermes-connector/cli/qr"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
 	"github.com/hermes-connector/hermes-connector/store"
@@ -24,9 +24,7 @@ func newLinkCmd(a *app) *cobra.Command {
 		_, _ = fmt.Fprintf(w, "Send this to the bot in a direct message, before %s:\n\n  /link %s\n", clock(l.ExpiresAt), l.Code)
 		for _, p := range slices.Sorted(maps.Keys(l.DeepLinks)) {
 			_, _ = fmt.Fprintf(w, "\nor open, or scan with a phone (%s):\n\n  %s\n\n", p, plain(l.DeepLinks[p]))
-			if qr, err := qrcode.New(l.DeepLinks[p], qrcode.Low); err == nil { // too long for one: the link is enough
-				_, _ = fmt.Fprint(w, qr.ToSmallString(false))
-			}
+			_, _ = fmt.Fprint(w, qr.Blocks(l.DeepLinks[p])) // too long for one: the link is enough
 		}
 	})
 }

@@ -128,6 +128,7 @@ func (s *serving) run(ctx, hurry context.Context, cfg *config.Config, log *slog.
 	}
 	advise(ctx, cfg, db, log)
 	s.reloads.Store(r)
+	defer context.AfterFunc(ctx, func() { s.manager.Stopping(context.Cause(ctx).Error()) })()
 	core.beside = append(core.beside, s.announce(core), s.watch(core))
 	return core.run(ctx, hurry, l)
 }

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"os/signal"
 	"sync"
@@ -68,7 +67,7 @@ func reason(s os.Signal) string {
 	case syscall.SIGHUP:
 		return "the terminal went away"
 	}
-	return fmt.Sprintf("told to (%v)", s)
+	return "told to stop (SIGTERM)"
 }
 
 // isTerminal reports whether f is a terminal that is still there.

@@ -11,11 +11,11 @@ import (
 	"net/url"
 	"time"
 
-	"github.com/skip2/go-qrcode"
 	"github.com/spf13/cobra"
 
 	"github.com/hermes-connector/hermes-connector/cli/admin"
 	"github.com/hermes-connector/hermes-connector/cli/config"
+	"github.com/hermes-connector/hermes-connector/cli/qr"
 	"github.com/hermes-connector/hermes-connector/cli/web"
 	"github.com/hermes-connector/hermes-connector/cli/web/status"
 	"github.com/hermes-connector/hermes-connector/relay"
@@ -35,9 +35,7 @@ func newWebCmd(a *app) *cobra.Command {
 	return asking(a, c, admin.WebLink, noArgs, func(w io.Writer, _ struct{}, l manage.WebLink) {
 		_, _ = fmt.Fprintf(w, "Open this before %s:\n\n  %s\n", clock(l.ExpiresAt), l.URL)
 		if elsewhere(l.URL) {
-			if qr, err := qrcode.New(l.URL, qrcode.Low); err == nil { // too long for one: the link is enough
-				_, _ = fmt.Fprintf(w, "\nor scan it with a phone:\n\n%s", qr.ToSmallString(false))
-			}
+			_, _ = fmt.Fprintf(w, "\nor scan it with a phone:\n\n%s", qr.Blocks(l.URL))
 		}
 	})
 }

@@ -16,16 +16,16 @@ import (
 const renew = "renew it; a running server reads it again by itself"
 
 // certificate judges the certificate that the server shows.
-func certificate(cfg *config.Config, now time.Time) []finding.Finding {
+func certificate(cfg *config.Config, now time.Time) finding.List {
 	file := cfg.TLS.CertFile
 	pair, err := tls.LoadX509KeyPair(file, cfg.TLS.KeyFile)
 	if err != nil {
-		return []finding.Finding{finding.CertificateBroken.Of(file, "the certificate cannot be used with its key: "+reason(err),
-			"name a certificate with its chain in cert_file, and its own key in key_file")}
+		return finding.CertificateBroken.Alone(file, "the certificate cannot be used with its key: "+reason(err),
+			"name a certificate with its chain in cert_file, and its own key in key_file")
 	}
 	out := validity(file, pair.Leaf, now)
 	if name := dialled(cfg); name != "" && pair.Leaf.VerifyHostname(name) != nil {
-		out = append(out, finding.CertificateName.Of(file, "the certificate is not for "+name+", which gateways dial", "get one for "+name))
+		out.Add(finding.CertificateName, file, "the certificate is not for "+name+", which gateways dial", "get one for "+name)
 	}
 	return out
 }
@@ -47,15 +47,15 @@ func dialled(cfg *config.Config) string {
 }
 
 // validity judges a certificate's time.
-func validity(about string, c *x509.Certificate, now time.Time) []finding.Finding {
+func validity(about string, c *x509.Certificate, now time.Time) finding.List {
 	const day = "2 January 2006"
 	switch {
 	case now.After(c.NotAfter):
-		return []finding.Finding{finding.CertificateOver.Of(about, "the certificate expired on "+c.NotAfter.Format(day), renew)}
+		return finding.CertificateOver.Alone(about, "the certificate expired on "+c.NotAfter.Format(day), renew)
 	case now.Before(c.NotBefore):
-		return []finding.Finding{finding.CertificateDoubt.Of(about, "the certificate is not valid before "+c.NotBefore.Format(day), "look at this machine's clock, or get another")}
+		return finding.CertificateDoubt.Alone(about, "the certificate is not valid before "+c.NotBefore.Format(day), "look at this machine's clock, or get another")
 	case c.NotAfter.Sub(now) < endsWithin:
-		return []finding.Finding{finding.CertificateEnds.Of(about, fmt.Sprintf("the certificate expires on %s, in %d days", c.NotAfter.Format(day), int(c.NotAfter.Sub(now).Hours()/24)), renew)}
+		return finding.CertificateEnds.Alone(about, fmt.Sprintf("the certificate expires on %s, in %d days", c.NotAfter.Format(day), int(c.NotAfter.Sub(now).Hours()/24)), renew)
 	}
 	return nil
 }

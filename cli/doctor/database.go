@@ -18,7 +18,7 @@ import (
 )
 
 // stopped looks into the database of a server that does not run, in a copy of it.
-func (o Options) stopped(ctx context.Context) []finding.Finding {
+func (o *Options) stopped(ctx context.Context) finding.List {
 	path := o.Config.Database()
 	st, err := os.Stat(path)
 	switch {
@@ -28,13 +28,13 @@ func (o Options) stopped(ctx context.Context) []finding.Finding {
 		}
 		return o.asked(ctx, nil) // the bots can be asked all the same
 	case err != nil:
-		return []finding.Finding{notLooked(path, "the database cannot be looked at: "+reason(err), "run this command as the user the server runs as")}
+		return finding.NotLookedAt.Alone(path, "the database cannot be looked at: "+reason(err), "run this command as the user the server runs as")
 	case st.Size() > readable:
-		return []finding.Finding{notLooked(path, "the database is too large to be read in a few seconds", "start the server, which reads it whole, and run this command again")}
+		return finding.NotLookedAt.Alone(path, "the database is too large to be read in a few seconds", "start the server, which reads it whole, and run this command again")
 	}
 	dir, err := os.MkdirTemp("", "hermes-connector-doctor-")
 	if err != nil {
-		return []finding.Finding{notLooked(path, "there is no room for a copy of the database: "+reason(err), "make room in "+os.TempDir())}
+		return finding.NotLookedAt.Alone(path, "there is no room for a copy of the database: "+reason(err), "make room in "+os.TempDir())
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	copied := filepath.Join(dir, filepath.Base(path))
@@ -44,43 +44,43 @@ func (o Options) stopped(ctx context.Context) []finding.Finding {
 		if who == "" {
 			who = "another program"
 		}
-		return []finding.Finding{finding.DatabaseHeld.Of(path, who+" holds the database and does not answer",
-			"wait until it has started or stopped; if it stays so, end it")}
+		return finding.DatabaseHeld.Alone(path, who+" holds the database and does not answer",
+			"wait until it has started or stopped; if it stays so, end it")
 	case errors.Is(err, fs.ErrPermission):
-		return []finding.Finding{notLooked(path, "this user may not read the database", "run this command as the user the server runs as")}
+		return finding.NotLookedAt.Alone(path, "this user may not read the database", "run this command as the user the server runs as")
 	case err != nil:
-		return []finding.Finding{notLooked(path, "the database cannot be copied: "+reason(err), "make room in "+os.TempDir())}
+		return finding.NotLookedAt.Alone(path, "the database cannot be copied: "+reason(err), "make room in "+os.TempDir())
 	}
 	db, err := store.Open(copied, store.Options{})
 	if err != nil {
 		return ofDatabase(path, err)
 	}
 	defer func() { _ = db.Close() }() // the copy goes
-	var out []finding.Finding
+	var out finding.List
 	if n := db.Stats().Damaged; n > 0 {
-		out = append(out, finding.SetAside.Of(path, fmt.Sprintf("%d of its records are damaged; the next start sets them aside", n),
-			"the server's log names them; hermes-connector restore FILE brings a backup back"))
+		out.Add(finding.SetAside, path, fmt.Sprintf("%d of its records are damaged; the next start sets them aside", n),
+			"the server's log names them; hermes-connector restore FILE brings a backup back")
 	}
 	return append(out, o.asked(ctx, db)...)
 }
 
 // ofDatabase says why a database cannot be used.
-func ofDatabase(path string, err error) []finding.Finding {
+func ofDatabase(path string, err error) finding.List {
 	switch {
 	case errors.Is(err, store.ErrNewer):
-		return []finding.Finding{finding.DatabaseNewer.Of(path, "a newer version of hermes-connector wrote the database", "run that version, or restore a backup that was made with this one")}
+		return finding.DatabaseNewer.Alone(path, "a newer version of hermes-connector wrote the database", "run that version, or restore a backup that was made with this one")
 	case errors.Is(err, store.ErrDamaged):
-		return []finding.Finding{finding.DatabaseDamaged.Of(path, "the database is damaged", boltfile.Remedy)}
+		return finding.DatabaseDamaged.Alone(path, "the database is damaged", boltfile.Remedy)
 	}
-	return []finding.Finding{notLooked(path, "the database cannot be opened: "+reason(err), "hermes-connector serve says more")}
+	return finding.NotLookedAt.Alone(path, "the database cannot be opened: "+reason(err), "hermes-connector serve says more")
 }
 
 // asked is what a Service over db sees, and what the networks say. Nil: there are no records.
-func (o Options) asked(ctx context.Context, db *store.DB) (out []finding.Finding) {
+func (o *Options) asked(ctx context.Context, db *store.DB) (out finding.List) {
 	if db == nil {
 		bots, err := o.Bots()
 		if err != nil {
-			return []finding.Finding{notLooked("the bots", err.Error(), "hermes-connector check")}
+			return finding.NotLookedAt.Alone("the bots", err.Error(), "hermes-connector check")
 		}
 		return manage.Examine(ctx, bots, nil)
 	}

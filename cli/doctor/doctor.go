@@ -44,15 +44,15 @@ type Options struct {
 
 // Report is what was found.
 type Report struct {
-	Running  bool              `json:"running"`  // a server answered
-	Findings []finding.Finding `json:"findings"` // the worst first
+	Running  bool         `json:"running"`  // a server answered
+	Findings finding.List `json:"findings"` // the worst first
 }
 
 // check is one thing to look at.
 type check struct {
 	name  string // as people say it
 	limit time.Duration
-	look  func(context.Context) []finding.Finding
+	look  func(context.Context) finding.List
 }
 
 // Run looks at everything, side by side.
@@ -65,31 +65,34 @@ func Run(ctx context.Context, o Options) Report {
 	o.machine = o.machine.orReal()
 	found := ofConfiguration(o.Faults)
 	if o.Config == nil {
-		found = append(found, finding.NotLookedAt.Of("the rest", "which data folder and which bots are meant is not known", "mend the configuration first"))
+		found.Add(finding.NotLookedAt, "the rest", "which data folder and which bots are meant is not known", "mend the configuration first")
 		return Report{Findings: finding.Merge(found, nil)}
 	}
 	server, state := o.reach(ctx)
 	found = append(found, state...)
 	checks := []check{
-		{"the data folder", 2 * time.Second, func(context.Context) []finding.Finding { return host(o.Config, o.machine, o.Now()) }},
+		{"the data folder", 2 * time.Second, func(context.Context) finding.List { return host(o.Config, o.machine, o.Now()) }},
 		{"the snapshots", 4 * time.Second, o.snapshots(server != nil)},
-		{"other servers", 2 * time.Second, func(context.Context) []finding.Finding { return others(o.machine.proc, o.Config.Database()) }},
+		{"other servers", 2 * time.Second, func(context.Context) finding.List { return others(o.machine.proc, o.Config.Database()) }},
 	}
 	found = append(found, inTheClear(o.Config)...)
+	if o.Offline {
+		found = append(found, notLooked("the networks", "they were not asked, nor was public_url", "hermes-connector doctor without --offline asks them"))
+	}
 	switch {
 	case server != nil:
 		checks = append(checks, check{"the networks", Within, server.ask})
 	case len(state) > 0 && state[0].Code == finding.NotRunning.Code:
 		checks = append(checks,
 			check{"the database", Within, o.stopped},
-			check{"the ports", time.Second, func(context.Context) []finding.Finding { return ports(o.Config, o.machine) }})
+			check{"the ports", time.Second, func(context.Context) finding.List { return ports(o.Config, o.machine) }})
 	}
 	if o.Config.PublicURL != "" && !o.Offline {
 		run := ""
 		if server != nil {
 			run = server.first.Run
 		}
-		checks = append(checks, check{"public_url", 4 * time.Second, func(ctx context.Context) []finding.Finding {
+		checks = append(checks, check{"public_url", 4 * time.Second, func(ctx context.Context) finding.List {
 			return public(ctx, o.Config.PublicURL, server != nil, run, o.Now())
 		}})
 	}
@@ -101,13 +104,13 @@ func Run(ctx context.Context, o Options) Report {
 
 // run carries the checks out. One that hangs, in a file system that does not answer, say, is left behind: the program
 // ends soon.
-func run(ctx context.Context, checks []check) [][]finding.Finding {
+func run(ctx context.Context, checks []check) []finding.List {
 	type result struct {
 		n     int
-		found []finding.Finding
+		found finding.List
 	}
 	results := make(chan result, len(checks)) // all fit: who is left behind writes to nobody
-	out := make([][]finding.Finding, len(checks))
+	out := make([]finding.List, len(checks))
 	over := make([]<-chan struct{}, len(checks))
 	for n, c := range checks {
 		ctx, cancel := context.WithTimeout(ctx, c.limit)
@@ -129,7 +132,7 @@ func run(ctx context.Context, checks []check) [][]finding.Finding {
 				done[r.n], out[r.n] = true, r.found
 			case <-time.After(grace):
 				done[n] = true
-				out[n] = []finding.Finding{notLooked(c.name, "it did not answer in time", "try again; if it stays so, look at the machine and its disk")}
+				out[n] = finding.NotLookedAt.Alone(c.name, "it did not answer in time", "try again; if it stays so, look at the machine and its disk")
 			}
 		}
 	}
@@ -144,14 +147,14 @@ func notLooked(about, what, fix string) finding.Finding {
 }
 
 // ofConfiguration is what is wrong with the configuration. What host finds too, it says better.
-func ofConfiguration(faults config.Faults) (out []finding.Finding) {
+func ofConfiguration(faults config.Faults) (out finding.List) {
 	for _, f := range faults {
 		path := strings.ToLower(strings.TrimPrefix(f.Path, "HERMES_CONNECTOR_"))
 		if strings.HasPrefix(f.What, "others can ") && slices.Contains([]string{"data_dir", "vault.key_file", "vault_key_file"}, path) {
 			continue
 		}
 		about, _, _ := strings.Cut(f.String(), ": "+f.What)
-		out = append(out, finding.BadConfiguration.Of(about, f.What, "mend it there; hermes-connector check judges it again"))
+		out.Add(finding.BadConfiguration, about, f.What, "mend it there; hermes-connector check judges it again")
 	}
 	return out
 }
@@ -160,39 +163,39 @@ func ofConfiguration(faults config.Faults) (out []finding.Finding) {
 type running struct {
 	client *admin.Client
 	first  manage.Diagnosis
-	o      Options
+	o      *Options
 }
 
 // reach finds the running server. It is nil when there is none that answers, and then state says why.
-func (o Options) reach(ctx context.Context) (s *running, state []finding.Finding) {
+func (o *Options) reach(ctx context.Context) (s *running, state finding.List) {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	c, err := admin.Dial(ctx, o.Config.Socket())
 	if errors.Is(err, admin.ErrNoServer) {
-		return nil, []finding.Finding{finding.NotRunning.Of("", "no server is running for the data folder "+o.Config.DataDir,
-			"hermes-connector serve, or start its service: systemctl start hermes-connector")}
+		return nil, finding.NotRunning.Alone("", "no server is running for the data folder "+o.Config.DataDir,
+			"hermes-connector serve, or start its service: systemctl start hermes-connector")
 	}
 	if err != nil {
-		return nil, []finding.Finding{notLooked("the server", err.Error(), "run this command as the user the server runs as")}
+		return nil, finding.NotLookedAt.Alone("the server", err.Error(), "run this command as the user the server runs as")
 	}
 	first, err := admin.Diagnose.Ask(ctx, c, manage.Look{Offline: true})
 	switch {
 	case ctx.Err() != nil:
-		return nil, []finding.Finding{finding.NoAnswer.Of("", "the running server does not answer", "look at its log, and start it again if that stays so")}
+		return nil, finding.NoAnswer.Alone("", "the running server does not answer", "look at its log, and start it again if that stays so")
 	case err != nil:
-		return nil, []finding.Finding{notLooked("the server", err.Error(), "start the server again, so that it is of the same version as this command")}
+		return nil, finding.NotLookedAt.Alone("the server", err.Error(), "start the server again, so that it is of the same version as this command")
 	}
 	return &running{c, first, o}, first.Findings
 }
 
 // ask has the server ask the networks too.
-func (s *running) ask(ctx context.Context) []finding.Finding {
+func (s *running) ask(ctx context.Context) finding.List {
 	if s.o.Offline {
 		return nil
 	}
 	all, err := admin.Diagnose.Ask(ctx, s.client, manage.Look{})
 	if err != nil {
-		return []finding.Finding{notLooked("the networks", fmt.Sprintf("the running server could not ask them: %v", err), "try again")}
+		return finding.NotLookedAt.Alone("the networks", fmt.Sprintf("the running server could not ask them: %v", err), "try again")
 	}
 	return all.Findings
 }

@@ -135,7 +135,7 @@ func TestSeeded(t *testing.T) {
 			service := o.Service
 			said := finding.DeadToken.Of("pigeon:1", "it is dead", "get another")
 			o.Bots = func() ([]platforms.Platform, error) {
-				return []platforms.Platform{&bird{platforms.Examination{Findings: []finding.Finding{said}, Clock: time.Now().Add(time.Minute)}}}, nil
+				return []platforms.Platform{&bird{platforms.Examination{Findings: finding.List{said}, Clock: time.Now().Add(time.Minute)}}}, nil
 			}
 			_ = service
 			bots := o.Bots
@@ -291,13 +291,13 @@ func TestWhatHangs(t *testing.T) { // invariant 1
 		ctx, cancel := context.WithTimeout(t.Context(), Within)
 		defer cancel()
 		got := run(ctx, []check{
-			{"a disk", 2 * time.Second, func(context.Context) []finding.Finding { <-end; return nil }},
-			{"one that obeys", time.Second, func(ctx context.Context) []finding.Finding {
+			{"a disk", 2 * time.Second, func(context.Context) finding.List { <-end; return nil }},
+			{"one that obeys", time.Second, func(ctx context.Context) finding.List {
 				<-ctx.Done()
-				return []finding.Finding{finding.NoBot.Of("it", "speaks late", "no")}
+				return finding.List{finding.NoBot.Of("it", "speaks late", "no")}
 			}},
-			{"a network", time.Hour, func(context.Context) []finding.Finding { <-end; return nil }},
-			{"the rest", time.Second, func(context.Context) []finding.Finding { return []finding.Finding{finding.NoBot.Of("", "seen", "no")} }},
+			{"a network", time.Hour, func(context.Context) finding.List { <-end; return nil }},
+			{"the rest", time.Second, func(context.Context) finding.List { return finding.List{finding.NoBot.Of("", "seen", "no")} }},
 		})
 		if took := time.Since(begin); took > 5*time.Second {
 			t.Errorf("it took %v, want 5 s at most", took)
@@ -336,13 +336,13 @@ func TestARunningServerIsAsked(t *testing.T) {
 	defer func() { _ = db.Close() }()
 	said := finding.DiskLow.Of("/", "little room", "make room")
 	svc := manage.New(db, nil, nil, nil, nil, nil, manage.Settings{
-		Bots:     []platforms.Platform{&bird{platforms.Examination{Findings: []finding.Finding{finding.DeadToken.Of("pigeon:1", "dead", "get another")}}}},
-		Findings: func() []finding.Finding { return []finding.Finding{said} },
+		Bots:     []platforms.Platform{&bird{platforms.Examination{Findings: finding.List{finding.DeadToken.Of("pigeon:1", "dead", "get another")}}}},
+		Findings: func() finding.List { return finding.List{said} },
 	})
 	o.serving(t, admin.Handler(svc, db))
 	wantFound(t, o, "HC101 pigeon:1", "HC320 /")
 	o.Offline = true
-	wantFound(t, o, "HC320 /")
+	wantFound(t, o, "HC320 /", "HC590 the networks")
 	if r := Run(t.Context(), o); !r.Running {
 		t.Error("the server is not said to run")
 	}

@@ -20,11 +20,11 @@ const (
 
 // Host is what is wrong with the data folder, the disk, the key and the certificate. It costs little, and is what the
 // running server looks at too.
-func Host(cfg *config.Config, now time.Time) []finding.Finding {
+func Host(cfg *config.Config, now time.Time) finding.List {
 	return host(cfg, machine{}.orReal(), now)
 }
 
-func host(cfg *config.Config, m machine, now time.Time) []finding.Finding {
+func host(cfg *config.Config, m machine, now time.Time) finding.List {
 	out := folder(cfg, m)
 	if cfg.TLS.On() {
 		out = append(out, certificate(cfg, now)...)
@@ -33,23 +33,24 @@ func host(cfg *config.Config, m machine, now time.Time) []finding.Finding {
 }
 
 // folder judges the data folder and what is in it, without opening the database.
-func folder(cfg *config.Config, m machine) (out []finding.Finding) {
+func folder(cfg *config.Config, m machine) (out finding.List) {
 	dir := cfg.DataDir
 	st, err := os.Stat(dir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return []finding.Finding{finding.DataMissing.Of(dir, "there is no data folder",
-			"hermes-connector serve makes it; if there was one, look at data_dir in the configuration, or at the disk it lies on")}
+		return finding.DataMissing.Alone(dir, "there is no data folder",
+			"hermes-connector serve makes it; if there was one, look at data_dir in the configuration, or at the disk it lies on")
 	case err != nil:
-		return []finding.Finding{notLooked(dir, "the data folder cannot be looked at: "+reason(err), "run this command as the user the server runs as")}
+		return finding.NotLookedAt.Alone(dir, "the data folder cannot be looked at: "+reason(err), "run this command as the user the server runs as")
 	case !st.IsDir():
 		return nil // the configuration's fault
 	}
 	if mode := st.Mode().Perm(); mode&config.OthersMay != 0 {
-		out = append(out, finding.DataOpen.Of(dir, fmt.Sprintf("others can read or change the data folder (mode %04o)", mode), "chmod 700 "+dir))
+		out.Add(finding.DataOpen, dir, fmt.Sprintf("others can read or change the data folder (mode %04o)", mode), "chmod 700 "+dir)
 	}
 	if err := m.may(dir); err != nil {
-		out = append(out, finding.DataUnwritable.Of(dir, "the data folder cannot be written to: "+reason(err), "give it to the user the server runs as: chown -R USER "+dir))
+		out.Add(finding.DataUnwritable, dir, "this user cannot write to the data folder: "+reason(err),
+			"run this command as the user the server runs as; if that is this one, give the folder to him: chown -R USER "+dir)
 	}
 	out = append(out, space(dir, m)...)
 	db, err := os.Stat(cfg.Database())
@@ -57,7 +58,7 @@ func folder(cfg *config.Config, m machine) (out []finding.Finding) {
 		return out
 	}
 	if mode := db.Mode().Perm(); mode&config.OthersMay != 0 {
-		out = append(out, finding.DatabaseOpen.Of(cfg.Database(), fmt.Sprintf("others can read or change the database (mode %04o)", mode), "chmod 600 "+cfg.Database()))
+		out.Add(finding.DatabaseOpen, cfg.Database(), fmt.Sprintf("others can read or change the database (mode %04o)", mode), "chmod 600 "+cfg.Database())
 	}
 	return append(out, key(cfg.Vault)...)
 }
@@ -71,28 +72,28 @@ func reason(err error) string {
 }
 
 // space judges the file system that the data folder lies in.
-func space(dir string, m machine) (out []finding.Finding) {
+func space(dir string, m machine) (out finding.List) {
 	d, err := m.disk(dir)
 	if err != nil {
-		return []finding.Finding{notLooked(dir, "how much room there is on its disk is not known: "+err.Error(), "look with df "+dir)}
+		return finding.NotLookedAt.Alone(dir, "how much room there is on its disk is not known: "+err.Error(), "look with df "+dir)
 	}
 	switch d.kind {
 	case 0x01021994, 0x858458f6: // tmpfs, ramfs
-		out = append(out, finding.DataInMemory.Of(dir, "the data folder lies in memory (tmpfs)", "choose a data_dir on a disk; in a container, mount a volume there"))
+		out.Add(finding.DataInMemory, dir, "the data folder lies in memory (tmpfs)", "choose a data_dir on a disk; in a container, mount a volume there")
 	case 0x6969, 0xff534d42, 0xfe534d42, 0x517b, 0x01021997, 0x00c36400, 0x5346414f: // nfs, cifs, smb2, smb, 9p, ceph, afs
-		out = append(out, finding.DataRemote.Of(dir, "the data folder lies on a network file system", "choose a data_dir on a disk of this machine"))
+		out.Add(finding.DataRemote, dir, "the data folder lies on a network file system", "choose a data_dir on a disk of this machine")
 	}
 	if d.free < diskIsLow {
-		out = append(out, finding.DiskLow.Of(dir, fmt.Sprintf("%d MB are free on its disk", d.free>>20), "make room there: hermes-connector wants 200 MB at least"))
+		out.Add(finding.DiskLow, dir, fmt.Sprintf("%d MB are free on its disk", d.free>>20), "make room there: hermes-connector wants 200 MB at least")
 	}
 	if d.inodes > 0 && d.left < inodesLow {
-		out = append(out, finding.InodesOut.Of(dir, fmt.Sprintf("its disk has room for %d more files only", d.left), "remove files there: df -i "+dir+" shows how many there are"))
+		out.Add(finding.InodesOut, dir, fmt.Sprintf("its disk has room for %d more files only", d.left), "remove files there: df -i "+dir+" shows how many there are")
 	}
 	return out
 }
 
 // key judges the vault's key as it lies there. That it fits the database only a start can tell.
-func key(v config.Vault) []finding.Finding {
+func key(v config.Vault) finding.List {
 	if !v.Passphrase.IsZero() {
 		return nil
 	}
@@ -100,7 +101,7 @@ func key(v config.Vault) []finding.Finding {
 }
 
 // ofVault says what an error of the vault means.
-func ofVault(v config.Vault, err error) []finding.Finding {
+func ofVault(v config.Vault, err error) finding.List {
 	about := v.KeyFile
 	switch {
 	case !v.Passphrase.IsZero():
@@ -108,8 +109,8 @@ func ofVault(v config.Vault, err error) []finding.Finding {
 	case v.Credential != "":
 		about = "credential " + v.Credential
 	}
-	one := func(k *finding.Kind, what, fix string) []finding.Finding {
-		return []finding.Finding{k.Of(about, what, fix)}
+	one := func(k *finding.Kind, what, fix string) finding.List {
+		return k.Alone(about, what, fix)
 	}
 	const copyBack = "put your copy of it back; without one, hermes-connector help backup says what is left"
 	switch {
@@ -124,7 +125,7 @@ func ofVault(v config.Vault, err error) []finding.Finding {
 	case errors.Is(err, vault.ErrWrongKey):
 		return one(finding.KeyWrong, "this key is not the one that the database was sealed with", "put the key of this database back beside it")
 	case errors.Is(err, fs.ErrPermission):
-		return []finding.Finding{notLooked(about, "this user may not read the vault's key", "run this command as the user the server runs as")}
+		return finding.NotLookedAt.Alone(about, "this user may not read the vault's key", "run this command as the user the server runs as")
 	}
 	return one(finding.KeyGarbage, err.Error(), copyBack)
 }

@@ -18,7 +18,7 @@ func listeners(cfg *config.Config) [][2]string {
 }
 
 // ports finds what keeps a server from listening. None of ours runs.
-func ports(cfg *config.Config, m machine) (out []finding.Finding) {
+func ports(cfg *config.Config, m machine) (out finding.List) {
 	for _, l := range listeners(cfg) {
 		setting, addr := l[0], l[1]
 		host, port, err := net.SplitHostPort(addr)
@@ -32,15 +32,15 @@ func ports(cfg *config.Config, m machine) (out []finding.Finding) {
 		switch err := m.listen(network, addr); {
 		case err == nil:
 		case errors.Is(err, syscall.EADDRINUSE):
-			out = append(out, finding.PortTaken.Of(addr, "the port is taken by "+holder(m.proc, port), "stop that program, or choose another port as "+setting))
+			out.Add(finding.PortTaken, addr, "the port is taken by "+holder(m.proc, port), "stop that program, or choose another port as "+setting)
 		case errors.Is(err, syscall.EACCES):
-			out = append(out, finding.PortPrivileged.Of(addr, "this user may not listen on port "+port,
-				"choose a port from 1024 on as "+setting+", or give the service AmbientCapabilities=CAP_NET_BIND_SERVICE"))
+			out.Add(finding.PortPrivileged, addr, "this user may not listen on port "+port,
+				"choose a port from 1024 on as "+setting+", or give the service AmbientCapabilities=CAP_NET_BIND_SERVICE")
 		case errors.Is(err, syscall.EADDRNOTAVAIL):
-			out = append(out, finding.AddressElsewhere.Of(addr, "this machine does not have the address "+host, "write an address of this machine as "+setting+"; ip addr shows them"))
+			out.Add(finding.AddressElsewhere, addr, "this machine does not have the address "+host, "write an address of this machine as "+setting+"; ip addr shows them")
 		default:
 			if _, ok := errors.AsType[*net.DNSError](err); ok {
-				out = append(out, finding.AddressElsewhere.Of(addr, "the name "+host+" has no address", "write an address of this machine as "+setting))
+				out.Add(finding.AddressElsewhere, addr, "the name "+host+" has no address", "write an address of this machine as "+setting)
 				continue
 			}
 			out = append(out, notLooked(addr, "whether the server can listen there is not known: "+cause(err), "look at "+setting))
@@ -50,7 +50,7 @@ func ports(cfg *config.Config, m machine) (out []finding.Finding) {
 }
 
 // inTheClear finds listeners whose talk others can listen in on.
-func inTheClear(cfg *config.Config) (out []finding.Finding) {
+func inTheClear(cfg *config.Config) (out finding.List) {
 	terminated := strings.HasPrefix(cfg.PublicURL, "https://") && len(cfg.TrustedProxies) > 0
 	for _, l := range listeners(cfg) {
 		setting, addr := l[0], l[1]
@@ -58,8 +58,8 @@ func inTheClear(cfg *config.Config) (out []finding.Finding) {
 		if addr == "" || tls || terminated && setting != "metrics.listen" || !config.Remote(addr) {
 			continue
 		}
-		out = append(out, finding.InTheClear.Of(addr, fmt.Sprintf("%s is plain http that other machines can reach", setting),
-			"give [tls] a certificate, or listen on 127.0.0.1 behind a proxy or tailscale serve; hermes-connector help lan shows how"))
+		out.Add(finding.InTheClear, addr, fmt.Sprintf("%s is plain http that other machines can reach", setting),
+			"give [tls] a certificate, or listen on 127.0.0.1 behind a proxy or tailscale serve; hermes-connector help lan shows how")
 	}
 	return out
 }

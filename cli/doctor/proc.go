@@ -52,7 +52,7 @@ func processes(proc string, pick func(args []string) bool) (out []process) {
 }
 
 // others finds servers of this program that have another database than ours.
-func others(proc, database string) (out []finding.Finding) {
+func others(proc, database string) (out finding.List) {
 	for _, p := range processes(proc, serves) {
 		db := ""
 		for _, path := range p.open {
@@ -64,8 +64,8 @@ func others(proc, database string) (out []finding.Finding) {
 		case db == "":
 			continue // another user's, or one that has just begun: whose data it has is not known
 		case db != database:
-			out = append(out, finding.OtherServer.Of(folder, fmt.Sprintf("another server runs with the data folder %s: %s", folder, p),
-				"if it is not wanted, stop it; if it is, name its data folder to the commands that are for it"))
+			out.Add(finding.OtherServer, folder, fmt.Sprintf("another server runs with the data folder %s: %s", folder, p),
+				"if it is not wanted, stop it; if it is, name its data folder to the commands that are for it")
 		}
 	}
 	return out

@@ -17,12 +17,12 @@ import (
 
 // public asks the address that gateways dial, from here: whether this server answers there (running: there is one, and
 // its /healthz says run), and lets a WebSocket through.
-func public(ctx context.Context, base string, running bool, run string, now time.Time) []finding.Finding {
+func public(ctx context.Context, base string, running bool, run string, now time.Time) finding.List {
 	return publicTrusting(ctx, base, running, run, now, nil)
 }
 
 // publicTrusting is public with other roots than the system's, which are meant by nil.
-func publicTrusting(ctx context.Context, base string, running bool, run string, now time.Time, roots *x509.CertPool) []finding.Finding {
+func publicTrusting(ctx context.Context, base string, running bool, run string, now time.Time, roots *x509.CertPool) finding.List {
 	client := &http.Client{
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		Transport: &http.Transport{ // no proxy: what is on the way to the address is what is asked about
@@ -39,14 +39,14 @@ func publicTrusting(ctx context.Context, base string, running bool, run string, 
 	ours := err == nil && json.Unmarshal(body, &health) == nil && health.OK
 	if !running {
 		if ours {
-			return []finding.Finding{finding.PublicElsewhere.Of(base, "another hermes-connector answers there, and none runs here", "stop it, or run its commands instead of these")}
+			return finding.PublicElsewhere.Alone(base, "another hermes-connector answers there, and none runs here", "stop it, or run its commands instead of these")
 		}
 		return nil // nobody could answer
 	}
 	if err != nil {
-		return []finding.Finding{silent(base, err)}
+		return finding.List{silent(base, err)}
 	}
-	var out []finding.Finding
+	var out finding.List
 	if res.TLS != nil {
 		out = validity(base, res.TLS.PeerCertificates[0], now)
 	}
@@ -66,18 +66,18 @@ func publicTrusting(ctx context.Context, base string, running bool, run string, 
 }
 
 // upgrades asks for a WebSocket without a credential: the server upgrades, and closes it with a word.
-func upgrades(ctx context.Context, client *http.Client, base string) []finding.Finding {
+func upgrades(ctx context.Context, client *http.Client, base string) finding.List {
 	res, _, err := get(ctx, client, base+"/relay", http.Header{
 		"Connection": {"Upgrade"}, "Upgrade": {"websocket"}, "Sec-Websocket-Version": {"13"}, "Sec-Websocket-Key": {"ZG9jdG9yIGFza3MgeW91IQ=="},
 	})
 	const pass = "have the proxy pass the headers Upgrade and Connection on, and speak HTTP/1.1 to this server; hermes-connector help proxy shows how"
 	switch {
 	case err != nil:
-		return []finding.Finding{finding.PublicNoUpgrade.Of(base, "a WebSocket is not let through: "+cause(err), pass)}
+		return finding.PublicNoUpgrade.Alone(base, "a WebSocket is not let through: "+cause(err), pass)
 	case res.StatusCode == http.StatusTooManyRequests:
-		return []finding.Finding{notLooked("WebSockets at "+base, "the server has met too many wrong credentials from there", "try again in a minute")}
+		return finding.NotLookedAt.Alone("WebSockets at "+base, "the server has met too many wrong credentials from there", "try again in a minute")
 	case res.StatusCode != http.StatusSwitchingProtocols:
-		return []finding.Finding{finding.PublicNoUpgrade.Of(base, fmt.Sprintf("a WebSocket is not let through: the answer is status %d", res.StatusCode), pass)}
+		return finding.PublicNoUpgrade.Alone(base, fmt.Sprintf("a WebSocket is not let through: the answer is status %d", res.StatusCode), pass)
 	}
 	return nil
 }

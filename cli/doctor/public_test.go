@@ -204,7 +204,7 @@ func TestPublicCertificates(t *testing.T) {
 	}
 }
 
-func wantCodes(t *testing.T, found []finding.Finding, want string) {
+func wantCodes(t *testing.T, found finding.List, want string) {
 	t.Helper()
 	got := ""
 	for _, f := range found {

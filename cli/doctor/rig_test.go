@@ -103,7 +103,7 @@ func (o Options) records(t *testing.T, change func(*manage.Service, *store.DB)) 
 
 // codes are what was found, as "HC301 about", the folder of the data left out of it, without what says that no server
 // runs.
-func codes(o Options, all []finding.Finding) (out []string) {
+func codes(o Options, all finding.List) (out []string) {
 	for _, f := range all {
 		if f.Code == finding.NotRunning.Code {
 			continue
@@ -115,7 +115,7 @@ func codes(o Options, all []finding.Finding) (out []string) {
 }
 
 // wantFound fails unless that is what Run finds, and every finding says all.
-func wantFound(t *testing.T, o Options, want ...string) []finding.Finding {
+func wantFound(t *testing.T, o Options, want ...string) finding.List {
 	t.Helper()
 	begin := time.Now()
 	r := Run(t.Context(), o)

@@ -20,29 +20,29 @@ const (
 
 // Overdue is what is wrong when there is no new snapshot: covered is when the newest one was last known to hold all
 // there is, and born when the database began, as far as it is known.
-func Overdue(cfg *config.Config, covered, born, now time.Time) []finding.Finding {
+func Overdue(cfg *config.Config, covered, born, now time.Time) finding.List {
 	const fix = "leave the server running over night, or hermes-connector backup FILE"
 	switch {
 	case !cfg.Backup.Nightly || now.Sub(born) < snapshotsOld || now.Sub(covered) < snapshotsOld:
 		return nil
 	case covered.IsZero():
-		return []finding.Finding{finding.NoSnapshot.Of(cfg.Backup.Dir, "there is no snapshot of the database", fix)}
+		return finding.NoSnapshot.Alone(cfg.Backup.Dir, "there is no snapshot of the database", fix)
 	}
-	return []finding.Finding{finding.NoSnapshot.Of(cfg.Backup.Dir, "the newest snapshot is of "+covered.Local().Format("2 January 2006 15:04"), fix)}
+	return finding.NoSnapshot.Alone(cfg.Backup.Dir, "the newest snapshot is of "+covered.Local().Format("2 January 2006 15:04"), fix)
 }
 
 // snapshots looks at the newest snapshot. How old it may be a running server knows better.
-func (o Options) snapshots(running bool) func(context.Context) []finding.Finding {
-	return func(context.Context) []finding.Finding {
+func (o *Options) snapshots(running bool) func(context.Context) finding.List {
+	return func(context.Context) finding.List {
 		db, err := os.Stat(o.Config.Database())
 		if !o.Config.Backup.Nightly || err != nil {
 			return nil
 		}
 		newest, at, err := backup.Newest(o.Config.Backup.Dir, o.Now())
 		if err != nil {
-			return []finding.Finding{notLooked(o.Config.Backup.Dir, "the snapshots cannot be looked at: "+reason(err), "run this command as the user the server runs as")}
+			return finding.NotLookedAt.Alone(o.Config.Backup.Dir, "the snapshots cannot be looked at: "+reason(err), "run this command as the user the server runs as")
 		}
-		var out []finding.Finding
+		var out finding.List
 		if !running && db.ModTime().After(at) {
 			born := o.Now() // not known
 			if key, err := os.Stat(o.Config.Vault.KeyFile); err == nil {
@@ -61,7 +61,7 @@ func (o Options) snapshots(running bool) func(context.Context) []finding.Finding
 }
 
 // usable looks whether a snapshot can be read.
-func usable(path string) []finding.Finding {
+func usable(path string) finding.List {
 	r, err := backup.Open(path, "")
 	if err == nil {
 		err = r.Close()
@@ -74,7 +74,7 @@ func usable(path string) []finding.Finding {
 	case err != nil || e != nil:
 		err = errors.Join(err, e)
 	case st.Size() > readable:
-		return []finding.Finding{notLooked(path, "the newest snapshot is too large to be read now", "hermes-connector restore into an empty data folder tries it")}
+		return finding.NotLookedAt.Alone(path, "the newest snapshot is too large to be read now", "hermes-connector restore into an empty data folder tries it")
 	default:
 		err = store.VerifyFile(path)
 	}
@@ -85,5 +85,5 @@ func usable(path string) []finding.Finding {
 	if errors.Is(err, store.ErrDamaged) {
 		what = "the newest snapshot is damaged"
 	}
-	return []finding.Finding{finding.SnapshotUnusable.Of(path, what, "hermes-connector backup FILE makes another; then look at that disk")}
+	return finding.SnapshotUnusable.Alone(path, what, "hermes-connector backup FILE makes another; then look at that disk")
 }

@@ -13,9 +13,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/skip2/go-qrcode"
-
 	"github.com/hermes-connector/hermes-connector/cli/config"
+	"github.com/hermes-connector/hermes-connector/cli/qr"
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/finding"
@@ -227,7 +226,7 @@ func (s *setup) look(ctx context.Context, kind platforms.Kind, o platforms.Optio
 	if kind.Name == "discord" && x.Invite != "" {
 		s.say("\nInvite the bot into your server with this link:\n\n  %s\n", x.Invite)
 		if s.lines != nil {
-			s.say("%s", qr(x.Invite))
+			s.say("%s", qr.Blocks(x.Invite))
 		}
 	}
 	return s.decide(ctx, x)
@@ -300,13 +299,4 @@ func (s *setup) keepBot(ctx context.Context, kind platforms.Kind, token relay.Se
 		err = errStopped
 	}
 	return err
-}
-
-// qr is a code for a phone; empty when the text is too long for one.
-func qr(text string) string {
-	code, err := qrcode.New(text, qrcode.Low)
-	if err != nil {
-		return ""
-	}
-	return code.ToSmallString(false)
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/cli/admin"
+	"github.com/hermes-connector/hermes-connector/cli/qr"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
 )
@@ -274,7 +275,7 @@ func (s *setup) code(ctx context.Context, name string) (l manage.Link, err error
 	s.show()
 	_, err = fmt.Fprintf(s.Out, "  /link %s\n", l.Code)
 	for _, p := range slices.Sorted(maps.Keys(l.DeepLinks)) {
-		s.say("\nor open, or scan with a phone (%s):\n\n  %s\n\n%s", p, l.DeepLinks[p], qr(l.DeepLinks[p]))
+		s.say("\nor open, or scan with a phone (%s):\n\n  %s\n\n%s", p, l.DeepLinks[p], qr.Blocks(l.DeepLinks[p]))
 	}
 	s.say("Waiting until it is used. Ctrl-C, and setup goes on from here another time.")
 	s.show()

@@ -219,6 +219,7 @@ func (p *Platform) watch(ctx context.Context) error {
 		default:
 			pause = wait.Next()
 			p.board.Is(platforms.Degraded, "Twilio cannot be reached: "+call.FaultOf(err).Error())
+			p.board.Retries(time.Now().Add(pause))
 			p.log.Warn("twilio account not read; trying again", "in", pause, "err", err)
 		}
 		select {

@@ -283,6 +283,7 @@ func (l *runner) trouble(ctx context.Context, err error) error {
 		reason = "Telegram cannot be reached: " + f.Error()
 	}
 	l.board.Is(state, reason)
+	l.board.Retries(time.Now().Add(delay))
 	l.log.Warn("telegram call failed; trying again", "method", f.What, "code", f.Status, "in", delay, "err", err)
 	backoff.Pause(ctx, delay)
 	return nil

@@ -236,6 +236,7 @@ func (p *Platform) watch(ctx context.Context) error {
 		default:
 			pause = wait.Next()
 			p.board.Is(platforms.Degraded, troubled(f))
+			p.board.Retries(time.Now().Add(pause))
 			p.log.Warn("wecom access token not read; trying again", "in", pause, "err", err)
 		}
 		select {

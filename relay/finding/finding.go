@@ -11,7 +11,6 @@ package finding
 import (
 	"cmp"
 	"slices"
-	"sort"
 )
 
 // Severity is how bad a finding is.
@@ -42,15 +41,29 @@ type Kind struct {
 }
 
 // Of is a finding of this kind.
-//
-//go:noinline
 func (k *Kind) Of(about, what, fix string) Finding {
 	return Finding{Code: k.Code, Severity: k.Severity, About: about, What: what, Why: k.Why, Fix: fix}
 }
 
+// Alone is a list of one finding of this kind.
+func (k *Kind) Alone(about, what, fix string) (l List) {
+	l.Add(k, about, what, fix)
+	return l
+}
+
+// List is findings that are being gathered.
+type List []Finding
+
+// Add adds a finding of that kind. It is compiled once, for it is called in many places.
+//
+//go:noinline
+func (l *List) Add(k *Kind, about, what, fix string) { *l = append(*l, k.Of(about, what, fix)) }
+
 // kinds are all kinds, in the order of their declaration. Nothing changes them after the package is set up.
 var kinds []*Kind
 
+// kind is compiled once, for there are many.
+//
 //go:noinline
 func kind(code string, s Severity, why string) *Kind {
 	k := &Kind{Code: code, Severity: s, Why: why}
@@ -67,15 +80,20 @@ func All() []*Kind {
 
 // Sort puts the worst first; what is equally bad stands by code, then by what it is about.
 func Sort(all []Finding) {
-	sort.SliceStable(all, func(i, j int) bool { // slices.SortStableFunc of this type costs 7 KB
-		a, b := all[i], all[j]
-		return cmp.Or(cmp.Compare(rank(a.Severity), rank(b.Severity)), cmp.Compare(a.Code, b.Code), cmp.Compare(a.About, b.About)) < 0
-	})
+	for n := 1; n < len(all); n++ { // there are few, and a sort of the library's is 7 KB
+		for i := n; i > 0 && before(&all[i], &all[i-1]); i-- {
+			all[i], all[i-1] = all[i-1], all[i]
+		}
+	}
+}
+
+func before(a, b *Finding) bool {
+	return cmp.Or(cmp.Compare(rank(a.Severity), rank(b.Severity)), cmp.Compare(a.Code, b.Code), cmp.Compare(a.About, b.About)) < 0
 }
 
 // Merge is more and less, sorted; of less only what more does not say already. A Fault that more has of a bot explains what
 // less says of its state.
-func Merge(more, less []Finding) []Finding {
+func Merge(more, less List) List {
 	out := slices.Clone(more)
 	for _, f := range less {
 		known := slices.ContainsFunc(more, func(m Finding) bool {

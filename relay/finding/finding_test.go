@@ -24,3 +24,28 @@ func TestSort(t *testing.T) {
 		}
 	}
 }
+
+func TestMerge(t *testing.T) {
+	bot := func(k *Kind, what string) Finding { return k.Of("telegram:1", what, "fix") }
+	for name, tc := range map[string]struct {
+		more, less []Finding
+		want       string
+	}{
+		"both":                            {[]Finding{bot(DeadToken, "a")}, []Finding{NoBot.Of("", "b", "fix")}, "HC101a HC504b "},
+		"the same":                        {[]Finding{bot(DeadToken, "a")}, []Finding{bot(DeadToken, "b")}, "HC101a "},
+		"the same of others":              {[]Finding{bot(DeadToken, "a")}, []Finding{DeadToken.Of("telegram:2", "b", "fix")}, "HC101a HC101b "},
+		"several of one":                  {[]Finding{bot(NoBot, "a"), bot(NoBot, "b")}, nil, "HC504a HC504b "},
+		"a fault explains the state":      {[]Finding{bot(DeadToken, "a")}, []Finding{bot(BotDegraded, "b")}, "HC101a "},
+		"a warning does not":              {[]Finding{bot(NoBot, "a")}, []Finding{bot(BotDegraded, "b")}, "HC130b HC504a "},
+		"a fault explains no other thing": {[]Finding{bot(DeadToken, "a")}, []Finding{bot(CallsDoubted, "b")}, "HC101a HC132b "},
+		"nor the state of another bot":    {[]Finding{DeadToken.Of("telegram:2", "a", "fix")}, []Finding{bot(BotDegraded, "b")}, "HC101a HC130b "},
+	} {
+		got := ""
+		for _, f := range Merge(tc.more, tc.less) {
+			got += f.Code + f.What + " "
+		}
+		if got != tc.want {
+			t.Errorf("%s: %q, want %q", name, got, tc.want)
+		}
+	}
+}

@@ -20,7 +20,7 @@ const (
 
 // Examine asks the bots' networks, side by side, how the bots stand there, in examineWithin. Bots that have nobody to
 // ask have no findings.
-func Examine(ctx context.Context, bots []platforms.Platform, granted []relay.Place) (out []finding.Finding) {
+func Examine(ctx context.Context, bots []platforms.Platform, granted []relay.Place) (out finding.List) {
 	ctx, cancel := context.WithTimeout(ctx, examineWithin)
 	defer cancel()
 	var (
@@ -52,7 +52,7 @@ func Examine(ctx context.Context, bots []platforms.Platform, granted []relay.Pla
 }
 
 // clock is what is wrong with a clock that is so much ahead.
-func clock(off time.Duration) []finding.Finding {
+func clock(off time.Duration) finding.List {
 	if off.Abs() <= clockMayBeOff {
 		return nil
 	}
@@ -65,6 +65,6 @@ func clock(off time.Duration) []finding.Finding {
 	if far < time.Minute {
 		span = fmt.Sprintf("%.0f s", far.Seconds())
 	}
-	return []finding.Finding{finding.ClockOff.Of("clock", "this machine's clock is "+span+" "+way,
-		"let it be set from the network: timedatectl set-ntp true")}
+	return finding.ClockOff.Alone("clock", "this machine's clock is "+span+" "+way,
+		"let it be set from the network: timedatectl set-ntp true")
 }

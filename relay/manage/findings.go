@@ -27,8 +27,8 @@ type Look struct {
 
 // Diagnosis is what a Service sees wrong.
 type Diagnosis struct {
-	Run      string            `json:"run,omitempty"` // of the server, as its /healthz says; empty: none runs
-	Findings []finding.Finding `json:"findings"`      // the worst first
+	Run      string       `json:"run,omitempty"` // of the server, as its /healthz says; empty: none runs
+	Findings finding.List `json:"findings"`      // the worst first
 }
 
 // Diagnose looks for what is wrong, and asks the networks how the bots stand there; that ends with ctx, or after
@@ -38,7 +38,7 @@ func (s *Service) Diagnose(ctx context.Context, l Look) (d Diagnosis, err error)
 	if err != nil {
 		return d, err
 	}
-	d.Findings = append([]finding.Finding{}, st.Findings...)
+	d.Findings = append(finding.List{}, st.Findings...)
 	if s.live != nil {
 		d.Run = s.set.Run
 	}
@@ -73,10 +73,10 @@ func (s *Service) findings(ctx context.Context, st *Status, served []store.Insta
 		st.Findings = append(st.Findings, ofGateway(g)...)
 	}
 	if len(served) == 0 {
-		st.Findings = append(st.Findings, finding.NoGateway.Of("", "no gateway is enrolled", "hermes-connector enroll NAME"))
+		st.Findings.Add(finding.NoGateway, "", "no gateway is enrolled", "hermes-connector enroll NAME")
 	}
 	if len(st.Bots) == 0 {
-		st.Findings = append(st.Findings, finding.NoBot.Of("", "no bot is configured", "hermes-connector setup, or a [[bots]] table in connector.toml"))
+		st.Findings.Add(finding.NoBot, "", "no bot is configured", "hermes-connector setup, or a [[bots]] table in connector.toml")
 	}
 	if err := s.reach(ctx, st, served); err != nil {
 		return err
@@ -95,31 +95,31 @@ func (s *Service) findings(ctx context.Context, st *Status, served []store.Insta
 }
 
 // ofBot is what is wrong with a bot's connection. The words of its network hold no secret.
-func ofBot(b BotStatus, now time.Time) (out []finding.Finding) {
+func ofBot(b BotStatus, now time.Time) (out finding.List) {
 	about := relay.Bot{Platform: b.Platform, ID: b.ID}.String()
 	const look = "hermes-connector doctor asks the network"
 	switch {
 	case b.State == platforms.BadCredentials:
-		out = append(out, finding.DeadToken.Of(about, cmp.Or(b.Reason, "the network refuses its token"),
-			"put the bot's current token into its token file and start the server again"))
+		out.Add(finding.DeadToken, about, cmp.Or(b.Reason, "the network refuses its token"),
+			"put the bot's current token into its token file and start the server again")
 	case b.State == platforms.Degraded:
-		out = append(out, finding.BotDegraded.Of(about, cmp.Or(b.Reason, "it is degraded"), look))
+		out.Add(finding.BotDegraded, about, cmp.Or(b.Reason, "it is degraded"), look)
 	case b.State == platforms.Connecting && !b.Since.IsZero() && now.Sub(b.Since) > longTrying:
 		what := "it has not got through since " + b.Since.Format(time.RFC3339)
 		if b.Reason != "" {
 			what += ": " + b.Reason
 		}
-		out = append(out, finding.BotUnreached.Of(about, what, look))
+		out.Add(finding.BotUnreached, about, what, look)
 	}
 	if len(b.Warnings) > 0 {
-		out = append(out, finding.CallsDoubted.Of(about, strings.Join(b.Warnings, "; "), "hermes-connector explain shows the refused calls"))
+		out.Add(finding.CallsDoubted, about, strings.Join(b.Warnings, "; "), "hermes-connector explain shows the refused calls")
 	}
 	return out
 }
 
 // ofInstance is what is wrong with an instance's connection and buffer. running: a server runs, so that it could be
 // connected.
-func ofInstance(i InstanceStatus, running bool, now time.Time) (out []finding.Finding) {
+func ofInstance(i InstanceStatus, running bool, now time.Time) (out finding.List) {
 	name := string(i.ID)
 	add := func(k *finding.Kind, what, fix string) { out = append(out, k.Of("gateway "+name, what, fix)) }
 	if i.Warning == "copied_credential" {
@@ -146,15 +146,15 @@ func letters(n int) string {
 }
 
 // ofGateway is what is wrong with a credential.
-func ofGateway(g store.Gateway) (out []finding.Finding) {
+func ofGateway(g store.Gateway) (out finding.List) {
 	about := "gateway " + string(g.ID)
 	switch {
 	case g.Revoked:
 	case g.LastSeenAt.IsZero():
-		out = append(out, finding.NeverDialled.Of(about, "it has never connected",
-			"put the lines of its enrolment into the gateway's .env and start it; hermes-connector gateway rotate "+string(g.ID)+" prints new ones"))
+		out.Add(finding.NeverDialled, about, "it has never connected",
+			"put the lines of its enrolment into the gateway's .env and start it; hermes-connector gateway rotate "+string(g.ID)+" prints new ones")
 	case g.TooOld:
-		out = append(out, finding.TooOldForFiles.Of(about, "it is too old to fetch files", "update Hermes on the gateway's machine"))
+		out.Add(finding.TooOldForFiles, about, "it is too old to fetch files", "update Hermes on the gateway's machine")
 	}
 	return out
 }
@@ -192,7 +192,7 @@ func (s *Service) reach(ctx context.Context, st *Status, served []store.Instance
 			reached = len(all) > 0
 		}
 		if !reached {
-			st.Findings = append(st.Findings, finding.NobodyBound.Of("gateway "+string(i.ID), "nobody is bound to it", "hermes-connector link "+string(i.ID)))
+			st.Findings.Add(finding.NobodyBound, "gateway "+string(i.ID), "nobody is bound to it", "hermes-connector link "+string(i.ID))
 		}
 	}
 	for _, k := range s.set.Kinds {
@@ -201,12 +201,12 @@ func (s *Service) reach(ctx context.Context, st *Status, served []store.Instance
 		}
 		bot, p := "configure a bot for "+string(k.Name), string(k.Name)
 		if i := bound[k.Name]; i != "" {
-			st.Findings = append(st.Findings, finding.BindingAstray.Of(p, "somebody is bound to "+string(i)+" on "+p+", and there is no such bot",
-				bot+", or hermes-connector unbind "+string(i)+" "+p+" USER"))
+			st.Findings.Add(finding.BindingAstray, p, "somebody is bound to "+string(i)+" on "+p+", and there is no such bot",
+				bot+", or hermes-connector unbind "+string(i)+" "+p+" USER")
 		}
 		if i := granted[k.Name]; i != "" {
-			st.Findings = append(st.Findings, finding.GrantAstray.Of(p, "a chat on "+p+" is granted to "+string(i)+", and there is no such bot",
-				bot+", or hermes-connector scope release "+string(i)+" "+p))
+			st.Findings.Add(finding.GrantAstray, p, "a chat on "+p+" is granted to "+string(i)+", and there is no such bot",
+				bot+", or hermes-connector scope release "+string(i)+" "+p)
 		}
 	}
 	return nil

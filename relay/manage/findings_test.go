@@ -142,8 +142,8 @@ func TestFindings(t *testing.T) {
 		"the machine": {func(_ *testing.T, w *world, _ *server, bot *bird) {
 			bot.status.State = platforms.BadCredentials
 			w.change(func(s *manage.Settings) {
-				s.Findings = func() []finding.Finding {
-					return []finding.Finding{finding.DiskLow.Of("/", "little room", "make room")}
+				s.Findings = func() finding.List {
+					return finding.List{finding.DiskLow.Of("/", "little room", "make room")}
 				}
 			})
 		}, []string{"HC101 pigeon:1", "HC320 /"}},
@@ -197,18 +197,18 @@ func TestDiagnoseAsksTheNetworks(t *testing.T) {
 	dead := finding.DeadToken.Of("pigeon:1", "the token is dead", "get another")
 	for name, tc := range map[string]struct {
 		look  manage.Look
-		says  []finding.Finding
+		says  finding.List
 		state platforms.State
 		clock time.Duration
 		want  []string
 	}{
 		"all is well":              {state: platforms.Connected},
-		"what it says":             {state: platforms.Connected, says: []finding.Finding{dead}, want: []string{"HC101 the token is dead"}},
-		"what both say, said once": {state: platforms.BadCredentials, says: []finding.Finding{dead}, want: []string{"HC101 the token is dead"}},
-		"it knows better":          {state: platforms.Degraded, says: []finding.Finding{dead}, want: []string{"HC101 the token is dead"}},
-		"it knows less": {state: platforms.Degraded, says: []finding.Finding{finding.NobodyBound.Of("pigeon:1", "a warning", "fix")},
+		"what it says":             {state: platforms.Connected, says: finding.List{dead}, want: []string{"HC101 the token is dead"}},
+		"what both say, said once": {state: platforms.BadCredentials, says: finding.List{dead}, want: []string{"HC101 the token is dead"}},
+		"it knows better":          {state: platforms.Degraded, says: finding.List{dead}, want: []string{"HC101 the token is dead"}},
+		"it knows less": {state: platforms.Degraded, says: finding.List{finding.NobodyBound.Of("pigeon:1", "a warning", "fix")},
 			want: []string{"HC130 it is degraded", "HC407 a warning"}},
-		"offline":                {state: platforms.Connected, says: []finding.Finding{dead}, look: manage.Look{Offline: true}},
+		"offline":                {state: platforms.Connected, says: finding.List{dead}, look: manage.Look{Offline: true}},
 		"our clock is behind":    {state: platforms.Connected, clock: 40 * time.Second, want: []string{"HC201 this machine's clock is 40 s behind"}},
 		"our clock is ahead":     {state: platforms.Connected, clock: -5 * time.Minute, want: []string{"HC201 this machine's clock is 5m0s ahead"}},
 		"our clock is a bit off": {state: platforms.Connected, clock: 25 * time.Second},

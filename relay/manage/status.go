@@ -28,7 +28,7 @@ type Status struct {
 	// Warnings are what the operator should know about the database and its copies, in words.
 	Warnings []string `json:"warnings,omitempty"`
 	// Findings are what is wrong, the worst first; those of doctor that cost little.
-	Findings []finding.Finding `json:"findings,omitempty"`
+	Findings finding.List `json:"findings,omitempty"`
 }
 
 // BotStatus is one bot's connection.
@@ -115,7 +115,7 @@ func (s *Service) Status(ctx context.Context, _ struct{}) (Status, error) {
 
 // statusOf is how an instance is; nil: it has no gateway, and nothing that waits. live: it has one. What is wrong with
 // what it was given is added to found.
-func (s *Service) statusOf(ctx context.Context, i store.Instance, live bool, found *[]finding.Finding) (*InstanceStatus, error) {
+func (s *Service) statusOf(ctx context.Context, i store.Instance, live bool, found *finding.List) (*InstanceStatus, error) {
 	lane, err := s.db.Lanes.State(ctx, i.ID)
 	if err != nil || !live && lane.Entries == 0 && lane.Dead == 0 {
 		return nil, err
@@ -136,10 +136,10 @@ func (s *Service) statusOf(ctx context.Context, i store.Instance, live bool, fou
 	if s.set.Files != nil && s.set.Files.NotFetched(i.ID) && s.mayFetch(ctx, i.ID) {
 		st.Warning = cmp.Or(st.Warning, "media_not_fetched")
 		st.Warnings = append(st.Warnings, s.notFetched())
-		*found = append(*found, finding.FilesUnfetched.Of("gateway "+string(i.ID), "it took many messages with files and fetched none of them", s.howFetched()))
+		found.Add(finding.FilesUnfetched, "gateway "+string(i.ID), "it took many messages with files and fetched none of them", s.howFetched())
 	}
 	if i.WakeFault != "" {
-		*found = append(*found, finding.WakeUnusable.Of("gateway "+string(i.ID), i.WakeFault, "name a usable wake URL in the gateway's .env and start it again"))
+		found.Add(finding.WakeUnusable, "gateway "+string(i.ID), i.WakeFault, "name a usable wake URL in the gateway's .env and start it again")
 	}
 	if st.Warning == "" && i.WakeFault != "" {
 		st.Warning = "unusable_wake_url"
@@ -148,7 +148,7 @@ func (s *Service) statusOf(ctx context.Context, i store.Instance, live bool, fou
 }
 
 // waits warns of what waits, or will, because no socket fronts its bot. Only the running server knows.
-func (s *Service) waits(ctx context.Context, st *InstanceStatus, found *[]finding.Finding) error {
+func (s *Service) waits(ctx context.Context, st *InstanceStatus, found *finding.List) error {
 	if s.live == nil {
 		return nil
 	}
@@ -160,7 +160,7 @@ func (s *Service) waits(ctx context.Context, st *InstanceStatus, found *[]findin
 	if len(bots) > 0 {
 		st.Warning = cmp.Or(st.Warning, warnNotFronted)
 		st.Warnings = append(st.Warnings, "messages of "+names(bots)+" wait: "+s.frontLine(bots...))
-		*found = append(*found, finding.NotFronted.Of("gateway "+string(st.ID), "messages of "+names(bots)+" wait", s.frontLine(bots...)))
+		found.Add(finding.NotFronted, "gateway "+string(st.ID), "messages of "+names(bots)+" wait", s.frontLine(bots...))
 	}
 	silent, err := s.silent(ctx, st.ID, bots)
 	if err != nil {
@@ -169,7 +169,7 @@ func (s *Service) waits(ctx context.Context, st *InstanceStatus, found *[]findin
 	if len(silent) > 0 {
 		st.Warning = cmp.Or(st.Warning, warnNotFronted)
 		st.Warnings = append(st.Warnings, "people on "+names(silent)+" are bound to "+string(st.ID)+", and what they write will wait: "+s.frontLine(silent...))
-		*found = append(*found, finding.NotFronted.Of("gateway "+string(st.ID), "people on "+names(silent)+" are bound to it, and it does not serve that bot", s.frontLine(silent...)))
+		found.Add(finding.NotFronted, "gateway "+string(st.ID), "people on "+names(silent)+" are bound to it, and it does not serve that bot", s.frontLine(silent...))
 	}
 	return nil
 }

@@ -205,7 +205,7 @@ func (k *Keeper) fetch(ctx context.Context, j *job) {
 		k.settle(ctx, j, r)
 	case ctx.Err() != nil:
 	case isFinal:
-		k.log.Info("a file cannot be had", "bot", r.Bot.String(), "event", r.Event, "media", r.ID, "state", verdict.State, "err", verdict)
+		k.log.Info("a file cannot be had", "bot", r.Bot.String(), "event", r.Event, "media", r.ID, "state", verdict.State, "why", verdict.Why)
 		k.settle(ctx, j, media.Record{State: verdict.State, Why: verdict.Why})
 	case isFull(err):
 		k.cramp(j, true)
@@ -213,7 +213,8 @@ func (k *Keeper) fetch(ctx context.Context, j *job) {
 		k.again(j, silentFor)
 	default:
 		if j.tried++; j.tried < tries {
-			k.log.Info("a file was not fetched; trying again", "bot", r.Bot.String(), "event", r.Event, "media", r.ID, "err", err)
+			k.log.Info("a file was not fetched; trying again", "bot", r.Bot.String(), "event", r.Event, "media", r.ID)
+			k.log.Debug("a file was not fetched", "media", r.ID, "err", err)
 			k.again(j, time.Duration(j.tried)*2*time.Second)
 			return
 		}

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/netip"
 	"strings"
@@ -70,5 +71,23 @@ func (s *Server) served(conn *session.Conn, peer *session.Peer, err error) {
 	if errors.As(err, &refused) {
 		_ = conn.Close(websocket.StatusTryAgainLater, refused.Reason)
 	}
-	s.o.Log.Info("session ended", "gateway", peer.Gateway, "instance", peer.Instance, "err", err)
+	s.o.Log.Info("session ended", "gateway", peer.Gateway, "instance", peer.Instance, "reason", ended(err))
+	s.o.Log.Debug("session ended", "gateway", peer.Gateway, "instance", peer.Instance, "err", err)
+}
+
+// ended says in words why a session is over.
+func ended(err error) string {
+	if err == nil {
+		return "the server stops"
+	}
+	if refused, ok := errors.AsType[*hub.Refused](err); ok {
+		return refused.Error()
+	}
+	if closed, ok := errors.AsType[*session.Closed](err); ok {
+		return fmt.Sprintf("closed with %d: %s", int(closed.Code), closed.Reason)
+	}
+	if code := websocket.CloseStatus(err); code != -1 {
+		return fmt.Sprintf("the gateway closed the connection with %d", int(code))
+	}
+	return "the connection broke"
 }

@@ -87,6 +87,7 @@ func newRig(t *testing.T, change ...func(*Options)) *rig {
 	failures, start := new(limit.Failures), time.Now()
 	now := func() time.Time { return start }
 	o := Options{
+		Run:            "r1",
 		Mounts:         api.New(r.svc, r.auth, id, api.Options{Failures: failures, Now: now}).Mounts(),
 		Failures:       failures,
 		Now:            now,
@@ -262,7 +263,7 @@ func TestRoutes(t *testing.T) {
 		status       int
 		body         string
 	}{
-		"health":                    {http.MethodGet, "/healthz", 200, `{"ok":true}`},
+		"health":                    {http.MethodGet, "/healthz", 200, `{"ok":true,"run":"r1"}`},
 		"ready":                     {http.MethodGet, "/readyz", 200, `{"ready":true}`},
 		"nothing at the root":       {http.MethodGet, "/", 404, `{"error":"not found"}`},
 		"no cleaning of paths":      {http.MethodGet, "//healthz", 404, `{"error":"not found"}`},

@@ -93,6 +93,13 @@ func TestNightlySnapshots(t *testing.T) { // invariants 2 and 4
 		commits := db.Stats().Commits
 		time.Sleep(48 * time.Hour)
 		check("when nothing was committed")
+		if at := k.Stats().CoveredAt; time.Since(at) > 25*time.Hour {
+			t.Errorf("the newest snapshot is said to hold all there was at %v; it is %v", at, time.Now().UTC())
+		}
+		path, at, err := Newest(dir, time.Now())
+		if err != nil || filepath.Base(path) != names(t, dir)[1] || !at.Equal(time.Date(2000, 1, 2, 3, 0, 0, 0, time.UTC)) {
+			t.Errorf("the newest is said to be %s of %v, %v", path, at, err)
+		}
 		change(t, db.DB, "2")
 		time.Sleep(24 * time.Hour)
 		want = append(want, "20000105T030000Z")

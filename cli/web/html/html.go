@@ -13,8 +13,25 @@ import (
 	"strings"
 )
 
-// Node is an element, a text or an attribute.
-type Node interface{ write(*bytes.Buffer) }
+// Node is an element, an attribute, a text or a group of these; nil is nothing.
+type Node = *node
+
+// node is one of them. Its makers are not inlined: a page has hundreds of nodes, and each would cost a copy of them.
+type node struct {
+	kind  kind
+	name  name   // of an element or an attribute
+	value string // of an attribute or a text
+	nodes []Node // of an element or a group; attributes among them
+}
+
+type kind uint8
+
+const (
+	element kind = iota
+	attr
+	text
+	group
+)
 
 // name is of an element or an attribute. Its type is not exported, so that only constants become one.
 type name string
@@ -22,58 +39,15 @@ type name string
 // void are the elements that have no content and no end.
 var void = []name{"input", "meta", "link", "br", "hr", "img", "use"}
 
-type element struct {
-	name  name
-	attrs []attr
-	nodes []Node
-}
-
 // El is an element with attributes and content, in their order. Nil nodes are left out.
 //
 //go:noinline
-func El(n name, content ...Node) Node {
-	e := element{name: n}
-	for _, c := range content {
-		switch c := c.(type) {
-		case nil:
-		case attr:
-			e.attrs = append(e.attrs, c)
-		default:
-			e.nodes = append(e.nodes, c)
-		}
-	}
-	return e
-}
-
-func (e element) write(b *bytes.Buffer) {
-	b.WriteByte('<')
-	b.WriteString(string(e.name))
-	for _, a := range e.attrs {
-		a.write(b)
-	}
-	b.WriteByte('>')
-	if slices.Contains(void, e.name) {
-		return
-	}
-	for _, n := range e.nodes {
-		n.write(b)
-	}
-	b.WriteString("</")
-	b.WriteString(string(e.name))
-	b.WriteByte('>')
-}
-
-type attr struct {
-	name  name
-	value string
-}
-
-// The makers of nodes are not inlined: pages are hundreds of calls of them.
+func El(n name, content ...Node) Node { return &node{kind: element, name: n, nodes: content} }
 
 // Attr is an attribute. A value that is an address must begin with a constant "/", or be one that this program made.
 //
 //go:noinline
-func Attr(n name, value string) Node { return attr{n, value} }
+func Attr(n name, value string) Node { return &node{kind: attr, name: n, value: value} }
 
 // Flag is an attribute without a value, if on.
 //
@@ -82,44 +56,58 @@ func Flag(n name, on bool) Node {
 	if !on {
 		return nil
 	}
-	return attr{name: n}
+	return &node{kind: attr, name: n}
 }
-
-func (a attr) write(b *bytes.Buffer) {
-	b.WriteByte(' ')
-	b.WriteString(string(a.name))
-	b.WriteString(`="`)
-	b.WriteString(escape(a.value))
-	b.WriteByte('"')
-}
-
-type text string
 
 // Text is what a person reads.
 //
 //go:noinline
-func Text(s string) Node { return text(s) }
-
-func (t text) write(b *bytes.Buffer) { b.WriteString(escape(string(t))) }
-
-// escape makes s safe in a text and between double quotes. NUL, which no document may hold, becomes U+FFFD.
-func escape(s string) string {
-	return strings.ReplaceAll(html.EscapeString(strings.ToValidUTF8(s, "\uFFFD")), "\x00", "\uFFFD")
-}
-
-type group []Node
+func Text(s string) Node { return &node{kind: text, value: s} }
 
 // Group is several nodes one after the other. It holds no attributes.
 //
 //go:noinline
-func Group(nodes ...Node) Node { return group(nodes) }
+func Group(nodes ...Node) Node { return &node{kind: group, nodes: nodes} }
 
-func (g group) write(b *bytes.Buffer) {
-	for _, n := range g {
-		if n != nil {
-			n.write(b)
+func (n *node) write(b *bytes.Buffer) {
+	switch n.kind {
+	case text:
+		b.WriteString(escape(n.value))
+	case attr:
+		b.WriteByte(' ')
+		b.WriteString(string(n.name))
+		b.WriteString(`="`)
+		b.WriteString(escape(n.value))
+		b.WriteByte('"')
+	case group:
+		n.content(b, false)
+	case element:
+		b.WriteByte('<')
+		b.WriteString(string(n.name))
+		n.content(b, true)
+		b.WriteByte('>')
+		if slices.Contains(void, n.name) {
+			return
+		}
+		n.content(b, false)
+		b.WriteString("</")
+		b.WriteString(string(n.name))
+		b.WriteByte('>')
+	}
+}
+
+// content writes the attributes among n's nodes, or the others.
+func (n *node) content(b *bytes.Buffer, attrs bool) {
+	for _, c := range n.nodes {
+		if c != nil && (c.kind == attr) == attrs {
+			c.write(b)
 		}
 	}
+}
+
+// escape makes s safe in a text and between double quotes. NUL, which no document may hold, becomes U+FFFD.
+func escape(s string) string {
+	return strings.ReplaceAll(html.EscapeString(strings.ToValidUTF8(s, "\uFFFD")), "\x00", "\uFFFD")
 }
 
 // Document is a whole page.

@@ -45,7 +45,7 @@ func (s *Section) link(w http.ResponseWriter, r *http.Request) {
 		}
 		nodes = append(nodes, html.El("h2", html.Text("With "+s.label(p))),
 			html.El("p", html.El("a", html.Attr("href", address), html.Attr("rel", "noreferrer"), html.Text("Open "+s.label(p)))),
-			html.El("p", html.Text("Or scan this with a phone:")), qr(address, "The link to "+s.label(p)+" as a QR code"))
+			html.El("p", html.Text("Or scan this with a phone:")), code(address, "The link to "+s.label(p)+" as a QR code"))
 	}
 	nodes = append(nodes, html.El("p", html.El("a", html.Attr("href", page.Status), html.Text("Back to the status"))))
 	page.Answer(w, http.StatusOK, page.Page{Title: "Link a person", Here: page.Status, Main: nodes})

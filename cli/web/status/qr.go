@@ -3,18 +3,16 @@ package status
 import (
 	"strconv"
 
-	"github.com/skip2/go-qrcode"
-
+	"github.com/hermes-connector/hermes-connector/cli/qr"
 	"github.com/hermes-connector/hermes-connector/cli/web/html"
 )
 
-// qr draws text as a code for a phone; nil if it is too long for one.
-func qr(text, label string) html.Node {
-	code, err := qrcode.New(text, qrcode.Low)
-	if err != nil {
+// code draws text as a code for a phone; nil if it is too long for one.
+func code(text, label string) html.Node {
+	rows := qr.Rows(text)
+	if rows == nil {
 		return nil
 	}
-	rows := code.Bitmap() // with the quiet zone around it
 	size := strconv.Itoa(len(rows))
 	return html.El("svg", html.Attr("class", "qr"), html.Attr("role", "img"), html.Attr("aria-label", label),
 		html.Attr("viewBox", "0 0 "+size+" "+size), html.Attr("shape-rendering", "crispEdges"),

@@ -80,6 +80,7 @@ func (g *Gateway) after(ctx context.Context, err error) error {
 		g.live, g.resumes = Session{}, 0
 	}
 	g.Board.Is(state, reason)
+	g.Board.Retries(time.Now().Add(delay))
 	g.Log.Warn("discord connection ended; trying again", "reason", reason, "in", delay, "resume", g.live.ID != "")
 	backoff.Pause(ctx, delay)
 	return nil

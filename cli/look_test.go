@@ -1,0 +1,63 @@
+package cli
+
+import (
+	"bytes"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"github.com/hermes-connector/hermes-connector/relay/finding"
+)
+
+func TestAChangeIsLoggedOnce(t *testing.T) {
+	low := finding.DiskLow.Of("/data", "12 MB are free", "make room")
+	silent := finding.GatewaySilent.Of("gateway home", "3 messages wait", "start it")
+	more := finding.GatewaySilent.Of("gateway home", "4 messages wait", "start it") // the same, grown
+	var out bytes.Buffer
+	log := slog.New(slog.NewTextHandler(&out, nil))
+	known := make(map[[2]string]bool)
+	for n, step := range []struct {
+		found []finding.Finding
+		want  []string // of each line
+	}{
+		{nil, nil},
+		{[]finding.Finding{low, silent}, []string{"level=WARN msg=\"found wrong\" code=HC320", "level=WARN msg=\"found wrong\" code=HC402"}},
+		{[]finding.Finding{low, more}, nil},
+		{[]finding.Finding{low}, []string{"level=INFO msg=mended code=HC402 about=\"gateway home\""}},
+		{[]finding.Finding{low, low}, nil},
+		{nil, []string{"level=INFO msg=mended code=HC320"}},
+		{[]finding.Finding{low}, []string{"level=WARN msg=\"found wrong\" code=HC320"}},
+	} {
+		out.Reset()
+		known = changes(log, known, step.found)
+		lines := strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n")
+		if out.Len() == 0 {
+			lines = nil
+		}
+		if len(lines) != len(step.want) {
+			t.Fatalf("step %d: %q, want %d lines", n, lines, len(step.want))
+		}
+		for i, want := range step.want {
+			if !strings.Contains(lines[i], want) {
+				t.Errorf("step %d: %q, want %q", n, lines[i], want)
+			}
+		}
+	}
+}
+
+func TestTheWorstInOneLine(t *testing.T) {
+	for name, tc := range map[string]struct {
+		found []finding.Finding
+		want  string
+	}{
+		"nothing":       {nil, ""},
+		"not looked at": {[]finding.Finding{finding.NotLookedAt.Of("it", "what", "fix")}, ""},
+		"one":           {[]finding.Finding{finding.NoBot.Of("", "no bot", "make one")}, "! HC504  no bot; make one"},
+		"more": {[]finding.Finding{finding.DeadToken.Of("telegram:1", "dead\x1b[2J", "get another"), finding.NoBot.Of("", "no bot", "make one"),
+			finding.NotLookedAt.Of("it", "what", "fix")}, `✗ HC101  telegram:1: dead\x1b[2J; get another (1 more: hermes-connector doctor)`},
+	} {
+		if got := worstLine(tc.found); got != tc.want {
+			t.Errorf("%s: %q, want %q", name, got, tc.want)
+		}
+	}
+}
