@@ -274,6 +274,7 @@ func TestAFolderThatCannotBe(t *testing.T) {
 		p.log = newTextLog(&log)
 		stop := start(t, p, &inbox{})
 		time.Sleep(time.Minute)
+		synctest.Wait()
 		if st := p.Status(); st.State != platforms.Degraded || st.Reason != "what is said in "+dir+" cannot be read: not a directory" {
 			t.Errorf("state %s: %q", st.State, st.Reason)
 		}
@@ -284,6 +285,7 @@ func TestAFolderThatCannotBe(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Second)
+		synctest.Wait()
 		if st := p.Status(); st.State != platforms.Connected || st.Reason != "" {
 			t.Errorf("with the folder: state %s: %q", st.State, st.Reason)
 		}
