@@ -95,8 +95,9 @@ var mayImport = map[string]string{
 	"cli/web/html":        "", // pure: values to markup
 	"cli/web/page":        "cli/web/html",
 	"cli/web/day":         "cli/web/html",
-	"cli/web/status":      "cli/qr relay relay/count relay/finding relay/gate relay/limit relay/manage platforms store/audit cli/web/html cli/web/page cli/web/day",
-	"cli/web":             "relay relay/door relay/limit relay/login cli/web/html cli/web/page cli/web/*",
+	"cli/web/status":      "cli/qr relay relay/count relay/finding relay/gate relay/limit relay/manage platforms store/audit cli/web/html cli/web/page cli/web/day relay/login",
+	"cli/web":             "relay relay/door relay/limit relay/login cli/web/html cli/web/page cli/web/* cli/lan",
+	"packaging":           "", // the unit's text
 	".":                   "cli",
 	"cli/web/chat":        "cli/web/html cli/web/page platforms/web platforms/markdown relay relay/manage store/audit",
 	"cli/web/browsertest": "", // tests alone

@@ -6,9 +6,13 @@ import (
 	"github.com/hermes-connector/hermes-connector/platforms/loopback"
 	"github.com/hermes-connector/hermes-connector/platforms/sms"
 	"github.com/hermes-connector/hermes-connector/platforms/telegram"
+	"github.com/hermes-connector/hermes-connector/platforms/web"
 	"github.com/hermes-connector/hermes-connector/platforms/webhook"
 	"github.com/hermes-connector/hermes-connector/platforms/wecom"
 )
+
+// networks are kinds and the chat of the web pages, which no [[bots]] table makes.
+func networks() []platforms.Kind { return append(kinds(), web.Kind) }
 
 // kinds are the platforms in this binary, one line each.
 func kinds() []platforms.Kind {

@@ -70,9 +70,7 @@ func listenWeb(cfg *config.Config) (net.Listener, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listen for the web pages: %w", err)
 	}
-	host, _, _ := net.SplitHostPort(cfg.WebListen)
-	_, port, _ := net.SplitHostPort(l.Addr().String())
-	cfg.WebListen = net.JoinHostPort(host, port)
+	cfg.WebListen = bound(cfg.WebListen, l)
 	return l, nil
 }
 
@@ -88,7 +86,7 @@ func webURL(cfg *config.Config) string {
 func (c *core) serveWeb(cfg *config.Config, l net.Listener, v *vault.Vault, log *slog.Logger) {
 	log.Info("web pages", "url", webURL(cfg), "login", "run hermes-connector web")
 	labels := make(map[relay.PlatformID]string)
-	for _, k := range kinds() {
+	for _, k := range networks() {
 		labels[k.Name] = k.Label
 	}
 	look := status.New(status.Options{Service: c.service, Machine: func() status.Machine { return c.machine(cfg) }, Labels: labels})

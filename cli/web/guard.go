@@ -12,6 +12,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/cli/web/page"
 	"github.com/hermes-connector/hermes-connector/relay/limit"
+	"github.com/hermes-connector/hermes-connector/relay/login"
 )
 
 // front judges what every request has in common, before anybody asks who sent it.
@@ -110,17 +111,19 @@ func (s *Server) guard(h http.Handler) http.Handler {
 			return
 		}
 		limit.Verified(r.Context())
-		ctx, end := context.WithDeadline(r.Context(), until)
+		ctx, end := context.WithCancelCause(r.Context())
+		ctx, late := context.WithDeadlineCause(ctx, until, login.ErrNotGood)
 		var wg sync.WaitGroup
 		defer wg.Wait()
-		defer end()
+		defer late()
+		defer end(nil)
 		wg.Go(func() { s.watch(ctx, token, end) })
 		h.ServeHTTP(w, r.WithContext(ctx))
 	})
 }
 
 // watch ends a request whose session was ended.
-func (s *Server) watch(ctx context.Context, token string, end func()) {
+func (s *Server) watch(ctx context.Context, token string, end context.CancelCauseFunc) {
 	tick := time.NewTicker(s.o.Recheck)
 	defer tick.Stop()
 	for {
@@ -129,7 +132,7 @@ func (s *Server) watch(ctx context.Context, token string, end func()) {
 			return
 		case <-tick.C:
 			if _, err := s.desk.Session(ctx, token); err != nil {
-				end()
+				end(login.ErrNotGood)
 			}
 		}
 	}

@@ -11,7 +11,7 @@
 //     own name point here (DNS rebinding).
 //  3. What changes something comes from a page of ours.
 //  4. Beyond this machine it speaks https, or to a trusted proxy.
-//  5. A request's context ends when its session does.
+//  5. A request's context ends when its session does, and its cause is then login.ErrNotGood.
 package web
 
 import (
@@ -28,6 +28,7 @@ import (
 	"runtime/debug"
 	"time"
 
+	"github.com/hermes-connector/hermes-connector/cli/lan"
 	"github.com/hermes-connector/hermes-connector/cli/web/page"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/door"
@@ -169,20 +170,9 @@ func Address(public, scheme, addr string) string {
 	}
 	host, port, _ := net.SplitHostPort(addr)
 	if ip, err := netip.ParseAddr(host); host == "" || err == nil && ip.IsUnspecified() {
-		host = lan()
-	}
-	return scheme + "://" + net.JoinHostPort(host, port)
-}
-
-// lan is the first private address of this machine's interfaces, or the loopback's.
-func lan() string {
-	all, _ := net.InterfaceAddrs() // none: then only this machine can come
-	for _, a := range all {
-		if n, ok := a.(*net.IPNet); ok {
-			if ip, ok := netip.AddrFromSlice(n.IP.To4()); ok && ip.IsPrivate() {
-				return ip.String()
-			}
+		if host = "127.0.0.1"; lan.Address().IsValid() {
+			host = lan.Address().String()
 		}
 	}
-	return "127.0.0.1"
+	return scheme + "://" + net.JoinHostPort(host, port)
 }

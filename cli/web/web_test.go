@@ -3,6 +3,7 @@ package web_test
 import (
 	"context"
 	"crypto/sha256"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -31,7 +32,10 @@ func (macer) MAC(purpose string, token relay.Secret) []byte {
 }
 
 // section is a page, a stream and an action.
-type section struct{ ended chan struct{} }
+type section struct {
+	ended chan struct{}
+	cause chan error
+}
 
 func (s section) Mount(mux *http.ServeMux, guard func(http.Handler) http.Handler) {
 	mux.Handle("GET /{$}", guard(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -40,6 +44,7 @@ func (s section) Mount(mux *http.ServeMux, guard func(http.Handler) http.Handler
 	mux.Handle("POST /do", guard(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "done") })))
 	mux.Handle("GET /stream", guard(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		<-r.Context().Done()
+		s.cause <- context.Cause(r.Context())
 		close(s.ended)
 	})))
 	mux.Handle("GET /panic", guard(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic("oh") })))
@@ -50,6 +55,7 @@ type site struct {
 	*web.Server
 	desk  *login.Desk
 	ended chan struct{}
+	cause chan error // of the stream's end
 }
 
 const name = "status.example.net"
@@ -61,12 +67,12 @@ func newSite(t *testing.T, change func(*web.Options)) *site {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = db.Close() })
-	s := &site{desk: login.NewDesk(db.Codes, macer{}, time.Now), ended: make(chan struct{})}
+	s := &site{desk: login.NewDesk(db.Codes, macer{}, time.Now), ended: make(chan struct{}), cause: make(chan error, 1)}
 	o := web.Options{URL: "https://" + name}
 	if change != nil {
 		change(&o)
 	}
-	s.Server = web.New(s.desk, o, section{s.ended})
+	s.Server = web.New(s.desk, o, section{s.ended, s.cause})
 	return s
 }
 
@@ -338,6 +344,9 @@ func TestAStreamEndsWithItsSession(t *testing.T) { // invariant 5
 				time.Sleep(6 * time.Second)
 				select {
 				case <-s.ended:
+					if err := <-s.cause; !errors.Is(err, login.ErrNotGood) {
+						t.Errorf("it ended because of %v", err)
+					}
 				default:
 					t.Error("six seconds later the stream goes on")
 				}

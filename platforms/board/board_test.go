@@ -2,6 +2,7 @@ package board
 
 import (
 	"testing"
+	"time"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
 )
@@ -25,6 +26,19 @@ func TestWhatCannotBeTakenInShows(t *testing.T) {
 	b.Is(platforms.Connected, "")
 	b.Blocked("")
 	want(platforms.Connected, "")
+	if s := b.Read(); time.Since(s.Since) > time.Minute || s.Since.IsZero() {
+		t.Errorf("connected since %s, want now", s.Since)
+	}
+	at := time.Now().Add(time.Hour)
+	b.Is(platforms.Connecting, "no network")
+	b.Retries(at)
+	if s := b.Read(); !s.RetryAt.Equal(at) {
+		t.Errorf("the next try is at %s, want %s", s.RetryAt, at)
+	}
+	b.Is(platforms.Connected, "")
+	if s := b.Read(); !s.RetryAt.IsZero() {
+		t.Errorf("connected, and the next try is at %s", s.RetryAt)
+	}
 	if b.Heard(); b.Read().LastEventAt.IsZero() {
 		t.Error("nothing was heard")
 	}

@@ -319,6 +319,11 @@ func TestMissingIntent(t *testing.T) {
 	r := run(t, f.testBot(t, nil, t.Output(), quickWaits), in)
 	defer r.end(t)
 	awaitState(t, r.p, platforms.Degraded, "MESSAGE CONTENT")
+	for end := time.Now().Add(time.Minute); r.p.Status().RetryAt.IsZero(); {
+		if time.Now().After(end) || !backoff.Pause(t.Context(), time.Millisecond) {
+			t.Fatalf("status %+v, want the time of the next try", r.p.Status())
+		}
+	}
 	f.mu.Lock()
 	f.closeWith = 0
 	f.mu.Unlock()

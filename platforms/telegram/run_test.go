@@ -217,12 +217,12 @@ func TestRunSurvives(t *testing.T) {
 					time.Sleep(15 * time.Second)
 				}
 				synctest.Wait()
-				if got := p.Status(); got.State == platforms.Connected || got.Reason == "" {
+				if got := p.Status(); got.State == platforms.Connected || got.Reason == "" || !got.RetryAt.After(time.Now()) {
 					t.Errorf("status in trouble = %+v", got)
 				}
 				time.Sleep(5 * time.Minute)
 				synctest.Wait()
-				if got := p.Status(); got.State != platforms.Connected || got.Reason != "" {
+				if got := p.Status(); got.State != platforms.Connected || got.Reason != "" || !got.RetryAt.IsZero() {
 					t.Errorf("status afterwards = %+v", got)
 				}
 				if err := stop(); err != nil {

@@ -49,12 +49,12 @@ func (p *Platform) post(ctx context.Context, chat relay.ChatID, to relay.Message
 	defer r.mu.Unlock()
 	var ids []relay.MessageID
 	for i, part := range parts {
-		m := Message{Text: part}
+		m := &Message{Text: part}
 		if i == 0 {
 			m.Quote = r.quoteLocked(chat, to)
 		}
 		if ask != nil && i == len(parts)-1 {
-			m.Prompt, m.Options = ask.PromptID, slices.Clone(ask.Options)
+			m.Prompt, m.Options = ask.PromptID, append([]relay.PromptOption(nil), ask.Options...)
 		}
 		ids = append(ids, r.postLocked(chat, m))
 	}
@@ -65,7 +65,7 @@ func (p *Platform) post(ctx context.Context, chat relay.ChatID, to relay.Message
 func (r *Rooms) postPartsLocked(chat relay.ChatID, parts []string, first relay.MessageID) relay.Result {
 	ids := []relay.MessageID{first}
 	for _, part := range parts {
-		ids = append(ids, r.postLocked(chat, Message{Text: part}))
+		ids = append(ids, r.postLocked(chat, &Message{Text: part}))
 	}
 	return result(ids)
 }
@@ -80,22 +80,22 @@ func result(ids []relay.MessageID) relay.Result {
 }
 
 // change has do change a message that stands, if it may be.
-func (p *Platform) change(ctx context.Context, chat relay.ChatID, id relay.MessageID, may func(Message) bool, do func(*Message)) error {
+func (p *Platform) change(ctx context.Context, chat relay.ChatID, id relay.MessageID, may func(*Message) bool, do func(*Message)) error {
 	if err := unfit(ctx, chat); err != nil {
 		return err
 	}
 	r := p.rooms
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if m := r.rooms[chat].find(id); m == nil || !may(*m) {
+	if m := r.rooms[chat].find(id); m == nil || !may(m) {
 		return &relay.ActionError{Outcome: relay.NotSent, Public: "message not found"}
 	}
 	r.changeLocked(chat, id, do)
 	return nil
 }
 
-func whoever(Message) bool { return true }
-func bots(m Message) bool  { return !m.Mine }
+func whoever(*Message) bool { return true }
+func bots(m *Message) bool  { return !m.Mine }
 
 // Edit replaces the text of a message of the bot's. Text beyond MaxLength goes out as further messages.
 func (p *Platform) Edit(ctx context.Context, a relay.Edit) (relay.Result, error) {

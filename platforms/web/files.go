@@ -27,7 +27,7 @@ type File struct {
 
 // shelf keeps files in memory, the oldest first. Its zero value is empty.
 type shelf struct {
-	kept  []kept
+	kept  []*kept
 	bytes int
 }
 
@@ -38,7 +38,7 @@ type kept struct {
 
 // put keeps content, and lets go of the oldest files where there is too much.
 func (s *shelf) put(f File, content []byte) {
-	s.kept = append(s.kept, kept{f, content})
+	s.kept = append(s.kept, &kept{f, content})
 	s.bytes += len(content)
 	for s.bytes > maxFiles {
 		s.removeAt(0)
@@ -51,7 +51,12 @@ func (s *shelf) removeAt(i int) {
 }
 
 func (s *shelf) index(id string) int {
-	return slices.IndexFunc(s.kept, func(k kept) bool { return k.file.ID == id })
+	for i, k := range s.kept {
+		if k.file.ID == id {
+			return i
+		}
+	}
+	return -1
 }
 
 // drop lets go of files.
@@ -65,7 +70,7 @@ func (s *shelf) drop(files []File) {
 
 // seen are files with the word whether each is lost.
 func (s *shelf) seen(files []File) []File {
-	out := slices.Clone(files)
+	out := append([]File(nil), files...)
 	for i := range out {
 		out[i].Lost = s.index(out[i].ID) < 0
 	}
@@ -111,7 +116,7 @@ func (p *Platform) SendMedia(ctx context.Context, a relay.SendMedia) (relay.Resu
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	f := r.keepLocked(a.File.Name, a.File.FileFacts, content)
-	first := r.postLocked(a.Chat, Message{Text: parts[0], Quote: r.quoteLocked(a.Chat, a.ReplyTo), Files: []File{f}})
+	first := r.postLocked(a.Chat, &Message{Text: parts[0], Quote: r.quoteLocked(a.Chat, a.ReplyTo), Files: []File{f}})
 	res := r.postPartsLocked(a.Chat, parts[1:], first)
 	res.MessageID = first
 	return res, nil

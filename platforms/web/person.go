@@ -67,7 +67,7 @@ type pending struct {
 // batch is what is handed in: a copy, for whoever takes it may change it.
 func (p *pending) batch(r *Rooms) platforms.Batch {
 	ev := p.event
-	ev.Attachments = slices.Clone(ev.Attachments)
+	ev.Attachments = append([]relay.Attachment(nil), ev.Attachments...)
 	b := platforms.Batch{Events: []relay.Event{ev}}
 	if ev.Prompt != nil {
 		answer := *ev.Prompt
@@ -97,7 +97,7 @@ func (r *Rooms) say(chat relay.ChatID, s Said) (*pending, error) {
 	if len(r.queue) >= maxWaiting {
 		return nil, ErrBusy
 	}
-	m := Message{Mine: true, Waiting: true, Text: s.Text}
+	m := &Message{Mine: true, Waiting: true, Text: s.Text}
 	var attached []relay.Attachment
 	for _, u := range s.Files {
 		f := r.keepLocked(u.Name, u.Facts, u.Content)
@@ -163,16 +163,21 @@ func (r *Rooms) press(chat relay.ChatID, message relay.MessageID, option string)
 	if m == nil {
 		return nil, ErrGone
 	}
-	i := slices.IndexFunc(m.Options, func(o relay.PromptOption) bool { return o.ID == option })
+	label, there := "", false
+	for _, o := range m.Options {
+		if o.ID == option {
+			label, there = o.Label, true
+		}
+	}
 	switch {
-	case i < 0:
+	case !there:
 		return nil, ErrGone
 	case len(r.queue) >= maxWaiting:
 		return nil, ErrBusy
 	}
 	ev := r.event(chat, relay.MessageID(r.mintLocked()))
 	ev.Type, ev.Text, ev.Traits.Press = relay.TypeCommand, "/"+option, true
-	ev.Prompt = &relay.PromptResponse{PromptID: m.Prompt, OptionID: option, Label: m.Options[i].Label, PromptMessageID: message}
+	ev.Prompt = &relay.PromptResponse{PromptID: m.Prompt, OptionID: option, Label: label, PromptMessageID: message}
 	r.changeLocked(chat, message, func(m *Message) { m.Chosen, m.Notice = ev.Prompt.Label, "" })
 	return r.enqueueLocked(ev, message), nil
 }

@@ -2,7 +2,6 @@ package web
 
 import (
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -64,7 +63,7 @@ type Rooms struct {
 
 // room is one chat.
 type room struct {
-	messages []Message // oldest first
+	messages []*Message // oldest first
 	bytes    int
 	version  uint64 // grows with every change
 	typing   time.Time
@@ -103,7 +102,7 @@ func (r *Rooms) touchLocked(in *room, m *Message) {
 
 // postLocked puts m behind everything, gives it its id, and forgets the oldest when there is too much. r.mu must be
 // held.
-func (r *Rooms) postLocked(chat relay.ChatID, m Message) relay.MessageID {
+func (r *Rooms) postLocked(chat relay.ChatID, m *Message) relay.MessageID {
 	in := r.roomLocked(chat)
 	m.ID, m.At = relay.MessageID(r.mintLocked()), time.Now()
 	in.messages = append(in.messages, m)
@@ -111,7 +110,7 @@ func (r *Rooms) postLocked(chat relay.ChatID, m Message) relay.MessageID {
 		in.typing = time.Time{}
 	}
 	in.bytes += m.size()
-	r.touchLocked(in, &in.messages[len(in.messages)-1])
+	r.touchLocked(in, m)
 	r.trimLocked(in)
 	return m.ID
 }
@@ -121,7 +120,8 @@ func (r *Rooms) trimLocked(in *room) {
 	for len(in.messages) > maxMessages || in.bytes > maxBytes {
 		in.bytes -= in.messages[0].size()
 		r.shelf.drop(in.messages[0].Files)
-		in.messages = slices.Delete(in.messages, 0, 1)
+		in.messages[0] = nil
+		in.messages = in.messages[1:]
 	}
 }
 
@@ -145,11 +145,12 @@ func (in *room) find(id relay.MessageID) *Message {
 	if in == nil {
 		return nil
 	}
-	i := slices.IndexFunc(in.messages, func(m Message) bool { return m.ID == id && !m.Gone })
-	if i < 0 {
-		return nil
+	for _, m := range in.messages {
+		if m.ID == id && !m.Gone {
+			return m
+		}
 	}
-	return &in.messages[i]
+	return nil
 }
 
 // quoteLocked is how a message of a chat begins; empty: it does not stand. r.mu must be held.
@@ -193,8 +194,9 @@ func (r *Rooms) View(chat relay.ChatID, since string) View {
 	}
 	for _, m := range in.messages {
 		if m.version > from && !(v.Whole && m.Gone) {
-			m.Files = r.shelf.seen(m.Files)
-			v.Messages = append(v.Messages, m)
+			shown := *m
+			shown.Files = r.shelf.seen(m.Files)
+			v.Messages = append(v.Messages, shown)
 		}
 	}
 	v.Typing = time.Since(in.typing) < typingFor

@@ -25,7 +25,7 @@ import (
 const (
 	// ID is the platform's name.
 	ID relay.PlatformID = "web"
-	// Handle is the bot's id and its name.
+	// Handle is the bot's id. It has no name beside the network's.
 	Handle = "web"
 	// MaxLength is the longest message, in code points.
 	MaxLength = 16_000
@@ -70,7 +70,7 @@ func New(rooms *Rooms, log *slog.Logger) *Platform {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	return &Platform{rooms: rooms, log: log, board: board.New(Handle)}
+	return &Platform{rooms: rooms, log: log, board: board.New("")}
 }
 
 // Rooms are where the bot is.

@@ -11,6 +11,7 @@ package finding
 import (
 	"cmp"
 	"slices"
+	"sort"
 )
 
 // Severity is how bad a finding is.
@@ -41,6 +42,8 @@ type Kind struct {
 }
 
 // Of is a finding of this kind.
+//
+//go:noinline
 func (k *Kind) Of(about, what, fix string) Finding {
 	return Finding{Code: k.Code, Severity: k.Severity, About: about, What: what, Why: k.Why, Fix: fix}
 }
@@ -80,15 +83,10 @@ func All() []*Kind {
 
 // Sort puts the worst first; what is equally bad stands by code, then by what it is about.
 func Sort(all []Finding) {
-	for n := 1; n < len(all); n++ { // there are few, and a sort of the library's is 7 KB
-		for i := n; i > 0 && before(&all[i], &all[i-1]); i-- {
-			all[i], all[i-1] = all[i-1], all[i]
-		}
-	}
-}
-
-func before(a, b *Finding) bool {
-	return cmp.Or(cmp.Compare(rank(a.Severity), rank(b.Severity)), cmp.Compare(a.Code, b.Code), cmp.Compare(a.About, b.About)) < 0
+	sort.SliceStable(all, func(i, j int) bool { // slices.SortStableFunc of this type costs 7 KB
+		a, b := all[i], all[j]
+		return cmp.Or(cmp.Compare(rank(a.Severity), rank(b.Severity)), cmp.Compare(a.Code, b.Code), cmp.Compare(a.About, b.About)) < 0
+	})
 }
 
 // Merge is more and less, sorted; of less only what more does not say already. A Fault that more has of a bot explains what

@@ -1,5 +1,6 @@
-// Command man writes the man pages of hermes-connector into a folder, one for each command, as the tree of commands
-// describes itself. The date of a page is $SOURCE_DATE_EPOCH, so that two runs give the same bytes.
+// Command man writes what describes the commands of hermes-connector outside of the program: FOLDER/man has a man page
+// of each command, FOLDER/completions a script for each shell. The date of a page is $SOURCE_DATE_EPOCH, so that two runs
+// give the same bytes.
 //
 // usage: man FOLDER VERSION
 package main
@@ -7,6 +8,7 @@ package main
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -32,16 +34,41 @@ func run(args []string, epoch string) error {
 	if err != nil {
 		return fmt.Errorf("SOURCE_DATE_EPOCH: %w", err)
 	}
-	if err := os.MkdirAll(args[0], 0o755); err != nil {
+	if err := pages(filepath.Join(args[0], "man"), args[1], time.Unix(seconds, 0).UTC()); err != nil {
 		return err
 	}
-	date := time.Unix(seconds, 0).UTC()
+	return completions(filepath.Join(args[0], "completions"))
+}
+
+// pages writes the man pages.
+func pages(folder, version string, date time.Time) error {
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		return err
+	}
 	root := cli.Command()
 	root.DisableAutoGenTag = true
 	prepare(root)
 	return doc.GenManTree(root, &doc.GenManHeader{
-		Section: "1", Date: &date, Source: "hermes-connector " + args[1], Manual: "hermes-connector",
-	}, args[0])
+		Section: "1", Date: &date, Source: "hermes-connector " + version, Manual: "hermes-connector",
+	}, folder)
+}
+
+// completions writes the scripts, each under its shell's name.
+func completions(folder string) error {
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		return err
+	}
+	root := cli.Command()
+	for shell, write := range map[string]func(path string) error{
+		"bash": func(path string) error { return root.GenBashCompletionFileV2(path, true) },
+		"fish": func(path string) error { return root.GenFishCompletionFile(path, true) },
+		"zsh":  root.GenZshCompletionFile,
+	} {
+		if err := write(filepath.Join(folder, shell)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // prepare makes markdown of the descriptions of c and all below it, which cobra takes for that.

@@ -365,3 +365,15 @@ func (f first) Write(p []byte) (int, error) {
 	f.tell()
 	return f.ResponseRecorder.Write(p)
 }
+
+func TestParts(t *testing.T) {
+	for header, want := range map[string][3]int{
+		"": {0, 10, 0}, "bytes=0-": {0, 10, 1}, "bytes=3-5": {3, 6, 1}, "bytes=9-99": {9, 10, 1}, "bytes=0-0": {0, 1, 1},
+		"bytes=10-": {0, 10, 0}, "bytes=5-3": {0, 10, 0}, "bytes=-3": {0, 10, 0}, "bytes=1-2,4-5": {0, 10, 0}, "lines=1-2": {0, 10, 0}, "bytes=x-y": {0, 10, 0},
+	} {
+		from, to, some := part(header, 10)
+		if got := [3]int{from, to, map[bool]int{true: 1}[some]}; got != want {
+			t.Errorf("%q: %v, want %v", header, got, want)
+		}
+	}
+}

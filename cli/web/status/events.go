@@ -3,6 +3,7 @@ package status
 import (
 	"bytes"
 	"context"
+	"errors"
 	"net/http"
 	"net/netip"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/cli/web/day"
 	"github.com/hermes-connector/hermes-connector/relay/count"
 	"github.com/hermes-connector/hermes-connector/relay/gate"
+	"github.com/hermes-connector/hermes-connector/relay/login"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
 )
 
@@ -71,6 +73,9 @@ func (s *Section) follow(ctx context.Context, send func([]byte) error) {
 		}
 		select {
 		case <-ctx.Done():
+			if errors.Is(context.Cause(ctx), login.ErrNotGood) { // the page asks for a login then
+				_ = send([]byte("event: end\ndata:\n\n"))
+			}
 			return
 		case <-tick.C:
 		}

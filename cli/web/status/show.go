@@ -102,7 +102,7 @@ func (s *Section) bot(b manage.BotStatus, now time.Time) html.Node {
 		reason = html.Text(b.Reason)
 	}
 	if b.RetryAt.After(now) {
-		retry = html.Text("in " + span(b.RetryAt.Sub(now)))
+		retry = html.El("time", html.Attr("datetime", b.RetryAt.UTC().Format(time.RFC3339)), html.Text("at "+b.RetryAt.Local().Format(time.TimeOnly)))
 	}
 	if b.Hook != nil {
 		called = ago(b.Hook.LastRequestAt, now, "not yet")

@@ -42,6 +42,7 @@
       const cut = event.data.indexOf("\n");
       put(event.data.slice(0, cut), event.data.slice(cut + 1));
     };
+    source.addEventListener("end", () => location.reload()); // the login has ended
     source.onerror = () => {
       say("The connection is lost. What you see may be old.");
       if (source.readyState !== EventSource.CLOSED) return; // it tries again by itself

@@ -17,6 +17,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/finding"
 	"github.com/hermes-connector/hermes-connector/relay/gate"
+	"github.com/hermes-connector/hermes-connector/relay/login"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
 	"github.com/hermes-connector/hermes-connector/relay/wake"
 	"github.com/hermes-connector/hermes-connector/store/audit"
@@ -278,7 +279,7 @@ func TestEvents(t *testing.T) {
 		s := newSection(f)
 		s.o.Now = time.Now
 		s.o.Machine = func() Machine { return Machine{} }
-		ctx, cancel := context.WithCancel(t.Context())
+		ctx, cancel := context.WithCancelCause(t.Context())
 		var got []string
 		ended := make(chan struct{})
 		go func() {
@@ -303,8 +304,10 @@ func TestEvents(t *testing.T) {
 		if synctest.Wait(); len(got) != 3 || got[2] != ":\n\n" {
 			t.Errorf("in silence: %q, want a sign of life", got[2:])
 		}
-		cancel()
-		<-ended
+		cancel(login.ErrNotGood)
+		if <-ended; len(got) != 4 || got[3] != "event: end\ndata:\n\n" {
+			t.Errorf("at the end of the session: %q", got[3:])
+		}
 	})
 }
 

@@ -1,0 +1,170 @@
+// Package image tries packaging/Dockerfile and packaging/compose.yaml as far as that goes without a Docker engine: the
+// steps of the build are run by hand, and the program is started in a root folder made of what they leave.
+package image
+
+import (
+	"encoding/json"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/hermes-connector/hermes-connector/cli"
+)
+
+const repository = "../.."
+
+// instruction is one of a Dockerfile, with its stage.
+type instruction struct{ stage, name, args string }
+
+// instructions are those of the Dockerfile, lines that go on joined.
+func instructions(t *testing.T) (all []instruction) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(repository, "packaging", "Dockerfile"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	joined := regexp.MustCompile(`(?m)^#.*\n`).ReplaceAllString(string(text), "")
+	joined = regexp.MustCompile(`\\\n\s*`).ReplaceAllString(joined, "")
+	stage := ""
+	for line := range strings.Lines(joined) {
+		name, args, _ := strings.Cut(strings.TrimSpace(line), " ")
+		if name == "" {
+			continue
+		}
+		if name == "FROM" {
+			words := strings.Fields(args)
+			stage = words[len(words)-1]
+		}
+		all = append(all, instruction{stage, name, args})
+	}
+	return all
+}
+
+// of are the arguments of all instructions of one name in one stage.
+func of(all []instruction, stage, name string) (args []string) {
+	for _, i := range all {
+		if i.stage == stage && i.name == name {
+			args = append(args, i.args)
+		}
+	}
+	return args
+}
+
+// environment are the variables of the image.
+func environment(all []instruction) map[string]string {
+	env := make(map[string]string)
+	for _, args := range of(all, "scratch", "ENV") {
+		for kv := range strings.FieldsSeq(args) {
+			name, value, _ := strings.Cut(kv, "=")
+			env[name] = value
+		}
+	}
+	return env
+}
+
+// TestDockerfile: what the issue promises of the image stands there, and its commands exist.
+func TestDockerfile(t *testing.T) {
+	all := instructions(t)
+	known := []string{"FROM", "WORKDIR", "COPY", "RUN", "ARG", "ENV", "USER", "VOLUME", "EXPOSE", "HEALTHCHECK", "ENTRYPOINT", "CMD"}
+	stages := make(map[string]bool)
+	for _, i := range all {
+		stages[i.stage] = true
+		if !slices.Contains(known, i.name) {
+			t.Errorf("%s is no instruction", i.name)
+		}
+		if m := regexp.MustCompile(`--from=(\S+)`).FindStringSubmatch(i.args); m != nil && !stages[m[1]] {
+			t.Errorf("%s %s: no stage of that name before it", i.name, i.args)
+		}
+	}
+	for name, want := range map[string]string{
+		"USER": "65532:65532", "VOLUME": "/data", "ENTRYPOINT": `["/usr/bin/hermes-connector"]`, "EXPOSE": "8787", "CMD": `["serve"]`,
+	} {
+		if got := of(all, "scratch", name); !slices.Equal(got, []string{want}) {
+			t.Errorf("%s %q, want %q", name, got, want)
+		}
+	}
+	health := of(all, "scratch", "HEALTHCHECK")
+	if len(health) != 1 {
+		t.Fatalf("HEALTHCHECK %q", health)
+	}
+	_, form, _ := strings.Cut(health[0], "CMD ")
+	var check, start []string
+	if err := json.Unmarshal([]byte(form), &check); err != nil || len(check) != 2 {
+		t.Fatalf("HEALTHCHECK runs %q: %v", form, err)
+	}
+	_ = json.Unmarshal([]byte(of(all, "scratch", "CMD")[0]), &start)
+	for _, args := range [][]string{check[1:], start} {
+		if c, _, err := cli.Command().Find(args); err != nil || c.Name() != args[0] {
+			t.Errorf("hermes-connector has no command %q", args)
+		}
+	}
+	if check[0] != "/usr/bin/hermes-connector" {
+		t.Errorf("HEALTHCHECK runs %s", check[0])
+	}
+}
+
+// TestGoIsNewEnough: the first stage has the Go that go.mod asks for.
+func TestGoIsNewEnough(t *testing.T) {
+	mod, err := os.ReadFile(filepath.Join(repository, "go.mod"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	version := regexp.MustCompile(`(?m)^go (\d+\.\d+)`).FindSubmatch(mod)
+	from := of(instructions(t), "build", "FROM")
+	if version == nil || len(from) != 1 || !strings.Contains(from[0], " golang:"+string(version[1])+" ") {
+		t.Errorf("FROM %q, and go.mod says %s", from, version)
+	}
+}
+
+// TestBuildSteps runs the step of the first stage, its root folders moved, and starts the program in what it leaves.
+func TestBuildSteps(t *testing.T) {
+	all := instructions(t)
+	runs := of(all, "build", "RUN")
+	step := runs[len(runs)-1]
+	dir := t.TempDir()
+	for _, root := range []string{"/image", "/owned"} {
+		step = strings.ReplaceAll(step, " "+root, " "+dir+root)
+	}
+	bundle := "/etc/ssl/certs/ca-certificates.crt"
+	if _, err := os.Stat(bundle); err != nil {
+		t.Skip("no certificates of Debian's here")
+	}
+	build := exec.Command("sh", "-ec", step)
+	build.Dir = repository
+	build.Env = append(os.Environ(), "TARGETOS=linux", "TARGETARCH=amd64", "TARGETVARIANT=", "GIT_CONFIG_GLOBAL="+filepath.Join(dir, "gitconfig"))
+	if said, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, said)
+	}
+	image := filepath.Join(dir, "image")
+	for _, file := range []string{"usr/bin/hermes-connector", "usr/share/zoneinfo/zoneinfo.zip", "etc/passwd", "etc/group", bundle} {
+		if st, err := os.Stat(filepath.Join(image, file)); err != nil || st.Size() == 0 {
+			t.Errorf("the image has no %s: %v", file, err)
+		}
+	}
+	if st, err := os.Stat(filepath.Join(dir, "owned", "data")); err != nil || st.Mode().Perm() != 0o700 {
+		t.Errorf("the data folder: %v, want mode 0700", err)
+	}
+	if os.Geteuid() != 0 {
+		t.Skip("the build is right; only root can start the program in a root folder of its own")
+	}
+	if err := os.Rename(filepath.Join(dir, "owned", "data"), filepath.Join(image, "data")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chown(filepath.Join(image, "data"), 65532, 65532); err != nil {
+		t.Fatal(err)
+	}
+	lives(t, image, environment(all))
+}
+
+// env is a map as a process takes it.
+func env(of map[string]string) (list []string) {
+	for _, name := range slices.Sorted(maps.Keys(of)) {
+		list = append(list, name+"="+of[name])
+	}
+	return list
+}
