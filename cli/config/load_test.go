@@ -60,9 +60,6 @@ func kind(name relay.PlatformID) platforms.Kind {
 func home(t *testing.T) (dir string, env []string) {
 	t.Helper()
 	dir = t.TempDir()
-	if err := os.Chmod(dir, 0o700); err != nil { // some tests keep their data there
-		t.Fatal(err)
-	}
 	t.Chdir(dir)
 	return dir, []string{"HOME=" + dir}
 }
