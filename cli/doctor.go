@@ -126,15 +126,3 @@ func findingLine(f finding.Finding) string {
 	}
 	return mark + " " + f.Code + "  " + about + plain(f.What)
 }
-
-// worstLine is what `status` says of findings; empty: nothing is wrong.
-func worstLine(all finding.List) string {
-	if wrong(all) == 0 {
-		return ""
-	}
-	line := findingLine(all[0]) + "; " + plain(all[0].Fix)
-	if n := wrong(all) - 1; n > 0 {
-		line += fmt.Sprintf(" (%d more: hermes-connector doctor)", n)
-	}
-	return line
-}

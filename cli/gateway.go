@@ -132,7 +132,7 @@ var gatewayHead = []any{"GATEWAY", "INSTANCE", "TENANT", "STATE", "CREATED", "LA
 
 func gatewayRow(g manage.Gateway) []any {
 	return []any{
-		g.ID, g.Instance, g.Tenant, g.State, g.CreatedAt.Local().Format(time.DateOnly), ago(g.LastSeenAt, time.Now()), g.Secrets,
+		g.ID, g.Instance, g.Tenant, gatewayState(g.State, g.LastSeenAt), g.CreatedAt.Local().Format(time.DateOnly), ago(g.LastSeenAt, time.Now()), g.Secrets,
 	}
 }
 
@@ -151,7 +151,7 @@ func (a *app) gatewayRotate() *cobra.Command {
 }
 
 func (a *app) gatewayRevoke() *cobra.Command {
-	c := a.named("revoke", "Kill a gateway's credentials at once; with an agent's last gateway goes what was bound and granted to it")
+	c := a.named("revoke", "Kill a gateway's credentials at once; with it goes what was bound and granted to it")
 	yes, asJSON := c.Flags().Bool("yes", false, "do not ask"), jsonFlag(c)
 	c.RunE = func(cmd *cobra.Command, pos []string) error {
 		n := manage.Named{Name: pos[0]}

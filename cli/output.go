@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -15,6 +16,7 @@ import (
 	"unicode/utf16"
 
 	"github.com/hermes-connector/hermes-connector/cli/admin"
+	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
 	"github.com/spf13/cobra"
 )
@@ -161,7 +163,34 @@ func list[T any](a *app, w io.Writer, all []T, none string, head []any, row func
 	for _, v := range all {
 		rows = append(rows, row(v))
 	}
-	table(w, rows)
+	table(w, narrow(rows))
+}
+
+// narrow leaves out what is the same for everybody who runs a connector for one household: tenants where there is only
+// the default one, and instances that are called like their gateways.
+func narrow(rows [][]any) [][]any {
+	gateway := slices.Index(rows[0], any("GATEWAY"))
+	for column := len(rows[0]) - 1; column >= 0; column-- {
+		says := func(r []any) bool { return false }
+		switch rows[0][column] {
+		case "TENANT":
+			says = func(r []any) bool {
+				return !slices.Contains([]string{"", string(relay.DefaultTenant)}, fmt.Sprint(r[column]))
+			}
+		case "INSTANCE":
+			says = func(r []any) bool {
+				return !slices.Contains([]string{"", fmt.Sprint(r[gateway])}, fmt.Sprint(r[column]))
+			}
+		default:
+			continue
+		}
+		if !slices.ContainsFunc(rows[1:], says) {
+			for n := range rows {
+				rows[n] = slices.Concat(rows[n][:column], rows[n][column+1:])
+			}
+		}
+	}
+	return rows
 }
 
 // noArgs are the arguments of an operation that takes none.

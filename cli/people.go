@@ -39,14 +39,14 @@ func (a *app) bindings() []*cobra.Command {
 
 func (a *app) binding(verb, short, done string, op admin.Op[manage.Bind, manage.Binding]) *cobra.Command {
 	c := &cobra.Command{
-		Use: verb + " NAME PLATFORM USER", Short: short, Example: "  hermes-connector " + verb + " home telegram 4242",
+		Use: verb + " NAME PLATFORM PERSON", Short: short, Example: "  hermes-connector " + verb + " home telegram 4242",
 		Args: cobra.ExactArgs(3), ValidArgsFunction: a.completeGateways,
 	}
 	args := func(pos []string) (manage.Bind, error) {
 		return manage.Bind{Name: pos[0], Platform: relay.PlatformID(pos[1]), User: relay.UserID(pos[2])}, nil
 	}
 	return asking(a, c, op, args, func(w io.Writer, _ manage.Bind, out manage.Binding) {
-		_, _ = fmt.Fprintf(w, "✓ messages of %s user %s %s %s\n", out.Platform, out.User, done, out.Instance)
+		_, _ = fmt.Fprintf(w, "✓ messages of %s person %s %s %s\n", out.Platform, out.User, done, out.Instance)
 		warn(w, out.Warnings)
 	})
 }
@@ -65,7 +65,7 @@ func newPrincipalCmd(a *app) *cobra.Command {
 			return a.completeGateways(cmd, args, typed)
 		},
 	}
-	allow := c.Flags().StringArray("allow", nil, "`PLATFORM:USER` to admit; may be repeated; the list replaces the former one")
+	allow := c.Flags().StringArray("allow", nil, "`PLATFORM:PERSON` to admit; may be repeated; the list replaces the former one")
 	args := func(pos []string) (manage.SetPrincipal, error) {
 		p := manage.SetPrincipal{Name: pos[0]}
 		if len(pos) == 2 {
@@ -74,7 +74,7 @@ func newPrincipalCmd(a *app) *cobra.Command {
 		for _, raw := range *allow {
 			platform, user, ok := strings.Cut(raw, ":")
 			if !ok || platform == "" || user == "" {
-				return p, usageError{fmt.Errorf("%q: want PLATFORM:USER, such as telegram:4242", raw)}
+				return p, usageError{fmt.Errorf("%q: want PLATFORM:PERSON, such as telegram:4242", raw)}
 			}
 			p.Allow = append(p.Allow, store.Person{Platform: relay.PlatformID(platform), User: relay.UserID(user)})
 		}

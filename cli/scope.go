@@ -47,7 +47,7 @@ func (a *app) scope(verb, short, done string, op admin.Op[manage.Scope, manage.G
 func (a *app) scopeList() *cobra.Command {
 	c := &cobra.Command{Use: "list [NAME]", Short: "List granted chats", Args: cobra.MaximumNArgs(1), ValidArgsFunction: a.completeGateways}
 	none := "No chat is granted. Direct messages need none; for a group: hermes-connector scope claim NAME PLATFORM CHAT"
-	head := []any{"PLATFORM", "SCOPE", "CHAT", "INSTANCE", "TENANT", "SINCE"}
+	head := []any{"PLATFORM", "SCOPE", "CHAT", "GATEWAY", "TENANT", "SINCE"}
 	return listing(a, c, admin.Scopes, nameArg, none, head, func(g manage.Grant) []any {
 		return []any{g.Platform, g.Scope, g.Chat, g.Instance, g.Tenant, g.GrantedAt.Local().Format(time.DateOnly)}
 	})
@@ -63,7 +63,7 @@ func (a *app) routeList() *cobra.Command {
 		Long: "Lists what gateways declared as their routes (GATEWAY_RELAY_ROUTE_KEYS). A route keeps gateways of other\n" +
 			"tenants from claiming the chat or the scope of that route; who receives messages is decided by scopes and bindings.",
 	}
-	head := []any{"PLATFORM", "KEY", "TENANT", "INSTANCE", "SINCE"}
+	head := []any{"PLATFORM", "KEY", "TENANT", "GATEWAY", "SINCE"}
 	return listing(a, c, admin.Routes, nameArg, "No route is declared.", head, func(r manage.Route) []any {
 		return []any{r.Platform, r.Key, r.Tenant, r.Instance, r.At}
 	})

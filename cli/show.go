@@ -20,7 +20,7 @@ import (
 func (a *app) gatewayShow() *cobra.Command {
 	c := a.named("show", "Show one gateway, and all that was given to it")
 	return asking(a, c, admin.Gateway, nameArg, func(w io.Writer, _ manage.Named, g manage.Gateway) {
-		table(w, [][]any{gatewayHead, gatewayRow(g)})
+		table(w, narrow([][]any{gatewayHead, gatewayRow(g)}))
 		if g.Holds != nil {
 			holdings(w, g, time.Now())
 		}
@@ -134,11 +134,11 @@ func newPeopleCmd(a *app) *cobra.Command {
 				a.say("Nobody is bound. Next: hermes-connector link NAME")
 				return
 			}
-			rows := [][]any{{"PLATFORM", "USER", "INSTANCE", "TENANT", "SINCE"}}
+			rows := [][]any{{"PLATFORM", "PERSON", "GATEWAY", "TENANT", "SINCE"}}
 			for _, p := range all {
 				rows = append(rows, []any{p.Platform, p.User, p.Instance, p.Tenant, p.BoundAt.Local().Format(time.DateOnly)})
 			}
-			table(w, rows)
+			table(w, narrow(rows))
 		})
 	}
 	return group("people", "See whose messages go where", c)

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/cli/admin"
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/finding"
 	"github.com/hermes-connector/hermes-connector/relay/gate"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
 )
@@ -45,62 +47,107 @@ func newStatusCmd(a *app) *cobra.Command {
 }
 
 func statusTable(w io.Writer, st manage.Status, now time.Time) {
-	head := "✓ ready"
-	switch {
-	case !st.Running:
-		head = "✗ not running: hermes-connector serve"
-	case !st.Ready:
-		head = "✗ not ready"
-	}
-	_, _ = fmt.Fprintf(w, "hermes-connector %s  %s\n\n", st.Version, head)
-	if worst := worstLine(st.Findings); worst != "" {
-		_, _ = fmt.Fprintf(w, "%s\n\n", worst)
-	}
+	_, _ = fmt.Fprintf(w, "hermes-connector %s\n\n%s\n\n", st.Version, plainLines(summary(st)))
 	for _, warning := range st.Warnings {
 		_, _ = fmt.Fprintf(w, "!  %s\n\n", plain(warning))
 	}
 	if len(st.Bots) == 0 {
-		_, _ = fmt.Fprintln(w, "No bot is configured. Next: a [[bots]] table in connector.toml, see hermes-connector check --help")
+		_, _ = fmt.Fprintln(w, "No bot is configured. Next: hermes-connector setup")
 	} else {
-		rows := [][]any{{" ", "BOT", "NAME", "STATE", "LAST EVENT"}}
-		for _, b := range st.Bots {
-			glyph, state := "✗", string(b.State)
-			if b.State == platforms.Connected {
-				glyph = "✓"
-			}
-			if b.Reason != "" {
-				state += ": " + b.Reason
-			}
-			rows = append(rows, []any{glyph, string(b.Platform) + ":" + string(b.ID), b.Name, state, ago(b.LastEventAt, now)})
-		}
-		table(w, rows)
+		botTable(w, st.Bots, now)
 		calledTable(w, st.Bots, now)
 	}
 	if f := st.Media; f != nil && f.Files+f.Pending+f.Failed > 0 {
-		_, _ = fmt.Fprintf(w, "\n%d files kept (%d KiB), %d to be fetched, %d given up\n", f.Files, f.Bytes>>10, f.Pending, f.Failed)
+		_, _ = fmt.Fprintf(w, "\n%s kept (%d KiB), %d to be fetched, %d given up\n", counted(f.Files, "file is", "files are"), f.Bytes>>10, f.Pending, f.Failed)
 	}
 	_, _ = fmt.Fprintln(w)
 	if len(st.Instances) == 0 {
 		_, _ = fmt.Fprintln(w, "No gateway is enrolled. Next: hermes-connector enroll NAME")
 		return
 	}
-	rows := [][]any{{" ", "INSTANCE", "TENANT", "STATE", "WAITING", "OLDEST", "DEAD", "LAST SEEN"}}
-	for _, i := range st.Instances {
-		glyph, state := "✓", string(i.State)
+	gatewayTable(w, st.Instances, now)
+}
+
+// summary is the one sentence that whoever is in a hurry reads: all is well, or what is worst and what mends it.
+func summary(st manage.Status) string {
+	if !st.Running {
+		return "✗ The server is not running. Start it with: hermes-connector serve"
+	}
+	if line := worstLine(st.Findings); line != "" {
+		return line
+	}
+	if st.Ready {
+		return "✓ Everything works."
+	}
+	for _, b := range st.Bots {
+		if b.State != platforms.Connected {
+			return "✗ Not everything works: the bot " + botName(b) + " is " + strings.ReplaceAll(string(b.State), "_", " ") + "."
+		}
+	}
+	return "✗ No message is accepted."
+}
+
+// worstLine is the worst of findings with what mends it, and how many more there are; empty: nothing is wrong.
+func worstLine(all []finding.Finding) string {
+	if wrong(all) == 0 {
+		return ""
+	}
+	line := findingLine(all[0]) + "; " + plain(all[0].Fix)
+	if n := wrong(all) - 1; n > 0 {
+		line += fmt.Sprintf(" (%d more: hermes-connector doctor)", n)
+	}
+	return line
+}
+
+func botName(b manage.BotStatus) string { return string(b.Platform) + ":" + string(b.ID) }
+
+func botTable(w io.Writer, bots []manage.BotStatus, now time.Time) {
+	rows := [][]any{{" ", "BOT", "NAME", "STATE", "LAST MESSAGE"}}
+	for _, b := range bots {
+		glyph, state := "✗", strings.ReplaceAll(string(b.State), "_", " ")
+		if b.State == platforms.Connected {
+			glyph = "✓"
+		}
+		if !b.Since.IsZero() {
+			state += " since " + manage.Clock(b.Since)
+		}
+		if b.Reason != "" {
+			state += ": " + b.Reason
+		}
+		if b.RetryAt.After(now) {
+			state += fmt.Sprintf(" (next try in %d s)", int(b.RetryAt.Sub(now).Seconds())+1)
+		}
+		rows = append(rows, []any{glyph, botName(b), b.Name, state, ago(b.LastEventAt, now)})
+	}
+	table(w, rows)
+}
+
+func gatewayTable(w io.Writer, all []manage.InstanceStatus, now time.Time) {
+	rows := [][]any{{" ", "GATEWAY", "TENANT", "STATE", "WAITING", "OLDEST", "DEAD LETTERS"}}
+	for _, i := range all {
+		glyph := "✓"
 		if i.State == manage.Away || i.Warning != "" || i.Dead > 0 {
 			glyph = "!"
 		}
-		if i.Warning != "" {
-			state += " (" + i.Warning + ")"
-		}
-		rows = append(rows, []any{glyph, i.ID, i.Tenant, state, i.Backlog, ago(i.OldestAt, now), i.Dead, ago(i.LastSeenAt, now)})
+		rows = append(rows, []any{glyph, i.ID, i.Tenant, gatewayState(i.State, i.LastSeenAt), i.Backlog, ago(i.OldestAt, now), i.Dead})
 	}
-	table(w, rows)
-	for _, i := range st.Instances {
+	table(w, narrow(rows))
+	for _, i := range all {
 		for _, warning := range i.Warnings {
 			_, _ = fmt.Fprintf(w, "! %s: %s\n", i.ID, plain(warning))
 		}
 	}
+}
+
+// gatewayState is how a gateway is that was seen last at that time.
+func gatewayState(s manage.State, seen time.Time) string {
+	switch {
+	case s != manage.Away && s != manage.Asleep:
+		return string(s)
+	case seen.IsZero():
+		return "never connected"
+	}
+	return string(s) + " since " + manage.Clock(seen)
 }
 
 // calledTable shows the bots that their networks call over HTTP, and what is to be looked at there.
@@ -114,7 +161,7 @@ func calledTable(w io.Writer, bots []manage.BotStatus, now time.Time) {
 		if len(b.Warnings) > 0 {
 			glyph = "!"
 		}
-		rows = append(rows, []any{glyph, string(b.Platform) + ":" + string(b.ID), b.Hook.URL, ago(b.Hook.LastRequestAt, now), b.Hook.Refused})
+		rows = append(rows, []any{glyph, botName(b), b.Hook.URL, ago(b.Hook.LastRequestAt, now), b.Hook.Refused})
 	}
 	if len(rows) == 1 {
 		return
@@ -131,8 +178,8 @@ func calledTable(w io.Writer, bots []manage.BotStatus, now time.Time) {
 func newExplainCmd(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use: "explain [EVENT]", Short: "Show why messages went where they went", Args: cobra.MaximumNArgs(1),
-		Long: "Shows what the running server decided about the newest events, or about one event: which instance got it, or why none did;\n" +
-			"and which calls of networks it refused, and why: these have no event.",
+		Long: "Shows what became of the newest messages, or of one: which gateway got it, or why none did, and the command that\n" +
+			"would change that; and which calls of networks were refused. It knows what came since the server started.",
 	}
 	args := func(pos []string) (e manage.Explain, err error) {
 		if len(pos) > 0 {
@@ -140,32 +187,50 @@ func newExplainCmd(a *app) *cobra.Command {
 		}
 		return e, nil
 	}
-	head := []any{"AT", "BOT", "EVENT", "CHAT", "USER", "INSTANCE", "REASON"}
-	return listing(a, c, admin.Explain, args, "No event since the server started.", head, func(d gate.Decision) []any {
-		why := string(d.Reason)
-		if d.Hint != "" { // what keeps the event waiting
-			why += ": " + d.Hint
+	return asking(a, c, admin.Explain, args, func(w io.Writer, _ manage.Explain, all []gate.Decision) {
+		if len(all) == 0 {
+			a.say("No message since the server started.")
 		}
-		for _, f := range d.Media {
-			why += fmt.Sprintf(" [%s %s]", f.Kind, f.State)
+		for _, d := range all {
+			explained(w, d)
 		}
-		return []any{d.At.Local().Format(time.TimeOnly), d.Bot(), d.Event, d.Chat, d.User, d.Instance, why}
 	})
+}
+
+// explained writes one verdict: what it is about, and below it what became of it, and what would change that.
+func explained(w io.Writer, d gate.Decision) {
+	_, _ = fmt.Fprintf(w, "%s  %s", d.At.Local().Format(time.TimeOnly), plain(d.Bot().String()))
+	for _, about := range []struct{ what, id string }{{"person", string(d.User)}, {"chat", string(d.Chat)}, {"event", string(d.Event)}} {
+		if about.id != "" {
+			_, _ = fmt.Fprintf(w, "  %s %s", about.what, plain(about.id))
+		}
+	}
+	says := d.Says
+	if d.Reason != gate.Delivered && d.Reason != gate.Undecided { // the word to search for
+		says += " (" + string(d.Reason) + ")"
+	}
+	_, _ = fmt.Fprintf(w, "\n  %s\n", plain(says))
+	for _, f := range d.Media {
+		_, _ = fmt.Fprintf(w, "  its %s is %s\n", f.Kind, plain(strings.ReplaceAll(string(f.State), "_", " ")))
+	}
+	if d.Change != "" {
+		_, _ = fmt.Fprintf(w, "  To change that: %s\n", plain(d.Change))
+	}
 }
 
 func newAuditCmd(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use: "audit [NAME]", Short: "Show who changed what, and when", Args: cobra.MaximumNArgs(1), ValidArgsFunction: a.completeGateways,
-		Long: "Shows the newest changes, newest last: of one gateway or instance, or of all. Of each tenant the newest 10,000 are kept, of which 2,000 are one credential's.",
+		Long: "Shows the newest changes, newest last: of one gateway, or of all. Of each tenant the newest 10,000 are kept, of which 2,000 are one credential's.",
 	}
 	limit := c.Flags().Int("limit", 100, "show so many; 0 shows all")
 	args := func(pos []string) (manage.AuditQuery, error) {
 		n, err := nameArg(pos)
 		return manage.AuditQuery{Name: n.Name, Limit: *limit}, err
 	}
-	head := []any{"AT", "WHO", "ACTION", "TENANT", "INSTANCE", "GATEWAY", "DETAIL"}
+	head := []any{"AT", "WHO", "ACTION", "GATEWAY", "INSTANCE", "TENANT", "DETAIL"}
 	return listing(a, c, admin.Audit, args, "Nothing was changed.", head, func(r manage.AuditRow) []any {
 		who := strings.TrimSpace(string(r.ActorKind) + " " + r.Actor)
-		return []any{r.At, who, r.Action, r.Tenant, r.Instance, r.Gateway, r.Detail}
+		return []any{r.At, who, r.Action, cmp.Or(string(r.Gateway), string(r.Instance)), r.Instance, r.Tenant, r.Detail}
 	})
 }

@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// Width is how many characters a line of a rendered topic has at most, but for code, which stays as it is.
+// Width is how many characters a line of a rendered topic has at most, but for code and single words, which stays as it is.
 const Width = 80
 
 // Plain renders markdown for a terminal: headings at the left edge, everything below them indented, lines of Width.
@@ -16,31 +16,38 @@ func Plain(markdown string) string {
 		p.line(line)
 	}
 	p.flush()
+	if p.table != nil {
+		p.rows()
+	}
 	return strings.TrimLeft(p.out.String(), "\n")
 }
 
 // printer renders line by line. What it has gathered is one paragraph, list item or row until something else begins.
 type printer struct {
 	out    strings.Builder
-	words  []string // of the paragraph or item at hand
-	mark   string   // in front of its first line: "- ", "1. " or nothing
-	indent int      // of the item at hand, in the source: its further lines stand deeper
-	tight  bool     // the block before was an item or a row: no empty line between
-	fenced bool     // between two fences
-	code   bool     // the block before was code, which goes on after an empty line
-	empty  bool     // an empty line stands before this one
-	head   []string // of the table at hand; nil: none
+	words  []string   // of the paragraph or item at hand
+	mark   string     // in front of its first line: "- ", "1. " or nothing
+	indent int        // of the item at hand, in the source: its further lines stand deeper
+	tight  bool       // the block before was an item or a row: no empty line between
+	fenced bool       // between two fences
+	code   bool       // the block before was code, which goes on after an empty line
+	empty  bool       // an empty line stands before this one
+	table  [][]string // its rows so far, the heading first; nil: none is at hand
 }
 
 var (
 	itemForm = regexp.MustCompile(`^( *)(- |[0-9]+\. )(.*)$`)
 	linkForm = regexp.MustCompile(`\[([^\]]*)\]\(([^)]*)\)`)
+	codeForm = regexp.MustCompile("`[^`]*`")
 	ruleForm = regexp.MustCompile(`^\|[ :|-]*-[ :|-]*\|$`)
 )
 
 func (p *printer) line(line string) {
 	trimmed := strings.TrimSpace(line)
 	item := itemForm.FindStringSubmatch(line)
+	if p.table != nil && !strings.HasPrefix(trimmed, "|") {
+		p.rows()
+	}
 	switch {
 	case strings.HasPrefix(trimmed, "```"):
 		p.flush()
@@ -50,20 +57,20 @@ func (p *printer) line(line string) {
 		p.verbatim(line)
 	case trimmed == "":
 		p.flush()
-		p.empty, p.head = true, nil
+		p.empty = true
 		return
 	case strings.HasPrefix(trimmed, "<!--"): // for whoever edits the file
 	case strings.HasPrefix(line, "#"):
 		p.flush()
 		p.gap()
-		p.out.WriteString(inline(strings.TrimLeft(line, "# ")) + "\n")
+		wrap(&p.out, "", strings.Fields(inline(strings.TrimLeft(line, "# "))))
 		p.tight, p.code = false, false
 	case strings.HasPrefix(trimmed, "|"):
 		p.row(trimmed)
 	case strings.HasPrefix(line, "    ") && len(p.words) == 0 && (item == nil || p.code) && p.indent == 0:
 		p.verbatim(strings.TrimPrefix(line, "    "))
 	case strings.HasPrefix(line, strings.Repeat(" ", p.indent+4)) && len(p.words) == 0 && item == nil: // code in an item
-		p.verbatim(line[p.indent:])
+		p.verbatim(line[:p.indent] + line[p.indent+4:])
 	case item != nil:
 		p.flush()
 		p.begin(strings.Repeat(" ", len(item[1])) + item[2])
@@ -120,7 +127,7 @@ func (p *printer) verbatim(line string) {
 	p.code, p.tight = true, false
 }
 
-// row writes a table's row: its first cell, and below it the others, with their headings where there are several.
+// row takes one row of a table.
 func (p *printer) row(line string) {
 	p.flush()
 	if ruleForm.MatchString(line) {
@@ -130,23 +137,61 @@ func (p *printer) row(line string) {
 	for cell := range strings.SplitSeq(strings.Trim(line, "|"), "|") {
 		cells = append(cells, inline(strings.TrimSpace(cell)))
 	}
-	if p.head == nil {
-		p.head = cells
+	p.table = append(p.table, cells)
+}
+
+// rows writes the table: in columns where that fits, else each row's first cell, and below it the others, with their
+// headings where there are several.
+func (p *printer) rows() {
+	rows, widths := p.table, p.widths()
+	p.table, p.tight, p.code = nil, false, false
+	if widths == nil {
+		for _, cells := range rows[1:] {
+			p.gap()
+			wrap(&p.out, "  ", strings.Fields(cells[0]))
+			for n, cell := range cells[1:] {
+				if len(cells) > 2 && cell != "" {
+					cell = rows[0][min(n+1, len(rows[0])-1)] + ": " + cell
+				}
+				if cell != "" {
+					wrap(&p.out, "      ", strings.Fields(cell))
+				}
+			}
+		}
 		return
 	}
 	p.gap()
-	wrap(&p.out, "  ", strings.Fields(cells[0]))
-	for n, cell := range cells[1:] {
-		if cell == "" {
-			continue
+	for _, cells := range rows {
+		line := " "
+		for n, cell := range cells {
+			line += " " + strings.ReplaceAll(cell, glue, " ") + strings.Repeat(" ", widths[n]-utf8.RuneCountInString(cell)+1)
 		}
-		if len(cells) > 2 {
-			cell = p.head[min(n+1, len(p.head)-1)] + ": " + cell
-		}
-		wrap(&p.out, "      ", strings.Fields(cell))
+		p.out.WriteString(strings.TrimRight(line, " ") + "\n")
 	}
-	p.tight, p.code = false, false
 }
+
+// widths are those of the table's columns; nil: side by side they are wider than a line, or a row has too many.
+func (p *printer) widths() []int {
+	widths, total := make([]int, len(p.table[0])), 2
+	for _, cells := range p.table {
+		for n, cell := range cells {
+			if n >= len(widths) {
+				return nil
+			}
+			widths[n] = max(widths[n], utf8.RuneCountInString(cell))
+		}
+	}
+	for _, w := range widths {
+		total += w + 2
+	}
+	if total > Width {
+		return nil
+	}
+	return widths
+}
+
+// glue stands for a blank at which no line ends: a command is read, and copied, from one line.
+const glue = "\x00"
 
 // inline is a text without the marks of markdown; code keeps its own, which show where a command begins and ends.
 func inline(s string) string {
@@ -160,10 +205,11 @@ func inline(s string) string {
 		}
 		return m[1] + " (" + m[2] + ")"
 	})
+	s = codeForm.ReplaceAllStringFunc(s, func(code string) string { return strings.ReplaceAll(code, " ", glue) })
 	return strings.ReplaceAll(s, "**", "")
 }
 
-// wrap writes words behind first, and the lines after the first below its end. A command in backticks may be cut.
+// wrap writes words behind first, and the lines after the first below its end.
 func wrap(out *strings.Builder, first string, words []string) {
 	at := utf8.RuneCountInString(first)
 	rest := strings.Repeat(" ", at)
@@ -180,7 +226,7 @@ func wrap(out *strings.Builder, first string, words []string) {
 			out.WriteByte(' ')
 			at++
 		}
-		out.WriteString(word)
+		out.WriteString(strings.ReplaceAll(word, glue, " "))
 		at, begun = at+n, true
 	}
 	out.WriteByte('\n')

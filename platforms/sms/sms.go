@@ -1,7 +1,7 @@
 // Package sms is one number at Twilio behind platforms.Platform: Twilio posts what people write to our door,
 // and answers go out over its API. WhatsApp and RCS senders of Twilio's are numbers like any other.
 //
-// The number that a message says it is from can be forged: a text message has no proof of its sender. README
+// The number that a message says it is from can be forged: a text message has no proof of its sender. cli/help/webhooks.md
 // says so.
 //
 // Invariants, besides those of package platforms:

@@ -19,15 +19,31 @@ type Decision struct {
 	// Instance is whom the verdict is about; empty when it is about the event as a whole.
 	Instance relay.InstanceID `json:"instanceId,omitempty"`
 	Reason   Reason           `json:"reason"`
+	// ChatType is of the event's chat; empty: not known.
+	ChatType relay.ChatType `json:"chatType,omitempty"`
+	// State is where the event is now, for the instance; empty: it is none's, or not here any more. DeliveredAt is when its gateway took it.
+	State       State     `json:"state,omitempty"`
+	DeliveredAt time.Time `json:"deliveredAt,omitzero"`
+	// Says is the verdict in a sentence, and Change the command that would change it the next time; empty: none would.
+	// Both are set when somebody asks.
+	Says   string `json:"says,omitempty"`
+	Change string `json:"change,omitempty"`
 	// Hint is what keeps an undecided or a delivered event waiting, and what to do about it, in words; empty:
 	// nothing.
 	Hint string `json:"hint,omitempty"`
-	// Says is the verdict as a sentence, and Change the command that would change it; empty: nobody said so.
-	Says   string `json:"says,omitempty"`
-	Change string `json:"change,omitempty"`
 	// Media are the files that came in the event, for as long as they are remembered.
 	Media []File `json:"media,omitempty"`
 }
+
+// State is where an event is.
+type State string
+
+// The states.
+const (
+	Waits State = "waiting"   // stored; nobody has taken it yet
+	Taken State = "delivered" // the gateway said that it has it
+	Dead  State = "dead"      // given up
+)
 
 // File is one file of an event.
 type File struct {
@@ -42,6 +58,6 @@ func (d Decision) Bot() relay.Bot { return relay.Bot{Platform: d.Platform, ID: d
 // MarshalJSON writes the time in UTC.
 func (d Decision) MarshalJSON() ([]byte, error) {
 	type plain Decision
-	d.At = d.At.UTC()
+	d.At, d.DeliveredAt = d.At.UTC(), d.DeliveredAt.UTC()
 	return json.Marshal(plain(d))
 }

@@ -17,11 +17,15 @@ func TestDecisionJSON(t *testing.T) {
 		want string
 	}{
 		"about an instance": {
-			Decision{at, "telegram", "7", "u1", "-100", "42", "home", Delivered, "waits", "", "", []File{{relay.TypeVoice, 8123, relay.MediaHeld}, {relay.TypePhoto, 0, relay.MediaGone}}},
-			`{"at":"2026-10-01T12:00:00.5Z","platform":"telegram","botId":"7","eventId":"u1","chatId":"-100","userId":"42","instanceId":"home","reason":"delivered","hint":"waits","media":[{"kind":"voice","size":8123,"state":"held"},{"kind":"photo","state":"gone"}]}`,
+			Decision{
+				At: at, Platform: "telegram", BotID: "7", Event: "u1", Chat: "-100", User: "42", Instance: "home", Reason: Delivered,
+				ChatType: relay.ChatDM, State: Taken, DeliveredAt: at, Says: "delivered", Change: "nothing", Hint: "waits",
+				Media: []File{{relay.TypeVoice, 8123, relay.MediaHeld}, {relay.TypePhoto, 0, relay.MediaGone}},
+			},
+			`{"at":"2026-10-01T12:00:00.5Z","platform":"telegram","botId":"7","eventId":"u1","chatId":"-100","userId":"42","instanceId":"home","reason":"delivered","chatType":"dm","state":"delivered","deliveredAt":"2026-10-01T12:00:00.5Z","says":"delivered","change":"nothing","hint":"waits","media":[{"kind":"voice","size":8123,"state":"held"},{"kind":"photo","state":"gone"}]}`,
 		},
 		"about the event": {
-			Decision{at, "telegram", "7", "u1", "-100", "", "", NoBinding, "", "", "", nil},
+			Decision{At: at, Platform: "telegram", BotID: "7", Event: "u1", Chat: "-100", Reason: NoBinding},
 			`{"at":"2026-10-01T12:00:00.5Z","platform":"telegram","botId":"7","eventId":"u1","chatId":"-100","userId":"","reason":"no_binding"}`,
 		},
 	} {
@@ -35,7 +39,7 @@ func TestDecisionJSON(t *testing.T) {
 				t.Fatal(err)
 			}
 			want := tc.d
-			want.At = want.At.UTC()
+			want.At, want.DeliveredAt = want.At.UTC(), want.DeliveredAt.UTC()
 			if d := cmp.Diff(want, back); d != "" {
 				t.Errorf("read back (-want +got):\n%s", d)
 			}

@@ -207,7 +207,7 @@ func (h *Hub) decide(ev relay.Event, verdicts ...verdict) {
 		h.counters.Add(count.Event(v.Reason), 1)
 		h.decisions.add(gate.Decision{
 			At: time.Now(), Platform: ev.Bot.Platform, BotID: ev.Bot.ID, Event: ev.ID, Chat: ev.Source.ChatID, User: ev.Source.UserID,
-			Instance: v.Instance, Reason: v.Reason,
+			Instance: v.Instance, Reason: v.Reason, ChatType: ev.Source.ChatType,
 		})
 		h.log.Debug("event judged", "bot", ev.Bot.String(), "event", ev.ID, "instance", v.Instance, "reason", v.Reason)
 	}

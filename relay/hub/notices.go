@@ -66,14 +66,17 @@ func (h *Hub) greet(ctx context.Context, j *judgement, before []judgement) error
 // excuse has a bound person told that i, to whom his message goes, is away, where that is wanted. A gateway that sleeps
 // is woken, and so needs no excuse.
 func (h *Hub) excuse(ctx context.Context, j *judgement, i store.Instance, before []judgement) error {
-	now := time.Now()
-	if !h.opts.Replies.Away || i.Asleep || !addressable(j.event) || h.Connected(i.ID) ||
-		now.Sub(i.LastSeenAt) < absence || now.Sub(h.began) < absence {
+	since := i.LastSeenAt
+	if h.began.After(since) {
+		since = h.began
+	}
+	since = since.Add(absence)
+	if !h.opts.Replies.Away || i.Asleep || !addressable(j.event) || h.Connected(i.ID) || time.Now().Before(since) {
 		return nil
 	}
-	// The mark of a message outlives some days only, the conversation says the same of older ones.
+	// The mark of what was told outlives some days only; the conversation says the same of what was said later.
 	talk, known, err := store.First(h.db.Conversations(ctx, store.ConversationFilter{Instance: i.ID, Chat: j.event.Chat()}))
-	if err != nil || known && talk.LastAt.After(i.LastSeenAt.Add(absence)) {
+	if err != nil || known && talk.LastAt.After(since) {
 		return err
 	}
 	name := strings.ReplaceAll(string(i.ID), "`", "'")

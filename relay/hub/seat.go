@@ -320,6 +320,7 @@ func (s *seat) Ack(ctx context.Context, id relay.BufferID) (counted bool, err er
 
 // taken tells the network that the gateway has taken an event.
 func (s *seat) taken(ctx context.Context, of store.About) {
+	s.hub.decisions.taken(s.peer.Instance, of, time.Now())
 	if took := time.Since(of.At); !of.At.IsZero() && took > 0 { // a network's clock may be ahead
 		s.hub.counters.Add(count.AckDelay, uint64(took/time.Millisecond))
 	}

@@ -70,7 +70,7 @@ func (d *Desk) Mint(ctx context.Context, by audit.Actor, inst relay.InstanceID, 
 
 // The answers. They go out as CommonMark.
 const (
-	answerHow = "To link this chat to an agent, send `/link` followed by the code you were given. " +
+	answerHow = "To be linked to a gateway, send `/link` followed by the code you were given. " +
 		"Whoever runs the connector gets a code with `hermes-connector link NAME`."
 	answerWrong = "That code does not work: it is mistyped, used up, or older than ten minutes. " +
 		"Please ask for a new one."

@@ -181,7 +181,7 @@ func (s *Service) enrollable(ctx context.Context, e Enroll) error {
 	case errors.Is(err, store.ErrNotFound):
 		return nil
 	case err == nil && i.Tenant != relay.TenantID(e.Tenant):
-		return refuse(Exists, "%q was an agent of tenant %q and cannot change tenants: give --tenant %s, or another name", e.Name, i.Tenant, i.Tenant)
+		return refuse(Exists, "%q was a gateway of tenant %q and cannot change tenants: give --tenant %s, or another name", e.Name, i.Tenant, i.Tenant)
 	}
 	return err
 }

@@ -62,7 +62,7 @@ func (s *Service) kind(p relay.PlatformID) (platforms.Kind, error) {
 // person refuses what cannot be a user.
 func (s *Service) person(p relay.PlatformID, user relay.UserID) error {
 	_, err := s.kind(p)
-	return cmp.Or(err, checkID("userId", "user", string(user)))
+	return cmp.Or(err, checkID("userId", "person", string(user)))
 }
 
 // typed refuses what cannot be an id on that network.

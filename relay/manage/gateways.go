@@ -93,7 +93,7 @@ func (s *Service) gateway(ctx context.Context, name string) (store.Gateway, erro
 		}
 	}
 	if len(its) > 0 {
-		return g, refuse(NotFound, "%q is an agent, not a gateway: name a gateway that serves this agent (%s)", name, strings.Join(its, ", "))
+		return g, refuse(NotFound, "%q is an instance, not a gateway: name one of its gateways (%s)", name, strings.Join(its, ", "))
 	}
 	return g, noGateway(name)
 }

@@ -76,7 +76,9 @@ func (s *Service) withRefusals(all []gate.Decision) []gate.Decision {
 		return all
 	}
 	for _, r := range s.set.Hooks.Refusals() {
-		all = append(all, gate.Decision{At: r.At, Platform: r.Bot.Platform, BotID: r.Bot.ID, Reason: gate.Reason(r.Reason)})
+		d := gate.Decision{At: r.At, Platform: r.Bot.Platform, BotID: r.Bot.ID, Reason: gate.Reason(r.Reason)}
+		phrase{d: &d}.say()
+		all = append(all, d)
 	}
 	sort.SliceStable(all, func(i, j int) bool { return all[i].At.Before(all[j].At) })
 	return all

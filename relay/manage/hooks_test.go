@@ -147,7 +147,7 @@ func TestRefusalsStandAmongVerdicts(t *testing.T) {
 		t.Errorf("%s, want %s", got, want)
 	}
 	raw, err := json.Marshal(all[1])
-	if want := `{"at":"2026-11-21T12:00:01Z","platform":"pigeon","botId":"1","eventId":"","chatId":"","userId":"","reason":"bad_signature"}`; err != nil || string(raw) != want {
+	if want := `{"at":"2026-11-21T12:00:01Z","platform":"pigeon","botId":"1","eventId":"","chatId":"","userId":"","reason":"bad_signature","says":"a call was refused: its signature was wrong"}`; err != nil || string(raw) != want {
 		t.Errorf("%s, %v, want %s", raw, err, want)
 	}
 	one, err := w.Explain(t.Context(), manage.Explain{Event: "e2"})

@@ -65,7 +65,7 @@ type Bind struct {
 	User     relay.UserID     `json:"userId"`
 }
 
-func (b Bind) person() string { return string(b.Platform) + " user " + string(b.User) }
+func (b Bind) person() string { return string(b.Platform) + " person " + string(b.User) }
 
 // Binding says that a person's messages go to an instance.
 type Binding struct {
@@ -105,7 +105,7 @@ func (s *Service) rebind(ctx context.Context, find func(context.Context, string)
 	}
 	err = do(i)
 	if errors.Is(err, store.ErrNotFound) && hint != "" {
-		err = refuse(NotFound, "%s user %s is not bound to %q: %s", b.Platform, b.User, b.Name, hint)
+		err = refuse(NotFound, "%s person %s is not bound to %q: %s", b.Platform, b.User, b.Name, hint)
 	}
 	return Binding{Platform: b.Platform, User: b.User, Instance: i.ID}, err
 }

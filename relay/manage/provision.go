@@ -133,7 +133,7 @@ func (s *Service) seatFor(ctx context.Context, by audit.Actor, p Provision) (sto
 		switch {
 		case errors.Is(err, store.ErrExists): // another call was faster: look again
 		case errors.Is(err, store.ErrTooMany):
-			return g, refuse(Forbidden, "the tenant %q has as many instances as may make themselves: enroll this one", p.Tenant)
+			return g, refuse(Forbidden, "the tenant %q has as many gateways as may make themselves: enroll this one", p.Tenant)
 		case err != nil || ok:
 			return g, err
 		default:

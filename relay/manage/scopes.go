@@ -77,7 +77,7 @@ func (s *Service) ClaimOwned(ctx context.Context, by audit.Actor, c Scope) (Gran
 	err = s.db.Claim(ctx, row(by, "claim", i, spell(g)), g, store.Own{Parent: place.Parent})
 	switch {
 	case errors.Is(err, store.ErrHeld):
-		return Grant{}, refuse(Held, "another instance holds that chat")
+		return Grant{}, refuse(Held, "another gateway holds that chat")
 	case errors.Is(err, store.ErrReserved):
 		return Grant{}, notYours()
 	case errors.Is(err, store.ErrNotFound): // revoked meanwhile
@@ -101,7 +101,7 @@ func (s *Service) granted(ctx context.Context, g store.Grant, err error) (Grant,
 
 // notYours is one answer for every reason, so that it tells nothing about the chat.
 func notYours() *Error {
-	return refuse(Forbidden, "only a chat that somebody bound to this instance sees and manages can be claimed")
+	return refuse(Forbidden, "only a chat that somebody bound to this gateway sees and manages can be claimed")
 }
 
 // spell names a grant's chat in the audit list.

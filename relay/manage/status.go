@@ -10,7 +10,6 @@ import (
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/finding"
-	"github.com/hermes-connector/hermes-connector/relay/gate"
 	"github.com/hermes-connector/hermes-connector/relay/media"
 	"github.com/hermes-connector/hermes-connector/relay/wake"
 	"github.com/hermes-connector/hermes-connector/store"
@@ -152,7 +151,9 @@ func (s *Service) waits(ctx context.Context, st *InstanceStatus, found *finding.
 	if s.live == nil {
 		return nil
 	}
-	st.Warning = s.live.Warning(st.ID)
+	if st.Warning = s.live.Warning(st.ID); st.Warning == "copied_credential" {
+		st.Warnings = append(st.Warnings, "its credential is used in two places at once: hermes-connector gateway rotate "+string(st.ID)+" makes a new one")
+	}
 	_, bots, err := s.stuck(ctx, st.ID)
 	if err != nil {
 		return err
@@ -180,53 +181,6 @@ func warnings(i store.Instance) []string {
 		return nil
 	}
 	return []string{i.WakeFault}
-}
-
-// Explain asks why an event went where it went.
-type Explain struct {
-	Event relay.EventID `json:"eventId,omitempty"` // empty: all that is remembered
-}
-
-// Explain lists the verdicts the server remembers, newest last, and among them, unless it is asked for one event, the
-// calls of networks that were refused: these have no event. Refused with Offline when no
-// server runs (they are kept in its memory only), with NotFound when the event is not among them.
-func (s *Service) Explain(ctx context.Context, e Explain) ([]gate.Decision, error) {
-	if s.live == nil {
-		return nil, refuse(Offline, "no server is running: a server keeps its decisions in memory only; start one with hermes-connector serve")
-	}
-	out := []gate.Decision{}
-	files, err := s.filesOf(ctx)
-	if err != nil {
-		return nil, err
-	}
-	stuck := make(map[relay.InstanceID]map[relay.EventID]relay.Bot)
-	for _, d := range s.live.Decisions() {
-		if e.Event != "" && d.Event != e.Event {
-			continue
-		}
-		if _, asked := stuck[d.Instance]; !asked {
-			events, _, err := s.stuck(ctx, d.Instance)
-			if err != nil {
-				return nil, err
-			}
-			stuck[d.Instance] = events
-		}
-		switch b, waits := stuck[d.Instance][d.Event]; {
-		case d.Reason == gate.Undecided:
-			d.Hint = "waiting for the network to say whether " + string(d.Instance) + " can see this chat"
-		case waits && b == d.Bot() && d.Reason == gate.Delivered:
-			d.Hint = "messages of " + b.String() + " wait: " + s.frontLine(b)
-		}
-		d.Media = files.of(d)
-		out = append(out, d)
-	}
-	if e.Event == "" {
-		out = s.withRefusals(out)
-	}
-	if e.Event != "" && len(out) == 0 {
-		return nil, refuse(NotFound, "the server remembers no event %q: hermes-connector explain lists the events that it remembers", e.Event)
-	}
-	return out, nil
 }
 
 // warnNotFronted is an instance's warning while messages wait that its gateway could not answer.

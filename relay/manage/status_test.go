@@ -40,7 +40,7 @@ func TestStatusOfARunningServer(t *testing.T) { // invariant 4
 		"instances": []any{
 			map[string]any{"instanceId": "attic", "tenant": "home", "state": "asleep", "backlog": 2.0, "dead": 0.0, "prompts": 0.0, "oldestAt": "2026-11-21T12:00:00Z"},
 			map[string]any{"instanceId": "gone", "tenant": "home", "state": "away", "backlog": 0.0, "dead": 1.0, "prompts": 0.0},
-			map[string]any{"instanceId": "home", "tenant": "home", "state": "connected", "backlog": 0.0, "dead": 0.0, "prompts": 0.0, "warning": "copied_credential"},
+			map[string]any{"instanceId": "home", "tenant": "home", "state": "connected", "backlog": 0.0, "dead": 0.0, "prompts": 0.0, "warning": "copied_credential", "warnings": []any{"its credential is used in two places at once: hermes-connector gateway rotate home makes a new one"}},
 		},
 		"counters": map[string]any{"delivered": 7.0},
 	}
@@ -81,9 +81,9 @@ func TestExplain(t *testing.T) {
 	}}
 	w := newWorld(t, live)
 	for event, want := range map[relay.EventID]string{
-		"": `[{"at":"2026-11-21T12:00:00Z","platform":"pigeon","botId":"1","eventId":"e1","chatId":"loft","userId":"ann","reason":"no_binding"},` +
-			`{"at":"2026-11-21T12:00:00Z","platform":"pigeon","botId":"1","eventId":"e2","chatId":"loft","userId":"ann","instanceId":"home","reason":"delivered"}]`,
-		"e1": `[{"at":"2026-11-21T12:00:00Z","platform":"pigeon","botId":"1","eventId":"e1","chatId":"loft","userId":"ann","reason":"no_binding"}]`,
+		"": `[{"at":"2026-11-21T12:00:00Z","platform":"pigeon","botId":"1","eventId":"e1","chatId":"loft","userId":"ann","reason":"no_binding","says":"nobody got it: this person is bound to no gateway","change":"hermes-connector bind NAME pigeon ann"},` +
+			`{"at":"2026-11-21T12:00:00Z","platform":"pigeon","botId":"1","eventId":"e2","chatId":"loft","userId":"ann","instanceId":"home","reason":"delivered","says":"not in the buffer of \"home\" any more"}]`,
+		"e1": `[{"at":"2026-11-21T12:00:00Z","platform":"pigeon","botId":"1","eventId":"e1","chatId":"loft","userId":"ann","reason":"no_binding","says":"nobody got it: this person is bound to no gateway","change":"hermes-connector bind NAME pigeon ann"}]`,
 	} {
 		all, err := w.Explain(t.Context(), manage.Explain{Event: event})
 		if err != nil {

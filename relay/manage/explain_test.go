@@ -1,0 +1,99 @@
+package manage_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/gate"
+	"github.com/hermes-connector/hermes-connector/relay/manage"
+	"github.com/hermes-connector/hermes-connector/store"
+)
+
+// explained are the verdicts of the server in w, as "state: words -> change".
+func explained(t *testing.T, w *world) (out []string) {
+	t.Helper()
+	all, err := w.Explain(t.Context(), manage.Explain{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range all {
+		out = append(out, string(d.State)+": "+d.Says+" -> "+d.Change)
+	}
+	return out
+}
+
+// TestExplainNeverSaysDeliveredOfWhatWaits: a message is delivered when its gateway has it.
+func TestExplainNeverSaysDeliveredOfWhatWaits(t *testing.T) {
+	decided := func(i relay.InstanceID, e relay.EventID) gate.Decision {
+		return gate.Decision{At: noon, Platform: "pigeon", BotID: "1", Event: e, Instance: i, Reason: gate.Delivered}
+	}
+	live := &server{connected: "near", decisions: []gate.Decision{
+		decided("home", "e1"), decided("home", "e2"), decided("home", "e3"), decided("near", "e4"), decided("new", "e5"), decided("idle", "e6"), decided("home", "e7"),
+	}}
+	w := newWorld(t, live)
+	w.enroll(t, "home", "near", "new", "idle")
+	ids := w.put(t, "home", "e1", "e2")
+	w.put(t, "near", "e4")
+	w.put(t, "new", "e5")
+	w.put(t, "idle", "e6")
+	if _, err := w.db.Lanes.Bury(t.Context(), "home", ids[1], store.DeadOverflow); err != nil {
+		t.Fatal(err)
+	}
+	at := time.Now().Add(-time.Minute)
+	for i, asleep := range map[relay.InstanceID]bool{"home": false, "near": false, "idle": true} {
+		if err := w.db.UpdateInstance(t.Context(), nil, i, func(i *store.Instance) error { i.LastSeenAt, i.Asleep = at, asleep; return nil }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	live.decisions[2].DeliveredAt = at
+	hm := at.Local().Format("15:04")
+	want := []string{
+		`waiting: waiting for "home" (away since ` + hm + `) -> `,
+		`dead: given up for "home": too many messages waited, or this one for too long -> hermes-connector buffer replay home`,
+		`delivered: delivered to "home" at ` + hm + ` -> `,
+		`waiting: waiting for "near" (connected; it has not taken the message yet) -> `,
+		`waiting: waiting for "new" (it has never connected) -> `,
+		`waiting: waiting for "idle" (asleep since ` + hm + `) -> `,
+		`: not in the buffer of "home" any more -> `,
+	}
+	if diff := cmp.Diff(want, explained(t, w)); diff != "" {
+		t.Errorf("explain (-want +got):\n%s", diff)
+	}
+}
+
+// TestEveryVerdictIsASentence: each reason has words, and what is refused for a reason that the operator can change names
+// a command that would.
+func TestEveryVerdictIsASentence(t *testing.T) {
+	live := &server{}
+	for _, why := range gate.Reasons() {
+		live.decisions = append(live.decisions, gate.Decision{
+			At: noon, Platform: "pigeon", BotID: "1", Event: "e", Chat: "loft", User: "o'neil", Instance: "home", Reason: why, ChatType: relay.ChatGroup,
+		})
+	}
+	live.decisions = append(live.decisions, gate.Decision{At: noon, Platform: "pigeon", Chat: "loft", User: "$(x)", Reason: gate.NoBinding, ChatType: relay.ChatGroup})
+	w := newWorld(t, live)
+	w.enroll(t, "home")
+	all, err := w.Explain(t.Context(), manage.Explain{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	change := map[gate.Reason]string{
+		gate.NotPrincipal:  `hermes-connector principal home allow-list --allow 'pigeon:o'\''neil'`,
+		gate.NotAddressed:  "hermes-connector policy home --platform pigeon --free loft",
+		gate.OtherBot:      "hermes-connector policy home --platform pigeon --allow-bots",
+		gate.PromptForeign: `hermes-connector bind home pigeon 'o'\''neil'`,
+	}
+	for _, d := range all[:len(all)-1] {
+		if strings.Contains(d.Says, "_") || len(strings.Fields(d.Says)) < 3 || d.Change != change[d.Reason] {
+			t.Errorf("%s: %q, changed by %q; want a sentence, and %q", d.Reason, d.Says, d.Change, change[d.Reason])
+		}
+	}
+	stranger := all[len(all)-1]
+	if want := "hermes-connector bind home pigeon '$(x)'"; stranger.Change != want {
+		t.Errorf("a stranger's verdict is changed by %q, want %q", stranger.Change, want)
+	}
+}

@@ -1,0 +1,187 @@
+package manage
+
+import (
+	"strings"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/gate"
+	"github.com/hermes-connector/hermes-connector/store"
+)
+
+// phrase puts one decision into words: what became of the event, and the command that would change that the next time.
+type phrase struct {
+	d        *gate.Decision
+	name     string    // of the gateway that is meant where the decision names none
+	buffered *buffered // of a delivered one that nobody is known to have taken
+	waits    bool      // it is in the buffer
+	stuck    bool      // because the gateway does not front its bot
+	state    State     // of the gateway
+}
+
+// say sets the words of the decision.
+func (p phrase) say() {
+	d := p.d
+	switch {
+	case d.Reason == gate.Undecided:
+		d.State = gate.Waits
+	case d.Reason == gate.Oversize:
+		d.State = gate.Dead
+	case d.Reason != gate.Delivered:
+	case !d.DeliveredAt.IsZero():
+		d.State = gate.Taken
+	case p.waits:
+		d.State = gate.Waits
+	case p.buffered.dead[d.Event] != "":
+		d.State = gate.Dead
+	}
+	if d.Reason == gate.Delivered {
+		d.Says, d.Change = p.accepted()
+	} else {
+		d.Says, d.Change = p.refused()
+	}
+}
+
+// accepted are the words about an event that was stored for its gateway.
+func (p phrase) accepted() (words, change string) {
+	to, d := p.whom(), p.d
+	switch why := d.State; why {
+	case gate.Taken:
+		return "delivered to " + to + " at " + Clock(d.DeliveredAt), ""
+	case gate.Waits:
+		return "waiting for " + to + " (" + p.wait() + ")", ""
+	case gate.Dead:
+		return "given up for " + to + ": " + gaveUp(p.buffered.dead[d.Event]), command("buffer", "replay", string(d.Instance), "")
+	}
+	return "not in the buffer of " + to + " any more", ""
+}
+
+// wait is what a message waits for.
+func (p phrase) wait() string {
+	seen := p.buffered.instance.LastSeenAt
+	switch {
+	case p.stuck:
+		return p.d.Hint
+	case p.state == Connected:
+		return "connected; it has not taken the message yet"
+	case seen.IsZero():
+		return "it has never connected"
+	}
+	return string(p.state) + " since " + Clock(seen)
+}
+
+// gaveUp says why a message is a dead letter.
+func gaveUp(why store.DeadReason) string {
+	switch why {
+	case store.DeadDeaths:
+		return "the gateway's connection ended again and again when it got this message"
+	case store.DeadOverflow:
+		return "too many messages waited, or this one for too long"
+	case store.DeadOversize:
+		return "it is too large for a gateway"
+	case store.DeadRemoved:
+		return "the gateway was revoked"
+	case store.DeadUnbound:
+		return "the person was unbound"
+	}
+	return "it could not be put into a form that gateways read"
+}
+
+// refused are the words about an event that no gateway, or not this one, gets.
+func (p phrase) refused() (words, change string) {
+	d, to := p.d, p.whom()
+	gateway, chat, user, platform := string(d.Instance), string(d.Chat), string(d.User), string(d.Platform)
+	switch d.Reason {
+	case gate.NoBinding:
+		switch {
+		case gateway != "":
+			return to + " did not get it: it was revoked, or the person was unbound, in that moment", ""
+		case d.ChatType == relay.ChatDM || d.ChatType == "":
+			return "nobody got it: this person is bound to no gateway", command("bind", p.name, platform, user)
+		}
+		return "nobody got it: this person is bound to no gateway, and the chat is granted to none", command("bind", p.name, platform, user)
+	case gate.NotPrincipal:
+		return to + " did not get it: the chat is granted to it, but this person may not speak to it there", command("principal", gateway, "allow-list", "--allow", platform+":"+user)
+	case gate.NotVisible:
+		return to + " did not get it: nobody who is bound to it is known to see this chat. Let somebody join it who is, or make the bot an administrator there", ""
+	case gate.NotAddressed:
+		return to + " did not get it: the bot was not addressed", command("policy", gateway, "--platform", platform, "--free", chat)
+	case gate.OtherBot:
+		return to + " did not get it: a bot wrote it", command("policy", gateway, "--platform", platform, "--allow-bots")
+	case gate.PromptForeign:
+		return to + " did not get it: the question is not this person's to answer", command("bind", gateway, platform, user)
+	case gate.PromptClosed:
+		return "nobody got it: the question was answered before, is past its time, or was never asked like that", ""
+	case gate.Undecided:
+		return "waiting: the network has not said yet whether anybody of " + to + " can see this chat", ""
+	case gate.Oversize:
+		return "given up for " + to + ": " + gaveUp(store.DeadOversize), ""
+	}
+	return aside(d.Reason), ""
+}
+
+// aside are the words about what is no gateway's message at all.
+func aside(why gate.Reason) string {
+	switch why {
+	case gate.Duplicate:
+		return "left out: the network brought it a second time"
+	case gate.Control:
+		return "answered here: it was a /link command"
+	case gate.OwnMessage:
+		return "left out: the bot wrote it itself"
+	case gate.OtherCommand:
+		return "left out: it was a command for another bot"
+	case gate.StoreError:
+		return "not accepted: the database could not store it; the network brings it again"
+	case gate.Reason(platforms.BadSignature):
+		return "a call was refused: its signature was wrong"
+	case gate.Reason(platforms.StaleTimestamp):
+		return "a call was refused: its time was too far from this machine's"
+	case gate.Reason(platforms.WrongRecipient):
+		return "a call was left out: it was for another account, number or app"
+	case gate.Reason(platforms.Unreadable):
+		return "a call was refused: it could not be read"
+	case gate.Reason(platforms.NotStored):
+		return "a call was put off: the database could not store it; the network calls again"
+	}
+	return string(why)
+}
+
+// whom is the gateway in quotes.
+func (p phrase) whom() string { return `"` + string(p.d.Instance) + `"` }
+
+// Clock is a time as people say it: with the day unless it is less than 20 hours ago.
+func Clock(t time.Time) string {
+	form := "15:04"
+	if age := time.Since(t); age > 20*time.Hour || age < -time.Hour {
+		form = "2 Jan 15:04"
+	}
+	return t.Local().Format(form)
+}
+
+// command is a line for a shell. Ids come from networks, so each word is quoted where a shell could take it for more than
+// a word; empty words are left out.
+func command(words ...string) string {
+	var b strings.Builder
+	b.WriteString("hermes-connector")
+	for _, w := range words {
+		if w == "" {
+			continue
+		}
+		b.WriteByte(' ')
+		b.WriteString(shellWord(w))
+	}
+	return b.String()
+}
+
+// shellWord is w as a shell takes it for one word.
+func shellWord(w string) string {
+	plain := func(r rune) bool {
+		return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("-_.:/+@,=", r)
+	}
+	if strings.IndexFunc(w, func(r rune) bool { return !plain(r) }) < 0 {
+		return w
+	}
+	return "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
+}
