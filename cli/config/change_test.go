@@ -1,6 +1,7 @@
 package config
 
 import (
+	"os"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -74,6 +75,9 @@ func TestABotThatIsTheSame(t *testing.T) {
 // TestTheFlagOfTheDataFolder: it goes over what is written, and counts as said.
 func TestTheFlagOfTheDataFolder(t *testing.T) {
 	dir, env := home(t)
+	if err := os.Chmod(dir, 0o700); err != nil { // it is a data folder below
+		t.Fatal(err)
+	}
 	for name, tc := range map[string]struct {
 		file, flag, env, want string
 		given                 bool

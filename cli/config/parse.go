@@ -63,11 +63,22 @@ func (p *parser) parse(data []byte) bool {
 	}
 	at, what := Place{File: p.file}, ""
 	if pe, ok := errors.AsType[*unstable.ParserError](err); ok { // Highlight is an excerpt of the file, which may hold a token
-		at.Line, what = p.ast.Shape(p.ast.Range(pe.Highlight)).Start.Line, ": "+pe.Message
+		at.Line, what = p.ast.Shape(p.ast.Range(pe.Highlight)).Start.Line, ": "+withoutCodes(pe.Message)
 	}
 	*p.faults = nil
 	p.faults.add(at, "not valid TOML%s", what)
 	return false
+}
+
+// withoutCodes is a message of the library's without the numbers of characters that it shows anyway: U+002E '.'.
+func withoutCodes(message string) string {
+	words := strings.Fields(message)
+	for i := len(words) - 2; i >= 0; i-- {
+		if strings.HasPrefix(words[i], "U+") && strings.HasPrefix(words[i+1], "'") {
+			words = slices.Delete(words, i, i+1)
+		}
+	}
+	return strings.Join(words, " ")
 }
 
 // item is the key of n, without its value.

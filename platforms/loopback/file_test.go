@@ -285,6 +285,7 @@ func TestAFolderThatCannotBe(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Second)
+		synctest.Wait()
 		if st := p.Status(); st.State != platforms.Connected || st.Reason != "" {
 			t.Errorf("with the folder: state %s: %q", st.State, st.Reason)
 		}
