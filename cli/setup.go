@@ -53,6 +53,11 @@ Every answer can be a flag. Where there is no terminal, those that have no defau
 	f.BoolVar(&o.Yes, "yes", false, "take what is proposed, and write without asking")
 	c.MarkFlagsMutuallyExclusive("service", "serve")
 	c.MarkFlagsMutuallyExclusive("token-file", "token-stdin")
+	for flag, values := range map[string][]string{
+		"platform": {"telegram", "discord"}, "reach": {"here", "lan", "internet"}, "secure": {"tailscale", "tls", "plain"},
+	} {
+		_ = c.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)) // they exist
+	}
 	c.RunE = func(cmd *cobra.Command, _ []string) error {
 		switch {
 		case install:
