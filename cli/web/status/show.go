@@ -246,7 +246,7 @@ func theDay(v view) html.Node {
 // figure is a chart with its caption.
 func figure(title, words string, values []float64) html.Node {
 	return html.Form(`<figure class="card"><figcaption><strong>{}</strong>: {}</figcaption>{}</figure>`,
-		title, words, day.Chart(title+" in the last 24 hours: "+words, values))
+		title, words, day.Chart(title+", the last 24 hours: "+words, values))
 }
 
 // machine is what the connector stands on.

@@ -48,7 +48,7 @@ func size(n int64) string {
 	case n >= 10<<20:
 		return fmt.Sprintf("%d MB", n>>20)
 	}
-	return fmt.Sprintf("%d KB", n>>10)
+	return fmt.Sprintf("%d KB", (n+1<<10-1)>>10)
 }
 
 // delay is how long messages took.
