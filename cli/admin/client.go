@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"os"
 	"os/user"
-	"reflect"
 	"strconv"
 	"time"
 
@@ -68,9 +67,9 @@ func (o Op[A, R]) Ask(ctx context.Context, c *Client, args A) (R, error) {
 // Ask is Op.Ask of an operation without its types.
 func (c *Client) Ask(ctx context.Context, o *Untyped, args any) (result any, err error) {
 	if c.svc != nil {
-		return o.do(ctx, c.svc, operator(whoami()), args)
+		return o.carry(ctx, c.svc, operator(whoami()), args)
 	}
-	result = reflect.New(o.result).Interface()
+	result = o.newResult().Interface()
 	return result, c.ask(ctx, o.name, args, result)
 }
 
