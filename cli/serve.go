@@ -126,7 +126,9 @@ func (s *serving) run(ctx, hurry context.Context, cfg *config.Config, log *slog.
 			return fmt.Errorf("stdout: %w", err)
 		}
 	}
-	advise(ctx, cfg, db, log)
+	if s.app.makes == nil { // setup gives the advice itself
+		advise(ctx, cfg, db, log)
+	}
 	s.reloads.Store(r)
 	defer context.AfterFunc(ctx, func() { s.manager.Stopping(context.Cause(ctx).Error()) })()
 	core.beside = append(core.beside, s.announce(core), s.watch(core))

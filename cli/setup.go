@@ -8,6 +8,8 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -70,7 +72,7 @@ func (a *app) setup(ctx context.Context, o setup.Options) error {
 	s := &serving{manager: systemd.Of(func(string) string { return "" })}
 	ctx, hurry, release := signals(ctx, s.hangup)
 	defer release()
-	o.Config, o.In, o.Out, o.Talk, o.Echo = a.configPath, a.stdin, a.stdout, a.stderr, func(bool) {}
+	o.DataDir, o.Config, o.In, o.Out, o.Talk, o.Echo = a.dataDir, a.configPath, a.stdin, a.stdout, a.stderr, func(bool) {}
 	o.Plain = plainLines
 	o.Root, o.Address = os.Geteuid() == 0, func() string {
 		if at := lan.Address(); at.IsValid() {
@@ -108,6 +110,18 @@ func (a *app) setup(ctx context.Context, o setup.Options) error {
 	o.Reload = func(ctx context.Context, file string) error {
 		_, err := askServer(ctx, at(file), admin.Reload)
 		return err
+	}
+	o.Certificate = func(cert, key, host string) error {
+		setting, leaf, err := certificate(config.TLS{CertFile: cert, KeyFile: key})
+		switch {
+		case err != nil:
+			return fmt.Errorf("%s: %w", strings.TrimPrefix(setting, "tls."), err)
+		case time.Now().After(leaf.NotAfter):
+			return errors.New("it has expired on " + leaf.NotAfter.Local().Format(time.DateOnly))
+		case host != "" && leaf.VerifyHostname(host) != nil:
+			return errors.New("it is not made for " + host)
+		}
+		return nil
 	}
 	o.Command, o.Unit = a.command, packaging.Unit
 	return setup.Run(ctx, o)
