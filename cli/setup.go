@@ -31,7 +31,7 @@ func newSetupCmd(a *app) *cobra.Command {
 the server if that is wanted, makes the credentials of a gateway, and waits until it dials and you are
 linked to it. What is there already stays; after an interruption setup goes on where it was.
 
-Every answer can be a flag. Where there is no terminal, those that have no default must be.`,
+Every answer can be a flag. Where there is no terminal, and with --yes, those that have no default must be.`,
 		Example: "  hermes-connector setup\n" +
 			"  hermes-connector setup --platform telegram --token-file telegram.token --reach here --yes",
 		Args: cobra.NoArgs,
@@ -52,7 +52,7 @@ Every answer can be a flag. Where there is no terminal, those that have no defau
 	f.StringVar(&o.Gateway, "gateway", "", "make credentials of a gateway of that `NAME`")
 	f.StringVar(&o.EnvFile, "env", "", "write the gateway's credentials into this .env `file`")
 	f.DurationVar(&o.Wait, "wait", 0, "without a terminal: wait so long for the gateway, and for somebody to use the link code")
-	f.BoolVar(&o.Yes, "yes", false, "take what is proposed, and write without asking")
+	f.BoolVar(&o.Yes, "yes", false, "ask nothing: take what is proposed, and write it")
 	c.MarkFlagsMutuallyExclusive("service", "serve")
 	c.MarkFlagsMutuallyExclusive("token-file", "token-stdin")
 	c.RunE = func(cmd *cobra.Command, _ []string) error {

@@ -117,6 +117,12 @@ func (s *setup) addBot(ctx context.Context, kind platforms.Kind) (again bool, er
 			break
 		}
 	}
+	if s.lines != nil && s.invite != "" { // a question of its own: the next screen would take the link away
+		if _, err := s.ask(ctx, question{flag: "platform", def: "done", text: qr.Blocks(s.invite) +
+			"\nInvite the bot into your server: scan this, or open\n\n  " + s.invite + "\n\nEnter, when it is there."}); err != nil {
+			return false, err
+		}
+	}
 	return false, s.keepBot(ctx, kind, token, file, p.Bot())
 }
 
@@ -224,11 +230,10 @@ func (s *setup) look(ctx context.Context, kind platforms.Kind, o platforms.Optio
 	for _, f := range x.Findings {
 		s.say("✗ %s\n  %s\n  → %s", f.What, f.Why, f.Fix)
 	}
+	s.invite = ""
 	if kind.Name == "discord" && x.Invite != "" {
+		s.invite = x.Invite
 		s.say("\nInvite the bot into your server with this link:\n\n  %s\n", x.Invite)
-		if s.lines != nil {
-			s.say("%s", qr.Blocks(x.Invite))
-		}
 	}
 	return s.decide(ctx, x)
 }

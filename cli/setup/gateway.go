@@ -163,7 +163,11 @@ func (s *setup) anew(ctx context.Context, name string, st manage.InstanceStatus)
 			return false, fmt.Errorf("%s is enrolled already, and its credentials are not in %s: hermes-connector gateway rotate %[1]s%[3]s makes new ones", name, s.EnvFile, s.flagConfig())
 		}
 	}
-	if !anew || s.EnvFile == "" {
+	if anew && s.EnvFile == "" {
+		s.say("! %s does not know the new bot: hermes-connector gateway rotate %[1]s%s prints its lines anew", name, s.flagConfig())
+		return false, nil
+	}
+	if !anew {
 		s.say("✓ %s is enrolled already; hermes-connector gateway rotate %s%s makes new credentials", name, name, s.flagConfig())
 		return false, nil
 	}

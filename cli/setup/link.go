@@ -119,13 +119,17 @@ func (s *setup) code(ctx context.Context, name string) (l manage.Link, err error
 	if err != nil {
 		return l, err
 	}
-	s.say("\nNow link yourself. Send this to the bot in a direct message, before %s:\n", l.ExpiresAt.Local().Format("15:04:05"))
-	s.show()
-	_, err = fmt.Fprintf(s.Out, "  /link %s\n", l.Code)
+	send := "Now link yourself. Send"
 	for _, p := range slices.Sorted(maps.Keys(l.DeepLinks)) {
-		s.say("\nor open, or scan with a phone (%s):\n\n  %s\n\n%s", p, l.DeepLinks[p], qr.Blocks(l.DeepLinks[p]))
+		s.say("\n%s\nNow link yourself. Scan this with a phone, or open it (%s):\n\n  %s", qr.Blocks(l.DeepLinks[p]), p, l.DeepLinks[p])
+		send = "Or send"
+	}
+	s.say("\n%s this to the bot in a direct message, before %s:\n", send, l.ExpiresAt.Local().Format("15:04:05"))
+	s.show()
+	if _, err = fmt.Fprintf(s.Out, "  /link %s\n\n", l.Code); err != nil {
+		return l, err
 	}
 	s.say("Waiting until it is used. Ctrl-C, and setup goes on from here another time.")
 	s.show()
-	return l, err
+	return l, nil
 }

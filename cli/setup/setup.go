@@ -82,6 +82,7 @@ type setup struct {
 	text    []byte         // what stands in it
 	cfg     *config.Config // what it means
 	name    string         // of the bot, for the last word
+	invite  string         // where a bot is invited into a server; empty: nowhere
 	added   string         // the network of a bot that is new in this run
 	linked  bool           // somebody is linked to the gateway
 	changed bool           // the configuration is another than at the start
@@ -91,7 +92,7 @@ type setup struct {
 // Run asks, writes and waits. The error of an answer that makes no sense is a UsageError.
 func Run(ctx context.Context, o Options) (err error) {
 	s := &setup{Options: o, talk: &talk{out: o.Talk, plain: o.Plain, echo: o.Echo, clear: o.Clear, yes: o.Yes}}
-	if o.Terminal && !o.TokenStdin {
+	if o.Terminal && !o.TokenStdin && !o.Yes { // a script does the same at a terminal and without
 		s.lines = read(o.In)
 	}
 	defer s.show()
