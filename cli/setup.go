@@ -100,7 +100,7 @@ func (a *app) setup(ctx context.Context, o setup.Options) error {
 			return err
 		}
 		log := s.app.logger(cfg.Log, &s.level)
-		s.level.Set(slog.LevelWarn) // until the conversation is over
+		s.level.Set(slog.LevelError) // until the conversation is over: a line would stand in the middle of a question
 		return s.run(ctx, hurry, cfg, log)
 	}
 	o.Loud = func(cfg *config.Config) { s.level.Set(cfg.Log.Level) }

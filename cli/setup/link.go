@@ -101,9 +101,11 @@ func (s *setup) without(people []string) (networks []string, added bool) {
 func (s *setup) code(ctx context.Context, name string) (l manage.Link, err error) {
 	named, cancel := context.WithTimeout(ctx, nameWithin)
 	defer cancel()
+	var bots []manage.BotStatus
 	err = until(named, lookEvery, func() (known bool, err error) {
 		err = s.with(named, func(c *admin.Client) error {
 			st, err := admin.Status.Ask(named, c, struct{}{})
+			bots = st.Bots
 			known = slices.ContainsFunc(st.Bots, func(b manage.BotStatus) bool { return b.Name != "" })
 			return err
 		})
@@ -111,6 +113,11 @@ func (s *setup) code(ctx context.Context, name string) (l manage.Link, err error
 	})
 	if err != nil && (ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded)) {
 		return l, s.late(err, "the bot was not reached")
+	}
+	for _, b := range bots {
+		if b.Reason != "" {
+			s.say("! %s:%s: %s", b.Platform, b.ID, b.Reason)
+		}
 	}
 	err = s.with(ctx, func(c *admin.Client) (err error) {
 		l, err = admin.Link.Ask(ctx, c, manage.LinkFor{Name: name})
