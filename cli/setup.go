@@ -16,14 +16,14 @@ import (
 	"github.com/hermes-connector/hermes-connector/cli/admin"
 	"github.com/hermes-connector/hermes-connector/cli/config"
 	"github.com/hermes-connector/hermes-connector/cli/lan"
+	"github.com/hermes-connector/hermes-connector/cli/service"
 	"github.com/hermes-connector/hermes-connector/cli/setup"
 	"github.com/hermes-connector/hermes-connector/cli/systemd"
-	"github.com/hermes-connector/hermes-connector/packaging"
 )
 
 func newSetupCmd(a *app) *cobra.Command {
 	o := setup.Options{Kinds: kinds(), Env: a.env}
-	var service, serve bool
+	var install, serve bool
 	c := &cobra.Command{
 		Use:   "setup",
 		Short: "Ask what a first start needs, write it down, and wait for the first gateway",
@@ -47,7 +47,7 @@ Every answer can be a flag. Where there is no terminal, and with --yes, those th
 	f.StringVar(&o.CertFile, "cert-file", "", "with --secure tls: the certificate's `file`")
 	f.StringVar(&o.KeyFile, "key-file", "", "with --secure tls: its key's `file`")
 	f.StringVar(&o.PublicURL, "public-url", "", "the `URL` that gateways dial, when a proxy stands in front")
-	f.BoolVar(&service, "service", false, "install and start a systemd service")
+	f.BoolVar(&install, "service", false, "install and start a systemd service")
 	f.BoolVar(&serve, "serve", false, "run the server in this window")
 	f.StringVar(&o.Gateway, "gateway", "", "make credentials of a gateway of that `NAME`")
 	f.StringVar(&o.EnvFile, "env", "", "write the gateway's credentials into this .env `file`")
@@ -55,9 +55,14 @@ Every answer can be a flag. Where there is no terminal, and with --yes, those th
 	f.BoolVar(&o.Yes, "yes", false, "ask nothing: take what is proposed, and write it")
 	c.MarkFlagsMutuallyExclusive("service", "serve")
 	c.MarkFlagsMutuallyExclusive("token-file", "token-stdin")
+	for flag, values := range map[string][]string{
+		"platform": {"telegram", "discord"}, "reach": {"here", "lan", "internet"}, "secure": {"tailscale", "tls", "plain"},
+	} {
+		_ = c.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)) // they exist
+	}
 	c.RunE = func(cmd *cobra.Command, _ []string) error {
 		switch {
-		case service:
+		case install:
 			o.Start = "service"
 		case serve:
 			o.Start = "here"
@@ -69,7 +74,7 @@ Every answer can be a flag. Where there is no terminal, and with --yes, those th
 
 // setup runs setup at the terminal, or without one.
 func (a *app) setup(ctx context.Context, o setup.Options) error {
-	s := &serving{manager: systemd.Of(func(string) string { return "" })}
+	s := &serving{manager: systemd.Of(func(string) string { return "" }), began: make(chan struct{})}
 	ctx, hurry, release := signals(ctx, s.hangup)
 	defer release()
 	o.DataDir, o.Config, o.In, o.Out, o.Talk, o.Echo = a.dataDir, a.configPath, a.stdin, a.stdout, a.stderr, func(bool) {}
@@ -123,7 +128,7 @@ func (a *app) setup(ctx context.Context, o setup.Options) error {
 		}
 		return nil
 	}
-	o.Command, o.Unit = a.command, packaging.Unit
+	o.Command, o.Unit = a.command, service.Unit
 	return setup.Run(ctx, o)
 }
 
