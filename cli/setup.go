@@ -16,6 +16,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/cli/admin"
 	"github.com/hermes-connector/hermes-connector/cli/config"
 	"github.com/hermes-connector/hermes-connector/cli/lan"
+	"github.com/hermes-connector/hermes-connector/cli/pointer"
 	"github.com/hermes-connector/hermes-connector/cli/service"
 	"github.com/hermes-connector/hermes-connector/cli/setup"
 	"github.com/hermes-connector/hermes-connector/cli/systemd"
@@ -112,9 +113,18 @@ func (a *app) setup(ctx context.Context, o setup.Options) error {
 	o.Client = func(ctx context.Context, file string) (*admin.Client, func() error, error) {
 		return at(file).client(ctx, true)
 	}
-	o.Reload = func(ctx context.Context, file string) error {
-		_, err := askServer(ctx, at(file), admin.Reload)
-		return err
+	o.Reload = func(ctx context.Context, file string) ([]string, error) {
+		done, err := askServer(ctx, at(file), admin.Reload)
+		return done.Restart, err
+	}
+	o.Owner = func(dataDir string) string {
+		running, _ := pointer.All(a.pointerFolders())
+		for _, s := range running {
+			if s.DataDir == dataDir {
+				return s.Config
+			}
+		}
+		return ""
 	}
 	o.Certificate = func(cert, key, host string) error {
 		setting, leaf, err := certificate(config.TLS{CertFile: cert, KeyFile: key})

@@ -73,16 +73,19 @@ func readEnv(path string) (to string, content []byte, err error) {
 	return path, content, err
 }
 
-// envHolds reports whether the .env file has the lines of a gateway.
-func envHolds(path, name string) (bool, error) {
+// envHolds reports whether the .env file has the lines of a gateway, and whether they have it dial that address.
+func envHolds(path, name, address string) (lines, dials bool, err error) {
 	_, content, err := readEnv(path)
 	for line := range strings.Lines(string(content)) {
 		_, value, _ := strings.Cut(line, "=")
-		if nameIn(line) == "GATEWAY_RELAY_ID" && strings.Trim(strings.TrimSpace(value), `"'`) == name {
-			return true, err
+		switch value = strings.Trim(strings.TrimSpace(value), `"'`); nameIn(line) {
+		case "GATEWAY_RELAY_ID":
+			lines = value == name
+		case "GATEWAY_RELAY_URL":
+			dials = value == address
 		}
 	}
-	return false, err
+	return lines, dials, err
 }
 
 // writableEnv reports why writeEnv would fail, as far as that can be known before.

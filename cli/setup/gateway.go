@@ -141,7 +141,7 @@ func (s *setup) anew(ctx context.Context, name string, st manage.InstanceStatus)
 	if s.lines != nil {
 		q := question{
 			flag: "gateway", text: name + " is enrolled already, and is not connected.", def: "keep",
-			options: []option{{"keep", "its credentials are where they belong: wait for it"}, {"new", "make new credentials"}},
+			options: []option{{"keep", "its credentials are where they belong: wait for it"}, {"new", "make new credentials: they are lost, or the address has changed"}},
 		}
 		if anew {
 			q.text, q.def = name+" is enrolled already. To serve the new bot it needs its lines anew.", "new"
@@ -151,12 +151,13 @@ func (s *setup) anew(ctx context.Context, name string, st manage.InstanceStatus)
 		return what == "new", err
 	}
 	if s.EnvFile != "" && !anew {
-		holds, err := envHolds(s.EnvFile, name)
+		holds, dials, err := envHolds(s.EnvFile, name, s.cfg.URL(s.cfg.Listen))
 		if err != nil {
 			return false, err
 		}
 		switch {
 		case holds:
+			anew = !dials // there was another --reach
 		case st.LastSeenAt.IsZero(): // an interrupted setup may have lost them
 			anew = true
 		default:

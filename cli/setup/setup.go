@@ -64,8 +64,10 @@ type Options struct {
 	// Client is the way to the running server of the file, or to the database opened for one command, which it makes.
 	// The caller ends it with done.
 	Client func(ctx context.Context, file string) (c *admin.Client, done func() error, err error)
-	// Reload has the running server take the changed configuration.
-	Reload func(ctx context.Context, file string) error
+	// Reload has the running server take the changed configuration. left are the settings that wait for a restart.
+	Reload func(ctx context.Context, file string) (left []string, err error)
+	// Owner is the configuration of the server that left word of itself for the data folder; empty: none did.
+	Owner func(dataDir string) string
 	// Certificate is nil when the server can serve https with the files, and when the certificate names the host.
 	Certificate func(certFile, keyFile, host string) error
 	Unit        string // the systemd unit of the system
@@ -112,7 +114,7 @@ func Run(ctx context.Context, o Options) (err error) {
 			err = errors.Join(err, <-s.served)
 		}
 	}()
-	for _, step := range []func(context.Context) error{s.data, s.bot, s.reach, s.start, s.gateway} {
+	for _, step := range []func(context.Context) error{s.alone, s.data, s.bot, s.reach, s.start, s.gateway} {
 		if err := step(ctx); err != nil {
 			return err
 		}
@@ -201,6 +203,20 @@ func (s *setup) find() error {
 	}
 	s.cfg, err = s.judge(s.text)
 	return err
+}
+
+// alone refuses to go on beside the running server of another configuration with the same data: it would never take
+// this one.
+func (s *setup) alone(ctx context.Context) error {
+	owner := s.Owner(s.cfg.DataDir)
+	if owner == "" || owner == s.file || !s.running(ctx) {
+		return nil
+	}
+	one, err := os.Stat(owner)
+	if other, e := os.Stat(s.file); err == nil && e == nil && os.SameFile(one, other) {
+		return nil
+	}
+	return fmt.Errorf("a server runs with the data folder %s already, that of %s: give --config %[2]s to add to it, or another folder with --data-dir", s.cfg.DataDir, owner)
 }
 
 // judge is what a text would mean as the configuration.

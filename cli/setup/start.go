@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/cli/admin"
@@ -121,8 +122,12 @@ func (s *setup) reload(ctx context.Context) error {
 	if !s.changed {
 		return nil
 	}
-	if err := s.Reload(ctx, s.file); err != nil {
+	left, err := s.Reload(ctx, s.file)
+	if err != nil {
 		return fmt.Errorf("the server runs with the former configuration: %w", err)
+	}
+	if len(left) > 0 {
+		return fmt.Errorf("only a restart of the server changes %s: restart it, then start setup again, which goes on from here", strings.Join(left, ", "))
 	}
 	s.say("✓ it has taken the new configuration")
 	return nil
