@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/user"
 	"strconv"
+	"syscall"
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay/manage"
@@ -113,6 +114,9 @@ func (c *Client) post(ctx context.Context, op string, args any) (*http.Response,
 	}
 	req.Header.Set(actorHeader, whoami())
 	resp, err := c.via.RoundTrip(req)
+	if errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) {
+		return nil, fmt.Errorf("the server ended while it was asked for %q: whether that was done is not known; try again once it runs", op)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("ask the running server to %s: %w", op, err)
 	}
