@@ -101,7 +101,7 @@ func ofBot(b BotStatus, now time.Time) (out finding.List) {
 	switch {
 	case b.State == platforms.BadCredentials:
 		out.Add(finding.DeadToken, about, cmp.Or(b.Reason, "the network refuses its token"),
-			"put the bot's current token into its token file and start the server again")
+			"put the bot's current token into its token file, then: hermes-connector reload")
 	case b.State == platforms.Degraded:
 		out.Add(finding.BotDegraded, about, cmp.Or(b.Reason, "it is degraded"), look)
 	case b.State == platforms.Connecting && !b.Since.IsZero() && now.Sub(b.Since) > longTrying:
