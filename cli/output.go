@@ -189,7 +189,7 @@ func (a *app) list(w io.Writer, all reflect.Value, none string, head []any, row 
 func narrow(rows [][]any) [][]any {
 	gateway := slices.Index(rows[0], any("GATEWAY"))
 	for column := len(rows[0]) - 1; column >= 0; column-- {
-		says := func(r []any) bool { return false }
+		var says func(r []any) bool
 		switch rows[0][column] {
 		case "TENANT":
 			says = func(r []any) bool {
