@@ -355,6 +355,16 @@ func TestARunningServerIsAsked(t *testing.T) {
 	if r := Run(t.Context(), o); !r.Running {
 		t.Error("the server is not said to run")
 	}
+	// A pointer leads to it when the configuration cannot be read any more.
+	c, err := admin.Dial(t.Context(), o.Config.Socket())
+	if err != nil {
+		t.Fatal(err)
+	}
+	blind := Options{Server: c, Faults: config.Faults{{Place: config.Place{File: "connector.toml", Line: 2}, What: "not valid TOML"}}}
+	r := Run(t.Context(), blind)
+	if got := fmt.Sprint(codes(o, r.Findings)); got != "[HC101 pigeon:1 HC501 connector.toml:2 HC320 / HC590 the rest]" || !r.Running {
+		t.Errorf("found %s, running %t", got, r.Running)
+	}
 }
 
 func TestAServerThatDoesNotAnswer(t *testing.T) {
@@ -362,7 +372,7 @@ func TestAServerThatDoesNotAnswer(t *testing.T) {
 	end := make(chan struct{})
 	o.serving(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-end }))
 	t.Cleanup(func() { close(end) })
-	wantFound(t, o, "HC505")
+	wantFound(t, o, "HC505", "HC590 bots and gateways")
 }
 
 func TestAServerOfAnotherVersion(t *testing.T) {
