@@ -114,6 +114,10 @@ func (c *Client) post(ctx context.Context, op string, args any) (*http.Response,
 	}
 	req.Header.Set(actorHeader, whoami())
 	resp, err := c.via.RoundTrip(req)
+	var late interface{ Timeout() bool }
+	if errors.As(err, &late) && late.Timeout() {
+		return nil, errors.New("the running server does not answer: hermes-connector doctor says more")
+	}
 	if err != nil {
 		return nil, fmt.Errorf("ask the running server to %s: %w", op, err)
 	}

@@ -32,9 +32,9 @@ func (o *Options) stopped(ctx context.Context) finding.List {
 	case st.Size() > readable:
 		return finding.NotLookedAt.Alone(path, "the database is too large to be read in a few seconds", "start the server, which reads it whole, and run this command again")
 	}
-	dir, err := os.MkdirTemp("", "hermes-connector-doctor-")
+	dir, err := o.machine.place()
 	if err != nil {
-		return finding.NotLookedAt.Alone(path, "there is no room for a copy of the database: "+reason(err), "make room in "+os.TempDir())
+		return finding.NotLookedAt.Alone(path, "there is no room for a copy of the database: "+reason(err), "make room in "+os.TempDir()+", or set TMPDIR to a folder with room")
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	copied := filepath.Join(dir, filepath.Base(path))
@@ -62,6 +62,16 @@ func (o *Options) stopped(ctx context.Context) finding.List {
 			"the server's log names them; hermes-connector restore FILE brings a backup back")
 	}
 	return append(out, o.asked(ctx, db)...)
+}
+
+// place makes a folder for a copy.
+func (m machine) place() (dir string, err error) {
+	for _, folder := range m.copies {
+		if dir, err = os.MkdirTemp(folder, "hermes-connector-doctor-"); err == nil {
+			break
+		}
+	}
+	return dir, err
 }
 
 // ofDatabase says why a database cannot be used.

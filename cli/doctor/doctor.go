@@ -88,7 +88,7 @@ func Run(ctx context.Context, o Options) Report {
 		{"the snapshots", 3500 * time.Millisecond, o.snapshots(server != nil)},
 		{"other servers", 2 * time.Second, func(context.Context) finding.List { return o.others() }},
 	}
-	found = append(found, inTheClear(o.Config)...)
+	found = append(found, inTheClear(o.Config, o.machine)...)
 	if o.Offline {
 		found = append(found, notLooked("the networks", "they were not asked, nor was public_url", "hermes-connector doctor without --offline asks them"))
 	}

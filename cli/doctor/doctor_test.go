@@ -128,7 +128,21 @@ func TestSeeded(t *testing.T) {
 				return nil
 			}
 		}, []string{"HC204 192.0.2.1:9464", "HC205 192.0.2.1:9464"}},
-		"in the clear":         {func(_ *testing.T, o *Options) { o.Config.Listen = "0.0.0.0:0" }, []string{"HC205 0.0.0.0:0"}},
+		"in the clear": {func(_ *testing.T, o *Options) { o.Config.Listen = "0.0.0.0:0" }, []string{"HC205 0.0.0.0:0"}},
+		"in the clear in a container": {func(_ *testing.T, o *Options) {
+			o.Config.Listen, o.Config.Insecure = "0.0.0.0:0", true
+			o.machine.boxed = func() bool { return true }
+		}, nil},
+		"in the clear in a container, unasked": {func(_ *testing.T, o *Options) {
+			o.Config.Listen = "0.0.0.0:0"
+			o.machine.boxed = func() bool { return true }
+		}, []string{"HC205 0.0.0.0:0"}},
+		"no folder for temporary files": {func(t *testing.T, o *Options) {
+			o.machine.copies = []string{filepath.Join(t.TempDir(), "none"), t.TempDir()}
+		}, nil},
+		"no folder for a copy": {func(t *testing.T, o *Options) {
+			o.machine.copies = []string{filepath.Join(t.TempDir(), "none")}
+		}, []string{"HC590 DATA/connector.db"}},
 		"metrics in the clear": {func(_ *testing.T, o *Options) { o.Config.MetricsListen = ":0" }, []string{"HC205 :0"}},
 
 		"a bot of which its network complains": {func(_ *testing.T, o *Options) {
