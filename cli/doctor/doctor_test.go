@@ -19,6 +19,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/cli/admin"
 	"github.com/hermes-connector/hermes-connector/cli/config"
 	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/finding"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
 	"github.com/hermes-connector/hermes-connector/store"
@@ -145,6 +146,16 @@ func TestSeeded(t *testing.T) {
 		}, []string{"HC590 DATA/connector.db"}},
 		"metrics in the clear": {func(_ *testing.T, o *Options) { o.Config.MetricsListen = ":0" }, []string{"HC205 :0"}},
 
+		"a damaged database, and a bot's dead token": {func(t *testing.T, o *Options) {
+			if err := os.Truncate(o.Config.Database(), 8192); err != nil {
+				t.Fatal(err)
+			}
+			o.Config.Bots = make([]config.Bot, 1)
+			said := finding.DeadToken.Of("pigeon:1", "it is dead", "get another")
+			o.Bots = func() ([]platforms.Platform, error) {
+				return []platforms.Platform{&bird{platforms.Examination{Findings: finding.List{said}}}}, nil
+			}
+		}, []string{"HC101 pigeon:1", "HC310 DATA/connector.db"}},
 		"a bot of which its network complains": {func(_ *testing.T, o *Options) {
 			service := o.Service
 			said := finding.DeadToken.Of("pigeon:1", "it is dead", "get another")
@@ -395,5 +406,35 @@ func TestAServerOfAnotherVersion(t *testing.T) {
 	got := wantFound(t, o, "HC590 the server")
 	if !strings.Contains(got[0].What, "another version") {
 		t.Errorf("%q does not say why", got[0].What)
+	}
+}
+
+// watcher is a bot that looks around while its network is asked.
+type watcher struct {
+	*bird
+	look func()
+}
+
+func (w watcher) Examine(context.Context, []relay.Place) platforms.Examination {
+	w.look()
+	return platforms.Examination{}
+}
+
+// TestNoCopyIsLeftBehind: not even when a network hangs and the program ends meanwhile.
+func TestNoCopyIsLeftBehind(t *testing.T) {
+	o := newHouse(t)
+	dir, asked := t.TempDir(), false
+	o.machine.copies = []string{dir}
+	o.Service = func(db *store.DB, _ *vault.Vault) (*manage.Service, error) {
+		return manage.New(db, nil, nil, nil, nil, nil, manage.Settings{Bots: []platforms.Platform{watcher{&bird{}, func() {
+			asked = true
+			if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+				t.Errorf("there is %v (%v), want nothing", left, err)
+			}
+		}}}}), nil
+	}
+	Run(t.Context(), o)
+	if !asked {
+		t.Error("the network was not asked")
 	}
 }
