@@ -117,6 +117,10 @@ func (c *Client) post(ctx context.Context, op string, args any) (*http.Response,
 	if errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) {
 		return nil, fmt.Errorf("the server ended while it was asked for %q: whether that was done is not known; try again once it runs", op)
 	}
+	var late interface{ Timeout() bool }
+	if errors.As(err, &late) && late.Timeout() {
+		return nil, errors.New("the running server does not answer: hermes-connector doctor says more")
+	}
 	if err != nil {
 		return nil, fmt.Errorf("ask the running server to %s: %w", op, err)
 	}

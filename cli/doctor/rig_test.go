@@ -62,6 +62,7 @@ func newHouse(t *testing.T) Options {
 				return disk{kind: 0xef53, free: 1 << 40, inodes: 1 << 20, left: 1 << 19}, nil
 			},
 			listen: func(string, string) error { return nil },
+			boxed:  func() bool { return false },
 		},
 	}
 	if err := os.Mkdir(dir, 0o700); err != nil {

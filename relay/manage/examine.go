@@ -13,7 +13,7 @@ import (
 
 const (
 	// examineWithin bounds what is asked of the networks: doctor has five seconds in all.
-	examineWithin = 4 * time.Second
+	examineWithin = 3500 * time.Millisecond
 	// clockMayBeOff is how much this machine's clock may differ from a network's.
 	clockMayBeOff = 30 * time.Second
 )
