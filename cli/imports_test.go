@@ -87,7 +87,7 @@ var mayImport = map[string]string{
 	"store/backup":        "store store/files relay/count",
 	"relay/server":        "relay relay/count relay/door relay/delivery relay/hub relay/limit relay/session relay/token store/files", // certificates
 	"cli/config":          "relay relay/identity relay/guard platforms store/backup store/files",
-	"cli":                 "relay relay/* platforms platforms/* store store/* vault cli/* cli/web/* packaging",
+	"cli":                 "relay relay/* platforms platforms/* store store/* vault cli/* cli/web/*",
 	"cli/admin":           "relay/manage store store/audit store/backup",
 	"cli/echo":            "relay relay/token relay/wire",
 	"cli/qr":              "",
@@ -97,7 +97,6 @@ var mayImport = map[string]string{
 	"cli/web/day":         "cli/web/html",
 	"cli/web/status":      "cli/qr relay relay/count relay/finding relay/gate relay/limit relay/manage platforms store/audit cli/web/html cli/web/page cli/web/day relay/login",
 	"cli/web":             "relay relay/door relay/limit relay/login cli/web/html cli/web/page cli/web/* cli/lan",
-	"packaging":           "", // the unit's text
 	".":                   "cli",
 	"cli/web/chat":        "cli/web/html cli/web/page platforms/web platforms/markdown relay relay/manage store/audit",
 	"cli/web/browsertest": "", // tests alone
@@ -105,6 +104,7 @@ var mayImport = map[string]string{
 	"cli/pointer":         "store/files",
 	"cli/lan":             "",
 	"cli/systemd":         "",
+	"cli/service":         "", // the unit's text
 	"cli/setup":           "cli/qr relay relay/finding relay/manage platforms store/files cli/admin cli/config",
 }
 

@@ -14,9 +14,9 @@ import (
 	"github.com/hermes-connector/hermes-connector/cli/admin"
 	"github.com/hermes-connector/hermes-connector/cli/config"
 	"github.com/hermes-connector/hermes-connector/cli/lan"
+	"github.com/hermes-connector/hermes-connector/cli/service"
 	"github.com/hermes-connector/hermes-connector/cli/setup"
 	"github.com/hermes-connector/hermes-connector/cli/systemd"
-	"github.com/hermes-connector/hermes-connector/packaging"
 )
 
 func newSetupCmd(a *app) *cobra.Command {
@@ -109,7 +109,7 @@ func (a *app) setup(ctx context.Context, o setup.Options) error {
 		_, err := askServer(ctx, at(file), admin.Reload)
 		return err
 	}
-	o.Command, o.Unit = a.command, packaging.Unit
+	o.Command, o.Unit = a.command, service.Unit
 	return setup.Run(ctx, o)
 }
 

@@ -59,7 +59,7 @@ func (o *Options) stopped(ctx context.Context) finding.List {
 	var out finding.List
 	if n := db.Stats().Damaged; n > 0 {
 		out.Add(finding.SetAside, path, fmt.Sprintf("%d of its records are damaged; the next start sets them aside", n),
-			"the server's log names them; hermes-connector restore FILE brings a backup back")
+			"the server's log names them; `hermes-connector restore FILE` brings a backup back")
 	}
 	return append(out, o.asked(ctx, db)...)
 }
@@ -72,7 +72,7 @@ func ofDatabase(path string, err error) finding.List {
 	case errors.Is(err, store.ErrDamaged):
 		return finding.DatabaseDamaged.Alone(path, "the database is damaged", boltfile.Remedy)
 	}
-	return finding.NotLookedAt.Alone(path, "the database cannot be opened: "+reason(err), "hermes-connector serve says more")
+	return finding.NotLookedAt.Alone(path, "the database cannot be opened: "+reason(err), "`hermes-connector serve` says more")
 }
 
 // asked is what a Service over db sees, and what the networks say. Nil: there are no records.

@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/cli/config"
@@ -239,7 +238,7 @@ func (s *setup) decide(ctx context.Context, x platforms.Examination) (verdict, e
 	refused := worst.Code == finding.DeadToken.Code || worst.Code == finding.OtherKind.Code
 	if s.lines == nil {
 		if x.Name == "" {
-			return goOn, errors.New(strings.TrimSuffix(worst.What, ".") + "; nothing is written")
+			return goOn, errors.New(worst.What + "; nothing is written")
 		}
 		return goOn, nil
 	}
