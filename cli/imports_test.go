@@ -97,14 +97,14 @@ var mayImport = map[string]string{
 	"cli/web/day":         "cli/web/html",
 	"cli/web/status":      "cli/qr relay relay/count relay/finding relay/gate relay/limit relay/manage platforms store/audit cli/web/html cli/web/page cli/web/day relay/login",
 	"cli/web":             "relay relay/door relay/limit relay/login cli/web/html cli/web/page cli/web/* cli/lan",
+	"cli/service":         "", // the unit's text
 	".":                   "cli",
-	"cli/web/chat":        "cli/web/html cli/web/page platforms/web platforms/markdown relay relay/manage store/audit",
+	"cli/web/chat":        "cli/web/html cli/web/page platforms/web platforms/markdown relay relay/login relay/manage store/audit",
 	"cli/web/browsertest": "", // tests alone
 	"cli/doctor":          "relay/finding relay/manage platforms store store/backup store/boltfile vault cli/admin cli/config",
 	"cli/pointer":         "store/files",
 	"cli/lan":             "",
 	"cli/systemd":         "",
-	"cli/service":         "", // the unit's text
 	"cli/setup":           "cli/qr relay relay/finding relay/manage platforms store/files cli/admin cli/config",
 }
 

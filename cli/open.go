@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/cli/admin"
@@ -187,8 +188,12 @@ func emptied(cfg *config.Config) (of *config.Config, remove func() error, err er
 	return &c, func() error { return os.RemoveAll(dir) }, nil
 }
 
-// completeGateways offers the gateways' names for the first argument. It makes no database.
+// completeGateways offers the gateways' names for the first argument, and networks where the second is one. It makes no
+// database.
 func (a *app) completeGateways(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	if len(args) == 1 && strings.Contains(cmd.Use, " NAME PLATFORM ") {
+		return platformNames(networks()), cobra.ShellCompDirectiveNoFileComp
+	}
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}

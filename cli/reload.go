@@ -44,6 +44,8 @@ type reloader struct {
 	level   *slog.LevelVar
 	manager systemd.Manager
 	started *config.Config // what the server runs with, but for its bots and the level
+	// stopping is closed when the server begins to stop; nil: it does not.
+	stopping <-chan struct{}
 
 	mu   sync.Mutex // one reload at a time; guards the fields below
 	bots []configured
@@ -60,10 +62,15 @@ func newReloader(cfg *config.Config, bots []platforms.Platform, c *core, g *guar
 }
 
 // reload reads the configuration, judges it whole, and takes over what can be: by is who asked. With a fault it changes
-// nothing.
+// nothing, nor while the server stops: what is under way needs the bots there are.
 func (r *reloader) reload(ctx context.Context, by string) (manage.Reloaded, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	select {
+	case <-r.stopping:
+		return manage.Reloaded{}, &manage.Error{Why: manage.Offline, Message: "the server is stopping: its next start reads the configuration"}
+	default:
+	}
 	r.manager.Reloading()
 	out, err := r.takeOver(ctx)
 	if err != nil {
@@ -115,7 +122,7 @@ func (r *reloader) takeOver(ctx context.Context) (out manage.Reloaded, err error
 	}
 	r.bots = bots
 	if !slices.Equal(all, hosted) {
-		r.core.host(ctx, all)
+		r.core.host(context.WithoutCancel(ctx), all) // whole, also when who asked does not wait for it
 	}
 	return out, nil
 }

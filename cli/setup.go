@@ -21,7 +21,7 @@ import (
 
 func newSetupCmd(a *app) *cobra.Command {
 	o := setup.Options{Kinds: kinds(), Env: a.env}
-	var service, serve bool
+	var install, serve bool
 	c := &cobra.Command{
 		Use:   "setup",
 		Short: "Ask what a first start needs, write it down, and wait for the first gateway",
@@ -45,7 +45,7 @@ Every answer can be a flag. Where there is no terminal, those that have no defau
 	f.StringVar(&o.CertFile, "cert-file", "", "with --secure tls: the certificate's `file`")
 	f.StringVar(&o.KeyFile, "key-file", "", "with --secure tls: its key's `file`")
 	f.StringVar(&o.PublicURL, "public-url", "", "the `URL` that gateways dial, when a proxy stands in front")
-	f.BoolVar(&service, "service", false, "install and start a systemd service")
+	f.BoolVar(&install, "service", false, "install and start a systemd service")
 	f.BoolVar(&serve, "serve", false, "run the server in this window")
 	f.StringVar(&o.Gateway, "gateway", "", "make credentials of a gateway of that `NAME`")
 	f.StringVar(&o.EnvFile, "env", "", "write the gateway's credentials into this .env `file`")
@@ -53,9 +53,14 @@ Every answer can be a flag. Where there is no terminal, those that have no defau
 	f.BoolVar(&o.Yes, "yes", false, "take what is proposed, and write without asking")
 	c.MarkFlagsMutuallyExclusive("service", "serve")
 	c.MarkFlagsMutuallyExclusive("token-file", "token-stdin")
+	for flag, values := range map[string][]string{
+		"platform": {"telegram", "discord"}, "reach": {"here", "lan", "internet"}, "secure": {"tailscale", "tls", "plain"},
+	} {
+		_ = c.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)) // they exist
+	}
 	c.RunE = func(cmd *cobra.Command, _ []string) error {
 		switch {
-		case service:
+		case install:
 			o.Start = "service"
 		case serve:
 			o.Start = "here"
@@ -67,7 +72,7 @@ Every answer can be a flag. Where there is no terminal, those that have no defau
 
 // setup runs setup at the terminal, or without one.
 func (a *app) setup(ctx context.Context, o setup.Options) error {
-	s := &serving{manager: systemd.Of(func(string) string { return "" })}
+	s := &serving{manager: systemd.Of(func(string) string { return "" }), began: make(chan struct{})}
 	ctx, hurry, release := signals(ctx, s.hangup)
 	defer release()
 	o.Config, o.In, o.Out, o.Talk, o.Echo = a.configPath, a.stdin, a.stdout, a.stderr, func(bool) {}

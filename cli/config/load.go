@@ -22,6 +22,9 @@ const fileName = "connector.toml"
 const (
 	envPrefix = "HERMES_CONNECTOR_"
 	envFile   = envPrefix + "CONFIG" // names the file, where no flag does
+
+	// activeHelp is set by shells that ask for completions, and says nothing to us.
+	activeHelp = envPrefix + "ACTIVE_HELP"
 )
 
 const maxFile = 1 << 20 // bytes
@@ -412,7 +415,7 @@ func (l *loader) unknownEnv() {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(l.env)) {
-		if strings.HasPrefix(name, envPrefix) && !slices.Contains(l.lent, name) && !slices.Contains(known, name[len(envPrefix):]) {
+		if strings.HasPrefix(name, envPrefix) && name != activeHelp && !slices.Contains(l.lent, name) && !slices.Contains(known, name[len(envPrefix):]) {
 			near := ""
 			if n := nearest(name[len(envPrefix):], known); n != "" {
 				near = " (did you mean " + envPrefix + n + "?)"

@@ -90,8 +90,8 @@ func New(desk *login.Desk, o Options, sections ...Section) *Server {
 	}
 	mux := http.NewServeMux()
 	page.MountFrame(mux)
-	mux.HandleFunc("GET /login", s.loginPage)
-	mux.HandleFunc("POST /login", s.logIn)
+	mux.HandleFunc("GET "+page.Login, s.loginPage)
+	mux.HandleFunc("POST "+page.Login, s.logIn)
 	mux.HandleFunc("POST /logout", s.logOut)
 	for _, section := range sections {
 		section.Mount(mux, s.guard)

@@ -20,7 +20,7 @@ import (
 
 const (
 	fixToken   = "BotFather shows the token with /mybots, API Token; put it into the bot's token file, then `hermes-connector reload`"
-	fixPollers = "stop the other program, or give it a bot of its own (BotFather, /newbot)"
+	fixPollers = "stop the other program, or give it a bot of its own (BotFather, /newbot); this one tries again by itself"
 	fixPrivacy = "tell BotFather /setprivacy, Disable, then remove the bot from the group and add it again; or make it an administrator there"
 )
 
@@ -28,7 +28,8 @@ const (
 // a poll of a second that confirms nothing.
 func (p *Platform) Examine(ctx context.Context, chats []relay.Place) (out platforms.Examination) {
 	asked := call.Asked{About: p.bot.String(), Network: "Telegram", Host: hostOf(cmp.Or(p.base, tgbotapi.APIEndpoint)), Own: p.base != ""}
-	defer func() { out.Clock = p.client.calls.Clock() }()
+	began := time.Now()
+	defer func() { out.Clock = p.client.calls.Clock(began) }()
 	say := func(f finding.Finding) { out.Findings = append(out.Findings, f) }
 	var me tgbotapi.User
 	switch err := p.client.call(ctx, "getMe", nil, &me); {

@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/chromedp/chromedp"
+
 	"github.com/hermes-connector/hermes-connector/relay/manage"
 )
 
@@ -160,8 +162,7 @@ func (p *program) link() string {
 func (p *program) login() *tab {
 	p.t.Helper()
 	b := newTab(p.t)
-	b.open(p.link(), 200)
-	b.click("Log in")
+	b.do("follow the link", chromedp.Navigate(p.link()))
 	b.await("the status page is shown", fmt.Sprintf("location.href === %q", p.site+"/"))
 	return b
 }

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/platforms/call"
@@ -39,21 +40,21 @@ const (
 
 // Bot is the bot that is examined.
 type Bot struct {
-	Bot    relay.Bot
-	Rest   *rest.Client
-	Guilds *guilds.Guilds
-	Own    bool // the API is at a configured api_base
+	Bot  relay.Bot
+	Rest *rest.Client
+	Own  bool // the API is at a configured api_base
 }
 
 // Examine is platforms.Examiner's. That two processes have the bot's token Discord does not tell: each gets
 // every message.
 func (b Bot) Examine(ctx context.Context, chats []relay.Place) (out platforms.Examination) {
 	asked := call.Asked{About: b.Bot.String(), Network: "Discord", Host: hostOf(b.Rest.Base), Own: b.Own}
-	defer func() { out.Clock = b.Rest.Clock() }()
+	began := time.Now()
+	defer func() { out.Clock = b.Rest.Clock(began) }()
 	say := func(f finding.Finding) { out.Findings = append(out.Findings, f) }
 	var me guilds.User
 	switch err := b.Rest.Do(ctx, http.MethodGet, discordapi.EndpointAPI+"users/@me", nil, &me); {
-	case call.FaultOf(err).Refused(http.StatusUnauthorized):
+	case call.FaultOf(err).Refused(http.StatusUnauthorized) && call.FaultOf(err).Message != call.NoAnswer:
 		say(finding.DeadToken.Of(asked.About, "Discord does not accept the token", fixToken))
 		return out
 	case err != nil:
@@ -89,13 +90,15 @@ func (b Bot) Examine(ctx context.Context, chats []relay.Place) (out platforms.Ex
 
 // chats finds in which of the granted chats the bot cannot hear or speak.
 func (b Bot) chats(ctx context.Context, asked call.Asked, invite string, chats []relay.Place) []finding.Finding {
+	// Asked anew: what was known or refused before may have been mended since.
+	known := guilds.New(b.Bot, b.Rest.Afresh())
 	ours := slices.DeleteFunc(slices.Clone(chats), func(c relay.Place) bool { return c.Platform != b.Bot.Platform })
 	return asked.EachChat(ctx, ours, func(c relay.Place) ([]finding.Finding, error) {
 		what := "channel " + string(c.Chat)
 		if c.Chat == "" {
 			what = "server " + string(c.Scope)
 		}
-		sees, sends, err := b.Guilds.Rights(ctx, c)
+		sees, sends, err := known.Rights(ctx, c)
 		switch {
 		case err != nil:
 			return nil, err
