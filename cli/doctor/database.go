@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/hermes-connector/hermes-connector/cli/config"
 	"github.com/hermes-connector/hermes-connector/relay/finding"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
 	"github.com/hermes-connector/hermes-connector/store"
@@ -84,7 +83,7 @@ func (o *Options) asked(ctx context.Context, db *store.DB) (out finding.List) {
 		}
 		return manage.Examine(ctx, bots, nil)
 	}
-	v, err := vault.Existing(ctx, db, keyOf(o.Config.Vault))
+	v, err := vault.Existing(ctx, db, o.Config.Vault.Key())
 	if err != nil && !errors.Is(err, vault.ErrNone) {
 		out = ofVault(o.Config.Vault, err)
 	}
@@ -101,17 +100,6 @@ func (o *Options) asked(ctx context.Context, db *store.DB) (out finding.List) {
 		out = append(out, notLooked("the gateways", "what the database says of them cannot be read: "+err.Error(), "hermes-connector status"))
 	}
 	return out
-}
-
-// keyOf is the key that the configuration names.
-func keyOf(v config.Vault) vault.Key {
-	switch {
-	case !v.Passphrase.IsZero():
-		return vault.PassphraseKey(v.Passphrase)
-	case v.Credential != "":
-		return vault.CredentialKey(v.CredentialDir, v.Credential)
-	}
-	return vault.FileKey(v.KeyFile)
 }
 
 // copyTo copies the database at from, which nobody writes meanwhile. store.ErrLocked: somebody has it open.

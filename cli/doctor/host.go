@@ -97,7 +97,7 @@ func key(v config.Vault) finding.List {
 	if !v.Passphrase.IsZero() {
 		return nil
 	}
-	return ofVault(v, vault.Try(keyOf(v)))
+	return ofVault(v, vault.Try(v.Key()))
 }
 
 // ofVault says what an error of the vault means.
