@@ -79,6 +79,37 @@ func TestSocketOfADeadProcess(t *testing.T) { // invariant 2
 	}
 }
 
+// TestServerThatEndsMeanwhile: whoever asked is told in words.
+func TestServerThatEndsMeanwhile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "admin.sock")
+	l, err := Listen(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for range 2 { // the look whether somebody is there, and the request
+			c, err := l.Accept()
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			_, _ = c.Read(make([]byte, 1))
+			_ = c.Close() // with what was not read: a reset
+		}
+	}()
+	c, err := Dial(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Status.Ask(t.Context(), c, struct{}{}); err == nil || !strings.Contains(err.Error(), "the server ended while it was asked") {
+		t.Errorf("got %v", err)
+	}
+	<-ended
+	_ = l.Close()
+}
+
 // leaveBehind makes a socket nobody listens on, as a killed server does.
 func leaveBehind(t *testing.T, path string) {
 	t.Helper()

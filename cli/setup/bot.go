@@ -60,13 +60,13 @@ func (s *setup) bot(ctx context.Context) error {
 }
 
 func (s *setup) chooseKind(ctx context.Context) (kind platforms.Kind, err error) {
-	q := question{flag: "platform", given: s.Platform, text: "Which chat network is the bot on?", def: "telegram"}
+	q := question{flag: "platform", given: s.Platform, text: "Which chat network is the bot on? (SMS, WeCom, web hooks: hermes-connector help webhooks)", def: "telegram"}
 	for _, k := range slices.Backward(s.Kinds) { // the simplest first
 		if guided(k) {
 			q.options = append(q.options, option{string(k.Name), k.Label})
 		}
 		if string(k.Name) == s.Platform && !guided(k) {
-			return kind, UsageError{fmt.Errorf("--platform: %s needs more than a token: hermes-connector check --help lists its keys", k.Name)}
+			return kind, UsageError{fmt.Errorf("--platform: %s needs more than a token: write its [[bots]] table into connector.toml by hand; hermes-connector help webhooks shows it, and hermes-connector check judges it", k.Name)}
 		}
 	}
 	if s.lines == nil {
@@ -101,6 +101,9 @@ func (s *setup) addBot(ctx context.Context, kind platforms.Kind) (again bool, er
 			return false, fmt.Errorf("this bot is configured already, with another token: put the new token into the file that token_file names in %s", s.file)
 		}
 		s.say("This bot is configured already.")
+		if s.APIBase != "" && s.APIBase != b.Options.APIBase {
+			s.say("! Its api_base in %s is another than --api-base, and stays as it is.", s.file)
+		}
 		_, err = s.look(ctx, b.Kind, b.Options)
 		return false, err
 	}
@@ -111,6 +114,12 @@ func (s *setup) addBot(ctx context.Context, kind platforms.Kind) (again bool, er
 		}
 		if verdict == goOn {
 			break
+		}
+	}
+	if s.lines != nil && s.invite != "" { // a question of its own: the next screen would take the link away
+		if _, err := s.ask(ctx, question{flag: "platform", def: "done", text: qr.Blocks(s.invite) +
+			"\nInvite the bot into your server: scan this, or open\n\n  " + s.invite + "\n\nEnter, when it is there."}); err != nil {
+			return false, err
 		}
 	}
 	return false, s.keepBot(ctx, kind, token, file, p.Bot())
@@ -220,11 +229,10 @@ func (s *setup) look(ctx context.Context, kind platforms.Kind, o platforms.Optio
 	for _, f := range x.Findings {
 		s.say("✗ %s\n  %s\n  → %s", f.What, f.Why, f.Fix)
 	}
+	s.invite = ""
 	if kind.Name == "discord" && x.Invite != "" {
+		s.invite = x.Invite
 		s.say("\nInvite the bot into your server with this link:\n\n  %s\n", x.Invite)
-		if s.lines != nil {
-			s.say("%s", qr.Blocks(x.Invite))
-		}
 	}
 	return s.decide(ctx, x)
 }
@@ -298,5 +306,6 @@ func (s *setup) keepBot(ctx context.Context, kind platforms.Kind, token relay.Se
 	if err == nil && !done {
 		err = errStopped
 	}
+	s.added = string(kind.Name)
 	return err
 }

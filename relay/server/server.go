@@ -112,7 +112,11 @@ func (s *Server) Run(ctx, hurry context.Context, l net.Listener) error {
 
 	<-ctx.Done()
 	cause := context.Cause(ctx)
-	s.o.Log.Info("stopping", "reason", cause)
+	level := slog.LevelInfo
+	if !errors.Is(cause, context.Canceled) {
+		level = slog.LevelError // nobody asked for it
+	}
+	s.o.Log.Log(ctx, level, "stopping", "reason", cause)
 	// No new sessions; running actions finish and sessions close; errands end; platforms stop.
 	s.refuse()
 	endSessions(delivery.ErrShutdown)

@@ -4,6 +4,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/hermes-connector/hermes-connector/cli/web/day"
 	"github.com/hermes-connector/hermes-connector/cli/web/html"
@@ -31,12 +33,14 @@ func (s *Section) summary(v view) html.Node {
 		worst, counted(len(more), "other thing is", "other things are"), cards("plain", more))
 }
 
-// sentence is what was found, as doctor says it.
+// sentence is what was found, as doctor says it, as a heading begins.
 func sentence(f finding.Finding) string {
-	if f.About == "" {
-		return f.What
+	words := f.What
+	if f.About != "" {
+		words = f.About + ": " + f.What
 	}
-	return f.About + ": " + f.What
+	first, n := utf8.DecodeRuneInString(words)
+	return string(unicode.ToUpper(first)) + words[n:]
 }
 
 // class is how bad a finding looks.
@@ -175,7 +179,7 @@ func (s *Section) gateway(g manage.Gateway, i manage.InstanceStatus, tenants boo
 	name := string(g.ID)
 	return html.Form(`<h3>{}</h3><p>{}</p><dl>{}</dl>{}<form method="post" action="/link"><input type="hidden" name="gateway" value="{}">`+
 		`<p><button class="quiet" aria-label="Link a person to {}">Link a person</button></p></form>`,
-		name, badge(gatewayLooks[g.State]), html.Group(rows...), html.Group(below...), name, name)
+		name, badge(gatewayLook(g)), html.Group(rows...), html.Group(below...), name, name)
 }
 
 // holds are what a gateway was given.

@@ -80,6 +80,14 @@ var gatewayLooks = map[manage.State]look{
 	manage.Away:      {"!", "warn", "away"},
 }
 
+// gatewayLook is a gateway's. Who never came is not away.
+func gatewayLook(g manage.Gateway) look {
+	if g.LastSeenAt.IsZero() && (g.State == manage.Away || g.State == manage.Asleep) {
+		return look{"!", "warn", "never connected"}
+	}
+	return gatewayLooks[g.State]
+}
+
 // badge shows a look: the mark is for the eye, the words are for everybody.
 func badge(l look) html.Node {
 	return html.Form(`<span class="{}"><span class="mark" aria-hidden="true">{} </span>{}</span>`, l.class, l.mark, l.words)
