@@ -139,7 +139,7 @@ func newCredentials[A any](ctx context.Context, a *app, op admin.Op[A, manage.En
 }
 
 func newGatewayCmd(a *app) *cobra.Command {
-	return group("gateway", "List, show, rotate, revoke or identify gateways",
+	return group("gateway", "List gateways, show what one holds, give it new credentials, or revoke it",
 		a.gatewayList(), a.gatewayShow(), a.gatewayRotate(), a.gatewayRevoke(), a.gatewayIdentity())
 }
 

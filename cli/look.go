@@ -52,7 +52,7 @@ func (l *machineLook) database() (out finding.List) {
 	if st.FellBack {
 		out.Add(finding.FellBack, file,
 			"the newest commit was not whole at the start, and the one before it is used: after a power cut nobody was told of it; otherwise compare with the last snapshot",
-			"nothing is to be done after a power cut; else hermes-connector restore FILE")
+			"nothing is to be done after a power cut; else `hermes-connector restore FILE`")
 	}
 	if st.Damaged > 0 {
 		out.Add(finding.SetAside, file,

@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/hermes-connector/hermes-connector/cli/config"
 	"github.com/hermes-connector/hermes-connector/relay/finding"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
 	"github.com/hermes-connector/hermes-connector/store"
@@ -74,7 +73,7 @@ func (o *Options) copied() (db *store.DB, out finding.List) {
 	}
 	if n := db.Stats().Damaged; n > 0 {
 		out.Add(finding.SetAside, path, fmt.Sprintf("%d of its records are damaged; the next start sets them aside", n),
-			"the server's log names them; hermes-connector restore FILE brings a backup back")
+			"the server's log names them; `hermes-connector restore FILE` brings a backup back")
 	}
 	return db, out
 }
@@ -97,7 +96,7 @@ func ofDatabase(path string, err error) finding.List {
 	case errors.Is(err, store.ErrDamaged):
 		return finding.DatabaseDamaged.Alone(path, "the database is damaged", boltfile.Remedy)
 	}
-	return finding.NotLookedAt.Alone(path, "the database cannot be opened: "+reason(err), "hermes-connector serve says more")
+	return finding.NotLookedAt.Alone(path, "the database cannot be opened: "+reason(err), "`hermes-connector serve` says more")
 }
 
 // asked is what a Service over db sees, and what the networks say. Nil: there are no records.
@@ -109,7 +108,7 @@ func (o *Options) asked(ctx context.Context, db *store.DB) (out finding.List) {
 		}
 		return manage.Examine(ctx, bots, nil)
 	}
-	v, err := vault.Existing(ctx, db, keyOf(o.Config.Vault))
+	v, err := vault.Existing(ctx, db, o.Config.Vault.Key())
 	if err != nil && !errors.Is(err, vault.ErrNone) {
 		out = ofVault(o.Config.Vault, err)
 	}
@@ -126,17 +125,6 @@ func (o *Options) asked(ctx context.Context, db *store.DB) (out finding.List) {
 		out = append(out, notLooked("the gateways", "what the database says of them cannot be read: "+err.Error(), "hermes-connector status"))
 	}
 	return out
-}
-
-// keyOf is the key that the configuration names.
-func keyOf(v config.Vault) vault.Key {
-	switch {
-	case !v.Passphrase.IsZero():
-		return vault.PassphraseKey(v.Passphrase)
-	case v.Credential != "":
-		return vault.CredentialKey(v.CredentialDir, v.Credential)
-	}
-	return vault.FileKey(v.KeyFile)
 }
 
 // copyTo copies the database at from, which nobody writes meanwhile. store.ErrLocked: somebody has it open.

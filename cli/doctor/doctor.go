@@ -90,7 +90,7 @@ func Run(ctx context.Context, o Options) Report {
 	}
 	found = append(found, inTheClear(o.Config, o.machine)...)
 	if o.Offline {
-		found = append(found, notLooked("the networks", "they were not asked, nor was public_url", "hermes-connector doctor without --offline asks them"))
+		found = append(found, notLooked("the networks", "they were not asked, nor was public_url", "`hermes-connector doctor` without --offline asks them"))
 	}
 	switch {
 	case server != nil:
@@ -167,7 +167,7 @@ func ofConfiguration(faults config.Faults) (out finding.List) {
 			continue
 		}
 		about, _, _ := strings.Cut(f.String(), ": "+f.What)
-		out.Add(finding.BadConfiguration, about, f.What, "mend it there; hermes-connector check judges it again")
+		out.Add(finding.BadConfiguration, about, f.What, "mend it there; `hermes-connector check` judges it again")
 	}
 	return out
 }
@@ -189,7 +189,7 @@ func (o *Options) reach(ctx context.Context) (s *running, state finding.List) {
 	}
 	if errors.Is(err, admin.ErrNoServer) {
 		return nil, finding.NotRunning.Alone("", "no server is running for the data folder "+o.Config.DataDir,
-			"hermes-connector serve, or start its service: systemctl start hermes-connector")
+			"`hermes-connector serve`, or start its service: `systemctl start hermes-connector`")
 	}
 	if err != nil {
 		return nil, finding.NotLookedAt.Alone("the server", err.Error(), "run this command as the user the server runs as")

@@ -127,8 +127,8 @@ func wantFound(t *testing.T, o Options, want ...string) finding.List {
 		t.Errorf("found (-want +got):\n%s\n%+v", diff, r.Findings)
 	}
 	for _, f := range r.Findings {
-		if f.What == "" || f.Why == "" || f.Fix == "" {
-			t.Errorf("%+v: want all of it said", f)
+		if fault := finding.Misworded(f); fault != "" {
+			t.Errorf("%+v: %s", f, fault)
 		}
 	}
 	return r.Findings

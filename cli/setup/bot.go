@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/cli/config"
@@ -98,7 +97,7 @@ func (s *setup) addBot(ctx context.Context, kind platforms.Kind) (again bool, er
 		if err != nil || there.Bot() != p.Bot() {
 			continue
 		}
-		if b.Options.Token.RevealString() != token.RevealString() {
+		if !b.Options.Token.Same(token) {
 			return false, fmt.Errorf("this bot is configured already, with another token: put the new token into the file that token_file names in %s", s.file)
 		}
 		s.say("This bot is configured already.")
@@ -146,7 +145,7 @@ func (s *setup) token(ctx context.Context, kind platforms.Kind) (token relay.Sec
 		if err == nil {
 			token, err = findToken(kind, s.Kinds, kept.RevealString())
 		}
-		if err == nil && token.RevealString() == kept.RevealString() {
+		if err == nil && token.Same(kept) {
 			file, err = filepath.Abs(s.TokenFile)
 		}
 		return token, file, asUsage("token-file", err)
@@ -247,7 +246,7 @@ func (s *setup) decide(ctx context.Context, x platforms.Examination) (verdict, e
 	refused := worst.Code == finding.DeadToken.Code || worst.Code == finding.OtherKind.Code
 	if s.lines == nil {
 		if x.Name == "" {
-			return goOn, errors.New(strings.TrimSuffix(worst.What, ".") + "; nothing is written")
+			return goOn, errors.New(worst.What + "; nothing is written")
 		}
 		return goOn, nil
 	}
@@ -278,7 +277,7 @@ func (s *setup) keepBot(ctx context.Context, kind platforms.Kind, token relay.Se
 			break
 		}
 		err := create(path, []byte(token.RevealString()+"\n"), 0o600)
-		if kept, e := config.SecretFile(path); errors.Is(err, fs.ErrExist) && e == nil && kept.RevealString() == token.RevealString() {
+		if kept, e := config.SecretFile(path); errors.Is(err, fs.ErrExist) && e == nil && kept.Same(token) {
 			file, err = path, nil
 		} else if err == nil {
 			file, made = path, path

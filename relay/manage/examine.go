@@ -66,5 +66,5 @@ func clock(off time.Duration) finding.List {
 		span = fmt.Sprintf("%.0f s", far.Seconds())
 	}
 	return finding.ClockOff.Alone("clock", "this machine's clock is "+span+" "+way,
-		"let it be set from the network: timedatectl set-ntp true")
+		"let it be set from the network: `timedatectl set-ntp true`")
 }

@@ -158,8 +158,8 @@ func TestFindings(t *testing.T) {
 			var got []string
 			for _, f := range d.Findings {
 				got = append(got, f.Code+" "+f.About)
-				if f.What == "" || f.Why == "" || f.Fix == "" {
-					t.Errorf("%+v: want all of it said", f)
+				if fault := finding.Misworded(f); fault != "" {
+					t.Errorf("%+v: %s", f, fault)
 				}
 			}
 			if diff := cmp.Diff(tc.want, got); diff != "" {
