@@ -66,11 +66,13 @@ func trouble(f finding.Finding) html.Node {
 	return html.Group(why, mend, code)
 }
 
-// troubles are what is wrong, the worst first: what was found, and, where nothing was, what the state itself says.
-func (s *Section) troubles(st manage.Status) []finding.Finding {
-	all := append([]finding.Finding{}, st.Findings...)
-	for _, w := range st.Warnings {
-		all = append(all, finding.Finding{Severity: finding.Warning, What: w})
+// troubles are what is wrong, the worst first: what was found, and, where nothing was, what the state itself says. What
+// could not be looked at is not known to be wrong.
+func (s *Section) troubles(st manage.Status) (all []finding.Finding) {
+	for _, f := range st.Findings {
+		if f.Severity != finding.Unchecked {
+			all = append(all, f)
+		}
 	}
 	if len(all) > 0 {
 		return all

@@ -165,7 +165,12 @@ func TestTheSentence(t *testing.T) {
 				{Code: "HC301", Severity: finding.Warning, What: "The disk is nearly full.", Fix: "hermes-connector backup x"},
 			}
 		}, "Telegram: The token is dead. Nobody is heard. Ask @BotFather for another. HC101 1 other thing is to be looked at The disk is nearly full. hermes-connector backup x HC301"},
-		"a warning of the database": {func(st *manage.Status) { st.Warnings = []string{"no message is accepted: disk full"} }, "No message is accepted: disk full"},
+		"a warning of the database": {func(st *manage.Status) {
+			st.Findings = finding.DatabaseStopped.Alone("db", "no message is accepted: disk full", "make room")
+		}, "Db: no message is accepted: disk full " + finding.DatabaseStopped.Why + " make room HC314"},
+		"what could not be looked at": {func(st *manage.Status) {
+			st.Findings = finding.NotLookedAt.Alone("the disk", "it is not known", "look")
+		}, "Everything works"},
 		"a bot that was not looked at yet": {func(st *manage.Status) {
 			st.Bots[0].State, st.Bots[0].Reason, st.Ready = platforms.Connecting, "Telegram cannot be reached", false
 		}, "The bot of Telegram is not connected Telegram cannot be reached hermes-connector doctor"},

@@ -99,12 +99,20 @@ func command(text string) html.Node {
 		text, text, text)
 }
 
-// fix is how something is mended: a command to copy, or words.
+// fix is how something is mended: a command to copy, or words with commands between backticks.
 func fix(text string) html.Node {
 	if strings.HasPrefix(text, "hermes-connector ") {
 		return command(text)
 	}
-	return html.Form("<p>{}</p>", text)
+	var words []html.Node
+	for n, part := range strings.Split(text, "`") {
+		if n%2 == 0 {
+			words = append(words, html.Text(part))
+		} else {
+			words = append(words, html.Form("<code>{}</code>", part))
+		}
+	}
+	return html.Form("<p>{}</p>", html.Group(words...))
 }
 
 // label is what people call a network.
