@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -60,6 +61,9 @@ func (o *observed) Write(b []byte) (n int, err error) {
 
 // plain is s without what a terminal would obey: names come from networks and gateways. What cannot
 // be seen is spelled as Go would.
+// It is not inlined: many call it, and none of them in a hurry.
+//
+//go:noinline
 func plain(s string) string { return spell(s, "", quoted) }
 
 // plainLines is plain for text of several lines.
@@ -115,24 +119,27 @@ func table(w io.Writer, rows [][]any) {
 // asking makes c a command that asks for one operation and prints what comes back. args reads the
 // arguments of the command.
 func asking[A, R any](a *app, c *cobra.Command, op admin.Op[A, R], args func(pos []string) (A, error), human func(w io.Writer, args A, r R)) *cobra.Command {
-	return a.asking(c, op.Untyped,
-		func(pos []string) (any, error) { in, err := args(pos); return &in, err },
-		func(w io.Writer, in, out any) { human(w, *in.(*A), *out.(*R)) })
+	return a.asking(c, op.Untyped, args, human)
 }
 
-// asking is asking for an operation without its types.
-func (a *app) asking(c *cobra.Command, op *admin.Untyped, args func(pos []string) (any, error), human func(w io.Writer, in, out any)) *cobra.Command {
+// asking is asking for an operation without its types, which asking has compared: args and human are called by
+// reflection, for the reason that admin.Untyped gives.
+func (a *app) asking(c *cobra.Command, op *admin.Untyped, args, human any) *cobra.Command {
 	asJSON := jsonFlag(c)
 	c.RunE = func(cmd *cobra.Command, pos []string) error {
-		in, err := args(pos)
+		read := reflect.ValueOf(args).Call([]reflect.Value{reflect.ValueOf(pos)})
+		if err, _ := read[1].Interface().(error); err != nil {
+			return err
+		}
+		in := reflect.New(read[0].Type())
+		in.Elem().Set(read[0])
+		out, err := a.ask(cmd.Context(), op, in.Interface())
 		if err != nil {
 			return err
 		}
-		out, err := a.ask(cmd.Context(), op, in)
-		if err != nil {
-			return err
-		}
-		return a.print(*asJSON, out, func(w io.Writer) { human(w, in, out) })
+		return a.print(*asJSON, out, func(w io.Writer) {
+			reflect.ValueOf(human).Call([]reflect.Value{reflect.ValueOf(w), in.Elem(), reflect.ValueOf(out).Elem()})
+		})
 	}
 	return c
 }
@@ -155,13 +162,18 @@ func listing[A, T any](a *app, c *cobra.Command, op admin.Op[A, []T], args func(
 
 // list writes a table of all, or says that there is nothing.
 func list[T any](a *app, w io.Writer, all []T, none string, head []any, row func(T) []any) {
-	if len(all) == 0 {
+	a.list(w, len(all), none, head, func(n int) []any { return row(all[n]) })
+}
+
+// list is list without a type: of count things, row is the one with that number.
+func (a *app) list(w io.Writer, count int, none string, head []any, row func(n int) []any) {
+	if count == 0 {
 		a.say("%s", none)
 		return
 	}
 	rows := [][]any{head}
-	for _, v := range all {
-		rows = append(rows, row(v))
+	for n := range count {
+		rows = append(rows, row(n))
 	}
 	table(w, narrow(rows))
 }

@@ -68,7 +68,7 @@ func (o Op[A, R]) Ask(ctx context.Context, c *Client, args A) (R, error) {
 // Ask is Op.Ask of an operation without its types.
 func (c *Client) Ask(ctx context.Context, o *Untyped, args any) (result any, err error) {
 	if c.svc != nil {
-		return o.do(ctx, c.svc, operator(whoami()), args)
+		return o.carryOut(ctx, c.svc, operator(whoami()), args)
 	}
 	result = reflect.New(o.result).Interface()
 	return result, c.ask(ctx, o.name, args, result)
