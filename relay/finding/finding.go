@@ -49,6 +49,9 @@ func (k *Kind) Of(about, what, fix string) Finding {
 }
 
 // Alone is a list of one finding of this kind.
+// It is not inlined: many call it, and none of them in a hurry.
+//
+//go:noinline
 func (k *Kind) Alone(about, what, fix string) (l List) {
 	l.Add(k, about, what, fix)
 	return l

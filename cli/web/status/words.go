@@ -12,6 +12,9 @@ import (
 )
 
 // counted is a number of things: "1 chat", "2 chats".
+// It is not inlined: many call it, and none of them in a hurry.
+//
+//go:noinline
 func counted(n int, one, many string) string {
 	if n == 1 {
 		return "1 " + one
@@ -94,6 +97,9 @@ func badge(l look) html.Node {
 }
 
 // command is text to copy. The button needs the script, which shows it.
+// It is not inlined: many call it, and none of them in a hurry.
+//
+//go:noinline
 func command(text string) html.Node {
 	return html.Form(`<div class="copy"><code>{}</code><button type="button" class="quiet" hidden="" data-copy="{}" aria-label="Copy {}">Copy</button></div>`,
 		text, text, text)
@@ -124,6 +130,9 @@ func (s *Section) label(p relay.PlatformID) string {
 }
 
 // row is a term and what is to be said of it; nothing without words.
+// It is not inlined: many call it, and none of them in a hurry.
+//
+//go:noinline
 func row(term string, about html.Node) html.Node {
 	if about == nil {
 		return nil
