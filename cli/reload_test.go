@@ -161,7 +161,6 @@ func (l *listener) run(ctx context.Context, gw echo.Gateway) {
 type nest struct {
 	t   *testing.T
 	dir string
-	url string
 }
 
 func (n *nest) run(args ...string) string {

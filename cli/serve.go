@@ -133,7 +133,9 @@ func (s *serving) run(ctx, hurry context.Context, cfg *config.Config, log *slog.
 			return fmt.Errorf("stdout: %w", err)
 		}
 	}
-	advise(ctx, cfg, db, log)
+	if s.app.makes == nil { // setup gives the advice itself
+		advise(ctx, cfg, db, log)
+	}
 	s.reloader = r
 	close(s.began)
 	defer context.AfterFunc(ctx, func() { s.manager.Stopping(context.Cause(ctx).Error()) })()

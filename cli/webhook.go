@@ -35,7 +35,7 @@ signs the answers. So a caller can be given a new one before the old one goes.`,
 		a.say("A running server takes it with hermes-connector reload.")
 		return a.print(false, nil, func(w io.Writer) { _, _ = fmt.Fprintln(w, secret.RevealString()) })
 	}
-	return group("webhook", "Web hooks: secrets", c)
+	return group("webhook", "Make the secrets of web hooks", c)
 }
 
 // writeSecret makes the file of a secret, or adds one to it.

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // folders are data folders of which the second is too deep for a socket's address.
@@ -149,5 +150,23 @@ func TestListenDoesNotReplaceAFile(t *testing.T) {
 	}
 	if _, err := Listen(t.Context(), path); err == nil {
 		t.Error("Listen() replaced a file")
+	}
+}
+
+// TestAServerThatHangs: what is said of it is no chain of errors.
+func TestAServerThatHangs(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "admin.sock")
+	l, err := Listen(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	c, err := Dial(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.via.(*http.Transport).ResponseHeaderTimeout = time.Millisecond
+	if _, err := Status.Ask(t.Context(), c, struct{}{}); err == nil || err.Error() != "the running server does not answer: hermes-connector doctor says more" {
+		t.Errorf("it is said: %v", err)
 	}
 }
