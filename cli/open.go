@@ -51,21 +51,11 @@ func openStore(ctx context.Context, cfg *config.Config, server bool, log *slog.L
 	if err != nil {
 		return nil, nil, err
 	}
-	v, err := vault.Open(ctx, db, vaultKey(cfg.Vault))
+	v, err := vault.Open(ctx, db, cfg.Vault.Key())
 	if err != nil {
 		return nil, nil, errors.Join(err, db.Close())
 	}
 	return db, v, nil
-}
-
-func vaultKey(v config.Vault) vault.Key {
-	switch {
-	case !v.Passphrase.IsZero():
-		return vault.PassphraseKey(v.Passphrase)
-	case v.Credential != "":
-		return vault.CredentialKey(v.CredentialDir, v.Credential)
-	}
-	return vault.FileKey(v.KeyFile)
 }
 
 // openBots makes the configured bots, which reach addresses of the settings through g, and behind them that of the web

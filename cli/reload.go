@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -97,7 +98,11 @@ func lines(err error) []string { return strings.Split(err.Error(), "\n") }
 // takeOver is reload without what is said about it. r.mu must be held.
 func (r *reloader) takeOver(ctx context.Context) (out manage.Reloaded, err error) {
 	next, err := r.load()
-	if err == nil {
+	switch {
+	case err != nil:
+	case r.started.File != "" && next.File != r.started.File: // an editor at work, or a mistake: no reason to end every bot
+		err = config.Faults{{Place: config.Place{File: r.started.File}, What: "is not there any more; a restart takes " + cmp.Or(next.File, "the defaults")}}
+	default:
 		err = unusable(next)
 	}
 	if err != nil {

@@ -34,7 +34,11 @@ interrupt lets running actions finish, a second one does not wait for them. SIGH
 				return err
 			}
 			log := a.logger(cfg.Log, &s.level)
-			return s.run(ctx, hurry, cfg, log)
+			err = s.run(ctx, hurry, cfg, log)
+			if err != nil && cfg.Log.JSON {
+				err = errFinding // the log says it, and every line of that is JSON
+			}
+			return err
 		},
 	}
 }
@@ -61,7 +65,7 @@ func (s *serving) hangup(ctx context.Context) {
 // run runs the connector until ctx ends. When hurry ends too, running actions are not waited for.
 func (s *serving) run(ctx, hurry context.Context, cfg *config.Config, log *slog.Logger) (err error) {
 	defer func() {
-		if s.reloader != nil { // it had begun to serve
+		if s.reloader != nil || cfg.Log.JSON { // else it never served, and what is printed says why
 			logStopped(ctx, log, err)
 		}
 	}()
@@ -129,7 +133,9 @@ func (s *serving) run(ctx, hurry context.Context, cfg *config.Config, log *slog.
 			return fmt.Errorf("stdout: %w", err)
 		}
 	}
-	advise(ctx, cfg, db, log)
+	if s.app.makes == nil { // setup gives the advice itself
+		advise(ctx, cfg, db, log)
+	}
 	s.reloader = r
 	close(s.began)
 	defer context.AfterFunc(ctx, func() { s.manager.Stopping(context.Cause(ctx).Error()) })()
@@ -139,10 +145,11 @@ func (s *serving) run(ctx, hurry context.Context, cfg *config.Config, log *slog.
 
 // logStopped says that a server has ended, and why.
 func logStopped(ctx context.Context, log *slog.Logger, err error) {
+	level := slog.LevelError
 	if err == nil {
-		err = context.Cause(ctx)
+		level, err = slog.LevelInfo, context.Cause(ctx)
 	}
-	log.Info("stopped", "reason", err)
+	log.Log(ctx, level, "stopped", "reason", err)
 }
 
 // advise says what is missing and what to type next.

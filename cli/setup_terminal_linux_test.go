@@ -183,8 +183,8 @@ func TestSetupAtATerminal(t *testing.T) {
 	defer func() { cancel(); <-dialled }()
 
 	again.sees(t, `home is connected`)
+	again.sees(t, `https://t.me/pibot\?start=`) // above the code: the code is what stays on a small screen
 	code := again.sees(t, `/link (\S+)\n`)
-	again.sees(t, `https://t.me/pibot\?start=`)
 	api.say("/link " + code[1])
 	again.sees(t, fmt.Sprintf(`telegram:%d is linked to home(?s:.*)The server runs in this window`, setupUser))
 	api.say("hello")

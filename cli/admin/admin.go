@@ -69,17 +69,32 @@ type Op[A, R any] struct{ *Untyped }
 // Untyped is an Op with the types left out, so that what is done with any of them is compiled once: its arguments and
 // its result are pointers to an Op's.
 type Untyped struct {
-	name         string
-	args, result reflect.Type
-	do           carrier
-	changes      bool // it leaves a row in the audit list
+	name    string
+	do      reflect.Value // a method of the Service, as change and look take it
+	changes bool          // it leaves a row in the audit list, and is told in whose name
 }
 
 // Changes reports whether the operation changes the database.
 func (o *Untyped) Changes() bool { return o.changes }
 
-// carrier carries out an operation in the name of by.
-type carrier func(ctx context.Context, svc *manage.Service, by audit.Actor, args any) (result any, err error)
+// newArgs and newResult are pointers to an operation's arguments, which are the last it takes, and to its result.
+func (o *Untyped) newArgs() reflect.Value {
+	return reflect.New(o.do.Type().In(o.do.Type().NumIn() - 1))
+}
+func (o *Untyped) newResult() reflect.Value { return reflect.New(o.do.Type().Out(0)) }
+
+// carry carries out the operation in the name of by.
+func (o *Untyped) carry(ctx context.Context, svc *manage.Service, by audit.Actor, args any) (result any, err error) {
+	in := []reflect.Value{reflect.ValueOf(svc), reflect.ValueOf(ctx)}
+	if o.changes {
+		in = append(in, reflect.ValueOf(by))
+	}
+	out := o.do.Call(append(in, reflect.ValueOf(args).Elem()))
+	into := o.newResult()
+	into.Elem().Set(out[0])
+	err, _ = out[1].Interface().(error)
+	return into.Interface(), err
+}
 
 // byName are all operations, by their names. Every op adds its own while the package is set up, and nothing changes
 // them after that.
@@ -87,27 +102,17 @@ var byName = make(map[string]*Untyped)
 
 // change is an operation that leaves a row in the audit list.
 func change[A, R any](name string, do func(*manage.Service, context.Context, audit.Actor, A) (R, error)) Op[A, R] {
-	return add[A, R](name, true, func(ctx context.Context, svc *manage.Service, by audit.Actor, args any) (any, error) {
-		result, err := do(svc, ctx, by, *args.(*A))
-		return &result, err
-	})
+	return Op[A, R]{register(name, true, do)}
 }
 
 // look is an operation that changes nothing.
 func look[A, R any](name string, do func(*manage.Service, context.Context, A) (R, error)) Op[A, R] {
-	return add[A, R](name, false, func(ctx context.Context, svc *manage.Service, _ audit.Actor, args any) (any, error) {
-		result, err := do(svc, ctx, *args.(*A))
-		return &result, err
-	})
+	return Op[A, R]{register(name, false, do)}
 }
 
-func add[A, R any](name string, changes bool, do carrier) Op[A, R] {
-	return Op[A, R]{register(&Untyped{name, reflect.TypeFor[A](), reflect.TypeFor[R](), do, changes})}
-}
-
-func register(o *Untyped) *Untyped {
-	byName[o.name] = o
-	return o
+func register(name string, changes bool, do any) *Untyped {
+	byName[name] = &Untyped{name, reflect.ValueOf(do), changes}
+	return byName[name]
 }
 
 // maxArgs bounds a request, in bytes.
@@ -133,9 +138,9 @@ func Handler(svc *manage.Service, src backup.Source) http.Handler {
 		if err != nil {
 			raw = nil // malformed
 		}
-		args, result := reflect.New(o.args).Interface(), any(nil)
+		args, result := o.newArgs().Interface(), any(nil)
 		if err = errMalformed; json.Unmarshal(raw, args) == nil {
-			result, err = o.do(r.Context(), svc, operator(r.Header.Get(actorHeader)), args)
+			result, err = o.carry(r.Context(), svc, operator(r.Header.Get(actorHeader)), args)
 		}
 		if err == nil {
 			answer(w, http.StatusOK, result)

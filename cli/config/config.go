@@ -27,6 +27,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/identity"
+	"github.com/hermes-connector/hermes-connector/vault"
 )
 
 // Config is a configuration without a fault. All paths are absolute.
@@ -59,6 +60,9 @@ type Config struct {
 }
 
 // Place is where a setting, as "section.key", was given; for one that was not, the file as a whole.
+// It is not inlined: many call it, and none of them in a hurry.
+//
+//go:noinline
 func (c *Config) Place(setting string) Place {
 	if at, ok := c.places[setting]; ok {
 		return at
@@ -131,13 +135,30 @@ type Vault struct {
 	Credential    string // a name in CredentialDir
 }
 
+// Key opens the vault.
+func (v Vault) Key() vault.Key {
+	switch {
+	case !v.Passphrase.IsZero():
+		return vault.PassphraseKey(v.Passphrase)
+	case v.Credential != "":
+		return vault.CredentialKey(v.CredentialDir, v.Credential)
+	}
+	return vault.FileKey(v.KeyFile)
+}
+
 // MediaDir is the folder of the files.
 func (c *Config) MediaDir() string { return filepath.Join(c.DataDir, "media") }
 
 // Database is the path of the bbolt file.
+// It is not inlined: many call it, and none of them in a hurry.
+//
+//go:noinline
 func (c *Config) Database() string { return filepath.Join(c.DataDir, "connector.db") }
 
 // Socket is the path of the admin socket.
+// It is not inlined: many call it, and none of them in a hurry.
+//
+//go:noinline
 func (c *Config) Socket() string { return filepath.Join(c.DataDir, "admin.sock") }
 
 // URL is what a gateway is told to dial when the server listens on addr (host:port): the public

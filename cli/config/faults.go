@@ -96,6 +96,9 @@ func nearest(s string, candidates []string) string {
 }
 
 // hint is " (did you mean X?)" for the nearest candidate, or empty.
+// It is not inlined: many call it, and none of them in a hurry.
+//
+//go:noinline
 func hint(s string, candidates []string) string {
 	if n := nearest(s, candidates); n != "" {
 		return " (did you mean " + n + "?)"

@@ -114,6 +114,9 @@ func botKeys() []platforms.Key {
 	}
 }
 
+// It is not inlined: many call it, and none of them in a hurry.
+//
+//go:noinline
 func into[T any](field *T, parse func(string) (T, error)) func(string) error {
 	return func(v string) (err error) {
 		*field, err = parse(v)

@@ -289,8 +289,19 @@ func editOf(update int64, m *message) string {
 
 // Ids are Telegram's numbers in decimal. A private chat has its user's id; groups and channels have negative ones.
 
-func chatID(id int64) relay.ChatID       { return relay.ChatID(strconv.FormatInt(id, 10)) }
-func userID(id int64) relay.UserID       { return relay.UserID(strconv.FormatInt(id, 10)) }
+// It is not inlined: many call it, and none of them in a hurry.
+//
+//go:noinline
+func chatID(id int64) relay.ChatID { return relay.ChatID(strconv.FormatInt(id, 10)) }
+
+// It is not inlined: many call it, and none of them in a hurry.
+//
+//go:noinline
+func userID(id int64) relay.UserID { return relay.UserID(strconv.FormatInt(id, 10)) }
+
+// It is not inlined: many call it, and none of them in a hurry.
+//
+//go:noinline
 func messageID(id int64) relay.MessageID { return relay.MessageID(strconv.FormatInt(id, 10)) }
 
 // eventID is the id of the event that a message is.

@@ -29,9 +29,9 @@ type Finding struct {
 	Code     string   `json:"code"` // "HC101"
 	Severity Severity `json:"severity"`
 	About    string   `json:"about,omitempty"` // the bot, gateway, file or address; empty: the program as a whole
-	What     string   `json:"what"`            // one sentence: what was seen
+	What     string   `json:"what"`            // what was seen, in words that can go on: no capital, no full stop
 	Why      string   `json:"why"`             // one sentence: what it means for people's messages
-	Fix      string   `json:"fix"`             // the command, or the place where it is mended
+	Fix      string   `json:"fix"`             // a command and nothing else, or words, with commands in `backticks`
 }
 
 // Kind is one kind of finding.
@@ -49,6 +49,9 @@ func (k *Kind) Of(about, what, fix string) Finding {
 }
 
 // Alone is a list of one finding of this kind.
+// It is not inlined: many call it, and none of them in a hurry.
+//
+//go:noinline
 func (k *Kind) Alone(about, what, fix string) (l List) {
 	l.Add(k, about, what, fix)
 	return l

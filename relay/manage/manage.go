@@ -134,6 +134,9 @@ func New(db *store.DB, auth *token.Authority, desk *link.Desk, mac relay.MACer, 
 }
 
 // bots are the hosted bots, running or not.
+// It is not inlined: many call it, and none of them in a hurry.
+//
+//go:noinline
 func (s *Service) bots() []platforms.Platform {
 	if s.live != nil {
 		return s.live.Bots()

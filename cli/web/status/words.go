@@ -12,6 +12,9 @@ import (
 )
 
 // counted is a number of things: "1 chat", "2 chats".
+// It is not inlined: many call it, and none of them in a hurry.
+//
+//go:noinline
 func counted(n int, one, many string) string {
 	if n == 1 {
 		return "1 " + one
@@ -80,23 +83,42 @@ var gatewayLooks = map[manage.State]look{
 	manage.Away:      {"!", "warn", "away"},
 }
 
+// gatewayLook is a gateway's. Who never came is not away.
+func gatewayLook(g manage.Gateway) look {
+	if g.LastSeenAt.IsZero() && (g.State == manage.Away || g.State == manage.Asleep) {
+		return look{"!", "warn", "never connected"}
+	}
+	return gatewayLooks[g.State]
+}
+
 // badge shows a look: the mark is for the eye, the words are for everybody.
 func badge(l look) html.Node {
 	return html.Form(`<span class="{}"><span class="mark" aria-hidden="true">{} </span>{}</span>`, l.class, l.mark, l.words)
 }
 
 // command is text to copy. The button needs the script, which shows it.
+// It is not inlined: many call it, and none of them in a hurry.
+//
+//go:noinline
 func command(text string) html.Node {
 	return html.Form(`<div class="copy"><code>{}</code><button type="button" class="quiet" hidden="" data-copy="{}" aria-label="Copy {}">Copy</button></div>`,
 		text, text, text)
 }
 
-// fix is how something is mended: a command to copy, or words.
+// fix is how something is mended: a command to copy, or words with commands between backticks.
 func fix(text string) html.Node {
 	if strings.HasPrefix(text, "hermes-connector ") {
 		return command(text)
 	}
-	return html.Form("<p>{}</p>", text)
+	var words []html.Node
+	for n, part := range strings.Split(text, "`") {
+		if n%2 == 0 {
+			words = append(words, html.Text(part))
+		} else {
+			words = append(words, html.Form("<code>{}</code>", part))
+		}
+	}
+	return html.Form("<p>{}</p>", html.Group(words...))
 }
 
 // label is what people call a network.
@@ -108,6 +130,9 @@ func (s *Section) label(p relay.PlatformID) string {
 }
 
 // row is a term and what is to be said of it; nothing without words.
+// It is not inlined: many call it, and none of them in a hurry.
+//
+//go:noinline
 func row(term string, about html.Node) html.Node {
 	if about == nil {
 		return nil

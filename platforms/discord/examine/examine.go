@@ -28,7 +28,7 @@ const permissions = discordapi.PermissionViewChannel | discordapi.PermissionRead
 
 const (
 	portal    = "https://discord.com/developers/applications/"
-	fixToken  = "the developer portal makes a new token under Bot, Reset Token; put it into the bot's token file, then: hermes-connector reload"
+	fixToken  = "the developer portal makes a new token under Bot, Reset Token; put it into the bot's token file, then `hermes-connector reload`"
 	fixIntent = ", Bot, Privileged Gateway Intents: switch Message Content Intent on and save"
 )
 
@@ -55,13 +55,13 @@ func (b Bot) Examine(ctx context.Context, chats []relay.Place) (out platforms.Ex
 	var me guilds.User
 	switch err := b.Rest.Do(ctx, http.MethodGet, discordapi.EndpointAPI+"users/@me", nil, &me); {
 	case call.FaultOf(err).Refused(http.StatusUnauthorized) && call.FaultOf(err).Message != call.NoAnswer:
-		say(finding.DeadToken.Of(asked.About, "Discord does not accept the token.", fixToken))
+		say(finding.DeadToken.Of(asked.About, "Discord does not accept the token", fixToken))
 		return out
 	case err != nil:
 		say(asked.Unanswered(call.FaultOf(err)))
 		return out
 	case !me.Bot:
-		say(finding.OtherKind.Of(asked.About, "The token belongs to an account that is no bot.", fixToken))
+		say(finding.OtherKind.Of(asked.About, "the token belongs to an account that is no bot", fixToken))
 		return out
 	}
 	out.Name = me.Username
@@ -78,10 +78,10 @@ func (b Bot) Examine(ctx context.Context, chats []relay.Place) (out platforms.Ex
 	out.Invite = "https://discord.com/oauth2/authorize?client_id=" + app.ID.String() + "&scope=bot+applications.commands&permissions=" +
 		strconv.FormatInt(permissions, 10)
 	if app.Flags&(flagContent|flagContentLimited) == 0 {
-		say(finding.IntentOff.Of(asked.About, "The Message Content Intent is switched off.", at+"/bot"+fixIntent))
+		say(finding.IntentOff.Of(asked.About, "the Message Content Intent is switched off", at+"/bot"+fixIntent))
 	}
 	if app.Endpoint != "" && !strings.HasSuffix(strings.TrimRight(app.Endpoint, "/"), platforms.HookPath(b.Bot)) {
-		say(finding.HookElsewhere.Of(asked.About, "Slash commands and presses of buttons go to an interactions endpoint at "+hostOf(app.Endpoint)+".",
+		say(finding.HookElsewhere.Of(asked.About, "slash commands and presses of buttons go to an interactions endpoint at "+hostOf(app.Endpoint),
 			at+"/information, Interactions Endpoint URL: empty it and save, or stop the program there"))
 	}
 	out.Findings = append(out.Findings, b.chats(ctx, asked, out.Invite, chats)...)
@@ -103,12 +103,12 @@ func (b Bot) chats(ctx context.Context, asked call.Asked, invite string, chats [
 		case err != nil:
 			return nil, err
 		case !sees && c.Chat == "":
-			return []finding.Finding{finding.NotInChat.Of(asked.About, "The bot is not in the granted "+what+".", "invite it: "+invite)}, nil
+			return []finding.Finding{finding.NotInChat.Of(asked.About, "the bot is not in the granted "+what, "invite it: "+invite)}, nil
 		case !sees:
-			return []finding.Finding{finding.NotInChat.Of(asked.About, "The bot is not in the granted "+what+", or may not see it.",
+			return []finding.Finding{finding.NotInChat.Of(asked.About, "the bot is not in the granted "+what+", or may not see it",
 				"give the bot's role View Channel there; if the bot is not in that server, invite it: "+invite)}, nil
 		case !sends:
-			return []finding.Finding{finding.NoSend.Of(asked.About, "The bot may not send messages in the granted "+what+".",
+			return []finding.Finding{finding.NoSend.Of(asked.About, "the bot may not send messages in the granted "+what,
 				"in Discord: Edit Channel, Permissions, and give the bot's role Send Messages")}, nil
 		}
 		return nil, nil
