@@ -59,9 +59,16 @@ func run(m *testing.M) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
+	settings, err := os.MkdirTemp("", "hermes-connector-browser-") // of the browser's own, which else lie in the home folder
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer func() { _ = os.RemoveAll(settings) }()
 	ctx, cancel := chromedp.NewExecAllocator(context.Background(), []chromedp.ExecAllocatorOption{
 		chromedp.ExecPath(chromium), chromedp.NoFirstRun, chromedp.NoDefaultBrowserCheck, chromedp.Headless,
 		chromedp.NoSandbox, chromedp.DisableGPU, chromedp.WSURLReadTimeout(within),
+		chromedp.Env("XDG_CONFIG_HOME="+settings, "XDG_CACHE_HOME="+settings),
 		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-background-networking", true),
 		chromedp.Flag("disable-component-update", true), chromedp.Flag("disable-sync", true),
 		// No window is slower for being behind another.
