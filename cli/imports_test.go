@@ -70,7 +70,9 @@ var mayImport = map[string]string{
 	"relay/token":                  "relay store store/audit store/reseal",
 	"relay/delivery":               "relay store",
 	"relay/session":                "relay relay/wire relay/count",
-	"relay/hub": "relay relay/wire relay/gate relay/count relay/bus relay/delivery relay/link relay/present relay/session relay/sessionkey" +
+	"relay/sight":                  "relay platforms",
+	"relay/errand":                 "relay relay/count platforms",
+	"relay/hub": "relay relay/wire relay/gate relay/count relay/bus relay/delivery relay/errand relay/link relay/present relay/session relay/sessionkey relay/sight" +
 		" platforms store store/capability store/prompt",
 	"relay/media":         "relay relay/count relay/filename platforms store store/files store/media",
 	"relay/limit":         "",

@@ -344,9 +344,7 @@ func TestTheConnectorsOwnAnswer(t *testing.T) {
 				h := New(nil, nil, nil, []platforms.Platform{p}, Options{})
 				ctx, cancel := context.WithCancel(t.Context())
 				var wg sync.WaitGroup
-				for range runners {
-					wg.Go(func() { h.errandLoop(ctx) })
-				}
+				wg.Go(func() { h.errands.Run(ctx) })
 				c := &platforms.Capability{Event: "i1", Placeholder: true}
 				h.answer(relay.Event{Bot: p.Bot(), Source: relay.Source{ChatID: "@ann"}}, "linked", c)
 				time.Sleep(time.Minute)
@@ -357,5 +355,22 @@ func TestTheConnectorsOwnAnswer(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// TestAStopLeavesAnswersToTheNextProcess: what nobody has answered stays, for whoever answers after the restart.
+func TestAStopLeavesAnswersToTheNextProcess(t *testing.T) {
+	r, p := newResponderRig(t)
+	r.enroll("home", "ann")
+	g := r.dial("home")
+	r.command("ann", "i1", "/ask", "tok1", true)
+	r.command("ann", "i2", "/ask", "tok2", true)
+	g.inbound()
+	if res := g.do(relay.Request{Action: relay.Send{Chat: "@ann", Content: "yes", ReplyTo: "i1"}}); res.Err != nil {
+		t.Fatal(res.Err)
+	}
+	r.hub.Farewell(t.Context())
+	if want := []string{"respond tok1 first=true: yes"}; !slices.Equal(p.log(), want) || !r.holds("home", "i2") {
+		t.Errorf("the platform did %q, want %q, and holds i2: %v", p.log(), want, r.holds("home", "i2"))
 	}
 }

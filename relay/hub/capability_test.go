@@ -494,11 +494,11 @@ func TestAnUndecidedCapabilityOutlivesARestart(t *testing.T) {
 			}
 			r.hub.judgeChat(t.Context(), relay.Chat{Bot: r.bot, ID: "garden"})
 			if !sees {
-				if len(r.hub.errands.waiting) != 1 {
+				if r.hub.errands.Waiting() != 1 {
 					t.Fatal("nobody is to take the placeholder away")
 				}
-				err := r.hub.errands.waiting[0].do(t.Context())
-				if want := []string{"discard tok1"}; err != nil || !slices.Equal(p.log(), want) || r.holds("home", "i1") {
+				r.hub.errands.Step(t.Context())
+				if want := []string{"discard tok1"}; r.hub.errands.Waiting() != 0 || !slices.Equal(p.log(), want) || r.holds("home", "i1") {
 					t.Errorf("the platform did %q, want %q (%v)", p.log(), want, err)
 				}
 				return

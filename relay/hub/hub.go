@@ -33,9 +33,11 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/bus"
 	"github.com/hermes-connector/hermes-connector/relay/count"
 	"github.com/hermes-connector/hermes-connector/relay/delivery"
+	"github.com/hermes-connector/hermes-connector/relay/errand"
 	"github.com/hermes-connector/hermes-connector/relay/gate"
 	"github.com/hermes-connector/hermes-connector/relay/link"
 	"github.com/hermes-connector/hermes-connector/relay/session"
+	"github.com/hermes-connector/hermes-connector/relay/sight"
 	"github.com/hermes-connector/hermes-connector/store"
 )
 
@@ -67,11 +69,11 @@ type Hub struct {
 
 	counters   count.Totals
 	decisions  decisions
-	visible    visibility
+	visible    sight.Memory
 	runs       runs
 	answerings answerings
 	presses    presses
-	errands    *errands
+	errands    *errand.Queue
 	sockets    sockets
 	judges     judges
 	hosted     hosted
@@ -85,9 +87,9 @@ func New(db *store.DB, desk *link.Desk, b bus.Bus, bots []platforms.Platform, o 
 	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	h := &Hub{
 		db: db, facts: db, desk: desk, bus: b, log: o.Log, opts: o, began: time.Now(),
-		errands:   newErrands(),
 		instances: make(map[relay.InstanceID]*instance),
 	}
+	h.errands = errand.New(&h.counters, h.log)
 	h.hosted.set(bots)
 	h.opts.Session.Log = o.Log
 	h.opts.Session.Count = h.Count
@@ -122,9 +124,7 @@ func (h *Hub) Run(ctx context.Context) error {
 	}
 	defer h.hosted.end() // before the wait: nothing may join it
 	h.hosted.begin(h.starts(ctx, &wg))
-	for range runners {
-		wg.Go(func() { h.errandLoop(ctx) })
-	}
+	wg.Go(func() { h.errands.Run(ctx) })
 	wg.Go(func() { h.sweepLoop(ctx) })
 
 	select {
@@ -180,12 +180,16 @@ func (h *Hub) note(n bus.Note) {
 		h.interruptLocal(n)
 	case bus.Revoked:
 		h.endGateway(n.Gateway)
-		h.errands.put(errand{
-			givenUp: count.CommandsLeft, until: time.Now().Add(errandLife), harmless: true,
-			do: func(ctx context.Context) error { return h.showCommands(ctx, "") },
+		h.errands.Put(errand.Errand{
+			GivenUp: count.CommandsLeft, Until: time.Now().Add(errand.Life), Harmless: true,
+			Do: func(ctx context.Context) error { return h.showCommands(ctx, "") },
 		})
 	}
 }
+
+// Farewell waits until every errand is done; see errand.Queue.Farewell. It is called while the hub runs, when no session is
+// left.
+func (h *Hub) Farewell(hurry context.Context) { h.errands.Farewell(hurry) }
 
 // Counters are totals since the start, by name.
 func (h *Hub) Counters() map[string]uint64 { return h.counters.Snapshot() }

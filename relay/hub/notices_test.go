@@ -27,12 +27,7 @@ func (r *rig) hears(m loopback.Message) (answers []string) {
 	r.t.Helper()
 	before := len(r.net.Acts())
 	r.say(m)
-	eventually(r.t, "the end of all errands", func() bool {
-		q := r.hub.errands
-		q.mu.Lock()
-		defer q.mu.Unlock()
-		return q.open == 0
-	})
+	r.hub.Farewell(r.t.Context())
 	for _, a := range r.net.Acts()[before:] {
 		answers = append(answers, a.Text)
 	}
@@ -51,7 +46,7 @@ func (r *rig) again(id relay.EventID, user relay.UserID) int {
 	if err := (&inbox{hub: h, bot: r.bot}).Accept(r.t.Context(), platforms.Batch{Events: []relay.Event{ev, ev}}); err != nil {
 		r.t.Fatal(err)
 	}
-	return len(h.errands.waiting)
+	return h.errands.Waiting()
 }
 
 func TestAStrangerIsToldOnceADay(t *testing.T) {

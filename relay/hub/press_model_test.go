@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/sight"
 	"github.com/hermes-connector/hermes-connector/store"
 )
 
@@ -146,7 +147,7 @@ func pressHistory(t *testing.T, rt *rapid.T) {
 			p.settle()
 		case what == "network":
 			p.mute = !p.mute
-			time.Sleep(unknownFor + visibleFor)
+			time.Sleep(sight.Unknown + sight.Believed)
 		}
 		for id, m := range all {
 			where := string(m.chat) + " " + string(m.message)

@@ -9,6 +9,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/count"
+	"github.com/hermes-connector/hermes-connector/relay/errand"
 	"github.com/hermes-connector/hermes-connector/relay/gate"
 	"github.com/hermes-connector/hermes-connector/store/capability"
 )
@@ -67,7 +68,7 @@ func (h *Hub) through(
 	if !ok {
 		return
 	}
-	h.errands.put(errand{givenUp: givenUp, until: c.ExpiresAt, harmless: true, do: func(ctx context.Context) error {
+	h.errands.Put(errand.Errand{GivenUp: givenUp, Until: c.ExpiresAt, Harmless: true, Do: func(ctx context.Context) error {
 		if err := do(r, ctx, c); !errors.Is(err, platforms.ErrCapabilityGone) {
 			return err
 		}
@@ -235,8 +236,8 @@ func (h *Hub) answer(ev relay.Event, text string, c *platforms.Capability) {
 		Meta: relay.Metadata{ThreadID: ev.Source.ThreadID, Notify: true},
 	}
 	p := h.platform(ev.Bot)
-	until := time.Now().Add(errandLife)
-	h.errands.put(errand{givenUp: count.AnswerDropped, until: until, urgent: true, do: func(ctx context.Context) error {
+	until := time.Now().Add(errand.Life)
+	h.errands.Put(errand.Errand{GivenUp: count.AnswerDropped, Until: until, Urgent: true, Do: func(ctx context.Context) error {
 		if r, ok := p.(platforms.Responder); c != nil && ok {
 			if _, err := r.Respond(ctx, *c, send, c.Placeholder); !errors.Is(err, platforms.ErrCapabilityGone) {
 				return err

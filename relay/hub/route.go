@@ -8,6 +8,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/sight"
 	"github.com/hermes-connector/hermes-connector/store"
 )
 
@@ -99,7 +100,7 @@ func (h *Hub) personSees(ctx context.Context, p platforms.Platform, place relay.
 	if c.Type == relay.ChatDM {
 		return true, nil
 	}
-	sees, err := h.visible.sees(ctx, p, sight{c.Bot, place, c.By}, time.Now().Add(visibleWithin))
+	sees, err := h.visible.Sees(ctx, p, sight.Of{Bot: c.Bot, Place: place, User: c.By}, time.Now().Add(sight.Within))
 	if err == nil {
 		return sees, nil
 	}

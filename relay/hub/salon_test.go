@@ -128,9 +128,8 @@ func (p *salon) begin() {
 func (p *salon) settle() {
 	p.t.Helper()
 	p.must(judgeAll(p.t.Context(), p.hub))
-	for len(p.hub.errands.waiting) > 0 {
-		e, _ := p.hub.errands.take(p.t.Context())
-		p.hub.run(p.t.Context(), e)
+	for p.hub.errands.Waiting() > 0 {
+		p.hub.errands.Step(p.t.Context())
 	}
 }
 

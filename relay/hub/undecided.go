@@ -10,6 +10,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/gate"
+	"github.com/hermes-connector/hermes-connector/relay/sight"
 	"github.com/hermes-connector/hermes-connector/relay/wire"
 	"github.com/hermes-connector/hermes-connector/store"
 )
@@ -164,7 +165,7 @@ func (h *Hub) cameBefore(ctx context.Context, j *judgement, u store.Undecided) {
 // judgeUndecided puts the gate's question again, with everything as it is now. While only the network's
 // word is missing it asks for that, and then begins anew: meanwhile a chat may have got another holder.
 func (h *Hub) judgeUndecided(ctx context.Context, p platforms.Platform, u store.Undecided) (judgement, error) {
-	j, until := judgement{event: u.Delivery.About()}, time.Now().Add(visibleWithin)
+	j, until := judgement{event: u.Delivery.About()}, time.Now().Add(sight.Within)
 	for {
 		v := verdict{Instance: u.Instance, Reason: nobody(j.event)}
 		cs, err := h.candidates(ctx, j.event)
@@ -206,7 +207,7 @@ func (h *Hub) askOwners(ctx context.Context, p platforms.Platform, ev relay.Even
 		if err != nil {
 			return err
 		}
-		if sees, err := h.visible.sees(ctx, p, sight{ev.Bot, ev.Source.Place(), u}, until); sees || err != nil {
+		if sees, err := h.visible.Sees(ctx, p, sight.Of{Bot: ev.Bot, Place: ev.Source.Place(), User: u}, until); sees || err != nil {
 			return err
 		}
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/bus"
 	"github.com/hermes-connector/hermes-connector/relay/link"
 	"github.com/hermes-connector/hermes-connector/relay/session"
+	"github.com/hermes-connector/hermes-connector/relay/sight"
 	"github.com/hermes-connector/hermes-connector/store"
 )
 
@@ -217,7 +218,7 @@ func (h *history) stage(b relay.Bot) *stage {
 
 func (h *history) wait(d time.Duration) {
 	time.Sleep(d) // of the bubble's clock
-	if d >= visibleFor {
+	if d >= sight.Believed {
 		clear(h.hints) // nobody believes anything that old
 	}
 }

@@ -1,4 +1,4 @@
-package hub
+package sight
 
 import (
 	"context"
@@ -36,50 +36,50 @@ func (w *witness) CanSee(context.Context, relay.Place, relay.UserID) (bool, erro
 func TestVisibilityIsAskedOncePerMinute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &witness{Platform: loopback.New(loopback.NewNetwork(), nil)}
-		var v visibility
-		key := sight{bot: w.Bot(), place: relay.Place{Chat: "garden"}, user: "ann"}
+		var v Memory
+		key := Of{Bot: w.Bot(), Place: relay.Place{Chat: "garden"}, User: "ann"}
 		expect := func(what string, want bool, asked int32) {
 			t.Helper()
-			got, err := v.sees(t.Context(), w, key, time.Now().Add(visibleWithin))
+			got, err := v.Sees(t.Context(), w, key, time.Now().Add(Within))
 			if got != want || err != nil || w.asked.Load() != asked {
 				t.Errorf("%s: %v, %v after %d questions, want %v after %d", what, got, err, w.asked.Load(), want, asked)
 			}
 		}
 		expect("first", true, 1)
 		expect("within the minute", true, 1)
-		time.Sleep(visibleFor)
+		time.Sleep(Believed)
 		w.fails.Store(2)
 		expect("a failure is put again", true, 4)
-		time.Sleep(visibleFor)
+		time.Sleep(Believed)
 		w.fails.Store(1_000)
 		began := time.Now()
-		expect("an unanswered question", false, 5+int32(visibleWithin/visibleRetry))
-		if took := time.Since(began); took != visibleWithin {
-			t.Errorf("gave up after %s, want %s", took, visibleWithin)
+		expect("an unanswered question", false, 5+int32(Within/Retry))
+		if took := time.Since(began); took != Within {
+			t.Errorf("gave up after %s, want %s", took, Within)
 		}
 		w.fails.Store(0)
 		before := w.asked.Load()
 		expect("a failure is remembered", false, before)
-		time.Sleep(unknownFor)
+		time.Sleep(Unknown)
 		expect("but not for long", true, before+1)
 	})
 }
 
 func TestWhoWritesInAChatSeesIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var v visibility
-		key := sight{place: relay.Place{Chat: "garden"}, user: "ann"}
-		v.prove(key, time.Now().Add(-visibleFor))
-		if _, known := v.recall(key); known {
+		var v Memory
+		key := Of{Place: relay.Place{Chat: "garden"}, User: "ann"}
+		v.Prove(key, time.Now().Add(-Believed))
+		if _, known := v.Recall(key); known {
 			t.Error("what was written a minute ago proves something")
 		}
-		v.prove(key, time.Now().Add(visibleFor)) // their clock is ahead of ours
-		time.Sleep(visibleFor - time.Nanosecond)
-		if sees, known := v.recall(key); !sees || !known {
+		v.Prove(key, time.Now().Add(Believed)) // their clock is ahead of ours
+		time.Sleep(Believed - time.Nanosecond)
+		if sees, known := v.Recall(key); !sees || !known {
 			t.Error("what was written just now proves nothing")
 		}
 		time.Sleep(time.Nanosecond)
-		if _, known := v.recall(key); known {
+		if _, known := v.Recall(key); known {
 			t.Error("it proves something for more than a minute")
 		}
 	})
@@ -101,14 +101,14 @@ func TestAnAnswerFromBeforeAChangeDoesNotCount(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := &witness{Platform: loopback.New(loopback.NewNetwork(), nil)}
-				var v visibility
+				var v Memory
 				w.during = func() {
 					if w.asked.Load() == 1 {
-						v.forget(w.Bot(), []platforms.RosterChange{tc.change})
+						v.Forget(w.Bot(), []platforms.RosterChange{tc.change})
 					}
 				}
-				key := sight{bot: w.Bot(), place: relay.Place{Chat: "garden"}, user: "ann"}
-				if sees, err := v.sees(t.Context(), w, key, time.Now().Add(visibleWithin)); !sees || err != nil {
+				key := Of{Bot: w.Bot(), Place: relay.Place{Chat: "garden"}, User: "ann"}
+				if sees, err := v.Sees(t.Context(), w, key, time.Now().Add(Within)); !sees || err != nil {
 					t.Errorf("sees = %t, %v", sees, err)
 				}
 				if n := w.asked.Load(); n != tc.want || len(v.asked) != 0 {
