@@ -130,7 +130,7 @@ func TestSetupAtATerminal(t *testing.T) {
 	}
 	setup := func() *terminal {
 		cmd := exec.Command("hermes-connector", "setup", "--config", filepath.Join(home, "connector.toml"), "--api-base", api.URL)
-		cmd.Env = append(os.Environ(), "HOME="+home, "RUNTIME_DIRECTORY="+home+"/run", "XDG_CONFIG_HOME=", "XDG_DATA_HOME=", "TERM=dumb", fmt.Sprintf("HERMES_CONNECTOR_LISTEN=127.0.0.1:%d", port))
+		cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "TMPDIR=" + os.TempDir()}, "HOME="+home, "RUNTIME_DIRECTORY="+home+"/run", "XDG_CONFIG_HOME=", "XDG_DATA_HOME=", "TERM=dumb", fmt.Sprintf("HERMES_CONNECTOR_LISTEN=127.0.0.1:%d", port))
 		cmd.Dir = home
 		return sit(t, cmd)
 	}
