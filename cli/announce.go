@@ -9,14 +9,14 @@ import (
 )
 
 const (
-	// triedWithin bounds how long the service manager waits for bots whose networks do not answer; it gives a start 90 s.
-	triedWithin = 45 * time.Second
+	// triedWithin bounds how long the service manager, and who typed the start, waits for bots whose networks do not answer.
+	triedWithin = 10 * time.Second
 	// lookAgain is the pause between two looks at the bots.
 	lookAgain = 50 * time.Millisecond
 )
 
-// announce tells the service manager that the server is ready, once every bot was tried once, and that it stops.
-func (s *serving) announce(c *core) func(context.Context) error {
+// announce tells the service manager that the server is ready, once every bot was tried once, unless stop ends before.
+func (s *serving) announce(stop context.Context, c *core) func(context.Context) error {
 	return func(ctx context.Context) error {
 		if !s.manager.Asked() {
 			return nil
@@ -26,6 +26,8 @@ func (s *serving) announce(c *core) func(context.Context) error {
 		defer tick.Stop()
 		for tried, all := triedOf(c.hub.Bots()); tried < all && time.Now().Before(until); tried, all = triedOf(c.hub.Bots()) {
 			select {
+			case <-stop.Done():
+				return nil
 			case <-ctx.Done():
 				return nil
 			case <-tick.C:

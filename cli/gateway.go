@@ -91,7 +91,7 @@ The second line is a secret; hermes-connector gateway identity %s --revoke revok
 // warnLocal says so when other machines cannot reach what a gateway is told to dial, or may know it by another name.
 func (a *app) warnLocal(dialed string) {
 	if u, err := url.Parse(dialed); err == nil && slices.Contains([]string{"127.0.0.1", "::1", "localhost"}, u.Hostname()) {
-		a.say("! %s can be reached from this machine only. For a gateway on another one, set listen and public_url.", dialed)
+		a.say("! %s can be reached from this machine only. For a gateway on another one: hermes-connector setup --reach lan (or internet).", dialed)
 	} else if err == nil && u.Scheme == "http" && u.Hostname() == lan.Address().String() {
 		a.say("! %s is this machine's address in its network. Where gateways know it by another name, set public_url.", dialed)
 	}
@@ -139,7 +139,7 @@ func newCredentials[A any](ctx context.Context, a *app, op admin.Op[A, manage.En
 }
 
 func newGatewayCmd(a *app) *cobra.Command {
-	return group("gateway", "List, show, rotate, revoke or identify gateways",
+	return group("gateway", "List gateways, show what one holds, give it new credentials, or revoke it",
 		a.gatewayList(), a.gatewayShow(), a.gatewayRotate(), a.gatewayRevoke(), a.gatewayIdentity())
 }
 

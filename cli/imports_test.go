@@ -76,7 +76,7 @@ var mayImport = map[string]string{
 		" platforms store store/capability store/prompt",
 	"relay/media":         "relay relay/count relay/filename platforms store store/files store/media",
 	"relay/limit":         "",
-	"relay/door":          "relay/limit",
+	"relay/door":          "relay relay/limit",
 	"relay/guard":         "",
 	"relay/transfer":      "relay relay/count relay/door relay/filename relay/guard relay/limit relay/media relay/sniff relay/token",
 	"relay/passthrough":   "relay relay/count relay/door relay/limit platforms", // finds bots by their paths; knows no network
@@ -87,9 +87,9 @@ var mayImport = map[string]string{
 	"relay/metrics":       "relay/count relay/limit relay/manage platforms store",
 	"store/restore":       "relay store store/files store/boltfile store/table store/seen store/sent store/binding store/grant store/moved", // one database of others
 	"store/backup":        "store store/files relay/count",
-	"relay/server":        "relay relay/count relay/door relay/delivery relay/hub relay/limit relay/session relay/token store/files", // certificates
-	"cli/config":          "relay relay/identity relay/guard platforms store/backup store/files",
-	"cli":                 "relay relay/* platforms platforms/* store store/* vault cli/* cli/web/* packaging",
+	"relay/server":        "relay/count relay/door relay/delivery relay/hub relay/limit relay/session relay/token store/files", // certificates
+	"cli/config":          "relay relay/identity relay/guard platforms store/backup store/files vault",
+	"cli":                 "relay relay/* platforms platforms/* store store/* vault cli/* cli/web/*",
 	"cli/admin":           "relay/manage store store/audit store/backup",
 	"cli/echo":            "relay relay/token relay/wire",
 	"cli/qr":              "",
@@ -99,11 +99,11 @@ var mayImport = map[string]string{
 	"cli/web/day":         "cli/web/html",
 	"cli/web/status":      "cli/qr relay relay/count relay/finding relay/gate relay/limit relay/manage platforms store/audit cli/web/html cli/web/page cli/web/day relay/login",
 	"cli/web":             "relay relay/door relay/limit relay/login cli/web/html cli/web/page cli/web/* cli/lan",
-	"packaging":           "", // the unit's text
+	"cli/service":         "", // the unit's text
 	".":                   "cli",
-	"cli/web/chat":        "cli/web/html cli/web/page platforms/web platforms/markdown relay relay/manage store/audit",
+	"cli/web/chat":        "cli/web/html cli/web/page platforms/web platforms/markdown relay relay/login relay/manage store/audit",
 	"cli/web/browsertest": "", // tests alone
-	"cli/doctor":          "relay/finding relay/manage platforms store store/backup store/boltfile vault cli/admin cli/config",
+	"cli/doctor":          "relay/finding relay/manage platforms store store/backup store/boltfile store/files vault cli/admin cli/config",
 	"cli/pointer":         "store/files",
 	"cli/lan":             "",
 	"cli/completion":      "store/files",

@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -28,9 +29,9 @@ var (
 )
 
 // TestKill runs the binary against a Bot API of the test's own, two gateways over real sockets and
-// an operator, and kills it again and again at random moments of its start and its work; each start
-// polls for updates or has them posted, as it comes. What was
-// said, heard, acknowledged and answered is written down out here, where nothing is killed:
+// an operator who enrolls, revokes and reloads, and kills it again and again at random moments of its start and its
+// work; each start polls for updates or has them posted, as it comes, and a reload changes that, removes the bot and
+// adds it again. What was said, heard, acknowledged and answered is written down out here, where nothing is killed:
 //
 //   - no message whose update was confirmed is lost, and each gateway gets its own in order;
 //   - nothing comes again once the next one has come behind its acknowledgement, which is after
@@ -71,13 +72,17 @@ func TestKill(t *testing.T) {
 	}
 	op := &operator{victim: b}
 	talkers.Go(func() { op.run(ctx, talking) })
+	re := &reloader{victim: b, rand: rand.New(rand.NewPCG(seed, 2)), as: setup{updates: "poll", hosted: true}}
+	talkers.Go(func() { re.run(ctx, talking) })
 
 	for range *killCycles {
-		b.cycle()
+		b.cycle(re)
 	}
-	if b.updates = "poll"; b.bot.postedNow() == 0 {
-		b.updates = "webhook"
+	updates := "poll"
+	if b.bot.postedNow() == 0 {
+		updates = "webhook"
 	}
+	re.configure(func(s *setup) { s.updates = updates })
 	b.start()
 	// However slow the machine is, so that few messages came in between.
 	mixed := func(a *agent) bool {
@@ -108,6 +113,7 @@ func TestKill(t *testing.T) {
 		a.judge(t, b.bot)
 	}
 	op.judge(t)
+	re.judge(t)
 	for _, f := range b.bot.faults { // nobody asks it any more
 		t.Error(f)
 	}
@@ -122,8 +128,9 @@ type victim struct {
 	bot  *botAPI
 	dir  string
 	url  string // of the door
+	head string // the configuration without a bot
 
-	updates               string // "poll" or "webhook": how the next start gets them; empty: as the file says
+	serving               atomic.Pointer[os.Process] // the one that listens; nil: none
 	cmd                   *exec.Cmd
 	kills, early, orderly int
 }
@@ -137,8 +144,9 @@ func newVictim(t *testing.T, seed uint64) *victim {
 	t.Cleanup(release)
 	addr := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
 	b.url = "ws://" + addr + "/relay"
+	b.head = fmt.Sprintf("listen = %q\npublic_url = %q\ndata_dir = \"data\"\n[backup]\nnightly = false\n", addr, "http://"+addr)
 	for name, text := range map[string]string{
-		"connector.toml": fmt.Sprintf("listen = %q\npublic_url = %q\ndata_dir = \"data\"\n[backup]\nnightly = false\n[[bots]]\nplatform = \"telegram\"\ntoken_file = \"token\"\napi_base = %q\n", addr, "http://"+addr, b.bot.url),
+		"connector.toml": b.head + fmt.Sprintf("[[bots]]\nplatform = \"telegram\"\ntoken_file = \"token\"\napi_base = %q\n", b.bot.url),
 		"token":          botToken,
 	} {
 		if err := os.WriteFile(filepath.Join(b.dir, name), []byte(text), 0o600); err != nil {
@@ -164,9 +172,6 @@ func (b *victim) command(args ...string) *exec.Cmd {
 func (b *victim) launch() (listens <-chan bool) {
 	b.t.Helper()
 	cmd := b.command("serve")
-	if b.updates != "" {
-		cmd.Env = append(cmd.Env, "HERMES_CONNECTOR_TELEGRAM_UPDATES="+b.updates)
-	}
 	log, err := os.OpenFile(filepath.Join(b.dir, "serve.err"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		b.t.Fatal(err)
@@ -200,6 +205,7 @@ func (b *victim) start() {
 		case <-time.After(patience):
 		}
 		if listens {
+			b.serving.Store(b.cmd.Process)
 			return
 		}
 		said := bytes.TrimSpace(b.log())
@@ -217,6 +223,7 @@ func (b *victim) stop(sig os.Signal) {
 	}
 	cmd := b.cmd
 	b.cmd = nil
+	b.serving.Store(nil)
 	_ = cmd.Process.Signal(sig) // it may have ended by itself, which shows below
 	switch err := cmd.Wait(); {
 	case sig == os.Kill && cmd.ProcessState.ExitCode() >= 0: // no signal ended it
@@ -233,8 +240,9 @@ func (b *victim) log() []byte {
 }
 
 // cycle starts the server and ends it at a random moment.
-func (b *victim) cycle() {
-	b.updates = []string{"poll", "webhook"}[b.rand.IntN(2)]
+func (b *victim) cycle(re *reloader) {
+	updates := []string{"poll", "webhook"}[b.rand.IntN(2)]
+	re.configure(func(s *setup) { s.updates = updates })
 	switch b.rand.IntN(20) {
 	case 0: // in the middle of its start
 		b.launch()

@@ -25,3 +25,12 @@ func kinds() []platforms.Kind {
 		loopback.Kind,
 	}
 }
+
+// platformNames are the names of all.
+func platformNames(all []platforms.Kind) []string {
+	names := make([]string, len(all))
+	for i, k := range all {
+		names[i] = string(k.Name)
+	}
+	return names
+}

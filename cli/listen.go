@@ -1,8 +1,11 @@
 package cli
 
 import (
+	"errors"
+	"fmt"
 	"net"
 	"net/netip"
+	"syscall"
 
 	"github.com/hermes-connector/hermes-connector/cli/lan"
 )
@@ -15,7 +18,11 @@ func listen(addr string) (net.Listener, error) {
 			network = "tcp4"
 		}
 	}
-	return net.Listen(network, addr)
+	l, err := net.Listen(network, addr)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		err = fmt.Errorf("%s is taken by another program: stop that, or name another port in connector.toml (listen, metrics.listen, web.listen); hermes-connector doctor says who has it", addr)
+	}
+	return l, err
 }
 
 // bound is where l listens, which was made for the address asked: its port, and the host that was asked for.

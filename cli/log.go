@@ -33,9 +33,10 @@ var levelColours = [][2]string{
 }
 
 func (c colours) Write(line []byte) (int, error) {
+	at := max(0, bytes.Index(line, []byte("level="))) // the first: a message may have one too
 	for _, l := range levelColours {
-		if before, after, ok := bytes.Cut(line, []byte(l[0])); ok {
-			out := append(append(append([]byte(nil), before...), l[1]...), after...)
+		if after, ok := bytes.CutPrefix(line[at:], []byte(l[0])); ok {
+			out := append(append(append([]byte(nil), line[:at]...), l[1]...), after...)
 			if _, err := c.to.Write(out); err != nil {
 				return 0, err
 			}

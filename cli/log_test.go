@@ -40,9 +40,9 @@ func TestColours(t *testing.T) {
 	var out bytes.Buffer
 	log := slog.New(slog.NewTextHandler(colours{&out}, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	log.Debug("level=ERROR a")
-	log.Error("b")
+	log.Error("level=DEBUG b")
 	got := out.String()
-	for _, want := range []string{"\x1b[2mlevel=DEBUG\x1b[0m msg=\"level=ERROR a\"\n", "\x1b[31mlevel=ERROR\x1b[0m msg=b\n"} {
+	for _, want := range []string{"\x1b[2mlevel=DEBUG\x1b[0m msg=\"level=ERROR a\"\n", "\x1b[31mlevel=ERROR\x1b[0m msg=\"level=DEBUG b\"\n"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%q lacks %q", got, want)
 		}

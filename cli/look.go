@@ -46,13 +46,13 @@ func (l *machineLook) findings() finding.List {
 func (l *machineLook) database() (out finding.List) {
 	file, db := l.cfg.Database(), l.core.db
 	if err := db.Probe(); err != nil {
-		out.Add(finding.DatabaseStopped, file, "no message is accepted: "+err.Error(), "make room on its disk, or start the server again: what the start says tells more")
+		out.Add(finding.DatabaseStopped, file, "no message is accepted: "+err.Error(), "make room on its disk; if there is room, start the server again: what the start says tells more")
 	}
 	st := db.Stats()
 	if st.FellBack {
 		out.Add(finding.FellBack, file,
 			"the newest commit was not whole at the start, and the one before it is used: after a power cut nobody was told of it; otherwise compare with the last snapshot",
-			"nothing is to be done after a power cut; else hermes-connector restore FILE")
+			"nothing is to be done after a power cut; else `hermes-connector restore FILE`")
 	}
 	if st.Damaged > 0 {
 		out.Add(finding.SetAside, file,
@@ -98,6 +98,9 @@ func watch(ctx context.Context, svc *manage.Service, log *slog.Logger) error {
 func changes(log *slog.Logger, known map[[2]string]bool, found finding.List) map[[2]string]bool {
 	now := make(map[[2]string]bool, len(found))
 	for _, f := range found {
+		if f.Severity == finding.Unchecked {
+			continue // it is not known to be wrong
+		}
 		k := [2]string{f.Code, f.About}
 		if !known[k] && !now[k] {
 			log.Warn("found wrong", "code", f.Code, "about", f.About, "what", f.What, "fix", f.Fix)

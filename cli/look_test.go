@@ -21,6 +21,7 @@ func TestAChangeIsLoggedOnce(t *testing.T) {
 		want  []string // of each line
 	}{
 		{nil, nil},
+		{[]finding.Finding{finding.NotLookedAt.Of("/data", "not known", "look")}, nil},
 		{[]finding.Finding{low, silent}, []string{"level=WARN msg=\"found wrong\" code=HC320", "level=WARN msg=\"found wrong\" code=HC402"}},
 		{[]finding.Finding{low, more}, nil},
 		{[]finding.Finding{low}, []string{"level=INFO msg=mended code=HC402 about=\"gateway home\""}},

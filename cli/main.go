@@ -106,7 +106,6 @@ func newRoot(a *app) *cobra.Command {
 		Example: strings.TrimPrefix(`
   hermes-connector demo                 see the whole path work, without a bot and without a network
   hermes-connector setup                a bot, a server and a gateway, step by step
-  hermes-connector setup                ask what a first start needs, and write it down
   hermes-connector serve                run
   hermes-connector enroll home          credentials for a gateway, as .env lines
   hermes-connector link home            a code that binds you to it

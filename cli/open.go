@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/cli/admin"
@@ -50,21 +51,11 @@ func openStore(ctx context.Context, cfg *config.Config, server bool, log *slog.L
 	if err != nil {
 		return nil, nil, err
 	}
-	v, err := vault.Open(ctx, db, vaultKey(cfg.Vault))
+	v, err := vault.Open(ctx, db, cfg.Vault.Key())
 	if err != nil {
 		return nil, nil, errors.Join(err, db.Close())
 	}
 	return db, v, nil
-}
-
-func vaultKey(v config.Vault) vault.Key {
-	switch {
-	case !v.Passphrase.IsZero():
-		return vault.PassphraseKey(v.Passphrase)
-	case v.Credential != "":
-		return vault.CredentialKey(v.CredentialDir, v.Credential)
-	}
-	return vault.FileKey(v.KeyFile)
 }
 
 // openBots makes the configured bots, which reach addresses of the settings through g, and behind them that of the web
@@ -187,8 +178,12 @@ func emptied(cfg *config.Config) (of *config.Config, remove func() error, err er
 	return &c, func() error { return os.RemoveAll(dir) }, nil
 }
 
-// completeGateways offers the gateways' names for the first argument. It makes no database.
+// completeGateways offers the gateways' names for the first argument, and networks where the second is one. It makes no
+// database.
 func (a *app) completeGateways(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	if len(args) == 1 && strings.Contains(cmd.Use, " NAME PLATFORM ") {
+		return platformNames(networks()), cobra.ShellCompDirectiveNoFileComp
+	}
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}

@@ -61,9 +61,6 @@ func (o *observed) Write(b []byte) (n int, err error) {
 
 // plain is s without what a terminal would obey: names come from networks and gateways. What cannot
 // be seen is spelled as Go would.
-// It is not inlined: many call it, and none of them in a hurry.
-//
-//go:noinline
 func plain(s string) string { return spell(s, "", quoted) }
 
 // plainLines is plain for text of several lines.
@@ -119,27 +116,31 @@ func table(w io.Writer, rows [][]any) {
 // asking makes c a command that asks for one operation and prints what comes back. args reads the
 // arguments of the command.
 func asking[A, R any](a *app, c *cobra.Command, op admin.Op[A, R], args func(pos []string) (A, error), human func(w io.Writer, args A, r R)) *cobra.Command {
-	return a.asking(c, op.Untyped, args, human)
+	return a.asking(c, op.Untyped, args, calling(human))
 }
 
-// asking is asking for an operation without its types, which asking has compared: args and human are called by
-// reflection, for the reason that admin.Untyped gives.
-func (a *app) asking(c *cobra.Command, op *admin.Untyped, args, human any) *cobra.Command {
+// calling is human, whatever the types of its arguments and its result are.
+func calling(human any) func(w io.Writer, in, out reflect.Value) {
+	return func(w io.Writer, in, out reflect.Value) {
+		reflect.ValueOf(human).Call([]reflect.Value{reflect.ValueOf(w), in, out})
+	}
+}
+
+// asking is asking for an operation without its types, so that it is compiled once.
+func (a *app) asking(c *cobra.Command, op *admin.Untyped, args any, human func(w io.Writer, in, out reflect.Value)) *cobra.Command {
 	asJSON := jsonFlag(c)
 	c.RunE = func(cmd *cobra.Command, pos []string) error {
-		read := reflect.ValueOf(args).Call([]reflect.Value{reflect.ValueOf(pos)})
-		if err, _ := read[1].Interface().(error); err != nil {
+		given := reflect.ValueOf(args).Call([]reflect.Value{reflect.ValueOf(pos)})
+		if err, ok := given[1].Interface().(error); ok {
 			return err
 		}
-		in := reflect.New(read[0].Type())
-		in.Elem().Set(read[0])
+		in := reflect.New(given[0].Type())
+		in.Elem().Set(given[0])
 		out, err := a.ask(cmd.Context(), op, in.Interface())
 		if err != nil {
 			return err
 		}
-		return a.print(*asJSON, out, func(w io.Writer) {
-			reflect.ValueOf(human).Call([]reflect.Value{reflect.ValueOf(w), in.Elem(), reflect.ValueOf(out).Elem()})
-		})
+		return a.print(*asJSON, out, func(w io.Writer) { human(w, in.Elem(), reflect.ValueOf(out).Elem()) })
 	}
 	return c
 }
@@ -157,23 +158,28 @@ func show[A, R any](ctx context.Context, a *app, op admin.Op[A, R], args A, asJS
 func listing[A, T any](a *app, c *cobra.Command, op admin.Op[A, []T], args func(pos []string) (A, error),
 	none string, head []any, row func(T) []any,
 ) *cobra.Command {
-	return asking(a, c, op, args, func(w io.Writer, _ A, all []T) { list(a, w, all, none, head, row) })
+	return a.asking(c, op.Untyped, args, a.listed(none, head, row))
+}
+
+// listed writes a list that came back.
+func (a *app) listed(none string, head []any, row any) func(w io.Writer, in, all reflect.Value) {
+	return func(w io.Writer, _, all reflect.Value) { a.list(w, all, none, head, reflect.ValueOf(row)) }
 }
 
 // list writes a table of all, or says that there is nothing.
 func list[T any](a *app, w io.Writer, all []T, none string, head []any, row func(T) []any) {
-	a.list(w, len(all), none, head, func(n int) []any { return row(all[n]) })
+	a.list(w, reflect.ValueOf(all), none, head, reflect.ValueOf(row))
 }
 
-// list is list without a type: of count things, row is the one with that number.
-func (a *app) list(w io.Writer, count int, none string, head []any, row func(n int) []any) {
-	if count == 0 {
+// list is list without the types: all is a slice, and row makes a row of an element.
+func (a *app) list(w io.Writer, all reflect.Value, none string, head []any, row reflect.Value) {
+	if all.Len() == 0 {
 		a.say("%s", none)
 		return
 	}
 	rows := [][]any{head}
-	for n := range count {
-		rows = append(rows, row(n))
+	for i := range all.Len() {
+		rows = append(rows, row.Call([]reflect.Value{all.Index(i)})[0].Interface().([]any))
 	}
 	table(w, narrow(rows))
 }
@@ -183,7 +189,7 @@ func (a *app) list(w io.Writer, count int, none string, head []any, row func(n i
 func narrow(rows [][]any) [][]any {
 	gateway := slices.Index(rows[0], any("GATEWAY"))
 	for column := len(rows[0]) - 1; column >= 0; column-- {
-		says := func(r []any) bool { return false }
+		var says func(r []any) bool
 		switch rows[0][column] {
 		case "TENANT":
 			says = func(r []any) bool {

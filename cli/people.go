@@ -19,7 +19,7 @@ import (
 
 func newLinkCmd(a *app) *cobra.Command {
 	args := func(pos []string) (manage.LinkFor, error) { return manage.LinkFor{Name: pos[0]}, nil }
-	c := a.maker(a.named("link", "A code that binds whoever sends it to the bot"))
+	c := a.maker(a.named("link", "Make a code that binds whoever sends it to the bot"))
 	return asking(a, c, admin.Link, args, func(w io.Writer, _ manage.LinkFor, l manage.Link) {
 		_, _ = fmt.Fprintf(w, "Send this to the bot in a direct message, before %s:\n\n  /link %s\n", clock(l.ExpiresAt), l.Code)
 		for _, p := range slices.Sorted(maps.Keys(l.DeepLinks)) {

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -44,6 +45,8 @@ type reloader struct {
 	level   *slog.LevelVar
 	manager systemd.Manager
 	started *config.Config // what the server runs with, but for its bots and the level
+	// stopping is closed when the server begins to stop; nil: it does not.
+	stopping <-chan struct{}
 
 	mu   sync.Mutex // one reload at a time; guards the fields below
 	bots []configured
@@ -60,10 +63,15 @@ func newReloader(cfg *config.Config, bots []platforms.Platform, c *core, g *guar
 }
 
 // reload reads the configuration, judges it whole, and takes over what can be: by is who asked. With a fault it changes
-// nothing.
+// nothing, nor while the server stops: what is under way needs the bots there are.
 func (r *reloader) reload(ctx context.Context, by string) (manage.Reloaded, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	select {
+	case <-r.stopping:
+		return manage.Reloaded{}, &manage.Error{Why: manage.Offline, Message: "the server is stopping: its next start reads the configuration"}
+	default:
+	}
 	r.manager.Reloading()
 	out, err := r.takeOver(ctx)
 	if err != nil {
@@ -90,7 +98,11 @@ func lines(err error) []string { return strings.Split(err.Error(), "\n") }
 // takeOver is reload without what is said about it. r.mu must be held.
 func (r *reloader) takeOver(ctx context.Context) (out manage.Reloaded, err error) {
 	next, err := r.load()
-	if err == nil {
+	switch {
+	case err != nil:
+	case r.started.File != "" && next.File != r.started.File: // an editor at work, or a mistake: no reason to end every bot
+		err = config.Faults{{Place: config.Place{File: r.started.File}, What: "is not there any more; a restart takes " + cmp.Or(next.File, "the defaults")}}
+	default:
 		err = unusable(next)
 	}
 	if err != nil {
@@ -115,7 +127,7 @@ func (r *reloader) takeOver(ctx context.Context) (out manage.Reloaded, err error
 	}
 	r.bots = bots
 	if !slices.Equal(all, hosted) {
-		r.core.host(ctx, all)
+		r.core.host(context.WithoutCancel(ctx), all) // whole, also when who asked does not wait for it
 	}
 	return out, nil
 }

@@ -35,10 +35,10 @@ type aviary struct {
 type aBird struct {
 	said      []string // what people wrote, oldest first: update n+1 is the n-th
 	confirmed int
-	met       int      // calls of getMe
-	polling   int      // requests for updates under way
-	twice     bool     // there were two
-	answers   []string // what the bot sent
+	met       int       // calls of getMe
+	ended     time.Time // the newest request for updates whose asker waited for its end
+	twice     bool      // there were two of those at once
+	answers   []string  // what the bot sent
 	changed   chan struct{}
 }
 
@@ -99,12 +99,14 @@ func (a *aviary) serve(w http.ResponseWriter, r *http.Request) {
 // updates answers a request for updates, after a second at most.
 func (a *aviary) updates(r *http.Request, id string) any {
 	offset, _ := strconv.Atoi(r.FormValue("offset"))
-	a.with(id, func(b *aBird) {
-		b.polling++
-		b.twice = b.twice || b.polling > 1
-		b.confirmed = max(b.confirmed, offset-1)
+	began := time.Now()
+	a.with(id, func(b *aBird) { b.confirmed = max(b.confirmed, offset-1) })
+	defer a.with(id, func(b *aBird) {
+		if r.Context().Err() == nil { // that an asker has gone is seen late here, when the next one may have come
+			b.twice = b.twice || b.ended.After(began)
+			b.ended = time.Now()
+		}
 	})
-	defer a.with(id, func(b *aBird) { b.polling-- })
 	end := time.NewTimer(time.Second)
 	defer end.Stop()
 	for {
@@ -159,7 +161,6 @@ func (l *listener) run(ctx context.Context, gw echo.Gateway) {
 type nest struct {
 	t   *testing.T
 	dir string
-	url string
 }
 
 func (n *nest) run(args ...string) string {

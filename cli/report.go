@@ -54,7 +54,7 @@ func nameless(st manage.Status) report {
 		})
 	}
 	for _, f := range st.Findings {
-		out.Findings = append(out.Findings, finding.Finding{Code: f.Code, Severity: f.Severity, What: f.Code + ".", Why: f.Why, Fix: "hermes-connector doctor"})
+		out.Findings = append(out.Findings, finding.Finding{Code: f.Code, Severity: f.Severity, What: "its words are left out here", Why: f.Why, Fix: "hermes-connector doctor"})
 	}
 	return report{Status: out, Go: runtime.Version(), System: runtime.GOOS + "/" + runtime.GOARCH}
 }

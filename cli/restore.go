@@ -74,7 +74,7 @@ func (a *app) unopened(ctx context.Context, cfg *config.Config) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	if _, err := vault.Existing(ctx, db, vaultKey(cfg.Vault)); !errors.Is(err, vault.ErrNone) {
+	if _, err := vault.Existing(ctx, db, cfg.Vault.Key()); !errors.Is(err, vault.ErrNone) {
 		return err
 	}
 	return nil

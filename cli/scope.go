@@ -21,7 +21,7 @@ func newScopeCmd(a *app) *cobra.Command {
 
 func (a *app) scope(verb, short, done string, op admin.Op[manage.Scope, manage.Grant]) *cobra.Command {
 	c := &cobra.Command{
-		Use:   verb + " NAME PLATFORM CHAT",
+		Use:   verb + " NAME PLATFORM [CHAT]",
 		Short: short,
 		Long:  short + ". With --scope and without CHAT: all chats of that scope.",
 		Example: "  hermes-connector scope " + verb + " home telegram -1001234567890\n" +

@@ -8,7 +8,6 @@ import (
 	"net"
 	"os"
 	"slices"
-	"sync/atomic"
 
 	"github.com/spf13/cobra"
 
@@ -27,15 +26,19 @@ func newServeCmd(a *app) *cobra.Command {
 interrupt lets running actions finish, a second one does not wait for them. SIGHUP is hermes-connector reload.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			s := &serving{app: a, manager: systemd.Of(a.getenv), began: make(chan struct{})}
+			ctx, hurry, release := signals(cmd.Context(), s.hangup) // before the configuration is read: none is missed
+			defer release()
 			cfg, err := a.config()
 			if err != nil {
 				return err
 			}
-			s := &serving{app: a, manager: systemd.Of(a.getenv)}
 			log := a.logger(cfg.Log, &s.level)
-			ctx, hurry, release := signals(cmd.Context(), s.hangup)
-			defer release()
-			return s.run(ctx, hurry, cfg, log)
+			err = s.run(ctx, hurry, cfg, log)
+			if err != nil && cfg.Log.JSON {
+				err = errFinding // the log says it, and every line of that is JSON
+			}
+			return err
 		},
 	}
 }
@@ -46,20 +49,23 @@ type serving struct {
 	manager systemd.Manager
 	level   slog.LevelVar
 
-	reloads atomic.Pointer[reloader] // nil until the server serves: there is nothing to reload yet
+	began    chan struct{} // closed when the server serves: there is nothing to reload before
+	reloader *reloader     // set before began is closed
 }
 
-// hangup is what a SIGHUP does. The log says what became of it.
+// hangup is what a SIGHUP does, as soon as the server serves. The log says what became of it.
 func (s *serving) hangup(ctx context.Context) {
-	if r := s.reloads.Load(); r != nil {
-		_, _ = r.reload(ctx, "SIGHUP")
+	select {
+	case <-s.began:
+		_, _ = s.reloader.reload(ctx, "SIGHUP")
+	case <-ctx.Done():
 	}
 }
 
 // run runs the connector until ctx ends. When hurry ends too, running actions are not waited for.
 func (s *serving) run(ctx, hurry context.Context, cfg *config.Config, log *slog.Logger) (err error) {
 	defer func() {
-		if s.reloads.Load() != nil { // it had begun to serve
+		if s.reloader != nil || cfg.Log.JSON { // else it never served, and what is printed says why
 			logStopped(ctx, log, err)
 		}
 	}()
@@ -102,6 +108,7 @@ func (s *serving) run(ctx, hurry context.Context, cfg *config.Config, log *slog.
 		return err
 	}
 	r := newReloader(cfg, bots, core, g, log)
+	r.stopping = ctx.Done()
 	r.load, r.level, r.manager = s.app.config, &s.level, s.manager
 	core.reload = r.reload
 	if metrics != nil {
@@ -126,19 +133,23 @@ func (s *serving) run(ctx, hurry context.Context, cfg *config.Config, log *slog.
 			return fmt.Errorf("stdout: %w", err)
 		}
 	}
-	advise(ctx, cfg, db, log)
-	s.reloads.Store(r)
+	if s.app.makes == nil { // setup gives the advice itself
+		advise(ctx, cfg, db, log)
+	}
+	s.reloader = r
+	close(s.began)
 	defer context.AfterFunc(ctx, func() { s.manager.Stopping(context.Cause(ctx).Error()) })()
-	core.beside = append(core.beside, s.announce(core), s.watch(core))
+	core.beside = append(core.beside, s.announce(ctx, core), s.watch(core))
 	return core.run(ctx, hurry, l)
 }
 
 // logStopped says that a server has ended, and why.
 func logStopped(ctx context.Context, log *slog.Logger, err error) {
+	level := slog.LevelError
 	if err == nil {
-		err = context.Cause(ctx)
+		level, err = slog.LevelInfo, context.Cause(ctx)
 	}
-	log.Info("stopped", "reason", err)
+	log.Log(ctx, level, "stopped", "reason", err)
 }
 
 // advise says what is missing and what to type next.

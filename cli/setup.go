@@ -8,20 +8,23 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/hermes-connector/hermes-connector/cli/admin"
 	"github.com/hermes-connector/hermes-connector/cli/config"
 	"github.com/hermes-connector/hermes-connector/cli/lan"
+	"github.com/hermes-connector/hermes-connector/cli/pointer"
+	"github.com/hermes-connector/hermes-connector/cli/service"
 	"github.com/hermes-connector/hermes-connector/cli/setup"
 	"github.com/hermes-connector/hermes-connector/cli/systemd"
-	"github.com/hermes-connector/hermes-connector/packaging"
 )
 
 func newSetupCmd(a *app) *cobra.Command {
 	o := setup.Options{Kinds: kinds(), Env: a.env}
-	var service, serve bool
+	var install, serve bool
 	c := &cobra.Command{
 		Use:   "setup",
 		Short: "Ask what a first start needs, write it down, and wait for the first gateway",
@@ -29,7 +32,7 @@ func newSetupCmd(a *app) *cobra.Command {
 the server if that is wanted, makes the credentials of a gateway, and waits until it dials and you are
 linked to it. What is there already stays; after an interruption setup goes on where it was.
 
-Every answer can be a flag. Where there is no terminal, those that have no default must be.`,
+Every answer can be a flag. Where there is no terminal, and with --yes, those that have no default must be.`,
 		Example: "  hermes-connector setup\n" +
 			"  hermes-connector setup --platform telegram --token-file telegram.token --reach here --yes",
 		Args: cobra.NoArgs,
@@ -45,17 +48,22 @@ Every answer can be a flag. Where there is no terminal, those that have no defau
 	f.StringVar(&o.CertFile, "cert-file", "", "with --secure tls: the certificate's `file`")
 	f.StringVar(&o.KeyFile, "key-file", "", "with --secure tls: its key's `file`")
 	f.StringVar(&o.PublicURL, "public-url", "", "the `URL` that gateways dial, when a proxy stands in front")
-	f.BoolVar(&service, "service", false, "install and start a systemd service")
+	f.BoolVar(&install, "service", false, "install and start a systemd service")
 	f.BoolVar(&serve, "serve", false, "run the server in this window")
 	f.StringVar(&o.Gateway, "gateway", "", "make credentials of a gateway of that `NAME`")
 	f.StringVar(&o.EnvFile, "env", "", "write the gateway's credentials into this .env `file`")
 	f.DurationVar(&o.Wait, "wait", 0, "without a terminal: wait so long for the gateway, and for somebody to use the link code")
-	f.BoolVar(&o.Yes, "yes", false, "take what is proposed, and write without asking")
+	f.BoolVar(&o.Yes, "yes", false, "ask nothing: take what is proposed, and write it")
 	c.MarkFlagsMutuallyExclusive("service", "serve")
 	c.MarkFlagsMutuallyExclusive("token-file", "token-stdin")
+	for flag, values := range map[string][]string{
+		"platform": {"telegram", "discord"}, "reach": {"here", "lan", "internet"}, "secure": {"tailscale", "tls", "plain"},
+	} {
+		_ = c.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)) // they exist
+	}
 	c.RunE = func(cmd *cobra.Command, _ []string) error {
 		switch {
-		case service:
+		case install:
 			o.Start = "service"
 		case serve:
 			o.Start = "here"
@@ -67,10 +75,10 @@ Every answer can be a flag. Where there is no terminal, those that have no defau
 
 // setup runs setup at the terminal, or without one.
 func (a *app) setup(ctx context.Context, o setup.Options) error {
-	s := &serving{manager: systemd.Of(func(string) string { return "" })}
+	s := &serving{manager: systemd.Of(func(string) string { return "" }), began: make(chan struct{})}
 	ctx, hurry, release := signals(ctx, s.hangup)
 	defer release()
-	o.Config, o.In, o.Out, o.Talk, o.Echo = a.configPath, a.stdin, a.stdout, a.stderr, func(bool) {}
+	o.DataDir, o.Config, o.In, o.Out, o.Talk, o.Echo = a.dataDir, a.configPath, a.stdin, a.stdout, a.stderr, func(bool) {}
 	o.Plain = plainLines
 	o.Root, o.Address = os.Geteuid() == 0, func() string {
 		if at := lan.Address(); at.IsValid() {
@@ -98,18 +106,39 @@ func (a *app) setup(ctx context.Context, o setup.Options) error {
 			return err
 		}
 		log := s.app.logger(cfg.Log, &s.level)
-		s.level.Set(slog.LevelWarn) // until the conversation is over
+		s.level.Set(slog.LevelError) // until the conversation is over: a line would stand in the middle of a question
 		return s.run(ctx, hurry, cfg, log)
 	}
 	o.Loud = func(cfg *config.Config) { s.level.Set(cfg.Log.Level) }
 	o.Client = func(ctx context.Context, file string) (*admin.Client, func() error, error) {
 		return at(file).client(ctx, true)
 	}
-	o.Reload = func(ctx context.Context, file string) error {
-		_, err := askServer(ctx, at(file), admin.Reload)
-		return err
+	o.Reload = func(ctx context.Context, file string) ([]string, error) {
+		done, err := askServer(ctx, at(file), admin.Reload)
+		return done.Restart, err
 	}
-	o.Command, o.Unit = a.command, packaging.Unit
+	o.Owner = func(dataDir string) string {
+		running, _ := pointer.All(a.pointerFolders())
+		for _, s := range running {
+			if s.DataDir == dataDir {
+				return s.Config
+			}
+		}
+		return ""
+	}
+	o.Certificate = func(cert, key, host string) error {
+		setting, leaf, err := certificate(config.TLS{CertFile: cert, KeyFile: key})
+		switch {
+		case err != nil:
+			return fmt.Errorf("%s: %w", strings.TrimPrefix(setting, "tls."), err)
+		case time.Now().After(leaf.NotAfter):
+			return errors.New("it has expired on " + leaf.NotAfter.Local().Format(time.DateOnly))
+		case host != "" && leaf.VerifyHostname(host) != nil:
+			return errors.New("it is not made for " + host)
+		}
+		return nil
+	}
+	o.Command, o.Unit = a.command, service.Unit
 	return setup.Run(ctx, o)
 }
 

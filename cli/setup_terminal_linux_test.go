@@ -130,7 +130,7 @@ func TestSetupAtATerminal(t *testing.T) {
 	}
 	setup := func() *terminal {
 		cmd := exec.Command("hermes-connector", "setup", "--config", filepath.Join(home, "connector.toml"), "--api-base", api.URL)
-		cmd.Env = append(os.Environ(), "HOME="+home, "XDG_CONFIG_HOME=", "XDG_DATA_HOME=", "TERM=dumb", fmt.Sprintf("HERMES_CONNECTOR_LISTEN=127.0.0.1:%d", port))
+		cmd.Env = append(os.Environ(), "HOME="+home, "RUNTIME_DIRECTORY="+home+"/run", "XDG_CONFIG_HOME=", "XDG_DATA_HOME=", "TERM=dumb", fmt.Sprintf("HERMES_CONNECTOR_LISTEN=127.0.0.1:%d", port))
 		cmd.Dir = home
 		return sit(t, cmd)
 	}
@@ -183,8 +183,8 @@ func TestSetupAtATerminal(t *testing.T) {
 	defer func() { cancel(); <-dialled }()
 
 	again.sees(t, `home is connected`)
+	again.sees(t, `https://t.me/pibot\?start=`) // above the code: the code is what stays on a small screen
 	code := again.sees(t, `/link (\S+)\n`)
-	again.sees(t, `https://t.me/pibot\?start=`)
 	api.say("/link " + code[1])
 	again.sees(t, fmt.Sprintf(`telegram:%d is linked to home(?s:.*)The server runs in this window`, setupUser))
 	api.say("hello")

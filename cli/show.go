@@ -115,8 +115,19 @@ func losses(h *manage.Holdings) string {
 	if h == nil || len(h.Gateways) > 0 || len(h.People)+len(h.Grants)+h.Waiting == 0 {
 		return ""
 	}
-	return fmt.Sprintf("bindings of people: %d, granted chats: %d, waiting messages, which become dead letters: %d",
-		len(h.People), len(h.Grants), h.Waiting)
+	var all []string
+	for _, part := range []struct {
+		n         int
+		one, many string
+	}{
+		{len(h.People), "person's binding", "people's bindings"}, {len(h.Grants), "granted chat", "granted chats"},
+		{h.Waiting, "waiting message, which becomes a dead letter", "waiting messages, which become dead letters"},
+	} {
+		if part.n > 0 {
+			all = append(all, counted(part.n, part.one, part.many))
+		}
+	}
+	return strings.Join(all, ", ")
 }
 
 func newPeopleCmd(a *app) *cobra.Command {

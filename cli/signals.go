@@ -19,8 +19,9 @@ func (t told) Error() string { return t.why }
 func (told) Is(err error) bool { return err == context.Canceled }
 
 // signals are two contexts: the first ends with the first SIGINT or SIGTERM, the second with the second one. reload is
-// called for each SIGHUP, one at a time; one that says that the terminal went away is a SIGTERM, as every one is with no
-// reload. The cause of the first context's end says which it was.
+// called for SIGHUPs, one at a time and again for those that came meanwhile, until the first context ends; one that says
+// that the terminal went away is a SIGTERM, as every one is with no reload. However long a reload takes, it holds up no
+// other signal. The cause of the first context's end says which it was.
 func signals(parent context.Context, reload func(context.Context)) (stop, hurry context.Context, release func()) {
 	stop, cancelStop := context.WithCancelCause(parent)
 	hurry, cancelHurry := context.WithCancel(parent)
@@ -32,6 +33,17 @@ func signals(parent context.Context, reload func(context.Context)) (stop, hurry 
 	signal.Notify(came, kinds...)
 	onTerminal := isTerminal(os.Stdin)
 	var wg sync.WaitGroup
+	changed := make(chan struct{}, 1) // holds one value: there was a SIGHUP since the last reload began
+	wg.Go(func() {
+		for {
+			select {
+			case <-changed:
+				reload(stop)
+			case <-stop.Done():
+				return
+			}
+		}
+	})
 	wg.Go(func() {
 		for ended := false; ; {
 			var s os.Signal
@@ -42,7 +54,10 @@ func signals(parent context.Context, reload func(context.Context)) (stop, hurry 
 			}
 			switch {
 			case s == syscall.SIGHUP && reload != nil && !(onTerminal && !isTerminal(os.Stdin)):
-				reload(stop)
+				select {
+				case changed <- struct{}{}:
+				default:
+				}
 			case ended && s != syscall.SIGHUP:
 				cancelHurry()
 			case !ended:

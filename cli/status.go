@@ -48,9 +48,6 @@ func newStatusCmd(a *app) *cobra.Command {
 
 func statusTable(w io.Writer, st manage.Status, now time.Time) {
 	_, _ = fmt.Fprintf(w, "hermes-connector %s\n\n%s\n\n", st.Version, plainLines(summary(st)))
-	for _, warning := range st.Warnings {
-		_, _ = fmt.Fprintf(w, "!  %s\n\n", plain(warning))
-	}
 	if len(st.Bots) == 0 {
 		_, _ = fmt.Fprintln(w, "No bot is configured. Next: hermes-connector setup")
 	} else {

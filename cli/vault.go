@@ -65,7 +65,7 @@ With --lost there is no former key: secrets that nobody can read any more are re
 		}
 		return a.print(*asJSON, got, func(w io.Writer) { tellRekeyed(w, got) })
 	}
-	return group("vault", "The vault of what is stored: its key", c)
+	return group("vault", "Change the key that opens the stored credentials", c)
 }
 
 // former says where the key is that the vault has.
@@ -133,7 +133,7 @@ func (a *app) rekey(ctx context.Context, cfg *config.Config, from vault.Key, res
 	if err != nil {
 		return got, err
 	}
-	got, err = rekey(ctx, db, vaultKey(cfg.Vault), from, reseal)
+	got, err = rekey(ctx, db, cfg.Vault.Key(), from, reseal)
 	if err = errors.Join(err, db.Close()); err != nil || !got.NewData {
 		return got, err
 	}

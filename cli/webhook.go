@@ -32,10 +32,10 @@ signs the answers. So a caller can be given a new one before the old one goes.`,
 		if err := writeSecret(args[0], secret, *add); err != nil {
 			return err
 		}
-		a.say("The server takes it with its next start.")
+		a.say("A running server takes it with hermes-connector reload.")
 		return a.print(false, nil, func(w io.Writer) { _, _ = fmt.Fprintln(w, secret.RevealString()) })
 	}
-	return group("webhook", "Web hooks: secrets", c)
+	return group("webhook", "Make the secrets of web hooks", c)
 }
 
 // writeSecret makes the file of a secret, or adds one to it.

@@ -66,30 +66,34 @@ var (
 // Op is an operation with arguments A and the result R.
 type Op[A, R any] struct{ *Untyped }
 
-// Untyped is an Op with the types left out: its arguments and its result are pointers to an Op's. What is done with
-// any operation is compiled once, and calls its method by reflection: functions for each, here and in package cli, were
-// 160 KB of the binary.
+// Untyped is an Op with the types left out, so that what is done with any of them is compiled once: its arguments and
+// its result are pointers to an Op's.
 type Untyped struct {
-	name         string
-	args, result reflect.Type
-	do           reflect.Value // a method of the Service; takes args and, if it changes something, in whose name
-	changes      bool          // it leaves a row in the audit list
+	name    string
+	do      reflect.Value // a method of the Service, as change and look take it
+	changes bool          // it leaves a row in the audit list, and is told in whose name
 }
 
 // Changes reports whether the operation changes the database.
 func (o *Untyped) Changes() bool { return o.changes }
 
-// carryOut does what o says to svc, in the name of by.
-func (o *Untyped) carryOut(ctx context.Context, svc *manage.Service, by audit.Actor, args any) (any, error) {
+// newArgs and newResult are pointers to an operation's arguments, which are the last it takes, and to its result.
+func (o *Untyped) newArgs() reflect.Value {
+	return reflect.New(o.do.Type().In(o.do.Type().NumIn() - 1))
+}
+func (o *Untyped) newResult() reflect.Value { return reflect.New(o.do.Type().Out(0)) }
+
+// carry carries out the operation in the name of by.
+func (o *Untyped) carry(ctx context.Context, svc *manage.Service, by audit.Actor, args any) (result any, err error) {
 	in := []reflect.Value{reflect.ValueOf(svc), reflect.ValueOf(ctx)}
 	if o.changes {
 		in = append(in, reflect.ValueOf(by))
 	}
 	out := o.do.Call(append(in, reflect.ValueOf(args).Elem()))
-	result := reflect.New(o.result)
-	result.Elem().Set(out[0])
-	err, _ := out[1].Interface().(error)
-	return result.Interface(), err
+	into := o.newResult()
+	into.Elem().Set(out[0])
+	err, _ = out[1].Interface().(error)
+	return into.Interface(), err
 }
 
 // byName are all operations, by their names. Every op adds its own while the package is set up, and nothing changes
@@ -106,12 +110,9 @@ func look[A, R any](name string, do func(*manage.Service, context.Context, A) (R
 	return Op[A, R]{register(name, false, do)}
 }
 
-// register adds the operation of a method with the type that change or look asks for.
 func register(name string, changes bool, do any) *Untyped {
-	t := reflect.TypeOf(do)
-	o := &Untyped{name, t.In(t.NumIn() - 1), t.Out(0), reflect.ValueOf(do), changes}
-	byName[name] = o
-	return o
+	byName[name] = &Untyped{name, reflect.ValueOf(do), changes}
+	return byName[name]
 }
 
 // maxArgs bounds a request, in bytes.
@@ -137,9 +138,9 @@ func Handler(svc *manage.Service, src backup.Source) http.Handler {
 		if err != nil {
 			raw = nil // malformed
 		}
-		args, result := reflect.New(o.args).Interface(), any(nil)
+		args, result := o.newArgs().Interface(), any(nil)
 		if err = errMalformed; json.Unmarshal(raw, args) == nil {
-			result, err = o.carryOut(r.Context(), svc, operator(r.Header.Get(actorHeader)), args)
+			result, err = o.carry(r.Context(), svc, operator(r.Header.Get(actorHeader)), args)
 		}
 		if err == nil {
 			answer(w, http.StatusOK, result)

@@ -11,8 +11,8 @@ import (
 	"net/http"
 	"os"
 	"os/user"
-	"reflect"
 	"strconv"
+	"syscall"
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay/manage"
@@ -68,9 +68,9 @@ func (o Op[A, R]) Ask(ctx context.Context, c *Client, args A) (R, error) {
 // Ask is Op.Ask of an operation without its types.
 func (c *Client) Ask(ctx context.Context, o *Untyped, args any) (result any, err error) {
 	if c.svc != nil {
-		return o.carryOut(ctx, c.svc, operator(whoami()), args)
+		return o.carry(ctx, c.svc, operator(whoami()), args)
 	}
-	result = reflect.New(o.result).Interface()
+	result = o.newResult().Interface()
 	return result, c.ask(ctx, o.name, args, result)
 }
 
@@ -114,6 +114,13 @@ func (c *Client) post(ctx context.Context, op string, args any) (*http.Response,
 	}
 	req.Header.Set(actorHeader, whoami())
 	resp, err := c.via.RoundTrip(req)
+	if errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) {
+		return nil, fmt.Errorf("the server ended while it was asked for %q: whether that was done is not known; try again once it runs", op)
+	}
+	var late interface{ Timeout() bool }
+	if errors.As(err, &late) && late.Timeout() {
+		return nil, errors.New("the running server does not answer: hermes-connector doctor says more")
+	}
 	if err != nil {
 		return nil, fmt.Errorf("ask the running server to %s: %w", op, err)
 	}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // folders are data folders of which the second is too deep for a socket's address.
@@ -79,6 +80,37 @@ func TestSocketOfADeadProcess(t *testing.T) { // invariant 2
 	}
 }
 
+// TestServerThatEndsMeanwhile: whoever asked is told in words.
+func TestServerThatEndsMeanwhile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "admin.sock")
+	l, err := Listen(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for range 2 { // the look whether somebody is there, and the request
+			c, err := l.Accept()
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			_, _ = c.Read(make([]byte, 1))
+			_ = c.Close() // with what was not read: a reset
+		}
+	}()
+	c, err := Dial(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Status.Ask(t.Context(), c, struct{}{}); err == nil || !strings.Contains(err.Error(), "the server ended while it was asked") {
+		t.Errorf("got %v", err)
+	}
+	<-ended
+	_ = l.Close()
+}
+
 // leaveBehind makes a socket nobody listens on, as a killed server does.
 func leaveBehind(t *testing.T, path string) {
 	t.Helper()
@@ -118,5 +150,23 @@ func TestListenDoesNotReplaceAFile(t *testing.T) {
 	}
 	if _, err := Listen(t.Context(), path); err == nil {
 		t.Error("Listen() replaced a file")
+	}
+}
+
+// TestAServerThatHangs: what is said of it is no chain of errors.
+func TestAServerThatHangs(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "admin.sock")
+	l, err := Listen(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	c, err := Dial(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.via.(*http.Transport).ResponseHeaderTimeout = time.Millisecond
+	if _, err := Status.Ask(t.Context(), c, struct{}{}); err == nil || err.Error() != "the running server does not answer: hermes-connector doctor says more" {
+		t.Errorf("it is said: %v", err)
 	}
 }

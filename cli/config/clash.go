@@ -3,7 +3,10 @@ package config
 import (
 	"net"
 	"net/netip"
+	"strings"
 	"time"
+
+	"github.com/hermes-connector/hermes-connector/relay/identity"
 )
 
 // clashes refuses settings that are fine each for itself, and cannot hold together.
@@ -21,6 +24,59 @@ func (l *loader) clashes() {
 		// Of IPv6, whole networks of one's own begin with fc00::/7.
 		if p.Addr().Is4() && p.Bits() < 8 || p.Bits() < 7 {
 			l.faults.add(l.places["trusted_proxies"], "%s trusts anybody to say where a request comes from: name your proxy's address", p)
+		}
+	}
+}
+
+func (l *loader) wholeTLS() {
+	for key, other := range map[string]string{"cert_file": "key_file", "key_file": "cert_file"} {
+		at, given := l.places["tls."+key]
+		if _, both := l.places["tls."+other]; given && !both {
+			l.faults.add(at, "%s must be given too", other)
+		}
+	}
+}
+
+// identity refuses a mode without its keys, and the keys of another mode: they would do nothing.
+func (l *loader) identity() {
+	mode, given := l.cfg.Identity.Mode, make(map[string]bool)
+	for _, s := range l.settings {
+		if at, ok := l.places[s.path()]; ok && s.mode != "" {
+			given[s.key] = true
+			if mode != "" && s.mode != mode {
+				l.faults.add(at, "does nothing unless mode is %q", s.mode)
+			}
+		}
+	}
+	at := l.places["identity.mode"]
+	need := func(keys ...string) {
+		for _, k := range keys {
+			if !given[k] {
+				l.faults.add(at, "mode %q needs %s", mode, k)
+			}
+		}
+	}
+	switch mode {
+	case identity.JWKS:
+		need("issuer", "audience")
+		if given["jwks_url"] == given["jwks_file"] {
+			l.faults.add(at, "mode %q needs either jwks_url or jwks_file", mode)
+		}
+		if strings.HasPrefix(l.cfg.Identity.Audience, "agent:") {
+			l.faults.add(l.places["identity.audience"], "begins as the audience of managed tokens does; choose another")
+		}
+	case identity.Introspect:
+		need("introspect_url")
+	}
+}
+
+func (l *loader) oneKeySource() {
+	sources := 0
+	for _, s := range l.settings {
+		if at, given := l.places[s.path()]; given && s.section == "vault" {
+			if sources++; sources == 2 {
+				l.faults.add(at, "give one source for the vault's key: key_file, passphrase_file, passphrase_env or credential")
+			}
 		}
 	}
 }

@@ -27,6 +27,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/identity"
+	"github.com/hermes-connector/hermes-connector/vault"
 )
 
 // Config is a configuration without a fault. All paths are absolute.
@@ -132,6 +133,17 @@ type Vault struct {
 	Passphrase    relay.Secret
 	CredentialDir string // systemd's $CREDENTIALS_DIRECTORY
 	Credential    string // a name in CredentialDir
+}
+
+// Key opens the vault.
+func (v Vault) Key() vault.Key {
+	switch {
+	case !v.Passphrase.IsZero():
+		return vault.PassphraseKey(v.Passphrase)
+	case v.Credential != "":
+		return vault.CredentialKey(v.CredentialDir, v.Credential)
+	}
+	return vault.FileKey(v.KeyFile)
 }
 
 // MediaDir is the folder of the files.

@@ -21,6 +21,9 @@ const fileName = "connector.toml"
 const (
 	envPrefix = "HERMES_CONNECTOR_"
 	envFile   = envPrefix + "CONFIG" // names the file, where no flag does
+
+	// activeHelp is set by shells that ask for completions, and says nothing to us.
+	activeHelp = envPrefix + "ACTIVE_HELP"
 )
 
 const maxFile = 1 << 20 // bytes
@@ -315,6 +318,38 @@ func (l *loader) abs(v string) (string, error) {
 	return filepath.Abs(v)
 }
 
+// plainHTTP refuses to carry credentials, or names and numbers, unencrypted where others could listen.
+func (l *loader) plainHTTP() {
+	// insecure does not count for the web pages: whoever reads along has their session.
+	at, given := l.places["web.listen"]
+	if host := remoteHost(l.cfg.WebListen); given && host != "" && !l.cfg.TLS.On() && len(l.cfg.TrustedProxies) == 0 {
+		l.faults.add(at, "plain http on %s; listen on 127.0.0.1, give [tls] a certificate, or name the proxy that stands in front in trusted_proxies", host)
+	}
+	at, given = l.places["web.public_url"]
+	switch {
+	case given && l.cfg.WebListen == "":
+		l.faults.add(at, "does nothing without listen under [web]")
+	case given && strings.Count(l.cfg.WebURL, "/") > 2:
+		l.faults.add(at, "the pages have a host of their own: write the address without a path")
+	}
+	if l.cfg.Insecure {
+		return
+	}
+	judge := func(path string, open bool, format string, args ...any) {
+		if at, given := l.places[path]; given && open {
+			l.faults.add(at, format, args...)
+		}
+	}
+	host := remoteHost(l.cfg.Listen)
+	judge("listen", host != "" && !l.cfg.TLS.On(), "plain http on %s; give [tls] a certificate, or write insecure = true if a proxy terminates TLS", host)
+	host = remoteHost(l.cfg.MetricsListen)
+	judge("metrics.listen", host != "", "plain http on %s; metrics are never encrypted: write insecure = true if the network is trusted", host)
+	const dialed = "plain http beyond localhost; use https, or write insecure = true if the network is trusted"
+	judge("public_url", remotePlain(l.cfg.PublicURL), dialed)
+	judge("identity.jwks_url", remotePlain(l.cfg.Identity.JWKSURL), dialed)
+	judge("identity.introspect_url", remotePlain(l.cfg.Identity.IntrospectURL), dialed)
+}
+
 func (l *loader) unknownEnv() {
 	known := []string{envFile[len(envPrefix):]} // without the prefix, which would make all of them near
 	for _, s := range l.settings {
@@ -326,7 +361,7 @@ func (l *loader) unknownEnv() {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(l.env)) {
-		if strings.HasPrefix(name, envPrefix) && !slices.Contains(l.lent, name) && !slices.Contains(known, name[len(envPrefix):]) {
+		if strings.HasPrefix(name, envPrefix) && name != activeHelp && !slices.Contains(l.lent, name) && !slices.Contains(known, name[len(envPrefix):]) {
 			near := ""
 			if n := nearest(name[len(envPrefix):], known); n != "" {
 				near = " (did you mean " + envPrefix + n + "?)"

@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/hermes-connector/hermes-connector/cli/config"
 	"github.com/hermes-connector/hermes-connector/relay/finding"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
 	"github.com/hermes-connector/hermes-connector/store"
@@ -17,26 +16,44 @@ import (
 	"github.com/hermes-connector/hermes-connector/vault"
 )
 
-// stopped looks into the database of a server that does not run, in a copy of it.
+// stopped looks into the database of a server that does not run, and has the networks asked. Without records they are
+// asked all the same, unless who has them may be talking to the networks.
 func (o *Options) stopped(ctx context.Context) finding.List {
+	out, read := o.read(ctx)
+	if read || o.Offline || len(o.Config.Bots) == 0 || len(out) > 0 && out[0].Code == finding.DatabaseHeld.Code {
+		return out
+	}
+	return append(out, o.asked(ctx, nil)...)
+}
+
+// read is what a copy of the database holds, and what the networks say; ok: there are records, and they could be read.
+func (o *Options) read(ctx context.Context) (out finding.List, ok bool) {
+	db, out := o.copied()
+	if db == nil {
+		return out, false
+	}
+	defer func() { _ = db.Close() }()
+	return append(out, o.asked(ctx, db)...), true
+}
+
+// copied opens a copy of the database, which goes when it is closed, or with this process. It is nil when there is none, or
+// when it cannot be read: then out says why.
+func (o *Options) copied() (db *store.DB, out finding.List) {
 	path := o.Config.Database()
 	st, err := os.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		if o.Offline || len(o.Config.Bots) == 0 {
-			return nil
-		}
-		return o.asked(ctx, nil) // the bots can be asked all the same
+		return nil, nil
 	case err != nil:
-		return finding.NotLookedAt.Alone(path, "the database cannot be looked at: "+reason(err), "run this command as the user the server runs as")
+		return nil, finding.NotLookedAt.Alone(path, "the database cannot be looked at: "+reason(err), "run this command as the user the server runs as")
 	case st.Size() > readable:
-		return finding.NotLookedAt.Alone(path, "the database is too large to be read in a few seconds", "start the server, which reads it whole, and run this command again")
+		return nil, finding.NotLookedAt.Alone(path, "the database is too large to be read in a few seconds", "start the server, which reads it whole, and run this command again")
 	}
-	dir, err := os.MkdirTemp("", "hermes-connector-doctor-")
+	dir, err := o.machine.place()
 	if err != nil {
-		return finding.NotLookedAt.Alone(path, "there is no room for a copy of the database: "+reason(err), "make room in "+os.TempDir())
+		return nil, finding.NotLookedAt.Alone(path, "there is no room for a copy of the database: "+reason(err), "make room in "+os.TempDir()+", or set TMPDIR to a folder with room")
 	}
-	defer func() { _ = os.RemoveAll(dir) }()
+	defer func() { _ = os.RemoveAll(dir) }() // what is open stays until it is closed: nothing is left behind, whatever hangs
 	copied := filepath.Join(dir, filepath.Base(path))
 	switch err := copyTo(copied, path); {
 	case errors.Is(err, store.ErrLocked):
@@ -44,24 +61,31 @@ func (o *Options) stopped(ctx context.Context) finding.List {
 		if who == "" {
 			who = "another program"
 		}
-		return finding.DatabaseHeld.Alone(path, who+" holds the database and does not answer",
+		return nil, finding.DatabaseHeld.Alone(path, who+" holds the database and does not answer",
 			"wait until it has started or stopped; if it stays so, end it")
 	case errors.Is(err, fs.ErrPermission):
-		return finding.NotLookedAt.Alone(path, "this user may not read the database", "run this command as the user the server runs as")
+		return nil, finding.NotLookedAt.Alone(path, "this user may not read the database", "run this command as the user the server runs as")
 	case err != nil:
-		return finding.NotLookedAt.Alone(path, "the database cannot be copied: "+reason(err), "make room in "+os.TempDir())
+		return nil, finding.NotLookedAt.Alone(path, "the database cannot be copied: "+reason(err), "make room in "+os.TempDir())
 	}
-	db, err := store.Open(copied, store.Options{})
-	if err != nil {
-		return ofDatabase(path, err)
+	if db, err = store.Open(copied, store.Options{}); err != nil {
+		return nil, ofDatabase(path, err)
 	}
-	defer func() { _ = db.Close() }() // the copy goes
-	var out finding.List
 	if n := db.Stats().Damaged; n > 0 {
 		out.Add(finding.SetAside, path, fmt.Sprintf("%d of its records are damaged; the next start sets them aside", n),
-			"the server's log names them; hermes-connector restore FILE brings a backup back")
+			"the server's log names them; `hermes-connector restore FILE` brings a backup back")
 	}
-	return append(out, o.asked(ctx, db)...)
+	return db, out
+}
+
+// place makes a folder for a copy.
+func (m machine) place() (dir string, err error) {
+	for _, folder := range m.copies {
+		if dir, err = os.MkdirTemp(folder, "hermes-connector-doctor-"); err == nil {
+			break
+		}
+	}
+	return dir, err
 }
 
 // ofDatabase says why a database cannot be used.
@@ -72,7 +96,7 @@ func ofDatabase(path string, err error) finding.List {
 	case errors.Is(err, store.ErrDamaged):
 		return finding.DatabaseDamaged.Alone(path, "the database is damaged", boltfile.Remedy)
 	}
-	return finding.NotLookedAt.Alone(path, "the database cannot be opened: "+reason(err), "hermes-connector serve says more")
+	return finding.NotLookedAt.Alone(path, "the database cannot be opened: "+reason(err), "`hermes-connector serve` says more")
 }
 
 // asked is what a Service over db sees, and what the networks say. Nil: there are no records.
@@ -84,7 +108,7 @@ func (o *Options) asked(ctx context.Context, db *store.DB) (out finding.List) {
 		}
 		return manage.Examine(ctx, bots, nil)
 	}
-	v, err := vault.Existing(ctx, db, keyOf(o.Config.Vault))
+	v, err := vault.Existing(ctx, db, o.Config.Vault.Key())
 	if err != nil && !errors.Is(err, vault.ErrNone) {
 		out = ofVault(o.Config.Vault, err)
 	}
@@ -101,17 +125,6 @@ func (o *Options) asked(ctx context.Context, db *store.DB) (out finding.List) {
 		out = append(out, notLooked("the gateways", "what the database says of them cannot be read: "+err.Error(), "hermes-connector status"))
 	}
 	return out
-}
-
-// keyOf is the key that the configuration names.
-func keyOf(v config.Vault) vault.Key {
-	switch {
-	case !v.Passphrase.IsZero():
-		return vault.PassphraseKey(v.Passphrase)
-	case v.Credential != "":
-		return vault.CredentialKey(v.CredentialDir, v.Credential)
-	}
-	return vault.FileKey(v.KeyFile)
 }
 
 // copyTo copies the database at from, which nobody writes meanwhile. store.ErrLocked: somebody has it open.

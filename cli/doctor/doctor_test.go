@@ -19,6 +19,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/cli/admin"
 	"github.com/hermes-connector/hermes-connector/cli/config"
 	"github.com/hermes-connector/hermes-connector/platforms"
+	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/finding"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
 	"github.com/hermes-connector/hermes-connector/store"
@@ -128,9 +129,33 @@ func TestSeeded(t *testing.T) {
 				return nil
 			}
 		}, []string{"HC204 192.0.2.1:9464", "HC205 192.0.2.1:9464"}},
-		"in the clear":         {func(_ *testing.T, o *Options) { o.Config.Listen = "0.0.0.0:0" }, []string{"HC205 0.0.0.0:0"}},
+		"in the clear": {func(_ *testing.T, o *Options) { o.Config.Listen = "0.0.0.0:0" }, []string{"HC205 0.0.0.0:0"}},
+		"in the clear in a container": {func(_ *testing.T, o *Options) {
+			o.Config.Listen, o.Config.Insecure = "0.0.0.0:0", true
+			o.machine.boxed = func() bool { return true }
+		}, nil},
+		"in the clear in a container, unasked": {func(_ *testing.T, o *Options) {
+			o.Config.Listen = "0.0.0.0:0"
+			o.machine.boxed = func() bool { return true }
+		}, []string{"HC205 0.0.0.0:0"}},
+		"no folder for temporary files": {func(t *testing.T, o *Options) {
+			o.machine.copies = []string{filepath.Join(t.TempDir(), "none"), t.TempDir()}
+		}, nil},
+		"no folder for a copy": {func(t *testing.T, o *Options) {
+			o.machine.copies = []string{filepath.Join(t.TempDir(), "none")}
+		}, []string{"HC590 DATA/connector.db"}},
 		"metrics in the clear": {func(_ *testing.T, o *Options) { o.Config.MetricsListen = ":0" }, []string{"HC205 :0"}},
 
+		"a damaged database, and a bot's dead token": {func(t *testing.T, o *Options) {
+			if err := os.Truncate(o.Config.Database(), 8192); err != nil {
+				t.Fatal(err)
+			}
+			o.Config.Bots = make([]config.Bot, 1)
+			said := finding.DeadToken.Of("pigeon:1", "it is dead", "get another")
+			o.Bots = func() ([]platforms.Platform, error) {
+				return []platforms.Platform{&bird{platforms.Examination{Findings: finding.List{said}}}}, nil
+			}
+		}, []string{"HC101 pigeon:1", "HC310 DATA/connector.db"}},
 		"a bot of which its network complains": {func(_ *testing.T, o *Options) {
 			service := o.Service
 			said := finding.DeadToken.Of("pigeon:1", "it is dead", "get another")
@@ -355,6 +380,16 @@ func TestARunningServerIsAsked(t *testing.T) {
 	if r := Run(t.Context(), o); !r.Running {
 		t.Error("the server is not said to run")
 	}
+	// A pointer leads to it when the configuration cannot be read any more.
+	c, err := admin.Dial(t.Context(), o.Config.Socket())
+	if err != nil {
+		t.Fatal(err)
+	}
+	blind := Options{Server: c, Faults: config.Faults{{Place: config.Place{File: "connector.toml", Line: 2}, What: "not valid TOML"}}}
+	r := Run(t.Context(), blind)
+	if got := fmt.Sprint(codes(o, r.Findings)); got != "[HC101 pigeon:1 HC501 connector.toml:2 HC320 / HC590 the rest]" || !r.Running {
+		t.Errorf("found %s, running %t", got, r.Running)
+	}
 }
 
 func TestAServerThatDoesNotAnswer(t *testing.T) {
@@ -362,7 +397,7 @@ func TestAServerThatDoesNotAnswer(t *testing.T) {
 	end := make(chan struct{})
 	o.serving(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-end }))
 	t.Cleanup(func() { close(end) })
-	wantFound(t, o, "HC505")
+	wantFound(t, o, "HC505", "HC590 bots and gateways")
 }
 
 func TestAServerOfAnotherVersion(t *testing.T) {
@@ -371,5 +406,35 @@ func TestAServerOfAnotherVersion(t *testing.T) {
 	got := wantFound(t, o, "HC590 the server")
 	if !strings.Contains(got[0].What, "another version") {
 		t.Errorf("%q does not say why", got[0].What)
+	}
+}
+
+// watcher is a bot that looks around while its network is asked.
+type watcher struct {
+	*bird
+	look func()
+}
+
+func (w watcher) Examine(context.Context, []relay.Place) platforms.Examination {
+	w.look()
+	return platforms.Examination{}
+}
+
+// TestNoCopyIsLeftBehind: not even when a network hangs and the program ends meanwhile.
+func TestNoCopyIsLeftBehind(t *testing.T) {
+	o := newHouse(t)
+	dir, asked := t.TempDir(), false
+	o.machine.copies = []string{dir}
+	o.Service = func(db *store.DB, _ *vault.Vault) (*manage.Service, error) {
+		return manage.New(db, nil, nil, nil, nil, nil, manage.Settings{Bots: []platforms.Platform{watcher{&bird{}, func() {
+			asked = true
+			if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+				t.Errorf("there is %v (%v), want nothing", left, err)
+			}
+		}}}}), nil
+	}
+	Run(t.Context(), o)
+	if !asked {
+		t.Error("the network was not asked")
 	}
 }

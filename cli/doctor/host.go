@@ -39,7 +39,7 @@ func folder(cfg *config.Config, m machine) (out finding.List) {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return finding.DataMissing.Alone(dir, "there is no data folder",
-			"hermes-connector serve makes it; if there was one, look at data_dir in the configuration, or at the disk it lies on")
+			"`hermes-connector serve` makes it; if there was one, look at data_dir in the configuration, or at the disk it lies on")
 	case err != nil:
 		return finding.NotLookedAt.Alone(dir, "the data folder cannot be looked at: "+reason(err), "run this command as the user the server runs as")
 	case !st.IsDir():
@@ -50,7 +50,7 @@ func folder(cfg *config.Config, m machine) (out finding.List) {
 	}
 	if err := m.may(dir); err != nil {
 		out.Add(finding.DataUnwritable, dir, "this user cannot write to the data folder: "+reason(err),
-			"run this command as the user the server runs as; if that is this one, give the folder to him: chown -R USER "+dir)
+			"run this command as the user the server runs as; if that is this one, give the folder to him: `chown -R USER "+dir+"`")
 	}
 	out = append(out, space(dir, m)...)
 	db, err := os.Stat(cfg.Database())
@@ -75,7 +75,7 @@ func reason(err error) string {
 func space(dir string, m machine) (out finding.List) {
 	d, err := m.disk(dir)
 	if err != nil {
-		return finding.NotLookedAt.Alone(dir, "how much room there is on its disk is not known: "+err.Error(), "look with df "+dir)
+		return finding.NotLookedAt.Alone(dir, "how much room there is on its disk is not known: "+err.Error(), "look with `df "+dir+"`")
 	}
 	switch d.kind {
 	case 0x01021994, 0x858458f6: // tmpfs, ramfs
@@ -84,10 +84,10 @@ func space(dir string, m machine) (out finding.List) {
 		out.Add(finding.DataRemote, dir, "the data folder lies on a network file system", "choose a data_dir on a disk of this machine")
 	}
 	if d.free < diskIsLow {
-		out.Add(finding.DiskLow, dir, fmt.Sprintf("%d MB are free on its disk", d.free>>20), "make room there: hermes-connector wants 200 MB at least")
+		out.Add(finding.DiskLow, dir, fmt.Sprintf("%d MB are free on its disk", d.free>>20), "make room there: 200 MB should be free")
 	}
 	if d.inodes > 0 && d.left < inodesLow {
-		out.Add(finding.InodesOut, dir, fmt.Sprintf("its disk has room for %d more files only", d.left), "remove files there: df -i "+dir+" shows how many there are")
+		out.Add(finding.InodesOut, dir, fmt.Sprintf("its disk has room for %d more files only", d.left), "remove files there: `df -i "+dir+"` shows how many there are")
 	}
 	return out
 }
@@ -97,7 +97,7 @@ func key(v config.Vault) finding.List {
 	if !v.Passphrase.IsZero() {
 		return nil
 	}
-	return ofVault(v, vault.Try(keyOf(v)))
+	return ofVault(v, vault.Try(v.Key()))
 }
 
 // ofVault says what an error of the vault means.
@@ -112,7 +112,7 @@ func ofVault(v config.Vault, err error) finding.List {
 	one := func(k *finding.Kind, what, fix string) finding.List {
 		return k.Alone(about, what, fix)
 	}
-	const copyBack = "put your copy of it back; without one, hermes-connector help backup says what is left"
+	const copyBack = "put your copy of it back; without one, `hermes-connector help backup` says what is left"
 	switch {
 	case err == nil:
 		return nil

@@ -2,6 +2,9 @@ package doctor
 
 import (
 	"net"
+	"os"
+
+	"github.com/hermes-connector/hermes-connector/store/files"
 )
 
 // machine is what of the machine is looked at. The zero value of a field means the real one.
@@ -10,6 +13,8 @@ type machine struct {
 	disk   func(path string) (disk, error)     // of the file system that path lies in
 	listen func(network, address string) error // whether a listener could be there
 	may    func(path string) error             // whether this process may write there
+	boxed  func() bool                         // whether this is a container, with a network of its own as a rule
+	copies []string                            // folders for a copy of the database; the first that is there is taken
 }
 
 // disk is a file system. Sizes are 0 where it has no such bound.
@@ -28,6 +33,14 @@ func (m machine) orReal() machine {
 	}
 	if m.may == nil {
 		m.may = mayWrite
+	}
+	if m.boxed == nil {
+		m.boxed = func() bool {
+			return files.Exists("/.dockerenv") || files.Exists("/run/.containerenv") || os.Getenv("KUBERNETES_SERVICE_HOST") != ""
+		}
+	}
+	if m.copies == nil {
+		m.copies = []string{os.TempDir(), "/dev/shm"} // an image that holds nothing has no /tmp
 	}
 	if m.listen == nil {
 		m.listen = func(network, address string) error {

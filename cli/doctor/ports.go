@@ -37,7 +37,7 @@ func ports(cfg *config.Config, m machine) (out finding.List) {
 			out.Add(finding.PortPrivileged, addr, "this user may not listen on port "+port,
 				"choose a port from 1024 on as "+setting+", or give the service AmbientCapabilities=CAP_NET_BIND_SERVICE")
 		case errors.Is(err, syscall.EADDRNOTAVAIL):
-			out.Add(finding.AddressElsewhere, addr, "this machine does not have the address "+host, "write an address of this machine as "+setting+"; ip addr shows them")
+			out.Add(finding.AddressElsewhere, addr, "this machine does not have the address "+host, "write an address of this machine as "+setting+"; `ip addr` shows them")
 		default:
 			if _, ok := errors.AsType[*net.DNSError](err); ok {
 				out.Add(finding.AddressElsewhere, addr, "the name "+host+" has no address", "write an address of this machine as "+setting)
@@ -49,8 +49,12 @@ func ports(cfg *config.Config, m machine) (out finding.List) {
 	return out
 }
 
-// inTheClear finds listeners whose talk others can listen in on.
-func inTheClear(cfg *config.Config) (out finding.List) {
+// inTheClear finds listeners whose talk others can listen in on. A container listens on all addresses of a network of its
+// own, and who said that this may be in the clear decides which of them others reach.
+func inTheClear(cfg *config.Config, m machine) (out finding.List) {
+	if cfg.Insecure && m.boxed() {
+		return nil
+	}
 	terminated := strings.HasPrefix(cfg.PublicURL, "https://") && len(cfg.TrustedProxies) > 0
 	for _, l := range listeners(cfg) {
 		setting, addr := l[0], l[1]
@@ -59,7 +63,7 @@ func inTheClear(cfg *config.Config) (out finding.List) {
 			continue
 		}
 		out.Add(finding.InTheClear, addr, fmt.Sprintf("%s is plain http that other machines can reach", setting),
-			"give [tls] a certificate, or listen on 127.0.0.1 behind a proxy or tailscale serve; hermes-connector help lan shows how")
+			"give [tls] a certificate, or listen on 127.0.0.1 behind a proxy or tailscale serve; `hermes-connector help lan` shows how")
 	}
 	return out
 }

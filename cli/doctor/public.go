@@ -50,7 +50,7 @@ func publicTrusting(ctx context.Context, base string, running bool, run string, 
 	if res.TLS != nil {
 		out = validity(base, res.TLS.PeerCertificates[0], now)
 	}
-	const send = "have the proxy pass every path below it on to this server; hermes-connector help proxy shows how"
+	const send = "have the proxy pass every path below it on to this server; `hermes-connector help proxy` shows how"
 	switch {
 	case res.StatusCode >= 502 && res.StatusCode <= 504 && !ours:
 		return append(out, finding.PublicSilent.Of(base, fmt.Sprintf("a proxy answers there with %d: it does not reach this server", res.StatusCode),
@@ -70,7 +70,7 @@ func upgrades(ctx context.Context, client *http.Client, base string) finding.Lis
 	res, _, err := get(ctx, client, base+"/relay", http.Header{
 		"Connection": {"Upgrade"}, "Upgrade": {"websocket"}, "Sec-Websocket-Version": {"13"}, "Sec-Websocket-Key": {"ZG9jdG9yIGFza3MgeW91IQ=="},
 	})
-	const pass = "have the proxy pass the headers Upgrade and Connection on, and speak HTTP/1.1 to this server; hermes-connector help proxy shows how"
+	const pass = "have the proxy pass the headers Upgrade and Connection on, and speak HTTP/1.1 to this server; `hermes-connector help proxy` shows how"
 	switch {
 	case err != nil:
 		return finding.PublicNoUpgrade.Alone(base, "a WebSocket is not let through: "+cause(err), pass)

@@ -62,6 +62,7 @@ func newHouse(t *testing.T) Options {
 				return disk{kind: 0xef53, free: 1 << 40, inodes: 1 << 20, left: 1 << 19}, nil
 			},
 			listen: func(string, string) error { return nil },
+			boxed:  func() bool { return false },
 		},
 	}
 	if err := os.Mkdir(dir, 0o700); err != nil {
@@ -126,8 +127,8 @@ func wantFound(t *testing.T, o Options, want ...string) finding.List {
 		t.Errorf("found (-want +got):\n%s\n%+v", diff, r.Findings)
 	}
 	for _, f := range r.Findings {
-		if f.What == "" || f.Why == "" || f.Fix == "" {
-			t.Errorf("%+v: want all of it said", f)
+		if fault := finding.Misworded(f); fault != "" {
+			t.Errorf("%+v: %s", f, fault)
 		}
 	}
 	return r.Findings

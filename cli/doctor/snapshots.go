@@ -21,7 +21,7 @@ const (
 // Overdue is what is wrong when there is no new snapshot: covered is when the newest one was last known to hold all
 // there is, and born when the database began, as far as it is known.
 func Overdue(cfg *config.Config, covered, born, now time.Time) finding.List {
-	const fix = "leave the server running over night, or hermes-connector backup FILE"
+	const fix = "leave the server running over night, or `hermes-connector backup FILE`"
 	switch {
 	case !cfg.Backup.Nightly || now.Sub(born) < snapshotsOld || now.Sub(covered) < snapshotsOld:
 		return nil
@@ -74,7 +74,7 @@ func usable(path string) finding.List {
 	case err != nil || e != nil:
 		err = errors.Join(err, e)
 	case st.Size() > readable:
-		return finding.NotLookedAt.Alone(path, "the newest snapshot is too large to be read now", "hermes-connector restore into an empty data folder tries it")
+		return finding.NotLookedAt.Alone(path, "the newest snapshot is too large to be read now", "`hermes-connector restore` into an empty data folder tries it")
 	default:
 		err = store.VerifyFile(path)
 	}
@@ -85,5 +85,5 @@ func usable(path string) finding.List {
 	if errors.Is(err, store.ErrDamaged) {
 		what = "the newest snapshot is damaged"
 	}
-	return finding.SnapshotUnusable.Alone(path, what, "hermes-connector backup FILE makes another; then look at that disk")
+	return finding.SnapshotUnusable.Alone(path, what, "`hermes-connector backup FILE` makes another; then look at that disk")
 }

@@ -21,6 +21,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"github.com/hermes-connector/hermes-connector/store/files"
 )
@@ -45,17 +46,28 @@ type Server struct {
 }
 
 // Folders are where pointers may be, for a process with such an environment: the folder of the service ($RUNTIME_DIRECTORY)
-// and no other, else that of the user and that of the system. A server leaves its pointer in the first.
+// and no other, else that of the user and that of the system. A server leaves its pointer in the first. The user's
+// folder that is another's, as su leaves it behind, is not taken: root would ask whatever server that user names.
 func Folders(env func(name string) string, uid int) (all []string) {
 	if own, _, _ := strings.Cut(env("RUNTIME_DIRECTORY"), ":"); filepath.IsAbs(own) {
 		return []string{own}
 	}
-	if user := env("XDG_RUNTIME_DIR"); filepath.IsAbs(user) {
+	if user := env("XDG_RUNTIME_DIR"); filepath.IsAbs(user) && !anothers(user, uid) {
 		all = append(all, filepath.Join(user, folder))
 	} else if uid != 0 {
 		all = append(all, "") // no place of its own
 	}
 	return append(all, systemFolder)
+}
+
+// anothers reports whether a folder is there and is not that user's.
+func anothers(dir string, uid int) bool {
+	st, err := os.Stat(dir)
+	if err != nil {
+		return false
+	}
+	sys, ok := st.Sys().(*syscall.Stat_t)
+	return ok && int(sys.Uid) != uid
 }
 
 // Leave writes the pointer of s into the first of the folders, which it makes, and returns what removes it again. Without

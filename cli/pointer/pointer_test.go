@@ -27,6 +27,20 @@ func TestFolders(t *testing.T) {
 	}
 }
 
+// TestFolderOfAnother: what su leaves in the environment is another user's.
+func TestFolderOfAnother(t *testing.T) {
+	dir := t.TempDir()
+	env := func(name string) string { return map[string]string{"XDG_RUNTIME_DIR": dir}[name] }
+	for uid, want := range map[int][]string{
+		os.Getuid():     {filepath.Join(dir, "hermes-connector"), "/run/hermes-connector"},
+		os.Getuid() + 7: {"", "/run/hermes-connector"},
+	} {
+		if got := Folders(env, uid); !slices.Equal(got, want) {
+			t.Errorf("user %d: %q, want %q", uid, got, want)
+		}
+	}
+}
+
 // TestAPointerIsFoundUntilItGoes: in whichever folder it is, once.
 func TestAPointerIsFoundUntilItGoes(t *testing.T) {
 	dir := t.TempDir()

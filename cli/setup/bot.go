@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/cli/config"
@@ -61,13 +60,13 @@ func (s *setup) bot(ctx context.Context) error {
 }
 
 func (s *setup) chooseKind(ctx context.Context) (kind platforms.Kind, err error) {
-	q := question{flag: "platform", given: s.Platform, text: "Which chat network is the bot on?", def: "telegram"}
+	q := question{flag: "platform", given: s.Platform, text: "Which chat network is the bot on? (SMS, WeCom, web hooks: hermes-connector help webhooks)", def: "telegram"}
 	for _, k := range slices.Backward(s.Kinds) { // the simplest first
 		if guided(k) {
 			q.options = append(q.options, option{string(k.Name), k.Label})
 		}
 		if string(k.Name) == s.Platform && !guided(k) {
-			return kind, UsageError{fmt.Errorf("--platform: %s needs more than a token: hermes-connector check --help lists its keys", k.Name)}
+			return kind, UsageError{fmt.Errorf("--platform: %s needs more than a token: write its [[bots]] table into connector.toml by hand; hermes-connector help webhooks shows it, and hermes-connector check judges it", k.Name)}
 		}
 	}
 	if s.lines == nil {
@@ -98,10 +97,13 @@ func (s *setup) addBot(ctx context.Context, kind platforms.Kind) (again bool, er
 		if err != nil || there.Bot() != p.Bot() {
 			continue
 		}
-		if b.Options.Token.RevealString() != token.RevealString() {
+		if !b.Options.Token.Same(token) {
 			return false, fmt.Errorf("this bot is configured already, with another token: put the new token into the file that token_file names in %s", s.file)
 		}
 		s.say("This bot is configured already.")
+		if s.APIBase != "" && s.APIBase != b.Options.APIBase {
+			s.say("! Its api_base in %s is another than --api-base, and stays as it is.", s.file)
+		}
 		_, err = s.look(ctx, b.Kind, b.Options)
 		return false, err
 	}
@@ -112,6 +114,12 @@ func (s *setup) addBot(ctx context.Context, kind platforms.Kind) (again bool, er
 		}
 		if verdict == goOn {
 			break
+		}
+	}
+	if s.lines != nil && s.invite != "" { // a question of its own: the next screen would take the link away
+		if _, err := s.ask(ctx, question{flag: "platform", def: "done", text: qr.Blocks(s.invite) +
+			"\nInvite the bot into your server: scan this, or open\n\n  " + s.invite + "\n\nEnter, when it is there."}); err != nil {
+			return false, err
 		}
 	}
 	return false, s.keepBot(ctx, kind, token, file, p.Bot())
@@ -137,7 +145,7 @@ func (s *setup) token(ctx context.Context, kind platforms.Kind) (token relay.Sec
 		if err == nil {
 			token, err = findToken(kind, s.Kinds, kept.RevealString())
 		}
-		if err == nil && token.RevealString() == kept.RevealString() {
+		if err == nil && token.Same(kept) {
 			file, err = filepath.Abs(s.TokenFile)
 		}
 		return token, file, asUsage("token-file", err)
@@ -221,11 +229,10 @@ func (s *setup) look(ctx context.Context, kind platforms.Kind, o platforms.Optio
 	for _, f := range x.Findings {
 		s.say("✗ %s\n  %s\n  → %s", f.What, f.Why, f.Fix)
 	}
+	s.invite = ""
 	if kind.Name == "discord" && x.Invite != "" {
+		s.invite = x.Invite
 		s.say("\nInvite the bot into your server with this link:\n\n  %s\n", x.Invite)
-		if s.lines != nil {
-			s.say("%s", qr.Blocks(x.Invite))
-		}
 	}
 	return s.decide(ctx, x)
 }
@@ -239,7 +246,7 @@ func (s *setup) decide(ctx context.Context, x platforms.Examination) (verdict, e
 	refused := worst.Code == finding.DeadToken.Code || worst.Code == finding.OtherKind.Code
 	if s.lines == nil {
 		if x.Name == "" {
-			return goOn, errors.New(strings.TrimSuffix(worst.What, ".") + "; nothing is written")
+			return goOn, errors.New(worst.What + "; nothing is written")
 		}
 		return goOn, nil
 	}
@@ -270,7 +277,7 @@ func (s *setup) keepBot(ctx context.Context, kind platforms.Kind, token relay.Se
 			break
 		}
 		err := create(path, []byte(token.RevealString()+"\n"), 0o600)
-		if kept, e := config.SecretFile(path); errors.Is(err, fs.ErrExist) && e == nil && kept.RevealString() == token.RevealString() {
+		if kept, e := config.SecretFile(path); errors.Is(err, fs.ErrExist) && e == nil && kept.Same(token) {
 			file, err = path, nil
 		} else if err == nil {
 			file, made = path, path
@@ -299,5 +306,6 @@ func (s *setup) keepBot(ctx context.Context, kind platforms.Kind, token relay.Se
 	if err == nil && !done {
 		err = errStopped
 	}
+	s.added = string(kind.Name)
 	return err
 }

@@ -56,23 +56,65 @@ func mergeEnv(file string, lines []string) string {
 	return strings.Join(append(all, added...), "\n") + "\n"
 }
 
-// writeEnv puts lines into the .env file at path, which only its owner can read afterwards. It appears whole or not at
-// all; a link stays one.
-func writeEnv(path string, lines []string) error {
-	if to, err := filepath.EvalSymlinks(path); err == nil {
-		path = to
+// readEnv is the .env file at path, where a link leads, and what stands in it; a missing one is empty.
+func readEnv(path string) (to string, content []byte, err error) {
+	if at, err := filepath.EvalSymlinks(path); err == nil {
+		path = at
 	}
 	st, err := os.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
+		return path, nil, nil
 	case err != nil:
-		return fmt.Errorf("env file: %w", err)
+		return path, nil, fmt.Errorf("env file: %w", err)
 	case !st.Mode().IsRegular() || st.Size() > maxEnvFile:
-		return fmt.Errorf("env file: %s is no ordinary file, or too large for one", path)
+		return path, nil, fmt.Errorf("env file: %s is no ordinary file, or too large for one", path)
 	}
-	raw, err := os.ReadFile(path)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("env file: %w", err)
+	if content, err = os.ReadFile(path); err != nil {
+		err = fmt.Errorf("env file: %w", err)
+	}
+	return path, content, err
+}
+
+// envHolds reports whether the .env file has the lines of a gateway, and whether they have it dial that address.
+func envHolds(path, name, address string) (lines, dials bool, err error) {
+	_, content, err := readEnv(path)
+	for line := range strings.Lines(string(content)) {
+		_, value, _ := strings.Cut(line, "=")
+		switch value = strings.Trim(strings.TrimSpace(value), `"'`); nameIn(line) {
+		case "GATEWAY_RELAY_ID":
+			lines = value == name
+		case "GATEWAY_RELAY_URL":
+			dials = value == address
+		}
+	}
+	return lines, dials, err
+}
+
+// writableEnv reports why writeEnv would fail, as far as that can be known before.
+func writableEnv(path string) error {
+	path, _, err := readEnv(path)
+	if err == nil {
+		err = os.MkdirAll(filepath.Dir(path), 0o700)
+	}
+	if err == nil {
+		var f *os.File
+		if f, err = os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".new-*"); err == nil {
+			err = errors.Join(f.Close(), os.Remove(f.Name()))
+		}
+	}
+	if err != nil {
+		err = fmt.Errorf("no credentials were made: %w", refused(path, err))
+	}
+	return err
+}
+
+// writeEnv puts lines into the .env file at path, which only its owner can read afterwards. It appears whole or not at
+// all; a link stays one.
+func writeEnv(path string, lines []string) error {
+	path, raw, err := readEnv(path)
+	if err != nil {
+		return err
 	}
 	if err := replace(path, []byte(mergeEnv(string(raw), lines)), 0o600); err != nil {
 		return fmt.Errorf("env file: %w", err)
@@ -85,9 +127,9 @@ func replace(path string, content []byte, mode os.FileMode) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
 	}
-	return files.Aside(path, "."+filepath.Base(path)+".new-*", fill(path, content, mode), func(temp string) error {
+	return refused(path, files.Aside(path, "."+filepath.Base(path)+".new-*", fill(path, content, mode), func(temp string) error {
 		return files.Replace(temp, path, "")
-	})
+	}))
 }
 
 // create is replace for a file that must not be there: fs.ErrExist.
@@ -95,7 +137,15 @@ func create(path string, content []byte, mode os.FileMode) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
 	}
-	return files.Create(path, "."+filepath.Base(path)+".new-*", fill(path, content, mode))
+	return refused(path, files.Create(path, "."+filepath.Base(path)+".new-*", fill(path, content, mode)))
+}
+
+// refused is err in words, when it is that this user may not write there.
+func refused(path string, err error) error {
+	if errors.Is(err, fs.ErrPermission) {
+		return fmt.Errorf("this user may make no file in %s", filepath.Dir(path))
+	}
+	return err
 }
 
 func fill(path string, content []byte, mode os.FileMode) func(*os.File) error {

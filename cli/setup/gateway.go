@@ -4,21 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/hermes-connector/hermes-connector/cli/admin"
-	"github.com/hermes-connector/hermes-connector/cli/qr"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
 )
-
-// nameWithin is how long a server that has just started may take to learn its bots' names, for the deep links.
-const nameWithin = 10 * time.Second
 
 // gateway offers credentials for a gateway, waits until it dials, and links a person to it.
 func (s *setup) gateway(ctx context.Context) error {
@@ -27,7 +21,7 @@ func (s *setup) gateway(ctx context.Context) error {
 	}
 	name, err := s.ask(ctx, question{
 		flag: "gateway", given: s.Gateway, def: "home", text: "A gateway is one agent of yours. How is it to be called? (no: none now)",
-		check: func(a string) (string, error) { return a, relay.CheckName(a) },
+		check: gatewayName,
 	})
 	if err != nil || name == "no" {
 		return err
@@ -36,13 +30,13 @@ func (s *setup) gateway(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if !there || st.State != manage.Connected {
-		if err := s.credentials(ctx, name, there); err != nil {
+	if !there || st.State != manage.Connected || s.added != "" {
+		if err := s.credentials(ctx, name, there, st); err != nil {
 			return err
 		}
 	}
 	if !s.running(ctx) {
-		s.say("Next: hermes-connector serve, then hermes-connector link %s", name)
+		s.say("Next: hermes-connector serve%s, then hermes-connector link %s%[1]s", s.flagConfig(), name)
 		return nil
 	}
 	ctx, cancel := s.patience(ctx)
@@ -52,6 +46,15 @@ func (s *setup) gateway(ctx context.Context) error {
 		return err
 	}
 	return s.link(ctx, name)
+}
+
+// gatewayName accepts the name of a gateway, or "no".
+func gatewayName(a string) (string, error) {
+	err := relay.CheckName(a)
+	if err != nil {
+		err = fmt.Errorf("%w; want a word such as home", err)
+	}
+	return a, err
 }
 
 // patience bounds the waits where nobody can interrupt them.
@@ -90,25 +93,18 @@ func (s *setup) state(ctx context.Context, name string) (st manage.InstanceStatu
 	return st, there, err
 }
 
-// credentials makes a gateway, or new credentials of one, and hands its lines out.
-func (s *setup) credentials(ctx context.Context, name string, there bool) error {
+// credentials makes a gateway, or new credentials of one that is there, and hands its lines out.
+func (s *setup) credentials(ctx context.Context, name string, there bool, st manage.InstanceStatus) error {
 	if there {
-		what := "keep"
-		if s.lines != nil {
-			var err error
-			if what, err = s.ask(ctx, question{
-				flag: "gateway", text: name + " is enrolled already, and is not connected.", def: "keep",
-				options: []option{{"keep", "its credentials are where they belong: wait for it"}, {"new", "make new credentials"}},
-			}); err != nil {
-				return err
-			}
-		}
-		if what == "keep" {
-			s.say("✓ %s is enrolled already; hermes-connector gateway rotate %s makes new credentials", name, name)
-			return nil
+		anew, err := s.anew(ctx, name, st)
+		if err != nil || !anew {
+			return err
 		}
 	}
 	file, err := s.envFile(ctx)
+	if err == nil && file != "" {
+		err = writableEnv(file) // before there are credentials that could get lost
+	}
 	if err != nil {
 		return err
 	}
@@ -137,6 +133,46 @@ func (s *setup) credentials(ctx context.Context, name string, there bool) error 
 		return fmt.Errorf("%s: %w", again, err)
 	}
 	return nil
+}
+
+// anew reports whether a gateway that is there is to get new credentials.
+func (s *setup) anew(ctx context.Context, name string, st manage.InstanceStatus) (bool, error) {
+	anew := s.added != "" // the lines name the bots
+	if s.lines != nil {
+		q := question{
+			flag: "gateway", text: name + " is enrolled already, and is not connected.", def: "keep",
+			options: []option{{"keep", "its credentials are where they belong: wait for it"}, {"new", "make new credentials: they are lost, or the address has changed"}},
+		}
+		if anew {
+			q.text, q.def = name+" is enrolled already. To serve the new bot it needs its lines anew.", "new"
+			q.options[0].label = "go on without"
+		}
+		what, err := s.ask(ctx, q)
+		return what == "new", err
+	}
+	if s.EnvFile != "" && !anew {
+		holds, dials, err := envHolds(s.EnvFile, name, s.cfg.URL(s.cfg.Listen))
+		if err != nil {
+			return false, err
+		}
+		switch {
+		case holds:
+			anew = !dials // there was another --reach
+		case st.LastSeenAt.IsZero(): // an interrupted setup may have lost them
+			anew = true
+		default:
+			return false, fmt.Errorf("%s is enrolled already, and its credentials are not in %s: hermes-connector gateway rotate %[1]s%[3]s makes new ones", name, s.EnvFile, s.flagConfig())
+		}
+	}
+	if anew && s.EnvFile == "" {
+		s.say("! %s does not know the new bot: hermes-connector gateway rotate %[1]s%s prints its lines anew", name, s.flagConfig())
+		return false, nil
+	}
+	if !anew {
+		s.say("✓ %s is enrolled already; hermes-connector gateway rotate %s%s makes new credentials", name, name, s.flagConfig())
+		return false, nil
+	}
+	return true, nil
 }
 
 // envFile is where a gateway's lines go; empty: they are printed.
@@ -168,7 +204,7 @@ func (s *setup) envFile(ctx context.Context) (string, error) {
 // dialled waits until the gateway is connected. dialled is false where nobody waits.
 func (s *setup) dialled(ctx context.Context, name string) (bool, error) {
 	if s.lines == nil && s.Wait == 0 {
-		s.say("Next: hermes-connector link %s", name)
+		s.say("Next: hermes-connector link %s%s", name, s.flagConfig())
 		return false, nil
 	}
 	waiting := false
@@ -194,90 +230,4 @@ func (s *setup) late(err error, what string) error {
 		return errors.New(what + " in time; hermes-connector status shows when it has")
 	}
 	return s.stopped(err)
-}
-
-// link makes a code and waits until somebody has used it, unless somebody is linked.
-func (s *setup) link(ctx context.Context, name string) error {
-	since := time.Now().Add(-time.Second) // the audit list's times are cut
-	if who, err := s.linked(ctx, name, time.Time{}); err != nil || who != "" {
-		if who != "" {
-			s.say("✓ %s is linked to %s", who, name)
-		}
-		return err
-	}
-	for {
-		l, err := s.code(ctx, name)
-		if err != nil {
-			return err
-		}
-		who := ""
-		inTime, cancel := context.WithDeadline(ctx, l.ExpiresAt)
-		err = until(inTime, lookEvery, func() (bool, error) {
-			who, err = s.linked(inTime, name, since)
-			return who != "", err
-		})
-		cancel()
-		switch {
-		case who != "":
-			s.say("✓ %s is linked to %s", who, name)
-			return nil
-		case ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded):
-			s.say("That code was not used in time. Another one:")
-		default:
-			return s.late(err, "nobody has used the code")
-		}
-	}
-}
-
-// linked is who was linked to a gateway since then; empty: nobody.
-func (s *setup) linked(ctx context.Context, name string, since time.Time) (who string, err error) {
-	err = s.with(ctx, func(c *admin.Client) error {
-		rows, err := admin.Audit.Ask(ctx, c, manage.AuditQuery{Name: name})
-		for _, r := range rows {
-			switch {
-			case r.At.Before(since):
-			case r.Action == "link":
-				who = r.Actor
-			case r.Action == "bind":
-				who = r.Detail
-			case r.Action == "unbind", r.Action == "revoke":
-				who = ""
-			}
-		}
-		return err
-	})
-	return who, err
-}
-
-// code makes a link code and shows it.
-func (s *setup) code(ctx context.Context, name string) (l manage.Link, err error) {
-	named, cancel := context.WithTimeout(ctx, nameWithin)
-	defer cancel()
-	err = until(named, lookEvery, func() (known bool, err error) {
-		err = s.with(named, func(c *admin.Client) error {
-			st, err := admin.Status.Ask(named, c, struct{}{})
-			known = slices.ContainsFunc(st.Bots, func(b manage.BotStatus) bool { return b.Name != "" })
-			return err
-		})
-		return known, err
-	})
-	if err != nil && (ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded)) {
-		return l, s.late(err, "the bot was not reached")
-	}
-	err = s.with(ctx, func(c *admin.Client) (err error) {
-		l, err = admin.Link.Ask(ctx, c, manage.LinkFor{Name: name})
-		return err
-	})
-	if err != nil {
-		return l, err
-	}
-	s.say("\nNow link yourself. Send this to the bot in a direct message, before %s:\n", l.ExpiresAt.Local().Format("15:04:05"))
-	s.show()
-	_, err = fmt.Fprintf(s.Out, "  /link %s\n", l.Code)
-	for _, p := range slices.Sorted(maps.Keys(l.DeepLinks)) {
-		s.say("\nor open, or scan with a phone (%s):\n\n  %s\n\n%s", p, l.DeepLinks[p], qr.Blocks(l.DeepLinks[p]))
-	}
-	s.say("Waiting until it is used. Ctrl-C, and setup goes on from here another time.")
-	s.show()
-	return l, err
 }

@@ -12,7 +12,29 @@ import (
 	"strings"
 )
 
-const localAddress, port = "127.0.0.1:8787", "8787"
+// The answers to where gateways run, and to how their connections are kept from others.
+var (
+	reaches = []option{
+		{"here", "on this machine (127.0.0.1)"},
+		{"lan", "in the same network"},
+		{"internet", "anywhere, over the internet"},
+	}
+	secures = []option{
+		{"tailscale", "`tailscale serve` encrypts them"},
+		{"tls", "a certificate of yours does ([tls])"},
+		{"plain", "not at all: plain http"},
+	}
+)
+
+// port is the one to listen on: that of the configuration, if it names one.
+func (s *setup) port() string {
+	if _, port, err := net.SplitHostPort(s.cfg.Listen); err == nil && port != "0" && s.has("listen") {
+		return port
+	}
+	return "8787"
+}
+
+func (s *setup) localAddress() string { return net.JoinHostPort("127.0.0.1", s.port()) }
 
 // reach has the server listen where its gateways can reach it.
 func (s *setup) reach(ctx context.Context) error {
@@ -21,12 +43,7 @@ func (s *setup) reach(ctx context.Context) error {
 		return nil
 	}
 	where, err := s.ask(ctx, question{
-		flag: "reach", given: s.Reach, text: "Where do your gateways run?", def: "here",
-		options: []option{
-			{"here", "on this machine (127.0.0.1)"},
-			{"lan", "in the same network"},
-			{"internet", "anywhere, over the internet"},
-		},
+		flag: "reach", given: s.Reach, text: "Where do your gateways run?", def: "here", options: reaches,
 	})
 	if err != nil {
 		return err
@@ -34,7 +51,7 @@ func (s *setup) reach(ctx context.Context) error {
 	var changes []setting
 	switch where {
 	case "here":
-		changes = []setting{{key: "listen", value: text(localAddress)}}
+		changes = []setting{{key: "listen", value: text(s.localAddress())}}
 	case "lan":
 		changes, err = s.lan(ctx)
 	case "internet":
@@ -44,6 +61,7 @@ func (s *setup) reach(ctx context.Context) error {
 		return err
 	}
 	done, err := s.write(ctx, func(d *document) error {
+		d.drop(changes, "public_url", "insecure", "tls.cert_file", "tls.key_file") // they belong to another answer
 		for _, c := range changes {
 			if err := d.set(c); err != nil {
 				return err
@@ -61,9 +79,9 @@ func (s *setup) reach(ctx context.Context) error {
 }
 
 // behind are the settings of a server behind a proxy on this machine.
-func behind(address string) []setting {
+func (s *setup) behind(address string) []setting {
 	return []setting{
-		{key: "listen", value: text(localAddress)}, {key: "public_url", value: text(address)},
+		{key: "listen", value: text(s.localAddress())}, {key: "public_url", value: text(address)},
 		{key: "trusted_proxies", value: `["127.0.0.1", "::1"]`},
 	}
 }
@@ -72,20 +90,16 @@ func behind(address string) []setting {
 func (s *setup) lan(ctx context.Context) ([]setting, error) {
 	how, err := s.ask(ctx, question{
 		flag: "secure", given: s.Secure, def: "tailscale",
-		text: "Credentials and messages cross the network. How are they kept from others there?",
-		options: []option{
-			{"tailscale", "`tailscale serve` encrypts them"},
-			{"tls", "a certificate of yours does ([tls])"},
-			{"plain", "not at all: plain http"},
-		},
+		text:    "Credentials and messages cross the network. How are they kept from others there?",
+		options: secures,
 	})
 	if err != nil {
 		return nil, err
 	}
 	if how == "tailscale" {
-		s.say("On this machine run: tailscale serve --bg %s", port)
+		s.say("On this machine run: tailscale serve --bg %s", s.port())
 		address, err := s.publicURL(ctx, "The address that it prints (https://MACHINE.TAILNET.ts.net):")
-		return behind(address), err
+		return s.behind(address), err
 	}
 	address, err := s.ask(ctx, question{
 		flag: "address", given: s.Flags.Address, def: s.Options.Address(), text: "The address of this machine in that network:", check: inNetwork,
@@ -93,7 +107,7 @@ func (s *setup) lan(ctx context.Context) ([]setting, error) {
 	if err != nil {
 		return nil, err
 	}
-	listen := setting{key: "listen", value: text(net.JoinHostPort(address, port))}
+	listen := setting{key: "listen", value: text(net.JoinHostPort(address, s.port()))}
 	if how == "tls" {
 		return s.certificate(ctx, listen, address)
 	}
@@ -127,13 +141,24 @@ func (s *setup) certificate(ctx context.Context, listen setting, address string)
 	if err != nil {
 		return nil, err
 	}
-	key, err := s.ask(ctx, question{flag: "key-file", given: s.KeyFile, text: "The file with its private key:", check: aFile})
+	key, err := s.ask(ctx, question{flag: "key-file", given: s.KeyFile, text: "The file with its private key:", check: func(a string) (string, error) {
+		path, err := aFile(a)
+		if err == nil {
+			err = s.Certificate(cert, path, "")
+		}
+		return path, err
+	}})
 	if err != nil {
 		return nil, err
 	}
-	s.Flags.PublicURL = orElse(s.Flags.PublicURL, s.lines == nil, "https://"+net.JoinHostPort(address, port))
-	at, err := s.publicURL(ctx, "The address that gateways dial, with the name in the certificate (https://NAME:"+port+"):")
-	return []setting{listen, {key: "public_url", value: text(at)}, {"tls", "cert_file", text(cert)}, {"tls", "key_file", text(key)}}, err
+	s.Flags.PublicURL = orElse(s.Flags.PublicURL, s.lines == nil, "https://"+net.JoinHostPort(address, s.port()))
+	at, err := s.publicURL(ctx, "The address that gateways dial, with the name in the certificate (https://NAME:"+s.port()+"):")
+	if u, e := url.Parse(at); err == nil && e == nil {
+		if e := s.Certificate(cert, key, u.Hostname()); e != nil {
+			s.say("! Gateways will refuse the certificate: %v", e)
+		}
+	}
+	return []setting{listen, {key: "public_url", value: text(at)}, {"tls", "key_file", text(key)}, {"tls", "cert_file", text(cert)}}, err
 }
 
 func orElse(given string, when bool, other string) string {
@@ -156,13 +181,15 @@ func aFile(path string) (string, error) {
 
 // publicURL asks for the address that gateways dial.
 func (s *setup) publicURL(ctx context.Context, words string) (string, error) {
-	return s.ask(ctx, question{flag: "public-url", given: s.PublicURL, text: words, check: func(a string) (string, error) {
-		u, err := url.Parse(a)
-		if err != nil || u.Scheme != "https" || u.Hostname() == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
-			return "", errors.New("want an address such as https://relay.example.net")
-		}
-		return strings.TrimRight(a, "/"), nil
-	}})
+	return s.ask(ctx, question{flag: "public-url", given: s.PublicURL, text: words, check: https})
+}
+
+func https(a string) (string, error) {
+	u, err := url.Parse(a)
+	if err != nil || u.Scheme != "https" || u.Hostname() == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+		return "", errors.New("want an address such as https://relay.example.net")
+	}
+	return strings.TrimRight(a, "/"), nil
 }
 
 // internet asks for the address in the internet, and prints the proxy's lines.
@@ -171,12 +198,12 @@ func (s *setup) internet(ctx context.Context) ([]setting, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.say("%s", proxyLines(address))
-	return behind(address), nil
+	s.say("%s", proxyLines(address, s.localAddress()))
+	return s.behind(address), nil
 }
 
 // proxyLines are the lines for a proxy on this machine.
-func proxyLines(address string) string {
+func proxyLines(address, local string) string {
 	host := strings.TrimPrefix(address, "https://")
 	if u, err := url.Parse(address); err == nil {
 		host = u.Hostname()
@@ -205,5 +232,5 @@ Or for nginx, with a certificate of yours (ssl_certificate, ssl_certificate_key)
           client_max_body_size 30m;
       }
   }
-`, host, localAddress)
+`, host, local)
 }

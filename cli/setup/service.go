@@ -129,6 +129,9 @@ func (s *setup) service(ctx context.Context) error {
 		err := create(path, []byte(unit), 0o644)
 		switch {
 		case errors.Is(err, fs.ErrExist):
+			if there, err := os.ReadFile(path); err != nil || !strings.Contains(string(there), " --config "+quoted(d.config)) {
+				return fmt.Errorf("%s is there already, for another configuration than %s: move it away, then start setup again", path, d.config)
+			}
 			s.say("%s is there already, and stays as it is.", path)
 		case err != nil:
 			return fmt.Errorf("service: %w", err)
@@ -140,7 +143,11 @@ func (s *setup) service(ctx context.Context) error {
 		s.say("$ %s", strings.Join(c, " "))
 		s.show()
 		if err := s.Command(ctx, c[0], c[1:]...); err != nil {
-			return fmt.Errorf("%s: %w; journalctl shows what the service said", strings.Join(c, " "), err)
+			hint := "journalctl shows what the service said"
+			if !s.Root && c[2] == "daemon-reload" {
+				hint = "a user's services need a login of that user, not su or sudo; with root's rights setup makes a service of the system"
+			}
+			return fmt.Errorf("%s: %w; %s", strings.Join(c, " "), err, hint)
 		}
 	}
 	if !s.Root {

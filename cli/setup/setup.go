@@ -53,6 +53,7 @@ type Options struct {
 	Plain    func(string) string // a text without what a terminal would obey
 	Env      []string            // as from os.Environ
 	Config   string              // --config
+	DataDir  string              // --data-dir; it is written down
 	Kinds    []platforms.Kind
 	Root     bool
 	Address  func() string // of this machine in its network; empty: none
@@ -63,9 +64,13 @@ type Options struct {
 	// Client is the way to the running server of the file, or to the database opened for one command, which it makes.
 	// The caller ends it with done.
 	Client func(ctx context.Context, file string) (c *admin.Client, done func() error, err error)
-	// Reload has the running server take the changed configuration.
-	Reload func(ctx context.Context, file string) error
-	Unit   string // the systemd unit of the system
+	// Reload has the running server take the changed configuration. left are the settings that wait for a restart.
+	Reload func(ctx context.Context, file string) (left []string, err error)
+	// Owner is the configuration of the server that left word of itself for the data folder; empty: none did.
+	Owner func(dataDir string) string
+	// Certificate is nil when the server can serve https with the files, and when the certificate names the host.
+	Certificate func(certFile, keyFile, host string) error
+	Unit        string // the systemd unit of the system
 	// Command runs another program, and shows what that says.
 	Command func(ctx context.Context, name string, args ...string) error
 }
@@ -79,6 +84,9 @@ type setup struct {
 	text    []byte         // what stands in it
 	cfg     *config.Config // what it means
 	name    string         // of the bot, for the last word
+	invite  string         // where a bot is invited into a server; empty: nowhere
+	added   string         // the network of a bot that is new in this run
+	linked  bool           // somebody is linked to the gateway
 	changed bool           // the configuration is another than at the start
 	served  chan error     // what that server ended with; nil: none was started
 }
@@ -86,12 +94,15 @@ type setup struct {
 // Run asks, writes and waits. The error of an answer that makes no sense is a UsageError.
 func Run(ctx context.Context, o Options) (err error) {
 	s := &setup{Options: o, talk: &talk{out: o.Talk, plain: o.Plain, echo: o.Echo, clear: o.Clear, yes: o.Yes}}
-	if o.Terminal && !o.TokenStdin {
+	if o.Terminal && !o.TokenStdin && !o.Yes { // a script does the same at a terminal and without
 		s.lines = read(o.In)
 	}
 	defer s.show()
 	if s.lines == nil && o.Flags == (Flags{}) {
 		return UsageError{errors.New("there is no terminal to ask at: give the answers as flags, such as hermes-connector setup --platform telegram --token-file FILE --reach here --yes")}
+	}
+	if err := s.judgeFlags(ctx); err != nil {
+		return err
 	}
 	if err := s.find(); err != nil {
 		return err
@@ -103,7 +114,7 @@ func Run(ctx context.Context, o Options) (err error) {
 			err = errors.Join(err, <-s.served)
 		}
 	}()
-	for _, step := range []func(context.Context) error{s.bot, s.reach, s.start, s.gateway} {
+	for _, step := range []func(context.Context) error{s.alone, s.data, s.bot, s.reach, s.start, s.gateway} {
 		if err := step(ctx); err != nil {
 			return err
 		}
@@ -113,15 +124,15 @@ func Run(ctx context.Context, o Options) (err error) {
 
 // farewell says what is next, and keeps a server running that was started here.
 func (s *setup) farewell(ctx context.Context) error {
-	if s.name != "" {
-		s.say("\nDone. Write to @%s: a linked gateway answers. What works and what waits: hermes-connector status", s.name)
-	} else {
-		s.say("\nDone. What works and what waits: hermes-connector status")
+	write := ""
+	if s.linked && s.name != "" {
+		write = " Write to @" + s.name + ": the gateway answers."
 	}
+	s.say("\nDone.%s What works and what waits: hermes-connector status%s", write, s.flagConfig())
 	if s.served == nil {
 		return nil
 	}
-	s.say("The server runs in this window. Ctrl-C ends it; hermes-connector serve starts it again.")
+	s.say("The server runs in this window. Ctrl-C ends it; hermes-connector serve%s starts it again.", s.flagConfig())
 	s.show()
 	s.Loud(s.cfg)
 	select {
@@ -133,11 +144,42 @@ func (s *setup) farewell(ctx context.Context) error {
 	}
 }
 
+// judgeFlags refuses what makes no sense before anything is done.
+func (s *setup) judgeFlags(ctx context.Context) error {
+	for _, q := range []question{
+		{flag: "reach", given: s.Reach, options: reaches}, {flag: "secure", given: s.Secure, options: secures},
+		{flag: "address", given: s.Flags.Address, check: inNetwork}, {flag: "public-url", given: s.PublicURL, check: https},
+		{flag: "gateway", given: s.Gateway, check: gatewayName},
+	} {
+		if q.given != "" {
+			if _, err := s.ask(ctx, q); err != nil {
+				return err
+			}
+		}
+	}
+	if s.Flags.Start == "service" && !systemdRuns() {
+		return errors.New("systemd does not start services here: leave --service out, and start the server with hermes-connector serve")
+	}
+	return nil
+}
+
+// data writes down the folder of the data that --data-dir names.
+func (s *setup) data(ctx context.Context) error {
+	if s.DataDir == "" {
+		return nil
+	}
+	done, err := s.write(ctx, func(d *document) error { return d.set(setting{key: "data_dir", value: text(s.cfg.DataDir)}) })
+	if err == nil && !done {
+		err = errStopped
+	}
+	return err
+}
+
 // find finds the configuration, or says where it will be.
 func (s *setup) find() error {
 	s.named = s.Config != ""
 	if !s.named {
-		cfg, err := config.Load(config.Source{Env: s.Env, Kinds: s.Kinds})
+		cfg, err := config.Load(config.Source{Env: s.Env, Kinds: s.Kinds, DataDir: s.DataDir})
 		if err != nil {
 			return err
 		}
@@ -163,9 +205,23 @@ func (s *setup) find() error {
 	return err
 }
 
+// alone refuses to go on beside the running server of another configuration with the same data: it would never take
+// this one.
+func (s *setup) alone(ctx context.Context) error {
+	owner := s.Owner(s.cfg.DataDir)
+	if owner == "" || owner == s.file || !s.running(ctx) {
+		return nil
+	}
+	one, err := os.Stat(owner)
+	if other, e := os.Stat(s.file); err == nil && e == nil && os.SameFile(one, other) {
+		return nil
+	}
+	return fmt.Errorf("a server runs with the data folder %s already, that of %s: give --config %[2]s to add to it, or another folder with --data-dir", s.cfg.DataDir, owner)
+}
+
 // judge is what a text would mean as the configuration.
 func (s *setup) judge(text []byte) (*config.Config, error) {
-	return config.Load(config.Source{Path: s.file, Draft: append([]byte{}, text...), Env: s.Env, Kinds: s.Kinds})
+	return config.Load(config.Source{Path: s.file, Draft: append([]byte{}, text...), Env: s.Env, Kinds: s.Kinds, DataDir: s.DataDir})
 }
 
 // write shows what edit changes in the configuration, and writes it when the person agrees. done: there is nothing to

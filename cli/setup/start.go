@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/cli/admin"
@@ -41,7 +42,7 @@ func (s *setup) start(ctx context.Context) error {
 		}
 	case "no":
 		if s.lines == nil {
-			s.say("Start the server with: hermes-connector serve")
+			s.say("Start the server with: hermes-connector serve%s", s.flagConfig())
 			return nil
 		}
 		s.say("Now start the server in another terminal: hermes-connector serve%s\nWaiting for it; Ctrl-C, and setup goes on from here another time.", s.flagConfig())
@@ -57,7 +58,7 @@ func (s *setup) howToStart() question {
 		flag: "start", given: s.Flags.Start, text: "How shall the server run?", def: "here",
 		options: []option{{"here", "in this window, until Ctrl-C"}},
 	}
-	if _, err := os.Stat(runsSystemd); err == nil || s.Flags.Start == "service" {
+	if systemdRuns() {
 		q.def = "service"
 		q.options = append(q.options, option{"service", "as a systemd service, also after a restart of this machine"})
 	}
@@ -66,6 +67,11 @@ func (s *setup) howToStart() question {
 		q.given = "no"
 	}
 	return q
+}
+
+func systemdRuns() bool {
+	_, err := os.Stat(runsSystemd)
+	return err == nil
 }
 
 // flagConfig is the flag that other commands need to find the configuration; empty where they find it alone.
@@ -116,8 +122,12 @@ func (s *setup) reload(ctx context.Context) error {
 	if !s.changed {
 		return nil
 	}
-	if err := s.Reload(ctx, s.file); err != nil {
+	left, err := s.Reload(ctx, s.file)
+	if err != nil {
 		return fmt.Errorf("the server runs with the former configuration: %w", err)
+	}
+	if len(left) > 0 {
+		return fmt.Errorf("only a restart of the server changes %s: restart it, then start setup again, which goes on from here", strings.Join(left, ", "))
 	}
 	s.say("✓ it has taken the new configuration")
 	return nil

@@ -80,7 +80,7 @@ func (t *talk) ask(ctx context.Context, q question) (string, error) {
 		if t.yes && q.def != "" {
 			return q.accept(q.def)
 		}
-		return "", UsageError{fmt.Errorf("there is no terminal to ask at: give --%s (such as hermes-connector setup --platform telegram --token-file FILE --reach here --yes)", q.flag)}
+		return "", UsageError{fmt.Errorf("nobody can be asked here: give --%s (such as hermes-connector setup --platform telegram --token-file FILE --reach here --yes)", q.flag)}
 	}
 	if q.secret { // before the question is shown, for who types ahead
 		t.echo(false)

@@ -32,13 +32,17 @@ type setting struct{ section, key, value string }
 
 func (s setting) line() string { return s.key + " = " + s.value }
 
+func (s setting) path() string {
+	if s.section == "" {
+		return s.key
+	}
+	return s.section + "." + s.key
+}
+
 // set gives a key its value: where it stands, or else at the end of its section. The error says what to change by hand.
 func (d *document) set(s setting) error {
 	all := config.Outline(d.bytes())
-	path, firstHeader := s.key, len(d.lines)+1
-	if s.section != "" {
-		path = s.section + "." + s.key
-	}
+	path, firstHeader := s.path(), len(d.lines)+1
 	lastAbove, header := 0, 0 // lines: of the last key above all sections, of the section's header
 	for _, l := range all {
 		switch {
@@ -70,6 +74,16 @@ func (d *document) set(s setting) error {
 		d.above(firstHeader-1, s.line())
 	}
 	return nil
+}
+
+// drop takes out the lines of keys that changes do not set. A value of several lines stays, and so does a table's header.
+func (d *document) drop(changes []setting, paths ...string) {
+	for _, l := range slices.Backward(config.Outline(d.bytes())) {
+		set := slices.ContainsFunc(changes, func(c setting) bool { return l.Path == c.path() })
+		if _, _, whole := value(d.lines[l.Line-1]); whole && !l.Header && !set && slices.Contains(paths, l.Path) {
+			d.lines = slices.Delete(d.lines, l.Line-1, l.Line)
+		}
+	}
 }
 
 // above puts a line above the header at index at, and above the comment that belongs to that.

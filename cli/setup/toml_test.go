@@ -97,3 +97,12 @@ func FuzzSet(f *testing.F) {
 		}
 	})
 }
+
+func TestDrop(t *testing.T) {
+	d := newDocument([]byte("listen = \"a\" # mine\ninsecure = true\npublic_url = [\n\"x\"]\n\n[tls]\n# of the house\nkey_file = \"k\"\n\n[web]\ninsecure = 1\n"))
+	d.drop([]setting{{key: "listen", value: `"b"`}}, "listen", "insecure", "public_url", "tls.key_file")
+	const want = "listen = \"a\" # mine\npublic_url = [\n\"x\"]\n\n[tls]\n# of the house\n\n[web]\ninsecure = 1\n"
+	if got := string(d.bytes()); got != want {
+		t.Errorf("left:\n%s\nwant:\n%s", got, want)
+	}
+}

@@ -107,7 +107,7 @@ func (s *Server) guard(h http.Handler) http.Handler {
 		token := s.token(r)
 		until, err := s.desk.Session(r.Context(), token)
 		if err != nil {
-			s.stranger(w, r, token != "")
+			s.stranger(w, r)
 			return
 		}
 		limit.Verified(r.Context())

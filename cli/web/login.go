@@ -5,7 +5,6 @@ import (
 	"net"
 	"net/http"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/cli/web/html"
@@ -51,18 +50,30 @@ func (s *Server) setCookie(w http.ResponseWriter, r *http.Request, token string,
 	http.SetCookie(w, c)
 }
 
-// stranger answers who is not logged in. ended: his browser has a cookie that is worth nothing any more.
-func (s *Server) stranger(w http.ResponseWriter, r *http.Request, ended bool) {
-	said := ""
-	if ended {
-		said = "Your login has ended."
-		s.setCookie(w, r, "", time.Time{})
+// stranger answers who is not logged in. A page leads to the login, and so does a stream, by its event "end": browsers tell
+// their user's console of every answer that is an error. The cookie, if there is one, stays for the login page to see.
+func (s *Server) stranger(w http.ResponseWriter, r *http.Request) {
+	switch read := r.Method == http.MethodGet || r.Method == http.MethodHead; {
+	case read && r.Header.Get("Accept") == "text/event-stream":
+		w.Header().Set("Content-Type", "text/event-stream")
+		_, _ = w.Write([]byte(page.StreamEnd)) // whoever asked may be gone
+	case read:
+		http.Redirect(w, r, page.Login, http.StatusSeeOther)
+	default:
+		page.Answer(w, http.StatusUnauthorized, form("", s.ended(r)))
 	}
-	page.Answer(w, http.StatusUnauthorized, form("", said))
 }
 
-// loginPage shows the form with the code of the link. The code is not used before the button is pressed: what loads
-// pages ahead, or for a preview, logs nobody in.
+// ended is what is said to who had a session, as his browser's cookie shows, or a page of his.
+func (s *Server) ended(r *http.Request) string {
+	if s.token(r) == "" && !r.URL.Query().Has("ended") {
+		return ""
+	}
+	return "Your login has ended."
+}
+
+// loginPage logs in who opened the link himself, at once. Whoever comes from another site, or may only be loading pages ahead,
+// gets the form with the code of the link, and uses it with the button.
 func (s *Server) loginPage(w http.ResponseWriter, r *http.Request) {
 	if _, err := s.desk.Session(r.Context(), s.token(r)); err == nil {
 		http.Redirect(w, r, page.Status, http.StatusSeeOther)
@@ -72,7 +83,26 @@ func (s *Server) loginPage(w http.ResponseWriter, r *http.Request) {
 	if len(code) > relay.TokenLen {
 		code = ""
 	}
-	page.Answer(w, http.StatusOK, form(code, ""))
+	if code != "" && opened(r) {
+		s.enter(w, r, code)
+		return
+	}
+	if s.token(r) != "" {
+		s.setCookie(w, r, "", time.Time{})
+	}
+	page.Answer(w, http.StatusOK, form(code, s.ended(r)))
+}
+
+// opened reports whether a person opened the address himself: from the address bar, a bookmark, a terminal or a code that he
+// scanned. Browsers say so, and say when they load ahead of him; a program that says nothing is taken at its word.
+func opened(r *http.Request) bool {
+	for _, ahead := range [...]string{"Sec-Purpose", "Purpose", "X-Purpose", "X-Moz"} {
+		if r.Header.Get(ahead) != "" {
+			return false
+		}
+	}
+	site := r.Header.Get("Sec-Fetch-Site")
+	return r.Method == http.MethodGet && (site == "" || site == "none")
 }
 
 // form is the login page. said is why it is shown, if there is a reason.
@@ -92,17 +122,22 @@ func form(code, said string) page.Page {
 	return page.Page{Title: "Log in", Main: []html.Node{html.Form("<h1>Log in</h1>{}{}", alert, fields)}}
 }
 
-// logIn takes a code. An address that tried too many wrong ones waits.
+// logIn takes the form's code.
 func (s *Server) logIn(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
+	_ = r.ParseForm() // one that cannot be read holds no code
+	s.enter(w, r, r.PostForm.Get("code"))
+}
+
+// enter uses a code up for a session. An address that tried too many wrong ones waits.
+func (s *Server) enter(w http.ResponseWriter, r *http.Request, code string) {
 	from := s.o.TrustedProxies.From(r)
 	if wait := s.failures.Wait(from, s.o.Now()); wait > 0 {
 		w.Header().Set("Retry-After", strconv.Itoa(int(wait/time.Second)+1))
 		page.Answer(w, http.StatusTooManyRequests, form("", "Too many wrong codes came from your address. Wait a minute, then try again."))
 		return
 	}
-	_ = r.ParseForm() // one that cannot be read holds no code
-	token, until, err := s.desk.LogIn(r.Context(), strings.TrimSpace(r.PostForm.Get("code")))
+	token, until, err := s.desk.LogIn(r.Context(), code)
 	switch {
 	case errors.Is(err, login.ErrNotGood):
 		s.failures.Add(from, s.o.Now())
@@ -123,5 +158,5 @@ func (s *Server) logOut(w http.ResponseWriter, r *http.Request) {
 		s.o.Log.Error("a logout could not be stored", "err", err)
 	}
 	s.setCookie(w, r, "", time.Time{})
-	http.Redirect(w, r, "/login", http.StatusSeeOther)
+	http.Redirect(w, r, page.Login, http.StatusSeeOther)
 }

@@ -25,12 +25,10 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
-	"runtime/debug"
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/cli/lan"
 	"github.com/hermes-connector/hermes-connector/cli/web/page"
-	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/door"
 	"github.com/hermes-connector/hermes-connector/relay/limit"
 	"github.com/hermes-connector/hermes-connector/relay/login"
@@ -90,14 +88,14 @@ func New(desk *login.Desk, o Options, sections ...Section) *Server {
 	}
 	mux := http.NewServeMux()
 	page.MountFrame(mux)
-	mux.HandleFunc("GET /login", s.loginPage)
-	mux.HandleFunc("POST /login", s.logIn)
+	mux.HandleFunc("GET "+page.Login, s.loginPage)
+	mux.HandleFunc("POST "+page.Login, s.logIn)
 	mux.HandleFunc("POST /logout", s.logOut)
 	for _, section := range sections {
 		section.Mount(mux, s.guard)
 	}
 	mux.Handle("/", s.guard(http.HandlerFunc(nothing)))
-	s.handler = s.loud(s.front(http.NewCrossOriginProtection().Handler(mux)))
+	s.handler = door.Loud(s.front(http.NewCrossOriginProtection().Handler(mux)), o.Log)
 	return s
 }
 
@@ -143,23 +141,6 @@ func (s *Server) Run(ctx context.Context, l net.Listener) error {
 		return fmt.Errorf("serve the web pages: %w", err)
 	}
 	return nil
-}
-
-// loud is h, whose panics are logged as errors. The request stays out of the log: its address may hold a code.
-func (s *Server) loud(h http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		defer func() {
-			p := recover()
-			if p == nil {
-				return
-			}
-			if p != http.ErrAbortHandler {
-				s.o.Log.Error("a page ended in a panic", "panic", relay.PanicWords(p), "stack", string(debug.Stack()))
-			}
-			panic(http.ErrAbortHandler)
-		}()
-		h.ServeHTTP(w, r)
-	})
 }
 
 // Address is where people open pages that are served on addr (host:port): public if it is not empty, else addr, or,

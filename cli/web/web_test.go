@@ -267,12 +267,13 @@ func TestTheCookie(t *testing.T) {
 func TestLoginPage(t *testing.T) {
 	s := newSite(t, nil)
 	code := s.code(t)
+	cross := header("Sec-Fetch-Site", "cross-site")
 	for range 3 { // looking does not use it up
-		if resp := s.ask(request("GET", "/login?code="+code, "")); !strings.Contains(text(resp), code) || len(resp.Cookies()) > 0 {
+		if resp := s.ask(request("GET", "/login?code="+code, "", cross)); !strings.Contains(text(resp), code) || len(resp.Cookies()) > 0 {
 			t.Fatalf("the page of a link: %s", resp.Status)
 		}
 	}
-	if got := text(s.ask(request("GET", `/login?code="><script>`, ""))); strings.Contains(got, "<script") {
+	if got := text(s.ask(request("GET", `/login?code="><script>`, "", cross))); strings.Contains(got, "<script") {
 		t.Errorf("markup of the link is in the page: %s", got)
 	}
 	form := url.Values{"code": {code}}.Encode()
@@ -292,8 +293,12 @@ func TestLoginPage(t *testing.T) {
 		t.Errorf("the logout leaves the cookie: %+v", c)
 	}
 	resp := s.ask(request("GET", "/", "", func(r *http.Request) { r.AddCookie(cookie) }))
-	if body := text(resp); resp.StatusCode != http.StatusUnauthorized || !strings.Contains(body, "Your login has ended") {
+	if resp.StatusCode != http.StatusSeeOther || resp.Header.Get("Location") != "/login" || len(resp.Cookies()) > 0 {
 		t.Errorf("after the logout: %s", resp.Status)
+	}
+	resp = s.ask(request("GET", "/login", "", func(r *http.Request) { r.AddCookie(cookie) }))
+	if c := resp.Cookies(); !strings.Contains(text(resp), "Your login has ended") || len(c) != 1 || c[0].MaxAge >= 0 {
+		t.Errorf("after the logout the login page leaves %v and does not say what happened", c)
 	}
 }
 

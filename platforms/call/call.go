@@ -41,7 +41,7 @@ type Client struct {
 	token     relay.Secret
 	maxAnswer int64
 
-	ahead atomic.Pointer[time.Duration] // how far the network's clock is ahead of ours, by its newest answer; nil: no answer yet
+	ahead atomic.Pointer[clock] // by the network's newest answer; nil: no answer yet
 }
 
 // New makes a client for the bot of token, which takes answers of at most maxAnswer bytes. rt, when not nil, carries
@@ -81,9 +81,11 @@ func (c *Client) Do(req *http.Request, what string, secrets ...string) (Answer, 
 	ctx := req.Context()
 	// Until the header is complete no server can act on the request. The trace runs on the
 	// transport's goroutine.
-	var left atomic.Bool
+	var left, naming atomic.Bool
 	resp, err := c.HTTP.Do(req.WithContext(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		WroteHeaders: func() { left.Store(true) },
+		DNSStart:     func(httptrace.DNSStartInfo) { naming.Store(true) },
+		DNSDone:      func(d httptrace.DNSDoneInfo) { naming.Store(d.Err != nil) },
 	})))
 	var a Answer
 	up, isForm := req.Body.(*formBody)
@@ -112,7 +114,9 @@ func (c *Client) Do(req *http.Request, what string, secrets ...string) (Answer, 
 	if !left.Load() || !whole {
 		f.Sent = Never
 	}
-	f.Block = blockOf(err)
+	if a.Status == 0 {
+		f.Block = c.blockOf(req, err, naming.Load())
+	}
 	return a, f
 }
 

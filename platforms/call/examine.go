@@ -2,8 +2,10 @@ package call
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"strconv"
+	"strings"
 	"sync"
 
 	"github.com/hermes-connector/hermes-connector/relay"
@@ -26,17 +28,32 @@ func (n Asked) Unanswered(f *Fault) finding.Finding {
 	}
 	switch {
 	case f.Block == NoName:
-		return finding.NoDNS.Of(n.About, "The name "+n.Host+" was not resolved ("+f.Message+").",
+		return finding.NoDNS.Of(n.About, "the name "+n.Host+" was not resolved ("+f.words()+")",
 			base+"look at this machine's resolver; `getent hosts "+n.Host+"` says when it works again")
 	case f.Block == Between, f.Status != 0 && f.Message == NoAnswer && f.Status < http.StatusInternalServerError:
-		return finding.Between.Of(n.About, "Something else than "+n.Network+" answered at "+n.Host+" ("+f.Error()+").",
+		what := "a proxy or something else stands before " + n.Network + " at " + n.Host
+		if f.Status != 0 {
+			what = "something else than " + n.Network + " answered at " + n.Host
+		}
+		return finding.Between.Of(n.About, what+" ("+f.words()+")",
 			base+"look at HTTPS_PROXY in the server's environment, at a page of the network to log in at, and at a proxy or virus scanner that opens TLS")
 	case f.Status == 0:
-		return finding.Unreachable.Of(n.About, n.Network+" cannot be reached at "+n.Host+" ("+f.Message+").",
+		return finding.Unreachable.Of(n.About, n.Network+" cannot be reached at "+n.Host+" ("+f.words()+")",
 			base+"look at this machine's network and at a firewall; `curl -sI "+n.Host+"` says when it works again")
 	}
-	return finding.Troubled.Of(n.About, n.Network+" answers with a fault ("+f.Error()+").",
+	return finding.Troubled.Of(n.About, n.Network+" answers with a fault ("+f.Error()+")",
 		"wait: the server tries again by itself; if it lasts, look at the network's status page")
+}
+
+// words are why there was no result, for people: the end of a chain of errors is what happened.
+func (f *Fault) words() string {
+	switch {
+	case f.Status != 0:
+		return "status " + strconv.Itoa(f.Status)
+	case errors.Is(f.Cause, context.DeadlineExceeded):
+		return "no answer in time"
+	}
+	return f.Message[strings.LastIndex(": "+f.Message, ": "):]
 }
 
 // atOnce is how many chats are looked at side by side, and maxChats how many at all: a bot must be able to act
@@ -70,7 +87,7 @@ func (n Asked) EachChat(ctx context.Context, chats []relay.Place, look func(rela
 		}
 	}
 	if skipped > 0 {
-		out = append(out, finding.NotAsked.Of(n.About, strconv.Itoa(skipped)+" granted chats could not be looked at.", "run hermes-connector doctor again"))
+		out = append(out, finding.NotAsked.Of(n.About, "granted chats that could not be looked at: "+strconv.Itoa(skipped), "run `hermes-connector doctor` again"))
 	}
 	return out
 }

@@ -19,6 +19,20 @@ const (
 	Between              // something between the network and us answered in its place: a proxy, a page to log in at
 )
 
+// blockOf reads the error of c's round trip, which ended without an answer; naming: the name of the host was still looked
+// up. Whatever comes through a proxy is the proxy's word.
+func (c *Client) blockOf(req *http.Request, err error, naming bool) Block {
+	if t, ok := c.HTTP.Transport.(*http.Transport); ok && t.Proxy != nil {
+		if proxy, err := t.Proxy(req); err != nil || proxy != nil {
+			return Between
+		}
+	}
+	if naming {
+		return NoName
+	}
+	return blockOf(err)
+}
+
 // blockOf reads the error of a round trip.
 func blockOf(err error) Block {
 	var dns *net.DNSError
@@ -47,15 +61,21 @@ func strange(err error) bool {
 // compare notes how far the network's clock is ahead of now, if h says.
 func (c *Client) compare(h http.Header, now time.Time) {
 	if theirs, err := http.ParseTime(h.Get("Date")); err == nil {
-		ahead := theirs.Sub(now)
-		c.ahead.Store(&ahead)
+		c.ahead.Store(&clock{theirs.Sub(now), now})
 	}
 }
 
-// Clock is what the network's clock shows now, by its newest answer, to about a second; zero: it never said.
-func (c *Client) Clock() time.Time {
-	if ahead := c.ahead.Load(); ahead != nil {
-		return time.Now().Add(*ahead)
+// clock is by how much the network's clock was ahead of ours at a time.
+type clock struct {
+	ahead time.Duration
+	at    time.Time
+}
+
+// Clock is what the network's clock shows now, to about a second; zero: it has not said since then. An older answer may
+// be from before this machine's clock was set.
+func (c *Client) Clock(since time.Time) time.Time {
+	if said := c.ahead.Load(); said != nil && !said.at.Before(since) {
+		return time.Now().Add(said.ahead)
 	}
 	return time.Time{}
 }

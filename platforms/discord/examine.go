@@ -10,5 +10,5 @@ import (
 
 // Examine implements platforms.Examiner.
 func (p *Platform) Examine(ctx context.Context, chats []relay.Place) platforms.Examination {
-	return examine.Bot{Bot: p.bot, Rest: p.rest, Guilds: p.Guilds, Own: p.base != ""}.Examine(ctx, chats)
+	return examine.Bot{Bot: p.bot, Rest: p.rest, Own: p.base != ""}.Examine(ctx, chats)
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/finding"
 )
 
 func TestExamine(t *testing.T) {
@@ -60,8 +61,8 @@ func TestExamine(t *testing.T) {
 				var codes []string
 				for _, found := range got.Findings {
 					codes = append(codes, found.Code)
-					if text := fmt.Sprintf("%+v", found); strings.Contains(text, testSecret) || strings.Contains(text, "token=1") || found.Fix == "" {
-						t.Errorf("%s: want a fix and no credential", text)
+					if text := fmt.Sprintf("%+v", found); strings.Contains(text, testSecret) || strings.Contains(text, "token=1") || finding.Misworded(found) != "" {
+						t.Errorf("%s: want words (%s) and no credential", text, finding.Misworded(found))
 					}
 				}
 				if !slices.Equal(codes, tc.want) {
@@ -78,4 +79,30 @@ func TestExamine(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestWhatIsMendedIsGone: neither a refusal nor a right that was learned before stands in the way of a fresh look.
+func TestWhatIsMendedIsGone(t *testing.T) {
+	onREST(t, func(t *testing.T, ctx context.Context, f *fakeREST, p *Platform) {
+		f.has("/users/@me", obj{"id": testBotID, "username": "pi", "bot": true})
+		f.has("/applications/@me", obj{"id": "1700000000000000001", "flags": 1 << 18})
+		f.has("/guilds/"+guildID+"/members/"+testBotID, obj{"roles": []string{}})
+		may := func(permissions string) {
+			f.has("/guilds/"+guildID, obj{"id": guildID, "name": "Park", "owner_id": "9", "roles": []obj{{"id": guildID, "permissions": permissions}}})
+		}
+		granted := []relay.Place{{Platform: Name, Scope: guildID, Chat: "42"}}
+		f.fail("GET /channels/42", restFault{status: 404, code: 10003})
+		may("1024")
+		var codes []string
+		for _, mend := range []func(){func() {}, func() { f.has("/channels/42", textChannel(0)) }, func() { may("3072") }, func() {}} {
+			mend()
+			for _, found := range p.Examine(ctx, granted).Findings {
+				codes = append(codes, found.Code)
+			}
+			codes = append(codes, "-")
+		}
+		if want := []string{"HC107", "-", "HC108", "-", "-", "-"}; !slices.Equal(codes, want) {
+			t.Errorf("found %s, want %s", codes, want)
+		}
+	})
 }

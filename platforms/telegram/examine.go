@@ -19,8 +19,8 @@ import (
 )
 
 const (
-	fixToken   = "BotFather shows the token with /mybots, API Token; put it into the bot's token file, then start the server again"
-	fixPollers = "stop the other program, or give it a bot of its own (BotFather, /newbot)"
+	fixToken   = "BotFather shows the token with /mybots, API Token; put it into the bot's token file, then `hermes-connector reload`"
+	fixPollers = "stop the other program, or give it a bot of its own (BotFather, /newbot); this one tries again by itself"
 	fixPrivacy = "tell BotFather /setprivacy, Disable, then remove the bot from the group and add it again; or make it an administrator there"
 )
 
@@ -28,18 +28,19 @@ const (
 // a poll of a second that confirms nothing.
 func (p *Platform) Examine(ctx context.Context, chats []relay.Place) (out platforms.Examination) {
 	asked := call.Asked{About: p.bot.String(), Network: "Telegram", Host: hostOf(cmp.Or(p.base, tgbotapi.APIEndpoint)), Own: p.base != ""}
-	defer func() { out.Clock = p.client.calls.Clock() }()
+	began := time.Now()
+	defer func() { out.Clock = p.client.calls.Clock(began) }()
 	say := func(f finding.Finding) { out.Findings = append(out.Findings, f) }
 	var me tgbotapi.User
 	switch err := p.client.call(ctx, "getMe", nil, &me); {
 	case refusedToken(err):
-		say(finding.DeadToken.Of(asked.About, "Telegram does not accept the token ("+call.FaultOf(err).Message+").", fixToken))
+		say(finding.DeadToken.Of(asked.About, "Telegram does not accept the token ("+call.FaultOf(err).Message+")", fixToken))
 		return out
 	case err != nil:
 		say(asked.Unanswered(call.FaultOf(err)))
 		return out
 	case !me.IsBot:
-		say(finding.OtherKind.Of(asked.About, "The token belongs to an account that is no bot.", fixToken))
+		say(finding.OtherKind.Of(asked.About, "the token belongs to an account that is no bot", fixToken))
 		return out
 	}
 	out.Name = me.UserName
@@ -63,16 +64,16 @@ func (p *Platform) examineUpdates(ctx context.Context, asked call.Asked) []findi
 		return []finding.Finding{asked.Unanswered(call.FaultOf(err))}
 	}
 	if w.URL != "" && !sameAddress(w.URL, p.hookURL) {
-		return []finding.Finding{finding.HookElsewhere.Of(asked.About, "A web hook is set for the bot, at "+hostOf(w.URL)+", and gets its messages.",
-			"stop the program there, or give it a bot of its own; if nobody wants that web hook any more: curl \""+
-				cmp.Or(p.base, "https://api.telegram.org")+"/bot$TOKEN/deleteWebhook\"")}
+		return []finding.Finding{finding.HookElsewhere.Of(asked.About, "a web hook is set for the bot, at "+hostOf(w.URL)+", and gets its messages",
+			"stop the program there, or give it a bot of its own; if nobody wants that web hook any more: `curl \""+
+				cmp.Or(p.base, "https://api.telegram.org")+"/bot$TOKEN/deleteWebhook\"`")}
 	}
 	if p.hooked != nil && w.Pending > 0 && w.ErrorDate > time.Now().Add(-time.Hour).Unix() {
-		return []finding.Finding{finding.HookFailing.Of(asked.About, "Telegram cannot post to "+p.hookURL+": "+cmp.Or(w.ErrorReason, "it does not say why")+".",
-			"make public_url reachable from the internet over https; hermes-connector help proxy shows how")}
+		return []finding.Finding{finding.HookFailing.Of(asked.About, "Telegram cannot post to "+p.hookURL+": "+cmp.Or(w.ErrorReason, "it does not say why"),
+			"make public_url reachable from the internet over https; `hermes-connector help proxy` shows how")}
 	}
 	if p.hooked == nil && w.URL == "" && p.polledElsewhere(ctx) {
-		return []finding.Finding{finding.TwoPollers.Of(asked.About, "Another program polls the bot with the same token.", fixPollers)}
+		return []finding.Finding{finding.TwoPollers.Of(asked.About, "another program polls the bot with the same token", fixPollers)}
 	}
 	return nil
 }
@@ -112,8 +113,8 @@ func (p *Platform) examineChat(ctx context.Context, about string, me tgbotapi.Us
 	}
 	where := tgbotapi.Params{"chat_id": chat, "user_id": string(p.bot.ID)}
 	err := p.client.call(ctx, "getChatMember", where, &m)
-	gone := finding.NotInChat.Of(about, "The bot is not in the granted chat "+chat+".",
-		"add the bot to that group again; or, if the chat is of no use any more, take the grant back: hermes-connector scope list shows it")
+	gone := finding.NotInChat.Of(about, "the bot is not in the granted chat "+chat,
+		"add the bot to that group again; or, if the chat is of no use any more, take the grant back: `hermes-connector scope list` shows it")
 	switch {
 	case refusedForGood(err), err == nil && (m.Status == "left" || m.Status == "kicked"):
 		return []finding.Finding{gone}, nil
@@ -134,11 +135,11 @@ func (p *Platform) examineChat(ctx context.Context, about string, me tgbotapi.Us
 	}
 	var out []finding.Finding
 	if silent {
-		out = append(out, finding.NoSend.Of(about, "The bot may not send messages in the granted chat "+chat+".",
+		out = append(out, finding.NoSend.Of(about, "the bot may not send messages in the granted chat "+chat,
 			"in that group: Edit, Permissions, Send Messages; or make the bot an administrator there"))
 	}
 	if !me.CanReadAllGroupMessages && !admin {
-		out = append(out, finding.PrivacyMode.Of(about, "Privacy mode is on, and the chat "+chat+" is granted.", fixPrivacy))
+		out = append(out, finding.PrivacyMode.Of(about, "privacy mode is on, and the chat "+chat+" is granted", fixPrivacy))
 	}
 	return out, nil
 }

@@ -22,8 +22,8 @@ func codes(t *testing.T, found []finding.Finding) (out []string) {
 	t.Helper()
 	for _, f := range found {
 		out = append(out, f.Code)
-		if text := fmt.Sprintf("%+v", f); strings.Contains(text, testToken) || f.What == "" || f.Fix == "" {
-			t.Errorf("%s: want a sentence, a fix and no token", text)
+		if text := fmt.Sprintf("%+v", f); strings.Contains(text, testToken) || finding.Misworded(f) != "" {
+			t.Errorf("%s: want words (%s) and no token", text, finding.Misworded(f))
 		}
 	}
 	return out

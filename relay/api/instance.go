@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"reflect"
 
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
@@ -13,16 +14,23 @@ import (
 //
 //go:noinline
 func asks[In, Out any](read func(name string, b *body) In, do func(*manage.Service, context.Context, audit.Actor, In) (Out, error)) handler {
+	return asking(reflect.ValueOf(read), reflect.ValueOf(do))
+}
+
+// asking is asks without its types, so that it is compiled once.
+func asking(read, do reflect.Value) handler {
 	return byManager(func(a *API, ctx context.Context, c caller, r *request) (any, error) {
 		b, err := readBody(r, bodyTime)
 		if err != nil {
 			return nil, err
 		}
-		in := read(string(c.instance), b)
+		in := read.Call([]reflect.Value{reflect.ValueOf(string(c.instance)), reflect.ValueOf(b)})[0]
 		if b.err != nil {
 			return nil, b.err
 		}
-		return do(a.svc, ctx, c.actor, in)
+		out := do.Call([]reflect.Value{reflect.ValueOf(a.svc), reflect.ValueOf(ctx), reflect.ValueOf(c.actor), in})
+		err, _ = out[1].Interface().(error)
+		return out[0].Interface(), err
 	})
 }
 

@@ -29,9 +29,9 @@ type Finding struct {
 	Code     string   `json:"code"` // "HC101"
 	Severity Severity `json:"severity"`
 	About    string   `json:"about,omitempty"` // the bot, gateway, file or address; empty: the program as a whole
-	What     string   `json:"what"`            // one sentence: what was seen
+	What     string   `json:"what"`            // what was seen, in words that can go on: no capital, no full stop
 	Why      string   `json:"why"`             // one sentence: what it means for people's messages
-	Fix      string   `json:"fix"`             // the command, or the place where it is mended
+	Fix      string   `json:"fix"`             // a command and nothing else, or words, with commands in `backticks`
 }
 
 // Kind is one kind of finding.
@@ -92,21 +92,33 @@ func Sort(all []Finding) {
 	})
 }
 
-// Merge is more and less, sorted; of less only what more does not say already. A Fault that more has of a bot explains what
-// less says of its state.
+// Merge is more and less, sorted; of less only what more does not say already. What is said of a bot's state goes when a
+// Fault says why it is so.
 func Merge(more, less List) List {
-	out := slices.Clone(more)
-	for _, f := range less {
-		known := slices.ContainsFunc(more, func(m Finding) bool {
-			state := f.Code == BotDegraded.Code || f.Code == BotUnreached.Code
-			return m.About == f.About && (m.Code == f.Code || state && m.Severity == Fault)
-		})
+	all := slices.Concat(more, less)
+	var out List
+	for n, f := range all {
+		state := f.Code == BotDegraded.Code || f.Code == BotUnreached.Code
+		known := false
+		for i, m := range all {
+			same := m.Code == f.Code && n >= len(more) && i < len(more)
+			known = known || m.About == f.About && (same || state && explains(m))
+		}
 		if !known {
 			out = append(out, f)
 		}
 	}
 	Sort(out)
 	return out
+}
+
+// explains reports whether f can be why a bot does not get through: a chat that it is not in is no reason.
+func explains(f Finding) bool {
+	switch f.Code {
+	case BotDegraded.Code, BotUnreached.Code, NotInChat.Code, NoSend.Code:
+		return false
+	}
+	return f.Severity == Fault
 }
 
 func rank(s Severity) int { return slices.Index([]Severity{Fault, Warning, Unchecked}, s) }

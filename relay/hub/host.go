@@ -17,6 +17,7 @@ type hosted struct {
 	mu      sync.Mutex // guards the fields below
 	run     starter    // nil: the hub does not run
 	running []botRun   // those that were started and not told to stop; a bot that gave up stays
+	leaving []botRun   // those that were told to stop and have not ended, in that order
 }
 
 // botRun is one bot's Run.
@@ -36,18 +37,19 @@ func (s *hosted) begin(start starter) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.run = start
-	s.startLocked(*s.list.Load(), nil)
+	s.startLocked(*s.list.Load())
 }
 
 // end starts nothing any more.
 func (s *hosted) end() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.run, s.running = nil, nil
+	s.run, s.running, s.leaving = nil, nil, nil
 }
 
 // change hosts bots in place of those before: it starts the new ones, and tells those that went to stop. A bot begins
-// when the one before it under its id has ended: two would fight for the network's updates.
+// when those before it under its id have ended, however long ago they were told to: two would fight for the network's
+// updates.
 func (s *hosted) change(bots []platforms.Platform) (came, went []platforms.Platform) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -58,33 +60,41 @@ func (s *hosted) change(bots []platforms.Platform) (came, went []platforms.Platf
 			came = append(came, p)
 		}
 	}
-	var stopped, stay []botRun
+	var stay, leaving []botRun
+	for _, r := range s.leaving {
+		select {
+		case <-r.ended:
+		default:
+			leaving = append(leaving, r)
+		}
+	}
 	for _, r := range s.running {
 		if slices.Contains(bots, r.bot) {
 			stay = append(stay, r)
 			continue
 		}
 		r.stop()
-		stopped = append(stopped, r)
+		leaving = append(leaving, r)
 	}
-	s.running = stay
+	s.running, s.leaving = stay, leaving
 	for _, p := range former {
 		if !slices.Contains(bots, p) {
 			went = append(went, p)
 		}
 	}
-	s.startLocked(came, stopped)
+	s.startLocked(came)
 	return came, went
 }
 
-// startLocked starts bots, each after the stopped one of the same id. s.mu must be held.
-func (s *hosted) startLocked(bots []platforms.Platform, stopped []botRun) {
+// startLocked starts bots, each after the last one of its id that leaves, which came after those before it. s.mu must
+// be held.
+func (s *hosted) startLocked(bots []platforms.Platform) {
 	if s.run == nil {
 		return
 	}
 	for _, p := range bots {
 		var after <-chan struct{}
-		for _, before := range stopped {
+		for _, before := range s.leaving {
 			if before.bot.Bot() == p.Bot() {
 				after = before.ended
 			}

@@ -153,6 +153,27 @@ func TestHostInAHurry(t *testing.T) {
 	})
 }
 
+// TestHostComesBackWhileItStops: a bot that was removed and is added again waits for its former run, whatever was
+// changed in between.
+func TestHostComesBackWhileItStops(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		all := &troupe{unsaid: 10 * time.Second}
+		h, end := hosting(t, all.player("first", "1"))
+		for _, bots := range [][]platforms.Platform{
+			nil, {all.player("second", "1")}, nil, {all.player("other", "2")}, {all.player("third", "1")},
+		} {
+			h.Host(t.Context(), bots)
+			time.Sleep(time.Second)
+		}
+		time.Sleep(time.Minute)
+		got := all.since()
+		if want := []string{"first begins", "other begins", "first ended", "third begins", "other ended"}; !slices.Equal(got, want) {
+			t.Errorf("got %v, want %v", got, want)
+		}
+		end()
+	})
+}
+
 // TestHostAfterABotGaveUp: one that ended by itself is no obstacle to the next with its id.
 func TestHostAfterABotGaveUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

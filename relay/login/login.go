@@ -6,6 +6,8 @@
 //  1. A code opens one session, however many try it at the same time.
 //  2. Neither a code nor a session's token is stored: what is stored is their HMAC.
 //  3. What is past its time, was ended or was never made is one and the same: no session.
+//  4. LogOutAll leaves no session, nor one in the making: a login opens its session before it uses its code up, and
+//     LogOutAll drops codes before sessions, so a login under way loses the one or the other.
 package login
 
 import (
@@ -61,16 +63,20 @@ func (d *Desk) LogIn(ctx context.Context, typed string) (token relay.Secret, unt
 	if _, err := d.codes.Get(ctx, store.WebCode, mac); err != nil {
 		return token, until, notGood(err)
 	}
-	switch n, err := d.codes.Drop(ctx, &audit.Entry{Action: "web-login"}, store.CodeFilter{Kind: store.WebCode, MAC: mac}); {
-	case err != nil:
-		return token, until, err
-	case n == 0: // somebody was faster
-		return token, until, ErrNotGood
-	}
 	text := relay.RandomText(relay.TokenLen)
 	until = d.now().Add(SessionFor)
-	err = d.codes.Put(ctx, nil, d.sum(purposeSession, text), store.Code{Kind: store.WebSession, ExpiresAt: until})
-	return relay.NewSecret([]byte(text)), until, err
+	if err := d.codes.Put(ctx, nil, d.sum(purposeSession, text), store.Code{Kind: store.WebSession, ExpiresAt: until}); err != nil {
+		return token, until, err
+	}
+	n, err := d.codes.Drop(ctx, &audit.Entry{Action: "web-login"}, store.CodeFilter{Kind: store.WebCode, MAC: mac})
+	if err == nil && n == 0 { // somebody was faster, or logged everybody out
+		err = ErrNotGood
+	}
+	if err != nil {
+		_ = d.LogOut(ctx, text) // if that fails too, nobody knows the token: it ends with its time
+		return token, until, err
+	}
+	return relay.NewSecret([]byte(text)), until, nil
 }
 
 // notGood is err, or ErrNotGood for what is no trouble of the store's.
@@ -100,14 +106,14 @@ func (d *Desk) LogOut(ctx context.Context, token string) error {
 // were past their time.
 func (d *Desk) LogOutAll(ctx context.Context, by audit.Actor) (n int, err error) {
 	row := &audit.Entry{Actor: by, Action: "web-logout"}
-	n, err = d.codes.Drop(ctx, row, store.CodeFilter{Kind: store.WebSession})
-	if n > 0 {
+	unused, err := d.codes.Drop(ctx, row, store.CodeFilter{Kind: store.WebCode})
+	if err != nil {
+		return 0, err
+	}
+	if unused > 0 {
 		row = nil // it is written
 	}
-	if err == nil {
-		_, err = d.codes.Drop(ctx, row, store.CodeFilter{Kind: store.WebCode})
-	}
-	return n, err
+	return d.codes.Drop(ctx, row, store.CodeFilter{Kind: store.WebSession})
 }
 
 func (d *Desk) sum(purpose, text string) []byte {

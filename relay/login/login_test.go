@@ -168,6 +168,29 @@ func TestLogOutAllCounts(t *testing.T) {
 }
 
 // TestOthersStay: what lies beside the sessions is not taken for one, and does not go with them.
+// TestNoLoginOutlivesALogOutAll: one at the same moment fails, or has no session afterwards.
+func TestNoLoginOutlivesALogOutAll(t *testing.T) { // invariant 4
+	b := newBench(t)
+	for range 300 {
+		code := b.mint(t)
+		var token relay.Secret
+		var loggedIn, loggedOut error
+		var wg sync.WaitGroup
+		wg.Go(func() { token, _, loggedIn = b.LogIn(context.Background(), code) })
+		wg.Go(func() { _, loggedOut = b.LogOutAll(context.Background(), audit.Actor{}) })
+		wg.Wait()
+		if loggedOut != nil || loggedIn != nil && !errors.Is(loggedIn, ErrNotGood) {
+			t.Fatalf("LogOutAll: %v, LogIn: %v", loggedOut, loggedIn)
+		}
+		if loggedIn != nil {
+			continue
+		}
+		if _, err := b.Session(context.Background(), token.RevealString()); !errors.Is(err, ErrNotGood) {
+			t.Fatalf("a session after LogOutAll: %v", err)
+		}
+	}
+}
+
 func TestOthersStay(t *testing.T) {
 	ctx, b := context.Background(), newBench(t)
 	token := []byte("an enrollment token's HMAC, 32 b")

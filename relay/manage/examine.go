@@ -13,7 +13,7 @@ import (
 
 const (
 	// examineWithin bounds what is asked of the networks: doctor has five seconds in all.
-	examineWithin = 4 * time.Second
+	examineWithin = 3500 * time.Millisecond
 	// clockMayBeOff is how much this machine's clock may differ from a network's.
 	clockMayBeOff = 30 * time.Second
 )
@@ -66,5 +66,5 @@ func clock(off time.Duration) finding.List {
 		span = fmt.Sprintf("%.0f s", far.Seconds())
 	}
 	return finding.ClockOff.Alone("clock", "this machine's clock is "+span+" "+way,
-		"let it be set from the network: timedatectl set-ntp true")
+		"let it be set from the network: `timedatectl set-ntp true`")
 }

@@ -87,7 +87,7 @@ func (l *lookout) buffer(ctx context.Context, i relay.InstanceID) (*buffered, er
 	}
 	l.at[i] = b
 	var err error
-	if b.instance, err = store.Only(db.Instances(ctx, i)); err != nil && !errors.Is(err, store.ErrNotFound) {
+	if b.instance, err = l.instance(ctx, i); err != nil {
 		return nil, err
 	}
 	for _, dead := range []bool{false, true} {
@@ -106,12 +106,27 @@ func (l *lookout) buffer(ctx context.Context, i relay.InstanceID) (*buffered, er
 	return b, nil
 }
 
+// instance is i, or the zero instance if it is not there any more.
+func (l *lookout) instance(ctx context.Context, i relay.InstanceID) (store.Instance, error) {
+	inst, err := store.Only(l.service.db.Instances(ctx, i))
+	if errors.Is(err, store.ErrNotFound) {
+		err = nil
+	}
+	return inst, err
+}
+
 // explain puts d into words.
 func (l *lookout) explain(ctx context.Context, d *gate.Decision) error {
 	p := phrase{d: d, name: cmp.Or(string(l.only), "NAME")}
 	switch {
 	case d.Reason == gate.Undecided:
 		d.Hint = "waiting for the network to say whether " + string(d.Instance) + " can see this chat"
+	case d.Reason == gate.NotPrincipal, d.Reason == gate.NotAddressed:
+		i, err := l.instance(ctx, d.Instance)
+		if err != nil {
+			return err
+		}
+		p.instance = i
 	case d.Reason == gate.Delivered && d.DeliveredAt.IsZero():
 		b, err := l.buffer(ctx, d.Instance)
 		if err != nil {
@@ -120,7 +135,7 @@ func (l *lookout) explain(ctx context.Context, d *gate.Decision) error {
 		p.buffered = b
 		bot, waits := b.waiting[d.Event]
 		if p.waits = waits && bot == d.Bot(); p.waits {
-			p.state = l.service.state(b.instance)
+			p.state, p.instance = l.service.state(b.instance), b.instance
 			p.stuck = slices.Contains(b.unfronted, bot)
 		}
 		if p.waits && p.stuck {

@@ -11,6 +11,7 @@ import (
 	"github.com/hermes-connector/hermes-connector/relay/gate"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
 	"github.com/hermes-connector/hermes-connector/store"
+	"github.com/hermes-connector/hermes-connector/store/audit"
 )
 
 // explained are the verdicts of the server in w, as "state: words -> change".
@@ -90,6 +91,20 @@ func TestEveryVerdictIsASentence(t *testing.T) {
 	for _, d := range all[:len(all)-1] {
 		if strings.Contains(d.Says, "_") || len(strings.Fields(d.Says)) < 3 || d.Change != change[d.Reason] {
 			t.Errorf("%s: %q, changed by %q; want a sentence, and %q", d.Reason, d.Says, d.Change, change[d.Reason])
+		}
+	}
+	// The lists in the commands take the place of the former ones, so they hold these.
+	principal := manage.SetPrincipal{Name: "home", Policy: relay.AllowList, Allow: []store.Person{{Platform: "pigeon", User: "eve"}}}
+	if _, err := w.SetPrincipal(t.Context(), audit.Actor{}, principal); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.SetRelevance(t.Context(), audit.Actor{}, manage.SetRelevance{Name: "home", Platform: "pigeon", Free: &[]relay.ChatID{"attic"}}); err != nil {
+		t.Fatal(err)
+	}
+	both := strings.Join(explained(t, w), "\n")
+	for _, want := range []string{`allow-list --allow pigeon:eve --allow 'pigeon:o'\''neil'`, "--free attic --free loft"} {
+		if !strings.Contains(both, want) {
+			t.Errorf("want %s in\n%s", want, both)
 		}
 	}
 	stranger := all[len(all)-1]

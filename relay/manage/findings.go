@@ -3,7 +3,7 @@ package manage
 import (
 	"cmp"
 	"context"
-	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -76,7 +76,7 @@ func (s *Service) findings(ctx context.Context, st *Status, served []store.Insta
 		st.Findings.Add(finding.NoGateway, "", "no gateway is enrolled", "hermes-connector enroll NAME")
 	}
 	if len(st.Bots) == 0 {
-		st.Findings.Add(finding.NoBot, "", "no bot is configured", "hermes-connector setup, or a [[bots]] table in connector.toml")
+		st.Findings.Add(finding.NoBot, "", "no bot is configured", "hermes-connector setup")
 	}
 	if err := s.reach(ctx, st, served); err != nil {
 		return err
@@ -97,22 +97,22 @@ func (s *Service) findings(ctx context.Context, st *Status, served []store.Insta
 // ofBot is what is wrong with a bot's connection. The words of its network hold no secret.
 func ofBot(b BotStatus, now time.Time) (out finding.List) {
 	about := relay.Bot{Platform: b.Platform, ID: b.ID}.String()
-	const look = "hermes-connector doctor asks the network"
+	const look = "`hermes-connector doctor` asks the network"
 	switch {
 	case b.State == platforms.BadCredentials:
 		out.Add(finding.DeadToken, about, cmp.Or(b.Reason, "the network refuses its token"),
-			"put the bot's current token into its token file and start the server again")
+			"put the bot's current token into its token file, then `hermes-connector reload`")
 	case b.State == platforms.Degraded:
 		out.Add(finding.BotDegraded, about, cmp.Or(b.Reason, "it is degraded"), look)
 	case b.State == platforms.Connecting && !b.Since.IsZero() && now.Sub(b.Since) > longTrying:
-		what := "it has not got through since " + b.Since.Format(time.RFC3339)
+		what := "it has not got through since " + Clock(b.Since)
 		if b.Reason != "" {
 			what += ": " + b.Reason
 		}
 		out.Add(finding.BotUnreached, about, what, look)
 	}
 	if len(b.Warnings) > 0 {
-		out.Add(finding.CallsDoubted, about, strings.Join(b.Warnings, "; "), "hermes-connector explain shows the refused calls")
+		out.Add(finding.CallsDoubted, about, strings.Join(b.Warnings, "; "), "`hermes-connector explain` shows the refused calls")
 	}
 	return out
 }
@@ -123,26 +123,27 @@ func ofInstance(i InstanceStatus, running bool, now time.Time) (out finding.List
 	name := string(i.ID)
 	add := func(k *finding.Kind, what, fix string) { out = append(out, k.Of("gateway "+name, what, fix)) }
 	if i.Warning == "copied_credential" {
-		add(finding.Copied, "two programs dial with its credential and push each other out", "stop one of them, or hermes-connector enroll OTHER-NAME for the second")
+		add(finding.Copied, "two programs dial with its credential and push each other out", "stop one of them, or `hermes-connector enroll OTHER-NAME` for the second")
 	}
 	if i.State != Connected && i.Backlog > 0 && !i.LastSeenAt.IsZero() && now.Sub(i.LastSeenAt) > longSilence {
-		what := fmt.Sprintf("%d messages wait, and it has not been here since %s", i.Backlog, i.LastSeenAt.Format(time.RFC3339))
-		add(finding.GatewaySilent, what, "start the gateway; hermes-connector gateway show "+name+" shows what it dials with")
+		what := "it has not been here since " + Clock(i.LastSeenAt) + ", and " + counted(i.Backlog, "message waits", "messages wait") + " for it"
+		add(finding.GatewaySilent, what, "start the gateway; `hermes-connector gateway show "+name+"` shows what is known of it")
 	}
 	if i.Poke != nil && !i.Poke.Woken && i.State != Connected {
 		add(finding.WakeFailing, "its wake URL "+i.Poke.String(), "make the wake URL answer below 400 to a GET; addresses of your own network need [wake] allow")
 	}
 	if i.Dead > 0 {
-		add(finding.DeadLetters, letters(i.Dead)+" could not be delivered", "hermes-connector buffer dead "+name+" shows why; hermes-connector buffer replay "+name+" tries again")
+		add(finding.DeadLetters, counted(i.Dead, "message was given up", "messages were given up"), "`hermes-connector buffer dead "+name+"` shows why; `hermes-connector buffer replay "+name+"` tries again")
 	}
 	return out
 }
 
-func letters(n int) string {
+// counted is a number of things in words.
+func counted(n int, one, many string) string {
 	if n == 1 {
-		return "1 message"
+		return "1 " + one
 	}
-	return fmt.Sprintf("%d messages", n)
+	return strconv.Itoa(n) + " " + many
 }
 
 // ofGateway is what is wrong with a credential.
@@ -152,7 +153,7 @@ func ofGateway(g store.Gateway) (out finding.List) {
 	case g.Revoked:
 	case g.LastSeenAt.IsZero():
 		out.Add(finding.NeverDialled, about, "it has never connected",
-			"put the lines of its enrolment into the gateway's .env and start it; hermes-connector gateway rotate "+string(g.ID)+" prints new ones")
+			"put the lines that enroll printed into the gateway's .env and start it; `hermes-connector gateway rotate "+string(g.ID)+"` prints new ones")
 	case g.TooOld:
 		out.Add(finding.TooOldForFiles, about, "it is too old to fetch files", "update Hermes on the gateway's machine")
 	}
@@ -202,11 +203,11 @@ func (s *Service) reach(ctx context.Context, st *Status, served []store.Instance
 		bot, p := "configure a bot for "+string(k.Name), string(k.Name)
 		if i := bound[k.Name]; i != "" {
 			st.Findings.Add(finding.BindingAstray, p, "somebody is bound to "+string(i)+" on "+p+", and there is no such bot",
-				bot+", or hermes-connector unbind "+string(i)+" "+p+" USER")
+				bot+", or `hermes-connector unbind "+string(i)+" "+p+" PERSON`")
 		}
 		if i := granted[k.Name]; i != "" {
 			st.Findings.Add(finding.GrantAstray, p, "a chat on "+p+" is granted to "+string(i)+", and there is no such bot",
-				bot+", or hermes-connector scope release "+string(i)+" "+p)
+				bot+", or `hermes-connector scope release "+string(i)+" "+p+" CHAT`")
 		}
 	}
 	return nil

@@ -18,6 +18,8 @@ type phrase struct {
 	waits    bool      // it is in the buffer
 	stuck    bool      // because the gateway does not front its bot
 	state    State     // of the gateway
+	// instance is the decision's, where something of it is said; the zero one where it is not there any more.
+	instance store.Instance
 }
 
 // say sets the words of the decision.
@@ -59,7 +61,7 @@ func (p phrase) accepted() (words, change string) {
 
 // wait is what a message waits for.
 func (p phrase) wait() string {
-	seen := p.buffered.instance.LastSeenAt
+	seen := p.instance.LastSeenAt
 	switch {
 	case p.stuck:
 		return p.d.Hint
@@ -91,7 +93,7 @@ func gaveUp(why store.DeadReason) string {
 // refused are the words about an event that no gateway, or not this one, gets.
 func (p phrase) refused() (words, change string) {
 	d, to := p.d, p.whom()
-	gateway, chat, user, platform := string(d.Instance), string(d.Chat), string(d.User), string(d.Platform)
+	gateway, user, platform := string(d.Instance), string(d.User), string(d.Platform)
 	switch d.Reason {
 	case gate.NoBinding:
 		switch {
@@ -102,11 +104,11 @@ func (p phrase) refused() (words, change string) {
 		}
 		return "nobody got it: this person is bound to no gateway, and the chat is granted to none", command("bind", p.name, platform, user)
 	case gate.NotPrincipal:
-		return to + " did not get it: the chat is granted to it, but this person may not speak to it there", command("principal", gateway, "allow-list", "--allow", platform+":"+user)
+		return to + " did not get it: the chat is granted to it, but this person may not speak to it there", p.admit(platform + ":" + user)
 	case gate.NotVisible:
 		return to + " did not get it: nobody who is bound to it is known to see this chat. Let somebody join it who is, or make the bot an administrator there", ""
 	case gate.NotAddressed:
-		return to + " did not get it: the bot was not addressed", command("policy", gateway, "--platform", platform, "--free", chat)
+		return to + " did not get it: the bot was not addressed", p.free(string(d.Chat))
 	case gate.OtherBot:
 		return to + " did not get it: a bot wrote it", command("policy", gateway, "--platform", platform, "--allow-bots")
 	case gate.PromptForeign:
@@ -119,6 +121,24 @@ func (p phrase) refused() (words, change string) {
 		return "given up for " + to + ": " + gaveUp(store.DeadOversize), ""
 	}
 	return aside(d.Reason), ""
+}
+
+// admit is the command that lets one more person speak. The list that it gives takes the place of the former one.
+func (p phrase) admit(person string) string {
+	words := []string{"principal", string(p.d.Instance), string(relay.AllowList)}
+	for _, a := range p.instance.Principal.Allow {
+		words = append(words, "--allow", string(a.Platform)+":"+string(a.User))
+	}
+	return command(append(words, "--allow", person)...)
+}
+
+// free is the command that frees one more chat of being addressed, as admit.
+func (p phrase) free(chat string) string {
+	words := []string{"policy", string(p.d.Instance), "--platform", string(p.d.Platform)}
+	for _, c := range relevance(p.instance, p.d.Platform).FreeResponseScopes {
+		words = append(words, "--free", string(c))
+	}
+	return command(append(words, "--free", chat)...)
 }
 
 // aside are the words about what is no gateway's message at all.

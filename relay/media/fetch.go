@@ -219,9 +219,16 @@ func (k *Keeper) fetch(ctx context.Context, j *job) {
 			return
 		}
 		k.log.Warn("a file was given up", "bot", r.Bot.String(), "event", r.Event, "media", r.ID, "err", err)
-		k.settle(ctx, j, media.Record{State: relay.MediaGone, Why: "the network did not give it"})
+		why := "the network did not give it"
+		if errors.Is(err, errNoBot) {
+			why = errNoBot.Error()
+		}
+		k.settle(ctx, j, media.Record{State: relay.MediaGone, Why: why})
 	}
 }
+
+// errNoBot: nobody gives the files of a bot that is not hosted, until it is added again.
+var errNoBot = errors.New("its bot is not served here any more, or gives no files")
 
 // errMore: a file has more bytes than its network said, and than were promised room.
 var errMore = errors.New("the file is larger than its network said")
@@ -230,7 +237,7 @@ var errMore = errors.New("the file is larger than its network said")
 func (k *Keeper) try(ctx context.Context, r media.Record, size int64) (media.Record, error) {
 	f := k.fetcher(r.Bot)
 	if f == nil {
-		return r, &platforms.MediaError{State: relay.MediaGone, Why: "its bot is not served here any more, or gives no files"}
+		return r, errNoBot
 	}
 	ctx, cancel := context.WithTimeout(ctx, fetchFor)
 	defer cancel()

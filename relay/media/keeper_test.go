@@ -521,3 +521,26 @@ func TestARevokedInstanceReadsNothing(t *testing.T) {
 		t.Errorf("%+v, %v", all, err)
 	}
 }
+
+// TestABotThatComesBack: the files of one that is removed and soon added again are fetched; nobody waits long for one that
+// stays away.
+func TestABotThatComesBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, Options{Timeout: 5 * time.Minute}, "i1")
+		r.net.has("a", []byte("abc"))
+		r.net.has("b", []byte("abc"))
+		r.k.Host(nil)
+		soon, _ := r.accept(one, 3, "a")
+		time.Sleep(time.Second)
+		r.k.Host([]platforms.Platform{r.net})
+		r.want(soon, relay.MediaHeld)
+		r.k.Host(nil)
+		began := time.Now()
+		never, _ := r.accept(one, 3, "b")
+		r.want(never, relay.MediaGone)
+		h := r.k.Settle(r.ctx(), never.Attachments)
+		if d := time.Since(began); d > 10*time.Second || h[0].Why != "its bot is not served here any more, or gives no files" {
+			t.Errorf("after %v: %+v", d, h)
+		}
+	})
+}

@@ -21,11 +21,9 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
-	"runtime/debug"
 	"sync"
 	"time"
 
-	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/count"
 	"github.com/hermes-connector/hermes-connector/relay/delivery"
 	"github.com/hermes-connector/hermes-connector/relay/door"
@@ -114,7 +112,11 @@ func (s *Server) Run(ctx, hurry context.Context, l net.Listener) error {
 
 	<-ctx.Done()
 	cause := context.Cause(ctx)
-	s.o.Log.Info("stopping", "reason", cause)
+	level := slog.LevelInfo
+	if !errors.Is(cause, context.Canceled) {
+		level = slog.LevelError // nobody asked for it
+	}
+	s.o.Log.Log(ctx, level, "stopping", "reason", cause)
 	// No new sessions; running actions finish and sessions close; errands end; platforms stop.
 	s.refuse()
 	endSessions(delivery.ErrShutdown)
@@ -137,7 +139,7 @@ func (s *Server) Run(ctx, hurry context.Context, l net.Listener) error {
 // http is the HTTP server. It bounds the header; the door bounds the rest of a request, the session its socket.
 func (s *Server) http(h http.Handler) *http.Server {
 	return &http.Server{
-		Handler:           s.loud(h),
+		Handler:           door.Loud(h, s.o.Log),
 		ReadHeaderTimeout: headerTime,
 		IdleTimeout:       headerTime,
 		WriteTimeout:      door.AnswerTime,
@@ -145,24 +147,6 @@ func (s *Server) http(h http.Handler) *http.Server {
 		ConnContext:       limit.ConnContext,
 		ErrorLog:          slog.NewLogLogger(s.o.Log.Handler(), slog.LevelDebug),
 	}
-}
-
-// loud is h, whose panics are logged as errors: net/http would log them among what strangers do wrong. The request's
-// path stays out: it may be a credential.
-func (s *Server) loud(h http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		defer func() {
-			p := recover()
-			if p == nil {
-				return
-			}
-			if p != http.ErrAbortHandler { // by which a handler says that the connection is to be closed without an answer
-				s.o.Log.Error("a request ended in a panic", "panic", relay.PanicWords(p), "stack", string(debug.Stack()))
-			}
-			panic(http.ErrAbortHandler)
-		}()
-		h.ServeHTTP(w, r)
-	})
 }
 
 // refuse turns upgrades away from now on.

@@ -2,10 +2,10 @@ package boltfile
 
 import (
 	"errors"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 
 	"github.com/hermes-connector/hermes-connector/store/files"
 )
@@ -37,12 +37,13 @@ func create(path string, o Options) error {
 
 // inPages copies the file from a page at a time. bbolt writes its first pages in one piece, and what comes in one piece
 // the kernel may keep in one: then each commit's meta page would be written back, or counted, with its neighbours.
+// Its bytes are not all in memory at once: a fresh server's heap would be let grow to twice that.
 func inPages(to *os.File, from string) error {
-	content, err := os.ReadFile(from)
-	for page := range slices.Chunk(content, PageSize) {
-		if err == nil {
-			_, err = to.Write(page)
-		}
+	in, err := os.Open(from)
+	if err != nil {
+		return err
 	}
-	return err
+	// Not as files: those would be copied in larger pieces.
+	_, err = io.CopyBuffer(struct{ io.Writer }{to}, struct{ io.Reader }{in}, make([]byte, PageSize))
+	return errors.Join(err, in.Close())
 }

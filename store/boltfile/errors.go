@@ -20,5 +20,5 @@ var (
 )
 
 // Remedy is what to do about a file that cannot be used.
-const Remedy = "restore a backup (hermes-connector restore FILE), or keep what can be read of this one " +
-	"(hermes-connector restore --salvage FILE, with the database as FILE)"
+const Remedy = "restore a backup (`hermes-connector restore FILE`), or keep what can be read of this one " +
+	"(`hermes-connector restore --salvage FILE`, with the database as FILE)"

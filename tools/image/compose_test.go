@@ -3,6 +3,7 @@ package image
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -17,6 +18,8 @@ type service struct {
 	Secrets     []string
 	Volumes     []string
 	Networks    []string
+	ReadOnly    bool `yaml:"read_only"`
+	Tmpfs       []string
 	DependsOn   map[string]struct{ Condition string } `yaml:"depends_on"`
 }
 
@@ -44,6 +47,9 @@ func TestCompose(t *testing.T) {
 	file := filepath.Join(repository, "packaging", connector.Build.Context, connector.Build.Dockerfile)
 	if _, err := os.Stat(file); err != nil {
 		t.Error(err)
+	}
+	if !connector.ReadOnly || !slices.Equal(connector.Tmpfs, []string{"/tmp"}) {
+		t.Errorf("read-only: %v, with %q: nothing but /tmp is to be written to", connector.ReadOnly, connector.Tmpfs)
 	}
 	for name, s := range c.Services {
 		for _, v := range s.Volumes {
@@ -83,7 +89,7 @@ func judged(t *testing.T, connector service) {
 		t.Fatal(err)
 	}
 	image := environment(instructions(t))
-	image["HERMES_CONNECTOR_DATA_DIR"] = t.TempDir()
+	image["HERMES_CONNECTOR_DATA_DIR"] = folder
 	seen := false
 	for name, value := range connector.Environment {
 		if strings.HasPrefix(value, "/run/secrets/") {

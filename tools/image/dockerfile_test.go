@@ -4,6 +4,7 @@ package image
 
 import (
 	"encoding/json"
+	"io/fs"
 	"maps"
 	"os"
 	"os/exec"
@@ -148,6 +149,9 @@ func TestBuildSteps(t *testing.T) {
 	}
 	if st, err := os.Stat(filepath.Join(dir, "owned", "data")); err != nil || st.Mode().Perm() != 0o700 {
 		t.Errorf("the data folder: %v, want mode 0700", err)
+	}
+	if st, err := os.Stat(filepath.Join(image, "tmp")); err != nil || st.Mode() != fs.ModeDir|fs.ModeSticky|0o777 {
+		t.Errorf("the temporary folder: %v, want mode 1777", err)
 	}
 	if os.Geteuid() != 0 {
 		t.Skip("the build is right; only root can start the program in a root folder of its own")

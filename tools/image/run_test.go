@@ -41,7 +41,7 @@ func lives(t *testing.T, image string, variables map[string]string) {
 	if err != nil || !strings.HasPrefix(line, "listening on http://127.0.0.1:") {
 		t.Errorf("the server says %q, %v", line, err)
 	}
-	for _, args := range [][]string{{"healthcheck"}, {"enroll", "home"}, {"status"}} {
+	for _, args := range [][]string{{"healthcheck"}, {"enroll", "home"}, {"status"}, {"check"}, {"demo", "--once"}} {
 		if said, err := inside(t, image, variables, args...).CombinedOutput(); err != nil {
 			t.Errorf("%q: %v\n%s", args, err, said)
 		}
@@ -51,5 +51,9 @@ func lives(t *testing.T, image string, variables map[string]string) {
 	}
 	if err := server.Wait(); err != nil {
 		t.Errorf("the server ends with %v", err)
+	}
+	said, _ := inside(t, image, variables, "doctor", "--offline").CombinedOutput() // not content: the server is stopped
+	if !strings.Contains(string(said), "HC502") || strings.Contains(string(said), "connector.db") {
+		t.Errorf("doctor, with the server stopped:\n%s", said)
 	}
 }

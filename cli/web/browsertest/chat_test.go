@@ -195,23 +195,3 @@ func TestWithoutScript(t *testing.T) {
 	}
 	b.picture("chat without script")
 }
-
-// TestServerGoesAndComes: the page says that the server is gone, and goes on with the next one's empty room.
-func TestServerGoesAndComes(t *testing.T) {
-	t.Parallel()
-	p := serve(t, "")
-	p.enroll("home")
-	b := p.login()
-	b.do("open", chromedp.Navigate(p.site+"/chat/home"))
-	b.writes("remember me")
-	b.says("remember me")
-	p.stop()
-	b.says("The connection to the server")
-	b.looks("chat broken")
-	b.do("write", chromedp.SendKeys("#text", "lost?"+kb.Enter, chromedp.ByQuery))
-	b.says("Nothing was sent")
-	if got := eval[string](b, "document.getElementById('text').value.trim()"); got != "lost?" {
-		t.Errorf("what could not be sent is %q in the field", got)
-	}
-	b.forget() // the browser says itself that nobody answers
-}

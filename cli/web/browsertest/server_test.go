@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/chromedp/chromedp"
+
 	"github.com/hermes-connector/hermes-connector/relay/manage"
 )
 
@@ -111,6 +113,23 @@ func (p *program) stop() {
 	}
 }
 
+// again starts the next server, at the same addresses.
+func (p *program) again() {
+	p.t.Helper()
+	file := filepath.Join(p.dir, "connector.toml")
+	text, err := os.ReadFile(file)
+	for _, address := range []string{p.door, p.site} { // in the file's order
+		text = bytes.Replace(text, []byte("127.0.0.1:0"), []byte(strings.TrimPrefix(address, "http://")), 1)
+	}
+	if err == nil {
+		err = os.WriteFile(file, text, 0o600)
+	}
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	p.start()
+}
+
 // command is the program, with arguments.
 func (p *program) command(args ...string) *exec.Cmd {
 	exe, err := os.Executable()
@@ -160,8 +179,7 @@ func (p *program) link() string {
 func (p *program) login() *tab {
 	p.t.Helper()
 	b := newTab(p.t)
-	b.open(p.link(), 200)
-	b.click("Log in")
+	b.do("follow the link", chromedp.Navigate(p.link()))
 	b.await("the status page is shown", fmt.Sprintf("location.href === %q", p.site+"/"))
 	return b
 }

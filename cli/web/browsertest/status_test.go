@@ -1,6 +1,8 @@
 package browsertest
 
 import (
+	"bufio"
+	"context"
 	"fmt"
 	"io"
 	"net/http"
@@ -170,6 +172,7 @@ func (p *program) everything() map[string]string {
 		res, err := client.Get(p.site + path)
 		take(path, res, err)
 	}
+	seen["/events"] = p.firstEvents(client)
 	res, err = client.PostForm(p.site+"/link", url.Values{"gateway": {"home"}})
 	take("/link", res, err)
 	for _, body := range [...]string{seen["/"], seen["/chat/home"]} {
@@ -179,4 +182,29 @@ func (p *program) everything() map[string]string {
 		}
 	}
 	return seen
+}
+
+// firstEvents is what the status page's stream sends at first: every part of the page.
+func (p *program) firstEvents(client *http.Client) string {
+	p.t.Helper()
+	ctx, cancel := context.WithTimeout(p.t.Context(), within)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, p.site+"/events", nil)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	res, err := client.Do(r)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	defer res.Body.Close()
+	var all strings.Builder
+	for lines := bufio.NewScanner(res.Body); lines.Scan(); {
+		all.WriteString(lines.Text() + "\n")
+		if strings.HasSuffix(all.String(), "</dl>\n\n") && strings.Contains(all.String(), "data: machine\n") {
+			return all.String()
+		}
+	}
+	p.t.Fatalf("the stream ended: %s", all.String())
+	return ""
 }

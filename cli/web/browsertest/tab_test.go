@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/chromedp/cdproto/audits"
 	"github.com/chromedp/cdproto/cdp"
@@ -23,9 +24,12 @@ type tab struct {
 	t   *testing.T
 	ctx context.Context
 
-	mu     sync.Mutex // guards the fields below
-	faults []string
-	status map[string]int64 // of the documents, by their addresses
+	mu      sync.Mutex // guards the fields below
+	faults  []string
+	refused []string         // what the browser's console says of answers that are errors
+	status  map[string]int64 // of the documents, by their addresses
+
+	careless bool // things may go wrong
 }
 
 // newTab opens a tab. At the end of the test nothing may have gone wrong in it, but for answers that the test asked for.
@@ -69,7 +73,12 @@ func (b *tab) heard(ev any) {
 		}
 	case *log.EventEntryAdded:
 		// That a document or a post was refused is looked at by the test that asks for it.
-		if e := ev.Entry; e.Level == log.LevelError && !(e.Source == log.SourceNetwork && strings.Contains(e.Text, "responded with a status of")) {
+		e := ev.Entry
+		switch {
+		case e.Level != log.LevelError:
+		case e.Source == log.SourceNetwork && strings.Contains(e.Text, "responded with a status of"):
+			b.refused = append(b.refused, e.Text+" ("+e.URL+")")
+		default:
 			b.faults = append(b.faults, fmt.Sprintf("%s: %s (%s)", e.Source, e.Text, e.URL))
 		}
 	case *audits.EventIssueAdded:
@@ -85,20 +94,33 @@ func (b *tab) heard(ev any) {
 	}
 }
 
+// noErrors looks whether the console is empty so far, also of answers that are errors.
+func (b *tab) noErrors() {
+	b.t.Helper()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, line := range append(b.refused, b.faults...) {
+		b.t.Errorf("the console says: %s", line)
+	}
+}
+
 // clean is the end of a tab's test: no violation of the policy, no error, no exception.
 func (b *tab) clean() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if b.careless {
+		return
+	}
 	for _, f := range b.faults {
 		b.t.Error(f)
 	}
 }
 
-// forget takes back what went wrong so far, for a test in which that has to be.
-func (b *tab) forget() {
+// mayFail lets things go wrong in the tab, for a test in which they have to: some are told a while after they happened.
+func (b *tab) mayFail() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.faults = nil
+	b.careless = true
 }
 
 // do does something in the tab.
@@ -136,11 +158,15 @@ func (b *tab) text(selector string) (s string) {
 	return s
 }
 
+// pollEvery is the pause between two looks at a page. Chromium draws no frames of a window that nobody sees, so that
+// waiting for frames may be for ever.
+const pollEvery = 50 * time.Millisecond
+
 // await waits until an expression of JavaScript is true, also over a change of the page.
 func (b *tab) await(what, expression string) {
 	b.t.Helper()
 	for {
-		err := chromedp.Run(b.ctx, chromedp.Poll(expression, nil, chromedp.WithPollingTimeout(within/4)))
+		err := chromedp.Run(b.ctx, chromedp.Poll(expression, nil, chromedp.WithPollingInterval(pollEvery), chromedp.WithPollingTimeout(within/2)))
 		if err != nil && b.ctx.Err() == nil && (strings.Contains(err.Error(), "navigated or closed") || strings.Contains(err.Error(), "context")) {
 			continue
 		}

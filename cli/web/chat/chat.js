@@ -26,19 +26,36 @@
     if (follow) bottom();
   };
 
-  const live = new EventSource(log.dataset.live);
-  live.addEventListener('put', e => keep(() => put(e.data)));
-  live.addEventListener('state', e => keep(() => { if ($('state').outerHTML !== e.data) put(e.data); }));
-  live.addEventListener('gone', e => { const old = $(e.data); if (old) old.remove(); });
-  live.addEventListener('typing', e => keep(() => { typing.textContent = e.data === '1' ? typing.dataset.words : ''; }));
-  live.addEventListener('reload', () => { live.close(); location.reload(); });
-  live.onopen = () => { typing.textContent = ''; };
-  live.onerror = () => {
-    typing.textContent = live.readyState === EventSource.CLOSED
-      ? 'The connection to the server has ended. Load the page again.'
-      : 'The connection to the server broke. It is tried again …';
+  // A page that nobody sees takes no connection: a browser has six for a server, and the seventh page would wait for ever.
+  let live = null, since = log.dataset.since;
+  const on = (name, act) => live.addEventListener(name, e => {
+    since = e.lastEventId || since;
+    act(e);
+  });
+  const connect = () => {
+    if (live || document.hidden) return;
+    live = new EventSource(log.dataset.live + '?since=' + encodeURIComponent(since));
+    on('put', e => keep(() => put(e.data)));
+    on('state', e => keep(() => { if ($('state').outerHTML !== e.data) put(e.data); }));
+    on('gone', e => { const old = $(e.data); if (old) old.remove(); });
+    on('typing', e => keep(() => { typing.textContent = e.data === '1' ? typing.dataset.words : ''; }));
+    on('reload', () => { leave(); location.reload(); });
+    on('end', () => { leave(); location.replace('/login?ended'); });
+    live.onopen = () => { typing.textContent = ''; };
+    live.onerror = () => {
+      typing.textContent = 'The connection to the server broke. It is tried again …';
+      if (live.readyState !== EventSource.CLOSED) return; // it tries again by itself
+      live = null;
+      setTimeout(connect, 5000);
+    };
   };
-  addEventListener('pagehide', () => live.close());
+  const leave = () => {
+    if (live) live.close();
+    live = null;
+  };
+  document.addEventListener('visibilitychange', () => document.hidden ? leave() : connect());
+  addEventListener('pagehide', leave);
+  addEventListener('pageshow', connect);
 
   // send posts a form and shows what went wrong, if something did.
   const send = async (action, data, button) => {
@@ -73,4 +90,5 @@
     form.requestSubmit();
   });
   bottom();
+  connect();
 })();

@@ -2,13 +2,17 @@ package chat
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"io"
 	"net/http"
 	"strings"
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/cli/web/html"
+	"github.com/hermes-connector/hermes-connector/cli/web/page"
 	"github.com/hermes-connector/hermes-connector/relay"
+	"github.com/hermes-connector/hermes-connector/relay/login"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
 )
 
@@ -22,7 +26,7 @@ const (
 )
 
 // live streams what changes in a room, as server-sent events: "put" a message's element, "gone" its id, "state" the
-// element of that id, "typing" 1 or 0, "reload" when the page shows another run's room. It ends with the session.
+// element of that id, "typing" 1 or 0, "reload" when the page shows another run's room, "end" when the session ended.
 func (s *Section) live(w http.ResponseWriter, r *http.Request, i manage.InstanceStatus) {
 	select {
 	case s.places <- struct{}{}:
@@ -52,6 +56,10 @@ func (s *Section) live(w http.ResponseWriter, r *http.Request, i manage.Instance
 		}
 		select {
 		case <-r.Context().Done():
+			if errors.Is(context.Cause(r.Context()), login.ErrNotGood) {
+				_ = conn.SetWriteDeadline(time.Now().Add(writeWithin))
+				_, _ = w.Write([]byte(page.StreamEnd)) // whoever asked may be gone
+			}
 			return
 		case <-changed:
 		case <-tick.C:

@@ -102,7 +102,7 @@ func (s *Section) room(w http.ResponseWriter, r *http.Request, i manage.Instance
 			html.El("h1", html.Text("Chat with "+name)),
 			state(i),
 			html.El("div", html.Attr("id", "log"), html.Attr("role", "log"), html.Attr("aria-label", "Messages"),
-				html.Attr("data-live", path(i.ID, "/live?since="+url.QueryEscape(v.Mark))),
+				html.Attr("data-live", path(i.ID, "/live")), html.Attr("data-since", v.Mark),
 				html.El("ul", items...)),
 			html.El("p", html.Attr("id", "typing"), html.Attr("class", "dim"), html.Attr("role", "status"), html.Attr("data-words", name+" is typing …")),
 			sayForm(i.ID),

@@ -26,7 +26,7 @@ type Reading struct {
 type Line struct {
 	In, Out uint32
 	Waiting uint32        // the most at a time
-	Delay   time.Duration // the average of the messages that were taken; 0: none was
+	Delay   time.Duration // the average of the messages that were taken, at least 1 ms; 0: none was
 }
 
 // Book keeps the lines of a day. The zero value is ready; its methods may be called from any goroutine.
@@ -61,7 +61,7 @@ func (b *Book) Add(now time.Time, r Reading) {
 	}
 	s.line.Waiting = max(s.line.Waiting, uint32(r.WaitingNow))
 	if s.acks > 0 {
-		s.line.Delay = time.Duration(s.delay/s.acks) * time.Millisecond
+		s.line.Delay = max(time.Duration(s.delay/s.acks)*time.Millisecond, time.Millisecond)
 	}
 	b.last, b.began = r, true
 }

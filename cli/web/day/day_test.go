@@ -69,3 +69,14 @@ func TestChartSize(t *testing.T) {
 		t.Errorf("%d bytes, want at most 3 KiB with a name: %.200s", len(got), got)
 	}
 }
+
+// TestAQuickMessageHasADelay: one that was taken within a millisecond is not none.
+func TestAQuickMessageHasADelay(t *testing.T) {
+	var b Book
+	now := time.Unix(1_800_000_000, 0)
+	b.Add(now, Reading{})
+	b.Add(now, Reading{Acks: 3})
+	if got := b.Lines(now)[Slots-1].Delay; got != time.Millisecond {
+		t.Errorf("its delay is %s, want 1ms", got)
+	}
+}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/hermes-connector/hermes-connector/cli/web/day"
+	"github.com/hermes-connector/hermes-connector/cli/web/page"
 	"github.com/hermes-connector/hermes-connector/relay/count"
 	"github.com/hermes-connector/hermes-connector/relay/gate"
 	"github.com/hermes-connector/hermes-connector/relay/login"
@@ -74,7 +75,7 @@ func (s *Section) follow(ctx context.Context, send func([]byte) error) {
 		select {
 		case <-ctx.Done():
 			if errors.Is(context.Cause(ctx), login.ErrNotGood) { // the page asks for a login then
-				_ = send([]byte("event: end\ndata:\n\n"))
+				_ = send([]byte(page.StreamEnd))
 			}
 			return
 		case <-tick.C:

@@ -4,6 +4,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/hermes-connector/hermes-connector/cli/web/day"
 	"github.com/hermes-connector/hermes-connector/cli/web/html"
@@ -31,12 +33,14 @@ func (s *Section) summary(v view) html.Node {
 		worst, counted(len(more), "other thing is", "other things are"), cards("plain", more))
 }
 
-// sentence is what was found, as doctor says it.
+// sentence is what was found, as doctor says it, as a heading begins.
 func sentence(f finding.Finding) string {
-	if f.About == "" {
-		return f.What
+	words := f.What
+	if f.About != "" {
+		words = f.About + ": " + f.What
 	}
-	return f.About + ": " + f.What
+	first, n := utf8.DecodeRuneInString(words)
+	return string(unicode.ToUpper(first)) + words[n:]
 }
 
 // class is how bad a finding looks.
@@ -62,11 +66,13 @@ func trouble(f finding.Finding) html.Node {
 	return html.Group(why, mend, code)
 }
 
-// troubles are what is wrong, the worst first: what was found, and, where nothing was, what the state itself says.
-func (s *Section) troubles(st manage.Status) []finding.Finding {
-	all := append([]finding.Finding{}, st.Findings...)
-	for _, w := range st.Warnings {
-		all = append(all, finding.Finding{Severity: finding.Warning, What: w})
+// troubles are what is wrong, the worst first: what was found, and, where nothing was, what the state itself says. What
+// could not be looked at is not known to be wrong.
+func (s *Section) troubles(st manage.Status) (all []finding.Finding) {
+	for _, f := range st.Findings {
+		if f.Severity != finding.Unchecked {
+			all = append(all, f)
+		}
 	}
 	if len(all) > 0 {
 		return all
@@ -175,7 +181,7 @@ func (s *Section) gateway(g manage.Gateway, i manage.InstanceStatus, tenants boo
 	name := string(g.ID)
 	return html.Form(`<h3>{}</h3><p>{}</p><dl>{}</dl>{}<form method="post" action="/link"><input type="hidden" name="gateway" value="{}">`+
 		`<p><button class="quiet" aria-label="Link a person to {}">Link a person</button></p></form>`,
-		name, badge(gatewayLooks[g.State]), html.Group(rows...), html.Group(below...), name, name)
+		name, badge(gatewayLook(g)), html.Group(rows...), html.Group(below...), name, name)
 }
 
 // holds are what a gateway was given.
@@ -242,7 +248,7 @@ func theDay(v view) html.Node {
 // figure is a chart with its caption.
 func figure(title, words string, values []float64) html.Node {
 	return html.Form(`<figure class="card"><figcaption><strong>{}</strong>: {}</figcaption>{}</figure>`,
-		title, words, day.Chart(title+" in the last 24 hours: "+words, values))
+		title, words, day.Chart(title+", the last 24 hours: "+words, values))
 }
 
 // machine is what the connector stands on.

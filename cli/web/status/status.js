@@ -42,21 +42,13 @@
       const cut = event.data.indexOf("\n");
       put(event.data.slice(0, cut), event.data.slice(cut + 1));
     };
-    source.addEventListener("end", () => location.reload()); // the login has ended
+    source.addEventListener("end", () => { source.close(); location.replace("/login?ended"); });
     source.onerror = () => {
       say("The connection is lost. What you see may be old.");
       if (source.readyState !== EventSource.CLOSED) return; // it tries again by itself
       source = null;
-      setTimeout(again, 5000);
+      setTimeout(connect, 5000);
     };
-  }
-
-  async function again() {
-    try {
-      const answer = await fetch(location.pathname, { method: "HEAD" });
-      if (answer.status === 401) { location.reload(); return; } // the login has ended
-    } catch { /* the server does not answer yet */ }
-    connect();
   }
 
   document.addEventListener("click", async (event) => {

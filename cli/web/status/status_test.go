@@ -139,7 +139,7 @@ func TestThePage(t *testing.T) {
 	for _, want := range []string{
 		"Everything works", "Telegram @our_bot", "✓ connected", "Since 3 hours ago", "Last event 2 minutes ago",
 		"home ✓ connected", "People Telegram 4242", "Chats Telegram chat -1001", "Hears everybody in its chats", "Last wake failed",
-		"küche ! away", "Last seen never", "Waiting 2 messages, the oldest from 1 hour ago", "Given up 1 dead letter", "hermes-connector buffer",
+		"küche ! never connected", "Last seen never", "Waiting 2 messages, the oldest from 1 hour ago", "Given up 1 dead letter", "hermes-connector buffer",
 		"Newest snapshot 9 hours ago", "20 GB free", "good for 20 days", "Version v1.2.3", "No message has come",
 	} {
 		if !strings.Contains(said, want) {
@@ -164,8 +164,13 @@ func TestTheSentence(t *testing.T) {
 				{Code: "HC101", Severity: finding.Fault, What: "The token is dead.", Why: "Nobody is heard.", Fix: "Ask @BotFather for another.", About: "telegram"},
 				{Code: "HC301", Severity: finding.Warning, What: "The disk is nearly full.", Fix: "hermes-connector backup x"},
 			}
-		}, "telegram: The token is dead. Nobody is heard. Ask @BotFather for another. HC101 1 other thing is to be looked at The disk is nearly full. hermes-connector backup x HC301"},
-		"a warning of the database": {func(st *manage.Status) { st.Warnings = []string{"no message is accepted: disk full"} }, "no message is accepted: disk full"},
+		}, "Telegram: The token is dead. Nobody is heard. Ask @BotFather for another. HC101 1 other thing is to be looked at The disk is nearly full. hermes-connector backup x HC301"},
+		"a warning of the database": {func(st *manage.Status) {
+			st.Findings = finding.DatabaseStopped.Alone("db", "no message is accepted: disk full", "make room")
+		}, "Db: no message is accepted: disk full " + finding.DatabaseStopped.Why + " make room HC314"},
+		"what could not be looked at": {func(st *manage.Status) {
+			st.Findings = finding.NotLookedAt.Alone("the disk", "it is not known", "look")
+		}, "Everything works"},
 		"a bot that was not looked at yet": {func(st *manage.Status) {
 			st.Bots[0].State, st.Bots[0].Reason, st.Ready = platforms.Connecting, "Telegram cannot be reached", false
 		}, "The bot of Telegram is not connected Telegram cannot be reached hermes-connector doctor"},
@@ -317,7 +322,7 @@ func TestEvents(t *testing.T) {
 		}
 		f.becomes(func(st *manage.Status) { st.Findings = []finding.Finding{{What: "line one\nline two"}} })
 		time.Sleep(2 * time.Second)
-		if got = sent(); len(got) != 2 || !strings.HasPrefix(got[1], "data: summary\n") || !strings.Contains(got[1], "line one\ndata: line two") || strings.Contains(got[1], "data: bots") {
+		if got = sent(); len(got) != 2 || !strings.HasPrefix(got[1], "data: summary\n") || !strings.Contains(got[1], "Line one\ndata: line two") || strings.Contains(got[1], "data: bots") {
 			t.Fatalf("after a change: %q, want the part that changed alone", got[1:])
 		}
 		time.Sleep(10 * time.Second)
@@ -367,5 +372,18 @@ func TestAStateThatCannotBeRead(t *testing.T) {
 	w := serve(newSection(f), httptest.NewRequest("GET", "/", nil))
 	if w.Code != http.StatusServiceUnavailable || strings.Contains(w.Body.String(), canary) || !strings.Contains(w.Body.String(), "doctor") {
 		t.Errorf("%d %s", w.Code, w.Body)
+	}
+}
+
+// TestHowAHeadingBegins: what is found begins small where it stands behind a name, and large where it is a heading.
+func TestHowAHeadingBegins(t *testing.T) {
+	for want, f := range map[string]finding.Finding{
+		"Gateway home: it has never connected": {About: "gateway home", What: "it has never connected"},
+		"Über nichts":                          {What: "über nichts"},
+		"The clock is wrong":                   {What: "The clock is wrong"},
+	} {
+		if got := sentence(f); got != want {
+			t.Errorf("%+v: %q, want %q", f, got, want)
+		}
 	}
 }

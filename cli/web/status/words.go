@@ -51,7 +51,7 @@ func size(n int64) string {
 	case n >= 10<<20:
 		return fmt.Sprintf("%d MB", n>>20)
 	}
-	return fmt.Sprintf("%d KB", n>>10)
+	return fmt.Sprintf("%d KB", (n+1<<10-1)>>10)
 }
 
 // delay is how long messages took.
@@ -83,6 +83,14 @@ var gatewayLooks = map[manage.State]look{
 	manage.Away:      {"!", "warn", "away"},
 }
 
+// gatewayLook is a gateway's. Who never came is not away.
+func gatewayLook(g manage.Gateway) look {
+	if g.LastSeenAt.IsZero() && (g.State == manage.Away || g.State == manage.Asleep) {
+		return look{"!", "warn", "never connected"}
+	}
+	return gatewayLooks[g.State]
+}
+
 // badge shows a look: the mark is for the eye, the words are for everybody.
 func badge(l look) html.Node {
 	return html.Form(`<span class="{}"><span class="mark" aria-hidden="true">{} </span>{}</span>`, l.class, l.mark, l.words)
@@ -97,12 +105,20 @@ func command(text string) html.Node {
 		text, text, text)
 }
 
-// fix is how something is mended: a command to copy, or words.
+// fix is how something is mended: a command to copy, or words with commands between backticks.
 func fix(text string) html.Node {
 	if strings.HasPrefix(text, "hermes-connector ") {
 		return command(text)
 	}
-	return html.Form("<p>{}</p>", text)
+	var words []html.Node
+	for n, part := range strings.Split(text, "`") {
+		if n%2 == 0 {
+			words = append(words, html.Text(part))
+		} else {
+			words = append(words, html.Form("<code>{}</code>", part))
+		}
+	}
+	return html.Form("<p>{}</p>", html.Group(words...))
 }
 
 // label is what people call a network.

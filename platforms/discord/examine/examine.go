@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/platforms/call"
@@ -27,7 +28,7 @@ const permissions = discordapi.PermissionViewChannel | discordapi.PermissionRead
 
 const (
 	portal    = "https://discord.com/developers/applications/"
-	fixToken  = "the developer portal makes a new token under Bot, Reset Token; put it into the bot's token file, then start the server again"
+	fixToken  = "the developer portal makes a new token under Bot, Reset Token; put it into the bot's token file, then `hermes-connector reload`"
 	fixIntent = ", Bot, Privileged Gateway Intents: switch Message Content Intent on and save"
 )
 
@@ -39,28 +40,28 @@ const (
 
 // Bot is the bot that is examined.
 type Bot struct {
-	Bot    relay.Bot
-	Rest   *rest.Client
-	Guilds *guilds.Guilds
-	Own    bool // the API is at a configured api_base
+	Bot  relay.Bot
+	Rest *rest.Client
+	Own  bool // the API is at a configured api_base
 }
 
 // Examine is platforms.Examiner's. That two processes have the bot's token Discord does not tell: each gets
 // every message.
 func (b Bot) Examine(ctx context.Context, chats []relay.Place) (out platforms.Examination) {
 	asked := call.Asked{About: b.Bot.String(), Network: "Discord", Host: hostOf(b.Rest.Base), Own: b.Own}
-	defer func() { out.Clock = b.Rest.Clock() }()
+	began := time.Now()
+	defer func() { out.Clock = b.Rest.Clock(began) }()
 	say := func(f finding.Finding) { out.Findings = append(out.Findings, f) }
 	var me guilds.User
 	switch err := b.Rest.Do(ctx, http.MethodGet, discordapi.EndpointAPI+"users/@me", nil, &me); {
-	case call.FaultOf(err).Refused(http.StatusUnauthorized):
-		say(finding.DeadToken.Of(asked.About, "Discord does not accept the token.", fixToken))
+	case call.FaultOf(err).Refused(http.StatusUnauthorized) && call.FaultOf(err).Message != call.NoAnswer:
+		say(finding.DeadToken.Of(asked.About, "Discord does not accept the token", fixToken))
 		return out
 	case err != nil:
 		say(asked.Unanswered(call.FaultOf(err)))
 		return out
 	case !me.Bot:
-		say(finding.OtherKind.Of(asked.About, "The token belongs to an account that is no bot.", fixToken))
+		say(finding.OtherKind.Of(asked.About, "the token belongs to an account that is no bot", fixToken))
 		return out
 	}
 	out.Name = me.Username
@@ -77,10 +78,10 @@ func (b Bot) Examine(ctx context.Context, chats []relay.Place) (out platforms.Ex
 	out.Invite = "https://discord.com/oauth2/authorize?client_id=" + app.ID.String() + "&scope=bot+applications.commands&permissions=" +
 		strconv.FormatInt(permissions, 10)
 	if app.Flags&(flagContent|flagContentLimited) == 0 {
-		say(finding.IntentOff.Of(asked.About, "The Message Content Intent is switched off.", at+"/bot"+fixIntent))
+		say(finding.IntentOff.Of(asked.About, "the Message Content Intent is switched off", at+"/bot"+fixIntent))
 	}
 	if app.Endpoint != "" && !strings.HasSuffix(strings.TrimRight(app.Endpoint, "/"), platforms.HookPath(b.Bot)) {
-		say(finding.HookElsewhere.Of(asked.About, "Slash commands and presses of buttons go to an interactions endpoint at "+hostOf(app.Endpoint)+".",
+		say(finding.HookElsewhere.Of(asked.About, "slash commands and presses of buttons go to an interactions endpoint at "+hostOf(app.Endpoint),
 			at+"/information, Interactions Endpoint URL: empty it and save, or stop the program there"))
 	}
 	out.Findings = append(out.Findings, b.chats(ctx, asked, out.Invite, chats)...)
@@ -89,23 +90,25 @@ func (b Bot) Examine(ctx context.Context, chats []relay.Place) (out platforms.Ex
 
 // chats finds in which of the granted chats the bot cannot hear or speak.
 func (b Bot) chats(ctx context.Context, asked call.Asked, invite string, chats []relay.Place) []finding.Finding {
+	// Asked anew: what was known or refused before may have been mended since.
+	known := guilds.New(b.Bot, b.Rest.Afresh())
 	ours := slices.DeleteFunc(slices.Clone(chats), func(c relay.Place) bool { return c.Platform != b.Bot.Platform })
 	return asked.EachChat(ctx, ours, func(c relay.Place) ([]finding.Finding, error) {
 		what := "channel " + string(c.Chat)
 		if c.Chat == "" {
 			what = "server " + string(c.Scope)
 		}
-		sees, sends, err := b.Guilds.Rights(ctx, c)
+		sees, sends, err := known.Rights(ctx, c)
 		switch {
 		case err != nil:
 			return nil, err
 		case !sees && c.Chat == "":
-			return []finding.Finding{finding.NotInChat.Of(asked.About, "The bot is not in the granted "+what+".", "invite it: "+invite)}, nil
+			return []finding.Finding{finding.NotInChat.Of(asked.About, "the bot is not in the granted "+what, "invite it: "+invite)}, nil
 		case !sees:
-			return []finding.Finding{finding.NotInChat.Of(asked.About, "The bot is not in the granted "+what+", or may not see it.",
+			return []finding.Finding{finding.NotInChat.Of(asked.About, "the bot is not in the granted "+what+", or may not see it",
 				"give the bot's role View Channel there; if the bot is not in that server, invite it: "+invite)}, nil
 		case !sends:
-			return []finding.Finding{finding.NoSend.Of(asked.About, "The bot may not send messages in the granted "+what+".",
+			return []finding.Finding{finding.NoSend.Of(asked.About, "the bot may not send messages in the granted "+what,
 				"in Discord: Edit Channel, Permissions, and give the bot's role Send Messages")}, nil
 		}
 		return nil, nil

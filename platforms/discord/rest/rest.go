@@ -70,8 +70,19 @@ func (c *Client) CloseIdle() {
 	c.Direct.HTTP.CloseIdleConnections()
 }
 
-// Clock is what Discord's clock shows now, to about a second; zero: it was not asked yet.
-func (c *Client) Clock() time.Time { return c.calls.Clock() }
+// Clock is what Discord's clock shows now, to about a second; zero: it has not answered since then.
+func (c *Client) Clock(since time.Time) time.Time { return c.calls.Clock(since) }
+
+// Afresh is c for questions of which a remembered refusal is no answer.
+func (c *Client) Afresh() Afresh { return Afresh{c} }
+
+// Afresh is a Client that forgets; see there.
+type Afresh struct{ c *Client }
+
+// Do is Client.Do.
+func (a Afresh) Do(ctx context.Context, method, endpoint string, body, out any) error {
+	return a.c.do(ctx, method, endpoint, body, out, true)
+}
 
 // Scrub removes the token from text.
 func (c *Client) Scrub(text string) string { return c.calls.Scrub(text) }
@@ -79,11 +90,15 @@ func (c *Client) Scrub(text string) string { return c.calls.Scrub(text) }
 // Do carries out one request and decodes the answer into out, unless out is nil. body becomes JSON,
 // unless it is nil or a call.Form. It takes at most call.Timeout.
 func (c *Client) Do(ctx context.Context, method, endpoint string, body, out any) error {
+	return c.do(ctx, method, endpoint, body, out, false)
+}
+
+func (c *Client) do(ctx context.Context, method, endpoint string, body, out any, afresh bool) error {
 	ctx, cancel := context.WithTimeout(ctx, call.Timeout)
 	defer cancel()
 	path := pathOf(endpoint)
 	route := RouteOf(method, path)
-	if err := c.limiter.knownNo(method+" "+path, topLevel(route)); err != nil {
+	if err := c.limiter.knownNo(method+" "+path, topLevel(route)); err != nil && !afresh {
 		return err
 	}
 	if err := c.limiter.wait(ctx, route, false); err != nil {
@@ -137,7 +152,11 @@ func (c *Client) roundTrip(ctx context.Context, via *call.Client, method, path s
 		return nil
 	}
 	if err := call.Decode(a.Body, out); err != nil {
-		return &call.Fault{What: route, Status: a.Status, Message: "the answer makes no sense: " + err.Error()}
+		f := &call.Fault{What: route, Status: a.Status, Message: "the answer makes no sense: " + err.Error()}
+		if !json.Valid(a.Body) { // a page to log in at, say
+			f.Message = call.NoAnswer
+		}
+		return f
 	}
 	return nil
 }

@@ -70,6 +70,10 @@ func TestAnswersAreSorted(t *testing.T) {
 		},
 		"no JSON": {
 			func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "hello") },
+			call.Fault{Status: 200, Message: call.NoAnswer},
+		},
+		"other JSON": {
+			func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "[7]") },
 			call.Fault{Status: 200, Message: "makes no sense"},
 		},
 		"the token in an error": {

@@ -1,0 +1,10 @@
+// Package service holds the systemd unit, which stands once: the packages install it, and setup writes it with another
+// program's path.
+package service
+
+import _ "embed"
+
+// Unit is the system unit of the packages, which start /usr/bin/hermes-connector as the user hermes-connector.
+//
+//go:embed hermes-connector.service
+var Unit string

@@ -1,0 +1,142 @@
+package setup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/hermes-connector/hermes-connector/cli/admin"
+	"github.com/hermes-connector/hermes-connector/cli/config"
+	"github.com/hermes-connector/hermes-connector/cli/qr"
+	"github.com/hermes-connector/hermes-connector/relay/manage"
+)
+
+// nameWithin is how long a server that has just started may take to learn its bots' names, for the deep links.
+const nameWithin = 10 * time.Second
+
+// link makes a code and waits until somebody has used it, unless people are linked on every network that setup knows.
+func (s *setup) link(ctx context.Context, name string) error {
+	before, err := s.people(ctx, name)
+	if err != nil {
+		return err
+	}
+	for _, who := range before {
+		s.say("✓ %s is linked to %s", who, name)
+	}
+	s.linked = len(before) > 0
+	networks, added := s.without(before)
+	if s.linked && s.lines == nil && !added || len(networks) == 0 {
+		return nil
+	}
+	if s.linked && s.lines != nil {
+		more, err := s.yesNo(ctx, "gateway", "Nobody is linked to "+name+" on "+strings.Join(networks, " and ")+" yet. Link yourself there?", "yes")
+		if err != nil || !more {
+			return err
+		}
+	}
+	for {
+		l, err := s.code(ctx, name)
+		if err != nil {
+			return err
+		}
+		who := ""
+		inTime, cancel := context.WithDeadline(ctx, l.ExpiresAt)
+		err = until(inTime, lookEvery, func() (bool, error) {
+			now, err := s.people(inTime, name)
+			for _, p := range now {
+				if !slices.Contains(before, p) {
+					who = p
+				}
+			}
+			return who != "", err
+		})
+		cancel()
+		switch {
+		case who != "":
+			s.say("✓ %s is linked to %s", who, name)
+			s.linked = true
+			return nil
+		case ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded):
+			s.say("That code was not used in time. Another one:")
+		default:
+			return s.late(err, "nobody has used the code")
+		}
+	}
+}
+
+// people are those whose messages a gateway gets, as network:person.
+func (s *setup) people(ctx context.Context, name string) (all []string, err error) {
+	err = s.with(ctx, func(c *admin.Client) error {
+		g, err := admin.Gateway.Ask(ctx, c, manage.Named{Name: name})
+		if g.Holds != nil {
+			for _, b := range g.Holds.People {
+				if !slices.ContainsFunc(s.cfg.Bots, func(bot config.Bot) bool { return bot.Kind.Name == b.Platform }) {
+					continue // such as the chat in the browser
+				}
+				all = append(all, string(b.Platform)+":"+string(b.User))
+			}
+		}
+		return err
+	})
+	return all, err
+}
+
+// without are the networks of the configured bots on which none of the people is. added: one of them is new.
+func (s *setup) without(people []string) (networks []string, added bool) {
+	for _, b := range s.cfg.Bots {
+		of := func(who string) bool { return strings.HasPrefix(who, string(b.Kind.Name)+":") }
+		if guided(b.Kind) && !slices.ContainsFunc(people, of) && !slices.Contains(networks, b.Kind.Label) {
+			networks = append(networks, b.Kind.Label)
+			added = added || s.added == string(b.Kind.Name)
+		}
+	}
+	return networks, added
+}
+
+// code makes a link code and shows it.
+func (s *setup) code(ctx context.Context, name string) (l manage.Link, err error) {
+	named, cancel := context.WithTimeout(ctx, nameWithin)
+	defer cancel()
+	var bots []manage.BotStatus
+	err = until(named, lookEvery, func() (known bool, err error) {
+		err = s.with(named, func(c *admin.Client) error {
+			st, err := admin.Status.Ask(named, c, struct{}{})
+			bots = st.Bots
+			known = slices.ContainsFunc(st.Bots, func(b manage.BotStatus) bool { return b.Name != "" })
+			return err
+		})
+		return known, err
+	})
+	if err != nil && (ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded)) {
+		return l, s.late(err, "the bot was not reached")
+	}
+	for _, b := range bots {
+		if b.Reason != "" {
+			s.say("! %s:%s: %s", b.Platform, b.ID, b.Reason)
+		}
+	}
+	err = s.with(ctx, func(c *admin.Client) (err error) {
+		l, err = admin.Link.Ask(ctx, c, manage.LinkFor{Name: name})
+		return err
+	})
+	if err != nil {
+		return l, err
+	}
+	send := "Now link yourself. Send"
+	for _, p := range slices.Sorted(maps.Keys(l.DeepLinks)) {
+		s.say("\n%s\nNow link yourself. Scan this with a phone, or open it (%s):\n\n  %s", qr.Blocks(l.DeepLinks[p]), p, l.DeepLinks[p])
+		send = "Or send"
+	}
+	s.say("\n%s this to the bot in a direct message, before %s:\n", send, l.ExpiresAt.Local().Format("15:04:05"))
+	s.show()
+	if _, err = fmt.Fprintf(s.Out, "  /link %s\n\n", l.Code); err != nil {
+		return l, err
+	}
+	s.say("Waiting until it is used. Ctrl-C, and setup goes on from here another time.")
+	s.show()
+	return l, nil
+}
