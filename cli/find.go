@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -50,8 +49,8 @@ func (a *app) find(ctx context.Context) (f found, err error) {
 		return f, none(err)
 	}
 	others, hidden := a.others(ctx, cfg.DataDir)
-	s, err := choose(asked{
-		file: a.file(cfg), dataDir: cfg.DataDir, given: cfg.DataDirGiven, there: files.Exists(cfg.Database()), decided: a.configGiven(),
+	s, err := pointer.Choose(pointer.Asked{
+		File: a.file(cfg), DataDir: cfg.DataDir, Given: cfg.DataDirGiven, There: files.Exists(cfg.Database()), Decided: a.configGiven(),
 	}, servers(others), hidden)
 	if err != nil || s == nil {
 		return f, err
@@ -152,56 +151,6 @@ func clientOf(all []other, s pointer.Server) *admin.Client {
 		}
 	}
 	return nil
-}
-
-// asked is what a command was told about where the data is.
-type asked struct {
-	file    string // its configuration; empty: none
-	dataDir string
-	given   bool // somebody wrote that folder
-	there   bool // there is a database in it
-	decided bool // the configuration was named for this command
-}
-
-// choose is which server a command means whose own data folder has none: nil: no server. What is not clear is an error
-// that names both folders.
-func choose(a asked, running []pointer.Server, hidden bool) (*pointer.Server, error) {
-	if !a.given && a.file != "" {
-		for i, s := range running {
-			if s.Config == a.file { // a service has its data folder from elsewhere
-				return &running[i], nil
-			}
-		}
-	}
-	open := !a.given && (a.file == "" || !a.there) // it was told nothing, or nothing comes of that
-	own := fmt.Sprintf("%s (%s)", a.dataDir, cmp.Or(a.file, "the default: there is no configuration file here"))
-	switch {
-	case a.decided:
-		return nil, nil
-	case len(running) == 0 && hidden && open:
-		return nil, errors.New("a server runs here as another user: run this command as that user (sudo -u USER), or say with --config or --data-dir which data is meant")
-	case len(running) == 0:
-		return nil, nil
-	case len(running) == 1 && open:
-		return &running[0], nil
-	case open:
-		return nil, fmt.Errorf("several servers run, with the data folders %s: say with --data-dir which one is meant", folders(running))
-	}
-	return nil, fmt.Errorf("a server runs with the data folder %s, and this command would use %s: say with --data-dir or --config which one is meant",
-		folders(running), own)
-}
-
-// folders names the data folders of servers, with their configurations.
-func folders(all []pointer.Server) string {
-	var out []string
-	for _, s := range all {
-		one := s.DataDir
-		if s.Config != "" {
-			one += " (" + s.Config + ")"
-		}
-		out = append(out, one)
-	}
-	return strings.Join(out, " and ")
 }
 
 // errNoDatabase is why a command makes no database of its own accord: it would be the wrong one more often than not.

@@ -106,6 +106,7 @@ var mayImport = map[string]string{
 	"cli/doctor":          "relay/finding relay/manage platforms store store/backup store/boltfile store/files vault cli/admin cli/config",
 	"cli/pointer":         "store/files",
 	"cli/lan":             "",
+	"cli/completion":      "store/files",
 	"cli/systemd":         "",
 	"cli/setup":           "cli/qr relay relay/finding relay/manage platforms store/files cli/admin cli/config",
 }
