@@ -93,6 +93,7 @@ var mayImport = map[string]string{
 	"cli/admin":           "relay/manage store store/audit store/backup",
 	"cli/echo":            "relay relay/token relay/wire",
 	"cli/qr":              "",
+	"cli/usage":           "", // words for cobra's errors
 	"cli/help":            "", // pure: texts
 	"cli/web/html":        "", // pure: values to markup
 	"cli/web/page":        "cli/web/html",

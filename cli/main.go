@@ -24,6 +24,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/cli/config"
 	"github.com/hermes-connector/hermes-connector/cli/setup"
+	"github.com/hermes-connector/hermes-connector/cli/usage"
 	"github.com/hermes-connector/hermes-connector/relay"
 	"github.com/hermes-connector/hermes-connector/relay/manage"
 )
@@ -68,7 +69,7 @@ func (a *app) run(ctx context.Context, args []string) int {
 	}
 	code, text := exitCode(err, a.began), err.Error()
 	if !a.began {
-		text = misused(cmd, err)
+		text = usage.Misused(cmd, err)
 	}
 	if text != "" {
 		_, _ = fmt.Fprintf(a.stderr, "hermes-connector: %s\n", plainLines(text))
@@ -151,7 +152,7 @@ func group(use, short string, subs ...*cobra.Command) *cobra.Command {
 			if len(args) == 0 {
 				return usageError{fmt.Errorf("%s what? One of: %s", c.CommandPath(), choice)}
 			}
-			return usageError{fmt.Errorf("unknown command %q for %q%s; it has: %s", args[0], c.CommandPath(), meant(c, args[0]), choice)}
+			return usageError{fmt.Errorf("unknown command %q for %q%s; it has: %s", args[0], c.CommandPath(), usage.Meant(c, args[0]), choice)}
 		},
 	}
 	c.AddCommand(subs...)
