@@ -61,6 +61,9 @@ func (o *observed) Write(b []byte) (n int, err error) {
 
 // plain is s without what a terminal would obey: names come from networks and gateways. What cannot
 // be seen is spelled as Go would.
+// It is not inlined: many call it, and none of them in a hurry.
+//
+//go:noinline
 func plain(s string) string { return spell(s, "", quoted) }
 
 // plainLines is plain for text of several lines.

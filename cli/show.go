@@ -103,6 +103,9 @@ func policyLine(r manage.Relevance) string {
 }
 
 // counted is a number of things in words.
+// It is not inlined: many call it, and none of them in a hurry.
+//
+//go:noinline
 func counted(n int, one, many string) string {
 	if n == 1 {
 		return "1 " + one

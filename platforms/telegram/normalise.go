@@ -265,6 +265,9 @@ func (c chat) kind() relay.ChatType {
 
 func (c chat) name() string { return cmp.Or(c.Title, fullName(c.FirstName, c.LastName, c.Username)) }
 
+// It is not inlined: many call it, and none of them in a hurry.
+//
+//go:noinline
 func nameOf(u tgbotapi.User) string { return fullName(u.FirstName, u.LastName, u.UserName) }
 
 // fullName is a person's name as Telegram shows it; a deleted account may have neither.

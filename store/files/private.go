@@ -42,6 +42,9 @@ func closed(st fs.FileInfo, owners ...int) bool {
 	return false
 }
 
+// It is not inlined: many call it, and none of them in a hurry.
+//
+//go:noinline
 func owner(st fs.FileInfo) int {
 	if sys, ok := st.Sys().(*syscall.Stat_t); ok {
 		return int(sys.Uid)

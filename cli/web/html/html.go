@@ -158,6 +158,9 @@ func Document(root Node) []byte {
 }
 
 // Fragment is a part of a page.
+// It is not inlined: many call it, and none of them in a hurry.
+//
+//go:noinline
 func Fragment(n Node) []byte {
 	var b bytes.Buffer
 	n.write(&b)
