@@ -169,7 +169,7 @@ func (s *Service) SetPrincipal(ctx context.Context, by audit.Actor, p SetPrincip
 		}
 	case relay.AllowList:
 		if len(p.Allow) == 0 {
-			return Principal{}, unfit("allow", "%s needs somebody to allow: --allow PLATFORM:USER", relay.AllowList)
+			return Principal{}, unfit("allow", "%s needs somebody to allow: --allow PLATFORM:PERSON", relay.AllowList)
 		}
 	default:
 		return Principal{}, unfit("policy", "unknown policy %q: want %s, %s or %s", p.Policy, relay.OwnerOnly, relay.AllowList, relay.AnyOne)
