@@ -56,8 +56,14 @@ Every answer can be a flag. Where there is no terminal, and with --yes, those th
 	f.BoolVar(&o.Yes, "yes", false, "ask nothing: take what is proposed, and write it")
 	c.MarkFlagsMutuallyExclusive("service", "serve")
 	c.MarkFlagsMutuallyExclusive("token-file", "token-stdin")
+	var guided []string
+	for _, k := range kinds() {
+		if k.Guide != "" {
+			guided = append(guided, string(k.Name))
+		}
+	}
 	for flag, values := range map[string][]string{
-		"platform": {"telegram", "discord"}, "reach": {"here", "lan", "internet"}, "secure": {"tailscale", "tls", "plain"},
+		"platform": guided, "reach": {"here", "lan", "internet"}, "secure": {"tailscale", "tls", "plain"},
 	} {
 		_ = c.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)) // they exist
 	}

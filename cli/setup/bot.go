@@ -21,12 +21,6 @@ import (
 // askWithin bounds a look at a network.
 const askWithin = 15 * time.Second
 
-// where is where a person gets a bot's token.
-var where = map[relay.PlatformID]string{
-	"telegram": "In Telegram write /newbot to @BotFather; its last message holds the token. The whole message may be pasted.",
-	"discord":  "On https://discord.com/developers/applications make a New Application; under Bot, Reset Token shows the token. Switch Message Content Intent on there, too.",
-}
-
 // bot has a bot configured, or goes on with those there are.
 func (s *setup) bot(ctx context.Context) error {
 	add := s.Platform != "" || s.TokenFile != "" || s.TokenStdin
@@ -60,17 +54,17 @@ func (s *setup) bot(ctx context.Context) error {
 }
 
 func (s *setup) chooseKind(ctx context.Context) (kind platforms.Kind, err error) {
-	q := question{flag: "platform", given: s.Platform, text: "Which chat network is the bot on? (SMS, WeCom, web hooks: hermes-connector help webhooks)", def: "telegram"}
+	q := question{flag: "platform", given: s.Platform, text: "Which chat network is the bot on? (SMS, WeCom, web hooks: hermes-connector help webhooks)"}
 	for _, k := range slices.Backward(s.Kinds) { // the simplest first
-		if guided(k) {
+		if k.Guide != "" {
 			q.options = append(q.options, option{string(k.Name), k.Label})
 		}
-		if string(k.Name) == s.Platform && !guided(k) {
+		if string(k.Name) == s.Platform && k.Guide == "" {
 			return kind, UsageError{fmt.Errorf("--platform: %s needs more than a token: write its [[bots]] table into connector.toml by hand; hermes-connector help webhooks shows it, and hermes-connector check judges it", k.Name)}
 		}
 	}
-	if s.lines == nil {
-		q.def = ""
+	if s.lines != nil && len(q.options) > 0 {
+		q.def = q.options[0].key
 	}
 	name, err := s.ask(ctx, q)
 	for _, k := range s.Kinds {
@@ -150,7 +144,7 @@ func (s *setup) token(ctx context.Context, kind platforms.Kind) (token relay.Sec
 		}
 		return token, file, asUsage("token-file", err)
 	}
-	q := question{flag: "token-file", text: where[kind.Name] + "\nThe token (it is not shown while you paste it):", secret: true}
+	q := question{flag: "token-file", text: kind.Guide + "\nThe token (it is not shown while you paste it):", secret: true}
 	path := s.tokenFile(kind, "")
 	left, err := config.SecretFile(path)
 	usable := err == nil && kind.CheckToken(left) == nil
@@ -230,7 +224,7 @@ func (s *setup) look(ctx context.Context, kind platforms.Kind, o platforms.Optio
 		s.say("✗ %s\n  %s\n  → %s", f.What, f.Why, f.Fix)
 	}
 	s.invite = ""
-	if kind.Name == "discord" && x.Invite != "" {
+	if !kind.Unscoped && x.Invite != "" {
 		s.invite = x.Invite
 		s.say("\nInvite the bot into your server with this link:\n\n  %s\n", x.Invite)
 	}

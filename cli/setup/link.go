@@ -89,7 +89,7 @@ func (s *setup) people(ctx context.Context, name string) (all []string, err erro
 func (s *setup) without(people []string) (networks []string, added bool) {
 	for _, b := range s.cfg.Bots {
 		of := func(who string) bool { return strings.HasPrefix(who, string(b.Kind.Name)+":") }
-		if guided(b.Kind) && !slices.ContainsFunc(people, of) && !slices.Contains(networks, b.Kind.Label) {
+		if b.Kind.Guide != "" && !slices.ContainsFunc(people, of) && !slices.Contains(networks, b.Kind.Label) {
 			networks = append(networks, b.Kind.Label)
 			added = added || s.added == string(b.Kind.Name)
 		}

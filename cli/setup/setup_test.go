@@ -23,7 +23,7 @@ func (aBot) Examine(context.Context, []relay.Place) platforms.Examination {
 
 func options(t *testing.T, typed io.Reader, said io.Writer) Options {
 	kind := platforms.Kind{
-		Name: "discord", Label: "Discord",
+		Name: "discord", Label: "Discord", Guide: "ask for one",
 		CheckToken: func(relay.Secret) error { return nil },
 		Open:       func(platforms.Options) (platforms.Platform, error) { return aBot{}, nil },
 	}

@@ -16,7 +16,7 @@ func findToken(kind platforms.Kind, kinds []platforms.Kind, pasted string) (none
 		return s, nil
 	}
 	for _, other := range kinds {
-		if other.Name != kind.Name && guided(other) {
+		if other.Name != kind.Name && other.Guide != "" {
 			if _, ok := candidate(other, pasted); ok {
 				return none, errors.New("this is a token of " + other.Label + ", and the bot is to be one of " + kind.Label)
 			}
@@ -50,14 +50,4 @@ func candidate(kind platforms.Kind, pasted string) (best relay.Secret, found boo
 		}
 	}
 	return best, found
-}
-
-// guided reports whether setup can ask for all that a bot of the kind needs: a token, and its network.
-func guided(k platforms.Kind) bool {
-	for _, key := range k.Keys {
-		if key.Check != nil && key.Check(key.Default) != nil {
-			return false
-		}
-	}
-	return k.CheckToken != nil && k.Token == "" && len(k.Secrets) == 0
 }

@@ -15,7 +15,7 @@ const (
 
 // kindOf is a network whose tokens have so many parts, which are joined by a separator.
 func kindOf(name relay.PlatformID, separator string, parts int) platforms.Kind {
-	return platforms.Kind{Name: name, Label: strings.ToUpper(string(name)), CheckToken: func(s relay.Secret) error {
+	return platforms.Kind{Name: name, Label: strings.ToUpper(string(name)), Guide: "ask for one", CheckToken: func(s relay.Secret) error {
 		if got := strings.Split(s.RevealString(), separator); len(got) != parts || strings.ContainsAny(s.RevealString(), " \n=") {
 			return errStopped
 		}

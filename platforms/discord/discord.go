@@ -51,7 +51,9 @@ var Kind = platforms.Kind{
 	Keys:       keys(),
 	CheckToken: checkToken,
 	CheckID:    checkID,
-	Open:       func(o platforms.Options) (platforms.Platform, error) { return open(o) },
+	Guide: "On https://discord.com/developers/applications make a New Application; under Bot, Reset Token shows the token. " +
+		"Switch Message Content Intent on there, too.",
+	Open: func(o platforms.Options) (platforms.Platform, error) { return open(o) },
 }
 
 func keys() []platforms.Key {

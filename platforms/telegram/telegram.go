@@ -61,6 +61,7 @@ var Kind = platforms.Kind{
 	CheckToken: checkToken,
 	CheckID:    checkID,
 	Unscoped:   true,
+	Guide:      "In Telegram write /newbot to @BotFather; its last message holds the token. The whole message may be pasted.",
 	Open:       func(o platforms.Options) (platforms.Platform, error) { return open(o) },
 }
 

@@ -36,7 +36,7 @@ const (
 
 // Kind is how the program lists this network. It is no kind for [[bots]]: [web] has one bot of it.
 var Kind = platforms.Kind{
-	Name: ID, Label: "Web", Unscoped: true,
+	Name: ID, Label: "Web", Unscoped: true, Own: true,
 	CheckID: relay.CheckName,
 	Open:    func(o platforms.Options) (platforms.Platform, error) { return New(NewRooms(), o.Log), nil },
 }

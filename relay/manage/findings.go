@@ -16,8 +16,6 @@ import (
 const (
 	longSilence = 24 * time.Hour  // of a gateway for which messages wait
 	longTrying  = 5 * time.Minute // of a bot that does not get through
-	// ownPages is the platform of this program's own chat pages, which bind their person without being asked.
-	ownPages relay.PlatformID = "web"
 )
 
 // Look says how far to look.
@@ -197,7 +195,7 @@ func (s *Service) reach(ctx context.Context, st *Status, served []store.Instance
 		}
 	}
 	for _, k := range s.set.Kinds {
-		if hosted[k.Name] || k.Name == ownPages {
+		if hosted[k.Name] || k.Own {
 			continue
 		}
 		bot, p := "configure a bot for "+string(k.Name), string(k.Name)
