@@ -60,6 +60,7 @@ var mayImport = map[string]string{
 	"platforms/platformtest":       "relay platforms platforms/backoff", // to pause where nothing should happen
 	"platforms/*":                  "relay platforms " + kit + hooks,    // never the store, the hub or one another
 	"platforms/discord":            "relay platforms " + kit + " platforms/hook platforms/discord/*",
+	"platforms/discord/absent":     "relay",
 	"platforms/discord/discordapi": "", // numbers and types
 	"platforms/discord/dialect":    "platforms/markdown",
 	"platforms/telegram":           "relay relay/finding platforms " + kit + " platforms/hook platforms/telegram/*",

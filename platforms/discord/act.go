@@ -109,7 +109,7 @@ func (p *Platform) React(ctx context.Context, a relay.React) (relay.Result, erro
 	if !rest.IsID(string(a.Message)) {
 		return relay.Result{}, errUnknownMessage
 	}
-	if p.past.has(a.Message) { // of an interaction nothing stands that could have a reaction
+	if p.absent.Has(a.Message) { // of an interaction nothing stands that could have a reaction
 		return relay.Result{}, errUnknownMessage
 	}
 	emoji := emojiInPath(a.Emoji)
@@ -136,7 +136,7 @@ func (p *Platform) React(ctx context.Context, a relay.React) (relay.Result, erro
 	case call.FaultOf(err).Limited():
 		return relay.Result{}, turn.Dropped(err)
 	case refusedWith(err, discordapi.ErrCodeUnknownMessage):
-		p.past.note(a.Message)
+		p.absent.Note(a.Message)
 	}
 	return relay.Result{}, explained(err)
 }

@@ -28,6 +28,7 @@ import (
 
 	"github.com/hermes-connector/hermes-connector/platforms"
 	"github.com/hermes-connector/hermes-connector/platforms/board"
+	"github.com/hermes-connector/hermes-connector/platforms/discord/absent"
 	"github.com/hermes-connector/hermes-connector/platforms/discord/commands"
 	"github.com/hermes-connector/hermes-connector/platforms/discord/dialect"
 	"github.com/hermes-connector/hermes-connector/platforms/discord/gateway"
@@ -104,7 +105,7 @@ type Platform struct {
 	board    *board.Board
 	memory   *memory
 	files    *files
-	past     *past
+	absent   *absent.Messages
 
 	*guilds.Guilds // who sees and who manages what
 
@@ -151,7 +152,7 @@ func open(o platforms.Options) (*Platform, error) {
 		board:     board.New(""),
 		memory:    newMemory(),
 		files:     newFiles(opts[keyCDN], o.Transport),
-		past:      new(past),
+		absent:    new(absent.Messages),
 		callbacks: newCallbacks(),
 		holding:   newHolding(),
 		asides:    make(chan aside, maxWhispers),

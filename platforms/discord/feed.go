@@ -161,7 +161,7 @@ func (f *feeder) add(ctx context.Context, b *platforms.Batch, i item) bool {
 		f.catchup.met(ev.Source)
 	}
 	if capability != nil {
-		f.past.note(ev.MessageID)
+		f.absent.Note(ev.MessageID)
 		b.Capabilities = append(b.Capabilities, *capability)
 		if f.reader.passthrough {
 			b.Forwards = append(b.Forwards, f.reader.forward(i.press, ev, capability))

@@ -2,7 +2,6 @@ package discord
 
 import (
 	"context"
-	"strconv"
 	"testing"
 
 	"github.com/hermes-connector/hermes-connector/platforms"
@@ -48,20 +47,4 @@ func TestReactionsToNothingAskOnce(t *testing.T) {
 			t.Errorf("another message: %v", err)
 		}
 	})
-}
-
-func TestPastForgetsTheOldest(t *testing.T) {
-	var p past
-	for i := range maxPast + 2 {
-		p.note(relay.MessageID(strconv.Itoa(i)))
-		p.note(relay.MessageID(strconv.Itoa(i)))
-	}
-	for id, want := range map[relay.MessageID]bool{"0": false, "1": false, "2": true, relay.MessageID(strconv.Itoa(maxPast + 1)): true} {
-		if p.has(id) != want {
-			t.Errorf("has(%s) = %v", id, !want)
-		}
-	}
-	if len(p.ids) != maxPast || len(p.ring) != maxPast {
-		t.Errorf("%d ids in a ring of %d", len(p.ids), len(p.ring))
-	}
 }
