@@ -165,6 +165,9 @@ func (l *loader) credential(name string) (string, error) {
 }
 
 // reason is what the system said, without the path: it may be a token in the wrong place.
+// It is not inlined: many call it, and none of them in a hurry.
+//
+//go:noinline
 func reason(err error) error {
 	if pe, ok := errors.AsType[*os.PathError](err); ok {
 		return pe.Err

@@ -260,6 +260,9 @@ func (s *setup) write(ctx context.Context, edit func(*document) error) (done boo
 }
 
 // has reports whether the configuration says something about a key.
+// It is not inlined: many call it, and none of them in a hurry.
+//
+//go:noinline
 func (s *setup) has(path string) bool {
 	for _, l := range config.Outline(s.text) {
 		if l.Path == path {

@@ -20,6 +20,9 @@ func newDocument(data []byte) *document {
 }
 
 // bytes is the document as a file, which ends with its last line.
+// It is not inlined: many call it, and none of them in a hurry.
+//
+//go:noinline
 func (d *document) bytes() []byte {
 	if len(d.lines) == 0 {
 		return []byte{}

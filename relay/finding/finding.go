@@ -85,6 +85,9 @@ func All() []*Kind {
 }
 
 // Sort puts the worst first; what is equally bad stands by code, then by what it is about.
+// It is not inlined: many call it, and none of them in a hurry.
+//
+//go:noinline
 func Sort(all []Finding) {
 	sort.SliceStable(all, func(i, j int) bool { // slices.SortStableFunc of this type costs 7 KB
 		a, b := all[i], all[j]
