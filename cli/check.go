@@ -92,7 +92,11 @@ func unusable(cfg *config.Config) error {
 		note("backup.dir", makeable(cfg.Backup.Dir))
 	}
 	if key := cfg.Vault.KeyFile; key != "" && filepath.Dir(key) != cfg.DataDir {
-		note("vault.key_file", makeable(filepath.Dir(key)))
+		err := makeable(filepath.Dir(key))
+		if _, missing := os.Stat(filepath.Dir(key)); err == nil && missing != nil { // the server makes the key, and no folder for it
+			err = fmt.Errorf("%s is not there: make that folder, with mode 700", filepath.Dir(key))
+		}
+		note("vault.key_file", err)
 	}
 	if len(faults) == 0 {
 		return nil
